@@ -76,28 +76,29 @@ type guarded struct {
 	*Breaker
 }
 
-func mailWith(p ports.MailPlatform, o Options) guarded {
-	b := New(o)
+func newGuardedMail(p ports.MailPlatform, options Options) guarded {
+	b := New(options)
 	return guarded{wire.MailInProcess(p, b.Interceptor(ByTenant)), b}
 }
 
-func ended(k outcome.Kind) error { return &outcome.Error{Kind: k, Code: fault.AccessDenied} }
+func outcomeError(k outcome.Kind) error { return &outcome.Error{Kind: k, Code: fault.AccessDenied} }
 
-func readOf(ctx context.Context, m ports.MailTenant) error {
+func callRead(ctx context.Context, m ports.MailTenant) error {
 	_, err := m.Mailboxes(ctx)
 	return err
 }
 
-func writeOf(ctx context.Context, m ports.MailTenant) error {
+func callWrite(ctx context.Context, m ports.MailTenant) error {
 	_, err := m.CreateMailbox(ctx, mailbox.Spec{})
 	return err
 }
 
-// refused reports whether err is the error of an open circuit, and returns its RetryAfter.
-func refused(err error) (wait time.Duration, ok bool) {
-	var o *outcome.Error
-	if errors.As(err, &o) && o.Kind == outcome.Down && o.Cause == "circuit_open" {
-		return o.RetryAfter, true
+// openCircuitWait returns the RetryAfter of the error of an open circuit. ok is false for any other
+// error.
+func openCircuitWait(err error) (wait time.Duration, ok bool) {
+	var result *outcome.Error
+	if errors.As(err, &result) && result.Kind == outcome.Down && result.Cause == "circuit_open" {
+		return result.RetryAfter, true
 	}
 	return 0, false
 }
@@ -112,24 +113,24 @@ func TestFailuresOpenACircuit(t *testing.T) {
 		err   error
 		opens bool
 	}{
-		{"down", t.Context(), ended(outcome.Down), true},
-		{"broken", t.Context(), ended(outcome.Broken), true},
-		{"unknown", t.Context(), fmt.Errorf("list: %w", ended(outcome.Unknown)), true},
+		{"down", t.Context(), outcomeError(outcome.Down), true},
+		{"broken", t.Context(), outcomeError(outcome.Broken), true},
+		{"unknown", t.Context(), fmt.Errorf("list: %w", outcomeError(outcome.Unknown)), true},
 		{"a bare deadline", t.Context(), context.DeadlineExceeded, true},
-		{"a refusal", t.Context(), ended(outcome.Refused), false},
-		{"not ready", t.Context(), ended(outcome.NotReady), false},
-		{"throttled", t.Context(), ended(outcome.Throttled), false},
+		{"a refusal", t.Context(), outcomeError(outcome.Refused), false},
+		{"not ready", t.Context(), outcomeError(outcome.NotReady), false},
+		{"throttled", t.Context(), outcomeError(outcome.Throttled), false},
 		{"a setting is missing", t.Context(), fault.ServiceUnavailable.With("not configured"), false},
-		{"the caller went away", canceled, ended(outcome.Unknown), false},
+		{"the caller went away", canceled, outcomeError(outcome.Unknown), false},
 		{"success", t.Context(), nil, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			p := &provider{err: tt.err}
-			m := mailWith(p, Options{}).For("t")
+			m := newGuardedMail(p, Options{}).For("t")
 			for range 50 {
-				_ = readOf(tt.ctx, m)
+				_ = callRead(tt.ctx, m)
 			}
-			_, open := refused(readOf(tt.ctx, m))
+			_, open := openCircuitWait(callRead(tt.ctx, m))
 			if open != tt.opens {
 				t.Fatalf("open is %v after %d calls", open, len(p.calls))
 			}
@@ -142,25 +143,25 @@ func TestFailuresOpenACircuit(t *testing.T) {
 
 func TestManyFailuresAmongSuccessesOpenACircuit(t *testing.T) {
 	p := &provider{}
-	m := mailWith(p, Options{}).For("t")
+	m := newGuardedMail(p, Options{}).For("t")
 	for i := range 30 {
 		p.err = nil
 		if i%2 == 0 {
-			p.err = ended(outcome.Broken)
+			p.err = outcomeError(outcome.Broken)
 		}
-		_ = readOf(t.Context(), m)
+		_ = callRead(t.Context(), m)
 	}
-	if _, open := refused(readOf(t.Context(), m)); !open {
+	if _, open := openCircuitWait(callRead(t.Context(), m)); !open {
 		t.Fatal("the circuit is closed although every second call fails")
 	}
 }
 
 func TestOldFailuresDoNotOpenACircuit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &provider{err: ended(outcome.Down)}
-		m := mailWith(p, Options{Failures: 2}).For("t")
+		p := &provider{err: outcomeError(outcome.Down)}
+		m := newGuardedMail(p, Options{Failures: 2}).For("t")
 		for range 10 {
-			if _, open := refused(readOf(t.Context(), m)); open {
+			if _, open := openCircuitWait(callRead(t.Context(), m)); open {
 				t.Fatal("failures with long pauses between them opened the circuit")
 			}
 			time.Sleep(5 * time.Minute)
@@ -169,16 +170,16 @@ func TestOldFailuresDoNotOpenACircuit(t *testing.T) {
 }
 
 func TestFailuresOfATenantDoNotAffectOthers(t *testing.T) {
-	p := &provider{err: ended(outcome.Down)}
-	platform := mailWith(p, Options{})
+	p := &provider{err: outcomeError(outcome.Down)}
+	platform := newGuardedMail(p, Options{})
 	for range 6 {
-		_ = readOf(t.Context(), platform.For("ann"))
+		_ = callRead(t.Context(), platform.For("ann"))
 	}
-	if _, open := refused(readOf(t.Context(), platform.For("ann"))); !open {
+	if _, open := openCircuitWait(callRead(t.Context(), platform.For("ann"))); !open {
 		t.Fatal("the circuit of the tenant whose calls fail is closed")
 	}
 	p.err = nil
-	if err := readOf(t.Context(), platform.For("bob")); err != nil {
+	if err := callRead(t.Context(), platform.For("bob")); err != nil {
 		t.Fatalf("another tenant: %v", err)
 	}
 	if _, err := platform.Administrator(t.Context(), ports.SignIn{}, secret.New("c")); err != nil {
@@ -195,18 +196,18 @@ func TestReadIsSentBeforeAWrite(t *testing.T) {
 		write     func(context.Context, ports.MailTenant) error
 		calls     string
 	}{
-		{"the provider works again", true, writeOf, "[Profile CreateMailbox]"},
-		{"the provider is still down", false, writeOf, "[Profile]"},
+		{"the provider works again", true, callWrite, "[Profile CreateMailbox]"},
+		{"the provider is still down", false, callWrite, "[Profile]"},
 		{"a write without a result", true, func(ctx context.Context, m ports.MailTenant) error { return m.Rename(ctx, "a", "b") }, "[Profile Rename]"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p := &provider{err: ended(outcome.Down)}
-				m := mailWith(p, Options{OpenTime: time.Minute}).For("t")
+				p := &provider{err: outcomeError(outcome.Down)}
+				m := newGuardedMail(p, Options{OpenTime: time.Minute}).For("t")
 				for range 5 {
-					_ = writeOf(t.Context(), m)
+					_ = callWrite(t.Context(), m)
 				}
-				wait, open := refused(tt.write(t.Context(), m))
+				wait, open := openCircuitWait(tt.write(t.Context(), m))
 				if !open || wait < 59*time.Second || wait > 61*time.Second {
 					t.Fatalf("right after the failures: open %v, retry after %s", open, wait)
 				}
@@ -219,7 +220,7 @@ func TestReadIsSentBeforeAWrite(t *testing.T) {
 				if got := fmt.Sprint(p.calls); got != tt.calls {
 					t.Fatalf("the provider received %s, want %s", got, tt.calls)
 				}
-				if _, open := refused(err); open == tt.recovered {
+				if _, open := openCircuitWait(err); open == tt.recovered {
 					t.Fatalf("the write ended with %v", err)
 				}
 			})
@@ -231,18 +232,18 @@ func TestReadIsSentBeforeAWrite(t *testing.T) {
 // provider.
 func TestOnlyOneProbeIsSentAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &provider{err: ended(outcome.Down)}
-		m := mailWith(p, Options{}).For("t")
+		p := &provider{err: outcomeError(outcome.Down)}
+		m := newGuardedMail(p, Options{}).For("t")
 		for range 5 {
-			_ = readOf(t.Context(), m)
+			_ = callRead(t.Context(), m)
 		}
 		time.Sleep(time.Minute)
 		p.err, p.calls, p.wait = nil, nil, make(chan struct{})
 		probe := make(chan error, 1)
-		go func() { probe <- readOf(t.Context(), m) }()
+		go func() { probe <- callRead(t.Context(), m) }()
 		synctest.Wait()
-		for _, call := range []func(context.Context, ports.MailTenant) error{readOf, writeOf} {
-			if wait, open := refused(call(t.Context(), m)); !open || wait <= 0 {
+		for _, call := range []func(context.Context, ports.MailTenant) error{callRead, callWrite} {
+			if wait, open := openCircuitWait(call(t.Context(), m)); !open || wait <= 0 {
 				t.Fatalf("a call during the probe: open %v, retry after %s", open, wait)
 			}
 		}
@@ -250,7 +251,7 @@ func TestOnlyOneProbeIsSentAtATime(t *testing.T) {
 		if err := <-probe; err != nil || len(p.calls) != 1 {
 			t.Fatalf("the probe ended with %v; asked %v", err, p.calls)
 		}
-		if err := writeOf(t.Context(), m); err != nil {
+		if err := callWrite(t.Context(), m); err != nil {
 			t.Fatalf("after the probe: %v", err)
 		}
 	})
@@ -260,8 +261,8 @@ func TestOnlyOneProbeIsSentAtATime(t *testing.T) {
 // the login host, because it does not reach the host.
 func TestURLsDoNotCloseACircuit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &provider{err: ended(outcome.Unknown)}
-		platform := mailWith(p, Options{OpenTime: time.Minute})
+		p := &provider{err: outcomeError(outcome.Unknown)}
+		platform := newGuardedMail(p, Options{OpenTime: time.Minute})
 		signIn := func() error {
 			_, err := platform.Administrator(t.Context(), ports.SignIn{}, secret.New("c"))
 			return err
@@ -303,7 +304,7 @@ func TestBudgetsSeeTheOperation(t *testing.T) {
 	var counted []string
 	exceeded := false
 	p := &provider{}
-	m := mailWith(p, Options{Budget: func(_ context.Context, domain, operation string) (time.Duration, bool) {
+	m := newGuardedMail(p, Options{Budget: func(_ context.Context, domain, operation string) (time.Duration, bool) {
 		counted = append(counted, domain+" "+operation)
 		return time.Minute, !exceeded
 	}}).For("t")
@@ -318,8 +319,8 @@ func TestBudgetsSeeTheOperation(t *testing.T) {
 	}
 	exceeded, p.calls = true, nil
 	_, err := m.Sent(t.Context(), sendlimit.TraceQuery{})
-	var o *outcome.Error
-	if !errors.As(err, &o) || o.Kind != outcome.Throttled || o.RetryAfter != time.Minute || len(p.calls) > 0 {
+	var result *outcome.Error
+	if !errors.As(err, &result) || result.Kind != outcome.Throttled || result.RetryAfter != time.Minute || len(p.calls) > 0 {
 		t.Errorf("got %v, asked %v", err, p.calls)
 	}
 }
@@ -328,8 +329,8 @@ func TestBudgetsSeeTheOperation(t *testing.T) {
 // returns a result.
 func TestReadIsSentBeforeARuleIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &provider{err: ended(outcome.Unknown)}
-		m := mailWith(p, Options{Failures: 1, OpenTime: time.Minute}).For("t")
+		p := &provider{err: outcomeError(outcome.Unknown)}
+		m := newGuardedMail(p, Options{Failures: 1, OpenTime: time.Minute}).For("t")
 		_, _ = m.Sent(t.Context(), sendlimit.TraceQuery{})
 		if _, err := m.Block(t.Context(), "", nil); outcome.KindOf(err) != outcome.Down {
 			t.Fatalf("an open circuit sent a write: %v", err)
@@ -343,17 +344,17 @@ func TestReadIsSentBeforeARuleIsWritten(t *testing.T) {
 }
 
 func TestCircuitsAreListedAndBounded(t *testing.T) {
-	p := &provider{err: ended(outcome.Down)}
-	platform := mailWith(p, Options{MaxCircuits: 3, Failures: 1})
+	p := &provider{err: outcomeError(outcome.Down)}
+	platform := newGuardedMail(p, Options{MaxCircuits: 3, Failures: 1})
 	for _, id := range []tenant.GUID{"a", "b", "c", "a", "d"} {
-		_ = readOf(t.Context(), platform.For(id))
+		_ = callRead(t.Context(), platform.For(id))
 	}
 	var got []string
-	for _, c := range platform.Circuits() {
-		if c.State != Open || c.RetryIn <= 0 {
-			t.Errorf("%+v, want open", c)
+	for _, circuit := range platform.Circuits() {
+		if circuit.State != Open || circuit.RetryIn <= 0 {
+			t.Errorf("%+v, want open", circuit)
 		}
-		got = append(got, c.Domain)
+		got = append(got, circuit.Domain)
 	}
 	if fmt.Sprint(got) != "[tenant/d tenant/a tenant/c]" {
 		t.Fatalf("listed %v", got)

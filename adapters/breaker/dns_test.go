@@ -16,8 +16,9 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// dnsWith returns p with the interceptor of b. fingerprint identifies the credential of all calls.
-func dnsWith(b *Breaker, p ports.DNSProvider, fingerprint string) ports.DNSProvider {
+// newGuardedDNS returns p with the interceptor of b. fingerprint identifies the credential of all
+// calls.
+func newGuardedDNS(b *Breaker, p ports.DNSProvider, fingerprint string) ports.DNSProvider {
 	return wire.DNSInProcess(p, wire.Timeout(callTimeout), b.Interceptor(ByCredential(fingerprint)))
 }
 
@@ -41,12 +42,12 @@ func (p *zoneProvider) Apply(context.Context, dns.Zone, []dns.Change) ([]dns.RRS
 	return nil, p.answer("Apply")
 }
 
-func zoneRead(ctx context.Context, p ports.DNSProvider) error {
+func callZoneRead(ctx context.Context, p ports.DNSProvider) error {
 	_, err := p.Records(ctx, dns.Zone{})
 	return err
 }
 
-func zoneWrite(ctx context.Context, p ports.DNSProvider) error {
+func callZoneWrite(ctx context.Context, p ports.DNSProvider) error {
 	_, err := p.Apply(ctx, dns.Zone{Name: "a.test"}, nil)
 	return err
 }
@@ -60,21 +61,21 @@ func TestZoneErrorsAreNotFailures(t *testing.T) {
 	}{
 		{dns.ChangedError(), false},
 		{fmt.Errorf("apply: %w", dns.NoZoneError()), false},
-		{ended(outcome.Refused), false},
-		{ended(outcome.Throttled), false},
+		{outcomeError(outcome.Refused), false},
+		{outcomeError(outcome.Throttled), false},
 		{nil, false},
-		{ended(outcome.Down), true},
-		{ended(outcome.Broken), true},
-		{ended(outcome.Unknown), true},
+		{outcomeError(outcome.Down), true},
+		{outcomeError(outcome.Broken), true},
+		{outcomeError(outcome.Unknown), true},
 	} {
 		t.Run(fmt.Sprint(tt.err), func(t *testing.T) {
-			p := dnsWith(New(Options{}), &zoneProvider{provider{err: tt.err}}, "a")
+			p := newGuardedDNS(New(Options{}), &zoneProvider{provider{err: tt.err}}, "a")
 			for range 5 {
-				if err := zoneWrite(t.Context(), p); outcome.KindOf(err) != outcome.KindOf(tt.err) {
+				if err := callZoneWrite(t.Context(), p); outcome.KindOf(err) != outcome.KindOf(tt.err) {
 					t.Fatalf("got %v", err)
 				}
 			}
-			if _, open := refused(zoneRead(t.Context(), p)); open != tt.opens {
+			if _, open := openCircuitWait(callZoneRead(t.Context(), p)); open != tt.opens {
 				t.Fatalf("open is %v", open)
 			}
 		})
@@ -82,16 +83,16 @@ func TestZoneErrorsAreNotFailures(t *testing.T) {
 }
 
 func TestFailuresOfACredentialDoNotAffectOthers(t *testing.T) {
-	down, up := &zoneProvider{provider{err: ended(outcome.Down)}}, &zoneProvider{}
+	down, up := &zoneProvider{provider{err: outcomeError(outcome.Down)}}, &zoneProvider{}
 	circuits := New(Options{MaxCircuits: 3})
 	for range 6 {
-		_ = zoneRead(t.Context(), dnsWith(circuits, down, "ann"))
+		_ = callZoneRead(t.Context(), newGuardedDNS(circuits, down, "ann"))
 	}
-	if _, open := refused(zoneRead(t.Context(), dnsWith(circuits, up, "ann"))); !open {
+	if _, open := openCircuitWait(callZoneRead(t.Context(), newGuardedDNS(circuits, up, "ann"))); !open {
 		t.Fatal("the circuit of the credential whose calls fail is closed")
 	}
 	for _, other := range []string{"bob", "cid", "dan"} {
-		if err := zoneWrite(t.Context(), dnsWith(circuits, up, other)); err != nil {
+		if err := callZoneWrite(t.Context(), newGuardedDNS(circuits, up, other)); err != nil {
 			t.Fatalf("another credential: %v", err)
 		}
 	}
@@ -105,12 +106,12 @@ func TestFailuresOfACredentialDoNotAffectOthers(t *testing.T) {
 func TestZoneIsReadBeforeAnApply(t *testing.T) {
 	for recovered, want := range map[bool]string{true: "[Zone Apply]", false: "[Zone]"} {
 		synctest.Test(t, func(t *testing.T) {
-			backend := &zoneProvider{provider{err: ended(outcome.Unknown)}}
-			p := dnsWith(New(Options{OpenTime: time.Minute}), backend, "a")
+			backend := &zoneProvider{provider{err: outcomeError(outcome.Unknown)}}
+			p := newGuardedDNS(New(Options{OpenTime: time.Minute}), backend, "a")
 			for range 5 {
-				_ = zoneWrite(t.Context(), p)
+				_ = callZoneWrite(t.Context(), p)
 			}
-			wait, open := refused(zoneWrite(t.Context(), p))
+			wait, open := openCircuitWait(callZoneWrite(t.Context(), p))
 			if !open {
 				t.Fatal("the circuit is closed")
 			}
@@ -119,8 +120,8 @@ func TestZoneIsReadBeforeAnApply(t *testing.T) {
 			if recovered {
 				backend.err = dns.NoZoneError()
 			}
-			err := zoneWrite(t.Context(), p)
-			if _, open := refused(err); open == recovered || fmt.Sprint(backend.calls) != want {
+			err := callZoneWrite(t.Context(), p)
+			if _, open := openCircuitWait(err); open == recovered || fmt.Sprint(backend.calls) != want {
 				t.Fatalf("recovered is %v: the provider got %v, the write returned %v", recovered, backend.calls, err)
 			}
 		})
@@ -152,14 +153,14 @@ func TestDNSTimeoutsAreFailures(t *testing.T) {
 	for name, call := range map[string]func(context.Context, ports.DNSProvider) error{
 		"check":   func(ctx context.Context, p ports.DNSProvider) error { _, err := p.Check(ctx); return err },
 		"zone":    func(ctx context.Context, p ports.DNSProvider) error { _, err := p.Zone(ctx, "a.test"); return err },
-		"records": zoneRead,
-		"apply":   zoneWrite,
+		"records": callZoneRead,
+		"apply":   callZoneWrite,
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			circuits, began := New(Options{Failures: 1}), time.Now()
-			err := call(t.Context(), dnsWith(circuits, hanging{}, "a"))
-			if took := time.Since(began); took != callTimeout || outcome.KindOf(err) != outcome.Unknown {
-				t.Errorf("%s: %v after %s", name, err, took)
+			err := call(t.Context(), newGuardedDNS(circuits, hanging{}, "a"))
+			if duration := time.Since(began); duration != callTimeout || outcome.KindOf(err) != outcome.Unknown {
+				t.Errorf("%s: %v after %s", name, err, duration)
 			}
 			if circuits.Circuits()[0].State != Open {
 				t.Errorf("%s: the timeout did not open the circuit", name)
@@ -178,16 +179,16 @@ func TestDNSCallsCountForTheirCredential(t *testing.T) {
 		counted = append(counted, domain+" "+operation)
 		return time.Minute, !exceeded
 	}})
-	p := dnsWith(circuits, backend, "a")
+	p := newGuardedDNS(circuits, backend, "a")
 	_, _ = p.Check(t.Context())
 	_, _ = p.Zone(t.Context(), "a.test")
-	_ = zoneRead(t.Context(), p)
-	_ = zoneWrite(t.Context(), p)
+	_ = callZoneRead(t.Context(), p)
+	_ = callZoneWrite(t.Context(), p)
 	if got := fmt.Sprint(counted); got != "[credential/a check credential/a zone credential/a records credential/a apply]" {
 		t.Errorf("counted %s", got)
 	}
 	backend.calls, exceeded = nil, true
-	err := zoneWrite(t.Context(), p)
+	err := callZoneWrite(t.Context(), p)
 	var failure *outcome.Error
 	if !errors.As(err, &failure) || failure.Kind != outcome.Throttled || failure.RetryAfter != time.Minute || len(backend.calls) > 0 {
 		t.Errorf("got %v, the provider got %v", err, backend.calls)

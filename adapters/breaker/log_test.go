@@ -18,12 +18,12 @@ import (
 func TestChangesAreLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		p := &provider{err: ended(outcome.Down)}
-		platform := mailWith(p, Options{Provider: "p", Failures: 1, OpenTime: time.Minute, Log: slog.New(slog.NewTextHandler(&log, nil))})
-		_ = readOf(t.Context(), platform.For("a-customer"))
+		p := &provider{err: outcomeError(outcome.Down)}
+		platform := newGuardedMail(p, Options{Provider: "p", Failures: 1, OpenTime: time.Minute, Log: slog.New(slog.NewTextHandler(&log, nil))})
+		_ = callRead(t.Context(), platform.For("a-customer"))
 		time.Sleep(2 * time.Minute)
 		p.err = nil
-		if err := readOf(t.Context(), platform.For("a-customer")); err != nil {
+		if err := callRead(t.Context(), platform.For("a-customer")); err != nil {
 			t.Fatal(err)
 		}
 		for _, want := range []string{

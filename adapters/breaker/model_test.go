@@ -14,16 +14,16 @@ import (
 
 // model is a simple circuit with the documented behaviour.
 type model struct {
-	state  State
-	inARow int       // failures in a row
-	failed int       // failed calls since the circuit closed
-	calls  int       // all calls since the circuit closed
-	until  time.Time // the end of the open state
+	state               State
+	consecutiveFailures int       // number of failures since the last success
+	failures            int       // number of failed calls since the circuit closed
+	calls               int       // number of calls since the circuit closed
+	until               time.Time // the end of the open state
 }
 
-// call records a call with this outcome. It returns the calls that the provider receives, and
-// whether the caller is refused.
-func (m *model) call(write bool, kind outcome.Kind, limit int) (asked []string, refuse bool) {
+// call records a call with this outcome. It returns the calls that the provider receives. isRefused
+// reports whether the caller is refused.
+func (m *model) call(write bool, kind outcome.Kind, limit int) (received []string, isRefused bool) {
 	name := "Mailboxes"
 	if write {
 		name = "CreateMailbox"
@@ -43,40 +43,40 @@ func (m *model) call(write bool, kind outcome.Kind, limit int) (asked []string, 
 		if !write {
 			return []string{name}, false
 		}
-		asked = []string{"Profile"}
+		received = []string{"Profile"}
 	}
 	m.count(failed, limit)
-	return append(asked, name), false
+	return append(received, name), false
 }
 
-func (m *model) count(failed bool, limit int) {
+func (m *model) count(isFailure bool, limit int) {
 	m.calls++
-	if !failed {
-		m.inARow = 0
+	if !isFailure {
+		m.consecutiveFailures = 0
 		return
 	}
-	m.inARow++
-	m.failed++
-	if m.inARow >= limit || (m.failed >= 2*limit && 2*m.failed >= m.calls) {
+	m.consecutiveFailures++
+	m.failures++
+	if m.consecutiveFailures >= limit || (m.failures >= 2*limit && 2*m.failures >= m.calls) {
 		m.open()
 	}
 }
 
 func (m *model) open() { *m = model{state: Open, until: time.Now().Add(time.Second)} }
 
-// timeless hides the test's deadline from package rapid. The deadline is in real time, but the test
-// runs in the fake time of synctest.
-type timeless struct{ testing.TB }
+// withoutDeadline hides the test's deadline from package rapid. The deadline is in real time, but
+// the test runs in the fake time of synctest.
+type withoutDeadline struct{ testing.TB }
 
 // TestCircuitFollowsItsModel makes random calls with random outcomes and pauses. It compares each
 // result with the result of the model.
 func TestCircuitFollowsItsModel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rapid.Check(timeless{t}, func(t *rapid.T) {
+		rapid.Check(withoutDeadline{t}, func(t *rapid.T) {
 			limit := rapid.IntRange(1, 4).Draw(t, "failures that open")
 			p := &provider{}
-			platform := mailWith(p, Options{Failures: limit, OpenTime: time.Second, Window: 24 * time.Hour})
-			_ = readOf(t.Context(), platform.For("t")) // creates the circuit
+			platform := newGuardedMail(p, Options{Failures: limit, OpenTime: time.Second, Window: 24 * time.Hour})
+			_ = callRead(t.Context(), platform.For("t")) // creates the circuit
 			m := &model{state: Closed, calls: 1}
 			t.Repeat(map[string]func(*rapid.T){
 				"call": func(t *rapid.T) {
@@ -84,23 +84,23 @@ func TestCircuitFollowsItsModel(t *testing.T) {
 					kind := outcome.Kind(rapid.IntRange(0, int(outcome.Unknown)).Draw(t, "ends"))
 					p.err, p.calls = nil, nil
 					if kind != 0 {
-						p.err = ended(kind)
+						p.err = outcomeError(kind)
 					}
-					call := readOf
+					call := callRead
 					if write {
-						call = writeOf
+						call = callWrite
 					}
-					asked, refuse := m.call(write, kind, limit)
+					received, isRefused := m.call(write, kind, limit)
 					err := call(t.Context(), platform.For("t"))
-					if _, got := refused(err); got != refuse || len(p.calls) != len(asked) {
-						t.Fatalf("asked %v, refused %v; want %v, %v", p.calls, got, asked, refuse)
+					if _, got := openCircuitWait(err); got != isRefused || len(p.calls) != len(received) {
+						t.Fatalf("asked %v, refused %v; want %v, %v", p.calls, got, received, isRefused)
 					}
-					for i := range asked {
-						if p.calls[i] != asked[i] {
-							t.Fatalf("asked %v, want %v", p.calls, asked)
+					for i := range received {
+						if p.calls[i] != received[i] {
+							t.Fatalf("asked %v, want %v", p.calls, received)
 						}
 					}
-					if !refuse && outcome.KindOf(err) != kind {
+					if !isRefused && outcome.KindOf(err) != kind {
 						t.Fatalf("the call ended %v, want %s", err, kind)
 					}
 				},

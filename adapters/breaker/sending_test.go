@@ -17,9 +17,9 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// sendingWith returns p with the interceptor of b. fingerprint identifies the credential of all
-// calls.
-func sendingWith(b *Breaker, p ports.SendingPlatform, fingerprint string, ownServer func(context.Context) bool) ports.SendingPlatform {
+// newGuardedSending returns p with the interceptor of b. fingerprint identifies the credential of
+// all calls.
+func newGuardedSending(b *Breaker, p ports.SendingPlatform, fingerprint string, ownServer func(context.Context) bool) ports.SendingPlatform {
 	return wire.SendingInProcess(p, wire.Timeout(callTimeout), b.Interceptor(ByProvider(fingerprint, ownServer)), wire.CutReads())
 }
 
@@ -30,7 +30,7 @@ type sender struct {
 	hangs bool
 }
 
-func (s *sender) end(ctx context.Context, call string) error {
+func (s *sender) answerOrHang(ctx context.Context, call string) error {
 	if s.hangs {
 		<-ctx.Done()
 	}
@@ -38,26 +38,26 @@ func (s *sender) end(ctx context.Context, call string) error {
 }
 
 func (s *sender) Check(ctx context.Context) (integration.Reach, error) {
-	return integration.Reach{}, s.end(ctx, "Check")
+	return integration.Reach{}, s.answerOrHang(ctx, "Check")
 }
 
 func (s *sender) Account(ctx context.Context, address string) (integration.Account, error) {
-	return integration.Account{ID: "a", Address: address}, s.end(ctx, "Account")
+	return integration.Account{ID: "a", Address: address}, s.answerOrHang(ctx, "Account")
 }
 
 func (s *sender) Accounts(ctx context.Context, _ string) (integration.Page, error) {
-	return integration.Page{}, s.end(ctx, "Accounts")
+	return integration.Page{}, s.answerOrHang(ctx, "Accounts")
 }
 
 func (s *sender) StartSignIn(ctx context.Context, _ string) (integration.SignIn, error) {
-	return integration.SignIn{ID: "s"}, s.end(ctx, "StartSignIn")
+	return integration.SignIn{ID: "s"}, s.answerOrHang(ctx, "StartSignIn")
 }
 
 func (s *sender) SignIn(ctx context.Context, _ string) (integration.Progress, error) {
-	return integration.Progress{State: integration.SignInPending}, s.end(ctx, "SignIn")
+	return integration.Progress{State: integration.SignInPending}, s.answerOrHang(ctx, "SignIn")
 }
 
-func (s *sender) Remove(ctx context.Context, _ string) error { return s.end(ctx, "Remove") }
+func (s *sender) Remove(ctx context.Context, _ string) error { return s.answerOrHang(ctx, "Remove") }
 
 type sendingCall = func(context.Context, ports.SendingPlatform) error
 
@@ -88,13 +88,13 @@ func TestRefusalsAreNotFailures(t *testing.T) {
 		outcome.Down: true, outcome.Broken: true, outcome.Unknown: true,
 	} {
 		t.Run(kind.String(), func(t *testing.T) {
-			p := sendingWith(New(Options{}), &sender{provider: provider{err: ended(kind)}}, "a", sharedServer)
+			p := newGuardedSending(New(Options{}), &sender{provider: provider{err: outcomeError(kind)}}, "a", sharedServer)
 			for range 5 {
 				if err := sendingWrites["remove"](t.Context(), p); outcome.KindOf(err) != kind {
 					t.Fatalf("got %v", err)
 				}
 			}
-			if _, open := refused(sendingReads["accounts"](t.Context(), p)); open != opens {
+			if _, open := openCircuitWait(sendingReads["accounts"](t.Context(), p)); open != opens {
 				t.Fatalf("open is %v", open)
 			}
 		})
@@ -105,12 +105,12 @@ func TestRefusalsAreNotFailures(t *testing.T) {
 // that credentials with separate servers have separate circuits.
 func TestCredentialsShareACircuit(t *testing.T) {
 	for _, separateServers := range []func(context.Context) bool{sharedServer, ownServer} {
-		down, up := &sender{provider: provider{err: ended(outcome.Down)}}, &sender{}
+		down, up := &sender{provider: provider{err: outcomeError(outcome.Down)}}, &sender{}
 		circuits := New(Options{})
 		for range 5 {
-			_ = sendingReads["check"](t.Context(), sendingWith(circuits, down, "ann", separateServers))
+			_ = sendingReads["check"](t.Context(), newGuardedSending(circuits, down, "ann", separateServers))
 		}
-		_, open := refused(sendingReads["check"](t.Context(), sendingWith(circuits, up, "bob", separateServers)))
+		_, open := openCircuitWait(sendingReads["check"](t.Context(), newGuardedSending(circuits, up, "bob", separateServers)))
 		names := map[string]bool{}
 		for _, circuit := range circuits.Circuits() {
 			names[circuit.Domain] = true
@@ -125,15 +125,15 @@ func TestCredentialsShareACircuit(t *testing.T) {
 // sent. While the circuit is open, calls are not sent.
 func TestCredentialIsCheckedBeforeAWrite(t *testing.T) {
 	for _, name := range []string{"start_sign_in", "remove"} {
-		for recovered, asked := range map[bool]int{true: 2, false: 1} {
+		for recovered, wantCalls := range map[bool]int{true: 2, false: 1} {
 			synctest.Test(t, func(t *testing.T) {
-				backend := &sender{provider: provider{err: ended(outcome.Unknown)}}
-				p := sendingWith(New(Options{OpenTime: time.Minute}), backend, "a", sharedServer)
+				backend := &sender{provider: provider{err: outcomeError(outcome.Unknown)}}
+				p := newGuardedSending(New(Options{OpenTime: time.Minute}), backend, "a", sharedServer)
 				for range 5 {
 					_ = sendingWrites[name](t.Context(), p)
 				}
 				backend.calls = nil
-				wait, open := refused(sendingWrites[name](t.Context(), p))
+				wait, open := openCircuitWait(sendingWrites[name](t.Context(), p))
 				if !open || wait <= 0 || wait > time.Minute+time.Second || len(backend.calls) > 0 {
 					t.Fatalf("the circuit is open: %v, for %s; the platform got %v", open, wait, backend.calls)
 				}
@@ -142,7 +142,7 @@ func TestCredentialIsCheckedBeforeAWrite(t *testing.T) {
 					backend.err = nil
 				}
 				err := sendingWrites[name](t.Context(), p)
-				if _, open := refused(err); open == recovered || len(backend.calls) != asked || backend.calls[0] != "Check" {
+				if _, open := openCircuitWait(err); open == recovered || len(backend.calls) != wantCalls || backend.calls[0] != "Check" {
 					t.Fatalf("%s, recovered is %v: the platform got %v, the write returned %v", name, recovered, backend.calls, err)
 				}
 			})
@@ -156,9 +156,9 @@ func TestSendingTimeoutsAreFailures(t *testing.T) {
 		for name, call := range calls {
 			synctest.Test(t, func(t *testing.T) {
 				circuits, began := New(Options{Failures: 1}), time.Now()
-				err := call(t.Context(), sendingWith(circuits, &sender{provider: provider{err: ended(outcome.Unknown)}, hangs: true}, "a", ownServer))
-				if took := time.Since(began); took != callTimeout || outcome.KindOf(err) != outcome.Unknown {
-					t.Errorf("%s: %v after %s", name, err, took)
+				err := call(t.Context(), newGuardedSending(circuits, &sender{provider: provider{err: outcomeError(outcome.Unknown)}, hangs: true}, "a", ownServer))
+				if duration := time.Since(began); duration != callTimeout || outcome.KindOf(err) != outcome.Unknown {
+					t.Errorf("%s: %v after %s", name, err, duration)
 				}
 				if circuits.Circuits()[0].State != Open {
 					t.Errorf("%s: the timeout did not open the circuit", name)
@@ -178,7 +178,7 @@ func TestBudgetSeesCredentialAndOperation(t *testing.T) {
 		counted = append(counted, domain+" "+operation)
 		return time.Minute, !exceeded
 	}})
-	p := sendingWith(circuits, backend, "a", sharedServer)
+	p := newGuardedSending(circuits, backend, "a", sharedServer)
 	var want []string
 	for _, calls := range []map[string]sendingCall{sendingReads, sendingWrites} {
 		for name, call := range calls {
@@ -207,13 +207,13 @@ func TestCutConnectionIsDownForReadsAndUnknownForWrites(t *testing.T) {
 	for cause, reads := range map[string]outcome.Kind{outcome.CauseConnectionCut: outcome.Down, "no_answer": outcome.Unknown} {
 		backend := &sender{provider: provider{err: &outcome.Error{Kind: outcome.Unknown, Cause: cause}}}
 		for name, call := range sendingReads {
-			p := sendingWith(New(Options{}), backend, "a", sharedServer)
+			p := newGuardedSending(New(Options{}), backend, "a", sharedServer)
 			if err := call(t.Context(), p); outcome.KindOf(err) != reads {
 				t.Errorf("%s, %s: %v", name, cause, err)
 			}
 		}
 		for name, call := range sendingWrites {
-			p := sendingWith(New(Options{}), backend, "a", sharedServer)
+			p := newGuardedSending(New(Options{}), backend, "a", sharedServer)
 			if err := call(t.Context(), p); outcome.KindOf(err) != outcome.Unknown {
 				t.Errorf("%s, %s: %v", name, cause, err)
 			}

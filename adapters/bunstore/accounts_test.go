@@ -17,10 +17,10 @@ import (
 func TestNewAccountHasLimitsOfItsPlan(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		for _, p := range access.Plans() {
-			a, err := s.CreateAccount(t.Context(), p.Name+"@example.test", p.Name, 0, now)
+			account, err := s.CreateAccount(t.Context(), p.Name+"@example.test", p.Name, 0, now)
 			must(t, "create", err)
-			if a.Plan != p || !a.Active || a.Email != p.Name+"@example.test" || !a.CreatedAt.Equal(now) {
-				t.Fatalf("got %+v, want an active account of plan %+v", a, p)
+			if account.Plan != p || !account.Active || account.Email != p.Name+"@example.test" || !account.CreatedAt.Equal(now) {
+				t.Fatalf("got %+v, want an active account of plan %+v", account, p)
 			}
 		}
 	})
@@ -29,15 +29,15 @@ func TestNewAccountHasLimitsOfItsPlan(t *testing.T) {
 func TestNewPlanReplacesAccountsOwnSlots(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		for _, tt := range []struct{ created, changed, want int }{{0, 0, 100}, {7, 0, 100}, {7, 9, 9}, {0, 9, 9}} {
-			a, err := s.CreateAccount(t.Context(), fmt.Sprintf("slots-%d-%d@example.test", tt.created, tt.changed), "api_starter", tt.created, now)
+			account, err := s.CreateAccount(t.Context(), fmt.Sprintf("slots-%d-%d@example.test", tt.created, tt.changed), "api_starter", tt.created, now)
 			must(t, "create", err)
-			if a.OwnSlots != tt.created {
-				t.Fatalf("%+v: got %+v", tt, a)
+			if account.OwnSlots != tt.created {
+				t.Fatalf("%+v: got %+v", tt, account)
 			}
-			a, err = s.ChangePlan(t.Context(), a.ID, "api_scale", tt.changed)
+			account, err = s.ChangePlan(t.Context(), account.ID, "api_scale", tt.changed)
 			must(t, "change plan", err)
-			if a.Plan.TenantSlots != tt.want || a.OwnSlots != tt.changed || a.Plan.Name != "api_scale" || !a.Plan.AutomaticDNS || !a.Active {
-				t.Fatalf("%+v: got %+v", tt, a)
+			if account.Plan.TenantSlots != tt.want || account.OwnSlots != tt.changed || account.Plan.Name != "api_scale" || !account.Plan.AutomaticDNS || !account.Active {
+				t.Fatalf("%+v: got %+v", tt, account)
 			}
 		}
 	})
@@ -84,10 +84,10 @@ func TestOperatorsSeeHowManyTenantsAccountHolds(t *testing.T) {
 		attachTenant(t, s, ann, 2)
 		a, err := s.FindAccount(t.Context(), string(ann))
 		must(t, "find", err)
-		all, err := s.Accounts(t.Context())
+		accounts, err := s.Accounts(t.Context())
 		must(t, "list", err)
-		if a.TenantCount != 2 || len(all) != 2 || all[0] != a || all[1].ID != bob || all[1].TenantCount != 0 {
-			t.Fatalf("found %+v, listed %+v", a, all)
+		if a.TenantCount != 2 || len(accounts) != 2 || accounts[0] != a || accounts[1].ID != bob || accounts[1].TenantCount != 0 {
+			t.Fatalf("found %+v, listed %+v", a, accounts)
 		}
 	})
 }
@@ -119,16 +119,16 @@ func TestAccountIsFoundByIdAndByAddress(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		id := newAccount(t, s, "ann")
 		newAccount(t, s, "bob")
-		for _, by := range []string{string(id), "ann@example.test", "Ann@Example.Test"} {
-			a, err := s.FindAccount(t.Context(), by)
-			must(t, "find "+by, err)
+		for _, idOrAddress := range []string{string(id), "ann@example.test", "Ann@Example.Test"} {
+			a, err := s.FindAccount(t.Context(), idOrAddress)
+			must(t, "find "+idOrAddress, err)
 			if a.ID != id {
-				t.Fatalf("reading by %s returned %s, want %s", by, a.ID, id)
+				t.Fatalf("reading by %s returned %s, want %s", idOrAddress, a.ID, id)
 			}
 		}
-		for _, by := range []string{"", "nobody@example.test", "no id", "10000000-0000-4000-8000-000000000000"} {
-			_, err := s.FindAccount(t.Context(), by)
-			requireRefusal(t, "find "+by, err, fault.AccountNotFound)
+		for _, idOrAddress := range []string{"", "nobody@example.test", "no id", "10000000-0000-4000-8000-000000000000"} {
+			_, err := s.FindAccount(t.Context(), idOrAddress)
+			requireRefusal(t, "find "+idOrAddress, err, fault.AccountNotFound)
 		}
 	})
 }
@@ -140,10 +140,10 @@ func TestAccountsAreListedOldestFirst(t *testing.T) {
 			_, err := s.CreateAccount(t.Context(), name+"@example.test", "complete", i+1, now.Add(age))
 			must(t, "create", err)
 		}
-		all, err := s.Accounts(t.Context())
+		accounts, err := s.Accounts(t.Context())
 		must(t, "list", err)
-		if len(all) != 3 || all[0].Email != "first@example.test" || all[2].Email != "third@example.test" {
-			t.Fatalf("got %+v", all)
+		if len(accounts) != 3 || accounts[0].Email != "first@example.test" || accounts[2].Email != "third@example.test" {
+			t.Fatalf("got %+v", accounts)
 		}
 	})
 }
@@ -164,33 +164,33 @@ func TestUnknownAccountGetsNeitherPlanNorKeyAndCannotBeClosed(t *testing.T) {
 
 func closeAccount(t testing.TB, s *Store, id access.AccountID) ports.Closing {
 	t.Helper()
-	done, err := s.CloseAccount(t.Context(), id, now)
+	closing, err := s.CloseAccount(t.Context(), id, now)
 	must(t, "close", err)
-	return done
+	return closing
 }
 
 func TestClosingAccountRevokesKeysAndFreesTenants(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
-		one, two := newKey(t, s, ann, 1), newKey(t, s, ann, 2)
+		firstKey, secondKey := newKey(t, s, ann, 1), newKey(t, s, ann, 2)
 		bobs := newKey(t, s, bob, 3)
 		attachTenant(t, s, ann, 1)
 		assignTenant(t, s, ann, 2)
 		attachTenant(t, s, bob, 3)
 		addDomain(t, s, ann, guid(1), "contoso.test")
-		_, err := s.RevokeKey(t.Context(), two.ID, now)
+		_, err := s.RevokeKey(t.Context(), secondKey.ID, now)
 		must(t, "revoke", err)
 
-		done := closeAccount(t, s, ann)
-		if done.KeysRevoked != 1 || done.TenantsReleased != 2 || !done.At.Equal(now) {
-			t.Fatalf("got %+v", done)
+		closing := closeAccount(t, s, ann)
+		if closing.KeysRevoked != 1 || closing.TenantsReleased != 2 || !closing.At.Equal(now) {
+			t.Fatalf("got %+v", closing)
 		}
-		_, err = s.Caller(t.Context(), one.Hash)
+		_, err = s.Caller(t.Context(), firstKey.Hash)
 		requireRefusal(t, "a key", err, fault.InvalidAPIKey)
-		held, err := s.Tenants(t.Context(), ann)
+		tenants, err := s.Tenants(t.Context(), ann)
 		must(t, "tenants", err)
-		if len(held) != 0 {
-			t.Fatalf("still held: %+v", held)
+		if len(tenants) != 0 {
+			t.Fatalf("still held: %+v", tenants)
 		}
 		_, err = s.Caller(t.Context(), bobs.Hash)
 		must(t, "another account's key", err)
@@ -204,13 +204,13 @@ func TestClosingAccountRevokesKeysAndFreesTenants(t *testing.T) {
 func TestClosedAccountCanOnlyBeRead(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
-		k := newKey(t, s, ann, 1)
+		key := newKey(t, s, ann, 1)
 		closeAccount(t, s, ann)
-		for _, by := range []string{string(ann), "Ann@example.test"} {
-			a, err := s.FindAccount(t.Context(), by)
+		for _, idOrAddress := range []string{string(ann), "Ann@example.test"} {
+			a, err := s.FindAccount(t.Context(), idOrAddress)
 			must(t, "find", err)
 			if a.ID != ann || a.Status() != access.StatusClosed || !a.ClosedAt.Equal(now) || a.Email != "ann@example.test" || a.Active {
-				t.Fatalf("by %s: %+v", by, a)
+				t.Fatalf("by %s: %+v", idOrAddress, a)
 			}
 		}
 		_, err := s.ChangePlan(t.Context(), ann, "complete", 0)
@@ -218,7 +218,7 @@ func TestClosedAccountCanOnlyBeRead(t *testing.T) {
 		_, err = s.SetActive(t.Context(), ann, true)
 		requireRefusal(t, "resume", err, fault.AccountClosed)
 		requireRefusal(t, "add key", s.AddKey(t.Context(), apiKey(ann, 2)), fault.AccountClosed)
-		_, err = s.ReplaceKey(t.Context(), k.ID, apiKey(ann, 3))
+		_, err = s.ReplaceKey(t.Context(), key.ID, apiKey(ann, 3))
 		requireRefusal(t, "replace key", err, fault.KeyRevoked)
 		for _, managed := range []bool{true, false} {
 			_, err = s.Attach(t.Context(), ann, tenant.Tenant{GUID: guid(1), Managed: managed, ConsentedAt: now})
@@ -233,12 +233,12 @@ func TestClosedAccountCanOnlyBeRead(t *testing.T) {
 func TestConnectLinkExpiresWithItsAccount(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
-		f := ports.ConnectFlow{StateHash: [32]byte{1}, Account: ann, Step: ports.FlowStarted, ExpiresAt: now.Add(time.Hour)}
-		must(t, "start flow", s.StartConnectSession(t.Context(), tenant.ConnectSession{ID: newID(), ExpiresAt: f.ExpiresAt}, f))
+		flow := ports.ConnectFlow{StateHash: [32]byte{1}, Account: ann, Step: ports.FlowStarted, ExpiresAt: now.Add(time.Hour)}
+		must(t, "start flow", s.StartConnectSession(t.Context(), tenant.ConnectSession{ID: newID(), ExpiresAt: flow.ExpiresAt}, flow))
 		closeAccount(t, s, ann)
-		_, err := s.TakeFlow(t.Context(), f.StateHash, ports.FlowStarted, ports.FlowSigningIn, now)
+		_, err := s.TakeFlow(t.Context(), flow.StateHash, ports.FlowStarted, ports.FlowSigningIn, now)
 		requireRefusal(t, "take", err, fault.ConnectLinkInvalid)
-		_, _, err = s.ConnectSessionOfLink(t.Context(), f.StateHash)
+		_, _, err = s.ConnectSessionOfLink(t.Context(), flow.StateHash)
 		requireRefusal(t, "session", err, fault.ConnectSessionUnknown)
 	})
 }
@@ -250,8 +250,8 @@ func TestAddressOfClosedAccountIsFreeAndFindsOpenOne(t *testing.T) {
 			must(t, "find", err)
 			return a.ID
 		}
-		first := newAccount(t, s, "ann")
-		closeAccount(t, s, first)
+		closedAccount := newAccount(t, s, "ann")
+		closeAccount(t, s, closedAccount)
 		second := newAccount(t, s, "ann")
 		if got := find(); got != second {
 			t.Fatalf("found %s, want the open %s", got, second)
@@ -271,15 +271,15 @@ func TestEnforcementEventsAreDeletedWithTheirAccount(t *testing.T) {
 			storeEvents(t, s, ann, newEvent(2*day, 1, now.Add(-time.Duration(day)*30*time.Hour)), newEvent(2*day+1, 2, now))
 			storeEvents(t, s, bob, newEvent(day, 3, now.Add(-time.Duration(day)*30*time.Hour)))
 		}
-		closeAndRequireNoEvents := func(what string) {
+		closeAndRequireNoEvents := func(label string) {
 			t.Helper()
 			closeAccount(t, s, ann)
 			if page := listEvents(t, s, ann, ports.EventQuery{Limit: 9}); page.Total != 0 || len(page.Events) != 0 {
-				t.Fatalf("%s: %+v", what, page)
+				t.Fatalf("%s: %+v", label, page)
 			}
 		}
 		closeAndRequireNoEvents("closed")
-		storeEvents(t, s, ann, newEvent(1, 1, now)) // left over from an interrupted closing
+		storeEvents(t, s, ann, newEvent(1, 1, now)) // an event that an interrupted closing did not delete
 		closeAndRequireNoEvents("closed again")
 		if page := listEvents(t, s, bob, ports.EventQuery{Limit: 9}); page.Total != 3 || len(page.Events) != 3 {
 			t.Fatalf("another account's: %+v", page)
@@ -292,10 +292,10 @@ func TestClosingAccountAgainChangesNothing(t *testing.T) {
 		ann := newAccount(t, s, "ann")
 		newKey(t, s, ann, 1)
 		closeAccount(t, s, ann)
-		again, err := s.CloseAccount(t.Context(), ann, now.Add(time.Hour))
+		secondClosing, err := s.CloseAccount(t.Context(), ann, now.Add(time.Hour))
 		must(t, "close again", err)
-		if again.KeysRevoked != 0 || again.TenantsReleased != 0 || !again.At.Equal(now) {
-			t.Fatalf("got %+v", again)
+		if secondClosing.KeysRevoked != 0 || secondClosing.TenantsReleased != 0 || !secondClosing.At.Equal(now) {
+			t.Fatalf("got %+v", secondClosing)
 		}
 	})
 }
@@ -303,14 +303,14 @@ func TestClosingAccountAgainChangesNothing(t *testing.T) {
 func TestNothingCanBeAddedToAccountThatIsBeingClosed(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
-		old := newKey(t, s, ann, 1)
+		existingKey := newKey(t, s, ann, 1)
 		errs := concurrently(24, func(i int) error {
 			switch {
 			case i == 12:
 				_, err := s.CloseAccount(t.Context(), ann, now)
 				return err
 			case i%3 == 0:
-				return s.RotateKey(t.Context(), ann, old.ID, apiKey(ann, 100+i))
+				return s.RotateKey(t.Context(), ann, existingKey.ID, apiKey(ann, 100+i))
 			case i%3 == 1:
 				return s.AddKey(t.Context(), apiKey(ann, 100+i))
 			default:
@@ -326,10 +326,10 @@ func TestNothingCanBeAddedToAccountThatIsBeingClosed(t *testing.T) {
 				t.Fatalf("a key still works: %+v", k)
 			}
 		}
-		held, err := s.TenantCount(t.Context(), ann)
+		tenantCount, err := s.TenantCount(t.Context(), ann)
 		must(t, "count", err)
-		if held != 0 {
-			t.Fatalf("%d tenants are held", held)
+		if tenantCount != 0 {
+			t.Fatalf("%d tenants are held", tenantCount)
 		}
 	})
 }

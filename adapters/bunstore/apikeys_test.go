@@ -64,11 +64,11 @@ func TestUnknownKeyAndAccountAreRefused(t *testing.T) {
 func TestRotatedKeyIsInvalidAndItsSuccessorIsValid(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
-		old := newKey(t, s, ann, 1)
+		oldKey := newKey(t, s, ann, 1)
 		renamed := apiKey(ann, 2)
 		renamed.Name = "another"
-		must(t, "rotate", s.RotateKey(t.Context(), ann, old.ID, renamed))
-		_, err := s.Caller(t.Context(), old.Hash)
+		must(t, "rotate", s.RotateKey(t.Context(), ann, oldKey.ID, renamed))
+		_, err := s.Caller(t.Context(), oldKey.Hash)
 		requireRefusal(t, "old key", err, fault.InvalidAPIKey)
 		caller, err := s.Caller(t.Context(), apiKey(ann, 2).Hash)
 		must(t, "new key", err)
@@ -77,7 +77,7 @@ func TestRotatedKeyIsInvalidAndItsSuccessorIsValid(t *testing.T) {
 		}
 		fresh, err := s.IssuedKey(t.Context(), caller.KeyID)
 		must(t, "find", err)
-		if fresh.Name != old.Name {
+		if fresh.Name != oldKey.Name {
 			t.Fatalf("the new key is named %q", fresh.Name)
 		}
 	})
@@ -86,8 +86,8 @@ func TestRotatedKeyIsInvalidAndItsSuccessorIsValid(t *testing.T) {
 func TestOneOfConcurrentKeyRotationsSucceeds(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
-		old := newKey(t, s, ann, 1)
-		errs := concurrently(concurrency, func(i int) error { return s.RotateKey(t.Context(), ann, old.ID, apiKey(ann, i+2)) })
+		oldKey := newKey(t, s, ann, 1)
+		errs := concurrently(concurrency, func(i int) error { return s.RotateKey(t.Context(), ann, oldKey.ID, apiKey(ann, i+2)) })
 		if n := countWinners(t, errs, fault.InvalidAPIKey); n != 1 {
 			t.Fatalf("%d rotations succeeded", n)
 		}
@@ -178,7 +178,7 @@ func TestKeyIsFoundAsItWasStored(t *testing.T) {
 func TestRevokedKeyIsInvalidAndKeepsItsTimeOfRevocation(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
-		key, other := newKey(t, s, ann, 1), newKey(t, s, ann, 2)
+		key, otherKey := newKey(t, s, ann, 1), newKey(t, s, ann, 2)
 		for _, at := range []time.Time{now, now.Add(time.Hour)} {
 			got, err := s.RevokeKey(t.Context(), key.ID, at)
 			must(t, "revoke", err)
@@ -188,7 +188,7 @@ func TestRevokedKeyIsInvalidAndKeepsItsTimeOfRevocation(t *testing.T) {
 		}
 		_, err := s.Caller(t.Context(), key.Hash)
 		requireRefusal(t, "the key", err, fault.InvalidAPIKey)
-		_, err = s.Caller(t.Context(), other.Hash)
+		_, err = s.Caller(t.Context(), otherKey.Hash)
 		must(t, "the other key", err)
 		requireRefusal(t, "rotate", s.RotateKey(t.Context(), ann, key.ID, apiKey(ann, 3)), fault.InvalidAPIKey)
 	})
@@ -197,21 +197,21 @@ func TestRevokedKeyIsInvalidAndKeepsItsTimeOfRevocation(t *testing.T) {
 func TestReplacedKeyIsInvalidAndItsSuccessorHasItsNameAndAccount(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
-		old, fresh := newKey(t, s, ann, 1), apiKey("", 2)
-		fresh.Name = "nobody's"
-		got, err := s.ReplaceKey(t.Context(), old.ID, fresh)
+		oldKey, successor := newKey(t, s, ann, 1), apiKey("", 2)
+		successor.Name = "nobody's"
+		got, err := s.ReplaceKey(t.Context(), oldKey.ID, successor)
 		must(t, "replace", err)
-		if got.ID != fresh.ID || got.Account != ann || got.Name != old.Name {
+		if got.ID != successor.ID || got.Account != ann || got.Name != oldKey.Name {
 			t.Fatalf("got %+v", got)
 		}
-		_, err = s.Caller(t.Context(), old.Hash)
+		_, err = s.Caller(t.Context(), oldKey.Hash)
 		requireRefusal(t, "the old key", err, fault.InvalidAPIKey)
-		caller, err := s.Caller(t.Context(), fresh.Hash)
+		caller, err := s.Caller(t.Context(), successor.Hash)
 		must(t, "the new key", err)
 		if caller.Account.ID != ann {
 			t.Fatalf("the new key belongs to %s", caller.Account.ID)
 		}
-		_, err = s.ReplaceKey(t.Context(), old.ID, apiKey("", 3))
+		_, err = s.ReplaceKey(t.Context(), oldKey.ID, apiKey("", 3))
 		requireRefusal(t, "replace again", err, fault.KeyRevoked)
 	})
 }
@@ -219,12 +219,12 @@ func TestReplacedKeyIsInvalidAndItsSuccessorHasItsNameAndAccount(t *testing.T) {
 func TestOneOfConcurrentKeyRotationsAndReplacementsSucceeds(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
-		old := newKey(t, s, ann, 1)
+		oldKey := newKey(t, s, ann, 1)
 		errs := concurrently(concurrency, func(i int) error {
 			if i%2 == 0 {
-				return s.RotateKey(t.Context(), ann, old.ID, apiKey(ann, i+2))
+				return s.RotateKey(t.Context(), ann, oldKey.ID, apiKey(ann, i+2))
 			}
-			_, err := s.ReplaceKey(t.Context(), old.ID, apiKey("", i+2))
+			_, err := s.ReplaceKey(t.Context(), oldKey.ID, apiKey("", i+2))
 			if errors.Is(err, fault.KeyRevoked) {
 				return fault.InvalidAPIKey
 			}

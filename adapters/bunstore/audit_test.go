@@ -19,24 +19,24 @@ import (
 )
 
 // auditEvents returns the audit events that match a query, newest first. The default limit is 100.
-func auditEvents(t testing.TB, s *Store, q ports.AuditQuery) []audit.Event {
+func auditEvents(t testing.TB, s *Store, query ports.AuditQuery) []audit.Event {
 	t.Helper()
-	q.Limit = cmp.Or(q.Limit, 100)
-	found, err := s.AuditEvents(t.Context(), q)
+	query.Limit = cmp.Or(query.Limit, 100)
+	found, err := s.AuditEvents(t.Context(), query)
 	must(t, "list audit events", err)
 	return found
 }
 
-// recordedActions returns the audit events of an account, oldest first. It skips the first arranged
-// events, which the preparation of the test recorded.
+// recordedActions returns the audit events of an account, oldest first. It skips the events of the
+// test's preparation, of which there are arranged.
 func recordedActions(t testing.TB, s *Store, owner access.AccountID, arranged int) []audit.Event {
 	t.Helper()
-	all := auditEvents(t, s, ports.AuditQuery{Account: owner})
-	slices.Reverse(all)
-	if len(all) < arranged {
-		t.Fatalf("only %d events: %+v", len(all), all)
+	events := auditEvents(t, s, ports.AuditQuery{Account: owner})
+	slices.Reverse(events)
+	if len(events) < arranged {
+		t.Fatalf("only %d events: %+v", len(events), events)
 	}
-	return all[arranged:]
+	return events[arranged:]
 }
 
 // operatorActions are actions on a new account, with the audit events that each must record.
@@ -170,11 +170,11 @@ func TestAuditEventIsStoredWithOperatorTimeAndDetails(t *testing.T) {
 		before := time.Now().Truncate(time.Microsecond)
 		details := map[string]string{"name": hostileText, "empty": ""}
 		must(t, "record", s.RecordAction(t.Context(), audit.AddPlugin, details))
-		all := auditEvents(t, s, ports.AuditQuery{})
-		if len(all) != 1 {
-			t.Fatalf("got %+v", all)
+		events := auditEvents(t, s, ports.AuditQuery{})
+		if len(events) != 1 {
+			t.Fatalf("got %+v", events)
 		}
-		e := all[0]
+		e := events[0]
 		if e.ID == "" || e.Operator != operator || e.Action != audit.AddPlugin || e.Account != "" || !maps.Equal(e.Details, details) ||
 			e.At.Before(before) || e.At.After(time.Now()) || e.At.Location() != time.UTC {
 			t.Fatalf("got %+v", e)
@@ -184,11 +184,11 @@ func TestAuditEventIsStoredWithOperatorTimeAndDetails(t *testing.T) {
 
 func TestCreationOfAccountIsItsFirstAuditEvent(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		a, err := s.CreateAccount(t.Context(), "Ann@example.test", "api_starter", 7, now)
+		account, err := s.CreateAccount(t.Context(), "Ann@example.test", "api_starter", 7, now)
 		must(t, "create", err)
-		got := recordedActions(t, s, a.ID, 0)
+		got := recordedActions(t, s, account.ID, 0)
 		want := map[string]string{"email": "ann@example.test", "plan": "api_starter", "tenant_slots": "7"}
-		if len(got) != 1 || got[0].Action != audit.CreateAccount || got[0].Account != a.ID || !maps.Equal(got[0].Details, want) {
+		if len(got) != 1 || got[0].Action != audit.CreateAccount || got[0].Account != account.ID || !maps.Equal(got[0].Details, want) {
 			t.Fatalf("got %+v", got)
 		}
 	})
@@ -198,23 +198,23 @@ func TestAuditEventsAreListedNewestFirst(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
 		must(t, "record", s.RecordAction(t.Context(), audit.Backup, nil))
-		all := auditEvents(t, s, ports.AuditQuery{})
-		if len(all) != 3 || all[0].Action != audit.Backup || all[1].Account != bob || all[2].Account != ann {
-			t.Fatalf("got %+v", all)
+		events := auditEvents(t, s, ports.AuditQuery{})
+		if len(events) != 3 || events[0].Action != audit.Backup || events[1].Account != bob || events[2].Account != ann {
+			t.Fatalf("got %+v", events)
 		}
 		for name, tt := range map[string]struct {
-			q    ports.AuditQuery
-			want []audit.Event
+			query ports.AuditQuery
+			want  []audit.Event
 		}{
-			"an account":    {ports.AuditQuery{Account: bob}, all[1:2]},
+			"an account":    {ports.AuditQuery{Account: bob}, events[1:2]},
 			"no account":    {ports.AuditQuery{Account: "10000000-0000-4000-8000-000000000000"}, nil},
-			"a time":        {ports.AuditQuery{Since: all[1].At}, all[:2]},
+			"a time":        {ports.AuditQuery{Since: events[1].At}, events[:2]},
 			"a later time":  {ports.AuditQuery{Since: time.Now().Add(time.Hour)}, nil},
-			"a number":      {ports.AuditQuery{Limit: 2}, all[:2]},
-			"all of it":     {ports.AuditQuery{Account: ann, Since: all[2].At, Limit: 1}, all[2:]},
-			"an older time": {ports.AuditQuery{Since: all[2].At.Add(-time.Hour)}, all},
+			"a number":      {ports.AuditQuery{Limit: 2}, events[:2]},
+			"all of it":     {ports.AuditQuery{Account: ann, Since: events[2].At, Limit: 1}, events[2:]},
+			"an older time": {ports.AuditQuery{Since: events[2].At.Add(-time.Hour)}, events},
 		} {
-			got := auditEvents(t, s, tt.q)
+			got := auditEvents(t, s, tt.query)
 			if !slices.EqualFunc(got, tt.want, func(a, b audit.Event) bool { return a.ID == b.ID }) {
 				t.Fatalf("%s: got %+v", name, got)
 			}
@@ -226,13 +226,13 @@ func TestOnlySuccessfulOneOfConcurrentActionsIsRecorded(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		assignTenant(t, s, ann, 1)
-		k := newKey(t, s, ann, 1)
+		key := newKey(t, s, ann, 1)
 		concurrently(concurrency, func(i int) error {
 			switch i % 3 {
 			case 0:
 				_, _ = s.Withdraw(t.Context(), guid(1))
 			case 1:
-				_, _ = s.ReplaceKey(t.Context(), k.ID, apiKey("", i+2))
+				_, _ = s.ReplaceKey(t.Context(), key.ID, apiKey("", i+2))
 			default:
 				_, _ = s.SetActive(t.Context(), ann, false)
 			}
@@ -253,9 +253,9 @@ func TestOnlySuccessfulOneOfConcurrentActionsIsRecorded(t *testing.T) {
 
 func assignTenant(t testing.TB, s *Store, owner access.AccountID, n int) {
 	t.Helper()
-	made, err := s.Attach(t.Context(), owner, tenant.Tenant{GUID: guid(n), Managed: true, ConsentedAt: now})
+	attached, err := s.Attach(t.Context(), owner, tenant.Tenant{GUID: guid(n), Managed: true, ConsentedAt: now})
 	must(t, "assign", err)
-	if !made.Managed {
+	if !attached.Managed {
 		t.Fatal("the tenant is not managed")
 	}
 }
@@ -374,7 +374,7 @@ func TestOperationFailsWithoutAuditEvent(t *testing.T) {
 		addDNSConnection(t, s, ann, 1)
 		before := readState(t, s, ann)
 		execSQL(t, s, "DROP TABLE audit_events")
-		for name, act := range map[string]func() error{
+		for name, change := range map[string]func() error{
 			"create account": func() error {
 				_, err := s.CreateAccount(t.Context(), "bob@example.test", "complete", 0, now)
 				return err
@@ -394,7 +394,7 @@ func TestOperationFailsWithoutAuditEvent(t *testing.T) {
 			"add DNS connection":    func() error { return s.AddDNSConnection(t.Context(), newDNSConnection(ann, 2), []byte("sealed")) },
 			"remove DNS connection": func() error { _, err := s.RemoveDNSConnection(t.Context(), dnsConnectionID(1)); return err },
 		} {
-			if err := act(); err == nil {
+			if err := change(); err == nil {
 				t.Errorf("%s succeeded without an audit event", name)
 			}
 			if after := readState(t, s, ann); !reflect.DeepEqual(after, before) {
@@ -404,8 +404,8 @@ func TestOperationFailsWithoutAuditEvent(t *testing.T) {
 	})
 }
 
-// state is the part of an account that operators can change.
-type state struct {
+// operatorView is the part of an account that operators can change.
+type operatorView struct {
 	account  access.Account
 	accounts int
 	key      access.Key
@@ -416,7 +416,7 @@ type state struct {
 	dns      int // connections
 }
 
-func readState(t *testing.T, s *Store, id access.AccountID) state {
+func readState(t *testing.T, s *Store, id access.AccountID) operatorView {
 	t.Helper()
 	accounts, err := s.Accounts(t.Context())
 	must(t, "accounts", err)
@@ -428,5 +428,5 @@ func readState(t *testing.T, s *Store, id access.AccountID) state {
 	must(t, "day", err)
 	connections, err := s.DNSConnections(t.Context(), id)
 	must(t, "DNS connections", err)
-	return state{accounts[0], len(accounts), keys[0], len(keys), tenants[0], len(tenants), timeZone, len(connections)}
+	return operatorView{accounts[0], len(accounts), keys[0], len(keys), tenants[0], len(tenants), timeZone, len(connections)}
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// export returns all entries of an account, oldest first. It checks that they form a chain.
-func export(t testing.TB, s *Store, owner access.AccountID) []audit.Entry {
+// exportEntries returns all entries of an account, oldest first. It checks that they form a chain.
+func exportEntries(t testing.TB, s *Store, owner access.AccountID) []audit.Entry {
 	t.Helper()
 	entries, err := s.AuditExport(t.Context(), owner, 0, 10_000)
 	must(t, "export", err)
@@ -47,7 +47,7 @@ func newAct(owner access.AccountID, write string) *ports.Act {
 	}}
 }
 
-var created = &audit.Outcome{Status: 201}
+var createdOutcome = &audit.Outcome{Status: 201}
 
 // storedActs returns the number of acts without an outcome.
 func storedActs(t testing.TB, s *Store) (n int) {
@@ -56,18 +56,18 @@ func storedActs(t testing.TB, s *Store) (n int) {
 	return n
 }
 
-// requireOneMore checks that the chain has one entry after the first arranged entries, and that no
-// act is stored. It returns this entry.
-func requireOneMore(t testing.TB, s *Store, owner access.AccountID, arranged int) audit.Entry {
+// requireOneMoreEntry checks that the chain has exactly arranged+1 entries, and that no act is
+// stored. It returns the last entry.
+func requireOneMoreEntry(t testing.TB, s *Store, owner access.AccountID, arranged int) audit.Entry {
 	t.Helper()
-	all := export(t, s, owner)
-	if len(all) != arranged+1 || storedActs(t, s) != 0 {
-		t.Fatalf("%d entries after %d, %d stored acts: %+v", len(all), arranged, storedActs(t, s), all[arranged:])
+	entries := exportEntries(t, s, owner)
+	if len(entries) != arranged+1 || storedActs(t, s) != 0 {
+		t.Fatalf("%d entries after %d, %d stored acts: %+v", len(entries), arranged, storedActs(t, s), entries[arranged:])
 	}
-	return all[arranged]
+	return entries[arranged]
 }
 
-func reserve(ctx context.Context, s *Store, owner access.AccountID, name string) error {
+func reserveDomainNamed(ctx context.Context, s *Store, owner access.AccountID, name string) error {
 	_, err := s.ReserveDomain(ctx, owner, guid(1), name, 12, now)
 	return err
 }
@@ -76,7 +76,7 @@ func TestActIsStoredWithTheChangeAndEndsWithTheAnswer(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		owner := newAccount(t, s, "ann")
 		attachTenant(t, s, owner, 1)
-		arranged := len(export(t, s, owner))
+		arranged := len(exportEntries(t, s, owner))
 		request := newClaim(owner, 1)
 		attempt := mustClaim(t, s, request)
 		act := newAct(owner, "w")
@@ -85,18 +85,18 @@ func TestActIsStoredWithTheChangeAndEndsWithTheAnswer(t *testing.T) {
 			t.Fatalf("a read stored an act, %v", err)
 		}
 		for _, name := range []string{"a.example", "b.example"} {
-			must(t, "change", reserve(ctx, s, owner, name))
-			if storedActs(t, s) != 1 || act.State() != ports.ActStored || len(export(t, s, owner)) != arranged {
+			must(t, "change", reserveDomainNamed(ctx, s, owner, name))
+			if storedActs(t, s) != 1 || act.State() != ports.ActStored || len(exportEntries(t, s, owner)) != arranged {
 				t.Fatalf("after %s: %d acts, state %d", name, storedActs(t, s), act.State())
 			}
 		}
 		completion := newCompletion(request, attempt)
-		completion.Outcome = created
+		completion.Outcome = createdOutcome
 		requireHeld(t, "finish", true)(s.Finish(ctx, *completion))
-		got := requireOneMore(t, s, owner, arranged)
+		got := requireOneMoreEntry(t, s, owner, arranged)
 		want := act.Entry
 		want.Actor.Name = storedText(want.Actor.Name)
-		want.Sequence, want.At, want.Outcome, want.PreviousHash, want.Hash = got.Sequence, got.At, *created, got.PreviousHash, got.Hash
+		want.Sequence, want.At, want.Outcome, want.PreviousHash, want.Hash = got.Sequence, got.At, *createdOutcome, got.PreviousHash, got.Hash
 		if got != want || act.State() != ports.ActEnded {
 			t.Fatalf("got  %+v\nwant %+v, state %d", got, want, act.State())
 		}
@@ -106,21 +106,21 @@ func TestActIsStoredWithTheChangeAndEndsWithTheAnswer(t *testing.T) {
 func TestChangeThatCommitsItsAnswerCommitsItsEntry(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newTenantFixture(t, s)
-		arranged := len(export(t, s, fixture.owner))
+		arranged := len(exportEntries(t, s, fixture.owner))
 		request := newClaim(fixture.owner, 1)
 		attempt := mustClaim(t, s, request)
 		completion := newCompletion(request, attempt)
-		completion.Outcome = created
+		completion.Outcome = createdOutcome
 		act := newAct(fixture.owner, "w")
 		ctx := ports.WithAct(t.Context(), act)
 		lost := *completion
 		lost.Attempt = newID()
 		requireRefusal(t, "a lost attempt", s.DeleteTenant(ctx, fixture.owner, guid(1), &lost), fault.KeyInProgress)
-		if len(export(t, s, fixture.owner)) != arranged || act.State() != ports.ActNew {
+		if len(exportEntries(t, s, fixture.owner)) != arranged || act.State() != ports.ActNew {
 			t.Fatal("a rolled back change left an entry")
 		}
 		must(t, "delete", s.DeleteTenant(ctx, fixture.owner, guid(1), completion))
-		if e := requireOneMore(t, s, fixture.owner, arranged); e.ID != act.Entry.ID || e.Outcome != *created {
+		if e := requireOneMoreEntry(t, s, fixture.owner, arranged); e.ID != act.Entry.ID || e.Outcome != *createdOutcome {
 			t.Fatalf("got %+v", e)
 		}
 		must(t, "end again", s.EndAct(ctx, &audit.Outcome{Status: 503}))
@@ -136,17 +136,17 @@ func TestActEndsOnce(t *testing.T) {
 		outcome *audit.Outcome
 		want    []audit.Outcome
 	}{
-		"nothing was changed":   {func(*testing.T, *Store, context.Context, access.AccountID) {}, created, []audit.Outcome{*created}},
+		"nothing was changed":   {func(*testing.T, *Store, context.Context, access.AccountID) {}, createdOutcome, []audit.Outcome{*createdOutcome}},
 		"something was changed": {storeActOf, failed, []audit.Outcome{*failed}},
 		"a refusal":             {storeActOf, nil, nil},
 		"a sweep was faster": {func(t *testing.T, s *Store, ctx context.Context, owner access.AccountID) {
 			storeActOf(t, s, ctx, owner)
-			endLost(t, s, 1)
-		}, created, []audit.Outcome{audit.Unknown}},
+			requireLostActs(t, s, 1)
+		}, createdOutcome, []audit.Outcome{audit.Unknown}},
 		"the commit had no answer, and took place": {func(t *testing.T, s *Store, ctx context.Context, _ access.AccountID) {
-			must(t, "end", s.EndAct(ports.WithAct(ctx, &ports.Act{Entry: ports.ActOf(ctx).Entry, Write: []byte("w")}), created))
+			must(t, "end", s.EndAct(ports.WithAct(ctx, &ports.Act{Entry: ports.ActOf(ctx).Entry, Write: []byte("w")}), createdOutcome))
 			ports.ActOf(ctx).AdvanceTo(ports.ActUncertain)
-		}, failed, []audit.Outcome{*created}},
+		}, failed, []audit.Outcome{*createdOutcome}},
 		"the commit had no answer, and did not take place": {func(t *testing.T, s *Store, ctx context.Context, owner access.AccountID) {
 			storeActOf(t, s, ctx, owner)
 			ports.ActOf(ctx).AdvanceTo(ports.ActUncertain)
@@ -156,13 +156,13 @@ func TestActEndsOnce(t *testing.T) {
 			eachStore(t, func(t *testing.T, s *Store) {
 				owner := newAccount(t, s, "ann")
 				attachTenant(t, s, owner, 1)
-				arranged := len(export(t, s, owner))
+				arranged := len(exportEntries(t, s, owner))
 				ctx := ports.WithAct(t.Context(), newAct(owner, "w"))
 				tt.arrange(t, s, ctx, owner)
 				must(t, "end", s.EndAct(ctx, tt.outcome))
-				endLost(t, s, 0)
+				requireLostActs(t, s, 0)
 				var got []audit.Outcome
-				for _, e := range export(t, s, owner)[arranged:] {
+				for _, e := range exportEntries(t, s, owner)[arranged:] {
 					got = append(got, e.Outcome)
 				}
 				if !slices.Equal(got, tt.want) || storedActs(t, s) != 0 {
@@ -176,15 +176,15 @@ func TestActEndsOnce(t *testing.T) {
 // storeActOf makes a change under the act of ctx.
 func storeActOf(t *testing.T, s *Store, ctx context.Context, owner access.AccountID) {
 	t.Helper()
-	must(t, "change", reserve(ctx, s, owner, "a.example"))
+	must(t, "change", reserveDomainNamed(ctx, s, owner, "a.example"))
 	if storedActs(t, s) != 1 {
 		t.Fatal("the act is not stored")
 	}
 }
 
-// endLost runs a sweep that ends acts of any age. It requires that the sweep ends exactly want
-// acts.
-func endLost(t *testing.T, s *Store, want int) {
+// requireLostActs runs a sweep that ends acts of any age. It requires that the sweep ends exactly
+// want acts.
+func requireLostActs(t *testing.T, s *Store, want int) {
 	t.Helper()
 	if n, err := s.EndLostActs(t.Context(), 0, 100); err != nil || n != want {
 		t.Fatalf("%d lost acts, want %d, %v", n, want, err)
@@ -211,9 +211,9 @@ func TestActsOfRunningWritesAreNotLost(t *testing.T) {
 		request := newClaim(owner, 1)
 		attempt := mustClaim(t, s, request)
 		storeActOf(t, s, ports.WithAct(t.Context(), newAct(owner, string(request.Key.Key[:]))), owner)
-		endLost(t, s, 0)
+		requireLostActs(t, s, 0)
 		requireHeld(t, "end the lease", true)(s.Hold(t.Context(), request.Key, attempt, expiredLease))
-		endLost(t, s, 1)
+		requireLostActs(t, s, 1)
 	})
 }
 
@@ -225,15 +225,15 @@ func TestLaterAttemptReplacesTheActOfAKilledOne(t *testing.T) {
 			eachStore(t, func(t *testing.T, s *Store) {
 				owner := newAccount(t, s, "ann")
 				attachTenant(t, s, owner, 1)
-				arranged := len(export(t, s, owner))
+				arranged := len(exportEntries(t, s, owner))
 				storeActOf(t, s, ports.WithAct(t.Context(), newAct(owner, "w")), owner)
 				second := newAct(owner, "w")
 				ctx := ports.WithAct(t.Context(), second)
 				if changes {
-					must(t, "change", reserve(ctx, s, owner, "b.example"))
+					must(t, "change", reserveDomainNamed(ctx, s, owner, "b.example"))
 				}
-				must(t, "end", s.EndAct(ctx, created))
-				if e := requireOneMore(t, s, owner, arranged); e.ID != second.Entry.ID {
+				must(t, "end", s.EndAct(ctx, createdOutcome))
+				if e := requireOneMoreEntry(t, s, owner, arranged); e.ID != second.Entry.ID {
 					t.Fatalf("got %+v", e)
 				}
 			})
@@ -247,11 +247,11 @@ func TestLostAttemptLeavesTheActOfTheOther(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		owner := newAccount(t, s, "ann")
 		attachTenant(t, s, owner, 1)
-		first := ports.WithAct(t.Context(), newAct(owner, "w"))
-		storeActOf(t, s, first, owner)
+		firstCtx := ports.WithAct(t.Context(), newAct(owner, "w"))
+		storeActOf(t, s, firstCtx, owner)
 		storeActOf(t, s, ports.WithAct(t.Context(), newAct(owner, "w")), owner)
-		must(t, "end the first", s.EndAct(first, nil))
-		endLost(t, s, 1)
+		must(t, "end the first", s.EndAct(firstCtx, nil))
+		requireLostActs(t, s, 1)
 	})
 }
 
@@ -267,13 +267,13 @@ func TestConcurrentWritersMakeOneChain(t *testing.T) {
 			var errs []error
 			for n := range 5 {
 				act := newAct([]access.AccountID{owner, owner, other}[i%3], fmt.Sprint(i, n))
-				errs = append(errs, s.EndAct(ports.WithAct(t.Context(), act), created))
+				errs = append(errs, s.EndAct(ports.WithAct(t.Context(), act), createdOutcome))
 			}
 			return errors.Join(errs...)
 		}) {
 			must(t, "write", err)
 		}
-		if a, b := len(export(t, stores[0], owner)), len(export(t, stores[1], other)); a != 1+80 || b != 1+40 {
+		if a, b := len(exportEntries(t, stores[0], owner)), len(exportEntries(t, stores[1], other)); a != 1+80 || b != 1+40 {
 			t.Errorf("%d and %d entries", a, b)
 		}
 	})
@@ -302,14 +302,14 @@ func TestOperatorsAndAdministratorsAreInTheChain(t *testing.T) {
 			{Actor: admin, Action: audit.SignIn, Tenant: guid(1), Subject: connected, RequestID: "req-2", ClientIP: "192.0.2.2"},
 			{Actor: admin, Action: audit.ConnectTenant, Tenant: guid(1), Subject: connected, RequestID: "req-2", ClientIP: "192.0.2.2"},
 		}
-		for i, e := range export(t, s, owner) {
+		for i, e := range exportEntries(t, s, owner) {
 			if i >= len(want) {
 				t.Fatalf("another entry: %+v", e)
 			}
-			w := want[i]
-			w.ID, w.Account, w.Sequence, w.At, w.Outcome, w.PreviousHash, w.Hash = e.ID, owner, int64(i)+1, e.At, audit.Succeeded, e.PreviousHash, e.Hash
-			if e != w {
-				t.Errorf("got  %+v\nwant %+v", e, w)
+			wanted := want[i]
+			wanted.ID, wanted.Account, wanted.Sequence, wanted.At, wanted.Outcome, wanted.PreviousHash, wanted.Hash = e.ID, owner, int64(i)+1, e.At, audit.Succeeded, e.PreviousHash, e.Hash
+			if e != wanted {
+				t.Errorf("got  %+v\nwant %+v", e, wanted)
 			}
 		}
 		if storedActs(t, s) != 0 {
@@ -318,8 +318,8 @@ func TestOperatorsAndAdministratorsAreInTheChain(t *testing.T) {
 	})
 }
 
-// at makes the store use *clock as the current time until the test ends.
-func (s *Store) at(t testing.TB, clock *time.Time) {
+// setClock makes the store use *clock as the current time until the test ends.
+func (s *Store) setClock(t testing.TB, clock *time.Time) {
 	before := s.now
 	s.now = func() time.Time { return *clock }
 	t.Cleanup(func() { s.now = before })
@@ -334,19 +334,19 @@ func addEntries(t testing.TB, s *Store, owner access.AccountID, n int, change fu
 		if change != nil {
 			change(&act.Entry)
 		}
-		must(t, "add entry", s.EndAct(ports.WithAct(t.Context(), act), created))
+		must(t, "add entry", s.EndAct(ports.WithAct(t.Context(), act), createdOutcome))
 	}
 }
 
 func TestRetentionLeavesAChain(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		clock := now
-		s.at(t, &clock)
+		s.setClock(t, &clock)
 		owner, other := newAccount(t, s, "ann"), newAccount(t, s, "bob") // one entry in each account
 		addEntries(t, s, owner, 4, nil)
 		clock = now.Add(24 * time.Hour)
 		addEntries(t, s, owner, 2, nil)
-		before := export(t, s, owner)
+		before := exportEntries(t, s, owner)
 		var dropped []int
 		for {
 			n, err := s.DropAuditEntries(t.Context(), now.Add(time.Hour), 3)
@@ -360,21 +360,21 @@ func TestRetentionLeavesAChain(t *testing.T) {
 		if !slices.Equal(dropped, []int{1, 2, 3}) { // at most three in one call
 			t.Fatalf("dropped %v", dropped)
 		}
-		after := export(t, s, owner)
+		after := exportEntries(t, s, owner)
 		last := after[len(after)-1]
 		if len(after) != 4 || after[0] != before[5] || after[0].PreviousHash != before[4].Hash ||
 			last.Actor.Type != audit.Service || last.Action != audit.DropEntries || last.Subject.ID != before[4].Hash {
 			t.Fatalf("left %+v", after)
 		}
-		if rest := export(t, s, other); len(rest) != 1 || rest[0].Action != audit.DropEntries || rest[0].Sequence != 2 {
-			t.Fatalf("an account without newer entries has %+v", rest)
+		if entries := exportEntries(t, s, other); len(entries) != 1 || entries[0].Action != audit.DropEntries || entries[0].Sequence != 2 {
+			t.Fatalf("an account without newer entries has %+v", entries)
 		}
 		clock = now.Add(1000 * time.Hour)
 		addEntries(t, s, owner, 1, nil)
 		if _, err := s.DropAuditEntries(t.Context(), clock, 100); err != nil {
 			t.Fatal(err)
 		}
-		export(t, s, owner)
+		exportEntries(t, s, owner)
 	})
 }
 
@@ -392,8 +392,8 @@ func TestConcurrentRetentionDropsOnce(t *testing.T) {
 		for _, n := range dropped {
 			sum += n
 		}
-		if left := export(t, s, owner); left[0].Sequence != int64(sum)+1 || left[len(left)-1].Sequence != int64(sum)+int64(len(left)) {
-			t.Errorf("%d dropped, left %+v", sum, left)
+		if entries := exportEntries(t, s, owner); entries[0].Sequence != int64(sum)+1 || entries[len(entries)-1].Sequence != int64(sum)+int64(len(entries)) {
+			t.Errorf("%d dropped, left %+v", sum, entries)
 		}
 	})
 }
@@ -401,18 +401,18 @@ func TestConcurrentRetentionDropsOnce(t *testing.T) {
 func TestAuditEntriesAreListedNewestFirst(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		clock := now
-		s.at(t, &clock)
+		s.setClock(t, &clock)
 		owner, other := newAccount(t, s, "ann"), newAccount(t, s, "bob")
 		addEntries(t, s, other, 3, nil)
 		addEntries(t, s, owner, 2, nil) // 2, 3
 		clock = now.Add(time.Minute)
 		addEntries(t, s, owner, 2, func(e *audit.Entry) { e.Tenant, e.Subject = "", audit.Subject{} }) // 4, 5
 		addEntries(t, s, owner, 1, func(e *audit.Entry) { e.Action, e.Actor.ID = "sync-tenant", "key-2" })
-		for _, request := range []struct {
-			name string
-			q    ports.EntryQuery
-			want []int64
-			more bool
+		for _, tt := range []struct {
+			name    string
+			query   ports.EntryQuery
+			want    []int64
+			hasMore bool
 		}{
 			{"all", ports.EntryQuery{Limit: 10}, []int64{6, 5, 4, 3, 2, 1}, false},
 			{"a page", ports.EntryQuery{Limit: 2}, []int64{6, 5}, true},
@@ -429,14 +429,14 @@ func TestAuditEntriesAreListedNewestFirst(t *testing.T) {
 			{"until a time", ports.EntryQuery{To: clock, Limit: 10}, []int64{3, 2, 1}, false},
 			{"nobody", ports.EntryQuery{Actor: "nobody", Limit: 10}, nil, false},
 		} {
-			page, err := s.AuditEntries(t.Context(), owner, request.q)
-			must(t, request.name, err)
+			page, err := s.AuditEntries(t.Context(), owner, tt.query)
+			must(t, tt.name, err)
 			var got []int64
 			for _, e := range page.Entries {
 				got = append(got, e.Sequence)
 			}
-			if !slices.Equal(got, request.want) || page.More != request.more {
-				t.Errorf("%s: %v, more %v", request.name, got, page.More)
+			if !slices.Equal(got, tt.want) || page.More != tt.hasMore {
+				t.Errorf("%s: %v, more %v", tt.name, got, page.More)
 			}
 		}
 	})
@@ -468,12 +468,12 @@ func TestEntriesHaveTheTenantOfTheirSubject(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newTenantFixture(t, s)
 		other := newAccount(t, s, "bob")
-		subjects := map[string]string{"domain": fixture.d.ID, "mailbox": fixture.boxes[0].ID}
+		subjects := map[string]string{"domain": fixture.domain.ID, "mailbox": fixture.boxes[0].ID}
 		for _, kind := range slices.Sorted(maps.Keys(subjects)) {
 			for owner, want := range map[access.AccountID]tenant.GUID{fixture.owner: guid(1), other: ""} {
 				addEntries(t, s, owner, 1, func(e *audit.Entry) { e.Tenant, e.Subject = "", audit.Subject{Type: kind, ID: subjects[kind]} })
-				all := export(t, s, owner)
-				if got := all[len(all)-1].Tenant; got != want {
+				entries := exportEntries(t, s, owner)
+				if got := entries[len(entries)-1].Tenant; got != want {
 					t.Errorf("%s: the tenant is %q, want %q", kind, got, want)
 				}
 			}

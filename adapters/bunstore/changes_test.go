@@ -30,8 +30,8 @@ type logReader struct {
 	after int64
 }
 
-// next returns the events that were logged since the last call.
-func (r *logReader) next(t testing.TB) []event.Event {
+// nextEvents returns the events that were logged since the last call.
+func (r *logReader) nextEvents(t testing.TB) []event.Event {
 	t.Helper()
 	page, err := r.store.LoggedEvents(t.Context(), r.owner, ports.LogQuery{After: r.after, Limit: 1000})
 	must(t, "read the log", err)
@@ -42,52 +42,52 @@ func (r *logReader) next(t testing.TB) []event.Event {
 	return page.Events
 }
 
-// require checks the types of the events since the last call, and returns these events.
-func (r *logReader) require(t testing.TB, what string, want ...event.Type) []event.Event {
+// requireTypes checks the types of the events since the last call, and returns these events.
+func (r *logReader) requireTypes(t testing.TB, label string, want ...event.Type) []event.Event {
 	t.Helper()
-	all := r.next(t)
+	events := r.nextEvents(t)
 	var got []event.Type
-	for _, e := range all {
+	for _, e := range events {
 		got = append(got, e.Type)
 	}
 	if !slices.Equal(got, want) {
-		t.Fatalf("%s: the events are %q, want %q", what, got, want)
+		t.Fatalf("%s: the events are %q, want %q", label, got, want)
 	}
-	return all
+	return events
 }
 
 // readerAtEnd returns a reader that has read all events so far.
 func readerAtEnd(t testing.TB, s *Store, owner access.AccountID) *logReader {
 	t.Helper()
 	r := &logReader{store: s, owner: owner}
-	r.next(t)
+	r.nextEvents(t)
 	return r
 }
 
-const readiness = event.TenantReadinessChanged
+const readinessChanged = event.TenantReadinessChanged
 
 func TestEachChangeOfTenantIsLoggedOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		log := readerAtEnd(t, s, ann)
-		made := attachTenant(t, s, ann, 1)
-		first := log.require(t, "attach", event.TenantConnected)[0]
+		attached := attachTenant(t, s, ann, 1)
+		first := log.requireTypes(t, "attach", event.TenantConnected)[0]
 		if first.Tenant != guid(1) || first.Subject != (event.Subject{Type: event.Tenant, ID: string(guid(1))}) {
 			t.Fatalf("the event is %+v", first)
 		}
-		made.Name, made.Observed.Profile = "Other name", now
-		must(t, "save", s.SaveTenant(t.Context(), ann, made))
-		log.require(t, "a different name")
-		made.Consent, made.Observed.Consent = tenant.ConsentRevoked, now.Add(time.Hour)
-		must(t, "save", s.SaveTenant(t.Context(), ann, made))
-		log.require(t, "revoke", event.TenantAccessLost, readiness)
-		must(t, "save", s.SaveTenant(t.Context(), ann, made))
-		log.require(t, "revoke again")
+		attached.Name, attached.Observed.Profile = "Other name", now
+		must(t, "save", s.SaveTenant(t.Context(), ann, attached))
+		log.requireTypes(t, "a different name")
+		attached.Consent, attached.Observed.Consent = tenant.ConsentRevoked, now.Add(time.Hour)
+		must(t, "save", s.SaveTenant(t.Context(), ann, attached))
+		log.requireTypes(t, "revoke", event.TenantAccessLost, readinessChanged)
+		must(t, "save", s.SaveTenant(t.Context(), ann, attached))
+		log.requireTypes(t, "revoke again")
 		_, err := s.Attach(t.Context(), ann, tenant.Tenant{GUID: guid(1), ConsentedAt: now.Add(2 * time.Hour)})
 		must(t, "attach again", err)
-		log.require(t, "attach again", event.TenantAccessRestored, readiness)
+		log.requireTypes(t, "attach again", event.TenantAccessRestored, readinessChanged)
 		must(t, "delete", s.DeleteTenant(t.Context(), ann, guid(1), nil))
-		last := log.require(t, "delete", event.TenantRemoved)[0]
+		last := log.requireTypes(t, "delete", event.TenantRemoved)[0]
 		if last.Version != 6 {
 			t.Fatalf("the version is %d", last.Version)
 		}
@@ -102,16 +102,16 @@ func TestEachChangeOfDomainIsLoggedOnce(t *testing.T) {
 		reserved, err := s.ReserveDomain(t.Context(), ann, guid(1), "released.test", domain.MaxPerTenant, now)
 		must(t, "reserve", err)
 		must(t, "release", s.EndReservation(t.Context(), ann, reserved.ID, reserved.ReservedAt))
-		log.require(t, "a released reservation")
+		log.requireTypes(t, "a released reservation")
 		d := addDomain(t, s, ann, guid(1), "a.test")
-		log.require(t, "add", event.DomainAdded, readiness)
-		save := func(what string, want ...event.Type) {
+		log.requireTypes(t, "add", event.DomainAdded, readinessChanged)
+		save := func(label string, want ...event.Type) {
 			t.Helper()
-			must(t, what, s.SaveDomain(t.Context(), ann, d, nil))
-			log.require(t, what, want...)
+			must(t, label, s.SaveDomain(t.Context(), ann, d, nil))
+			log.requireTypes(t, label, want...)
 		}
 		d.Verified = true
-		save("verify", event.DomainVerified, readiness)
+		save("verify", event.DomainVerified, readinessChanged)
 		d.DKIMEnabled = true
 		save("enable DKIM", event.DomainDKIMEnabled)
 		d.CheckedAt, d.Health = now, domain.Health{Sound: []domain.Drift{domain.MXMoved}}
@@ -122,11 +122,11 @@ func TestEachChangeOfDomainIsLoggedOnce(t *testing.T) {
 		save("no drift any longer", event.DomainHealthChanged)
 		began := now.Add(time.Hour)
 		found := ports.Found{Began: began, At: began, Domains: []domain.Platform{{Name: "b.test", Verified: true}}}
-		must(t, "first miss", s.SaveDiscovery(t.Context(), ann, guid(1), missing(t, s, ann, guid(1), found)))
-		log.require(t, "a missed domain and a found one", event.DomainAdded, event.DomainVerified)
+		must(t, "first miss", s.SaveDiscovery(t.Context(), ann, guid(1), withMissedNames(t, s, ann, guid(1), found)))
+		log.requireTypes(t, "a missed domain and a found one", event.DomainAdded, event.DomainVerified)
 		found.Began = began.Add(observation.ReplicaLag)
-		must(t, "second miss", s.SaveDiscovery(t.Context(), ann, guid(1), missing(t, s, ann, guid(1), found)))
-		gone := log.require(t, "a domain missed again", event.DomainRemoved)[0]
+		must(t, "second miss", s.SaveDiscovery(t.Context(), ann, guid(1), withMissedNames(t, s, ann, guid(1), found)))
+		gone := log.requireTypes(t, "a domain missed again", event.DomainRemoved)[0]
 		if gone.Subject.ID != d.ID || gone.Tenant != guid(1) {
 			t.Fatalf("the event is %+v", gone)
 		}
@@ -141,14 +141,14 @@ func TestMissingDomainThatIsAddedAgainIsLoggedAsRemovedAndAdded(t *testing.T) {
 		attachTenant(t, s, ann, 1)
 		d := addDomain(t, s, ann, guid(1), "a.test")
 		missed := ports.Found{Began: now.Add(time.Hour), Domains: []domain.Platform{}}
-		must(t, "miss", s.SaveDiscovery(t.Context(), ann, guid(1), missing(t, s, ann, guid(1), missed)))
+		must(t, "miss", s.SaveDiscovery(t.Context(), ann, guid(1), withMissedNames(t, s, ann, guid(1), missed)))
 		log := readerAtEnd(t, s, ann)
-		again, err := s.ReserveDomain(t.Context(), ann, guid(1), d.Name, domain.MaxPerTenant, now.Add(2*time.Hour))
+		reserved, err := s.ReserveDomain(t.Context(), ann, guid(1), d.Name, domain.MaxPerTenant, now.Add(2*time.Hour))
 		must(t, "reserve again", err)
-		log.require(t, "reserve again", event.DomainRemoved)
-		again.Added, again.Observed.State = true, now.Add(3*time.Hour)
-		must(t, "add again", s.SaveDomain(t.Context(), ann, again, nil))
-		log.require(t, "add again", event.DomainAdded, readiness)
+		log.requireTypes(t, "reserve again", event.DomainRemoved)
+		reserved.Added, reserved.Observed.State = true, now.Add(3*time.Hour)
+		must(t, "add again", s.SaveDomain(t.Context(), ann, reserved, nil))
+		log.requireTypes(t, "add again", event.DomainAdded, readinessChanged)
 	})
 }
 
@@ -160,72 +160,72 @@ func TestEachChangeOfMailboxIsLoggedOnce(t *testing.T) {
 		log := readerAtEnd(t, s, fixture.owner)
 		reserved, err := s.ReserveMailboxes(t.Context(), fixture.owner, d.ID, mailboxSpecs(d, "eve"), mailbox.MaxPerDomain, now)
 		must(t, "reserve", err)
-		m := reserved[0]
-		m.Stage, m.Provisioned = mailbox.Creating, true
-		must(t, "create", s.SaveMailbox(t.Context(), fixture.owner, m))
-		log.require(t, "a mailbox that is being created")
-		m.Stage = mailbox.Created
-		must(t, "created", s.SaveMailbox(t.Context(), fixture.owner, m))
-		log.require(t, "created", event.MailboxCreated, readiness)
-		m.Stage, m.AccountEnabled = mailbox.Ready, true
-		must(t, "ready", s.ConcludeMailboxes(t.Context(), fixture.owner, []mailbox.Mailbox{m}, nil))
-		log.require(t, "ready", event.MailboxUpdated)
-		must(t, "limit", s.SetSendLimit(t.Context(), fixture.owner, m.ID, 7, now))
-		changed := log.require(t, "a limit", event.MailboxUpdated)[0]
-		must(t, "limit", s.SetSendLimit(t.Context(), fixture.owner, m.ID, 7, now))
-		log.require(t, "the same limit")
+		box := reserved[0]
+		box.Stage, box.Provisioned = mailbox.Creating, true
+		must(t, "create", s.SaveMailbox(t.Context(), fixture.owner, box))
+		log.requireTypes(t, "a mailbox that is being created")
+		box.Stage = mailbox.Created
+		must(t, "created", s.SaveMailbox(t.Context(), fixture.owner, box))
+		log.requireTypes(t, "created", event.MailboxCreated, readinessChanged)
+		box.Stage, box.AccountEnabled = mailbox.Ready, true
+		must(t, "ready", s.ConcludeMailboxes(t.Context(), fixture.owner, []mailbox.Mailbox{box}, nil))
+		log.requireTypes(t, "ready", event.MailboxUpdated)
+		must(t, "limit", s.SetSendLimit(t.Context(), fixture.owner, box.ID, 7, now))
+		changed := log.requireTypes(t, "a limit", event.MailboxUpdated)[0]
+		must(t, "limit", s.SetSendLimit(t.Context(), fixture.owner, box.ID, 7, now))
+		log.requireTypes(t, "the same limit")
 		var data event.MailboxData
 		must(t, "decode", json.Unmarshal(changed.Data.(json.RawMessage), &data))
-		if data.DailySendLimit == nil || *data.DailySendLimit != 7 || data.Email != m.Address || data.TenantID != string(fixture.guid) {
+		if data.DailySendLimit == nil || *data.DailySendLimit != 7 || data.Email != box.Address || data.TenantID != string(fixture.guid) {
 			t.Fatalf("the data is %+v", data)
 		}
 		r := fixture.claim(t, s)
 		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), r, doneChanges(fixture.blockChange(0, 26))))
-		log.require(t, "block", event.MailboxBlocked)
+		log.requireTypes(t, "block", event.MailboxBlocked)
 		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), r, doneChanges(fixture.blockChange(0, 26))))
-		log.require(t, "block again")
+		log.requireTypes(t, "block again")
 		requireHeld(t, "unblock", true)(s.SaveChanges(t.Context(), r, doneChanges(fixture.newChange(0, 1, sendlimit.Unblocked))))
-		log.require(t, "unblock", event.MailboxUnblocked)
+		log.requireTypes(t, "unblock", event.MailboxUnblocked)
 		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), r, doneChanges(fixture.blockChange(1, 26))))
-		log.require(t, "block", event.MailboxBlocked)
-		found := ports.Found{Began: now.Add(time.Hour), At: now.Add(time.Hour), Mailboxes: platformMailboxes(m.Address, "new@a.test")}
+		log.requireTypes(t, "block", event.MailboxBlocked)
+		found := ports.Found{Began: now.Add(time.Hour), At: now.Add(time.Hour), Mailboxes: platformMailboxes(box.Address, "new@a.test")}
 		saveAgain(t, s, fixture.owner, fixture.guid, found)
-		log.require(t, "a discovery", event.MailboxUpdated, event.MailboxUnblocked, event.MailboxVanished, event.MailboxVanished, event.MailboxCreated, readiness)
+		log.requireTypes(t, "a discovery", event.MailboxUpdated, event.MailboxUnblocked, event.MailboxVanished, event.MailboxVanished, event.MailboxCreated, readinessChanged)
 	})
 }
 
 func TestEachResultOfProvisioningIsLoggedOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
-		all := manyDomains(t, s, ann, 0, 2)
+		domains := manyDomains(t, s, ann, 0, 2)
 		log := readerAtEnd(t, s, ann)
-		run, one := newRun(ann, all[0], 1)
+		run, job1 := newRun(ann, domains[0], 1)
 		run.TotalDomains = 2
-		_, two := newRun(ann, all[1], 2)
-		must(t, "create run", s.CreateRun(t.Context(), run, []provisioning.Job{one, two}, nil))
+		_, job2 := newRun(ann, domains[1], 2)
+		must(t, "create run", s.CreateRun(t.Context(), run, []provisioning.Job{job1, job2}, nil))
 		later := now.Add(time.Hour)
-		one, two = claimJob(t, s, one.ID, later), claimJob(t, s, two.ID, later)
-		log.require(t, "two jobs run")
-		blocked := one
+		job1, job2 = claimJob(t, s, job1.ID, later), claimJob(t, s, job2.ID, later)
+		log.requireTypes(t, "two jobs run")
+		blocked := job1
 		blocked.Status, blocked.Required = provisioning.ActionRequired, "dns_conflict"
 		requireHeld(t, "save", true)(s.SaveJob(t.Context(), blocked))
-		log.require(t, "a conflict", event.DNSJobActionRequired)
-		_, err := s.RetryJob(t.Context(), ann, one.ID, later, nil)
+		log.requireTypes(t, "a conflict", event.DNSJobActionRequired)
+		_, err := s.RetryJob(t.Context(), ann, job1.ID, later, nil)
 		must(t, "retry", err)
-		log.require(t, "a retry")
-		one = claimJob(t, s, one.ID, later)
-		saveJobStatus(t, s, one, provisioning.Completed)
-		log.require(t, "one job is completed")
-		saveJobStatus(t, s, two, provisioning.Failed)
-		log.require(t, "the other job failed", event.DNSJobFailed, event.DNSRunCompleted)
+		log.requireTypes(t, "a retry")
+		job1 = claimJob(t, s, job1.ID, later)
+		saveJobStatus(t, s, job1, provisioning.Completed)
+		log.requireTypes(t, "one job is completed")
+		saveJobStatus(t, s, job2, provisioning.Failed)
+		log.requireTypes(t, "the other job failed", event.DNSJobFailed, event.DNSRunCompleted)
 		// The deletion of a domain can also complete a run.
-		run3, three := newRun(ann, all[0], 3)
-		_, four := newRun(ann, all[1], 4)
-		must(t, "create run", s.CreateRun(t.Context(), run3, []provisioning.Job{three, four}, nil))
-		saveJobStatus(t, s, claimJob(t, s, three.ID, later), provisioning.Completed)
-		log.require(t, "one of two")
-		saveAgain(t, s, ann, guid(1), ports.Found{Began: later, Domains: []domain.Platform{{Name: all[0].Name}}})
-		log.require(t, "the domain of a job was deleted", event.DomainRemoved, event.DNSRunCompleted, readiness)
+		run3, job3 := newRun(ann, domains[0], 3)
+		_, four := newRun(ann, domains[1], 4)
+		must(t, "create run", s.CreateRun(t.Context(), run3, []provisioning.Job{job3, four}, nil))
+		saveJobStatus(t, s, claimJob(t, s, job3.ID, later), provisioning.Completed)
+		log.requireTypes(t, "one of two")
+		saveAgain(t, s, ann, guid(1), ports.Found{Began: later, Domains: []domain.Platform{{Name: domains[0].Name}}})
+		log.requireTypes(t, "the domain of a job was deleted", event.DomainRemoved, event.DNSRunCompleted, readinessChanged)
 	})
 }
 
@@ -234,12 +234,12 @@ func TestEachResultOfProvisioningIsLoggedOnce(t *testing.T) {
 func TestRunIsCompletedOnceByConcurrentJobs(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
-		all := manyDomains(t, s, ann, 0, 2)
+		domains := manyDomains(t, s, ann, 0, 2)
 		for round := range 5 {
-			run, one := newRun(ann, all[0], 2*round)
-			_, two := newRun(ann, all[1], 2*round+1)
-			must(t, "create run", s.CreateRun(t.Context(), run, []provisioning.Job{one, two}, nil))
-			jobs := []provisioning.Job{claimJob(t, s, one.ID, now.Add(time.Hour)), claimJob(t, s, two.ID, now.Add(time.Hour))}
+			run, job1 := newRun(ann, domains[0], 2*round)
+			_, job2 := newRun(ann, domains[1], 2*round+1)
+			must(t, "create run", s.CreateRun(t.Context(), run, []provisioning.Job{job1, job2}, nil))
+			jobs := []provisioning.Job{claimJob(t, s, job1.ID, now.Add(time.Hour)), claimJob(t, s, job2.ID, now.Add(time.Hour))}
 			log := readerAtEnd(t, s, ann)
 			for _, err := range concurrently(2, func(i int) error {
 				jobs[i].Status = provisioning.Completed
@@ -248,7 +248,7 @@ func TestRunIsCompletedOnceByConcurrentJobs(t *testing.T) {
 			}) {
 				must(t, "save", err)
 			}
-			log.require(t, "both jobs ended", event.DNSRunCompleted)
+			log.requireTypes(t, "both jobs ended", event.DNSRunCompleted)
 		}
 	})
 }
@@ -258,28 +258,28 @@ func TestEachChangeOfIntegrationAndConnectionsIsLoggedOnce(t *testing.T) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
 		log := readerAtEnd(t, s, fixture.owner)
 		i := addIntegration(t, s, fixture.owner, 30)
-		log.require(t, "add", event.IntegrationConnected)
+		log.requireTypes(t, "add", event.IntegrationConnected)
 		i.Status = integration.Failed
 		must(t, "save", s.SaveIntegration(t.Context(), i, nil))
 		must(t, "save again", s.SaveIntegration(t.Context(), i, nil))
-		log.require(t, "rejected", event.IntegrationCredentialRejected)
-		fixture.setConnection(t, s, fixture.one, 0, integration.ConnectionPending)
-		log.require(t, "pending")
-		fixture.setConnection(t, s, fixture.one, 0, integration.ConnectionConnected)
-		connected := log.require(t, "connected", event.ConnectionConnected)[0]
+		log.requireTypes(t, "rejected", event.IntegrationCredentialRejected)
+		fixture.setConnection(t, s, fixture.integration1, 0, integration.ConnectionPending)
+		log.requireTypes(t, "pending")
+		fixture.setConnection(t, s, fixture.integration1, 0, integration.ConnectionConnected)
+		connected := log.requireTypes(t, "connected", event.ConnectionConnected)[0]
 		if connected.Tenant != guid(1) {
 			t.Fatalf("the event is %+v", connected)
 		}
-		fixture.setConnection(t, s, fixture.one, 0, integration.ConnectionFailed)
-		log.require(t, "failed", event.ConnectionExpired)
-		listed := []integration.Connection{fixture.newConnection(fixture.one, 0, integration.ConnectionConnected), fixture.newConnection(fixture.one, 1, integration.ConnectionConnected)}
+		fixture.setConnection(t, s, fixture.integration1, 0, integration.ConnectionFailed)
+		log.requireTypes(t, "failed", event.ConnectionExpired)
+		listed := []integration.Connection{fixture.newConnection(fixture.integration1, 0, integration.ConnectionConnected), fixture.newConnection(fixture.integration1, 1, integration.ConnectionConnected)}
 		for range 2 {
-			_, err := s.SaveRefresh(t.Context(), fixture.owner, fixture.one, now.Add(time.Hour), listed, nil)
+			_, err := s.SaveRefresh(t.Context(), fixture.owner, fixture.integration1, now.Add(time.Hour), listed, nil)
 			must(t, "refresh", err)
 		}
-		log.require(t, "a refresh", event.ConnectionConnected, event.ConnectionConnected)
-		must(t, "remove", s.RemoveIntegration(t.Context(), fixture.owner, fixture.one.ID, nil))
-		log.require(t, "remove", event.ConnectionDisconnected, event.ConnectionDisconnected, event.IntegrationRemoved)
+		log.requireTypes(t, "a refresh", event.ConnectionConnected, event.ConnectionConnected)
+		must(t, "remove", s.RemoveIntegration(t.Context(), fixture.owner, fixture.integration1.ID, nil))
+		log.requireTypes(t, "remove", event.ConnectionDisconnected, event.ConnectionDisconnected, event.IntegrationRemoved)
 	})
 }
 
@@ -290,16 +290,16 @@ func TestEachChangeOfPolicyIsLoggedOnce(t *testing.T) {
 		addDomain(t, s, ann, guid(1), "a.test")
 		log := readerAtEnd(t, s, ann)
 		setPolicy(t, s, ann, guid(1), "a.test", 5)
-		log.require(t, "set", event.PolicySet)
+		log.requireTypes(t, "set", event.PolicySet)
 		setPolicy(t, s, ann, guid(1), "a.test", 5)
-		log.require(t, "set again")
+		log.requireTypes(t, "set again")
 		setPolicy(t, s, ann, guid(1), "a.test", 6)
-		log.require(t, "another limit", event.PolicySet)
+		log.requireTypes(t, "another limit", event.PolicySet)
 		removeAllDomains(t, s, ann, guid(1))
 		addDomain(t, s, ann, guid(1), "a.test")
-		log.require(t, "a new domain of the name", event.DomainRemoved, readiness, event.DomainAdded, readiness)
+		log.requireTypes(t, "a new domain of the name", event.DomainRemoved, readinessChanged, event.DomainAdded, readinessChanged)
 		setPolicy(t, s, ann, guid(1), "a.test", 7)
-		replaced := log.require(t, "a new policy", event.PolicyRemoved, event.PolicySet)
+		replaced := log.requireTypes(t, "a new policy", event.PolicyRemoved, event.PolicySet)
 		if replaced[0].Subject.ID == replaced[1].Subject.ID || replaced[0].Tenant != guid(1) {
 			t.Fatalf("the events are %+v", replaced)
 		}
@@ -310,18 +310,18 @@ func TestEachChangeOfKeyIsLoggedOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		log := readerAtEnd(t, s, ann)
-		k := newKey(t, s, ann, 1)
-		log.require(t, "add", event.KeyCreated)
-		must(t, "rotate", s.RotateKey(t.Context(), ann, k.ID, apiKey(ann, 2)))
-		rotated := log.require(t, "rotate", event.KeyRevoked, event.KeyRotated)
-		if old, fresh := rotated[0].Subject.ID, rotated[1].Subject.ID; old != k.ID || fresh != apiKey(ann, 2).ID {
-			t.Fatalf("the key %s was revoked, and %s works now", old, fresh)
+		key := newKey(t, s, ann, 1)
+		log.requireTypes(t, "add", event.KeyCreated)
+		must(t, "rotate", s.RotateKey(t.Context(), ann, key.ID, apiKey(ann, 2)))
+		rotated := log.requireTypes(t, "rotate", event.KeyRevoked, event.KeyRotated)
+		if oldID, successorID := rotated[0].Subject.ID, rotated[1].Subject.ID; oldID != key.ID || successorID != apiKey(ann, 2).ID {
+			t.Fatalf("the key %s was revoked, and %s works now", oldID, successorID)
 		}
 		for range 2 {
 			_, err := s.RevokeKey(t.Context(), apiKey(ann, 2).ID, now)
 			must(t, "revoke", err)
 		}
-		log.require(t, "revoke", event.KeyRevoked)
+		log.requireTypes(t, "revoke", event.KeyRevoked)
 	})
 }
 
@@ -330,22 +330,22 @@ func TestEachChangeOfKeyIsLoggedOnce(t *testing.T) {
 func TestRemovedTenantRemovesAllInIt(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
-		fixture.setConnection(t, s, fixture.one, 0, integration.ConnectionConnected)
+		fixture.setConnection(t, s, fixture.integration1, 0, integration.ConnectionConnected)
 		setPolicy(t, s, fixture.owner, guid(1), sendlimit.TenantWide, 5)
 		reserved, err := s.ReserveDomain(t.Context(), fixture.owner, guid(1), "reserved.test", domain.MaxPerTenant, now)
 		must(t, "reserve", err)
-		job := startRun(t, s, fixture.owner, fixture.d, 1)
+		job := startRun(t, s, fixture.owner, fixture.domain, 1)
 		log := readerAtEnd(t, s, fixture.owner)
 		must(t, "delete", s.DeleteTenant(t.Context(), fixture.owner, guid(1), nil))
-		all := log.require(t, "delete", event.ConnectionDisconnected, event.MailboxRemoved, event.MailboxRemoved,
+		events := log.requireTypes(t, "delete", event.ConnectionDisconnected, event.MailboxRemoved, event.MailboxRemoved,
 			event.PolicyRemoved, event.DomainRemoved, event.TenantRemoved)
-		for _, e := range all {
+		for _, e := range events {
 			if e.Tenant != guid(1) || e.Subject.ID == reserved.ID || e.Subject.ID == job.RunID {
 				t.Errorf("an event is %+v", e)
 			}
 		}
 		must(t, "delete again", errorOtherThan(s.DeleteTenant(t.Context(), fixture.owner, guid(1), nil), tenantNotFound()))
-		log.require(t, "delete again")
+		log.requireTypes(t, "delete again")
 	})
 }
 
@@ -362,18 +362,18 @@ func errorOtherThan(err, expected error) error {
 func TestLastEventHasTheReadinessAfterConcurrentChanges(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
-		all := manyDomains(t, s, ann, 0, 8)
+		domains := manyDomains(t, s, ann, 0, 8)
 		log := readerAtEnd(t, s, ann)
-		for _, err := range concurrently(len(all), func(i int) error {
-			all[i].Verified = true
-			return s.SaveDomain(t.Context(), ann, all[i], nil)
+		for _, err := range concurrently(len(domains), func(i int) error {
+			domains[i].Verified = true
+			return s.SaveDomain(t.Context(), ann, domains[i], nil)
 		}) {
 			must(t, "verify", err)
 		}
-		events := log.next(t)
+		events := log.nextEvents(t)
 		var last event.ReadinessData
 		must(t, "decode", json.Unmarshal(events[len(events)-1].Data.(json.RawMessage), &last))
-		if len(events) != 2*len(all) || last.DomainsVerified != len(all) {
+		if len(events) != 2*len(domains) || last.DomainsVerified != len(domains) {
 			t.Fatalf("%d events; the last is %+v", len(events), last)
 		}
 	})
@@ -384,14 +384,14 @@ func TestLastEventHasTheReadinessAfterConcurrentChanges(t *testing.T) {
 func TestReadinessFollowsDomains(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
-		held := attachTenant(t, s, ann, 1)
-		held.Bootstrap, held.SMTPAuth, held.Discovery = tenant.BootstrapReady, tenant.SMTPAuthEnabled, tenant.DiscoveryCompleted
-		held.Observed = tenant.Observed{Bootstrap: now, SMTPAuth: now, Discovery: now}
-		must(t, "save tenant", s.SaveTenant(t.Context(), ann, held))
+		attached := attachTenant(t, s, ann, 1)
+		attached.Bootstrap, attached.SMTPAuth, attached.Discovery = tenant.BootstrapReady, tenant.SMTPAuthEnabled, tenant.DiscoveryCompleted
+		attached.Observed = tenant.Observed{Bootstrap: now, SMTPAuth: now, Discovery: now}
+		must(t, "save tenant", s.SaveTenant(t.Context(), ann, attached))
 		d := addDomain(t, s, ann, guid(1), "a.test")
-		known := map[string]bool{}
+		seen := map[string]bool{}
 		for i := range 32 {
-			flags, at := i^i>>1, now.Add(time.Duration(i+1)*time.Minute) // two neighbours differ in one flag
+			flags, at := i^i>>1, now.Add(time.Duration(i+1)*time.Minute) // flags is a Gray code: each step changes one flag
 			d.Added, d.Verified, d.DKIMEnabled, d.Status.VerificationSeen, d.MissingSince = true, flags&1 != 0, flags&2 != 0, flags&4 != 0, time.Time{}
 			if flags&8 != 0 {
 				d.MissingSince = at
@@ -407,10 +407,10 @@ func TestReadinessFollowsDomains(t *testing.T) {
 			if diff := cmp.Diff(event.OfReadiness(guid(1), stored.Readiness(true)).Data, any(got)); diff != "" {
 				t.Fatalf("the readiness with the flags %04b (-want +got):\n%s", flags, diff)
 			}
-			known[string(row.Readiness)] = true
+			seen[string(row.Readiness)] = true
 		}
-		if len(known) < 5 {
-			t.Errorf("the readiness had only %d values", len(known))
+		if len(seen) < 5 {
+			t.Errorf("the readiness had only %d values", len(seen))
 		}
 	})
 }
@@ -418,26 +418,26 @@ func TestReadinessFollowsDomains(t *testing.T) {
 // TestReadsOfTheDNSTakeFewStatements counts the statements of the two most frequent changes during
 // provisioning: storing a read of the DNS with a domain, and storing a step with its job.
 func TestReadsOfTheDNSTakeFewStatements(t *testing.T) {
-	var seen statementCounter
-	s := migrated(t, Memory, &seen)
+	var counter statementCounter
+	s := migrated(t, Memory, &counter)
 	ann := newAccount(t, s, "ann")
 	d := newOwnedDomain(t, s, ann, 1)
-	j := startRun(t, s, ann, d, 1)
-	j = claimJob(t, s, j.ID, dueTime)
+	job := startRun(t, s, ann, d, 1)
+	job = claimJob(t, s, job.ID, dueTime)
 	for range 2 {
-		seen.n = 0
+		counter.count = 0
 		d.CheckedAt, d.Status.MX = d.CheckedAt.Add(time.Minute), "ok"
 		must(t, "save domain", s.SaveDomain(t.Context(), ann, d, nil))
-		if seen.n > 5 { // begin, two reads, the change and commit
-			t.Errorf("a read of the DNS takes %d statements", seen.n)
+		if counter.count > 5 { // begin, two reads, the change and commit
+			t.Errorf("a read of the DNS takes %d statements", counter.count)
 		}
 	}
 	for _, status := range []provisioning.Status{provisioning.Running, provisioning.Waiting} {
-		seen.n = 0
-		j.Status = status
-		requireHeld(t, "save", true)(s.SaveJob(t.Context(), j))
-		if seen.n != 1 {
-			t.Errorf("the step of a job that is %s takes %d statements", status, seen.n)
+		counter.count = 0
+		job.Status = status
+		requireHeld(t, "save", true)(s.SaveJob(t.Context(), job))
+		if counter.count != 1 {
+			t.Errorf("the step of a job that is %s takes %d statements", status, counter.count)
 		}
 	}
 }

@@ -20,16 +20,16 @@ import (
 func TestStoredChangesAreNotedAsEffects(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		owner := newAccount(t, s, "ann")
-		made := attachTenant(t, s, owner, 1)
-		for name, act := range map[string]func(ctx context.Context) error{
-			"one statement": func(ctx context.Context) error { return s.SaveTenant(ctx, owner, made) },
+		attached := attachTenant(t, s, owner, 1)
+		for name, change := range map[string]func(ctx context.Context) error{
+			"one statement": func(ctx context.Context) error { return s.SaveTenant(ctx, owner, attached) },
 			"a transaction": func(ctx context.Context) error {
-				_, err := s.ReserveDomain(ctx, owner, made.GUID, "a.example", 1, now)
+				_, err := s.ReserveDomain(ctx, owner, attached.GUID, "a.example", 1, now)
 				return err
 			},
 		} {
 			ctx, seen := watchEffects(t)
-			must(t, name, act(ctx))
+			must(t, name, change(ctx))
 			if !seen().Changed {
 				t.Fatalf("%s is not noted", name)
 			}
@@ -40,19 +40,19 @@ func TestStoredChangesAreNotedAsEffects(t *testing.T) {
 func TestReadsAndRefusedChangesAreNotNotedAsEffects(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		owner, other := newAccount(t, s, "ann"), newAccount(t, s, "bob")
-		made := attachTenant(t, s, owner, 1)
-		addDomain(t, s, owner, made.GUID, "a.example")
-		for name, act := range map[string]func(ctx context.Context) error{
+		attached := attachTenant(t, s, owner, 1)
+		addDomain(t, s, owner, attached.GUID, "a.example")
+		for name, change := range map[string]func(ctx context.Context) error{
 			"a read":                func(ctx context.Context) error { _, err := s.Tenants(ctx, owner); return err },
-			"a foreign row":         func(ctx context.Context) error { return s.SaveTenant(ctx, other, made) },
-			"a refused transaction": func(ctx context.Context) error { return reserveOneMore(ctx, s, owner, made.GUID) },
+			"a foreign row":         func(ctx context.Context) error { return s.SaveTenant(ctx, other, attached) },
+			"a refused transaction": func(ctx context.Context) error { return reserveOneMore(ctx, s, owner, attached.GUID) },
 			"a refused attachment": func(ctx context.Context) error {
-				_, err := s.Attach(ctx, other, tenant.Tenant{GUID: made.GUID, ConsentedAt: now})
+				_, err := s.Attach(ctx, other, tenant.Tenant{GUID: attached.GUID, ConsentedAt: now})
 				return err
 			},
 		} {
 			ctx, seen := watchEffects(t)
-			if err := act(ctx); err != nil && fault.ErrorOf(err).Code == fault.InternalError {
+			if err := change(ctx); err != nil && fault.ErrorOf(err).Code == fault.InternalError {
 				t.Fatalf("%s: %v", name, err)
 			}
 			if seen().Changed {
@@ -98,33 +98,33 @@ func watchEffects(t testing.TB) (context.Context, func() idempotency.Effects) {
 
 // tenantFixture is a tenant with a domain and two mailboxes.
 type tenantFixture struct {
-	owner access.AccountID
-	d     domain.Domain
-	boxes []mailbox.Mailbox
+	owner  access.AccountID
+	domain domain.Domain
+	boxes  []mailbox.Mailbox
 }
 
 func newTenantFixture(t testing.TB, s *Store) tenantFixture {
 	t.Helper()
 	fixture := tenantFixture{owner: newAccount(t, s, "ann")}
-	fixture.d = addDomain(t, s, fixture.owner, attachTenant(t, s, fixture.owner, 1).GUID, "contoso.test")
+	fixture.domain = addDomain(t, s, fixture.owner, attachTenant(t, s, fixture.owner, 1).GUID, "contoso.test")
 	for _, local := range []string{"sales", "support"} {
-		fixture.boxes = append(fixture.boxes, addMailbox(t, s, fixture.owner, fixture.d, local, mailbox.Created))
+		fixture.boxes = append(fixture.boxes, addMailbox(t, s, fixture.owner, fixture.domain, local, mailbox.Created))
 	}
 	return fixture
 }
 
-// completingChange is a change that commits a completion. made reports whether the change is
-// stored.
+// completingChange is a change that commits a completion. isStored reports whether the store has
+// the result of the change.
 type completingChange struct {
-	change func(completion *ports.Completion) error
-	made   func(t testing.TB) bool
+	change   func(completion *ports.Completion) error
+	isStored func(t testing.TB) bool
 }
 
 func (fixture tenantFixture) changes(ctx context.Context, s *Store) map[string]completingChange {
 	return map[string]completingChange{
 		"a deletion": {
 			func(completion *ports.Completion) error {
-				return s.DeleteTenant(ctx, fixture.owner, fixture.d.TenantGUID, completion)
+				return s.DeleteTenant(ctx, fixture.owner, fixture.domain.TenantGUID, completion)
 			},
 			func(t testing.TB) bool {
 				n, err := s.TenantCount(t.Context(), fixture.owner)
@@ -134,19 +134,19 @@ func (fixture tenantFixture) changes(ctx context.Context, s *Store) map[string]c
 		},
 		"a saved domain": {
 			func(completion *ports.Completion) error {
-				d := fixture.d
+				d := fixture.domain
 				d.Verified = true
 				return s.SaveDomain(ctx, fixture.owner, d, completion)
 			},
 			func(t testing.TB) bool {
-				d, err := s.DomainByID(t.Context(), fixture.owner, fixture.d.ID)
+				d, err := s.DomainByID(t.Context(), fixture.owner, fixture.domain.ID)
 				must(t, "find domain", err)
 				return d.Verified
 			},
 		},
 		"concluded mailboxes": {
 			func(completion *ports.Completion) error {
-				return s.ConcludeMailboxes(ctx, fixture.owner, asReady(fixture.boxes), completion)
+				return s.ConcludeMailboxes(ctx, fixture.owner, withStageReady(fixture.boxes), completion)
 			},
 			func(t testing.TB) bool { return fixture.countReady(t, s) == len(fixture.boxes) },
 		},
@@ -156,9 +156,9 @@ func (fixture tenantFixture) changes(ctx context.Context, s *Store) map[string]c
 // countReady counts the mailboxes in stage ready.
 func (fixture tenantFixture) countReady(t testing.TB, s *Store) (n int) {
 	t.Helper()
-	all, err := s.Mailboxes(t.Context(), fixture.owner, fixture.d.TenantGUID)
+	mailboxes, err := s.Mailboxes(t.Context(), fixture.owner, fixture.domain.TenantGUID)
 	must(t, "list mailboxes", err)
-	for _, m := range all {
+	for _, m := range mailboxes {
 		if m.Stage == mailbox.Ready {
 			n++
 		}
@@ -166,16 +166,16 @@ func (fixture tenantFixture) countReady(t testing.TB, s *Store) (n int) {
 	return n
 }
 
-func asReady(boxes []mailbox.Mailbox) []mailbox.Mailbox {
-	all := make([]mailbox.Mailbox, 0, len(boxes))
+func withStageReady(boxes []mailbox.Mailbox) []mailbox.Mailbox {
+	mailboxes := make([]mailbox.Mailbox, 0, len(boxes))
 	for _, m := range boxes {
 		m.Stage = mailbox.Ready
-		all = append(all, m)
+		mailboxes = append(mailboxes, m)
 	}
-	return all
+	return mailboxes
 }
 
-// newCompletion returns the completion of this attempt with the answer "answer".
+// newCompletion returns a completion of the attempt with the answer "answer".
 func newCompletion(c ports.Claim, attempt string) *ports.Completion {
 	return &ports.Completion{Key: c.Key, Attempt: attempt, Answer: []byte("answer"), Until: now.Add(time.Hour)}
 }
@@ -187,22 +187,22 @@ func completionOf(key idempotency.KeyID, attempt string, answer []byte, until ti
 func TestChangeCommitsItsCompletion(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture, key := newTenantFixture(t, s), byte(0)
-		for _, what := range []string{"a saved domain", "concluded mailboxes", "a deletion"} {
+		for _, label := range []string{"a saved domain", "concluded mailboxes", "a deletion"} {
 			key++
-			c := newClaim(fixture.owner, key)
+			claim := newClaim(fixture.owner, key)
 			ctx, seen := watchEffects(t)
-			x := fixture.changes(ctx, s)[what]
-			must(t, what, x.change(newCompletion(c, mustClaim(t, s, c))))
+			x := fixture.changes(ctx, s)[label]
+			must(t, label, x.change(newCompletion(claim, mustClaim(t, s, claim))))
 			if !seen().Completed {
-				t.Fatalf("%s is not noted as completed", what)
+				t.Fatalf("%s is not noted as completed", label)
 			}
-			r := requireRecord(t, s, c.Key)
-			if !x.made(t) || string(r.Answer) != "answer" || r.Leased || !r.ExpiresAt.Equal(now.Add(time.Hour)) {
-				t.Fatalf("%s: made %v, %+v", what, x.made(t), r)
+			r := requireRecord(t, s, claim.Key)
+			if !x.isStored(t) || string(r.Answer) != "answer" || r.Leased || !r.ExpiresAt.Equal(now.Add(time.Hour)) {
+				t.Fatalf("%s: made %v, %+v", label, x.isStored(t), r)
 			}
 			// The attempt that has the key can still extend its lease.
-			requireHeld(t, "hold after "+what, true)(s.Hold(t.Context(), c.Key, r.Attempt, longLease))
-			requireHeld(t, "finish after "+what, true)(s.Finish(t.Context(), completionOf(c.Key, r.Attempt, []byte("answer"), now)))
+			requireHeld(t, "hold after "+label, true)(s.Hold(t.Context(), claim.Key, r.Attempt, longLease))
+			requireHeld(t, "finish after "+label, true)(s.Finish(t.Context(), completionOf(claim.Key, r.Attempt, []byte("answer"), now)))
 		}
 	})
 }
@@ -210,22 +210,22 @@ func TestChangeCommitsItsCompletion(t *testing.T) {
 func TestAttemptThatLostItsKeyChangesNothing(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newTenantFixture(t, s)
-		c := newClaim(fixture.owner, 1)
-		c.Lease = expiredLease
-		first := mustClaim(t, s, c)
-		second, won, err := s.TakeOver(t.Context(), first, c)
+		claim := newClaim(fixture.owner, 1)
+		claim.Lease = expiredLease
+		first := mustClaim(t, s, claim)
+		second, isClaimed, err := s.TakeOver(t.Context(), first, claim)
 		must(t, "take over", err)
-		if !won {
+		if !isClaimed {
 			t.Fatal("the key of an attempt whose lease had expired was not taken over")
 		}
 		ctx, seen := watchEffects(t)
-		for what, x := range fixture.changes(ctx, s) {
-			requireRefusal(t, what, x.change(newCompletion(c, first)), fault.KeyInProgress)
+		for label, x := range fixture.changes(ctx, s) {
+			requireRefusal(t, label, x.change(newCompletion(claim, first)), fault.KeyInProgress)
 			if seen().Completed {
-				t.Fatalf("%s is noted as completed", what)
+				t.Fatalf("%s is noted as completed", label)
 			}
-			if r := requireRecord(t, s, c.Key); x.made(t) || r.Answer != nil || r.Attempt != second {
-				t.Fatalf("%s: made %v, %+v", what, x.made(t), r)
+			if r := requireRecord(t, s, claim.Key); x.isStored(t) || r.Answer != nil || r.Attempt != second {
+				t.Fatalf("%s: made %v, %+v", label, x.isStored(t), r)
 			}
 		}
 	})
@@ -234,14 +234,14 @@ func TestAttemptThatLostItsKeyChangesNothing(t *testing.T) {
 func TestRefusedChangeCompletesNothing(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture, bob := newTenantFixture(t, s), newAccount(t, s, "bob")
-		gone := append(asReady(fixture.boxes), mailbox.Mailbox{ID: string(unknownGUID), Address: "gone@contoso.test", Stage: mailbox.Ready})
-		c := newClaim(fixture.owner, 1)
-		completion := newCompletion(c, mustClaim(t, s, c))
-		requireRefusal(t, "delete", s.DeleteTenant(t.Context(), bob, fixture.d.TenantGUID, completion), fault.TenantNotFound)
-		requireRefusal(t, "save domain", s.SaveDomain(t.Context(), bob, fixture.d, completion), fault.DomainNotFound)
-		requireRefusal(t, "conclude for another", s.ConcludeMailboxes(t.Context(), bob, asReady(fixture.boxes), completion), fault.MailboxNotFound)
+		gone := append(withStageReady(fixture.boxes), mailbox.Mailbox{ID: string(unknownGUID), Address: "gone@contoso.test", Stage: mailbox.Ready})
+		claim := newClaim(fixture.owner, 1)
+		completion := newCompletion(claim, mustClaim(t, s, claim))
+		requireRefusal(t, "delete", s.DeleteTenant(t.Context(), bob, fixture.domain.TenantGUID, completion), fault.TenantNotFound)
+		requireRefusal(t, "save domain", s.SaveDomain(t.Context(), bob, fixture.domain, completion), fault.DomainNotFound)
+		requireRefusal(t, "conclude for another", s.ConcludeMailboxes(t.Context(), bob, withStageReady(fixture.boxes), completion), fault.MailboxNotFound)
 		requireRefusal(t, "conclude", s.ConcludeMailboxes(t.Context(), fixture.owner, gone, completion), fault.MailboxNotFound)
-		if r := requireRecord(t, s, c.Key); r.Answer != nil || !r.Leased || fixture.countReady(t, s) != 0 {
+		if r := requireRecord(t, s, claim.Key); r.Answer != nil || !r.Leased || fixture.countReady(t, s) != 0 {
 			t.Fatalf("%d are concluded, %+v", fixture.countReady(t, s), r)
 		}
 	})

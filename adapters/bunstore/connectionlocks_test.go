@@ -53,35 +53,35 @@ func (h *stepHook) AfterQuery(_ context.Context, e *bun.QueryEvent) {
 
 // connectionWrites are the transactions that lock connections together with their sessions,
 // mailboxes or integrations. The fixture has a session that may expire and its pending connection,
-// both of box 0 at integration one. Box 1 has no connection.
+// both of box 0 at integration1. Box 1 has no connection.
 var connectionWrites = []struct {
 	name string
 	run  func(t testing.TB, s *Store, fixture integrationFixture, n int)
 }{
 	{"begin a session", func(t testing.TB, s *Store, fixture integrationFixture, n int) {
-		session := newSession(fixture.one, fixture.boxes[0], n)
+		session := newSession(fixture.integration1, fixture.boxes[0], n)
 		_ = s.BeginSession(t.Context(), fixture.owner, session, connectionID(n), session.CreatedAt.Add(time.Hour))
 	}},
 	{"begin a first session", func(t testing.TB, s *Store, fixture integrationFixture, n int) {
-		session := newSession(fixture.one, fixture.boxes[1], n)
+		session := newSession(fixture.integration1, fixture.boxes[1], n)
 		_ = s.BeginSession(t.Context(), fixture.owner, session, connectionID(n), session.CreatedAt)
 	}},
 	{"end a session", func(t testing.TB, s *Store, fixture integrationFixture, n int) {
-		session := newSession(fixture.one, fixture.boxes[0], n-1)
+		session := newSession(fixture.integration1, fixture.boxes[0], n-1)
 		session.Status = integration.SessionConnected
-		connected := fixture.newConnection(fixture.one, 0, integration.ConnectionConnected)
+		connected := fixture.newConnection(fixture.integration1, 0, integration.ConnectionConnected)
 		_, _ = s.SaveSession(t.Context(), fixture.owner, session, &connected, nil)
 	}},
 	{"disconnect", func(t testing.TB, s *Store, fixture integrationFixture, n int) {
-		was := newSession(fixture.one, fixture.boxes[0], n-1).CreatedAt
-		_, _ = s.SaveConnection(t.Context(), fixture.owner, fixture.newConnection(fixture.one, 0, integration.ConnectionDisconnected), was, nil)
+		createdAt := newSession(fixture.integration1, fixture.boxes[0], n-1).CreatedAt
+		_, _ = s.SaveConnection(t.Context(), fixture.owner, fixture.newConnection(fixture.integration1, 0, integration.ConnectionDisconnected), createdAt, nil)
 	}},
 	{"connect", func(t testing.TB, s *Store, fixture integrationFixture, _ int) {
-		_, _ = s.SaveConnection(t.Context(), fixture.owner, fixture.newConnection(fixture.one, 1, integration.ConnectionConnected), time.Time{}, nil)
+		_, _ = s.SaveConnection(t.Context(), fixture.owner, fixture.newConnection(fixture.integration1, 1, integration.ConnectionConnected), time.Time{}, nil)
 	}},
 	{"refresh", func(t testing.TB, s *Store, fixture integrationFixture, _ int) {
-		_, _ = s.SaveRefresh(t.Context(), fixture.owner, fixture.one, now.Add(24*time.Hour), []integration.Connection{
-			fixture.newConnection(fixture.one, 0, integration.ConnectionConnected), fixture.newConnection(fixture.one, 1, integration.ConnectionConnected),
+		_, _ = s.SaveRefresh(t.Context(), fixture.owner, fixture.integration1, now.Add(24*time.Hour), []integration.Connection{
+			fixture.newConnection(fixture.integration1, 0, integration.ConnectionConnected), fixture.newConnection(fixture.integration1, 1, integration.ConnectionConnected),
 		}, nil)
 	}},
 	{"remove a mailbox", func(t testing.TB, s *Store, fixture integrationFixture, _ int) {
@@ -91,7 +91,7 @@ var connectionWrites = []struct {
 		_ = s.DeleteTenant(t.Context(), fixture.owner, fixture.boxes[0].TenantGUID, nil)
 	}},
 	{"remove an integration", func(t testing.TB, s *Store, fixture integrationFixture, _ int) {
-		_ = s.RemoveIntegration(t.Context(), fixture.owner, fixture.one.ID, nil)
+		_ = s.RemoveIntegration(t.Context(), fixture.owner, fixture.integration1.ID, nil)
 	}},
 	{"close an account", func(t testing.TB, s *Store, fixture integrationFixture, _ int) {
 		_, _ = s.CloseAccount(t.Context(), fixture.owner, now)
@@ -103,38 +103,38 @@ var connectionWrites = []struct {
 // lockToConnect describes, so PostgreSQL never aborts one.
 func TestWritesOfConnectionsDoNotDeadlock(t *testing.T) {
 	url := testserver.Database(t) // not shared, because the test observes all its connections
-	var hook, other stepHook
-	setup, first, second := migrated(t, url), opened(t, url, &hook), opened(t, url, &other)
-	type pair struct{ one, two int }
+	var firstHook, secondHook stepHook
+	setup, first, second := migrated(t, url), opened(t, url, &firstHook), opened(t, url, &secondHook)
+	type pair struct{ firstIndex, secondIndex int } // in connectionWrites
 	var pairs []pair
-	for one := range connectionWrites {
-		for two := range connectionWrites {
-			pairs = append(pairs, pair{one, two})
+	for firstIndex := range connectionWrites {
+		for secondIndex := range connectionWrites {
+			pairs = append(pairs, pair{firstIndex, secondIndex})
 		}
 	}
 	number := 0
 	for _, p := range soak.Sample(t, pairs, 8) {
-		one, two := connectionWrites[p.one], connectionWrites[p.two]
-		t.Run(one.name+", then "+two.name, func(t *testing.T) {
-			hook.deadlocks, other.deadlocks = 0, 0
-			for step, all := 1, false; !all; step++ {
+		firstWrite, secondWrite := connectionWrites[p.firstIndex], connectionWrites[p.secondIndex]
+		t.Run(firstWrite.name+", then "+secondWrite.name, func(t *testing.T) {
+			firstHook.deadlocks, secondHook.deadlocks = 0, 0
+			for step, finished := 1, false; !finished; step++ {
 				number++
 				fixture := newIntegrationFixture(t, setup, fmt.Sprintf("a%d", number), number)
-				fixture.beginSession(t, setup, fixture.one, 0, 4*number)
-				paused, resume := hook.pauseAt(step)
+				fixture.beginSession(t, setup, fixture.integration1, 0, 4*number)
+				paused, resume := firstHook.pauseAt(step)
 				firstEnds, secondEnds := make(chan struct{}), make(chan struct{})
-				go func() { one.run(t, first, fixture, 4*number+1); close(firstEnds) }()
+				go func() { firstWrite.run(t, first, fixture, 4*number+1); close(firstEnds) }()
 				select {
 				case <-paused:
-				case <-firstEnds: // it has fewer statements
-					all = true
+				case <-firstEnds: // the transaction has fewer statements than step
+					finished = true
 				}
-				go func() { two.run(t, second, fixture, 4*number+1); close(secondEnds) }()
+				go func() { secondWrite.run(t, second, fixture, 4*number+1); close(secondEnds) }()
 				waitForLockOr(t, setup, secondEnds)
 				close(resume)
 				<-firstEnds
 				<-secondEnds
-				if hook.deadlocks+other.deadlocks > 0 {
+				if firstHook.deadlocks+secondHook.deadlocks > 0 {
 					t.Fatalf("a deadlock if the first transaction pauses after %d statements", step)
 				}
 			}
@@ -179,7 +179,7 @@ func TestNewConnectionOfARemovedMailboxIsLogged(t *testing.T) {
 	pausing := opened(t, url, hook)
 	connected, removed := make(chan error, 1), make(chan error, 1)
 	go func() {
-		_, err := pausing.SaveConnection(t.Context(), fixture.owner, fixture.newConnection(fixture.one, 0, integration.ConnectionConnected), time.Time{}, nil)
+		_, err := pausing.SaveConnection(t.Context(), fixture.owner, fixture.newConnection(fixture.integration1, 0, integration.ConnectionConnected), time.Time{}, nil)
 		connected <- err
 	}()
 	<-hook.paused
@@ -189,7 +189,7 @@ func TestNewConnectionOfARemovedMailboxIsLogged(t *testing.T) {
 	must(t, "connect", <-connected)
 	must(t, "remove", <-removed)
 	var ended []event.Type
-	for _, e := range log.next(t) {
+	for _, e := range log.nextEvents(t) {
 		if e.Subject.Type == event.Connection {
 			ended = append(ended, e.Type)
 		}

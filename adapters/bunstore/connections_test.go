@@ -21,21 +21,21 @@ func connectionID(n int) string { return fmt.Sprintf("60000000-0000-7000-8000-%0
 
 // integrationFixture is an account with two mailboxes and two integrations.
 type integrationFixture struct {
-	owner    access.AccountID
-	d        domain.Domain
-	boxes    []mailbox.Mailbox
-	one, two integration.Integration
+	owner                      access.AccountID
+	domain                     domain.Domain
+	boxes                      []mailbox.Mailbox
+	integration1, integration2 integration.Integration
 }
 
 // newIntegrationFixture creates the nth account. n makes its ids unique.
 func newIntegrationFixture(t testing.TB, s *Store, name string, n int) integrationFixture {
 	t.Helper()
 	fixture := integrationFixture{owner: newAccount(t, s, name)}
-	fixture.d = addDomain(t, s, fixture.owner, attachTenant(t, s, fixture.owner, n).GUID, name+".test")
+	fixture.domain = addDomain(t, s, fixture.owner, attachTenant(t, s, fixture.owner, n).GUID, name+".test")
 	for _, local := range []string{"sales", "support"} {
-		fixture.boxes = append(fixture.boxes, addMailbox(t, s, fixture.owner, fixture.d, local, mailbox.Ready))
+		fixture.boxes = append(fixture.boxes, addMailbox(t, s, fixture.owner, fixture.domain, local, mailbox.Ready))
 	}
-	fixture.one, fixture.two = addIntegration(t, s, fixture.owner, 10*n), addIntegration(t, s, fixture.owner, 10*n+1)
+	fixture.integration1, fixture.integration2 = addIntegration(t, s, fixture.owner, 10*n), addIntegration(t, s, fixture.owner, 10*n+1)
 	return fixture
 }
 
@@ -52,11 +52,11 @@ func (fixture integrationFixture) newConnection(i integration.Integration, box i
 func (fixture integrationFixture) setConnection(t testing.TB, s *Store, i integration.Integration, box int, status integration.ConnectionStatus) integration.Connection {
 	t.Helper()
 	want := fixture.newConnection(i, box, status)
-	was := fixture.storedConnection(t, s, i, box)
-	if was.ID != "" {
-		want.ID = was.ID
+	previous := fixture.storedConnection(t, s, i, box)
+	if previous.ID != "" {
+		want.ID = previous.ID
 	}
-	requireHeld(t, "connect", true)(s.SaveConnection(t.Context(), fixture.owner, want, was.UpdatedAt, nil))
+	requireHeld(t, "connect", true)(s.SaveConnection(t.Context(), fixture.owner, want, previous.UpdatedAt, nil))
 	return want
 }
 
@@ -68,10 +68,10 @@ func (fixture integrationFixture) storedConnection(t testing.TB, s *Store, i int
 	return e.Connection
 }
 
-func (fixture integrationFixture) requireConnection(t testing.TB, what string, s *Store, i integration.Integration, box int, want integration.Connection) {
+func (fixture integrationFixture) requireConnection(t testing.TB, label string, s *Store, i integration.Integration, box int, want integration.Connection) {
 	t.Helper()
 	if diff := cmp.Diff(want, fixture.storedConnection(t, s, i, box)); diff != "" {
-		t.Fatalf("%s (-want +got):\n%s", what, diff)
+		t.Fatalf("%s (-want +got):\n%s", label, diff)
 	}
 }
 
@@ -93,65 +93,65 @@ var allConnectionStatuses = []integration.ConnectionStatus{
 func TestConnectionsAreCountedByStatus(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
-		requireCounts(t, s, fixture.owner, fixture.one.ID, integration.Counts{})
-		more := addDomain(t, s, fixture.owner, guid(1), "more.test")
+		requireCounts(t, s, fixture.owner, fixture.integration1.ID, integration.Counts{})
+		secondDomain := addDomain(t, s, fixture.owner, guid(1), "more.test")
 		for _, local := range []string{"a", "b", "c"} {
-			fixture.boxes = append(fixture.boxes, addMailbox(t, s, fixture.owner, more, local, mailbox.Ready))
+			fixture.boxes = append(fixture.boxes, addMailbox(t, s, fixture.owner, secondDomain, local, mailbox.Ready))
 		}
-		fixture.boxes = append(fixture.boxes, addMailbox(t, s, fixture.owner, fixture.d, "z", mailbox.Ready))
+		fixture.boxes = append(fixture.boxes, addMailbox(t, s, fixture.owner, fixture.domain, "z", mailbox.Ready))
 		for n, status := range allConnectionStatuses {
-			fixture.setConnection(t, s, fixture.one, n, status)
+			fixture.setConnection(t, s, fixture.integration1, n, status)
 		}
-		fixture.setConnection(t, s, fixture.two, 3, integration.ConnectionConnected)
-		requireCounts(t, s, fixture.owner, fixture.one.ID, integration.Counts{
+		fixture.setConnection(t, s, fixture.integration2, 3, integration.ConnectionConnected)
+		requireCounts(t, s, fixture.owner, fixture.integration1.ID, integration.Counts{
 			Total: 6, Connected: 1, Pending: 1, Failed: 1, Disconnected: 1, Other: 2, HasErrors: true,
 		})
-		requireCounts(t, s, fixture.owner, fixture.two.ID, integration.Counts{Total: 1, Connected: 1})
-		requireCounts(t, s, newAccount(t, s, "bob"), fixture.one.ID, integration.Counts{})
+		requireCounts(t, s, fixture.owner, fixture.integration2.ID, integration.Counts{Total: 1, Connected: 1})
+		requireCounts(t, s, newAccount(t, s, "bob"), fixture.integration1.ID, integration.Counts{})
 	})
 }
 
 func TestConnectionThatChangedSinceItWasReadIsNotSaved(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
-		first := fixture.setConnection(t, s, fixture.one, 0, integration.ConnectionConnected)
-		fixture.requireConnection(t, "stored", s, fixture.one, 0, first)
-		again := first
-		again.ID, again.Status, again.UpdatedAt = connectionID(7), integration.ConnectionFailed, now.Add(time.Second)
-		for _, before := range []time.Time{{}, now.Add(-time.Second), again.UpdatedAt} {
-			requireHeld(t, "save of another state", false)(s.SaveConnection(t.Context(), fixture.owner, again, before, nil))
-			fixture.requireConnection(t, "not saved", s, fixture.one, 0, first)
+		stored := fixture.setConnection(t, s, fixture.integration1, 0, integration.ConnectionConnected)
+		fixture.requireConnection(t, "stored", s, fixture.integration1, 0, stored)
+		changed := stored
+		changed.ID, changed.Status, changed.UpdatedAt = connectionID(7), integration.ConnectionFailed, now.Add(time.Second)
+		for _, before := range []time.Time{{}, now.Add(-time.Second), changed.UpdatedAt} {
+			requireHeld(t, "save of another state", false)(s.SaveConnection(t.Context(), fixture.owner, changed, before, nil))
+			fixture.requireConnection(t, "not saved", s, fixture.integration1, 0, stored)
 		}
-		again.AccountID, again.AccountAddress, again.AccountName, again.HasError, again.Reason = "", "", "", true, ""
-		again.ConnectedAt = time.Time{}
-		requireHeld(t, "save", true)(s.SaveConnection(t.Context(), fixture.owner, again, first.UpdatedAt, nil))
-		again.ID = first.ID // an integration has one connection for each mailbox
-		fixture.requireConnection(t, "saved", s, fixture.one, 0, again)
-		requireHeld(t, "save of one that is not there", false)(s.SaveConnection(t.Context(), fixture.owner, fixture.newConnection(fixture.one, 1, integration.ConnectionFailed), now, nil))
-		requireHeld(t, "save of a foreign one", false)(s.SaveConnection(t.Context(), newAccount(t, s, "bob"), again, again.UpdatedAt, nil))
+		changed.AccountID, changed.AccountAddress, changed.AccountName, changed.HasError, changed.Reason = "", "", "", true, ""
+		changed.ConnectedAt = time.Time{}
+		requireHeld(t, "save", true)(s.SaveConnection(t.Context(), fixture.owner, changed, stored.UpdatedAt, nil))
+		changed.ID = stored.ID // an integration has one connection for each mailbox
+		fixture.requireConnection(t, "saved", s, fixture.integration1, 0, changed)
+		requireHeld(t, "save of one that is not there", false)(s.SaveConnection(t.Context(), fixture.owner, fixture.newConnection(fixture.integration1, 1, integration.ConnectionFailed), now, nil))
+		requireHeld(t, "save of a foreign one", false)(s.SaveConnection(t.Context(), newAccount(t, s, "bob"), changed, changed.UpdatedAt, nil))
 	})
 }
 
 func TestOneIntegrationHoldsMailboxInEveryStatus(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
-		for _, here := range allConnectionStatuses {
-			fixture.setConnection(t, s, fixture.two, 0, integration.ConnectionDisconnected)
-			before := fixture.setConnection(t, s, fixture.one, 0, here)
-			was := fixture.storedConnection(t, s, fixture.two, 0)
-			for _, there := range allConnectionStatuses {
-				what := fmt.Sprintf("%s here, %s there", here, there)
-				saved, err := s.SaveConnection(t.Context(), fixture.owner, fixture.newConnection(fixture.two, 0, there), was.UpdatedAt, nil)
-				if here.HoldsMailbox() && there.HoldsMailbox() {
-					requireRefusal(t, what, err, fault.ConnectedElsewhere)
-					fixture.requireConnection(t, what, s, fixture.two, 0, was)
+		for _, status := range allConnectionStatuses {
+			fixture.setConnection(t, s, fixture.integration2, 0, integration.ConnectionDisconnected)
+			before := fixture.setConnection(t, s, fixture.integration1, 0, status)
+			previous := fixture.storedConnection(t, s, fixture.integration2, 0)
+			for _, otherStatus := range allConnectionStatuses {
+				label := fmt.Sprintf("%s here, %s there", status, otherStatus)
+				saved, err := s.SaveConnection(t.Context(), fixture.owner, fixture.newConnection(fixture.integration2, 0, otherStatus), previous.UpdatedAt, nil)
+				if status.HoldsMailbox() && otherStatus.HoldsMailbox() {
+					requireRefusal(t, label, err, fault.ConnectedElsewhere)
+					fixture.requireConnection(t, label, s, fixture.integration2, 0, previous)
 				} else {
-					requireHeld(t, what, true)(saved, err)
-					fixture.setConnection(t, s, fixture.two, 0, integration.ConnectionDisconnected)
+					requireHeld(t, label, true)(saved, err)
+					fixture.setConnection(t, s, fixture.integration2, 0, integration.ConnectionDisconnected)
 				}
-				fixture.requireConnection(t, what, s, fixture.one, 0, before)
+				fixture.requireConnection(t, label, s, fixture.integration1, 0, before)
 			}
-			fixture.setConnection(t, s, fixture.one, 0, integration.ConnectionDisconnected)
+			fixture.setConnection(t, s, fixture.integration1, 0, integration.ConnectionDisconnected)
 		}
 	})
 }
@@ -159,13 +159,13 @@ func TestOneIntegrationHoldsMailboxInEveryStatus(t *testing.T) {
 func TestOneOfConcurrentConnectionsAtTwoIntegrationsSucceeds(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
-		won := make([]bool, concurrency)
+		isClaimed := make([]bool, concurrency)
 		countWinners(t, concurrently(concurrency, func(n int) (err error) {
-			i := []integration.Integration{fixture.one, fixture.two}[n%2]
-			won[n], err = s.SaveConnection(t.Context(), fixture.owner, fixture.newConnection(i, 0, allConnectionStatuses[n%2]), time.Time{}, nil)
+			i := []integration.Integration{fixture.integration1, fixture.integration2}[n%2]
+			isClaimed[n], err = s.SaveConnection(t.Context(), fixture.owner, fixture.newConnection(i, 0, allConnectionStatuses[n%2]), time.Time{}, nil)
 			return err
 		}), fault.ConnectedElsewhere)
-		if n := countTrue(won); n != 1 {
+		if n := countTrue(isClaimed); n != 1 {
 			t.Fatalf("%d won", n)
 		}
 	})
@@ -174,16 +174,16 @@ func TestOneOfConcurrentConnectionsAtTwoIntegrationsSucceeds(t *testing.T) {
 func TestDisconnectingMailboxEndsItsSession(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
-		x, other := fixture.beginSession(t, s, fixture.one, 0, 1), fixture.beginSession(t, s, fixture.one, 1, 2)
+		session, other := fixture.beginSession(t, s, fixture.integration1, 0, 1), fixture.beginSession(t, s, fixture.integration1, 1, 2)
 		for _, status := range []integration.ConnectionStatus{integration.ConnectionDisconnecting, integration.ConnectionFailed} {
-			fixture.setConnection(t, s, fixture.one, 0, status)
-			fixture.requireSession(t, string(status), s, x)
+			fixture.setConnection(t, s, fixture.integration1, 0, status)
+			fixture.requireSession(t, string(status), s, session)
 		}
-		fixture.setConnection(t, s, fixture.one, 0, integration.ConnectionDisconnected)
-		x.Status, x.Reason = integration.SessionFailed, "disconnected"
-		fixture.requireSession(t, "ended", s, x)
+		fixture.setConnection(t, s, fixture.integration1, 0, integration.ConnectionDisconnected)
+		session.Status, session.Reason = integration.SessionFailed, "disconnected"
+		fixture.requireSession(t, "ended", s, session)
 		fixture.requireSession(t, "of the other mailbox", s, other)
-		fixture.beginSession(t, s, fixture.two, 0, 3)
+		fixture.beginSession(t, s, fixture.integration2, 0, 3)
 	})
 }
 
@@ -191,43 +191,43 @@ func TestConnectionsAreDeletedWithTheirMailboxAndTenant(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
 		for box := range fixture.boxes {
-			fixture.beginSession(t, s, fixture.one, box, box+1)
-			fixture.setConnection(t, s, fixture.two, box, integration.ConnectionDisconnected)
+			fixture.beginSession(t, s, fixture.integration1, box, box+1)
+			fixture.setConnection(t, s, fixture.integration2, box, integration.ConnectionDisconnected)
 		}
 		discoverAndFind(t, s, fixture, "found@ann.test", fixture.boxes[1].Address)
-		requireCounts(t, s, fixture.owner, fixture.one.ID, integration.Counts{Total: 1, Pending: 1})
-		requireCounts(t, s, fixture.owner, fixture.two.ID, integration.Counts{Total: 1, Disconnected: 1})
-		_, err := s.Session(t.Context(), fixture.owner, fixture.one.ID, fixture.boxes[0].ID, sessionID(1))
+		requireCounts(t, s, fixture.owner, fixture.integration1.ID, integration.Counts{Total: 1, Pending: 1})
+		requireCounts(t, s, fixture.owner, fixture.integration2.ID, integration.Counts{Total: 1, Disconnected: 1})
+		_, err := s.Session(t.Context(), fixture.owner, fixture.integration1.ID, fixture.boxes[0].ID, sessionID(1))
 		requireRefusal(t, "its session", err, fault.SessionNotFound)
 		must(t, "delete tenant", s.DeleteTenant(t.Context(), fixture.owner, guid(1), nil))
-		requireCounts(t, s, fixture.owner, fixture.one.ID, integration.Counts{})
-		requireIntegrations(t, s, fixture.owner, fixture.two, fixture.one)
+		requireCounts(t, s, fixture.owner, fixture.integration1.ID, integration.Counts{})
+		requireIntegrations(t, s, fixture.owner, fixture.integration2, fixture.integration1)
 	})
 }
 
 func TestConnectionAndItsAnswerAreCommittedTogether(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
-		was := fixture.setConnection(t, s, fixture.one, 0, integration.ConnectionConnected)
-		next := was
+		previous := fixture.setConnection(t, s, fixture.integration1, 0, integration.ConnectionConnected)
+		next := previous
 		next.Status, next.UpdatedAt = integration.ConnectionDisconnecting, now.Add(time.Second)
 		requireCommitted(t, s, fixture.owner, map[string]func(completion *ports.Completion) error{
 			"another": func(completion *ports.Completion) error {
-				_, err := s.SaveConnection(t.Context(), fixture.owner, next, was.UpdatedAt, completion)
+				_, err := s.SaveConnection(t.Context(), fixture.owner, next, previous.UpdatedAt, completion)
 				return err
 			},
 			"a new one": func(completion *ports.Completion) error {
-				_, err := s.SaveConnection(t.Context(), fixture.owner, fixture.newConnection(fixture.two, 1, integration.ConnectionFailed), time.Time{}, completion)
+				_, err := s.SaveConnection(t.Context(), fixture.owner, fixture.newConnection(fixture.integration2, 1, integration.ConnectionFailed), time.Time{}, completion)
 				return err
 			},
 		}, func() {
-			fixture.requireConnection(t, "the one", s, fixture.one, 0, was)
-			fixture.requireConnection(t, "the new one", s, fixture.two, 1, integration.Connection{})
+			fixture.requireConnection(t, "the one", s, fixture.integration1, 0, previous)
+			fixture.requireConnection(t, "the new one", s, fixture.integration2, 1, integration.Connection{})
 		})
-		c := newClaim(fixture.owner, 99)
-		completion := newCompletion(c, mustClaim(t, s, c))
-		requireHeld(t, "save of a state of before", false)(s.SaveConnection(t.Context(), fixture.owner, was, was.UpdatedAt, completion))
-		if r := requireRecord(t, s, c.Key); r.Answer != nil {
+		claim := newClaim(fixture.owner, 99)
+		completion := newCompletion(claim, mustClaim(t, s, claim))
+		requireHeld(t, "save of a state of before", false)(s.SaveConnection(t.Context(), fixture.owner, previous, previous.UpdatedAt, completion))
+		if r := requireRecord(t, s, claim.Key); r.Answer != nil {
 			t.Fatalf("an answer is stored although nothing was changed: %+v", r)
 		}
 	})
@@ -246,9 +246,9 @@ func TestProvisionedMailboxesAreEligibleByAddress(t *testing.T) {
 		addMailbox(t, s, fixture.owner, second, "a", mailbox.Created)
 		addMailbox(t, s, fixture.owner, second, "unfinished", mailbox.Creating)
 		discoverAndFind(t, s, fixture, "found@ann.test", fixture.boxes[0].Address, fixture.boxes[1].Address)
-		want := fixture.setConnection(t, s, fixture.one, 0, integration.ConnectionFailed)
-		fixture.setConnection(t, s, fixture.two, 1, integration.ConnectionConnected)
-		got, err := s.Eligible(t.Context(), fixture.owner, fixture.one.ID)
+		want := fixture.setConnection(t, s, fixture.integration1, 0, integration.ConnectionFailed)
+		fixture.setConnection(t, s, fixture.integration2, 1, integration.ConnectionConnected)
+		got, err := s.Eligible(t.Context(), fixture.owner, fixture.integration1.ID)
 		must(t, "eligible", err)
 		if len(got) != 3 || got[0].Mailbox.Address != "a@more.test" || got[0].Mailbox.TenantGUID != guid(3) {
 			t.Fatalf("got %+v", got)
@@ -262,9 +262,9 @@ func TestProvisionedMailboxesAreEligibleByAddress(t *testing.T) {
 		if got[0].Connection != (integration.Connection{}) || got[2].Connection != (integration.Connection{}) {
 			t.Fatalf("a connection of another integration is shown: %+v", got)
 		}
-		one, err := s.EligibleMailbox(t.Context(), fixture.owner, fixture.one.ID, full.ID)
+		eligible, err := s.EligibleMailbox(t.Context(), fixture.owner, fixture.integration1.ID, full.ID)
 		must(t, "one", err)
-		if diff := cmp.Diff(got[1], one); diff != "" {
+		if diff := cmp.Diff(got[1], eligible); diff != "" {
 			t.Fatalf("a single read differs from the list (-list +single):\n%s", diff)
 		}
 	})
@@ -273,19 +273,19 @@ func TestProvisionedMailboxesAreEligibleByAddress(t *testing.T) {
 func TestEligibleMailboxShowsWhetherDifferentIntegrationHoldsIt(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
-		for _, there := range allConnectionStatuses {
-			fixture.setConnection(t, s, fixture.two, 0, there)
-			all, err := s.Eligible(t.Context(), fixture.owner, fixture.one.ID)
+		for _, otherStatus := range allConnectionStatuses {
+			fixture.setConnection(t, s, fixture.integration2, 0, otherStatus)
+			eligible, err := s.Eligible(t.Context(), fixture.owner, fixture.integration1.ID)
 			must(t, "eligible", err)
-			if len(all) != 2 || all[0].HeldElsewhere != there.HoldsMailbox() || all[1].HeldElsewhere {
-				t.Fatalf("%s there: %+v", there, all)
+			if len(eligible) != 2 || eligible[0].HeldElsewhere != otherStatus.HoldsMailbox() || eligible[1].HeldElsewhere {
+				t.Fatalf("%s there: %+v", otherStatus, eligible)
 			}
-			one, err := s.EligibleMailbox(t.Context(), fixture.owner, fixture.one.ID, fixture.boxes[0].ID)
+			atFirst, err := s.EligibleMailbox(t.Context(), fixture.owner, fixture.integration1.ID, fixture.boxes[0].ID)
 			must(t, "one", err)
-			same, err := s.EligibleMailbox(t.Context(), fixture.owner, fixture.two.ID, fixture.boxes[0].ID)
+			atSecond, err := s.EligibleMailbox(t.Context(), fixture.owner, fixture.integration2.ID, fixture.boxes[0].ID)
 			must(t, "there", err)
-			if one.HeldElsewhere != there.HoldsMailbox() || same.HeldElsewhere {
-				t.Fatalf("%s there: here %+v, there %+v", there, one, same)
+			if atFirst.HeldElsewhere != otherStatus.HoldsMailbox() || atSecond.HeldElsewhere {
+				t.Fatalf("%s there: here %+v, there %+v", otherStatus, atFirst, atSecond)
 			}
 		}
 	})
@@ -306,34 +306,34 @@ func TestForeignAndDiscoveredMailboxesAreNotEligible(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newIntegrationFixture(t, s, "ann", 1), newIntegrationFixture(t, s, "bob", 2)
 		found := discoverAndFind(t, s, bob, "found@bob.test", bob.boxes[0].Address, bob.boxes[1].Address)
-		for what, call := range map[string]func(integrationID, mailboxID string) error{
+		for label, call := range map[string]func(integrationID, mailboxID string) error{
 			"find": func(integrationID, mailboxID string) error {
 				_, err := s.EligibleMailbox(t.Context(), bob.owner, integrationID, mailboxID)
 				return err
 			},
 			"begin": func(integrationID, mailboxID string) error {
-				x := newSession(bob.one, bob.boxes[0], 1)
-				x.IntegrationID, x.MailboxID = integrationID, mailboxID
-				return s.BeginSession(t.Context(), bob.owner, x, connectionID(1), now)
+				bobSession := newSession(bob.integration1, bob.boxes[0], 1)
+				bobSession.IntegrationID, bobSession.MailboxID = integrationID, mailboxID
+				return s.BeginSession(t.Context(), bob.owner, bobSession, connectionID(1), now)
 			},
 			"save": func(integrationID, mailboxID string) error {
-				c := bob.newConnection(bob.one, 0, integration.ConnectionConnected)
+				c := bob.newConnection(bob.integration1, 0, integration.ConnectionConnected)
 				c.IntegrationID, c.MailboxID = integrationID, mailboxID
 				_, err := s.SaveConnection(t.Context(), bob.owner, c, time.Time{}, nil)
 				return err
 			},
 		} {
-			foreign := call(bob.one.ID, ann.boxes[0].ID)
-			requireRefusal(t, what, foreign, fault.MailboxNotFound)
+			foreign := call(bob.integration1.ID, ann.boxes[0].ID)
+			requireRefusal(t, label, foreign, fault.MailboxNotFound)
 			for name, id := range map[string]string{"unknown": unknownMailboxID, "nonsense": "x", "found": found.ID} {
-				requireSameError(t, what+" "+name, foreign, call(bob.one.ID, id))
+				requireSameError(t, label+" "+name, foreign, call(bob.integration1.ID, id))
 			}
-			before := call(ann.one.ID, ann.boxes[0].ID)
-			requireRefusal(t, what+" by a foreign integration", before, fault.IntegrationNotFound)
-			requireSameError(t, what+" by an unknown one", before, call(integrationID(99), "x"))
+			before := call(ann.integration1.ID, ann.boxes[0].ID)
+			requireRefusal(t, label+" by a foreign integration", before, fault.IntegrationNotFound)
+			requireSameError(t, label+" by an unknown one", before, call(integrationID(99), "x"))
 		}
-		requireCounts(t, s, ann.owner, ann.one.ID, integration.Counts{})
-		requireCounts(t, s, bob.owner, bob.one.ID, integration.Counts{})
+		requireCounts(t, s, ann.owner, ann.integration1.ID, integration.Counts{})
+		requireCounts(t, s, bob.owner, bob.integration1.ID, integration.Counts{})
 	})
 }
 
@@ -341,18 +341,18 @@ func TestForeignAndDiscoveredMailboxesAreNotEligible(t *testing.T) {
 // with the first address.
 func discoverAndFind(t testing.TB, s *Store, fixture integrationFixture, addresses ...string) mailbox.Mailbox {
 	t.Helper()
-	f := ports.Found{Mailboxes: []mailbox.Platform{}, Began: time.Now().Add(time.Hour)}
+	discovery := ports.Found{Mailboxes: []mailbox.Platform{}, Began: time.Now().Add(time.Hour)}
 	for _, address := range addresses {
-		f.Mailboxes = append(f.Mailboxes, mailbox.Platform{Address: address})
+		discovery.Mailboxes = append(discovery.Mailboxes, mailbox.Platform{Address: address})
 	}
-	saveAgain(t, s, fixture.owner, fixture.d.TenantGUID, f)
-	all, err := s.Mailboxes(t.Context(), fixture.owner, fixture.d.TenantGUID)
+	saveAgain(t, s, fixture.owner, fixture.domain.TenantGUID, discovery)
+	mailboxes, err := s.Mailboxes(t.Context(), fixture.owner, fixture.domain.TenantGUID)
 	must(t, "list mailboxes", err)
-	for _, m := range all {
+	for _, m := range mailboxes {
 		if m.Address == addresses[0] {
 			return m
 		}
 	}
-	t.Fatalf("%s is not there: %+v", addresses[0], all)
+	t.Fatalf("%s is not there: %+v", addresses[0], mailboxes)
 	return mailbox.Mailbox{}
 }

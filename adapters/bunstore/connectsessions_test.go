@@ -18,12 +18,12 @@ import (
 // startSession stores a connect session, with the connect flow that its first link starts.
 func startSession(t testing.TB, s *Store, owner access.AccountID, n byte) (tenant.ConnectSession, ports.ConnectFlow) {
 	t.Helper()
-	f := ports.ConnectFlow{StateHash: [32]byte{n, 's'}, Account: owner, Step: ports.FlowStarted, ExpiresAt: now.Add(time.Minute)}
-	cs := tenant.ConnectSession{
-		ID: newID(), Status: tenant.SessionPending, Lifetime: time.Minute, ExpiresAt: f.ExpiresAt, ReturnURL: "https://app.example/" + hostileText, State: hostileText,
+	flow := ports.ConnectFlow{StateHash: [32]byte{n, 's'}, Account: owner, Step: ports.FlowStarted, ExpiresAt: now.Add(time.Minute)}
+	session := tenant.ConnectSession{
+		ID: newID(), Status: tenant.SessionPending, Lifetime: time.Minute, ExpiresAt: flow.ExpiresAt, ReturnURL: "https://app.example/" + hostileText, State: hostileText,
 	}
-	must(t, "start", s.StartConnectSession(t.Context(), cs, f))
-	return cs, f
+	must(t, "start", s.StartConnectSession(t.Context(), session, flow))
+	return session, flow
 }
 
 func requireSession(t testing.TB, s *Store, owner access.AccountID, want tenant.ConnectSession) {
@@ -38,20 +38,20 @@ func requireSession(t testing.TB, s *Store, owner access.AccountID, want tenant.
 func TestSessionIsFoundByItsLinks(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
-		want, f := startSession(t, s, ann, 1)
+		want, flow := startSession(t, s, ann, 1)
 		requireSession(t, s, ann, want)
-		renewed := f
+		renewed := flow
 		renewed.StateHash, renewed.ExpiresAt = [32]byte{2}, now.Add(time.Hour)
 		must(t, "renew", s.RenewConnectSession(t.Context(), want.ID, renewed, nil))
 		want.ExpiresAt = renewed.ExpiresAt
-		for _, link := range []ports.ConnectFlow{f, renewed} {
+		for _, link := range []ports.ConnectFlow{flow, renewed} {
 			owner, got, err := s.ConnectSessionOfLink(t.Context(), link.StateHash)
 			must(t, "session of a link", err)
 			if diff := cmp.Diff(want, got); diff != "" || owner != ann {
 				t.Fatalf("the session of %s (-want +got):\n%s", owner, diff)
 			}
 		}
-		_, err := s.TakeFlow(t.Context(), f.StateHash, ports.FlowStarted, ports.FlowSigningIn, now)
+		_, err := s.TakeFlow(t.Context(), flow.StateHash, ports.FlowStarted, ports.FlowSigningIn, now)
 		requireRefusal(t, "the replaced link", err, fault.ConnectLinkInvalid)
 		_, err = s.TakeFlow(t.Context(), renewed.StateHash, ports.FlowStarted, ports.FlowSigningIn, now)
 		must(t, "the new link", err)
@@ -69,11 +69,11 @@ func TestSessionIsFoundByItsLinks(t *testing.T) {
 func TestSessionAdvancesUntilItEnds(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
-		want, f := startSession(t, s, ann, 1)
+		want, flow := startSession(t, s, ann, 1)
 		other, _ := startSession(t, s, ann, 2)
-		advance := func(owner access.AccountID, to tenant.SessionStatus, id tenant.GUID) {
+		advance := func(owner access.AccountID, status tenant.SessionStatus, id tenant.GUID) {
 			t.Helper()
-			must(t, "advance", s.AdvanceConnectSession(t.Context(), owner, f.StateHash, to, id))
+			must(t, "advance", s.AdvanceConnectSession(t.Context(), owner, flow.StateHash, status, id))
 		}
 		advance(bob, tenant.SessionDeclined, "")
 		requireSession(t, s, ann, want)
@@ -85,7 +85,7 @@ func TestSessionAdvancesUntilItEnds(t *testing.T) {
 		requireSession(t, s, ann, want)
 		advance(ann, tenant.SessionConsented, guid(2))
 		requireSession(t, s, ann, want)
-		renewed := f
+		renewed := flow
 		renewed.StateHash = [32]byte{3}
 		must(t, "renew", s.RenewConnectSession(t.Context(), want.ID, renewed, nil))
 		want.Status, want.Tenant = tenant.SessionPending, ""
@@ -100,7 +100,7 @@ func TestSessionAdvancesUntilItEnds(t *testing.T) {
 func TestAttachConnectsTheSession(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
-		want, f := startSession(t, s, ann, 1)
+		want, flow := startSession(t, s, ann, 1)
 		attachTenant(t, s, bob, 2)
 		_, err := s.Attach(t.Context(), ann, tenant.Tenant{GUID: guid(2), ConsentedAt: now}, want.ID)
 		requireRefusal(t, "attach", err, fault.TenantHeld)
@@ -112,22 +112,22 @@ func TestAttachConnectsTheSession(t *testing.T) {
 		must(t, "attach", err)
 		want.Status, want.Tenant = tenant.SessionConnected, guid(1)
 		requireSession(t, s, ann, want)
-		f.StateHash = [32]byte{9}
-		requireRefusal(t, "renew", s.RenewConnectSession(t.Context(), want.ID, f, nil), fault.SessionConnected)
+		flow.StateHash = [32]byte{9}
+		requireRefusal(t, "renew", s.RenewConnectSession(t.Context(), want.ID, flow, nil), fault.SessionConnected)
 	})
 }
 
 func TestSessionIsKeptLongerThanItsFlow(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
-		want, f := startSession(t, s, ann, 1)
-		must(t, "drop flows", s.DeleteFlows(t.Context(), f.ExpiresAt.Add(time.Second)))
-		must(t, "drop earlier sessions", s.DeleteConnectSessions(t.Context(), f.ExpiresAt))
+		want, flow := startSession(t, s, ann, 1)
+		must(t, "drop flows", s.DeleteFlows(t.Context(), flow.ExpiresAt.Add(time.Second)))
+		must(t, "drop earlier sessions", s.DeleteConnectSessions(t.Context(), flow.ExpiresAt))
 		requireSession(t, s, ann, want)
-		must(t, "drop sessions", s.DeleteConnectSessions(t.Context(), f.ExpiresAt.Add(time.Second)))
+		must(t, "drop sessions", s.DeleteConnectSessions(t.Context(), flow.ExpiresAt.Add(time.Second)))
 		_, err := s.ConnectSession(t.Context(), ann, want.ID)
 		requireRefusal(t, "dropped", err, fault.ConnectSessionUnknown)
-		_, _, err = s.ConnectSessionOfLink(t.Context(), f.StateHash)
+		_, _, err = s.ConnectSessionOfLink(t.Context(), flow.StateHash)
 		requireRefusal(t, "link of a dropped session", err, fault.ConnectSessionUnknown)
 	})
 }

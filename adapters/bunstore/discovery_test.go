@@ -30,36 +30,36 @@ func saveDiscovery(t testing.TB, s *Store, owner access.AccountID, domains []dom
 	saveAgain(t, s, owner, guid(1), ports.Found{Began: discoveryStart, Domains: domains, Mailboxes: boxes})
 }
 
-// saveAgain stores the discovery f. The stored domains and mailboxes that f does not list are
-// missing for the second time, because an earlier discovery did not list them either.
-func saveAgain(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID, f ports.Found) {
+// saveAgain stores the discovery found. The stored domains and mailboxes that found does not list
+// are missing for the second time, because an earlier discovery did not list them either.
+func saveAgain(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID, found ports.Found) {
 	t.Helper()
-	since := storedTime(f.Began.Add(-observation.ReplicaLag))
+	since := storedTime(found.Began.Add(-observation.ReplicaLag))
 	for table, rows := range map[string]string{"domain_observations": "domains", "mailbox_observations": "mailboxes"} {
-		if rows == "domains" && f.Domains == nil || rows == "mailboxes" && f.Mailboxes == nil {
+		if rows == "domains" && found.Domains == nil || rows == "mailboxes" && found.Mailboxes == nil {
 			continue
 		}
 		execSQL(t, s, "INSERT INTO "+table+` ("account_id", id, observed, missing_since) SELECT r.account_id, r.id, '{}', ? FROM `+rows+
 			" AS r JOIN tenants AS t ON t.account_id = r.account_id AND t.id = r.tenant_id WHERE t.account_id = ? AND t.guid = ? AND r.stored_at <= ? "+
-			"ON CONFLICT (account_id, id) DO UPDATE SET missing_since = EXCLUDED.missing_since", since, accountKey(owner), string(id), storedTime(f.Began))
+			"ON CONFLICT (account_id, id) DO UPDATE SET missing_since = EXCLUDED.missing_since", since, accountKey(owner), string(id), storedTime(found.Began))
 	}
-	must(t, "save discovery", s.SaveDiscovery(t.Context(), owner, id, missing(t, s, owner, id, f)))
+	must(t, "save discovery", s.SaveDiscovery(t.Context(), owner, id, withMissedNames(t, s, owner, id, found)))
 }
 
-// missing returns the discovery with MissedDomains and MissedMailboxes set to all stored names that
-// its lists do not contain.
-func missing(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID, f ports.Found) ports.Found {
+// withMissedNames returns the discovery with MissedDomains and MissedMailboxes set to all stored
+// names that its lists do not contain.
+func withMissedNames(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID, found ports.Found) ports.Found {
 	t.Helper()
 	domains, mailboxes, err := s.KnownNames(t.Context(), owner, id)
 	must(t, "list known names", err)
-	f.MissedDomains, f.MissedMailboxes = map[string]bool{}, map[string]bool{}
+	found.MissedDomains, found.MissedMailboxes = map[string]bool{}, map[string]bool{}
 	for _, name := range domains {
-		f.MissedDomains[name] = !slices.ContainsFunc(f.Domains, func(p domain.Platform) bool { return p.Name == name })
+		found.MissedDomains[name] = !slices.ContainsFunc(found.Domains, func(p domain.Platform) bool { return p.Name == name })
 	}
 	for _, address := range mailboxes {
-		f.MissedMailboxes[address] = !slices.ContainsFunc(f.Mailboxes, func(p mailbox.Platform) bool { return strings.EqualFold(p.Address, address) })
+		found.MissedMailboxes[address] = !slices.ContainsFunc(found.Mailboxes, func(p mailbox.Platform) bool { return strings.EqualFold(p.Address, address) })
 	}
-	return f
+	return found
 }
 
 func domainNamesOf(t testing.TB, s *Store, owner access.AccountID) []string {
@@ -75,23 +75,23 @@ func domainNamesOf(t testing.TB, s *Store, owner access.AccountID) []string {
 
 func TestDiscoveryAddsListedDomainsAndRemovesMissingOnes(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		ann, known := newMailDomain(t, s)
+		ann, listed := newMailDomain(t, s)
 		addDomain(t, s, ann, guid(1), "vanished.test")
-		known = withAllFields(known)
-		must(t, "save", s.SaveDomain(t.Context(), ann, known, nil))
-		saveDiscovery(t, s, ann, []domain.Platform{{Name: known.Name, Verified: true, Default: true}, {Name: "new.test", Verified: true}}, nil)
+		listed = withAllFields(listed)
+		must(t, "save", s.SaveDomain(t.Context(), ann, listed, nil))
+		saveDiscovery(t, s, ann, []domain.Platform{{Name: listed.Name, Verified: true, Default: true}, {Name: "new.test", Verified: true}}, nil)
 		if got := domainNamesOf(t, s, ann); !slices.Equal(got, []string{"contoso.test", "new.test"}) {
 			t.Fatalf("stored: %v", got)
 		}
-		got, err := s.Domain(t.Context(), ann, guid(1), known.Name)
+		got, err := s.Domain(t.Context(), ann, guid(1), listed.Name)
 		must(t, "known", err)
-		if diff := cmp.Diff(known, got); diff != "" {
+		if diff := cmp.Diff(listed, got); diff != "" {
 			t.Fatalf("the known domain (-want +got):\n%s", diff)
 		}
 		fresh, err := s.Domain(t.Context(), ann, guid(1), "new.test")
 		must(t, "new", err)
 		want := domain.Domain{
-			ID: fresh.ID, TenantID: known.TenantID, TenantGUID: guid(1), Name: "new.test", Added: true, Verified: true, CreatedAt: discoveryStart,
+			ID: fresh.ID, TenantID: listed.TenantID, TenantGUID: guid(1), Name: "new.test", Added: true, Verified: true, CreatedAt: discoveryStart,
 		}
 		if diff := cmp.Diff(want, fresh); diff != "" {
 			t.Fatalf("the new domain (-want +got):\n%s", diff)
@@ -218,25 +218,25 @@ func TestOnlyHolderOfTenantCanStoreDiscovery(t *testing.T) {
 
 // platformMailboxes returns mailboxes as a platform lists them, with different values in each.
 func platformMailboxes(addresses ...string) []mailbox.Platform {
-	all := make([]mailbox.Platform, 0, len(addresses))
+	platforms := make([]mailbox.Platform, 0, len(addresses))
 	for _, a := range addresses {
-		all = append(all, mailbox.Platform{
+		platforms = append(platforms, mailbox.Platform{
 			ObjectID: "object of " + a, DisplayName: hostileText, Address: a, PrincipalName: a,
 			Alias: "alias of " + a, AccountEnabled: true, CreatedAt: now.Add(-time.Hour),
 		})
 	}
-	return all
+	return platforms
 }
 
 func addressesOf(t testing.TB, s *Store, owner access.AccountID) []string {
 	t.Helper()
 	list, err := s.Mailboxes(t.Context(), owner, guid(1))
 	must(t, "list mailboxes", err)
-	var all []string
+	var addresses []string
 	for _, m := range list {
-		all = append(all, m.Address)
+		addresses = append(addresses, m.Address)
 	}
-	return all
+	return addresses
 }
 
 func findMailbox(t testing.TB, s *Store, owner access.AccountID, address string) mailbox.Mailbox {
@@ -297,15 +297,15 @@ func TestOutdatedListDoesNotOverwriteSignInNameThatTenantrySet(t *testing.T) {
 		managed := addMailbox(t, s, ann, d, "managed", mailbox.Ready)
 		managed.PrincipalName = managed.Address
 		must(t, "save", s.SaveMailbox(t.Context(), ann, managed))
-		late := platformMailboxes("managed@contoso.test", "foreign@contoso.test")
-		late[0].PrincipalName, late[1].PrincipalName = "managed.1@contoso.onmicrosoft.test", "foreign.1@contoso.onmicrosoft.test"
+		outdated := platformMailboxes("managed@contoso.test", "foreign@contoso.test")
+		outdated[0].PrincipalName, outdated[1].PrincipalName = "managed.1@contoso.onmicrosoft.test", "foreign.1@contoso.onmicrosoft.test"
 		for range 2 {
-			saveDiscovery(t, s, ann, nil, late)
+			saveDiscovery(t, s, ann, nil, outdated)
 		}
 		if got := findMailbox(t, s, ann, "managed@contoso.test").PrincipalName; got != managed.Address {
 			t.Fatalf("the sign-in name that tenantry set became %s", got)
 		}
-		if got := findMailbox(t, s, ann, "foreign@contoso.test").PrincipalName; got != late[1].PrincipalName {
+		if got := findMailbox(t, s, ann, "foreign@contoso.test").PrincipalName; got != outdated[1].PrincipalName {
 			t.Fatalf("the foreign one is %s", got)
 		}
 	})
@@ -391,12 +391,12 @@ func TestMissedOnceIsHiddenAndKept(t *testing.T) {
 		m := addMailbox(t, s, ann, other, "sales", mailbox.Ready)
 		must(t, "limit", s.SetSendLimit(t.Context(), ann, m.ID, 9, now))
 		known := []domain.Platform{{Name: d.Name}}
-		all := ports.Found{Began: discoveryStart, Domains: known, Mailboxes: []mailbox.Platform{}}
+		withoutBoth := ports.Found{Began: discoveryStart, Domains: known, Mailboxes: []mailbox.Platform{}}
 		miss := func(after time.Duration) {
 			t.Helper()
-			f := missing(t, s, ann, guid(1), all)
-			f.Began = discoveryStart.Add(after)
-			must(t, "save discovery", s.SaveDiscovery(t.Context(), ann, guid(1), f))
+			discovery := withMissedNames(t, s, ann, guid(1), withoutBoth)
+			discovery.Began = discoveryStart.Add(after)
+			must(t, "save discovery", s.SaveDiscovery(t.Context(), ann, guid(1), discovery))
 		}
 		miss(0)
 		miss(observation.ReplicaLag - time.Second)
@@ -407,14 +407,14 @@ func TestMissedOnceIsHiddenAndKept(t *testing.T) {
 		requireRefusal(t, "missing domain", err, fault.DomainNotFound)
 		_, err = s.Mailbox(t.Context(), ann, guid(1), m.ID)
 		requireRefusal(t, "missing mailbox", err, fault.MailboxNotFound)
-		x, err := s.Tenant(t.Context(), ann, guid(1))
+		stored, err := s.Tenant(t.Context(), ann, guid(1))
 		must(t, "tenant", err)
-		if x.DomainCount != 1 || x.MailboxCount != 0 {
-			t.Fatalf("counted: %d domains, %d mailboxes", x.DomainCount, x.MailboxCount)
+		if stored.DomainCount != 1 || stored.MailboxCount != 0 {
+			t.Fatalf("counted: %d domains, %d mailboxes", stored.DomainCount, stored.MailboxCount)
 		}
-		found := ports.Found{Began: discoveryStart.Add(observation.ReplicaLag), Mailboxes: platformMailboxes(m.Address),
+		foundAgain := ports.Found{Began: discoveryStart.Add(observation.ReplicaLag), Mailboxes: platformMailboxes(m.Address),
 			Domains: append(known, domain.Platform{Name: other.Name, Verified: true})}
-		must(t, "find again", s.SaveDiscovery(t.Context(), ann, guid(1), found))
+		must(t, "find again", s.SaveDiscovery(t.Context(), ann, guid(1), foundAgain))
 		if got := findMailbox(t, s, ann, m.Address); got.ID != m.ID || got.DailySendLimit != 9 || got.Stage != mailbox.Ready || !got.Provisioned {
 			t.Fatalf("the mailbox is %+v", got)
 		}
@@ -429,8 +429,8 @@ func TestMissedTwiceIsRemoved(t *testing.T) {
 		ann, d := newMailDomain(t, s)
 		addMailbox(t, s, ann, d, "sales", mailbox.Ready)
 		for _, at := range []time.Time{discoveryStart, discoveryStart.Add(observation.ReplicaLag)} {
-			f := missing(t, s, ann, guid(1), ports.Found{Began: at, Domains: []domain.Platform{}, Mailboxes: []mailbox.Platform{}})
-			must(t, "save discovery", s.SaveDiscovery(t.Context(), ann, guid(1), f))
+			discovery := withMissedNames(t, s, ann, guid(1), ports.Found{Began: at, Domains: []domain.Platform{}, Mailboxes: []mailbox.Platform{}})
+			must(t, "save discovery", s.SaveDiscovery(t.Context(), ann, guid(1), discovery))
 		}
 		domains, mailboxes, err := s.KnownNames(t.Context(), ann, guid(1))
 		must(t, "list known names", err)
@@ -447,8 +447,8 @@ func TestUnlistedIsNotMissedUntilReadByName(t *testing.T) {
 		ann, d := newMailDomain(t, s)
 		addMailbox(t, s, ann, d, "sales", mailbox.Ready)
 		for _, at := range []time.Time{discoveryStart, discoveryStart.Add(observation.ReplicaLag)} {
-			f := ports.Found{Began: at, Domains: []domain.Platform{}, Mailboxes: []mailbox.Platform{}}
-			must(t, "save discovery", s.SaveDiscovery(t.Context(), ann, guid(1), f))
+			discovery := ports.Found{Began: at, Domains: []domain.Platform{}, Mailboxes: []mailbox.Platform{}}
+			must(t, "save discovery", s.SaveDiscovery(t.Context(), ann, guid(1), discovery))
 		}
 		if names, boxes := domainNamesOf(t, s, ann), addressesOf(t, s, ann); len(names) != 1 || len(boxes) != 1 {
 			t.Fatalf("listed are %v and %v", names, boxes)
@@ -462,7 +462,7 @@ func TestOutdatedDiscoveryChangesNothing(t *testing.T) {
 		newer := ports.Found{Began: discoveryStart.Add(time.Minute), Domains: []domain.Platform{{Name: d.Name, Verified: true}}, Mailboxes: platformMailboxes("a@contoso.test")}
 		must(t, "newer", s.SaveDiscovery(t.Context(), ann, guid(1), newer))
 		older := ports.Found{Began: discoveryStart, Domains: []domain.Platform{{Name: d.Name}, {Name: "removed.test"}}, Mailboxes: platformMailboxes("removed@contoso.test")}
-		must(t, "older", s.SaveDiscovery(t.Context(), ann, guid(1), missing(t, s, ann, guid(1), older)))
+		must(t, "older", s.SaveDiscovery(t.Context(), ann, guid(1), withMissedNames(t, s, ann, guid(1), older)))
 		if names, boxes := domainNamesOf(t, s, ann), addressesOf(t, s, ann); !slices.Equal(names, []string{d.Name}) || !slices.Equal(boxes, []string{"a@contoso.test"}) {
 			t.Fatalf("listed are %v and %v", names, boxes)
 		}
@@ -479,16 +479,16 @@ func TestMissingIsReservedAgain(t *testing.T) {
 		ann, d := newMailDomain(t, s)
 		other := addDomain(t, s, ann, guid(1), "other.test")
 		lost := addMailbox(t, s, ann, d, "lost", mailbox.Ready)
-		f := ports.Found{Began: discoveryStart, Domains: []domain.Platform{{Name: d.Name}}, Mailboxes: []mailbox.Platform{}}
-		must(t, "miss", s.SaveDiscovery(t.Context(), ann, guid(1), missing(t, s, ann, guid(1), f)))
+		discovery := ports.Found{Began: discoveryStart, Domains: []domain.Platform{{Name: d.Name}}, Mailboxes: []mailbox.Platform{}}
+		must(t, "miss", s.SaveDiscovery(t.Context(), ann, guid(1), withMissedNames(t, s, ann, guid(1), discovery)))
 		_, err := s.ReserveDomain(t.Context(), ann, guid(1), other.Name, 1, discoveryStart)
 		requireRefusal(t, "reserve over the cap", err, fault.DomainLimitReached)
-		again, err := s.ReserveDomain(t.Context(), ann, guid(1), other.Name, 2, discoveryStart)
+		reserved, err := s.ReserveDomain(t.Context(), ann, guid(1), other.Name, 2, discoveryStart)
 		must(t, "reserve", err)
-		if again.ID != other.ID || again.Added || again.JustReserved {
-			t.Fatalf("got %+v", again)
+		if reserved.ID != other.ID || reserved.Added || reserved.JustReserved {
+			t.Fatalf("got %+v", reserved)
 		}
-		must(t, "release", s.EndReservation(t.Context(), ann, again.ID, again.ReservedAt))
+		must(t, "release", s.EndReservation(t.Context(), ann, reserved.ID, reserved.ReservedAt))
 		free, err := s.ReserveDomain(t.Context(), ann, guid(1), "free.test", 2, discoveryStart)
 		must(t, "reserve a different domain", err)
 		must(t, "release", s.EndReservation(t.Context(), ann, free.ID, free.ReservedAt))

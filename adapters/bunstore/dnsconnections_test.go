@@ -62,10 +62,10 @@ func TestDNSConnectionsAreListedOldestFirst(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
 		requireDNSConnections(t, s, ann)
-		third, first, bobs := addDNSConnection(t, s, ann, 3), addDNSConnection(t, s, ann, 1), addDNSConnection(t, s, bob, 2)
+		third, first, ofBob := addDNSConnection(t, s, ann, 3), addDNSConnection(t, s, ann, 1), addDNSConnection(t, s, bob, 2)
 		requireDNSConnections(t, s, ann, first, third)
-		requireDNSConnections(t, s, bob, bobs)
-		requireDNSConnections(t, s, "", first, bobs, third)
+		requireDNSConnections(t, s, bob, ofBob)
+		requireDNSConnections(t, s, "", first, ofBob, third)
 	})
 }
 
@@ -93,16 +93,16 @@ func TestSaveDNSConnectionTestChangesOnlyTheResult(t *testing.T) {
 func TestRemovedDNSConnectionIsDeleted(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
-		gone, stays := addDNSConnection(t, s, ann, 1), addDNSConnection(t, s, ann, 2)
-		got, err := s.RemoveDNSConnection(t.Context(), gone.ID)
+		removed, kept := addDNSConnection(t, s, ann, 1), addDNSConnection(t, s, ann, 2)
+		got, err := s.RemoveDNSConnection(t.Context(), removed.ID)
 		must(t, "remove", err)
-		if got != gone {
+		if got != removed {
 			t.Fatalf("removed %+v", got)
 		}
-		requireDNSConnections(t, s, ann, stays)
-		_, err = s.RemoveDNSConnection(t.Context(), gone.ID)
+		requireDNSConnections(t, s, ann, kept)
+		_, err = s.RemoveDNSConnection(t.Context(), removed.ID)
 		requireRefusal(t, "remove again", err, fault.DNSConnectionNotFound)
-		requireRefusal(t, "save", s.SaveDNSConnectionTest(t.Context(), gone), fault.DNSConnectionNotFound)
+		requireRefusal(t, "save", s.SaveDNSConnectionTest(t.Context(), removed), fault.DNSConnectionNotFound)
 	})
 }
 
@@ -140,11 +140,11 @@ func TestClosingAccountRemovesItsDNSConnections(t *testing.T) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
 		addDNSConnection(t, s, ann, 1)
 		addDNSConnection(t, s, ann, 2)
-		bobs := addDNSConnection(t, s, bob, 3)
-		if done := closeAccount(t, s, ann); done.DNSConnectionsRemoved != 2 {
-			t.Fatalf("got %+v", done)
+		ofBob := addDNSConnection(t, s, bob, 3)
+		if closing := closeAccount(t, s, ann); closing.DNSConnectionsRemoved != 2 {
+			t.Fatalf("got %+v", closing)
 		}
-		requireDNSConnections(t, s, "", bobs)
+		requireDNSConnections(t, s, "", ofBob)
 	})
 }
 

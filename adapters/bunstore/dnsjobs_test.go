@@ -26,20 +26,20 @@ func queueJob(t testing.TB, s *Store, owner access.AccountID, n int) provisionin
 	return startRun(t, s, owner, newOwnedDomain(t, s, owner, n), n)
 }
 
-func dueJobIDs(t testing.TB, s *Store, at time.Time, most int) (ids []string) {
+func dueJobIDs(t testing.TB, s *Store, at time.Time, limit int) (ids []string) {
 	t.Helper()
-	all, err := s.DueJobs(t.Context(), at, most)
+	dueJobs, err := s.DueJobs(t.Context(), at, limit)
 	must(t, "list due jobs", err)
-	for _, d := range all {
+	for _, d := range dueJobs {
 		ids = append(ids, d.ID)
 	}
 	return ids
 }
 
-func requireNotClaimed(t testing.TB, what string, s *Store, id string, at time.Time) {
+func requireNotClaimed(t testing.TB, label string, s *Store, id string, at time.Time) {
 	t.Helper()
-	if _, won, err := s.ClaimJob(t.Context(), id, longLease, at); err != nil || won {
-		t.Fatalf("%s was claimed: %v", what, err)
+	if _, isClaimed, err := s.ClaimJob(t.Context(), id, longLease, at); err != nil || isClaimed {
+		t.Fatalf("%s was claimed: %v", label, err)
 	}
 }
 
@@ -76,17 +76,17 @@ func TestClaimDoesNotChangeProgressOfJob(t *testing.T) {
 func TestOnlyQueuedRunningAndWaitingJobsAreDueAndClaimed(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		j := queueJob(t, s, newAccount(t, s, "ann"), 1)
-		for status, has := range map[provisioning.Status]bool{
+		for status, isDue := range map[provisioning.Status]bool{
 			provisioning.Queued: true, provisioning.Running: true, provisioning.Waiting: true,
 			provisioning.ActionRequired: false, provisioning.Completed: false, provisioning.Failed: false,
 		} {
 			j = storedJob(t, s, j)
 			saveJobStatus(t, s, j, status)
-			if n := len(dueJobIDs(t, s, dueTime, 9)); (n == 1) != has {
+			if n := len(dueJobIDs(t, s, dueTime, 9)); (n == 1) != isDue {
 				t.Fatalf("%s: %d are due", status, n)
 			}
-			if _, won, err := s.ClaimJob(t.Context(), j.ID, expiredLease, dueTime); err != nil || won != has {
-				t.Fatalf("%s: claimed %v, %v", status, won, err)
+			if _, isClaimed, err := s.ClaimJob(t.Context(), j.ID, expiredLease, dueTime); err != nil || isClaimed != isDue {
+				t.Fatalf("%s: claimed %v, %v", status, isClaimed, err)
 			}
 		}
 	})
@@ -95,14 +95,14 @@ func TestOnlyQueuedRunningAndWaitingJobsAreDueAndClaimed(t *testing.T) {
 func TestOneOfConcurrentClaimsOfJobSucceeds(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		j := queueJob(t, s, newAccount(t, s, "ann"), 1)
-		won := make([]bool, concurrency)
+		isClaimed := make([]bool, concurrency)
 		for _, err := range concurrently(concurrency, func(i int) (err error) {
-			_, won[i], err = s.ClaimJob(t.Context(), j.ID, longLease, dueTime)
+			_, isClaimed[i], err = s.ClaimJob(t.Context(), j.ID, longLease, dueTime)
 			return err
 		}) {
 			must(t, "claim", err)
 		}
-		if n := countTrue(won); n != 1 {
+		if n := countTrue(isClaimed); n != 1 {
 			t.Fatalf("%d won", n)
 		}
 	})
@@ -131,8 +131,8 @@ func TestLeasesOfJobsFollowDatabaseClock(t *testing.T) {
 		requireNotClaimed(t, "by the caller's clock", s, first.ID, dueTime.Add(1000*time.Hour))
 		requireHeld(t, "shorten the lease", true)(s.HoldJob(t.Context(), first, time.Millisecond))
 		retryUntilWon(t, func() (bool, error) {
-			_, won, err := s.ClaimJob(t.Context(), first.ID, longLease, dueTime)
-			return won, err
+			_, isClaimed, err := s.ClaimJob(t.Context(), first.ID, longLease, dueTime)
+			return isClaimed, err
 		})
 	})
 }
@@ -161,16 +161,16 @@ func TestOnlyLastWorkerOfJobCanSave(t *testing.T) {
 		requireHeld(t, "let the lease end", true)(s.HoldJob(t.Context(), first, expiredLease))
 		second := claimJob(t, s, first.ID, dueTime)
 		first.Message, second.Message = "first", "second"
-		held := make([]bool, concurrency)
+		stillHeld := make([]bool, concurrency)
 		for _, err := range concurrently(concurrency, func(i int) (err error) {
-			held[i], err = s.SaveJob(t.Context(), []provisioning.Job{first, second}[i%2])
+			stillHeld[i], err = s.SaveJob(t.Context(), []provisioning.Job{first, second}[i%2])
 			return err
 		}) {
 			must(t, "save", err)
 		}
-		for i, h := range held {
-			if h != (i%2 == 1) {
-				t.Fatalf("%d: held is %v", i, h)
+		for i, held := range stillHeld {
+			if held != (i%2 == 1) {
+				t.Fatalf("%d: held is %v", i, held)
 			}
 		}
 		if got := storedJob(t, s, second); got.Message != "second" {
@@ -218,10 +218,10 @@ func TestDueJobsAreListedOldestFirst(t *testing.T) {
 		requireOrder(t, "all", dueJobIDs(t, s, dueTime, 9), jobID(1), jobID(2), jobID(3))
 		requireOrder(t, "two", dueJobIDs(t, s, dueTime, 2), jobID(1), jobID(2))
 		requireOrder(t, "at the second's time", dueJobIDs(t, s, now.Add(2*time.Second), 9), jobID(1), jobID(2))
-		all, err := s.DueJobs(t.Context(), dueTime, 1)
+		dueJobs, err := s.DueJobs(t.Context(), dueTime, 1)
 		must(t, "list", err)
-		if all[0].Account != ann || !all[0].At.Equal(now.Add(time.Second)) {
-			t.Fatalf("got %+v", all[0])
+		if dueJobs[0].Account != ann || !dueJobs[0].At.Equal(now.Add(time.Second)) {
+			t.Fatalf("got %+v", dueJobs[0])
 		}
 	})
 }
@@ -245,20 +245,20 @@ func TestDueJobsAlternateBetweenAccounts(t *testing.T) {
 // addJobs stores the nth tenant of an account with count domains, each with a queued job.
 func addJobs(t *testing.T, s *Store, owner access.AccountID, n, count int, at time.Time) {
 	t.Helper()
-	made := attachTenant(t, s, owner, n)
+	attached := attachTenant(t, s, owner, n)
 	var domains []domainRow
 	var runs []dnsRunRow
 	var jobs []dnsJobRow
 	for i := range count {
-		d := domainRow{AccountID: string(owner), ID: newID(), TenantID: made.ID, Name: fmt.Sprintf("d%d.test", i), Added: true, CreatedAt: at, StoredAt: at}
+		d := domainRow{AccountID: string(owner), ID: newID(), TenantID: attached.ID, Name: fmt.Sprintf("d%d.test", i), Added: true, CreatedAt: at, StoredAt: at}
 		r := dnsRunRow{AccountID: string(owner), ID: newID(), TotalDomains: 1, CreatedAt: at}
 		domains, runs = append(domains, d), append(runs, r)
-		jobs = append(jobs, newDNSJobRow(provisioning.NewJob(newID(), r.ID, owner, d.ID, made.GUID, d.Name, at)))
+		jobs = append(jobs, newDNSJobRow(provisioning.NewJob(newID(), r.ID, owner, d.ID, attached.GUID, d.Name, at)))
 	}
-	for from := 0; from < count; from += 500 {
-		to := min(from+500, count)
-		part, of, with := domains[from:to], runs[from:to], jobs[from:to]
-		for _, rows := range []any{&part, &of, &with} {
+	for start := 0; start < count; start += 500 {
+		end := min(start+500, count)
+		domainChunk, runChunk, jobChunk := domains[start:end], runs[start:end], jobs[start:end]
+		for _, rows := range []any{&domainChunk, &runChunk, &jobChunk} {
 			_, err := s.db.NewInsert().Model(rows).Exec(t.Context())
 			must(t, "insert", err)
 		}
@@ -300,14 +300,14 @@ func TestLargeBacklogDoesNotDelayOtherAccounts(t *testing.T) {
 func TestTwoProcessesShareJobs(t *testing.T) {
 	databasetest.EachShared(t, func(t *testing.T, url func(testing.TB) string) {
 		address := url(t)
-		one, two := migrated(t, address), opened(t, address)
+		store1, store2 := migrated(t, address), opened(t, address)
 		const jobs = 60
-		ann := newAccount(t, one, "ann")
-		addJobs(t, one, ann, 1, jobs, now)
+		ann := newAccount(t, store1, "ann")
+		addJobs(t, store1, ann, 1, jobs, now)
 		var mu sync.Mutex
 		claims := map[string]int{}
 		var wg sync.WaitGroup
-		for _, s := range []*Store{one, two, one, two} {
+		for _, s := range []*Store{store1, store2, store1, store2} {
 			wg.Go(func() {
 				for {
 					due, err := s.DueJobs(t.Context(), now.Add(time.Hour), 7)
@@ -319,20 +319,20 @@ func TestTwoProcessesShareJobs(t *testing.T) {
 						return
 					}
 					for _, d := range due {
-						j, won, err := s.ClaimJob(t.Context(), d.ID, time.Minute, now.Add(time.Hour))
+						j, isClaimed, err := s.ClaimJob(t.Context(), d.ID, time.Minute, now.Add(time.Hour))
 						if err != nil {
 							t.Error(err)
 							return
 						}
-						if !won {
+						if !isClaimed {
 							continue
 						}
 						mu.Lock()
 						claims[j.ID]++
 						mu.Unlock()
 						j.Status = provisioning.Completed
-						if held, err := s.SaveJob(t.Context(), j); err != nil || !held {
-							t.Errorf("held %v, %v", held, err)
+						if stillHeld, err := s.SaveJob(t.Context(), j); err != nil || !stillHeld {
+							t.Errorf("held %v, %v", stillHeld, err)
 						}
 					}
 				}
@@ -347,7 +347,7 @@ func TestTwoProcessesShareJobs(t *testing.T) {
 		if len(claims) != jobs {
 			t.Errorf("%d of %d were claimed", len(claims), jobs)
 		}
-		requireOrder(t, "active runs", runIDs(t, one, ann, ports.RunQuery{Limit: 100, ActiveOnly: true}))
+		requireOrder(t, "active runs", runIDs(t, store1, ann, ports.RunQuery{Limit: 100, ActiveOnly: true}))
 	})
 }
 

@@ -27,9 +27,9 @@ func jobID(n int) string { return fmt.Sprintf("40000000-0000-4000-8000-%012d", n
 
 // newRun returns the nth run, created n seconds after now, and its only job.
 func newRun(owner access.AccountID, d domain.Domain, n int) (provisioning.Run, provisioning.Job) {
-	made := now.Add(time.Duration(n) * time.Second)
-	r := provisioning.Run{ID: runID(n), Account: owner, TotalDomains: 1, CreatedAt: made}
-	return r, provisioning.NewJob(jobID(n), r.ID, owner, d.ID, d.TenantGUID, d.Name, made)
+	createdAt := now.Add(time.Duration(n) * time.Second)
+	r := provisioning.Run{ID: runID(n), Account: owner, TotalDomains: 1, CreatedAt: createdAt}
+	return r, provisioning.NewJob(jobID(n), r.ID, owner, d.ID, d.TenantGUID, d.Name, createdAt)
 }
 
 // startRun stores the nth run of a domain and returns its job.
@@ -42,24 +42,24 @@ func startRun(t testing.TB, s *Store, owner access.AccountID, d domain.Domain, n
 
 // manyDomains creates domains of an account. It attaches new tenants, numbered from n+1, and fills
 // each with the maximum number of domains.
-func manyDomains(t testing.TB, s *Store, owner access.AccountID, n, count int) (all []domain.Domain) {
+func manyDomains(t testing.TB, s *Store, owner access.AccountID, n, count int) (domains []domain.Domain) {
 	t.Helper()
 	for i := range count {
 		if i%domain.MaxPerTenant == 0 {
 			n++
 			attachTenant(t, s, owner, n)
 		}
-		all = append(all, addDomain(t, s, owner, guid(n), fmt.Sprintf("d%d.test", i)))
+		domains = append(domains, addDomain(t, s, owner, guid(n), fmt.Sprintf("d%d.test", i)))
 	}
-	return all
+	return domains
 }
 
 // claimJob claims a job that must be due.
 func claimJob(t testing.TB, s *Store, id string, at time.Time) provisioning.Job {
 	t.Helper()
-	j, won, err := s.ClaimJob(t.Context(), id, longLease, at)
+	j, isClaimed, err := s.ClaimJob(t.Context(), id, longLease, at)
 	must(t, "claim", err)
-	if !won {
+	if !isClaimed {
 		t.Fatalf("job %s could not be claimed", id)
 	}
 	return j
@@ -79,20 +79,20 @@ func storedJob(t testing.TB, s *Store, j provisioning.Job) provisioning.Job {
 	return got
 }
 
-func runIDs(t testing.TB, s *Store, owner access.AccountID, q ports.RunQuery) (ids []string) {
+func runIDs(t testing.TB, s *Store, owner access.AccountID, query ports.RunQuery) (ids []string) {
 	t.Helper()
-	all, err := s.Runs(t.Context(), owner, q)
+	runs, err := s.Runs(t.Context(), owner, query)
 	must(t, "list runs", err)
-	for _, r := range all {
+	for _, r := range runs {
 		ids = append(ids, r.ID)
 	}
 	return ids
 }
 
-func requireOrder(t testing.TB, what string, got []string, want ...string) {
+func requireOrder(t testing.TB, label string, got []string, want ...string) {
 	t.Helper()
 	if !slices.Equal(got, want) {
-		t.Fatalf("%s (-want +got):\n%s", what, cmp.Diff(want, got))
+		t.Fatalf("%s (-want +got):\n%s", label, cmp.Diff(want, got))
 	}
 }
 
@@ -177,23 +177,23 @@ func TestOneOfConcurrentRunsForDomainIsCreated(t *testing.T) {
 func TestRunIsStoredWithAllOfItsJobsOrNotAtAll(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
-		all := manyDomains(t, s, ann, 1, 3)
-		startRun(t, s, ann, all[1], 1)
-		r, one := newRun(ann, all[0], 2)
-		_, two := newRun(ann, all[1], 3)
-		_, three := newRun(ann, all[2], 4)
-		requireRefusal(t, "one is taken", s.CreateRun(t.Context(), r, []provisioning.Job{one, two, three}, nil), fault.JobActive)
+		domains := manyDomains(t, s, ann, 1, 3)
+		startRun(t, s, ann, domains[1], 1)
+		r, job1 := newRun(ann, domains[0], 2)
+		_, job2 := newRun(ann, domains[1], 3)
+		_, job3 := newRun(ann, domains[2], 4)
+		requireRefusal(t, "one is taken", s.CreateRun(t.Context(), r, []provisioning.Job{job1, job2, job3}, nil), fault.JobActive)
 		_, _, err := s.Run(t.Context(), ann, r.ID)
 		requireRefusal(t, "the run", err, fault.RunNotFound)
-		_, found, err := s.ActiveJob(t.Context(), ann, all[0].ID)
+		_, found, err := s.ActiveJob(t.Context(), ann, domains[0].ID)
 		must(t, "active", err)
 		if found {
 			t.Fatal("a job of a refused run is there")
 		}
-		must(t, "create", s.CreateRun(t.Context(), r, []provisioning.Job{three, one}, nil))
+		must(t, "create", s.CreateRun(t.Context(), r, []provisioning.Job{job3, job1}, nil))
 		_, jobs, err := s.Run(t.Context(), ann, r.ID)
 		must(t, "find", err)
-		if len(jobs) != 2 || jobs[0].ID != one.ID {
+		if len(jobs) != 2 || jobs[0].ID != job1.ID {
 			t.Fatalf("got %+v, want two jobs by domain", jobs)
 		}
 	})
@@ -207,8 +207,8 @@ func TestForeignRunsAndJobsGetTheSameAnswerAsUnknownOnes(t *testing.T) {
 		newOwnedDomain(t, s, bob, 2)
 		unknown := foreign
 		unknown.ID = unknownID
-		create := func(of domain.Domain) error {
-			r, j := newRun(bob, of, 9)
+		create := func(target domain.Domain) error {
+			r, j := newRun(bob, target, 9)
 			return s.CreateRun(t.Context(), r, []provisioning.Job{j}, nil)
 		}
 		requireRefusal(t, "create", create(foreign), fault.DomainNotFound)
@@ -256,10 +256,10 @@ func TestRunsAreListedNewestFirst(t *testing.T) {
 		requireOrder(t, "all", runIDs(t, s, ann, ports.RunQuery{Limit: 9}), runID(4), runID(3), runID(2), runID(1))
 		requireOrder(t, "active", runIDs(t, s, ann, ports.RunQuery{Limit: 9, ActiveOnly: true}), runID(4), runID(3), runID(1))
 		requireOrder(t, "two", runIDs(t, s, ann, ports.RunQuery{Limit: 2}), runID(4), runID(3))
-		all, err := s.Runs(t.Context(), ann, ports.RunQuery{Limit: 9})
+		runs, err := s.Runs(t.Context(), ann, ports.RunQuery{Limit: 9})
 		must(t, "list", err)
 		var statuses []string
-		for _, r := range all {
+		for _, r := range runs {
 			statuses = append(statuses, string(r.Status))
 		}
 		requireOrder(t, "statuses", statuses, "action_required", "queued", "completed", "queued")
@@ -315,19 +315,19 @@ func TestRunsAreDeletedWithTheirDomainsAndAccount(t *testing.T) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
 		startRun(t, s, ann, newOwnedDomain(t, s, ann, 1), 1)
 		startRun(t, s, bob, newOwnedDomain(t, s, bob, 2), 2)
-		j, k := claimJob(t, s, jobID(1), now.Add(time.Hour)), claimJob(t, s, jobID(2), now.Add(time.Hour))
+		job1, job2 := claimJob(t, s, jobID(1), now.Add(time.Hour)), claimJob(t, s, jobID(2), now.Add(time.Hour))
 		must(t, "delete", s.DeleteTenant(t.Context(), ann, guid(1), nil))
 		closeAccount(t, s, bob)
-		for _, j := range []provisioning.Job{j, k} {
-			requireOrder(t, "runs", runIDs(t, s, j.Account, ports.RunQuery{Limit: 9}))
-			_, _, err := s.Run(t.Context(), j.Account, j.RunID)
+		for _, job1 := range []provisioning.Job{job1, job2} {
+			requireOrder(t, "runs", runIDs(t, s, job1.Account, ports.RunQuery{Limit: 9}))
+			_, _, err := s.Run(t.Context(), job1.Account, job1.RunID)
 			requireRefusal(t, "run", err, fault.RunNotFound)
-			_, err = s.Job(t.Context(), j.Account, j.ID)
+			_, err = s.Job(t.Context(), job1.Account, job1.ID)
 			requireRefusal(t, "job", err, fault.JobNotFound)
-			requireHeld(t, "hold", false)(s.HoldJob(t.Context(), j, longLease))
-			requireHeld(t, "save", false)(s.SaveJob(t.Context(), j))
-			requireHeld(t, "release", false)(s.ReleaseJob(t.Context(), j, now))
-			if _, won, err := s.ClaimJob(t.Context(), j.ID, longLease, now.Add(time.Hour)); err != nil || won {
+			requireHeld(t, "hold", false)(s.HoldJob(t.Context(), job1, longLease))
+			requireHeld(t, "save", false)(s.SaveJob(t.Context(), job1))
+			requireHeld(t, "release", false)(s.ReleaseJob(t.Context(), job1, now))
+			if _, isClaimed, err := s.ClaimJob(t.Context(), job1.ID, longLease, now.Add(time.Hour)); err != nil || isClaimed {
 				t.Fatalf("claimed: %v", err)
 			}
 		}
@@ -350,11 +350,11 @@ func TestRunAndItsAnswerAreCommittedTogether(t *testing.T) {
 				return err
 			},
 		} {
-			c := newClaim(ann, byte(key))
-			attempt := mustClaim(t, s, c)
-			requireRefusal(t, "an attempt that lost its key", change(newCompletion(c, "20000000-0000-4000-8000-000000000000")), fault.KeyInProgress)
-			must(t, "change", change(newCompletion(c, attempt)))
-			if a := requireRecord(t, s, c.Key); string(a.Answer) != "answer" || a.Leased {
+			claim := newClaim(ann, byte(key))
+			attempt := mustClaim(t, s, claim)
+			requireRefusal(t, "an attempt that lost its key", change(newCompletion(claim, "20000000-0000-4000-8000-000000000000")), fault.KeyInProgress)
+			must(t, "change", change(newCompletion(claim, attempt)))
+			if a := requireRecord(t, s, claim.Key); string(a.Answer) != "answer" || a.Leased {
 				t.Fatalf("got %+v", a)
 			}
 			saveJobStatus(t, s, storedJob(t, s, j), provisioning.Waiting)
@@ -367,16 +367,16 @@ func TestRunAndItsAnswerAreCommittedTogether(t *testing.T) {
 func TestConcurrentProcessesCreateOneRun(t *testing.T) {
 	databasetest.EachShared(t, func(t *testing.T, url func(testing.TB) string) {
 		address := url(t)
-		one, two := migrated(t, address), opened(t, address)
-		ann := newAccount(t, one, "ann")
-		d := newOwnedDomain(t, one, ann, 1)
-		saveJobStatus(t, one, startRun(t, one, ann, d, 0), provisioning.Failed)
+		store1, store2 := migrated(t, address), opened(t, address)
+		ann := newAccount(t, store1, "ann")
+		d := newOwnedDomain(t, store1, ann, 1)
+		saveJobStatus(t, store1, startRun(t, store1, ann, d, 0), provisioning.Failed)
 		errs := concurrently(concurrency, func(i int) error {
 			r, j := newRun(ann, d, i+1)
-			return []*Store{one, two}[i%2].CreateRun(t.Context(), r, []provisioning.Job{j}, nil)
+			return []*Store{store1, store2}[i%2].CreateRun(t.Context(), r, []provisioning.Job{j}, nil)
 		})
-		if won := countWinners(t, errs, fault.JobActive); won != 1 {
-			t.Errorf("%d were created", won)
+		if isClaimed := countWinners(t, errs, fault.JobActive); isClaimed != 1 {
+			t.Errorf("%d were created", isClaimed)
 		}
 	})
 }

@@ -44,14 +44,14 @@ func intendWrite(t testing.TB, s *Store, owner access.AccountID, domainID string
 	before := dns.RRSet{Name: "contoso.test", Type: dns.TXT, TTL: 300, Values: []string{"v=spf1 \xfe\x00" + hostileText}}
 	after := before
 	after.Values = []string{"v=spf1 \xff" + hostileText, "more"}
-	w := dns.Write{
+	write := dns.Write{
 		DomainID: domainID, RunID: runID(1), Zone: "contoso.test", At: now.Add(time.Duration(n) * time.Second), Written: written,
 		Changes: []dns.Change{{Before: before, After: after}, {Before: dns.RRSet{Name: "b.test", Type: dns.MX}, After: dns.RRSet{Name: "b.test", Type: dns.MX, TTL: 60, Values: []string{"0 mx.test"}}}},
 	}
 	var err error
-	w.ID, err = s.IntendWrite(t.Context(), owner, w)
+	write.ID, err = s.IntendWrite(t.Context(), owner, write)
 	must(t, "intend", err)
-	return w
+	return write
 }
 
 // makeWrite stores a confirmed write of a domain.
@@ -60,8 +60,8 @@ func makeWrite(t testing.TB, s *Store, owner access.AccountID, domainID string, 
 	must(t, "confirm", s.ConfirmWrite(t.Context(), owner, intendWrite(t, s, owner, domainID, 1, written...).ID))
 }
 
-// requireOpen checks the open writes of a domain and their order.
-func requireOpen(t testing.TB, s *Store, owner access.AccountID, domainID string, want ...dns.Write) {
+// requireOpenWrites checks the open writes of a domain and their order.
+func requireOpenWrites(t testing.TB, s *Store, owner access.AccountID, domainID string, want ...dns.Write) {
 	t.Helper()
 	got, err := s.OpenWrites(t.Context(), owner, domainID)
 	must(t, "list open writes", err)
@@ -118,33 +118,33 @@ func TestWritesOfForeignAndUnknownDomainsGetTheSameAnswer(t *testing.T) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
 		d := newOwnedDomain(t, s, ann, 1)
 		newOwnedDomain(t, s, bob, 2)
-		open := intendWrite(t, s, ann, d.ID, 1, writtenRecord("a", ""))
+		openWrite := intendWrite(t, s, ann, d.ID, 1, writtenRecord("a", ""))
 		for _, id := range []string{d.ID, unknownID, "x"} {
 			requireWritten(t, s, bob, id)
-			if all, err := s.OpenWrites(t.Context(), bob, id); err != nil || len(all) != 0 {
-				t.Fatalf("open: %+v, %v", all, err)
+			if openWrites, err := s.OpenWrites(t.Context(), bob, id); err != nil || len(openWrites) != 0 {
+				t.Fatalf("open: %+v, %v", openWrites, err)
 			}
 			_, err := s.IntendWrite(t.Context(), bob, dns.Write{DomainID: id})
 			requireRefusal(t, "intend for "+id, err, fault.DomainNotFound)
 			_, unknown := s.IntendWrite(t.Context(), bob, dns.Write{DomainID: unknownID})
 			requireSameError(t, "intend", err, unknown)
 		}
-		for _, id := range []string{open.ID, unknownID, "x"} {
+		for _, id := range []string{openWrite.ID, unknownID, "x"} {
 			must(t, "confirm", s.ConfirmWrite(t.Context(), bob, id))
 			must(t, "drop", s.DropWrite(t.Context(), bob, id))
 		}
 		requireWritten(t, s, ann, d.ID)
-		requireOpen(t, s, ann, d.ID, open)
+		requireOpenWrites(t, s, ann, d.ID, openWrite)
 	})
 }
 
 func TestEachDomainHasItsOwnWrittenRecords(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
-		one := newOwnedDomain(t, s, ann, 1)
-		two := addDomain(t, s, ann, guid(1), "fabrikam.test")
-		makeWrite(t, s, ann, one.ID, writtenRecord("a", ""))
-		requireWritten(t, s, ann, two.ID)
+		domain1 := newOwnedDomain(t, s, ann, 1)
+		domain2 := addDomain(t, s, ann, guid(1), "fabrikam.test")
+		makeWrite(t, s, ann, domain1.ID, writtenRecord("a", ""))
+		requireWritten(t, s, ann, domain2.ID)
 	})
 }
 
@@ -187,14 +187,14 @@ func TestOnlyAConfirmedWriteOwnsItsValues(t *testing.T) {
 		second := intendWrite(t, s, ann, d.ID, 2, writtenRecord("second", ""))
 		third := intendWrite(t, s, ann, d.ID, 3, writtenRecord("third", ""))
 		requireWritten(t, s, ann, d.ID)
-		requireOpen(t, s, ann, d.ID, first, second, third)
+		requireOpenWrites(t, s, ann, d.ID, first, second, third)
 		must(t, "drop", s.DropWrite(t.Context(), ann, second.ID))
 		for range 2 { // the answer of the first attempt may be lost
 			must(t, "confirm", s.ConfirmWrite(t.Context(), ann, first.ID))
 		}
 		must(t, "confirm what was dropped", s.ConfirmWrite(t.Context(), ann, second.ID))
 		must(t, "drop what is confirmed", s.DropWrite(t.Context(), ann, first.ID))
-		requireOpen(t, s, ann, d.ID, third)
+		requireOpenWrites(t, s, ann, d.ID, third)
 		requireWritten(t, s, ann, d.ID, first.Written...)
 		first.Confirmed = true
 		requireRunWrites(t, s, runID(1), ann, first, third)
@@ -205,13 +205,13 @@ func TestUndoOfARunForgetsItsWrites(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
 		d := newOwnedDomain(t, s, ann, 1)
-		j := startRun(t, s, ann, d, 1)
+		job := startRun(t, s, ann, d, 1)
 		var writes []dns.Write
 		for n, value := range []string{"first", "second"} {
-			w := intendWrite(t, s, ann, d.ID, n+1, writtenRecord(value, ""))
-			must(t, "confirm", s.ConfirmWrite(t.Context(), ann, w.ID))
-			w.Confirmed = true
-			writes = append(writes, w)
+			write := intendWrite(t, s, ann, d.ID, n+1, writtenRecord(value, ""))
+			must(t, "confirm", s.ConfirmWrite(t.Context(), ann, write.ID))
+			write.Confirmed = true
+			writes = append(writes, write)
 		}
 		other := intendWrite(t, s, ann, d.ID, 1, writtenRecord("of a different run", ""))
 		must(t, "confirm", s.ConfirmWrite(t.Context(), ann, other.ID))
@@ -228,17 +228,17 @@ func TestUndoOfARunForgetsItsWrites(t *testing.T) {
 			}
 			return err
 		}
-		leased := claimJob(t, s, j.ID, now.Add(time.Hour))
+		leased := claimJob(t, s, job.ID, now.Add(time.Hour))
 		requireRefusal(t, "begin while a worker has the job", begin(ann), fault.JobActive)
 		requireWritten(t, s, ann, d.ID, writes[0].Written[0], writes[1].Written[0], other.Written[0])
 		leased.Required = dns.ConflictToResolve
 		saveJobStatus(t, s, leased, provisioning.ActionRequired)
 		must(t, "begin of a different account", begin(bob))
-		if got := storedJob(t, s, j); got.Status != provisioning.ActionRequired {
+		if got := storedJob(t, s, job); got.Status != provisioning.ActionRequired {
 			t.Fatalf("the job is %+v", got)
 		}
 		must(t, "begin", begin(ann, writes...))
-		stopped := storedJob(t, s, j)
+		stopped := storedJob(t, s, job)
 		if stopped.Status != provisioning.Failed || stopped.Required != "" || stopped.Message == "" || !stopped.EndedAt.Equal(now) || stopped.Epoch != leased.Epoch+1 {
 			t.Fatalf("the job is %+v", stopped)
 		}
@@ -252,7 +252,7 @@ func TestUndoOfARunForgetsItsWrites(t *testing.T) {
 		requireRunWrites(t, s, runID(1), ann, writes...)
 		must(t, "finish", s.FinishUndo(t.Context(), ann, runID(1), writes, ports.Undone{Restored: 2, Kept: 1}))
 		requireRunWrites(t, s, runID(1), ann)
-		requireOpen(t, s, ann, d.ID)
+		requireOpenWrites(t, s, ann, d.ID)
 		events, err := s.AuditEvents(t.Context(), ports.AuditQuery{Account: ann, Limit: 1})
 		must(t, "list audit events", err)
 		want := map[string]string{"run_id": runID(1), "put_back": "2", "left_alone": "1"}

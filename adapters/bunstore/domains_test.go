@@ -79,36 +79,38 @@ func TestForeignDomainGetsTheSameAnswerAsUnknownOne(t *testing.T) {
 		attachTenant(t, s, bob, 2)
 		unknown := d
 		unknown.ID, unknown.TenantGUID = string(unknownGUID), unknownGUID
-		type call = func(o access.AccountID, x domain.Domain) error
-		for name, c := range map[string]struct {
+		type call = func(owner access.AccountID, target domain.Domain) error
+		for name, tt := range map[string]struct {
 			code fault.Code
 			call call
 		}{
-			"list": {fault.TenantNotFound, func(o access.AccountID, x domain.Domain) error {
-				_, err := s.Domains(t.Context(), o, x.TenantGUID)
+			"list": {fault.TenantNotFound, func(owner access.AccountID, target domain.Domain) error {
+				_, err := s.Domains(t.Context(), owner, target.TenantGUID)
 				return err
 			}},
-			"by name": {fault.TenantNotFound, func(o access.AccountID, x domain.Domain) error {
-				_, err := s.Domain(t.Context(), o, x.TenantGUID, x.Name)
+			"by name": {fault.TenantNotFound, func(owner access.AccountID, target domain.Domain) error {
+				_, err := s.Domain(t.Context(), owner, target.TenantGUID, target.Name)
 				return err
 			}},
-			"by id": {fault.DomainNotFound, func(o access.AccountID, x domain.Domain) error {
-				_, err := s.DomainByID(t.Context(), o, x.ID)
+			"by id": {fault.DomainNotFound, func(owner access.AccountID, target domain.Domain) error {
+				_, err := s.DomainByID(t.Context(), owner, target.ID)
 				return err
 			}},
-			"save": {fault.DomainNotFound, func(o access.AccountID, x domain.Domain) error { return s.SaveDomain(t.Context(), o, x, nil) }},
-			"change": {fault.DomainNotFound, func(o access.AccountID, x domain.Domain) error {
-				_, err := s.ChangeDomain(t.Context(), o, x)
+			"save": {fault.DomainNotFound, func(owner access.AccountID, target domain.Domain) error {
+				return s.SaveDomain(t.Context(), owner, target, nil)
+			}},
+			"change": {fault.DomainNotFound, func(owner access.AccountID, target domain.Domain) error {
+				_, err := s.ChangeDomain(t.Context(), owner, target)
 				return err
 			}},
-			"reserve": {fault.TenantNotFound, func(o access.AccountID, x domain.Domain) error {
-				_, err := s.ReserveDomain(t.Context(), o, x.TenantGUID, "new.test", 12, now)
+			"reserve": {fault.TenantNotFound, func(owner access.AccountID, target domain.Domain) error {
+				_, err := s.ReserveDomain(t.Context(), owner, target.TenantGUID, "new.test", 12, now)
 				return err
 			}},
 		} {
-			foreign := c.call(bob, d)
-			requireRefusal(t, name, foreign, c.code)
-			requireSameError(t, name, foreign, c.call(ann, unknown))
+			foreign := tt.call(bob, d)
+			requireRefusal(t, name, foreign, tt.code)
+			requireSameError(t, name, foreign, tt.call(ann, unknown))
 		}
 		_, err := s.Domain(t.Context(), bob, guid(2), d.Name)
 		requireRefusal(t, "the name at the other tenant", err, fault.DomainNotFound)
@@ -148,29 +150,29 @@ func TestDomainIsReservedOnceAndCanBeReleasedUntilItIsAdded(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		attachTenant(t, s, ann, 1)
-		first, err := s.ReserveDomain(t.Context(), ann, guid(1), "contoso.test", 1, now)
+		reserved, err := s.ReserveDomain(t.Context(), ann, guid(1), "contoso.test", 1, now)
 		must(t, "reserve", err)
-		again, err := s.ReserveDomain(t.Context(), ann, guid(1), "contoso.test", 1, now)
+		repeated, err := s.ReserveDomain(t.Context(), ann, guid(1), "contoso.test", 1, now)
 		must(t, "reserve again", err)
-		if !first.JustReserved || again.JustReserved || again.ID != first.ID || again.Added || again.TenantGUID != guid(1) {
-			t.Fatalf("first %+v\nagain %+v", first, again)
+		if !reserved.JustReserved || repeated.JustReserved || repeated.ID != reserved.ID || repeated.Added || repeated.TenantGUID != guid(1) {
+			t.Fatalf("first %+v\nagain %+v", reserved, repeated)
 		}
 		_, err = s.ReserveDomain(t.Context(), ann, guid(1), "other.test", 1, now)
 		requireRefusal(t, "beyond the cap", err, fault.DomainLimitReached)
-		must(t, "release by another account", s.EndReservation(t.Context(), newAccount(t, s, "bob"), first.ID, again.ReservedAt))
+		must(t, "release by another account", s.EndReservation(t.Context(), newAccount(t, s, "bob"), reserved.ID, repeated.ReservedAt))
 		_, err = s.ReserveDomain(t.Context(), ann, guid(1), "other.test", 1, now)
 		requireRefusal(t, "still beyond the cap", err, fault.DomainLimitReached)
 		_, err = s.ReserveDomain(t.Context(), ann, attachTenant(t, s, ann, 2).GUID, "other.test", 1, now)
 		must(t, "reserve at another tenant", err)
-		other, err := s.ReserveDomain(t.Context(), ann, guid(2), "third.test", 2, now)
+		thirdDomain, err := s.ReserveDomain(t.Context(), ann, guid(2), "third.test", 2, now)
 		must(t, "reserve a third", err)
-		must(t, "release of the first reservation", s.EndReservation(t.Context(), ann, first.ID, first.ReservedAt))
+		must(t, "release of the first reservation", s.EndReservation(t.Context(), ann, reserved.ID, reserved.ReservedAt))
 		_, err = s.ReserveDomain(t.Context(), ann, guid(1), "other.test", 1, now)
 		requireRefusal(t, "while the second one exists", err, fault.DomainLimitReached)
-		must(t, "release", s.EndReservation(t.Context(), ann, first.ID, again.ReservedAt))
-		kept, err := s.ReserveDomain(t.Context(), ann, guid(2), "third.test", 2, now)
-		if err != nil || kept.ID != other.ID {
-			t.Fatalf("another reservation was released: %+v, %v", kept, err)
+		must(t, "release", s.EndReservation(t.Context(), ann, reserved.ID, repeated.ReservedAt))
+		renewed, err := s.ReserveDomain(t.Context(), ann, guid(2), "third.test", 2, now)
+		if err != nil || renewed.ID != thirdDomain.ID {
+			t.Fatalf("another reservation was released: %+v, %v", renewed, err)
 		}
 		_, err = s.ReserveDomain(t.Context(), ann, guid(1), "other.test", 1, now)
 		must(t, "reserve the free slot", err)
@@ -184,10 +186,10 @@ func TestAddedDomainIsNotReleased(t *testing.T) {
 		reserved, err := s.ReserveDomain(t.Context(), ann, guid(1), "contoso.test", 1, now)
 		must(t, "reserve an added domain", err)
 		must(t, "release", s.EndReservation(t.Context(), ann, d.ID, reserved.ReservedAt))
-		again, err := s.ReserveDomain(t.Context(), ann, guid(1), "contoso.test", 1, now)
+		repeated, err := s.ReserveDomain(t.Context(), ann, guid(1), "contoso.test", 1, now)
 		must(t, "reserve", err)
-		if again.ID != d.ID || !again.Added {
-			t.Fatalf("got %+v", again)
+		if repeated.ID != d.ID || !repeated.Added {
+			t.Fatalf("got %+v", repeated)
 		}
 	})
 }
@@ -237,11 +239,11 @@ func TestConcurrentReservationsOfOneDomainCreateOneDomain(t *testing.T) {
 func TestTwoTenantsCanHaveSameDomainName(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
-		one := addDomain(t, s, ann, attachTenant(t, s, ann, 1).GUID, "contoso.test")
-		two := addDomain(t, s, ann, attachTenant(t, s, ann, 2).GUID, "contoso.test")
+		domain1 := addDomain(t, s, ann, attachTenant(t, s, ann, 1).GUID, "contoso.test")
+		domain2 := addDomain(t, s, ann, attachTenant(t, s, ann, 2).GUID, "contoso.test")
 		got, err := s.Domain(t.Context(), ann, guid(2), "contoso.test")
 		must(t, "domain", err)
-		if one.ID == two.ID || got.ID != two.ID || got.TenantGUID != guid(2) {
+		if domain1.ID == domain2.ID || got.ID != domain2.ID || got.TenantGUID != guid(2) {
 			t.Fatalf("got %+v", got)
 		}
 	})
@@ -267,9 +269,9 @@ func TestObservationOfDomainDoesNotOverwriteOtherParts(t *testing.T) {
 		got.Observed = domain.Observed{}
 		want := loaded
 		want.Verified, want.Service = true, withAllFields(loaded).Service
-		for what, d := range map[string]domain.Domain{"answered": got, "stored": findDomain(t, s, ann, loaded)} {
+		for label, d := range map[string]domain.Domain{"answered": got, "stored": findDomain(t, s, ann, loaded)} {
 			if diff := cmp.Diff(want, d); diff != "" {
-				t.Fatalf("%s (-want +got):\n%s", what, diff)
+				t.Fatalf("%s (-want +got):\n%s", label, diff)
 			}
 		}
 	})
@@ -278,15 +280,15 @@ func TestObservationOfDomainDoesNotOverwriteOtherParts(t *testing.T) {
 func TestNewerDNSCheckIsKept(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
-		was := addDomain(t, s, ann, attachTenant(t, s, ann, 1).GUID, "contoso.test")
-		early, late := was, was
-		early.CheckedAt, early.Status.SPF = now.Add(time.Hour), "early"
-		late.CheckedAt, late.Status.SPF = now.Add(2*time.Hour), "late"
-		for _, check := range []domain.Domain{late, early} {
+		previous := addDomain(t, s, ann, attachTenant(t, s, ann, 1).GUID, "contoso.test")
+		older, newer := previous, previous
+		older.CheckedAt, older.Status.SPF = now.Add(time.Hour), "early"
+		newer.CheckedAt, newer.Status.SPF = now.Add(2*time.Hour), "late"
+		for _, check := range []domain.Domain{newer, older} {
 			_, err := s.ChangeDomain(t.Context(), ann, check)
 			must(t, "change", err)
 		}
-		if got := findDomain(t, s, ann, was); got.Status.SPF != "late" || !got.CheckedAt.Equal(late.CheckedAt) {
+		if got := findDomain(t, s, ann, previous); got.Status.SPF != "late" || !got.CheckedAt.Equal(newer.CheckedAt) {
 			t.Fatalf("stored is %+v", got)
 		}
 	})
@@ -296,29 +298,31 @@ func TestConcurrentObservationsOfDomainAreAllStored(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		loaded := addDomain(t, s, ann, attachTenant(t, s, ann, 1).GUID, "contoso.test")
-		all, at := withAllFields(loaded), now.Add(time.Hour)
+		observed, at := withAllFields(loaded), now.Add(time.Hour)
 		observations := []func(*domain.Domain){
 			func(d *domain.Domain) { d.Verified, d.Default, d.Observed.Verified = true, true, at },
 			func(d *domain.Domain) { d.DKIMEnabled, d.Signing.Enabled, d.Observed.Signing = true, true, at },
 			func(d *domain.Domain) { d.MailReady, d.Observed.Mail = true, at },
 			func(d *domain.Domain) {
-				*d = d.WithRecords(domain.Records{Verification: all.Verification, Service: all.Service}, at)
+				*d = d.WithRecords(domain.Records{Verification: observed.Verification, Service: observed.Service}, at)
 			},
 			func(d *domain.Domain) {
-				d.Signing.Selector1, d.Signing.Selector2 = all.Signing.Selector1, all.Signing.Selector2
+				d.Signing.Selector1, d.Signing.Selector2 = observed.Signing.Selector1, observed.Signing.Selector2
 				d.Observed.Selectors = at
 			},
-			func(d *domain.Domain) { d.CheckedAt, d.Status, d.Health = all.CheckedAt, all.Status, all.Health },
+			func(d *domain.Domain) {
+				d.CheckedAt, d.Status, d.Health = observed.CheckedAt, observed.Status, observed.Health
+			},
 		}
 		for _, err := range concurrently(concurrency, func(i int) error {
-			mine := loaded
-			observations[i%len(observations)](&mine)
-			_, err := s.ChangeDomain(t.Context(), ann, mine)
+			update := loaded
+			observations[i%len(observations)](&update)
+			_, err := s.ChangeDomain(t.Context(), ann, update)
 			return err
 		}) {
 			must(t, "change", err)
 		}
-		if diff := cmp.Diff(all, findDomain(t, s, ann, loaded)); diff != "" {
+		if diff := cmp.Diff(observed, findDomain(t, s, ann, loaded)); diff != "" {
 			t.Fatalf("stored (-want +got):\n%s", diff)
 		}
 	})
@@ -339,11 +343,11 @@ func addCheckedDomain(t testing.TB, s *Store, owner access.AccountID, tenant int
 	return d
 }
 
-func staleDomainIDs(t testing.TB, s *Store, before time.Duration, most int) (ids []string) {
+func staleDomainIDs(t testing.TB, s *Store, before time.Duration, limit int) (ids []string) {
 	t.Helper()
-	all, err := s.StaleDomains(t.Context(), now.Add(before), most)
+	staleDomains, err := s.StaleDomains(t.Context(), now.Add(before), limit)
 	must(t, "list stale domains", err)
-	for _, d := range all {
+	for _, d := range staleDomains {
 		ids = append(ids, d.ID)
 	}
 	return ids
@@ -368,10 +372,10 @@ func TestDomainThatWasCheckedLongestAgoComesFirst(t *testing.T) {
 		requireOrder(t, "all", staleDomainIDs(t, s, 9*time.Hour, 9), afterAllEvents.ID, second.ID, third.ID, fourth.ID)
 		requireOrder(t, "at the third's time", staleDomainIDs(t, s, 3*time.Hour, 9), afterAllEvents.ID, second.ID, third.ID)
 		requireOrder(t, "two", staleDomainIDs(t, s, 9*time.Hour, 2), afterAllEvents.ID, second.ID)
-		all, err := s.StaleDomains(t.Context(), now.Add(time.Hour), 1)
+		staleDomains, err := s.StaleDomains(t.Context(), now.Add(time.Hour), 1)
 		must(t, "list", err)
-		if all[0].Account != bob {
-			t.Fatalf("got %+v", all[0])
+		if staleDomains[0].Account != bob {
+			t.Fatalf("got %+v", staleDomains[0])
 		}
 	})
 }

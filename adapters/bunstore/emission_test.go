@@ -108,7 +108,7 @@ type writer struct {
 	emits     bool
 }
 
-func writersOfSubjects(t *testing.T) (all []writer) {
+func writersOfSubjects(t *testing.T) (writers []writer) {
 	t.Helper()
 	fset := token.NewFileSet()
 	var files []*ast.File
@@ -131,15 +131,15 @@ func writersOfSubjects(t *testing.T) (all []writer) {
 		for _, decl := range file.Decls {
 			if f, ok := decl.(*ast.FuncDecl); ok && f.Body != nil {
 				if row := writtenRow(t, f, info); row != "" {
-					all = append(all, writer{f.Name.Name, row, callsEmitter(f)})
+					writers = append(writers, writer{f.Name.Name, row, callsEmitter(f)})
 				}
 			}
 		}
 	}
-	if len(all) < len(silentWrites) {
-		t.Fatalf("only %d functions were found that write a row of a subject", len(all))
+	if len(writers) < len(silentWrites) {
+		t.Fatalf("only %d functions were found that write a row of a subject", len(writers))
 	}
-	return all
+	return writers
 }
 
 // emptyPackages imports each package as an empty one.
@@ -156,7 +156,7 @@ func (emptyPackages) Import(path string) (*types.Package, error) {
 func writtenRow(t *testing.T, f *ast.FuncDecl, info *types.Info) (row string) {
 	ast.Inspect(f.Body, func(n ast.Node) bool {
 		call, ok := n.(*ast.CallExpr)
-		if !ok || methodName(call) != "Model" || !writes(call) {
+		if !ok || methodName(call) != "Model" || !isWriteOf(call) {
 			return true
 		}
 		name := rowType(info.TypeOf(call.Args[0]))
@@ -174,26 +174,26 @@ func writtenRow(t *testing.T, f *ast.FuncDecl, info *types.Info) (row string) {
 	return row
 }
 
-// writes reports whether a statement changes rows. call is the call of Model in the statement.
-func writes(call *ast.CallExpr) bool {
+// isWriteOf reports whether a statement changes rows. call is the call of Model in the statement.
+func isWriteOf(call *ast.CallExpr) bool {
 	for {
 		if id, ok := call.Fun.(*ast.Ident); ok { // a function that begins a statement, such as updateWebhook
 			return strings.HasPrefix(id.Name, "update")
 		}
-		on, ok := call.Fun.(*ast.SelectorExpr)
+		selector, ok := call.Fun.(*ast.SelectorExpr)
 		if !ok {
 			return false
 		}
-		switch on.Sel.Name {
+		switch selector.Sel.Name {
 		case "NewInsert", "NewUpdate", "NewDelete":
 			return true
 		case "NewSelect":
 			return false
 		}
-		if id, ok := on.X.(*ast.Ident); ok { // a statement that began in another function, such as in deletePolicies
+		if id, ok := selector.X.(*ast.Ident); ok { // a statement that began in another function, such as in deletePolicies
 			return id.Name == "q"
 		}
-		if call, ok = on.X.(*ast.CallExpr); !ok {
+		if call, ok = selector.X.(*ast.CallExpr); !ok {
 			return false
 		}
 	}

@@ -25,7 +25,7 @@ import (
 
 // BenchmarkEvents reads pages of a large log: the events of two years of an account with 100
 // tenants. These are 10 million events on PostgreSQL and 2 million on SQLite. Each page is compared
-// with the result of the plain query.
+// with the result of a query that counts and sorts all events.
 func BenchmarkEvents(b *testing.B) {
 	fewer := 1
 	if testing.Short() {
@@ -45,63 +45,64 @@ func benchEvents(b *testing.B, url string, size int) {
 	began := time.Now()
 	must(b, "fill", l.fill(b.Context()))
 	b.Logf("%d events were written in %s", size, time.Since(began).Round(time.Second))
-	for name, q := range map[string]ports.EventQuery{
+	for name, query := range map[string]ports.EventQuery{
 		"all": {}, "blocked": {Action: sendlimit.Blocked}, "unblocked": {Action: sendlimit.Unblocked},
 		"tenant": {Tenant: benchGUID(7)}, "tenant blocked": {Tenant: benchGUID(8), Action: sendlimit.Blocked},
 		"tenant unblocked": {Tenant: benchGUID(9), Action: sendlimit.Unblocked},
 	} {
-		b.Run(name, func(b *testing.B) { l.pages(b, q) })
+		b.Run(name, func(b *testing.B) { l.benchmarkPages(b, query) })
 	}
-	b.Run("batch", l.batches)
+	b.Run("batch", l.benchmarkBatches)
 }
 
-// pages reads pages at the beginning, in the middle, at the end and at random offsets of the log.
-// It alternates between these, because the machine's speed varies.
-func (l eventLog) pages(b *testing.B, q ports.EventQuery) {
-	q.Limit = largestPage
-	total := l.count(b, q)
+// benchmarkPages reads pages at the beginning, in the middle, at the end and at random offsets of
+// the log. It alternates between these, because the machine's speed varies.
+func (l eventLog) benchmarkPages(b *testing.B, query ports.EventQuery) {
+	query.Limit = largestPage
+	total := l.count(b, query)
 	offsets := map[string]func() int{
 		"first": func() int { return 0 }, "middle": func() int { return total / 2 },
 		"last": func() int { return total - 1 }, "any": func() int { return rand.IntN(total) },
 	}
-	took := map[string][]time.Duration{}
+	durations := map[string][]time.Duration{}
 	for name, offset := range offsets {
-		q.Offset = offset()
-		l.compare(b, q, total)
-		l.timed(b, q) // warms the caches
-		took[name] = nil
+		query.Offset = offset()
+		l.requirePage(b, query, total)
+		l.timePage(b, query) // warms the caches
+		durations[name] = nil
 	}
 	for b.Loop() {
 		for name, offset := range offsets {
-			q.Offset = offset()
-			took[name] = append(took[name], l.timed(b, q))
+			query.Offset = offset()
+			durations[name] = append(durations[name], l.timePage(b, query))
 		}
 	}
 	slowest := 0.0
 	for name := range offsets {
-		slowest = max(slowest, quantileOf(took[name], .5))
-		b.ReportMetric(quantileOf(took[name], .99), "ms/p99-"+name)
+		slowest = max(slowest, quantileOf(durations[name], .5))
+		b.ReportMetric(quantileOf(durations[name], .99), "ms/p99-"+name)
 	}
 	b.ReportMetric(slowest, "ms/median")
-	b.ReportMetric(quantileOf(took["middle"], .5)/quantileOf(took["first"], .5), "x/middle")
+	b.ReportMetric(quantileOf(durations["middle"], .5)/quantileOf(durations["first"], .5), "x/middle")
 	b.ReportMetric(0, "ns/op")
 }
 
-func (l eventLog) timed(b *testing.B, q ports.EventQuery) time.Duration {
+func (l eventLog) timePage(b *testing.B, query ports.EventQuery) time.Duration {
 	began := time.Now()
-	_, err := l.Events(b.Context(), l.owner, q)
+	_, err := l.Events(b.Context(), l.owner, query)
 	must(b, "events", err)
 	return time.Since(began)
 }
 
 // quantileOf returns a quantile in milliseconds.
-func quantileOf(all []time.Duration, quantile float64) float64 {
-	slices.Sort(all)
-	return float64(all[int(float64(len(all)-1)*quantile)].Microseconds()) / 1000
+func quantileOf(durations []time.Duration, quantile float64) float64 {
+	slices.Sort(durations)
+	return float64(durations[int(float64(len(durations)-1)*quantile)].Microseconds()) / 1000
 }
 
-// plain returns a query for the same events that does not use the table enforcement_counts.
-func (l eventLog) plain(q ports.EventQuery) *bun.SelectQuery {
+// queryWithoutCounts returns a query for the events of q that does not use the table
+// enforcement_counts.
+func (l eventLog) queryWithoutCounts(q ports.EventQuery) *bun.SelectQuery {
 	query := l.db.NewSelect().Model((*enforcementRow)(nil)).Where("ev.account_id = ?", accountKey(l.owner))
 	if q.Tenant != "" {
 		query = query.Where("ev.tenant_guid = ?", string(q.Tenant))
@@ -112,50 +113,50 @@ func (l eventLog) plain(q ports.EventQuery) *bun.SelectQuery {
 	return query
 }
 
-func (l eventLog) count(b *testing.B, q ports.EventQuery) int {
-	total, err := l.plain(q).Count(b.Context())
+func (l eventLog) count(b *testing.B, query ports.EventQuery) int {
+	total, err := l.queryWithoutCounts(query).Count(b.Context())
 	must(b, "plain query", err)
 	return int(total)
 }
 
-// compare compares pages with those of the plain query.
-func (l eventLog) compare(b *testing.B, q ports.EventQuery, total int) {
+// requirePage checks that the page of q equals the result of queryWithoutCounts.
+func (l eventLog) requirePage(b *testing.B, query ports.EventQuery, total int) {
 	b.Helper()
 	var rows []enforcementRow
-	must(b, "plain query", l.plain(q).OrderExpr("ev.id DESC").Limit(int64(q.Limit)).Offset(int64(q.Offset)).Scan(b.Context(), &rows))
+	must(b, "plain query", l.queryWithoutCounts(query).OrderExpr("ev.id DESC").Limit(int64(query.Limit)).Offset(int64(query.Offset)).Scan(b.Context(), &rows))
 	want := ports.EventPage{Events: []sendlimit.Event{}, Total: total}
 	for _, r := range rows {
 		want.Events = append(want.Events, r.event())
 	}
-	got, err := l.Events(b.Context(), l.owner, q)
+	got, err := l.Events(b.Context(), l.owner, query)
 	must(b, "events", err)
 	if diff := cmp.Diff(want, got); diff != "" {
-		b.Fatalf("%+v (-plain +got):\n%s", q, diff)
+		b.Fatalf("%+v (-plain +got):\n%s", query, diff)
 	}
 }
 
-// batches inserts the events of one pass, 36 in each transaction. It alternates between inserts
-// with counts and without.
-func (l eventLog) batches(b *testing.B) {
+// benchmarkBatches inserts the events of one pass, 36 in each transaction. It alternates between
+// inserts with counts and without.
+func (l eventLog) benchmarkBatches(b *testing.B) {
 	before, err := l.Events(b.Context(), l.owner, ports.EventQuery{Limit: 1})
 	must(b, "events", err)
-	var with, without []time.Duration
+	var withCounts, withoutCounts []time.Duration
 	for b.Loop() {
 		began := time.Now()
-		must(b, "record events", l.RecordEvents(b.Context(), l.owner, batchOf(len(with))))
+		must(b, "record events", l.RecordEvents(b.Context(), l.owner, batchOf(len(withCounts))))
 		middle := time.Now()
-		must(b, "record plainly", l.plainly(b.Context(), batchOf(len(with))))
-		with, without = append(with, middle.Sub(began)), append(without, time.Since(middle))
+		must(b, "record plainly", l.insertWithoutCounts(b.Context(), batchOf(len(withCounts))))
+		withCounts, withoutCounts = append(withCounts, middle.Sub(began)), append(withoutCounts, time.Since(middle))
 	}
 	after, err := l.Events(b.Context(), l.owner, ports.EventQuery{Limit: 1})
 	must(b, "events", err)
-	if counted := after.Total - before.Total; counted != eventsPerPass*len(with) {
-		b.Fatalf("%d events were counted of %d", counted, eventsPerPass*len(with))
+	if counted := after.Total - before.Total; counted != eventsPerPass*len(withCounts) {
+		b.Fatalf("%d events were counted of %d", counted, eventsPerPass*len(withCounts))
 	}
-	b.ReportMetric(quantileOf(with, .5), "ms/batch")
-	b.ReportMetric(quantileOf(without, .5), "ms/bare")
-	b.ReportMetric(sum(with)/sum(without), "x/mean")
-	b.ReportMetric(quantileOf(with, .5)/quantileOf(without, .5), "x/batch")
+	b.ReportMetric(quantileOf(withCounts, .5), "ms/batch")
+	b.ReportMetric(quantileOf(withoutCounts, .5), "ms/bare")
+	b.ReportMetric(totalSeconds(withCounts)/totalSeconds(withoutCounts), "x/mean")
+	b.ReportMetric(quantileOf(withCounts, .5)/quantileOf(withoutCounts, .5), "x/batch")
 	b.ReportMetric(0, "ns/op")
 }
 
@@ -171,15 +172,15 @@ func batchOf(n int) (events []sendlimit.Event) {
 	return events
 }
 
-func sum(all []time.Duration) (s float64) {
-	for _, d := range all {
-		s += d.Seconds()
+func totalSeconds(durations []time.Duration) (seconds float64) {
+	for _, d := range durations {
+		seconds += d.Seconds()
 	}
-	return s
+	return seconds
 }
 
-// plainly inserts events without counts.
-func (l eventLog) plainly(ctx context.Context, events []sendlimit.Event) error {
+// insertWithoutCounts inserts events without counts.
+func (l eventLog) insertWithoutCounts(ctx context.Context, events []sendlimit.Event) error {
 	return l.inTransaction(ctx, "record events alone", func(ctx context.Context, tx bun.IDB) error {
 		var rows []enforcementRow
 		for _, e := range events {
@@ -211,13 +212,13 @@ func newEventLog(b *testing.B, url string, size int) eventLog {
 	s := openWithin(b, url, time.Hour) // filling the log takes long
 	b.Cleanup(func() { must(b, "close", s.Close()) })
 	must(b, "migrate", s.Migrate(b.Context()))
-	a, err := s.CreateAccount(b.Context(), "ann@example.test", "complete", 0, time.Now())
+	account, err := s.CreateAccount(b.Context(), "ann@example.test", "complete", 0, time.Now())
 	must(b, "create account", err)
 	for n := range benchTenants {
-		_, err := s.Attach(b.Context(), a.ID, tenant.Tenant{GUID: benchGUID(n), Name: "Contoso", ConsentedAt: time.Now()})
+		_, err := s.Attach(b.Context(), account.ID, tenant.Tenant{GUID: benchGUID(n), Name: "Contoso", ConsentedAt: time.Now()})
 		must(b, "attach", err)
 	}
-	return eventLog{s, a.ID, size}
+	return eventLog{s, account.ID, size}
 }
 
 // fill inserts the log in a few statements, with the rows that RecordEvents would write. Half of a

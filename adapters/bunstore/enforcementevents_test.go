@@ -26,14 +26,14 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// newEvent returns the nth event, with the tenant guid(of).
-func newEvent(n, of int, at time.Time) sendlimit.Event {
+// newEvent returns the nth event. Its tenant is guid(tenantNumber).
+func newEvent(n, tenantNumber int, at time.Time) sendlimit.Event {
 	action := sendlimit.Blocked
 	if n%3 == 0 {
 		action = sendlimit.Unblocked
 	}
 	entropy := [ident.Entropy]byte{8: byte(n >> 8), 9: byte(n)}
-	return sendlimit.Event{ID: ident.New(at, entropy), Tenant: guid(of), Address: fmt.Sprintf("box%d@d%d.test", n, of),
+	return sendlimit.Event{ID: ident.New(at, entropy), Tenant: guid(tenantNumber), Address: fmt.Sprintf("box%d@d%d.test", n, tenantNumber),
 		Action: action, Sent: n, Limit: 25, At: at.UTC().Truncate(time.Microsecond)}
 }
 
@@ -42,21 +42,21 @@ func storeEvents(t testing.TB, s *Store, owner access.AccountID, events ...sendl
 	must(t, "record", s.RecordEvents(t.Context(), owner, events))
 }
 
-func listEvents(t testing.TB, s *Store, owner access.AccountID, q ports.EventQuery) ports.EventPage {
+func listEvents(t testing.TB, s *Store, owner access.AccountID, query ports.EventQuery) ports.EventPage {
 	t.Helper()
-	page, err := s.Events(t.Context(), owner, q)
+	page, err := s.Events(t.Context(), owner, query)
 	must(t, "list events", err)
 	return page
 }
 
 // expectedPage computes a page of events from the list of all events.
-func expectedPage(all []sendlimit.Event, q ports.EventQuery) ports.EventPage {
+func expectedPage(events []sendlimit.Event, query ports.EventQuery) ports.EventPage {
 	page := ports.EventPage{Events: []sendlimit.Event{}}
-	for _, e := range slices.Backward(all) {
-		if q.Tenant != "" && e.Tenant != q.Tenant || q.Action != "" && e.Action != q.Action {
+	for _, e := range slices.Backward(events) {
+		if query.Tenant != "" && e.Tenant != query.Tenant || query.Action != "" && e.Action != query.Action {
 			continue
 		}
-		if page.Total >= q.Offset && len(page.Events) < q.Limit {
+		if page.Total >= query.Offset && len(page.Events) < query.Limit {
 			page.Events = append(page.Events, e)
 		}
 		page.Total++
@@ -67,7 +67,7 @@ func expectedPage(all []sendlimit.Event, q ports.EventQuery) ports.EventPage {
 // recordSampleEvents records the events of three tenants over several days. An hour or a day can
 // have no event, one or many. The random source has a fixed seed, so the events are always the
 // same.
-func recordSampleEvents(t testing.TB, s *Store, owner access.AccountID) (all []sendlimit.Event) {
+func recordSampleEvents(t testing.TB, s *Store, owner access.AccountID) (events []sendlimit.Event) {
 	t.Helper()
 	run := rand.New(rand.NewPCG(1, 2))
 	for n := 1; n <= 3; n++ {
@@ -75,7 +75,7 @@ func recordSampleEvents(t testing.TB, s *Store, owner access.AccountID) (all []s
 	}
 	at := now.Add(-9 * 24 * time.Hour)
 	for n := range 400 {
-		all = append(all, newEvent(n, 1+run.IntN(3), at))
+		events = append(events, newEvent(n, 1+run.IntN(3), at))
 		switch run.IntN(20) {
 		case 0:
 			at = at.Add(time.Duration(run.IntN(50)) * time.Hour)
@@ -87,13 +87,13 @@ func recordSampleEvents(t testing.TB, s *Store, owner access.AccountID) (all []s
 			at = at.Add(time.Duration(run.IntN(3)) * time.Minute)
 		}
 	}
-	slices.SortFunc(all, func(a, b sendlimit.Event) int { return cmp.Compare(a.ID, b.ID) })
-	for i := 0; i < len(all); {
-		n := min(1+run.IntN(60), len(all)-i)
-		storeEvents(t, s, owner, all[i:i+n]...)
+	slices.SortFunc(events, func(a, b sendlimit.Event) int { return cmp.Compare(a.ID, b.ID) })
+	for i := 0; i < len(events); {
+		n := min(1+run.IntN(60), len(events)-i)
+		storeEvents(t, s, owner, events[i:i+n]...)
 		i += n
 	}
-	return all
+	return events
 }
 
 func TestEnforcementEventIsStoredUnchanged(t *testing.T) {
@@ -112,14 +112,14 @@ func TestEnforcementEventIsStoredUnchanged(t *testing.T) {
 func TestEveryPageOfEveryFilterMatchesListOfAllEvents(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
-		all := recordSampleEvents(t, s, ann)
-		for _, of := range []tenant.GUID{"", guid(1), guid(3)} {
+		events := recordSampleEvents(t, s, ann)
+		for _, tenantGUID := range []tenant.GUID{"", guid(1), guid(3)} {
 			for _, action := range []sendlimit.Action{"", sendlimit.Blocked, sendlimit.Unblocked} {
 				for _, limit := range []int{1, 50, 200} {
-					for offset := 0; offset <= len(all)+1; offset += 37 {
-						q := ports.EventQuery{Tenant: of, Action: action, Limit: limit, Offset: offset}
-						if diff := compare.Diff(expectedPage(all, q), listEvents(t, s, ann, q)); diff != "" {
-							t.Fatalf("%+v (-want +got):\n%s", q, diff)
+					for offset := 0; offset <= len(events)+1; offset += 37 {
+						query := ports.EventQuery{Tenant: tenantGUID, Action: action, Limit: limit, Offset: offset}
+						if diff := compare.Diff(expectedPage(events, query), listEvents(t, s, ann, query)); diff != "" {
+							t.Fatalf("%+v (-want +got):\n%s", query, diff)
 						}
 					}
 				}
@@ -131,7 +131,7 @@ func TestEveryPageOfEveryFilterMatchesListOfAllEvents(t *testing.T) {
 func TestPagesCollectEveryEventOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
-		all := recordSampleEvents(t, s, ann)
+		events := recordSampleEvents(t, s, ann)
 		seen := map[string]int{}
 		for offset, added := 0, 0; ; offset += 30 {
 			page := listEvents(t, s, ann, ports.EventQuery{Limit: 30, Offset: offset})
@@ -144,7 +144,7 @@ func TestPagesCollectEveryEventOnce(t *testing.T) {
 			added++ // new events move existing ones to later offsets
 			storeEvents(t, s, ann, newEvent(1000+added, 1, now.Add(time.Duration(added)*time.Second)))
 		}
-		for _, e := range all {
+		for _, e := range events {
 			if seen[e.ID] == 0 {
 				t.Fatalf("%s was on no page", e.ID)
 			}
@@ -156,13 +156,13 @@ func TestEventThatIsRecordedTwiceIsStoredOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		attachTenant(t, s, ann, 1)
-		one, two := newEvent(1, 1, now), newEvent(2, 1, now)
-		storeEvents(t, s, ann, one)
-		other := one
+		event1, event2 := newEvent(1, 1, now), newEvent(2, 1, now)
+		storeEvents(t, s, ann, event1)
+		other := event1
 		other.Sent = 99
-		storeEvents(t, s, ann, other, two)
+		storeEvents(t, s, ann, other, event2)
 		storeEvents(t, s, ann)
-		if diff := compare.Diff(ports.EventPage{Events: []sendlimit.Event{two, one}, Total: 2}, listEvents(t, s, ann, ports.EventQuery{Limit: 50})); diff != "" {
+		if diff := compare.Diff(ports.EventPage{Events: []sendlimit.Event{event2, event1}, Total: 2}, listEvents(t, s, ann, ports.EventQuery{Limit: 50})); diff != "" {
 			t.Fatalf("(-want +got):\n%s", diff)
 		}
 	})
@@ -217,29 +217,29 @@ func TestEnforcementEventsStayWhenTheirTenantIsDeleted(t *testing.T) {
 func TestWholeDaysOfEventsAreDroppedWithTheirCounts(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
-		all := recordSampleEvents(t, s, ann)
+		events := recordSampleEvents(t, s, ann)
 		attachTenant(t, s, bob, 9)
-		storeEvents(t, s, bob, newEvent(1, 9, all[0].At))
-		before := all[200].At.Add(-time.Minute)
+		storeEvents(t, s, bob, newEvent(1, 9, events[0].At))
+		before := events[200].At.Add(-time.Minute)
 		cut := before.Truncate(24 * time.Hour)
-		left := slices.DeleteFunc(slices.Clone(all), func(e sendlimit.Event) bool { return e.At.Before(cut) })
-		if len(left) == len(all) || len(left) == 0 {
+		remaining := slices.DeleteFunc(slices.Clone(events), func(e sendlimit.Event) bool { return e.At.Before(cut) })
+		if len(remaining) == len(events) || len(remaining) == 0 {
 			t.Fatal("the log has nothing to drop, or nothing to keep")
 		}
 		n, err := s.DeleteEvents(t.Context(), before)
 		must(t, "drop", err)
-		if want := len(all) - len(left) + 1; n != want {
+		if want := len(events) - len(remaining) + 1; n != want {
 			t.Fatalf("%d dropped, want %d", n, want)
 		}
-		for _, q := range []ports.EventQuery{{Limit: 200}, {Limit: 200, Tenant: guid(2), Action: sendlimit.Blocked, Offset: 3}} {
-			if diff := compare.Diff(expectedPage(left, q), listEvents(t, s, ann, q)); diff != "" {
-				t.Fatalf("%+v (-want +got):\n%s", q, diff)
+		for _, query := range []ports.EventQuery{{Limit: 200}, {Limit: 200, Tenant: guid(2), Action: sendlimit.Blocked, Offset: 3}} {
+			if diff := compare.Diff(expectedPage(remaining, query), listEvents(t, s, ann, query)); diff != "" {
+				t.Fatalf("%+v (-want +got):\n%s", query, diff)
 			}
 		}
-		again, err := s.DeleteEvents(t.Context(), before)
+		deleted, err := s.DeleteEvents(t.Context(), before)
 		must(t, "drop again", err)
-		if again != 0 {
-			t.Fatalf("%d dropped twice", again)
+		if deleted != 0 {
+			t.Fatalf("%d dropped twice", deleted)
 		}
 	})
 }
@@ -248,8 +248,8 @@ func TestDayThatHasNotEndedKeepsItsEvents(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		attachTenant(t, s, ann, 1)
-		old, kept := newEvent(1, 1, dayStart.Add(-time.Hour)), newEvent(2, 1, dayStart.Add(time.Hour))
-		storeEvents(t, s, ann, old, kept)
+		dropped, kept := newEvent(1, 1, dayStart.Add(-time.Hour)), newEvent(2, 1, dayStart.Add(time.Hour))
+		storeEvents(t, s, ann, dropped, kept)
 		n, err := s.DeleteEvents(t.Context(), dayStart.Add(23*time.Hour))
 		must(t, "drop", err)
 		if page := listEvents(t, s, ann, ports.EventQuery{Limit: 9}); n != 1 || page.Total != 1 {
@@ -260,13 +260,13 @@ func TestDayThatHasNotEndedKeepsItsEvents(t *testing.T) {
 
 // requireHealth checks the result of SendHealth at a time. Tenants that were not counted during the
 // hour before count as lagging.
-func requireHealth(t testing.TB, what string, s *Store, at time.Time, want ports.SendHealth) {
+func requireHealth(t testing.TB, label string, s *Store, at time.Time, want ports.SendHealth) {
 	t.Helper()
 	got, err := s.SendHealth(t.Context(), at, at.Add(-time.Hour))
-	must(t, what, err)
+	must(t, label, err)
 	want.Due = want.Due.Truncate(time.Microsecond)
 	if diff := compare.Diff(want, got); diff != "" {
-		t.Fatalf("%s (-want +got):\n%s", what, diff)
+		t.Fatalf("%s (-want +got):\n%s", label, diff)
 	}
 }
 
@@ -317,10 +317,10 @@ func TestTenantsWithLimitThatWereNotCountedRecentlyAreLagging(t *testing.T) {
 		ahead := ports.SendCounts{Today: dayStart, At: dueTime.Add(48 * time.Hour), Mark: dayStart, Boxes: map[string][]sendlimit.Count{fixture.boxes[0].ID: {{Day: dayStart}}}}
 		requireHeld(t, "count by a clock that is ahead", true)(s.SaveCounts(t.Context(), run, ahead))
 		requireHealth(t, "counted ahead of now", s, dueTime, ports.SendHealth{Limited: 1, Lagging: 1})
-		there, err := s.Tenant(t.Context(), fixture.owner, fixture.guid)
+		stored, err := s.Tenant(t.Context(), fixture.owner, fixture.guid)
 		must(t, "find", err)
-		there.Consent = tenant.ConsentRevoked
-		must(t, "revoke", s.SaveTenant(t.Context(), fixture.owner, there))
+		stored.Consent = tenant.ConsentRevoked
+		must(t, "revoke", s.SaveTenant(t.Context(), fixture.owner, stored))
 		requireHealth(t, "without consent", s, dueTime.Add(48*time.Hour), ports.SendHealth{})
 	})
 }
@@ -343,10 +343,10 @@ func TestHealthCountsBlockedMailboxesAndStuckOnes(t *testing.T) {
 		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), run, doneChanges(fixture.blockChange(0, 1), fixture.blockChange(1, 2))))
 		requireHealth(t, "blocked", s, dueTime, ports.SendHealth{Blocked: 2})
 		requireHeld(t, "unblock", true)(s.SaveChanges(t.Context(), run, doneChanges(fixture.newChange(1, 3, sendlimit.Unblocked))))
-		there, err := s.Tenant(t.Context(), fixture.owner, fixture.guid)
+		stored, err := s.Tenant(t.Context(), fixture.owner, fixture.guid)
 		must(t, "find", err)
-		there.Bootstrap = tenant.BootstrapFailed
-		must(t, "fail", s.SaveTenant(t.Context(), fixture.owner, there))
+		stored.Bootstrap = tenant.BootstrapFailed
+		must(t, "fail", s.SaveTenant(t.Context(), fixture.owner, stored))
 		requireHealth(t, "stranded", s, dueTime, ports.SendHealth{Blocked: 1, Stranded: 1})
 	})
 }
@@ -376,9 +376,9 @@ func TestDaysOfEventsAreReadFromIndex(t *testing.T) {
 		s := migrated(t, url(t))
 		var owners []string
 		for n := range 50 {
-			a, err := s.CreateAccount(t.Context(), fmt.Sprintf("ann%d@example.test", n), "complete", 0, time.Now())
+			account, err := s.CreateAccount(t.Context(), fmt.Sprintf("ann%d@example.test", n), "complete", 0, time.Now())
 			must(t, "create account", err)
-			owners = append(owners, accountKey(a.ID))
+			owners = append(owners, accountKey(account.ID))
 		}
 		counted := map[eventCountRow]int{}
 		for n := range 2000 {
@@ -409,8 +409,8 @@ func TestDaysOfEventsAreReadFromIndex(t *testing.T) {
 			plan = append(plan, fmt.Sprint(*row[len(row)-1].(*any)))
 		}
 		must(t, "read rows", rows.Err())
-		if whole := strings.Join(plan, "\n"); !strings.Contains(whole, "enforcement_counts_days") {
-			t.Errorf("the days are found by\n%s", whole)
+		if text := strings.Join(plan, "\n"); !strings.Contains(text, "enforcement_counts_days") {
+			t.Errorf("the days are found by\n%s", text)
 		}
 	})
 }
@@ -443,10 +443,10 @@ func TestEventsAreDroppedInBatches(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
 		s := migrated(t, url(t))
 		ctx, at := t.Context(), time.Date(2026, 1, 2, 23, 30, 0, 0, time.UTC)
-		a, err := s.CreateAccount(ctx, "ann@example.test", "complete", 0, at)
+		account, err := s.CreateAccount(ctx, "ann@example.test", "complete", 0, at)
 		must(t, "create account", err)
 		guid := tenant.GUID("10000000-0000-4000-8000-000000000001")
-		_, err = s.Attach(ctx, a.ID, tenant.Tenant{GUID: guid, ConsentedAt: at})
+		_, err = s.Attach(ctx, account.ID, tenant.Tenant{GUID: guid, ConsentedAt: at})
 		must(t, "attach", err)
 		var events []sendlimit.Event
 		for n := range 7 { // in two hours of a day, and one event on the next day
@@ -454,24 +454,24 @@ func TestEventsAreDroppedInBatches(t *testing.T) {
 			events = append(events, withIDAt(e, at.Add(time.Duration(n-5)*20*time.Minute)))
 		}
 		events[6] = withIDAt(events[6], at.Add(time.Hour))
-		must(t, "record events", s.RecordEvents(ctx, a.ID, events))
+		must(t, "record events", s.RecordEvents(ctx, account.ID, events))
 		starts := at.Truncate(24 * time.Hour).Unix()
 		for _, want := range []int{2, 2, 2, 0} {
-			n, err := s.dropEventBatch(ctx, eventCountRow{AccountID: accountKey(a.ID), Starts: starts}, 2)
+			n, err := s.dropEventBatch(ctx, eventCountRow{AccountID: accountKey(account.ID), Starts: starts}, 2)
 			must(t, "drop event batch", err)
 			if n != want {
 				t.Fatalf("%d were dropped, not %d", n, want)
 			}
 			events = events[n:]
-			for _, q := range []ports.EventQuery{{Limit: 9}, {Tenant: guid, Limit: 9}, {Action: sendlimit.Unblocked, Limit: 9}} {
-				left := 0
+			for _, query := range []ports.EventQuery{{Limit: 9}, {Tenant: guid, Limit: 9}, {Action: sendlimit.Unblocked, Limit: 9}} {
+				remaining := 0
 				for _, e := range events {
-					if q.Action == "" || q.Action == e.Action {
-						left++
+					if query.Action == "" || query.Action == e.Action {
+						remaining++
 					}
 				}
-				if page, err := s.Events(ctx, a.ID, q); err != nil || page.Total != left || len(page.Events) != left {
-					t.Fatalf("%+v: %d of %d events, want %d, %v", q, len(page.Events), page.Total, left, err)
+				if page, err := s.Events(ctx, account.ID, query); err != nil || page.Total != remaining || len(page.Events) != remaining {
+					t.Fatalf("%+v: %d of %d events, want %d, %v", query, len(page.Events), page.Total, remaining, err)
 				}
 			}
 		}

@@ -23,9 +23,9 @@ import (
 // 100,000 by default. On SQLite it has a tenth of that number.
 func BenchmarkLog(b *testing.B) {
 	size := 100_000
-	if more := os.Getenv("TENANTRY_BENCH_EVENTS"); more != "" {
+	if setting := os.Getenv("TENANTRY_BENCH_EVENTS"); setting != "" {
 		var err error
-		size, err = strconv.Atoi(more)
+		size, err = strconv.Atoi(setting)
 		must(b, "TENANTRY_BENCH_EVENTS", err)
 	}
 	if testing.Short() {
@@ -39,20 +39,20 @@ func BenchmarkLog(b *testing.B) {
 const firstQuiet = 200
 
 // guids returns the GUIDs of the first n tenants.
-func guids(n int) (all []tenant.GUID) {
+func guids(n int) (gUIDs []tenant.GUID) {
 	for i := range n {
-		all = append(all, guid(i))
+		gUIDs = append(gUIDs, guid(i))
 	}
-	return all
+	return gUIDs
 }
 
 func benchLog(b *testing.B, url string, size int) {
 	s := migrated(b, url)
 	owner := newAccount(b, s, "ann")
 	began := time.Now()
-	for from := 0; from < size; from += 10_000 { // the types alternate, and the tenants are random
+	for start := 0; start < size; start += 10_000 { // the types alternate, and the tenants are random
 		rows := make([]eventRow, 0, 10_000)
-		for i := from; i < min(from+10_000, size); i++ {
+		for i := start; i < min(start+10_000, size); i++ {
 			kind, tenant := event.Kinds()[i%len(event.Types())], rand.IntN(100)
 			if rand.IntN(200) == 0 {
 				tenant += firstQuiet
@@ -71,7 +71,7 @@ func benchLog(b *testing.B, url string, size int) {
 		execSQL(b, s, "VACUUM events") // as autovacuum does
 	}
 	b.Logf("%d events were written in %s", size, time.Since(began).Round(time.Second))
-	for name, q := range map[string]ports.LogQuery{
+	for name, query := range map[string]ports.LogQuery{
 		"all": {}, "type": {Types: []event.Type{event.DomainVerified}}, "tenant": {Tenants: []tenant.GUID{guid(7)}},
 		"tenant and type":      {Tenants: []tenant.GUID{guid(7)}, Types: []event.Type{event.DomainVerified}},
 		"tenants and types":    {Tenants: []tenant.GUID{guid(1), guid(2), guid(3)}, Types: event.Types()[:10]},
@@ -83,14 +83,14 @@ func benchLog(b *testing.B, url string, size int) {
 		"quiet tenants":        {Types: event.Types()[:33], Tenants: guids(firstQuiet + 100)[firstQuiet:]},
 	} {
 		b.Run(name, func(b *testing.B) {
-			q.Limit = 100
+			query.Limit = 100
 			var took []time.Duration
 			for b.Loop() {
-				q.After = rand.Int64N(int64(size))
-				asked := time.Now()
-				_, err := s.LoggedEvents(b.Context(), owner, q)
-				must(b, fmt.Sprint("read after ", q.After), err)
-				took = append(took, time.Since(asked))
+				query.After = rand.Int64N(int64(size))
+				started := time.Now()
+				_, err := s.LoggedEvents(b.Context(), owner, query)
+				must(b, fmt.Sprint("read after ", query.After), err)
+				took = append(took, time.Since(started))
 			}
 			b.ReportMetric(quantileOf(took, .5), "ms/median")
 			b.ReportMetric(quantileOf(took, .99), "ms/p99")

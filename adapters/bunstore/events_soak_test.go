@@ -31,51 +31,51 @@ const soakTime = 10 * time.Minute
 type logSoak struct {
 	owner    access.AccountID
 	replicas []*Store
-	// committed counts the events of each attempt whose commit is certain. attempts counts the
-	// events of each attempt that was cut off, which may be stored or not.
-	mu        sync.Mutex
-	committed map[string]int
-	attempts  map[string]int
-	written   atomic.Bool
+	// committed counts the events of each attempt that was certainly committed. uncertain counts
+	// the events of each attempt whose commit may have succeeded or failed.
+	mu           sync.Mutex
+	committed    map[string]int
+	uncertain    map[string]int
+	writersEnded atomic.Bool
 }
 
 // TestReadersOfLogShareOneOrder writes with 8 writers and reads with 4 readers through two stores.
 // Transactions fail, callers are cancelled, and on PostgreSQL connections are killed.
 func TestReadersOfLogShareOneOrder(t *testing.T) {
 	databasetest.EachShared(t, func(t *testing.T, url func(testing.TB) string) {
-		at := url(t)
-		one := migrated(t, at)
-		l := &logSoak{owner: newAccount(t, one, "ann"), replicas: []*Store{one, opened(t, at)}, committed: map[string]int{}, attempts: map[string]int{}}
+		address := url(t)
+		firstStore := migrated(t, address)
+		l := &logSoak{owner: newAccount(t, firstStore, "ann"), replicas: []*Store{firstStore, opened(t, address)}, committed: map[string]int{}, uncertain: map[string]int{}}
 		var readers, writers sync.WaitGroup
 		seen := make([][]event.Event, 4)
 		for i := range seen {
-			readers.Go(func() { seen[i] = l.read(t, l.replicas[i%2], 1+i*3) })
+			readers.Go(func() { seen[i] = l.readToEnd(t, l.replicas[i%2], 1+i*3) })
 		}
 		for i := range 8 {
-			writers.Go(func() { l.write(t, i) })
+			writers.Go(func() { l.writeEvents(t, i) })
 		}
-		killed := make(chan struct{})
+		killingEnded := make(chan struct{})
 		go func() {
-			defer close(killed)
-			l.kill(t)
+			defer close(killingEnded)
+			l.killConnections(t)
 		}()
 		writers.Wait()
-		l.written.Store(true)
-		<-killed
+		l.writersEnded.Store(true)
+		<-killingEnded
 		readers.Wait()
-		l.check(t, seen)
+		l.requireSameEvents(t, seen)
 	})
 }
 
-// write makes attempts of one to three events each.
-func (l *logSoak) write(t *testing.T, writer int) {
+// writeEvents makes attempts of one to three events each.
+func (l *logSoak) writeEvents(t *testing.T, writer int) {
 	end := time.Now().Add(soakTime)
 	for n := 0; soak.On() && time.Now().Before(end) || !soak.On() && n < 30; n++ {
 		attempt, count := fmt.Sprintf("%d-%d", writer, n), 1+rand.IntN(3)
-		ctx, cutOff := context.WithCancel(t.Context())
+		ctx, cancel := context.WithCancel(t.Context())
 		fails := rand.IntN(8) == 0
 		if rand.IntN(5) == 0 {
-			time.AfterFunc(time.Duration(rand.IntN(5000))*time.Microsecond, cutOff)
+			time.AfterFunc(time.Duration(rand.IntN(5000))*time.Microsecond, cancel)
 		}
 		err := l.replicas[rand.IntN(2)].inTransaction(ctx, "write events", func(ctx context.Context, _ bun.IDB) error {
 			for range count {
@@ -86,13 +86,13 @@ func (l *logSoak) write(t *testing.T, writer int) {
 			}
 			return nil
 		})
-		cutOff()
+		cancel()
 		l.mu.Lock()
 		switch {
 		case err == nil:
 			l.committed[attempt] = count
 		case !errors.Is(err, errRolledBack):
-			l.attempts[attempt] = count
+			l.uncertain[attempt] = count
 		}
 		l.mu.Unlock()
 	}
@@ -100,11 +100,11 @@ func (l *logSoak) write(t *testing.T, writer int) {
 
 var errRolledBack = errors.New("the transaction fails")
 
-// read reads the log until all writers have ended and the end of the log is reached.
-func (l *logSoak) read(t *testing.T, s *Store, limit int) (seen []event.Event) {
+// readToEnd reads the log until all writers have ended and the end of the log is reached.
+func (l *logSoak) readToEnd(t *testing.T, s *Store, limit int) (seen []event.Event) {
 	after := ports.FromOldest
 	for {
-		last := l.written.Load()
+		isLastRound := l.writersEnded.Load()
 		page, err := s.LoggedEvents(t.Context(), l.owner, ports.LogQuery{After: after, Limit: limit})
 		if err != nil {
 			if t.Context().Err() != nil {
@@ -113,7 +113,7 @@ func (l *logSoak) read(t *testing.T, s *Store, limit int) (seen []event.Event) {
 			continue // the connection was killed
 		}
 		seen, after = append(seen, page.Events...), page.Next
-		if last && !page.More {
+		if isLastRound && !page.More {
 			return seen
 		}
 		if len(page.Events) == 0 {
@@ -122,9 +122,9 @@ func (l *logSoak) read(t *testing.T, s *Store, limit int) (seen []event.Event) {
 	}
 }
 
-// kill ends connections to PostgreSQL while the writers write.
-func (l *logSoak) kill(t *testing.T) {
-	for database.IsPostgres(l.replicas[0].db) && !l.written.Load() {
+// killConnections ends connections to PostgreSQL while the writers write.
+func (l *logSoak) killConnections(t *testing.T) {
+	for database.IsPostgres(l.replicas[0].db) && !l.writersEnded.Load() {
 		_, err := l.replicas[0].db.ExecContext(t.Context(), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "+
 			"WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name = 'tenantry' AND state = 'active' "+
 			"AND query LIKE '%event%' ORDER BY random() LIMIT 1")
@@ -135,9 +135,10 @@ func (l *logSoak) kill(t *testing.T) {
 	}
 }
 
-// check requires that all readers got the same events, without a gap. They must have got each event
-// of a certain commit once. Of an uncertain commit they must have got all events or none.
-func (l *logSoak) check(t *testing.T, seen [][]event.Event) {
+// requireSameEvents requires that all readers got the same events, without a gap. They must have
+// got each event of a certain commit once. Of an uncertain commit they must have got all events or
+// none.
+func (l *logSoak) requireSameEvents(t *testing.T, seen [][]event.Event) {
 	found := map[string]int{}
 	for i, e := range seen[0] {
 		if e.Sequence != int64(i)+1 {
@@ -160,9 +161,9 @@ func (l *logSoak) check(t *testing.T, seen [][]event.Event) {
 		delete(found, attempt)
 	}
 	for attempt, n := range found {
-		if l.attempts[attempt] != n {
-			t.Errorf("%d events of %s are stored, which was cut off with %d", n, attempt, l.attempts[attempt])
+		if l.uncertain[attempt] != n {
+			t.Errorf("%d events of %s are stored, which was cut off with %d", n, attempt, l.uncertain[attempt])
 		}
 	}
-	t.Logf("%d events; %d transactions were committed, %d cut off", len(seen[0]), len(l.committed), len(l.attempts))
+	t.Logf("%d events; %d transactions were committed, %d cut off", len(seen[0]), len(l.committed), len(l.uncertain))
 }

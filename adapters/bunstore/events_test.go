@@ -36,33 +36,33 @@ func domainEvent(guid tenant.GUID, id string, kind event.Type) event.Event {
 
 func TestEventsAreNumberedForEachAccount(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		a, b := newAccount(t, s, "a"), newAccount(t, s, "b")
-		one, two := tenant.GUID(newID()), tenant.GUID(newID())
-		emitEvents(t, s, a, domainEvent(one, "d1", event.DomainAdded), domainEvent(one, "d1", event.DomainVerified), domainEvent(two, "d2", event.DomainAdded))
-		emitEvents(t, s, b, domainEvent(one, "d1", event.DomainAdded))
-		emitEvents(t, s, a, domainEvent(one, "d1", event.DomainRemoved))
-		for _, c := range []struct {
-			name string
-			q    ports.LogQuery
-			want []string
-			next int64
-			more bool
+		accountA, accountB := newAccount(t, s, "a"), newAccount(t, s, "b")
+		guid1, guid2 := tenant.GUID(newID()), tenant.GUID(newID())
+		emitEvents(t, s, accountA, domainEvent(guid1, "d1", event.DomainAdded), domainEvent(guid1, "d1", event.DomainVerified), domainEvent(guid2, "d2", event.DomainAdded))
+		emitEvents(t, s, accountB, domainEvent(guid1, "d1", event.DomainAdded))
+		emitEvents(t, s, accountA, domainEvent(guid1, "d1", event.DomainRemoved))
+		for _, tt := range []struct {
+			name    string
+			query   ports.LogQuery
+			want    []string
+			next    int64
+			hasMore bool
 		}{
 			{"all", ports.LogQuery{After: ports.FromOldest, Limit: 10}, []string{"1 d1 domain.added 1", "2 d1 domain.verified 2", "3 d2 domain.added 1", "4 d1 domain.removed 3"}, 4, false},
 			{"a page", ports.LogQuery{After: 1, Limit: 2}, []string{"2 d1 domain.verified 2", "3 d2 domain.added 1"}, 3, true},
 			{"two types", ports.LogQuery{Types: []event.Type{event.DomainRemoved, event.DomainAdded}, Limit: 2}, []string{"1 d1 domain.added 1", "3 d2 domain.added 1"}, 3, true},
-			{"a tenant", ports.LogQuery{Tenants: []tenant.GUID{two}, Limit: 10}, []string{"3 d2 domain.added 1"}, 4, false},
-			{"a tenant and a type", ports.LogQuery{Tenants: []tenant.GUID{one, two}, Types: []event.Type{event.DomainAdded}, Limit: 10}, []string{"1 d1 domain.added 1", "3 d2 domain.added 1"}, 4, false},
+			{"a tenant", ports.LogQuery{Tenants: []tenant.GUID{guid2}, Limit: 10}, []string{"3 d2 domain.added 1"}, 4, false},
+			{"a tenant and a type", ports.LogQuery{Tenants: []tenant.GUID{guid1, guid2}, Types: []event.Type{event.DomainAdded}, Limit: 10}, []string{"1 d1 domain.added 1", "3 d2 domain.added 1"}, 4, false},
 			{"the end", ports.LogQuery{After: 4, Limit: 10}, nil, 4, false},
 		} {
-			page, err := s.LoggedEvents(t.Context(), a, c.q)
-			must(t, c.name, err)
+			page, err := s.LoggedEvents(t.Context(), accountA, tt.query)
+			must(t, tt.name, err)
 			var got []string
 			for _, e := range page.Events {
 				got = append(got, fmt.Sprintf("%d %s %s %d", e.Sequence, e.Subject.ID, e.Type, e.Version))
 			}
-			if !slices.Equal(got, c.want) || page.Next != c.next || page.More != c.more {
-				t.Errorf("%s: %q, next %d, more %v", c.name, got, page.Next, page.More)
+			if !slices.Equal(got, tt.want) || page.Next != tt.next || page.More != tt.hasMore {
+				t.Errorf("%s: %q, next %d, more %v", tt.name, got, page.Next, page.More)
 			}
 		}
 	})
@@ -84,29 +84,29 @@ func TestPagesOfFilteredLog(t *testing.T) {
 		}
 		emitEvents(t, s, owner, log...)
 		for range 150 {
-			q := ports.LogQuery{After: random.Int64N(400), Limit: 1 + random.IntN(60)}
+			query := ports.LogQuery{After: random.Int64N(400), Limit: 1 + random.IntN(60)}
 			for range random.IntN(5) {
-				q.Tenants = append(q.Tenants, guid(random.IntN(8)))
+				query.Tenants = append(query.Tenants, guid(random.IntN(8)))
 			}
 			for range random.IntN(14) {
-				q.Types = append(q.Types, event.Types()[random.IntN(14)])
+				query.Types = append(query.Types, event.Types()[random.IntN(14)])
 			}
-			slices.Sort(q.Tenants)
-			slices.Sort(q.Types)
-			q.Tenants, q.Types = slices.Compact(q.Tenants), slices.Compact(q.Types)
+			slices.Sort(query.Tenants)
+			slices.Sort(query.Types)
+			query.Tenants, query.Types = slices.Compact(query.Tenants), slices.Compact(query.Types)
 			var want, got []int64
 			for i, e := range log {
-				if int64(i) >= q.After && (q.Types == nil || slices.Contains(q.Types, e.Type)) && (q.Tenants == nil || slices.Contains(q.Tenants, e.Tenant)) {
+				if int64(i) >= query.After && (query.Types == nil || slices.Contains(query.Types, e.Type)) && (query.Tenants == nil || slices.Contains(query.Tenants, e.Tenant)) {
 					want = append(want, int64(i)+1)
 				}
 			}
-			page, err := s.LoggedEvents(t.Context(), owner, q)
+			page, err := s.LoggedEvents(t.Context(), owner, query)
 			must(t, "read", err)
 			for _, e := range page.Events {
 				got = append(got, e.Sequence)
 			}
-			if more := len(want) > q.Limit; page.More != more || !slices.Equal(got, want[:min(q.Limit, len(want))]) {
-				t.Fatalf("%+v: %d, more %v, want %d", q, got, page.More, want)
+			if hasMore := len(want) > query.Limit; page.More != hasMore || !slices.Equal(got, want[:min(query.Limit, len(want))]) {
+				t.Fatalf("%+v: %d, more %v, want %d", query, got, page.More, want)
 			}
 		}
 	})
@@ -138,19 +138,19 @@ func TestPagesOfManyRangesMatchTheFilteredLog(t *testing.T) {
 		must(t, "insert", err)
 		for _, after := range []int64{0, 1, 400, 499, 500, 2000, few - 100, few, size - 20, size} {
 			for _, limit := range []int{1, 20, 100} {
-				q := ports.LogQuery{After: after, Limit: limit, Types: wanted[:13+random.IntN(8)], Tenants: append(guids(8), guid(100))}
+				query := ports.LogQuery{After: after, Limit: limit, Types: wanted[:13+random.IntN(8)], Tenants: append(guids(8), guid(100))}
 				var want, got []int64
 				for _, r := range rows {
-					if r.Sequence > after && slices.Contains(q.Types, event.Type(r.Type)) && slices.Contains(q.Tenants, tenant.GUID(r.TenantGUID)) {
+					if r.Sequence > after && slices.Contains(query.Types, event.Type(r.Type)) && slices.Contains(query.Tenants, tenant.GUID(r.TenantGUID)) {
 						want = append(want, r.Sequence)
 					}
 				}
-				page, err := s.LoggedEvents(t.Context(), owner, q)
+				page, err := s.LoggedEvents(t.Context(), owner, query)
 				must(t, "read", err)
 				for _, e := range page.Events {
 					got = append(got, e.Sequence)
 				}
-				if more := len(want) > limit; page.More != more || !slices.Equal(got, want[:min(limit, len(want))]) {
+				if hasMore := len(want) > limit; page.More != hasMore || !slices.Equal(got, want[:min(limit, len(want))]) {
 					t.Fatalf("after %d: %d, more %v, want %d of %d", after, got, page.More, limit, len(want))
 				}
 			}
@@ -161,19 +161,19 @@ func TestPagesOfManyRangesMatchTheFilteredLog(t *testing.T) {
 // TestReadersOfEventsMissNone checks that a reader that follows the log gets each event once, in
 // the order of the sequence numbers, while concurrent transactions commit.
 func TestReadersOfEventsMissNone(t *testing.T) {
-	const writers, convertAll = 4, 20
+	const writers, rounds = 4, 20
 	eachStore(t, func(t *testing.T, s *Store) {
 		owner := newAccount(t, s, "a")
 		var wg sync.WaitGroup
 		for w := range writers {
 			wg.Go(func() {
-				for i := range convertAll {
+				for i := range rounds {
 					emitEvents(t, s, owner, domainEvent(tenant.NoGUID, fmt.Sprintf("d%d", w), event.DomainHealthChanged), domainEvent("", fmt.Sprint(w, i), event.DomainAdded))
 				}
 			})
 		}
 		var seen []int64
-		for after := ports.FromOldest; len(seen) < 2*writers*convertAll; {
+		for after := ports.FromOldest; len(seen) < 2*writers*rounds; {
 			page, err := s.LoggedEvents(t.Context(), owner, ports.LogQuery{After: after, Limit: 7})
 			must(t, "read", err)
 			for _, e := range page.Events {

@@ -66,10 +66,10 @@ func (d *sharedStore) emptyStore(t testing.TB) *Store {
 // emptyingScript returns statements that delete all rows, except those that migrations inserted.
 func emptyingScript(t testing.TB, s *Store) string {
 	t.Helper()
-	all, err := maintenance.Tables(unseen(t.Context()), s.db)
+	tables, err := maintenance.Tables(unseen(t.Context()), s.db)
 	must(t, "list tables", err)
 	var names, deletions []string
-	for _, table := range slices.Backward(all) { // a table comes before the tables that it references
+	for _, table := range slices.Backward(tables) { // a table comes before the tables that it references
 		names = append(names, table.Name)
 		if !slices.Contains([]string{"plans", "schema_release"}, table.Name) {
 			deletions = append(deletions, "DELETE FROM "+table.Name)
@@ -129,24 +129,24 @@ func migrated(t testing.TB, url string, hooks ...bun.QueryHook) *Store {
 }
 
 // must fails the test if err is not nil.
-func must(t testing.TB, what string, err error) {
+func must(t testing.TB, label string, err error) {
 	t.Helper()
 	if err != nil {
-		t.Fatalf("%s: %v", what, err)
+		t.Fatalf("%s: %v", label, err)
 	}
 }
 
 // requireRefusal checks that err has this fault code. If an answer with the code could be stored
 // for an Idempotency-Key, err must be marked with fault.FromStore.
-func requireRefusal(t testing.TB, what string, err error, code fault.Code) {
+func requireRefusal(t testing.TB, label string, err error, code fault.Code) {
 	t.Helper()
 	if !errors.Is(err, code) {
-		t.Fatalf("%s: got %v, want %s", what, err, code.Name)
+		t.Fatalf("%s: got %v, want %s", label, err, code.Name)
 	}
 	switch code.Kind {
 	case fault.Invalid, fault.Forbidden, fault.NotFound, fault.Conflict:
 		if !fault.IsFromStore(err) {
-			t.Fatalf("%s: %v is not marked with FromStore", what, err)
+			t.Fatalf("%s: %v is not marked with FromStore", label, err)
 		}
 	}
 }
@@ -154,18 +154,18 @@ func requireRefusal(t testing.TB, what string, err error, code fault.Code) {
 // holdWriteSlot makes other writers on SQLite wait until release is called.
 func holdWriteSlot(t testing.TB, s *Store) (release func()) {
 	t.Helper()
-	held, done, end := make(chan struct{}), make(chan error), make(chan struct{})
+	holding, ended, end := make(chan struct{}), make(chan error), make(chan struct{})
 	go func() {
-		done <- s.db.RetryWrite(t.Context(), "hold", func() error {
-			close(held)
+		ended <- s.db.RetryWrite(t.Context(), "hold", func() error {
+			close(holding)
 			<-end
 			return nil
 		})
 	}()
-	<-held
+	<-holding
 	return func() {
 		close(end)
-		must(t, "hold", <-done)
+		must(t, "hold", <-ended)
 	}
 }
 
@@ -175,16 +175,16 @@ var concurrently = contract.Concurrently
 // countWinners returns the number of nil errors. Every other error must be the refusal.
 func countWinners(t testing.TB, errs []error, refusal error) int {
 	t.Helper()
-	won := 0
+	winners := 0
 	for _, err := range errs {
 		switch {
 		case err == nil:
-			won++
+			winners++
 		case !errors.Is(err, refusal):
 			t.Fatalf("got %v, want success or %v", err, refusal)
 		}
 	}
-	return won
+	return winners
 }
 
 // now is the current time of the tests. It has microseconds, the precision of the stores.
@@ -199,20 +199,20 @@ const hostileText = "O'Brien \"quoted\" \\ ? ?0 $1 {{.}} ; DROP TABLE tenants; -
 
 func newAccount(t testing.TB, s *Store, name string) access.AccountID {
 	t.Helper()
-	a, err := s.CreateAccount(t.Context(), name+"@example.test", "complete", 0, now)
+	account, err := s.CreateAccount(t.Context(), name+"@example.test", "complete", 0, now)
 	must(t, "create account", err)
-	return a.ID
+	return account.ID
 }
 
 func guid(n int) tenant.GUID { return tenant.GUID(fmt.Sprintf("10000000-0000-4000-8000-%012d", n)) }
 
 func attachTenant(t testing.TB, s *Store, owner access.AccountID, n int) tenant.Tenant {
 	t.Helper()
-	made, err := s.Attach(t.Context(), owner, tenant.Tenant{
+	attached, err := s.Attach(t.Context(), owner, tenant.Tenant{
 		GUID: guid(n), Name: "Contoso", ConsentedAt: now, ConnectedBy: "admin@contoso.test",
 	})
 	must(t, "attach", err)
-	return made
+	return attached
 }
 
 // addDomain stores a domain that is added at the platform.
@@ -237,17 +237,17 @@ func addMailbox(t testing.TB, s *Store, owner access.AccountID, d domain.Domain,
 }
 
 func mailboxSpecs(d domain.Domain, locals ...string) []mailbox.Spec {
-	var all []mailbox.Spec
+	var specs []mailbox.Spec
 	for _, local := range locals {
-		all = append(all, mailbox.Spec{DisplayName: "Name of " + local, Address: local + "@" + d.Name})
+		specs = append(specs, mailbox.Spec{DisplayName: "Name of " + local, Address: local + "@" + d.Name})
 	}
-	return all
+	return specs
 }
 
 // requireSameError checks that a foreign object and an unknown one get the same error.
-func requireSameError(t testing.TB, what string, a, b error) {
+func requireSameError(t testing.TB, label string, a, b error) {
 	t.Helper()
 	if a == nil || b == nil || a.Error() != b.Error() {
-		t.Fatalf("%s: foreign gives %v, unknown gives %v", what, a, b)
+		t.Fatalf("%s: foreign gives %v, unknown gives %v", label, a, b)
 	}
 }

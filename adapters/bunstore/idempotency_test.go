@@ -22,18 +22,18 @@ func newClaim(owner access.AccountID, key byte) ports.Claim {
 // mustClaim claims a free key and returns the attempt id.
 func mustClaim(t testing.TB, s *Store, request ports.Claim) string {
 	t.Helper()
-	attempt, won, err := s.Claim(t.Context(), request)
+	attempt, isClaimed, err := s.Claim(t.Context(), request)
 	must(t, "claim", err)
-	if !won || attempt == "" {
-		t.Fatalf("a free key could not be claimed: %q, %v", attempt, won)
+	if !isClaimed || attempt == "" {
+		t.Fatalf("a free key could not be claimed: %q, %v", attempt, isClaimed)
 	}
 	return attempt
 }
 
 // requireRecord returns the record of a key. It fails the test if there is none.
-func requireRecord(t testing.TB, s *Store, at idempotency.KeyID) idempotency.Record {
+func requireRecord(t testing.TB, s *Store, key idempotency.KeyID) idempotency.Record {
 	t.Helper()
-	r, found, err := s.KeyRecord(t.Context(), at)
+	r, found, err := s.KeyRecord(t.Context(), key)
 	must(t, "look up", err)
 	if !found {
 		t.Fatal("the key has no record")
@@ -41,20 +41,20 @@ func requireRecord(t testing.TB, s *Store, at idempotency.KeyID) idempotency.Rec
 	return r
 }
 
-func requireNoRecord(t testing.TB, what string, s *Store, at idempotency.KeyID) {
+func requireNoRecord(t testing.TB, label string, s *Store, key idempotency.KeyID) {
 	t.Helper()
-	if _, found, err := s.KeyRecord(t.Context(), at); err != nil || found {
-		t.Fatalf("%s: found %v, %v", what, found, err)
+	if _, found, err := s.KeyRecord(t.Context(), key); err != nil || found {
+		t.Fatalf("%s: found %v, %v", label, found, err)
 	}
 }
 
 // requireHeld checks the result of a write that reports whether the caller still holds its lease.
-func requireHeld(t testing.TB, what string, want bool) func(held bool, err error) {
-	return func(held bool, err error) {
+func requireHeld(t testing.TB, label string, want bool) func(stillHeld bool, err error) {
+	return func(stillHeld bool, err error) {
 		t.Helper()
-		must(t, what, err)
-		if held != want {
-			t.Fatalf("%s: held is %v", what, held)
+		must(t, label, err)
+		if stillHeld != want {
+			t.Fatalf("%s: held is %v", label, stillHeld)
 		}
 	}
 }
@@ -64,10 +64,10 @@ func TestClaimOfKeyIsStoredAsItWasMade(t *testing.T) {
 		request := newClaim(newAccount(t, s, "ann"), 1)
 		requireNoRecord(t, "before", s, request.Key)
 		attempt := mustClaim(t, s, request)
-		r := requireRecord(t, s, request.Key)
-		if r.Attempt != attempt || !bytes.Equal(r.Fingerprint, request.Fingerprint) || r.Answer != nil || !r.Leased ||
-			!r.ExpiresAt.Equal(now.Truncate(time.Microsecond).Add(idempotency.Retention)) {
-			t.Fatalf("got %+v", r)
+		record := requireRecord(t, s, request.Key)
+		if record.Attempt != attempt || !bytes.Equal(record.Fingerprint, request.Fingerprint) || record.Answer != nil || !record.Leased ||
+			!record.ExpiresAt.Equal(now.Truncate(time.Microsecond).Add(idempotency.Retention)) {
+			t.Fatalf("got %+v", record)
 		}
 	})
 }
@@ -75,14 +75,14 @@ func TestClaimOfKeyIsStoredAsItWasMade(t *testing.T) {
 func TestOneOfConcurrentClaimsOfIdempotencyKeySucceeds(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		request := newClaim(newAccount(t, s, "ann"), 1)
-		won := make([]bool, concurrency)
+		isClaimed := make([]bool, concurrency)
 		for _, err := range concurrently(concurrency, func(i int) (err error) {
-			_, won[i], err = s.Claim(t.Context(), request)
+			_, isClaimed[i], err = s.Claim(t.Context(), request)
 			return err
 		}) {
 			must(t, "claim", err)
 		}
-		if n := countTrue(won); n != 1 {
+		if n := countTrue(isClaimed); n != 1 {
 			t.Fatalf("%d won", n)
 		}
 	})
@@ -98,8 +98,8 @@ func TestAccountsDoNotShareIdempotencyKeys(t *testing.T) {
 		requireHeld(t, "release for bob", false)(s.Release(t.Context(), bob.Key, attempt))
 		requireHeld(t, "hold for bob", false)(s.Hold(t.Context(), bob.Key, attempt, longLease))
 		mustClaim(t, s, bob)
-		if r := requireRecord(t, s, ann.Key); r.Attempt != attempt || r.Answer != nil {
-			t.Fatalf("ann's became %+v", r)
+		if record := requireRecord(t, s, ann.Key); record.Attempt != attempt || record.Answer != nil {
+			t.Fatalf("ann's became %+v", record)
 		}
 	})
 }
@@ -112,13 +112,13 @@ func TestAnswerIsStoredUnchangedAndMayBeStoredTwice(t *testing.T) {
 		for range 2 {
 			requireHeld(t, "finish", true)(s.Finish(t.Context(), completionOf(request.Key, attempt, answer, until)))
 		}
-		r := requireRecord(t, s, request.Key)
-		if !bytes.Equal(r.Answer, answer) || r.Leased || !r.ExpiresAt.Equal(until) {
-			t.Fatalf("got %d bytes, leased %v, until %v", len(r.Answer), r.Leased, r.ExpiresAt)
+		record := requireRecord(t, s, request.Key)
+		if !bytes.Equal(record.Answer, answer) || record.Leased || !record.ExpiresAt.Equal(until) {
+			t.Fatalf("got %d bytes, leased %v, until %v", len(record.Answer), record.Leased, record.ExpiresAt)
 		}
-		_, won, err := s.Claim(t.Context(), request)
+		_, isClaimed, err := s.Claim(t.Context(), request)
 		must(t, "claim again", err)
-		if won {
+		if isClaimed {
 			t.Fatal("a finished key was claimed")
 		}
 		requireHeld(t, "release of an answer", false)(s.Release(t.Context(), request.Key, attempt))
@@ -176,10 +176,10 @@ func TestIdempotencyKeysOfClosedAccountAreDeleted(t *testing.T) {
 	})
 }
 
-func countTrue(all []bool) int {
+func countTrue(values []bool) int {
 	n := 0
-	for _, one := range all {
-		if one {
+	for _, value := range values {
+		if value {
 			n++
 		}
 	}
@@ -194,9 +194,9 @@ const expiredLease, longLease = -time.Second, time.Hour
 func retryUntilWon(t testing.TB, claim func() (bool, error)) {
 	t.Helper()
 	for end := time.Now().Add(hangTimeout); ; {
-		won, err := claim()
+		isClaimed, err := claim()
 		must(t, "claim", err)
-		if won {
+		if isClaimed {
 			return
 		}
 		if time.Now().After(end) {
@@ -209,9 +209,9 @@ func TestIdempotencyKeyIsTakenOverOnceAfterItsLeaseExpires(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		request := newClaim(newAccount(t, s, "ann"), 1)
 		first := mustClaim(t, s, request)
-		_, won, err := s.TakeOver(t.Context(), first, request)
+		_, isClaimed, err := s.TakeOver(t.Context(), first, request)
 		must(t, "too early", err)
-		if won {
+		if isClaimed {
 			t.Fatal("a lease that has not expired was taken over")
 		}
 		requireHeld(t, "let the lease end", true)(s.Hold(t.Context(), request.Key, first, expiredLease))
@@ -237,17 +237,17 @@ func TestAttemptThatLostItsKeyStoresNoAnswer(t *testing.T) {
 		request.Lease = expiredLease
 		first := mustClaim(t, s, request)
 		request.Lease, request.Fingerprint = longLease, []byte("other")
-		second, won, err := s.TakeOver(t.Context(), first, request)
+		second, isClaimed, err := s.TakeOver(t.Context(), first, request)
 		must(t, "take over", err)
-		if !won || second == first {
-			t.Fatalf("won %v, %q after %q", won, second, first)
+		if !isClaimed || second == first {
+			t.Fatalf("won %v, %q after %q", isClaimed, second, first)
 		}
 		requireHeld(t, "hold", false)(s.Hold(t.Context(), request.Key, first, time.Hour))
 		requireHeld(t, "finish", false)(s.Finish(t.Context(), completionOf(request.Key, first, []byte("late"), now)))
 		requireHeld(t, "abandon", false)(s.Abandon(t.Context(), request.Key, first, now))
 		requireHeld(t, "release", false)(s.Release(t.Context(), request.Key, first))
-		if r := requireRecord(t, s, request.Key); r.Attempt != second || r.Answer != nil || !r.Leased || string(r.Fingerprint) != "other" {
-			t.Fatalf("got %+v", r)
+		if record := requireRecord(t, s, request.Key); record.Attempt != second || record.Answer != nil || !record.Leased || string(record.Fingerprint) != "other" {
+			t.Fatalf("got %+v", record)
 		}
 		requireHeld(t, "the owner", true)(s.Finish(t.Context(), completionOf(request.Key, second, []byte("right"), now.Add(time.Hour))))
 	})
@@ -258,13 +258,13 @@ func TestLeasesOfIdempotencyKeysFollowDatabaseClock(t *testing.T) {
 		request := newClaim(newAccount(t, s, "ann"), 1)
 		first := mustClaim(t, s, request)
 		request.Now = now.Add(1000 * time.Hour)
-		if _, won, err := s.TakeOver(t.Context(), first, request); err != nil || won {
-			t.Fatalf("the caller's clock ended the lease: %v, %v", won, err)
+		if _, isClaimed, err := s.TakeOver(t.Context(), first, request); err != nil || isClaimed {
+			t.Fatalf("the caller's clock ended the lease: %v, %v", isClaimed, err)
 		}
 		requireHeld(t, "shorten the lease", true)(s.Hold(t.Context(), request.Key, first, time.Millisecond))
 		retryUntilWon(t, func() (bool, error) {
-			_, won, err := s.TakeOver(t.Context(), first, request)
-			return won, err
+			_, isClaimed, err := s.TakeOver(t.Context(), first, request)
+			return isClaimed, err
 		})
 	})
 }
@@ -274,10 +274,10 @@ func TestIdempotencyKeyOfAbandonedAttemptCanBeTakenOverAtOnce(t *testing.T) {
 		request := newClaim(newAccount(t, s, "ann"), 1)
 		first := mustClaim(t, s, request)
 		requireHeld(t, "abandon", true)(s.Abandon(t.Context(), request.Key, first, now.Add(time.Hour)))
-		if r := requireRecord(t, s, request.Key); r.Leased || r.Answer != nil || !r.ExpiresAt.Equal(now.Add(time.Hour).Truncate(time.Microsecond)) {
-			t.Fatalf("got %+v", r)
+		if record := requireRecord(t, s, request.Key); record.Leased || record.Answer != nil || !record.ExpiresAt.Equal(now.Add(time.Hour).Truncate(time.Microsecond)) {
+			t.Fatalf("got %+v", record)
 		}
-		if _, won, err := s.TakeOver(t.Context(), first, request); err != nil || !won {
+		if _, isClaimed, err := s.TakeOver(t.Context(), first, request); err != nil || !isClaimed {
 			t.Fatalf("not taken over: %v", err)
 		}
 	})
@@ -290,15 +290,15 @@ func TestAnswerIsReplacedOnlyAfterItExpires(t *testing.T) {
 		until := now.Truncate(time.Microsecond).Add(time.Hour)
 		requireHeld(t, "finish", true)(s.Finish(t.Context(), completionOf(request.Key, first, []byte("answer"), until)))
 		request.Now = until.Add(-time.Microsecond)
-		if _, won, err := s.TakeOver(t.Context(), first, request); err != nil || won {
-			t.Fatalf("taken over a moment early: %v, %v", won, err)
+		if _, isClaimed, err := s.TakeOver(t.Context(), first, request); err != nil || isClaimed {
+			t.Fatalf("taken over a moment early: %v, %v", isClaimed, err)
 		}
 		request.Now = until
-		if _, won, err := s.TakeOver(t.Context(), first, request); err != nil || !won {
+		if _, isClaimed, err := s.TakeOver(t.Context(), first, request); err != nil || !isClaimed {
 			t.Fatalf("not taken over in time: %v", err)
 		}
-		if r := requireRecord(t, s, request.Key); r.Answer != nil || !r.ExpiresAt.Equal(until.Add(idempotency.Retention)) {
-			t.Fatalf("got %+v", r)
+		if record := requireRecord(t, s, request.Key); record.Answer != nil || !record.ExpiresAt.Equal(until.Add(idempotency.Retention)) {
+			t.Fatalf("got %+v", record)
 		}
 	})
 }

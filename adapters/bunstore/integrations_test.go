@@ -135,19 +135,19 @@ func TestOlderObservationOfIntegrationIsIgnored(t *testing.T) {
 func TestRemovingIntegrationFreesItsMailboxes(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
-		fixture.beginSession(t, s, fixture.one, 0, 1)
-		fixture.setConnection(t, s, fixture.one, 1, integration.ConnectionConnected)
-		must(t, "remove", s.RemoveIntegration(t.Context(), fixture.owner, fixture.one.ID, nil))
-		requireIntegrations(t, s, fixture.owner, fixture.two)
-		_, _, err := s.Integration(t.Context(), fixture.owner, fixture.one.ID)
+		fixture.beginSession(t, s, fixture.integration1, 0, 1)
+		fixture.setConnection(t, s, fixture.integration1, 1, integration.ConnectionConnected)
+		must(t, "remove", s.RemoveIntegration(t.Context(), fixture.owner, fixture.integration1.ID, nil))
+		requireIntegrations(t, s, fixture.owner, fixture.integration2)
+		_, _, err := s.Integration(t.Context(), fixture.owner, fixture.integration1.ID)
 		requireRefusal(t, "find", err, fault.IntegrationNotFound)
-		_, err = s.Session(t.Context(), fixture.owner, fixture.one.ID, fixture.boxes[0].ID, sessionID(1))
+		_, err = s.Session(t.Context(), fixture.owner, fixture.integration1.ID, fixture.boxes[0].ID, sessionID(1))
 		requireRefusal(t, "session", err, fault.SessionNotFound)
-		requireCounts(t, s, fixture.owner, fixture.one.ID, integration.Counts{})
-		fixture.beginSession(t, s, fixture.two, 0, 2)
-		fixture.beginSession(t, s, fixture.two, 1, 3)
-		requireRefusal(t, "remove again", s.RemoveIntegration(t.Context(), fixture.owner, fixture.one.ID, nil), fault.IntegrationNotFound)
-		requireRefusal(t, "save", s.SaveIntegration(t.Context(), fixture.one, nil), fault.IntegrationNotFound)
+		requireCounts(t, s, fixture.owner, fixture.integration1.ID, integration.Counts{})
+		fixture.beginSession(t, s, fixture.integration2, 0, 2)
+		fixture.beginSession(t, s, fixture.integration2, 1, 3)
+		requireRefusal(t, "remove again", s.RemoveIntegration(t.Context(), fixture.owner, fixture.integration1.ID, nil), fault.IntegrationNotFound)
+		requireRefusal(t, "save", s.SaveIntegration(t.Context(), fixture.integration1, nil), fault.IntegrationNotFound)
 	})
 }
 
@@ -155,7 +155,7 @@ func TestForeignAndUnknownIntegrationsGetSameAnswer(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
 		i := addIntegration(t, s, ann, 1)
-		for what, call := range map[string]func(id string) error{
+		for label, call := range map[string]func(id string) error{
 			"find": func(id string) error {
 				_, _, err := s.Integration(t.Context(), bob, id)
 				return err
@@ -177,9 +177,9 @@ func TestForeignAndUnknownIntegrationsGetSameAnswer(t *testing.T) {
 				return err
 			},
 		} {
-			requireRefusal(t, what, call(i.ID), fault.IntegrationNotFound)
-			requireSameError(t, what, call(i.ID), call(integrationID(9)))
-			requireSameError(t, what+" by nonsense", call(i.ID), call("x"))
+			requireRefusal(t, label, call(i.ID), fault.IntegrationNotFound)
+			requireSameError(t, label, call(i.ID), call(integrationID(9)))
+			requireSameError(t, label+" by nonsense", call(i.ID), call("x"))
 		}
 		requireIntegration(t, s, i, 1)
 	})
@@ -199,15 +199,15 @@ func TestIntegrationNeedsOpenAccount(t *testing.T) {
 func TestClosingAccountRemovesOnlyItsOwnIntegrations(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newIntegrationFixture(t, s, "ann", 1), newIntegrationFixture(t, s, "bob", 2)
-		ann.beginSession(t, s, ann.one, 0, 1)
-		bob.beginSession(t, s, bob.one, 0, 2)
-		if done := closeAccount(t, s, ann.owner); done.IntegrationsRemoved != 2 {
-			t.Fatalf("got %+v", done)
+		ann.beginSession(t, s, ann.integration1, 0, 1)
+		bob.beginSession(t, s, bob.integration1, 0, 2)
+		if closing := closeAccount(t, s, ann.owner); closing.IntegrationsRemoved != 2 {
+			t.Fatalf("got %+v", closing)
 		}
 		requireIntegrations(t, s, ann.owner)
-		_, _, err := s.Integration(t.Context(), ann.owner, ann.one.ID)
+		_, _, err := s.Integration(t.Context(), ann.owner, ann.integration1.ID)
 		requireRefusal(t, "find", err, fault.IntegrationNotFound)
-		requireIntegrations(t, s, bob.owner, bob.two, bob.one)
+		requireIntegrations(t, s, bob.owner, bob.integration2, bob.integration1)
 		pending, err := s.PendingSessions(t.Context(), now.Add(1000*time.Hour), 9)
 		must(t, "sessions", err)
 		if len(pending) != 1 || pending[0].Account != bob.owner {
@@ -247,25 +247,25 @@ func TestIntegrationAndItsAnswerAreCommittedTogether(t *testing.T) {
 func requireCommitted(t testing.TB, s *Store, owner access.AccountID, changes map[string]func(completion *ports.Completion) error, unchanged func()) {
 	t.Helper()
 	key := byte(0)
-	for what, change := range changes {
+	for label, change := range changes {
 		key++
-		c := newClaim(owner, key)
-		c.Lease = expiredLease
-		lost := mustClaim(t, s, c)
-		_, won, err := s.TakeOver(t.Context(), lost, c)
+		claim := newClaim(owner, key)
+		claim.Lease = expiredLease
+		lost := mustClaim(t, s, claim)
+		_, isClaimed, err := s.TakeOver(t.Context(), lost, claim)
 		must(t, "take over", err)
-		if !won {
+		if !isClaimed {
 			t.Fatal("the key of an attempt whose lease had expired was not taken over")
 		}
-		requireRefusal(t, what, change(newCompletion(c, lost)), fault.KeyInProgress)
+		requireRefusal(t, label, change(newCompletion(claim, lost)), fault.KeyInProgress)
 		unchanged()
 	}
-	for what, change := range changes {
+	for label, change := range changes {
 		key++
-		c := newClaim(owner, key)
-		must(t, what, change(newCompletion(c, mustClaim(t, s, c))))
-		if r := requireRecord(t, s, c.Key); string(r.Answer) != "answer" || r.Leased {
-			t.Fatalf("%s: %+v", what, r)
+		claim := newClaim(owner, key)
+		must(t, label, change(newCompletion(claim, mustClaim(t, s, claim))))
+		if r := requireRecord(t, s, claim.Key); string(r.Answer) != "answer" || r.Leased {
+			t.Fatalf("%s: %+v", label, r)
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/tenantry/tenantry/core/page"
 )
 
-func someBounds(t testing.TB) access.Bounds {
+func exampleBounds(t testing.TB) access.Bounds {
 	t.Helper()
 	b, err := access.NewBounds([]string{"tenants:read", "domains:*"}, []string{string(guid(1)), string(guid(2))},
 		[]string{"192.0.2.0/24", "2001:db8::/32"}, new(now.Add(time.Hour)), now)
@@ -29,7 +29,7 @@ func TestKeyIsFoundWithItsBounds(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		key := apiKey(ann, 1)
-		key.Bounds, key.CreatedBy = someBounds(t), "20000000-0000-4000-8000-000000000077"
+		key.Bounds, key.CreatedBy = exampleBounds(t), "20000000-0000-4000-8000-000000000077"
 		must(t, "issue", s.IssueKey(t.Context(), key, nil))
 		caller, err := s.Caller(t.Context(), key.Hash)
 		must(t, "caller", err)
@@ -82,7 +82,7 @@ func TestReplacedKeysKeepTheirBounds(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		key := apiKey(ann, 1)
-		key.Bounds = someBounds(t)
+		key.Bounds = exampleBounds(t)
 		must(t, "issue", s.IssueKey(t.Context(), key, nil))
 		must(t, "rotate", s.RotateKey(t.Context(), ann, key.ID, apiKey(ann, 2)))
 		replaced, err := s.ReplaceKey(t.Context(), apiKey(ann, 2).ID, apiKey("", 3))
@@ -128,7 +128,7 @@ func TestKeysArePagedNewestFirst(t *testing.T) {
 // secretHash returns the hash of a new secret of a key.
 func secretHash(n byte) [32]byte { return [32]byte{n, 1, 's'} }
 
-func renewal(key access.Key, n byte, at time.Time) access.Key {
+func renewedKey(key access.Key, n byte, at time.Time) access.Key {
 	key.Hash, key.Hint, key.CreatedAt = secretHash(n), "efgh", at
 	return key
 }
@@ -138,7 +138,7 @@ func TestRenewedKeyHasBothSecretsUntilTheOverlapEnds(t *testing.T) {
 		ann := newAccount(t, s, "ann")
 		key := newKey(t, s, ann, 1)
 		until := now.Add(24 * time.Hour)
-		must(t, "renew", s.RenewKeySecret(t.Context(), ann, key.ID, renewal(key, 1, now), until, nil))
+		must(t, "renew", s.RenewKeySecret(t.Context(), ann, key.ID, renewedKey(key, 1, now), until, nil))
 		old, err := s.Caller(t.Context(), key.Hash)
 		must(t, "old secret", err)
 		fresh, err := s.Caller(t.Context(), secretHash(1))
@@ -160,15 +160,15 @@ func TestRenewalShortensEarlierOverlaps(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		key, other := newKey(t, s, ann, 1), newKey(t, s, ann, 2)
-		must(t, "renew the other key", s.RenewKeySecret(t.Context(), ann, other.ID, renewal(other, 9, now), now.Add(72*time.Hour), nil))
-		must(t, "renew", s.RenewKeySecret(t.Context(), ann, key.ID, renewal(key, 1, now), now.Add(72*time.Hour), nil))
-		must(t, "renew again", s.RenewKeySecret(t.Context(), ann, key.ID, renewal(key, 2, now), now.Add(time.Hour), nil))
+		must(t, "renew the other key", s.RenewKeySecret(t.Context(), ann, other.ID, renewedKey(other, 9, now), now.Add(72*time.Hour), nil))
+		must(t, "renew", s.RenewKeySecret(t.Context(), ann, key.ID, renewedKey(key, 1, now), now.Add(72*time.Hour), nil))
+		must(t, "renew again", s.RenewKeySecret(t.Context(), ann, key.ID, renewedKey(key, 2, now), now.Add(time.Hour), nil))
 		first, err := s.Caller(t.Context(), key.Hash)
 		must(t, "first secret", err)
 		if !first.SecretUntil.Equal(now.Add(time.Hour)) {
 			t.Fatalf("the first secret is valid until %s", first.SecretUntil)
 		}
-		must(t, "renew without overlap", s.RenewKeySecret(t.Context(), ann, key.ID, renewal(key, 3, now.Add(time.Minute)), now.Add(time.Minute), nil))
+		must(t, "renew without overlap", s.RenewKeySecret(t.Context(), ann, key.ID, renewedKey(key, 3, now.Add(time.Minute)), now.Add(time.Minute), nil))
 		for _, hash := range [][32]byte{key.Hash, secretHash(1), secretHash(2)} {
 			_, err := s.Caller(t.Context(), hash)
 			requireRefusal(t, "an old secret", err, fault.InvalidAPIKey)
@@ -184,7 +184,7 @@ func TestRevocationEndsAllSecrets(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
 		key := newKey(t, s, ann, 1)
-		must(t, "renew", s.RenewKeySecret(t.Context(), ann, key.ID, renewal(key, 1, now), now.Add(time.Hour), nil))
+		must(t, "renew", s.RenewKeySecret(t.Context(), ann, key.ID, renewedKey(key, 1, now), now.Add(time.Hour), nil))
 		requireRefusal(t, "a different account revokes", s.RevokeOwnKey(t.Context(), bob, key.ID, now, nil), fault.KeyRevoked)
 		must(t, "revoke", s.RevokeOwnKey(t.Context(), ann, key.ID, now, nil))
 		for _, hash := range [][32]byte{key.Hash, secretHash(1)} {
@@ -192,7 +192,7 @@ func TestRevocationEndsAllSecrets(t *testing.T) {
 			requireRefusal(t, "a secret", err, fault.InvalidAPIKey)
 		}
 		requireRefusal(t, "revoke again", s.RevokeOwnKey(t.Context(), ann, key.ID, now, nil), fault.KeyRevoked)
-		requireRefusal(t, "renew", s.RenewKeySecret(t.Context(), ann, key.ID, renewal(key, 2, now), now, nil), fault.KeyRevoked)
+		requireRefusal(t, "renew", s.RenewKeySecret(t.Context(), ann, key.ID, renewedKey(key, 2, now), now, nil), fault.KeyRevoked)
 		stored, err := s.AccountKey(t.Context(), ann, key.ID)
 		must(t, "find", err)
 		if !stored.RevokedAt.Equal(now) {
@@ -209,7 +209,7 @@ func TestKeysOfDifferentAccountsAreUnknown(t *testing.T) {
 			_, err := s.AccountKey(t.Context(), bob, id)
 			requireRefusal(t, "find", err, fault.KeyNotFound)
 		}
-		requireRefusal(t, "renew", s.RenewKeySecret(t.Context(), bob, key.ID, renewal(key, 1, now), now, nil), fault.KeyRevoked)
+		requireRefusal(t, "renew", s.RenewKeySecret(t.Context(), bob, key.ID, renewedKey(key, 1, now), now, nil), fault.KeyRevoked)
 	})
 }
 
@@ -220,7 +220,7 @@ func TestConcurrentRenewalsLeaveOneCurrentSecret(t *testing.T) {
 		ann := newAccount(t, s, "ann")
 		key := newKey(t, s, ann, 1)
 		errs := concurrently(concurrency, func(i int) error {
-			return s.RenewKeySecret(t.Context(), ann, key.ID, renewal(key, byte(i+1), now), now.Add(time.Hour), nil)
+			return s.RenewKeySecret(t.Context(), ann, key.ID, renewedKey(key, byte(i+1), now), now.Add(time.Hour), nil)
 		})
 		current := 0
 		for i, err := range errs {

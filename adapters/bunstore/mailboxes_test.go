@@ -71,28 +71,32 @@ func TestForeignMailboxGetsTheSameAnswerAsUnknownOne(t *testing.T) {
 		attachTenant(t, s, bob, 2)
 		unknown := m
 		unknown.ID, unknown.TenantGUID, unknown.DomainID = string(unknownGUID), unknownGUID, string(unknownGUID)
-		for name, c := range map[string]struct {
+		for name, tt := range map[string]struct {
 			code fault.Code
-			call func(o access.AccountID, x mailbox.Mailbox) error
+			call func(owner access.AccountID, target mailbox.Mailbox) error
 		}{
-			"list": {fault.TenantNotFound, func(o access.AccountID, x mailbox.Mailbox) error {
-				_, err := s.Mailboxes(t.Context(), o, x.TenantGUID)
+			"list": {fault.TenantNotFound, func(owner access.AccountID, target mailbox.Mailbox) error {
+				_, err := s.Mailboxes(t.Context(), owner, target.TenantGUID)
 				return err
 			}},
-			"mailbox": {fault.TenantNotFound, func(o access.AccountID, x mailbox.Mailbox) error {
-				_, err := s.Mailbox(t.Context(), o, x.TenantGUID, x.ID)
+			"mailbox": {fault.TenantNotFound, func(owner access.AccountID, target mailbox.Mailbox) error {
+				_, err := s.Mailbox(t.Context(), owner, target.TenantGUID, target.ID)
 				return err
 			}},
-			"reserve": {fault.DomainNotFound, func(o access.AccountID, x mailbox.Mailbox) error {
-				_, err := s.ReserveMailboxes(t.Context(), o, x.DomainID, mailboxSpecs(d, "new"), 3, now)
+			"reserve": {fault.DomainNotFound, func(owner access.AccountID, target mailbox.Mailbox) error {
+				_, err := s.ReserveMailboxes(t.Context(), owner, target.DomainID, mailboxSpecs(d, "new"), 3, now)
 				return err
 			}},
-			"save":  {fault.MailboxNotFound, func(o access.AccountID, x mailbox.Mailbox) error { return s.SaveMailbox(t.Context(), o, x) }},
-			"limit": {fault.MailboxNotFound, func(o access.AccountID, x mailbox.Mailbox) error { return s.SetSendLimit(t.Context(), o, x.ID, 5, now) }},
+			"save": {fault.MailboxNotFound, func(owner access.AccountID, target mailbox.Mailbox) error {
+				return s.SaveMailbox(t.Context(), owner, target)
+			}},
+			"limit": {fault.MailboxNotFound, func(owner access.AccountID, target mailbox.Mailbox) error {
+				return s.SetSendLimit(t.Context(), owner, target.ID, 5, now)
+			}},
 		} {
-			foreign := c.call(bob, m)
-			requireRefusal(t, name, foreign, c.code)
-			requireSameError(t, name, foreign, c.call(ann, unknown))
+			foreign := tt.call(bob, m)
+			requireRefusal(t, name, foreign, tt.code)
+			requireSameError(t, name, foreign, tt.call(ann, unknown))
 		}
 		_, err := s.Mailbox(t.Context(), bob, guid(2), m.ID)
 		requireRefusal(t, "at the other tenant", err, fault.MailboxNotFound)
@@ -114,13 +118,13 @@ func TestMailboxBelongsToOneTenantOfAccount(t *testing.T) {
 func TestReservedMailboxesAreReturnedInOrderOfRequest(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, d := newMailDomain(t, s)
-		old := addMailbox(t, s, ann, d, "m", mailbox.Ready)
+		existing := addMailbox(t, s, ann, d, "m", mailbox.Ready)
 		got, err := s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "z", "m", "a"), 3, now)
 		must(t, "reserve", err)
 		for i, want := range []string{"z@contoso.test", "m@contoso.test", "a@contoso.test"} {
 			m := got[i]
-			existing := want == old.Address
-			if m.Address != want || m.JustReserved == existing || (m.ID == old.ID) != existing || m.DomainID != d.ID ||
+			isExisting := want == existing.Address
+			if m.Address != want || m.JustReserved == isExisting || (m.ID == existing.ID) != isExisting || m.DomainID != d.ID ||
 				m.TenantGUID != guid(1) || m.TenantName != "Contoso" || m.DomainName != d.Name || m.ID == "" {
 				t.Fatalf("reservation %d is %+v", i, m)
 			}
@@ -176,10 +180,10 @@ func TestReservationCanBeReleasedUntilMailboxExists(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, d := newMailDomain(t, s)
 		bob := newAccount(t, s, "bob")
-		stays := addMailbox(t, s, ann, d, "stays", mailbox.Reserved)
+		unreleased := addMailbox(t, s, ann, d, "stays", mailbox.Reserved)
 		for _, tt := range []struct {
-			stage mailbox.Stage
-			freed bool
+			stage   mailbox.Stage
+			isFreed bool
 		}{{mailbox.Reserved, true}, {mailbox.Creating, true}, {mailbox.Created, false}, {mailbox.Ready, false}} {
 			m := addMailbox(t, s, ann, d, string(tt.stage), tt.stage)
 			reserve := func() time.Time {
@@ -187,21 +191,21 @@ func TestReservationCanBeReleasedUntilMailboxExists(t *testing.T) {
 				must(t, "reserve again", err)
 				return rows[0].ReservedAt
 			}
-			first, last := reserve(), reserve()
-			if first.Before(last) != tt.freed {
-				t.Fatalf("%s: reserved at %s and %s", tt.stage, first, last)
+			firstReservedAt, lastReservedAt := reserve(), reserve()
+			if firstReservedAt.Before(lastReservedAt) != tt.isFreed {
+				t.Fatalf("%s: reserved at %s and %s", tt.stage, firstReservedAt, lastReservedAt)
 			}
-			must(t, "release by another account", s.ReleaseMailbox(t.Context(), bob, m.ID, last))
-			if tt.freed {
-				must(t, "release of the first reservation", s.ReleaseMailbox(t.Context(), ann, m.ID, first))
+			must(t, "release by another account", s.ReleaseMailbox(t.Context(), bob, m.ID, lastReservedAt))
+			if tt.isFreed {
+				must(t, "release of the first reservation", s.ReleaseMailbox(t.Context(), ann, m.ID, firstReservedAt))
 			}
 			must(t, "the row afterwards", s.SetSendLimit(t.Context(), ann, m.ID, 1, now))
-			must(t, "release", s.ReleaseMailbox(t.Context(), ann, m.ID, last))
-			if err := s.SaveMailbox(t.Context(), ann, m); (err != nil) != tt.freed {
+			must(t, "release", s.ReleaseMailbox(t.Context(), ann, m.ID, lastReservedAt))
+			if err := s.SaveMailbox(t.Context(), ann, m); (err != nil) != tt.isFreed {
 				t.Fatalf("%s: saving after the release gives %v", tt.stage, err)
 			}
 		}
-		must(t, "save the other reservation", s.SaveMailbox(t.Context(), ann, stays))
+		must(t, "save the other reservation", s.SaveMailbox(t.Context(), ann, unreleased))
 	})
 }
 
@@ -301,7 +305,7 @@ func TestReservationAndDeletionOfTenantDoNotDeadlock(t *testing.T) {
 	for name, reservationFirst := range map[string]bool{"reservation first": true, "deletion first": false} {
 		t.Run(name, func(t *testing.T) {
 			url := testserver.Database(t) // not shared, because the test observes all its connections
-			first := newPausingHook(`NO KEY UPDATE OF "d"`)
+			pauseHook := newPausingHook(`NO KEY UPDATE OF "d"`)
 			reservations, deletions := newPausingHook("FOR KEY SHARE"), newPausingHook(`DELETE FROM "tenants"`)
 			close(reservations.resume)
 			close(deletions.resume)
@@ -318,16 +322,16 @@ func TestReservationAndDeletionOfTenantDoNotDeadlock(t *testing.T) {
 				s := migrated(t, url, hooks...)
 				return func() error { return s.DeleteTenant(t.Context(), ann, guid(1), nil) }
 			}
-			one, two := reserve(reservations, first), remove(deletions)
+			firstCall, secondCall := reserve(reservations, pauseHook), remove(deletions)
 			if !reservationFirst {
-				one, two = remove(deletions, first), reserve(reservations)
+				firstCall, secondCall = remove(deletions, pauseHook), reserve(reservations)
 			}
 			firstEnds, secondEnds := make(chan error, 1), make(chan error, 1)
-			go func() { firstEnds <- one() }()
-			<-first.paused
-			go func() { secondEnds <- two() }()
+			go func() { firstEnds <- firstCall() }()
+			<-pauseHook.paused
+			go func() { secondEnds <- secondCall() }()
 			waitForLock(t, setup)
-			close(first.resume)
+			close(pauseHook.resume)
 			must(t, "first", <-firstEnds)
 			err := <-secondEnds
 			if reservationFirst {

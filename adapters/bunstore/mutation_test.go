@@ -26,7 +26,7 @@ import (
 type site struct {
 	file     string
 	pos, end int
-	where    string // the file and the line, for messages
+	location string // The file and the line. Messages show it.
 	mutants  []string
 }
 
@@ -51,9 +51,9 @@ func (f *sqlFile) add(n ast.Node, mutants ...string) {
 	if len(mutants) == 0 {
 		return
 	}
-	at := f.fset.Position(n.Pos())
-	line := bytes.TrimSpace(bytes.Split(f.source, []byte("\n"))[at.Line-1])
-	f.sites = append(f.sites, site{f.name, f.offset(n.Pos()), f.offset(n.End()), fmt.Sprintf("%s:%d: %s", f.name, at.Line, line), mutants})
+	position := f.fset.Position(n.Pos())
+	line := bytes.TrimSpace(bytes.Split(f.source, []byte("\n"))[position.Line-1])
+	f.sites = append(f.sites, site{f.name, f.offset(n.Pos()), f.offset(n.End()), fmt.Sprintf("%s:%d: %s", f.name, position.Line, line), mutants})
 }
 
 // visit adds the sites of a node. It reports whether the node's children may contain further sites.
@@ -86,47 +86,48 @@ func (f *sqlFile) visit(n ast.Node) bool {
 	return true
 }
 
-func (f *sqlFile) visitAll(all []ast.Expr) {
-	for _, e := range all {
+func (f *sqlFile) visitAll(exprs []ast.Expr) {
+	for _, e := range exprs {
 		ast.Inspect(e, f.visit)
 	}
 }
 
-// withoutCondition returns the mutants of an argument of Where: one without each condition on the
-// owner, and one that is true for all rows. All keep the placeholders.
+// withoutCondition returns the mutants of an argument of Where. For each condition on the owner
+// there is one without this condition. A further one is true for all rows. All keep the
+// placeholders.
 func (f *sqlFile) withoutCondition(arg ast.Expr) []string {
 	sql := f.text(arg)
-	all := withoutOwner(sql)
+	mutants := withoutOwner(sql)
 	if ownerCondition.FindString(sql) == strings.Trim(sql, `"`) {
-		return all
+		return mutants
 	}
-	return append(all, `"(" + `+sql+` + ") OR 1 = 1"`)
+	return append(mutants, `"(" + `+sql+` + ") OR 1 = 1"`)
 }
 
 // withoutOwner returns one mutant for each condition on the owner, in which this condition is
 // always true.
-func withoutOwner(sql string) (all []string) {
-	for _, at := range ownerCondition.FindAllStringIndex(sql, -1) {
-		instead := "1 = 1"
-		if sql[at[1]-1] == '?' {
-			instead = "? IS NOT NULL"
+func withoutOwner(sql string) (mutants []string) {
+	for _, location := range ownerCondition.FindAllStringIndex(sql, -1) {
+		replacement := "1 = 1"
+		if sql[location[1]-1] == '?' {
+			replacement = "? IS NOT NULL"
 		}
-		all = append(all, sql[:at[0]]+instead+sql[at[1]:])
+		mutants = append(mutants, sql[:location[0]]+replacement+sql[location[1]:])
 	}
-	return all
+	return mutants
 }
 
 // reversed returns the argument of Order or OrderExpr with the direction of its first term
 // reversed. The other terms only make the order unambiguous.
 func reversed(sql string) string {
 	end, depth := len(sql)-1, 0
-	for i, c := range sql {
+	for i, char := range sql {
 		switch {
-		case c == '(':
+		case char == '(':
 			depth++
-		case c == ')':
+		case char == ')':
 			depth--
-		case c == ',' && depth == 0:
+		case char == ',' && depth == 0:
 			end = min(end, i)
 		}
 	}
@@ -136,16 +137,16 @@ func reversed(sql string) string {
 	return sql[:end] + " DESC" + sql[end:]
 }
 
-// toVar replaces the declaration of a text constant by the declaration of a variable, so that its
-// value can be a mutant.
-func (f *sqlFile) toVar(decl ast.Decl) {
+// constToVar replaces the declaration of a text constant by the declaration of a variable, so that
+// its value can be a mutant.
+func (f *sqlFile) constToVar(decl ast.Decl) {
 	if d, ok := decl.(*ast.GenDecl); ok && d.Tok == token.CONST && strings.Contains(f.text(d), `"`) {
 		f.sites = append(f.sites, site{pos: f.offset(d.Pos()), end: f.offset(d.Pos()) + len("const")})
 	}
 }
 
 // sqlFiles returns this package's other source files with their sites.
-func sqlFiles(t *testing.T) (all []*sqlFile) {
+func sqlFiles(t *testing.T) (files []*sqlFile) {
 	t.Helper()
 	names, err := filepath.Glob("*.go")
 	must(t, "list files", err)
@@ -160,17 +161,17 @@ func sqlFiles(t *testing.T) (all []*sqlFile) {
 		must(t, "parse", err)
 		for _, decl := range tree.Decls {
 			ast.Inspect(decl, f.visit)
-			f.toVar(decl)
+			f.constToVar(decl)
 		}
-		all = append(all, f)
+		files = append(files, f)
 	}
-	return all
+	return files
 }
 
-// mutated returns the source in which each site calls the function mutant (see choice), which
-// chooses between the original and the mutants. It adds the numbers of the mutants to the map
+// mutatedSource returns the source in which each site calls the function mutant of choiceSource,
+// which chooses between the original and the mutants. It adds the numbers of the mutants to the map
 // number.
-func (f *sqlFile) mutated(number map[int]string) []byte {
+func (f *sqlFile) mutatedSource(number map[int]string) []byte {
 	source := bytes.Clone(f.source)
 	slices.SortFunc(f.sites, func(a, b site) int { return b.pos - a.pos })
 	for _, s := range f.sites {
@@ -179,7 +180,7 @@ func (f *sqlFile) mutated(number map[int]string) []byte {
 			first := len(number) + 1
 			instead = fmt.Sprintf("mutant(%d, %s, %s)", first, source[s.pos:s.end], strings.Join(s.mutants, ", "))
 			for i, m := range s.mutants {
-				number[first+i] = s.where + " -> " + m
+				number[first+i] = s.location + " -> " + m
 			}
 		}
 		source = slices.Concat(source[:s.pos], []byte(instead), source[s.end:])
@@ -187,8 +188,8 @@ func (f *sqlFile) mutated(number map[int]string) []byte {
 	return source
 }
 
-// choice is the source of the function that chooses a mutant by its number.
-const choice = `package bunstore
+// choiceSource is the source of the function that chooses a mutant by its number.
+const choiceSource = `package bunstore
 
 import ("os"; "strconv")
 
@@ -201,13 +202,13 @@ func mutant[T any](first int, original T, mutants ...T) T {
 }
 `
 
-// redundant lists mutants that do not change the behaviour, with the reason.
-var redundant = map[string]string{
+// harmlessMutants lists mutants that do not change the behaviour, with the reason.
+var harmlessMutants = map[string]string{
 	`JOIN tenant_holders AS h ON 1 = 1 AND h.guid`:  "a GUID has one row of a tenant, that of its holder",
 	`"(" + "mc.mailbox_id = ?"`:                     "joinConnections ignores the connections of other mailboxes",
 	`GroupExpr("dj.account_id") -> "(" + wakingJob`: "only a running job is leased",
 	`ident.Zero).Where("ec.span = ?", day).Order`:   "the days of an account are emptied in any order, and as often as they are listed",
-	`"end leases"`:                                          "each lease ends by itself",
+	`"end leases"`:                                          "the leases do not depend on each other, so they need no transaction",
 	`"claim tenant"`:                                        "the insert checks again what the select found",
 	`"(" + isDue("st.due_at")`:                              "the select before the insert has the condition",
 	`"(" + "ms.mailbox_id IN (?)"`:                          "counts of other mailboxes are ignored",
@@ -218,16 +219,16 @@ var redundant = map[string]string{
 	`at.Key[:]). -> "(" + "key_hash = ?"`:                   "an attempt has one key",
 	`"attempt = ?", attempt) -> "(" + "key_hash = ?"`:       "an attempt has one key",
 	`-> "guid DESC"`:                                        "the tenants of a closed account are released in any order",
-	`-> "id DESC"`:                                          "what a closed account loses is deleted in any order",
-	`"(" + "ec.tenant_guid IN (?)"`:                         "no count but those that were subtracted from is 0",
-	`"(" + "ec.span IN (?)"`:                                "no count but those that were subtracted from is 0",
-	`Where("ec.events <= 0").Exec(ctx) -> "(" + "ec.starts`: "no count but those that were subtracted from is 0",
+	`-> "id DESC"`:                                          "the objects of a closed account are deleted in any order",
+	`"(" + "ec.tenant_guid IN (?)"`:                         "only a count that was decreased can be 0",
+	`"(" + "ec.span IN (?)"`:                                "only a count that was decreased can be 0",
+	`Where("ec.events <= 0").Exec(ctx) -> "(" + "ec.starts`: "only a count that was decreased can be 0",
 	`"(" + "ev.id >= ?"`:                                    "earlier days are dropped first",
-	`"(" + "leased_until > 0"`:                              "a lease that ended stays so",
+	`"(" + "leased_until > 0"`:                              "an expired lease stays expired",
 	`-> "mailbox_id DESC"`:                                  "intents are deleted in any order",
 	`.Where("si.action = ?", string(sendlimit.Blocked)).Scan(ctx, &ids) -> "(" + "si.tenant_id`: "intents of other tenants are ignored",
 	`owner, guid). -> "(" + "sp.tenant_id = "`:                                                  "the outer query joins the tenant",
-	`"(" + "ec.action IN (?)"`:                                                                  "no count but those that were subtracted from is 0",
+	`"(" + "ec.action IN (?)"`:                                                                  "only a count that was decreased can be 0",
 	`-> "ev.id DESC"`:                                                                           "the events of a day are dropped in any order",
 	`-> "ec.starts DESC"`:                                                                       "days are emptied in any order",
 	`-> "d.id DESC"`:                                                                            "the order of locks only prevents deadlocks",
@@ -246,22 +247,22 @@ var redundant = map[string]string{
 // TestEveryConditionIsTested runs the tests on mutants of this package, on SQLite, and requires
 // that a test fails for each mutant. A mutant lacks one condition, one transaction or one limit, or
 // it reverses one order. The runs take long, so the test needs TENANTRY_SOAK. Without this variable
-// the test checks only that every entry of redundant still belongs to a mutant. To run one mutant,
-// use -run with a part of its name.
+// the test checks only that every entry of harmlessMutants still belongs to a mutant. To run one
+// mutant, use -run with a part of its name.
 func TestEveryConditionIsTested(t *testing.T) {
 	t.Parallel()
 	number, overlay, dir := map[int]string{}, map[string]string{}, t.TempDir()
-	here, err := os.Getwd()
+	folder, err := os.Getwd()
 	must(t, "find folder", err)
 	write := func(name string, content []byte) {
-		overlay[filepath.Join(here, name)] = filepath.Join(dir, name)
+		overlay[filepath.Join(folder, name)] = filepath.Join(dir, name)
 		must(t, "write", os.WriteFile(filepath.Join(dir, name), content, 0o600))
 	}
-	write("mutant.go", []byte(choice))
+	write("mutant.go", []byte(choiceSource))
 	for _, f := range sqlFiles(t) {
-		write(f.name, f.mutated(number))
+		write(f.name, f.mutatedSource(number))
 	}
-	for exception := range redundant {
+	for exception := range harmlessMutants {
 		if !slices.ContainsFunc(slices.Collect(maps.Values(number)), func(m string) bool { return strings.Contains(m, exception) }) {
 			t.Errorf("no mutant needs the exception %q", exception)
 		}
@@ -273,23 +274,23 @@ func TestEveryConditionIsTested(t *testing.T) {
 	must(t, "encode", err)
 	write("overlay.json", list)
 	tests := filepath.Join(dir, "tests")
-	out, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-overlay", filepath.Join(dir, "overlay.json"), "-o", tests, ".").CombinedOutput()
+	output, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-overlay", filepath.Join(dir, "overlay.json"), "-o", tests, ".").CombinedOutput()
 	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
+		t.Fatalf("%v\n%s", err, output)
 	}
-	if out, err := runMutant(t, tests, 0); err != nil {
-		t.Fatalf("the tests fail without a mutant: %v\n%s", err, out)
+	if output, err := runMutant(t, tests, 0); err != nil {
+		t.Fatalf("the tests fail without a mutant: %v\n%s", err, output)
 	}
 	for n := range len(number) {
 		t.Run(number[n+1], func(t *testing.T) {
 			t.Parallel()
-			for exception, reason := range redundant {
+			for exception, reason := range harmlessMutants {
 				if strings.Contains(number[n+1], exception) {
 					t.Skip(reason)
 				}
 			}
-			if out, err := runMutant(t, tests, n+1); err == nil {
-				t.Errorf("no test fails\n%s", out)
+			if output, err := runMutant(t, tests, n+1); err == nil {
+				t.Errorf("no test fails\n%s", output)
 			}
 		})
 	}

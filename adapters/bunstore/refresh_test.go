@@ -23,11 +23,11 @@ import (
 )
 
 // claimRefreshes claims due refreshes and returns the ids of their integrations.
-func claimRefreshes(t testing.TB, s *Store, before, at time.Time, most int) (ids []string) {
+func claimRefreshes(t testing.TB, s *Store, before, at time.Time, limit int) (ids []string) {
 	t.Helper()
-	all, err := s.DueRefreshes(t.Context(), before, at, most)
+	dueRefreshes, err := s.DueRefreshes(t.Context(), before, at, limit)
 	must(t, "due refreshes", err)
-	for _, i := range all {
+	for _, i := range dueRefreshes {
 		ids = append(ids, i.ID)
 	}
 	return ids
@@ -80,19 +80,19 @@ func TestConcurrentClaimsOfRefreshesDoNotOverlap(t *testing.T) {
 		}) {
 			must(t, "due", err)
 		}
-		handed := map[string]int{}
-		for _, some := range got {
-			for _, i := range some {
-				handed[i.ID]++
+		claimCounts := map[string]int{}
+		for _, claimed := range got {
+			for _, i := range claimed {
+				claimCounts[i.ID]++
 			}
 		}
-		for id, n := range handed {
+		for id, n := range claimCounts {
 			if n != 1 {
 				t.Fatalf("%s was handed out %d times", id, n)
 			}
 		}
-		if len(handed) != 20 {
-			t.Fatalf("%d were handed out", len(handed))
+		if len(claimCounts) != 20 {
+			t.Fatalf("%d were handed out", len(claimCounts))
 		}
 	})
 }
@@ -116,29 +116,29 @@ func TestAccountsWithoutActivePlanAreNotRefreshed(t *testing.T) {
 func TestRequestedRefreshCountsAsBegun(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
-		fixture.saveRefresh(t, s, fixture.one, now.Add(time.Hour))
-		requireOrder(t, "before it", claimRefreshes(t, s, now.Add(time.Hour), now.Add(2*time.Hour), 9), fixture.two.ID)
-		fixture.saveRefresh(t, s, fixture.two, now) // a second refresh began before the first one was saved
-		requireOrder(t, "before the other", claimRefreshes(t, s, now.Add(2*time.Hour), now.Add(2*time.Hour), 9), fixture.one.ID)
+		fixture.saveRefresh(t, s, fixture.integration1, now.Add(time.Hour))
+		requireOrder(t, "before it", claimRefreshes(t, s, now.Add(time.Hour), now.Add(2*time.Hour), 9), fixture.integration2.ID)
+		fixture.saveRefresh(t, s, fixture.integration2, now) // a second refresh began before the first one was saved
+		requireOrder(t, "before the other", claimRefreshes(t, s, now.Add(2*time.Hour), now.Add(2*time.Hour), 9), fixture.integration1.ID)
 	})
 }
 
 func TestRefreshStoresIntegrationAndItsConnections(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
-		was := fixture.setConnection(t, s, fixture.one, 0, integration.ConnectionConnected)
-		seen := fixture.newConnection(fixture.one, 0, integration.ConnectionFailed)
+		previous := fixture.setConnection(t, s, fixture.integration1, 0, integration.ConnectionConnected)
+		seen := fixture.newConnection(fixture.integration1, 0, integration.ConnectionFailed)
 		seen.ID, seen.AccountID, seen.AccountAddress, seen.AccountName, seen.Reason = connectionID(7), "other", "o@b.test", "", "other"
 		seen.ConnectedAt, seen.UpdatedAt = time.Time{}, now.Add(time.Minute)
-		fresh := fixture.newConnection(fixture.one, 1, integration.ConnectionConnected)
-		after := withAllFieldsChanged(fixture.one)
-		if n := fixture.saveRefresh(t, s, after, was.UpdatedAt, seen, fresh); n != 2 {
+		fresh := fixture.newConnection(fixture.integration1, 1, integration.ConnectionConnected)
+		after := withAllFieldsChanged(fixture.integration1)
+		if n := fixture.saveRefresh(t, s, after, previous.UpdatedAt, seen, fresh); n != 2 {
 			t.Fatalf("%d were stored", n)
 		}
-		seen.ID = was.ID
-		fixture.requireConnection(t, "seen", s, fixture.one, 0, seen)
-		fixture.requireConnection(t, "new", s, fixture.one, 1, fresh)
-		after.Provider, after.Name, after.CredentialFields, after.CreatedAt = fixture.one.Provider, fixture.one.Name, fixture.one.CredentialFields, fixture.one.CreatedAt
+		seen.ID = previous.ID
+		fixture.requireConnection(t, "seen", s, fixture.integration1, 0, seen)
+		fixture.requireConnection(t, "new", s, fixture.integration1, 1, fresh)
+		after.Provider, after.Name, after.CredentialFields, after.CreatedAt = fixture.integration1.Provider, fixture.integration1.Name, fixture.integration1.CredentialFields, fixture.integration1.CreatedAt
 		requireIntegration(t, s, after, 10)
 	})
 }
@@ -146,36 +146,36 @@ func TestRefreshStoresIntegrationAndItsConnections(t *testing.T) {
 func TestRefreshSkipsConnectionsThatChanged(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
-		more := addDomain(t, s, fixture.owner, guid(1), "more.test")
+		secondDomain := addDomain(t, s, fixture.owner, guid(1), "more.test")
 		for _, local := range []string{"a", "b", "c"} {
-			fixture.boxes = append(fixture.boxes, addMailbox(t, s, fixture.owner, more, local, mailbox.Ready))
+			fixture.boxes = append(fixture.boxes, addMailbox(t, s, fixture.owner, secondDomain, local, mailbox.Ready))
 		}
-		changed := fixture.setConnection(t, s, fixture.one, 0, integration.ConnectionDisconnecting)
-		pending := fixture.setConnection(t, s, fixture.two, 1, integration.ConnectionPending)
-		former := fixture.setConnection(t, s, fixture.two, 2, integration.ConnectionDisconnected)
-		held := fixture.setConnection(t, s, fixture.two, 3, integration.ConnectionOther)
-		gone := fixture.newConnection(fixture.one, 0, integration.ConnectionConnected)
-		gone.MailboxID = unknownMailboxID
-		foreign := gone
+		changed := fixture.setConnection(t, s, fixture.integration1, 0, integration.ConnectionDisconnecting)
+		pending := fixture.setConnection(t, s, fixture.integration2, 1, integration.ConnectionPending)
+		former := fixture.setConnection(t, s, fixture.integration2, 2, integration.ConnectionDisconnected)
+		otherConnection := fixture.setConnection(t, s, fixture.integration2, 3, integration.ConnectionOther)
+		withoutMailbox := fixture.newConnection(fixture.integration1, 0, integration.ConnectionConnected)
+		withoutMailbox.MailboxID = unknownMailboxID
+		foreign := withoutMailbox
 		foreign.MailboxID = newIntegrationFixture(t, s, "bob", 2).boxes[0].ID
 		saveDiscovery(t, s, fixture.owner, nil, platformMailboxes("sales@ann.test", "support@ann.test", "a@more.test", "b@more.test", "c@more.test", "found@ann.test"))
-		discovered := gone
+		discovered := withoutMailbox
 		discovered.MailboxID = findMailbox(t, s, fixture.owner, "found@ann.test").ID
-		stored := fixture.saveRefresh(t, s, fixture.one, changed.UpdatedAt.Add(-time.Microsecond), gone, foreign, discovered,
-			fixture.newConnection(fixture.one, 0, integration.ConnectionConnected), fixture.newConnection(fixture.one, 1, integration.ConnectionConnected),
-			fixture.newConnection(fixture.one, 2, integration.ConnectionConnected), fixture.newConnection(fixture.one, 3, integration.ConnectionFailed),
-			fixture.newConnection(fixture.one, 4, integration.ConnectionFailed), fixture.newConnection(fixture.one, 4, integration.ConnectionConnected))
+		stored := fixture.saveRefresh(t, s, fixture.integration1, changed.UpdatedAt.Add(-time.Microsecond), withoutMailbox, foreign, discovered,
+			fixture.newConnection(fixture.integration1, 0, integration.ConnectionConnected), fixture.newConnection(fixture.integration1, 1, integration.ConnectionConnected),
+			fixture.newConnection(fixture.integration1, 2, integration.ConnectionConnected), fixture.newConnection(fixture.integration1, 3, integration.ConnectionFailed),
+			fixture.newConnection(fixture.integration1, 4, integration.ConnectionFailed), fixture.newConnection(fixture.integration1, 4, integration.ConnectionConnected))
 		if stored != 2 {
 			t.Fatalf("%d were stored", stored)
 		}
-		fixture.requireConnection(t, "changed", s, fixture.one, 0, changed)
-		fixture.requireConnection(t, "not saved, because a different integration holds the mailbox", s, fixture.one, 1, integration.Connection{})
-		fixture.requireConnection(t, "the connection of the different integration", s, fixture.two, 1, pending)
-		fixture.requireConnection(t, "saved, because the different integration is disconnected", s, fixture.one, 2, fixture.newConnection(fixture.one, 2, integration.ConnectionConnected))
-		fixture.requireConnection(t, "the disconnected connection", s, fixture.two, 2, former)
-		fixture.requireConnection(t, "a failed connection is not saved either", s, fixture.one, 3, integration.Connection{})
-		fixture.requireConnection(t, "a connection with the status other holds the mailbox", s, fixture.two, 3, held)
-		fixture.requireConnection(t, "listed twice", s, fixture.one, 4, fixture.newConnection(fixture.one, 4, integration.ConnectionConnected))
+		fixture.requireConnection(t, "changed", s, fixture.integration1, 0, changed)
+		fixture.requireConnection(t, "not saved, because a different integration holds the mailbox", s, fixture.integration1, 1, integration.Connection{})
+		fixture.requireConnection(t, "the connection of the different integration", s, fixture.integration2, 1, pending)
+		fixture.requireConnection(t, "saved, because the different integration is disconnected", s, fixture.integration1, 2, fixture.newConnection(fixture.integration1, 2, integration.ConnectionConnected))
+		fixture.requireConnection(t, "the disconnected connection", s, fixture.integration2, 2, former)
+		fixture.requireConnection(t, "a failed connection is not saved either", s, fixture.integration1, 3, integration.Connection{})
+		fixture.requireConnection(t, "a connection with the status other holds the mailbox", s, fixture.integration2, 3, otherConnection)
+		fixture.requireConnection(t, "listed twice", s, fixture.integration1, 4, fixture.newConnection(fixture.integration1, 4, integration.ConnectionConnected))
 	})
 }
 
@@ -190,20 +190,20 @@ func TestConcurrentRefreshesAndSessionsShareMailboxes(t *testing.T) {
 		}
 		var seen []integration.Connection
 		for box := range fixture.boxes {
-			seen = append(seen, fixture.newConnection(fixture.one, box, integration.ConnectionConnected))
+			seen = append(seen, fixture.newConnection(fixture.integration1, box, integration.ConnectionConnected))
 		}
 		errs := concurrently(len(fixture.boxes)+2, func(n int) error {
 			if n >= len(fixture.boxes) {
-				_, err := s.SaveRefresh(t.Context(), fixture.owner, fixture.one, now, seen, nil)
+				_, err := s.SaveRefresh(t.Context(), fixture.owner, fixture.integration1, now, seen, nil)
 				return err
 			}
-			return s.BeginSession(t.Context(), fixture.owner, newSession(fixture.two, fixture.boxes[n], n), connectionID(5000+n), now)
+			return s.BeginSession(t.Context(), fixture.owner, newSession(fixture.integration2, fixture.boxes[n], n), connectionID(5000+n), now)
 		})
 		must(t, "a refresh", errs[len(fixture.boxes)])
 		must(t, "the other refresh", errs[len(fixture.boxes)+1])
 		begun := countWinners(t, errs[:len(fixture.boxes)], fault.ConnectedElsewhere)
-		requireCounts(t, s, fixture.owner, fixture.two.ID, integration.Counts{Total: begun, Pending: begun})
-		requireCounts(t, s, fixture.owner, fixture.one.ID, integration.Counts{Total: len(fixture.boxes) - begun, Connected: len(fixture.boxes) - begun})
+		requireCounts(t, s, fixture.owner, fixture.integration2.ID, integration.Counts{Total: begun, Pending: begun})
+		requireCounts(t, s, fixture.owner, fixture.integration1.ID, integration.Counts{Total: len(fixture.boxes) - begun, Connected: len(fixture.boxes) - begun})
 	})
 }
 
@@ -222,23 +222,23 @@ func addLargeAccount(t *testing.T, s *Store, name string) (access.AccountID, int
 	var boxes []mailboxRow
 	for n := range manyTenants {
 		guid := newID()
-		x := tenantRow{AccountID: string(owner), ID: newID(), GUID: guid, Name: fmt.Sprint("Tenant ", n), Consent: "granted", ConsentedAt: now}
-		tenants = append(tenants, x)
+		row := tenantRow{AccountID: string(owner), ID: newID(), GUID: guid, Name: fmt.Sprint("Tenant ", n), Consent: "granted", ConsentedAt: now}
+		tenants = append(tenants, row)
 		for k := range manyMailboxes / manyTenants {
 			domain := fmt.Sprintf("d%d-%d.test", n, k/mailbox.MaxPerDomain)
 			if k%mailbox.MaxPerDomain == 0 {
-				domains = append(domains, domainRow{AccountID: x.AccountID, ID: newID(), TenantID: x.ID, Name: domain, Added: true, CreatedAt: now, StoredAt: now})
+				domains = append(domains, domainRow{AccountID: row.AccountID, ID: newID(), TenantID: row.ID, Name: domain, Added: true, CreatedAt: now, StoredAt: now})
 			}
 			boxes = append(boxes, mailboxRow{
-				AccountID: x.AccountID, ID: newID(), TenantID: x.ID, Address: fmt.Sprintf("m%d@%s", k, domain), DomainName: domain,
+				AccountID: row.AccountID, ID: newID(), TenantID: row.ID, Address: fmt.Sprintf("m%d@%s", k, domain), DomainName: domain,
 				Stage: mailbox.Ready, Provisioned: true, CreatedAt: now, StoredAt: now,
 			})
 		}
 	}
-	for at := 0; at < manyMailboxes; at += 600 {
-		part := boxes[at:min(at+600, manyMailboxes)]
-		for _, rows := range []any{&tenants, &domains, &part} {
-			if at > 0 && rows != any(&part) {
+	for start := 0; start < manyMailboxes; start += 600 {
+		chunk := boxes[start:min(start+600, manyMailboxes)]
+		for _, rows := range []any{&tenants, &domains, &chunk} {
+			if start > 0 && rows != any(&chunk) {
 				continue
 			}
 			_, err := s.db.NewInsert().Model(rows).Exec(t.Context())
@@ -249,40 +249,40 @@ func addLargeAccount(t *testing.T, s *Store, name string) (access.AccountID, int
 }
 
 // statementCounter is a hook that counts statements.
-type statementCounter struct{ n int }
+type statementCounter struct{ count int }
 
 func (*statementCounter) BeforeQuery(ctx context.Context, _ *bun.QueryEvent) context.Context {
 	return ctx
 }
 
-func (c *statementCounter) AfterQuery(context.Context, *bun.QueryEvent) { c.n++ }
+func (c *statementCounter) AfterQuery(context.Context, *bun.QueryEvent) { c.count++ }
 
 // TestRefreshOfLargeAccountUsesFewStatements refreshes 3,600 mailboxes on PostgreSQL. Two
 // statements read the mailboxes. They must use indexes, because the tables also have rows of other
 // accounts. Each batch is stored, with its events, in a few statements. The test logs the duration.
 func TestRefreshOfLargeAccountUsesFewStatements(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
-		var seen statementCounter
-		s := migrated(t, databasetest.NewSchema(t), &seen)
+		var counter statementCounter
+		s := migrated(t, databasetest.NewSchema(t), &counter)
 		owner, i := addLargeAccount(t, s, "ann")
 		for round := range 2 {
 			at := now.Add(time.Duration(round+1) * time.Hour)
-			seen.n = 0
-			asked := time.Now()
-			all, err := s.Eligible(t.Context(), owner, i.ID)
+			counter.count = 0
+			started := time.Now()
+			eligible, err := s.Eligible(t.Context(), owner, i.ID)
 			must(t, "list eligible", err)
-			read, statements := time.Since(asked), seen.n
-			connections := make([]integration.Connection, 0, len(all))
-			for _, e := range all {
-				connections = append(connections, connectedAt(e, at))
+			readDuration, statements := time.Since(started), counter.count
+			connections := make([]integration.Connection, 0, len(eligible))
+			for _, e := range eligible {
+				connections = append(connections, newConnected(e, at))
 			}
-			seen.n = 0
-			asked = time.Now()
+			counter.count = 0
+			started = time.Now()
 			stored, err := s.SaveRefresh(t.Context(), owner, i, at, connections, nil)
 			must(t, "save refresh", err)
-			t.Logf("round %d: read in %s, stored in %s", round, read, time.Since(asked))
-			if len(all) != manyMailboxes || statements != 2 || stored != manyMailboxes || seen.n > 8*(manyMailboxes/batchSize+1) {
-				t.Errorf("%d were read in %d statements, %d stored in %d", len(all), statements, stored, seen.n)
+			t.Logf("round %d: read in %s, stored in %s", round, readDuration, time.Since(started))
+			if len(eligible) != manyMailboxes || statements != 2 || stored != manyMailboxes || counter.count > 8*(manyMailboxes/batchSize+1) {
+				t.Errorf("%d were read in %d statements, %d stored in %d", len(eligible), statements, stored, counter.count)
 			}
 		}
 		copyToOtherAccounts(t, s)
@@ -291,21 +291,21 @@ func TestRefreshOfLargeAccountUsesFewStatements(t *testing.T) {
 		} {
 			var plan []string
 			must(t, "explain", s.db.NewRaw("EXPLAIN "+query.String()).Scan(t.Context(), &plan))
-			if whole := strings.Join(plan, "\n"); regexp.MustCompile(`Seq Scan on (mailboxes|tenants|mailbox_connections)\b`).MatchString(whole) {
-				t.Errorf("all rows of a table are read:\n%s", whole)
+			if text := strings.Join(plan, "\n"); regexp.MustCompile(`Seq Scan on (mailboxes|tenants|mailbox_connections)\b`).MatchString(text) {
+				t.Errorf("all rows of a table are read:\n%s", text)
 			}
 		}
 	})
 }
 
-// connectedAt returns a connected connection of the mailbox.
-func connectedAt(e integration.EligibleMailbox, now time.Time) integration.Connection {
+// newConnected returns a connected connection of the mailbox.
+func newConnected(e integration.EligibleMailbox, at time.Time) integration.Connection {
 	c := e.Connection
 	if c.ID == "" {
 		c = integration.Connection{ID: newID(), MailboxID: e.Mailbox.ID}
 	}
 	c.Status, c.AccountID, c.AccountAddress = integration.ConnectionConnected, e.Mailbox.Address, e.Mailbox.Address
-	c.ConnectedAt, c.UpdatedAt = now, now
+	c.ConnectedAt, c.UpdatedAt = at, at
 	return c
 }
 
@@ -319,8 +319,8 @@ func copyToOtherAccounts(t *testing.T, s *Store) {
 			continue
 		}
 		var columns []bun.Ident // without account_id, which is the first column
-		for _, c := range table.Columns[1:] {
-			columns = append(columns, bun.Ident(c.Name))
+		for _, column := range table.Columns[1:] {
+			columns = append(columns, bun.Ident(column.Name))
 		}
 		execSQL(t, s, "INSERT INTO ? (account_id, ?) SELECT ('00000000-0000-4000-8000-00000000000' || n)::uuid, ? FROM ?, generate_series(1, 9) AS n",
 			bun.Ident(table.Name), bun.List(columns), bun.List(columns), bun.Ident(table.Name))
@@ -333,20 +333,20 @@ func copyToOtherAccounts(t *testing.T, s *Store) {
 func TestOlderListingDoesNotOverwriteNewerOne(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
-		listed := func(status integration.ConnectionStatus, at time.Time) integration.Connection {
-			c := fixture.newConnection(fixture.one, 0, status)
+		listedConnection := func(status integration.ConnectionStatus, at time.Time) integration.Connection {
+			c := fixture.newConnection(fixture.integration1, 0, status)
 			c.UpdatedAt = at
 			return c
 		}
-		early, late := now.Add(time.Minute), now.Add(2*time.Minute)
-		if n := fixture.saveRefresh(t, s, fixture.one, late, listed(integration.ConnectionConnected, late)); n != 1 {
+		earlier, later := now.Add(time.Minute), now.Add(2*time.Minute)
+		if n := fixture.saveRefresh(t, s, fixture.integration1, later, listedConnection(integration.ConnectionConnected, later)); n != 1 {
 			t.Fatalf("the newer listing stored %d", n)
 		}
-		if n := fixture.saveRefresh(t, s, fixture.one, early, listed(integration.ConnectionDisconnected, early)); n != 0 {
+		if n := fixture.saveRefresh(t, s, fixture.integration1, earlier, listedConnection(integration.ConnectionDisconnected, earlier)); n != 0 {
 			t.Fatalf("the older listing stored %d", n)
 		}
-		again := late.Add(time.Minute)
-		if n := fixture.saveRefresh(t, s, fixture.one, again, listed(integration.ConnectionFailed, again)); n != 1 {
+		latest := later.Add(time.Minute)
+		if n := fixture.saveRefresh(t, s, fixture.integration1, latest, listedConnection(integration.ConnectionFailed, latest)); n != 1 {
 			t.Fatalf("the next listing stored %d", n)
 		}
 	})

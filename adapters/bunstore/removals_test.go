@@ -28,14 +28,15 @@ func domainNames(t testing.TB, s *Store, owner access.AccountID) string {
 	return strings.Join(names, " ")
 }
 
-// discoverDomains stores a discovery that finds these domains and misses the others.
+// discoverDomains stores a discovery that finds the domains in names and does not find the domain
+// missed.
 func discoverDomains(t testing.TB, s *Store, owner access.AccountID, at time.Time, missed string, names ...string) {
 	t.Helper()
-	f := ports.Found{Began: at, At: at, Domains: []domain.Platform{}, MissedDomains: map[string]bool{missed: true}}
+	discovery := ports.Found{Began: at, At: at, Domains: []domain.Platform{}, MissedDomains: map[string]bool{missed: true}}
 	for _, name := range names {
-		f.Domains = append(f.Domains, domain.Platform{Name: name, Verified: true})
+		discovery.Domains = append(discovery.Domains, domain.Platform{Name: name, Verified: true})
 	}
-	must(t, "discover", s.SaveDiscovery(t.Context(), owner, guid(1), f))
+	must(t, "discover", s.SaveDiscovery(t.Context(), owner, guid(1), discovery))
 }
 
 // TestDomainRemovalBeginsOnce checks that only one removal of a domain begins, until that removal
@@ -104,27 +105,27 @@ func TestRepeatedRemovalReportsAnEarlierChange(t *testing.T) {
 				t.Fatalf("began as %+v", got)
 			}
 		}
-		first, repeated, anew := ports.DomainRemoval{}, ports.DomainRemoval{Repeated: true}, ports.DomainRemoval{Repeated: true, MayBeNew: true}
+		first, repeated, repeatedAfterChange := ports.DomainRemoval{}, ports.DomainRemoval{Repeated: true}, ports.DomainRemoval{Repeated: true, MayBeNew: true}
 		discover(1, false)
 		discover(2, true)
 		begin(3, true, first)
 		discover(4, true)
 		begin(5, true, repeated)
 		discover(6, false)
-		begin(7, false, anew)
-		begin(8, false, anew)
+		begin(7, false, repeatedAfterChange)
+		begin(8, false, repeatedAfterChange)
 		must(t, "cancel", s.CancelDomainRemoval(t.Context(), ann, d, at(3)))
 		begin(9, false, first)
-		begin(10, true, anew) // the removal itself observed the change
+		begin(10, true, repeatedAfterChange) // the removal itself observed the change
 		must(t, "cancel", s.CancelDomainRemoval(t.Context(), ann, d, at(9)))
 		_, err := s.BeginDomainRemoval(t.Context(), ann, d, at(12))
 		must(t, "begin", err)
-		discover(11, false) // it began before the removal, and its answer came later
-		begin(13, false, anew)
+		discover(11, false) // the discovery began before the removal and ended later
+		begin(13, false, repeatedAfterChange)
 		const expired = 12 + 48*60
-		begin(expired-1, false, anew)
+		begin(expired-1, false, repeatedAfterChange)
 		begin(expired, false, first)
-		begin(expired+1, false, repeated) // the beginning was renewed
+		begin(expired+1, false, repeated) // the removal began again and is valid for a new period
 	})
 }
 

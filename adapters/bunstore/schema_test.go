@@ -58,7 +58,7 @@ func TestPrimaryKeysBeginWithAccount(t *testing.T) {
 	}
 }
 
-// tables returns the schema's own tables.
+// tables returns the names of the schema's tables, without the tables of bun and of the database.
 func tables(t testing.TB, s *Store) []string {
 	t.Helper()
 	q := s.db.NewSelect().TableExpr("sqlite_master").Column("name").Where("type = 'table' AND name NOT LIKE 'sqlite_%'")

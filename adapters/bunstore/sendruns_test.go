@@ -45,17 +45,17 @@ func addSendLimitTenant(t testing.TB, s *Store, owner access.AccountID, n int) s
 }
 
 // markReady marks a tenant's mail server as prepared.
-func markReady(t testing.TB, s *Store, owner access.AccountID, made tenant.Tenant) {
+func markReady(t testing.TB, s *Store, owner access.AccountID, unprepared tenant.Tenant) {
 	t.Helper()
-	made.Bootstrap = tenant.BootstrapReady
-	must(t, "save tenant", s.SaveTenant(t.Context(), owner, made))
+	unprepared.Bootstrap = tenant.BootstrapReady
+	must(t, "save tenant", s.SaveTenant(t.Context(), owner, unprepared))
 }
 
 func (fixture sendLimitFixture) claim(t testing.TB, s *Store) ports.SendRun {
 	t.Helper()
-	run, won, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, dueTime)
+	run, isClaimed, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, dueTime)
 	must(t, "claim", err)
-	if !won {
+	if !isClaimed {
 		t.Fatal("not claimed")
 	}
 	return run
@@ -68,21 +68,21 @@ func (fixture sendLimitFixture) takeOver(t testing.TB, s *Store, run ports.SendR
 	return fixture.claim(t, s)
 }
 
-func (fixture sendLimitFixture) requireNotClaimed(t testing.TB, what string, s *Store, at time.Time) {
+func (fixture sendLimitFixture) requireNotClaimed(t testing.TB, label string, s *Store, at time.Time) {
 	t.Helper()
-	if _, won, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, at); err != nil || won {
-		t.Fatalf("%s was claimed: %v", what, err)
+	if _, isClaimed, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, at); err != nil || isClaimed {
+		t.Fatalf("%s was claimed: %v", label, err)
 	}
 }
 
 // saveCounts stores that each mailbox sent n messages on the current day.
 func (fixture sendLimitFixture) saveCounts(t testing.TB, s *Store, run ports.SendRun, n int) {
 	t.Helper()
-	c := ports.SendCounts{Today: dayStart, At: dueTime, Mark: dueTime.Add(-6 * time.Hour), Boxes: map[string][]sendlimit.Count{}}
+	counts := ports.SendCounts{Today: dayStart, At: dueTime, Mark: dueTime.Add(-6 * time.Hour), Boxes: map[string][]sendlimit.Count{}}
 	for _, m := range fixture.boxes {
-		c.Boxes[m.ID] = []sendlimit.Count{{Day: dayStart, Final: n - 1, Recent: 1}}
+		counts.Boxes[m.ID] = []sendlimit.Count{{Day: dayStart, Final: n - 1, Recent: 1}}
 	}
-	requireHeld(t, "save counts", true)(s.SaveCounts(t.Context(), run, c))
+	requireHeld(t, "save counts", true)(s.SaveCounts(t.Context(), run, counts))
 }
 
 func (fixture sendLimitFixture) listBoxes(t testing.TB, s *Store, run ports.SendRun) []ports.SendBox {
@@ -92,11 +92,11 @@ func (fixture sendLimitFixture) listBoxes(t testing.TB, s *Store, run ports.Send
 	return boxes
 }
 
-func dueTenantIDs(t testing.TB, s *Store, at time.Time, most int) (ids []string) {
+func dueTenantIDs(t testing.TB, s *Store, at time.Time, limit int) (ids []string) {
 	t.Helper()
-	all, err := s.DueTenants(t.Context(), at, most)
+	dueTenants, err := s.DueTenants(t.Context(), at, limit)
 	must(t, "list due tenants", err)
-	for _, d := range all {
+	for _, d := range dueTenants {
 		ids = append(ids, string(d.Tenant))
 	}
 	return ids
@@ -108,8 +108,8 @@ func TestClaimBeforeDueTimeDoesNotChangeDueTime(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
 		for range 2 {
-			run, won, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, dueTime.Add(1000*time.Hour))
-			if must(t, "claim", err); !won {
+			run, isClaimed, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, dueTime.Add(1000*time.Hour))
+			if must(t, "claim", err); !isClaimed {
 				t.Fatal("not claimed")
 			}
 			requireHeld(t, "let the lease end", true)(s.HoldTenant(t.Context(), run, expiredLease))
@@ -121,16 +121,16 @@ func TestClaimBeforeDueTimeDoesNotChangeDueTime(t *testing.T) {
 func TestSeizeTenantTakesTenantFromItsRun(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
-		first, won, err := s.SeizeTenant(t.Context(), fixture.owner, fixture.guid, longLease)
-		if must(t, "seize a tenant that never had a run", err); !won {
+		first, isClaimed, err := s.SeizeTenant(t.Context(), fixture.owner, fixture.guid, longLease)
+		if must(t, "seize a tenant that never had a run", err); !isClaimed {
 			t.Fatal("not seized")
 		}
 		requireHeld(t, "hold", true)(s.HoldTenant(t.Context(), first, expiredLease))
 		run := fixture.claim(t, s)
-		seized, won, err := s.SeizeTenant(t.Context(), fixture.owner, fixture.guid, longLease)
+		seized, isClaimed, err := s.SeizeTenant(t.Context(), fixture.owner, fixture.guid, longLease)
 		must(t, "seize", err)
-		if want := (ports.SendRun{Account: fixture.owner, Tenant: fixture.guid, Epoch: seized.Epoch, TimeZone: run.TimeZone}); !won || seized.Epoch <= run.Epoch || seized.TimeZone != want.TimeZone || seized.Tenant != want.Tenant || seized.Account != want.Account {
-			t.Fatalf("seized %v: %+v after %+v", won, seized, run)
+		if want := (ports.SendRun{Account: fixture.owner, Tenant: fixture.guid, Epoch: seized.Epoch, TimeZone: run.TimeZone}); !isClaimed || seized.Epoch <= run.Epoch || seized.TimeZone != want.TimeZone || seized.Tenant != want.Tenant || seized.Account != want.Account {
+			t.Fatalf("seized %v: %+v after %+v", isClaimed, seized, run)
 		}
 		requireHeld(t, "the run that had it", false)(s.HoldTenant(t.Context(), run, longLease))
 		requireHeld(t, "its changes", false)(s.SaveChanges(t.Context(), run, ports.SendChanges{}))
@@ -138,7 +138,7 @@ func TestSeizeTenantTakesTenantFromItsRun(t *testing.T) {
 		fixture.requireNotClaimed(t, "a tenant that was seized", s, dueTime.Add(time.Hour))
 		requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), seized, dueTime))
 		requireOrder(t, "due", dueTenantIDs(t, s, dueTime, 9), fixture.tenantID())
-		if _, won, err := s.SeizeTenant(t.Context(), newAccount(t, s, "bob"), fixture.guid, longLease); err != nil || won {
+		if _, isClaimed, err := s.SeizeTenant(t.Context(), newAccount(t, s, "bob"), fixture.guid, longLease); err != nil || isClaimed {
 			t.Fatalf("seized by a different account: %v", err)
 		}
 	})
@@ -148,12 +148,12 @@ func TestSeizeTenantTakesOnlyThatTenant(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
 		other := addSendLimitTenant(t, s, fixture.owner, 2)
-		for _, left := range [][]string{{other.tenantID()}, {}} {
-			_, won, err := s.SeizeTenant(t.Context(), fixture.owner, fixture.guid, longLease)
-			if must(t, "seize", err); !won {
+		for _, dueIDs := range [][]string{{other.tenantID()}, {}} {
+			_, isClaimed, err := s.SeizeTenant(t.Context(), fixture.owner, fixture.guid, longLease)
+			if must(t, "seize", err); !isClaimed {
 				t.Fatal("not seized")
 			}
-			requireOrder(t, "due", dueTenantIDs(t, s, dueTime, 9), left...)
+			requireOrder(t, "due", dueTenantIDs(t, s, dueTime, 9), dueIDs...)
 			fixture = other
 		}
 	})
@@ -174,9 +174,9 @@ func TestTenantIsDueWhenItIsConnected(t *testing.T) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
 		requireOrder(t, "before", dueTenantIDs(t, s, now.Add(-time.Second), 9))
 		fixture.requireNotClaimed(t, "an early one", s, now.Add(-time.Second))
-		all, err := s.DueTenants(t.Context(), dueTime, 9)
+		dueTenants, err := s.DueTenants(t.Context(), dueTime, 9)
 		must(t, "list", err)
-		if diff := cmp.Diff([]ports.DueTenant{{Account: fixture.owner, Tenant: fixture.guid, At: now.Truncate(time.Microsecond)}}, all); diff != "" {
+		if diff := cmp.Diff([]ports.DueTenant{{Account: fixture.owner, Tenant: fixture.guid, At: now.Truncate(time.Microsecond)}}, dueTenants); diff != "" {
 			t.Fatalf("(-want +got):\n%s", diff)
 		}
 		run := fixture.claim(t, s)
@@ -188,7 +188,7 @@ func TestTenantIsDueWhenItIsConnected(t *testing.T) {
 		requireOrder(t, "before its time", dueTenantIDs(t, s, at.Add(-time.Microsecond), 9))
 		fixture.requireNotClaimed(t, "before its time", s, at.Add(-time.Microsecond))
 		requireOrder(t, "at its time", dueTenantIDs(t, s, at, 9), fixture.tenantID())
-		if _, won, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, at); err != nil || !won {
+		if _, isClaimed, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, at); err != nil || !isClaimed {
 			t.Fatalf("not claimed in time: %v", err)
 		}
 	})
@@ -212,18 +212,18 @@ func TestOneOfConcurrentClaimsOfTenantSucceeds(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
 		for range 2 { // with and without a row of an earlier run
-			won, runs := make([]bool, concurrency), make([]ports.SendRun, concurrency)
+			isClaimed, runs := make([]bool, concurrency), make([]ports.SendRun, concurrency)
 			for _, err := range concurrently(concurrency, func(i int) (err error) {
-				runs[i], won[i], err = s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, dueTime)
+				runs[i], isClaimed[i], err = s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, dueTime)
 				return err
 			}) {
 				must(t, "claim", err)
 			}
-			if n := countTrue(won); n != 1 {
+			if n := countTrue(isClaimed); n != 1 {
 				t.Fatalf("%d won", n)
 			}
-			for i := range won {
-				if won[i] {
+			for i := range isClaimed {
+				if isClaimed[i] {
 					requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), runs[i], dueTime))
 				}
 			}
@@ -239,11 +239,11 @@ func TestTenantOfDifferentRunCanBeClaimedAfterItsLeaseExpires(t *testing.T) {
 		requireOrder(t, "a leased one", dueTenantIDs(t, s, dueTime.Add(1000*time.Hour), 9))
 		requireHeld(t, "shorten the lease", true)(s.HoldTenant(t.Context(), first, time.Millisecond))
 		retryUntilWon(t, func() (bool, error) {
-			second, won, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, dueTime)
-			if won && second.Epoch <= first.Epoch {
+			second, isClaimed, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, dueTime)
+			if isClaimed && second.Epoch <= first.Epoch {
 				t.Fatalf("epoch %d after %d", second.Epoch, first.Epoch)
 			}
-			return won, err
+			return isClaimed, err
 		})
 	})
 }
@@ -255,9 +255,9 @@ func TestRunThatLostItsTenantChangesNothing(t *testing.T) {
 		second := fixture.takeOver(t, s, first)
 		fixture.saveCounts(t, s, second, 7)
 		want := fixture.listBoxes(t, s, second)
-		late := ports.SendCounts{Today: dayStart, At: dueTime, Mark: dueTime, Boxes: map[string][]sendlimit.Count{fixture.boxes[0].ID: {{Day: dayStart, Final: 99}}}}
+		lateCounts := ports.SendCounts{Today: dayStart, At: dueTime, Mark: dueTime, Boxes: map[string][]sendlimit.Count{fixture.boxes[0].ID: {{Day: dayStart, Final: 99}}}}
 		requireHeld(t, "hold", false)(s.HoldTenant(t.Context(), first, longLease))
-		requireHeld(t, "counts", false)(s.SaveCounts(t.Context(), first, late))
+		requireHeld(t, "counts", false)(s.SaveCounts(t.Context(), first, lateCounts))
 		requireHeld(t, "changes", false)(s.SaveChanges(t.Context(), first, doneChanges(fixture.blockChange(0, 1))))
 		requireHeld(t, "release", false)(s.ReleaseTenant(t.Context(), first, dueTime.Add(time.Hour)))
 		if diff := cmp.Diff(want, fixture.listBoxes(t, s, second)); diff != "" {
@@ -277,46 +277,46 @@ func TestRunThatLostItsTenantChangesNothing(t *testing.T) {
 func TestDueTenantsAlternateBetweenAccounts(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
-		var all []sendLimitFixture
+		var sendLimitFixtures []sendLimitFixture
 		for n := 1; n <= 5; n++ {
 			owner := ann
 			if n > 3 {
 				owner = bob
 			}
-			all = append(all, addSendLimitTenant(t, s, owner, n))
-			run := all[n-1].claim(t, s)
+			sendLimitFixtures = append(sendLimitFixtures, addSendLimitTenant(t, s, owner, n))
+			run := sendLimitFixtures[n-1].claim(t, s)
 			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), run, dueTime.Add(time.Duration(n)*time.Second)))
 		}
 		at := dueTime.Add(time.Minute)
-		requireOrder(t, "order of accounts", dueTenantIDs(t, s, at, 4), all[0].tenantID(), all[3].tenantID(), all[1].tenantID(), all[4].tenantID())
-		for _, fixture := range all[:2] {
-			if _, won, err := s.ClaimTenant(t.Context(), ann, fixture.guid, longLease, at); err != nil || !won {
+		requireOrder(t, "order of accounts", dueTenantIDs(t, s, at, 4), sendLimitFixtures[0].tenantID(), sendLimitFixtures[3].tenantID(), sendLimitFixtures[1].tenantID(), sendLimitFixtures[4].tenantID())
+		for _, fixture := range sendLimitFixtures[:2] {
+			if _, isClaimed, err := s.ClaimTenant(t.Context(), ann, fixture.guid, longLease, at); err != nil || !isClaimed {
 				t.Fatalf("not claimed: %v", err)
 			}
 		}
-		requireOrder(t, "with two of ann's at work", dueTenantIDs(t, s, at, 9), all[3].tenantID(), all[4].tenantID(), all[2].tenantID())
+		requireOrder(t, "with two of ann's at work", dueTenantIDs(t, s, at, 9), sendLimitFixtures[3].tenantID(), sendLimitFixtures[4].tenantID(), sendLimitFixtures[2].tenantID())
 	})
 }
 
 func TestTenantsThatCannotBeQueriedAreNotDue(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
-		there, err := s.Tenant(t.Context(), fixture.owner, fixture.guid)
+		stored, err := s.Tenant(t.Context(), fixture.owner, fixture.guid)
 		must(t, "find", err)
-		out := func(what string) {
+		requireNotDue := func(label string) {
 			t.Helper()
-			requireOrder(t, what, dueTenantIDs(t, s, dueTime, 9))
-			fixture.requireNotClaimed(t, what, s, dueTime)
+			requireOrder(t, label, dueTenantIDs(t, s, dueTime, 9))
+			fixture.requireNotClaimed(t, label, s, dueTime)
 		}
-		gone := there
+		gone := stored
 		gone.Consent = tenant.ConsentRevoked
 		must(t, "revoke", s.SaveTenant(t.Context(), fixture.owner, gone))
-		out("without consent")
-		gone = there
+		requireNotDue("without consent")
+		gone = stored
 		gone.Bootstrap = tenant.BootstrapFailed
 		must(t, "fail", s.SaveTenant(t.Context(), fixture.owner, gone))
-		out("without a mail server")
-		must(t, "mend", s.SaveTenant(t.Context(), fixture.owner, there))
+		requireNotDue("without a mail server")
+		must(t, "mend", s.SaveTenant(t.Context(), fixture.owner, stored))
 		requireOrder(t, "back", dueTenantIDs(t, s, dueTime, 9), fixture.tenantID())
 		// Tenants of suspended accounts stay due: their mailboxes must be unblocked.
 		_, err = s.SetActive(t.Context(), fixture.owner, false)
@@ -324,7 +324,7 @@ func TestTenantsThatCannotBeQueriedAreNotDue(t *testing.T) {
 		requireOrder(t, "of a suspended account", dueTenantIDs(t, s, dueTime, 9), fixture.tenantID())
 		run := fixture.claim(t, s)
 		must(t, "delete", s.DeleteTenant(t.Context(), fixture.owner, fixture.guid, nil))
-		out("deleted")
+		requireNotDue("deleted")
 		requireHeld(t, "hold", false)(s.HoldTenant(t.Context(), run, longLease))
 		requireHeld(t, "release", false)(s.ReleaseTenant(t.Context(), run, dueTime))
 	})
@@ -384,10 +384,10 @@ func TestPartialCountIsNotShownAndDoesNotMoveMark(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
 		run := fixture.claim(t, s)
-		counted := func(what string, want sendlimit.Count) {
+		requireCount := func(label string, want sendlimit.Count) {
 			t.Helper()
 			if got := fixture.listBoxes(t, s, run)[0]; len(got.Counts) != 1 || got.Counts[0] != want || got.On(sendlimit.DayOf(dayStart, time.UTC)).Counted == want.Partial {
-				t.Fatalf("%s: %+v", what, got)
+				t.Fatalf("%s: %+v", label, got)
 			}
 		}
 		save := func(c ports.SendCounts, count sendlimit.Count) {
@@ -395,21 +395,21 @@ func TestPartialCountIsNotShownAndDoesNotMoveMark(t *testing.T) {
 			c.At, c.Boxes = dueTime, map[string][]sendlimit.Count{fixture.boxes[0].ID: {count}}
 			requireHeld(t, "save", true)(s.SaveCounts(t.Context(), run, c))
 		}
-		part := sendlimit.Count{Day: dayStart, Recent: 3, Partial: true}
-		whole := sendlimit.Count{Day: dayStart, Recent: 3}
+		partial := sendlimit.Count{Day: dayStart, Recent: 3, Partial: true}
+		complete := sendlimit.Count{Day: dayStart, Recent: 3}
 		for range 2 {
-			save(ports.SendCounts{}, part)
-			counted("a part", part)
+			save(ports.SendCounts{}, partial)
+			requireCount("a part", partial)
 		}
 		shown, err := s.Mailboxes(t.Context(), fixture.owner, fixture.guid)
 		if must(t, "mailboxes", err); !shown[0].SendsTodayAt.IsZero() {
 			t.Fatalf("shown %+v", shown[0])
 		}
-		save(ports.SendCounts{Today: dayStart, Mark: dayStart}, whole)
-		counted("the whole", whole)
-		whole.Recent++
-		save(ports.SendCounts{}, whole)
-		counted("more", whole)
+		save(ports.SendCounts{Today: dayStart, Mark: dayStart}, complete)
+		requireCount("the whole", complete)
+		complete.Recent++
+		save(ports.SendCounts{}, complete)
+		requireCount("more", complete)
 		if run = fixture.takeOver(t, s, run); !run.Mark.Equal(dayStart) {
 			t.Fatalf("the mark is %s", run.Mark)
 		}
@@ -426,13 +426,13 @@ func TestCountsAreDeletedTwoDaysAfterMarkPassedThem(t *testing.T) {
 			must(t, "list", err)
 			return len(boxes[0].Counts)
 		}
-		save := func(what string, mark time.Time, want int) {
+		save := func(label string, mark time.Time, want int) {
 			t.Helper()
 			for range 2 { // a run may store days one by one
 				requireHeld(t, "save", true)(s.SaveCounts(t.Context(), run, ports.SendCounts{Today: dayStart, At: dueTime, Mark: mark}))
 			}
 			if n := days(); n != want {
-				t.Fatalf("%s: %d days", what, n)
+				t.Fatalf("%s: %d days", label, n)
 			}
 		}
 		save("on the second day", dayStart.Add(48*time.Hour), 1)
@@ -482,27 +482,27 @@ func TestTenantWhoseLimitsChangeIsDueAtOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture, other := newSendLimitFixture(t, s, "ann", 1), newSendLimitFixture(t, s, "bob", 2)
 		setPolicy(t, s, fixture.owner, fixture.guid, "a.test", 7) // a different limit that does not change
-		again := dueTime.Add(30 * time.Minute)
-		for _, beside := range []sendLimitFixture{other, addSendLimitTenant(t, s, fixture.owner, 3)} {
-			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), beside.claim(t, s), again))
+		nextRun := dueTime.Add(30 * time.Minute)
+		for _, otherTenant := range []sendLimitFixture{other, addSendLimitTenant(t, s, fixture.owner, 3)} {
+			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), otherTenant.claim(t, s), nextRun))
 		}
 		at := dueTime
-		for what, set := range limitSetters(t, s, fixture) {
-			run, won, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, again.Add(time.Hour))
-			if err != nil || !won {
+		for label, setLimit := range limitSetters(t, s, fixture) {
+			run, isClaimed, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, nextRun.Add(time.Hour))
+			if err != nil || !isClaimed {
 				t.Fatalf("not claimed: %v", err)
 			}
-			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), run, again))
-			if set(t.Context(), other.owner, 3, at) == nil {
-				t.Fatalf("%s: a stranger set it", what)
+			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), run, nextRun))
+			if setLimit(t.Context(), other.owner, 3, at) == nil {
+				t.Fatalf("%s: a stranger set it", label)
 			}
-			requireOrder(t, what+" not changed", dueTenantIDs(t, s, at, 9))
-			must(t, what, set(t.Context(), fixture.owner, 3, at))
-			requireOrder(t, what+" before", dueTenantIDs(t, s, at.Add(-time.Microsecond), 9))
-			requireOrder(t, what, dueTenantIDs(t, s, at, 9), fixture.tenantID())
-			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), fixture.claim(t, s), again))
-			must(t, what+" again", set(t.Context(), fixture.owner, 3, at))
-			requireOrder(t, what+" as it was", dueTenantIDs(t, s, at, 9))
+			requireOrder(t, label+" not changed", dueTenantIDs(t, s, at, 9))
+			must(t, label, setLimit(t.Context(), fixture.owner, 3, at))
+			requireOrder(t, label+" before", dueTenantIDs(t, s, at.Add(-time.Microsecond), 9))
+			requireOrder(t, label, dueTenantIDs(t, s, at, 9), fixture.tenantID())
+			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), fixture.claim(t, s), nextRun))
+			must(t, label+" again", setLimit(t.Context(), fixture.owner, 3, at))
+			requireOrder(t, label+" as it was", dueTenantIDs(t, s, at, 9))
 		}
 	})
 }
@@ -510,14 +510,14 @@ func TestTenantWhoseLimitsChangeIsDueAtOnce(t *testing.T) {
 func TestTenantThatIsAlreadyDueKeepsItsDueTimeWhenItsLimitsChange(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
-		all := limitSetters(t, s, fixture)
-		since := dueTime.Add(time.Minute)
-		requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), fixture.claim(t, s), since))
-		for what, set := range all {
-			must(t, what, set(t.Context(), fixture.owner, 3, since.Add(time.Hour)))
-			due, err := s.DueTenants(t.Context(), since.Add(2*time.Hour), 9)
-			if must(t, "list", err); len(due) != 1 || !due[0].At.Equal(since.Truncate(time.Microsecond)) {
-				t.Fatalf("%s: %+v", what, due)
+		setters := limitSetters(t, s, fixture)
+		dueSince := dueTime.Add(time.Minute)
+		requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), fixture.claim(t, s), dueSince))
+		for label, setLimit := range setters {
+			must(t, label, setLimit(t.Context(), fixture.owner, 3, dueSince.Add(time.Hour)))
+			due, err := s.DueTenants(t.Context(), dueSince.Add(2*time.Hour), 9)
+			if must(t, "list", err); len(due) != 1 || !due[0].At.Equal(dueSince.Truncate(time.Microsecond)) {
+				t.Fatalf("%s: %+v", label, due)
 			}
 		}
 	})
@@ -526,25 +526,25 @@ func TestTenantThatIsAlreadyDueKeepsItsDueTimeWhenItsLimitsChange(t *testing.T) 
 func TestTenantWhoseLimitsChangeDuringRunIsDueRightAfterIt(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
-		again := dueTime.Add(30 * time.Minute)
+		nextRun := dueTime.Add(30 * time.Minute)
 		perDay := 3
-		for what, set := range limitSetters(t, s, fixture) {
+		for label, setLimit := range limitSetters(t, s, fixture) {
 			for _, at := range []time.Time{dueTime, dueTime.Add(time.Second), now} {
 				run := fixture.claim(t, s)
-				requireOrder(t, what+" leased", dueTenantIDs(t, s, again, 9))
+				requireOrder(t, label+" leased", dueTenantIDs(t, s, nextRun, 9))
 				for range 2 { // a second change with the same time
 					perDay++
-					must(t, what, set(t.Context(), fixture.owner, perDay, at))
+					must(t, label, setLimit(t.Context(), fixture.owner, perDay, at))
 				}
-				requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), run, again))
-				requireOrder(t, what, dueTenantIDs(t, s, dueTime.Add(time.Second), 9), fixture.tenantID())
+				requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), run, nextRun))
+				requireOrder(t, label, dueTenantIDs(t, s, dueTime.Add(time.Second), 9), fixture.tenantID())
 				run = fixture.claim(t, s)
-				must(t, what+" as it was", set(t.Context(), fixture.owner, perDay, at))
+				must(t, label+" as it was", setLimit(t.Context(), fixture.owner, perDay, at))
 				requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), run, dueTime))
 			}
-			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), fixture.claim(t, s), again))
-			requireOrder(t, "nothing changed", dueTenantIDs(t, s, again.Add(-time.Microsecond), 9))
-			run, _, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, again)
+			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), fixture.claim(t, s), nextRun))
+			requireOrder(t, "nothing changed", dueTenantIDs(t, s, nextRun.Add(-time.Microsecond), 9))
+			run, _, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, nextRun)
 			must(t, "claim", err)
 			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), run, dueTime))
 		}

@@ -37,12 +37,12 @@ func (fixture integrationFixture) beginSession(t testing.TB, s *Store, i integra
 }
 
 // requireSession checks a stored session.
-func (fixture integrationFixture) requireSession(t testing.TB, what string, s *Store, want integration.Session) {
+func (fixture integrationFixture) requireSession(t testing.TB, label string, s *Store, want integration.Session) {
 	t.Helper()
 	got, err := s.Session(t.Context(), fixture.owner, want.IntegrationID, want.MailboxID, want.ID)
-	must(t, what, err)
+	must(t, label, err)
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Fatalf("%s (-want +got):\n%s", what, diff)
+		t.Fatalf("%s (-want +got):\n%s", label, diff)
 	}
 }
 
@@ -59,12 +59,12 @@ func completedSession(session integration.Session) integration.Session {
 func TestSessionIsStoredAndItsConnectionIsPending(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
-		session := fixture.beginSession(t, s, fixture.one, 0, 1)
+		session := fixture.beginSession(t, s, fixture.integration1, 0, 1)
 		fixture.requireSession(t, "begun", s, session)
-		fixture.requireConnection(t, "the connection", s, fixture.one, 0, integration.Connection{
-			ID: connectionID(1), IntegrationID: fixture.one.ID, MailboxID: fixture.boxes[0].ID, Status: integration.ConnectionPending, UpdatedAt: session.CreatedAt,
+		fixture.requireConnection(t, "the connection", s, fixture.integration1, 0, integration.Connection{
+			ID: connectionID(1), IntegrationID: fixture.integration1.ID, MailboxID: fixture.boxes[0].ID, Status: integration.ConnectionPending, UpdatedAt: session.CreatedAt,
 		})
-		fixture.requireConnection(t, "that of the other mailbox", s, fixture.one, 1, integration.Connection{})
+		fixture.requireConnection(t, "that of the other mailbox", s, fixture.integration1, 1, integration.Connection{})
 	})
 }
 
@@ -72,12 +72,12 @@ func TestSessionMakesItsConnectionPending(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
 		for n, status := range allConnectionStatuses {
-			want := fixture.setConnection(t, s, fixture.one, 0, status)
-			session := fixture.beginSession(t, s, fixture.one, 0, n+1)
+			want := fixture.setConnection(t, s, fixture.integration1, 0, status)
+			session := fixture.beginSession(t, s, fixture.integration1, 0, n+1)
 			if status != integration.ConnectionConnected && status != integration.ConnectionDisconnecting {
 				want.Status, want.HasError, want.Reason, want.UpdatedAt = integration.ConnectionPending, false, "", session.CreatedAt
 			}
-			fixture.requireConnection(t, string(status), s, fixture.one, 0, want)
+			fixture.requireConnection(t, string(status), s, fixture.integration1, 0, want)
 			session.Status = integration.SessionFailed
 			requireHeld(t, "end", true)(s.SaveSession(t.Context(), fixture.owner, session, nil, nil))
 		}
@@ -89,36 +89,36 @@ func TestMailboxHasOnePendingSessionAtIntegration(t *testing.T) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
 		minutes := func(n int) time.Time { return now.Add(time.Duration(n) * time.Minute) }
 		for n, tt := range []struct {
-			name        string
-			opened      bool
-			begins      time.Time // of the new session
-			stale       time.Time
-			makesItOver bool
+			name           string
+			isOpened       bool
+			beginsAt       time.Time // of the new session
+			unopenedBefore time.Time
+			endsPrevious   bool
 		}{
 			{"a session that was opened", true, minutes(9), minutes(9), false},
-			// The platform must be asked first.
+			// Before this session can be replaced, the platform must be asked for its result.
 			{"a session that was opened, past its end", true, minutes(30), minutes(30), false},
 			{"a session that is being opened", false, minutes(1), now.Add(3 * time.Second), false},
 			{"a session that was never opened", false, minutes(1), now.Add(4 * time.Second).Add(time.Microsecond), true},
 			{"a session that was never opened, past its end", false, minutes(11), minutes(0), true},
 		} {
 			n++ // the previous session begins n seconds after now and expires ten minutes later
-			was := fixture.beginSession(t, s, fixture.one, 0, n)
-			was.Opened = tt.opened
-			requireHeld(t, tt.name, true)(s.SaveSession(t.Context(), fixture.owner, was, nil, nil))
-			fresh := newSession(fixture.one, fixture.boxes[0], 10+n)
-			fresh.CreatedAt, fresh.ExpiresAt = tt.begins, tt.begins.Add(time.Hour)
-			err := s.BeginSession(t.Context(), fixture.owner, fresh, connectionID(9), tt.stale)
-			if !tt.makesItOver {
+			previous := fixture.beginSession(t, s, fixture.integration1, 0, n)
+			previous.Opened = tt.isOpened
+			requireHeld(t, tt.name, true)(s.SaveSession(t.Context(), fixture.owner, previous, nil, nil))
+			fresh := newSession(fixture.integration1, fixture.boxes[0], 10+n)
+			fresh.CreatedAt, fresh.ExpiresAt = tt.beginsAt, tt.beginsAt.Add(time.Hour)
+			err := s.BeginSession(t.Context(), fixture.owner, fresh, connectionID(9), tt.unopenedBefore)
+			if !tt.endsPrevious {
 				requireRefusal(t, tt.name, err, fault.SessionActive)
-				fixture.requireSession(t, tt.name, s, was)
-				_, err = s.Session(t.Context(), fixture.owner, fixture.one.ID, fixture.boxes[0].ID, fresh.ID)
+				fixture.requireSession(t, tt.name, s, previous)
+				_, err = s.Session(t.Context(), fixture.owner, fixture.integration1.ID, fixture.boxes[0].ID, fresh.ID)
 				requireRefusal(t, tt.name, err, fault.SessionNotFound)
-				fresh = was
+				fresh = previous
 			} else {
 				must(t, tt.name, err)
-				was.Status = integration.SessionExpired
-				fixture.requireSession(t, tt.name, s, was)
+				previous.Status = integration.SessionExpired
+				fixture.requireSession(t, tt.name, s, previous)
 				fixture.requireSession(t, tt.name, s, fresh)
 			}
 			fresh.Status = integration.SessionFailed
@@ -130,8 +130,8 @@ func TestMailboxHasOnePendingSessionAtIntegration(t *testing.T) {
 func TestDisconnectionKeepsSessionAtDifferentIntegration(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
-		session := fixture.beginSession(t, s, fixture.one, 0, 1)
-		fixture.setConnection(t, s, fixture.two, 0, integration.ConnectionDisconnected)
+		session := fixture.beginSession(t, s, fixture.integration1, 0, 1)
+		fixture.setConnection(t, s, fixture.integration2, 0, integration.ConnectionDisconnected)
 		fixture.requireSession(t, "pending", s, session)
 	})
 }
@@ -139,23 +139,23 @@ func TestDisconnectionKeepsSessionAtDifferentIntegration(t *testing.T) {
 func TestNoSessionBeginsForMailboxThatDifferentIntegrationHolds(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
-		fixture.beginSession(t, s, fixture.one, 1, 90) // a session of a different mailbox does not block
+		fixture.beginSession(t, s, fixture.integration1, 1, 90) // a session of a different mailbox does not block
 		for n, status := range allConnectionStatuses {
-			there := fixture.setConnection(t, s, fixture.two, 0, status)
-			here := fixture.storedConnection(t, s, fixture.one, 0)
-			session := newSession(fixture.one, fixture.boxes[0], n+1)
+			otherConnection := fixture.setConnection(t, s, fixture.integration2, 0, status)
+			connection := fixture.storedConnection(t, s, fixture.integration1, 0)
+			session := newSession(fixture.integration1, fixture.boxes[0], n+1)
 			err := s.BeginSession(t.Context(), fixture.owner, session, connectionID(n+1), now)
-			fixture.requireConnection(t, string(status), s, fixture.two, 0, there)
+			fixture.requireConnection(t, string(status), s, fixture.integration2, 0, otherConnection)
 			if !status.HoldsMailbox() {
 				must(t, string(status), err)
 				session.Status = integration.SessionFailed
-				c := fixture.newConnection(fixture.one, 0, integration.ConnectionDisconnected)
+				c := fixture.newConnection(fixture.integration1, 0, integration.ConnectionDisconnected)
 				requireHeld(t, "end", true)(s.SaveSession(t.Context(), fixture.owner, session, &c, nil))
 				continue
 			}
 			requireRefusal(t, string(status), err, fault.ConnectedElsewhere)
-			fixture.requireConnection(t, string(status), s, fixture.one, 0, here)
-			_, err = s.Session(t.Context(), fixture.owner, fixture.one.ID, fixture.boxes[0].ID, session.ID)
+			fixture.requireConnection(t, string(status), s, fixture.integration1, 0, connection)
+			_, err = s.Session(t.Context(), fixture.owner, fixture.integration1.ID, fixture.boxes[0].ID, session.ID)
 			requireRefusal(t, string(status), err, fault.SessionNotFound)
 		}
 	})
@@ -164,7 +164,7 @@ func TestNoSessionBeginsForMailboxThatDifferentIntegrationHolds(t *testing.T) {
 func TestOneOfConcurrentSessionsAtTwoIntegrationsBegins(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
-		both := []integration.Integration{fixture.one, fixture.two}
+		both := []integration.Integration{fixture.integration1, fixture.integration2}
 		begun := make([]bool, concurrency)
 		for n, err := range concurrently(concurrency, func(n int) error {
 			return s.BeginSession(t.Context(), fixture.owner, newSession(both[n%2], fixture.boxes[0], n), connectionID(n), now)
@@ -179,14 +179,14 @@ func TestOneOfConcurrentSessionsAtTwoIntegrationsBegins(t *testing.T) {
 		}
 		for n, i := range both {
 			pending := fixture.storedConnection(t, s, i, 0).Status == integration.ConnectionPending
-			if won := begun[n] || countTrue(everyNth(begun, 2, n)) == 1; pending != won {
+			if isClaimed := begun[n] || countTrue(everyNth(begun, 2, n)) == 1; pending != isClaimed {
 				t.Fatalf("pending at %d: %v", n, pending)
 			}
 		}
-		all, err := s.PendingSessions(t.Context(), now.Add(time.Hour), concurrency)
+		pendingSessions, err := s.PendingSessions(t.Context(), now.Add(time.Hour), concurrency)
 		must(t, "pending", err)
-		if len(all) != 1 {
-			t.Fatalf("%d are pending", len(all))
+		if len(pendingSessions) != 1 {
+			t.Fatalf("%d are pending", len(pendingSessions))
 		}
 	})
 }
@@ -194,9 +194,9 @@ func TestOneOfConcurrentSessionsAtTwoIntegrationsBegins(t *testing.T) {
 func TestOneOfConcurrentSessionsAfterExpiredOneBegins(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
-		fixture.beginSession(t, s, fixture.one, 0, 1)
+		fixture.beginSession(t, s, fixture.integration1, 0, 1)
 		if n := countWinners(t, concurrently(concurrency, func(n int) error {
-			session := newSession(fixture.one, fixture.boxes[0], n+1000)
+			session := newSession(fixture.integration1, fixture.boxes[0], n+1000)
 			return s.BeginSession(t.Context(), fixture.owner, session, connectionID(n), now)
 		}), fault.SessionActive); n != 1 {
 			t.Fatalf("%d began", n)
@@ -207,19 +207,19 @@ func TestOneOfConcurrentSessionsAfterExpiredOneBegins(t *testing.T) {
 func TestSessionIsFoundOnlyByItsIntegrationMailboxAndAccount(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture, bob := newIntegrationFixture(t, s, "ann", 1), newIntegrationFixture(t, s, "bob", 2)
-		session := fixture.beginSession(t, s, fixture.one, 0, 1)
-		for name, of := range map[string]struct {
+		session := fixture.beginSession(t, s, fixture.integration1, 0, 1)
+		for name, query := range map[string]struct {
 			owner integrationFixture
 			i     integration.Integration
 			box   int
 			found bool
 		}{
-			"pending": {fixture, fixture.one, 0, true}, "at another integration": {fixture, fixture.two, 0, false},
-			"of another mailbox": {fixture, fixture.one, 1, false}, "of another account": {bob, fixture.one, 0, false},
+			"pending": {fixture, fixture.integration1, 0, true}, "at another integration": {fixture, fixture.integration2, 0, false},
+			"of another mailbox": {fixture, fixture.integration1, 1, false}, "of another account": {bob, fixture.integration1, 0, false},
 		} {
-			got, found, err := s.PendingSession(t.Context(), of.owner.owner, of.i.ID, fixture.boxes[of.box].ID)
+			got, found, err := s.PendingSession(t.Context(), query.owner.owner, query.i.ID, fixture.boxes[query.box].ID)
 			must(t, name, err)
-			if found != of.found || found && got != session {
+			if found != query.found || found && got != session {
 				t.Fatalf("%s: %v, %+v", name, found, got)
 			}
 		}
@@ -227,30 +227,30 @@ func TestSessionIsFoundOnlyByItsIntegrationMailboxAndAccount(t *testing.T) {
 			_, err := s.Session(t.Context(), owner.owner, i.ID, m.ID, id)
 			return err
 		}
-		must(t, "find", find(fixture, fixture.one, fixture.boxes[0], session.ID))
-		unknown := find(fixture, fixture.one, fixture.boxes[0], sessionID(9))
+		must(t, "find", find(fixture, fixture.integration1, fixture.boxes[0], session.ID))
+		unknown := find(fixture, fixture.integration1, fixture.boxes[0], sessionID(9))
 		requireRefusal(t, "unknown", unknown, fault.SessionNotFound)
-		requireSameError(t, "of another integration", find(fixture, fixture.two, fixture.boxes[0], session.ID), unknown)
-		requireSameError(t, "of another mailbox", find(fixture, fixture.one, fixture.boxes[1], session.ID), unknown)
-		requireSameError(t, "of another account", find(bob, fixture.one, fixture.boxes[0], session.ID), unknown)
-		requireSameError(t, "nonsense", find(fixture, fixture.one, fixture.boxes[0], "x"), unknown)
+		requireSameError(t, "of another integration", find(fixture, fixture.integration2, fixture.boxes[0], session.ID), unknown)
+		requireSameError(t, "of another mailbox", find(fixture, fixture.integration1, fixture.boxes[1], session.ID), unknown)
+		requireSameError(t, "of another account", find(bob, fixture.integration1, fixture.boxes[0], session.ID), unknown)
+		requireSameError(t, "nonsense", find(fixture, fixture.integration1, fixture.boxes[0], "x"), unknown)
 		requireHeld(t, "save of another account", false)(s.SaveSession(t.Context(), bob.owner, completedSession(session), nil, nil))
 		elsewhere := completedSession(session)
 		elsewhere.MailboxID = fixture.boxes[1].ID
 		requireHeld(t, "save of another mailbox", false)(s.SaveSession(t.Context(), fixture.owner, elsewhere, nil, nil))
 		elsewhere = completedSession(session)
-		elsewhere.IntegrationID = fixture.two.ID
+		elsewhere.IntegrationID = fixture.integration2.ID
 		requireHeld(t, "save of another integration", false)(s.SaveSession(t.Context(), fixture.owner, elsewhere, nil, nil))
 		fixture.requireSession(t, "untouched", s, session)
 	})
 }
 
-// everyNth returns every nth element, starting at index from.
-func everyNth[T any](all []T, n, from int) (some []T) {
-	for i := from; i < len(all); i += n {
-		some = append(some, all[i])
+// everyNth returns every nth element of list, starting at index start.
+func everyNth[T any](list []T, n, start int) (selected []T) {
+	for i := start; i < len(list); i += n {
+		selected = append(selected, list[i])
 	}
-	return some
+	return selected
 }
 
 // The following tests cover how sessions change and end.
@@ -258,41 +258,41 @@ func everyNth[T any](all []T, n, from int) (some []T) {
 func TestRefusedSessionDoesNotChangeConnection(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
-		fixture.beginSession(t, s, fixture.one, 0, 1)
-		failed := fixture.setConnection(t, s, fixture.one, 0, integration.ConnectionFailed)
-		err := s.BeginSession(t.Context(), fixture.owner, newSession(fixture.one, fixture.boxes[0], 2), connectionID(9), now)
+		fixture.beginSession(t, s, fixture.integration1, 0, 1)
+		failed := fixture.setConnection(t, s, fixture.integration1, 0, integration.ConnectionFailed)
+		err := s.BeginSession(t.Context(), fixture.owner, newSession(fixture.integration1, fixture.boxes[0], 2), connectionID(9), now)
 		requireRefusal(t, "begin", err, fault.SessionActive)
-		fixture.requireConnection(t, "after the refusal", s, fixture.one, 0, failed)
+		fixture.requireConnection(t, "after the refusal", s, fixture.integration1, 0, failed)
 	})
 }
 
 func TestSessionChangesOnlyWhileItIsPending(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
-		session := fixture.beginSession(t, s, fixture.one, 0, 1)
+		session := fixture.beginSession(t, s, fixture.integration1, 0, 1)
 		opened := completedSession(session)
 		opened.Status = integration.SessionPending
 		requireHeld(t, "open", true)(s.SaveSession(t.Context(), fixture.owner, opened, nil, nil))
 		fixture.requireSession(t, "opened", s, opened)
-		done := completedSession(session)
-		c := fixture.newConnection(fixture.one, 0, integration.ConnectionConnected)
-		requireHeld(t, "end", true)(s.SaveSession(t.Context(), fixture.owner, done, &c, nil))
+		completed := completedSession(session)
+		c := fixture.newConnection(fixture.integration1, 0, integration.ConnectionConnected)
+		requireHeld(t, "end", true)(s.SaveSession(t.Context(), fixture.owner, completed, &c, nil))
 		c.ID = connectionID(1)
 		for _, status := range []integration.SessionStatus{integration.SessionPending, integration.SessionFailed} {
-			late, gone := opened, fixture.newConnection(fixture.one, 0, integration.ConnectionFailed)
-			late.Status = status
-			requireHeld(t, "save after the end", false)(s.SaveSession(t.Context(), fixture.owner, late, &gone, nil))
-			fixture.requireSession(t, "ended", s, done)
-			fixture.requireConnection(t, "its connection", s, fixture.one, 0, c)
+			lateChange, failedConnection := opened, fixture.newConnection(fixture.integration1, 0, integration.ConnectionFailed)
+			lateChange.Status = status
+			requireHeld(t, "save after the end", false)(s.SaveSession(t.Context(), fixture.owner, lateChange, &failedConnection, nil))
+			fixture.requireSession(t, "ended", s, completed)
+			fixture.requireConnection(t, "its connection", s, fixture.integration1, 0, c)
 		}
-		next := newSession(fixture.one, fixture.boxes[0], 2)
-		next.CreatedAt, next.ExpiresAt = done.ExpiresAt.Add(time.Hour), done.ExpiresAt.Add(2*time.Hour)
+		next := newSession(fixture.integration1, fixture.boxes[0], 2)
+		next.CreatedAt, next.ExpiresAt = completed.ExpiresAt.Add(time.Hour), completed.ExpiresAt.Add(2*time.Hour)
 		must(t, "begin the next", s.BeginSession(t.Context(), fixture.owner, next, connectionID(2), next.CreatedAt))
-		if pending, found, err := s.PendingSession(t.Context(), fixture.owner, fixture.one.ID, fixture.boxes[0].ID); err != nil || !found || pending.ID != next.ID {
+		if pending, found, err := s.PendingSession(t.Context(), fixture.owner, fixture.integration1.ID, fixture.boxes[0].ID); err != nil || !found || pending.ID != next.ID {
 			t.Fatalf("pending: %v, %+v, %v", found, pending, err)
 		}
 		requireHeld(t, "save the ended session after the next one began", false)(s.SaveSession(t.Context(), fixture.owner, opened, nil, nil))
-		fixture.requireSession(t, "ended", s, done)
+		fixture.requireSession(t, "ended", s, completed)
 		fixture.requireSession(t, "next", s, next)
 	})
 }
@@ -303,18 +303,18 @@ func TestSuccessReplacesExpiryUnlessMailboxWasDisconnected(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
 		for n, status := range allConnectionStatuses {
-			session := fixture.beginSession(t, s, fixture.one, 0, n+1)
-			done, over, failed := completedSession(session), completedSession(session), completedSession(session)
-			over.Status, failed.Status = integration.SessionExpired, integration.SessionFailed
-			requireHeld(t, "expire", true)(s.SaveSession(t.Context(), fixture.owner, over, nil, nil))
-			fixture.setConnection(t, s, fixture.one, 0, status)
+			session := fixture.beginSession(t, s, fixture.integration1, 0, n+1)
+			completed, expired, failed := completedSession(session), completedSession(session), completedSession(session)
+			expired.Status, failed.Status = integration.SessionExpired, integration.SessionFailed
+			requireHeld(t, "expire", true)(s.SaveSession(t.Context(), fixture.owner, expired, nil, nil))
+			fixture.setConnection(t, s, fixture.integration1, 0, status)
 			requireHeld(t, "fail after the expiry", false)(s.SaveSession(t.Context(), fixture.owner, failed, nil, nil))
 			replaces := status != integration.ConnectionDisconnecting && status != integration.ConnectionDisconnected
-			requireHeld(t, "succeed after the expiry, "+string(status), replaces)(s.SaveSession(t.Context(), fixture.owner, done, nil, nil))
+			requireHeld(t, "succeed after the expiry, "+string(status), replaces)(s.SaveSession(t.Context(), fixture.owner, completed, nil, nil))
 			if !replaces {
-				done = over
+				completed = expired
 			}
-			fixture.requireSession(t, string(status), s, done)
+			fixture.requireSession(t, string(status), s, completed)
 		}
 	})
 }
@@ -322,36 +322,36 @@ func TestSuccessReplacesExpiryUnlessMailboxWasDisconnected(t *testing.T) {
 func TestSessionCannotConnectMailboxThatDifferentIntegrationHolds(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
-		session := fixture.beginSession(t, s, fixture.one, 0, 1)
-		here := fixture.newConnection(fixture.one, 0, integration.ConnectionDisconnected)
-		here.ID = connectionID(1)
+		session := fixture.beginSession(t, s, fixture.integration1, 0, 1)
+		connection := fixture.newConnection(fixture.integration1, 0, integration.ConnectionDisconnected)
+		connection.ID = connectionID(1)
 		// The account was removed, so the mailbox is free.
-		fixture.saveRefresh(t, s, fixture.one, now.Add(time.Hour), here)
-		there := fixture.setConnection(t, s, fixture.two, 0, integration.ConnectionConnected)
-		c := fixture.newConnection(fixture.one, 0, integration.ConnectionConnected)
+		fixture.saveRefresh(t, s, fixture.integration1, now.Add(time.Hour), connection)
+		otherConnection := fixture.setConnection(t, s, fixture.integration2, 0, integration.ConnectionConnected)
+		c := fixture.newConnection(fixture.integration1, 0, integration.ConnectionConnected)
 		_, err := s.SaveSession(t.Context(), fixture.owner, completedSession(session), &c, nil)
 		requireRefusal(t, "connect", err, fault.ConnectedElsewhere)
 		fixture.requireSession(t, "the session", s, session)
-		fixture.requireConnection(t, "here", s, fixture.one, 0, here)
-		fixture.requireConnection(t, "there", s, fixture.two, 0, there)
-		failed := fixture.newConnection(fixture.one, 0, integration.ConnectionFailed)
+		fixture.requireConnection(t, "here", s, fixture.integration1, 0, connection)
+		fixture.requireConnection(t, "there", s, fixture.integration2, 0, otherConnection)
+		failed := fixture.newConnection(fixture.integration1, 0, integration.ConnectionFailed)
 		requireHeld(t, "fail", true)(s.SaveSession(t.Context(), fixture.owner, completedSession(session), &failed, nil))
-		fixture.requireConnection(t, "there", s, fixture.two, 0, there)
+		fixture.requireConnection(t, "there", s, fixture.integration2, 0, otherConnection)
 	})
 }
 
 func TestOneOfConcurrentEndsOfSessionIsStored(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
-		session := fixture.beginSession(t, s, fixture.one, 0, 1)
-		won := make([]bool, concurrency)
+		session := fixture.beginSession(t, s, fixture.integration1, 0, 1)
+		isClaimed := make([]bool, concurrency)
 		for _, err := range concurrently(concurrency, func(n int) (err error) {
-			won[n], err = s.SaveSession(t.Context(), fixture.owner, completedSession(session), nil, nil)
+			isClaimed[n], err = s.SaveSession(t.Context(), fixture.owner, completedSession(session), nil, nil)
 			return err
 		}) {
 			must(t, "end", err)
 		}
-		if n := countTrue(won); n != 1 {
+		if n := countTrue(isClaimed); n != 1 {
 			t.Fatalf("%d ended it", n)
 		}
 	})
@@ -360,7 +360,7 @@ func TestOneOfConcurrentEndsOfSessionIsStored(t *testing.T) {
 func TestOneOfConcurrentPollsOfSessionIsAllowed(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture, bob := newIntegrationFixture(t, s, "ann", 1), newIntegrationFixture(t, s, "bob", 2)
-		session := fixture.beginSession(t, s, fixture.one, 0, 1)
+		session := fixture.beginSession(t, s, fixture.integration1, 0, 1)
 		seconds := func(n int) time.Time { return now.Add(time.Duration(n) * time.Second) }
 		poll := func(since, at int) (bool, error) {
 			return s.ClaimSessionCheck(t.Context(), fixture.owner, session.ID, seconds(since), seconds(at))
@@ -391,14 +391,14 @@ func TestOneOfConcurrentPollsOfSessionIsAllowed(t *testing.T) {
 func TestExpiredSessionsOfAllAccountsAreListedOldestFirst(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newIntegrationFixture(t, s, "ann", 1), newIntegrationFixture(t, s, "bob", 2)
-		third, first := ann.beginSession(t, s, ann.one, 0, 3), ann.beginSession(t, s, ann.two, 1, 1)
-		second, ended := bob.beginSession(t, s, bob.one, 0, 2), bob.beginSession(t, s, bob.one, 1, 4)
+		third, first := ann.beginSession(t, s, ann.integration1, 0, 3), ann.beginSession(t, s, ann.integration2, 1, 1)
+		second, ended := bob.beginSession(t, s, bob.integration1, 0, 2), bob.beginSession(t, s, bob.integration1, 1, 4)
 		first.Opened = true
 		requireHeld(t, "open", true)(s.SaveSession(t.Context(), ann.owner, first, nil, nil))
 		requireHeld(t, "end", true)(s.SaveSession(t.Context(), bob.owner, completedSession(ended), nil, nil))
 		for _, tt := range []struct {
 			before time.Time
-			most   int
+			limit  int
 			want   []integration.Session
 		}{
 			{now.Add(time.Hour), 9, []integration.Session{first, second, third}},
@@ -407,7 +407,7 @@ func TestExpiredSessionsOfAllAccountsAreListedOldestFirst(t *testing.T) {
 			{second.ExpiresAt.Add(time.Microsecond), 9, []integration.Session{first, second}},
 			{now, 9, nil},
 		} {
-			got, err := s.PendingSessions(t.Context(), tt.before, tt.most)
+			got, err := s.PendingSessions(t.Context(), tt.before, tt.limit)
 			must(t, "list", err)
 			var sessions []integration.Session
 			for _, session := range got {
@@ -417,7 +417,7 @@ func TestExpiredSessionsOfAllAccountsAreListedOldestFirst(t *testing.T) {
 				sessions = append(sessions, session.Session)
 			}
 			if diff := cmp.Diff(tt.want, sessions); diff != "" {
-				t.Fatalf("before %s, at most %d (-want +got):\n%s", tt.before, tt.most, diff)
+				t.Fatalf("before %s, at most %d (-want +got):\n%s", tt.before, tt.limit, diff)
 			}
 		}
 	})
@@ -426,26 +426,26 @@ func TestExpiredSessionsOfAllAccountsAreListedOldestFirst(t *testing.T) {
 func TestSessionAndItsAnswerAreCommittedTogether(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
-		session, y := fixture.beginSession(t, s, fixture.one, 0, 1), fixture.beginSession(t, s, fixture.one, 1, 2)
-		c := fixture.newConnection(fixture.one, 1, integration.ConnectionConnected)
-		pending := fixture.storedConnection(t, s, fixture.one, 1)
+		session, otherSession := fixture.beginSession(t, s, fixture.integration1, 0, 1), fixture.beginSession(t, s, fixture.integration1, 1, 2)
+		c := fixture.newConnection(fixture.integration1, 1, integration.ConnectionConnected)
+		pending := fixture.storedConnection(t, s, fixture.integration1, 1)
 		requireCommitted(t, s, fixture.owner, map[string]func(completion *ports.Completion) error{
 			"alone": func(completion *ports.Completion) error {
 				_, err := s.SaveSession(t.Context(), fixture.owner, completedSession(session), nil, completion)
 				return err
 			},
 			"with its connection": func(completion *ports.Completion) error {
-				_, err := s.SaveSession(t.Context(), fixture.owner, completedSession(y), &c, completion)
+				_, err := s.SaveSession(t.Context(), fixture.owner, completedSession(otherSession), &c, completion)
 				return err
 			},
 		}, func() {
 			fixture.requireSession(t, "alone", s, session)
-			fixture.requireSession(t, "with its connection", s, y)
-			fixture.requireConnection(t, "its connection", s, fixture.one, 1, pending)
+			fixture.requireSession(t, "with its connection", s, otherSession)
+			fixture.requireConnection(t, "its connection", s, fixture.integration1, 1, pending)
 		})
-		late := newClaim(fixture.owner, 99)
-		requireHeld(t, "save after the end", false)(s.SaveSession(t.Context(), fixture.owner, session, nil, newCompletion(late, mustClaim(t, s, late))))
-		if r := requireRecord(t, s, late.Key); r.Answer != nil {
+		lateClaim := newClaim(fixture.owner, 99)
+		requireHeld(t, "save after the end", false)(s.SaveSession(t.Context(), fixture.owner, session, nil, newCompletion(lateClaim, mustClaim(t, s, lateClaim))))
+		if r := requireRecord(t, s, lateClaim.Key); r.Answer != nil {
 			t.Fatalf("an answer is stored for nothing: %+v", r)
 		}
 	})
@@ -456,22 +456,22 @@ func TestSessionAndItsAnswerAreCommittedTogether(t *testing.T) {
 func TestConcurrentProcessesBeginOneSession(t *testing.T) {
 	databasetest.EachShared(t, func(t *testing.T, url func(testing.TB) string) {
 		address := url(t)
-		one, two := migrated(t, address), opened(t, address)
-		fixture := newIntegrationFixture(t, one, "ann", 1)
+		store1, store2 := migrated(t, address), opened(t, address)
+		fixture := newIntegrationFixture(t, store1, "ann", 1)
 		errs := concurrently(concurrency, func(n int) error {
-			session := newSession([]integration.Integration{fixture.one, fixture.two}[n/2%2], fixture.boxes[0], n)
-			err := []*Store{one, two}[n%2].BeginSession(t.Context(), fixture.owner, session, newID(), now)
+			session := newSession([]integration.Integration{fixture.integration1, fixture.integration2}[n/2%2], fixture.boxes[0], n)
+			err := []*Store{store1, store2}[n%2].BeginSession(t.Context(), fixture.owner, session, newID(), now)
 			if errors.Is(err, fault.ConnectedElsewhere) {
 				return fault.SessionActive
 			}
 			return err
 		})
-		pending, err := two.PendingSessions(t.Context(), now.Add(time.Hour), concurrency)
+		pending, err := store2.PendingSessions(t.Context(), now.Add(time.Hour), concurrency)
 		must(t, "list sessions", err)
-		if won := countWinners(t, errs, fault.SessionActive); won != 1 || len(pending) != 1 {
-			t.Fatalf("%d began, %d are pending", won, len(pending))
+		if isClaimed := countWinners(t, errs, fault.SessionActive); isClaimed != 1 || len(pending) != 1 {
+			t.Fatalf("%d began, %d are pending", isClaimed, len(pending))
 		}
-		e, err := one.EligibleMailbox(t.Context(), fixture.owner, pending[0].Session.IntegrationID, fixture.boxes[0].ID)
+		e, err := store1.EligibleMailbox(t.Context(), fixture.owner, pending[0].Session.IntegrationID, fixture.boxes[0].ID)
 		must(t, "find eligible mailbox", err)
 		if e.Connection.Status != integration.ConnectionPending || e.HeldElsewhere {
 			t.Errorf("the mailbox stands as %+v", e)

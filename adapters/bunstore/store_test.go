@@ -17,23 +17,23 @@ func TestDataSurvivesReopen(t *testing.T) {
 	first, err := Open(t.Context(), url, Options{})
 	must(t, "open", err)
 	must(t, "migrate", first.Migrate(t.Context()))
-	a, err := first.CreateAccount(t.Context(), "ann@example.test", "complete", 0, time.Now())
+	account, err := first.CreateAccount(t.Context(), "ann@example.test", "complete", 0, time.Now())
 	must(t, "create account", err)
 	must(t, "close", first.Close())
-	if got, err := migrated(t, url).FindAccount(t.Context(), "ann@example.test"); err != nil || got != a {
+	if got, err := migrated(t, url).FindAccount(t.Context(), "ann@example.test"); err != nil || got != account {
 		t.Fatalf("got %+v, %v", got, err)
 	}
 }
 
-func TestHoldsSealedFindsCredentials(t *testing.T) {
-	for what, add := range map[string]func(t testing.TB, s *Store, owner access.AccountID){
+func TestHasSealedValuesFindsCredentials(t *testing.T) {
+	for label, add := range map[string]func(t testing.TB, s *Store, owner access.AccountID){
 		"a DNS connection": func(t testing.TB, s *Store, owner access.AccountID) { addDNSConnection(t, s, owner, 1) },
 		"an integration":   func(t testing.TB, s *Store, owner access.AccountID) { addIntegration(t, s, owner, 1) },
 		"a webhook": func(t testing.TB, s *Store, owner access.AccountID) {
 			addWebhook(t, s, owner, func(*webhook.Webhook) {})
 		},
 	} {
-		t.Run(what, func(t *testing.T) {
+		t.Run(label, func(t *testing.T) {
 			databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
 				s := migrated(t, url(t))
 				ann := newAccount(t, s, "ann")

@@ -39,9 +39,9 @@ func TestTenantComesBackAsItWasSaved(t *testing.T) {
 func TestBytesThatAreNotTextDoNotBreakSaveOfTenant(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
-		made := attachTenant(t, s, ann, 1)
-		made.Name = "a\x00b\xffc"
-		must(t, "save", s.SaveTenant(t.Context(), ann, made))
+		attached := attachTenant(t, s, ann, 1)
+		attached.Name = "a\x00b\xffc"
+		must(t, "save", s.SaveTenant(t.Context(), ann, attached))
 		got, err := s.Tenant(t.Context(), ann, guid(1))
 		must(t, "tenant", err)
 		if got.Name == "abc" || got.Name == "" {
@@ -53,18 +53,22 @@ func TestBytesThatAreNotTextDoNotBreakSaveOfTenant(t *testing.T) {
 func TestForeignTenantGetsTheSameAnswerAsUnknownOne(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
-		made := attachTenant(t, s, ann, 1)
-		unknown := made
+		attached := attachTenant(t, s, ann, 1)
+		unknown := attached
 		unknown.ID, unknown.GUID = string(unknownGUID), unknownGUID
-		for name, call := range map[string]func(owner access.AccountID, x tenant.Tenant) error{
-			"tenant": func(o access.AccountID, x tenant.Tenant) error {
-				_, err := s.Tenant(t.Context(), o, x.GUID)
+		for name, call := range map[string]func(owner access.AccountID, target tenant.Tenant) error{
+			"tenant": func(owner access.AccountID, target tenant.Tenant) error {
+				_, err := s.Tenant(t.Context(), owner, target.GUID)
 				return err
 			},
-			"save":   func(o access.AccountID, x tenant.Tenant) error { return s.SaveTenant(t.Context(), o, x) },
-			"delete": func(o access.AccountID, x tenant.Tenant) error { return s.DeleteTenant(t.Context(), o, x.GUID, nil) },
+			"save": func(owner access.AccountID, target tenant.Tenant) error {
+				return s.SaveTenant(t.Context(), owner, target)
+			},
+			"delete": func(owner access.AccountID, target tenant.Tenant) error {
+				return s.DeleteTenant(t.Context(), owner, target.GUID, nil)
+			},
 		} {
-			foreign := call(bob, made)
+			foreign := call(bob, attached)
 			requireRefusal(t, name, foreign, fault.TenantNotFound)
 			requireSameError(t, name, foreign, call(ann, unknown))
 		}
@@ -99,14 +103,14 @@ func TestTenantCountsOnlyItsOwnDomainsAndMailboxes(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		for n := range 2 {
-			made := attachTenant(t, s, ann, n)
-			signed := addDomain(t, s, ann, made.GUID, "signed.test")
+			attached := attachTenant(t, s, ann, n)
+			signed := addDomain(t, s, ann, attached.GUID, "signed.test")
 			signed.Verified, signed.DKIMEnabled, signed.Status.VerificationSeen = true, true, true
 			must(t, "save", s.SaveDomain(t.Context(), ann, signed, nil))
-			seen := addDomain(t, s, ann, made.GUID, "seen.test")
+			seen := addDomain(t, s, ann, attached.GUID, "seen.test")
 			seen.Status.VerificationSeen = true
 			must(t, "save", s.SaveDomain(t.Context(), ann, seen, nil))
-			_, err := s.ReserveDomain(t.Context(), ann, made.GUID, "unfinished.test", 12, now)
+			_, err := s.ReserveDomain(t.Context(), ann, attached.GUID, "unfinished.test", 12, now)
 			must(t, "reserve", err)
 			addMailbox(t, s, ann, signed, "ready", mailbox.Ready)
 			addMailbox(t, s, ann, signed, "created", mailbox.Created)
@@ -114,10 +118,10 @@ func TestTenantCountsOnlyItsOwnDomainsAndMailboxes(t *testing.T) {
 		}
 		list, err := s.Tenants(t.Context(), ann)
 		must(t, "list", err)
-		one, err := s.Tenant(t.Context(), ann, guid(1))
+		tenant1, err := s.Tenant(t.Context(), ann, guid(1))
 		must(t, "tenant", err)
-		for _, x := range append(list, one) {
-			got := [...]int{x.DomainCount, x.DomainsVerified, x.DomainsSigned, x.DomainsAwaitingVerification, x.MailboxCount}
+		for _, counted := range append(list, tenant1) {
+			got := [...]int{counted.DomainCount, counted.DomainsVerified, counted.DomainsSigned, counted.DomainsAwaitingVerification, counted.MailboxCount}
 			if want := [...]int{2, 1, 1, 1, 2}; got != want {
 				t.Fatalf("counts are %v, want %v", got, want)
 			}
@@ -197,19 +201,19 @@ func TestWorkOnTenantThatIsBeingDeletedDoesNotFindIt(t *testing.T) {
 func TestCancelledContextEndsCallAndStoresNothing(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
-		gone, cancel := context.WithCancel(t.Context())
+		cancelledCtx, cancel := context.WithCancel(t.Context())
 		cancel()
-		_, err := s.Attach(gone, ann, tenant.Tenant{GUID: guid(1), ConsentedAt: now})
+		_, err := s.Attach(cancelledCtx, ann, tenant.Tenant{GUID: guid(1), ConsentedAt: now})
 		if !errors.Is(err, context.Canceled) {
 			t.Fatalf("attach: got %v", err)
 		}
-		if _, err = s.Tenants(gone, ann); !errors.Is(err, context.Canceled) {
+		if _, err = s.Tenants(cancelledCtx, ann); !errors.Is(err, context.Canceled) {
 			t.Fatalf("list: got %v", err)
 		}
-		held, err := s.TenantCount(t.Context(), ann)
+		tenantCount, err := s.TenantCount(t.Context(), ann)
 		must(t, "count", err)
-		if held != 0 {
-			t.Fatalf("%d tenants are stored", held)
+		if tenantCount != 0 {
+			t.Fatalf("%d tenants are stored", tenantCount)
 		}
 	})
 }
@@ -236,14 +240,14 @@ func TestSecondConsentRenewsFirstAndTakesNoSlot(t *testing.T) {
 		first.Consent, first.Bootstrap, first.BootstrapStep = tenant.ConsentRevoked, tenant.BootstrapFailed, tenant.StepGrantRole
 		must(t, "save", s.SaveTenant(t.Context(), ann, first))
 		d := addDomain(t, s, ann, guid(1), "contoso.test")
-		again, err := s.Attach(t.Context(), ann, tenant.Tenant{
+		renewed, err := s.Attach(t.Context(), ann, tenant.Tenant{
 			GUID: guid(1), Name: "Other", ConsentedAt: now.Add(time.Hour), ConnectedBy: "other@contoso.test",
 		})
 		must(t, "attach at the ceiling", err)
-		if again.ID != first.ID || again.Consent != tenant.ConsentGranted || again.Name != "Contoso" ||
-			again.ConnectedBy != "other@contoso.test" || !again.ConsentedAt.Equal(now.Add(time.Hour)) ||
-			again.Bootstrap != tenant.BootstrapPending || again.BootstrapStep != tenant.StepWait {
-			t.Fatalf("got %+v", again)
+		if renewed.ID != first.ID || renewed.Consent != tenant.ConsentGranted || renewed.Name != "Contoso" ||
+			renewed.ConnectedBy != "other@contoso.test" || !renewed.ConsentedAt.Equal(now.Add(time.Hour)) ||
+			renewed.Bootstrap != tenant.BootstrapPending || renewed.BootstrapStep != tenant.StepWait {
+			t.Fatalf("got %+v", renewed)
 		}
 		_, err = s.DomainByID(t.Context(), ann, d.ID)
 		must(t, "the domain afterwards", err)
@@ -294,10 +298,10 @@ func TestTenantThatDifferentAccountHoldsIsRefused(t *testing.T) {
 		attachTenant(t, s, ann, 1)
 		_, err := s.Attach(t.Context(), bob, tenant.Tenant{GUID: guid(1), ConsentedAt: now})
 		requireRefusal(t, "attach", err, fault.TenantHeld)
-		held, err := s.TenantCount(t.Context(), bob)
+		tenantCount, err := s.TenantCount(t.Context(), bob)
 		must(t, "count", err)
-		if held != 0 {
-			t.Fatalf("the refused account holds %d", held)
+		if tenantCount != 0 {
+			t.Fatalf("the refused account holds %d", tenantCount)
 		}
 	})
 }
@@ -310,10 +314,10 @@ func TestConcurrentAttachmentsTakeExactlyAvailableSlots(t *testing.T) {
 			_, err := s.Attach(t.Context(), ann, tenant.Tenant{GUID: guid(i), ConsentedAt: now})
 			return err
 		})
-		held, err := s.TenantCount(t.Context(), ann)
+		tenantCount, err := s.TenantCount(t.Context(), ann)
 		must(t, "count", err)
-		if n := countWinners(t, errs, fault.TenantLimitReached); n != 5 || held != 5 {
-			t.Fatalf("%d were let in, %d are stored, of 5", n, held)
+		if n := countWinners(t, errs, fault.TenantLimitReached); n != 5 || tenantCount != 5 {
+			t.Fatalf("%d were let in, %d are stored, of 5", n, tenantCount)
 		}
 	})
 }
@@ -395,7 +399,7 @@ func TestFlowStoresWhatItsStepsAdd(t *testing.T) {
 
 func TestOnlyFlowAtExpectedStepMovesOn(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		f := startFlow(t, s, newAccount(t, s, "ann"), 1)
+		flow := startFlow(t, s, newAccount(t, s, "ann"), 1)
 		for _, tt := range []struct {
 			name string
 			hash [32]byte
@@ -403,16 +407,16 @@ func TestOnlyFlowAtExpectedStepMovesOn(t *testing.T) {
 			at   time.Time
 		}{
 			{"unknown state", [32]byte{9}, ports.FlowStarted, now},
-			{"a later step", f.StateHash, ports.FlowConfirm, now},
-			{"at its expiry", f.StateHash, ports.FlowStarted, f.ExpiresAt},
-			{"long expired", f.StateHash, ports.FlowStarted, f.ExpiresAt.Add(time.Hour)},
+			{"a later step", flow.StateHash, ports.FlowConfirm, now},
+			{"at its expiry", flow.StateHash, ports.FlowStarted, flow.ExpiresAt},
+			{"long expired", flow.StateHash, ports.FlowStarted, flow.ExpiresAt.Add(time.Hour)},
 		} {
 			_, err := s.TakeFlow(t.Context(), tt.hash, tt.from, ports.FlowDone, tt.at)
 			requireRefusal(t, tt.name, err, fault.ConnectLinkInvalid)
 		}
-		_, err := s.TakeFlow(t.Context(), f.StateHash, ports.FlowStarted, ports.FlowSigningIn, now)
+		_, err := s.TakeFlow(t.Context(), flow.StateHash, ports.FlowStarted, ports.FlowSigningIn, now)
 		must(t, "the flow afterwards", err)
-		_, err = s.TakeFlow(t.Context(), f.StateHash, ports.FlowStarted, ports.FlowSigningIn, now)
+		_, err = s.TakeFlow(t.Context(), flow.StateHash, ports.FlowStarted, ports.FlowSigningIn, now)
 		requireRefusal(t, "used again", err, fault.ConnectLinkInvalid)
 	})
 }
@@ -421,20 +425,20 @@ func TestOnlyFlowAtExpectedStepMovesOn(t *testing.T) {
 // write. Otherwise forged requests would delay the writes of real ones.
 func TestInventedFlowDoesNotWaitForWriters(t *testing.T) {
 	s := migrated(t, Memory)
-	f := startFlow(t, s, newAccount(t, s, "ann"), 1)
+	flow := startFlow(t, s, newAccount(t, s, "ann"), 1)
 	release := holdWriteSlot(t, s)
 	_, err := s.TakeFlow(t.Context(), [32]byte{9}, ports.FlowStarted, ports.FlowSigningIn, now)
 	requireRefusal(t, "invented", err, fault.ConnectLinkInvalid)
 	release()
-	_, err = s.TakeFlow(t.Context(), f.StateHash, ports.FlowStarted, ports.FlowSigningIn, now)
+	_, err = s.TakeFlow(t.Context(), flow.StateHash, ports.FlowStarted, ports.FlowSigningIn, now)
 	must(t, "the real flow", err)
 }
 
 func TestOneOfConcurrentAttemptsTakesStepOfFlow(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		f := startFlow(t, s, newAccount(t, s, "ann"), 1)
+		flow := startFlow(t, s, newAccount(t, s, "ann"), 1)
 		errs := concurrently(concurrency, func(int) error {
-			_, err := s.TakeFlow(t.Context(), f.StateHash, ports.FlowStarted, ports.FlowSigningIn, now)
+			_, err := s.TakeFlow(t.Context(), flow.StateHash, ports.FlowStarted, ports.FlowSigningIn, now)
 			return err
 		})
 		if n := countWinners(t, errs, fault.ConnectLinkInvalid); n != 1 {
@@ -446,27 +450,27 @@ func TestOneOfConcurrentAttemptsTakesStepOfFlow(t *testing.T) {
 func TestFlowThatMovedOnIsNotOverwritten(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
-		f := startFlow(t, s, ann, 1)
-		foreign := f
+		flow := startFlow(t, s, ann, 1)
+		foreign := flow
 		foreign.Account = bob
 		requireRefusal(t, "save for another account", s.SaveFlow(t.Context(), foreign), fault.ConnectLinkInvalid)
-		_, err := s.TakeFlow(t.Context(), f.StateHash, ports.FlowStarted, ports.FlowSigningIn, now)
+		_, err := s.TakeFlow(t.Context(), flow.StateHash, ports.FlowStarted, ports.FlowSigningIn, now)
 		must(t, "step", err)
-		requireRefusal(t, "save at the step before", s.SaveFlow(t.Context(), f), fault.ConnectLinkInvalid)
+		requireRefusal(t, "save at the step before", s.SaveFlow(t.Context(), flow), fault.ConnectLinkInvalid)
 	})
 }
 
 func TestExpiredFlowsAreDropped(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
-		old, live := startFlow(t, s, ann, 1), startFlow(t, s, ann, 2)
-		late := live
-		late.StateHash, late.ExpiresAt = [32]byte{3}, live.ExpiresAt.Add(time.Hour)
-		must(t, "start", s.StartConnectSession(t.Context(), tenant.ConnectSession{ID: newID(), ExpiresAt: late.ExpiresAt}, late))
-		must(t, "drop", s.DeleteFlows(t.Context(), old.ExpiresAt.Add(time.Second)))
-		_, err := s.TakeFlow(t.Context(), old.StateHash, ports.FlowStarted, ports.FlowDone, now)
+		expired, current := startFlow(t, s, ann, 1), startFlow(t, s, ann, 2)
+		lateFlow := current
+		lateFlow.StateHash, lateFlow.ExpiresAt = [32]byte{3}, current.ExpiresAt.Add(time.Hour)
+		must(t, "start", s.StartConnectSession(t.Context(), tenant.ConnectSession{ID: newID(), ExpiresAt: lateFlow.ExpiresAt}, lateFlow))
+		must(t, "drop", s.DeleteFlows(t.Context(), expired.ExpiresAt.Add(time.Second)))
+		_, err := s.TakeFlow(t.Context(), expired.StateHash, ports.FlowStarted, ports.FlowDone, now)
 		requireRefusal(t, "dropped", err, fault.ConnectLinkInvalid)
-		_, err = s.TakeFlow(t.Context(), late.StateHash, ports.FlowStarted, ports.FlowDone, now)
+		_, err = s.TakeFlow(t.Context(), lateFlow.StateHash, ports.FlowStarted, ports.FlowDone, now)
 		must(t, "kept", err)
 	})
 }

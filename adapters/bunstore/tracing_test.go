@@ -50,17 +50,17 @@ func TestSpansContainNoValues(t *testing.T) {
 // runStatementsWithCanary runs statements of each kind with the canary as the values.
 func runStatementsWithCanary(t *testing.T, s *Store) {
 	t.Helper()
-	a, err := s.CreateAccount(t.Context(), canary+"@example.test", "complete", 0, time.Now())
+	account, err := s.CreateAccount(t.Context(), canary+"@example.test", "complete", 0, time.Now())
 	must(t, "create account", err)
-	must(t, "add key", s.AddKey(t.Context(), access.Key{Account: a.ID, Name: canary, Hint: canary, CreatedAt: time.Now()}))
-	made, err := s.Attach(t.Context(), a.ID, tenant.Tenant{
+	must(t, "add key", s.AddKey(t.Context(), access.Key{Account: account.ID, Name: canary, Hint: canary, CreatedAt: time.Now()}))
+	attached, err := s.Attach(t.Context(), account.ID, tenant.Tenant{
 		GUID: "10000000-0000-4000-8000-000000000001", Name: canary, ConnectedBy: canary, ConsentedAt: time.Now(),
 	})
 	must(t, "attach", err)
-	must(t, "save tenant", s.SaveTenant(t.Context(), a.ID, made))
-	d, err := s.ReserveDomain(t.Context(), a.ID, made.GUID, canary+".test", 12, time.Now())
+	must(t, "save tenant", s.SaveTenant(t.Context(), account.ID, attached))
+	d, err := s.ReserveDomain(t.Context(), account.ID, attached.GUID, canary+".test", 12, time.Now())
 	must(t, "reserve domain", err)
-	if _, err := s.Domain(t.Context(), a.ID, made.GUID, d.Name); err == nil {
+	if _, err := s.Domain(t.Context(), account.ID, attached.GUID, d.Name); err == nil {
 		t.Fatal("an unfinished domain is found")
 	}
 	if _, err := s.CreateAccount(t.Context(), canary+"@example.test", "complete", 0, time.Now()); err == nil {

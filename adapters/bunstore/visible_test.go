@@ -19,8 +19,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// limitedTo returns a context in which only the nth tenants are visible.
-func limitedTo(t testing.TB, numbers ...int) context.Context {
+// contextLimitedTo returns a context in which only the tenants with these numbers are visible.
+func contextLimitedTo(t testing.TB, numbers ...int) context.Context {
 	t.Helper()
 	tenants := []tenant.GUID{}
 	for _, n := range numbers {
@@ -39,16 +39,16 @@ func TestOnlyVisibleTenantsAreListed(t *testing.T) {
 		for _, tt := range []struct {
 			ctx  context.Context
 			want int
-		}{{t.Context(), 3}, {limitedTo(t, 1), 1}, {limitedTo(t, 1, 3), 2}, {limitedTo(t, 4), 0}, {limitedTo(t), 0}} {
+		}{{t.Context(), 3}, {contextLimitedTo(t, 1), 1}, {contextLimitedTo(t, 1, 3), 2}, {contextLimitedTo(t, 4), 0}, {contextLimitedTo(t), 0}} {
 			list, err := s.Tenants(tt.ctx, ann)
 			must(t, "list", err)
 			if len(list) != tt.want {
 				t.Errorf("%d tenants, want %d", len(list), tt.want)
 			}
-			held, err := s.TenantCount(tt.ctx, ann)
+			tenantCount, err := s.TenantCount(tt.ctx, ann)
 			must(t, "count", err)
-			if held != 3 {
-				t.Errorf("%d slots are used", held)
+			if tenantCount != 3 {
+				t.Errorf("%d slots are used", tenantCount)
 			}
 		}
 	})
@@ -63,7 +63,7 @@ func TestHiddenDomainsRunsAndJobsAreUnknown(t *testing.T) {
 		}
 		d := addDomain(t, s, ann, guid(1), "one.test")
 		startRun(t, s, ann, d, 1)
-		seen, hidden := limitedTo(t, 1), limitedTo(t, 2)
+		visibleCtx, hiddenCtx := contextLimitedTo(t, 1), contextLimitedTo(t, 2)
 		for name, find := range map[string]func(context.Context) error{
 			"domain": func(ctx context.Context) error { _, err := s.DomainByID(ctx, ann, d.ID); return err },
 			"run":    func(ctx context.Context) error { _, _, err := s.Run(ctx, ann, runID(1)); return err },
@@ -71,15 +71,15 @@ func TestHiddenDomainsRunsAndJobsAreUnknown(t *testing.T) {
 			"retry":  func(ctx context.Context) error { _, err := s.RetryJob(ctx, ann, jobID(1), now, nil); return err },
 		} {
 			unknown := find(ports.WithTenants(t.Context(), nil))
-			if err := find(seen); err != nil && name != "retry" { // a queued job cannot be retried
+			if err := find(visibleCtx); err != nil && name != "retry" { // a queued job cannot be retried
 				t.Errorf("%s of a visible tenant: %v", name, err)
 			}
-			requireSameError(t, name, find(hidden), unknown)
+			requireSameError(t, name, find(hiddenCtx), unknown)
 			if fault.ErrorOf(unknown).Code.Kind != fault.NotFound {
 				t.Errorf("%s: %v", name, unknown)
 			}
 		}
-		for ctx, want := range map[context.Context]int{t.Context(): 1, seen: 1, hidden: 0} {
+		for ctx, want := range map[context.Context]int{t.Context(): 1, visibleCtx: 1, hiddenCtx: 0} {
 			runs, err := s.Runs(ctx, ann, ports.RunQuery{Limit: 10})
 			must(t, "list runs", err)
 			if len(runs) != want {
@@ -94,20 +94,20 @@ func TestHiddenDomainsRunsAndJobsAreUnknown(t *testing.T) {
 func TestEventsOfVisibleTenantsMatchListOfAllEvents(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
-		all := recordSampleEvents(t, s, ann)
+		events := recordSampleEvents(t, s, ann)
 		for _, numbers := range [][]int{{1}, {1, 3}, {9}, {}} {
-			ctx := limitedTo(t, numbers...)
+			ctx := contextLimitedTo(t, numbers...)
 			var shown []sendlimit.Event
-			for _, e := range all {
+			for _, e := range events {
 				if visible(ctx, e.Tenant) {
 					shown = append(shown, e)
 				}
 			}
-			for _, q := range []ports.EventQuery{{Limit: 50}, {Limit: 7, Offset: 60}, {Limit: 50, Action: sendlimit.Unblocked}} {
-				page, err := s.Events(ctx, ann, q)
+			for _, query := range []ports.EventQuery{{Limit: 50}, {Limit: 7, Offset: 60}, {Limit: 50, Action: sendlimit.Unblocked}} {
+				page, err := s.Events(ctx, ann, query)
 				must(t, "list events", err)
-				if diff := cmp.Diff(expectedPage(shown, q), page); diff != "" {
-					t.Errorf("tenants %v, %+v: %s", numbers, q, diff)
+				if diff := cmp.Diff(expectedPage(shown, query), page); diff != "" {
+					t.Errorf("tenants %v, %+v: %s", numbers, query, diff)
 				}
 			}
 		}
@@ -120,8 +120,8 @@ func connectedFixture(t testing.TB, s *Store) integrationFixture {
 	fixture := newIntegrationFixture(t, s, "ann", 1)
 	other := addDomain(t, s, fixture.owner, attachTenant(t, s, fixture.owner, 2).GUID, "other.test")
 	fixture.boxes = append(fixture.boxes, addMailbox(t, s, fixture.owner, other, "sales", "ready"))
-	fixture.setConnection(t, s, fixture.one, 0, integration.ConnectionConnected)
-	fixture.setConnection(t, s, fixture.one, 2, integration.ConnectionFailed)
+	fixture.setConnection(t, s, fixture.integration1, 0, integration.ConnectionConnected)
+	fixture.setConnection(t, s, fixture.integration1, 2, integration.ConnectionFailed)
 	return fixture
 }
 
@@ -131,20 +131,20 @@ func TestHiddenMailboxesAreNotEligibleNorCounted(t *testing.T) {
 		for _, tt := range []struct {
 			ctx                     context.Context
 			eligible, counted, fail int
-		}{{t.Context(), 3, 2, 1}, {limitedTo(t, 1), 2, 1, 0}, {limitedTo(t, 2), 1, 1, 1}, {limitedTo(t, 3), 0, 0, 0}} {
-			list, err := s.Eligible(tt.ctx, fixture.owner, fixture.one.ID)
+		}{{t.Context(), 3, 2, 1}, {contextLimitedTo(t, 1), 2, 1, 0}, {contextLimitedTo(t, 2), 1, 1, 1}, {contextLimitedTo(t, 3), 0, 0, 0}} {
+			list, err := s.Eligible(tt.ctx, fixture.owner, fixture.integration1.ID)
 			must(t, "list", err)
-			counts, err := s.ConnectionCounts(tt.ctx, fixture.owner, fixture.one.ID)
+			counts, err := s.ConnectionCounts(tt.ctx, fixture.owner, fixture.integration1.ID)
 			must(t, "count", err)
 			if len(list) != tt.eligible || counts.Total != tt.counted || counts.Failed != tt.fail {
 				t.Errorf("%d eligible, %+v", len(list), counts)
 			}
 		}
-		_, hidden := s.EligibleMailbox(limitedTo(t, 2), fixture.owner, fixture.one.ID, fixture.boxes[0].ID)
-		_, unknown := s.EligibleMailbox(t.Context(), fixture.owner, fixture.one.ID, connectionID(1))
+		_, hidden := s.EligibleMailbox(contextLimitedTo(t, 2), fixture.owner, fixture.integration1.ID, fixture.boxes[0].ID)
+		_, unknown := s.EligibleMailbox(t.Context(), fixture.owner, fixture.integration1.ID, connectionID(1))
 		requireRefusal(t, "a hidden mailbox", hidden, fault.MailboxNotFound)
 		requireSameError(t, "a hidden mailbox", hidden, unknown)
-		if _, err := s.EligibleMailbox(limitedTo(t, 1), fixture.owner, fixture.one.ID, fixture.boxes[0].ID); err != nil {
+		if _, err := s.EligibleMailbox(contextLimitedTo(t, 1), fixture.owner, fixture.integration1.ID, fixture.boxes[0].ID); err != nil {
 			t.Errorf("a visible mailbox: %v", err)
 		}
 	})
@@ -153,14 +153,14 @@ func TestHiddenMailboxesAreNotEligibleNorCounted(t *testing.T) {
 func TestIntegrationWithHiddenConnectionsIsNotRemoved(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := connectedFixture(t, s)
-		err := s.RemoveIntegration(limitedTo(t, 1), fixture.owner, fixture.one.ID, nil)
+		err := s.RemoveIntegration(contextLimitedTo(t, 1), fixture.owner, fixture.integration1.ID, nil)
 		requireRefusal(t, "remove", err, fault.InsufficientScope)
 		if fault.ErrorOf(err).Values != access.IntegrationsWrite {
 			t.Errorf("got %+v", fault.ErrorOf(err))
 		}
-		requireRefusal(t, "remove unknown", s.RemoveIntegration(limitedTo(t, 1), fixture.owner, integrationID(99), nil), fault.IntegrationNotFound)
-		must(t, "remove without connections", s.RemoveIntegration(limitedTo(t, 1), fixture.owner, fixture.two.ID, nil))
-		must(t, "remove with all tenants", s.RemoveIntegration(limitedTo(t, 1, 2), fixture.owner, fixture.one.ID, nil))
+		requireRefusal(t, "remove unknown", s.RemoveIntegration(contextLimitedTo(t, 1), fixture.owner, integrationID(99), nil), fault.IntegrationNotFound)
+		must(t, "remove without connections", s.RemoveIntegration(contextLimitedTo(t, 1), fixture.owner, fixture.integration2.ID, nil))
+		must(t, "remove with all tenants", s.RemoveIntegration(contextLimitedTo(t, 1, 2), fixture.owner, fixture.integration1.ID, nil))
 	})
 }
 
@@ -178,9 +178,11 @@ func TestNoHiddenConnectionIsLostInARemoval(t *testing.T) {
 				hook = newPausingHook(`UPDATE OF "ig"`)
 			}
 			pausing := migrated(t, url, hook)
-			remove := func(s *Store) error { return s.RemoveIntegration(limitedTo(t, 1), fixture.owner, fixture.two.ID, nil) }
+			remove := func(s *Store) error {
+				return s.RemoveIntegration(contextLimitedTo(t, 1), fixture.owner, fixture.integration2.ID, nil)
+			}
 			connect := func(s *Store) error {
-				saved, err := s.SaveConnection(t.Context(), fixture.owner, fixture.newConnection(fixture.two, 2, integration.ConnectionPending), time.Time{}, nil)
+				saved, err := s.SaveConnection(t.Context(), fixture.owner, fixture.newConnection(fixture.integration2, 2, integration.ConnectionPending), time.Time{}, nil)
 				if err == nil && !saved {
 					return errors.New("the connection is not saved")
 				}
@@ -201,7 +203,7 @@ func TestNoHiddenConnectionIsLostInARemoval(t *testing.T) {
 				requireRefusal(t, "connect", err, fault.IntegrationNotFound)
 			} else {
 				requireRefusal(t, "remove", err, fault.InsufficientScope)
-				requireCounts(t, setup, fixture.owner, fixture.two.ID, integration.Counts{Total: 1, Pending: 1})
+				requireCounts(t, setup, fixture.owner, fixture.integration2.ID, integration.Counts{Total: 1, Pending: 1})
 			}
 		})
 	}
@@ -214,15 +216,15 @@ func TestLimitedRefreshLeavesOtherTenantsToTheNextOne(t *testing.T) {
 		fixture := connectedFixture(t, s)
 		began := now.Add(time.Hour)
 		expire := func(ctx context.Context, box int, at time.Time) {
-			c := fixture.storedConnection(t, s, fixture.one, box)
+			c := fixture.storedConnection(t, s, fixture.integration1, box)
 			c.Status, c.UpdatedAt = integration.ConnectionDisconnected, at
-			n, err := s.SaveRefresh(ctx, fixture.owner, fixture.one, at, []integration.Connection{c}, nil)
+			n, err := s.SaveRefresh(ctx, fixture.owner, fixture.integration1, at, []integration.Connection{c}, nil)
 			must(t, "save refresh", err)
 			if n != 1 {
 				t.Fatalf("%d connections stored", n)
 			}
 		}
-		expire(limitedTo(t, 1), 0, began)
+		expire(contextLimitedTo(t, 1), 0, began)
 		due, err := s.DueRefreshes(t.Context(), began, began, 10)
 		must(t, "due", err)
 		if len(due) != 2 {

@@ -40,12 +40,12 @@ func addWebhook(t testing.TB, s *Store, owner access.AccountID, change func(*web
 
 func fanOut(t testing.TB, s *Store, owner access.AccountID) (waiting []string) {
 	t.Helper()
-	fanned, err := fanOutOnce(t, s, owner, 100, now)
+	result, err := fanOutOnce(t, s, owner, 100, now)
 	must(t, "fan out", err)
-	if fanned.More {
+	if result.More {
 		t.Fatal("more events follow")
 	}
-	for _, hook := range fanned.Waiting {
+	for _, hook := range result.Waiting {
 		waiting = append(waiting, hook.ID)
 	}
 	return waiting
@@ -57,28 +57,29 @@ func fanOutOnce(t testing.TB, s *Store, owner access.AccountID, limit int, at ti
 	return s.FanOut(t.Context(), []access.AccountID{owner}, limit, slotsOf(0, 0), testLease, at)
 }
 
-// slotsOf returns slots with which all endpoints count as proven, unless they are failing.
-func slotsOf(all, failing int) ports.Slots {
-	return ports.Slots{All: all, Unproven: failing, Failing: failing, Conduct: func(string) webhook.Conduct { return webhook.Conduct{Accepted: true} }}
+// slotsOf returns slots for total deliveries, of which failing are for failing webhooks. No webhook
+// counts as unproven.
+func slotsOf(total, failing int) ports.Slots {
+	return ports.Slots{All: total, Unproven: failing, Failing: failing, Conduct: func(string) webhook.Conduct { return webhook.Conduct{Accepted: true} }}
 }
 
 // manySlots are more slots than these tests need.
 var manySlots = slotsOf(1000, 1000)
 
-func claim(t testing.TB, s *Store, hook webhook.Webhook, at time.Time) []ports.ClaimedDelivery {
+func claimDeliveries(t testing.TB, s *Store, hook webhook.Webhook, at time.Time) []ports.ClaimedDelivery {
 	t.Helper()
-	claimed, err := claimWith(t, s, manySlots, at, hook)
+	claimed, err := claimWithSlots(t, s, manySlots, at, hook)
 	must(t, "claim", err)
 	return claimed.Deliveries
 }
 
-func claimWith(t testing.TB, s *Store, slots ports.Slots, at time.Time, hooks ...webhook.Webhook) (ports.ClaimResult, error) {
+func claimWithSlots(t testing.TB, s *Store, slots ports.Slots, at time.Time, hooks ...webhook.Webhook) (ports.ClaimResult, error) {
 	t.Helper()
-	return s.ClaimDeliveries(context.WithoutCancel(t.Context()), convertAll(hooks, due), slots, testLease, at)
+	return s.ClaimDeliveries(context.WithoutCancel(t.Context()), convertAll(hooks, dueWebhook), slots, testLease, at)
 }
 
-// due returns the reference to a webhook that claims have as a parameter.
-func due(hook webhook.Webhook) ports.DueWebhook {
+// dueWebhook returns the reference by which ClaimDeliveries gets a webhook.
+func dueWebhook(hook webhook.Webhook) ports.DueWebhook {
 	return ports.DueWebhook{Account: hook.Account, ID: hook.ID}
 }
 
@@ -91,57 +92,57 @@ func deliveriesOf(t testing.TB, s *Store, hook webhook.Webhook, status webhook.D
 
 func saveTry(t testing.TB, s *Store, hook webhook.Webhook, d webhook.Delivery, status int, at time.Time) bool {
 	t.Helper()
-	saved, err := s.SaveDeliveries(t.Context(), []ports.TriedDelivery{tried(hook, d, status, at)}, at)
+	saved, err := s.SaveDeliveries(t.Context(), []ports.TriedDelivery{triedDelivery(hook, d, status, at)}, at)
 	must(t, "save delivery", err)
 	return saved[0].Saved
 }
 
-// tried returns a delivery after an attempt that the endpoint answered with this status.
-func tried(hook webhook.Webhook, d webhook.Delivery, status int, at time.Time) ports.TriedDelivery {
-	r := webhook.Response{StatusCode: status}
-	return ports.TriedDelivery{Delivery: d.AfterTry(r, at, 0), Account: hook.Account, Gone: r.IsGone()}
+// triedDelivery returns a delivery after an attempt that the endpoint answered with this status.
+func triedDelivery(hook webhook.Webhook, d webhook.Delivery, status int, at time.Time) ports.TriedDelivery {
+	response := webhook.Response{StatusCode: status}
+	return ports.TriedDelivery{Delivery: d.AfterTry(response, at, 0), Account: hook.Account, Gone: response.IsGone()}
 }
 
 func TestWebhooksAreStored(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		a, b := newAccount(t, s, "a"), newAccount(t, s, "b")
-		one := addWebhook(t, s, a, func(hook *webhook.Webhook) {
+		accountA, accountB := newAccount(t, s, "a"), newAccount(t, s, "b")
+		webhook1 := addWebhook(t, s, accountA, func(hook *webhook.Webhook) {
 			hook.Types, hook.Tenants, hook.Description = []event.Type{event.DomainAdded, event.KeyRevoked}, []tenant.GUID{guid(1)}, hostileText
 		})
-		if !slices.Equal(one.Types, []event.Type{event.DomainAdded, event.KeyRevoked}) || one.Tenants[0] != guid(1) || one.Description != hostileText ||
-			string(one.Secrets.Current) != "sealed" || one.Secrets.Previous != nil || one.IsFailing() || !one.CreatedAt.Equal(now) {
-			t.Fatalf("stored as %+v", one)
+		if !slices.Equal(webhook1.Types, []event.Type{event.DomainAdded, event.KeyRevoked}) || webhook1.Tenants[0] != guid(1) || webhook1.Description != hostileText ||
+			string(webhook1.Secrets.Current) != "sealed" || webhook1.Secrets.Previous != nil || webhook1.IsFailing() || !webhook1.CreatedAt.Equal(now) {
+			t.Fatalf("stored as %+v", webhook1)
 		}
-		two := addWebhook(t, s, a, nil)
-		list, err := s.Webhooks(t.Context(), a, "", 1)
+		webhook2 := addWebhook(t, s, accountA, nil)
+		list, err := s.Webhooks(t.Context(), accountA, "", 1)
 		must(t, "list", err)
-		rest, err := s.Webhooks(t.Context(), a, list[0].ID, 10)
+		page2, err := s.Webhooks(t.Context(), accountA, list[0].ID, 10)
 		must(t, "list the rest", err)
-		if list[0].ID != two.ID || len(rest) != 1 || rest[0].ID != one.ID {
-			t.Errorf("pages %v, %v", list, rest)
+		if list[0].ID != webhook2.ID || len(page2) != 1 || page2[0].ID != webhook1.ID {
+			t.Errorf("pages %v, %v", list, page2)
 		}
-		_, foreign := s.Webhook(t.Context(), b, one.ID)
-		_, unknown := s.Webhook(t.Context(), b, newID())
+		_, foreign := s.Webhook(t.Context(), accountB, webhook1.ID)
+		_, unknown := s.Webhook(t.Context(), accountB, newID())
 		requireRefusal(t, "foreign webhook", foreign, fault.WebhookNotFound)
 		requireSameError(t, "webhook", foreign, unknown)
-		requireRefusal(t, "remove a foreign webhook", s.RemoveWebhook(t.Context(), b, one.ID, nil), fault.WebhookNotFound)
-		_, err = s.ChangeWebhook(t.Context(), b, one.ID, "", nil, func(*webhook.Webhook) { t.Error("changed") })
+		requireRefusal(t, "remove a foreign webhook", s.RemoveWebhook(t.Context(), accountB, webhook1.ID, nil), fault.WebhookNotFound)
+		_, err = s.ChangeWebhook(t.Context(), accountB, webhook1.ID, "", nil, func(*webhook.Webhook) { t.Error("changed") })
 		requireRefusal(t, "change a foreign webhook", err, fault.WebhookNotFound)
-		requireRefusal(t, "replay to a foreign webhook", s.Replay(t.Context(), b, one.ID, ports.ReplayFrom{}), fault.WebhookNotFound)
-		changed, err := s.ChangeWebhook(t.Context(), a, one.ID, "", nil, func(hook *webhook.Webhook) {
+		requireRefusal(t, "replay to a foreign webhook", s.Replay(t.Context(), accountB, webhook1.ID, ports.ReplayFrom{}), fault.WebhookNotFound)
+		changed, err := s.ChangeWebhook(t.Context(), accountA, webhook1.ID, "", nil, func(hook *webhook.Webhook) {
 			hook.URL, hook.Types, hook.Secrets = "https://other.example.test", nil, hook.Secrets.Rotate([]byte("new"), time.Hour, now)
 		})
 		must(t, "change", err)
-		read, err := s.Webhook(t.Context(), a, one.ID)
+		read, err := s.Webhook(t.Context(), accountA, webhook1.ID)
 		must(t, "read", err)
 		if read.URL != changed.URL || len(read.Types) != 0 || string(read.Secrets.Previous) != "sealed" || !read.Secrets.PreviousUntil.Equal(now.Add(time.Hour)) {
 			t.Errorf("changed to %+v", read)
 		}
-		if other, err := s.Webhook(t.Context(), a, two.ID); err != nil || other.URL != two.URL {
+		if other, err := s.Webhook(t.Context(), accountA, webhook2.ID); err != nil || other.URL != webhook2.URL {
 			t.Errorf("the other webhook is %+v, %v", other, err)
 		}
-		must(t, "remove", s.RemoveWebhook(t.Context(), a, one.ID, nil))
-		if _, err := s.Webhook(t.Context(), a, two.ID); err != nil {
+		must(t, "remove", s.RemoveWebhook(t.Context(), accountA, webhook1.ID, nil))
+		if _, err := s.Webhook(t.Context(), accountA, webhook2.ID); err != nil {
 			t.Errorf("the other webhook: %v", err)
 		}
 	})
@@ -149,10 +150,10 @@ func TestWebhooksAreStored(t *testing.T) {
 
 func TestTheNumberOfWebhooksIsLimited(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		a, b := newAccount(t, s, "a"), newAccount(t, s, "b")
-		addWebhook(t, s, b, nil)
+		accountA, accountB := newAccount(t, s, "a"), newAccount(t, s, "b")
+		addWebhook(t, s, accountB, nil)
 		errs := concurrently(2*webhook.MaxPerAccount, func(int) error {
-			return s.AddWebhook(t.Context(), webhook.Webhook{ID: newID(), Account: a, URL: "https://x.test", Status: webhook.Enabled,
+			return s.AddWebhook(t.Context(), webhook.Webhook{ID: newID(), Account: accountA, URL: "https://x.test", Status: webhook.Enabled,
 				Secrets: webhook.Secrets{Current: []byte("x")}, CreatedAt: now}, nil)
 		})
 		if n := countWinners(t, errs, fault.WebhookLimitReached); n != webhook.MaxPerAccount {
@@ -167,14 +168,14 @@ func TestFanOutGivesEachEventOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		owner, other := newAccount(t, s, "a"), newAccount(t, s, "b")
 		emitEvents(t, s, owner, domainEvent(guid(1), "before", event.DomainAdded))
-		all := addWebhook(t, s, owner, nil)
-		some := addWebhook(t, s, owner, func(hook *webhook.Webhook) { hook.Types = []event.Type{event.DomainRemoved} })
+		allTypes := addWebhook(t, s, owner, nil)
+		oneType := addWebhook(t, s, owner, func(hook *webhook.Webhook) { hook.Types = []event.Type{event.DomainRemoved} })
 		bounded := addWebhook(t, s, owner, func(hook *webhook.Webhook) { hook.Tenants = []tenant.GUID{guid(2)} })
-		off := addWebhook(t, s, owner, func(hook *webhook.Webhook) { hook.Status = webhook.Disabled })
+		disabled := addWebhook(t, s, owner, func(hook *webhook.Webhook) { hook.Status = webhook.Disabled })
 		foreign := addWebhook(t, s, other, nil)
-		const writers, convertAll = 4, 10
+		const writers, rounds = 4, 10
 		errs := concurrently(2*writers, func(i int) error {
-			for n := range convertAll {
+			for n := range rounds {
 				if i < writers {
 					emitEvents(t, s, owner, domainEvent(guid(1), fmt.Sprint(i, n), event.DomainAdded), domainEvent(guid(2), fmt.Sprint(i, n), event.DomainRemoved))
 					continue
@@ -188,21 +189,21 @@ func TestFanOutGivesEachEventOnce(t *testing.T) {
 		if n := countWinners(t, errs, nil); n != len(errs) {
 			t.Fatal(errs)
 		}
-		for more := true; more; {
+		for hasMore := true; hasMore; {
 			fanned, err := fanOutOnce(t, s, owner, 7, now)
 			must(t, "fan out", err)
-			more = fanned.More
+			hasMore = fanned.More
 		}
-		for _, c := range []struct {
+		for _, tt := range []struct {
 			hook webhook.Webhook
 			want int
-		}{{all, 2 * writers * convertAll}, {some, writers * convertAll}, {bounded, writers * convertAll}, {off, 0}, {foreign, 0}} {
+		}{{allTypes, 2 * writers * rounds}, {oneType, writers * rounds}, {bounded, writers * rounds}, {disabled, 0}, {foreign, 0}} {
 			seen := map[string]bool{}
-			for _, d := range deliveriesOf(t, s, c.hook, "") {
+			for _, d := range deliveriesOf(t, s, tt.hook, "") {
 				seen[d.EventID] = true
 			}
-			if n := len(deliveriesOf(t, s, c.hook, "")); n != c.want || len(seen) != n {
-				t.Errorf("%d deliveries of %d events, want %d", n, len(seen), c.want)
+			if n := len(deliveriesOf(t, s, tt.hook, "")); n != tt.want || len(seen) != n {
+				t.Errorf("%d deliveries of %d events, want %d", n, len(seen), tt.want)
 			}
 		}
 		lagging, err := s.AccountsWithNewEvents(t.Context(), 10)
@@ -215,15 +216,15 @@ func TestFanOutGivesEachEventOnce(t *testing.T) {
 
 func TestOnlyAccountsWithUnreadEventsAreListedAndInRandomOrder(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		a, b, c := newAccount(t, s, "a"), newAccount(t, s, "b"), newAccount(t, s, "c")
-		for _, owner := range []access.AccountID{a, b, c} {
+		accountA, accountB, accountC := newAccount(t, s, "a"), newAccount(t, s, "b"), newAccount(t, s, "c")
+		for _, owner := range []access.AccountID{accountA, accountB, accountC} {
 			addWebhook(t, s, owner, nil)
 			addWebhook(t, s, owner, nil)
 			emitEvents(t, s, owner, domainEvent(guid(1), "d", event.DomainAdded))
 		}
-		_, err := s.SetActive(t.Context(), b, false)
+		_, err := s.SetActive(t.Context(), accountB, false)
 		must(t, "suspend", err)
-		want := []access.AccountID{a, c}
+		want := []access.AccountID{accountA, accountC}
 		slices.Sort(want)
 		got, err := s.AccountsWithNewEvents(t.Context(), 10)
 		must(t, "list", err)
@@ -233,20 +234,20 @@ func TestOnlyAccountsWithUnreadEventsAreListedAndInRandomOrder(t *testing.T) {
 		}
 		first := map[access.AccountID]bool{}
 		for range 200 { // each account must come first sometimes, so that none waits for all others
-			one, err := s.AccountsWithNewEvents(t.Context(), 1)
+			listed, err := s.AccountsWithNewEvents(t.Context(), 1)
 			must(t, "list one", err)
-			if len(one) != 1 {
-				t.Fatalf("a list of one has %v", one)
+			if len(listed) != 1 {
+				t.Fatalf("a list of one has %v", listed)
 			}
-			first[one[0]] = true
+			first[listed[0]] = true
 		}
-		if len(first) != 2 || first[b] {
+		if len(first) != 2 || first[accountB] {
 			t.Errorf("only %v are first", first)
 		}
-		if ids := fanOut(t, s, a); len(ids) != 2 {
+		if ids := fanOut(t, s, accountA); len(ids) != 2 {
 			t.Errorf("%d webhooks got deliveries", len(ids))
 		}
-		if got, err := s.AccountsWithNewEvents(t.Context(), 10); err != nil || !slices.Equal(got, []access.AccountID{c}) {
+		if got, err := s.AccountsWithNewEvents(t.Context(), 10); err != nil || !slices.Equal(got, []access.AccountID{accountC}) {
 			t.Errorf("accounts with unread events: %v, %v", got, err)
 		}
 	})
@@ -260,18 +261,18 @@ func TestDeliveriesAreClaimedOnce(t *testing.T) {
 			emitEvents(t, s, owner, domainEvent(guid(1), fmt.Sprint(n), event.DomainAdded))
 		}
 		fanOut(t, s, owner)
-		none, err := claimWith(t, s, slotsOf(0, 0), now, hook)
+		none, err := claimWithSlots(t, s, slotsOf(0, 0), now, hook)
 		must(t, "claim without slots", err)
-		if len(none.Deliveries) != 0 || !slices.Equal(none.Waiting, []ports.DueWebhook{due(hook)}) || len(none.Next) != 0 {
+		if len(none.Deliveries) != 0 || !slices.Equal(none.Waiting, []ports.DueWebhook{dueWebhook(hook)}) || len(none.Next) != 0 {
 			t.Errorf("claimed without slots: %+v", none)
 		}
 		var mu sync.Mutex
 		var claimed []ports.ClaimedDelivery
 		errs := concurrently(20, func(int) error {
-			got, err := claimWith(t, s, slotsOf(3, 0), now, hook)
+			got, err := claimWithSlots(t, s, slotsOf(3, 0), now, hook)
 			// An empty result means that another claim has locked the webhook.
 			for err == nil && len(got.Deliveries) == 0 && len(got.Waiting) > 0 {
-				got, err = claimWith(t, s, slotsOf(3, 0), now, hook)
+				got, err = claimWithSlots(t, s, slotsOf(3, 0), now, hook)
 			}
 			mu.Lock()
 			defer mu.Unlock()
@@ -282,24 +283,24 @@ func TestDeliveriesAreClaimedOnce(t *testing.T) {
 		if len(claimed) != webhook.MaxConcurrent || claimed[0].Event == nil || claimed[0].Event.ID != claimed[0].EventID || claimed[0].Event.Type != event.DomainAdded {
 			t.Fatalf("claimed %+v", claimed)
 		}
-		if more := claim(t, s, other, now); len(more) != webhook.MaxConcurrent {
+		if more := claimDeliveries(t, s, other, now); len(more) != webhook.MaxConcurrent {
 			t.Errorf("the other webhook has %d", len(more))
 		}
 		if !saveTry(t, s, hook, claimed[0].Delivery, 200, now) || saveTry(t, s, hook, claimed[0].Delivery, 200, now) {
 			t.Error("a result is stored once")
 		}
 		must(t, "release", s.ReleaseDelivery(t.Context(), owner, claimed[1].Delivery))
-		if again := claim(t, s, hook, now); len(again) != 2 || again[0].ID != claimed[1].ID || saveTry(t, s, hook, claimed[1].Delivery, 200, now) {
+		if again := claimDeliveries(t, s, hook, now); len(again) != 2 || again[0].ID != claimed[1].ID || saveTry(t, s, hook, claimed[1].Delivery, 200, now) {
 			t.Errorf("claimed after a result and a release: %+v", again)
 		}
 		must(t, "end leases", s.EndLeases(t.Context()))
-		if again := claim(t, s, hook, now); len(again) != webhook.MaxConcurrent {
+		if again := claimDeliveries(t, s, hook, now); len(again) != webhook.MaxConcurrent {
 			t.Errorf("claimed after the leases ended: %d", len(again))
 		}
 		_, err = s.SetActive(t.Context(), owner, false)
 		must(t, "suspend", err)
 		must(t, "end leases", s.EndLeases(t.Context()))
-		if got := claim(t, s, hook, now); got != nil {
+		if got := claimDeliveries(t, s, hook, now); got != nil {
 			t.Errorf("claimed for a suspended account: %+v", got)
 		}
 	})
@@ -314,47 +315,47 @@ func TestFailingWebhooksAreDisabled(t *testing.T) {
 			emitEvents(t, s, owner, domainEvent(guid(1), fmt.Sprint(n), event.DomainAdded))
 		}
 		fanOut(t, s, owner)
-		first := claim(t, s, hook, now)
+		first := claimDeliveries(t, s, hook, now)
 		saveTry(t, s, hook, first[0].Delivery, 500, now)
 		saveTry(t, s, hook, first[1].Delivery, 500, now.Add(time.Minute))
 		read, err := s.Webhook(t.Context(), owner, hook.ID)
 		must(t, "read", err)
-		again, err := claimWith(t, s, slotsOf(10, 0), now.Add(5*time.Second), hook)
+		again, err := claimWithSlots(t, s, slotsOf(10, 0), now.Add(5*time.Second), hook)
 		must(t, "claim without a slot for failing webhooks", err)
-		if !read.FailingSince.Equal(now) || len(again.Waiting) != 0 || len(again.Deliveries) != 0 || !again.Next[due(hook)].Equal(now.Add(time.Minute+5*time.Second)) {
+		if !read.FailingSince.Equal(now) || len(again.Waiting) != 0 || len(again.Deliveries) != 0 || !again.Next[dueWebhook(hook)].Equal(now.Add(time.Minute+5*time.Second)) {
 			t.Errorf("failing since %v, due while a delivery is claimed: %+v", read.FailingSince, again)
 		}
 		saveTry(t, s, hook, first[2].Delivery, 200, now)
 		if read, err := s.Webhook(t.Context(), owner, hook.ID); err != nil || read.IsFailing() {
 			t.Errorf("after a success: %+v, %v", read, err)
 		}
-		hour := claim(t, s, hook, now.Add(time.Hour))
-		saveTry(t, s, hook, hour[0].Delivery, 500, now.Add(time.Hour))
+		anHourLater := claimDeliveries(t, s, hook, now.Add(time.Hour))
+		saveTry(t, s, hook, anHourLater[0].Delivery, 500, now.Add(time.Hour))
 		if n, err := s.DisableFailing(t.Context(), now.Add(2*time.Hour), 10); n != 0 || err != nil {
 			t.Fatalf("%d with pending deliveries are disabled, %v", n, err)
 		}
-		saveTry(t, s, hook, hour[1].Delivery, 500, now.Add(time.Hour+webhook.DisableAfter-time.Second))
+		saveTry(t, s, hook, anHourLater[1].Delivery, 500, now.Add(time.Hour+webhook.DisableAfter-time.Second))
 		if read, err := s.Webhook(t.Context(), owner, hook.ID); err != nil || read.Status != webhook.Enabled {
 			t.Fatalf("disabled too early: %+v, %v", read, err)
 		}
-		late := claim(t, s, hook, now.Add(24*time.Hour))
-		saveTry(t, s, hook, late[0].Delivery, 500, now.Add(time.Hour+webhook.DisableAfter))
+		lateClaim := claimDeliveries(t, s, hook, now.Add(24*time.Hour))
+		saveTry(t, s, hook, lateClaim[0].Delivery, 500, now.Add(time.Hour+webhook.DisableAfter))
 		read, err = s.Webhook(t.Context(), owner, hook.ID)
 		must(t, "read", err)
-		if pending := deliveriesOf(t, s, hook, webhook.Pending); read.Status != webhook.Disabled || len(pending) != 0 || claim(t, s, hook, now.Add(240*time.Hour)) != nil {
+		if pending := deliveriesOf(t, s, hook, webhook.Pending); read.Status != webhook.Disabled || len(pending) != 0 || claimDeliveries(t, s, hook, now.Add(240*time.Hour)) != nil {
 			t.Errorf("status %s, pending %v", read.Status, pending)
 		}
 		fanOut(t, s, owner)
-		told := claim(t, s, watcher, now)
-		if len(told) != 1 || told[0].Event.Subject.ID != hook.ID {
-			t.Errorf("the other webhook was told %+v", told)
+		toldDeliveries := claimDeliveries(t, s, watcher, now)
+		if len(toldDeliveries) != 1 || toldDeliveries[0].Event.Subject.ID != hook.ID {
+			t.Errorf("the other webhook was told %+v", toldDeliveries)
 		}
 		emitEvents(t, s, owner, domainEvent(guid(1), "missed", event.DomainAdded))
 		_, err = s.ChangeWebhook(t.Context(), owner, hook.ID, "", nil, func(hook *webhook.Webhook) { hook.Status = webhook.Enabled })
 		must(t, "enable", err)
 		emitEvents(t, s, owner, domainEvent(guid(1), "new", event.DomainAdded))
 		fanOut(t, s, owner)
-		if got := claim(t, s, hook, now); len(got) != 1 || got[0].Event.Subject.ID != "new" {
+		if got := claimDeliveries(t, s, hook, now); len(got) != 1 || got[0].Event.Subject.ID != "new" {
 			t.Errorf("after it was enabled: %+v", got)
 		}
 	})
@@ -366,7 +367,7 @@ func TestAGoneEndpointIsDisabledAtOnce(t *testing.T) {
 		hook := addWebhook(t, s, owner, nil)
 		emitEvents(t, s, owner, domainEvent(guid(1), "d", event.DomainAdded), domainEvent(guid(1), "e", event.DomainAdded))
 		fanOut(t, s, owner)
-		saveTry(t, s, hook, claim(t, s, hook, now)[0].Delivery, 410, now)
+		saveTry(t, s, hook, claimDeliveries(t, s, hook, now)[0].Delivery, 410, now)
 		read, err := s.Webhook(t.Context(), owner, hook.ID)
 		must(t, "read", err)
 		page, err := s.LoggedEvents(t.Context(), owner, ports.LogQuery{Types: []event.Type{event.WebhookDisabled}, Limit: 10})
@@ -383,54 +384,54 @@ func TestRedeliveryAndReplayDeliverEventsAgain(t *testing.T) {
 		hook, second := addWebhook(t, s, owner, nil), addWebhook(t, s, owner, nil)
 		emitEvents(t, s, owner, domainEvent(guid(1), "1", event.DomainAdded), domainEvent(guid(1), "2", event.DomainAdded))
 		fanOut(t, s, owner)
-		for _, d := range claim(t, s, hook, now) {
+		for _, d := range claimDeliveries(t, s, hook, now) {
 			saveTry(t, s, hook, d.Delivery, 200, now)
 		}
-		done := deliveriesOf(t, s, hook, webhook.Delivered)
-		if len(done) != 2 || done[0].ID < done[1].ID || len(done[0].Attempts) != 1 || done[0].Attempts[0].StatusCode != 200 || done[0].Tries != 1 {
-			t.Fatalf("delivered: %+v", done)
+		delivered := deliveriesOf(t, s, hook, webhook.Delivered)
+		if len(delivered) != 2 || delivered[0].ID < delivered[1].ID || len(delivered[0].Attempts) != 1 || delivered[0].Attempts[0].StatusCode != 200 || delivered[0].Tries != 1 {
+			t.Fatalf("delivered: %+v", delivered)
 		}
-		again, err := s.Redeliver(t.Context(), owner, hook.ID, done[1].ID, now)
+		redelivery, err := s.Redeliver(t.Context(), owner, hook.ID, delivered[1].ID, now)
 		must(t, "redeliver", err)
-		if again.Status != webhook.Pending || again.Tries != 0 || len(again.Attempts) != 1 {
-			t.Errorf("redelivered: %+v", again)
+		if redelivery.Status != webhook.Pending || redelivery.Tries != 0 || len(redelivery.Attempts) != 1 {
+			t.Errorf("redelivered: %+v", redelivery)
 		}
-		if got := claim(t, s, hook, now); len(got) != 1 || got[0].ID != done[1].ID || got[0].EventID != done[1].EventID {
+		if got := claimDeliveries(t, s, hook, now); len(got) != 1 || got[0].ID != delivered[1].ID || got[0].EventID != delivered[1].EventID {
 			t.Errorf("claimed: %+v", got)
 		}
-		for _, c := range []struct {
+		for _, tt := range []struct {
 			owner             access.AccountID
 			webhook, delivery string
 			code              fault.Code
 		}{
-			{other, hook.ID, done[0].ID, fault.WebhookNotFound}, {owner, second.ID, done[0].ID, fault.DeliveryNotFound}, {owner, hook.ID, newID(), fault.DeliveryNotFound},
+			{other, hook.ID, delivered[0].ID, fault.WebhookNotFound}, {owner, second.ID, delivered[0].ID, fault.DeliveryNotFound}, {owner, hook.ID, newID(), fault.DeliveryNotFound},
 		} {
-			_, err := s.Redeliver(t.Context(), c.owner, c.webhook, c.delivery, now)
-			requireRefusal(t, "redeliver", err, c.code)
+			_, err := s.Redeliver(t.Context(), tt.owner, tt.webhook, tt.delivery, now)
+			requireRefusal(t, "redeliver", err, tt.code)
 		}
 		_, err = s.ListDeliveries(t.Context(), other, hook.ID, ports.DeliveryQuery{Limit: 1})
 		requireRefusal(t, "list", err, fault.WebhookNotFound)
-		page, err := s.ListDeliveries(t.Context(), owner, hook.ID, ports.DeliveryQuery{Limit: 1, Before: done[0].ID})
+		page, err := s.ListDeliveries(t.Context(), owner, hook.ID, ports.DeliveryQuery{Limit: 1, Before: delivered[0].ID})
 		must(t, "second page", err)
-		if len(page) != 1 || page[0].ID != done[1].ID {
+		if len(page) != 1 || page[0].ID != delivered[1].ID {
 			t.Errorf("second page: %+v", page)
 		}
 
 		must(t, "replay", s.Replay(t.Context(), owner, hook.ID, ports.ReplayFrom{Sequence: 1}))
 		fanOut(t, s, owner)
-		if all := deliveriesOf(t, s, hook, ""); len(all) != 3 || all[0].EventID != done[0].EventID || len(deliveriesOf(t, s, second, "")) != 2 {
-			t.Errorf("after a replay: %+v", all)
+		if deliveries := deliveriesOf(t, s, hook, ""); len(deliveries) != 3 || deliveries[0].EventID != delivered[0].EventID || len(deliveriesOf(t, s, second, "")) != 2 {
+			t.Errorf("after a replay: %+v", deliveries)
 		}
 		must(t, "replay from the end", s.Replay(t.Context(), owner, hook.ID, ports.ReplayFrom{At: time.Now().Add(time.Hour)}))
 		requireRefusal(t, "replay from after the end", s.Replay(t.Context(), owner, hook.ID, ports.ReplayFrom{Sequence: 99}), fault.InvalidRequest)
 		fanOut(t, s, owner)
-		if all := deliveriesOf(t, s, hook, ""); len(all) != 3 {
-			t.Errorf("%d deliveries after a replay of nothing", len(all))
+		if deliveries := deliveriesOf(t, s, hook, ""); len(deliveries) != 3 {
+			t.Errorf("%d deliveries after a replay of nothing", len(deliveries))
 		}
 		must(t, "replay all", s.Replay(t.Context(), owner, hook.ID, ports.ReplayFrom{At: time.Now().Add(-time.Hour)}))
 		fanOut(t, s, owner)
-		if all := deliveriesOf(t, s, hook, ""); len(all) != 5 {
-			t.Errorf("%d deliveries after a replay of all", len(all))
+		if deliveries := deliveriesOf(t, s, hook, ""); len(deliveries) != 5 {
+			t.Errorf("%d deliveries after a replay of all", len(deliveries))
 		}
 		_, err = s.DropEvents(t.Context(), time.Now().Add(48*time.Hour))
 		must(t, "drop events", err)
@@ -501,22 +502,22 @@ func TestTestDeliveriesAreClaimedWhenTheyAreMade(t *testing.T) {
 
 func TestDueWebhooksAreListedAndCounted(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		a, b := newAccount(t, s, "a"), newAccount(t, s, "b")
+		accountA, accountB := newAccount(t, s, "a"), newAccount(t, s, "b")
 		var hooks []webhook.Webhook
-		for _, owner := range []access.AccountID{a, a, b} {
+		for _, owner := range []access.AccountID{accountA, accountA, accountB} {
 			hooks = append(hooks, addWebhook(t, s, owner, nil))
 		}
-		addWebhook(t, s, b, func(hook *webhook.Webhook) { hook.Status = webhook.Disabled })
-		emitEvents(t, s, a, domainEvent(guid(1), "1", event.DomainAdded), domainEvent(guid(1), "2", event.DomainAdded))
-		emitEvents(t, s, b, domainEvent(guid(1), "1", event.DomainAdded))
-		fanOut(t, s, a)
-		_, err := fanOutOnce(t, s, b, 10, now.Add(-time.Minute))
+		addWebhook(t, s, accountB, func(hook *webhook.Webhook) { hook.Status = webhook.Disabled })
+		emitEvents(t, s, accountA, domainEvent(guid(1), "1", event.DomainAdded), domainEvent(guid(1), "2", event.DomainAdded))
+		emitEvents(t, s, accountB, domainEvent(guid(1), "1", event.DomainAdded))
+		fanOut(t, s, accountA)
+		_, err := fanOutOnce(t, s, accountB, 10, now.Add(-time.Minute))
 		must(t, "fan out", err)
 		dueAt := func(at time.Time, limit int) (ids []string) {
 			t.Helper()
-			all, err := s.DueWebhooks(t.Context(), at, limit)
+			dueWebhooks, err := s.DueWebhooks(t.Context(), at, limit)
 			must(t, "due webhooks", err)
-			for _, d := range all {
+			for _, d := range dueWebhooks {
 				ids = append(ids, d.ID)
 			}
 			return ids
@@ -524,9 +525,9 @@ func TestDueWebhooksAreListedAndCounted(t *testing.T) {
 		if got := dueAt(now, 10); len(got) != 3 || got[0] != hooks[2].ID || !slices.Equal(dueAt(now, 1), got[:1]) || len(dueAt(now.Add(-time.Second), 10)) != 1 {
 			t.Errorf("due: %v", got)
 		}
-		failed := claim(t, s, hooks[2], now)[0]
+		failed := claimDeliveries(t, s, hooks[2], now)[0]
 		saveTry(t, s, hooks[2], failed.Delivery, 500, now)
-		claim(t, s, hooks[0], now)
+		claimDeliveries(t, s, hooks[0], now)
 		if got := dueAt(now.Add(time.Second), 10); !slices.Equal(got, []string{hooks[1].ID}) {
 			t.Errorf("due after claims: %v", got)
 		}
@@ -535,7 +536,7 @@ func TestDueWebhooksAreListedAndCounted(t *testing.T) {
 		if want := (ports.WebhookHealth{Enabled: 3, Disabled: 1, Failing: 1, Pending: 5, OldestDue: now}); h != want {
 			t.Errorf("health %+v, want %+v", h, want)
 		}
-		_, err = s.SetActive(t.Context(), a, false)
+		_, err = s.SetActive(t.Context(), accountA, false)
 		must(t, "suspend", err)
 		if h, err := s.WebhookHealth(t.Context(), now.Add(time.Minute)); err != nil || h.Pending != 1 || !h.OldestDue.IsZero() || dueAt(now, 10) != nil {
 			t.Errorf("health of suspended accounts %+v, %v", h, err)
@@ -552,14 +553,14 @@ func TestOldDeliveriesAreDropped(t *testing.T) {
 			_, err := fanOutOnce(t, s, owner, 10, now.Add(time.Duration(n)*time.Hour))
 			must(t, "fan out", err)
 		}
-		all := deliveriesOf(t, s, hook, "")
+		deliveries := deliveriesOf(t, s, hook, "")
 		listAfter := func(webhookID string, d webhook.Delivery) ([]webhook.Delivery, error) {
 			return s.ListDeliveries(t.Context(), owner, webhookID, ports.DeliveryQuery{Before: d.ID, Limit: 10})
 		}
-		if rest, err := listAfter(hook.ID, all[1]); err != nil || len(rest) != 1 {
-			t.Errorf("before the oldest deliveries were dropped: %v, %v", rest, err)
+		if remaining, err := listAfter(hook.ID, deliveries[1]); err != nil || len(remaining) != 1 {
+			t.Errorf("before the oldest deliveries were dropped: %v, %v", remaining, err)
 		}
-		_, err := listAfter(addWebhook(t, s, owner, nil).ID, all[1])
+		_, err := listAfter(addWebhook(t, s, owner, nil).ID, deliveries[1])
 		requireRefusal(t, "a cursor of a different webhook", err, fault.InvalidRequest)
 		drop := func(limit int) int {
 			t.Helper()
@@ -570,23 +571,23 @@ func TestOldDeliveriesAreDropped(t *testing.T) {
 		if a, b, c := drop(1), drop(5), drop(5); a != 1 || b != 1 || c != 0 || len(deliveriesOf(t, s, hook, "")) != 1 {
 			t.Errorf("dropped %d, %d, %d", a, b, c)
 		}
-		_, err = listAfter(hook.ID, all[1])
+		_, err = listAfter(hook.ID, deliveries[1])
 		requireRefusal(t, "a cursor of a dropped delivery", err, fault.CursorExpired)
-		if rest, err := listAfter(hook.ID, all[0]); err != nil || len(rest) != 0 {
-			t.Errorf("after the newest delivery: %v, %v", rest, err)
+		if remaining, err := listAfter(hook.ID, deliveries[0]); err != nil || len(remaining) != 0 {
+			t.Errorf("after the newest delivery: %v, %v", remaining, err)
 		}
 	})
 }
 
 func TestClosingAnAccountRemovesItsWebhooks(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		a, b := newAccount(t, s, "a"), newAccount(t, s, "b")
-		gone, kept := addWebhook(t, s, a, nil), addWebhook(t, s, b, nil)
-		_, err := s.CloseAccount(t.Context(), a, now)
+		accountA, accountB := newAccount(t, s, "a"), newAccount(t, s, "b")
+		removed, kept := addWebhook(t, s, accountA, nil), addWebhook(t, s, accountB, nil)
+		_, err := s.CloseAccount(t.Context(), accountA, now)
 		must(t, "close", err)
-		_, err = s.Webhook(t.Context(), a, gone.ID)
+		_, err = s.Webhook(t.Context(), accountA, removed.ID)
 		requireRefusal(t, "webhook of a closed account", err, fault.WebhookNotFound)
-		if _, err := s.Webhook(t.Context(), b, kept.ID); err != nil {
+		if _, err := s.Webhook(t.Context(), accountB, kept.ID); err != nil {
 			t.Error(err)
 		}
 	})
@@ -602,17 +603,17 @@ func TestFailingWebhooksWithoutDeliveriesAreDisabled(t *testing.T) {
 		saveTry(t, s, tested, test.Delivery, 500, now) // a failed test does not make a webhook failing
 		emitEvents(t, s, owner, domainEvent(guid(1), "d", event.DomainAdded))
 		fanOut(t, s, owner)
-		saveTry(t, s, tested, claim(t, s, tested, now)[0].Delivery, 200, now)
+		saveTry(t, s, tested, claimDeliveries(t, s, tested, now)[0].Delivery, 200, now)
 		for _, failingOrWorking := range []webhook.Webhook{hook, working} {
-			d := claim(t, s, failingOrWorking, now)[0].Delivery
+			d := claimDeliveries(t, s, failingOrWorking, now)[0].Delivery
 			d.Tries = webhook.MaxTries - 1 // so that no delivery is pending after this try
 			saveTry(t, s, failingOrWorking, d, map[string]int{hook.ID: 500, working.ID: 200}[failingOrWorking.ID], now)
 		}
-		for _, c := range []struct {
+		for _, tt := range []struct {
 			since time.Time
 			want  int
 		}{{now.Add(-time.Second), 0}, {now, 1}, {now, 0}} {
-			if n, err := s.DisableFailing(t.Context(), c.since, 10); n != c.want || err != nil {
+			if n, err := s.DisableFailing(t.Context(), tt.since, 10); n != tt.want || err != nil {
 				t.Fatalf("%d are disabled, %v", n, err)
 			}
 		}
@@ -631,11 +632,11 @@ func TestTriesAtAnOldURLDoNotCount(t *testing.T) {
 		hook := addWebhook(t, s, owner, nil)
 		emitEvents(t, s, owner, domainEvent(guid(1), "d", event.DomainAdded))
 		fanOut(t, s, owner)
-		saveTry(t, s, hook, claim(t, s, hook, now)[0].Delivery, 500, now)
-		late := claim(t, s, hook, now.Add(24*time.Hour))[0].Delivery
+		saveTry(t, s, hook, claimDeliveries(t, s, hook, now)[0].Delivery, 500, now)
+		delivery := claimDeliveries(t, s, hook, now.Add(24*time.Hour))[0].Delivery
 		_, err := s.ChangeWebhook(t.Context(), owner, hook.ID, "", nil, func(hook *webhook.Webhook) { hook.URL = "https://new.example.test/in" })
 		must(t, "change the URL", err)
-		if saveTry(t, s, hook, late, 410, now.Add(24*time.Hour)) {
+		if saveTry(t, s, hook, delivery, 410, now.Add(24*time.Hour)) {
 			t.Error("a late 410 of the old URL is stored")
 		}
 		read, err := s.Webhook(t.Context(), owner, hook.ID)
@@ -643,7 +644,7 @@ func TestTriesAtAnOldURLDoNotCount(t *testing.T) {
 		if read.Status != webhook.Enabled || !read.FailingSince.IsZero() {
 			t.Errorf("%s, failing since %s", read.Status, read.FailingSince)
 		}
-		if again := claim(t, s, hook, now.Add(24*time.Hour)); len(again) != 1 {
+		if again := claimDeliveries(t, s, hook, now.Add(24*time.Hour)); len(again) != 1 {
 			t.Errorf("%d deliveries for the new URL", len(again))
 		}
 	})
@@ -666,10 +667,10 @@ func TestAReplayDelaysNoOtherWebhook(t *testing.T) {
 		if a, b := len(deliveriesOf(t, s, replayed, "")), len(deliveriesOf(t, s, other, "")); a != 8+3 || b != 9 || !fanned.More {
 			t.Errorf("%d deliveries of the replay, %d of the other webhook, more: %v", a, b, fanned.More)
 		}
-		for more := true; more; {
+		for hasMore := true; hasMore; {
 			fanned, err := fanOutOnce(t, s, owner, 3, now)
 			must(t, "fan out", err)
-			more = fanned.More
+			hasMore = fanned.More
 		}
 		if a, b := len(deliveriesOf(t, s, replayed, "")), len(deliveriesOf(t, s, other, "")); a != 8+9 || b != 9 {
 			t.Errorf("in the end %d deliveries of the replay, %d of the other webhook", a, b)
@@ -681,18 +682,18 @@ func TestAReplayDelaysNoOtherWebhook(t *testing.T) {
 // a failing webhook, both over all calls, and the number of slots.
 func TestFanOutClaimsWhatItAdds(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		a, b := newAccount(t, s, "a"), newAccount(t, s, "b")
-		working, failing := addWebhook(t, s, a, nil), addWebhook(t, s, b, func(hook *webhook.Webhook) { hook.FailingSince = now })
+		accountA, accountB := newAccount(t, s, "a"), newAccount(t, s, "b")
+		working, failing := addWebhook(t, s, accountA, nil), addWebhook(t, s, accountB, func(hook *webhook.Webhook) { hook.FailingSince = now })
 		emit := func(n int) {
 			for i := range n {
-				for _, owner := range []access.AccountID{a, b} {
+				for _, owner := range []access.AccountID{accountA, accountB} {
 					emitEvents(t, s, owner, domainEvent(guid(1), fmt.Sprint(i), event.DomainAdded))
 				}
 			}
 		}
 		fan := func(slots ports.Slots) (claims map[string]int, waiting []ports.DueWebhook) {
 			t.Helper()
-			fanned, err := s.FanOut(t.Context(), []access.AccountID{a, b}, 100, slots, testLease, now)
+			fanned, err := s.FanOut(t.Context(), []access.AccountID{accountA, accountB}, 100, slots, testLease, now)
 			must(t, "fan out", err)
 			claims = map[string]int{}
 			for _, d := range fanned.Claimed {
@@ -716,7 +717,7 @@ func TestFanOutClaimsWhatItAdds(t *testing.T) {
 		if claims[working.ID] != 2 || claims[failing.ID] != 1 || len(waiting) != 0 {
 			t.Errorf("with slots: %v, waiting %v", claims, waiting)
 		}
-		if n := len(claim(t, s, working, now)); n != 1 {
+		if n := len(claimDeliveries(t, s, working, now)); n != 1 {
 			t.Errorf("%d claimed after one try finished", n)
 		}
 		if n := len(deliveriesOf(t, s, working, webhook.Pending)); n != 10 {
@@ -730,29 +731,29 @@ func TestFanOutClaimsWhatItAdds(t *testing.T) {
 // standing and the slots allow.
 func TestDeliveriesAreClaimedTogether(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		a, b, suspended := newAccount(t, s, "a"), newAccount(t, s, "b"), newAccount(t, s, "c")
-		proven, failing, unproven := addWebhook(t, s, a, nil), addWebhook(t, s, b, func(hook *webhook.Webhook) { hook.FailingSince = now }), addWebhook(t, s, b, nil)
-		later, off, removed, waits := addWebhook(t, s, b, nil), addWebhook(t, s, a, nil), addWebhook(t, s, a, nil), addWebhook(t, s, suspended, nil)
-		for _, owner := range []access.AccountID{a, b, suspended} {
+		accountA, accountB, suspended := newAccount(t, s, "a"), newAccount(t, s, "b"), newAccount(t, s, "c")
+		proven, failing, unproven := addWebhook(t, s, accountA, nil), addWebhook(t, s, accountB, func(hook *webhook.Webhook) { hook.FailingSince = now }), addWebhook(t, s, accountB, nil)
+		later, off, removed, waits := addWebhook(t, s, accountB, nil), addWebhook(t, s, accountA, nil), addWebhook(t, s, accountA, nil), addWebhook(t, s, suspended, nil)
+		for _, owner := range []access.AccountID{accountA, accountB, suspended} {
 			for n := range 5 {
 				emitEvents(t, s, owner, domainEvent(guid(1), fmt.Sprint(n), event.DomainAdded))
 				_, err := fanOutOnce(t, s, owner, 100, now.Add(time.Duration(n)*time.Second))
 				must(t, "fan out", err)
 			}
 		}
-		for _, d := range claim(t, s, later, now.Add(time.Hour)) {
+		for _, d := range claimDeliveries(t, s, later, now.Add(time.Hour)) {
 			saveTry(t, s, later, d.Delivery, 500, now.Add(time.Hour))
 		}
-		saveTry(t, s, later, claim(t, s, later, now.Add(time.Hour))[0].Delivery, 500, now.Add(2*time.Hour))
-		_, err := s.ChangeWebhook(t.Context(), a, off.ID, "", nil, func(hook *webhook.Webhook) { hook.Status = webhook.Disabled })
+		saveTry(t, s, later, claimDeliveries(t, s, later, now.Add(time.Hour))[0].Delivery, 500, now.Add(2*time.Hour))
+		_, err := s.ChangeWebhook(t.Context(), accountA, off.ID, "", nil, func(hook *webhook.Webhook) { hook.Status = webhook.Disabled })
 		must(t, "disable", err)
-		must(t, "remove", s.RemoveWebhook(t.Context(), a, removed.ID, nil))
+		must(t, "remove", s.RemoveWebhook(t.Context(), accountA, removed.ID, nil))
 		_, err = s.SetActive(t.Context(), suspended, false)
 		must(t, "suspend", err)
 
 		slots := slotsOf(100, 100)
 		slots.Conduct = func(id string) webhook.Conduct { return webhook.Conduct{Accepted: id != unproven.ID} }
-		got, err := claimWith(t, s, slots, now.Add(time.Minute), proven, failing, unproven, later, off, removed, waits, proven)
+		got, err := claimWithSlots(t, s, slots, now.Add(time.Minute), proven, failing, unproven, later, off, removed, waits, proven)
 		must(t, "claim", err)
 		claimed := map[string][]string{}
 		for _, d := range got.Deliveries {
@@ -765,13 +766,13 @@ func TestDeliveriesAreClaimedTogether(t *testing.T) {
 		if !maps.EqualFunc(claimed, want, slices.Equal) || len(got.Waiting) != 0 {
 			t.Errorf("claimed %v, want %v; waiting %v", claimed, want, got.Waiting)
 		}
-		if next := got.Next[due(later)]; len(got.Next) != 1 || !next.Equal(now.Add(time.Hour+5*time.Second)) {
+		if next := got.Next[dueWebhook(later)]; len(got.Next) != 1 || !next.Equal(now.Add(time.Hour+5*time.Second)) {
 			t.Errorf("next: %v", got.Next)
 		}
 		must(t, "end leases", s.EndLeases(t.Context()))
-		few := slotsOf(100, 0)
-		few.Conduct = slots.Conduct
-		got, err = claimWith(t, s, few, now.Add(time.Minute), failing, unproven, proven)
+		fewSlots := slotsOf(100, 0)
+		fewSlots.Conduct = slots.Conduct
+		got, err = claimWithSlots(t, s, fewSlots, now.Add(time.Minute), failing, unproven, proven)
 		must(t, "claim with slots for proven webhooks alone", err)
 		if len(got.Deliveries) != webhook.MaxConcurrent || len(got.Waiting) != 2 {
 			t.Errorf("claimed %d, waiting %v", len(got.Deliveries), got.Waiting)
@@ -798,16 +799,16 @@ func TestClaimsDoNotWaitForLockedWebhooks(t *testing.T) {
 				return err
 			}
 			// The timeout makes a claim fail that waits for the lock.
-			waiting, cancel := context.WithTimeout(t.Context(), time.Minute)
+			claimCtx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			got, err := s.ClaimDeliveries(waiting, convertAll([]webhook.Webhook{locked, free, off}, due), manySlots, testLease, now)
+			got, err := s.ClaimDeliveries(claimCtx, convertAll([]webhook.Webhook{locked, free, off}, dueWebhook), manySlots, testLease, now)
 			must(t, "claim", err)
-			if len(got.Deliveries) != 1 || got.Deliveries[0].WebhookID != free.ID || !slices.Equal(got.Waiting, []ports.DueWebhook{due(locked)}) {
+			if len(got.Deliveries) != 1 || got.Deliveries[0].WebhookID != free.ID || !slices.Equal(got.Waiting, []ports.DueWebhook{dueWebhook(locked)}) {
 				t.Errorf("claimed %+v, waiting %v", got.Deliveries, got.Waiting)
 			}
 			return nil
 		}))
-		if got := claim(t, s, locked, now); len(got) != 1 {
+		if got := claimDeliveries(t, s, locked, now); len(got) != 1 {
 			t.Errorf("after the other transaction: %+v", got)
 		}
 	})
@@ -817,48 +818,48 @@ func TestClaimsDoNotWaitForLockedWebhooks(t *testing.T) {
 // only its own webhook.
 func TestResultsAreSavedTogether(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		a, b := newAccount(t, s, "a"), newAccount(t, s, "b")
-		good, bad, gone := addWebhook(t, s, a, nil), addWebhook(t, s, b, nil), addWebhook(t, s, b, nil)
-		removed, late := addWebhook(t, s, a, nil), addWebhook(t, s, a, nil)
+		accountA, accountB := newAccount(t, s, "a"), newAccount(t, s, "b")
+		succeeding, failing, disabled := addWebhook(t, s, accountA, nil), addWebhook(t, s, accountB, nil), addWebhook(t, s, accountB, nil)
+		removed, late := addWebhook(t, s, accountA, nil), addWebhook(t, s, accountA, nil)
 		var batch []ports.TriedDelivery
 		for n := range 6 {
-			emitEvents(t, s, a, domainEvent(guid(1), fmt.Sprint(n), event.DomainAdded))
+			emitEvents(t, s, accountA, domainEvent(guid(1), fmt.Sprint(n), event.DomainAdded))
 		}
-		emitEvents(t, s, b, domainEvent(guid(1), "b", event.DomainAdded))
-		fanOut(t, s, a)
-		fanOut(t, s, b)
-		for _, d := range claim(t, s, good, now) {
-			batch = append(batch, tried(good, d.Delivery, 200, now))
+		emitEvents(t, s, accountB, domainEvent(guid(1), "b", event.DomainAdded))
+		fanOut(t, s, accountA)
+		fanOut(t, s, accountB)
+		for _, d := range claimDeliveries(t, s, succeeding, now) {
+			batch = append(batch, triedDelivery(succeeding, d.Delivery, 200, now))
 		}
-		for _, c := range []struct {
+		for _, tt := range []struct {
 			hook   webhook.Webhook
 			status int
-		}{{bad, 500}, {gone, 410}, {removed, 200}, {late, 200}} {
-			batch = append(batch, tried(c.hook, claim(t, s, c.hook, now)[0].Delivery, c.status, now))
+		}{{failing, 500}, {disabled, 410}, {removed, 200}, {late, 200}} {
+			batch = append(batch, triedDelivery(tt.hook, claimDeliveries(t, s, tt.hook, now)[0].Delivery, tt.status, now))
 		}
-		must(t, "remove", s.RemoveWebhook(t.Context(), a, removed.ID, nil))
+		must(t, "remove", s.RemoveWebhook(t.Context(), accountA, removed.ID, nil))
 		must(t, "end leases", s.EndLeases(t.Context()))
-		claim(t, s, late, now)
+		claimDeliveries(t, s, late, now)
 		saved, err := s.SaveDeliveries(t.Context(), batch, now)
 		must(t, "save", err)
-		yes := ports.SavedDelivery{Saved: true}
-		want := []ports.SavedDelivery{{Saved: true, HasDue: true}, {Saved: true, HasDue: true}, {Saved: true, HasDue: true}, {Saved: true, HasDue: true}, yes, yes, {}, {HasDue: true}}
+		savedNotDue := ports.SavedDelivery{Saved: true}
+		want := []ports.SavedDelivery{{Saved: true, HasDue: true}, {Saved: true, HasDue: true}, {Saved: true, HasDue: true}, {Saved: true, HasDue: true}, savedNotDue, savedNotDue, {}, {HasDue: true}}
 		if !slices.Equal(saved, want) {
 			t.Errorf("saved %+v, want %+v", saved, want)
 		}
-		for _, c := range []struct {
+		for _, tt := range []struct {
 			hook      webhook.Webhook
 			delivered int
 			status    webhook.Status
 			failing   bool
-		}{{good, 4, webhook.Enabled, false}, {bad, 0, webhook.Enabled, true}, {gone, 0, webhook.Disabled, true}, {late, 0, webhook.Enabled, false}} {
-			read, err := s.Webhook(t.Context(), c.hook.Account, c.hook.ID)
+		}{{succeeding, 4, webhook.Enabled, false}, {failing, 0, webhook.Enabled, true}, {disabled, 0, webhook.Disabled, true}, {late, 0, webhook.Enabled, false}} {
+			read, err := s.Webhook(t.Context(), tt.hook.Account, tt.hook.ID)
 			must(t, "read", err)
-			if n := len(deliveriesOf(t, s, c.hook, webhook.Delivered)); n != c.delivered || read.Status != c.status || read.IsFailing() != c.failing {
-				t.Errorf("%d delivered, %s, failing %v; want %+v", n, read.Status, read.IsFailing(), c)
+			if n := len(deliveriesOf(t, s, tt.hook, webhook.Delivered)); n != tt.delivered || read.Status != tt.status || read.IsFailing() != tt.failing {
+				t.Errorf("%d delivered, %s, failing %v; want %+v", n, read.Status, read.IsFailing(), tt)
 			}
 		}
-		if again := claim(t, s, bad, now.Add(time.Minute)); len(again) != 1 || len(again[0].Attempts) != 1 {
+		if again := claimDeliveries(t, s, failing, now.Add(time.Minute)); len(again) != 1 || len(again[0].Attempts) != 1 {
 			t.Errorf("the failed one is claimed again as %+v", again)
 		}
 	})

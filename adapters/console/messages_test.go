@@ -20,12 +20,12 @@ import (
 func TestErrorPagesExplainWithoutJargon(t *testing.T) {
 	c := &pages{}
 	for _, code := range fault.All() {
-		m := messageOf(code, platform.Facts{})
-		if m.Title == "" || m.About == "" || m.Next == "" {
-			t.Errorf("%s: %+v", code.Name, m)
+		message := messageOf(code, platform.Facts{})
+		if message.Title == "" || message.About == "" || message.Next == "" {
+			t.Errorf("%s: %+v", code.Name, message)
 		}
 		w := httptest.NewRecorder()
-		c.render(w, httptest.NewRequest("GET", "/", nil), 400, "refused", errorPage{m, "req-1", tenants.Origin{}})
+		c.render(w, httptest.NewRequest("GET", "/", nil), 400, "refused", errorPage{message, "req-1", tenants.Origin{}})
 		for _, jargon := range []string{"`", "/v1", "Idempotency", "API", "callback"} {
 			if page := w.Body.String(); strings.Contains(page, jargon) || !strings.Contains(page, "req-1") {
 				t.Errorf("%s: the page contains %q, or does not contain the request id:\n%s", code.Name, jargon, page)
@@ -42,18 +42,18 @@ func (p knownPlatform) Facts(context.Context) (platform.Facts, error) { return p
 // TestLastPagesSayHowToUndoTheConnection checks that the last pages name the application and the
 // rules that stay.
 func TestLastPagesSayHowToUndoTheConnection(t *testing.T) {
-	set := map[string]string{"application_name": "Acme & mailer", "client_id": "4711-id"}
+	settings := map[string]string{"application_name": "Acme & mailer", "client_id": "4711-id"}
 	c := &pages{Options{
 		Facts:   knownPlatform{platform.Facts{Withdrawal: "Delete the application at Acme.", LeftRules: "Open Acme's rules.", ApplicationField: "client_id"}},
-		Setting: func(name string) string { return set[name] },
+		Setting: func(name string) string { return settings[name] },
 	}}
-	left := c.removal(httptest.NewRequest("GET", "/", nil))
+	removal := c.removal(httptest.NewRequest("GET", "/", nil))
 	for page, wants := range map[string][]string{
 		"connected": {"Example GmbH is connected", "Delete the application at Acme.", "<strong>Acme &amp; mailer</strong>", "4711-id", "mail flow rules stay", "Open Acme&#39;s rules.", "<code>" + sendlimit.RulePrefix + "</code>"},
 		"cancelled": {"Nothing was connected", "<strong>Acme &amp; mailer</strong>", "4711-id", "no mail flow rules"},
 	} {
 		w := httptest.NewRecorder()
-		c.render(w, httptest.NewRequest("GET", "/", nil), 200, page, endPage{tenant.Tenant{Name: "Example GmbH"}, left, sendlimit.RulePrefix, tenants.Origin{}})
+		c.render(w, httptest.NewRequest("GET", "/", nil), 200, page, endPage{tenant.Tenant{Name: "Example GmbH"}, removal, sendlimit.RulePrefix, tenants.Origin{}})
 		for _, want := range wants {
 			if !strings.Contains(w.Body.String(), want) {
 				t.Errorf("the page %s lacks %q:\n%s", page, want, w.Body.String())

@@ -12,30 +12,30 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-// chain returns records in which _dmarc.example.test leads to a TXT record through this many
+// cnameChain returns records in which _dmarc.example.test leads to a TXT record through this many
 // CNAMEs.
-func chain(cnames int) string {
+func cnameChain(cnames int) string {
 	var b strings.Builder
 	for i := range cnames {
-		from := fmt.Sprintf("c%d.example.test.", i)
+		alias := fmt.Sprintf("c%d.example.test.", i)
 		if i == 0 {
-			from = "_dmarc.example.test."
+			alias = "_dmarc.example.test."
 		}
-		fmt.Fprintf(&b, "%s 300 IN CNAME c%d.example.test.\n", from, i+1)
+		fmt.Fprintf(&b, "%s 300 IN CNAME c%d.example.test.\n", alias, i+1)
 	}
 	fmt.Fprintf(&b, "c%d.example.test. 300 IN TXT \"v=DMARC1; p=end\"\n", cnames)
 	return b.String()
 }
 
 func TestCNAMEsAreFollowed(t *testing.T) {
-	base := strings.ReplaceAll(standard, `_dmarc.example.test. 300 IN TXT "v=DMARC1; p=none"`, "")
+	base := strings.ReplaceAll(standardZone, `_dmarc.example.test. 300 IN TXT "v=DMARC1; p=none"`, "")
 	for _, tt := range []struct {
 		name, records, alias string
 		want                 []string
 	}{
-		{"inside the zone", chain(1), "c1.example.test", []string{"v=DMARC1; p=end"}},
-		{"over eight CNAMEs", chain(8), "c1.example.test", []string{"v=DMARC1; p=end"}},
-		{"over nine CNAMEs, which is too many", chain(9), "c1.example.test", nil},
+		{"inside the zone", cnameChain(1), "c1.example.test", []string{"v=DMARC1; p=end"}},
+		{"over eight CNAMEs", cnameChain(8), "c1.example.test", []string{"v=DMARC1; p=end"}},
+		{"over nine CNAMEs, which is too many", cnameChain(9), "c1.example.test", nil},
 		{"in a circle", "_dmarc.example.test. 300 IN CNAME c1.example.test.\nc1.example.test. 300 IN CNAME _dmarc.example.test.\n", "c1.example.test", nil},
 		{"to itself", "_dmarc.example.test. 300 IN CNAME _dmarc.example.test.\n", "_dmarc.example.test", nil},
 		{"out of the zone, where the resolver has more records", "_dmarc.example.test. 300 IN CNAME p.vendor.test.\n", "p.vendor.test", []string{"v=DMARC1; p=vendor"}},
@@ -63,37 +63,37 @@ func TestCNAMEsAreFollowed(t *testing.T) {
 // resolvers return an error code. When no resolver responds, the target is unanswered and the read
 // is incomplete.
 func TestTargetIsUnansweredOnlyIfNoResolverResponds(t *testing.T) {
-	base := strings.ReplaceAll(standard, `_dmarc.example.test. 300 IN TXT "v=DMARC1; p=none"`, "")
-	referral := changedStandard(t, func(m, q *wire.Msg) {
+	base := strings.ReplaceAll(standardZone, `_dmarc.example.test. 300 IN TXT "v=DMARC1; p=none"`, "")
+	referral := changingHandler(t, func(msg, q *wire.Msg) {
 		if strings.HasPrefix(q.Question[0].Name, "_dmarc.") {
-			m.Authoritative, m.Answer = false, nil
-			m.Ns = []wire.RR{&wire.NS{Hdr: wire.RR_Header{Name: "_dmarc.example.test.", Rrtype: wire.TypeNS, Class: wire.ClassINET}, Ns: "ns.vendor.test."}}
+			msg.Authoritative, msg.Answer = false, nil
+			msg.Ns = []wire.RR{&wire.NS{Hdr: wire.RR_Header{Name: "_dmarc.example.test.", Rrtype: wire.TypeNS, Class: wire.ClassINET}, Ns: "ns.vendor.test."}}
 		}
 	})
-	alias := newServer(t, base+"_dmarc.example.test. 300 IN CNAME p.vendor.test.\n")
+	aliasServer := newServer(t, base+"_dmarc.example.test. 300 IN CNAME p.vendor.test.\n")
 	for _, tt := range []struct {
 		name, target string
 		servers      wire.Handler
 		silent       bool
 		reason       string
 	}{
-		{"the resolver fails for the target of a CNAME", "p.vendor.test.", alias, false, ""},
+		{"the resolver fails for the target of a CNAME", "p.vendor.test.", aliasServer, false, ""},
 		{"the resolver fails for a delegated name", "_dmarc.example.test.", referral, false, ""},
-		{"the resolver is silent about the target of a CNAME", "p.vendor.test.", alias, true, "type_unknown"},
+		{"the resolver is silent about the target of a CNAME", "p.vendor.test.", aliasServer, true, "type_unknown"},
 		{"the resolver is silent about a delegated name", "_dmarc.example.test.", referral, true, "type_unknown"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			env := newFixture(t, delegation)
 			if tt.silent {
-				env.wait = brief
+				env.wait = shortTimeout
 			}
-			env.resolver.setChange(func(m, q *wire.Msg) {
+			env.resolver.setChange(func(msg, q *wire.Msg) {
 				if q.Question[0].Name != tt.target {
 					return
 				}
-				if m.SetRcode(q, wire.RcodeServerFailure); tt.silent {
-					m.Id++ // a wrong id, so the answer is ignored
+				if msg.SetRcode(q, wire.RcodeServerFailure); tt.silent {
+					msg.Id++ // a wrong id, so the answer is ignored
 				}
 			})
 			env.startServer("127.0.0.2", tt.servers)

@@ -62,10 +62,10 @@ func wireRecord(h wire.RR_Header, r dns.Record) wire.RR {
 		return &wire.CNAME{Hdr: h, Target: r.Content + "."}
 	default:
 		var parts []string
-		for rest := strings.NewReader(r.Content); rest.Len() > 0; {
-			part := make([]byte, 255)
-			n, _ := rest.Read(part)
-			parts = append(parts, string(part[:n]))
+		for reader := strings.NewReader(r.Content); reader.Len() > 0; {
+			buffer := make([]byte, 255)
+			n, _ := reader.Read(buffer)
+			parts = append(parts, string(buffer[:n]))
 		}
 		return &wire.TXT{Hdr: h, Txt: parts}
 	}

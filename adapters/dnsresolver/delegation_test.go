@@ -30,11 +30,11 @@ func newReferralServer(t testing.TB, records string) *recordServer {
 }
 
 func serverStates(servers []dns.Server) []string {
-	var out []string
+	var lines []string
 	for _, s := range servers {
-		out = append(out, s.Name+" "+string(s.State))
+		lines = append(lines, s.Name+" "+string(s.State))
 	}
-	return out
+	return lines
 }
 
 func TestServersOfParentAndZoneAreAsked(t *testing.T) {
@@ -43,7 +43,7 @@ example.test. 300 IN NS ns1.example.test.
 example.test. 300 IN NS ns2.example.test.
 `
 	moved := strings.ReplaceAll(own, "ns2", "ns3")
-	all := []string{"ns1.example.test ok", "ns2.example.test ok", "ns3.example.test ok"}
+	servers := []string{"ns1.example.test ok", "ns2.example.test ok", "ns3.example.test ok"}
 	for _, tt := range []struct {
 		name, above string
 		own         string // records of all servers, in addition to those of the resolver
@@ -51,10 +51,10 @@ example.test. 300 IN NS ns2.example.test.
 		servers     []string
 		warnings    []string
 	}{
-		{"the parent and the zone list the same servers", own, standard, []string{"ns1.example.test", "ns2.example.test"}, all[:2], nil},
-		{"the parent lists a different server", moved, standard, []string{"ns1.example.test", "ns3.example.test"}, all, []string{"delegation_mismatch"}},
-		{"the zone lists a different server", own, strings.ReplaceAll(standard, "ns2.", "ns3."), []string{"ns1.example.test", "ns2.example.test"}, all, []string{"delegation_mismatch"}},
-		{"the parent lists no servers", "", standard, []string{"ns1.example.test", "ns2.example.test"}, all[:2], nil},
+		{"the parent and the zone list the same servers", own, standardZone, []string{"ns1.example.test", "ns2.example.test"}, servers[:2], nil},
+		{"the parent lists a different server", moved, standardZone, []string{"ns1.example.test", "ns3.example.test"}, servers, []string{"delegation_mismatch"}},
+		{"the zone lists a different server", own, strings.ReplaceAll(standardZone, "ns2.", "ns3."), []string{"ns1.example.test", "ns2.example.test"}, servers, []string{"delegation_mismatch"}},
+		{"the parent lists no servers", "", standardZone, []string{"ns1.example.test", "ns2.example.test"}, servers[:2], nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			env := newFixture(t, delegation+registry)
@@ -85,7 +85,7 @@ func TestDelegationToLameServersIsReadFromTheParentZone(t *testing.T) {
 	env := newFixture(t, registry)
 	env.resolver.failOn("example.test.")
 	env.startServer("127.0.0.4", newReferralServer(t, "example.test. 300 IN NS ns3.example.test.\nns3.example.test. 300 IN A 127.0.0.5\n"))
-	env.startServer("127.0.0.5", respondWith(wire.RcodeRefused))
+	env.startServer("127.0.0.5", codeHandler(wire.RcodeRefused))
 	got := env.read("example.test")
 	if got.Zone != "example.test" || got.Reason != "no_authoritative_answer" {
 		t.Fatalf("zone %q, reason %q", got.Zone, got.Reason)
@@ -98,11 +98,11 @@ func TestDelegationToLameServersIsReadFromTheParentZone(t *testing.T) {
 func TestSilentParentIsNotAskedAgain(t *testing.T) {
 	t.Parallel()
 	env := newFixture(t, delegation+registry+strings.ReplaceAll(delegation, "example.test", "second.test"))
-	env.wait = brief
-	asked := make(chan string, 10)
-	env.startServer("127.0.0.4", wire.HandlerFunc(func(_ wire.ResponseWriter, q *wire.Msg) { asked <- q.Question[0].Name }))
+	env.wait = shortTimeout
+	queried := make(chan string, 10)
+	env.startServer("127.0.0.4", wire.HandlerFunc(func(_ wire.ResponseWriter, q *wire.Msg) { queried <- q.Question[0].Name }))
 	for _, ip := range []string{"127.0.0.2", "127.0.0.3"} {
-		env.startServer(ip, newServer(t, standard+strings.ReplaceAll(standard, "example.test", "second.test")))
+		env.startServer(ip, newServer(t, standardZone+strings.ReplaceAll(standardZone, "example.test", "second.test")))
 	}
 	r := env.reader()
 	for _, name := range []string{"example.test", "second.test"} {
@@ -110,31 +110,31 @@ func TestSilentParentIsNotAskedAgain(t *testing.T) {
 			t.Fatalf("%s: %q, %v", name, got.Reason, err)
 		}
 	}
-	if len(asked) != 1 {
-		t.Fatalf("asked %d times", len(asked))
+	if len(queried) != 1 {
+		t.Fatalf("asked %d times", len(queried))
 	}
 }
 
 func TestResultOfDNSSECValidationIsReported(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
-		change func(m, q *wire.Msg)
+		change func(msg, q *wire.Msg)
 		reason string
 		secure bool
 	}{
 		{"not signed", func(*wire.Msg, *wire.Msg) {}, "", false},
-		{"signed correctly", func(m, q *wire.Msg) { m.AuthenticatedData = q.AuthenticatedData }, "", true},
-		{"forged", func(m, q *wire.Msg) {
+		{"signed correctly", func(msg, q *wire.Msg) { msg.AuthenticatedData = q.AuthenticatedData }, "", true},
+		{"forged", func(msg, q *wire.Msg) {
 			if !q.CheckingDisabled && strings.HasSuffix(q.Question[0].Name, "example.test.") && q.Question[0].Qtype == wire.TypeNS {
-				m.SetRcode(q, wire.RcodeServerFailure)
+				msg.SetRcode(q, wire.RcodeServerFailure)
 			}
 		}, "dnssec_bogus", false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			env := newFixture(t, delegation)
 			env.resolver.setChange(tt.change)
-			env.startServer("127.0.0.2", newServer(t, standard))
-			env.startServer("127.0.0.3", newServer(t, standard))
+			env.startServer("127.0.0.2", newServer(t, standardZone))
+			env.startServer("127.0.0.3", newServer(t, standardZone))
 			got := env.read("example.test")
 			if got.Reason != tt.reason || got.Complete != (tt.reason == "") || got.Secure != tt.secure || len(got.Sets) == 0 {
 				t.Fatalf("got %q, complete %v, secure %v, sets %v", got.Reason, got.Complete, got.Secure, got.Sets)
@@ -146,13 +146,13 @@ func TestResultOfDNSSECValidationIsReported(t *testing.T) {
 func TestOneFailureIsNotDNSSECBogus(t *testing.T) {
 	env := newFixture(t, delegation)
 	var failed atomic.Bool
-	env.resolver.setChange(func(m, q *wire.Msg) {
+	env.resolver.setChange(func(msg, q *wire.Msg) {
 		if q.Question[0].Qtype == wire.TypeNS && failed.CompareAndSwap(false, true) {
-			m.SetRcode(q, wire.RcodeServerFailure)
+			msg.SetRcode(q, wire.RcodeServerFailure)
 		}
 	})
-	env.startServer("127.0.0.2", newServer(t, standard))
-	env.startServer("127.0.0.3", newServer(t, standard))
+	env.startServer("127.0.0.2", newServer(t, standardZone))
+	env.startServer("127.0.0.3", newServer(t, standardZone))
 	if got := env.read("example.test"); !got.Complete || !failed.Load() {
 		t.Fatalf("got %q", got.Reason)
 	}

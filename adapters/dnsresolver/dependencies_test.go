@@ -14,8 +14,8 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-// wanted returns the records that a mail platform requires in these tests.
-func wanted(domain string) []dns.Desired {
+// desiredRecords returns the records that a mail platform requires in these tests.
+func desiredRecords(domain string) []dns.Desired {
 	return dns.DesiredRecords(domain, dns.Offer{
 		Service: []dns.Record{
 			{Type: dns.MX, Name: domain, Content: "example-test.mx.platform.test"},
@@ -28,19 +28,20 @@ func wanted(domain string) []dns.Desired {
 	})
 }
 
-// readForPlan reads example.test with the records of wanted. Two servers serve the same records.
+// readForPlan reads example.test with the records of desiredRecords. Two servers serve the same
+// records.
 func (f *fixture) readForPlan(records string) dns.ZoneRead {
 	f.t.Helper()
 	f.startServer("127.0.0.2", newServer(f.t, records))
 	f.startServer("127.0.0.3", newServer(f.t, records))
-	zoneRead, err := f.reader().Read(f.t.Context(), "ann", "example.test", wanted("example.test")...)
+	zoneRead, err := f.reader().Read(f.t.Context(), "ann", "example.test", desiredRecords("example.test")...)
 	if err != nil {
 		f.t.Fatal(err)
 	}
 	return zoneRead
 }
 
-const bare = `
+const emptyZone = `
 example.test. 300 IN SOA ns1.example.test. hostmaster.example.test. 7 3600 600 86400 60
 example.test. 300 IN NS ns1.example.test.
 example.test. 300 IN NS ns2.example.test.
@@ -60,7 +61,7 @@ mx.fine.test. 300 IN AAAA 2001:db8::1
 mx.four.test. 300 IN A 192.0.2.1
 mx.text.test. 300 IN TXT "no address"
 `)
-	got := env.readForPlan(bare + `
+	got := env.readForPlan(emptyZone + `
 example.test. 300 IN TXT "v=spf1 include:a.test include:void.test -all"
 example.test. 300 IN MX 0 example-test.mx.platform.test.
 example.test. 300 IN MX 1 mx.alias.test.
@@ -83,9 +84,9 @@ selector2._domainkey.example.test. 300 IN TXT "v=DKIM1; p=abc"
 	if diff := cmp.Diff(want, got.Referenced); diff != "" || !got.Complete {
 		t.Fatalf("%s %s", got.Reason, diff)
 	}
-	for what, n := range env.resolver.counts() {
-		if n > 1 && what != "test. NS" {
-			t.Errorf("%s was asked %d times", what, n)
+	for question, n := range env.resolver.counts() {
+		if n > 1 && question != "test. NS" {
+			t.Errorf("%s was asked %d times", question, n)
 		}
 	}
 	if n := env.resolver.count("example-test.mx.platform.test. A") + env.resolver.count("key1.platform.test. TXT"); n > 0 {
@@ -98,9 +99,9 @@ func TestReadIsIncompleteWithoutTheParentPolicy(t *testing.T) {
 		zone   string
 		reason string
 	}{
-		"no policy of its own": {bare, "type_unknown"},
-		"with a policy":        {bare + `_dmarc.example.test. 300 IN TXT "v=DMARC1; p=none"`, ""},
-		"with an alias":        {bare + "_dmarc.example.test. 300 IN CNAME p.vendor.test.", ""},
+		"no policy of its own": {emptyZone, "type_unknown"},
+		"with a policy":        {emptyZone + `_dmarc.example.test. 300 IN TXT "v=DMARC1; p=none"`, ""},
+		"with an alias":        {emptyZone + "_dmarc.example.test. 300 IN CNAME p.vendor.test.", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			env := newFixture(t, delegation)
@@ -117,8 +118,8 @@ func TestReadIsIncompleteWithoutTheParentPolicy(t *testing.T) {
 func TestFailingSPFNameIsAbsent(t *testing.T) {
 	env := newFixture(t, delegation)
 	env.resolver.failOn("spf.platform.test.")
-	got := env.readForPlan(bare)
-	if _, known := got.Referenced.SPF["spf.platform.test"]; known || !got.Complete {
+	got := env.readForPlan(emptyZone)
+	if _, exists := got.Referenced.SPF["spf.platform.test"]; exists || !got.Complete {
 		t.Fatalf("got %q, %v", got.Reason, got.Referenced.SPF)
 	}
 }
@@ -127,11 +128,11 @@ func TestSPFTreeIsBounded(t *testing.T) {
 	var wide, deep strings.Builder
 	wide.WriteString(`example.test. 300 IN TXT "v=spf1`)
 	for i := range 80 {
-		part := fmt.Sprintf(" include:n%d.test", i)
+		chunk := fmt.Sprintf(" include:n%d.test", i)
 		if i%12 == 11 {
-			part = `" "` + part
+			chunk = `" "` + chunk
 		}
-		wide.WriteString(part)
+		wide.WriteString(chunk)
 		fmt.Fprintf(&deep, "deep%d.test. 300 IN TXT \"v=spf1 include:deep%d.test -all\"\n", i, i+1)
 	}
 	wide.WriteString(` -all"`)
@@ -144,10 +145,10 @@ func TestSPFTreeIsBounded(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			env := newFixture(t, delegation+deep.String())
-			got := env.readForPlan(bare + tt.zone)
+			got := env.readForPlan(emptyZone + tt.zone)
 			texts := 0
-			for what, n := range env.resolver.counts() {
-				if strings.HasSuffix(what, " TXT") && !strings.HasPrefix(what, "_dmarc") {
+			for question, n := range env.resolver.counts() {
+				if strings.HasSuffix(question, " TXT") && !strings.HasPrefix(question, "_dmarc") {
 					texts += n
 				}
 			}
@@ -164,7 +165,7 @@ func TestAtMostTenExchangesAreChecked(t *testing.T) {
 		fmt.Fprintf(&mx, "example.test. 300 IN MX 5 m%02d.test.\n", i)
 	}
 	env := newFixture(t, delegation)
-	got := env.readForPlan(bare + mx.String())
+	got := env.readForPlan(emptyZone + mx.String())
 	if !got.Complete || len(got.Referenced.Exchanges) != 10 {
 		t.Fatalf("%q, %d exchanges", got.Reason, len(got.Referenced.Exchanges))
 	}
@@ -173,23 +174,23 @@ func TestAtMostTenExchangesAreChecked(t *testing.T) {
 // TestSlowServerDoesNotDelayDependencies uses a slow server. It answers only after the resolver has
 // received questions about the dependencies in the other servers' answers.
 func TestSlowServerDoesNotDelayDependencies(t *testing.T) {
-	three := bare + "example.test. 300 IN NS ns3.example.test.\n"
+	threeServers := emptyZone + "example.test. 300 IN NS ns3.example.test.\n"
 	env := newFixture(t, delegation+"example.test. 300 IN NS ns3.example.test.\nns3.example.test. 300 IN A 127.0.0.4\n")
-	asked := make(chan struct{})
+	queried := make(chan struct{})
 	env.resolver.setChange(func(_, q *wire.Msg) {
 		if q.Question[0].Name == "spf.platform.test." {
-			close(asked)
+			close(queried)
 		}
 	})
-	slow := newServer(t, three)
+	slow := newServer(t, threeServers)
 	env.startServer("127.0.0.4", wire.HandlerFunc(func(w wire.ResponseWriter, q *wire.Msg) {
 		select {
-		case <-asked:
+		case <-queried:
 			slow.ServeDNS(w, q)
-		case <-time.After(hang): // nothing queried the dependencies
+		case <-time.After(hangTimeout): // nothing queried the dependencies
 		}
 	}))
-	got := env.readForPlan(three)
+	got := env.readForPlan(threeServers)
 	if !got.Complete || got.Warnings != nil || got.ServersAgreeing() != 3 {
 		t.Fatalf("%q, %v, %v", got.Reason, got.Warnings, got.Servers)
 	}

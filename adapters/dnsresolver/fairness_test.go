@@ -25,11 +25,11 @@ func TestSilentServersOfOneAccountDoNotDelayAnother(t *testing.T) {
 			"eve%[1]d.test. 300 IN NS ns.eve%[1]d.test.\nns.eve%[1]d.test. 300 IN A 127.0.0.%[2]d\n", n, 10+n)
 	}
 	env := newFixture(t, records.String())
-	env.startServer("127.0.0.2", newServer(t, standard))
-	env.startServer("127.0.0.3", newServer(t, standard))
-	asked := make(chan struct{}, domains)
+	env.startServer("127.0.0.2", newServer(t, standardZone))
+	env.startServer("127.0.0.3", newServer(t, standardZone))
+	queried := make(chan struct{}, domains)
 	for n := range domains {
-		env.startServer(fmt.Sprintf("127.0.0.%d", 10+n), wire.HandlerFunc(func(wire.ResponseWriter, *wire.Msg) { asked <- struct{}{} }))
+		env.startServer(fmt.Sprintf("127.0.0.%d", 10+n), wire.HandlerFunc(func(wire.ResponseWriter, *wire.Msg) { queried <- struct{}{} }))
 	}
 	r := env.reader()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -38,13 +38,13 @@ func TestSilentServersOfOneAccountDoNotDelayAnother(t *testing.T) {
 		reads.Go(func() { _, _ = r.Read(ctx, "eve", fmt.Sprintf("eve%d.test", n)) })
 	}
 	for range dnsresolver.AccountShare {
-		<-asked
+		<-queried
 	}
 	if got, err := r.Read(t.Context(), "ann", "example.test"); err != nil || !got.Complete {
 		t.Errorf("the read of a different account: %+v, %v", got, err)
 	}
-	if len(asked) != 0 {
-		t.Errorf("%d questions more than the account's share were sent", len(asked))
+	if len(queried) != 0 {
+		t.Errorf("%d questions more than the account's share were sent", len(queried))
 	}
 	cancel()
 	reads.Wait()

@@ -36,8 +36,8 @@ type fixture struct {
 	wait time.Duration
 }
 
-// standard is the zone of most tests.
-const standard = `
+// standardZone is the zone of most tests.
+const standardZone = `
 example.test. 300 IN SOA ns1.example.test. hostmaster.example.test. 7 3600 600 86400 60
 example.test. 300 IN NS ns1.example.test.
 example.test. 300 IN NS ns2.example.test.
@@ -108,21 +108,21 @@ func serve(t testing.TB, udp net.PacketConn, tcp net.Listener, h wire.Handler) {
 	}
 }
 
-// hang is how long a test waits for an event. It is exceeded only if something hangs.
-const hang = 4 * time.Minute
+// hangTimeout is how long a test waits for an event. It is exceeded only if something hangs.
+const hangTimeout = 4 * time.Minute
 
-// brief is the timeout of a question in tests with a server that never answers. The other servers
-// must be able to answer within this time.
-const brief = time.Second
+// shortTimeout is the timeout of a question in tests with a server that never answers. The other
+// servers must be able to answer within this time.
+const shortTimeout = time.Second
 
 // reader returns a Reader that uses the fixture's resolver.
 func (f *fixture) reader() *dnsresolver.Reader {
-	wait := cmp.Or(f.wait, hang)
+	wait := cmp.Or(f.wait, hangTimeout)
 	return dnsresolver.New(dnsresolver.Options{
 		Resolvers:    []string{fmt.Sprintf("127.0.0.1:%d", f.port)},
 		Port:         f.port,
 		AllowPrivate: true,
-		Timeout:      hang,
+		Timeout:      hangTimeout,
 		UDPTimeout:   wait,
 		TCPTimeout:   wait,
 	})
@@ -139,9 +139,9 @@ func (f *fixture) read(name string) dns.ZoneRead {
 
 // recordServer answers from a list of records and counts the questions.
 type recordServer struct {
-	mu      sync.Mutex
-	records []wire.RR
-	asked   map[string]int
+	mu             sync.Mutex
+	records        []wire.RR
+	questionCounts map[string]int
 	// refersOnly makes the server answer with referrals, like a server of the parent zone. The
 	// server answers SERVFAIL for failName. change is applied to each answer.
 	refersOnly bool
@@ -151,7 +151,7 @@ type recordServer struct {
 
 func newServer(t contract.T, records string) *recordServer {
 	t.Helper()
-	s := &recordServer{asked: map[string]int{}}
+	s := &recordServer{questionCounts: map[string]int{}}
 	z := wire.NewZoneParser(strings.NewReader(records), "", "")
 	for rr, ok := z.Next(); ok; rr, ok = z.Next() {
 		s.records = append(s.records, rr)
@@ -168,14 +168,14 @@ func (s *recordServer) answer(w wire.ResponseWriter, q *wire.Msg) *wire.Msg {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	name, qtype := q.Question[0].Name, q.Question[0].Qtype
-	s.asked[strings.ToLower(name)+" "+wire.TypeToString[qtype]]++
-	m := new(wire.Msg)
-	m.SetReply(q)
-	m.Authoritative = true
-	defer s.applyFaults(m, q)
+	s.questionCounts[strings.ToLower(name)+" "+wire.TypeToString[qtype]]++
+	msg := new(wire.Msg)
+	msg.SetReply(q)
+	msg.Authoritative = true
+	defer s.applyFaults(msg, q)
 	if s.refersOnly {
-		m.Authoritative, m.Ns = false, s.records
-		return m
+		msg.Authoritative, msg.Ns = false, s.records
+		return msg
 	}
 	for range 12 {
 		next := ""
@@ -187,7 +187,7 @@ func (s *recordServer) answer(w wire.ResponseWriter, q *wire.Msg) *wire.Msg {
 				next = c.Target
 			}
 			if rr.Header().Rrtype == qtype || next != "" {
-				m.Answer = append(m.Answer, rr)
+				msg.Answer = append(msg.Answer, rr)
 			}
 		}
 		if next == "" {
@@ -195,21 +195,21 @@ func (s *recordServer) answer(w wire.ResponseWriter, q *wire.Msg) *wire.Msg {
 		}
 		name = next
 	}
-	if len(m.Answer) == 0 {
-		s.answerNegative(m, name)
+	if len(msg.Answer) == 0 {
+		s.answerNegative(msg, name)
 	}
 	if w.RemoteAddr().Network() == "udp" {
 		size := wire.MinMsgSize
 		if o := q.IsEdns0(); o != nil {
 			size = int(o.UDPSize())
 		}
-		m.Truncate(size)
+		msg.Truncate(size)
 	}
-	return m
+	return msg
 }
 
 // setChange sets the change that is applied to each answer.
-func (s *recordServer) setChange(change func(m, q *wire.Msg)) {
+func (s *recordServer) setChange(change func(msg, q *wire.Msg)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.change = change
@@ -223,25 +223,25 @@ func (s *recordServer) failOn(name string) {
 }
 
 // applyFaults changes an answer as the test requested.
-func (s *recordServer) applyFaults(m, q *wire.Msg) {
+func (s *recordServer) applyFaults(msg, q *wire.Msg) {
 	if s.failName != "" && strings.EqualFold(s.failName, q.Question[0].Name) {
-		m.SetRcode(q, wire.RcodeServerFailure)
+		msg.SetRcode(q, wire.RcodeServerFailure)
 	}
 	if s.change != nil {
-		s.change(m, q)
+		s.change(msg, q)
 	}
 }
 
-// answerNegative makes m a negative answer: NXDOMAIN, or NOERROR when the name exists.
-func (s *recordServer) answerNegative(m *wire.Msg, name string) {
-	m.Rcode = wire.RcodeNameError
+// answerNegative makes msg a negative answer: NXDOMAIN, or NOERROR when the name exists.
+func (s *recordServer) answerNegative(msg *wire.Msg, name string) {
+	msg.Rcode = wire.RcodeNameError
 	for _, rr := range s.records {
 		owner := rr.Header().Name
 		if wire.IsSubDomain(name, owner) {
-			m.Rcode = wire.RcodeSuccess
+			msg.Rcode = wire.RcodeSuccess
 		}
-		if rr.Header().Rrtype == wire.TypeSOA && wire.IsSubDomain(owner, name) && (len(m.Ns) == 0 || len(owner) > len(m.Ns[0].Header().Name)) {
-			m.Ns = []wire.RR{rr}
+		if rr.Header().Rrtype == wire.TypeSOA && wire.IsSubDomain(owner, name) && (len(msg.Ns) == 0 || len(owner) > len(msg.Ns[0].Header().Name)) {
+			msg.Ns = []wire.RR{rr}
 		}
 	}
 }
@@ -250,13 +250,13 @@ func (s *recordServer) answerNegative(m *wire.Msg, name string) {
 func (s *recordServer) count(question string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.asked[question]
+	return s.questionCounts[question]
 }
 
 func (s *recordServer) counts() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return maps.Clone(s.asked)
+	return maps.Clone(s.questionCounts)
 }
 
 // replace replaces the records.

@@ -21,24 +21,24 @@ func FuzzAnswer(f *testing.F) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		m := new(wire.Msg).SetQuestion("example.test.", rr.Header().Rrtype)
-		m.Response, m.Answer = true, []wire.RR{rr, rr}
-		packet, err := m.Pack()
+		msg := new(wire.Msg).SetQuestion("example.test.", rr.Header().Rrtype)
+		msg.Response, msg.Answer = true, []wire.RR{rr, rr}
+		packet, err := msg.Pack()
 		if err != nil {
 			f.Fatal(err)
 		}
 		f.Add(packet, rr.Header().Rrtype)
 	}
 	f.Fuzz(func(t *testing.T, packet []byte, qtype uint16) {
-		m := new(wire.Msg)
-		if m.Unpack(packet) != nil {
+		msg := new(wire.Msg)
+		if msg.Unpack(packet) != nil {
 			return
 		}
 		q := question{"example.test", qtype}
-		isAnswerTo(m, 1, q)
-		zoneOf(m, q.name)
-		referredHosts(m, q.name)
-		v, err := parseAnswer(m, q)
+		isAnswerTo(msg, 1, q)
+		zoneOf(msg, q.name)
+		referredHosts(msg, q.name)
+		v, err := parseAnswer(msg, q)
 		if err != nil {
 			return
 		}
@@ -46,10 +46,10 @@ func FuzzAnswer(f *testing.F) {
 		if len(v.values) > maxRecords || twice {
 			t.Fatalf("%d values: %q", len(v.values), v.values)
 		}
-		one := report{state: dns.ServerOK, sets: map[key]set{{q.name, dns.TXT}: {values: v.values, ttl: v.ttl}}}
-		alone, both := commonSets([]report{one}), commonSets([]report{one, one})
-		if !slices.EqualFunc(alone, both, func(x, y dns.RRSet) bool { return x.TTL == y.TTL && slices.Equal(x.Values, y.Values) }) {
-			t.Fatalf("%v and %v", alone, both)
+		answer := report{state: dns.ServerOK, sets: map[key]set{{q.name, dns.TXT}: {values: v.values, ttl: v.ttl}}}
+		fromOne, fromTwo := commonSets([]report{answer}), commonSets([]report{answer, answer})
+		if !slices.EqualFunc(fromOne, fromTwo, func(x, y dns.RRSet) bool { return x.TTL == y.TTL && slices.Equal(x.Values, y.Values) }) {
+			t.Fatalf("%v and %v", fromOne, fromTwo)
 		}
 	})
 }

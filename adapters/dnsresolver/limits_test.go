@@ -12,7 +12,7 @@ import (
 	"github.com/tenantry/tenantry/core/access"
 )
 
-func address(i int) netip.AddrPort {
+func testAddress(i int) netip.AddrPort {
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{8, 8, byte(i >> 8), byte(i)}), 53)
 }
 
@@ -21,7 +21,7 @@ func address(i int) netip.AddrPort {
 func occupy(t *testing.T, s *slots, account access.AccountID) (releases []func()) {
 	t.Helper()
 	for {
-		release := tryAcquire(s, account, address(s.inUse))
+		release := tryAcquire(s, account, testAddress(s.inUse))
 		if release == nil {
 			return releases
 		}
@@ -45,18 +45,18 @@ func TestConcurrentQuestionsPerServerAreLimited(t *testing.T) {
 	s := newSlots(maxToServers)
 	var release func()
 	for range maxPerAddress {
-		if release = tryAcquire(s, testAccount, address(1)); release == nil {
+		if release = tryAcquire(s, testAccount, testAddress(1)); release == nil {
 			t.Fatal("a slot for a server is missing")
 		}
 	}
-	if tryAcquire(s, testAccount, address(1)) != nil {
+	if tryAcquire(s, testAccount, testAddress(1)) != nil {
 		t.Fatal("one question too many to a server")
 	}
-	if tryAcquire(s, testAccount, address(2)) == nil {
+	if tryAcquire(s, testAccount, testAddress(2)) == nil {
 		t.Fatal("a different server has to wait")
 	}
 	release()
-	if tryAcquire(s, testAccount, address(1)) == nil {
+	if tryAcquire(s, testAccount, testAddress(1)) == nil {
 		t.Fatal("the slot was not released")
 	}
 }
@@ -75,7 +75,7 @@ func TestQuestionsOfAnAccountLeaveSlotsFree(t *testing.T) {
 		releases = append(releases, got...)
 	}
 	for n := range 2 * maxToServers {
-		if release := tryAcquire(s, access.AccountID(fmt.Sprint(n)), address(n)); release != nil {
+		if release := tryAcquire(s, access.AccountID(fmt.Sprint(n)), testAddress(n)); release != nil {
 			releases = append(releases, release)
 		}
 	}
@@ -95,23 +95,23 @@ func TestQuestionsOfAnAccountLeaveSlotsFree(t *testing.T) {
 // slot.
 func TestFreedSlotGoesToTheAccountWithTheFewest(t *testing.T) {
 	s := newSlots(8)
-	held := occupy(t, s, "ann")
-	waiting := s.enqueue("ann", address(98), maxPerAddress)
-	held = append(held, occupy(t, s, "bob")...)
+	releases := occupy(t, s, "ann")
+	waiting := s.enqueue("ann", testAddress(98), maxPerAddress)
+	releases = append(releases, occupy(t, s, "bob")...)
 	for _, account := range []access.AccountID{"x", "y", "z"} {
-		held = append(held, occupy(t, s, account)...)
+		releases = append(releases, occupy(t, s, account)...)
 	}
-	if len(held) != 8 {
-		t.Fatalf("%d slots are in use, want 8", len(held))
+	if len(releases) != 8 {
+		t.Fatalf("%d slots are in use, want 8", len(releases))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := s.acquire(ctx, "eve", address(99), maxPerAddress); !errors.Is(err, context.Canceled) {
+	if _, err := s.acquire(ctx, "eve", testAddress(99), maxPerAddress); !errors.Is(err, context.Canceled) {
 		t.Fatalf("a question without a slot: %v", err)
 	}
-	first := s.enqueue("eve", address(99), maxPerAddress)
-	held[0]()
-	<-first.granted
+	waiter := s.enqueue("eve", testAddress(99), maxPerAddress)
+	releases[0]()
+	<-waiter.granted
 	select {
 	case <-waiting.granted:
 		t.Error("the account with the most questions got a slot")
@@ -123,12 +123,12 @@ func TestFreedSlotGoesToTheAccountWithTheFewest(t *testing.T) {
 func TestBusyServerDelaysNoOtherServer(t *testing.T) {
 	s := newSlots(maxToServers)
 	for range maxToServers {
-		s.enqueue("ann", address(1), maxPerAddress)
+		s.enqueue("ann", testAddress(1), maxPerAddress)
 	}
 	if s.inUse != maxPerAddress {
 		t.Errorf("%d slots are in use for one server", s.inUse)
 	}
-	if tryAcquire(s, "ann", address(2)) == nil || tryAcquire(s, "bob", address(3)) == nil {
+	if tryAcquire(s, "ann", testAddress(2)) == nil || tryAcquire(s, "bob", testAddress(3)) == nil {
 		t.Error("a different server has to wait")
 	}
 }
@@ -139,7 +139,7 @@ func TestResolversKeepTheirSlots(t *testing.T) {
 	r := New(Options{Resolvers: []string{"192.0.2.1"}})
 	occupy(t, r.client.servers, testAccount)
 	for _, mode := range []queryMode{modeResolver, modeUnchecked, modeResolverAsServer, modeRegistry} {
-		release, err := r.client.acquire(withAccount(t.Context(), testAccount), address(1), mode)
+		release, err := r.client.acquire(withAccount(t.Context(), testAccount), testAddress(1), mode)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,19 +15,19 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-// respondWith returns a server that answers everything with one code.
-func respondWith(code int) wire.Handler {
+// codeHandler returns a server that answers everything with one code.
+func codeHandler(code int) wire.Handler {
 	return wire.HandlerFunc(func(w wire.ResponseWriter, q *wire.Msg) {
 		_ = w.WriteMsg(new(wire.Msg).SetRcode(q, code))
 	})
 }
 
-// silent is a server that does not answer.
-var silent = wire.HandlerFunc(func(wire.ResponseWriter, *wire.Msg) {})
+// silentHandler is a server that does not answer.
+var silentHandler = wire.HandlerFunc(func(wire.ResponseWriter, *wire.Msg) {})
 
-// changedStandard returns a server of the standard zone that changes each answer.
-func changedStandard(t *testing.T, change func(m, q *wire.Msg)) wire.Handler {
-	s := newServer(t, standard)
+// changingHandler returns a server of the standard zone that changes each answer.
+func changingHandler(t *testing.T, change func(msg, q *wire.Msg)) wire.Handler {
+	s := newServer(t, standardZone)
 	return wire.HandlerFunc(func(w wire.ResponseWriter, q *wire.Msg) {
 		m := s.answer(w, q)
 		change(m, q)
@@ -35,20 +35,20 @@ func changedStandard(t *testing.T, change func(m, q *wire.Msg)) wire.Handler {
 	})
 }
 
-// onlyFor limits a change to the answers for one type.
-func onlyFor(qtype uint16, change func(m, q *wire.Msg)) func(m, q *wire.Msg) {
-	return func(m, q *wire.Msg) {
+// changeForType limits a change to the answers for one type.
+func changeForType(qtype uint16, change func(msg, q *wire.Msg)) func(msg, q *wire.Msg) {
+	return func(msg, q *wire.Msg) {
 		if q.Question[0].Qtype == qtype {
-			change(m, q)
+			change(msg, q)
 		}
 	}
 }
 
 func TestStateOfASecondServerIsReported(t *testing.T) {
-	notAuthoritative := func(m, _ *wire.Msg) { m.Authoritative = false }
-	upward := func(m, q *wire.Msg) {
-		m.Authoritative, m.Answer = false, nil
-		m.Ns = []wire.RR{&wire.NS{Hdr: wire.RR_Header{Name: ".", Rrtype: wire.TypeNS, Class: wire.ClassINET}, Ns: "a.root-servers.net."}}
+	notAuthoritative := func(msg, _ *wire.Msg) { msg.Authoritative = false }
+	upward := func(msg, q *wire.Msg) {
+		msg.Authoritative, msg.Answer = false, nil
+		msg.Ns = []wire.RR{&wire.NS{Hdr: wire.RR_Header{Name: ".", Rrtype: wire.TypeNS, Class: wire.ClassINET}, Ns: "a.root-servers.net."}}
 	}
 	for _, tt := range []struct {
 		name   string
@@ -57,48 +57,48 @@ func TestStateOfASecondServerIsReported(t *testing.T) {
 		reason string
 		warns  []string
 	}{
-		{"refuses the zone", respondWith(wire.RcodeRefused), dns.ServerLame, "single_server_answered", []string{"lame_delegation"}},
-		{"fails", respondWith(wire.RcodeServerFailure), dns.ServerLame, "single_server_answered", []string{"lame_delegation"}},
-		{"serves only the parent zone", changedStandard(t, func(m, _ *wire.Msg) {
-			m.Rcode, m.Answer = wire.RcodeNameError, nil
-			m.Ns = []wire.RR{&wire.SOA{Hdr: wire.RR_Header{Name: "test.", Rrtype: wire.TypeSOA, Class: wire.ClassINET}, Ns: "a.", Mbox: "b."}}
+		{"refuses the zone", codeHandler(wire.RcodeRefused), dns.ServerLame, "single_server_answered", []string{"lame_delegation"}},
+		{"fails", codeHandler(wire.RcodeServerFailure), dns.ServerLame, "single_server_answered", []string{"lame_delegation"}},
+		{"serves only the parent zone", changingHandler(t, func(msg, _ *wire.Msg) {
+			msg.Rcode, msg.Answer = wire.RcodeNameError, nil
+			msg.Ns = []wire.RR{&wire.SOA{Hdr: wire.RR_Header{Name: "test.", Rrtype: wire.TypeSOA, Class: wire.ClassINET}, Ns: "a.", Mbox: "b."}}
 		}), dns.ServerLame, "single_server_answered", []string{"lame_delegation"}},
-		{"is not authoritative", respondWith(wire.RcodeNotAuth), dns.ServerLame, "single_server_answered", []string{"lame_delegation"}},
-		{"answers from a cache", changedStandard(t, notAuthoritative), dns.ServerLame, "single_server_answered", []string{"lame_delegation"}},
-		{"refers upwards", changedStandard(t, upward), dns.ServerLame, "single_server_answered", []string{"lame_delegation"}},
-		{"does not answer", silent, dns.ServerUnreachable, "single_server_answered", []string{"server_unreachable"}},
+		{"is not authoritative", codeHandler(wire.RcodeNotAuth), dns.ServerLame, "single_server_answered", []string{"lame_delegation"}},
+		{"answers from a cache", changingHandler(t, notAuthoritative), dns.ServerLame, "single_server_answered", []string{"lame_delegation"}},
+		{"refers upwards", changingHandler(t, upward), dns.ServerLame, "single_server_answered", []string{"lame_delegation"}},
+		{"does not answer", silentHandler, dns.ServerUnreachable, "single_server_answered", []string{"server_unreachable"}},
 		{"does not run", nil, dns.ServerUnreachable, "single_server_answered", []string{"server_unreachable"}},
-		{"refuses one type", changedStandard(t, onlyFor(wire.TypeTXT, func(m, q *wire.Msg) { m.SetRcode(q, wire.RcodeRefused) })), dns.ServerOK, "type_unknown", []string{"wildcard_ambiguous"}},
-		{"answers one type from a cache", changedStandard(t, onlyFor(wire.TypeMX, notAuthoritative)), dns.ServerOK, "type_unknown", nil},
-		{"cannot read EDNS", changedStandard(t, func(m, q *wire.Msg) {
+		{"refuses one type", changingHandler(t, changeForType(wire.TypeTXT, func(msg, q *wire.Msg) { msg.SetRcode(q, wire.RcodeRefused) })), dns.ServerOK, "type_unknown", []string{"wildcard_ambiguous"}},
+		{"answers one type from a cache", changingHandler(t, changeForType(wire.TypeMX, notAuthoritative)), dns.ServerOK, "type_unknown", nil},
+		{"cannot read EDNS", changingHandler(t, func(msg, q *wire.Msg) {
 			if q.IsEdns0() != nil {
-				*m = *new(wire.Msg).SetRcodeFormatError(q)
-				m.Question = nil
+				*msg = *new(wire.Msg).SetRcodeFormatError(q)
+				msg.Question = nil
 			}
 		}), dns.ServerOK, "", nil},
-		{"does not support EDNS", changedStandard(t, func(m, q *wire.Msg) {
+		{"does not support EDNS", changingHandler(t, func(msg, q *wire.Msg) {
 			if q.IsEdns0() != nil {
-				m.SetRcode(q, wire.RcodeNotImplemented)
+				msg.SetRcode(q, wire.RcodeNotImplemented)
 			}
 		}), dns.ServerOK, "", nil},
-		{"answers in upper case", changedStandard(t, func(m, _ *wire.Msg) {
-			m.Question[0].Name = strings.ToUpper(m.Question[0].Name)
-			for i, rr := range m.Answer {
-				m.Answer[i] = wire.Copy(rr)
-				m.Answer[i].Header().Name = strings.ToUpper(rr.Header().Name)
+		{"answers in upper case", changingHandler(t, func(msg, _ *wire.Msg) {
+			msg.Question[0].Name = strings.ToUpper(msg.Question[0].Name)
+			for i, rr := range msg.Answer {
+				msg.Answer[i] = wire.Copy(rr)
+				msg.Answer[i].Header().Name = strings.ToUpper(rr.Header().Name)
 			}
 		}), dns.ServerOK, "", nil},
-		{"answers with another id", changedStandard(t, func(m, _ *wire.Msg) { m.Id++ }), dns.ServerUnreachable, "single_server_answered", []string{"server_unreachable"}},
-		{"answers another question", changedStandard(t, func(m, _ *wire.Msg) { m.Question[0].Name = "other.test." }), dns.ServerUnreachable, "single_server_answered", []string{"server_unreachable"}},
-		{"sends the question back", changedStandard(t, func(m, _ *wire.Msg) { m.Response = false }), dns.ServerUnreachable, "single_server_answered", []string{"server_unreachable"}},
+		{"answers with another id", changingHandler(t, func(msg, _ *wire.Msg) { msg.Id++ }), dns.ServerUnreachable, "single_server_answered", []string{"server_unreachable"}},
+		{"answers another question", changingHandler(t, func(msg, _ *wire.Msg) { msg.Question[0].Name = "other.test." }), dns.ServerUnreachable, "single_server_answered", []string{"server_unreachable"}},
+		{"sends the question back", changingHandler(t, func(msg, _ *wire.Msg) { msg.Response = false }), dns.ServerUnreachable, "single_server_answered", []string{"server_unreachable"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			env := newFixture(t, delegation)
 			if tt.state == dns.ServerUnreachable {
-				env.wait = brief
+				env.wait = shortTimeout
 			}
-			env.startServer("127.0.0.2", newServer(t, standard))
+			env.startServer("127.0.0.2", newServer(t, standardZone))
 			if tt.second != nil {
 				env.startServer("127.0.0.3", tt.second)
 			}
@@ -118,7 +118,7 @@ func TestStateOfASecondServerIsReported(t *testing.T) {
 
 func TestReadIsIncompleteIfNoServerServesTheZone(t *testing.T) {
 	env := newFixture(t, delegation)
-	env.startServer("127.0.0.2", respondWith(wire.RcodeRefused))
+	env.startServer("127.0.0.2", codeHandler(wire.RcodeRefused))
 	got := env.read("example.test")
 	if got.Complete || got.Reason != "no_authoritative_answer" {
 		t.Fatalf("got complete %v, reason %q", got.Complete, got.Reason)
@@ -127,7 +127,7 @@ func TestReadIsIncompleteIfNoServerServesTheZone(t *testing.T) {
 
 func TestStrayPacketsAreIgnored(t *testing.T) {
 	env := newFixture(t, delegation)
-	s := newServer(t, standard)
+	s := newServer(t, standardZone)
 	stranger, err := net.ListenPacket("udp", "127.0.0.8:0")
 	if err != nil {
 		t.Fatal(err)
@@ -146,7 +146,7 @@ func TestStrayPacketsAreIgnored(t *testing.T) {
 		_ = w.WriteMsg(forged)
 		_ = w.WriteMsg(m)
 	}))
-	env.startServer("127.0.0.3", newServer(t, standard))
+	env.startServer("127.0.0.3", newServer(t, standardZone))
 	got := env.read("example.test")
 	if diff := cmp.Diff([]string{"v=spf1 -all"}, values(got, "example.test", dns.TXT)); diff != "" || !got.Complete {
 		t.Fatalf("%s %s", got.Reason, diff)
@@ -155,7 +155,7 @@ func TestStrayPacketsAreIgnored(t *testing.T) {
 
 func TestLongAnswersAreReadByTCP(t *testing.T) {
 	var records, want strings.Builder
-	records.WriteString(standard)
+	records.WriteString(standardZone)
 	want.WriteString("v=spf1 -all\n")
 	for i := range 50 {
 		fmt.Fprintf(&records, "example.test. 300 IN TXT \"verification-%02d=%s\"\n", i, strings.Repeat("x", 120))
@@ -171,7 +171,7 @@ func TestLongAnswersAreReadByTCP(t *testing.T) {
 }
 
 func TestBlockedTCPIsAWarning(t *testing.T) {
-	s := newServer(t, standard)
+	s := newServer(t, standardZone)
 	udpOnly := wire.HandlerFunc(func(w wire.ResponseWriter, q *wire.Msg) {
 		m := s.answer(w, q)
 		if q.Question[0].Qtype == wire.TypeMX {
@@ -184,9 +184,9 @@ func TestBlockedTCPIsAWarning(t *testing.T) {
 	})
 	t.Parallel()
 	env := newFixture(t, delegation)
-	env.wait = brief
+	env.wait = shortTimeout
 	env.startServer("127.0.0.2", udpOnly)
-	env.startServer("127.0.0.3", newServer(t, standard))
+	env.startServer("127.0.0.3", newServer(t, standardZone))
 	got := env.read("example.test")
 	if got.Reason != "type_unknown" || !slices.Equal(got.Warnings, []string{"tcp_blocked"}) || values(got, "example.test", dns.MX) != nil {
 		t.Fatalf("got reason %q, warnings %v, MX %v", got.Reason, got.Warnings, values(got, "example.test", dns.MX))
@@ -195,7 +195,7 @@ func TestBlockedTCPIsAWarning(t *testing.T) {
 
 func TestTooManyRecordsAreRefused(t *testing.T) {
 	var records strings.Builder
-	records.WriteString(standard)
+	records.WriteString(standardZone)
 	for i := range 501 {
 		fmt.Fprintf(&records, "example.test. 300 IN MX %d m%d.example.net.\n", i, i)
 	}
@@ -208,10 +208,10 @@ func TestTooManyRecordsAreRefused(t *testing.T) {
 }
 
 func TestOnlyValuesOfAllServersAreReturned(t *testing.T) {
-	fresh := standard + "example.test. 60 IN TXT \"MS=ms1\"\nmail.example.test. 60 IN A 192.0.2.1\n"
+	fresh := standardZone + "example.test. 60 IN TXT \"MS=ms1\"\nmail.example.test. 60 IN A 192.0.2.1\n"
 	env := newFixture(t, delegation)
 	env.startServer("127.0.0.2", newServer(t, fresh))
-	lagging := newServer(t, standard)
+	lagging := newServer(t, standardZone)
 	env.startServer("127.0.0.3", lagging)
 	r := env.reader()
 	got, err := r.Read(t.Context(), "ann", "example.test")
@@ -232,30 +232,30 @@ func TestOnlyValuesOfAllServersAreReturned(t *testing.T) {
 
 func TestPrivateNameServersAreNotAsked(t *testing.T) {
 	env := newFixture(t, delegation)
-	asked := newServer(t, standard)
-	env.startServer("127.0.0.2", asked)
+	privateServer := newServer(t, standardZone)
+	env.startServer("127.0.0.2", privateServer)
 	r := dnsresolver.New(dnsresolver.Options{Resolvers: []string{fmt.Sprintf("127.0.0.1:%d", env.port)}, Port: env.port})
 	got, err := r.Read(t.Context(), "ann", "example.test")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Reason != "no_authoritative_answer" || !slices.Equal(got.Warnings, []string{"ns_address_forbidden"}) || got.Servers[0].State != dns.ServerBlocked || len(asked.counts()) > 0 {
-		t.Fatalf("got %q, %v, asked %v", got.Reason, got.Servers, asked.counts())
+	if got.Reason != "no_authoritative_answer" || !slices.Equal(got.Warnings, []string{"ns_address_forbidden"}) || got.Servers[0].State != dns.ServerBlocked || len(privateServer.counts()) > 0 {
+		t.Fatalf("got %q, %v, asked %v", got.Reason, got.Servers, privateServer.counts())
 	}
 }
 
 func TestReadEndsAtTheTimeout(t *testing.T) {
 	t.Parallel()
 	env := newFixture(t, delegation)
-	env.startServer("127.0.0.2", silent)
-	s := newServer(t, standard)
+	env.startServer("127.0.0.2", silentHandler)
+	s := newServer(t, standardZone)
 	env.startServer("127.0.0.3", wire.HandlerFunc(func(w wire.ResponseWriter, q *wire.Msg) {
 		if q.Question[0].Qtype == wire.TypeSOA {
 			s.ServeDNS(w, q)
 		}
 	}))
 	r := dnsresolver.New(dnsresolver.Options{
-		Resolvers: []string{fmt.Sprintf("127.0.0.1:%d", env.port)}, Port: env.port, AllowPrivate: true, Timeout: 2 * brief, UDPTimeout: hang,
+		Resolvers: []string{fmt.Sprintf("127.0.0.1:%d", env.port)}, Port: env.port, AllowPrivate: true, Timeout: 2 * shortTimeout, UDPTimeout: hangTimeout,
 	})
 	got, err := r.Read(t.Context(), "ann", "example.test")
 	if err != nil || got.Complete || got.Reason != "read_deadline" {

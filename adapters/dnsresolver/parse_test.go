@@ -65,11 +65,11 @@ func TestGlueIsUsedOnlyInsideTheZone(t *testing.T) {
 }
 
 func TestTXTEscapesAreDecoded(t *testing.T) {
-	for in, want := range map[string]string{
+	for escaped, want := range map[string]string{
 		`plain`: "plain", `a\"b`: `a"b`, `a\\b`: `a\b`, `\065\010`: "A\n", `\255`: "\xff", `\999`: "999", `end\`: `end\`,
 	} {
-		if got := txtContent([]string{in}); got != want {
-			t.Errorf("%q: got %q, want %q", in, got, want)
+		if got := txtContent([]string{escaped}); got != want {
+			t.Errorf("%q: got %q, want %q", escaped, got, want)
 		}
 	}
 }
@@ -77,11 +77,11 @@ func TestTXTEscapesAreDecoded(t *testing.T) {
 // TestDifferentlySplitTXTRecordsAreTwo checks that two TXT records with the same text, split into
 // strings in two ways, stay two records. An exact duplicate is dropped.
 func TestDifferentlySplitTXTRecordsAreTwo(t *testing.T) {
-	m := new(wire.Msg)
+	msg := new(wire.Msg)
 	for _, cut := range [][]string{{"v=spf1 -all"}, {"v=spf1 ", "-all"}, {"v=spf1 -all"}} {
-		m.Answer = append(m.Answer, &wire.TXT{Hdr: wire.RR_Header{Name: "a.test.", Rrtype: wire.TypeTXT, Class: wire.ClassINET}, Txt: cut})
+		msg.Answer = append(msg.Answer, &wire.TXT{Hdr: wire.RR_Header{Name: "a.test.", Rrtype: wire.TypeTXT, Class: wire.ClassINET}, Txt: cut})
 	}
-	v, err := parseAnswer(m, question{"a.test", wire.TypeTXT})
+	v, err := parseAnswer(msg, question{"a.test", wire.TypeTXT})
 	if err != nil || !slices.Equal(v.values, []string{"v=spf1 -all", "v=spf1 -all"}) {
 		t.Errorf("%q, %v", v.values, err)
 	}
@@ -92,8 +92,8 @@ func TestTXTContentSurvivesARoundTrip(t *testing.T) {
 		raw := rapid.SliceOfN(rapid.Byte(), 0, 600).Draw(t, "raw")
 		rr := &wire.TXT{Hdr: wire.RR_Header{Name: "t.", Rrtype: wire.TypeTXT, Class: wire.ClassINET}}
 		rdata := []byte{}
-		for part := range slices.Chunk(raw, 255) {
-			rdata = append(append(rdata, byte(len(part))), part...)
+		for chunk := range slices.Chunk(raw, 255) {
+			rdata = append(append(rdata, byte(len(chunk))), chunk...)
 		}
 		if len(raw) == 0 {
 			rdata = []byte{0}
@@ -116,11 +116,11 @@ func TestTXTContentSurvivesARoundTrip(t *testing.T) {
 
 func hexOf(b []byte) string {
 	const digits = "0123456789abcdef"
-	out := make([]byte, 0, 2*len(b))
-	for _, c := range b {
-		out = append(out, digits[c>>4], digits[c&15])
+	encoded := make([]byte, 0, 2*len(b))
+	for _, char := range b {
+		encoded = append(encoded, digits[char>>4], digits[char&15])
 	}
-	return string(out)
+	return string(encoded)
 }
 
 // TestMergedSetsAreTheIntersection checks that the result has exactly the values that all servers
@@ -158,9 +158,9 @@ func TestSetIsSynthesisedOnlyWhenAllServersSynthesiseIt(t *testing.T) {
 	reportOf := func(synthesised bool) report {
 		return report{sets: map[key]set{{"n", dns.TXT}: {values: []string{"a"}, synthesised: synthesised}}}
 	}
-	for _, tt := range []struct{ one, two, want bool }{{true, true, true}, {true, false, false}, {false, true, false}, {false, false, false}} {
-		if got := commonSets([]report{reportOf(tt.one), reportOf(tt.two)}); got[0].Synthesised != tt.want {
-			t.Errorf("%v and %v give %v", tt.one, tt.two, got[0].Synthesised)
+	for _, tt := range []struct{ first, second, want bool }{{true, true, true}, {true, false, false}, {false, true, false}, {false, false, false}} {
+		if got := commonSets([]report{reportOf(tt.first), reportOf(tt.second)}); got[0].Synthesised != tt.want {
+			t.Errorf("%v and %v give %v", tt.first, tt.second, got[0].Synthesised)
 		}
 	}
 }
@@ -171,10 +171,10 @@ func TestAnswerShowsTheZoneOfItsName(t *testing.T) {
 	}
 	alias := &wire.CNAME{Hdr: wire.RR_Header{Name: "a.example.test.", Rrtype: wire.TypeCNAME}, Target: "b.other.test."}
 	for _, tt := range []struct {
-		name string
-		m    wire.Msg
-		want string
-		ok   bool
+		name    string
+		msg     wire.Msg
+		want    string
+		isShown bool
 	}{
 		{"its own name servers", wire.Msg{Answer: []wire.RR{&wire.NS{Hdr: wire.RR_Header{Name: "A.example.test.", Rrtype: wire.TypeNS}}}}, "a.example.test", true},
 		{"the name is the apex", wire.Msg{Answer: []wire.RR{soa("A.example.test.")}}, "a.example.test", true},
@@ -184,7 +184,7 @@ func TestAnswerShowsTheZoneOfItsName(t *testing.T) {
 		{"nothing", wire.Msg{}, "", false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got, ok := zoneOf(&tt.m, "a.example.test"); got != tt.want || ok != tt.ok {
+			if got, ok := zoneOf(&tt.msg, "a.example.test"); got != tt.want || ok != tt.isShown {
 				t.Fatalf("got %q, %v", got, ok)
 			}
 		})

@@ -22,8 +22,8 @@ var _ ports.DNSReader = (*dnsresolver.Reader)(nil)
 
 func TestReadReturnsTheRecordsOfAllServers(t *testing.T) {
 	env := newFixture(t, delegation)
-	env.startServer("127.0.0.2", newServer(t, standard))
-	env.startServer("127.0.0.3", newServer(t, standard))
+	env.startServer("127.0.0.2", newServer(t, standardZone))
+	env.startServer("127.0.0.3", newServer(t, standardZone))
 	got := env.read("Example.test.")
 	got.At = got.At.Truncate(0)
 	want := dns.ZoneRead{
@@ -50,9 +50,9 @@ func TestReadReturnsTheRecordsOfAllServers(t *testing.T) {
 
 func TestReadAsksOnlyTheListedQuestions(t *testing.T) {
 	env := newFixture(t, delegation)
-	s := newServer(t, standard)
+	s := newServer(t, standardZone)
 	env.startServer("127.0.0.2", s)
-	env.startServer("127.0.0.3", newServer(t, standard))
+	env.startServer("127.0.0.3", newServer(t, standardZone))
 	env.read("example.test")
 	want := map[string]int{
 		"example.test. SOA": 1, "example.test. NS": 1, "example.test. MX": 1, "example.test. TXT": 1,
@@ -71,14 +71,14 @@ func TestReadAsksOnlyTheListedQuestions(t *testing.T) {
 // askedQuestions returns the questions that a server received, with their counts. It replaces the
 // random label of a wildcard probe by "nobody".
 func askedQuestions(s *recordServer) map[string]int {
-	out := map[string]int{}
-	for what, n := range s.counts() {
-		if first, rest, _ := strings.Cut(what, "."); strings.HasPrefix(first, "tenantry-") {
-			what = "nobody." + rest
+	counts := map[string]int{}
+	for question, n := range s.counts() {
+		if firstLabel, remainder, _ := strings.Cut(question, "."); strings.HasPrefix(firstLabel, "tenantry-") {
+			question = "nobody." + remainder
 		}
-		out[what] += n
+		counts[question] += n
 	}
-	return out
+	return counts
 }
 
 func TestFreshDomainNeedsEightQuestions(t *testing.T) {
@@ -105,13 +105,13 @@ example.test. 300 IN NS ns2.example.test.
 
 func TestMissingNameEndsTheWildcardProbe(t *testing.T) {
 	env := newFixture(t, delegation)
-	s := newServer(t, bare+"_dmarc.example.test. 300 IN TXT here\nselector1._domainkey.example.test. 300 IN CNAME k.test.\n")
+	s := newServer(t, emptyZone+"_dmarc.example.test. 300 IN TXT here\nselector1._domainkey.example.test. 300 IN CNAME k.test.\n")
 	env.startServer("127.0.0.2", s)
 	env.startServer("127.0.0.3", s)
 	env.read("example.test")
-	for what := range askedQuestions(s) {
-		if strings.HasPrefix(what, "nobody.") {
-			t.Errorf("asked for %s", what)
+	for question := range askedQuestions(s) {
+		if strings.HasPrefix(question, "nobody.") {
+			t.Errorf("asked for %s", question)
 		}
 	}
 }
@@ -120,16 +120,16 @@ func TestMissingNameEndsTheWildcardProbe(t *testing.T) {
 // new address.
 func TestAddressesOfFailedServersAreNotCached(t *testing.T) {
 	// The server names are outside the zone, so that no glue is used.
-	named := strings.NewReplacer("ns1.example.test", "ns1.provider.test", "ns2.example.test", "ns2.provider.test")
-	before := named.Replace(delegation)
+	renameServers := strings.NewReplacer("ns1.example.test", "ns1.provider.test", "ns2.example.test", "ns2.provider.test")
+	before := renameServers.Replace(delegation)
 	env := newFixture(t, before)
-	env.startServer("127.0.0.2", newServer(t, named.Replace(standard)))
+	env.startServer("127.0.0.2", newServer(t, renameServers.Replace(standardZone)))
 	r := env.reader()
 	if got, err := r.Read(t.Context(), "ann", "example.test"); err != nil || got.Reason != "single_server_answered" {
 		t.Fatalf("got %q, %v", got.Reason, err)
 	}
 	env.resolver.replace(newServer(t, strings.ReplaceAll(before, "127.0.0.3", "127.0.0.4")).records)
-	env.startServer("127.0.0.4", newServer(t, named.Replace(standard)))
+	env.startServer("127.0.0.4", newServer(t, renameServers.Replace(standardZone)))
 	if got, err := r.Read(t.Context(), "ann", "example.test"); err != nil || !got.Complete {
 		t.Fatalf("got %q, %v", got.Reason, err)
 	}
@@ -137,7 +137,7 @@ func TestAddressesOfFailedServersAreNotCached(t *testing.T) {
 
 func TestSubdomainIsReadInItsEnclosingZone(t *testing.T) {
 	env := newFixture(t, delegation)
-	records := standard + "mail.example.test. 300 IN MX 0 mail.example.net.\n"
+	records := standardZone + "mail.example.test. 300 IN MX 0 mail.example.net.\n"
 	env.startServer("127.0.0.2", newServer(t, records))
 	env.startServer("127.0.0.3", newServer(t, records))
 	got := env.read("mail.example.test")
@@ -176,9 +176,9 @@ func TestReadWithoutResolversFindsNoZone(t *testing.T) {
 
 func TestSecondResolverIsAskedWhenTheFirstFails(t *testing.T) {
 	env := newFixture(t, delegation)
-	env.startServer("127.0.0.2", newServer(t, standard))
-	env.startServer("127.0.0.3", newServer(t, standard))
-	env.startServer("127.0.0.9", respondWith(wire.RcodeServerFailure))
+	env.startServer("127.0.0.2", newServer(t, standardZone))
+	env.startServer("127.0.0.3", newServer(t, standardZone))
+	env.startServer("127.0.0.9", codeHandler(wire.RcodeServerFailure))
 	r := dnsresolver.New(dnsresolver.Options{
 		Resolvers: []string{fmt.Sprintf("127.0.0.9:%d", env.port), fmt.Sprintf("127.0.0.1:%d", env.port)},
 		Port:      env.port, AllowPrivate: true,
@@ -193,7 +193,7 @@ func TestCancelledReadReturnsTheContextsError(t *testing.T) {
 	env := newFixture(t, delegation)
 	ctx, cancel := context.WithCancel(t.Context())
 	env.startServer("127.0.0.2", wire.HandlerFunc(func(wire.ResponseWriter, *wire.Msg) { cancel() }))
-	env.startServer("127.0.0.3", newServer(t, standard))
+	env.startServer("127.0.0.3", newServer(t, standardZone))
 	if _, err := env.reader().Read(ctx, "ann", "example.test"); !errors.Is(err, context.Canceled) {
 		t.Fatalf("got %v", err)
 	}
@@ -201,13 +201,13 @@ func TestCancelledReadReturnsTheContextsError(t *testing.T) {
 
 func TestConcurrentReadsAreShared(t *testing.T) {
 	env := newFixture(t, delegation)
-	s, second, hold := newServer(t, standard), make(chan struct{}), make(chan struct{})
+	s, second, hold := newServer(t, standardZone), make(chan struct{}), make(chan struct{})
 	var once sync.Once
 	env.startServer("127.0.0.2", wire.HandlerFunc(func(w wire.ResponseWriter, q *wire.Msg) {
 		once.Do(func() { close(second); <-hold })
 		s.ServeDNS(w, q)
 	}))
-	env.startServer("127.0.0.3", newServer(t, standard))
+	env.startServer("127.0.0.3", newServer(t, standardZone))
 	r := dnsresolver.New(dnsresolver.Options{
 		Resolvers: []string{fmt.Sprintf("127.0.0.1:%d", env.port)}, Port: env.port, AllowPrivate: true,
 	})
@@ -236,9 +236,9 @@ func TestConcurrentReadsAreShared(t *testing.T) {
 
 func TestDelegationIsCachedButRecordsAreNot(t *testing.T) {
 	env := newFixture(t, delegation)
-	s := newServer(t, standard)
+	s := newServer(t, standardZone)
 	env.startServer("127.0.0.2", s)
-	env.startServer("127.0.0.3", newServer(t, standard))
+	env.startServer("127.0.0.3", newServer(t, standardZone))
 	r := env.reader()
 	for range 2 {
 		if got, err := r.Read(t.Context(), "ann", "example.test"); err != nil || !got.Complete {

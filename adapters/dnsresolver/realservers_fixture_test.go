@@ -46,15 +46,15 @@ func (p powerDNS) load(t testing.TB, zone string, records []wire.RR) {
 		Records []record `json:"records"`
 	}
 	var sets []*rrset
-	at := map[string]*rrset{}
+	setByKey := map[string]*rrset{}
 	for _, rr := range records {
 		h := rr.Header()
 		k := h.Name + wire.TypeToString[h.Rrtype]
-		if at[k] == nil {
-			at[k] = &rrset{Name: h.Name, Type: wire.TypeToString[h.Rrtype], TTL: h.Ttl}
-			sets = append(sets, at[k])
+		if setByKey[k] == nil {
+			setByKey[k] = &rrset{Name: h.Name, Type: wire.TypeToString[h.Rrtype], TTL: h.Ttl}
+			sets = append(sets, setByKey[k])
 		}
-		at[k].Records = append(at[k].Records, record{strings.TrimPrefix(rr.String(), h.String())})
+		setByKey[k].Records = append(setByKey[k].Records, record{strings.TrimPrefix(rr.String(), h.String())})
 	}
 	body, err := json.Marshal(map[string]any{"name": zone + ".", "kind": "Native", "nameservers": []string{}, "soa_edit_api": "", "rrsets": sets})
 	if err != nil {
@@ -93,11 +93,11 @@ func (b bind) addr() string { return b.Addr }
 
 func (b bind) load(t testing.TB, zone string, records []wire.RR) {
 	t.Helper()
-	m := new(wire.Msg).SetUpdate(zone + ".")
-	m.Insert(records)
-	m.SetTsig(wire.Fqdn(b.Key), wire.HmacSHA256, 300, time.Now().Unix())
+	msg := new(wire.Msg).SetUpdate(zone + ".")
+	msg.Insert(records)
+	msg.SetTsig(wire.Fqdn(b.Key), wire.HmacSHA256, 300, time.Now().Unix())
 	client := &wire.Client{Net: "tcp", TsigSecret: map[string]string{wire.Fqdn(b.Key): b.Secret}}
-	a, _, err := client.ExchangeContext(t.Context(), m, b.Addr)
+	a, _, err := client.ExchangeContext(t.Context(), msg, b.Addr)
 	if err != nil || a.Rcode != wire.RcodeSuccess {
 		t.Fatalf("%v %v", a, err)
 	}
@@ -105,19 +105,19 @@ func (b bind) load(t testing.TB, zone string, records []wire.RR) {
 
 // forwardTo returns a handler that forwards questions to a real server and returns its answer
 // unchanged. It is needed because all servers of a fixture share one port.
-func forwardTo(to string) wire.Handler {
+func forwardTo(address string) wire.Handler {
 	return wire.HandlerFunc(func(w wire.ResponseWriter, q *wire.Msg) {
 		packet, err := q.Pack()
 		if err != nil {
 			return
 		}
 		network := w.RemoteAddr().Network()
-		conn, err := net.DialTimeout(network, to, hang)
+		conn, err := net.DialTimeout(network, address, hangTimeout)
 		if err != nil {
 			return
 		}
 		defer func() { _ = conn.Close() }()
-		_ = conn.SetDeadline(time.Now().Add(hang))
+		_ = conn.SetDeadline(time.Now().Add(hangTimeout))
 		if network == "tcp" {
 			packet = append(binary.BigEndian.AppendUint16(nil, uint16(len(packet))), packet...)
 		}

@@ -22,7 +22,7 @@ func TestResolversAreCheckedSeparately(t *testing.T) {
 	}))
 	reader := dnsresolver.New(dnsresolver.Options{
 		Resolvers:  []string{fmt.Sprintf("127.0.0.1:%d", env.port), "127.0.0.1:1", fmt.Sprintf("127.0.0.9:%d", env.port)},
-		UDPTimeout: hang, TCPTimeout: hang,
+		UDPTimeout: hangTimeout, TCPTimeout: hangTimeout,
 	})
 	got := reader.Resolvers(t.Context(), "Example.test.")
 	if len(got) != 3 || got[0].Err != nil || got[1].Err == nil || got[2].Err == nil {
@@ -36,13 +36,13 @@ func TestResolversAreCheckedSeparately(t *testing.T) {
 // TestRecursiveReadAsksOnlyResolvers checks that with Options.Recursive all records are read from
 // resolvers. The read is not complete, because resolvers answer from a cache.
 func TestRecursiveReadAsksOnlyResolvers(t *testing.T) {
-	env := newFixture(t, standard)
-	env.resolver.setChange(func(m, _ *wire.Msg) { m.Authoritative, m.RecursionAvailable = false, true })
-	server := newServer(t, standard)
+	env := newFixture(t, standardZone)
+	env.resolver.setChange(func(msg, _ *wire.Msg) { msg.Authoritative, msg.RecursionAvailable = false, true })
+	server := newServer(t, standardZone)
 	env.startServer("127.0.0.2", server)
 	reader := dnsresolver.New(dnsresolver.Options{
 		Resolvers: []string{fmt.Sprintf("127.0.0.1:%d", env.port)}, Port: env.port, AllowPrivate: true, Recursive: true,
-		UDPTimeout: hang, TCPTimeout: hang,
+		UDPTimeout: hangTimeout, TCPTimeout: hangTimeout,
 	})
 	got, err := reader.Read(t.Context(), "ann", "example.test")
 	if err != nil {

@@ -31,15 +31,15 @@ func TestSilentServerIsRemembered(t *testing.T) {
 		_, err := r.askSOA(ctx, addr, question{"example.test", wire.TypeSOA})
 		return err
 	}
-	gone, cancel := context.WithCancel(t.Context())
+	cancelledCtx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := ask(gone); err == nil || r.soaMode(addr) != modeServer {
+	if err := ask(cancelledCtx); err == nil || r.soaMode(addr) != modeServer {
 		t.Fatalf("after %v: %+v", err, r.soaMode(addr))
 	}
 	occupy(t, r.client.servers, "")
-	late, cancel := context.WithDeadline(t.Context(), time.Unix(1, 0))
+	pastDeadline, cancel := context.WithDeadline(t.Context(), time.Unix(1, 0))
 	defer cancel()
-	if err := ask(late); !errors.Is(err, errNoSlot) || r.soaMode(addr) != modeServer {
+	if err := ask(pastDeadline); !errors.Is(err, errNoSlot) || r.soaMode(addr) != modeServer {
 		t.Fatalf("after %v: %+v", err, r.soaMode(addr))
 	}
 	r.client.servers = newSlots(maxToServers)

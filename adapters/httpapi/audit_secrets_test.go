@@ -13,21 +13,21 @@ func TestChangesOfSecretsAreEntries(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
 	manager := createKey(client, env.accountA.key, `{"name":"manager","scopes":["keys:*","webhooks:*","audit:read"]}`)
-	actor, secrets := text(manager, "id"), []string{env.accountA.key, text(manager, "api_key")}
+	actor, secrets := memberText(manager, "id"), []string{env.accountA.key, memberText(manager, "api_key")}
 	send := func(method, path, body string) reply {
 		t.Helper()
-		got := client.expect(call{method: method, path: path, body: body, key: text(manager, "api_key")}, 200, "")
+		got := client.expect(call{method: method, path: path, body: body, key: memberText(manager, "api_key")}, 200, "")
 		for _, member := range []string{"api_key", "secret"} {
-			if shown := text(got, member); shown != "" {
+			if shown := memberText(got, member); shown != "" {
 				secrets = append(secrets, shown)
 			}
 		}
 		return got
 	}
-	key := text(send("POST", "/v1/keys", `{"name":"more","scopes":["webhooks:read"]}`), "id")
+	key := memberText(send("POST", "/v1/keys", `{"name":"more","scopes":["webhooks:read"]}`), "id")
 	send("POST", "/v1/keys/"+key+"/rotate", "")
 	send("DELETE", "/v1/keys/"+key, "")
-	webhook := text(send("POST", "/v1/webhooks", `{"url":"https://hooks.example.test/200?token=in-the-url","event_types":["*"]}`), "id")
+	webhook := memberText(send("POST", "/v1/webhooks", `{"url":"https://hooks.example.test/200?token=in-the-url","event_types":["*"]}`), "id")
 	path := "/v1/webhooks/" + webhook
 	send("PATCH", path, `{"status":"disabled"}`)
 	send("PATCH", path, `{"status":"enabled","url":"https://hooks.example.test/204?token=in-the-url"}`)
@@ -51,15 +51,15 @@ func TestChangesOfSecretsAreEntries(t *testing.T) {
 		"replay-webhook webhook "+webhook+": 200",
 		"delete-webhook webhook "+webhook+": 200",
 	)
-	for i, e := range exported(client, env.accountA.key)[1:] {
+	for i, e := range exportedEntries(client, env.accountA.key)[1:] {
 		if e.Actor.Type != "key" || e.Actor.ID != actor || e.Actor.Name != "manager" {
-			t.Errorf("entry %d, %s, is of %+v", i, e.short(), e.Actor)
+			t.Errorf("entry %d, %s, is of %+v", i, e.summary(), e.Actor)
 		}
 	}
 	if len(secrets) != 6 {
 		t.Fatalf("%d secrets were shown", len(secrets))
 	}
-	chain := client.expect(call{method: "GET", path: "/v1/audit/export", key: text(manager, "api_key")}, 200, "").raw
+	chain := client.expect(call{method: "GET", path: "/v1/audit/export", key: memberText(manager, "api_key")}, 200, "").raw
 	for _, secret := range append(secrets, "in-the-url") {
 		// The text after the prefix is the secret part.
 		if bare := secret[strings.LastIndex(secret, "_")+1:]; strings.Contains(chain, bare) {

@@ -39,8 +39,8 @@ type shownEntry struct {
 	ClientIP  string `json:"client_ip"`
 }
 
-// short describes an entry in one line.
-func (e shownEntry) short() string {
+// summary describes an entry in one line.
+func (e shownEntry) summary() string {
 	subject := "nothing"
 	if e.Subject != nil {
 		subject = e.Subject.Type + " " + e.Subject.ID
@@ -48,9 +48,9 @@ func (e shownEntry) short() string {
 	return strings.TrimSpace(fmt.Sprintf("%s %s: %d %s", e.Action, subject, e.Outcome.Status, e.Outcome.Code))
 }
 
-// exported returns the entries of an export, except those of the fixture. It checks that they form
-// a chain.
-func exported(client *apiClient, key string) (entries []shownEntry) {
+// exportedEntries returns the entries of an export, except those of the fixture. It checks that
+// they form a chain.
+func exportedEntries(client *apiClient, key string) (entries []shownEntry) {
 	client.t.Helper()
 	got := client.expect(call{method: "GET", path: "/v1/audit/export", key: key}, 200, "")
 	if _, err := audit.Verify(strings.NewReader(got.raw)); err != nil {
@@ -66,17 +66,17 @@ func exported(client *apiClient, key string) (entries []shownEntry) {
 	return entries
 }
 
-func shortened(entries []shownEntry) (all []string) {
+func summaries(entries []shownEntry) (lines []string) {
 	for _, e := range entries {
-		all = append(all, e.short())
+		lines = append(lines, e.summary())
 	}
-	return all
+	return lines
 }
 
 // requireEntries checks the entries of account A.
 func requireEntries(t *testing.T, client *apiClient, env *testEnv, want ...string) {
 	t.Helper()
-	if got := shortened(exported(client, env.accountA.key)); !slices.Equal(got, want) {
+	if got := summaries(exportedEntries(client, env.accountA.key)); !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
@@ -127,7 +127,7 @@ func TestEveryWriteIsOneEntry(t *testing.T) {
 	send(call{method: "DELETE", path: "/v1/integrations/" + id["integration"]}, 200)
 	send(call{method: "DELETE", path: base}, 200)
 	rotated := send(call{method: "POST", path: "/api-key/rotate?user_email=ann@a.example", headers: map[string]string{"Idempotency-Key": ""}}, 200)
-	keyID := exported(client, rotated.body["api_key"].(string))[0].Actor.ID
+	keyID := exportedEntries(client, rotated.body["api_key"].(string))[0].Actor.ID
 	env.accountA.key = rotated.body["api_key"].(string)
 	requireEntries(t, client, env,
 		"sync-tenant tenant "+string(env.accountA.tenant)+": 200",
@@ -153,7 +153,7 @@ func TestEntryTellsTheRequest(t *testing.T) {
 	client := serve(t, env.handler(t))
 	client.expect(call{method: "POST", path: "/v1/tenants/" + strings.ToUpper(string(env.accountA.tenant)) + "/sync", key: env.accountA.key,
 		headers: map[string]string{"X-Request-ID": "req-4711"}}, 200, "")
-	e := exported(client, env.accountA.key)[0]
+	e := exportedEntries(client, env.accountA.key)[0]
 	if e.Actor.Type != "key" || e.Actor.Name != "test" || len(e.Actor.ID) != 36 || e.TenantID != string(env.accountA.tenant) ||
 		e.RequestID != "req-4711" || e.ClientIP != "127.0.0.1" {
 		t.Errorf("got %+v", e)
@@ -194,10 +194,10 @@ func TestRefusalsOfKnownKeysAreEntries(t *testing.T) {
 	client.expect(denied, 403, "access_denied")
 	client.expect(call{method: "POST", path: "/api-key/rotate?user_email=nobody@a.example", key: env.accountA.key,
 		headers: map[string]string{"Idempotency-Key": ""}}, 403, "access_denied")
-	got := exported(client, env.accountA.key)
+	got := exportedEntries(client, env.accountA.key)
 	for _, e := range got[1:6] {
 		if e.Actor.ID != keys[1].ID {
-			t.Errorf("%s is an entry of %s", e.short(), e.Actor.ID)
+			t.Errorf("%s is an entry of %s", e.summary(), e.Actor.ID)
 		}
 	}
 	requireEntries(t, client, env,
@@ -240,7 +240,7 @@ func TestRefusalWithoutAnEntryIsNotSent(t *testing.T) {
 	if n, err := env.store.EndLostActs(t.Context(), 0, 100); err != nil || n != 1 {
 		t.Fatalf("%d acts did not end, %v", n, err)
 	}
-	if got := exported(client, env.accountA.key); len(got) != 1 || got[0].Outcome.Status != 0 || got[0].Outcome.Code != "outcome_unknown" {
+	if got := exportedEntries(client, env.accountA.key); len(got) != 1 || got[0].Outcome.Status != 0 || got[0].Outcome.Code != "outcome_unknown" {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -265,14 +265,14 @@ func TestFailedWriteIsAnEntryIfItMayHaveChangedSomething(t *testing.T) {
 // step after the change runs.
 func TestKilledWriteIsAnEntry(t *testing.T) {
 	env := newTestEnv(t)
-	away := errors.New("the process was killed")
-	keys := &hookedKeys{Idempotency: env.store, finish: func() error { return away }}
+	errKilled := errors.New("the process was killed")
+	keys := &hookedKeys{Idempotency: env.store, finish: func() error { return errKilled }}
 	env.options.Guard.Idempotency.Keys = keys
 	env.options.Guard.Audit = failingChains{env.store, func(*audit.Outcome) bool { return true }}
 	client := serve(t, env.handler(t))
 	base := "/v1/tenants/" + string(env.accountA.tenant)
 	client.expect(keyedCall(env, "k", "POST", base+"/sync", ""), 500, "internal_error")
-	if got := exported(client, env.accountA.key); len(got) != 0 {
+	if got := exportedEntries(client, env.accountA.key); len(got) != 0 {
 		t.Fatalf("got %+v", got)
 	}
 	keys.finish = nil
@@ -306,7 +306,7 @@ func TestRefusalsAreLimited(t *testing.T) {
 	if got.header.Get("X-RateLimit-Bucket") != guard.Denied || got.header.Get("X-RateLimit-Limit") != "1000" || got.header.Get("Retry-After") == "" {
 		t.Errorf("got %v", got.header)
 	}
-	if n := len(exported(client, env.accountA.key)); n != 1+1000 {
+	if n := len(exportedEntries(client, env.accountA.key)); n != 1+1000 {
 		t.Errorf("%d entries", n)
 	}
 	client.expect(call{method: "GET", path: "/v1/tenants", key: env.accountA.key}, 200, "")
@@ -318,7 +318,7 @@ func TestAuditIsOfTheAccount(t *testing.T) {
 	client := serve(t, env.handler(t))
 	client.expect(call{method: "POST", path: "/v1/tenants/" + string(env.accountB.tenant) + "/sync", key: env.accountB.key}, 200, "")
 	requireEntries(t, client, env)
-	if got := exported(client, env.accountB.key); len(got) != 1 {
+	if got := exportedEntries(client, env.accountB.key); len(got) != 1 {
 		t.Errorf("got %+v", got)
 	}
 	for _, query := range []string{"", "?tenant_id=" + string(env.accountB.tenant), "?action=sync-tenant"} {
@@ -344,17 +344,17 @@ func TestAuditIsPagedAndFiltered(t *testing.T) {
 		next, _ = got.body["next_cursor"].(string)
 		return sequences, next
 	}
-	var all []int
+	var listed []int
 	for after := ""; ; {
 		page, next := list("limit=4" + after)
-		all = append(all, page...)
+		listed = append(listed, page...)
 		if next == "" {
 			break
 		}
 		after = "&after=" + next
 	}
-	if !slices.Equal(all, []int{6, 5, 4, 3, 2, 1}) {
-		t.Errorf("pages of %v", all)
+	if !slices.Equal(listed, []int{6, 5, 4, 3, 2, 1}) {
+		t.Errorf("pages of %v", listed)
 	}
 	for query, want := range map[string][]int{
 		"actor=test&limit=100": {6, 5, 4}, "actor=operator": {3, 1}, "action=sync-tenant&limit=1": {6}, "tenant_id=x": nil,
@@ -391,7 +391,7 @@ func TestExportIsSentInParts(t *testing.T) {
 	env := newTestEnv(t)
 	env.addEntries(t, 1100)
 	client := serve(t, env.handler(t))
-	if got := exported(client, env.accountA.key); len(got) != 1100 {
+	if got := exportedEntries(client, env.accountA.key); len(got) != 1100 {
 		t.Errorf("%d entries", len(got))
 	}
 	got := client.do(call{method: "GET", path: "/v1/audit/export", key: env.accountA.key, headers: map[string]string{"Accept": "application/jsonl"}})

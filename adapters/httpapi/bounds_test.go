@@ -44,13 +44,13 @@ func newBoundedKeys(t *testing.T, env *testEnv) boundedKeys {
 	}
 }
 
-// operationName returns the method and the path of an operation.
-func (op operation) operationName() string { return strings.ToUpper(op.method) + " " + op.path }
+// methodAndPath returns the method and the path of an operation.
+func (op operation) methodAndPath() string { return strings.ToUpper(op.method) + " " + op.path }
 
 // callOf returns a valid request for an operation on objects of account A.
 func callOf(op operation, owned map[string]string, key string) call {
-	body := validBodies[op.operationName()]
-	switch op.operationName() {
+	body := validBodies[op.methodAndPath()]
+	switch op.methodAndPath() {
 	case "POST /v1/integrations":
 		body = `{"provider":"instantly","name":"More","api_key":"` + exampleAPIKey + `"}`
 	case "POST /v1/keys":
@@ -74,7 +74,7 @@ func TestEveryOperationChecksTheKey(t *testing.T) {
 	keys := newBoundedKeys(t, env)
 	client := serve(t, env.handler(t))
 	for _, op := range allOperations() {
-		t.Run(op.operationName(), func(t *testing.T) {
+		t.Run(op.methodAndPath(), func(t *testing.T) {
 			client := client.forTest(t)
 			for key, reason := range map[string]string{keys.expired: "expired", keys.otherAddress: "address"} {
 				got := client.expect(callOf(op, owned, key), 401, "invalid_api_key")
@@ -139,13 +139,13 @@ func TestNetworksOfAKeyHoldTheClient(t *testing.T) {
 				env.options.Guard.TrustedProxies = append(env.options.Guard.TrustedProxies, netip.MustParsePrefix(proxy))
 			}
 			client := serve(t, env.handler(t))
-			key := text(createKey(client, env.accountA.key, `{"name":"bound","scopes":["*"],"allowed_cidrs":["`+tt.network+`"]}`), "api_key")
+			key := memberText(createKey(client, env.accountA.key, `{"name":"bound","scopes":["*"],"allowed_cidrs":["`+tt.network+`"]}`), "api_key")
 			request := call{method: "GET", path: "/v1/tenants", key: key, headers: map[string]string{"X-Forwarded-For": tt.forwarded}}
 			if tt.allowed {
 				client.expect(request, 200, "")
 				return
 			}
-			if got := client.expect(request, 401, "invalid_api_key"); !strings.Contains(text(got, "detail"), "address") {
+			if got := client.expect(request, 401, "invalid_api_key"); !strings.Contains(memberText(got, "detail"), "address") {
 				t.Errorf("got %s", got.raw)
 			}
 		})
@@ -175,7 +175,7 @@ func TestTenantsOutsideTheBoundsAreForeign(t *testing.T) {
 	key := newBoundedKeys(t, env).otherTenant
 	client := serve(t, env.handler(t))
 	for _, op := range allOperations() {
-		t.Run(op.operationName(), func(t *testing.T) {
+		t.Run(op.methodAndPath(), func(t *testing.T) {
 			client := client.forTest(t)
 			hidden := ""
 			for _, param := range parametersOf(op.path) {
@@ -184,7 +184,7 @@ func TestTenantsOutsideTheBoundsAreForeign(t *testing.T) {
 				}
 			}
 			if hidden == "" {
-				status, listed := visibleObjects[op.operationName()]
+				status, listed := visibleObjects[op.methodAndPath()]
 				if got := client.do(callOf(op, owned, key)); !listed || got.status != status {
 					t.Errorf("got %d, want %d\n%s", got.status, status, got.raw)
 				}
@@ -219,8 +219,8 @@ func TestListsLeaveOutOtherTenants(t *testing.T) {
 		client.expect(call{method: "POST", path: "/v1/webhooks", body: `{"url":"https://hooks.example.test/200","event_types":["*"]}`, key: key}, 200, "")
 	}
 	for _, tt := range []struct {
-		path, list string
-		own, other int
+		path, list         string
+		wantOwn, wantOther int
 	}{
 		{"/v1/tenants", "tenants", 1, 1},
 		{"/v1/dns/provisioning-runs", "runs", 1, 0},
@@ -231,7 +231,7 @@ func TestListsLeaveOutOtherTenants(t *testing.T) {
 		{"/v1/webhooks", "webhooks", 1, 1},
 		{"/v1/integrations/" + owned["integration_id"] + "/mailboxes", "mailboxes", 1, 0},
 	} {
-		for key, want := range map[string]int{own: tt.own, other: tt.other} {
+		for key, want := range map[string]int{own: tt.wantOwn, other: tt.wantOther} {
 			got := client.expect(call{method: "GET", path: tt.path, key: key}, 200, "")
 			if list := got.body[tt.list].([]any); len(list) != want {
 				t.Errorf("%s has %d entries, want %d\n%s", tt.path, len(list), want, got.raw)
@@ -271,19 +271,19 @@ func TestReplaysNeedTheBoundsOfTheFirstRequest(t *testing.T) {
 		t.Fatal(first.raw)
 	}
 	writer := env.addBoundedKey(t, env.accountA.account.ID, access.Bounds{Scopes: []access.Scope{"tenants:write"}})
-	if again := send(sync, "", writer); again.raw != first.raw || again.header.Get("Idempotency-Replayed") != "true" {
-		t.Errorf("a key with the scope: %d %s", again.status, again.raw)
+	if repeated := send(sync, "", writer); repeated.raw != first.raw || repeated.header.Get("Idempotency-Replayed") != "true" {
+		t.Errorf("a key with the scope: %d %s", repeated.status, repeated.raw)
 	}
 	for key, code := range map[string]string{keys.readOnly: "insufficient_scope", keys.otherTenant: "tenant_not_found"} {
-		if again := send(sync, "", key); again.code() != code || again.header.Get("Idempotency-Replayed") != "" {
-			t.Errorf("got %d %s, want %s", again.status, again.raw, code)
+		if repeated := send(sync, "", key); repeated.code() != code || repeated.header.Get("Idempotency-Replayed") != "" {
+			t.Errorf("got %d %s, want %s", repeated.status, repeated.raw, code)
 		}
 	}
 	const everything = `{"name":"everything","scopes":["*"]}`
 	headers := map[string]string{"Idempotency-Key": "two"}
 	created := client.expect(call{method: "POST", path: "/v1/keys", body: everything, key: env.accountA.key, headers: headers}, 200, "")
-	if again := client.expect(call{method: "POST", path: "/v1/keys", body: everything, key: env.accountA.key, headers: headers}, 200, ""); again.raw != created.raw {
-		t.Errorf("the replay differs: %s", again.raw)
+	if repeated := client.expect(call{method: "POST", path: "/v1/keys", body: everything, key: env.accountA.key, headers: headers}, 200, ""); repeated.raw != created.raw {
+		t.Errorf("the replay differs: %s", repeated.raw)
 	}
 	manager := env.addBoundedKey(t, env.accountA.account.ID, access.Bounds{Scopes: []access.Scope{"keys:write"}})
 	client.expect(call{method: "POST", path: "/v1/keys", body: everything, key: manager, headers: headers}, 403, "insufficient_scope")

@@ -15,26 +15,26 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// ask sends a GET request with these headers to h.
-func ask(h http.Handler, path string, headers map[string]string) *httptest.ResponseRecorder {
+// getWithHeaders sends a GET request with these headers to handler.
+func getWithHeaders(handler http.Handler, path string, headers map[string]string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodGet, path, nil)
 	for name, value := range headers {
 		r.Header.Set(name, value)
 	}
 	w := httptest.NewRecorder()
-	h.ServeHTTP(w, r)
+	handler.ServeHTTP(w, r)
 	return w
 }
 
 // TestDocumentIsCompressedAndCacheable checks the encodings of the OpenAPI document, and that a
 // client that already has the document does not get it again.
 func TestDocumentIsCompressedAndCacheable(t *testing.T) {
-	h := newTestEnv(t).handler(t)
+	handler := newTestEnv(t).handler(t)
 	for _, path := range []string{"/openapi.json", "/openapi.yaml"} {
 		tags := map[string]string{}
-		plain := ask(h, path, nil)
+		plain := getWithHeaders(handler, path, nil)
 		for encoding, want := range map[string]string{"": "", "gzip": "gzip", "br, gzip;q=0.5": "gzip", "gzip;q=0": "", "*": ""} {
-			got := ask(h, path, map[string]string{"Accept-Encoding": encoding})
+			got := getWithHeaders(handler, path, map[string]string{"Accept-Encoding": encoding})
 			if got.Code != 200 || got.Header().Get("Content-Encoding") != want || got.Header().Get("Vary") != "Accept-Encoding" || !strings.HasPrefix(got.Header().Get("Cache-Control"), "public") {
 				t.Fatalf("%s with %q is answered %d %v", path, encoding, got.Code, got.Header())
 			}
@@ -53,10 +53,10 @@ func TestDocumentIsCompressedAndCacheable(t *testing.T) {
 		if tags[""] == tags["gzip"] || tags[""] == "" {
 			t.Errorf("%s has the tags %v", path, tags)
 		}
-		for known, status := range map[string]int{tags[""]: 304, "W/" + tags[""]: 304, `"x", ` + tags[""]: 304, "*": 304, `"x"`: 200, tags["gzip"]: 200} {
-			got := ask(h, path, map[string]string{"If-None-Match": known})
+		for ifNoneMatch, status := range map[string]int{tags[""]: 304, "W/" + tags[""]: 304, `"x", ` + tags[""]: 304, "*": 304, `"x"`: 200, tags["gzip"]: 200} {
+			got := getWithHeaders(handler, path, map[string]string{"If-None-Match": ifNoneMatch})
 			if got.Code != status || (status == 304) != (got.Body.Len() == 0) || got.Header().Get("ETag") != tags[""] {
-				t.Errorf("%s with %s is answered %d, %d bytes", path, known, got.Code, got.Body.Len())
+				t.Errorf("%s with %s is answered %d, %d bytes", path, ifNoneMatch, got.Code, got.Body.Len())
 			}
 		}
 	}
@@ -65,18 +65,18 @@ func TestDocumentIsCompressedAndCacheable(t *testing.T) {
 // TestPagesAreCacheable checks that a client may keep each page and each file for some time. An
 // answer that there is no such page must not be kept.
 func TestPagesAreCacheable(t *testing.T) {
-	h := newTestEnv(t).handler(t)
+	handler := newTestEnv(t).handler(t)
 	browser := map[string]string{"Accept": "text/html"}
 	for _, path := range []string{
 		"/", "/docs", "/docs/guide", "/docs/guide/retries", "/docs/errors", "/docs/errors/invalid_request",
 		"/docs/assets/text.css", "/docs/assets/swagger-ui-bundle.js", "/openapi.json",
 	} {
-		if got := ask(h, path, browser); got.Code != 200 || !strings.HasPrefix(got.Header().Get("Cache-Control"), "public, max-age=") {
+		if got := getWithHeaders(handler, path, browser); got.Code != 200 || !strings.HasPrefix(got.Header().Get("Cache-Control"), "public, max-age=") {
 			t.Errorf("%s is answered %d %v", path, got.Code, got.Header())
 		}
 	}
 	for _, path := range []string{"/docs/guide/unknown", "/docs/errors/unknown", "/docs/assets/unknown"} {
-		if got := ask(h, path, browser); got.Code != 404 || strings.Contains(got.Header().Get("Cache-Control"), "max-age") {
+		if got := getWithHeaders(handler, path, browser); got.Code != 404 || strings.Contains(got.Header().Get("Cache-Control"), "max-age") {
 			t.Errorf("%s is answered %d %v", path, got.Code, got.Header())
 		}
 	}
@@ -85,18 +85,18 @@ func TestPagesAreCacheable(t *testing.T) {
 // TestRootShowsAPageToBrowsersOnly checks that a client of the API still gets a 404 problem at the
 // root.
 func TestRootShowsAPageToBrowsersOnly(t *testing.T) {
-	h := newTestEnv(t).handler(t)
+	handler := newTestEnv(t).handler(t)
 	const browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
-	if got := ask(h, "/", map[string]string{"Accept": browser}); got.Code != 200 || !strings.Contains(got.Body.String(), `href="/docs"`) {
+	if got := getWithHeaders(handler, "/", map[string]string{"Accept": browser}); got.Code != 200 || !strings.Contains(got.Body.String(), `href="/docs"`) {
 		t.Errorf("a browser is answered %d %s", got.Code, got.Body.String())
 	}
 	for _, accept := range []string{"", "*/*", "application/json", "text/html;q=0"} {
-		got := ask(h, "/", map[string]string{"Accept": accept})
+		got := getWithHeaders(handler, "/", map[string]string{"Accept": accept})
 		if got.Code != 404 || got.Header().Get("Content-Type") != "application/problem+json" || got.Header().Get("Vary") != "Accept" {
 			t.Errorf("a client with %q is answered %d %v", accept, got.Code, got.Header())
 		}
 	}
-	if w := ask(h, "/docs/guide/nonsense", nil); w.Code != 404 {
+	if w := getWithHeaders(handler, "/docs/guide/nonsense", nil); w.Code != 404 {
 		t.Errorf("an unknown guide is answered %d", w.Code)
 	}
 }
@@ -104,11 +104,11 @@ func TestRootShowsAPageToBrowsersOnly(t *testing.T) {
 // TestIntroductionIsShort checks that the introduction before the operations on the API page is
 // short, and that each page to which it links exists.
 func TestIntroductionIsShort(t *testing.T) {
-	h := newTestEnv(t).handler(t)
+	handler := newTestEnv(t).handler(t)
 	var document struct {
 		Info struct{ Description string }
 	}
-	must(t, json.Unmarshal(ask(h, "/openapi.json", nil).Body.Bytes(), &document))
+	must(t, json.Unmarshal(getWithHeaders(handler, "/openapi.json", nil).Body.Bytes(), &document))
 	text := document.Info.Description
 	if len(text) > 1500 {
 		t.Errorf("the introduction has %d characters; move details to a guide", len(text))
@@ -116,7 +116,7 @@ func TestIntroductionIsShort(t *testing.T) {
 	links := 0
 	for _, rest := range strings.Split(text, "](")[1:] {
 		path, _, _ := strings.Cut(rest, ")")
-		if w := ask(h, path, nil); w.Code != 200 {
+		if w := getWithHeaders(handler, path, nil); w.Code != 200 {
 			t.Errorf("%s is answered %d", path, w.Code)
 		}
 		links++
@@ -131,12 +131,12 @@ func TestIntroductionIsShort(t *testing.T) {
 // stored do not ask for a new Idempotency-Key, because the guide about retries asks for the same
 // one.
 func TestGuidesAgreeWithTheDocument(t *testing.T) {
-	h := newTestEnv(t).handler(t)
+	handler := newTestEnv(t).handler(t)
 	var document struct {
 		Paths map[string]map[string]struct{ Responses map[string]any }
 	}
-	must(t, json.Unmarshal(ask(h, "/openapi.json", nil).Body.Bytes(), &document))
-	guide := ask(h, "/docs/guide/requests", nil).Body.String()
+	must(t, json.Unmarshal(getWithHeaders(handler, "/openapi.json", nil).Body.Bytes(), &document))
+	guide := getWithHeaders(handler, "/docs/guide/requests", nil).Body.String()
 	_, success, _ := strings.Cut(guide, "Success is ")
 	success, _, _ = strings.Cut(success, "</li>")
 	named := 0

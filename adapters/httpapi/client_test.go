@@ -47,9 +47,9 @@ type apiClient struct {
 
 // serve starts a server for the handler, which is closed at the end of the test, and returns a
 // client.
-func serve(t *testing.T, h http.Handler) *apiClient {
+func serve(t *testing.T, handler http.Handler) *apiClient {
 	t.Helper()
-	server := httptest.NewServer(h)
+	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
 	return &apiClient{t: t, server: server, validator: documentValidator(t)}
 }
@@ -95,9 +95,9 @@ func (client *apiClient) do(c call) reply {
 	return client.send(c.request(client.t, client.server.URL))
 }
 
-// repeat sends a call, and sends it again with the same Idempotency-Key while it is answered 503 or
-// 504, as a caller of a busy server does.
-func (client *apiClient) repeat(c call) reply {
+// doWhenNotBusy sends a call. While the answer is 503 or 504, it sends the call again with the same
+// Idempotency-Key, as a caller of a busy server does.
+func (client *apiClient) doWhenNotBusy(c call) reply {
 	client.t.Helper()
 	headers := map[string]string{"Idempotency-Key": rand.Text()}
 	maps.Copy(headers, c.headers)
@@ -142,14 +142,14 @@ func (client *apiClient) expect(c call, status int, code string) reply {
 
 // locations returns the locations of the invalid parts of the request that an error answer names.
 func (r reply) locations() []string {
-	var all []string
+	var found []string
 	listed, _ := r.body["errors"].([]any)
-	for _, one := range listed {
-		field, _ := one.(map[string]any)
+	for _, detail := range listed {
+		field, _ := detail.(map[string]any)
 		location, _ := field["location"].(string)
-		all = append(all, location)
+		found = append(found, location)
 	}
-	return all
+	return found
 }
 
 // noRedirects returns redirects as answers. It fails a request that is not answered within
@@ -164,10 +164,10 @@ const testTimeout = 4 * time.Minute
 
 // receive returns the next value of a channel. It fails the test with the description of the
 // failure if none arrives within testTimeout.
-func receive[T any](t testing.TB, from <-chan T, failure string) T {
+func receive[T any](t testing.TB, values <-chan T, failure string) T {
 	t.Helper()
 	select {
-	case v := <-from:
+	case v := <-values:
 		return v
 	case <-time.After(testTimeout):
 		t.Fatalf("waited %s: %s", testTimeout, failure)
@@ -195,7 +195,7 @@ func validateReply(docValidator validator.Validator, r *http.Request, got reply)
 			return err
 		}
 	}
-	if !belongsToOperation(got) || !isOperation(r) {
+	if !isFromOperation(got) || !hasOperation(r) {
 		return nil
 	}
 	getRequest := r.Clone(r.Context())
@@ -213,13 +213,13 @@ func validateReply(docValidator validator.Validator, r *http.Request, got reply)
 	return nil
 }
 
-// belongsToOperation reports whether an answer is from an operation, not from the router.
-func belongsToOperation(got reply) bool {
+// isFromOperation reports whether an answer is from an operation, not from the router.
+func isFromOperation(got reply) bool {
 	return !slices.Contains([]string{fault.RouteNotFound.Name, fault.WrongMethod.Name}, got.code())
 }
 
-// isOperation reports whether the document has an operation for a request.
-func isOperation(r *http.Request) bool {
+// hasOperation reports whether the document has an operation for a request.
+func hasOperation(r *http.Request) bool {
 	method := strings.ToLower(strings.Replace(r.Method, http.MethodHead, http.MethodGet, 1))
 	for _, op := range allOperations() {
 		if op.method == method && matchesTemplate(op.path, r.URL.EscapedPath()) {
@@ -256,22 +256,22 @@ var allOperations = sync.OnceValue(func() []operation {
 	if err := json.Unmarshal(raw, &doc); err != nil {
 		panic(err)
 	}
-	var all []operation
+	var operations []operation
 	for _, path := range slices.Sorted(maps.Keys(doc.Paths)) {
 		for method, op := range doc.Paths[path] {
-			all = append(all, operation{method: method, path: path, doc: op})
+			operations = append(operations, operation{method: method, path: path, doc: op})
 		}
 	}
-	return all
+	return operations
 })
 
 // validateProblem checks the body and headers of an error.
 func validateProblem(got reply) error {
-	code, known := fault.ByName(got.code())
+	code, exists := fault.ByName(got.code())
 	switch {
 	case got.header.Get("Content-Type") != "application/problem+json":
 		return fmt.Errorf("an error as %q", got.header.Get("Content-Type"))
-	case !known:
+	case !exists:
 		return fmt.Errorf("unknown code %q", got.code())
 	case got.body["type"] != "/docs/errors/"+code.Name || got.body["title"] != code.Title || got.body["detail"] == "":
 		return errors.New("type, title or detail do not match the code")

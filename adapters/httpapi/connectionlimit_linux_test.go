@@ -26,8 +26,8 @@ type limitedServer struct {
 	address string
 	tls     bool
 	arrived chan struct{}
-	open    atomic.Int64 // connections that the server has not ended
-	idle    atomic.Int64 // how often a connection became idle
+	open    atomic.Int64 // number of connections that the server has not ended
+	idle    atomic.Int64 // how many times a connection became idle
 }
 
 func newLimitedServer(t *testing.T, limit *httpapi.ConnectionLimit, encrypted bool) *limitedServer {
@@ -40,7 +40,7 @@ func newLimitedServer(t *testing.T, limit *httpapi.ConnectionLimit, encrypted bo
 			<-release
 		}
 	}))
-	t.Cleanup(func() { close(release) }) // before the server is closed
+	t.Cleanup(func() { close(release) }) // this runs before the server is closed
 	return s
 }
 
@@ -77,9 +77,9 @@ func (s *limitedServer) serve(t *testing.T, limit *httpapi.ConnectionLimit, hand
 }
 
 // dial opens a connection from an address of the loopback network.
-func (s *limitedServer) dial(t *testing.T, from string) net.Conn {
+func (s *limitedServer) dial(t *testing.T, client string) net.Conn {
 	t.Helper()
-	conn, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}).Dial("tcp", s.address)
+	conn, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(client)}}).Dial("tcp", s.address)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,10 +120,10 @@ func (s *limitedServer) hold(t *testing.T, conn net.Conn) {
 }
 
 // requireClosed checks that the server has closed the connection.
-func requireClosed(t *testing.T, what string, conn net.Conn) {
+func requireClosed(t *testing.T, label string, conn net.Conn) {
 	t.Helper()
 	if _, err := conn.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("%s is not closed: %v", what, err)
+		t.Errorf("%s is not closed: %v", label, err)
 	}
 }
 
@@ -182,8 +182,8 @@ func TestAllClientsTogetherGetMax(t *testing.T) {
 	limit := &httpapi.ConnectionLimit{Max: 8}
 	s := newLimitedServer(t, limit, false)
 	var silent []net.Conn
-	for i, from := range []string{"127.0.0.1", "127.0.0.1", "127.0.0.2", "127.0.0.2", "127.0.0.2", "127.0.0.2", "127.0.0.3", "127.0.0.3"} {
-		silent = append(silent, s.dial(t, from))
+	for i, client := range []string{"127.0.0.1", "127.0.0.1", "127.0.0.2", "127.0.0.2", "127.0.0.2", "127.0.0.2", "127.0.0.3", "127.0.0.3"} {
+		silent = append(silent, s.dial(t, client))
 		s.requireOpen(t, int64(i+1))
 	}
 	s.get(t, s.dial(t, "127.0.0.9"))
@@ -221,27 +221,27 @@ func TestSlowClientsLeaveConnections(t *testing.T) {
 				"Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n{"
 			const unread = "GET /docs/assets/swagger-ui-bundle.js HTTP/1.1\r\nHost: x\r\n\r\n"
 			for i := range limitOfAll {
-				from, request := "127.0.0.1", slowBody
+				client, request := "127.0.0.1", slowBody
 				if i%2 == 1 {
-					from, request = "127.0.0.2", unread
+					client, request = "127.0.0.2", unread
 				}
-				conn := s.dial(t, from)
+				conn := s.dial(t, client)
 				if _, err := io.WriteString(conn, request); err != nil {
 					t.Fatal(err)
 				}
 				s.requireOpen(t, int64(i+1))
 			}
-			for _, from := range []string{"127.0.0.1", "127.0.0.2", "127.0.0.3"} {
-				waitFor(t, "a caller from "+from+" is not served", func() bool { return s.serves(t, from) })
+			for _, client := range []string{"127.0.0.1", "127.0.0.2", "127.0.0.3"} {
+				waitFor(t, "a caller from "+client+" is not served", func() bool { return s.serves(t, client) })
 			}
 		})
 	}
 }
 
 // serves reports whether a new connection from an address gets an answer.
-func (s *limitedServer) serves(t *testing.T, from string) bool {
+func (s *limitedServer) serves(t *testing.T, client string) bool {
 	t.Helper()
-	conn := s.dial(t, from)
+	conn := s.dial(t, client)
 	if _, err := io.WriteString(conn, "GET /docs HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"); err != nil {
 		return false
 	}
@@ -257,15 +257,15 @@ func (s *limitedServer) serves(t *testing.T, from string) bool {
 // clients, are limited only together.
 func TestTrustedProxyGetsAllConnections(t *testing.T) {
 	s := newLimitedServer(t, &httpapi.ConnectionLimit{Max: 6, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.7/32")}}, false)
-	var all []net.Conn
+	var conns []net.Conn
 	for range 6 {
 		conn := s.dial(t, "127.0.0.7")
 		s.get(t, conn)
-		all = append(all, conn)
+		conns = append(conns, conn)
 	}
 	s.requireOpen(t, 6)
 	s.get(t, s.dial(t, "127.0.0.7"))
-	requireClosed(t, "the proxy's oldest connection", all[0])
+	requireClosed(t, "the proxy's oldest connection", conns[0])
 	s.requireOpen(t, 6)
 }
 
@@ -306,8 +306,8 @@ func TestNetworkOfIPv6IsOneClient(t *testing.T) {
 			var server http.Server
 			limit.Attach(&server)
 			var conns []*addressedConn
-			for _, from := range tt.from {
-				conns = append(conns, &addressedConn{from: netip.AddrPortFrom(netip.MustParseAddr(from), 50000)})
+			for _, client := range tt.from {
+				conns = append(conns, &addressedConn{from: netip.AddrPortFrom(netip.MustParseAddr(client), 50000)})
 				server.ConnState(conns[len(conns)-1], http.StateNew)
 			}
 			for i, conn := range conns {

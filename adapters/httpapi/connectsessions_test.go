@@ -25,7 +25,7 @@ func TestConnectLinkParametersAreChecked(t *testing.T) {
 	env := newTestEnv(t)
 	env.allowReturnHost(t, env.accountA, "app.acme.example")
 	client := serve(t, env.handler(t))
-	good := url.QueryEscape("https://app.acme.example/done?x=1")
+	returnURL := url.QueryEscape("https://app.acme.example/done?x=1")
 	for _, tt := range []struct {
 		query  string
 		status int
@@ -34,7 +34,7 @@ func TestConnectLinkParametersAreChecked(t *testing.T) {
 	}{
 		{"", 200, "", 15 * time.Minute},
 		{"?ttl_minutes=1", 200, "", time.Minute},
-		{"?ttl_minutes=10080&return_url=" + good + "&state=" + strings.Repeat("%C3%BC", 256), 200, "", 7 * 24 * time.Hour},
+		{"?ttl_minutes=10080&return_url=" + returnURL + "&state=" + strings.Repeat("%C3%BC", 256), 200, "", 7 * 24 * time.Hour},
 		{"?unknown=1", 200, "", 15 * time.Minute},
 		{"?ttl_minutes=0", 400, "invalid_request", 0},
 		{"?ttl_minutes=10081", 400, "invalid_request", 0},
@@ -51,22 +51,22 @@ func TestConnectLinkParametersAreChecked(t *testing.T) {
 		{"?return_url=x", 400, "invalid_return_url", 0},
 		{"?return_url=", 400, "invalid_return_url", 0},
 		{"?return_url", 400, "invalid_return_url", 0},
-		{"?return_url=" + good + "&return_url=" + good, 400, "invalid_request", 0},
+		{"?return_url=" + returnURL + "&return_url=" + returnURL, 400, "invalid_request", 0},
 	} {
 		got := client.expect(call{method: "GET", path: "/v1/tenants/connect-url" + tt.query, key: env.accountA.key}, tt.status, tt.code)
 		if tt.status != 200 {
 			continue
 		}
-		at, err := time.Parse(time.RFC3339, got.body["expires_at"].(string))
-		if left := time.Until(at); err != nil || left > tt.life || left < tt.life-testTimeout {
-			t.Errorf("%s: the link expires in %v (%v)", tt.query, left, err)
+		expiresAt, err := time.Parse(time.RFC3339, got.body["expires_at"].(string))
+		if lifetime := time.Until(expiresAt); err != nil || lifetime > tt.life || lifetime < tt.life-testTimeout {
+			t.Errorf("%s: the link expires in %v (%v)", tt.query, lifetime, err)
 		}
 		session := client.expect(call{method: "GET", path: "/v1/connect-sessions/" + got.body["id"].(string), key: env.accountA.key}, 200, "")
 		if session.body["status"] != "pending" || session.body["tenant_id"] != nil || session.body["expires_at"] != got.body["expires_at"] || len(session.body) != 3 {
 			t.Errorf("%s: session %s", tt.query, session.raw)
 		}
 	}
-	client.expect(call{method: "GET", path: "/v1/tenants/connect-url?return_url=" + good, key: env.accountB.key}, 400, "invalid_return_url")
+	client.expect(call{method: "GET", path: "/v1/tenants/connect-url?return_url=" + returnURL, key: env.accountB.key}, 400, "invalid_return_url")
 }
 
 // TestRenewedLinkIsReplayed checks that a repeated renewal returns the same link, and a new one a
@@ -80,9 +80,9 @@ func TestRenewedLinkIsReplayed(t *testing.T) {
 	if first.body["id"] != id || first.header.Get("X-RateLimit-Bucket") != "write" || first.header.Get("X-RateLimit-Limit") != "240" {
 		t.Errorf("%s %v", first.raw, first.header)
 	}
-	again := client.expect(renew, 200, "")
-	if again.raw != first.raw || again.header.Get("Idempotency-Replayed") != "true" {
-		t.Errorf("the repetition is %s, the first answer %s", again.raw, first.raw)
+	repeated := client.expect(renew, 200, "")
+	if repeated.raw != first.raw || repeated.header.Get("Idempotency-Replayed") != "true" {
+		t.Errorf("the repetition is %s, the first answer %s", repeated.raw, first.raw)
 	}
 	renew.headers = nil
 	if other := client.expect(renew, 200, ""); other.body["connect_url"] == first.body["connect_url"] {

@@ -39,9 +39,9 @@ func newDNSPlanEnv(t *testing.T) (env *testEnv, client *apiClient, path string) 
 func (env *testEnv) serveWithDomain(t *testing.T) (client *apiClient, path string) {
 	t.Helper()
 	client = serve(t, env.handler(t))
-	own := "/v1/tenants/" + string(env.accountA.tenant) + "/domains"
-	client.expect(call{method: "POST", path: own, body: `{"domain":"` + plannedDomain + `"}`, key: env.accountA.key}, 200, "")
-	list := client.expect(call{method: "GET", path: own, key: env.accountA.key}, 200, "").body["domains"].([]any)
+	domainsPath := "/v1/tenants/" + string(env.accountA.tenant) + "/domains"
+	client.expect(call{method: "POST", path: domainsPath, body: `{"domain":"` + plannedDomain + `"}`, key: env.accountA.key}, 200, "")
+	list := client.expect(call{method: "GET", path: domainsPath, key: env.accountA.key}, 200, "").body["domains"].([]any)
 	return client, "/v1/domains/" + list[0].(map[string]any)["id"].(string) + "/dns"
 }
 
@@ -73,10 +73,10 @@ func TestDNSPlansMatchTheDocument(t *testing.T) {
 		records  []dns.Record
 		failure  string
 		reliable bool
-		safe     bool
+		isSafe   bool
 		contains []string
 	}{
-		{name: "an empty zone", reliable: true, safe: true, contains: []string{`"reason":"missing"`, `"observed":[]`, `"blocking_changes":[]`}},
+		{name: "an empty zone", reliable: true, isSafe: true, contains: []string{`"reason":"missing"`, `"observed":[]`, `"blocking_changes":[]`}},
 		{name: "octets that are not text", records: []dns.Record{txtRecord(plannedDomain, "v=spf1 \xff\x00<a>&\u2028 -all"), txtRecord("_dmarc."+plannedDomain, "\xfe\"\\")}, reliable: true,
 			contains: []string{`"spf_syntax"`, `v=spf1 \\255\\000`, `\\254\"\\`}},
 		{name: "no authoritative answer", failure: "no_authoritative_answer", contains: []string{`"reason":"no_authoritative_answer"`, `"nameservers":[]`}},
@@ -89,7 +89,7 @@ func TestDNSPlansMatchTheDocument(t *testing.T) {
 			env.platform.DNS.Publish(plannedDomain, tt.records...)
 			env.platform.DNS.Trouble(tt.failure)
 			got := client.expect(call{method: "GET", path: path + "/plan", key: env.accountA.key}, 200, "")
-			if member(got.body, "read.reliable") != tt.reliable || got.body["safe_to_apply"] != tt.safe {
+			if member(got.body, "read.reliable") != tt.reliable || got.body["safe_to_apply"] != tt.isSafe {
 				t.Errorf("got %s", got.raw)
 			}
 			for _, text := range tt.contains {
@@ -98,7 +98,7 @@ func TestDNSPlansMatchTheDocument(t *testing.T) {
 				}
 			}
 			ready := env.get(client, path+"/automation")
-			if member(ready, "automation.safe_to_apply") != tt.safe || member(ready, "automation.manual_action_required") != true {
+			if member(ready, "automation.safe_to_apply") != tt.isSafe || member(ready, "automation.manual_action_required") != true {
 				t.Errorf("got %v", ready)
 			}
 		})
@@ -151,8 +151,8 @@ func TestDNSPlanWithoutTheMailPlatform(t *testing.T) {
 	must(t, err)
 	d = d.WithRecords(domain.Records{}, time.Now())
 	must(t, env.store.SaveDomain(t.Context(), env.accountA.account.ID, d, nil))
-	for _, end := range []string{"/plan", "/automation"} {
-		got := client.expect(call{method: "GET", path: path + end, key: env.accountA.key}, 503, "provider_unavailable")
+	for _, suffix := range []string{"/plan", "/automation"} {
+		got := client.expect(call{method: "GET", path: path + suffix, key: env.accountA.key}, 503, "provider_unavailable")
 		if got.header.Get("Retry-After") == "" {
 			t.Error("no Retry-After")
 		}
@@ -241,13 +241,13 @@ func (env *testEnv) addRun(t *testing.T, owner testAccount, d domain.Domain) (ru
 // updateJob claims a job as a worker does, applies change to it and saves it.
 func (env *testEnv) updateJob(t *testing.T, id string, change func(*provisioning.Job)) {
 	t.Helper()
-	j, won, err := env.store.ClaimJob(t.Context(), id, time.Minute, time.Now())
-	if err != nil || !won {
-		t.Fatal(won, err)
+	job, isClaimed, err := env.store.ClaimJob(t.Context(), id, time.Minute, time.Now())
+	if err != nil || !isClaimed {
+		t.Fatal(isClaimed, err)
 	}
-	change(&j)
-	if held, err := env.store.SaveJob(t.Context(), j); err != nil || !held {
-		t.Fatal(held, err)
+	change(&job)
+	if stillHeld, err := env.store.SaveJob(t.Context(), job); err != nil || !stillHeld {
+		t.Fatal(stillHeld, err)
 	}
 }
 

@@ -28,8 +28,8 @@ const (
 // runs have the same values. A replay must have the same bytes as the answer.
 func TestProvisionAnswerMatchesTheRun(t *testing.T) {
 	env, client, path := newProvisioningEnv(t)
-	once := call{method: "POST", path: path + "/provision", body: "{}", key: env.accountA.key, headers: map[string]string{"Idempotency-Key": "once"}}
-	got := client.expect(once, 202, "")
+	keyedCall := call{method: "POST", path: path + "/provision", body: "{}", key: env.accountA.key, headers: map[string]string{"Idempotency-Key": "once"}}
+	got := client.expect(keyedCall, 202, "")
 	if got.header.Get("X-RateLimit-Bucket") != "provider_heavy" {
 		t.Error(got.header)
 	}
@@ -54,9 +54,9 @@ func TestProvisionAnswerMatchesTheRun(t *testing.T) {
 	if list.body["count"] != 1.0 || list.body["limit"] != 20.0 || member(list.body["runs"].([]any)[0].(map[string]any), "id") != run["id"] || list.header.Get("X-RateLimit-Bucket") != "read" {
 		t.Errorf("listed %s", list.raw)
 	}
-	again := client.expect(once, 202, "")
-	if again.raw != got.raw || again.header.Get("Idempotency-Replayed") != "true" || countWakeups(&env.queue, job["id"].(string)) != 1 {
-		t.Errorf("replayed %s", again.raw)
+	repeated := client.expect(keyedCall, 202, "")
+	if repeated.raw != got.raw || repeated.header.Get("Idempotency-Replayed") != "true" || countWakeups(&env.queue, job["id"].(string)) != 1 {
+		t.Errorf("replayed %s", repeated.raw)
 	}
 	if env.dnsProviders.Writes() != 0 {
 		t.Error("a zone was written")
@@ -64,7 +64,7 @@ func TestProvisionAnswerMatchesTheRun(t *testing.T) {
 }
 
 // TestProvisioningRefusalsHaveAFixedOrder checks which refusal is returned when several apply. It
-// removes the reason of one refusal after the other.
+// removes the reasons one after another.
 func TestProvisioningRefusalsHaveAFixedOrder(t *testing.T) {
 	env := newTestEnv(t) // a plan without automatic DNS, a provider without a plugin
 	client, path := env.serveWithDomain(t)
@@ -128,21 +128,21 @@ func TestRefusalsAfterADNSReadAreReplayed(t *testing.T) {
 	env.platform.DNS.Publish(plannedDomain, dns.Record{Type: dns.CNAME, Name: plannedDomain, Content: "web.other.test"})
 	provider := env.connectDNS(t, env.accountA)
 	provider.Put(plannedDomain, dns.RRSet{Name: plannedDomain, Type: dns.CNAME, Values: []string{"web.other.test"}})
-	once := call{method: "POST", path: path + "/provision", key: env.accountA.key, headers: map[string]string{"Idempotency-Key": "conflict"}}
-	first := client.expect(once, 409, "dns_conflict")
+	keyedCall := call{method: "POST", path: path + "/provision", key: env.accountA.key, headers: map[string]string{"Idempotency-Key": "conflict"}}
+	first := client.expect(keyedCall, 409, "dns_conflict")
 	env.platform.DNS.Publish(plannedDomain)
 	env.connectDNS(t, env.accountA)
-	if again := client.expect(once, 409, "dns_conflict"); again.raw != first.raw || again.header.Get("Idempotency-Replayed") != "true" {
-		t.Errorf("not replayed: %s", again.raw)
+	if repeated := client.expect(keyedCall, 409, "dns_conflict"); repeated.raw != first.raw || repeated.header.Get("Idempotency-Replayed") != "true" {
+		t.Errorf("not replayed: %s", repeated.raw)
 	}
 	_, job := env.startProvisioning(client, path)
-	once.headers = map[string]string{"Idempotency-Key": "active"}
-	client.expect(once, 409, "domain_provisioning_already_active")
+	keyedCall.headers = map[string]string{"Idempotency-Key": "active"}
+	client.expect(keyedCall, 409, "domain_provisioning_already_active")
 	env.updateJob(t, job, func(j *provisioning.Job) {
 		j.Status, j.Stage, j.Next, j.EndedAt = provisioning.Completed, provisioning.StageDone, provisioning.None, time.Now()
 	})
-	if again := client.expect(once, 202, ""); again.header.Get("Idempotency-Replayed") != "" {
-		t.Errorf("replayed: %s", again.raw)
+	if repeated := client.expect(keyedCall, 202, ""); repeated.header.Get("Idempotency-Replayed") != "" {
+		t.Errorf("replayed: %s", repeated.raw)
 	}
 }
 
@@ -184,8 +184,8 @@ func TestRetryQueuesAStoppedJob(t *testing.T) {
 	if detail := client.expect(call{method: "GET", path: runsPath + "/" + run, key: env.accountA.key}, 200, ""); !strings.Contains(detail.raw, strings.TrimSuffix(strings.TrimPrefix(got.raw, `{"status":"queued","job":`), "}\n")) {
 		t.Errorf("retry returned\n%s\nthe run is\n%s", got.raw, detail.raw)
 	}
-	if again := client.expect(once, 200, ""); again.raw != got.raw || again.header.Get("Idempotency-Replayed") != "true" {
-		t.Error(again.raw)
+	if repeated := client.expect(once, 200, ""); repeated.raw != got.raw || repeated.header.Get("Idempotency-Replayed") != "true" {
+		t.Error(repeated.raw)
 	}
 	if n := countWakeups(&env.queue, job); n != 2 { // by provision and by the one retry
 		t.Errorf("woken %d times", n)
@@ -252,7 +252,7 @@ func provisionConcurrently(t *testing.T, env *testEnv) {
 	statuses := make([]int, 50)
 	for i := range statuses {
 		requests.Go(func() {
-			statuses[i] = client.repeat(call{method: "POST", path: path + "/provision", key: env.accountA.key}).status
+			statuses[i] = client.doWhenNotBusy(call{method: "POST", path: path + "/provision", key: env.accountA.key}).status
 		})
 	}
 	requests.Wait()
@@ -288,26 +288,26 @@ func TestProvisioningRunsOncePerKey(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			env, client, path := newProvisioningEnv(t)
-			once := call{method: "POST", path: tt.path(env, client, path), key: env.addTrialKey(t, env.accountA), headers: map[string]string{"Idempotency-Key": "one"}}
-			otherAccount := once
+			keyedCall := call{method: "POST", path: tt.path(env, client, path), key: env.addTrialKey(t, env.accountA), headers: map[string]string{"Idempotency-Key": "one"}}
+			otherAccount := keyedCall
 			otherAccount.path, otherAccount.key = "/v1/tenants/"+string(env.accountB.tenant)+"/sync", env.accountB.key
 			client.expect(otherAccount, 200, "") // the same Idempotency-Key of a different account
-			first := client.expect(once, tt.status, "")
+			first := client.expect(keyedCall, tt.status, "")
 			woken := len(env.queue.All())
-			if again := client.expect(once, tt.status, ""); again.raw != first.raw || again.header.Get("Idempotency-Replayed") != "true" || again.header.Get("X-RateLimit-Bucket") != "read" {
-				t.Errorf("not replayed: %v %s", again.header, again.raw)
+			if repeated := client.expect(keyedCall, tt.status, ""); repeated.raw != first.raw || repeated.header.Get("Idempotency-Replayed") != "true" || repeated.header.Get("X-RateLimit-Bucket") != "read" {
+				t.Errorf("not replayed: %v %s", repeated.header, repeated.raw)
 			}
-			other := once
+			other := keyedCall
 			other.path += "?x=1"
 			client.expect(other, 409, "idempotency_key_conflict")
-			rotated := client.expect(call{method: "POST", path: "/api-key/rotate?user_email=ann@a.example", key: once.key}, 200, "").body["api_key"].(string)
-			client.expect(once, 401, "invalid_api_key")
-			once.key = rotated
-			if again := client.expect(once, tt.status, ""); again.raw != first.raw {
-				t.Errorf("the new API key gets %s", again.raw)
+			rotated := client.expect(call{method: "POST", path: "/api-key/rotate?user_email=ann@a.example", key: keyedCall.key}, 200, "").body["api_key"].(string)
+			client.expect(keyedCall, 401, "invalid_api_key")
+			keyedCall.key = rotated
+			if repeated := client.expect(keyedCall, tt.status, ""); repeated.raw != first.raw {
+				t.Errorf("the new API key gets %s", repeated.raw)
 			}
 			env.endPlan(t, env.accountA)
-			client.expect(once, 402, "no_api_plan")
+			client.expect(keyedCall, 402, "no_api_plan")
 			if list, err := env.store.Runs(t.Context(), env.accountA.account.ID, ports.RunQuery{Limit: 100}); err != nil || len(list) != 1 || len(env.queue.All()) != woken {
 				t.Errorf("%d runs, %d wake-ups of %d, %v", len(list), len(env.queue.All()), woken, err)
 			}

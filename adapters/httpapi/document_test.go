@@ -249,8 +249,8 @@ func TestAPIFromTenantToMailboxes(t *testing.T) {
 	if added.body["status"] != "added" || added.body["domain"].(map[string]any)["domain_name"] != "example.com" {
 		t.Errorf("added: %s", added.raw)
 	}
-	if again := write("POST", base+"/domains", `{"domain":"example.com"}`); again.body["status"] != "exists" {
-		t.Errorf("again: %s", again.raw)
+	if repeated := write("POST", base+"/domains", `{"domain":"example.com"}`); repeated.body["status"] != "exists" {
+		t.Errorf("again: %s", repeated.raw)
 	}
 	env.publishRecords(t, env.accountA, "example.com")
 	write("POST", base+"/domains/example.com/verify", "{}")

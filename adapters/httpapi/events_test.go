@@ -24,8 +24,8 @@ func eventTypes(r reply) (types []string) {
 	return types
 }
 
-// attach connects a further tenant to an account.
-func (env *testEnv) attach(t *testing.T, a testAccount, id tenant.GUID) {
+// attachFurtherTenant connects a further tenant to an account.
+func (env *testEnv) attachFurtherTenant(t *testing.T, a testAccount, id tenant.GUID) {
 	t.Helper()
 	_, err := env.store.Attach(t.Context(), a.account.ID, tenant.Tenant{GUID: id, Name: "Other", ConsentedAt: time.Now()})
 	must(t, err)
@@ -59,8 +59,8 @@ func TestEventsArePagedInOneOrder(t *testing.T) {
 		t.Helper()
 		return client.expect(call{method: "GET", path: "/v1/events?" + query, key: env.accountA.key}, http.StatusOK, "")
 	}
-	whole := get("limit=100")
-	if whole.body["has_more"] != false {
+	allEvents := get("limit=100")
+	if allEvents.body["has_more"] != false {
 		t.Fatal("more than 100 events")
 	}
 	var paged []string
@@ -73,8 +73,8 @@ func TestEventsArePagedInOneOrder(t *testing.T) {
 			break
 		}
 	}
-	if all := eventTypes(whole); !slices.Equal(paged, all) {
-		t.Errorf("pages of three are %q, the whole log %q", paged, all)
+	if types := eventTypes(allEvents); !slices.Equal(paged, types) {
+		t.Errorf("pages of three are %q, the whole log %q", paged, types)
 	}
 	for filter, want := range map[string][]string{
 		"types=tenant.connected":                                          {"tenant.connected"},
@@ -114,11 +114,11 @@ func TestQueriesOfEventsAreChecked(t *testing.T) {
 func TestCursorOfDroppedEventsExpires(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
-	old := client.expect(call{method: "GET", path: "/v1/events?limit=1", key: env.accountA.key}, http.StatusOK, "").body["next_cursor"].(string)
+	cursor := client.expect(call{method: "GET", path: "/v1/events?limit=1", key: env.accountA.key}, http.StatusOK, "").body["next_cursor"].(string)
 	if _, err := env.store.DropEvents(t.Context(), time.Now().Add(48*time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	client.expect(call{method: "GET", path: "/v1/events?after=" + old, key: env.accountA.key}, http.StatusGone, "cursor_expired")
+	client.expect(call{method: "GET", path: "/v1/events?after=" + cursor, key: env.accountA.key}, http.StatusGone, "cursor_expired")
 	got := client.expect(call{method: "GET", path: "/v1/events", key: env.accountA.key}, http.StatusOK, "")
 	if len(eventTypes(got)) != 0 {
 		t.Errorf("events %q are left", eventTypes(got))
@@ -136,14 +136,14 @@ func TestWaitingRequestIsAnsweredByEvent(t *testing.T) {
 	var wg sync.WaitGroup
 	for range waiting {
 		wg.Go(func() {
-			answers <- client.repeat(call{method: "GET", path: "/v1/events?after=now&wait_seconds=30&types=tenant.connected", key: env.accountA.key})
+			answers <- client.doWhenNotBusy(call{method: "GET", path: "/v1/events?after=now&wait_seconds=30&types=tenant.connected", key: env.accountA.key})
 		})
 	}
 	// Other requests are answered while these wait. Each of them also causes an event of a
 	// different type.
 	for i := range 20 {
 		env.addKey(t, env.accountA.account.ID)
-		if got := client.repeat(call{method: "GET", path: fmt.Sprintf("/v1/events?limit=%d", i+1), key: env.accountA.key}); got.status != http.StatusOK {
+		if got := client.doWhenNotBusy(call{method: "GET", path: fmt.Sprintf("/v1/events?limit=%d", i+1), key: env.accountA.key}); got.status != http.StatusOK {
 			t.Fatalf("a request got %d while others wait", got.status)
 		}
 	}
@@ -152,7 +152,7 @@ func TestWaitingRequestIsAnsweredByEvent(t *testing.T) {
 	// A request that begins to wait only after an event was stored does not get it. So the test
 	// stores events until all requests are answered.
 	for n := 0; len(answers) < waiting && ctx.Err() == nil; n++ {
-		env.attach(t, env.accountA, tenant.GUID(fmt.Sprintf("aaaaaaaa-0000-4000-8000-%012d", 100+n%20)))
+		env.attachFurtherTenant(t, env.accountA, tenant.GUID(fmt.Sprintf("aaaaaaaa-0000-4000-8000-%012d", 100+n%20)))
 		must(t, env.store.DeleteTenant(t.Context(), env.accountA.account.ID, tenant.GUID(fmt.Sprintf("aaaaaaaa-0000-4000-8000-%012d", 100+n%20)), nil))
 	}
 	wg.Wait()

@@ -77,15 +77,15 @@ func FuzzRequestsWithoutKey(f *testing.F) {
 			csrf, offer := env.openOffer(t, handler)
 			fill = strings.NewReplacer(validState, newConnectLink(t, handler, env.accountA.key).Query().Get("state"),
 				validSignIn, signIn, validCookie, cookie, validCSRF, csrf, validOffer, offer)
-			memory.check(t, requests)
+			memory.requireNoGrowth(t, requests)
 		}
 		target = fill.Replace(target)
-		at, err := url.ParseRequestURI(target)
+		targetURL, err := url.ParseRequestURI(target)
 		if err != nil || strings.ContainsAny(method, " \r\n") || method == "" {
 			t.Skip("a server does not pass on such a request")
 		}
 		r := httptest.NewRequest(http.MethodGet, "/", strings.NewReader(fill.Replace(body)))
-		r.Method, r.URL, r.RequestURI = method, at, target
+		r.Method, r.URL, r.RequestURI = method, targetURL, target
 		r.Header["Content-Type"] = []string{contentType}
 		r.Header[http.CanonicalHeaderKey(header)] = []string{fill.Replace(value)}
 		recorder := httptest.NewRecorder()
@@ -103,7 +103,7 @@ const maxGrowth = 48 << 20
 // growthCheck compares the memory of the process with its memory after the first requests.
 type growthCheck struct{ initial int }
 
-func (g *growthCheck) check(t *testing.T, requests int) {
+func (g *growthCheck) requireNoGrowth(t *testing.T, requests int) {
 	t.Helper()
 	switch resident := residentMemory(t); {
 	case requests <= growthInterval: // caches are still empty
@@ -142,14 +142,14 @@ func TestFuzzingRequestsWithoutKey(t *testing.T) {
 	program, amount, processes := os.Args[0], "2000x", "1"
 	if soak.On() {
 		program, amount, processes = filepath.Join(t.TempDir(), "fuzz.test"), "10m", "2"
-		out, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-fuzz=.", "-o", program, ".").CombinedOutput()
+		output, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-fuzz=.", "-o", program, ".").CombinedOutput()
 		if err != nil {
-			t.Fatalf("%v: %s", err, out)
+			t.Fatalf("%v: %s", err, output)
 		}
 	}
-	out, err := exec.CommandContext(t.Context(), program, "-test.run=^$", "-test.fuzz=^FuzzRequestsWithoutKey$",
+	output, err := exec.CommandContext(t.Context(), program, "-test.run=^$", "-test.fuzz=^FuzzRequestsWithoutKey$",
 		"-test.fuzztime="+amount, "-test.parallel="+processes, "-test.fuzzcachedir="+t.TempDir()).CombinedOutput()
-	if t.Logf("%s", out); err != nil {
+	if t.Logf("%s", output); err != nil {
 		t.Error(err)
 	}
 }

@@ -33,8 +33,8 @@ import (
 // guardBench has an account on PostgreSQL, with one tenant and one mailbox. It has two handlers for
 // the same operations: one with the middleware and one without.
 type guardBench struct {
-	with, without http.Handler
-	key, mailbox  string
+	guarded, unguarded http.Handler
+	key, mailbox       string
 }
 
 func newGuardBench(b *testing.B) guardBench {
@@ -65,7 +65,7 @@ func newGuardBench(b *testing.B) guardBench {
 	}))
 	stored, err := store.Mailboxes(b.Context(), account.ID, tenantOfA)
 	must(err)
-	o := httpapi.Options{
+	options := httpapi.Options{
 		Tenants:   &tenants.Service{Tenants: store, Now: time.Now},
 		Mailboxes: &mailboxes.Service{Tenants: store, Mailboxes: store, Policies: store, Now: time.Now},
 		Guard: guard.Options{
@@ -76,7 +76,7 @@ func newGuardBench(b *testing.B) guardBench {
 		},
 	}
 	return guardBench{
-		with: httpapi.New(o), without: httpapi.Unguarded(o, access.Caller{Account: account}), key: text.Reveal(),
+		guarded: httpapi.New(options), unguarded: httpapi.Unguarded(options, access.Caller{Account: account}), key: text.Reveal(),
 		mailbox: "/v1/tenants/" + string(tenantOfA) + "/mailboxes/" + stored[0].ID,
 	}
 }
@@ -84,18 +84,18 @@ func newGuardBench(b *testing.B) guardBench {
 // BenchmarkGuard measures the processor time of this process for a read and a write, with and
 // without the middleware.
 func BenchmarkGuard(b *testing.B) {
-	g := newGuardBench(b)
+	bench := newGuardBench(b)
 	for _, op := range []struct{ name, method, path, body string }{
-		{"read", "GET", g.mailbox + "/usage", ""},
-		{"write", "PATCH", g.mailbox, `{"daily_send_limit":5}`},
+		{"read", "GET", bench.mailbox + "/usage", ""},
+		{"write", "PATCH", bench.mailbox, `{"daily_send_limit":5}`},
 	} {
-		b.Run(op.name+"/with", func(b *testing.B) { g.load(b, g.with, op.method, op.path, op.body) })
-		b.Run(op.name+"/without", func(b *testing.B) { g.load(b, g.without, op.method, op.path, op.body) })
+		b.Run(op.name+"/with", func(b *testing.B) { bench.load(b, bench.guarded, op.method, op.path, op.body) })
+		b.Run(op.name+"/without", func(b *testing.B) { bench.load(b, bench.unguarded, op.method, op.path, op.body) })
 	}
 }
 
 // load sends the request repeatedly and reports the processor time in microseconds per request.
-func (g guardBench) load(b *testing.B, h http.Handler, method, path, body string) {
+func (g guardBench) load(b *testing.B, handler http.Handler, method, path, body string) {
 	b.Helper()
 	before := processorTime(b)
 	for b.Loop() {
@@ -104,7 +104,7 @@ func (g guardBench) load(b *testing.B, h http.Handler, method, path, body string
 		r.Header.Set("Content-Type", "application/json")
 		r.Header.Set("Idempotency-Key", rand.Text())
 		answer := httptest.NewRecorder()
-		if h.ServeHTTP(answer, r); answer.Code != http.StatusOK {
+		if handler.ServeHTTP(answer, r); answer.Code != http.StatusOK {
 			b.Fatalf("%d %s", answer.Code, answer.Body)
 		}
 	}

@@ -45,13 +45,13 @@ func newRequestMutator(t *testing.T) *requestMutator {
 	env.publishRecords(t, env.accountA, "example.com")
 	post("/domains/example.com/verify", "", "3")
 	post("/mailboxes", `{"domain":"example.com","account_password":"Correct-Horse-7","mailboxes":[{"name":"Ada","email":"ada@example.com"}]}`, "4")
-	first := func(path, list string) string {
-		all := client.expect(call{method: "GET", path: tenantPath + path, key: env.accountA.key}, 200, "").body[list].([]any)
-		return all[0].(map[string]any)["id"].(string)
+	firstID := func(path, list string) string {
+		answer := client.expect(call{method: "GET", path: tenantPath + path, key: env.accountA.key}, 200, "").body[list].([]any)
+		return answer[0].(map[string]any)["id"].(string)
 	}
 	created := env.addIntegration(t, env.accountA)
 	return &requestMutator{client: client, env: env, ids: map[string]string{"tenant_id": string(env.accountA.tenant), "domain_name": "example.com", "integration_id": created.ID,
-		"domain_id": first("/domains", "domains"), "mailbox_id": first("/mailboxes", "mailboxes")}}
+		"domain_id": firstID("/domains", "domains"), "mailbox_id": firstID("/mailboxes", "mailboxes")}}
 }
 
 // exampleBody returns the request example of an operation in the document, "" if it has no body.
@@ -81,11 +81,11 @@ func (m *requestMutator) validCall(op operation) call {
 
 // faultyRequests returns the requests with one fault for an operation: each path parameter, the
 // query, each header, the body and its members are varied.
-func (m *requestMutator) faultyRequests(op operation) (all []faultyRequest) {
+func (m *requestMutator) faultyRequests(op operation) (requests []faultyRequest) {
 	add := func(fault string, change func(*faultyRequest)) {
 		f := faultyRequest{fault: fault, call: m.validCall(op)}
 		change(&f)
-		all = append(all, f)
+		requests = append(requests, f)
 	}
 	for name, id := range m.ids {
 		if !strings.Contains(op.path, "{"+name+"}") {
@@ -101,19 +101,19 @@ func (m *requestMutator) faultyRequests(op operation) (all []faultyRequest) {
 	for _, h := range hostileHeaders() {
 		add(h[0]+": "+h[1], func(f *faultyRequest) { f.headers[h[0]] = h[1] })
 	}
-	good := exampleBody(op)
-	for _, document := range wholeBodies(good) {
+	validBody := exampleBody(op)
+	for _, document := range wholeBodies(validBody) {
 		add("body "+document, func(f *faultyRequest) { f.body = document })
 	}
-	for _, body := range mutatedBodies(good) {
+	for _, body := range mutatedBodies(validBody) {
 		add("member "+body, func(f *faultyRequest) { f.body = body })
 	}
-	return all
+	return requests
 }
 
 // mutatedBodies returns variants of a body with one member changed, at any depth.
-func mutatedBodies(good string) (all []string) {
-	if good == "" {
+func mutatedBodies(validBody string) (bodies []string) {
+	if validBody == "" {
 		return nil
 	}
 	var members func(prefix, object, suffix string)
@@ -123,31 +123,31 @@ func mutatedBodies(good string) (all []string) {
 			return
 		}
 		for _, name := range slices.Sorted(maps.Keys(parts)) {
-			with := func(members string) { all = append(all, prefix+members+suffix) }
-			rest := ""
+			with := func(members string) { bodies = append(bodies, prefix+members+suffix) }
+			others := ""
 			for _, other := range slices.Sorted(maps.Keys(parts)) {
 				if other != name {
-					rest += fmt.Sprintf("%q:%s,", other, parts[other])
+					others += fmt.Sprintf("%q:%s,", other, parts[other])
 				}
 			}
 			value := string(parts[name])
-			with("{" + strings.TrimSuffix(rest, ",") + "}")
-			with(fmt.Sprintf("{%s%q:%s}", rest, strings.ToUpper(name), value))
-			with(fmt.Sprintf("{%s%q:%s,%q:%s}", rest, name, value, name, value))
-			with(fmt.Sprintf("{%s%q:%s,%q:%s}", rest, name, value, strings.ToUpper(name[:1])+name[1:], `99`))
-			with(fmt.Sprintf("{%s%q:%s,\"unknown\":%q}", rest, name, value, canary))
+			with("{" + strings.TrimSuffix(others, ",") + "}")
+			with(fmt.Sprintf("{%s%q:%s}", others, strings.ToUpper(name), value))
+			with(fmt.Sprintf("{%s%q:%s,%q:%s}", others, name, value, name, value))
+			with(fmt.Sprintf("{%s%q:%s,%q:%s}", others, name, value, strings.ToUpper(name[:1])+name[1:], `99`))
+			with(fmt.Sprintf("{%s%q:%s,\"unknown\":%q}", others, name, value, canary))
 			for _, hostile := range valuesFor(name) {
-				with(fmt.Sprintf("{%s%q:%s}", rest, name, hostile))
+				with(fmt.Sprintf("{%s%q:%s}", others, name, hostile))
 			}
 			if inner, ok := strings.CutPrefix(value, "["); ok && strings.HasPrefix(inner, "{") {
 				var list []json.RawMessage
 				_ = json.Unmarshal(parts[name], &list)
-				members(prefix+fmt.Sprintf("{%s%q:[", rest, name), string(list[0]), "]}"+suffix)
+				members(prefix+fmt.Sprintf("{%s%q:[", others, name), string(list[0]), "]}"+suffix)
 			}
 		}
 	}
-	members("", good, "")
-	return all
+	members("", validBody, "")
+	return bodies
 }
 
 // TestRequestsWithOneFault sends requests with one fault to each operation of the document. It
@@ -164,12 +164,12 @@ func TestRequestsWithOneFault(t *testing.T) {
 		if op.method == "delete" || op.path == "/api-key/rotate" {
 			continue // see TestFinalRequestsWithOneFault
 		}
-		all := m.faultyRequests(op)
-		if len(all) < 80 {
-			t.Errorf("%s %s: only %d faults", op.method, op.path, len(all))
+		requests := m.faultyRequests(op)
+		if len(requests) < 80 {
+			t.Errorf("%s %s: only %d faults", op.method, op.path, len(requests))
 		}
-		random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-		for i, f := range all[:min(perOperation, len(all))] {
+		random.Shuffle(len(requests), func(i, j int) { requests[i], requests[j] = requests[j], requests[i] })
+		for i, f := range requests[:min(perOperation, len(requests))] {
 			statuses[m.checkRequest(f, fmt.Sprintf("walk-%s-%d", op.path, i))/100]++
 		}
 	}
@@ -216,8 +216,8 @@ func (m *requestMutator) checkRequest(f faultyRequest, key string) int {
 	} else {
 		return 0 // not a valid URL
 	}
-	good := f.request(m.client.t, m.client.server.URL)
-	r.Header = good.Header
+	request := f.request(m.client.t, m.client.server.URL)
+	r.Header = request.Header
 	if f.headers["Host"] != "" {
 		r.Host = f.headers["Host"]
 	}
@@ -268,14 +268,14 @@ func domainNames() []string {
 
 // mailboxAddresses returns invalid and deceptive mailbox addresses.
 func mailboxAddresses() []string {
-	all := []string{"", "@example.com", "a@", "a", "a@b@example.com", `"a b"@example.com`, ".a@example.com", "a.@example.com", "a..b@example.com", "a+b@example.com",
+	values := []string{"", "@example.com", "a@", "a", "a@b@example.com", `"a b"@example.com`, ".a@example.com", "a.@example.com", "a..b@example.com", "a+b@example.com",
 		"ä@example.com", "Evil <a@example.com>", "a@example.com (comment)", "a@sub.example.com", "a@EXAMPLE.COM", "a@example.com.", "a@other.example", "a@xn--mller-kva.example",
 		"a@müller.example", "a@example.com\r\nBcc: b@example.com", "a\x00@example.com", "postmaster@example.com", "ABUSE@example.com", "<a@example.com>", "a@[127.0.0.1]",
 		strings.Repeat("a", 64) + "@example.com", strings.Repeat("a", 65) + "@example.com"}
 	for _, name := range domainNames() {
-		all = append(all, "a@"+name)
+		values = append(values, "a@"+name)
 	}
-	return all
+	return values
 }
 
 // passwords returns valid and invalid passwords, some of which contain the canary.
@@ -284,8 +284,8 @@ func passwords() []string {
 }
 
 // asJSON returns the strings as JSON values.
-func asJSON(all []string) (values []string) {
-	for _, s := range all {
+func asJSON(texts []string) (values []string) {
+	for _, s := range texts {
 		raw, err := json.Marshal(s)
 		if err != nil {
 			panic(err)
@@ -324,7 +324,7 @@ func queryStrings() []string {
 
 // hostileHeaders returns pairs of a header name and a value.
 func hostileHeaders() [][2]string {
-	all := [][2]string{{"Idempotency-Key", ""}, {"Idempotency-Key", "a b"}, {"Idempotency-Key", strings.Repeat("k", 256)}, {"Idempotency-Key", "ü"}, {"Idempotency-Key", `"quoted"`},
+	headers := [][2]string{{"Idempotency-Key", ""}, {"Idempotency-Key", "a b"}, {"Idempotency-Key", strings.Repeat("k", 256)}, {"Idempotency-Key", "ü"}, {"Idempotency-Key", `"quoted"`},
 		{"X-Request-ID", "a b"}, {"X-Request-ID", strings.Repeat("x", 8<<10)}, {"X-Request-ID", "<script>"}, {"X-Request-ID", "${x}"}, {"X-Request-ID", "\xe9"},
 		{"X-HTTP-Method-Override", "DELETE"}, {"X-Forwarded-For", "127.0.0.1"}, {"X-Forwarded-Host", "evil.example"}, {"Accept", "text/html"}, {"Accept", "application/xml"},
 		{"Accept", "application/json;q=0"}, {"Accept", ";;;,,,q=x"}, {"Accept", strings.Repeat("a/b,", 2000)}, {"Traceparent", "00-0-0-0"},
@@ -333,13 +333,14 @@ func hostileHeaders() [][2]string {
 		{"Authorization", "Bearer"}, {"Authorization", "Bearer  x"}, {"Authorization", strings.Repeat("a", 10000)}, {"Cookie", strings.Repeat("a=b;", 2000)}, {"Range", "bytes=0-1"}, {"If-None-Match", "*"},
 		{"Origin", "https://evil.example"}, {"Host", "evil.example"}, {"Upgrade", "h2c"}, {"Connection", "Upgrade"}}
 	for _, kind := range []string{"", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "application/cbor", "application/json; charset=utf-16", "application/json;;", "application/jsonx", "x", "*/*"} {
-		all = append(all, [2]string{"Content-Type", kind})
+		headers = append(headers, [2]string{"Content-Type", kind})
 	}
-	return all
+	return headers
 }
 
-// wholeBodies returns complete bodies that are invalid or unusual. good is a valid body.
-func wholeBodies(good string) []string {
-	return []string{"", "{}", "[]", "null", "1", `"x"`, "{", "}", good + "x", good + good, "\ufeff" + good, " \n\t" + good + "\n", "a=b", "<a/>", "\x1f\x8b\x08\x00", "\x00", nesting(16), nesting(20000),
+// wholeBodies returns complete bodies that are invalid or unusual. Some of them are variants of
+// validBody.
+func wholeBodies(validBody string) []string {
+	return []string{"", "{}", "[]", "null", "1", `"x"`, "{", "}", validBody + "x", validBody + validBody, "\ufeff" + validBody, " \n\t" + validBody + "\n", "a=b", "<a/>", "\x1f\x8b\x08\x00", "\x00", nesting(16), nesting(20000),
 		`{"a":` + nesting(14) + `}`, strings.Repeat(" ", 64<<10), strings.Repeat(" ", 64<<10+1), `{"unknown":"` + canary + `"}`, `{"__proto__":{}}`, `{"":1}`, `{"$schema":"x"}`, "{\"a\xff\":1}", `{"a":1,"a":2}`}
 }

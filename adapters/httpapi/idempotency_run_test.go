@@ -94,8 +94,8 @@ func TestAttemptThatLostItsKeyDeletesNothing(t *testing.T) {
 			t.Error(err)
 		}
 		claim := ports.Claim{Key: env.storedKeyID("k"), Fingerprint: r.Fingerprint, Lease: time.Hour, Now: time.Now()}
-		if _, won, err := env.store.TakeOver(t.Context(), r.Attempt, claim); err != nil || !won {
-			t.Errorf("taken over: %v, %v", won, err)
+		if _, isClaimed, err := env.store.TakeOver(t.Context(), r.Attempt, claim); err != nil || !isClaimed {
+			t.Errorf("taken over: %v, %v", isClaimed, err)
 		}
 	}}
 	env.options.Tenants = &service
@@ -137,12 +137,12 @@ func TestKeyLeaseIsRenewed(t *testing.T) {
 	keys := &hookedKeys{Idempotency: env.store}
 	env.options.Guard.Idempotency.Lease = 150 * time.Millisecond
 	keys.hold = func(key idempotency.KeyID, attempt string) (bool, error) {
-		held, err := env.store.Hold(context.Background(), key, attempt, time.Hour)
+		stillHeld, err := env.store.Hold(context.Background(), key, attempt, time.Hour)
 		select {
 		case renewed <- struct{}{}:
 		default:
 		}
-		return held, err
+		return stillHeld, err
 	}
 	env.options.Guard.Idempotency.Keys = keys
 	client := serve(t, env.handler(t))
@@ -168,9 +168,9 @@ func TestExpiredKeyIsTakenOver(t *testing.T) {
 	request := idempotency.Request{Method: "POST", Path: domainsOfA, Body: []byte(`{"domain":"example.com"}`)}
 	fingerprint, err := env.options.Guard.Idempotency.Fingerprinter.Fingerprint(request.Text())
 	must(t, err)
-	deadAttempt, won, err := env.store.Claim(t.Context(), ports.Claim{Key: env.storedKeyID("k"), Fingerprint: fingerprint, Lease: time.Hour, Now: time.Now()})
-	if err != nil || !won {
-		t.Fatal(won, err)
+	deadAttempt, isClaimed, err := env.store.Claim(t.Context(), ports.Claim{Key: env.storedKeyID("k"), Fingerprint: fingerprint, Lease: time.Hour, Now: time.Now()})
+	if err != nil || !isClaimed {
+		t.Fatal(isClaimed, err)
 	}
 	client.expect(addDomainCall(env, "k"), 409, "idempotency_request_in_progress")
 	if _, err := env.store.Hold(t.Context(), env.storedKeyID("k"), deadAttempt, -time.Second); err != nil {
@@ -191,16 +191,16 @@ func TestSlowAttemptLosesItsKey(t *testing.T) {
 	go func() { answered <- slow.do(addDomainCall(env, "k")) }()
 	receive(t, gate.Arrived(), "the request did not reach the platform")
 	env.expireLease(t, "k")
-	won := client.do(addDomainCall(env, "k")) // takes over the key
+	winner := client.do(addDomainCall(env, "k")) // takes over the key
 	gate.Release()
 	lost := receive(t, answered, "the slow attempt was not answered")
-	if won.status != 200 {
-		t.Fatalf("the new attempt got %d %s", won.status, won.raw)
+	if winner.status != 200 {
+		t.Fatalf("the new attempt got %d %s", winner.status, winner.raw)
 	}
-	if lost.raw != won.raw && lost.code() != "idempotency_request_in_progress" {
-		t.Errorf("the slow attempt got %d %s, the new one %s", lost.status, lost.raw, won.raw)
+	if lost.raw != winner.raw && lost.code() != "idempotency_request_in_progress" {
+		t.Errorf("the slow attempt got %d %s, the new one %s", lost.status, lost.raw, winner.raw)
 	}
-	checkReplay(t, won, client.expect(addDomainCall(env, "k"), 200, ""))
+	checkReplay(t, winner, client.expect(addDomainCall(env, "k"), 200, ""))
 }
 
 // expireLease expires the lease of the attempt that has claimed an Idempotency-Key.
@@ -208,7 +208,7 @@ func (env *testEnv) expireLease(t *testing.T, key string) {
 	t.Helper()
 	r, _, err := env.store.KeyRecord(t.Context(), env.storedKeyID(key))
 	must(t, err)
-	if held, err := env.store.Hold(t.Context(), env.storedKeyID(key), r.Attempt, -time.Second); err != nil || !held {
+	if stillHeld, err := env.store.Hold(t.Context(), env.storedKeyID(key), r.Attempt, -time.Second); err != nil || !stillHeld {
 		t.Fatalf("the lease was not changed: %v", err)
 	}
 }

@@ -124,7 +124,7 @@ func TestReplayAfterKeyRotation(t *testing.T) {
 	withoutOldKey.expect(addDomainCall(env, "k"), 409, "idempotency_key_conflict")
 	withoutOldKey.expect(unanswered, 409, "idempotency_key_conflict")
 	checkReplay(t, firstAfterRotation, withoutOldKey.expect(keyedCall(env, "new", "POST", domainsOfA, `{"domain":"example.org"}`), 200, ""))
-	if again := env.platform.Calls("AddDomain") + env.platform.Calls("Profile"); again != calls {
-		t.Errorf("%d more calls of the platform", again-calls)
+	if callsAfter := env.platform.Calls("AddDomain") + env.platform.Calls("Profile"); callsAfter != calls {
+		t.Errorf("%d more calls of the platform", callsAfter-calls)
 	}
 }

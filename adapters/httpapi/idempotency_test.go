@@ -149,17 +149,17 @@ func TestRefusalAfterAProviderCallIsReplayed(t *testing.T) {
 // platform creates its link.
 func TestRefusalOfTheStoreIsNotReplayed(t *testing.T) {
 	s := newIntegrationEnv(t)
-	begin := keyedCall(s.env, "k", "POST", s.addIntegration("instantly")+"/mailboxes/"+s.mailboxID+"/oauth/microsoft/init", "")
+	begin := keyedCall(s.base, "k", "POST", s.addIntegration("instantly")+"/mailboxes/"+s.mailboxID+"/oauth/microsoft/init", "")
 	gate := s.platform.Hold("StartSignIn")
 	answered := make(chan reply, 1)
 	go func() { answered <- s.client.do(begin) }()
 	receive(t, gate.Arrived(), "the request did not reach the platform")
-	pending, err := s.env.store.PendingSessions(t.Context(), time.Now().Add(time.Hour), 10)
+	pending, err := s.base.store.PendingSessions(t.Context(), time.Now().Add(time.Hour), 10)
 	if err != nil || len(pending) != 1 {
 		t.Fatalf("%+v, %v", pending, err)
 	}
 	ended := pending[0].Session.WithFailure("test")
-	if saved, err := s.env.store.SaveSession(t.Context(), pending[0].Account, ended, nil, nil); err != nil || !saved {
+	if saved, err := s.base.store.SaveSession(t.Context(), pending[0].Account, ended, nil, nil); err != nil || !saved {
 		t.Fatal(saved, err)
 	}
 	gate.Release()
@@ -263,7 +263,7 @@ func TestConcurrentRequestsWithOneKeyRunOnce(t *testing.T) {
 			if i%2 == 1 { // half of the requests have a different body
 				request.body = `{"domain":"example.com" }`
 			}
-			answers[i] = client.repeat(request)
+			answers[i] = client.doWhenNotBusy(request)
 		})
 	}
 	close(gate)

@@ -16,13 +16,13 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// contendedKeys is a key store in which a second request with the same key can succeed with each
-// claim first. order chooses whether it does, and in which state the second request is when the
-// first one reads the key.
+// contendedKeys is a key store in which each claim of a first request can fail, because a second
+// request has claimed the same key before. order chooses whether that happens. It also chooses the
+// state of the second request when the first one reads the key.
 type contendedKeys struct {
 	ports.Idempotency
 	order  *interleaving.Order
-	finish func() // makes the second request and waits for its answer
+	finish func() // sends the second request and waits for its answer
 }
 
 func (k *contendedKeys) Claim(ctx context.Context, c ports.Claim) (string, bool, error) {
@@ -33,10 +33,10 @@ func (k *contendedKeys) Claim(ctx context.Context, c ports.Claim) (string, bool,
 	switch order.Choose(4) {
 	case 1: // the second request releases the key at once
 		return "", false, nil
-	case 2: // it is still running
+	case 2: // the second request is still running
 		_, _, err := k.Idempotency.Claim(ctx, c)
 		return "", false, err
-	case 3: // it has its answer
+	case 3: // the second request has its answer
 		k.order = nil
 		k.finish()
 		return "", false, nil

@@ -20,7 +20,7 @@ func createKey(client *apiClient, key, body string) reply {
 	return client.expect(call{method: "POST", path: "/v1/keys", body: body, key: key}, 200, "")
 }
 
-func text(r reply, member string) string {
+func memberText(r reply, member string) string {
 	s, _ := r.body[member].(string)
 	return s
 }
@@ -31,10 +31,10 @@ func TestKeysAreManaged(t *testing.T) {
 	client := serve(t, env.handler(t))
 	created := createKey(client, env.accountA.key, fmt.Sprintf(
 		`{"name":" reports ","scopes":["tenants:read","domains:*"],"tenant_ids":[%q],"allowed_cidrs":["127.0.0.0/8"],"expires_at":"2126-01-02T03:04:05Z"}`, env.accountA.tenant))
-	id, key := text(created, "id"), text(created, "api_key")
+	id, key := memberText(created, "id"), memberText(created, "api_key")
 	want := `"name":"reports","key_hint":"` + key[len(key)-4:] + `","scopes":["tenants:read","domains:*"],"tenant_ids":["` + string(env.accountA.tenant) +
 		`"],"allowed_cidrs":["127.0.0.0/8"],"created_at":`
-	if !strings.Contains(created.raw, want) || text(created, "created_by") != env.keyID(t, env.accountA) || text(created, "expires_at") != "2126-01-02T03:04:05Z" {
+	if !strings.Contains(created.raw, want) || memberText(created, "created_by") != env.keyID(t, env.accountA) || memberText(created, "expires_at") != "2126-01-02T03:04:05Z" {
 		t.Fatalf("got %s", created.raw)
 	}
 	client.expect(call{method: "GET", path: "/v1/tenants", key: key}, 200, "")
@@ -49,8 +49,8 @@ func TestKeysAreManaged(t *testing.T) {
 	}
 
 	rotated := client.expect(call{method: "POST", path: "/v1/keys/" + id + "/rotate", key: env.accountA.key}, 200, "")
-	fresh := text(rotated, "api_key")
-	if text(rotated, "id") != id || fresh == key || text(rotated, "key_hint") != fresh[len(fresh)-4:] || !strings.Contains(rotated.raw, `"scopes":["tenants:read","domains:*"]`) {
+	fresh := memberText(rotated, "api_key")
+	if memberText(rotated, "id") != id || fresh == key || memberText(rotated, "key_hint") != fresh[len(fresh)-4:] || !strings.Contains(rotated.raw, `"scopes":["tenants:read","domains:*"]`) {
 		t.Errorf("got %s", rotated.raw)
 	}
 	for _, secret := range []string{key, fresh} {
@@ -58,15 +58,15 @@ func TestKeysAreManaged(t *testing.T) {
 	}
 
 	revoked := client.expect(call{method: "DELETE", path: "/v1/keys/" + id, key: env.accountA.key}, 200, "")
-	if text(revoked, "status") != "revoked" || text(revoked, "id") != id {
+	if memberText(revoked, "status") != "revoked" || memberText(revoked, "id") != id {
 		t.Errorf("got %s", revoked.raw)
 	}
 	for _, secret := range []string{key, fresh} {
 		client.expect(call{method: "GET", path: "/v1/tenants", key: secret}, 401, "invalid_api_key")
 	}
-	again := client.expect(call{method: "DELETE", path: "/v1/keys/" + id, key: env.accountA.key}, 200, "")
-	if text(again, "revoked_at") != text(revoked, "revoked_at") {
-		t.Errorf("got %s, then %s", revoked.raw, again.raw)
+	repeated := client.expect(call{method: "DELETE", path: "/v1/keys/" + id, key: env.accountA.key}, 200, "")
+	if memberText(repeated, "revoked_at") != memberText(revoked, "revoked_at") {
+		t.Errorf("got %s, then %s", revoked.raw, repeated.raw)
 	}
 	client.expect(call{method: "POST", path: "/v1/keys/" + id + "/rotate", key: env.accountA.key}, 409, "key_revoked")
 }
@@ -82,18 +82,18 @@ func TestOldSecretsExpireWithTheOverlap(t *testing.T) {
 			env.options.Guard.Keys.Now = func() time.Time { return clock }
 			client := serve(t, env.handler(t))
 			created := createKey(client, env.accountA.key, `{"name":"k","scopes":["*"]}`)
-			rotated := client.expect(call{method: "POST", path: "/v1/keys/" + text(created, "id") + "/rotate", key: env.accountA.key, body: body}, 200, "")
-			statuses := func() (old, fresh int) {
-				return client.do(call{method: "GET", path: "/v1/me", key: text(created, "api_key")}).status,
-					client.do(call{method: "GET", path: "/v1/me", key: text(rotated, "api_key")}).status
+			rotated := client.expect(call{method: "POST", path: "/v1/keys/" + memberText(created, "id") + "/rotate", key: env.accountA.key, body: body}, 200, "")
+			statuses := func() (oldStatus, newStatus int) {
+				return client.do(call{method: "GET", path: "/v1/me", key: memberText(created, "api_key")}).status,
+					client.do(call{method: "GET", path: "/v1/me", key: memberText(rotated, "api_key")}).status
 			}
 			clock = clock.Add(overlap - time.Second)
-			if old, fresh := statuses(); overlap > 0 && old != 200 || fresh != 200 {
-				t.Errorf("before the end: %d and %d", old, fresh)
+			if oldStatus, newStatus := statuses(); overlap > 0 && oldStatus != 200 || newStatus != 200 {
+				t.Errorf("before the end: %d and %d", oldStatus, newStatus)
 			}
 			clock = clock.Add(time.Second)
-			if old, fresh := statuses(); old != 401 || fresh != 200 {
-				t.Errorf("at the end: %d and %d", old, fresh)
+			if oldStatus, newStatus := statuses(); oldStatus != 401 || newStatus != 200 {
+				t.Errorf("at the end: %d and %d", oldStatus, newStatus)
 			}
 		})
 	}
@@ -130,7 +130,7 @@ func TestKeysManageOnlyKeysWithinTheirBounds(t *testing.T) {
 		Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, ExpiresAt: time.Date(2126, 1, 1, 0, 0, 0, 0, time.UTC)})
 	valid := fmt.Sprintf(`{"name":"k","scopes":["tenants:read"],"tenant_ids":[%q],"allowed_cidrs":["127.0.0.1/32"],"expires_at":"2125-01-01T00:00:00Z"}`, env.accountA.tenant)
 	own := createKey(client, limited, valid)
-	for _, replace := range []struct{ old, with, scope string }{
+	for _, replace := range []struct{ old, replacement, scope string }{
 		{`"tenants:read"`, `"tenants:write"`, "tenants:write"},
 		{`"tenants:read"`, `"*"`, "*"},
 		{string(env.accountA.tenant), string(env.accountB.tenant), "keys:write"},
@@ -140,9 +140,9 @@ func TestKeysManageOnlyKeysWithinTheirBounds(t *testing.T) {
 		{`2125-01`, `2127-01`, "keys:write"},
 		{`,"expires_at":"2125-01-01T00:00:00Z"`, ``, "keys:write"},
 	} {
-		got := client.expect(call{method: "POST", path: "/v1/keys", body: strings.Replace(valid, replace.old, replace.with, 1), key: limited}, 403, "insufficient_scope")
-		if text(got, "required_scope") != replace.scope {
-			t.Errorf("%s instead of %s: %s", replace.with, replace.old, got.raw)
+		got := client.expect(call{method: "POST", path: "/v1/keys", body: strings.Replace(valid, replace.old, replace.replacement, 1), key: limited}, 403, "insufficient_scope")
+		if memberText(got, "required_scope") != replace.scope {
+			t.Errorf("%s instead of %s: %s", replace.replacement, replace.old, got.raw)
 		}
 	}
 	foreign := "/v1/keys/" + env.keyID(t, env.accountA)
@@ -152,8 +152,8 @@ func TestKeysManageOnlyKeysWithinTheirBounds(t *testing.T) {
 	if list := listed.body["keys"].([]any); len(list) != 2 { // the key itself and the key that it created
 		t.Errorf("got %s", listed.raw)
 	}
-	client.expect(call{method: "POST", path: "/v1/keys/" + text(own, "id") + "/rotate", key: limited}, 200, "")
-	client.expect(call{method: "DELETE", path: "/v1/keys/" + text(own, "id"), key: limited}, 200, "")
+	client.expect(call{method: "POST", path: "/v1/keys/" + memberText(own, "id") + "/rotate", key: limited}, 200, "")
+	client.expect(call{method: "DELETE", path: "/v1/keys/" + memberText(own, "id"), key: limited}, 200, "")
 }
 
 func TestKeysAreListedByPages(t *testing.T) {
@@ -161,7 +161,7 @@ func TestKeysAreListedByPages(t *testing.T) {
 	client := serve(t, env.handler(t))
 	var want []string
 	for range 4 {
-		want = append([]string{text(createKey(client, env.accountA.key, `{"name":"k","scopes":["*"]}`), "id")}, want...)
+		want = append([]string{memberText(createKey(client, env.accountA.key, `{"name":"k","scopes":["*"]}`), "id")}, want...)
 	}
 	want = append(want, env.keyID(t, env.accountA))
 	var got []string
@@ -171,7 +171,7 @@ func TestKeysAreListedByPages(t *testing.T) {
 			got = append(got, k.(map[string]any)["id"].(string))
 		}
 		if path = ""; page.body["next_cursor"] != nil {
-			path = "/v1/keys?limit=2&after=" + text(page, "next_cursor")
+			path = "/v1/keys?limit=2&after=" + memberText(page, "next_cursor")
 		}
 	}
 	if !slices.Equal(got, want) {
@@ -185,8 +185,8 @@ func TestOwnRotationKeepsTheBounds(t *testing.T) {
 	client := serve(t, env.handler(t))
 	limited := env.addBoundedKey(t, env.accountA.account.ID, access.Bounds{Scopes: []access.Scope{"keys:write"}, Tenants: []tenant.GUID{env.accountA.tenant}})
 	rotated := client.expect(call{method: "POST", path: "/api-key/rotate?user_email=ann@a.example", key: limited}, 200, "")
-	client.expect(call{method: "GET", path: "/v1/tenants", key: text(rotated, "api_key")}, 403, "insufficient_scope")
-	me := client.expect(call{method: "GET", path: "/v1/me", key: text(rotated, "api_key")}, 200, "")
+	client.expect(call{method: "GET", path: "/v1/tenants", key: memberText(rotated, "api_key")}, 403, "insufficient_scope")
+	me := client.expect(call{method: "GET", path: "/v1/me", key: memberText(rotated, "api_key")}, 200, "")
 	if !strings.Contains(me.raw, `"scopes":["keys:write"],"tenant_ids":["`+string(env.accountA.tenant)+`"]`) {
 		t.Errorf("got %s", me.raw)
 	}
@@ -199,7 +199,7 @@ func TestMeDescribesTheCaller(t *testing.T) {
 	client := serve(t, env.handler(t))
 	for want := range 3 {
 		me := client.expect(call{method: "GET", path: "/v1/me", key: env.accountA.key}, 200, "")
-		if text(me, "account_id") != string(env.accountA.account.ID) || text(me, "plan") != "api_starter" || me.body["tenant_slots"] != 25.0 || me.body["tenants_held"] != 1.0 {
+		if memberText(me, "account_id") != string(env.accountA.account.ID) || memberText(me, "plan") != "api_starter" || me.body["tenant_slots"] != 25.0 || me.body["tenants_held"] != 1.0 {
 			t.Fatalf("got %s", me.raw)
 		}
 		key := me.body["key"].(map[string]any)

@@ -56,8 +56,8 @@ func TestSetAndGetMailboxLimits(t *testing.T) {
 		limit  int
 		status string
 	}{{5, "unchanged"}, {6, "updated"}, {6, "unchanged"}} {
-		again := client.expect(call{method: "POST", path: path, body: fmt.Sprintf(`{"daily_send_limit":%d,"domain_scope":%q}`, step.limit, domainName), key: env.accountA.key}, 200, "")
-		checkMembers(t, again, map[string]any{"policy.id": member(domain.body, "policy.id"), "provisioning.status": step.status})
+		repeated := client.expect(call{method: "POST", path: path, body: fmt.Sprintf(`{"daily_send_limit":%d,"domain_scope":%q}`, step.limit, domainName), key: env.accountA.key}, 200, "")
+		checkMembers(t, repeated, map[string]any{"policy.id": member(domain.body, "policy.id"), "provisioning.status": step.status})
 	}
 	policy := client.expect(call{method: "GET", path: path, key: env.accountA.key}, 200, "")
 	checkMembers(t, policy, map[string]any{"tenant_id": string(env.accountA.tenant), "daily_send_limit": 25.0, "domain_scope": nil, "scope_label": "tenant",
@@ -116,8 +116,8 @@ func TestSetMailboxLimitAfterAProviderFailure(t *testing.T) {
 	client.expect(call{method: "GET", path: path, key: env.accountA.key}, 404, "policy_not_found")
 	first := client.expect(set, 200, "")
 	calls := env.platform.Calls("EnsureRule")
-	if again := client.expect(set, 200, ""); again.raw != first.raw || again.header.Get("Idempotency-Replayed") != "true" || env.platform.Calls("EnsureRule") != calls {
-		t.Errorf("%d calls, %v %s", env.platform.Calls("EnsureRule"), again.header, again.raw)
+	if repeated := client.expect(set, 200, ""); repeated.raw != first.raw || repeated.header.Get("Idempotency-Replayed") != "true" || env.platform.Calls("EnsureRule") != calls {
+		t.Errorf("%d calls, %v %s", env.platform.Calls("EnsureRule"), repeated.header, repeated.raw)
 	}
 }
 
@@ -147,8 +147,8 @@ func TestUsageAppliesTheEffectiveLimit(t *testing.T) {
 func (env *testEnv) addSendCount(t *testing.T, mailboxID string, sent int) {
 	t.Helper()
 	now := time.Now()
-	r, won, err := env.store.ClaimTenant(t.Context(), env.accountA.account.ID, env.accountA.tenant, time.Minute, now)
-	if err != nil || !won {
+	r, isClaimed, err := env.store.ClaimTenant(t.Context(), env.accountA.account.ID, env.accountA.tenant, time.Minute, now)
+	if err != nil || !isClaimed {
 		t.Fatalf("not claimed: %v", err)
 	}
 	today := sendlimit.DayOf(now, time.UTC).Start
@@ -233,8 +233,8 @@ func TestEnforcementEventsArePagedAndFiltered(t *testing.T) {
 			t.Error(got.header)
 		}
 	}
-	all := client.expect(call{method: "GET", path: eventsPath, key: env.accountA.key}, 200, "")
-	newest := all.body["events"].([]any)[0].(map[string]any)
+	answer := client.expect(call{method: "GET", path: eventsPath, key: env.accountA.key}, 200, "")
+	newest := answer.body["events"].([]any)[0].(map[string]any)
 	for name, want := range map[string]any{"tenant_id": string(env.accountA.tenant), "mailbox_address": "box6@a.example", "action_taken": "blocked",
 		"sent_count": 26.0, "limit_value": 25.0, "message": "Mailbox blocked: sent 26, limit 25", "created_at": "2026-03-01T12:06:00Z"} {
 		if newest[name] != want {
@@ -242,7 +242,7 @@ func TestEnforcementEventsArePagedAndFiltered(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]any{"limit": 50.0, "offset": 0.0, "filters.tenant_id": nil, "filters.action": nil} {
-		if got := member(all.body, name); got != want {
+		if got := member(answer.body, name); got != want {
 			t.Errorf("%s is %v, want %v", name, got, want)
 		}
 	}
@@ -267,9 +267,9 @@ func TestInvalidEnforcementEventQueriesAreRefused(t *testing.T) {
 		got := client.expect(call{method: "GET", path: eventsPath + "?tenant_id=" + id, key: env.accountA.key}, 404, "tenant_not_found")
 		answers = append(answers, comparableText(got))
 	}
-	for _, one := range answers {
-		if one != answers[0] {
-			t.Errorf("the answers differ:\n%s\n%s", one, answers[0])
+	for _, answer := range answers {
+		if answer != answers[0] {
+			t.Errorf("the answers differ:\n%s\n%s", answer, answers[0])
 		}
 	}
 }

@@ -30,7 +30,7 @@ func TestOperationsDeclareTheirTerms(t *testing.T) {
 			if !slices.Contains(guard.Buckets(), rules.Bucket) {
 				t.Errorf("%s declares no bucket", op.OperationID)
 			}
-			if none := op.OperationID == "get-me"; none != (rules.Scope == access.NoScope) || !none && !slices.Contains(access.OperationScopes(), rules.Scope) {
+			if needsNoScope := op.OperationID == "get-me"; needsNoScope != (rules.Scope == access.NoScope) || !needsNoScope && !slices.Contains(access.OperationScopes(), rules.Scope) {
 				t.Errorf("%s declares the scope %q", op.OperationID, rules.Scope)
 			}
 			if wantRead := op.Method == http.MethodGet && op.OperationID != "get-connect-url" && op.OperationID != "get-connect-session"; strings.HasSuffix(string(rules.Scope), ":write") == wantRead {
@@ -101,14 +101,14 @@ func TestErrorPagesExplainTheirCode(t *testing.T) {
 		}
 		return recorder.Body.String()
 	}
-	for _, c := range fault.All() {
-		text := page(c.Name)
-		if len(c.About) < 40 || !strings.HasSuffix(c.About, ".") {
-			t.Errorf("%s has a short explanation: %q", c.Name, c.About)
+	for _, faultCode := range fault.All() {
+		text := page(faultCode.Name)
+		if len(faultCode.About) < 40 || !strings.HasSuffix(faultCode.About, ".") {
+			t.Errorf("%s has a short explanation: %q", faultCode.Name, faultCode.About)
 		}
-		for _, part := range []string{"May I send the request again?</h2>\n<p>", "Who answers it</h2>\n<", "In an answer"} {
-			if !strings.Contains(text, part) {
-				t.Errorf("%s has no %q", c.Name, part)
+		for _, phrase := range []string{"May I send the request again?</h2>\n<p>", "Who answers it</h2>\n<", "In an answer"} {
+			if !strings.Contains(text, phrase) {
+				t.Errorf("%s has no %q", faultCode.Name, phrase)
 			}
 		}
 	}
@@ -119,9 +119,9 @@ func TestErrorPagesExplainTheirCode(t *testing.T) {
 		"weak_password":        {"<ul>\n<li><code>POST /v1/tenants/{tenant_id}/mailboxes</code></li>\n</ul>", "new Idempotency-Key"},
 		"consent_declined":     {"<p>No operation: "},
 	} {
-		for _, part := range want {
-			if !strings.Contains(page(code), part) {
-				t.Errorf("%s does not say %q:\n%s", code, part, page(code))
+		for _, phrase := range want {
+			if !strings.Contains(page(code), phrase) {
+				t.Errorf("%s does not say %q:\n%s", code, phrase, page(code))
 			}
 		}
 	}

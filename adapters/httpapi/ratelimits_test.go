@@ -40,8 +40,8 @@ func checkRateHeaders(t *testing.T, got reply, bucket string, limit, remaining i
 			h.Get("X-RateLimit-Bucket"), h.Get("X-RateLimit-Limit"), h.Get("X-RateLimit-Remaining"), bucket, limit, remaining)
 	}
 	reset, err := strconv.ParseInt(h.Get("X-RateLimit-Reset"), 10, 64)
-	if in := time.Until(time.Unix(reset, 0)); err != nil || in < -testTimeout || in > 10*time.Minute+2*time.Second {
-		t.Errorf("X-RateLimit-Reset is %s from now (%v)", in, err)
+	if untilReset := time.Until(time.Unix(reset, 0)); err != nil || untilReset < -testTimeout || untilReset > 10*time.Minute+2*time.Second {
+		t.Errorf("X-RateLimit-Reset is %s from now (%v)", untilReset, err)
 	}
 }
 
@@ -107,11 +107,11 @@ func TestReplaysCountAsReads(t *testing.T) {
 		client.expect(call{method: "POST", path: domainsOfA, key: env.accountA.key, body: fmt.Sprint(i)}, 400, "invalid_request")
 	}
 	checkRateHeaders(t, client.expect(addDomainCall(env, "another"), 429, "rate_limit_exceeded"), "provider_heavy", 240, 0)
-	again := client.expect(addDomainCall(env, "k"), 200, "")
-	checkReplay(t, first, again)
-	checkRateHeaders(t, again, "read", 600, 599)
+	repeated := client.expect(addDomainCall(env, "k"), 200, "")
+	checkReplay(t, first, repeated)
+	checkRateHeaders(t, repeated, "read", 600, 599)
 	checkRateHeaders(t, client.expect(keyedCall(env, "k", "POST", domainsOfA, `{"domain":"example.org"}`), 409, "idempotency_key_conflict"), "read", 600, 598)
-	if _, known, err := env.store.KeyRecord(t.Context(), env.storedKeyID("another")); known || err != nil {
+	if _, exists, err := env.store.KeyRecord(t.Context(), env.storedKeyID("another")); exists || err != nil {
 		t.Errorf("a refused write did not release its key (%v)", err)
 	}
 }
@@ -123,11 +123,11 @@ type staleKeys struct {
 	staleReads int
 }
 
-func (k *staleKeys) KeyRecord(ctx context.Context, at idempotency.KeyID) (idempotency.Record, bool, error) {
+func (k *staleKeys) KeyRecord(ctx context.Context, key idempotency.KeyID) (idempotency.Record, bool, error) {
 	if k.staleReads--; k.staleReads >= 0 {
 		return idempotency.Record{}, false, nil
 	}
-	return k.Idempotency.KeyRecord(ctx, at)
+	return k.Idempotency.KeyRecord(ctx, key)
 }
 
 // TestLostKeyRaceIsRefunded checks that a request which lost the race for its key is refunded, and
@@ -239,13 +239,13 @@ func TestRequestsBeyondInFlightAreRefused(t *testing.T) {
 	var lines bytes.Buffer
 	env.options.Guard.Log = telemetry.Logger(&lines, slog.LevelInfo)
 	env.options.Guard.Limits = guard.Limits{Counters: newCounters(t), MaxInFlight: 1}
-	h, reading := env.handler(t), make(chan struct{})
+	handler, reading := env.handler(t), make(chan struct{})
 	began := sync.OnceFunc(func() { close(reading) })
 	client := serve(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost {
 			r.Body = readNotifier{r.Body, began}
 		}
-		h.ServeHTTP(rw, r)
+		handler.ServeHTTP(rw, r)
 	}))
 	sending, sent := io.Pipe()
 	slow := call{method: "POST", path: domainsOfA, key: env.accountA.key, body: " "}.request(t, client.server.URL)

@@ -33,18 +33,18 @@ func TestRemovalsAreReplayed(t *testing.T) {
 	}
 	client.expect(call{method: "DELETE", path: mailboxPath, key: key}, 400, "confirmation_required")
 	client.expect(call{method: "DELETE", path: mailboxPath + "?confirm=other@example.com", key: key}, 400, "confirmation_required")
-	for _, tt := range []struct{ path, gone string }{
+	for _, tt := range []struct{ path, codeAfterwards string }{
 		{scope, "policy_not_found"}, {mailboxPath + "?confirm=" + m.Address, "mailbox_not_found"}, {domainPath + "?from_platform=true", "domain_not_found"},
 	} {
-		first := call{method: "DELETE", path: tt.path, key: key, headers: map[string]string{"Idempotency-Key": "remove-" + tt.gone}}
+		first := call{method: "DELETE", path: tt.path, key: key, headers: map[string]string{"Idempotency-Key": "remove-" + tt.codeAfterwards}}
 		got := client.expect(first, 200, "")
 		if got.body["status"] != "removed" || got.body["tenant_id"] != string(env.accountA.tenant) {
 			t.Errorf("%s: %s", tt.path, got.raw)
 		}
-		if again := client.expect(first, 200, ""); again.raw != got.raw || again.header.Get("Idempotency-Replayed") != "true" {
-			t.Errorf("%s again: %s", tt.path, again.raw)
+		if repeated := client.expect(first, 200, ""); repeated.raw != got.raw || repeated.header.Get("Idempotency-Replayed") != "true" {
+			t.Errorf("%s again: %s", tt.path, repeated.raw)
 		}
-		client.expect(call{method: "DELETE", path: tt.path, key: key}, 404, tt.gone)
+		client.expect(call{method: "DELETE", path: tt.path, key: key}, 404, tt.codeAfterwards)
 	}
 }
 

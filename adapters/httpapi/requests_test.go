@@ -16,8 +16,8 @@ const (
 	unknownMailboxPath = mailboxesOfA + "/00000000-0000-4000-8000-00000000000f"
 )
 
-// gzipped returns the text compressed with gzip.
-func gzipped(text string) string {
+// gzipText returns the text compressed with gzip.
+func gzipText(text string) string {
 	var buffer bytes.Buffer
 	compressor := gzip.NewWriter(&buffer)
 	_, _ = compressor.Write([]byte(text))
@@ -74,7 +74,7 @@ func TestInvalidBodiesAreRefused(t *testing.T) {
 		{"a different JSON media type", with(add(`{"domain":"example.com"}`), "Content-Type", "application/merge-patch+json"), 415, "unsupported_media_type"},
 		{"utf-16", with(add(`{"domain":"example.com"}`), "Content-Type", "application/json; charset=utf-16"), 415, "unsupported_media_type"},
 		{"explicit utf-8", with(add(`{"domain":"com"}`), "Content-Type", "application/json; charset=UTF-8"), 400, "invalid_domain"},
-		{"gzip", with(add(gzipped(`{"domain":"example.com"}`)), "Content-Encoding", "gzip"), 415, "unsupported_media_type"},
+		{"gzip", with(add(gzipText(`{"domain":"example.com"}`)), "Content-Encoding", "gzip"), 415, "unsupported_media_type"},
 		{"identity encoding", with(add(`{"domain":"com"}`), "Content-Encoding", "identity"), 400, "invalid_domain"},
 		{"bodyless write with a member", call{method: "POST", path: domainsOfA + "/example.com/verify", body: `{"a":1}`}, 400, "invalid_request"},
 		{"bodyless write with null", call{method: "POST", path: domainsOfA + "/example.com/verify", body: `null`}, 400, "invalid_request"},
@@ -241,9 +241,9 @@ func TestInvalidIdempotencyKeysAreRefused(t *testing.T) {
 func TestRequestIDIsEchoedWhenValid(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
-	long := strings.Repeat("a", 128)
+	longestID := strings.Repeat("a", 128)
 	for id, echoed := range map[string]bool{
-		"req-7.A_b": true, long: true, long + "a": false, "": false, "<script>": false, "${jndi}": false, "a b": false, "é": false, "a,b": false,
+		"req-7.A_b": true, longestID: true, longestID + "a": false, "": false, "<script>": false, "${jndi}": false, "a b": false, "é": false, "a,b": false,
 	} {
 		got := client.do(call{method: "GET", path: "/v1/tenants", headers: map[string]string{"X-Request-ID": id}})
 		if (got.header.Get("X-Request-ID") == id) != echoed {

@@ -131,7 +131,7 @@ func TestBoundsAreCheckedInTheDocumentedOrder(t *testing.T) {
 		return client.expect(call{method: method, path: path, body: "x", key: key, headers: invalidHeaders}, status, code)
 	}
 	for name, change := range map[string]func(*access.Bounds){"expired": expire, "address": moveAway} {
-		if got := send("PUT", "/v1/nowhere", key(withoutPlan, change), 401, "invalid_api_key"); !strings.Contains(text(got, "detail"), name) {
+		if got := send("PUT", "/v1/nowhere", key(withoutPlan, change), 401, "invalid_api_key"); !strings.Contains(memberText(got, "detail"), name) {
 			t.Errorf("got %s", got.raw)
 		}
 	}

@@ -26,12 +26,12 @@ func TestSlowBodyIsAnsweredAndClosed(t *testing.T) {
 	env := newTestEnv(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
-	h := env.handler(t)
+	handler := env.handler(t)
 	server := httpapi.Server("", http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if err := http.NewResponseController(rw).SetReadDeadline(time.Now()); err != nil {
 			t.Error(err)
 		}
-		h.ServeHTTP(rw, r)
+		handler.ServeHTTP(rw, r)
 	}))
 	server.ReadTimeout = testTimeout
 	go func() { _ = server.Serve(listener) }()
@@ -62,7 +62,7 @@ func TestUnreadBodyLosesNoAnswer(t *testing.T) {
 	env.options.Guard.Pages = console.New(console.Options{
 		Tenants: env.options.Tenants, Log: env.options.Guard.Log, Platform: "microsoft365", Facts: env.platform, Setting: func(string) string { return "" },
 	})
-	h := env.handler(t)
+	handler := env.handler(t)
 	for _, tt := range []struct {
 		name, path, key, body string
 		slow                  bool // the read deadline passes before the body is read
@@ -87,7 +87,7 @@ func TestUnreadBodyLosesNoAnswer(t *testing.T) {
 						t.Error(err)
 					}
 				}
-				h.ServeHTTP(rw, r)
+				handler.ServeHTTP(rw, r)
 			}))
 			server.ReadHeaderTimeout, server.ReadTimeout, server.IdleTimeout = testTimeout, testTimeout, testTimeout
 			go func() { _ = server.Serve(listener) }()
@@ -108,7 +108,7 @@ func TestUnreadBodyLosesNoAnswer(t *testing.T) {
 			}
 			write(head + "\r\n")
 			receive(t, begun, "the request did not arrive")
-			write(tt.body) // it waits in the kernel
+			write(tt.body) // the bytes wait in the kernel
 			close(sent)
 			reader := bufio.NewReader(conn)
 			response, err := http.ReadResponse(reader, nil)
@@ -124,8 +124,8 @@ func TestUnreadBodyLosesNoAnswer(t *testing.T) {
 				}
 				return
 			}
-			if rest, err := io.ReadAll(reader); err != nil || len(rest) > 0 {
-				t.Fatalf("the connection ended with %q, %v", rest, err)
+			if unexpected, err := io.ReadAll(reader); err != nil || len(unexpected) > 0 {
+				t.Fatalf("the connection ended with %q, %v", unexpected, err)
 			}
 		})
 	}
@@ -143,10 +143,10 @@ func TestWriteContinuesWithoutItsCaller(t *testing.T) {
 		return ctx.Err()
 	}}
 	env.options.Tenants = &service
-	h := env.handler(t)
+	handler := env.handler(t)
 	client := serve(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		context.AfterFunc(r.Context(), func() { close(disconnected) })
-		h.ServeHTTP(rw, r)
+		handler.ServeHTTP(rw, r)
 	}))
 	ctx, disconnect := context.WithCancel(t.Context())
 	r := call{method: "DELETE", path: "/v1/tenants/" + string(env.accountA.tenant), key: env.accountA.key}.request(t, client.server.URL).WithContext(ctx)

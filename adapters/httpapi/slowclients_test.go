@@ -40,12 +40,12 @@ func TestSlowFormsHoldNoSlot(t *testing.T) {
 	env.options.Guard.Pages = console.New(console.Options{
 		Tenants: env.options.Tenants, Log: env.options.Guard.Log, Platform: "microsoft365", Facts: env.platform, Setting: func(string) string { return "" },
 	})
-	h, reading := env.handler(t), make(chan struct{}, slowClients)
+	handler, reading := env.handler(t), make(chan struct{}, slowClients)
 	client := serve(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost {
 			r.Body = readNotifier{r.Body, sync.OnceFunc(func() { reading <- struct{}{} })}
 		}
-		h.ServeHTTP(rw, r)
+		handler.ServeHTTP(rw, r)
 	}))
 	answers := make(chan *http.Response, slowClients)
 	var forms []*io.PipeWriter
@@ -73,7 +73,7 @@ func TestSlowFormsHoldNoSlot(t *testing.T) {
 	if page := client.do(call{method: "GET", path: "/docs"}); page.status != http.StatusOK {
 		t.Errorf("a page got %d", page.status)
 	}
-	for i, form := range forms { // one after the other: there are few slots
+	for i, form := range forms { // one after another, because there are few slots
 		_, _ = form.Write([]byte("=connect"))
 		_ = form.Close()
 		answer := receive(t, answers, "a form was not answered")
@@ -127,10 +127,10 @@ func heapInUse() uint64 {
 // connections long before its write timeout, and serves a client that reads slowly to the end.
 func TestUnreadAnswersShareTheirContent(t *testing.T) {
 	const memoryOfClient = 96 << 10 // the smallest of these answers has more than 200 KB
-	h := newTestEnv(t).handler(t)
+	handler := newTestEnv(t).handler(t)
 	for _, path := range []string{"/docs/assets/swagger-ui-bundle.js", "/openapi.json", "/openapi.yaml"} {
 		warm := httptest.NewRecorder()
-		h.ServeHTTP(warm, httptest.NewRequest(http.MethodGet, path, nil))
+		handler.ServeHTTP(warm, httptest.NewRequest(http.MethodGet, path, nil))
 		content := warm.Body.Bytes()
 		if len(content) < 2*memoryOfClient {
 			t.Fatalf("%s has only %d bytes", path, len(content))
@@ -139,7 +139,7 @@ func TestUnreadAnswersShareTheirContent(t *testing.T) {
 			t.Run(path+" "+encoding, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					l := &pipeListener{make(chan net.Conn), make(chan struct{})}
-					server := httpapi.Server("", h)
+					server := httpapi.Server("", handler)
 					var closed atomic.Int32
 					server.ConnState = func(_ net.Conn, state http.ConnState) {
 						if state == http.StateClosed {
@@ -156,8 +156,8 @@ func TestUnreadAnswersShareTheirContent(t *testing.T) {
 						_, _ = io.WriteString(conn, request)
 					}
 					synctest.Wait() // each answer now waits for its client
-					if took := int64(heapInUse()) - int64(before); took > slowClients*memoryOfClient {
-						t.Errorf("%d unread answers take %d MiB", slowClients, took>>20)
+					if memory := int64(heapInUse()) - int64(before); memory > slowClients*memoryOfClient {
+						t.Errorf("%d unread answers take %d MiB", slowClients, memory>>20)
 					}
 					time.Sleep(20 * time.Second) // longer than the service waits for a client to read
 					synctest.Wait()
@@ -213,12 +213,12 @@ func (w *discardingWriter) Write(p []byte) (int, error) {
 // sending a small one. A copy of each part would make the garbage collector slow down all other
 // requests.
 func TestAFileIsSentThroughOneBuffer(t *testing.T) {
-	h := newTestEnv(t).handler(t)
+	handler := newTestEnv(t).handler(t)
 	allocations := func(file string) (n float64, size int) {
 		r := httptest.NewRequest(http.MethodGet, "/docs/assets/"+file, nil)
 		n = testing.AllocsPerRun(20, func() {
 			w := &discardingWriter{header: http.Header{}}
-			h.ServeHTTP(w, r)
+			handler.ServeHTTP(w, r)
 			size = w.sent
 		})
 		return n, size
@@ -313,15 +313,15 @@ func TestSlotsAreSharedBetweenAddresses(t *testing.T) {
 		for _, trusted := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, trusted proxy %v", group.name, trusted), func(t *testing.T) {
 				env := newTestEnv(t)
-				held := &heldRequests{Keys: env.store, arrived: make(chan struct{}), release: make(chan struct{})}
+				requests := &heldRequests{Keys: env.store, arrived: make(chan struct{}), release: make(chan struct{})}
 				env.options.Guard.Limits = guard.Limits{Counters: newCounters(t), MaxInFlight: group.maxInFlight}
-				env.options.Guard.Pages, env.options.Guard.Keys.Keys = held, held
+				env.options.Guard.Pages, env.options.Guard.Keys.Keys = requests, requests
 				if trusted {
 					env.options.Guard.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}
 				}
 				client := serve(t, env.handler(t))
 				client.expect(call{method: "GET", path: "/v1/tenants", key: env.accountA.key}, 200, "")
-				t.Cleanup(held.finish)
+				t.Cleanup(requests.finish)
 				expectOK := func(c call, address string) {
 					t.Helper()
 					c.headers = map[string]string{"X-Forwarded-For": address}
@@ -347,9 +347,9 @@ func TestSlotsAreSharedBetweenAddresses(t *testing.T) {
 					if !trusted {
 						want = i >= 2 // all come from the proxy, whose share is two slots
 					}
-					asked := group.request
-					asked.headers = map[string]string{"X-Forwarded-For": tt.address}
-					if refused := held.isRefused(t, asked.request(t, client.server.URL)); refused != want {
+					sent := group.request
+					sent.headers = map[string]string{"X-Forwarded-For": tt.address}
+					if refused := requests.isRefused(t, sent.request(t, client.server.URL)); refused != want {
 						t.Errorf("request %d from %s: refused is %v", i, tt.address, refused)
 					}
 					if i == 2 && trusted {
@@ -358,7 +358,7 @@ func TestSlotsAreSharedBetweenAddresses(t *testing.T) {
 				}
 				for _, address := range []string{"192.0.2.2", "2001:db8:0:1::1"} {
 					expectOK(group.other, address)
-					expectOK(call{method: "GET", path: "/v1/tenants"}, address) // its key was accepted before
+					expectOK(call{method: "GET", path: "/v1/tenants"}, address) // the key of this address was accepted before
 					expectOK(call{method: "GET", path: "/docs"}, address)
 				}
 			})

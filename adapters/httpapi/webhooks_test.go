@@ -98,8 +98,8 @@ func TestWebhooksAreManagedByTheirAccount(t *testing.T) {
 	if next, _ := rotated.body["secret"].(string); next == secret || !strings.HasPrefix(next, "whsec_") || rotated.body["previous_secret_expires_at"] == nil {
 		t.Errorf("rotated %v", rotated.body)
 	}
-	if at := do(http.MethodPost, "/v1/webhooks/"+id+"/rotate-secret", `{"overlap_hours":0}`, http.StatusOK, "").body["previous_secret_expires_at"]; at != nil {
-		t.Errorf("without an overlap: %v", at)
+	if expiresAt := do(http.MethodPost, "/v1/webhooks/"+id+"/rotate-secret", `{"overlap_hours":0}`, http.StatusOK, "").body["previous_secret_expires_at"]; expiresAt != nil {
+		t.Errorf("without an overlap: %v", expiresAt)
 	}
 	tested := do(http.MethodPost, "/v1/webhooks/"+id+"/test", "", http.StatusOK, "")
 	if tested.body["status"] != "failed" || tested.body["status_code"] != 410.0 || tested.body["error"] == nil || tested.body["duration_ms"] != 1.0 {
@@ -119,16 +119,16 @@ func TestWebhooksAreManagedByTheirAccount(t *testing.T) {
 		t.Errorf("delivery %v", first)
 	}
 	cursor, _ := list.body["next_cursor"].(string)
-	rest := do(http.MethodGet, "/v1/webhooks/"+id+"/deliveries?after="+cursor, "", http.StatusOK, "")
-	if failed := rest.body["deliveries"].([]any); len(failed) != 1 || failed[0].(map[string]any)["status"] != "failed" || rest.body["next_cursor"] != nil {
-		t.Errorf("second page %v", rest.body)
+	secondPage := do(http.MethodGet, "/v1/webhooks/"+id+"/deliveries?after="+cursor, "", http.StatusOK, "")
+	if failed := secondPage.body["deliveries"].([]any); len(failed) != 1 || failed[0].(map[string]any)["status"] != "failed" || secondPage.body["next_cursor"] != nil {
+		t.Errorf("second page %v", secondPage.body)
 	}
 	if failed := do(http.MethodGet, "/v1/webhooks/"+id+"/deliveries?status=failed", "", http.StatusOK, ""); len(failed.body["deliveries"].([]any)) != 1 {
 		t.Errorf("failed %v", failed.body)
 	}
-	again := do(http.MethodPost, "/v1/webhooks/"+id+"/deliveries/"+first["id"].(string)+"/redeliver", "", http.StatusOK, "")
-	if woken := env.queue.Take(); again.body["status"] != "pending" || again.body["event_id"] != first["event_id"] || len(woken) != 1 || woken[0].ID != id {
-		t.Errorf("redelivered %v, woken %v", again.body, woken)
+	repeated := do(http.MethodPost, "/v1/webhooks/"+id+"/deliveries/"+first["id"].(string)+"/redeliver", "", http.StatusOK, "")
+	if woken := env.queue.Take(); repeated.body["status"] != "pending" || repeated.body["event_id"] != first["event_id"] || len(woken) != 1 || woken[0].ID != id {
+		t.Errorf("redelivered %v, woken %v", repeated.body, woken)
 	}
 	for _, after := range []string{"2026-01-01T00:00:00Z", page.Cursor("0").Encode("events")} {
 		if replayed := do(http.MethodPost, "/v1/webhooks/"+id+"/replay", `{"after":"`+after+`"}`, http.StatusOK, ""); replayed.body["status"] != "queued" {
@@ -152,8 +152,8 @@ func TestWebhooksAreManagedByTheirAccount(t *testing.T) {
 		for _, w := range list.body["webhooks"].([]any) {
 			ids = append(ids, w.(map[string]any)["id"].(string))
 		}
-		next, more := list.body["next_cursor"].(string)
-		if !more {
+		next, hasMore := list.body["next_cursor"].(string)
+		if !hasMore {
 			break
 		}
 		after = "&after=" + next
@@ -162,8 +162,8 @@ func TestWebhooksAreManagedByTheirAccount(t *testing.T) {
 		t.Errorf("listed %v", ids)
 	}
 	key = env.accountB.key
-	if other := do(http.MethodGet, "/v1/webhooks", "", http.StatusOK, ""); len(other.body["webhooks"].([]any)) != 0 || other.body["next_cursor"] != nil {
-		t.Errorf("a different account gets %v", other.body)
+	if ofOtherAccount := do(http.MethodGet, "/v1/webhooks", "", http.StatusOK, ""); len(ofOtherAccount.body["webhooks"].([]any)) != 0 || ofOtherAccount.body["next_cursor"] != nil {
+		t.Errorf("a different account gets %v", ofOtherAccount.body)
 	}
 	key = env.accountA.key
 	do(http.MethodDelete, "/v1/webhooks/"+id, "", http.StatusOK, "")
@@ -176,7 +176,7 @@ func TestWebhookRequestsAreChecked(t *testing.T) {
 	client := serve(t, env.handler(t))
 	id, _ := env.addWebhook(t, env.accountA)
 	path := "/v1/webhooks/" + id
-	for _, c := range []struct{ method, path, body, code string }{
+	for _, tt := range []struct{ method, path, body, code string }{
 		{"POST", "/v1/webhooks", `{"url":"https://private.test/","event_types":["*"]}`, "invalid_webhook_url"},
 		{"POST", "/v1/webhooks", `{"url":"","event_types":["*"]}`, "invalid_webhook_url"},
 		{"POST", "/v1/webhooks", `{"event_types":["*"]}`, "invalid_request"},
@@ -214,7 +214,7 @@ func TestWebhookRequestsAreChecked(t *testing.T) {
 		{"GET", path + "/deliveries?after=" + page.Cursor(id).Encode("webhooks"), "", "invalid_request"},
 		{"GET", path + "/deliveries?status=sent", "", "invalid_request"},
 	} {
-		client.expect(call{method: c.method, path: c.path, body: c.body, key: env.accountA.key}, http.StatusBadRequest, c.code)
+		client.expect(call{method: tt.method, path: tt.path, body: tt.body, key: env.accountA.key}, http.StatusBadRequest, tt.code)
 	}
 }
 
@@ -225,9 +225,9 @@ func TestSecretsOfWebhooksAreReplayed(t *testing.T) {
 	client := serve(t, env.handler(t))
 	request := call{method: http.MethodPost, path: "/v1/webhooks", body: `{"url":"https://a.test/","event_types":["*"]}`, key: env.accountA.key, headers: map[string]string{"Idempotency-Key": "one"}}
 	first := client.expect(request, http.StatusOK, "")
-	again := client.expect(request, http.StatusOK, "")
-	if first.body["secret"] != again.body["secret"] || again.header.Get("Idempotency-Replayed") != "true" {
-		t.Errorf("%v, then %v", first.body, again.body)
+	repeated := client.expect(request, http.StatusOK, "")
+	if first.body["secret"] != repeated.body["secret"] || repeated.header.Get("Idempotency-Replayed") != "true" {
+		t.Errorf("%v, then %v", first.body, repeated.body)
 	}
 	if list := client.expect(call{method: http.MethodGet, path: "/v1/webhooks", key: env.accountA.key}, http.StatusOK, ""); len(list.body["webhooks"].([]any)) != 1 {
 		t.Errorf("listed %v", list.body)

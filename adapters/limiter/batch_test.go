@@ -12,13 +12,13 @@ import (
 
 func TestCommandsDuringABatchFormTheNextBatch(t *testing.T) {
 	var rs redisSession
-	firstBatch, first := rs.join(&command{})
-	if !first || firstBatch == nil {
+	firstBatch, isFirst := rs.join(&command{})
+	if !isFirst || firstBatch == nil {
 		t.Fatal("the first command does not start a batch")
 	}
-	nextBatch, first := rs.join(&command{})
+	nextBatch, isFirst := rs.join(&command{})
 	sameBatch, _ := rs.join(&command{})
-	if first || nextBatch != sameBatch || nextBatch == firstBatch {
+	if isFirst || nextBatch != sameBatch || nextBatch == firstBatch {
 		t.Fatal("later commands do not form one next batch")
 	}
 	if next := rs.completeBatch(); next != nextBatch || len(next.commands) != 2 || !isDone(firstBatch) || !firstBatch.answered || isDone(nextBatch) {
@@ -27,7 +27,7 @@ func TestCommandsDuringABatchFormTheNextBatch(t *testing.T) {
 	if next := rs.completeBatch(); next != nil || !nextBatch.answered {
 		t.Fatalf("%+v is in flight, although no command waits", next)
 	}
-	if _, first := rs.join(&command{}); !first {
+	if _, isFirst := rs.join(&command{}); !isFirst {
 		t.Fatal("a command after the last batch does not start a batch")
 	}
 }

@@ -26,9 +26,9 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-func open(t testing.TB, o limiter.Options) *limiter.Limiter {
+func openLimiter(t testing.TB, options limiter.Options) *limiter.Limiter {
 	t.Helper()
-	l, err := limiter.Open(t.Context(), o)
+	l, err := limiter.Open(t.Context(), options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,33 +40,33 @@ func open(t testing.TB, o limiter.Options) *limiter.Limiter {
 	return l
 }
 
-// hang is how long a test waits for an event. It is exceeded only if something hangs.
-const hang = 4 * time.Minute
+// hangTimeout is how long a test waits for an event. It is exceeded only if something hangs.
+const hangTimeout = 4 * time.Minute
 
 // openShared opens a limiter and waits until it uses Redis.
-func openShared(t testing.TB, o limiter.Options) *limiter.Limiter {
+func openShared(t testing.TB, options limiter.Options) *limiter.Limiter {
 	t.Helper()
-	l := open(t, o)
-	eventually(t, "the limiter counts in Redis", func() bool { return !l.State().Fallback })
+	l := openLimiter(t, options)
+	waitUntil(t, "the limiter counts in Redis", func() bool { return !l.State().Fallback })
 	return l
 }
 
-// withoutTimeout returns options for tests that must not depend on the speed of Redis.
-func withoutTimeout(server *testserver.Redis) limiter.Options {
-	return limiter.Options{URL: server.URL, AnswerTimeout: hang}
+// longTimeoutOptions returns options for tests that must not depend on the speed of Redis.
+func longTimeoutOptions(server *testserver.Redis) limiter.Options {
+	return limiter.Options{URL: server.URL, AnswerTimeout: hangTimeout}
 }
 
 func TestContract(t *testing.T) {
 	t.Run("process", func(t *testing.T) {
 		t.Parallel()
-		contract.Limiter(t, func(t *testing.T) ports.Limiter { return open(t, limiter.Options{}) })
+		contract.Limiter(t, func(t *testing.T) ports.Limiter { return openLimiter(t, limiter.Options{}) })
 	})
 	t.Run("redis", func(t *testing.T) {
 		t.Parallel()
 		server := testserver.NewRedis(t)
 		contract.Limiter(t, func(t *testing.T) ports.Limiter {
 			server.Empty(t)
-			return openShared(t, withoutTimeout(server))
+			return openShared(t, longTimeoutOptions(server))
 		})
 	})
 	t.Run("two replicas alternately", func(t *testing.T) {
@@ -74,24 +74,24 @@ func TestContract(t *testing.T) {
 		server := testserver.NewRedis(t)
 		contract.Limiter(t, func(t *testing.T) ports.Limiter {
 			server.Empty(t)
-			return &roundRobin{replicas: [2]ports.Limiter{openShared(t, withoutTimeout(server)), openShared(t, withoutTimeout(server))}}
+			return &roundRobin{replicas: [2]ports.Limiter{openShared(t, longTimeoutOptions(server)), openShared(t, longTimeoutOptions(server))}}
 		})
 	})
 	t.Run("redis is stopped", func(t *testing.T) {
 		t.Parallel()
 		server := testserver.NewRedis(t)
 		server.Stop()
-		contract.Limiter(t, func(t *testing.T) ports.Limiter { return open(t, limiter.Options{URL: server.URL}) })
+		contract.Limiter(t, func(t *testing.T) ports.Limiter { return openLimiter(t, limiter.Options{URL: server.URL}) })
 	})
 }
 
 // roundRobin sends requests to two replicas alternately.
 type roundRobin struct {
 	replicas [2]ports.Limiter
-	n        atomic.Int64
+	taken    atomic.Int64
 }
 
-func (rr *roundRobin) next() ports.Limiter { return rr.replicas[rr.n.Add(1)%2] }
+func (rr *roundRobin) next() ports.Limiter { return rr.replicas[rr.taken.Add(1)%2] }
 
 func (rr *roundRobin) Take(ctx context.Context, b ratelimit.Bucket) (ratelimit.Verdict, func()) {
 	return rr.next().Take(ctx, b)
@@ -105,31 +105,31 @@ func (rr *roundRobin) Enter(ctx context.Context, name string, limit int) (func()
 	return rr.next().Enter(ctx, name, limit)
 }
 
-func bucket(limit int) ratelimit.Bucket {
+func testBucket(limit int) ratelimit.Bucket {
 	return ratelimit.Bucket{Key: "account/strict", Limit: limit, Window: 10 * time.Minute}
 }
 
 // countAllowed sends many requests concurrently and returns how many are allowed.
-func countAllowed(many int, b ratelimit.Bucket, replicas ...ports.Limiter) int64 {
+func countAllowed(attempts int, b ratelimit.Bucket, replicas ...ports.Limiter) int64 {
 	var n atomic.Int64
-	var all sync.WaitGroup
-	for i := range many {
-		all.Go(func() {
+	var running sync.WaitGroup
+	for i := range attempts {
+		running.Go(func() {
 			if v, _ := replicas[i%len(replicas)].Take(context.Background(), b); v.Allowed {
 				n.Add(1)
 			}
 		})
 	}
-	all.Wait()
+	running.Wait()
 	return n.Load()
 }
 
-// eventually waits until condition returns true. description says what the condition means.
-func eventually(t testing.TB, description string, condition func() bool) {
+// waitUntil waits until condition returns true. description says what the condition means.
+func waitUntil(t testing.TB, description string, condition func() bool) {
 	t.Helper()
-	for end := time.Now().Add(hang); !condition(); <-time.After(5 * time.Millisecond) {
+	for end := time.Now().Add(hangTimeout); !condition(); <-time.After(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("not within %s: %s", hang, description)
+			t.Fatalf("not within %s: %s", hangTimeout, description)
 		}
 	}
 }
@@ -145,7 +145,7 @@ func TestInvalidURLsAreRefused(t *testing.T) {
 func BenchmarkTake(b *testing.B) {
 	for name, url := range map[string]string{"process": "", "redis": testserver.NewRedis(b).URL} {
 		b.Run(name, func(b *testing.B) {
-			l := open(b, limiter.Options{URL: url})
+			l := openLimiter(b, limiter.Options{URL: url})
 			keys := make([]ratelimit.Bucket, 1000)
 			for i := range keys {
 				keys[i] = ratelimit.Bucket{Key: fmt.Sprint("account-", i), Limit: 600, Window: time.Minute}
@@ -165,13 +165,13 @@ func TestBenchmarks(t *testing.T) { testserver.Benchmarks(t, "Take") }
 // TestReplicasCountTogether also checks that both replicas return the same remaining wait.
 func TestReplicasCountTogether(t *testing.T) {
 	server := testserver.NewRedis(t)
-	one, other := openShared(t, withoutTimeout(server)), openShared(t, withoutTimeout(server))
-	if n := countAllowed(500, bucket(12), one, other); n != 12 {
+	replica1, replica2 := openShared(t, longTimeoutOptions(server)), openShared(t, longTimeoutOptions(server))
+	if n := countAllowed(500, testBucket(12), replica1, replica2); n != 12 {
 		t.Fatalf("%d of 12 passed", n)
 	}
 	began := time.Now()
-	a, _ := one.Take(t.Context(), bucket(12))
-	b, _ := other.Take(t.Context(), bucket(12))
+	a, _ := replica1.Take(t.Context(), testBucket(12))
+	b, _ := replica2.Take(t.Context(), testBucket(12))
 	if passed := a.RetryIn - b.RetryIn; a.Allowed || b.Allowed || passed < 0 || passed > time.Since(began)+time.Second {
 		t.Errorf("one says %+v, the other %+v", a, b)
 	}

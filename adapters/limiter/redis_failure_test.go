@@ -29,54 +29,54 @@ func TestProcessCountsAloneWhileRedisFails(t *testing.T) {
 		name               string
 		breakRedis, repair func(*testserver.Redis, *testing.T)
 		answerTimeout      time.Duration
-		left               int64 // the maximum number of requests that a new process may allow afterwards
+		maxAllowed         int64 // the maximum number of requests that a new process may allow afterwards
 	}{
-		{"it stops, and restarts without data", func(r *testserver.Redis, _ *testing.T) { r.Stop() }, func(r *testserver.Redis, t *testing.T) { r.Start(t) }, hang, 12},
+		{"it stops, and restarts without data", func(r *testserver.Redis, _ *testing.T) { r.Stop() }, func(r *testserver.Redis, t *testing.T) { r.Start(t) }, hangTimeout, 12},
 		{"it hangs", func(r *testserver.Redis, t *testing.T) { r.Freeze(t) }, func(r *testserver.Redis, t *testing.T) { r.Thaw(t) }, 2 * time.Second, 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			server, log := testserver.NewRedis(t), &logBuffer{}
-			o := limiter.Options{URL: server.URL, AnswerTimeout: tt.answerTimeout, Log: slog.New(slog.NewJSONHandler(log, nil))}
-			one, other := openShared(t, o), openShared(t, limiter.Options{URL: server.URL, AnswerTimeout: o.AnswerTimeout})
-			if n := countAllowed(10, bucket(12), one); n != 10 {
+			options := limiter.Options{URL: server.URL, AnswerTimeout: tt.answerTimeout, Log: slog.New(slog.NewJSONHandler(log, nil))}
+			replica1, replica2 := openShared(t, options), openShared(t, limiter.Options{URL: server.URL, AnswerTimeout: options.AnswerTimeout})
+			if n := countAllowed(10, testBucket(12), replica1); n != 10 {
 				t.Fatalf("%d passed", n)
 			}
 			tt.breakRedis(server, t)
 			began := time.Now()
-			var both sync.WaitGroup
-			both.Go(func() {
-				if n := countAllowed(50, bucket(12), one); n != 2 {
+			var running sync.WaitGroup
+			running.Go(func() {
+				if n := countAllowed(50, testBucket(12), replica1); n != 2 {
 					t.Errorf("%d passed, where 2 were left for the process", n)
 				}
 			})
-			both.Go(func() {
-				if n := countAllowed(50, bucket(12), other); n != 12 {
+			running.Go(func() {
+				if n := countAllowed(50, testBucket(12), replica2); n != 12 {
 					t.Errorf("%d passed in the other process, which counts by itself", n)
 				}
 			})
-			both.Wait()
-			if s := one.State(); !s.Shared || !s.Fallback || s.Fallbacks != 1 {
+			running.Wait()
+			if s := replica1.State(); !s.Shared || !s.Fallback || s.Fallbacks != 1 {
 				t.Errorf("state %+v", s)
 			}
 			for range 1000 {
-				one.Take(t.Context(), bucket(12))
+				replica1.Take(t.Context(), testBucket(12))
 			}
 			// All requests wait at the same time. If they waited one after the other, this would
 			// take longer.
-			if took := time.Since(began); took > 50*tt.answerTimeout {
-				t.Errorf("the requests took %s, want less than 50 times %s", took, tt.answerTimeout)
+			if duration := time.Since(began); duration > 50*tt.answerTimeout {
+				t.Errorf("the requests took %s, want less than 50 times %s", duration, tt.answerTimeout)
 			}
 			tt.repair(server, t)
-			eventually(t, "it counts in Redis again", func() bool { return !one.State().Fallback && !other.State().Fallback })
-			if n := countAllowed(50, bucket(12), one); n != 0 {
+			waitUntil(t, "it counts in Redis again", func() bool { return !replica1.State().Fallback && !replica2.State().Fallback })
+			if n := countAllowed(50, testBucket(12), replica1); n != 0 {
 				t.Errorf("%d more passed in a process that had already allowed 12", n)
 			}
 			// Redis executes the commands that it received while it hung, so they count.
-			if n := countAllowed(50, bucket(12), openShared(t, o)); n > tt.left {
-				t.Errorf("%d passed in a new process, where %d were left", n, tt.left)
+			if n := countAllowed(50, testBucket(12), openShared(t, options)); n > tt.maxAllowed {
+				t.Errorf("%d passed in a new process, where %d were left", n, tt.maxAllowed)
 			}
-			if at, err := url.Parse(server.URL); err != nil || strings.Contains(log.String(), at.User.String()[1:]) {
+			if serverURL, err := url.Parse(server.URL); err != nil || strings.Contains(log.String(), serverURL.User.String()[1:]) {
 				t.Errorf("the password is in the log (%v):\n%s", err, log)
 			}
 			if failures, recoveries := log.count("Redis does not answer"), log.count("Redis answers"); failures != 1 || recoveries != 1 {
@@ -92,12 +92,12 @@ func TestFullRedisIsNotUsed(t *testing.T) {
 	t.Parallel()
 	server, log := testserver.NewRedis(t), &logBuffer{}
 	client := redisClient(t, server)
-	l := openShared(t, limiter.Options{URL: server.URL, AnswerTimeout: hang, Log: slog.New(slog.NewJSONHandler(log, nil))})
+	l := openShared(t, limiter.Options{URL: server.URL, AnswerTimeout: hangTimeout, Log: slog.New(slog.NewJSONHandler(log, nil))})
 	// From now on each write fails.
 	if _, err := redis.DoContext(client, t.Context(), "CONFIG", "SET", "maxmemory", "1"); err != nil {
 		t.Fatal(err)
 	}
-	if n := countAllowed(50, bucket(12), l); n != 12 {
+	if n := countAllowed(50, testBucket(12), l); n != 12 {
 		t.Errorf("%d passed", n)
 	}
 	<-time.After(1200 * time.Millisecond) // enough time for two probes
@@ -107,7 +107,7 @@ func TestFullRedisIsNotUsed(t *testing.T) {
 	if _, err := redis.DoContext(client, t.Context(), "CONFIG", "SET", "maxmemory", "0"); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "it counts in Redis again", func() bool { return !l.State().Fallback })
+	waitUntil(t, "it counts in Redis again", func() bool { return !l.State().Fallback })
 }
 
 // TestSlowRedisIsNotUsed checks that the process counts alone while Redis takes longer than
@@ -117,28 +117,28 @@ func TestSlowRedisIsNotUsed(t *testing.T) {
 	server := testserver.NewRedis(t)
 	proxy := startProxy(t, server)
 	l := openShared(t, limiter.Options{URL: proxy.url, AnswerTimeout: time.Second})
-	if n := countAllowed(10, bucket(12), l); n != 10 {
+	if n := countAllowed(10, testBucket(12), l); n != 10 {
 		t.Fatalf("%d passed", n)
 	}
 	before := l.State().Fallbacks
 	proxy.delay.Store(int64(1500 * time.Millisecond))
-	if n := countAllowed(50, bucket(12), l); n != 2 {
+	if n := countAllowed(50, testBucket(12), l); n != 2 {
 		t.Errorf("%d passed, where 2 were left", n)
 	}
-	eventually(t, "a request and a probe were answered late", func() bool { return proxy.late.Load() >= 2 })
+	waitUntil(t, "a request and a probe were answered late", func() bool { return proxy.delayed.Load() >= 2 })
 	if s := l.State(); !s.Fallback || s.Fallbacks != before+1 {
 		t.Errorf("state %+v, %d fallbacks before", s, before)
 	}
 	proxy.delay.Store(0)
-	eventually(t, "it counts in Redis again", func() bool { return !l.State().Fallback })
+	waitUntil(t, "it counts in Redis again", func() bool { return !l.State().Fallback })
 }
 
 // TestClockSkewOfRedisDoesNotBlock checks that a bucket is not blocked for longer than a window if
 // the clock of Redis jumps. A process still allows at most its limit.
 func TestClockSkewOfRedisDoesNotBlock(t *testing.T) {
 	server := testserver.NewRedis(t)
-	client, b := redisClient(t, server), bucket(2)
-	l := openShared(t, withoutTimeout(server))
+	client, b := redisClient(t, server), testBucket(2)
+	l := openShared(t, longTimeoutOptions(server))
 	past := func(d time.Duration) any { return time.Now().Add(-d).UnixMicro() }
 	for name, tt := range map[string]struct {
 		counted []any // the times of counted requests
@@ -184,19 +184,19 @@ func redisClient(t *testing.T, server *testserver.Redis) redis.Conn {
 // after Redis has lost its data. Redis still answers, so the process keeps counting in Redis.
 func TestEmptiedRedisDoesNotResetTheLocalCount(t *testing.T) {
 	server := testserver.NewRedis(t)
-	one := openShared(t, withoutTimeout(server))
-	before := one.State().Fallbacks
-	if n := countAllowed(20, bucket(12), one); n != 12 {
+	replica1 := openShared(t, longTimeoutOptions(server))
+	before := replica1.State().Fallbacks
+	if n := countAllowed(20, testBucket(12), replica1); n != 12 {
 		t.Fatalf("%d passed", n)
 	}
 	server.Empty(t)
-	if n := countAllowed(20, bucket(12), one); n != 0 {
+	if n := countAllowed(20, testBucket(12), replica1); n != 0 {
 		t.Errorf("%d more passed", n)
 	}
-	if n := countAllowed(20, bucket(12), openShared(t, withoutTimeout(server))); n != 12 {
+	if n := countAllowed(20, testBucket(12), openShared(t, longTimeoutOptions(server))); n != 12 {
 		t.Errorf("%d passed in a new process: refused requests still count in Redis", n)
 	}
-	if s := one.State(); s.Fallback || s.Fallbacks != before {
+	if s := replica1.State(); s.Fallback || s.Fallbacks != before {
 		t.Errorf("state %+v, %d fallbacks before", s, before)
 	}
 }
@@ -204,12 +204,12 @@ func TestEmptiedRedisDoesNotResetTheLocalCount(t *testing.T) {
 func TestLimiterStartsWithoutRedis(t *testing.T) {
 	server := testserver.NewRedis(t)
 	server.Stop()
-	l := open(t, limiter.Options{URL: server.URL})
+	l := openLimiter(t, limiter.Options{URL: server.URL})
 	if s := l.State(); !s.Fallback {
 		t.Fatalf("state %+v", s)
 	}
 	server.Start(t)
-	eventually(t, "it counts in Redis", func() bool { return !l.State().Fallback })
+	waitUntil(t, "it counts in Redis", func() bool { return !l.State().Fallback })
 }
 
 // logBuffer is a log that a test can read while the limiter writes to it.
@@ -234,16 +234,16 @@ func (l *logBuffer) count(text string) int { return strings.Count(l.String(), te
 
 // proxy forwards connections to a Redis and delays its answers.
 type proxy struct {
-	url   string
-	delay atomic.Int64 // in nanoseconds
-	late  atomic.Int64 // answers that were delayed
-	conns sync.WaitGroup
+	url     string
+	delay   atomic.Int64 // in nanoseconds
+	delayed atomic.Int64 // answers that were delayed
+	conns   sync.WaitGroup
 }
 
 // startProxy starts a proxy that ends with the test.
 func startProxy(t *testing.T, server *testserver.Redis) *proxy {
 	t.Helper()
-	at, err := url.Parse(server.URL)
+	serverURL, err := url.Parse(server.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,26 +251,26 @@ func startProxy(t *testing.T, server *testserver.Redis) *proxy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, to := &proxy{}, at.Host
+	p, address := &proxy{}, serverURL.Host
 	p.conns.Go(func() {
 		for {
 			client, err := l.Accept()
 			if err != nil {
 				return
 			}
-			p.conns.Go(func() { p.forward(client, to) })
+			p.conns.Go(func() { p.forward(client, address) })
 		}
 	})
 	t.Cleanup(p.conns.Wait)
 	t.Cleanup(func() { _ = l.Close() })
-	at.Host = l.Addr().String()
-	p.url = at.String()
+	serverURL.Host = l.Addr().String()
+	p.url = serverURL.String()
 	return p
 }
 
-func (p *proxy) forward(client net.Conn, to string) {
+func (p *proxy) forward(client net.Conn, address string) {
 	defer func() { _ = client.Close() }()
-	server, err := net.Dial("tcp", to)
+	server, err := net.Dial("tcp", address)
 	if err != nil {
 		return
 	}
@@ -286,7 +286,7 @@ func (p *proxy) forward(client net.Conn, to string) {
 		}
 		if d := p.delay.Load(); d > 0 {
 			<-time.After(time.Duration(d))
-			p.late.Add(1)
+			p.delayed.Add(1)
 		}
 		if _, err := client.Write(answer[:n]); err != nil {
 			return

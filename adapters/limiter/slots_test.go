@@ -18,42 +18,42 @@ func TestSlotsOfADeadProcessAreReleased(t *testing.T) {
 	// the duration.
 	const lease = 2 * time.Second
 	server := testserver.NewRedis(t)
-	o := limiter.Options{URL: server.URL, Lease: lease, AnswerTimeout: hang}
-	one, other := openShared(t, o), openShared(t, o)
-	short := o
-	short.Lease /= 2
-	dying, err := limiter.Open(t.Context(), short)
+	options := limiter.Options{URL: server.URL, Lease: lease, AnswerTimeout: hangTimeout}
+	replica1, replica2 := openShared(t, options), openShared(t, options)
+	shortLease := options
+	shortLease.Lease /= 2
+	dying, err := limiter.Open(t.Context(), shortLease)
 	if err != nil {
 		t.Fatal(err)
 	}
 	enter := func(l *limiter.Limiter) (func(), bool) { return l.Enter(t.Context(), "a", 2) }
-	release, ok := enter(one)
+	release, ok := enter(replica1)
 	if !ok {
 		t.Fatal("the first did not enter")
 	}
 	if _, ok := enter(dying); !ok {
 		t.Fatal("the second did not enter")
 	}
-	if _, ok := enter(other); ok {
+	if _, ok := enter(replica2); ok {
 		t.Fatal("a third entered")
 	}
 	if err := dying.Close(); err != nil { // stops renewing the lease
 		t.Fatal(err)
 	}
-	eventually(t, "the slot of the dead process is free", func() bool { _, ok := enter(other); return ok })
+	waitUntil(t, "the slot of the dead process is free", func() bool { _, ok := enter(replica2); return ok })
 	<-time.After(lease * 4 / 3)
-	if _, ok := enter(openShared(t, o)); ok {
+	if _, ok := enter(openShared(t, options)); ok {
 		t.Error("slots that are in use became free")
 	}
 	server.Empty(t)
-	eventually(t, "the slots in use are in Redis again", func() bool {
-		release, ok := enter(openShared(t, o))
+	waitUntil(t, "the slots in use are in Redis again", func() bool {
+		release, ok := enter(openShared(t, options))
 		release()
 		return !ok
 	})
 	release()
 	release() // the second call does nothing
-	if _, ok := enter(openShared(t, o)); !ok {
+	if _, ok := enter(openShared(t, options)); !ok {
 		t.Error("a slot that was released is not free")
 	}
 }

@@ -12,46 +12,46 @@ import (
 )
 
 // expectWait checks that nearly the whole wait is left. The test may be slow, but not half an hour.
-func expectWait(t *testing.T, w ports.Waits, scope string, want time.Duration) {
+func expectWait(t *testing.T, waits ports.Waits, scope string, want time.Duration) {
 	t.Helper()
-	if left := w.Wait(t.Context(), scope, 0); left > want || left < want-30*time.Minute || left < 0 {
-		t.Errorf("%s: %s left, want %s", scope, left, want)
+	if wait := waits.Wait(t.Context(), scope, 0); wait > want || wait < want-30*time.Minute || wait < 0 {
+		t.Errorf("%s: %s left, want %s", scope, wait, want)
 	}
 }
 
 func TestWaitsLastAsLongAsRequestedInAllReplicas(t *testing.T) {
 	t.Run("process", func(t *testing.T) {
 		t.Parallel()
-		l := open(t, limiter.Options{})
+		l := openLimiter(t, limiter.Options{})
 		testWaits(t, l, l)
 	})
 	t.Run("two replicas", func(t *testing.T) {
 		t.Parallel()
 		server := testserver.NewRedis(t)
-		testWaits(t, openShared(t, withoutTimeout(server)), openShared(t, withoutTimeout(server)))
+		testWaits(t, openShared(t, longTimeoutOptions(server)), openShared(t, longTimeoutOptions(server)))
 	})
 }
 
 // testWaits sets waits through a, and checks that b returns these waits.
 func testWaits(t *testing.T, a, b ports.Waits) {
-	if left := a.Wait(t.Context(), "tenant", 2*time.Hour); left != 2*time.Hour {
-		t.Errorf("%s left of a new wait", left)
+	if wait := a.Wait(t.Context(), "tenant", 2*time.Hour); wait != 2*time.Hour {
+		t.Errorf("%s left of a new wait", wait)
 	}
 	b.Wait(t.Context(), "tenant", time.Hour) // does not end the longer wait
 	expectWait(t, a, "tenant", 2*time.Hour)
 	expectWait(t, b, "tenant", 2*time.Hour)
-	if left := b.Wait(t.Context(), "other tenant", 0); left != 0 {
-		t.Errorf("another scope waits %s", left)
+	if wait := b.Wait(t.Context(), "other tenant", 0); wait != 0 {
+		t.Errorf("another scope waits %s", wait)
 	}
 	a.Wait(t.Context(), "short", 10*time.Millisecond)
-	eventually(t, "the wait ends", func() bool { return a.Wait(t.Context(), "short", 0) == 0 && b.Wait(t.Context(), "short", 0) == 0 })
+	waitUntil(t, "the wait ends", func() bool { return a.Wait(t.Context(), "short", 0) == 0 && b.Wait(t.Context(), "short", 0) == 0 })
 }
 
 // A process keeps the waits that it set itself when Redis loses its data.
 func TestWaitsSurviveAnEmptyRedis(t *testing.T) {
 	t.Parallel()
 	server := testserver.NewRedis(t)
-	l := openShared(t, withoutTimeout(server))
+	l := openShared(t, longTimeoutOptions(server))
 	l.Wait(t.Context(), "tenant", 2*time.Hour)
 	server.Empty(t)
 	expectWait(t, l, "tenant", 2*time.Hour)

@@ -27,12 +27,12 @@ func BenchmarkPluginCall(b *testing.B) {
 		TraceID: trace.TraceID{1}, SpanID: trace.SpanID{1}, TraceFlags: trace.FlagsSampled,
 	}))
 	b.Run("plugin", func(b *testing.B) {
-		h, err := pluginhost.New(pluginhost.Options{Dir: pluginDir(b, "puppet:puppet"), Supervision: fastRestart, Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
+		host, err := pluginhost.New(pluginhost.Options{Dir: pluginDir(b, "puppet:puppet"), Supervision: fastRestart, Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
 		if err != nil {
 			b.Fatal(err)
 		}
-		defer h.Close()
-		reportMedian(b, tracedCtx, tenantOf(h, "puppet", ""))
+		defer host.Close()
+		reportMedian(b, tracedCtx, tenantOf(host, "puppet", ""))
 	})
 	b.Run("in process", func(b *testing.B) {
 		platform := fake.New()

@@ -45,7 +45,7 @@ var checksums sync.Map
 
 func checksumOf(t testing.TB, path string) string {
 	t.Helper()
-	if sum, known := checksums.Load(path); known {
+	if sum, exists := checksums.Load(path); exists {
 		return sum.(string)
 	}
 	content, err := os.ReadFile(path)
@@ -127,27 +127,27 @@ func waitForLine(t *testing.T, logged *logBuffer, texts ...string) {
 
 // newHost returns a host that is closed at the end of the test, and its log. It uses fastRestart if
 // the options have no supervision policy.
-func newHost(t *testing.T, o pluginhost.Options) (*pluginhost.Host, *logBuffer) {
+func newHost(t *testing.T, options pluginhost.Options) (*pluginhost.Host, *logBuffer) {
 	t.Helper()
-	if o.Supervision == (pluginhost.SupervisionPolicy{}) {
-		o.Supervision = fastRestart
+	if options.Supervision == (pluginhost.SupervisionPolicy{}) {
+		options.Supervision = fastRestart
 	}
 	logged := &logBuffer{}
-	o.Log = slog.New(slog.NewJSONHandler(logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	h, err := pluginhost.New(o)
+	options.Log = slog.New(slog.NewJSONHandler(logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	host, err := pluginhost.New(options)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(h.Close)
-	return h, logged
+	t.Cleanup(host.Close)
+	return host, logged
 }
 
-// tenantOf returns a tenant at a plugin. The setting do selects how the plugin puppet misbehaves.
-// With "" the plugin works normally.
-func tenantOf(h *pluginhost.Host, name, do string, interceptors ...wire.Interceptor) ports.MailTenant {
+// tenantOf returns a tenant at a plugin. misbehaviour is the plugin's setting do, which selects how
+// the plugin puppet misbehaves. With "" the plugin works normally.
+func tenantOf(h *pluginhost.Host, name, misbehaviour string, interceptors ...wire.Interceptor) ports.MailTenant {
 	return h.Mail(name, func(context.Context) (wire.Connection, error) {
 		return wire.Connection{
-			Settings: map[string]string{"do": do},
+			Settings: map[string]string{"do": misbehaviour},
 			Secrets:  map[string]secret.Text{"token": secret.New(token)},
 		}, nil
 	}, interceptors...).For("t-1")
@@ -201,7 +201,7 @@ func waitForExit(t *testing.T, pid int, timeout time.Duration) {
 	}
 }
 
-func signal(t *testing.T, pid int, s unix.Signal) {
+func sendSignal(t *testing.T, pid int, s unix.Signal) {
 	t.Helper()
 	if err := unix.Kill(pid, s); err != nil {
 		t.Fatal(err)
@@ -212,7 +212,7 @@ func signal(t *testing.T, pid int, s unix.Signal) {
 // reports the stop.
 func suspend(t *testing.T, pid int) {
 	t.Helper()
-	signal(t, pid, unix.SIGSTOP)
+	sendSignal(t, pid, unix.SIGSTOP)
 	for running := true; running; runtime.Gosched() {
 		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 		if err != nil || len(threads) == 0 {
@@ -234,14 +234,14 @@ func withTimeout(t *testing.T, d time.Duration) context.Context {
 }
 
 // editCatalog replaces text in the catalog file.
-func editCatalog(t *testing.T, dir, from, to string) {
+func editCatalog(t *testing.T, dir, before, after string) {
 	t.Helper()
 	path := filepath.Join(dir, "catalog.json")
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(path, bytes.ReplaceAll(text, []byte(from), []byte(to)), 0o644); err != nil {
+	if err := os.WriteFile(path, bytes.ReplaceAll(text, []byte(before), []byte(after)), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }

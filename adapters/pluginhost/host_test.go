@@ -59,7 +59,7 @@ func TestEnvironmentIsTheAllowList(t *testing.T) {
 		"OTEL_TRACES_EXPORTER=none", "OTEL_TRACES_SAMPLER=always_off", "OTEL_TRACES_SAMPLER_ARG=1",
 		"SSL_CERT_FILE=/etc/ca.pem", "TZ=UTC",
 	}
-	h, _ := newHost(t, pluginhost.Options{
+	host, _ := newHost(t, pluginhost.Options{
 		Dir: pluginDir(t, "puppet:puppet"),
 		Env: append([]string{
 			"TENANTRY_DATABASE_URL=postgres://u:" + token + "@db/x", "PATH=/bin", "HOME=/root",
@@ -67,7 +67,7 @@ func TestEnvironmentIsTheAllowList(t *testing.T) {
 			"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=https://user:" + token + "@collector",
 		}, allowed...),
 	})
-	list, err := tenantOf(h, "puppet", "").Domains(t.Context())
+	list, err := tenantOf(host, "puppet", "").Domains(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,8 +87,8 @@ func TestEnvironmentIsTheAllowList(t *testing.T) {
 }
 
 func TestTelemetryHeadersComeOnlyFromTheirOption(t *testing.T) {
-	h, _ := newHost(t, pluginhost.Options{Dir: pluginDir(t, "puppet:puppet"), TelemetryHeaders: secret.New("api-key=k")})
-	list, err := tenantOf(h, "puppet", "").Domains(t.Context())
+	host, _ := newHost(t, pluginhost.Options{Dir: pluginDir(t, "puppet:puppet"), TelemetryHeaders: secret.New("api-key=k")})
+	list, err := tenantOf(host, "puppet", "").Domains(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,50 +101,50 @@ func TestTelemetryHeadersComeOnlyFromTheirOption(t *testing.T) {
 }
 
 func TestConcurrentCallsStartOneProcess(t *testing.T) {
-	h, _ := newHost(t, pluginhost.Options{Dir: pluginDir(t, "puppet:puppet")})
-	if s := h.Status()[0]; s.State != pluginhost.Idle || s.PID != 0 {
+	host, _ := newHost(t, pluginhost.Options{Dir: pluginDir(t, "puppet:puppet")})
+	if s := host.Status()[0]; s.State != pluginhost.Idle || s.PID != 0 {
 		t.Fatalf("before the first call: %+v", s)
 	}
-	var all sync.WaitGroup
+	var running sync.WaitGroup
 	for range 20 {
-		all.Go(func() {
-			d, err := h.Describe(t.Context(), "puppet")
+		running.Go(func() {
+			d, err := host.Describe(t.Context(), "puppet")
 			if err != nil || d.Title != "Puppet" || d.Fields[0].Name != "do" || d.Budgets[0].Window != time.Second {
 				t.Errorf("got %+v, %v", d, err)
 			}
 		})
 	}
-	all.Wait()
-	if s := h.Status()[0]; s.State != pluginhost.Running || s.Starts != 1 {
+	running.Wait()
+	if s := host.Status()[0]; s.State != pluginhost.Running || s.Starts != 1 {
 		t.Fatalf("after 20 concurrent calls: %+v", s)
 	}
 }
 
 func TestErrorsKeepTheirOutcomeAcrossTheProcess(t *testing.T) {
-	h, _ := newHost(t, pluginhost.Options{Dir: pluginDir(t, "puppet:puppet")})
-	_, err := tenantOf(h, "puppet", "refuse").Profile(t.Context())
-	var o *outcome.Error
-	if !errors.As(err, &o) || o.Kind != outcome.Refused || !errors.Is(err, fault.AccessDenied) || o.Cause != "invalid_client" {
+	host, _ := newHost(t, pluginhost.Options{Dir: pluginDir(t, "puppet:puppet")})
+	_, err := tenantOf(host, "puppet", "refuse").Profile(t.Context())
+	var result *outcome.Error
+	if !errors.As(err, &result) || result.Kind != outcome.Refused || !errors.Is(err, fault.AccessDenied) || result.Cause != "invalid_client" {
 		t.Fatalf("got %v", err)
 	}
 }
 
 func TestConnectionErrorIsReturnedByTheCall(t *testing.T) {
-	h, _ := newHost(t, pluginhost.Options{Dir: pluginDir(t, "puppet:puppet")})
-	m := h.Mail("puppet", func(context.Context) (wire.Connection, error) {
+	host, _ := newHost(t, pluginhost.Options{Dir: pluginDir(t, "puppet:puppet")})
+	m := host.Mail("puppet", func(context.Context) (wire.Connection, error) {
 		return wire.Connection{}, fault.ServiceUnavailable.With("not configured")
 	})
 	if _, err := m.For("t").Profile(t.Context()); !errors.Is(err, fault.ServiceUnavailable) {
 		t.Fatalf("got %v", err)
 	}
-	if s := h.Status()[0]; s.State != pluginhost.Idle {
+	if s := host.Status()[0]; s.State != pluginhost.Idle {
 		t.Fatalf("the plugin was started: %+v", s)
 	}
 }
 
 func TestRequestIDReachesThePlugin(t *testing.T) {
-	h, _ := newHost(t, pluginhost.Options{Dir: pluginDir(t, "puppet:puppet")})
-	p, err := tenantOf(h, "puppet", "").Profile(ports.WithRequestID(t.Context(), "req-42"))
+	host, _ := newHost(t, pluginhost.Options{Dir: pluginDir(t, "puppet:puppet")})
+	p, err := tenantOf(host, "puppet", "").Profile(ports.WithRequestID(t.Context(), "req-42"))
 	if err != nil || p.BuiltinDomain != "req-42" {
 		t.Fatalf("got %+v, %v", p, err)
 	}
@@ -153,8 +153,8 @@ func TestRequestIDReachesThePlugin(t *testing.T) {
 // TestChangedFileIsNeverRun replaces the file with a program that would create a marker file.
 func TestChangedFileIsNeverRun(t *testing.T) {
 	dir := pluginDir(t, "puppet:puppet")
-	h, _ := newHost(t, pluginhost.Options{Dir: dir, Supervision: fastRestart})
-	firstPID := processID(t, h, "puppet")
+	host, _ := newHost(t, pluginhost.Options{Dir: dir, Supervision: fastRestart})
+	firstPID := processID(t, host, "puppet")
 
 	marker := filepath.Join(dir, "mark")
 	replacement := filepath.Join(dir, "swapped")
@@ -164,23 +164,23 @@ func TestChangedFileIsNeverRun(t *testing.T) {
 	if err := os.Rename(replacement, filepath.Join(dir, "mail-puppet")); err != nil {
 		t.Fatal(err)
 	}
-	if pid := processID(t, h, "puppet"); pid != firstPID {
+	if pid := processID(t, host, "puppet"); pid != firstPID {
 		t.Fatal("the running process was replaced")
 	}
-	if err := h.Kill("puppet"); err != nil {
+	if err := host.Kill("puppet"); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 { // the first call attempts a start, the second is refused without one
-		_, err := tenantOf(h, "puppet", "").Profile(t.Context())
-		var o *outcome.Error
-		if !errors.As(err, &o) || o.Kind != outcome.Down || o.Cause != "plugin_checksum" || o.RetryAfter <= 0 {
+		_, err := tenantOf(host, "puppet", "").Profile(t.Context())
+		var result *outcome.Error
+		if !errors.As(err, &result) || result.Kind != outcome.Down || result.Cause != "plugin_checksum" || result.RetryAfter <= 0 {
 			t.Fatalf("got %v", err)
 		}
 	}
 	if _, err := os.Stat(marker); !errors.Is(err, os.ErrNotExist) {
 		t.Fatal("the changed file was executed")
 	}
-	if s := h.Status()[0]; s.LastError == nil || !strings.Contains(s.LastError.Error(), "SHA-256") {
+	if s := host.Status()[0]; s.LastError == nil || !strings.Contains(s.LastError.Error(), "SHA-256") {
 		t.Fatalf("the status does not have the reason: %+v", s)
 	}
 }
@@ -233,11 +233,11 @@ func TestDefaultPluginDirIsBesideTheProgram(t *testing.T) {
 }
 
 func TestUnknownPluginIsDown(t *testing.T) {
-	h, _ := newHost(t, pluginhost.Options{Dir: pluginDir(t)})
-	if _, err := tenantOf(h, "nobody", "").Profile(t.Context()); outcome.KindOf(err) != outcome.Down {
+	host, _ := newHost(t, pluginhost.Options{Dir: pluginDir(t)})
+	if _, err := tenantOf(host, "nobody", "").Profile(t.Context()); outcome.KindOf(err) != outcome.Down {
 		t.Fatalf("got %v", err)
 	}
-	if h.Kill("nobody") == nil {
+	if host.Kill("nobody") == nil {
 		t.Fatal("Kill succeeded for an unknown plugin")
 	}
 }
@@ -249,8 +249,8 @@ func TestAccountCannotOverrideOperatorSettings(t *testing.T) {
 	if entry, err := pluginhost.Add(t.Context(), pluginhost.Options{Dir: dir}, testserver.Program(t, "release/plugins/dns-powerdns")); err != nil || entry.Kind != "dns" {
 		t.Fatalf("%+v, %v", entry, err)
 	}
-	h, _ := newHost(t, pluginhost.Options{Dir: dir})
-	description, err := h.Describe(t.Context(), "powerdns")
+	host, _ := newHost(t, pluginhost.Options{Dir: dir})
+	description, err := host.Describe(t.Context(), "powerdns")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -259,7 +259,7 @@ func TestAccountCannotOverrideOperatorSettings(t *testing.T) {
 		Secrets:  map[string]secret.Text{"api_key": secret.New(token)},
 	}
 	check := func(operator map[string]string) error {
-		_, err := h.DNS("powerdns", func(context.Context) (wire.Connection, error) {
+		_, err := host.DNS("powerdns", func(context.Context) (wire.Connection, error) {
 			return description.Join(wire.Connection{Settings: operator}, account), nil
 		}).Check(withTimeout(t, testTimeout))
 		return err
@@ -270,7 +270,7 @@ func TestAccountCannotOverrideOperatorSettings(t *testing.T) {
 	if err := check(map[string]string{"allow_private": "true"}); outcome.KindOf(err) != outcome.Down {
 		t.Errorf("the operator allows a private host on which nothing listens: %v", err)
 	}
-	if _, err := h.DNS("missing", nil).Check(t.Context()); outcome.KindOf(err) != outcome.Down {
+	if _, err := host.DNS("missing", nil).Check(t.Context()); outcome.KindOf(err) != outcome.Down {
 		t.Errorf("a plugin that is missing: %v", err)
 	}
 }

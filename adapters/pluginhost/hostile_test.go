@@ -17,10 +17,10 @@ import (
 func TestOversizedAnswerIsRefused(t *testing.T) {
 	policy := fastRestart
 	policy.StopGrace = 100 * time.Millisecond // the plugin never ends by itself
-	h, _ := newHost(t, pluginhost.Options{Dir: pluginDir(t, "giant:hostile", "puppet:puppet"), Supervision: policy})
+	host, _ := newHost(t, pluginhost.Options{Dir: pluginDir(t, "giant:hostile", "puppet:puppet"), Supervision: policy})
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	_, err := tenantOf(h, "giant", "").Profile(t.Context())
+	_, err := tenantOf(host, "giant", "").Profile(t.Context())
 	runtime.ReadMemStats(&after)
 	if outcome.KindOf(err) != outcome.Broken {
 		t.Fatalf("got %v", err)
@@ -28,11 +28,11 @@ func TestOversizedAnswerIsRefused(t *testing.T) {
 	if grown := after.TotalAlloc - before.TotalAlloc; grown > 64<<20 {
 		t.Fatalf("the host allocated %d MiB", grown>>20)
 	}
-	if _, err := tenantOf(h, "giant", "").Bootstrap(t.Context()); err != nil {
+	if _, err := tenantOf(host, "giant", "").Bootstrap(t.Context()); err != nil {
 		t.Fatalf("the next call: %v", err)
 	}
 	// The SDK refuses to send a message that is too large.
-	if _, err := tenantOf(h, "puppet", "huge").Profile(t.Context()); outcome.KindOf(err) != outcome.Broken {
+	if _, err := tenantOf(host, "puppet", "huge").Profile(t.Context()); outcome.KindOf(err) != outcome.Broken {
 		t.Fatalf("got %v", err)
 	}
 }
@@ -40,8 +40,8 @@ func TestOversizedAnswerIsRefused(t *testing.T) {
 // TestAnswerThatCannotBeDecodedIsBroken checks a read and a write that the plugin answers with
 // bytes that are no message. The plugin is to blame, and its process goes on.
 func TestAnswerThatCannotBeDecodedIsBroken(t *testing.T) {
-	h, logged := newHost(t, pluginhost.Options{Dir: pluginDir(t, "garbler:hostile")})
-	liar := tenantOf(h, "garbler", "", logCalls(t, logged, "garbler"))
+	host, logged := newHost(t, pluginhost.Options{Dir: pluginDir(t, "garbler:hostile")})
+	liar := tenantOf(host, "garbler", "", logCalls(t, logged, "garbler"))
 	before, err := liar.Bootstrap(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -49,15 +49,15 @@ func TestAnswerThatCannotBeDecodedIsBroken(t *testing.T) {
 	_, readErr := liar.Profile(t.Context())
 	_, writeErr := liar.AddDomain(t.Context(), "garbled.example")
 	for name, err := range map[string]error{"read": readErr, "write": writeErr} {
-		var o *outcome.Error
-		if !errors.As(err, &o) || o.Kind != outcome.Broken || o.Cause != wire.CauseProtocol || outcome.ChangedNothing(err) {
+		var result *outcome.Error
+		if !errors.As(err, &result) || result.Kind != outcome.Broken || result.Cause != wire.CauseProtocol || outcome.ChangedNothing(err) {
 			t.Errorf("the %s: %v", name, err)
 		}
 	}
 	if after, err := liar.Bootstrap(t.Context()); err != nil || after != before {
 		t.Errorf("the next call: process %s, before %s, %v", after.Message, before.Message, err)
 	}
-	if s := h.Status()[0]; s.Starts != 1 || s.State != pluginhost.Running {
+	if s := host.Status()[0]; s.Starts != 1 || s.State != pluginhost.Running {
 		t.Errorf("status %+v", s)
 	}
 	if n := countLines(logged, `"provider":"garbler"`, `"cause":"plugin_protocol"`); n != 2 {
@@ -70,7 +70,7 @@ func TestAnswerThatCannotBeDecodedIsBroken(t *testing.T) {
 func TestLogNamesThePluginAndItsFault(t *testing.T) {
 	policy := fastRestart
 	policy.StopGrace = 100 * time.Millisecond // the plugin giant never ends by itself
-	h, logged := newHost(t, pluginhost.Options{Dir: pluginDir(t, "giant:hostile", "puppet:puppet"), Supervision: policy})
+	host, logged := newHost(t, pluginhost.Options{Dir: pluginDir(t, "giant:hostile", "puppet:puppet"), Supervision: policy})
 	for _, tt := range []struct{ plugin, do, cause string }{
 		{"giant", "", wire.CauseTooLarge},
 		{"puppet", "huge", wire.CauseTooLarge},
@@ -85,7 +85,7 @@ func TestLogNamesThePluginAndItsFault(t *testing.T) {
 		if tt.do == "hang" {
 			ctx = withTimeout(t, 50*time.Millisecond)
 		}
-		_, err := tenantOf(h, tt.plugin, tt.do, logCalls(t, logged, tt.plugin)).Profile(ctx)
+		_, err := tenantOf(host, tt.plugin, tt.do, logCalls(t, logged, tt.plugin)).Profile(ctx)
 		if n := countLines(logged, line...) - before; err == nil || n != 1 {
 			t.Errorf("%s %s: %v, and %d lines with the cause %s:\n%s", tt.plugin, tt.do, err, n, tt.cause, logged)
 		}
@@ -94,24 +94,24 @@ func TestLogNamesThePluginAndItsFault(t *testing.T) {
 }
 
 func TestDifferentProtocolVersionIsRefused(t *testing.T) {
-	h, _ := newHost(t, pluginhost.Options{Dir: pluginDir(t, "liar:hostile"), Supervision: fastRestart})
-	_, err := tenantOf(h, "liar", "").Profile(t.Context())
-	var o *outcome.Error
-	if !errors.As(err, &o) || o.Kind != outcome.Down || o.Cause != "plugin_version" {
+	host, _ := newHost(t, pluginhost.Options{Dir: pluginDir(t, "liar:hostile"), Supervision: fastRestart})
+	_, err := tenantOf(host, "liar", "").Profile(t.Context())
+	var result *outcome.Error
+	if !errors.As(err, &result) || result.Kind != outcome.Down || result.Cause != "plugin_version" {
 		t.Fatalf("got %v", err)
 	}
-	_, err = h.Describe(t.Context(), "liar")
+	_, err = host.Describe(t.Context(), "liar")
 	if !errors.Is(err, wire.ErrVersion) || !strings.Contains(err.Error(), "Plugin version: 9") {
 		t.Fatalf("got %v", err)
 	}
 }
 
 func TestPluginWithoutHandshakeIsDown(t *testing.T) {
-	h, logged := newHost(t, pluginhost.Options{Dir: pluginDir(t, "babbler:hostile"), Supervision: fastRestart})
-	if _, err := tenantOf(h, "babbler", "").Profile(t.Context()); outcome.KindOf(err) != outcome.Down {
+	host, logged := newHost(t, pluginhost.Options{Dir: pluginDir(t, "babbler:hostile"), Supervision: fastRestart})
+	if _, err := tenantOf(host, "babbler", "").Profile(t.Context()); outcome.KindOf(err) != outcome.Down {
 		t.Fatalf("got %v", err)
 	}
-	if logs := h.Status()[0].LastError.Error(); len(logs) > 2048 || strings.ContainsAny(logs, "\x1b\n") {
+	if logs := host.Status()[0].LastError.Error(); len(logs) > 2048 || strings.ContainsAny(logs, "\x1b\n") {
 		t.Fatalf("the error is too long or has control characters: %q", logs)
 	}
 	if strings.Contains(logged.String(), `\u001b`) {
@@ -122,27 +122,27 @@ func TestPluginWithoutHandshakeIsDown(t *testing.T) {
 // TestPluginMustMatchTheCatalog checks that a plugin does not run under the name of a different
 // plugin, or as a plugin of a different kind.
 func TestPluginMustMatchTheCatalog(t *testing.T) {
-	for _, tt := range []struct{ from, to, name string }{
+	for _, tt := range []struct{ before, after, name string }{
 		{`"name":"puppet"`, `"name":"microsoft365"`, "microsoft365"},
 		{`"kind":"mail"`, `"kind":"sending"`, "puppet"},
 	} {
 		dir := pluginDir(t, "puppet:puppet")
-		editCatalog(t, dir, tt.from, tt.to)
-		h, _ := newHost(t, pluginhost.Options{Dir: dir})
-		_, err := h.Describe(t.Context(), tt.name)
+		editCatalog(t, dir, tt.before, tt.after)
+		host, _ := newHost(t, pluginhost.Options{Dir: dir})
+		_, err := host.Describe(t.Context(), tt.name)
 		if err == nil || !strings.Contains(err.Error(), `describes itself as "puppet" of kind "mail"`) {
-			t.Errorf("the catalog has %s: %v", tt.to, err)
+			t.Errorf("the catalog has %s: %v", tt.after, err)
 		}
 	}
 }
 
 func TestOutputIsRateLimitedAndRedacted(t *testing.T) {
-	h, logged := newHost(t, pluginhost.Options{Dir: pluginDir(t, "puppet:puppet")})
+	host, logged := newHost(t, pluginhost.Options{Dir: pluginDir(t, "puppet:puppet")})
 	start := time.Now()
-	if _, err := tenantOf(h, "puppet", "flood").Profile(t.Context()); err != nil {
+	if _, err := tenantOf(host, "puppet", "flood").Profile(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	h.Close() // closes the pipes, so the log is complete
+	host.Close() // closes the pipes, so the log is complete
 	logs := logged.String()
 	if strings.Contains(logs, token) {
 		t.Fatal("a secret reached the log")
@@ -166,18 +166,18 @@ func TestOutputIsRateLimitedAndRedacted(t *testing.T) {
 // TestPanicsDoNotLogSecrets covers a panic with a secret in a call, a panic with a secret in a
 // separate goroutine of the plugin, and an error with a secret.
 func TestPanicsDoNotLogSecrets(t *testing.T) {
-	h, logged := newHost(t, pluginhost.Options{Dir: pluginDir(t, "puppet:puppet"), Supervision: fastRestart})
-	if _, err := tenantOf(h, "puppet", "panic").Profile(t.Context()); outcome.KindOf(err) != outcome.Broken {
+	host, logged := newHost(t, pluginhost.Options{Dir: pluginDir(t, "puppet:puppet"), Supervision: fastRestart})
+	if _, err := tenantOf(host, "puppet", "panic").Profile(t.Context()); outcome.KindOf(err) != outcome.Broken {
 		t.Fatalf("a panic in a call: %v", err)
 	}
-	_, err := tenantOf(h, "puppet", "die loudly").Profile(t.Context())
+	_, err := tenantOf(host, "puppet", "die loudly").Profile(t.Context())
 	if outcome.KindOf(err) != outcome.Unknown {
 		t.Fatalf("a panic that ends the process: %v", err)
 	}
-	if _, err := tenantOf(h, "puppet", "bare").Profile(t.Context()); outcome.KindOf(err) != outcome.Broken || strings.Contains(err.Error(), token) {
+	if _, err := tenantOf(host, "puppet", "bare").Profile(t.Context()); outcome.KindOf(err) != outcome.Broken || strings.Contains(err.Error(), token) {
 		t.Fatalf("an error that quotes a secret: %v", err)
 	}
-	h.Close()
+	host.Close()
 	logs := logged.String()
 	if strings.Contains(logs, token) {
 		t.Fatalf("a secret reached the log:\n%s", logs)

@@ -197,8 +197,8 @@ func TestUpgradeKeepsTheOldFile(t *testing.T) {
 			t.Fatalf("%s: %+v %v", version, got, err)
 		}
 		previous = got.File
-		if again, err := pluginhost.Upgrade(t.Context(), pluginhost.Options{Dir: dir}, file); err != nil || again.Change != pluginhost.Unchanged {
-			t.Fatalf("%s again: %+v %v", version, again, err)
+		if repeated, err := pluginhost.Upgrade(t.Context(), pluginhost.Options{Dir: dir}, file); err != nil || repeated.Change != pluginhost.Unchanged {
+			t.Fatalf("%s again: %+v %v", version, repeated, err)
 		}
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "mail-good*"))
@@ -227,8 +227,8 @@ func TestRemoveDeletesPlugins(t *testing.T) {
 	if err != nil || len(removed) != 1 || removed[0].File != "mail-one" {
 		t.Fatalf("%v %v", removed, err)
 	}
-	h, _ := newHost(t, pluginhost.Options{Dir: dir})
-	if names := h.Names("mail"); len(names) != 1 || names[0] != "two" {
+	host, _ := newHost(t, pluginhost.Options{Dir: dir})
+	if names := host.Names("mail"); len(names) != 1 || names[0] != "two" {
 		t.Errorf("left are %v", names)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "mail-one")); !errors.Is(err, fs.ErrNotExist) {

@@ -26,37 +26,37 @@ import (
 // has an unknown outcome, and that the next call gets a new process. A different plugin is not
 // affected.
 func TestPluginThatEatsMemoryHarmsOnlyItself(t *testing.T) {
-	h, logged := newHost(t, pluginhost.Options{Dir: pluginDir(t, "eats:puppet", "other:puppet"), Limits: wire.Limits{Memory: 256 << 20}})
-	first, other := processID(t, h, "eats"), processID(t, h, "other")
-	if _, err := tenantOf(h, "eats", "eat memory").Profile(t.Context()); outcome.KindOf(err) != outcome.Unknown {
+	host, logged := newHost(t, pluginhost.Options{Dir: pluginDir(t, "eats:puppet", "other:puppet"), Limits: wire.Limits{Memory: 256 << 20}})
+	firstPID, otherPID := processID(t, host, "eats"), processID(t, host, "other")
+	if _, err := tenantOf(host, "eats", "eat memory").Profile(t.Context()); outcome.KindOf(err) != outcome.Unknown {
 		t.Fatalf("got %v", err)
 	}
-	waitForExit(t, first, testTimeout)
-	if again := processID(t, h, "eats"); again == first {
-		t.Errorf("the process %d still runs", first)
+	waitForExit(t, firstPID, testTimeout)
+	if secondPID := processID(t, host, "eats"); secondPID == firstPID {
+		t.Errorf("the process %d still runs", firstPID)
 	}
-	if countLines(logged, `"plugin ended`, `"plugin":"eats"`, fmt.Sprintf(`"pid":%d,"exit":"exit status 2"`, first)) != 1 {
+	if countLines(logged, `"plugin ended`, `"plugin":"eats"`, fmt.Sprintf(`"pid":%d,"exit":"exit status 2"`, firstPID)) != 1 {
 		t.Errorf("the log does not report the exit:\n%s", logged)
 	}
-	if pid := processID(t, h, "other"); pid != other {
-		t.Errorf("the other plugin has process %d, before %d", pid, other)
+	if pid := processID(t, host, "other"); pid != otherPID {
+		t.Errorf("the other plugin has process %d, before %d", pid, otherPID)
 	}
 }
 
 func TestPluginThatOpensFilesReachesItsLimit(t *testing.T) {
 	policy := fastRestart
 	policy.UsageInterval = time.Nanosecond // after each call
-	h, logged := newHost(t, pluginhost.Options{Dir: pluginDir(t, "puppet:puppet"), Limits: wire.Limits{OpenFiles: 100}, Supervision: policy})
-	pid := processID(t, h, "puppet")
-	p, err := tenantOf(h, "puppet", "open files").Profile(t.Context())
+	host, logged := newHost(t, pluginhost.Options{Dir: pluginDir(t, "puppet:puppet"), Limits: wire.Limits{OpenFiles: 100}, Supervision: policy})
+	pid := processID(t, host, "puppet")
+	p, err := tenantOf(host, "puppet", "open files").Profile(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if n, err := strconv.Atoi(p.Name); err != nil || n < 10 || n >= 100 {
 		t.Errorf("it opened %q files, %v", p.Name, err)
 	}
-	if again := processID(t, h, "puppet"); again != pid {
-		t.Errorf("the process is %d, before %d", again, pid)
+	if secondPID := processID(t, host, "puppet"); secondPID != pid {
+		t.Errorf("the process is %d, before %d", secondPID, pid)
 	}
 	waitForLine(t, logged, `"plugin has almost reached a limit"`, `"plugin":"puppet"`, fmt.Sprintf(`"pid":%d,"resource":"open files","used":100,"limit":100`, pid))
 }
@@ -69,8 +69,8 @@ func TestLimitsHoldWhileAPluginIsAdded(t *testing.T) {
 	file := writeScript(t, `while [ "$(ulimit -n)" != 57 ]; do sleep 0.05; done
 echo "limited $1" >> `+seen+`
 [ "$1" = describe ] && echo '{"name":"x","kind":"mail","version":"1"}'`, 0o755)
-	o := pluginhost.Options{Dir: filepath.Join(t.TempDir(), "plugins"), Limits: wire.Limits{OpenFiles: 57}}
-	if _, err := pluginhost.Add(t.Context(), o, file); err == nil || !strings.Contains(err.Error(), "does not work with") {
+	options := pluginhost.Options{Dir: filepath.Join(t.TempDir(), "plugins"), Limits: wire.Limits{OpenFiles: 57}}
+	if _, err := pluginhost.Add(t.Context(), options, file); err == nil || !strings.Contains(err.Error(), "does not work with") {
 		t.Errorf("Add: %v", err)
 	}
 	if text, err := os.ReadFile(seen); err != nil || string(text) != "limited describe\nlimited \n" {
@@ -101,9 +101,9 @@ func TestDescribeInheritsNoFile(t *testing.T) {
 // TestFailedDescriptionIsExplained adds a script that needs a second file. The error has what the
 // script printed last, and names the manifest.
 func TestFailedDescriptionIsExplained(t *testing.T) {
-	o := pluginhost.Options{Dir: filepath.Join(t.TempDir(), "plugins")}
+	options := pluginhost.Options{Dir: filepath.Join(t.TempDir(), "plugins")}
 	script := `i=0; while [ $i -lt 200 ]; do echo "a long traceback" >&2; i=$((i+1)); done; printf 'no module "x"\n\n' >&2; exit 1`
-	_, err := pluginhost.Add(t.Context(), o, writeScript(t, script, 0o755))
+	_, err := pluginhost.Add(t.Context(), options, writeScript(t, script, 0o755))
 	if want := `exit status 1: "no module \"x\""; a plugin of several files needs a manifest`; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("Add: %v", err)
 	}
@@ -111,8 +111,8 @@ func TestFailedDescriptionIsExplained(t *testing.T) {
 
 // TestEndlessDescriptionIsRefused adds a script that never stops printing.
 func TestEndlessDescriptionIsRefused(t *testing.T) {
-	o := pluginhost.Options{Dir: filepath.Join(t.TempDir(), "plugins")}
-	if _, err := pluginhost.Add(t.Context(), o, writeScript(t, "yes", 0o755)); err == nil || !strings.Contains(err.Error(), "is longer than") {
+	options := pluginhost.Options{Dir: filepath.Join(t.TempDir(), "plugins")}
+	if _, err := pluginhost.Add(t.Context(), options, writeScript(t, "yes", 0o755)); err == nil || !strings.Contains(err.Error(), "is longer than") {
 		t.Errorf("Add: %v", err)
 	}
 }
@@ -134,7 +134,7 @@ func TestPluginThatForksReachesItsLimit(t *testing.T) {
 	c.Env = []string{"TMPDIR=" + filepath.Join(shared, "tmp")}
 	logged := &logBuffer{}
 	c.Stderr = logged
-	out, err := c.StdoutPipe()
+	stdout, err := c.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +146,7 @@ func TestPluginThatForksReachesItsLimit(t *testing.T) {
 			_ = unix.Kill(pid, unix.SIGKILL)
 		}
 	})
-	lines := bufio.NewScanner(out)
+	lines := bufio.NewScanner(stdout)
 	var printed []int
 	for len(printed) < 2 && lines.Scan() {
 		n, err := strconv.Atoi(lines.Text())
@@ -164,7 +164,7 @@ func TestPluginThatForksReachesItsLimit(t *testing.T) {
 		t.Errorf("the user has the processes %v", running)
 	}
 	waitForLine(t, logged, `"plugin has almost reached a limit"`, "plugin=forks", "resource=processes", "limit=64")
-	signal(t, c.Process.Pid, unix.SIGTERM)
+	sendSignal(t, c.Process.Pid, unix.SIGTERM)
 	if err := c.Wait(); err != nil {
 		t.Error(err)
 	}
@@ -203,10 +203,10 @@ func shareWithEveryone(t *testing.T, plugins, program string) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(shared) })
-	copyFile := func(from, to string) {
-		content, err := os.ReadFile(from)
+	copyFile := func(source, target string) {
+		content, err := os.ReadFile(source)
 		if err == nil {
-			err = os.WriteFile(to, content, 0o755)
+			err = os.WriteFile(target, content, 0o755)
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -23,7 +23,7 @@ func TestProtocolPageHasTheNumbersOfTheHost(t *testing.T) {
 	page := strings.Join(strings.Fields(string(text)), " ")
 	words := map[int]string{3: "three", 5: "five"}
 	d := SupervisionPolicy{}.withDefaults()
-	seconds := func(of time.Duration) int { return int(of / time.Second) }
+	seconds := func(duration time.Duration) int { return int(duration / time.Second) }
 	if d.Cooldown != time.Minute {
 		t.Errorf("the page says `one start a minute`, and the host waits %s", d.Cooldown)
 	}

@@ -39,41 +39,41 @@ func TestUpgradeTakesOverWithoutALostCall(t *testing.T) {
 	policy := fastRestart
 	policy.DrainTimeout = testTimeout
 	dir := pluginDir(t, "puppet:puppet")
-	h, _ := newHost(t, pluginhost.Options{Dir: dir, Supervision: policy})
-	old := processID(t, h, "puppet")
+	host, _ := newHost(t, pluginhost.Options{Dir: dir, Supervision: policy})
+	oldPID := processID(t, host, "puppet")
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		_, err := tenantOf(h, "puppet", "hang").Profile(ctx)
+		_, err := tenantOf(host, "puppet", "hang").Profile(ctx)
 		ended <- err
 	}()
-	for inProgress(h) == 0 {
+	for callsInProgress(host) == 0 {
 		time.Sleep(time.Millisecond) // until the call has begun
 	}
 
 	offerVersion(t, dir, "2.0.0")
-	if err := h.Reload(); err != nil {
+	if err := host.Reload(); err != nil {
 		t.Fatal(err)
 	}
-	fresh := processID(t, h, "puppet")
-	if s := h.Status()[0]; fresh == old || s.Version != "2.0.0" || s.PID != fresh {
-		t.Fatalf("process %d after %d, status %+v", fresh, old, s)
+	fresh := processID(t, host, "puppet")
+	if s := host.Status()[0]; fresh == oldPID || s.Version != "2.0.0" || s.PID != fresh {
+		t.Fatalf("process %d after %d, status %+v", fresh, oldPID, s)
 	}
 	select {
 	case err := <-ended:
 		t.Fatalf("the call in progress ended: %v", err)
 	default:
 	}
-	if _, err := os.Stat(fmt.Sprintf("/proc/%d", old)); err != nil {
+	if _, err := os.Stat(fmt.Sprintf("/proc/%d", oldPID)); err != nil {
 		t.Fatalf("the old process was stopped during its call: %v", err)
 	}
 	cancel()
 	<-ended
-	waitForExit(t, old, testTimeout)
-	if s := h.Status()[0]; s.ConsecutiveFailures != 0 || s.PID != fresh {
+	waitForExit(t, oldPID, testTimeout)
+	if s := host.Status()[0]; s.ConsecutiveFailures != 0 || s.PID != fresh {
 		t.Errorf("the end of the old process counts: %+v", s)
 	}
-	if d, err := h.Describe(t.Context(), "puppet"); err != nil || d.Version != "2.0.0" {
+	if d, err := host.Describe(t.Context(), "puppet"); err != nil || d.Version != "2.0.0" {
 		t.Errorf("described as %s, %v", d.Version, err)
 	}
 }
@@ -82,12 +82,12 @@ func TestUpgradeTakesOverWithoutALostCall(t *testing.T) {
 // calls, and a rejected version is not tried again.
 func TestUnhealthyUpgradeIsRejected(t *testing.T) {
 	dir := pluginDir(t, "puppet:puppet")
-	h, logged := newHost(t, pluginhost.Options{Dir: dir})
-	old := processID(t, h, "puppet")
+	host, logged := newHost(t, pluginhost.Options{Dir: dir})
+	oldPID := processID(t, host, "puppet")
 	for range 2 {
 		offerVersion(t, dir, "2.0.0-crashes")
-		_ = h.Reload()
-		if s := h.Status()[0]; processID(t, h, "puppet") != old || s.Version != "1.2.3" || s.LastError == nil || s.State != pluginhost.Running {
+		_ = host.Reload()
+		if s := host.Status()[0]; processID(t, host, "puppet") != oldPID || s.Version != "1.2.3" || s.LastError == nil || s.State != pluginhost.Running {
 			t.Fatalf("%+v", s)
 		}
 	}
@@ -96,11 +96,11 @@ func TestUnhealthyUpgradeIsRejected(t *testing.T) {
 	}
 	offerVersion(t, dir, "3.0.0")
 	editCatalog(t, dir, `"3.0.0"`, `"3.0.1"`) // unlike what the program reports
-	if err := h.Reload(); err == nil || !strings.Contains(err.Error(), "3.0.1") {
+	if err := host.Reload(); err == nil || !strings.Contains(err.Error(), "3.0.1") {
 		t.Errorf("a version that describes itself differently: %v", err)
 	}
 	offerVersion(t, dir, "3.0.0")
-	if err := h.Reload(); err != nil || processID(t, h, "puppet") == old {
+	if err := host.Reload(); err != nil || processID(t, host, "puppet") == oldPID {
 		t.Errorf("a healthy version after a rejected one: %v", err)
 	}
 }
@@ -111,21 +111,21 @@ func TestUpgradeThatFailsItsFirstCallIsReverted(t *testing.T) {
 	dir := pluginDir(t, "puppet:puppet")
 	policy := fastRestart
 	policy.Backoff = time.Hour // a delayed restart would fail the call below
-	h, _ := newHost(t, pluginhost.Options{Dir: dir, Supervision: policy})
-	processID(t, h, "puppet")
+	host, _ := newHost(t, pluginhost.Options{Dir: dir, Supervision: policy})
+	processID(t, host, "puppet")
 	offerVersion(t, dir, "2.0.0-exits-first")
-	if err := h.Reload(); err != nil || h.Status()[0].Version != "2.0.0-exits-first" {
-		t.Fatalf("%v, %+v", err, h.Status())
+	if err := host.Reload(); err != nil || host.Status()[0].Version != "2.0.0-exits-first" {
+		t.Fatalf("%v, %+v", err, host.Status())
 	}
-	if _, err := tenantOf(h, "puppet", "").Profile(t.Context()); outcome.KindOf(err) != outcome.Unknown {
+	if _, err := tenantOf(host, "puppet", "").Profile(t.Context()); outcome.KindOf(err) != outcome.Unknown {
 		t.Fatalf("the call that ended the new version: %v", err)
 	}
-	for h.Status()[0].Version != "1.2.3" {
+	for host.Status()[0].Version != "1.2.3" {
 		time.Sleep(time.Millisecond) // until the exit is recorded
 	}
-	processID(t, h, "puppet")
-	if err := h.Reload(); err != nil || h.Status()[0].Version != "1.2.3" {
-		t.Errorf("the rejected version is back: %v, %+v", err, h.Status())
+	processID(t, host, "puppet")
+	if err := host.Reload(); err != nil || host.Status()[0].Version != "1.2.3" {
+		t.Errorf("the rejected version is back: %v, %+v", err, host.Status())
 	}
 }
 
@@ -135,31 +135,31 @@ func TestUpgradeThatHangsInItsFirstCallsIsReverted(t *testing.T) {
 	dir := pluginDir(t, "puppet:puppet")
 	policy := fastRestart
 	policy.Backoff, policy.PingTimeout = time.Hour, 100*time.Millisecond // a delayed restart would fail the call below
-	h, logged := newHost(t, pluginhost.Options{Dir: dir, Supervision: policy})
-	processID(t, h, "puppet")
+	host, logged := newHost(t, pluginhost.Options{Dir: dir, Supervision: policy})
+	processID(t, host, "puppet")
 	offerVersion(t, dir, "2.0.0")
-	if err := h.Reload(); err != nil || h.Status()[0].Version != "2.0.0" {
-		t.Fatalf("%v, %+v", err, h.Status())
+	if err := host.Reload(); err != nil || host.Status()[0].Version != "2.0.0" {
+		t.Fatalf("%v, %+v", err, host.Status())
 	}
-	suspend(t, h.Status()[0].PID)
+	suspend(t, host.Status()[0].PID)
 	for range 3 {
-		if _, err := tenantOf(h, "puppet", "").Profile(withTimeout(t, 100*time.Millisecond)); outcome.KindOf(err) != outcome.Unknown {
+		if _, err := tenantOf(host, "puppet", "").Profile(withTimeout(t, 100*time.Millisecond)); outcome.KindOf(err) != outcome.Unknown {
 			t.Fatalf("a call of the new version: %v", err)
 		}
 	}
 	waitForLine(t, logged, `"plugin does not answer and is killed"`, `"plugin":"puppet"`)
 	waitForLine(t, logged, `"the new version failed before it answered a call`, `"plugin":"puppet"`, `"version":"1.2.3"`, `"rejected":"2.0.0"`)
-	processID(t, h, "puppet")
-	if err := h.Reload(); err != nil || h.Status()[0].Version != "1.2.3" {
-		t.Errorf("the rejected version is back: %v, %+v", err, h.Status())
+	processID(t, host, "puppet")
+	if err := host.Reload(); err != nil || host.Status()[0].Version != "1.2.3" {
+		t.Errorf("the rejected version is back: %v, %+v", err, host.Status())
 	}
 }
 
 // TestRemovedPluginGetsNoCalls removes a plugin from the catalog and adds it again.
 func TestRemovedPluginGetsNoCalls(t *testing.T) {
 	dir := pluginDir(t, "puppet:puppet")
-	h, _ := newHost(t, pluginhost.Options{Dir: dir})
-	old := processID(t, h, "puppet")
+	host, _ := newHost(t, pluginhost.Options{Dir: dir})
+	oldPID := processID(t, host, "puppet")
 	catalog, err := os.ReadFile(filepath.Join(dir, "catalog.json"))
 	if err != nil {
 		t.Fatal(err)
@@ -167,25 +167,25 @@ func TestRemovedPluginGetsNoCalls(t *testing.T) {
 	writeCatalog(t, dir)
 	watched, stop := context.WithCancel(t.Context())
 	defer stop()
-	go h.Watch(watched, time.Millisecond)
-	if err := h.Reload(); err != nil {
+	go host.Watch(watched, time.Millisecond)
+	if err := host.Reload(); err != nil {
 		t.Fatal(err)
 	}
-	waitForExit(t, old, testTimeout)
-	var o *outcome.Error
-	if _, err := tenantOf(h, "puppet", "").Profile(t.Context()); !errors.As(err, &o) || o.Cause != "plugin_missing" {
+	waitForExit(t, oldPID, testTimeout)
+	var result *outcome.Error
+	if _, err := tenantOf(host, "puppet", "").Profile(t.Context()); !errors.As(err, &result) || result.Cause != "plugin_missing" {
 		t.Errorf("a call of the removed plugin: %v", err)
 	}
-	if names := h.Names("mail"); len(names) != 0 || len(h.Status()) != 0 {
-		t.Errorf("the host still has the plugin: %v %v", names, h.Status())
+	if names := host.Names("mail"); len(names) != 0 || len(host.Status()) != 0 {
+		t.Errorf("the host still has the plugin: %v %v", names, host.Status())
 	}
 	if err := os.WriteFile(filepath.Join(dir, "catalog.json"), catalog, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for len(h.Names("mail")) == 0 {
+	for len(host.Names("mail")) == 0 {
 		time.Sleep(time.Millisecond) // until Watch has noticed
 	}
-	processID(t, h, "puppet")
+	processID(t, host, "puppet")
 }
 
 // TestCloseDoesNotWaitForADrainingProcess closes the host while a replaced process has a call.
@@ -193,24 +193,24 @@ func TestCloseDoesNotWaitForADrainingProcess(t *testing.T) {
 	policy := fastRestart
 	policy.DrainTimeout = time.Hour
 	dir := pluginDir(t, "puppet:puppet")
-	h, _ := newHost(t, pluginhost.Options{Dir: dir, Supervision: policy})
-	old := processID(t, h, "puppet")
+	host, _ := newHost(t, pluginhost.Options{Dir: dir, Supervision: policy})
+	oldPID := processID(t, host, "puppet")
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_, _ = tenantOf(h, "puppet", "hang").Profile(t.Context())
+		_, _ = tenantOf(host, "puppet", "hang").Profile(t.Context())
 	}()
-	for inProgress(h) == 0 {
+	for callsInProgress(host) == 0 {
 		time.Sleep(time.Millisecond) // until the call has begun
 	}
 	offerVersion(t, dir, "2.0.0")
-	if err := h.Reload(); err != nil {
+	if err := host.Reload(); err != nil {
 		t.Fatal(err)
 	}
-	h.Close()
-	waitForExit(t, old, testTimeout)
+	host.Close()
+	waitForExit(t, oldPID, testTimeout)
 	<-ended
 }
 
-// inProgress returns the number of calls of the plugin puppet.
-func inProgress(h *pluginhost.Host) int { return h.Status()[0].Calls }
+// callsInProgress returns the number of calls of the plugin puppet.
+func callsInProgress(h *pluginhost.Host) int { return h.Status()[0].Calls }

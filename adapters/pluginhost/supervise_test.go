@@ -29,21 +29,21 @@ import (
 func TestHungPluginIsReplaced(t *testing.T) {
 	policy := fastRestart
 	policy.PingTimeout = 100 * time.Millisecond
-	h, logged := newHost(t, pluginhost.Options{Dir: pluginDir(t, "puppet:puppet"), Supervision: policy})
+	host, logged := newHost(t, pluginhost.Options{Dir: pluginDir(t, "puppet:puppet"), Supervision: policy})
 	for round := range 3 {
-		stopped := processID(t, h, "puppet")
+		stopped := processID(t, host, "puppet")
 		suspend(t, stopped)
 		for call := range 3 {
-			_, err := tenantOf(h, "puppet", "").Profile(withTimeout(t, 100*time.Millisecond))
+			_, err := tenantOf(host, "puppet", "").Profile(withTimeout(t, 100*time.Millisecond))
 			if outcome.KindOf(err) != outcome.Unknown {
 				t.Fatalf("round %d, call %d: %v", round, call, err)
 			}
 		}
 		waitForExit(t, stopped, testTimeout)
-		if fresh := processID(t, h, "puppet"); fresh == stopped {
+		if fresh := processID(t, host, "puppet"); fresh == stopped {
 			t.Fatal("the same process answers")
 		}
-		if s := h.Status()[0]; s.Hangs != round+1 || s.Starts != round+2 {
+		if s := host.Status()[0]; s.Hangs != round+1 || s.Starts != round+2 {
 			t.Fatalf("round %d: %+v", round, s)
 		}
 		waitForLine(t, logged, `"plugin does not answer and is killed"`, `"plugin":"puppet"`, fmt.Sprintf(`"pid":%d,"calls":3`, stopped))
@@ -54,14 +54,14 @@ func TestHungPluginIsReplaced(t *testing.T) {
 // TestPluginOfASlowProviderIsKept checks that calls which end at their deadline do not kill a
 // plugin that passes health checks.
 func TestPluginOfASlowProviderIsKept(t *testing.T) {
-	h, _ := newHost(t, pluginhost.Options{Dir: pluginDir(t, "puppet:puppet"), Supervision: fastRestart})
-	first := processID(t, h, "puppet")
+	host, _ := newHost(t, pluginhost.Options{Dir: pluginDir(t, "puppet:puppet"), Supervision: fastRestart})
+	firstPID := processID(t, host, "puppet")
 	for range 6 {
-		if _, err := tenantOf(h, "puppet", "hang").Profile(withTimeout(t, 50*time.Millisecond)); outcome.KindOf(err) != outcome.Unknown {
+		if _, err := tenantOf(host, "puppet", "hang").Profile(withTimeout(t, 50*time.Millisecond)); outcome.KindOf(err) != outcome.Unknown {
 			t.Fatalf("got %v", err)
 		}
 	}
-	if processID(t, h, "puppet") != first {
+	if processID(t, host, "puppet") != firstPID {
 		t.Fatal("a healthy plugin was replaced")
 	}
 }
@@ -73,25 +73,25 @@ func TestCrashLoopStopsRestarts(t *testing.T) {
 		{"dies in its first call", "puppet:puppet", "exit", "ended before it answered a call: exit status 4"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			h, logged := newHost(t, pluginhost.Options{Dir: pluginDir(t, tt.plugin), Supervision: fastRestart})
+			host, logged := newHost(t, pluginhost.Options{Dir: pluginDir(t, tt.plugin), Supervision: fastRestart})
 			name, _, _ := strings.Cut(tt.plugin, ":")
 			deadline := time.Now().Add(testTimeout)
-			var o *outcome.Error
-			for o == nil || o.Cause != "plugin_crash_loop" {
-				_, err := tenantOf(h, name, tt.do).Profile(t.Context())
-				if !errors.As(err, &o) || time.Now().After(deadline) {
-					t.Fatalf("got %v; status %+v", err, h.Status())
+			var result *outcome.Error
+			for result == nil || result.Cause != "plugin_crash_loop" {
+				_, err := tenantOf(host, name, tt.do).Profile(t.Context())
+				if !errors.As(err, &result) || time.Now().After(deadline) {
+					t.Fatalf("got %v; status %+v", err, host.Status())
 				}
-				if o.Kind == outcome.Down {
-					wait, done := context.WithTimeout(t.Context(), min(o.RetryAfter, time.Second))
+				if result.Kind == outcome.Down {
+					wait, cancel := context.WithTimeout(t.Context(), min(result.RetryAfter, time.Second))
 					<-wait.Done()
-					done()
+					cancel()
 				}
 			}
-			if o.Kind != outcome.Down || o.RetryAfter < 30*time.Second {
-				t.Fatalf("in the crash loop: %+v", o)
+			if result.Kind != outcome.Down || result.RetryAfter < 30*time.Second {
+				t.Fatalf("in the crash loop: %+v", result)
 			}
-			s := h.Status()[0]
+			s := host.Status()[0]
 			if s.State != pluginhost.CrashLoop || s.ConsecutiveFailures != 5 || s.LastError == nil || s.PID != 0 {
 				t.Fatalf("status %+v", s)
 			}
@@ -108,18 +108,18 @@ func TestCrashLoopStartsOnceAfterTheCooldown(t *testing.T) {
 	crashLooping := func(cooldown time.Duration) *pluginhost.Host {
 		policy := fastRestart
 		policy.CrashLimit, policy.Cooldown = 1, cooldown
-		h, _ := newHost(t, pluginhost.Options{Dir: pluginDir(t, "puppet:puppet"), Supervision: policy})
-		if _, err := tenantOf(h, "puppet", "exit").Profile(t.Context()); outcome.KindOf(err) != outcome.Unknown {
+		host, _ := newHost(t, pluginhost.Options{Dir: pluginDir(t, "puppet:puppet"), Supervision: policy})
+		if _, err := tenantOf(host, "puppet", "exit").Profile(t.Context()); outcome.KindOf(err) != outcome.Unknown {
 			t.Fatalf("a call that ends the process: %v", err)
 		}
-		for s := h.Status()[0]; s.ConsecutiveFailures == 0; s = h.Status()[0] {
+		for s := host.Status()[0]; s.ConsecutiveFailures == 0; s = host.Status()[0] {
 			time.Sleep(time.Millisecond) // until the exit is recorded
 		}
-		return h
+		return host
 	}
 	during := crashLooping(time.Hour)
-	var o *outcome.Error
-	if _, err := tenantOf(during, "puppet", "").Profile(t.Context()); !errors.As(err, &o) || o.Kind != outcome.Down || o.RetryAfter <= 0 {
+	var result *outcome.Error
+	if _, err := tenantOf(during, "puppet", "").Profile(t.Context()); !errors.As(err, &result) || result.Kind != outcome.Down || result.RetryAfter <= 0 {
 		t.Fatalf("a call during the cooldown: %v", err)
 	}
 	after := crashLooping(50 * time.Millisecond)
@@ -138,14 +138,14 @@ func TestProcessKilledUnderLoadIsReplaced(t *testing.T) {
 	if soak.On() {
 		kills = 40
 	}
-	h, _ := newHost(t, pluginhost.Options{Dir: pluginDir(t, "puppet:puppet"), Supervision: fastRestart})
+	host, _ := newHost(t, pluginhost.Options{Dir: pluginDir(t, "puppet:puppet"), Supervision: fastRestart})
 	ctx, stopLoad := context.WithCancel(t.Context())
 	var callers sync.WaitGroup
 	var answered, unknown atomic.Int64
 	for range 4 {
 		callers.Go(func() {
 			for ctx.Err() == nil {
-				_, err := tenantOf(h, "puppet", "").Profile(context.WithoutCancel(ctx))
+				_, err := tenantOf(host, "puppet", "").Profile(context.WithoutCancel(ctx))
 				switch outcome.KindOf(err) {
 				case 0:
 					answered.Add(1)
@@ -158,12 +158,12 @@ func TestProcessKilledUnderLoadIsReplaced(t *testing.T) {
 		})
 	}
 	for range kills {
-		killedPID := processID(t, h, "puppet")
-		signal(t, killedPID, unix.SIGKILL)
+		killedPID := processID(t, host, "puppet")
+		sendSignal(t, killedPID, unix.SIGKILL)
 		waitForExit(t, killedPID, testTimeout)
 		killed := time.Now()
 		for {
-			p, err := tenantOf(h, "puppet", "").Profile(t.Context())
+			p, err := tenantOf(host, "puppet", "").Profile(t.Context())
 			if err == nil && p.Name != strconv.Itoa(killedPID) {
 				break
 			}
@@ -174,7 +174,7 @@ func TestProcessKilledUnderLoadIsReplaced(t *testing.T) {
 	}
 	stopLoad()
 	callers.Wait()
-	s := h.Status()[0]
+	s := host.Status()[0]
 	if s.Starts != kills+1 || s.State != pluginhost.Running {
 		t.Fatalf("status %+v", s)
 	}
@@ -185,16 +185,16 @@ func TestProcessKilledUnderLoadIsReplaced(t *testing.T) {
 func TestKillIsNotACrash(t *testing.T) {
 	policy := fastRestart
 	policy.CrashLimit = 2
-	h, logged := newHost(t, pluginhost.Options{Dir: pluginDir(t, "puppet:puppet"), Supervision: policy})
+	host, logged := newHost(t, pluginhost.Options{Dir: pluginDir(t, "puppet:puppet"), Supervision: policy})
 	for range policy.CrashLimit + 1 {
-		if _, err := h.Describe(t.Context(), "puppet"); err != nil {
+		if _, err := host.Describe(t.Context(), "puppet"); err != nil {
 			t.Fatal(err)
 		}
-		if err := h.Kill("puppet"); err != nil {
+		if err := host.Kill("puppet"); err != nil {
 			t.Fatal(err)
 		}
 	}
-	processID(t, h, "puppet")
+	processID(t, host, "puppet")
 	if n := countLines(logged, `"plugin ended`, `"plugin":"puppet"`, `"exit":"signal: killed"`); n != policy.CrashLimit+1 {
 		t.Errorf("the log reports %d exits:\n%s", n, logged)
 	}
@@ -204,12 +204,12 @@ func TestKillIsNotACrash(t *testing.T) {
 func TestStartTimesOut(t *testing.T) {
 	policy := fastRestart
 	policy.StartTimeout = 300 * time.Millisecond
-	h, _ := newHost(t, pluginhost.Options{Dir: pluginDir(t, "silent:puppet"), Supervision: policy})
-	_, err := tenantOf(h, "silent", "").Profile(withTimeout(t, testTimeout))
+	host, _ := newHost(t, pluginhost.Options{Dir: pluginDir(t, "silent:puppet"), Supervision: policy})
+	_, err := tenantOf(host, "silent", "").Profile(withTimeout(t, testTimeout))
 	if outcome.KindOf(err) != outcome.Down {
 		t.Fatalf("got %v", err)
 	}
-	if s := h.Status()[0]; !strings.Contains(s.LastError.Error(), "start") {
+	if s := host.Status()[0]; !strings.Contains(s.LastError.Error(), "start") {
 		t.Fatalf("status %+v", s)
 	}
 }
@@ -217,10 +217,10 @@ func TestStartTimesOut(t *testing.T) {
 func TestCancelledCallerDoesNotWaitForTheStart(t *testing.T) {
 	policy := fastRestart
 	policy.StartTimeout = 2 * time.Second // much longer than the cancelled caller waits
-	h, _ := newHost(t, pluginhost.Options{Dir: pluginDir(t, "silent:puppet"), Supervision: policy})
+	host, _ := newHost(t, pluginhost.Options{Dir: pluginDir(t, "silent:puppet"), Supervision: policy})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := tenantOf(h, "silent", "").Profile(ctx)
+	_, err := tenantOf(host, "silent", "").Profile(ctx)
 	if outcome.KindOf(err) != outcome.Down || !errors.Is(err, context.Canceled) {
 		t.Fatalf("got %v", err)
 	}
@@ -231,14 +231,14 @@ func TestCancelledCallerDoesNotWaitForTheStart(t *testing.T) {
 func TestPluginsExitWhenTheHostIsKilled(t *testing.T) {
 	dir := pluginDir(t, "one:puppet", "two:puppet")
 	c := exec.Command(testserver.Program(t, "testdata/host"), dir, "one", "two")
-	out, err := c.StdoutPipe()
+	stdout, err := c.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
-	lines := bufio.NewScanner(out)
+	lines := bufio.NewScanner(stdout)
 	var pids []int
 	for len(pids) < 2 && lines.Scan() {
 		n, err := strconv.Atoi(lines.Text())
@@ -261,17 +261,17 @@ func TestCloseLeavesNoProcess(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	policy := fastRestart
 	policy.StopGrace = 200 * time.Millisecond // a suspended process exits only when it is killed
-	h, err := pluginhost.New(pluginhost.Options{Dir: pluginDir(t, "one:puppet", "two:puppet"), Supervision: policy})
+	host, err := pluginhost.New(pluginhost.Options{Dir: pluginDir(t, "one:puppet", "two:puppet"), Supervision: policy})
 	if err != nil {
 		t.Fatal(err)
 	}
-	one, two := processID(t, h, "one"), processID(t, h, "two")
-	suspend(t, two)
-	h.Close()
-	waitForExit(t, one, 0)
-	waitForExit(t, two, 0)
-	_, err = tenantOf(h, "one", "").Profile(t.Context())
-	if outcome.KindOf(err) != outcome.Down || h.Status()[0].State != pluginhost.Closed {
+	pid1, pid2 := processID(t, host, "one"), processID(t, host, "two")
+	suspend(t, pid2)
+	host.Close()
+	waitForExit(t, pid1, 0)
+	waitForExit(t, pid2, 0)
+	_, err = tenantOf(host, "one", "").Profile(t.Context())
+	if outcome.KindOf(err) != outcome.Down || host.Status()[0].State != pluginhost.Closed {
 		t.Fatalf("after Close: %v", err)
 	}
 }

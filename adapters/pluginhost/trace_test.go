@@ -34,16 +34,16 @@ func TestPluginSpansBelongToTheCallersTrace(t *testing.T) {
 
 	policy := fastRestart
 	policy.StopGrace = testTimeout // the plugin sends its last spans before it ends
-	h, _ := newHost(t, pluginhost.Options{
+	host, _ := newHost(t, pluginhost.Options{
 		Dir: pluginDir(t, "puppet:puppet"), Supervision: policy,
 		Env: []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + server.URL, "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf"},
 	})
 	ctx, root := provider.Tracer("test").Start(t.Context(), "caller")
-	if _, err := tenantOf(h, "puppet", "").Profile(ctx); err != nil {
+	if _, err := tenantOf(host, "puppet", "").Profile(ctx); err != nil {
 		t.Fatal(err)
 	}
 	root.End()
-	h.Close()
+	host.Close()
 
 	parents := map[string]string{} // from the ids of the host's spans to their parents' ids
 	for _, s := range exporter.GetSpans() {
@@ -52,7 +52,7 @@ func TestPluginSpansBelongToTheCallersTrace(t *testing.T) {
 		}
 	}
 	trace := root.SpanContext().TraceID()
-	for _, s := range received.all() {
+	for _, s := range received.receivedSpans() {
 		if hex.EncodeToString(s.GetTraceId()) != trace.String() {
 			continue // a call of the host while the plugin starts
 		}
@@ -67,7 +67,7 @@ func TestPluginSpansBelongToTheCallersTrace(t *testing.T) {
 			return
 		}
 	}
-	t.Fatalf("the plugin did not export the span of the call: %v", received.all())
+	t.Fatalf("the plugin did not export the span of the call: %v", received.receivedSpans())
 }
 
 // spanReceiver is an HTTP handler that collects spans as an OTLP collector does.
@@ -76,23 +76,23 @@ type spanReceiver struct {
 	spans []*tracepb.Span
 }
 
-func (o *spanReceiver) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
+func (receiver *spanReceiver) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
-	var q collector.ExportTraceServiceRequest
-	if r.URL.Path != "/v1/traces" || proto.Unmarshal(body, &q) != nil {
+	var request collector.ExportTraceServiceRequest
+	if r.URL.Path != "/v1/traces" || proto.Unmarshal(body, &request) != nil {
 		return
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for _, rs := range q.GetResourceSpans() {
+	receiver.mu.Lock()
+	defer receiver.mu.Unlock()
+	for _, rs := range request.GetResourceSpans() {
 		for _, ss := range rs.GetScopeSpans() {
-			o.spans = append(o.spans, ss.GetSpans()...)
+			receiver.spans = append(receiver.spans, ss.GetSpans()...)
 		}
 	}
 }
 
-func (o *spanReceiver) all() []*tracepb.Span {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.spans
+func (receiver *spanReceiver) receivedSpans() []*tracepb.Span {
+	receiver.mu.Lock()
+	defer receiver.mu.Unlock()
+	return receiver.spans
 }

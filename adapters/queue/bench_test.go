@@ -24,8 +24,8 @@ import (
 // TestBenchmarks runs the benchmark once, to check that it still works.
 func TestBenchmarks(t *testing.T) { testserver.Benchmarks(t, "Jobs") }
 
-// BenchmarkJobs measures how many empty wake-ups a worker handles in a second, when all of them
-// wait at its start. `bare` is unmodified River with as many workers, for comparison.
+// BenchmarkJobs measures how many empty wake-ups a worker handles in a second. All of them wait
+// before the worker starts. For comparison, `bare` is unmodified River.
 func BenchmarkJobs(b *testing.B) {
 	b.Run("local", func(b *testing.B) {
 		l, err := queue.NewLocal(queue.Options{})
@@ -41,24 +41,24 @@ func BenchmarkJobs(b *testing.B) {
 
 // benchWorker measures the wake-ups that w handles in a second.
 func benchWorker(b *testing.B, w ports.Worker) {
-	all := make([]ports.Wakeup, b.N)
-	for i := range all {
-		all[i] = ports.Wakeup{Kind: "job", ID: fmt.Sprint(i), Account: access.AccountID(fmt.Sprint("ann-", i%50))}
+	wakeups := make([]ports.Wakeup, b.N)
+	for i := range wakeups {
+		wakeups[i] = ports.Wakeup{Kind: "job", ID: fmt.Sprint(i), Account: access.AccountID(fmt.Sprint("ann-", i%50))}
 	}
-	if err := w.Wake(b.Context(), all...); err != nil {
+	if err := w.Wake(b.Context(), wakeups...); err != nil {
 		b.Fatal(err)
 	}
-	var done sync.WaitGroup
-	done.Add(b.N)
+	var handled sync.WaitGroup
+	handled.Add(b.N)
 	b.ResetTimer()
 	err := w.Start(b.Context(), ports.Work{Handlers: map[string]ports.Handler{"job": func(context.Context, ports.Wakeup) error {
-		done.Done()
+		handled.Done()
 		return nil
 	}}})
 	if err != nil {
 		b.Fatal(err)
 	}
-	done.Wait()
+	handled.Wait()
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "job/s")
 }
 
@@ -77,10 +77,10 @@ func benchBareRiver(b *testing.B) {
 	}
 	b.Cleanup(pool.Close)
 	workers := river.NewWorkers()
-	var done sync.WaitGroup
-	done.Add(b.N)
+	var handled sync.WaitGroup
+	handled.Add(b.N)
 	river.AddWorker(workers, river.WorkFunc(func(context.Context, *river.Job[emptyJob]) error {
-		done.Done()
+		handled.Done()
 		return nil
 	}))
 	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{
@@ -90,11 +90,11 @@ func benchBareRiver(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	all := make([]river.InsertManyParams, b.N)
-	for i := range all {
-		all[i] = river.InsertManyParams{Args: emptyJob{i}}
+	jobs := make([]river.InsertManyParams, b.N)
+	for i := range jobs {
+		jobs[i] = river.InsertManyParams{Args: emptyJob{i}}
 	}
-	for batch := range slices.Chunk(all, 1000) {
+	for batch := range slices.Chunk(jobs, 1000) {
 		if _, err := client.InsertMany(b.Context(), batch); err != nil {
 			b.Fatal(err)
 		}
@@ -103,7 +103,7 @@ func benchBareRiver(b *testing.B) {
 	if err := client.Start(b.Context()); err != nil {
 		b.Fatal(err)
 	}
-	done.Wait()
+	handled.Wait()
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "job/s")
 	if err := client.Stop(context.Background()); err != nil {
 		b.Fatal(err)

@@ -54,9 +54,9 @@ func newMigratedDatabase(t testing.TB) (url string) {
 }
 
 // openRiver opens a River queue that is stopped and closed when the test ends.
-func openRiver(t testing.TB, url string, o queue.Options) *queue.River {
+func openRiver(t testing.TB, url string, options queue.Options) *queue.River {
 	t.Helper()
-	r, err := queue.OpenRiver(t.Context(), url, o)
+	r, err := queue.OpenRiver(t.Context(), url, options)
 	if err != nil {
 		t.Fatal(err)
 	}

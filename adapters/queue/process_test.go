@@ -36,16 +36,16 @@ func TestMain(m *testing.M) {
 
 // runProcess runs the worker process of the contract suite (package ports/contract) in a folder.
 func runProcess(ctx context.Context, dir, database string) error {
-	o := contractOptions
-	o.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
+	options := contractOptions
+	options.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
 	if database == "" {
-		l, err := queue.NewLocal(o)
+		l, err := queue.NewLocal(options)
 		if err != nil {
 			return err
 		}
 		return queuecontract.QueueProcess(ctx, dir, l)
 	}
-	r, err := queue.OpenRiver(ctx, database, o)
+	r, err := queue.OpenRiver(ctx, database, options)
 	if err != nil {
 		return err
 	}
@@ -55,8 +55,8 @@ func runProcess(ctx context.Context, dir, database string) error {
 	return r.Close(ctx)
 }
 
-// command returns a function that creates the command of a worker process.
-func command(database string) func(dir string) *exec.Cmd {
+// workerCommand returns a function that creates the command of a worker process.
+func workerCommand(database string) func(dir string) *exec.Cmd {
 	return func(dir string) *exec.Cmd {
 		cmd := exec.CommandContext(context.Background(), os.Args[0])
 		cmd.Env = append(os.Environ(), processFolder+"="+dir, processDatabase+"="+database)
@@ -66,13 +66,13 @@ func command(database string) func(dir string) *exec.Cmd {
 
 func TestQueueSurvivesKilledAndPausedProcesses(t *testing.T) {
 	t.Run("local", func(t *testing.T) {
-		queuecontract.QueueProcesses(t, 1, func(*testing.T) func(string) *exec.Cmd { return command("") })
+		queuecontract.QueueProcesses(t, 1, func(*testing.T) func(string) *exec.Cmd { return workerCommand("") })
 	})
 	t.Run("river", func(t *testing.T) {
-		queuecontract.QueueProcesses(t, 2, func(t *testing.T) func(string) *exec.Cmd { return command(newMigratedDatabase(t)) })
+		queuecontract.QueueProcesses(t, 2, func(t *testing.T) func(string) *exec.Cmd { return workerCommand(newMigratedDatabase(t)) })
 	})
 	t.Run("river without a sweep", func(t *testing.T) {
 		url := newMigratedDatabase(t)
-		queuecontract.QueueOutlivesProcesses(t, 2, openRiver(t, url, contractOptions), command(url))
+		queuecontract.QueueOutlivesProcesses(t, 2, openRiver(t, url, contractOptions), workerCommand(url))
 	})
 }

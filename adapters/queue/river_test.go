@@ -57,12 +57,12 @@ func TestOpenRiverErrorDoesNotContainURL(t *testing.T) {
 }
 
 func TestInvalidOptionsAreRefused(t *testing.T) {
-	for name, o := range map[string]queue.Options{
+	for name, options := range map[string]queue.Options{
 		"rescue before the deadline":      {HandlerTimeout: time.Minute, RescueAfter: time.Minute},
 		"one handler":                     {MaxHandlers: 1},
 		"more handlers than River allows": {MaxHandlers: 10_001},
 	} {
-		if _, err := queue.NewLocal(o); err == nil {
+		if _, err := queue.NewLocal(options); err == nil {
 			t.Errorf("%s is accepted", name)
 		}
 	}
@@ -93,7 +93,7 @@ func TestWakeupsSurviveDatabaseCrash(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := openRiver(t, url, contractOptions)
-	handled := newHandled()
+	handled := newHandledJobs()
 	if err := r.Start(t.Context(), ports.Work{Handlers: map[string]ports.Handler{"job": handled.record}}); err != nil {
 		t.Fatal(err)
 	}
@@ -106,21 +106,21 @@ func TestWakeupsSurviveDatabaseCrash(t *testing.T) {
 	if err := r.Wake(t.Context(), ports.Wakeup{Kind: "job", ID: "after", At: time.Now().Add(3 * time.Second)}); err != nil {
 		t.Fatal(err)
 	}
-	handled.wait(t, "before", "after")
+	handled.waitFor(t, "before", "after")
 }
 
-// handled records the ids of the jobs that were handled.
-type handled struct{ ids chan string }
+// handledJobs records the ids of the jobs that were handled.
+type handledJobs struct{ ids chan string }
 
-func newHandled() handled { return handled{make(chan string, 100)} }
+func newHandledJobs() handledJobs { return handledJobs{make(chan string, 100)} }
 
-func (h handled) record(_ context.Context, w ports.Wakeup) error {
+func (h handledJobs) record(_ context.Context, w ports.Wakeup) error {
 	h.ids <- w.ID
 	return nil
 }
 
-// wait returns when all these jobs were handled.
-func (h handled) wait(t *testing.T, ids ...string) {
+// waitFor returns when all these jobs were handled.
+func (h handledJobs) waitFor(t *testing.T, ids ...string) {
 	t.Helper()
 	for len(ids) > 0 {
 		select {
@@ -152,7 +152,7 @@ func TestIdleQueueMakesFewStatements(t *testing.T) {
 		}
 		return n
 	}
-	handled := newHandled()
+	handled := newHandledJobs()
 	r := openRiver(t, url, contractOptions)
 	if err := r.Start(t.Context(), ports.Work{Handlers: map[string]ports.Handler{"job": handled.record}}); err != nil {
 		t.Fatal(err)
@@ -160,7 +160,7 @@ func TestIdleQueueMakesFewStatements(t *testing.T) {
 	if err := r.Wake(t.Context(), ports.Wakeup{Kind: "job", ID: "1"}, ports.Wakeup{Kind: "job", ID: "2", At: time.Now().Add(time.Hour)}); err != nil {
 		t.Fatal(err)
 	}
-	handled.wait(t, "1")
+	handled.waitFor(t, "1")
 	const period, most, periods = 10 * time.Second, 40, 60
 	var counts []int
 	for before := count(); len(counts) < periods; before = count() {

@@ -49,14 +49,14 @@ func openCloudflare(t *testing.T, plugins, data string) *cloudflareFixture {
 	return fixture
 }
 
-// api calls Cloudflare's API with the operator's token. It decodes the result, or returns the code
-// of the first error.
-func (fixture *cloudflareFixture) api(method, path, body string, result any) (code int) {
+// callAPI calls Cloudflare's API with the operator's token. It decodes the result, or returns the
+// code of the first error.
+func (fixture *cloudflareFixture) callAPI(method, path, body string, result any) (code int) {
 	fixture.t.Helper()
-	return fixture.apiAs(fixture.environment.Secrets()["cloudflare"]["api_token"].Reveal(), method, path, body, result)
+	return fixture.callAPIWithToken(fixture.environment.Secrets()["cloudflare"]["api_token"].Reveal(), method, path, body, result)
 }
 
-func (fixture *cloudflareFixture) apiAs(token, method, path, body string, result any) (code int) {
+func (fixture *cloudflareFixture) callAPIWithToken(token, method, path, body string, result any) (code int) {
 	fixture.t.Helper()
 	req, err := http.NewRequestWithContext(fixture.t.Context(), method, fixture.environment.Settings()["cloudflare"]["api_url"]+path, strings.NewReader(body))
 	must(fixture.t, err)
@@ -86,7 +86,7 @@ func (fixture *cloudflareFixture) zone(name string) string {
 		ID      string   `json:"id"`
 		Servers []string `json:"name_servers"`
 	}
-	fixture.api("GET", "/zones?name="+name, "", &found)
+	fixture.callAPI("GET", "/zones?name="+name, "", &found)
 	if len(found) != 1 || !slices.Equal(found[0].Servers, []string{"ada.ns.cloudflare.com", "bob.ns.cloudflare.com"}) {
 		fixture.t.Fatalf("zone %s: %v", name, found)
 	}
@@ -95,39 +95,39 @@ func (fixture *cloudflareFixture) zone(name string) string {
 
 func (fixture *cloudflareFixture) records(zone string) []apiRecord {
 	fixture.t.Helper()
-	var all []apiRecord
-	fixture.api("GET", "/zones/"+zone+"/dns_records", "", &all)
-	return all
+	var list []apiRecord
+	fixture.callAPI("GET", "/zones/"+zone+"/dns_records", "", &list)
+	return list
 }
 
-func (fixture *cloudflareFixture) batch(zone, body string) int {
+func (fixture *cloudflareFixture) sendBatch(zone, body string) int {
 	fixture.t.Helper()
-	return fixture.api("POST", "/zones/"+zone+"/dns_records/batch", body, nil)
+	return fixture.callAPI("POST", "/zones/"+zone+"/dns_records/batch", body, nil)
 }
 
-// put replaces the records of a zone through the control interface.
-func (fixture *cloudflareFixture) put(name, records string) {
+// putRecords replaces the records of a zone through the control interface.
+func (fixture *cloudflareFixture) putRecords(name, records string) {
 	fixture.t.Helper()
-	if status, body := ask(fixture.t, "PUT", fixture.ready.ControlURL+"/zones/"+name+"/records", records); status != http.StatusOK {
+	if status, body := sendRequest(fixture.t, "PUT", fixture.ready.ControlURL+"/zones/"+name+"/records", records); status != http.StatusOK {
 		fixture.t.Fatal(status, body)
 	}
 }
 
-// served returns the answer of the DNS server, one record after the other.
-func (fixture *cloudflareFixture) served(name, qtype string) string {
+// servedValues returns the answer of the DNS server, one record after the other.
+func (fixture *cloudflareFixture) servedValues(name, qtype string) string {
 	fixture.t.Helper()
-	m, err := wire.Exchange(new(wire.Msg).SetQuestion(name+".", wire.StringToType[qtype]), fixture.ready.DNSAddr)
+	msg, err := wire.Exchange(new(wire.Msg).SetQuestion(name+".", wire.StringToType[qtype]), fixture.ready.DNSAddr)
 	must(fixture.t, err)
-	var out []string
-	for _, rr := range m.Answer {
-		out = append(out, strings.TrimPrefix(rr.String(), rr.Header().String()))
+	var lines []string
+	for _, rr := range msg.Answer {
+		lines = append(lines, strings.TrimPrefix(rr.String(), rr.Header().String()))
 	}
-	return strings.Join(out, "|")
+	return strings.Join(lines, "|")
 }
 
 func (fixture *cloudflareFixture) control(method, path, body string) string {
 	fixture.t.Helper()
-	status, answer := ask(fixture.t, method, fixture.ready.ControlURL+path, body)
+	status, answer := sendRequest(fixture.t, method, fixture.ready.ControlURL+path, body)
 	if status != http.StatusOK {
 		fixture.t.Fatalf("%s %s: %d %s", method, path, status, answer)
 	}
@@ -149,22 +149,22 @@ func TestCloudflareEditsReachTheDNS(t *testing.T) {
 	}
 	fixture.checkTokensPerAccount()
 	zone := fixture.zone("example-one.test")
-	if code := fixture.batch(zone, `{"posts":[
+	if code := fixture.sendBatch(zone, `{"posts":[
 		{"type":"TXT","name":"example-one.test","content":"\"v=spf1 -all\"","ttl":1,"comment":"ours"},
 		{"type":"MX","name":"example-one.test","content":"mail.example.net","priority":5,"ttl":600}]}`); code != 0 {
 		t.Fatal(code)
 	}
-	if got := fixture.served("example-one.test", "TXT") + fixture.served("example-one.test", "MX"); got != `"v=spf1 -all"5 mail.example.net.` {
+	if got := fixture.servedValues("example-one.test", "TXT") + fixture.servedValues("example-one.test", "MX"); got != `"v=spf1 -all"5 mail.example.net.` {
 		t.Fatal(got)
 	}
 	before := fixture.records(zone)
-	fixture.put("example-one.test", `[{"type":"TXT","name":"example-one.test","content":"v=spf1 -all","ttl":300},
+	fixture.putRecords("example-one.test", `[{"type":"TXT","name":"example-one.test","content":"v=spf1 -all","ttl":300},
 		{"type":"MX","name":"example-one.test","content":"other.example.net","ttl":600,"priority":5}]`)
 	after := fixture.records(zone)
 	if len(after) != 2 || after[0] != before[0] || after[0].Comment != "ours" || after[0].TTL != 1 || after[1].ID == before[1].ID || after[1].Content != "other.example.net" {
 		t.Fatalf("before %v\nafter  %v", before, after)
 	}
-	if code := fixture.batch(zone, fmt.Sprintf(`{"deletes":[{"id":%q}]}`, before[1].ID)); code != 81044 {
+	if code := fixture.sendBatch(zone, fmt.Sprintf(`{"deletes":[{"id":%q}]}`, before[1].ID)); code != 81044 {
 		t.Errorf("a record that was changed through the control interface keeps its id: %d", code)
 	}
 	must(t, fixture.environment.Close())
@@ -192,7 +192,7 @@ func (fixture *cloudflareFixture) checkTokensPerAccount() {
 		token := fixture.service.token(owner)
 		tokens[token] = true
 		var zones []any
-		if code := fixture.apiAs(token, "GET", "/zones?name=example-one.test", "", &zones); code != 0 || len(zones) != 1 {
+		if code := fixture.callAPIWithToken(token, "GET", "/zones?name=example-one.test", "", &zones); code != 0 || len(zones) != 1 {
 			fixture.t.Errorf("the token of %s: code %d, %v", owner, code, zones)
 		}
 	}
@@ -207,7 +207,7 @@ func TestCloudflareBatchIsOneTransaction(t *testing.T) {
 	fixture := openCloudflare(t, bundledPlugin(t, "dns", "cloudflare"), t.TempDir())
 	defer closeEnvironment(t, fixture.environment)
 	zone := fixture.zone("example-two.test")
-	fixture.put("example-two.test", `[{"type":"A","name":"www.example-two.test","content":"192.0.2.1","ttl":300},{"type":"CNAME","name":"app.example-two.test","content":"a.example.net","ttl":300}]`)
+	fixture.putRecords("example-two.test", `[{"type":"A","name":"www.example-two.test","content":"192.0.2.1","ttl":300},{"type":"CNAME","name":"app.example-two.test","content":"a.example.net","ttl":300}]`)
 	a := `{"type":"A","name":"%s.example-two.test","content":"192.0.2.1","ttl":%d}`
 	cname := `{"type":"CNAME","name":"www.example-two.test","content":"b.example.net","ttl":300}`
 	for _, tt := range []struct {
@@ -220,19 +220,19 @@ func TestCloudflareBatchIsOneTransaction(t *testing.T) {
 		{`{"posts":[` + fmt.Sprintf(a, "www", 300) + `]}`, 81058},
 		{`{"posts":[` + strings.Repeat(cname+",", 200) + cname + `]}`, 9207},
 	} {
-		if code := fixture.batch(zone, tt.body); code != tt.code {
+		if code := fixture.sendBatch(zone, tt.body); code != tt.code {
 			t.Errorf("%.80s: %d, want %d", tt.body, code, tt.code)
 		}
 	}
-	if got := fixture.served("new.example-two.test", "A"); got != "" {
+	if got := fixture.servedValues("new.example-two.test", "A"); got != "" {
 		t.Errorf("a refused batch left %s", got)
 	}
 	www := fixture.records(zone)[slices.IndexFunc(fixture.records(zone), func(r apiRecord) bool { return r.Type == "A" })].ID
-	if code := fixture.batch(zone, fmt.Sprintf(`{"posts":[%s],"deletes":[{"id":%q}]}`, cname, www)); code != 0 {
+	if code := fixture.sendBatch(zone, fmt.Sprintf(`{"posts":[%s],"deletes":[{"id":%q}]}`, cname, www)); code != 0 {
 		t.Errorf("a batch that deletes a record before it creates a CNAME: %d", code)
 	}
 	fixture.control("POST", "/faults", `{"provider":"cloudflare","kind":"status","status":429,"retry_after":7,"times":1,"writes_only":true}`)
-	if code := fixture.batch(zone, `{"posts":[`+fmt.Sprintf(a, "late", 300)+`]}`); code != 10429 || fixture.served("late.example-two.test", "A") != "" {
+	if code := fixture.sendBatch(zone, `{"posts":[`+fmt.Sprintf(a, "late", 300)+`]}`); code != 10429 || fixture.servedValues("late.example-two.test", "A") != "" {
 		t.Errorf("throttled: %d", code)
 	}
 }
@@ -242,9 +242,9 @@ func TestCloudflareBatchIsOneTransaction(t *testing.T) {
 func TestCloudflareProxiesAndFlattens(t *testing.T) {
 	fixture := openCloudflare(t, bundledPlugin(t, "dns", "cloudflare"), t.TempDir())
 	defer closeEnvironment(t, fixture.environment)
-	fixture.put("example-four.test", `[{"type":"A","name":"web.example-four.test","content":"192.0.2.9","ttl":60},{"type":"TXT","name":"key.example-four.test","content":"v=DKIM1; p=","ttl":60}]`)
+	fixture.putRecords("example-four.test", `[{"type":"A","name":"web.example-four.test","content":"192.0.2.9","ttl":60},{"type":"TXT","name":"key.example-four.test","content":"v=DKIM1; p=","ttl":60}]`)
 	zone := fixture.zone("example-three.test")
-	if code := fixture.batch(zone, `{"posts":[
+	if code := fixture.sendBatch(zone, `{"posts":[
 		{"type":"CNAME","name":"example-three.test","content":"web.example-four.test","ttl":300},
 		{"type":"TXT","name":"example-three.test","content":"\"beside it\"","ttl":300},
 		{"type":"CNAME","name":"www.example-three.test","content":"web.example-four.test","ttl":1,"proxied":true},
@@ -257,7 +257,7 @@ func TestCloudflareProxiesAndFlattens(t *testing.T) {
 		"s1._domainkey.example-three.test CNAME": "", "s1._domainkey.example-three.test TXT": `"v=DKIM1; p="`,
 	} {
 		name, qtype, _ := strings.Cut(question, " ")
-		if got := fixture.served(name, qtype); got != want {
+		if got := fixture.servedValues(name, qtype); got != want {
 			t.Errorf("%s: %s, want %s", question, got, want)
 		}
 	}
@@ -274,7 +274,7 @@ func TestCloudflareProxiesAndFlattens(t *testing.T) {
 	if strings.Contains(served, "CNAME") || !strings.Contains(served, "198.51.100.80") {
 		t.Errorf("served: %s", served)
 	}
-	fixture.put("example-three.test", served)
+	fixture.putRecords("example-three.test", served)
 	if got := fixture.records(zone); slices.ContainsFunc(got, func(r apiRecord) bool { return r.Type == "CNAME" || r.Proxied }) {
 		t.Errorf("after a replacement through the control interface: %v", got)
 	}

@@ -34,7 +34,7 @@ type fixture struct {
 func newFixture(t testing.TB) *fixture {
 	t.Helper()
 	f := &fixture{t: t, service: newService(t)}
-	f.environment = start(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: plugins(t, "fake", "without"), Seed: true})
+	f.environment = startSandbox(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: pluginDirWith(t, "fake", "without"), Seed: true})
 	var err error
 	if f.ready, err = f.environment.Open(t.Context(), f.service.services(f.environment)); err != nil {
 		t.Fatal(err)
@@ -45,7 +45,7 @@ func newFixture(t testing.TB) *fixture {
 
 func (f *fixture) call(method, path, body string) (int, string) {
 	f.t.Helper()
-	return ask(f.t, method, f.ready.ControlURL+path, body)
+	return sendRequest(f.t, method, f.ready.ControlURL+path, body)
 }
 
 // mustCall makes a call that must succeed and return exactly the answer want.
@@ -57,8 +57,8 @@ func (f *fixture) mustCall(method, path, body, want string) {
 }
 
 func TestControlCreatesAccountsAndSetsPlans(t *testing.T) {
-	f := newFixture(t)
-	status, body := f.call("POST", "/accounts", `{"email":"new@example.com","plan":"legacy_trial","tenant_slots":2,"key_form":"trial"}`)
+	fixture := newFixture(t)
+	status, body := fixture.call("POST", "/accounts", `{"email":"new@example.com","plan":"legacy_trial","tenant_slots":2,"key_form":"trial"}`)
 	var created struct {
 		Account string `json:"account_id"`
 		Key     string `json:"api_key"`
@@ -69,81 +69,81 @@ func TestControlCreatesAccountsAndSetsPlans(t *testing.T) {
 	if form, err := access.ParseKey("tny", secretOf(created.Key)); form != access.Trial || err != nil {
 		t.Fatalf("key %s: %v", form, err)
 	}
-	if key, ok := f.service.keys[access.HashKey(secretOf(created.Key))]; !ok || string(key.Account) != created.Account {
+	if key, ok := fixture.service.keys[access.HashKey(secretOf(created.Key))]; !ok || string(key.Account) != created.Account {
 		t.Fatalf("the key does not belong to account %s", created.Account)
 	}
-	f.mustCall("POST", "/accounts/"+created.Account+"/plan", `{"plan":"api_growth","active":false,"tenant_slots":7}`, "{}")
-	acc, err := f.service.FindAccount(t.Context(), "new@example.com")
+	fixture.mustCall("POST", "/accounts/"+created.Account+"/plan", `{"plan":"api_growth","active":false,"tenant_slots":7}`, "{}")
+	acc, err := fixture.service.FindAccount(t.Context(), "new@example.com")
 	if err != nil || acc.Active || acc.Plan.Name != "api_growth" || acc.Plan.TenantSlots != 7 {
 		t.Fatalf("got %+v, %v", acc, err)
 	}
 }
 
 func TestConsentConnectsTheTenant(t *testing.T) {
-	f := newFixture(t)
-	key := `{"api_key":"` + f.ready.APIKey + `"}`
-	f.mustCall("POST", "/tenants/"+f.tenant+"/consent", key, "{}")
-	f.mustCall("GET", "/tenants/"+f.tenant, "", `{"consent":"granted"}`)
+	fixture := newFixture(t)
+	key := `{"api_key":"` + fixture.ready.APIKey + `"}`
+	fixture.mustCall("POST", "/tenants/"+fixture.tenant+"/consent", key, "{}")
+	fixture.mustCall("GET", "/tenants/"+fixture.tenant, "", `{"consent":"granted"}`)
 
-	f.service.confirmStatus = http.StatusPaymentRequired
-	status, body := f.call("POST", "/tenants/"+f.tenant+"/consent", key)
+	fixture.service.confirmStatus = http.StatusPaymentRequired
+	status, body := fixture.call("POST", "/tenants/"+fixture.tenant+"/consent", key)
 	if status != http.StatusConflict || body != `{"error":"Tenant limit reached","page_status":402}` {
 		t.Errorf("got %d %s", status, body)
 	}
-	status, body = f.call("POST", "/tenants/"+f.tenant+"/consent", `{"api_key":"tny_live_0"}`)
+	status, body = fixture.call("POST", "/tenants/"+fixture.tenant+"/consent", `{"api_key":"tny_live_0"}`)
 	if status != http.StatusConflict || body != `{"error":"connect-url: invalid_api_key: the API key is not valid","page_status":401}` {
 		t.Errorf("got %d %s", status, body)
 	}
 }
 
 func TestOperatorAssignsATenantByACall(t *testing.T) {
-	f := newFixture(t)
-	body := `{"tenant_id":"` + f.tenant + `","account_id":"` + f.ready.AccountID + `"}`
-	f.service.notReady = 2
-	f.mustCall("POST", "/managed", body, "{}")
-	f.mustCall("GET", "/tenants/"+f.tenant, "", `{"consent":"granted"}`)
-	if f.service.owners[tenant.GUID(f.tenant)] != access.AccountID(f.ready.AccountID) {
+	fixture := newFixture(t)
+	body := `{"tenant_id":"` + fixture.tenant + `","account_id":"` + fixture.ready.AccountID + `"}`
+	fixture.service.notReady = 2
+	fixture.mustCall("POST", "/managed", body, "{}")
+	fixture.mustCall("GET", "/tenants/"+fixture.tenant, "", `{"consent":"granted"}`)
+	if fixture.service.owners[tenant.GUID(fixture.tenant)] != access.AccountID(fixture.ready.AccountID) {
 		t.Fatal("not assigned")
 	}
-	if status, _ := f.call("POST", "/managed", body); status != http.StatusBadRequest {
+	if status, _ := fixture.call("POST", "/managed", body); status != http.StatusBadRequest {
 		t.Errorf("a tenant that is already assigned: got %d", status)
 	}
-	f.mustCall("DELETE", "/managed/"+f.tenant, "", "{}")
-	if status, _ := f.call("DELETE", "/managed/"+f.tenant, ""); status != http.StatusNotFound {
+	fixture.mustCall("DELETE", "/managed/"+fixture.tenant, "", "{}")
+	if status, _ := fixture.call("DELETE", "/managed/"+fixture.tenant, ""); status != http.StatusNotFound {
 		t.Errorf("withdrawn twice: got %d", status)
 	}
 }
 
 func TestCallsMakeAndEditZones(t *testing.T) {
-	f := newFixture(t)
-	f.mustCall("POST", "/zones", `{"name":"new.example","provider":"manual"}`, "{}")
-	f.mustCall("GET", "/zones/new.example/records", "", "[]")
-	if status, _ := f.call("POST", "/zones", `{"name":"elsewhere.example","provider":"not-simulated"}`); status != http.StatusBadRequest {
+	fixture := newFixture(t)
+	fixture.mustCall("POST", "/zones", `{"name":"new.example","provider":"manual"}`, "{}")
+	fixture.mustCall("GET", "/zones/new.example/records", "", "[]")
+	if status, _ := fixture.call("POST", "/zones", `{"name":"elsewhere.example","provider":"not-simulated"}`); status != http.StatusBadRequest {
 		t.Errorf("a zone at a provider without a simulator: got %d", status)
 	}
 	records := `[{"type":"MX","name":"new.example","content":"m.example.net","ttl":60,"priority":0},` +
 		`{"type":"TXT","name":"new.example","content":"v=spf1 -all","ttl":60}]`
-	f.mustCall("PUT", "/zones/new.example/records", records, "{}")
-	f.mustCall("GET", "/zones/new.example/records", "", records)
-	f.mustCall("PUT", "/zones/new.example/records", "[]", "{}")
-	f.mustCall("GET", "/zones/new.example/records", "", "[]")
+	fixture.mustCall("PUT", "/zones/new.example/records", records, "{}")
+	fixture.mustCall("GET", "/zones/new.example/records", "", records)
+	fixture.mustCall("PUT", "/zones/new.example/records", "[]", "{}")
+	fixture.mustCall("GET", "/zones/new.example/records", "", "[]")
 }
 
 func TestClockMovesServiceAndSimulators(t *testing.T) {
-	f := newFixture(t)
+	fixture := newFixture(t)
 	before := time.Now()
-	f.mustCall("POST", "/clock", `{"advance":"24h"}`, "{}")
-	if ahead := f.environment.Now().Sub(before); ahead < 24*time.Hour || ahead > 24*time.Hour+time.Minute {
+	fixture.mustCall("POST", "/clock", `{"advance":"24h"}`, "{}")
+	if ahead := fixture.environment.Now().Sub(before); ahead < 24*time.Hour || ahead > 24*time.Hour+time.Minute {
 		t.Fatalf("ahead by %s", ahead)
 	}
-	f.mustCall("POST", "/clock", `{"now":"2030-01-02T03:04:05Z"}`, "{}")
-	if now := f.environment.Now().Format("2006-01-02T15:04"); now != "2030-01-02T03:04" {
+	fixture.mustCall("POST", "/clock", `{"now":"2030-01-02T03:04:05Z"}`, "{}")
+	if now := fixture.environment.Now().Format("2006-01-02T15:04"); now != "2030-01-02T03:04" {
 		t.Fatal(now)
 	}
-	if f.service.woken != 2 {
-		t.Errorf("due jobs were woken %d times, want once for each move", f.service.woken)
+	if fixture.service.woken != 2 {
+		t.Errorf("due jobs were woken %d times, want once for each move", fixture.service.woken)
 	}
-	if received := f.receivedCalls(); len(received) != 2 || received[1] != `POST /_control/clock {"now":"2030-01-02T03:04:05Z"}` {
+	if received := fixture.receivedCalls(); len(received) != 2 || received[1] != `POST /_control/clock {"now":"2030-01-02T03:04:05Z"}` {
 		t.Fatal(received)
 	}
 }
@@ -160,38 +160,38 @@ func (f *fixture) receivedCalls() []string {
 }
 
 func TestControlCallsReachTheSimulators(t *testing.T) {
-	f := newFixture(t)
+	fixture := newFixture(t)
 	fault := `{"provider":"fake","kind":"status","status":503,"times":1}`
-	f.mustCall("POST", "/faults", fault, "{}")
-	f.mustCall("DELETE", "/faults", "", "{}")
-	f.mustCall("DELETE", "/calls", "", "{}")
-	f.mustCall("POST", "/tenants/"+f.tenant+"/revoke", `{"what":"consent"}`, "{}")
-	f.mustCall("POST", "/tenants/"+f.tenant+"/behaviour", `{"trace_ms":0}`, "{}")
-	f.mustCall("POST", "/messages", `{"count":1}`, "{}")
-	f.mustCall("POST", "/plugins/fake/kill", "", "{}")
+	fixture.mustCall("POST", "/faults", fault, "{}")
+	fixture.mustCall("DELETE", "/faults", "", "{}")
+	fixture.mustCall("DELETE", "/calls", "", "{}")
+	fixture.mustCall("POST", "/tenants/"+fixture.tenant+"/revoke", `{"what":"consent"}`, "{}")
+	fixture.mustCall("POST", "/tenants/"+fixture.tenant+"/behaviour", `{"trace_ms":0}`, "{}")
+	fixture.mustCall("POST", "/messages", `{"count":1}`, "{}")
+	fixture.mustCall("POST", "/plugins/fake/kill", "", "{}")
 	want := []string{
 		"POST /_control/faults " + fault, "DELETE /_control/faults ", "DELETE /_control/calls ",
-		"POST /_control/tenants/" + f.tenant + `/revoke {"what":"consent"}`,
-		"POST /_control/tenants/" + f.tenant + `/behaviour {"trace_ms":0}`, `POST /_control/messages {"count":1}`,
+		"POST /_control/tenants/" + fixture.tenant + `/revoke {"what":"consent"}`,
+		"POST /_control/tenants/" + fixture.tenant + `/behaviour {"trace_ms":0}`, `POST /_control/messages {"count":1}`,
 	}
-	if diff := cmp.Diff(want, f.receivedCalls()); diff != "" {
+	if diff := cmp.Diff(want, fixture.receivedCalls()); diff != "" {
 		t.Error(diff)
 	}
-	f.mustCall("POST", "/enforcement/run", "", "{}")
-	if f.service.enforced != 1 {
-		t.Errorf("limits were enforced %d times", f.service.enforced)
+	fixture.mustCall("POST", "/enforcement/run", "", "{}")
+	if fixture.service.enforced != 1 {
+		t.Errorf("limits were enforced %d times", fixture.service.enforced)
 	}
-	if !slices.Equal(f.service.killed, []string{"fake"}) {
-		t.Error(f.service.killed)
+	if !slices.Equal(fixture.service.killed, []string{"fake"}) {
+		t.Error(fixture.service.killed)
 	}
 }
 
 func TestRestartKeepsTheState(t *testing.T) {
 	service := newService(t)
-	o := sandbox.Options{DataDir: t.TempDir(), PluginDir: plugins(t, "fake"), Seed: true}
+	options := sandbox.Options{DataDir: t.TempDir(), PluginDir: pluginDirWith(t, "fake"), Seed: true}
 	run := func(during func(env *sandbox.Environment, r sandbox.Ready)) sandbox.Ready {
 		t.Helper()
-		env, err := sandbox.Start(t.Context(), o)
+		env, err := sandbox.Start(t.Context(), options)
 		must(t, err)
 		defer closeEnvironment(t, env)
 		r, err := env.Open(t.Context(), service.services(env))
@@ -200,9 +200,9 @@ func TestRestartKeepsTheState(t *testing.T) {
 		return r
 	}
 	first := run(func(env *sandbox.Environment, r sandbox.Ready) {
-		ask(t, "PUT", r.ControlURL+"/zones/example-two.test/records", `[{"type":"A","name":"example-two.test","content":"192.0.2.1","ttl":60}]`)
-		ask(t, "POST", r.ControlURL+"/clock", `{"advance":"48h"}`)
-		if status, body := ask(t, "POST", r.ControlURL+"/tenants/"+r.Tenants[0].TenantID+"/consent", `{"api_key":"`+r.APIKey+`"}`); status != http.StatusOK {
+		sendRequest(t, "PUT", r.ControlURL+"/zones/example-two.test/records", `[{"type":"A","name":"example-two.test","content":"192.0.2.1","ttl":60}]`)
+		sendRequest(t, "POST", r.ControlURL+"/clock", `{"advance":"48h"}`)
+		if status, body := sendRequest(t, "POST", r.ControlURL+"/tenants/"+r.Tenants[0].TenantID+"/consent", `{"api_key":"`+r.APIKey+`"}`); status != http.StatusOK {
 			t.Fatal(body)
 		}
 	})
@@ -210,7 +210,7 @@ func TestRestartKeepsTheState(t *testing.T) {
 		t.Fatalf("%+v", first)
 	}
 	second := run(func(env *sandbox.Environment, r sandbox.Ready) {
-		if _, body := ask(t, "GET", r.ControlURL+"/zones/example-two.test/records", ""); !strings.Contains(body, "192.0.2.1") {
+		if _, body := sendRequest(t, "GET", r.ControlURL+"/zones/example-two.test/records", ""); !strings.Contains(body, "192.0.2.1") {
 			t.Error(body)
 		}
 		if time.Until(env.Now()) < 47*time.Hour {
@@ -228,20 +228,20 @@ func TestRestartKeepsTheState(t *testing.T) {
 	if third.APIKey == first.APIKey || third.AccountID != first.AccountID {
 		t.Error("the third start did not create a new key of the same account")
 	}
-	if info, err := os.Stat(o.DataDir + "/sandbox/api-key.json"); err != nil || info.Mode().Perm() != 0o600 {
+	if info, err := os.Stat(options.DataDir + "/sandbox/api-key.json"); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("key file: %v, %v", info.Mode(), err)
 	}
 }
 
 func TestUnseededSandboxIsEmpty(t *testing.T) {
 	service := newService(t)
-	env := start(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: plugins(t, "fake")})
+	env := startSandbox(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: pluginDirWith(t, "fake")})
 	r, err := env.Open(t.Context(), service.services(env))
 	must(t, err)
 	if len(r.Zones) != 0 || len(r.Tenants) != 0 || r.APIKey == "" || len(service.accounts) != 1 {
 		t.Fatalf("%+v", r)
 	}
-	if status, _ := ask(t, "GET", r.ControlURL+"/zones/example-one.test/records", ""); status != http.StatusNotFound {
+	if status, _ := sendRequest(t, "GET", r.ControlURL+"/zones/example-one.test/records", ""); status != http.StatusNotFound {
 		t.Fatalf("got %d", status)
 	}
 }
@@ -252,7 +252,7 @@ func TestTenantsOfAnEarlierMailPlatformAreNotOffered(t *testing.T) {
 	data := t.TempDir()
 	must(t, os.MkdirAll(filepath.Join(data, "sandbox"), 0o700))
 	must(t, os.WriteFile(filepath.Join(data, "sandbox", "tenants.json"), []byte(`[{"tenant_id":"of-another-platform","admin":"a@b.c","name":"Old","seeded":true}]`), 0o600))
-	env := start(t, sandbox.Options{DataDir: data, PluginDir: plugins(t, "fake"), Seed: true})
+	env := startSandbox(t, sandbox.Options{DataDir: data, PluginDir: pluginDirWith(t, "fake"), Seed: true})
 	r, err := env.Open(t.Context(), newService(t).services(env))
 	if err != nil || len(r.Tenants) != 3 || r.Tenants[0].Name == "Old" {
 		t.Errorf("offers %v, %v", r.Tenants, err)

@@ -40,20 +40,20 @@ func runChild(dir string) {
 }
 
 func TestSimulatorsEndWithTheSandbox(t *testing.T) {
-	env, err := sandbox.Start(t.Context(), sandbox.Options{DataDir: t.TempDir(), PluginDir: plugins(t, "fake", "without")})
+	env, err := sandbox.Start(t.Context(), sandbox.Options{DataDir: t.TempDir(), PluginDir: pluginDirWith(t, "fake", "without")})
 	must(t, err)
 	conn := connectTo(t, env.Settings()["fake"]["login_url"])
 	closeEnvironment(t, env)
 	waitUntilClosed(t, conn)
 }
 
-// hang is how long a test waits for an event. It is exceeded only if something hangs.
-const hang = 4 * time.Minute
+// hangTimeout is how long a test waits for an event. It is exceeded only if something hangs.
+const hangTimeout = 4 * time.Minute
 
 // TestCloseDoesNotWaitForAStoppedSimulator suspends a simulator with SIGSTOP. A suspended process
 // neither ends nor answers a call.
 func TestCloseDoesNotWaitForAStoppedSimulator(t *testing.T) {
-	env, err := sandbox.Start(t.Context(), sandbox.Options{DataDir: t.TempDir(), PluginDir: plugins(t, "fake")})
+	env, err := sandbox.Start(t.Context(), sandbox.Options{DataDir: t.TempDir(), PluginDir: pluginDirWith(t, "fake")})
 	must(t, err)
 	ready, err := env.Open(t.Context(), newService(t).services(env))
 	must(t, err)
@@ -62,27 +62,27 @@ func TestCloseDoesNotWaitForAStoppedSimulator(t *testing.T) {
 	must(t, err)
 	conn := connectTo(t, settings["login_url"])
 	must(t, syscall.Kill(pid, syscall.SIGSTOP))
-	called := make(chan error, 1)
+	callDone := make(chan error, 1)
 	go func() {
 		resp, err := http.Get(ready.ControlURL + "/calls?provider=fake")
 		if err == nil {
 			_ = resp.Body.Close()
 		}
-		called <- err
+		callDone <- err
 	}()
-	closed := make(chan error, 1)
-	go func() { closed <- env.Close() }()
+	closeDone := make(chan error, 1)
+	go func() { closeDone <- env.Close() }()
 	for _, event := range []struct {
 		name string
 		c    <-chan error
-	}{{"the close of the sandbox", closed}, {"the call of the stopped simulator", called}} {
+	}{{"the close of the sandbox", closeDone}, {"the call of the stopped simulator", callDone}} {
 		select {
 		case err := <-event.c:
-			if event.c == closed && err != nil {
+			if event.c == closeDone && err != nil {
 				t.Error(err)
 			}
-		case <-time.After(hang):
-			t.Fatalf("%s did not end within %s", event.name, hang)
+		case <-time.After(hangTimeout):
+			t.Fatalf("%s did not end within %s", event.name, hangTimeout)
 		}
 	}
 	waitUntilClosed(t, conn)
@@ -90,7 +90,7 @@ func TestCloseDoesNotWaitForAStoppedSimulator(t *testing.T) {
 
 func TestSimulatorsEndWhenTheirParentIsKilled(t *testing.T) {
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), "SANDBOX_TEST_CHILD="+t.TempDir(), "SANDBOX_TEST_PLUGINS="+plugins(t, "fake"))
+	cmd.Env = append(os.Environ(), "SANDBOX_TEST_CHILD="+t.TempDir(), "SANDBOX_TEST_PLUGINS="+pluginDirWith(t, "fake"))
 	stdin, err := cmd.StdinPipe()
 	must(t, err)
 	defer stdin.Close()
@@ -109,28 +109,28 @@ func TestSimulatorsEndWhenTheirParentIsKilled(t *testing.T) {
 // process ends.
 func connectTo(t *testing.T, simulatorURL string) net.Conn {
 	t.Helper()
-	u, err := url.Parse(simulatorURL)
+	parsedURL, err := url.Parse(simulatorURL)
 	must(t, err)
-	c, err := net.Dial("tcp", u.Host)
+	conn, err := net.Dial("tcp", parsedURL.Host)
 	if err != nil {
 		t.Fatalf("%s: %v", simulatorURL, err)
 	}
-	return c
+	return conn
 }
 
 // waitUntilClosed waits until the process at the other end of the connection has ended.
-func waitUntilClosed(t *testing.T, c net.Conn) {
+func waitUntilClosed(t *testing.T, conn net.Conn) {
 	t.Helper()
-	defer c.Close()
-	_ = c.SetReadDeadline(time.Now().Add(hang))
-	if _, err := c.Read(make([]byte, 1)); err == nil || os.IsTimeout(err) {
+	defer conn.Close()
+	_ = conn.SetReadDeadline(time.Now().Add(hangTimeout))
+	if _, err := conn.Read(make([]byte, 1)); err == nil || os.IsTimeout(err) {
 		t.Fatalf("the simulator still runs: %v", err)
 	}
 }
 
 func TestSimulatorsGetACleanEnvironment(t *testing.T) {
 	t.Setenv("TENANTRY_KEYSET_FILE", "canary")
-	env := start(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: plugins(t, "fake")})
+	env := startSandbox(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: pluginDirWith(t, "fake")})
 	if variables := env.Settings()["fake"]["env"]; strings.Contains(variables, "canary") || !strings.Contains(variables, "PATH=") {
 		t.Fatal(env.Settings()["fake"]["env"])
 	}
@@ -140,14 +140,14 @@ func TestSimulatorsGetACleanEnvironment(t *testing.T) {
 }
 
 func TestPluginsWithoutASimulatorAreLeftOut(t *testing.T) {
-	env := start(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: plugins(t, "without", "fake")})
+	env := startSandbox(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: pluginDirWith(t, "without", "fake")})
 	if len(env.Settings()) != 1 {
 		t.Fatal(env.Settings())
 	}
 }
 
 func TestStartErrorsNameTheProblem(t *testing.T) {
-	changed := plugins(t, "fake")
+	changed := pluginDirWith(t, "fake")
 	if err := os.Remove(filepath.Join(changed, "fake")); err != nil { // a symbolic link to the program that all tests use
 		t.Fatal(err)
 	}
@@ -156,12 +156,12 @@ func TestStartErrorsNameTheProblem(t *testing.T) {
 	must(t, os.MkdirAll(filepath.Join(damaged, "sandbox"), 0o700))
 	must(t, os.WriteFile(filepath.Join(damaged, "sandbox", "zones.json"), []byte("{"), 0o600))
 	for _, tt := range []struct{ name, data, plugins, want string }{
-		{"a simulator that fails", t.TempDir(), plugins(t, "broken"), "simulator of broken: it ended with exit status 1: the disk is full"},
-		{"a simulator with an invalid ready line", t.TempDir(), plugins(t, "babbling"), "simulator of babbling: ready line"},
-		{"a simulator of a different provider", t.TempDir(), plugins(t, "liar"), `it simulates "somebody-else"`},
-		{"a simulator that does not listen on loopback", t.TempDir(), plugins(t, "open"), "it does not listen on a loopback address"},
+		{"a simulator that fails", t.TempDir(), pluginDirWith(t, "broken"), "simulator of broken: it ended with exit status 1: the disk is full"},
+		{"a simulator with an invalid ready line", t.TempDir(), pluginDirWith(t, "babbling"), "simulator of babbling: ready line"},
+		{"a simulator of a different provider", t.TempDir(), pluginDirWith(t, "liar"), `it simulates "somebody-else"`},
+		{"a simulator that does not listen on loopback", t.TempDir(), pluginDirWith(t, "open"), "it does not listen on a loopback address"},
 		{"a binary that was changed", t.TempDir(), changed, "not the one in the catalog"},
-		{"a damaged state", damaged, plugins(t), "read zones: zones.json"},
+		{"a damaged state", damaged, pluginDirWith(t), "read zones: zones.json"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := sandbox.Start(t.Context(), sandbox.Options{DataDir: tt.data, PluginDir: tt.plugins})
@@ -173,25 +173,25 @@ func TestStartErrorsNameTheProblem(t *testing.T) {
 }
 
 func TestSimulatorsCanReadAndEditZones(t *testing.T) {
-	env := start(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: plugins(t, "fake"), Seed: true})
+	env := startSandbox(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: pluginDirWith(t, "fake"), Seed: true})
 	zonesURL := env.Settings()["fake"]["zones_url"]
-	if status, body := ask(t, "GET", zonesURL+"/dns", ""); status != http.StatusOK || body != fmt.Sprintf(`{"addr":%q}`, env.DNSAddr()) {
+	if status, body := sendRequest(t, "GET", zonesURL+"/dns", ""); status != http.StatusOK || body != fmt.Sprintf(`{"addr":%q}`, env.DNSAddr()) {
 		t.Errorf("got %d %s", status, body)
 	}
 	records := `[{"type":"A","name":"www.example-one.test","content":"192.0.2.1","ttl":60}]`
-	if status, body := ask(t, "PUT", zonesURL+"/zones/example-one.test/records", records); status != http.StatusOK || body != "{}" {
+	if status, body := sendRequest(t, "PUT", zonesURL+"/zones/example-one.test/records", records); status != http.StatusOK || body != "{}" {
 		t.Errorf("got %d %s", status, body)
 	}
-	if status, body := ask(t, "GET", zonesURL+"/zones/example-one.test/records", ""); status != http.StatusOK || body != records {
+	if status, body := sendRequest(t, "GET", zonesURL+"/zones/example-one.test/records", ""); status != http.StatusOK || body != records {
 		t.Errorf("got %d %s", status, body)
 	}
-	if status, _ := ask(t, "POST", zonesURL+"/accounts", "{}"); status != http.StatusNotFound {
+	if status, _ := sendRequest(t, "POST", zonesURL+"/accounts", "{}"); status != http.StatusNotFound {
 		t.Errorf("got %d", status)
 	}
 }
 
 func TestCrossOriginRequestsAreRefused(t *testing.T) {
-	env := start(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: plugins(t, "fake"), Seed: true})
+	env := startSandbox(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: pluginDirWith(t, "fake"), Seed: true})
 	req, err := http.NewRequest("PUT", env.Settings()["fake"]["zones_url"]+"/zones/example-one.test/records", bytes.NewReader([]byte("[]")))
 	must(t, err)
 	req.Header.Set("Origin", "https://evil.example")
@@ -216,7 +216,7 @@ func TestReadyLineHasExactlyTheseFields(t *testing.T) {
 // TestOnlyTheMailPlatformIsSimulated checks that the simulator of a second mail platform does not
 // run.
 func TestOnlyTheMailPlatformIsSimulated(t *testing.T) {
-	env := start(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: plugins(t, "liar", "fake"), MailPlatform: "fake"})
+	env := startSandbox(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: pluginDirWith(t, "liar", "fake"), MailPlatform: "fake"})
 	if settings := env.Settings(); len(settings) != 1 || settings["fake"] == nil {
 		t.Errorf("simulators: %v", settings)
 	}

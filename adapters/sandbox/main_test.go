@@ -34,8 +34,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// plugins creates a plugin directory with the fake plugin under each of these names.
-func plugins(t testing.TB, names ...string) string {
+// pluginDirWith creates a plugin directory with the fake plugin under each of these names.
+func pluginDirWith(t testing.TB, names ...string) string {
 	t.Helper()
 	dir := t.TempDir()
 	fake := testserver.Program(t, "testdata/fake")
@@ -53,10 +53,10 @@ func plugins(t testing.TB, names ...string) string {
 	return dir
 }
 
-// start starts a sandbox that is closed at the end of the test.
-func start(t testing.TB, o sandbox.Options) *sandbox.Environment {
+// startSandbox starts a sandbox that is closed at the end of the test.
+func startSandbox(t testing.TB, options sandbox.Options) *sandbox.Environment {
 	t.Helper()
-	env, err := sandbox.Start(t.Context(), o)
+	env, err := sandbox.Start(t.Context(), options)
 	must(t, err)
 	t.Cleanup(func() { closeEnvironment(t, env) })
 	return env
@@ -69,8 +69,8 @@ func closeEnvironment(t testing.TB, env *sandbox.Environment) {
 	}
 }
 
-// ask makes a call and returns its status and trimmed body.
-func ask(t testing.TB, method, url, body string) (int, string) {
+// sendRequest makes a call and returns its status and trimmed body.
+func sendRequest(t testing.TB, method, url, body string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), method, url, strings.NewReader(body))
 	must(t, err)

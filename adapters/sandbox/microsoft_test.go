@@ -48,7 +48,7 @@ func (p realConsent) ConsentURL(_ context.Context, state, redirect string) (stri
 }
 
 func TestControlOfTheMicrosoftSimulator(t *testing.T) {
-	env := start(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: microsoftPlugin(t), MailPlatform: "microsoft365", Seed: true})
+	env := startSandbox(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: microsoftPlugin(t), MailPlatform: "microsoft365", Seed: true})
 	service := newService(t)
 	services := service.services(env)
 	services.Consent = realConsent{service, env}
@@ -58,7 +58,7 @@ func TestControlOfTheMicrosoftSimulator(t *testing.T) {
 		t.Fatalf("%+v", r.Tenants)
 	}
 	id := r.Tenants[0].TenantID
-	for _, c := range []struct {
+	for _, tt := range []struct {
 		call, body string
 		status     int
 		wantText   string
@@ -94,9 +94,9 @@ func TestControlOfTheMicrosoftSimulator(t *testing.T) {
 		{"POST /tenants/" + id + "/behaviour", `{"rule_ms":1800000,"trace_ms":300000}`, http.StatusOK, `{}`},
 		{"GET /tenants/" + id, ``, http.StatusOK, `"rules":[]`},
 	} {
-		method, path, _ := strings.Cut(c.call, " ")
-		if status, body := ask(t, method, r.ControlURL+path, c.body); status != c.status || !strings.Contains(body, c.wantText) {
-			t.Fatalf("%s: got %d %s, want %d %s", c.call, status, body, c.status, c.wantText)
+		method, path, _ := strings.Cut(tt.call, " ")
+		if status, body := sendRequest(t, method, r.ControlURL+path, tt.body); status != tt.status || !strings.Contains(body, tt.wantText) {
+			t.Fatalf("%s: got %d %s, want %d %s", tt.call, status, body, tt.status, tt.wantText)
 		}
 	}
 }

@@ -9,8 +9,8 @@ import (
 )
 
 func TestControlRefusesInvalidCalls(t *testing.T) {
-	f := newFixture(t)
-	account := "/accounts/" + f.ready.AccountID
+	fixture := newFixture(t)
+	account := "/accounts/" + fixture.ready.AccountID
 	for _, tt := range []struct {
 		call, body string
 		status     int
@@ -33,12 +33,12 @@ func TestControlRefusesInvalidCalls(t *testing.T) {
 		{"POST " + account + "/dns-connections", `{}`, 400},
 		{"POST /accounts/nobody/dns-connections", `{"provider":"cloudflare"}`, 404},
 		{"POST /tenants", `{"bootstrap":"odd"}`, 400},
-		{"POST /tenants/" + f.tenant + "/consent", `{}`, 400},
+		{"POST /tenants/" + fixture.tenant + "/consent", `{}`, 400},
 		{"POST /tenants/nobody/consent", `{"api_key":"x"}`, 404},
 		{"GET /tenants/nobody", ``, 404},
-		{"POST /managed", `{"tenant_id":"` + f.tenant + `"}`, 400},
-		{"POST /managed", `{"tenant_id":"` + f.tenant + `","account_id":"nobody"}`, 404},
-		{"POST /managed", `{"tenant_id":"nobody","account_id":"` + f.ready.AccountID + `"}`, 404},
+		{"POST /managed", `{"tenant_id":"` + fixture.tenant + `"}`, 400},
+		{"POST /managed", `{"tenant_id":"` + fixture.tenant + `","account_id":"nobody"}`, 404},
+		{"POST /managed", `{"tenant_id":"nobody","account_id":"` + fixture.ready.AccountID + `"}`, 404},
 		{"DELETE /managed/nobody", ``, 404},
 		{"POST /zones", `{"name":"Not a zone"}`, 400},
 		{"POST /zones", `{"name":"new.test","provider":"route53"}`, 400},
@@ -65,9 +65,9 @@ func TestControlRefusesInvalidCalls(t *testing.T) {
 		{"GET //calls?provider=fake", ``, 404},
 		{"GET /zones/example-one.test/records/", ``, 404},
 		{"PUT /accounts", `{}`, 400},
-		{"GET /accounts/" + f.ready.AccountID + "/plan", ``, 400},
+		{"GET /accounts/" + fixture.ready.AccountID + "/plan", ``, 400},
 		{"GET /tenants", ``, 400},
-		{"GET /tenants/" + f.tenant + "/consent", ``, 400},
+		{"GET /tenants/" + fixture.tenant + "/consent", ``, 400},
 		{"GET /managed", ``, 400},
 		{"POST /zones/example-one.test/records", `[]`, 400},
 		{"GET /enforcement/run", ``, 400},
@@ -78,7 +78,7 @@ func TestControlRefusesInvalidCalls(t *testing.T) {
 	} {
 		t.Run(tt.call+" "+tt.body, func(t *testing.T) {
 			method, path, _ := strings.Cut(tt.call, " ")
-			status, body := f.call(method, path, tt.body)
+			status, body := fixture.call(method, path, tt.body)
 			var refusal struct{ Error string }
 			err := json.Unmarshal([]byte(body), &refusal)
 			if status != tt.status || err != nil || refusal.Error == "" && !strings.HasPrefix(path, "/tenants/nobody") {

@@ -15,8 +15,8 @@ import (
 // instantlyKey is the API key that the simulator issues to a customer.
 const instantlyKey = "simulated-instantly-key"
 
-// api calls the API of a sending platform, as the plugin does.
-func api(t *testing.T, method, url string) (int, map[string]any) {
+// callSendingAPI calls the API of a sending platform, as the plugin does.
+func callSendingAPI(t *testing.T, method, url string) (int, map[string]any) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, http.NoBody)
 	must(t, err)
@@ -32,16 +32,16 @@ func api(t *testing.T, method, url string) (int, map[string]any) {
 // TestControlOfASendingPlatform checks the control calls of a sending platform, with the bundled
 // plugin of Instantly.
 func TestControlOfASendingPlatform(t *testing.T) {
-	env := start(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: bundledPlugin(t, "sending", "instantly"), Seed: true})
+	env := startSandbox(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: bundledPlugin(t, "sending", "instantly"), Seed: true})
 	r, err := env.Open(t.Context(), newService(t).services(env))
 	must(t, err)
 	if line, err := json.Marshal(r.Sending); err != nil || string(line) != `{"instantly":{"api_key":"`+instantlyKey+`"}}` {
 		t.Fatalf("sending: %s, %v", line, err)
 	}
 	base := env.Settings()["instantly"]["base_url"] + "/api/v2"
-	_, session := api(t, "POST", base+"/oauth/microsoft/init")
+	_, session := callSendingAPI(t, "POST", base+"/oauth/microsoft/init")
 	status := base + "/oauth/session/status/" + session["session_id"].(string)
-	for _, c := range []struct {
+	for _, tt := range []struct {
 		call, body string
 		status     int
 		wantText   string
@@ -56,25 +56,25 @@ func TestControlOfASendingPlatform(t *testing.T) {
 		{"GET /calls?provider=instantly", ``, http.StatusOK, `"operation":"start_sign_in"`},
 		{"POST /faults", `{"provider":"instantly","operation":"sign_in","kind":"status","status":429,"retry_after":9,"times":1}`, http.StatusOK, `{}`},
 	} {
-		method, path, _ := strings.Cut(c.call, " ")
-		if status, body := ask(t, method, r.ControlURL+path, c.body); status != c.status || !strings.Contains(body, c.wantText) {
-			t.Fatalf("%s: got %d %s, want %d %s", c.call, status, body, c.status, c.wantText)
+		method, path, _ := strings.Cut(tt.call, " ")
+		if status, body := sendRequest(t, method, r.ControlURL+path, tt.body); status != tt.status || !strings.Contains(body, tt.wantText) {
+			t.Fatalf("%s: got %d %s, want %d %s", tt.call, status, body, tt.status, tt.wantText)
 		}
 	}
-	if code, _ := api(t, "GET", status); code != http.StatusTooManyRequests {
+	if code, _ := callSendingAPI(t, "GET", status); code != http.StatusTooManyRequests {
 		t.Errorf("a planned fault answers %d", code)
 	}
-	if _, session := api(t, "GET", status); session["status"] != "pending" {
+	if _, session := callSendingAPI(t, "GET", status); session["status"] != "pending" {
 		t.Errorf("the session is %v", session)
 	}
-	ask(t, "POST", r.ControlURL+"/clock", `{"advance":"10m"}`)
-	if _, session := api(t, "GET", status); session["status"] != "expired" {
+	sendRequest(t, "POST", r.ControlURL+"/clock", `{"advance":"10m"}`)
+	if _, session := callSendingAPI(t, "GET", status); session["status"] != "expired" {
 		t.Errorf("after ten minutes the session is %v", session)
 	}
 }
 
 func TestUnseededSandboxHasNoSendingCustomers(t *testing.T) {
-	env := start(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: bundledPlugin(t, "sending", "instantly")})
+	env := startSandbox(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: bundledPlugin(t, "sending", "instantly")})
 	r, err := env.Open(t.Context(), newService(t).services(env))
 	if err != nil || r.Sending == nil || len(r.Sending) > 0 {
 		t.Fatalf("%v, %v", r.Sending, err)
@@ -82,8 +82,8 @@ func TestUnseededSandboxHasNoSendingCustomers(t *testing.T) {
 }
 
 func TestOnlySendingPlatformsHaveSendingCalls(t *testing.T) {
-	f := newFixture(t)
-	if status, body := f.call("GET", "/sending/fake/accounts", ""); status != http.StatusNotFound {
+	fixture := newFixture(t)
+	if status, body := fixture.call("GET", "/sending/fake/accounts", ""); status != http.StatusNotFound {
 		t.Fatalf("got %d %s", status, body)
 	}
 }
@@ -91,9 +91,9 @@ func TestOnlySendingPlatformsHaveSendingCalls(t *testing.T) {
 // TestSimulatorsKeepTheirAddress checks that a simulator has the same address after a restart.
 // Credentials and links in a browser may contain the address.
 func TestSimulatorsKeepTheirAddress(t *testing.T) {
-	o := sandbox.Options{DataDir: t.TempDir(), PluginDir: plugins(t, "fake")}
+	options := sandbox.Options{DataDir: t.TempDir(), PluginDir: pluginDirWith(t, "fake")}
 	startedURL := func() string {
-		env, err := sandbox.Start(t.Context(), o)
+		env, err := sandbox.Start(t.Context(), options)
 		must(t, err)
 		defer closeEnvironment(t, env)
 		return env.Settings()["fake"]["login_url"]

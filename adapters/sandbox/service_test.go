@@ -49,9 +49,9 @@ type dnsConnection struct{ owner, provider, token string }
 
 // token returns the token of the account's last DNS connection.
 func (s *service) token(owner string) (token string) {
-	for _, c := range s.dnsConnections {
-		if c.owner == owner {
-			token = c.token
+	for _, connection := range s.dnsConnections {
+		if connection.owner == owner {
+			token = connection.token
 		}
 	}
 	return token
@@ -62,7 +62,7 @@ func newService(t testing.TB) *service {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/tenants/connect-url", s.connectURL)
 	mux.HandleFunc("GET /connect/microsoft365/callback", s.callback)
-	mux.HandleFunc("GET /connect/microsoft365/signin", s.signedIn)
+	mux.HandleFunc("GET /connect/microsoft365/signin", s.signInCallback)
 	mux.HandleFunc("POST /connect/microsoft365/confirm", s.confirm)
 	s.site = httptest.NewServer(mux)
 	t.Cleanup(s.site.Close)
@@ -74,8 +74,8 @@ func (s *service) services(env *sandbox.Environment) sandbox.Services {
 	s.login = func() string { return env.Settings()["fake"]["login_url"] }
 	return sandbox.Services{
 		Accounts: s, Keys: keys{service: s}, Consent: s, Managed: s,
-		ConnectDNS: func(_ context.Context, owner access.AccountID, provider string, c secret.Credential) error {
-			s.dnsConnections = append(s.dnsConnections, dnsConnection{string(owner), provider, c.Secrets["api_token"].Reveal()})
+		ConnectDNS: func(_ context.Context, owner access.AccountID, provider string, credential secret.Credential) error {
+			s.dnsConnections = append(s.dnsConnections, dnsConnection{string(owner), provider, credential.Secrets["api_token"].Reveal()})
 			return nil
 		},
 		Enforce:     func(context.Context) error { s.enforced++; return nil },
@@ -104,18 +104,18 @@ func (s *service) connectURL(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *service) callback(w http.ResponseWriter, r *http.Request) {
-	q := r.URL.Query()
-	if q.Get("state") != "s1" {
+	received := r.URL.Query()
+	if received.Get("state") != "s1" {
 		w.WriteHeader(http.StatusBadRequest)
 		fmt.Fprint(w, "<h1>Link not valid</h1>")
 		return
 	}
-	http.SetCookie(w, &http.Cookie{Name: "flow", Value: q.Get("tenant"), Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode})
-	query := url.Values{"state": {"s2"}, "redirect": {s.site.URL + "/connect/microsoft365/signin"}, "hint": {"admin@" + q.Get("tenant")}}
-	http.Redirect(w, r, s.login()+"/signin?"+query.Encode(), http.StatusFound)
+	http.SetCookie(w, &http.Cookie{Name: "flow", Value: received.Get("tenant"), Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode})
+	signInQuery := url.Values{"state": {"s2"}, "redirect": {s.site.URL + "/connect/microsoft365/signin"}, "hint": {"admin@" + received.Get("tenant")}}
+	http.Redirect(w, r, s.login()+"/signin?"+signInQuery.Encode(), http.StatusFound)
 }
 
-func (s *service) signedIn(w http.ResponseWriter, r *http.Request) {
+func (s *service) signInCallback(w http.ResponseWriter, r *http.Request) {
 	flow, err := r.Cookie("flow")
 	if err != nil || r.URL.Query().Get("code") != "admin@"+flow.Value {
 		w.WriteHeader(http.StatusForbidden)

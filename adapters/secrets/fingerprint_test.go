@@ -20,7 +20,7 @@ func fingerprintOf(t *testing.T, s *secrets.Sealer, text string) []byte {
 }
 
 func TestFingerprintMatchesOnlyItsText(t *testing.T) {
-	s := open(t, createKeyset(t))
+	s := openSealer(t, createKeyset(t))
 	p := fingerprintOf(t, s, "one")
 	if !s.Matches([]byte("one"), p) || s.Matches([]byte("two"), p) || s.Matches([]byte("one"), nil) || s.Matches([]byte("one"), p[:20]) {
 		t.Fatal("a fingerprint must match its own text and nothing else")
@@ -34,24 +34,24 @@ func TestFingerprintMatchesOnlyItsText(t *testing.T) {
 // TestFingerprintsNeedTheKeyset checks that a fingerprint is not a hash without a key. Such a hash
 // would allow guessing a password in the text.
 func TestFingerprintsNeedTheKeyset(t *testing.T) {
-	one, other := open(t, createKeyset(t)), open(t, createKeyset(t))
-	p, hash := fingerprintOf(t, one, "text"), sha256.Sum256([]byte("text"))
-	if bytes.Equal(p[4:], fingerprintOf(t, other, "text")[4:]) || bytes.Contains(p, hash[:]) {
+	sealer1, sealer2 := openSealer(t, createKeyset(t)), openSealer(t, createKeyset(t))
+	p, hash := fingerprintOf(t, sealer1, "text"), sha256.Sum256([]byte("text"))
+	if bytes.Equal(p[4:], fingerprintOf(t, sealer2, "text")[4:]) || bytes.Contains(p, hash[:]) {
 		t.Fatal("the fingerprint can be made without the keyset")
 	}
-	if other.Matches([]byte("text"), p) {
+	if sealer2.Matches([]byte("text"), p) {
 		t.Fatal("the fingerprint of another keyset matches")
 	}
 }
 
 func TestFingerprintsMatchAfterRotations(t *testing.T) {
 	path := createKeyset(t)
-	s := open(t, path)
+	s := openSealer(t, path)
 	before := fingerprintOf(t, s, "text")
 	if _, err := secrets.Rotate(path); err != nil {
 		t.Fatal(err)
 	}
-	rotated := open(t, path)
+	rotated := openSealer(t, path)
 	after := fingerprintOf(t, rotated, "text")
 	if bytes.Equal(before, after) {
 		t.Fatal("the rotation changed nothing")

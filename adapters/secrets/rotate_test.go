@@ -36,24 +36,24 @@ func sealSecret(t *testing.T, s *secrets.Sealer) []byte {
 	return sealed
 }
 
-func mustOpen(t *testing.T, s *secrets.Sealer, sealed []byte) {
+func requireOpens(t *testing.T, s *secrets.Sealer, sealed []byte) {
 	t.Helper()
 	if got, err := s.Open(sealed, "p"); err != nil || got.Reveal() != testSecret {
 		t.Fatalf("does not open: %v", err)
 	}
 }
 
-// statuses returns the statuses of the keys, oldest first.
-func statuses(t *testing.T, keys []secrets.Key, err error) string {
+// keyStatuses returns the statuses of the keys, oldest first.
+func keyStatuses(t *testing.T, keys []secrets.Key, err error) string {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	var all []string
+	var list []string
 	for _, k := range keys {
-		all = append(all, string(k.Status))
+		list = append(list, string(k.Status))
 	}
-	return strings.Join(all, " ")
+	return strings.Join(list, " ")
 }
 
 func TestCreateKeysetDoesNotOverwrite(t *testing.T) {
@@ -72,23 +72,23 @@ func TestSecretsOfOlderKeysOpenAfterRotation(t *testing.T) {
 	if err := os.Chmod(path, 0o640); err != nil {
 		t.Fatal(err)
 	}
-	first := sealSecret(t, open(t, path))
+	first := sealSecret(t, openSealer(t, path))
 	keys, err := secrets.Rotate(path)
-	if got := statuses(t, keys, err); got != "old primary" {
+	if got := keyStatuses(t, keys, err); got != "old primary" {
 		t.Fatalf("after the first rotation: %s", got)
 	}
-	s := open(t, path)
+	s := openSealer(t, path)
 	second := sealSecret(t, s)
 	if bytes.Equal(first[:5], second[:5]) {
 		t.Fatal("sealed with the old key")
 	}
-	mustOpen(t, s, first)
-	mustOpen(t, s, second)
+	requireOpens(t, s, first)
+	requireOpens(t, s, second)
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o640 {
 		t.Errorf("mode %v, %v", info.Mode(), err)
 	}
-	if left, err := os.ReadDir(filepath.Dir(path)); err != nil || len(left) != 1 {
-		t.Errorf("files beside the keyset: %v (%v)", left, err)
+	if remaining, err := os.ReadDir(filepath.Dir(path)); err != nil || len(remaining) != 1 {
+		t.Errorf("files beside the keyset: %v (%v)", remaining, err)
 	}
 }
 
@@ -97,15 +97,15 @@ func TestSecretsOfOlderKeysOpenAfterRotation(t *testing.T) {
 func TestReplicaOpensSecretsOfItsStagedKey(t *testing.T) {
 	path := createKeyset(t)
 	replica := filepath.Join(t.TempDir(), "keyset.json")
-	before := sealSecret(t, open(t, path))
+	before := sealSecret(t, openSealer(t, path))
 	keys, err := secrets.Stage(path)
-	if got := statuses(t, keys, err); got != "primary staged" {
+	if got := keyStatuses(t, keys, err); got != "primary staged" {
 		t.Fatalf("staged: %s", got)
 	}
 	if _, err := secrets.Stage(path); !errors.Is(err, secrets.ErrStaged) {
 		t.Fatalf("staged twice: %v", err)
 	}
-	if !bytes.Equal(before[:5], sealSecret(t, open(t, path))[:5]) {
+	if !bytes.Equal(before[:5], sealSecret(t, openSealer(t, path))[:5]) {
 		t.Fatal("a staged key seals")
 	}
 	raw, err := secrets.ReadKeyset(path)
@@ -116,11 +116,11 @@ func TestReplicaOpensSecretsOfItsStagedKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	keys, err = secrets.Rotate(path)
-	if got := statuses(t, keys, err); got != "old primary" {
+	if got := keyStatuses(t, keys, err); got != "old primary" {
 		t.Fatalf("promoted: %s", got)
 	}
-	mustOpen(t, open(t, replica), sealSecret(t, open(t, path)))
-	if keys, err = secrets.Keys(path); statuses(t, keys, err) != "old primary" {
+	requireOpens(t, openSealer(t, replica), sealSecret(t, openSealer(t, path)))
+	if keys, err = secrets.Keys(path); keyStatuses(t, keys, err) != "old primary" {
 		t.Fatalf("read again: %v", keys)
 	}
 }
@@ -162,14 +162,14 @@ func TestRotateKeepsASymbolicLink(t *testing.T) {
 
 func TestSealerReloadsAChangedFile(t *testing.T) {
 	path := createKeyset(t)
-	running, other := open(t, path), open(t, path)
+	running, otherSealer := openSealer(t, path), openSealer(t, path)
 	first := sealSecret(t, running)
 	if _, err := secrets.Rotate(path); err != nil {
 		t.Fatal(err)
 	}
-	fresh := sealSecret(t, open(t, path))
-	mustOpen(t, other, fresh) // immediately, because Open reads the file for an unknown key
-	mustOpen(t, other, first)
+	fresh := sealSecret(t, openSealer(t, path))
+	requireOpens(t, otherSealer, fresh) // immediately, because Open reads the file for an unknown key
+	requireOpens(t, otherSealer, first)
 	for end := time.Now().Add(4 * time.Minute); ; <-time.After(20 * time.Millisecond) {
 		if bytes.Equal(sealSecret(t, running)[:5], fresh[:5]) {
 			break
@@ -178,24 +178,24 @@ func TestSealerReloadsAChangedFile(t *testing.T) {
 			t.Fatal("the sealer still uses the old key after 4 minutes")
 		}
 	}
-	mustOpen(t, running, first)
+	requireOpens(t, running, first)
 }
 
 func TestSealerKeepsItsKeysetWhileTheFileIsUnusable(t *testing.T) {
 	path := createKeyset(t)
-	good, err := os.ReadFile(path)
+	validKeyset, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var logged bytes.Buffer
-	s := open(t, path)
+	s := openSealer(t, path)
 	s.Log = slog.New(slog.NewTextHandler(&logged, nil))
-	known := sealSecret(t, s)
-	unknown := sealSecret(t, open(t, createKeyset(t)))
+	exists := sealSecret(t, s)
+	unknown := sealSecret(t, openSealer(t, createKeyset(t)))
 	for name, breakIt := range map[string]func() error{
-		"cut off":        func() error { return os.WriteFile(path, good[:len(good)-9], 0o600) },
+		"cut off":        func() error { return os.WriteFile(path, validKeyset[:len(validKeyset)-9], 0o600) },
 		"gone":           func() error { return os.Remove(path) },
-		"open to others": func() error { return errors.Join(os.WriteFile(path, good, 0o600), os.Chmod(path, 0o644)) },
+		"open to others": func() error { return errors.Join(os.WriteFile(path, validKeyset, 0o600), os.Chmod(path, 0o644)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			logged.Reset()
@@ -207,15 +207,15 @@ func TestSealerKeepsItsKeysetWhileTheFileIsUnusable(t *testing.T) {
 					t.Fatal("a secret of a different keyset opens")
 				}
 			}
-			mustOpen(t, s, known)
-			mustOpen(t, s, sealSecret(t, s))
+			requireOpens(t, s, exists)
+			requireOpens(t, s, sealSecret(t, s))
 			if strings.Count(logged.String(), "stays in use") != 1 {
 				t.Errorf("the log does not report the error exactly once: %s", logged.String())
 			}
-			if material := string(good[100:140]); strings.Contains(logged.String(), material) {
+			if material := string(validKeyset[100:140]); strings.Contains(logged.String(), material) {
 				t.Error("the log contains a part of the keyset")
 			}
-			if err := errors.Join(os.WriteFile(path, good, 0o600), os.Chmod(path, 0o600)); err != nil {
+			if err := errors.Join(os.WriteFile(path, validKeyset, 0o600), os.Chmod(path, 0o600)); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := s.Open(unknown, "p"); err == nil {
@@ -229,12 +229,12 @@ func TestSealerKeepsItsKeysetWhileTheFileIsUnusable(t *testing.T) {
 // keyset file, whether its key exists or not. Reading and parsing the file needs hundreds of
 // allocations.
 func TestForgedSecretsDoNotReadTheKeyset(t *testing.T) {
-	s := open(t, createKeyset(t))
+	s := openSealer(t, createKeyset(t))
 	changed := sealSecret(t, s)
 	changed[len(changed)-1] ^= 1
 	for name, forged := range map[string][]byte{
 		"changed":               changed,
-		"of a different key":    sealSecret(t, open(t, createKeyset(t))),
+		"of a different key":    sealSecret(t, openSealer(t, createKeyset(t))),
 		"shorter than a key id": {1, 2, 3},
 		"not of Tink":           []byte("forged forged forged forged forged"),
 	} {
@@ -252,12 +252,12 @@ func TestForgedSecretsDoNotReadTheKeyset(t *testing.T) {
 // TestSealingDoesNotWaitForTheKeysetFile checks that secrets are sealed and opened while a
 // different goroutine reads the file.
 func TestSealingDoesNotWaitForTheKeysetFile(t *testing.T) {
-	s := open(t, createKeyset(t))
+	s := openSealer(t, createKeyset(t))
 	defer s.BlockReload()()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		mustOpen(t, s, sealSecret(t, s))
+		requireOpens(t, s, sealSecret(t, s))
 	}()
 	select {
 	case <-done:

@@ -20,7 +20,7 @@ import (
 
 const testSecret = "canary-9f31c0b7-Passw0rd"
 
-func open(t *testing.T, path string) *secrets.Sealer {
+func openSealer(t *testing.T, path string) *secrets.Sealer {
 	t.Helper()
 	s, err := secrets.OpenKeyset(path, secrets.CreateMissing)
 	if err != nil {
@@ -31,7 +31,7 @@ func open(t *testing.T, path string) *secrets.Sealer {
 
 func TestOpenReturnsWhatWasSealed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "keyset.json")
-	sealer, reopened := open(t, path), open(t, path)
+	sealer, reopened := openSealer(t, path), openSealer(t, path)
 	rapid.Check(t, func(t *rapid.T) {
 		plain, associatedData := rapid.String().Draw(t, "plain"), rapid.String().Draw(t, "associated data")
 		sealed, err := sealer.Seal(secret.New(plain), associatedData)
@@ -47,7 +47,7 @@ func TestOpenReturnsWhatWasSealed(t *testing.T) {
 
 func TestOpenRefusesChangedOrForeignData(t *testing.T) {
 	dir := t.TempDir()
-	sealer := open(t, filepath.Join(dir, "a.json"))
+	sealer := openSealer(t, filepath.Join(dir, "a.json"))
 	sealed, err := sealer.Seal(secret.New(testSecret), "flow/1")
 	if err != nil {
 		t.Fatal(err)
@@ -62,7 +62,7 @@ func TestOpenRefusesChangedOrForeignData(t *testing.T) {
 	}{
 		{"different associated data", sealer, sealed, "flow/2"},
 		{"no associated data", sealer, sealed, ""},
-		{"another keyset", open(t, filepath.Join(dir, "b.json")), sealed, "flow/1"},
+		{"another keyset", openSealer(t, filepath.Join(dir, "b.json")), sealed, "flow/1"},
 		{"one bit changed", sealer, changed, "flow/1"},
 		{"truncated by one byte", sealer, sealed[:len(sealed)-1], "flow/1"},
 		{"truncated to the key id", sealer, sealed[:5], "flow/1"},
@@ -82,7 +82,7 @@ func TestOpenRefusesChangedOrForeignData(t *testing.T) {
 }
 
 func TestSealedDataHidesTheSecret(t *testing.T) {
-	sealer := open(t, filepath.Join(t.TempDir(), "keyset.json"))
+	sealer := openSealer(t, filepath.Join(t.TempDir(), "keyset.json"))
 	first, err := sealer.Seal(secret.New(testSecret), "flow/1")
 	if err != nil {
 		t.Fatal(err)
@@ -107,18 +107,18 @@ func TestKeysetFileIsPrivateAndCreatedOnlyOnRequest(t *testing.T) {
 		t.Fatal("a missing keyset opens")
 	}
 	if _, err := os.Stat(path); err == nil {
-		t.Fatal("OpenKeyset created a keyset although create is false")
+		t.Fatal("OpenKeyset created a keyset although RequireExisting was passed")
 	}
-	open(t, path)
+	openSealer(t, path)
 	for name, want := range map[string]os.FileMode{path: 0o600, filepath.Dir(path): 0o700} {
 		info, err := os.Stat(name)
 		if err != nil || info.Mode().Perm() != want {
 			t.Errorf("%s: mode %v, want %v (%v)", name, info.Mode().Perm(), want, err)
 		}
 	}
-	left, err := os.ReadDir(filepath.Dir(path))
-	if err != nil || len(left) != 1 {
-		t.Errorf("files beside the keyset: %v (%v)", left, err)
+	remaining, err := os.ReadDir(filepath.Dir(path))
+	if err != nil || len(remaining) != 1 {
+		t.Errorf("files beside the keyset: %v (%v)", remaining, err)
 	}
 }
 
@@ -136,7 +136,7 @@ func TestUnsafeKeysetFileIsRefused(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "keyset.json")
-			open(t, path)
+			openSealer(t, path)
 			if tt.content != "" {
 				if err := os.WriteFile(path, []byte(tt.content), 0o600); err != nil {
 					t.Fatal(err)

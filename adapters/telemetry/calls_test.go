@@ -34,11 +34,11 @@ func spansOf(t *testing.T, run func()) tracetest.SpanStubs {
 	return exporter.GetSpans()
 }
 
-// measurement returns the interceptor of Calls for a provider named "p".
-func measurement(t *testing.T, o CallOptions) wire.Interceptor {
+// callsInterceptor returns the interceptor of Calls for a provider named "p".
+func callsInterceptor(t *testing.T, options CallOptions) wire.Interceptor {
 	t.Helper()
-	o.Provider = "p"
-	measure, err := Calls(o)
+	options.Provider = "p"
+	measure, err := Calls(options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestEachMethodIsAnOperation(t *testing.T) {
 		},
 	} {
 		methods := 0
-		spans := spansOf(t, func() { methods = call(measurement(t, CallOptions{Log: slog.New(slog.DiscardHandler)})) })
+		spans := spansOf(t, func() { methods = call(callsInterceptor(t, CallOptions{Log: slog.New(slog.DiscardHandler)})) })
 		operations := map[string]bool{}
 		for _, s := range spans {
 			operations[s.Name] = true
@@ -79,11 +79,11 @@ func callAll(port any, except ...string) (calls int) {
 			continue
 		}
 		method := v.Method(i)
-		in := []reflect.Value{reflect.ValueOf(context.Background())}
+		arguments := []reflect.Value{reflect.ValueOf(context.Background())}
 		for n := 1; n < method.Type().NumIn(); n++ {
-			in = append(in, reflect.Zero(method.Type().In(n)))
+			arguments = append(arguments, reflect.Zero(method.Type().In(n)))
 		}
-		method.Call(in)
+		method.Call(arguments)
 		calls++
 	}
 	return calls
@@ -109,7 +109,7 @@ func TestOutcomeOfACallIsRecorded(t *testing.T) {
 			var log bytes.Buffer
 			spans := spansOf(t, func() {
 				end := func(context.Context, wire.Call, func(context.Context) error) error { return tt.err }
-				p := wire.MailInProcess(fake.New(), measurement(t, CallOptions{Log: Logger(&log, slog.LevelDebug)}), end)
+				p := wire.MailInProcess(fake.New(), callsInterceptor(t, CallOptions{Log: Logger(&log, slog.LevelDebug)}), end)
 				if got := p.Check(t.Context()); !errors.Is(got, tt.err) {
 					t.Errorf("got %v", got)
 				}
@@ -138,7 +138,7 @@ func TestZonesAreCustomerData(t *testing.T) {
 			provider := &fake.DNSProvider{}
 			provider.AddZone("customer.test")
 			provider.LoseNextAnswer(true)
-			p := wire.DNSInProcess(provider, measurement(t, CallOptions{Log: Logger(&log, slog.LevelDebug), CustomerData: allowed}))
+			p := wire.DNSInProcess(provider, callsInterceptor(t, CallOptions{Log: Logger(&log, slog.LevelDebug), CustomerData: allowed}))
 			zone := dns.Zone{ID: "customer.test", Name: "customer.test"}
 			_, _ = p.Zone(t.Context(), zone.Name)
 			_, _ = p.Records(t.Context(), zone)
@@ -163,7 +163,7 @@ func TestMailboxesAreCustomerData(t *testing.T) {
 		spans := spansOf(t, func() {
 			platform := fake.NewSendingPlatform()
 			platform.Put(integration.Account{Address: "anna@customer.test", ID: "anna@customer.test"})
-			p := wire.SendingInProcess(platform, measurement(t, CallOptions{Log: Logger(&log, slog.LevelDebug), CustomerData: allowed}))
+			p := wire.SendingInProcess(platform, callsInterceptor(t, CallOptions{Log: Logger(&log, slog.LevelDebug), CustomerData: allowed}))
 			_, _ = p.StartSignIn(t.Context(), "anna@customer.test")
 			_, _ = p.Accounts(t.Context(), "anna@customer.test")
 			clearFault := platform.Fail(fake.Fault{Kind: outcome.Unknown})
@@ -177,7 +177,7 @@ func TestMailboxesAreCustomerData(t *testing.T) {
 		if named := strings.Count(fmt.Sprint(spans), "anna@customer.test"); named != want || len(spans) != 4 {
 			t.Errorf("allowed %v: the address is %d times in %d spans", allowed, named, len(spans))
 		}
-		if all := fmt.Sprint(spans, log.String()); strings.Contains(all, "microsoftonline") || strings.Contains(log.String(), "customer.test") {
+		if text := fmt.Sprint(spans, log.String()); strings.Contains(text, "microsoftonline") || strings.Contains(log.String(), "customer.test") {
 			t.Error("a link is in the spans or the log, or an address is in the log")
 		}
 		if !strings.Contains(log.String(), `"operation":"remove"`) || !strings.Contains(log.String(), `"operation":"account"`) {
@@ -191,7 +191,7 @@ func TestMailboxesAreCustomerData(t *testing.T) {
 func TestTenantsAreCustomerData(t *testing.T) {
 	for _, allowed := range []bool{true, false} {
 		spans := spansOf(t, func() {
-			p := wire.MailInProcess(fake.New(), measurement(t, CallOptions{Log: slog.New(slog.DiscardHandler), CustomerData: allowed}))
+			p := wire.MailInProcess(fake.New(), callsInterceptor(t, CallOptions{Log: slog.New(slog.DiscardHandler), CustomerData: allowed}))
 			_, _ = p.For("customer-guid").Domain(t.Context(), "customer.test")
 			_, _ = p.For("customer-guid").Mailbox(t.Context(), "anna@customer.test")
 		})

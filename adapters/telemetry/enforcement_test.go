@@ -19,9 +19,9 @@ import (
 	"github.com/tenantry/tenantry/core/sendlimit"
 )
 
-// collect returns the samples of all metrics that record has written. Keys are the name of the
-// metric and a label value, or the upper bound of a histogram bucket. Buckets are cumulative.
-func collect(t *testing.T, record func(*Enforcement)) map[string]float64 {
+// collectSamples returns the samples of all metrics that record has written. Keys are the name of
+// the metric and a label value, or the upper bound of a histogram bucket. Buckets are cumulative.
+func collectSamples(t *testing.T, record func(*Enforcement)) map[string]float64 {
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	meters, err := meter(t.Context(), resource.Empty(), registry)
@@ -56,7 +56,7 @@ func collect(t *testing.T, record func(*Enforcement)) map[string]float64 {
 // TestCountersStartAtZero checks that every outcome has a series from the start. Otherwise
 // Prometheus would not see the first increase.
 func TestCountersStartAtZero(t *testing.T) {
-	found := collect(t, func(e *Enforcement) {
+	found := collectSamples(t, func(e *Enforcement) {
 		e.CountPass(t.Context(), errors.Join(errors.New("read trace"), &outcome.Error{Kind: outcome.Throttled}))
 		e.CountChange(t.Context(), sendlimit.Blocked)
 	})
@@ -79,7 +79,7 @@ func TestCountersStartAtZero(t *testing.T) {
 func TestLagBucketsSeparateMinutesFromHours(t *testing.T) {
 	lags := []time.Duration{4 * time.Minute, 9 * time.Minute, 25 * time.Minute, 39 * time.Minute, 50 * time.Minute, 80 * time.Minute,
 		110 * time.Minute, 150 * time.Minute, 5 * time.Hour, 11 * time.Hour, 20 * time.Hour}
-	found := collect(t, func(e *Enforcement) {
+	found := collectSamples(t, func(e *Enforcement) {
 		for _, lag := range lags {
 			e.RecordLag(t.Context(), lag)
 		}

@@ -45,9 +45,9 @@ func TestPostgresNeedsAPasswordAndLeavesNothing(t *testing.T) {
 	if err != nil || u.Hostname() != "127.0.0.1" {
 		t.Errorf("URL %q is not on loopback (%v)", p.URL, err)
 	}
-	wrong := *u
-	wrong.User = url.UserPassword(u.User.Username(), "guess")
-	if conn, err := pgx.Connect(t.Context(), wrong.String()); err == nil {
+	wrongPassword := *u
+	wrongPassword.User = url.UserPassword(u.User.Username(), "guess")
+	if conn, err := pgx.Connect(t.Context(), wrongPassword.String()); err == nil {
 		_ = conn.Close(t.Context())
 		t.Error("the server accepts a wrong password")
 	}
@@ -59,14 +59,14 @@ func TestPostgresEndsWhenItsParentIsKilled(t *testing.T) {
 	t.Setenv("TMPDIR", sharedTempDir(t))
 	child := exec.Command(os.Args[0])
 	child.Env = append(os.Environ(), childEnv+"=1")
-	out, err := child.StdoutPipe()
+	stdout, err := child.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := child.Start(); err != nil {
 		t.Fatal(err)
 	}
-	line := bufio.NewScanner(out)
+	line := bufio.NewScanner(stdout)
 	line.Scan()
 	u, err := url.Parse(line.Text())
 	if err != nil || u.Host == "" {
@@ -84,17 +84,17 @@ func waitUntilGone(t *testing.T, host string) {
 	t.Helper()
 	deadline := time.After(5 * time.Minute)
 	for {
-		left, _ := filepath.Glob(filepath.Join(os.Getenv("TMPDIR"), "tenantry-postgres-*"))
+		remaining, _ := filepath.Glob(filepath.Join(os.Getenv("TMPDIR"), "tenantry-postgres-*"))
 		conn, err := net.DialTimeout("tcp", host, time.Second)
 		if err == nil {
 			_ = conn.Close()
 		}
-		if err != nil && len(left) == 0 {
+		if err != nil && len(remaining) == 0 {
 			return
 		}
 		select {
 		case <-deadline:
-			t.Fatalf("still there: files %v, port open: %v", left, err == nil)
+			t.Fatalf("still there: files %v, port open: %v", remaining, err == nil)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}

@@ -34,8 +34,8 @@ func TestRedisRestartsAndLeavesNothing(t *testing.T) {
 	r.Empty(t)
 	r.Freeze(t)
 	r.Stop()
-	if left, _ := filepath.Glob(filepath.Join(os.Getenv("TMPDIR"), "tenantry-redis-*")); len(left) > 0 {
-		t.Errorf("still exists: %v", left)
+	if remaining, _ := filepath.Glob(filepath.Join(os.Getenv("TMPDIR"), "tenantry-redis-*")); len(remaining) > 0 {
+		t.Errorf("still exists: %v", remaining)
 	}
 }
 

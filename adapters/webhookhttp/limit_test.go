@@ -16,9 +16,9 @@ import (
 	"github.com/tenantry/tenantry/core/webhook"
 )
 
-// connected returns a sender whose connections end at serve, until serving is done. It uses no
-// network, so that the fake clock of a test advances while it waits.
-func connected(t *testing.T, serve func(net.Conn)) (s *Sender, serving *sync.WaitGroup) {
+// newConnectedSender returns a sender whose connections end at serve, until serving is done. It
+// uses no network, so that the fake clock of a test advances while it waits.
+func newConnectedSender(t *testing.T, serve func(net.Conn)) (s *Sender, serving *sync.WaitGroup) {
 	t.Helper()
 	s, serving = New(Options{AllowPrivate: true}), &sync.WaitGroup{}
 	transport, _ := s.client.Transport.(*http.Transport)
@@ -40,8 +40,8 @@ func readRequest(c net.Conn) {
 	}
 }
 
-// hang waits until the sender closes the connection.
-func hang(c net.Conn) { _, _ = io.Copy(io.Discard, c) }
+// waitForClose waits until the sender closes the connection.
+func waitForClose(c net.Conn) { _, _ = io.Copy(io.Discard, c) }
 
 // TestAnEndpointHas15Seconds checks that a try without an answer fails after exactly 15 seconds, at
 // whatever step the endpoint hangs. A failed try is repeated. An answer before the limit counts,
@@ -49,14 +49,14 @@ func hang(c net.Conn) { _, _ = io.Copy(io.Discard, c) }
 func TestAnEndpointHas15Seconds(t *testing.T) {
 	const limit, accepted = 15 * time.Second, "HTTP/1.1 204 No Content\r\n\r\n"
 	for name, tt := range map[string]struct {
-		url    string
-		serve  func(net.Conn)
-		took   time.Duration
-		status int // 0: no answer
+		url          string
+		serve        func(net.Conn)
+		wantDuration time.Duration
+		status       int // 0: no answer
 	}{
 		"it never reads the request": {"http://127.0.0.1/", func(net.Conn) { time.Sleep(time.Hour) }, limit, 0},
-		"it never begins TLS":        {"https://127.0.0.1/", hang, limit, 0},
-		"it never answers":           {"http://127.0.0.1/", func(c net.Conn) { readRequest(c); hang(c) }, limit, 0},
+		"it never begins TLS":        {"https://127.0.0.1/", waitForClose, limit, 0},
+		"it never answers":           {"http://127.0.0.1/", func(c net.Conn) { readRequest(c); waitForClose(c) }, limit, 0},
 		"it sends its answer slowly": {"http://127.0.0.1/", func(c net.Conn) {
 			readRequest(c)
 			for i := range len(accepted) {
@@ -79,18 +79,18 @@ func TestAnEndpointHas15Seconds(t *testing.T) {
 		"its body never ends": {"http://127.0.0.1/", func(c net.Conn) {
 			readRequest(c)
 			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nx")
-			hang(c)
+			waitForClose(c)
 		}, limit, 200},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s, serving := connected(t, tt.serve)
+				s, serving := newConnectedSender(t, tt.serve)
 				defer serving.Wait()
 				began := time.Now()
 				r := s.Send(t.Context(), webhook.Message{URL: tt.url, Body: []byte("{}")})
 				s.client.CloseIdleConnections()
-				if took := time.Since(began); took != tt.took || r.Duration != took || r.StatusCode != tt.status {
-					t.Fatalf("after %s: %+v", took, r)
+				if duration := time.Since(began); duration != tt.wantDuration || r.Duration != duration || r.StatusCode != tt.status {
+					t.Fatalf("after %s: %+v", duration, r)
 				}
 				d := webhook.Delivery{Status: webhook.Pending}.AfterTry(r, began, 0)
 				if tt.status != 0 {

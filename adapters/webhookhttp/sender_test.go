@@ -56,14 +56,14 @@ var records = map[string][]string{
 	"mapped.test.": {"::ffff:127.0.0.1"}, "mixed.test.": {"93.184.216.34", "192.168.0.1"}, "metadata.test.": {"169.254.169.254"}, "nothing.test.": {},
 }
 
-// recorded returns the addresses of a name in records, and whether the name exists.
-func recorded(name string) ([]string, bool) {
-	addresses, known := records[name]
-	return addresses, known
+// lookupRecord returns the addresses of a name in records, and whether the name exists.
+func lookupRecord(name string) ([]string, bool) {
+	addresses, exists := records[name]
+	return addresses, exists
 }
 
-// resolver answers with the addresses that lookup returns for a name, if the name exists.
-func resolver(t *testing.T, lookup func(name string) ([]string, bool)) *net.Resolver {
+// newResolver answers with the addresses that lookup returns for a name, if the name exists.
+func newResolver(t *testing.T, lookup func(name string) ([]string, bool)) *net.Resolver {
 	t.Helper()
 	server, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
@@ -77,7 +77,7 @@ func resolver(t *testing.T, lookup func(name string) ([]string, bool)) *net.Reso
 			if err != nil {
 				return
 			}
-			if reply := answer(buffer[:n], lookup); reply != nil {
+			if reply := dnsAnswer(buffer[:n], lookup); reply != nil {
 				_, _ = server.WriteTo(reply, from)
 			}
 		}
@@ -88,15 +88,15 @@ func resolver(t *testing.T, lookup func(name string) ([]string, bool)) *net.Reso
 	}}
 }
 
-func answer(query []byte, lookup func(string) ([]string, bool)) []byte {
+func dnsAnswer(query []byte, lookup func(string) ([]string, bool)) []byte {
 	var m dnsmessage.Message
 	if m.Unpack(query) != nil || len(m.Questions) != 1 {
 		return nil
 	}
 	q := m.Questions[0]
-	addresses, known := lookup(strings.ToLower(q.Name.String()))
+	addresses, exists := lookup(strings.ToLower(q.Name.String()))
 	reply := dnsmessage.Message{Header: dnsmessage.Header{ID: m.ID, Response: true, RecursionAvailable: true}, Questions: m.Questions}
-	if !known {
+	if !exists {
 		reply.RCode = dnsmessage.RCodeNameError
 	}
 	for _, text := range addresses {
@@ -125,7 +125,7 @@ func TestForbiddenURLsAreRefused(t *testing.T) {
 	if len(forbiddenURLs) < 60 {
 		t.Fatalf("only %d URLs", len(forbiddenURLs))
 	}
-	s := New(Options{Resolver: resolver(t, recorded)})
+	s := New(Options{Resolver: newResolver(t, lookupRecord)})
 	for _, raw := range forbiddenURLs {
 		if err := s.CheckURL(t.Context(), raw); !errors.Is(err, fault.InvalidWebhookURL) {
 			t.Errorf("%q: %v", raw, err)
@@ -146,7 +146,7 @@ func TestForbiddenURLsAreRefused(t *testing.T) {
 
 // TestAPrivateNetworkCanBeAllowed checks the setting for sandboxes: http only reaches loopback.
 func TestAPrivateNetworkCanBeAllowed(t *testing.T) {
-	s := New(Options{Resolver: resolver(t, recorded), AllowPrivate: true})
+	s := New(Options{Resolver: newResolver(t, lookupRecord), AllowPrivate: true})
 	for raw, allowed := range map[string]bool{
 		"https://private.test/": true, "https://127.0.0.1/": true, "http://127.0.0.1:8080/": true, "http://[::1]/": true, "http://localhost/": true,
 		"http://private.test/": false, "http://hooks.example.test/": false, "http://mixed.test/": false, "http://u@127.0.0.1/": false, "ftp://127.0.0.1/": false,
@@ -157,8 +157,8 @@ func TestAPrivateNetworkCanBeAllowed(t *testing.T) {
 	}
 }
 
-// endpoint starts an HTTPS server and returns its URL.
-func endpoint(t *testing.T, handle http.HandlerFunc) (address string, roots *x509.CertPool) {
+// startEndpoint starts an HTTPS server and returns its URL.
+func startEndpoint(t *testing.T, handle http.HandlerFunc) (address string, roots *x509.CertPool) {
 	t.Helper()
 	server := httptest.NewTLSServer(handle)
 	t.Cleanup(server.Close)
@@ -189,7 +189,7 @@ func TestTheConnectionIsChecked(t *testing.T) {
 				}
 			})
 			var rebound atomic.Bool
-			s := New(Options{Resolver: resolver(t, func(string) ([]string, bool) {
+			s := New(Options{Resolver: newResolver(t, func(string) ([]string, bool) {
 				if !rebound.Load() {
 					return []string{a.public}, true
 				}
@@ -216,7 +216,7 @@ func TestMessagesAreSent(t *testing.T) {
 	var got *http.Request
 	var body []byte
 	redirected := 0
-	address, roots := endpoint(t, func(w http.ResponseWriter, r *http.Request) {
+	address, roots := startEndpoint(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/in":
 			got = r

@@ -16,12 +16,12 @@ import (
 
 const (
 	minTTL, maxTTL = 60, 86400
-	// comment is set on new records, for people. The plugin does not read it.
-	comment = "managed by tenantry"
+	// recordComment is the comment of new records, for people. The plugin does not read it.
+	recordComment = "managed by tenantry"
 )
 
-// batchDoc is the body of a batch request. Cloudflare applies it as one transaction in this order.
-type batchDoc struct {
+// batchBody is the body of a batch request. Cloudflare applies it as one transaction in this order.
+type batchBody struct {
 	Deletes []recordDoc `json:"deletes,omitempty"`
 	Patches []recordDoc `json:"patches,omitempty"`
 	Posts   []recordDoc `json:"posts,omitempty"`
@@ -69,12 +69,12 @@ func withoutApexCNAME(zone sdk.Zone, sets []sdk.RRSet) []sdk.RRSet {
 // record already exists, for example after an earlier attempt of the same write. Then write
 // succeeds if the zone has the wanted sets. Otherwise it returns sdk.ZoneChanged.
 func (p *provider) write(ctx context.Context, zone sdk.Zone, records []recordDoc, changes []sdk.Change) ([]sdk.RRSet, error) {
-	b, err := transaction(records, changes)
+	batch, err := newBatch(records, changes)
 	if err != nil {
 		return nil, err
 	}
 	var ignored struct{}
-	_, err = p.call(ctx, http.MethodPost, "/zones/"+url.PathEscape(zone.ID)+"/dns_records/batch", b, &ignored)
+	_, err = p.call(ctx, http.MethodPost, "/zones/"+url.PathEscape(zone.ID)+"/dns_records/batch", batch, &ignored)
 	switch {
 	case err == nil:
 		return sdk.ReadBack(ctx, p, zone, changes)
@@ -93,20 +93,20 @@ func (p *provider) write(ctx context.Context, zone sdk.Zone, records []recordDoc
 	return current, nil
 }
 
-// transaction returns the batch that makes the changes to the existing records.
-func transaction(records []recordDoc, changes []sdk.Change) (batchDoc, error) {
-	var b batchDoc
+// newBatch returns the batch that makes the changes to the existing records.
+func newBatch(records []recordDoc, changes []sdk.Change) (batchBody, error) {
+	var batch batchBody
 	for _, c := range changes {
-		if err := b.addChange(records, c); err != nil {
-			return batchDoc{}, err
+		if err := batch.addChange(records, c); err != nil {
+			return batchBody{}, err
 		}
 	}
-	return b, nil
+	return batch, nil
 }
 
 // addChange adds the operations for one change. To replace a value, it changes an existing record,
 // which thereby keeps the comment and tags of the zone's owner.
-func (b *batchDoc) addChange(records []recordDoc, change sdk.Change) error {
+func (b *batchBody) addChange(records []recordDoc, change sdk.Change) error {
 	var surplus []recordDoc
 	missing := slices.Clone(change.After.Values) // contains a value twice if the set contains it twice
 	ttl := 0                                     // the TTL of existing records in the API's form, if it is the wanted TTL
@@ -144,7 +144,7 @@ func (b *batchDoc) addChange(records []recordDoc, change sdk.Change) error {
 			b.Patches = append(b.Patches, r)
 			continue
 		}
-		r.Comment = comment
+		r.Comment = recordComment
 		b.Posts = append(b.Posts, r)
 	}
 	for _, r := range surplus {
@@ -174,11 +174,11 @@ func newRecordDoc(s sdk.RRSet, value string, ttl int) (recordDoc, error) {
 		r.Proxied, r.Settings = &proxied, &settingsDoc{}
 	case sdk.MX:
 		preference, host, _ := strings.Cut(value, " ")
-		n, err := strconv.Atoi(preference)
+		priority, err := strconv.Atoi(preference)
 		if err != nil || host == "" {
 			return r, sdk.RequestRefused("content_of_MX")
 		}
-		r.Priority, r.Content = &n, host
+		r.Priority, r.Content = &priority, host
 	}
 	return r, nil
 }

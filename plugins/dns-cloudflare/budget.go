@@ -13,7 +13,7 @@ import (
 // budgets has the budget of each token, keyed by the fingerprint of its connection.
 type budgets struct {
 	now     func() time.Time
-	limit   int // calls of one token in each window
+	limit   int // maximum number of calls of one token in each window
 	mu      sync.Mutex
 	byToken map[string]*budget
 }
@@ -27,9 +27,9 @@ func newBudgets(now func() time.Time) *budgets {
 func (b *budgets) forToken(token string) *budget {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for name, other := range b.byToken {
-		if name != token && other.isIdle() {
-			delete(b.byToken, name)
+	for key, budget := range b.byToken {
+		if key != token && budget.isIdle() {
+			delete(b.byToken, key)
 		}
 	}
 	if b.byToken[token] == nil {
@@ -46,7 +46,7 @@ type budget struct {
 	limit       int
 	mu          sync.Mutex
 	inFlight    int         // calls without an answer yet
-	calls       []time.Time // end times of the calls in the last window, oldest first
+	calls       []time.Time // when the calls of the last window ended, oldest first
 	pausedUntil time.Time
 }
 

@@ -20,9 +20,9 @@ import (
 // different type with the same name (81053, 81054), or the same record (81057, 81058).
 var existsCodes = []int{81053, 81054, 81057, 81058}
 
-// notUnderstood is the beginning of the library's error if it cannot parse an answer. The error has
+// jsonErrorPrefix is the beginning of the library's error if it cannot parse an answer. The error has
 // no exported type.
-const notUnderstood = "error unmarshalling the JSON response"
+const jsonErrorPrefix = "error unmarshalling the JSON response"
 
 var errRecordExists = errors.New("a conflicting record exists")
 
@@ -44,34 +44,34 @@ func (p *provider) call(ctx context.Context, method, path string, in, out any) (
 	return total, nil
 }
 
-// errorCoder is the interface of the Cloudflare library's errors.
-type errorCoder interface{ ErrorCodes() []int }
+// errorWithCodes is the interface of the Cloudflare library's errors.
+type errorWithCodes interface{ ErrorCodes() []int }
 
 // classifyError converts an error of the Cloudflare library to an outcome of package sdk, or to
 // errRecordExists.
 func classifyError(ctx context.Context, err error) error {
-	var o *sdk.Outcome
-	if errors.As(err, &o) {
-		return o
+	var outcome *sdk.Outcome
+	if errors.As(err, &outcome) {
+		return outcome
 	}
-	var codes errorCoder
+	var codes errorWithCodes
 	errors.As(err, &codes)
 	var unauthorized *cloudflare.AuthorizationError
 	var forbidden *cloudflare.AuthenticationError
-	var missing *cloudflare.NotFoundError
-	var bad *cloudflare.RequestError
+	var notFound *cloudflare.NotFoundError
+	var refused *cloudflare.RequestError
 	switch {
 	case errors.As(err, &unauthorized), errors.As(err, &forbidden):
 		return sdk.CredentialRefused(causeWithCode("cloudflare", codes))
-	case errors.As(err, &missing):
+	case errors.As(err, &notFound):
 		return sdk.RequestRefused(causeWithCode("cloudflare not_found", codes))
-	case errors.As(err, &bad) && slices.ContainsFunc(existsCodes, func(code int) bool { return slices.Contains(bad.ErrorCodes(), code) }):
+	case errors.As(err, &refused) && slices.ContainsFunc(existsCodes, func(code int) bool { return slices.Contains(refused.ErrorCodes(), code) }):
 		return errRecordExists
-	case errors.As(err, &bad):
+	case errors.As(err, &refused):
 		return sdk.RequestRefused(causeWithCode("cloudflare refused", codes))
 	case ctx.Err() != nil:
 		return sdk.TransportError(ctx.Err())
-	case strings.HasPrefix(err.Error(), notUnderstood): // a page of a proxy, or an incomplete answer
+	case strings.HasPrefix(err.Error(), jsonErrorPrefix): // a page of a proxy, or an incomplete answer
 		return sdk.BrokenAnswer("not_json")
 	default:
 		return sdk.TransportError(err)
@@ -79,7 +79,7 @@ func classifyError(ctx context.Context, err error) error {
 }
 
 // causeWithCode appends the first error code of Cloudflare to a cause.
-func causeWithCode(cause string, codes errorCoder) string {
+func causeWithCode(cause string, codes errorWithCodes) string {
 	if codes == nil || len(codes.ErrorCodes()) == 0 {
 		return cause
 	}

@@ -14,8 +14,8 @@ import (
 // TestContract runs the contract suite of a DNS provider (package ports/contract) with the
 // simulator.
 func TestContract(t *testing.T) {
-	f := newFixture(t)
-	conformance.DNSInProcess(t, func(conformance.T) conformance.DNSFixture { return f })
+	fixture := newFixture(t)
+	conformance.DNSInProcess(t, func(conformance.T) conformance.DNSFixture { return fixture })
 }
 
 // TestBinary runs the conformance suites with the plugin's release binary.
@@ -26,73 +26,73 @@ func TestBinary(t *testing.T) {
 	}
 	conformance.DNS(t, conformance.Binary{Path: path, Connect: connect},
 		func(t conformance.T, provider func(sdk.Connection) sdk.DNSProvider) conformance.DNSFixture {
-			f := newFixture(t)
-			f.newProvider = func(c sdk.Connection) (sdk.DNSProvider, error) { return provider(c), nil }
-			return f
+			fixture := newFixture(t)
+			fixture.newProvider = func(connection sdk.Connection) (sdk.DNSProvider, error) { return provider(connection), nil }
+			return fixture
 		})
 }
 
-func text(name string, values ...string) sdk.RRSet {
+func txtSet(name string, values ...string) sdk.RRSet {
 	return sdk.RRSet{Name: name, Type: sdk.TXT, TTL: 300, Values: values}
 }
 
 // TestANewDomainNeedsAtMostFiveCalls counts the calls for the zone, the records and the write.
 func TestANewDomainNeedsAtMostFiveCalls(t *testing.T) {
-	f := newFixture(t)
-	zone := f.NewZone(t)
-	p := f.Provider()
-	z, err := p.Zone(t.Context(), zone)
+	fixture := newFixture(t)
+	zone := fixture.NewZone(t)
+	provider := fixture.Provider()
+	zoneInfo, err := provider.Zone(t.Context(), zone)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.Records(t.Context(), z); err != nil {
+	if _, err := provider.Records(t.Context(), zoneInfo); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.Apply(t.Context(), z, []sdk.Change{{Before: text(zone), After: text(zone, "a", "b")}}); err != nil {
+	if _, err := provider.Apply(t.Context(), zoneInfo, []sdk.Change{{Before: txtSet(zone), After: txtSet(zone, "a", "b")}}); err != nil {
 		t.Fatal(err)
 	}
-	if n := f.calls.Load(); n > 5 {
-		t.Fatalf("%d calls", n)
+	if calls := fixture.calls.Load(); calls > 5 {
+		t.Fatalf("%d calls", calls)
 	}
 }
 
 // TestApplyKeepsTheOwnersRecordSettings checks that a record keeps its comment and its automatic
 // TTL when Apply changes its content. New records are neither proxied nor flattened.
 func TestApplyKeepsTheOwnersRecordSettings(t *testing.T) {
-	f := newFixture(t)
-	zone := f.NewZone(t)
-	f.replaceRecords(t, zone, []map[string]any{
+	fixture := newFixture(t)
+	zone := fixture.NewZone(t)
+	fixture.replaceRecords(t, zone, []map[string]any{
 		{"type": "TXT", "name": zone, "content": "unquoted by hand", "ttl": 1, "comment": "by the owner"},
 		{"type": "CNAME", "name": "www." + zone, "content": "pages.example", "ttl": 1, "proxied": true},
 	})
-	p := f.Provider()
-	z, err := p.Zone(t.Context(), zone)
+	provider := fixture.Provider()
+	zoneInfo, err := provider.Zone(t.Context(), zone)
 	if err != nil {
 		t.Fatal(err)
 	}
-	now, err := p.Records(t.Context(), z)
+	sets, err := provider.Records(t.Context(), zoneInfo)
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := sdk.FindSet(now, zone, sdk.TXT)
+	before := sdk.FindSet(sets, zone, sdk.TXT)
 	if before.TTL != automaticTTL || before.Values[0] != "unquoted by hand" {
 		t.Fatalf("got %+v", before)
 	}
-	key := sdk.RRSet{Name: "k." + zone, Type: sdk.CNAME, TTL: 3600, Values: []string{"target.example"}}
-	_, err = p.Apply(t.Context(), z, []sdk.Change{
-		{Before: before, After: text(zone, "changed")}, {Before: sdk.RRSet{Name: key.Name, Type: sdk.CNAME}, After: key},
+	cname := sdk.RRSet{Name: "k." + zone, Type: sdk.CNAME, TTL: 3600, Values: []string{"target.example"}}
+	_, err = provider.Apply(t.Context(), zoneInfo, []sdk.Change{
+		{Before: before, After: txtSet(zone, "changed")}, {Before: sdk.RRSet{Name: cname.Name, Type: sdk.CNAME}, After: cname},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range f.records(t, zone) {
+	for _, r := range fixture.records(t, zone) {
 		switch r["name"] {
 		case zone:
 			if r["comment"] != "by the owner" || r["ttl"] != 1.0 || r["content"] != `"changed"` {
 				t.Errorf("got %v", r)
 			}
-		case key.Name:
-			if flat := r["settings"].(map[string]any)["flatten_cname"]; r["proxied"] != false || flat != false || r["comment"] != comment {
+		case cname.Name:
+			if flat := r["settings"].(map[string]any)["flatten_cname"]; r["proxied"] != false || flat != false || r["comment"] != recordComment {
 				t.Errorf("got %v", r)
 			}
 		default:
@@ -106,34 +106,34 @@ func TestApplyKeepsTheOwnersRecordSettings(t *testing.T) {
 // TestApexCNAMEDoesNotConflictWithOtherRecords checks that records can be added beside a CNAME at
 // the apex, which is flattened, and not beside other CNAMEs.
 func TestApexCNAMEDoesNotConflictWithOtherRecords(t *testing.T) {
-	f := newFixture(t)
-	zone := f.NewZone(t)
+	fixture := newFixture(t)
+	zone := fixture.NewZone(t)
 	alias := sdk.RRSet{Name: zone, Type: sdk.CNAME, TTL: 300, Values: []string{"pages.example"}}
-	f.Put(t, zone, alias)
-	f.Put(t, zone, sdk.RRSet{Name: "k." + zone, Type: sdk.CNAME, TTL: 300, Values: []string{"target.example"}})
-	p := f.Provider()
-	z, err := p.Zone(t.Context(), zone)
+	fixture.Put(t, zone, alias)
+	fixture.Put(t, zone, sdk.RRSet{Name: "k." + zone, Type: sdk.CNAME, TTL: 300, Values: []string{"target.example"}})
+	provider := fixture.Provider()
+	zoneInfo, err := provider.Zone(t.Context(), zone)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.Apply(t.Context(), z, []sdk.Change{{Before: text(zone), After: text(zone, "x")}}); err != nil {
+	if _, err := provider.Apply(t.Context(), zoneInfo, []sdk.Change{{Before: txtSet(zone), After: txtSet(zone, "x")}}); err != nil {
 		t.Errorf("a TXT beside the CNAME at the apex: %v", err)
 	}
-	if _, err := p.Apply(t.Context(), z, []sdk.Change{{Before: text("k." + zone), After: text("k."+zone, "x")}}); sdk.OutcomeOf(err) != sdk.OutcomeOf(sdk.ZoneChanged()) {
+	if _, err := provider.Apply(t.Context(), zoneInfo, []sdk.Change{{Before: txtSet("k." + zone), After: txtSet("k."+zone, "x")}}); sdk.OutcomeOf(err) != sdk.OutcomeOf(sdk.ZoneChanged()) {
 		t.Errorf("a TXT beside a different CNAME: %v, want a changed zone", err)
 	}
-	now, err := p.Records(t.Context(), z)
-	if err != nil || !sdk.FindSet(now, zone, sdk.CNAME).Same(alias) || len(now) != 3 {
-		t.Errorf("the zone has %+v, %v", now, err)
+	sets, err := provider.Records(t.Context(), zoneInfo)
+	if err != nil || !sdk.FindSet(sets, zone, sdk.CNAME).Same(alias) || len(sets) != 3 {
+		t.Errorf("the zone has %+v, %v", sets, err)
 	}
 }
 
 func TestInactiveZoneIsIdle(t *testing.T) {
-	f := newFixture(t)
-	zone := f.NewZone(t)
-	f.control(t, "PUT", "/zones/"+zone, map[string]string{"status": "moved"}, nil)
-	if z, err := f.Provider().Zone(t.Context(), zone); err != nil || z.Idle != "moved" {
-		t.Fatalf("got %+v, %v", z, err)
+	fixture := newFixture(t)
+	zone := fixture.NewZone(t)
+	fixture.control(t, "PUT", "/zones/"+zone, map[string]string{"status": "moved"}, nil)
+	if zoneInfo, err := fixture.Provider().Zone(t.Context(), zone); err != nil || zoneInfo.Idle != "moved" {
+		t.Fatalf("got %+v, %v", zoneInfo, err)
 	}
 }
 
@@ -141,11 +141,11 @@ func TestStatusesAreClassified(t *testing.T) {
 	for status, want := range map[int]sdk.OutcomeKind{
 		429: sdk.Throttled, 500: sdk.Broken, 503: sdk.Down, 504: sdk.Unknown, 400: sdk.Refused, 403: sdk.Refused,
 	} {
-		f := newFixture(t)
+		fixture := newFixture(t)
 		now := time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
-		f.newProvider = newTestState(func() time.Time { return now }).provider
-		zone := f.NewZone(t)
-		z, err := f.Provider().Zone(t.Context(), zone)
+		fixture.newProvider = newTestState(func() time.Time { return now }).provider
+		zone := fixture.NewZone(t)
+		zoneInfo, err := fixture.Provider().Zone(t.Context(), zone)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -153,18 +153,18 @@ func TestStatusesAreClassified(t *testing.T) {
 		if status == 429 {
 			fault["retry_after"] = 7
 		}
-		f.planFault(t, fault)
-		_, err = f.Provider().Apply(t.Context(), z, []sdk.Change{{Before: text(zone), After: text(zone, "x")}})
+		fixture.planFault(t, fault)
+		_, err = fixture.Provider().Apply(t.Context(), zoneInfo, []sdk.Change{{Before: txtSet(zone), After: txtSet(zone, "x")}})
 		if sdk.OutcomeOf(err).Kind != want {
 			t.Errorf("%d: %v, want %s", status, err, want)
 		}
 		if status != 429 {
 			continue
 		}
-		before := f.calls.Load()
-		_, err = f.Provider().Check(t.Context())
-		if o := sdk.OutcomeOf(err); o.Kind != sdk.Throttled || o.RetryAfter != 7*time.Second || f.calls.Load() != before {
-			t.Errorf("Check during the pause of 7 s: %v after %d calls, want throttled without a call", err, f.calls.Load()-before)
+		before := fixture.calls.Load()
+		_, err = fixture.Provider().Check(t.Context())
+		if result := sdk.OutcomeOf(err); result.Kind != sdk.Throttled || result.RetryAfter != 7*time.Second || fixture.calls.Load() != before {
+			t.Errorf("Check during the pause of 7 s: %v after %d calls, want throttled without a call", err, fixture.calls.Load()-before)
 		}
 	}
 }
@@ -182,8 +182,8 @@ func TestBudgetNeverExceedsTheLimit(t *testing.T) {
 		budget.release()
 		now = now.Add(100 * time.Millisecond)
 	}
-	if o := sdk.OutcomeOf(budget.acquire()); o.Kind != sdk.Throttled || o.RetryAfter != 3*time.Minute {
-		t.Fatalf("got %+v", o)
+	if result := sdk.OutcomeOf(budget.acquire()); result.Kind != sdk.Throttled || result.RetryAfter != 3*time.Minute {
+		t.Fatalf("got %+v", result)
 	}
 	if err := budgets.forToken("b").acquire(); err != nil {
 		t.Fatalf("another token: %v", err)
@@ -220,7 +220,7 @@ func TestBudgetCountsACallFromItsEnd(t *testing.T) {
 	}
 	now = now.Add(window - time.Second)
 	if sdk.OutcomeOf(budget.acquire()).Kind != sdk.Throttled {
-		t.Fatal("a call is counted from its begin instead of its end")
+		t.Fatal("a call is counted from its beginning instead of its end")
 	}
 	now = now.Add(time.Second)
 	if err := budget.acquire(); err != nil {
@@ -231,36 +231,36 @@ func TestBudgetCountsACallFromItsEnd(t *testing.T) {
 // TestWriteChecksARecordThatExists covers the answer that a record exists already. An earlier
 // attempt of the same write may have created an identical record.
 func TestWriteChecksARecordThatExists(t *testing.T) {
-	f := newFixture(t)
-	zone := f.NewZone(t)
-	p := f.Provider().(*provider)
-	z, err := p.Zone(t.Context(), zone)
+	fixture := newFixture(t)
+	zone := fixture.NewZone(t)
+	dnsProvider := fixture.Provider().(*provider)
+	zoneInfo, err := dnsProvider.Zone(t.Context(), zone)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := []sdk.Change{{Before: text(zone), After: text(zone, "x")}}
-	f.Put(t, zone, text(zone, "x"))
-	if _, err := p.write(t.Context(), z, nil, c); err != nil {
+	changes := []sdk.Change{{Before: txtSet(zone), After: txtSet(zone, "x")}}
+	fixture.Put(t, zone, txtSet(zone, "x"))
+	if _, err := dnsProvider.write(t.Context(), zoneInfo, nil, changes); err != nil {
 		t.Fatalf("81058, and the zone has the wanted record: %v", err)
 	}
-	f.Put(t, zone, text(zone, "x", "more"))
-	if _, err := p.write(t.Context(), z, nil, c); sdk.OutcomeOf(err) != sdk.OutcomeOf(sdk.ZoneChanged()) {
+	fixture.Put(t, zone, txtSet(zone, "x", "more"))
+	if _, err := dnsProvider.write(t.Context(), zoneInfo, nil, changes); sdk.OutcomeOf(err) != sdk.OutcomeOf(sdk.ZoneChanged()) {
 		t.Fatalf("81058, and the zone does not have the wanted record: %v", err)
 	}
-	f.planFault(t, map[string]any{"kind": "status", "status": 400, "times": 1, "operation": "recordList"})
-	if _, err := p.write(t.Context(), z, nil, c); sdk.OutcomeOf(err).Kind != sdk.Unknown {
+	fixture.planFault(t, map[string]any{"kind": "status", "status": 400, "times": 1, "operation": "recordList"})
+	if _, err := dnsProvider.write(t.Context(), zoneInfo, nil, changes); sdk.OutcomeOf(err).Kind != sdk.Unknown {
 		t.Fatalf("81058, and the zone cannot be read: %v, want unknown, because an earlier attempt may have written", err)
 	}
 }
 
 func TestInvalidConnectionsAreRefused(t *testing.T) {
-	for name, c := range map[string]sdk.Connection{
+	for name, connection := range map[string]sdk.Connection{
 		"no token":      {},
 		"two words":     {Secrets: map[string]sdk.Secret{"api_token": sdk.NewSecret("a b")}},
 		"no URL":        {Settings: map[string]string{"api_url": "x"}, Secrets: map[string]sdk.Secret{"api_token": sdk.NewSecret("a")}},
 		"no account id": {Settings: map[string]string{"account_id": "../zones"}, Secrets: map[string]sdk.Secret{"api_token": sdk.NewSecret("a")}},
 	} {
-		if _, err := newProcessState().provider(c); sdk.OutcomeOf(err).Code.Name != "invalid_request" {
+		if _, err := newProcessState().provider(connection); sdk.OutcomeOf(err).Code.Name != "invalid_request" {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}

@@ -69,21 +69,21 @@ type provider struct {
 }
 
 // provider returns the provider for a connection. It fails if a setting is invalid.
-func (s *processState) provider(c sdk.Connection) (sdk.DNSProvider, error) {
-	base := strings.TrimRight(cmp.Or(c.Settings["api_url"], apiURL), "/")
+func (s *processState) provider(connection sdk.Connection) (sdk.DNSProvider, error) {
+	base := strings.TrimRight(cmp.Or(connection.Settings["api_url"], apiURL), "/")
 	if u, err := url.Parse(base); err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") {
 		return nil, sdk.Misconfigured("api_url", "it must be a URL")
 	}
-	token := strings.TrimSpace(c.Secrets["api_token"].Reveal())
+	token := strings.TrimSpace(connection.Secrets["api_token"].Reveal())
 	if token == "" || strings.ContainsAny(token, " \r\n\x00") {
 		return nil, sdk.Misconfigured("api_token", "it is missing or contains a space")
 	}
-	account := c.Settings["account_id"]
+	account := connection.Settings["account_id"]
 	if account != "" && !accountID.MatchString(account) {
 		return nil, sdk.Misconfigured("account_id", "it must have 32 hexadecimal digits")
 	}
 	client := *s.http
-	fingerprint := c.Fingerprint()
+	fingerprint := connection.Fingerprint()
 	client.Transport = budgeted{s.http.Transport, s.budgets.forToken(fingerprint), s.waits, fingerprint}
 	// The library must not repeat or limit calls itself, because the host repeats them and budgeted
 	// limits them.

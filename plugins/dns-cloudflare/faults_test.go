@@ -27,14 +27,14 @@ type faultyFixture struct {
 }
 
 func newFaultyFixture(t *testing.T) *faultyFixture {
-	r := &faultyFixture{fixture: newFixture(t), limit: limit}
+	fixture := &faultyFixture{fixture: newFixture(t), limit: limit}
 	if !soak.On() {
-		r.limit /= 5
+		fixture.limit /= 5
 	}
-	h := newTestState(r.now)
-	h.budgets.limit = r.limit
-	r.newProvider = h.provider
-	return r
+	state := newTestState(fixture.now)
+	state.budgets.limit = fixture.limit
+	fixture.newProvider = state.provider
+	return fixture
 }
 
 func (f *faultyFixture) now() time.Time { return time.Now().Add(time.Duration(f.clockOffset.Load())) }
@@ -53,40 +53,41 @@ func (f *faultyFixture) advanceTo(until time.Time) {
 // call after the wait, and any other failed call at once. It stops after a refusal, and after more
 // than 20 failures, of which throttled calls do not count. tries is the number of calls.
 func (f *faultyFixture) retry(call func() error) (tries int, err error) {
-	failed := 0
+	failures := 0
 	for tries = 1; ; tries++ {
 		f.clock.RLock()
 		err = call()
 		answeredAt := f.now()
 		f.clock.RUnlock()
-		o := sdk.OutcomeOf(err)
+		result := sdk.OutcomeOf(err)
 		switch {
-		case o.Kind == 0:
+		case result.Kind == 0:
 			return tries, err
-		case o.Kind == sdk.Throttled:
-			f.advanceTo(answeredAt.Add(o.RetryAfter))
-		case failed > 20 || o.Kind != sdk.Unknown && o.Kind != sdk.Broken && o.Kind != sdk.Down:
+		case result.Kind == sdk.Throttled:
+			f.advanceTo(answeredAt.Add(result.RetryAfter))
+		case failures > 20 || result.Kind != sdk.Unknown && result.Kind != sdk.Broken && result.Kind != sdk.Down:
 			return tries, err
 		default:
-			failed++
+			failures++
 		}
 	}
 }
 
-// freshDomain returns the record sets that a domain needs for mail.
-func freshDomain(zone string) []sdk.RRSet {
-	cname := func(label, target string) sdk.RRSet {
+// recordsOfNewDomain returns the record sets that a domain needs for mail.
+func recordsOfNewDomain(zone string) []sdk.RRSet {
+	cnameSet := func(label, target string) sdk.RRSet {
 		return sdk.RRSet{Name: label + "." + zone, Type: sdk.CNAME, TTL: 3600, Values: []string{target}}
 	}
 	return []sdk.RRSet{
-		text(zone, "MS=ms12345678", "v=spf1 include:spf.protection.outlook.com -all"),
+		txtSet(zone, "MS=ms12345678", "v=spf1 include:spf.protection.outlook.com -all"),
 		{Name: zone, Type: sdk.MX, TTL: 3600, Values: []string{"0 a-test.r4nd.mx.microsoft"}},
-		cname("autodiscover", "autodiscover.outlook.com"), text("_dmarc."+zone, "v=DMARC1; p=none"),
-		cname("selector1._domainkey", "one.dkim.mail.microsoft"), cname("selector2._domainkey", "two.dkim.mail.microsoft"),
+		cnameSet("autodiscover", "autodiscover.outlook.com"), txtSet("_dmarc."+zone, "v=DMARC1; p=none"),
+		cnameSet("selector1._domainkey", "one.dkim.mail.microsoft"), cnameSet("selector2._domainkey", "two.dkim.mail.microsoft"),
 	}
 }
 
-// provision writes the records of freshDomain. withoutRetry says whether no call was repeated.
+// provision writes the records of recordsOfNewDomain. withoutRetry says whether no call was
+// repeated.
 func (f *faultyFixture) provision(ctx context.Context, p sdk.DNSProvider, name string) (withoutRetry bool, err error) {
 	var zone sdk.Zone
 	var current, written []sdk.RRSet
@@ -99,7 +100,7 @@ func (f *faultyFixture) provision(ctx context.Context, p sdk.DNSProvider, name s
 		return false, err
 	}
 	var changes []sdk.Change
-	for _, s := range freshDomain(name) {
+	for _, s := range recordsOfNewDomain(name) {
 		changes = append(changes, sdk.Change{Before: sdk.FindSet(current, s.Name, s.Type), After: s})
 	}
 	applyTries, err := f.retry(func() (err error) { written, err = p.Apply(ctx, zone, changes); return err })
@@ -114,47 +115,47 @@ func (f *faultyFixture) provision(ctx context.Context, p sdk.DNSProvider, name s
 // twice and no limit is exceeded. The domains need more calls than the limit allows. With
 // TENANTRY_SOAK there are 300 domains and Cloudflare's own limit, otherwise a fifth of both.
 func TestManyDomainsSurviveFaults(t *testing.T) {
-	const pause = 7
-	r := newFaultyFixture(t)
-	domains := r.limit / 4
+	const pauseSeconds = 7
+	f := newFaultyFixture(t)
+	domains := f.limit / 4
 	workers := min(8, domains/15) // each pause affects one domain of every worker
 	for i := range domains / 4 {
-		r.planFault(t, map[string]any{"kind": "status", "status": 500, "times": 1, "skip": 4 + 5*i, "operation": "recordBatch"})
+		f.planFault(t, map[string]any{"kind": "status", "status": 500, "times": 1, "skip": 4 + 5*i, "operation": "recordBatch"})
 	}
-	throttled := 0
+	planned429s := 0
 	for i, operation := range []string{"zoneList", "recordList", "recordBatch", "recordBatch", "recordList"} {
-		r.planFault(t, map[string]any{"kind": "status", "status": 429, "retry_after": pause, "times": 1, "skip": 11 + domains*i/8, "operation": operation})
-		throttled++
+		f.planFault(t, map[string]any{"kind": "status", "status": 429, "retry_after": pauseSeconds, "times": 1, "skip": 11 + domains*i/8, "operation": operation})
+		planned429s++
 	}
-	r.planFault(t, map[string]any{"kind": "drop_after", "times": domains / 15, "skip": 17, "operation": "recordBatch"})
-	r.planFault(t, map[string]any{"kind": "drop_before", "times": domains / 60, "skip": domains / 5, "operation": "recordBatch"})
+	f.planFault(t, map[string]any{"kind": "drop_after", "times": domains / 15, "skip": 17, "operation": "recordBatch"})
+	f.planFault(t, map[string]any{"kind": "drop_before", "times": domains / 60, "skip": domains / 5, "operation": "recordBatch"})
 	var zones []string
 	for range domains {
-		zones = append(zones, r.NewZone(t))
+		zones = append(zones, f.NewZone(t))
 	}
-	r.control(t, http.MethodDelete, "/calls", nil, nil)
-	withoutRetry := r.provisionAll(t, zones, workers)
+	f.control(t, http.MethodDelete, "/calls", nil, nil)
+	withoutRetry := f.provisionAll(t, zones, workers)
 	for _, zone := range zones {
-		r.checkRecords(t, zone)
+		f.checkRecords(t, zone)
 	}
 	var calls []simulate.Entry
-	r.control(t, http.MethodGet, "/calls", nil, &calls)
-	r.checkLimits(t, calls, throttled)
-	checkCallsPerDomain(t, calls, r.zoneIDs(t, zones), withoutRetry)
+	f.control(t, http.MethodGet, "/calls", nil, &calls)
+	f.checkLimits(t, calls, planned429s)
+	checkCallsPerDomain(t, calls, f.zoneIDs(t, zones), withoutRetry)
 }
 
 // TestRetryAfterIsObserved checks that after a 429 no call is made before the pause is over. It
 // uses one worker, because calls of further workers could already be in flight.
 func TestRetryAfterIsObserved(t *testing.T) {
-	const pause = 7
-	r := newFaultyFixture(t)
+	const pauseSeconds = 7
+	f := newFaultyFixture(t)
 	for i, operation := range []string{"zoneList", "recordList", "recordBatch"} {
-		r.planFault(t, map[string]any{"kind": "status", "status": 429, "retry_after": pause, "times": 1, "skip": i, "operation": operation})
+		f.planFault(t, map[string]any{"kind": "status", "status": 429, "retry_after": pauseSeconds, "times": 1, "skip": i, "operation": operation})
 	}
-	r.provisionAll(t, []string{r.NewZone(t), r.NewZone(t), r.NewZone(t)}, 1)
+	f.provisionAll(t, []string{f.NewZone(t), f.NewZone(t), f.NewZone(t)}, 1)
 	var calls []simulate.Entry
-	r.control(t, http.MethodGet, "/calls", nil, &calls)
-	checkPauses(t, calls, pause*time.Second, 3)
+	f.control(t, http.MethodGet, "/calls", nil, &calls)
+	checkPauses(t, calls, pauseSeconds*time.Second, 3)
 }
 
 // provisionAll provisions the zones with several workers. The result has for each zone whether no
@@ -164,9 +165,9 @@ func (f *faultyFixture) provisionAll(t *testing.T, zones []string, workers int) 
 	var mu sync.Mutex
 	withoutRetry := map[string]bool{}
 	work := make(chan string)
-	var all sync.WaitGroup
+	var running sync.WaitGroup
 	for range workers {
-		all.Go(func() {
+		running.Go(func() {
 			for zone := range work {
 				ok, err := f.provision(t.Context(), f.Provider(), zone)
 				if err != nil {
@@ -182,16 +183,16 @@ func (f *faultyFixture) provisionAll(t *testing.T, zones []string, workers int) 
 		work <- zone
 	}
 	close(work)
-	all.Wait()
+	running.Wait()
 	return withoutRetry
 }
 
-// checkRecords checks, without the plugin, that the zone has each record of freshDomain exactly
-// once.
+// checkRecords checks, without the plugin, that the zone has each record of recordsOfNewDomain
+// exactly once.
 func (f *faultyFixture) checkRecords(t *testing.T, zone string) {
 	t.Helper()
 	want := map[string]bool{}
-	for _, s := range freshDomain(zone) {
+	for _, s := range recordsOfNewDomain(zone) {
 		for _, value := range s.Values {
 			want[s.Name+" "+string(s.Type)+" "+value] = true
 		}
@@ -212,22 +213,22 @@ func (f *faultyFixture) checkRecords(t *testing.T, zone string) {
 
 // checkLimits checks that the number of calls in the journal came close to the limit and never
 // exceeded it. Only planned faults may have the status 429.
-func (f *faultyFixture) checkLimits(t *testing.T, calls []simulate.Entry, throttled int) {
+func (f *faultyFixture) checkLimits(t *testing.T, calls []simulate.Entry, want429s int) {
 	t.Helper()
-	refused, failed := 0, 0
-	for i, c := range calls {
-		if i >= f.limit && c.At.Sub(calls[i-f.limit].At) < window {
+	got429s, got500s := 0, 0
+	for i, entry := range calls {
+		if i >= f.limit && entry.At.Sub(calls[i-f.limit].At) < window {
 			t.Fatalf("call %d exceeds the limit of %d in five minutes", i, f.limit)
 		}
-		switch c.Status {
+		switch entry.Status {
 		case http.StatusTooManyRequests:
-			refused++
+			got429s++
 		case http.StatusInternalServerError:
-			failed++
+			got500s++
 		}
 	}
-	if refused != throttled || failed < f.limit/20 {
-		t.Errorf("%d answers of 429, want %d; %d answers of 500", refused, throttled, failed)
+	if got429s != want429s || got500s < f.limit/20 {
+		t.Errorf("%d answers of 429, want %d; %d answers of 500", got429s, want429s, got500s)
 	}
 	if len(calls) < f.limit {
 		t.Errorf("only %d calls, fewer than the limit", len(calls))
@@ -238,13 +239,13 @@ func (f *faultyFixture) checkLimits(t *testing.T, calls []simulate.Entry, thrott
 func checkPauses(t *testing.T, calls []simulate.Entry, pause time.Duration, want int) {
 	t.Helper()
 	pauses := 0
-	for i, c := range calls {
-		if c.Status != http.StatusTooManyRequests {
+	for i, entry := range calls {
+		if entry.Status != http.StatusTooManyRequests {
 			continue
 		}
 		pauses++
-		if i+1 < len(calls) && calls[i+1].At.Before(c.At.Add(pause)) {
-			t.Errorf("the next call came after %s", calls[i+1].At.Sub(c.At))
+		if i+1 < len(calls) && calls[i+1].At.Before(entry.At.Add(pause)) {
+			t.Errorf("the next call came after %s", calls[i+1].At.Sub(entry.At))
 		}
 	}
 	if pauses != want {
@@ -274,8 +275,8 @@ func (f *faultyFixture) zoneIDs(t *testing.T, zones []string) map[string]string 
 func checkCallsPerDomain(t *testing.T, calls []simulate.Entry, ids map[string]string, withoutRetry map[string]bool) {
 	t.Helper()
 	callsByID := map[string]int{}
-	for _, c := range calls {
-		if rest, ok := strings.CutPrefix(c.Path, "/client/v4/zones/"); ok {
+	for _, entry := range calls {
+		if rest, ok := strings.CutPrefix(entry.Path, "/client/v4/zones/"); ok {
 			id, _, _ := strings.Cut(rest, "/")
 			callsByID[id]++
 		}

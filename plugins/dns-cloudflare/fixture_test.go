@@ -36,8 +36,8 @@ func newTestState(now func() time.Time) *processState {
 	return s
 }
 
-// fixture is a simulator behind a server that validates every request and answer against
-// Cloudflare's own OpenAPI description. It implements conformance.DNSFixture.
+// fixture runs the simulator on a server. It validates every request and answer against
+// Cloudflare's OpenAPI description. It implements conformance.DNSFixture.
 type fixture struct {
 	server      *httptest.Server
 	simulator   http.Handler // the simulator without validation
@@ -54,12 +54,12 @@ func newFixture(t conformance.T) *fixture {
 	var handler http.Handler
 	f.server = httptest.NewServer(http.HandlerFunc(func(a http.ResponseWriter, r *http.Request) { handler.ServeHTTP(a, r) }))
 	t.Cleanup(f.server.Close)
-	inner, ready, err := simulator.New(simulate.Options{URL: f.server.URL, DataDir: t.TempDir(), Log: io.Discard})
+	sim, ready, err := simulator.New(simulate.Options{URL: f.server.URL, DataDir: t.TempDir(), Log: io.Discard})
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.ready, f.simulator = ready, inner
-	handler = f.validating(inner)
+	f.ready, f.simulator = ready, sim
+	handler = f.validating(sim)
 	return f
 }
 
@@ -80,30 +80,30 @@ func (f *fixture) validating(next http.Handler) http.Handler {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	return http.HandlerFunc(func(a http.ResponseWriter, r *http.Request) {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/_control/") {
-			next.ServeHTTP(a, r)
+			next.ServeHTTP(w, r)
 			return
 		}
 		f.calls.Add(1)
 		body, _ := io.ReadAll(r.Body)
 		r.Body = io.NopCloser(bytes.NewReader(body))
-		in := f.validateRequest(router, r)
+		validated := f.validateRequest(router, r)
 		r.Body = io.NopCloser(bytes.NewReader(body))
-		out := httptest.NewRecorder()
-		next.ServeHTTP(out, r) // panics for a planned connection loss
-		if in != nil {
-			answer := &openapi3filter.ResponseValidationInput{RequestValidationInput: in, Status: out.Code, Header: out.Header()}
-			answer.SetBodyBytes(out.Body.Bytes())
+		recorder := httptest.NewRecorder()
+		next.ServeHTTP(recorder, r) // panics for a planned connection loss
+		if validated != nil {
+			answer := &openapi3filter.ResponseValidationInput{RequestValidationInput: validated, Status: recorder.Code, Header: recorder.Header()}
+			answer.SetBodyBytes(recorder.Body.Bytes())
 			if err := openapi3filter.ValidateResponse(r.Context(), answer); err != nil {
-				f.t.Errorf("%s %s: answer %d: %v", r.Method, r.URL.Path, out.Code, err)
+				f.t.Errorf("%s %s: answer %d: %v", r.Method, r.URL.Path, recorder.Code, err)
 			}
 		}
-		for name, values := range out.Header() {
-			a.Header()[name] = values
+		for name, values := range recorder.Header() {
+			w.Header()[name] = values
 		}
-		a.WriteHeader(out.Code)
-		_, _ = a.Write(out.Body.Bytes())
+		w.WriteHeader(recorder.Code)
+		_, _ = w.Write(recorder.Body.Bytes())
 	})
 }
 
@@ -132,11 +132,11 @@ func (f *fixture) connection(token string) sdk.Connection {
 }
 
 func (f *fixture) providerWithToken(token string) sdk.DNSProvider {
-	p, err := f.newProvider(f.connection(token))
+	provider, err := f.newProvider(f.connection(token))
 	if err != nil {
 		panic(err)
 	}
-	return p
+	return provider
 }
 
 func (f *fixture) Provider() sdk.DNSProvider {
@@ -153,26 +153,26 @@ func (f *fixture) NewZone(t conformance.T) string {
 
 func (f *fixture) Put(t conformance.T, zone string, s sdk.RRSet) {
 	t.Helper()
-	var keep []map[string]any
+	var remaining []map[string]any
 	for _, r := range f.records(t, zone) {
 		if r["name"] != s.Name || r["type"] != string(s.Type) {
-			keep = append(keep, r)
+			remaining = append(remaining, r)
 		}
 	}
-	for _, v := range s.Values {
-		r := map[string]any{"type": s.Type, "name": s.Name, "ttl": s.TTL, "content": v}
+	for _, value := range s.Values {
+		r := map[string]any{"type": s.Type, "name": s.Name, "ttl": s.TTL, "content": value}
 		switch s.Type {
 		case sdk.MX:
 			var preference int
 			var host string
-			_, _ = fmt.Sscan(v, &preference, &host)
+			_, _ = fmt.Sscan(value, &preference, &host)
 			r["priority"], r["content"] = preference, host
 		case sdk.TXT:
-			r["content"] = sdk.QuoteText(v)
+			r["content"] = sdk.QuoteText(value)
 		}
-		keep = append(keep, r)
+		remaining = append(remaining, r)
 	}
-	f.replaceRecords(t, zone, keep)
+	f.replaceRecords(t, zone, remaining)
 }
 
 func (f *fixture) replaceRecords(t conformance.T, zone string, records []map[string]any) {
@@ -182,9 +182,9 @@ func (f *fixture) replaceRecords(t conformance.T, zone string, records []map[str
 
 func (f *fixture) records(t conformance.T, zone string) []map[string]any {
 	t.Helper()
-	var all []map[string]any
-	f.control(t, http.MethodGet, "/zones/"+zone+"/records", nil, &all)
-	return all
+	var list []map[string]any
+	f.control(t, http.MethodGet, "/zones/"+zone+"/records", nil, &list)
+	return list
 }
 
 func (f *fixture) Held(t conformance.T, zone string) []sdk.RRSet {

@@ -13,19 +13,19 @@ import (
 // TestInactiveTokensAreRefused checks disabled and expired tokens. Cloudflare answers the
 // verification of such a token with status 200 and the state of the token.
 func TestInactiveTokensAreRefused(t *testing.T) {
-	f := newFixture(t)
-	zone := f.NewZone(t)
+	fixture := newFixture(t)
+	zone := fixture.NewZone(t)
 	for _, status := range []string{"disabled", "expired"} {
-		f.control(t, http.MethodPut, "/token", map[string]string{"status": status}, nil)
-		if n, err := f.Provider().Check(t.Context()); err == nil {
+		fixture.control(t, http.MethodPut, "/token", map[string]string{"status": status}, nil)
+		if n, err := fixture.Provider().Check(t.Context()); err == nil {
 			t.Errorf("%s: %d zones", status, n)
 		}
-		if _, err := f.Provider().Zone(t.Context(), zone); err == nil {
+		if _, err := fixture.Provider().Zone(t.Context(), zone); err == nil {
 			t.Errorf("a token that is %s finds zones", status)
 		}
 	}
-	f.control(t, http.MethodPut, "/token", map[string]string{"status": "active"}, nil)
-	if n, err := f.Provider().Check(t.Context()); err != nil || n != 1 {
+	fixture.control(t, http.MethodPut, "/token", map[string]string{"status": "active"}, nil)
+	if n, err := fixture.Provider().Check(t.Context()); err != nil || n != 1 {
 		t.Errorf("active again: %d, %v", n, err)
 	}
 }
@@ -43,34 +43,34 @@ func (f *fixture) customerToken(t *testing.T, customer string) string {
 // TestEachCustomerHasItsOwnToken checks that all customers' tokens have access to the same zones,
 // that each has its own limit, and that other tokens are refused.
 func TestEachCustomerHasItsOwnToken(t *testing.T) {
-	f := newFixture(t)
-	zone := f.NewZone(t)
-	one, other := f.customerToken(t, "one"), f.customerToken(t, "other")
-	if one == other || one != f.customerToken(t, "one") {
-		t.Fatal(one, other)
+	fixture := newFixture(t)
+	zone := fixture.NewZone(t)
+	tokenOfOne, tokenOfOther := fixture.customerToken(t, "one"), fixture.customerToken(t, "other")
+	if tokenOfOne == tokenOfOther || tokenOfOne != fixture.customerToken(t, "one") {
+		t.Fatal(tokenOfOne, tokenOfOther)
 	}
-	for token, reaches := range map[string]bool{one: true, other: true, one + "x": false, "": false} {
-		c := sdk.Connection{Settings: f.ready.Settings, Secrets: map[string]sdk.Secret{"api_token": sdk.NewSecret(token)}}
-		p, err := f.newProvider(c)
+	for token, isAccepted := range map[string]bool{tokenOfOne: true, tokenOfOther: true, tokenOfOne + "x": false, "": false} {
+		connection := sdk.Connection{Settings: fixture.ready.Settings, Secrets: map[string]sdk.Secret{"api_token": sdk.NewSecret(token)}}
+		provider, err := fixture.newProvider(connection)
 		if err == nil {
-			_, err = p.Zone(t.Context(), zone)
+			_, err = provider.Zone(t.Context(), zone)
 		}
-		if (err == nil) != reaches {
+		if (err == nil) != isAccepted {
 			t.Errorf("%q: %v", token, err)
 		}
 	}
 	statuses := map[string]int{}
 	for range limit {
-		statuses[one] = f.verify(one)
+		statuses[tokenOfOne] = fixture.verifyStatus(tokenOfOne)
 	}
-	statuses[other] = f.verify(other)
-	if statuses[one] != http.StatusTooManyRequests || statuses[other] != http.StatusOK {
+	statuses[tokenOfOther] = fixture.verifyStatus(tokenOfOther)
+	if statuses[tokenOfOne] != http.StatusTooManyRequests || statuses[tokenOfOther] != http.StatusOK {
 		t.Errorf("after %d calls with one token the statuses are %v", limit, statuses)
 	}
 }
 
-// verify calls the simulator directly, because many calls are needed to reach the limit.
-func (f *fixture) verify(token string) (status int) {
+// verifyStatus calls the simulator directly, because many calls are needed to reach the limit.
+func (f *fixture) verifyStatus(token string) (status int) {
 	req := httptest.NewRequest(http.MethodGet, f.ready.Settings["api_url"]+"/user/tokens/verify", nil)
 	req.Header.Set("Authorization", "Bearer "+token)
 	answer := httptest.NewRecorder()

@@ -15,8 +15,8 @@ const (
 	// With perPage records, a page is much smaller than sdk.MaxAnswer (1 MiB).
 	perPage  = 1000
 	maxPages = 20
-	// automatic is the TTL value that stands for an automatic TTL. The effective TTL is then
-	// automaticTTL seconds.
+	// automatic is the TTL value of the API for an automatic TTL. Such a record is served with a
+	// TTL of automaticTTL seconds.
 	automatic, automaticTTL = 1, 300
 )
 
@@ -80,15 +80,15 @@ func (z zoneDoc) toZone() sdk.Zone {
 
 // Records implements sdk.DNSProvider. Cloudflare does not list the zone's own SOA and NS records.
 func (p *provider) Records(ctx context.Context, zone sdk.Zone) ([]sdk.RRSet, error) {
-	all, err := p.listRecords(ctx, zone)
+	records, err := p.listRecords(ctx, zone)
 	if err != nil {
 		return nil, err
 	}
-	return recordSets(all)
+	return recordSets(records)
 }
 
 func (p *provider) listRecords(ctx context.Context, zone sdk.Zone) ([]recordDoc, error) {
-	var all []recordDoc
+	var records []recordDoc
 	for page := 1; page <= maxPages; page++ {
 		var pageRecords []recordDoc
 		path := fmt.Sprintf("/zones/%s/dns_records?per_page=%d&page=%d", url.PathEscape(zone.ID), perPage, page)
@@ -97,18 +97,18 @@ func (p *provider) listRecords(ctx context.Context, zone sdk.Zone) ([]recordDoc,
 			return nil, err
 		}
 		// If the answer contains no total, an empty page marks the end.
-		if all = append(all, pageRecords...); len(pageRecords) == 0 || total > 0 && len(all) >= total {
-			return all, nil
+		if records = append(records, pageRecords...); len(pageRecords) == 0 || total > 0 && len(records) >= total {
+			return records, nil
 		}
 	}
 	return nil, sdk.AnswerTooLarge()
 }
 
 // recordSets groups records by name and type. It fails if a content cannot be parsed.
-func recordSets(all []recordDoc) ([]sdk.RRSet, error) {
+func recordSets(records []recordDoc) ([]sdk.RRSet, error) {
 	var sets []sdk.RRSet
 	index := map[string]int{}
-	for _, r := range all {
+	for _, r := range records {
 		value, err := r.value()
 		if err != nil {
 			return nil, sdk.BrokenAnswer("content_of_" + r.Type)

@@ -13,22 +13,22 @@ import (
 // TestApplyHandlesRepeatedTexts checks a zone with two TXT records of the same text, which are
 // split into different strings. A change may remove one of the two records.
 func TestApplyHandlesRepeatedTexts(t *testing.T) {
-	f := newFixture(t)
-	zone := f.NewZone(t)
-	f.replaceRecords(t, zone, []map[string]any{
+	fixture := newFixture(t)
+	zone := fixture.NewZone(t)
+	fixture.replaceRecords(t, zone, []map[string]any{
 		{"type": "TXT", "name": zone, "content": `"twice"`, "ttl": 300}, {"type": "TXT", "name": zone, "content": `"twi" "ce"`, "ttl": 300},
 		{"type": "TXT", "name": zone, "content": `"both stay"`, "ttl": 300}, {"type": "TXT", "name": zone, "content": `"both " "stay"`, "ttl": 300},
 	})
-	p := f.Provider()
-	z, err := p.Zone(t.Context(), zone)
+	provider := fixture.Provider()
+	zoneInfo, err := provider.Zone(t.Context(), zone)
 	if err != nil {
 		t.Fatal(err)
 	}
-	after := text(zone, "both stay", "both stay", "twice")
-	if _, err := p.Apply(t.Context(), z, []sdk.Change{{Before: text(zone, "both stay", "both stay", "twice", "twice"), After: after}}); err != nil {
+	after := txtSet(zone, "both stay", "both stay", "twice")
+	if _, err := provider.Apply(t.Context(), zoneInfo, []sdk.Change{{Before: txtSet(zone, "both stay", "both stay", "twice", "twice"), After: after}}); err != nil {
 		t.Fatal(err)
 	}
-	if held := sdk.FindSet(f.Held(t, zone), zone, sdk.TXT); !held.Same(after) {
+	if held := sdk.FindSet(fixture.Held(t, zone), zone, sdk.TXT); !held.Same(after) {
 		t.Errorf("the zone has %+v", held)
 	}
 }
@@ -44,15 +44,15 @@ func TestZonePrefersTheActiveZone(t *testing.T) {
 		server := httptest.NewServer(http.HandlerFunc(func(a http.ResponseWriter, _ *http.Request) {
 			_, _ = a.Write([]byte(`{"success":true,"errors":[],"messages":[],"result":[` + answer + `]}`))
 		}))
-		p, err := newProcessState().provider(sdk.Connection{
+		provider, err := newProcessState().provider(sdk.Connection{
 			Settings: map[string]string{"api_url": server.URL}, Secrets: map[string]sdk.Secret{"api_token": sdk.NewSecret("not-a-real-one")},
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		z, err := p.Zone(t.Context(), "a.test")
-		if err != nil || z.ID != want || (z.Idle == "") != (want == "new") {
-			t.Errorf("%s: got %+v, %v", answer, z, err)
+		zoneInfo, err := provider.Zone(t.Context(), "a.test")
+		if err != nil || zoneInfo.ID != want || (zoneInfo.Idle == "") != (want == "new") {
+			t.Errorf("%s: got %+v, %v", answer, zoneInfo, err)
 		}
 		server.Close()
 	}
@@ -64,13 +64,13 @@ func TestRecordsReadsAllPagesWithoutATotal(t *testing.T) {
 		_, _ = a.Write([]byte(`{"success":true,"errors":[],"messages":[],"result":[` + pages[r.URL.Query().Get("page")] + `]}`))
 	}))
 	t.Cleanup(server.Close)
-	p, err := newProcessState().provider(sdk.Connection{
+	provider, err := newProcessState().provider(sdk.Connection{
 		Settings: map[string]string{"api_url": server.URL}, Secrets: map[string]sdk.Secret{"api_token": sdk.NewSecret("not-a-real-one")},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	sets, err := p.Records(t.Context(), sdk.Zone{ID: "z", Name: "a.test"})
+	sets, err := provider.Records(t.Context(), sdk.Zone{ID: "z", Name: "a.test"})
 	if err != nil || len(sdk.FindSet(sets, "a.test", sdk.MX).Values) != 1 {
 		t.Errorf("got %+v, %v", sets, err)
 	}

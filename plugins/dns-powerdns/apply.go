@@ -39,7 +39,7 @@ func (p *provider) Apply(ctx context.Context, zone sdk.Zone, changes []sdk.Chang
 		return nil, err
 	}
 	if len(outstanding) > 0 {
-		if mode := current.SOAEditAPI; mode != nil && !countsChanges(*mode) {
+		if mode := current.SOAEditAPI; mode != nil && !countsEveryChange(*mode) {
 			return nil, sdk.NotServed("soa_edit_api", "set it to DEFAULT or INCREASE for the zone. Otherwise its serial does not show a change that somebody else makes at the same time, which would be lost")
 		}
 		serial, err := p.patch(ctx, zonePath(zone.ID), map[string]any{"rrsets": current.patchDocs(outstanding)})
@@ -56,9 +56,9 @@ func (p *provider) Apply(ctx context.Context, zone sdk.Zone, changes []sdk.Chang
 	return sdk.SetsAfter(sets, changes), nil
 }
 
-// countsChanges reports whether every change by the API increments the serial of a zone with this
+// countsEveryChange reports whether every change by the API increments the serial of a zone with this
 // soa_edit_api. With DEFAULT, the first change of a day sets it to the date followed by 01.
-func countsChanges(soaEditAPI string) bool {
+func countsEveryChange(soaEditAPI string) bool {
 	return strings.EqualFold(soaEditAPI, "DEFAULT") || strings.EqualFold(soaEditAPI, "INCREASE")
 }
 
@@ -67,7 +67,7 @@ func countsChanges(soaEditAPI string) bool {
 func (z zoneDoc) changedBefore(serial string, sets []sdk.RRSet) bool {
 	after, err := strconv.ParseUint(serial, 10, 32)
 	before, ok := serialOf(sdk.FindSet(sets, sdk.PlainName(z.Name), sdk.SOA))
-	if err != nil || !ok || z.SOAEditAPI == nil || !countsChanges(*z.SOAEditAPI) {
+	if err != nil || !ok || z.SOAEditAPI == nil || !countsEveryChange(*z.SOAEditAPI) {
 		return false
 	}
 	firstOfDay := strings.EqualFold(*z.SOAEditAPI, "DEFAULT") && after%100 == 1 && after/100 > before/100
@@ -90,36 +90,36 @@ func serialOf(soa sdk.RRSet) (uint64, bool) {
 // patchDocs converts changes to documents of the API. A value that does not change keeps its
 // spelling, and a disabled record stays disabled.
 func (z zoneDoc) patchDocs(changes []sdk.Change) []rrsetDoc {
-	var all []rrsetDoc
+	var docs []rrsetDoc
 	for _, change := range changes {
 		set := rrsetDoc{Name: change.After.Name + ".", Type: string(change.After.Type), TTL: change.After.TTL, ChangeType: "REPLACE", Records: []recordDoc{}}
 		if set.TTL <= 0 {
 			set.TTL = defaultTTL
 		}
-		spelling := map[string][]string{} // contents by value; two records may have the same text, but split into strings differently
-		for _, record := range z.find(change.After).Records {
+		contentsByValue := map[string][]string{} // A value has several contents if records split the same text into different strings.
+		for _, record := range z.findSet(change.After).Records {
 			if record.Disabled {
 				set.Records = append(set.Records, record)
 			} else if value, err := sdk.ReadContent(change.After.Type, record.Content); err == nil {
-				spelling[value] = append(spelling[value], record.Content)
+				contentsByValue[value] = append(contentsByValue[value], record.Content)
 			}
 		}
 		for _, value := range change.After.Values {
 			content := sdk.WriteContent(change.After.Type, value)
-			if spellings := spelling[value]; len(spellings) > 0 {
-				content, spelling[value] = spellings[0], spellings[1:]
+			if contents := contentsByValue[value]; len(contents) > 0 {
+				content, contentsByValue[value] = contents[0], contents[1:]
 			}
 			set.Records = append(set.Records, recordDoc{Content: content})
 		}
 		if len(set.Records) == 0 {
 			set.ChangeType = "DELETE"
 		}
-		all = append(all, set)
+		docs = append(docs, set)
 	}
-	return all
+	return docs
 }
 
-func (z zoneDoc) find(s sdk.RRSet) rrsetDoc {
+func (z zoneDoc) findSet(s sdk.RRSet) rrsetDoc {
 	for _, r := range z.RRSets {
 		if r.Type == string(s.Type) && strings.EqualFold(sdk.PlainName(r.Name), sdk.PlainName(s.Name)) {
 			return r

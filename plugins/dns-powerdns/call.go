@@ -34,18 +34,18 @@ func (p *provider) get(ctx context.Context, path string, read func(io.Reader) er
 	return err
 }
 
-// newSerial is a header in the answer to a PATCH. It contains the zone's serial after the PATCH.
-const newSerial = "X-PDNS-New-Serial"
+// newSerialHeader is a header in the answer to a PATCH. It contains the zone's serial after the PATCH.
+const newSerialHeader = "X-PDNS-New-Serial"
 
-// patch sends in as JSON in a PATCH to a path below p.base. It returns the value of newSerial,
-// which is empty if the server does not edit the zone's serial.
-func (p *provider) patch(ctx context.Context, path string, in any) (serial string, err error) {
-	raw, err := json.Marshal(in)
+// patch sends body as JSON in a PATCH to a path below p.base. It returns the value of
+// newSerialHeader, which is empty if the server does not edit the zone's serial.
+func (p *provider) patch(ctx context.Context, path string, body any) (serial string, err error) {
+	raw, err := json.Marshal(body)
 	if err != nil {
 		return "", sdk.BrokenAnswer("encode")
 	}
 	header, err := p.call(ctx, http.MethodPatch, path, bytes.NewReader(raw), nil)
-	return header.Get(newSerial), err
+	return header.Get(newSerialHeader), err
 }
 
 // call makes one API request and returns the header of its answer. It calls read with the body of a
@@ -75,12 +75,12 @@ func (p *provider) call(ctx context.Context, method, path string, body io.Reader
 // classifyReadError returns sdk.BrokenAnswer for an answer that is not valid JSON, otherwise
 // sdk.TransportError.
 func classifyReadError(err error) error {
-	var syntax *json.SyntaxError
-	var kind *json.UnmarshalTypeError
+	var syntaxErr *json.SyntaxError
+	var typeErr *json.UnmarshalTypeError
 	switch {
 	case err == nil:
 		return nil
-	case errors.As(err, &syntax), errors.As(err, &kind), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+	case errors.As(err, &syntaxErr), errors.As(err, &typeErr), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return sdk.BrokenAnswer("not_json")
 	default:
 		return sdk.TransportError(err)

@@ -27,9 +27,9 @@ const testTimeout = 4 * time.Minute
 
 // newTestState returns a processState whose calls time out after testTimeout.
 func newTestState() *processState {
-	h := newProcessState()
-	h.guarded.Timeout, h.unguarded.Timeout = testTimeout, testTimeout
-	return h
+	state := newProcessState()
+	state.guarded.Timeout, state.unguarded.Timeout = testTimeout, testTimeout
+	return state
 }
 
 // fixture is a real PowerDNS server behind a proxy that can lose requests and answers. It
@@ -59,27 +59,28 @@ func newFixture(t conformance.T) *fixture {
 		t.Fatal(err)
 	}
 	f := &fixture{server: server, newProvider: newTestState().provider}
-	f.proxy = httptest.NewServer(f.proxying(httputil.NewSingleHostReverseProxy(target)))
+	f.proxy = httptest.NewServer(f.proxyHandler(httputil.NewSingleHostReverseProxy(target)))
 	t.Cleanup(f.proxy.Close)
 	return f
 }
 
-// proxying returns a handler that passes requests to the server and applies the planned failures.
-func (f *fixture) proxying(server http.Handler) http.Handler {
-	return http.HandlerFunc(func(a http.ResponseWriter, r *http.Request) {
+// proxyHandler returns a handler that passes requests to the server and applies the planned
+// failures.
+func (f *fixture) proxyHandler(server http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		f.calls.Add(1)
-		if act := f.beforeCall.Load(); act != nil {
-			(*act)()
+		if hook := f.beforeCall.Load(); hook != nil {
+			(*hook)()
 		}
 		failure := conformance.Failure(0)
 		if r.Method == http.MethodPatch {
 			f.patches.Add(1)
 			failure = conformance.Failure(f.nextFailure.Swap(0))
-			if act := f.beforePatch.Swap(nil); act != nil {
-				(*act)()
+			if hook := f.beforePatch.Swap(nil); hook != nil {
+				(*hook)()
 			}
 			if status := f.nextStatus.Swap(0); status != 0 {
-				a.WriteHeader(int(status))
+				w.WriteHeader(int(status))
 				return
 			}
 		}
@@ -90,7 +91,7 @@ func (f *fixture) proxying(server http.Handler) http.Handler {
 			server.ServeHTTP(httptest.NewRecorder(), r)
 			panic(http.ErrAbortHandler)
 		default:
-			server.ServeHTTP(a, r)
+			server.ServeHTTP(w, r)
 		}
 	})
 }
@@ -103,11 +104,11 @@ func (f *fixture) connection(key string) sdk.Connection {
 }
 
 func (f *fixture) providerWithKey(key string) sdk.DNSProvider {
-	p, err := f.newProvider(f.connection(key))
+	provider, err := f.newProvider(f.connection(key))
 	if err != nil {
 		panic(err)
 	}
-	return p
+	return provider
 }
 
 func (f *fixture) Provider() sdk.DNSProvider { return f.providerWithKey(f.server.Key) }
@@ -166,18 +167,18 @@ func (f *fixture) callServer(t conformance.T, method, path string, in any) []byt
 // Held reads the zone by a zone transfer.
 func (f *fixture) Held(t conformance.T, zone string) []sdk.RRSet {
 	t.Helper()
-	in, err := (&wire.Transfer{DialTimeout: testTimeout, ReadTimeout: testTimeout, WriteTimeout: testTimeout}).In(new(wire.Msg).SetAxfr(zone+"."), f.server.DNS)
+	parts, err := (&wire.Transfer{DialTimeout: testTimeout, ReadTimeout: testTimeout, WriteTimeout: testTimeout}).In(new(wire.Msg).SetAxfr(zone+"."), f.server.DNS)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var sets []sdk.RRSet
-	for part := range in {
+	for part := range parts {
 		if part.Error != nil {
 			t.Fatal(part.Error)
 		}
 		for _, rr := range part.RR {
-			h := rr.Header()
-			if name := strings.TrimSuffix(h.Name, "."); h.Rrtype != wire.TypeSOA && (h.Rrtype != wire.TypeNS || name != zone) {
+			header := rr.Header()
+			if name := strings.TrimSuffix(header.Name, "."); header.Rrtype != wire.TypeSOA && (header.Rrtype != wire.TypeNS || name != zone) {
 				sets = addToSets(sets, name, rr)
 			}
 		}
@@ -186,16 +187,16 @@ func (f *fixture) Held(t conformance.T, zone string) []sdk.RRSet {
 }
 
 func addToSets(sets []sdk.RRSet, name string, rr wire.RR) []sdk.RRSet {
-	h := rr.Header()
-	value := strings.TrimSuffix(strings.TrimPrefix(rr.String(), h.String()), ".")
+	header := rr.Header()
+	value := strings.TrimSuffix(strings.TrimPrefix(rr.String(), header.String()), ".")
 	if text, ok := rr.(*wire.TXT); ok {
 		value, _ = sdk.UnquoteText(`"` + strings.Join(text.Txt, "") + `"`)
 	}
 	for i := range sets {
-		if sets[i].Name == name && sets[i].Type == sdk.RecordType(wire.TypeToString[h.Rrtype]) {
+		if sets[i].Name == name && sets[i].Type == sdk.RecordType(wire.TypeToString[header.Rrtype]) {
 			sets[i].Values = append(sets[i].Values, value)
 			return sets
 		}
 	}
-	return append(sets, sdk.RRSet{Name: name, Type: sdk.RecordType(wire.TypeToString[h.Rrtype]), TTL: int(h.Ttl), Values: []string{value}})
+	return append(sets, sdk.RRSet{Name: name, Type: sdk.RecordType(wire.TypeToString[header.Rrtype]), TTL: int(header.Ttl), Values: []string{value}})
 }

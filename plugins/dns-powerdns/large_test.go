@@ -16,24 +16,24 @@ import (
 // times times, and end.
 func providerAnswering(t *testing.T, begin, part string, times int, end string) sdk.DNSProvider {
 	t.Helper()
-	server := httptest.NewServer(http.HandlerFunc(func(f http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(f, begin)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, begin)
 		for range times {
-			if _, err := io.WriteString(f, part); err != nil {
+			if _, err := io.WriteString(w, part); err != nil {
 				return
 			}
 		}
-		_, _ = io.WriteString(f, end)
+		_, _ = io.WriteString(w, end)
 	}))
 	t.Cleanup(server.Close)
-	p, err := newTestState().provider(sdk.Connection{
+	provider, err := newTestState().provider(sdk.Connection{
 		Settings: map[string]string{"api_url": server.URL, "allow_private": "true"},
 		Secrets:  map[string]sdk.Secret{"api_key": sdk.NewSecret("k")},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return p
+	return provider
 }
 
 // TestCheckCountsThousandsOfZones checks that Check accepts a server with thousands of zones. It
@@ -41,8 +41,8 @@ func providerAnswering(t *testing.T, begin, part string, times int, end string) 
 func TestCheckCountsThousandsOfZones(t *testing.T) {
 	const first = `[{"id":"z.test.","name":"z.test."}`
 	entry := `,{"id":"a.test.","name":"a.test.","url":"` + strings.Repeat("x", 1000) + `"}`
-	if n, err := providerAnswering(t, first, entry, 4999, "]").Check(t.Context()); n != 5000 || err != nil {
-		t.Errorf("Check counts %d zones, %v, want 5000", n, err)
+	if zones, err := providerAnswering(t, first, entry, 4999, "]").Check(t.Context()); zones != 5000 || err != nil {
+		t.Errorf("Check counts %d zones, %v, want 5000", zones, err)
 	}
 	if _, err := providerAnswering(t, first, entry, 40_000, "]").Check(t.Context()); sdk.OutcomeOf(err) != sdk.OutcomeOf(sdk.AnswerTooLarge()) {
 		t.Errorf("Check of a list over maxZoneList: %v, want too large", err)

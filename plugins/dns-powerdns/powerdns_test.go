@@ -19,8 +19,8 @@ import (
 // TestContract runs the contract suite of a DNS provider (package ports/contract) with a real
 // PowerDNS server.
 func TestContract(t *testing.T) {
-	f := newFixture(t)
-	conformance.DNSInProcess(t, func(conformance.T) conformance.DNSFixture { return f })
+	fixture := newFixture(t)
+	conformance.DNSInProcess(t, func(conformance.T) conformance.DNSFixture { return fixture })
 }
 
 // TestBinary runs the conformance suites with the plugin's release binary.
@@ -34,29 +34,29 @@ func TestBinary(t *testing.T) {
 	}
 	conformance.DNS(t, conformance.Binary{Path: path, Connect: connect},
 		func(t conformance.T, provider func(sdk.Connection) sdk.DNSProvider) conformance.DNSFixture {
-			f := newFixture(t)
-			f.newProvider = func(c sdk.Connection) (sdk.DNSProvider, error) { return provider(c), nil }
-			return f
+			fixture := newFixture(t)
+			fixture.newProvider = func(connection sdk.Connection) (sdk.DNSProvider, error) { return provider(connection), nil }
+			return fixture
 		})
 }
 
 func findZone(t *testing.T, f *fixture, zone string) sdk.Zone {
 	t.Helper()
-	z, err := f.Provider().Zone(t.Context(), zone)
+	zoneInfo, err := f.Provider().Zone(t.Context(), zone)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return z
+	return zoneInfo
 }
 
 func TestApplyKeepsTheOwnersRecords(t *testing.T) {
-	f := newFixture(t)
-	zone := f.NewZone(t)
-	f.replaceSet(t, zone, map[string]any{"name": zone + ".", "type": "TXT", "ttl": 700, "changetype": "REPLACE", "records": []map[string]any{
+	fixture := newFixture(t)
+	zone := fixture.NewZone(t)
+	fixture.replaceSet(t, zone, map[string]any{"name": zone + ".", "type": "TXT", "ttl": 700, "changetype": "REPLACE", "records": []map[string]any{
 		{"content": `"in" "two strings"`}, {"content": `"kept for later"`, "disabled": true},
 	}})
-	z := findZone(t, f, zone)
-	sets, err := f.Provider().Records(t.Context(), z)
+	zoneInfo := findZone(t, fixture, zone)
+	sets, err := fixture.Provider().Records(t.Context(), zoneInfo)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,10 +66,10 @@ func TestApplyKeepsTheOwnersRecords(t *testing.T) {
 	}
 	after := before
 	after.Values = append([]string{"MS=ms1"}, before.Values...)
-	if _, err := f.Provider().Apply(t.Context(), z, []sdk.Change{{Before: before, After: after}}); err != nil {
+	if _, err := fixture.Provider().Apply(t.Context(), zoneInfo, []sdk.Change{{Before: before, After: after}}); err != nil {
 		t.Fatal(err)
 	}
-	raw := string(f.callServer(t, http.MethodGet, "/zones/"+zone+".", nil))
+	raw := string(fixture.callServer(t, http.MethodGet, "/zones/"+zone+".", nil))
 	for _, part := range []string{`"content": "\"in\" \"two strings\"", "disabled": false`, `"content": "\"kept for later\"", "disabled": true`, `"ttl": 700`} {
 		if !strings.Contains(raw, part) {
 			t.Errorf("%s is missing in %s", part, raw)
@@ -81,31 +81,31 @@ func TestApplyKeepsTheOwnersRecords(t *testing.T) {
 // its PATCH. The PATCH replaces the whole set, so the owner's value is lost. The plugin must not
 // report success.
 func TestChangeDuringAWriteIsReported(t *testing.T) {
-	f := newFixture(t)
+	fixture := newFixture(t)
 	for name, soaEdit := range map[string]string{"default serials": "DEFAULT", "increased serials": "INCREASE", "lower case": "increase"} {
 		t.Run(name, func(t *testing.T) {
-			zone := f.NewZone(t)
-			f.callServer(t, http.MethodPut, "/zones/"+zone+".", map[string]any{"soa_edit_api": soaEdit})
-			f.Put(t, zone, sdk.RRSet{Name: zone, Type: sdk.TXT, TTL: 300, Values: []string{"of the owner"}})
-			z := findZone(t, f, zone)
-			write := func(add string) error {
-				sets, err := f.Provider().Records(t.Context(), z)
+			zone := fixture.NewZone(t)
+			fixture.callServer(t, http.MethodPut, "/zones/"+zone+".", map[string]any{"soa_edit_api": soaEdit})
+			fixture.Put(t, zone, sdk.RRSet{Name: zone, Type: sdk.TXT, TTL: 300, Values: []string{"of the owner"}})
+			zoneInfo := findZone(t, fixture, zone)
+			write := func(value string) error {
+				sets, err := fixture.Provider().Records(t.Context(), zoneInfo)
 				if err != nil {
 					t.Fatal(err)
 				}
 				before := sdk.FindSet(sets, zone, sdk.TXT)
 				after := before
-				after.Values = append([]string{add}, before.Values...)
-				_, err = f.Provider().Apply(t.Context(), z, []sdk.Change{{Before: before, After: after}})
+				after.Values = append([]string{value}, before.Values...)
+				_, err = fixture.Provider().Apply(t.Context(), zoneInfo, []sdk.Change{{Before: before, After: after}})
 				return err
 			}
 			if err := write("MS=ms1"); err != nil {
 				t.Fatalf("a write alone: %v", err)
 			}
 			ownersWrite := func() {
-				f.Put(t, zone, sdk.RRSet{Name: zone, Type: sdk.TXT, TTL: 300, Values: []string{"of the owner", "MS=ms1", "added now"}})
+				fixture.Put(t, zone, sdk.RRSet{Name: zone, Type: sdk.TXT, TTL: 300, Values: []string{"of the owner", "MS=ms1", "added now"}})
 			}
-			f.beforePatch.Store(&ownersWrite)
+			fixture.beforePatch.Store(&ownersWrite)
 			if err := write("v=spf1 -all"); sdk.OutcomeOf(err) != sdk.OutcomeOf(sdk.Overlapped()) {
 				t.Errorf("got %v", err)
 			}
@@ -120,18 +120,18 @@ func TestChangeDuringAWriteIsReported(t *testing.T) {
 // plugin refuses to write it, because nobody would notice if a value that is added during the write
 // were lost.
 func TestUncountedZoneIsNotWritten(t *testing.T) {
-	f := newFixture(t)
+	fixture := newFixture(t)
 	for _, mode := range []string{"", "EPOCH", "SOA-EDIT"} {
-		zone := f.NewZone(t)
-		f.callServer(t, http.MethodPut, "/zones/"+zone+".", map[string]any{"soa_edit_api": mode})
-		z, sent := findZone(t, f, zone), f.patches.Load()
+		zone := fixture.NewZone(t)
+		fixture.callServer(t, http.MethodPut, "/zones/"+zone+".", map[string]any{"soa_edit_api": mode})
+		zoneInfo, patchesBefore := findZone(t, fixture, zone), fixture.patches.Load()
 		change := sdk.Change{Before: sdk.RRSet{Name: zone, Type: sdk.TXT}, After: sdk.RRSet{Name: zone, Type: sdk.TXT, TTL: 300, Values: []string{"x"}}}
-		_, err := f.Provider().Apply(t.Context(), z, []sdk.Change{change})
-		if sdk.OutcomeOf(err).Code.Name != "invalid_request" || sdk.OutcomeOf(err).Kind != sdk.Refused || f.patches.Load() != sent {
+		_, err := fixture.Provider().Apply(t.Context(), zoneInfo, []sdk.Change{change})
+		if sdk.OutcomeOf(err).Code.Name != "invalid_request" || sdk.OutcomeOf(err).Kind != sdk.Refused || fixture.patches.Load() != patchesBefore {
 			t.Errorf("%q: got %v", mode, err)
 		}
-		f.callServer(t, http.MethodPut, "/zones/"+zone+".", map[string]any{"soa_edit_api": "default"})
-		if _, err := f.Provider().Apply(t.Context(), z, []sdk.Change{change}); err != nil {
+		fixture.callServer(t, http.MethodPut, "/zones/"+zone+".", map[string]any{"soa_edit_api": "default"})
+		if _, err := fixture.Provider().Apply(t.Context(), zoneInfo, []sdk.Change{change}); err != nil {
 			t.Errorf("after the repair: %v", err)
 		}
 	}
@@ -163,46 +163,46 @@ func TestSerialsShowChangesInBetween(t *testing.T) {
 }
 
 func TestZoneAndApplyMakeFewCalls(t *testing.T) {
-	f := newFixture(t)
-	zone := f.NewZone(t)
-	f.calls.Store(0)
-	z := findZone(t, f, zone)
+	fixture := newFixture(t)
+	zone := fixture.NewZone(t)
+	fixture.calls.Store(0)
+	zoneInfo := findZone(t, fixture, zone)
 	set := sdk.RRSet{Name: zone, Type: sdk.TXT, TTL: 300, Values: []string{"x"}}
 	for _, want := range []int64{4, 5} { // the second time nothing is written
-		if _, err := f.Provider().Apply(t.Context(), z, []sdk.Change{{Before: sdk.RRSet{Name: zone, Type: sdk.TXT}, After: set}}); err != nil {
+		if _, err := fixture.Provider().Apply(t.Context(), zoneInfo, []sdk.Change{{Before: sdk.RRSet{Name: zone, Type: sdk.TXT}, After: set}}); err != nil {
 			t.Fatal(err)
 		}
-		if got := f.calls.Load(); got != want {
+		if got := fixture.calls.Load(); got != want {
 			t.Errorf("%d calls, want %d", got, want)
 		}
 	}
 }
 
 func TestSecondaryZoneIsIdle(t *testing.T) {
-	f := newFixture(t)
-	f.callServer(t, http.MethodPost, "/zones", map[string]any{"name": "second.test.", "kind": "Slave", "masters": []string{"192.0.2.1"}, "nameservers": []string{}})
-	if z := findZone(t, f, "second.test"); z.Idle != "secondary" {
-		t.Fatalf("got %+v", z)
+	fixture := newFixture(t)
+	fixture.callServer(t, http.MethodPost, "/zones", map[string]any{"name": "second.test.", "kind": "Slave", "masters": []string{"192.0.2.1"}, "nameservers": []string{}})
+	if zoneInfo := findZone(t, fixture, "second.test"); zoneInfo.Idle != "secondary" {
+		t.Fatalf("got %+v", zoneInfo)
 	}
 }
 
 func TestStatusesOfAWriteAreClassified(t *testing.T) {
-	f := newFixture(t)
-	zone := f.NewZone(t)
-	z := findZone(t, f, zone)
+	fixture := newFixture(t)
+	zone := fixture.NewZone(t)
+	zoneInfo := findZone(t, fixture, zone)
 	for status, want := range map[int]sdk.OutcomeKind{
 		429: sdk.Throttled, 503: sdk.Down, 500: sdk.Broken, 504: sdk.Unknown,
 		422: sdk.Refused, 401: sdk.Refused, 302: sdk.Broken,
 	} {
-		f.nextStatus.Store(int64(status))
-		_, err := f.Provider().Apply(t.Context(), z, []sdk.Change{{
+		fixture.nextStatus.Store(int64(status))
+		_, err := fixture.Provider().Apply(t.Context(), zoneInfo, []sdk.Change{{
 			Before: sdk.RRSet{Name: zone, Type: sdk.TXT}, After: sdk.RRSet{Name: zone, Type: sdk.TXT, Values: []string{"x"}},
 		}})
 		if sdk.OutcomeOf(err).Kind != want || sdk.OutcomeOf(err) == sdk.OutcomeOf(sdk.ZoneChanged()) {
 			t.Errorf("%d: %v, want %s", status, err, want)
 		}
 	}
-	if held := f.Held(t, zone); len(held) > 0 {
+	if held := fixture.Held(t, zone); len(held) > 0 {
 		t.Errorf("the zone has %+v", held)
 	}
 }
@@ -214,23 +214,23 @@ func TestInvalidConnectionsAreRefused(t *testing.T) {
 			Secrets:  map[string]sdk.Secret{"api_key": sdk.NewSecret("k")},
 		}
 	}
-	p, err := newProcessState().provider(good())
-	if err != nil || p.(*provider).base != "https://dns.example.com:8081/api/v1/servers/localhost" {
-		t.Fatalf("%+v, %v", p, err)
+	dnsProvider, err := newProcessState().provider(good())
+	if err != nil || dnsProvider.(*provider).base != "https://dns.example.com:8081/api/v1/servers/localhost" {
+		t.Fatalf("%+v, %v", dnsProvider, err)
 	}
-	for name, spoil := range map[string]func(sdk.Connection){
-		"no URL":        func(c sdk.Connection) { c.Settings["api_url"] = "" },
-		"no host":       func(c sdk.Connection) { c.Settings["api_url"] = "dns.example.com" },
-		"another form":  func(c sdk.Connection) { c.Settings["api_url"] = "file:///etc/passwd" },
-		"key in clear":  func(c sdk.Connection) { c.Settings["api_url"] = "http://dns.example.com:8081" },
-		"a password":    func(c sdk.Connection) { c.Settings["api_url"] = "https://a:b@dns.example.com" },
-		"a query":       func(c sdk.Connection) { c.Settings["api_url"] = "https://dns.example.com?x=1" },
-		"no key":        func(c sdk.Connection) { delete(c.Secrets, "api_key") },
-		"a header more": func(c sdk.Connection) { c.Secrets["api_key"] = sdk.NewSecret("k\r\nX-Evil: 1") },
-		"maybe private": func(c sdk.Connection) { c.Settings["allow_private"] = "maybe" },
+	for name, makeInvalid := range map[string]func(sdk.Connection){
+		"no URL":        func(connection sdk.Connection) { connection.Settings["api_url"] = "" },
+		"no host":       func(connection sdk.Connection) { connection.Settings["api_url"] = "dns.example.com" },
+		"not a web URL": func(connection sdk.Connection) { connection.Settings["api_url"] = "file:///etc/passwd" },
+		"key in clear":  func(connection sdk.Connection) { connection.Settings["api_url"] = "http://dns.example.com:8081" },
+		"a password":    func(connection sdk.Connection) { connection.Settings["api_url"] = "https://a:b@dns.example.com" },
+		"a query":       func(connection sdk.Connection) { connection.Settings["api_url"] = "https://dns.example.com?x=1" },
+		"no key":        func(connection sdk.Connection) { delete(connection.Secrets, "api_key") },
+		"a line break":  func(connection sdk.Connection) { connection.Secrets["api_key"] = sdk.NewSecret("k\r\nX-Evil: 1") },
+		"not a boolean": func(connection sdk.Connection) { connection.Settings["allow_private"] = "maybe" },
 	} {
 		c := good()
-		spoil(c)
+		makeInvalid(c)
 		if _, err := newProcessState().provider(c); sdk.OutcomeOf(err).Code.Name != "invalid_request" {
 			t.Errorf("%s: got %v", name, err)
 		}
@@ -242,14 +242,14 @@ func TestInvalidConnectionsAreRefused(t *testing.T) {
 func TestPrivateAddressesAreNotCalled(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it was called") }))
 	defer server.Close()
-	p, err := newProcessState().provider(sdk.Connection{
+	provider, err := newProcessState().provider(sdk.Connection{
 		Settings: map[string]string{"api_url": strings.Replace(server.URL, "http:", "https:", 1)},
 		Secrets:  map[string]sdk.Secret{"api_key": sdk.NewSecret("k")},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.Check(t.Context()); sdk.OutcomeOf(err).Code.Name != "invalid_request" {
+	if _, err := provider.Check(t.Context()); sdk.OutcomeOf(err).Code.Name != "invalid_request" {
 		t.Fatalf("got %v", err)
 	}
 }
@@ -257,23 +257,23 @@ func TestPrivateAddressesAreNotCalled(t *testing.T) {
 // TestApplyHandlesRepeatedTexts checks a zone with two TXT records of the same text, which are
 // split into different strings. A change may remove one of the two records.
 func TestApplyHandlesRepeatedTexts(t *testing.T) {
-	f := newFixture(t)
-	zone := f.NewZone(t)
-	f.replaceSet(t, zone, map[string]any{"name": zone + ".", "type": "TXT", "ttl": 700, "changetype": "REPLACE", "records": []map[string]any{
+	fixture := newFixture(t)
+	zone := fixture.NewZone(t)
+	fixture.replaceSet(t, zone, map[string]any{"name": zone + ".", "type": "TXT", "ttl": 700, "changetype": "REPLACE", "records": []map[string]any{
 		{"content": `"twice"`}, {"content": `"twi" "ce"`}, {"content": `"both stay"`}, {"content": `"both " "stay"`},
 	}})
-	z := findZone(t, f, zone)
-	sets, err := f.Provider().Records(t.Context(), z)
+	zoneInfo := findZone(t, fixture, zone)
+	sets, err := fixture.Provider().Records(t.Context(), zoneInfo)
 	if err != nil {
 		t.Fatal(err)
 	}
 	before := sdk.FindSet(sets, zone, sdk.TXT)
 	after := before
 	after.Values = []string{"both stay", "both stay", "twice"}
-	if _, err := f.Provider().Apply(t.Context(), z, []sdk.Change{{Before: before, After: after}}); err != nil {
+	if _, err := fixture.Provider().Apply(t.Context(), zoneInfo, []sdk.Change{{Before: before, After: after}}); err != nil {
 		t.Fatal(err)
 	}
-	if held := sdk.FindSet(f.Held(t, zone), zone, sdk.TXT); !held.Same(after) {
+	if held := sdk.FindSet(fixture.Held(t, zone), zone, sdk.TXT); !held.Same(after) {
 		t.Errorf("the zone has %+v", held)
 	}
 }

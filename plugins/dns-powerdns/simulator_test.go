@@ -22,12 +22,12 @@ import (
 // simulator.
 func newSimulated(t conformance.T) *conformance.DNSTest {
 	state := newTestState() // concurrent writers of a process share the locks in state
-	return conformance.SimulateDNS(t, simulator.New, func(c sdk.Connection) sdk.DNSProvider {
-		p, err := state.provider(c)
+	return conformance.SimulateDNS(t, simulator.New, func(connection sdk.Connection) sdk.DNSProvider {
+		provider, err := state.provider(connection)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return p
+		return provider
 	})
 }
 
@@ -40,12 +40,12 @@ func TestContractOnSimulator(t *testing.T) {
 // The statuses, the errors, the record sets of the zone and the increase of its serial must be
 // equal. Only the text of the error for malformed content may differ.
 func TestSimulatorAnswersLikePowerDNS(t *testing.T) {
-	simulated, real := newSimulated(t), newFixture(t)
-	zone := real.NewZone(t)
+	simulated, powerdns := newSimulated(t), newFixture(t)
+	zone := powerdns.NewZone(t)
 	if other := simulated.NewZone(t); other != zone {
 		t.Fatalf("the zones are %s and %s", zone, other)
 	}
-	real.callServer(t, http.MethodPut, "/zones/"+zone+".", map[string]any{"soa_edit_api": "INCREASE"})
+	powerdns.callServer(t, http.MethodPut, "/zones/"+zone+".", map[string]any{"soa_edit_api": "INCREASE"})
 	const server = "/api/v1/servers/localhost"
 	pathOfZone := server + "/zones/" + zone + "."
 	set := func(name, kind, change string, contents ...string) string {
@@ -60,11 +60,11 @@ func TestSimulatorAnswersLikePowerDNS(t *testing.T) {
 		return string(raw)
 	}
 	patch := func(sets ...string) string { return `{"rrsets":[` + strings.Join(sets, ",") + `]}` }
-	zoneAt := func(link, key string) apiAnswer {
-		_, answer := request(t, http.MethodGet, link, key, "")
+	readZone := func(url, key string) apiAnswer {
+		_, answer := request(t, http.MethodGet, url, key, "")
 		return answer
 	}
-	for _, step := range []struct{ what, method, path, key, body string }{
+	for _, step := range []struct{ name, method, path, key, body string }{
 		{"a list", http.MethodGet, server + "/zones", "", ""},
 		{"a list with one zone", http.MethodGet, server + "/zones?zone=nobody.test.", "", ""},
 		{"a different key", http.MethodGet, server + "/zones", "guessed", ""},
@@ -98,20 +98,20 @@ func TestSimulatorAnswersLikePowerDNS(t *testing.T) {
 		{"some sets", http.MethodGet, pathOfZone + "?rrset_name=" + zone + ".&rrset_type=MX", "", ""},
 		{"no sets", http.MethodGet, pathOfZone + "?rrsets=false", "", ""},
 	} {
-		beforeReal, beforeSimulated := zoneAt(real.server.API+pathOfZone, real.server.Key), zoneAt(simulated.URL+pathOfZone, simulator.Key)
-		wantStatus, want := request(t, step.method, real.server.API+step.path, cmp.Or(step.key, real.server.Key), step.body)
+		beforeReal, beforeSimulated := readZone(powerdns.server.API+pathOfZone, powerdns.server.Key), readZone(simulated.URL+pathOfZone, simulator.Key)
+		wantStatus, want := request(t, step.method, powerdns.server.API+step.path, cmp.Or(step.key, powerdns.server.Key), step.body)
 		status, got := request(t, step.method, simulated.URL+step.path, cmp.Or(step.key, simulator.Key), step.body)
 		wantError, _, _ := strings.Cut(want.Error, ": while")
 		wantError, _, _ = strings.Cut(wantError, ": expected")
 		if status != wantStatus || got.Error != wantError {
-			t.Errorf("%s: the simulator answers %d %q, PowerDNS %d %q", step.what, status, got.Error, wantStatus, want.Error)
+			t.Errorf("%s: the simulator answers %d %q, PowerDNS %d %q", step.name, status, got.Error, wantStatus, want.Error)
 		}
-		want, got = zoneAt(real.server.API+pathOfZone, real.server.Key), zoneAt(simulated.URL+pathOfZone, simulator.Key)
+		want, got = readZone(powerdns.server.API+pathOfZone, powerdns.server.Key), readZone(simulated.URL+pathOfZone, simulator.Key)
 		if increase, wantedIncrease := got.EditedSerial-beforeSimulated.EditedSerial, want.EditedSerial-beforeReal.EditedSerial; increase != wantedIncrease {
-			t.Errorf("%s: the serial increased by %d, that of PowerDNS by %d", step.what, increase, wantedIncrease)
+			t.Errorf("%s: the serial increased by %d, that of PowerDNS by %d", step.name, increase, wantedIncrease)
 		}
 		if diff := gocmp.Diff(want.sets(), got.sets()); diff != "" {
-			t.Errorf("%s: the zone (-PowerDNS +simulator):\n%s", step.what, diff)
+			t.Errorf("%s: the zone (-PowerDNS +simulator):\n%s", step.name, diff)
 		}
 	}
 }
@@ -126,20 +126,20 @@ type apiAnswer struct {
 
 // sets returns the contents by name and type, without those of SOA and NS.
 func (a apiAnswer) sets() map[string][]string {
-	all := map[string][]string{"soa_edit_api": {a.SOAEditAPI}}
+	contents := map[string][]string{"soa_edit_api": {a.SOAEditAPI}}
 	for _, s := range a.RRSets {
 		for _, r := range s.Records {
 			if s.Type != "SOA" && s.Type != "NS" {
-				all[s.Name+" "+s.Type] = append(all[s.Name+" "+s.Type], r.Content)
+				contents[s.Name+" "+s.Type] = append(contents[s.Name+" "+s.Type], r.Content)
 			}
 		}
 	}
-	return all
+	return contents
 }
 
-func request(t *testing.T, method, link, key, body string) (int, apiAnswer) {
+func request(t *testing.T, method, url, key, body string) (int, apiAnswer) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, link, bytes.NewReader([]byte(body)))
+	req, err := http.NewRequestWithContext(t.Context(), method, url, bytes.NewReader([]byte(body)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -51,18 +51,18 @@ func (p *provider) Check(ctx context.Context) (int, error) {
 }
 
 // countZones returns the length of a JSON array. It has only one element in memory at a time.
-func countZones(body io.Reader) (n int, err error) {
+func countZones(body io.Reader) (count int, err error) {
 	list := json.NewDecoder(body)
 	if start, err := list.Token(); err != nil || start != json.Delim('[') {
 		return 0, cmp.Or(err, io.ErrUnexpectedEOF)
 	}
-	for ; list.More(); n++ {
+	for ; list.More(); count++ {
 		if err := list.Decode(&zoneDoc{}); err != nil {
 			return 0, err
 		}
 	}
 	_, err = list.Token()
-	return n, err
+	return count, err
 }
 
 // Zone implements sdk.DNSProvider. A zone is idle if its primary is a different server.

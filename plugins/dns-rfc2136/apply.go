@@ -35,7 +35,7 @@ func (p *provider) Apply(ctx context.Context, zone sdk.Zone, changes []sdk.Chang
 		return nil, err
 	}
 	if len(outstanding) > 0 {
-		msg, err := transaction(zone.Name, records, outstanding)
+		msg, err := newUpdateMessage(zone.Name, records, outstanding)
 		if err != nil {
 			return nil, err
 		}
@@ -49,9 +49,9 @@ func (p *provider) Apply(ctx context.Context, zone sdk.Zone, changes []sdk.Chang
 	return sdk.SetsAfter(current, changes), nil
 }
 
-// transaction returns the update message for the changes. Removals come before additions, so that a
+// newUpdateMessage returns the update message for the changes. Removals come before additions, so that a
 // CNAME can replace a set of a different type with the same name, and vice versa.
-func transaction(zone string, records []wire.RR, changes []sdk.Change) (*wire.Msg, error) {
+func newUpdateMessage(zone string, records []wire.RR, changes []sdk.Change) (*wire.Msg, error) {
 	msg := new(wire.Msg).SetUpdate(wire.Fqdn(zone))
 	var additions []wire.RR
 	for _, c := range changes {
@@ -67,22 +67,22 @@ func transaction(zone string, records []wire.RR, changes []sdk.Change) (*wire.Ms
 	return msg, nil
 }
 
-// addPrerequisites adds the prerequisites of one change: the set still has the records in existing,
-// and no CNAME will coexist with a record of a different type. The second one is needed because a
-// server silently ignores an addition after which a CNAME would coexist with a different type (RFC
-// 2136, 3.4.2.2).
+// addPrerequisites adds two prerequisites for one change. The first is that the set still has the
+// records in existing. The second is that no CNAME will coexist with a record of a different type.
+// The second one is needed because a server silently ignores an addition after which a CNAME would
+// coexist with a different type (RFC 2136, 3.4.2.2).
 func addPrerequisites(msg *wire.Msg, existing []wire.RR, c sdk.Change, changes []sdk.Change) {
 	anySet := &wire.ANY{Hdr: wire.RR_Header{Name: wire.Fqdn(c.After.Name), Rrtype: wire.StringToType[string(c.After.Type)]}}
 	if len(existing) > 0 {
-		used := make([]wire.RR, len(existing))
+		copies := make([]wire.RR, len(existing))
 		for i, rr := range existing {
-			used[i] = wire.Copy(rr)
+			copies[i] = wire.Copy(rr)
 		}
-		msg.Used(used)
+		msg.Used(copies)
 		return // the set exists, so no other set can conflict with it
 	}
-	onlyTypeOfName := !slices.ContainsFunc(changes, func(o sdk.Change) bool {
-		return o.After.Type != c.After.Type && sdk.PlainName(o.After.Name) == sdk.PlainName(c.After.Name)
+	onlyTypeOfName := !slices.ContainsFunc(changes, func(other sdk.Change) bool {
+		return other.After.Type != c.After.Type && sdk.PlainName(other.After.Name) == sdk.PlainName(c.After.Name)
 	})
 	switch {
 	case c.After.Type == sdk.CNAME && onlyTypeOfName:
@@ -102,7 +102,7 @@ func addUpdates(msg *wire.Msg, existing []wire.RR, change sdk.Change) ([]wire.RR
 	if change.After.TTL > 0 {
 		ttl = uint32(change.After.TTL)
 	}
-	newTTL := len(existing) > 0 && existing[0].Header().Ttl != ttl
+	ttlChanges := len(existing) > 0 && existing[0].Header().Ttl != ttl
 	missing := slices.Clone(change.After.Values) // contains a text twice if the set contains it twice
 	var added, removed []wire.RR
 	for _, rr := range existing {
@@ -112,14 +112,14 @@ func addUpdates(msg *wire.Msg, existing []wire.RR, change sdk.Change) ([]wire.RR
 		if stays {
 			missing = slices.Delete(missing, i, i+1)
 		}
-		if rr = wire.Copy(rr); stays && newTTL {
+		if rr = wire.Copy(rr); stays && ttlChanges {
 			rr.Header().Ttl = ttl
 			added = append(added, rr)
 		} else if !stays {
 			removed = append(removed, rr)
 		}
 	}
-	if newTTL {
+	if ttlChanges {
 		msg.RemoveRRset(existing[:1:1])
 	} else {
 		msg.Remove(removed)

@@ -40,27 +40,27 @@ func (p *provider) dial(ctx context.Context) (*wire.Conn, func(), error) {
 	}, nil
 }
 
-func (p *provider) sign(m *wire.Msg) { m.SetTsig(p.key, p.algorithm, clockSkew, time.Now().Unix()) }
+func (p *provider) sign(msg *wire.Msg) { msg.SetTsig(p.key, p.algorithm, clockSkew, time.Now().Unix()) }
 
 // transfer returns all records of a zone by AXFR, without the second SOA. It fails with sdk.NoZone
 // or another outcome of package sdk, for example if the zone exceeds maxRecords or maxBytes.
 func (p *provider) transfer(ctx context.Context, zone string) ([]wire.RR, error) {
-	conn, done, err := p.dial(ctx)
+	conn, closeConn, err := p.dial(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer done()
-	q := new(wire.Msg).SetAxfr(wire.Fqdn(zone))
-	p.sign(q)
-	parts, err := (&wire.Transfer{Conn: conn, TsigSecret: p.secrets, ReadTimeout: p.timeout, WriteTimeout: p.timeout}).In(q, p.server)
+	defer closeConn()
+	query := new(wire.Msg).SetAxfr(wire.Fqdn(zone))
+	p.sign(query)
+	parts, err := (&wire.Transfer{Conn: conn, TsigSecret: p.secrets, ReadTimeout: p.timeout, WriteTimeout: p.timeout}).In(query, p.server)
 	if err != nil {
 		return nil, sdk.TransportError(err)
 	}
-	var all []wire.RR
+	var records []wire.RR
 	size := 0
 	for part := range parts {
 		if err != nil {
-			continue // too large, but the rest must be received until the library closes the channel
+			continue // The zone is too large. Receive the rest, so that the library can close the channel.
 		}
 		if part.Error != nil {
 			return nil, transferError(part.Error)
@@ -68,21 +68,21 @@ func (p *provider) transfer(ctx context.Context, zone string) ([]wire.RR, error)
 		for _, rr := range part.RR {
 			size += wire.Len(rr)
 		}
-		if all = append(all, part.RR...); len(all) > maxRecords || size > maxBytes {
-			done() // closes the connection
-			all, err = nil, sdk.AnswerTooLarge()
+		if records = append(records, part.RR...); len(records) > maxRecords || size > maxBytes {
+			closeConn() // closes the connection
+			records, err = nil, sdk.AnswerTooLarge()
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	if len(all) < 2 {
+	if len(records) < 2 {
 		return nil, sdk.BrokenAnswer("empty_transfer")
 	}
-	if setKey(all[0]) != sdk.PlainName(zone)+" SOA" {
+	if setKey(records[0]) != sdk.PlainName(zone)+" SOA" {
 		return nil, sdk.BrokenAnswer("different_zone")
 	}
-	return all[:len(all)-1], nil // the last record is the SOA again
+	return records[:len(records)-1], nil // the last record is the SOA again
 }
 
 // transferError classifies the error of a transfer. miekg/dns returns the response code only as
@@ -115,19 +115,19 @@ func isTSIGError(err error) bool {
 
 // update sends an update message and returns the error for the answer. The answer must be signed,
 // except for NOTAUTH.
-func (p *provider) update(ctx context.Context, m *wire.Msg) error {
-	conn, done, err := p.dial(ctx)
+func (p *provider) update(ctx context.Context, msg *wire.Msg) error {
+	conn, closeConn, err := p.dial(ctx)
 	if err != nil {
 		return err
 	}
-	defer done()
-	p.sign(m)
-	if err := conn.WriteMsg(m); err != nil {
+	defer closeConn()
+	p.sign(msg)
+	if err := conn.WriteMsg(msg); err != nil {
 		return sdk.UnknownEffect("no_answer")
 	}
 	resp, err := conn.ReadMsg()
 	switch {
-	case resp == nil || (err != nil && !isTSIGError(err)) || resp.Id != m.Id:
+	case resp == nil || (err != nil && !isTSIGError(err)) || resp.Id != msg.Id:
 		return sdk.UnknownEffect("no_answer")
 	case err != nil && resp.Rcode != wire.RcodeNotAuth:
 		return sdk.UnknownEffect("unsigned_answer") // anybody can send an unsigned answer

@@ -80,17 +80,17 @@ func newProvider(conn sdk.Connection) (sdk.DNSProvider, error) {
 }
 
 // readTSIGKey checks the TSIG key and stores it in p.
-func (p *provider) readTSIGKey(c sdk.Connection) error {
-	name := strings.TrimSpace(c.Settings["key_name"])
+func (p *provider) readTSIGKey(connection sdk.Connection) error {
+	name := strings.TrimSpace(connection.Settings["key_name"])
 	if _, ok := wire.IsDomainName(name); !ok || name == "" {
 		return sdk.Misconfigured("key_name", "it is missing or is not a name")
 	}
 	p.key = wire.CanonicalName(name)
-	p.algorithm = strings.ToLower(wire.Fqdn(cmp.Or(c.Settings["key_algorithm"], algorithm)))
+	p.algorithm = strings.ToLower(wire.Fqdn(cmp.Or(connection.Settings["key_algorithm"], algorithm)))
 	if !slices.Contains([]string{wire.HmacSHA256, wire.HmacSHA384, wire.HmacSHA512}, p.algorithm) {
 		return sdk.Misconfigured("key_algorithm", "it must be hmac-sha256, hmac-sha384 or hmac-sha512")
 	}
-	secret := strings.TrimSpace(c.Secrets["key_secret"].Reveal())
+	secret := strings.TrimSpace(connection.Secrets["key_secret"].Reveal())
 	if raw, err := base64.StdEncoding.DecodeString(secret); err != nil || len(raw) == 0 {
 		return sdk.Misconfigured("key_secret", "it is missing or is not base64")
 	}

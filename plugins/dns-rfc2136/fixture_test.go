@@ -22,11 +22,11 @@ import (
 // testTimeout is a timeout that is exceeded only if a server never answers, even on a slow machine.
 const testTimeout = 4 * time.Minute
 
-// newTestProvider is newProvider with testTimeout as the timeout of its calls.
-func newTestProvider(c sdk.Connection) (sdk.DNSProvider, error) {
-	created, err := newProvider(c)
+// newTestProvider returns a provider whose calls time out after testTimeout.
+func newTestProvider(connection sdk.Connection) (sdk.DNSProvider, error) {
+	created, err := newProvider(connection)
 	if p, ok := created.(*provider); ok {
-		p.timeout, p.dialer = testTimeout, sdk.NewDialer(testTimeout, c.Settings["allow_private"] == "true")
+		p.timeout, p.dialer = testTimeout, sdk.NewDialer(testTimeout, connection.Settings["allow_private"] == "true")
 	}
 	return created, err
 }
@@ -41,15 +41,15 @@ type fixture struct {
 	zonesUsed       atomic.Int64 // number of zones that NewZone has returned
 }
 
-// zonesOfServer is the number of zones of the BIND server.
-const zonesOfServer = 48
+// zonesOnServer is the number of zones of the BIND server.
+const zonesOnServer = 48
 
 func zoneName(n int64) string { return fmt.Sprintf("zone-%d.test", n) }
 
 func newFixture(t conformance.T) *fixture {
 	t.Helper()
 	var zones []string
-	for n := range int64(zonesOfServer) {
+	for n := range int64(zonesOnServer) {
 		zones = append(zones, zoneName(n+1))
 	}
 	server, err := testserver.StartBIND(t.Context(), zones...)
@@ -148,7 +148,7 @@ func (f *fixture) Refused() sdk.DNSProvider { return f.providerWithSecret("Z3Vlc
 
 func (f *fixture) NewZone(t conformance.T) string {
 	n := f.zonesUsed.Add(1)
-	if n > zonesOfServer {
+	if n > zonesOnServer {
 		t.Fatal("the server has no more zones")
 	}
 	return zoneName(n)
@@ -158,34 +158,34 @@ func (f *fixture) Lose(_ conformance.T, failure conformance.Failure) {
 	f.nextFailure.Store(int64(failure))
 }
 
-// tsig signs a message with the server's key and returns the secrets for the client.
-func (f *fixture) tsig(m *wire.Msg) map[string]string {
+// addTSIG signs a message with the server's key and returns the secrets for the client.
+func (f *fixture) addTSIG(msg *wire.Msg) map[string]string {
 	name := wire.Fqdn(f.server.Key)
-	m.SetTsig(name, wire.HmacSHA256, 300, time.Now().Unix())
+	msg.SetTsig(name, wire.HmacSHA256, 300, time.Now().Unix())
 	return map[string]string{name: f.server.Secret}
 }
 
 func (f *fixture) Put(t conformance.T, zone string, s sdk.RRSet) {
 	t.Helper()
-	m := new(wire.Msg).SetUpdate(zone + ".")
-	m.RemoveRRset([]wire.RR{&wire.ANY{Hdr: wire.RR_Header{Name: s.Name + ".", Rrtype: wire.StringToType[string(s.Type)]}}})
+	msg := new(wire.Msg).SetUpdate(zone + ".")
+	msg.RemoveRRset([]wire.RR{&wire.ANY{Hdr: wire.RR_Header{Name: s.Name + ".", Rrtype: wire.StringToType[string(s.Type)]}}})
 	for _, v := range s.Values {
 		rr, err := wire.NewRR(fmt.Sprintf("%s. %d IN %s %s", s.Name, s.TTL, s.Type, sdk.WriteContent(s.Type, v)))
 		if err != nil {
 			t.Fatal(err)
 		}
-		m.Insert([]wire.RR{rr})
+		msg.Insert([]wire.RR{rr})
 	}
-	f.update(t, m)
+	f.update(t, msg)
 }
 
 // update sends a signed message directly to the server.
-func (f *fixture) update(t conformance.T, m *wire.Msg) {
+func (f *fixture) update(t conformance.T, msg *wire.Msg) {
 	t.Helper()
-	client := &wire.Client{Net: "tcp", Timeout: testTimeout, TsigSecret: f.tsig(m)}
-	a, _, err := client.ExchangeContext(context.WithoutCancel(t.Context()), m, f.server.Addr)
-	if err != nil || a.Rcode != wire.RcodeSuccess {
-		t.Fatalf("update: %v, %v", a, err)
+	client := &wire.Client{Net: "tcp", Timeout: testTimeout, TsigSecret: f.addTSIG(msg)}
+	answer, _, err := client.ExchangeContext(context.WithoutCancel(t.Context()), msg, f.server.Addr)
+	if err != nil || answer.Rcode != wire.RcodeSuccess {
+		t.Fatalf("update: %v, %v", answer, err)
 	}
 }
 
@@ -193,12 +193,12 @@ func (f *fixture) Held(t conformance.T, zone string) []sdk.RRSet {
 	t.Helper()
 	var sets []sdk.RRSet
 	for _, rr := range f.transfer(t, zone) {
-		h := rr.Header()
-		name, kind := strings.TrimSuffix(h.Name, "."), sdk.RecordType(wire.TypeToString[h.Rrtype])
-		if h.Rrtype == wire.TypeSOA || (h.Rrtype == wire.TypeNS && name == zone) {
+		header := rr.Header()
+		name, kind := strings.TrimSuffix(header.Name, "."), sdk.RecordType(wire.TypeToString[header.Rrtype])
+		if header.Rrtype == wire.TypeSOA || (header.Rrtype == wire.TypeNS && name == zone) {
 			continue
 		}
-		value := strings.TrimSuffix(strings.TrimPrefix(rr.String(), h.String()), ".")
+		value := strings.TrimSuffix(strings.TrimPrefix(rr.String(), header.String()), ".")
 		if text, ok := rr.(*wire.TXT); ok {
 			value, _ = sdk.UnquoteText(`"` + strings.Join(text.Txt, "") + `"`)
 		}
@@ -209,7 +209,7 @@ func (f *fixture) Held(t conformance.T, zone string) []sdk.RRSet {
 			}
 		}
 		if !known {
-			sets = append(sets, sdk.RRSet{Name: name, Type: kind, TTL: int(h.Ttl), Values: []string{value}})
+			sets = append(sets, sdk.RRSet{Name: name, Type: kind, TTL: int(header.Ttl), Values: []string{value}})
 		}
 	}
 	return sets
@@ -218,17 +218,17 @@ func (f *fixture) Held(t conformance.T, zone string) []sdk.RRSet {
 // transfer reads all records of a zone directly from the server.
 func (f *fixture) transfer(t conformance.T, zone string) []wire.RR {
 	t.Helper()
-	q := new(wire.Msg).SetAxfr(zone + ".")
-	in, err := (&wire.Transfer{DialTimeout: testTimeout, ReadTimeout: testTimeout, WriteTimeout: testTimeout, TsigSecret: f.tsig(q)}).In(q, f.server.Addr)
+	query := new(wire.Msg).SetAxfr(zone + ".")
+	parts, err := (&wire.Transfer{DialTimeout: testTimeout, ReadTimeout: testTimeout, WriteTimeout: testTimeout, TsigSecret: f.addTSIG(query)}).In(query, f.server.Addr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var all []wire.RR
-	for part := range in {
+	var records []wire.RR
+	for part := range parts {
 		if part.Error != nil {
 			t.Fatal(part.Error)
 		}
-		all = append(all, part.RR...)
+		records = append(records, part.RR...)
 	}
-	return all
+	return records
 }

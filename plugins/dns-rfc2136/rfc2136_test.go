@@ -17,8 +17,8 @@ import (
 // TestContract runs the contract suite of a DNS provider (package ports/contract) with a real BIND
 // server.
 func TestContract(t *testing.T) {
-	f := newFixture(t)
-	conformance.DNSInProcess(t, func(conformance.T) conformance.DNSFixture { return f })
+	fixture := newFixture(t)
+	conformance.DNSInProcess(t, func(conformance.T) conformance.DNSFixture { return fixture })
 }
 
 // TestBinary runs the conformance suites with the plugin's release binary.
@@ -26,19 +26,19 @@ func TestBinary(t *testing.T) {
 	path := testserver.Program(t, "release/plugins/dns-rfc2136")
 	conformance.DNS(t, conformance.Binary{Path: path},
 		func(t conformance.T, provider func(sdk.Connection) sdk.DNSProvider) conformance.DNSFixture {
-			f := newFixture(t)
-			f.newProviderFunc = func(c sdk.Connection) (sdk.DNSProvider, error) { return provider(c), nil }
-			return f
+			fixture := newFixture(t)
+			fixture.newProviderFunc = func(connection sdk.Connection) (sdk.DNSProvider, error) { return provider(connection), nil }
+			return fixture
 		})
 }
 
 // TestPrerequisitesDetectConcurrentChanges sends an update that was created before the zone
 // changed.
 func TestPrerequisitesDetectConcurrentChanges(t *testing.T) {
-	f := newFixture(t)
+	fixture := newFixture(t)
 	for name, tt := range map[string]struct {
-		before, meanwhile sdk.RRSet
-		after             sdk.RRSet
+		before, concurrent sdk.RRSet
+		after              sdk.RRSet
 	}{
 		"a value changed": {
 			sdk.RRSet{Type: sdk.TXT, TTL: 300, Values: []string{"old"}}, sdk.RRSet{Type: sdk.TXT, TTL: 300, Values: []string{"foreign"}},
@@ -58,25 +58,25 @@ func TestPrerequisitesDetectConcurrentChanges(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			zone := f.NewZone(t)
-			tt.before.Name, tt.meanwhile.Name, tt.after.Name = "x."+zone, "x."+zone, "x."+zone
+			zone := fixture.NewZone(t)
+			tt.before.Name, tt.concurrent.Name, tt.after.Name = "x."+zone, "x."+zone, "x."+zone
 			if len(tt.before.Values) > 0 {
-				f.Put(t, zone, tt.before)
+				fixture.Put(t, zone, tt.before)
 			}
-			p := f.Provider().(*provider)
-			all, err := p.transfer(t.Context(), zone)
+			dnsProvider := fixture.Provider().(*provider)
+			records, err := dnsProvider.transfer(t.Context(), zone)
 			if err != nil {
 				t.Fatal(err)
 			}
-			m, err := transaction(zone, all, []sdk.Change{{Before: tt.before, After: tt.after}})
+			m, err := newUpdateMessage(zone, records, []sdk.Change{{Before: tt.before, After: tt.after}})
 			if err != nil {
 				t.Fatal(err)
 			}
-			f.Put(t, zone, tt.meanwhile)
-			if err := p.update(t.Context(), m); sdk.OutcomeOf(err) != sdk.OutcomeOf(sdk.ZoneChanged()) {
+			fixture.Put(t, zone, tt.concurrent)
+			if err := dnsProvider.update(t.Context(), m); sdk.OutcomeOf(err) != sdk.OutcomeOf(sdk.ZoneChanged()) {
 				t.Fatalf("got %v, want a changed zone", err)
 			}
-			if held := f.Held(t, zone); len(held) != 1 || !held[0].Same(tt.meanwhile) {
+			if held := fixture.Held(t, zone); len(held) != 1 || !held[0].Same(tt.concurrent) {
 				t.Fatalf("the zone has %+v", held)
 			}
 		})
@@ -85,38 +85,38 @@ func TestPrerequisitesDetectConcurrentChanges(t *testing.T) {
 
 // TestApplyKeepsTheStringsOfATXT checks a text that its owner has split into several strings.
 func TestApplyKeepsTheStringsOfATXT(t *testing.T) {
-	f := newFixture(t)
-	zone := f.NewZone(t)
+	fixture := newFixture(t)
+	zone := fixture.NewZone(t)
 	ownersRecord := &wire.TXT{Hdr: wire.RR_Header{Name: zone + ".", Rrtype: wire.TypeTXT, Class: wire.ClassINET, Ttl: 700}, Txt: []string{"in ", "two"}}
-	m := new(wire.Msg).SetUpdate(zone + ".")
-	m.Insert([]wire.RR{ownersRecord})
-	f.update(t, m)
+	msg := new(wire.Msg).SetUpdate(zone + ".")
+	msg.Insert([]wire.RR{ownersRecord})
+	fixture.update(t, msg)
 	for _, ttl := range []int{700, 900} { // the second TTL applies to the whole set
-		p := f.Provider()
-		z, err := p.Zone(t.Context(), zone)
+		provider := fixture.Provider()
+		zoneInfo, err := provider.Zone(t.Context(), zone)
 		if err != nil {
 			t.Fatal(err)
 		}
-		now, err := p.Records(t.Context(), z)
+		sets, err := provider.Records(t.Context(), zoneInfo)
 		if err != nil {
 			t.Fatal(err)
 		}
-		before := sdk.FindSet(now, zone, sdk.TXT)
+		before := sdk.FindSet(sets, zone, sdk.TXT)
 		after := sdk.RRSet{Name: zone, Type: sdk.TXT, TTL: ttl, Values: append(slices.Clone(before.Values), "more")}
-		if _, err := p.Apply(t.Context(), z, []sdk.Change{{Before: before, After: after}}); err != nil {
+		if _, err := provider.Apply(t.Context(), zoneInfo, []sdk.Change{{Before: before, After: after}}); err != nil {
 			t.Fatal(err)
 		}
-		if !slices.ContainsFunc(f.transfer(t, zone), func(rr wire.RR) bool {
+		if !slices.ContainsFunc(fixture.transfer(t, zone), func(rr wire.RR) bool {
 			text, ok := rr.(*wire.TXT)
 			return ok && slices.Equal(text.Txt, ownersRecord.Txt) && int(text.Hdr.Ttl) == ttl
 		}) {
-			t.Fatalf("the strings changed: %v", f.transfer(t, zone))
+			t.Fatalf("the strings changed: %v", fixture.transfer(t, zone))
 		}
-		f.Put(t, zone, sdk.RRSet{Name: zone, Type: sdk.TXT})
-		f.update(t, func() *wire.Msg {
-			m := new(wire.Msg).SetUpdate(zone + ".")
-			m.Insert([]wire.RR{ownersRecord})
-			return m
+		fixture.Put(t, zone, sdk.RRSet{Name: zone, Type: sdk.TXT})
+		fixture.update(t, func() *wire.Msg {
+			msg := new(wire.Msg).SetUpdate(zone + ".")
+			msg.Insert([]wire.RR{ownersRecord})
+			return msg
 		}())
 	}
 }
@@ -129,25 +129,25 @@ func validConnection() sdk.Connection {
 }
 
 func TestInvalidConnectionsAreRefused(t *testing.T) {
-	p, err := newProvider(validConnection())
-	if err != nil || p.(*provider).server != "ns1.example.com:53" || !slices.Equal(p.(*provider).zones, []string{"example.com", "example.net"}) {
-		t.Fatalf("%+v, %v", p, err)
+	dnsProvider, err := newProvider(validConnection())
+	if err != nil || dnsProvider.(*provider).server != "ns1.example.com:53" || !slices.Equal(dnsProvider.(*provider).zones, []string{"example.com", "example.net"}) {
+		t.Fatalf("%+v, %v", dnsProvider, err)
 	}
-	for name, spoil := range map[string]func(sdk.Connection){
-		"no server":         func(c sdk.Connection) { c.Settings["server"] = "" },
-		"a URL":             func(c sdk.Connection) { c.Settings["server"] = "https://ns1.example.com/" },
-		"a port that isn't": func(c sdk.Connection) { c.Settings["server"] = "ns1.example.com:0" },
-		"no zones":          func(c sdk.Connection) { c.Settings["zones"] = " , " },
-		"a bad zone":        func(c sdk.Connection) { c.Settings["zones"] = "a..b" },
-		"no key":            func(c sdk.Connection) { c.Settings["key_name"] = "" },
-		"an old algorithm":  func(c sdk.Connection) { c.Settings["key_algorithm"] = "hmac-md5" },
-		"not base64":        func(c sdk.Connection) { c.Secrets["key_secret"] = sdk.NewSecret("???") },
-		"no secret":         func(c sdk.Connection) { delete(c.Secrets, "key_secret") },
-		"maybe private":     func(c sdk.Connection) { c.Settings["allow_private"] = "maybe" },
+	for name, makeInvalid := range map[string]func(sdk.Connection){
+		"no server":        func(connection sdk.Connection) { connection.Settings["server"] = "" },
+		"a URL":            func(connection sdk.Connection) { connection.Settings["server"] = "https://ns1.example.com/" },
+		"port 0":           func(connection sdk.Connection) { connection.Settings["server"] = "ns1.example.com:0" },
+		"no zones":         func(connection sdk.Connection) { connection.Settings["zones"] = " , " },
+		"a bad zone":       func(connection sdk.Connection) { connection.Settings["zones"] = "a..b" },
+		"no key":           func(connection sdk.Connection) { connection.Settings["key_name"] = "" },
+		"an old algorithm": func(connection sdk.Connection) { connection.Settings["key_algorithm"] = "hmac-md5" },
+		"not base64":       func(connection sdk.Connection) { connection.Secrets["key_secret"] = sdk.NewSecret("???") },
+		"no secret":        func(connection sdk.Connection) { delete(connection.Secrets, "key_secret") },
+		"not a boolean":    func(connection sdk.Connection) { connection.Settings["allow_private"] = "maybe" },
 	} {
-		c := validConnection()
-		spoil(c)
-		if _, err := newProvider(c); sdk.OutcomeOf(err).Code.Name != "invalid_request" {
+		connection := validConnection()
+		makeInvalid(connection)
+		if _, err := newProvider(connection); sdk.OutcomeOf(err).Code.Name != "invalid_request" {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
@@ -157,14 +157,14 @@ func TestInvalidConnectionsAreRefused(t *testing.T) {
 // plugin connects to.
 func TestTheServerIsTheOnlyNamedHost(t *testing.T) {
 	for _, server := range []string{"ns1.example.com", " NS1.example.com.:53 ", "192.0.2.1:5353", "2001:db8::1", "[2001:db8::1]", "[2001:db8::1]:53"} {
-		c := validConnection()
-		c.Settings["server"] = server
-		p, err := newProvider(c)
+		connection := validConnection()
+		connection.Settings["server"] = server
+		dnsProvider, err := newProvider(connection)
 		if err != nil {
 			t.Fatal(err)
 		}
-		host, _, err := net.SplitHostPort(p.(*provider).server)
-		if hosts := description().HostsOf(c); err != nil || !slices.Equal(hosts, []string{sdk.PlainName(host)}) {
+		host, _, err := net.SplitHostPort(dnsProvider.(*provider).server)
+		if hosts := description().HostsOf(connection); err != nil || !slices.Equal(hosts, []string{sdk.PlainName(host)}) {
 			t.Errorf("%q: the hosts %q are named, and %q is called, %v", server, hosts, host, err)
 		}
 	}
@@ -173,25 +173,25 @@ func TestTheServerIsTheOnlyNamedHost(t *testing.T) {
 // TestPrivateAddressesAreNotCalled covers private addresses. A customer chooses the server, so the
 // plugin must not call servers in the operator's network.
 func TestPrivateAddressesAreNotCalled(t *testing.T) {
-	c := validConnection()
-	c.Settings["server"] = "127.0.0.1:1"
-	p, err := newProvider(c)
+	connection := validConnection()
+	connection.Settings["server"] = "127.0.0.1:1"
+	provider, err := newProvider(connection)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.Check(t.Context()); sdk.OutcomeOf(err).Code.Name != "invalid_request" {
+	if _, err := provider.Check(t.Context()); sdk.OutcomeOf(err).Code.Name != "invalid_request" {
 		t.Fatalf("got %v", err)
 	}
 }
 
 func TestUnreachableServerIsDown(t *testing.T) {
-	c := validConnection()
-	c.Settings["server"], c.Settings["allow_private"] = "127.0.0.1:1", "true"
-	p, err := newProvider(c)
+	connection := validConnection()
+	connection.Settings["server"], connection.Settings["allow_private"] = "127.0.0.1:1", "true"
+	provider, err := newProvider(connection)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.Check(t.Context()); sdk.OutcomeOf(err).Kind != sdk.Down {
+	if _, err := provider.Check(t.Context()); sdk.OutcomeOf(err).Kind != sdk.Down {
 		t.Fatalf("got %v", err)
 	}
 }
@@ -199,20 +199,20 @@ func TestUnreachableServerIsDown(t *testing.T) {
 // TestApplyHandlesRepeatedTexts checks a zone with two TXT records of the same text, which are
 // split into different strings. A change may remove one of the two records.
 func TestApplyHandlesRepeatedTexts(t *testing.T) {
-	f := newFixture(t)
-	zone := f.NewZone(t)
-	m := new(wire.Msg).SetUpdate(wire.Fqdn(zone))
-	for _, strings := range [][]string{{"twice"}, {"twi", "ce"}, {"both stay"}, {"both ", "stay"}} {
-		m.Insert([]wire.RR{&wire.TXT{Hdr: wire.RR_Header{Name: "x." + zone + ".", Rrtype: wire.TypeTXT, Class: wire.ClassINET, Ttl: 300}, Txt: strings}})
+	fixture := newFixture(t)
+	zone := fixture.NewZone(t)
+	msg := new(wire.Msg).SetUpdate(wire.Fqdn(zone))
+	for _, parts := range [][]string{{"twice"}, {"twi", "ce"}, {"both stay"}, {"both ", "stay"}} {
+		msg.Insert([]wire.RR{&wire.TXT{Hdr: wire.RR_Header{Name: "x." + zone + ".", Rrtype: wire.TypeTXT, Class: wire.ClassINET, Ttl: 300}, Txt: parts}})
 	}
-	f.update(t, m)
-	before := sdk.FindSet(f.Held(t, zone), "x."+zone, sdk.TXT)
+	fixture.update(t, msg)
+	before := sdk.FindSet(fixture.Held(t, zone), "x."+zone, sdk.TXT)
 	after := before
 	after.Values = []string{"both stay", "both stay", "twice"}
-	if _, err := f.Provider().Apply(t.Context(), sdk.Zone{ID: zone, Name: zone}, []sdk.Change{{Before: before, After: after}}); err != nil {
+	if _, err := fixture.Provider().Apply(t.Context(), sdk.Zone{ID: zone, Name: zone}, []sdk.Change{{Before: before, After: after}}); err != nil {
 		t.Fatal(err)
 	}
-	if held := sdk.FindSet(f.Held(t, zone), "x."+zone, sdk.TXT); !held.Same(after) {
+	if held := sdk.FindSet(fixture.Held(t, zone), "x."+zone, sdk.TXT); !held.Same(after) {
 		t.Errorf("the zone has %+v", held)
 	}
 }

@@ -32,11 +32,11 @@ func (s simulated) connect(t conformance.T, secretText string) sdk.DNSProvider {
 	s.Control(t, http.MethodPost, "/credentials", map[string]string{"customer": "test"}, &issued)
 	c := s.Connection(issued.Settings, nil)
 	c.Secrets["key_secret"] = sdk.NewSecret(secretText)
-	p, err := newTestProvider(c)
+	provider, err := newTestProvider(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return p
+	return provider
 }
 
 // simulatedEnv implements conformance.DNSFixture.
@@ -58,9 +58,9 @@ func TestContractOnSimulator(t *testing.T) {
 type client struct{ addr, key, secret string }
 
 // send sends a message and returns the response code and the TSIG error of the answer.
-func (c client) send(t *testing.T, m *wire.Msg, key, secretText, algorithm string, at time.Time) string {
+func (c client) send(t *testing.T, msg *wire.Msg, key, secretText, algorithm string, at time.Time) string {
 	t.Helper()
-	m = m.Copy()
+	msg = msg.Copy()
 	secrets := map[string]string{}
 	if key != "none" {
 		if key == "" {
@@ -69,7 +69,7 @@ func (c client) send(t *testing.T, m *wire.Msg, key, secretText, algorithm strin
 		if secretText == "" {
 			secretText = c.secret
 		}
-		m.SetTsig(wire.Fqdn(key), algorithm, 300, at.Unix())
+		msg.SetTsig(wire.Fqdn(key), algorithm, 300, at.Unix())
 		secrets[wire.Fqdn(key)] = secretText
 	}
 	conn, err := wire.DialTimeout("tcp", c.addr, testTimeout)
@@ -78,18 +78,18 @@ func (c client) send(t *testing.T, m *wire.Msg, key, secretText, algorithm strin
 	}
 	defer func() { _ = conn.Close() }()
 	conn.TsigSecret = secrets
-	if err := conn.WriteMsg(m); err != nil {
+	if err := conn.WriteMsg(msg); err != nil {
 		t.Fatal(err)
 	}
 	if err := conn.SetReadDeadline(time.Now().Add(testTimeout)); err != nil {
 		t.Fatal(err)
 	}
-	a, err := conn.ReadMsg()
-	if a == nil {
+	answer, err := conn.ReadMsg()
+	if answer == nil {
 		return fmt.Sprint("no answer: ", err)
 	}
-	text := wire.RcodeToString[a.Rcode]
-	if tsig := a.IsTsig(); tsig != nil {
+	text := wire.RcodeToString[answer.Rcode]
+	if tsig := answer.IsTsig(); tsig != nil {
 		text += fmt.Sprintf(" signed: %v, error %d", err == nil, tsig.Error)
 	}
 	return text
@@ -97,11 +97,11 @@ func (c client) send(t *testing.T, m *wire.Msg, key, secretText, algorithm strin
 
 // records returns the sorted records of a zone, without SOA and NS records, and the serial of the
 // zone.
-func (c client) records(t *testing.T, zone string) (all []string, serial uint32) {
+func (c client) records(t *testing.T, zone string) (texts []string, serial uint32) {
 	t.Helper()
-	q := new(wire.Msg).SetAxfr(wire.Fqdn(zone))
-	q.SetTsig(wire.Fqdn(c.key), wire.HmacSHA256, 300, time.Now().Unix())
-	parts, err := (&wire.Transfer{TsigSecret: map[string]string{wire.Fqdn(c.key): c.secret}, DialTimeout: testTimeout, ReadTimeout: testTimeout, WriteTimeout: testTimeout}).In(q, c.addr)
+	query := new(wire.Msg).SetAxfr(wire.Fqdn(zone))
+	query.SetTsig(wire.Fqdn(c.key), wire.HmacSHA256, 300, time.Now().Unix())
+	parts, err := (&wire.Transfer{TsigSecret: map[string]string{wire.Fqdn(c.key): c.secret}, DialTimeout: testTimeout, ReadTimeout: testTimeout, WriteTimeout: testTimeout}).In(query, c.addr)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,12 +113,12 @@ func (c client) records(t *testing.T, zone string) (all []string, serial uint32)
 			if soa, ok := rr.(*wire.SOA); ok {
 				serial = soa.Serial
 			} else if rr.Header().Rrtype != wire.TypeNS {
-				all = append(all, rr.String())
+				texts = append(texts, rr.String())
 			}
 		}
 	}
-	slices.Sort(all)
-	return all, serial
+	slices.Sort(texts)
+	return texts, serial
 }
 
 // TestSimulatorAnswersLikeBIND sends the same messages to the simulator and to a real server. The
@@ -134,97 +134,100 @@ func TestSimulatorAnswersLikeBIND(t *testing.T) {
 		{bind.server.Addr, bind.server.Key, bind.server.Secret},
 		{simulated.Ready.Settings["server"], simulator.KeyName, simulator.Secret},
 	}
-	rr := func(text string) wire.RR {
+	parseRR := func(text string) wire.RR {
 		r, err := wire.NewRR(strings.ReplaceAll(text, "@", zone+"."))
 		if err != nil {
 			t.Fatal(err)
 		}
 		return r
 	}
-	anyOf := func(name, kind string) []wire.RR {
+	anySetOf := func(name, kind string) []wire.RR {
 		return []wire.RR{&wire.ANY{Hdr: wire.RR_Header{Name: strings.ReplaceAll(name, "@", zone+"."), Rrtype: wire.StringToType[kind]}}}
 	}
-	update := func(edit func(m *wire.Msg)) *wire.Msg {
-		m := new(wire.Msg).SetUpdate(zone + ".")
-		edit(m)
-		return m
+	update := func(edit func(msg *wire.Msg)) *wire.Msg {
+		msg := new(wire.Msg).SetUpdate(zone + ".")
+		edit(msg)
+		return msg
 	}
 	insert := func(texts ...string) *wire.Msg {
-		return update(func(m *wire.Msg) {
+		return update(func(msg *wire.Msg) {
 			for _, text := range texts {
-				m.Insert([]wire.RR{rr(text)})
+				msg.Insert([]wire.RR{parseRR(text)})
 			}
 		})
 	}
-	const x = `x.@ 300 IN TXT "x"`
+	const txtRecord = `x.@ 300 IN TXT "x"`
 	axfr := func(zone string) *wire.Msg { return new(wire.Msg).SetAxfr(zone) }
 	for _, step := range []struct {
-		what                   string
-		m                      *wire.Msg
+		name                   string
+		msg                    *wire.Msg
 		key, secret, algorithm string
 		skew                   time.Duration
 	}{
-		{what: "a transfer", m: axfr(zone + ".")},
-		{what: "a transfer without a key", m: axfr(zone + "."), key: "none"},
-		{what: "a transfer of no zone", m: axfr("nobody.test.")},
-		{what: "a wrong secret", m: insert(x), secret: "Z3Vlc3NlZA=="},
-		{what: "an unknown key", m: insert(x), key: "other-key"},
-		{what: "a different algorithm", m: insert(x), algorithm: wire.HmacSHA512},
-		{what: "a slow clock", m: insert(x), skew: -time.Hour},
-		{what: "an update without a key", m: insert(x), key: "none"},
-		{what: "an update of no zone", m: new(wire.Msg).SetUpdate("nobody.test.")},
-		{what: "an empty update", m: update(func(*wire.Msg) {})},
-		{what: "two records", m: insert(x, `x.@ 300 IN TXT "y \"quoted\" \\ \228"`)},
-		{what: "the same record again", m: insert(x)},
-		{what: "a record with a different TTL", m: insert(`x.@ 600 IN TXT "z"`)},
-		{what: "a CNAME beside a text", m: insert("x.@ 300 IN CNAME a.example.")},
-		{what: "a CNAME", m: insert("c.@ 300 IN CNAME a.example.")},
-		{what: "a different CNAME", m: insert("c.@ 300 IN CNAME b.example.")},
-		{what: "a text beside a CNAME", m: insert(`c.@ 300 IN TXT "x"`)},
-		{what: "other types", m: insert("@ 300 IN MX 10 mx.example.", "@ 300 IN A 192.0.2.1", "a.@ 300 IN AAAA 2001:db8::1", "_s._tcp.@ 300 IN SRV 1 2 3 host.example.")},
-		{what: "a name outside the zone", m: insert(x, `x.example. 300 IN TXT "x"`)},
-		{what: "a used name", m: update(func(m *wire.Msg) { m.NameUsed(anyOf("x.@", "ANY")) })},
-		{what: "an unused name is wanted", m: update(func(m *wire.Msg) { m.NameUsed(anyOf("nobody.@", "ANY")) })},
-		{what: "a used name is not wanted", m: update(func(m *wire.Msg) { m.NameNotUsed(anyOf("x.@", "ANY")) })},
-		{what: "a set is not wanted", m: update(func(m *wire.Msg) { m.RRsetNotUsed(anyOf("x.@", "TXT")); m.Insert([]wire.RR{rr(x)}) })},
-		{what: "a set is wanted", m: update(func(m *wire.Msg) { m.RRsetUsed(anyOf("nobody.@", "TXT")) })},
-		{what: "a prerequisite outside the zone", m: update(func(m *wire.Msg) { m.RRsetUsed(anyOf("x.example.", "TXT")) })},
-		{what: "one of three values", m: update(func(m *wire.Msg) { m.Used([]wire.RR{rr(x)}); m.RemoveRRset(anyOf("x.@", "TXT")) })},
-		{what: "all values", m: update(func(m *wire.Msg) {
-			m.Used([]wire.RR{rr(x), rr(`x.@ 600 IN TXT "y \"quoted\" \\ \228"`), rr(`x.@ 600 IN TXT "z"`)})
-			m.Remove([]wire.RR{rr(x)})
+		{name: "a transfer", msg: axfr(zone + ".")},
+		{name: "a transfer without a key", msg: axfr(zone + "."), key: "none"},
+		{name: "a transfer of no zone", msg: axfr("nobody.test.")},
+		{name: "a wrong secret", msg: insert(txtRecord), secret: "Z3Vlc3NlZA=="},
+		{name: "an unknown key", msg: insert(txtRecord), key: "other-key"},
+		{name: "a different algorithm", msg: insert(txtRecord), algorithm: wire.HmacSHA512},
+		{name: "a slow clock", msg: insert(txtRecord), skew: -time.Hour},
+		{name: "an update without a key", msg: insert(txtRecord), key: "none"},
+		{name: "an update of no zone", msg: new(wire.Msg).SetUpdate("nobody.test.")},
+		{name: "an empty update", msg: update(func(*wire.Msg) {})},
+		{name: "two records", msg: insert(txtRecord, `x.@ 300 IN TXT "y \"quoted\" \\ \228"`)},
+		{name: "the same record again", msg: insert(txtRecord)},
+		{name: "a record with a different TTL", msg: insert(`x.@ 600 IN TXT "z"`)},
+		{name: "a CNAME beside a text", msg: insert("x.@ 300 IN CNAME a.example.")},
+		{name: "a CNAME", msg: insert("c.@ 300 IN CNAME a.example.")},
+		{name: "a different CNAME", msg: insert("c.@ 300 IN CNAME b.example.")},
+		{name: "a text beside a CNAME", msg: insert(`c.@ 300 IN TXT "x"`)},
+		{name: "other types", msg: insert("@ 300 IN MX 10 mx.example.", "@ 300 IN A 192.0.2.1", "a.@ 300 IN AAAA 2001:db8::1", "_s._tcp.@ 300 IN SRV 1 2 3 host.example.")},
+		{name: "a name outside the zone", msg: insert(txtRecord, `x.example. 300 IN TXT "x"`)},
+		{name: "a used name", msg: update(func(msg *wire.Msg) { msg.NameUsed(anySetOf("x.@", "ANY")) })},
+		{name: "an unused name is wanted", msg: update(func(msg *wire.Msg) { msg.NameUsed(anySetOf("nobody.@", "ANY")) })},
+		{name: "a used name is not wanted", msg: update(func(msg *wire.Msg) { msg.NameNotUsed(anySetOf("x.@", "ANY")) })},
+		{name: "a set is not wanted", msg: update(func(msg *wire.Msg) {
+			msg.RRsetNotUsed(anySetOf("x.@", "TXT"))
+			msg.Insert([]wire.RR{parseRR(txtRecord)})
 		})},
-		{what: "a removal of nothing", m: update(func(m *wire.Msg) { m.Remove([]wire.RR{rr(x)}) })},
-		{what: "a removal outside the zone", m: update(func(m *wire.Msg) { m.RemoveRRset(anyOf("x.example.", "TXT")) })},
-		{what: "a CNAME instead of texts", m: update(func(m *wire.Msg) {
-			m.RemoveRRset(anyOf("x.@", "TXT"))
-			m.Insert([]wire.RR{rr("x.@ 300 IN CNAME a.example.")})
+		{name: "a set is wanted", msg: update(func(msg *wire.Msg) { msg.RRsetUsed(anySetOf("nobody.@", "TXT")) })},
+		{name: "a prerequisite outside the zone", msg: update(func(msg *wire.Msg) { msg.RRsetUsed(anySetOf("x.example.", "TXT")) })},
+		{name: "one of three values", msg: update(func(msg *wire.Msg) { msg.Used([]wire.RR{parseRR(txtRecord)}); msg.RemoveRRset(anySetOf("x.@", "TXT")) })},
+		{name: "all values", msg: update(func(msg *wire.Msg) {
+			msg.Used([]wire.RR{parseRR(txtRecord), parseRR(`x.@ 600 IN TXT "y \"quoted\" \\ \228"`), parseRR(`x.@ 600 IN TXT "z"`)})
+			msg.Remove([]wire.RR{parseRR(txtRecord)})
 		})},
-		{what: "all sets of the apex", m: update(func(m *wire.Msg) { m.RemoveName(anyOf("@", "ANY")) })},
-		{what: "a query", m: new(wire.Msg).SetQuestion("c."+zone+".", wire.TypeCNAME)},
-		{what: "a query for no name", m: new(wire.Msg).SetQuestion("nobody."+zone+".", wire.TypeCNAME)},
-		{what: "a query for no zone", m: new(wire.Msg).SetQuestion("nobody.test.", wire.TypeCNAME)},
-		{what: "a different operation", m: &wire.Msg{MsgHdr: wire.MsgHdr{Id: 7, Opcode: wire.OpcodeStatus}, Question: axfr(zone + ".").Question}},
+		{name: "a removal of nothing", msg: update(func(msg *wire.Msg) { msg.Remove([]wire.RR{parseRR(txtRecord)}) })},
+		{name: "a removal outside the zone", msg: update(func(msg *wire.Msg) { msg.RemoveRRset(anySetOf("x.example.", "TXT")) })},
+		{name: "a CNAME instead of texts", msg: update(func(msg *wire.Msg) {
+			msg.RemoveRRset(anySetOf("x.@", "TXT"))
+			msg.Insert([]wire.RR{parseRR("x.@ 300 IN CNAME a.example.")})
+		})},
+		{name: "all sets of the apex", msg: update(func(msg *wire.Msg) { msg.RemoveName(anySetOf("@", "ANY")) })},
+		{name: "a query", msg: new(wire.Msg).SetQuestion("c."+zone+".", wire.TypeCNAME)},
+		{name: "a query for no name", msg: new(wire.Msg).SetQuestion("nobody."+zone+".", wire.TypeCNAME)},
+		{name: "a query for no zone", msg: new(wire.Msg).SetQuestion("nobody.test.", wire.TypeCNAME)},
+		{name: "a different operation", msg: &wire.Msg{MsgHdr: wire.MsgHdr{Id: 7, Opcode: wire.OpcodeStatus}, Question: axfr(zone + ".").Question}},
 	} {
 		var answers [2]string
 		var zones [2][]string
 		var steps [2]uint32
-		for i, c := range servers {
-			_, before := c.records(t, zone)
+		for i, server := range servers {
+			_, before := server.records(t, zone)
 			algorithm := step.algorithm
 			if algorithm == "" {
 				algorithm = wire.HmacSHA256
 			}
-			answers[i] = c.send(t, step.m, step.key, step.secret, algorithm, time.Now().Add(step.skew))
+			answers[i] = server.send(t, step.msg, step.key, step.secret, algorithm, time.Now().Add(step.skew))
 			var after uint32
-			zones[i], after = c.records(t, zone)
+			zones[i], after = server.records(t, zone)
 			steps[i] = after - before
 		}
 		if answers[0] != answers[1] || steps[0] != steps[1] {
-			t.Errorf("%s: BIND answers %s and the serial grows by %d, the simulator %s and %d", step.what, answers[0], steps[0], answers[1], steps[1])
+			t.Errorf("%s: BIND answers %s and the serial grows by %d, the simulator %s and %d", step.name, answers[0], steps[0], answers[1], steps[1])
 		}
 		if diff := cmp.Diff(zones[0], zones[1]); diff != "" {
-			t.Errorf("%s: the zone (-BIND +simulator):\n%s", step.what, diff)
+			t.Errorf("%s: the zone (-BIND +simulator):\n%s", step.name, diff)
 		}
 	}
 }

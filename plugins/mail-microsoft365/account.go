@@ -58,7 +58,7 @@ func (c *tenantClient) OpenSignIn(ctx context.Context, objectID, address string,
 	case graph.ObjectExists(err):
 		return call.Refuse(fault.InvalidMailboxEmail, "another account of the tenant signs in with the address", call.CauseOf(err))
 	case graph.LostRace(err):
-		return lostRace(err)
+		return lostRaceOutcome(err)
 	default:
 		return accountError(err)
 	}
@@ -74,7 +74,7 @@ func (c *tenantClient) RemoveMailbox(ctx context.Context, objectID string) error
 	case graph.Status(err) == http.StatusNotFound:
 		return c.checkRemoved(ctx, objectID)
 	case graph.LostRace(err):
-		return lostRace(err)
+		return lostRaceOutcome(err)
 	default:
 		return err
 	}

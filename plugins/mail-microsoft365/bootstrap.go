@@ -82,7 +82,7 @@ func (c *tenantClient) missingGrant(ctx context.Context, role roleStatus, status
 		if err != nil {
 			return tenant.Progress{}, err
 		}
-		if granted == no {
+		if granted == ternaryNo {
 			return tenant.Progress{
 				Status: tenant.BootstrapFailed, Step: tenant.StepReconnect,
 				Message: "the mail server's permission is missing; an administrator has to give the consent again",
@@ -109,7 +109,7 @@ const retryInterval = time.Hour
 func (c *tenantClient) requestCustomization(ctx context.Context) (tenant.Progress, error) {
 	preparing := waiting("the mail server is being prepared; this takes from a minute to hours")
 	state := c.platform.state
-	if state.customizationRequested.within(c.id, state.now(), retryInterval) {
+	if state.customizationRequested.wasRecordedWithin(c.id, state.now(), retryInterval) {
 		return preparing, nil
 	}
 	_, err := exchange.Invoke[struct{}](ctx, c.exchange, exchange.Command{

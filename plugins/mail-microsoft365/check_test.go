@@ -17,9 +17,9 @@ import (
 // checkWith returns the result of Check with changed settings.
 func (env *testEnv) checkWith(t *testing.T, change func(*settings)) error {
 	t.Helper()
-	other := *env.platform.(*platform)
-	change(&other.settings)
-	return other.Check(t.Context())
+	changed := *env.platform.(*platform)
+	change(&changed.settings)
+	return changed.Check(t.Context())
 }
 
 func TestCheckReportsTheReasonOfARefusal(t *testing.T) {
@@ -43,11 +43,11 @@ func TestCheckReportsTheReasonOfARefusal(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			err := env.checkWith(t, tt.change)
-			var o *outcome.Error
+			var result *outcome.Error
 			switch {
 			case tt.cause == "" && err != nil:
 				t.Fatalf("got %v", err)
-			case tt.cause != "" && (!errors.As(err, &o) || o.Kind != outcome.Refused || !errors.Is(err, fault.AccessDenied) || o.Cause != tt.cause):
+			case tt.cause != "" && (!errors.As(err, &result) || result.Kind != outcome.Refused || !errors.Is(err, fault.AccessDenied) || result.Cause != tt.cause):
 				t.Fatalf("got %v, want a refusal by %s", err, tt.cause)
 			}
 		})
@@ -59,7 +59,7 @@ func TestCheckReportsAnExpiredSecretAndAnUnreachablePlatform(t *testing.T) {
 	env.control(t, http.MethodPost, "/app", options{"expire_secret": true})
 	err := env.platform.Check(t.Context())
 	expectOutcome(t, err, outcome.Refused, fault.AccessDenied)
-	if o := (*outcome.Error)(nil); !errors.As(err, &o) || o.Cause != "AADSTS7000222" {
+	if result := (*outcome.Error)(nil); !errors.As(err, &result) || result.Cause != "AADSTS7000222" {
 		t.Fatalf("got %v", err)
 	}
 	expectOutcome(t, env.checkWith(t, func(s *settings) { s.loginURL = "http://127.0.0.1:1" }), outcome.Down, fault.ProviderUnavailable)

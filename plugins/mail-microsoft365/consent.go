@@ -116,8 +116,8 @@ func (c *tenantClient) checkGlobalAdministrator(ctx context.Context, objectID st
 	if err != nil {
 		return err
 	}
-	held := func(a roleAssignment) bool { return a.grants(string(id), globalAdministrator) }
-	if !slices.ContainsFunc(rows, held) {
+	hasRole := func(a roleAssignment) bool { return a.grants(string(id), globalAdministrator) }
+	if !slices.ContainsFunc(rows, hasRole) {
 		return call.Refuse(fault.NotAdministrator, "the person who signed in is not a global administrator of the tenant")
 	}
 	return nil

@@ -20,19 +20,19 @@ import (
 // signIn signs a person in and redeems the code.
 func (env *testEnv) signIn(t *testing.T, ctx context.Context, tenantInfo contract.Tenant, username string) (tenant.Administrator, error) {
 	t.Helper()
-	s := sdk.SignIn{
+	request := sdk.SignIn{
 		Tenant: tenantInfo.GUID, State: "s", Nonce: "n", Redirect: "http://127.0.0.1:8080/connect/microsoft365/signin",
 		Verifier: secret.New("a-verifier-of-at-least-forty-three-characters"),
 	}
-	page, err := env.platform.SignInURL(ctx, s)
+	page, err := env.platform.SignInURL(ctx, request)
 	if err != nil {
 		t.Fatal(err)
 	}
-	q, err := url.ParseQuery(env.Visit(t, page, username, true))
+	query, err := url.ParseQuery(env.Visit(t, page, username, true))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return env.platform.Administrator(ctx, s, secret.New(q.Get("code")))
+	return env.platform.Administrator(ctx, request, secret.New(query.Get("code")))
 }
 
 func TestSignInWaitsForANewConsent(t *testing.T) {

@@ -24,7 +24,7 @@ func createOnce[T any](
 	ctx context.Context, p call.RetryPolicy, find, create func() (T, error),
 	isConflict func(error) bool, finalError func(error) error,
 ) (T, error) {
-	var none T
+	var zero T
 	if found, err := find(); !isAbsent(err) {
 		return found, err
 	}
@@ -34,7 +34,7 @@ func createOnce[T any](
 			return created, nil
 		}
 		if hasKind(err, outcome.Throttled) || call.IsDenied(err) || ctx.Err() != nil {
-			return none, err
+			return zero, err
 		}
 		lookups := 1
 		if isConflict(err) {
@@ -45,7 +45,7 @@ func createOnce[T any](
 			return found, nil
 		}
 		if !hasKind(err, outcome.Down) || !isAbsent(lookErr) || n+1 >= p.MaxAttempts || !p.Pause(ctx, n, err) {
-			return none, finalError(err)
+			return zero, finalError(err)
 		}
 	}
 }

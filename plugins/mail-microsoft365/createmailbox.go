@@ -79,9 +79,9 @@ func isTaken(err error) bool { return exchange.Is(err, exchange.AddressTaken, ex
 // newMailbox runs New-Mailbox without a password and a sign-in name. Microsoft does not document
 // whether Exchange uses them for a shared mailbox, so OpenSignIn sets both through Graph.
 func (c *tenantClient) newMailbox(ctx context.Context, m mailbox.Spec, alias int) (mailbox.Platform, error) {
-	once := c.exchange
-	once.Retry.MaxAttempts = 1 // CreateMailbox repeats the call
-	rows, err := exchange.Invoke[mailboxRow](ctx, once, exchange.Command{
+	client := c.exchange
+	client.Retry.MaxAttempts = 1 // CreateMailbox repeats the call
+	rows, err := exchange.Invoke[mailboxRow](ctx, client, exchange.Command{
 		Effect: call.Create, Cmdlet: exchange.NewMailbox,
 		Parameters: map[string]any{
 			"Shared": true, "Name": objectName(m.Address, alias), "DisplayName": m.DisplayName,
@@ -96,7 +96,7 @@ func (c *tenantClient) newMailbox(ctx context.Context, m mailbox.Spec, alias int
 	case len(rows) == 0:
 		return mailbox.Platform{DisplayName: m.DisplayName, Address: m.Address, Alias: mailboxAlias(m.Address, alias)}, nil
 	}
-	created := rows[0].toPort()
+	created := rows[0].toMailbox()
 	created.Address = m.Address
 	return created, nil
 }

@@ -29,15 +29,15 @@ type verifiedDomain struct {
 
 // organization reads the tenant's organization record. A tenant has exactly one.
 func (c *tenantClient) organization(ctx context.Context) (organization, error) {
-	all, err := graph.List[organization](ctx, c.graph, graph.StaticPath("/organization"),
+	records, err := graph.List[organization](ctx, c.graph, graph.StaticPath("/organization"),
 		graph.Query("$select", "id,displayName,verifiedDomains"))
 	switch {
 	case err != nil:
 		return organization{}, err
-	case len(all) != 1 || (all[0].ID != "" && !equalFold(all[0].ID, string(c.id))):
+	case len(records) != 1 || (records[0].ID != "" && !equalFold(records[0].ID, string(c.id))):
 		return organization{}, call.Broken("graph", "organization")
 	}
-	return all[0], nil
+	return records[0], nil
 }
 
 // Profile implements sdk.MailTenant. Each sync first calls Profile. Profile replaces an old token,
@@ -54,7 +54,7 @@ func (c *tenantClient) Profile(ctx context.Context) (tenant.Profile, error) {
 		switch {
 		case d.Initial:
 			p.BuiltinDomain = name
-		case d.Default && !builtin(name):
+		case d.Default && !isInitialDomain(name):
 			p.DefaultDomain = name
 		}
 	}
@@ -86,6 +86,8 @@ func (c *tenantClient) UserMailboxes(ctx context.Context) (int, error) {
 	return count, err
 }
 
-func builtin(name string) bool { return strings.HasSuffix(strings.ToLower(name), builtinSuffix) }
+func isInitialDomain(name string) bool {
+	return strings.HasSuffix(strings.ToLower(name), builtinSuffix)
+}
 
 func equalFold(a, b string) bool { return strings.EqualFold(a, b) }

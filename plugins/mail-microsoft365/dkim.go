@@ -53,18 +53,18 @@ func (s signingConfig) isFor(name string) bool {
 	return false
 }
 
-// noKeys is the status of a DKIM configuration without keys. If such a configuration shows CNAME
-// targets, they are not valid.
-const noKeys = "NoDKIMKeys"
+// statusNoKeys is the status of a DKIM configuration without keys. If such a configuration shows
+// CNAME targets, they are not valid.
+const statusNoKeys = "NoDKIMKeys"
 
 // hasKeys reports whether the configuration contains both CNAME targets.
 func (s signingConfig) hasKeys() bool {
-	return s.Selector1 != "" && s.Selector2 != "" && !equalFold(string(s.Status), noKeys)
+	return s.Selector1 != "" && s.Selector2 != "" && !equalFold(string(s.Status), statusNoKeys)
 }
 
-// signing returns the CNAME records of the configuration. Their targets cannot be derived from the
-// domain, because each contains a letter that the platform shows nowhere else.
-func (s signingConfig) signing(name string) dns.Signing {
+// toSigning returns the CNAME records of the configuration. Their targets cannot be derived from
+// the domain, because each contains a letter that the platform shows nowhere else.
+func (s signingConfig) toSigning(name string) dns.Signing {
 	if !s.hasKeys() {
 		return dns.Signing{}
 	}
@@ -80,7 +80,7 @@ func (s signingConfig) signing(name string) dns.Signing {
 // Signing implements sdk.MailTenant.
 func (c *tenantClient) Signing(ctx context.Context, name string) (dns.Signing, error) {
 	config, _, err := c.signingConfig(ctx, name)
-	return config.signing(name), err
+	return config.toSigning(name), err
 }
 
 func (c *tenantClient) signingConfig(ctx context.Context, name string) (config signingConfig, found bool, err error) {
@@ -104,7 +104,7 @@ func (c *tenantClient) EnsureSigning(ctx context.Context, name string) (dns.Sign
 	defer cancel()
 	config, found, err := c.signingConfig(ctx, name)
 	if err != nil || config.hasKeys() {
-		return config.signing(name), err
+		return config.toSigning(name), err
 	}
 	if found {
 		// Enabling a configuration creates its keys. It is expected that Exchange refuses this
@@ -119,7 +119,7 @@ func (c *tenantClient) EnsureSigning(ctx context.Context, name string) (dns.Sign
 	config, _, readErr := c.signingConfig(ctx, name)
 	switch {
 	case readErr == nil && config.hasKeys():
-		return config.signing(name), nil
+		return config.toSigning(name), nil
 	case exchange.Is(err, exchange.NotFound, exchange.NotAccepted):
 		return dns.Signing{}, call.NotReady("the mail server does not accept the domain yet", call.CauseOf(err))
 	case err != nil && !exchange.Is(err, exchange.Exists, exchange.InvalidValue):

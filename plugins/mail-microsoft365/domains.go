@@ -29,41 +29,41 @@ const emailService = "Email"
 // an application must not set.
 var writableServices = []string{emailService, "OfficeCommunicationsOnline", "Yammer"}
 
-func (d graphDomain) mailEnabled() bool {
+func (d graphDomain) isMailEnabled() bool {
 	return slices.ContainsFunc(d.Services, func(s string) bool { return equalFold(s, emailService) })
 }
 
-func (d graphDomain) toPort(name string) domain.Platform {
-	return domain.Platform{Name: name, Verified: d.Verified, Default: d.Default, MailEnabled: d.mailEnabled()}
+func (d graphDomain) toDomain(name string) domain.Platform {
+	return domain.Platform{Name: name, Verified: d.Verified, Default: d.Default, MailEnabled: d.isMailEnabled()}
 }
 
 func domainPath(name string) graph.Path { return graph.PathWith("/domains/%s", name) }
 
 // Domains implements sdk.MailTenant.
 func (c *tenantClient) Domains(ctx context.Context) ([]domain.Platform, error) {
-	all, err := graph.List[graphDomain](ctx, c.graph, graph.StaticPath("/domains"), "")
+	graphDomains, err := graph.List[graphDomain](ctx, c.graph, graph.StaticPath("/domains"), "")
 	if err != nil {
 		return nil, err
 	}
-	var out []domain.Platform
-	for _, d := range all {
-		if d.ID != "" && !d.Initial && !builtin(d.ID) {
-			out = append(out, d.toPort(strings.ToLower(d.ID)))
+	var domains []domain.Platform
+	for _, d := range graphDomains {
+		if d.ID != "" && !d.Initial && !isInitialDomain(d.ID) {
+			domains = append(domains, d.toDomain(strings.ToLower(d.ID)))
 		}
 	}
-	return out, nil
+	return domains, nil
 }
 
 // Domain implements sdk.MailTenant.
 func (c *tenantClient) Domain(ctx context.Context, name string) (domain.Platform, error) {
 	d, err := c.domain(ctx, name)
-	return d.toPort(name), err
+	return d.toDomain(name), err
 }
 
 func (c *tenantClient) domain(ctx context.Context, name string) (graphDomain, error) {
 	d, err := graph.Get[graphDomain](ctx, c.graph, domainPath(name), "")
 	switch {
-	case graph.Status(err) == http.StatusNotFound, err == nil && (d.Initial || builtin(name)):
+	case graph.Status(err) == http.StatusNotFound, err == nil && (d.Initial || isInitialDomain(name)):
 		return graphDomain{}, call.Refuse(fault.DomainNotFound, "the tenant holds no such domain")
 	case err != nil:
 		return graphDomain{}, err
@@ -74,7 +74,7 @@ func (c *tenantClient) domain(ctx context.Context, name string) (graphDomain, er
 // AddDomain implements sdk.MailTenant. Callers read the domain next, so AddDomain waits until the
 // directory shows the domain, but only for some seconds.
 func (c *tenantClient) AddDomain(ctx context.Context, name string) (domain.Platform, error) {
-	if builtin(name) {
+	if isInitialDomain(name) {
 		return domain.Platform{}, call.Refuse(fault.InvalidDomain, "the name belongs to the mail platform")
 	}
 	ctx, cancel := call.WithDeadline(ctx)
@@ -91,7 +91,7 @@ func (c *tenantClient) AddDomain(ctx context.Context, name string) (domain.Platf
 	if found, err := findAgain(ctx, c.platform.state.retry, conflictLookups, find); err == nil {
 		d = found
 	}
-	return d.toPort(name), nil
+	return d.toDomain(name), nil
 }
 
 // isConflict reports whether err can mean that the object already exists.
@@ -106,7 +106,7 @@ func addDomainError(err error) error {
 	case graph.ObjectExists(err), namesOtherTenant(err):
 		return call.Refuse(fault.DomainUnavailable, "the domain belongs to another tenant", call.CauseOf(err))
 	case graph.LostRace(err):
-		return lostRace(err)
+		return lostRaceOutcome(err)
 	case graph.Status(err) == http.StatusBadRequest && graph.MessageContains(err, "invalid value", "is invalid", "not valid"):
 		return call.Refuse(fault.InvalidDomain, "the mail platform does not accept this name", call.CauseOf(err))
 	default:
@@ -121,8 +121,8 @@ func namesOtherTenant(err error) bool {
 		graph.MessageContains(err, "other organi", "different organi", "other tenant", "different tenant")
 }
 
-// lostRace returns the NotReady outcome for an error for which graph.LostRace is true.
-func lostRace(err error) error {
+// lostRaceOutcome returns the NotReady outcome for an error for which graph.LostRace is true.
+func lostRaceOutcome(err error) error {
 	return call.NotReady("a concurrent change at the mail platform prevented this one", call.CauseOf(err))
 }
 
@@ -138,7 +138,7 @@ func (c *tenantClient) VerifyDomain(ctx context.Context, name string) (domain.Pl
 	case graph.Status(err) == http.StatusNotFound:
 		return domain.Platform{}, call.Refuse(fault.DomainNotFound, "the tenant holds no such domain")
 	case err == nil && d.Verified:
-		return d.toPort(name), nil
+		return d.toDomain(name), nil
 	case err != nil && graph.Status(err) == 0 && outcome.ChangedNothing(err):
 		return domain.Platform{}, err
 	}
@@ -147,7 +147,7 @@ func (c *tenantClient) VerifyDomain(ctx context.Context, name string) (domain.Pl
 	current, readErr := c.domain(ctx, name)
 	switch {
 	case readErr == nil && current.Verified:
-		return current.toPort(name), nil
+		return current.toDomain(name), nil
 	case err != nil:
 		return domain.Platform{}, verificationError(err)
 	case readErr != nil:
@@ -163,7 +163,7 @@ func verificationError(err error) error {
 	case graph.ObjectExists(err), namesOtherTenant(err):
 		return call.Refuse(fault.DomainUnavailable, "the domain belongs to another tenant", call.CauseOf(err))
 	case graph.LostRace(err):
-		return lostRace(err)
+		return lostRaceOutcome(err)
 	case graph.Status(err) == http.StatusBadRequest && graph.MessageContains(err, "already verified"):
 		// Graph answers like this if this tenant has verified the domain but a replica does not
 		// show that yet.
@@ -185,7 +185,7 @@ func (c *tenantClient) RemoveDomain(ctx context.Context, name string) error {
 	case graph.Status(err) == http.StatusNotFound:
 		return nil
 	case graph.LostRace(err):
-		return lostRace(err)
+		return lostRaceOutcome(err)
 	case graph.Status(err) == http.StatusBadRequest || graph.Status(err) == http.StatusConflict:
 		return c.removalError(ctx, name, err)
 	default:

@@ -16,12 +16,12 @@ import (
 // The contract suite covers the other failures of domains.
 func TestADomainOfAnotherTenantIsUnavailable(t *testing.T) {
 	env := newTestEnv(t)
-	for _, at := range []string{"add", "verify"} {
+	for _, call := range []string{"add", "verify"} {
 		for _, status := range []int{400, 409} {
 			name := env.NewZone(t)
-			_, c := env.consentedTenant(t, contract.Setup{}, options{"elsewhere": []string{name}, "elsewhere_at": at, "domain_conflict": status})
+			_, c := env.consentedTenant(t, contract.Setup{}, options{"elsewhere": []string{name}, "elsewhere_at": call, "domain_conflict": status})
 			_, err := c.AddDomain(t.Context(), name)
-			if at == "verify" {
+			if call == "verify" {
 				records, readErr := c.Records(t.Context(), name)
 				if err != nil || readErr != nil {
 					t.Fatal(err, readErr)
@@ -51,15 +51,15 @@ func TestAddDomainReturnsAnExistingDomain(t *testing.T) {
 
 func TestRecordsOfAnUnverifiedDomain(t *testing.T) {
 	env := newTestEnv(t)
-	for _, early := range []string{"empty", "unavailable", "refused"} {
-		_, c := env.consentedTenant(t, contract.Setup{}, options{"early_records": early})
+	for _, earlyAnswer := range []string{"empty", "unavailable", "refused"} {
+		_, c := env.consentedTenant(t, contract.Setup{}, options{"early_records": earlyAnswer})
 		name := env.NewZone(t)
 		if _, err := c.AddDomain(t.Context(), name); err != nil {
 			t.Fatal(err)
 		}
 		got, err := c.Records(t.Context(), name)
 		if err != nil || len(got.Service) != 0 || len(got.Verification) != 2 {
-			t.Errorf("%s: %+v, %v", early, got, err)
+			t.Errorf("%s: %+v, %v", earlyAnswer, got, err)
 		}
 	}
 }

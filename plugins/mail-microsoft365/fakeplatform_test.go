@@ -80,13 +80,13 @@ func newFakePlatform(t *testing.T) *fakePlatform {
 	fake := &fakePlatform{bodies: map[string]string{}, answers: maps.Clone(minimalAnswers), statuses: map[string]int{}, now: time.Now()}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		raw, _ := io.ReadAll(r.Body)
-		what := r.Method + " " + strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, "/v1.0"), "/"+string(fakeTenant))
+		operation := r.Method + " " + strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, "/v1.0"), "/"+string(fakeTenant))
 		var command struct{ CmdletInput struct{ CmdletName string } }
 		if strings.HasSuffix(r.URL.Path, "/InvokeCommand") && json.Unmarshal(raw, &command) == nil {
-			what = command.CmdletInput.CmdletName
+			operation = command.CmdletInput.CmdletName
 		}
-		fake.bodies[what] = string(raw)
-		if what == "POST /oauth2/v2.0/token" {
+		fake.bodies[operation] = string(raw)
+		if operation == "POST /oauth2/v2.0/token" {
 			fake.tokens++
 			if fake.consentRevoked {
 				w.WriteHeader(http.StatusBadRequest)
@@ -94,12 +94,12 @@ func newFakePlatform(t *testing.T) *fakePlatform {
 				return
 			}
 		}
-		answer, known := fake.answers[what]
-		if !known {
-			t.Errorf("unexpected call %s", what)
+		answer, isKnown := fake.answers[operation]
+		if !isKnown {
+			t.Errorf("unexpected call %s", operation)
 			w.WriteHeader(http.StatusNotFound)
 		}
-		if status := fake.statuses[what]; status != 0 {
+		if status := fake.statuses[operation]; status != 0 {
 			w.WriteHeader(status)
 		}
 		_, _ = w.Write([]byte(answer))
@@ -109,14 +109,14 @@ func newFakePlatform(t *testing.T) *fakePlatform {
 	state.retry = call.RetryPolicy{MaxAttempts: 3, BaseDelay: time.Millisecond}
 	state.now = func() time.Time { return fake.now }
 	state.tokenCache.Now = state.now
-	p, err := state.newPlatform(sdk.Connection{
+	platform, err := state.newPlatform(sdk.Connection{
 		Settings: map[string]string{"client_id": "c", "login_url": server.URL, "graph_url": server.URL, "exchange_url": server.URL},
 		Secrets:  map[string]secret.Text{"client_secret": secret.New("s")},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	fake.client = p.For(fakeTenant)
+	fake.client = platform.For(fakeTenant)
 	return fake
 }
 

@@ -53,8 +53,8 @@ func (c *tenantClient) ensureRole(ctx context.Context) (roleStatus, error) {
 	if err != nil {
 		return roleStatus{}, err
 	}
-	held := func(a roleAssignment) bool { return a.grants(principal, exchangeAdministrator) }
-	if slices.ContainsFunc(rows, held) {
+	hasRole := func(a roleAssignment) bool { return a.grants(principal, exchangeAdministrator) }
+	if slices.ContainsFunc(rows, hasRole) {
 		return roleStatus{principal, roleHeld}, nil
 	}
 	state, err := c.assignRole(ctx, principal)
@@ -92,7 +92,7 @@ type servicePrincipal struct {
 //   - NotReady if the directory does not show the service principal yet
 func (c *tenantClient) servicePrincipal(ctx context.Context) (string, error) {
 	state := c.platform.state
-	if !state.principalsForbidden.within(c.id, state.now(), retryInterval) {
+	if !state.principalsForbidden.wasRecordedWithin(c.id, state.now(), retryInterval) {
 		path := graph.StaticPath("/servicePrincipals(appId='" + c.clientID + "')")
 		sp, err := retryNotFound(ctx, c, func() (servicePrincipal, error) {
 			return graph.Get[servicePrincipal](ctx, c.graph, path, graph.Query("$select", "id,appId"))
@@ -128,9 +128,9 @@ func (c *tenantClient) principalFromToken(ctx context.Context, missing error) (s
 type ternary int
 
 const (
-	unknown ternary = iota
-	yes
-	no
+	ternaryUnknown ternary = iota
+	ternaryYes
+	ternaryNo
 )
 
 type appRoleAssignment struct {
@@ -141,30 +141,30 @@ type appRoleAssignment struct {
 // must not read the directory, it searches for the role in the access token.
 func (c *tenantClient) appRoleGranted(ctx context.Context, principal string) (ternary, error) {
 	if principal == "" {
-		return unknown, nil
+		return ternaryUnknown, nil
 	}
 	rows, err := graph.List[appRoleAssignment](ctx, c.graph, graph.PathWith("/servicePrincipals/%s/appRoleAssignments", principal), "")
 	switch {
 	case err == nil && slices.ContainsFunc(rows, func(a appRoleAssignment) bool { return equalFold(a.Role, manageAsApp) }):
-		return yes, nil
+		return ternaryYes, nil
 	case err == nil:
-		return no, nil
+		return ternaryNo, nil
 	case graph.Status(err) == http.StatusNotFound:
-		return unknown, nil
+		return ternaryUnknown, nil
 	case !call.IsDenied(err) || graph.Status(err) == 0:
-		return unknown, err
+		return ternaryUnknown, err
 	}
 	t, err := c.exchange.Tokens.Token(ctx)
 	if err != nil {
-		return unknown, err
+		return ternaryUnknown, err
 	}
 	payload, readable := t.Payload()
 	switch {
 	case !readable:
-		return unknown, nil
+		return ternaryUnknown, nil
 	case slices.Contains(payload.Roles, manageAsAppName):
-		return yes, nil
+		return ternaryYes, nil
 	default:
-		return no, nil
+		return ternaryNo, nil
 	}
 }

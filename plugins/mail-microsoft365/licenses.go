@@ -42,25 +42,25 @@ func (s subscription) includesMailbox() bool {
 	})
 }
 
-// active reports whether the licences of the subscription count. They count if its status is
+// isActive reports whether the licences of the subscription count. They count if its status is
 // Enabled, or Warning, which means that a payment is late. They do not count if its status is
 // Suspended, LockedOut or Deleted.
-func (s subscription) active() bool {
+func (s subscription) isActive() bool {
 	return equalFold(s.Status, "Enabled") || equalFold(s.Status, "Warning")
 }
 
 // EmailLicenses implements sdk.MailTenant. It uses Graph, so it works before Exchange is prepared.
 func (c *tenantClient) EmailLicenses(ctx context.Context) (tenant.Licenses, error) {
-	all, err := graph.List[subscription](ctx, c.graph, graph.StaticPath("/directory/subscriptions"), "")
-	var l tenant.Licenses
-	for _, s := range all {
+	subscriptions, err := graph.List[subscription](ctx, c.graph, graph.StaticPath("/directory/subscriptions"), "")
+	var licenses tenant.Licenses
+	for _, s := range subscriptions {
 		switch {
-		case !s.includesMailbox() || !s.active():
+		case !s.includesMailbox() || !s.isActive():
 		case s.Trial:
-			l.Trial += max(0, s.Licenses)
+			licenses.Trial += max(0, s.Licenses)
 		default:
-			l.Paid += max(0, s.Licenses)
+			licenses.Paid += max(0, s.Licenses)
 		}
 	}
-	return l, err
+	return licenses, err
 }

@@ -28,13 +28,13 @@ var mailboxProperties = []string{
 	"RecipientTypeDetails", "AccountDisabled", "WhenMailboxCreated",
 }
 
-// shared reports whether the row is a shared mailbox with an address. The check is needed because
-// the server could have ignored the filter.
-func (r mailboxRow) shared() bool {
+// isSharedMailbox reports whether the row is a shared mailbox with an address. The check is needed
+// because the server could have ignored the filter.
+func (r mailboxRow) isSharedMailbox() bool {
 	return r.Primary != "" && (r.Kind == "" || equalFold(string(r.Kind), exchange.SharedMailbox))
 }
 
-func (r mailboxRow) toPort() mailbox.Platform {
+func (r mailboxRow) toMailbox() mailbox.Platform {
 	return mailbox.Platform{
 		ObjectID: string(r.ObjectID), DisplayName: string(r.DisplayName),
 		Address: strings.ToLower(string(r.Primary)), PrincipalName: string(r.Principal), Alias: string(r.Alias),
@@ -48,13 +48,13 @@ func (c *tenantClient) Mailboxes(ctx context.Context) ([]mailbox.Platform, error
 		Effect: call.Read, Cmdlet: exchange.GetMailbox, Select: mailboxProperties,
 		Parameters: map[string]any{"ResultSize": exchange.Unlimited, "RecipientTypeDetails": []string{exchange.SharedMailbox}},
 	})
-	var out []mailbox.Platform
+	var mailboxes []mailbox.Platform
 	for _, r := range rows {
-		if r.shared() {
-			out = append(out, r.toPort())
+		if r.isSharedMailbox() {
+			mailboxes = append(mailboxes, r.toMailbox())
 		}
 	}
-	return out, err
+	return mailboxes, err
 }
 
 // Mailbox implements sdk.MailTenant.
@@ -74,8 +74,8 @@ func (c *tenantClient) mailboxByAddress(ctx context.Context, address string) (fo
 		return mailbox.Platform{}, false, err
 	}
 	for _, r := range rows {
-		if r.shared() && equalFold(string(r.Primary), address) {
-			return r.toPort(), false, nil
+		if r.isSharedMailbox() && equalFold(string(r.Primary), address) {
+			return r.toMailbox(), false, nil
 		}
 	}
 	return mailbox.Platform{}, len(rows) > 0, call.Refuse(fault.MailboxNotFound, "the tenant holds no such shared mailbox")

@@ -36,14 +36,14 @@ func TestCreateMailboxRefusesAnAddressInUse(t *testing.T) {
 	env := newTestEnv(t)
 	tenantInfo, c := env.preparedTenant(t, nil)
 	name := env.mailDomain(t, c)
-	for what, text := range map[string]string{
+	for label, text := range map[string]string{
 		"names the address": `|Microsoft.WLCDManagedMemberExistsException|The proxy address "SMTP:anna@` + name + `" is already being used`,
 		"names no address":  `|Microsoft.WLCDManagedMemberExistsException|The proxy address is already being used`,
 	} {
 		env.setBehaviour(t, tenantInfo.GUID, options{"cmdlets": options{"New-Mailbox": options{"errors": []string{text}}}})
 		_, err := c.CreateMailbox(t.Context(), mailboxSpec("anna@"+name))
 		if expectOutcome(t, err, outcome.Refused, fault.InvalidMailboxEmail); strings.Contains(err.Error(), name) {
-			t.Errorf("%s: the error names the customer: %v", what, err)
+			t.Errorf("%s: the error names the customer: %v", label, err)
 		}
 	}
 	// The lookup finds the mailbox of a user, which is not a shared one.

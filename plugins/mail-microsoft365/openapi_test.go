@@ -26,11 +26,11 @@ var graphDocument = sync.OnceValues(func() (*openapi3.T, error) {
 	if err != nil {
 		return nil, err
 	}
-	more, err := loader.LoadFromFile("simulator/testdata/microsoft-graph-subscriptions.openapi.yaml")
+	subscriptions, err := loader.LoadFromFile("simulator/testdata/microsoft-graph-subscriptions.openapi.yaml")
 	if err != nil {
 		return nil, err
 	}
-	for path, item := range more.Paths.Map() {
+	for path, item := range subscriptions.Paths.Map() {
 		doc.Paths.Set(path, item)
 	}
 	return doc, nil
@@ -40,15 +40,15 @@ var pathParameter = regexp.MustCompile(`\\\{[^}]*\\\}`)
 
 // graphPaths returns a pattern for each path template of the description.
 var graphPaths = sync.OnceValue(func() map[string]*regexp.Regexp {
-	forms := map[string]*regexp.Regexp{}
+	patterns := map[string]*regexp.Regexp{}
 	doc, err := graphDocument()
 	if err != nil {
-		return forms
+		return patterns
 	}
 	for template := range doc.Paths.Map() {
-		forms[template] = regexp.MustCompile("^" + pathParameter.ReplaceAllString(regexp.QuoteMeta(template), `[^/]+`) + "$")
+		patterns[template] = regexp.MustCompile("^" + pathParameter.ReplaceAllString(regexp.QuoteMeta(template), `[^/]+`) + "$")
 	}
-	return forms
+	return patterns
 })
 
 func graphDescription(t conformance.T) *openapi3.T {
@@ -75,10 +75,10 @@ func (v graphValidator) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !isGraph {
 		return v.next.RoundTrip(r)
 	}
-	what := r.Method + " " + path
+	label := r.Method + " " + path
 	operation := v.operation(r.Method, path)
 	if operation == nil {
-		v.t.Errorf("%s is not in the description", what)
+		v.t.Errorf("%s is not in the description", label)
 		return v.next.RoundTrip(r)
 	}
 	var sent []byte
@@ -87,7 +87,7 @@ func (v graphValidator) RoundTrip(r *http.Request) (*http.Response, error) {
 		r.Body = io.NopCloser(bytes.NewReader(sent))
 	}
 	if err := checkRequest(operation, r, sent); err != nil {
-		v.t.Errorf("%s: %v", what, err)
+		v.t.Errorf("%s: %v", label, err)
 	}
 	resp, err := v.next.RoundTrip(r)
 	if err != nil {
@@ -99,7 +99,7 @@ func (v graphValidator) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	resp.Body = io.NopCloser(bytes.NewReader(body))
 	if err := checkAnswer(operation, resp.StatusCode, body); err != nil {
-		v.t.Errorf("%s: answer %d: %v", what, resp.StatusCode, err)
+		v.t.Errorf("%s: answer %d: %v", label, resp.StatusCode, err)
 	}
 	return resp, nil
 }
@@ -120,26 +120,26 @@ func (v graphValidator) operation(method, path string) *openapi3.Operation {
 	return chosen
 }
 
-func checkRequest(o *openapi3.Operation, r *http.Request, body []byte) error {
+func checkRequest(operation *openapi3.Operation, r *http.Request, body []byte) error {
 	for name := range r.URL.Query() {
 		// A skip token is part of an opaque link.
-		if name != "$skiptoken" && o.Parameters.GetByInAndName("query", name) == nil {
+		if name != "$skiptoken" && operation.Parameters.GetByInAndName("query", name) == nil {
 			return fmt.Errorf("the description has no parameter %s", name)
 		}
 	}
-	if o.RequestBody == nil {
+	if operation.RequestBody == nil {
 		if len(body) > 0 {
 			return fmt.Errorf("the description has no body, the request has %d bytes", len(body))
 		}
 		return nil
 	}
-	return checkBody(o.RequestBody.Value.Content, body, openapi3.VisitAsRequest())
+	return checkBody(operation.RequestBody.Value.Content, body, openapi3.VisitAsRequest())
 }
 
-func checkAnswer(o *openapi3.Operation, status int, body []byte) error {
-	described := o.Responses.Status(status)
+func checkAnswer(operation *openapi3.Operation, status int, body []byte) error {
+	described := operation.Responses.Status(status)
 	if described == nil {
-		described = o.Responses.Value(fmt.Sprintf("%dXX", status/100))
+		described = operation.Responses.Value(fmt.Sprintf("%dXX", status/100))
 	}
 	if described == nil {
 		return fmt.Errorf("the status is not described")
@@ -177,8 +177,8 @@ func hasProperty(schema *openapi3.Schema, name string) bool {
 	if schema.Properties[name] != nil {
 		return true
 	}
-	for _, part := range schema.AllOf {
-		if hasProperty(part.Value, name) {
+	for _, element := range schema.AllOf {
+		if hasProperty(element.Value, name) {
 			return true
 		}
 	}

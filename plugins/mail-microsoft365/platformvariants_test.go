@@ -20,8 +20,8 @@ import (
 func TestUnknownRefusalsAreProviderErrors(t *testing.T) {
 	fake := newFakePlatform(t)
 	odd := `{"error":{"code":"BadRequest","message":"x","innererror":{"internalexception":{"type":"Contoso.OddException","message":"x"}}}}`
-	for _, what := range []string{"PATCH /users/o-1", "New-Mailbox", "Set-Mailbox", "Set-CASMailbox", "PATCH /domains/a.example"} {
-		fake.answers[what], fake.statuses[what] = odd, 400
+	for _, label := range []string{"PATCH /users/o-1", "New-Mailbox", "Set-Mailbox", "Set-CASMailbox", "PATCH /domains/a.example"} {
+		fake.answers[label], fake.statuses[label] = odd, 400
 	}
 	fake.answers["Get-Mailbox"] = `{"value":[]}`
 	_, err := fake.client.CreateMailbox(t.Context(), mailbox.Spec{DisplayName: "Anna", Address: "anna@a.example"})

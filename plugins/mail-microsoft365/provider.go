@@ -40,12 +40,12 @@ func newProcessState() *processState {
 
 // newPlatform returns the provider for one connection. It fails with ServiceUnavailable if a
 // setting is missing or invalid.
-func (state *processState) newPlatform(c sdk.Connection) (sdk.MailPlatform, error) {
-	s, err := readSettings(c)
+func (state *processState) newPlatform(connection sdk.Connection) (sdk.MailPlatform, error) {
+	s, err := readSettings(connection)
 	if err != nil {
 		return nil, err
 	}
-	return &platform{state: state, settings: s, connection: c.Fingerprint()}, nil
+	return &platform{state: state, settings: s, connection: connection.Fingerprint()}, nil
 }
 
 // platform makes the calls of one connection to Microsoft 365. It implements sdk.MailPlatform.
@@ -102,24 +102,24 @@ func (p *platform) client(id tenant.GUID) *tenantClient {
 
 // tenantTimes records for each tenant when an action was last done. It is safe for concurrent use.
 type tenantTimes struct {
-	mu sync.Mutex
-	at map[tenant.GUID]time.Time
+	mu    sync.Mutex
+	times map[tenant.GUID]time.Time
 }
 
 // record stores now as the time of the tenant.
 func (t *tenantTimes) record(id tenant.GUID, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.at == nil {
-		t.at = map[tenant.GUID]time.Time{}
+	if t.times == nil {
+		t.times = map[tenant.GUID]time.Time{}
 	}
-	t.at[id] = now
+	t.times[id] = now
 }
 
-// within reports whether the recorded time of the tenant is less than age before now.
-func (t *tenantTimes) within(id tenant.GUID, now time.Time, age time.Duration) bool {
+// wasRecordedWithin reports whether the recorded time of the tenant is less than age before now.
+func (t *tenantTimes) wasRecordedWithin(id tenant.GUID, now time.Time, age time.Duration) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	at, ok := t.at[id]
+	at, ok := t.times[id]
 	return ok && now.Sub(at) < age
 }

@@ -51,13 +51,13 @@ func (c *tenantClient) Records(ctx context.Context, name string) (domain.Records
 	if err != nil {
 		return domain.Records{}, err
 	}
-	out := domain.Records{Verification: readRecords(name, verification)}
+	records := domain.Records{Verification: readRecords(name, verification)}
 	for _, r := range service {
 		if r.Service == "" || equalFold(r.Service, emailService) {
-			out.Service = append(out.Service, readRecords(name, []dnsRecord{r})...)
+			records.Service = append(records.Service, readRecords(name, []dnsRecord{r})...)
 		}
 	}
-	return out, nil
+	return records, nil
 }
 
 func (c *tenantClient) records(ctx context.Context, name, pathFormat string) ([]dnsRecord, error) {
@@ -67,9 +67,9 @@ func (c *tenantClient) records(ctx context.Context, name, pathFormat string) ([]
 }
 
 // readRecords returns the TXT, MX and CNAME records, and omits all others.
-func readRecords(name string, all []dnsRecord) []dns.Record {
-	var out []dns.Record
-	for _, r := range all {
+func readRecords(name string, records []dnsRecord) []dns.Record {
+	var dnsRecords []dns.Record
+	for _, r := range records {
 		record := dns.Record{Name: recordName(name, r.Label), TTL: r.TTL}
 		switch r.kind() {
 		case "txt":
@@ -83,10 +83,10 @@ func readRecords(name string, all []dnsRecord) []dns.Record {
 			record.TTL = defaultTTL
 		}
 		if record.Content != "" {
-			out = append(out, record)
+			dnsRecords = append(dnsRecords, record)
 		}
 	}
-	return out
+	return dnsRecords
 }
 
 // kind returns the record's type in lower case.
@@ -102,14 +102,14 @@ func (r dnsRecord) kind() string {
 // label and @ stand for the domain itself. A label that does not end in the domain is relative to
 // the domain.
 func recordName(name, label string) string {
-	l := hostName(label)
+	host := hostName(label)
 	switch {
-	case l == "" || l == "@":
+	case host == "" || host == "@":
 		return name
-	case l == name || strings.HasSuffix(l, "."+name):
-		return l
+	case host == name || strings.HasSuffix(host, "."+name):
+		return host
 	default:
-		return l + "." + name
+		return host + "." + name
 	}
 }
 

@@ -18,9 +18,9 @@ import (
 // requests a new token.
 func TestARevokedConsentIsNoticedBeforeTokensExpire(t *testing.T) {
 	for name, tt := range map[string]struct {
-		later time.Duration // time since the tokens were issued
-		call  func(context.Context, *fakePlatform) error
-		seen  bool
+		later     time.Duration // time since the tokens were issued
+		call      func(context.Context, *fakePlatform) error
+		isNoticed bool
 	}{
 		"sync, Profile":   {login.MaxTokenAge, func(ctx context.Context, fake *fakePlatform) error { _, err := fake.client.Profile(ctx); return err }, true},
 		"sync, Bootstrap": {login.MaxTokenAge, func(ctx context.Context, fake *fakePlatform) error { _, err := fake.client.Bootstrap(ctx); return err }, true},
@@ -49,7 +49,7 @@ func TestARevokedConsentIsNoticedBeforeTokensExpire(t *testing.T) {
 			}
 			fake.consentRevoked, fake.now = true, fake.now.Add(tt.later)
 			err := tt.call(t.Context(), fake)
-			if !tt.seen {
+			if !tt.isNoticed {
 				expectEqual(t, err, nil, nil)
 				return
 			}

@@ -116,9 +116,9 @@ func TestEnabledRulesAreRemovedFirst(t *testing.T) {
 	for _, scope := range scopes {
 		s.block(scope, s.mailboxes[0])
 	}
-	for _, on := range scopes {
+	for _, enabled := range scopes {
 		for _, scope := range scopes {
-			if scope == on {
+			if scope == enabled {
 				s.block(scope, s.mailboxes[0])
 			} else {
 				s.block(scope)
@@ -126,7 +126,7 @@ func TestEnabledRulesAreRemovedFirst(t *testing.T) {
 		}
 		env.injectFault(t, options{"operation": exchange.RemoveTransportRule, "kind": "status", "status": 503, "skip": 1, "times": 1000})
 		if err := s.client.RemoveRules(t.Context()); err == nil || len(s.stoppedSenders()) != 0 || len(s.rules()) != 2 {
-			t.Fatalf("%q: %v, left are %v", on, err, s.rules())
+			t.Fatalf("%q: %v, left are %v", enabled, err, s.rules())
 		}
 		env.control(t, http.MethodDelete, "/faults", nil)
 		for _, scope := range scopes {
@@ -139,14 +139,14 @@ func TestEnabledRulesAreRemovedFirst(t *testing.T) {
 func TestASenderListThatIsTooLongIsRefused(t *testing.T) {
 	env := newTestEnv(t)
 	s := newSendingTenant(t, env)
-	var long []string
+	var tooLong []string
 	for n := range 300 {
-		long = append(long, fmt.Sprintf("a-mailbox-among-many-%d@%s", n, s.domain))
+		tooLong = append(tooLong, fmt.Sprintf("a-mailbox-among-many-%d@%s", n, s.domain))
 	}
 	env.control(t, http.MethodDelete, "/calls", nil)
 	for _, call := range []func() (sendlimit.Rule, error){
-		func() (sendlimit.Rule, error) { return s.client.Block(t.Context(), s.domain, long) },
-		func() (sendlimit.Rule, error) { return s.client.EnsureRule(t.Context(), s.domain, long) },
+		func() (sendlimit.Rule, error) { return s.client.Block(t.Context(), s.domain, tooLong) },
+		func() (sendlimit.Rule, error) { return s.client.EnsureRule(t.Context(), s.domain, tooLong) },
 	} {
 		_, err := call()
 		if expectOutcome(t, err, outcome.Refused, fault.ProviderError); !strings.Contains(err.Error(), "300 mailboxes") {
@@ -157,11 +157,11 @@ func TestASenderListThatIsTooLongIsRefused(t *testing.T) {
 		t.Fatalf("asked %v", got)
 	}
 	// The most mailboxes of a tenant, with the longest addresses.
-	var usual []string
+	var longestAllowed []string
 	for n := range 36 {
-		usual = append(usual, fmt.Sprintf("%02d%s@%s.example.com", n, strings.Repeat("a", 62), strings.Repeat("b", 63)))
+		longestAllowed = append(longestAllowed, fmt.Sprintf("%02d%s@%s.example.com", n, strings.Repeat("a", 62), strings.Repeat("b", 63)))
 	}
-	if _, err := ruleSenders(sendlimit.RuleName(""), usual); err != nil {
+	if _, err := ruleSenders(sendlimit.RuleName(""), longestAllowed); err != nil {
 		t.Fatalf("36 mailboxes: %v", err)
 	}
 }

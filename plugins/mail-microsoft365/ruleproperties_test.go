@@ -71,12 +71,12 @@ func checkProperty(t *testing.T, property func(*rapid.T)) {
 }
 
 func normalizedAddresses(list []string) []string {
-	var out []string
+	var values []string
 	for _, m := range list {
-		out = append(out, strings.ToLower(m))
+		values = append(values, strings.ToLower(m))
 	}
-	slices.Sort(out)
-	return slices.Compact(out)
+	slices.Sort(values)
+	return slices.Compact(values)
 }
 
 // changeRuleAsAdministrator changes a managed rule as an administrator of the tenant could.
@@ -104,7 +104,7 @@ func changeRuleAsAdministrator(rt *rapid.T, s *sendingTenant, scope string) {
 func TestAnEmptySenderListIsNeverSent(t *testing.T) {
 	fake := newFakePlatform(t) // it has no answer for rule cmdlets and fails the test if one is sent
 	u := &ruleUpdate{tenantClient: fake.client.(*tenantClient), name: "tenantry-block-a.example"}
-	for _, step := range []ruleStep{createDisabled, createEnabled, setSenders} {
+	for _, step := range []ruleStep{stepCreateDisabled, stepCreateEnabled, stepSetSenders} {
 		if err := u.write(t.Context(), step); outcome.KindOf(err) != outcome.Broken {
 			t.Errorf("step %d: %v", step, err)
 		}
@@ -118,12 +118,12 @@ func TestAnEmptySenderListIsNeverSent(t *testing.T) {
 		}
 		for _, next := range []nextStep{ensureStep, blockStep} {
 			step := next(row, rapid.Bool().Draw(t, "found"), nil)
-			if step != ruleDone && step != disable {
+			if step != stepDone && step != stepDisable {
 				t.Fatalf("step %d without senders for %+v", step, row)
 			}
 		}
 		step := blockStep(row, true, []string{"a@a.example"})
-		if step == enable && row.withoutSenders() || row.enabled() && row.withoutSenders() && step != disable {
+		if step == stepEnable && row.hasNoSenders() || row.isEnabled() && row.hasNoSenders() && step != stepDisable {
 			t.Fatalf("step %d for %+v", step, row)
 		}
 	})

@@ -9,8 +9,8 @@ import (
 	"github.com/tenantry/tenantry/core/sendlimit"
 )
 
-// lag makes all reads of Exchange show the present state for an hour.
-func (s *sendingTenant) lag() {
+// makeReadsLag makes all reads of Exchange show the present state for an hour.
+func (s *sendingTenant) makeReadsLag() {
 	s.t.Helper()
 	s.setBehaviour(s.t, s.tenantInfo.GUID, options{"exchange_replicas": options{"lag_ms": 3_600_000, "answers": "all"}})
 }
@@ -41,7 +41,7 @@ func TestRemovalDoesNotDependOnReads(t *testing.T) {
 			if tt.shown {
 				s.block(s.domain, s.mailboxes[0])
 			}
-			s.lag()
+			s.makeReadsLag()
 			s.blockUnread(s.domain, s.mailboxes...)
 			if got := s.managedRule(s.domain); got == "" {
 				t.Fatal("no rule was created")
@@ -59,8 +59,8 @@ func TestRemovalDoesNotDependOnReads(t *testing.T) {
 // TestBlockDoesNotTrustAnOldState changes a rule and then requests the state that reads still show.
 func TestBlockDoesNotTrustAnOldState(t *testing.T) {
 	env := newTestEnv(t)
-	first, others := func(s *sendingTenant) []string { return s.mailboxes[:1] }, func(s *sendingTenant) []string { return s.mailboxes[1:] }
-	none := func(*sendingTenant) []string { return nil }
+	firstMailbox, otherMailboxes := func(s *sendingTenant) []string { return s.mailboxes[:1] }, func(s *sendingTenant) []string { return s.mailboxes[1:] }
+	noMailboxes := func(*sendingTenant) []string { return nil }
 	remove := func(s *sendingTenant) {
 		if err := s.client.RemoveRule(s.t.Context(), s.domain); err != nil {
 			s.t.Fatal(err)
@@ -72,15 +72,15 @@ func TestBlockDoesNotTrustAnOldState(t *testing.T) {
 		change func(*sendingTenant)
 		want   []string
 	}{
-		{"a disabled rule", first, func(s *sendingTenant) { s.blockUnread(s.domain) }, []string{"anna"}},
-		{"a rule with other senders", first, func(s *sendingTenant) { s.blockUnread(s.domain, others(s)...) }, []string{"anna"}},
-		{"a removed rule", first, remove, []string{"anna"}},
-		{"a rule that was enabled", none, func(s *sendingTenant) { s.blockUnread(s.domain, first(s)...) }, nil},
+		{"a disabled rule", firstMailbox, func(s *sendingTenant) { s.blockUnread(s.domain) }, []string{"anna"}},
+		{"a rule with other senders", firstMailbox, func(s *sendingTenant) { s.blockUnread(s.domain, otherMailboxes(s)...) }, []string{"anna"}},
+		{"a removed rule", firstMailbox, remove, []string{"anna"}},
+		{"a rule that was enabled", noMailboxes, func(s *sendingTenant) { s.blockUnread(s.domain, firstMailbox(s)...) }, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newSendingTenant(t, env)
 			s.block(s.domain, tt.shown(s)...)
-			s.lag()
+			s.makeReadsLag()
 			tt.change(s)
 			s.blockUnread(s.domain, tt.shown(s)...)
 			if got := s.stoppedSenders(); len(got) != len(tt.want) || len(got) > 0 && got[0] != s.mailboxes[0] {
@@ -99,7 +99,7 @@ func TestBlockOfAMissingMailboxIsRefusedWithAnOldState(t *testing.T) {
 	env := newTestEnv(t)
 	s := newSendingTenant(t, env)
 	s.block(s.domain, s.mailboxes[:2]...)
-	s.lag()
+	s.makeReadsLag()
 	s.runAsAdministrator("Remove-Mailbox", options{"Identity": s.mailboxes[0]})
 	if _, err := s.client.Block(t.Context(), s.domain, s.mailboxes[:2]); outcome.KindOf(err) != outcome.Refused {
 		t.Errorf("got %v", err)

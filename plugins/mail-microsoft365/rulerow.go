@@ -35,13 +35,13 @@ var ruleProperties = []string{
 	"RejectMessageEnhancedStatusCode", "Conditions", "Actions", "Exceptions", "ActivationDate", "ExpiryDate",
 }
 
-// enabled reports whether the rule is enabled. In a mode other than Enforce, an enabled rule only
+// isEnabled reports whether the rule is enabled. In a mode other than Enforce, an enabled rule only
 // reports messages.
-func (r ruleRow) enabled() bool { return equalFold(string(r.State), exchange.Enabled) }
+func (r ruleRow) isEnabled() bool { return equalFold(string(r.State), exchange.Enabled) }
 
 // removalOrder is the sort key of rules that are to be removed: enabled rules come first.
 func (r ruleRow) removalOrder() int {
-	if r.enabled() {
+	if r.isEnabled() {
 		return 0
 	}
 	return 1
@@ -49,20 +49,20 @@ func (r ruleRow) removalOrder() int {
 
 // checkState returns Broken if the state of the rule is neither Enabled nor Disabled.
 func (r ruleRow) checkState() error {
-	if !r.enabled() && !equalFold(string(r.State), exchange.Disabled) {
+	if !r.isEnabled() && !equalFold(string(r.State), exchange.Disabled) {
 		return call.Broken("exchange", "rule_state")
 	}
 	return nil
 }
 
-// withoutSenders reports whether the rule has no condition on senders. Such a rule applies to the
+// hasNoSenders reports whether the rule has no condition on senders. Such a rule applies to the
 // mail of all senders.
-func (r ruleRow) withoutSenders() bool { return len(r.From) == 0 }
+func (r ruleRow) hasNoSenders() bool { return len(r.From) == 0 }
 
-// extended reports whether a person added a condition, an action, an exception or a date to the
-// rule. The platform does not publish the type names of conditions and actions, so they are only
-// counted: a managed rule has one condition and one action.
-func (r ruleRow) extended() bool {
+// hasForeignParts reports whether a person added a condition, an action, an exception or a date to
+// the rule. The platform does not publish the type names of conditions and actions, so they are
+// only counted: a managed rule has one condition and one action.
+func (r ruleRow) hasForeignParts() bool {
 	return len(r.Conditions) > 1 || len(r.Actions) > 1 || len(r.Exceptions) > 0 || r.Begins != "" || r.Ends != ""
 }
 
@@ -75,20 +75,20 @@ func (r ruleRow) hasManagedSettings() bool {
 
 // senders returns the senders of the rule in lower case, sorted and without duplicates.
 func (r ruleRow) senders() []string {
-	var out []string
+	var values []string
 	for _, m := range r.From {
-		out = append(out, strings.ToLower(m))
+		values = append(values, strings.ToLower(m))
 	}
-	slices.Sort(out)
-	return slices.Compact(out)
+	slices.Sort(values)
+	return slices.Compact(values)
 }
 
-// toPort returns the rule in the port's type. A rule that only reports messages is not enabled in
+// toRule returns the rule as a sendlimit.Rule. A rule that only reports messages is not enabled in
 // this type.
-func (r ruleRow) toPort(created, written bool) sendlimit.Rule {
+func (r ruleRow) toRule(created, written bool) sendlimit.Rule {
 	return sendlimit.Rule{
-		ID: string(r.ID), Name: string(r.Name), Enabled: r.enabled() && equalFold(string(r.Mode), exchange.Enforce),
-		Lists: r.senders(), Altered: r.enabled() && (r.extended() || !r.hasManagedSettings()), Created: created, Written: written,
+		ID: string(r.ID), Name: string(r.Name), Enabled: r.isEnabled() && equalFold(string(r.Mode), exchange.Enforce),
+		Lists: r.senders(), Altered: r.isEnabled() && (r.hasForeignParts() || !r.hasManagedSettings()), Created: created, Written: written,
 	}
 }
 
@@ -131,26 +131,26 @@ const (
 // The platform could read a blank address as "no senders", and the rule would then block all mail
 // of the tenant.
 func ruleSenders(name string, mailboxes []string) ([]string, error) {
-	var out []string
+	var values []string
 	for _, address := range mailboxes {
 		address = strings.ToLower(address)
 		local, domain, _ := strings.Cut(address, "@")
 		if local == "" || domain == "" || strings.ContainsFunc(address, invalidInAddress) {
 			return nil, call.Refuse(fault.ProviderError, "a sender to block is not a mailbox address")
 		}
-		out = append(out, address)
+		values = append(values, address)
 	}
-	slices.Sort(out)
-	out = slices.Compact(out)
+	slices.Sort(values)
+	values = slices.Compact(values)
 	size := len(name) + len(rejectText) + len(rejectCode) + len(commentPrefix) + ruleReserve
-	for _, address := range out {
+	for _, address := range values {
 		size += len(address) + 1
 	}
 	if size > ruleSize {
 		return nil, call.Refuse(fault.ProviderError,
-			"one rule of the mail platform has no room for these "+strconv.Itoa(len(out))+" mailboxes")
+			"one rule of the mail platform has no room for these "+strconv.Itoa(len(values))+" mailboxes")
 	}
-	return out, nil
+	return values, nil
 }
 
 // invalidInAddress reports whether a character is not allowed in a plain address: spaces, control

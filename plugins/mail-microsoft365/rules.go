@@ -32,7 +32,7 @@ func (c *tenantClient) changeRule(ctx context.Context, scope string, mailboxes [
 	if err != nil {
 		return sendlimit.Rule{}, err
 	}
-	u := ruleUpdate{tenantClient: c, name: name, scope: scope, senders: senders, confirm: confirm}
+	u := ruleUpdate{tenantClient: c, name: name, scope: scope, senders: senders, mustConfirm: confirm}
 	return u.run(ctx, next)
 }
 
@@ -42,7 +42,7 @@ func (c *tenantClient) Rules(ctx context.Context) ([]sendlimit.Rule, error) {
 	if err != nil {
 		return nil, err
 	}
-	var all []sendlimit.Rule
+	var rules []sendlimit.Rule
 	for _, r := range rows {
 		if !sendlimit.IsRuleName(string(r.Name)) {
 			continue
@@ -50,16 +50,16 @@ func (c *tenantClient) Rules(ctx context.Context) ([]sendlimit.Rule, error) {
 		if err := r.checkState(); err != nil {
 			return nil, err
 		}
-		all = append(all, r.toPort(false, false))
+		rules = append(rules, r.toRule(false, false))
 	}
-	return all, nil
+	return rules, nil
 }
 
 // RemoveRule implements sdk.MailTenant.
 func (c *tenantClient) RemoveRule(ctx context.Context, scope string) error {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()
-	return c.removeAll(ctx, []string{sendlimit.RuleName(scope)})
+	return c.removeRulesNamed(ctx, []string{sendlimit.RuleName(scope)})
 }
 
 // RemoveRules implements sdk.MailTenant. It lists the rules again after each round of removals, so
@@ -72,7 +72,7 @@ func (c *tenantClient) RemoveRules(ctx context.Context) error {
 	for n := 0; ; n++ {
 		rows, err := c.rules(ctx, nil)
 		if err != nil && n > 0 {
-			return partlyDone(err)
+			return asPartlyDone(err)
 		}
 		if err != nil {
 			return err
@@ -89,36 +89,36 @@ func (c *tenantClient) RemoveRules(ctx context.Context) error {
 		for _, r := range rows {
 			names, removed[string(r.Name)] = append(names, string(r.Name)), true
 		}
-		if err := c.removeAll(ctx, names); err != nil {
+		if err := c.removeRulesNamed(ctx, names); err != nil {
 			return err
 		}
 	}
 }
 
-// removeAll removes the rules with these names. A rule counts as removed when the platform has
-// acknowledged its removal, or answers that there is no such rule. A read cannot confirm a removal:
-// a lagging replica may still show the rule, and may not show a new rule yet. A write sees the
-// newest state.
-func (c *tenantClient) removeAll(ctx context.Context, names []string) error {
+// removeRulesNamed removes the rules with these names. A rule counts as removed when the platform
+// has acknowledged its removal, or answers that there is no such rule. A read cannot confirm a
+// removal: a lagging replica may still show the rule, and may not show a new rule yet. A write sees
+// the newest state.
+func (c *tenantClient) removeRulesNamed(ctx context.Context, names []string) error {
 	p, changed := c.platform.state.retry, false
 	for n := 0; ; n++ {
-		var left []string
-		var failed error
+		var remaining []string
+		var lastError error
 		for _, name := range names {
 			err := c.removeRule(ctx, name)
 			changed = changed || mayHaveChanged(err)
 			if err != nil && !exchange.Is(err, exchange.NotFound) {
-				left, failed = append(left, name), err
+				remaining, lastError = append(remaining, name), err
 			}
 		}
-		if names = left; len(names) == 0 {
+		if names = remaining; len(names) == 0 {
 			return nil
 		}
-		if !mayRetry(failed) || n >= p.MaxAttempts || !p.Pause(ctx, n, failed) {
+		if !mayRetry(lastError) || n >= p.MaxAttempts || !p.Pause(ctx, n, lastError) {
 			if changed {
-				failed = partlyDone(failed)
+				lastError = asPartlyDone(lastError)
 			}
-			return failed
+			return lastError
 		}
 	}
 }
@@ -134,9 +134,9 @@ type ruleUpdate struct {
 
 	name, scope string
 	senders     []string
-	confirm     bool // write the state even if the first read already shows it
+	mustConfirm bool // write the state even if the first read already shows it
 	lastStep    ruleStep
-	failed      error // error of the last write, nil if it succeeded
+	writeError  error // error of the last write, nil if it succeeded
 	reads       int   // how often the rule was read after the last new step
 	writes      int
 	created     bool // this update created the rule
@@ -150,15 +150,15 @@ func (u *ruleUpdate) run(ctx context.Context, next nextStep) (sendlimit.Rule, er
 			return sendlimit.Rule{}, u.finalError(err)
 		}
 		step := next(row, found, u.senders)
-		if step == ruleDone && u.writes == 0 && u.confirm {
+		if step == stepDone && u.writes == 0 && u.mustConfirm {
 			if err := u.confirmState(ctx); err != nil {
 				return sendlimit.Rule{}, u.finalError(err)
 			}
 		}
-		if step == ruleDone {
-			return row.toPort(u.created, u.writes > 0), nil
+		if step == stepDone {
+			return row.toRule(u.created, u.writes > 0), nil
 		}
-		if err := u.apply(ctx, step); err != nil {
+		if err := u.applyStep(ctx, step); err != nil {
 			return sendlimit.Rule{}, u.finalError(err)
 		}
 	}
@@ -169,16 +169,16 @@ func (u *ruleUpdate) run(ctx context.Context, next nextStep) (sendlimit.Rule, er
 // The writes change nothing if the read was right, so they do not count in u.writes.
 func (u *ruleUpdate) confirmState(ctx context.Context) error {
 	if len(u.senders) == 0 {
-		err := u.write(ctx, disable)
+		err := u.write(ctx, stepDisable)
 		if exchange.Is(err, exchange.NotFound) {
 			return nil
 		}
 		return err
 	}
-	for _, step := range []ruleStep{setSenders, enable} { // the senders first, so that no other sender is blocked
+	for _, step := range []ruleStep{stepSetSenders, stepEnable} { // the senders first, so that no other sender is blocked
 		err := u.write(ctx, step)
 		if exchange.Is(err, exchange.NotFound) { // the rule was removed, or a mailbox does not exist
-			if err = u.write(ctx, createEnabled); exchange.Is(err, exchange.NotFound, exchange.Exists) {
+			if err = u.write(ctx, stepCreateEnabled); exchange.Is(err, exchange.NotFound, exchange.Exists) {
 				err = call.Refuse(fault.MailboxNotFound, "a mailbox to block does not exist", call.CauseOf(err))
 			}
 			return err
@@ -195,14 +195,14 @@ func (u *ruleUpdate) confirmState(ctx context.Context) error {
 // rule, the error must not say that nothing changed.
 func (u *ruleUpdate) finalError(err error) error {
 	if u.changed {
-		return partlyDone(err)
+		return asPartlyDone(err)
 	}
 	return err
 }
 
-// partlyDone replaces an error that means "nothing changed" by Unknown, because a rule was already
-// changed. It does not replace NotReady.
-func partlyDone(err error) error {
+// asPartlyDone replaces an error that means "nothing changed" by Unknown, because a rule was
+// already changed. It does not replace NotReady.
+func asPartlyDone(err error) error {
 	if !outcome.ChangedNothing(err) || hasKind(err, outcome.NotReady) {
 		return err
 	}
@@ -211,35 +211,35 @@ func partlyDone(err error) error {
 	}
 }
 
-// apply executes a step. If the last write was the same step and succeeded, apply does not repeat
-// it, but waits until the platform shows the rule.
-func (u *ruleUpdate) apply(ctx context.Context, step ruleStep) error {
+// applyStep executes a step. If the last write was the same step and succeeded, applyStep does not
+// repeat it, but waits until the platform shows the rule.
+func (u *ruleUpdate) applyStep(ctx context.Context, step ruleStep) error {
 	p := u.platform.state.retry
 	if step != u.lastStep {
-		u.lastStep, u.reads, u.failed = step, 0, nil
-	} else if u.reads++; u.reads >= p.MaxAttempts || !p.Pause(ctx, u.reads-1, u.failed) {
-		return firstError(u.failed, call.NotReady("the mail platform does not show the rule yet as it was set"))
-	} else if u.failed == nil {
+		u.lastStep, u.reads, u.writeError = step, 0, nil
+	} else if u.reads++; u.reads >= p.MaxAttempts || !p.Pause(ctx, u.reads-1, u.writeError) {
+		return firstError(u.writeError, call.NotReady("the mail platform does not show the rule yet as it was set"))
+	} else if u.writeError == nil {
 		return nil
 	}
 	if u.writes++; u.writes > maxWrites {
 		return call.NotReady("somebody else changes the rule at the same time")
 	}
-	u.failed = u.write(ctx, step)
-	u.changed = u.changed || mayHaveChanged(u.failed)
+	u.writeError = u.write(ctx, step)
+	u.changed = u.changed || mayHaveChanged(u.writeError)
 	switch {
-	case exchange.Is(u.failed, exchange.Exists):
-		u.failed = nil // another client created the rule; the platform shows it soon
+	case exchange.Is(u.writeError, exchange.Exists):
+		u.writeError = nil // another client created the rule; the platform shows it soon
 		return nil
-	case u.failed == nil || mayRetry(u.failed):
-		u.created = u.created || step == createEnabled || step == createDisabled
+	case u.writeError == nil || mayRetry(u.writeError):
+		u.created = u.created || step == stepCreateEnabled || step == stepCreateDisabled
 		return nil
-	case exchange.Is(u.failed, exchange.NotFound):
+	case exchange.Is(u.writeError, exchange.NotFound):
 		return u.notFoundError(ctx, step)
-	case exchange.Is(u.failed, exchange.LimitReached):
-		return call.Refuse(fault.ProviderError, "the tenant has no room for the rule", call.CauseOf(u.failed))
+	case exchange.Is(u.writeError, exchange.LimitReached):
+		return call.Refuse(fault.ProviderError, "the tenant has no room for the rule", call.CauseOf(u.writeError))
 	default:
-		return u.failed
+		return u.writeError
 	}
 }
 
@@ -247,12 +247,12 @@ func (u *ruleUpdate) apply(ctx context.Context, step ruleStep) error {
 // MailboxNotFound refusal. If the rule cannot be read, it returns the error of the read. Otherwise
 // it returns nil, so that the update reads the rule again.
 func (u *ruleUpdate) notFoundError(ctx context.Context, step ruleStep) error {
-	if step != createEnabled && step != createDisabled {
-		if _, found, err := u.rule(ctx, u.name); err != nil || !found || step != setSenders {
+	if step != stepCreateEnabled && step != stepCreateDisabled {
+		if _, found, err := u.rule(ctx, u.name); err != nil || !found || step != stepSetSenders {
 			return err
 		}
 	}
-	return call.Refuse(fault.MailboxNotFound, "a mailbox to block does not exist", call.CauseOf(u.failed))
+	return call.Refuse(fault.MailboxNotFound, "a mailbox to block does not exist", call.CauseOf(u.writeError))
 }
 
 // mayRetry reports whether it can help to read the rule and try again after a failed write. It can

@@ -35,8 +35,8 @@ func TestRuleIsCreatedEnabledDisabledAndRemoved(t *testing.T) {
 		t.Fatalf("made %+v, want %+v", created, want)
 	}
 	want.Created, want.Written = false, false
-	if again := ensure(env.mailboxes[:1]...); !cmp.Equal(again, want) {
-		t.Fatalf("again %+v, want %+v", again, want)
+	if repeated := ensure(env.mailboxes[:1]...); !cmp.Equal(repeated, want) {
+		t.Fatalf("again %+v, want %+v", repeated, want)
 	}
 	want.Written, want.Enabled, want.Lists = true, true, env.mailboxes[:1]
 	if r := env.block(env.domain, strings.ToUpper(env.mailboxes[0])); !cmp.Equal(r, want) {
@@ -65,8 +65,8 @@ func TestRuleIsCreatedEnabledDisabledAndRemoved(t *testing.T) {
 // platform answers an unknown name with all its rules.
 func TestForeignRulesAreNotTouched(t *testing.T) {
 	env := newSendingTenant(t, newTestEnv(t))
-	others := []string{"Disclaimer", "tenantry-block", "tenantry-block-mine", sendlimit.RuleName(env.domain) + " (old)"}
-	for _, name := range others {
+	foreignRules := []string{"Disclaimer", "tenantry-block", "tenantry-block-mine", sendlimit.RuleName(env.domain) + " (old)"}
+	for _, name := range foreignRules {
 		env.runAsAdministrator(exchange.NewTransportRule, options{"Name": name, "Enabled": false, "From": env.mailboxes, "DeleteMessage": true})
 	}
 	before := fmt.Sprint(env.rules())
@@ -90,24 +90,24 @@ func TestForeignRulesAreNotTouched(t *testing.T) {
 func TestRulesListsManagedRules(t *testing.T) {
 	env := newSendingTenant(t, newTestEnv(t))
 	list := func() []sendlimit.Rule {
-		all, err := env.client.Rules(t.Context())
+		rules, err := env.client.Rules(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		return all
+		return rules
 	}
 	env.runAsAdministrator(exchange.NewTransportRule, options{"Name": "Disclaimer", "Enabled": true, "From": env.mailboxes, "DeleteMessage": true})
-	if all := list(); len(all) != 0 {
-		t.Fatalf("foreign rules are listed: %+v", all)
+	if rules := list(); len(rules) != 0 {
+		t.Fatalf("foreign rules are listed: %+v", rules)
 	}
 	block := env.block(env.domain, env.mailboxes[1:]...)
 	wide := strings.ToUpper(sendlimit.RuleName(sendlimit.TenantWide))
 	env.runAsAdministrator(exchange.NewTransportRule, options{"Name": wide, "Enabled": true, "From": env.mailboxes[:1], "Mode": "Audit", "DeleteMessage": true})
 	before := fmt.Sprint(env.rules())
-	all := list()
-	slices.SortFunc(all, func(a, b sendlimit.Rule) int { return strings.Compare(b.Name, a.Name) })
-	if block.Written, block.Created = false, false; len(all) != 2 || !cmp.Equal(all[0], block) || all[1].Name != wide || len(all[1].Blocks()) != 0 {
-		t.Fatalf("listed %+v", all)
+	rules := list()
+	slices.SortFunc(rules, func(a, b sendlimit.Rule) int { return strings.Compare(b.Name, a.Name) })
+	if block.Written, block.Created = false, false; len(rules) != 2 || !cmp.Equal(rules[0], block) || rules[1].Name != wide || len(rules[1].Blocks()) != 0 {
+		t.Fatalf("listed %+v", rules)
 	}
 	if after := fmt.Sprint(env.rules()); after != before {
 		t.Fatalf("rules were %s, are %s", before, after)
@@ -119,24 +119,24 @@ func TestRulesListsManagedRules(t *testing.T) {
 func TestRulesReportsAnAlteredRule(t *testing.T) {
 	env := newSendingTenant(t, newTestEnv(t))
 	name := sendlimit.RuleName(env.domain)
-	for _, other := range []options{
+	for _, alteration := range []options{
 		{"ExceptIfFrom": env.mailboxes[:1]}, {"SenderAddressLocation": "Header"}, {"RejectMessageReasonText": "Go away."},
 		{"RejectMessageEnhancedStatusCode": "5.7.1"}, {"DeleteMessage": true}, {"Mode": "Audit"}, {"SentToScope": "NotInOrganization"},
 	} {
 		env.block(env.domain, env.mailboxes[0])
-		right := func() bool {
-			all, err := env.client.Rules(t.Context())
+		isUnaltered := func() bool {
+			rules, err := env.client.Rules(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
-			return sendlimit.RuleOf(env.domain, all).Matches(env.mailboxes[:1])
+			return sendlimit.RuleOf(env.domain, rules).Matches(env.mailboxes[:1])
 		}
-		if !right() {
-			t.Fatalf("before %v it is altered: %v", other, env.rules())
+		if !isUnaltered() {
+			t.Fatalf("before %v it is altered: %v", alteration, env.rules())
 		}
-		other["Identity"] = name
-		if env.runAsAdministrator(exchange.SetTransportRule, other); right() {
-			t.Errorf("%v counts as a managed rule", other)
+		alteration["Identity"] = name
+		if env.runAsAdministrator(exchange.SetTransportRule, alteration); isUnaltered() {
+			t.Errorf("%v counts as a managed rule", alteration)
 		}
 	}
 }

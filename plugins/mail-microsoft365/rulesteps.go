@@ -14,13 +14,13 @@ import (
 type ruleStep int
 
 const (
-	ruleDone       ruleStep = iota // the rule has the requested state
-	createDisabled                 // create the rule, disabled
-	createEnabled
-	disable
-	remove
-	setSenders // write the senders and the managed settings
-	enable
+	stepDone           ruleStep = iota // the rule has the requested state
+	stepCreateDisabled                 // create the rule, disabled
+	stepCreateEnabled
+	stepDisable
+	stepRemove
+	stepSetSenders // write the senders and the managed settings
+	stepEnable
 )
 
 // nextStep returns the next write for a rule with the state row. found is false if the rule does
@@ -31,12 +31,12 @@ type nextStep func(row ruleRow, found bool, senders []string) ruleStep
 // disables a rule without senders, because such a rule blocks all mail of the tenant.
 func ensureStep(row ruleRow, found bool, senders []string) ruleStep {
 	switch {
-	case found && row.enabled() && row.withoutSenders():
-		return disable
+	case found && row.isEnabled() && row.hasNoSenders():
+		return stepDisable
 	case found || len(senders) == 0:
-		return ruleDone
+		return stepDone
 	default:
-		return createDisabled
+		return stepCreateDisabled
 	}
 }
 
@@ -46,21 +46,21 @@ func ensureStep(row ruleRow, found bool, senders []string) ruleStep {
 func blockStep(row ruleRow, found bool, senders []string) ruleStep {
 	switch {
 	case !found && len(senders) == 0:
-		return ruleDone
+		return stepDone
 	case !found:
-		return createEnabled
-	case row.enabled() && (len(senders) == 0 || row.withoutSenders()):
-		return disable
+		return stepCreateEnabled
+	case row.isEnabled() && (len(senders) == 0 || row.hasNoSenders()):
+		return stepDisable
 	case len(senders) == 0:
-		return ruleDone
-	case row.extended():
-		return remove // a person has changed this rule; only a new rule is without these changes
+		return stepDone
+	case row.hasForeignParts():
+		return stepRemove // a person has changed this rule; only a new rule is without these changes
 	case !slices.Equal(row.senders(), senders) || !row.hasManagedSettings():
-		return setSenders
-	case !row.enabled():
-		return enable
+		return stepSetSenders
+	case !row.isEnabled():
+		return stepEnable
 	default:
-		return ruleDone
+		return stepDone
 	}
 }
 
@@ -74,20 +74,20 @@ const (
 
 func (u *ruleUpdate) write(ctx context.Context, step ruleStep) error {
 	switch step {
-	case createEnabled, createDisabled:
+	case stepCreateEnabled, stepCreateDisabled:
 		return u.writeSenders(ctx, call.Create, exchange.NewTransportRule, map[string]any{
-			"Name": u.name, "Enabled": step == createEnabled, "Priority": 0,
+			"Name": u.name, "Enabled": step == stepCreateEnabled, "Priority": 0,
 		})
-	case setSenders:
+	case stepSetSenders:
 		return u.writeSenders(ctx, call.Repeatable, exchange.SetTransportRule, map[string]any{"Identity": u.name})
-	case remove:
+	case stepRemove:
 		if err := u.removeRule(ctx, u.name); !exchange.Is(err, exchange.NotFound) {
 			return err
 		}
 		return nil
-	case disable:
+	case stepDisable:
 		return u.writeRule(ctx, call.Repeatable, exchange.DisableTransportRule, map[string]any{"Identity": u.name, "Confirm": false})
-	case enable:
+	case stepEnable:
 		return u.writeRule(ctx, call.Repeatable, exchange.EnableTransportRule, map[string]any{"Identity": u.name, "Confirm": false})
 	default:
 		return nil

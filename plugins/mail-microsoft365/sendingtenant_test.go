@@ -74,14 +74,14 @@ func (s *sendingTenant) stoppedSenders() []string {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	seen, stopped := map[string]bool{}, []string{}
+	path, stopped := map[string]bool{}, []string{}
 	for _, m := range trace.Sent {
-		if seen[m.Sender] = true; m.Refused {
+		if path[m.Sender] = true; m.Refused {
 			stopped = append(stopped, m.Sender)
 		}
 	}
-	if len(seen) != len(s.allSenders()) {
-		s.t.Fatalf("the trace shows %v", seen)
+	if len(path) != len(s.allSenders()) {
+		s.t.Fatalf("the trace shows %v", path)
 	}
 	slices.Sort(stopped)
 	return slices.Compact(stopped)

@@ -35,14 +35,14 @@ func description() sdk.Description {
 			{Name: "application_name", Help: "name of the app registration; the last connect page shows it, so that administrators find the application"},
 			{Name: "client_secret", Secret: true, Help: "client secret; ignored if a certificate is set"},
 			{Name: "client_certificate", Secret: true, Help: "PEM with the certificate and its RSA private key"},
-			setting("home_tenant", "tenant in which the application is registered, by id or domain; `tenantry doctor` requests a token there"),
+			settingField("home_tenant", "tenant in which the application is registered, by id or domain; `tenantry doctor` requests a token there"),
 			{Name: "credential_expires", Help: "day on which the client secret expires, as 2027-01-31; `tenantry doctor` warns before"},
-			setting("login_url", "where administrators sign in and tokens come from; different for a sovereign cloud"),
-			setting("graph_url", "Microsoft Graph; /v1.0 is added"),
-			setting("exchange_url", "the Exchange Online admin endpoint"),
-			setting("graph_scope", "scope of tokens for Graph, and of the consent"),
-			setting("exchange_scope", "scope of tokens for Exchange"),
-			setting("pacing", "average Exchange calls per second and tenant; 0 sets no limit"),
+			settingField("login_url", "where administrators sign in and tokens come from; different for a sovereign cloud"),
+			settingField("graph_url", "Microsoft Graph; /v1.0 is added"),
+			settingField("exchange_url", "the Exchange Online admin endpoint"),
+			settingField("graph_scope", "scope of tokens for Graph, and of the consent"),
+			settingField("exchange_scope", "scope of tokens for Exchange"),
+			settingField("pacing", "average Exchange calls per second and tenant; 0 sets no limit"),
 		},
 		MailPlatform: sdk.PlatformFacts{
 			BuiltinDomains: []string{"onmicrosoft.com"},
@@ -67,7 +67,7 @@ func description() sdk.Description {
 	}
 }
 
-func setting(name, help string) sdk.Field {
+func settingField(name, help string) sdk.Field {
 	return sdk.Field{Name: name, Default: defaults[name], Help: help}
 }
 
@@ -80,9 +80,9 @@ type settings struct {
 	credential                      login.Credential
 }
 
-func readSettings(c sdk.Connection) (settings, error) {
+func readSettings(connection sdk.Connection) (settings, error) {
 	value := func(name string) string {
-		if v := strings.TrimSpace(c.Settings[name]); v != "" {
+		if v := strings.TrimSpace(connection.Settings[name]); v != "" {
 			return v
 		}
 		return defaults[name]
@@ -92,7 +92,7 @@ func readSettings(c sdk.Connection) (settings, error) {
 		exchangeURL: strings.TrimRight(value("exchange_url"), "/"),
 		graphScope:  value("graph_scope"), exchangeScope: value("exchange_scope"), home: value("home_tenant"),
 		credential: login.Credential{
-			ClientID: value("client_id"), Secret: c.Secrets["client_secret"], Certificate: c.Secrets["client_certificate"],
+			ClientID: value("client_id"), Secret: connection.Secrets["client_secret"], Certificate: connection.Secrets["client_certificate"],
 		},
 	}
 	for name, address := range map[string]string{"login_url": s.loginURL, "graph_url": s.graphURL, "exchange_url": s.exchangeURL} {

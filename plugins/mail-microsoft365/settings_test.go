@@ -23,8 +23,8 @@ func TestDescriptionIsComplete(t *testing.T) {
 		t.Fatalf("got %+v", p)
 	}
 	// This is Microsoft's quota of the message trace.
-	trace := sdk.Budget{Key: "tenant", Limit: 100, Window: 5 * time.Minute, Only: []string{"sent"}}
-	if !slices.ContainsFunc(p.Describe.Budgets, func(b sdk.Budget) bool { return cmp.Equal(b, trace) }) {
+	traceBudget := sdk.Budget{Key: "tenant", Limit: 100, Window: 5 * time.Minute, Only: []string{"sent"}}
+	if !slices.ContainsFunc(p.Describe.Budgets, func(b sdk.Budget) bool { return cmp.Equal(b, traceBudget) }) {
 		t.Errorf("budgets %+v", p.Describe.Budgets)
 	}
 	for _, f := range p.Describe.Fields {
@@ -36,9 +36,9 @@ func TestDescriptionIsComplete(t *testing.T) {
 
 func TestSettingsAreChecked(t *testing.T) {
 	for name, tt := range map[string]struct {
-		settings map[string]string
-		secrets  map[string]secret.Text
-		ok       bool
+		settings   map[string]string
+		secrets    map[string]secret.Text
+		isAccepted bool
 	}{
 		"required settings only": {map[string]string{"client_id": "c"}, map[string]secret.Text{"client_secret": secret.New("s")}, true},
 		"no client":              {nil, map[string]secret.Text{"client_secret": secret.New("s")}, false},
@@ -49,7 +49,7 @@ func TestSettingsAreChecked(t *testing.T) {
 		"bad pacing":             {map[string]string{"client_id": "c", "pacing": "slow"}, map[string]secret.Text{"client_secret": secret.New("s")}, false},
 	} {
 		_, err := plugin().Mail(sdk.Connection{Settings: tt.settings, Secrets: tt.secrets})
-		if (err == nil) != tt.ok || (err != nil && !errors.Is(err, fault.ServiceUnavailable)) {
+		if (err == nil) != tt.isAccepted || (err != nil && !errors.Is(err, fault.ServiceUnavailable)) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -87,14 +87,14 @@ func (env *testEnv) calls(t conformance.T) map[string]int {
 	t.Helper()
 	var list []struct{ Method, Path, Operation string }
 	env.Control(t, http.MethodGet, "/calls", nil, &list)
-	out := map[string]int{}
-	for _, c := range list {
-		if c.Operation != "" {
-			out[c.Operation]++
+	counts := map[string]int{}
+	for _, call := range list {
+		if call.Operation != "" {
+			counts[call.Operation]++
 		}
-		out[c.Method+" "+c.Path]++
+		counts[call.Method+" "+call.Path]++
 	}
-	return out
+	return counts
 }
 
 func (env *testEnv) injectFault(t conformance.T, f options) {

@@ -32,16 +32,16 @@ var sharedApplication struct {
 }
 
 // startSimulator starts a simulator with the shared app registration.
-func startSimulator(o simulate.Options) (http.Handler, simulate.Ready, error) {
+func startSimulator(options simulate.Options) (http.Handler, simulate.Ready, error) {
 	sharedApplication.Lock()
 	defer sharedApplication.Unlock()
-	path := filepath.Join(o.DataDir, "app.json")
+	path := filepath.Join(options.DataDir, "app.json")
 	if sharedApplication.saved != nil {
 		if err := os.WriteFile(path, sharedApplication.saved, 0o600); err != nil {
 			return nil, simulate.Ready{}, err
 		}
 	}
-	handler, ready, err := simulator.New(o)
+	handler, ready, err := simulator.New(options)
 	if err == nil && sharedApplication.saved == nil {
 		handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/login/organizations/discovery/v2.0/keys", http.NoBody)) // generates the key
 		sharedApplication.saved, err = os.ReadFile(path)
@@ -59,11 +59,11 @@ type testEnv struct {
 // newTestEnv returns an environment whose platform runs in the test process.
 func newTestEnv(t *testing.T) *testEnv {
 	t.Helper()
-	return newTestEnvWith(t, func(c sdk.Connection) sdk.MailPlatform {
+	return newTestEnvWith(t, func(connection sdk.Connection) sdk.MailPlatform {
 		state := newProcessState()
 		state.retry = call.RetryPolicy{MaxAttempts: 3, BaseDelay: 20 * time.Millisecond}
-		state.httpClient.Transport = graphValidator{next: state.httpClient.Transport, base: c.Settings["graph_url"], t: t, description: graphDescription(t)}
-		platform, err := state.newPlatform(c)
+		state.httpClient.Transport = graphValidator{next: state.httpClient.Transport, base: connection.Settings["graph_url"], t: t, description: graphDescription(t)}
+		platform, err := state.newPlatform(connection)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -79,10 +79,10 @@ func newTestEnvWith(t conformance.T, newPlatform func(sdk.Connection) sdk.MailPl
 }
 
 // control calls the simulator's control interface.
-func (env *testEnv) control(t conformance.T, method, path string, body any) (out map[string]any) {
+func (env *testEnv) control(t conformance.T, method, path string, body any) (values map[string]any) {
 	t.Helper()
-	env.Control(t, method, path, body, &out)
-	return out
+	env.Control(t, method, path, body, &values)
+	return values
 }
 
 // TestContract runs the contract suite of a mail platform with the plugin and its simulator.

@@ -96,7 +96,7 @@ func (env *throttledEnv) consent(admin string) {
 	}
 }
 
-func (env *throttledEnv) control(method, path string, in any) (out any) {
+func (env *throttledEnv) control(method, path string, in any) (answer any) {
 	env.t.Helper()
 	body, err := json.Marshal(in)
 	if err != nil {
@@ -104,15 +104,15 @@ func (env *throttledEnv) control(method, path string, in any) (out any) {
 	}
 	w := httptest.NewRecorder()
 	env.handler.ServeHTTP(w, httptest.NewRequest(method, "/_control"+path, bytes.NewReader(body)))
-	if w.Code != http.StatusOK || json.Unmarshal(w.Body.Bytes(), &out) != nil {
+	if w.Code != http.StatusOK || json.Unmarshal(w.Body.Bytes(), &answer) != nil {
 		env.t.Fatalf("%s %s: %d %s", method, path, w.Code, w.Body)
 	}
-	return out
+	return answer
 }
 
-// process returns the client of the tenant in a new process of the plugin. Processes with the same
-// store share their waits.
-func (env *throttledEnv) process(shared *memoryWaits) sdk.MailTenant {
+// newProcess returns the client of the tenant in a new process of the plugin. Processes with the
+// same store share their waits.
+func (env *throttledEnv) newProcess(shared *memoryWaits) sdk.MailTenant {
 	return env.platform(shared).For(env.id)
 }
 
@@ -123,11 +123,11 @@ func (env *throttledEnv) platform(shared *memoryWaits) sdk.MailPlatform {
 	if shared != nil {
 		state.waits.Share(shared)
 	}
-	p, err := state.newPlatform(env.settings)
+	sendingPlatform, err := state.newPlatform(env.settings)
 	if err != nil {
 		env.t.Fatal(err)
 	}
-	return p
+	return sendingPlatform
 }
 
 // provision creates a mailbox and opens it, as one item of a provisioning request.
@@ -148,8 +148,9 @@ func (env *throttledEnv) provision(c sdk.MailTenant, name string) error {
 	return nil
 }
 
-// throttle plans two answers with 429 at one host: one for the second call and one for the seventh.
-func (env *throttledEnv) throttle(method, path string) {
+// planThrottling plans two answers with 429 at one host: one for the second call and one for the
+// seventh.
+func (env *throttledEnv) planThrottling(method, path string) {
 	env.t.Helper()
 	for _, skip := range []int{1, 6} {
 		env.control(http.MethodPost, "/faults", options{
@@ -211,9 +212,9 @@ func TestARetryAfterHoldsBackAllCallsOfTheTenant(t *testing.T) {
 				shared := &memoryWaits{until: map[string]time.Time{}}
 				clients := make([]sdk.MailTenant, tt.processes)
 				for n := range clients {
-					clients[n] = env.process(shared)
+					clients[n] = env.newProcess(shared)
 				}
-				env.throttle(tt.method, tt.path)
+				env.planThrottling(tt.method, tt.path)
 				var wg sync.WaitGroup
 				// The processes begin one after the other, so the last one receives waits only from
 				// the others.
@@ -247,7 +248,7 @@ func TestARetryAfterHoldsBackAllCallsOfTheTenant(t *testing.T) {
 func TestARetryAfterBeyondTheDeadlineHoldsBackTheNextCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := newThrottledEnv(t)
-		c := env.process(nil)
+		c := env.newProcess(nil)
 		env.control(http.MethodPost, "/faults", options{
 			"match": "GET /graph/", "kind": "status", "status": 429, "retry_after": 60, "times": 1,
 		})
@@ -274,7 +275,7 @@ func TestARetryAfterOfTheApplicationHoldsBackAllTenants(t *testing.T) {
 				env := newThrottledEnv(t)
 				otherID, _ := env.addTenant("Other")
 				shared := &memoryWaits{until: map[string]time.Time{}}
-				throttled, other := env.process(shared), env.platform(shared).For(otherID)
+				throttled, other := env.newProcess(shared), env.platform(shared).For(otherID)
 				env.control(http.MethodPost, "/tenants/"+string(env.id)+"/behaviour", options{"throttle_scope": scope})
 				env.control(http.MethodPost, "/faults", options{
 					"match": "GET /graph/", "kind": "status", "status": 429, "retry_after": 60, "times": 1,
@@ -292,8 +293,8 @@ func TestARetryAfterOfTheApplicationHoldsBackAllTenants(t *testing.T) {
 					t.Errorf("the other tenant's call to Exchange: %v", err)
 				}
 				time.Sleep(40 * time.Second)
-				for _, c := range []sdk.MailTenant{throttled, other} {
-					if _, err := c.Profile(t.Context()); err != nil {
+				for _, client := range []sdk.MailTenant{throttled, other} {
+					if _, err := client.Profile(t.Context()); err != nil {
 						t.Errorf("after the wait: %v", err)
 					}
 				}

@@ -81,28 +81,28 @@ func (c *tenantClient) Sent(ctx context.Context, query sendlimit.TraceQuery) (se
 	if err != nil {
 		return sendlimit.Trace{}, withRetryDelay(err)
 	}
-	out := sendlimit.Trace{}
+	trace := sendlimit.Trace{}
 	for _, r := range rows {
 		if r.ID == "" || r.Received.IsZero() {
 			return sendlimit.Trace{}, call.Broken("exchange", "trace_row")
 		}
 		// Reports of failed deliveries have no sender.
 		if s := r.sent(); s.Sender != "" && !s.At.Before(query.From) && s.At.Before(query.To) {
-			out.Sent = append(out.Sent, s)
+			trace.Sent = append(trace.Sent, s)
 		}
 	}
-	next, more, err := position.next(rows, warned)
+	next, hasMore, err := position.next(rows, warned)
 	switch {
-	case err != nil || more:
+	case err != nil || hasMore:
 	case position.Batch+1 < len(batches):
-		next, more = tracePosition{Span: position.Span, Batch: position.Batch + 1}, true
+		next, hasMore = tracePosition{Span: position.Span, Batch: position.Batch + 1}, true
 	case begin.After(query.From):
-		next, more = tracePosition{Span: position.Span + 1}, true
+		next, hasMore = tracePosition{Span: position.Span + 1}, true
 	}
-	if more {
-		out.Next = next.cursor()
+	if hasMore {
+		trace.Next = next.cursor()
 	}
-	return out, err
+	return trace, err
 }
 
 // quotaWait is the retry delay when the quota is used up. The platform does not say how long to
@@ -112,29 +112,29 @@ const quotaWait = time.Minute
 
 // withRetryDelay sets quotaWait as the delay of a throttled outcome without a delay.
 func withRetryDelay(err error) error {
-	var o *outcome.Error
-	if errors.As(err, &o) && o.Kind == outcome.Throttled && o.RetryAfter <= 0 {
-		o.RetryAfter = quotaWait
+	var result *outcome.Error
+	if errors.As(err, &result) && result.Kind == outcome.Throttled && result.RetryAfter <= 0 {
+		result.RetryAfter = quotaWait
 	}
 	return err
 }
 
 func (p tracePosition) parameters(begin, end time.Time, senders []string) map[string]any {
-	in := map[string]any{
+	body := map[string]any{
 		"StartDate":  begin.UTC().Truncate(time.Second).Format(traceTime),
 		"EndDate":    end.UTC().Add(time.Second - time.Nanosecond).Truncate(time.Second).Format(traceTime),
 		"ResultSize": exchange.TracePage, "SenderAddress": senders,
 	}
 	if !p.End.IsZero() {
-		in["EndDate"], in["StartingRecipientAddress"] = p.End.UTC().Format(traceTime), p.Recipient
+		body["EndDate"], body["StartingRecipientAddress"] = p.End.UTC().Format(traceTime), p.Recipient
 	}
-	return in
+	return body
 }
 
 // next returns the position of the page after these rows, and whether there is such a page. If an
 // answer is truncated, the platform adds a warning. A warning can also have a different reason. In
 // that case the next page contains only the last row again, and next returns false.
-func (p tracePosition) next(rows []traceRow, warned bool) (next tracePosition, more bool, err error) {
+func (p tracePosition) next(rows []traceRow, warned bool) (next tracePosition, hasMore bool, err error) {
 	if !warned || len(rows) == 0 {
 		return tracePosition{}, false, nil
 	}

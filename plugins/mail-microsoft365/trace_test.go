@@ -36,15 +36,15 @@ func (s *sendingTenant) readTrace(t conformance.T, from, to time.Time) (sent []s
 	return readTracePages(t, s.client, sendlimit.TraceQuery{From: from, To: to, Senders: s.allSenders()})
 }
 
-func readTracePages(t conformance.T, c sdk.MailTenant, q sendlimit.TraceQuery) (sent []sendlimit.Sent, pages int) {
+func readTracePages(t conformance.T, c sdk.MailTenant, query sendlimit.TraceQuery) (sent []sendlimit.Sent, pages int) {
 	t.Helper()
 	for {
-		page, err := c.Sent(t.Context(), q)
+		page, err := c.Sent(t.Context(), query)
 		if err != nil {
 			t.Fatal(err)
 		}
-		sent, q.Cursor, pages = append(sent, page.Sent...), page.Next, pages+1
-		if q.Cursor == "" {
+		sent, query.Cursor, pages = append(sent, page.Sent...), page.Next, pages+1
+		if query.Cursor == "" {
 			return sent, pages
 		}
 		if pages > 500 {
@@ -138,18 +138,18 @@ func TestSentAsksForFiftySendersAtATime(t *testing.T) {
 			s.sendAt(t, box, 2+i, now.Add(time.Duration(-days)*24*time.Hour), nil)
 		}
 	}
-	q := sendlimit.TraceQuery{From: now.Add(-12 * 24 * time.Hour), To: now, Senders: slices.Repeat([]string{"nobody@" + s.domain}, 120)}
-	q.Senders[0], q.Senders[49], q.Senders[50] = s.mailboxes[0], s.mailboxes[1], s.mailboxes[2]
+	query := sendlimit.TraceQuery{From: now.Add(-12 * 24 * time.Hour), To: now, Senders: slices.Repeat([]string{"nobody@" + s.domain}, 120)}
+	query.Senders[0], query.Senders[49], query.Senders[50] = s.mailboxes[0], s.mailboxes[1], s.mailboxes[2]
 	env.control(t, http.MethodDelete, "/calls", nil)
-	sent, pages := readTracePages(t, s.client, q)
+	sent, pages := readTracePages(t, s.client, query)
 	if got := messagesPerSender(sent); got[s.mailboxes[0]] != 4 || got[s.mailboxes[1]] != 6 || got[s.mailboxes[2]] != 8 {
 		t.Errorf("counted %v", got)
 	}
 	if queries := env.calls(t)[exchange.GetMessageTrace]; pages != 6 || queries != 6 {
 		t.Errorf("%d pages by %d requests", pages, queries)
 	}
-	q.Senders = nil
-	if page, err := s.client.Sent(t.Context(), q); err != nil || len(page.Sent) > 0 || page.Next != "" || env.calls(t)[exchange.GetMessageTrace] != 6 {
+	query.Senders = nil
+	if page, err := s.client.Sent(t.Context(), query); err != nil || len(page.Sent) > 0 || page.Next != "" || env.calls(t)[exchange.GetMessageTrace] != 6 {
 		t.Errorf("a query without senders: %+v, %v", page, err)
 	}
 }
@@ -243,11 +243,11 @@ func TestSentReadsUnusualRows(t *testing.T) {
 		if page.Next == "" {
 			continue
 		}
-		again, err := fake.client.Sent(t.Context(), oneSenderQuery(from, to, page.Next))
+		repeated, err := fake.client.Sent(t.Context(), oneSenderQuery(from, to, page.Next))
 		if len(tt.rows) > len(full) {
 			expectOutcome(t, err, outcome.Broken, fault.Code{}) // a full page of rows with one time, so the trace cannot advance
-		} else if err != nil || again.Next != "" {
-			t.Errorf("%s, continued: %q, %v", name, again.Next, err)
+		} else if err != nil || repeated.Next != "" {
+			t.Errorf("%s, continued: %q, %v", name, repeated.Next, err)
 		}
 	}
 	fake.answers[exchange.GetMessageTrace] = `{"value":[]}`

@@ -34,7 +34,7 @@ type account struct {
 // ignore its parameter and return every account. Therefore Account compares each address.
 func (p *platform) Account(ctx context.Context, address string) (sdk.Account, error) {
 	for number := 1; number <= maxPages; number++ {
-		found, more, _, err := p.page(ctx, number, address)
+		found, hasMore, _, err := p.page(ctx, number, address)
 		if err != nil {
 			return sdk.Account{}, err
 		}
@@ -43,7 +43,7 @@ func (p *platform) Account(ctx context.Context, address string) (sdk.Account, er
 				return a, nil
 			}
 		}
-		if !more {
+		if !hasMore {
 			return sdk.Account{}, nil
 		}
 	}
@@ -60,7 +60,7 @@ func (p *platform) Accounts(ctx context.Context, cursor string) (sdk.Page, error
 			return sdk.Page{}, sdk.RequestRefused("emailbison cursor")
 		}
 	}
-	found, more, total, err := p.page(ctx, number, "")
+	found, hasMore, total, err := p.page(ctx, number, "")
 	if err != nil {
 		return sdk.Page{}, err
 	}
@@ -68,7 +68,7 @@ func (p *platform) Accounts(ctx context.Context, cursor string) (sdk.Page, error
 		return sdk.Page{}, sdk.BrokenAnswer("emailbison list moved")
 	}
 	page := sdk.Page{Accounts: found}
-	if more {
+	if hasMore {
 		page.Next = fmt.Sprintf("%d:%d", number+1, total)
 	}
 	return page, nil
@@ -77,7 +77,7 @@ func (p *platform) Accounts(ctx context.Context, cursor string) (sdk.Page, error
 // page returns the accounts of one page, whether more pages follow, and the total number of
 // accounts. If search is empty, it lists all accounts.
 func (p *platform) page(ctx context.Context, number int, search string) ([]sdk.Account, bool, int, error) {
-	docs, more, total, err := readPage[account](ctx, p, sendersPath, number, search)
+	docs, hasMore, total, err := readPage[account](ctx, p, sendersPath, number, search)
 	if err != nil {
 		return nil, false, 0, asOutcome(err)
 	}
@@ -88,7 +88,7 @@ func (p *platform) page(ctx context.Context, number int, search string) ([]sdk.A
 		}
 		found = append(found, doc.toAccount())
 	}
-	return found, more, total, nil
+	return found, hasMore, total, nil
 }
 
 func (a account) toAccount() sdk.Account {

@@ -123,7 +123,7 @@ type listPage[T any] struct {
 // number of entries. It fails with Broken if the answer does not contain the requested page number.
 // Otherwise its caller could take one page for the whole list, and report all other accounts as
 // removed.
-func readPage[T any](ctx context.Context, p *platform, path string, number int, search string) (entries []T, more bool, total int, err error) {
+func readPage[T any](ctx context.Context, p *platform, path string, number int, search string) (entries []T, hasMore bool, total int, err error) {
 	query := url.Values{"page": {strconv.Itoa(number)}, "per_page": {strconv.Itoa(perPage)}}
 	if search != "" {
 		query.Set("search", search)
@@ -135,11 +135,11 @@ func readPage[T any](ctx context.Context, p *platform, path string, number int, 
 	if page.Data == nil || page.Meta.Current.integer() != number {
 		return nil, false, 0, sdk.BrokenAnswer("unexpected_answer")
 	}
-	more = page.Links.value.Next != ""
+	hasMore = page.Links.value.Next != ""
 	if last := page.Meta.Last.integer(); last > 0 {
-		more = number < last
+		hasMore = number < last
 	}
-	return *page.Data, more, page.Meta.Total.integer(), nil
+	return *page.Data, hasMore, page.Meta.Total.integer(), nil
 }
 
 // text decodes a JSON string or number. Any other JSON value decodes to "".

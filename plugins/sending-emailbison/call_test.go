@@ -17,12 +17,12 @@ import (
 func TestErrorsAndPlatformHideTheToken(t *testing.T) {
 	i := newInstance(t)
 	const token = "7|canaryToken"
-	p := i.with(token, "")
-	_, err := p.Check(t.Context())
-	if o := sdk.OutcomeOf(err); o.Kind != sdk.Refused || o.Code.Name != "access_denied" {
+	platform := i.platformFor(token, "")
+	_, err := platform.Check(t.Context())
+	if result := sdk.OutcomeOf(err); result.Kind != sdk.Refused || result.Code.Name != "access_denied" {
 		t.Fatalf("got %v", err)
 	}
-	if text := fmt.Sprintf("%v %+v %#v %+v", err, err, err, p); strings.Contains(text, "canary") {
+	if text := fmt.Sprintf("%v %+v %#v %+v", err, err, err, platform); strings.Contains(text, "canary") {
 		t.Error("the token is shown")
 	}
 }
@@ -41,9 +41,9 @@ func TestOutcomeOfEachErrorStatus(t *testing.T) {
 			fault["retry_after"] = 7
 		}
 		i.FailOnce(fault)
-		_, err := i.with(simulator.Token, "").Accounts(t.Context(), "")
-		if o := sdk.OutcomeOf(err); o.Kind != want.Kind || want.Cause != "" && o.Cause != want.Cause || o.RetryAfter != want.RetryAfter {
-			t.Errorf("%d: %+v", status, o)
+		_, err := i.platformFor(simulator.Token, "").Accounts(t.Context(), "")
+		if result := sdk.OutcomeOf(err); result.Kind != want.Kind || want.Cause != "" && result.Cause != want.Cause || result.RetryAfter != want.RetryAfter {
+			t.Errorf("%d: %+v", status, result)
 		}
 	}
 	i := newInstance(t)
@@ -53,7 +53,7 @@ func TestOutcomeOfEachErrorStatus(t *testing.T) {
 			fault = map[string]any{"kind": "status", "status": 404} // the host runs a different service
 		}
 		i.FailOnce(fault)
-		if _, err := i.with(simulator.Token, "").Check(t.Context()); sdk.OutcomeOf(err).Kind != want.Kind {
+		if _, err := i.platformFor(simulator.Token, "").Check(t.Context()); sdk.OutcomeOf(err).Kind != want.Kind {
 			t.Errorf("%v: %v", fault, err)
 		}
 	}

@@ -46,12 +46,12 @@ func (p *platform) Check(ctx context.Context) (sdk.Reach, error) {
 	if answer.Data == nil {
 		return sdk.Reach{}, sdk.BrokenAnswer("unexpected_answer")
 	}
-	all, listed, err := p.workspaces(ctx)
+	workspaces, listed, err := p.workspaces(ctx)
 	switch workspace := answer.Data.workspace(); {
 	case err != nil:
 		return sdk.Reach{}, err
-	case len(all) > 0:
-		return sdk.Reach{Workspaces: all, SelectedWorkspaceOnly: len(all) > 1}, nil
+	case len(workspaces) > 0:
+		return sdk.Reach{Workspaces: workspaces, SelectedWorkspaceOnly: len(workspaces) > 1}, nil
 	case workspace.ID != "":
 		return sdk.Reach{Workspaces: []sdk.Workspace{{ID: string(workspace.ID), Name: string(workspace.Name)}}}, nil
 	case listed:
@@ -67,7 +67,7 @@ func (p *platform) Check(ctx context.Context) (sdk.Reach, error) {
 // refuses the list, as some do for a token of one workspace.
 func (p *platform) workspaces(ctx context.Context) (all []sdk.Workspace, listed bool, err error) {
 	for number := 1; number <= maxPages; number++ {
-		page, more, _, err := readPage[workspace](ctx, p, "/workspaces/v1.1", number, "")
+		page, hasMore, _, err := readPage[workspace](ctx, p, "/workspaces/v1.1", number, "")
 		if errors.Is(err, errForbidden) || errors.Is(err, errNotFound) {
 			return nil, false, nil
 		}
@@ -77,7 +77,7 @@ func (p *platform) workspaces(ctx context.Context) (all []sdk.Workspace, listed 
 		for _, w := range page {
 			all = append(all, sdk.Workspace{ID: string(w.ID), Name: string(w.Name)})
 		}
-		if !more {
+		if !hasMore {
 			break
 		}
 	}

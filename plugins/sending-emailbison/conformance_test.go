@@ -28,8 +28,8 @@ func TestContract(t *testing.T) { conformance.SendingInProcess(t, plugin(), newF
 // TestBinary builds the plugin and runs every suite of a sending platform over the binary.
 func TestBinary(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "sending-emailbison")
-	if out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	if output, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, output)
 	}
 	conformance.Sending(t, conformance.Binary{Path: path}, newFixture)
 }

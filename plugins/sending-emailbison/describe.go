@@ -58,19 +58,19 @@ type platform struct {
 	workspace string // the id of the expected workspace; empty if any is accepted
 }
 
-// newPlatform returns the platform of the connection c. It fails if a setting or the credential is
+// newPlatform returns the platform of a connection. It fails if a setting or the credential is
 // invalid. It sends no request.
-func (s *processState) newPlatform(c sdk.Connection) (sdk.SendingPlatform, error) {
-	allowPrivate, err := strconv.ParseBool(cmp.Or(c.Settings["allow_private"], "false"))
+func (s *processState) newPlatform(connection sdk.Connection) (sdk.SendingPlatform, error) {
+	allowPrivate, err := strconv.ParseBool(cmp.Or(connection.Settings["allow_private"], "false"))
 	if err != nil {
 		return nil, sdk.Misconfigured("allow_private", "it is true or false")
 	}
-	p := &platform{http: s.public, workspace: c.Settings["workspace_id"]}
+	p := &platform{http: s.public, workspace: connection.Settings["workspace_id"]}
 	if allowPrivate {
 		p.http = s.private
 	}
-	p.http = s.waits.Client(p.http, c.Fingerprint())
-	p.instance, p.token, err = readCredential(c, allowPrivate)
+	p.http = s.waits.Client(p.http, connection.Fingerprint())
+	p.instance, p.token, err = readCredential(connection, allowPrivate)
 	if err != nil {
 		return nil, err
 	}

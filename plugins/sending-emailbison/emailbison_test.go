@@ -23,27 +23,27 @@ func newInstance(t conformance.T) instance {
 	return instance{conformance.SimulateSending(t, simulator.New, newProcessState().newPlatform), t}
 }
 
-func (i instance) quirks(q map[string]bool) { i.Send(http.MethodPut, "/quirks", q) }
+func (i instance) setQuirks(q map[string]bool) { i.Send(http.MethodPut, "/quirks", q) }
 
-// with returns the platform for a token. workspace is the setting workspace_id, or "" for a
+// platformFor returns the platform for a token. workspace is the setting workspace_id, or "" for a
 // connection without this setting.
-func (i instance) with(token, workspace string) sdk.SendingPlatform {
+func (i instance) platformFor(token, workspace string) sdk.SendingPlatform {
 	return i.With(map[string]string{"instance_url": i.URL, "workspace_id": workspace, "api_key": token})
 }
 
-func (i instance) put(addresses ...string) {
+func (i instance) putAccounts(addresses ...string) {
 	for _, a := range addresses {
 		i.Put(a, map[string]any{"status": "connected "})
 	}
 }
 
-// superAdmin creates the token superAdminToken and a number of workspaces.
-func (i instance) superAdmin(workspaces int) {
-	all := []map[string]any{}
+// createSuperAdmin creates the token superAdminToken and a number of workspaces.
+func (i instance) createSuperAdmin(workspaces int) {
+	docs := []map[string]any{}
 	for n := range workspaces {
-		all = append(all, map[string]any{"id": n + 1, "name": fmt.Sprint("W", n+1)})
+		docs = append(docs, map[string]any{"id": n + 1, "name": fmt.Sprint("W", n+1)})
 	}
-	i.Send(http.MethodPut, "/workspaces", all)
+	i.Send(http.MethodPut, "/workspaces", docs)
 	i.Send(http.MethodPut, "/tokens", map[string]string{"token": superAdminToken, "type": "super-admin"})
 }
 
@@ -62,13 +62,13 @@ func TestCheckFindsTheWorkspaceOfATokenWhateverTheInstanceHides(t *testing.T) {
 		{map[string]bool{"hide_list": true}, "", sdk.Workspace{ID: "1", Name: "Simulated"}},
 		{map[string]bool{"hide_list": true, "hide_own": true}, "", sdk.Workspace{}},
 	} {
-		i.quirks(tt.quirks)
-		reach, err := i.with(simulator.Token, tt.setting).Check(t.Context())
+		i.setQuirks(tt.quirks)
+		reach, err := i.platformFor(simulator.Token, tt.setting).Check(t.Context())
 		if err != nil || reach.SelectedWorkspaceOnly || len(reach.Workspaces) != 1 || reach.Workspaces[0] != tt.want {
 			t.Errorf("%v %q: %+v, %v", tt.quirks, tt.setting, reach, err)
 		}
 	}
-	if _, err := i.with(simulator.Token, "1").Check(t.Context()); sdk.OutcomeOf(err).Code.Name != "invalid_request" {
+	if _, err := i.platformFor(simulator.Token, "1").Check(t.Context()); sdk.OutcomeOf(err).Code.Name != "invalid_request" {
 		t.Errorf("an expected workspace that cannot be verified: %v", err)
 	}
 }
@@ -77,25 +77,25 @@ func TestCheckFindsTheWorkspaceOfATokenWhateverTheInstanceHides(t *testing.T) {
 // super-admin token, and that the plugin never selects a workspace itself.
 func TestSuperAdminTokenUsesTheSelectedWorkspace(t *testing.T) {
 	i := newInstance(t)
-	i.superAdmin(20)
-	p := i.with(superAdminToken, "")
-	reach, err := p.Check(t.Context())
+	i.createSuperAdmin(20)
+	platform := i.platformFor(superAdminToken, "")
+	reach, err := platform.Check(t.Context())
 	if err != nil || !reach.SelectedWorkspaceOnly || len(reach.Workspaces) != 20 || reach.Workspaces[19].Name != "W20" {
 		t.Fatalf("%+v, %v", reach, err)
 	}
-	i.put("anna@a.example")
-	if a, err := p.Account(t.Context(), "anna@a.example"); err != nil || !a.Exists() {
+	i.putAccounts("anna@a.example")
+	if a, err := platform.Account(t.Context(), "anna@a.example"); err != nil || !a.Exists() {
 		t.Fatalf("in the selected workspace: %+v, %v", a, err)
 	}
-	if status := i.raw(http.MethodPost, "/workspaces/v1.1/switch-workspace", superAdminToken, `{"team_id":2}`); status != http.StatusOK {
+	if status := i.rawStatus(http.MethodPost, "/workspaces/v1.1/switch-workspace", superAdminToken, `{"team_id":2}`); status != http.StatusOK {
 		t.Fatalf("switch: %d", status)
 	}
-	if a, err := p.Account(t.Context(), "anna@a.example"); err != nil || a.Exists() {
+	if a, err := platform.Account(t.Context(), "anna@a.example"); err != nil || a.Exists() {
 		t.Fatalf("after a different workspace was selected: %+v, %v", a, err)
 	}
 	writes := 0
-	for _, c := range i.Requests() {
-		if c.Write {
+	for _, request := range i.Requests() {
+		if request.Write {
 			writes++
 		}
 	}
@@ -104,8 +104,8 @@ func TestSuperAdminTokenUsesTheSelectedWorkspace(t *testing.T) {
 	}
 }
 
-// raw sends a request directly to the simulator and returns the status.
-func (i instance) raw(method, path, token, body string) int {
+// rawStatus sends a request directly to the simulator and returns the status.
+func (i instance) rawStatus(method, path, token, body string) int {
 	i.t.Helper()
 	req, err := http.NewRequest(method, i.URL+"/api"+path, strings.NewReader(body))
 	if err != nil {
@@ -125,20 +125,20 @@ func (i instance) raw(method, path, token, body string) int {
 // of a mailbox.
 func TestPluginCallsOnlyReadsAndDelete(t *testing.T) {
 	i := newInstance(t)
-	i.put("anna@a.example")
-	p := i.with(simulator.Token, "")
-	if _, err := p.Check(t.Context()); err != nil {
+	i.putAccounts("anna@a.example")
+	platform := i.platformFor(simulator.Token, "")
+	if _, err := platform.Check(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	page, err := p.Accounts(t.Context(), "")
+	page, err := platform.Accounts(t.Context(), "")
 	if err != nil || len(page.Accounts) != 1 {
 		t.Fatalf("%+v, %v", page, err)
 	}
-	a, err := p.Account(t.Context(), "anna@a.example")
+	a, err := platform.Account(t.Context(), "anna@a.example")
 	if err != nil || a != page.Accounts[0] {
 		t.Fatalf("%+v, listed as %+v, %v", a, page.Accounts, err)
 	}
-	if err := p.Remove(t.Context(), a.ID); err != nil {
+	if err := platform.Remove(t.Context(), a.ID); err != nil {
 		t.Fatal(err)
 	}
 	calls := i.Requests()
@@ -159,33 +159,33 @@ func TestListingAndSearchWorkForEveryPageSize(t *testing.T) {
 	for n := range 130 {
 		addresses = append(addresses, fmt.Sprintf("user%03d@a.example", n))
 	}
-	i.put(addresses...)
-	p := i.with(simulator.Token, "")
+	i.putAccounts(addresses...)
+	platform := i.platformFor(simulator.Token, "")
 	for _, tt := range []struct {
 		honoured bool
 		calls    int64
 	}{{false, 9}, {true, 2}} {
-		i.quirks(map[string]bool{"honour_per_page": tt.honoured})
+		i.setQuirks(map[string]bool{"honour_per_page": tt.honoured})
 		before, seen := i.Calls.Load(), map[string]bool{}
-		all, _, err := i.List(p)
+		accounts, _, err := i.List(platform)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, a := range all {
+		for _, a := range accounts {
 			seen[a.ID] = true
 		}
 		if calls := i.Calls.Load() - before; calls != tt.calls || len(seen) != 130 {
 			t.Errorf("per_page honoured %v: %d calls, %d accounts", tt.honoured, calls, len(seen))
 		}
 	}
-	i.quirks(map[string]bool{"ignore_search": true})
-	if a, err := p.Account(t.Context(), "USER129@a.example"); err != nil || a.Address != "user129@a.example" {
+	i.setQuirks(map[string]bool{"ignore_search": true})
+	if a, err := platform.Account(t.Context(), "USER129@a.example"); err != nil || a.Address != "user129@a.example" {
 		t.Errorf("on the last page of an ignored search: %+v, %v", a, err)
 	}
 	for n := range 30 {
-		i.put(fmt.Sprintf("more%03d@a.example", n))
+		i.putAccounts(fmt.Sprintf("more%03d@a.example", n))
 	}
-	if _, err := p.Account(t.Context(), "nobody@a.example"); sdk.OutcomeOf(err).Kind != sdk.Broken {
+	if _, err := platform.Account(t.Context(), "nobody@a.example"); sdk.OutcomeOf(err).Kind != sdk.Broken {
 		t.Errorf("an ignored search over too many pages: %v", err)
 	}
 }
@@ -196,25 +196,25 @@ func TestListingAndSearchWorkForEveryPageSize(t *testing.T) {
 func TestListingFailsWhenAccountsWereRemoved(t *testing.T) {
 	i := newInstance(t)
 	for n := range 40 {
-		i.put(fmt.Sprintf("user%03d@a.example", n))
+		i.putAccounts(fmt.Sprintf("user%03d@a.example", n))
 	}
-	p := i.with(simulator.Token, "")
-	first, err := p.Accounts(t.Context(), "")
+	platform := i.platformFor(simulator.Token, "")
+	first, err := platform.Accounts(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	i.put("new@a.example")
-	if _, err := p.Accounts(t.Context(), first.Next); err != nil {
+	i.putAccounts("new@a.example")
+	if _, err := platform.Accounts(t.Context(), first.Next); err != nil {
 		t.Errorf("after an account was added: %v", err)
 	}
 	for n := range 2 {
 		i.Send(http.MethodDelete, fmt.Sprintf("/accounts/user%03d@a.example", n), nil)
 	}
-	if page, err := p.Accounts(t.Context(), first.Next); sdk.OutcomeOf(err).Kind != sdk.Broken {
+	if page, err := platform.Accounts(t.Context(), first.Next); sdk.OutcomeOf(err).Kind != sdk.Broken {
 		t.Errorf("%+v, %v", page, err)
 	}
 	for _, cursor := range []string{"x", "0:1", "-1:1", "2"} {
-		if _, err := p.Accounts(t.Context(), cursor); sdk.OutcomeOf(err).Kind != sdk.Refused {
+		if _, err := platform.Accounts(t.Context(), cursor); sdk.OutcomeOf(err).Kind != sdk.Refused {
 			t.Errorf("cursor %q: %v", cursor, err)
 		}
 	}

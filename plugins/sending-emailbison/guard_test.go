@@ -21,65 +21,66 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// trap is a server on loopback that counts the connections to it.
-type trap struct {
+// countingServer is a server on loopback that counts the connections to it.
+type countingServer struct {
 	port     string
 	accepted atomic.Int64
 }
 
-// newTrap listens on the same port of 127.0.0.1 and, where the machine has IPv6, of ::1.
-func newTrap(t *testing.T) *trap {
+// startCountingServer starts a server that listens on the same port of 127.0.0.1 and, where the
+// machine has IPv6, of ::1.
+func startCountingServer(t *testing.T) *countingServer {
 	t.Helper()
-	tr := &trap{}
+	server := &countingServer{}
 	ipv4, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, tr.port, _ = net.SplitHostPort(ipv4.Addr().String())
+	_, server.port, _ = net.SplitHostPort(ipv4.Addr().String())
 	listeners := []net.Listener{ipv4}
-	if ipv6, err := net.Listen("tcp", net.JoinHostPort("::1", tr.port)); err == nil {
+	if ipv6, err := net.Listen("tcp", net.JoinHostPort("::1", server.port)); err == nil {
 		listeners = append(listeners, ipv6)
 	}
-	for _, l := range listeners {
-		t.Cleanup(func() { _ = l.Close() })
+	for _, listener := range listeners {
+		t.Cleanup(func() { _ = listener.Close() })
 		go func() {
 			for {
-				c, err := l.Accept()
+				conn, err := listener.Accept()
 				if err != nil {
 					return
 				}
-				tr.accepted.Add(1)
-				_ = c.Close()
+				server.accepted.Add(1)
+				_ = conn.Close()
 			}
 		}()
 	}
-	return tr
+	return server
 }
 
 // checkInstance returns the error of Check for an instance that a customer named.
 func checkInstance(t *testing.T, instance string, allowPrivate bool) error {
 	t.Helper()
-	p, err := newProcessState().newPlatform(connection("9|t", instance, allowPrivate))
+	platform, err := newProcessState().newPlatform(connection("9|t", instance, allowPrivate))
 	if err != nil {
 		t.Fatalf("%s: %v", instance, err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
-	_, err = p.Check(ctx)
+	_, err = platform.Check(ctx)
 	return err
 }
 
 // expectRefused fails the test unless Check refuses the instance because its address is private.
 func expectRefused(t *testing.T, instance string) {
 	t.Helper()
-	if o := sdk.OutcomeOf(checkInstance(t, instance, false)); o.Kind != sdk.Refused || o.Code.Name != "invalid_request" || o.Cause != "private_address" {
-		t.Errorf("%s: %+v", instance, o)
+	if result := sdk.OutcomeOf(checkInstance(t, instance, false)); result.Kind != sdk.Refused || result.Code.Name != "invalid_request" || result.Cause != "private_address" {
+		t.Errorf("%s: %+v", instance, result)
 	}
 }
 
 // TestPrivateAddressesAreNotDialed covers the notations in which a customer can write an address.
 func TestPrivateAddressesAreNotDialed(t *testing.T) {
-	tr := newTrap(t)
+	server := startCountingServer(t)
 	for _, host := range []string{
 		"127.0.0.1", "127.9.9.9", "[::1]", // loopback
 		"[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[::ffff:10.0.0.1]", // IPv4 in IPv6
@@ -88,38 +89,38 @@ func TestPrivateAddressesAreNotDialed(t *testing.T) {
 		"0.0.0.0", "[::]", "255.255.255.255", "224.0.0.1", "[ff02::1]", // unspecified, broadcast, multicast
 		"[64:ff9b::7f00:1]", "[2002:7f00:1::1]", // IPv4 by translation
 	} {
-		expectRefused(t, "https://"+host+":"+tr.port)
+		expectRefused(t, "https://"+host+":"+server.port)
 	}
-	if n := tr.accepted.Load(); n > 0 {
+	if n := server.accepted.Load(); n > 0 {
 		t.Fatalf("%d connections to private addresses", n)
 	}
 	// If the operator sets allow_private, the plugin connects to the same server.
-	if o := sdk.OutcomeOf(checkInstance(t, "https://127.0.0.1:"+tr.port, true)); o.Kind == 0 || o.Cause == "private_address" || tr.accepted.Load() != 1 {
-		t.Fatalf("with allow_private: %+v after %d connections", o, tr.accepted.Load())
+	if result := sdk.OutcomeOf(checkInstance(t, "https://127.0.0.1:"+server.port, true)); result.Kind == 0 || result.Cause == "private_address" || server.accepted.Load() != 1 {
+		t.Fatalf("with allow_private: %+v after %d connections", result, server.accepted.Load())
 	}
 }
 
 // TestNamesOfPrivateAddressesAreNotDialed includes a name whose address changes after a first
 // lookup.
 func TestNamesOfPrivateAddressesAreNotDialed(t *testing.T) {
-	tr := newTrap(t)
+	server := startCountingServer(t)
 	names := useResolver(t)
-	names.set("inside.example.", "127.0.0.1")
-	names.set("metadata.example.", "169.254.169.254")
-	names.set("private.example.", "10.1.2.3", "192.168.0.1")
+	names.setAddresses("inside.example.", "127.0.0.1")
+	names.setAddresses("metadata.example.", "169.254.169.254")
+	names.setAddresses("private.example.", "10.1.2.3", "192.168.0.1")
 	for _, host := range []string{"inside.example", "metadata.example", "private.example", "localhost"} {
-		expectRefused(t, "https://"+host+":"+tr.port)
+		expectRefused(t, "https://"+host+":"+server.port)
 	}
 	// DNS rebinding: the first lookup returns a public address, and the dialer's own lookup returns
 	// a private one. The dialer must check the address to which it connects.
-	names.set("rebound.example.", "93.184.215.14")
+	names.setAddresses("rebound.example.", "93.184.215.14")
 	addresses, err := net.DefaultResolver.LookupHost(t.Context(), "rebound.example")
 	if err != nil || len(addresses) != 1 || addresses[0] != "93.184.215.14" {
 		t.Fatalf("the first lookup: %v, %v", addresses, err)
 	}
-	names.set("rebound.example.", "127.0.0.1")
-	expectRefused(t, "https://rebound.example:"+tr.port)
-	if n := tr.accepted.Load(); n > 0 {
+	names.setAddresses("rebound.example.", "127.0.0.1")
+	expectRefused(t, "https://rebound.example:"+server.port)
+	if n := server.accepted.Load(); n > 0 {
 		t.Fatalf("%d connections to private addresses", n)
 	}
 	if names.lookupsOf("rebound.example.") < 2 || names.lookupsOf("inside.example.") == 0 {
@@ -130,16 +131,16 @@ func TestNamesOfPrivateAddressesAreNotDialed(t *testing.T) {
 // TestRedirectsAreNotFollowed uses an instance that the operator allows and that redirects to a
 // private address.
 func TestRedirectsAreNotFollowed(t *testing.T) {
-	tr := newTrap(t)
+	server := startCountingServer(t)
 	var requests atomic.Int64
 	instance := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		requests.Add(1)
-		http.Redirect(w, r, "https://127.0.0.1:"+tr.port+r.URL.Path, http.StatusTemporaryRedirect)
+		http.Redirect(w, r, "https://127.0.0.1:"+server.port+r.URL.Path, http.StatusTemporaryRedirect)
 	}))
 	defer instance.Close()
-	o := sdk.OutcomeOf(checkInstance(t, instance.URL, true))
-	if o.Kind != sdk.Broken || requests.Load() != 1 || tr.accepted.Load() != 0 {
-		t.Fatalf("%+v after %d calls and %d connections", o, requests.Load(), tr.accepted.Load())
+	result := sdk.OutcomeOf(checkInstance(t, instance.URL, true))
+	if result.Kind != sdk.Broken || requests.Load() != 1 || server.accepted.Load() != 0 {
+		t.Fatalf("%+v after %d calls and %d connections", result, requests.Load(), server.accepted.Load())
 	}
 }
 
@@ -152,8 +153,8 @@ func TestUntrustedCertificateGetsNoToken(t *testing.T) {
 	untrusted.Config.ErrorLog = log.New(io.Discard, "", 0) // the server would log the failed handshake
 	untrusted.StartTLS()
 	defer untrusted.Close()
-	if o := sdk.OutcomeOf(checkInstance(t, untrusted.URL, true)); o.Kind != sdk.Down || o.Cause != "certificate" || requests.Load() != 0 {
-		t.Fatalf("%+v after %d requests", o, requests.Load())
+	if result := sdk.OutcomeOf(checkInstance(t, untrusted.URL, true)); result.Kind != sdk.Down || result.Cause != "certificate" || requests.Load() != 0 {
+		t.Fatalf("%+v after %d requests", result, requests.Load())
 	}
 }
 
@@ -171,7 +172,7 @@ func useResolver(t *testing.T) *resolver {
 	if err != nil {
 		t.Fatal(err)
 	}
-	go r.serve(conn)
+	go r.serveQueries(conn)
 	before := net.DefaultResolver
 	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "udp", conn.LocalAddr().String())
@@ -180,7 +181,7 @@ func useResolver(t *testing.T) *resolver {
 	return r
 }
 
-func (r *resolver) set(name string, addresses ...string) {
+func (r *resolver) setAddresses(name string, addresses ...string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.names[name] = addresses
@@ -192,33 +193,33 @@ func (r *resolver) lookupsOf(name string) int {
 	return r.lookups[name]
 }
 
-func (r *resolver) serve(conn net.PacketConn) {
+func (r *resolver) serveQueries(conn net.PacketConn) {
 	packet := make([]byte, 1500)
 	for {
-		n, from, err := conn.ReadFrom(packet)
+		n, client, err := conn.ReadFrom(packet)
 		if err != nil {
 			return
 		}
-		var m dnsmessage.Message
-		if m.Unpack(packet[:n]) != nil || len(m.Questions) != 1 {
+		var query dnsmessage.Message
+		if query.Unpack(packet[:n]) != nil || len(query.Questions) != 1 {
 			continue
 		}
-		q := m.Questions[0]
-		name := strings.ToLower(q.Name.String())
+		question := query.Questions[0]
+		name := strings.ToLower(question.Name.String())
 		r.mu.Lock()
 		addresses := r.names[name]
 		r.lookups[name]++
 		r.mu.Unlock()
-		answer := dnsmessage.Message{Header: dnsmessage.Header{ID: m.ID, Response: true, Authoritative: true}, Questions: m.Questions}
+		answer := dnsmessage.Message{Header: dnsmessage.Header{ID: query.ID, Response: true, Authoritative: true}, Questions: query.Questions}
 		for _, a := range addresses {
-			if ip := net.ParseIP(a).To4(); q.Type == dnsmessage.TypeA && ip != nil {
+			if ip := net.ParseIP(a).To4(); question.Type == dnsmessage.TypeA && ip != nil {
 				answer.Answers = append(answer.Answers, dnsmessage.Resource{
-					Header: dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type, Class: q.Class}, Body: &dnsmessage.AResource{A: [4]byte(ip)},
+					Header: dnsmessage.ResourceHeader{Name: question.Name, Type: question.Type, Class: question.Class}, Body: &dnsmessage.AResource{A: [4]byte(ip)},
 				})
 			}
 		}
 		if out, err := answer.Pack(); err == nil {
-			_, _ = conn.WriteTo(out, from)
+			_, _ = conn.WriteTo(out, client)
 		}
 	}
 }

@@ -14,9 +14,9 @@ import (
 // readCredential returns the instance and the token of a connection. The instance is in
 // instance_url, or in api_key in the form https://instance#token. If it is in both, the two must be
 // equal. The error texts do not quote either of them.
-func readCredential(c sdk.Connection, allowPrivate bool) (instance string, token sdk.Secret, err error) {
-	tokenText := strings.TrimSpace(c.Secrets["api_key"].Reveal())
-	instanceURL := strings.TrimSpace(c.Settings["instance_url"])
+func readCredential(connection sdk.Connection, allowPrivate bool) (instance string, token sdk.Secret, err error) {
+	tokenText := strings.TrimSpace(connection.Secrets["api_key"].Reveal())
+	instanceURL := strings.TrimSpace(connection.Settings["instance_url"])
 	var candidates []string
 	if instanceURL != "" {
 		candidates = append(candidates, instanceURL)

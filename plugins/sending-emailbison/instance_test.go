@@ -11,48 +11,48 @@ import (
 )
 
 // connection returns a connection with an api_key and an instance_url. An empty value leaves the
-// field out. private is the operator's setting allow_private.
-func connection(key, instance string, private bool) sdk.Connection {
-	c := sdk.Connection{Settings: map[string]string{}, Secrets: map[string]sdk.Secret{}}
+// field out. allowPrivate is the operator's setting allow_private.
+func connection(key, instance string, allowPrivate bool) sdk.Connection {
+	conn := sdk.Connection{Settings: map[string]string{}, Secrets: map[string]sdk.Secret{}}
 	if key != "" {
-		c.Secrets["api_key"] = sdk.NewSecret(key)
+		conn.Secrets["api_key"] = sdk.NewSecret(key)
 	}
 	if instance != "" {
-		c.Settings["instance_url"] = instance
+		conn.Settings["instance_url"] = instance
 	}
-	if private {
-		c.Settings["allow_private"] = "true"
+	if allowPrivate {
+		conn.Settings["allow_private"] = "true"
 	}
-	return c
+	return conn
 }
 
 func TestCredentialFormsAreAccepted(t *testing.T) {
-	for _, c := range []sdk.Connection{
+	for _, conn := range []sdk.Connection{
 		connection("9|tok", "https://Send.customer.example", false),
 		connection("9|tok", "send.customer.example", false),
 		connection("9|tok", "https://send.customer.example/api/", false),
 		connection("https://send.customer.example#9|tok", "", false),
 		connection(" https://send.customer.example/#9|tok ", "https://SEND.customer.example", false),
 	} {
-		made, err := newProcessState().newPlatform(c)
+		created, err := newProcessState().newPlatform(conn)
 		if err != nil {
-			t.Errorf("%v: %v", c.Settings, err)
+			t.Errorf("%v: %v", conn.Settings, err)
 			continue
 		}
-		if p := made.(*platform); p.instance != "https://send.customer.example" || p.token.Reveal() != "9|tok" {
-			t.Errorf("%v: %s, a token of %d characters", c.Settings, p.instance, len(p.token.Reveal()))
+		if p := created.(*platform); p.instance != "https://send.customer.example" || p.token.Reveal() != "9|tok" {
+			t.Errorf("%v: %s, a token of %d characters", conn.Settings, p.instance, len(p.token.Reveal()))
 		}
-		if hosts := slices.Compact(description().HostsOf(c)); !slices.Equal(hosts, []string{"send.customer.example"}) {
-			t.Errorf("%v: the plugin may connect to %q", c.Settings, hosts)
+		if hosts := slices.Compact(description().HostsOf(conn)); !slices.Equal(hosts, []string{"send.customer.example"}) {
+			t.Errorf("%v: the plugin may connect to %q", conn.Settings, hosts)
 		}
 	}
-	if made, err := newProcessState().newPlatform(connection("http://127.0.0.1:8025#9|tok", "", true)); err != nil || made.(*platform).instance != "http://127.0.0.1:8025" {
+	if created, err := newProcessState().newPlatform(connection("http://127.0.0.1:8025#9|tok", "", true)); err != nil || created.(*platform).instance != "http://127.0.0.1:8025" {
 		t.Errorf("http on loopback with allow_private: %v", err)
 	}
 }
 
 func TestInvalidCredentialsAreRefusedWithoutQuotingThem(t *testing.T) {
-	for name, c := range map[string]sdk.Connection{
+	for name, conn := range map[string]sdk.Connection{
 		"nothing":                           connection("", "", false),
 		"no instance":                       connection("9|canary", "", false),
 		"no token":                          connection("", "https://canary.example", false),
@@ -79,8 +79,8 @@ func TestInvalidCredentialsAreRefusedWithoutQuotingThem(t *testing.T) {
 		"a space in the token":              connection("9|canary t", "https://a.example", false),
 		"opaque":                            connection("9|t", "https:canary", false),
 	} {
-		_, err := newProcessState().newPlatform(c)
-		if o := sdk.OutcomeOf(err); o.Kind != sdk.Refused || o.Code.Name != "invalid_request" {
+		_, err := newProcessState().newPlatform(conn)
+		if result := sdk.OutcomeOf(err); result.Kind != sdk.Refused || result.Code.Name != "invalid_request" {
 			t.Errorf("%s: %v", name, err)
 		}
 		if err != nil && strings.Contains(err.Error(), "canary") {

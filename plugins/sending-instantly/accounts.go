@@ -83,8 +83,8 @@ func (p *platform) Account(ctx context.Context, address string) (sdk.Account, er
 // the zero account if no account has that address.
 func (p *platform) search(ctx context.Context, address string) (sdk.Account, error) {
 	var listed accountPage
-	q := url.Values{"limit": {pageSize}, "search": {address}}
-	if err := p.call(ctx, http.MethodGet, "/accounts?"+q.Encode(), &listed); err != nil {
+	query := url.Values{"limit": {pageSize}, "search": {address}}
+	if err := p.call(ctx, http.MethodGet, "/accounts?"+query.Encode(), &listed); err != nil {
 		return sdk.Account{}, asOutcome(err)
 	}
 	if listed.Items == nil {
@@ -102,12 +102,12 @@ func (p *platform) search(ctx context.Context, address string) (sdk.Account, err
 // cursor, because Instantly may also send a cursor with the last page. If the next cursor equals
 // the cursor of this page, Accounts fails with Broken, because the listing would never end.
 func (p *platform) Accounts(ctx context.Context, cursor string) (sdk.Page, error) {
-	q := url.Values{"limit": {pageSize}}
+	query := url.Values{"limit": {pageSize}}
 	if cursor != "" {
-		q.Set("starting_after", cursor)
+		query.Set("starting_after", cursor)
 	}
 	var listed accountPage
-	if err := p.call(ctx, http.MethodGet, "/accounts?"+q.Encode(), &listed); err != nil {
+	if err := p.call(ctx, http.MethodGet, "/accounts?"+query.Encode(), &listed); err != nil {
 		return sdk.Page{}, asOutcome(err)
 	}
 	if listed.Items == nil {

@@ -67,20 +67,20 @@ type platform struct {
 	authHosts []string // hosts to which an authorization URL may lead
 }
 
-// newPlatform returns the platform of the connection c. It fails if a setting or the key is
+// newPlatform returns the platform of a connection. It fails if a setting or the key is
 // invalid. It sends no request.
-func (s *processState) newPlatform(c sdk.Connection) (sdk.SendingPlatform, error) {
-	base := strings.TrimRight(cmp.Or(c.Settings["base_url"], baseURL), "/")
+func (s *processState) newPlatform(connection sdk.Connection) (sdk.SendingPlatform, error) {
+	base := strings.TrimRight(cmp.Or(connection.Settings["base_url"], baseURL), "/")
 	if u, err := url.Parse(base); err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") {
 		return nil, sdk.Misconfigured("base_url", "it must be an http or https URL")
 	}
-	key := strings.TrimSpace(c.Secrets["api_key"].Reveal())
+	key := strings.TrimSpace(connection.Secrets["api_key"].Reveal())
 	if key == "" || strings.ContainsFunc(key, func(r rune) bool { return r > unicode.MaxASCII || !unicode.IsGraphic(r) || unicode.IsSpace(r) }) {
 		return nil, sdk.Misconfigured("api_key", "it is missing or contains an invalid character")
 	}
 	return &platform{
-		http: s.waits.Client(s.http, c.Fingerprint()), now: s.now, base: base, key: c.Secrets["api_key"], workspace: c.Settings["workspace_id"],
-		authHosts: splitList(cmp.Or(c.Settings["auth_hosts"], authHosts)),
+		http: s.waits.Client(s.http, connection.Fingerprint()), now: s.now, base: base, key: connection.Secrets["api_key"], workspace: connection.Settings["workspace_id"],
+		authHosts: splitList(cmp.Or(connection.Settings["auth_hosts"], authHosts)),
 	}, nil
 }
 

@@ -68,7 +68,7 @@ func TestKeysWithoutPermissionOrPlanAreRefused(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			err := tt.call(env.With(texts{"api_key": tt.key}))
-			if o := sdk.OutcomeOf(err); o.Kind != sdk.Refused || o.Code.Name != "access_denied" || o.Cause != tt.cause {
+			if result := sdk.OutcomeOf(err); result.Kind != sdk.Refused || result.Code.Name != "access_denied" || result.Cause != tt.cause {
 				t.Errorf("%v", err)
 			}
 		})
@@ -174,8 +174,8 @@ func TestAddressesAreEscapedAndComparedWithoutCase(t *testing.T) {
 	}
 }
 
-// start starts a sign-in with the full-access key.
-func (env *testEnv) start(address string) sdk.SignInSession {
+// startSignIn starts a sign-in with the full-access key.
+func (env *testEnv) startSignIn(address string) sdk.SignInSession {
 	env.t.Helper()
 	s, err := env.With().StartSignIn(env.t.Context(), address)
 	if err != nil {
@@ -184,25 +184,25 @@ func (env *testEnv) start(address string) sdk.SignInSession {
 	return s
 }
 
-// progress returns the progress of a sign-in.
-func (env *testEnv) progress(s sdk.SignInSession) sdk.Progress {
+// signInProgress returns the progress of a sign-in.
+func (env *testEnv) signInProgress(s sdk.SignInSession) sdk.Progress {
 	env.t.Helper()
-	now, err := env.With().SignIn(env.t.Context(), s.ID)
+	progress, err := env.With().SignIn(env.t.Context(), s.ID)
 	if err != nil {
 		env.t.Fatal(err)
 	}
-	return now
+	return progress
 }
 
 func TestSignInAttachesTheAccount(t *testing.T) {
 	env := newTestEnv(t)
 	began := time.Now()
-	s := env.start("ann.lee@one.test")
+	s := env.startSignIn("ann.lee@one.test")
 	if lasts := s.ExpiresAt.Sub(began); lasts < 10*time.Minute-time.Second || lasts > 10*time.Minute+time.Since(began) {
 		t.Errorf("the session lasts %s, want 10 minutes", lasts)
 	}
-	if now := env.progress(s); now != (sdk.Progress{State: sdk.SignInPending}) {
-		t.Errorf("at first %+v", now)
+	if progress := env.signInProgress(s); progress != (sdk.Progress{State: sdk.SignInPending}) {
+		t.Errorf("at first %+v", progress)
 	}
 	if _, page := env.OpenLink(s.URL); !strings.Contains(page, `name="username" type="text" value="ann.lee@one.test"`) {
 		t.Errorf("the page does not fill in the address: %s", page)
@@ -210,8 +210,8 @@ func TestSignInAttachesTheAccount(t *testing.T) {
 	if status, _ := env.Decide(s.URL, "ann.lee@one.test", "accept"); status != http.StatusOK {
 		t.Fatalf("the page answers %d", status)
 	}
-	if now := env.progress(s); now != (sdk.Progress{State: sdk.SignInSucceeded, Address: "ann.lee@one.test", Name: "Ann Lee"}) {
-		t.Errorf("then %+v", now)
+	if progress := env.signInProgress(s); progress != (sdk.Progress{State: sdk.SignInSucceeded, Address: "ann.lee@one.test", Name: "Ann Lee"}) {
+		t.Errorf("then %+v", progress)
 	}
 	first, err := env.With().Account(t.Context(), "ann.lee@one.test")
 	if err != nil || first.State != sdk.AccountConnected {
@@ -222,18 +222,18 @@ func TestSignInAttachesTheAccount(t *testing.T) {
 	}
 	// A second sign-in changes Account.Stamp, by which the host notices a new sign-in.
 	env.Send(http.MethodPost, "/clock", jsonObject{"advance": "1s"})
-	env.Decide(env.start("ann.lee@one.test").URL, "ann.lee@one.test", "accept")
-	if again, err := env.With().Account(t.Context(), "ann.lee@one.test"); err != nil || again.Stamp == first.Stamp {
-		t.Errorf("%+v, %v", again, err)
+	env.Decide(env.startSignIn("ann.lee@one.test").URL, "ann.lee@one.test", "accept")
+	if afterwards, err := env.With().Account(t.Context(), "ann.lee@one.test"); err != nil || afterwards.Stamp == first.Stamp {
+		t.Errorf("%+v, %v", afterwards, err)
 	}
 }
 
 func TestSignInAttachesTheAddressThatSignedIn(t *testing.T) {
 	env := newTestEnv(t)
-	s := env.start("ann@one.test")
+	s := env.startSignIn("ann@one.test")
 	env.Decide(s.URL, "bob@one.test", "accept")
-	if now := env.progress(s); now.State != sdk.SignInSucceeded || now.Address != "bob@one.test" {
-		t.Errorf("%+v", now)
+	if progress := env.signInProgress(s); progress.State != sdk.SignInSucceeded || progress.Address != "bob@one.test" {
+		t.Errorf("%+v", progress)
 	}
 	if got, err := env.With().Account(t.Context(), "bob@one.test"); err != nil || !got.Exists() {
 		t.Errorf("%+v, %v", got, err)
@@ -242,36 +242,36 @@ func TestSignInAttachesTheAddressThatSignedIn(t *testing.T) {
 
 func TestDeniedExpiredAndUnknownSessions(t *testing.T) {
 	env := newTestEnv(t)
-	denied, late, forgotten := env.start("a@one.test"), env.start("b@one.test"), env.start("c@one.test")
+	denied, expired, forgotten := env.startSignIn("a@one.test"), env.startSignIn("b@one.test"), env.startSignIn("c@one.test")
 	env.Decide(denied.URL, "a@one.test", "deny")
-	if now := env.progress(denied); now != (sdk.Progress{State: sdk.SignInFailed, Reason: "access_denied"}) {
-		t.Errorf("denied: %+v", now)
+	if progress := env.signInProgress(denied); progress != (sdk.Progress{State: sdk.SignInFailed, Reason: "access_denied"}) {
+		t.Errorf("denied: %+v", progress)
 	}
 	env.Send(http.MethodPost, "/sessions/"+forgotten.ID+"/forget", jsonObject{})
-	if now := env.progress(forgotten); now.State != sdk.SignInExpired {
-		t.Errorf("unknown: %+v", now)
+	if progress := env.signInProgress(forgotten); progress.State != sdk.SignInExpired {
+		t.Errorf("unknown: %+v", progress)
 	}
 	env.Send(http.MethodPost, "/clock", jsonObject{"advance": "10m"})
-	if now := env.progress(late); now.State != sdk.SignInExpired {
-		t.Errorf("late: %+v", now)
+	if progress := env.signInProgress(expired); progress.State != sdk.SignInExpired {
+		t.Errorf("late: %+v", progress)
 	}
-	if status, _ := env.Decide(late.URL, "b@one.test", "accept"); status != http.StatusGone {
+	if status, _ := env.Decide(expired.URL, "b@one.test", "accept"); status != http.StatusGone {
 		t.Errorf("a late page answers %d", status)
 	}
-	if now, err := env.With().SignIn(t.Context(), ".."); err != nil || now.State != sdk.SignInExpired {
-		t.Errorf("an id that is a path: %+v, %v", now, err)
+	if progress, err := env.With().SignIn(t.Context(), ".."); err != nil || progress.State != sdk.SignInExpired {
+		t.Errorf("an id that is a path: %+v, %v", progress, err)
 	}
 	// The key of a different workspace does not see the session.
 	env.Send(http.MethodPut, "/keys/other", jsonObject{"workspace": "another"})
-	if now, err := env.With(texts{"api_key": "other"}).SignIn(t.Context(), denied.ID); err != nil || now.State != sdk.SignInExpired {
-		t.Errorf("a session of a different workspace: %+v, %v", now, err)
+	if progress, err := env.With(texts{"api_key": "other"}).SignIn(t.Context(), denied.ID); err != nil || progress.State != sdk.SignInExpired {
+		t.Errorf("a session of a different workspace: %+v, %v", progress, err)
 	}
 }
 
 func TestNewAccountAppearsAfterTheListLag(t *testing.T) {
 	env := newTestEnv(t)
 	env.Send(http.MethodPost, "/behaviour", jsonObject{"list_lag_ms": 5000})
-	env.Decide(env.start("ann@one.test").URL, "ann@one.test", "accept")
+	env.Decide(env.startSignIn("ann@one.test").URL, "ann@one.test", "accept")
 	if got, err := env.With().Account(t.Context(), "ann@one.test"); err != nil || got.Exists() {
 		t.Errorf("at once: %+v, %v", got, err)
 	}
@@ -303,11 +303,11 @@ func TestSignInStartsAreThrottled(t *testing.T) {
 		}
 		client := &http.Client{Transport: handlerTransport{handler}}
 		with := func(key string) sdk.SendingPlatform {
-			p, err := (&processState{http: client, now: time.Now}).newPlatform(sdk.Connection{Settings: ready.Settings, Secrets: map[string]sdk.Secret{"api_key": sdk.NewSecret(key)}})
+			platform, err := (&processState{http: client, now: time.Now}).newPlatform(sdk.Connection{Settings: ready.Settings, Secrets: map[string]sdk.Secret{"api_key": sdk.NewSecret(key)}})
 			if err != nil {
 				t.Fatal(err)
 			}
-			return p
+			return platform
 		}
 		for range 75 {
 			if _, err := with(simulator.Key).StartSignIn(t.Context(), "a@one.test"); err != nil {
@@ -315,7 +315,7 @@ func TestSignInStartsAreThrottled(t *testing.T) {
 			}
 		}
 		_, err = with(simulator.Key).StartSignIn(t.Context(), "a@one.test")
-		if o := sdk.OutcomeOf(err); o.Kind != sdk.Throttled || o.RetryAfter != time.Minute {
+		if result := sdk.OutcomeOf(err); result.Kind != sdk.Throttled || result.RetryAfter != time.Minute {
 			t.Errorf("start 76 of a workspace: %v, want throttled for a minute", err)
 		}
 		other := strings.NewReader(`{"workspace": "019ffad2-5cac-7fb9-a336-000000000002"}`)
@@ -363,7 +363,7 @@ func TestThrottledStartHasARetryAfter(t *testing.T) {
 	env := newTestEnv(t)
 	env.Fail(t, conformance.IsDown)
 	_, err := env.With().StartSignIn(t.Context(), "a@one.test")
-	if o := sdk.OutcomeOf(err); o.Kind != sdk.Down || o.RetryAfter != upstreamRetryAfter {
+	if result := sdk.OutcomeOf(err); result.Kind != sdk.Down || result.RetryAfter != upstreamRetryAfter {
 		t.Errorf("%v", err)
 	}
 }
@@ -402,15 +402,15 @@ func TestLoginHintIsAddedUnlessPresent(t *testing.T) {
 
 func TestInvalidSettingsAreRefused(t *testing.T) {
 	for name, change := range map[string]func(*sdk.Connection){
-		"no key":               func(c *sdk.Connection) { delete(c.Secrets, "api_key") },
-		"a key of two words":   func(c *sdk.Connection) { c.Secrets["api_key"] = sdk.NewSecret("a b") },
-		"a key with a newline": func(c *sdk.Connection) { c.Secrets["api_key"] = sdk.NewSecret("a\nb") },
-		"no URL":               func(c *sdk.Connection) { c.Settings["base_url"] = "instantly" },
-		"another scheme":       func(c *sdk.Connection) { c.Settings["base_url"] = "file:///etc" },
+		"no key":               func(connection *sdk.Connection) { delete(connection.Secrets, "api_key") },
+		"a key of two words":   func(connection *sdk.Connection) { connection.Secrets["api_key"] = sdk.NewSecret("a b") },
+		"a key with a newline": func(connection *sdk.Connection) { connection.Secrets["api_key"] = sdk.NewSecret("a\nb") },
+		"no URL":               func(connection *sdk.Connection) { connection.Settings["base_url"] = "instantly" },
+		"another scheme":       func(connection *sdk.Connection) { connection.Settings["base_url"] = "file:///etc" },
 	} {
-		c := sdk.Connection{Settings: map[string]string{}, Secrets: map[string]sdk.Secret{"api_key": sdk.NewSecret("k")}}
-		change(&c)
-		if _, err := newProcessState().newPlatform(c); sdk.OutcomeOf(err).Code.Name != "invalid_request" {
+		connection := sdk.Connection{Settings: map[string]string{}, Secrets: map[string]sdk.Secret{"api_key": sdk.NewSecret("k")}}
+		change(&connection)
+		if _, err := newProcessState().newPlatform(connection); sdk.OutcomeOf(err).Code.Name != "invalid_request" {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -40,34 +40,34 @@ type openAPIChecker struct {
 	t        interface{ Errorf(string, ...any) }
 }
 
-func (c openAPIChecker) wrap(next http.Handler) http.Handler {
+func (c openAPIChecker) checking(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !strings.HasPrefix(r.URL.Path, prefix) {
 			next.ServeHTTP(w, r)
 			return
 		}
-		what := r.Method + " " + r.URL.EscapedPath()
+		label := r.Method + " " + r.URL.EscapedPath()
 		operation := c.operation(r.Method, r.URL.EscapedPath())
 		if operation == nil {
-			c.t.Errorf("%s is not in the document", what)
+			c.t.Errorf("%s is not in the document", label)
 			next.ServeHTTP(w, r)
 			return
 		}
 		sent, _ := io.ReadAll(r.Body)
 		r.Body = io.NopCloser(bytes.NewReader(sent))
 		if err := checkRequest(operation, r, sent); err != nil {
-			c.t.Errorf("%s: %v", what, err)
+			c.t.Errorf("%s: %v", label, err)
 		}
-		out := httptest.NewRecorder()
-		next.ServeHTTP(out, r) // a planned fault may panic to drop the connection
-		if err := checkAnswer(operation, out.Code, out.Body.Bytes()); err != nil {
-			c.t.Errorf("%s: answer %d: %v", what, out.Code, err)
+		recorder := httptest.NewRecorder()
+		next.ServeHTTP(recorder, r) // a planned fault may panic to drop the connection
+		if err := checkAnswer(operation, recorder.Code, recorder.Body.Bytes()); err != nil {
+			c.t.Errorf("%s: answer %d: %v", label, recorder.Code, err)
 		}
-		for name, values := range out.Header() {
+		for name, values := range recorder.Header() {
 			w.Header()[name] = values
 		}
-		w.WriteHeader(out.Code)
-		_, _ = w.Write(out.Body.Bytes())
+		w.WriteHeader(recorder.Code)
+		_, _ = w.Write(recorder.Body.Bytes())
 	})
 }
 
@@ -75,27 +75,27 @@ var placeholder = regexp.MustCompile(`\\\{[^}]*\\\}`)
 
 func (c openAPIChecker) operation(method, path string) *openapi3.Operation {
 	for template, item := range c.document.Paths.Map() {
-		form := "^" + placeholder.ReplaceAllString(regexp.QuoteMeta(template), `[^/]+`) + "$"
-		if regexp.MustCompile(form).MatchString(path) && item.GetOperation(method) != nil {
+		pattern := "^" + placeholder.ReplaceAllString(regexp.QuoteMeta(template), `[^/]+`) + "$"
+		if regexp.MustCompile(pattern).MatchString(path) && item.GetOperation(method) != nil {
 			return item.GetOperation(method)
 		}
 	}
 	return nil
 }
 
-func checkRequest(o *openapi3.Operation, r *http.Request, body []byte) error {
+func checkRequest(operation *openapi3.Operation, r *http.Request, body []byte) error {
 	for name, values := range r.URL.Query() {
-		p := o.Parameters.GetByInAndName("query", name)
-		if p == nil {
+		parameter := operation.Parameters.GetByInAndName("query", name)
+		if parameter == nil {
 			return fmt.Errorf("the document has no parameter %s", name)
 		}
 		var value any = values[0]
-		if p.Schema.Value.Type.Is("integer") || p.Schema.Value.Type.Is("number") {
+		if parameter.Schema.Value.Type.Is("integer") || parameter.Schema.Value.Type.Is("number") {
 			if err := json.Unmarshal([]byte(values[0]), &value); err != nil {
 				return err
 			}
 		}
-		if err := p.Schema.Value.VisitJSON(value); err != nil {
+		if err := parameter.Schema.Value.VisitJSON(value); err != nil {
 			return fmt.Errorf("parameter %s: %w", name, err)
 		}
 	}
@@ -106,19 +106,19 @@ func checkRequest(o *openapi3.Operation, r *http.Request, body []byte) error {
 	return nil
 }
 
-// undescribed are the statuses that Instantly sends and the document leaves out.
-var undescribed = map[int]bool{400: true, 401: true, 402: true, 403: true, 404: true, 429: true, 500: true, 503: true}
+// undescribedStatuses are the statuses that Instantly sends and the document leaves out.
+var undescribedStatuses = map[int]bool{400: true, 401: true, 402: true, 403: true, 404: true, 429: true, 500: true, 503: true}
 
-func checkAnswer(o *openapi3.Operation, status int, raw []byte) error {
+func checkAnswer(operation *openapi3.Operation, status int, raw []byte) error {
 	var body any
 	if err := json.Unmarshal(raw, &body); err != nil {
 		return err
 	}
-	if answer := o.Responses.Status(status); answer != nil {
+	if answer := operation.Responses.Status(status); answer != nil {
 		return checkBody(answer.Value.Content["application/json"].Schema.Value, body)
 	}
 	envelope, _ := body.(map[string]any)
-	if !undescribed[status] || len(envelope) != 3 || envelope["statusCode"] != float64(status) || envelope["error"] != http.StatusText(status) {
+	if !undescribedStatuses[status] || len(envelope) != 3 || envelope["statusCode"] != float64(status) || envelope["error"] != http.StatusText(status) {
 		return fmt.Errorf("the answer matches neither the document nor Instantly's error envelope: %s", raw)
 	}
 	return nil
@@ -169,8 +169,8 @@ func TestUndescribedRequestsAndAnswersAreReported(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var recorded errorRecorder
-			h := openAPIChecker{document: instantlyDocument(t), t: &recorded}.wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, tt.answer) }))
-			h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(tt.method, tt.path, strings.NewReader(tt.body)))
+			handler := openAPIChecker{document: instantlyDocument(t), t: &recorded}.checking(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, tt.answer) }))
+			handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(tt.method, tt.path, strings.NewReader(tt.body)))
 			if len(recorded.messages) == 0 {
 				t.Error("no error is reported")
 			}

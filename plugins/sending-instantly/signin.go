@@ -41,12 +41,12 @@ func (p *platform) StartSignIn(ctx context.Context, address string) (sdk.SignInS
 // withUpstreamRetry sets the RetryAfter of an outcome for a 503 without Retry-After. Instantly
 // answers like this if Microsoft throttles it.
 func withUpstreamRetry(err error) error {
-	o := sdk.OutcomeOf(err)
-	if o.Kind != sdk.Down || o.Cause != "status 503" || o.RetryAfter > 0 {
+	result := sdk.OutcomeOf(err)
+	if result.Kind != sdk.Down || result.Cause != "status 503" || result.RetryAfter > 0 {
 		return err
 	}
-	o.RetryAfter = upstreamRetryAfter
-	return &o
+	result.RetryAfter = upstreamRetryAfter
+	return &result
 }
 
 // withLoginHint adds the parameter login_hint, unless Instantly has set it. Microsoft's page uses

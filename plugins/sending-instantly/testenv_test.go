@@ -26,9 +26,9 @@ type (
 func newTestEnv(t conformance.T) *testEnv {
 	t.Helper()
 	env := &testEnv{t: t}
-	env.SendingTest = conformance.SimulateSending(t, func(o simulate.Options) (http.Handler, simulate.Ready, error) {
-		inner, ready, err := simulator.New(o)
-		checked := openAPIChecker{document: instantlyDocument(t), t: t}.wrap(inner)
+	env.SendingTest = conformance.SimulateSending(t, func(options simulate.Options) (http.Handler, simulate.Ready, error) {
+		inner, ready, err := simulator.New(options)
+		checked := openAPIChecker{document: instantlyDocument(t), t: t}.checking(inner)
 		return http.HandlerFunc(func(answer http.ResponseWriter, r *http.Request) {
 			if env.unchecked {
 				inner.ServeHTTP(answer, r)

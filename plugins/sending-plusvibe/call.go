@@ -26,13 +26,13 @@ type answer struct {
 	body   []byte
 }
 
-// request is one call of the API. If partner is true, the call contains no key, because asPartner
-// has put the login into the body.
+// request is one call of the API. If usesPartnerLogin is true, the call contains no key, because
+// asPartner has put the login into the body.
 type request struct {
-	method, path string
-	query        url.Values
-	body         any
-	partner      bool
+	method, path     string
+	query            url.Values
+	body             any
+	usesPartnerLogin bool
 }
 
 // call makes one request. It fails if PlusVibe throttles the call, is out of service, or refuses
@@ -74,7 +74,7 @@ func (p *platform) newRequest(ctx context.Context, r request) (*http.Request, er
 	if err != nil {
 		return nil, sdk.Misconfigured("base_url", "it does not form a valid URL")
 	}
-	if !r.partner {
+	if !r.usesPartnerLogin {
 		req.Header.Set("X-Api-Key", p.key.Reveal())
 	}
 	if body != nil {
@@ -108,15 +108,15 @@ func isHTML(contentType string, body []byte) bool {
 	return strings.HasPrefix(contentType, "text/html") || bytes.HasPrefix(bytes.TrimSpace(body), []byte("<"))
 }
 
-// ok reports whether the status is 2xx.
-func (a answer) ok() bool { return a.status >= 200 && a.status < 300 }
+// isSuccess reports whether the status is 2xx.
+func (a answer) isSuccess() bool { return a.status >= 200 && a.status < 300 }
 
 // decode decodes a 2xx answer. It fails for other statuses and for invalid JSON.
-func (a answer) decode(into any) error {
+func (a answer) decode(out any) error {
 	switch cause := "plusvibe status " + strconv.Itoa(a.status); {
-	case a.ok() && json.Unmarshal(a.body, into) == nil:
+	case a.isSuccess() && json.Unmarshal(a.body, out) == nil:
 		return nil
-	case a.ok():
+	case a.isSuccess():
 		return sdk.BrokenAnswer("unexpected_answer")
 	case a.status >= 400:
 		return sdk.RequestRefused(cause)

@@ -14,7 +14,7 @@ import (
 // partner's login, Check tests the login. If the operator does not allow such logins, Check refuses
 // the connection.
 func (p *platform) Check(ctx context.Context) (sdk.Reach, error) {
-	if !p.partner && !p.password.Empty() { // a login that is not used must not be stored
+	if !p.usesPartnerLogin && !p.password.Empty() { // a login that is not used must not be stored
 		return sdk.Reach{}, sdk.Misconfigured(fieldPassword, "this service does not accept the login of a partner: set api_key alone")
 	}
 	a, err := p.call(ctx, request{method: http.MethodGet, path: "/authenticate"})
@@ -39,7 +39,7 @@ func (p *platform) Check(ctx context.Context) (sdk.Reach, error) {
 	case answer.Workspaces == nil:
 		return sdk.Reach{}, sdk.BrokenAnswer("no_workspaces")
 	}
-	if p.partner {
+	if p.usesPartnerLogin {
 		if err := p.checkLogin(ctx); err != nil {
 			return sdk.Reach{}, err
 		}
@@ -85,7 +85,7 @@ func (p *platform) asPartner(path string) request {
 	if p.workspace != "" {
 		login["workspace_id"] = p.workspace
 	}
-	return request{method: http.MethodPost, path: path, partner: true, body: login}
+	return request{method: http.MethodPost, path: path, usesPartnerLogin: true, body: login}
 }
 
 // isRefusal reports whether err means that PlusVibe refused the call and not the key.

@@ -67,24 +67,24 @@ func newProcessState() *processState {
 
 // platform implements sdk.SendingPlatform for one API key and one workspace.
 type platform struct {
-	process   *processState
-	http      *http.Client
-	base      string
-	userAgent string
-	authHosts []string // hosts to which a sign-in link may lead
-	key       sdk.Secret
-	username  sdk.Secret // the user name of the partner's login, or empty
-	password  sdk.Secret
-	partner   bool // the connection has a partner's login and the operator allows it
-	workspace string
+	process          *processState
+	http             *http.Client
+	base             string
+	userAgent        string
+	authHosts        []string // hosts to which a sign-in link may lead
+	key              sdk.Secret
+	username         sdk.Secret // the user name of the partner's login, or empty
+	password         sdk.Secret
+	usesPartnerLogin bool // the connection has a partner's login and the operator allows it
+	workspace        string
 }
 
-// newPlatform returns the platform of the connection c. It fails if a setting, the key or the
+// newPlatform returns the platform of a connection. It fails if a setting, the key or the
 // partner's login is invalid. It sends no request.
-func (s *processState) newPlatform(c sdk.Connection) (sdk.SendingPlatform, error) {
+func (s *processState) newPlatform(connection sdk.Connection) (sdk.SendingPlatform, error) {
 	p := &platform{
-		process: s, http: s.waits.Client(s.http, c.Fingerprint()), base: strings.TrimRight(cmp.Or(c.Settings["base_url"], baseURL), "/"), userAgent: cmp.Or(c.Settings["user_agent"], userAgent),
-		key: c.Secrets["api_key"], username: c.Secrets[fieldUsername], password: c.Secrets[fieldPassword], workspace: c.Settings[fieldWorkspace],
+		process: s, http: s.waits.Client(s.http, connection.Fingerprint()), base: strings.TrimRight(cmp.Or(connection.Settings["base_url"], baseURL), "/"), userAgent: cmp.Or(connection.Settings["user_agent"], userAgent),
+		key: connection.Secrets["api_key"], username: connection.Secrets[fieldUsername], password: connection.Secrets[fieldPassword], workspace: connection.Settings[fieldWorkspace],
 	}
 	if u, err := url.Parse(p.base); err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") {
 		return nil, sdk.Misconfigured("base_url", "it must be an http or https URL")
@@ -98,8 +98,8 @@ func (s *processState) newPlatform(c sdk.Connection) (sdk.SendingPlatform, error
 	if p.username.Empty() != p.password.Empty() {
 		return nil, sdk.Misconfigured(fieldPassword, "set partner_username and partner_password together")
 	}
-	p.partner = !p.password.Empty() && c.Settings[fieldAllow] == "true"
-	for host := range strings.SplitSeq(cmp.Or(c.Settings["auth_hosts"], authHost), ",") {
+	p.usesPartnerLogin = !p.password.Empty() && connection.Settings[fieldAllow] == "true"
+	for host := range strings.SplitSeq(cmp.Or(connection.Settings["auth_hosts"], authHost), ",") {
 		p.authHosts = append(p.authHosts, strings.TrimSpace(host))
 	}
 	return p, nil

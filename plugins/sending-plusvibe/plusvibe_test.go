@@ -110,13 +110,13 @@ func TestPluginMakesOnlyTheExpectedCalls(t *testing.T) {
 	}
 	want := []string{"GET /authenticate", "POST /webhook/partner-list-workspace", "GET /account/list", "GET /account/list",
 		"POST /webhook/partner-microsoft-oauth-url", "POST /account/delete"}
-	if got := env.requests(); !slices.Equal(got, want) {
+	if got := env.receivedRequests(); !slices.Equal(got, want) {
 		t.Errorf("got %v", got)
 	}
 }
 
-// TestSecretsStayOutOfURLs checks that no URL has a secret, which calls have the key in their
-// header, and the User-Agent that the operator sets.
+// TestSecretsStayOutOfURLs checks that no URL contains a secret. It also checks which calls have
+// the key in their header, and that all have the User-Agent that the operator sets.
 func TestSecretsStayOutOfURLs(t *testing.T) {
 	var urls, agents []string
 	server := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, r *http.Request) {
@@ -127,17 +127,17 @@ func TestSecretsStayOutOfURLs(t *testing.T) {
 		_, _ = answer.Write([]byte(`{"status": "success", "workspaces": [], "accounts": [], "code": "1", "url": "https://login.microsoftonline.com/x"}`))
 	}))
 	t.Cleanup(server.Close)
-	p, err := newProcessState().newPlatform(sdk.Connection{
+	platform, err := newProcessState().newPlatform(sdk.Connection{
 		Settings: texts{"base_url": server.URL + "/", "workspace_id": "65f3a1b2c3d4e5f600000001", "user_agent": "Mozilla/5.0 (X11)", "allow_password_credentials": "true"},
 		Secrets:  map[string]sdk.Secret{"api_key": sdk.NewSecret("canary-key"), "partner_username": sdk.NewSecret("canary@user"), "partner_password": sdk.NewSecret("canary-password")},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, check := p.Check(t.Context())
-	_, accounts := p.Accounts(t.Context(), "")
-	_, start := p.StartSignIn(t.Context(), "anna@a.example")
-	if err := errors.Join(check, accounts, start, p.Remove(t.Context(), "anna@a.example")); err != nil {
+	_, check := platform.Check(t.Context())
+	_, accounts := platform.Accounts(t.Context(), "")
+	_, start := platform.StartSignIn(t.Context(), "anna@a.example")
+	if err := errors.Join(check, accounts, start, platform.Remove(t.Context(), "anna@a.example")); err != nil {
 		t.Fatal(err)
 	}
 	for _, requested := range urls {
@@ -163,13 +163,13 @@ func TestMalformedListsAreBroken(t *testing.T) {
 		`{"accounts": "` + strings.Repeat("x", 9<<20) + `"}`: sdk.Broken,
 	} {
 		server := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, _ *http.Request) { _, _ = answer.Write([]byte(body)) }))
-		p, err := newProcessState().newPlatform(sdk.Connection{
+		platform, err := newProcessState().newPlatform(sdk.Connection{
 			Settings: texts{"base_url": server.URL, "workspace_id": "w"}, Secrets: map[string]sdk.Secret{"api_key": sdk.NewSecret("k")},
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		page, err := p.Accounts(t.Context(), "")
+		page, err := platform.Accounts(t.Context(), "")
 		if sdk.OutcomeOf(err).Kind != want || (want == 0) != (len(page.Accounts) == 1) {
 			t.Errorf("%.60s: %+v, %v", body, page, err)
 		}
@@ -182,11 +182,11 @@ func TestMalformedListsAreBroken(t *testing.T) {
 func TestMalformedCheckAnswersAreBroken(t *testing.T) {
 	for _, body := range []string{`{}`, `{"status": "success"}`, `{"status": {"ok": true}, "workspaces": []}`, `{"status": "success", "workspaces": [{"name": "x"}]}`} {
 		server := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, _ *http.Request) { _, _ = answer.Write([]byte(body)) }))
-		p, err := newProcessState().newPlatform(sdk.Connection{Settings: texts{"base_url": server.URL}, Secrets: map[string]sdk.Secret{"api_key": sdk.NewSecret("k")}})
+		platform, err := newProcessState().newPlatform(sdk.Connection{Settings: texts{"base_url": server.URL}, Secrets: map[string]sdk.Secret{"api_key": sdk.NewSecret("k")}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if reach, err := p.Check(t.Context()); sdk.OutcomeOf(err).Kind != sdk.Broken {
+		if reach, err := platform.Check(t.Context()); sdk.OutcomeOf(err).Kind != sdk.Broken {
 			t.Errorf("%s: %+v, %v", body, reach, err)
 		}
 		server.Close()

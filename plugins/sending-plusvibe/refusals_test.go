@@ -38,7 +38,7 @@ func TestThrottlingWithoutRetryAfter(t *testing.T) {
 	env := newTestEnv(t)
 	env.FailOnce(jsonObject{"kind": "status", "status": 429})
 	_, err := env.With(nil).Check(t.Context())
-	if o := sdk.OutcomeOf(err); o.Kind != sdk.Throttled || o.RetryAfter != 0 {
+	if result := sdk.OutcomeOf(err); result.Kind != sdk.Throttled || result.RetryAfter != 0 {
 		t.Errorf("got %v", err)
 	}
 }
@@ -63,7 +63,7 @@ func TestPartnerLoginIsTriedOnlyWhenTheOperatorAllowsIt(t *testing.T) {
 		if _, err := p.StartSignIn(t.Context(), "anna@a.example"); sdk.OutcomeOf(err).Code.Name != "capability_not_supported" {
 			t.Errorf("a start that the operator does not allow: %v", err)
 		}
-		if calls := env.requests(); len(calls) > 0 {
+		if calls := env.receivedRequests(); len(calls) > 0 {
 			t.Errorf("PlusVibe received %v", calls)
 		}
 	}
@@ -105,11 +105,11 @@ func TestInvalidConnectionsAreRefusedWithoutACall(t *testing.T) {
 		"api_key": "two words", "base_url": "plusvibe", "user_agent": "a\nb", "partner_password": "",
 	} {
 		_, err := newProcessState().newPlatform(env.Given(texts{name: value}))
-		o := sdk.OutcomeOf(err)
-		if o.Code.Name != "invalid_request" || o.Cause != "setting "+name {
+		result := sdk.OutcomeOf(err)
+		if result.Code.Name != "invalid_request" || result.Cause != "setting "+name {
 			t.Errorf("%s: %v", name, err)
 		}
-		if strings.Contains(fmt.Sprintf("%v %+v", err, o), "two words") {
+		if strings.Contains(fmt.Sprintf("%v %+v", err, result), "two words") {
 			t.Errorf("%s is quoted", name)
 		}
 	}

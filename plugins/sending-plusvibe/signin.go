@@ -13,7 +13,7 @@ import (
 // PlusVibe. The API call has no parameter for the address of the mailbox. The answer contains
 // neither a session nor an expiry, so the host later reads the account to find out the result.
 func (p *platform) StartSignIn(ctx context.Context, _ string) (sdk.SignInSession, error) {
-	if !p.partner {
+	if !p.usesPartnerLogin {
 		return sdk.SignInSession{}, sdk.NotSupported(sdk.CanOAuth)
 	}
 	if p.workspace == "" {
@@ -27,7 +27,7 @@ func (p *platform) StartSignIn(ctx context.Context, _ string) (sdk.SignInSession
 	if err := a.decode(&parsed); err != nil {
 		return sdk.SignInSession{}, err
 	}
-	link, found := p.link(a.body)
+	link, found := p.findAllowedLink(a.body)
 	switch {
 	case link != "":
 		return sdk.SignInSession{URL: link}, nil
@@ -40,9 +40,9 @@ func (p *platform) StartSignIn(ctx context.Context, _ string) (sdk.SignInSession
 	}
 }
 
-// link returns the first link in an answer whose host is allowed, or "". found is true if the
-// answer contains any link.
-func (p *platform) link(body []byte) (link string, found bool) {
+// findAllowedLink returns the first link in an answer whose host is allowed, or "". found is true
+// if the answer contains any link.
+func (p *platform) findAllowedLink(body []byte) (link string, found bool) {
 	for _, path := range linkPaths {
 		candidate := stringAt(body, path)
 		found = found || candidate != ""

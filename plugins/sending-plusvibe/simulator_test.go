@@ -13,7 +13,7 @@ import (
 func TestCheckReturnsTheWorkspacesOfTheKey(t *testing.T) {
 	env := newTestEnv(t)
 	for _, n := range []int{0, 1, 3} {
-		reach, err := env.With(env.key("some", n), texts{"workspace_id": ""}).Check(t.Context())
+		reach, err := env.With(env.createKey("some", n), texts{"workspace_id": ""}).Check(t.Context())
 		if err != nil || len(reach.Workspaces) != n || reach.SelectedWorkspaceOnly {
 			t.Errorf("%d: %+v, %v", n, reach, err)
 		}
@@ -31,8 +31,8 @@ func TestSimulatorServesLinksAndKeepsItsState(t *testing.T) {
 func TestAccountsHaveTheFormOfPlusVibe(t *testing.T) {
 	env := newTestEnv(t)
 	env.Put("anna@a.example", jsonObject{})
-	if held := env.Held(""); len(held) != 1 || held[0]["provider"] != "MICROSOFT365" || len(held[0]["_id"].(string)) != 24 {
-		t.Errorf("the platform has %v", held)
+	if accounts := env.Held(""); len(accounts) != 1 || accounts[0]["provider"] != "MICROSOFT365" || len(accounts[0]["_id"].(string)) != 24 {
+		t.Errorf("the platform has %v", accounts)
 	}
 }
 

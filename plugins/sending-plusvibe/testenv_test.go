@@ -31,26 +31,27 @@ func newTestEnv(t conformance.T) *testEnv {
 	return env
 }
 
-// key creates an API key for this number of workspaces, with the login of a partner. It returns the
-// secrets with which the plugin uses the key.
-func (env *testEnv) key(name string, workspaces int) texts {
+// createKey creates an API key for this number of workspaces, with the login of a partner. It
+// returns the secrets with which the plugin uses the key.
+func (env *testEnv) createKey(name string, workspaces int) texts {
 	env.t.Helper()
-	all := []simulate.Workspace{}
+	list := []simulate.Workspace{}
 	for i := range workspaces {
-		all = append(all, simulate.Workspace{ID: fmt.Sprintf("65f3a1b2c3d4e5f6%08x", i+1), Name: fmt.Sprint("Workspace ", i)})
+		list = append(list, simulate.Workspace{ID: fmt.Sprintf("65f3a1b2c3d4e5f6%08x", i+1), Name: fmt.Sprint("Workspace ", i)})
 	}
 	login := texts{"partner_username": name + "@agency.example", "partner_password": name + "-password"}
-	env.Send(http.MethodPut, "/keys/"+name, jsonObject{"workspaces": all, "partner_username": login["partner_username"], "partner_password": login["partner_password"]})
+	env.Send(http.MethodPut, "/keys/"+name, jsonObject{"workspaces": list, "partner_username": login["partner_username"], "partner_password": login["partner_password"]})
 	login["api_key"] = name
 	return login
 }
 
-// requests returns the requests that the simulator received, as a method and a path below /api/v1.
-func (env *testEnv) requests() []string {
+// receivedRequests returns the requests that the simulator received, as a method and a path below
+// /api/v1.
+func (env *testEnv) receivedRequests() []string {
 	env.t.Helper()
-	out := []string{}
+	list := []string{}
 	for _, e := range env.Requests() {
-		out = append(out, e.Method+" "+strings.TrimPrefix(e.Path, "/api/v1"))
+		list = append(list, e.Method+" "+strings.TrimPrefix(e.Path, "/api/v1"))
 	}
-	return out
+	return list
 }

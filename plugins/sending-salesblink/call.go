@@ -109,11 +109,11 @@ const minPause = 60 * time.Second
 // pauseKey makes all calls with the key wait for at least minPause if err is Throttled. It returns
 // err, with the wait as RetryAfter.
 func (p *platform) pauseKey(ctx context.Context, err error) error {
-	o := sdk.OutcomeOf(err)
-	if o.Kind != sdk.Throttled {
+	result := sdk.OutcomeOf(err)
+	if result.Kind != sdk.Throttled {
 		return err
 	}
-	o.RetryAfter = max(o.RetryAfter, minPause)
-	p.process.waits.Extend(ctx, p.fingerprint, o.RetryAfter)
-	return &o
+	result.RetryAfter = max(result.RetryAfter, minPause)
+	p.process.waits.Extend(ctx, p.fingerprint, result.RetryAfter)
+	return &result
 }

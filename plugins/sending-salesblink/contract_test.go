@@ -40,7 +40,7 @@ func fixtureWith(behaviour jsonObject) conformance.NewSendingFixture {
 		// Each fixture has its own key. One plugin process serves all fixtures. If a fixture had
 		// the port and the key of an earlier fixture, a pause of that key would still apply.
 		key := "key-" + rand.Text()
-		env.key(key, "owner", 1)
+		env.createKey(key, "owner", 1)
 		env.Ready.Secrets["api_key"] = key
 		return env.Fixture(description(), newPlatform)
 	}

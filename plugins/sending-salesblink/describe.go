@@ -58,12 +58,12 @@ type platform struct {
 	workspace   string // empty for the default workspace of the key
 }
 
-// newPlatform returns the platform of the connection c. It fails if a setting or the key is
+// newPlatform returns the platform of a connection. It fails if a setting or the key is
 // invalid. It sends no request.
-func (s *processState) newPlatform(c sdk.Connection) (sdk.SendingPlatform, error) {
+func (s *processState) newPlatform(connection sdk.Connection) (sdk.SendingPlatform, error) {
 	p := &platform{
-		process: s, base: strings.TrimRight(cmp.Or(c.Settings["base_url"], baseURL), "/"),
-		key: c.Secrets["api_key"], workspace: c.Settings["workspace_id"],
+		process: s, base: strings.TrimRight(cmp.Or(connection.Settings["base_url"], baseURL), "/"),
+		key: connection.Secrets["api_key"], workspace: connection.Settings["workspace_id"],
 	}
 	if u, err := url.Parse(p.base); err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") {
 		return nil, sdk.Misconfigured("base_url", "it must be an http or https URL")
@@ -75,7 +75,7 @@ func (s *processState) newPlatform(c sdk.Connection) (sdk.SendingPlatform, error
 		Settings: map[string]string{"base_url": p.base}, Secrets: map[string]sdk.Secret{"api_key": p.key},
 	}.Fingerprint()
 	p.http = s.waits.Client(s.http, p.fingerprint)
-	for host := range strings.SplitSeq(cmp.Or(c.Settings["auth_hosts"], authHost), ",") {
+	for host := range strings.SplitSeq(cmp.Or(connection.Settings["auth_hosts"], authHost), ",") {
 		p.authHosts = append(p.authHosts, strings.TrimSpace(host))
 	}
 	return p, nil

@@ -90,9 +90,9 @@ func (m members) text(names []string) string {
 // list returns the value of the first of these members that is an array.
 func (m members) list(names []string) ([]json.RawMessage, bool) {
 	for _, name := range names {
-		var all []json.RawMessage
-		if json.Unmarshal(m[name], &all) == nil && all != nil {
-			return all, true
+		var entries []json.RawMessage
+		if json.Unmarshal(m[name], &entries) == nil && entries != nil {
+			return entries, true
 		}
 	}
 	return nil, false

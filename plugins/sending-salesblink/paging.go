@@ -43,15 +43,15 @@ type cursor struct {
 
 // Accounts implements sdk.SendingPlatform. A listing ends with a page that is empty or contains no
 // new sender. It does not end with a short page, which may only be the end of a folder.
-func (p *platform) Accounts(ctx context.Context, at string) (sdk.Page, error) {
-	return p.list(ctx, "", at)
+func (p *platform) Accounts(ctx context.Context, encoded string) (sdk.Page, error) {
+	return p.list(ctx, "", encoded)
 }
 
 // Account implements sdk.SendingPlatform. It is not known whether the parameter search works in the
 // REST API, so Account compares each address and reads all pages if necessary.
 func (p *platform) Account(ctx context.Context, address string) (sdk.Account, error) {
-	for at := ""; ; {
-		page, err := p.list(ctx, address, at)
+	for encoded := ""; ; {
+		page, err := p.list(ctx, address, encoded)
 		if err != nil {
 			return sdk.Account{}, err
 		}
@@ -60,16 +60,16 @@ func (p *platform) Account(ctx context.Context, address string) (sdk.Account, er
 				return a, nil
 			}
 		}
-		if at = page.Next; at == "" {
+		if encoded = page.Next; encoded == "" {
 			return sdk.Account{}, nil
 		}
 	}
 }
 
-// list returns one page of senders. at is an encoded cursor, or "" for the first page.
-func (p *platform) list(ctx context.Context, search, at string) (sdk.Page, error) {
+// list returns one page of senders. encoded is a cursor in JSON, or "" for the first page.
+func (p *platform) list(ctx context.Context, search, encoded string) (sdk.Page, error) {
 	var position cursor
-	if at != "" && (json.Unmarshal([]byte(at), &position) != nil || position.Skip < 1) {
+	if encoded != "" && (json.Unmarshal([]byte(encoded), &position) != nil || position.Skip < 1) {
 		return sdk.Page{}, sdk.RequestRefused("cursor")
 	}
 	query := url.Values{"limit": {strconv.Itoa(perPage)}, "skip": {strconv.Itoa(position.Skip)}}
@@ -80,45 +80,45 @@ func (p *platform) list(ctx context.Context, search, at string) (sdk.Page, error
 	if err != nil {
 		return sdk.Page{}, err
 	}
-	all, err := senders(data)
+	accounts, err := decodeSenders(data)
 	if err != nil {
 		return sdk.Page{}, err
 	}
-	return position.page(all)
+	return position.page(accounts)
 }
 
-// page returns those of the senders in all that were not on the previous page, and the cursor of
-// the next page. It fails with Broken if the listing would skip senders, or if skip has no effect.
-func (c cursor) page(all []sdk.Account) (sdk.Page, error) {
+// page returns the accounts that were not on the previous page, and the cursor of the next page. It
+// fails with Broken if the listing would skip senders, or if skip has no effect.
+func (c cursor) page(accounts []sdk.Account) (sdk.Page, error) {
 	var page sdk.Page
 	next := cursor{Means: c.Means}
-	for _, a := range all {
+	for _, a := range accounts {
 		hash := hashOf(a)
 		next.Seen = append(next.Seen, hash)
 		if !slices.Contains(c.Seen, hash) {
 			page.Accounts = append(page.Accounts, a)
 		}
 	}
-	if c.Means == skipIsOffset && len(page.Accounts) == len(all) {
+	if c.Means == skipIsOffset && len(page.Accounts) == len(accounts) {
 		return sdk.Page{}, sdk.BrokenAnswer("list_changed")
 	}
 	if len(page.Accounts) == 0 {
 		// The answer is the first page again, and that page is full. So skip has no effect, and the
 		// plugin cannot read the senders after the first page.
-		if c.Skip > 0 && c.Means == skipUnknown && len(all) >= perPage {
+		if c.Skip > 0 && c.Means == skipUnknown && len(accounts) >= perPage {
 			return sdk.Page{}, sdk.BrokenAnswer("repeated_page")
 		}
 		return page, nil
 	}
 	if c.Skip > 0 && c.Means == skipUnknown {
 		next.Means = skipIsPage
-		if repeated := len(all) - len(page.Accounts); repeated > len(all)/2 {
+		if repeated := len(accounts) - len(page.Accounts); repeated > len(accounts)/2 {
 			next.Means = skipIsOffset
 		}
 	}
 	next.Skip = c.Skip + 1
 	if next.Means == skipIsOffset {
-		next.Skip = max(c.Skip+len(all)-overlap, c.Skip+1)
+		next.Skip = max(c.Skip+len(accounts)-overlap, c.Skip+1)
 	}
 	raw, err := json.Marshal(next)
 	page.Next = string(raw)

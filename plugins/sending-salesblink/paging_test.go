@@ -36,13 +36,13 @@ func TestEverySenderIsListedOnceWithEitherMeaningOfSkip(t *testing.T) {
 			env.Put(fmt.Sprintf("user%03d@a.example", i), jsonObject{"folder": fmt.Sprint("Folder ", i%3)})
 		}
 		env.Behave(tt.behaviour)
-		all, _, err := env.List(env.With(nil))
+		accounts, _, err := env.List(env.With(nil))
 		ids := map[string]bool{}
-		for _, a := range all {
+		for _, a := range accounts {
 			ids[a.ID] = true
 		}
-		if err != nil || len(all) != tt.senders || len(ids) != tt.senders || env.Calls.Load() > int64(tt.calls) {
-			t.Errorf("%d senders, %v: %d of %d in %d calls, %v", tt.senders, tt.behaviour, len(ids), len(all), env.Calls.Load(), err)
+		if err != nil || len(accounts) != tt.senders || len(ids) != tt.senders || env.Calls.Load() > int64(tt.calls) {
+			t.Errorf("%d senders, %v: %d of %d in %d calls, %v", tt.senders, tt.behaviour, len(ids), len(accounts), env.Calls.Load(), err)
 		}
 	}
 }
@@ -55,8 +55,8 @@ func TestIgnoredSkipBreaksAListingOfSeveralPages(t *testing.T) {
 		env.Put(fmt.Sprintf("user%03d@a.example", i), jsonObject{})
 	}
 	env.Behave(jsonObject{"skip": "ignored", "search": false})
-	if all, _, err := env.List(env.With(nil)); sdk.OutcomeOf(err).Kind != sdk.Broken {
-		t.Errorf("%d senders, %v", len(all), err)
+	if accounts, _, err := env.List(env.With(nil)); sdk.OutcomeOf(err).Kind != sdk.Broken {
+		t.Errorf("%d senders, %v", len(accounts), err)
 	}
 	if a, err := env.With(nil).Account(t.Context(), "user129@a.example"); sdk.OutcomeOf(err).Kind != sdk.Broken {
 		t.Errorf("a sender after the first page: %+v, %v", a, err)
@@ -67,11 +67,11 @@ func TestIgnoredSkipBreaksAListingOfSeveralPages(t *testing.T) {
 }
 
 func TestMeaningOfSkipIsFoundWhileSendersChange(t *testing.T) {
-	page := func(from, to int) (all []sdk.Account) {
-		for i := from; i < to; i++ {
-			all = append(all, sdk.Account{ID: fmt.Sprint(i)})
+	page := func(start, end int) (accounts []sdk.Account) {
+		for i := start; i < end; i++ {
+			accounts = append(accounts, sdk.Account{ID: fmt.Sprint(i)})
 		}
-		return all
+		return accounts
 	}
 	for name, tt := range map[string]struct {
 		second []sdk.Account

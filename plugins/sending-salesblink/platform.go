@@ -17,7 +17,7 @@ import (
 func (p *platform) Check(ctx context.Context) (sdk.Reach, error) {
 	data, err := p.call(ctx, http.MethodGet, "/workspaces", nil)
 	if err == nil {
-		return workspaces(data)
+		return decodeWorkspaces(data)
 	}
 	if !isForbidden(err) {
 		return sdk.Reach{}, err
@@ -25,32 +25,32 @@ func (p *platform) Check(ctx context.Context) (sdk.Reach, error) {
 	if data, err = p.call(ctx, http.MethodGet, "/senders", url.Values{"limit": {"1"}}); err != nil {
 		return sdk.Reach{}, err
 	}
-	if _, err = senders(data); err != nil {
+	if _, err = decodeSenders(data); err != nil {
 		return sdk.Reach{}, err
 	}
 	return sdk.Reach{Workspaces: []sdk.Workspace{{ID: p.workspace}}}, nil
 }
 
-// workspaces decodes a list of workspaces.
-func workspaces(data json.RawMessage) (sdk.Reach, error) {
+// decodeWorkspaces decodes a list of workspaces.
+func decodeWorkspaces(data json.RawMessage) (sdk.Reach, error) {
 	var list []json.RawMessage
 	if json.Unmarshal(data, &list) != nil || list == nil {
 		var object members
 		_ = json.Unmarshal(data, &object) // object stays empty for other JSON types, and then list finds nothing
-		ok := false
-		if list, ok = object.list(workspaceLists); !ok {
+		isList := false
+		if list, isList = object.list(workspaceLists); !isList {
 			return sdk.Reach{}, sdk.BrokenAnswer("no_workspaces")
 		}
 	}
 	var reach sdk.Reach
 	for _, raw := range list {
-		var w members
-		_ = json.Unmarshal(raw, &w) // w stays empty for other JSON types, and then text finds no id
-		id := w.text(workspaceIDs)
+		var workspace members
+		_ = json.Unmarshal(raw, &workspace) // workspace stays empty for other JSON types, and then text finds no id
+		id := workspace.text(workspaceIDs)
 		if id == "" {
 			return sdk.Reach{}, sdk.BrokenAnswer("workspace_without_id")
 		}
-		reach.Workspaces = append(reach.Workspaces, sdk.Workspace{ID: id, Name: w.text(workspaceNames)})
+		reach.Workspaces = append(reach.Workspaces, sdk.Workspace{ID: id, Name: workspace.text(workspaceNames)})
 	}
 	return reach, nil
 }

@@ -21,11 +21,11 @@ import (
 // the configured workspace or in its default workspace.
 func TestCheckOfOwnersAndMembers(t *testing.T) {
 	env := newTestEnv(t)
-	ids := env.key("key-owner", "owner", 3)
+	ids := env.createKey("key-owner", "owner", 3)
 	if reach, err := env.With(texts{"api_key": "key-owner"}).Check(t.Context()); err != nil || len(reach.Workspaces) != 3 || reach.Workspaces[1].ID != ids[1] || reach.SelectedWorkspaceOnly {
 		t.Errorf("an owner: %+v, %v", reach, err)
 	}
-	ids = env.key("key-member", "member", 2)
+	ids = env.createKey("key-member", "member", 2)
 	for _, workspace := range []string{"", ids[1]} {
 		reach, err := env.With(texts{"api_key": "key-member", "workspace_id": workspace}).Check(t.Context())
 		if err != nil || !slices.Equal(reach.Workspaces, []sdk.Workspace{{ID: workspace}}) {
@@ -42,7 +42,7 @@ func TestCheckOfOwnersAndMembers(t *testing.T) {
 
 func TestCallsAreLimitedToTheWorkspace(t *testing.T) {
 	env := newTestEnv(t)
-	ids := env.key("key-owner", "owner", 2)
+	ids := env.createKey("key-owner", "owner", 2)
 	for i, workspace := range []string{ids[0], ids[1], ""} {
 		p, address := env.With(texts{"api_key": "key-owner", "workspace_id": workspace}), fmt.Sprintf("anna%d@a.example", i)
 		s, err := p.StartSignIn(t.Context(), address)
@@ -92,27 +92,27 @@ func TestKeyIsPausedAfterThrottling(t *testing.T) {
 		env := newTestEnv(t)
 		now := time.Now()
 		env.process.waits = sdk.NewWaits(func() time.Time { return now })
-		env.key("key-other", "owner", 1)
+		env.createKey("key-other", "owner", 1)
 		env.FailOnce(jsonObject{"kind": "status", "status": 429, "retry_after": wait})
 		for i := range 2 {
 			_, err := env.With(nil).Check(t.Context())
-			if o := sdk.OutcomeOf(err); o.Kind != sdk.Throttled || o.RetryAfter != want || env.Calls.Load() != 1 {
+			if result := sdk.OutcomeOf(err); result.Kind != sdk.Throttled || result.RetryAfter != want || env.Calls.Load() != 1 {
 				t.Errorf("%d, try %d: %v, %d calls", wait, i, err, env.Calls.Load())
 			}
 		}
 		if _, err := env.With(texts{"api_key": "key-other"}).Check(t.Context()); err != nil {
 			t.Errorf("a different key: %v", err)
 		}
-		if now = now.Add(want - time.Second); sdk.OutcomeOf(check(t, env)).Kind != sdk.Throttled {
+		if now = now.Add(want - time.Second); sdk.OutcomeOf(errorOfCheck(t, env)).Kind != sdk.Throttled {
 			t.Errorf("%d: the pause ends too early", wait)
 		}
-		if now = now.Add(time.Second); check(t, env) != nil {
+		if now = now.Add(time.Second); errorOfCheck(t, env) != nil {
 			t.Errorf("%d: the pause does not end", wait)
 		}
 	}
 }
 
-func check(t *testing.T, env *testEnv) error {
+func errorOfCheck(t *testing.T, env *testEnv) error {
 	_, err := env.With(nil).Check(t.Context())
 	return err
 }
@@ -131,12 +131,12 @@ func TestDescriptionHasTheBudgetsAndNoDisconnect(t *testing.T) {
 			cost[fmt.Sprint(b.Limit, " ", operation)] = b.Cost(operation)
 		}
 	}
-	for what, want := range map[string]int{
+	for name, want := range map[string]int{
 		"30 check": 1, "30 account": 1, "30 accounts": 1, "30 start_sign_in": 0, "15 start_sign_in": 1, "15 accounts": 0, "15 check": 0,
 		"30 remove": 0, "15 remove": 0,
 	} {
-		if cost[what] != want {
-			t.Errorf("%s costs %d", what, cost[what])
+		if cost[name] != want {
+			t.Errorf("%s costs %d", name, cost[name])
 		}
 	}
 }
@@ -160,15 +160,15 @@ func TestRequestsCarryTheKeyAndTheWorkspace(t *testing.T) {
 		"w": {"GET /workspaces?workspace_id=w map[]", "GET /senders?limit=100&skip=0&workspace_id=w map[]", "POST /oauth/outlook application/jsonmap[workspace_id:w]"},
 	} {
 		received = nil
-		p, err := newProcessState().newPlatform(sdk.Connection{
+		platform, err := newProcessState().newPlatform(sdk.Connection{
 			Settings: texts{"base_url": server.URL + "/", "workspace_id": workspace}, Secrets: map[string]sdk.Secret{"api_key": sdk.NewSecret("key-canary")},
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, check := p.Check(t.Context())
-		_, accounts := p.Accounts(t.Context(), "")
-		_, start := p.StartSignIn(t.Context(), "anna@a.example")
+		_, check := platform.Check(t.Context())
+		_, accounts := platform.Accounts(t.Context(), "")
+		_, start := platform.StartSignIn(t.Context(), "anna@a.example")
 		if err := errors.Join(check, accounts, start); err != nil || !slices.Equal(received, want) {
 			t.Errorf("got %q, %v", received, err)
 		}

@@ -11,10 +11,10 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// senders decodes a list of senders. The list is flat, or grouped by folders, or an object with a
-// list for each folder. For any other form, senders fails with Broken. It never skips a sender,
-// because the host would then report the sender as removed.
-func senders(data json.RawMessage) ([]sdk.Account, error) {
+// decodeSenders decodes a list of senders. The list is flat, or grouped by folders, or an object
+// with a list for each folder. For any other form, decodeSenders fails with Broken. It never skips
+// a sender, because the host would then report the sender as removed.
+func decodeSenders(data json.RawMessage) ([]sdk.Account, error) {
 	var list []json.RawMessage
 	var object members
 	switch {
@@ -26,7 +26,7 @@ func senders(data json.RawMessage) ([]sdk.Account, error) {
 	if list, ok := object.list(groupNames); ok {
 		return flatten(list)
 	}
-	var all []sdk.Account
+	var accounts []sdk.Account
 	for _, folder := range slices.Sorted(maps.Keys(object)) {
 		list, ok := object.list([]string{folder})
 		if !ok {
@@ -36,14 +36,14 @@ func senders(data json.RawMessage) ([]sdk.Account, error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, inFolder...)
+		accounts = append(accounts, inFolder...)
 	}
-	return all, nil
+	return accounts, nil
 }
 
 // flatten decodes a list of senders or of groups of senders.
 func flatten(list []json.RawMessage) ([]sdk.Account, error) {
-	var all []sdk.Account
+	var accounts []sdk.Account
 	for _, raw := range list {
 		var object members
 		if json.Unmarshal(raw, &object) != nil {
@@ -54,21 +54,21 @@ func flatten(list []json.RawMessage) ([]sdk.Account, error) {
 			if err != nil {
 				return nil, err
 			}
-			all = append(all, inFolder...)
+			accounts = append(accounts, inFolder...)
 			continue
 		}
-		sender := account(object)
+		sender := toAccount(object)
 		if sender.ID == "" || !strings.Contains(sender.Address, "@") {
 			return nil, sdk.BrokenAnswer("sender_without_address")
 		}
-		all = append(all, sender)
+		accounts = append(accounts, sender)
 	}
-	return all, nil
+	return accounts, nil
 }
 
-// account converts a sender to sdk.Account. If one of the members in failureNames has a value, the
-// account has failed, whatever its status is.
-func account(object members) sdk.Account {
+// toAccount converts a sender to sdk.Account. If one of the members in failureNames has a value,
+// the account has failed, whatever its status is.
+func toAccount(object members) sdk.Account {
 	status := strings.ToLower(object.text(statusNames))
 	state, known := statuses[status]
 	sender := sdk.Account{ID: object.text(idNames), Address: object.text(addressNames), Name: object.text(nameNames), State: state.state, Paused: state.paused}

@@ -20,14 +20,14 @@ func TestAccountStateOfEachSenderForm(t *testing.T) {
 		`{"id": "1", "email": "a@a.example", "status": "paused", "error": {"code": 7}}`:         {State: sdk.AccountFailed, HasError: true, Reason: "connection_error"},
 		`{"id": "1", "email": "a@a.example", "failed": false, "last_error": [], "status": "x"}`: {State: sdk.AccountOther, Reason: "unknown_status"},
 	} {
-		all, err := senders(json.RawMessage("[" + doc + "]"))
-		if err != nil || len(all) != 1 {
+		accounts, err := decodeSenders(json.RawMessage("[" + doc + "]"))
+		if err != nil || len(accounts) != 1 {
 			t.Errorf("%s: %v", doc, err)
 			continue
 		}
-		want.ID, want.Address, want.Stamp = "1", "a@a.example", all[0].Stamp
-		if all[0] != want {
-			t.Errorf("%s: %+v", doc, all[0])
+		want.ID, want.Address, want.Stamp = "1", "a@a.example", accounts[0].Stamp
+		if accounts[0] != want {
+			t.Errorf("%s: %+v", doc, accounts[0])
 		}
 	}
 }
@@ -44,15 +44,15 @@ func TestOnlyKnownFormsOfListsAreAccepted(t *testing.T) {
 		`null`: -1, `"no"`: -1, `7`: -1, `{"total": 5}`: -1, `[7]`: -1, `[{"id": "1", "mail": "a@a.example"}]`: -1,
 		`[{"email": "a@a.example"}]`: -1, `[{"id": "1", "email": "Anna"}]`: -1, `{"Default": [[]]}`: -1,
 	} {
-		all, err := senders(json.RawMessage(data))
-		if (want < 0) != (sdk.OutcomeOf(err).Kind == sdk.Broken) || want >= 0 && len(all) != want {
-			t.Errorf("%s: %d senders, %v", data, len(all), err)
+		accounts, err := decodeSenders(json.RawMessage(data))
+		if (want < 0) != (sdk.OutcomeOf(err).Kind == sdk.Broken) || want >= 0 && len(accounts) != want {
+			t.Errorf("%s: %d senders, %v", data, len(accounts), err)
 		}
 	}
 	for data, want := range map[string]int{
 		`[]`: 0, `[{"id": "1", "name": "A"}, {"_id": "2"}]`: 2, `{"workspaces": [{"workspace_id": 3}]}`: 1, `null`: -1, `{}`: -1, `[{"name": "A"}]`: -1, `[1]`: -1,
 	} {
-		reach, err := workspaces(json.RawMessage(data))
+		reach, err := decodeWorkspaces(json.RawMessage(data))
 		if (want < 0) != (sdk.OutcomeOf(err).Kind == sdk.Broken) || want >= 0 && len(reach.Workspaces) != want {
 			t.Errorf("%s: %+v, %v", data, reach, err)
 		}

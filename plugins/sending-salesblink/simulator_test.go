@@ -52,8 +52,8 @@ func TestRateLimitsOfAKey(t *testing.T) {
 	})
 }
 
-// raw sends a request directly to the simulator.
-func (env *testEnv) raw(call, key string) *http.Response {
+// sendRaw sends a request directly to the simulator.
+func (env *testEnv) sendRaw(call, key string) *http.Response {
 	env.t.Helper()
 	method, path, _ := strings.Cut(call, " ")
 	req, err := http.NewRequest(method, env.Ready.Settings["base_url"]+path, nil)
@@ -72,7 +72,7 @@ func (env *testEnv) raw(call, key string) *http.Response {
 func TestKeyIsSentWithoutBearer(t *testing.T) {
 	env := newTestEnv(t)
 	for key, want := range map[string]int{simulator.Key: 200, "Bearer " + simulator.Key: 401, "": 401, "key-guessed": 401} {
-		if resp := env.raw("GET /workspaces", key); resp.StatusCode != want {
+		if resp := env.sendRaw("GET /workspaces", key); resp.StatusCode != want {
 			t.Errorf("%q: %d", key, resp.StatusCode)
 		}
 	}

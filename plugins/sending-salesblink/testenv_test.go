@@ -30,15 +30,15 @@ func newTestEnv(t conformance.T) *testEnv {
 	return &testEnv{conformance.SimulateSending(t, simulator.New, process.newPlatform), process, t}
 }
 
-// key creates an API key with a role and with access to a number of workspaces, and returns the ids
-// of the workspaces. The first workspace is the one that a new simulator has.
-func (env *testEnv) key(name, role string, workspaces int) (ids []string) {
+// createKey creates an API key with a role and with access to a number of workspaces, and returns
+// the ids of the workspaces. The first workspace is the one that a new simulator has.
+func (env *testEnv) createKey(name, role string, workspaces int) (ids []string) {
 	env.t.Helper()
-	all := []simulate.Workspace{}
+	list := []simulate.Workspace{}
 	for i := range workspaces {
 		ids = append(ids, fmt.Sprintf("5b1e0000-0000-4000-8000-%012x", i+1))
-		all = append(all, simulate.Workspace{ID: ids[i], Name: fmt.Sprint("Workspace ", i)})
+		list = append(list, simulate.Workspace{ID: ids[i], Name: fmt.Sprint("Workspace ", i)})
 	}
-	env.Send(http.MethodPut, "/keys/"+name, jsonObject{"workspaces": all, "role": role})
+	env.Send(http.MethodPut, "/keys/"+name, jsonObject{"workspaces": list, "role": role})
 	return ids
 }

@@ -47,12 +47,12 @@ func (p *platform) Account(ctx context.Context, address string) (sdk.Account, er
 func bestMatch(found []accountDoc, address string) (match sdk.Account, ok bool) {
 	for _, doc := range found {
 		for _, candidate := range []text{doc.FromEmail, doc.Username} {
-			if !sdk.SameAddress(string(candidate), address) || ok && !doc.microsoft() {
+			if !sdk.SameAddress(string(candidate), address) || ok && !doc.isMicrosoft() {
 				continue
 			}
 			match, ok = doc.account(), true
 			match.Address = string(candidate)
-			if doc.microsoft() {
+			if doc.isMicrosoft() {
 				return match, true
 			}
 		}

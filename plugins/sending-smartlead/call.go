@@ -45,9 +45,9 @@ func (p *platform) call(ctx context.Context, method, path string, query url.Valu
 		return nil, sdk.TransportError(err)
 	}
 	err = p.failure(resp, body)
-	if o := sdk.OutcomeOf(err); o.Kind == sdk.Throttled {
+	if result := sdk.OutcomeOf(err); result.Kind == sdk.Throttled {
 		// p.http reads only the header Retry-After, but the wait can also be in the body.
-		p.waits.Extend(ctx, p.scope, o.RetryAfter)
+		p.waits.Extend(ctx, p.scope, result.RetryAfter)
 	}
 	return body, err
 }

@@ -28,11 +28,11 @@ func platformThatAnswers(t *testing.T, header http.Header, status int, body stri
 	t.Cleanup(s.Close)
 	state := newProcessState()
 	state.now = func() time.Time { return platformNow }
-	p, err := state.newPlatform(sdk.Connection{Settings: map[string]string{"base_url": s.URL}, Secrets: map[string]sdk.Secret{"api_key": sdk.NewSecret("k")}})
+	sendingPlatform, err := state.newPlatform(sdk.Connection{Settings: map[string]string{"base_url": s.URL}, Secrets: map[string]sdk.Secret{"api_key": sdk.NewSecret("k")}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return p.(*platform)
+	return sendingPlatform.(*platform)
 }
 
 // TestOutcomeOfEachErrorAnswer covers the three error formats, and errors with status 200.
@@ -71,8 +71,8 @@ func TestOutcomeOfEachErrorAnswer(t *testing.T) {
 		{"an empty body", nil, 200, ``, sdk.Broken, "", 0},
 	} {
 		_, err := platformThatAnswers(t, tt.header, tt.status, tt.body).Accounts(t.Context(), "")
-		if o := sdk.OutcomeOf(err); o.Kind != tt.want || o.Code.Name != tt.code || o.RetryAfter != tt.wait {
-			t.Errorf("%s: the outcome is %+v, want %s with a wait of %s", tt.name, o, tt.want, tt.wait)
+		if result := sdk.OutcomeOf(err); result.Kind != tt.want || result.Code.Name != tt.code || result.RetryAfter != tt.wait {
+			t.Errorf("%s: the outcome is %+v, want %s with a wait of %s", tt.name, result, tt.want, tt.wait)
 		}
 	}
 }
@@ -121,7 +121,7 @@ func TestAccountStateOfEachAnswer(t *testing.T) {
 }
 
 func TestInvalidConnectionsAreRefused(t *testing.T) {
-	for name, c := range map[string]sdk.Connection{
+	for name, connection := range map[string]sdk.Connection{
 		"no key":             {},
 		"two words":          {Secrets: map[string]sdk.Secret{"api_key": sdk.NewSecret("a b")}},
 		"an attack":          {Secrets: map[string]sdk.Secret{"api_key": sdk.NewSecret("<script>")}},
@@ -130,7 +130,7 @@ func TestInvalidConnectionsAreRefused(t *testing.T) {
 		"a URL with a query": {Settings: map[string]string{"base_url": "https://a.example/?x"}, Secrets: map[string]sdk.Secret{"api_key": sdk.NewSecret("a")}},
 		"an invalid client":  {Settings: map[string]string{"workspace_id": "7/../8"}, Secrets: map[string]sdk.Secret{"api_key": sdk.NewSecret("a")}},
 	} {
-		if _, err := newProcessState().newPlatform(c); sdk.OutcomeOf(err).Code.Name != "invalid_request" {
+		if _, err := newProcessState().newPlatform(connection); sdk.OutcomeOf(err).Code.Name != "invalid_request" {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}

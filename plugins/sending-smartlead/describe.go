@@ -68,22 +68,22 @@ type platform struct {
 	configured workspace // the setting workspace_id
 }
 
-// newPlatform returns the platform of the connection c. It fails if a setting or the key is
+// newPlatform returns the platform of a connection. It fails if a setting or the key is
 // invalid. It sends no request.
-func (s *processState) newPlatform(c sdk.Connection) (sdk.SendingPlatform, error) {
-	base := strings.TrimRight(cmp.Or(c.Settings["base_url"], baseURL), "/")
+func (s *processState) newPlatform(connection sdk.Connection) (sdk.SendingPlatform, error) {
+	base := strings.TrimRight(cmp.Or(connection.Settings["base_url"], baseURL), "/")
 	if u, err := url.Parse(base); err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || (u.Scheme != "https" && u.Scheme != "http") {
 		return nil, sdk.Misconfigured("base_url", "it must be an http or https URL without user information and query")
 	}
-	key := c.Secrets["api_key"]
+	key := connection.Secrets["api_key"]
 	if !isValidKey(key.Reveal()) {
 		return nil, sdk.Misconfigured("api_key", "it is missing, too long, or contains an invalid character")
 	}
-	configured, ok := parseWorkspace(c.Settings["workspace_id"])
+	configured, ok := parseWorkspace(connection.Settings["workspace_id"])
 	if !ok {
 		return nil, sdk.Misconfigured("workspace_id", "it must be the number of a client")
 	}
-	scope := c.Fingerprint()
+	scope := connection.Fingerprint()
 	return &platform{
 		http: s.waits.Client(s.http, scope), waits: s.waits, scope: scope, now: s.now, base: base, key: key, configured: configured,
 	}, nil

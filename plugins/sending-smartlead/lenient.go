@@ -78,8 +78,8 @@ func decodeList[T any](body []byte) ([]T, bool) {
 		}
 		body = envelope.Data
 	}
-	var all []T
-	return all, json.Unmarshal(body, &all) == nil && all != nil
+	var list []T
+	return list, json.Unmarshal(body, &list) == nil && list != nil
 }
 
 // problem is an error answer. It has the members of all three error formats of Smartlead.

@@ -59,7 +59,7 @@ func TestErrorsSpansAndLogsHideTheKey(t *testing.T) {
 		"a strange code":     startServer(func(w http.ResponseWriter, r *http.Request) { reply(w, 422, `{"errorCode":"`+key+`"}`) }),
 		"no such host":       "http://no-such-host.invalid",
 	} {
-		p, err := newProcessState().newPlatform(sdk.Connection{Settings: map[string]string{"base_url": base}, Secrets: map[string]sdk.Secret{"api_key": sdk.NewSecret(key)}})
+		platform, err := newProcessState().newPlatform(sdk.Connection{Settings: map[string]string{"base_url": base}, Secrets: map[string]sdk.Secret{"api_key": sdk.NewSecret(key)}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -71,12 +71,12 @@ func TestErrorsSpansAndLogsHideTheKey(t *testing.T) {
 			case <-ctx.Done():
 			}
 		}()
-		_, err = p.Account(ctx, "anna@a.example")
+		_, err = platform.Account(ctx, "anna@a.example")
 		cancel()
 		if err == nil {
 			t.Errorf("%s: no error", name)
 		}
-		texts := fmt.Sprintf("%v %+v %#v %+v", err, err, err, p)
+		texts := fmt.Sprintf("%v %+v %#v %+v", err, err, err, platform)
 		for next := err; next != nil; next = errors.Unwrap(next) {
 			texts += fmt.Sprintf("%T %+v", next, next)
 		}
@@ -113,9 +113,9 @@ func reply(w http.ResponseWriter, status int, body string) {
 // account in plain text.
 func TestAccountPasswordIsNotDecoded(t *testing.T) {
 	env := newTestEnv(t)
-	env.connect("anna@a.example")
-	p := env.with("")
-	a, err := p.Account(t.Context(), "anna@a.example")
+	env.createConnected("anna@a.example")
+	platform := env.platformFor("")
+	a, err := platform.Account(t.Context(), "anna@a.example")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestAccountPasswordIsNotDecoded(t *testing.T) {
 	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil || answer["password"] == "" || answer["password"] == nil {
 		t.Fatalf("the simulator sends no password: %v, %v", answer, err)
 	}
-	reach, err := p.Check(t.Context())
+	reach, err := platform.Check(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

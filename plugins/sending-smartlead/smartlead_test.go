@@ -36,31 +36,31 @@ func TestWorkspaceIsTheUserOrTheConfiguredClient(t *testing.T) {
 	env := newTestEnv(t)
 	check := func(configured, id, name string) {
 		t.Helper()
-		reach, err := env.with(configured).Check(t.Context())
+		reach, err := env.platformFor(configured).Check(t.Context())
 		if want := (sdk.Workspace{ID: id, Name: name}); err != nil || reach.SelectedWorkspaceOnly || len(reach.Workspaces) != 1 || reach.Workspaces[0] != want {
 			t.Errorf("%q: %+v, %v", configured, reach, err)
 		}
 	}
 	check("", "", "")
 	check("user:4001", "user:4001", "")
-	env.connect("anna@a.example")
+	env.createConnected("anna@a.example")
 	check("", "user:4001", "")
 	check("user:4001", "user:4001", "")
 	check("user:1", "user:4001", "")
 	env.Send(http.MethodPut, "/clients", []jsonObject{{"id": 7, "name": "Ann & Co"}})
 	env.Send(http.MethodPut, "/accounts/bob@a.example", jsonObject{"client_id": 7})
 	check("7", "7", "Ann & Co")
-	if _, err := env.with("8").Check(t.Context()); sdk.OutcomeOf(err).Code.Name != "invalid_request" {
+	if _, err := env.platformFor("8").Check(t.Context()); sdk.OutcomeOf(err).Code.Name != "invalid_request" {
 		t.Errorf("an unknown client: %v", err)
 	}
-	page, err := env.with("7").Accounts(t.Context(), "")
+	page, err := env.platformFor("7").Accounts(t.Context(), "")
 	if err != nil || len(page.Accounts) != 1 || page.Accounts[0].Address != "bob@a.example" {
 		t.Errorf("the client's accounts: %+v, %v", page, err)
 	}
-	if a, err := env.with("7").Account(t.Context(), "anna@a.example"); err != nil || a.Exists() {
+	if a, err := env.platformFor("7").Account(t.Context(), "anna@a.example"); err != nil || a.Exists() {
 		t.Errorf("the account of a different client: %+v, %v", a, err)
 	}
-	if page, err := env.with("user:4001").Accounts(t.Context(), ""); err != nil || len(page.Accounts) != 2 {
+	if page, err := env.platformFor("user:4001").Accounts(t.Context(), ""); err != nil || len(page.Accounts) != 2 {
 		t.Errorf("all accounts: %+v, %v", page, err)
 	}
 }
@@ -70,14 +70,14 @@ func TestWorkspaceIsTheUserOrTheConfiguredClient(t *testing.T) {
 func TestAccountIsFoundBySenderAddressAndByUserName(t *testing.T) {
 	env := newTestEnv(t)
 	env.Send(http.MethodPut, "/accounts/sales@a.example", jsonObject{"username": "anna@a.example", "type": "SMTP"})
-	p := env.with("")
+	platform := env.platformFor("")
 	for _, address := range []string{"sales@a.example", "Anna@a.example"} {
-		if a, err := p.Account(t.Context(), address); err != nil || !strings.EqualFold(a.Address, address) || a.State != sdk.AccountOther {
+		if a, err := platform.Account(t.Context(), address); err != nil || !strings.EqualFold(a.Address, address) || a.State != sdk.AccountOther {
 			t.Errorf("%s: %+v, %v", address, a, err)
 		}
 	}
-	env.connect("anna@a.example")
-	if a, err := p.Account(t.Context(), "anna@a.example"); err != nil || a.State != sdk.AccountConnected {
+	env.createConnected("anna@a.example")
+	if a, err := platform.Account(t.Context(), "anna@a.example"); err != nil || a.State != sdk.AccountConnected {
 		t.Errorf("the Microsoft account is not preferred: %+v, %v", a, err)
 	}
 }
@@ -88,20 +88,20 @@ func TestAccountIsFoundBySenderAddressAndByUserName(t *testing.T) {
 func TestRemovalsDuringAListingSkipNoAccount(t *testing.T) {
 	for removed, want := range map[int]sdk.OutcomeKind{0: 0, 3: 0, 10: sdk.Broken} {
 		env := newTestEnv(t)
-		var all []string
+		var addresses []string
 		for i := range 220 {
-			all = append(all, fmt.Sprintf("user%03d@a.example", i))
+			addresses = append(addresses, fmt.Sprintf("user%03d@a.example", i))
 		}
-		env.connect(all...)
-		p := env.with("")
-		first, err := p.Accounts(t.Context(), "")
+		env.createConnected(addresses...)
+		platform := env.platformFor("")
+		first, err := platform.Accounts(t.Context(), "")
 		if err != nil {
 			t.Fatal(err)
 		}
 		for i := range removed {
 			env.Send(http.MethodDelete, fmt.Sprintf("/accounts/user%03d@a.example", i), nil)
 		}
-		env.connect("new@a.example")
+		env.createConnected("new@a.example")
 		seen := map[string]bool{}
 		page := first
 		for {
@@ -111,7 +111,7 @@ func TestRemovalsDuringAListingSkipNoAccount(t *testing.T) {
 			if page.Next == "" {
 				break
 			}
-			if page, err = p.Accounts(t.Context(), page.Next); err != nil {
+			if page, err = platform.Accounts(t.Context(), page.Next); err != nil {
 				break
 			}
 		}
@@ -120,7 +120,7 @@ func TestRemovalsDuringAListingSkipNoAccount(t *testing.T) {
 		}
 	}
 	for _, cursor := range []string{"x", "-1:5", "5", "5:"} {
-		if _, err := newTestEnv(t).with("").Accounts(t.Context(), cursor); sdk.OutcomeOf(err).Kind != sdk.Refused {
+		if _, err := newTestEnv(t).platformFor("").Accounts(t.Context(), cursor); sdk.OutcomeOf(err).Kind != sdk.Refused {
 			t.Errorf("cursor %q: %v", cursor, err)
 		}
 	}
@@ -134,11 +134,11 @@ func TestListingOf3600AccountsNeedsAtMost40Calls(t *testing.T) {
 		t.Errorf("%d calls", calls)
 	}
 	env := newTestEnv(t)
-	var all []string
+	var addresses []string
 	for i := range 250 {
-		all = append(all, fmt.Sprintf("user%03d@a.example", i))
+		addresses = append(addresses, fmt.Sprintf("user%03d@a.example", i))
 	}
-	env.connect(all...)
+	env.createConnected(addresses...)
 	before := env.Calls.Load()
 	_, n, err := env.List(env.With())
 	if err != nil {

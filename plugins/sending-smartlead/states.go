@@ -35,7 +35,7 @@ func (d accountDoc) address() string {
 	return string(d.Username)
 }
 
-func (d accountDoc) microsoft() bool { return strings.EqualFold(string(d.Type), "OUTLOOK") }
+func (d accountDoc) isMicrosoft() bool { return strings.EqualFold(string(d.Type), "OUTLOOK") }
 
 func (d accountDoc) account() sdk.Account {
 	a := sdk.Account{
@@ -53,7 +53,7 @@ func (d accountDoc) account() sdk.Account {
 func (d accountDoc) state() (state sdk.AccountState, reason string) {
 	status := strings.ToUpper(string(d.Status))
 	switch {
-	case !d.microsoft():
+	case !d.isMicrosoft():
 		return sdk.AccountOther, "" // connected with a password and not through Microsoft
 	case status == "DISCONNECTED", status == "ERROR":
 		return sdk.AccountFailed, "connection_error"

@@ -24,13 +24,13 @@ func newTestEnv(t conformance.T) testEnv {
 	return env
 }
 
-// with returns the platform for a connection with this workspace_id.
-func (env testEnv) with(workspace string) sdk.SendingPlatform {
+// platformFor returns the platform for a connection with this workspace_id.
+func (env testEnv) platformFor(workspace string) sdk.SendingPlatform {
 	return env.With(map[string]string{"workspace_id": workspace})
 }
 
-// connect creates connected accounts at Smartlead.
-func (env testEnv) connect(addresses ...string) {
+// createConnected creates connected accounts at Smartlead.
+func (env testEnv) createConnected(addresses ...string) {
 	for _, address := range addresses {
 		env.Put(address, jsonObject{"from_name": "Anna"})
 	}

@@ -51,11 +51,11 @@ func install(t *testing.T, p plugin) (dir string, e pluginhost.Entry) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "plugins")
 	for _, want := range []pluginhost.Change{pluginhost.Added, pluginhost.Unchanged} {
-		done, err := pluginhost.Add(t.Context(), pluginhost.Options{Dir: dir}, p.entry)
-		if err != nil || done.Change != want {
-			t.Fatalf("%s, %v, want %s", done.Change, err, want)
+		change, err := pluginhost.Add(t.Context(), pluginhost.Options{Dir: dir}, p.entry)
+		if err != nil || change.Change != want {
+			t.Fatalf("%s, %v, want %s", change.Change, err, want)
 		}
-		e = done.Entry
+		e = change.Entry
 	}
 	return dir, e
 }
@@ -63,12 +63,12 @@ func install(t *testing.T, p plugin) (dir string, e pluginhost.Entry) {
 // describe starts a new host and asks it for the description of the plugin.
 func describe(t *testing.T, dir, name string) error {
 	t.Helper()
-	h, err := pluginhost.New(pluginhost.Options{Dir: dir, Supervision: longTimeouts})
+	host, err := pluginhost.New(pluginhost.Options{Dir: dir, Supervision: longTimeouts})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer h.Close()
-	_, err = h.Describe(t.Context(), name)
+	defer host.Close()
+	_, err = host.Describe(t.Context(), name)
 	return err
 }
 
@@ -102,7 +102,7 @@ func TestOneChecksumCoversEveryFile(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for _, planted := range p.planted {
+		for _, planted := range p.shadowingFiles {
 			path := filepath.Join(folder, planted)
 			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 				t.Fatal(err)
@@ -145,37 +145,37 @@ func TestUpgradeTakesOverAndRemovalDeletes(t *testing.T) {
 		if _, err := pluginhost.Add(t.Context(), pluginhost.Options{Dir: dir}, entry); err != nil {
 			t.Fatal(err)
 		}
-		h, err := pluginhost.New(pluginhost.Options{Dir: dir, Supervision: longTimeouts})
+		host, err := pluginhost.New(pluginhost.Options{Dir: dir, Supervision: longTimeouts})
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer h.Close()
-		if _, err := h.Describe(t.Context(), "acme"); err != nil {
+		defer host.Close()
+		if _, err := host.Describe(t.Context(), "acme"); err != nil {
 			t.Fatal(err)
 		}
 		version, previous := "0.1.0", "dns-acme"
 		for _, next := range []string{"0.2.0", "0.3.0"} {
-			replaceIn(t, filepath.Join(filepath.Dir(entry), p.described), version, next)
+			replaceIn(t, filepath.Join(filepath.Dir(entry), p.versionFile), version, next)
 			if _, err := pluginhost.Upgrade(t.Context(), pluginhost.Options{Dir: dir}, entry); !errors.Is(err, verified.ErrChecksum) {
 				t.Fatalf("an upgrade without a new manifest: %v", err)
 			}
 			if _, err := verified.WriteManifest(entry, p.files); err != nil {
 				t.Fatal(err)
 			}
-			done, err := pluginhost.Upgrade(t.Context(), pluginhost.Options{Dir: dir}, entry)
-			if err != nil || done.Change != pluginhost.Replaced || done.Version != next || done.Previous.File != previous {
-				t.Fatalf("%+v, %v", done, err)
+			change, err := pluginhost.Upgrade(t.Context(), pluginhost.Options{Dir: dir}, entry)
+			if err != nil || change.Change != pluginhost.Replaced || change.Version != next || change.Previous.File != previous {
+				t.Fatalf("%+v, %v", change, err)
 			}
-			if err := h.Reload(); err != nil {
+			if err := host.Reload(); err != nil {
 				t.Fatal(err)
 			}
-			if d, err := h.Describe(t.Context(), "acme"); err != nil || d.Version != next {
+			if d, err := host.Describe(t.Context(), "acme"); err != nil || d.Version != next {
 				t.Fatalf("the description has version %s, %v", d.Version, err)
 			}
 			if _, err := os.Stat(filepath.Join(dir, previous)); err != nil {
 				t.Errorf("the version before: %v", err)
 			}
-			version, previous = next, done.File
+			version, previous = next, change.File
 		}
 		if inspected, err := pluginhost.Inspect(pluginhost.Options{Dir: dir, Supervision: longTimeouts}); err != nil || len(inspected) != 1 || inspected[0].Problem != nil {
 			t.Errorf("%+v, %v", inspected, err)
@@ -183,26 +183,26 @@ func TestUpgradeTakesOverAndRemovalDeletes(t *testing.T) {
 		if _, err := pluginhost.Remove(dir, "acme"); err != nil {
 			t.Fatal(err)
 		}
-		if left, err := filepath.Glob(filepath.Join(dir, "dns-acme*")); err != nil || len(left) > 0 {
-			t.Errorf("left are %v, %v", left, err)
+		if remaining, err := filepath.Glob(filepath.Join(dir, "dns-acme*")); err != nil || len(remaining) > 0 {
+			t.Errorf("left are %v, %v", remaining, err)
 		}
-		h.Close()
-		if left, err := filepath.Glob(filepath.Join(private, "tenantry-plugin-*")); err != nil || len(left) > 0 {
-			t.Errorf("private copies are left: %v, %v", left, err)
+		host.Close()
+		if remaining, err := filepath.Glob(filepath.Join(private, "tenantry-plugin-*")); err != nil || len(remaining) > 0 {
+			t.Errorf("private copies are left: %v, %v", remaining, err)
 		}
 	})
 }
 
 // replaceIn replaces a text in a file.
-func replaceIn(t *testing.T, path, from, to string) {
+func replaceIn(t *testing.T, path, before, after string) {
 	t.Helper()
 	content, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	changed := strings.Replace(string(content), from, to, 1)
+	changed := strings.Replace(string(content), before, after, 1)
 	if err := os.WriteFile(path, []byte(changed), 0o644); err != nil || changed == string(content) {
-		t.Fatalf("%s is not in %s, or %v", from, path, err)
+		t.Fatalf("%s is not in %s, or %v", before, path, err)
 	}
 }
 
@@ -227,12 +227,12 @@ func TestSandboxRunsTheTemplate(t *testing.T) {
 		ask(http.MethodPost, "/zones", `{"name":"customer.test","provider":"acme"}`)
 		ask(http.MethodPost, "/clock", `{"advance":"24h"}`)
 
-		h, err := pluginhost.New(pluginhost.Options{Dir: dir, Supervision: longTimeouts})
+		host, err := pluginhost.New(pluginhost.Options{Dir: dir, Supervision: longTimeouts})
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(h.Close)
-		provider := h.DNS(e.Name, func(context.Context) (wire.Connection, error) {
+		t.Cleanup(host.Close)
+		provider := host.DNS(e.Name, func(context.Context) (wire.Connection, error) {
 			return wire.Connection{Settings: env.Settings()["acme"], Secrets: env.Secrets()["acme"]}, nil
 		})
 		zone, err := provider.Zone(t.Context(), "customer.test")
@@ -255,8 +255,8 @@ func TestSandboxRunsTheTemplate(t *testing.T) {
 			t.Errorf("records (-want +got):\n%s", diff)
 		}
 		ask(http.MethodPost, "/faults", `{"provider":"acme","kind":"status","status":503,"retry_after":7,"times":1}`)
-		var o *outcome.Error
-		if _, err := provider.Check(t.Context()); !errors.As(err, &o) || o.Kind != outcome.Down || o.RetryAfter != 7*time.Second {
+		var result *outcome.Error
+		if _, err := provider.Check(t.Context()); !errors.As(err, &result) || result.Kind != outcome.Down || result.RetryAfter != 7*time.Second {
 			t.Errorf("out of service: %v", err)
 		}
 		if _, err := provider.Check(t.Context()); outcome.KindOf(err) != outcome.Throttled {
@@ -293,23 +293,23 @@ func TestSandboxRunsTheMailTemplate(t *testing.T) {
 					t.Error(err)
 				}
 			})
-			h, err := pluginhost.New(pluginhost.Options{Dir: dir, Supervision: longTimeouts})
+			host, err := pluginhost.New(pluginhost.Options{Dir: dir, Supervision: longTimeouts})
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Cleanup(h.Close)
-			platform := h.Mail(name, func(context.Context) (wire.Connection, error) {
+			t.Cleanup(host.Close)
+			platform := host.Mail(name, func(context.Context) (wire.Connection, error) {
 				return wire.Connection{Settings: env.Settings()[name], Secrets: env.Secrets()[name]}, nil
 			})
 			control := httptest.NewServer(env.Control(sandbox.Services{
 				Consent: platform, APIURL: "http://127.0.0.1:1", WakeDueJobs: func(context.Context) error { return nil },
 			}))
 			t.Cleanup(control.Close)
-			var made struct {
+			var tenant struct {
 				ID    string `json:"tenant_id"`
 				Admin string `json:"admin"`
 			}
-			if err := json.Unmarshal([]byte(askControl(t, http.MethodPost, control.URL+"/tenants", `{"name":"Ann"}`)), &made); err != nil {
+			if err := json.Unmarshal([]byte(askControl(t, http.MethodPost, control.URL+"/tenants", `{"name":"Ann"}`)), &tenant); err != nil {
 				t.Fatal(err)
 			}
 			if err := platform.Check(t.Context()); err != nil {
@@ -319,7 +319,7 @@ func TestSandboxRunsTheMailTemplate(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			form := url.Values{"username": {made.Admin}, "decision": {"accept"}}
+			form := url.Values{"username": {tenant.Admin}, "decision": {"accept"}}
 			request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, page, strings.NewReader(form.Encode()))
 			if err != nil {
 				t.Fatal(err)
@@ -336,8 +336,8 @@ func TestSandboxRunsTheMailTemplate(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if granted, err := platform.Granted(t.Context(), back.RawQuery); err != nil || string(granted) != made.ID {
-				t.Fatalf("granted %s, %v, want %s", granted, err, made.ID)
+			if granted, err := platform.Granted(t.Context(), back.RawQuery); err != nil || string(granted) != tenant.ID {
+				t.Fatalf("granted %s, %v, want %s", granted, err, tenant.ID)
 			}
 		})
 	}

@@ -30,7 +30,7 @@ func TestNewLeavesNothingToRename(t *testing.T) {
 				}
 				for _, name := range p.Files {
 					text := read(t, p, name)
-					if left := reserved.ReplaceAllString(name+"\n"+text, ""); strings.Contains(strings.ToLower(left), "example") {
+					if remaining := reserved.ReplaceAllString(name+"\n"+text, ""); strings.Contains(strings.ToLower(remaining), "example") {
 						t.Errorf("%s still contains the word of the template", name)
 					}
 					if strings.Contains(text, "SPDX-License-Identifier") || strings.Contains(text, templateModule) {
@@ -52,10 +52,10 @@ func TestNewLeavesNothingToRename(t *testing.T) {
 	}
 }
 
-func write(t *testing.T, o Options) Plugin {
+func write(t *testing.T, options Options) Plugin {
 	t.Helper()
-	o.Parent = t.TempDir()
-	p, err := New(o)
+	options.Parent = t.TempDir()
+	p, err := New(options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func TestNewRefusesInvalidOptions(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(full, "dns-acme", "notes"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for says, o := range map[string]Options{
+	for want, options := range map[string]Options{
 		"KIND must be one of dns, sending, mail":                 {Kind: "registrar", Name: "acme"},
 		"NAME must be 2 to 31":                                   {Kind: "dns", Name: "Acme-2"},
 		`--language must be one of go, python, node, not "perl"`: {Kind: "mail", Name: "acme", Language: "perl"},
@@ -114,14 +114,14 @@ func TestNewRefusesInvalidOptions(t *testing.T) {
 		"--source must name the folder":                          {Kind: "dns", Name: "acme"},
 		"exists and is not empty":                                {Kind: "dns", Name: "acme", Version: "1.2.3", Parent: full},
 	} {
-		if o.Parent == "" {
-			o.Parent = t.TempDir()
+		if options.Parent == "" {
+			options.Parent = t.TempDir()
 		}
-		if _, err := New(o); !errors.Is(err, ErrOptions) || !strings.Contains(err.Error(), says) {
-			t.Errorf("%+v: got %v, want %q", o, err, says)
+		if _, err := New(options); !errors.Is(err, ErrOptions) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: got %v, want %q", options, err, want)
 		}
-		if entries, _ := os.ReadDir(o.Parent); o.Parent != full && len(entries) > 0 {
-			t.Errorf("%+v: it wrote %v", o, entries)
+		if entries, _ := os.ReadDir(options.Parent); options.Parent != full && len(entries) > 0 {
+			t.Errorf("%+v: it wrote %v", options, entries)
 		}
 	}
 }
@@ -146,12 +146,12 @@ func TestRenameReplacesOnlyTheWordOfTheTemplate(t *testing.T) {
 // TestModulesAreThoseOfTheRepository checks that modules.sh ran after the last change of go.mod:
 // each required version is that of this repository, and each checksum is in its go.sum.
 func TestModulesAreThoseOfTheRepository(t *testing.T) {
-	for own, of := range map[string]string{"gomod.txt": "go.mod", "gosum.txt": "go.sum"} {
-		text, err := modules.ReadFile(own)
+	for templateFile, repositoryFile := range map[string]string{"gomod.txt": "go.mod", "gosum.txt": "go.sum"} {
+		text, err := modules.ReadFile(templateFile)
 		if err != nil {
 			t.Fatal(err)
 		}
-		repository, err := os.ReadFile(filepath.Join("..", "..", of))
+		repository, err := os.ReadFile(filepath.Join("..", "..", repositoryFile))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -162,11 +162,11 @@ func TestModulesAreThoseOfTheRepository(t *testing.T) {
 				continue
 			}
 			if lines++; !strings.Contains(string(repository), line) {
-				t.Errorf("%s: %q is not in %s: run go generate ./plugins/template", own, line, of)
+				t.Errorf("%s: %q is not in %s: run go generate ./plugins/template", templateFile, line, repositoryFile)
 			}
 		}
 		if lines < 20 {
-			t.Errorf("%s has only %d lines", own, lines)
+			t.Errorf("%s has only %d lines", templateFile, lines)
 		}
 	}
 }
@@ -178,18 +178,18 @@ func TestPluginsPageShowsTheTemplate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var all strings.Builder
+	var code strings.Builder
 	for _, kind := range []string{"dns", "mail"} {
 		p := write(t, Options{Kind: kind, Name: "acme", Version: "1.2.3"})
 		for _, name := range p.Files {
-			all.WriteString(read(t, p, name))
+			code.WriteString(read(t, p, name))
 		}
 	}
 	shown := 0
 	for _, block := range regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
 		if strings.Contains(block[1], "func ") {
 			shown++
-			if !strings.Contains(all.String(), block[1]) {
+			if !strings.Contains(code.String(), block[1]) {
 				t.Errorf("the page shows code that the command does not write:\n%s", block[1])
 			}
 		}

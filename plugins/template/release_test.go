@@ -106,9 +106,9 @@ func output(t *testing.T, folder string, env []string, command ...string) string
 	cmd.Dir, cmd.Env = folder, append(os.Environ(), env...)
 	var problems strings.Builder
 	cmd.Stderr = &problems
-	out, err := cmd.Output()
+	printed, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("%v: %v\n%s", cmd.Args, err, problems.String())
 	}
-	return strings.TrimSpace(string(out))
+	return strings.TrimSpace(string(printed))
 }

@@ -39,24 +39,24 @@ type plugin struct {
 
 // language is what the plugins in a language have in common.
 type language struct {
-	// planted are files that the interpreter would load instead of files of the plugin, if they
-	// existed.
-	planted []string
-	tests   []string // the command that runs the plugin's own tests
-	// described is the file with the version.
-	described string
+	// shadowingFiles are files that the interpreter would load instead of files of the plugin, if
+	// they existed.
+	shadowingFiles []string
+	tests          []string // the command that runs the plugin's own tests
+	// versionFile is the file with the version.
+	versionFile string
 }
 
 var languages = map[string]language{
 	"python": {
-		planted:   []string{"grpc.py", "json.py", "sitecustomize.py", "provider/__init__.py", "__pycache__/provider.cpython-311.pyc"},
-		tests:     []string{"/usr/bin/python3", "-sB", "-m", "unittest"},
-		described: "provider.py",
+		shadowingFiles: []string{"grpc.py", "json.py", "sitecustomize.py", "provider/__init__.py", "__pycache__/provider.cpython-311.pyc"},
+		tests:          []string{"/usr/bin/python3", "-sB", "-m", "unittest"},
+		versionFile:    "provider.py",
 	},
 	"node": {
-		planted:   []string{"node_modules/@grpc/grpc-js/node_modules/@grpc/proto-loader/index.js", "node_modules/protobufjs/node_modules/long/index.js"},
-		tests:     []string{"node", "--test"},
-		described: "provider.js",
+		shadowingFiles: []string{"node_modules/@grpc/grpc-js/node_modules/@grpc/proto-loader/index.js", "node_modules/protobufjs/node_modules/long/index.js"},
+		tests:          []string{"node", "--test"},
+		versionFile:    "provider.js",
 	},
 }
 
@@ -156,9 +156,9 @@ func TestPluginTestPasses(t *testing.T) {
 		folder := filepath.Dir(p.entry)
 		printed := string(runTenantry(t, folder, "plugin", "test", "./"+filepath.Base(p.entry)))
 		checks := conformance.List(p.kind)
-		for _, c := range checks {
-			if !strings.Contains(printed, "ok    "+c.ID+" ") {
-				t.Errorf("%s has not passed", c.ID)
+		for _, suiteCheck := range checks {
+			if !strings.Contains(printed, "ok    "+suiteCheck.ID+" ") {
+				t.Errorf("%s has not passed", suiteCheck.ID)
 			}
 		}
 		if want := fmt.Sprintf("acme 0.1.0: %d passed, 0 failed, 0 skipped\n", len(checks)); !strings.HasSuffix(printed, want) {

@@ -93,21 +93,21 @@ var (
 
 // New writes a plugin into a new folder. It fails with ErrOptions for invalid options, and when the
 // folder exists and is not empty. After an error it may have written some of the files.
-func New(o Options) (Plugin, error) {
-	if o.Language == "" {
-		o.Language = DefaultLanguage
+func New(options Options) (Plugin, error) {
+	if options.Language == "" {
+		options.Language = DefaultLanguage
 	}
-	if o.Module == "" && o.Language == "go" {
-		o.Module = o.Kind + "-" + o.Name
+	if options.Module == "" && options.Language == "go" {
+		options.Module = options.Kind + "-" + options.Name
 	}
-	if err := o.check(); err != nil {
+	if err := options.check(); err != nil {
 		return Plugin{}, fmt.Errorf("%w: %w", ErrOptions, err)
 	}
-	p := Plugin{Folder: filepath.Join(o.Parent, o.Kind+"-"+o.Name), Module: o.Module, Build: o.build(o.Kind + "-" + o.Name)}
+	p := Plugin{Folder: filepath.Join(options.Parent, options.Kind+"-"+options.Name), Module: options.Module, Build: options.build(options.Kind + "-" + options.Name)}
 	if entries, err := os.ReadDir(p.Folder); err == nil && len(entries) > 0 {
 		return Plugin{}, fmt.Errorf("%w: the folder %s exists and is not empty", ErrOptions, p.Folder)
 	}
-	files, err := o.files()
+	files, err := options.files()
 	if err != nil {
 		return Plugin{}, err
 	}
@@ -156,25 +156,25 @@ func (o Options) files() (map[string]string, error) {
 	if err := o.addFolder(files, "go-"+o.Kind); err != nil {
 		return nil, err
 	}
-	for from, to := range map[string]string{"gomod.txt": "go.mod", "gosum.txt": "go.sum"} {
-		content, err := modules.ReadFile(from)
+	for source, target := range map[string]string{"gomod.txt": "go.mod", "gosum.txt": "go.sum"} {
+		content, err := modules.ReadFile(source)
 		if err != nil {
 			return nil, err
 		}
-		files[to] = string(content)
+		files[target] = string(content)
 	}
 	files["go.mod"] = o.goMod(files["go.mod"])
 	return files, nil
 }
 
-// notOfTemplates are folders that npm and Python create in the folder of a plugin. If a template
+// ignoredFolders are folders that npm and Python create in the folder of a plugin. If a template
 // has such a folder when this package is compiled, the folder is embedded too.
-var notOfTemplates = []string{"node_modules", "__pycache__"}
+var ignoredFolders = []string{"node_modules", "__pycache__"}
 
 // addFolder adds the files of a folder of the templates.
 func (o Options) addFolder(files map[string]string, root string) error {
 	return fs.WalkDir(templates, root, func(name string, entry fs.DirEntry, err error) error {
-		if err == nil && slices.Contains(notOfTemplates, entry.Name()) {
+		if err == nil && slices.Contains(ignoredFolders, entry.Name()) {
 			return fs.SkipDir
 		}
 		if err != nil || entry.IsDir() {
@@ -184,8 +184,8 @@ func (o Options) addFolder(files map[string]string, root string) error {
 		if err != nil {
 			return err
 		}
-		inside := strings.TrimPrefix(name, root+"/")
-		files[rename(inside, o.Name)], err = o.text(path.Ext(name), string(content))
+		relativePath := strings.TrimPrefix(name, root+"/")
+		files[rename(relativePath, o.Name)], err = o.text(path.Ext(name), string(content))
 		return err
 	})
 }

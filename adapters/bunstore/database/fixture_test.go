@@ -16,9 +16,9 @@ func TestMain(m *testing.M) { os.Exit(databasetest.Main(m)) }
 // is.
 const hangTimeout = 5 * time.Minute
 
-// migrated opens an empty, migrated database for one test. It waits as long as a busy machine
+// migratedDB opens an empty, migrated database for one test. It waits as long as a busy machine
 // needs.
-func migrated(t testing.TB, url string) *DB {
+func migratedDB(t testing.TB, url string) *DB {
 	t.Helper()
 	d, err := Open(t.Context(), url, Options{Timeouts: Timeouts{hangTimeout, hangTimeout, hangTimeout}})
 	must(t, "open", err)
@@ -39,9 +39,9 @@ func execSQL(t testing.TB, d *DB, statement string, args ...any) {
 }
 
 // must fails the test if err is not nil.
-func must(t testing.TB, what string, err error) {
+func must(t testing.TB, label string, err error) {
 	t.Helper()
 	if err != nil {
-		t.Fatalf("%s: %v", what, err)
+		t.Fatalf("%s: %v", label, err)
 	}
 }

@@ -31,7 +31,7 @@ func TestPendingListsMissingMigrations(t *testing.T) {
 // it.
 func TestMigrationsCanRunTwice(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
-		s := migrated(t, url(t))
+		s := migratedDB(t, url(t))
 		execSQL(t, s, "INSERT INTO accounts (account_id, email, plan, active, created_at) VALUES "+
 			"('0b0c8a4e-6c3f-4f7e-9d58-0a1b2c3d4e5f', 'ann@example.test', 'complete', TRUE, '2026-01-01')")
 		execSQL(t, s, "UPDATE plans SET tenant_slots = 7 WHERE name = 'complete'")
@@ -47,7 +47,7 @@ func TestMigrationsCanRunTwice(t *testing.T) {
 
 func TestMigrationsRollBackAndRunAgain(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
-		s := migrated(t, url(t))
+		s := migratedDB(t, url(t))
 		m, err := s.migrator()
 		must(t, "open migrator", err)
 		if _, err := m.Rollback(t.Context()); err != nil {
@@ -57,9 +57,9 @@ func TestMigrationsRollBackAndRunAgain(t *testing.T) {
 		if IsPostgres(s) {
 			tables = s.NewSelect().TableExpr("pg_catalog.pg_tables").Column("tablename").Where("schemaname = current_schema()").Where("tablename NOT LIKE 'bun_%'")
 		}
-		var left []string
-		if must(t, "list tables", tables.Scan(t.Context(), &left)); len(left) != 0 {
-			t.Fatalf("tables that remain: %v", left)
+		var remaining []string
+		if must(t, "list tables", tables.Scan(t.Context(), &remaining)); len(remaining) != 0 {
+			t.Fatalf("tables that remain: %v", remaining)
 		}
 		must(t, "migrate", s.Migrate(t.Context()))
 	})
@@ -67,15 +67,15 @@ func TestMigrationsRollBackAndRunAgain(t *testing.T) {
 
 func TestConcurrentProcessesMigrateOnce(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
-		one := url(t)
-		if one == Memory {
+		address := url(t)
+		if address == Memory {
 			return // a database in memory cannot be opened a second time
 		}
 		errs := make([]error, 4)
 		var wg sync.WaitGroup
 		for i := range errs {
 			wg.Go(func() {
-				s, err := Open(t.Context(), one, Options{MaxConns: 1})
+				s, err := Open(t.Context(), address, Options{MaxConns: 1})
 				if err == nil {
 					defer func() { _ = s.Close() }()
 					err = s.Migrate(t.Context())
@@ -92,28 +92,28 @@ func TestConcurrentProcessesMigrateOnce(t *testing.T) {
 
 func TestDatabaseOfNewerReleaseIsRefused(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
-		one := url(t)
-		s := migrated(t, one)
-		mark := func(oldest int) { execSQL(t, s, "UPDATE schema_release SET min_release = ?", oldest) }
+		address := url(t)
+		s := migratedDB(t, address)
+		setMinRelease := func(oldest int) { execSQL(t, s, "UPDATE schema_release SET min_release = ?", oldest) }
 		execSQL(t, s, "INSERT INTO bun_migrations (name, group_id) VALUES ('29990101000000', 99)")
 		if err := s.Migrate(t.Context()); err != nil {
 			t.Fatalf("the database is one release newer: %v", err)
 		}
-		mark(migrations.Release + 1)
+		setMinRelease(migrations.Release + 1)
 		if err := s.Migrate(t.Context()); err == nil || !strings.Contains(err.Error(), "newer tenantry") {
 			t.Fatalf("migrate: %v", err)
 		}
-		if one == Memory {
+		if address == Memory {
 			return
 		}
-		if _, err := Open(t.Context(), one, Options{}); err == nil || !strings.Contains(err.Error(), "newer tenantry") {
+		if _, err := Open(t.Context(), address, Options{}); err == nil || !strings.Contains(err.Error(), "newer tenantry") {
 			t.Fatalf("open: %v", err)
 		}
-		mark(migrations.Release)
-		again, err := Open(t.Context(), one, Options{})
+		setMinRelease(migrations.Release)
+		reopened, err := Open(t.Context(), address, Options{})
 		if err != nil {
 			t.Fatalf("open at its own release: %v", err)
 		}
-		_ = again.Close()
+		_ = reopened.Close()
 	})
 }

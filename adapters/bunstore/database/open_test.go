@@ -20,15 +20,15 @@ func TestSQLiteFilesAreReadableByOwnerOnly(t *testing.T) {
 	path := filepath.Join(dir, "odd %41 name?x#y.db")
 	must(t, "mkdir all", os.MkdirAll(dir, 0o700))
 	must(t, "write file", os.WriteFile(path, nil, 0o644))
-	s := migrated(t, "sqlite://"+path)
+	s := migratedDB(t, "sqlite://"+path)
 	execSQL(t, s, "UPDATE plans SET tenant_slots = 7")
 	files, err := os.ReadDir(dir)
 	if err != nil || len(files) != 3 {
 		t.Fatalf("files: %v, %v; want the database and its two companions", files, err)
 	}
-	for _, f := range files {
-		if info, err := f.Info(); err != nil || info.Mode().Perm() != 0o600 || !strings.HasPrefix(f.Name(), filepath.Base(path)) {
-			t.Errorf("%s: mode %v, %v", f.Name(), info.Mode(), err)
+	for _, file := range files {
+		if info, err := file.Info(); err != nil || info.Mode().Perm() != 0o600 || !strings.HasPrefix(file.Name(), filepath.Base(path)) {
+			t.Errorf("%s: mode %v, %v", file.Name(), info.Mode(), err)
 		}
 	}
 }
@@ -50,11 +50,11 @@ func TestSQLiteConnectionsHaveTheirPragmas(t *testing.T) {
 }
 
 func TestUnreachableDatabaseIsReported(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, "listen", err)
-	nobody := l.Addr().String()
-	must(t, "close", l.Close())
-	_, err = Open(t.Context(), fmt.Sprintf("postgres://ann:hunter2@%s/x", nobody), Options{})
+	closedAddress := listener.Addr().String()
+	must(t, "close", listener.Close())
+	_, err = Open(t.Context(), fmt.Sprintf("postgres://ann:hunter2@%s/x", closedAddress), Options{})
 	var refusal *fault.Error
 	if !errors.As(err, &refusal) || refusal.Code != fault.ServiceUnavailable || refusal.RetryAfter <= 0 {
 		t.Fatalf("got %v, want service_unavailable with a time to retry", err)

@@ -17,11 +17,11 @@ import (
 // prepareRead returns a function that reads the table plans with a prepared read. No column of this
 // table is nullable.
 func prepareRead(d *DB) func(ctx context.Context) error {
-	p := NewPreparedRead(d.NewSelect().TableExpr("plans").Column("tenant_slots", "name").Where("name = ?", PreparedArg).Where("tenant_slots >= ?", PreparedArg2))
+	preparedRead := NewPreparedRead(d.NewSelect().TableExpr("plans").Column("tenant_slots", "name").Where("name = ?", PreparedArg).Where("tenant_slots >= ?", PreparedArg2))
 	return func(ctx context.Context) error {
 		return d.Run(ctx, "read", func(ctx context.Context, _ bun.IDB) error {
 			rows := 0
-			err := d.ReadPrepared(ctx, p, func(r Row) error {
+			err := d.ReadPrepared(ctx, preparedRead, func(r Row) error {
 				var slots int
 				var name string
 				rows++
@@ -38,9 +38,9 @@ func prepareRead(d *DB) func(ctx context.Context) error {
 // TestPreparedReadSurvivesMigration prepares statements on tables, and then changes these tables as
 // a migration of the next release would.
 func TestPreparedReadSurvivesMigration(t *testing.T) {
-	s := migrated(t, databasetest.NewSchema(t))
+	s := migratedDB(t, databasetest.NewSchema(t))
 	read := prepareRead(s)
-	list := func() {
+	readOnce := func() {
 		t.Helper()
 		must(t, "read", read(t.Context()))
 	}
@@ -50,8 +50,8 @@ func TestPreparedReadSurvivesMigration(t *testing.T) {
 		if _, err := s.ExecContext(t.Context(), change); err != nil {
 			t.Fatal(err)
 		}
-		list()
-		list()
+		readOnce()
+		readOnce()
 	}
 }
 
@@ -60,17 +60,17 @@ func TestPreparedReadSurvivesMigration(t *testing.T) {
 // ends all connections to it.
 func TestPreparedReadSurvivesDeadConnections(t *testing.T) {
 	url := testserver.Database(t)
-	s, other := migrated(t, url), migrated(t, url)
+	s, other := migratedDB(t, url), migratedDB(t, url)
 	read := prepareRead(s)
 	s.SetMaxIdleConns(4)
 	for range 2 { // the pool does not check a connection that was used in the last second
-		var held []*sql.Conn
+		var conns []*sql.Conn
 		for range 4 {
 			conn, err := s.DB.DB.Conn(t.Context())
 			must(t, "open connection", err)
-			held = append(held, conn)
+			conns = append(conns, conn)
 		}
-		for _, conn := range held {
+		for _, conn := range conns {
 			if err := conn.Close(); err != nil { // back into the pool
 				t.Fatal(err)
 			}
@@ -89,18 +89,18 @@ func TestPreparedReadSurvivesDeadConnections(t *testing.T) {
 // prepared statements.
 func TestExecModeOfURLDisablesPreparedStatements(t *testing.T) {
 	for _, tt := range []struct {
-		query string
-		kept  bool
+		query      string
+		isPrepared bool
 	}{{"", true}, {"&default_query_exec_mode=exec", false}} {
-		s := migrated(t, databasetest.NewSchema(t)+tt.query)
+		s := migratedDB(t, databasetest.NewSchema(t)+tt.query)
 		s.SetMaxOpenConns(1) // so that the count is that of one connection
 		read := prepareRead(s)
 		for range 2 {
 			must(t, "read", read(t.Context()))
 		}
-		var kept bool
-		if err := s.NewRaw("SELECT EXISTS (SELECT 1 FROM pg_prepared_statements)").Scan(t.Context(), &kept); err != nil || kept != tt.kept {
-			t.Errorf("%q: kept is %v, %v", tt.query, kept, err)
+		var isPrepared bool
+		if err := s.NewRaw("SELECT EXISTS (SELECT 1 FROM pg_prepared_statements)").Scan(t.Context(), &isPrepared); err != nil || isPrepared != tt.isPrepared {
+			t.Errorf("%q: the statement is prepared: %v, %v", tt.query, isPrepared, err)
 		}
 	}
 }

@@ -40,7 +40,7 @@ func TestConnectionErrorsAreClassified(t *testing.T) {
 
 func TestConstraintErrorsAreClassified(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
-		s := migrated(t, url(t))
+		s := migratedDB(t, url(t))
 		for statement, want := range map[string]error{
 			"INSERT INTO plans (name, tenant_slots, automatic_dns) VALUES ('complete', 1, TRUE)": ErrDuplicate,
 			"INSERT INTO members (account_id, email, created_at) VALUES " +
@@ -60,7 +60,7 @@ func TestRetryRepeatsTransientErrors(t *testing.T) {
 	refusal := fault.TenantNotFound.With("no")
 	for _, tt := range []struct {
 		name  string
-		errs  []error // of the attempts, then nil
+		errs  []error // the errors of the first attempts; later attempts succeed
 		tries int
 		want  error
 	}{
@@ -78,7 +78,7 @@ func TestRetryRepeatsTransientErrors(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tries := 0
-			err := migrated(t, Memory).retry(t.Context(), "test", func() error {
+			err := migratedDB(t, Memory).retry(t.Context(), "test", func() error {
 				tries++
 				if tries <= len(tt.errs) {
 					return tt.errs[tries-1]
@@ -98,7 +98,7 @@ func TestRetryRepeatsTransientErrors(t *testing.T) {
 func TestRetryStopsWhenContextEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	tries := 0
-	err := migrated(t, Memory).retry(ctx, "test", func() error {
+	err := migratedDB(t, Memory).retry(ctx, "test", func() error {
 		tries++
 		cancel()
 		return &pgconn.PgError{Code: "40001"}
@@ -108,8 +108,8 @@ func TestRetryStopsWhenContextEnds(t *testing.T) {
 	}
 }
 
-// transact returns a function that runs one transaction, as the store does.
-func transact(d *DB) func(context.Context, string, Func) error {
+// transactionRunner returns a function that runs one transaction, as the store does.
+func transactionRunner(d *DB) func(context.Context, string, Func) error {
 	return func(ctx context.Context, operation string, w Func) error {
 		return d.RetryWrite(ctx, operation, func() error { return d.Transaction(ctx, w) })
 	}
@@ -118,14 +118,14 @@ func transact(d *DB) func(context.Context, string, Func) error {
 // TestDeadlockIsRetried runs two transactions that wait for each other. PostgreSQL ends one,
 // and the store runs it again.
 func TestDeadlockIsRetried(t *testing.T) {
-	s := migrated(t, databasetest.NewSchema(t))
+	s := migratedDB(t, databasetest.NewSchema(t))
 	var first sync.WaitGroup
 	first.Add(2)
 	errs := make(chan error, 2)
 	for _, order := range [][]string{{"complete", "api_scale"}, {"api_scale", "complete"}} {
 		go func() {
 			meet := sync.OnceFunc(func() { first.Done(); first.Wait() })
-			errs <- transact(s)(t.Context(), "deadlock", func(ctx context.Context, tx bun.IDB) error {
+			errs <- transactionRunner(s)(t.Context(), "deadlock", func(ctx context.Context, tx bun.IDB) error {
 				for _, plan := range order {
 					if _, err := tx.NewRaw("UPDATE plans SET tenant_slots = tenant_slots + 1 WHERE name = ?", plan).Exec(ctx); err != nil {
 						return err
@@ -149,23 +149,23 @@ func TestDeadlockIsRetried(t *testing.T) {
 // that a caller whose own deadline passes gets that deadline's error.
 func TestHangingDatabaseIsUnavailable(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
-		s := migrated(t, url(t))
+		s := migratedDB(t, url(t))
 		// SQLite ignores an interruption that arrives just before the statement begins. The
 		// statement is therefore finite, and hang repeats it.
-		long := "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000000) SELECT count(*) FROM n"
+		slowQuery := "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000000) SELECT count(*) FROM n"
 		if IsPostgres(s) {
-			long = "SELECT pg_sleep(3600)"
+			slowQuery = "SELECT pg_sleep(3600)"
 		}
 		hang := func(ctx context.Context, db bun.IDB) (err error) {
 			for range 5 {
-				if _, err = db.ExecContext(ctx, long); err != nil {
+				if _, err = db.ExecContext(ctx, slowQuery); err != nil {
 					break
 				}
 			}
 			return err
 		}
 		s.timeouts.Query = 50 * time.Millisecond
-		for name, attempt := range map[string]func(context.Context, string, Func) error{"run": s.Run, "atomically": transact(s)} {
+		for name, attempt := range map[string]func(context.Context, string, Func) error{"run": s.Run, "atomically": transactionRunner(s)} {
 			if err := attempt(t.Context(), "hang", hang); fault.ErrorOf(err).Code != fault.ServiceUnavailable || fault.ErrorOf(err).RetryAfter == 0 {
 				t.Errorf("%s: %v", name, err)
 			}
@@ -185,15 +185,15 @@ func TestHangingDatabaseIsUnavailable(t *testing.T) {
 // TestSQLiteWritersWaitForEachOther checks that the writers of SQLite wait for each other in the
 // process, and that readers do not wait.
 func TestSQLiteWritersWaitForEachOther(t *testing.T) {
-	s := migrated(t, databasetest.NewFile(t))
+	s := migratedDB(t, databasetest.NewFile(t))
 	s.writeSlot <- struct{}{}
-	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	shortCtx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	write := func(ctx context.Context, db bun.IDB) error {
 		_, err := db.ExecContext(ctx, "UPDATE plans SET tenant_slots = 7")
 		return err
 	}
-	if err := s.RunWrite(short, "write", write); !errors.Is(err, context.DeadlineExceeded) {
+	if err := s.RunWrite(shortCtx, "write", write); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("beside another writer: %v", err)
 	}
 	if err := s.Ping(t.Context()); err != nil {

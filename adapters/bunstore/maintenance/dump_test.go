@@ -20,28 +20,28 @@ import (
 // TestDumpRestoresEveryTableIntoBothDatabases restores a dump of each database in the other one. It
 // includes every table, also those that later migrations will add.
 func TestDumpRestoresEveryTableIntoBothDatabases(t *testing.T) {
-	first, lite, second := migrated(t, databasetest.NewSchema(t)), migrated(t, databasetest.NewFile(t)), migrated(t, databasetest.NewSchema(t))
+	first, sqlite, second := migratedDB(t, databasetest.NewSchema(t)), migratedDB(t, databasetest.NewFile(t)), migratedDB(t, databasetest.NewSchema(t))
 	fillEmptyTables(t, first)
 	want := dump(t, first)
-	all, err := Tables(t.Context(), first)
+	tables, err := Tables(t.Context(), first)
 	must(t, "list tables", err)
-	if len(want.tables) != len(all) || len(all) < 10 {
-		t.Fatalf("%d of %d tables: %v", len(want.tables), len(all), all)
+	if len(want.tables) != len(tables) || len(tables) < 10 {
+		t.Fatalf("%d of %d tables: %v", len(want.tables), len(tables), tables)
 	}
 	for _, table := range want.tables {
 		if len(want.rows[table.Name]) == 0 {
 			t.Errorf("nothing of %s", table.Name)
 		}
 	}
-	must(t, "load", want.load(t.Context(), lite))
-	between := dump(t, lite)
+	must(t, "load", want.load(t.Context(), sqlite))
+	between := dump(t, sqlite)
 	must(t, "load", between.load(t.Context(), second))
-	for name, rows := range dump(t, second).content() {
-		if rows != want.content()[name] {
-			t.Errorf("%s was\n%s\nand is\n%s", name, want.content()[name], rows)
+	for name, rows := range dump(t, second).comparableRows() {
+		if rows != want.comparableRows()[name] {
+			t.Errorf("%s was\n%s\nand is\n%s", name, want.comparableRows()[name], rows)
 		}
 	}
-	if !maps.Equal(want.content(), between.content()) {
+	if !maps.Equal(want.comparableRows(), between.comparableRows()) {
 		t.Error("the dump of SQLite is different")
 	}
 }
@@ -49,11 +49,11 @@ func TestDumpRestoresEveryTableIntoBothDatabases(t *testing.T) {
 // TestRestoredTimesKeepTheirText checks that the text of times does not change, because SQLite
 // sorts times by their text.
 func TestRestoredTimesKeepTheirText(t *testing.T) {
-	from, to := migrated(t, database.Memory), migrated(t, database.Memory)
-	addAccount(t, from)
-	must(t, "load", dump(t, from).load(t.Context(), to))
+	source, target := migratedDB(t, database.Memory), migratedDB(t, database.Memory)
+	addAccount(t, source)
+	must(t, "load", dump(t, source).load(t.Context(), target))
 	var texts [2]string
-	for i, s := range []*database.DB{from, to} {
+	for i, s := range []*database.DB{source, target} {
 		must(t, "read time", s.NewRaw("SELECT CAST(created_at AS text) FROM accounts").Scan(t.Context(), &texts[i]))
 	}
 	if texts[0] != texts[1] {
@@ -63,11 +63,11 @@ func TestRestoredTimesKeepTheirText(t *testing.T) {
 
 func TestSnapshotIsConsistentAndDoesNotBlockWriters(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
-		one := url(t)
-		if one == database.Memory {
+		address := url(t)
+		if address == database.Memory {
 			return // this database has only one connection
 		}
-		s := migrated(t, one)
+		s := migratedDB(t, address)
 		err := TakeSnapshot(t.Context(), s, func(ctx context.Context, n *Snapshot) error {
 			addAccount(t, s)
 			for _, table := range n.Tables {
@@ -88,23 +88,23 @@ func TestSnapshotIsConsistentAndDoesNotBlockWriters(t *testing.T) {
 
 func TestFailedLoadStoresNothing(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
-		from := migrated(t, database.Memory)
-		addAccount(t, from)
-		good := dump(t, from)
-		s := migrated(t, url(t))
-		before := dump(t, s).content()
-		broken := good
-		broken.rows = maps.Clone(good.rows)
+		source := migratedDB(t, database.Memory)
+		addAccount(t, source)
+		valid := dump(t, source)
+		s := migratedDB(t, url(t))
+		before := dump(t, s).comparableRows()
+		broken := valid
+		broken.rows = maps.Clone(valid.rows)
 		broken.rows["members"] = [][]byte{[]byte(`["not a row"]`)}
 		if err := broken.load(t.Context(), s); err == nil {
 			t.Fatal("a broken row was loaded")
 		}
-		if !maps.Equal(before, dump(t, s).content()) {
+		if !maps.Equal(before, dump(t, s).comparableRows()) {
 			t.Fatal("something is left of it")
 		}
 		must(t, "empty", CheckEmpty(t.Context(), s))
-		must(t, "load", good.load(t.Context(), s))
-		if err := good.load(t.Context(), s); !errors.Is(err, ErrNotEmpty) {
+		must(t, "load", valid.load(t.Context(), s))
+		if err := valid.load(t.Context(), s); !errors.Is(err, ErrNotEmpty) {
 			t.Fatalf("loaded twice: %v", err)
 		}
 	})
@@ -114,11 +114,11 @@ func TestFailedLoadStoresNothing(t *testing.T) {
 // migrations.
 func TestMigrationsMissingFromBackupRunAgain(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
-		old, s := dump(t, migrated(t, database.Memory)), migrated(t, url(t))
-		last := len(old.migrations) - 1
-		missing := old.migrations[last]
-		old.migrations = old.migrations[:last]
-		must(t, "load", old.load(t.Context(), s))
+		backup, s := dump(t, migratedDB(t, database.Memory)), migratedDB(t, url(t))
+		last := len(backup.migrations) - 1
+		missing := backup.migrations[last]
+		backup.migrations = backup.migrations[:last]
+		must(t, "load", backup.load(t.Context(), s))
 		pending, err := s.Pending(t.Context())
 		if err != nil || len(pending) != 1 || !strings.HasPrefix(pending[0], missing) {
 			t.Fatalf("pending: %v, %v", pending, err)
@@ -128,7 +128,7 @@ func TestMigrationsMissingFromBackupRunAgain(t *testing.T) {
 }
 
 func TestUnknownMigrationsAreReported(t *testing.T) {
-	known := dump(t, migrated(t, database.Memory)).migrations
+	known := dump(t, migratedDB(t, database.Memory)).migrations
 	got, err := UnknownMigrations(append(known, "29990101000000"))
 	if err != nil || !slices.Equal(got, []string{"29990101000000"}) {
 		t.Fatalf("got %v, %v", got, err)
@@ -193,19 +193,19 @@ func (d memoryDump) load(ctx context.Context, s *database.DB) error {
 	})
 }
 
-// content returns the rows of a dump in a form that does not depend on their order or on the spaces
-// in JSON.
-func (d memoryDump) content() map[string]string {
-	all := map[string]string{}
+// comparableRows returns the rows of a dump in a form that does not depend on their order or on the
+// spaces in JSON.
+func (d memoryDump) comparableRows() map[string]string {
+	byTable := map[string]string{}
 	for _, table := range d.tables {
 		var rows []string
 		for _, row := range d.rows[table.Name] {
 			rows = append(rows, strings.ReplaceAll(string(row), " ", ""))
 		}
 		slices.Sort(rows)
-		all[table.Name] = strings.Join(rows, "\n")
+		byTable[table.Name] = strings.Join(rows, "\n")
 	}
-	return all
+	return byTable
 }
 
 // fillEmptyTables writes two rows into every empty table: one with unusual values, and one with
@@ -217,7 +217,7 @@ func fillEmptyTables(t *testing.T, s *database.DB) {
 	must(t, "list tables", err)
 	types := columnTypes(t, s)
 	for _, table := range tables {
-		if there, err := s.NewSelect().TableExpr("?", bun.Ident(table.Name)).Exists(t.Context()); err != nil || there {
+		if exists, err := s.NewSelect().TableExpr("?", bun.Ident(table.Name)).Exists(t.Context()); err != nil || exists {
 			must(t, "count rows", err)
 			continue
 		}
@@ -239,12 +239,12 @@ type columnType struct{ TableName, ColumnName, DataType, IsNullable string }
 // columnTypes returns the types of all columns of the schema, by "table.column".
 func columnTypes(t *testing.T, s *database.DB) map[string]columnType {
 	t.Helper()
-	var all []columnType
+	var columns []columnType
 	must(t, "list columns", s.NewSelect().TableExpr("information_schema.columns").Column("table_name", "column_name", "data_type", "is_nullable").
-		Where("table_schema = current_schema()").Scan(t.Context(), &all))
+		Where("table_schema = current_schema()").Scan(t.Context(), &columns))
 	types := map[string]columnType{}
-	for _, c := range all {
-		types[c.TableName+"."+c.ColumnName] = c
+	for _, column := range columns {
+		types[column.TableName+"."+column.ColumnName] = column
 	}
 	return types
 }

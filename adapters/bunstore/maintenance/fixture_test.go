@@ -17,9 +17,9 @@ func TestMain(m *testing.M) { os.Exit(databasetest.Main(m)) }
 // is.
 const hangTimeout = 5 * time.Minute
 
-// migrated opens an empty, migrated database for one test. It waits as long as a busy machine
+// migratedDB opens an empty, migrated database for one test. It waits as long as a busy machine
 // needs.
-func migrated(t testing.TB, url string) *database.DB {
+func migratedDB(t testing.TB, url string) *database.DB {
 	t.Helper()
 	limits := database.Timeouts{Open: hangTimeout, Query: hangTimeout, Slot: hangTimeout}
 	d, err := database.Open(t.Context(), url, database.Options{Timeouts: limits})
@@ -49,9 +49,9 @@ func addAccount(t testing.TB, d *database.DB) {
 }
 
 // must fails the test if err is not nil.
-func must(t testing.TB, what string, err error) {
+func must(t testing.TB, label string, err error) {
 	t.Helper()
 	if err != nil {
-		t.Fatalf("%s: %v", what, err)
+		t.Fatalf("%s: %v", label, err)
 	}
 }

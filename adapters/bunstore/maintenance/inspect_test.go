@@ -36,8 +36,8 @@ func TestInspectReportsMigrations(t *testing.T) {
 		if m, err := i.Migrations(t.Context()); err != nil || len(m.Pending) == 0 || m.Applied != 0 || m.InUse {
 			t.Fatalf("empty: %+v, %v", m, err)
 		}
-		if there, err := database.HasTable(t.Context(), s, "bun_migrations"); err != nil || there {
-			t.Fatalf("the inspection created a table: %v, %v", there, err)
+		if exists, err := database.HasTable(t.Context(), s, "bun_migrations"); err != nil || exists {
+			t.Fatalf("the inspection created a table: %v, %v", exists, err)
 		}
 		must(t, "writable", i.Writable(t.Context()))
 		must(t, "migrate", s.Migrate(t.Context()))
@@ -51,10 +51,10 @@ func TestInspectReportsMigrations(t *testing.T) {
 			t.Fatalf("newer: %+v, %v", m, err)
 		}
 		must(t, "writable", i.Writable(t.Context()))
-		asked := time.Now()
-		ahead, has, err := i.ClockSkew(t.Context())
-		if err != nil || has != database.IsPostgres(s) || ahead.Abs() > time.Since(asked) { // both use the machine's clock
-			t.Fatalf("the server's clock is %s ahead (known: %v), %v", ahead, has, err)
+		started := time.Now()
+		skew, known, err := i.ClockSkew(t.Context())
+		if err != nil || known != database.IsPostgres(s) || skew.Abs() > time.Since(started) { // both use the machine's clock
+			t.Fatalf("the server's clock is %s ahead (known: %v), %v", skew, known, err)
 		}
 	})
 }
@@ -65,7 +65,7 @@ func TestInspectDoesNotChangeDatabase(t *testing.T) {
 	if _, err := Inspect(t.Context(), "sqlite://"+path); !errors.Is(err, fs.ErrNotExist) {
 		t.Fatalf("got %v", err)
 	}
-	s := migrated(t, "sqlite://"+path)
+	s := migratedDB(t, "sqlite://"+path)
 	must(t, "close", s.Close())
 	before, err := os.ReadFile(path)
 	must(t, "read file", err)

@@ -21,8 +21,8 @@ import (
 )
 
 // newHandler returns the middleware around an API without operations.
-func newHandler(o guard.Options) http.Handler {
-	return guard.New(http.NewServeMux(), &huma.OpenAPI{}, o)
+func newHandler(options guard.Options) http.Handler {
+	return guard.New(http.NewServeMux(), &huma.OpenAPI{}, options)
 }
 
 // TestClientAddressBehindTrustedProxies checks that the client address is the address that a

@@ -46,8 +46,8 @@ func TestTheGuideShowsTheExamples(t *testing.T) {
 // test-programs` checks and compiles the one in TypeScript.
 func TestExamplesVerifySignatures(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "verify")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./examples/verify").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	if output, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./examples/verify").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, output)
 	}
 	random, err := os.Open("/dev/urandom")
 	if err != nil {
@@ -77,7 +77,7 @@ func TestExamplesVerifySignatures(t *testing.T) {
 	unsigned := message(now, own)
 	unsigned.Signature = ""
 	for _, program := range [][]string{{program}, {"node", testserver.Program(t, "clients/verify.js")}, {"python3", "examples/verify/verify.py"}, {"sh", "examples/verify/verify.sh"}} {
-		for _, c := range []struct {
+		for _, tt := range []struct {
 			name string
 			m    webhook.Message
 			want bool
@@ -91,11 +91,11 @@ func TestExamplesVerifySignatures(t *testing.T) {
 			{"old", message(now.Add(-time.Hour), own), false},
 			{"new", message(now.Add(time.Hour), own), false},
 		} {
-			args := append(program[1:len(program):len(program)], own.Reveal(), c.m.ID, strconv.FormatInt(c.m.Timestamp.Unix(), 10), c.m.Signature)
+			args := append(program[1:len(program):len(program)], own.Reveal(), tt.m.ID, strconv.FormatInt(tt.m.Timestamp.Unix(), 10), tt.m.Signature)
 			cmd := exec.CommandContext(t.Context(), program[0], args...)
-			cmd.Stdin = strings.NewReader(string(c.m.Body))
-			if out, err := cmd.CombinedOutput(); (err == nil) != c.want {
-				t.Errorf("%s, %s: %v\n%s", program, c.name, err, out)
+			cmd.Stdin = strings.NewReader(string(tt.m.Body))
+			if output, err := cmd.CombinedOutput(); (err == nil) != tt.want {
+				t.Errorf("%s, %s: %v\n%s", program, tt.name, err, output)
 			}
 		}
 	}

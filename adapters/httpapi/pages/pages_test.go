@@ -31,19 +31,19 @@ var externalLink = regexp.MustCompile(`(?i)(src|href)="(https?:)?//`)
 
 func TestEveryErrorCodeHasAPage(t *testing.T) {
 	_, index := renderPage(t, pages.Errors(map[fault.Kind]int{}))
-	for _, c := range fault.All() {
-		w, page := renderPage(t, func(w http.ResponseWriter, _ *http.Request) { pages.Error(w, c, 400, pages.Origin{}) })
-		if !strings.Contains(page, "<h1>") || !strings.Contains(page, c.Name) || !strings.Contains(page, `<html lang="en">`) {
-			t.Errorf("%s: %s", c.Name, page)
+	for _, code := range fault.All() {
+		w, page := renderPage(t, func(w http.ResponseWriter, _ *http.Request) { pages.Error(w, code, 400, pages.Origin{}) })
+		if !strings.Contains(page, "<h1>") || !strings.Contains(page, code.Name) || !strings.Contains(page, `<html lang="en">`) {
+			t.Errorf("%s: %s", code.Name, page)
 		}
 		if strings.Contains(page, "`") || externalLink.MatchString(page) {
-			t.Errorf("%s has backticks or leaves the service", c.Name)
+			t.Errorf("%s has backticks or leaves the service", code.Name)
 		}
 		if policy := w.Header().Get("Content-Security-Policy"); !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") {
-			t.Errorf("%s: policy %q", c.Name, policy)
+			t.Errorf("%s: policy %q", code.Name, policy)
 		}
-		if !strings.Contains(index, `href="/docs/errors/`+c.Name+`"`) {
-			t.Errorf("the index lacks %s", c.Name)
+		if !strings.Contains(index, `href="/docs/errors/`+code.Name+`"`) {
+			t.Errorf("the index lacks %s", code.Name)
 		}
 	}
 }

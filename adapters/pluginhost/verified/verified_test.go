@@ -17,7 +17,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/pluginhost/verified"
 )
 
-func write(t *testing.T, path, text string, mode fs.FileMode) {
+func writeFile(t *testing.T, path, text string, mode fs.FileMode) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
@@ -27,7 +27,7 @@ func write(t *testing.T, path, text string, mode fs.FileMode) {
 	}
 }
 
-func sumOf(t *testing.T, path string) string {
+func checksumOf(t *testing.T, path string) string {
 	t.Helper()
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -37,8 +37,8 @@ func sumOf(t *testing.T, path string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// run executes an opened plugin and returns what it prints.
-func run(t *testing.T, p *verified.Plugin) string {
+// runPlugin executes an opened plugin and returns what it prints.
+func runPlugin(t *testing.T, p *verified.Plugin) string {
 	t.Helper()
 	output, err := exec.Command(p.Path()).CombinedOutput()
 	if err != nil {
@@ -53,12 +53,12 @@ func newFolder(t *testing.T) string {
 	t.Helper()
 	folder := filepath.Join(t.TempDir(), "source")
 	entry := filepath.Join(folder, "plugin")
-	write(t, entry, "#!/bin/sh\ncd \"$(dirname \"$0\")\" && find . -type f | sort | xargs\n", 0o755)
-	write(t, filepath.Join(folder, "provider"), "1", 0o644)
-	write(t, filepath.Join(folder, "library", "part", "code"), "2", 0o644)
-	write(t, filepath.Join(folder, "library", "__pycache__", "code.pyc"), "3", 0o644)
-	write(t, filepath.Join(folder, "library", ".hidden"), "4", 0o644)
-	write(t, filepath.Join(folder, "test"), "5", 0o644)
+	writeFile(t, entry, "#!/bin/sh\ncd \"$(dirname \"$0\")\" && find . -type f | sort | xargs\n", 0o755)
+	writeFile(t, filepath.Join(folder, "provider"), "1", 0o644)
+	writeFile(t, filepath.Join(folder, "library", "part", "code"), "2", 0o644)
+	writeFile(t, filepath.Join(folder, "library", "__pycache__", "code.pyc"), "3", 0o644)
+	writeFile(t, filepath.Join(folder, "library", ".hidden"), "4", 0o644)
+	writeFile(t, filepath.Join(folder, "test"), "5", 0o644)
 	if _, err := verified.WriteManifest(entry, []string{"provider", "library"}); err != nil {
 		t.Fatal(err)
 	}
@@ -75,18 +75,18 @@ func TestCheckedBinaryIsTheOneExecuted(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "plugin")
-	write(t, path, string(content), 0o755)
-	sum := sumOf(t, path)
+	writeFile(t, path, string(content), 0o755)
+	sum := checksumOf(t, path)
 	p, err := verified.Open(path, sum)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = p.Close() }()
-	write(t, path+"2", "#!/bin/sh\necho swapped\n", 0o755)
+	writeFile(t, path+"2", "#!/bin/sh\necho swapped\n", 0o755)
 	if err := os.Rename(path+"2", path); err != nil {
 		t.Fatal(err)
 	}
-	if printed := run(t, p); printed != "" {
+	if printed := runPlugin(t, p); printed != "" {
 		t.Fatalf("the program printed %q", printed)
 	}
 	if _, err := verified.Open(path, sum); !errors.Is(err, verified.ErrChecksum) {
@@ -107,15 +107,15 @@ func TestOnlyListedFilesOfAFolderRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(t, entry, "#!/bin/sh\necho swapped\n", 0o755)
-	if got, want := run(t, p), "./library/part/code ./plugin ./plugin.json ./provider\n"; got != want {
+	writeFile(t, entry, "#!/bin/sh\necho swapped\n", 0o755)
+	if got, want := runPlugin(t, p), "./library/part/code ./plugin ./plugin.json ./provider\n"; got != want {
 		t.Errorf("the plugin sees %q, want %q", got, want)
 	}
 	if err := p.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if left, err := os.ReadDir(os.Getenv("TMPDIR")); err != nil || len(left) > 0 {
-		t.Errorf("after Close: %v, %v", left, err)
+	if remaining, err := os.ReadDir(os.Getenv("TMPDIR")); err != nil || len(remaining) > 0 {
+		t.Errorf("after Close: %v, %v", remaining, err)
 	}
 }
 
@@ -124,11 +124,11 @@ func TestOnlyListedFilesOfAFolderRun(t *testing.T) {
 func TestAScriptRunsAlone(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	entry := newFolder(t)
-	p, err := verified.Open(entry, sumOf(t, entry))
+	p, err := verified.Open(entry, checksumOf(t, entry))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := run(t, p); got != "./plugin\n" {
+	if got := runPlugin(t, p); got != "./plugin\n" {
 		t.Errorf("the plugin sees %q", got)
 	}
 	if err := p.Close(); err != nil {
@@ -143,14 +143,14 @@ func TestAChangedFileIsRefused(t *testing.T) {
 		act  func(t *testing.T, folder string)
 		want error
 	}{
-		"the entry":          {func(t *testing.T, f string) { write(t, filepath.Join(f, "plugin"), "#!/bin/sh\n", 0o755) }, verified.ErrChecksum},
-		"a loaded file":      {func(t *testing.T, f string) { write(t, filepath.Join(f, "library", "part", "code"), "9", 0o644) }, verified.ErrChecksum},
-		"the manifest":       {func(t *testing.T, f string) { write(t, filepath.Join(f, "plugin.json"), "{}", 0o644) }, verified.ErrChecksum},
+		"the entry":          {func(t *testing.T, f string) { writeFile(t, filepath.Join(f, "plugin"), "#!/bin/sh\n", 0o755) }, verified.ErrChecksum},
+		"a loaded file":      {func(t *testing.T, f string) { writeFile(t, filepath.Join(f, "library", "part", "code"), "9", 0o644) }, verified.ErrChecksum},
+		"the manifest":       {func(t *testing.T, f string) { writeFile(t, filepath.Join(f, "plugin.json"), "{}", 0o644) }, verified.ErrChecksum},
 		"a loaded file gone": {func(t *testing.T, f string) { _ = os.Remove(filepath.Join(f, "provider")) }, fs.ErrNotExist},
 		"the manifest gone":  {func(t *testing.T, f string) { _ = os.Remove(filepath.Join(f, "plugin.json")) }, fs.ErrNotExist},
 		"the folder gone":    {func(t *testing.T, f string) { _ = os.RemoveAll(f) }, fs.ErrNotExist},
-		"a file not listed":  {func(t *testing.T, f string) { write(t, filepath.Join(f, "test"), "9", 0o644) }, nil},
-		"one more file":      {func(t *testing.T, f string) { write(t, filepath.Join(f, "library", "more"), "9", 0o644) }, nil},
+		"a file not listed":  {func(t *testing.T, f string) { writeFile(t, filepath.Join(f, "test"), "9", 0o644) }, nil},
+		"one more file":      {func(t *testing.T, f string) { writeFile(t, filepath.Join(f, "library", "more"), "9", 0o644) }, nil},
 		"a link to elsewhere": {func(t *testing.T, f string) {
 			_ = os.Remove(filepath.Join(f, "provider"))
 			if err := os.Symlink("/bin/true", filepath.Join(f, "provider")); err != nil {
@@ -171,8 +171,8 @@ func TestAChangedFileIsRefused(t *testing.T) {
 			}
 		})
 	}
-	if left, err := os.ReadDir(os.Getenv("TMPDIR")); err != nil || len(left) > 0 {
-		t.Errorf("a refused plugin left %v, %v", left, err)
+	if remaining, err := os.ReadDir(os.Getenv("TMPDIR")); err != nil || len(remaining) > 0 {
+		t.Errorf("a refused plugin left %v, %v", remaining, err)
 	}
 }
 
@@ -194,9 +194,9 @@ func TestInstallReplacesFilesAndFolders(t *testing.T) {
 		t.Fatal(err)
 	}
 	script := filepath.Join(t.TempDir(), "plugin")
-	write(t, script, "#!/bin/sh\necho one file\n", 0o755)
+	writeFile(t, script, "#!/bin/sh\necho one file\n", 0o755)
 	target := filepath.Join(t.TempDir(), "plugin")
-	for _, plugin := range []struct{ path, sum string }{{source, sum}, {source, sum}, {script, sumOf(t, script)}, {source, sum}} {
+	for _, plugin := range []struct{ path, sum string }{{source, sum}, {source, sum}, {script, checksumOf(t, script)}, {source, sum}} {
 		if err := verified.Install(plugin.path, plugin.sum, target); err != nil {
 			t.Fatal(err)
 		}
@@ -210,15 +210,15 @@ func TestInstallReplacesFilesAndFolders(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(target, "test")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a file that the manifest does not list was installed: %v", err)
 	}
-	write(t, entry, "#!/bin/sh\necho swapped\n", 0o755)
+	writeFile(t, entry, "#!/bin/sh\necho swapped\n", 0o755)
 	if err := verified.Install(source, sum, target); !errors.Is(err, verified.ErrChecksum) {
 		t.Errorf("a changed plugin: %v", err)
 	}
 	if err := verified.Check(target, sum); err != nil {
 		t.Errorf("after a refused installation: %v", err)
 	}
-	if left, err := filepath.Glob(target + "*"); err != nil || len(left) != 1 {
-		t.Errorf("in the folder of the plugin: %v, %v", left, err)
+	if remaining, err := filepath.Glob(target + "*"); err != nil || len(remaining) != 1 {
+		t.Errorf("in the folder of the plugin: %v, %v", remaining, err)
 	}
 }
 
@@ -237,9 +237,9 @@ func TestInvalidManifestsAreRefused(t *testing.T) {
 	} {
 		folder := t.TempDir()
 		manifest := filepath.Join(folder, "plugin.json")
-		write(t, manifest, text, 0o644)
-		write(t, filepath.Join(folder, "plugin"), "#!/bin/sh\n", 0o755)
-		if err := verified.Check(folder, sumOf(t, manifest)); err == nil || errors.Is(err, verified.ErrChecksum) || errors.Is(err, fs.ErrNotExist) {
+		writeFile(t, manifest, text, 0o644)
+		writeFile(t, filepath.Join(folder, "plugin"), "#!/bin/sh\n", 0o755)
+		if err := verified.Check(folder, checksumOf(t, manifest)); err == nil || errors.Is(err, verified.ErrChecksum) || errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

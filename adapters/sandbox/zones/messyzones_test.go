@@ -14,7 +14,7 @@ import (
 // TestMessyZonesAreServedAndDocumented checks that the server serves all messy zones, and that
 // docs/sandbox.md lists them. Seeding again must not change a zone that was edited.
 func TestMessyZonesAreServedAndDocumented(t *testing.T) {
-	store, server := open(t)
+	store, server := openStore(t)
 	raw, err := os.ReadFile("../../../docs/sandbox.md")
 	if err != nil {
 		t.Fatal(err)
@@ -26,7 +26,7 @@ func TestMessyZonesAreServedAndDocumented(t *testing.T) {
 		if err := store.Seed(p); err != nil {
 			t.Fatal(err)
 		}
-		if m := ask(t, server, "tcp", p.Name, "SOA", false); len(m.Answer) != 1 {
+		if m := query(t, server, "tcp", p.Name, "SOA", false); len(m.Answer) != 1 {
 			t.Errorf("%s is not served: %v", p.Name, m)
 		}
 		if list, err := store.Records(p.Name); err != nil || len(list) == 0 {
@@ -37,8 +37,8 @@ func TestMessyZonesAreServedAndDocumented(t *testing.T) {
 			t.Errorf("docs/sandbox.md has no row %s", row)
 		}
 	}
-	mine := records(t, `[{"type":"A","name":"messy-mx-null.test","content":"192.0.2.1","ttl":60}]`)
-	if err := store.Replace("messy-mx-null.test", mine); err != nil {
+	edited := parseRecords(t, `[{"type":"A","name":"messy-mx-null.test","content":"192.0.2.1","ttl":60}]`)
+	if err := store.Replace("messy-mx-null.test", edited); err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range zones.MessyZones {
@@ -53,19 +53,19 @@ func TestMessyZonesAreServedAndDocumented(t *testing.T) {
 
 // TestEditOfAChangedZoneFails checks that an edit of an older version changes nothing.
 func TestEditOfAChangedZoneFails(t *testing.T) {
-	store, _ := open(t)
+	store, _ := openStore(t)
 	if err := store.Add("example.test", "cloudflare"); err != nil {
 		t.Fatal(err)
 	}
 	read := store.Hosted("cloudflare", "example.test")[0]
-	if err := store.Replace("example.test", records(t, sampleZone)); err != nil {
+	if err := store.Replace("example.test", parseRecords(t, sampleZone)); err != nil {
 		t.Fatal(err)
 	}
 	if err := store.Edit(read); !errors.Is(err, zones.ErrChanged) {
 		t.Errorf("got %v", err)
 	}
 	now := store.Hosted("cloudflare", "")[0]
-	if len(now.Records) != len(records(t, sampleZone)) {
+	if len(now.Records) != len(parseRecords(t, sampleZone)) {
 		t.Errorf("the zone has %v", now.Records)
 	}
 	now.Records, now.Veiled = nil, []zones.Veiled{{Record: zones.Record{Type: "TXT", Name: "example.test", Content: "x", TTL: 60}, As: zones.Proxied}}

@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func open(t *testing.T) (*zones.Store, *zones.Server) {
+func openStore(t *testing.T) (*zones.Store, *zones.Server) {
 	t.Helper()
 	store, err := zones.Open(filepath.Join(t.TempDir(), "zones.json"))
 	if err != nil {
@@ -36,7 +36,7 @@ func open(t *testing.T) (*zones.Store, *zones.Server) {
 	return store, server
 }
 
-func records(t *testing.T, text string) []zones.Record {
+func parseRecords(t *testing.T, text string) []zones.Record {
 	t.Helper()
 	var list []zones.Record
 	if err := json.Unmarshal([]byte(text), &list); err != nil {
@@ -45,7 +45,7 @@ func records(t *testing.T, text string) []zones.Record {
 	return list
 }
 
-func ask(t *testing.T, s *zones.Server, network, name, qtype string, recurse bool) *wire.Msg {
+func query(t *testing.T, s *zones.Server, network, name, qtype string, recurse bool) *wire.Msg {
 	t.Helper()
 	q := new(wire.Msg).SetQuestion(wire.Fqdn(name), wire.StringToType[qtype])
 	q.RecursionDesired = recurse
@@ -77,14 +77,14 @@ const platformZone = `[
 ]`
 
 func TestServerAnswersForEachZone(t *testing.T) {
-	store, server := open(t)
-	if err := store.ServeOwn("mail.example", records(t, platformZone)); err != nil {
+	store, server := openStore(t)
+	if err := store.ServeOwn("mail.example", parseRecords(t, platformZone)); err != nil {
 		t.Fatal(err)
 	}
 	if err := store.Add("example.test", "cloudflare"); err != nil {
 		t.Fatal(err)
 	}
-	if err := store.Replace("example.test", records(t, sampleZone)); err != nil {
+	if err := store.Replace("example.test", parseRecords(t, sampleZone)); err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct{ name, qname, qtype, rcode, answer, authority string }{
@@ -112,15 +112,15 @@ func TestServerAnswersForEachZone(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			for _, network := range []string{"udp", "tcp"} {
-				m := ask(t, server, network, tt.qname, tt.qtype, network == "udp")
+				m := query(t, server, network, tt.qname, tt.qtype, network == "udp")
 				if rcode := wire.RcodeToString[m.Rcode]; rcode != tt.rcode {
 					t.Fatalf("got %s, want %s", rcode, tt.rcode)
 				}
-				long := strings.HasPrefix(tt.answer, `"v=`)
-				if got := data(m.Answer); got != tt.answer && (!long || !strings.HasPrefix(got, tt.answer)) {
+				isLong := strings.HasPrefix(tt.answer, `"v=`)
+				if got := dataOf(m.Answer); got != tt.answer && (!isLong || !strings.HasPrefix(got, tt.answer)) {
 					t.Errorf("answer: got %s, want %s", got, tt.answer)
 				}
-				if got := owners(m.Ns); got != tt.authority {
+				if got := ownersOf(m.Ns); got != tt.authority {
 					t.Errorf("authority: got %s, want %s", got, tt.authority)
 				}
 				if m.Authoritative == (tt.name == "a delegation") || m.RecursionAvailable != (network == "udp") {
@@ -131,41 +131,41 @@ func TestServerAnswersForEachZone(t *testing.T) {
 	}
 }
 
-func data(list []wire.RR) string {
-	var out []string
+func dataOf(list []wire.RR) string {
+	var lines []string
 	for _, rr := range list {
-		out = append(out, strings.TrimPrefix(rr.String(), rr.Header().String()))
+		lines = append(lines, strings.TrimPrefix(rr.String(), rr.Header().String()))
 	}
-	return strings.Join(out, "|")
+	return strings.Join(lines, "|")
 }
 
-func owners(list []wire.RR) string {
-	var out []string
+func ownersOf(list []wire.RR) string {
+	var lines []string
 	for _, rr := range list {
-		out = append(out, rr.Header().Name+" "+wire.TypeToString[rr.Header().Rrtype])
+		lines = append(lines, rr.Header().Name+" "+wire.TypeToString[rr.Header().Rrtype])
 	}
-	return strings.Join(out, "|")
+	return strings.Join(lines, "|")
 }
 
 func TestAliasLoopEnds(t *testing.T) {
-	store, server := open(t)
-	if err := errors.Join(store.Add("example.test", "manual"), store.Replace("example.test", records(t, sampleZone))); err != nil {
+	store, server := openStore(t)
+	if err := errors.Join(store.Add("example.test", "manual"), store.Replace("example.test", parseRecords(t, sampleZone))); err != nil {
 		t.Fatal(err)
 	}
-	if m := ask(t, server, "udp", "loop.example.test", "A", false); len(m.Answer) > 10 {
+	if m := query(t, server, "udp", "loop.example.test", "A", false); len(m.Answer) > 10 {
 		t.Fatalf("%d records", len(m.Answer))
 	}
 }
 
 func TestUnsupportedQuestionsAreRefused(t *testing.T) {
-	_, server := open(t)
+	_, server := openStore(t)
 	for _, tt := range []struct {
 		name string
 		edit func(*wire.Msg)
 		want int
 	}{
-		{"an update", func(m *wire.Msg) { m.Opcode = wire.OpcodeUpdate }, wire.RcodeNotImplemented},
-		{"another class", func(m *wire.Msg) { m.Question[0].Qclass = wire.ClassCHAOS }, wire.RcodeRefused},
+		{"an update", func(msg *wire.Msg) { msg.Opcode = wire.OpcodeUpdate }, wire.RcodeNotImplemented},
+		{"another class", func(msg *wire.Msg) { msg.Question[0].Qclass = wire.ClassCHAOS }, wire.RcodeRefused},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			q := new(wire.Msg).SetQuestion("example.test.", wire.TypeTXT)
@@ -179,15 +179,15 @@ func TestUnsupportedQuestionsAreRefused(t *testing.T) {
 }
 
 func TestLongAnswersAreTruncatedByUDP(t *testing.T) {
-	store, server := open(t)
-	long := []zones.Record{{Type: "TXT", Name: "example.test", Content: strings.Repeat("x", 2000), TTL: 60}}
-	if err := errors.Join(store.Add("example.test", "manual"), store.Replace("example.test", long)); err != nil {
+	store, server := openStore(t)
+	isLong := []zones.Record{{Type: "TXT", Name: "example.test", Content: strings.Repeat("x", 2000), TTL: 60}}
+	if err := errors.Join(store.Add("example.test", "manual"), store.Replace("example.test", isLong)); err != nil {
 		t.Fatal(err)
 	}
-	if m := ask(t, server, "udp", "example.test", "TXT", false); !m.Truncated {
+	if m := query(t, server, "udp", "example.test", "TXT", false); !m.Truncated {
 		t.Error("not truncated by UDP")
 	}
-	if m := ask(t, server, "tcp", "example.test", "TXT", false); m.Truncated || len(m.Answer) != 1 || len(m.Answer[0].(*wire.TXT).Txt) != 8 {
+	if m := query(t, server, "tcp", "example.test", "TXT", false); m.Truncated || len(m.Answer) != 1 || len(m.Answer[0].(*wire.TXT).Txt) != 8 {
 		t.Errorf("by TCP: %v", m)
 	}
 }
@@ -198,25 +198,25 @@ func TestZonesAreSaved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := records(t, sampleZone)
+	want := parseRecords(t, sampleZone)
 	if err := errors.Join(store.Add("Example.test", "cloudflare"), store.Replace("example.TEST", want)); err != nil {
 		t.Fatal(err)
 	}
-	again, err := zones.Open(path)
+	reopened, err := zones.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := again.Records("example.test")
+	got, err := reopened.Records("example.test")
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Fatal(err, diff)
 	}
-	if diff := cmp.Diff([]string{"example.test"}, again.Names()); diff != "" {
+	if diff := cmp.Diff([]string{"example.test"}, reopened.Names()); diff != "" {
 		t.Fatal(diff)
 	}
 }
 
 func TestAddedZoneIsServed(t *testing.T) {
-	store, _ := open(t)
+	store, _ := openStore(t)
 	if err := store.Add("example.test", "cloudflare"); err != nil {
 		t.Fatal(err)
 	}
@@ -245,7 +245,7 @@ func TestAddedZoneIsServed(t *testing.T) {
 }
 
 func TestInvalidRecordsAreRefused(t *testing.T) {
-	store, _ := open(t)
+	store, _ := openStore(t)
 	if err := store.Add("example.test", "manual"); err != nil {
 		t.Fatal(err)
 	}
@@ -270,7 +270,7 @@ func TestInvalidRecordsAreRefused(t *testing.T) {
 		{"nonsense CAA", `{"type":"CAA","name":"example.test","content":"issue","ttl":60}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			err := store.Replace("example.test", records(t, "["+tt.record+"]"))
+			err := store.Replace("example.test", parseRecords(t, "["+tt.record+"]"))
 			if bad := *new(zones.Invalid); !errors.As(err, &bad) {
 				t.Fatalf("got %v", err)
 			}
@@ -282,7 +282,7 @@ func TestInvalidRecordsAreRefused(t *testing.T) {
 }
 
 func TestConflictingRecordsAreRefused(t *testing.T) {
-	store, _ := open(t)
+	store, _ := openStore(t)
 	if err := store.Add("example.test", "manual"); err != nil {
 		t.Fatal(err)
 	}
@@ -292,7 +292,7 @@ func TestConflictingRecordsAreRefused(t *testing.T) {
 		"a record twice": a + "," + a, "beside a CNAME": cname + "," + a, "a CNAME beside": a + "," + cname,
 	} {
 		var bad zones.Invalid
-		if err := store.Replace("example.test", records(t, "["+set+"]")); !errors.As(err, &bad) {
+		if err := store.Replace("example.test", parseRecords(t, "["+set+"]")); !errors.As(err, &bad) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
@@ -316,7 +316,7 @@ func TestRecordsWithUnknownMembersAreRefused(t *testing.T) {
 // TestServeOwnReplacesOnlyOwnZones checks that a provider can change its own zones, and no other
 // zones.
 func TestServeOwnReplacesOnlyOwnZones(t *testing.T) {
-	store, server := open(t)
+	store, server := openStore(t)
 	if err := store.Add("example.test", "cloudflare"); err != nil {
 		t.Fatal(err)
 	}
@@ -324,7 +324,7 @@ func TestServeOwnReplacesOnlyOwnZones(t *testing.T) {
 		if err := store.ServeOwn("mail.example", []zones.Record{{Type: "A", Name: "a.mail.example", Content: address, TTL: 60}}); err != nil {
 			t.Fatal(err)
 		}
-		if got := data(ask(t, server, "udp", "a.mail.example", "A", false).Answer); got != address {
+		if got := dataOf(query(t, server, "udp", "a.mail.example", "A", false).Answer); got != address {
 			t.Errorf("the server answers %s, want %s", got, address)
 		}
 	}

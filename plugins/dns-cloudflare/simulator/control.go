@@ -41,13 +41,13 @@ func (sim *simulator) controls() http.Handler {
 		if !sim.syncOrFail(w, r, r.PathValue("name")) {
 			return
 		}
-		var all []record
+		var list []record
 		sim.file.View(func(s *state) {
 			if z := s.Zones[r.PathValue("name")]; z != nil {
-				all = slices.Clone(z.Records)
+				list = slices.Clone(z.Records)
 			}
 		})
-		simulate.WriteJSON(w, http.StatusOK, append([]record{}, all...))
+		simulate.WriteJSON(w, http.StatusOK, append([]record{}, list...))
 	})
 	mux.HandleFunc("PUT /_control/zones/{name}/records", func(w http.ResponseWriter, r *http.Request) {
 		var list []record

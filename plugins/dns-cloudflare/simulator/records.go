@@ -51,7 +51,7 @@ func (sim *simulator) listZones(w http.ResponseWriter, r *http.Request) {
 	if !sim.syncOrFail(w, r, r.URL.Query().Get("name")) {
 		return
 	}
-	var all []map[string]any
+	var docs []map[string]any
 	sim.file.View(func(s *state) {
 		for _, name := range slices.Sorted(func(yield func(string) bool) {
 			for name := range s.Zones {
@@ -61,11 +61,11 @@ func (sim *simulator) listZones(w http.ResponseWriter, r *http.Request) {
 			}
 		}) {
 			if filter := r.URL.Query().Get("name"); filter == "" || filter == name {
-				all = append(all, s.Zones[name].apiDoc())
+				docs = append(docs, s.Zones[name].apiDoc())
 			}
 		}
 	})
-	onPage, info, ok := page(r, all, 20, 50)
+	onPage, info, ok := page(r, docs, 20, 50)
 	if !ok {
 		refuse(w, http.StatusBadRequest, 1004, "Invalid paging")
 		return
@@ -87,17 +87,17 @@ func (sim *simulator) syncOrFail(w http.ResponseWriter, r *http.Request, name st
 
 // fail answers a request with an error.
 func (sim *simulator) fail(w http.ResponseWriter, err error) {
-	var bad refusal
+	var refused refusal
 	switch {
-	case !errors.As(err, &bad):
+	case !errors.As(err, &refused):
 		if sim.kit.Log != nil {
 			_, _ = fmt.Fprintf(sim.kit.Log, "simulator cloudflare: %v\n", err)
 		}
 		refuse(w, http.StatusInternalServerError, 10013, "Internal error")
-	case bad == errNoZone:
-		refuse(w, http.StatusNotFound, bad.code, bad.text)
+	case refused == errNoZone:
+		refuse(w, http.StatusNotFound, refused.code, refused.text)
 	default:
-		refuse(w, http.StatusBadRequest, bad.code, bad.text)
+		refuse(w, http.StatusBadRequest, refused.code, refused.text)
 	}
 }
 
@@ -134,21 +134,21 @@ func (sim *simulator) zoneName(id string) (name string, ok bool) {
 }
 
 func (sim *simulator) listRecords(w http.ResponseWriter, r *http.Request) {
-	var all []record
-	known := false
+	var list []record
+	found := false
 	if name, ok := sim.zoneName(r.PathValue("zone")); ok && !sim.syncOrFail(w, r, name) {
 		return
 	}
 	sim.file.View(func(s *state) {
 		if z := s.byID(r.PathValue("zone")); z != nil {
-			known, all = true, slices.Clone(z.Records)
+			found, list = true, slices.Clone(z.Records)
 		}
 	})
-	if !known {
+	if !found {
 		sim.fail(w, errNoZone)
 		return
 	}
-	onPage, info, ok := page(r, all, 100, 5_000_000)
+	onPage, info, ok := page(r, list, 100, 5_000_000)
 	if !ok {
 		refuse(w, http.StatusBadRequest, 1004, "Invalid paging")
 		return

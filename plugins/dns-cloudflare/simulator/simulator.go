@@ -58,16 +58,16 @@ func New(options simulate.Options) (http.Handler, simulate.Ready, error) {
 	if err != nil {
 		return nil, simulate.Ready{}, err
 	}
-	c := &simulator{kit: kit, file: file, mux: http.NewServeMux(), sandbox: newSandboxClient(options.World), rateLimits: rateLimits{byToken: map[string]*rateLimit{}}}
-	c.mux.HandleFunc("GET "+prefix+"/user/tokens/verify", c.verify)
-	c.mux.HandleFunc("GET "+prefix+"/accounts/{account}/tokens/verify", c.verify)
-	c.mux.HandleFunc("GET "+prefix+"/zones", c.listZones)
-	c.mux.HandleFunc("GET "+prefix+"/zones/{zone}/dns_records", c.listRecords)
-	c.mux.HandleFunc("POST "+prefix+"/zones/{zone}/dns_records/batch", c.batch)
-	c.mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+	sim := &simulator{kit: kit, file: file, mux: http.NewServeMux(), sandbox: newSandboxClient(options.World), rateLimits: rateLimits{byToken: map[string]*rateLimit{}}}
+	sim.mux.HandleFunc("GET "+prefix+"/user/tokens/verify", sim.verify)
+	sim.mux.HandleFunc("GET "+prefix+"/accounts/{account}/tokens/verify", sim.verify)
+	sim.mux.HandleFunc("GET "+prefix+"/zones", sim.listZones)
+	sim.mux.HandleFunc("GET "+prefix+"/zones/{zone}/dns_records", sim.listRecords)
+	sim.mux.HandleFunc("POST "+prefix+"/zones/{zone}/dns_records/batch", sim.batch)
+	sim.mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		refuse(w, http.StatusNotFound, 7003, "Could not route to this path")
 	})
-	return kit.Handler(c, c.controls()), simulate.Ready{
+	return kit.Handler(sim, sim.controls()), simulate.Ready{
 		Provider: provider, URL: options.URL,
 		Settings: map[string]string{"api_url": options.URL + prefix},
 		Secrets:  map[string]string{"api_token": Token},
@@ -107,9 +107,9 @@ func (sim *simulator) Fail(w http.ResponseWriter, _ *http.Request, status, retry
 // the request.
 func (sim *simulator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	token := sim.token(r)
-	left, wait := sim.rateLimits.count(token, sim.kit.Now())
+	remaining, wait := sim.rateLimits.count(token, sim.kit.Now())
 	w.Header().Set("Ratelimit-Policy", fmt.Sprintf(`"default";q=%d;w=%d`, limit, int(window.Seconds())))
-	w.Header().Set("Ratelimit", fmt.Sprintf(`"default";r=%d;t=%d`, left, int(wait.Seconds())))
+	w.Header().Set("Ratelimit", fmt.Sprintf(`"default";r=%d;t=%d`, remaining, int(wait.Seconds())))
 	switch {
 	case wait > 0:
 		sim.Fail(w, r, http.StatusTooManyRequests, int(wait.Seconds())+1)
@@ -149,27 +149,27 @@ func refuse(w http.ResponseWriter, status, code int, text string) {
 }
 
 // page returns the page of a list that the query parameters `page` and `per_page` select. It
-// returns false if a parameter is invalid. The default of `page` is 1 and that of `per_page` is
-// fallback. most is the largest allowed `per_page`.
-func page[T any](r *http.Request, all []T, fallback, most int) ([]T, *resultInfo, bool) {
-	number, size := 1, fallback
+// returns false if a parameter is invalid. Without parameters, the page is 1 and its size is
+// defaultSize. A `per_page` above maxSize is invalid.
+func page[T any](r *http.Request, list []T, defaultSize, maxSize int) ([]T, *resultInfo, bool) {
+	number, size := 1, defaultSize
 	for name, into := range map[string]*int{"page": &number, "per_page": &size} {
 		if text := r.URL.Query().Get(name); text != "" {
 			n, err := strconv.Atoi(text)
-			if err != nil || n < 1 || (name == "per_page" && n > most) {
+			if err != nil || n < 1 || (name == "per_page" && n > maxSize) {
 				return nil, nil, false
 			}
 			*into = n
 		}
 	}
-	from := min((number-1)*size, len(all))
-	onPage := append([]T{}, all[from:min(from+size, len(all))]...)
-	return onPage, &resultInfo{Page: number, PerPage: size, Count: len(onPage), TotalCount: len(all), TotalPages: (len(all) + size - 1) / size}, true
+	start := min((number-1)*size, len(list))
+	onPage := append([]T{}, list[start:min(start+size, len(list))]...)
+	return onPage, &resultInfo{Page: number, PerPage: size, Count: len(onPage), TotalCount: len(list), TotalPages: (len(list) + size - 1) / size}, true
 }
 
 // decode decodes JSON and reports whether it was valid and had no unknown members.
 func decode(body []byte, into any) bool {
-	in := json.NewDecoder(bytes.NewReader(body))
-	in.DisallowUnknownFields()
-	return in.Decode(into) == nil
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	decoder.DisallowUnknownFields()
+	return decoder.Decode(into) == nil
 }

@@ -64,20 +64,20 @@ func (z *zone) updateFrom(zoneInSandbox sandboxZone, s *state) {
 	for _, served := range zoneInSandbox.AnsweredWithAddresses {
 		unmatched[served.key()] = served
 	}
-	var kept []record
+	var updated []record
 	for _, r := range z.Records {
 		key := r.toSandbox(z.Name).key()
 		if _, ok := unmatched[key]; ok {
-			kept = append(kept, r)
+			updated = append(updated, r)
 			delete(unmatched, key)
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(unmatched)) {
 		r := unmatched[key].toAPI()
 		r.ID = s.recordID()
-		kept = append(kept, r)
+		updated = append(updated, r)
 	}
-	z.Records = kept
+	z.Records = updated
 }
 
 // key returns the same text for equal records, and different texts for different ones.
@@ -142,10 +142,10 @@ func (served servedRecord) toAPI() record {
 // errNoZone is the API's error for an unknown zone.
 var errNoZone = refusal{7003, "Could not route to the zone"}
 
-// edit changes the records of a zone with fn. Either all changes take effect or none. In a sandbox,
-// edit first writes to the sandbox. If the zone was changed there in the meantime, edit
-// synchronizes the zone and calls fn again.
-func (sim *simulator) edit(ctx context.Context, name string, fn func(*transaction) error) error {
+// edit changes the records of a zone with change. Either all changes take effect or none. In a
+// sandbox, edit first writes to the sandbox. If the zone was changed there in the meantime, edit
+// synchronizes the zone and calls change again.
+func (sim *simulator) edit(ctx context.Context, name string, change func(*transaction) error) error {
 	sim.editing.Lock()
 	defer sim.editing.Unlock()
 	for {
@@ -164,7 +164,7 @@ func (sim *simulator) edit(ctx context.Context, name string, fn func(*transactio
 		if !known {
 			return errNoZone
 		}
-		if err := fn(work); err != nil {
+		if err := change(work); err != nil {
 			return err
 		}
 		err := sim.writeToSandbox(ctx, name, zoneInSandbox.Version, work.records)

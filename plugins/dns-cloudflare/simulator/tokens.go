@@ -45,13 +45,13 @@ func (sim *simulator) createToken(w http.ResponseWriter, r *http.Request) {
 
 // token returns the token of a request, or an empty string if the token is unknown.
 func (sim *simulator) token(r *http.Request) string {
-	presented, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	known := presented == Token
-	sim.file.View(func(s *state) { known = known || s.Tokens[presented] })
+	fromHeader, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	known := fromHeader == Token
+	sim.file.View(func(s *state) { known = known || s.Tokens[fromHeader] })
 	if !known {
 		return ""
 	}
-	return presented
+	return fromHeader
 }
 
 func (sim *simulator) tokenStatus() string {
@@ -78,9 +78,9 @@ type rateLimit struct {
 }
 
 // count records a call at the time now. A call that exceeds the limit blocks all calls of its token
-// for one window. wait is the remaining time of the block, 0 if there is none. left is how many
-// more calls are allowed.
-func (l *rateLimits) count(token string, now time.Time) (left int, wait time.Duration) {
+// for one window. wait is the remaining time of the block, 0 if there is none. remaining is how
+// many more calls are allowed.
+func (l *rateLimits) count(token string, now time.Time) (remaining int, wait time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.byToken[token] == nil {

@@ -32,10 +32,10 @@ func (t *transaction) apply(in batchDoc) (batchDoc, error) {
 		if i < 0 {
 			return out, refusal{81044, "Record does not exist."}
 		}
-		was := t.records[i]
+		existing := t.records[i]
 		t.records = slices.Delete(t.records, i, i+1)
 		if slices.ContainsFunc(in.Patches, func(p record) bool { return p.ID == r.ID }) {
-			r = was.applyPatch(r)
+			r = existing.applyPatch(r)
 			out.Patches = append(out.Patches, r)
 		} else {
 			out.Puts = append(out.Puts, r)
@@ -59,18 +59,18 @@ func (t *transaction) find(id string) int {
 	return slices.IndexFunc(t.records, func(r record) bool { return r.ID == id })
 }
 
-func (r record) applyPatch(by record) record {
-	if by.Content != "" {
-		r.Content = by.Content
+func (r record) applyPatch(patch record) record {
+	if patch.Content != "" {
+		r.Content = patch.Content
 	}
-	if by.TTL != 0 {
-		r.TTL = by.TTL
+	if patch.TTL != 0 {
+		r.TTL = patch.TTL
 	}
-	if by.Priority != nil {
-		r.Priority = by.Priority
+	if patch.Priority != nil {
+		r.Priority = patch.Priority
 	}
-	if by.Settings != nil {
-		r.Settings, r.Proxied = by.Settings, by.Proxied
+	if patch.Settings != nil {
+		r.Settings, r.Proxied = patch.Settings, patch.Proxied
 	}
 	return r
 }
@@ -88,7 +88,7 @@ func (t *transaction) add(r record) error {
 		return refusal{9021, "Invalid TTL."}
 	}
 	for _, other := range t.records {
-		switch same := other.Name == r.Name && !t.flattened(r, other); {
+		switch same := other.Name == r.Name && !t.coexistsWithApexCNAME(r, other); {
 		case same && r.Type == "CNAME" && other.Type != "NS":
 			return refusal{81053, "An A, AAAA, or CNAME record with that host already exists."}
 		case same && other.Type == "CNAME":
@@ -103,11 +103,11 @@ func (t *transaction) add(r record) error {
 	return nil
 }
 
-// flattened reports whether two records do not conflict because one of them is a CNAME at the apex.
+// coexistsWithApexCNAME reports whether two records do not conflict because one of them is a CNAME at the apex.
 // A CNAME at the apex conflicts only with address records and with another CNAME.
-func (t *transaction) flattened(r, other record) bool {
-	alone := []string{"A", "AAAA", "CNAME"}
-	return r.Name == t.zone && slices.Contains(alone, r.Type) != slices.Contains(alone, other.Type)
+func (t *transaction) coexistsWithApexCNAME(r, other record) bool {
+	conflictingTypes := []string{"A", "AAAA", "CNAME"}
+	return r.Name == t.zone && slices.Contains(conflictingTypes, r.Type) != slices.Contains(conflictingTypes, other.Type)
 }
 
 func preference(r record) int {

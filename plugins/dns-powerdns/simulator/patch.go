@@ -26,11 +26,11 @@ func refusef(format string, args ...any) error { return refusal(fmt.Sprintf(form
 // patch replaces and deletes record sets. Either all changes take effect or none. No concurrent
 // change takes effect between them.
 func (s *simulator) patch(w http.ResponseWriter, r *http.Request) {
-	var in struct {
+	var body struct {
 		RRSets []rrsetDoc `json:"rrsets"`
 	}
-	if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
-		plain(w, http.StatusBadRequest)
+	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+		answerPlainText(w, http.StatusBadRequest)
 		return
 	}
 	for {
@@ -39,7 +39,7 @@ func (s *simulator) patch(w http.ResponseWriter, r *http.Request) {
 			fail(w, err)
 			return
 		}
-		sets, err := changed(zone, in.RRSets)
+		sets, err := setsAfter(zone, body.RRSets)
 		if err == nil {
 			err = s.zones.Edit(r.Context(), zone.Name, zone.Version, simulate.RecordsOf(sets))
 		}
@@ -57,9 +57,9 @@ func (s *simulator) patch(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// changed returns the record sets of a zone after the changes, without the SOA and NS sets of the
+// setsAfter returns the record sets of a zone after the changes, without the SOA and NS sets of the
 // apex. Its error is a refusal.
-func changed(zone simulate.Zone, changes []rrsetDoc) ([]sdk.RRSet, error) {
+func setsAfter(zone simulate.Zone, changes []rrsetDoc) ([]sdk.RRSet, error) {
 	sets, seen := recordSets(zone), map[string]bool{}
 	for _, change := range changes {
 		name := sdk.PlainName(change.Name)
@@ -111,9 +111,9 @@ func newSet(change rrsetDoc) (sdk.RRSet, error) {
 			return set, refusal("This simulator has no disabled records")
 		case err == nil && value == record.Content && sdk.WriteContent(set.Type, value) != record.Content: // the content lacks quotes or a final dot
 			return set, refusef("Record %s/%s '%s': Not in expected format (parsed as '%s')", change.Name, change.Type, record.Content, sdk.WriteContent(set.Type, value))
-		case err != nil || !valid(set.Type, record.Content):
+		case err != nil || !isValidAddress(set.Type, record.Content):
 			return set, refusef("Record %s/%s '%s': Parsing record content (try 'pdnsutil check-zone')", change.Name, change.Type, record.Content)
-		case slices.ContainsFunc(change.Records[:len(set.Values)], func(o recordDoc) bool { return o.Content == record.Content }):
+		case slices.ContainsFunc(change.Records[:len(set.Values)], func(other recordDoc) bool { return other.Content == record.Content }):
 			return set, refusef("Duplicate record in RRset %s IN %s with content \"%s\"", change.Name, change.Type, record.Content)
 		}
 		set.Values = append(set.Values, value)
@@ -124,8 +124,9 @@ func newSet(change rrsetDoc) (sdk.RRSet, error) {
 	return set, nil
 }
 
-// valid reports whether the content of an address record is an address.
-func valid(kind sdk.RecordType, content string) bool {
+// isValidAddress reports whether the content is an address of the right family, if the record has
+// the type A or AAAA. For other types it returns true.
+func isValidAddress(kind sdk.RecordType, content string) bool {
 	if kind != "A" && kind != "AAAA" {
 		return true
 	}

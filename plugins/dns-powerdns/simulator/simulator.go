@@ -36,8 +36,8 @@ type simulator struct {
 
 // New returns the handler of the simulator and the line that it prints when it is ready. It fails
 // if the data folder cannot be used.
-func New(o simulate.Options) (http.Handler, simulate.Ready, error) {
-	kit, err := simulate.Open(provider, o)
+func New(options simulate.Options) (http.Handler, simulate.Ready, error) {
+	kit, err := simulate.Open(provider, options)
 	if err != nil {
 		return nil, simulate.Ready{}, err
 	}
@@ -50,12 +50,12 @@ func New(o simulate.Options) (http.Handler, simulate.Ready, error) {
 	s.mux.HandleFunc("GET "+server, func(w http.ResponseWriter, _ *http.Request) {
 		simulate.WriteJSON(w, http.StatusOK, map[string]string{"type": "Server", "id": serverID, "daemon_type": "authoritative", "url": server})
 	})
-	s.mux.HandleFunc("GET "+server+"/zones", s.list)
-	s.mux.HandleFunc("GET "+server+"/zones/{zone}", s.read)
+	s.mux.HandleFunc("GET "+server+"/zones", s.listZones)
+	s.mux.HandleFunc("GET "+server+"/zones/{zone}", s.readZone)
 	s.mux.HandleFunc("PATCH "+server+"/zones/{zone}", s.patch)
 	return kit.Handler(s, zones.Control()), simulate.Ready{
-		Provider: provider, URL: o.URL, Control: []string{},
-		Settings: map[string]string{"api_url": o.URL, "allow_private": "true"},
+		Provider: provider, URL: options.URL, Control: []string{},
+		Settings: map[string]string{"api_url": options.URL, "allow_private": "true"},
 		Secrets:  map[string]string{"api_key": Key},
 	}, nil
 }
@@ -86,11 +86,11 @@ func (s *simulator) Fail(w http.ResponseWriter, _ *http.Request, status, retryAf
 // ServeHTTP implements simulate.Provider.
 func (s *simulator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get("X-API-Key") != Key {
-		plain(w, http.StatusUnauthorized)
+		answerPlainText(w, http.StatusUnauthorized)
 		return
 	}
 	if _, route := s.mux.Handler(r); route == "" {
-		plain(w, http.StatusNotFound)
+		answerPlainText(w, http.StatusNotFound)
 		return
 	}
 	s.mux.ServeHTTP(w, r)
@@ -136,32 +136,32 @@ func newZoneDoc(z simulate.Zone) zoneDoc {
 	}
 }
 
-// list answers with all zones, or only with the zone in the parameter `zone`.
-func (s *simulator) list(w http.ResponseWriter, r *http.Request) {
-	all, err := s.zones.List(r.Context())
+// listZones answers with all zones, or only with the zone in the parameter `zone`.
+func (s *simulator) listZones(w http.ResponseWriter, r *http.Request) {
+	zones, err := s.zones.List(r.Context())
 	if err != nil {
 		fail(w, err)
 		return
 	}
 	docs := []zoneDoc{}
-	for _, z := range all {
-		if only := r.URL.Query().Get("zone"); only == "" || strings.EqualFold(only, z.Name+".") {
+	for _, z := range zones {
+		if wanted := r.URL.Query().Get("zone"); wanted == "" || strings.EqualFold(wanted, z.Name+".") {
 			docs = append(docs, newZoneDoc(z))
 		}
 	}
 	simulate.WriteJSON(w, http.StatusOK, docs)
 }
 
-// read answers with a zone and its record sets. The parameters `rrset_name` and `rrset_type` select
+// readZone answers with a zone and its record sets. The parameters `rrset_name` and `rrset_type` select
 // record sets. With `rrsets=false` the answer has no record sets.
-func (s *simulator) read(w http.ResponseWriter, r *http.Request) {
+func (s *simulator) readZone(w http.ResponseWriter, r *http.Request) {
 	zone, err := s.zones.Get(r.Context(), strings.TrimSuffix(r.PathValue("zone"), "."))
 	if err != nil {
 		fail(w, err)
 		return
 	}
-	doc, no, increase := newZoneDoc(zone), "", "INCREASE"
-	doc.SOAEdit, doc.SOAEditAPI = &no, &increase
+	doc, none, increase := newZoneDoc(zone), "", "INCREASE"
+	doc.SOAEdit, doc.SOAEditAPI = &none, &increase
 	query := r.URL.Query()
 	for _, set := range recordSets(zone) {
 		name, kind := query.Get("rrset_name"), query.Get("rrset_type")
@@ -195,7 +195,7 @@ func fail(w http.ResponseWriter, err error) {
 	var refused refusal
 	switch {
 	case errors.Is(err, simulate.ErrNoZone):
-		plain(w, http.StatusNotFound)
+		answerPlainText(w, http.StatusNotFound)
 	case errors.As(err, &refused), errors.As(err, new(simulate.InvalidRecords)):
 		refuse(w, http.StatusUnprocessableEntity, err.Error())
 	default:
@@ -203,9 +203,9 @@ func fail(w http.ResponseWriter, err error) {
 	}
 }
 
-// plain answers with a status, and with the name of the status as text. PowerDNS answers like this
+// answerPlainText answers with a status, and with the name of the status as text. PowerDNS answers like this
 // if its HTTP server refuses a request.
-func plain(w http.ResponseWriter, status int) {
+func answerPlainText(w http.ResponseWriter, status int) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(status)
 	_, _ = w.Write([]byte(http.StatusText(status)))

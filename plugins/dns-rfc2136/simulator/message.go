@@ -20,8 +20,8 @@ import (
 const (
 	soaTTL    = 3600
 	clockSkew = 300
-	// recordsInMessage is the maximum number of records in one message of a transfer.
-	recordsInMessage = 100
+	// maxRecordsPerMessage is the maximum number of records in one message of a transfer.
+	maxRecordsPerMessage = 100
 )
 
 // request is a message of a client.
@@ -35,11 +35,11 @@ type request struct {
 // newRequest parses a message and checks its signature. It returns nil if the bytes are not a DNS
 // message.
 func newRequest(raw []byte) *request {
-	m := new(wire.Msg)
-	if err := m.Unpack(raw); err != nil {
+	msg := new(wire.Msg)
+	if err := msg.Unpack(raw); err != nil {
 		return nil
 	}
-	req := &request{Msg: m, tsig: m.IsTsig()}
+	req := &request{Msg: msg, tsig: msg.IsTsig()}
 	if req.tsig == nil {
 		return req
 	}
@@ -56,45 +56,47 @@ func newRequest(raw []byte) *request {
 	return req
 }
 
-func isTransfer(m *wire.Msg) bool {
-	return len(m.Question) == 1 && m.Question[0].Qtype == wire.TypeAXFR
+func isTransfer(msg *wire.Msg) bool {
+	return len(msg.Question) == 1 && msg.Question[0].Qtype == wire.TypeAXFR
 }
 
-// reply returns the bytes of an answer that has only a response code.
-func (q *request) reply(code int) []byte { return q.pack(new(wire.Msg).SetRcode(q.Msg, code)) }
+// replyWithCode returns the bytes of an answer that has only a response code.
+func (req *request) replyWithCode(code int) []byte {
+	return req.pack(new(wire.Msg).SetRcode(req.Msg, code))
+}
 
 // pack returns the bytes of the messages on a TCP connection. It signs the messages if the request
 // is signed.
-func (q *request) pack(messages ...*wire.Msg) []byte {
-	var out []byte
+func (req *request) pack(messages ...*wire.Msg) []byte {
+	var packed []byte
 	mac := ""
-	if q.tsig != nil {
-		mac = q.tsig.MAC
+	if req.tsig != nil {
+		mac = req.tsig.MAC
 	}
-	for i, m := range messages {
-		raw, err := q.sign(m, &mac, i > 0)
+	for i, msg := range messages {
+		raw, err := req.sign(msg, &mac, i > 0)
 		if err != nil {
 			return nil // exchange then closes the connection, like a server that fails
 		}
-		out = append(binary.BigEndian.AppendUint16(out, uint16(len(raw))), raw...)
+		packed = append(binary.BigEndian.AppendUint16(packed, uint16(len(raw))), raw...)
 	}
-	return out
+	return packed
 }
 
-// sign returns the bytes of the answer m, signed if the request is signed. mac is the MAC of the
-// previous message, and sign sets it to the MAC of m. followsAnother is true for all but the first
-// message of a transfer, because their signatures cover less data (RFC 8945, 5.3.1).
-func (q *request) sign(m *wire.Msg, mac *string, followsAnother bool) (raw []byte, err error) {
-	if q.tsig == nil {
-		return m.Pack()
+// sign returns the bytes of the answer msg, signed if the request is signed. mac is the MAC of the
+// previous message, and sign sets it to the MAC of msg. followsAnother is true for all but the
+// first message of a transfer, because their signatures cover less data (RFC 8945, 5.3.1).
+func (req *request) sign(msg *wire.Msg, mac *string, followsAnother bool) (raw []byte, err error) {
+	if req.tsig == nil {
+		return msg.Pack()
 	}
-	m.SetTsig(q.tsig.Hdr.Name, q.tsig.Algorithm, clockSkew, time.Now().Unix())
-	tsig := m.IsTsig()
-	tsig.Error, tsig.OrigId = q.keyError, m.Id
-	if q.keyError == wire.RcodeBadKey || q.keyError == wire.RcodeBadSig { // such an answer is not signed (RFC 8945, 5.2)
-		return m.Pack()
+	msg.SetTsig(req.tsig.Hdr.Name, req.tsig.Algorithm, clockSkew, time.Now().Unix())
+	tsig := msg.IsTsig()
+	tsig.Error, tsig.OrigId = req.keyError, msg.Id
+	if req.keyError == wire.RcodeBadKey || req.keyError == wire.RcodeBadSig { // such an answer is not signed (RFC 8945, 5.2)
+		return msg.Pack()
 	}
-	raw, *mac, err = wire.TsigGenerate(m, Secret, *mac, followsAnother)
+	raw, *mac, err = wire.TsigGenerate(msg, Secret, *mac, followsAnother)
 	return raw, err
 }
 
@@ -102,13 +104,13 @@ func (q *request) sign(m *wire.Msg, mac *string, followsAnother bool) (raw []byt
 func (s *simulator) answer(ctx context.Context, req *request) []byte {
 	switch {
 	case req.keyError != 0:
-		return req.reply(wire.RcodeNotAuth)
+		return req.replyWithCode(wire.RcodeNotAuth)
 	case len(req.Question) != 1:
-		return req.reply(wire.RcodeFormatError)
+		return req.replyWithCode(wire.RcodeFormatError)
 	case req.Opcode == wire.OpcodeUpdate:
-		return req.reply(s.update(ctx, req))
+		return req.replyWithCode(s.update(ctx, req))
 	case req.Opcode != wire.OpcodeQuery:
-		return req.reply(wire.RcodeNotImplemented)
+		return req.replyWithCode(wire.RcodeNotImplemented)
 	case isTransfer(req.Msg):
 		return s.transfer(ctx, req)
 	}
@@ -133,17 +135,17 @@ func (s *simulator) transfer(ctx context.Context, req *request) []byte {
 	}
 	switch {
 	case errors.Is(err, simulate.ErrNoZone):
-		return req.reply(wire.RcodeNotAuth)
+		return req.replyWithCode(wire.RcodeNotAuth)
 	case err != nil:
-		return req.reply(wire.RcodeServerFailure)
+		return req.replyWithCode(wire.RcodeServerFailure)
 	case req.tsig == nil:
-		return req.reply(wire.RcodeRefused)
+		return req.replyWithCode(wire.RcodeRefused)
 	}
 	var messages []*wire.Msg
-	for part := range slices.Chunk(append(records, records[0]), recordsInMessage) {
-		m := new(wire.Msg).SetReply(req.Msg)
-		m.Authoritative, m.Answer = true, part
-		messages = append(messages, m)
+	for part := range slices.Chunk(append(records, records[0]), maxRecordsPerMessage) {
+		msg := new(wire.Msg).SetReply(req.Msg)
+		msg.Authoritative, msg.Answer = true, part
+		messages = append(messages, msg)
 	}
 	return req.pack(messages...)
 }
@@ -161,20 +163,20 @@ func (s *simulator) query(ctx context.Context, req *request) []byte {
 			records, err = recordsOf(zone)
 		}
 		if err != nil {
-			return req.reply(wire.RcodeServerFailure)
+			return req.replyWithCode(wire.RcodeServerFailure)
 		}
-		named := named(records, queried.Name)
-		m := new(wire.Msg).SetReply(req.Msg)
-		m.Authoritative = true
-		if m.Answer = typed(named, queried.Qtype); len(m.Answer) == 0 {
-			m.Ns = records[:1]
+		withName := recordsNamed(records, queried.Name)
+		msg := new(wire.Msg).SetReply(req.Msg)
+		msg.Authoritative = true
+		if msg.Answer = recordsOfType(withName, queried.Qtype); len(msg.Answer) == 0 {
+			msg.Ns = records[:1]
 		}
-		if len(named) == 0 {
-			m.Rcode = wire.RcodeNameError
+		if len(withName) == 0 {
+			msg.Rcode = wire.RcodeNameError
 		}
-		return req.pack(m)
+		return req.pack(msg)
 	}
-	return req.reply(wire.RcodeRefused)
+	return req.replyWithCode(wire.RcodeRefused)
 }
 
 // recordsOf returns the records of a zone. The first is its SOA.
@@ -183,48 +185,48 @@ func recordsOf(z simulate.Zone) ([]wire.RR, error) {
 		{Name: z.Name, Type: sdk.SOA, TTL: soaTTL, Values: []string{fmt.Sprintf("%s. hostmaster.%s. %d 3600 600 604800 60", z.NameServers[0], z.Name, z.Version)}},
 		{Name: z.Name, Type: sdk.NS, TTL: soaTTL, Values: z.NameServers},
 	}, simulate.SetsOf(z.Records)...)
-	var all []wire.RR
+	var records []wire.RR
 	for _, set := range sets {
 		for _, value := range set.Values {
 			rr, err := wire.NewRR(fmt.Sprintf("%s. %d IN %s %s", set.Name, set.TTL, set.Type, sdk.WriteContent(set.Type, value)))
 			if err != nil {
 				return nil, err
 			}
-			all = append(all, rr)
+			records = append(records, rr)
 		}
 	}
-	return all, nil
+	return records, nil
 }
 
-// storedOf returns the records in the format of simulate.Zones, without the SOA and NS records of
-// the apex. It is the inverse of recordsOf.
-func storedOf(zone string, records []wire.RR) ([]simulate.Record, error) {
+// toStoredRecords returns the records in the format of simulate.Zones, without the SOA and NS
+// records of the apex. It is the inverse of recordsOf.
+func toStoredRecords(zone string, records []wire.RR) ([]simulate.Record, error) {
 	var sets []sdk.RRSet
 	for _, rr := range records {
-		h := rr.Header()
-		name, kind := sdk.PlainName(h.Name), sdk.RecordType(wire.Type(h.Rrtype).String())
-		if name == zone && (h.Rrtype == wire.TypeSOA || h.Rrtype == wire.TypeNS) {
+		header := rr.Header()
+		name, kind := sdk.PlainName(header.Name), sdk.RecordType(wire.Type(header.Rrtype).String())
+		if name == zone && (header.Rrtype == wire.TypeSOA || header.Rrtype == wire.TypeNS) {
 			continue
 		}
-		value, err := sdk.ReadContent(kind, strings.TrimPrefix(rr.String(), h.String()))
+		value, err := sdk.ReadContent(kind, strings.TrimPrefix(rr.String(), header.String()))
 		if err != nil {
 			return nil, err
 		}
-		sets = append(sets, sdk.RRSet{Name: name, Type: kind, TTL: int(h.Ttl), Values: []string{value}})
+		sets = append(sets, sdk.RRSet{Name: name, Type: kind, TTL: int(header.Ttl), Values: []string{value}})
 	}
 	return simulate.RecordsOf(sets), nil
 }
 
-// named returns those of the records that have this name.
-func named(records []wire.RR, name string) []wire.RR {
-	return keep(records, func(rr wire.RR) bool { return wire.CanonicalName(rr.Header().Name) == wire.CanonicalName(name) })
+// recordsNamed returns those of the records that have this name.
+func recordsNamed(records []wire.RR, name string) []wire.RR {
+	return filter(records, func(rr wire.RR) bool { return wire.CanonicalName(rr.Header().Name) == wire.CanonicalName(name) })
 }
 
-// typed returns those of the records that have this type.
-func typed(records []wire.RR, kind uint16) []wire.RR {
-	return keep(records, func(rr wire.RR) bool { return rr.Header().Rrtype == kind })
+// recordsOfType returns those of the records that have this type.
+func recordsOfType(records []wire.RR, kind uint16) []wire.RR {
+	return filter(records, func(rr wire.RR) bool { return rr.Header().Rrtype == kind })
 }
 
-func keep(records []wire.RR, wanted func(wire.RR) bool) []wire.RR {
+func filter(records []wire.RR, wanted func(wire.RR) bool) []wire.RR {
 	return slices.DeleteFunc(slices.Clone(records), func(rr wire.RR) bool { return !wanted(rr) })
 }

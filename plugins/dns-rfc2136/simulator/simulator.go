@@ -41,8 +41,8 @@ type simulator struct {
 // New returns the handler of the control calls and the line that the simulator prints when it is
 // ready. The DNS server has its own port and runs until the process ends. New fails if the data
 // folder cannot be used, or if the server cannot listen.
-func New(o simulate.Options) (http.Handler, simulate.Ready, error) {
-	kit, err := simulate.Open(provider, o)
+func New(options simulate.Options) (http.Handler, simulate.Ready, error) {
+	kit, err := simulate.Open(provider, options)
 	if err != nil {
 		return nil, simulate.Ready{}, err
 	}
@@ -52,12 +52,12 @@ func New(o simulate.Options) (http.Handler, simulate.Ready, error) {
 	}
 	s := &simulator{kit: kit, zones: zones}
 	handler := kit.Handler(s, s.control())
-	address, err := listen(o.DataDir, handler)
+	address, err := listen(options.DataDir, handler)
 	if err != nil {
 		return nil, simulate.Ready{}, err
 	}
 	return handler, simulate.Ready{
-		Provider: provider, URL: o.URL, Control: []string{},
+		Provider: provider, URL: options.URL, Control: []string{},
 		Settings: map[string]string{"server": address, "zones": OperatorZone, "key_name": KeyName, "allow_private": "true"},
 		Secrets:  map[string]string{"key_secret": Secret},
 	}, nil
@@ -79,13 +79,13 @@ func (s *simulator) control() http.Handler {
 			simulate.WriteError(w, http.StatusBadRequest, err.Error())
 			return
 		}
-		all, err := s.zones.List(r.Context())
+		zones, err := s.zones.List(r.Context())
 		if err != nil {
 			simulate.WriteError(w, http.StatusInternalServerError, err.Error())
 			return
 		}
 		names := []string{OperatorZone}
-		for _, z := range all {
+		for _, z := range zones {
 			names = append(names, z.Name)
 		}
 		simulate.WriteJSON(w, http.StatusOK, map[string]any{"settings": map[string]string{"zones": strings.Join(names, ",")}})
@@ -95,14 +95,14 @@ func (s *simulator) control() http.Handler {
 
 // Call implements simulate.Provider. Planned faults select calls by their operation.
 func (s *simulator) Call(_ *http.Request, body []byte) simulate.Call {
-	m := new(wire.Msg)
-	if err := m.Unpack(body); err != nil {
+	msg := new(wire.Msg)
+	if err := msg.Unpack(body); err != nil {
 		return simulate.Call{Operation: "malformed"}
 	}
 	switch {
-	case m.Opcode == wire.OpcodeUpdate:
+	case msg.Opcode == wire.OpcodeUpdate:
 		return simulate.Call{Operation: "update", Write: true}
-	case isTransfer(m):
+	case isTransfer(msg):
 		return simulate.Call{Operation: "transfer"}
 	}
 	return simulate.Call{Operation: "query"}
@@ -116,7 +116,7 @@ func (s *simulator) Fail(w http.ResponseWriter, r *http.Request, status, _ int) 
 		code = wire.RcodeServerFailure
 	}
 	if q := s.requestOf(r); q != nil {
-		_, _ = w.Write(q.reply(code))
+		_, _ = w.Write(q.replyWithCode(code))
 	}
 }
 

@@ -42,12 +42,12 @@ func (s *simulator) update(ctx context.Context, req *request) int {
 		}
 		after := records
 		for _, rr := range req.Ns {
-			after = apply(zone.Name, after, rr)
+			after = applyUpdate(zone.Name, after, rr)
 		}
 		if slices.EqualFunc(records, after, func(a, b wire.RR) bool { return a.String() == b.String() }) {
 			return wire.RcodeSuccess // if nothing changes, the serial does not change either
 		}
-		stored, err := storedOf(zone.Name, after)
+		stored, err := toStoredRecords(zone.Name, after)
 		if err != nil {
 			return wire.RcodeFormatError
 		}
@@ -64,8 +64,8 @@ func (s *simulator) update(ctx context.Context, req *request) int {
 	}
 }
 
-// within reports whether a name is the apex of a zone or below it.
-func within(name, zone string) bool { return wire.IsSubDomain(wire.Fqdn(zone), name) }
+// isInZone reports whether a name is the apex of a zone or below it.
+func isInZone(name, zone string) bool { return wire.IsSubDomain(wire.Fqdn(zone), name) }
 
 // checkPrerequisites returns NOERROR if all prerequisites are true, and otherwise the code of the
 // first one that is false (RFC 2136, 3.2).
@@ -73,15 +73,15 @@ func checkPrerequisites(zone string, records, prerequisites []wire.RR) int {
 	var required []wire.RR // prerequisites with values; the zone's sets must equal these sets
 	for _, rr := range prerequisites {
 		header := rr.Header()
-		existing := named(records, header.Name)
+		existing := recordsNamed(records, header.Name)
 		exists := len(existing) > 0
 		if header.Rrtype != wire.TypeANY {
-			exists = len(typed(existing, header.Rrtype)) > 0
+			exists = len(recordsOfType(existing, header.Rrtype)) > 0
 		}
 		switch {
 		case header.Ttl != 0 || (header.Class == wire.ClassANY || header.Class == wire.ClassNONE) && header.Rdlength != 0:
 			return wire.RcodeFormatError
-		case !within(header.Name, zone):
+		case !isInZone(header.Name, zone):
 			return wire.RcodeNotZone
 		case header.Class == wire.ClassANY && !exists && header.Rrtype == wire.TypeANY:
 			return wire.RcodeNameError
@@ -99,7 +99,7 @@ func checkPrerequisites(zone string, records, prerequisites []wire.RR) int {
 	}
 	for _, rr := range required {
 		header := rr.Header()
-		want, have := typed(named(required, header.Name), header.Rrtype), typed(named(records, header.Name), header.Rrtype)
+		want, have := recordsOfType(recordsNamed(required, header.Name), header.Rrtype), recordsOfType(recordsNamed(records, header.Name), header.Rrtype)
 		if !containsAll(want, have) || !containsAll(have, want) {
 			return wire.RcodeNXRrset
 		}
@@ -107,10 +107,10 @@ func checkPrerequisites(zone string, records, prerequisites []wire.RR) int {
 	return wire.RcodeSuccess
 }
 
-// containsAll reports whether all contains each record of part.
-func containsAll(all, part []wire.RR) bool {
-	return !slices.ContainsFunc(part, func(rr wire.RR) bool {
-		return !slices.ContainsFunc(all, func(candidate wire.RR) bool { return sameRecord(rr, candidate) })
+// containsAll reports whether set contains each record of subset.
+func containsAll(set, subset []wire.RR) bool {
+	return !slices.ContainsFunc(subset, func(rr wire.RR) bool {
+		return !slices.ContainsFunc(set, func(candidate wire.RR) bool { return sameRecord(rr, candidate) })
 	})
 }
 
@@ -125,13 +125,13 @@ func sameRecord(a, b wire.RR) bool {
 func prescan(zone string, updates []wire.RR) int {
 	for _, rr := range updates {
 		header := rr.Header()
-		meta := header.Rrtype == wire.TypeANY || header.Rrtype == wire.TypeAXFR || header.Rrtype == wire.TypeIXFR
+		isMetaType := header.Rrtype == wire.TypeANY || header.Rrtype == wire.TypeAXFR || header.Rrtype == wire.TypeIXFR
 		switch {
-		case !within(header.Name, zone):
+		case !isInZone(header.Name, zone):
 			return wire.RcodeNotZone
-		case header.Class == wire.ClassINET && meta,
-			header.Class == wire.ClassANY && (header.Ttl != 0 || header.Rdlength != 0 || meta && header.Rrtype != wire.TypeANY),
-			header.Class == wire.ClassNONE && (header.Ttl != 0 || meta),
+		case header.Class == wire.ClassINET && isMetaType,
+			header.Class == wire.ClassANY && (header.Ttl != 0 || header.Rdlength != 0 || isMetaType && header.Rrtype != wire.TypeANY),
+			header.Class == wire.ClassNONE && (header.Ttl != 0 || isMetaType),
 			header.Class != wire.ClassINET && header.Class != wire.ClassANY && header.Class != wire.ClassNONE:
 			return wire.RcodeFormatError
 		}
@@ -139,45 +139,45 @@ func prescan(zone string, updates []wire.RR) int {
 	return wire.RcodeSuccess
 }
 
-// apply returns the records after one update (RFC 2136, 3.4.2).
-func apply(zone string, records []wire.RR, rr wire.RR) []wire.RR {
+// applyUpdate returns the records after one update (RFC 2136, 3.4.2).
+func applyUpdate(zone string, records []wire.RR, rr wire.RR) []wire.RR {
 	header := rr.Header()
-	apex := sdk.PlainName(header.Name) == zone
-	ofZone := func(other wire.RR) bool {
-		return apex && (other.Header().Rrtype == wire.TypeSOA || other.Header().Rrtype == wire.TypeNS)
+	isApex := sdk.PlainName(header.Name) == zone
+	isManaged := func(other wire.RR) bool {
+		return isApex && (other.Header().Rrtype == wire.TypeSOA || other.Header().Rrtype == wire.TypeNS)
 	}
 	sameName := func(other wire.RR) bool {
 		return wire.CanonicalName(other.Header().Name) == wire.CanonicalName(header.Name)
 	}
 	switch {
-	case ofZone(rr): // the sandbox manages the SOA and NS of the apex
+	case isManaged(rr): // the sandbox manages the SOA and NS of the apex
 		return records
 	case header.Class == wire.ClassANY && header.Rrtype == wire.TypeANY:
-		return keep(records, func(other wire.RR) bool { return !sameName(other) || ofZone(other) })
+		return filter(records, func(other wire.RR) bool { return !sameName(other) || isManaged(other) })
 	case header.Class == wire.ClassANY:
-		return keep(records, func(other wire.RR) bool { return !sameName(other) || other.Header().Rrtype != header.Rrtype })
+		return filter(records, func(other wire.RR) bool { return !sameName(other) || other.Header().Rrtype != header.Rrtype })
 	case header.Class == wire.ClassNONE:
-		return keep(records, func(other wire.RR) bool { return !sameRecord(other, rr) })
+		return filter(records, func(other wire.RR) bool { return !sameRecord(other, rr) })
 	}
-	return add(records, rr, named(records, header.Name))
+	return addRecord(records, rr, recordsNamed(records, header.Name))
 }
 
-// add returns the records and the record rr. Like a real server, it ignores an addition after which
-// a CNAME would coexist with a different type (RFC 2136, 3.4.2.2). All records of the set get the
-// TTL of rr. neighbours are the records with the name of rr.
-func add(records []wire.RR, rr wire.RR, neighbours []wire.RR) []wire.RR {
+// addRecord returns the records and the record rr. Like a real server, it ignores an addition after
+// which a CNAME would coexist with a different type (RFC 2136, 3.4.2.2). All records of the set get
+// the TTL of rr. sameName are the records with the name of rr.
+func addRecord(records []wire.RR, rr wire.RR, sameName []wire.RR) []wire.RR {
 	header := rr.Header()
-	aliases := len(typed(neighbours, wire.TypeCNAME))
-	if header.Rrtype == wire.TypeCNAME && len(neighbours) > aliases || header.Rrtype != wire.TypeCNAME && aliases > 0 {
+	cnames := len(recordsOfType(sameName, wire.TypeCNAME))
+	if header.Rrtype == wire.TypeCNAME && len(sameName) > cnames || header.Rrtype != wire.TypeCNAME && cnames > 0 {
 		return records
 	}
 	after, replaced := slices.Clone(records), false
 	for i, existing := range after {
-		same := wire.CanonicalName(existing.Header().Name) == wire.CanonicalName(header.Name) && existing.Header().Rrtype == header.Rrtype
+		inSet := wire.CanonicalName(existing.Header().Name) == wire.CanonicalName(header.Name) && existing.Header().Rrtype == header.Rrtype
 		switch {
-		case same && (header.Rrtype == wire.TypeCNAME || sameRecord(existing, rr)):
+		case inSet && (header.Rrtype == wire.TypeCNAME || sameRecord(existing, rr)):
 			after[i], replaced = rr, true
-		case same:
+		case inSet:
 			after[i] = wire.Copy(existing)
 			after[i].Header().Ttl = header.Ttl
 		}

@@ -115,13 +115,13 @@ func Send(ctx context.Context, client *http.Client, request Request) (Response, 
 // a connection, so that the provider may have received it. The result does not wrap the original
 // error, because that error contains the URL.
 func lostResponse(ctx context.Context, effect Effect, sent bool) error {
-	late := errors.Is(ctx.Err(), context.DeadlineExceeded)
+	pastDeadline := errors.Is(ctx.Err(), context.DeadlineExceeded)
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
 		return ContextError(ctx)
 	case !sent:
 		return &outcome.Error{Kind: outcome.Down, Cause: CauseUnreachable, Detail: "the mail platform could not be reached"}
-	case effect != Read || late:
+	case effect != Read || pastDeadline:
 		return noAnswer()
 	default:
 		return &outcome.Error{Kind: outcome.Down, Cause: "cut", Detail: "the connection to the mail platform was cut"}

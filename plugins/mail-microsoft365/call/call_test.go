@@ -52,17 +52,17 @@ func TestEachRequestHasItsOwnID(t *testing.T) {
 	}
 }
 
-// lateContext is a context whose deadline passes when late is closed.
+// lateContext is a context whose deadline passes when the channel deadline is closed.
 type lateContext struct {
 	context.Context
-	late chan struct{}
+	deadline chan struct{}
 }
 
-func (c lateContext) Done() <-chan struct{} { return c.late }
+func (c lateContext) Done() <-chan struct{} { return c.deadline }
 
 func (c lateContext) Err() error {
 	select {
-	case <-c.late:
+	case <-c.deadline:
 		return context.DeadlineExceeded
 	default:
 		return nil
@@ -106,7 +106,7 @@ func TestLostResponsesBecomeOutcomes(t *testing.T) {
 			if tt.address == silent {
 				go func() {
 					<-arrived
-					close(ctx.late)
+					close(ctx.deadline)
 				}()
 			}
 			_, err := send(ctx, tt.effect, tt.address)

@@ -11,8 +11,9 @@ import (
 	"github.com/tenantry/tenantry/core/outcome"
 )
 
-// reserve is how much time must remain until the deadline for an attempt that follows a wait.
-const reserve = time.Second
+// minAttemptTime is how much time must remain until the deadline for an attempt that follows a
+// wait.
+const minAttemptTime = time.Second
 
 // RetryPolicy determines how often a call is attempted and how long the first pause is.
 type RetryPolicy struct {
@@ -20,18 +21,18 @@ type RetryPolicy struct {
 	BaseDelay   time.Duration
 }
 
-// DefaultRetryPolicy pauses for about one second and then for about two. The port's deadline of 20
-// s is too short for the five attempts that Microsoft's documentation recommends.
+// DefaultRetryPolicy pauses for about one second and then for about two. The deadline of 20 s is
+// too short for the five attempts that Microsoft's documentation recommends.
 var DefaultRetryPolicy = RetryPolicy{MaxAttempts: 3, BaseDelay: time.Second}
 
 // Retry calls attempt until it succeeds, or until its error does not allow another attempt for this
 // effect. It also stops after the policy's number of attempts, or if there is no time for another
 // attempt before the deadline.
-func Retry[T any](ctx context.Context, p RetryPolicy, effect Effect, attempt func() (T, error)) (T, error) {
+func Retry[T any](ctx context.Context, policy RetryPolicy, effect Effect, attempt func() (T, error)) (T, error) {
 	for n := 0; ; n++ {
-		v, err := attempt()
-		if err == nil || n+1 >= p.MaxAttempts || !mayRepeat(effect, err) || !p.Pause(ctx, n, err) {
-			return v, err
+		value, err := attempt()
+		if err == nil || n+1 >= policy.MaxAttempts || !mayRepeat(effect, err) || !policy.Pause(ctx, n, err) {
+			return value, err
 		}
 	}
 }
@@ -40,18 +41,18 @@ func Retry[T any](ctx context.Context, p RetryPolicy, effect Effect, attempt fun
 // executed. If the provider was out of service, the request was probably not executed. It may then
 // be repeated if it is a read or a repeatable write, but not if it is a Create.
 func mayRepeat(effect Effect, err error) bool {
-	var o *outcome.Error
-	if !errors.As(err, &o) || isPermanent(err) {
+	var result *outcome.Error
+	if !errors.As(err, &result) || isPermanent(err) {
 		return false
 	}
-	switch o.Kind {
+	switch result.Kind {
 	case outcome.Throttled:
 		return true
 	case outcome.Down:
-		return effect != Create || o.Cause == CauseUnreachable
+		return effect != Create || result.Cause == CauseUnreachable
 	case outcome.Broken, outcome.Unknown:
-		var t retryableRead
-		return effect == Read && errors.As(err, &t)
+		var marked retryableRead
+		return effect == Read && errors.As(err, &marked)
 	default:
 		return false
 	}
@@ -61,10 +62,10 @@ func mayRepeat(effect Effect, err error) bool {
 // Otherwise it waits for BaseDelay, doubled n times, with jitter. It returns false at once if there
 // is no time before the deadline. It also returns false if ctx ends.
 func (p RetryPolicy) Pause(ctx context.Context, n int, err error) bool {
-	var o *outcome.Error
+	var result *outcome.Error
 	wait := time.Duration(0)
-	if errors.As(err, &o) {
-		wait = o.RetryAfter
+	if errors.As(err, &result) {
+		wait = result.RetryAfter
 	}
 	if wait <= 0 {
 		wait = p.BaseDelay << n
@@ -76,7 +77,7 @@ func (p RetryPolicy) Pause(ctx context.Context, n int, err error) bool {
 // sleep waits and returns true. It returns false at once if there is no time before the deadline.
 // It also returns false if ctx ends.
 func sleep(ctx context.Context, wait time.Duration) bool {
-	if end, ok := ctx.Deadline(); ok && time.Until(end) < wait+reserve {
+	if end, ok := ctx.Deadline(); ok && time.Until(end) < wait+minAttemptTime {
 		return false
 	}
 	timer := time.NewTimer(wait)
@@ -104,6 +105,6 @@ func (e permanent) Unwrap() error { return e.error }
 func Permanent(err error) error { return permanent{err} }
 
 func isPermanent(err error) bool {
-	var f permanent
-	return errors.As(err, &f)
+	var marked permanent
+	return errors.As(err, &marked)
 }

@@ -74,8 +74,8 @@ func TestRetryReturnsAWaitBeyondTheDeadline(t *testing.T) {
 		if tries != 1 || time.Since(began) != 0 || outcome.KindOf(err) != outcome.Throttled {
 			t.Fatalf("%d tries in %s end with %v, want one that is throttled at once", tries, time.Since(began), err)
 		}
-		var o *outcome.Error
-		if !errors.As(err, &o) || o.RetryAfter != time.Minute {
+		var result *outcome.Error
+		if !errors.As(err, &result) || result.RetryAfter != time.Minute {
 			t.Fatalf("got %v, want a wait of one minute", err)
 		}
 	})

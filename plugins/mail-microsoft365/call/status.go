@@ -82,22 +82,22 @@ func IsDenied(err error) bool {
 // Cause joins error codes and type names to a cause for logs. It omits parts that do not look like
 // a code, because they may be messages with customer data.
 func Cause(parts ...string) string {
-	var kept []string
+	var result []string
 	for _, p := range parts {
 		if p != "" && len(p) <= 80 && strings.Trim(p, codeCharacters) == "" {
-			kept = append(kept, p)
+			result = append(result, p)
 		}
 	}
-	return strings.Join(kept, " ")
+	return strings.Join(result, " ")
 }
 
 const codeCharacters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.+-"
 
 // CauseOf returns the cause of the outcome in err, or "" if err contains none.
 func CauseOf(err error) string {
-	var o *outcome.Error
-	if errors.As(err, &o) {
-		return o.Cause
+	var result *outcome.Error
+	if errors.As(err, &result) {
+		return result.Cause
 	}
 	return ""
 }

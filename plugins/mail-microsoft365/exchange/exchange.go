@@ -128,7 +128,7 @@ const maxPages = 100
 // server says that a link has expired, invokePages fails, so that it does not return an incomplete
 // list.
 func invokePages[T any](ctx context.Context, c Client, cmd Command, address string, body []byte) ([]T, error) {
-	var all []T
+	var rows []T
 	var session []string
 	for range maxPages {
 		resp, err := c.post(ctx, cmd, address, body, session)
@@ -139,9 +139,9 @@ func invokePages[T any](ctx context.Context, c Client, cmd Command, address stri
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, got.decoded...)
+		rows = append(rows, got.decoded...)
 		if got.Next == "" {
-			return all, nil
+			return rows, nil
 		}
 		next, ok := call.RebaseLink(c.URL, got.Next, "/adminapi")
 		if !ok || cmd.Effect != call.Read || next == address {
@@ -155,11 +155,11 @@ func invokePages[T any](ctx context.Context, c Client, cmd Command, address stri
 }
 
 func cookies(h http.Header) []string {
-	var out []string
+	var values []string
 	for _, c := range (&http.Response{Header: h}).Cookies() {
-		out = append(out, c.Name+"="+c.Value)
+		values = append(values, c.Name+"="+c.Value)
 	}
-	return out
+	return values
 }
 
 // decodeResponse decodes a response with status 200. It returns a *Failure if the response reports

@@ -64,11 +64,11 @@ func invoke(t *testing.T, c exchange.Client, effect call.Effect) ([]row, error) 
 }
 
 func TestInvokeRequestOnTheWire(t *testing.T) {
-	var seen *http.Request
+	var received *http.Request
 	var body string
 	c := newFakeExchange(t, func(w http.ResponseWriter, r *http.Request) {
 		raw, _ := io.ReadAll(r.Body)
-		seen, body = r, string(raw)
+		received, body = r, string(raw)
 		_, _ = w.Write([]byte(`{"value":[]}`))
 	})
 	_, err := exchange.Invoke[row](t.Context(), c, exchange.Command{
@@ -78,8 +78,8 @@ func TestInvokeRequestOnTheWire(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := "/adminapi/beta/" + string(guid) + "/InvokeCommand?$select=Name%2CIsDehydrated"; seen.Method != "POST" || seen.RequestURI != want {
-		t.Fatalf("%s %s", seen.Method, seen.RequestURI)
+	if want := "/adminapi/beta/" + string(guid) + "/InvokeCommand?$select=Name%2CIsDehydrated"; received.Method != "POST" || received.RequestURI != want {
+		t.Fatalf("%s %s", received.Method, received.RequestURI)
 	}
 	if want := `{"CmdletInput":{"CmdletName":"Get-Mailbox","Parameters":{"Identity":"a\"b$(c)@d.test","RecipientTypeDetails":["SharedMailbox"]}}}`; body != want {
 		t.Fatalf("sent %s", body)
@@ -90,11 +90,11 @@ func TestInvokeRequestOnTheWire(t *testing.T) {
 		"X-CmdletName":    "Get-Mailbox", "X-ResponseFormat": "json", "X-SerializationLevel": "Partial",
 		"Prefer": "odata.maxpagesize=1000",
 	} {
-		if got := seen.Header.Get(name); got != want {
+		if got := received.Header.Get(name); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}
-	if len(seen.Header.Get("connection-id")) != 36 || len(seen.Header.Get("client-request-id")) != 36 {
+	if len(received.Header.Get("connection-id")) != 36 || len(received.Header.Get("client-request-id")) != 36 {
 		t.Error("the call has no ids")
 	}
 }

@@ -22,8 +22,8 @@ const (
 	// calls in two minutes at the default pace. It is large enough to connect a tenant and to
 	// create its mailboxes without waiting.
 	burst = 120
-	// sweepAt is the number of limiters above which idle limiters are removed.
-	sweepAt = 4096
+	// sweepThreshold is the number of limiters above which idle limiters are removed.
+	sweepThreshold = 4096
 )
 
 // Limiter paces the cmdlets of one tenant.
@@ -56,9 +56,9 @@ func (ls *Limiters) For(connection string, id tenant.GUID, perSecond float64) *L
 	if ls.byKey == nil {
 		ls.byKey = map[limiterKey]*Limiter{}
 	}
-	if len(ls.byKey) >= sweepAt {
+	if len(ls.byKey) >= sweepThreshold {
 		for k, limiter := range ls.byKey {
-			if limiter.idle() {
+			if limiter.isIdle() {
 				delete(ls.byKey, k)
 			}
 		}
@@ -72,7 +72,7 @@ func (ls *Limiters) For(connection string, id tenant.GUID, perSecond float64) *L
 	return limiter
 }
 
-func (l *Limiter) idle() bool { return len(l.slots) == 0 && l.pace.Tokens() >= burst }
+func (l *Limiter) isIdle() bool { return len(l.slots) == 0 && l.pace.Tokens() >= burst }
 
 // Acquire waits until a call may start. The caller must call release when the call has ended.
 // Acquire returns a Throttled outcome if the deadline passes first. If the pace does not allow the

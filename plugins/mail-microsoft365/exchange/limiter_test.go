@@ -87,7 +87,7 @@ func TestIdleLimitersAreRemoved(t *testing.T) {
 	if _, err := busy.Acquire(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for n := range sweepAt {
+	for n := range sweepThreshold {
 		limiters.For("c", tenant.GUID(strconv.Itoa(n)), 1)
 	}
 	if len(limiters.byKey) > 10 || limiters.For("c", "busy", 1) != busy {

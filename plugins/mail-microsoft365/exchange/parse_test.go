@@ -51,12 +51,12 @@ func FuzzFailure(f *testing.F) {
 			}
 			return
 		}
-		var o *outcome.Error
-		if !errors.As(err, &o) || o.Kind == 0 || (o.Kind == outcome.Refused && o.Code.Name == "") {
+		var result *outcome.Error
+		if !errors.As(err, &result) || result.Kind == 0 || (result.Kind == outcome.Refused && result.Code.Name == "") {
 			t.Fatalf("got %v", err)
 		}
-		if strings.ContainsAny(o.Cause, "\x00\n<>\"'@|") || strings.ContainsAny(o.Detail, "\x00\n<>\"@|") {
-			t.Fatalf("cause %q, detail %q", o.Cause, o.Detail)
+		if strings.ContainsAny(result.Cause, "\x00\n<>\"'@|") || strings.ContainsAny(result.Detail, "\x00\n<>\"@|") {
+			t.Fatalf("cause %q, detail %q", result.Cause, result.Detail)
 		}
 	})
 }

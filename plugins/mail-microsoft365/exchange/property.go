@@ -32,9 +32,9 @@ func (t *Texts) UnmarshalJSON(raw []byte) error {
 		_ = list[0].UnmarshalJSON(raw)
 	}
 	*t = nil
-	for _, one := range list {
-		if one != "" {
-			*t = append(*t, string(one))
+	for _, element := range list {
+		if element != "" {
+			*t = append(*t, string(element))
 		}
 	}
 	return nil
@@ -61,8 +61,8 @@ type Time struct{ time.Time }
 // UnmarshalJSON implements json.Unmarshaler.
 func (t *Time) UnmarshalJSON(raw []byte) error {
 	text := strings.Trim(string(raw), `"`)
-	for _, form := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999"} {
-		if at, err := time.Parse(form, text); err == nil {
+	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999"} {
+		if at, err := time.Parse(layout, text); err == nil {
 			t.Time = at.UTC()
 		}
 	}

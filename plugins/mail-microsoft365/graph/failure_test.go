@@ -57,9 +57,9 @@ func TestErrorResponsesBecomeOutcomes(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err := graph.Get[thing](t.Context(), c, things, "")
-			var o *outcome.Error
-			if !errors.As(err, &o) || o.Kind != tt.kind || !errors.Is(err, tt.code) || o.Cause != tt.cause {
-				t.Fatalf("got %v (cause %q)", err, o.Cause)
+			var result *outcome.Error
+			if !errors.As(err, &result) || result.Kind != tt.kind || !errors.Is(err, tt.code) || result.Cause != tt.cause {
+				t.Fatalf("got %v (cause %q)", err, result.Cause)
 			}
 			if sent != tt.sent {
 				t.Fatalf("sent %d times, want %d", sent, tt.sent)

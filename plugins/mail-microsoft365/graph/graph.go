@@ -47,47 +47,47 @@ type Path struct{ path, route string }
 func StaticPath(path string) Path { return Path{path, path} }
 
 // PathWith replaces the only %s in a path by an escaped value.
-func PathWith(form, value string) Path {
-	return Path{strings.Replace(form, "%s", url.PathEscape(value), 1), strings.Replace(form, "%s", "{id}", 1)}
+func PathWith(template, value string) Path {
+	return Path{strings.Replace(template, "%s", url.PathEscape(value), 1), strings.Replace(template, "%s", "{id}", 1)}
 }
 
 // Query returns the query string of OData options. The arguments are alternating names and values.
 func Query(options ...string) string {
-	var out strings.Builder
+	var query strings.Builder
 	for i := 0; i+1 < len(options); i += 2 {
-		out.WriteString([]string{"?", "&"}[min(i, 1)])
+		query.WriteString([]string{"?", "&"}[min(i, 1)])
 		// OData does not read a plus as a space.
-		out.WriteString(options[i] + "=" + strings.ReplaceAll(url.QueryEscape(options[i+1]), "+", "%20"))
+		query.WriteString(options[i] + "=" + strings.ReplaceAll(url.QueryEscape(options[i+1]), "+", "%20"))
 	}
-	return out.String()
+	return query.String()
 }
 
 // Get reads one object. It returns a *Failure for an error response, and Broken for a response that
 // is not JSON.
 func Get[T any](ctx context.Context, c Client, p Path, query string) (T, error) {
-	var out T
+	var value T
 	resp, err := c.send(ctx, call.Read, http.MethodGet, c.URL+p.path+query, p.route, nil)
 	if err == nil {
-		err = decode(resp, &out)
+		err = decode(resp, &value)
 	}
-	return out, err
+	return value, err
 }
 
 // Write sends body as JSON to a path and decodes the response. If body is nil, the request has no
 // body. If the response to a successful write is empty or cannot be parsed, Write returns the zero
 // value.
 func Write[T any](ctx context.Context, c Client, effect call.Effect, method string, p Path, body any) (T, error) {
-	var out T
+	var value T
 	resp, err := c.send(ctx, effect, method, c.URL+p.path, p.route, body)
 	if err != nil {
-		return out, err
+		return value, err
 	}
 	if len(strings.TrimSpace(string(resp.Body))) == 0 {
-		return out, nil
+		return value, nil
 	}
 	// Graph has made the change, so a response that cannot be parsed counts as an empty one.
-	_ = json.Unmarshal(resp.Body, &out)
-	return out, nil
+	_ = json.Unmarshal(resp.Body, &value)
+	return value, nil
 }
 
 // maxPages limits the number of pages of a list, because a faulty server could link pages without
@@ -102,7 +102,7 @@ type page[T any] struct {
 // List reads all pages of a collection. It returns Broken if a link leads to the same page or out
 // of the API.
 func List[T any](ctx context.Context, c Client, p Path, query string) ([]T, error) {
-	var all []T
+	var rows []T
 	address := c.URL + p.path + query
 	for range maxPages {
 		resp, err := c.send(ctx, call.Read, http.MethodGet, address, p.route, nil)
@@ -113,9 +113,9 @@ func List[T any](ctx context.Context, c Client, p Path, query string) ([]T, erro
 		if err := decode(resp, &got); err != nil {
 			return nil, err
 		}
-		all = append(all, got.Value...)
+		rows = append(rows, got.Value...)
 		if got.Next == "" {
-			return all, nil
+			return rows, nil
 		}
 		// The link must not be changed, but the token may be sent only to the configured host.
 		// Therefore only the host is replaced.
@@ -128,8 +128,8 @@ func List[T any](ctx context.Context, c Client, p Path, query string) ([]T, erro
 	return nil, call.Broken("graph", "endless_pages")
 }
 
-func decode(resp call.Response, into any) error {
-	if json.Unmarshal(resp.Body, into) != nil {
+func decode(resp call.Response, target any) error {
+	if json.Unmarshal(resp.Body, target) != nil {
 		return call.Broken("graph", "answer_unreadable")
 	}
 	return nil

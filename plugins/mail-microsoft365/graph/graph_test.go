@@ -67,10 +67,10 @@ func TestBaseURLEndsWithTheVersion(t *testing.T) {
 }
 
 func TestRequestsOnTheWire(t *testing.T) {
-	var seen, body string
+	var path, body string
 	c := newFakeGraph(t, func(w http.ResponseWriter, r *http.Request) {
 		raw, _ := io.ReadAll(r.Body)
-		seen, body = r.Method+" "+r.RequestURI+" "+r.Header.Get("Authorization")+" "+r.Header.Get("Content-Type"), string(raw)
+		path, body = r.Method+" "+r.RequestURI+" "+r.Header.Get("Authorization")+" "+r.Header.Get("Content-Type"), string(raw)
 		if len(r.Header.Get("client-request-id")) != 36 {
 			t.Error("no client-request-id")
 		}
@@ -78,7 +78,7 @@ func TestRequestsOnTheWire(t *testing.T) {
 	})
 	for _, tt := range []struct {
 		send       func() error
-		seen, body string
+		path, body string
 	}{
 		{func() error { _, err := graph.Get[thing](t.Context(), c, things, ""); return err }, "GET /v1.0/things Bearer t1 ", ""},
 		{
@@ -111,8 +111,8 @@ func TestRequestsOnTheWire(t *testing.T) {
 			"POST /v1.0/domains/a.test/verify Bearer t1 ", "",
 		},
 	} {
-		if err := tt.send(); err != nil || seen != tt.seen || body != tt.body {
-			t.Errorf("sent %s %s (%v)\nwant %s %s", seen, body, err, tt.seen, tt.body)
+		if err := tt.send(); err != nil || path != tt.path || body != tt.body {
+			t.Errorf("sent %s %s (%v)\nwant %s %s", path, body, err, tt.path, tt.body)
 		}
 	}
 }
@@ -153,8 +153,8 @@ func TestListFollowsPages(t *testing.T) {
 					_, _ = w.Write([]byte(`{"value":[{"id":"b"}]}`))
 					return
 				}
-				out := map[string]any{"value": []thing{{"a"}}, "@odata.nextLink": tt.next("http://" + r.Host)}
-				_ = json.NewEncoder(w).Encode(out)
+				page := map[string]any{"value": []thing{{"a"}}, "@odata.nextLink": tt.next("http://" + r.Host)}
+				_ = json.NewEncoder(w).Encode(page)
 			})
 			got, err := graph.List[thing](t.Context(), c, things, "")
 			if outcome.KindOf(err) != tt.want || (err == nil && !cmp.Equal(got, []thing{{"a"}, {"b"}})) {

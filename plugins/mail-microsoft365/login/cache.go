@@ -52,8 +52,8 @@ type tokenRequest struct {
 	err   error
 }
 
-// sweepAt is the number of cached tokens above which expired tokens are removed.
-const sweepAt = 1024
+// sweepThreshold is the number of cached tokens above which expired tokens are removed.
+const sweepThreshold = 1024
 
 func (c *TokenCache) entry(key tokenKey) *cacheEntry {
 	if existing := c.entries[key]; existing != nil {
@@ -62,7 +62,7 @@ func (c *TokenCache) entry(key tokenKey) *cacheEntry {
 	if c.entries == nil {
 		c.entries = map[tokenKey]*cacheEntry{}
 	}
-	if len(c.entries) >= sweepAt {
+	if len(c.entries) >= sweepThreshold {
 		for k, existing := range c.entries {
 			if existing.request == nil && !c.Now().Before(existing.token.Expires) {
 				delete(c.entries, k)
@@ -75,18 +75,18 @@ func (c *TokenCache) entry(key tokenKey) *cacheEntry {
 }
 
 // tokenOrRequest returns the cached token if it can be used. Otherwise it returns the request to
-// wait for. start is true if the caller must send that request.
-func (c *TokenCache) tokenOrRequest(key tokenKey) (cached Token, request *tokenRequest, start bool) {
+// wait for. mustSend is true if the caller must send that request.
+func (c *TokenCache) tokenOrRequest(key tokenKey) (cached Token, request *tokenRequest, mustSend bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e := c.entry(key)
-	if !e.renewalWanted && e.token.usable(c.Now()) {
+	if !e.renewalWanted && e.token.isUsable(c.Now()) {
 		return e.token, nil, false
 	}
 	if e.request == nil {
-		e.request, start = &tokenRequest{done: make(chan struct{})}, true
+		e.request, mustSend = &tokenRequest{done: make(chan struct{})}, true
 	}
-	return Token{}, e.request, start
+	return Token{}, e.request, mustSend
 }
 
 // finish stores the result of a request and wakes its callers. If the login host is unreachable or
@@ -96,7 +96,7 @@ func (c *TokenCache) finish(key tokenKey, request *tokenRequest, t Token, err er
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e := c.entry(key)
-	if err != nil && isUnavailable(err) && e.token.usable(c.Now()) {
+	if err != nil && isUnavailable(err) && e.token.isUsable(c.Now()) {
 		e.noRenewalBefore = c.Now().Add(unavailableDelay(err))
 		t, err = e.token, nil
 	}
@@ -114,9 +114,9 @@ func isUnavailable(err error) bool {
 }
 
 func unavailableDelay(err error) time.Duration {
-	var o *outcome.Error
-	if errors.As(err, &o) && o.RetryAfter > 0 {
-		return o.RetryAfter
+	var result *outcome.Error
+	if errors.As(err, &result) && result.RetryAfter > 0 {
+		return result.RetryAfter
 	}
 	return failedRenewalDelay
 }
@@ -187,7 +187,7 @@ func (c *TokenCache) requestRenewal(key tokenKey, age time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e, now := c.entry(key), c.Now()
-	if e.renewalWanted || !e.token.usable(now) || now.Sub(e.token.Obtained) < age || now.Before(e.noRenewalBefore) {
+	if e.renewalWanted || !e.token.isUsable(now) || now.Sub(e.token.Obtained) < age || now.Before(e.noRenewalBefore) {
 		return
 	}
 	e.renewals = slices.DeleteFunc(e.renewals, func(at time.Time) bool { return now.Sub(at) >= renewalWindow })

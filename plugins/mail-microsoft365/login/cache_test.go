@@ -58,15 +58,15 @@ func TestShortLivedTokensAreUsedForFourFifthsOfTheirLifetime(t *testing.T) {
 func TestTokensAreCachedByConnectionTenantAndScope(t *testing.T) {
 	s, _, _ := newTokenIssuer(t, 3600)
 	s.expectToken(t, "t1")
-	other := s
-	other.Connection = "c2"
-	other.expectToken(t, "t2")
-	other = s
-	other.Tenant = "11111111-6a0e-4a55-8f0e-0c2f5b6a9d11"
-	other.expectToken(t, "t3")
-	other = s
-	other.Scope = "https://outlook.office365.com/.default"
-	other.expectToken(t, "t4")
+	otherSource := s
+	otherSource.Connection = "c2"
+	otherSource.expectToken(t, "t2")
+	otherSource = s
+	otherSource.Tenant = "11111111-6a0e-4a55-8f0e-0c2f5b6a9d11"
+	otherSource.expectToken(t, "t3")
+	otherSource = s
+	otherSource.Scope = "https://outlook.office365.com/.default"
+	otherSource.expectToken(t, "t4")
 	s.expectToken(t, "t1")
 }
 
@@ -100,7 +100,7 @@ func TestRenewReplacesOnlyOldTokens(t *testing.T) {
 func TestARefusedCachedTokenIsReplacedOnce(t *testing.T) {
 	for name, tt := range map[string]struct {
 		status int
-		kept   bool
+		isKept bool
 		sent   string // tokens that were sent
 		after  string // token of the next call
 	}{
@@ -112,7 +112,7 @@ func TestARefusedCachedTokenIsReplacedOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, _, now := newTokenIssuer(t, 3600)
-			if tt.kept {
+			if tt.isKept {
 				s.expectToken(t, "t1")
 				*now = now.Add(time.Second)
 			}
@@ -131,7 +131,7 @@ func TestARefusedCachedTokenIsReplacedOnce(t *testing.T) {
 
 func TestExpiredTokensAreRemoved(t *testing.T) {
 	s, _, now := newTokenIssuer(t, 60)
-	for n := range sweepAt {
+	for n := range sweepThreshold {
 		s.Connection = fmt.Sprint(n)
 		s.Tokens.entry(s.key()).token = Token{Expires: *now}
 	}

@@ -49,9 +49,9 @@ func TestParseConsentCallbackRefusesFailedAndMalformedCallbacks(t *testing.T) {
 			if got != tt.want || !errors.Is(err, tt.code) || (tt.code == nil && err != nil) {
 				t.Fatalf("got %q, %v", got, err)
 			}
-			var o *outcome.Error
-			if errors.As(err, &o) && o.Cause != tt.cause {
-				t.Fatalf("cause %q, want %q", o.Cause, tt.cause)
+			var result *outcome.Error
+			if errors.As(err, &result) && result.Cause != tt.cause {
+				t.Fatalf("cause %q, want %q", result.Cause, tt.cause)
 			}
 		})
 	}
@@ -74,8 +74,8 @@ func FuzzParseConsentCallback(f *testing.F) {
 			}
 			return
 		}
-		var o *outcome.Error
-		if !errors.As(err, &o) || strings.ContainsAny(o.Cause+o.Detail, "<>\"\n") {
+		var result *outcome.Error
+		if !errors.As(err, &result) || strings.ContainsAny(result.Cause+result.Detail, "<>\"\n") {
 			t.Fatalf("got %v", err)
 		}
 	})

@@ -33,9 +33,9 @@ type discoveryDocument struct {
 	Algorithms    []string `json:"id_token_signing_alg_values_supported"`
 }
 
-// wellKnown returns the authority of a tenant without its discovery document: Microsoft's usual
-// paths at the configured host.
-func (h Host) wellKnown(id tenant.GUID) authority {
+// wellKnownAuthority returns the authority of a tenant without its discovery document: Microsoft's
+// usual paths at the configured host.
+func (h Host) wellKnownAuthority(id tenant.GUID) authority {
 	base := h.URL + "/" + string(id)
 	return authority{
 		Issuers:       []string{base + "/v2.0", publishedURL + "/" + string(id) + "/v2.0"},
@@ -49,7 +49,7 @@ func (h Host) wellKnown(id tenant.GUID) authority {
 // discover accepts no wildcard issuer. It ignores endpoints at a different host, because codes and
 // secrets may be sent only to the configured host, and keys may come only from this host.
 func (h Host) discover(ctx context.Context, id tenant.GUID) (authority, error) {
-	endpoints := h.wellKnown(id)
+	endpoints := h.wellKnownAuthority(id)
 	var found discoveryDocument
 	err := h.getJSON(ctx, h.URL+"/"+string(id)+"/v2.0/.well-known/openid-configuration",
 		"/{tenant}/v2.0/.well-known/openid-configuration", &found)
@@ -76,7 +76,7 @@ func (h Host) discover(ctx context.Context, id tenant.GUID) (authority, error) {
 }
 
 // getJSON reads a JSON document of the login host into a value.
-func (h Host) getJSON(ctx context.Context, address, route string, into any) error {
+func (h Host) getJSON(ctx context.Context, address, route string, target any) error {
 	_, err := call.Retry(ctx, h.Retry, call.Read, func() (struct{}, error) {
 		resp, err := call.Send(ctx, h.HTTP, call.Request{
 			Effect: call.Read, Method: http.MethodGet, URL: address, Route: route,
@@ -88,7 +88,7 @@ func (h Host) getJSON(ctx context.Context, address, route string, into any) erro
 		if resp.Status != http.StatusOK {
 			return struct{}{}, failureFromResponse(resp)
 		}
-		if json.Unmarshal(resp.Body, into) != nil {
+		if json.Unmarshal(resp.Body, target) != nil {
 			return struct{}{}, call.Broken("login", "document_unreadable")
 		}
 		return struct{}{}, nil

@@ -69,7 +69,7 @@ func (h Host) person(ctx context.Context, s sdk.SignIn, tenantAuthority authorit
 	if claim := c.mismatch(s, h.Now()); claim != "" {
 		return Person{}, wrongSignIn("id_token_" + claim)
 	}
-	if c.guest(h.wellKnown(s.Tenant).Issuers) {
+	if c.isGuest(h.wellKnownAuthority(s.Tenant).Issuers) {
 		return Person{}, call.Refuse(fault.NotAdministrator, "the person who signed in is a guest of the tenant", "guest")
 	}
 	return Person{ObjectID: c.ObjectID, Address: firstNonEmpty(c.Username, c.UPN, c.Email), Name: c.Name, Roles: c.Roles}, nil
@@ -94,10 +94,10 @@ func (c claims) mismatch(s sdk.SignIn, now time.Time) string {
 	}
 }
 
-// guest reports whether the person belongs to a different tenant. The claim idp of a guest contains
-// the guest's own tenant. For a person of this tenant, idp is absent or contains one of the issuers
-// of this tenant.
-func (c claims) guest(issuers []string) bool {
+// isGuest reports whether the person belongs to a different tenant. The claim idp of a guest
+// contains the guest's own tenant. For a person of this tenant, idp is absent or contains one of
+// the issuers of this tenant.
+func (c claims) isGuest(issuers []string) bool {
 	idp := strings.TrimSuffix(c.Provider, "/")
 	home := "https://sts.windows.net/" + strings.ToLower(c.Tenant)
 	return idp != "" && !slices.Contains(issuers, idp) && !strings.EqualFold(idp, home)
@@ -107,11 +107,11 @@ func (c claims) guest(issuers []string) bool {
 // Microsoft uses RS256.
 func algorithms(offered []string) []string {
 	strong := []string{oidc.RS256, oidc.RS384, oidc.RS512, oidc.PS256, oidc.PS384, oidc.PS512}
-	kept := slices.DeleteFunc(slices.Clone(offered), func(a string) bool { return !slices.Contains(strong, a) })
-	if len(kept) == 0 {
+	result := slices.DeleteFunc(slices.Clone(offered), func(a string) bool { return !slices.Contains(strong, a) })
+	if len(result) == 0 {
 		return []string{oidc.RS256}
 	}
-	return kept
+	return result
 }
 
 func firstNonEmpty(texts ...string) string {

@@ -45,13 +45,13 @@ type signingKey struct {
 // withID returns the keys that may have signed a token with this key id. A key without an id may
 // have signed any token. Any key may have signed a token without an id.
 func (s keySet) withID(id string) []crypto.PublicKey {
-	var out []crypto.PublicKey
+	var keys []crypto.PublicKey
 	for _, k := range s.keys {
 		if id == "" || k.id == "" || k.id == id {
-			out = append(out, k.key)
+			keys = append(keys, k.key)
 		}
 	}
-	return out
+	return keys
 }
 
 func (k *KeyCache) get(address string) keySet {
@@ -60,14 +60,14 @@ func (k *KeyCache) get(address string) keySet {
 	return k.sets[address]
 }
 
-func (k *KeyCache) put(address string, s keySet) {
+func (k *KeyCache) put(address string, set keySet) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.sets == nil {
 		k.sets = map[string]keySet{}
 	}
-	maps.DeleteFunc(k.sets, func(_ string, old keySet) bool { return s.readAt.Sub(old.readAt) >= keySetLifetime })
-	k.sets[address] = s
+	maps.DeleteFunc(k.sets, func(_ string, oldSet keySet) bool { return set.readAt.Sub(oldSet.readAt) >= keySetLifetime })
+	k.sets[address] = set
 }
 
 // verificationKeys returns the keys that may have signed a token. Microsoft rotates keys without
@@ -76,8 +76,8 @@ func (k *KeyCache) put(address string, s keySet) {
 func (h Host) verificationKeys(ctx context.Context, tenantAuthority authority, token string) (*oidc.StaticKeySet, error) {
 	id, now := keyID(token), h.Now()
 	set := h.Keys.get(tenantAuthority.Keys)
-	known := now.Sub(set.readAt) < keySetLifetime
-	if found := set.withID(id); known && (len(found) > 0 || now.Sub(set.unknownKeyAt) < refetchInterval) {
+	isFresh := now.Sub(set.readAt) < keySetLifetime
+	if found := set.withID(id); isFresh && (len(found) > 0 || now.Sub(set.unknownKeyAt) < refetchInterval) {
 		return &oidc.StaticKeySet{PublicKeys: found}, nil
 	}
 	var document struct {
@@ -87,7 +87,7 @@ func (h Host) verificationKeys(ctx context.Context, tenantAuthority authority, t
 		return nil, err
 	}
 	fresh := keySet{readAt: now, unknownKeyAt: set.unknownKeyAt}
-	if known {
+	if isFresh {
 		fresh.unknownKeyAt = now
 	}
 	for _, raw := range document.Keys {

@@ -108,7 +108,7 @@ func failureFromResponse(resp call.Response) error {
 	}
 	c := classes[number]
 	if c == unknown {
-		c = byStatus(resp, oauth)
+		c = classOfStatus(resp, oauth)
 	}
 	f := &Failure{AADSTS: number, OAuth: oauth, class: c, Outcome: c.outcome(resp)}
 	f.Outcome.Cause = cause(number, oauth, resp.Status)
@@ -118,7 +118,7 @@ func failureFromResponse(resp call.Response) error {
 	return f
 }
 
-func byStatus(resp call.Response, oauth string) class {
+func classOfStatus(resp call.Response, oauth string) class {
 	switch {
 	case resp.Status == http.StatusTooManyRequests:
 		return throttled

@@ -18,58 +18,58 @@ import (
 
 // SignInURL returns the URL of the page on which the administrator signs in. The page belongs to
 // the tenant's own authority.
-func (h Host) SignInURL(ctx context.Context, s sdk.SignIn) (string, error) {
-	tenantAuthority, err := h.discover(ctx, s.Tenant)
+func (h Host) SignInURL(ctx context.Context, signIn sdk.SignIn) (string, error) {
+	tenantAuthority, err := h.discover(ctx, signIn.Tenant)
 	if err != nil {
 		return "", err
 	}
 	config := oauth2.Config{
-		ClientID: h.Credential.ClientID, RedirectURL: s.Redirect, Scopes: []string{"openid", "profile"},
+		ClientID: h.Credential.ClientID, RedirectURL: signIn.Redirect, Scopes: []string{"openid", "profile"},
 		Endpoint: oauth2.Endpoint{AuthURL: tenantAuthority.Authorization},
 	}
-	return config.AuthCodeURL(s.State,
-		oauth2.S256ChallengeOption(s.Verifier.Reveal()),
-		oauth2.SetAuthURLParam("nonce", s.Nonce),
+	return config.AuthCodeURL(signIn.State,
+		oauth2.S256ChallengeOption(signIn.Verifier.Reveal()),
+		oauth2.SetAuthURLParam("nonce", signIn.Nonce),
 		oauth2.SetAuthURLParam("response_mode", "query"),
 		oauth2.SetAuthURLParam("prompt", "select_account")), nil
 }
 
 // RedeemCode redeems the code of a sign-in for an ID token and returns the person in it. It fails
 // with ConnectLinkInvalid if the code or the token does not belong to the sign-in.
-func (h Host) RedeemCode(ctx context.Context, s sdk.SignIn, code secret.Text) (Person, error) {
-	tenantAuthority, err := h.discover(ctx, s.Tenant)
+func (h Host) RedeemCode(ctx context.Context, signIn sdk.SignIn, code secret.Text) (Person, error) {
+	tenantAuthority, err := h.discover(ctx, signIn.Tenant)
 	if err != nil {
 		return Person{}, err
 	}
 	// The code can be used only once, so the request is not repeated.
-	got, err := h.requestToken(ctx, call.Create, tenantAuthority.Token, url.Values{
+	tokens, err := h.requestToken(ctx, call.Create, tenantAuthority.Token, url.Values{
 		"grant_type": {"authorization_code"}, "code": {code.Reveal()},
-		"redirect_uri": {s.Redirect}, "code_verifier": {s.Verifier.Reveal()},
+		"redirect_uri": {signIn.Redirect}, "code_verifier": {signIn.Verifier.Reveal()},
 	})
 	if err != nil {
 		return Person{}, codeError(err)
 	}
-	keys, err := h.verificationKeys(ctx, tenantAuthority, got.IDToken)
+	keys, err := h.verificationKeys(ctx, tenantAuthority, tokens.IDToken)
 	if err != nil {
 		return Person{}, err
 	}
-	return h.person(ctx, s, tenantAuthority, keys, got.IDToken)
+	return h.person(ctx, signIn, tenantAuthority, keys, tokens.IDToken)
 }
 
 // codeError translates the refusal to redeem a code. It returns ConnectLinkInvalid for a code that
 // was used, is too old, or belongs to a different tenant or verifier.
 func codeError(err error) error {
-	var f *Failure
-	if !errors.As(err, &f) {
+	var failure *Failure
+	if !errors.As(err, &failure) {
 		return err
 	}
 	switch {
-	case f.class == policyBlocked:
-		return call.Refuse(fault.ConsentDeclined, "a policy of the tenant blocks the sign-in", f.Outcome.Cause)
-	case f.class == notConsented, f.AADSTS == 65001, f.class == noExchange:
-		return call.Refuse(fault.ConsentDeclined, "the tenant has not given its consent", f.Outcome.Cause)
-	case f.class == consentLost, f.Outcome.Kind == outcome.Broken:
-		return wrongSignIn(f.Outcome.Cause)
+	case failure.class == policyBlocked:
+		return call.Refuse(fault.ConsentDeclined, "a policy of the tenant blocks the sign-in", failure.Outcome.Cause)
+	case failure.class == notConsented, failure.AADSTS == 65001, failure.class == noExchange:
+		return call.Refuse(fault.ConsentDeclined, "the tenant has not given its consent", failure.Outcome.Cause)
+	case failure.class == consentLost, failure.Outcome.Kind == outcome.Broken:
+		return wrongSignIn(failure.Outcome.Cause)
 	default:
 		return err
 	}

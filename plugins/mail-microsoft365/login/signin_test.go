@@ -32,23 +32,23 @@ func TestConsentURLHasScopeStateAndRedirect(t *testing.T) {
 
 func TestSignInURLHasNonceAndCodeChallenge(t *testing.T) {
 	fake := newFakeLogin(t)
-	s := fake.signIn()
-	got, err := fake.host().SignInURL(t.Context(), s)
+	signIn := fake.signIn()
+	got, err := fake.host().SignInURL(t.Context(), signIn)
 	if err != nil {
 		t.Fatal(err)
 	}
-	page, query, _ := strings.Cut(got, "?")
-	q, err := url.ParseQuery(query)
+	page, rawQuery, _ := strings.Cut(got, "?")
+	query, err := url.ParseQuery(rawQuery)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := url.Values{
-		"client_id": {clientID}, "response_type": {"code"}, "response_mode": {"query"}, "redirect_uri": {s.Redirect},
-		"scope": {"openid profile"}, "state": {s.State}, "nonce": {s.Nonce}, "prompt": {"select_account"},
-		"code_challenge": {oauth2.S256ChallengeFromVerifier(s.Verifier.Reveal())}, "code_challenge_method": {"S256"},
+		"client_id": {clientID}, "response_type": {"code"}, "response_mode": {"query"}, "redirect_uri": {signIn.Redirect},
+		"scope": {"openid profile"}, "state": {signIn.State}, "nonce": {signIn.Nonce}, "prompt": {"select_account"},
+		"code_challenge": {oauth2.S256ChallengeFromVerifier(signIn.Verifier.Reveal())}, "code_challenge_method": {"S256"},
 	}
-	if page != fake.url+"/"+string(guid)+"/oauth2/v2.0/authorize" || !cmp.Equal(q, want) {
-		t.Fatalf("at %s: %s", page, cmp.Diff(want, q))
+	if page != fake.url+"/"+string(guid)+"/oauth2/v2.0/authorize" || !cmp.Equal(query, want) {
+		t.Fatalf("at %s: %s", page, cmp.Diff(want, query))
 	}
 }
 
@@ -122,8 +122,8 @@ func TestIDTokensOfOtherSignInsAreRefused(t *testing.T) {
 func TestForgedIDTokensAreRefused(t *testing.T) {
 	fake, other := newFakeLogin(t), newFakeLogin(t)
 	other.key = newKey()
-	good := fake.idToken(nil)
-	parts := strings.Split(good, ".")
+	validToken := fake.idToken(nil)
+	parts := strings.Split(validToken, ".")
 	for name, token := range map[string]string{
 		"another key":  other.idToken(map[string]any{"iss": fake.url + "/" + string(guid) + "/v2.0"}),
 		"no signature": parts[0] + "." + parts[1] + ".",

@@ -92,8 +92,8 @@ func TestCallersShareOneFailure(t *testing.T) {
 	<-arrived
 	var shared []*tokenRequest
 	for range 9 {
-		_, f, mine := s.Tokens.tokenOrRequest(s.key())
-		if mine {
+		_, f, isFirst := s.Tokens.tokenOrRequest(s.key())
+		if isFirst {
 			t.Fatal("a second request is to be made")
 		}
 		shared = append(shared, f)

@@ -52,9 +52,9 @@ type Token struct {
 // renewBefore is how long before its expiry a token is replaced.
 const renewBefore = 5 * time.Minute
 
-// usable reports whether the token can be used for a call that starts now. The margin before the
+// isUsable reports whether the token can be used for a call that starts now. The margin before the
 // expiry is renewBefore, or a fifth of the lifetime if that is shorter.
-func (t Token) usable(now time.Time) bool {
+func (t Token) isUsable(now time.Time) bool {
 	margin := min(renewBefore, t.Expires.Sub(t.Obtained)/5)
 	return now.Before(t.Expires.Add(-margin))
 }

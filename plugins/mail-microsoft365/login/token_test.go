@@ -102,12 +102,12 @@ func newCertificate(t *testing.T, key *rsa.PrivateKey) ([]byte, secret.Text) {
 }
 
 func TestCredentialCheckRejectsUnusableCredentials(t *testing.T) {
-	for name, c := range map[string]Credential{
+	for name, credential := range map[string]Credential{
 		"no client":      {Secret: secret.New("x")},
 		"no credential":  {ClientID: clientID},
 		"no certificate": {ClientID: clientID, Certificate: secret.New("not PEM")},
 	} {
-		if err := c.Check(); !errors.Is(err, fault.ServiceUnavailable) {
+		if err := credential.Check(); !errors.Is(err, fault.ServiceUnavailable) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

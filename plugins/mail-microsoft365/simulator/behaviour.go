@@ -9,9 +9,9 @@ import (
 )
 
 // behaviour holds the settings of one tenant. A changed delay applies only to later changes. Fields
-// that end in MS are delays in milliseconds. The first block of fields is also for users of the
-// sandbox. The second block is for tests. Each of its fields makes the simulator behave in a
-// certain way that Microsoft documents.
+// that end in MS are delays in milliseconds. The fields before the blank line are also for users of
+// the sandbox. The other fields are for tests, and make the simulator behave in ways that Microsoft
+// documents.
 type behaviour struct {
 	ConsentMS        int  `json:"consent_ms"`
 	RoleMS           int  `json:"role_ms"`
@@ -195,12 +195,12 @@ func startLag(now time.Time, ms int) lag {
 	return lag{Since: now, Until: now.Add(time.Duration(ms) * time.Millisecond)}
 }
 
-// passed reports whether the change is visible now. If the start of the lag is in the future, the
-// clock of the sandbox was moved back. The lag then counts as passed. Otherwise the change would be
-// hidden until the clock reaches the old time again.
-func (l lag) passed(now time.Time) bool {
+// hasPassed reports whether the change is visible now. If the start of the lag is in the future,
+// the clock of the sandbox was moved back. The lag then counts as passed. Otherwise the change
+// would be hidden until the clock reaches the old time again.
+func (l lag) hasPassed(now time.Time) bool {
 	return !now.Before(l.Until) || now.Before(l.Since.Add(-clockTolerance))
 }
 
-// started reports whether the lag was ever started.
-func (l lag) started() bool { return !l.Since.IsZero() }
+// hasStarted reports whether the lag was ever started.
+func (l lag) hasStarted() bool { return !l.Since.IsZero() }

@@ -92,8 +92,8 @@ type response struct {
 	body   map[string]any
 }
 
-// at returns the value at a path of names and indexes in the JSON body, or nil.
-func (r response) at(path ...any) any {
+// valueAt returns the value at a path of names and indexes in the JSON body, or nil.
+func (r response) valueAt(path ...any) any {
 	var v any = r.body
 	for _, p := range path {
 		switch key := p.(type) {

@@ -53,7 +53,7 @@ func TestConsentRedirectsWithResult(t *testing.T) {
 					t.Errorf("%s: %q, want %q", name, got, want)
 				}
 			}
-			granted := testTenant.control("GET", "/tenants/"+testTenant.id, nil).at("consent") == "granted"
+			granted := testTenant.control("GET", "/tenants/"+testTenant.id, nil).valueAt("consent") == "granted"
 			if granted != (tt.want["error"] == "") {
 				t.Errorf("granted: %v", granted)
 			}
@@ -77,11 +77,11 @@ func TestConsentCanBeRepeated(t *testing.T) {
 }
 
 func TestConsentRestoresRevokedGrants(t *testing.T) {
-	for _, what := range []string{"consent", "exchange_role", "app_role"} {
-		t.Run(what, func(t *testing.T) {
+	for _, label := range []string{"consent", "exchange_role", "app_role"} {
+		t.Run(label, func(t *testing.T) {
 			testTenant := startSimulator(t).newConnectedTenant()
 			oldToken := bearer(testTenant.token(exchangeScope))
-			testTenant.revoke(what)
+			testTenant.revoke(label)
 			if answer := testTenant.exchangeWith(oldToken, "", "Get-OrganizationConfig", jsonObject{}); answer.status != 401 && answer.status != 403 {
 				t.Errorf("a token from before the revocation still works: %d", answer.status)
 			}
@@ -135,7 +135,7 @@ func TestConsentPageRefusesInvalidRequests(t *testing.T) {
 			if answer.status != tt.status || !strings.Contains(string(answer.raw), tt.want) {
 				t.Errorf("%d %s", answer.status, answer.raw)
 			}
-			if testTenant.control("GET", "/tenants/"+testTenant.id, nil).at("consent") != "none" {
+			if testTenant.control("GET", "/tenants/"+testTenant.id, nil).valueAt("consent") != "none" {
 				t.Error("the refused request granted consent")
 			}
 		})
@@ -145,9 +145,9 @@ func TestConsentPageRefusesInvalidRequests(t *testing.T) {
 // TestRedirectURIMustBeRegistered changes the registered URIs. Only loopback addresses match with
 // any port.
 func TestRedirectURIMustBeRegistered(t *testing.T) {
-	s := startSimulator(t)
-	testTenant := s.newTenant()
-	s.control("POST", "/app", jsonObject{"redirect_uris": []string{"https://app.example.net/connect/microsoft365/callback"}})
+	sim := startSimulator(t)
+	testTenant := sim.newTenant()
+	sim.control("POST", "/app", jsonObject{"redirect_uris": []string{"https://app.example.net/connect/microsoft365/callback"}})
 	for uri, want := range map[string]int{
 		callback: http.StatusBadRequest,
 		"https://app.example.net/connect/microsoft365/callback":     http.StatusOK,

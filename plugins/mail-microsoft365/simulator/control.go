@@ -79,9 +79,9 @@ func (s *simulator) controlList(w http.ResponseWriter, _ *http.Request) {
 	simulate.WriteJSON(w, http.StatusOK, list)
 }
 
-// updateTenant runs fn with the tenant in the path and saves it. If the tenant is unknown, fn
+// updateTenant calls run with the tenant in the path and saves it. If the tenant is unknown, run
 // fails, or the tenant cannot be saved, it answers the request with an error and returns false.
-func (s *simulator) updateTenant(w http.ResponseWriter, r *http.Request, fn func(*tenant) error) bool {
+func (s *simulator) updateTenant(w http.ResponseWriter, r *http.Request, run func(*tenant) error) bool {
 	id := r.PathValue("id")
 	f := s.store.find(id)
 	if f == nil || !guidPattern.MatchString(id) {
@@ -90,7 +90,7 @@ func (s *simulator) updateTenant(w http.ResponseWriter, r *http.Request, fn func
 	}
 	var bad error
 	err := f.Do(func(t *tenant) {
-		bad = fn(t)
+		bad = run(t)
 		t.recordSnapshot(s.kit.Now())
 	})
 	if err != nil {
@@ -189,7 +189,7 @@ func (t *tenant) revoke(grantName, role string) error {
 		})
 		t.Grant.ExchangeRoleRevoked = t.Grant.ExchangeRoleRevoked || len(t.Assignments) < before
 	case "app_role":
-		if _, known := appRoles[role]; !known {
+		if _, exists := appRoles[role]; !exists {
 			return errors.New("there is no such app role")
 		}
 		t.Grant.Roles = slices.DeleteFunc(t.Grant.Roles, func(r string) bool { return r == role })

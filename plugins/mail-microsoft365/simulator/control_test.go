@@ -17,16 +17,16 @@ import (
 )
 
 func TestControlCreatesAndListsTenants(t *testing.T) {
-	s := startSimulator(t)
-	a := s.control("POST", "/tenants", jsonObject{"name": "Fabrikam Outreach"})
-	id, admin := a.at("tenant_id").(string), a.at("admin").(string)
+	sim := startSimulator(t)
+	a := sim.control("POST", "/tenants", jsonObject{"name": "Fabrikam Outreach"})
+	id, admin := a.valueAt("tenant_id").(string), a.valueAt("admin").(string)
 	if len(a.body) != 2 || !regexp.MustCompile(`^[0-9a-f-]{36}$`).MatchString(id) ||
 		!regexp.MustCompile(`^admin@fabrikamoutreach\d+\.onmicrosoft\.com$`).MatchString(admin) {
 		t.Errorf("%s", a.raw)
 	}
-	s.control("POST", "/tenants", jsonObject{})
+	sim.control("POST", "/tenants", jsonObject{})
 	var list []jsonObject
-	if err := json.Unmarshal(s.control("GET", "/tenants", nil).raw, &list); err != nil || len(list) != 2 {
+	if err := json.Unmarshal(sim.control("GET", "/tenants", nil).raw, &list); err != nil || len(list) != 2 {
 		t.Fatalf("%v %v", err, list)
 	}
 	if diff := cmp.Diff(jsonObject{"tenant_id": id, "admin": admin, "name": "Fabrikam Outreach", "consent": "none"}, list[0]); diff != "" {
@@ -92,7 +92,7 @@ func TestControlRefusesInvalidRequests(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			a := testTenant.do(tt.method, testTenant.ready.URL+"/_control"+tt.path, nil, tt.body)
-			if text, _ := a.at("error").(string); a.status != tt.status || text == "" {
+			if text, _ := a.valueAt("error").(string); a.status != tt.status || text == "" {
 				t.Errorf("%d %s", a.status, a.raw)
 			}
 		})
@@ -152,19 +152,19 @@ func TestJournalAndGraphOmitPasswords(t *testing.T) {
 }
 
 func TestReadyDescribesSimulator(t *testing.T) {
-	s := startSimulator(t)
-	if s.ready.Provider != "microsoft365" || s.ready.Settings["client_id"] == "" || s.ready.Secrets["client_secret"] == "" {
-		t.Errorf("%+v", s.ready)
+	sim := startSimulator(t)
+	if sim.ready.Provider != "microsoft365" || sim.ready.Settings["client_id"] == "" || sim.ready.Secrets["client_secret"] == "" {
+		t.Errorf("%+v", sim.ready)
 	}
 	for name, path := range map[string]string{"login_url": "/login", "graph_url": "/graph", "exchange_url": "/exchange"} {
-		if s.ready.Settings[name] != s.ready.URL+path {
-			t.Errorf("%s: %s", name, s.ready.Settings[name])
+		if sim.ready.Settings[name] != sim.ready.URL+path {
+			t.Errorf("%s: %s", name, sim.ready.Settings[name])
 		}
 	}
-	if diff := cmp.Diff([]string{"tenants", "messages"}, s.ready.Control); diff != "" {
+	if diff := cmp.Diff([]string{"tenants", "messages"}, sim.ready.Control); diff != "" {
 		t.Error(diff)
 	}
-	if a := s.do("GET", s.ready.URL+"/elsewhere", nil, ""); a.status != http.StatusNotFound {
+	if a := sim.do("GET", sim.ready.URL+"/elsewhere", nil, ""); a.status != http.StatusNotFound {
 		t.Errorf("an unknown host: %d", a.status)
 	}
 }
@@ -180,8 +180,8 @@ func TestIgnoredRetryAfterIsRecorded(t *testing.T) {
 		{"Application", "Application/Read/", []string{simulate.IgnoredRetryAfter, simulate.IgnoredRetryAfter}},
 	} {
 		t.Run("throttle scope "+tt.setting, func(t *testing.T) {
-			s := startSimulator(t)
-			throttled, other := s.newConnectedTenant(), s.newConnectedTenant()
+			sim := startSimulator(t)
+			throttled, other := sim.newConnectedTenant(), sim.newConnectedTenant()
 			throttled.setBehaviour(jsonObject{"throttle_scope": tt.setting})
 			read := func(testTenant *tenant) response {
 				header := bearer(testTenant.token(graphScope))
@@ -189,16 +189,16 @@ func TestIgnoredRetryAfterIsRecorded(t *testing.T) {
 				header.Set("client-request-id", "6f9619ff-8b86-d011-b42d-00cf4fc964ff")
 				return testTenant.graphWith(header, "GET", "/organization", nil)
 			}
-			s.planFault(jsonObject{"match": "GET /graph/v1.0/organization", "kind": "status", "status": 429, "retry_after": 3600, "times": 1})
+			sim.planFault(jsonObject{"match": "GET /graph/v1.0/organization", "kind": "status", "status": 429, "retry_after": 3600, "times": 1})
 			if scope := read(throttled).header.Get("x-ms-throttle-scope"); !strings.HasPrefix(scope, tt.header) {
 				t.Errorf("the throttle scope is %q", scope)
 			}
-			s.control("POST", "/clock", jsonObject{"advance": "1m"})
-			s.control("DELETE", "/calls", nil)
+			sim.control("POST", "/clock", jsonObject{"advance": "1m"})
+			sim.control("DELETE", "/calls", nil)
 			read(other)
 			read(throttled)
 			var calls []simulate.Entry
-			if err := json.Unmarshal(s.control("GET", "/calls", nil).raw, &calls); err != nil {
+			if err := json.Unmarshal(sim.control("GET", "/calls", nil).raw, &calls); err != nil {
 				t.Fatal(err)
 			}
 			var got []string

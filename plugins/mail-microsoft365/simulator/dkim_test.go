@@ -35,7 +35,7 @@ func TestDKIMTargetsFollowStyle(t *testing.T) {
 				testTenant.setBehaviour(tt.before)
 			}
 			testTenant.addMailDomain(tt.domain)
-			row := testTenant.newDKIMConfig(tt.domain).at("value", 0).(jsonObject)
+			row := testTenant.newDKIMConfig(tt.domain).valueAt("value", 0).(jsonObject)
 			prefix := strings.TrimSuffix(testTenant.initialDomain(), ".onmicrosoft.com")
 			want := strings.ReplaceAll(tt.want, "%P", prefix)
 			if row["Selector1CNAME"] != want || row["Selector2CNAME"] != strings.Replace(want, "selector1", "selector2", 1) {
@@ -51,9 +51,9 @@ func TestDKIMTargetsFollowStyle(t *testing.T) {
 
 func TestEnablingDKIMRequiresBothCNAMEs(t *testing.T) {
 	for _, tt := range []struct {
-		name    string
-		records func(first, second string) []string
-		ok      bool
+		name     string
+		records  func(first, second string) []string
+		succeeds bool
 	}{
 		{"nothing published", func(string, string) []string { return nil }, false},
 		{"one selector", func(answer, _ string) []string { return []string{"selector1 CNAME " + answer} }, false},
@@ -66,20 +66,20 @@ func TestEnablingDKIMRequiresBothCNAMEs(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			testTenant := startSimulator(t).newConnectedTenant()
 			testTenant.addMailDomain(domain)
-			row := testTenant.newDKIMConfig(domain).at("value", 0).(jsonObject)
+			row := testTenant.newDKIMConfig(domain).valueAt("value", 0).(jsonObject)
 			for _, record := range tt.records(row["Selector1CNAME"].(string), row["Selector2CNAME"].(string)) {
 				testTenant.fakeDNS.publish(strings.Replace(record, " CNAME", "._domainkey."+domain+". 60 IN CNAME", 1) + ".")
 			}
 			answer := testTenant.exchange("Set-DkimSigningConfig", jsonObject{"Identity": domain, "Enabled": true})
 			shown := testTenant.exchange("Get-DkimSigningConfig", jsonObject{"Identity": domain})
-			if tt.ok {
-				if answer.status != http.StatusOK || shown.at("value", 0, "Status") != "Valid" || shown.at("value", 0, "Enabled") != true {
+			if tt.succeeds {
+				if answer.status != http.StatusOK || shown.valueAt("value", 0, "Status") != "Valid" || shown.valueAt("value", 0, "Enabled") != true {
 					t.Errorf("%d %s, read %s", answer.status, answer.raw, shown.raw)
 				}
 				return
 			}
 			assertGolden(t, "exchange-no-cname", answer)
-			if shown.at("value", 0, "Status") != "CnameMissing" || shown.at("value", 0, "Enabled") != false {
+			if shown.valueAt("value", 0, "Status") != "CnameMissing" || shown.valueAt("value", 0, "Enabled") != false {
 				t.Errorf("%s", shown.raw)
 			}
 		})
@@ -92,11 +92,11 @@ func TestNewDKIMConfigTwiceFails(t *testing.T) {
 	testTenant := startSimulator(t).newConnectedTenant()
 	testTenant.addMailDomain(domain)
 	assertGolden(t, "exchange-no-cname", testTenant.exchange("New-DkimSigningConfig", jsonObject{"DomainName": domain, "Enabled": true}))
-	if answer := testTenant.exchange("Get-DkimSigningConfig", jsonObject{"Identity": domain}); answer.at("value", 0, "Enabled") != false || answer.at("value", 0, "Selector1KeySize") != 1024.0 {
+	if answer := testTenant.exchange("Get-DkimSigningConfig", jsonObject{"Identity": domain}); answer.valueAt("value", 0, "Enabled") != false || answer.valueAt("value", 0, "Selector1KeySize") != 1024.0 {
 		t.Errorf("%s", answer.raw)
 	}
 	assertGolden(t, "exchange-signing-exists", testTenant.exchange("New-DkimSigningConfig", jsonObject{"DomainName": domain, "Enabled": false}))
-	if answer := testTenant.exchange("Get-DkimSigningConfig", jsonObject{}); len(answer.rows()) != 2 || answer.at("value", 0, "IsDefault") != true {
+	if answer := testTenant.exchange("Get-DkimSigningConfig", jsonObject{}); len(answer.rows()) != 2 || answer.valueAt("value", 0, "IsDefault") != true {
 		t.Errorf("%s", answer.raw)
 	}
 }
@@ -105,7 +105,7 @@ func TestEnablingDKIMCreatesMissingKeys(t *testing.T) {
 	testTenant := startSimulator(t).newConnectedTenant()
 	testTenant.setBehaviour(jsonObject{"dkim_listed": true})
 	testTenant.addMailDomain(domain)
-	if answer := testTenant.exchange("Get-DkimSigningConfig", jsonObject{"Identity": domain}); answer.at("value", 0, "Status") != "NoDKIMKeys" || answer.at("value", 0, "Selector1CNAME") != "" {
+	if answer := testTenant.exchange("Get-DkimSigningConfig", jsonObject{"Identity": domain}); answer.valueAt("value", 0, "Status") != "NoDKIMKeys" || answer.valueAt("value", 0, "Selector1CNAME") != "" {
 		t.Errorf("%s", answer.raw)
 	}
 	assertGolden(t, "exchange-no-cname", testTenant.exchange("Set-DkimSigningConfig", jsonObject{"Identity": domain, "Enabled": true}))
@@ -120,7 +120,7 @@ func TestDehydratedTenantRefusesDKIM(t *testing.T) {
 	testTenant.setBehaviour(jsonObject{"hydrate_ms": 30_000})
 	testTenant.addMailDomain(domain)
 	dehydrated := func() any {
-		return testTenant.exchange("Get-OrganizationConfig", jsonObject{}).at("value", 0, "IsDehydrated")
+		return testTenant.exchange("Get-OrganizationConfig", jsonObject{}).valueAt("value", 0, "IsDehydrated")
 	}
 	assertRefused := func() {
 		t.Helper()

@@ -146,18 +146,18 @@ func readDNSMessage(conn net.Conn, network string) ([]byte, error) {
 // records if the query was for CNAME. Host names are in lower case and without the final dot.
 func recordValues(reply dnsmessage.Message, recordType dnsmessage.Type) []string {
 	host := func(n dnsmessage.Name) string { return strings.ToLower(strings.TrimSuffix(n.String(), ".")) }
-	var out []string
+	var values []string
 	for _, a := range reply.Answers {
 		switch body := a.Body.(type) {
 		case *dnsmessage.TXTResource:
-			out = append(out, strings.Join(body.TXT, ""))
+			values = append(values, strings.Join(body.TXT, ""))
 		case *dnsmessage.MXResource:
-			out = append(out, host(body.MX))
+			values = append(values, host(body.MX))
 		case *dnsmessage.CNAMEResource:
 			if recordType == dnsmessage.TypeCNAME {
-				out = append(out, host(body.CNAME))
+				values = append(values, host(body.CNAME))
 			}
 		}
 	}
-	return out
+	return values
 }

@@ -43,20 +43,20 @@ func TestAddDomainRefusesInvalidDomains(t *testing.T) {
 func TestDomainObjectShowsVerification(t *testing.T) {
 	testTenant := startSimulator(t).newConnectedTenant()
 	added := testTenant.graph("POST", "/domains", jsonObject{"id": domain})
-	if added.status != http.StatusCreated || added.at("isVerified") != false || added.at("availabilityStatus") != nil ||
-		len(added.at("supportedServices").([]any)) != 0 || added.at("id") != domain {
+	if added.status != http.StatusCreated || added.valueAt("isVerified") != false || added.valueAt("availabilityStatus") != nil ||
+		len(added.valueAt("supportedServices").([]any)) != 0 || added.valueAt("id") != domain {
 		t.Errorf("added: %d %s", added.status, added.raw)
 	}
 	testTenant.publishVerificationRecord(domain)
 	verified := testTenant.graph("POST", "/domains/"+domain+"/verify", nil)
-	if verified.at("isVerified") != true || verified.at("isRoot") != true || verified.at("availabilityStatus") != "AvailableImmediately" {
+	if verified.valueAt("isVerified") != true || verified.valueAt("isRoot") != true || verified.valueAt("availabilityStatus") != "AvailableImmediately" {
 		t.Errorf("verified: %s", verified.raw)
 	}
 	shown := testTenant.graph("GET", "/domains/"+domain, nil)
-	if shown.at("isVerified") != true || shown.at("availabilityStatus") != nil {
+	if shown.valueAt("isVerified") != true || shown.valueAt("availabilityStatus") != nil {
 		t.Errorf("read: %s", shown.raw)
 	}
-	if answer := testTenant.graph("GET", "/domains", nil); len(answer.rows()) != 2 || answer.at("value", 0, "isInitial") != true {
+	if answer := testTenant.graph("GET", "/domains", nil); len(answer.rows()) != 2 || answer.valueAt("value", 0, "isInitial") != true {
 		t.Errorf("list: %s", answer.raw)
 	}
 	assertGolden(t, "graph-unsupported-query", testTenant.graph("GET", "/domains?$filter=isVerified eq true", nil))
@@ -65,7 +65,7 @@ func TestDomainObjectShowsVerification(t *testing.T) {
 func TestSubdomainOfVerifiedDomainIsVerified(t *testing.T) {
 	testTenant := startSimulator(t).newConnectedTenant()
 	testTenant.addMailDomain(domain)
-	if answer := testTenant.graph("POST", "/domains", jsonObject{"id": "sub." + domain}); answer.at("isVerified") != true || answer.at("isRoot") != false {
+	if answer := testTenant.graph("POST", "/domains", jsonObject{"id": "sub." + domain}); answer.valueAt("isVerified") != true || answer.valueAt("isRoot") != false {
 		t.Errorf("%s", answer.raw)
 	}
 }
@@ -84,21 +84,21 @@ func TestNewDomainIsVisibleAfterLag(t *testing.T) {
 }
 
 func TestVerificationTokenIsStablePerTenant(t *testing.T) {
-	s := startSimulator(t)
-	first, second := s.newConnectedTenant(), s.newConnectedTenant()
+	sim := startSimulator(t)
+	first, second := sim.newConnectedTenant(), sim.newConnectedTenant()
 	tokens := map[string]bool{}
 	for _, testTenant := range []*tenant{first, second} {
 		testTenant.graph("POST", "/domains", jsonObject{"id": domain})
 		answer := testTenant.graph("GET", "/domains/"+domain+"/verificationDnsRecords", nil)
-		text := answer.at("value", 0, "text").(string)
+		text := answer.valueAt("value", 0, "text").(string)
 		tokens[text] = true
 		token := strings.TrimPrefix(text, "MS=")
-		if !regexp.MustCompile(`^MS=ms\d{8}$`).MatchString(text) || answer.at("value", 0, "label") != domain ||
-			answer.at("value", 1, "mailExchange") != token+".msv1.invalid" || answer.at("value", 1, "preference") != 32767.0 {
+		if !regexp.MustCompile(`^MS=ms\d{8}$`).MatchString(text) || answer.valueAt("value", 0, "label") != domain ||
+			answer.valueAt("value", 1, "mailExchange") != token+".msv1.invalid" || answer.valueAt("value", 1, "preference") != 32767.0 {
 			t.Errorf("%s", answer.raw)
 		}
-		again := testTenant.graph("GET", "/domains/"+domain+"/verificationDnsRecords", nil)
-		if again.at("value", 0, "text") != text {
+		repeated := testTenant.graph("GET", "/domains/"+domain+"/verificationDnsRecords", nil)
+		if repeated.valueAt("value", 0, "text") != text {
 			t.Error("the token is not stable")
 		}
 	}
@@ -125,12 +125,12 @@ func TestServiceRecordsFollowMXStyle(t *testing.T) {
 			}
 			testTenant.addMailDomain(tt.domain)
 			answer := testTenant.graph("GET", "/domains/"+tt.domain+"/serviceConfigurationRecords", nil)
-			mx, _ := answer.at("value", 0, "mailExchange").(string)
-			if len(answer.rows()) != 3 || !regexp.MustCompile(tt.mx).MatchString(mx) || answer.at("value", 0, "preference") != 0.0 {
+			mx, _ := answer.valueAt("value", 0, "mailExchange").(string)
+			if len(answer.rows()) != 3 || !regexp.MustCompile(tt.mx).MatchString(mx) || answer.valueAt("value", 0, "preference") != 0.0 {
 				t.Errorf("MX %q: %s", mx, answer.raw)
 			}
-			if answer.at("value", 1, "text") != "v=spf1 include:spf.protection.outlook.com -all" ||
-				answer.at("value", 2, "label") != "autodiscover."+tt.domain || answer.at("value", 2, "canonicalName") != "autodiscover.outlook.com" {
+			if answer.valueAt("value", 1, "text") != "v=spf1 include:spf.protection.outlook.com -all" ||
+				answer.valueAt("value", 2, "label") != "autodiscover."+tt.domain || answer.valueAt("value", 2, "canonicalName") != "autodiscover.outlook.com" {
 				t.Errorf("%s", answer.raw)
 			}
 			if strings.Contains(string(answer.raw), "_domainkey") {
@@ -150,7 +150,7 @@ func TestServiceRecordsBeforeEmailIsEnabled(t *testing.T) {
 	if answer := read("empty"); answer.status != http.StatusOK || len(answer.rows()) != 0 {
 		t.Errorf("%d %s", answer.status, answer.raw)
 	}
-	if answer := read("unavailable"); answer.at("value", 0, "@odata.type") != "#microsoft.graph.domainDnsUnavailableRecord" || answer.at("value", 0, "description") == nil {
+	if answer := read("unavailable"); answer.valueAt("value", 0, "@odata.type") != "#microsoft.graph.domainDnsUnavailableRecord" || answer.valueAt("value", 0, "description") == nil {
 		t.Errorf("%s", answer.raw)
 	}
 	assertGolden(t, "graph-bad-request", read("refused"))
@@ -208,7 +208,7 @@ func TestVerifyDoesNotEnableMail(t *testing.T) {
 	testTenant.graph("POST", "/domains", jsonObject{"id": domain})
 	testTenant.publishVerificationRecord(domain)
 	testTenant.graph("POST", "/domains/"+domain+"/verify", nil)
-	if answer := testTenant.exchange("Get-AcceptedDomain", jsonObject{}); len(answer.rows()) != 1 || answer.at("value", 0, "InitialDomain") != true {
+	if answer := testTenant.exchange("Get-AcceptedDomain", jsonObject{}); len(answer.rows()) != 1 || answer.valueAt("value", 0, "InitialDomain") != true {
 		t.Errorf("%s", answer.raw)
 	}
 }
@@ -237,7 +237,7 @@ func TestForceDeleteMovesUsersToInitialDomain(t *testing.T) {
 	if answer := testTenant.graph("POST", "/domains/"+domain+"/forceDelete", jsonObject{"disableUserAccounts": true}); answer.status != http.StatusAccepted {
 		t.Fatalf("%d %s", answer.status, answer.raw)
 	}
-	if answer := testTenant.graph("GET", "/users/"+id, nil); answer.at("userPrincipalName") != "a@"+testTenant.initialDomain() {
+	if answer := testTenant.graph("GET", "/users/"+id, nil); answer.valueAt("userPrincipalName") != "a@"+testTenant.initialDomain() {
 		t.Errorf("%s", answer.raw)
 	}
 	assertGolden(t, "graph-not-found", testTenant.graph("GET", "/domains/"+domain, nil))
@@ -278,7 +278,7 @@ func TestVerifyQueriesDNS(t *testing.T) {
 				testTenant.setBehaviour(tt.before)
 			}
 			testTenant.graph("POST", "/domains", jsonObject{"id": domain})
-			text := testTenant.graph("GET", "/domains/"+domain+"/verificationDnsRecords", nil).at("value", 0, "text").(string)
+			text := testTenant.graph("GET", "/domains/"+domain+"/verificationDnsRecords", nil).valueAt("value", 0, "text").(string)
 			for _, r := range tt.records {
 				testTenant.fakeDNS.publish(domain + ". 60 IN " + strings.ReplaceAll(r, "%TOKEN%", strings.TrimPrefix(text, "MS=")))
 			}
@@ -302,8 +302,8 @@ func TestVerifyRefusesVerifiedDomain(t *testing.T) {
 // TestVerifyRefusesDomainOfAnotherTenant checks that the domain can be added, but not verified,
 // with or without the record.
 func TestVerifyRefusesDomainOfAnotherTenant(t *testing.T) {
-	s := startSimulator(t)
-	owner, other := s.newConnectedTenant(), s.newConnectedTenant()
+	sim := startSimulator(t)
+	owner, other := sim.newConnectedTenant(), sim.newConnectedTenant()
 	owner.addMailDomain(domain)
 	if answer := other.graph("POST", "/domains", jsonObject{"id": domain}); answer.status != http.StatusCreated {
 		t.Fatalf("%d %s", answer.status, answer.raw)

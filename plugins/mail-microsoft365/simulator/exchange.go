@@ -119,18 +119,18 @@ func (s *simulator) invokeCommand(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	call.cmdlet = body.CmdletInput.CmdletName
-	cmd, known := cmdlets[strings.ToLower(call.cmdlet)]
-	if !known {
+	cmd, exists := cmdlets[strings.ToLower(call.cmdlet)]
+	if !exists {
 		nulBody := false
 		call.file.View(func(t *tenant) { nulBody = t.Behaviour.NulForbidden })
 		writeForbidden(w, nulBody)
 		return
 	}
-	out := outcome{}
-	if call.params, out.failure = readParams(cmd, body.CmdletInput.Parameters); out.failure == nil {
-		out = call.execute(cmd)
+	result := outcome{}
+	if call.params, result.failure = readParams(cmd, body.CmdletInput.Parameters); result.failure == nil {
+		result = call.execute(cmd)
 	}
-	call.writeOutcome(w, out)
+	call.writeOutcome(w, result)
 }
 
 // execute executes a cmdlet. If the tenant has a scripted answer for the cmdlet, it returns that
@@ -140,24 +140,24 @@ func (call *invocation) execute(cmd cmdlet) outcome {
 	if cmd.lookup != nil {
 		cnames = cmd.lookup(call) // queries the DNS, so it must run before the tenant is locked
 	}
-	var out outcome
+	var result outcome
 	err := call.file.Do(func(t *tenant) {
 		script := t.Behaviour.nextScriptedAnswer(call.cmdlet)
 		switch {
 		case script.Exception != nil:
-			out.failure = &exception{script.Exception.ID, script.Exception.Type, script.Exception.Text}
+			result.failure = &exception{script.Exception.ID, script.Exception.Type, script.Exception.Text}
 		case script.Errors != nil:
-			out.errors = script.Errors
+			result.errors = script.Errors
 		default:
-			out = cmd.handler(call, call.replica(cmd, t), cnames)
+			result = cmd.handler(call, call.replica(cmd, t), cnames)
 			t.recordSnapshot(call.now)
-			out.warnings = append(out.warnings, script.Warnings...)
+			result.warnings = append(result.warnings, script.Warnings...)
 		}
 	})
 	if err != nil { // the tenant could not be saved
 		return outcome{failure: errBackendTransient.with(""), status: http.StatusInternalServerError}
 	}
-	return out
+	return result
 }
 
 // replica returns the tenant as the cmdlet sees it. A cmdlet that only reads may see an older
@@ -166,8 +166,8 @@ func (call *invocation) replica(cmd cmdlet, t *tenant) *tenant {
 	if !strings.HasPrefix(cmd.name, "Get-") || cmd.name == "Get-MessageTraceV2" {
 		return t
 	}
-	_, several := cmd.parameter("Identity") // without this parameter, the organization has one such object
-	list := several && !call.params.has("Identity")
+	_, hasIdentity := cmd.parameter("Identity") // without this parameter, the organization has one such object
+	list := hasIdentity && !call.params.has("Identity")
 	return t.replicaOf(t.Behaviour.ExchangeReplicas, &t.History.ExchangeReads, list, call.now)
 }
 
@@ -188,55 +188,55 @@ func (s *simulator) moduleFile(w http.ResponseWriter, r *http.Request) {
 }
 
 // writeOutcome writes the outcome of a cmdlet: one page of rows, or an exception.
-func (call *invocation) writeOutcome(w http.ResponseWriter, out outcome) {
+func (call *invocation) writeOutcome(w http.ResponseWriter, result outcome) {
 	var pageSize int
 	var linkMode string
 	call.file.View(func(t *tenant) { pageSize, linkMode = t.Behaviour.PageSize, t.Behaviour.NextLink })
-	from := skipTokenOffset(call.r.URL.Query().Get("$skiptoken"))
-	if from > 0 && linkMode == "expired" {
-		out = outcome{failure: errPaging.with("")}
+	start := skipTokenOffset(call.r.URL.Query().Get("$skiptoken"))
+	if start > 0 && linkMode == "expired" {
+		result = outcome{failure: errPaging.with("")}
 	}
-	if out.failure != nil {
-		writeExchange(w, cmp.Or(out.status, http.StatusBadRequest), out.failure.envelope())
+	if result.failure != nil {
+		writeExchange(w, cmp.Or(result.status, http.StatusBadRequest), result.failure.envelope())
 		return
 	}
-	from = min(from, len(out.rows))
-	to := min(from+min(pageSize, maxPageSize(call.r)), len(out.rows))
-	if out.unpaged {
-		from, to = 0, len(out.rows)
+	start = min(start, len(result.rows))
+	end := min(start+min(pageSize, maxPageSize(call.r)), len(result.rows))
+	if result.unpaged {
+		start, end = 0, len(result.rows)
 	}
 	body := object{}
-	if to < len(out.rows) {
-		body["@odata.nextLink"] = call.nextLink(to)
-		out.warnings = append(out.warnings, "There are more results available than are currently displayed.")
+	if end < len(result.rows) {
+		body["@odata.nextLink"] = call.nextLink(end)
+		result.warnings = append(result.warnings, "There are more results available than are currently displayed.")
 	}
 	values := []object{}
-	for _, row := range out.rows[from:to] {
+	for _, row := range result.rows[start:end] {
 		values = append(values, withTypeAnnotations(selectProperties(row, selectParameter(call.r))))
 	}
 	body["@odata.context"] = call.s.kit.URL + exchangeHost + "/adminapi/beta/" + call.r.PathValue("tenant") +
 		"/$metadata#Collection(Exchange.GenericHashTable)"
 	body["adminapi.warnings@odata.type"] = "#Collection(String)"
-	body["@adminapi.warnings"] = append([]string{}, out.warnings...)
+	body["@adminapi.warnings"] = append([]string{}, result.warnings...)
 	body["value"] = values
-	if out.errors != nil {
-		body["@adminapi.errors"] = out.errors
+	if result.errors != nil {
+		body["@adminapi.errors"] = result.errors
 	}
 	writeExchange(w, http.StatusOK, body)
 }
 
 // nextLink returns the link to the page that begins with the row at index from.
 func (call *invocation) nextLink(from int) string {
-	q := call.r.URL.Query()
-	q.Set("$skiptoken", "RFNwdAIAAQ"+base64.RawURLEncoding.EncodeToString([]byte(strconv.Itoa(from))))
-	return call.s.kit.URL + exchangeHost + call.r.URL.Path + "?" + encodeQuery(q)
+	query := call.r.URL.Query()
+	query.Set("$skiptoken", "RFNwdAIAAQ"+base64.RawURLEncoding.EncodeToString([]byte(strconv.Itoa(from))))
+	return call.s.kit.URL + exchangeHost + call.r.URL.Path + "?" + encodeQuery(query)
 }
 
 // maxPageSize returns the page size in the header "Prefer: odata.maxpagesize=N", or 1000 if there
 // is none.
 func maxPageSize(r *http.Request) int {
-	for _, part := range strings.Split(r.Header.Get("Prefer"), ",") {
-		if text, ok := strings.CutPrefix(strings.TrimSpace(part), "odata.maxpagesize="); ok {
+	for _, element := range strings.Split(r.Header.Get("Prefer"), ",") {
+		if text, ok := strings.CutPrefix(strings.TrimSpace(element), "odata.maxpagesize="); ok {
 			if n, err := strconv.Atoi(text); err == nil && n > 0 {
 				return n
 			}
@@ -255,20 +255,20 @@ func selectParameter(r *http.Request) []string {
 
 // withTypeAnnotations returns a row with the annotations that contain the .NET types of properties.
 func withTypeAnnotations(row object) object {
-	out := object{}
+	result := object{}
 	for name, v := range row {
 		switch value := v.(type) {
 		case time.Time:
-			out[name+"@data.type"] = "System.DateTime"
+			result[name+"@data.type"] = "System.DateTime"
 			v = value.Format("2006-01-02T15:04:05.0000000-07:00")
 		case int:
-			out[name+"@data.type"] = "System.Int32"
+			result[name+"@data.type"] = "System.Int32"
 		case []string:
-			out[name+"@odata.type"] = "#Collection(String)"
+			result[name+"@odata.type"] = "#Collection(String)"
 		}
-		out[name] = v
+		result[name] = v
 	}
-	return out
+	return result
 }
 
 // nothingModified returns the warning of a Set- cmdlet that changes nothing.

@@ -56,11 +56,11 @@ var cmdlets = cmdletsByName(
 
 // cmdletsByName returns the cmdlets keyed by their lower-case names.
 func cmdletsByName(list ...cmdlet) map[string]cmdlet {
-	all := map[string]cmdlet{}
+	byName := map[string]cmdlet{}
 	for _, c := range list {
-		all[strings.ToLower(c.name)] = c
+		byName[strings.ToLower(c.name)] = c
 	}
-	return all
+	return byName
 }
 
 // paramType is the type of a cmdlet parameter.
@@ -121,8 +121,8 @@ func enumParam(values ...string) paramType {
 		if !ok {
 			list = []any{v}
 		}
-		return !slices.ContainsFunc(list, func(one any) bool {
-			s, ok := one.(string)
+		return !slices.ContainsFunc(list, func(element any) bool {
+			s, ok := element.(string)
 			return !ok || s == "" || !slices.ContainsFunc(values, func(member string) bool {
 				return strings.HasPrefix(strings.ToLower(member), strings.ToLower(s))
 			})
@@ -158,7 +158,7 @@ func readParams(c cmdlet, raw json.RawMessage) (params, *exception) {
 		return nil, errBadCommand.with("")
 	}
 	parsed := params{}
-	for _, name := range sorted(given) {
+	for _, name := range sortedKeys(given) {
 		parameterType, ok := c.parameter(name)
 		if !ok {
 			return nil, errAmbiguous.with(name)
@@ -176,8 +176,8 @@ func readParams(c cmdlet, raw json.RawMessage) (params, *exception) {
 	return parsed, nil
 }
 
-// sorted returns the keys in ascending order.
-func sorted(given map[string]any) []string {
+// sortedKeys returns the keys in ascending order.
+func sortedKeys(given map[string]any) []string {
 	var names []string
 	for name := range given {
 		names = append(names, name)

@@ -36,11 +36,11 @@ func (t *tenant) dkimTargets(domain string) [2]string {
 	if t.Behaviour.DKIMStyle[domain] != "classic" {
 		end = t.Prefix + "." + t.Behaviour.DKIMLetter + "-v1.dkim.mail.microsoft"
 	}
-	var out [2]string
-	for i := range out {
-		out[i] = "selector" + strconv.Itoa(i+1) + "-" + dashedName(domain, "01i") + "._domainkey." + end
+	var targets [2]string
+	for i := range targets {
+		targets[i] = "selector" + strconv.Itoa(i+1) + "-" + dashedName(domain, "01i") + "._domainkey." + end
 	}
-	return out
+	return targets
 }
 
 // lookupSelectorCNAMEs queries the CNAME records of both selectors of the domain. The keys of the
@@ -61,8 +61,8 @@ func (call *invocation) dkimDomain() string {
 	return strings.ToLower(call.params.text("DomainName") + call.params.text("Identity"))
 }
 
-// cnamesPublished reports whether the CNAME records of both selectors point to their targets.
-func (c *dkimConfig) cnamesPublished(cnames map[string]bool) bool {
+// hasPublishedCNAMEs reports whether the CNAME records of both selectors point to their targets.
+func (c *dkimConfig) hasPublishedCNAMEs(cnames map[string]bool) bool {
 	return cnames["selector1 "+strings.ToLower(c.Targets[0])] && cnames["selector2 "+strings.ToLower(c.Targets[1])]
 }
 
@@ -95,9 +95,9 @@ func (t *tenant) dkimRow(config dkimConfig) object {
 func getDKIMConfig(call *invocation, t *tenant, _ map[string]bool) outcome {
 	initial := dkimConfig{Domain: t.initialDomain(), Keys: true, KeySize: 2048, Enabled: true, Targets: t.dkimTargets(t.initialDomain()),
 		Created: t.Created, Checked: t.Created}
-	all := append([]dkimConfig{initial}, t.Exchange.DKIM...)
+	configs := append([]dkimConfig{initial}, t.Exchange.DKIM...)
 	rows := []object{}
-	for _, c := range all {
+	for _, c := range configs {
 		if (!call.params.has("Identity") || strings.EqualFold(c.Domain, call.params.text("Identity"))) &&
 			t.acceptsMail(c.Domain, call.now) {
 			rows = append(rows, t.dkimRow(c))
@@ -117,7 +117,7 @@ func newDKIMConfig(call *invocation, t *tenant, cnames map[string]bool) outcome 
 		size = int(n)
 	}
 	switch {
-	case t.Exchange.dehydrated(call.now):
+	case t.Exchange.isDehydrated(call.now):
 		return outcome{failure: errDehydrated.with("")}
 	case size != 1024 && size != 2048:
 		return outcome{failure: errTransform.with("'KeySize'. The value is 1024 or 2048.")}
@@ -130,7 +130,7 @@ func newDKIMConfig(call *invocation, t *tenant, cnames map[string]bool) outcome 
 	c.createKeys(call, t, size)
 	t.Exchange.DKIM = append(t.Exchange.DKIM, c)
 	config := t.dkimConfig(domain)
-	if call.params.isTrue("Enabled") && !config.cnamesPublished(cnames) {
+	if call.params.isTrue("Enabled") && !config.hasPublishedCNAMEs(cnames) {
 		return outcome{failure: errNoCNAME.with(domain + " " + strings.Join(config.Targets[:], " "))}
 	}
 	config.Enabled = call.params.isTrue("Enabled")
@@ -148,7 +148,7 @@ func (c *dkimConfig) createKeys(call *invocation, t *tenant, size int) {
 func setDKIMConfig(call *invocation, t *tenant, cnames map[string]bool) outcome {
 	config := t.dkimConfig(call.dkimDomain())
 	switch {
-	case t.Exchange.dehydrated(call.now):
+	case t.Exchange.isDehydrated(call.now):
 		return outcome{failure: errDehydrated.with("")}
 	case config == nil || !t.acceptsMail(config.Domain, call.now):
 		return outcome{failure: errNoObject.with(call.params.text("Identity"))}
@@ -161,7 +161,7 @@ func setDKIMConfig(call *invocation, t *tenant, cnames map[string]bool) outcome 
 		config.createKeys(call, t, 2048)
 	}
 	config.Checked = call.now
-	if enable && !config.cnamesPublished(cnames) {
+	if enable && !config.hasPublishedCNAMEs(cnames) {
 		return outcome{failure: errNoCNAME.with(config.Domain + " " + strings.Join(config.Targets[:], " "))}
 	}
 	config.Enabled = enable

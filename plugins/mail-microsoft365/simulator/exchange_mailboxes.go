@@ -120,7 +120,7 @@ func newMailbox(call *invocation, t *tenant, _ map[string]bool) outcome {
 		t.Exchange.NonMailboxAddresses = append(t.Exchange.NonMailboxAddresses, box.Alias+"@"+t.initialDomain())
 	}
 	for _, a := range append([]string{box.Primary}, box.Others...) {
-		if t.addressTaken(a) {
+		if t.isAddressTaken(a) {
 			return outcome{failure: errProxy.with(a)}
 		}
 	}
@@ -183,15 +183,15 @@ func aliasFromName(name string) string {
 	}, local), ".")
 }
 
-// addressTaken reports whether an object of the tenant has an address as a proxy address or as its
-// sign-in name.
-func (t *tenant) addressTaken(a string) bool {
-	same := func(b string) bool { return strings.EqualFold(a, b) }
-	if slices.ContainsFunc(t.Exchange.NonMailboxAddresses, same) || t.user(a) != nil {
+// isAddressTaken reports whether an object of the tenant has an address as a proxy address or as
+// its sign-in name.
+func (t *tenant) isAddressTaken(a string) bool {
+	isSame := func(b string) bool { return strings.EqualFold(a, b) }
+	if slices.ContainsFunc(t.Exchange.NonMailboxAddresses, isSame) || t.user(a) != nil {
 		return true
 	}
 	return slices.ContainsFunc(t.Exchange.Mailboxes, func(box mailbox) bool {
-		return same(box.Primary) || slices.ContainsFunc(box.Others, same)
+		return isSame(box.Primary) || slices.ContainsFunc(box.Others, isSame)
 	})
 }
 
@@ -201,7 +201,7 @@ func setMailbox(call *invocation, t *tenant, _ map[string]bool) outcome {
 	if box == nil {
 		return outcome{failure: errNoObject.with(call.params.text("Identity"))}
 	}
-	was := *box
+	before := *box
 	if call.params.has("DisplayName") {
 		box.DisplayName = call.params.text("DisplayName")
 		if u := t.user(box.ObjectID); u != nil {
@@ -211,7 +211,7 @@ func setMailbox(call *invocation, t *tenant, _ map[string]bool) outcome {
 	if call.params.has("MessageCopyForSentAsEnabled") {
 		box.SentCopy = call.params.isTrue("MessageCopyForSentAsEnabled")
 	}
-	if was.DisplayName == box.DisplayName && was.SentCopy == box.SentCopy {
+	if before.DisplayName == box.DisplayName && before.SentCopy == box.SentCopy {
 		return nothingModified(box.Name)
 	}
 	return outcome{}
@@ -231,7 +231,7 @@ func removeMailbox(call *invocation, t *tenant, _ map[string]bool) outcome {
 // before the mailbox's lag has passed.
 func (call *invocation) usableMailbox(t *tenant) (*mailbox, *exception) {
 	box := t.mailbox(call.params.text("Identity"))
-	if box == nil || !box.Usable.passed(call.now) {
+	if box == nil || !box.Usable.hasPassed(call.now) {
 		return nil, errNoObject.with(call.params.text("Identity"))
 	}
 	return box, nil
@@ -258,7 +258,7 @@ func getCASMailbox(call *invocation, t *tenant, _ map[string]bool) outcome {
 	}
 	rows := []object{}
 	for _, box := range t.Exchange.Mailboxes {
-		if box.Usable.passed(call.now) {
+		if box.Usable.hasPassed(call.now) {
 			rows = append(rows, casRow(box))
 		}
 	}
@@ -275,12 +275,12 @@ func setCASMailbox(call *invocation, t *tenant, _ map[string]bool) outcome {
 		return nothingModified(box.Name)
 	}
 	var want *bool
-	if off, given := call.params["smtpclientauthenticationdisabled"].(bool); given {
+	if off, isSet := call.params["smtpclientauthenticationdisabled"].(bool); isSet {
 		want = &off
 	}
-	same := want == nil && box.SMTPAuthDisabled == nil ||
+	isUnchanged := want == nil && box.SMTPAuthDisabled == nil ||
 		want != nil && box.SMTPAuthDisabled != nil && *want == *box.SMTPAuthDisabled
-	if same {
+	if isUnchanged {
 		return nothingModified(box.Name)
 	}
 	box.SMTPAuthDisabled = want

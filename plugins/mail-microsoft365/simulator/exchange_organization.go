@@ -26,9 +26,9 @@ type organization struct {
 	TraceQueries []time.Time `json:"traced"`
 }
 
-// dehydrated reports whether Enable-OrganizationCustomization must be run first.
-func (o organization) dehydrated(at time.Time) bool {
-	return o.Dehydrated && !(o.Hydration.started() && o.Hydration.passed(at))
+// isDehydrated reports whether Enable-OrganizationCustomization must be run first.
+func (o organization) isDehydrated(at time.Time) bool {
+	return o.Dehydrated && !(o.Hydration.hasStarted() && o.Hydration.hasPassed(at))
 }
 
 // acceptsMail reports whether Exchange accepts mail for a domain at a time.
@@ -37,14 +37,14 @@ func (t *tenant) acceptsMail(name string, at time.Time) bool {
 		return true
 	}
 	d := t.domain(name)
-	return d != nil && d.Verified && d.emailEnabled() && d.Accepted.passed(at)
+	return d != nil && d.Verified && d.isEmailEnabled() && d.Accepted.hasPassed(at)
 }
 
 // getOrganization runs Get-OrganizationConfig.
 func getOrganization(call *invocation, t *tenant, _ map[string]bool) outcome {
 	return outcome{rows: []object{{
 		"Name": t.initialDomain(), "Identity": t.initialDomain(), "DisplayName": t.Name, "Guid": guid("organization", t.ID),
-		"IsDehydrated": t.Exchange.dehydrated(call.now), "ExchangeVersion": "0.20 (15.0.0.0)",
+		"IsDehydrated": t.Exchange.isDehydrated(call.now), "ExchangeVersion": "0.20 (15.0.0.0)",
 		"AdminDisplayName": "", "WhenChanged": t.Created,
 	}}}
 }
@@ -52,7 +52,7 @@ func getOrganization(call *invocation, t *tenant, _ map[string]bool) outcome {
 // enableCustomization runs Enable-OrganizationCustomization, which takes effect after a delay. A
 // second run fails, even if the first run has not taken effect yet.
 func enableCustomization(call *invocation, t *tenant, _ map[string]bool) outcome {
-	if !t.Exchange.Dehydrated || t.Exchange.Hydration.started() {
+	if !t.Exchange.Dehydrated || t.Exchange.Hydration.hasStarted() {
 		return outcome{failure: errHydrated.with("")}
 	}
 	t.Exchange.Hydration = startLag(call.now, t.Behaviour.HydrateMS)

@@ -71,11 +71,11 @@ func (t *tenant) rule(identity string) *transportRule {
 	return nil
 }
 
-// blockedByRule reports whether a rule blocks a message that sender sends at the time at.
-func (t *tenant) blockedByRule(sender string, at, now time.Time) bool {
+// isBlockedByRule reports whether a rule blocks a message that sender sends at the time at.
+func (t *tenant) isBlockedByRule(sender string, at, now time.Time) bool {
 	latest := map[string]ruleVersion{}
 	for _, v := range t.Exchange.RuleLog {
-		if v.inEffectAt(at, now) {
+		if v.isInEffectAt(at, now) {
 			latest[v.GUID] = v
 		}
 	}
@@ -87,13 +87,13 @@ func (t *tenant) blockedByRule(sender string, at, now time.Time) bool {
 	return false
 }
 
-// inEffectAt reports whether the version applies to a message that is sent at the time at. If at is
-// before now, only the end of the lag is compared.
-func (v ruleVersion) inEffectAt(at, now time.Time) bool {
+// isInEffectAt reports whether the version applies to a message that is sent at the time at. If at
+// is before now, only the end of the lag is compared.
+func (v ruleVersion) isInEffectAt(at, now time.Time) bool {
 	if at.Before(now.Add(-clockTolerance)) {
 		return !at.Before(v.InEffect.Until)
 	}
-	return v.InEffect.passed(at)
+	return v.InEffect.hasPassed(at)
 }
 
 // blocks reports whether the rule blocks mail from sender to a recipient outside the tenant. The
@@ -151,14 +151,14 @@ func (r transportRule) row() object {
 // predicateClasses returns the class names whose flag is true, or nil if there are none.
 // namesAndFlags contains names and flags in turn.
 func predicateClasses(namesAndFlags ...any) any {
-	var out []string
+	var values []string
 	for i := 0; i < len(namesAndFlags); i += 2 {
 		if has, _ := namesAndFlags[i+1].(bool); has {
 			name, _ := namesAndFlags[i].(string)
-			out = append(out, ruleTaskTypes+name)
+			values = append(values, ruleTaskTypes+name)
 		}
 	}
-	return listOrNull(out)
+	return listOrNull(values)
 }
 
 // listOrNull returns nil for a list that is empty or begins with "".
@@ -178,8 +178,8 @@ const (
 )
 
 // ruleParameters returns the parameters that New-TransportRule and Set-TransportRule have in
-// common, and those in more.
-func ruleParameters(more map[string]paramType) map[string]paramType {
+// common, and those in extra.
+func ruleParameters(extra map[string]paramType) map[string]paramType {
 	parameters := map[string]paramType{
 		"Name": stringParam, "From": stringListParam, "SenderDomainIs": stringListParam, "ExceptIfFrom": stringListParam, "Comments": stringParam, "Priority": int32Param,
 		"SentToScope": enumParam("InOrganization", "NotInOrganization"), "DeleteMessage": boolParam,
@@ -188,7 +188,7 @@ func ruleParameters(more map[string]paramType) map[string]paramType {
 		"Mode":                  enumParam("Audit", "AuditAndNotify", "Enforce"), "RuleErrorAction": enumParam("Ignore", "Defer"),
 		"StopRuleProcessing": boolParam, "Confirm": switchParam,
 	}
-	for name, k := range more {
+	for name, k := range extra {
 		parameters[name] = k
 	}
 	return parameters
@@ -209,7 +209,7 @@ func getRules(call *invocation, t *tenant, _ map[string]bool) outcome {
 // newRule runs New-TransportRule.
 func newRule(call *invocation, t *tenant, _ map[string]bool) outcome {
 	switch {
-	case t.Exchange.dehydrated(call.now):
+	case t.Exchange.isDehydrated(call.now):
 		return outcome{failure: errDehydrated.with("")}
 	case t.rule(call.params.text("Name")) != nil:
 		return outcome{failure: errRuleExists.with(call.params.text("Name"))}
@@ -251,13 +251,13 @@ func setRule(call *invocation, t *tenant, _ map[string]bool) outcome {
 }
 
 // setRuleEnabled returns Enable-TransportRule or Disable-TransportRule.
-func setRuleEnabled(on bool) func(*invocation, *tenant, map[string]bool) outcome {
+func setRuleEnabled(enabled bool) func(*invocation, *tenant, map[string]bool) outcome {
 	return func(call *invocation, t *tenant, _ map[string]bool) outcome {
 		r := t.rule(call.params.text("Identity"))
 		if r == nil {
 			return outcome{failure: errNoObject.with(call.params.text("Identity"))}
 		}
-		r.Enabled, r.Changed = on, call.now
+		r.Enabled, r.Changed = enabled, call.now
 		t.recordRuleChange(*r, false, call.now)
 		return outcome{}
 	}

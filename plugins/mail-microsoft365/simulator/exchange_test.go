@@ -108,10 +108,10 @@ func TestUnknownCmdletIsForbidden(t *testing.T) {
 }
 
 func TestExchangeChecksTenantInPath(t *testing.T) {
-	s := startSimulator(t)
-	testTenant, other := s.newConnectedTenant(), s.newConnectedTenant()
+	sim := startSimulator(t)
+	testTenant, other := sim.newConnectedTenant(), sim.newConnectedTenant()
 	post := func(tenant string) response {
-		return s.do("POST", s.ready.Settings["exchange_url"]+"/adminapi/v1.0/"+tenant+"/InvokeCommand",
+		return sim.do("POST", sim.ready.Settings["exchange_url"]+"/adminapi/v1.0/"+tenant+"/InvokeCommand",
 			bearer(testTenant.token(exchangeScope)), `{"CmdletInput":{"CmdletName":"Get-OrganizationConfig","Parameters":{}}}`)
 	}
 	assertGolden(t, "exchange-unknown-tenant", post("11111111-2222-4333-8444-555555555555"))
@@ -119,7 +119,7 @@ func TestExchangeChecksTenantInPath(t *testing.T) {
 		t.Errorf("another tenant: %d", answer.status)
 	}
 	for _, name := range []string{testTenant.id, testTenant.initialDomain()} {
-		if answer := post(name); answer.at("value", 0, "Name") != testTenant.initialDomain() {
+		if answer := post(name); answer.valueAt("value", 0, "Name") != testTenant.initialDomain() {
 			t.Errorf("%s: %d %s", name, answer.status, answer.raw)
 		}
 	}
@@ -139,29 +139,29 @@ func TestUnreadableCommandsAreRefused(t *testing.T) {
 func TestExchangeAnswerHasEnvelope(t *testing.T) {
 	testTenant := newTenantWithMailbox(t)
 	answer := testTenant.exchange("Get-OrganizationConfig", jsonObject{})
-	warnings, isList := answer.at("@adminapi.warnings").([]any)
-	if !isList || len(warnings) != 0 || answer.at("adminapi.warnings@odata.type") != "#Collection(String)" ||
-		!strings.Contains(answer.at("@odata.context").(string), "#Collection(Exchange.GenericHashTable)") {
+	warnings, isList := answer.valueAt("@adminapi.warnings").([]any)
+	if !isList || len(warnings) != 0 || answer.valueAt("adminapi.warnings@odata.type") != "#Collection(String)" ||
+		!strings.Contains(answer.valueAt("@odata.context").(string), "#Collection(Exchange.GenericHashTable)") {
 		t.Errorf("%s", answer.raw)
 	}
-	if answer.at("value", 0, "WhenChanged@data.type") != "System.DateTime" || answer.at("value", 0, "IsDehydrated") != false {
+	if answer.valueAt("value", 0, "WhenChanged@data.type") != "System.DateTime" || answer.valueAt("value", 0, "IsDehydrated") != false {
 		t.Errorf("%s", answer.raw)
 	}
-	row := testTenant.exchange("Get-Mailbox", jsonObject{"Identity": "anna@" + domain}).at("value", 0).(jsonObject)
+	row := testTenant.exchange("Get-Mailbox", jsonObject{"Identity": "anna@" + domain}).valueAt("value", 0).(jsonObject)
 	if row["EmailAddresses@odata.type"] != "#Collection(String)" || row["RecipientLimits@data.type"] != "System.Int32" {
 		t.Errorf("sidecars: %v", row)
 	}
 	selected := testTenant.exchangeWith(bearer(testTenant.token(exchangeScope)), "?$select=Name,WhenMailboxCreated", "Get-Mailbox", jsonObject{"Identity": "anna@" + domain})
-	if len(selected.at("value", 0).(jsonObject)) != 3 {
+	if len(selected.valueAt("value", 0).(jsonObject)) != 3 {
 		t.Errorf("$select: %s", selected.raw)
 	}
 	empty := testTenant.exchange("Set-Mailbox", jsonObject{"Identity": "anna@" + domain, "DisplayName": "New"})
-	if rows, isList := empty.at("value").([]any); empty.status != http.StatusOK || !isList || len(rows) != 0 {
+	if rows, isList := empty.valueAt("value").([]any); empty.status != http.StatusOK || !isList || len(rows) != 0 {
 		t.Errorf("%s", empty.raw)
 	}
-	again := testTenant.exchange("Set-Mailbox", jsonObject{"Identity": "anna@" + domain, "DisplayName": "New"})
-	if text, _ := again.at("@adminapi.warnings", 0).(string); !strings.HasPrefix(text, "The command completed successfully but no settings of") {
-		t.Errorf("%s", again.raw)
+	repeated := testTenant.exchange("Set-Mailbox", jsonObject{"Identity": "anna@" + domain, "DisplayName": "New"})
+	if text, _ := repeated.valueAt("@adminapi.warnings", 0).(string); !strings.HasPrefix(text, "The command completed successfully but no settings of") {
+		t.Errorf("%s", repeated.raw)
 	}
 }
 
@@ -169,14 +169,14 @@ func TestExchangeAnswersInPages(t *testing.T) {
 	testTenant := newTenantWithMailbox(t)
 	testTenant.setBehaviour(jsonObject{"page_size": 2})
 	first := testTenant.exchange("Get-Mailbox", jsonObject{"ResultSize": "Unlimited"})
-	link, _ := first.at("@odata.nextLink").(string)
-	if len(first.rows()) != 2 || link == "" || len(first.at("@adminapi.warnings").([]any)) != 1 {
+	link, _ := first.valueAt("@odata.nextLink").(string)
+	if len(first.rows()) != 2 || link == "" || len(first.valueAt("@adminapi.warnings").([]any)) != 1 {
 		t.Fatalf("%s", first.raw)
 	}
 	follow := func() response {
 		return testTenant.do("POST", link, bearer(testTenant.token(exchangeScope)), `{"CmdletInput":{"CmdletName":"Get-Mailbox","Parameters":{"ResultSize":"Unlimited"}}}`)
 	}
-	if second := follow(); len(second.rows()) != 1 || second.at("@odata.nextLink") != nil {
+	if second := follow(); len(second.rows()) != 1 || second.valueAt("@odata.nextLink") != nil {
 		t.Errorf("%s", second.raw)
 	}
 	testTenant.setBehaviour(jsonObject{"next_link": "expired"})
@@ -187,7 +187,7 @@ func TestExchangeAnswersInPages(t *testing.T) {
 	if answer := testTenant.exchangeWith(header, "", "Get-Mailbox", jsonObject{}); len(answer.rows()) != 1 {
 		t.Errorf("Prefer: %s", answer.raw)
 	}
-	if answer := testTenant.exchange("Get-Mailbox", jsonObject{"ResultSize": 1}); len(answer.rows()) != 1 || answer.at("@odata.nextLink") != nil {
+	if answer := testTenant.exchange("Get-Mailbox", jsonObject{"ResultSize": 1}); len(answer.rows()) != 1 || answer.valueAt("@odata.nextLink") != nil {
 		t.Errorf("ResultSize: %s", answer.raw)
 	}
 }
@@ -201,7 +201,7 @@ func TestEnumPrefixIsAcceptedAndMatchesNothing(t *testing.T) {
 		}
 	}
 	system := testTenant.exchange("Get-Mailbox", jsonObject{"RecipientTypeDetails": "DiscoveryMailbox"})
-	if system.at("value", 0, "ExternalDirectoryObjectId") != "" {
+	if system.valueAt("value", 0, "ExternalDirectoryObjectId") != "" {
 		t.Errorf("%s", system.raw)
 	}
 }
@@ -212,7 +212,7 @@ func TestModuleFileListsCmdlets(t *testing.T) {
 		return testTenant.do("GET", testTenant.ready.Settings["exchange_url"]+"/adminapi/v1.0/"+testTenant.id+"/EXOModuleFile?Version=3.9.2",
 			bearer(testTenant.token(exchangeScope)), "")
 	}
-	if list, _ := read().at("value", 0, "exportedCmdlets").(string); !slices.Contains(strings.Split(list, ","), "New-Mailbox") {
+	if list, _ := read().valueAt("value", 0, "exportedCmdlets").(string); !slices.Contains(strings.Split(list, ","), "New-Mailbox") {
 		t.Errorf("%q", list)
 	}
 	testTenant.revoke("exchange_role")
@@ -233,13 +233,13 @@ func TestScriptedExceptionReplacesCmdlet(t *testing.T) {
 	} {
 		testTenant.setBehaviour(scriptedCmdlets(jsonObject{"Set-Mailbox": jsonObject{"exception": jsonObject{"type": tt[0], "text": tt[1]}}}))
 		answer := testTenant.exchange("Set-Mailbox", jsonObject{"Identity": "anna@" + domain, "DisplayName": "New"})
-		inner := answer.at("error", "innererror", "internalexception").(jsonObject)
+		inner := answer.valueAt("error", "innererror", "internalexception").(jsonObject)
 		if answer.status != http.StatusBadRequest || inner["type"] != tt[0] || inner["message"] != tt[1] ||
-			answer.at("error", "details", 0, "message") != "|"+tt[0]+"|"+tt[1] {
+			answer.valueAt("error", "details", 0, "message") != "|"+tt[0]+"|"+tt[1] {
 			t.Errorf("%d %s", answer.status, answer.raw)
 		}
 	}
-	if answer := testTenant.exchange("Get-Mailbox", jsonObject{"Identity": "anna@" + domain}); answer.at("value", 0, "DisplayName") != "Anna Keller" {
+	if answer := testTenant.exchange("Get-Mailbox", jsonObject{"Identity": "anna@" + domain}); answer.valueAt("value", 0, "DisplayName") != "Anna Keller" {
 		t.Error("the cmdlet ran despite the exception")
 	}
 }
@@ -284,11 +284,11 @@ func TestScriptedErrorsAndWarningsAre200(t *testing.T) {
 	testTenant := newTenantWithMailbox(t)
 	testTenant.setBehaviour(scriptedCmdlets(jsonObject{"Set-Mailbox": jsonObject{"errors": []string{"could not be changed"}}, "Get-Mailbox": jsonObject{"warnings": []string{"Micro delay applied"}}}))
 	answer := testTenant.exchange("Set-Mailbox", jsonObject{"Identity": "anna@" + domain, "DisplayName": "New"})
-	if answer.status != http.StatusOK || answer.at("@adminapi.errors", 0) != "could not be changed" {
+	if answer.status != http.StatusOK || answer.valueAt("@adminapi.errors", 0) != "could not be changed" {
 		t.Errorf("%d %s", answer.status, answer.raw)
 	}
 	answer = testTenant.exchange("Get-Mailbox", jsonObject{"Identity": "anna@" + domain})
-	if answer.at("@adminapi.warnings", 0) != "Micro delay applied" || answer.at("value", 0, "DisplayName") != "Anna Keller" {
+	if answer.valueAt("@adminapi.warnings", 0) != "Micro delay applied" || answer.valueAt("value", 0, "DisplayName") != "Anna Keller" {
 		t.Errorf("%s", answer.raw)
 	}
 }
@@ -331,7 +331,7 @@ func TestExchangeAnswersPlannedFaults(t *testing.T) {
 			}
 			// A planned 504 comes after the cmdlet has run. With any other status the cmdlet does
 			// not run.
-			name := testTenant.exchange("Get-Mailbox", jsonObject{"Identity": "anna@" + domain}).at("value", 0, "DisplayName")
+			name := testTenant.exchange("Get-Mailbox", jsonObject{"Identity": "anna@" + domain}).valueAt("value", 0, "DisplayName")
 			if want := map[bool]string{true: "New", false: "Anna Keller"}[tt.status == 504]; name != want {
 				t.Errorf("afterwards the name is %v, want %s", name, want)
 			}

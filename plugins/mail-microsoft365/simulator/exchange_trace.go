@@ -87,7 +87,7 @@ func getTrace(call *invocation, t *tenant, _ map[string]bool) outcome {
 func (t *tenant) visibleTraceRows(now time.Time) []traceRow {
 	var rows []traceRow
 	for _, b := range t.Exchange.Sent {
-		if b.Visible.passed(now) {
+		if b.Visible.hasPassed(now) {
 			rows = append(rows, b.rows()...)
 		}
 	}
@@ -97,14 +97,14 @@ func (t *tenant) visibleTraceRows(now time.Time) []traceRow {
 	if !t.Behaviour.TraceDuplicates {
 		return rows
 	}
-	var all []traceRow
+	var traceRows []traceRow
 	for i, r := range rows {
-		all = append(all, r)
+		traceRows = append(traceRows, r)
 		if i%traceDuplicateInterval == 0 {
-			all = append(all, r)
+			traceRows = append(traceRows, r)
 		}
 	}
-	return all
+	return traceRows
 }
 
 // tracePage returns at most ResultSize rows. If there are more rows, only a warning reports it.
@@ -114,17 +114,17 @@ func (call *invocation) tracePage(t *tenant, rows []traceRow) outcome {
 		size = int(n)
 	}
 	size = min(size, cmp.Or(t.Behaviour.TracePage, maxTraceResults))
-	out := outcome{unpaged: true}
+	result := outcome{unpaged: true}
 	if len(rows) > size {
 		rows = rows[:size]
 		last := rows[size-1]
-		out.warnings = []string{fmt.Sprintf("There are more results, use the following command to get more. "+
+		result.warnings = []string{fmt.Sprintf("There are more results, use the following command to get more. "+
 			"Get-MessageTraceV2 -StartDate \"...\" -EndDate \"%s\" -StartingRecipientAddress \"%s\"", last.At.Format(receivedWithZone), last.recipient)}
 	}
 	for _, r := range rows {
-		out.rows = append(out.rows, call.traceRowObject(t, r))
+		result.rows = append(result.rows, call.traceRowObject(t, r))
 	}
-	return out
+	return result
 }
 
 // The formats of Received.
@@ -135,13 +135,13 @@ const (
 
 // traceRowObject returns a row as Get-MessageTraceV2 shows it.
 func (call *invocation) traceRowObject(t *tenant, r traceRow) object {
-	form := receivedWithZone
+	layout := receivedWithZone
 	if t.Behaviour.TraceBare {
-		form = receivedWithoutZone
+		layout = receivedWithoutZone
 	}
 	row := object{
 		"MessageTraceId": r.id(), "MessageId": "<" + r.id() + "@" + t.initialDomain() + ">",
-		"Received@data.type": "System.DateTime", "Received": r.At.UTC().Format(form),
+		"Received@data.type": "System.DateTime", "Received": r.At.UTC().Format(layout),
 		"SenderAddress": r.Sender, "RecipientAddress": r.recipient, "FromIP": "192.0.2.10", "ToIP": "198.51.100.25",
 		"Subject": "A question", "Status": "Delivered", "Size": 21_345,
 	}
@@ -195,8 +195,8 @@ func isDate(v any) bool {
 // parseDate returns the time in a text, in UTC, or the zero time. It reads a time without a zone as
 // UTC.
 func parseDate(text string) time.Time {
-	for _, form := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.9999999", time.DateOnly} {
-		if at, err := time.Parse(form, text); err == nil {
+	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.9999999", time.DateOnly} {
+		if at, err := time.Parse(layout, text); err == nil {
 			return at.UTC()
 		}
 	}
@@ -212,7 +212,7 @@ func (s *simulator) sendMessages(t *tenant, b messageBatch, now time.Time) {
 	b.At = b.At.UTC().Truncate(100 * time.Nanosecond) // the resolution of Received
 	b.Serial = t.Exchange.Messages
 	t.Exchange.Messages += b.Count
-	b.Blocked = t.blockedByRule(b.Sender, b.At, now)
+	b.Blocked = t.isBlockedByRule(b.Sender, b.At, now)
 	b.Visible = startLag(now, t.Behaviour.TraceMS)
 	if b.At.After(now) {
 		b.Visible = startLag(b.At, t.Behaviour.TraceMS)

@@ -71,39 +71,39 @@ type result struct {
 // errorResult returns the result with an error.
 func errorResult(e *graphError) result { return result{refusal: e} }
 
-// withTenant returns an operation that runs fn with the tenant locked, and saves the tenant.
-func withTenant(fn func(*graphCall, *tenant) result) func(*graphCall) result {
+// withTenant returns an operation that calls run with the tenant locked, and saves the tenant.
+func withTenant(run func(*graphCall, *tenant) result) func(*graphCall) result {
 	return func(call *graphCall) result {
-		var out result
+		var answer result
 		err := call.file.Do(func(t *tenant) {
 			if call.r.Method == http.MethodGet {
 				list := call.r.PathValue("id") == ""
-				out = fn(call, t.replicaOf(t.Behaviour.GraphReplicas, &t.History.GraphReads, list, call.now))
+				answer = run(call, t.replicaOf(t.Behaviour.GraphReplicas, &t.History.GraphReads, list, call.now))
 				return
 			}
-			out = fn(call, t)
+			answer = run(call, t)
 			t.recordSnapshot(call.now)
 		})
 		if err != nil {
 			return errorResult(errInternal.with(err.Error()))
 		}
-		return out
+		return answer
 	}
 }
 
 // graphEndpoint returns a handler that authenticates the call, checks that one of the app roles in
-// needs is granted, and runs fn. If needs is nil, no role is required.
-func (s *simulator) graphEndpoint(needs []string, fn func(*graphCall) result) http.HandlerFunc {
+// needs is granted, and calls run. If needs is nil, no role is required.
+func (s *simulator) graphEndpoint(needs []string, run func(*graphCall) result) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		c, refusal := s.authenticateGraphCall(r)
-		out := result{refusal: refusal}
+		answer := result{refusal: refusal}
 		if refusal == nil {
-			out = errorResult(errDenied.with(""))
+			answer = errorResult(errDenied.with(""))
 			if needs == nil || slices.ContainsFunc(needs, c.hasRole) {
-				out = fn(c)
+				answer = run(c)
 			}
 		}
-		s.writeGraphResult(w, r, out)
+		s.writeGraphResult(w, r, answer)
 	}
 }
 
@@ -160,17 +160,17 @@ func tokenIsCurrent(claims map[string]any, now time.Time) bool {
 // stringList returns the strings of a decoded JSON array, and nil for any other value.
 func stringList(claim any) []string {
 	list, _ := claim.([]any)
-	var out []string
+	var values []string
 	for _, v := range list {
 		if text, ok := v.(string); ok {
-			out = append(out, text)
+			values = append(values, text)
 		}
 	}
-	return out
+	return values
 }
 
 // writeGraphResult writes a result with the headers that Graph always sends.
-func (s *simulator) writeGraphResult(w http.ResponseWriter, r *http.Request, out result) {
+func (s *simulator) writeGraphResult(w http.ResponseWriter, r *http.Request, answer result) {
 	request, client := newGUID(), r.Header.Get("client-request-id")
 	if client == "" {
 		client = request
@@ -181,9 +181,9 @@ func (s *simulator) writeGraphResult(w http.ResponseWriter, r *http.Request, out
 	headers.Set("x-ms-ags-diagnostic", `{"ServerInfo":{"DataCenter":"Sandbox","Slice":"E","Ring":"0","ScaleUnit":"000","RoleInstance":"SIM"}}`)
 	headers.Set("Date", s.kit.Now().Format(http.TimeFormat))
 	headers.Set("x-ms-resource-unit", strconv.Itoa(resourceUnits(r)))
-	status, body := out.status, out.body
-	if out.refusal != nil {
-		status, body = out.refusal.status, out.refusal.body(s.kit.Now(), request, client)
+	status, body := answer.status, answer.body
+	if answer.refusal != nil {
+		status, body = answer.refusal.status, answer.refusal.body(s.kit.Now(), request, client)
 		if status == http.StatusUnauthorized {
 			headers.Set("WWW-Authenticate", `Bearer realm="", authorization_uri="`+s.authority("common")+
 				`/oauth2/authorize", client_id="`+graphAppID+`"`)

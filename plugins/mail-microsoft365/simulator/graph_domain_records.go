@@ -35,7 +35,7 @@ func verifyDomain(call *graphCall) result {
 	name := strings.ToLower(call.r.PathValue("id"))
 	token := ""
 	call.file.View(func(t *tenant) { token = t.verificationToken(name) })
-	elsewhere, found := call.verifiedInOtherTenant(name), call.verificationRecordPublished(name, token)
+	elsewhere, found := call.isVerifiedInOtherTenant(name), call.verificationRecordPublished(name, token)
 	return withTenant(func(call *graphCall, t *tenant) result {
 		d := t.domain(name)
 		switch {
@@ -43,9 +43,9 @@ func verifyDomain(call *graphCall) result {
 			return errorResult(errNotFound.with(name))
 		case d.Verified:
 			return errorResult(errVerified.with(""))
-		case elsewhere || t.ownedOutsideSandbox(name): // a permanent refusal, whatever the DNS contains
+		case elsewhere || t.isOwnedOutsideSandbox(name): // a permanent refusal, whatever the DNS contains
 			return errorResult(errElsewhere.with(name))
-		case !found || !d.Denied.passed(call.now):
+		case !found || !d.Denied.hasPassed(call.now):
 			if !found {
 				d.Denied = startLag(call.now, t.Behaviour.DNSNegativeMS)
 			}
@@ -82,7 +82,7 @@ func listServiceRecords(c *graphCall, t *tenant) result {
 		return errorResult(refusal)
 	}
 	path := "domains('" + found.Name + "')/serviceConfigurationRecords"
-	if !found.Verified || !found.emailEnabled() {
+	if !found.Verified || !found.isEmailEnabled() {
 		switch t.Behaviour.EarlyRecords {
 		case "refused":
 			return errorResult(errEarly.with(found.Name))
@@ -103,15 +103,16 @@ func listServiceRecords(c *graphCall, t *tenant) result {
 	return c.collection(path, []object{mx, spf, auto})
 }
 
-// dashedName returns a domain as one label: each dot becomes a dash. Before that, it removes the
-// dashes of the domain and appends suffix, so that two domains get different labels.
+// dashedName returns a domain as one label. It removes the dashes of the domain, and then replaces
+// each dot by a dash. If the domain had dashes, it appends suffix, so that two domains get
+// different labels.
 func dashedName(domain, suffix string) string {
-	writeStatus := strings.ReplaceAll(domain, "-", "")
-	out := strings.ReplaceAll(writeStatus, ".", "-")
-	if writeStatus != domain {
-		out += suffix
+	withoutDashes := strings.ReplaceAll(domain, "-", "")
+	label := strings.ReplaceAll(withoutDashes, ".", "-")
+	if withoutDashes != domain {
+		label += suffix
 	}
-	return out
+	return label
 }
 
 // mailExchange returns the host that receives the domain's mail.

@@ -21,8 +21,8 @@ type mailDomain struct {
 	Denied lag `json:"denied"`
 }
 
-// emailEnabled reports whether the e-mail service is enabled for the domain.
-func (d *mailDomain) emailEnabled() bool { return slices.Contains(d.Services, "Email") }
+// isEmailEnabled reports whether the e-mail service is enabled for the domain.
+func (d *mailDomain) isEmailEnabled() bool { return slices.Contains(d.Services, "Email") }
 
 // domain returns the custom domain of this name, or nil.
 func (t *tenant) domain(name string) *mailDomain {
@@ -61,13 +61,13 @@ func listDomains(c *graphCall, t *tenant) result {
 	if c.r.URL.Query().Has("$filter") { // Graph does not support $filter for domains
 		return errorResult(errFilter.with("$filter"))
 	}
-	all := []object{domainObject(t.initialMailDomain(), nil)}
+	objects := []object{domainObject(t.initialMailDomain(), nil)}
 	for _, d := range t.Domains {
-		if d.Visible.passed(c.now) {
-			all = append(all, domainObject(d, nil))
+		if d.Visible.hasPassed(c.now) {
+			objects = append(objects, domainObject(d, nil))
 		}
 	}
-	return c.collection("domains", all)
+	return c.collection("domains", objects)
 }
 
 // visibleDomain returns the domain in the path. A new domain is not found at first, as if the
@@ -78,7 +78,7 @@ func (c *graphCall) visibleDomain(t *tenant) (mailDomain, *graphError) {
 		return t.initialMailDomain(), nil
 	}
 	d := t.domain(name)
-	if d == nil || !d.Visible.passed(c.now) {
+	if d == nil || !d.Visible.hasPassed(c.now) {
 		return mailDomain{}, errNotFound.with(name)
 	}
 	return *d, nil
@@ -108,14 +108,14 @@ func createDomain(call *graphCall) result {
 	if !domainPattern.MatchString(name) || len(name) > 253 || strings.HasSuffix(name, ".onmicrosoft.com") {
 		return errorResult(errValues.with(""))
 	}
-	elsewhere := call.verifiedInOtherTenant(name)
+	elsewhere := call.isVerifiedInOtherTenant(name)
 	return withTenant(func(call *graphCall, t *tenant) result {
 		switch {
 		case t.domain(name) != nil && t.Behaviour.DomainConflict == http.StatusConflict:
 			return errorResult(errSameKey.with(""))
 		case t.domain(name) != nil:
 			return errorResult(errConflict.with(""))
-		case t.Behaviour.ElsewhereAt == "add" && (elsewhere || t.ownedOutsideSandbox(name)):
+		case t.Behaviour.ElsewhereAt == "add" && (elsewhere || t.isOwnedOutsideSandbox(name)):
 			return errorResult(errConflict.with(""))
 		}
 		d := mailDomain{Name: name, Visible: startLag(call.now, t.Behaviour.DomainMS), Verified: t.hasVerifiedParent(name)}
@@ -124,16 +124,16 @@ func createDomain(call *graphCall) result {
 	})(call)
 }
 
-// verifiedInOtherTenant reports whether another tenant has verified a domain. It locks the other
+// isVerifiedInOtherTenant reports whether another tenant has verified a domain. It locks the other
 // tenants, so the caller must not hold the lock of its own tenant.
-func (c *graphCall) verifiedInOtherTenant(name string) bool {
+func (c *graphCall) isVerifiedInOtherTenant(name string) bool {
 	owner := c.s.store.tenantWithDomain(name)
 	return owner != nil && owner != c.file
 }
 
-// ownedOutsideSandbox reports whether, according to the settings, an organization outside the
+// isOwnedOutsideSandbox reports whether, according to the settings, an organization outside the
 // sandbox has verified the domain.
-func (t *tenant) ownedOutsideSandbox(name string) bool {
+func (t *tenant) isOwnedOutsideSandbox(name string) bool {
 	return slices.ContainsFunc(t.Behaviour.Elsewhere, func(d string) bool { return strings.EqualFold(d, name) })
 }
 
@@ -189,9 +189,9 @@ func (d *mailDomain) setServices(v any, c *graphCall, t *tenant) bool {
 	if len(services) != len(list) || slices.ContainsFunc(services, func(n string) bool { return !slices.Contains(writable, n) }) {
 		return false
 	}
-	had := d.emailEnabled()
+	had := d.isEmailEnabled()
 	d.Services = services
-	if d.emailEnabled() && !had {
+	if d.isEmailEnabled() && !had {
 		d.Accepted = startLag(c.now, t.Behaviour.AcceptedDomainMS)
 		if t.Behaviour.DKIMListed && t.dkimConfig(d.Name) == nil {
 			t.Exchange.DKIM = append(t.Exchange.DKIM, dkimConfig{Domain: d.Name})

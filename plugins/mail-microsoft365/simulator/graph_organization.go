@@ -18,7 +18,7 @@ func listOrganization(c *graphCall, t *tenant) result {
 			continue
 		}
 		capabilities := "None"
-		if d.emailEnabled() {
+		if d.isEmailEnabled() {
 			capabilities = mail
 		}
 		hasDefault = hasDefault || d.Default
@@ -96,24 +96,24 @@ func (t *tenant) licenses() licenses {
 
 // listSubscriptions answers GET /directory/subscriptions, in pages.
 func listSubscriptions(c *graphCall, t *tenant) result {
-	q := c.r.URL.Query()
+	query := c.r.URL.Query()
 	for _, name := range []string{"$top", "$skip", "$count", "$expand"} {
-		if q.Has(name) { // according to the metadata, Graph does not support this option here
+		if query.Has(name) { // according to the metadata, Graph does not support this option here
 			return errorResult(errFilter.with(name))
 		}
 	}
 	have := t.licenses()
-	all := []object{}
+	objects := []object{}
 	for _, s := range []struct {
 		product
 		trial bool
 		seats int
 	}{{powerBI, false, 1000000}, {businessBasic, false, have.Paid}, {officeE3, true, have.Trial}} {
 		if s.seats > 0 {
-			all = append(all, t.subscription(s.product, s.trial, s.seats, c.now))
+			objects = append(objects, t.subscription(s.product, s.trial, s.seats, c.now))
 		}
 	}
-	rows, next := c.page(all, t.Behaviour.PageSize)
+	rows, next := c.page(objects, t.Behaviour.PageSize)
 	out := c.collection("directory/subscriptions", rows)
 	if next != "" {
 		out.body.(object)["@odata.nextLink"] = next

@@ -32,9 +32,9 @@ func (c *graphCall) entity(status int, path string, o object) result {
 }
 
 // collection returns the result with a collection in one page.
-func (c *graphCall) collection(path string, all []object) result {
+func (c *graphCall) collection(path string, objects []object) result {
 	values := []object{}
-	for _, o := range all {
+	for _, o := range objects {
 		values = append(values, selectProperties(o, c.selectedProperties()))
 	}
 	return result{status: http.StatusOK, body: object{"@odata.context": c.contextURL(path), "value": values}}
@@ -52,34 +52,34 @@ func (c *graphCall) selectedProperties() []string {
 // selectProperties returns the named properties of an object and its annotations. It returns all
 // properties if names is nil.
 func selectProperties(o object, names []string) object {
-	out := object{}
+	result := object{}
 	for name, v := range o {
 		keep := names == nil || strings.HasPrefix(name, "@") || slices.ContainsFunc(names, func(n string) bool {
 			return strings.EqualFold(strings.TrimSpace(n), name)
 		})
 		if keep {
-			out[name] = v
+			result[name] = v
 		}
 	}
-	return out
+	return result
 }
 
-// page returns at most n rows of all, and the link to the next page. $skiptoken determines the
-// first row. The link of the last page is "".
-func (c *graphCall) page(all []object, n int) ([]object, string) {
-	from := skipTokenOffset(c.r.URL.Query().Get("$skiptoken"))
-	from = min(from, len(all))
-	to := min(from+n, len(all))
-	if to == len(all) {
-		return all[from:], ""
+// page returns at most n of the objects, and the link to the next page. $skiptoken determines the
+// first object. The link of the last page is "".
+func (c *graphCall) page(objects []object, n int) ([]object, string) {
+	start := skipTokenOffset(c.r.URL.Query().Get("$skiptoken"))
+	start = min(start, len(objects))
+	end := min(start+n, len(objects))
+	if end == len(objects) {
+		return objects[start:], ""
 	}
-	q := c.r.URL.Query()
-	q.Set("$skiptoken", "RFNwdAIAAQ"+base64.RawURLEncoding.EncodeToString([]byte(strconv.Itoa(to))))
-	return all[from:to], c.s.kit.URL + graphHost + c.r.URL.Path + "?" + encodeQuery(q)
+	query := c.r.URL.Query()
+	query.Set("$skiptoken", "RFNwdAIAAQ"+base64.RawURLEncoding.EncodeToString([]byte(strconv.Itoa(end))))
+	return objects[start:end], c.s.kit.URL + graphHost + c.r.URL.Path + "?" + encodeQuery(query)
 }
 
 // encodeQuery encodes a query without escaping dollar signs, as Graph does.
-func encodeQuery(q url.Values) string { return strings.ReplaceAll(q.Encode(), "%24", "$") }
+func encodeQuery(query url.Values) string { return strings.ReplaceAll(query.Encode(), "%24", "$") }
 
 // skipTokenOffset returns the offset in a $skiptoken, or 0 if the token is not valid.
 func skipTokenOffset(token string) int {
@@ -137,14 +137,14 @@ func parseFilter(text string) ([]clause, *graphError) {
 		return nil, nil
 	}
 	var clauses []clause
-	for _, part := range andSeparator.Split(strings.TrimSpace(text), -1) {
-		if m := comparisonPattern.FindStringSubmatch(strings.Trim(part, "()")); m != nil {
+	for _, element := range andSeparator.Split(strings.TrimSpace(text), -1) {
+		if m := comparisonPattern.FindStringSubmatch(strings.Trim(element, "()")); m != nil {
 			clauses = append(clauses, clause{m[1], m[2], strings.ReplaceAll(m[3], "''", "'") + m[4]})
 			continue
 		}
-		m := functionPattern.FindStringSubmatch(part)
+		m := functionPattern.FindStringSubmatch(element)
 		if m == nil {
-			return nil, errFilter.with(part)
+			return nil, errFilter.with(element)
 		}
 		clauses = append(clauses, clause{m[2], strings.ToLower(m[1]), strings.ReplaceAll(m[3], "''", "'")})
 	}
@@ -179,14 +179,14 @@ func (c clause) matches(o object) bool {
 
 // applyFilter returns the objects that match all clauses. It returns an error if a clause uses a
 // property that is not in known.
-func applyFilter(all []object, clauses []clause, known ...string) ([]object, *graphError) {
+func applyFilter(objects []object, clauses []clause, known ...string) ([]object, *graphError) {
 	for _, c := range clauses {
 		if !slices.Contains(known, c.property) {
 			return nil, errFilter.with(c.property)
 		}
 	}
 	matching := []object{}
-	for _, o := range all {
+	for _, o := range objects {
 		if !slices.ContainsFunc(clauses, func(c clause) bool { return !c.matches(o) }) {
 			matching = append(matching, o)
 		}

@@ -22,11 +22,11 @@ func listRoleAssignments(c *graphCall, t *tenant) result {
 	if refusal != nil {
 		return errorResult(refusal)
 	}
-	all := []object{}
+	objects := []object{}
 	for _, a := range t.Assignments {
-		all = append(all, roleAssignmentObject(a))
+		objects = append(objects, roleAssignmentObject(a))
 	}
-	matching, refusal := applyFilter(all, clauses, "principalId", "roleDefinitionId", "directoryScopeId")
+	matching, refusal := applyFilter(objects, clauses, "principalId", "roleDefinitionId", "directoryScopeId")
 	if refusal != nil {
 		return errorResult(refusal)
 	}
@@ -85,8 +85,8 @@ func listPrincipals(c *graphCall, t *tenant) result {
 // http.ServeMux has no pattern for such a path, so this handler gets every path without a route. It
 // refuses all other paths with errSegment.
 func getPrincipalByAppID(call *graphCall, t *tenant) result {
-	rest, ok := strings.CutPrefix(call.r.URL.Path, "/v1.0/servicePrincipals(appId='")
-	id, subpath, closed := strings.Cut(rest, "')")
+	remainder, ok := strings.CutPrefix(call.r.URL.Path, "/v1.0/servicePrincipals(appId='")
+	id, subpath, closed := strings.Cut(remainder, "')")
 	if !ok || !closed || subpath != "" && subpath != "/appRoleAssignments" || call.r.Method != http.MethodGet {
 		return errorResult(errSegment.with(call.r.URL.Path[strings.LastIndex(call.r.URL.Path, "/")+1:]))
 	}

@@ -69,7 +69,7 @@ func TestGraphAnswerHasHeaders(t *testing.T) {
 		}
 	}
 	if answer.header.Get("client-request-id") != header.Get("client-request-id") ||
-		answer.at("error", "innerError", "client-request-id") != header.Get("client-request-id") {
+		answer.valueAt("error", "innerError", "client-request-id") != header.Get("client-request-id") {
 		t.Errorf("client-request-id is not echoed: %v %s", answer.header, answer.raw)
 	}
 }
@@ -104,7 +104,7 @@ func TestGraphThrottlingHasHeaders(t *testing.T) {
 
 func TestGraphRefusesUnknownPath(t *testing.T) {
 	testTenant := startSimulator(t).newConnectedTenant()
-	if answer := testTenant.graph("GET", "/nothing", nil); answer.status != http.StatusBadRequest || answer.at("error", "code") != "BadRequest" {
+	if answer := testTenant.graph("GET", "/nothing", nil); answer.status != http.StatusBadRequest || answer.valueAt("error", "code") != "BadRequest" {
 		t.Errorf("%d %s", answer.status, answer.raw)
 	}
 }
@@ -114,8 +114,8 @@ func TestOrganizationListsVerifiedDomains(t *testing.T) {
 	testTenant.addMailDomain("fabrikam-mail.example")
 	testTenant.graph("POST", "/domains", jsonObject{"id": "unverified.example"})
 	answer := testTenant.graph("GET", "/organization", nil)
-	domains := answer.at("value", 0, "verifiedDomains").([]any)
-	if len(answer.rows()) != 1 || answer.at("value", 0, "id") != testTenant.id || answer.at("value", 0, "displayName") != "Fabrikam Outreach" || len(domains) != 2 {
+	domains := answer.valueAt("value", 0, "verifiedDomains").([]any)
+	if len(answer.rows()) != 1 || answer.valueAt("value", 0, "id") != testTenant.id || answer.valueAt("value", 0, "displayName") != "Fabrikam Outreach" || len(domains) != 2 {
 		t.Fatalf("%s", answer.raw)
 	}
 	initial, custom := domains[0].(jsonObject), domains[1].(jsonObject)
@@ -124,10 +124,10 @@ func TestOrganizationListsVerifiedDomains(t *testing.T) {
 	}
 	testTenant.graph("PATCH", "/domains/fabrikam-mail.example", jsonObject{"isDefault": true})
 	answer = testTenant.graph("GET", "/organization?$select=verifiedDomains", nil)
-	if answer.at("value", 0, "verifiedDomains", 0, "isDefault") != false || answer.at("value", 0, "verifiedDomains", 1, "isDefault") != true {
+	if answer.valueAt("value", 0, "verifiedDomains", 0, "isDefault") != false || answer.valueAt("value", 0, "verifiedDomains", 1, "isDefault") != true {
 		t.Errorf("%s", answer.raw)
 	}
-	if answer.at("value", 0, "displayName") != nil {
+	if answer.valueAt("value", 0, "displayName") != nil {
 		t.Errorf("$select keeps everything: %s", answer.raw)
 	}
 }
@@ -136,7 +136,7 @@ func TestRoleAssignmentTwiceIsConflict(t *testing.T) {
 	testTenant := startSimulator(t).newTenant()
 	testTenant.consent()
 	answer := testTenant.assignExchange()
-	if answer.status != http.StatusCreated || answer.at("roleDefinitionId") != exchangeAdministrator || answer.at("directoryScopeId") != "/" {
+	if answer.status != http.StatusCreated || answer.valueAt("roleDefinitionId") != exchangeAdministrator || answer.valueAt("directoryScopeId") != "/" {
 		t.Fatalf("%d %s", answer.status, answer.raw)
 	}
 	assertGolden(t, "graph-conflict", testTenant.assignExchange())
@@ -168,39 +168,39 @@ func TestRoleAssignmentTwiceIsConflict(t *testing.T) {
 // TestServicePrincipalsNeedApplicationRead checks that service principals need a permission that
 // the product does not request.
 func TestServicePrincipalsNeedApplicationRead(t *testing.T) {
-	s := startSimulator(t)
-	testTenant := s.newTenant()
+	sim := startSimulator(t)
+	testTenant := sim.newTenant()
 	testTenant.consent()
-	byApp := "/servicePrincipals(appId='" + s.ready.Settings["client_id"] + "')"
+	byApp := "/servicePrincipals(appId='" + sim.ready.Settings["client_id"] + "')"
 	assertGolden(t, "graph-denied", testTenant.graph("GET", byApp, nil))
-	s.control("POST", "/app", jsonObject{"permissions": []string{"Application.Read.All", "RoleManagement.ReadWrite.Directory"}})
+	sim.control("POST", "/app", jsonObject{"permissions": []string{"Application.Read.All", "RoleManagement.ReadWrite.Directory"}})
 	testTenant.consent()
 	answer := testTenant.graph("GET", byApp+"?$select=id,appId", nil)
-	if answer.at("id") != testTenant.principal() || answer.at("appId") != s.ready.Settings["client_id"] || answer.at("displayName") != nil {
+	if answer.valueAt("id") != testTenant.principal() || answer.valueAt("appId") != sim.ready.Settings["client_id"] || answer.valueAt("displayName") != nil {
 		t.Errorf("%s", answer.raw)
 	}
 	assertGolden(t, "graph-not-found", testTenant.graph("GET", "/servicePrincipals(appId='11111111-2222-4333-8444-555555555555')", nil))
 	for _, path := range []string{byApp + "/appRoleAssignments", "/servicePrincipals/" + testTenant.principal() + "/appRoleAssignments"} {
 		answer := testTenant.graph("GET", path, nil)
-		if len(answer.rows()) != 2 || answer.at("value", 1, "appRoleId") != "9e3f62cf-ca93-4989-b6ce-bf83c28f9fe8" {
+		if len(answer.rows()) != 2 || answer.valueAt("value", 1, "appRoleId") != "9e3f62cf-ca93-4989-b6ce-bf83c28f9fe8" {
 			t.Errorf("%s: %s", path, answer.raw)
 		}
 	}
-	filter := "/servicePrincipals?$filter=appId eq '" + s.ready.Settings["client_id"] + "'"
+	filter := "/servicePrincipals?$filter=appId eq '" + sim.ready.Settings["client_id"] + "'"
 	if answer := testTenant.graph("GET", filter, nil); len(answer.rows()) != 1 {
 		t.Errorf("%s", answer.raw)
 	}
-	if answer := testTenant.graph("GET", "/servicePrincipals/"+testTenant.principal(), nil); answer.at("id") != testTenant.principal() {
+	if answer := testTenant.graph("GET", "/servicePrincipals/"+testTenant.principal(), nil); answer.valueAt("id") != testTenant.principal() {
 		t.Errorf("%s", answer.raw)
 	}
 }
 
 func TestSecurityDefaultsFollowSetting(t *testing.T) {
 	testTenant := startSimulator(t).newConnectedTenant()
-	for _, on := range []bool{false, true} {
-		testTenant.setBehaviour(jsonObject{"security_defaults": on})
-		if answer := testTenant.graph("GET", "/policies/identitySecurityDefaultsEnforcementPolicy", nil); answer.at("isEnabled") != on {
-			t.Errorf("%v: %s", on, answer.raw)
+	for _, enabled := range []bool{false, true} {
+		testTenant.setBehaviour(jsonObject{"security_defaults": enabled})
+		if answer := testTenant.graph("GET", "/policies/identitySecurityDefaultsEnforcementPolicy", nil); answer.valueAt("isEnabled") != enabled {
+			t.Errorf("%v: %s", enabled, answer.raw)
 		}
 	}
 }
@@ -208,12 +208,12 @@ func TestSecurityDefaultsFollowSetting(t *testing.T) {
 // seats returns the number of licences of each product.
 func (t *tenant) seats() map[string]any {
 	t.t.Helper()
-	out := map[string]any{}
+	values := map[string]any{}
 	for _, row := range t.graph("GET", "/directory/subscriptions", nil).rows() {
 		s := row.(jsonObject)
-		out[s["skuPartNumber"].(string)] = s["totalLicenses"]
+		values[s["skuPartNumber"].(string)] = s["totalLicenses"]
 	}
-	return out
+	return values
 }
 
 func TestSubscriptionsFollowLicenseSetting(t *testing.T) {
@@ -233,7 +233,7 @@ func TestSubscriptionsFollowLicenseSetting(t *testing.T) {
 	}
 	// The administrator's licence belongs to the paid product.
 	users := testTenant.graph("GET", "/users?$select=assignedLicenses&$filter=startswith(userPrincipalName,'admin@')", nil)
-	if users.at("value", 0, "assignedLicenses", 0, "skuId") != bought["skuId"] {
+	if users.valueAt("value", 0, "assignedLicenses", 0, "skuId") != bought["skuId"] {
 		t.Errorf("another product than %s", users.raw)
 	}
 	testTenant.setBehaviour(jsonObject{"licenses": jsonObject{"paid": 25, "trial": 5}})
@@ -258,15 +258,15 @@ func TestSubscriptionsAreInPages(t *testing.T) {
 		if len(answer.rows()) != 1 || len(seats) > 3 {
 			t.Fatalf("%s", answer.raw)
 		}
-		seats = append(seats, answer.at("value", 0, "totalLicenses"))
-		link, _ := answer.at("@odata.nextLink").(string)
+		seats = append(seats, answer.valueAt("value", 0, "totalLicenses"))
+		link, _ := answer.valueAt("@odata.nextLink").(string)
 		next = strings.TrimPrefix(link, testTenant.ready.Settings["graph_url"]+"/v1.0")
 	}
 	if len(seats) != 3 || seats[1] != 25.0 || seats[2] != 5.0 {
 		t.Errorf("%v", seats)
 	}
 	testTenant.setBehaviour(jsonObject{"page_size": 1000})
-	if answer := testTenant.graph("GET", "/directory/subscriptions?$select=status", nil); answer.at("value", 0, "status") != "Enabled" || answer.at("value", 0, "id") != nil {
+	if answer := testTenant.graph("GET", "/directory/subscriptions?$select=status", nil); answer.valueAt("value", 0, "status") != "Enabled" || answer.valueAt("value", 0, "id") != nil {
 		t.Errorf("$select: %s", answer.raw)
 	}
 	assertGolden(t, "graph-unsupported-query", testTenant.graph("GET", "/directory/subscriptions?$top=1", nil))

@@ -49,44 +49,44 @@ var defaultUserProperties = []string{"businessPhones", "displayName", "givenName
 
 // visibleUsers returns the accounts that are visible in Graph and match $filter.
 func (c *graphCall) visibleUsers(t *tenant) ([]object, *graphError) {
-	q := c.r.URL.Query()
-	clauses, refusal := parseFilter(q.Get("$filter"))
+	query := c.r.URL.Query()
+	clauses, refusal := parseFilter(query.Get("$filter"))
 	if refusal != nil {
 		return nil, refusal
 	}
 	eventual := c.r.Header.Get("ConsistencyLevel") == "eventual"
-	counted := q.Get("$count") == "true" || strings.HasSuffix(c.r.URL.Path, "/$count")
+	counted := query.Get("$count") == "true" || strings.HasSuffix(c.r.URL.Path, "/$count")
 	for _, clause := range clauses {
 		if clause.needsEventualConsistency() && !(eventual && counted) {
 			return nil, errFilter.with(clause.property)
 		}
 	}
-	all := []object{}
+	objects := []object{}
 	for _, u := range t.Users {
-		if u.Visible.passed(c.now) {
-			all = append(all, userObject(u))
+		if u.Visible.hasPassed(c.now) {
+			objects = append(objects, userObject(u))
 		}
 	}
-	return applyFilter(all, clauses, "id", "userPrincipalName", "mail", "accountEnabled", "displayName",
+	return applyFilter(objects, clauses, "id", "userPrincipalName", "mail", "accountEnabled", "displayName",
 		"mailNickname", "userType", "assignedLicenses/$count")
 }
 
 // listUsers answers GET /users, in pages.
 func listUsers(call *graphCall, t *tenant) result {
-	q := call.r.URL.Query()
+	query := call.r.URL.Query()
 	size := 100
-	if text := q.Get("$top"); text != "" {
+	if text := query.Get("$top"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > 999 {
 			return errorResult(errPageSize.with(text))
 		}
 		size = n
 	}
-	all, refusal := call.visibleUsers(t)
+	users, refusal := call.visibleUsers(t)
 	if refusal != nil {
 		return errorResult(refusal)
 	}
-	rows, next := call.page(all, min(size, t.Behaviour.PageSize))
+	rows, next := call.page(users, min(size, t.Behaviour.PageSize))
 	names := call.selectedProperties()
 	if names == nil {
 		names = defaultUserProperties
@@ -99,8 +99,8 @@ func listUsers(call *graphCall, t *tenant) result {
 	if next != "" {
 		body["@odata.nextLink"] = next
 	}
-	if q.Get("$count") == "true" && call.r.Header.Get("ConsistencyLevel") == "eventual" {
-		body["@odata.count"] = len(all)
+	if query.Get("$count") == "true" && call.r.Header.Get("ConsistencyLevel") == "eventual" {
+		body["@odata.count"] = len(users)
 	}
 	return result{status: http.StatusOK, body: body}
 }
@@ -110,18 +110,18 @@ func countUsers(c *graphCall, t *tenant) result {
 	if c.r.Header.Get("ConsistencyLevel") != "eventual" {
 		return errorResult(errFilter.with("$count"))
 	}
-	all, refusal := c.visibleUsers(t)
+	users, refusal := c.visibleUsers(t)
 	if refusal != nil {
 		return errorResult(refusal)
 	}
-	return result{status: http.StatusOK, body: strconv.Itoa(len(all))}
+	return result{status: http.StatusOK, body: strconv.Itoa(len(users))}
 }
 
 // visibleUser returns the account in the path. It does not find an account that Graph does not show
 // yet.
 func (c *graphCall) visibleUser(t *tenant) (*user, *graphError) {
 	u := t.user(c.r.PathValue("id"))
-	if u == nil || !u.Visible.passed(c.now) {
+	if u == nil || !u.Visible.hasPassed(c.now) {
 		return nil, errNotFound.with(c.r.PathValue("id"))
 	}
 	return u, nil
@@ -257,33 +257,33 @@ func (u *user) setPassword(v any, bannedWords []string) *graphError {
 		"forceChangePasswordNextSignInWithMfa"); refusal != nil {
 		return refusal
 	}
-	password, given := profile["password"].(string)
-	if given && (!isComplex(password) || isBanned(password, bannedWords)) {
+	password, isSet := profile["password"].(string)
+	if isSet && (!isComplex(password) || isBanned(password, bannedWords)) {
 		return errPassword.with("")
 	}
-	u.PasswordSet = u.PasswordSet || given
+	u.PasswordSet = u.PasswordSet || isSet
 	return nil
 }
 
-// isComplex checks Microsoft's password rule: 8 to 256 characters, from at least three of four
-// classes of characters.
+// isComplex reports whether a password follows Microsoft's rule: it has 8 to 256 characters, from
+// at least three of four classes.
 func isComplex(password string) bool {
 	n := utf8.RuneCountInString(password)
-	var predicateClasses [4]bool
+	var characterClasses [4]bool
 	for _, r := range password {
 		switch {
 		case unicode.IsLower(r):
-			predicateClasses[0] = true
+			characterClasses[0] = true
 		case unicode.IsUpper(r):
-			predicateClasses[1] = true
+			characterClasses[1] = true
 		case unicode.IsDigit(r):
-			predicateClasses[2] = true
+			characterClasses[2] = true
 		default:
-			predicateClasses[3] = true
+			characterClasses[3] = true
 		}
 	}
 	used := 0
-	for _, c := range predicateClasses {
+	for _, c := range characterClasses {
 		if c {
 			used++
 		}

@@ -87,21 +87,21 @@ func (s *simulator) jwks(w http.ResponseWriter, r *http.Request) {
 	if name := r.PathValue("tenant"); !isSharedAuthority(name) {
 		issuer = s.authority(name) + "/v2.0"
 	}
-	all, err := s.signingKeys()
+	signingKeys, err := s.signingKeys()
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	keys := []map[string]any{}
-	for _, k := range all {
+	publicKeys := []map[string]any{}
+	for _, k := range signingKeys {
 		jwk, err := k.jwk(issuer)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
-		keys = append(keys, jwk)
+		publicKeys = append(publicKeys, jwk)
 	}
-	writeJSON(w, http.StatusOK, map[string]any{"keys": keys})
+	writeJSON(w, http.StatusOK, map[string]any{"keys": publicKeys})
 }
 
 // writeJSON writes a JSON answer of the login host.
@@ -176,7 +176,7 @@ type aadsts struct {
 	text   string
 }
 
-// The errors of the login host. The method with replaces "%s" in their texts by its argument.
+// These are the errors of the login host. Method aadsts.with replaces "%s" in a text.
 var (
 	errScope          = aadsts{70011, "invalid_scope", 400, "The provided request must include a 'scope' input parameter. The provided value for the input parameter 'scope' is not valid. The scope %s is not valid."}
 	errNotConsented   = aadsts{65001, "invalid_grant", 400, "The user or administrator has not consented to use the application with ID '%s'. Send an interactive authorization request for this user and resource."}
@@ -214,7 +214,7 @@ var (
 	errNeedsAdmin     = aadsts{90094, "access_denied", 403, "An administrator of the organization must consent to the permissions that the application asks for. The account '%s' is not one."}
 )
 
-// with returns the error with "%s" in its text replaced by the subject.
+// with returns the error with subject in place of "%s" in its text.
 func (e aadsts) with(subject string) *aadsts {
 	e.text = strings.TrimSpace(strings.ReplaceAll(e.text, "%s", subject))
 	return &e

@@ -50,17 +50,17 @@ func (s *simulator) authorize(w http.ResponseWriter, r *http.Request) {
 
 // checkAuthorize returns the error of a request if that error must not be sent to the redirect URI.
 // It returns nil if there is no such error.
-func (s *simulator) checkAuthorize(r *http.Request, q url.Values, app registration) *aadsts {
+func (s *simulator) checkAuthorize(r *http.Request, query url.Values, app registration) *aadsts {
 	if !isSharedAuthority(r.PathValue("tenant")) {
 		if _, refusal := s.tenantInPath(r); refusal != nil {
 			return refusal
 		}
 	}
-	if !strings.EqualFold(q.Get("client_id"), app.ClientID) {
-		return errNoPrincipal.with(q.Get("client_id"))
+	if !strings.EqualFold(query.Get("client_id"), app.ClientID) {
+		return errNoPrincipal.with(query.Get("client_id"))
 	}
-	if !app.allowsRedirect(q.Get("redirect_uri")) {
-		return errRedirect.with(q.Get("redirect_uri"))
+	if !app.allowsRedirect(query.Get("redirect_uri")) {
+		return errRedirect.with(query.Get("redirect_uri"))
 	}
 	return nil
 }
@@ -79,27 +79,27 @@ func (s *simulator) signInPage(w http.ResponseWriter, r *http.Request, username 
 }
 
 // signIn handles the posted user name and issues an authorization code.
-func (s *simulator) signIn(w http.ResponseWriter, r *http.Request, q url.Values, app registration) {
+func (s *simulator) signIn(w http.ResponseWriter, r *http.Request, query url.Values, app registration) {
 	username := strings.TrimSpace(r.PostFormValue("username"))
 	f := s.tenantForUser(r.PathValue("tenant"), username)
 	if f == nil {
 		s.signInPage(w, r, username, errUnknownUser.with(username))
 		return
 	}
-	text, refusal := s.issueCode(f, q, app, username)
+	text, refusal := s.issueCode(f, query, app, username)
 	switch {
 	case refusal == nil:
-		s.answerApplication(w, r, q, url.Values{"code": {text}, "session_state": {newGUID()}})
+		s.answerApplication(w, r, query, url.Values{"code": {text}, "session_state": {newGUID()}})
 	case refusal.number == errNotConsented.number:
-		s.answerApplication(w, r, q, errorValues(s, refusal))
+		s.answerApplication(w, r, query, errorValues(s, refusal))
 	default:
 		s.signInPage(w, r, username, refusal)
 	}
 }
 
 // issueCode stores a new authorization code for the user and returns it.
-func (s *simulator) issueCode(f *simulate.File[tenant], q url.Values, app registration, username string) (string, *aadsts) {
-	text := "1." + randomText(48)
+func (s *simulator) issueCode(f *simulate.File[tenant], query url.Values, app registration, username string) (string, *aadsts) {
+	code := "1." + randomText(48)
 	var refusal *aadsts
 	err := f.Do(func(t *tenant) {
 		u := t.findSignInUser(username)
@@ -112,22 +112,22 @@ func (s *simulator) issueCode(f *simulate.File[tenant], q url.Values, app regist
 			refusal = errNotConsented.with(app.ClientID)
 		default:
 			t.deleteOldCodes(s.kit.Now())
-			t.Codes[text] = authorizationCode{Redirect: q.Get("redirect_uri"), Scope: q.Get("scope"), Nonce: q.Get("nonce"),
-				Challenge: q.Get("code_challenge"), Method: q.Get("code_challenge_method"), User: u.ID,
+			t.Codes[code] = authorizationCode{Redirect: query.Get("redirect_uri"), Scope: query.Get("scope"), Nonce: query.Get("nonce"),
+				Challenge: query.Get("code_challenge"), Method: query.Get("code_challenge_method"), User: u.ID,
 				Issued: s.kit.Now()}
 		}
 	})
 	if err != nil {
 		return "", errTransient.with("")
 	}
-	return text, refusal
+	return code, refusal
 }
 
 // deleteOldCodes deletes all codes that were issued more than six lifetimes ago.
 func (t *tenant) deleteOldCodes(now time.Time) {
-	for text, c := range t.Codes {
+	for code, c := range t.Codes {
 		if now.Sub(c.Issued) > 6*codeLifetime {
-			delete(t.Codes, text)
+			delete(t.Codes, code)
 		}
 	}
 }
@@ -139,14 +139,14 @@ func errorValues(s *simulator, e *aadsts) url.Values {
 
 // answerApplication sends the response parameters to the redirect URI in the requested response
 // mode. The form_post page has a button, because it must work without a script.
-func (s *simulator) answerApplication(w http.ResponseWriter, r *http.Request, q, response url.Values) {
-	if q.Get("response_mode") != "form_post" {
-		redirect(w, r, q.Get("redirect_uri"), q.Get("state"), response)
+func (s *simulator) answerApplication(w http.ResponseWriter, r *http.Request, query, response url.Values) {
+	if query.Get("response_mode") != "form_post" {
+		redirect(w, r, query.Get("redirect_uri"), query.Get("state"), response)
 		return
 	}
-	p := page{Status: http.StatusOK, Title: "Signed in", Action: q.Get("redirect_uri"),
+	p := page{Status: http.StatusOK, Title: "Signed in", Action: query.Get("redirect_uri"),
 		Buttons: []button{{"", "", "Continue", false}}}
-	if state := q.Get("state"); state != "" {
+	if state := query.Get("state"); state != "" {
 		response.Set("state", state)
 	}
 	for name := range response {

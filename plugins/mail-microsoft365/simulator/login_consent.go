@@ -14,16 +14,16 @@ import (
 // adminConsent serves the page on which an administrator grants the permissions of the application.
 // It has two versions: /v2.0/adminconsent and /adminconsent.
 func (s *simulator) adminConsent(w http.ResponseWriter, r *http.Request) {
-	q, app := r.URL.Query(), s.registration()
-	if refusal := s.checkConsent(r, q, app); refusal != nil {
+	query, app := r.URL.Query(), s.registration()
+	if refusal := s.checkConsent(r, query, app); refusal != nil {
 		s.renderError(w, refusal)
 		return
 	}
 	if r.Method == http.MethodPost {
-		s.submitConsent(w, r, q, app)
+		s.submitConsent(w, r, query, app)
 		return
 	}
-	s.consentPage(w, r, q.Get("login_hint"), nil)
+	s.consentPage(w, r, query.Get("login_hint"), nil)
 }
 
 // isV2Consent reports whether a request is for the newer version of the page.
@@ -89,7 +89,7 @@ func (s *simulator) suggestedAdmin(r *http.Request) string {
 }
 
 // submitConsent handles the posted form.
-func (s *simulator) submitConsent(w http.ResponseWriter, r *http.Request, q url.Values, app registration) {
+func (s *simulator) submitConsent(w http.ResponseWriter, r *http.Request, query url.Values, app registration) {
 	username := strings.TrimSpace(r.PostFormValue("username"))
 	f := s.tenantForUser(r.PathValue("tenant"), username)
 	if f == nil {
@@ -111,9 +111,9 @@ func (s *simulator) submitConsent(w http.ResponseWriter, r *http.Request, q url.
 	case refusal != nil:
 		s.consentPage(w, r, username, refusal)
 	case r.PostFormValue("decision") == "accept":
-		s.redirectConsentResult(w, r, q, id, s.grantConsent(f, app))
+		s.redirectConsentResult(w, r, query, id, s.grantConsent(f, app))
 	case r.PostFormValue("decision") == "deny":
-		s.redirectConsentResult(w, r, q, id, errDeclined.with(""))
+		s.redirectConsentResult(w, r, query, id, errDeclined.with(""))
 	default:
 		s.consentPage(w, r, username, nil)
 	}
@@ -173,14 +173,14 @@ func (t *tenant) consentError(app registration) *aadsts {
 }
 
 // redirectConsentResult redirects the browser to the application with the result.
-func (s *simulator) redirectConsentResult(w http.ResponseWriter, r *http.Request, q url.Values, id string, refusal *aadsts) {
+func (s *simulator) redirectConsentResult(w http.ResponseWriter, r *http.Request, query url.Values, id string, refusal *aadsts) {
 	response := url.Values{}
 	switch {
 	case refusal == nil:
 		response.Set("admin_consent", "True")
 		response.Set("tenant", id)
 		if isV2Consent(r) {
-			response.Set("scope", q.Get("scope"))
+			response.Set("scope", query.Get("scope"))
 		}
 	case !isV2Consent(r) && refusal.number == errDeclined.number:
 		response.Set("error", "permission_denied")
@@ -194,7 +194,7 @@ func (s *simulator) redirectConsentResult(w http.ResponseWriter, r *http.Request
 		response.Set("error", refusal.code)
 		response.Set("error_description", refusal.description(newGUID(), newGUID(), s.kit.Now()))
 	}
-	redirect(w, r, q.Get("redirect_uri"), q.Get("state"), response)
+	redirect(w, r, query.Get("redirect_uri"), query.Get("state"), response)
 }
 
 // redirect sends the browser to a registered redirect URI with the parameters in response.

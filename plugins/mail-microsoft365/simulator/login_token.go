@@ -137,7 +137,7 @@ func (s *simulator) tokenError(t *tenant, app registration, audience string) *aa
 	switch {
 	case t.Behaviour.Deleted:
 		return errTenantGone.with(t.ID)
-	case t.Grant.Consent != "granted" || !t.Grant.Visible.passed(s.kit.Now()):
+	case t.Grant.Consent != "granted" || !t.Grant.Visible.hasPassed(s.kit.Now()):
 		return errNoPrincipal.with(app.ClientID)
 	case t.Behaviour.AppDisabled:
 		return errAppDisabled.with(app.ClientID)
@@ -199,9 +199,9 @@ func (r registration) certificate(header map[jose.HeaderKey]any) *x509.Certifica
 		if err != nil {
 			continue
 		}
-		long, short := sha256.Sum256(cert.Raw), sha1.Sum(cert.Raw)
-		if header["x5t#S256"] == base64.RawURLEncoding.EncodeToString(long[:]) ||
-			header["x5t"] == base64.RawURLEncoding.EncodeToString(short[:]) {
+		x5tS256, x5t := sha256.Sum256(cert.Raw), sha1.Sum(cert.Raw)
+		if header["x5t#S256"] == base64.RawURLEncoding.EncodeToString(x5tS256[:]) ||
+			header["x5t"] == base64.RawURLEncoding.EncodeToString(x5t[:]) {
 			return cert
 		}
 	}
@@ -247,8 +247,8 @@ func (s *simulator) redeemCode(req tokenRequest, r *http.Request) (map[string]an
 		"ext_expires_in": seconds, "access_token": accessToken, "id_token": idToken}, nil
 }
 
-// checkCode returns the error for a code that cannot be redeemed, or nil. c is the zero value if
-// the code is unknown.
+// checkCode returns the error for a code that cannot be redeemed, or nil. issued is the zero value
+// if the code is unknown.
 func (s *simulator) checkCode(t *tenant, issued authorizationCode, req tokenRequest) *aadsts {
 	switch {
 	case issued.Issued.IsZero():

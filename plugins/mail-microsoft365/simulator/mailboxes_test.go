@@ -29,7 +29,7 @@ func TestNewMailboxIsFoundByAllIdentities(t *testing.T) {
 	}
 	for _, identity := range []string{"bob.b@" + domain, "BOB.B@" + domain, "bob.d", row["ExternalDirectoryObjectId"].(string),
 		row["Guid"].(string), "bob.d@" + testTenant.initialDomain()} {
-		if answer := testTenant.exchange("Get-Mailbox", jsonObject{"Identity": identity}); answer.at("value", 0, "Guid") != row["Guid"] {
+		if answer := testTenant.exchange("Get-Mailbox", jsonObject{"Identity": identity}); answer.valueAt("value", 0, "Guid") != row["Guid"] {
 			t.Errorf("%s finds %s", identity, answer.raw)
 		}
 	}
@@ -42,7 +42,7 @@ func TestDerivedAliasesCollide(t *testing.T) {
 	testTenant.addMailDomain("second.example")
 	for i, d := range []string{domain, "second.example"} {
 		answer := testTenant.exchange("New-Mailbox", jsonObject{"Shared": true, "Name": "kim@" + d, "PrimarySmtpAddress": "kim@" + d})
-		if i == 0 && answer.at("value", 0, "Alias") != "kim" {
+		if i == 0 && answer.valueAt("value", 0, "Alias") != "kim" {
 			t.Fatalf("%d %s", answer.status, answer.raw)
 		}
 		if i == 1 {
@@ -78,7 +78,7 @@ func TestNewMailboxRefusesInvalidParameters(t *testing.T) {
 		for k, v := range change {
 			params[k] = v
 		}
-		if answer := testTenant.exchange("New-Mailbox", params); answer.status != http.StatusBadRequest || answer.at("error", "message") != "Invalid Operation" {
+		if answer := testTenant.exchange("New-Mailbox", params); answer.status != http.StatusBadRequest || answer.valueAt("error", "message") != "Invalid Operation" {
 			t.Errorf("%s: %d %s", name, answer.status, answer.raw)
 		}
 	}
@@ -126,7 +126,7 @@ func TestMailboxIsVisibleAfterLag(t *testing.T) {
 func TestSMTPAuthOfMailboxCanBeSet(t *testing.T) {
 	testTenant := newTenantWithMailbox(t)
 	read := func() any {
-		return testTenant.exchange("Get-CASMailbox", jsonObject{"Identity": "anna@" + domain}).at("value", 0, "SmtpClientAuthenticationDisabled")
+		return testTenant.exchange("Get-CASMailbox", jsonObject{"Identity": "anna@" + domain}).valueAt("value", 0, "SmtpClientAuthenticationDisabled")
 	}
 	if read() != nil {
 		t.Errorf("a new mailbox does not follow the organization: %v", read())
@@ -137,9 +137,9 @@ func TestSMTPAuthOfMailboxCanBeSet(t *testing.T) {
 			t.Errorf("%v: %d %s, read %v", value, answer.status, answer.raw, read())
 		}
 	}
-	again := testTenant.exchange("Set-CASMailbox", jsonObject{"Identity": "anna@" + domain, "SmtpClientAuthenticationDisabled": nil})
-	if len(again.at("@adminapi.warnings").([]any)) != 1 {
-		t.Errorf("%s", again.raw)
+	repeated := testTenant.exchange("Set-CASMailbox", jsonObject{"Identity": "anna@" + domain, "SmtpClientAuthenticationDisabled": nil})
+	if len(repeated.valueAt("@adminapi.warnings").([]any)) != 1 {
+		t.Errorf("%s", repeated.raw)
 	}
 	if answer := testTenant.exchange("Get-CASMailbox", jsonObject{}); len(answer.rows()) != 3 {
 		t.Errorf("%s", answer.raw)
@@ -151,7 +151,7 @@ func TestSMTPAuthOfOrganizationCanBeSet(t *testing.T) {
 		t.Run(smtpAuth, func(t *testing.T) {
 			testTenant := startSimulator(t).newConnectedTenant(jsonObject{"smtp_auth": smtpAuth})
 			read := func() any {
-				return testTenant.exchange("Get-TransportConfig", jsonObject{}).at("value", 0, "SmtpClientAuthenticationDisabled")
+				return testTenant.exchange("Get-TransportConfig", jsonObject{}).valueAt("value", 0, "SmtpClientAuthenticationDisabled")
 			}
 			if read() != true {
 				t.Error("authenticated SMTP is enabled in a new tenant")
@@ -166,7 +166,7 @@ func TestSMTPAuthOfOrganizationCanBeSet(t *testing.T) {
 
 func TestRemoveMailboxFreesAddresses(t *testing.T) {
 	testTenant := newTenantWithMailbox(t)
-	id := testTenant.exchange("Get-Mailbox", jsonObject{"Identity": "anna@" + domain}).at("value", 0, "ExternalDirectoryObjectId").(string)
+	id := testTenant.exchange("Get-Mailbox", jsonObject{"Identity": "anna@" + domain}).valueAt("value", 0, "ExternalDirectoryObjectId").(string)
 	if answer := testTenant.exchange("Remove-Mailbox", jsonObject{"Identity": "anna@" + domain, "Confirm": false}); answer.status != http.StatusOK {
 		t.Fatalf("%d %s", answer.status, answer.raw)
 	}

@@ -22,11 +22,11 @@ var graphDocument = sync.OnceValues(func() (*openapi3.T, error) {
 	if err != nil {
 		return nil, err
 	}
-	more, err := loader.LoadFromFile("testdata/microsoft-graph-subscriptions.openapi.yaml")
+	subscriptions, err := loader.LoadFromFile("testdata/microsoft-graph-subscriptions.openapi.yaml")
 	if err != nil {
 		return nil, err
 	}
-	for path, item := range more.Paths.Map() {
+	for path, item := range subscriptions.Paths.Map() {
 		doc.Paths.Set(path, item)
 	}
 	return doc, nil
@@ -88,15 +88,15 @@ var templateParameter = regexp.MustCompile(`\\\{[^}]*\\\}`)
 
 // graphPaths returns a pattern for each path of the description.
 var graphPaths = sync.OnceValue(func() map[string]*regexp.Regexp {
-	forms := map[string]*regexp.Regexp{}
+	patterns := map[string]*regexp.Regexp{}
 	doc, err := graphDocument()
 	if err != nil {
-		return forms
+		return patterns
 	}
 	for template := range doc.Paths.Map() {
-		forms[template] = regexp.MustCompile("^" + templateParameter.ReplaceAllString(regexp.QuoteMeta(template), `[^/]+`) + "$")
+		patterns[template] = regexp.MustCompile("^" + templateParameter.ReplaceAllString(regexp.QuoteMeta(template), `[^/]+`) + "$")
 	}
-	return forms
+	return patterns
 })
 
 // operationOf returns the operation whose path template matches. If several match, it prefers the
@@ -143,8 +143,8 @@ func propertyOf(schema *openapi3.Schema, name string) *openapi3.Schema {
 	if p := schema.Properties[name]; p != nil {
 		return p.Value
 	}
-	for _, part := range schema.AllOf {
-		if p := propertyOf(part.Value, name); p != nil {
+	for _, element := range schema.AllOf {
+		if p := propertyOf(element.Value, name); p != nil {
 			return p
 		}
 	}

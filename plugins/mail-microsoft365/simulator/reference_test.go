@@ -49,7 +49,7 @@ func goldenDifferences(path string, want, got any) []string {
 		}
 		var problems []string
 		for name := range gotValue {
-			if _, known := wantValue[name]; !known {
+			if _, exists := wantValue[name]; !exists {
 				problems = append(problems, path+"."+name+" is not in the golden file")
 			}
 		}
@@ -69,8 +69,8 @@ func goldenDifferences(path string, want, got any) []string {
 		return problems
 	case string:
 		gotValue, ok := got.(string)
-		form := "(?s)^" + strings.ReplaceAll(regexp.QuoteMeta(wantValue), `\*`, ".*") + "$"
-		if !ok || !regexp.MustCompile(form).MatchString(gotValue) {
+		pattern := "(?s)^" + strings.ReplaceAll(regexp.QuoteMeta(wantValue), `\*`, ".*") + "$"
+		if !ok || !regexp.MustCompile(pattern).MatchString(gotValue) {
 			return []string{fmt.Sprintf("%s: %q, want %q", path, got, wantValue)}
 		}
 		return nil

@@ -174,7 +174,7 @@ func (s *simulator) controlApp(w http.ResponseWriter, r *http.Request) {
 }
 
 // isUnknownAppRole reports whether no app role has this name.
-func isUnknownAppRole(role string) bool { _, known := appRoles[role]; return !known }
+func isUnknownAppRole(role string) bool { _, exists := appRoles[role]; return !exists }
 
 // isCertificate reports whether a text is a PEM block of type CERTIFICATE. It does not check the
 // content of the block.

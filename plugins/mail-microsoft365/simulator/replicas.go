@@ -103,19 +103,19 @@ func (t *tenant) recordSnapshot(now time.Time) {
 		return
 	}
 	current := newSnapshot(t, now)
-	all := t.History.Snapshots
-	if len(all) > 0 {
-		last := all[len(all)-1]
+	snapshots := t.History.Snapshots
+	if len(snapshots) > 0 {
+		last := snapshots[len(snapshots)-1]
 		last.At = now
 		if reflect.DeepEqual(last, current) {
 			return
 		}
 	}
-	all = append(all, current)
-	for len(all) > 1 && !all[1].At.After(now.Add(-longest)) {
-		all = all[1:]
+	snapshots = append(snapshots, current)
+	for len(snapshots) > 1 && !snapshots[1].At.After(now.Add(-longest)) {
+		snapshots = snapshots[1:]
 	}
-	t.History.Snapshots = all
+	t.History.Snapshots = snapshots
 }
 
 // replicaOf returns the tenant as shown by the replica that answers the next read at a host. list

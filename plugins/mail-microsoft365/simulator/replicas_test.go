@@ -125,7 +125,7 @@ var laggingObjects = []laggingObject{
 			t.mustRun("Set-DkimSigningConfig", jsonObject{"Identity": domain, "Enabled": true})
 		},
 		read: func(t *tenant) any {
-			return t.mustRun("Get-DkimSigningConfig", jsonObject{"Identity": domain}).at("value", 0, "Enabled")
+			return t.mustRun("Get-DkimSigningConfig", jsonObject{"Identity": domain}).valueAt("value", 0, "Enabled")
 		},
 		old: false, new: true,
 		writeAgain: func(t *tenant) response {
@@ -135,24 +135,24 @@ var laggingObjects = []laggingObject{
 	},
 	{
 		name: "a new rule", replicas: "exchange_replicas",
-		write:      func(t *tenant) { t.mustRun("New-TransportRule", rule(ruleName, "anna@"+domain)) },
+		write:      func(t *tenant) { t.mustRun("New-TransportRule", ruleParams(ruleName, "anna@"+domain)) },
 		read:       func(t *tenant) any { return len(t.mustRun("Get-TransportRule", jsonObject{}).rows()) },
 		old:        0,
 		new:        1,
-		writeAgain: func(t *tenant) response { return t.exchange("New-TransportRule", rule(ruleName, "anna@"+domain)) },
+		writeAgain: func(t *tenant) response { return t.exchange("New-TransportRule", ruleParams(ruleName, "anna@"+domain)) },
 		sees:       "already exists",
 	},
 	{
 		name: "the senders of a rule", replicas: "exchange_replicas",
 		setUp: func(t *tenant) {
-			t.mustRun("New-TransportRule", rule(ruleName, "anna@"+domain))
+			t.mustRun("New-TransportRule", ruleParams(ruleName, "anna@"+domain))
 			t.newMailbox("ben@"+domain, "ben.d")
 		},
 		write: func(t *tenant) {
 			t.mustRun("Set-TransportRule", jsonObject{"Identity": ruleName, "Name": "renamed", "From": []string{"ben@" + domain}})
 		},
 		read: func(t *tenant) any {
-			return t.mustRun("Get-TransportRule", jsonObject{"Identity": ruleName}).at("value", 0, "From")
+			return t.mustRun("Get-TransportRule", jsonObject{"Identity": ruleName}).valueAt("value", 0, "From")
 		},
 		old: []any{"anna@" + domain}, new: []any{"ben@" + domain},
 		writeAgain: func(t *tenant) response {
@@ -162,7 +162,7 @@ var laggingObjects = []laggingObject{
 	},
 	{
 		name: "a removed rule", replicas: "exchange_replicas",
-		setUp: func(t *tenant) { t.mustRun("New-TransportRule", rule(ruleName, "anna@"+domain)) },
+		setUp: func(t *tenant) { t.mustRun("New-TransportRule", ruleParams(ruleName, "anna@"+domain)) },
 		write: func(t *tenant) { t.mustRun("Remove-TransportRule", jsonObject{"Identity": ruleName}) },
 		read: func(t *tenant) any {
 			return len(t.mustRun("Get-TransportRule", jsonObject{"Identity": ruleName}).rows())
@@ -179,7 +179,7 @@ var laggingObjects = []laggingObject{
 			t.mustRun("Set-TransportConfig", jsonObject{"SmtpClientAuthenticationDisabled": false})
 		},
 		read: func(t *tenant) any {
-			return t.mustRun("Get-TransportConfig", jsonObject{}).at("value", 0, "SmtpClientAuthenticationDisabled")
+			return t.mustRun("Get-TransportConfig", jsonObject{}).valueAt("value", 0, "SmtpClientAuthenticationDisabled")
 		},
 		old: true, new: false,
 		writeAgain: func(t *tenant) response {
@@ -191,11 +191,11 @@ var laggingObjects = []laggingObject{
 		name: "the organization", replicas: "exchange_replicas", bootstrap: "dehydrated",
 		write: func(t *tenant) { t.mustRun("Enable-OrganizationCustomization", jsonObject{}) },
 		read: func(t *tenant) any {
-			return t.mustRun("Get-OrganizationConfig", jsonObject{}).at("value", 0, "IsDehydrated")
+			return t.mustRun("Get-OrganizationConfig", jsonObject{}).valueAt("value", 0, "IsDehydrated")
 		},
 		old: true, new: false,
 		writeAgain: func(t *tenant) response {
-			return t.exchange("New-TransportRule", rule(ruleName, "anna@"+domain))
+			return t.exchange("New-TransportRule", ruleParams(ruleName, "anna@"+domain))
 		},
 		sees: ruleName,
 	},
@@ -263,7 +263,7 @@ func TestOrganizationIsReadAsObject(t *testing.T) {
 		testTenant := startSimulator(t).newConnectedTenant()
 		testTenant.setBehaviour(jsonObject{"exchange_replicas": jsonObject{"lag_ms": 60_000, "answers": answers}})
 		testTenant.mustRun("Set-TransportConfig", jsonObject{"SmtpClientAuthenticationDisabled": false})
-		if got := testTenant.mustRun("Get-TransportConfig", jsonObject{}).at("value", 0, "SmtpClientAuthenticationDisabled"); got != want {
+		if got := testTenant.mustRun("Get-TransportConfig", jsonObject{}).valueAt("value", 0, "SmtpClientAuthenticationDisabled"); got != want {
 			t.Errorf("the replica answers %s: disabled is %v, want %v", answers, got, want)
 		}
 	}

@@ -13,9 +13,9 @@ import (
 // ruleName is the name of the rule that most tests change.
 const ruleName = "tenantry-block-tenantwide"
 
-// rule returns the parameters with which the product creates a rule.
-func rule(name string, from ...string) jsonObject {
-	return jsonObject{"Name": name, "From": from, "SenderAddressLocation": "HeaderOrEnvelope", "RejectMessageReasonText": "Limit reached.",
+// ruleParams returns the parameters with which the product creates a rule.
+func ruleParams(name string, senders ...string) jsonObject {
+	return jsonObject{"Name": name, "From": senders, "SenderAddressLocation": "HeaderOrEnvelope", "RejectMessageReasonText": "Limit reached.",
 		"RejectMessageEnhancedStatusCode": "5.7.910", "Mode": "Enforce", "Enabled": true, "Priority": 0, "StopRuleProcessing": true,
 		"Comments": "managed"}
 }
@@ -26,7 +26,7 @@ func newTenantWithRule(t *testing.T) *tenant {
 	t.Helper()
 	testTenant := newTenantWithMailbox(t)
 	testTenant.newMailbox("ben@"+domain, "ben.d")
-	testTenant.mustRun("New-TransportRule", rule(ruleName, "anna@"+domain))
+	testTenant.mustRun("New-TransportRule", ruleParams(ruleName, "anna@"+domain))
 	return testTenant
 }
 
@@ -40,11 +40,11 @@ func (t *tenant) mustRun(cmdlet string, params any) response {
 	return answer
 }
 
-// sendMessages makes a mailbox send messages. The fields in more are added to the control call.
-func (t *tenant) sendMessages(mailbox string, count int, more ...jsonObject) {
+// sendMessages makes a mailbox send messages. The fields in extra are added to the control call.
+func (t *tenant) sendMessages(mailbox string, count int, extra ...jsonObject) {
 	t.t.Helper()
 	body := jsonObject{"mailbox": mailbox, "count": count}
-	for _, fields := range more {
+	for _, fields := range extra {
 		for name, value := range fields {
 			body[name] = value
 		}
@@ -79,7 +79,7 @@ func (t *tenant) trace(params jsonObject) []any {
 
 func TestNewRuleReturnsRow(t *testing.T) {
 	testTenant := newTenantWithMailbox(t)
-	row := testTenant.mustRun("New-TransportRule", rule(ruleName, "anna@"+domain)).at("value", 0).(jsonObject)
+	row := testTenant.mustRun("New-TransportRule", ruleParams(ruleName, "anna@"+domain)).valueAt("value", 0).(jsonObject)
 	for name, want := range (jsonObject{"Name": ruleName, "Identity": ruleName, "State": "Enabled", "Mode": "Enforce", "SentToScope": nil,
 		"RejectMessageReasonText": "Limit reached.", "RejectMessageEnhancedStatusCode": "5.7.910", "Exceptions": nil}) {
 		if row[name] != want {
@@ -96,7 +96,7 @@ func TestNewRuleReturnsRow(t *testing.T) {
 		t.Errorf("%v", row)
 	}
 	for _, identity := range []any{ruleName, strings.ToUpper(ruleName), row["Guid"]} {
-		if answer := testTenant.mustRun("Get-TransportRule", jsonObject{"Identity": identity}); len(answer.rows()) != 1 || answer.at("value", 0, "Guid") != row["Guid"] {
+		if answer := testTenant.mustRun("Get-TransportRule", jsonObject{"Identity": identity}); len(answer.rows()) != 1 || answer.valueAt("value", 0, "Guid") != row["Guid"] {
 			t.Errorf("%s: %s", identity, answer.raw)
 		}
 	}
@@ -104,7 +104,7 @@ func TestNewRuleReturnsRow(t *testing.T) {
 
 func TestUnknownRuleIdentityReturnsAllRules(t *testing.T) {
 	testTenant := newTenantWithRule(t)
-	testTenant.mustRun("New-TransportRule", rule("Another", "ben@"+domain))
+	testTenant.mustRun("New-TransportRule", ruleParams("Another", "ben@"+domain))
 	if answer := testTenant.mustRun("Get-TransportRule", jsonObject{"Identity": "nobody's"}); len(answer.rows()) != 2 {
 		t.Errorf("%s", answer.raw)
 	}
@@ -119,14 +119,14 @@ func TestRuleChangesApplyToMail(t *testing.T) {
 		}
 	}
 	assertBlocked("created", "anna")
-	if got := fmt.Sprint(testTenant.control("GET", "/tenants/"+testTenant.id, nil).at("rules")); got != "[map[blocks:[anna@"+domain+"] enabled:true name:"+ruleName+"]]" {
+	if got := fmt.Sprint(testTenant.control("GET", "/tenants/"+testTenant.id, nil).valueAt("rules")); got != "[map[blocks:[anna@"+domain+"] enabled:true name:"+ruleName+"]]" {
 		t.Errorf("control: %s", got)
 	}
 	testTenant.mustRun("Set-TransportRule", jsonObject{"Identity": ruleName, "From": []string{"ben@" + domain}})
 	assertBlocked("the list is replaced", "ben")
 	testTenant.mustRun("Disable-TransportRule", jsonObject{"Identity": ruleName, "Confirm": false})
 	assertBlocked("disabled")
-	if got := fmt.Sprint(testTenant.control("GET", "/tenants/"+testTenant.id, nil).at("rules", 0)); got != "map[blocks:[] enabled:false name:"+ruleName+"]" {
+	if got := fmt.Sprint(testTenant.control("GET", "/tenants/"+testTenant.id, nil).valueAt("rules", 0)); got != "map[blocks:[] enabled:false name:"+ruleName+"]" {
 		t.Errorf("control: %s", got)
 	}
 	testTenant.mustRun("Enable-TransportRule", jsonObject{"Identity": ruleName, "Confirm": false})
@@ -144,7 +144,7 @@ func TestRuleChangesApplyToMail(t *testing.T) {
 func TestRuleWithoutSendersBlocksAllMail(t *testing.T) {
 	testTenant := newTenantWithMailbox(t)
 	testTenant.newMailbox("ben@"+domain, "ben.d")
-	params := rule(ruleName)
+	params := ruleParams(ruleName)
 	delete(params, "From")
 	withFrom := func(from any) jsonObject { params["From"] = from; return params }
 	for change, apply := range map[string]func(){
@@ -152,11 +152,11 @@ func TestRuleWithoutSendersBlocksAllMail(t *testing.T) {
 		"created with an empty list": func() { testTenant.mustRun("New-TransportRule", withFrom([]string{})) },
 		"created with null":          func() { testTenant.mustRun("New-TransportRule", withFrom(nil)) },
 		"changed to an empty list": func() {
-			testTenant.mustRun("New-TransportRule", rule(ruleName, "anna@"+domain))
+			testTenant.mustRun("New-TransportRule", ruleParams(ruleName, "anna@"+domain))
 			testTenant.changeRule(jsonObject{"From": []string{}})
 		},
 		"changed to null": func() {
-			testTenant.mustRun("New-TransportRule", rule(ruleName, "anna@"+domain))
+			testTenant.mustRun("New-TransportRule", ruleParams(ruleName, "anna@"+domain))
 			testTenant.changeRule(jsonObject{"From": nil})
 		},
 		"changed without naming the list": func() {
@@ -168,7 +168,7 @@ func TestRuleWithoutSendersBlocksAllMail(t *testing.T) {
 		if got := testTenant.blockedSenders(); len(got) != 3 {
 			t.Errorf("%s: only %v are blocked", change, got)
 		}
-		if got, _ := testTenant.control("GET", "/tenants/"+testTenant.id, nil).at("rules", 0, "blocks").([]any); len(got) < 3 {
+		if got, _ := testTenant.control("GET", "/tenants/"+testTenant.id, nil).valueAt("rules", 0, "blocks").([]any); len(got) < 3 {
 			t.Errorf("%s: the control interface shows %v", change, got)
 		}
 		testTenant.mustRun("Remove-TransportRule", jsonObject{"Identity": ruleName})
@@ -198,7 +198,7 @@ func TestRuleChangesApplyAfterLag(t *testing.T) {
 			t.Errorf("%s: later %v, want %v", change, got, after)
 		}
 	}
-	testTenant.mustRun("New-TransportRule", rule(ruleName, "anna@"+domain))
+	testTenant.mustRun("New-TransportRule", ruleParams(ruleName, "anna@"+domain))
 	assertBlocked("created", []string{}, []string{"anna"})
 	testTenant.changeRule(jsonObject{"From": []string{"ben@" + domain}})
 	assertBlocked("changed", []string{"anna"}, []string{"ben"})
@@ -211,18 +211,18 @@ func TestRuleChangesApplyAfterLag(t *testing.T) {
 }
 
 func TestInvalidRuleChangesAreRefused(t *testing.T) {
-	long := strings.Repeat("x", 65)
+	tooLong := strings.Repeat("x", 65)
 	testTenant := newTenantWithRule(t)
 	for _, tt := range []struct {
 		name, cmdlet string
 		params       jsonObject
 		message      string
 	}{
-		{"name taken", "New-TransportRule", rule(strings.ToUpper(ruleName), "anna@"+domain), "already exists"},
+		{"name taken", "New-TransportRule", ruleParams(strings.ToUpper(ruleName), "anna@"+domain), "already exists"},
 		{"no name", "New-TransportRule", jsonObject{"From": "anna@" + domain}, "Missing mandatory parameters"},
-		{"name too long", "New-TransportRule", rule(long, "anna@"+domain), "1 to 64 characters"},
-		{"unknown sender", "New-TransportRule", rule("x", "nobody@"+domain), "couldn't be found"},
-		{"blank sender", "New-TransportRule", rule("x", ""), "couldn't be found"},
+		{"name too long", "New-TransportRule", ruleParams(tooLong, "anna@"+domain), "1 to 64 characters"},
+		{"unknown sender", "New-TransportRule", ruleParams("x", "nobody@"+domain), "couldn't be found"},
+		{"blank sender", "New-TransportRule", ruleParams("x", ""), "couldn't be found"},
 		{"no action", "New-TransportRule", jsonObject{"Name": "x", "From": "anna@" + domain}, "Missing mandatory parameters"},
 		{"status code of another kind", "Set-TransportRule", jsonObject{"Identity": ruleName, "RejectMessageEnhancedStatusCode": "5.1.1"}, "5.7.900"},
 		{"text too long", "Set-TransportRule", jsonObject{"Identity": ruleName, "Comments": strings.Repeat("x", 1025)}, "1024"},
@@ -236,11 +236,11 @@ func TestInvalidRuleChangesAreRefused(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			answer := testTenant.exchange(tt.cmdlet, tt.params)
-			text, _ := answer.at("error", "innererror", "internalexception", "message").(string)
+			text, _ := answer.valueAt("error", "innererror", "internalexception", "message").(string)
 			if answer.status != http.StatusBadRequest || !strings.Contains(text, tt.message) {
 				t.Errorf("%d %s", answer.status, answer.raw)
 			}
-			if got := testTenant.mustRun("Get-TransportRule", jsonObject{}); len(got.rows()) != 1 || got.at("value", 0, "Comments") != "managed" {
+			if got := testTenant.mustRun("Get-TransportRule", jsonObject{}); len(got.rows()) != 1 || got.valueAt("value", 0, "Comments") != "managed" {
 				t.Errorf("the refused call had an effect: %s", got.raw)
 			}
 		})
@@ -251,7 +251,7 @@ func TestRuleCountIsLimited(t *testing.T) {
 	testTenant := newTenantWithMailbox(t)
 	token := bearer(testTenant.token(exchangeScope))
 	for n := range 301 {
-		answer := testTenant.exchangeWith(token, "", "New-TransportRule", rule(fmt.Sprint("rule ", n), "anna@"+domain))
+		answer := testTenant.exchangeWith(token, "", "New-TransportRule", ruleParams(fmt.Sprint("rule ", n), "anna@"+domain))
 		if want := map[bool]int{true: http.StatusOK, false: http.StatusBadRequest}[n < 300]; answer.status != want {
 			t.Fatalf("rule %d: %d %s", n, answer.status, answer.raw)
 		}
@@ -260,5 +260,5 @@ func TestRuleCountIsLimited(t *testing.T) {
 
 func TestDehydratedTenantRefusesRules(t *testing.T) {
 	testTenant := startSimulator(t).newConnectedTenant(jsonObject{"bootstrap": "dehydrated"})
-	assertGolden(t, "exchange-dehydrated", testTenant.exchange("New-TransportRule", rule(ruleName, testTenant.admin)))
+	assertGolden(t, "exchange-dehydrated", testTenant.exchange("New-TransportRule", ruleParams(ruleName, testTenant.admin)))
 }

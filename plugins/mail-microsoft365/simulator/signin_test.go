@@ -14,19 +14,19 @@ import (
 // TestIDTokenIsVerifiable verifies ID tokens with an OpenID Connect client, by discovery and the
 // published keys. It verifies further tokens after the keys were rotated.
 func TestIDTokenIsVerifiable(t *testing.T) {
-	s := startSimulator(t)
-	testTenant := s.newConnectedTenant(jsonObject{"name": "Fabrikam Outreach"})
-	provider, err := oidc.NewProvider(t.Context(), s.ready.Settings["login_url"]+"/"+testTenant.id+"/v2.0")
+	sim := startSimulator(t)
+	testTenant := sim.newConnectedTenant(jsonObject{"name": "Fabrikam Outreach"})
+	provider, err := oidc.NewProvider(t.Context(), sim.ready.Settings["login_url"]+"/"+testTenant.id+"/v2.0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	verifier := provider.Verifier(&oidc.Config{ClientID: s.ready.Settings["client_id"]})
+	verifier := provider.Verifier(&oidc.Config{ClientID: sim.ready.Settings["client_id"]})
 	for _, round := range []string{"first key", "rotated key"} {
 		answer := testTenant.redeem(testTenant.signInCode(testTenant.admin), nil)
-		if answer.status != http.StatusOK || answer.at("token_type") != "Bearer" || answer.at("scope") != "openid profile" {
+		if answer.status != http.StatusOK || answer.valueAt("token_type") != "Bearer" || answer.valueAt("scope") != "openid profile" {
 			t.Fatalf("%s: %d %s", round, answer.status, answer.raw)
 		}
-		token, err := verifier.Verify(t.Context(), answer.at("id_token").(string))
+		token, err := verifier.Verify(t.Context(), answer.valueAt("id_token").(string))
 		if err != nil {
 			t.Fatalf("%s: %v", round, err)
 		}
@@ -43,7 +43,7 @@ func TestIDTokenIsVerifiable(t *testing.T) {
 				t.Errorf("%s: %s is not a default claim: %v", round, absent, v)
 			}
 		}
-		s.control("POST", "/app", jsonObject{"rotate_keys": true})
+		sim.control("POST", "/app", jsonObject{"rotate_keys": true})
 	}
 }
 
@@ -64,7 +64,7 @@ func TestIDTokenIdentifiesUser(t *testing.T) {
 			if strings.HasSuffix(user, "@") {
 				user += testTenant.initialDomain()
 			}
-			claims := claimsOf(t, testTenant.redeem(testTenant.signInCode(user), nil).at("id_token").(string))
+			claims := claimsOf(t, testTenant.redeem(testTenant.signInCode(user), nil).valueAt("id_token").(string))
 			if idp, has := claims["idp"]; has != tt.guest || has && idp == claims["iss"] {
 				t.Errorf("idp: %v", idp)
 			}
@@ -89,7 +89,7 @@ func TestCodeIsRedeemedOnce(t *testing.T) {
 		name   string
 		form   url.Values
 		twice  bool
-		late   string
+		delay  string
 		status int
 		number float64
 	}{
@@ -108,9 +108,9 @@ func TestCodeIsRedeemedOnce(t *testing.T) {
 			if tt.twice {
 				testTenant.redeem(code, nil)
 			}
-			testTenant.control("POST", "/clock", jsonObject{"advance": tt.late})
+			testTenant.control("POST", "/clock", jsonObject{"advance": tt.delay})
 			answer := testTenant.redeem(code, tt.form)
-			if answer.status != tt.status || tt.number != 0 && answer.at("error_codes", 0) != tt.number {
+			if answer.status != tt.status || tt.number != 0 && answer.valueAt("error_codes", 0) != tt.number {
 				t.Errorf("%d %s", answer.status, answer.raw)
 			}
 			if tt.twice {
@@ -121,8 +121,8 @@ func TestCodeIsRedeemedOnce(t *testing.T) {
 }
 
 func TestCodeOfAnotherTenantIsRefused(t *testing.T) {
-	s := startSimulator(t)
-	issuer, other := s.newConnectedTenant(), s.newConnectedTenant()
+	sim := startSimulator(t)
+	issuer, other := sim.newConnectedTenant(), sim.newConnectedTenant()
 	if answer := other.redeem(issuer.signInCode(issuer.admin), nil); answer.status != http.StatusBadRequest {
 		t.Errorf("%d %s", answer.status, answer.raw)
 	}
@@ -193,19 +193,19 @@ func TestFormPostReturnsCode(t *testing.T) {
 
 // TestSharedAuthorityHasIssuerTemplate checks the metadata of an authority without a tenant.
 func TestSharedAuthorityHasIssuerTemplate(t *testing.T) {
-	s := startSimulator(t)
-	login := s.ready.Settings["login_url"]
-	answer := s.do("GET", login+"/organizations/v2.0/.well-known/openid-configuration", nil, "")
-	if answer.at("issuer") != login+"/{tenantid}/v2.0" || answer.at("jwks_uri") != login+"/organizations/discovery/v2.0/keys" {
+	sim := startSimulator(t)
+	login := sim.ready.Settings["login_url"]
+	answer := sim.do("GET", login+"/organizations/v2.0/.well-known/openid-configuration", nil, "")
+	if answer.valueAt("issuer") != login+"/{tenantid}/v2.0" || answer.valueAt("jwks_uri") != login+"/organizations/discovery/v2.0/keys" {
 		t.Errorf("%s", answer.raw)
 	}
-	keys := s.do("GET", login+"/organizations/discovery/v2.0/keys", nil, "")
+	keys := sim.do("GET", login+"/organizations/discovery/v2.0/keys", nil, "")
 	for _, name := range []string{"kid", "x5t", "n", "e", "x5c", "issuer"} {
-		if keys.at("keys", 0, name) == nil {
+		if keys.valueAt("keys", 0, name) == nil {
 			t.Errorf("the key has no %s: %s", name, keys.raw)
 		}
 	}
-	if answer := s.do("GET", login+"/no_tenant/v2.0/.well-known/openid-configuration", nil, ""); answer.status != http.StatusBadRequest {
+	if answer := sim.do("GET", login+"/no_tenant/v2.0/.well-known/openid-configuration", nil, ""); answer.status != http.StatusBadRequest {
 		t.Errorf("no tenant: %d", answer.status)
 	}
 }

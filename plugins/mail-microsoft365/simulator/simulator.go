@@ -57,17 +57,17 @@ type simulator struct {
 }
 
 // New returns the handler of the simulator, and the settings and secrets with which the plugin
-// reaches it. It fails if the state in o.DataDir cannot be read or created.
-func New(o simulate.Options) (http.Handler, simulate.Ready, error) {
-	kit, err := simulate.Open("microsoft365", o)
+// reaches it. It fails if the state in options.DataDir cannot be read or created.
+func New(options simulate.Options) (http.Handler, simulate.Ready, error) {
+	kit, err := simulate.Open("microsoft365", options)
 	if err != nil {
 		return nil, simulate.Ready{}, err
 	}
-	app, err := openRegistration(o.DataDir)
+	app, err := openRegistration(options.DataDir)
 	if err != nil {
 		return nil, simulate.Ready{}, err
 	}
-	store, err := openStore(o.DataDir)
+	store, err := openStore(options.DataDir)
 	if err != nil {
 		return nil, simulate.Ready{}, err
 	}

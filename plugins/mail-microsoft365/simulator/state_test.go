@@ -58,14 +58,14 @@ func startProcess(t *testing.T, dir string, dnsServer *fakeDNS) (*simClient, fun
 	command := exec.CommandContext(t.Context(), os.Args[0])
 	command.Env = append(os.Environ(), dataDirVariable+"="+dir, "TEST_WORLD="+dnsServer.url)
 	command.Stderr = os.Stderr
-	out, err := command.StdoutPipe()
+	stdout, err := command.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}
-	line, err := bufio.NewReader(out).ReadBytes('\n')
+	line, err := bufio.NewReader(stdout).ReadBytes('\n')
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +169,7 @@ func TestEffectsStayWhenClockMovesBack(t *testing.T) {
 	if a := testTenant.exchange("Get-AcceptedDomain", jsonObject{"Identity": domain}); a.status != http.StatusOK {
 		t.Errorf("accepted domain: %d %s", a.status, a.raw)
 	}
-	if a := testTenant.exchange("Get-OrganizationConfig", jsonObject{}); a.at("value", 0, "IsDehydrated") != false {
+	if a := testTenant.exchange("Get-OrganizationConfig", jsonObject{}); a.valueAt("value", 0, "IsDehydrated") != false {
 		t.Errorf("dehydrated again: %s", a.raw)
 	}
 	if a := testTenant.exchange("Set-CASMailbox", jsonObject{"Identity": "anna@" + domain, "SmtpClientAuthenticationDisabled": false}); a.status != http.StatusOK {
@@ -186,20 +186,20 @@ func TestEffectsStayWhenClockMovesBack(t *testing.T) {
 	}
 }
 
-// runConcurrently runs fn n times concurrently and counts the statuses.
-func runConcurrently(n int, fn func() response) map[int]int {
+// runConcurrently calls run n times concurrently and counts the statuses.
+func runConcurrently(n int, run func() response) map[int]int {
 	var mu sync.Mutex
-	var all sync.WaitGroup
+	var running sync.WaitGroup
 	got := map[int]int{}
 	for range n {
-		all.Go(func() {
-			a := fn()
+		running.Go(func() {
+			a := run()
 			mu.Lock()
 			got[a.status]++
 			mu.Unlock()
 		})
 	}
-	all.Wait()
+	running.Wait()
 	return got
 }
 
@@ -221,8 +221,8 @@ func TestConcurrentCreatesSucceedOnce(t *testing.T) {
 }
 
 func TestConcurrentVerificationsSucceedOnce(t *testing.T) {
-	s := startSimulator(t)
-	tenants := []*tenant{s.newConnectedTenant(), s.newConnectedTenant()}
+	sim := startSimulator(t)
+	tenants := []*tenant{sim.newConnectedTenant(), sim.newConnectedTenant()}
 	for _, testTenant := range tenants {
 		testTenant.graph("POST", "/domains", jsonObject{"id": domain})
 		testTenant.publishVerificationRecord(domain)

@@ -106,7 +106,7 @@ func (t *tenant) findSignInUser(name string) *user {
 // hasDirectoryRole reports whether an assignment of the role to principal is in effect at a time.
 func (t *tenant) hasDirectoryRole(principal, role string, at time.Time) bool {
 	return slices.ContainsFunc(t.Assignments, func(a roleAssignment) bool {
-		return a.Principal == principal && a.Role == role && a.Effective.passed(at)
+		return a.Principal == principal && a.Role == role && a.Effective.hasPassed(at)
 	})
 }
 
@@ -114,7 +114,7 @@ func (t *tenant) hasDirectoryRole(principal, role string, at time.Time) bool {
 func (t *tenant) directoryRolesOf(principal string, at time.Time) []string {
 	var ids []string
 	for _, a := range t.Assignments {
-		if a.Principal == principal && a.Effective.passed(at) {
+		if a.Principal == principal && a.Effective.hasPassed(at) {
 			ids = append(ids, a.Role)
 		}
 	}

@@ -18,22 +18,22 @@ type tenant struct {
 }
 
 // newTenant creates a tenant without delays, so that each test sets only those that it checks.
-func (s *simClient) newTenant(more ...jsonObject) *tenant {
+func (s *simClient) newTenant(extra ...jsonObject) *tenant {
 	s.t.Helper()
 	body := jsonObject{}
-	if len(more) > 0 {
-		body = more[0]
+	if len(extra) > 0 {
+		body = extra[0]
 	}
 	answer := s.control("POST", "/tenants", body)
-	t := &tenant{simClient: s, id: answer.at("tenant_id").(string), admin: answer.at("admin").(string)}
+	t := &tenant{simClient: s, id: answer.valueAt("tenant_id").(string), admin: answer.valueAt("admin").(string)}
 	t.setBehaviour(jsonObject{"consent_ms": 0, "role_ms": 0, "accepted_domain_ms": 0, "mailbox_ms": 0, "domain_ms": 0, "hydrate_ms": 0})
 	return t
 }
 
 // newConnectedTenant creates a tenant that has consented and has assigned the Exchange role.
-func (s *simClient) newConnectedTenant(more ...jsonObject) *tenant {
+func (s *simClient) newConnectedTenant(extra ...jsonObject) *tenant {
 	s.t.Helper()
-	t := s.newTenant(more...)
+	t := s.newTenant(extra...)
 	t.consent()
 	if answer := t.assignExchange(); answer.status != http.StatusCreated {
 		s.t.Fatalf("role assignment: %d %s", answer.status, answer.raw)
@@ -69,9 +69,9 @@ func (s *simClient) page(address string, form url.Values) (response, url.Values)
 
 // consentURL returns the address of the newer consent page.
 func (t *tenant) consentURL() string {
-	q := url.Values{"client_id": {t.ready.Settings["client_id"]}, "scope": {graphScope},
+	query := url.Values{"client_id": {t.ready.Settings["client_id"]}, "scope": {graphScope},
 		"redirect_uri": {callback}, "state": {"st"}}
-	return t.ready.Settings["login_url"] + "/organizations/v2.0/adminconsent?" + q.Encode()
+	return t.ready.Settings["login_url"] + "/organizations/v2.0/adminconsent?" + query.Encode()
 }
 
 // consent grants consent as the administrator.
@@ -83,16 +83,16 @@ func (t *tenant) consent() {
 	}
 }
 
-// signInURL returns the address of the authorization endpoint. The parameters in more replace the
-// usual ones.
-func (t *tenant) signInURL(more url.Values) string {
-	q := url.Values{"client_id": {t.ready.Settings["client_id"]}, "response_type": {"code"},
+// signInURL returns the address of the authorization endpoint. The parameters in changes replace
+// the usual ones.
+func (t *tenant) signInURL(changes url.Values) string {
+	query := url.Values{"client_id": {t.ready.Settings["client_id"]}, "response_type": {"code"},
 		"redirect_uri": {signin}, "scope": {"openid profile"}, "state": {"st"}, "nonce": {"n1"},
 		"code_challenge": {"E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"}, "code_challenge_method": {"S256"}}
-	for name, values := range more {
-		q[name] = values
+	for name, values := range changes {
+		query[name] = values
 	}
-	return t.ready.Settings["login_url"] + "/" + t.id + "/oauth2/v2.0/authorize?" + q.Encode()
+	return t.ready.Settings["login_url"] + "/" + t.id + "/oauth2/v2.0/authorize?" + query.Encode()
 }
 
 // verifier is the PKCE verifier for the challenge in signInURL (RFC 7636, appendix B).
@@ -108,12 +108,12 @@ func (t *tenant) signInCode(username string) string {
 	return redirect.Get("code")
 }
 
-// redeem redeems a code. The parameters in more replace the usual ones.
-func (t *tenant) redeem(code string, more url.Values) response {
+// redeem redeems a code. The parameters in changes replace the usual ones.
+func (t *tenant) redeem(code string, changes url.Values) response {
 	t.t.Helper()
 	form := url.Values{"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {signin},
 		"code_verifier": {verifier}}
-	for name, values := range more {
+	for name, values := range changes {
 		form[name] = values
 	}
 	return t.askToken(t.id, form)
@@ -146,7 +146,7 @@ func (t *tenant) token(scope string) string {
 	if answer.status != http.StatusOK {
 		t.t.Fatalf("token: %d %s", answer.status, answer.raw)
 	}
-	return answer.at("access_token").(string)
+	return answer.valueAt("access_token").(string)
 }
 
 // bearer returns the header that authorizes a call with a token.
@@ -232,9 +232,9 @@ func claimsOf(t *testing.T, token string) jsonObject {
 func (s *simClient) planFault(f jsonObject) { s.t.Helper(); s.control("POST", "/faults", f) }
 
 // revoke withdraws consent, the Exchange role or the app role Exchange.ManageAsApp.
-func (t *tenant) revoke(what string) {
+func (t *tenant) revoke(label string) {
 	t.t.Helper()
-	t.control("POST", "/tenants/"+t.id+"/revoke", jsonObject{"what": what})
+	t.control("POST", "/tenants/"+t.id+"/revoke", jsonObject{"what": label})
 }
 
 // withdrawAppRole returns a function that withdraws an app role.
@@ -259,11 +259,11 @@ func newTenantWithMailbox(t *testing.T) *tenant {
 // TestTenantCanBeSetUpToSendMail makes the calls of the product in their order, from a new tenant
 // to a mailbox that can send.
 func TestTenantCanBeSetUpToSendMail(t *testing.T) {
-	s := startSimulator(t)
-	testTenant := s.newConnectedTenant(jsonObject{"name": "Fabrikam Outreach", "bootstrap": "dehydrated"})
+	sim := startSimulator(t)
+	testTenant := sim.newConnectedTenant(jsonObject{"name": "Fabrikam Outreach", "bootstrap": "dehydrated"})
 	const domain, box = "fabrikam-mail.example", "anna.k@fabrikam-mail.example"
 
-	if answer := testTenant.redeem(testTenant.signInCode(testTenant.admin), nil); answer.status != http.StatusOK || claimsOf(t, answer.at("id_token").(string))["tid"] != testTenant.id {
+	if answer := testTenant.redeem(testTenant.signInCode(testTenant.admin), nil); answer.status != http.StatusOK || claimsOf(t, answer.valueAt("id_token").(string))["tid"] != testTenant.id {
 		t.Fatalf("sign-in: %d %s", answer.status, answer.raw)
 	}
 	testTenant.addMailDomain(domain)
@@ -289,9 +289,9 @@ func TestTenantCanBeSetUpToSendMail(t *testing.T) {
 			t.Fatalf("%s: %d %s", cmdlet, answer.status, answer.raw)
 		}
 	}
-	state := s.control("GET", "/tenants/"+testTenant.id, nil)
-	if state.at("domains", 0, "dkim_enabled") != true || state.at("mailboxes", 0, "password_set") != true ||
-		state.at("mailboxes", 0, "enabled") != true || state.at("consent") != "granted" {
+	state := sim.control("GET", "/tenants/"+testTenant.id, nil)
+	if state.valueAt("domains", 0, "dkim_enabled") != true || state.valueAt("mailboxes", 0, "password_set") != true ||
+		state.valueAt("mailboxes", 0, "enabled") != true || state.valueAt("consent") != "granted" {
 		t.Fatalf("the platform holds %s", state.raw)
 	}
 }
@@ -308,7 +308,7 @@ func (t *tenant) addMailDomain(name string) {
 		t.t.Fatalf("add %s: %d %s", name, answer.status, answer.raw)
 	}
 	t.publishVerificationRecord(name)
-	if answer := t.graph("POST", "/domains/"+name+"/verify", nil); answer.status != http.StatusOK || answer.at("isVerified") != true {
+	if answer := t.graph("POST", "/domains/"+name+"/verify", nil); answer.status != http.StatusOK || answer.valueAt("isVerified") != true {
 		t.t.Fatalf("verify %s: %d %s", name, answer.status, answer.raw)
 	}
 	if answer := t.graph("PATCH", "/domains/"+name, jsonObject{"supportedServices": []string{"Email"}}); answer.status != http.StatusNoContent {
@@ -319,7 +319,7 @@ func (t *tenant) addMailDomain(name string) {
 // publishVerificationRecord publishes the verification record of a domain.
 func (t *tenant) publishVerificationRecord(name string) {
 	t.t.Helper()
-	text := t.graph("GET", "/domains/"+name+"/verificationDnsRecords", nil).at("value", 0, "text").(string)
+	text := t.graph("GET", "/domains/"+name+"/verificationDnsRecords", nil).valueAt("value", 0, "text").(string)
 	t.fakeDNS.publish(name + `. 60 IN TXT "` + text + `"`)
 }
 
@@ -327,8 +327,8 @@ func (t *tenant) publishVerificationRecord(name string) {
 func (t *tenant) publishSelectorCNAMEs(name string) {
 	t.t.Helper()
 	row := t.exchange("Get-DkimSigningConfig", jsonObject{"Identity": name})
-	t.fakeDNS.publish("selector1._domainkey."+name+". 60 IN CNAME "+row.at("value", 0, "Selector1CNAME").(string)+".",
-		"selector2._domainkey."+name+". 60 IN CNAME "+row.at("value", 0, "Selector2CNAME").(string)+".")
+	t.fakeDNS.publish("selector1._domainkey."+name+". 60 IN CNAME "+row.valueAt("value", 0, "Selector1CNAME").(string)+".",
+		"selector2._domainkey."+name+". 60 IN CNAME "+row.valueAt("value", 0, "Selector2CNAME").(string)+".")
 }
 
 // newMailbox creates a shared mailbox and returns its row.
@@ -339,5 +339,5 @@ func (t *tenant) newMailbox(address, alias string) jsonObject {
 	if answer.status != http.StatusOK {
 		t.t.Fatalf("new mailbox: %d %s", answer.status, answer.raw)
 	}
-	return answer.at("value", 0).(jsonObject)
+	return answer.valueAt("value", 0).(jsonObject)
 }

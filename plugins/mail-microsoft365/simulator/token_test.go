@@ -52,8 +52,8 @@ func TestTokenEndpointReturnsAADSTSErrors(t *testing.T) {
 		{"tenant deleted", consentedWith(jsonObject{"deleted": true}), credentials, "aadsts-5000224"},
 		{"never consented", nil, credentials, "aadsts-700016"},
 		{"consent revoked", func(testTenant *tenant) { testTenant.consent(); testTenant.revoke("consent") }, credentials, "aadsts-700016"},
-		{"wrong secret", consented, secret("wrong"), "aadsts-7000215"},
-		{"secret expired", consented, expiredSecret, "aadsts-7000222"},
+		{"wrong secret", consented, requestWithSecret("wrong"), "aadsts-7000215"},
+		{"secret expired", consented, requestWithExpiredSecret, "aadsts-7000222"},
 		{"application disabled", consentedWith(jsonObject{"app_disabled": true}), credentials, "aadsts-7000112"},
 		{"no Exchange Online in the tenant", consentedWith(jsonObject{"no_exchange": true}), withScope(exchangeScope), "aadsts-500011"},
 		{"Conditional Access blocked", consentedWith(jsonObject{"conditional_access": true}), credentials, "aadsts-53003"},
@@ -79,17 +79,17 @@ func codeWithoutConsent(testTenant *tenant) response {
 	return testTenant.redeem(code, nil)
 }
 
-// secret returns a function that requests a token with a client secret.
-func secret(value string) func(*tenant) response {
+// requestWithSecret returns a function that requests a token with a client secret.
+func requestWithSecret(value string) func(*tenant) response {
 	return func(testTenant *tenant) response {
 		return testTenant.askToken(testTenant.id, url.Values{"grant_type": {"client_credentials"}, "scope": {graphScope}, "client_secret": {value}})
 	}
 }
 
-// expiredSecret requests a token with a secret that has expired.
-func expiredSecret(testTenant *tenant) response {
+// requestWithExpiredSecret requests a token with a secret that has expired.
+func requestWithExpiredSecret(testTenant *tenant) response {
 	testTenant.control("POST", "/app", jsonObject{"expire_secret": true})
-	return secret(testTenant.ready.Secrets["client_secret"])(testTenant)
+	return requestWithSecret(testTenant.ready.Secrets["client_secret"])(testTenant)
 }
 
 func TestTokenEndpointThrottles(t *testing.T) {
@@ -114,10 +114,10 @@ func TestAppOnlyTokenHasClaims(t *testing.T) {
 	testTenant := startSimulator(t).newTenant()
 	testTenant.consent()
 	answer := testTenant.clientCredentials(testTenant.id, graphScope)
-	if answer.at("token_type") != "Bearer" || answer.at("expires_in") != 3599.0 || answer.at("ext_expires_in") != 3599.0 || answer.at("refresh_token") != nil {
+	if answer.valueAt("token_type") != "Bearer" || answer.valueAt("expires_in") != 3599.0 || answer.valueAt("ext_expires_in") != 3599.0 || answer.valueAt("refresh_token") != nil {
 		t.Errorf("%s", answer.raw)
 	}
-	claims := claimsOf(t, answer.at("access_token").(string))
+	claims := claimsOf(t, answer.valueAt("access_token").(string))
 	expected := jsonObject{"aud": "https://graph.microsoft.com", "iss": "https://sts.windows.net/" + testTenant.id + "/",
 		"appid": testTenant.ready.Settings["client_id"], "idtyp": "app", "tid": testTenant.id}
 	for name, want := range expected {
@@ -159,12 +159,12 @@ func TestTokenHasRolesOfItsIssueTime(t *testing.T) {
 	if tokenHasRole() {
 		t.Error("the role is in a token before its lag has passed")
 	}
-	early := testTenant.token(exchangeScope)
+	earlyToken := testTenant.token(exchangeScope)
 	testTenant.control("POST", "/clock", jsonObject{"advance": "11s"})
 	if !tokenHasRole() {
 		t.Error("the role is not in a new token")
 	}
-	if answer := testTenant.exchangeWith(bearer(early), "", "Get-OrganizationConfig", jsonObject{}); answer.status != http.StatusForbidden {
+	if answer := testTenant.exchangeWith(bearer(earlyToken), "", "Get-OrganizationConfig", jsonObject{}); answer.status != http.StatusForbidden {
 		t.Errorf("the old token: %d", answer.status)
 	}
 }
@@ -191,7 +191,7 @@ func TestTokenEndpointRefusesOtherGrants(t *testing.T) {
 	testTenant.consent()
 	for grant, want := range map[string]string{"password": "unsupported_grant_type", "": "unsupported_grant_type",
 		"refresh_token": "unsupported_grant_type"} {
-		if answer := testTenant.askToken(testTenant.id, url.Values{"grant_type": {grant}}); answer.status != http.StatusBadRequest || answer.at("error") != want {
+		if answer := testTenant.askToken(testTenant.id, url.Values{"grant_type": {grant}}); answer.status != http.StatusBadRequest || answer.valueAt("error") != want {
 			t.Errorf("%q: %d %s", grant, answer.status, answer.raw)
 		}
 	}
@@ -230,12 +230,12 @@ func (c credential) pem() string {
 // certificate, with other algorithms the SHA-1 thumbprint.
 func (c credential) sign(t *testing.T, algorithm jose.SignatureAlgorithm, claims jsonObject) string {
 	t.Helper()
-	long, short := sha256.Sum256(c.der), sha1.Sum(c.der)
+	x5tS256, x5t := sha256.Sum256(c.der), sha1.Sum(c.der)
 	options := (&jose.SignerOptions{}).WithType("JWT")
 	if algorithm == jose.PS256 {
-		options = options.WithHeader("x5t#S256", base64.RawURLEncoding.EncodeToString(long[:]))
+		options = options.WithHeader("x5t#S256", base64.RawURLEncoding.EncodeToString(x5tS256[:]))
 	} else {
-		options = options.WithHeader("x5t", base64.RawURLEncoding.EncodeToString(short[:]))
+		options = options.WithHeader("x5t", base64.RawURLEncoding.EncodeToString(x5t[:]))
 	}
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: algorithm, Key: c.key}, options)
 	if err != nil {
@@ -249,13 +249,13 @@ func (c credential) sign(t *testing.T, algorithm jose.SignatureAlgorithm, claims
 }
 
 func TestClientAssertionIsVerified(t *testing.T) {
-	s := startSimulator(t)
-	testTenant := s.newTenant()
+	sim := startSimulator(t)
+	testTenant := sim.newTenant()
 	testTenant.consent()
 	registeredCert, unknownCert := newCredential(t), newCredential(t)
-	s.control("POST", "/app", jsonObject{"certificate": registeredCert.pem()})
-	tokenURL := s.ready.Settings["login_url"] + "/" + testTenant.id + "/oauth2/v2.0/token"
-	client, now := s.ready.Settings["client_id"], time.Now()
+	sim.control("POST", "/app", jsonObject{"certificate": registeredCert.pem()})
+	tokenURL := sim.ready.Settings["login_url"] + "/" + testTenant.id + "/oauth2/v2.0/token"
+	client, now := sim.ready.Settings["client_id"], time.Now()
 
 	for _, tt := range []struct {
 		name      string
@@ -271,7 +271,7 @@ func TestClientAssertionIsVerified(t *testing.T) {
 		{"another algorithm", registeredCert, jose.RS512, nil, 700027},
 		{"another issuer", registeredCert, jose.PS256, jsonObject{"iss": "someone"}, 700027},
 		{"no jti", registeredCert, jose.PS256, jsonObject{"jti": nil}, 700027},
-		{"audience of another tenant", registeredCert, jose.PS256, jsonObject{"aud": s.ready.Settings["login_url"] + "/x/oauth2/v2.0/token"}, 700023},
+		{"audience of another tenant", registeredCert, jose.PS256, jsonObject{"aud": sim.ready.Settings["login_url"] + "/x/oauth2/v2.0/token"}, 700023},
 		{"expired", registeredCert, jose.PS256, jsonObject{"exp": now.Add(-time.Hour).Unix()}, 700024},
 		{"expires in an hour", registeredCert, jose.PS256, jsonObject{"exp": now.Add(time.Hour).Unix()}, 700024},
 		{"no expiry", registeredCert, jose.PS256, jsonObject{"exp": nil}, 700024},
@@ -282,17 +282,17 @@ func TestClientAssertionIsVerified(t *testing.T) {
 			for name, v := range tt.change {
 				claims[name] = v
 			}
-			answer := s.askToken(testTenant.id, url.Values{"grant_type": {"client_credentials"}, "scope": {graphScope},
+			answer := sim.askToken(testTenant.id, url.Values{"grant_type": {"client_credentials"}, "scope": {graphScope},
 				"client_assertion_type": {"urn:ietf:params:oauth:client-assertion-type:jwt-bearer"},
 				"client_assertion":      {tt.signer.sign(t, tt.algorithm, claims)}})
 			switch {
 			case tt.want == 0 && answer.status != http.StatusOK:
 				t.Errorf("%d %s", answer.status, answer.raw)
-			case tt.want == 0 && claimsOf(t, answer.at("access_token").(string))["appidacr"] != "2":
+			case tt.want == 0 && claimsOf(t, answer.valueAt("access_token").(string))["appidacr"] != "2":
 				t.Error("appidacr does not say that the application used a certificate")
 			case tt.want == 700027:
 				assertGolden(t, "aadsts-700027", answer)
-			case tt.want != 0 && (answer.status != http.StatusUnauthorized || answer.at("error_codes", 0) != tt.want):
+			case tt.want != 0 && (answer.status != http.StatusUnauthorized || answer.valueAt("error_codes", 0) != tt.want):
 				t.Errorf("%d %s", answer.status, answer.raw)
 			}
 		})

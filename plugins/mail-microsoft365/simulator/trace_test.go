@@ -11,12 +11,12 @@ import (
 
 // messageIDs returns the distinct message ids of trace rows.
 func messageIDs(rows []any) map[string]bool {
-	out := map[string]bool{}
+	ids := map[string]bool{}
 	for _, row := range rows {
 		id, _ := row.(jsonObject)["MessageTraceId"].(string)
-		out[id] = true
+		ids[id] = true
 	}
-	return out
+	return ids
 }
 
 func TestTraceRowHasFields(t *testing.T) {
@@ -70,17 +70,17 @@ func TestTracePagesOverlap(t *testing.T) {
 	testTenant := newTenantWithMailbox(t)
 	testTenant.sendMessages("anna@"+domain, 20, jsonObject{"recipients": 2, "at": time.Now().UTC().Add(-time.Minute)})
 	first := testTenant.mustRun("Get-MessageTraceV2", jsonObject{"ResultSize": 10})
-	warning, _ := first.at("@adminapi.warnings", 0).(string)
-	if len(first.rows()) != 10 || first.at("@odata.nextLink") != nil || !strings.Contains(warning, "There are more results") {
+	warning, _ := first.valueAt("@adminapi.warnings", 0).(string)
+	if len(first.rows()) != 10 || first.valueAt("@odata.nextLink") != nil || !strings.Contains(warning, "There are more results") {
 		t.Fatalf("%s", first.raw)
 	}
 	last := first.rows()[9].(jsonObject)
 	second := testTenant.trace(jsonObject{"ResultSize": 10, "EndDate": last["Received"], "StartingRecipientAddress": last["RecipientAddress"]})
-	if again := second[0].(jsonObject); again["RecipientAddress"] != last["RecipientAddress"] {
-		t.Errorf("the page begins with %v, not %v", again, last)
+	if repeated := second[0].(jsonObject); repeated["RecipientAddress"] != last["RecipientAddress"] {
+		t.Errorf("the page begins with %v, not %v", repeated, last)
 	}
 	allRows := testTenant.mustRun("Get-MessageTraceV2", jsonObject{"ResultSize": 5000})
-	if warnings, _ := allRows.at("@adminapi.warnings").([]any); len(messageIDs(allRows.rows())) != 20 || len(warnings) != 0 {
+	if warnings, _ := allRows.valueAt("@adminapi.warnings").([]any); len(messageIDs(allRows.rows())) != 20 || len(warnings) != 0 {
 		t.Errorf("%s", allRows.raw)
 	}
 }

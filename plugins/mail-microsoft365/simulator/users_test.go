@@ -20,7 +20,7 @@ func TestUsersAreInPages(t *testing.T) {
 		for _, row := range answer.rows() {
 			seen[row.(jsonObject)["id"].(string)] = true
 		}
-		link, _ := answer.at("@odata.nextLink").(string)
+		link, _ := answer.valueAt("@odata.nextLink").(string)
 		if link != "" && !strings.HasPrefix(link, testTenant.ready.Settings["graph_url"]+"/v1.0/") {
 			t.Fatalf("the link is outside of Graph: %s", link)
 		}
@@ -30,7 +30,7 @@ func TestUsersAreInPages(t *testing.T) {
 		t.Errorf("%d users", len(seen))
 	}
 	testTenant.setBehaviour(jsonObject{"page_size": 1})
-	if answer := testTenant.graph("GET", "/users", nil); len(answer.rows()) != 1 || answer.at("@odata.nextLink") == nil {
+	if answer := testTenant.graph("GET", "/users", nil); len(answer.rows()) != 1 || answer.valueAt("@odata.nextLink") == nil {
 		t.Errorf("page_size: %s", answer.raw)
 	}
 	assertGolden(t, "graph-bad-request", testTenant.graph("GET", "/users?$top=1000", nil))
@@ -55,7 +55,7 @@ func TestUsersCanBeFiltered(t *testing.T) {
 		"assignedLicenses/$count ne 0 and accountEnabled eq true":          1,
 	} {
 		answer := testTenant.graphWith(eventual(), "GET", "/users?$count=true&$filter="+filter, nil)
-		if answer.status != http.StatusOK || len(answer.rows()) != want || answer.at("@odata.count") != float64(want) {
+		if answer.status != http.StatusOK || len(answer.rows()) != want || answer.valueAt("@odata.count") != float64(want) {
 			t.Errorf("%s: %d %s", filter, answer.status, answer.raw)
 		}
 	}
@@ -148,10 +148,10 @@ func TestDeleteUserDeletesMailbox(t *testing.T) {
 	testTenant.addMailDomain("d.example")
 	id := testTenant.newMailbox("anna@d.example", "anna.d")["ExternalDirectoryObjectId"].(string)
 	answer := testTenant.graph("GET", "/users/anna@d.example", nil)
-	if answer.at("id") != id || answer.at("accountEnabled") != nil {
+	if answer.valueAt("id") != id || answer.valueAt("accountEnabled") != nil {
 		t.Errorf("without $select: %s", answer.raw)
 	}
-	if answer := testTenant.graph("GET", "/users/"+id+"?$select=accountEnabled,assignedLicenses", nil); answer.at("accountEnabled") != false || answer.at("id") != nil {
+	if answer := testTenant.graph("GET", "/users/"+id+"?$select=accountEnabled,assignedLicenses", nil); answer.valueAt("accountEnabled") != false || answer.valueAt("id") != nil {
 		t.Errorf("with $select: %s", answer.raw)
 	}
 	if answer := testTenant.graph("DELETE", "/users/"+id, nil); answer.status != http.StatusNoContent {

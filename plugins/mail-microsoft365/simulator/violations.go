@@ -47,14 +47,14 @@ func (s *simulator) violation(r *http.Request, call simulate.Call, body []byte) 
 		return noUserAgent
 	case !guidForm.MatchString(r.Header.Get("client-request-id")):
 		return noClientRequestID
-	case call.Host == loginHost && s.tokenRequests.tooMany(call.Scope, body, s.kit.Now()):
+	case call.Host == loginHost && s.tokenRequests.countAndCheck(call.Scope, body, s.kit.Now()):
 		return tokenLoop
 	case call.Host == graphHost && s.applicationWait.covers(s.kit.Now()):
 		return simulate.IgnoredRetryAfter
 	case call.Host == graphHost && (query.Has("$count") || query.Has("$search") || strings.HasSuffix(r.URL.Path, "/$count")) &&
 		!strings.EqualFold(r.Header.Get("ConsistencyLevel"), "eventual"):
 		return noConsistency
-	case call.Host == graphHost && number(query.Get("$top")) > 999:
+	case call.Host == graphHost && parseNumber(query.Get("$top")) > 999:
 		return pageTooLarge
 	case call.Host == exchangeHost && r.Header.Get("X-AnchorMailbox") == "":
 		return noAnchor
@@ -62,32 +62,32 @@ func (s *simulator) violation(r *http.Request, call simulate.Call, body []byte) 
 	return ""
 }
 
-func number(text string) int {
+func parseNumber(text string) int {
 	n, _ := strconv.Atoi(text)
 	return n
 }
 
 // tokenRequests counts requests for app-only tokens, by tenant and API.
 type tokenRequests struct {
-	mu sync.Mutex
-	at map[string][]time.Time
+	mu    sync.Mutex
+	times map[string][]time.Time
 }
 
-// tooMany counts a request to the token endpoint, and reports whether there were too many.
-func (t *tokenRequests) tooMany(tenant string, body []byte, now time.Time) bool {
+// countAndCheck counts a request to the token endpoint, and reports whether there were too many.
+func (t *tokenRequests) countAndCheck(tenant string, body []byte, now time.Time) bool {
 	form, err := url.ParseQuery(string(body))
 	if err != nil || form.Get("grant_type") != "client_credentials" {
 		return false
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.at == nil {
-		t.at = map[string][]time.Time{}
+	if t.times == nil {
+		t.times = map[string][]time.Time{}
 	}
 	key := tenant + " " + form.Get("scope")
-	recent := slices.DeleteFunc(t.at[key], func(at time.Time) bool { return now.Sub(at) >= tokenWindow })
-	t.at[key] = append(recent, now)
-	return len(t.at[key]) > tokenLimit
+	recent := slices.DeleteFunc(t.times[key], func(at time.Time) bool { return now.Sub(at) >= tokenWindow })
+	t.times[key] = append(recent, now)
+	return len(t.times[key]) > tokenLimit
 }
 
 // applicationThrottled is the throttle scope of the application in all tenants.

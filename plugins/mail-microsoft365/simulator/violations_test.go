@@ -13,8 +13,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// goodHeader returns the headers that every request of an application needs.
-func goodHeader() http.Header {
+// completeHeader returns the headers that every request of an application needs.
+func completeHeader() http.Header {
 	return http.Header{
 		"User-Agent": {"app/1.0"}, "Client-Request-Id": {"6f9619ff-8b86-d011-b42d-00cf4fc964ff"}, "X-Anchormailbox": {"SMTP:a@b.example"},
 	}
@@ -27,7 +27,7 @@ func TestJournalNamesBrokenRules(t *testing.T) {
 	}
 	s := &simulator{kit: kit}
 	without := func(name string) http.Header {
-		h := goodHeader()
+		h := completeHeader()
 		h.Del(name)
 		return h
 	}
@@ -36,14 +36,14 @@ func TestJournalNamesBrokenRules(t *testing.T) {
 		header           http.Header
 		want             string
 	}{
-		{"good Graph request", graphHost, "/v1.0/users?$top=999", goodHeader(), ""},
-		{"good Exchange request", exchangeHost, "/adminapi/beta/t/InvokeCommand", goodHeader(), ""},
+		{"good Graph request", graphHost, "/v1.0/users?$top=999", completeHeader(), ""},
+		{"good Exchange request", exchangeHost, "/adminapi/beta/t/InvokeCommand", completeHeader(), ""},
 		{"no User-Agent", graphHost, "/v1.0/users", without("User-Agent"), noUserAgent},
 		{"User-Agent of the library", graphHost, "/v1.0/users", http.Header{"User-Agent": {"Go-http-client/1.1"}}, noUserAgent},
 		{"no client-request-id", exchangeHost, "/adminapi/beta/t/InvokeCommand", without("client-request-id"), noClientRequestID},
 		{"client-request-id that is no GUID", graphHost, "/v1.0/users", http.Header{"User-Agent": {"app"}, "Client-Request-Id": {"7"}}, noClientRequestID},
-		{"$count without ConsistencyLevel", graphHost, "/v1.0/users?$count=true", goodHeader(), noConsistency},
-		{"page too large", graphHost, "/v1.0/users?$top=1000", goodHeader(), pageTooLarge},
+		{"$count without ConsistencyLevel", graphHost, "/v1.0/users?$count=true", completeHeader(), noConsistency},
+		{"page too large", graphHost, "/v1.0/users?$top=1000", completeHeader(), pageTooLarge},
 		{"no anchor", exchangeHost, "/adminapi/beta/t/InvokeCommand", without("X-AnchorMailbox"), noAnchor},
 		{"page for people", loginHost, "/organizations/v2.0/adminconsent", http.Header{}, ""},
 	} {
@@ -60,14 +60,14 @@ func TestTokenLoopIsAViolation(t *testing.T) {
 	body := []byte(url.Values{"grant_type": {"client_credentials"}, "scope": {"graph"}}.Encode())
 	now := time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
 	for n := range tokenLimit {
-		if requests.tooMany("t", body, now) {
+		if requests.countAndCheck("t", body, now) {
 			t.Fatalf("request %d is too many", n+1)
 		}
 	}
-	if !requests.tooMany("t", body, now) || requests.tooMany("u", body, now) || requests.tooMany("t", body, now.Add(tokenWindow)) {
+	if !requests.countAndCheck("t", body, now) || requests.countAndCheck("u", body, now) || requests.countAndCheck("t", body, now.Add(tokenWindow)) {
 		t.Fatal("want too many requests in this tenant and window alone")
 	}
-	if code := []byte(strings.Replace(string(body), "client_credentials", "authorization_code", 1)); requests.tooMany("t", code, now) {
+	if code := []byte(strings.Replace(string(body), "client_credentials", "authorization_code", 1)); requests.countAndCheck("t", code, now) {
 		t.Fatal("the code of a sign-in counts")
 	}
 }

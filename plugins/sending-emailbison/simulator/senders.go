@@ -34,13 +34,13 @@ type sender struct {
 func timestamp(at time.Time) string { return at.Format("2006-01-02T15:04:05.000000Z") }
 
 // newSender returns a sender in the form in which EmailBison's uploader creates it.
-func newSender(q *request, workspace, address string) sender {
+func newSender(req *request, workspace, address string) sender {
 	id, _ := strconv.Atoi(workspace)
 	local, _, _ := strings.Cut(address, "@")
 	return sender{
-		ID: q.State.NextSerial(), Workspace: id, Name: local, Email: address, IMAPServer: "outlook.office365.com", IMAPPort: 993,
+		ID: req.State.NextSerial(), Workspace: id, Name: local, Email: address, IMAPServer: "outlook.office365.com", IMAPPort: 993,
 		SMTPServer: "smtp.office365.com", SMTPPort: 587, DailyLimit: 15, Type: "Microsoft", Status: "Connected",
-		Created: timestamp(q.Now), Updated: timestamp(q.Now),
+		Created: timestamp(req.Now), Updated: timestamp(req.Now),
 	}
 }
 
@@ -53,11 +53,11 @@ func (s sender) doc() map[string]any {
 	}
 }
 
-// find returns the account in the path, in the caller's workspace, or nil. As in the real API, the
-// path contains the id or the address.
-func find(q *request) *simulate.Account[sender] {
-	for _, a := range q.State.Accounts {
-		if id := q.Path("id"); a.Workspace == q.Workspace && (strconv.Itoa(a.Doc.ID) == id || strings.EqualFold(a.Address, id)) {
+// findSender returns the account in the path, in the caller's workspace, or nil. As in the real
+// API, the path contains the id or the address.
+func findSender(req *request) *simulate.Account[sender] {
+	for _, a := range req.State.Accounts {
+		if id := req.Path("id"); a.Workspace == req.Workspace && (strconv.Itoa(a.Doc.ID) == id || strings.EqualFold(a.Address, id)) {
 			return a
 		}
 	}
@@ -67,12 +67,12 @@ func find(q *request) *simulate.Account[sender] {
 // ofSender returns a function for Route.Serve. The function finds the sender in the path and passes
 // it to serve.
 func ofSender(serve func(*request, *simulate.Account[sender]) simulate.Answer) func(*request) simulate.Answer {
-	return func(q *request) simulate.Answer {
-		a := find(q)
+	return func(req *request) simulate.Answer {
+		a := findSender(req)
 		if a == nil {
 			return notFound
 		}
-		return serve(q, a)
+		return serve(req, a)
 	}
 }
 
@@ -90,111 +90,113 @@ func listSenders(req *request) simulate.Answer {
 	return pageOf(req, found, size)
 }
 
-func getSender(_ *request, a *simulate.Account[sender]) simulate.Answer { return data(a.Doc.doc()) }
-
-func deleteSender(q *request, a *simulate.Account[sender]) simulate.Answer {
-	q.State.Remove(a.Workspace, a.Address)
-	return data(map[string]any{"success": true, "message": "The sender email has been deleted."})
+func getSender(_ *request, a *simulate.Account[sender]) simulate.Answer {
+	return dataAnswer(a.Doc.doc())
 }
 
-func updateSender(q *request) simulate.Answer {
-	var in struct {
+func deleteSender(req *request, a *simulate.Account[sender]) simulate.Answer {
+	req.State.Remove(a.Workspace, a.Address)
+	return dataAnswer(map[string]any{"success": true, "message": "The sender email has been deleted."})
+}
+
+func updateSender(req *request) simulate.Answer {
+	var body struct {
 		Name       *string `json:"name"`
 		DailyLimit *int    `json:"daily_limit"`
 	}
-	if q.Decode(&in) != nil || in.DailyLimit != nil && *in.DailyLimit < 0 {
-		return invalid("daily_limit", "The daily limit field must be at least 0.")
+	if req.Decode(&body) != nil || body.DailyLimit != nil && *body.DailyLimit < 0 {
+		return invalidField("daily_limit", "The daily limit field must be at least 0.")
 	}
-	a := find(q)
+	a := findSender(req)
 	if a == nil {
 		return notFound
 	}
-	if in.Name != nil {
-		a.Doc.Name = *in.Name
+	if body.Name != nil {
+		a.Doc.Name = *body.Name
 	}
-	if in.DailyLimit != nil {
-		a.Doc.DailyLimit = *in.DailyLimit
+	if body.DailyLimit != nil {
+		a.Doc.DailyLimit = *body.DailyLimit
 	}
-	a.Doc.Updated = timestamp(q.Now)
-	return data(a.Doc.doc())
+	a.Doc.Updated = timestamp(req.Now)
+	return dataAnswer(a.Doc.doc())
 }
 
 // createSender connects a mailbox by IMAP and SMTP password. Microsoft 365 mailboxes cannot be
 // connected in this way.
-func createSender(q *request) simulate.Answer {
-	var in map[string]any
-	_ = q.Decode(&in)
+func createSender(req *request) simulate.Answer {
+	var body map[string]any
+	_ = req.Decode(&body)
 	for _, field := range []string{"name", "email", "password", "imap_server", "imap_port", "smtp_server", "smtp_port"} {
-		if in[field] == nil || in[field] == "" {
-			return invalid(field, "The "+strings.ReplaceAll(field, "_", " ")+" field is required.")
+		if body[field] == nil || body[field] == "" {
+			return invalidField(field, "The "+strings.ReplaceAll(field, "_", " ")+" field is required.")
 		}
 	}
-	address, _ := in["email"].(string)
-	if q.State.Find(q.Workspace, address) != nil {
-		return invalid("email", "The email has already been taken.")
+	address, _ := body["email"].(string)
+	if req.State.Find(req.Workspace, address) != nil {
+		return invalidField("email", "The email has already been taken.")
 	}
-	a := q.Account(q.Workspace, address, 0)
-	a.Name, _ = in["name"].(string)
+	a := req.Account(req.Workspace, address, 0)
+	a.Name, _ = body["name"].(string)
 	a.Type = "Inbox"
-	return data(a.doc())
+	return dataAnswer(a.doc())
 }
 
 // accessToken answers with the access token of the mailbox. The plugin must not call it.
 func accessToken(*request, *simulate.Account[sender]) simulate.Answer {
-	return data(map[string]string{"access_token": "simulated-mailbox-token"})
+	return dataAnswer(map[string]string{"access_token": "simulated-mailbox-token"})
 }
 
 // visibleWorkspaces returns the workspaces that the caller may read.
-func visibleWorkspaces(q *request) []workspace {
-	return slices.DeleteFunc(slices.Clone(q.State.Vendor.Workspaces), func(w workspace) bool {
-		return !q.Key.isSuperAdmin() && w.ID != q.Key.Workspace
+func visibleWorkspaces(req *request) []workspace {
+	return slices.DeleteFunc(slices.Clone(req.State.Vendor.Workspaces), func(w workspace) bool {
+		return !req.Key.isSuperAdmin() && w.ID != req.Key.Workspace
 	})
 }
 
-func user(q *request) simulate.Answer {
+func getUser(req *request) simulate.Answer {
 	doc := map[string]any{
 		"id": 1, "name": "Olga Owner", "email": "owner@example.com", "created_at": "2025-04-14T16:59:21.000000Z",
 		"updated_at": "2025-04-14T16:59:21.000000Z", "workspace": nil,
 	}
-	for _, workspace := range q.State.Vendor.Workspaces {
-		if workspace.ID == q.Key.Workspace && !q.State.Vendor.Quirks.HideOwn {
+	for _, workspace := range req.State.Vendor.Workspaces {
+		if workspace.ID == req.Key.Workspace && !req.State.Vendor.Quirks.HideOwn {
 			doc["workspace"] = workspace
 		}
 	}
-	return data(doc)
+	return dataAnswer(doc)
 }
 
-func listWorkspaces(q *request) simulate.Answer {
-	if q.State.Vendor.Quirks.HideList && !q.Key.isSuperAdmin() {
+func listWorkspaces(req *request) simulate.Answer {
+	if req.State.Vendor.Quirks.HideList && !req.Key.isSuperAdmin() {
 		return forbidden
 	}
-	return pageOf(q, visibleWorkspaces(q), pageSize)
+	return pageOf(req, visibleWorkspaces(req), pageSize)
 }
 
-func getWorkspace(q *request) simulate.Answer {
-	for _, w := range visibleWorkspaces(q) {
-		if strconv.Itoa(w.ID) == q.Path("id") {
-			return data(w)
+func getWorkspace(req *request) simulate.Answer {
+	for _, w := range visibleWorkspaces(req) {
+		if strconv.Itoa(w.ID) == req.Path("id") {
+			return dataAnswer(w)
 		}
 	}
 	return notFound
 }
 
 // switchWorkspace selects the workspace that all super-admin tokens use from now on.
-func switchWorkspace(q *request) simulate.Answer {
-	var in struct {
+func switchWorkspace(req *request) simulate.Answer {
+	var body struct {
 		Team *int `json:"team_id"`
 	}
-	switch err := q.Decode(&in); {
-	case !q.Key.isSuperAdmin():
+	switch err := req.Decode(&body); {
+	case !req.Key.isSuperAdmin():
 		return forbidden
-	case err != nil || in.Team == nil:
-		return invalid("team_id", "The team id field is required.")
+	case err != nil || body.Team == nil:
+		return invalidField("team_id", "The team id field is required.")
 	}
-	i := slices.IndexFunc(q.State.Vendor.Workspaces, func(w workspace) bool { return w.ID == *in.Team })
+	i := slices.IndexFunc(req.State.Vendor.Workspaces, func(w workspace) bool { return w.ID == *body.Team })
 	if i < 0 {
-		return invalid("team_id", "The selected team id is invalid.")
+		return invalidField("team_id", "The selected team id is invalid.")
 	}
-	q.State.Vendor.Active = *in.Team
-	return data(q.State.Vendor.Workspaces[i])
+	req.State.Vendor.Active = *body.Team
+	return dataAnswer(req.State.Vendor.Workspaces[i])
 }

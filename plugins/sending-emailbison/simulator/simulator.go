@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	connect = "/uploader/connect"
+	connectPath = "/uploader/connect"
 	// Token is the API token of the sandbox. It belongs to the first workspace.
 	Token = "9|q8kSimulatedTokenOfOneWorkspace"
 )
@@ -51,7 +51,7 @@ var platform = simulate.Platform[token, sender, instance]{
 	Suite: suite,
 	Admit: admit,
 	Routes: []route{
-		{On: "GET /users", Name: "user", Serve: user},
+		{On: "GET /users", Name: "user", Serve: getUser},
 		{On: "GET /workspaces/v1.1", Name: "listWorkspaces", Serve: listWorkspaces},
 		{On: "GET /workspaces/v1.1/{id}", Name: "getWorkspace", Serve: getWorkspace},
 		{On: "POST /workspaces/v1.1/switch-workspace", Name: "switchWorkspace", Serve: switchWorkspace},
@@ -67,41 +67,43 @@ var platform = simulate.Platform[token, sender, instance]{
 		if answer, planned := plannedFaults[status]; planned {
 			return answer
 		}
-		return message(status, "Server Error")
+		return messageAnswer(status, "Server Error")
 	},
 	NewAccount:  newSender,
 	Touch:       func(a *sender, now time.Time) { a.Updated = timestamp(now) },
 	WorkspaceOf: func(a *sender) int { return a.Workspace },
-	Page:        simulate.Page{Path: connect, Operation: "uploader", Workspace: "1"},
-	SignedIn: func(q *request, workspace, address string) {
-		q.Account(workspace, address, 0).Status = "Connected"
+	Page:        simulate.Page{Path: connectPath, Operation: "uploader", Workspace: "1"},
+	SignedIn: func(req *request, workspace, address string) {
+		req.Account(workspace, address, 0).Status = "Connected"
 	},
 	Controls: map[string]func(*request) (any, error){
-		"PUT /tokens": func(q *request) (any, error) {
+		"PUT /tokens": func(req *request) (any, error) {
 			in := struct {
 				Token string `json:"token"`
 				token
 			}{token: token{Type: "api-user", Workspace: 1}}
-			if q.Read(&in) != nil || in.Token == "" || in.Type != "api-user" && !in.isSuperAdmin() {
+			if req.Read(&in) != nil || in.Token == "" || in.Type != "api-user" && !in.isSuperAdmin() {
 				return nil, simulate.BadRequest("token is its text, type is api-user or super-admin")
 			}
-			q.State.Keys[in.Token] = in.token
+			req.State.Keys[in.Token] = in.token
 			return nil, nil
 		},
-		"PUT /workspaces": func(q *request) (any, error) {
-			q.State.Vendor.Workspaces = nil
-			return nil, q.Read(&q.State.Vendor.Workspaces)
+		"PUT /workspaces": func(req *request) (any, error) {
+			req.State.Vendor.Workspaces = nil
+			return nil, req.Read(&req.State.Vendor.Workspaces)
 		},
-		"PUT /quirks": func(q *request) (any, error) {
-			q.State.Vendor.Quirks = quirks{}
-			return nil, q.Read(&q.State.Vendor.Quirks)
+		"PUT /quirks": func(req *request) (any, error) {
+			req.State.Vendor.Quirks = quirks{}
+			return nil, req.Read(&req.State.Vendor.Quirks)
 		},
 	},
 }
 
 // New returns the handler of the simulator, and the simulate.Ready that it prints when it accepts
 // connections. It fails if the data folder cannot be read.
-func New(o simulate.Options) (http.Handler, simulate.Ready, error) { return platform.Open(o) }
+func New(options simulate.Options) (http.Handler, simulate.Ready, error) {
+	return platform.Open(options)
+}
 
 // token is an API token. Workspace is the workspace of a token of type api-user. Workspace is 0 if
 // the user was removed from the workspace.
@@ -145,7 +147,7 @@ func admit(req *request) simulate.Answer {
 	req.Header.Set("X-RateLimit-Remaining", strconv.Itoa(usage.Left))
 	if usage.Wait > 0 {
 		req.RetryAfter(usage.Wait)
-		return message(http.StatusTooManyRequests, "Too Many Attempts.")
+		return messageAnswer(http.StatusTooManyRequests, "Too Many Attempts.")
 	}
 	text, bearer := strings.CutPrefix(req.HTTP.Header.Get("Authorization"), "Bearer ")
 	caller, known := req.State.Keys[text]
@@ -160,58 +162,58 @@ func admit(req *request) simulate.Answer {
 		req.Header.Set("Location", "/login")
 		return simulate.Answer{Status: http.StatusFound}
 	default:
-		return message(http.StatusUnauthorized, "Unauthenticated.")
+		return messageAnswer(http.StatusUnauthorized, "Unauthenticated.")
 	}
 	return simulate.Answer{}
 }
 
-func data(v any) simulate.Answer { return simulate.OK(map[string]any{"data": v}) }
+func dataAnswer(v any) simulate.Answer { return simulate.OK(map[string]any{"data": v}) }
 
-func message(status int, text string) simulate.Answer {
+func messageAnswer(status int, text string) simulate.Answer {
 	return simulate.Answer{Status: status, Body: map[string]string{"message": text}}
 }
 
 var (
-	forbidden = message(http.StatusForbidden, "This action is unauthorized.")
+	forbidden = messageAnswer(http.StatusForbidden, "This action is unauthorized.")
 	notFound  = simulate.Answer{Status: http.StatusNotFound, Body: map[string]any{"data": map[string]any{"success": false, "message": "Record not found."}}}
 )
 
-// invalid returns the answer with status 422 for a field with an invalid value.
-func invalid(field, text string) simulate.Answer {
+// invalidField returns the answer with status 422 for a field with an invalid value.
+func invalidField(field, text string) simulate.Answer {
 	return simulate.Answer{Status: http.StatusUnprocessableEntity, Body: map[string]any{"message": text, "errors": map[string][]string{field: {text}}}}
 }
 
 // plannedFaults maps a status with which a test can make calls fail (simulate.Fault) to its answer.
 // A status that is not in the map gets the body of a server error.
 var plannedFaults = map[int]simulate.Answer{
-	http.StatusUnauthorized: message(http.StatusUnauthorized, "Unauthenticated."), http.StatusForbidden: forbidden,
-	http.StatusNotFound: notFound, http.StatusUnprocessableEntity: invalid("search", "The search field is invalid."),
-	http.StatusTooManyRequests: message(http.StatusTooManyRequests, "Too Many Attempts."),
+	http.StatusUnauthorized: messageAnswer(http.StatusUnauthorized, "Unauthenticated."), http.StatusForbidden: forbidden,
+	http.StatusNotFound: notFound, http.StatusUnprocessableEntity: invalidField("search", "The search field is invalid."),
+	http.StatusTooManyRequests: messageAnswer(http.StatusTooManyRequests, "Too Many Attempts."),
 }
 
-// pageOf returns the page of the list all that the request asks for, in Laravel's format.
-func pageOf[T any](q *request, all []T, size int) simulate.Answer {
-	number, ok := q.Number("page", 1)
+// pageOf returns the page of items that the request asks for, in Laravel's format.
+func pageOf[T any](req *request, items []T, size int) simulate.Answer {
+	number, ok := req.Number("page", 1)
 	if !ok || number == 0 {
 		number = 1 // Laravel treats an invalid number as 1
 	}
-	last := max(1, (len(all)+size-1)/size)
-	from := min((number-1)*size, len(all))
-	entries := simulate.Slice(all, from, size)
+	lastPage := max(1, (len(items)+size-1)/size)
+	start := min((number-1)*size, len(items))
+	entries := simulate.Slice(items, start, size)
 	link := func(n int) any {
-		if n < 1 || n > last {
+		if n < 1 || n > lastPage {
 			return nil
 		}
-		query := q.HTTP.URL.Query()
+		query := req.HTTP.URL.Query()
 		query.Set("page", strconv.Itoa(n))
-		return (&url.URL{Scheme: "http", Host: q.HTTP.Host, Path: q.HTTP.URL.Path, RawQuery: query.Encode()}).String()
+		return (&url.URL{Scheme: "http", Host: req.HTTP.Host, Path: req.HTTP.URL.Path, RawQuery: query.Encode()}).String()
 	}
 	return simulate.OK(map[string]any{
 		"data":  entries,
-		"links": map[string]any{"first": link(1), "last": link(last), "prev": link(number - 1), "next": link(number + 1)},
+		"links": map[string]any{"first": link(1), "last": link(lastPage), "prev": link(number - 1), "next": link(number + 1)},
 		"meta": map[string]any{
-			"current_page": number, "last_page": last, "per_page": size, "total": len(all), "path": "http://" + q.HTTP.Host + q.HTTP.URL.Path,
-			"from": from + 1, "to": from + len(entries),
+			"current_page": number, "last_page": lastPage, "per_page": size, "total": len(items), "path": "http://" + req.HTTP.Host + req.HTTP.URL.Path,
+			"from": start + 1, "to": start + len(entries),
 		},
 	})
 }

@@ -19,13 +19,13 @@ import (
 
 // client calls a simulator that runs on loopback.
 type client struct {
-	t     *testing.T
-	url   string
-	token string
-	page  bool // do not send "Accept: application/json"
+	t         *testing.T
+	url       string
+	token     string
+	asBrowser bool // do not send "Accept: application/json"
 }
 
-func open(t *testing.T, dir string) client {
+func openSimulator(t *testing.T, dir string) client {
 	t.Helper()
 	var inner http.Handler
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { inner.ServeHTTP(w, r) }))
@@ -51,7 +51,7 @@ func (c client) call(method, path string, in any) (status int, h http.Header, do
 		c.t.Fatal(err)
 	}
 	req.Header.Set("Authorization", "Bearer "+c.token)
-	if !c.page {
+	if !c.asBrowser {
 		req.Header.Set("Accept", "application/json")
 	}
 	resp, err := httpClient.Do(req)
@@ -71,108 +71,108 @@ func (c client) control(method, path string, in any) {
 }
 
 func TestInvalidTokensAreRefused(t *testing.T) {
-	s := open(t, t.TempDir())
-	if status, _, doc := s.call("GET", "/api/users", nil); status != 200 || doc["data"].(map[string]any)["workspace"].(map[string]any)["name"] != "Simulated" {
+	sim := openSimulator(t, t.TempDir())
+	if status, _, doc := sim.call("GET", "/api/users", nil); status != 200 || doc["data"].(map[string]any)["workspace"].(map[string]any)["name"] != "Simulated" {
 		t.Errorf("the owner of a valid token: %d %v", status, doc)
 	}
-	other := s
+	other := sim
 	other.token = "9|guessed"
 	if status, _, doc := other.call("GET", "/api/users", nil); status != 401 || doc["message"] != "Unauthenticated." {
 		t.Errorf("a guess: %d %v", status, doc)
 	}
-	other.page = true
+	other.asBrowser = true
 	if status, h, _ := other.call("GET", "/api/users", nil); status != 302 || h.Get("Location") != "/login" {
 		t.Errorf("a guess that asks for a page: %d %v", status, h)
 	}
-	s.control("PUT", "/tokens", map[string]any{"token": Token, "revoked": true})
-	if status, _, _ := s.call("GET", "/api/users", nil); status != 401 {
+	sim.control("PUT", "/tokens", map[string]any{"token": Token, "revoked": true})
+	if status, _, _ := sim.call("GET", "/api/users", nil); status != 401 {
 		t.Errorf("revoked: %d", status)
 	}
 }
 
 func TestSuperAdminsShareTheSelectedWorkspace(t *testing.T) {
-	s := open(t, t.TempDir())
-	s.control("PUT", "/workspaces", []workspace{{1, "One"}, {2, "Two"}})
-	s.control("PUT", "/accounts/anna@a.example", map[string]any{})
-	s.control("PUT", "/tokens", map[string]any{"token": "1|a", "type": "super-admin"})
-	s.control("PUT", "/tokens", map[string]any{"token": "2|b", "type": "super-admin"})
-	a, b := s, s
-	a.token, b.token = "1|a", "2|b"
+	sim := openSimulator(t, t.TempDir())
+	sim.control("PUT", "/workspaces", []workspace{{1, "One"}, {2, "Two"}})
+	sim.control("PUT", "/accounts/anna@a.example", map[string]any{})
+	sim.control("PUT", "/tokens", map[string]any{"token": "1|a", "type": "super-admin"})
+	sim.control("PUT", "/tokens", map[string]any{"token": "2|b", "type": "super-admin"})
+	client1, client2 := sim, sim
+	client1.token, client2.token = "1|a", "2|b"
 	count := func(s client, path string) int {
 		_, _, doc := s.call("GET", path, nil)
 		return len(doc["data"].([]any))
 	}
-	if count(s, "/api/workspaces/v1.1") != 1 || count(a, "/api/workspaces/v1.1") != 2 || count(b, "/api/sender-emails") != 1 {
+	if count(sim, "/api/workspaces/v1.1") != 1 || count(client1, "/api/workspaces/v1.1") != 2 || count(client2, "/api/sender-emails") != 1 {
 		t.Error("a token sees the wrong workspaces or accounts")
 	}
-	if status, _, _ := s.call("POST", "/api/workspaces/v1.1/switch-workspace", map[string]int{"team_id": 2}); status != 403 {
+	if status, _, _ := sim.call("POST", "/api/workspaces/v1.1/switch-workspace", map[string]int{"team_id": 2}); status != 403 {
 		t.Errorf("an api-user switches: %d", status)
 	}
-	for _, in := range []map[string]int{{}, {"team_id": 9}} {
-		if status, _, doc := a.call("POST", "/api/workspaces/v1.1/switch-workspace", in); status != 422 || doc["errors"].(map[string]any)["team_id"] == nil {
-			t.Errorf("%v: %d %v", in, status, doc)
+	for _, body := range []map[string]int{{}, {"team_id": 9}} {
+		if status, _, doc := client1.call("POST", "/api/workspaces/v1.1/switch-workspace", body); status != 422 || doc["errors"].(map[string]any)["team_id"] == nil {
+			t.Errorf("%v: %d %v", body, status, doc)
 		}
 	}
-	if status, _, _ := a.call("POST", "/api/workspaces/v1.1/switch-workspace", map[string]int{"team_id": 2}); status != 200 {
+	if status, _, _ := client1.call("POST", "/api/workspaces/v1.1/switch-workspace", map[string]int{"team_id": 2}); status != 200 {
 		t.Errorf("switch: %d", status)
 	}
-	if count(b, "/api/sender-emails") != 0 || count(s, "/api/sender-emails") != 1 {
+	if count(client2, "/api/sender-emails") != 0 || count(sim, "/api/sender-emails") != 1 {
 		t.Error("the other super-admin did not switch, or the api-user did")
 	}
-	if status, _, _ := s.call("GET", "/api/workspaces/v1.1/2", nil); status != 404 {
+	if status, _, _ := sim.call("GET", "/api/workspaces/v1.1/2", nil); status != 404 {
 		t.Errorf("the workspace of a different token: %d", status)
 	}
 }
 
 func TestSendersAreCreatedChangedAndDeleted(t *testing.T) {
-	s := open(t, t.TempDir())
+	sim := openSimulator(t, t.TempDir())
 	complete := map[string]any{"name": "Anna", "email": "anna@a.example", "password": "p", "imap_server": "i", "imap_port": 993, "smtp_server": "s", "smtp_port": 587}
-	if status, _, doc := s.call("POST", "/api/sender-emails/imap-smtp", map[string]any{"name": "Anna"}); status != 422 || doc["errors"].(map[string]any)["email"] == nil {
+	if status, _, doc := sim.call("POST", "/api/sender-emails/imap-smtp", map[string]any{"name": "Anna"}); status != 422 || doc["errors"].(map[string]any)["email"] == nil {
 		t.Errorf("missing fields: %d %v", status, doc)
 	}
-	status, _, doc := s.call("POST", "/api/sender-emails/imap-smtp", complete)
+	status, _, doc := sim.call("POST", "/api/sender-emails/imap-smtp", complete)
 	if status != 200 || doc["data"].(map[string]any)["type"] != "Inbox" {
 		t.Fatalf("create: %d %v", status, doc)
 	}
-	if status, _, _ := s.call("POST", "/api/sender-emails/imap-smtp", complete); status != 422 {
+	if status, _, _ := sim.call("POST", "/api/sender-emails/imap-smtp", complete); status != 422 {
 		t.Errorf("again: %d", status)
 	}
 	for _, id := range []string{strconv.Itoa(int(doc["data"].(map[string]any)["id"].(float64))), "anna@a.example"} {
-		if status, _, _ := s.call("PATCH", "/api/sender-emails/"+id, map[string]any{"daily_limit": 9}); status != 200 {
+		if status, _, _ := sim.call("PATCH", "/api/sender-emails/"+id, map[string]any{"daily_limit": 9}); status != 200 {
 			t.Errorf("change %s: %d", id, status)
 		}
-		if _, _, doc := s.call("GET", "/api/sender-emails/"+id, nil); doc["data"].(map[string]any)["daily_limit"] != 9.0 {
+		if _, _, doc := sim.call("GET", "/api/sender-emails/"+id, nil); doc["data"].(map[string]any)["daily_limit"] != 9.0 {
 			t.Errorf("%s: %v", id, doc)
 		}
 	}
-	if status, _, doc := s.call("GET", "/api/sender-emails/1/oauth-access-token", nil); status != 200 || doc["data"].(map[string]any)["access_token"] == "" {
+	if status, _, doc := sim.call("GET", "/api/sender-emails/1/oauth-access-token", nil); status != 200 || doc["data"].(map[string]any)["access_token"] == "" {
 		t.Errorf("the token of the mailbox: %d %v", status, doc)
 	}
-	if status, _, _ := s.call("DELETE", "/api/sender-emails/1", nil); status != 200 {
+	if status, _, _ := sim.call("DELETE", "/api/sender-emails/1", nil); status != 200 {
 		t.Errorf("delete: %d", status)
 	}
-	if status, _, doc := s.call("DELETE", "/api/sender-emails/1", nil); status != 404 || doc["data"].(map[string]any)["success"] != false {
+	if status, _, doc := sim.call("DELETE", "/api/sender-emails/1", nil); status != 404 || doc["data"].(map[string]any)["success"] != false {
 		t.Errorf("again: %d %v", status, doc)
 	}
 }
 
 func TestListsHavePagesOfFifteen(t *testing.T) {
-	s := open(t, t.TempDir())
+	sim := openSimulator(t, t.TempDir())
 	for i := range 16 {
-		s.control("PUT", "/accounts/user"+strconv.Itoa(i)+"@a.example", map[string]any{"status": "Not connected"})
+		sim.control("PUT", "/accounts/user"+strconv.Itoa(i)+"@a.example", map[string]any{"status": "Not connected"})
 	}
 	for query, want := range map[string]int{"": 15, "?page=2": 1, "?page=3": 0, "?per_page=100": 15, "?search=USER1": 7, "?page=x": 15} {
-		_, h, doc := s.call("GET", "/api/sender-emails"+query, nil)
+		_, h, doc := sim.call("GET", "/api/sender-emails"+query, nil)
 		meta := doc["meta"].(map[string]any)
 		if len(doc["data"].([]any)) != want || meta["per_page"] != 15.0 || h.Get("X-RateLimit-Limit") != "3000" {
 			t.Errorf("%s: %v %v", query, len(doc["data"].([]any)), meta)
 		}
-		if more := doc["links"].(map[string]any)["next"] != nil; more != (meta["current_page"].(float64) < meta["last_page"].(float64)) {
-			t.Errorf("%s: next %v", query, more)
+		if hasMore := doc["links"].(map[string]any)["next"] != nil; hasMore != (meta["current_page"].(float64) < meta["last_page"].(float64)) {
+			t.Errorf("%s: next %v", query, hasMore)
 		}
 	}
-	s.control("PUT", "/quirks", map[string]any{"honour_per_page": true, "ignore_search": true})
-	if _, _, doc := s.call("GET", "/api/sender-emails?per_page=100&search=x", nil); len(doc["data"].([]any)) != 16 {
+	sim.control("PUT", "/quirks", map[string]any{"honour_per_page": true, "ignore_search": true})
+	if _, _, doc := sim.call("GET", "/api/sender-emails?per_page=100&search=x", nil); len(doc["data"].([]any)) != 16 {
 		t.Error("the quirks have no effect")
 	}
 }
@@ -185,21 +185,21 @@ func TestRateLimitOfTheInstance(t *testing.T) {
 			t.Fatal(err)
 		}
 		call := func() *httptest.ResponseRecorder {
-			out := httptest.NewRecorder()
-			h.ServeHTTP(out, httptest.NewRequest(http.MethodGet, "/api/users", nil))
-			return out
+			recorder := httptest.NewRecorder()
+			h.ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/api/users", nil))
+			return recorder
 		}
 		for range rate.Calls {
 			if call().Code == 429 {
 				t.Fatal("throttled below the limit")
 			}
 		}
-		if out := call(); out.Code != 429 || out.Header().Get("Retry-After") != "60" || out.Header().Get("X-RateLimit-Remaining") != "0" {
-			t.Errorf("%d %v", out.Code, out.Header())
+		if answer := call(); answer.Code != 429 || answer.Header().Get("Retry-After") != "60" || answer.Header().Get("X-RateLimit-Remaining") != "0" {
+			t.Errorf("%d %v", answer.Code, answer.Header())
 		}
 		time.Sleep(time.Minute)
-		if out := call(); out.Code == 429 || out.Header().Get("X-RateLimit-Remaining") != "2999" {
-			t.Errorf("in the next window: %d %v", out.Code, out.Header())
+		if answer := call(); answer.Code == 429 || answer.Header().Get("X-RateLimit-Remaining") != "2999" {
+			t.Errorf("in the next window: %d %v", answer.Code, answer.Header())
 		}
 	})
 }
@@ -208,10 +208,10 @@ func TestRateLimitOfTheInstance(t *testing.T) {
 // accounts survive a restart.
 func TestUploaderConnectsMailboxes(t *testing.T) {
 	dir := t.TempDir()
-	s := open(t, dir)
-	s.control("PUT", "/accounts/bob@a.example", map[string]any{"status": "Not connected"})
+	sim := openSimulator(t, dir)
+	sim.control("PUT", "/accounts/bob@a.example", map[string]any{"status": "Not connected"})
 	for _, address := range []string{"bob@a.example", "carl@a.example"} {
-		resp, err := http.PostForm(s.url+connect, url.Values{"username": {address}, "decision": {"accept"}})
+		resp, err := http.PostForm(sim.url+connectPath, url.Values{"username": {address}, "decision": {"accept"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -219,14 +219,14 @@ func TestUploaderConnectsMailboxes(t *testing.T) {
 			t.Errorf("the form answers %d", resp.StatusCode)
 		}
 	}
-	s = open(t, dir)
-	_, _, doc := s.call("GET", "/api/sender-emails?search=@a.example", nil)
-	all := doc["data"].([]any)
-	if len(all) != 2 || all[0].(map[string]any)["status"] != "Connected" || all[1].(map[string]any)["email"] != "carl@a.example" {
-		t.Errorf("after a restart: %v", all)
+	sim = openSimulator(t, dir)
+	_, _, doc := sim.call("GET", "/api/sender-emails?search=@a.example", nil)
+	list := doc["data"].([]any)
+	if len(list) != 2 || list[0].(map[string]any)["status"] != "Connected" || list[1].(map[string]any)["email"] != "carl@a.example" {
+		t.Errorf("after a restart: %v", list)
 	}
-	s.control("DELETE", "/accounts/carl@a.example", nil)
-	if status, _, _ := s.call("DELETE", "/_control/accounts/carl@a.example", nil); status != 404 {
+	sim.control("DELETE", "/accounts/carl@a.example", nil)
+	if status, _, _ := sim.call("DELETE", "/_control/accounts/carl@a.example", nil); status != 404 {
 		t.Errorf("removed twice: %d", status)
 	}
 }

@@ -33,8 +33,8 @@ type account struct {
 
 // newAccount returns an account with the values that Instantly sets. The provider code 3 stands for
 // accounts that sign in with Microsoft.
-func newAccount(q *request, workspace, address string) account {
-	now := simulate.FormatTime(q.Now)
+func newAccount(req *request, workspace, address string) account {
+	now := simulate.FormatTime(req.Now)
 	a := account{Email: address, Created: now, Updated: now, Organization: workspace, Status: 1, ProviderCode: 3, DailyLimit: new(30), AutofixFailed: new(false)}
 	a.setName(simulate.DisplayName(address))
 	return a
@@ -43,45 +43,45 @@ func newAccount(q *request, workspace, address string) account {
 func (a *account) setName(name string) { a.FirstName, a.LastName, _ = strings.Cut(name, " ") }
 
 // attach connects an account, or connects it again.
-func attach(q *request, workspace, email, name string) {
-	workspaceOf(q, workspace)
-	a := q.Account(workspace, email, time.Duration(q.State.Vendor.Behaviour.ListLagMS)*time.Millisecond)
+func attach(req *request, workspace, email, name string) {
+	workspaceOf(req, workspace)
+	a := req.Account(workspace, email, time.Duration(req.State.Vendor.Behaviour.ListLagMS)*time.Millisecond)
 	a.setName(name)
 	a.Status, a.AutofixFailed, a.SetupPending = 1, new(false), false
 }
 
-func currentWorkspace(q *request) simulate.Answer {
-	workspace := q.State.Vendor.Workspaces[q.Workspace]
+func currentWorkspace(req *request) simulate.Answer {
+	workspace := req.State.Vendor.Workspaces[req.Workspace]
 	return simulate.OK(map[string]any{
-		"id": q.Workspace, "name": workspace.Name, "owner": "019ffad2-5cac-7fb9-a336-43e00eee8acc",
+		"id": req.Workspace, "name": workspace.Name, "owner": "019ffad2-5cac-7fb9-a336-43e00eee8acc",
 		"timestamp_created": simulate.FormatTime(workspace.Created), "timestamp_updated": simulate.FormatTime(workspace.Created),
 		"plan_id": "pid_hg_v1", "org_logo_url": nil, "org_client_domain": nil,
 	})
 }
 
 // readListing reads the parameters of a list. problem is the message of a 400 answer, or "".
-func readListing(q url.Values) (limit int, problem string) {
-	for name := range q {
+func readListing(query url.Values) (limit int, problem string) {
+	for name := range query {
 		if !slices.Contains([]string{"limit", "starting_after", "search", "status", "provider_code"}, name) {
 			return 0, "querystring/" + name + " is not simulated"
 		}
 	}
-	limit, err := strconv.Atoi(cmp.Or(q.Get("limit"), "10"))
+	limit, err := strconv.Atoi(cmp.Or(query.Get("limit"), "10"))
 	if err != nil || limit < 1 || limit > 100 {
 		return 0, "querystring/limit must be <= 100 and >= 1"
 	}
-	created, _, _ := strings.Cut(q.Get("starting_after"), "&")
-	if _, err := time.Parse(time.RFC3339, created); q.Get("starting_after") != "" && err != nil {
+	created, _, _ := strings.Cut(query.Get("starting_after"), "&")
+	if _, err := time.Parse(time.RFC3339, created); query.Get("starting_after") != "" && err != nil {
 		return 0, "Invalid starting_after"
 	}
 	return limit, ""
 }
 
 // matchesFilters reports whether an account matches the filters of a list.
-func (a *account) matchesFilters(q url.Values) bool {
-	status, provider := q.Get("status"), q.Get("provider_code")
+func (a *account) matchesFilters(query url.Values) bool {
+	status, provider := query.Get("status"), query.Get("provider_code")
 	return (status == "" || status == strconv.Itoa(a.Status)) && (provider == "" || provider == strconv.Itoa(a.ProviderCode)) &&
-		strings.Contains(strings.ToLower(a.Email), strings.ToLower(q.Get("search")))
+		strings.Contains(strings.ToLower(a.Email), strings.ToLower(query.Get("search")))
 }
 
 // isAfter reports whether an account comes after a cursor. Instantly also accepts cursors in an
@@ -93,14 +93,14 @@ func (a *account) isAfter(cursor string) bool {
 
 // listAccounts answers with a page, oldest first. Every page with accounts has a cursor, even the
 // last page.
-func listAccounts(q *request) simulate.Answer {
-	query, b := q.HTTP.URL.Query(), q.State.Vendor.Behaviour
+func listAccounts(req *request) simulate.Answer {
+	query, b := req.HTTP.URL.Query(), req.State.Vendor.Behaviour
 	limit, problem := readListing(query)
 	if problem != "" {
 		return refuse(http.StatusBadRequest, problem)
 	}
 	var found []*account
-	for _, a := range q.Visible(q.Workspace) {
+	for _, a := range req.Visible(req.Workspace) {
 		if a.matchesFilters(query) && (b.RepeatPage || a.isAfter(query.Get("starting_after"))) {
 			found = append(found, a)
 		}
@@ -117,21 +117,21 @@ func listAccounts(q *request) simulate.Answer {
 	return simulate.OK(doc)
 }
 
-func getAccount(q *request) simulate.Answer {
-	for _, a := range q.Visible(q.Workspace) {
-		if a.Email == q.Path("email") {
+func getAccount(req *request) simulate.Answer {
+	for _, a := range req.Visible(req.Workspace) {
+		if a.Email == req.Path("email") {
 			return simulate.OK(a)
 		}
 	}
 	return refuse(http.StatusNotFound, "Account not found")
 }
 
-func deleteAccount(q *request) simulate.Answer {
-	a := q.State.Find(q.Workspace, q.Path("email"))
-	if a == nil || a.Address != q.Path("email") {
+func deleteAccount(req *request) simulate.Answer {
+	a := req.State.Find(req.Workspace, req.Path("email"))
+	if a == nil || a.Address != req.Path("email") {
 		return refuse(http.StatusNotFound, "Account not found")
 	}
-	q.State.Remove(a.Workspace, a.Address)
+	req.State.Remove(a.Workspace, a.Address)
 	return simulate.OK(a.Doc)
 }
 
@@ -149,42 +149,42 @@ type accountChange struct {
 	Reconnecting bool `json:"reconnecting"`
 }
 
-// apply creates or changes the account in the state.
-func (c accountChange) apply(q *request) {
+// applyTo creates or changes the account in the state.
+func (c accountChange) applyTo(req *request) {
 	workspace := cmp.Or(c.Workspace, Workspace)
-	workspaceOf(q, workspace)
-	target := q.Account(workspace, c.Email, 0)
+	workspaceOf(req, workspace)
+	target := req.Account(workspace, c.Email, 0)
 	if c.Name != "" {
 		target.setName(c.Name)
 	}
-	set(&target.Status, c.Status)
-	set(&target.SetupPending, c.SetupPending)
-	set(&target.ProviderCode, c.ProviderCode)
+	setIfPresent(&target.Status, c.Status)
+	setIfPresent(&target.SetupPending, c.SetupPending)
+	setIfPresent(&target.ProviderCode, c.ProviderCode)
 	if c.AutofixFailed != nil || c.Reconnecting {
 		target.AutofixFailed = c.AutofixFailed
 	}
 }
 
-// set copies *from to *to, unless from is nil.
-func set[T any](to, from *T) {
-	if from != nil {
-		*to = *from
+// setIfPresent copies *value to *target, unless value is nil.
+func setIfPresent[T any](target, value *T) {
+	if value != nil {
+		*target = *value
 	}
 }
 
-func putAccount(q *request) (any, error) {
+func putAccount(req *request) (any, error) {
 	var c accountChange
-	err := q.Read(&c)
-	c.Email = q.Path("address")
-	c.apply(q)
+	err := req.Read(&c)
+	c.Email = req.Path("address")
+	c.applyTo(req)
 	return nil, err
 }
 
-func putAccounts(q *request) (any, error) {
+func putAccounts(req *request) (any, error) {
 	var list []accountChange
-	err := q.Read(&list)
+	err := req.Read(&list)
 	for _, c := range list {
-		c.apply(q)
+		c.applyTo(req)
 	}
 	return nil, err
 }

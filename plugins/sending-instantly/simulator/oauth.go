@@ -27,14 +27,14 @@ func initOAuth(req *request) simulate.Answer {
 	id, link := req.StartSignIn(req.Workspace, sessionLifetime)
 	signIn := req.State.SignIns[id]
 	signIn.ID = fmt.Sprintf("sess-%012x", req.State.NextSerial())
-	base, _, _ := strings.Cut(link, authorize)
+	base, _, _ := strings.Cut(link, authorizePath)
 	if host := req.State.Vendor.Behaviour.AuthHost; host != "" {
 		base = "https://" + host
 	}
 	query := url.Values{"client_id": {"65ad96b6-fbeb-40b5-b404-2a415d074c97"}, "response_type": {"code"}, "state": {id},
 		"scope": {"offline_access https://outlook.office.com/SMTP.Send"}}
 	return simulate.OK(map[string]any{
-		"session_id": signIn.ID, "auth_url": base + authorize + "?" + query.Encode(), "expires_at": simulate.FormatTime(signIn.ExpiresAt),
+		"session_id": signIn.ID, "auth_url": base + authorizePath + "?" + query.Encode(), "expires_at": simulate.FormatTime(signIn.ExpiresAt),
 	})
 }
 
@@ -51,9 +51,9 @@ func statusOf(signIn *simulate.SignIn, now time.Time) (status, code, description
 	return "success", "", ""
 }
 
-// session returns the session of an id, or nil.
-func session(q *request, id string) *simulate.SignIn {
-	for _, signIn := range q.State.SignIns {
+// findSession returns the session with this id, or nil.
+func findSession(req *request, id string) *simulate.SignIn {
+	for _, signIn := range req.State.SignIns {
 		if signIn.ID == id {
 			return signIn
 		}
@@ -61,12 +61,12 @@ func session(q *request, id string) *simulate.SignIn {
 	return nil
 }
 
-func sessionStatus(q *request) simulate.Answer {
-	signIn := session(q, q.Path("code"))
-	if signIn == nil || signIn.Workspace != q.Workspace {
+func sessionStatus(req *request) simulate.Answer {
+	signIn := findSession(req, req.Path("code"))
+	if signIn == nil || signIn.Workspace != req.Workspace {
 		return refuse(http.StatusNotFound, "OAuth session not found")
 	}
-	status, code, description := statusOf(signIn, q.Now)
+	status, code, description := statusOf(signIn, req.Now)
 	doc := map[string]any{"status": status}
 	switch status {
 	case "success":
@@ -77,51 +77,51 @@ func sessionStatus(q *request) simulate.Answer {
 	return simulate.OK(doc)
 }
 
-func listSessions(q *request) (any, error) {
-	all := []map[string]any{}
-	for state, signIn := range q.State.SignIns {
-		status, code, description := statusOf(signIn, q.Now)
-		all = append(all, map[string]any{
+func listSessions(req *request) (any, error) {
+	docs := []map[string]any{}
+	for state, signIn := range req.State.SignIns {
+		status, code, description := statusOf(signIn, req.Now)
+		docs = append(docs, map[string]any{
 			"id": signIn.ID, "state": state, "workspace": signIn.Workspace, "created": signIn.StartedAt, "status": status,
 			"email": signIn.Address, "name": signIn.Name, "error": code, "description": description,
 		})
 	}
-	slices.SortFunc(all, func(a, b map[string]any) int { return strings.Compare(a["id"].(string), b["id"].(string)) })
-	return all, nil
+	slices.SortFunc(docs, func(a, b map[string]any) int { return strings.Compare(a["id"].(string), b["id"].(string)) })
+	return docs, nil
 }
 
 // endSession returns a control call that calls end with the session in the path. The session must
 // be pending.
 func endSession(end func(signIn *simulate.SignIn, now time.Time)) func(*request) (any, error) {
-	return func(q *request) (any, error) {
-		signIn := session(q, q.Path("id"))
-		if signIn == nil || !signIn.Open(q.Now) {
+	return func(req *request) (any, error) {
+		signIn := findSession(req, req.Path("id"))
+		if signIn == nil || !signIn.Open(req.Now) {
 			return nil, simulate.NotFound("Instantly has no such session, or it is not open any more")
 		}
-		end(signIn, q.Now)
+		end(signIn, req.Now)
 		return nil, nil
 	}
 }
 
 // completeSession is a control call that signs in a mailbox without the sign-in page.
-func completeSession(q *request) (any, error) {
-	var in struct{ Email, Name string }
-	if err := q.Read(&in); err != nil {
+func completeSession(req *request) (any, error) {
+	var body struct{ Email, Name string }
+	if err := req.Read(&body); err != nil {
 		return nil, err
 	}
-	if in.Email == "" {
+	if body.Email == "" {
 		return nil, simulate.BadRequest("email is missing")
 	}
 	return endSession(func(signIn *simulate.SignIn, _ time.Time) {
-		signIn.Used, signIn.Address, signIn.Name = true, in.Email, cmp.Or(in.Name, simulate.DisplayName(in.Email))
-		attach(q, signIn.Workspace, signIn.Address, signIn.Name)
-	})(q)
+		signIn.Used, signIn.Address, signIn.Name = true, body.Email, cmp.Or(body.Name, simulate.DisplayName(body.Email))
+		attach(req, signIn.Workspace, signIn.Address, signIn.Name)
+	})(req)
 }
 
-func forgetSession(q *request) (any, error) {
-	for state, signIn := range q.State.SignIns {
-		if signIn.ID == q.Path("id") {
-			delete(q.State.SignIns, state)
+func forgetSession(req *request) (any, error) {
+	for state, signIn := range req.State.SignIns {
+		if signIn.ID == req.Path("id") {
+			delete(req.State.SignIns, state)
 			return nil, nil
 		}
 	}

@@ -26,9 +26,9 @@ import (
 const (
 	// Key is an API key with all scopes in the first workspace. Workspace is the id of that
 	// workspace.
-	Key       = "simulated-instantly-key"
-	Workspace = "019ffad2-5cac-7fb9-a336-000000000001"
-	authorize = "/common/oauth2/v2.0/authorize" // the path of the sign-in page, as at Microsoft
+	Key           = "simulated-instantly-key"
+	Workspace     = "019ffad2-5cac-7fb9-a336-000000000001"
+	authorizePath = "/common/oauth2/v2.0/authorize" // the path of the sign-in page, as at Microsoft
 )
 
 type (
@@ -62,33 +62,33 @@ var platform = simulate.Platform[key, account, extra]{
 		{On: "POST /oauth/microsoft/init", Name: "start_sign_in", Scope: "accounts:create", Serve: initOAuth},
 		{On: "GET /oauth/session/status/{code}", Name: "sign_in", Scope: "accounts:read", Serve: sessionStatus},
 	},
-	NotFound: func(q *request) simulate.Answer {
-		return refuse(http.StatusNotFound, "Route "+q.HTTP.Method+":"+q.HTTP.URL.Path+" not found")
+	NotFound: func(req *request) simulate.Answer {
+		return refuse(http.StatusNotFound, "Route "+req.HTTP.Method+":"+req.HTTP.URL.Path+" not found")
 	},
 	PlannedFault: func(status, _ int) simulate.Answer { return refuse(status, "A planned fault") },
 	NewKey:       newKey,
 	NewAccount:   newAccount,
 	Touch:        func(a *account, now time.Time) { a.Updated = simulate.NextStamp(a.Updated, now) },
 	WorkspaceOf:  func(*account) int { return 0 }, // control calls see the accounts of all workspaces
-	Page:         simulate.Page{Path: authorize, Operation: "authorize", ClosedStatus: http.StatusGone},
-	SignedIn: func(q *request, in, address string) {
-		attach(q, in, address, simulate.DisplayName(address))
+	Page:         simulate.Page{Path: authorizePath, Operation: "authorize", ClosedStatus: http.StatusGone},
+	SignedIn: func(req *request, in, address string) {
+		attach(req, in, address, simulate.DisplayName(address))
 	},
 	Controls: map[string]func(*request) (any, error){
 		"POST /accounts":          putAccounts,
 		"PUT /accounts/{address}": putAccount,
-		"PUT /keys/{key}": func(q *request) (any, error) {
-			_, err := q.PutKey()
-			workspaceOf(q, q.State.Keys[q.Path("key")].Workspace)
+		"PUT /keys/{key}": func(req *request) (any, error) {
+			_, err := req.PutKey()
+			workspaceOf(req, req.State.Keys[req.Path("key")].Workspace)
 			return nil, err
 		},
-		"PUT /workspaces/{id}": func(q *request) (any, error) {
+		"PUT /workspaces/{id}": func(req *request) (any, error) {
 			var in struct {
 				Name     string `json:"name"`
 				Inactive bool   `json:"inactive"`
 			}
-			err := q.Read(&in)
-			w := workspaceOf(q, q.Path("id"))
+			err := req.Read(&in)
+			w := workspaceOf(req, req.Path("id"))
 			w.Name, w.Inactive = cmp.Or(in.Name, w.Name), in.Inactive
 			return nil, err
 		},
@@ -97,13 +97,15 @@ var platform = simulate.Platform[key, account, extra]{
 		"POST /sessions/{id}/deny":     endSession(func(x *simulate.SignIn, _ time.Time) { x.Used = true }),
 		"POST /sessions/{id}/expire":   endSession(func(x *simulate.SignIn, now time.Time) { x.ExpiresAt = now }),
 		"POST /sessions/{id}/forget":   forgetSession,
-		"POST /behaviour":              func(q *request) (any, error) { return nil, q.Read(&q.State.Vendor.Behaviour) },
+		"POST /behaviour":              func(req *request) (any, error) { return nil, req.Read(&req.State.Vendor.Behaviour) },
 	},
 }
 
 // New returns the handler of the simulator, and the simulate.Ready that it prints when it accepts
 // connections. It fails if the data folder cannot be read.
-func New(o simulate.Options) (http.Handler, simulate.Ready, error) { return platform.Open(o) }
+func New(options simulate.Options) (http.Handler, simulate.Ready, error) {
+	return platform.Open(options)
+}
 
 // key is an API key. It belongs to one workspace.
 type key struct {
@@ -142,12 +144,12 @@ type behaviour struct {
 }
 
 // workspaceOf returns the workspace with an id. It creates the workspace if it does not exist.
-func workspaceOf(q *request, id string) *workspace {
-	all := q.State.Vendor.Workspaces
-	if all[id] == nil {
-		all[id] = &workspace{Name: "Workspace", Created: q.Now}
+func workspaceOf(req *request, id string) *workspace {
+	workspaces := req.State.Vendor.Workspaces
+	if workspaces[id] == nil {
+		workspaces[id] = &workspace{Name: "Workspace", Created: req.Now}
 	}
-	return all[id]
+	return workspaces[id]
 }
 
 // refuse returns Instantly's error envelope.
@@ -203,10 +205,10 @@ func emptyJSON(r *http.Request) bool {
 // startThrottled counts a start of OAuth. If the start exceeds the limit of its IP address or of
 // the workspace, it returns how long the caller must wait. A start that exceeds only the limit of
 // the workspace counts towards the limit of the address.
-func startThrottled(q *request) time.Duration {
-	address, _, _ := net.SplitHostPort(q.HTTP.RemoteAddr)
-	if wait := q.Count("start from "+address, time.Now(), addressStart).Wait; wait > 0 {
+func startThrottled(req *request) time.Duration {
+	address, _, _ := net.SplitHostPort(req.HTTP.RemoteAddr)
+	if wait := req.Count("start from "+address, time.Now(), addressStart).Wait; wait > 0 {
 		return wait
 	}
-	return q.Count("start in "+q.Workspace, time.Now(), workspaceStart).Wait
+	return req.Count("start in "+req.Workspace, time.Now(), workspaceStart).Wait
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sending-instantly/simulator"
 )
 
-// start returns a simulator with its state in dir.
-func start(t *testing.T, dir string) http.Handler {
+// startSimulator returns a simulator with its state in dir.
+func startSimulator(t *testing.T, dir string) http.Handler {
 	t.Helper()
 	h, _, err := simulator.New(simulate.Options{URL: "http://127.0.0.1:1", DataDir: dir, Log: io.Discard})
 	if err != nil {
@@ -26,24 +26,24 @@ func start(t *testing.T, dir string) http.Handler {
 	return h
 }
 
-// ask makes a request and decodes the answer. For an HTML page the decoded answer is empty.
-func ask(h http.Handler, method, path, body string, header ...string) (int, map[string]any) {
+// request makes a request and decodes the answer. For an HTML page the decoded answer is empty.
+func request(handler http.Handler, method, path, body string, header ...string) (int, map[string]any) {
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
-	out := httptest.NewRecorder()
-	h.ServeHTTP(out, r)
+	recorder := httptest.NewRecorder()
+	handler.ServeHTTP(recorder, r)
 	parsed := map[string]any{}
-	_ = json.Unmarshal(out.Body.Bytes(), &parsed)
-	return out.Code, parsed
+	_ = json.Unmarshal(recorder.Body.Bytes(), &parsed)
+	return recorder.Code, parsed
 }
 
 const bearer = "Bearer " + simulator.Key
 
 // TestRefusalsHaveInstantlysEnvelope covers requests that Instantly refuses.
 func TestRefusalsHaveInstantlysEnvelope(t *testing.T) {
-	h := start(t, t.TempDir())
+	h := startSimulator(t, t.TempDir())
 	for name, tt := range map[string]struct {
 		method, path string
 		header       []string
@@ -59,7 +59,7 @@ func TestRefusalsHaveInstantlysEnvelope(t *testing.T) {
 		"no such path":       {"GET", "/api/v2/oauth/status/x", []string{"Authorization", bearer}, 404, "not found"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			status, answer := ask(h, tt.method, tt.path, "", tt.header...)
+			status, answer := request(h, tt.method, tt.path, "", tt.header...)
 			if status != tt.status || answer["statusCode"] != float64(tt.status) || answer["error"] != http.StatusText(tt.status) || !strings.Contains(fmt.Sprint(answer["message"]), tt.message) {
 				t.Errorf("%d %v", status, answer)
 			}
@@ -68,14 +68,14 @@ func TestRefusalsHaveInstantlysEnvelope(t *testing.T) {
 }
 
 func TestListFiltersAndCursors(t *testing.T) {
-	h := start(t, t.TempDir())
-	ask(h, "POST", "/_control/accounts", `[{"email":"a@one.test"},{"email":"b@one.test","status":-1},{"email":"c@two.test","provider_code":2}]`)
+	h := startSimulator(t, t.TempDir())
+	request(h, "POST", "/_control/accounts", `[{"email":"a@one.test"},{"email":"b@one.test","status":-1},{"email":"c@two.test","provider_code":2}]`)
 	for query, want := range map[string]int{
 		"": 3, "search=ONE.test": 2, "status=-1": 1, "provider_code=2": 1, "limit=2": 2,
 		"starting_after=2020-01-01T00:00:00.000Z": 3, "starting_after=2099-01-01T00:00:00.000Z": 0,
 		"starting_after=" + url.QueryEscape("2020-01-01T00:00:00.000Z&a@one.test"): 3,
 	} {
-		status, answer := ask(h, "GET", "/api/v2/accounts?"+query, "", "Authorization", bearer)
+		status, answer := request(h, "GET", "/api/v2/accounts?"+query, "", "Authorization", bearer)
 		items, _ := answer["items"].([]any)
 		if _, cursor := answer["next_starting_after"]; status != http.StatusOK || len(items) != want || cursor != (want > 0) {
 			t.Errorf("%s: %d %v", query, status, answer)
@@ -86,11 +86,11 @@ func TestListFiltersAndCursors(t *testing.T) {
 // TestSignInPageWorksOnce submits the page with invalid values first, and restarts the simulator.
 func TestSignInPageWorksOnce(t *testing.T) {
 	dir := t.TempDir()
-	h := start(t, dir)
-	_, started := ask(h, "POST", "/api/v2/oauth/microsoft/init", "", "Authorization", bearer)
+	h := startSimulator(t, dir)
+	_, started := request(h, "POST", "/api/v2/oauth/microsoft/init", "", "Authorization", bearer)
 	_, link, _ := strings.Cut(fmt.Sprint(started["auth_url"]), "http://127.0.0.1:1")
-	post := func(h http.Handler, username, decision string) int {
-		status, _ := ask(h, "POST", link, url.Values{"username": {username}, "decision": {decision}}.Encode(), "Content-Type", "application/x-www-form-urlencoded")
+	post := func(handler http.Handler, username, decision string) int {
+		status, _ := request(handler, "POST", link, url.Values{"username": {username}, "decision": {decision}}.Encode(), "Content-Type", "application/x-www-form-urlencoded")
 		return status
 	}
 	for _, invalid := range []string{"", "no address", "A <a@b.test>"} {
@@ -102,30 +102,30 @@ func TestSignInPageWorksOnce(t *testing.T) {
 		t.Errorf("neither accepted nor denied: %d", status)
 	}
 	// After a restart with the same folder the link still works, once.
-	h = start(t, dir)
+	h = startSimulator(t, dir)
 	if status := post(h, "a@b.test", "accept"); status != http.StatusOK {
 		t.Errorf("accepted: %d", status)
 	}
 	if status := post(h, "a@b.test", "accept"); status != http.StatusGone {
 		t.Errorf("accepted again: %d", status)
 	}
-	if status, _ := ask(h, "GET", "/common/oauth2/v2.0/authorize?state=guessed", ""); status != http.StatusGone {
+	if status, _ := request(h, "GET", "/common/oauth2/v2.0/authorize?state=guessed", ""); status != http.StatusGone {
 		t.Errorf("a guessed link: %d", status)
 	}
 }
 
 func TestControlCallsReportMissingObjects(t *testing.T) {
-	h := start(t, t.TempDir())
+	h := startSimulator(t, t.TempDir())
 	for call, want := range map[string]int{
 		"DELETE /accounts/a@b.test": http.StatusNotFound, "POST /sessions/x/complete": http.StatusBadRequest, "POST /sessions/x/deny": http.StatusNotFound,
 		"POST /sessions/x/forget": http.StatusNotFound, "GET /nothing": http.StatusNotFound, "POST /behaviour": http.StatusOK, "GET /sessions": http.StatusOK,
 	} {
 		method, path, _ := strings.Cut(call, " ")
-		if status, _ := ask(h, method, "/_control"+path, "{}"); status != want {
+		if status, _ := request(h, method, "/_control"+path, "{}"); status != want {
 			t.Errorf("%s: %d", call, status)
 		}
 	}
-	if status, _ := ask(h, "PUT", "/_control/keys/k", `{"scope":["a"]}`); status != http.StatusBadRequest {
+	if status, _ := request(h, "PUT", "/_control/keys/k", `{"scope":["a"]}`); status != http.StatusBadRequest {
 		t.Errorf("an unknown member: %d", status)
 	}
 }

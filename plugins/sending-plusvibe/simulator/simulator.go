@@ -64,9 +64,9 @@ var platform = simulate.Platform[customer, account, behaviour]{
 	},
 	NotFound:     notFound,
 	PlannedFault: func(status, _ int) simulate.Answer { return refuse(status, http.StatusText(status)) },
-	NewAccount: func(q *request, _, address string) account {
-		a := account{ID: fmt.Sprintf("66a0b1c2d3e4f5%010x", q.State.NextSerial()), Email: address, Status: "ACTIVE", Warmup: "INACTIVE", Provider: "MICROSOFT365"}
-		a.Created, a.Updated = simulate.FormatTime(q.Now), simulate.FormatTime(q.Now)
+	NewAccount: func(req *request, _, address string) account {
+		a := account{ID: fmt.Sprintf("66a0b1c2d3e4f5%010x", req.State.NextSerial()), Email: address, Status: "ACTIVE", Warmup: "INACTIVE", Provider: "MICROSOFT365"}
+		a.Created, a.Updated = simulate.FormatTime(req.Now), simulate.FormatTime(req.Now)
 		a.Payload.DailyLimit, a.Payload.Tags = 30, []string{}
 		return a
 	},
@@ -82,7 +82,9 @@ var platform = simulate.Platform[customer, account, behaviour]{
 
 // New returns the handler of the simulator, and the simulate.Ready that it prints when it accepts
 // connections. It fails if the data folder cannot be read.
-func New(o simulate.Options) (http.Handler, simulate.Ready, error) { return platform.Open(o) }
+func New(options simulate.Options) (http.Handler, simulate.Ready, error) {
+	return platform.Open(options)
+}
 
 func ready(url, host string) simulate.Ready {
 	credential := map[string]string{"api_key": Key, "partner_username": Username, "partner_password": Password}
@@ -101,7 +103,7 @@ type customer struct {
 	Password   string               `json:"partner_password"`
 }
 
-func (c customer) reaches(id string) bool {
+func (c customer) hasAccessTo(id string) bool {
 	return slices.ContainsFunc(c.Workspaces, func(w simulate.Workspace) bool { return w.ID == id })
 }
 
@@ -154,9 +156,9 @@ type behaviour struct {
 }
 
 // setBehaviour changes the settings that the body of the control call contains.
-func setBehaviour(q *request) (any, error) {
-	b := &q.State.Vendor
-	if err := q.Read(b); err != nil {
+func setBehaviour(req *request) (any, error) {
+	b := &req.State.Vendor
+	if err := req.Read(b); err != nil {
 		return nil, err
 	}
 	if b.LinkAt == "" {
@@ -170,8 +172,8 @@ func refuse(status int, message string) simulate.Answer {
 	return simulate.Answer{Status: status, Body: map[string]string{"status": "error", "message": message}}
 }
 
-func notFound(q *request) simulate.Answer {
-	return refuse(http.StatusNotFound, "Cannot "+q.HTTP.Method+" "+q.HTTP.URL.Path)
+func notFound(req *request) simulate.Answer {
+	return refuse(http.StatusNotFound, "Cannot "+req.HTTP.Method+" "+req.HTTP.URL.Path)
 }
 
 // refusePartner refuses a partner call with status 200 and code 0, because the documented answers
@@ -204,26 +206,26 @@ func admit(req *request) simulate.Answer {
 	}
 }
 
-func admitPartner(q *request) simulate.Answer {
+func admitPartner(req *request) simulate.Answer {
 	var body login
-	if q.Decode(&body) != nil || body.Flow != "app_user" {
+	if req.Decode(&body) != nil || body.Flow != "app_user" {
 		return refusePartner("flow must be app_user")
 	}
-	for _, c := range q.State.Keys {
+	for _, c := range req.State.Keys {
 		if c.Password != "" && c.Username == body.Username && c.Password == body.Password {
-			q.Key, q.Workspace = c, body.Workspace
+			req.Key, req.Workspace = c, body.Workspace
 			return simulate.Answer{}
 		}
 	}
 	return refusePartner("Invalid username or password")
 }
 
-func authenticate(q *request) simulate.Answer {
-	return simulate.OK(map[string]any{"status": "success", "workspaces": q.Key.docs()})
+func authenticate(req *request) simulate.Answer {
+	return simulate.OK(map[string]any{"status": "success", "workspaces": req.Key.docs()})
 }
 
-func partnerWorkspaces(q *request) simulate.Answer {
-	return simulate.OK(map[string]any{"code": 1, "message": "success", "data": q.Key.docs()})
+func partnerWorkspaces(req *request) simulate.Answer {
+	return simulate.OK(map[string]any{"code": 1, "message": "success", "data": req.Key.docs()})
 }
 
 // listAccounts answers with a page of accounts. The parameter "email" matches parts of addresses.
@@ -231,7 +233,7 @@ func listAccounts(req *request) simulate.Answer {
 	skip, okSkip := req.Number("skip", 0)
 	limit, okLimit := req.Number("limit", 100)
 	switch {
-	case !req.Key.reaches(req.Query("workspace_id")):
+	case !req.Key.hasAccessTo(req.Query("workspace_id")):
 		return refuse(http.StatusBadRequest, "Invalid workspace_id")
 	case !okSkip, !okLimit, limit < 1, limit > 1000:
 		return refuse(http.StatusBadRequest, "Invalid paging")
@@ -248,17 +250,17 @@ func listAccounts(req *request) simulate.Answer {
 	return simulate.OK(map[string]any{"accounts": simulate.Slice(found, skip, limit)})
 }
 
-func deleteAccount(q *request) simulate.Answer {
+func deleteAccount(req *request) simulate.Answer {
 	var body struct {
 		Workspace string `json:"workspace_id"`
 		Email     string `json:"email"`
 	}
 	switch {
-	case q.State.Vendor.DeletePath != deletePath:
-		return notFound(q)
-	case q.Decode(&body) != nil || !q.Key.reaches(body.Workspace):
+	case req.State.Vendor.DeletePath != deletePath:
+		return notFound(req)
+	case req.Decode(&body) != nil || !req.Key.hasAccessTo(body.Workspace):
 		return refuse(http.StatusBadRequest, "Invalid workspace_id")
-	case !q.State.Remove(body.Workspace, body.Email):
+	case !req.State.Remove(body.Workspace, body.Email):
 		return refuse(http.StatusNotFound, "Email account not found")
 	}
 	return simulate.OK(map[string]string{"status": "success"})
@@ -266,13 +268,13 @@ func deleteAccount(q *request) simulate.Answer {
 
 // startOAuth answers with a sign-in link, in the JSON member that LinkAt names. PlusVibe does not
 // document how long the link is valid.
-func startOAuth(q *request) simulate.Answer {
-	if !q.Key.reaches(q.Workspace) {
+func startOAuth(req *request) simulate.Answer {
+	if !req.Key.hasAccessTo(req.Workspace) {
 		return refusePartner("Invalid workspace_id")
 	}
-	_, link := q.StartSignIn(q.Workspace, 10*time.Minute)
-	var doc any = cmp.Or(q.State.Vendor.LinkTo, link)
-	path := strings.Split(q.State.Vendor.LinkAt, ".")
+	_, link := req.StartSignIn(req.Workspace, 10*time.Minute)
+	var doc any = cmp.Or(req.State.Vendor.LinkTo, link)
+	path := strings.Split(req.State.Vendor.LinkAt, ".")
 	for _, name := range slices.Backward(path) {
 		doc = map[string]any{name: doc}
 	}
@@ -282,8 +284,8 @@ func startOAuth(q *request) simulate.Answer {
 }
 
 // signedIn connects the account of the mailbox that has signed in.
-func signedIn(q *request, workspace, address string) {
-	a := q.Account(workspace, address, time.Duration(q.State.Vendor.ListLagMS)*time.Millisecond)
+func signedIn(req *request, workspace, address string) {
+	a := req.Account(workspace, address, time.Duration(req.State.Vendor.ListLagMS)*time.Millisecond)
 	a.Status, a.Provider = "ACTIVE", "MICROSOFT365"
 	a.Payload.Name.First, a.Payload.Name.Last, _ = strings.Cut(simulate.DisplayName(address), " ")
 }

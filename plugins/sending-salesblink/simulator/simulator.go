@@ -53,9 +53,9 @@ var platform = simulate.Platform[customer, sender, behaviour]{
 	},
 	NotFound:     func(*request) simulate.Answer { return refuse(http.StatusNotFound, "Not found") },
 	PlannedFault: func(status, _ int) simulate.Answer { return refuse(status, http.StatusText(status)) },
-	NewAccount: func(q *request, _, address string) sender {
-		now := simulate.FormatTime(q.Now)
-		return sender{ID: nextID(q), Email: address, Status: "active", Provider: "outlook", Folder: "Default", Created: now, Updated: now}
+	NewAccount: func(req *request, _, address string) sender {
+		now := simulate.FormatTime(req.Now)
+		return sender{ID: nextID(req), Email: address, Status: "active", Provider: "outlook", Folder: "Default", Created: now, Updated: now}
 	},
 	Touch:    func(a *sender, now time.Time) { a.Updated = simulate.NextStamp(a.Updated, now) },
 	Page:     simulate.Page{Path: "/common/oauth2/v2.0/authorize", Operation: "authorize"}, // as at Microsoft
@@ -69,7 +69,9 @@ var platform = simulate.Platform[customer, sender, behaviour]{
 
 // New returns the handler of the simulator, and the simulate.Ready that it prints when it accepts
 // connections. It fails if the data folder cannot be read.
-func New(o simulate.Options) (http.Handler, simulate.Ready, error) { return platform.Open(o) }
+func New(options simulate.Options) (http.Handler, simulate.Ready, error) {
+	return platform.Open(options)
+}
 
 // customer is the owner of an API key.
 type customer struct {
@@ -103,9 +105,9 @@ type behaviour struct {
 }
 
 // setBehaviour changes the settings that the body of the control call contains.
-func setBehaviour(q *request) (any, error) {
-	b := &q.State.Vendor
-	err := q.Read(b)
+func setBehaviour(req *request) (any, error) {
+	b := &req.State.Vendor
+	err := req.Read(b)
 	return nil, cmp.Or(err, simulate.OneOf("skip", b.Skip, "offset", "page", "ignored"),
 		simulate.OneOf("past_end", b.PastEnd, "empty", "repeat"), simulate.OneOf("shape", b.Shape, "grouped", "folders", "flat"))
 }
@@ -121,45 +123,45 @@ func data(v any) simulate.Answer { return simulate.OK(map[string]any{"success": 
 // admit accepts a known key that has not exceeded its limits: 30 reads and 15 writes per minute.
 // The value of the header Authorization is only the key, without the word Bearer. The limits use
 // the machine's clock, not the clock of the sandbox, which tests and people can move.
-func admit(q *request) simulate.Answer {
-	text, known := q.HTTP.Header.Get("Authorization"), false
-	if q.Key, known = q.State.Keys[text]; !known {
+func admit(req *request) simulate.Answer {
+	text, known := req.HTTP.Header.Get("Authorization"), false
+	if req.Key, known = req.State.Keys[text]; !known {
 		return refuse(http.StatusUnauthorized, "Invalid API key")
 	}
 	rate := simulate.Rate{Calls: 15, Window: time.Minute}
-	if q.HTTP.Method == http.MethodGet {
+	if req.HTTP.Method == http.MethodGet {
 		rate.Calls = 30
 	}
-	if q.State.Vendor.Limits && q.Count(q.HTTP.Method+" "+text, time.Now(), rate).Wait > 0 {
+	if req.State.Vendor.Limits && req.Count(req.HTTP.Method+" "+text, time.Now(), rate).Wait > 0 {
 		return refuse(http.StatusTooManyRequests, "Too many requests, wait a minute")
 	}
 	return simulate.Answer{}
 }
 
 // nextID returns a unique id in the form of a version 4 UUID.
-func nextID(q *request) string {
-	return fmt.Sprintf("5b1e0000-0000-4000-8001-%012x", q.State.NextSerial())
+func nextID(req *request) string {
+	return fmt.Sprintf("5b1e0000-0000-4000-8001-%012x", req.State.NextSerial())
 }
 
-func listWorkspaces(q *request) simulate.Answer {
-	if q.Key.Role != "owner" {
+func listWorkspaces(req *request) simulate.Answer {
+	if req.Key.Role != "owner" {
 		return refuse(http.StatusForbidden, "Only the owner can list workspaces")
 	}
-	return data(append([]simulate.Workspace{}, q.Key.Workspaces...))
+	return data(append([]simulate.Workspace{}, req.Key.Workspaces...))
 }
 
 // workspaceOf returns the id of the workspace in the query of a GET or the body of a POST, or, if
 // there is none, the id of the key's default workspace. It returns "" if the key has no access to
 // the workspace.
-func workspaceOf(q *request) string {
+func workspaceOf(req *request) string {
 	body := struct {
 		Workspace string `json:"workspace_id"`
-	}{q.Query("workspace_id")}
-	if q.HTTP.Method != http.MethodGet {
+	}{req.Query("workspace_id")}
+	if req.HTTP.Method != http.MethodGet {
 		body.Workspace = ""
-		_ = q.Decode(&body) // the body may be empty
+		_ = req.Decode(&body) // the body may be empty
 	}
-	for _, reached := range q.Key.Workspaces {
+	for _, reached := range req.Key.Workspaces {
 		if body.Workspace == "" || body.Workspace == reached.ID {
 			return reached.ID
 		}
@@ -193,17 +195,17 @@ func listSenders(req *request) simulate.Answer {
 }
 
 // slicePage returns the page of senders for skip and limit.
-func (b behaviour) slicePage(all []*sender, skip, limit int) []*sender {
+func (b behaviour) slicePage(senders []*sender, skip, limit int) []*sender {
 	switch b.Skip {
 	case "page":
 		skip *= limit
 	case "ignored":
 		skip = 0
 	}
-	if skip >= len(all) && len(all) > 0 && b.PastEnd == "repeat" {
-		skip = (len(all) - 1) / limit * limit
+	if skip >= len(senders) && len(senders) > 0 && b.PastEnd == "repeat" {
+		skip = (len(senders) - 1) / limit * limit
 	}
-	return simulate.Slice(all, skip, limit)
+	return simulate.Slice(senders, skip, limit)
 }
 
 // format returns a page in the form that the setting Shape selects.
@@ -228,17 +230,17 @@ func (b behaviour) format(page []*sender) any {
 }
 
 // startOAuth answers with a sign-in link. SalesBlink does not document how long the link is valid.
-func startOAuth(q *request) simulate.Answer {
-	workspace := workspaceOf(q)
+func startOAuth(req *request) simulate.Answer {
+	workspace := workspaceOf(req)
 	if workspace == "" {
 		return refuseWorkspace()
 	}
-	_, link := q.StartSignIn(workspace, 10*time.Minute)
-	return data(map[string]string{"auth_url": cmp.Or(q.State.Vendor.LinkTo, link)})
+	_, link := req.StartSignIn(workspace, 10*time.Minute)
+	return data(map[string]string{"auth_url": cmp.Or(req.State.Vendor.LinkTo, link)})
 }
 
 // signedIn connects the sender of the mailbox that has signed in.
-func signedIn(q *request, workspace, address string) {
-	a := q.Account(workspace, address, time.Duration(q.State.Vendor.ListLagMS)*time.Millisecond)
+func signedIn(req *request, workspace, address string) {
+	a := req.Account(workspace, address, time.Duration(req.State.Vendor.ListLagMS)*time.Millisecond)
 	a.Name, a.Status, a.Error, a.Provider = simulate.DisplayName(address), "active", nil, "outlook"
 }

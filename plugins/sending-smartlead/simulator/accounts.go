@@ -35,19 +35,19 @@ type account struct {
 	Status      string  `json:"connection_status,omitempty"`
 }
 
-func newAccount(q *request, user, address string) account {
+func newAccount(req *request, user, address string) account {
 	id, _ := strconv.Atoi(user)
 	local, _, _ := strings.Cut(address, "@")
-	now := simulate.FormatTime(q.Now)
+	now := simulate.FormatTime(req.Now)
 	return account{
-		ID: q.State.NextSerial(), UserID: id, FromEmail: address, Username: address, FromName: local, Type: "OUTLOOK",
+		ID: req.State.NextSerial(), UserID: id, FromEmail: address, Username: address, FromName: local, Type: "OUTLOOK",
 		SMTP: new(true), IMAP: new(true), PerDay: 20, Created: now, Updated: now,
 	}
 }
 
 // attach connects an account of a user, or connects it again.
-func attach(q *request, user, address string) *account {
-	a := q.Account(user, address, time.Duration(q.State.Vendor.Quirks.LagSeconds)*time.Second)
+func attach(req *request, user, address string) *account {
+	a := req.Account(user, address, time.Duration(req.State.Vendor.Quirks.LagSeconds)*time.Second)
 	a.Type, a.SMTP, a.IMAP, a.SMTPFailure, a.IMAPFailure = "OUTLOOK", new(true), new(true), nil, nil
 	return a
 }
@@ -89,7 +89,7 @@ func listAccounts(req *request) simulate.Answer {
 	}
 	found := []map[string]any{}
 	for _, a := range req.Visible(req.Workspace) {
-		if a.matches(req.Query) {
+		if a.matchesFilters(req.Query) {
 			found = append(found, a.doc(req.State.Vendor.Quirks))
 		}
 	}
@@ -100,8 +100,8 @@ func listAccounts(req *request) simulate.Answer {
 	return simulate.OK(found)
 }
 
-// matches reports whether an account matches the filters of a list.
-func (a account) matches(filter func(string) string) bool {
+// matchesFilters reports whether an account matches the filters of a list.
+func (a account) matchesFilters(filter func(string) string) bool {
 	name, client, esp, smtp := strings.ToLower(filter("username")), filter("client_id"), filter("esp"), filter("isSmtpSuccess")
 	switch {
 	case name != "" && !strings.Contains(strings.ToLower(a.Username), name) && !strings.Contains(strings.ToLower(a.FromEmail), name):
@@ -116,10 +116,10 @@ func (a account) matches(filter func(string) string) bool {
 	return true
 }
 
-// find returns the caller's account whose id is in the path, or nil.
-func find(q *request) *simulate.Account[account] {
-	for _, a := range q.State.Accounts {
-		if a.Workspace == q.Workspace && strconv.Itoa(a.Doc.ID) == q.Path("id") {
+// findAccount returns the caller's account whose id is in the path, or nil.
+func findAccount(req *request) *simulate.Account[account] {
+	for _, a := range req.State.Accounts {
+		if a.Workspace == req.Workspace && strconv.Itoa(a.Doc.ID) == req.Path("id") {
 			return a
 		}
 	}
@@ -128,49 +128,49 @@ func find(q *request) *simulate.Account[account] {
 
 // getAccount answers with an account. The answer contains members that lists omit, such as the
 // password in plain text.
-func getAccount(q *request) simulate.Answer {
-	a := find(q)
+func getAccount(req *request) simulate.Answer {
+	a := findAccount(req)
 	if a == nil {
-		return coded(http.StatusNotFound, "NOT_FOUND", "Email account not found")
+		return errorWithCode(http.StatusNotFound, "NOT_FOUND", "Email account not found")
 	}
-	doc := a.Doc.doc(q.State.Vendor.Quirks)
+	doc := a.Doc.doc(req.State.Vendor.Quirks)
 	doc["user_id"], doc["password"], doc["signature"] = a.Doc.UserID, fmt.Sprintf("simulated-password-of-%d", a.Doc.ID), ""
-	if q.State.Vendor.Quirks.NumbersAsStrings {
+	if req.State.Vendor.Quirks.NumbersAsStrings {
 		doc["user_id"] = strconv.Itoa(a.Doc.UserID)
 	}
 	return simulate.OK(doc)
 }
 
-func deleteAccount(q *request) simulate.Answer {
-	id, _ := strconv.Atoi(q.Path("id"))
-	a := find(q)
+func deleteAccount(req *request) simulate.Answer {
+	id, _ := strconv.Atoi(req.Path("id"))
+	a := findAccount(req)
 	if a == nil {
 		return simulate.Answer{Status: http.StatusNotFound, Body: map[string]any{
 			"ok": false, "message": "Email account not found!", "errorCode": "ACCOUNT_NOT_FOUND", "emailAccountId": id,
 		}}
 	}
-	q.State.Remove(a.Workspace, a.Address)
+	req.State.Remove(a.Workspace, a.Address)
 	return simulate.OK(map[string]any{"ok": true, "message": "Email account deleted successfully!", "emailAccountId": id})
 }
 
 // suspend suspends an account on PUT and resumes it on DELETE.
-func suspend(q *request) simulate.Answer {
-	a := find(q)
+func suspend(req *request) simulate.Answer {
+	a := findAccount(req)
 	if a == nil {
-		return fail(http.StatusBadRequest, "Email account not found")
+		return errorAnswer(http.StatusBadRequest, "Email account not found")
 	}
-	a.Doc.Suspended = q.HTTP.Method == http.MethodPut
-	return simulate.OK(map[string]any{"success": true, "message": "done", "data": map[string]any{"accountId": q.Path("id"), "isSuspended": a.Doc.Suspended}})
+	a.Doc.Suspended = req.HTTP.Method == http.MethodPut
+	return simulate.OK(map[string]any{"success": true, "message": "done", "data": map[string]any{"accountId": req.Path("id"), "isSuspended": a.Doc.Suspended}})
 }
 
-func listClients(q *request) simulate.Answer {
-	all := []client{}
-	for _, c := range q.State.Vendor.Clients {
-		if c.UserID == q.Key.UserID {
-			all = append(all, c)
+func listClients(req *request) simulate.Answer {
+	clients := []client{}
+	for _, c := range req.State.Vendor.Clients {
+		if c.UserID == req.Key.UserID {
+			clients = append(clients, c)
 		}
 	}
-	return simulate.OK(map[string]any{"ok": true, "data": all})
+	return simulate.OK(map[string]any{"ok": true, "data": clients})
 }
 
 // saveOAuthRequest is the body of save-oauth.
@@ -193,18 +193,18 @@ type saveOAuthRequest struct {
 }
 
 // saveOAuth creates an account from OAuth tokens that the caller already has.
-func saveOAuth(q *request) simulate.Answer {
+func saveOAuth(req *request) simulate.Answer {
 	var in saveOAuthRequest
-	if q.Decode(&in) != nil {
+	if req.Decode(&in) != nil {
 		return badRequest("the body is not JSON")
 	}
 	if problem := in.problem(); problem != "" {
-		return invalid(problem)
+		return invalidValue(problem)
 	}
-	if t := in.Token; t.TokenType != "Bearer" || time.UnixMilli(t.ExpiryDate).Before(q.Now) {
+	if t := in.Token; t.TokenType != "Bearer" || time.UnixMilli(t.ExpiryDate).Before(req.Now) {
 		return simulate.Answer{Status: http.StatusBadRequest, Body: map[string]any{"ok": false, "message": "Invalid or expired OAuth token"}}
 	}
-	a := attach(q, q.Workspace, *in.FromEmail)
+	a := attach(req, req.Workspace, *in.FromEmail)
 	a.Username, a.Type, a.ClientID = *in.Username, in.Type, in.ClientID
 	if *in.FromName != "" {
 		a.FromName = *in.FromName

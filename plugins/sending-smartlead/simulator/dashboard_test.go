@@ -14,7 +14,7 @@ import (
 func (c testClient) connectMailbox(address string) int {
 	c.t.Helper()
 	form := url.Values{"username": {address}, "decision": {"accept"}}
-	req := httptest.NewRequest(http.MethodPost, connect, strings.NewReader(form.Encode()))
+	req := httptest.NewRequest(http.MethodPost, connectPath, strings.NewReader(form.Encode()))
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	answer := httptest.NewRecorder()
 	c.handler.ServeHTTP(answer, req)
@@ -25,53 +25,53 @@ func (c testClient) connectMailbox(address string) int {
 // accounts survive a restart.
 func TestDashboardConnectsMailboxes(t *testing.T) {
 	dir := t.TempDir()
-	s := open(t, dir)
-	if status := s.connectMailbox("bob@a.example"); status != 200 {
+	sim := openSimulator(t, dir)
+	if status := sim.connectMailbox("bob@a.example"); status != 200 {
 		t.Errorf("the form answers %d", status)
 	}
-	s.call("PUT", "/_control/accounts/bob@a.example", map[string]any{"is_smtp_success": false})
-	s = open(t, dir)
-	_, _, doc := s.api("GET", "/email-accounts", nil)
-	if all := doc.([]any); len(all) != 1 || all[0].(map[string]any)["from_email"] != "bob@a.example" || all[0].(map[string]any)["is_smtp_success"] != false {
+	sim.call("PUT", "/_control/accounts/bob@a.example", map[string]any{"is_smtp_success": false})
+	sim = openSimulator(t, dir)
+	_, _, doc := sim.api("GET", "/email-accounts", nil)
+	if list := doc.([]any); len(list) != 1 || list[0].(map[string]any)["from_email"] != "bob@a.example" || list[0].(map[string]any)["is_smtp_success"] != false {
 		t.Fatalf("after a restart: %v", doc)
 	}
-	s.call("PUT", "/_control/quirks", map[string]any{"lag_seconds": 20})
-	if s.connectMailbox("bob@a.example") != 200 || s.connectMailbox("carl@a.example") != 200 {
+	sim.call("PUT", "/_control/quirks", map[string]any{"lag_seconds": 20})
+	if sim.connectMailbox("bob@a.example") != 200 || sim.connectMailbox("carl@a.example") != 200 {
 		t.Error("the form does not answer 200")
 	}
-	if _, _, doc := s.api("GET", "/email-accounts?isSmtpSuccess=true", nil); len(doc.([]any)) != 1 {
+	if _, _, doc := sim.api("GET", "/email-accounts?isSmtpSuccess=true", nil); len(doc.([]any)) != 1 {
 		t.Errorf("one account signed in again, one not visible yet: %v", doc)
 	}
-	s.call("POST", "/_control/clock", map[string]string{"advance": "20s"})
-	if _, _, doc := s.api("GET", "/email-accounts", nil); len(doc.([]any)) != 2 {
+	sim.call("POST", "/_control/clock", map[string]string{"advance": "20s"})
+	if _, _, doc := sim.api("GET", "/email-accounts", nil); len(doc.([]any)) != 2 {
 		t.Errorf("later: %v", doc)
 	}
-	if status, _, _ := s.call("DELETE", "/_control/accounts/bob@a.example", nil); status != 200 {
+	if status, _, _ := sim.call("DELETE", "/_control/accounts/bob@a.example", nil); status != 200 {
 		t.Errorf("removed: %d", status)
 	}
-	if status, _, _ := s.call("DELETE", "/_control/accounts/bob@a.example", nil); status != 404 {
+	if status, _, _ := sim.call("DELETE", "/_control/accounts/bob@a.example", nil); status != 404 {
 		t.Errorf("removed twice: %d", status)
 	}
 }
 
 func TestPlannedFaultsHaveSmartleadsErrorFormats(t *testing.T) {
-	s := open(t, t.TempDir())
+	sim := openSimulator(t, t.TempDir())
 	plan := func(status, wait int) {
-		s.call("POST", "/_control/faults", map[string]any{"kind": "status", "status": status, "retry_after": wait, "times": 1})
+		sim.call("POST", "/_control/faults", map[string]any{"kind": "status", "status": status, "retry_after": wait, "times": 1})
 	}
 	for status, member := range map[int]string{400: "message", 403: "message", 409: "message", 422: "error", 429: "error", 500: "error", 503: "error"} {
 		plan(status, 0)
-		got, _, doc := s.api("GET", "/email-accounts", nil)
+		got, _, doc := sim.api("GET", "/email-accounts", nil)
 		if answer, ok := doc.(map[string]any); !ok || got != status || answer[member] == nil {
 			t.Errorf("%d: %d %v", status, got, doc)
 		}
 	}
 	plan(429, 7)
-	if _, h, _ := s.api("GET", "/email-accounts", nil); h.Get("Retry-After") != "7" {
+	if _, h, _ := sim.api("GET", "/email-accounts", nil); h.Get("Retry-After") != "7" {
 		t.Errorf("retry after %q", h.Get("Retry-After"))
 	}
-	s.call("PUT", "/_control/quirks", map[string]any{"error_on_success": true})
-	if status, _, doc := s.api("GET", "/email-accounts", nil); status != 200 || doc.(map[string]any)["success"] != false {
+	sim.call("PUT", "/_control/quirks", map[string]any{"error_on_success": true})
+	if status, _, doc := sim.api("GET", "/email-accounts", nil); status != 200 || doc.(map[string]any)["success"] != false {
 		t.Errorf("an error with 200: %d %v", status, doc)
 	}
 }

@@ -22,8 +22,8 @@ import (
 )
 
 const (
-	prefix  = "/api/v1"
-	connect = "/dashboard/email-accounts/connect"
+	prefix      = "/api/v1"
+	connectPath = "/dashboard/email-accounts/connect"
 	// Key is the API key of the sandbox. It belongs to the user FirstUser.
 	Key       = "5f3c1a90-7d1e-4b7a-9c55-simulated_x1y2z3a"
 	FirstUser = 4001
@@ -57,44 +57,46 @@ var platform = simulate.Platform[keyOwner, account, extra]{
 		{On: "POST /email-accounts/save-oauth", Name: "saveOAuth", Serve: saveOAuth},
 		{On: "GET /client", Name: "listClients", Serve: listClients},
 	},
-	NotFound:     func(*request) simulate.Answer { return fail(http.StatusNotFound, "Not Found") },
+	NotFound:     func(*request) simulate.Answer { return errorAnswer(http.StatusNotFound, "Not Found") },
 	PlannedFault: plannedFault,
 	NewKey:       func() keyOwner { return keyOwner{UserID: FirstUser} },
 	NewAccount:   newAccount,
 	Touch:        func(a *account, now time.Time) { a.Updated = simulate.FormatTime(now) },
 	WorkspaceOf:  func(a *account) int { return a.UserID },
-	Page:         simulate.Page{Path: connect, Operation: "dashboard", Workspace: strconv.Itoa(FirstUser)},
-	SignedIn:     func(q *request, user, address string) { attach(q, user, address) },
+	Page:         simulate.Page{Path: connectPath, Operation: "dashboard", Workspace: strconv.Itoa(FirstUser)},
+	SignedIn:     func(req *request, user, address string) { attach(req, user, address) },
 	Controls: map[string]func(*request) (any, error){
 		"PUT /keys/{key}": (*request).PutKey,
-		"PUT /clients": func(q *request) (any, error) {
-			q.State.Vendor.Clients = nil
-			err := q.Read(&q.State.Vendor.Clients)
-			for i, c := range q.State.Vendor.Clients {
+		"PUT /clients": func(req *request) (any, error) {
+			req.State.Vendor.Clients = nil
+			err := req.Read(&req.State.Vendor.Clients)
+			for i, c := range req.State.Vendor.Clients {
 				if c.UserID == 0 {
-					q.State.Vendor.Clients[i].UserID = FirstUser
+					req.State.Vendor.Clients[i].UserID = FirstUser
 				}
 			}
 			return nil, err
 		},
-		"PUT /plan": func(q *request) (any, error) {
-			var in struct {
+		"PUT /plan": func(req *request) (any, error) {
+			var body struct {
 				Plan string `json:"plan"`
 			}
-			err := q.Read(&in)
-			q.State.Vendor.Plan = in.Plan
-			return nil, cmp.Or(err, simulate.OneOf("plan", in.Plan, "standard", "pro", "enterprise"))
+			err := req.Read(&body)
+			req.State.Vendor.Plan = body.Plan
+			return nil, cmp.Or(err, simulate.OneOf("plan", body.Plan, "standard", "pro", "enterprise"))
 		},
-		"PUT /quirks": func(q *request) (any, error) {
-			q.State.Vendor.Quirks = quirks{}
-			return nil, q.Read(&q.State.Vendor.Quirks)
+		"PUT /quirks": func(req *request) (any, error) {
+			req.State.Vendor.Quirks = quirks{}
+			return nil, req.Read(&req.State.Vendor.Quirks)
 		},
 	},
 }
 
 // New returns the handler of the simulator, and the simulate.Ready that it prints when it accepts
 // connections. It fails if the data folder cannot be read.
-func New(o simulate.Options) (http.Handler, simulate.Ready, error) { return platform.Open(o) }
+func New(options simulate.Options) (http.Handler, simulate.Ready, error) {
+	return platform.Open(options)
+}
 
 // keyOwner is the user of an API key.
 type keyOwner struct {
@@ -141,7 +143,7 @@ func admit(req *request) simulate.Answer {
 	text, plan := req.Query("api_key"), plans[req.State.Vendor.Plan]
 	owner, known := req.State.Keys[text]
 	if !known || owner.Revoked {
-		return fail(http.StatusUnauthorized, "Invalid API Key")
+		return errorAnswer(http.StatusUnauthorized, "Invalid API Key")
 	}
 	req.Key, req.Workspace = owner, strconv.Itoa(owner.UserID)
 	usage := req.Count(text, req.Now, plan...)
@@ -152,20 +154,20 @@ func admit(req *request) simulate.Answer {
 	}
 	switch {
 	case usage.Wait > 0:
-		return tooMany(req.RetryAfter(usage.Wait))
+		return tooManyRequests(req.RetryAfter(usage.Wait))
 	case req.State.Vendor.Quirks.ErrorOnGood:
-		return coded(http.StatusOK, "INTERNAL_ERROR", "Something went wrong")
+		return errorWithCode(http.StatusOK, "INTERNAL_ERROR", "Something went wrong")
 	}
 	return simulate.Answer{}
 }
 
-// fail returns an error in the format that Smartlead uses most.
-func fail(status int, message string) simulate.Answer {
+// errorAnswer returns an error in the format that Smartlead uses most.
+func errorAnswer(status int, message string) simulate.Answer {
 	return simulate.Answer{Status: status, Body: map[string]any{"message": message}}
 }
 
-// coded returns an error in the format with an error code.
-func coded(status int, code, message string) simulate.Answer {
+// errorWithCode returns an error in the format with an error code.
+func errorWithCode(status int, code, message string) simulate.Answer {
 	return simulate.Answer{Status: status, Body: map[string]any{"success": false, "error": map[string]string{"code": code, "message": message}}}
 }
 
@@ -174,13 +176,13 @@ func badRequest(message string) simulate.Answer {
 	return simulate.Answer{Status: http.StatusBadRequest, Body: map[string]string{"error": "Bad Request", "message": message}}
 }
 
-// invalid returns the error for a request with an invalid value.
-func invalid(message string) simulate.Answer {
+// invalidValue returns the error for a request with an invalid value.
+func invalidValue(message string) simulate.Answer {
 	return simulate.Answer{Status: http.StatusUnprocessableEntity, Body: map[string]any{"error": message}}
 }
 
-// tooMany returns the error for a request that exceeds a rate limit.
-func tooMany(seconds int) simulate.Answer {
+// tooManyRequests returns the error for a request that exceeds a rate limit.
+func tooManyRequests(seconds int) simulate.Answer {
 	return simulate.Answer{Status: http.StatusTooManyRequests, Body: map[string]any{"error": map[string]any{
 		"code": "RATE_LIMIT_EXCEEDED", "message": fmt.Sprintf("Rate limit exceeded. Try again in %d seconds", seconds), "retry_after": seconds,
 	}}}
@@ -189,15 +191,15 @@ func tooMany(seconds int) simulate.Answer {
 func plannedFault(status, retryAfter int) simulate.Answer {
 	switch {
 	case status == http.StatusTooManyRequests && retryAfter > 0:
-		return tooMany(retryAfter)
+		return tooManyRequests(retryAfter)
 	case status == http.StatusTooManyRequests:
 		return simulate.Answer{Status: status, Body: map[string]any{"error": map[string]any{"code": "RATE_LIMIT_EXCEEDED", "message": "Rate limit exceeded", "retry_after": 30}}}
 	case status == http.StatusBadRequest:
 		return badRequest("something about the request")
 	case status == http.StatusUnprocessableEntity:
-		return invalid("something about a field")
+		return invalidValue("something about a field")
 	case status >= http.StatusInternalServerError:
-		return coded(status, "INTERNAL_ERROR", http.StatusText(status))
+		return errorWithCode(status, "INTERNAL_ERROR", http.StatusText(status))
 	}
-	return fail(status, http.StatusText(status))
+	return errorAnswer(status, http.StatusText(status))
 }

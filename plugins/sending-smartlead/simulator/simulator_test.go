@@ -23,7 +23,7 @@ type testClient struct {
 	handler http.Handler
 }
 
-func open(t *testing.T, dir string) testClient {
+func openSimulator(t *testing.T, dir string) testClient {
 	t.Helper()
 	handler, _, err := New(simulate.Options{URL: "http://127.0.0.1:1", DataDir: dir, Log: io.Discard})
 	if err != nil {
@@ -56,11 +56,11 @@ func (c testClient) api(method, path string, in any) (int, http.Header, any) {
 }
 
 func TestPathsAreServedWithAndWithoutTrailingSlash(t *testing.T) {
-	client := open(t, t.TempDir())
+	client := openSimulator(t, t.TempDir())
 	client.call("PUT", "/_control/accounts/anna@a.example", map[string]any{})
 	for _, path := range []string{"/email-accounts", "/email-accounts/"} {
 		status, _, doc := client.api("GET", path, nil)
-		if all, bare := doc.([]any); status != 200 || !bare || len(all) != 1 || all[0].(map[string]any)["password"] != nil {
+		if list, isBareList := doc.([]any); status != 200 || !isBareList || len(list) != 1 || list[0].(map[string]any)["password"] != nil {
 			t.Errorf("%s: %d %v", path, status, doc)
 		}
 	}
@@ -68,14 +68,14 @@ func TestPathsAreServedWithAndWithoutTrailingSlash(t *testing.T) {
 	id := strconv.Itoa(int(doc.([]any)[0].(map[string]any)["id"].(float64)))
 	for _, path := range []string{"/email-accounts/" + id, "/email-accounts/" + id + "/"} {
 		status, _, doc := client.api("GET", path, nil)
-		if one := doc.(map[string]any); status != 200 || one["user_id"] != 4001.0 || one["password"] == "" {
+		if account := doc.(map[string]any); status != 200 || account["user_id"] != 4001.0 || account["password"] == "" {
 			t.Errorf("%s: %d %v", path, status, doc)
 		}
 	}
 }
 
 func TestListFiltersAndPages(t *testing.T) {
-	client := open(t, t.TempDir())
+	client := openSimulator(t, t.TempDir())
 	for _, a := range []string{"anna@a.example", "joanna@a.example", "bob@a.example"} {
 		client.call("PUT", "/_control/accounts/"+a, map[string]any{})
 	}
@@ -95,14 +95,14 @@ func TestListFiltersAndPages(t *testing.T) {
 func TestRateLimitsOfAKey(t *testing.T) { synctest.Test(t, testRateLimits) }
 
 func testRateLimits(t *testing.T) {
-	client := open(t, t.TempDir())
-	step := func(by string) { client.call("POST", "/_control/clock", map[string]string{"advance": by}) }
+	client := openSimulator(t, t.TempDir())
+	advanceClock := func(by string) { client.call("POST", "/_control/clock", map[string]string{"advance": by}) }
 	for i := range 60 {
 		status, headers, _ := client.api("GET", "/email-accounts", nil)
 		if status != 200 || headers.Get("X-RateLimit-Limit") != "60" || headers.Get("X-RateLimit-Remaining") != strconv.Itoa(59-i) {
 			t.Fatalf("call %d: %d %v", i, status, headers)
 		}
-		step("200ms")
+		advanceClock("200ms")
 	}
 	status, headers, doc := client.api("GET", "/email-accounts", nil)
 	wait, _ := strconv.Atoi(headers.Get("Retry-After"))
@@ -112,7 +112,7 @@ func testRateLimits(t *testing.T) {
 	if reset, err := strconv.ParseInt(headers.Get("X-RateLimit-Reset"), 10, 64); err != nil || time.Until(time.Unix(reset, 0)) != time.Minute {
 		t.Errorf("reset %v %v", reset, err)
 	}
-	step("50s")
+	advanceClock("50s")
 	if status, _, _ := client.api("GET", "/email-accounts", nil); status != 200 {
 		t.Errorf("after the wait: %d", status)
 	}
@@ -128,7 +128,7 @@ func testRateLimits(t *testing.T) {
 }
 
 func TestKeysAreCheckedAndSeeOnlyTheirUser(t *testing.T) {
-	client := open(t, t.TempDir())
+	client := openSimulator(t, t.TempDir())
 	if status, _, doc := client.call("GET", prefix+"/email-accounts?api_key=x", nil); status != 401 || doc.(map[string]any)["message"] != "Invalid API Key" {
 		t.Errorf("an unknown key: %d %v", status, doc)
 	}
@@ -144,7 +144,7 @@ func TestKeysAreCheckedAndSeeOnlyTheirUser(t *testing.T) {
 }
 
 func TestAccountsAreSuspendedAndDeleted(t *testing.T) {
-	client := open(t, t.TempDir())
+	client := openSimulator(t, t.TempDir())
 	client.call("PUT", "/_control/accounts/anna@a.example", map[string]any{})
 	if status, _, _ := client.api("PUT", "/email-accounts/suspend/139919", nil); status != 200 {
 		t.Errorf("suspend: %d", status)
@@ -165,7 +165,7 @@ func TestAccountsAreSuspendedAndDeleted(t *testing.T) {
 
 // TestSaveOAuthValidatesItsFields covers invalid fields, an expired token and a valid request.
 func TestSaveOAuthValidatesItsFields(t *testing.T) {
-	client := open(t, t.TempDir())
+	client := openSimulator(t, t.TempDir())
 	valid := func() map[string]any {
 		return map[string]any{
 			"from_name": "Anna", "from_email": "anna@a.example", "username": "anna@a.example", "type": "OUTLOOK", "warmup_enabled": false, "use_whitelabel_credentials": true,

@@ -28,8 +28,8 @@ func description() sdk.Description {
 		},
 		// A request to any other host fails.
 		Hosts: []string{"{api_url}"},
-		// The names of the provider's name servers identify a zone that it serves. The sandbox adds its
-		// own servers.
+		// The names of the provider's name servers identify a zone that it serves. The sandbox adds
+		// its own servers.
 		NameServers: []string{"*.ns.example.com"},
 		// The published rate limit. "apply" reads the zone, writes it and reads it back.
 		Budgets: []sdk.Budget{{Key: "credential", Limit: 600, Window: time.Minute, Costs: map[string]int{"apply": 3}}},
@@ -55,17 +55,17 @@ type provider struct {
 
 // provider returns the provider for a connection. It fails when a setting is invalid, and sends
 // nothing.
-func (s *processState) provider(c sdk.Connection) (sdk.DNSProvider, error) {
-	base, err := url.Parse(c.Settings["api_url"])
+func (s *processState) provider(connection sdk.Connection) (sdk.DNSProvider, error) {
+	base, err := url.Parse(connection.Settings["api_url"])
 	if err != nil || base.Host == "" || base.Scheme != "https" && base.Scheme != "http" {
 		return nil, sdk.Misconfigured("api_url", "it must be a URL such as https://api.example.com/v1")
 	}
-	token := c.Secrets["api_token"]
+	token := connection.Secrets["api_token"]
 	if token.Empty() || strings.ContainsAny(token.Reveal(), "\r\n\x00") {
 		return nil, sdk.Misconfigured("api_token", "it is missing or contains a line break")
 	}
 	return &provider{
 		base: strings.TrimRight(base.String(), "/"), token: token,
-		http: s.waits.Client(s.http, c.Fingerprint()), // a Retry-After holds back all calls of the credential
+		http: s.waits.Client(s.http, connection.Fingerprint()), // a Retry-After holds back all calls of the credential
 	}, nil
 }

@@ -20,8 +20,8 @@ import (
 // over it. The provider is the simulator.
 func TestBinary(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "dns-example")
-	if out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	if output, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, output)
 	}
 	binary := conformance.Binary{Path: path, Connect: func(baseURL string) sdk.Connection {
 		return sdk.Connection{
@@ -35,7 +35,7 @@ func TestBinary(t *testing.T) {
 
 // TestFailures checks the outcome for each failure of the provider.
 func TestFailures(t *testing.T) {
-	for name, c := range map[string]struct {
+	for name, tt := range map[string]struct {
 		fault simulate.Fault
 		want  sdk.Outcome
 	}{
@@ -51,16 +51,16 @@ func TestFailures(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			env := newEnv(t)
 			zone := env.NewZone(t)
-			p := env.Provider()
-			at, err := p.Zone(t.Context(), zone)
+			provider := env.Provider()
+			at, err := provider.Zone(t.Context(), zone)
 			if err != nil {
 				t.Fatal(err)
 			}
-			c.fault.Times = 10 // net/http repeats a read once after a lost connection
-			env.Control(t, http.MethodPost, "/faults", c.fault, nil)
-			_, err = p.Records(t.Context(), at)
-			if got := sdk.OutcomeOf(err); got.Kind != c.want.Kind || got.RetryAfter.Round(time.Second) != c.want.RetryAfter {
-				t.Fatalf("got %+v, want %+v", got, c.want)
+			tt.fault.Times = 10 // net/http repeats a read once after a lost connection
+			env.Control(t, http.MethodPost, "/faults", tt.fault, nil)
+			_, err = provider.Records(t.Context(), at)
+			if got := sdk.OutcomeOf(err); got.Kind != tt.want.Kind || got.RetryAfter.Round(time.Second) != tt.want.RetryAfter {
+				t.Fatalf("got %+v, want %+v", got, tt.want)
 			}
 		})
 	}
@@ -71,9 +71,9 @@ func TestFailures(t *testing.T) {
 func TestRetryAfterHoldsBackTheCredential(t *testing.T) {
 	env := newEnv(t)
 	env.Control(t, http.MethodPost, "/faults", simulate.Fault{Kind: simulate.Status, Status: http.StatusTooManyRequests, RetryAfter: 300, Times: 1}, nil)
-	p := env.Provider()
+	provider := env.Provider()
 	for range 2 {
-		_, err := p.Check(t.Context())
+		_, err := provider.Check(t.Context())
 		if got := sdk.OutcomeOf(err); got.Kind != sdk.Throttled || got.RetryAfter <= 0 {
 			t.Errorf("got %v, want throttled", err)
 		}
@@ -87,8 +87,8 @@ func TestRetryAfterHoldsBackTheCredential(t *testing.T) {
 func newEnv(t *testing.T) *conformance.DNSTest {
 	t.Helper()
 	p := plugin()
-	return conformance.SimulateDNS(t, simulator.New, func(c sdk.Connection) sdk.DNSProvider {
-		provider, err := p.DNS(c)
+	return conformance.SimulateDNS(t, simulator.New, func(connection sdk.Connection) sdk.DNSProvider {
+		provider, err := p.DNS(connection)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -69,18 +69,18 @@ func (p *provider) Zone(ctx context.Context, name string) (sdk.Zone, error) {
 
 // Records implements sdk.DNSProvider.
 func (p *provider) Records(ctx context.Context, zone sdk.Zone) ([]sdk.RRSet, error) {
-	held, err := p.read(ctx, zone)
-	return held.recordSets(), err
+	current, err := p.readRecords(ctx, zone)
+	return current.toSDK(), err
 }
 
-func (p *provider) read(ctx context.Context, zone sdk.Zone) (held recordSets, err error) {
-	if err := p.call(ctx, http.MethodGet, recordsPath(zone), nil, &held); err != nil {
+func (p *provider) readRecords(ctx context.Context, zone sdk.Zone) (current recordSets, err error) {
+	if err := p.call(ctx, http.MethodGet, recordsPath(zone), nil, &current); err != nil {
 		return recordSets{}, err
 	}
-	if held.Version == nil || held.Sets == nil {
+	if current.Version == nil || current.Sets == nil {
 		return recordSets{}, sdk.BrokenAnswer("no_records")
 	}
-	return held, nil
+	return current, nil
 }
 
 // Apply implements sdk.DNSProvider. The write is conditional on the version that was read, so that
@@ -89,17 +89,17 @@ func (p *provider) Apply(ctx context.Context, zone sdk.Zone, changes []sdk.Chang
 	if err := sdk.CheckChanges(zone.Name, changes); err != nil {
 		return nil, err
 	}
-	held, err := p.read(ctx, zone)
+	current, err := p.readRecords(ctx, zone)
 	if err != nil {
 		return nil, err
 	}
-	sets := held.recordSets()
+	sets := current.toSDK()
 	outstanding, err := sdk.Outstanding(sets, changes)
 	if err != nil {
 		return nil, err
 	}
 	if len(outstanding) > 0 {
-		if err := p.call(ctx, http.MethodPatch, recordsPath(zone), held.patch(outstanding), &struct{}{}); err != nil {
+		if err := p.call(ctx, http.MethodPatch, recordsPath(zone), current.patch(outstanding), &struct{}{}); err != nil {
 			return nil, err
 		}
 		if sets, err = sdk.ReadBack(ctx, p, zone, outstanding); err != nil {
@@ -111,9 +111,9 @@ func (p *provider) Apply(ctx context.Context, zone sdk.Zone, changes []sdk.Chang
 
 func recordsPath(zone sdk.Zone) string { return "/zones/" + url.PathEscape(zone.ID) + "/records" }
 
-// recordSets converts the documents of the API. Its TXT values are texts without quotes.
+// toSDK converts the documents of the API. Its TXT values are texts without quotes.
 // sdk.ReadContent and sdk.WriteContent convert the quoted form that most providers use.
-func (r recordSets) recordSets() []sdk.RRSet {
+func (r recordSets) toSDK() []sdk.RRSet {
 	var sets []sdk.RRSet
 	for _, s := range r.Sets {
 		sets = append(sets, sdk.RRSet{Name: sdk.PlainName(s.Name), Type: sdk.RecordType(s.Type), TTL: s.TTL, Values: s.Values})

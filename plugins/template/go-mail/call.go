@@ -51,7 +51,7 @@ func asOutcome(err error) error {
 	if r.code == "not_ready" {
 		return sdk.WaitsFor(r.code, "the platform is not ready for this")
 	}
-	if code, known := refusals[r.code]; known {
+	if code, exists := refusals[r.code]; exists {
 		return sdk.RefusedAs(code, r.code, "the platform refused this")
 	}
 	return sdk.RequestRefused(r.code)
@@ -92,9 +92,9 @@ func (p platform) send(ctx context.Context, method, path string, in, out any) er
 	return nil
 }
 
-// statusError returns the error for the status of an answer, or nil for a success. It drops the text
-// of the answer, which may contain customer data. An answer without an error code comes from a proxy
-// in front of the platform, and says nothing about the token or the object.
+// statusError returns the error for the status of an answer, or nil for a success. It drops the
+// text of the answer, which may contain customer data. An answer without an error code comes from a
+// proxy in front of the platform, and says nothing about the token or the object.
 func statusError(resp *http.Response, answer []byte) error {
 	if err := sdk.StatusError(resp.StatusCode, resp.Header, time.Now()); err != nil {
 		return err // 408, 429 and all from 500

@@ -44,7 +44,7 @@ func (p platform) SignInURL(_ context.Context, s sdk.AdministratorSignIn) (strin
 // Administrator implements sdk.MailPlatform. The platform accepts the code once, with the verifier,
 // and says for which tenant and nonce it was made.
 func (p platform) Administrator(ctx context.Context, s sdk.AdministratorSignIn, code sdk.Secret) (sdk.Administrator, error) {
-	in := map[string]string{"code": code.Reveal(), "verifier": s.Verifier.Reveal(), "redirect": s.Redirect}
+	body := map[string]string{"code": code.Reveal(), "verifier": s.Verifier.Reveal(), "redirect": s.Redirect}
 	var person struct {
 		Tenant        string `json:"tenant"`
 		Nonce         string `json:"nonce"`
@@ -52,7 +52,7 @@ func (p platform) Administrator(ctx context.Context, s sdk.AdministratorSignIn, 
 		Name          string `json:"name"`
 		Administrator bool   `json:"administrator"`
 	}
-	if err := p.call(ctx, http.MethodPost, "/logins", in, &person); err != nil {
+	if err := p.call(ctx, http.MethodPost, "/logins", body, &person); err != nil {
 		return sdk.Administrator{}, err
 	}
 	switch {

@@ -59,22 +59,22 @@ type platform struct {
 	http  *http.Client
 }
 
-// platform returns the mail platform for a connection. It fails when a setting is invalid, and sends
-// nothing.
-func (s *processState) platform(c sdk.Connection) (sdk.MailPlatform, error) {
+// platform returns the mail platform for a connection. It fails when a setting is invalid, and
+// sends nothing.
+func (s *processState) platform(connection sdk.Connection) (sdk.MailPlatform, error) {
 	for _, name := range []string{"api_url", "login_url"} {
-		base, err := url.Parse(c.Settings[name])
+		base, err := url.Parse(connection.Settings[name])
 		if err != nil || base.Host == "" || base.Scheme != "https" && base.Scheme != "http" {
 			return nil, sdk.Misconfigured(name, "it must be a URL such as https://api.example.com/v1")
 		}
 	}
-	token := c.Secrets["api_token"]
+	token := connection.Secrets["api_token"]
 	if token.Empty() || strings.ContainsAny(token.Reveal(), "\r\n\x00") {
 		return nil, sdk.Misconfigured("api_token", "it is missing or contains a line break")
 	}
 	return platform{
-		base: strings.TrimRight(c.Settings["api_url"], "/"), login: strings.TrimRight(c.Settings["login_url"], "/"), token: token,
-		http: s.waits.Client(s.http, c.Fingerprint()), // a Retry-After holds back all calls of the token
+		base: strings.TrimRight(connection.Settings["api_url"], "/"), login: strings.TrimRight(connection.Settings["login_url"], "/"), token: token,
+		http: s.waits.Client(s.http, connection.Fingerprint()), // a Retry-After holds back all calls of the token
 	}, nil
 }
 

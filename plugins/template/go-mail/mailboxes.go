@@ -43,15 +43,15 @@ func (t mailTenant) Mailboxes(ctx context.Context) ([]sdk.Mailbox, error) {
 	if list.Mailboxes == nil {
 		return nil, sdk.BrokenAnswer("no_mailboxes")
 	}
-	var all []sdk.Mailbox
+	var mailboxes []sdk.Mailbox
 	for _, d := range list.Mailboxes {
 		m, err := d.mailbox()
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, m)
+		mailboxes = append(mailboxes, m)
 	}
-	return all, nil
+	return mailboxes, nil
 }
 
 // peopleDoc counts what a tenant pays for.
@@ -63,7 +63,7 @@ type peopleDoc struct {
 	} `json:"licences"`
 }
 
-func (t mailTenant) people(ctx context.Context) (doc peopleDoc, err error) {
+func (t mailTenant) readPeople(ctx context.Context) (doc peopleDoc, err error) {
 	if err := t.call(ctx, http.MethodGet, "/people", nil, &doc); err != nil {
 		return peopleDoc{}, err
 	}
@@ -75,7 +75,7 @@ func (t mailTenant) people(ctx context.Context) (doc peopleDoc, err error) {
 
 // UserMailboxes implements sdk.MailTenant.
 func (t mailTenant) UserMailboxes(ctx context.Context) (int, error) {
-	doc, err := t.people(ctx)
+	doc, err := t.readPeople(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -84,7 +84,7 @@ func (t mailTenant) UserMailboxes(ctx context.Context) (int, error) {
 
 // EmailLicenses implements sdk.MailTenant.
 func (t mailTenant) EmailLicenses(ctx context.Context) (sdk.Licenses, error) {
-	doc, err := t.people(ctx)
+	doc, err := t.readPeople(ctx)
 	return sdk.Licenses{Paid: doc.Licences.Paid, Trial: doc.Licences.Trial}, err
 }
 
@@ -114,8 +114,8 @@ func (t mailTenant) mailbox(ctx context.Context, method, path string, in any) (s
 
 // OpenSignIn implements sdk.MailTenant.
 func (t mailTenant) OpenSignIn(ctx context.Context, objectID, address string, password sdk.Secret) error {
-	in := map[string]string{"username": address, "password": password.Reveal()}
-	return t.call(ctx, http.MethodPut, "/accounts/"+url.PathEscape(objectID), in, &struct{}{})
+	body := map[string]string{"username": address, "password": password.Reveal()}
+	return t.call(ctx, http.MethodPut, "/accounts/"+url.PathEscape(objectID), body, &struct{}{})
 }
 
 // OpenSubmission implements sdk.MailTenant.

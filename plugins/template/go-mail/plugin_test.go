@@ -17,8 +17,8 @@ import (
 // over it. The platform is the simulator.
 func TestBinary(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "mail-example")
-	if out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	if output, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, output)
 	}
 	binary := conformance.Binary{Path: path, Connect: func(baseURL string) sdk.Connection {
 		return sdk.Connection{
@@ -33,22 +33,23 @@ func TestBinary(t *testing.T) {
 
 // TestRefusalsArePublished checks that each error code of the API has a code that callers know.
 func TestRefusalsArePublished(t *testing.T) {
-	for of, code := range refusals {
-		if o := sdk.OutcomeOf(asOutcome(refusal{of})); o.Kind != sdk.Refused || o.Code.Name != code {
-			t.Errorf("%s: got %+v, want %s", of, o, code)
+	for refused, code := range refusals {
+		if result := sdk.OutcomeOf(asOutcome(refusal{refused})); result.Kind != sdk.Refused || result.Code.Name != code {
+			t.Errorf("%s: got %+v, want %s", refused, result, code)
 		}
 	}
 }
 
-// TestInvalidSettingsAreRefused checks that a plugin without its settings says which one is missing.
+// TestInvalidSettingsAreRefused checks that a plugin without its settings says which one is
+// missing.
 func TestInvalidSettingsAreRefused(t *testing.T) {
-	for missing, c := range map[string]sdk.Connection{
+	for missing, connection := range map[string]sdk.Connection{
 		"setting api_url":   {Settings: map[string]string{"login_url": "https://login.example.com"}, Secrets: map[string]sdk.Secret{"api_token": sdk.NewSecret("x")}},
 		"setting login_url": {Settings: map[string]string{"api_url": "https://api.example.com"}, Secrets: map[string]sdk.Secret{"api_token": sdk.NewSecret("x")}},
 		"setting api_token": {Settings: map[string]string{"api_url": "https://api.example.com", "login_url": "https://login.example.com"}},
 	} {
-		_, err := plugin().Mail(c)
-		if o := sdk.OutcomeOf(err); o.Kind != sdk.Refused || o.Cause != missing {
+		_, err := plugin().Mail(connection)
+		if result := sdk.OutcomeOf(err); result.Kind != sdk.Refused || result.Cause != missing {
 			t.Errorf("%s: got %v", missing, err)
 		}
 	}

@@ -39,19 +39,19 @@ func (t mailTenant) EnsureRule(ctx context.Context, scope string, mailboxes []st
 		return sdk.SendRule{}, err
 	case found && doc.Enabled && len(doc.Senders) == 0:
 		doc.Enabled = false
-		return t.write(ctx, doc, false)
+		return t.writeRule(ctx, doc, false)
 	case found:
 		return doc.rule(false, false), nil
 	case len(mailboxes) == 0:
 		return sdk.SendRule{}, nil
 	}
-	return t.write(ctx, ruleDoc{Name: sdk.SendRuleName(scope), Form: "senders", Senders: normalized(mailboxes)}, true)
+	return t.writeRule(ctx, ruleDoc{Name: sdk.SendRuleName(scope), Form: "senders", Senders: normalizeAddresses(mailboxes)}, true)
 }
 
 // Block implements sdk.MailTenant. It writes only a rule that differs.
 func (t mailTenant) Block(ctx context.Context, scope string, mailboxes []string) (sdk.SendRule, error) {
 	doc, found, err := t.ruleOf(ctx, scope)
-	want := normalized(mailboxes)
+	want := normalizeAddresses(mailboxes)
 	switch {
 	case err != nil:
 		return sdk.SendRule{}, err
@@ -64,17 +64,17 @@ func (t mailTenant) Block(ctx context.Context, scope string, mailboxes []string)
 	if doc.Enabled = len(want) > 0; doc.Enabled {
 		doc.Form, doc.Senders = "senders", want
 	}
-	return t.write(ctx, doc, !found)
+	return t.writeRule(ctx, doc, !found)
 }
 
 // Rules implements sdk.MailTenant.
 func (t mailTenant) Rules(ctx context.Context) ([]sdk.SendRule, error) {
 	docs, err := t.rules(ctx)
-	var all []sdk.SendRule
+	var rules []sdk.SendRule
 	for _, d := range docs {
-		all = append(all, d.rule(false, false))
+		rules = append(rules, d.rule(false, false))
 	}
-	return all, err
+	return rules, err
 }
 
 // RemoveRule implements sdk.MailTenant.
@@ -124,25 +124,25 @@ func (t mailTenant) ruleOf(ctx context.Context, scope string) (doc ruleDoc, foun
 	return ruleDoc{}, false, err
 }
 
-// write creates or replaces a rule. The platform answers with the rule as it is now.
-func (t mailTenant) write(ctx context.Context, doc ruleDoc, created bool) (sdk.SendRule, error) {
-	var now ruleDoc
-	if err := t.call(ctx, http.MethodPut, "/rules/"+url.PathEscape(doc.Name), doc, &now); err != nil {
+// writeRule creates or replaces a rule. The platform answers with the rule as it is now.
+func (t mailTenant) writeRule(ctx context.Context, doc ruleDoc, created bool) (sdk.SendRule, error) {
+	var stored ruleDoc
+	if err := t.call(ctx, http.MethodPut, "/rules/"+url.PathEscape(doc.Name), doc, &stored); err != nil {
 		return sdk.SendRule{}, err
 	}
-	if now.ID == "" {
+	if stored.ID == "" {
 		return sdk.SendRule{}, sdk.BrokenAnswer("no_rule")
 	}
-	return now.rule(created, true), nil
+	return stored.rule(created, true), nil
 }
 
-func normalized(addresses []string) []string {
-	var all []string
+func normalizeAddresses(addresses []string) []string {
+	var result []string
 	for _, a := range addresses {
-		all = append(all, strings.ToLower(a))
+		result = append(result, strings.ToLower(a))
 	}
-	slices.Sort(all)
-	return slices.Compact(all)
+	slices.Sort(result)
+	return slices.Compact(result)
 }
 
 // Sent implements sdk.MailTenant. The cursor is that of the platform.

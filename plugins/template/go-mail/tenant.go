@@ -24,8 +24,8 @@ func (t mailTenant) path(path string) string {
 	return "/tenants/" + url.PathEscape(string(t.id)) + path
 }
 
-// remove deletes an object. It succeeds if the object does not exist, which the platform reports with
-// the code absent.
+// remove deletes an object. It succeeds if the object does not exist, which the platform reports
+// with the code absent.
 func (t mailTenant) remove(ctx context.Context, path, absent string) error {
 	err := t.platform.send(ctx, http.MethodDelete, t.path(path), nil, &struct{}{})
 	if isRefusal(err, absent) {
@@ -138,11 +138,11 @@ func (t mailTenant) Records(ctx context.Context, name string) (sdk.MailRecords, 
 	return sdk.MailRecords{Verification: records(doc.Proof), Service: records(doc.Mail)}, nil
 }
 
-func records(docs []recordDoc) (all []sdk.Record) {
+func records(docs []recordDoc) (list []sdk.Record) {
 	for _, d := range docs {
-		all = append(all, d.record())
+		list = append(list, d.record())
 	}
-	return all
+	return list
 }
 
 func (d recordDoc) record() sdk.Record {

@@ -54,18 +54,18 @@ type platform struct {
 
 // platform returns the platform for a connection. It fails when a setting is invalid, and sends
 // nothing.
-func (s *processState) platform(c sdk.Connection) (sdk.SendingPlatform, error) {
-	base, err := url.Parse(c.Settings["base_url"])
+func (s *processState) platform(connection sdk.Connection) (sdk.SendingPlatform, error) {
+	base, err := url.Parse(connection.Settings["base_url"])
 	if err != nil || base.Host == "" || base.Scheme != "https" && base.Scheme != "http" {
 		return nil, sdk.Misconfigured("base_url", "it must be a URL such as https://api.example.com/v1")
 	}
-	key := c.Secrets["api_key"]
+	key := connection.Secrets["api_key"]
 	if key.Empty() || strings.ContainsAny(key.Reveal(), "\r\n\x00") {
 		return nil, sdk.Misconfigured("api_key", "it is missing or contains a line break")
 	}
 	return &platform{
-		base: strings.TrimRight(base.String(), "/"), key: key, workspace: c.Settings["workspace_id"],
-		authHosts: strings.Split(c.Settings["auth_hosts"], ","),
-		http:      s.waits.Client(s.http, c.Fingerprint()), // a Retry-After holds back all calls of the key
+		base: strings.TrimRight(base.String(), "/"), key: key, workspace: connection.Settings["workspace_id"],
+		authHosts: strings.Split(connection.Settings["auth_hosts"], ","),
+		http:      s.waits.Client(s.http, connection.Fingerprint()), // a Retry-After holds back all calls of the key
 	}, nil
 }

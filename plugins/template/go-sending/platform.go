@@ -58,10 +58,10 @@ func (p *platform) Check(ctx context.Context) (sdk.Reach, error) {
 }
 
 // Account implements sdk.SendingPlatform. The parameter `like` also finds parts of addresses, so
-// Account compares each address on all pages. It returns the zero Account for an address that is not
-// connected.
+// Account compares each address on all pages. It returns the zero Account for an address that is
+// not connected.
 func (p *platform) Account(ctx context.Context, address string) (sdk.Account, error) {
-	for page, more := 0, true; more; page++ {
+	for page, hasMore := 0, true; hasMore; page++ {
 		list, err := p.list(ctx, url.Values{"like": {address}, "page": {strconv.Itoa(page)}})
 		if err != nil {
 			return sdk.Account{}, err
@@ -71,7 +71,7 @@ func (p *platform) Account(ctx context.Context, address string) (sdk.Account, er
 				return a.account(), nil
 			}
 		}
-		more = list.More
+		hasMore = list.More
 	}
 	return sdk.Account{}, nil
 }
@@ -92,8 +92,8 @@ func (p *platform) Accounts(ctx context.Context, cursor string) (sdk.Page, error
 	return page, nil
 }
 
-// list reads one page. It fails for an answer without the requested page, because an account that is
-// missing from a complete list counts as disconnected.
+// list reads one page. It fails for an answer without the requested page, because an account that
+// is missing from a complete list counts as disconnected.
 func (p *platform) list(ctx context.Context, query url.Values) (list accountList, err error) {
 	if err := p.call(ctx, http.MethodGet, "/accounts?"+query.Encode(), &list); err != nil {
 		return accountList{}, asOutcome(err)

@@ -18,8 +18,8 @@ import (
 // platform over it. The platform is the simulator.
 func TestBinary(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "sending-example")
-	if out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	if output, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, output)
 	}
 	conformance.Sending(t, conformance.Binary{Path: path}, newFixture)
 }

@@ -31,8 +31,8 @@ type simulator struct {
 
 // New returns the handler of the simulator and the line that it prints when it is ready. It fails
 // when the data folder is unusable.
-func New(o simulate.Options) (http.Handler, simulate.Ready, error) {
-	kit, err := simulate.Open(name, o)
+func New(options simulate.Options) (http.Handler, simulate.Ready, error) {
+	kit, err := simulate.Open(name, options)
 	if err != nil {
 		return nil, simulate.Ready{}, err
 	}
@@ -45,8 +45,8 @@ func New(o simulate.Options) (http.Handler, simulate.Ready, error) {
 	s.mux.HandleFunc("GET "+prefix+"/zones/{zone}/records", s.records)
 	s.mux.HandleFunc("PATCH "+prefix+"/zones/{zone}/records", s.patch)
 	return kit.Handler(s, zones.Control()), simulate.Ready{
-		Provider: name, URL: o.URL, Control: []string{},
-		Settings: map[string]string{"api_url": o.URL + prefix},
+		Provider: name, URL: options.URL, Control: []string{},
+		Settings: map[string]string{"api_url": options.URL + prefix},
 		Secrets:  map[string]string{"api_token": Token},
 	}, nil
 }
@@ -104,14 +104,14 @@ type (
 
 // listZones answers with all zones, or with those that the parameters `name` and `limit` select.
 func (s *simulator) listZones(w http.ResponseWriter, r *http.Request) {
-	all, err := s.zones.List(r.Context())
+	zones, err := s.zones.List(r.Context())
 	if err != nil {
 		refuse(w, http.StatusInternalServerError, err.Error())
 		return
 	}
 	found := []zoneDoc{}
-	for _, z := range all {
-		if only := r.URL.Query().Get("name"); only == "" || only == z.Name {
+	for _, z := range zones {
+		if wanted := r.URL.Query().Get("name"); wanted == "" || wanted == z.Name {
 			found = append(found, zoneDoc{ID: z.Name, Name: z.Name, NameServers: z.NameServers})
 		}
 	}
@@ -137,8 +137,8 @@ func (s *simulator) records(w http.ResponseWriter, r *http.Request) {
 
 // patch replaces record sets, all or none, if the zone still has the version in the request.
 func (s *simulator) patch(w http.ResponseWriter, r *http.Request) {
-	var in recordSets
-	if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
+	var body recordSets
+	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
 		refuse(w, http.StatusBadRequest, "the body is not valid")
 		return
 	}
@@ -148,11 +148,11 @@ func (s *simulator) patch(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	sets := simulate.SetsOf(zone.Records)
-	for _, changed := range in.Sets {
+	for _, changed := range body.Sets {
 		sets = slices.DeleteFunc(sets, func(old sdk.RRSet) bool { return old.Name == changed.Name && string(old.Type) == changed.Type })
 		sets = append(sets, sdk.RRSet{Name: changed.Name, Type: sdk.RecordType(changed.Type), TTL: changed.TTL, Values: changed.Values})
 	}
-	if err := s.zones.Edit(r.Context(), zone.Name, in.Version, simulate.RecordsOf(sets)); err != nil {
+	if err := s.zones.Edit(r.Context(), zone.Name, body.Version, simulate.RecordsOf(sets)); err != nil {
 		refuseError(w, err)
 		return
 	}

@@ -22,19 +22,19 @@ var errUnknown = errors.New("there is no such tenant or mailbox")
 func (s *simulator) control() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /_control/suite", func(w http.ResponseWriter, _ *http.Request) { simulate.WriteJSON(w, http.StatusOK, suite) })
-	for on, do := range map[string]func(c *call) (any, error){
+	for pattern, op := range map[string]func(c *call) (any, error){
 		"POST /_control/tenants": createTenant, "GET /_control/tenants/{id}": showTenant,
-		"POST /_control/tenants/{id}/behaviour": behave, "POST /_control/tenants/{id}/rules": setForeignRule,
+		"POST /_control/tenants/{id}/behaviour": setBehaviour, "POST /_control/tenants/{id}/rules": setForeignRule,
 		"POST /_control/tenants/{id}/revoke": revoke, "POST /_control/messages": sendMessages,
 	} {
-		mux.HandleFunc(on, func(w http.ResponseWriter, r *http.Request) {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			var answer json.RawMessage
-			err := s.state.Try(func(all *state) error {
-				c := &call{simulator: s, http: r, all: all, tenant: all.Tenants[r.PathValue("id")], now: s.kit.Now()}
+			err := s.state.Try(func(platformState *state) error {
+				c := &call{simulator: s, http: r, platformState: platformState, tenant: platformState.Tenants[r.PathValue("id")], now: s.kit.Now()}
 				if r.PathValue("id") != "" && c.tenant == nil {
 					return errUnknown
 				}
-				out, err := do(c)
+				out, err := op(c)
 				if err != nil {
 					return err
 				}
@@ -55,22 +55,22 @@ func (s *simulator) control() http.Handler {
 }
 
 func createTenant(c *call) (any, error) {
-	var in struct {
+	var body struct {
 		Name      string `json:"name"`
 		Bootstrap string `json:"bootstrap"`
 		SMTPAuth  string `json:"smtp_auth"`
 	}
-	err := errors.Join(simulate.ReadBody(c.http, &in), simulate.OneOf("bootstrap", in.Bootstrap, "", "ready", "dehydrated", "denied"),
-		simulate.OneOf("smtp_auth", in.SMTPAuth, "", "allowed", "refused"))
+	err := errors.Join(simulate.ReadBody(c.http, &body), simulate.OneOf("bootstrap", body.Bootstrap, "", "ready", "dehydrated", "denied"),
+		simulate.OneOf("smtp_auth", body.SMTPAuth, "", "allowed", "refused"))
 	if err != nil {
 		return nil, err
 	}
-	t := c.all.addTenant(in.Name)
-	t.Dormant, t.Denied, t.SMTPRefused = in.Bootstrap == "dehydrated", in.Bootstrap == "denied", in.SMTPAuth == "refused"
+	t := c.platformState.addTenant(body.Name)
+	t.Dormant, t.Denied, t.SMTPRefused = body.Bootstrap == "dehydrated", body.Bootstrap == "denied", body.SMTPAuth == "refused"
 	return map[string]string{"tenant_id": t.ID, "admin": t.admin()}, nil
 }
 
-func behave(c *call) (any, error) {
+func setBehaviour(c *call) (any, error) {
 	return struct{}{}, simulate.ReadBody(c.http, &c.tenant.Behaviour)
 }
 
@@ -94,30 +94,30 @@ func showTenant(c *call) (any, error) {
 // setForeignRule creates or changes a rule as an administrator does. A new rule has the form
 // "custom", so that the plugin sees that it does more than block senders.
 func setForeignRule(c *call) (any, error) {
-	var in struct {
+	var body struct {
 		Name    string   `json:"name"`
 		Enabled bool     `json:"enabled"`
 		Senders []string `json:"senders"`
 	}
-	if err := simulate.ReadBody(c.http, &in); err != nil {
+	if err := simulate.ReadBody(c.http, &body); err != nil {
 		return nil, err
 	}
 	form := "custom"
-	if r := c.tenant.rule(in.Name); r != nil {
+	if r := c.tenant.rule(body.Name); r != nil {
 		form = r.current().Form
 	}
-	c.setRule(in.Name, ruleVersion{Form: form, Enabled: in.Enabled, Senders: in.Senders})
+	c.setRule(body.Name, ruleVersion{Form: form, Enabled: body.Enabled, Senders: body.Senders})
 	return struct{}{}, nil
 }
 
 func revoke(c *call) (any, error) {
-	var in struct {
+	var body struct {
 		What string `json:"what"`
 	}
-	if err := errors.Join(simulate.ReadBody(c.http, &in), simulate.OneOf("what", in.What, "consent", "exchange_role")); err != nil {
+	if err := errors.Join(simulate.ReadBody(c.http, &body), simulate.OneOf("what", body.What, "consent", "exchange_role")); err != nil {
 		return nil, err
 	}
-	if in.What == "consent" {
+	if body.What == "consent" {
 		c.tenant.ConsentAt = time.Time{}
 	} else {
 		c.tenant.RoleAt = time.Time{}
@@ -127,15 +127,15 @@ func revoke(c *call) (any, error) {
 
 // sendMessages makes a mailbox send messages now.
 func sendMessages(c *call) (any, error) {
-	var in struct {
+	var body struct {
 		Mailbox string `json:"mailbox"`
 		Count   int    `json:"count"`
 	}
-	if err := simulate.ReadBody(c.http, &in); err != nil {
+	if err := simulate.ReadBody(c.http, &body); err != nil {
 		return nil, err
 	}
-	for _, t := range c.all.Tenants {
-		b := t.find(in.Mailbox)
+	for _, t := range c.platformState.Tenants {
+		b := t.findMailbox(body.Mailbox)
 		if b == nil {
 			continue
 		}
@@ -143,9 +143,9 @@ func sendMessages(c *call) (any, error) {
 		for _, r := range t.Rules {
 			refused = refused || r.blocks(b.Address, c.now, milliseconds(t.Behaviour.RuleMS))
 		}
-		for range in.Count {
-			c.all.Serial++
-			t.Messages = append(t.Messages, message{ID: fmt.Sprintf("m-%d", c.all.Serial), Sender: strings.ToLower(b.Address), At: c.now, Refused: refused})
+		for range body.Count {
+			c.platformState.Serial++
+			t.Messages = append(t.Messages, message{ID: fmt.Sprintf("m-%d", c.platformState.Serial), Sender: strings.ToLower(b.Address), At: c.now, Refused: refused})
 		}
 		return struct{}{}, nil
 	}

@@ -26,47 +26,48 @@ func listMailboxes(c *call) (any, string) {
 }
 
 func createMailbox(c *call) (any, string) {
-	var in struct {
+	var body struct {
 		Name    string `json:"name"`
 		Address string `json:"address"`
 	}
-	c.read(&in)
-	address := strings.ToLower(in.Address)
+	c.read(&body)
+	address := strings.ToLower(body.Address)
 	local, domain, _ := strings.Cut(address, "@")
 	switch {
-	case !c.tenant.accepts(domain, c.now):
+	case !c.tenant.acceptsMailFor(domain, c.now):
 		return nil, "not_ready"
-	case c.tenant.find(address) != nil:
+	case c.tenant.findMailbox(address) != nil:
 		return nil, "address_taken"
 	}
-	b := &box{ID: c.all.newID(), Name: in.Name, Address: address, Created: c.now}
-	b.Alias = fmt.Sprintf("%s%d", local, c.all.Serial)
+	b := &box{ID: c.platformState.newID(), Name: body.Name, Address: address, Created: c.now}
+	b.Alias = fmt.Sprintf("%s%d", local, c.platformState.Serial)
 	b.Username = b.Alias + "@" + c.tenant.Builtin
 	c.tenant.Mailboxes = append(c.tenant.Mailboxes, b)
 	return b, ""
 }
 
-// box returns the mailbox with the address or the id in the path.
-func (c *call) box(part string) (*box, string) {
-	if b := c.tenant.find(c.http.PathValue(part)); b != nil {
+// findBox returns the mailbox with the address or the id in the path.
+func (c *call) findBox(part string) (*box, string) {
+	if b := c.tenant.findMailbox(c.http.PathValue(part)); b != nil {
 		return b, ""
 	}
 	return nil, "no_mailbox"
 }
 
-// settled is box for an operation that is not possible until the directory shows the mailbox.
-func (c *call) settled(part string) (*box, string) {
-	b, code := c.box(part)
+// visibleBox returns the mailbox of findBox, or an error code while the directory does not show it
+// yet.
+func (c *call) visibleBox(part string) (*box, string) {
+	b, code := c.findBox(part)
 	if code == "" && c.now.Before(b.Created.Add(milliseconds(c.tenant.Behaviour.MailboxMS))) {
 		return nil, "not_ready"
 	}
 	return b, code
 }
 
-func getMailbox(c *call) (any, string) { return c.box("address") }
+func getMailbox(c *call) (any, string) { return c.findBox("address") }
 
 func renameMailbox(c *call) (any, string) {
-	b, code := c.box("address")
+	b, code := c.findBox("address")
 	if code == "" {
 		c.read(b) // the only member is name
 	}
@@ -74,7 +75,7 @@ func renameMailbox(c *call) (any, string) {
 }
 
 func openSubmission(c *call) (any, string) {
-	b, code := c.settled("address")
+	b, code := c.visibleBox("address")
 	if code == "" {
 		b.Submission = true
 	}
@@ -82,24 +83,24 @@ func openSubmission(c *call) (any, string) {
 }
 
 func openAccount(c *call) (any, string) {
-	var in struct {
+	var body struct {
 		Username string `json:"username"`
 		Password string `json:"password"`
 	}
-	c.read(&in)
-	b, code := c.settled("id")
+	c.read(&body)
+	b, code := c.visibleBox("id")
 	switch {
 	case code != "":
 		return nil, code
-	case len(in.Password) < shortestPassword:
+	case len(body.Password) < shortestPassword:
 		return nil, "password_weak"
 	}
-	b.Username, b.Enabled = in.Username, true
+	b.Username, b.Enabled = body.Username, true
 	return struct{}{}, ""
 }
 
 func removeAccount(c *call) (any, string) {
-	b, code := c.settled("id")
+	b, code := c.visibleBox("id")
 	if code == "" {
 		c.tenant.Mailboxes = slices.DeleteFunc(c.tenant.Mailboxes, func(other *box) bool { return other == b })
 	}

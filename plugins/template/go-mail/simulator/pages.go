@@ -57,8 +57,8 @@ func (s *simulator) consent(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	tenantID := ""
-	err := s.state.Do(func(all *state) {
-		for _, t := range all.Tenants {
+	err := s.state.Do(func(platformState *state) {
+		for _, t := range platformState.Tenants {
 			if !strings.EqualFold(t.admin(), username) {
 				continue
 			}
@@ -89,9 +89,9 @@ func (s *simulator) signIn(w http.ResponseWriter, r *http.Request) {
 		goBack(w, r, url.Values{"error": {"denied"}})
 		return
 	}
-	q, code := r.URL.Query(), rand.Text()
-	err := s.state.Do(func(all *state) {
-		all.Codes[code] = login{Tenant: q.Get("tenant"), Nonce: q.Get("nonce"), Challenge: q.Get("challenge"), Redirect: q.Get("redirect"), Username: username}
+	query, code := r.URL.Query(), rand.Text()
+	err := s.state.Do(func(platformState *state) {
+		platformState.Codes[code] = login{Tenant: query.Get("tenant"), Nonce: query.Get("nonce"), Challenge: query.Get("challenge"), Redirect: query.Get("redirect"), Username: username}
 	})
 	if err != nil {
 		http.Error(w, "the platform failed", http.StatusInternalServerError)
@@ -102,22 +102,22 @@ func (s *simulator) signIn(w http.ResponseWriter, r *http.Request) {
 
 // redeem serves POST /logins: it says who signed in. A code works once.
 func redeem(c *call) (any, string) {
-	var in struct {
+	var body struct {
 		Code     string `json:"code"`
 		Verifier string `json:"verifier"`
 		Redirect string `json:"redirect"`
 	}
-	c.read(&in)
-	made, found := c.all.Codes[in.Code]
-	delete(c.all.Codes, in.Code)
-	sum := sha256.Sum256([]byte(in.Verifier))
-	t := c.all.Tenants[made.Tenant]
-	if !found || t == nil || made.Redirect != in.Redirect || made.Challenge != base64.RawURLEncoding.EncodeToString(sum[:]) {
+	c.read(&body)
+	signIn, found := c.platformState.Codes[body.Code]
+	delete(c.platformState.Codes, body.Code)
+	sum := sha256.Sum256([]byte(body.Verifier))
+	t := c.platformState.Tenants[signIn.Tenant]
+	if !found || t == nil || signIn.Redirect != body.Redirect || signIn.Challenge != base64.RawURLEncoding.EncodeToString(sum[:]) {
 		return nil, "login_refused"
 	}
-	local, _, _ := strings.Cut(made.Username, "@")
+	local, _, _ := strings.Cut(signIn.Username, "@")
 	return map[string]any{
-		"tenant": made.Tenant, "nonce": made.Nonce, "username": made.Username, "name": local,
-		"administrator": strings.EqualFold(made.Username, t.admin()),
+		"tenant": signIn.Tenant, "nonce": signIn.Nonce, "username": signIn.Username, "name": local,
+		"administrator": strings.EqualFold(signIn.Username, t.admin()),
 	}, ""
 }

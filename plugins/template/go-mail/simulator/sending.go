@@ -40,7 +40,7 @@ func (t *tenant) rule(name string) *rule {
 func (c *call) setRule(name string, v ruleVersion) *rule {
 	r := c.tenant.rule(name)
 	if r == nil {
-		r = &rule{ID: c.all.newID(), Name: name}
+		r = &rule{ID: c.platformState.newID(), Name: name}
 		c.tenant.Rules = append(c.tenant.Rules, r)
 	}
 	v.Since = c.now
@@ -57,9 +57,9 @@ func listRules(c *call) (any, string) {
 }
 
 func putRule(c *call) (any, string) {
-	var in ruleDoc
-	c.read(&in)
-	return c.setRule(c.http.PathValue("rule"), ruleVersion{Form: in.Form, Enabled: in.Enabled, Senders: in.Senders}).doc(), ""
+	var body ruleDoc
+	c.read(&body)
+	return c.setRule(c.http.PathValue("rule"), ruleVersion{Form: body.Form, Enabled: body.Enabled, Senders: body.Senders}).doc(), ""
 }
 
 func removeRule(c *call) (any, string) {
@@ -71,20 +71,21 @@ func removeRule(c *call) (any, string) {
 	return struct{}{}, ""
 }
 
-// listMessages answers with one page of the message trace. The cursor is the number of rows before it.
+// listMessages answers with one page of the message trace. The cursor is the number of rows before
+// it.
 func listMessages(c *call) (any, string) {
-	q := c.http.URL.Query()
-	from, errFrom := time.Parse(time.RFC3339, q.Get("from"))
-	to, errTo := time.Parse(time.RFC3339, q.Get("to"))
-	skip, errCursor := strconv.Atoi(cmp.Or(q.Get("cursor"), "0"))
+	query := c.http.URL.Query()
+	sentFrom, errFrom := time.Parse(time.RFC3339, query.Get("from"))
+	sentBefore, errTo := time.Parse(time.RFC3339, query.Get("to"))
+	skip, errCursor := strconv.Atoi(cmp.Or(query.Get("cursor"), "0"))
 	if errFrom != nil || errTo != nil || errCursor != nil || skip < 0 {
 		return nil, "query_invalid"
 	}
 	found := []message{}
 	for _, m := range c.tenant.Messages {
-		asked := slices.ContainsFunc(q["sender"], func(one string) bool { return strings.EqualFold(one, m.Sender) })
+		isWanted := slices.ContainsFunc(query["sender"], func(sender string) bool { return strings.EqualFold(sender, m.Sender) })
 		shown := !c.now.Before(m.At.Add(milliseconds(c.tenant.Behaviour.TraceMS)))
-		if asked && shown && !m.At.Before(from) && m.At.Before(to) {
+		if isWanted && shown && !m.At.Before(sentFrom) && m.At.Before(sentBefore) {
 			found = append(found, m)
 		}
 	}

@@ -7,33 +7,34 @@ import "time"
 // wakeTime is how long the preparation of a dormant mail server takes.
 const wakeTime = time.Minute
 
-// ofServer lets only an application with the role call the mail server.
-func ofServer(do operation) operation {
+// requireRole returns an operation that does op. While the application does not have the role, it
+// answers no_role instead.
+func requireRole(op operation) operation {
 	return func(c *call) (any, string) {
 		if c.tenant.RoleAt.IsZero() || c.now.Before(c.tenant.RoleAt) {
 			return nil, "no_role"
 		}
-		return do(c)
+		return op(c)
 	}
 }
 
 // takeRole gives the application the role, and begins the preparation of a dormant mail server.
 func takeRole(c *call) (any, string) {
-	t, answer := c.tenant, "active"
+	t, state := c.tenant, "active"
 	switch {
 	case t.RoleAt.IsZero() && t.Denied:
-		answer = "denied"
+		state = "denied"
 	case t.RoleAt.IsZero():
 		t.RoleAt = c.now.Add(milliseconds(t.Behaviour.RoleMS))
 		return takeRole(c)
 	case c.now.Before(t.RoleAt):
-		answer = "waiting"
+		state = "waiting"
 	case t.Dormant && t.AwakeAt.IsZero():
-		t.AwakeAt, answer = c.now.Add(wakeTime), "waiting"
+		t.AwakeAt, state = c.now.Add(wakeTime), "waiting"
 	case t.Dormant && c.now.Before(t.AwakeAt):
-		answer = "waiting"
+		state = "waiting"
 	}
-	return map[string]string{"state": answer}, ""
+	return map[string]string{"state": state}, ""
 }
 
 func getSMTP(c *call) (any, string) { return map[string]bool{"enabled": c.tenant.SMTP}, "" }
@@ -48,8 +49,8 @@ func enableSMTP(c *call) (any, string) {
 
 func listMailDomains(c *call) (any, string) {
 	list := []string{c.tenant.Builtin}
-	for _, name := range c.tenant.names() {
-		if c.tenant.accepts(name, c.now) {
+	for _, name := range c.tenant.domainNames() {
+		if c.tenant.acceptsMailFor(name, c.now) {
 			list = append(list, name)
 		}
 	}
@@ -66,7 +67,7 @@ func getSigning(c *call) (any, string) {
 
 func createSigning(c *call) (any, string) {
 	name := c.http.PathValue("domain")
-	if !c.tenant.accepts(name, c.now) {
+	if !c.tenant.acceptsMailFor(name, c.now) {
 		return nil, "not_ready"
 	}
 	c.tenant.Domains[name].Signing = true
@@ -80,7 +81,7 @@ func enableSigning(c *call) (any, string) {
 		return nil, "no_signing"
 	}
 	for _, r := range signingRecords(d.Name) {
-		if !d.Signs && !c.published(c.http.Context(), r) {
+		if !d.Signs && !c.isPublished(c.http.Context(), r) {
 			return nil, "signing_records_missing"
 		}
 	}

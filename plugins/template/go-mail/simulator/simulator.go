@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package simulator simulates the API of the mail platform Example, and its pages for people. Replace
-// its paths and documents by those of the real API: the tests of the plugin show what else must
-// change.
+// Package simulator simulates the API of the mail platform Example, and its pages for people.
+// Replace its paths and documents by those of the real API: the tests of the plugin show what else
+// must change.
 //
 //   - simulator.go: New, the routes, and how a request is answered. Start here.
 //   - state.go: what the platform knows. pages.go: consent and sign-in.
@@ -37,27 +37,27 @@ type simulator struct {
 
 // New returns the handler of the simulator and the line that it prints when it is ready. It fails
 // when the data folder is unusable.
-func New(o simulate.Options) (http.Handler, simulate.Ready, error) {
-	kit, err := simulate.Open(name, o)
+func New(options simulate.Options) (http.Handler, simulate.Ready, error) {
+	kit, err := simulate.Open(name, options)
 	if err != nil {
 		return nil, simulate.Ready{}, err
 	}
-	file, err := simulate.OpenFile(filepath.Join(o.DataDir, "platform.json"), state{Tenants: map[string]*tenant{}, Codes: map[string]login{}})
+	file, err := simulate.OpenFile(filepath.Join(options.DataDir, "platform.json"), state{Tenants: map[string]*tenant{}, Codes: map[string]login{}})
 	if err != nil {
 		return nil, simulate.Ready{}, err
 	}
 	s := &simulator{kit: kit, state: file, mux: http.NewServeMux()}
 	s.mux.HandleFunc("GET "+prefix+"/application", s.serve(func(*call) (any, string) { return map[string]string{"name": "tenantry"}, "" }))
 	s.mux.HandleFunc("POST "+prefix+"/logins", s.serve(redeem))
-	for on, serve := range routes {
-		method, path, _ := strings.Cut(on, " ")
+	for pattern, serve := range routes {
+		method, path, _ := strings.Cut(pattern, " ")
 		s.mux.HandleFunc(method+" "+prefix+"/tenants/{tenant}"+path, s.serve(ofTenant(serve)))
 	}
 	s.mux.HandleFunc("/consent", s.consent)
 	s.mux.HandleFunc("/sign-in", s.signIn)
 	return kit.Handler(s, s.control()), simulate.Ready{
-		Provider: name, URL: o.URL, Control: []string{"tenants", "messages"},
-		Settings: map[string]string{"api_url": o.URL + prefix, "login_url": o.URL},
+		Provider: name, URL: options.URL, Control: []string{"tenants", "messages"},
+		Settings: map[string]string{"api_url": options.URL + prefix, "login_url": options.URL},
 		Secrets:  map[string]string{"api_token": Token},
 		Zones:    ownZones,
 	}, nil
@@ -72,30 +72,30 @@ var routes = map[string]operation{
 	"GET /domains": listDomains, "PUT /domains/{domain}": addDomain, "GET /domains/{domain}": ofDomain(getDomain),
 	"DELETE /domains/{domain}": ofDomain(removeDomain), "GET /domains/{domain}/records": ofDomain(getRecords),
 	"POST /domains/{domain}/verify": ofDomain(verifyDomain), "POST /domains/{domain}/mail": ofDomain(enableMail),
-	"PUT /role": takeRole, "GET /smtp": ofServer(getSMTP), "PUT /smtp": ofServer(enableSMTP), "GET /mail-domains": ofServer(listMailDomains),
-	"GET /signing/{domain}": ofServer(getSigning), "PUT /signing/{domain}": ofServer(createSigning), "POST /signing/{domain}/enable": ofServer(enableSigning),
-	"GET /mailboxes": ofServer(listMailboxes), "POST /mailboxes": ofServer(createMailbox), "GET /mailboxes/{address}": ofServer(getMailbox),
-	"PATCH /mailboxes/{address}": ofServer(renameMailbox), "PUT /mailboxes/{address}/submission": ofServer(openSubmission),
-	"PUT /accounts/{id}": ofServer(openAccount), "DELETE /accounts/{id}": ofServer(removeAccount),
-	"GET /rules": ofServer(listRules), "PUT /rules/{rule}": ofServer(putRule), "DELETE /rules/{rule}": ofServer(removeRule),
-	"GET /messages": ofServer(listMessages),
+	"PUT /role": takeRole, "GET /smtp": requireRole(getSMTP), "PUT /smtp": requireRole(enableSMTP), "GET /mail-domains": requireRole(listMailDomains),
+	"GET /signing/{domain}": requireRole(getSigning), "PUT /signing/{domain}": requireRole(createSigning), "POST /signing/{domain}/enable": requireRole(enableSigning),
+	"GET /mailboxes": requireRole(listMailboxes), "POST /mailboxes": requireRole(createMailbox), "GET /mailboxes/{address}": requireRole(getMailbox),
+	"PATCH /mailboxes/{address}": requireRole(renameMailbox), "PUT /mailboxes/{address}/submission": requireRole(openSubmission),
+	"PUT /accounts/{id}": requireRole(openAccount), "DELETE /accounts/{id}": requireRole(removeAccount),
+	"GET /rules": requireRole(listRules), "PUT /rules/{rule}": requireRole(putRule), "DELETE /rules/{rule}": requireRole(removeRule),
+	"GET /messages": requireRole(listMessages),
 }
 
 // call is one request. The state is locked during the request.
 type call struct {
 	*simulator
-	http   *http.Request
-	all    *state
-	tenant *tenant // nil for a request that names no tenant
-	domain *domain // set by ofDomain
-	now    time.Time
+	http          *http.Request
+	platformState *state
+	tenant        *tenant // nil for a request that names no tenant
+	domain        *domain // set by ofDomain
+	now           time.Time
 }
 
 // read decodes the body of the request. A body that is not valid counts as an empty one.
 func (c *call) read(v any) { _ = json.NewDecoder(c.http.Body).Decode(v) }
 
 // serve returns the handler of an operation.
-func (s *simulator) serve(do operation) http.HandlerFunc {
+func (s *simulator) serve(op operation) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer "+Token {
 			refuse(w, http.StatusUnauthorized, "token_refused")
@@ -104,8 +104,8 @@ func (s *simulator) serve(do operation) http.HandlerFunc {
 		var answer any
 		var code string
 		var raw []byte
-		err := s.state.Do(func(all *state) {
-			if answer, code = do(&call{simulator: s, http: r, all: all, now: s.kit.Now()}); code == "" {
+		err := s.state.Do(func(platformState *state) {
+			if answer, code = op(&call{simulator: s, http: r, platformState: platformState, now: s.kit.Now()}); code == "" {
 				raw, _ = json.Marshal(answer) // the documents of this package are valid
 			}
 		})
@@ -121,15 +121,15 @@ func (s *simulator) serve(do operation) http.HandlerFunc {
 	}
 }
 
-// ofTenant selects the tenant in the path. Without the consent of its administrator, the application
-// can do nothing there.
-func ofTenant(do operation) operation {
+// ofTenant selects the tenant in the path. Without the consent of its administrator, the
+// application can do nothing there.
+func ofTenant(op operation) operation {
 	return func(c *call) (any, string) {
-		c.tenant = c.all.Tenants[c.http.PathValue("tenant")]
+		c.tenant = c.platformState.Tenants[c.http.PathValue("tenant")]
 		if c.tenant == nil || c.tenant.ConsentAt.IsZero() || c.now.Before(c.tenant.ConsentAt) {
 			return nil, "no_consent"
 		}
-		return do(c)
+		return op(c)
 	}
 }
 

@@ -121,25 +121,27 @@ var platform = simulate.Platform[key, account, struct{}]{
 
 // New returns the handler of the simulator and the line that it prints when it is ready. It fails
 // when the data folder is unusable.
-func New(o simulate.Options) (http.Handler, simulate.Ready, error) { return platform.Open(o) }
+func New(options simulate.Options) (http.Handler, simulate.Ready, error) {
+	return platform.Open(options)
+}
 
 // admit checks the key, and selects the workspace of the header X-Workspace.
-func admit(q *request) simulate.Answer {
-	known := false
-	if q.Key, known = q.State.Keys[strings.TrimPrefix(q.HTTP.Header.Get("Authorization"), "Bearer ")]; !known {
+func admit(req *request) simulate.Answer {
+	isKnown := false
+	if req.Key, isKnown = req.State.Keys[strings.TrimPrefix(req.HTTP.Header.Get("Authorization"), "Bearer ")]; !isKnown {
 		return refuse(http.StatusUnauthorized)
 	}
-	if q.Key.Unpaid {
+	if req.Key.Unpaid {
 		return refuse(http.StatusPaymentRequired)
 	}
-	wanted := q.HTTP.Header.Get("X-Workspace")
-	for _, w := range q.Key.Workspaces {
+	wanted := req.HTTP.Header.Get("X-Workspace")
+	for _, w := range req.Key.Workspaces {
 		if wanted == "" || wanted == w.ID {
-			q.Workspace = w.ID
+			req.Workspace = w.ID
 			return simulate.Answer{}
 		}
 	}
-	if wanted == "" && q.HTTP.URL.Path == prefix+"/workspaces" {
+	if wanted == "" && req.HTTP.URL.Path == prefix+"/workspaces" {
 		return simulate.Answer{} // a key without a workspace
 	}
 	return refuse(http.StatusForbidden)
@@ -150,14 +152,14 @@ func refuse(status int) simulate.Answer {
 }
 
 // listAccounts answers with one page. The parameter `like` finds parts of addresses.
-func listAccounts(q *request) simulate.Answer {
+func listAccounts(req *request) simulate.Answer {
 	var found []*account
-	for _, a := range q.Visible(q.Workspace) {
-		if strings.Contains(strings.ToLower(a.Address), strings.ToLower(q.Query("like"))) {
+	for _, a := range req.Visible(req.Workspace) {
+		if strings.Contains(strings.ToLower(a.Address), strings.ToLower(req.Query("like"))) {
 			found = append(found, a)
 		}
 	}
-	page, ok := q.Number("page", 0)
+	page, ok := req.Number("page", 0)
 	if !ok {
 		return refuse(http.StatusBadRequest)
 	}
@@ -166,14 +168,14 @@ func listAccounts(q *request) simulate.Answer {
 	})
 }
 
-func getLink(q *request) simulate.Answer {
-	started := q.State.SignIns[q.Path("id")]
+func getLink(req *request) simulate.Answer {
+	started := req.State.SignIns[req.Path("id")]
 	if started == nil {
 		return refuse(http.StatusNotFound)
 	}
-	doc := link{ID: q.Path("id"), State: "expired", Address: started.Address, Until: started.ExpiresAt}
+	doc := link{ID: req.Path("id"), State: "expired", Address: started.Address, Until: started.ExpiresAt}
 	switch {
-	case started.Open(q.Now):
+	case started.Open(req.Now):
 		doc.State = "pending"
 	case started.Used && started.Address == "":
 		doc.State = "denied"
