@@ -98,7 +98,7 @@ func TestUndoKeepsValuesThatWereChangedSince(t *testing.T) {
 	texts := dns.Find(records, zone, dns.TXT)
 	spf := slices.IndexFunc(texts.Values, func(v string) bool { return len(v) > 6 && v[:6] == "v=spf1" })
 	texts.Values[spf] = "v=spf1 -all"
-	texts.Values = append(texts.Values, "text added later")
+	texts.Values = append(texts.Values, "added later")
 	fx.provider.Put(zone, texts)
 	fx.provider.Put(zone, dns.RRSet{Name: "_dmarc." + zone, Type: dns.TXT})
 	done, err := fx.undo().Run(t.Context(), j.RunID)
@@ -108,7 +108,7 @@ func TestUndoKeepsValuesThatWereChangedSince(t *testing.T) {
 		t.Errorf("got %v", counts)
 	}
 	fx.requireRecords(t, []string{
-		zone + " MX 32767 ms99.msv1.invalid", zone + " TXT text added later", zone + " TXT " + customersText, zone + " TXT v=spf1 -all",
+		zone + " MX 32767 ms99.msv1.invalid", zone + " TXT added later", zone + " TXT " + customersText, zone + " TXT v=spf1 -all",
 	})
 }
 
