@@ -50,11 +50,11 @@ func benchRefresh(b *testing.B, svc *benchService) {
 	p, api := svc.serve()
 	made := svc.mustPost(api+"/v1/integrations", `{"provider":"instantly","name":"Bench","api_key":"bench"}`)
 	path := fmt.Sprint(api, "/v1/integrations/", made["id"], "/mailboxes/refresh")
-	began := time.Now()
+	start := time.Now()
 	if found := svc.mustPost(path, ""); found["newly_connected"] != float64(len(addresses)) {
 		b.Fatal(found)
 	}
-	first := time.Since(began)
+	first := time.Since(start)
 	for range benchWarm {
 		svc.mustPost(path, "")
 	}

@@ -88,11 +88,11 @@ func credentialFile(t *testing.T, text string) string {
 type commandError struct{ Code, Message, Fix string }
 
 // checkError checks exit code and error code of a command that failed, and returns its error.
-func (o commandResult) checkError(t *testing.T, code int, name string) commandError {
+func (r commandResult) checkError(t *testing.T, code int, name string) commandError {
 	t.Helper()
 	var printed struct{ Error commandError }
-	if err := json.Unmarshal([]byte(o.stderr), &printed); err != nil || o.code != code || o.stdout != "" || printed.Error.Code != name {
-		t.Errorf("%v: exit code %d, want %d %s\n%s%s", o.args, o.code, code, name, o.stdout, o.stderr)
+	if err := json.Unmarshal([]byte(r.stderr), &printed); err != nil || r.code != code || r.stdout != "" || printed.Error.Code != name {
+		t.Errorf("%v: exit code %d, want %d %s\n%s%s", r.args, r.code, code, name, r.stdout, r.stderr)
 	}
 	return printed.Error
 }
@@ -150,8 +150,8 @@ func TestOperatorManagesDNSConnections(t *testing.T) {
 	removed := runTenantry(t, env, "dns-connection", "remove", "--connection", two.text("connection_id"), "-o", "json").mustJSON(t)
 	checkMembers(t, "removal", removed, "connection_id account_id provider name status removed_at")
 	checkValues(t, removed, object{"connection_id": two["connection_id"], "status": "removed"})
-	for _, act := range []string{"test", "remove"} {
-		runTenantry(t, env, "dns-connection", act, "--connection", two.text("connection_id"), "-o", "json").checkError(t, cli.ExitNotFound, "dns_connection_not_found")
+	for _, action := range []string{"test", "remove"} {
+		runTenantry(t, env, "dns-connection", action, "--connection", two.text("connection_id"), "-o", "json").checkError(t, cli.ExitNotFound, "dns_connection_not_found")
 	}
 	checkConnections(t, env, one)
 	c.checkLifecycle(t, env, ann)

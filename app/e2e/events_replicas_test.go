@@ -118,8 +118,8 @@ func (r *logReplicas) write(writer int, stop <-chan struct{}) {
 		r.mu.Lock()
 		r.names[name] = false
 		r.mu.Unlock()
-		made, err := c.tryDo("POST", c.ready.APIURL+"/v1/keys", r.key, object{"name": name, "scopes": []string{"events:read"}})
-		if err != nil || made.status != 200 {
+		created, err := c.tryDo("POST", c.ready.APIURL+"/v1/keys", r.key, object{"name": name, "scopes": []string{"events:read"}})
+		if err != nil || created.status != 200 {
 			continue
 		}
 		r.mu.Lock()
@@ -127,7 +127,7 @@ func (r *logReplicas) write(writer int, stop <-chan struct{}) {
 		r.mu.Unlock()
 		r.written.Add(1)
 		if n%2 == 0 {
-			_, _ = c.tryDo("DELETE", c.ready.APIURL+"/v1/keys/"+made.text("id"), r.key, nil)
+			_, _ = c.tryDo("DELETE", c.ready.APIURL+"/v1/keys/"+created.text("id"), r.key, nil)
 		}
 	}
 }

@@ -60,42 +60,42 @@ type accountResources struct {
 }
 
 func (c caller) newResources() accountResources {
-	h := c.newAccount(nil).newConnectedTenant(nil)
-	zone := h.newVerifiedDomain()
-	h.post(h.path("/mailboxes"), mailboxesBody(zone, "ada"))
-	webhook := h.newTestedWebhook()
-	return accountResources{h, map[string]string{
-		"connect_session_id": h.get("/v1/tenants/connect-url").text("id"),
+	tenant := c.newAccount(nil).newConnectedTenant(nil)
+	zone := tenant.newVerifiedDomain()
+	tenant.post(tenant.path("/mailboxes"), mailboxesBody(zone, "ada"))
+	webhook := tenant.newTestedWebhook()
+	return accountResources{tenant, map[string]string{
+		"connect_session_id": tenant.get("/v1/tenants/connect-url").text("id"),
 		"webhook_id":         webhook,
-		"delivery_id":        h.get("/v1/webhooks/" + webhook + "/deliveries").objects("deliveries")[0].text("id"),
-		"tenant_id":          h.guid, "domain_name": zone,
-		"domain_id":  h.get(h.path("/domains")).objects("domains")[0].text("id"),
-		"mailbox_id": h.get(h.path("/mailboxes")).objects("mailboxes")[0].text("id"),
-		"key_id":     fmt.Sprint(h.get("/v1/me").at("key.id")),
+		"delivery_id":        tenant.get("/v1/webhooks/" + webhook + "/deliveries").objects("deliveries")[0].text("id"),
+		"tenant_id":          tenant.guid, "domain_name": zone,
+		"domain_id":  tenant.get(tenant.path("/domains")).objects("domains")[0].text("id"),
+		"mailbox_id": tenant.get(tenant.path("/mailboxes")).objects("mailboxes")[0].text("id"),
+		"key_id":     fmt.Sprint(tenant.get("/v1/me").at("key.id")),
 	}}
 }
 
 // newTestedWebhook adds a webhook whose endpoint does not answer, and tests it.
-func (h accountTenant) newTestedWebhook() string {
-	id := h.post("/v1/webhooks", object{"url": "http://127.0.0.1:9", "event_types": []string{"webhook.disabled"}}).text("id")
-	h.post("/v1/webhooks/"+id+"/test", nil)
+func (tenant accountTenant) newTestedWebhook() string {
+	id := tenant.post("/v1/webhooks", object{"url": "http://127.0.0.1:9", "event_types": []string{"webhook.disabled"}}).text("id")
+	tenant.post("/v1/webhooks/"+id+"/test", nil)
 	return id
 }
 
 // foreignValues returns values of a parameter that must all get the same response: those of the
 // other account, unknown ones and malformed ones.
-func (e accountResources) foreignValues(other accountResources, param string) []string {
+func (r accountResources) foreignValues(other accountResources, param string) []string {
 	foreignID := other.ids[param]
 	const unknown = "0e9d7c1a-4b52-4f60-8a3e-9d2f1c7b6a55"
 	list := []string{foreignID, strings.ToUpper(foreignID)}
 	if param == "domain_name" {
 		return append(list, foreignID+".", "unknown.example", "nodots", "%2e%2e", "a%00.example", "%ff.example", "-",
-			strings.Repeat("a", 300)+".example", "%D0%BF.example", e.ids["domain_id"])
+			strings.Repeat("a", 300)+".example", "%D0%BF.example", r.ids["domain_id"])
 	}
 	list = append(list, unknown, strings.ReplaceAll(foreignID, "-", ""), "{"+foreignID+"}", "urn:uuid:"+foreignID, foreignID+"0", "x", "0", "%20", "%00", "a%2Fb",
 		"%ff", strings.Repeat("9", 300), "00000000-0000-0000-0000-000000000000", "'%20OR%201=1--")
 	if param == "tenant_id" {
-		list = append(list, e.get(e.path("")).text("id"), other.get(other.path("")).text("id"))
+		list = append(list, r.get(r.path("")).text("id"), other.get(other.path("")).text("id"))
 	}
 	return list
 }
@@ -137,9 +137,9 @@ func TestForeignIDsLookUnknown(t *testing.T) {
 			t.Errorf("%s was called: %v", provider, calls)
 		}
 	}
-	for _, e := range []accountResources{one, two} {
-		checkValues(t, e.get(e.path("")).object, object{"domain_count": 1, "mailbox_count": 1})
-		checkValues(t, e.get("/v1/integrations/"+e.ids["integration_id"]).object, object{"mailbox_connections.total": 1, "mailbox_connections.pending": 1})
+	for _, resources := range []accountResources{one, two} {
+		checkValues(t, resources.get(resources.path("")).object, object{"domain_count": 1, "mailbox_count": 1})
+		checkValues(t, resources.get("/v1/integrations/"+resources.ids["integration_id"]).object, object{"mailbox_connections.total": 1, "mailbox_connections.pending": 1})
 	}
 }
 
@@ -159,10 +159,10 @@ func TestBoundedKeysSeeOnlyTheirTenants(t *testing.T) {
 	d, err := publishedDocument()
 	must(t, err)
 	with := func(bounds object) accountResources {
-		e, body := one, object{"name": "bounded", "scopes": []string{"*"}}
+		resources, body := one, object{"name": "bounded", "scopes": []string{"*"}}
 		maps.Copy(body, bounds)
-		e.key = one.post("/v1/keys", body).text("api_key")
-		return e
+		resources.key = one.post("/v1/keys", body).text("api_key")
+		return resources
 	}
 	hidden := with(object{"tenant_ids": []string{noSuchID}})
 	auditor := with(object{"scopes": []string{"audit:read"}})
@@ -235,20 +235,20 @@ func addExpiredKey(t *testing.T, file string, owner accountResources) string {
 
 // checkIndistinguishable sends one operation with each foreign value of one parameter and the
 // caller's own ids for all other parameters. The first request uses all ids of the other account.
-func (e accountResources) checkIndistinguishable(t *testing.T, other accountResources, op operation, param string) {
+func (r accountResources) checkIndistinguishable(t *testing.T, other accountResources, op operation, param string) {
 	t.Helper()
 	body := validBodies[op.method+" "+op.path]
 	if (op.method == "POST" || op.method == "PATCH") && body == nil {
 		body = object{}
 	}
 	first := ""
-	for i, value := range e.foreignValues(other, param) {
-		ids := maps.Clone(e.ids)
+	for i, value := range r.foreignValues(other, param) {
+		ids := maps.Clone(r.ids)
 		ids[param] = value
 		if i == 0 && param == pathParameters(op.path)[0] {
 			ids = other.ids
 		}
-		got := e.caller.withT(t).expect(op.method, fillPath(op.path, ids), body, 404, notFoundCodes[param])
+		got := r.caller.withT(t).expect(op.method, fillPath(op.path, ids), body, 404, notFoundCodes[param])
 		if i == 0 {
 			first = got.comparable()
 		}

@@ -190,10 +190,10 @@ func TestPublicPathsDoNotBlockOthers(t *testing.T) {
 	if !soak.On() {
 		t.Parallel()
 	}
-	r := newServiceFixture(t, requirePrograms(t, releaseBuild))
-	env := r.env(t.TempDir(), "")
-	_, key := r.newAccount(env, "owner@example.com", "complete", 0)
-	p, c := r.serve(env)
+	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
+	env := fixture.env(t.TempDir(), "")
+	_, key := fixture.newAccount(env, "owner@example.com", "complete", 0)
+	p, c := fixture.serve(env)
 	c.ready.APIKey = key
 	healthyRequests(t, c, 30, nil)
 	for _, q := range soak.Sample(t, publicRequests, 2) {
