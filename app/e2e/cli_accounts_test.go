@@ -235,18 +235,18 @@ func TestOperatorListsTenants(t *testing.T) {
 	tenant := sharedSandbox(t).newAccount(nil).newTenant(nil).connect()
 	listed := tenant.runAccountCommand("tenant", "list")
 	checkMembers(t, "list", listed, "tenants count")
-	one := listed.objects("tenants")[0]
-	checkMembers(t, "tenant", one, "id tenant_id account_id account_email tenant_name tenant_domain default_domain managed status readiness consented_at last_sync_at time_zone counted_at mailboxes_blocked")
-	checkValues(t, one, object{
+	listedTenant := listed.objects("tenants")[0]
+	checkMembers(t, "tenant", listedTenant, "id tenant_id account_id account_email tenant_name tenant_domain default_domain managed status readiness consented_at last_sync_at time_zone counted_at mailboxes_blocked")
+	checkValues(t, listedTenant, object{
 		"tenant_id": tenant.guid, "account_id": tenant.id, "account_email": tenant.email, "managed": false, "status": "pending",
 		"readiness.next_step": "sync", "readiness.exchange_bootstrap": "pending", "last_sync_at": nil, "time_zone": "UTC", "counted_at": nil, "mailboxes_blocked": 0,
 	})
 	tenant.mustSync()
 	tenant.newVerifiedDomain()
 	api := tenant.get(tenant.path(""))
-	one = tenant.runAccountCommand("tenant", "list").objects("tenants")[0]
-	checkMembers(t, "readiness", one.at("readiness"), "consent exchange_bootstrap smtp_auth discovery domains_verified domains_total mailboxes_total ready_to_provision next_step headroom")
-	checkValues(t, one, object{
+	listedTenant = tenant.runAccountCommand("tenant", "list").objects("tenants")[0]
+	checkMembers(t, "readiness", listedTenant.at("readiness"), "consent exchange_bootstrap smtp_auth discovery domains_verified domains_total mailboxes_total ready_to_provision next_step headroom")
+	checkValues(t, listedTenant, object{
 		"status": "ready", "id": api.text("id"), "tenant_name": api.text("tenant_name"), "tenant_domain": api.text("tenant_domain"),
 		"default_domain": api.text("default_domain"), "readiness": api.at("readiness"),
 	})

@@ -159,7 +159,7 @@ func TestMisspeltProviderSettingsAreRefused(t *testing.T) {
 	}
 }
 
-// checkUsageAfterLog checks that serve failed with a usage error that contains the text says. The
+// checkUsageAfterLog checks that serve failed with a usage error that contains wantText. The
 // error follows the log on standard error.
 func (r commandResult) checkUsageAfterLog(t *testing.T, wantText string) {
 	t.Helper()

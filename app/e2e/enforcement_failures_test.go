@@ -142,9 +142,9 @@ func tenantDeletedDuringPass(limited limitedTenant) {
 		_, _ = limited.tryDo("POST", limited.ready.ControlURL+"/enforcement/run", "", nil)
 	}()
 	limited.eventually("the pass reads the rule", func() bool { return slices.Contains(limited.operationsAt("microsoft365"), "Get-TransportRule") })
-	gone := limited.expect("DELETE", limited.path(""), nil, http.StatusOK, "")
-	if !strings.Contains(gone.text("message"), "were removed") {
-		limited.t.Error(gone.text("message"))
+	deleted := limited.expect("DELETE", limited.path(""), nil, http.StatusOK, "")
+	if !strings.Contains(deleted.text("message"), "were removed") {
+		limited.t.Error(deleted.text("message"))
 	}
 	<-ran
 	limited.checkPlatformRules(0)

@@ -243,12 +243,12 @@ func (history *enforcementHistory) crashDuringPass() (within bool) {
 func (history *enforcementHistory) killDuringPass() (within bool) {
 	history.t.Helper()
 	history.control("DELETE", "/calls", nil)
-	held := []object{
+	fault := []object{
 		{"operation": "Get-MessageTraceV2"}, {"operation": "Get-TransportRule", "skip": 2}, {"operation": "Set-TransportRule"},
 		{"operation": "Enable-TransportRule"}, {"operation": "Enable-TransportRule"}, {"operation": "Disable-TransportRule"},
 	}[history.random.IntN(6)]
-	held["kind"], held["delay_ms"], held["times"] = []string{"delay", "delay_after"}[history.random.IntN(2)], 60_000, 1
-	history.injectFault(held)
+	fault["kind"], fault["delay_ms"], fault["times"] = []string{"delay", "delay_after"}[history.random.IntN(2)], 60_000, 1
+	history.injectFault(fault)
 	answered, c := make(chan struct{}), history.client
 	go func() {
 		defer close(answered)

@@ -150,10 +150,10 @@ func (r *enforcingReplicas) checkTraceBudget() {
 	must(r.t, err)
 	defer func() { _ = counters.Close() }()
 	const left = 3
-	whole := ratelimit.Bucket{Key: "budget:microsoft365:tenant:" + r.tenants[0].guid + ":5m0s:sent", Limit: 100, Window: 5 * time.Minute}
+	bucket := ratelimit.Bucket{Key: "budget:microsoft365:tenant:" + r.tenants[0].guid + ":5m0s:sent", Limit: 100, Window: 5 * time.Minute}
 	counted := 0
 	for {
-		v, _ := counters.Take(r.t.Context(), whole)
+		v, _ := counters.Take(r.t.Context(), bucket)
 		if v.Remaining == left {
 			break
 		}

@@ -216,8 +216,8 @@ func TestMailboxLimitCreatesATransportRule(t *testing.T) {
 	}
 	tenant.checkPlatformRules(2)
 
-	gone := tenant.expect("DELETE", tenant.path(""), nil, 200, "")
-	checkValues(t, gone.object, object{"status": "deleted", "message": "The tenant, its domains, its mailboxes and its sync history were removed from the " +
+	deleted := tenant.expect("DELETE", tenant.path(""), nil, 200, "")
+	checkValues(t, deleted.object, object{"status": "deleted", "message": "The tenant, its domains, its mailboxes and its sync history were removed from the " +
 		"service. The mail flow rules that blocked mailboxes were removed from the tenant; nothing else at the mail platform was changed."})
 	tenant.checkPlatformRules(0)
 }

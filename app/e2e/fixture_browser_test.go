@@ -23,6 +23,7 @@ type browser struct {
 	client *http.Client
 }
 
+// newBrowser returns a browser without cookies.
 func newBrowser(t *testing.T) *browser {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
@@ -160,6 +161,7 @@ type administrator struct {
 	address          *url.URL
 }
 
+// newAdministrator returns the administrator with this user name, whose browser has no cookies.
 func newAdministrator(t testing.TB, name string) *administrator {
 	t.Helper()
 	jar, err := cookiejar.New(nil)

@@ -93,8 +93,8 @@ func (c client) integrationBody(provider string) object {
 func (c mailboxTenant) addIntegration(provider string) testIntegration {
 	c.t.Helper()
 	created := c.post("/v1/integrations", c.integrationBody(provider))
-	can, _ := created.at("capabilities").(map[string]any)
-	return testIntegration{c, created.text("id"), provider, can}
+	capabilities, _ := created.at("capabilities").(map[string]any)
+	return testIntegration{c, created.text("id"), provider, capabilities}
 }
 
 func (i testIntegration) path(rest string) string { return "/v1/integrations/" + i.id + rest }

@@ -28,8 +28,8 @@ type hostilePlugin struct {
 	code   string
 	// cause is the cause of the failed call in the log.
 	cause string
-	// says are texts of one further log line about the plugin, unless there are none.
-	says []string
+	// logTexts are texts of one further log line about the plugin, unless there are none.
+	logTexts []string
 }
 
 var hostilePlugins = []hostilePlugin{
@@ -86,7 +86,7 @@ func TestServiceSurvivesHostilePlugins(t *testing.T) {
 			c.eventually("the log names the plugin "+h.name, func() bool {
 				logs := p.logs.String()
 				return hasLine(logs, `"msg":"provider call failed"`, `"provider":"`+h.name+`"`, `"cause":"`+h.cause+`"`) &&
-					hasLine(logs, append([]string{`"plugin":"` + h.name + `"`}, h.says...)...)
+					hasLine(logs, append([]string{`"plugin":"` + h.name + `"`}, h.logTexts...)...)
 			})
 			checkHealthy("after " + h.name)
 		}

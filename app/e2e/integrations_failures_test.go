@@ -128,7 +128,7 @@ func TestUnansweredDisconnectIsResolvedByRefresh(t *testing.T) {
 		integration.editPlatformAccount("PUT", 0, object{})
 		integration.editPlatformAccount("PUT", 1, object{})
 		integration.refresh(object{"checked": 3, "connected": 2, "newly_connected": 2, "unchanged": 1})
-		elsewhere := integration.addIntegration("instantly")
+		atOtherPlatform := integration.addIntegration("instantly")
 		for n, lost := range []string{"drop_after", "drop_before"} {
 			integration.control("POST", "/faults", object{"provider": integration.provider, "operation": simulatorOperation(integration.provider, "remove"), "kind": lost, "times": 20})
 			if lost == "drop_after" { // otherwise a read would show that the account still exists
@@ -140,7 +140,7 @@ func TestUnansweredDisconnectIsResolvedByRefresh(t *testing.T) {
 			}
 			integration.checkConnection(n, "disconnecting")
 			checkValues(t, integration.get(integration.path("")).object, object{"mailbox_connections.other": 1})
-			elsewhere.expect("POST", elsewhere.mailboxPath(n, "/oauth/microsoft/init"), nil, 409, "mailbox_already_connected_elsewhere")
+			atOtherPlatform.expect("POST", atOtherPlatform.mailboxPath(n, "/oauth/microsoft/init"), nil, 409, "mailbox_already_connected_elsewhere")
 			integration.control("DELETE", "/faults", nil)
 			integration.eventually("a refresh decides", func() bool {
 				return integration.do("POST", integration.ready.APIURL+integration.path("/mailboxes/refresh"), integration.key, nil).status == http.StatusOK
@@ -211,12 +211,12 @@ func TestMailboxGetsOneSignInLink(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := start(t)
-			one := c.newMailboxTenant("ada").addIntegration("instantly")
-			two := one.addIntegration("salesblink")
+			first := c.newMailboxTenant("ada").addIntegration("instantly")
+			second := first.addIntegration("salesblink")
 			c.control("DELETE", "/calls", nil)
 			answers, gate := make(chan reply, 50), make(chan struct{})
 			for n := range cap(answers) {
-				integration := []testIntegration{one, two}[n%2]
+				integration := []testIntegration{first, second}[n%2]
 				go func() {
 					<-gate
 					got, _ := integration.retryWhileUnavailable(rand.Text(), "POST", integration.mailboxPath(0, "/oauth/microsoft/init"), integration.key, nil)

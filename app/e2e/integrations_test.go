@@ -47,9 +47,9 @@ func TestIntegrationGoesFromAdditionToDeletion(t *testing.T) {
 		eligible := integration.get(integration.path("/mailboxes"))
 		checkMembers(t, "eligible", eligible.object, "integration_id mailboxes count")
 		checkValues(t, eligible.object, object{"integration_id": integration.id, "count": 3})
-		one := eligible.objects("mailboxes")[0]
-		checkMembers(t, "mailbox", one, "mailbox_id tenant_id tenant_name domain_name display_name primary_smtp account_enabled managed_by_tenantcore connection")
-		checkValues(t, one, object{"tenant_id": integration.guid, "display_name": "Ada", "account_enabled": true, "managed_by_tenantcore": true, "connection": nil})
+		eligibleMailbox := eligible.objects("mailboxes")[0]
+		checkMembers(t, "mailbox", eligibleMailbox, "mailbox_id tenant_id tenant_name domain_name display_name primary_smtp account_enabled managed_by_tenantcore connection")
+		checkValues(t, eligibleMailbox, object{"tenant_id": integration.guid, "display_name": "Ada", "account_enabled": true, "managed_by_tenantcore": true, "connection": nil})
 
 		refreshed := integration.refresh(object{"integration_id": integration.id, "provider": integration.provider, "checked": 3, "connected": 0, "newly_connected": 0, "unchanged": 3, "error_count": 0})
 		checkMembers(t, "refresh", refreshed.object, "integration_id provider checked connected newly_connected unchanged error_count status")
@@ -58,9 +58,9 @@ func TestIntegrationGoesFromAdditionToDeletion(t *testing.T) {
 		checkMembers(t, "disconnect", never.object, "status integration_id mailbox_id message")
 		checkValues(t, never.object, object{"status": "disconnected", "mailbox_id": integration.mailboxes[0].text("id")})
 
-		gone := integration.expect("DELETE", integration.path(""), nil, 200, "")
-		checkMembers(t, "delete", gone.object, "status integration_id message")
-		checkValues(t, gone.object, object{"status": "deleted", "integration_id": integration.id})
+		deleted := integration.expect("DELETE", integration.path(""), nil, 200, "")
+		checkMembers(t, "delete", deleted.object, "status integration_id message")
+		checkValues(t, deleted.object, object{"status": "deleted", "integration_id": integration.id})
 		integration.expect("GET", integration.path(""), nil, 404, "integration_not_found")
 		checkValues(t, integration.get("/v1/integrations").object, object{"count": 0, "integrations": "[]"})
 	})
@@ -175,9 +175,9 @@ func (i testIntegration) checkConnect() {
 	i.checkConnection(0, "pending")
 	checkValues(i.t, i.get(i.path("")).object, object{"mailbox_connections.total": 1, "mailbox_connections.pending": 1})
 
-	elsewhere := i.addIntegration("smartlead")
+	atOtherPlatform := i.addIntegration("smartlead")
 	same := i.addIntegration("instantly")
-	elsewhere.expect("POST", elsewhere.mailboxPath(0, "/oauth/microsoft/init"), nil, 409, "capability_not_supported")
+	atOtherPlatform.expect("POST", atOtherPlatform.mailboxPath(0, "/oauth/microsoft/init"), nil, 409, "capability_not_supported")
 	same.expect("POST", same.mailboxPath(0, "/oauth/microsoft/init"), nil, 409, "mailbox_already_connected_elsewhere")
 
 	s.signIn(i.address(0), "accept")
@@ -189,7 +189,7 @@ func (i testIntegration) checkConnect() {
 	checkMembers(i.t, "connection", c, "id status provider_account_id provider_account_email has_error connected_at updated_at")
 	checkValues(i.t, c, object{"provider_account_email": i.address(0), "has_error": false, "connected_at": done.object["connected_at"]})
 	same.expect("POST", same.mailboxPath(0, "/oauth/microsoft/init"), nil, 409, "mailbox_already_connected_elsewhere")
-	for _, other := range []testIntegration{elsewhere, same} {
+	for _, other := range []testIntegration{atOtherPlatform, same} {
 		other.expect("DELETE", other.path(""), nil, 200, "")
 	}
 }

@@ -108,10 +108,10 @@ func TestForeignIDsLookUnknown(t *testing.T) {
 	// Without a worker, no provider is called in the background.
 	_, ready := startDev(t, requirePrograms(t, releaseBuild), folder, []string{"TENANTRY_WORKER=false"})
 	c := seededAccount(t, ready)
-	one, two := c.newResources(), c.newResources()
-	addWaitingRuns(t, filepath.Join(folder, "tenantry.db"), one, two)
-	one.addIntegration()
-	two.addIntegration()
+	first, second := c.newResources(), c.newResources()
+	addWaitingRuns(t, filepath.Join(folder, "tenantry.db"), first, second)
+	first.addIntegration()
+	second.addIntegration()
 	d, err := publishedDocument()
 	must(t, err)
 	c.control("DELETE", "/calls", nil)
@@ -122,13 +122,13 @@ func TestForeignIDsLookUnknown(t *testing.T) {
 			t.Errorf("the path of %s names no owned resource, and unownedOperations does not list it", name)
 		}
 		for _, param := range params {
-			if notFoundCodes[param] == "" || one.ids[param] == "" {
+			if notFoundCodes[param] == "" || first.ids[param] == "" {
 				t.Errorf("%s has no ownership cases for %s", name, param)
 				continue
 			}
 			t.Run(name+" "+param, func(t *testing.T) {
-				one.checkIndistinguishable(t, two, op, param)
-				two.checkIndistinguishable(t, one, op, param)
+				first.checkIndistinguishable(t, second, op, param)
+				second.checkIndistinguishable(t, first, op, param)
 			})
 		}
 	}
@@ -137,7 +137,7 @@ func TestForeignIDsLookUnknown(t *testing.T) {
 			t.Errorf("%s was called: %v", provider, calls)
 		}
 	}
-	for _, resources := range []accountResources{one, two} {
+	for _, resources := range []accountResources{first, second} {
 		checkValues(t, resources.get(resources.path("")).object, object{"domain_count": 1, "mailbox_count": 1})
 		checkValues(t, resources.get("/v1/integrations/"+resources.ids["integration_id"]).object, object{"mailbox_connections.total": 1, "mailbox_connections.pending": 1})
 	}
@@ -151,17 +151,17 @@ func TestBoundedKeysSeeOnlyTheirTenants(t *testing.T) {
 	folder := t.TempDir()
 	_, ready := startDev(t, requirePrograms(t, releaseBuild), folder, []string{"TENANTRY_WORKER=false"}, "--limits", "off")
 	c := seededAccount(t, ready)
-	one, two := c.newResources(), c.newResources()
+	first, second := c.newResources(), c.newResources()
 	file := filepath.Join(folder, "tenantry.db")
-	addWaitingRuns(t, file, one, two)
-	one.addIntegration()
-	one.post(one.path("/mailbox-limits"), object{"daily_send_limit": 25})
+	addWaitingRuns(t, file, first, second)
+	first.addIntegration()
+	first.post(first.path("/mailbox-limits"), object{"daily_send_limit": 25})
 	d, err := publishedDocument()
 	must(t, err)
 	with := func(bounds object) accountResources {
-		resources, body := one, object{"name": "bounded", "scopes": []string{"*"}}
+		resources, body := first, object{"name": "bounded", "scopes": []string{"*"}}
 		maps.Copy(body, bounds)
-		resources.key = one.post("/v1/keys", body).text("api_key")
+		resources.key = first.post("/v1/keys", body).text("api_key")
 		return resources
 	}
 	hidden := with(object{"tenant_ids": []string{noSuchID}})
@@ -169,8 +169,8 @@ func TestBoundedKeysSeeOnlyTheirTenants(t *testing.T) {
 	manager := with(object{"scopes": []string{"keys:write"}})
 	elsewhere := with(object{"allowed_cidrs": []string{"192.0.2.0/24"}})
 	reader := with(object{"scopes": slices.DeleteFunc(access.Words(access.OperationScopes()), func(s string) bool { return strings.HasSuffix(s, ":write") })})
-	expired := one
-	expired.key = addExpiredKey(t, file, one)
+	expired := first
+	expired.key = addExpiredKey(t, file, first)
 	for _, op := range d.operations {
 		name := op.method + " " + op.path
 		t.Run(name, func(t *testing.T) {
@@ -178,7 +178,7 @@ func TestBoundedKeysSeeOnlyTheirTenants(t *testing.T) {
 			if (op.method == "POST" || op.method == "PATCH") && body == nil {
 				body = object{}
 			}
-			path := fillPath(op.path, one.ids)
+			path := fillPath(op.path, first.ids)
 			elsewhere.caller.withT(t).expect(op.method, path, body, 401, "invalid_api_key")
 			if got := expired.caller.withT(t).expect(op.method, path, body, 401, "invalid_api_key"); !strings.Contains(got.text("detail"), "expired") {
 				t.Errorf("an expired key: %s", got.raw)
@@ -201,9 +201,9 @@ func TestBoundedKeysSeeOnlyTheirTenants(t *testing.T) {
 					continue
 				}
 				got := hidden.caller.withT(t).expect(op.method, path, body, 404, notFoundCodes[param])
-				ids := maps.Clone(one.ids)
-				ids[param] = two.ids[param]
-				want := one.caller.withT(t).expect(op.method, fillPath(op.path, ids), body, 404, notFoundCodes[param])
+				ids := maps.Clone(first.ids)
+				ids[param] = second.ids[param]
+				want := first.caller.withT(t).expect(op.method, fillPath(op.path, ids), body, 404, notFoundCodes[param])
 				if got.comparable() != want.comparable() {
 					t.Errorf("a hidden resource:\n%s\nanother account's:\n%s", got.comparable(), want.comparable())
 				}
@@ -267,8 +267,8 @@ func (r reply) comparable() string {
 		}
 	}
 	slices.Sort(lines)
-	whole := strings.Join(lines, "\n") + "\n\n" + string(r.raw)
-	return strings.ReplaceAll(whole, r.header.Get("X-Request-ID"), "ID")
+	fullText := strings.Join(lines, "\n") + "\n\n" + string(r.raw)
+	return strings.ReplaceAll(fullText, r.header.Get("X-Request-ID"), "ID")
 }
 
 // TestForeignDomainInABodyLooksUnknown checks that a domain in a request body is checked for
@@ -276,13 +276,13 @@ func (r reply) comparable() string {
 func TestForeignDomainInABodyLooksUnknown(t *testing.T) {
 	t.Parallel()
 	c := privateSandbox(t)
-	one, two := c.newResources(), c.newResources()
+	first, second := c.newResources(), c.newResources()
 	c.control("DELETE", "/calls", nil)
 	answers := map[string]bool{}
-	for _, name := range []string{two.ids["domain_name"], "unknown.example", "nodots", "", "onmicrosoft.com"} {
+	for _, name := range []string{second.ids["domain_name"], "unknown.example", "nodots", "", "onmicrosoft.com"} {
 		body := mailboxesBody("example.com", "ada")
 		body["domain"] = name
-		answers[one.expect("POST", one.path("/mailboxes"), body, 404, "domain_not_found").comparable()] = true
+		answers[first.expect("POST", first.path("/mailboxes"), body, 404, "domain_not_found").comparable()] = true
 	}
 	if len(answers) != 1 {
 		t.Errorf("the answers differ: %v", slices.Collect(maps.Keys(answers)))

@@ -67,12 +67,12 @@ func TestEveryRateLimitIsEnforced(t *testing.T) {
 		t.Helper()
 		tenant.eventually(subject+" is refused", func() bool {
 			for bucket, take := range cheap {
-				for left := ""; left != "0"; {
+				for remaining := ""; remaining != "0"; {
 					taken := take()
 					if bucketName := taken.header.Get("X-RateLimit-Bucket"); bucketName != bucket {
 						t.Fatalf("%d in %q, not in %q", taken.status, bucketName, bucket)
 					}
-					left = taken.header.Get("X-RateLimit-Remaining")
+					remaining = taken.header.Get("X-RateLimit-Remaining")
 				}
 			}
 			got = ask()

@@ -64,12 +64,12 @@ func newHungSandbox(t *testing.T, args ...string) accountTenant {
 	const tenants, each = 4, 10
 	_, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), []string{"TENANTRY_DRAIN_TIME=2s", "TENANTRY_CIRCUIT_OPEN=1ms"}, append(args, "--no-seed")...)
 	c := seededAccount(t, ready)
-	var held []accountTenant
+	var connected []accountTenant
 	for range tenants {
-		held = append(held, c.newConnectedTenant(nil))
+		connected = append(connected, c.newConnectedTenant(nil))
 	}
 	c.control("POST", "/faults", object{"provider": "microsoft365", "match": "POST /graph/v1.0/domains", "kind": "delay", "delay_ms": 2 * waitTimeout.Milliseconds(), "times": 10_000})
-	for _, tenant := range held {
+	for _, tenant := range connected {
 		for i := range each {
 			go func() {
 				for t.Context().Err() == nil {
@@ -80,7 +80,7 @@ func newHungSandbox(t *testing.T, args ...string) accountTenant {
 		}
 	}
 	c.eventually("requests wait for the platform", func() bool { return countOf(c.operationsAt("microsoft365"), "domain.create") >= 20 })
-	return held[0]
+	return connected[0]
 }
 
 // TestSlowPlatformDoesNotBlockStoredReads checks that requests which wait for the mail platform do

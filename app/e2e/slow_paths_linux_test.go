@@ -81,9 +81,9 @@ func startFlood(t *testing.T, q publicRequest, c client) (f *publicFlood, stop f
 			}
 		})
 	}
-	whole := head + fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(q.body), q.body)
+	fullText := head + fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(q.body), q.body)
 	for range unread {
-		f.clients.Go(func() { f.holdUnread(strings.Repeat(whole, 4)) })
+		f.clients.Go(func() { f.holdUnread(strings.Repeat(fullText, 4)) })
 	}
 	f.opened.Wait()
 	return f, func() error {

@@ -24,8 +24,8 @@ func TestTenantGoesFromConnectLinkToDeletion(t *testing.T) {
 	link := c.get("/v1/tenants/connect-url")
 	checkMembers(t, "connect-url", link.object, "id connect_url expires_at")
 	expires, err := time.Parse(time.RFC3339, link.text("expires_at"))
-	if left := time.Until(expires); err != nil || left > 15*time.Minute || left < 14*time.Minute {
-		t.Errorf("the link expires in %v: %v", left, err)
+	if remaining := time.Until(expires); err != nil || remaining > 15*time.Minute || remaining < 14*time.Minute {
+		t.Errorf("the link expires in %v: %v", remaining, err)
 	}
 
 	tenant := c.newTenant(object{"name": "Shapes Ltd"}).connect()
@@ -46,9 +46,9 @@ func TestTenantGoesFromConnectLinkToDeletion(t *testing.T) {
 	tenant.checkSync()
 	c.checkTenants(tenant.guid)
 
-	gone := tenant.expect("DELETE", tenant.path(""), nil, 200, "")
-	checkMembers(t, "delete", gone.object, "status tenant_id tenant_name message")
-	checkValues(t, gone.object, object{"status": "deleted", "tenant_id": tenant.guid, "tenant_name": "Shapes Ltd"})
+	deleted := tenant.expect("DELETE", tenant.path(""), nil, 200, "")
+	checkMembers(t, "delete", deleted.object, "status tenant_id tenant_name message")
+	checkValues(t, deleted.object, object{"status": "deleted", "tenant_id": tenant.guid, "tenant_name": "Shapes Ltd"})
 	c.checkTenants()
 	c.expect("GET", tenant.path(""), nil, 404, "tenant_not_found")
 	c.expect("POST", tenant.path("/sync"), nil, 404, "tenant_not_found")

@@ -323,37 +323,37 @@ func TestWebhooksAreSentAgain(t *testing.T) {
 func TestBoundedKeysHaveTheirOwnWebhooks(t *testing.T) {
 	t.Parallel()
 	onBothDatabases(t, func(t *testing.T) caller { return privateSandbox(t) }, func(t *testing.T, c caller) {
-		one, two := c.newTenant(nil).connect(), c.newTenant(nil).connect()
+		first, second := c.newTenant(nil).connect(), c.newTenant(nil).connect()
 		bounded := func(tenant accountTenant) caller {
 			created := c.post("/v1/keys", object{"name": "bounded", "scopes": []string{"*"}, "tenant_ids": []string{tenant.guid}})
 			return caller{c.client, c.id, c.email, created.text("api_key")}
 		}
-		keyOne, keyTwo := bounded(one), bounded(two)
+		keyOne, keyTwo := bounded(first), bounded(second)
 		receiver, all := newWebhookReceiver(t), newWebhookReceiver(t)
 		path, secret := keyOne.addWebhook(receiver.url, "*")
 		allPath, _ := c.addWebhook(all.url, "*")
 		cursor := c.get("/v1/events?after=now").text("next_cursor")
-		for _, tenant := range []accountTenant{one, two, one} {
+		for _, tenant := range []accountTenant{first, second, first} {
 			tenant.newVerifiedDomain()
 		}
 		c.logKey() // an event without a tenant
-		one.newVerifiedDomain()
+		first.newVerifiedDomain()
 		logged := c.eventsAfter(cursor)
 		all.waitAll(logged)
-		mine := slices.DeleteFunc(slices.Clone(logged), func(e object) bool { return e.text("tenant_id") != one.guid })
-		if len(mine) == 0 || len(mine) == len(logged) {
-			t.Fatalf("%d of %d events are of the tenant", len(mine), len(logged))
+		ofTenant := slices.DeleteFunc(slices.Clone(logged), func(e object) bool { return e.text("tenant_id") != first.guid })
+		if len(ofTenant) == 0 || len(ofTenant) == len(logged) {
+			t.Fatalf("%d of %d events are of the tenant", len(ofTenant), len(logged))
 		}
-		receiver.waitAll(mine)
+		receiver.waitAll(ofTenant)
 		for _, message := range receiver.received() {
 			message.checkSigned(t, secret)
-			if message.object.at("data.tenant_id") != one.guid {
+			if message.object.at("data.tenant_id") != first.guid {
 				t.Errorf("the webhook of one tenant got %s", message.body)
 			}
 		}
-		keyOne.checkListedDeliveries(path, mine)
-		if seen := keyOne.get("/v1/events?limit=100&after=" + cursor).objects("events"); !reflect.DeepEqual(seen, mine) {
-			t.Errorf("the key sees the events %v, the webhook got %v", seen, mine)
+		keyOne.checkListedDeliveries(path, ofTenant)
+		if seen := keyOne.get("/v1/events?limit=100&after=" + cursor).objects("events"); !reflect.DeepEqual(seen, ofTenant) {
+			t.Errorf("the key sees the events %v, the webhook got %v", seen, ofTenant)
 		}
 
 		delivery := keyOne.deliveries(path, "")[0].text("id")

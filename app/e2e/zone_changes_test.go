@@ -79,8 +79,8 @@ func runZoneChanges(t *testing.T, h zoneHost) {
 func (v zoneChange) run(t *testing.T, h zoneHost) {
 	c := zoneCase{name: "moved-" + v.name, records: unprovisionedZone}
 	sight, planned := c.planned(t, h)
-	gone := c.parseRecords(v.removed)
-	now := slices.DeleteFunc(c.parseRecords(c.records), func(line zoneLine) bool { return slices.Contains(gone, line) })
+	removedLines := c.parseRecords(v.removed)
+	now := slices.DeleteFunc(c.parseRecords(c.records), func(line zoneLine) bool { return slices.Contains(removedLines, line) })
 	h.put(t, c.zone(), append(now, c.parseRecords(v.added)...))
 	before := rawTexts(h.storedRecords(t, c.zone()))
 	if err := c.applyIfUnchanged(t.Context(), h.provider(), sight, planned); !dns.IsChanged(err) {

@@ -134,13 +134,13 @@ func (c zoneCase) blocked() bool {
 
 // expectedRecords returns the wanted records after the run.
 func (c zoneCase) expectedRecords() []zoneLine {
-	past := c.parseRecords(c.records)
+	linesBefore := c.parseRecords(c.records)
 	if c.blocked() {
-		return past
+		return linesBefore
 	}
-	gone, come := c.parseRecords(c.removed), c.parseRecords(c.added)
-	out := slices.DeleteFunc(past, func(line zoneLine) bool { return slices.Contains(gone, line) })
-	out = append(out, come...)
+	removedLines, addedLines := c.parseRecords(c.removed), c.parseRecords(c.added)
+	out := slices.DeleteFunc(linesBefore, func(line zoneLine) bool { return slices.Contains(removedLines, line) })
+	out = append(out, addedLines...)
 	for _, d := range dns.Desire(c.domain(), c.offer()) {
 		if !strings.HasPrefix(c.expectedItem(d.Purpose), "create") {
 			continue
@@ -238,9 +238,9 @@ func (c zoneCase) providerPlan(t *testing.T, provider ports.DNSProvider, sight d
 	t.Helper()
 	zone, err := provider.Zone(t.Context(), c.zone())
 	must(t, err)
-	held, err := provider.Records(t.Context(), zone)
+	storedSets, err := provider.Records(t.Context(), zone)
 	must(t, err)
-	return dns.NewPlan(c.offer(), sight.WithProviderRecords(held), nil)
+	return dns.NewPlan(c.offer(), sight.WithProviderRecords(storedSets), nil)
 }
 
 // applyIfUnchanged applies a plan as the service does: it plans again from the provider's current
@@ -250,11 +250,11 @@ func (c zoneCase) applyIfUnchanged(ctx context.Context, provider ports.DNSProvid
 	if err != nil {
 		return err
 	}
-	held, err := provider.Records(ctx, zone)
+	storedSets, err := provider.Records(ctx, zone)
 	if err != nil {
 		return err
 	}
-	if dns.NewPlan(c.offer(), sight.WithProviderRecords(held), nil).Hash() != p.Hash() {
+	if dns.NewPlan(c.offer(), sight.WithProviderRecords(storedSets), nil).Hash() != p.Hash() {
 		return dns.Changed()
 	}
 	_, err = provider.Apply(ctx, zone, p.Changes)
