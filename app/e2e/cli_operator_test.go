@@ -63,10 +63,10 @@ func TestOperatorCreatesAccountsAndKeys(t *testing.T) {
 	t.Parallel()
 	env := []string{"TENANTRY_DATA_DIR=" + t.TempDir()}
 	checkValues(t, runTenantry(t, env, "migrate", "-o", "json").mustJSON(t), object{"status": "migrated"})
-	made := runTenantry(t, env, "account", "create", "--email", "Ann@Example.com", "--plan", "api_starter", "-o", "json").mustJSON(t)
-	checkMembers(t, "account", made, "account_id email plan active tenant_slots created_at")
-	checkValues(t, made, object{"plan": "api_starter", "active": true, "tenant_slots": 25})
-	if _, err := time.Parse(time.RFC3339, made.text("created_at")); err != nil {
+	created := runTenantry(t, env, "account", "create", "--email", "Ann@Example.com", "--plan", "api_starter", "-o", "json").mustJSON(t)
+	checkMembers(t, "account", created, "account_id email plan active tenant_slots created_at")
+	checkValues(t, created, object{"plan": "api_starter", "active": true, "tenant_slots": 25})
+	if _, err := time.Parse(time.RFC3339, created.text("created_at")); err != nil {
 		t.Error(err)
 	}
 	runTenantry(t, env, "account", "create", "--email", "bob@example.com", "--plan", "legacy_trial", "--tenant-slots", "7", "-o", "json")
@@ -77,14 +77,14 @@ func TestOperatorCreatesAccountsAndKeys(t *testing.T) {
 		t.Fatalf("got %v", list)
 	}
 	checkMembers(t, "entry", accounts[0], accountMembers)
-	checkValues(t, accounts[0], made)
+	checkValues(t, accounts[0], created)
 	checkValues(t, accounts[0], object{"status": "active", "tenant_slots_from": "plan", "tenants_held": 0, "closed_at": nil})
 	checkValues(t, accounts[1], object{"email": "bob@example.com", "tenant_slots": 7, "tenant_slots_from": "account"})
 
-	for _, name := range []string{made.text("account_id"), "ann@example.com"} {
+	for _, name := range []string{created.text("account_id"), "ann@example.com"} {
 		key := runTenantry(t, env, "key", "create", "--account", name, "--name", "for tests", "--form", "trial", "-o", "json").mustJSON(t)
 		checkMembers(t, "key", key, "key_id account_id api_key key_hint form name created_at")
-		checkValues(t, key, object{"account_id": made["account_id"], "form": "trial", "name": "for tests"})
+		checkValues(t, key, object{"account_id": created["account_id"], "form": "trial", "name": "for tests"})
 		if !regexp.MustCompile(`^tny_trial_[0-9a-f]{48}$`).MatchString(key.text("api_key")) || !strings.HasSuffix(key.text("api_key"), key.text("key_hint")) {
 			t.Error("the key has a different form")
 		}
@@ -208,9 +208,9 @@ func TestOperatorAssignsManagedTenants(t *testing.T) {
 	runTenantry(t, env, "tenant", "assign", "--tenant", "nonsense", "--account", id).checkFailure(t, cli.ExitUsage)
 	runTenantry(t, env, "tenant", "assign", "--tenant", tenant.guid, "--account", id).checkFailure(t, cli.ExitRefused) // without consent
 	newBrowser(t).answerConsent(c.get("/v1/tenants/connect-url").text("connect_url"), tenant.admin, "accept")
-	made := runTenantry(t, env, "tenant", "assign", "--tenant", strings.ToUpper(tenant.guid), "--account", "ann@example.com", "-o", "json").mustJSON(t)
-	checkMembers(t, "assign", made, "id tenant_id account_id tenant_name tenant_domain managed assigned_at")
-	checkValues(t, made, object{"tenant_id": tenant.guid, "account_id": id, "managed": true})
+	created := runTenantry(t, env, "tenant", "assign", "--tenant", strings.ToUpper(tenant.guid), "--account", "ann@example.com", "-o", "json").mustJSON(t)
+	checkMembers(t, "assign", created, "id tenant_id account_id tenant_name tenant_domain managed assigned_at")
+	checkValues(t, created, object{"tenant_id": tenant.guid, "account_id": id, "managed": true})
 	tenant.mustSync()
 	second, admin := fixture.newTenant(server)
 	c.expect("GET", "/v1/tenants/connect-url", nil, 402, "tenant_limit_reached") // a managed tenant uses a slot
@@ -235,8 +235,8 @@ func TestOperatorAssignsManagedTenants(t *testing.T) {
 	}
 	tenant.expect("POST", tenant.path("/sync"), nil, 403, "access_denied")
 	runTenantry(t, env, "tenant", "withdraw", "--tenant", tenant.guid).checkFailure(t, cli.ExitNotFound)
-	made = runTenantry(t, env, "tenant", "assign", "--tenant", tenant.guid, "--account", id, "-o", "json").mustJSON(t)
-	checkValues(t, made, object{"tenant_id": tenant.guid})
+	created = runTenantry(t, env, "tenant", "assign", "--tenant", tenant.guid, "--account", id, "-o", "json").mustJSON(t)
+	checkValues(t, created, object{"tenant_id": tenant.guid})
 	tenant.mustSync()
 	limit := tenant.post(tenant.path("/mailbox-limits"), object{"daily_send_limit": 5, "domain_scope": zone})
 	checkValues(t, limit.object, object{"provisioning.status": "created"})

@@ -384,6 +384,7 @@ func TestConnectPagesRefuseOtherMethods(t *testing.T) {
 	}
 }
 
+// queryParameter returns a query parameter of an address. It ends the test if there is none.
 func queryParameter(t *testing.T, address, name string) string {
 	t.Helper()
 	u, err := url.Parse(address)

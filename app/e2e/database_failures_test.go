@@ -85,6 +85,7 @@ func (s *databaseService) storedLimit(mailbox string) any {
 	return nil
 }
 
+// databaseURL returns the URL of a database on a server.
 func databaseURL(t *testing.T, server, database string) string {
 	t.Helper()
 	u, err := url.Parse(server)

@@ -59,6 +59,7 @@ func newCloudflareFake(t *testing.T, zones ...string) *cloudflareFake {
 	return c
 }
 
+// putToSimulator sends a PUT request that must succeed.
 func putToSimulator(t *testing.T, url, body string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, url, strings.NewReader(body))
@@ -206,9 +207,9 @@ func TestDNSConnectionToPowerDNS(t *testing.T) {
 		t.Errorf("got %v", got)
 	}
 	runTenantry(t, env, "keyset", "create", "-o", "json").mustJSON(t)
-	made := add(env, server.API).mustJSON(t)
-	checkValues(t, made, object{"provider": "powerdns", "name": "", "status": "connected", "zones_visible": 0})
-	runTenantry(t, env, "dns-connection", "test", "--connection", made.text("connection_id"), "-o", "json").mustJSON(t)
+	created := add(env, server.API).mustJSON(t)
+	checkValues(t, created, object{"provider": "powerdns", "name": "", "status": "connected", "zones_visible": 0})
+	runTenantry(t, env, "dns-connection", "test", "--connection", created.text("connection_id"), "-o", "json").mustJSON(t)
 	add(env, "http://127.0.0.1:1").checkError(t, cli.ExitExternal, "provider_unavailable")
 	guarded := append(env, "TENANTRY_PROVIDERS_POWERDNS_ALLOW_PRIVATE=false")
 	if clear := add(guarded, server.API).checkError(t, cli.ExitUsage, "usage"); !strings.Contains(clear.Message, "http would send the key in clear") {
@@ -219,10 +220,10 @@ func TestDNSConnectionToPowerDNS(t *testing.T) {
 		t.Errorf("got %v", private)
 	}
 	server.Stop()
-	runTenantry(t, env, "dns-connection", "test", "--connection", made.text("connection_id"), "-o", "json").checkError(t, cli.ExitExternal, "provider_unavailable")
-	made["status"] = "failed"
-	delete(made, "tested_at")
-	checkConnections(t, env, made)
+	runTenantry(t, env, "dns-connection", "test", "--connection", created.text("connection_id"), "-o", "json").checkError(t, cli.ExitExternal, "provider_unavailable")
+	created["status"] = "failed"
+	delete(created, "tested_at")
+	checkConnections(t, env, created)
 }
 
 // TestDNSConnectionMistakesAreExplained checks that each error names the remedy and does not repeat

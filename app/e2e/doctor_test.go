@@ -344,6 +344,7 @@ func TestDoctorChecksPostgreSQL(t *testing.T) {
 	expect(env, "migrations", doctor.Failed, "release 99", "newer tenantry")
 }
 
+// querySeparator returns what comes before a further query parameter of a URL.
 func querySeparator(url string) string {
 	if strings.Contains(url, "?") {
 		return "&"

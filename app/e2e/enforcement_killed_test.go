@@ -268,11 +268,13 @@ func (history *enforcementHistory) killDuringPass() (within bool) {
 	return within
 }
 
+// domainOf returns the domain of an e-mail address.
 func domainOf(address string) string {
 	_, domain, _ := strings.Cut(address, "@")
 	return domain
 }
 
+// countBlocks counts the enforcement events that blocked a mailbox.
 func countBlocks(events []object) (n int) {
 	for _, e := range events {
 		if e["action_taken"] == "blocked" {

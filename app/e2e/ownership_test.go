@@ -292,6 +292,7 @@ func TestForeignDomainInABodyLooksUnknown(t *testing.T) {
 	}
 }
 
+// pathParameters returns the names of the parameters in the path of an operation.
 func pathParameters(template string) (names []string) {
 	for segment := range strings.SplitSeq(template, "/") {
 		if name, ok := strings.CutPrefix(segment, "{"); ok {
@@ -309,6 +310,7 @@ func withRequiredQuery(template string) string {
 	return template
 }
 
+// fillPath returns the path of an operation with these ids and its required query parameters.
 func fillPath(template string, ids map[string]string) string {
 	template = withRequiredQuery(template)
 	for name, id := range ids {

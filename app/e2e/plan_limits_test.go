@@ -15,6 +15,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver"
 )
 
+// setPlan changes the plan of the account.
 func (c caller) setPlan(plan object) {
 	c.t.Helper()
 	c.control("POST", "/accounts/"+c.id+"/plan", plan)
@@ -153,6 +154,7 @@ func (pair *replicaPair) sendConcurrently(send func(i int, c client) reply) map[
 	return count
 }
 
+// post sends a POST request, and repeats it while the answer is 503.
 func (pair *replicaPair) post(c client, path string, body any) reply {
 	pair.t.Helper()
 	got, err := c.retryWhileUnavailable(rand.Text(), "POST", path, pair.key, body)
@@ -162,12 +164,14 @@ func (pair *replicaPair) post(c client, path string, body any) reply {
 	return got
 }
 
+// queryInt returns the number that a query of the database selects.
 func (pair *replicaPair) queryInt(query string) (n int) {
 	pair.t.Helper()
 	must(pair.t, pair.db.QueryRow(query).Scan(&n))
 	return n
 }
 
+// checkEqual compares two values by their text.
 func (pair *replicaPair) checkEqual(subject string, got, want any) {
 	pair.t.Helper()
 	if fmt.Sprint(got) != fmt.Sprint(want) {

@@ -41,6 +41,7 @@ func runDisturbed(t *testing.T, disturb func(o *onboarding, r request, operation
 	o.checkDomainSlots()
 }
 
+// injectFault lets the simulated mail platform fail as the plan says.
 func (o *onboarding) injectFault(plan object) {
 	o.t.Helper()
 	plan["provider"] = "microsoft365"
@@ -54,6 +55,7 @@ type pendingRequest struct {
 	err      error
 }
 
+// sendAsync sends a request and does not wait for the response.
 func (o *onboarding) sendAsync(r request) *pendingRequest {
 	p := &pendingRequest{answered: make(chan struct{})}
 	go func() {

@@ -175,6 +175,7 @@ func freePort(t *testing.T) string {
 	return port
 }
 
+// write writes a file in the folder of the proxy.
 func (f *proxyFixture) write(name, text string) {
 	f.t.Helper()
 	must(f.t, os.WriteFile(filepath.Join(f.folder, name), []byte(text), 0o600))
@@ -182,16 +183,16 @@ func (f *proxyFixture) write(name, text string) {
 
 // installSnippet copies a file of deploy/proxy and replaces addresses and paths by those of the
 // test. Each replaced text must occur.
-func (f *proxyFixture) installSnippet(name string, instead ...string) {
+func (f *proxyFixture) installSnippet(name string, replacements ...string) {
 	f.t.Helper()
 	raw, err := os.ReadFile(proxyFolder + name)
 	must(f.t, err)
 	text := string(raw)
-	for i := 0; i < len(instead); i += 2 {
-		if !strings.Contains(text, instead[i]) {
-			f.t.Fatalf("%s does not say %q", name, instead[i])
+	for i := 0; i < len(replacements); i += 2 {
+		if !strings.Contains(text, replacements[i]) {
+			f.t.Fatalf("%s does not say %q", name, replacements[i])
 		}
-		text = strings.ReplaceAll(text, instead[i], instead[i+1])
+		text = strings.ReplaceAll(text, replacements[i], replacements[i+1])
 	}
 	f.write(name, text)
 }

@@ -132,10 +132,10 @@ func (f *restoreFixture) backUp() (file string) {
 	f.t.Helper()
 	dir := f.t.TempDir()
 	file = filepath.Join(dir, "tenantry.backup")
-	credential := f.passphrase()
-	made := runTenantry(f.t, f.env, "backup", file, "--credential-file", credential, "-o", "json").mustJSON(f.t)
-	checkMembers(f.t, "backup", made, "file status encrypted version database tables rows sha256 created_at")
-	checkValues(f.t, made, object{"status": "written", "encrypted": true, "file": file})
+	credential := f.passphraseFile()
+	created := runTenantry(f.t, f.env, "backup", file, "--credential-file", credential, "-o", "json").mustJSON(f.t)
+	checkMembers(f.t, "backup", created, "file status encrypted version database tables rows sha256 created_at")
+	checkValues(f.t, created, object{"status": "written", "encrypted": true, "file": file})
 	plain := runTenantry(f.t, f.env, "backup", file+".plain")
 	if plain.code != 0 || !strings.Contains(plain.stderr, "warning") || !strings.Contains(plain.stderr, "keyset") {
 		f.t.Errorf("a backup without a passphrase: %d %s", plain.code, plain.stderr)
@@ -162,7 +162,8 @@ func (f *restoreFixture) backUp() (file string) {
 	return file
 }
 
-func (f *restoreFixture) passphrase() string {
+// passphraseFile writes a file with the passphrase and returns its path.
+func (f *restoreFixture) passphraseFile() string {
 	f.t.Helper()
 	name := filepath.Join(f.t.TempDir(), "passphrase")
 	must(f.t, os.WriteFile(name, []byte("correct horse battery staple\n"), 0o600))
@@ -191,6 +192,7 @@ func (f *restoreFixture) keyMaterial() string {
 	return keyset.Key[0].KeyData.Value
 }
 
+// deleteInstallation stops the service and deletes its data folder.
 func (f *restoreFixture) deleteInstallation() {
 	f.t.Helper()
 	must(f.t, f.process.stop())
@@ -202,9 +204,9 @@ func (f *restoreFixture) restore(file, database string) {
 	data := filepath.Join(f.t.TempDir(), "new")
 	env := f.serviceFixture.env(data, database)
 	runTenantry(f.t, env, "restore", file).checkFailure(f.t, cli.ExitRefused) // no passphrase
-	made := runTenantry(f.t, env, "restore", file, "--credential-file", f.passphrase(), "-o", "json").mustJSON(f.t)
-	checkValues(f.t, made, object{"status": "restored", "encrypted": true})
-	runTenantry(f.t, env, "restore", file, "--credential-file", f.passphrase()).checkFailure(f.t, cli.ExitRefused) // the database is not empty
+	created := runTenantry(f.t, env, "restore", file, "--credential-file", f.passphraseFile(), "-o", "json").mustJSON(f.t)
+	checkValues(f.t, created, object{"status": "restored", "encrypted": true})
+	runTenantry(f.t, env, "restore", file, "--credential-file", f.passphraseFile()).checkFailure(f.t, cli.ExitRefused) // the database is not empty
 	actions := runTenantry(f.t, env, "audit", "list", "-o", "json").mustJSON(f.t).objects("events")
 	if len(actions) < 3 || actions[0].text("action") != "restore" || actions[len(actions)-1].text("action") == "restore" {
 		f.t.Errorf("the audit: %v", actions)

@@ -31,9 +31,9 @@ func TestOperatorManagesTheKeyset(t *testing.T) {
 	runTenantry(t, env, "keyset", "list").checkFailure(t, cli.ExitRefused)
 	runTenantry(t, env, "keyset", "rotate").checkFailure(t, cli.ExitRefused)
 	runTenantry(t, env, "migrate", "-o", "json").mustJSON(t)
-	made := runTenantry(t, env, "keyset", "create", "-o", "json").mustJSON(t)
-	checkMembers(t, "keyset", made, "keyset_file primary_key_id keys")
-	checkMembers(t, "key", made.objects("keys")[0], "key_id status")
+	created := runTenantry(t, env, "keyset", "create", "-o", "json").mustJSON(t)
+	checkMembers(t, "keyset", created, "keyset_file primary_key_id keys")
+	checkMembers(t, "key", created.objects("keys")[0], "key_id status")
 	before, err := os.ReadFile(file)
 	must(t, err)
 	runTenantry(t, env, "keyset", "create").checkFailure(t, cli.ExitRefused)
@@ -41,7 +41,7 @@ func TestOperatorManagesTheKeyset(t *testing.T) {
 		t.Fatal("the keyset was overwritten")
 	}
 	staged := runTenantry(t, env, "keyset", "rotate", "--stage", "-o", "json").mustJSON(t)
-	checkValues(t, staged, object{"primary_key_id": made["primary_key_id"]})
+	checkValues(t, staged, object{"primary_key_id": created["primary_key_id"]})
 	runTenantry(t, env, "keyset", "rotate", "--stage").checkFailure(t, cli.ExitRefused)
 	rotated := runTenantry(t, env, "keyset", "rotate", "-o", "json").mustJSON(t)
 	keys := rotated.objects("keys")
@@ -149,6 +149,7 @@ func (f *serviceFixture) lastAssertionThumbprint() (thumbprint string) {
 	return thumbprint
 }
 
+// thumbprint returns the SHA-256 thumbprint of a certificate, base64url-encoded.
 func thumbprint(public []byte) string {
 	block, _ := pem.Decode(public)
 	sum := sha256.Sum256(block.Bytes)

@@ -170,6 +170,7 @@ func (s *leakSearch) run(env []string) {
 	}
 }
 
+// keep keeps an output for search.
 func (s *leakSearch) keep(name string, data []byte) {
 	s.outputs = append(s.outputs, searchedOutput{name, data})
 }

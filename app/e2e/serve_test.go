@@ -216,6 +216,7 @@ func (c *databaseLink) connect() {
 	}()
 }
 
+// cut closes the listener and all connections.
 func (c *databaseLink) cut() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

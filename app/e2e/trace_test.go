@@ -248,6 +248,7 @@ func pluginsBelowSteps(spans []receivedSpan) map[string]bool {
 	return children
 }
 
+// spansNamed returns the spans with this name.
 func spansNamed(spans []receivedSpan, name string) (found []receivedSpan) {
 	for _, span := range spans {
 		if span.GetName() == name {
