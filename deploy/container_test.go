@@ -21,8 +21,8 @@ import (
 
 const containerfile = "container/Containerfile"
 
-// TestContainerImageServes reads and starts the image that `make test-programs` builds: its
-// binaries are static, it runs without privileges, and it serves with its plugins.
+// TestContainerImageServes checks the image that `make test-programs` builds. Its binaries are
+// static, it runs without privileges, and its service starts with all plugins.
 func TestContainerImageServes(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile(testserver.Program(t, "image/config.json"))
@@ -42,16 +42,16 @@ func TestContainerImageServes(t *testing.T) {
 	}
 	root := testserver.Program(t, "image/root")
 	program := filepath.Join(root, "opt", "tenantry", "tenantry")
-	static(t, program)
+	checkStatic(t, program)
 	sources, err := filepath.Glob("../plugins/*/main.go")
 	if err != nil || len(sources) < 4 {
 		t.Fatalf("%v: %v", sources, err)
 	}
 	for _, source := range sources {
-		static(t, filepath.Join(root, "opt", "tenantry", "plugins", filepath.Base(filepath.Dir(source))))
+		checkStatic(t, filepath.Join(root, "opt", "tenantry", "plugins", filepath.Base(filepath.Dir(source))))
 	}
 	if out, err := exec.Command(program, "plugin", "verify", "--plugin-dir", filepath.Join(root, "opt", "tenantry", "plugins")).CombinedOutput(); err != nil || strings.Count(string(out), " ok ") != len(sources) {
-		t.Errorf("its plugins: %v %s", err, out)
+		t.Errorf("plugin verify: %v %s", err, out)
 	}
 	for name, want := range map[string]fs.FileMode{
 		"tmp": 0o777 | fs.ModeSticky | fs.ModeDir, "data": 0o700 | fs.ModeDir, "opt/tenantry/tenantry": 0o755,
@@ -75,30 +75,30 @@ func TestContainerImageServes(t *testing.T) {
 	}
 	account := runCommand(t, program, env, "account", "create", "--email", "ann@example.com", "--plan", "complete")
 	key := runCommand(t, program, env, "key", "create", "--account", account.text("account_id")).text("api_key")
-	// The plugin was started and reported missing settings.
+	// The answer of a service whose mail plugin was started and reported missing settings.
 	if status, answer := get(t, service.text("api")+"/v1/tenants/connect-url", key); answer.text("code") != "service_unavailable" {
 		t.Errorf("connect-url: %d %v", status, answer)
 	}
 }
 
-// static checks that a binary needs no dynamic loader.
-func static(t *testing.T, file string) {
+// checkStatic checks that a binary needs no dynamic loader.
+func checkStatic(t *testing.T, file string) {
 	t.Helper()
 	program, err := elf.Open(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = program.Close() }()
-	for _, part := range program.Progs {
-		if part.Type == elf.PT_INTERP {
-			loader, _ := io.ReadAll(part.Open())
+	for _, segment := range program.Progs {
+		if segment.Type == elf.PT_INTERP {
+			loader, _ := io.ReadAll(segment.Open())
 			t.Errorf("%s needs %s, which the image does not have", file, loader)
 		}
 	}
 }
 
-// TestContainerfilePinsTheToolchain checks that the Go version is that of go.mod, and that the last
-// stage is FROM scratch.
+// TestContainerfilePinsTheToolchain checks that the Containerfile has the Go version of go.mod and
+// that its last stage is FROM scratch. It also checks the stop timeout in README.md.
 func TestContainerfilePinsTheToolchain(t *testing.T) {
 	t.Parallel()
 	module, err := os.ReadFile("../go.mod")

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package deploy contains the files for production: image, chart, unit, proxies, alerts, dashboard
-// and application registration. Its tests compare them with the code. Those tests that need a
+// and application registration. Its tests compare these files with the code. Tests that need a
 // connected tenant are in app/e2e.
 //
 //   - container_test.go, helm_test.go, systemd_test.go, proxy_test.go: the tests by folder.
@@ -32,32 +32,32 @@ type object map[string]any
 func (o object) text(name string) string { return fmt.Sprint(o[name]) }
 
 // objects returns a member that is a list of objects.
-func (o object) objects(name string) (all []object) {
+func (o object) objects(name string) (list []object) {
 	items, _ := o[name].([]any)
 	for _, item := range items {
 		if m, ok := item.(map[string]any); ok {
-			all = append(all, m)
+			list = append(list, m)
 		}
 	}
-	return all
+	return list
 }
 
-// at returns a member of nested objects by its path, for example "spec.template".
-func (o object) at(path string) any {
-	var v any = map[string]any(o)
+// member returns a member of nested objects by its path, for example "spec.template".
+func (o object) member(path string) any {
+	var value any = map[string]any(o)
 	for name := range strings.SplitSeq(path, ".") {
-		m, _ := v.(map[string]any)
-		v = m[name]
+		m, _ := value.(map[string]any)
+		value = m[name]
 	}
-	return v
+	return value
 }
 
-// checkValues compares members with the wanted values. The names in want are the paths of the
+// checkMembers compares members with the wanted values. The names in want are the paths of the
 // members.
-func checkValues(t *testing.T, o object, want object) {
+func checkMembers(t *testing.T, o object, want object) {
 	t.Helper()
 	for path, value := range want {
-		if got := o.at(path); fmt.Sprint(got) != fmt.Sprint(value) {
+		if got := o.member(path); fmt.Sprint(got) != fmt.Sprint(value) {
 			t.Errorf("%s is %v, want %v", path, got, value)
 		}
 	}

@@ -22,28 +22,28 @@ import (
 
 func TestHelmChartRenders(t *testing.T) {
 	t.Parallel()
-	least, err := renderChart(t, chartFolder, minimalValues())
+	minimal, err := renderChart(t, chartFolder, minimalValues())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := kinds(least); got != "Deployment PodDisruptionBudget Service ServiceAccount" {
+	if got := kindsOf(minimal); got != "Deployment PodDisruptionBudget Service ServiceAccount" {
 		t.Errorf("by default: %s", got)
 	}
 	single, err := renderChart(t, chartFolder, minimalValues(), object{"replicas": 1})
-	if err != nil || strings.Contains(kinds(single), "PodDisruptionBudget") {
-		t.Errorf("one replica could never be moved: %s (%v)", kinds(single), err)
+	if err != nil || strings.Contains(kindsOf(single), "PodDisruptionBudget") {
+		t.Errorf("a single replica has a PodDisruptionBudget, so it can never be moved: %s (%v)", kindsOf(single), err)
 	}
-	all, err := renderChart(t, chartFolder, allValues())
+	complete, err := renderChart(t, chartFolder, allValues())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := kinds(all); got != "Deployment NetworkPolicy PodDisruptionBudget Service Service ServiceAccount ServiceMonitor" {
+	if got := kindsOf(complete); got != "Deployment NetworkPolicy PodDisruptionBudget Service Service ServiceAccount ServiceMonitor" {
 		t.Errorf("with everything: %s", got)
 	}
-	pod := objectOfKind(t, all, "Deployment").at("spec.template.spec").(map[string]any)
+	pod := objectOfKind(t, complete, "Deployment").member("spec.template.spec").(map[string]any)
 	checkPod(t, pod)
-	if policy := fmt.Sprint(objectOfKind(t, all, "NetworkPolicy").at("spec.egress")); !strings.Contains(policy, "port:6379") {
-		t.Errorf("Redis is out of reach: %s", policy)
+	if policy := fmt.Sprint(objectOfKind(t, complete, "NetworkPolicy").member("spec.egress")); !strings.Contains(policy, "port:6379") {
+		t.Errorf("the network policy does not allow Redis: %s", policy)
 	}
 	for _, list := range []string{"containers", "initContainers"} {
 		for _, c := range object(pod).objects(list) {
@@ -52,30 +52,31 @@ func TestHelmChartRenders(t *testing.T) {
 	}
 }
 
-// checkPod compares ports, probes and times with those of the code.
+// checkPod checks the privileges of a pod, and compares its ports, probes and grace period with the
+// code.
 func checkPod(t *testing.T, pod object) {
 	t.Helper()
-	checkValues(t, pod, object{
+	checkMembers(t, pod, object{
 		"automountServiceAccountToken": false, "securityContext.runAsNonRoot": true, "securityContext.runAsUser": 65532,
 		"securityContext.seccompProfile.type": "RuntimeDefault",
 	})
-	c := pod.objects("containers")[0]
+	container := pod.objects("containers")[0]
 	grace, _ := pod["terminationGracePeriodSeconds"].(float64)
 	if spare := time.Duration(grace)*time.Second - defaultDrainTime(t); spare < 10*time.Second {
 		t.Errorf("after the drain %s are left of the grace period", spare)
 	}
 	ports := map[string]float64{}
-	for _, p := range c.objects("ports") {
-		ports[p.text("name")], _ = p["containerPort"].(float64)
+	for _, port := range container.objects("ports") {
+		ports[port.text("name")], _ = port["containerPort"].(float64)
 	}
 	if ports["http"] != 8080 || ports["admin"] != 9090 {
 		t.Errorf("ports %v", ports)
 	}
 	admin := serve(t, testserver.Program(t, "release/tenantry"), []string{"TENANTRY_DATA_DIR=" + t.TempDir()}).text("admin")
 	for _, probe := range []string{"startupProbe", "livenessProbe", "readinessProbe"} {
-		path, _ := c.at(probe + ".httpGet.path").(string)
-		if status, _ := get(t, admin+path, ""); status != http.StatusOK || c.at(probe+".httpGet.port") != "admin" {
-			t.Errorf("%s requests port %v, path %q, which answers %d", probe, c.at(probe+".httpGet.port"), path, status)
+		path, _ := container.member(probe + ".httpGet.path").(string)
+		if status, _ := get(t, admin+path, ""); status != http.StatusOK || container.member(probe+".httpGet.port") != "admin" {
+			t.Errorf("%s requests port %v, path %q, which answers %d", probe, container.member(probe+".httpGet.port"), path, status)
 		}
 	}
 }
@@ -85,38 +86,38 @@ var (
 	secretPattern = regexp.MustCompile(`(?i)password|secret|token|://[^/]*:[^/]*@|PRIVATE KEY`)
 )
 
-// checkContainer checks that variables are settings, that secrets are references, that commands
-// exist, and that privileges are dropped.
-func checkContainer(t *testing.T, c object) {
+// checkContainer checks a container: its variables are settings, its secrets are references, its
+// command exists, and its privileges are dropped.
+func checkContainer(t *testing.T, container object) {
 	t.Helper()
-	checkValues(t, c, object{
+	checkMembers(t, container, object{
 		"securityContext.readOnlyRootFilesystem": true, "securityContext.allowPrivilegeEscalation": false, "securityContext.capabilities.drop": "[ALL]",
 	})
-	if !pinnedImage.MatchString(c.text("image")) {
-		t.Errorf("image %s is not pinned by a tag", c.text("image"))
+	if !pinnedImage.MatchString(container.text("image")) {
+		t.Errorf("image %s is not pinned by a tag", container.text("image"))
 	}
-	for _, v := range c.objects("env") {
-		name, value := v.text("name"), v.text("value")
+	for _, variable := range container.objects("env") {
+		name, value := variable.text("name"), variable.text("value")
 		if strings.HasPrefix(name, "TENANTRY_") {
 			if key, _ := settings.FromVariable(name, value); key == "" {
 				t.Errorf("%s is not a setting", name)
 			}
 		}
-		byReference := map[string]string{"TENANTRY_DATABASE_URL": "tenantry-database", "TENANTRY_REDIS_URL": "tenantry-redis"}[name]
-		if secretPattern.MatchString(value) || byReference != "" && v.at("valueFrom.secretKeyRef.name") != byReference {
+		secretName := map[string]string{"TENANTRY_DATABASE_URL": "tenantry-database", "TENANTRY_REDIS_URL": "tenantry-redis"}[name]
+		if secretPattern.MatchString(value) || secretName != "" && variable.member("valueFrom.secretKeyRef.name") != secretName {
 			t.Errorf("%s contains a secret in clear text", name)
 		}
 	}
 	mounted := map[string]bool{}
-	for _, m := range c.objects("volumeMounts") {
-		mounted[m.text("mountPath")] = true
+	for _, mount := range container.objects("volumeMounts") {
+		mounted[mount.text("mountPath")] = true
 	}
 	if !mounted["/tmp"] || !mounted["/etc/tenantry/keyset"] || !mounted["/etc/tenantry/microsoft365"] {
-		t.Errorf("%s mounts %v", c.text("name"), mounted)
+		t.Errorf("%s mounts %v", container.text("name"), mounted)
 	}
-	args, _ := c["args"].([]any)
+	args, _ := container["args"].([]any)
 	if cmd, _, err := command.Root().Find([]string{fmt.Sprint(args[0])}); err != nil || cmd.Name() != args[0] {
-		t.Errorf("%s runs %v, which is not a command", c.text("name"), args)
+		t.Errorf("%s runs %v, which is not a command", container.text("name"), args)
 	}
 }
 
@@ -140,26 +141,26 @@ func TestHelmChartHidesTheAdminListener(t *testing.T) {
 		}
 	}
 	monitor := objectOfKind(t, objects, "ServiceMonitor")
-	if got := fmt.Sprint(monitor.at("spec.endpoints")); got != "[map[interval:30s path:/metrics port:admin]]" {
+	if got := fmt.Sprint(monitor.member("spec.endpoints")); got != "[map[interval:30s path:/metrics port:admin]]" {
 		t.Errorf("the monitor reads %s", got)
 	}
 }
 
-// TestHelmChartRefusesInvalidValues checks that the schema of the values refuses errors, and that a
-// field which Kubernetes does not have is reported.
+// TestHelmChartRefusesInvalidValues checks that the schema of the chart refuses invalid values. It
+// also checks that a field is refused which does not exist in Kubernetes.
 func TestHelmChartRefusesInvalidValues(t *testing.T) {
 	t.Parallel()
 	for name, wrong := range map[string]object{
-		"nothing is set":        nil,
-		"plain HTTP":            {"publicURL": "http://api.tenantry.example"},
-		"a path":                {"publicURL": "https://api.tenantry.example/"},
-		"no database":           {"database": object{"existingSecret": ""}},
-		"no certificate":        {"microsoft365": object{"clientID": "5f1c2b7e-0000-4c1d-9a2b-111122223333"}},
-		"latest":                {"image": object{"tag": "latest"}},
-		"a secret as a setting": {"settings": object{"database_url": "postgres://u:p@h/d"}},
-		"another":               {"settings": object{"redis_url": "redis://:p@h/0"}},
-		"a secret in telemetry": {"telemetry": object{"OTEL_EXPORTER_OTLP_HEADERS": "k=v"}},
-		"misspelt":              {"replicaCount": 3},
+		"nothing is set":               nil,
+		"a public URL with plain HTTP": {"publicURL": "http://api.tenantry.example"},
+		"a public URL with a path":     {"publicURL": "https://api.tenantry.example/"},
+		"no secret of the database":    {"database": object{"existingSecret": ""}},
+		"no secret of the mail plugin": {"microsoft365": object{"clientID": "5f1c2b7e-0000-4c1d-9a2b-111122223333"}},
+		"the image tag latest":         {"image": object{"tag": "latest"}},
+		"a database URL as a setting":  {"settings": object{"database_url": "postgres://u:p@h/d"}},
+		"a Redis URL as a setting":     {"settings": object{"redis_url": "redis://:p@h/0"}},
+		"a secret in telemetry":        {"telemetry": object{"OTEL_EXPORTER_OTLP_HEADERS": "k=v"}},
+		"a misspelt value":             {"replicaCount": 3},
 	} {
 		values := []object{minimalValues(), wrong}
 		if wrong == nil {
@@ -169,11 +170,11 @@ func TestHelmChartRefusesInvalidValues(t *testing.T) {
 			t.Errorf("accepted: %s", name)
 		}
 	}
-	planted := t.TempDir()
-	if err := os.CopyFS(planted, os.DirFS(chartFolder)); err != nil {
+	chartCopy := t.TempDir()
+	if err := os.CopyFS(chartCopy, os.DirFS(chartFolder)); err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(planted, "templates", "deployment.yaml")
+	file := filepath.Join(chartCopy, "templates", "deployment.yaml")
 	raw, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -181,15 +182,15 @@ func TestHelmChartRefusesInvalidValues(t *testing.T) {
 	if err := os.WriteFile(file, []byte(strings.Replace(string(raw), "  replicas:", "  replica:", 1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := renderChart(t, planted, minimalValues()); err == nil || !strings.Contains(err.Error(), "replica") {
+	if _, err := renderChart(t, chartCopy, minimalValues()); err == nil || !strings.Contains(err.Error(), "replica") {
 		t.Errorf("a misspelt field: %v", err)
 	}
 }
 
 const chartFolder = "helm/tenantry"
 
-// renderChart checks and renders a chart with these values. The program of .ci/chart does this with
-// the code of Helm and Kubernetes.
+// renderChart renders a chart with these values and checks the objects. It runs the program of
+// .ci/chart, which uses the code of Helm and Kubernetes.
 func renderChart(t *testing.T, folder string, values ...object) ([]object, error) {
 	t.Helper()
 	args := []string{folder}
@@ -215,6 +216,7 @@ func renderChart(t *testing.T, folder string, values ...object) ([]object, error
 	return objects, json.Unmarshal(out, &objects)
 }
 
+// minimalValues returns the values that the chart requires.
 func minimalValues() object {
 	return object{
 		"publicURL": "https://api.tenantry.example",
@@ -223,6 +225,7 @@ func minimalValues() object {
 	}
 }
 
+// allValues returns values that enable all parts of the chart.
 func allValues() object {
 	v := minimalValues()
 	v["microsoft365"] = object{"clientID": "5f1c2b7e-0000-4c1d-9a2b-111122223333", "existingSecret": "tenantry-microsoft365", "settings": object{"home_tenant": "example.onmicrosoft.com"}}
@@ -235,7 +238,8 @@ func allValues() object {
 	return v
 }
 
-func kinds(objects []object) string {
+// kindsOf returns the kinds of the objects, sorted and separated by spaces.
+func kindsOf(objects []object) string {
 	var all []string
 	for _, o := range objects {
 		all = append(all, o.text("kind"))
@@ -244,6 +248,7 @@ func kinds(objects []object) string {
 	return strings.Join(all, " ")
 }
 
+// objectOfKind returns the first object of the kind. It fails the test if there is none.
 func objectOfKind(t *testing.T, objects []object, name string) object {
 	t.Helper()
 	for _, o := range objects {

@@ -12,8 +12,8 @@ import (
 	"github.com/tenantry/tenantry/adapters/httpapi"
 )
 
-// TestProxyTimeoutsMatchTheService compares the timeouts of the configurations and of the page with
-// those of the code.
+// TestProxyTimeoutsMatchTheService compares the timeouts in the configurations of the proxies and
+// in README.md with those of the code.
 func TestProxyTimeoutsMatchTheService(t *testing.T) {
 	t.Parallel()
 	server := httpapi.Server("", nil)
@@ -22,23 +22,23 @@ func TestProxyTimeoutsMatchTheService(t *testing.T) {
 	if server.WriteTimeout <= longest {
 		t.Errorf("the service closes connections after %s, a sync takes %s", server.WriteTimeout, longest)
 	}
-	for _, waits := range []time.Duration{
+	for _, wait := range []time.Duration{
 		secondsIn(t, nginx, `proxy_read_timeout (\d+)s;`), secondsIn(t, caddy, `response_header_timeout (\d+)s`), secondsIn(t, page, `waits (\d+) s`),
 	} {
-		if waits <= server.WriteTimeout {
-			t.Errorf("a proxy waits %s, the service answers in up to %s", waits, server.WriteTimeout)
+		if wait <= server.WriteTimeout {
+			t.Errorf("a proxy waits %s, the service answers in up to %s", wait, server.WriteTimeout)
 		}
 	}
-	for _, keeps := range []time.Duration{
+	for _, keepalive := range []time.Duration{
 		secondsIn(t, nginx, `keepalive_timeout (\d+)s;`), secondsIn(t, caddy, `keepalive (\d+)s`), secondsIn(t, page, `reused for (\d+) s`),
 	} {
-		if keeps >= server.IdleTimeout {
-			t.Errorf("a proxy keeps connections for %s, the service for %s", keeps, server.IdleTimeout)
+		if keepalive >= server.IdleTimeout {
+			t.Errorf("a proxy keeps connections for %s, the service for %s", keepalive, server.IdleTimeout)
 		}
 	}
-	for _, same := range []struct {
-		in, pattern string
-		want        time.Duration
+	for _, tt := range []struct {
+		text, pattern string
+		want          time.Duration
 	}{
 		{nginx, `client_header_timeout (\d+)s;`, server.ReadHeaderTimeout},
 		{nginx, `client_body_timeout (\d+)s;`, server.ReadTimeout},
@@ -49,22 +49,22 @@ func TestProxyTimeoutsMatchTheService(t *testing.T) {
 		{page, `in progress get (\d+) s`, defaultDrainTime(t)},
 		{page, `kept for (\d+) s`, server.IdleTimeout},
 	} {
-		if got := secondsIn(t, same.in, same.pattern); got != same.want {
-			t.Errorf("%s is %s, want %s", same.pattern, got, same.want)
+		if got := secondsIn(t, tt.text, tt.pattern); got != tt.want {
+			t.Errorf("%s is %s, want %s", tt.pattern, got, tt.want)
 		}
 	}
 }
 
-// TestProxiesPassLargeHeadersAndHideTheAdminListener checks that the proxies pass headers of the
-// size that the service accepts, and that no snippet names the admin listener.
+// TestProxiesPassLargeHeadersAndHideTheAdminListener checks that nginx accepts headers of the size
+// that the service accepts. No configuration names the admin listener.
 func TestProxiesPassLargeHeadersAndHideTheAdminListener(t *testing.T) {
 	t.Parallel()
 	nginx, caddy := fileText(t, "proxy/nginx.conf"), fileText(t, "proxy/Caddyfile")
-	if heads := httpapi.Server("", nil).MaxHeaderBytes + 4<<10; heads != 16<<10 || !strings.Contains(nginx, "large_client_header_buffers 4 16k;") {
-		t.Errorf("heads of %d bytes", heads)
+	if headerBytes := httpapi.Server("", nil).MaxHeaderBytes + 4<<10; headerBytes != 16<<10 || !strings.Contains(nginx, "large_client_header_buffers 4 16k;") {
+		t.Errorf("the service accepts %d bytes of headers, or nginx has a different limit", headerBytes)
 	}
 	if strings.Contains(nginx+caddy, "9090") {
-		t.Error("a snippet names the admin listener")
+		t.Error("a configuration names the admin listener")
 	}
 }
 
@@ -73,7 +73,7 @@ func secondsIn(t *testing.T, text, pattern string) time.Duration {
 	t.Helper()
 	found := regexp.MustCompile(pattern).FindStringSubmatch(text)
 	if found == nil {
-		t.Fatalf("no %q", pattern)
+		t.Fatalf("the text does not match %q", pattern)
 	}
 	n, err := strconv.Atoi(found[1])
 	if err != nil {

@@ -21,7 +21,8 @@ import (
 const unitFile = "systemd/tenantry.service"
 
 // TestSystemdUnitIsValid checks that systemd-analyze finds no error in the unit, and rates its
-// exposure at most 1.5. The unit gets the path of the test's binary.
+// exposure at most 1.5. The test replaces the path of the program in the unit by a program that
+// exists.
 func TestSystemdUnitIsValid(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile(unitFile)
@@ -40,18 +41,18 @@ func TestSystemdUnitIsValid(t *testing.T) {
 	if out, err := exec.Command("systemd-analyze", "security", "--offline=true", "--threshold=15", file).CombinedOutput(); err != nil {
 		t.Errorf("systemd-analyze security: %v\n%s", err, out)
 	}
-	wrong := strings.Replace(unit, "ProtectSystem=strict", "ProtectSytem=strict", 1)
-	if err := os.WriteFile(file, []byte(wrong), 0o600); err != nil {
+	misspelt := strings.Replace(unit, "ProtectSystem=strict", "ProtectSytem=strict", 1)
+	if err := os.WriteFile(file, []byte(misspelt), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if out, _ := exec.Command("systemd-analyze", "verify", file).CombinedOutput(); len(out) == 0 {
-		t.Error("a misspelt line is not noticed")
+		t.Error("systemd-analyze verify reports no misspelt line")
 	}
 }
 
 // TestSystemdUnitLimitsAllPluginsTogether checks that the unit leaves memory to the system, and
-// that the service continues after the end of one process. Two plugins that start as many processes
-// as they may must leave some to the host.
+// that the service continues if the kernel ends one of its processes. The unit allows three times
+// as many processes as one plugin may start, so that two plugins cannot use up all of them.
 func TestSystemdUnitLimitsAllPluginsTogether(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile(unitFile)
@@ -66,8 +67,8 @@ func TestSystemdUnitLimitsAllPluginsTogether(t *testing.T) {
 	for i := range limits {
 		limits[i], _ = strconv.Atoi(string(found[i+1]))
 	}
-	if high, most := limits[0], limits[1]; high >= most || most > 90 {
-		t.Errorf("the unit is slowed at %d%% and killed at %d%% of the memory", high, most)
+	if high, maximum := limits[0], limits[1]; high >= maximum || maximum > 90 {
+		t.Errorf("the unit is slowed at %d%% and killed at %d%% of the memory", high, maximum)
 	}
 	processes, err := strconv.Atoi(fmt.Sprint(settings.Defaults()["plugin_processes"]))
 	if err != nil || limits[2] < 3*processes {
@@ -85,7 +86,7 @@ func TestSystemdUnitWaitsForTheDrain(t *testing.T) {
 	}
 	found := regexp.MustCompile(`(?m)^TimeoutStopSec=(\d+)$`).FindSubmatch(raw)
 	if found == nil {
-		t.Fatal("the unit says nothing about the stop")
+		t.Fatal("the unit has no TimeoutStopSec")
 	}
 	seconds, _ := strconv.Atoi(string(found[1]))
 	if spare := time.Duration(seconds)*time.Second - defaultDrainTime(t); spare < 10*time.Second {
@@ -93,9 +94,9 @@ func TestSystemdUnitWaitsForTheDrain(t *testing.T) {
 	}
 	for line := range strings.Lines(string(raw)) {
 		directive, ok := strings.CutPrefix(strings.TrimSpace(line), "Exec")
-		if _, run, starts := strings.Cut(directive, "=/opt/tenantry/current/tenantry "); ok && starts {
-			if cmd, _, err := command.Root().Find(strings.Fields(run)); err != nil || cmd.CommandPath() != "tenantry "+run {
-				t.Errorf("the unit runs %q, which is not a command", run)
+		if _, subcommand, found := strings.Cut(directive, "=/opt/tenantry/current/tenantry "); ok && found {
+			if cmd, _, err := command.Root().Find(strings.Fields(subcommand)); err != nil || cmd.CommandPath() != "tenantry "+subcommand {
+				t.Errorf("the unit runs %q, which is not a command", subcommand)
 			}
 		}
 	}

@@ -34,21 +34,21 @@ func TestEveryImportIsAllowed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	allowed, homes := imports(t, string(page)), libraries(t, string(page))
-	for _, violation := range violations(goList(t, ".Imports"), allowed, homes) {
+	allowed, users := allowedImports(t, string(page)), libraryUsers(t, string(page))
+	for _, violation := range violations(goList(t, ".Imports"), allowed, users) {
 		t.Error(violation)
 	}
 }
 
-// TestPluginTestsImportOnlyTheSDK checks the tests of the DNS and sending plugins. They may import
-// what the plugin itself may import, the suites, and the programs and servers that this repository
-// has for tests.
+// TestPluginTestsImportOnlyTheSDK checks the imports of the tests of the DNS and sending plugins.
+// In addition to the imports of the plugin, a test may import plugins/conformance and
+// adapters/testserver.
 func TestPluginTestsImportOnlyTheSDK(t *testing.T) {
 	page, err := os.ReadFile("imports.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	allowed := imports(t, string(page))
+	allowed := allowedImports(t, string(page))
 	allowed["plugins/*"] = append(allowed["plugins/*"], "plugins/conformance", "adapters/testserver")
 	var tests strings.Builder
 	for line := range strings.Lines(goList(t, ".TestImports") + goList(t, ".XTestImports")) {
@@ -64,13 +64,13 @@ func TestPluginTestsImportOnlyTheSDK(t *testing.T) {
 	}
 }
 
-// TestImportsNoticesViolations checks that one violation of each kind is found.
+// TestImportsNoticesViolations checks that violations reports one forbidden import of each kind.
 func TestImportsNoticesViolations(t *testing.T) {
 	page, err := os.ReadFile("imports.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	allowed, homes := imports(t, string(page)), libraries(t, string(page))
+	allowed, users := allowedImports(t, string(page)), libraryUsers(t, string(page))
 	for _, violation := range []string{
 		module + "core/tenant " + module + "ports",
 		module + "core/tenant context",
@@ -86,7 +86,7 @@ func TestImportsNoticesViolations(t *testing.T) {
 		module + "plugins/dns-powerdns/simulator " + module + "core/dns",
 		module + "nowhere/new " + module + "core/tenant",
 	} {
-		if len(violations(violation+"\n", allowed, homes)) == 0 {
+		if len(violations(violation+"\n", allowed, users)) == 0 {
 			t.Errorf("not found: %s", violation)
 		}
 	}
@@ -101,7 +101,7 @@ func goList(t *testing.T, field string) string {
 	if err != nil || len(modules) == 0 {
 		t.Fatalf("modules of plugins: %v, %v", modules, err)
 	}
-	var all strings.Builder
+	var list strings.Builder
 	for _, file := range append(modules, "../go.mod") {
 		cmd := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join `+field+` " "}}`, "./...")
 		cmd.Dir = filepath.Dir(file)
@@ -109,14 +109,14 @@ func goList(t *testing.T, field string) string {
 		if err != nil {
 			t.Fatalf("go list of %s: %v", file, err)
 		}
-		all.Write(out)
+		list.Write(out)
 	}
-	return all.String()
+	return list.String()
 }
 
 // violations returns the forbidden imports of a list. list is the output of goList. allowed maps a
-// package to what it may import. homes maps a library to the packages that may import it.
-func violations(list string, allowed, homes map[string][]string) []string {
+// package to what it may import. users maps a library to the packages that may import it.
+func violations(list string, allowed, users map[string][]string) []string {
 	var found []string
 	for line := range strings.Lines(list) {
 		fields := strings.Fields(line)
@@ -129,11 +129,11 @@ func violations(list string, allowed, homes map[string][]string) []string {
 		for _, imp := range fields[1:] {
 			dep, internal := strings.CutPrefix(imp, module)
 			switch {
-			case internal && !within(pkg, dep, row) && !slices.Contains(allowed[row], rowOf(dep, allowed)):
+			case internal && !inSameFolder(pkg, dep, row) && !slices.Contains(allowed[row], rowOf(dep, allowed)):
 				found = append(found, pkg+" imports "+dep+", which row `"+row+"` does not allow")
 			case !internal && row == "core" && !coreLibraries[imp] && (imp == "context" || strings.Contains(imp, ".")):
 				found = append(found, pkg+" imports "+imp+", which core may not import")
-			case !internal && !atHome(pkg, imp, homes):
+			case !internal && !mayImportLibrary(pkg, imp, users):
 				found = append(found, pkg+" imports "+imp+", which the table of libraries does not allow")
 			}
 		}
@@ -141,72 +141,74 @@ func violations(list string, allowed, homes map[string][]string) []string {
 	return found
 }
 
-// within reports whether dep and pkg are in the same folder of this row. Such an import is always
-// allowed.
-func within(pkg, dep, row string) bool {
-	depth := strings.Count(row, "/") + 1
+// inSameFolder reports whether dep and pkg are in the same folder that row matches. Such an import
+// is always allowed.
+func inSameFolder(pkg, dep, row string) bool {
+	depth := strings.Count(row, "/") + 1 // of the folder in the tree
 	if row == "core" || row == "ports" {
 		return strings.HasPrefix(dep, row+"/") || dep == row
 	}
-	home := strings.Join(strings.SplitN(pkg, "/", depth+1)[:min(depth, strings.Count(pkg, "/")+1)], "/")
-	return dep == home || strings.HasPrefix(dep, home+"/")
+	folder := strings.Join(strings.SplitN(pkg, "/", depth+1)[:min(depth, strings.Count(pkg, "/")+1)], "/")
+	return dep == folder || strings.HasPrefix(dep, folder+"/")
 }
 
-// rowOf returns the longest row that matches the beginning of pkg, or "" if no row matches. A `*`
-// in a row matches one path element.
+// rowOf returns the longest of the keys of rows that matches the beginning of pkg. It returns "" if
+// no key matches. A `*` in a key matches one path element.
 func rowOf(pkg string, rows map[string][]string) string {
-	best := ""
+	longest := ""
 	for row := range rows {
-		parts, want := strings.Split(pkg, "/"), strings.Split(row, "/")
-		if len(want) > len(parts) || len(row) <= len(best) {
+		parts, pattern := strings.Split(pkg, "/"), strings.Split(row, "/")
+		if len(pattern) > len(parts) || len(row) <= len(longest) {
 			continue
 		}
-		if ok, _ := path.Match(row, strings.Join(parts[:len(want)], "/")); ok {
-			best = row
+		if ok, _ := path.Match(row, strings.Join(parts[:len(pattern)], "/")); ok {
+			longest = row
 		}
 	}
-	return best
+	return longest
 }
 
-// atHome reports whether pkg may import the library imp. A library without a row may be imported by
-// any package.
-func atHome(pkg, imp string, homes map[string][]string) bool {
-	for lib, where := range homes {
+// mayImportLibrary reports whether pkg may import the library imp. A library without a row may be
+// imported by any package.
+func mayImportLibrary(pkg, imp string, users map[string][]string) bool {
+	for lib, packages := range users {
 		if imp == lib || strings.HasPrefix(imp, lib+"/") {
-			return slices.ContainsFunc(where, func(home string) bool {
-				return pkg == home || strings.HasPrefix(pkg, home+"/")
+			return slices.ContainsFunc(packages, func(user string) bool {
+				return pkg == user || strings.HasPrefix(pkg, user+"/")
 			})
 		}
 	}
 	return true
 }
 
-// imports returns the table of packages: the allowed imports of each row.
-func imports(t *testing.T, page string) map[string][]string { return table(t, page, "may import") }
-
-// libraries returns the table of libraries: the packages that may import each library.
-func libraries(t *testing.T, page string) map[string][]string {
-	return table(t, page, "only imported by")
+// allowedImports returns the table of packages: the allowed imports of each row.
+func allowedImports(t *testing.T, page string) map[string][]string {
+	return tableRows(t, page, "may import")
 }
 
-// table returns the rows of the two-column table with this heading of the second column. It returns
-// the words in backquotes of the second column, keyed by the words of the first column.
-func table(t *testing.T, page, column string) map[string][]string {
+// libraryUsers returns the table of libraries: the packages that may import each library.
+func libraryUsers(t *testing.T, page string) map[string][]string {
+	return tableRows(t, page, "only imported by")
+}
+
+// tableRows returns the rows of the two-column table with this heading of the second column. It
+// returns the words in backquotes of the second column, keyed by the words of the first column.
+func tableRows(t *testing.T, page, column string) map[string][]string {
 	t.Helper()
 	rows, quoted := map[string][]string{}, regexp.MustCompile("`([^`]+)`")
-	inside := false
+	inTable := false
 	for line := range strings.Lines(page) {
 		cells := strings.Split(line, "|")
 		if len(cells) < 4 {
-			inside = false
+			inTable = false
 			continue
 		}
 		if strings.TrimSpace(cells[2]) == column {
-			inside = true
+			inTable = true
 			continue
 		}
 		names := quoted.FindAllStringSubmatch(cells[1], -1)
-		if !inside || names == nil {
+		if !inTable || names == nil {
 			continue
 		}
 		var values []string

@@ -12,17 +12,17 @@ import (
 	"testing"
 )
 
-// TestGuardReportsBreakingChanges changes a copy of the API document in a new repository. It checks
-// which changes the guard of `make lint-api` reports as breaking. The guard compares with the last
-// commit.
+// TestGuardReportsBreakingChanges changes a part of the API document in a new repository. It checks
+// which changes the guard of `make lint-api` reports as breaking. The guard compares the document
+// with the last commit.
 func TestGuardReportsBreakingChanges(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ name, old, replacement, report string }{
-		{"nothing changed", "", "", ""},
+		{"no change", "", "", ""},
 		{"a member of an answer removed", "        mailbox_count:\n", "        mailboxes_counted:\n", "removed the required property `tenants/items/mailbox_count`"},
 		{"a new required member of a body", "account_password", "mailbox_password", "added the new required request property `mailbox_password`"},
-		{"a status removed", `        "402":`, `        "499":`, "removed the non-success response with the status `402`"},
-		{"a success removed", `        "200":`, `        "201":`, "removed the success response with the status `200`"},
+		{"the status of a refusal removed", `        "402":`, `        "499":`, "removed the non-success response with the status `402`"},
+		{"a successful answer removed", `        "200":`, `        "201":`, "removed the success response with the status `200`"},
 		{"a list of values narrowed for requests", "          description: A verified domain of the tenant.\n", "          enum: [one.example]\n", "restricted to a list of enum values"},
 		{"a value added to an answer", "            - create_mailboxes\n", "            - create_mailboxes\n            - dance\n", "added the new `dance` enum value"},
 		{"a type changed", "        count:\n          description: The number of domains.\n          format: int64\n          type: integer\n", "        count:\n          type: string\n", "changed from `integer/int64` to `string`"},
@@ -34,9 +34,9 @@ func TestGuardReportsBreakingChanges(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			folder := repository(t)
-			change(t, folder, tt.old, tt.replacement)
-			output, err := guard(folder)
+			folder := newRepository(t)
+			replaceInDocument(t, folder, tt.old, tt.replacement)
+			output, err := runGuard(folder)
 			if (err != nil) != (tt.report != "") || !strings.Contains(output, tt.report) {
 				t.Errorf("the guard returned %v, want the report %q:\n%s", err, tt.report, output)
 			}
@@ -48,9 +48,9 @@ func TestGuardReportsBreakingChanges(t *testing.T) {
 // accepted.txt, and still reports other changes.
 func TestGuardAcceptsAListedBreak(t *testing.T) {
 	t.Parallel()
-	folder := repository(t)
-	change(t, folder, `        "402":`, `        "499":`)
-	report, err := guard(folder)
+	folder := newRepository(t)
+	replaceInDocument(t, folder, `        "402":`, `        "499":`)
+	report, err := runGuard(folder)
 	if err == nil {
 		t.Fatal("the breaking change was not reported")
 	}
@@ -59,14 +59,14 @@ func TestGuardAcceptsAListedBreak(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(report, "\n")
-	if err := os.WriteFile(accepted, []byte("# Why it is meant.\n"+strings.Join(lines[1:len(lines)-2], "\n")+"\n"), 0o600); err != nil {
+	if err := os.WriteFile(accepted, []byte("# The reason for the change.\n"+strings.Join(lines[1:len(lines)-2], "\n")+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if output, err := guard(folder); err != nil {
+	if output, err := runGuard(folder); err != nil {
 		t.Errorf("an accepted change is reported: %s", output)
 	}
-	change(t, folder, "  /v1/tenants/connect-url:\n", "  /v1/tenants/connect-link:\n")
-	if output, err := guard(folder); err == nil || !strings.Contains(output, "connect-url") || strings.Contains(output, lines[1]) {
+	replaceInDocument(t, folder, "  /v1/tenants/connect-url:\n", "  /v1/tenants/connect-link:\n")
+	if output, err := runGuard(folder); err == nil || !strings.Contains(output, "connect-url") || strings.Contains(output, lines[1]) {
 		t.Errorf("a second breaking change: %v\n%s", err, output)
 	}
 }
@@ -74,31 +74,31 @@ func TestGuardAcceptsAListedBreak(t *testing.T) {
 // TestBaseOfTheGuard checks with which commit the guard compares the document.
 func TestBaseOfTheGuard(t *testing.T) {
 	t.Parallel()
-	folder := repository(t)
-	checkFails := func(when string, want bool, base ...string) {
+	folder := newRepository(t)
+	checkGuardFails := func(situation string, wantFailure bool, base ...string) {
 		t.Helper()
-		if output, err := guard(folder, base...); (err != nil) != want {
-			t.Errorf("%s: %v\n%s", when, err, output)
+		if output, err := runGuard(folder, base...); (err != nil) != wantFailure {
+			t.Errorf("%s: %v\n%s", situation, err, output)
 		}
 	}
-	change(t, folder, "  /v1/tenants/connect-url:\n", "  /v1/tenants/connect-link:\n")
-	git(t, folder, "commit", "-qam", "a break")
-	checkFails("committed on main, before the first release", true)
-	git(t, folder, "commit", "-q", "--allow-empty", "-m", "something else")
-	checkFails("one commit later", true)
-	git(t, folder, "tag", "v1.0.0")
-	checkFails("a release later", false)
-	checkFails("with a base that was named", true, "v1.0.0~2")
-	checkFails("with a base that does not exist", true, "nowhere")
-	git(t, folder, "tag", "-d", "v1.0.0")
-	git(t, folder, "switch", "-qc", "branch")
-	change(t, folder, "      operationId: list-tenants\n", "      operationId: list-tenants\n      x-note: no break\n")
-	git(t, folder, "commit", "-qam", "no break")
-	checkFails("on a branch, which starts at the break", false)
+	replaceInDocument(t, folder, "  /v1/tenants/connect-url:\n", "  /v1/tenants/connect-link:\n")
+	runGit(t, folder, "commit", "-qam", "a break")
+	checkGuardFails("a breaking commit on main, before the first release", true)
+	runGit(t, folder, "commit", "-q", "--allow-empty", "-m", "something else")
+	checkGuardFails("a further commit on main", true)
+	runGit(t, folder, "tag", "v1.0.0")
+	checkGuardFails("after a release with the breaking change", false)
+	checkGuardFails("with a base before the breaking change", true, "v1.0.0~2")
+	checkGuardFails("with a base that does not exist", true, "nowhere")
+	runGit(t, folder, "tag", "-d", "v1.0.0")
+	runGit(t, folder, "switch", "-qc", "branch")
+	replaceInDocument(t, folder, "      operationId: list-tenants\n", "      operationId: list-tenants\n      x-note: no break\n")
+	runGit(t, folder, "commit", "-qam", "no break")
+	checkGuardFails("on a branch that starts after the breaking change", false)
 }
 
-// comparedPaths are the paths of the document that these tests compare. With all paths a comparison
-// takes seconds.
+// comparedPaths are the paths of the document that these tests compare. A comparison of all paths
+// would take seconds.
 var comparedPaths = []string{"/v1/tenants", "/v1/tenants/connect-url", "/v1/tenants/{tenant_id}", "/v1/tenants/{tenant_id}/domains", "/v1/tenants/{tenant_id}/mailboxes"}
 
 // partOfDocument returns the API document with comparedPaths and the components that they use, and
@@ -139,12 +139,12 @@ func partOfDocument(t *testing.T) []byte {
 			t.Fatalf("the document has no %s", path)
 		}
 	}
-	for grew := true; grew; {
-		grew = false
+	for changed := true; changed; {
+		changed = false
 		for part := range kept {
-			for _, used := range reference.FindAllString(parts[part], -1) {
+			for _, used := range componentReference.FindAllString(parts[part], -1) {
 				if kept[part] && !kept[used] {
-					kept[used], grew = true, true
+					kept[used], changed = true, true
 				}
 			}
 		}
@@ -158,11 +158,11 @@ func partOfDocument(t *testing.T) []byte {
 	return []byte(text.String())
 }
 
-var reference = regexp.MustCompile(`#/components/\w+/[\w-]+`)
+var componentReference = regexp.MustCompile(`#/components/\w+/[\w-]+`)
 
-// repository creates a repository whose only commit has a part of the API document, and returns its
-// folder.
-func repository(t *testing.T) string {
+// newRepository creates a repository whose only commit has a part of the API document, and returns
+// its folder.
+func newRepository(t *testing.T) string {
 	t.Helper()
 	folder := t.TempDir()
 	if err := os.Mkdir(filepath.Join(folder, "docs"), 0o755); err != nil {
@@ -171,13 +171,14 @@ func repository(t *testing.T) string {
 	if err := os.WriteFile(filepath.Join(folder, "docs", "openapi.yaml"), partOfDocument(t), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	git(t, folder, "init", "-q", "-b", "main")
-	git(t, folder, "add", ".")
-	git(t, folder, "commit", "-qm", "the document")
+	runGit(t, folder, "init", "-q", "-b", "main")
+	runGit(t, folder, "add", ".")
+	runGit(t, folder, "commit", "-qm", "the document")
 	return folder
 }
 
-func git(t *testing.T, folder string, args ...string) {
+// runGit runs a git command in folder.
+func runGit(t *testing.T, folder string, args ...string) {
 	t.Helper()
 	cmd := exec.Command("git", append([]string{"-c", "user.name=test", "-c", "user.email=test@example.com", "-c", "commit.gpgsign=false"}, args...)...)
 	cmd.Dir = folder
@@ -186,8 +187,9 @@ func git(t *testing.T, folder string, args ...string) {
 	}
 }
 
-// change replaces every occurrence of old in the document. It fails the test when there is none.
-func change(t *testing.T, folder, old, replacement string) {
+// replaceInDocument replaces every occurrence of old in the document of the repository. It fails
+// the test if there is none.
+func replaceInDocument(t *testing.T, folder, old, replacement string) {
 	t.Helper()
 	path := filepath.Join(folder, "docs", "openapi.yaml")
 	document, err := os.ReadFile(path)
@@ -199,9 +201,9 @@ func change(t *testing.T, folder, old, replacement string) {
 	}
 }
 
-// guard runs the guard in folder and returns its output. It returns an error when the guard reports
-// a breaking change.
-func guard(folder string, base ...string) (string, error) {
+// runGuard runs the guard in folder and returns its output. It returns an error when the guard
+// reports a breaking change.
+func runGuard(folder string, base ...string) (string, error) {
 	script, err := filepath.Abs("../.ci/oasdiff/guard")
 	if err != nil {
 		return "", err

@@ -17,15 +17,15 @@ import (
 // leads to a page and a heading that exist.
 func TestEveryLinkLeadsToAPageAndAHeading(t *testing.T) {
 	t.Parallel()
-	all := pages(t)
-	if len(all) < 10 {
-		t.Fatalf("only %d pages: %v", len(all), all)
+	pages := markdownPages(t)
+	if len(pages) < 10 {
+		t.Fatalf("only %d pages: %v", len(pages), pages)
 	}
 	// This page is a part of the API page, and links to pages of the running service. A test in
 	// that package checks these links.
-	delete(all, "adapters/httpapi/openapi/introduction.md")
-	for path, text := range all {
-		for _, problem := range broken(path, text) {
+	delete(pages, "adapters/httpapi/openapi/introduction.md")
+	for path, text := range pages {
+		for _, problem := range linkProblems(path, text) {
 			t.Errorf("%s: %s", path, problem)
 		}
 	}
@@ -34,21 +34,21 @@ func TestEveryLinkLeadsToAPageAndAHeading(t *testing.T) {
 func TestBrokenLinksAreFound(t *testing.T) {
 	t.Parallel()
 	const head = "# The head: of `it`\n\n## Twice\n\n## Twice\n\n"
-	for _, good := range []string{"[a](architecture.md)", "[a](#the-head-of-it)", "[a](#twice-1)", "[a](../README.md#two-commands)",
+	for _, valid := range []string{"[a](architecture.md)", "[a](#the-head-of-it)", "[a](#twice-1)", "[a](../README.md#two-commands)",
 		"[a](https://example.com/x.md)", "`[a](nowhere.md)`", "```\n[a](nowhere.md)\n```\n", "[a](decisions)", "`core/fault/codes.go`"} {
-		if found := broken("docs/page.md", head+good); len(found) > 0 {
-			t.Errorf("%s: %v", good, found)
+		if found := linkProblems("docs/page.md", head+valid); len(found) > 0 {
+			t.Errorf("%s: %v", valid, found)
 		}
 	}
-	for _, bad := range []string{"[a](nowhere.md)", "[a](#nowhere)", "[a](../README.md#nowhere)", "[a](/architecture.md)", "[a][b]\n\n[b]: nowhere.md\n", "`core/fault/nowhere.go`"} {
-		if found := broken("docs/page.md", head+bad); len(found) != 1 {
-			t.Errorf("%s: %v", bad, found)
+	for _, broken := range []string{"[a](nowhere.md)", "[a](#nowhere)", "[a](../README.md#nowhere)", "[a](/architecture.md)", "[a][b]\n\n[b]: nowhere.md\n", "`core/fault/nowhere.go`"} {
+		if found := linkProblems("docs/page.md", head+broken); len(found) != 1 {
+			t.Errorf("%s: %v", broken, found)
 		}
 	}
 }
 
-// pages returns the text of all Markdown files, keyed by path from the root.
-func pages(t *testing.T) map[string]string {
+// markdownPages returns the text of all Markdown files, keyed by path from the root.
+func markdownPages(t *testing.T) map[string]string {
 	t.Helper()
 	found := map[string]string{}
 	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
@@ -72,29 +72,29 @@ func pages(t *testing.T) map[string]string {
 }
 
 var (
-	fences   = regexp.MustCompile("(?ms)^ *```.*?^ *```")
-	spans    = regexp.MustCompile("`[^`\n]*`")
-	linked   = regexp.MustCompile(`\]\(([^)\s]+)\)|(?m:^\[[^\]]+\]: (\S+))`)
-	named    = regexp.MustCompile("`((?:[a-z0-9_.-]+/)+[a-z0-9_.-]+\\.(?:go|md))`")
-	external = regexp.MustCompile(`^[a-z]+:`)
-	heading  = regexp.MustCompile(`(?m)^#{1,6} +(.+)$`)
-	linkText = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
+	codeBlock   = regexp.MustCompile("(?ms)^ *```.*?^ *```")
+	codeSpan    = regexp.MustCompile("`[^`\n]*`")
+	linkTarget  = regexp.MustCompile(`\]\(([^)\s]+)\)|(?m:^\[[^\]]+\]: (\S+))`)
+	fileName    = regexp.MustCompile("`((?:[a-z0-9_.-]+/)+[a-z0-9_.-]+\\.(?:go|md))`")
+	externalURL = regexp.MustCompile(`^[a-z]+:`)
+	heading     = regexp.MustCompile(`(?m)^#{1,6} +(.+)$`)
+	linkText    = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
 )
 
-// broken returns a problem for each link, and for each file name in the text, that does not exist.
-func broken(path, text string) []string {
+// linkProblems returns a problem for each link, and for each file name in the text, that does not exist.
+func linkProblems(path, text string) []string {
 	var problems []string
-	text = fences.ReplaceAllString(text, "")
-	for _, name := range named.FindAllStringSubmatch(text, -1) {
+	text = codeBlock.ReplaceAllString(text, "")
+	for _, name := range fileName.FindAllStringSubmatch(text, -1) {
 		if _, err := os.Stat(filepath.Join("..", name[1])); err != nil {
 			if _, err := os.Stat(filepath.Join("..", filepath.Dir(path), name[1])); err != nil {
 				problems = append(problems, "names "+name[1]+", which does not exist")
 			}
 		}
 	}
-	for _, link := range linked.FindAllStringSubmatch(spans.ReplaceAllString(text, ""), -1) {
+	for _, link := range linkTarget.FindAllStringSubmatch(codeSpan.ReplaceAllString(text, ""), -1) {
 		target := link[1] + link[2]
-		if external.MatchString(target) {
+		if externalURL.MatchString(target) {
 			continue
 		}
 		file, anchor, _ := strings.Cut(target, "#")
@@ -106,7 +106,7 @@ func broken(path, text string) []string {
 				problems = append(problems, "links to "+target+", which does not exist")
 				continue
 			}
-			page = fences.ReplaceAllString(string(raw), "")
+			page = codeBlock.ReplaceAllString(string(raw), "")
 		}
 		if anchor != "" && !anchors(page)[anchor] {
 			problems = append(problems, "links to "+target+", but "+targetPath+" has no such heading")
@@ -146,14 +146,14 @@ func TestEveryTestThatAPageNamesExists(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	exist := map[string]bool{}
+	existingTests := map[string]bool{}
 	for line := range strings.Lines(string(out)) {
-		exist[strings.TrimSpace(strings.TrimPrefix(line, "func "))] = true
+		existingTests[strings.TrimSpace(strings.TrimPrefix(line, "func "))] = true
 	}
 	named := 0
-	for path, text := range pages(t) {
+	for path, text := range markdownPages(t) {
 		for _, name := range regexp.MustCompile("`(Test[A-Z][A-Za-z0-9_]+)`").FindAllStringSubmatch(text, -1) {
-			if named++; !exist[name[1]] {
+			if named++; !existingTests[name[1]] {
 				t.Errorf("%s names %s, which does not exist", path, name[1])
 			}
 		}

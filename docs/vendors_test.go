@@ -17,18 +17,18 @@ import (
 var vendorWord = regexp.MustCompile(`(?i)microsoft|outlook|office ?365|\bentra\b|azure|google\.com|\bgmail|route ?53|` +
 	`cloudflare|powerdns|instantly|plusvibe|smartlead|salesblink|emailbison`)
 
-// neutralFolders have code and pages that serve any vendor. In them vendorNames are the exceptions.
-var neutralFolders = []string{"core", "ports", "app", "adapters/breaker", "adapters/console",
+// vendorNeutralFolders have code and pages for any vendor. They name no vendor, except in the files
+// of allowedVendors.
+var vendorNeutralFolders = []string{"core", "ports", "app", "adapters/breaker", "adapters/console",
 	"adapters/fake", "adapters/httpapi", "adapters/pluginhost", "adapters/sandbox"}
 
-// otherFolders are inside neutralFolders, and may name vendors: tests of the bundled plugins, and
-// third-party code.
-var otherFolders = []string{"app/e2e", "adapters/httpapi/pages/assets"}
+// exemptFolders are inside vendorNeutralFolders and may name vendors. They hold tests of the
+// bundled plugins and third-party code.
+var exemptFolders = []string{"app/e2e", "adapters/httpapi/pages/assets"}
 
-// vendorNames lists the vendors in each file, in lower case. Decision 0020 says why each name is
-// there.
-var vendorNames = map[string][]string{
-	// published names and codes, and texts about them
+// allowedVendors lists the vendors that each file may name, in lower case. Decision 0020 says why.
+var allowedVendors = map[string][]string{
+	// published names and codes, and texts about these names
 	"core/fault/codes.go":                                           {"emailbison", "instantly", "plusvibe", "salesblink", "smartlead"},
 	"core/integration/integration.go":                               {"instantly", "microsoft"},
 	"adapters/httpapi/pages/templates/guide-sending-platforms.html": {"emailbison", "instantly", "microsoft", "plusvibe", "salesblink", "smartlead"},
@@ -62,13 +62,13 @@ var vendorNames = map[string][]string{
 // plugin contains what the host needs to know about the vendor.
 func TestVendorsAreNamedWhereTheyMay(t *testing.T) {
 	found := map[string][]string{}
-	for _, folder := range neutralFolders {
+	for _, folder := range vendorNeutralFolders {
 		err := filepath.WalkDir(filepath.Join("..", folder), func(path string, d fs.DirEntry, err error) error {
 			name := filepath.ToSlash(strings.TrimPrefix(path, ".."+string(filepath.Separator)))
 			switch {
 			case err != nil:
 				return err
-			case d.IsDir() && (d.Name() == "testdata" || slices.Contains(otherFolders, name)):
+			case d.IsDir() && (d.Name() == "testdata" || slices.Contains(exemptFolders, name)):
 				return fs.SkipDir
 			case d.IsDir() || strings.HasSuffix(name, "_test.go"):
 				return nil
@@ -84,11 +84,11 @@ func TestVendorsAreNamedWhereTheyMay(t *testing.T) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(found)) {
-		if got, may := found[name], vendorNames[name]; !slices.Equal(got, may) {
-			t.Errorf("%s names %v, and may name %v: let the plugin describe it (docs/decisions/0020-vendors-names.md)", name, got, may)
+		if got, allowed := found[name], allowedVendors[name]; !slices.Equal(got, allowed) {
+			t.Errorf("%s names %v, and may name %v: let the plugin describe it (docs/decisions/0020-vendors-names.md)", name, got, allowed)
 		}
 	}
-	for name := range vendorNames {
+	for name := range allowedVendors {
 		if found[name] == nil {
 			t.Errorf("%s names no vendor any more; remove it from this test", name)
 		}

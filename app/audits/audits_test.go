@@ -15,48 +15,49 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// chains is a store that returns the configured numbers of old entries and lost acts, and an
-// export.
-type chains struct {
+// fakeChains is a store of audit logs. It returns the configured numbers of old entries and of lost
+// acts, and the configured entries as an export.
+type fakeChains struct {
 	ports.AuditChains
 	old, lost []int // the results of the next calls
-	err       error // after the results
+	err       error // returned after all results
 	before    []time.Time
 	ages      []time.Duration
 	entries   []audit.Entry
 }
 
-func (c *chains) next(from *[]int) (int, error) {
-	if len(*from) == 0 {
+// next removes the first of the results and returns it.
+func (c *fakeChains) next(results *[]int) (int, error) {
+	if len(*results) == 0 {
 		return 0, c.err
 	}
-	n := (*from)[0]
-	*from = (*from)[1:]
+	n := (*results)[0]
+	*results = (*results)[1:]
 	return n, nil
 }
 
-func (c *chains) DropAuditEntries(_ context.Context, before time.Time, _ int) (int, error) {
+func (c *fakeChains) DropAuditEntries(_ context.Context, before time.Time, _ int) (int, error) {
 	c.before = append(c.before, before)
 	return c.next(&c.old)
 }
 
-func (c *chains) EndLostActs(_ context.Context, age time.Duration, _ int) (int, error) {
+func (c *fakeChains) EndLostActs(_ context.Context, age time.Duration, _ int) (int, error) {
 	c.ages = append(c.ages, age)
 	return c.next(&c.lost)
 }
 
-func (c *chains) AuditExport(_ context.Context, _ access.AccountID, after int64, _ int) ([]audit.Entry, error) {
+func (c *fakeChains) AuditExport(_ context.Context, _ access.AccountID, after int64, _ int) ([]audit.Entry, error) {
 	return slices.DeleteFunc(slices.Clone(c.entries), func(e audit.Entry) bool { return e.Sequence <= after }), c.err
 }
 
-func newService(c *chains, keep time.Duration) *audits.Service {
+func newService(c *fakeChains, keep time.Duration) *audits.Service {
 	return &audits.Service{Chains: c, Retention: keep, Now: func() time.Time {
 		return time.Date(2026, 11, 21, 1, 30, 0, 0, time.FixedZone("east", 2*3600)) // 20 November, 23:30 in UTC
 	}}
 }
 
 func TestForgetDropsWholeDaysUntilNoneIsLeft(t *testing.T) {
-	c := &chains{old: []int{5000, 5000, 7}}
+	c := &fakeChains{old: []int{5000, 5000, 7}}
 	if err := newService(c, 48*time.Hour).DeleteOldEntries(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -67,34 +68,35 @@ func TestForgetDropsWholeDaysUntilNoneIsLeft(t *testing.T) {
 }
 
 func TestEntriesAreKeptForeverWithoutALimit(t *testing.T) {
-	c := &chains{old: []int{1}}
+	c := &fakeChains{old: []int{1}}
 	if err := newService(c, 0).DeleteOldEntries(t.Context()); err != nil || len(c.before) != 0 {
 		t.Errorf("dropped before %v, %v", c.before, err)
 	}
 }
 
-func TestEndLostEndsAllOfThem(t *testing.T) {
-	c := &chains{lost: []int{500, 3}}
+func TestEndLostEndsAllLostActs(t *testing.T) {
+	c := &fakeChains{lost: []int{500, 3}}
 	if err := newService(c, 0).EndLostActs(t.Context()); err != nil || !slices.Equal(c.ages, []time.Duration{time.Minute, time.Minute, time.Minute}) {
 		t.Errorf("ended acts older than %v, %v", c.ages, err)
 	}
 }
 
 func TestFailuresOfTheStoreEndTheWork(t *testing.T) {
-	away := errors.New("away")
-	c := &chains{old: []int{1}, lost: []int{1}, err: away}
+	errStore := errors.New("away")
+	c := &fakeChains{old: []int{1}, lost: []int{1}, err: errStore}
 	service := newService(c, time.Hour)
-	if err := service.DeleteOldEntries(t.Context()); !errors.Is(err, away) {
+	if err := service.DeleteOldEntries(t.Context()); !errors.Is(err, errStore) {
 		t.Errorf("forget: %v", err)
 	}
-	if err := service.EndLostActs(t.Context()); !errors.Is(err, away) {
+	if err := service.EndLostActs(t.Context()); !errors.Is(err, errStore) {
 		t.Errorf("end lost: %v", err)
 	}
 }
 
-// TestExportHasNoGap checks that an export fails if entries are dropped before it has read them.
+// TestExportHasNoGap checks that an export fails if entries are dropped before the export has read
+// them.
 func TestExportHasNoGap(t *testing.T) {
-	c := &chains{entries: []audit.Entry{{Sequence: 5}, {Sequence: 6}}}
+	c := &fakeChains{entries: []audit.Entry{{Sequence: 5}, {Sequence: 6}}}
 	service := newService(c, 0)
 	for after, want := range map[int64]int{0: 2, 4: 2, 5: 1, 6: 0} {
 		if got, err := service.ExportPage(t.Context(), "a", after); err != nil || len(got) != want {
@@ -102,6 +104,6 @@ func TestExportHasNoGap(t *testing.T) {
 		}
 	}
 	if _, err := service.ExportPage(t.Context(), "a", 3); err == nil {
-		t.Error("a gap is not noticed")
+		t.Error("the export has a gap")
 	}
 }

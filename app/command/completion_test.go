@@ -14,15 +14,15 @@ import (
 // catalog, so that they include the plugins that the operator added.
 func TestShellsOfferThePluginsOfTheCatalog(t *testing.T) {
 	dir := t.TempDir()
-	entry := func(name, kind string) string {
+	catalogEntry := func(name, kind string) string {
 		return `{"name":"` + name + `","kind":"` + kind + `","file":"` + kind + "-" + name + `","sha256":"` + strings.Repeat("a", 64) + `","version":"1"}`
 	}
-	catalog := `{"plugins":[` + entry("acme", "mail") + "," + entry("beta", "mail") + "," + entry("gamma", "dns") + `]}`
+	catalog := `{"plugins":[` + catalogEntry("acme", "mail") + "," + catalogEntry("beta", "mail") + "," + catalogEntry("gamma", "dns") + `]}`
 	if err := os.WriteFile(filepath.Join(dir, "catalog.json"), []byte(catalog), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("TENANTRY_PLUGIN_DIR", dir)
-	for line, want := range map[string]string{
+	for commandLine, want := range map[string]string{
 		"serve --mail-platform ":         "acme beta",
 		"doctor --mail-platform ":        "acme beta",
 		"dns-connection add --provider ": "gamma",
@@ -30,13 +30,13 @@ func TestShellsOfferThePluginsOfTheCatalog(t *testing.T) {
 		root := Root()
 		var out bytes.Buffer
 		root.SetOut(&out)
-		root.SetArgs(append([]string{"__complete"}, strings.Split(line, " ")...))
+		root.SetArgs(append([]string{"__complete"}, strings.Split(commandLine, " ")...))
 		if err := root.Execute(); err != nil {
 			t.Fatal(err)
 		}
 		offered, _, _ := strings.Cut(out.String(), "\n:")
 		if got := strings.Join(strings.Fields(offered), " "); got != want {
-			t.Errorf("%q offers %q, want %q", line, got, want)
+			t.Errorf("%q offers %q, want %q", commandLine, got, want)
 		}
 	}
 }

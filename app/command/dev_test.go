@@ -17,33 +17,34 @@ import (
 // sandbox lists other tenants.
 func TestTheShellKeepsItsTenant(t *testing.T) {
 	folder := t.TempDir()
-	writtenTenant := func(tenants ...string) string {
+	tenantInEnvFile := func(tenants ...string) string {
 		t.Helper()
-		r := sandbox.Ready{APIKey: "key of " + strings.Join(tenants, " ")}
+		ready := sandbox.Ready{APIKey: "key of " + strings.Join(tenants, " ")}
 		for _, id := range tenants {
-			r.Tenants = append(r.Tenants, sandbox.Tenant{TenantID: id})
+			ready.Tenants = append(ready.Tenants, sandbox.Tenant{TenantID: id})
 		}
-		if err := writeEnv(folder, r); err != nil {
+		if err := writeEnv(folder, ready); err != nil {
 			t.Fatal(err)
 		}
 		env, err := os.ReadFile(filepath.Join(folder, "env"))
-		if err != nil || !strings.Contains(string(env), "TENANTRY_KEY="+r.APIKey+"\n") {
+		if err != nil || !strings.Contains(string(env), "TENANTRY_KEY="+ready.APIKey+"\n") {
 			t.Fatalf("%s, %v", env, err)
 		}
 		_, tenant, _ := strings.Cut(string(env), "TENANTRY_TENANT=")
 		return strings.TrimSpace(tenant)
 	}
 	for _, step := range []struct {
-		waiting []string
-		want    string
+		readyTenants []string
+		want         string
 	}{{nil, ""}, {[]string{"one", "two"}, "one"}, {[]string{"two"}, "one"}, {nil, "one"}} {
-		if got := writtenTenant(step.waiting...); got != step.want {
-			t.Fatalf("with the tenants %q the file env names %q, want %q", step.waiting, got, step.want)
+		if got := tenantInEnvFile(step.readyTenants...); got != step.want {
+			t.Fatalf("with the tenants %q the file env names %q, want %q", step.readyTenants, got, step.want)
 		}
 	}
 }
 
-// TestTextModeKeepsItsLog checks that the file has all records, and the terminal only warnings.
+// TestTextModeKeepsItsLog checks that the file has all records of the log level, and the terminal
+// only warnings.
 func TestTextModeKeepsItsLog(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "data")
 	var terminal bytes.Buffer
@@ -52,29 +53,29 @@ func TestTextModeKeepsItsLog(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		log.Debug("fine")
-		log.Info("usual")
-		log.Warn("strange")
+		log.Debug("a debug record")
+		log.Info("an info record")
+		log.Warn("a warning")
 		if err := closeLog(); err != nil {
 			t.Fatal(err)
 		}
 	}
 	file, err := os.ReadFile(filepath.Join(folder, devLogFile))
-	if err != nil || strings.Count(string(file), "usual") != 2 || strings.Count(string(file), "strange") != 2 || strings.Contains(string(file), "fine") {
+	if err != nil || strings.Count(string(file), "an info record") != 2 || strings.Count(string(file), "a warning") != 2 || strings.Contains(string(file), "a debug record") {
 		t.Errorf("%v, the file:\n%s", err, file)
 	}
-	if text := terminal.String(); strings.Count(text, "strange") != 2 || strings.Contains(text, "usual") {
+	if text := terminal.String(); strings.Count(text, "a warning") != 2 || strings.Contains(text, "an info record") {
 		t.Errorf("the terminal:\n%s", text)
 	}
 }
 
-// TestWelcomeSaysThatTheControlAddressIsTaken checks the text for a person whose bookmark of the
-// control interface does not work.
+// TestWelcomeSaysThatTheControlAddressIsTaken checks that the welcome text says when the control
+// interface has another address than --control asks for.
 func TestWelcomeSaysThatTheControlAddressIsTaken(t *testing.T) {
-	for control, says := range map[string]bool{"127.0.0.1:8081": true, "127.0.0.1:5000": false, "127.0.0.1:0": false} {
+	for control, wantTaken := range map[string]bool{"127.0.0.1:8081": true, "127.0.0.1:5000": false, "127.0.0.1:0": false} {
 		var out bytes.Buffer
 		printWelcome(&out, sandbox.Ready{ControlURL: "http://127.0.0.1:5000"}, devOptions{control: control, data: "./x"})
-		if got := strings.Contains(out.String(), control+" is taken"); got != says || !strings.Contains(out.String(), "x/"+devLogFile) {
+		if got := strings.Contains(out.String(), control+" is taken"); got != wantTaken || !strings.Contains(out.String(), "x/"+devLogFile) {
 			t.Errorf("with --control %s:\n%s", control, out.String())
 		}
 	}

@@ -41,12 +41,12 @@ type fixture struct {
 	ann, bob   access.AccountID
 }
 
-func (f *fixture) Providers(context.Context) ([]dns.Provider, error) { return nil, nil }
+func (fx *fixture) Providers(context.Context) ([]dns.Provider, error) { return nil, nil }
 
-func (f *fixture) For(_ string, credential secret.Credential) ports.DNSProvider {
+func (fx *fixture) For(_ string, credential secret.Credential) ports.DNSProvider {
 	token := credential.Secrets["api_token"].Reveal()
-	f.usedTokens = append(f.usedTokens, token)
-	if p := f.byToken[token]; p != nil {
+	fx.usedTokens = append(fx.usedTokens, token)
+	if p := fx.byToken[token]; p != nil {
 		return p
 	}
 	return fake.Refusing{}
@@ -55,23 +55,23 @@ func (f *fixture) For(_ string, credential secret.Credential) ports.DNSProvider 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	store := apptest.NewStore(t)
-	f := &fixture{store: store, byToken: map[string]ports.DNSProvider{}}
-	f.Service = &dnsconnections.Service{Connections: store, Providers: f, Sealer: apptest.NewSealer(t), Now: func() time.Time { return now }}
-	for _, at := range []*access.AccountID{&f.ann, &f.bob} {
-		acc, err := store.CreateAccount(t.Context(), map[bool]string{true: "ann", false: "bob"}[at == &f.ann]+"@example.com", "complete", 0, now)
+	fx := &fixture{store: store, byToken: map[string]ports.DNSProvider{}}
+	fx.Service = &dnsconnections.Service{Connections: store, Providers: fx, Sealer: apptest.NewSealer(t), Now: func() time.Time { return now }}
+	for _, id := range []*access.AccountID{&fx.ann, &fx.bob} {
+		account, err := store.CreateAccount(t.Context(), map[bool]string{true: "ann", false: "bob"}[id == &fx.ann]+"@example.com", "complete", 0, now)
 		must(t, err)
-		*at = acc.ID
+		*id = account.ID
 	}
-	return f
+	return fx
 }
 
-// provide adds a provider that accepts the token and has these zones.
-func (f *fixture) provide(token string, zones ...string) *fake.DNSProvider {
+// provideZones adds a provider that accepts the token and has these zones.
+func (fx *fixture) provideZones(token string, zones ...string) *fake.DNSProvider {
 	p := &fake.DNSProvider{}
 	for _, zone := range zones {
 		p.AddZone(zone)
 	}
-	f.byToken[token] = p
+	fx.byToken[token] = p
 	return p
 }
 
@@ -82,32 +82,32 @@ func credential(token string) secret.Credential {
 }
 
 // connect adds a connection whose token is valid.
-func (f *fixture) connect(t *testing.T, owner access.AccountID, provider, token string) dnsconnection.Connection {
+func (fx *fixture) connect(t *testing.T, owner access.AccountID, provider, token string) dnsconnection.Connection {
 	t.Helper()
-	if f.byToken[token] == nil {
-		f.provide(token)
+	if fx.byToken[token] == nil {
+		fx.provideZones(token)
 	}
-	c, err := f.Add(t.Context(), dnsconnections.NewConnection{Account: owner, Provider: provider, Name: token, Credential: credential(token)})
+	c, err := fx.Add(t.Context(), dnsconnections.NewConnection{Account: owner, Provider: provider, Name: token, Credential: credential(token)})
 	must(t, err)
 	return c
 }
 
-func (f *fixture) stored(t *testing.T) []dnsconnection.Connection {
+func (fx *fixture) storedConnections(t *testing.T) []dnsconnection.Connection {
 	t.Helper()
-	all, err := f.List(t.Context(), "")
+	connections, err := fx.List(t.Context(), "")
 	must(t, err)
-	return all
+	return connections
 }
 
-// failing is a provider whose calls all fail with one error.
-type failing struct {
+// failingProvider is a provider whose Check and Zone fail with one error.
+type failingProvider struct {
 	ports.DNSProvider
 
 	err error
 }
 
-func (f failing) Check(context.Context) (int, error)             { return 0, f.err }
-func (f failing) Zone(context.Context, string) (dns.Zone, error) { return dns.Zone{}, f.err }
+func (p failingProvider) Check(context.Context) (int, error)             { return 0, p.err }
+func (p failingProvider) Zone(context.Context, string) (dns.Zone, error) { return dns.Zone{}, p.err }
 
 var (
 	errDown           = &outcome.Error{Kind: outcome.Down, Detail: "nobody there"}
@@ -115,81 +115,81 @@ var (
 )
 
 func TestAddTestsAndStores(t *testing.T) {
-	f := newFixture(t)
-	f.provide("good", "a.test", "b.test")
-	c := f.connect(t, f.ann, "cloudflare", "good")
+	fx := newFixture(t)
+	fx.provideZones("good", "a.test", "b.test")
+	c := fx.connect(t, fx.ann, "cloudflare", "good")
 	want := dnsconnection.Connection{
-		ID: c.ID, AccountID: f.ann, Provider: "cloudflare", Name: "good", Status: dnsconnection.Connected,
+		ID: c.ID, AccountID: fx.ann, Provider: "cloudflare", Name: "good", Status: dnsconnection.Connected,
 		ZonesVisible: 2, TestedAt: now.Truncate(time.Microsecond), CreatedAt: now.Truncate(time.Microsecond),
 	}
-	if diff := cmp.Diff([]dnsconnection.Connection{want}, append([]dnsconnection.Connection{}, f.stored(t)...)); diff != "" || c != want {
+	if diff := cmp.Diff([]dnsconnection.Connection{want}, append([]dnsconnection.Connection{}, fx.storedConnections(t)...)); diff != "" || c != want {
 		t.Fatalf("%+v\n%s", c, diff)
 	}
-	_, sealed, err := f.store.DNSConnection(t.Context(), f.ann, c.ID)
+	_, sealed, err := fx.store.DNSConnection(t.Context(), fx.ann, c.ID)
 	must(t, err)
 	for _, part := range []string{"good", "api_token", "dns.example.com"} {
 		if strings.Contains(string(sealed), part) {
 			t.Errorf("%q can be read", part)
 		}
 	}
-	second := f.connect(t, f.ann, "cloudflare", "good")
-	if second.ID == c.ID || len(f.stored(t)) != 2 {
+	second := fx.connect(t, fx.ann, "cloudflare", "good")
+	if second.ID == c.ID || len(fx.storedConnections(t)) != 2 {
 		t.Error("the same provider twice is not two connections")
 	}
 }
 
 func TestRejectedCredentialIsNotStored(t *testing.T) {
-	f := newFixture(t)
-	f.byToken["down"], f.byToken["absurd"] = failing{err: errDown}, failing{err: errInvalidSetting}
-	f.byToken["stuck"] = failing{err: context.DeadlineExceeded}
-	f.provide("good")
-	_, err := f.store.CloseAccount(t.Context(), f.bob, now)
+	fx := newFixture(t)
+	fx.byToken["down"], fx.byToken["invalid-setting"] = failingProvider{err: errDown}, failingProvider{err: errInvalidSetting}
+	fx.byToken["stuck"] = failingProvider{err: context.DeadlineExceeded}
+	fx.provideZones("good")
+	_, err := fx.store.CloseAccount(t.Context(), fx.bob, now)
 	must(t, err)
 	for _, tt := range []struct {
 		token string
 		owner access.AccountID
 		want  fault.Code
 	}{
-		{"bad", f.ann, fault.CredentialRejected},
-		{"down", f.ann, fault.ProviderUnavailable},
-		{"absurd", f.ann, fault.InvalidRequest},
-		{"stuck", f.ann, fault.ProviderTimeout},
-		{"good", f.bob, fault.AccountClosed},
+		{"bad", fx.ann, fault.CredentialRejected},
+		{"down", fx.ann, fault.ProviderUnavailable},
+		{"invalid-setting", fx.ann, fault.InvalidRequest},
+		{"stuck", fx.ann, fault.ProviderTimeout},
+		{"good", fx.bob, fault.AccountClosed},
 		{"good", "10000000-0000-4000-8000-000000000000", fault.AccountNotFound},
 	} {
-		_, err := f.Add(t.Context(), dnsconnections.NewConnection{Account: tt.owner, Provider: "cloudflare", Credential: credential(tt.token)})
-		if fault.ErrorOf(err).Code != tt.want || len(f.stored(t)) != 0 {
-			t.Errorf("%s: %v, stored %v", tt.token, err, f.stored(t))
+		_, err := fx.Add(t.Context(), dnsconnections.NewConnection{Account: tt.owner, Provider: "cloudflare", Credential: credential(tt.token)})
+		if fault.ErrorOf(err).Code != tt.want || len(fx.storedConnections(t)) != 0 {
+			t.Errorf("%s: %v, stored %v", tt.token, err, fx.storedConnections(t))
 		}
 	}
 }
 
-func TestTestStoresItsResult(t *testing.T) {
-	f := newFixture(t)
-	p := f.provide("good", "a.test")
-	c := f.connect(t, f.ann, "cloudflare", "good")
+func TestTestStoresTheResult(t *testing.T) {
+	fx := newFixture(t)
+	p := fx.provideZones("good", "a.test")
+	c := fx.connect(t, fx.ann, "cloudflare", "good")
 	later := now.Add(time.Hour).Truncate(time.Microsecond)
-	f.Now = func() time.Time { return later }
+	fx.Now = func() time.Time { return later }
 	p.AddZone("b.test")
-	got, err := f.Test(t.Context(), "", c.ID)
+	got, err := fx.Test(t.Context(), "", c.ID)
 	c.ZonesVisible, c.TestedAt = 2, later
-	if err != nil || got != c || f.stored(t)[0] != c {
+	if err != nil || got != c || fx.storedConnections(t)[0] != c {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	delete(f.byToken, "good")
-	got, err = f.Test(t.Context(), f.ann, c.ID)
+	delete(fx.byToken, "good")
+	got, err = fx.Test(t.Context(), fx.ann, c.ID)
 	c.Status = dnsconnection.Failed
-	if !errors.Is(err, fault.CredentialRejected) || got != c || f.stored(t)[0] != c {
+	if !errors.Is(err, fault.CredentialRejected) || got != c || fx.storedConnections(t)[0] != c {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
-	f.byToken["good"], f.Now = p, func() time.Time { return later.Add(time.Hour) }
-	if _, err := f.Test(cancelled, "", c.ID); err == nil || f.stored(t)[0] != c {
-		t.Fatalf("a cancelled test: %v, %+v", err, f.stored(t)[0])
+	fx.byToken["good"], fx.Now = p, func() time.Time { return later.Add(time.Hour) }
+	if _, err := fx.Test(cancelled, "", c.ID); err == nil || fx.storedConnections(t)[0] != c {
+		t.Fatalf("a cancelled test: %v, %+v", err, fx.storedConnections(t)[0])
 	}
-	for owner, id := range map[access.AccountID]string{f.bob: c.ID, "": "10000000-0000-4000-8000-000000000000"} {
-		if _, err := f.Test(t.Context(), owner, id); !errors.Is(err, fault.DNSConnectionNotFound) {
+	for owner, id := range map[access.AccountID]string{fx.bob: c.ID, "": "10000000-0000-4000-8000-000000000000"} {
+		if _, err := fx.Test(t.Context(), owner, id); !errors.Is(err, fault.DNSConnectionNotFound) {
 			t.Errorf("%q of %q: %v", id, owner, err)
 		}
 	}
@@ -198,21 +198,21 @@ func TestTestStoresItsResult(t *testing.T) {
 // TestCredentialOpensOnlyForItsConnectionAndAccount checks that a sealed credential cannot be
 // opened in the row of a different connection or account.
 func TestCredentialOpensOnlyForItsConnectionAndAccount(t *testing.T) {
-	f := newFixture(t)
-	c := f.connect(t, f.ann, "cloudflare", "good")
-	_, sealed, err := f.store.DNSConnection(t.Context(), f.ann, c.ID)
+	fx := newFixture(t)
+	c := fx.connect(t, fx.ann, "cloudflare", "good")
+	_, sealed, err := fx.store.DNSConnection(t.Context(), fx.ann, c.ID)
 	must(t, err)
 	for name, moved := range map[string]dnsconnection.Connection{
-		"a different account":    {ID: c.ID, AccountID: f.bob},
-		"a different connection": {ID: "019aa000-0000-7000-8000-000000000001", AccountID: f.ann},
+		"a different account":    {ID: c.ID, AccountID: fx.bob},
+		"a different connection": {ID: "019aa000-0000-7000-8000-000000000001", AccountID: fx.ann},
 	} {
 		moved.Provider, moved.Status, moved.TestedAt, moved.CreatedAt = c.Provider, c.Status, now, now
-		must(t, f.store.AddDNSConnection(t.Context(), moved, sealed))
+		must(t, fx.store.AddDNSConnection(t.Context(), moved, sealed))
 		var unreadable dnsconnections.UnreadableError
-		if _, _, err := f.Open(t.Context(), moved.AccountID, moved.ID); !errors.As(err, &unreadable) {
+		if _, _, err := fx.Open(t.Context(), moved.AccountID, moved.ID); !errors.As(err, &unreadable) {
 			t.Errorf("%s: %v", name, err)
 		}
-		got, err := f.Test(t.Context(), moved.AccountID, moved.ID)
+		got, err := fx.Test(t.Context(), moved.AccountID, moved.ID)
 		if !errors.As(err, &unreadable) || got.Status != dnsconnection.Failed {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
@@ -220,13 +220,13 @@ func TestCredentialOpensOnlyForItsConnectionAndAccount(t *testing.T) {
 }
 
 func TestRemoveDeletesTheConnection(t *testing.T) {
-	f := newFixture(t)
-	c := f.connect(t, f.ann, "cloudflare", "good")
-	got, err := f.Remove(t.Context(), c.ID)
-	if err != nil || got != c || len(f.stored(t)) != 0 {
+	fx := newFixture(t)
+	c := fx.connect(t, fx.ann, "cloudflare", "good")
+	got, err := fx.Remove(t.Context(), c.ID)
+	if err != nil || got != c || len(fx.storedConnections(t)) != 0 {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	if _, err := f.Remove(t.Context(), c.ID); !errors.Is(err, fault.DNSConnectionNotFound) {
+	if _, err := fx.Remove(t.Context(), c.ID); !errors.Is(err, fault.DNSConnectionNotFound) {
 		t.Fatalf("again: %v", err)
 	}
 }

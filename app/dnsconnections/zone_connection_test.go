@@ -19,10 +19,10 @@ import (
 // delegation is the delegation of the fake's zones.
 var delegation = []string{"ns1.provider.test", "ns2.provider.test"}
 
-// idle is a provider whose zones are not public.
-type idle struct{ ports.DNSProvider }
+// idleProvider is a provider whose zones are not public.
+type idleProvider struct{ ports.DNSProvider }
 
-func (p idle) Zone(ctx context.Context, name string) (dns.Zone, error) {
+func (p idleProvider) Zone(ctx context.Context, name string) (dns.Zone, error) {
 	zone, err := p.DNSProvider.Zone(ctx, name)
 	zone.Idle = "pending"
 	return zone, err
@@ -35,8 +35,8 @@ func TestForZoneSelectsTheConnectionForTheZone(t *testing.T) {
 		provider   string
 		delegation []string
 		want       string // the token of the selected connection
-		serves     bool
-		usedTokens []string
+		wantServes bool
+		wantTokens []string // the tokens that were used
 	}{
 		{"the only connection", []string{"has"}, "cloudflare", delegation, "has", true, []string{"has"}},
 		{"the second connection", []string{"empty", "has"}, "cloudflare", delegation, "has", true, []string{"empty", "has"}},
@@ -51,14 +51,14 @@ func TestForZoneSelectsTheConnectionForTheZone(t *testing.T) {
 		{"an unknown delegation", []string{"down", "has"}, "cloudflare", nil, "has", false, []string{"down", "has"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			f := newFixture(t)
-			f.fill(t, tt.tokens)
-			got, err := f.ForZone(t.Context(), f.ann, f.connectionsTo(t, tt.provider), "a.test", tt.delegation)
-			if err != nil || got.Connection.Name != tt.want || got.Serves != tt.serves || got.Zone.Name != "a.test" {
+			fx := newFixture(t)
+			fx.connectTokens(t, tt.tokens)
+			got, err := fx.ForZone(t.Context(), fx.ann, fx.connectionsTo(t, tt.provider), "a.test", tt.delegation)
+			if err != nil || got.Connection.Name != tt.want || got.Serves != tt.wantServes || got.Zone.Name != "a.test" {
 				t.Fatalf("%+v, %v", got, err)
 			}
-			if !slices.Equal(f.usedTokens, tt.usedTokens) {
-				t.Errorf("the tokens %v were used", f.usedTokens)
+			if !slices.Equal(fx.usedTokens, tt.wantTokens) {
+				t.Errorf("the tokens %v were used", fx.usedTokens)
 			}
 			if _, err := got.Provider.Records(t.Context(), got.Zone); err != nil {
 				t.Errorf("its provider: %v", err)
@@ -73,18 +73,18 @@ func TestForZoneFailsWithTheMostSignificantError(t *testing.T) {
 		tokens []string
 		want   func(error) bool
 	}{
-		{"no connection", nil, is(dnsconnections.ErrNoConnection)},
-		{"only a connection to a different provider", []string{"elsewhere"}, is(dnsconnections.ErrNoConnection)},
+		{"no connection", nil, isError(dnsconnections.ErrNoConnection)},
+		{"only a connection to a different provider", []string{"elsewhere"}, isError(dnsconnections.ErrNoConnection)},
 		{"no zone", []string{"empty"}, dns.IsNoZone},
-		{"a rejected credential", []string{"empty", "bad"}, is(fault.CredentialRejected)},
-		{"down", []string{"bad", "down", "empty"}, is(fault.ProviderUnavailable)},
-		{"an invalid setting", []string{"absurd", "bad"}, is(fault.InvalidRequest)},
-		{"a provider that is down, and a zone that does not serve", []string{"idle", "down"}, is(fault.ProviderUnavailable)},
+		{"a rejected credential", []string{"empty", "bad"}, isError(fault.CredentialRejected)},
+		{"a provider that is down", []string{"bad", "down", "empty"}, isError(fault.ProviderUnavailable)},
+		{"an invalid setting", []string{"invalid-setting", "bad"}, isError(fault.InvalidRequest)},
+		{"a provider that is down, and a zone that does not serve", []string{"idle", "down"}, isError(fault.ProviderUnavailable)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			f := newFixture(t)
-			f.fill(t, tt.tokens)
-			got, err := f.ForZone(t.Context(), f.ann, f.connectionsTo(t, "cloudflare"), "a.test", delegation)
+			fx := newFixture(t)
+			fx.connectTokens(t, tt.tokens)
+			got, err := fx.ForZone(t.Context(), fx.ann, fx.connectionsTo(t, "cloudflare"), "a.test", delegation)
 			if !tt.want(err) || got.Provider != nil {
 				t.Fatalf("%+v, %v", got, err)
 			}
@@ -95,43 +95,45 @@ func TestForZoneFailsWithTheMostSignificantError(t *testing.T) {
 // TestForZoneUsesOnlyConnectionsOfTheAccount checks that connections of other accounts are never
 // used, even as candidates, and that an empty owner has no connections.
 func TestForZoneUsesOnlyConnectionsOfTheAccount(t *testing.T) {
-	f := newFixture(t)
-	f.fill(t, []string{"has"})
-	if _, err := f.ForZone(t.Context(), f.bob, f.connectionsTo(t, ""), "a.test", delegation); !errors.Is(err, dnsconnections.ErrNoConnection) {
+	fx := newFixture(t)
+	fx.connectTokens(t, []string{"has"})
+	if _, err := fx.ForZone(t.Context(), fx.bob, fx.connectionsTo(t, ""), "a.test", delegation); !errors.Is(err, dnsconnections.ErrNoConnection) {
 		t.Errorf("bob: %v", err)
 	}
-	if _, err := f.ForZone(t.Context(), "", f.connectionsTo(t, ""), "a.test", delegation); !errors.Is(err, dnsconnections.ErrNoConnection) {
+	if _, err := fx.ForZone(t.Context(), "", fx.connectionsTo(t, ""), "a.test", delegation); !errors.Is(err, dnsconnections.ErrNoConnection) {
 		t.Errorf("an empty owner: %v", err)
 	}
-	if len(f.usedTokens) > 0 {
-		t.Errorf("the tokens %v were used", f.usedTokens)
+	if len(fx.usedTokens) > 0 {
+		t.Errorf("the tokens %v were used", fx.usedTokens)
 	}
 }
 
 // connectionsTo returns the connections to a provider, or all connections if provider is empty.
-func (f *fixture) connectionsTo(t *testing.T, provider string) []dnsconnection.Connection {
+func (fx *fixture) connectionsTo(t *testing.T, provider string) []dnsconnection.Connection {
 	t.Helper()
-	return slices.DeleteFunc(f.stored(t), func(c dnsconnection.Connection) bool { return provider != "" && c.Provider != provider })
+	return slices.DeleteFunc(fx.storedConnections(t), func(c dnsconnection.Connection) bool { return provider != "" && c.Provider != provider })
 }
 
-// fill adds a connection of the account ann for each token. If the name of a token says so, the
-// provider then rejects the token or fails.
-func (f *fixture) fill(t *testing.T, tokens []string) {
+// connectTokens adds a connection of the account ann for each token. After that, the provider of
+// each token behaves as the name of the token says: for example, "down" fails and "bad" is
+// rejected.
+func (fx *fixture) connectTokens(t *testing.T, tokens []string) {
 	t.Helper()
 	for i, token := range tokens {
-		f.Now = func() time.Time { return now.Add(time.Duration(i) * time.Second) }
+		fx.Now = func() time.Time { return now.Add(time.Duration(i) * time.Second) }
 		provider := map[bool]string{true: "powerdns", false: "cloudflare"}[token == "elsewhere"]
-		f.connect(t, f.ann, provider, token)
+		fx.connect(t, fx.ann, provider, token)
 	}
 	for _, token := range []string{"has", "also", "elsewhere"} {
-		f.provide(token, "a.test")
+		fx.provideZones(token, "a.test")
 	}
-	f.byToken["idle"] = idle{f.provide("behind", "a.test")}
-	f.byToken["down"], f.byToken["absurd"] = failing{err: errDown}, failing{err: errInvalidSetting}
-	delete(f.byToken, "bad")
-	f.usedTokens = nil // only later calls count
+	fx.byToken["idle"] = idleProvider{fx.provideZones("of the idle provider", "a.test")}
+	fx.byToken["down"], fx.byToken["invalid-setting"] = failingProvider{err: errDown}, failingProvider{err: errInvalidSetting}
+	delete(fx.byToken, "bad")
+	fx.usedTokens = nil // only later calls count
 }
 
-func is(want error) func(error) bool {
+// isError returns a function that reports whether an error is want.
+func isError(want error) func(error) bool {
 	return func(err error) bool { return errors.Is(err, want) }
 }

@@ -14,76 +14,73 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// changingZone is a provider whose zone changes before each write.
-type changingZone struct{ *published }
+// changingZoneProvider is a provider whose zone changes before each write.
+type changingZoneProvider struct{ *publishingProvider }
 
-func (changingZone) Apply(context.Context, dns.Zone, []dns.Change) ([]dns.RRSet, error) {
+func (changingZoneProvider) Apply(context.Context, dns.Zone, []dns.Change) ([]dns.RRSet, error) {
 	return nil, dns.ChangedError()
 }
 
-// readOnly is a provider that accepts the credential only for reads.
-type readOnly struct{ *published }
+// readOnlyProvider is a provider that accepts the credential only for reads.
+type readOnlyProvider struct{ *publishingProvider }
 
-func (readOnly) Apply(context.Context, dns.Zone, []dns.Change) ([]dns.RRSet, error) {
+func (readOnlyProvider) Apply(context.Context, dns.Zone, []dns.Change) ([]dns.RRSet, error) {
 	return nil, &outcome.Error{Kind: outcome.Refused, Code: fault.AccessDenied, Cause: "test", Detail: "no"}
 }
 
-// TestAJobNamesTheActionItRequires checks each condition that a person must fix: the action that
-// the job requires, and that a retry succeeds after the fix.
+// TestAJobNamesTheActionItRequires checks, for each condition that a person must fix, which action
+// the job requires. A retry succeeds after the fix.
 func TestAJobNamesTheActionItRequires(t *testing.T) {
 	foreign := dns.RRSet{Name: zone, Type: dns.MX, TTL: 300, Values: []string{"10 mail.example.net"}}
-	for required, x := range map[dns.ActionRequired]struct {
-		requiredAction, settle func(*testing.T, *fixture)
-		stage                  provisioning.Stage
-	}{
+	for required, tt := range map[dns.ActionRequired]actionCase{
 		dns.ConnectionRequired: {
-			requiredAction: func(*testing.T, *fixture) {},
-			settle:         func(t *testing.T, fx *fixture) { fx.connect(t, fx.provider) },
-			stage:          provisioning.StagePlan,
+			cause: func(*testing.T, *fixture) {},
+			fix:   func(t *testing.T, fx *fixture) { fx.connect(t, fx.provider) },
+			stage: provisioning.StagePlan,
 		},
 		dns.CredentialRejected: {
-			requiredAction: func(t *testing.T, fx *fixture) { fx.connect(t, readOnly{fx.provider}) },
-			settle:         func(_ *testing.T, fx *fixture) { fx.providers.AddAccount("cloudflare", "token", fx.provider) },
-			stage:          provisioning.StageApply,
+			cause: func(t *testing.T, fx *fixture) { fx.connect(t, readOnlyProvider{fx.provider}) },
+			fix:   func(_ *testing.T, fx *fixture) { fx.providers.AddAccount("cloudflare", "token", fx.provider) },
+			stage: provisioning.StageApply,
 		},
 		dns.ConflictToResolve: {
-			requiredAction: func(t *testing.T, fx *fixture) {
+			cause: func(t *testing.T, fx *fixture) {
 				fx.connect(t, fx.provider)
 				fx.provider.Put(zone, foreign)
 			},
-			settle: func(_ *testing.T, fx *fixture) { fx.provider.Put(zone, dns.RRSet{Name: zone, Type: dns.MX}) },
-			stage:  provisioning.StagePlan,
+			fix:   func(_ *testing.T, fx *fixture) { fx.provider.Put(zone, dns.RRSet{Name: zone, Type: dns.MX}) },
+			stage: provisioning.StagePlan,
 		},
 		dns.ReadUnreliable: {
-			requiredAction: func(t *testing.T, fx *fixture) {
+			cause: func(t *testing.T, fx *fixture) {
 				fx.connect(t, fx.provider)
 				fx.fake.DNS.Trouble("test")
 			},
-			settle: func(_ *testing.T, fx *fixture) { fx.fake.DNS.Trouble("") },
-			stage:  provisioning.StagePlan,
+			fix:   func(_ *testing.T, fx *fixture) { fx.fake.DNS.Trouble("") },
+			stage: provisioning.StagePlan,
 		},
 		provisioning.ZoneChanged: {
-			requiredAction: func(t *testing.T, fx *fixture) { fx.connect(t, changingZone{fx.provider}) },
-			settle:         func(_ *testing.T, fx *fixture) { fx.providers.AddAccount("cloudflare", "token", fx.provider) },
-			stage:          provisioning.StageApply,
+			cause: func(t *testing.T, fx *fixture) { fx.connect(t, changingZoneProvider{fx.provider}) },
+			fix:   func(_ *testing.T, fx *fixture) { fx.providers.AddAccount("cloudflare", "token", fx.provider) },
+			stage: provisioning.StageApply,
 		},
 		provisioning.PropagationTimeout: {
-			requiredAction: func(t *testing.T, fx *fixture) {
+			cause: func(t *testing.T, fx *fixture) {
 				fx.connect(t, fx.provider)
 				fx.provider.hidden = true
 			},
-			settle: func(t *testing.T, fx *fixture) {
+			fix: func(t *testing.T, fx *fixture) {
 				fx.provider.hidden = false
 				fx.provider.show(t.Context(), dns.Zone{ID: zone, Name: zone})
 			},
 			stage: provisioning.StagePropagation,
 		},
 		provisioning.TenantAccessLost: {
-			requiredAction: func(t *testing.T, fx *fixture) {
+			cause: func(t *testing.T, fx *fixture) {
 				fx.connect(t, fx.provider)
 				fx.fake.Revoke(theTenant, "consent")
 			},
-			settle: func(t *testing.T, fx *fixture) {
+			fix: func(t *testing.T, fx *fixture) {
 				fx.fake.Connect(theTenant, fake.Setup{})
 				fx.change(t, func(x *tenant.Tenant) { x.Consent, x.Observed.Consent = tenant.ConsentGranted, fx.clock })
 				_, err := fx.fake.For(theTenant).AddDomain(t.Context(), zone)
@@ -98,38 +95,39 @@ func TestAJobNamesTheActionItRequires(t *testing.T) {
 		t.Run(string(required), func(t *testing.T) {
 			t.Parallel()
 			fx := newFixture(t)
-			x.requiredAction(t, fx)
-			id := fx.begin(t).ID
+			tt.cause(t, fx)
+			id := fx.createJob(t).ID
 			j := fx.run(t, fx.Worker, id)
-			if j.Status != provisioning.ActionRequired || j.Required != required || j.Stage != x.stage || j.Message == "" {
+			if j.Status != provisioning.ActionRequired || j.Required != required || j.Stage != tt.stage || j.Message == "" {
 				t.Fatalf("the job is %+v", j)
 			}
 			if j.Required == dns.ConflictToResolve && fx.providers.Writes() != 0 {
 				t.Error("a zone with a conflict was written")
 			}
-			x.settle(t, fx)
-			_, err := fx.store.RetryJob(t.Context(), fx.acc.ID, id, fx.clock, nil)
+			tt.fix(t, fx)
+			_, err := fx.store.RetryJob(t.Context(), fx.account.ID, id, fx.clock, nil)
 			must(t, err)
-			fx.healthy(t, fx.run(t, fx.Worker, id))
+			fx.requireHealthy(t, fx.run(t, fx.Worker, id))
 		})
 	}
 }
 
-type actionCase = struct {
-	requiredAction, settle func(*testing.T, *fixture)
-	stage                  provisioning.Stage
+// actionCase is a condition that a person must fix.
+type actionCase struct {
+	cause, fix func(*testing.T, *fixture)
+	stage      provisioning.Stage // in which the job stops
 }
 
 // requiredActionAt returns a case in which the mail platform refuses a call until the condition is
 // fixed.
 func requiredActionAt(method string, kind outcome.Kind, code fault.Code, stage provisioning.Stage) actionCase {
 	return actionCase{
-		requiredAction: func(t *testing.T, fx *fixture) {
+		cause: func(t *testing.T, fx *fixture) {
 			fx.connect(t, fx.provider)
-			fx.lift = fx.fake.Fail(fake.Fault{Method: method, Kind: kind, Code: code})
+			fx.endFailure = fx.fake.Fail(fake.Fault{Method: method, Kind: kind, Code: code})
 		},
-		settle: func(_ *testing.T, fx *fixture) { fx.lift() },
-		stage:  stage,
+		fix:   func(_ *testing.T, fx *fixture) { fx.endFailure() },
+		stage: stage,
 	}
 }
 
@@ -139,7 +137,7 @@ func TestAnUnsupportedProviderRequiresAnAction(t *testing.T) {
 	fx := newFixture(t)
 	fx.providers = &fake.DNSProviders{}
 	fx.Worker = fx.worker(dependencies{fx.fake, fx.store, fx.store, fx.providers})
-	if j := fx.run(t, fx.Worker, fx.begin(t).ID); j.Required != dns.ProviderUnsupported || j.Provider != "" {
+	if j := fx.run(t, fx.Worker, fx.createJob(t).ID); j.Required != dns.ProviderUnsupported || j.Provider != "" {
 		t.Fatalf("the job is %+v", j)
 	}
 }
@@ -150,17 +148,17 @@ func TestAJobEndsWhenItsDomainWasRemoved(t *testing.T) {
 	fx := newFixture(t)
 	fx.connect(t, fx.provider)
 	fx.fake.Fail(fake.Fault{Method: "VerifyDomain", Kind: outcome.Refused, Code: fault.DomainNotFound})
-	if j := fx.run(t, fx.Worker, fx.begin(t).ID); j.Status != provisioning.Failed || j.EndedAt.IsZero() {
+	if j := fx.run(t, fx.Worker, fx.createJob(t).ID); j.Status != provisioning.Failed || j.EndedAt.IsZero() {
 		t.Fatalf("the job is %+v", j)
 	}
 }
 
-// TestChangeOfTheCustomerIsNoticed checks records that a customer writes while the job waits. They
-// are kept, and stop the job if they conflict with its plan.
+// TestChangeOfTheCustomerIsNoticed checks a conflicting record that a customer writes while the job
+// waits. The record is kept, and the job stops.
 func TestChangeOfTheCustomerIsNoticed(t *testing.T) {
 	fx := newFixture(t)
 	fx.connect(t, fx.provider)
-	id := fx.begin(t).ID
+	id := fx.createJob(t).ID
 	j := fx.runUntil(t, id, provisioning.StagePropagation)
 	foreign := dns.RRSet{Name: zone, Type: dns.MX, TTL: 300, Values: []string{"10 mail.example.net"}}
 	fx.provider.Put(zone, foreign)
@@ -169,25 +167,25 @@ func TestChangeOfTheCustomerIsNoticed(t *testing.T) {
 	if j = fx.run(t, fx.Worker, id); j.Required != dns.ConflictToResolve {
 		t.Fatalf("the job is %+v", j)
 	}
-	held, err := fx.provider.Records(t.Context(), dns.Zone{ID: zone, Name: zone})
+	records, err := fx.provider.Records(t.Context(), dns.Zone{ID: zone, Name: zone})
 	must(t, err)
-	if !dns.Find(held, zone, dns.MX).Same(foreign) {
-		t.Errorf("the customer's MX was changed to %q", dns.Find(held, zone, dns.MX).Values)
+	if !dns.Find(records, zone, dns.MX).Same(foreign) {
+		t.Errorf("the customer's MX was changed to %q", dns.Find(records, zone, dns.MX).Values)
 	}
 }
 
-// readCounter is a provider that calls onRead before each read of the records, with the number of
-// the read.
-type readCounter struct {
-	*published
+// readCountingProvider is a provider that calls onRead before each read of the records, with the
+// number of the read.
+type readCountingProvider struct {
+	*publishingProvider
 	reads  int
 	onRead func(number int)
 }
 
-func (p *readCounter) Records(ctx context.Context, z dns.Zone) ([]dns.RRSet, error) {
+func (p *readCountingProvider) Records(ctx context.Context, z dns.Zone) ([]dns.RRSet, error) {
 	p.reads++
 	p.onRead(p.reads)
-	return p.published.Records(ctx, z)
+	return p.publishingProvider.Records(ctx, z)
 }
 
 // TestChangeBeforeTheWriteIsNoticed checks records that a customer writes between the plan and its
@@ -195,14 +193,14 @@ func (p *readCounter) Records(ctx context.Context, z dns.Zone) ([]dns.RRSet, err
 func TestChangeBeforeTheWriteIsNoticed(t *testing.T) {
 	fx := newFixture(t)
 	foreign := dns.RRSet{Name: zone, Type: dns.MX, TTL: 300, Values: []string{"10 mail.example.net"}}
-	at := &readCounter{published: fx.provider, onRead: func(number int) {
-		if number == 2 { // the first is of the plan
+	provider := &readCountingProvider{publishingProvider: fx.provider, onRead: func(number int) {
+		if number == 2 { // the first read is for the plan
 			fx.provider.Put(zone, foreign)
 		}
 	}}
-	fx.connect(t, at)
-	if j := fx.run(t, fx.Worker, fx.begin(t).ID); j.Required != dns.ConflictToResolve || at.reads != 2 || len(fx.provider.applied) != 0 {
-		t.Fatalf("after %d reads and %d writes the job is %+v", at.reads, len(fx.provider.applied), j)
+	fx.connect(t, provider)
+	if j := fx.run(t, fx.Worker, fx.createJob(t).ID); j.Required != dns.ConflictToResolve || provider.reads != 2 || len(fx.provider.applied) != 0 {
+		t.Fatalf("after %d reads and %d writes the job is %+v", provider.reads, len(fx.provider.applied), j)
 	}
 }
 
@@ -210,13 +208,15 @@ func TestChangeBeforeTheWriteIsNoticed(t *testing.T) {
 // that each of them reads the records at the provider.
 func TestPlanAndWriteShareARead(t *testing.T) {
 	fx := newFixture(t)
-	at := &readCounter{published: fx.provider, onRead: func(int) {}}
-	fx.connect(t, at)
-	before := fx.fake.DNS.Reads()
-	fx.healthy(t, fx.run(t, fx.Worker, fx.begin(t).ID))
-	// Without and then with DKIM: a plan, its write, and two reads that prove the write. At the
-	// end, one check.
-	if public := fx.fake.DNS.Reads() - before; at.reads != 9 || public != at.reads-2+1 { // and one before DKIM is enabled
-		t.Errorf("the DNS was read %d times, the records at the provider %d times", public, at.reads)
+	provider := &readCountingProvider{publishingProvider: fx.provider, onRead: func(int) {}}
+	fx.connect(t, provider)
+	earlierReads := fx.fake.DNS.Reads()
+	fx.requireHealthy(t, fx.run(t, fx.Worker, fx.createJob(t).ID))
+	// The job writes two plans, without and with DKIM. For each plan it reads the records at the
+	// provider four times: for the plan, before the write, and twice after it. It reads them once
+	// more at the end. The public DNS is not read before the two writes, but once before DKIM is
+	// enabled.
+	if public := fx.fake.DNS.Reads() - earlierReads; provider.reads != 9 || public != provider.reads-2+1 {
+		t.Errorf("the DNS was read %d times, the records at the provider %d times", public, provider.reads)
 	}
 }

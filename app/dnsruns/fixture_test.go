@@ -48,16 +48,16 @@ var fixtureStart = time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
 // whose zone is public. Its clock moves only while jobs wait.
 type fixture struct {
 	*Worker
-	store     *bunstore.Store
-	fake      *fake.Platform
-	providers *fake.DNSProviders
-	provider  *published
-	sealer    ports.Sealer
-	acc       access.Account
-	domain    domain.Domain
-	wakeups   *fake.Wakeups
-	clock     time.Time
-	lift      func() // ends the condition
+	store      *bunstore.Store
+	fake       *fake.Platform
+	providers  *fake.DNSProviders
+	provider   *publishingProvider
+	sealer     ports.Sealer
+	account    access.Account
+	domain     domain.Domain
+	wakeups    *fake.Wakeups
+	clock      time.Time
+	endFailure func() // ends the failure of the mail platform
 }
 
 func newFixture(t *testing.T) *fixture { return newFixtureIn(t, bunstore.Memory) }
@@ -71,15 +71,15 @@ func newFixtureIn(t *testing.T, url string) *fixture {
 	fx.fake.Connect(theTenant, fake.Setup{})
 	fx.fake.DNS.Publish(zone)
 	var err error
-	fx.acc, err = fx.store.CreateAccount(t.Context(), "worker@example.com", "complete", 0, fx.clock)
+	fx.account, err = fx.store.CreateAccount(t.Context(), "worker@example.com", "complete", 0, fx.clock)
 	must(t, err)
-	_, err = fx.store.Attach(t.Context(), fx.acc.ID, tenant.Tenant{GUID: theTenant, Name: "Fabrikam", BuiltinDomain: "f.onmicrosoft.com", ConsentedAt: fx.clock})
+	_, err = fx.store.Attach(t.Context(), fx.account.ID, tenant.Tenant{GUID: theTenant, Name: "Fabrikam", BuiltinDomain: "f.onmicrosoft.com", ConsentedAt: fx.clock})
 	must(t, err)
 	fx.change(t, func(x *tenant.Tenant) { x.Bootstrap, x.Consent = tenant.BootstrapReady, tenant.ConsentGranted })
-	added, err := (&domains.Service{Steps: fx.Domains}).Add(t.Context(), fx.acc, theTenant, zone, nil)
+	added, err := (&domains.Service{Steps: fx.Domains}).Add(t.Context(), fx.account, theTenant, zone, nil)
 	must(t, err)
 	fx.domain = added.Domain
-	fx.provider = &published{DNSProvider: &fake.DNSProvider{}, publicDNS: fx.fake.DNS}
+	fx.provider = &publishingProvider{DNSProvider: &fake.DNSProvider{}, publicDNS: fx.fake.DNS}
 	fx.provider.AddZone(zone)
 	fx.provider.Put(zone, dns.RRSet{Name: zone, Type: dns.NS, Values: []string{"ns1.fake.test", "ns2.fake.test"}})
 	fx.providers.AddProvider(dns.Provider{ID: "cloudflare", Title: "Cloudflare", NameServers: []string{"*.fake.test"}})
@@ -95,59 +95,60 @@ type dependencies struct {
 }
 
 // worker returns the worker of a new process, with these dependencies.
-func (fx *fixture) worker(r dependencies) *Worker {
+func (fx *fixture) worker(deps dependencies) *Worker {
 	now := func() time.Time { return fx.clock }
-	pass := &reconcile.Reconciler{Platform: r.platform, Domains: r.domains, DNS: fx.fake.DNS, Facts: fx.fake, Now: now, Limit: apptest.HangTimeout, Pause: time.Millisecond}
+	pass := &reconcile.Reconciler{Platform: deps.platform, Domains: deps.domains, DNS: fx.fake.DNS, Facts: fx.fake, Now: now, Limit: apptest.HangTimeout, Pause: time.Millisecond}
 	return &Worker{
-		Jobs: r.jobs, Queue: fx.wakeups, Fence: wire.Fence{}, Timetable: provisioning.DefaultTimetable, Now: now, Chance: func() float64 { return 0 },
+		Jobs: deps.jobs, Queue: fx.wakeups, Fence: wire.Fence{}, Timetable: provisioning.DefaultTimetable, Now: now, Chance: func() float64 { return 0 },
 		Log: slog.New(slog.DiscardHandler),
 		RunInSpan: func(ctx context.Context, _ provisioning.Job, _ provisioning.Step, do func(context.Context) error) {
 			_ = do(ctx)
 		},
 		Domains: &domainsteps.Steps{
-			Tenants: fx.store, Domains: r.domains, Platform: r.platform, DNS: fx.fake.DNS, Facts: fx.fake, Reconciler: pass, Now: now,
+			Tenants: fx.store, Domains: deps.domains, Platform: deps.platform, DNS: fx.fake.DNS, Facts: fx.fake, Reconciler: pass, Now: now,
 			Writes:      fx.store,
-			Connections: &dnsconnections.Service{Connections: fx.store, Providers: r.providers, Sealer: fx.sealer, Now: now},
+			Connections: &dnsconnections.Service{Connections: fx.store, Providers: deps.providers, Sealer: fx.sealer, Now: now},
 		},
 	}
 }
 
-// connect adds a connection of the account to the provider.
-func (fx *fixture) connect(t *testing.T, at ports.DNSProvider) {
+// connect adds a connection of the account. Its calls go to the given provider.
+func (fx *fixture) connect(t *testing.T, provider ports.DNSProvider) {
 	t.Helper()
 	fx.providers.AddAccount("cloudflare", "token", &fake.DNSProvider{})
-	_, err := fx.Domains.Connections.Add(t.Context(), dnsconnections.NewConnection{Account: fx.acc.ID, Provider: "cloudflare",
+	_, err := fx.Domains.Connections.Add(t.Context(), dnsconnections.NewConnection{Account: fx.account.ID, Provider: "cloudflare",
 		Credential: secret.Credential{Secrets: map[string]secret.Text{"token": secret.New("token")}}})
 	must(t, err)
-	fx.providers.AddAccount("cloudflare", "token", at)
+	fx.providers.AddAccount("cloudflare", "token", provider)
 }
 
 func (fx *fixture) change(t *testing.T, change func(*tenant.Tenant)) {
 	t.Helper()
-	apptest.ChangeTenant(t, fx.store, fx.acc.ID, theTenant, change)
+	apptest.ChangeTenant(t, fx.store, fx.account.ID, theTenant, change)
 }
 
-// begin stores a run with a job for the domain.
-func (fx *fixture) begin(t *testing.T) provisioning.Job {
+// createJob stores a run with a job for the domain.
+func (fx *fixture) createJob(t *testing.T) provisioning.Job {
 	t.Helper()
 	const run, id = "01890000-0000-7000-8000-000000000001", "01890000-0000-7000-8000-000000000002"
-	j := provisioning.NewJob(id, run, fx.acc.ID, fx.domain.ID, theTenant, zone, fx.clock)
-	must(t, fx.store.CreateRun(t.Context(), provisioning.Run{ID: run, Account: fx.acc.ID, TotalDomains: 1, CreatedAt: fx.clock}, []provisioning.Job{j}, nil))
+	j := provisioning.NewJob(id, run, fx.account.ID, fx.domain.ID, theTenant, zone, fx.clock)
+	must(t, fx.store.CreateRun(t.Context(), provisioning.Run{ID: run, Account: fx.account.ID, TotalDomains: 1, CreatedAt: fx.clock}, []provisioning.Job{j}, nil))
 	return j
 }
 
+// job returns the stored job.
 func (fx *fixture) job(t *testing.T, id string) provisioning.Job {
 	t.Helper()
-	j, err := fx.store.Job(t.Context(), fx.acc.ID, id)
+	j, err := fx.store.Job(t.Context(), fx.account.ID, id)
 	must(t, err)
 	return j
 }
 
 // run executes a job, including all its waits, until it ends or requires an action.
-func (fx *fixture) run(t *testing.T, by *Worker, id string) provisioning.Job {
+func (fx *fixture) run(t *testing.T, worker *Worker, id string) provisioning.Job {
 	t.Helper()
 	for range 2000 {
-		must(t, by.Handle(t.Context(), ports.Wakeup{Kind: Kind, ID: id}))
+		must(t, worker.Handle(t.Context(), ports.Wakeup{Kind: Kind, ID: id}))
 		j := fx.job(t, id)
 		if j.Status != provisioning.Waiting {
 			return j
@@ -166,9 +167,9 @@ func (fx *fixture) wait(until time.Time) {
 	}
 }
 
-// published is a provider whose zones become public as soon as they are written, unless hidden is
-// set.
-type published struct {
+// publishingProvider is a provider whose zones become public as soon as they are written, unless
+// hidden is set.
+type publishingProvider struct {
 	*fake.DNSProvider
 	publicDNS *fake.DNS
 	hidden    bool
@@ -177,7 +178,7 @@ type published struct {
 	applied [][]dns.Change
 }
 
-func (p *published) Apply(ctx context.Context, z dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {
+func (p *publishingProvider) Apply(ctx context.Context, z dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {
 	sets, err := p.DNSProvider.Apply(ctx, z, changes)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -188,7 +189,8 @@ func (p *published) Apply(ctx context.Context, z dns.Zone, changes []dns.Change)
 	return sets, err
 }
 
-func (p *published) show(ctx context.Context, z dns.Zone) {
+// show publishes the records of the zone, unless hidden is set.
+func (p *publishingProvider) show(ctx context.Context, z dns.Zone) {
 	if p.hidden {
 		return
 	}
@@ -198,7 +200,8 @@ func (p *published) show(ctx context.Context, z dns.Zone) {
 	}
 }
 
-func records(sets []dns.RRSet) (all []dns.Record) {
+// records returns each value of the record sets as a record.
+func records(sets []dns.RRSet) (list []dns.Record) {
 	for _, s := range sets {
 		for _, value := range s.Values {
 			r := dns.Record{Type: s.Type, Name: s.Name, Content: value, TTL: s.TTL}
@@ -207,20 +210,19 @@ func records(sets []dns.RRSet) (all []dns.Record) {
 				r.Preference, _ = strconv.Atoi(preference)
 				r.Content = host
 			}
-			all = append(all, r)
+			list = append(list, r)
 		}
 	}
-	return all
+	return list
 }
 
-// requireOneOfEach checks the zone after the writes: no record set has a value twice, and the
-// domain has one MX and two texts, ownership and SPF. It also checks that each platform step took
-// effect once.
+// requireOneOfEach requires that no record set of the zone has a value twice. The domain has one MX
+// and two texts, the ownership record and SPF. Each step at the platform took effect once.
 func (fx *fixture) requireOneOfEach(t *testing.T) {
 	t.Helper()
-	held, err := fx.provider.Records(t.Context(), dns.Zone{ID: zone, Name: zone})
+	records, err := fx.provider.Records(t.Context(), dns.Zone{ID: zone, Name: zone})
 	must(t, err)
-	for _, s := range held {
+	for _, s := range records {
 		if sorted := slices.Sorted(slices.Values(s.Values)); len(slices.Compact(sorted)) != len(s.Values) {
 			t.Errorf("%s %s has a value twice: %q", s.Name, s.Type, s.Values)
 		}
@@ -235,9 +237,10 @@ func (fx *fixture) requireOneOfEach(t *testing.T) {
 	}
 }
 
-func (fx *fixture) healthy(t *testing.T, j provisioning.Job) {
+// requireHealthy requires that the job completed, and that the domain works.
+func (fx *fixture) requireHealthy(t *testing.T, j provisioning.Job) {
 	t.Helper()
-	d, err := fx.store.DomainByID(t.Context(), fx.acc.ID, fx.domain.ID)
+	d, err := fx.store.DomainByID(t.Context(), fx.account.ID, fx.domain.ID)
 	must(t, err)
 	if j.Status != provisioning.Completed || j.Stage != provisioning.StageDone || j.Required != "" {
 		t.Fatalf("the job ended %+v", j)

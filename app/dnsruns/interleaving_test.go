@@ -18,10 +18,10 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// sharedZone is a zone that tenantry's workers and its owner change. The reads and writes of the
-// workers are steps.
+// sharedZone is a zone that workers and the owner of the zone change. The reads and writes of the
+// workers are steps of the race.
 type sharedZone struct {
-	*published
+	*publishingProvider
 	// written are the records that a worker's write added, and that the owner has not removed
 	// since.
 	written map[string]bool
@@ -30,15 +30,15 @@ type sharedZone struct {
 	foundAsPlanned map[string]bool
 }
 
-func (z *sharedZone) Records(ctx context.Context, at dns.Zone) ([]dns.RRSet, error) {
+func (z *sharedZone) Records(ctx context.Context, zone dns.Zone) ([]dns.RRSet, error) {
 	interleaving.Step(ctx)
-	return z.published.Records(ctx, at)
+	return z.publishingProvider.Records(ctx, zone)
 }
 
-func (z *sharedZone) Apply(ctx context.Context, at dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {
+func (z *sharedZone) Apply(ctx context.Context, zone dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {
 	interleaving.Step(ctx)
 	before := z.records(ctx)
-	sets, err := z.published.Apply(ctx, at, changes)
+	sets, err := z.publishingProvider.Apply(ctx, zone, changes)
 	for r := range z.records(ctx) {
 		if !before[r] {
 			z.written[r] = true
@@ -54,19 +54,21 @@ func (z *sharedZone) Apply(ctx context.Context, at dns.Zone, changes []dns.Chang
 	return sets, err
 }
 
-func record(name string, of dns.Type, value string) string {
-	return name + " " + string(of) + " " + value
+// record returns a value of a record set as text.
+func record(name string, recordType dns.Type, value string) string {
+	return name + " " + string(recordType) + " " + value
 }
 
+// records returns the records of the zone as texts.
 func (z *sharedZone) records(ctx context.Context) map[string]bool {
-	held, _ := z.published.Records(context.WithoutCancel(ctx), dns.Zone{ID: zone, Name: zone})
-	all := map[string]bool{}
+	held, _ := z.publishingProvider.Records(context.WithoutCancel(ctx), dns.Zone{ID: zone, Name: zone})
+	records := map[string]bool{}
 	for _, s := range held {
 		for _, v := range s.Values {
-			all[record(s.Name, s.Type, v)] = true
+			records[record(s.Name, s.Type, v)] = true
 		}
 	}
-	return all
+	return records
 }
 
 // put replaces record sets, as the owner does.
@@ -74,8 +76,8 @@ func (z *sharedZone) put(ctx context.Context, sets ...dns.RRSet) {
 	for _, s := range sets {
 		z.Put(zone, s)
 	}
-	left := z.records(ctx)
-	maps.DeleteFunc(z.written, func(r string, _ bool) bool { return !left[r] })
+	remaining := z.records(ctx)
+	maps.DeleteFunc(z.written, func(r string, _ bool) bool { return !remaining[r] })
 	z.show(ctx, dns.Zone{ID: zone, Name: zone})
 }
 
@@ -109,28 +111,28 @@ type zoneRace struct {
 func newZoneRace(t *testing.T) *zoneRace {
 	t.Helper()
 	fx := newFixture(t)
-	r := &zoneRace{fixture: fx, zone: &sharedZone{fx.provider, map[string]bool{}, map[string]bool{}}}
-	fx.connect(t, r.zone)
-	r.Jobs = steppedJobs{fx.store}
-	v, err := fx.Domains.Survey(t.Context(), fx.acc.ID, fx.domain.ID)
+	race := &zoneRace{fixture: fx, zone: &sharedZone{fx.provider, map[string]bool{}, map[string]bool{}}}
+	fx.connect(t, race.zone)
+	race.Jobs = steppedJobs{fx.store}
+	survey, err := fx.Domains.Survey(t.Context(), fx.account.ID, fx.domain.ID)
 	must(t, err)
-	for _, c := range v.Plan.Changes {
-		r.planned = append(r.planned, c.After)
+	for _, c := range survey.Plan.Changes {
+		race.planned = append(race.planned, c.After)
 	}
-	r.id = fx.begin(t).ID
-	return r
+	race.id = fx.createJob(t).ID
+	return race
 }
 
 // work lets a worker execute the job until it waits.
 func (r *zoneRace) work(ctx context.Context) error {
-	return withoutLost(r.Handle(ctx, ports.Wakeup{Kind: Kind, ID: r.id}))
+	return ignoreLostLease(r.Handle(ctx, ports.Wakeup{Kind: Kind, ID: r.id}))
 }
 
 // takeOver ends the lease of the worker that executes the job, and lets a different worker execute
 // it. Calls that the first worker has already sent still reach the zone.
 func (r *zoneRace) takeOver(ctx context.Context) error {
 	interleaving.Step(ctx)
-	j, err := r.store.Job(ctx, r.acc.ID, r.id)
+	j, err := r.store.Job(ctx, r.account.ID, r.id)
 	if err != nil {
 		return err
 	}
@@ -140,15 +142,15 @@ func (r *zoneRace) takeOver(ctx context.Context) error {
 	return r.work(ctx)
 }
 
-// withoutLost returns err, or nil if the worker lost its lease.
-func withoutLost(err error) error {
+// ignoreLostLease returns err, or nil if the worker lost its lease.
+func ignoreLostLease(err error) error {
 	if errors.Is(err, lease.ErrLost) {
 		return nil
 	}
 	return err
 }
 
-// publishAll publishes all planned records, as the owner does by hand.
+// publishAll publishes all planned record sets, as the owner does by hand.
 func (r *zoneRace) publishAll(ctx context.Context) error {
 	interleaving.Step(ctx)
 	r.zone.put(ctx, r.planned...)
@@ -168,7 +170,7 @@ func (r *zoneRace) publishTexts(ctx context.Context) error {
 // addAndPublish adds a text and then replaces the texts by the planned ones, as the owner does.
 func (r *zoneRace) addAndPublish(ctx context.Context) error {
 	interleaving.Step(ctx)
-	held, err := r.zone.published.Records(ctx, dns.Zone{ID: zone, Name: zone})
+	held, err := r.zone.publishingProvider.Records(ctx, dns.Zone{ID: zone, Name: zone})
 	if err != nil {
 		return err
 	}
@@ -182,9 +184,9 @@ func (r *zoneRace) addAndPublish(ctx context.Context) error {
 // In the first race, the owner publishes all records of an intended write within an hour. They then
 // count as managed (decision 0026), so this race has no second worker and no lost answer.
 var zoneRaces = []struct {
-	name   string
-	loses  bool // the answer or the request of the first write is lost
-	actors actors
+	name       string
+	losesFirst bool // whether the answer or the request of the first write is lost
+	actors     actors
 }{
 	{"the owner publishes the planned records", false, actors{(*zoneRace).work, (*zoneRace).publishAll}},
 	{"the owner adds a text, then publishes the planned texts", false, actors{(*zoneRace).work, (*zoneRace).addAndPublish}},
@@ -203,47 +205,48 @@ func maxInterruptions(actors int) int {
 	return 3
 }
 
-// A job runs while the owner of the zone changes it, and while a different worker takes over the
-// job. Afterwards every managed value is one that tenantry wrote.
+// TestManagedRecordsWereWrittenByUsInEveryOrder runs a job while the owner changes the zone, and
+// while a different worker takes over the job. Afterwards every managed value is one that a worker
+// wrote.
 func TestManagedRecordsWereWrittenByUsInEveryOrder(t *testing.T) {
 	for _, tt := range zoneRaces {
 		t.Run(tt.name, func(t *testing.T) {
 			interleaving.Explore(t, maxInterruptions(len(tt.actors)), func(t *testing.T, o *interleaving.Order) {
 				synctest.Test(t, func(t *testing.T) {
-					r := newZoneRace(t)
-					if tt.loses {
-						r.provider.LoseNextAnswer(o.Choose(2) == 1)
+					race := newZoneRace(t)
+					if tt.losesFirst {
+						race.provider.LoseNextAnswer(o.Choose(2) == 1)
 					}
-					var all []func(context.Context) error
+					var acts []func(context.Context) error
 					for _, act := range tt.actors {
-						all = append(all, func(ctx context.Context) error { return act(r, ctx) })
+						acts = append(acts, func(ctx context.Context) error { return act(race, ctx) })
 					}
-					must(t, errors.Join(o.Run(t.Context(), func() {}, all...)...))
-					r.requireOnlyWritten(t)
-					j := r.run(t, r.Worker, r.id)
+					must(t, errors.Join(o.Run(t.Context(), func() {}, acts...)...))
+					race.requireOnlyWritten(t)
+					j := race.run(t, race.Worker, race.id)
 					if j.Required != "" {
-						_, err := r.store.RetryJob(t.Context(), r.acc.ID, j.ID, r.clock, nil)
+						_, err := race.store.RetryJob(t.Context(), race.account.ID, j.ID, race.clock, nil)
 						must(t, err)
-						j = r.run(t, r.Worker, r.id)
+						j = race.run(t, race.Worker, race.id)
 					}
 					if j.Status != provisioning.Completed {
 						t.Errorf("the job ended %+v", j)
 					}
-					r.requireOnlyWritten(t)
+					race.requireOnlyWritten(t)
 				})
 			})
 		})
 	}
 }
 
-// requireOnlyWritten checks that tenantry wrote every managed value.
+// requireOnlyWritten requires that a worker wrote every managed value.
 func (r *zoneRace) requireOnlyWritten(t *testing.T) {
 	t.Helper()
-	managed, err := r.store.Written(t.Context(), r.acc.ID, r.domain.ID)
+	managed, err := r.store.Written(t.Context(), r.account.ID, r.domain.ID)
 	must(t, err)
 	for _, v := range managed {
 		if held := record(v.Name, v.Type, v.Value); !r.zone.written[held] && !r.zone.foundAsPlanned[held] {
-			t.Errorf("managed is %+v, which the owner published", v)
+			t.Errorf("%+v is managed, although the owner published it", v)
 		}
 	}
 }

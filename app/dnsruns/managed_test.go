@@ -13,26 +13,27 @@ import (
 	"github.com/tenantry/tenantry/core/provisioning"
 )
 
-// recordsHeld returns the records of the zone at the provider, without SOA and NS, each as its
-// name, type and value.
-func (fx *fixture) recordsHeld(t *testing.T) (all []string) {
+// providerRecords returns the records of the zone at the provider, except SOA and NS. Each record
+// is a text with its name, type and value.
+func (fx *fixture) providerRecords(t *testing.T) (records []string) {
 	t.Helper()
 	held, err := fx.provider.Records(t.Context(), dns.Zone{ID: zone, Name: zone})
 	must(t, err)
 	for _, s := range held {
 		for _, value := range s.Values {
 			if s.Type != dns.SOA && s.Type != dns.NS {
-				all = append(all, s.Name+" "+string(s.Type)+" "+value)
+				records = append(records, s.Name+" "+string(s.Type)+" "+value)
 			}
 		}
 	}
-	return slices.Sorted(slices.Values(all))
+	return slices.Sorted(slices.Values(records))
 }
 
-// requireManaged checks that exactly these records are managed, and that no write is open.
+// requireManaged requires that exactly these records are managed, and that no write has an unknown
+// outcome.
 func (fx *fixture) requireManaged(t *testing.T, want ...string) {
 	t.Helper()
-	written, err := fx.store.Written(t.Context(), fx.acc.ID, fx.domain.ID)
+	written, err := fx.store.Written(t.Context(), fx.account.ID, fx.domain.ID)
 	must(t, err)
 	var got []string
 	for _, v := range written {
@@ -40,10 +41,10 @@ func (fx *fixture) requireManaged(t *testing.T, want ...string) {
 	}
 	slices.Sort(got)
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("managed (-want +got):\n%s", diff)
+		t.Errorf("managed records (-want +got):\n%s", diff)
 	}
-	if open, err := fx.store.OpenWrites(t.Context(), fx.acc.ID, fx.domain.ID); err != nil || len(open) != 0 {
-		t.Errorf("open: %+v, %v", open, err)
+	if open, err := fx.store.OpenWrites(t.Context(), fx.account.ID, fx.domain.ID); err != nil || len(open) != 0 {
+		t.Errorf("writes with an unknown outcome: %+v, %v", open, err)
 	}
 }
 
@@ -51,55 +52,55 @@ func (fx *fixture) requireManaged(t *testing.T, want ...string) {
 // changed. If the customer then publishes the planned records, they are not managed.
 func TestRefusedWriteOwnsNothing(t *testing.T) {
 	fx := newFixture(t)
-	fx.connect(t, changingZone{fx.provider})
-	j := fx.run(t, fx.Worker, fx.begin(t).ID)
+	fx.connect(t, changingZoneProvider{fx.provider})
+	j := fx.run(t, fx.Worker, fx.createJob(t).ID)
 	if j.Required != provisioning.ZoneChanged {
 		t.Fatalf("the job is %+v", j)
 	}
 	fx.requireManaged(t)
-	v, err := fx.Domains.Survey(t.Context(), fx.acc.ID, fx.domain.ID)
+	survey, err := fx.Domains.Survey(t.Context(), fx.account.ID, fx.domain.ID)
 	must(t, err)
-	for _, c := range v.Plan.Changes {
+	for _, c := range survey.Plan.Changes {
 		fx.provider.Put(zone, c.After)
 	}
 	fx.provider.show(t.Context(), dns.Zone{ID: zone, Name: zone})
-	published := fx.recordsHeld(t)
+	byCustomer := fx.providerRecords(t)
 	fx.providers.AddAccount("cloudflare", "token", fx.provider)
-	_, err = fx.store.RetryJob(t.Context(), fx.acc.ID, j.ID, fx.clock, nil)
+	_, err = fx.store.RetryJob(t.Context(), fx.account.ID, j.ID, fx.clock, nil)
 	must(t, err)
-	fx.healthy(t, fx.run(t, fx.Worker, j.ID))
-	fx.requireManaged(t, slices.DeleteFunc(fx.recordsHeld(t), func(r string) bool { return slices.Contains(published, r) })...)
+	fx.requireHealthy(t, fx.run(t, fx.Worker, j.ID))
+	fx.requireManaged(t, slices.DeleteFunc(fx.providerRecords(t), func(r string) bool { return slices.Contains(byCustomer, r) })...)
 }
 
 // TestLostAnswerIsResolved loses the answer to the first write. Whether or not the write was made,
 // the job succeeds, and all records at the provider are managed.
 func TestLostAnswerIsResolved(t *testing.T) {
-	for name, made := range map[string]bool{"the write was made": true, "the write was not made": false} {
+	for name, wasMade := range map[string]bool{"the write was made": true, "the write was not made": false} {
 		t.Run(name, func(t *testing.T) {
 			fx := newFixture(t)
 			fx.connect(t, fx.provider)
-			id := fx.begin(t).ID
-			fx.provider.LoseNextAnswer(made)
-			fx.healthy(t, fx.run(t, fx.Worker, id))
-			fx.requireManaged(t, fx.recordsHeld(t)...)
+			id := fx.createJob(t).ID
+			fx.provider.LoseNextAnswer(wasMade)
+			fx.requireHealthy(t, fx.run(t, fx.Worker, id))
+			fx.requireManaged(t, fx.providerRecords(t)...)
 		})
 	}
 }
 
-// editedAfterLoss loses the answer to the first write. Before the next read, the customer adds a
+// editingProvider loses the answer to the first write. Before the next read, the customer adds a
 // text to a set of the write.
-type editedAfterLoss struct {
-	*published
+type editingProvider struct {
+	*publishingProvider
 	edited *bool
 }
 
-func (p editedAfterLoss) Apply(ctx context.Context, z dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {
+func (p editingProvider) Apply(ctx context.Context, z dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {
 	if *p.edited {
-		return p.published.Apply(ctx, z, changes)
+		return p.publishingProvider.Apply(ctx, z, changes)
 	}
 	*p.edited = true
 	p.LoseNextAnswer(true)
-	sets, err := p.published.Apply(ctx, z, changes)
+	sets, err := p.publishingProvider.Apply(ctx, z, changes)
 	held, _ := p.Records(ctx, z)
 	texts := dns.Find(held, zone, dns.TXT)
 	texts.Values = append(texts.Values, "of the customer")
@@ -112,24 +113,25 @@ func (p editedAfterLoss) Apply(ctx context.Context, z dns.Zone, changes []dns.Ch
 // edited before the next read. Its values may be the customer's, so none of them is managed.
 func TestRecordsOfUnknownOriginAreForeign(t *testing.T) {
 	fx := newFixture(t)
-	fx.connect(t, editedAfterLoss{fx.provider, new(bool)})
-	id := fx.begin(t).ID
+	fx.connect(t, editingProvider{fx.provider, new(bool)})
+	id := fx.createJob(t).ID
 	fx.runUntil(t, id, provisioning.StagePropagation)
-	first := fx.recordsHeld(t)
+	firstWrite := fx.providerRecords(t)
 	fx.requireManaged(t)
 	j := fx.job(t, id)
 	fx.wait(j.NextAttemptAt)
 	if j = fx.run(t, fx.Worker, id); j.Status != provisioning.Completed {
 		t.Fatalf("the job ended %+v", j)
 	}
-	fx.requireManaged(t, slices.DeleteFunc(fx.recordsHeld(t), func(r string) bool { return slices.Contains(first, r) })...)
+	fx.requireManaged(t, slices.DeleteFunc(fx.providerRecords(t), func(r string) bool { return slices.Contains(firstWrite, r) })...)
 }
 
-// overlapping makes each write and reports that it overlapped with a change of someone else.
-type overlapping struct{ *published }
+// overlappingProvider makes each write and reports that it overlapped with a change of someone
+// else.
+type overlappingProvider struct{ *publishingProvider }
 
-func (p overlapping) Apply(ctx context.Context, z dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {
-	if _, err := p.published.Apply(ctx, z, changes); err != nil {
+func (p overlappingProvider) Apply(ctx context.Context, z dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {
+	if _, err := p.publishingProvider.Apply(ctx, z, changes); err != nil {
 		return nil, err
 	}
 	return nil, dns.OverlappedError()
@@ -139,14 +141,14 @@ func (p overlapping) Apply(ctx context.Context, z dns.Zone, changes []dns.Change
 // overwritten a value, and that the written records are managed.
 func TestOverlappingWriteStopsTheJob(t *testing.T) {
 	fx := newFixture(t)
-	fx.connect(t, overlapping{fx.provider})
-	j := fx.run(t, fx.Worker, fx.begin(t).ID)
+	fx.connect(t, overlappingProvider{fx.provider})
+	j := fx.run(t, fx.Worker, fx.createJob(t).ID)
 	if j.Required != provisioning.ZoneChanged || j.ZoneChanges != 0 {
 		t.Fatalf("the job is %+v", j)
 	}
-	fx.requireManaged(t, fx.recordsHeld(t)...)
+	fx.requireManaged(t, fx.providerRecords(t)...)
 	fx.providers.AddAccount("cloudflare", "token", fx.provider)
-	_, err := fx.store.RetryJob(t.Context(), fx.acc.ID, j.ID, fx.clock, nil)
+	_, err := fx.store.RetryJob(t.Context(), fx.account.ID, j.ID, fx.clock, nil)
 	must(t, err)
-	fx.healthy(t, fx.run(t, fx.Worker, j.ID))
+	fx.requireHealthy(t, fx.run(t, fx.Worker, j.ID))
 }

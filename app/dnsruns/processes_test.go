@@ -38,39 +38,39 @@ type secondProcess struct {
 	lines *bufio.Reader
 }
 
-// shared returns a fixture in PostgreSQL with a job that is about to be verified. A second process
-// has claimed the job and waits at point.
-func shared(t *testing.T, point string) (*fixture, string, *secondProcess) {
+// newSharedFixture returns a fixture in PostgreSQL with a job whose next step verifies the domain.
+// A second process claims the job and waits at point.
+func newSharedFixture(t *testing.T, point string) (*fixture, string, *secondProcess) {
 	t.Helper()
 	url := testserver.Database(t)
 	fx := newFixtureIn(t, url)
 	fx.connect(t, fx.provider)
 	const run, id = "01890000-0000-7000-8000-000000000001", "01890000-0000-7000-8000-000000000002"
-	j := provisioning.NewJob(id, run, fx.acc.ID, fx.domain.ID, theTenant, zone, fx.clock)
+	j := provisioning.NewJob(id, run, fx.account.ID, fx.domain.ID, theTenant, zone, fx.clock)
 	j.Stage, j.Next = provisioning.StageDomainVerification, provisioning.Verify
-	must(t, fx.store.CreateRun(t.Context(), provisioning.Run{ID: run, Account: fx.acc.ID, TotalDomains: 1, CreatedAt: fx.clock}, []provisioning.Job{j}, nil))
-	o := &secondProcess{cmd: exec.CommandContext(t.Context(), os.Args[0])}
-	o.cmd.Env = append(os.Environ(), pausePointEnv+"="+point, databaseEnv+"="+url, jobEnv+"="+id, leaseEnv+"="+testLease().String())
-	o.cmd.Stderr = os.Stderr
+	must(t, fx.store.CreateRun(t.Context(), provisioning.Run{ID: run, Account: fx.account.ID, TotalDomains: 1, CreatedAt: fx.clock}, []provisioning.Job{j}, nil))
+	second := &secondProcess{cmd: exec.CommandContext(t.Context(), os.Args[0])}
+	second.cmd.Env = append(os.Environ(), pausePointEnv+"="+point, databaseEnv+"="+url, jobEnv+"="+id, leaseEnv+"="+testLease().String())
+	second.cmd.Stderr = os.Stderr
 	var err error
-	o.in, err = o.cmd.StdinPipe()
+	second.in, err = second.cmd.StdinPipe()
 	must(t, err)
-	out, err := o.cmd.StdoutPipe()
+	out, err := second.cmd.StdoutPipe()
 	must(t, err)
-	o.lines = bufio.NewReader(out)
-	must(t, o.cmd.Start())
+	second.lines = bufio.NewReader(out)
+	must(t, second.cmd.Start())
 	t.Cleanup(func() {
-		_ = o.cmd.Process.Kill()
-		_ = o.cmd.Wait()
+		_ = second.cmd.Process.Kill()
+		_ = second.cmd.Wait()
 	})
-	return fx, id, o
+	return fx, id, second
 }
 
 // readUntil reads the output of the process up to word, and returns the lines before it.
-func (o *secondProcess) readUntil(t *testing.T, word string) (before []string) {
+func (p *secondProcess) readUntil(t *testing.T, word string) (before []string) {
 	t.Helper()
 	for {
-		line, err := o.lines.ReadString('\n')
+		line, err := p.lines.ReadString('\n')
 		if err != nil {
 			t.Fatalf("the other process ended after %q: %v", before, err)
 		}
@@ -82,15 +82,15 @@ func (o *secondProcess) readUntil(t *testing.T, word string) (before []string) {
 }
 
 // TestAStoppedProcessCannotWrite sends SIGSTOP to a process that holds a job, at each point around
-// its first write. When the lease has ended, the worker of the test finishes the job. Then the
-// process continues, and must neither write to the platform nor change the job.
+// its first write. When the lease has expired, the worker of the test finishes the job. Then the
+// stopped process continues. It must neither write to the platform nor change the job.
 func TestAStoppedProcessCannotWrite(t *testing.T) {
 	for point, writes := range map[string]int{beforeCheck: 0, afterCheck: 0, beforeSave: 1} {
 		t.Run(point, func(t *testing.T) {
 			t.Parallel()
-			fx, id, o := shared(t, point)
-			lines := o.readUntil(t, "here")
-			must(t, o.cmd.Process.Signal(syscall.SIGSTOP))
+			fx, id, second := newSharedFixture(t, point)
+			lines := second.readUntil(t, "here")
+			must(t, second.cmd.Process.Signal(syscall.SIGSTOP))
 			stopped := time.Now()
 			fx.Lease = testLease()
 			for fx.job(t, id).Epoch == 1 {
@@ -99,10 +99,10 @@ func TestAStoppedProcessCannotWrite(t *testing.T) {
 			}
 			finished := fx.run(t, fx.Worker, id)
 			<-time.After(time.Until(stopped.Add(testLease())))
-			_, err := io.WriteString(o.in, "on\n")
+			_, err := io.WriteString(second.in, "on\n")
 			must(t, err)
-			must(t, o.cmd.Process.Signal(syscall.SIGCONT))
-			lines = append(lines, o.readUntil(t, "ended")...)
+			must(t, second.cmd.Process.Signal(syscall.SIGCONT))
+			lines = append(lines, second.readUntil(t, "ended")...)
 			if n := strings.Count(strings.Join(lines, " "), "wrote"); n != writes {
 				t.Errorf("the stopped process wrote %d times, want %d", n, writes)
 			}
@@ -122,9 +122,9 @@ func TestAKilledProcessIsRescued(t *testing.T) {
 	if soak.On() {
 		sweep, limit = 30*time.Second, 90*time.Second
 	}
-	fx, id, o := shared(t, beforeSave)
-	o.readUntil(t, "here")
-	url := strings.TrimPrefix(o.cmd.Env[len(o.cmd.Env)-3], databaseEnv+"=")
+	fx, id, second := newSharedFixture(t, beforeSave)
+	second.readUntil(t, "here")
+	url := strings.TrimPrefix(second.cmd.Env[len(second.cmd.Env)-3], databaseEnv+"=")
 	_, err := queue.Migrate(t.Context(), url)
 	must(t, err)
 	river, err := queue.OpenRiver(t.Context(), url, queue.Options{})
@@ -135,23 +135,23 @@ func TestAKilledProcessIsRescued(t *testing.T) {
 		must(t, river.Stop(ctx))
 		must(t, river.Close(ctx))
 	})
-	taken := make(chan time.Time, 100)
-	heir := fx.worker(dependencies{fx.fake, fx.store, fx.store, fx.providers})
-	heir.Lease, heir.Queue = testLease(), river
+	continued := make(chan time.Time, 100)
+	rescuer := fx.worker(dependencies{fx.fake, fx.store, fx.store, fx.providers})
+	rescuer.Lease, rescuer.Queue = testLease(), river
 	must(t, river.Start(t.Context(), ports.Work{
 		Handlers: map[string]ports.Handler{Kind: func(ctx context.Context, wakeup ports.Wakeup) error {
-			err := heir.Handle(ctx, wakeup)
-			if j, lost := fx.store.Job(ctx, fx.acc.ID, id); lost == nil && j.Epoch > 1 {
-				taken <- time.Now()
+			err := rescuer.Handle(ctx, wakeup)
+			if j, lost := fx.store.Job(ctx, fx.account.ID, id); lost == nil && j.Epoch > 1 {
+				continued <- time.Now()
 			}
 			return err
 		}},
-		Periodic: []ports.Periodic{heir.Sweep(sweep)},
+		Periodic: []ports.Periodic{rescuer.Sweep(sweep)},
 	}))
-	must(t, o.cmd.Process.Kill())
+	must(t, second.cmd.Process.Kill())
 	killed := time.Now()
 	select {
-	case at := <-taken:
+	case at := <-continued:
 		t.Logf("a worker continued the job after %s", at.Sub(killed))
 	case <-time.After(limit):
 		t.Fatalf("no worker claimed the job within %s: %+v", limit, fx.job(t, id))

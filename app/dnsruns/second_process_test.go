@@ -20,26 +20,28 @@ import (
 
 // Environment variables that make the test binary run as a second process.
 const (
-	pausePointEnv = "TENANTRY_TEST_STRANGER" // the point at which the process waits
-	databaseEnv   = "TENANTRY_TEST_STRANGER_DATABASE"
-	jobEnv        = "TENANTRY_TEST_STRANGER_JOB"
-	leaseEnv      = "TENANTRY_TEST_STRANGER_LEASE"
+	pausePointEnv = "TENANTRY_TEST_SECOND_PROCESS_POINT" // the point at which the process waits
+	databaseEnv   = "TENANTRY_TEST_SECOND_PROCESS_DATABASE"
+	jobEnv        = "TENANTRY_TEST_SECOND_PROCESS_JOB"
+	leaseEnv      = "TENANTRY_TEST_SECOND_PROCESS_LEASE"
 )
 
 // The points at which a second process waits, around its first write.
 const (
-	beforeCheck = "before it asks for its lease"
-	afterCheck  = "after it got its lease"
-	beforeSave  = "before it saves what the write came to"
+	beforeCheck = "before it checks its lease"
+	afterCheck  = "after it checked its lease"
+	beforeSave  = "before it saves the result of the write"
 )
 
-// pausePoint prints a line for the test, and waits for a line from the test.
+// pausePoint pauses the second process once.
 type pausePoint struct {
 	once  sync.Once
 	lines *bufio.Reader
 }
 
-func (w *pausePoint) here() {
+// pause prints a line for the test and waits for a line from the test, the first time that it is
+// called.
+func (w *pausePoint) pause() {
 	w.once.Do(func() {
 		fmt.Println("here")
 		_, _ = w.lines.ReadString('\n')
@@ -56,13 +58,13 @@ type pausedJobs struct {
 // HoldJob waits only in the lease check before a write. Only this check is called with the context
 // of a step, which has a deadline.
 func (p pausedJobs) HoldJob(ctx context.Context, j provisioning.Job, lease time.Duration) (bool, error) {
-	_, step := ctx.Deadline()
-	if step && p.point == beforeCheck {
-		p.wait.here()
+	_, inStep := ctx.Deadline()
+	if inStep && p.point == beforeCheck {
+		p.wait.pause()
 	}
 	held, err := p.DNSJobs.HoldJob(ctx, j, lease)
-	if step && p.point == afterCheck {
-		p.wait.here()
+	if inStep && p.point == afterCheck {
+		p.wait.pause()
 	}
 	return held, err
 }
@@ -70,7 +72,7 @@ func (p pausedJobs) HoldJob(ctx context.Context, j provisioning.Job, lease time.
 // SaveJob waits once the write of the step is done.
 func (p pausedJobs) SaveJob(ctx context.Context, j provisioning.Job) (bool, error) {
 	if p.point == beforeSave && j.Next != provisioning.Verify {
-		p.wait.here()
+		p.wait.pause()
 	}
 	return p.DNSJobs.SaveJob(ctx, j)
 }
@@ -93,26 +95,27 @@ func (t announcingTenant) VerifyDomain(ctx context.Context, name string) (domain
 func runSecondProcess(point string) {
 	ctx := context.Background()
 	lease, err := time.ParseDuration(os.Getenv(leaseEnv))
-	check(err)
+	panicOn(err)
 	fx := &fixture{fake: fake.New(), providers: &fake.DNSProviders{}, wakeups: &fake.Wakeups{}, clock: fixtureStart}
 	fx.store, err = bunstore.Open(ctx, os.Getenv(databaseEnv), bunstore.Options{})
-	check(err)
+	panicOn(err)
 	fx.fake.Connect(theTenant, fake.Setup{})
 	fx.fake.DNS.Publish(zone)
 	_, err = fx.fake.For(theTenant).AddDomain(ctx, zone)
-	check(err)
+	panicOn(err)
 	records, err := fx.fake.For(theTenant).Records(ctx, zone)
-	check(err)
+	panicOn(err)
 	fx.fake.DNS.Publish(zone, records.Verification...)
 	jobs := pausedJobs{fx.store, point, &pausePoint{lines: bufio.NewReader(os.Stdin)}}
 	worker := fx.worker(dependencies{announcingPlatform{fx.fake}, fx.store, jobs, fx.providers})
 	worker.Lease = lease
 	err = worker.Handle(ctx, ports.Wakeup{Kind: Kind, ID: os.Getenv(jobEnv)})
 	fmt.Println("ended", err)
-	check(fx.store.Close())
+	panicOn(fx.store.Close())
 }
 
-func check(err error) {
+// panicOn panics if err is not nil.
+func panicOn(err error) {
 	if err != nil {
 		panic(err)
 	}

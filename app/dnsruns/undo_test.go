@@ -24,8 +24,9 @@ const (
 // undo returns the undo over the fixture's store and providers.
 func (fx *fixture) undo() *Undo { return &Undo{Writes: fx.store, Zones: fx.Domains, Now: fx.Now} }
 
-// withRecords adds records of the customer to the zone, and connects the account.
-func (fx *fixture) withRecords(t *testing.T) {
+// addCustomerRecords adds records of the customer to the zone, and connects the account to the
+// provider.
+func (fx *fixture) addCustomerRecords(t *testing.T) {
 	t.Helper()
 	fx.provider.Put(zone, dns.RRSet{Name: zone, Type: dns.TXT, TTL: 300, Values: []string{customersSPF, customersText}})
 	fx.provider.Put(zone, dns.RRSet{Name: zone, Type: dns.MX, TTL: 300, Values: []string{"32767 ms99.msv1.invalid"}})
@@ -44,42 +45,43 @@ func undoActions(zones []UndoneZone) map[dns.UndoAction]int {
 	return counts
 }
 
-func (fx *fixture) requireHeld(t *testing.T, want []string) {
+// requireRecords requires that the zone at the provider has exactly these records.
+func (fx *fixture) requireRecords(t *testing.T, want []string) {
 	t.Helper()
-	if diff := cmp.Diff(want, fx.recordsHeld(t)); diff != "" {
+	if diff := cmp.Diff(want, fx.providerRecords(t)); diff != "" {
 		t.Errorf("the zone (-want +got):\n%s", diff)
 	}
 }
 
 func TestUndoRestoresWhatARunChanged(t *testing.T) {
 	fx := newFixture(t)
-	fx.withRecords(t)
-	before := fx.recordsHeld(t)
-	j := fx.run(t, fx.Worker, fx.begin(t).ID)
+	fx.addCustomerRecords(t)
+	before := fx.providerRecords(t)
+	j := fx.run(t, fx.Worker, fx.createJob(t).ID)
 	if j.Status != provisioning.Completed {
 		t.Fatalf("the job ended %+v", j)
 	}
-	after := fx.recordsHeld(t)
+	after := fx.providerRecords(t)
 	planned, err := fx.undo().Plan(t.Context(), j.RunID)
 	must(t, err)
-	fx.requireHeld(t, after)
+	fx.requireRecords(t, after)
 	fx.requireManaged(t, slices.DeleteFunc(slices.Clone(after), func(r string) bool { return slices.Contains(before, r) })...)
 	done, err := fx.undo().Run(t.Context(), j.RunID)
 	must(t, err)
-	fx.requireHeld(t, before)
+	fx.requireRecords(t, before)
 	fx.requireManaged(t)
 	if diff := cmp.Diff(undoActions(planned), undoActions(done)); diff != "" || undoActions(done)[dns.UndoLeave] != 0 {
-		t.Errorf("planned and done: %v, %s", undoActions(done), diff)
+		t.Errorf("the undo differs from its plan: %v, %s", undoActions(done), diff)
 	}
 
 	// The customer publishes a record that equals one of the run's records. A second undo does not
 	// change it.
 	fx.provider.Put(zone, dns.RRSet{Name: "autodiscover." + zone, Type: dns.CNAME, TTL: 300, Values: []string{"autodiscover.outlook.com"}})
-	customers := fx.recordsHeld(t)
+	customers := fx.providerRecords(t)
 	if again, err := fx.undo().Run(t.Context(), j.RunID); err != nil || len(again) != 0 {
-		t.Errorf("again: %+v, %v", again, err)
+		t.Errorf("a second undo: %+v, %v", again, err)
 	}
-	fx.requireHeld(t, customers)
+	fx.requireRecords(t, customers)
 	events, err := fx.store.AuditEvents(t.Context(), ports.AuditQuery{Limit: 10})
 	must(t, err)
 	if n := len(slices.DeleteFunc(events, func(e audit.Event) bool { return e.Action != audit.UndoDNS })); n != 1 {
@@ -89,14 +91,14 @@ func TestUndoRestoresWhatARunChanged(t *testing.T) {
 
 func TestUndoKeepsValuesThatWereChangedSince(t *testing.T) {
 	fx := newFixture(t)
-	fx.withRecords(t)
-	j := fx.run(t, fx.Worker, fx.begin(t).ID)
-	held, err := fx.provider.Records(t.Context(), dns.Zone{ID: zone, Name: zone})
+	fx.addCustomerRecords(t)
+	j := fx.run(t, fx.Worker, fx.createJob(t).ID)
+	records, err := fx.provider.Records(t.Context(), dns.Zone{ID: zone, Name: zone})
 	must(t, err)
-	texts := dns.Find(held, zone, dns.TXT)
-	i := slices.IndexFunc(texts.Values, func(v string) bool { return len(v) > 6 && v[:6] == "v=spf1" })
-	texts.Values[i] = "v=spf1 -all"
-	texts.Values = append(texts.Values, "added since")
+	texts := dns.Find(records, zone, dns.TXT)
+	spf := slices.IndexFunc(texts.Values, func(v string) bool { return len(v) > 6 && v[:6] == "v=spf1" })
+	texts.Values[spf] = "v=spf1 -all"
+	texts.Values = append(texts.Values, "added later")
 	fx.provider.Put(zone, texts)
 	fx.provider.Put(zone, dns.RRSet{Name: "_dmarc." + zone, Type: dns.TXT})
 	done, err := fx.undo().Run(t.Context(), j.RunID)
@@ -105,66 +107,66 @@ func TestUndoKeepsValuesThatWereChangedSince(t *testing.T) {
 	if counts[dns.UndoLeave] != 1 || counts[dns.UndoNothing] != 1 {
 		t.Errorf("got %v", counts)
 	}
-	fx.requireHeld(t, []string{
-		zone + " MX 32767 ms99.msv1.invalid", zone + " TXT added since", zone + " TXT " + customersText, zone + " TXT v=spf1 -all",
+	fx.requireRecords(t, []string{
+		zone + " MX 32767 ms99.msv1.invalid", zone + " TXT added later", zone + " TXT " + customersText, zone + " TXT v=spf1 -all",
 	})
 }
 
 // TestUndoEndsTheRun checks that a waiting job of the run does not write the records again.
 func TestUndoEndsTheRun(t *testing.T) {
 	fx := newFixture(t)
-	fx.withRecords(t)
-	before := fx.recordsHeld(t)
-	id := fx.begin(t).ID
+	fx.addCustomerRecords(t)
+	before := fx.providerRecords(t)
+	id := fx.createJob(t).ID
 	j := fx.runUntil(t, id, provisioning.StagePropagation)
 	_, err := fx.undo().Run(t.Context(), j.RunID)
 	must(t, err)
-	fx.requireHeld(t, before)
+	fx.requireRecords(t, before)
 	fx.wait(j.NextAttemptAt)
 	must(t, fx.Handle(t.Context(), ports.Wakeup{Kind: Kind, ID: id}))
 	if j = fx.job(t, id); j.Status != provisioning.Failed || j.Message == "" {
 		t.Errorf("the job is %+v", j)
 	}
-	fx.requireHeld(t, before)
+	fx.requireRecords(t, before)
 }
 
 // TestUndoIncludesAWriteWhoseAnswerWasLost undoes a run whose job has not yet seen the outcome of
 // its write.
 func TestUndoIncludesAWriteWhoseAnswerWasLost(t *testing.T) {
 	fx := newFixture(t)
-	fx.withRecords(t)
-	before := fx.recordsHeld(t)
-	id := fx.begin(t).ID
+	fx.addCustomerRecords(t)
+	before := fx.providerRecords(t)
+	id := fx.createJob(t).ID
 	fx.provider.LoseNextAnswer(true)
 	j := fx.runUntil(t, id, provisioning.StageApply)
-	if slices.Equal(before, fx.recordsHeld(t)) {
+	if slices.Equal(before, fx.providerRecords(t)) {
 		t.Fatal("nothing was written")
 	}
 	_, err := fx.undo().Run(t.Context(), j.RunID)
 	must(t, err)
-	fx.requireHeld(t, before)
+	fx.requireRecords(t, before)
 	fx.requireManaged(t)
 }
 
 // TestInterruptedUndoIsRepeated checks that a repeated undo finishes after the provider's answer
 // was lost.
 func TestInterruptedUndoIsRepeated(t *testing.T) {
-	for name, made := range map[string]bool{"the write was made": true, "the write was not made": false} {
+	for name, wasMade := range map[string]bool{"the write was made": true, "the write was not made": false} {
 		t.Run(name, func(t *testing.T) {
 			fx := newFixture(t)
-			fx.withRecords(t)
-			before := fx.recordsHeld(t)
-			j := fx.run(t, fx.Worker, fx.begin(t).ID)
-			fx.provider.LoseNextAnswer(made)
+			fx.addCustomerRecords(t)
+			before := fx.providerRecords(t)
+			j := fx.run(t, fx.Worker, fx.createJob(t).ID)
+			fx.provider.LoseNextAnswer(wasMade)
 			if _, err := fx.undo().Run(t.Context(), j.RunID); err == nil {
 				t.Fatal("the answer was lost without an error")
 			}
 			fx.requireManaged(t)
 			_, err := fx.undo().Run(t.Context(), j.RunID)
 			must(t, err)
-			fx.requireHeld(t, before)
-			if left, err := fx.undo().Plan(t.Context(), j.RunID); err != nil || len(left) != 0 {
-				t.Errorf("left: %+v, %v", left, err)
+			fx.requireRecords(t, before)
+			if remaining, err := fx.undo().Plan(t.Context(), j.RunID); err != nil || len(remaining) != 0 {
+				t.Errorf("a further undo would change %+v, %v", remaining, err)
 			}
 		})
 	}
@@ -172,31 +174,31 @@ func TestInterruptedUndoIsRepeated(t *testing.T) {
 
 func TestUndoNeedsTheRunAndItsZone(t *testing.T) {
 	fx := newFixture(t)
-	fx.withRecords(t)
+	fx.addCustomerRecords(t)
 	if _, err := fx.undo().Run(t.Context(), fx.domain.ID); !errors.Is(err, fault.RunNotFound) {
 		t.Errorf("an unknown run: %v", err)
 	}
-	j := fx.run(t, fx.Worker, fx.begin(t).ID)
-	after := fx.recordsHeld(t)
-	connections, err := fx.Domains.Connections.List(t.Context(), fx.acc.ID)
+	j := fx.run(t, fx.Worker, fx.createJob(t).ID)
+	after := fx.providerRecords(t)
+	connections, err := fx.Domains.Connections.List(t.Context(), fx.account.ID)
 	must(t, err)
 	for _, c := range connections {
 		_, err := fx.Domains.Connections.Remove(t.Context(), c.ID)
 		must(t, err)
 	}
-	managed, err := fx.store.Written(t.Context(), fx.acc.ID, fx.domain.ID)
+	managed, err := fx.store.Written(t.Context(), fx.account.ID, fx.domain.ID)
 	must(t, err)
 	if _, err := fx.undo().Run(t.Context(), j.RunID); !errors.Is(err, fault.ConnectionRequired) {
 		t.Errorf("without a connection: %v", err)
 	}
-	fx.requireHeld(t, after)
-	if still, err := fx.store.Written(t.Context(), fx.acc.ID, fx.domain.ID); err != nil || !slices.Equal(managed, still) {
-		t.Errorf("managed after a refused undo: %+v, %v", still, err)
+	fx.requireRecords(t, after)
+	if afterRefusal, err := fx.store.Written(t.Context(), fx.account.ID, fx.domain.ID); err != nil || !slices.Equal(managed, afterRefusal) {
+		t.Errorf("managed after a refused undo: %+v, %v", afterRefusal, err)
 	}
 	fx.connect(t, fx.provider)
 	_, err = fx.undo().Run(t.Context(), j.RunID)
 	must(t, err)
-	if slices.Equal(after, fx.recordsHeld(t)) {
-		t.Error("with a connection nothing was put back")
+	if slices.Equal(after, fx.providerRecords(t)) {
+		t.Error("with a connection the undo changed nothing")
 	}
 }

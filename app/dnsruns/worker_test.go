@@ -17,8 +17,8 @@ import (
 func TestJobGoesAllTheWay(t *testing.T) {
 	fx := newFixture(t)
 	fx.connect(t, fx.provider)
-	j := fx.run(t, fx.Worker, fx.begin(t).ID)
-	fx.healthy(t, j)
+	j := fx.run(t, fx.Worker, fx.createJob(t).ID)
+	fx.requireHealthy(t, j)
 	if len(fx.provider.applied) != 2 {
 		t.Errorf("the zone was written %d times, want once before and once with DKIM", len(fx.provider.applied))
 	}
@@ -26,8 +26,8 @@ func TestJobGoesAllTheWay(t *testing.T) {
 		t.Errorf("the job ended %+v", j)
 	}
 	for _, a := range fx.wakeups.All() {
-		if a.Kind != Kind || a.ID != j.ID || a.Account != fx.acc.ID || a.At.IsZero() {
-			t.Errorf("woken %+v", a)
+		if a.Kind != Kind || a.ID != j.ID || a.Account != fx.account.ID || a.At.IsZero() {
+			t.Errorf("the wake-up is %+v", a)
 		}
 	}
 }
@@ -36,32 +36,34 @@ func TestJobGoesAllTheWay(t *testing.T) {
 // finishes by retries after a person has published the planned records.
 func TestRecordsByHandAreEnough(t *testing.T) {
 	fx := newFixture(t)
-	id := fx.begin(t).ID
+	id := fx.createJob(t).ID
 	for range 3 {
 		j := fx.run(t, fx.Worker, id)
 		if j.Status == provisioning.Completed {
-			fx.healthyByHand(t)
+			fx.requireHealthyByHand(t)
 			return
 		}
 		if j.Required != dns.ConnectionRequired {
 			t.Fatalf("the job is %+v", j)
 		}
-		v, err := fx.Domains.Survey(t.Context(), fx.acc.ID, fx.domain.ID)
+		survey, err := fx.Domains.Survey(t.Context(), fx.account.ID, fx.domain.ID)
 		must(t, err)
-		var all []dns.Record
-		for _, d := range v.Plan.Desired {
-			all = append(all, d.Record)
+		var records []dns.Record
+		for _, d := range survey.Plan.Desired {
+			records = append(records, d.Record)
 		}
-		fx.fake.DNS.Publish(zone, all...)
-		_, err = fx.store.RetryJob(t.Context(), fx.acc.ID, id, fx.clock, nil)
+		fx.fake.DNS.Publish(zone, records...)
+		_, err = fx.store.RetryJob(t.Context(), fx.account.ID, id, fx.clock, nil)
 		must(t, err)
 	}
 	t.Fatalf("the job is %+v", fx.job(t, id))
 }
 
-func (fx *fixture) healthyByHand(t *testing.T) {
+// requireHealthyByHand requires that the domain works, and that nothing was written at the
+// provider.
+func (fx *fixture) requireHealthyByHand(t *testing.T) {
 	t.Helper()
-	d, err := fx.store.DomainByID(t.Context(), fx.acc.ID, fx.domain.ID)
+	d, err := fx.store.DomainByID(t.Context(), fx.account.ID, fx.domain.ID)
 	must(t, err)
 	if !d.Verified || !d.DKIMEnabled || fx.providers.Writes() != 0 {
 		t.Fatalf("stored %+v after %d writes", d, fx.providers.Writes())
@@ -73,7 +75,7 @@ func (fx *fixture) healthyByHand(t *testing.T) {
 func TestStopReleasesTheJob(t *testing.T) {
 	fx := newFixture(t)
 	fx.connect(t, fx.provider)
-	id := fx.begin(t).ID
+	id := fx.createJob(t).ID
 	gate := fx.fake.Hold("VerifyDomain")
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -88,10 +90,10 @@ func TestStopReleasesTheJob(t *testing.T) {
 	if j.Status != provisioning.Queued || j.Stage != provisioning.StageDomainVerification || j.Next != provisioning.Verify {
 		t.Fatalf("the job is %+v", j)
 	}
-	if all := fx.wakeups.All(); all[len(all)-1].At.After(time.Now()) {
-		t.Errorf("it is woken at %s", all[len(all)-1].At)
+	if wakeups := fx.wakeups.All(); wakeups[len(wakeups)-1].At.After(time.Now()) {
+		t.Errorf("the job is woken at %s", wakeups[len(wakeups)-1].At)
 	}
-	fx.healthy(t, fx.run(t, fx.Worker, id))
+	fx.requireHealthy(t, fx.run(t, fx.Worker, id))
 }
 
 // runUntil runs the job until it waits in the stage.
@@ -109,16 +111,16 @@ func (fx *fixture) runUntil(t *testing.T, id string, stage provisioning.Stage) p
 	return provisioning.Job{}
 }
 
-// stalled is a provider that answers only when the test allows it.
-type stalled struct {
-	*published
-	arrived, open chan struct{}
+// stalledProvider is a provider that answers only when the test allows it.
+type stalledProvider struct {
+	*publishingProvider
+	arrived, answer chan struct{}
 }
 
-func (s stalled) Records(ctx context.Context, z dns.Zone) ([]dns.RRSet, error) {
-	sets, err := s.published.Records(ctx, z)
+func (s stalledProvider) Records(ctx context.Context, z dns.Zone) ([]dns.RRSet, error) {
+	sets, err := s.publishingProvider.Records(ctx, z)
 	s.arrived <- struct{}{}
-	<-s.open
+	<-s.answer
 	return sets, err
 }
 
@@ -126,46 +128,47 @@ func (s stalled) Records(ctx context.Context, z dns.Zone) ([]dns.RRSet, error) {
 // another worker.
 func TestLateWorkerCannotWrite(t *testing.T) {
 	fx := newFixture(t)
-	provider := stalled{fx.provider, make(chan struct{}, 100), make(chan struct{}, 100)}
+	provider := stalledProvider{fx.provider, make(chan struct{}, 100), make(chan struct{}, 100)}
 	fx.connect(t, provider)
-	id := fx.begin(t).ID
+	id := fx.createJob(t).ID
 	ended := make(chan error, 1)
 	go func() { ended <- fx.Handle(t.Context(), ports.Wakeup{ID: id}) }()
 	<-provider.arrived
-	provider.open <- struct{}{} // the plan
-	<-provider.arrived          // the list before the write
-	lateEpoch := fx.expire(t, id)
+	provider.answer <- struct{}{} // the read for the plan
+	<-provider.arrived            // the read before the write
+	lateEpoch := fx.expireLease(t, id)
 	fx.providers.AddAccount("cloudflare", "token", fx.provider)
-	fx.healthy(t, fx.run(t, fx.worker(dependencies{fx.fake, fx.store, fx.store, fx.providers}), id))
+	fx.requireHealthy(t, fx.run(t, fx.worker(dependencies{fx.fake, fx.store, fx.store, fx.providers}), id))
 	before, writes := fx.job(t, id), fx.providers.Writes()
-	provider.open <- struct{}{}
+	provider.answer <- struct{}{}
 	must(t, <-ended)
 	if fx.providers.Writes() != writes || fx.job(t, id) != before || before.Epoch <= lateEpoch {
 		t.Fatalf("the late worker wrote: %d writes, %+v", fx.providers.Writes(), fx.job(t, id))
 	}
 }
 
-// expire expires the lease of a job and returns the epoch of the lease.
-func (fx *fixture) expire(t *testing.T, id string) int64 {
+// expireLease expires the lease of a job and returns the epoch of the lease.
+func (fx *fixture) expireLease(t *testing.T, id string) int64 {
 	t.Helper()
 	j := fx.job(t, id)
-	held, err := fx.store.ReleaseJob(t.Context(), j, fx.clock)
+	released, err := fx.store.ReleaseJob(t.Context(), j, fx.clock)
 	must(t, err)
-	if !held {
+	if !released {
 		t.Fatalf("no worker has claimed %+v", j)
 	}
 	return j.Epoch
 }
 
-// TestSweepWakesWhatIsDue checks that the sweep queues a job without a wake-up.
+// TestSweepWakesWhatIsDue checks that the sweep wakes a due job that has no wake-up, and no running
+// job.
 func TestSweepWakesWhatIsDue(t *testing.T) {
 	fx := newFixture(t)
-	j := fx.begin(t)
+	j := fx.createJob(t)
 	sweep := fx.Sweep(time.Second)
 	must(t, sweep.Do(t.Context()))
-	all := fx.wakeups.All()
-	if len(all) != 1 || all[0].Kind != Kind || all[0].ID != j.ID || all[0].Account != fx.acc.ID {
-		t.Fatalf("woken %+v", all)
+	wakeups := fx.wakeups.All()
+	if len(wakeups) != 1 || wakeups[0].Kind != Kind || wakeups[0].ID != j.ID || wakeups[0].Account != fx.account.ID {
+		t.Fatalf("wakeups are %+v", wakeups)
 	}
 	_, won, err := fx.store.ClaimJob(t.Context(), j.ID, time.Minute, fx.clock)
 	must(t, err)
@@ -175,33 +178,33 @@ func TestSweepWakesWhatIsDue(t *testing.T) {
 	}
 }
 
-// TestWaitsForTheMailServer checks that a job waits, instead of failing, while the tenant's mail
-// server is not prepared.
+// TestWaitsForTheMailServer checks that a job waits while the mail server of the tenant is not
+// prepared.
 func TestWaitsForTheMailServer(t *testing.T) {
 	fx := newFixture(t)
 	fx.connect(t, fx.provider)
 	fx.change(t, func(x *tenant.Tenant) { x.Bootstrap = tenant.BootstrapPending })
-	id := fx.begin(t).ID
+	id := fx.createJob(t).ID
 	j := fx.runUntil(t, id, provisioning.StageDomainVerification)
 	if j.Next != provisioning.EnableMail {
 		t.Fatalf("the job waits for %s", j.Next)
 	}
 	fx.change(t, func(x *tenant.Tenant) { x.Bootstrap = tenant.BootstrapReady })
-	fx.healthy(t, fx.run(t, fx.Worker, id))
+	fx.requireHealthy(t, fx.run(t, fx.Worker, id))
 }
 
-// TestPassesAndJobsShareTheirWork checks that a job does not repeat what a customer's verify has
-// done, and that enable-dkim does not repeat what a job has done.
+// TestPassesAndJobsShareTheirWork checks that a job does not repeat the steps of a Verify request.
+// An EnableDKIM request does not repeat the steps of a job.
 func TestPassesAndJobsShareTheirWork(t *testing.T) {
 	fx := newFixture(t)
 	fx.connect(t, fx.provider)
-	id := fx.begin(t).ID
+	id := fx.createJob(t).ID
 	fx.runUntil(t, id, provisioning.StagePropagation)
-	_, err := (&domains.Service{Steps: fx.Domains}).Verify(t.Context(), fx.acc.ID, theTenant, zone)
+	_, err := (&domains.Service{Steps: fx.Domains}).Verify(t.Context(), fx.account.ID, theTenant, zone)
 	must(t, err)
 	fx.wait(fx.job(t, id).NextAttemptAt)
-	fx.healthy(t, fx.run(t, fx.Worker, id))
-	_, err = (&domains.Service{Steps: fx.Domains}).EnableDKIM(t.Context(), fx.acc.ID, theTenant, zone)
+	fx.requireHealthy(t, fx.run(t, fx.Worker, id))
+	_, err = (&domains.Service{Steps: fx.Domains}).EnableDKIM(t.Context(), fx.account.ID, theTenant, zone)
 	must(t, err)
-	fx.healthy(t, fx.job(t, id))
+	fx.requireHealthy(t, fx.job(t, id))
 }

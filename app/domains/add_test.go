@@ -21,29 +21,29 @@ import (
 )
 
 func TestAddNewAndAgain(t *testing.T) {
-	h := newFixture(t)
-	h.fake.DNS.Publish(zone, dns.Record{Type: dns.MX, Name: zone, Content: "mx.other.test", Preference: 10})
-	got, err := h.Add(t.Context(), h.acc, guid, "Example.TEST.", nil)
+	fx := newFixture(t)
+	fx.fake.DNS.Publish(zone, dns.Record{Type: dns.MX, Name: zone, Content: "mx.other.test", Preference: 10})
+	first, err := fx.Add(t.Context(), fx.account, guid, "Example.TEST.", nil)
 	must(t, err)
-	if got.Exists || got.Domain.Name != zone || got.Domain.Verified || len(got.Domain.Verification) != 1 {
-		t.Fatalf("got %+v", got)
+	if first.Exists || first.Domain.Name != zone || first.Domain.Verified || len(first.Domain.Verification) != 1 {
+		t.Fatalf("got %+v", first)
 	}
 	want := dns.Status{MX: "mx.other.test.", SPF: dns.Missing, DMARC: dns.Missing, DKIM: dns.Missing}
-	if got.Live != want || got.DKIM.Status != domain.DKIMPending || got.DKIM.Message == "" {
-		t.Fatalf("live %+v, DKIM %+v", got.Live, got.DKIM)
+	if first.Live != want || first.DKIM.Status != domain.DKIMPending || first.DKIM.Message == "" {
+		t.Fatalf("live %+v, DKIM %+v", first.Live, first.DKIM)
 	}
-	stored := h.stored(t)
+	stored := fx.storedDomain(t)
 	if !stored.Added || stored.Status != want || stored.CheckedAt.IsZero() || len(stored.Verification) != 1 {
 		t.Fatalf("stored %+v", stored)
 	}
-	calls := h.fake.Calls("AddDomain")
-	again := h.added(t)
-	if !again.Exists || again.Domain.ID != stored.ID || h.fake.Calls("AddDomain") != calls || again.Live != want {
+	calls := fx.fake.Calls("AddDomain")
+	again := fx.addDomain(t)
+	if !again.Exists || again.Domain.ID != stored.ID || fx.fake.Calls("AddDomain") != calls || again.Live != want {
 		t.Fatalf("again: %+v", again)
 	}
-	byID, err := h.ByID(t.Context(), h.acc.ID, stored.ID)
+	byID, err := fx.ByID(t.Context(), fx.account.ID, stored.ID)
 	must(t, err)
-	list, err := h.List(t.Context(), h.acc.ID, guid)
+	list, err := fx.List(t.Context(), fx.account.ID, guid)
 	must(t, err)
 	if byID.Name != zone || len(list) != 1 || list[0].ID != stored.ID {
 		t.Fatalf("by id %+v, listed %+v", byID, list)
@@ -51,26 +51,26 @@ func TestAddNewAndAgain(t *testing.T) {
 }
 
 func TestAddOfADomainThatThePlatformHas(t *testing.T) {
-	h := newFixture(t)
-	_, err := h.fake.For(guid).AddDomain(t.Context(), zone)
+	fx := newFixture(t)
+	_, err := fx.fake.For(guid).AddDomain(t.Context(), zone)
 	must(t, err)
-	got := h.added(t)
-	if !got.Exists || len(got.Domain.Verification) == 0 || h.fake.Calls("AddDomain") != 1 {
+	got := fx.addDomain(t)
+	if !got.Exists || len(got.Domain.Verification) == 0 || fx.fake.Calls("AddDomain") != 1 {
 		t.Fatalf("got %+v", got)
 	}
-	if !h.stored(t).Added {
-		t.Fatal("it is not stored as added")
+	if !fx.storedDomain(t).Added {
+		t.Fatal("the domain is not stored as added")
 	}
 }
 
 func TestAddRefusesInvalidRequests(t *testing.T) {
-	full := func(t *testing.T, h *fixture) {
+	addTwelveDomains := func(t *testing.T, fx *fixture) {
 		for n := range domain.MaxPerTenant {
-			_, err := h.Add(t.Context(), h.acc, guid, fmt.Sprintf("full-%d.test", n), nil)
+			_, err := fx.Add(t.Context(), fx.account, guid, fmt.Sprintf("full-%d.test", n), nil)
 			must(t, err)
 		}
 	}
-	downgraded := func(_ *testing.T, h *fixture) { h.acc.Plan.TenantSlots = 0 }
+	downgradePlan := func(_ *testing.T, fx *fixture) { fx.account.Plan.TenantSlots = 0 }
 	for _, tt := range []struct {
 		name    string
 		domain  string
@@ -80,21 +80,21 @@ func TestAddRefusesInvalidRequests(t *testing.T) {
 		{"no host name", "nonsense", nil, fault.InvalidDomain},
 		{"a public suffix", "co.uk", nil, fault.InvalidDomain},
 		{"a built-in name", "x.OnMicrosoft.com", nil, fault.BuiltinDomain},
-		{"the thirteenth", zone, []func(*testing.T, *fixture){full}, fault.DomainLimitReached},
-		{"more tenants than the plan allows", zone, []func(*testing.T, *fixture){downgraded}, fault.TenantLimitReached},
-		{"the rules before the ceiling", "nonsense", []func(*testing.T, *fixture){downgraded}, fault.InvalidDomain},
-		{"the cap before the ceiling", zone, []func(*testing.T, *fixture){full, downgraded}, fault.DomainLimitReached},
-		{"the ceiling also for what exists", "full-3.test", []func(*testing.T, *fixture){full, downgraded}, fault.TenantLimitReached},
+		{"the thirteenth domain", zone, []func(*testing.T, *fixture){addTwelveDomains}, fault.DomainLimitReached},
+		{"more tenants than the plan allows", zone, []func(*testing.T, *fixture){downgradePlan}, fault.TenantLimitReached},
+		{"an invalid name is refused before the limit of the plan", "nonsense", []func(*testing.T, *fixture){downgradePlan}, fault.InvalidDomain},
+		{"the limit of the tenant is checked before the limit of the plan", zone, []func(*testing.T, *fixture){addTwelveDomains, downgradePlan}, fault.DomainLimitReached},
+		{"the limit of the plan applies to existing domains too", "full-3.test", []func(*testing.T, *fixture){addTwelveDomains, downgradePlan}, fault.TenantLimitReached},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			h := newFixture(t)
+			fx := newFixture(t)
 			for _, arrange := range tt.arrange {
-				arrange(t, h)
+				arrange(t, fx)
 			}
-			calls := h.fake.Calls("AddDomain")
-			_, err := h.Add(t.Context(), h.acc, guid, tt.domain, nil)
-			refused(t, err, tt.want)
-			if h.fake.Calls("AddDomain") != calls {
+			calls := fx.fake.Calls("AddDomain")
+			_, err := fx.Add(t.Context(), fx.account, guid, tt.domain, nil)
+			requireRefusal(t, err, tt.want)
+			if fx.fake.Calls("AddDomain") != calls {
 				t.Fatal("a refused domain reached the platform")
 			}
 		})
@@ -102,12 +102,12 @@ func TestAddRefusesInvalidRequests(t *testing.T) {
 }
 
 func TestAddReturnsAnExistingDomainAtTheLimit(t *testing.T) {
-	h := newFixture(t)
+	fx := newFixture(t)
 	for n := range domain.MaxPerTenant {
-		_, err := h.Add(t.Context(), h.acc, guid, fmt.Sprintf("full-%d.test", n), nil)
+		_, err := fx.Add(t.Context(), fx.account, guid, fmt.Sprintf("full-%d.test", n), nil)
 		must(t, err)
 	}
-	got, err := h.Add(t.Context(), h.acc, guid, "full-7.test", nil)
+	got, err := fx.Add(t.Context(), fx.account, guid, "full-7.test", nil)
 	must(t, err)
 	if !got.Exists {
 		t.Fatalf("got %+v", got)
@@ -115,49 +115,49 @@ func TestAddReturnsAnExistingDomainAtTheLimit(t *testing.T) {
 }
 
 func TestOthersDomainsAreNotFound(t *testing.T) {
-	h := newFixture(t)
-	id := h.added(t).Domain.ID
-	otherAccount, err := h.store.CreateAccount(t.Context(), "other@example.com", "complete", 0, h.Now())
+	fx := newFixture(t)
+	id := fx.addDomain(t).Domain.ID
+	otherAccount, err := fx.store.CreateAccount(t.Context(), "other@example.com", "complete", 0, fx.Now())
 	must(t, err)
-	for name, foreign := range map[string]tenant.GUID{"another account's": guid, "unknown": tenant.NoGUID} {
+	for name, foreign := range map[string]tenant.GUID{"a tenant of another account": guid, "an unknown tenant": tenant.NoGUID} {
 		t.Run(name, func(t *testing.T) {
 			calls := map[string]func() error{
-				"list":        func() error { _, err := h.List(t.Context(), otherAccount.ID, foreign); return err },
-				"add":         func() error { _, err := h.Add(t.Context(), otherAccount, foreign, "nonsense", nil); return err },
-				"verify":      func() error { _, err := h.Verify(t.Context(), otherAccount.ID, foreign, zone); return err },
-				"enable dkim": func() error { _, err := h.EnableDKIM(t.Context(), otherAccount.ID, foreign, zone); return err },
-				"dkim status": func() error { _, err := h.DKIMStatus(t.Context(), otherAccount.ID, foreign, zone); return err },
-				"stored":      func() error { _, err := h.StoredDomain(t.Context(), otherAccount.ID, foreign, zone); return err },
+				"list":        func() error { _, err := fx.List(t.Context(), otherAccount.ID, foreign); return err },
+				"add":         func() error { _, err := fx.Add(t.Context(), otherAccount, foreign, "nonsense", nil); return err },
+				"verify":      func() error { _, err := fx.Verify(t.Context(), otherAccount.ID, foreign, zone); return err },
+				"enable dkim": func() error { _, err := fx.EnableDKIM(t.Context(), otherAccount.ID, foreign, zone); return err },
+				"dkim status": func() error { _, err := fx.DKIMStatus(t.Context(), otherAccount.ID, foreign, zone); return err },
+				"stored":      func() error { _, err := fx.StoredDomain(t.Context(), otherAccount.ID, foreign, zone); return err },
 			}
-			for what, call := range calls {
+			for operation, call := range calls {
 				if err := call(); !errors.Is(err, fault.TenantNotFound) {
-					t.Errorf("%s: got %v", what, err)
+					t.Errorf("%s: got %v", operation, err)
 				}
 			}
 		})
 	}
-	_, err = h.ByID(t.Context(), otherAccount.ID, id)
-	refused(t, err, fault.DomainNotFound)
+	_, err = fx.ByID(t.Context(), otherAccount.ID, id)
+	requireRefusal(t, err, fault.DomainNotFound)
 	for _, name := range []string{"other.test", "nonsense", ""} {
-		_, err = h.StoredDomain(t.Context(), h.acc.ID, guid, name)
-		refused(t, err, fault.DomainNotFound)
-		_, err = h.Verify(t.Context(), h.acc.ID, guid, name)
-		refused(t, err, fault.DomainNotFound)
+		_, err = fx.StoredDomain(t.Context(), fx.account.ID, guid, name)
+		requireRefusal(t, err, fault.DomainNotFound)
+		_, err = fx.Verify(t.Context(), fx.account.ID, guid, name)
+		requireRefusal(t, err, fault.DomainNotFound)
 	}
 }
 
-// TestFailedAddKeepsTheRowOfAPossibleDomain checks that the reserved row is kept exactly when the
-// platform may have the domain.
+// TestFailedAddKeepsTheRowOfAPossibleDomain checks that a failed Add keeps the reserved row if the
+// platform may have the domain, and deletes the row otherwise.
 func TestFailedAddKeepsTheRowOfAPossibleDomain(t *testing.T) {
 	for _, tt := range []struct {
-		name  string
-		fault fake.Fault
-		want  fault.Code // the zero Code: none
-		kept  bool
+		name     string
+		fault    fake.Fault
+		want     fault.Code // the zero Code if Add succeeds
+		wantKept bool
 	}{
 		{"the domain belongs to another tenant", fake.Fault{Method: "AddDomain", Kind: outcome.Refused, Code: fault.DomainUnavailable}, fault.DomainUnavailable, false},
 		{"the platform refuses the request", fake.Fault{Method: "AddDomain", Kind: outcome.Refused, Code: fault.ProviderError}, fault.ProviderError, false},
-		{"a look is refused", fake.Fault{Method: "Domain", Kind: outcome.Refused, Code: fault.ProviderError}, fault.ProviderError, false},
+		{"a read is refused", fake.Fault{Method: "Domain", Kind: outcome.Refused, Code: fault.ProviderError}, fault.ProviderError, false},
 		{"records are refused", fake.Fault{Method: "Records", Kind: outcome.Refused, Code: fault.ProviderError}, fault.ProviderError, true},
 		{"the answer is lost", fake.Fault{Method: "AddDomain", Kind: outcome.Unknown, AfterEffect: true}, fault.Code{}, true},
 		{"the answer is broken", fake.Fault{Method: "AddDomain", Kind: outcome.Broken, AfterEffect: true}, fault.Code{}, true},
@@ -165,32 +165,32 @@ func TestFailedAddKeepsTheRowOfAPossibleDomain(t *testing.T) {
 		{"the platform breaks", fake.Fault{Method: "AddDomain", Kind: outcome.Broken}, fault.ProviderError, true},
 		{"adding is throttled", fake.Fault{Method: "AddDomain", Kind: outcome.Throttled}, fault.ProviderUnavailable, false},
 		{"the platform is down", fake.Fault{Kind: outcome.Down}, fault.ProviderUnavailable, false},
-		{"records lag", fake.Fault{Method: "Records", Kind: outcome.Refused, Code: fault.DomainNotFound, Times: 3}, fault.Code{}, true},
+		{"replicas do not show the records yet", fake.Fault{Method: "Records", Kind: outcome.Refused, Code: fault.DomainNotFound, Times: 3}, fault.Code{}, true},
 		{"records are throttled", fake.Fault{Method: "Records", Kind: outcome.Throttled}, fault.ProviderUnavailable, true},
-		{"consent is gone", fake.Fault{Kind: outcome.Refused, Code: fault.AccessDenied}, fault.AccessDenied, false},
+		{"the consent was withdrawn", fake.Fault{Kind: outcome.Refused, Code: fault.AccessDenied}, fault.AccessDenied, false},
 	} {
 		inFakeTime(t, tt.name, func(t *testing.T) {
-			h := newFixture(t)
-			h.Search = time.Second
-			lift := h.fake.Fail(tt.fault)
-			_, err := h.Add(t.Context(), h.acc, guid, zone, nil)
+			fx := newFixture(t)
+			fx.Search = time.Second
+			lift := fx.fake.Fail(tt.fault)
+			_, err := fx.Add(t.Context(), fx.account, guid, zone, nil)
 			if tt.want == (fault.Code{}) {
 				must(t, err)
 			} else {
-				refused(t, err, tt.want)
+				requireRefusal(t, err, tt.want)
 			}
 			lift()
-			h.changeTenant(t, func(x *tenant.Tenant) { x.Consent = tenant.ConsentGranted })
-			d, err := h.store.ReserveDomain(t.Context(), h.acc.ID, guid, zone, domain.MaxPerTenant, time.Now())
+			fx.changeTenant(t, func(x *tenant.Tenant) { x.Consent = tenant.ConsentGranted })
+			d, err := fx.store.ReserveDomain(t.Context(), fx.account.ID, guid, zone, domain.MaxPerTenant, time.Now())
 			must(t, err)
-			if d.JustReserved == tt.kept {
-				t.Fatalf("the slot was kept: %v, want %v", !d.JustReserved, tt.kept)
+			if d.JustReserved == tt.wantKept {
+				t.Fatalf("the slot was kept: %v, want %v", !d.JustReserved, tt.wantKept)
 			}
-			got := h.added(t)
+			got := fx.addDomain(t)
 			if got.Exists != (tt.want == (fault.Code{})) {
-				t.Fatalf("afterwards it is answered as existing: %v", got.Exists)
+				t.Fatalf("a later Add reports the domain as existing: %v", got.Exists)
 			}
-			if n := h.fake.Effects("AddDomain"); n != 1 {
+			if n := fx.fake.Effects("AddDomain"); n != 1 {
 				t.Fatalf("added %d times", n)
 			}
 		})
@@ -201,8 +201,8 @@ func TestFailedAddKeepsTheRowOfAPossibleDomain(t *testing.T) {
 // Domains would hide the method Domains.
 type storedDomains = ports.Domains
 
-// contestedDomains is a store in which a later request reserves each domain again, right after the
-// first request has reserved it.
+// contestedDomains is a store in which a later request reserves a domain again, right after the
+// first request has reserved it. This happens once.
 type contestedDomains struct {
 	storedDomains
 	// later is called with the reservation of the later request.
@@ -225,130 +225,130 @@ func (s *contestedDomains) ReserveDomain(ctx context.Context, owner access.Accou
 // TestFailedAddLeavesALaterReservation checks that a failing request does not delete the row if a
 // later request for the same domain is still running.
 func TestFailedAddLeavesALaterReservation(t *testing.T) {
-	h := newFixture(t)
-	h.fake.Fail(fake.Fault{Method: "AddDomain", Kind: outcome.Throttled, Times: 1})
+	fx := newFixture(t)
+	fx.fake.Fail(fake.Fault{Method: "AddDomain", Kind: outcome.Throttled, Times: 1})
 	var later domain.Domain
-	s := h.service(h.fake, &contestedDomains{h.store, func(d domain.Domain) { later = d }})
-	_, err := s.Add(t.Context(), h.acc, guid, zone, nil)
-	refused(t, err, fault.ProviderUnavailable)
+	s := fx.service(fx.fake, &contestedDomains{fx.store, func(d domain.Domain) { later = d }})
+	_, err := s.Add(t.Context(), fx.account, guid, zone, nil)
+	requireRefusal(t, err, fault.ProviderUnavailable)
 	later.Added = true
-	must(t, h.store.SaveDomain(t.Context(), h.acc.ID, later, nil))
+	must(t, fx.store.SaveDomain(t.Context(), fx.account.ID, later, nil))
 }
 
 // TestAddSurvivesTheReleaseOfALaterRequest checks that an added domain is stored even if a later
 // request for the same domain was refused and released the row.
 func TestAddSurvivesTheReleaseOfALaterRequest(t *testing.T) {
-	h := newFixture(t)
-	s := h.service(h.fake, &contestedDomains{h.store, func(later domain.Domain) {
-		must(t, h.store.EndReservation(t.Context(), h.acc.ID, later.ID, later.ReservedAt))
+	fx := newFixture(t)
+	s := fx.service(fx.fake, &contestedDomains{fx.store, func(later domain.Domain) {
+		must(t, fx.store.EndReservation(t.Context(), fx.account.ID, later.ID, later.ReservedAt))
 	}})
-	got, err := s.Add(t.Context(), h.acc, guid, zone, nil)
+	got, err := s.Add(t.Context(), fx.account, guid, zone, nil)
 	must(t, err)
-	if stored := h.stored(t); got.Exists || stored.ID != got.Domain.ID || len(stored.Verification) != 1 {
+	if stored := fx.storedDomain(t); got.Exists || stored.ID != got.Domain.ID || len(stored.Verification) != 1 {
 		t.Fatalf("got %+v, stored %+v", got, stored)
 	}
 }
 
-// TestAddFindsWhatThePlatformShowsLate checks that Add waits for lagging replicas of the platform
-// after an unknown outcome.
+// TestAddFindsWhatThePlatformShowsLate checks that Add finds the domain after an unknown outcome,
+// even if lagging replicas of the platform do not show it at first.
 func TestAddFindsWhatThePlatformShowsLate(t *testing.T) {
-	h := newFixture(t)
-	h.fake.Fail(fake.Fault{Method: "AddDomain", Kind: outcome.Unknown, AfterEffect: true, Times: 1})
-	h.fake.Fail(fake.Fault{Method: "Domain", Kind: outcome.Refused, Code: fault.DomainNotFound, Times: 4})
-	got := h.added(t)
-	if got.Exists || len(got.Domain.Verification) == 0 || h.fake.Effects("AddDomain") != 1 || h.fake.Calls("AddDomain") != 1 {
+	fx := newFixture(t)
+	fx.fake.Fail(fake.Fault{Method: "AddDomain", Kind: outcome.Unknown, AfterEffect: true, Times: 1})
+	fx.fake.Fail(fake.Fault{Method: "Domain", Kind: outcome.Refused, Code: fault.DomainNotFound, Times: 4})
+	got := fx.addDomain(t)
+	if got.Exists || len(got.Domain.Verification) == 0 || fx.fake.Effects("AddDomain") != 1 || fx.fake.Calls("AddDomain") != 1 {
 		t.Fatalf("got %+v", got)
 	}
 }
 
 func TestConsentGoneIsStored(t *testing.T) {
-	h := newFixture(t)
-	h.fake.Revoke(guid, "consent")
-	_, err := h.Add(t.Context(), h.acc, guid, zone, nil)
-	refused(t, err, fault.AccessDenied)
-	if got := h.tenant(t).Consent; got != tenant.ConsentRevoked {
+	fx := newFixture(t)
+	fx.fake.Revoke(guid, "consent")
+	_, err := fx.Add(t.Context(), fx.account, guid, zone, nil)
+	requireRefusal(t, err, fault.AccessDenied)
+	if got := fx.storedTenant(t).Consent; got != tenant.ConsentRevoked {
 		t.Fatalf("the consent is stored as %s", got)
 	}
 }
 
-// TestAfterTheConsentWasLost checks that no call reaches the platform once the stored consent is
-// revoked. The error names the consent, not the state of the tenant or the domain.
+// TestAfterTheConsentWasLost checks which errors requests get once the stored consent is revoked.
+// No call reaches the platform.
 func TestAfterTheConsentWasLost(t *testing.T) {
-	h := newFixture(t)
-	h.added(t)
-	h.changeTenant(t, func(x *tenant.Tenant) { x.Consent, x.Bootstrap = tenant.ConsentRevoked, tenant.BootstrapPending })
-	h.fake.Fail(fake.Fault{Kind: outcome.Down})
-	h.acc.Plan.TenantSlots = 0
-	add := func(name string) error { _, err := h.Add(t.Context(), h.acc, guid, name, nil); return err }
-	verify := func(name string) error { _, err := h.Verify(t.Context(), h.acc.ID, guid, name); return err }
-	enable := func(name string) error { _, err := h.EnableDKIM(t.Context(), h.acc.ID, guid, name); return err }
-	status := func(name string) error { _, err := h.DKIMStatus(t.Context(), h.acc.ID, guid, name); return err }
+	fx := newFixture(t)
+	fx.addDomain(t)
+	fx.changeTenant(t, func(x *tenant.Tenant) { x.Consent, x.Bootstrap = tenant.ConsentRevoked, tenant.BootstrapPending })
+	fx.fake.Fail(fake.Fault{Kind: outcome.Down})
+	fx.account.Plan.TenantSlots = 0
+	add := func(name string) error { _, err := fx.Add(t.Context(), fx.account, guid, name, nil); return err }
+	verify := func(name string) error { _, err := fx.Verify(t.Context(), fx.account.ID, guid, name); return err }
+	enable := func(name string) error { _, err := fx.EnableDKIM(t.Context(), fx.account.ID, guid, name); return err }
+	status := func(name string) error { _, err := fx.DKIMStatus(t.Context(), fx.account.ID, guid, name); return err }
 	for _, tt := range []struct {
 		name string
 		err  error
 		want fault.Code
 	}{
 		{"add", add("new.test"), fault.AccessDenied},
-		{"add what is stored", add(zone), fault.AccessDenied},
-		{"add: the body comes before", add("nonsense"), fault.InvalidDomain},
+		{"add a stored domain", add(zone), fault.AccessDenied},
+		{"add an invalid name", add("nonsense"), fault.InvalidDomain},
 		{"verify", verify(zone), fault.AccessDenied},
-		{"verify: ownership comes before", verify("other.test"), fault.DomainNotFound},
+		{"verify an unknown domain", verify("other.test"), fault.DomainNotFound},
 		{"enable dkim", enable(zone), fault.AccessDenied},
 	} {
-		t.Run(tt.name, func(t *testing.T) { refused(t, tt.err, tt.want) })
+		t.Run(tt.name, func(t *testing.T) { requireRefusal(t, tt.err, tt.want) })
 	}
-	must(t, status(zone)) // it reads the DNS alone
+	must(t, status(zone)) // reads only the DNS
 }
 
 func TestDKIMStatusWithoutConsent(t *testing.T) {
-	h := newFixture(t)
-	d := h.verified(t)
-	h.changeTenant(t, func(x *tenant.Tenant) { x.Consent = tenant.ConsentRevoked })
-	_, err := h.DKIMStatus(t.Context(), h.acc.ID, guid, zone)
+	fx := newFixture(t)
+	d := fx.addAndVerify(t)
+	fx.changeTenant(t, func(x *tenant.Tenant) { x.Consent = tenant.ConsentRevoked })
+	_, err := fx.DKIMStatus(t.Context(), fx.account.ID, guid, zone)
 	must(t, err)
 	d.Signing = dns.Signing{}
-	must(t, h.store.SaveDomain(t.Context(), h.acc.ID, d, nil))
-	calls := h.fake.Calls("Signing")
-	_, err = h.DKIMStatus(t.Context(), h.acc.ID, guid, zone)
-	refused(t, err, fault.AccessDenied)
-	if h.fake.Calls("Signing") != calls {
+	must(t, fx.store.SaveDomain(t.Context(), fx.account.ID, d, nil))
+	calls := fx.fake.Calls("Signing")
+	_, err = fx.DKIMStatus(t.Context(), fx.account.ID, guid, zone)
+	requireRefusal(t, err, fault.AccessDenied)
+	if fx.fake.Calls("Signing") != calls {
 		t.Fatal("the platform was called")
 	}
 }
 
 func TestTheLimitHoldsUnderManyRequests(t *testing.T) {
-	h := newFixture(t)
-	const many = 50
-	errs := make([]error, many)
-	var all sync.WaitGroup
-	for n := range many {
-		all.Go(func() { _, errs[n] = h.Add(t.Context(), h.acc, guid, fmt.Sprintf("d-%d.test", n), nil) })
+	fx := newFixture(t)
+	const requestCount = 50
+	errs := make([]error, requestCount)
+	var requests sync.WaitGroup
+	for n := range requestCount {
+		requests.Go(func() { _, errs[n] = fx.Add(t.Context(), fx.account, guid, fmt.Sprintf("d-%d.test", n), nil) })
 	}
-	all.Wait()
+	requests.Wait()
 	for _, err := range errs {
 		if err != nil && !errors.Is(err, fault.DomainLimitReached) {
 			t.Fatal(err)
 		}
 	}
-	list, err := h.List(t.Context(), h.acc.ID, guid)
+	list, err := fx.List(t.Context(), fx.account.ID, guid)
 	must(t, err)
-	if held := len(h.fake.SnapshotOf(guid).Domains); held != domain.MaxPerTenant || len(list) != held {
-		t.Fatalf("the platform has %d, the store %d", held, len(list))
+	if atPlatform := len(fx.fake.SnapshotOf(guid).Domains); atPlatform != domain.MaxPerTenant || len(list) != atPlatform {
+		t.Fatalf("the platform has %d, the store %d", atPlatform, len(list))
 	}
 }
 
 func TestTheSameDomainManyTimesAtOnce(t *testing.T) {
-	h := newFixture(t)
+	fx := newFixture(t)
 	errs := make([]error, 50)
-	var all sync.WaitGroup
+	var requests sync.WaitGroup
 	for n := range errs {
-		all.Go(func() { _, errs[n] = h.Add(t.Context(), h.acc, guid, zone, nil) })
+		requests.Go(func() { _, errs[n] = fx.Add(t.Context(), fx.account, guid, zone, nil) })
 	}
-	all.Wait()
+	requests.Wait()
 	must(t, errors.Join(errs...))
-	list, err := h.List(t.Context(), h.acc.ID, guid)
+	list, err := fx.List(t.Context(), fx.account.ID, guid)
 	must(t, err)
-	if len(list) != 1 || h.fake.Effects("AddDomain") != 1 {
-		t.Fatalf("listed %d, added %d times", len(list), h.fake.Effects("AddDomain"))
+	if len(list) != 1 || fx.fake.Effects("AddDomain") != 1 {
+		t.Fatalf("listed %d, added %d times", len(list), fx.fake.Effects("AddDomain"))
 	}
 }

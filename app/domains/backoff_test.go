@@ -12,26 +12,26 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-// answers is a DNS reader. The name servers of a domain answer if its value is true.
-type answers map[string]bool
+// nameServers is a DNS reader. It maps each domain to whether its name servers answer.
+type nameServers map[string]bool
 
-func (a answers) Read(_ context.Context, _ access.AccountID, name string, _ ...dns.Desired) (dns.ZoneRead, error) {
-	return dns.ZoneRead{Domain: name, Complete: a[name], Servers: serversThat(a[name])}, nil
+func (n nameServers) Read(_ context.Context, _ access.AccountID, name string, _ ...dns.Desired) (dns.ZoneRead, error) {
+	return dns.ZoneRead{Domain: name, Complete: n[name], Servers: serversOf(n[name])}, nil
 }
 
-func serversThat(answer bool) []dns.Server {
+// serversOf returns one name server that answers, or one that does not.
+func serversOf(answer bool) []dns.Server {
 	if answer {
 		return []dns.Server{{Name: "ns", State: dns.ServerOK}}
 	}
 	return []dns.Server{{Name: "ns", State: dns.ServerUnreachable}}
 }
 
-// TestOneAccountCannotStopTheChecks checks that name servers of one account that stop answering do
-// not stop the checks while a domain of a different account answers. This holds even if the domain
-// that answered last is among those that stop.
+// TestOneAccountCannotStopTheChecks lets all name servers of one account stop answering, among them
+// those that answered last. The checks continue while a domain of a different account answers.
 func TestOneAccountCannotStopTheChecks(t *testing.T) {
 	now := time.Now()
-	published := answers{"ann.test": true, "eve.test": true, "eve2.test": true}
+	published := nameServers{"ann.test": true, "eve.test": true, "eve2.test": true}
 	w := &Watch{DNS: published, Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler)}
 	read := func(owner access.AccountID, name string) {
 		zoneRead, _ := published.Read(t.Context(), owner, name)

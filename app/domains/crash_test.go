@@ -9,58 +9,59 @@ import (
 	"github.com/tenantry/tenantry/adapters/fake"
 )
 
-// walk adds, verifies and signs the domain, and publishes the DNS records that the platform asks
-// for.
-func (h *fixture) walk(t *testing.T, s *Service) error {
+// setUpDomain adds the domain, verifies it and enables DKIM. It publishes the DNS records that the
+// platform specifies.
+func (fx *fixture) setUpDomain(t *testing.T, s *Service) error {
 	t.Helper()
-	if _, err := s.Add(t.Context(), h.acc, guid, zone, nil); err != nil {
+	if _, err := s.Add(t.Context(), fx.account, guid, zone, nil); err != nil {
 		return err
 	}
-	h.publishAll(t)
-	if _, err := s.Verify(t.Context(), h.acc.ID, guid, zone); err != nil {
+	fx.publishSpecified(t)
+	if _, err := s.Verify(t.Context(), fx.account.ID, guid, zone); err != nil {
 		return err
 	}
-	h.publishAll(t)
-	_, err := s.EnableDKIM(t.Context(), h.acc.ID, guid, zone)
-	if err != nil && h.fake.Calls("EnsureSigning") > 0 {
+	fx.publishSpecified(t)
+	_, err := s.EnableDKIM(t.Context(), fx.account.ID, guid, zone)
+	if err != nil && fx.fake.Calls("EnsureSigning") > 0 {
 		// Verify may have crashed after it created the DKIM configuration, so the DKIM targets can
 		// be new.
-		h.publishAll(t)
-		_, err = s.EnableDKIM(t.Context(), h.acc.ID, guid, zone)
+		fx.publishSpecified(t)
+		_, err = s.EnableDKIM(t.Context(), fx.account.ID, guid, zone)
 	}
 	return err
 }
 
-func (h *fixture) publishAll(t *testing.T) {
+// publishSpecified publishes all records that the platform specifies for the domain.
+func (fx *fixture) publishSpecified(t *testing.T) {
 	t.Helper()
-	at := h.fake.For(guid)
-	records, err := at.Records(t.Context(), zone)
+	platform := fx.fake.For(guid)
+	records, err := platform.Records(t.Context(), zone)
 	must(t, err)
-	signing, err := at.Signing(t.Context(), zone)
+	signing, err := platform.Signing(t.Context(), zone)
 	must(t, err)
-	h.fake.DNS.Publish(zone, append(append(records.Verification, records.Service...), signing.Selector1, signing.Selector2)...)
+	fx.fake.DNS.Publish(zone, append(append(records.Verification, records.Service...), signing.Selector1, signing.Selector2)...)
 }
 
-// TestEveryCrashConverges crashes the process once at each step of walk. A new process repeats
-// walk and succeeds, and nothing is created twice.
+// TestEveryCrashConverges crashes the process once at each step of setUpDomain. A new process
+// repeats setUpDomain and succeeds. Nothing is created twice.
 func TestEveryCrashConverges(t *testing.T) {
-	for _, after := range []bool{false, true} {
+	for _, afterEffect := range []bool{false, true} {
 		for steps, finished := 0, false; !finished; steps++ {
-			t.Run(fmt.Sprintf("step %d, after its effect %v", steps, after), func(t *testing.T) {
-				h := newFixture(t)
-				l := fake.NewCrashingProcess(steps, after)
-				err := h.walk(t, h.service(fake.SteppedMailPlatform(h.fake, l), fake.SteppedDomains(h.store, l)))
-				if finished = !l.Dead(); finished {
+			t.Run(fmt.Sprintf("step %d, after its effect %v", steps, afterEffect), func(t *testing.T) {
+				fx := newFixture(t)
+				process := fake.NewCrashingProcess(steps, afterEffect)
+				err := fx.setUpDomain(t, fx.service(fake.SteppedMailPlatform(fx.fake, process), fake.SteppedDomains(fx.store, process)))
+				if finished = !process.Dead(); finished {
 					must(t, err)
 				}
-				must(t, h.walk(t, h.Service))
-				d := h.stored(t)
+				must(t, fx.setUpDomain(t, fx.Service))
+				d := fx.storedDomain(t)
 				if !d.Verified || !d.DKIMEnabled || !d.MailReady || len(d.Service) == 0 {
 					t.Fatalf("stored %+v", d)
 				}
-				for _, write := range []string{"AddDomain", "VerifyDomain", "EnableMail", "EnsureSigning", "EnableSigning"} {
-					if n := h.fake.Effects(write); n != 1 {
-						t.Errorf("%s took effect %d times", write, n)
+				for _, method := range []string{"AddDomain", "VerifyDomain", "EnableMail", "EnsureSigning", "EnableSigning"} {
+					if n := fx.fake.Effects(method); n != 1 {
+						t.Errorf("%s took effect %d times", method, n)
 					}
 				}
 			})

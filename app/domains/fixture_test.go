@@ -24,10 +24,10 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var (
-	must       = apptest.Must
-	refused    = apptest.RequireRefusal
-	openStore  = apptest.NewStore
-	inFakeTime = apptest.InFakeTime
+	must           = apptest.Must
+	requireRefusal = apptest.RequireRefusal
+	openStore      = apptest.NewStore
+	inFakeTime     = apptest.InFakeTime
 )
 
 const (
@@ -43,92 +43,97 @@ type fixture struct {
 	fake      *fake.Platform
 	providers *fake.DNSProviders
 	sealer    ports.Sealer
-	acc       access.Account
+	account   access.Account
 }
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	h := &fixture{fake: fake.New(), store: openStore(t), sealer: apptest.NewSealer(t), providers: &fake.DNSProviders{}}
-	h.Service = h.service(h.fake, h.store)
-	h.fake.Connect(guid, fake.Setup{})
-	h.fake.DNS.Publish(zone)
-	acc, err := h.store.CreateAccount(t.Context(), "owner@example.com", "complete", 0, h.Now())
+	fx := &fixture{fake: fake.New(), store: openStore(t), sealer: apptest.NewSealer(t), providers: &fake.DNSProviders{}}
+	fx.Service = fx.service(fx.fake, fx.store)
+	fx.fake.Connect(guid, fake.Setup{})
+	fx.fake.DNS.Publish(zone)
+	account, err := fx.store.CreateAccount(t.Context(), "owner@example.com", "complete", 0, fx.Now())
 	must(t, err)
-	h.acc = acc
-	_, err = h.store.Attach(t.Context(), acc.ID, tenant.Tenant{
-		GUID: guid, Name: "Fabrikam", BuiltinDomain: "f.onmicrosoft.com", ConsentedAt: h.Now(),
+	fx.account = account
+	_, err = fx.store.Attach(t.Context(), account.ID, tenant.Tenant{
+		GUID: guid, Name: "Fabrikam", BuiltinDomain: "f.onmicrosoft.com", ConsentedAt: fx.Now(),
 	})
 	must(t, err)
-	h.changeTenant(t, func(x *tenant.Tenant) { x.Bootstrap, x.Consent = tenant.BootstrapReady, tenant.ConsentGranted })
-	return h
+	fx.changeTenant(t, func(x *tenant.Tenant) { x.Bootstrap, x.Consent = tenant.BootstrapReady, tenant.ConsentGranted })
+	return fx
 }
 
 // service returns the service of a new process, with this platform and this store.
-func (h *fixture) service(p ports.MailPlatform, d ports.Domains) *Service {
+func (fx *fixture) service(platform ports.MailPlatform, domains ports.Domains) *Service {
 	pass := &reconcile.Reconciler{
-		Platform: p, Domains: d, DNS: h.fake.DNS, Facts: h.fake, Now: time.Now,
+		Platform: platform, Domains: domains, DNS: fx.fake.DNS, Facts: fx.fake, Now: time.Now,
 		Limit: apptest.HangTimeout, Pause: time.Millisecond,
 	}
-	return &Service{Search: apptest.HangTimeout, Removals: h.store, Steps: &domainsteps.Steps{
-		Tenants: h.store, Domains: d, Platform: p, DNS: h.fake.DNS, Facts: h.fake, Reconciler: pass, Now: time.Now, Writes: h.store,
-		Connections: &dnsconnections.Service{Connections: h.store, Providers: h.providers, Sealer: h.sealer, Now: time.Now},
+	return &Service{Search: apptest.HangTimeout, Removals: fx.store, Steps: &domainsteps.Steps{
+		Tenants: fx.store, Domains: domains, Platform: platform, DNS: fx.fake.DNS, Facts: fx.fake, Reconciler: pass, Now: time.Now, Writes: fx.store,
+		Connections: &dnsconnections.Service{Connections: fx.store, Providers: fx.providers, Sealer: fx.sealer, Now: time.Now},
 	}}
 }
 
-// lag makes the mail server accept a domain only after more time than a pass has. It is for tests
-// in fake time.
-func (h *fixture) lag() {
-	h.fake.SetLag(guid, fake.Lag{CallsUntilListed: 1_000_000})
-	h.Reconciler.Limit = 100 * time.Millisecond
+// lagMailServer delays when the mail server accepts a domain, so that a pass ends before that. It
+// is for tests in fake time.
+func (fx *fixture) lagMailServer() {
+	fx.fake.SetLag(guid, fake.Lag{CallsUntilListed: 1_000_000})
+	fx.Reconciler.Limit = 100 * time.Millisecond
 }
 
-func (h *fixture) changeTenant(t *testing.T, change func(*tenant.Tenant)) {
+// changeTenant changes the stored tenant.
+func (fx *fixture) changeTenant(t *testing.T, change func(*tenant.Tenant)) {
 	t.Helper()
-	apptest.ChangeTenant(t, h.store, h.acc.ID, guid, change)
+	apptest.ChangeTenant(t, fx.store, fx.account.ID, guid, change)
 }
 
-func (h *fixture) tenant(t *testing.T) tenant.Tenant {
+func (fx *fixture) storedTenant(t *testing.T) tenant.Tenant {
 	t.Helper()
-	stored, err := h.store.Tenant(t.Context(), h.acc.ID, guid)
+	stored, err := fx.store.Tenant(t.Context(), fx.account.ID, guid)
 	must(t, err)
 	return stored
 }
 
-func (h *fixture) stored(t *testing.T) domain.Domain {
+func (fx *fixture) storedDomain(t *testing.T) domain.Domain {
 	t.Helper()
-	d, err := h.store.Domain(t.Context(), h.acc.ID, guid, zone)
+	d, err := fx.store.Domain(t.Context(), fx.account.ID, guid, zone)
 	must(t, err)
 	return d
 }
 
-// added adds the domain. published also publishes its ownership record, verified also verifies it,
-// and signable also publishes the DKIM CNAMEs.
-func (h *fixture) added(t *testing.T) AddResult {
+// addDomain adds the domain.
+func (fx *fixture) addDomain(t *testing.T) AddResult {
 	t.Helper()
-	got, err := h.Add(t.Context(), h.acc, guid, zone, nil)
+	got, err := fx.Add(t.Context(), fx.account, guid, zone, nil)
 	must(t, err)
 	return got
 }
 
-func (h *fixture) published(t *testing.T) {
+// addAndPublish adds the domain and publishes its ownership record.
+func (fx *fixture) addAndPublish(t *testing.T) {
 	t.Helper()
-	h.fake.DNS.Publish(zone, h.added(t).Domain.Verification...)
+	fx.fake.DNS.Publish(zone, fx.addDomain(t).Domain.Verification...)
 }
 
-func (h *fixture) verified(t *testing.T) domain.Domain {
+// addAndVerify adds the domain, publishes its ownership record and verifies the domain.
+func (fx *fixture) addAndVerify(t *testing.T) domain.Domain {
 	t.Helper()
-	h.published(t)
-	d, err := h.Verify(t.Context(), h.acc.ID, guid, zone)
+	fx.addAndPublish(t)
+	d, err := fx.Verify(t.Context(), fx.account.ID, guid, zone)
 	must(t, err)
 	return d
 }
 
-func (h *fixture) signable(t *testing.T) {
+// addAndPublishDKIM adds and verifies the domain, and publishes all its records, among them the
+// DKIM CNAMEs.
+func (fx *fixture) addAndPublishDKIM(t *testing.T) {
 	t.Helper()
-	d := h.verified(t)
-	h.publish(d, d.Signing.Selector1, d.Signing.Selector2)
+	d := fx.addAndVerify(t)
+	fx.publish(d, d.Signing.Selector1, d.Signing.Selector2)
 }
 
-func (h *fixture) publish(d domain.Domain, extra ...dns.Record) {
-	h.fake.DNS.Publish(zone, append(append(append([]dns.Record{}, d.Verification...), d.Service...), extra...)...)
+// publish publishes the stored records of the domain and further records.
+func (fx *fixture) publish(d domain.Domain, extra ...dns.Record) {
+	fx.fake.DNS.Publish(zone, append(append(append([]dns.Record{}, d.Verification...), d.Service...), extra...)...)
 }

@@ -16,23 +16,23 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// hide stores a discovery that misses the domain, because the platform's replicas lag.
-func (h *fixture) hide(t *testing.T) {
+// hideDomain stores a discovery that misses the domain, because replicas of the platform lag.
+func (fx *fixture) hideDomain(t *testing.T) {
 	t.Helper()
 	time.Sleep(time.Minute)
-	now := h.Now()
-	must(t, h.store.SaveDiscovery(t.Context(), h.acc.ID, guid, ports.Found{
+	now := fx.Now()
+	must(t, fx.store.SaveDiscovery(t.Context(), fx.account.ID, guid, ports.Found{
 		Began: now, At: now, Domains: []domain.Platform{}, MissedDomains: map[string]bool{zone: true},
 	}))
-	if left, err := h.List(t.Context(), h.acc.ID, guid); err != nil || len(left) != 0 {
-		t.Fatalf("listed are %+v, %v", left, err)
+	if listed, err := fx.List(t.Context(), fx.account.ID, guid); err != nil || len(listed) != 0 {
+		t.Fatalf("listed are %+v, %v", listed, err)
 	}
 	time.Sleep(time.Second)
 }
 
 // TestAddKeepsADomainThatReplicasDoNotShow adds a verified domain that a discovery missed. The row
-// must stay unchanged, whichever reads of the platform miss the domain, and even if the platform
-// refuses to add a domain that it has.
+// must stay, whichever reads of the platform miss the domain. It must stay even if the platform
+// refuses to add a domain that the tenant has.
 func TestAddKeepsADomainThatReplicasDoNotShow(t *testing.T) {
 	taken := fake.Fault{Method: "AddDomain", Kind: outcome.Refused, Code: fault.DomainUnavailable}
 	hidden := func(method string, times int) fake.Fault {
@@ -41,45 +41,45 @@ func TestAddKeepsADomainThatReplicasDoNotShow(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		faults []fake.Fault
-		want   fault.Code // the zero Code: none
+		want   fault.Code // the zero Code if Add succeeds
 	}{
-		{"all reads find it", nil, fault.Code{}},
-		{"the first read misses it", []fake.Fault{hidden("Domain", 1)}, fault.Code{}},
-		{"the first reads of its records miss it", []fake.Fault{hidden("Domain", 1), hidden("Records", 3)}, fault.Code{}},
-		{"all reads miss it", []fake.Fault{hidden("Domain", 0), taken}, fault.ProviderTimeout},
-		{"an add has no answer, and all reads miss it", []fake.Fault{hidden("Domain", 0), {Method: "AddDomain", Kind: outcome.Unknown}}, fault.ProviderTimeout},
+		{"all reads find the domain", nil, fault.Code{}},
+		{"the first read misses the domain", []fake.Fault{hidden("Domain", 1)}, fault.Code{}},
+		{"the first reads of its records miss the domain", []fake.Fault{hidden("Domain", 1), hidden("Records", 3)}, fault.Code{}},
+		{"all reads miss the domain", []fake.Fault{hidden("Domain", 0), taken}, fault.ProviderTimeout},
+		{"an add has no answer, and all reads miss the domain", []fake.Fault{hidden("Domain", 0), {Method: "AddDomain", Kind: outcome.Unknown}}, fault.ProviderTimeout},
 	} {
 		inFakeTime(t, tt.name, func(t *testing.T) {
-			h := newFixture(t)
-			h.Search = time.Second
-			before := h.verified(t)
-			h.hide(t)
-			var lift []func()
+			fx := newFixture(t)
+			fx.Search = time.Second
+			before := fx.addAndVerify(t)
+			fx.hideDomain(t)
+			var endFaults []func()
 			for _, f := range tt.faults {
-				lift = append(lift, h.fake.Fail(f))
+				endFaults = append(endFaults, fx.fake.Fail(f))
 			}
-			got, err := h.Add(t.Context(), h.acc, guid, zone, nil)
+			got, err := fx.Add(t.Context(), fx.account, guid, zone, nil)
 			if tt.want != (fault.Code{}) {
-				refused(t, err, tt.want)
-				for _, f := range lift {
+				requireRefusal(t, err, tt.want)
+				for _, f := range endFaults {
 					f()
 				}
-				got, err = h.Add(t.Context(), h.acc, guid, zone, nil)
+				got, err = fx.Add(t.Context(), fx.account, guid, zone, nil)
 			}
 			must(t, err)
-			if after := h.stored(t); !got.Exists || after.ID != before.ID || !after.Verified || !after.MailReady {
+			if after := fx.storedDomain(t); !got.Exists || after.ID != before.ID || !after.Verified || !after.MailReady {
 				t.Errorf("exists: %v, stored is %+v, before %+v", got.Exists, after, before)
 			}
-			_, err = h.Verify(t.Context(), h.acc.ID, guid, zone)
+			_, err = fx.Verify(t.Context(), fx.account.ID, guid, zone)
 			must(t, err)
-			h.publish(h.stored(t), before.Signing.Selector1, before.Signing.Selector2)
-			d, err := h.EnableDKIM(t.Context(), h.acc.ID, guid, zone)
+			fx.publish(fx.storedDomain(t), before.Signing.Selector1, before.Signing.Selector2)
+			d, err := fx.EnableDKIM(t.Context(), fx.account.ID, guid, zone)
 			must(t, err)
 			if !d.DKIMEnabled {
 				t.Errorf("the domain is not signed: %+v", d)
 			}
 			for _, write := range []string{"AddDomain", "VerifyDomain", "EnableMail", "EnsureSigning", "EnableSigning"} {
-				if n := h.fake.Effects(write); n != 1 {
+				if n := fx.fake.Effects(write); n != 1 {
 					t.Errorf("%s took effect %d times", write, n)
 				}
 			}
@@ -87,79 +87,79 @@ func TestAddKeepsADomainThatReplicasDoNotShow(t *testing.T) {
 	}
 }
 
-// TestRefusalOfAHiddenDomainBecomesFinal checks that the platform's refusal counts once the
-// replicas had time to show the domain since the first miss. The domain is then missing as before:
-// it does not count towards the tenant's limit, and only a sync deletes its row.
+// TestRefusalOfAHiddenDomainBecomesFinal checks that a refusal of the platform counts only
+// ReplicaLag after the first miss, when all replicas show the domain. The domain is then missing as
+// before: it does not count towards the limit of the tenant, and only a sync deletes its row.
 func TestRefusalOfAHiddenDomainBecomesFinal(t *testing.T) {
 	inFakeTime(t, "a different tenant has the domain", func(t *testing.T) {
-		h := newFixture(t)
-		before := h.verified(t)
-		h.hide(t)
-		h.fake.Fail(fake.Fault{Method: "Domain", Kind: outcome.Refused, Code: fault.DomainNotFound})
-		h.fake.Fail(fake.Fault{Method: "AddDomain", Kind: outcome.Refused, Code: fault.DomainUnavailable})
-		add := func() error { _, err := h.Add(t.Context(), h.acc, guid, zone, nil); return err }
-		refused(t, add(), fault.ProviderTimeout)
-		time.Sleep(observation.ReplicaLag - 2*time.Second) // hide takes a second
-		refused(t, add(), fault.ProviderTimeout)
+		fx := newFixture(t)
+		before := fx.addAndVerify(t)
+		fx.hideDomain(t)
+		fx.fake.Fail(fake.Fault{Method: "Domain", Kind: outcome.Refused, Code: fault.DomainNotFound})
+		fx.fake.Fail(fake.Fault{Method: "AddDomain", Kind: outcome.Refused, Code: fault.DomainUnavailable})
+		add := func() error { _, err := fx.Add(t.Context(), fx.account, guid, zone, nil); return err }
+		requireRefusal(t, add(), fault.ProviderTimeout)
+		time.Sleep(observation.ReplicaLag - 2*time.Second) // hideDomain slept for a second
+		requireRefusal(t, add(), fault.ProviderTimeout)
 		time.Sleep(time.Second)
-		refused(t, add(), fault.DomainUnavailable)
-		refused(t, add(), fault.DomainUnavailable)
+		requireRefusal(t, add(), fault.DomainUnavailable)
+		requireRefusal(t, add(), fault.DomainUnavailable)
 		var others []domain.Domain
 		for n := range domain.MaxPerTenant {
-			d, err := h.store.ReserveDomain(t.Context(), h.acc.ID, guid, fmt.Sprintf("d-%d.test", n), domain.MaxPerTenant, h.Now())
+			d, err := fx.store.ReserveDomain(t.Context(), fx.account.ID, guid, fmt.Sprintf("d-%d.test", n), domain.MaxPerTenant, fx.Now())
 			must(t, err)
 			others = append(others, d)
 		}
-		must(t, h.store.EndReservation(t.Context(), h.acc.ID, others[0].ID, others[0].ReservedAt))
-		d, err := h.store.ReserveDomain(t.Context(), h.acc.ID, guid, zone, domain.MaxPerTenant, h.Now())
+		must(t, fx.store.EndReservation(t.Context(), fx.account.ID, others[0].ID, others[0].ReservedAt))
+		d, err := fx.store.ReserveDomain(t.Context(), fx.account.ID, guid, zone, domain.MaxPerTenant, fx.Now())
 		must(t, err)
 		if d.ID != before.ID || d.Added {
 			t.Errorf("the row is %+v, before %+v", d, before)
 		}
-		must(t, h.store.EndReservation(t.Context(), h.acc.ID, d.ID, d.ReservedAt))
+		must(t, fx.store.EndReservation(t.Context(), fx.account.ID, d.ID, d.ReservedAt))
 		time.Sleep(time.Hour + time.Second) // a sync deletes no row that a request reserved in the last hour
-		h.miss(t, time.Now())
-		if names, _, err := h.store.KnownNames(t.Context(), h.acc.ID, guid); err != nil || slices.Contains(names, zone) {
+		fx.storeMissAt(t, time.Now())
+		if names, _, err := fx.store.KnownNames(t.Context(), fx.account.ID, guid); err != nil || slices.Contains(names, zone) {
 			t.Errorf("known are %v, %v", names, err)
 		}
 	})
 }
 
-// TestRefusalAfterALostAnswer checks that the platform's refusal does not count while it may refuse
-// the domain because an earlier request has added it.
+// TestRefusalAfterALostAnswer checks a refusal of the platform after a lost answer. The refusal
+// does not count while an earlier request may have added the domain.
 func TestRefusalAfterALostAnswer(t *testing.T) {
-	start := func(t *testing.T, lost fake.Fault) (h *fixture, add func() error, show func()) {
-		h = newFixture(t)
-		h.Search = time.Second
-		show = h.fake.Fail(fake.Fault{Method: "Domain", Kind: outcome.Refused, Code: fault.DomainNotFound})
-		h.fake.Fail(lost)
-		add = func() error { _, err := h.Add(t.Context(), h.acc, guid, zone, nil); return err }
-		refused(t, add(), fault.ProviderTimeout)
-		return h, add, show
+	failFirstAdd := func(t *testing.T, lostAnswer fake.Fault) (fx *fixture, add func() error, endMisses func()) {
+		fx = newFixture(t)
+		fx.Search = time.Second
+		endMisses = fx.fake.Fail(fake.Fault{Method: "Domain", Kind: outcome.Refused, Code: fault.DomainNotFound})
+		fx.fake.Fail(lostAnswer)
+		add = func() error { _, err := fx.Add(t.Context(), fx.account, guid, zone, nil); return err }
+		requireRefusal(t, add(), fault.ProviderTimeout)
+		return fx, add, endMisses
 	}
-	lost := fake.Fault{Method: "AddDomain", Kind: outcome.Unknown, Times: 1}
+	lostAnswer := fake.Fault{Method: "AddDomain", Kind: outcome.Unknown, Times: 1}
 	taken := fake.Fault{Method: "AddDomain", Kind: outcome.Refused, Code: fault.DomainUnavailable}
-	inFakeTime(t, "the tenant has it", func(t *testing.T) {
-		lost.AfterEffect = true
-		h, add, show := start(t, lost)
-		h.fake.Fail(taken)
+	inFakeTime(t, "the tenant has the domain", func(t *testing.T) {
+		lostAnswer.AfterEffect = true
+		fx, add, endMisses := failFirstAdd(t, lostAnswer)
+		fx.fake.Fail(taken)
 		time.Sleep(10 * time.Minute)
-		refused(t, add(), fault.ProviderTimeout)
-		show()
+		requireRefusal(t, add(), fault.ProviderTimeout)
+		endMisses()
 		must(t, add())
-		if d := h.stored(t); !d.Added || h.fake.Effects("AddDomain") != 1 {
-			t.Errorf("stored is %+v, added %d times", d, h.fake.Effects("AddDomain"))
+		if d := fx.storedDomain(t); !d.Added || fx.fake.Effects("AddDomain") != 1 {
+			t.Errorf("stored is %+v, added %d times", d, fx.fake.Effects("AddDomain"))
 		}
 	})
-	inFakeTime(t, "a different tenant has it", func(t *testing.T) {
-		lost.AfterEffect = false
-		h, add, _ := start(t, lost)
-		h.fake.Fail(taken)
+	inFakeTime(t, "a different tenant has the domain", func(t *testing.T) {
+		lostAnswer.AfterEffect = false
+		fx, add, _ := failFirstAdd(t, lostAnswer)
+		fx.fake.Fail(taken)
 		time.Sleep(observation.ReplicaLag - 2*time.Second)
-		refused(t, add(), fault.ProviderTimeout)
+		requireRefusal(t, add(), fault.ProviderTimeout)
 		time.Sleep(2 * time.Second)
-		refused(t, add(), fault.DomainUnavailable)
-		if names, _, err := h.store.KnownNames(t.Context(), h.acc.ID, guid); err != nil || len(names) != 0 {
+		requireRefusal(t, add(), fault.DomainUnavailable)
+		if names, _, err := fx.store.KnownNames(t.Context(), fx.account.ID, guid); err != nil || len(names) != 0 {
 			t.Errorf("known are %v, %v", names, err)
 		}
 	})

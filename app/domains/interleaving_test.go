@@ -24,20 +24,20 @@ var addFaults = []fake.Fault{
 	{Method: "Records", Kind: outcome.Throttled, Times: 1},
 }
 
-// Two requests with their own Idempotency-Keys add the same domain, and the platform fails one of
-// them. If one request succeeds, the domain is stored. Every domain at the platform has a row, so
-// it counts towards the tenant's limit.
+// TestTwoAddsOfADomainInEveryOrder lets two requests with different Idempotency-Keys add the same
+// domain, while one call of the platform fails. If a request succeeds, the domain is stored. Every
+// domain at the platform has a row, so that it counts towards the limit of the tenant.
 func TestTwoAddsOfADomainInEveryOrder(t *testing.T) {
 	interleaving.Explore(t, 3, func(t *testing.T, o *interleaving.Order) {
 		synctest.Test(t, func(t *testing.T) {
-			h := newFixture(t)
+			fx := newFixture(t)
 			steps := interleaving.Steps{}
-			s := h.service(fake.SteppedMailPlatform(h.fake, steps), fake.SteppedDomains(h.store, steps))
-			h.fake.Fail(addFaults[o.Choose(len(addFaults))])
+			s := fx.service(fake.SteppedMailPlatform(fx.fake, steps), fake.SteppedDomains(fx.store, steps))
+			fx.fake.Fail(addFaults[o.Choose(len(addFaults))])
 			var added [2]AddResult
 			add := func(n int) func(context.Context) error {
 				return func(ctx context.Context) (err error) {
-					added[n], err = s.Add(ctx, h.acc, guid, zone, nil)
+					added[n], err = s.Add(ctx, fx.account, guid, zone, nil)
 					return err
 				}
 			}
@@ -46,17 +46,17 @@ func TestTwoAddsOfADomainInEveryOrder(t *testing.T) {
 				if err != nil {
 					continue
 				}
-				if d, err := h.store.Domain(t.Context(), h.acc.ID, guid, zone); err != nil || d.ID != added[n].Domain.ID || !d.Added || len(d.Verification) == 0 {
+				if d, err := fx.store.Domain(t.Context(), fx.account.ID, guid, zone); err != nil || d.ID != added[n].Domain.ID || !d.Added || len(d.Verification) == 0 {
 					t.Errorf("request %d succeeds with %+v, stored is %+v, %v", n, added[n].Domain, d, err)
 				}
 			}
-			_, err := h.store.Domain(t.Context(), h.acc.ID, guid, zone)
-			if held := len(h.fake.SnapshotOf(guid).Domains); held > 1 || held == 1 && err != nil {
-				t.Errorf("the platform has %d domains, the store: %v; the requests: %v", held, err, errors.Join(errs...))
+			_, err := fx.store.Domain(t.Context(), fx.account.ID, guid, zone)
+			if atPlatform := len(fx.fake.SnapshotOf(guid).Domains); atPlatform > 1 || atPlatform == 1 && err != nil {
+				t.Errorf("the platform has %d domains, the store: %v; the requests: %v", atPlatform, err, errors.Join(errs...))
 			}
-			h.added(t)
-			if n := h.fake.Effects("AddDomain"); n != 1 {
-				t.Errorf("added %d times", n)
+			fx.addDomain(t)
+			if n := fx.fake.Effects("AddDomain"); n != 1 {
+				t.Errorf("AddDomain took effect %d times", n)
 			}
 		})
 	})

@@ -17,23 +17,25 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-func (h *fixture) remove(t *testing.T, fromPlatform bool) (RemoveResult, error) {
+// remove removes the domain from the service, and at the platform if fromPlatform is true.
+func (fx *fixture) remove(t *testing.T, fromPlatform bool) (RemoveResult, error) {
 	t.Helper()
-	return h.Remove(t.Context(), h.acc.ID, guid, zone, fromPlatform, nil)
+	return fx.Remove(t.Context(), fx.account.ID, guid, zone, fromPlatform, nil)
 }
 
-// discover stores what the platform has now, as a sync does.
-func (h *fixture) discover(t *testing.T) {
+// discover stores the domains that the platform has now, as a sync does.
+func (fx *fixture) discover(t *testing.T) {
 	t.Helper()
-	found, err := h.fake.For(guid).Domains(t.Context())
+	found, err := fx.fake.For(guid).Domains(t.Context())
 	must(t, err)
 	now := time.Now()
-	must(t, h.store.SaveDiscovery(t.Context(), h.acc.ID, guid, ports.Found{Began: now, At: now, Domains: domain.WithCanonicalNames(found)}))
+	must(t, fx.store.SaveDiscovery(t.Context(), fx.account.ID, guid, ports.Found{Began: now, At: now, Domains: domain.WithCanonicalNames(found)}))
 }
 
-func (h *fixture) isStored(t *testing.T) bool {
+// isStored reports whether the tenant has a domain in the service.
+func (fx *fixture) isStored(t *testing.T) bool {
 	t.Helper()
-	list, err := h.List(t.Context(), h.acc.ID, guid)
+	list, err := fx.List(t.Context(), fx.account.ID, guid)
 	must(t, err)
 	return len(list) > 0
 }
@@ -41,77 +43,77 @@ func (h *fixture) isStored(t *testing.T) bool {
 // TestSyncDoesNotRestoreARemovedDomain checks that a sync does not store a removed domain until the
 // domain is added again.
 func TestSyncDoesNotRestoreARemovedDomain(t *testing.T) {
-	h := newFixture(t)
-	h.verified(t)
-	removed, err := h.remove(t, false)
+	fx := newFixture(t)
+	fx.addAndVerify(t)
+	removed, err := fx.remove(t, false)
 	must(t, err)
-	if removed.FromPlatform || h.fake.Calls("RemoveDomain") != 0 {
-		t.Fatalf("got %+v after %d calls", removed, h.fake.Calls("RemoveDomain"))
+	if removed.FromPlatform || fx.fake.Calls("RemoveDomain") != 0 {
+		t.Fatalf("got %+v after %d calls", removed, fx.fake.Calls("RemoveDomain"))
 	}
-	h.discover(t)
-	if h.isStored(t) {
+	fx.discover(t)
+	if fx.isStored(t) {
 		t.Fatal("a sync brought the domain back")
 	}
-	_, err = h.remove(t, false)
-	refused(t, err, fault.DomainNotFound)
-	added := h.added(t)
+	_, err = fx.remove(t, false)
+	requireRefusal(t, err, fault.DomainNotFound)
+	added := fx.addDomain(t)
 	if !added.Exists || !added.Domain.Verified {
 		t.Fatalf("added again as %+v", added)
 	}
-	h.discover(t)
-	if !h.isStored(t) {
+	fx.discover(t)
+	if !fx.isStored(t) {
 		t.Fatal("the domain is not stored")
 	}
 }
 
 func TestRemoveFromPlatform(t *testing.T) {
-	h := newFixture(t)
-	h.verified(t)
-	removed, err := h.remove(t, true)
+	fx := newFixture(t)
+	fx.addAndVerify(t)
+	removed, err := fx.remove(t, true)
 	must(t, err)
-	if !removed.FromPlatform || removed.MayBeNew || len(h.fake.SnapshotOf(guid).Domains) != 0 || h.isStored(t) {
-		t.Fatalf("got %+v, the platform has %v", removed, h.fake.SnapshotOf(guid).Domains)
+	if !removed.FromPlatform || removed.MayBeNew || len(fx.fake.SnapshotOf(guid).Domains) != 0 || fx.isStored(t) {
+		t.Fatalf("got %+v, the platform has %v", removed, fx.fake.SnapshotOf(guid).Domains)
 	}
-	if added := h.added(t); added.Exists || added.Domain.Verified {
+	if added := fx.addDomain(t); added.Exists || added.Domain.Verified {
 		t.Fatalf("added again as %+v", added)
 	}
 }
 
 func TestRemoveRefusesADomainInUse(t *testing.T) {
 	t.Run("mailboxes of the account", func(t *testing.T) {
-		h := newFixture(t)
-		d := h.verified(t)
-		_, err := h.store.ReserveMailboxes(t.Context(), h.acc.ID, d.ID, []mailbox.Spec{{DisplayName: "A", Address: "a@" + zone}}, 3, time.Now())
+		fx := newFixture(t)
+		d := fx.addAndVerify(t)
+		_, err := fx.store.ReserveMailboxes(t.Context(), fx.account.ID, d.ID, []mailbox.Spec{{DisplayName: "A", Address: "a@" + zone}}, 3, time.Now())
 		must(t, err)
 		for _, fromPlatform := range []bool{false, true} {
-			_, err := h.remove(t, fromPlatform)
-			refused(t, err, fault.DomainInUse)
+			_, err := fx.remove(t, fromPlatform)
+			requireRefusal(t, err, fault.DomainInUse)
 		}
-		if h.fake.Calls("RemoveDomain") != 0 || !h.isStored(t) {
+		if fx.fake.Calls("RemoveDomain") != 0 || !fx.isStored(t) {
 			t.Fatal("something was removed")
 		}
 	})
 	t.Run("mailboxes at the platform", func(t *testing.T) {
-		h := newFixture(t)
-		h.verified(t)
-		_, err := h.fake.For(guid).CreateMailbox(t.Context(), mailbox.Spec{DisplayName: "A", Address: "a@" + zone})
+		fx := newFixture(t)
+		fx.addAndVerify(t)
+		_, err := fx.fake.For(guid).CreateMailbox(t.Context(), mailbox.Spec{DisplayName: "A", Address: "a@" + zone})
 		must(t, err)
-		_, err = h.remove(t, true)
-		refused(t, err, fault.DomainInUse)
-		if !h.isStored(t) {
+		_, err = fx.remove(t, true)
+		requireRefusal(t, err, fault.DomainInUse)
+		if !fx.isStored(t) {
 			t.Fatal("the domain was deleted")
 		}
 	})
-	t.Run("consent is gone", func(t *testing.T) {
-		h := newFixture(t)
-		h.verified(t)
-		h.fake.Revoke(guid, "consent")
-		_, err := h.remove(t, true)
-		refused(t, err, fault.AccessDenied)
-		if h.tenant(t).Consent != tenant.ConsentRevoked {
+	t.Run("the consent was withdrawn", func(t *testing.T) {
+		fx := newFixture(t)
+		fx.addAndVerify(t)
+		fx.fake.Revoke(guid, "consent")
+		_, err := fx.remove(t, true)
+		requireRefusal(t, err, fault.AccessDenied)
+		if fx.storedTenant(t).Consent != tenant.ConsentRevoked {
 			t.Error("the lost consent is not stored")
 		}
-		_, err = h.remove(t, false)
+		_, err = fx.remove(t, false)
 		must(t, err)
 	})
 }
@@ -120,44 +122,44 @@ func TestRemoveRefusesADomainInUse(t *testing.T) {
 // answer. The repeated removal must not remove the new domain if an observation in between showed
 // it.
 func TestRepeatedRemovalKeepsANewDomain(t *testing.T) {
-	add, verify, sync := (*fixture).addAtPlatform, (*fixture).verifyAtPlatform, (*fixture).discover
-	miss := func(h *fixture, t *testing.T) { t.Helper(); h.miss(t, time.Now()) }
-	verifyByRequest := func(h *fixture, t *testing.T) {
+	addNew, verifyNew, discover := (*fixture).addAtPlatform, (*fixture).verifyAtPlatform, (*fixture).discover
+	storeMiss := func(fx *fixture, t *testing.T) { t.Helper(); fx.storeMissAt(t, time.Now()) }
+	verifyByRequest := func(fx *fixture, t *testing.T) {
 		t.Helper()
-		_, err := h.Verify(t.Context(), h.acc.ID, guid, zone)
+		_, err := fx.Verify(t.Context(), fx.account.ID, guid, zone)
 		must(t, err)
 	}
 	for _, tt := range []struct {
-		name       string
-		unverified bool // the domain that the first removal removed
-		between    []func(*fixture, *testing.T)
+		name          string
+		oldUnverified bool // whether the removed domain was not verified
+		between       []func(*fixture, *testing.T)
 	}{
-		{name: "unverified", between: []func(*fixture, *testing.T){add}},
-		{name: "unverified, a sync found it", between: []func(*fixture, *testing.T){add, sync}},
-		{name: "verified after a sync found it", between: []func(*fixture, *testing.T){add, sync, verify}},
-		{name: "verified between two syncs", between: []func(*fixture, *testing.T){add, sync, verify, sync}},
-		{name: "verified by a request", between: []func(*fixture, *testing.T){add, verifyByRequest}},
-		{name: "a sync missed the old domain", between: []func(*fixture, *testing.T){miss, add, verify}},
-		{name: "a sync missed the old domain, another found the new one", between: []func(*fixture, *testing.T){miss, add, verify, sync}},
-		{name: "verified, the old domain was not", unverified: true, between: []func(*fixture, *testing.T){add, verify}},
-		{name: "verified between two syncs, the old domain was not", unverified: true, between: []func(*fixture, *testing.T){add, sync, verify, sync}},
+		{name: "an unverified new domain", between: []func(*fixture, *testing.T){addNew}},
+		{name: "an unverified new domain that a sync found", between: []func(*fixture, *testing.T){addNew, discover}},
+		{name: "a new domain, verified after a sync found it", between: []func(*fixture, *testing.T){addNew, discover, verifyNew}},
+		{name: "a new domain, verified between two syncs", between: []func(*fixture, *testing.T){addNew, discover, verifyNew, discover}},
+		{name: "a new domain, verified by a request", between: []func(*fixture, *testing.T){addNew, verifyByRequest}},
+		{name: "a sync missed the old domain", between: []func(*fixture, *testing.T){storeMiss, addNew, verifyNew}},
+		{name: "a sync missed the old domain, another found the new one", between: []func(*fixture, *testing.T){storeMiss, addNew, verifyNew, discover}},
+		{name: "a verified new domain and an unverified old one", oldUnverified: true, between: []func(*fixture, *testing.T){addNew, verifyNew}},
+		{name: "a new domain, verified between two syncs, and an unverified old one", oldUnverified: true, between: []func(*fixture, *testing.T){addNew, discover, verifyNew, discover}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			h := newFixture(t)
-			if h.published(t); !tt.unverified {
-				h.verified(t)
+			fx := newFixture(t)
+			if fx.addAndPublish(t); !tt.oldUnverified {
+				fx.addAndVerify(t)
 			}
-			h.loseRemoval(t)
+			fx.loseRemoval(t)
 			for _, step := range tt.between {
-				step(h, t)
+				step(fx, t)
 			}
-			removed, err := h.remove(t, true)
+			removed, err := fx.remove(t, true)
 			must(t, err)
-			if !removed.MayBeNew || len(h.fake.SnapshotOf(guid).Domains) != 1 || h.isStored(t) {
-				t.Fatalf("got %+v, the platform has %v", removed, h.fake.SnapshotOf(guid).Domains)
+			if !removed.MayBeNew || len(fx.fake.SnapshotOf(guid).Domains) != 1 || fx.isStored(t) {
+				t.Fatalf("got %+v, the platform has %v", removed, fx.fake.SnapshotOf(guid).Domains)
 			}
-			h.added(t)
-			h.removedForGood(t)
+			fx.addDomain(t)
+			fx.requireRemoval(t)
 		})
 	}
 }
@@ -166,69 +168,69 @@ func TestRepeatedRemovalKeepsANewDomain(t *testing.T) {
 // removal has lost its answer. A later sync must not store the new domain, because a repetition of
 // the removal would then remove it.
 func TestSyncDoesNotStoreANewDomainAfterALostAnswer(t *testing.T) {
-	h := newFixture(t)
-	h.verified(t)
-	h.loseRemoval(t)
-	h.miss(t, time.Now())
-	h.miss(t, time.Now().Add(observation.ReplicaLag))
-	h.addAtPlatform(t)
-	h.discover(t)
-	_, err := h.remove(t, true)
-	refused(t, err, fault.DomainNotFound)
-	if len(h.fake.SnapshotOf(guid).Domains) != 1 {
+	fx := newFixture(t)
+	fx.addAndVerify(t)
+	fx.loseRemoval(t)
+	fx.storeMissAt(t, time.Now())
+	fx.storeMissAt(t, time.Now().Add(observation.ReplicaLag))
+	fx.addAtPlatform(t)
+	fx.discover(t)
+	_, err := fx.remove(t, true)
+	requireRefusal(t, err, fault.DomainNotFound)
+	if len(fx.fake.SnapshotOf(guid).Domains) != 1 {
 		t.Fatal("the new domain was removed")
 	}
 }
 
 // TestNewRemovalRemovesANewDomain checks that a removal removes a domain that was added again,
-// unless it repeats an earlier removal. Each case waits for ReplicaLag, because before that a read
-// of the new domain can count as an old read of the verified one.
+// unless it repeats an earlier removal. Each case waits for ReplicaLag first. Before that, an
+// unverified new domain could not be told from a late read of the verified one.
 func TestNewRemovalRemovesANewDomain(t *testing.T) {
 	inFakeTime(t, "no earlier removal", func(t *testing.T) {
-		h := newFixture(t)
-		h.verified(t)
+		fx := newFixture(t)
+		fx.addAndVerify(t)
 		time.Sleep(observation.ReplicaLag)
-		must(t, h.fake.For(guid).RemoveDomain(t.Context(), zone))
-		h.addAtPlatform(t)
-		h.discover(t)
-		h.removedForGood(t)
+		must(t, fx.fake.For(guid).RemoveDomain(t.Context(), zone))
+		fx.addAtPlatform(t)
+		fx.discover(t)
+		fx.requireRemoval(t)
 	})
 	inFakeTime(t, "added again by a request", func(t *testing.T) {
-		h := newFixture(t)
-		h.verified(t)
+		fx := newFixture(t)
+		fx.addAndVerify(t)
 		time.Sleep(observation.ReplicaLag)
-		h.loseRemoval(t)
-		h.miss(t, time.Now())
-		h.added(t)
-		h.verifyAtPlatform(t)
-		h.discover(t)
-		h.removedForGood(t)
+		fx.loseRemoval(t)
+		fx.storeMissAt(t, time.Now())
+		fx.addDomain(t)
+		fx.verifyAtPlatform(t)
+		fx.discover(t)
+		fx.requireRemoval(t)
 	})
 	inFakeTime(t, "added at the platform, then by a request", func(t *testing.T) {
-		h := newFixture(t)
-		h.verified(t)
+		fx := newFixture(t)
+		fx.addAndVerify(t)
 		time.Sleep(observation.ReplicaLag)
-		h.loseRemoval(t)
-		h.addAtPlatform(t)
-		h.discover(t)
-		if added := h.added(t); !added.Exists {
+		fx.loseRemoval(t)
+		fx.addAtPlatform(t)
+		fx.discover(t)
+		if added := fx.addDomain(t); !added.Exists {
 			t.Fatalf("added as %+v", added)
 		}
-		h.removedForGood(t)
+		fx.requireRemoval(t)
 	})
 	inFakeTime(t, "the platform refused the earlier removal", func(t *testing.T) {
-		h := newFixture(t)
-		h.verified(t)
+		fx := newFixture(t)
+		fx.addAndVerify(t)
 		time.Sleep(observation.ReplicaLag)
-		box, err := h.fake.For(guid).CreateMailbox(t.Context(), mailbox.Spec{DisplayName: "A", Address: "a@" + zone})
+		box, err := fx.fake.For(guid).CreateMailbox(t.Context(), mailbox.Spec{DisplayName: "A", Address: "a@" + zone})
 		must(t, err)
-		_, err = h.remove(t, true)
-		refused(t, err, fault.DomainInUse)
-		must(t, h.fake.For(guid).RemoveMailbox(t.Context(), box.ObjectID))
-		must(t, h.fake.For(guid).RemoveDomain(t.Context(), zone))
-		h.addAtPlatform(t)
-		h.discover(t)
-		h.removedForGood(t)
+		_, err = fx.remove(t, true)
+		requireRefusal(t, err, fault.DomainInUse)
+		must(t, fx.fake.For(guid).RemoveMailbox(t.Context(), box.ObjectID))
+		must(t, fx.fake.For(guid).RemoveDomain(t.Context(), zone))
+		fx.addAtPlatform(t)
+		fx.discover(t)
+		fx.requireRemoval(t)
 	})
 }
 
@@ -245,69 +247,71 @@ func TestRemovalThatChangedNothingIsRepeated(t *testing.T) {
 	} {
 		for _, verified := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, verified %v", tt.name, verified), func(t *testing.T) {
-				h := newFixture(t)
-				if h.published(t); verified {
-					h.verified(t)
+				fx := newFixture(t)
+				if fx.addAndPublish(t); verified {
+					fx.addAndVerify(t)
 				}
-				h.fake.Fail(fake.Fault{Method: "RemoveDomain", Kind: tt.kind, Times: tt.tries})
-				if _, err := h.remove(t, true); err == nil || h.fake.Effects("RemoveDomain") != 0 {
+				fx.fake.Fail(fake.Fault{Method: "RemoveDomain", Kind: tt.kind, Times: tt.tries})
+				if _, err := fx.remove(t, true); err == nil || fx.fake.Effects("RemoveDomain") != 0 {
 					t.Fatalf("the removal did not fail: %v", err)
 				}
-				h.discover(t)
-				h.removedForGood(t)
+				fx.discover(t)
+				fx.requireRemoval(t)
 			})
 		}
 	}
 }
 
-// addAtPlatform and verifyAtPlatform do what an administrator of the tenant can do at the platform.
-func (h *fixture) addAtPlatform(t *testing.T) {
+// addAtPlatform adds the domain at the platform, as an administrator of the tenant can do.
+func (fx *fixture) addAtPlatform(t *testing.T) {
 	t.Helper()
-	_, err := h.fake.For(guid).AddDomain(t.Context(), zone)
+	_, err := fx.fake.For(guid).AddDomain(t.Context(), zone)
 	must(t, err)
 }
 
-func (h *fixture) verifyAtPlatform(t *testing.T) {
+// verifyAtPlatform verifies the domain at the platform, as an administrator of the tenant can do.
+func (fx *fixture) verifyAtPlatform(t *testing.T) {
 	t.Helper()
-	_, err := h.fake.For(guid).VerifyDomain(t.Context(), zone)
+	_, err := fx.fake.For(guid).VerifyDomain(t.Context(), zone)
 	must(t, err)
 }
 
-// miss stores that a sync, which began at the time at, found no domain.
-func (h *fixture) miss(t *testing.T, at time.Time) {
+// storeMissAt stores the discovery of a sync that began at the given time and found no domain.
+func (fx *fixture) storeMissAt(t *testing.T, at time.Time) {
 	t.Helper()
-	must(t, h.store.SaveDiscovery(t.Context(), h.acc.ID, guid, ports.Found{Began: at, At: at, Domains: []domain.Platform{}, MissedDomains: map[string]bool{zone: true}}))
+	must(t, fx.store.SaveDiscovery(t.Context(), fx.account.ID, guid, ports.Found{Began: at, At: at, Domains: []domain.Platform{}, MissedDomains: map[string]bool{zone: true}}))
 }
 
-// loseRemoval removes the domain at the platform and crashes before the answer.
-func (h *fixture) loseRemoval(t *testing.T) {
+// loseRemoval removes the domain at the platform. The answer is lost, and the read after it fails.
+func (fx *fixture) loseRemoval(t *testing.T) {
 	t.Helper()
-	h.fake.Fail(fake.Fault{Method: "RemoveDomain", Kind: outcome.Unknown, Times: 1, AfterEffect: true})
-	h.fake.Fail(fake.Fault{Method: "Domain", Kind: outcome.Down, Skip: 1, Times: 1})
-	if _, err := h.remove(t, true); err == nil || len(h.fake.SnapshotOf(guid).Domains) != 0 {
-		t.Fatalf("got %v, the platform has %v", err, h.fake.SnapshotOf(guid).Domains)
+	fx.fake.Fail(fake.Fault{Method: "RemoveDomain", Kind: outcome.Unknown, Times: 1, AfterEffect: true})
+	fx.fake.Fail(fake.Fault{Method: "Domain", Kind: outcome.Down, Skip: 1, Times: 1})
+	if _, err := fx.remove(t, true); err == nil || len(fx.fake.SnapshotOf(guid).Domains) != 0 {
+		t.Fatalf("got %v, the platform has %v", err, fx.fake.SnapshotOf(guid).Domains)
 	}
 }
 
-// removedForGood removes the domain from the service and at the platform.
-func (h *fixture) removedForGood(t *testing.T) {
+// requireRemoval requires that a removal deletes the domain in the service and at the platform.
+func (fx *fixture) requireRemoval(t *testing.T) {
 	t.Helper()
-	removed, err := h.remove(t, true)
+	removed, err := fx.remove(t, true)
 	must(t, err)
-	if removed.MayBeNew || len(h.fake.SnapshotOf(guid).Domains) != 0 || h.isStored(t) {
-		t.Fatalf("got %+v, the platform has %v", removed, h.fake.SnapshotOf(guid).Domains)
+	if removed.MayBeNew || len(fx.fake.SnapshotOf(guid).Domains) != 0 || fx.isStored(t) {
+		t.Fatalf("got %+v, the platform has %v", removed, fx.fake.SnapshotOf(guid).Domains)
 	}
 }
 
-// TestRemovalWithUnknownOutcome loses the answer of the platform, before and after the effect.
+// TestRemovalWithUnknownOutcome loses the answer of the platform. The removal may have taken effect
+// or not.
 func TestRemovalWithUnknownOutcome(t *testing.T) {
 	for _, applied := range []bool{false, true} {
-		h := newFixture(t)
-		h.verified(t)
-		h.fake.Fail(fake.Fault{Method: "RemoveDomain", Kind: outcome.Unknown, Times: 1, AfterEffect: applied})
-		_, err := h.remove(t, true)
+		fx := newFixture(t)
+		fx.addAndVerify(t)
+		fx.fake.Fail(fake.Fault{Method: "RemoveDomain", Kind: outcome.Unknown, Times: 1, AfterEffect: applied})
+		_, err := fx.remove(t, true)
 		must(t, err)
-		if n := h.fake.Effects("RemoveDomain"); n != 1 || h.isStored(t) {
+		if n := fx.fake.Effects("RemoveDomain"); n != 1 || fx.isStored(t) {
 			t.Errorf("applied %v: removed %d times", applied, n)
 		}
 	}
@@ -316,26 +320,26 @@ func TestRemovalWithUnknownOutcome(t *testing.T) {
 // TestEveryCrashOfARemovalConverges crashes the process at every step of a removal, and syncs
 // before a new process repeats the removal.
 func TestEveryCrashOfARemovalConverges(t *testing.T) {
-	for _, after := range []bool{false, true} {
+	for _, afterEffect := range []bool{false, true} {
 		for steps, finished := 0, false; !finished; steps++ {
-			t.Run(fmt.Sprintf("step %d, after its effect %v", steps, after), func(t *testing.T) {
-				h := newFixture(t)
-				h.verified(t)
-				l := fake.NewCrashingProcess(steps, after)
-				dying := h.service(fake.SteppedMailPlatform(h.fake, l), fake.SteppedDomains(h.store, l))
-				_, err := dying.Remove(t.Context(), h.acc.ID, guid, zone, true, nil)
-				if finished = !l.Dead(); finished {
+			t.Run(fmt.Sprintf("step %d, after its effect %v", steps, afterEffect), func(t *testing.T) {
+				fx := newFixture(t)
+				fx.addAndVerify(t)
+				process := fake.NewCrashingProcess(steps, afterEffect)
+				crashing := fx.service(fake.SteppedMailPlatform(fx.fake, process), fake.SteppedDomains(fx.store, process))
+				_, err := crashing.Remove(t.Context(), fx.account.ID, guid, zone, true, nil)
+				if finished = !process.Dead(); finished {
 					must(t, err)
 					return
 				}
-				if len(h.fake.SnapshotOf(guid).Domains) == 0 {
-					h.miss(t, time.Now())
+				if len(fx.fake.SnapshotOf(guid).Domains) == 0 {
+					fx.storeMissAt(t, time.Now())
 				} else {
-					h.discover(t)
+					fx.discover(t)
 				}
-				_, err = h.remove(t, true)
+				_, err = fx.remove(t, true)
 				must(t, err)
-				if n := h.fake.Effects("RemoveDomain"); n != 1 || h.isStored(t) {
+				if n := fx.fake.Effects("RemoveDomain"); n != 1 || fx.isStored(t) {
 					t.Errorf("removed %d times", n)
 				}
 			})

@@ -18,74 +18,76 @@ import (
 // fakeServers are the servers to which the fake DNS delegates every zone.
 var fakeServers = []string{"ns1.fake.test", "ns2.fake.test"}
 
-// The provider "cloud" is detected from its servers' names, the provider "own" only through a
-// connection.
+// detectedProvider is detected from the names of its servers. undetectedProvider is found only
+// through a connection.
 var (
-	cloud = dns.Provider{ID: "cloudflare", Title: "Cloudflare", NameServers: []string{"*.fake.test"}}
-	own   = dns.Provider{ID: "powerdns", Title: "PowerDNS"}
+	detectedProvider   = dns.Provider{ID: "cloudflare", Title: "Cloudflare", NameServers: []string{"*.fake.test"}}
+	undetectedProvider = dns.Provider{ID: "powerdns", Title: "PowerDNS"}
 )
 
-// serves returns a provider account whose zone is served by the delegated servers.
-func serves(sets ...dns.RRSet) *fake.DNSProvider {
+// servingProvider returns a provider account whose zone is served by the delegated servers.
+func servingProvider(sets ...dns.RRSet) *fake.DNSProvider {
 	p := &fake.DNSProvider{}
 	p.AddZone(zone, sets...)
 	p.Put(zone, dns.RRSet{Name: zone, Type: dns.NS, Values: fakeServers})
 	return p
 }
 
-// connect adds a connection of the account to the provider. The token is valid when the connection
-// is added; later calls go to at.
-func (h *fixture) connect(t *testing.T, provider, token string, at ports.DNSProvider) {
+// connect adds a connection of the account to the provider. Later calls with the token go to
+// account.
+func (fx *fixture) connect(t *testing.T, provider, token string, account ports.DNSProvider) {
 	t.Helper()
-	h.providers.AddAccount(provider, token, &fake.DNSProvider{})
-	_, err := h.Connections.Add(t.Context(), dnsconnections.NewConnection{Account: h.acc.ID, Provider: provider,
+	fx.providers.AddAccount(provider, token, &fake.DNSProvider{})
+	_, err := fx.Connections.Add(t.Context(), dnsconnections.NewConnection{Account: fx.account.ID, Provider: provider,
 		Credential: secret.Credential{Secrets: map[string]secret.Text{"token": secret.New(token)}}})
 	must(t, err)
-	h.providers.AddAccount(provider, token, at)
+	fx.providers.AddAccount(provider, token, account)
 }
 
-func (h *fixture) survey(t *testing.T) domainsteps.Survey {
+// survey surveys the stored domain, and requires that nothing is written.
+func (fx *fixture) survey(t *testing.T) domainsteps.Survey {
 	t.Helper()
-	v, err := h.Survey(t.Context(), h.acc.ID, h.stored(t).ID)
+	survey, err := fx.Survey(t.Context(), fx.account.ID, fx.storedDomain(t).ID)
 	must(t, err)
-	if h.providers.Writes() != 0 {
+	if fx.providers.Writes() != 0 {
 		t.Fatal("something was written")
 	}
-	return v
+	return survey
 }
 
 // platformCalls counts the calls of the mail platform.
-func (h *fixture) platformCalls() (calls int) {
+func (fx *fixture) platformCalls() (calls int) {
 	for method := range reflect.TypeFor[ports.MailTenant]().Methods() {
-		calls += h.fake.Calls(method.Name)
+		calls += fx.fake.Calls(method.Name)
 	}
 	return calls
 }
 
+// actions returns the action and the reason of each item of a plan.
 func actions(p dns.Plan) map[dns.Purpose]string {
-	out := map[dns.Purpose]string{}
+	decided := map[dns.Purpose]string{}
 	for _, i := range p.Items {
-		out[i.Purpose] = string(i.Action) + " " + string(i.Reason)
+		decided[i.Purpose] = string(i.Action) + " " + string(i.Reason)
 	}
-	return out
+	return decided
 }
 
-// broken is a provider account with calls that fail.
-type broken struct {
+// brokenProvider is a provider account whose calls of Zone or Records fail.
+type brokenProvider struct {
 	ports.DNSProvider
-	zone, records error
+	zoneErr, recordsErr error
 }
 
-func (b broken) Zone(ctx context.Context, name string) (dns.Zone, error) {
-	if b.zone != nil {
-		return dns.Zone{}, b.zone
+func (b brokenProvider) Zone(ctx context.Context, name string) (dns.Zone, error) {
+	if b.zoneErr != nil {
+		return dns.Zone{}, b.zoneErr
 	}
 	return b.DNSProvider.Zone(ctx, name)
 }
 
-func (b broken) Records(ctx context.Context, z dns.Zone) ([]dns.RRSet, error) {
-	if b.records != nil {
-		return nil, b.records
+func (b brokenProvider) Records(ctx context.Context, z dns.Zone) ([]dns.RRSet, error) {
+	if b.recordsErr != nil {
+		return nil, b.recordsErr
 	}
 	return b.DNSProvider.Records(ctx, z)
 }

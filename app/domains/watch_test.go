@@ -37,8 +37,9 @@ func newWatchFixture(t *testing.T) *watchFixture {
 	return w
 }
 
-func (w *watchFixture) Wake(_ context.Context, all ...ports.Wakeup) error {
-	w.woken = append(w.woken, all...)
+// Wake implements ports.Queue.
+func (w *watchFixture) Wake(_ context.Context, wakeups ...ports.Wakeup) error {
+	w.woken = append(w.woken, wakeups...)
 	return nil
 }
 
@@ -53,11 +54,11 @@ func (w *watchFixture) tick(t *testing.T, every time.Duration) []ports.Wakeup {
 	return w.woken
 }
 
-// healthy returns a domain with all its records, checked just now.
-func (w *watchFixture) healthy(t *testing.T) domain.Domain {
+// addHealthy adds a domain with all its records and returns it. Its last check is now.
+func (w *watchFixture) addHealthy(t *testing.T) domain.Domain {
 	t.Helper()
-	w.signable(t)
-	d, err := w.EnableDKIM(t.Context(), w.acc.ID, guid, zone)
+	w.addAndPublishDKIM(t)
+	d, err := w.EnableDKIM(t.Context(), w.account.ID, guid, zone)
 	must(t, err)
 	w.clock = d.CheckedAt
 	return d
@@ -68,40 +69,40 @@ func (w *watchFixture) nextDay(t *testing.T) domain.Domain {
 	t.Helper()
 	w.clock = w.clock.Add(domain.RereadInterval)
 	w.tick(t, time.Minute)
-	return w.stored(t)
+	return w.storedDomain(t)
 }
 
 func TestWatchNoticesDrift(t *testing.T) {
 	w := newWatchFixture(t)
-	d := w.healthy(t)
+	d := w.addHealthy(t)
 	if got := w.nextDay(t); len(got.Health.Drifted) > 0 || len(got.Health.Sound) != 3 || !got.CheckedAt.Equal(w.clock.UTC().Truncate(time.Microsecond)) {
 		t.Fatalf("a healthy domain: %+v, checked %s", got.Health, got.CheckedAt)
 	}
-	without := func(purpose dns.Type) (rest []dns.Record) {
+	recordsWithout := func(recordType dns.Type) (rest []dns.Record) {
 		for _, r := range slices.Concat(d.Verification, d.Service, []dns.Record{d.Signing.Selector1, d.Signing.Selector2}) {
-			if r.Type != purpose || r.Type == dns.TXT && r.Content[:2] == "MS" {
+			if r.Type != recordType || r.Type == dns.TXT && r.Content[:2] == "MS" {
 				rest = append(rest, r)
 			}
 		}
 		return rest
 	}
 	for _, tt := range []struct {
-		gone  dns.Type
-		kind  domain.Drift
-		shows func(dns.Status) bool
+		removed     dns.Type
+		drift       domain.Drift
+		checkStatus func(dns.Status) bool
 	}{
 		{dns.TXT, domain.SPFGone, func(s dns.Status) bool { return s.SPF == dns.Missing && s.DKIM == dns.DKIMHealthy }},
 		{dns.CNAME, domain.DKIMBroken, func(s dns.Status) bool { return s.DKIM == dns.Missing && s.SPF != dns.Missing }},
 		{dns.MX, domain.MXMoved, func(s dns.Status) bool { return s.MX == dns.Missing && s.DKIM == dns.DKIMHealthy }},
 	} {
-		w.fake.DNS.Publish(zone, without(tt.gone)...)
-		if got := w.nextDay(t); !slices.Equal(got.Health.Drifted, []domain.Drift{tt.kind}) || !tt.shows(got.Status) {
-			t.Fatalf("%s: %+v, %+v", tt.kind, got.Health, got.Status)
+		w.fake.DNS.Publish(zone, recordsWithout(tt.removed)...)
+		if got := w.nextDay(t); !slices.Equal(got.Health.Drifted, []domain.Drift{tt.drift}) || !tt.checkStatus(got.Status) {
+			t.Fatalf("%s: %+v, %+v", tt.drift, got.Health, got.Status)
 		}
 	}
-	w.fake.DNS.Publish(zone, without("")...)
+	w.fake.DNS.Publish(zone, recordsWithout("")...)
 	if got := w.nextDay(t); len(got.Health.Drifted) > 0 || got.Status.MX == dns.Missing {
-		t.Fatalf("all objects are listed again: %+v, %+v", got.Health, got.Status)
+		t.Fatalf("with all records again: %+v, %+v", got.Health, got.Status)
 	}
 	if !slices.Equal(w.checked, []CheckResult{"reliable", "reliable", "reliable", "reliable", "reliable"}) {
 		t.Fatalf("Checked was called with %v", w.checked)
@@ -110,15 +111,15 @@ func TestWatchNoticesDrift(t *testing.T) {
 
 func TestWatchTakesNoUnreliableReadForDrift(t *testing.T) {
 	w := newWatchFixture(t)
-	before := w.healthy(t)
+	before := w.addHealthy(t)
 	for reason, want := range map[string]CheckResult{"servers_disagree": CheckSilent, dns.ReasonNotDelegated: CheckUnreliable} {
 		w.fake.DNS.Trouble(reason)
 		got := w.nextDay(t)
 		if len(got.Health.Drifted) > 0 || got.Status != before.Status || !got.CheckedAt.After(before.CheckedAt) {
 			t.Fatalf("%s: %+v, %+v", reason, got.Health, got.Status)
 		}
-		if told := w.checked[len(w.checked)-1]; told != want {
-			t.Fatalf("%s is reported as %s", reason, told)
+		if reported := w.checked[len(w.checked)-1]; reported != want {
+			t.Fatalf("%s is reported as %s", reason, reported)
 		}
 	}
 }
@@ -127,35 +128,35 @@ func TestWatchTakesNoUnreliableReadForDrift(t *testing.T) {
 // again, and that a deleted domain causes no error.
 func TestWatchReadsOnlyWhatIsDue(t *testing.T) {
 	w := newWatchFixture(t)
-	d := w.healthy(t)
+	d := w.addHealthy(t)
 	reads := w.fake.DNS.Reads()
 	w.clock = w.clock.Add(domain.RereadInterval/2 - time.Minute)
 	if n := len(w.tick(t, time.Minute)); n != 0 {
 		t.Fatalf("%d domains are woken early", n)
 	}
 	for _, wakeup := range []ports.Wakeup{
-		{ID: d.ID, Account: w.acc.ID}, {ID: d.ID, Account: "01890000-0000-7000-8000-00000000dead"}, {ID: "gone", Account: w.acc.ID},
+		{ID: d.ID, Account: w.account.ID}, {ID: d.ID, Account: "01890000-0000-7000-8000-00000000dead"}, {ID: "gone", Account: w.account.ID},
 	} {
 		must(t, w.Handle(t.Context(), wakeup))
 	}
 	w.Disabled, w.clock = true, w.clock.Add(domain.RereadInterval)
 	w.tick(t, time.Minute)
-	must(t, w.Handle(t.Context(), ports.Wakeup{ID: d.ID, Account: w.acc.ID}))
+	must(t, w.Handle(t.Context(), ports.Wakeup{ID: d.ID, Account: w.account.ID}))
 	if n := w.fake.DNS.Reads() - reads; n != 0 {
 		t.Fatalf("%d reads", n)
 	}
 }
 
-// addMany adds verified domains that were never checked; answers selects those whose DNS answers.
-func (w *watchFixture) addMany(t *testing.T, n int, answers func(i int) bool) {
+// addMany adds n verified domains that were never checked. answers selects those that have a zone.
+func (w *watchFixture) addMany(t *testing.T, n int, nameServers func(i int) bool) {
 	t.Helper()
 	for i := range n {
 		name := fmt.Sprintf("d%03d.test", i)
-		d, err := w.store.ReserveDomain(t.Context(), w.acc.ID, guid, name, n+1, w.clock.Add(-domain.RereadInterval))
+		d, err := w.store.ReserveDomain(t.Context(), w.account.ID, guid, name, n+1, w.clock.Add(-domain.RereadInterval))
 		must(t, err)
 		d.Added, d.Verified = true, true
-		must(t, w.store.SaveDomain(t.Context(), w.acc.ID, d, nil))
-		if answers(i) {
+		must(t, w.store.SaveDomain(t.Context(), w.account.ID, d, nil))
+		if nameServers(i) {
 			w.fake.DNS.Publish(name)
 		}
 	}
@@ -168,14 +169,14 @@ func TestWatchSpreadsDomainsOverTheDay(t *testing.T) {
 	w.clock = w.clock.Add(domain.RereadInterval / 2)
 	seen := map[string]int{}
 	for range int(domain.RereadInterval / tick) {
-		began := time.Now()
+		start := time.Now()
 		woken := w.tick(t, tick)
 		if len(woken) > domain.ReadsPerTick(domains, tick) {
 			t.Fatalf("a tick woke %d of %d", len(woken), domains)
 		}
 		for i, wakeup := range woken {
 			seen[wakeup.ID]++
-			if due := tick * time.Duration(i) / time.Duration(len(woken)); wakeup.At.Before(began.Add(due)) || wakeup.Account != w.acc.ID || wakeup.Kind != CheckKind {
+			if due := tick * time.Duration(i) / time.Duration(len(woken)); wakeup.At.Before(start.Add(due)) || wakeup.Account != w.account.ID || wakeup.Kind != CheckKind {
 				t.Fatalf("number %d of %d is %+v", i, len(woken), wakeup)
 			}
 		}
@@ -215,14 +216,14 @@ func TestCheckDueWakesAllDueDomainsAtOnce(t *testing.T) {
 // silentDNS is a resolver that gets no answer for some names.
 type silentDNS struct {
 	ports.DNSReader
-	to func(name string) bool
+	isSilent func(name string) bool
 }
 
-func (m silentDNS) Read(ctx context.Context, owner access.AccountID, name string, wanted ...dns.Desired) (dns.ZoneRead, error) {
-	if m.to(name) {
+func (s silentDNS) Read(ctx context.Context, owner access.AccountID, name string, wanted ...dns.Desired) (dns.ZoneRead, error) {
+	if s.isSilent(name) {
 		return dns.ZoneRead{}, errors.New("no answer")
 	}
-	return m.DNSReader.Read(ctx, owner, name, wanted...)
+	return s.DNSReader.Read(ctx, owner, name, wanted...)
 }
 
 func TestWatchBacksOffDuringAResolverOutage(t *testing.T) {
@@ -230,7 +231,7 @@ func TestWatchBacksOffDuringAResolverOutage(t *testing.T) {
 	w.addMany(t, 40, func(int) bool { return true })
 	down := false
 	w.Watch.DNS = silentDNS{w.fake.DNS, func(string) bool { return down }}
-	w.tick(t, time.Hour) // 2 of the 40
+	w.tick(t, time.Hour) // checks 2 of the 40 domains
 	down = true
 	for range 10 {
 		w.tick(t, time.Hour)
@@ -241,19 +242,19 @@ func TestWatchBacksOffDuringAResolverOutage(t *testing.T) {
 	w.clock = w.clock.Add(backoffTime)
 	w.tick(t, time.Hour)
 	if silent := len(w.checked) - 2; silent != maxSilentReads+1 {
-		t.Fatalf("after the rest one read more is enough: %v", w.checked)
+		t.Fatalf("after the pause there was more than one further read: %v", w.checked)
 	}
 	down = false
 	w.clock = w.clock.Add(backoffTime)
 	w.tick(t, time.Hour)
 	w.tick(t, time.Hour)
 	if last := w.checked[len(w.checked)-4:]; slices.Contains(last, CheckSilent) {
-		t.Fatalf("the checks continue: %v", last)
+		t.Fatalf("the checks after the outage: %v", last)
 	}
 }
 
-// TestDeadDomainsDoNotDelayOtherChecks checks that name servers of one customer that do not answer
-// do not delay the checks of other domains.
+// TestDeadDomainsDoNotDelayOtherChecks lets 40 of 60 domains have name servers that do not answer.
+// The checks of the other domains must not be delayed.
 func TestDeadDomainsDoNotDelayOtherChecks(t *testing.T) {
 	w := newWatchFixture(t)
 	w.addMany(t, 60, func(i int) bool { return true })
@@ -275,40 +276,40 @@ func TestDeadDomainsDoNotDelayOtherChecks(t *testing.T) {
 	}
 }
 
-// failing is a store whose reads fail.
-type failing struct{ ports.DomainChecks }
+// failingChecks is a store whose DomainHealth fails.
+type failingChecks struct{ ports.DomainChecks }
 
-func (failing) DomainHealth(context.Context) (ports.DomainHealth, error) {
+func (failingChecks) DomainHealth(context.Context) (ports.DomainHealth, error) {
 	return ports.DomainHealth{}, fault.ServiceUnavailable
 }
 
-// deleted is a store in which the domain is deleted while it is read.
-type deleted struct{ anyDomains }
+// deletingDomains is a store in which the domain is deleted while it is read.
+type deletingDomains struct{ anyDomains }
 
 // anyDomains is an alias of the port whose name differs from all of the port's methods.
 type anyDomains = ports.Domains
 
-func (deleted) ChangeDomain(context.Context, access.AccountID, domain.Domain) (domain.Domain, error) {
+func (deletingDomains) ChangeDomain(context.Context, access.AccountID, domain.Domain) (domain.Domain, error) {
 	return domain.Domain{}, fault.DomainNotFound.With("gone")
 }
 
 func TestWatchReportsErrorsOfTheStore(t *testing.T) {
 	w := newWatchFixture(t)
-	w.healthy(t)
-	d := w.stored(t)
+	w.addHealthy(t)
+	d := w.storedDomain(t)
 	w.clock = w.clock.Add(domain.RereadInterval)
-	w.Checks = failing{}
+	w.Checks = failingChecks{}
 	if err := w.Watch.Sweep(time.Minute).Do(t.Context()); !errors.Is(err, fault.ServiceUnavailable) {
 		t.Fatalf("got %v", err)
 	}
 	stopped, stop := context.WithCancel(t.Context())
 	w.Watch.DNS = silentDNS{w.fake.DNS, func(string) bool { stop(); return true }}
-	if err := w.Handle(stopped, ports.Wakeup{ID: d.ID, Account: w.acc.ID}); !errors.Is(err, context.Canceled) {
+	if err := w.Handle(stopped, ports.Wakeup{ID: d.ID, Account: w.account.ID}); !errors.Is(err, context.Canceled) {
 		t.Fatalf("got %v", err)
 	}
-	if got := w.stored(t); !got.CheckedAt.Equal(d.CheckedAt) {
+	if got := w.storedDomain(t); !got.CheckedAt.Equal(d.CheckedAt) {
 		t.Fatalf("a stopped read was stored: %s", got.CheckedAt)
 	}
-	w.Watch.DNS, w.Watch.Domains = w.fake.DNS, deleted{w.store}
-	must(t, w.Handle(t.Context(), ports.Wakeup{ID: d.ID, Account: w.acc.ID}))
+	w.Watch.DNS, w.Watch.Domains = w.fake.DNS, deletingDomains{w.store}
+	must(t, w.Handle(t.Context(), ports.Wakeup{ID: d.ID, Account: w.account.ID}))
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/tenantry/tenantry/app/cli"
 )
 
+// gunzipFile returns the uncompressed content of a file.
 func gunzipFile(t *testing.T, name string) []byte {
 	t.Helper()
 	f, err := os.Open(name)
@@ -35,6 +36,7 @@ func gunzipFile(t *testing.T, name string) []byte {
 	return content
 }
 
+// gzipToFile compresses content into a file and returns the name of the file.
 func gzipToFile(t *testing.T, name string, content []byte) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -69,19 +71,19 @@ func TestBackupDoesNotOverwriteAFile(t *testing.T) {
 	if got := runTenantry(t, env, "backup", file, "--force"); got.code != 0 {
 		t.Errorf("--force: %s", got.stderr)
 	}
-	if left, err := os.ReadDir(filepath.Dir(file)); err != nil || len(left) != 1 {
-		t.Errorf("files: %v (%v)", left, err)
+	if entries, err := os.ReadDir(filepath.Dir(file)); err != nil || len(entries) != 1 {
+		t.Errorf("files: %v (%v)", entries, err)
 	}
 	// A backup of a folder without an installation creates no files.
 	empty := t.TempDir()
 	runTenantry(t, []string{"TENANTRY_DATA_DIR=" + empty}, "backup", filepath.Join(empty, "b")).checkFailure(t, cli.ExitRefused)
-	if left, _ := os.ReadDir(empty); len(left) != 0 {
-		t.Errorf("files: %v", left)
+	if entries, _ := os.ReadDir(empty); len(entries) != 0 {
+		t.Errorf("files: %v", entries)
 	}
 	runTenantry(t, append(env, "TENANTRY_KEYSET_FILE="+empty+"/keyset"), "backup", filepath.Join(empty, "b")).checkFailure(t, cli.ExitRefused)
 	runTenantry(t, env, "backup").checkFailure(t, cli.ExitUsage)
-	if left, _ := os.ReadDir(empty); len(left) != 0 {
-		t.Errorf("half a backup is left: %v", left)
+	if entries, _ := os.ReadDir(empty); len(entries) != 0 {
+		t.Errorf("half a backup is left: %v", entries)
 	}
 }
 
@@ -224,6 +226,7 @@ func createAccounts(t *testing.T, url string) (stop func()) {
 
 var tableLine = regexp.MustCompile(`^\{"table":"([^"]+)"`)
 
+// countBackupRows counts the rows of a table in a backup.
 func countBackupRows(t *testing.T, file, table string) (n int) {
 	t.Helper()
 	in := false

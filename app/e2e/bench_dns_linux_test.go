@@ -41,9 +41,9 @@ func BenchmarkPlans(b *testing.B) {
 			p, api := svc.serve()
 			defer func() { svc.must(p.stop()) }()
 			svc.requestPlans(b, api, paths[:benchCallers], connected) // starts the plugins
-			began := time.Now()
+			start := time.Now()
 			svc.requestPlans(b, api, paths, connected)
-			b.ReportMetric(time.Since(began).Seconds(), "s/1000")
+			b.ReportMetric(time.Since(start).Seconds(), "s/1000")
 			b.ReportMetric(float64(peakMemory(b, p.cmd.Process.Pid))/1e6, "MB-service")
 		})
 	}
@@ -64,9 +64,9 @@ func (svc *benchService) addDomains(zones []zoneCase) (paths []string) {
 	for i, id := range svc.tenants {
 		var found []domain.Platform
 		offers := map[string]dns.Offer{}
-		for _, m := range zones[i*share : (i+1)*share] {
-			offers[m.domain()] = m.offer()
-			found = append(found, domain.Platform{Name: m.domain(), Verified: true})
+		for _, c := range zones[i*share : (i+1)*share] {
+			offers[c.domain()] = c.offer()
+			found = append(found, domain.Platform{Name: c.domain(), Verified: true})
 		}
 		svc.must(store.SaveDiscovery(ctx, owner, tenant.GUID(id), ports.Found{Began: time.Now(), Domains: found}))
 		stored, err := store.Domains(ctx, owner, tenant.GUID(id))

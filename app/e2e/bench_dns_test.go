@@ -45,8 +45,8 @@ func newZoneBench(b *testing.B, size int) *zoneBench {
 	built, err := releaseBuild()
 	must(b, err)
 	var all []wanted
-	for _, m := range w.zones {
-		all = append(all, wanted{m.domain(), m.offer()})
+	for _, c := range w.zones {
+		all = append(all, wanted{c.domain(), c.offer()})
 	}
 	raw, err := json.Marshal(map[string]any{
 		"Resolver": w.server.DNS, "Port": w.port(), "API": w.server.API, "Key": w.server.Key, "Plugins": filepath.Join(built.folder, "plugins"), "Domains": all,
@@ -64,13 +64,13 @@ func (w *zoneBench) reset(b *testing.B) {
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
-			for m := range work {
-				w.put(b, m.zone(), m.parseRecords(m.records))
+			for c := range work {
+				w.put(b, c.zone(), c.parseRecords(c.records))
 			}
 		})
 	}
-	for _, m := range w.zones {
-		work <- m
+	for _, c := range w.zones {
+		work <- c
 	}
 	close(work)
 	all.Wait()

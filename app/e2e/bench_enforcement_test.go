@@ -97,14 +97,14 @@ func (p *slowPlatform) sweep(b *testing.B, s *wiring.Service, tenants int, now f
 		deadline = time.Minute
 	}
 	peak := watchMemory()
-	began := time.Now()
+	start := time.Now()
 	mustSweep(b, s.Queue.Start(b.Context(), ports.Work{Handlers: s.Enforcer.Handlers(), Periodic: s.Enforcer.Periodic(wiring.EnforceSweepEvery, s.Queue)}))
 	select {
 	case <-done:
 	case <-time.After(deadline):
 		b.Fatalf("%d of %d tenants were evaluated", ended.Load(), tenants)
 	}
-	took := time.Since(began)
+	took := time.Since(start)
 	heap = peak()
 	mustSweep(b, s.Queue.Stop(b.Context()))
 	mustSweep(b, s.Queue.Close(b.Context()))
@@ -254,7 +254,7 @@ func limitedTenants(ctx context.Context, store *bunstore.Store, database string,
 // tenantRows returns the SQL that inserts the tenants with numbers from first to last-1.
 func tenantRows(owners []access.AccountID, first, last int) string {
 	const at = "2026-01-01 00:00:00+00:00"
-	var holders, all, policies, boxes []string
+	var holders, all, policies, mailboxIDs []string
 	for n := first; n < last; n++ {
 		owner, id := owners[n%len(owners)], fmt.Sprintf("20000000-0000-4000-8000-%012d", n)
 		holders = append(holders, fmt.Sprintf("('%s', '%s')", id, owner))
@@ -263,13 +263,13 @@ func tenantRows(owners []access.AccountID, first, last int) string {
 		policies = append(policies, fmt.Sprintf("('%s', '%s', '%[2]s', '%s', '', %d, 'rule', '%s', '%s', '%[6]s')",
 			owner, id, ident.Zero, sweepLimit, sendlimit.RuleName(sendlimit.TenantWide), at))
 		for i := range sweepBoxes {
-			boxes = append(boxes, fmt.Sprintf("('%s', '%08d-0000-4000-8000-%012d', '%s', '%s', 'example.test', '%s', TRUE, '', 'Box', '', '', TRUE, 0, '%s', '%[7]s')",
+			mailboxIDs = append(mailboxIDs, fmt.Sprintf("('%s', '%08d-0000-4000-8000-%012d', '%s', '%s', 'example.test', '%s', TRUE, '', 'Box', '', '', TRUE, 0, '%s', '%[7]s')",
 				owner, i, n, id, sweepAddress(i), mailbox.Ready, at))
 		}
 	}
 	return "BEGIN; INSERT INTO tenant_holders (guid, account_id) VALUES " + strings.Join(holders, ", ") +
 		"; INSERT INTO tenants (account_id, id, guid, name, builtin_domain, default_domain, managed, consent, consented_at, connected_by, bootstrap, bootstrap_step, smtp_auth, discovery, user_mailboxes) VALUES " + strings.Join(all, ", ") +
 		"; INSERT INTO send_policies (account_id, id, tenant_id, domain_id, scope, daily_send_limit, rule_id, rule_name, created_at, updated_at) VALUES " + strings.Join(policies, ", ") +
-		"; INSERT INTO mailboxes (account_id, id, tenant_id, address, domain_name, stage, provisioned, object_id, display_name, principal_name, alias, account_enabled, sends_today, created_at, stored_at) VALUES " + strings.Join(boxes, ", ") +
+		"; INSERT INTO mailboxes (account_id, id, tenant_id, address, domain_name, stage, provisioned, object_id, display_name, principal_name, alias, account_enabled, sends_today, created_at, stored_at) VALUES " + strings.Join(mailboxIDs, ", ") +
 		"; COMMIT"
 }

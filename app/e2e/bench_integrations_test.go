@@ -48,13 +48,13 @@ func benchRefresh(b *testing.B, svc *benchService) {
 	defer platform.Close()
 	svc.env = append(svc.env, "TENANTRY_PROVIDERS_INSTANTLY_BASE_URL="+platform.URL)
 	p, api := svc.serve()
-	made := svc.mustPost(api+"/v1/integrations", `{"provider":"instantly","name":"Bench","api_key":"bench"}`)
-	path := fmt.Sprint(api, "/v1/integrations/", made["id"], "/mailboxes/refresh")
-	began := time.Now()
+	created := svc.mustPost(api+"/v1/integrations", `{"provider":"instantly","name":"Bench","api_key":"bench"}`)
+	path := fmt.Sprint(api, "/v1/integrations/", created["id"], "/mailboxes/refresh")
+	start := time.Now()
 	if found := svc.mustPost(path, ""); found["newly_connected"] != float64(len(addresses)) {
 		b.Fatal(found)
 	}
-	first := time.Since(began)
+	first := time.Since(start)
 	for range benchWarm {
 		svc.mustPost(path, "")
 	}

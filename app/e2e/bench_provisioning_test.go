@@ -70,7 +70,7 @@ type provisioningTimes struct {
 func (svc *provisioningBench) provision(domains []string) (c provisioningTimes) {
 	svc.b.Helper()
 	asked, runs := make([]time.Time, len(domains)), make([]string, len(domains))
-	began := time.Now()
+	start := time.Now()
 	svc.forEachNumber(len(domains), func(i int) error {
 		asked[i] = time.Now()
 		got, err := svc.call(http.MethodPost, "/v1/domains/"+domains[i]+"/dns/provision", nil)
@@ -91,7 +91,7 @@ func (svc *provisioningBench) provision(domains []string) (c provisioningTimes) 
 		if err != nil || got.at("run.status") != "completed" {
 			svc.b.Fatal(got)
 		}
-		c.took, c.slowest = max(c.took, ended.Sub(began)), max(c.slowest, ended.Sub(asked[i]))
+		c.took, c.slowest = max(c.took, ended.Sub(start)), max(c.slowest, ended.Sub(asked[i]))
 	}
 	return c
 }
@@ -180,8 +180,8 @@ func (svc *provisioningBench) addTenant(number int) error {
 	if got, err := svc.call(http.MethodPost, path+"/sync", nil); err != nil || got.text("status") != "completed" {
 		return errors.Join(err, fmt.Errorf("sync: %v", got))
 	}
-	for _, m := range ownZones {
-		if _, err := svc.call(http.MethodPost, path+"/domains", object{"domain": m.domain()}); err != nil {
+	for _, c := range ownZones {
+		if _, err := svc.call(http.MethodPost, path+"/domains", object{"domain": c.domain()}); err != nil {
 			return err
 		}
 	}

@@ -64,7 +64,7 @@ func benchWebhooks(b *testing.B, perAccount int) {
 	const events = int(benchDuration/time.Second) * benchEventRate
 	postgres := postgresProcess(b, svc.database)
 	before := []time.Duration{cpuTime(b, p.cmd.Process.Pid), treeTime(b, postgres), cpuTime(b, os.Getpid())}
-	next, began := make(chan int), time.Now()
+	next, start := make(chan int), time.Now()
 	var writers sync.WaitGroup
 	for range 16 {
 		writers.Go(func() {
@@ -81,7 +81,7 @@ func benchWebhooks(b *testing.B, perAccount int) {
 	pace.Stop()
 	close(next)
 	writers.Wait()
-	took := time.Since(began)
+	took := time.Since(start)
 	want := events * perAccount * 8 / 10
 	for deadline := time.Now().Add(waitTimeout); l.count() < want; {
 		if time.Now().After(deadline) {

@@ -34,21 +34,21 @@ const accountMembers = "account_id email plan active tenant_slots created_at sta
 // checks, and that it loses no data.
 func TestSuspendedAccountIsRefused(t *testing.T) {
 	t.Parallel()
-	h := sharedSandbox(t).newAccount(nil).newTenant(nil).connect()
+	tenant := sharedSandbox(t).newAccount(nil).newTenant(nil).connect()
 	for range 2 { // the second command changes nothing
-		suspended := h.runAccountCommand("account", "suspend")
+		suspended := tenant.runAccountCommand("account", "suspend")
 		checkMembers(t, "suspend", suspended, accountMembers)
-		checkValues(t, suspended, object{"account_id": h.id, "status": "suspended", "active": false, "plan": "complete", "tenants_held": 1})
+		checkValues(t, suspended, object{"account_id": tenant.id, "status": "suspended", "active": false, "plan": "complete", "tenants_held": 1})
 	}
-	h.expect("GET", "/v1/tenants", nil, 402, "no_api_plan")
-	h.expect("POST", "/api-key/rotate?user_email="+url.QueryEscape(h.email), nil, 402, "no_api_plan")
-	checkValues(t, h.runAccountCommand("account", "plan", "--plan", "api_growth"), object{"plan": "api_growth", "status": "suspended"})
-	h.expect("GET", "/v1/tenants", nil, 402, "no_api_plan")
+	tenant.expect("GET", "/v1/tenants", nil, 402, "no_api_plan")
+	tenant.expect("POST", "/api-key/rotate?user_email="+url.QueryEscape(tenant.email), nil, 402, "no_api_plan")
+	checkValues(t, tenant.runAccountCommand("account", "plan", "--plan", "api_growth"), object{"plan": "api_growth", "status": "suspended"})
+	tenant.expect("GET", "/v1/tenants", nil, 402, "no_api_plan")
 	for range 2 {
-		checkValues(t, h.runAccountCommand("account", "resume"), object{"status": "active", "active": true, "plan": "api_growth"})
+		checkValues(t, tenant.runAccountCommand("account", "resume"), object{"status": "active", "active": true, "plan": "api_growth"})
 	}
-	h.checkTenants(h.guid)
-	h.checkAudit("account.create", "key.create", "account.suspend", "account.plan", "account.resume")
+	tenant.checkTenants(tenant.guid)
+	tenant.checkAudit("account.create", "key.create", "account.suspend", "account.plan", "account.resume")
 }
 
 // TestPlanChangeTakesEffectAtOnce checks that a plan sets the number of slots, and that the next
@@ -167,22 +167,22 @@ func TestRotatedAndRevokedKeysAreRefused(t *testing.T) {
 // key without a request. The service stores the uses when it stops.
 func TestKeyListShowsTheLastUse(t *testing.T) {
 	t.Parallel()
-	r := newServiceFixture(t, requirePrograms(t, releaseBuild))
-	env := r.env(t.TempDir(), "")
-	id, key := r.newAccount(env, "ann@example.com", "complete", 0)
-	p, c := r.serve(env)
-	began := time.Now().Truncate(time.Minute)
+	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
+	env := fixture.env(t.TempDir(), "")
+	id, key := fixture.newAccount(env, "ann@example.com", "complete", 0)
+	p, c := fixture.serve(env)
+	start := time.Now().Truncate(time.Minute)
 	if got := c.do("GET", c.ready.APIURL+"/v1/tenants", key, nil); got.status != http.StatusOK {
 		t.Fatalf("got %d %s", got.status, got.raw)
 	}
 	must(t, p.stop())
-	r.runCommand(env, "key", "create", "--account", id)
-	keys := r.runCommand(env, "key", "list", "--account", id).objects("keys")
+	fixture.runCommand(env, "key", "create", "--account", id)
+	keys := fixture.runCommand(env, "key", "list", "--account", id).objects("keys")
 	if len(keys) != 2 {
 		t.Fatalf("got %d keys, want 2", len(keys))
 	}
-	if used, err := time.Parse(time.RFC3339, keys[0].text("last_used_at")); err != nil || used.Before(began) || used.After(time.Now()) {
-		t.Errorf("the used key: %v, %v; want a time since %s", keys[0], err, began)
+	if used, err := time.Parse(time.RFC3339, keys[0].text("last_used_at")); err != nil || used.Before(start) || used.After(time.Now()) {
+		t.Errorf("the used key: %v, %v; want a time since %s", keys[0], err, start)
 	}
 	checkValues(t, keys[1], object{"last_used_at": nil})
 }
@@ -192,7 +192,7 @@ func TestKeyListShowsTheLastUse(t *testing.T) {
 func TestClosedAccountReleasesItsTenants(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t).newAccount(nil)
-	h := c.newTenant(nil).connect()
+	tenant := c.newTenant(nil).connect()
 	managed := c.newTenant(nil)
 	c.control("POST", "/managed", object{"tenant_id": managed.guid, "account_id": c.id})
 	asked := runTenantry(t, sharedOperatorEnv(""), "account", "close", "--account", c.email)
@@ -200,7 +200,7 @@ func TestClosedAccountReleasesItsTenants(t *testing.T) {
 	if !strings.Contains(asked.stderr, "--yes") {
 		t.Errorf("it does not say what to do: %s", asked.stderr)
 	}
-	h.checkTenants(managed.guid, h.guid)
+	tenant.checkTenants(managed.guid, tenant.guid)
 
 	closed := c.runAccountCommand("account", "close", "--yes")
 	checkMembers(t, "close", closed, "account_id email status closed_at keys_revoked tenants_released dns_connections_removed integrations_removed tenants_unruled rules_left")
@@ -209,22 +209,22 @@ func TestClosedAccountReleasesItsTenants(t *testing.T) {
 	checkValues(t, c.runAccountCommand("account", "close"), object{"closed_at": closed["closed_at"], "keys_revoked": 0}) // a repetition needs no confirmation
 	for _, args := range [][]string{
 		{"account", "plan", "--plan", "complete"}, {"account", "suspend"}, {"account", "resume"}, {"key", "create"},
-		{"tenant", "assign", "--tenant", h.guid},
+		{"tenant", "assign", "--tenant", tenant.guid},
 	} {
 		runTenantry(t, sharedOperatorEnv(""), append(args, "--account", c.id)...).checkFailure(t, cli.ExitRefused)
 	}
 	checkValues(t, c.runAccountCommand("account", "show"), object{"status": "closed", "email": c.email, "tenants_held": 0, "active_keys": 0, "closed_at": closed["closed_at"]})
 
 	again := sharedSandbox(t).newAccount(object{"email": c.email})
-	h.caller = again
-	h.connect()
-	again.checkTenants(h.guid)
+	tenant.caller = again
+	tenant.connect()
+	again.checkTenants(tenant.guid)
 	again.control("POST", "/managed", object{"tenant_id": managed.guid, "account_id": again.id})
 	checkValues(t, runTenantry(t, sharedOperatorEnv(""), "account", "show", "--account", c.email, "-o", "json").mustJSON(t), object{"account_id": again.id})
 
 	events := c.checkAudit("account.create", "key.create", "tenant.assign", "tenant.release", "tenant.release", "key.revoke", "account.close")
 	released := events[3].at("details.tenant_id").(string) + events[4].at("details.tenant_id").(string)
-	if !strings.Contains(released, h.guid) || !strings.Contains(released, managed.guid) {
+	if !strings.Contains(released, tenant.guid) || !strings.Contains(released, managed.guid) {
 		t.Errorf("the audit does not have the released tenants: %v", events)
 	}
 }
@@ -232,25 +232,25 @@ func TestClosedAccountReleasesItsTenants(t *testing.T) {
 // TestOperatorListsTenants lists the stored tenants of one account and of all accounts.
 func TestOperatorListsTenants(t *testing.T) {
 	t.Parallel()
-	h := sharedSandbox(t).newAccount(nil).newTenant(nil).connect()
-	listed := h.runAccountCommand("tenant", "list")
+	tenant := sharedSandbox(t).newAccount(nil).newTenant(nil).connect()
+	listed := tenant.runAccountCommand("tenant", "list")
 	checkMembers(t, "list", listed, "tenants count")
-	one := listed.objects("tenants")[0]
-	checkMembers(t, "tenant", one, "id tenant_id account_id account_email tenant_name tenant_domain default_domain managed status readiness consented_at last_sync_at time_zone counted_at mailboxes_blocked")
-	checkValues(t, one, object{
-		"tenant_id": h.guid, "account_id": h.id, "account_email": h.email, "managed": false, "status": "pending",
+	listedTenant := listed.objects("tenants")[0]
+	checkMembers(t, "tenant", listedTenant, "id tenant_id account_id account_email tenant_name tenant_domain default_domain managed status readiness consented_at last_sync_at time_zone counted_at mailboxes_blocked")
+	checkValues(t, listedTenant, object{
+		"tenant_id": tenant.guid, "account_id": tenant.id, "account_email": tenant.email, "managed": false, "status": "pending",
 		"readiness.next_step": "sync", "readiness.exchange_bootstrap": "pending", "last_sync_at": nil, "time_zone": "UTC", "counted_at": nil, "mailboxes_blocked": 0,
 	})
-	h.mustSync()
-	h.newVerifiedDomain()
-	api := h.get(h.path(""))
-	one = h.runAccountCommand("tenant", "list").objects("tenants")[0]
-	checkMembers(t, "readiness", one.at("readiness"), "consent exchange_bootstrap smtp_auth discovery domains_verified domains_total mailboxes_total ready_to_provision next_step headroom")
-	checkValues(t, one, object{
+	tenant.mustSync()
+	tenant.newVerifiedDomain()
+	api := tenant.get(tenant.path(""))
+	listedTenant = tenant.runAccountCommand("tenant", "list").objects("tenants")[0]
+	checkMembers(t, "readiness", listedTenant.at("readiness"), "consent exchange_bootstrap smtp_auth discovery domains_verified domains_total mailboxes_total ready_to_provision next_step headroom")
+	checkValues(t, listedTenant, object{
 		"status": "ready", "id": api.text("id"), "tenant_name": api.text("tenant_name"), "tenant_domain": api.text("tenant_domain"),
 		"default_domain": api.text("default_domain"), "readiness": api.at("readiness"),
 	})
-	if table := runTenantry(t, sharedOperatorEnv(""), "tenant", "list").stdout; !strings.HasPrefix(table, "ID ") || !strings.Contains(table, h.guid) {
+	if table := runTenantry(t, sharedOperatorEnv(""), "tenant", "list").stdout; !strings.HasPrefix(table, "ID ") || !strings.Contains(table, tenant.guid) {
 		t.Errorf("the table of all tenants:\n%s", table)
 	}
 }
@@ -331,18 +331,18 @@ func TestAuditListShowsOperatorActions(t *testing.T) {
 // that only a change is audited.
 func TestOperatorSetsATenantTimeZone(t *testing.T) {
 	t.Parallel()
-	h := sharedSandbox(t).newAccount(nil).newTenant(nil).connect()
+	tenant := sharedSandbox(t).newAccount(nil).newTenant(nil).connect()
 	day := func(args ...string) commandResult {
-		return runTenantry(t, sharedOperatorEnv("carol@desk"), append([]string{"tenant", "day", "--tenant", h.guid, "-o", "json"}, args...)...)
+		return runTenantry(t, sharedOperatorEnv("carol@desk"), append([]string{"tenant", "day", "--tenant", tenant.guid, "-o", "json"}, args...)...)
 	}
-	checkValues(t, day().mustJSON(t), object{"tenant_id": h.guid, "account_id": h.id, "time_zone": "UTC"})
+	checkValues(t, day().mustJSON(t), object{"tenant_id": tenant.guid, "account_id": tenant.id, "time_zone": "UTC"})
 	for range 2 {
-		checkValues(t, day("--time-zone", "Europe/Berlin").mustJSON(t), object{"tenant_id": h.guid, "account_id": h.id, "time_zone": "Europe/Berlin"})
+		checkValues(t, day("--time-zone", "Europe/Berlin").mustJSON(t), object{"tenant_id": tenant.guid, "account_id": tenant.id, "time_zone": "Europe/Berlin"})
 	}
 	checkValues(t, day().mustJSON(t), object{"time_zone": "Europe/Berlin"})
 	for _, nonsense := range []string{"Mars/Olympus", "Local", "../UTC"} {
-		runTenantry(t, sharedOperatorEnv("carol@desk"), "tenant", "day", "--tenant", h.guid, "--time-zone", nonsense).checkFailure(t, cli.ExitUsage)
+		runTenantry(t, sharedOperatorEnv("carol@desk"), "tenant", "day", "--tenant", tenant.guid, "--time-zone", nonsense).checkFailure(t, cli.ExitUsage)
 	}
 	runTenantry(t, sharedOperatorEnv("carol@desk"), "tenant", "day", "--tenant", noSuchID, "--time-zone", "UTC").checkFailure(t, cli.ExitNotFound)
-	h.checkAudit("account.create", "key.create", "tenant.day")
+	tenant.checkAudit("account.create", "key.create", "tenant.day")
 }

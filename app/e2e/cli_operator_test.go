@@ -41,21 +41,21 @@ func runTenantry(t *testing.T, env []string, args ...string) commandResult {
 }
 
 // mustJSON returns the JSON object that a successful command printed.
-func (o commandResult) mustJSON(t *testing.T) object {
+func (r commandResult) mustJSON(t *testing.T) object {
 	t.Helper()
 	var printed object
-	if err := json.Unmarshal([]byte(o.stdout), &printed); err != nil || o.code != 0 || o.stderr != "" {
-		t.Fatalf("%v: exit code %d, %v\n%s%s", o.args, o.code, err, o.stdout, o.stderr)
+	if err := json.Unmarshal([]byte(r.stdout), &printed); err != nil || r.code != 0 || r.stderr != "" {
+		t.Fatalf("%v: exit code %d, %v\n%s%s", r.args, r.code, err, r.stdout, r.stderr)
 	}
 	return printed
 }
 
 // checkFailure checks the exit code, and that the error is on standard error and nothing on
 // standard output.
-func (o commandResult) checkFailure(t *testing.T, code int) {
+func (r commandResult) checkFailure(t *testing.T, code int) {
 	t.Helper()
-	if o.code != code || o.stdout != "" || !strings.HasPrefix(o.stderr, "tenantry: ") {
-		t.Errorf("%v: exit code %d, want %d\n%s%s", o.args, o.code, code, o.stdout, o.stderr)
+	if r.code != code || r.stdout != "" || !strings.HasPrefix(r.stderr, "tenantry: ") {
+		t.Errorf("%v: exit code %d, want %d\n%s%s", r.args, r.code, code, r.stdout, r.stderr)
 	}
 }
 
@@ -63,10 +63,10 @@ func TestOperatorCreatesAccountsAndKeys(t *testing.T) {
 	t.Parallel()
 	env := []string{"TENANTRY_DATA_DIR=" + t.TempDir()}
 	checkValues(t, runTenantry(t, env, "migrate", "-o", "json").mustJSON(t), object{"status": "migrated"})
-	made := runTenantry(t, env, "account", "create", "--email", "Ann@Example.com", "--plan", "api_starter", "-o", "json").mustJSON(t)
-	checkMembers(t, "account", made, "account_id email plan active tenant_slots created_at")
-	checkValues(t, made, object{"plan": "api_starter", "active": true, "tenant_slots": 25})
-	if _, err := time.Parse(time.RFC3339, made.text("created_at")); err != nil {
+	created := runTenantry(t, env, "account", "create", "--email", "Ann@Example.com", "--plan", "api_starter", "-o", "json").mustJSON(t)
+	checkMembers(t, "account", created, "account_id email plan active tenant_slots created_at")
+	checkValues(t, created, object{"plan": "api_starter", "active": true, "tenant_slots": 25})
+	if _, err := time.Parse(time.RFC3339, created.text("created_at")); err != nil {
 		t.Error(err)
 	}
 	runTenantry(t, env, "account", "create", "--email", "bob@example.com", "--plan", "legacy_trial", "--tenant-slots", "7", "-o", "json")
@@ -77,14 +77,14 @@ func TestOperatorCreatesAccountsAndKeys(t *testing.T) {
 		t.Fatalf("got %v", list)
 	}
 	checkMembers(t, "entry", accounts[0], accountMembers)
-	checkValues(t, accounts[0], made)
+	checkValues(t, accounts[0], created)
 	checkValues(t, accounts[0], object{"status": "active", "tenant_slots_from": "plan", "tenants_held": 0, "closed_at": nil})
 	checkValues(t, accounts[1], object{"email": "bob@example.com", "tenant_slots": 7, "tenant_slots_from": "account"})
 
-	for _, name := range []string{made.text("account_id"), "ann@example.com"} {
+	for _, name := range []string{created.text("account_id"), "ann@example.com"} {
 		key := runTenantry(t, env, "key", "create", "--account", name, "--name", "for tests", "--form", "trial", "-o", "json").mustJSON(t)
 		checkMembers(t, "key", key, "key_id account_id api_key key_hint form name created_at")
-		checkValues(t, key, object{"account_id": made["account_id"], "form": "trial", "name": "for tests"})
+		checkValues(t, key, object{"account_id": created["account_id"], "form": "trial", "name": "for tests"})
 		if !regexp.MustCompile(`^tny_trial_[0-9a-f]{48}$`).MatchString(key.text("api_key")) || !strings.HasSuffix(key.text("api_key"), key.text("key_hint")) {
 			t.Error("the key has a different form")
 		}
@@ -197,69 +197,69 @@ func TestUnresponsiveDatabaseFailsTheCommand(t *testing.T) {
 // and withdraws it.
 func TestOperatorAssignsManagedTenants(t *testing.T) {
 	t.Parallel()
-	r := newServiceFixture(t, requirePrograms(t, releaseBuild))
-	env := r.env(t.TempDir(), "")
-	id, key := r.newAccount(env, "ann@example.com", "complete", 1)
-	_, server := r.serve(env)
+	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
+	env := fixture.env(t.TempDir(), "")
+	id, key := fixture.newAccount(env, "ann@example.com", "complete", 1)
+	_, server := fixture.serve(env)
 	c := caller{client: server, id: id, email: "ann@example.com", key: key}
-	h := accountTenant{caller: c}
-	h.guid, h.admin = r.newTenant(server)
+	tenant := accountTenant{caller: c}
+	tenant.guid, tenant.admin = fixture.newTenant(server)
 
 	runTenantry(t, env, "tenant", "assign", "--tenant", "nonsense", "--account", id).checkFailure(t, cli.ExitUsage)
-	runTenantry(t, env, "tenant", "assign", "--tenant", h.guid, "--account", id).checkFailure(t, cli.ExitRefused) // without consent
-	newBrowser(t).answerConsent(c.get("/v1/tenants/connect-url").text("connect_url"), h.admin, "accept")
-	made := runTenantry(t, env, "tenant", "assign", "--tenant", strings.ToUpper(h.guid), "--account", "ann@example.com", "-o", "json").mustJSON(t)
-	checkMembers(t, "assign", made, "id tenant_id account_id tenant_name tenant_domain managed assigned_at")
-	checkValues(t, made, object{"tenant_id": h.guid, "account_id": id, "managed": true})
-	h.mustSync()
-	second, admin := r.newTenant(server)
+	runTenantry(t, env, "tenant", "assign", "--tenant", tenant.guid, "--account", id).checkFailure(t, cli.ExitRefused) // without consent
+	newBrowser(t).answerConsent(c.get("/v1/tenants/connect-url").text("connect_url"), tenant.admin, "accept")
+	created := runTenantry(t, env, "tenant", "assign", "--tenant", strings.ToUpper(tenant.guid), "--account", "ann@example.com", "-o", "json").mustJSON(t)
+	checkMembers(t, "assign", created, "id tenant_id account_id tenant_name tenant_domain managed assigned_at")
+	checkValues(t, created, object{"tenant_id": tenant.guid, "account_id": id, "managed": true})
+	tenant.mustSync()
+	second, admin := fixture.newTenant(server)
 	c.expect("GET", "/v1/tenants/connect-url", nil, 402, "tenant_limit_reached") // a managed tenant uses a slot
-	_, other := r.newAccount(env, "bob@example.com", "complete", 0)
+	_, other := fixture.newAccount(env, "bob@example.com", "complete", 0)
 	bob := caller{client: server, key: other}
 	newBrowser(t).answerConsent(bob.get("/v1/tenants/connect-url").text("connect_url"), admin, "accept")
 	runTenantry(t, env, "tenant", "assign", "--tenant", second, "--account", id).checkFailure(t, cli.ExitRefused)
-	runTenantry(t, env, "tenant", "assign", "--tenant", h.guid, "--account", "bob@example.com").checkFailure(t, cli.ExitRefused) // already assigned
+	runTenantry(t, env, "tenant", "assign", "--tenant", tenant.guid, "--account", "bob@example.com").checkFailure(t, cli.ExitRefused) // already assigned
 
 	const zone = "withdrawn.test"
-	must(t, r.zones.Add(zone, "manual"))
-	h.post(h.path("/domains"), object{"domain": zone})
-	h.publishRecords(zone)
-	h.post(h.domainPath(zone, "/verify"), nil)
-	h.post(h.path("/mailboxes"), mailboxesBody(zone, "ada"))
-	h.post(h.path("/mailbox-limits"), object{"daily_send_limit": 5})
-	gone := runTenantry(t, env, "tenant", "withdraw", "--tenant", h.guid, "-o", "json").mustJSON(t)
+	must(t, fixture.zones.Add(zone, "manual"))
+	tenant.post(tenant.path("/domains"), object{"domain": zone})
+	tenant.publishRecords(zone)
+	tenant.post(tenant.domainPath(zone, "/verify"), nil)
+	tenant.post(tenant.path("/mailboxes"), mailboxesBody(zone, "ada"))
+	tenant.post(tenant.path("/mailbox-limits"), object{"daily_send_limit": 5})
+	gone := runTenantry(t, env, "tenant", "withdraw", "--tenant", tenant.guid, "-o", "json").mustJSON(t)
 	checkMembers(t, "withdraw", gone, "tenant_id account_id status withdrawn_at rules_removed rules_left")
-	checkValues(t, gone, object{"tenant_id": h.guid, "account_id": id, "status": "withdrawn", "rules_removed": true, "rules_left": []any{}})
-	if !slices.ContainsFunc(r.recordedRequests(), func(q platformRequest) bool { return strings.Contains(string(q.body), "Remove-TransportRule") }) {
+	checkValues(t, gone, object{"tenant_id": tenant.guid, "account_id": id, "status": "withdrawn", "rules_removed": true, "rules_left": []any{}})
+	if !slices.ContainsFunc(fixture.recordedRequests(), func(q platformRequest) bool { return strings.Contains(string(q.body), "Remove-TransportRule") }) {
 		t.Error("no rule was removed at the platform")
 	}
-	h.expect("POST", h.path("/sync"), nil, 403, "access_denied")
-	runTenantry(t, env, "tenant", "withdraw", "--tenant", h.guid).checkFailure(t, cli.ExitNotFound)
-	made = runTenantry(t, env, "tenant", "assign", "--tenant", h.guid, "--account", id, "-o", "json").mustJSON(t)
-	checkValues(t, made, object{"tenant_id": h.guid})
-	h.mustSync()
-	limit := h.post(h.path("/mailbox-limits"), object{"daily_send_limit": 5, "domain_scope": zone})
+	tenant.expect("POST", tenant.path("/sync"), nil, 403, "access_denied")
+	runTenantry(t, env, "tenant", "withdraw", "--tenant", tenant.guid).checkFailure(t, cli.ExitNotFound)
+	created = runTenantry(t, env, "tenant", "assign", "--tenant", tenant.guid, "--account", id, "-o", "json").mustJSON(t)
+	checkValues(t, created, object{"tenant_id": tenant.guid})
+	tenant.mustSync()
+	limit := tenant.post(tenant.path("/mailbox-limits"), object{"daily_send_limit": 5, "domain_scope": zone})
 	checkValues(t, limit.object, object{"provisioning.status": "created"})
-	r.checkRulesLeft(env, id, h.guid, "tenantry-block-"+zone)
+	fixture.checkRulesLeft(env, id, tenant.guid, "tenantry-block-"+zone)
 }
 
 // checkRulesLeft closes an account while the mail platform is down, and checks that the command
 // lists the rules that remain.
-func (r *serviceFixture) checkRulesLeft(env []string, account, guid, rule string) {
-	r.t.Helper()
-	r.stopPlatform()
-	closed := runTenantry(r.t, env, "account", "close", "--account", account, "--yes", "-o", "json")
+func (f *serviceFixture) checkRulesLeft(env []string, account, guid, rule string) {
+	f.t.Helper()
+	f.stopPlatform()
+	closed := runTenantry(f.t, env, "account", "close", "--account", account, "--yes", "-o", "json")
 	var row, warned object
 	if json.Unmarshal([]byte(closed.stdout), &row) != nil || json.Unmarshal([]byte(closed.stderr), &warned) != nil || closed.code != 0 {
-		r.t.Fatalf("exit code %d\n%s%s", closed.code, closed.stdout, closed.stderr)
+		f.t.Fatalf("exit code %d\n%s%s", closed.code, closed.stdout, closed.stderr)
 	}
-	checkValues(r.t, row, object{"status": "closed", "tenants_released": 1, "tenants_unruled": 0, "rules_left": []any{map[string]any{"tenant_id": guid, "rules": []any{rule}}}})
-	checkValues(r.t, warned, object{"warning.code": "rules_left"})
+	checkValues(f.t, row, object{"status": "closed", "tenants_released": 1, "tenants_unruled": 0, "rules_left": []any{map[string]any{"tenant_id": guid, "rules": []any{rule}}}})
+	checkValues(f.t, warned, object{"warning.code": "rules_left"})
 	if message := fmt.Sprint(warned.at("warning.message")); !strings.Contains(message, guid) || !strings.Contains(message, rule) {
-		r.t.Errorf("the warning says %s", message)
+		f.t.Errorf("the warning says %s", message)
 	}
-	acts := runTenantry(r.t, env, "audit", "list", "--account", account, "-o", "json").mustJSON(r.t).objects("events")
-	checkValues(r.t, acts[0], object{"action": "account.close", "details.rules_left": rule + " in " + guid})
+	actions := runTenantry(f.t, env, "audit", "list", "--account", account, "-o", "json").mustJSON(f.t).objects("events")
+	checkValues(f.t, actions[0], object{"action": "account.close", "details.rules_left": rule + " in " + guid})
 }
 
 func TestVersionAndOpenAPICommands(t *testing.T) {

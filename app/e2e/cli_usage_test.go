@@ -36,10 +36,10 @@ func TestEmptyFlagValueIsAUsageError(t *testing.T) {
 		{"account", "plan", "--account", "ann@example.com", "--plan", ""}, {"account", "close", "--yes", "--account", ""},
 		{"key", "revoke", "--key", ""},
 	} {
-		o := runTenantry(t, env, args...)
-		o.checkFailure(t, cli.ExitUsage)
-		if !strings.Contains(o.stderr, " is empty") {
-			t.Errorf("%v: %s", args, o.stderr)
+		result := runTenantry(t, env, args...)
+		result.checkFailure(t, cli.ExitUsage)
+		if !strings.Contains(result.stderr, " is empty") {
+			t.Errorf("%v: %s", args, result.stderr)
 		}
 	}
 	checkValues(t, runTenantry(t, env, "account", "show", "--account", "ann@example.com", "-o", "json").mustJSON(t), object{"tenant_slots": 3})
@@ -67,16 +67,16 @@ func TestUsageErrorsNameTheMistakeAndTheHelp(t *testing.T) {
 		"account create --email a@b.example --tenant-slots 1000001": "must be between 0 and 1000000",
 	} {
 		args := strings.Split(line, " ")
-		o := runTenantry(t, nil, args...)
-		o.checkFailure(t, cli.ExitUsage)
-		if !strings.Contains(o.stderr, want) {
-			t.Errorf("%s: %s", line, o.stderr)
+		result := runTenantry(t, nil, args...)
+		result.checkFailure(t, cli.ExitUsage)
+		if !strings.Contains(result.stderr, want) {
+			t.Errorf("%s: %s", line, result.stderr)
 		}
 		for _, asked := range [][]string{{"-o", "json"}, {"-o=json"}, {"-ojson"}, {"--output", "json"}, {"--output=json"}} {
-			o := runTenantry(t, nil, append(args[:len(args):len(args)], asked...)...)
+			result := runTenantry(t, nil, append(args[:len(args):len(args)], asked...)...)
 			var printed object
-			if err := json.Unmarshal([]byte(o.stderr), &printed); err != nil || o.code != cli.ExitUsage || o.stdout != "" {
-				t.Fatalf("%s %v: exit code %d, %v: %s%s", line, asked, o.code, err, o.stdout, o.stderr)
+			if err := json.Unmarshal([]byte(result.stderr), &printed); err != nil || result.code != cli.ExitUsage || result.stdout != "" {
+				t.Fatalf("%s %v: exit code %d, %v: %s%s", line, asked, result.code, err, result.stdout, result.stderr)
 			}
 			checkValues(t, printed, object{"error.code": "usage"})
 		}
@@ -96,10 +96,10 @@ func TestCLIErrorsSuggestOperatorFixes(t *testing.T) {
 		"tenant withdraw --tenant " + guid:                         "`tenantry tenant list`",
 		"account show --account nobody@example.com":                "`tenantry account list`",
 	} {
-		o := runTenantry(t, env, append(strings.Split(line, " "), "-o", "json")...)
+		result := runTenantry(t, env, append(strings.Split(line, " "), "-o", "json")...)
 		var printed object
-		if err := json.Unmarshal([]byte(o.stderr), &printed); err != nil || o.code == 0 {
-			t.Fatalf("%s: exit code %d, %v: %s", line, o.code, err, o.stderr)
+		if err := json.Unmarshal([]byte(result.stderr), &printed); err != nil || result.code == 0 {
+			t.Fatalf("%s: exit code %d, %v: %s", line, result.code, err, result.stderr)
 		}
 		if fix := fmt.Sprint(printed.at("error.fix")); !strings.Contains(fix, want) || strings.Contains(fix, "/v1/") {
 			t.Errorf("%s: %s", line, fix)
@@ -117,11 +117,11 @@ func TestCommandsOfOperatorsCreateNoDatabase(t *testing.T) {
 		{"dns-connection", "list"}, {"tenant", "assign", "--tenant", "0e9d7c1a-4b52-4f60-8a3e-9d2f1c7b6a55", "--account", "ann@example.com"},
 		{"backup", filepath.Join(t.TempDir(), "b")},
 	} {
-		o := runTenantry(t, []string{"TENANTRY_DATA_DIR=" + data}, args...)
-		o.checkFailure(t, cli.ExitRefused)
+		result := runTenantry(t, []string{"TENANTRY_DATA_DIR=" + data}, args...)
+		result.checkFailure(t, cli.ExitRefused)
 		for _, want := range []string{filepath.Join(data, "tenantry.db"), "`tenantry migrate`", "data_dir"} {
-			if !strings.Contains(o.stderr, want) {
-				t.Errorf("%v lacks %s: %s", args, want, o.stderr)
+			if !strings.Contains(result.stderr, want) {
+				t.Errorf("%v lacks %s: %s", args, want, result.stderr)
 			}
 		}
 	}
@@ -265,8 +265,8 @@ printf '%s\n' "${COMPREPLY[@]}"`
 // TestConfigurationPageIsCurrent compares docs/configuration.md with the output of the code.
 func TestConfigurationPageIsCurrent(t *testing.T) {
 	t.Parallel()
-	b := requirePrograms(t, releaseBuild)
-	cmd := exec.Command(b.binary, "reference")
+	build := requirePrograms(t, releaseBuild)
+	cmd := exec.Command(build.binary, "reference")
 	cmd.Stdin = bytes.NewReader(pluginDescriptions(t))
 	page, err := cmd.Output()
 	must(t, err)
@@ -280,7 +280,7 @@ func TestConfigurationPageIsCurrent(t *testing.T) {
 			t.Errorf("the page lacks %s", want)
 		}
 	}
-	cmd = exec.Command(b.binary, "reference")
+	cmd = exec.Command(build.binary, "reference")
 	if out, err := cmd.Output(); err == nil {
 		t.Errorf("without descriptions it prints %d bytes", len(out))
 	}

@@ -18,10 +18,10 @@ import (
 )
 
 // shownSettings returns the output of `tenantry config`, by name.
-func shownSettings(t *testing.T, o commandResult) map[string]object {
+func shownSettings(t *testing.T, result commandResult) map[string]object {
 	t.Helper()
 	all := map[string]object{}
-	printed := o.mustJSON(t)
+	printed := result.mustJSON(t)
 	checkMembers(t, "config", printed, "settings count")
 	for _, s := range printed.objects("settings") {
 		checkMembers(t, "setting", s, "name value source variable flag")
@@ -77,13 +77,13 @@ func TestConfigRedactsSecrets(t *testing.T) {
 		"TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_SECRET=" + secret,
 	}
 	for _, format := range []string{"text", "json"} {
-		o := runTenantry(t, env, "config", "-o", format)
-		if strings.Contains(o.stdout+o.stderr, secret) {
-			t.Errorf("a secret is shown:\n%s%s", o.stdout, o.stderr)
+		result := runTenantry(t, env, "config", "-o", format)
+		if strings.Contains(result.stdout+result.stderr, secret) {
+			t.Errorf("a secret is shown:\n%s%s", result.stdout, result.stderr)
 		}
 		for _, want := range []string{"ann:[redacted]@db.example", "rediss://:[redacted]@redis.example/0", "variable, unknown"} {
-			if !strings.Contains(o.stdout, want) {
-				t.Errorf("the output lacks %s:\n%s", want, o.stdout)
+			if !strings.Contains(result.stdout, want) {
+				t.Errorf("the output lacks %s:\n%s", want, result.stdout)
 			}
 		}
 	}
@@ -93,7 +93,7 @@ func TestConfigRedactsSecrets(t *testing.T) {
 // environment it is an error if it is similar to a setting, and otherwise a warning.
 func TestMisspeltSettingsAreReported(t *testing.T) {
 	t.Parallel()
-	for text, says := range map[string]string{
+	for text, wantText := range map[string]string{
 		"databse_url: x\n":                         `"databse_url"; did you mean database_url?`,
 		"nonsense: 1\n":                            `"nonsense"`,
 		"providers:\n  microsoft365: x\n":          `"providers.microsoft365"`,
@@ -103,27 +103,27 @@ func TestMisspeltSettingsAreReported(t *testing.T) {
 	} {
 		file := filepath.Join(t.TempDir(), "tenantry.yaml")
 		must(t, os.WriteFile(file, []byte(text), 0o600))
-		o := runTenantry(t, nil, "account", "list", "--config", file)
-		o.checkFailure(t, cli.ExitUsage)
-		if !strings.Contains(o.stderr, says) {
-			t.Errorf("%q: %s", text, o.stderr)
+		result := runTenantry(t, nil, "account", "list", "--config", file)
+		result.checkFailure(t, cli.ExitUsage)
+		if !strings.Contains(result.stderr, wantText) {
+			t.Errorf("%q: %s", text, result.stderr)
 		}
 	}
 	for _, args := range [][]string{{"account", "list"}, {"config"}, {"doctor"}, {"serve"}, {"dev"}} {
-		o := runTenantry(t, []string{"TENANTRY_DATABSE_URL=x"}, args...)
-		o.checkFailure(t, cli.ExitUsage)
-		if !strings.Contains(o.stderr, "TENANTRY_DATABSE_URL: ") || !strings.Contains(o.stderr, "did you mean TENANTRY_DATABASE_URL?") {
-			t.Errorf("%v: %s", args, o.stderr)
+		result := runTenantry(t, []string{"TENANTRY_DATABSE_URL=x"}, args...)
+		result.checkFailure(t, cli.ExitUsage)
+		if !strings.Contains(result.stderr, "TENANTRY_DATABSE_URL: ") || !strings.Contains(result.stderr, "did you mean TENANTRY_DATABASE_URL?") {
+			t.Errorf("%v: %s", args, result.stderr)
 		}
 	}
-	o := runTenantry(t, []string{"TENANTRY_DATA_DIR=" + t.TempDir(), "TENANTRY_IMAGE_REVISION=x"}, "migrate")
-	if o.code != 0 || !strings.Contains(o.stderr, "TENANTRY_IMAGE_REVISION is not a setting and has no effect") {
-		t.Errorf("%d: %s", o.code, o.stderr)
+	result := runTenantry(t, []string{"TENANTRY_DATA_DIR=" + t.TempDir(), "TENANTRY_IMAGE_REVISION=x"}, "migrate")
+	if result.code != 0 || !strings.Contains(result.stderr, "TENANTRY_IMAGE_REVISION is not a setting and has no effect") {
+		t.Errorf("%d: %s", result.code, result.stderr)
 	}
-	o = runTenantry(t, []string{"TENANTRY_DATA_DIR=" + t.TempDir(), "TENANTRY_IMAGE_REVISION=x"}, "migrate", "-o", "json")
+	result = runTenantry(t, []string{"TENANTRY_DATA_DIR=" + t.TempDir(), "TENANTRY_IMAGE_REVISION=x"}, "migrate", "-o", "json")
 	var printed object
-	if err := json.Unmarshal([]byte(o.stderr), &printed); err != nil {
-		t.Fatalf("%v: %s", err, o.stderr)
+	if err := json.Unmarshal([]byte(result.stderr), &printed); err != nil {
+		t.Fatalf("%v: %s", err, result.stderr)
 	}
 	checkValues(t, printed, object{"warning.code": "unknown_variable"})
 }
@@ -132,8 +132,8 @@ func TestMisspeltSettingsAreReported(t *testing.T) {
 // standard error.
 func TestServeLogsUnknownVariables(t *testing.T) {
 	t.Parallel()
-	r := newServiceFixture(t, requirePrograms(t, releaseBuild))
-	p, _ := r.serve(append(r.env(t.TempDir(), ""), "TENANTRY_IMAGE_REVISION=x"))
+	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
+	p, _ := fixture.serve(append(fixture.env(t.TempDir(), ""), "TENANTRY_IMAGE_REVISION=x"))
 	if logs := p.logs.String(); !strings.Contains(logs, `"variable":"TENANTRY_IMAGE_REVISION"`) || strings.Contains(logs, "tenantry: warning") {
 		t.Errorf("the log:\n%s", logs)
 	}
@@ -143,36 +143,36 @@ func TestServeLogsUnknownVariables(t *testing.T) {
 // plugin has, and that doctor names the setting that was probably meant.
 func TestMisspeltProviderSettingsAreRefused(t *testing.T) {
 	t.Parallel()
-	for variable, says := range map[string]string{
+	for variable, wantText := range map[string]string{
 		"TENANTRY_PROVIDERS_MICROSOFT356_CLIENT_ID=x":     "did you mean providers.microsoft365 (TENANTRY_PROVIDERS_MICROSOFT365_…)?",
 		"TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_SECRET=x": "did you mean client_secret_file (TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_SECRET_FILE)?",
 		"TENANTRY_PROVIDERS_CLOUDFLARE_ZZZ=x":             "its settings are api_url",
 	} {
 		env := []string{onePluginPerKindEnv(t), "TENANTRY_DATA_DIR=" + t.TempDir(), "TENANTRY_LISTEN=127.0.0.1:0", "TENANTRY_ADMIN_LISTEN=127.0.0.1:0", variable}
 		serve := runTenantry(t, env, "serve")
-		serve.checkUsageAfterLog(t, says)
+		serve.checkUsageAfterLog(t, wantText)
 		_, checks := runDoctor(t, env)
 		checkValues(t, checks["provider_settings"], object{"status": doctor.Failed})
-		if summary := checks["provider_settings"].text("summary"); !strings.Contains(summary, says) {
+		if summary := checks["provider_settings"].text("summary"); !strings.Contains(summary, wantText) {
 			t.Errorf("%s: doctor says %s", variable, summary)
 		}
 	}
 }
 
-// checkUsageAfterLog checks that serve failed with a usage error that contains the text says. The
+// checkUsageAfterLog checks that serve failed with a usage error that contains wantText. The
 // error follows the log on standard error.
-func (o commandResult) checkUsageAfterLog(t *testing.T, says string) {
+func (r commandResult) checkUsageAfterLog(t *testing.T, wantText string) {
 	t.Helper()
-	if o.code != cli.ExitUsage || o.stdout != "" || !strings.Contains(o.stderr, "tenantry: providers.") || !strings.Contains(o.stderr, says) {
-		t.Errorf("%v: exit code %d, want %q\n%s%s", o.args, o.code, says, o.stdout, o.stderr)
+	if r.code != cli.ExitUsage || r.stdout != "" || !strings.Contains(r.stderr, "tenantry: providers.") || !strings.Contains(r.stderr, wantText) {
+		t.Errorf("%v: exit code %d, want %q\n%s%s", r.args, r.code, wantText, r.stdout, r.stderr)
 	}
 }
 
 // TestServeSaysThatNoMailPlatformIsConfigured checks the log of a first start.
 func TestServeSaysThatNoMailPlatformIsConfigured(t *testing.T) {
 	t.Parallel()
-	r := newServiceFixture(t, requirePrograms(t, releaseBuild))
-	p, _ := r.serve([]string{"TENANTRY_DATA_DIR=" + t.TempDir(), "TENANTRY_LISTEN=127.0.0.1:0", "TENANTRY_ADMIN_LISTEN=127.0.0.1:0", "TENANTRY_DRAIN_DELAY=0s"})
+	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
+	p, _ := fixture.serve([]string{"TENANTRY_DATA_DIR=" + t.TempDir(), "TENANTRY_LISTEN=127.0.0.1:0", "TENANTRY_ADMIN_LISTEN=127.0.0.1:0", "TENANTRY_DRAIN_DELAY=0s"})
 	if logs := p.logs.String(); !strings.Contains(logs, "no mail platform is configured: no tenant can be connected") {
 		t.Errorf("the log:\n%s", logs)
 	}

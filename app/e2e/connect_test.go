@@ -22,36 +22,36 @@ import (
 func TestAdministratorConnectsATenant(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t).newAccount(nil)
-	h, v := c.newTenant(object{"name": "By Hand Ltd"}), newBrowser(t)
+	tenant, b := c.newTenant(object{"name": "By Hand Ltd"}), newBrowser(t)
 	link := c.get("/v1/tenants/connect-url").text("connect_url")
-	callback := v.open(v.answerConsent(link, h.admin, "accept"))
+	callback := b.open(b.answerConsent(link, tenant.admin, "accept"))
 	if callback.status != http.StatusSeeOther {
 		t.Fatalf("the callback answers %d: %s", callback.status, callback.text)
 	}
 	checkPageHeaders(t, callback)
 	checkFlowCookie(t, callback)
 	if to, err := url.Parse(callback.location); err != nil || to.Query().Get("code_challenge_method") != "S256" ||
-		to.Query().Get("nonce") == "" || !strings.Contains(to.Path, h.guid) {
+		to.Query().Get("nonce") == "" || !strings.Contains(to.Path, tenant.guid) {
 		t.Errorf("signs in at %s", callback.location)
 	}
-	offer := v.open(v.signIn(callback.location, h.admin).location)
+	offer := b.open(b.signIn(callback.location, tenant.admin).location)
 	checkPageHeaders(t, offer)
-	for _, words := range []string{"By Hand Ltd", h.guid, ".onmicrosoft.com", c.email, h.admin, "Connect", "Cancel"} {
+	for _, words := range []string{"By Hand Ltd", tenant.guid, ".onmicrosoft.com", c.email, tenant.admin, "Connect", "Cancel"} {
 		if !strings.Contains(offer.text, words) {
 			t.Errorf("the page does not say %q: %s", words, offer.text)
 		}
 	}
 	c.checkTenants() // not before the confirmation
-	done := v.submit(offer, url.Values{"decision": {"connect"}})
+	done := b.submit(offer, url.Values{"decision": {"connect"}})
 	checkPageHeaders(t, done)
 	if done.status != http.StatusOK || !strings.Contains(done.heading, "connected") || !strings.Contains(done.text, "Its name is tenantry") {
 		t.Errorf("%d %s", done.status, done.text)
 	}
-	c.checkTenants(h.guid)
-	if again := v.submit(offer, url.Values{"decision": {"connect"}}); again.status != http.StatusBadRequest {
+	c.checkTenants(tenant.guid)
+	if again := b.submit(offer, url.Values{"decision": {"connect"}}); again.status != http.StatusBadRequest {
 		t.Errorf("a second confirmation is answered %d", again.status)
 	}
-	h.mustSync()
+	tenant.mustSync()
 }
 
 // checkPageHeaders checks the security headers of a page of the connect flow.
@@ -91,26 +91,26 @@ func checkFlowCookie(t *testing.T, p page) {
 func TestReconnectRenewsTheConsent(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t).newAccount(object{"tenant_slots": 2})
-	h := c.newConnectedTenant(nil)
-	zone, before := h.newVerifiedDomain(), h.get(h.path(""))
-	h.post(h.path("/mailboxes"), mailboxesBody(zone, "ada"))
+	tenant := c.newConnectedTenant(nil)
+	zone, before := tenant.newVerifiedDomain(), tenant.get(tenant.path(""))
+	tenant.post(tenant.path("/mailboxes"), mailboxesBody(zone, "ada"))
 	other := c.newTenant(nil)
-	domain, box := h.get(h.path("/domains")).objects("domains")[0], h.get(h.path("/mailboxes")).objects("mailboxes")[0]
+	domain, mailbox := tenant.get(tenant.path("/domains")).objects("domains")[0], tenant.get(tenant.path("/mailboxes")).objects("mailboxes")[0]
 
 	// The last slot is taken between the link and the confirmation.
-	v := newBrowser(t)
-	offer := v.openConfirmation(h)
+	b := newBrowser(t)
+	offer := b.openConfirmation(tenant)
 	other.connect()
-	if done := v.submit(offer, url.Values{"decision": {"connect"}}); done.status != http.StatusOK {
+	if done := b.submit(offer, url.Values{"decision": {"connect"}}); done.status != http.StatusOK {
 		t.Errorf("%d %s", done.status, done.text)
 	}
-	after := h.get(h.path(""))
-	checkValues(t, after.object, object{"id": before.at("id"), "connected_by": h.admin, "domain_count": 1, "mailbox_count": 1, "exchange_bootstrap_status": "ready"})
+	after := tenant.get(tenant.path(""))
+	checkValues(t, after.object, object{"id": before.at("id"), "connected_by": tenant.admin, "domain_count": 1, "mailbox_count": 1, "exchange_bootstrap_status": "ready"})
 	if after.text("consented_at") <= before.text("consented_at") {
 		t.Errorf("consented_at %v, before %v", after.at("consented_at"), before.at("consented_at"))
 	}
-	checkValues(t, h.get(h.path("/domains")).objects("domains")[0], object{"id": domain["id"], "domain_name": zone})
-	checkValues(t, h.get(h.path("/mailboxes")).objects("mailboxes")[0], object{"id": box["id"]})
+	checkValues(t, tenant.get(tenant.path("/domains")).objects("domains")[0], object{"id": domain["id"], "domain_name": zone})
+	checkValues(t, tenant.get(tenant.path("/mailboxes")).objects("mailboxes")[0], object{"id": mailbox["id"]})
 	if list := c.get("/v1/tenants"); list.at("count") != 2.0 {
 		t.Errorf("the account has %s", list.raw)
 	}
@@ -120,28 +120,28 @@ func TestConnectRefusesATenantOfADifferentAccount(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t)
 	owner, other := c.newAccount(nil), c.newAccount(nil)
-	h := owner.newTenant(nil).connect()
-	v := newBrowser(t)
-	offer := v.openConfirmation(accountTenant{other, h.guid, h.admin})
-	done := v.submit(offer, url.Values{"decision": {"connect"}})
+	tenant := owner.newTenant(nil).connect()
+	b := newBrowser(t)
+	offer := b.openConfirmation(accountTenant{other, tenant.guid, tenant.admin})
+	done := b.submit(offer, url.Values{"decision": {"connect"}})
 	checkPageHeaders(t, done)
 	if done.status != http.StatusConflict || strings.Contains(done.text, owner.email) || strings.Contains(done.text, owner.id) {
 		t.Errorf("%d %s", done.status, done.text)
 	}
 	other.checkTenants()
-	owner.checkTenants(h.guid)
-	h.expect("DELETE", h.path(""), nil, 200, "")
-	accountTenant{other, h.guid, h.admin}.connect() // released, so it can be connected
+	owner.checkTenants(tenant.guid)
+	tenant.expect("DELETE", tenant.path(""), nil, 200, "")
+	accountTenant{other, tenant.guid, tenant.admin}.connect() // released, so it can be connected
 }
 
 // TestConnectRefusesWhenTheLastSlotIsTaken fills the last slot while the confirmation page is open.
 func TestConnectRefusesWhenTheLastSlotIsTaken(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t).newAccount(object{"tenant_slots": 1})
-	h, other, v := c.newTenant(nil), c.newTenant(nil), newBrowser(t)
-	offer := v.openConfirmation(h)
+	tenant, other, b := c.newTenant(nil), c.newTenant(nil), newBrowser(t)
+	offer := b.openConfirmation(tenant)
 	other.connect()
-	done := v.submit(offer, url.Values{"decision": {"connect"}})
+	done := b.submit(offer, url.Values{"decision": {"connect"}})
 	checkPageHeaders(t, done)
 	if done.status != http.StatusPaymentRequired {
 		t.Errorf("%d %s", done.status, done.text)
@@ -152,10 +152,10 @@ func TestConnectRefusesWhenTheLastSlotIsTaken(t *testing.T) {
 func TestConnectRefusesWhenThePlanLapsed(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t).newAccount(nil)
-	h, v := c.newTenant(nil), newBrowser(t)
-	offer := v.openConfirmation(h)
+	tenant, b := c.newTenant(nil), newBrowser(t)
+	offer := b.openConfirmation(tenant)
 	c.setPlan(object{"plan": "complete", "active": false})
-	if done := v.submit(offer, url.Values{"decision": {"connect"}}); done.status != http.StatusPaymentRequired {
+	if done := b.submit(offer, url.Values{"decision": {"connect"}}); done.status != http.StatusPaymentRequired {
 		t.Errorf("%d %s", done.status, done.text)
 	}
 	c.setPlan(object{"plan": "complete", "active": true})
@@ -168,73 +168,75 @@ func TestConnectFlowRefusesInvalidSteps(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name   string
-		walk   func(v *browser, h accountTenant, link string) page
+		walk   func(b *browser, tenant accountTenant, link string) page
 		status int
 	}{
-		{"declined at the consent", func(v *browser, h accountTenant, link string) page {
-			return v.open(v.answerConsent(link, h.admin, "deny"))
+		{"declined at the consent", func(b *browser, tenant accountTenant, link string) page {
+			return b.open(b.answerConsent(link, tenant.admin, "deny"))
 		}, http.StatusForbidden},
-		{"declined at the sign-in", func(v *browser, h accountTenant, link string) page {
-			callback := v.open(v.answerConsent(link, h.admin, "accept"))
-			state := queryParameter(v.t, callback.location, "state")
-			return v.open(h.ready.APIURL + "/connect/microsoft365/signin?error=access_denied&state=" + url.QueryEscape(state))
+		{"declined at the sign-in", func(b *browser, tenant accountTenant, link string) page {
+			callback := b.open(b.answerConsent(link, tenant.admin, "accept"))
+			state := queryParameter(b.t, callback.location, "state")
+			return b.open(tenant.ready.APIURL + "/connect/microsoft365/signin?error=access_denied&state=" + url.QueryEscape(state))
 		}, http.StatusForbidden},
-		{"a guest", func(v *browser, h accountTenant, link string) page {
-			callback := v.open(v.answerConsent(link, h.admin, "accept"))
-			return v.open(v.signIn(callback.location, strings.Replace(h.admin, "admin@", "guest@", 1)).location)
+		{"a guest", func(b *browser, tenant accountTenant, link string) page {
+			callback := b.open(b.answerConsent(link, tenant.admin, "accept"))
+			return b.open(b.signIn(callback.location, strings.Replace(tenant.admin, "admin@", "guest@", 1)).location)
 		}, http.StatusForbidden},
-		{"an ordinary member", func(v *browser, h accountTenant, link string) page {
-			callback := v.open(v.answerConsent(link, h.admin, "accept"))
-			return v.open(v.signIn(callback.location, strings.Replace(h.admin, "admin@", "user@", 1)).location)
+		{"an ordinary member", func(b *browser, tenant accountTenant, link string) page {
+			callback := b.open(b.answerConsent(link, tenant.admin, "accept"))
+			return b.open(b.signIn(callback.location, strings.Replace(tenant.admin, "admin@", "user@", 1)).location)
 		}, http.StatusForbidden},
-		{"a forged state", func(v *browser, h accountTenant, link string) page {
-			return v.open(withQueryParameter(v.t, v.answerConsent(link, h.admin, "accept"), "state", "forged"))
+		{"a forged state", func(b *browser, tenant accountTenant, link string) page {
+			return b.open(withQueryParameter(b.t, b.answerConsent(link, tenant.admin, "accept"), "state", "forged"))
 		}, http.StatusBadRequest},
-		{"no state", func(v *browser, h accountTenant, _ string) page {
-			return v.open(h.ready.APIURL + "/connect/microsoft365/callback?admin_consent=True&tenant=" + h.guid)
+		{"no state", func(b *browser, tenant accountTenant, _ string) page {
+			return b.open(tenant.ready.APIURL + "/connect/microsoft365/callback?admin_consent=True&tenant=" + tenant.guid)
 		}, http.StatusBadRequest},
-		{"two states", func(v *browser, h accountTenant, link string) page {
-			return v.open(v.answerConsent(link, h.admin, "accept") + "&state=x")
+		{"two states", func(b *browser, tenant accountTenant, link string) page {
+			return b.open(b.answerConsent(link, tenant.admin, "accept") + "&state=x")
 		}, http.StatusBadRequest},
-		{"a reused state", func(v *browser, h accountTenant, link string) page {
-			callback := v.answerConsent(link, h.admin, "accept")
-			v.open(callback)
-			return v.open(callback)
+		{"a reused state", func(b *browser, tenant accountTenant, link string) page {
+			callback := b.answerConsent(link, tenant.admin, "accept")
+			b.open(callback)
+			return b.open(callback)
 		}, http.StatusBadRequest},
-		{"no tenant", func(v *browser, h accountTenant, link string) page {
-			return v.open(withQueryParameter(v.t, v.answerConsent(link, h.admin, "accept"), "tenant", "x"))
+		{"no tenant", func(b *browser, tenant accountTenant, link string) page {
+			return b.open(withQueryParameter(b.t, b.answerConsent(link, tenant.admin, "accept"), "tenant", "x"))
 		}, http.StatusBadRequest},
-		{"a reused sign-in", func(v *browser, h accountTenant, link string) page {
-			callback := v.open(v.answerConsent(link, h.admin, "accept"))
-			answer := v.signIn(callback.location, h.admin).location
-			v.open(answer)
-			return v.open(answer)
+		{"a reused sign-in", func(b *browser, tenant accountTenant, link string) page {
+			callback := b.open(b.answerConsent(link, tenant.admin, "accept"))
+			answer := b.signIn(callback.location, tenant.admin).location
+			b.open(answer)
+			return b.open(answer)
 		}, http.StatusBadRequest},
-		{"a forged code", func(v *browser, h accountTenant, link string) page {
-			callback := v.open(v.answerConsent(link, h.admin, "accept"))
-			return v.open(withQueryParameter(v.t, v.signIn(callback.location, h.admin).location, "code", "forged"))
+		{"a forged code", func(b *browser, tenant accountTenant, link string) page {
+			callback := b.open(b.answerConsent(link, tenant.admin, "accept"))
+			return b.open(withQueryParameter(b.t, b.signIn(callback.location, tenant.admin).location, "code", "forged"))
 		}, http.StatusBadRequest},
-		{"a bad CSRF token", func(v *browser, h accountTenant, _ string) page {
-			return v.submit(v.openConfirmation(h), url.Values{"decision": {"connect"}, "csrf": {"forged"}})
+		{"a bad CSRF token", func(b *browser, tenant accountTenant, _ string) page {
+			return b.submit(b.openConfirmation(tenant), url.Values{"decision": {"connect"}, "csrf": {"forged"}})
 		}, http.StatusBadRequest},
-		{"no CSRF token", func(v *browser, h accountTenant, _ string) page {
-			return v.submit(v.openConfirmation(h), url.Values{"decision": {"connect"}, "csrf": nil})
+		{"no CSRF token", func(b *browser, tenant accountTenant, _ string) page {
+			return b.submit(b.openConfirmation(tenant), url.Values{"decision": {"connect"}, "csrf": nil})
 		}, http.StatusBadRequest},
-		{"no decision", func(v *browser, h accountTenant, _ string) page { return v.submit(v.openConfirmation(h), nil) }, http.StatusBadRequest},
-		{"cancelled", func(v *browser, h accountTenant, _ string) page {
-			return v.submit(v.openConfirmation(h), url.Values{"decision": {"cancel"}})
+		{"no decision", func(b *browser, tenant accountTenant, _ string) page {
+			return b.submit(b.openConfirmation(tenant), nil)
+		}, http.StatusBadRequest},
+		{"cancelled", func(b *browser, tenant accountTenant, _ string) page {
+			return b.submit(b.openConfirmation(tenant), url.Values{"decision": {"cancel"}})
 		}, http.StatusOK},
-		{"connected after it was cancelled", func(v *browser, h accountTenant, _ string) page {
-			offer := v.openConfirmation(h)
-			v.submit(offer, url.Values{"decision": {"cancel"}})
-			return v.submit(offer, url.Values{"decision": {"connect"}})
+		{"connected after it was cancelled", func(b *browser, tenant accountTenant, _ string) page {
+			offer := b.openConfirmation(tenant)
+			b.submit(offer, url.Values{"decision": {"cancel"}})
+			return b.submit(offer, url.Values{"decision": {"connect"}})
 		}, http.StatusBadRequest},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			c := sharedSandbox(t).newAccount(nil)
-			h := c.newTenant(nil)
-			p := tt.walk(newBrowser(t), h, c.get("/v1/tenants/connect-url").text("connect_url"))
+			tenant := c.newTenant(nil)
+			p := tt.walk(newBrowser(t), tenant, c.get("/v1/tenants/connect-url").text("connect_url"))
 			if p.status != tt.status || p.heading == "" {
 				t.Errorf("%d, want %d: %s", p.status, tt.status, p.text)
 			}
@@ -251,31 +253,31 @@ func TestConnectFlowRefusesAForgedTenant(t *testing.T) {
 	victim := sharedSandbox(t).newAccount(nil).newConnectedTenant(nil)
 	c := sharedSandbox(t).newAccount(nil)
 	own := c.newTenant(nil)
-	forged := func(v *browser) string {
+	forged := func(b *browser) string {
 		link := c.get("/v1/tenants/connect-url").text("connect_url")
-		callback := v.open(withQueryParameter(t, v.answerConsent(link, own.admin, "accept"), "tenant", victim.guid))
+		callback := b.open(withQueryParameter(t, b.answerConsent(link, own.admin, "accept"), "tenant", victim.guid))
 		if callback.status != http.StatusSeeOther || !strings.Contains(callback.location, victim.guid) {
 			t.Fatalf("not sent to the victim's sign-in: %d %s", callback.status, callback.location)
 		}
 		return callback.location
 	}
 	t.Run("sign-in at the victim's tenant", func(t *testing.T) {
-		v := newBrowser(t)
-		if p := v.signIn(forged(v), own.admin); p.location != "" {
+		b := newBrowser(t)
+		if p := b.signIn(forged(b), own.admin); p.location != "" {
 			t.Errorf("the platform sends on to %s", p.location)
 		}
 	})
 	t.Run("signed in at one's own tenant instead", func(t *testing.T) {
-		v := newBrowser(t)
-		answer := v.signIn(strings.ReplaceAll(forged(v), victim.guid, own.guid), own.admin).location
-		if p := v.open(answer); p.status != http.StatusBadRequest {
+		b := newBrowser(t)
+		answer := b.signIn(strings.ReplaceAll(forged(b), victim.guid, own.guid), own.admin).location
+		if p := b.open(answer); p.status != http.StatusBadRequest {
 			t.Errorf("%d %s", p.status, p.text)
 		}
 	})
 	t.Run("sign-in of an ordinary member of the victim", func(t *testing.T) {
-		v := newBrowser(t)
-		answer := v.signIn(forged(v), strings.Replace(victim.admin, "admin@", "user@", 1)).location
-		if p := v.open(answer); p.status != http.StatusForbidden {
+		b := newBrowser(t)
+		answer := b.signIn(forged(b), strings.Replace(victim.admin, "admin@", "user@", 1)).location
+		if p := b.open(answer); p.status != http.StatusForbidden {
 			t.Errorf("%d %s", p.status, p.text)
 		}
 	})
@@ -288,11 +290,11 @@ func TestConnectFlowRefusesAForgedTenant(t *testing.T) {
 func TestConnectStateBelongsToItsAccount(t *testing.T) {
 	t.Parallel()
 	here, elsewhere := sharedSandbox(t).newAccount(nil), privateSandbox(t)
-	h := here.newTenant(nil)
-	v := newBrowser(t)
-	ownCallback := v.answerConsent(here.get("/v1/tenants/connect-url").text("connect_url"), h.admin, "accept")
+	tenant := here.newTenant(nil)
+	b := newBrowser(t)
+	ownCallback := b.answerConsent(here.get("/v1/tenants/connect-url").text("connect_url"), tenant.admin, "accept")
 	foreignState := queryParameter(t, elsewhere.get("/v1/tenants/connect-url").text("connect_url"), "state")
-	if p := v.open(withQueryParameter(t, ownCallback, "state", foreignState)); p.status != http.StatusBadRequest {
+	if p := b.open(withQueryParameter(t, ownCallback, "state", foreignState)); p.status != http.StatusBadRequest {
 		t.Errorf("%d %s", p.status, p.text)
 	}
 
@@ -300,8 +302,8 @@ func TestConnectStateBelongsToItsAccount(t *testing.T) {
 	// confirmation page names it.
 	other := sharedSandbox(t).newAccount(nil)
 	state := queryParameter(t, other.get("/v1/tenants/connect-url").text("connect_url"), "state")
-	callback := v.open(withQueryParameter(t, ownCallback, "state", state))
-	offer := v.open(v.signIn(callback.location, h.admin).location)
+	callback := b.open(withQueryParameter(t, ownCallback, "state", state))
+	offer := b.open(b.signIn(callback.location, tenant.admin).location)
 	if !strings.Contains(offer.text, other.email) || strings.Contains(offer.text, here.email) {
 		t.Errorf("the page is %s", offer.text)
 	}
@@ -314,21 +316,21 @@ func TestConnectStateBelongsToItsAccount(t *testing.T) {
 func TestConnectFlowIsBoundToItsBrowser(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t).newAccount(nil)
-	h, v, other := c.newTenant(nil), newBrowser(t), newBrowser(t)
-	callback := v.open(v.answerConsent(c.get("/v1/tenants/connect-url").text("connect_url"), h.admin, "accept"))
-	answer := v.signIn(callback.location, h.admin).location
+	tenant, b, other := c.newTenant(nil), newBrowser(t), newBrowser(t)
+	callback := b.open(b.answerConsent(c.get("/v1/tenants/connect-url").text("connect_url"), tenant.admin, "accept"))
+	answer := b.signIn(callback.location, tenant.admin).location
 	if p := other.open(answer); p.status != http.StatusBadRequest {
 		t.Errorf("the sign-in in another browser: %d %s", p.status, p.text)
 	}
-	offer := v.open(answer)
+	offer := b.open(answer)
 	if p := other.submit(offer, url.Values{"decision": {"connect"}}); p.status != http.StatusBadRequest {
 		t.Errorf("the confirmation in another browser: %d %s", p.status, p.text)
 	}
 	c.checkTenants()
-	if p := v.submit(offer, url.Values{"decision": {"connect"}}); p.status != http.StatusOK {
+	if p := b.submit(offer, url.Values{"decision": {"connect"}}); p.status != http.StatusOK {
 		t.Errorf("the right browser: %d %s", p.status, p.text)
 	}
-	c.checkTenants(h.guid)
+	c.checkTenants(tenant.guid)
 }
 
 // TestConnectFlowExpires checks that each step is refused after 15 minutes.
@@ -338,22 +340,22 @@ func TestConnectFlowExpires(t *testing.T) {
 	for _, step := range []string{"callback", "signin", "confirm"} {
 		t.Run(step, func(t *testing.T) {
 			c := c.withT(t)
-			h, v := c.newTenant(nil), newBrowser(t)
+			tenant, b := c.newTenant(nil), newBrowser(t)
 			later := func() { c.control("POST", "/clock", object{"advance": "15m1s"}) }
-			callback := v.answerConsent(c.get("/v1/tenants/connect-url").text("connect_url"), h.admin, "accept")
+			callback := b.answerConsent(c.get("/v1/tenants/connect-url").text("connect_url"), tenant.admin, "accept")
 			var p page
 			switch step {
 			case "callback":
 				later()
-				p = v.open(callback)
+				p = b.open(callback)
 			case "signin":
-				signIn := v.open(callback).location
+				signIn := b.open(callback).location
 				later()
-				p = v.open(v.signIn(signIn, h.admin).location)
+				p = b.open(b.signIn(signIn, tenant.admin).location)
 			case "confirm":
-				offer := v.open(v.signIn(v.open(callback).location, h.admin).location)
+				offer := b.open(b.signIn(b.open(callback).location, tenant.admin).location)
 				later()
-				p = v.submit(offer, url.Values{"decision": {"connect"}})
+				p = b.submit(offer, url.Values{"decision": {"connect"}})
 			}
 			if p.status != http.StatusBadRequest {
 				t.Errorf("%d %s", p.status, p.text)
@@ -382,6 +384,7 @@ func TestConnectPagesRefuseOtherMethods(t *testing.T) {
 	}
 }
 
+// queryParameter returns a query parameter of an address. It ends the test if there is none.
 func queryParameter(t *testing.T, address, name string) string {
 	t.Helper()
 	u, err := url.Parse(address)
@@ -411,13 +414,13 @@ func TestPagesInChromium(t *testing.T) {
 	var sessions []string
 	results := []string{"connected", "connected", "declined", ""} // the last walk has no return_url
 	for _, result := range results {
-		h := c.newTenant(object{"name": "Wherever The Long Name Of A Company Ends Ltd"})
+		tenant := c.newTenant(object{"name": "Wherever The Long Name Of A Company Ends Ltd"})
 		var query string
 		if result != "" {
 			query = "?" + url.Values{"return_url": {returnURL + "?from=mail"}, "state": {state}}.Encode()
 		}
 		link := c.get("/v1/tenants/connect-url" + query)
-		walk := object{"link": link.text("connect_url"), "username": h.admin, "back": nil}
+		walk := object{"link": link.text("connect_url"), "username": tenant.admin, "back": nil}
 		if result != "" {
 			walk["back"] = object{"url": returnURL, "parameters": object{"from": "mail", "session_id": link.text("id"), "result": result, "state": state}}
 		}

@@ -65,73 +65,73 @@ func TestEveryProviderWriteHasAFailpoint(t *testing.T) {
 }
 
 // allWriteSteps returns the steps that reach every failpoint: the onboarding and all other writes.
-func allWriteSteps(e *onboarding) []step {
-	managed := e.ready.Tenants[1].TenantID
+func allWriteSteps(o *onboarding) []step {
+	managed := o.ready.Tenants[1].TenantID
 	plain := func(r request) func(*onboarding) request { return func(*onboarding) request { return r } }
 	return append(slices.Concat(onboardingSteps(), dnsProvisioningSteps(), integrationSteps()),
-		setLimitStep(e, 5),
+		setLimitStep(o, 5),
 		step{name: "send", makeRequest: plain(request{method: "POST", path: "/messages", control: true,
-			body: object{"mailbox": "max@" + e.domain, "count": 9}})},
+			body: object{"mailbox": "max@" + o.domain, "count": 9}})},
 		// This pass cannot set its rule, so the next pass has to resolve its intents.
 		step{name: "inject fault", makeRequest: plain(request{method: "POST", path: "/faults", control: true,
 			body: object{"provider": "microsoft365", "operation": "Set-TransportRule", "kind": "status", "status": 400, "times": 1}})},
 		step{name: "enforce with a fault", makeRequest: plain(request{method: "POST", path: "/enforcement/run", control: true})},
 		step{name: "remove faults", makeRequest: plain(request{method: "DELETE", path: "/faults", control: true})},
-		enforceStep("blocked"), setLimitStep(e, 25), enforceStep("unblocked", "blocked"),
-		step{name: "check", makeRequest: plain(request{method: "GET", path: "/v1/tenants"}), checkReply: func(e *onboarding, _ reply) { e.checkOutcome() }},
-		step{name: "renew", makeRequest: func(e *onboarding) request {
-			session := e.retryUntilSuccess(request{method: "GET", path: "/v1/tenants/connect-url"}).text("id")
+		enforceStep("blocked"), setLimitStep(o, 25), enforceStep("unblocked", "blocked"),
+		step{name: "check", makeRequest: plain(request{method: "GET", path: "/v1/tenants"}), checkReply: func(o *onboarding, _ reply) { o.checkOutcome() }},
+		step{name: "renew", makeRequest: func(o *onboarding) request {
+			session := o.retryUntilSuccess(request{method: "GET", path: "/v1/tenants/connect-url"}).text("id")
 			return request{method: "POST", path: "/v1/connect-sessions/" + session + "/renew"}
-		}, checkReply: func(e *onboarding, got reply) {
-			session := e.retryUntilSuccess(request{method: "GET", path: "/v1/connect-sessions/" + got.text("id")})
-			e.checkEqual("renewed session", session.text("status"), "pending")
+		}, checkReply: func(o *onboarding, got reply) {
+			session := o.retryUntilSuccess(request{method: "GET", path: "/v1/connect-sessions/" + got.text("id")})
+			o.checkEqual("renewed session", session.text("status"), "pending")
 		}},
-		step{name: "limit of the domain", makeRequest: func(e *onboarding) request {
-			return request{method: "POST", path: e.path("/mailbox-limits"), body: object{"daily_send_limit": 9, "domain_scope": e.domain}}
-		}, checkReply: func(e *onboarding, got reply) { e.checkEqual("limit", got.text("status"), "provisioned") }},
-		step{name: "end the limit", makeRequest: func(e *onboarding) request {
-			return request{method: "DELETE", path: e.path("/mailbox-limits?domain_scope=" + e.domain)}
-		}, checkReply: func(e *onboarding, got reply) {
-			e.checkEqual("end of the limit", got.text("status"), "removed")
-			e.checkEqual("rules", len(e.control("GET", "/tenants/"+e.tenant, nil).objects("rules")), 1)
+		step{name: "limit of the domain", makeRequest: func(o *onboarding) request {
+			return request{method: "POST", path: o.path("/mailbox-limits"), body: object{"daily_send_limit": 9, "domain_scope": o.domain}}
+		}, checkReply: func(o *onboarding, got reply) { o.checkEqual("limit", got.text("status"), "provisioned") }},
+		step{name: "end the limit", makeRequest: func(o *onboarding) request {
+			return request{method: "DELETE", path: o.path("/mailbox-limits?domain_scope=" + o.domain)}
+		}, checkReply: func(o *onboarding, got reply) {
+			o.checkEqual("end of the limit", got.text("status"), "removed")
+			o.checkEqual("rules", len(o.control("GET", "/tenants/"+o.tenant, nil).objects("rules")), 1)
 		}},
-		step{name: "remove a mailbox", makeRequest: func(e *onboarding) request {
-			box := e.retryUntilSuccess(request{method: "GET", path: e.path("/mailboxes")}).objects("mailboxes")[2]
-			return request{method: "DELETE", path: e.path("/mailboxes/" + box.text("id") + "?confirm=" + box.text("primary_smtp"))}
-		}, checkReply: func(e *onboarding, got reply) {
-			e.checkEqual("removal of the mailbox", got.text("status"), "removed")
-			_, mailboxes := e.platformState(e.tenant)
-			e.checkEqual("mailboxes left", len(mailboxes), 2)
+		step{name: "remove a mailbox", makeRequest: func(o *onboarding) request {
+			mailbox := o.retryUntilSuccess(request{method: "GET", path: o.path("/mailboxes")}).objects("mailboxes")[2]
+			return request{method: "DELETE", path: o.path("/mailboxes/" + mailbox.text("id") + "?confirm=" + mailbox.text("primary_smtp"))}
+		}, checkReply: func(o *onboarding, got reply) {
+			o.checkEqual("removal of the mailbox", got.text("status"), "removed")
+			_, mailboxes := o.platformState(o.tenant)
+			o.checkEqual("mailboxes left", len(mailboxes), 2)
 		}},
 		step{name: "assign", makeRequest: plain(request{method: "POST", path: "/managed", control: true,
-			body: object{"tenant_id": managed, "account_id": e.ready.AccountID}})},
+			body: object{"tenant_id": managed, "account_id": o.ready.AccountID}})},
 		step{name: "withdraw", makeRequest: plain(request{method: "DELETE", path: "/managed/" + managed, control: true, doneStatus: 404})},
-		step{name: "rotate", makeRequest: plain(request{method: "POST", path: "/api-key/rotate?user_email=" + e.ready.UserEmail}),
-			checkReply: func(e *onboarding, got reply) { e.ready.APIKey = got.text("api_key") }},
-		step{name: "fill domain slots", makeRequest: plain(request{method: "GET", path: "/v1/tenants"}), checkReply: func(e *onboarding, got reply) {
-			e.checkEqual("tenants after the withdrawal", got.text("count"), 1)
-			e.checkDomainSlots()
+		step{name: "rotate", makeRequest: plain(request{method: "POST", path: "/api-key/rotate?user_email=" + o.ready.UserEmail}),
+			checkReply: func(o *onboarding, got reply) { o.ready.APIKey = got.text("api_key") }},
+		step{name: "fill domain slots", makeRequest: plain(request{method: "GET", path: "/v1/tenants"}), checkReply: func(o *onboarding, got reply) {
+			o.checkEqual("tenants after the withdrawal", got.text("count"), 1)
+			o.checkDomainSlots()
 		}},
-		step{name: "remove a domain", makeRequest: func(e *onboarding) request {
-			return request{method: "DELETE", path: e.path("/domains/" + e.ready.Zones[1] + "?from_platform=true")}
-		}, checkReply: func(e *onboarding, got reply) {
-			e.checkEqual("removal of the domain", got.text("status"), "removed")
-			domains, _ := e.platformState(e.tenant)
-			e.checkEqual("domains left", len(domains), 11)
+		step{name: "remove a domain", makeRequest: func(o *onboarding) request {
+			return request{method: "DELETE", path: o.path("/domains/" + o.ready.Zones[1] + "?from_platform=true")}
+		}, checkReply: func(o *onboarding, got reply) {
+			o.checkEqual("removal of the domain", got.text("status"), "removed")
+			domains, _ := o.platformState(o.tenant)
+			o.checkEqual("domains left", len(domains), 11)
 		}},
-		step{name: "delete", makeRequest: plain(request{method: "DELETE", path: e.path("")}),
-			checkReply: func(e *onboarding, got reply) { e.checkEqual("deletion", got.text("status"), "deleted") }},
+		step{name: "delete", makeRequest: plain(request{method: "DELETE", path: o.path("")}),
+			checkReply: func(o *onboarding, got reply) { o.checkEqual("deletion", got.text("status"), "deleted") }},
 		step{name: "nothing is left", makeRequest: plain(request{method: "GET", path: "/v1/tenants"}),
-			checkReply: func(e *onboarding, got reply) { e.checkEqual("tenants after the deletion", got.text("count"), 0) }},
+			checkReply: func(o *onboarding, got reply) { o.checkEqual("tenants after the deletion", got.text("count"), 0) }},
 		step{name: "audit", makeRequest: plain(request{method: "GET", path: "/v1/audit/export"}), checkReply: (*onboarding).checkAudit})
 }
 
 // checkAudit checks that an export is an unbroken chain, and that it has one entry for each write
 // that succeeded, however often the service was killed.
-func (e *onboarding) checkAudit(got reply) {
-	e.t.Helper()
+func (o *onboarding) checkAudit(got reply) {
+	o.t.Helper()
 	if _, err := audit.Verify(bytes.NewReader(got.raw)); err != nil {
-		e.t.Errorf("the audit is not a chain: %v\n%s", err, got.raw)
+		o.t.Errorf("the audit is not a chain: %v\n%s", err, got.raw)
 	}
 	succeeded := 0
 	for line := range bytes.Lines(got.raw) {
@@ -140,19 +140,19 @@ func (e *onboarding) checkAudit(got reply) {
 			Action  string
 			Outcome struct{ Status int }
 		}
-		must(e.t, json.Unmarshal(line, &entry))
+		must(o.t, json.Unmarshal(line, &entry))
 		if entry.Actor.Type == string(audit.Key) && entry.Outcome.Status/100 == 2 && entry.Action != "rotate-api-key" {
 			succeeded++
 		}
 	}
-	e.checkEqual("entries of writes that succeeded", succeeded, e.writes)
+	o.checkEqual("entries of writes that succeeded", succeeded, o.writes)
 }
 
 // setLimitStep returns the step that sets the send limit of the tenant.
-func setLimitStep(e *onboarding, perDay int) step {
+func setLimitStep(o *onboarding, perDay int) step {
 	return step{name: "limit", makeRequest: func(*onboarding) request {
-		return request{method: "POST", path: e.path("/mailbox-limits"), body: object{"daily_send_limit": perDay}}
-	}, checkReply: func(e *onboarding, got reply) { e.checkEqual("limit", got.text("status"), "provisioned") }}
+		return request{method: "POST", path: o.path("/mailbox-limits"), body: object{"daily_send_limit": perDay}}
+	}, checkReply: func(o *onboarding, got reply) { o.checkEqual("limit", got.text("status"), "provisioned") }}
 }
 
 // enforceStep returns the step that runs enforcement. It must leave these events, newest first, and
@@ -160,15 +160,15 @@ func setLimitStep(e *onboarding, perDay int) step {
 func enforceStep(events ...string) step {
 	return step{name: "enforce", makeRequest: func(*onboarding) request {
 		return request{method: "POST", path: "/enforcement/run", control: true}
-	}, checkReply: func(e *onboarding, _ reply) {
-		h := e.accountTenant()
+	}, checkReply: func(o *onboarding, _ reply) {
+		tenant := o.accountTenant()
 		var actions []string
-		for _, event := range h.get("/v1/enforcement/events").objects("events") {
+		for _, event := range tenant.get("/v1/enforcement/events").objects("events") {
 			actions = append(actions, event.text("action_taken"))
 		}
-		e.checkEqual("events", actions, events)
-		for _, rule := range e.control("GET", "/tenants/"+e.tenant, nil).objects("rules") {
-			e.checkEqual("the rule is on", rule["enabled"], events[0] == "blocked")
+		o.checkEqual("events", actions, events)
+		for _, rule := range o.control("GET", "/tenants/"+o.tenant, nil).objects("rules") {
+			o.checkEqual("the rule is on", rule["enabled"], events[0] == "blocked")
 		}
 	}}
 }
@@ -178,12 +178,12 @@ func enforceStep(events ...string) step {
 // twice. A soak uses all failpoints, otherwise a sample.
 func TestWritesSurviveACrashAtEveryFailpoint(t *testing.T) {
 	t.Parallel()
-	e := newOnboarding(newRestartingSandbox(t, requirePrograms(t, failpointBuild), soak.Sample(t, failpointNames(), 10)))
-	e.run(allWriteSteps(e), retrying(e))
-	if len(e.armedFailpoints) > 0 {
-		t.Errorf("no write reaches these failpoints: %v", e.armedFailpoints)
+	o := newOnboarding(newRestartingSandbox(t, requirePrograms(t, failpointBuild), soak.Sample(t, failpointNames(), 10)))
+	o.run(allWriteSteps(o), retrying(o))
+	if len(o.armedFailpoints) > 0 {
+		t.Errorf("no write reaches these failpoints: %v", o.armedFailpoints)
 	}
-	t.Logf("%d crashes", len(e.hitFailpoints))
+	t.Logf("%d crashes", len(o.hitFailpoints))
 }
 
 // TestWritesSurviveACrashAtOneFailpoint kills the service at a single failpoint in each run. A soak
@@ -193,9 +193,9 @@ func TestWritesSurviveACrashAtOneFailpoint(t *testing.T) {
 	for _, name := range soak.Sample(t, failpointNames(), 2) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := newOnboarding(newRestartingSandbox(t, requirePrograms(t, failpointBuild), []string{name}))
-			e.run(allWriteSteps(e), retrying(e))
-			e.checkEqual("crashes", e.hitFailpoints, []string{name})
+			o := newOnboarding(newRestartingSandbox(t, requirePrograms(t, failpointBuild), []string{name}))
+			o.run(allWriteSteps(o), retrying(o))
+			o.checkEqual("crashes", o.hitFailpoints, []string{name})
 		})
 	}
 }
@@ -204,32 +204,32 @@ func TestWritesSurviveACrashAtOneFailpoint(t *testing.T) {
 // first; the job is retried and completes.
 func dnsProvisioningSteps() []step {
 	var run, job string
-	provision := func(e *onboarding) request {
-		e.control("POST", "/faults", object{"provider": "cloudflare", "kind": "status", "status": 503, "times": 100_000})
-		id := e.accountTenant().get(e.path("/domains")).objects("domains")[0].text("id")
+	provision := func(o *onboarding) request {
+		o.control("POST", "/faults", object{"provider": "cloudflare", "kind": "status", "status": 503, "times": 100_000})
+		id := o.accountTenant().get(o.path("/domains")).objects("domains")[0].text("id")
 		return request{method: "POST", path: "/v1/domains/" + id + "/dns/provision"}
 	}
 	return []step{
-		{name: "automatic DNS", makeRequest: provision, checkReply: func(e *onboarding, got reply) {
+		{name: "automatic DNS", makeRequest: provision, checkReply: func(o *onboarding, got reply) {
 			run, job = fmt.Sprint(got.at("run.id")), got.objects("jobs")[0].text("id")
-			e.waitForJob(run, func(job object) bool { return job["status"] == "waiting" })
+			o.waitForJob(run, func(job object) bool { return job["status"] == "waiting" })
 		}},
 		{name: "retry", makeRequest: func(*onboarding) request {
 			// A job with an attempt in progress is not retryable; it waits again after the attempt.
 			return request{method: "POST", path: "/v1/dns/provisioning-jobs/" + job + "/retry", retryCode: "provisioning_job_not_retryable"}
-		}, checkReply: func(e *onboarding, got reply) {
-			e.checkEqual("retry", got.text("status"), "queued")
-			e.control("DELETE", "/faults", nil)
-			e.waitForJob(run, func(job object) bool { return job["status"] == "completed" })
+		}, checkReply: func(o *onboarding, got reply) {
+			o.checkEqual("retry", got.text("status"), "queued")
+			o.control("DELETE", "/faults", nil)
+			o.waitForJob(run, func(job object) bool { return job["status"] == "completed" })
 		}},
 	}
 }
 
 // waitForJob reads a run, across restarts of the service, until its job is as wanted.
-func (e *onboarding) waitForJob(run string, wanted func(job object) bool) {
-	e.t.Helper()
-	e.eventually("the job of run "+run, func() bool {
-		return wanted(e.retryUntilSuccess(request{method: "GET", path: "/v1/dns/provisioning-runs/" + run}).objects("jobs")[0])
+func (o *onboarding) waitForJob(run string, wanted func(job object) bool) {
+	o.t.Helper()
+	o.eventually("the job of run "+run, func() bool {
+		return wanted(o.retryUntilSuccess(request{method: "GET", path: "/v1/dns/provisioning-runs/" + run}).objects("jobs")[0])
 	})
 }
 
@@ -240,45 +240,45 @@ func integrationSteps() []step {
 		return func(*onboarding) request { return request{method: method, path: "/v1/integrations/" + id + rest} }
 	}
 	of := func(method, rest string) func(*onboarding) request {
-		return func(e *onboarding) request { return at(method, "/mailboxes/"+e.mailbox+rest)(e) }
+		return func(o *onboarding) request { return at(method, "/mailboxes/"+o.mailbox+rest)(o) }
 	}
-	connections := func(e *onboarding, want object) {
-		got := e.retryUntilSuccess(request{method: "GET", path: "/v1/integrations/" + id})
+	connections := func(o *onboarding, want object) {
+		got := o.retryUntilSuccess(request{method: "GET", path: "/v1/integrations/" + id})
 		counts := object(got.at("mailbox_connections").(map[string]any))
 		for name, n := range want {
-			e.checkEqual(name+" connections", counts[name], n)
+			o.checkEqual(name+" connections", counts[name], n)
 		}
 	}
 	return []step{
-		{name: "integrate", makeRequest: func(e *onboarding) request {
-			return request{method: "POST", path: "/v1/integrations", body: e.integrationBody("instantly")}
-		}, checkReply: func(e *onboarding, got reply) {
+		{name: "integrate", makeRequest: func(o *onboarding) request {
+			return request{method: "POST", path: "/v1/integrations", body: o.integrationBody("instantly")}
+		}, checkReply: func(o *onboarding, got reply) {
 			id = got.text("id")
-			e.checkEqual("integrations", e.retryUntilSuccess(request{method: "GET", path: "/v1/integrations"}).text("count"), 1)
+			o.checkEqual("integrations", o.retryUntilSuccess(request{method: "GET", path: "/v1/integrations"}).text("count"), 1)
 		}},
-		{name: "test", makeRequest: at("POST", "/test"), checkReply: func(e *onboarding, got reply) { e.checkEqual("test", got.text("status"), "connected") }},
-		{name: "sign in", makeRequest: func(e *onboarding) request {
-			r := of("POST", "/oauth/microsoft/init")(e)
+		{name: "test", makeRequest: at("POST", "/test"), checkReply: func(o *onboarding, got reply) { o.checkEqual("test", got.text("status"), "connected") }},
+		{name: "sign in", makeRequest: func(o *onboarding) request {
+			r := of("POST", "/oauth/microsoft/init")(o)
 			r.retryCode = "oauth_session_pending" // the session of a killed service stays pending for some seconds
 			return r
-		}, checkReply: func(e *onboarding, got reply) {
+		}, checkReply: func(o *onboarding, got reply) {
 			link, session = got.text("auth_url"), got.text("session_id")
-			v := newBrowser(e.t)
-			v.submit(v.open(link), url.Values{"username": {got.text("mailbox")}, "decision": {"accept"}})
-			statusRequest := of("GET", "/oauth/microsoft/status?session_id="+session)(e)
-			e.eventually("the session is connected", func() bool { return e.retryUntilSuccess(statusRequest).text("status") == "connected" })
-			connections(e, object{"total": 1, "connected": 1})
+			b := newBrowser(o.t)
+			b.submit(b.open(link), url.Values{"username": {got.text("mailbox")}, "decision": {"accept"}})
+			statusRequest := of("GET", "/oauth/microsoft/status?session_id="+session)(o)
+			o.eventually("the session is connected", func() bool { return o.retryUntilSuccess(statusRequest).text("status") == "connected" })
+			connections(o, object{"total": 1, "connected": 1})
 		}},
-		{name: "refresh", makeRequest: at("POST", "/mailboxes/refresh"), checkReply: func(e *onboarding, got reply) {
-			e.checkEqual("refreshed", got.text("checked")+" "+got.text("connected"), "3 1")
+		{name: "refresh", makeRequest: at("POST", "/mailboxes/refresh"), checkReply: func(o *onboarding, got reply) {
+			o.checkEqual("refreshed", got.text("checked")+" "+got.text("connected"), "3 1")
 		}},
-		{name: "disconnect", makeRequest: of("DELETE", ""), checkReply: func(e *onboarding, got reply) {
-			e.checkEqual("disconnect", got.text("status"), "disconnected")
-			connections(e, object{"total": 1, "disconnected": 1})
+		{name: "disconnect", makeRequest: of("DELETE", ""), checkReply: func(o *onboarding, got reply) {
+			o.checkEqual("disconnect", got.text("status"), "disconnected")
+			connections(o, object{"total": 1, "disconnected": 1})
 		}},
-		{name: "delete integration", makeRequest: at("DELETE", ""), checkReply: func(e *onboarding, got reply) {
-			e.checkEqual("deletion of the integration", got.text("status"), "deleted")
-			e.checkEqual("integrations left", e.retryUntilSuccess(request{method: "GET", path: "/v1/integrations"}).text("count"), 0)
+		{name: "delete integration", makeRequest: at("DELETE", ""), checkReply: func(o *onboarding, got reply) {
+			o.checkEqual("deletion of the integration", got.text("status"), "deleted")
+			o.checkEqual("integrations left", o.retryUntilSuccess(request{method: "GET", path: "/v1/integrations"}).text("count"), 0)
 		}},
 	}
 }

@@ -31,53 +31,53 @@ type databaseService struct {
 
 func newDatabaseService(t *testing.T, direct, serviceURL string) databaseService {
 	t.Helper()
-	r := newServiceFixture(t, requirePrograms(t, releaseBuild))
-	env := append(r.env(t.TempDir(), serviceURL), "TENANTRY_LIMITS=off")
-	r.runCommand(env, "migrate")
-	_, key := r.newAccount(env, "ann@example.com", "complete", 0)
-	_, c := r.serve(env)
+	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
+	env := append(fixture.env(t.TempDir(), serviceURL), "TENANTRY_LIMITS=off")
+	fixture.runCommand(env, "migrate")
+	_, key := fixture.newAccount(env, "ann@example.com", "complete", 0)
+	_, c := fixture.serve(env)
 	c.ready.APIKey = key
 	db, err := sql.Open("pgx", direct)
 	must(t, err)
 	t.Cleanup(func() { _ = db.Close() })
-	o := databaseService{accountResources{accountTenant{caller: caller{c, "", "ann@example.com", key}}, map[string]string{}}, r, db}
-	o.useNewTenant()
-	return o
+	service := databaseService{accountResources{accountTenant{caller: caller{c, "", "ann@example.com", key}}, map[string]string{}}, fixture, db}
+	service.useNewTenant()
+	return service
 }
 
 // useNewTenant connects a new tenant and uses it from now on.
-func (o *databaseService) useNewTenant() {
-	o.t.Helper()
-	o.guid, o.admin = o.service.newTenant(o.client)
-	newAdministrator(o.t, o.admin).connect(o.client, o.key)
-	o.mustSync()
-	o.ids["tenant_id"] = o.guid
+func (s *databaseService) useNewTenant() {
+	s.t.Helper()
+	s.guid, s.admin = s.service.newTenant(s.client)
+	newAdministrator(s.t, s.admin).connect(s.client, s.key)
+	s.mustSync()
+	s.ids["tenant_id"] = s.guid
 }
 
 // addDomainAndMailboxes adds a verified domain with three mailboxes.
-func (o *databaseService) addDomainAndMailboxes() {
-	o.t.Helper()
+func (s *databaseService) addDomainAndMailboxes() {
+	s.t.Helper()
 	name := fmt.Sprintf("trouble-%d.test", uniqueNumber.Add(1))
-	must(o.t, o.service.zones.Add(name, "manual"))
-	o.post(o.path("/domains"), object{"domain": name})
-	o.publishRecords(name)
-	o.post(o.domainPath(name, "/verify"), nil)
-	o.post(o.path("/mailboxes"), mailboxesBody(name, "ada", "max", "lise"))
-	o.ids["domain_name"] = name
+	must(s.t, s.service.zones.Add(name, "manual"))
+	s.post(s.path("/domains"), object{"domain": name})
+	s.publishRecords(name)
+	s.post(s.domainPath(name, "/verify"), nil)
+	s.post(s.path("/mailboxes"), mailboxesBody(name, "ada", "max", "lise"))
+	s.ids["domain_name"] = name
 }
 
-func (o *databaseService) exec(statements ...string) {
-	o.t.Helper()
-	for _, s := range statements {
-		if _, err := o.db.ExecContext(context.Background(), s); err != nil {
-			o.t.Fatalf("%s: %v", s, err)
+func (s *databaseService) exec(statements ...string) {
+	s.t.Helper()
+	for _, statement := range statements {
+		if _, err := s.db.ExecContext(context.Background(), statement); err != nil {
+			s.t.Fatalf("%s: %v", statement, err)
 		}
 	}
 }
 
-func (o *databaseService) storedLimit(mailbox string) any {
-	o.t.Helper()
-	for _, m := range o.get(o.path("/mailboxes")).objects("mailboxes") {
+func (s *databaseService) storedLimit(mailbox string) any {
+	s.t.Helper()
+	for _, m := range s.get(s.path("/mailboxes")).objects("mailboxes") {
 		if m.text("id") == mailbox {
 			return m["daily_send_limit"]
 		}
@@ -85,6 +85,7 @@ func (o *databaseService) storedLimit(mailbox string) any {
 	return nil
 }
 
+// databaseURL returns the URL of a database on a server.
 func databaseURL(t *testing.T, server, database string) string {
 	t.Helper()
 	u, err := url.Parse(server)
@@ -110,18 +111,18 @@ func TestAcknowledgedWritesSurviveADatabaseCrash(t *testing.T) {
 		}
 	}
 	own := databaseURL(t, server.URL, "crash")
-	o := newDatabaseService(t, own, own)
-	o.addDomainAndMailboxes()
+	service := newDatabaseService(t, own, own)
+	service.addDomainAndMailboxes()
 	ctx, stop := context.WithCancel(t.Context())
 	var writers sync.WaitGroup
-	all := o.get(o.path("/mailboxes")).objects("mailboxes")
+	all := service.get(service.path("/mailboxes")).objects("mailboxes")
 	acked, tried := make([]atomic.Int64, len(all)), make([]atomic.Int64, len(all))
 	var refused atomic.Int64
 	for i, m := range all {
 		writers.Go(func() {
 			for n := int64(1); ctx.Err() == nil; n++ {
 				tried[i].Store(n)
-				got, err := o.tryDo("PATCH", o.ready.APIURL+o.path("/mailboxes/"+m.text("id")), o.key, object{"daily_send_limit": n%25 + 1})
+				got, err := service.tryDo("PATCH", service.ready.APIURL+service.path("/mailboxes/"+m.text("id")), service.key, object{"daily_send_limit": n%25 + 1})
 				if err == nil && got.status == http.StatusOK {
 					acked[i].Store(n)
 					continue
@@ -134,7 +135,7 @@ func TestAcknowledgedWritesSurviveADatabaseCrash(t *testing.T) {
 			}
 		})
 	}
-	o.eventually("each mailbox was written to", func() bool {
+	service.eventually("each mailbox was written to", func() bool {
 		for i := range acked {
 			if acked[i].Load() == 0 {
 				return false
@@ -143,8 +144,8 @@ func TestAcknowledgedWritesSurviveADatabaseCrash(t *testing.T) {
 		return true
 	})
 	must(t, server.Crash(t.Context()))
-	o.eventually("reads succeed again", func() bool {
-		got, err := o.tryDo("GET", o.ready.APIURL+"/v1/tenants", o.key, nil)
+	service.eventually("reads succeed again", func() bool {
+		got, err := service.tryDo("GET", service.ready.APIURL+"/v1/tenants", service.key, nil)
 		return err == nil && got.status == http.StatusOK
 	})
 	stop()
@@ -153,7 +154,7 @@ func TestAcknowledgedWritesSurviveADatabaseCrash(t *testing.T) {
 		t.Error("no write was in progress at the crash")
 	}
 	for i, m := range all {
-		stored := o.storedLimit(m.text("id"))
+		stored := service.storedLimit(m.text("id"))
 		good := false
 		for n := acked[i].Load(); n <= tried[i].Load(); n++ {
 			good = good || stored == float64(n%25+1)
@@ -169,24 +170,24 @@ func TestAcknowledgedWritesSurviveADatabaseCrash(t *testing.T) {
 func TestSerializationFailuresAreRetried(t *testing.T) {
 	t.Parallel()
 	direct := testserver.Database(t)
-	o := newDatabaseService(t, direct, direct)
-	o.addDomainAndMailboxes()
-	mailbox := o.get(o.path("/mailboxes")).objects("mailboxes")[0].text("id")
-	o.exec("CREATE SEQUENCE lost", // no rollback resets a sequence
+	service := newDatabaseService(t, direct, direct)
+	service.addDomainAndMailboxes()
+	mailbox := service.get(service.path("/mailboxes")).objects("mailboxes")[0].text("id")
+	service.exec("CREATE SEQUENCE lost", // no rollback resets a sequence
 		`CREATE FUNCTION lose() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 			IF nextval('lost') <= 2 THEN RAISE EXCEPTION 'lost' USING ERRCODE = '40001'; END IF; RETURN NEW; END $$`,
 		"CREATE TRIGGER lose BEFORE UPDATE ON mailboxes FOR EACH ROW EXECUTE FUNCTION lose()")
-	o.expect("PATCH", o.path("/mailboxes/"+mailbox), object{"daily_send_limit": 7}, 200, "")
-	if got := o.storedLimit(mailbox); got != 7.0 {
+	service.expect("PATCH", service.path("/mailboxes/"+mailbox), object{"daily_send_limit": 7}, 200, "")
+	if got := service.storedLimit(mailbox); got != 7.0 {
 		t.Errorf("the limit is %v", got)
 	}
-	o.exec(`CREATE OR REPLACE FUNCTION lose() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'lost' USING ERRCODE = '40P01'; END $$`)
-	got := o.expect("PATCH", o.path("/mailboxes/"+mailbox), object{"daily_send_limit": 9}, 503, "service_unavailable")
-	if got.header.Get("Retry-After") == "" || o.storedLimit(mailbox) != 7.0 {
-		t.Errorf("Retry-After %q, limit %v", got.header.Get("Retry-After"), o.storedLimit(mailbox))
+	service.exec(`CREATE OR REPLACE FUNCTION lose() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'lost' USING ERRCODE = '40P01'; END $$`)
+	got := service.expect("PATCH", service.path("/mailboxes/"+mailbox), object{"daily_send_limit": 9}, 503, "service_unavailable")
+	if got.header.Get("Retry-After") == "" || service.storedLimit(mailbox) != 7.0 {
+		t.Errorf("Retry-After %q, limit %v", got.header.Get("Retry-After"), service.storedLimit(mailbox))
 	}
-	o.exec("DROP TRIGGER lose ON mailboxes")
-	o.expect("PATCH", o.path("/mailboxes/"+mailbox), object{"daily_send_limit": 9}, 200, "")
+	service.exec("DROP TRIGGER lose ON mailboxes")
+	service.expect("PATCH", service.path("/mailboxes/"+mailbox), object{"daily_send_limit": 9}, 200, "")
 }
 
 // TestExhaustedPoolAnswers503 checks that requests are answered 503 while every connection waits
@@ -194,10 +195,10 @@ func TestSerializationFailuresAreRetried(t *testing.T) {
 func TestExhaustedPoolAnswers503(t *testing.T) {
 	t.Parallel()
 	direct := testserver.Database(t)
-	o := newDatabaseService(t, direct, direct)
-	o.addDomainAndMailboxes()
-	mailbox := o.get(o.path("/mailboxes")).objects("mailboxes")[0].text("id")
-	tx, err := o.db.BeginTx(t.Context(), nil)
+	service := newDatabaseService(t, direct, direct)
+	service.addDomainAndMailboxes()
+	mailbox := service.get(service.path("/mailboxes")).objects("mailboxes")[0].text("id")
+	tx, err := service.db.BeginTx(t.Context(), nil)
 	must(t, err)
 	if _, err := tx.ExecContext(t.Context(), "LOCK TABLE mailboxes IN ACCESS EXCLUSIVE MODE"); err != nil {
 		t.Fatal(err)
@@ -207,7 +208,7 @@ func TestExhaustedPoolAnswers503(t *testing.T) {
 	for range 64 {
 		stuck.Go(func() {
 			for !released.Load() { // a write that waits too long releases its connection
-				got, err := o.tryDo("PATCH", o.ready.APIURL+o.path("/mailboxes/"+mailbox), o.key, object{"daily_send_limit": rand.IntN(25) + 1})
+				got, err := service.tryDo("PATCH", service.ready.APIURL+service.path("/mailboxes/"+mailbox), service.key, object{"daily_send_limit": rand.IntN(25) + 1})
 				if err != nil || got.status != 200 && (got.status != 503 || got.header.Get("Retry-After") == "") {
 					t.Errorf("a write that waits is answered %d %s, %v", got.status, got.raw, err)
 					return
@@ -215,27 +216,27 @@ func TestExhaustedPoolAnswers503(t *testing.T) {
 			}
 		})
 	}
-	o.eventually("every connection waits", func() bool {
+	service.eventually("every connection waits", func() bool {
 		var n int
-		row := o.db.QueryRowContext(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'")
+		row := service.db.QueryRowContext(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'")
 		return row.Scan(&n) == nil && n >= 20
 	})
-	for _, path := range []string{"/v1/tenants", o.path("/domains")} {
-		o.eventually(path+" is refused", func() bool {
-			got := o.call("GET", path, nil)
+	for _, path := range []string{"/v1/tenants", service.path("/domains")} {
+		service.eventually(path+" is refused", func() bool {
+			got := service.call("GET", path, nil)
 			return got.status == 503 && got.code() == "service_unavailable" && got.header.Get("Retry-After") != ""
 		})
 	}
-	if got := o.do("GET", o.ready.AdminURL+"/livez", "", nil); got.status != http.StatusOK {
+	if got := service.do("GET", service.ready.AdminURL+"/livez", "", nil); got.status != http.StatusOK {
 		t.Errorf("/livez: %d", got.status)
 	}
-	o.eventually("not ready", func() bool {
-		return o.do("GET", o.ready.AdminURL+"/readyz", "", nil).status == http.StatusServiceUnavailable
+	service.eventually("not ready", func() bool {
+		return service.do("GET", service.ready.AdminURL+"/readyz", "", nil).status == http.StatusServiceUnavailable
 	})
 	released.Store(true)
 	must(t, tx.Rollback())
 	stuck.Wait()
-	o.eventually("reads succeed again", func() bool { return o.call("GET", "/v1/tenants", nil).status == http.StatusOK })
+	service.eventually("reads succeed again", func() bool { return service.call("GET", "/v1/tenants", nil).status == http.StatusOK })
 }
 
 // commitCutter is a TCP proxy in front of the database that can cut a connection in the middle of a
@@ -257,17 +258,17 @@ func newCommitCutter(t *testing.T, to string) *commitCutter {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	t.Cleanup(func() { _ = l.Close() })
-	s := &commitCutter{listener: l, to: to}
+	cutter := &commitCutter{listener: l, to: to}
 	go func() {
 		for {
 			clientConn, err := l.Accept()
 			if err != nil {
 				return
 			}
-			go s.connect(clientConn)
+			go cutter.connect(clientConn)
 		}
 	}()
-	return s
+	return cutter
 }
 
 func (s *commitCutter) connect(clientConn net.Conn) {
@@ -350,54 +351,54 @@ func TestWritesSurviveConnectionLossInCommit(t *testing.T) {
 	direct := testserver.Database(t)
 	address, err := url.Parse(direct)
 	must(t, err)
-	s := newCommitCutter(t, address.Host)
-	address.Host = s.listener.Addr().String()
-	o := newDatabaseService(t, direct, address.String())
-	o.addDomainAndMailboxes()
+	cutter := newCommitCutter(t, address.Host)
+	address.Host = cutter.listener.Addr().String()
+	service := newDatabaseService(t, direct, address.String())
+	service.addDomainAndMailboxes()
 	most, cuts := 1, 0
 	if soak.On() {
 		most = 6
 	}
 	for _, done := range []bool{false, true} {
 		if done {
-			o.useNewTenant() // a tenant has at most 12 domains
+			service.useNewTenant() // a tenant has at most 12 domains
 		}
 		for skip := range most {
-			cuts += o.eachWrite(s, skip, done)
+			cuts += service.eachWrite(cutter, skip, done)
 		}
 	}
 	t.Logf("%d COMMITs were cut", cuts)
 	if cuts < 4 {
 		t.Errorf("only %d COMMITs were cut", cuts)
 	}
-	o.checkCreatedOnce()
+	service.checkCreatedOnce()
 }
 
 // eachWrite sends every write once, for a new domain.
-func (o *databaseService) eachWrite(s *commitCutter, skip int, done bool) (cuts int) {
-	o.t.Helper()
+func (s *databaseService) eachWrite(cutter *commitCutter, skip int, done bool) (cuts int) {
+	s.t.Helper()
 	name := fmt.Sprintf("commit-%d.test", uniqueNumber.Add(1))
-	must(o.t, o.service.zones.Add(name, "manual"))
+	must(s.t, s.service.zones.Add(name, "manual"))
 	write := func(method, path string, body any) reply {
-		o.t.Helper()
-		s.arm(skip, done)
-		got, wasCut := o.retryThroughCuts(s, method, path, body)
+		s.t.Helper()
+		cutter.arm(skip, done)
+		got, wasCut := s.retryThroughCuts(cutter, method, path, body)
 		cuts += wasCut
 		return got
 	}
-	write("POST", o.path("/domains"), object{"domain": name})
-	o.publishRecords(name)
-	checkValues(o.t, write("POST", o.domainPath(name, "/verify"), nil).object, object{"is_verified": true})
-	got := write("POST", o.path("/mailboxes"), mailboxesBody(name, "ada", "max"))
+	write("POST", s.path("/domains"), object{"domain": name})
+	s.publishRecords(name)
+	checkValues(s.t, write("POST", s.domainPath(name, "/verify"), nil).object, object{"is_verified": true})
+	got := write("POST", s.path("/mailboxes"), mailboxesBody(name, "ada", "max"))
 	if got.at("created_count") != 2.0 {
-		o.t.Errorf("skip %d, done %v: %s", skip, done, got.raw)
+		s.t.Errorf("skip %d, done %v: %s", skip, done, got.raw)
 	}
-	write("POST", o.path("/sync"), nil)
-	for _, m := range o.get(o.path("/mailboxes")).objects("mailboxes") {
+	write("POST", s.path("/sync"), nil)
+	for _, m := range s.get(s.path("/mailboxes")).objects("mailboxes") {
 		if strings.HasSuffix(m.text("primary_smtp"), name) {
-			write("PATCH", o.path("/mailboxes/"+m.text("id")), object{"daily_send_limit": 3})
-			if o.storedLimit(m.text("id")) != 3.0 {
-				o.t.Errorf("the limit of %v", m)
+			write("PATCH", s.path("/mailboxes/"+m.text("id")), object{"daily_send_limit": 3})
+			if s.storedLimit(m.text("id")) != 3.0 {
+				s.t.Errorf("the limit of %v", m)
 			}
 		}
 	}
@@ -406,39 +407,39 @@ func (o *databaseService) eachWrite(s *commitCutter, skip int, done bool) (cuts 
 
 // retryThroughCuts repeats a request with the same key until it succeeds. It also returns 1 if a
 // COMMIT was cut.
-func (o *databaseService) retryThroughCuts(s *commitCutter, method, path string, body any) (reply, int) {
-	o.t.Helper()
+func (s *databaseService) retryThroughCuts(cutter *commitCutter, method, path string, body any) (reply, int) {
+	s.t.Helper()
 	key, cutCount := fmt.Sprint("commit-", uniqueNumber.Add(1)), 0
 	for deadline := time.Now().Add(waitTimeout); time.Now().Before(deadline); {
-		got, err := o.tryWithKey(key, method, o.ready.APIURL+path, o.key, body)
-		cutCount += s.disarm()
+		got, err := s.tryWithKey(key, method, s.ready.APIURL+path, s.key, body)
+		cutCount += cutter.disarm()
 		if err == nil && got.status == http.StatusOK {
 			return got, min(cutCount, 1)
 		}
 		if err != nil || got.status != 503 && got.status != 504 || got.status == 503 && got.header.Get("Retry-After") == "" {
-			o.t.Fatalf("%s %s: %d %s, %v", method, path, got.status, got.raw, err)
+			s.t.Fatalf("%s %s: %d %s, %v", method, path, got.status, got.raw, err)
 		}
 	}
-	o.t.Fatalf("%s %s did not succeed in %s", method, path, waitTimeout)
+	s.t.Fatalf("%s %s did not succeed in %s", method, path, waitTimeout)
 	return reply{}, cutCount
 }
 
 // checkCreatedOnce checks that no domain or mailbox was created twice at the mail platform.
-func (o *databaseService) checkCreatedOnce() {
-	o.t.Helper()
+func (s *databaseService) checkCreatedOnce() {
+	s.t.Helper()
 	made := map[string]int{}
-	for _, q := range o.service.recordedRequests() {
+	for _, q := range s.service.recordedRequests() {
 		adds := q.method == http.MethodPost && strings.HasSuffix(q.path, "/domains")
 		if q.status < 300 && (adds || q.cmdlet() == "New-Mailbox") {
 			made[q.path+" "+string(q.body)]++
 		}
 	}
 	if len(made) < 6 {
-		o.t.Errorf("only %d creations were seen", len(made))
+		s.t.Errorf("only %d creations were seen", len(made))
 	}
-	for what, times := range made {
+	for subject, times := range made {
 		if times > 1 {
-			o.t.Errorf("done %d times: %s", times, what)
+			s.t.Errorf("done %d times: %s", times, subject)
 		}
 	}
 }

@@ -59,6 +59,7 @@ func newCloudflareFake(t *testing.T, zones ...string) *cloudflareFake {
 	return c
 }
 
+// putToSimulator sends a PUT request that must succeed.
 func putToSimulator(t *testing.T, url, body string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, url, strings.NewReader(body))
@@ -88,11 +89,11 @@ func credentialFile(t *testing.T, text string) string {
 type commandError struct{ Code, Message, Fix string }
 
 // checkError checks exit code and error code of a command that failed, and returns its error.
-func (o commandResult) checkError(t *testing.T, code int, name string) commandError {
+func (r commandResult) checkError(t *testing.T, code int, name string) commandError {
 	t.Helper()
 	var printed struct{ Error commandError }
-	if err := json.Unmarshal([]byte(o.stderr), &printed); err != nil || o.code != code || o.stdout != "" || printed.Error.Code != name {
-		t.Errorf("%v: exit code %d, want %d %s\n%s%s", o.args, o.code, code, name, o.stdout, o.stderr)
+	if err := json.Unmarshal([]byte(r.stderr), &printed); err != nil || r.code != code || r.stdout != "" || printed.Error.Code != name {
+		t.Errorf("%v: exit code %d, want %d %s\n%s%s", r.args, r.code, code, name, r.stdout, r.stderr)
 	}
 	return printed.Error
 }
@@ -128,32 +129,32 @@ func TestOperatorManagesDNSConnections(t *testing.T) {
 	}
 	checkConnections(t, env)
 
-	one := add(good, "--name", "zones of ann").mustJSON(t)
-	checkMembers(t, "connection", one, dnsConnectionMembers)
-	checkValues(t, one, object{"account_id": ann, "provider": "cloudflare", "name": "zones of ann", "status": "connected", "zones_visible": 2})
-	two := add(good).mustJSON(t)
-	checkConnections(t, env, one, two)
+	first := add(good, "--name", "zones of ann").mustJSON(t)
+	checkMembers(t, "connection", first, dnsConnectionMembers)
+	checkValues(t, first, object{"account_id": ann, "provider": "cloudflare", "name": "zones of ann", "status": "connected", "zones_visible": 2})
+	second := add(good).mustJSON(t)
+	checkConnections(t, env, first, second)
 
 	c.revoked.Store(true)
-	failed := runTenantry(t, env, "dns-connection", "test", "--connection", one.text("connection_id"), "-o", "json")
+	failed := runTenantry(t, env, "dns-connection", "test", "--connection", first.text("connection_id"), "-o", "json")
 	failed.checkError(t, cli.ExitExternal, "provider_credential_rejected")
-	one["status"] = "failed"
-	delete(one, "tested_at")
-	checkConnections(t, env, one, two)
+	first["status"] = "failed"
+	delete(first, "tested_at")
+	checkConnections(t, env, first, second)
 	c.revoked.Store(false)
 	runTenantry(t, env, "keyset", "rotate", "-o", "json").mustJSON(t)
-	tested := runTenantry(t, env, "dns-connection", "test", "--connection", one.text("connection_id"), "-o", "json").mustJSON(t)
+	tested := runTenantry(t, env, "dns-connection", "test", "--connection", first.text("connection_id"), "-o", "json").mustJSON(t)
 	checkMembers(t, "test", tested, dnsConnectionMembers)
-	one["status"] = "connected"
-	checkValues(t, tested, one)
+	first["status"] = "connected"
+	checkValues(t, tested, first)
 
-	removed := runTenantry(t, env, "dns-connection", "remove", "--connection", two.text("connection_id"), "-o", "json").mustJSON(t)
+	removed := runTenantry(t, env, "dns-connection", "remove", "--connection", second.text("connection_id"), "-o", "json").mustJSON(t)
 	checkMembers(t, "removal", removed, "connection_id account_id provider name status removed_at")
-	checkValues(t, removed, object{"connection_id": two["connection_id"], "status": "removed"})
-	for _, act := range []string{"test", "remove"} {
-		runTenantry(t, env, "dns-connection", act, "--connection", two.text("connection_id"), "-o", "json").checkError(t, cli.ExitNotFound, "dns_connection_not_found")
+	checkValues(t, removed, object{"connection_id": second["connection_id"], "status": "removed"})
+	for _, action := range []string{"test", "remove"} {
+		runTenantry(t, env, "dns-connection", action, "--connection", second.text("connection_id"), "-o", "json").checkError(t, cli.ExitNotFound, "dns_connection_not_found")
 	}
-	checkConnections(t, env, one)
+	checkConnections(t, env, first)
 	c.checkLifecycle(t, env, ann)
 }
 
@@ -163,13 +164,13 @@ func (c *cloudflareFake) checkLifecycle(t *testing.T, env []string, account stri
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "all.backup")
 	runTenantry(t, env, "backup", file)
-	elsewhere := []string{"TENANTRY_DATA_DIR=" + t.TempDir(), c.env()}
-	runTenantry(t, elsewhere, "restore", file)
-	list := runTenantry(t, elsewhere, "dns-connection", "list", "-o", "json").mustJSON(t).objects("connections")
+	restoredEnv := []string{"TENANTRY_DATA_DIR=" + t.TempDir(), c.env()}
+	runTenantry(t, restoredEnv, "restore", file)
+	list := runTenantry(t, restoredEnv, "dns-connection", "list", "-o", "json").mustJSON(t).objects("connections")
 	if len(list) != 1 {
 		t.Fatalf("restored: %v", list)
 	}
-	runTenantry(t, elsewhere, "dns-connection", "test", "--connection", list[0].text("connection_id"), "-o", "json").mustJSON(t)
+	runTenantry(t, restoredEnv, "dns-connection", "test", "--connection", list[0].text("connection_id"), "-o", "json").mustJSON(t)
 
 	checkValues(t, runTenantry(t, env, "account", "close", "--account", account, "--yes", "-o", "json").mustJSON(t), object{"dns_connections_removed": 1})
 	checkConnections(t, env)
@@ -206,9 +207,9 @@ func TestDNSConnectionToPowerDNS(t *testing.T) {
 		t.Errorf("got %v", got)
 	}
 	runTenantry(t, env, "keyset", "create", "-o", "json").mustJSON(t)
-	made := add(env, server.API).mustJSON(t)
-	checkValues(t, made, object{"provider": "powerdns", "name": "", "status": "connected", "zones_visible": 0})
-	runTenantry(t, env, "dns-connection", "test", "--connection", made.text("connection_id"), "-o", "json").mustJSON(t)
+	created := add(env, server.API).mustJSON(t)
+	checkValues(t, created, object{"provider": "powerdns", "name": "", "status": "connected", "zones_visible": 0})
+	runTenantry(t, env, "dns-connection", "test", "--connection", created.text("connection_id"), "-o", "json").mustJSON(t)
 	add(env, "http://127.0.0.1:1").checkError(t, cli.ExitExternal, "provider_unavailable")
 	guarded := append(env, "TENANTRY_PROVIDERS_POWERDNS_ALLOW_PRIVATE=false")
 	if clear := add(guarded, server.API).checkError(t, cli.ExitUsage, "usage"); !strings.Contains(clear.Message, "http would send the key in clear") {
@@ -219,10 +220,10 @@ func TestDNSConnectionToPowerDNS(t *testing.T) {
 		t.Errorf("got %v", private)
 	}
 	server.Stop()
-	runTenantry(t, env, "dns-connection", "test", "--connection", made.text("connection_id"), "-o", "json").checkError(t, cli.ExitExternal, "provider_unavailable")
-	made["status"] = "failed"
-	delete(made, "tested_at")
-	checkConnections(t, env, made)
+	runTenantry(t, env, "dns-connection", "test", "--connection", created.text("connection_id"), "-o", "json").checkError(t, cli.ExitExternal, "provider_unavailable")
+	created["status"] = "failed"
+	delete(created, "tested_at")
+	checkConnections(t, env, created)
 }
 
 // TestDNSConnectionMistakesAreExplained checks that each error names the remedy and does not repeat
@@ -297,11 +298,11 @@ func TestKilledDNSConnectionAddStoresAllOrNothing(t *testing.T) {
 	}
 	c.onCall.Store(nil)
 	list := runTenantry(t, env, "dns-connection", "list", "-o", "json").mustJSON(t).objects("connections")
-	for _, one := range list {
-		if strings.HasPrefix(one.text("name"), "unanswered") {
-			t.Errorf("stored though its test had no answer: %v", one)
+	for _, connection := range list {
+		if strings.HasPrefix(connection.text("name"), "unanswered") {
+			t.Errorf("stored though its test had no answer: %v", connection)
 		}
-		runTenantry(t, env, "dns-connection", "test", "--connection", one.text("connection_id"), "-o", "json").mustJSON(t)
+		runTenantry(t, env, "dns-connection", "test", "--connection", connection.text("connection_id"), "-o", "json").mustJSON(t)
 	}
 	if n := strings.Count(runTenantry(t, env, "audit", "list", "-o", "json").stdout, `"dns_connection.add"`); n != len(list) {
 		t.Errorf("%d connections, %d audit events", len(list), n)

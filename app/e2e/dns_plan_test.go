@@ -20,14 +20,14 @@ const (
 )
 
 // newDomainAt creates a verified domain whose zone is at a DNS provider of the sandbox.
-func (h accountTenant) newDomainAt(provider string) (zone, id string) {
-	h.t.Helper()
+func (tenant accountTenant) newDomainAt(provider string) (zone, id string) {
+	tenant.t.Helper()
 	zone = fmt.Sprintf("planned-%d.test", uniqueNumber.Add(1))
-	h.control("POST", "/zones", object{"name": zone, "provider": provider})
-	h.post(h.path("/domains"), object{"domain": zone})
-	h.publishRecords(zone)
-	h.post(h.domainPath(zone, "/verify"), nil)
-	for _, d := range h.get(h.path("/domains")).objects("domains") {
+	tenant.control("POST", "/zones", object{"name": zone, "provider": provider})
+	tenant.post(tenant.path("/domains"), object{"domain": zone})
+	tenant.publishRecords(zone)
+	tenant.post(tenant.domainPath(zone, "/verify"), nil)
+	for _, d := range tenant.get(tenant.path("/domains")).objects("domains") {
 		if d.text("domain_name") == zone {
 			id = d.text("id")
 		}
@@ -36,8 +36,8 @@ func (h accountTenant) newDomainAt(provider string) (zone, id string) {
 }
 
 // putConflictingRecords replaces the records of a zone by ones that conflict with the plan.
-func (h accountTenant) putConflictingRecords(zone string, proof any) []object {
-	h.t.Helper()
+func (tenant accountTenant) putConflictingRecords(zone string, proof any) []object {
+	tenant.t.Helper()
 	text := func(name, content string) object {
 		return object{"type": "TXT", "name": name, "content": content, "ttl": 600}
 	}
@@ -48,7 +48,7 @@ func (h accountTenant) putConflictingRecords(zone string, proof any) []object {
 		{"type": "CNAME", "name": "selector2._domainkey." + zone, "content": "s2.esp.example", "ttl": 600},
 		{"type": "CNAME", "name": "autodiscover." + zone, "content": "autodiscover.else.example", "ttl": 600},
 	}
-	h.control("PUT", "/zones/"+zone+"/records", records)
+	tenant.control("PUT", "/zones/"+zone+"/records", records)
 	return records
 }
 
@@ -56,14 +56,14 @@ func (h accountTenant) putConflictingRecords(zone string, proof any) []object {
 // and that reading it writes nothing.
 func TestDNSPlanReportsConflicts(t *testing.T) {
 	t.Parallel()
-	h := sharedSandbox(t).newAccount(nil).newConnectedTenant(nil)
-	zone, id := h.newDomainAt("cloudflare")
-	proof := h.get(h.domainPath(zone, "/dns")).objects("verification_dns_records")[0]["text"]
-	h.putConflictingRecords(zone, proof)
-	before := h.control("GET", "/zones/"+zone+"/records", nil).raw
-	stored := h.get("/v1/domains/" + id + "/dns").raw
+	tenant := sharedSandbox(t).newAccount(nil).newConnectedTenant(nil)
+	zone, id := tenant.newDomainAt("cloudflare")
+	proof := tenant.get(tenant.domainPath(zone, "/dns")).objects("verification_dns_records")[0]["text"]
+	tenant.putConflictingRecords(zone, proof)
+	before := tenant.control("GET", "/zones/"+zone+"/records", nil).raw
+	stored := tenant.get("/v1/domains/" + id + "/dns").raw
 
-	plan := h.get("/v1/domains/" + id + "/dns/plan")
+	plan := tenant.get("/v1/domains/" + id + "/dns/plan")
 	checkMembers(t, "plan", plan.object, planMembers)
 	checkMembers(t, "dns_provider", plan.at("dns_provider"), "id name nameservers detected supported")
 	checkMembers(t, "read", plan.at("read"), "reliable reason nameservers_asked nameservers_agreeing")
@@ -121,16 +121,16 @@ func TestDNSPlanReportsConflicts(t *testing.T) {
 		}
 	}
 
-	ready := h.get("/v1/domains/" + id + "/dns/automation")
+	ready := tenant.get("/v1/domains/" + id + "/dns/automation")
 	checkMembers(t, "readiness", ready.object, "domain_id automation")
 	checkMembers(t, "automation", ready.at("automation"), automationMembers)
 	checkValues(t, ready.object, object{"domain_id": id, "automation.provider": "cloudflare", "automation.provider_supported": true, "automation.connection_present": false,
 		"automation.safe_to_apply": false, "automation.manual_action_required": true, "automation.action_required_code": "dns_connection_required"})
 
-	if after := h.control("GET", "/zones/"+zone+"/records", nil).raw; !bytes.Equal(after, before) {
+	if after := tenant.control("GET", "/zones/"+zone+"/records", nil).raw; !bytes.Equal(after, before) {
 		t.Errorf("the zone was changed from\n%s\nto\n%s", before, after)
 	}
-	if after := h.get("/v1/domains/" + id + "/dns").raw; !bytes.Equal(after, stored) {
+	if after := tenant.get("/v1/domains/" + id + "/dns").raw; !bytes.Equal(after, stored) {
 		t.Errorf("the stored DNS was changed from\n%s\nto\n%s", stored, after)
 	}
 }
@@ -139,10 +139,10 @@ func TestDNSPlanReportsConflicts(t *testing.T) {
 // which a person must apply.
 func TestDNSPlanForAnUnsupportedProvider(t *testing.T) {
 	t.Parallel()
-	h := sharedSandbox(t).newAccount(nil).newConnectedTenant(nil)
-	zone, id := h.newDomainAt("manual")
-	h.control("PUT", "/zones/"+zone+"/records", []object{})
-	got := h.get("/v1/domains/" + id + "/dns/plan")
+	tenant := sharedSandbox(t).newAccount(nil).newConnectedTenant(nil)
+	zone, id := tenant.newDomainAt("manual")
+	tenant.control("PUT", "/zones/"+zone+"/records", []object{})
+	got := tenant.get("/v1/domains/" + id + "/dns/plan")
 	checkValues(t, got.object, object{"dns_provider.id": nil, "dns_provider.name": "sandbox-registrar.test", "dns_provider.detected": true, "dns_provider.supported": false,
 		"safe_to_apply": true, "blocking_changes": "[]"})
 	for _, a := range got.objects("actions") {
@@ -151,7 +151,7 @@ func TestDNSPlanForAnUnsupportedProvider(t *testing.T) {
 	if bucket := got.header.Get("X-RateLimit-Bucket") + " " + got.header.Get("X-RateLimit-Limit"); bucket != "expensive 30" {
 		t.Errorf("it counts in %s", bucket)
 	}
-	ready := h.get("/v1/domains/" + id + "/dns/automation")
+	ready := tenant.get("/v1/domains/" + id + "/dns/automation")
 	checkValues(t, ready.object, object{"automation.provider": nil, "automation.provider_supported": false, "automation.action_required_code": "dns_provider_unsupported",
 		"automation.safe_to_apply": true, "automation.manual_action_required": true})
 
@@ -164,17 +164,17 @@ func TestDNSPlanForAnUnsupportedProvider(t *testing.T) {
 		}
 		records = append(records, r)
 	}
-	h.control("PUT", "/zones/"+zone+"/records", records)
-	done := h.get("/v1/domains/" + id + "/dns/plan")
+	tenant.control("PUT", "/zones/"+zone+"/records", records)
+	done := tenant.get("/v1/domains/" + id + "/dns/plan")
 	for _, a := range done.objects("actions") {
 		checkValues(t, a, object{"action": "preserve", "reason": "present"})
 	}
-	h.mustSync()
-	entry := h.get(h.path("/domains")).objects("domains")[0]
+	tenant.mustSync()
+	entry := tenant.get(tenant.path("/domains")).objects("domains")[0]
 	checkValues(t, entry, object{"domain_name": zone, "dkim_status": "healthy", "dmarc_status": "v=DMARC1; p=none", "spf_status": "v=spf1 include:spf.protection.outlook.com -all"})
-	h.control("PUT", "/zones/"+zone+"/records", records[:1])
-	h.mustSync()
-	entry = h.get(h.path("/domains")).objects("domains")[0]
+	tenant.control("PUT", "/zones/"+zone+"/records", records[:1])
+	tenant.mustSync()
+	entry = tenant.get(tenant.path("/domains")).objects("domains")[0]
 	checkValues(t, entry, object{"dkim_status": "missing", "dmarc_status": "missing", "spf_status": "missing", "mx_status": "missing"})
 }
 
@@ -221,38 +221,38 @@ func (c *cloudflareFake) zoneRecords(t *testing.T, zone string) string {
 func TestDNSPlanUsesTheProviderConnection(t *testing.T) {
 	t.Parallel()
 	zone := fmt.Sprintf("held-%d.test", uniqueNumber.Add(1))
-	c, r := newCloudflareFake(t, zone), newServiceFixture(t, requirePrograms(t, releaseBuild))
-	env := append(r.env(t.TempDir(), ""), "TENANTRY_LIMITS=off", c.env())
-	account, key := r.newAccount(env, "ann@example.com", "complete", 0)
-	_, api := r.serve(env)
-	h := accountTenant{caller: caller{api, account, "ann@example.com", key}}
-	h.guid, h.admin = r.newTenant(api)
-	newAdministrator(t, h.admin).connect(api, key)
-	h.mustSync()
-	must(t, r.zones.Add(zone, "cloudflare"))
-	h.post(h.path("/domains"), object{"domain": zone})
-	h.publishRecords(zone)
-	h.post(h.domainPath(zone, "/verify"), nil)
-	id := h.get(h.path("/domains")).objects("domains")[0].text("id")
-	ready := func(what string, want object) {
+	c, fixture := newCloudflareFake(t, zone), newServiceFixture(t, requirePrograms(t, releaseBuild))
+	env := append(fixture.env(t.TempDir(), ""), "TENANTRY_LIMITS=off", c.env())
+	account, key := fixture.newAccount(env, "ann@example.com", "complete", 0)
+	_, api := fixture.serve(env)
+	tenant := accountTenant{caller: caller{api, account, "ann@example.com", key}}
+	tenant.guid, tenant.admin = fixture.newTenant(api)
+	newAdministrator(t, tenant.admin).connect(api, key)
+	tenant.mustSync()
+	must(t, fixture.zones.Add(zone, "cloudflare"))
+	tenant.post(tenant.path("/domains"), object{"domain": zone})
+	tenant.publishRecords(zone)
+	tenant.post(tenant.domainPath(zone, "/verify"), nil)
+	id := tenant.get(tenant.path("/domains")).objects("domains")[0].text("id")
+	ready := func(subject string, want object) {
 		t.Helper()
-		got := h.get("/v1/domains/" + id + "/dns/automation")
+		got := tenant.get("/v1/domains/" + id + "/dns/automation")
 		for name, value := range want {
 			checkValues(t, got.object, object{"automation." + name: value})
 		}
 		if t.Failed() {
-			t.Fatalf("%s: %s", what, got.raw)
+			t.Fatalf("%s: %s", subject, got.raw)
 		}
 	}
 	ready("no connection", object{"provider": "cloudflare", "connection_present": false, "action_required_code": "dns_connection_required", "manual_action_required": true})
 
-	r.runCommand(env, "dns-connection", "add", "--account", account, "--provider", "cloudflare", "--credential-file", credentialFile(t, c.token))
+	fixture.runCommand(env, "dns-connection", "add", "--account", account, "--provider", "cloudflare", "--credential-file", credentialFile(t, c.token))
 	ready("connected", object{"connection_present": true, "safe_to_apply": true, "action_required_code": nil, "manual_action_required": false})
 	// The name servers show the published records; the provider's API has none yet.
 	if before := c.zoneRecords(t, zone); before != "[]" && strings.TrimSpace(before) != "[]" {
 		t.Fatal(before)
 	}
-	for _, a := range h.get("/v1/domains/" + id + "/dns/plan").objects("actions") {
+	for _, a := range tenant.get("/v1/domains/" + id + "/dns/plan").objects("actions") {
 		checkValues(t, a, object{"action": "create", "reason": "missing", "observed": "[]"})
 	}
 

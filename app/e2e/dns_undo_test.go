@@ -31,44 +31,44 @@ func (c caller) sandboxOperatorEnv() []string {
 }
 
 // zoneTexts returns the records of a zone, sorted.
-func (c caller) zoneTexts(zone string) (all []string) {
+func (c caller) zoneTexts(zone string) (texts []string) {
 	c.t.Helper()
 	var records []object
 	must(c.t, json.Unmarshal(c.control("GET", "/zones/"+zone+"/records", nil).raw, &records))
 	for _, r := range records {
-		all = append(all, fmt.Sprint(r["type"], " ", r["name"], " ", r["content"], " ", r["priority"], " ", r["ttl"]))
+		texts = append(texts, fmt.Sprint(r["type"], " ", r["name"], " ", r["content"], " ", r["priority"], " ", r["ttl"]))
 	}
-	return slices.Sorted(slices.Values(all))
+	return slices.Sorted(slices.Values(texts))
 }
 
-// TestOperatorUndoesARun provisions a domain at the simulated Cloudflare. Then an operator puts its
-// zone back.
+// TestOperatorUndoesARun checks that `dns undo` restores the zone of a provisioned domain, changes
+// nothing without --yes, and has nothing to undo the second time.
 func TestOperatorUndoesARun(t *testing.T) {
 	t.Parallel()
-	h := sharedSandbox(t).newAccount(nil).withDNSConnection().newConnectedTenant(nil)
-	zone, id := h.newHostedDomain()
-	h.control("PUT", "/zones/"+zone+"/records", []object{
+	tenant := sharedSandbox(t).newAccount(nil).withDNSConnection().newConnectedTenant(nil)
+	zone, id := tenant.newHostedDomain()
+	tenant.control("PUT", "/zones/"+zone+"/records", []object{
 		{"type": "TXT", "name": zone, "content": "v=spf1 ip4:192.0.2.7 ~all", "ttl": 600}, {"type": "TXT", "name": zone, "content": "site=7", "ttl": 600},
 		{"type": "MX", "name": zone, "content": "ms99999999.msv1.invalid", "priority": 32767, "ttl": 600},
 	})
-	before := h.zoneTexts(zone)
-	run := fmt.Sprint(h.expect("POST", "/v1/domains/"+id+"/dns/provision", nil, http.StatusAccepted, "").at("run.id"))
-	if ended := h.waitForRun(run); ended.at("run.status") != "completed" {
+	before := tenant.zoneTexts(zone)
+	run := fmt.Sprint(tenant.expect("POST", "/v1/domains/"+id+"/dns/provision", nil, http.StatusAccepted, "").at("run.id"))
+	if ended := tenant.waitForRun(run); ended.at("run.status") != "completed" {
 		t.Fatalf("the run ended %s", ended.raw)
 	}
-	after := h.zoneTexts(zone)
+	after := tenant.zoneTexts(zone)
 	if slices.ContainsFunc(after, func(r string) bool { return strings.Contains(r, "msv1.invalid") }) {
 		t.Errorf("the left-over verification record is still there: %q", after)
 	}
 
-	env := h.sandboxOperatorEnv()
+	env := tenant.sandboxOperatorEnv()
 	undo := func(args ...string) object {
 		got := runTenantry(t, env, append([]string{"dns", "undo", run, "-o", "json"}, args...)...)
 		got.stderr = "" // the warning that nothing was changed, or that there was nothing to undo
 		return got.mustJSON(t)
 	}
 	planned := undo()
-	if diff := cmp.Diff(after, h.zoneTexts(zone)); diff != "" {
+	if diff := cmp.Diff(after, tenant.zoneTexts(zone)); diff != "" {
 		t.Fatalf("without --yes the zone was changed: %s", diff)
 	}
 	for _, r := range planned.objects("records") {
@@ -83,16 +83,16 @@ func TestOperatorUndoesARun(t *testing.T) {
 	for _, r := range done.objects("records") {
 		checkValues(t, r, object{"status": "done"})
 	}
-	if diff := cmp.Diff(before, h.zoneTexts(zone)); diff != "" {
+	if diff := cmp.Diff(before, tenant.zoneTexts(zone)); diff != "" {
 		t.Errorf("the zone after the undo (-before +now): %s", diff)
 	}
 	if again := undo("--yes"); len(again.objects("records")) != 0 {
 		t.Errorf("the second undo: %v", again)
 	}
-	events := runTenantry(t, env, "audit", "list", "--account", h.id, "-o", "json").mustJSON(t).objects("events")
+	events := runTenantry(t, env, "audit", "list", "--account", tenant.id, "-o", "json").mustJSON(t).objects("events")
 	if len(events) == 0 || events[0].text("action") != "dns.undo" || events[0].text("operator") != "carol@desk" {
 		t.Errorf("audit events: %v", events)
 	}
-	runTenantry(t, env, "dns", "undo", h.id, "-o", "json").checkError(t, cli.ExitNotFound, "provisioning_run_not_found")
+	runTenantry(t, env, "dns", "undo", tenant.id, "-o", "json").checkError(t, cli.ExitNotFound, "provisioning_run_not_found")
 	runTenantry(t, env, "dns", "undo").checkFailure(t, cli.ExitUsage)
 }

@@ -29,14 +29,14 @@ var checkIDs = strings.Fields("database migrations keyset public_url plugins pro
 // runDoctor runs doctor and returns its report, and its checks by id.
 func runDoctor(t *testing.T, env []string) (object, map[string]object) {
 	t.Helper()
-	o := runTenantry(t, env, "doctor", "-o", "json")
+	result := runTenantry(t, env, "doctor", "-o", "json")
 	var report object
-	if err := json.Unmarshal([]byte(o.stdout), &report); err != nil || o.stderr != "" {
-		t.Fatalf("exit code %d, %v\n%s%s", o.code, err, o.stdout, o.stderr)
+	if err := json.Unmarshal([]byte(result.stdout), &report); err != nil || result.stderr != "" {
+		t.Fatalf("exit code %d, %v\n%s%s", result.code, err, result.stdout, result.stderr)
 	}
 	checkMembers(t, "doctor", report, "status version checks")
-	if failed := report.text("status") == doctor.Failed; failed != (o.code == cli.ExitRefused) || (!failed && o.code != 0) {
-		t.Errorf("status %s with exit code %d", report.text("status"), o.code)
+	if failed := report.text("status") == doctor.Failed; failed != (result.code == cli.ExitRefused) || (!failed && result.code != 0) {
+		t.Errorf("status %s with exit code %d", report.text("status"), result.code)
 	}
 	checks := map[string]object{}
 	var ids []string
@@ -64,55 +64,55 @@ type doctorFixture struct {
 
 func newDoctorFixture(t *testing.T) doctorFixture {
 	t.Helper()
-	r := newServiceFixture(t, requirePrograms(t, releaseBuild))
-	if err := r.zones.Add("tenantry-here.test", "manual"); err != nil {
+	service := newServiceFixture(t, requirePrograms(t, releaseBuild))
+	if err := service.zones.Add("tenantry-here.test", "manual"); err != nil {
 		t.Fatal(err)
 	}
 	here := zones.Record{Type: "A", Name: "api.tenantry-here.test", Content: "192.0.2.80", TTL: 60}
-	if err := r.zones.Replace("tenantry-here.test", []zones.Record{here}); err != nil {
+	if err := service.zones.Replace("tenantry-here.test", []zones.Record{here}); err != nil {
 		t.Fatal(err)
 	}
-	p := doctorFixture{service: r, data: t.TempDir()}
-	p.env = append(r.env(p.data, ""), onePluginPerKindEnv(t), "TENANTRY_PUBLIC_URL=https://api.tenantry-here.test")
-	r.newAccount(p.env, "ann@example.com", "complete", 0)
-	r.runCommand(p.env, "keyset", "create")
-	return p
+	fixture := doctorFixture{service: service, data: t.TempDir()}
+	fixture.env = append(service.env(fixture.data, ""), onePluginPerKindEnv(t), "TENANTRY_PUBLIC_URL=https://api.tenantry-here.test")
+	service.newAccount(fixture.env, "ann@example.com", "complete", 0)
+	service.runCommand(fixture.env, "keyset", "create")
+	return fixture
 }
 
 // withEnv returns the environment of the fixture with changes.
-func (p doctorFixture) withEnv(changes ...string) []string {
-	return append(slices.Clone(p.env), changes...)
+func (f doctorFixture) withEnv(changes ...string) []string {
+	return append(slices.Clone(f.env), changes...)
 }
 
 // TestDoctorPassesOnAHealthyService runs doctor before the service starts, with Redis, and while
 // the service runs. It changes no file.
 func TestDoctorPassesOnAHealthyService(t *testing.T) {
 	t.Parallel()
-	p := newDoctorFixture(t)
-	before := folderDigest(t, p.data)
-	report, checks := runDoctor(t, p.withEnv("TENANTRY_REDIS_URL="+redisDouble(t)))
+	fixture := newDoctorFixture(t)
+	before := folderDigest(t, fixture.data)
+	report, checks := runDoctor(t, fixture.withEnv("TENANTRY_REDIS_URL="+redisDouble(t)))
 	for id, check := range checks {
 		if check.text("status") != doctor.OK {
 			t.Errorf("%s: %v", id, check)
 		}
 	}
 	checkValues(t, report, object{"status": doctor.OK})
-	if after := folderDigest(t, p.data); after != before {
+	if after := folderDigest(t, fixture.data); after != before {
 		t.Errorf("doctor changed the data folder:\n%s\nwas\n%s", after, before)
 	}
-	for id, says := range map[string]string{
+	for id, wantText := range map[string]string{
 		"public_url": "https://api.tenantry-here.test/connect/microsoft365/signin", "mail_platform": "Microsoft 365 answers",
 		"redis": "Redis answers", "migrations": "applied", "clock": "mail platform's", "plugins": "microsoft365",
 	} {
-		if !strings.Contains(checks[id].text("summary"), says) {
-			t.Errorf("%s: %v lacks %q", id, checks[id], says)
+		if !strings.Contains(checks[id].text("summary"), wantText) {
+			t.Errorf("%s: %v lacks %q", id, checks[id], wantText)
 		}
 	}
-	p.service.serve(p.env)
-	report, checks = runDoctor(t, p.env)
+	fixture.service.serve(fixture.env)
+	report, checks = runDoctor(t, fixture.env)
 	checkValues(t, report, object{"status": doctor.OK})
 	checkValues(t, checks["redis"], object{"summary": "not configured: counters are kept in the process"})
-	table := runTenantry(t, p.env, "doctor")
+	table := runTenantry(t, fixture.env, "doctor")
 	if table.code != 0 || table.stderr != "" || !strings.Contains(table.stdout, "\ntenantry ") || strings.Contains(table.stdout, "fix:") {
 		t.Errorf("%d: %s%s", table.code, table.stdout, table.stderr)
 	}
@@ -122,8 +122,8 @@ func TestDoctorPassesOnAHealthyService(t *testing.T) {
 // for its host, and two whose accounts name their host.
 func TestDoctorShowsWhatPluginsMayUse(t *testing.T) {
 	t.Parallel()
-	p := newDoctorFixture(t)
-	_, checks := runDoctor(t, p.withEnv(allPlugins, "TENANTRY_PLUGIN_MEMORY_MIB=700", "TENANTRY_PLUGIN_PROCESSES=300", "TENANTRY_PLUGIN_OPEN_FILES=200",
+	fixture := newDoctorFixture(t)
+	_, checks := runDoctor(t, fixture.withEnv(allPlugins, "TENANTRY_PLUGIN_MEMORY_MIB=700", "TENANTRY_PLUGIN_PROCESSES=300", "TENANTRY_PLUGIN_OPEN_FILES=200",
 		"TENANTRY_PROVIDERS_INSTANTLY_BASE_URL=https://instantly.example:8443"))
 	processes := "300 processes"
 	if os.Geteuid() == 0 {
@@ -166,8 +166,8 @@ func TestDoctorCreatesNoFiles(t *testing.T) {
 // and that the other checks succeed.
 func TestDoctorEndsWhenServersDoNotAnswer(t *testing.T) {
 	t.Parallel()
-	p := newDoctorFixture(t)
-	_, checks := runDoctor(t, p.withEnv("TENANTRY_PROVIDERS_MICROSOFT365_LOGIN_URL="+silentServer(t), "TENANTRY_REDIS_URL=redis"+strings.TrimPrefix(silentServer(t), "http")))
+	fixture := newDoctorFixture(t)
+	_, checks := runDoctor(t, fixture.withEnv("TENANTRY_PROVIDERS_MICROSOFT365_LOGIN_URL="+silentServer(t), "TENANTRY_REDIS_URL=redis"+strings.TrimPrefix(silentServer(t), "http")))
 	checkValues(t, checks["mail_platform"], object{"status": doctor.Failed})
 	checkValues(t, checks["redis"], object{"status": doctor.Failed})
 	checkValues(t, checks["clock"], object{"status": doctor.Warning})
@@ -210,11 +210,11 @@ func folderDigest(t *testing.T, dir string) string {
 // summary and fix of the affected check. Outside a soak it uses a sample of the cases.
 func TestDoctorReportsEachFault(t *testing.T) {
 	t.Parallel()
-	p := newDoctorFixture(t)
+	fixture := newDoctorFixture(t)
 	const nobody = "127.0.0.1:1"
 	const secret = "canary-71be"
 	file := func(text string, mode os.FileMode) string { return writeTempFile(t, text, mode) }
-	emptyFile, database := file("", 0o600), filepath.Join(p.data, "tenantry.db")
+	emptyFile, database := file("", 0o600), filepath.Join(fixture.data, "tenantry.db")
 	provider := func(name, value string) string { return "TENANTRY_PROVIDERS_MICROSOFT365_" + name + "=" + value }
 	clock := func(off time.Duration) string { return provider("LOGIN_URL", serverWithClock(t, off)) }
 	certified := func(path string) []string {
@@ -239,7 +239,7 @@ func TestDoctorReportsEachFault(t *testing.T) {
 		{"database", "another journal", []string{"TENANTRY_DATABASE_URL=sqlite://" + emptyFile}, doctor.Warning, "journal mode delete", "tenantry serve"},
 		{"migrations", "an empty file", []string{"TENANTRY_DATABASE_URL=sqlite://" + emptyFile}, doctor.Warning, `\d migrations are pending`, "tenantry migrate"},
 		{"migrations", "the database is down", []string{"TENANTRY_DATABASE_URL=postgres://ann@" + nobody + "/x"}, doctor.Warning, "database comes first", "database"},
-		{"keyset", "open to others", []string{"TENANTRY_KEYSET_FILE=" + copyTempFile(t, filepath.Join(p.data, "keyset.json"), 0o644)}, doctor.Failed, "open to others", "^chmod 600 /"},
+		{"keyset", "open to others", []string{"TENANTRY_KEYSET_FILE=" + copyTempFile(t, filepath.Join(fixture.data, "keyset.json"), 0o644)}, doctor.Failed, "open to others", "^chmod 600 /"},
 		{"keyset", "no keyset", []string{"TENANTRY_KEYSET_FILE=" + file("{}", 0o600)}, doctor.Failed, "is not a keyset", "backup"},
 		{"keyset", "lost", []string{"TENANTRY_KEYSET_FILE=/nonexistent/keyset.json"}, doctor.Failed, "database is in use", "backup"},
 		{"public_url", "not set", []string{"TENANTRY_PUBLIC_URL="}, doctor.Warning, "only this machine.*redirect URIs to register", "TENANTRY_PUBLIC_URL.*https://"},
@@ -260,7 +260,7 @@ func TestDoctorReportsEachFault(t *testing.T) {
 		{"mail_platform", "an invalid value of a setting", []string{provider("PACING", "slow")}, doctor.Failed, "not configured: .*pacing", "tenantry config"},
 		{"mail_platform", "no plugin", []string{"TENANTRY_PLUGIN_DIR=" + t.TempDir()}, doctor.Warning, "plugins comes first", "plugins"},
 		{"dns", "no resolver", []string{"TENANTRY_DNS_RESOLVERS=" + nobody}, doctor.Failed, "no resolver answers: " + nobody, "dns_resolvers"},
-		{"dns", "one of two", []string{"TENANTRY_DNS_RESOLVERS=" + nobody + "," + p.resolver()}, doctor.Warning, "1 of 2 resolvers", "dns_resolvers"},
+		{"dns", "one of two", []string{"TENANTRY_DNS_RESOLVERS=" + nobody + "," + fixture.resolver()}, doctor.Warning, "1 of 2 resolvers", "dns_resolvers"},
 		{"dns", "another port", []string{"TENANTRY_DNS_PORT=1"}, doctor.Failed, "on port 1:", "port 1 of any address"},
 		{"dns", "resolvers alone", []string{"TENANTRY_DNS_MODE=recursive"}, doctor.Warning, "dns_mode is recursive", "set dns_mode to authoritative"},
 		{"dns", "no such mode", []string{"TENANTRY_DNS_MODE=both"}, doctor.Failed, "neither authoritative nor recursive", "dns_mode"},
@@ -288,7 +288,7 @@ func TestDoctorReportsEachFault(t *testing.T) {
 	for _, tt := range soak.Sample(t, cases, 15) {
 		t.Run(tt.id+" "+tt.name, func(t *testing.T) {
 			t.Parallel()
-			report, checks := runDoctor(t, p.withEnv(tt.change...))
+			report, checks := runDoctor(t, fixture.withEnv(tt.change...))
 			check := checks[tt.id]
 			if check.text("status") != tt.status || !regexp.MustCompile(tt.summary).MatchString(check.text("summary")) || !regexp.MustCompile(tt.fix).MatchString(check.text("fix")) {
 				t.Errorf("got %v", check)
@@ -312,9 +312,9 @@ func TestDoctorReportsEachFault(t *testing.T) {
 // release, a read-only one and one that refuses the user.
 func TestDoctorChecksPostgreSQL(t *testing.T) {
 	t.Parallel()
-	p := newDoctorFixture(t)
+	fixture := newDoctorFixture(t)
 	url := testserver.Database(t)
-	env := p.withEnv("TENANTRY_DATABASE_URL=" + url)
+	env := fixture.withEnv("TENANTRY_DATABASE_URL=" + url)
 	expect := func(env []string, id, status, summary, fix string) {
 		t.Helper()
 		_, checks := runDoctor(t, env)
@@ -323,7 +323,7 @@ func TestDoctorChecksPostgreSQL(t *testing.T) {
 		}
 	}
 	expect(env, "migrations", doctor.Failed, "pending", "tenantry migrate")
-	p.service.runCommand(env, "migrate")
+	fixture.service.runCommand(env, "migrate")
 	_, checks := runDoctor(t, env)
 	for _, id := range []string{"database", "migrations", "clock"} {
 		checkValues(t, checks[id], object{"status": doctor.OK})
@@ -332,7 +332,7 @@ func TestDoctorChecksPostgreSQL(t *testing.T) {
 		t.Errorf("got %v", checks["clock"])
 	}
 	and := func(option string) []string {
-		return p.withEnv("TENANTRY_DATABASE_URL=" + url + querySeparator(url) + option)
+		return fixture.withEnv("TENANTRY_DATABASE_URL=" + url + querySeparator(url) + option)
 	}
 	expect(and("default_transaction_read_only=on"), "database", doctor.Failed, "accepts no writes", "privilege to write")
 	expect(and("user=nobody-here"), "database", doctor.Failed, "refuses the user or its password", "database_url")
@@ -344,6 +344,7 @@ func TestDoctorChecksPostgreSQL(t *testing.T) {
 	expect(env, "migrations", doctor.Failed, "release 99", "newer tenantry")
 }
 
+// querySeparator returns what comes before a further query parameter of a URL.
 func querySeparator(url string) string {
 	if strings.Contains(url, "?") {
 		return "&"

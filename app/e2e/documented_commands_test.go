@@ -151,10 +151,10 @@ func checkCommandLine(line string) error {
 			}
 		case i < 2 && at[0].HasSubCommands() && word.MatchString(token):
 			var next []*cobra.Command
-			for one := range strings.SplitSeq(token, "|") {
-				found, _, err := at[0].Find([]string{one})
+			for alternative := range strings.SplitSeq(token, "|") {
+				found, _, err := at[0].Find([]string{alternative})
 				if err != nil || found == at[0] {
-					return fmt.Errorf("no command %s", one)
+					return fmt.Errorf("no command %s", alternative)
 				}
 				next = append(next, found)
 			}

@@ -19,42 +19,42 @@ const statusMembers = "spf_status dkim_status dmarc_status mx_status"
 // TestDomainGoesFromAdditionToDKIM takes a domain from its addition to DKIM.
 func TestDomainGoesFromAdditionToDKIM(t *testing.T) {
 	t.Parallel()
-	h := sharedSandbox(t).newAccount(nil).newConnectedTenant(nil)
-	zone := h.newZone()
-	list := h.get(h.path("/domains"))
+	tenant := sharedSandbox(t).newAccount(nil).newConnectedTenant(nil)
+	zone := tenant.newZone()
+	list := tenant.get(tenant.path("/domains"))
 	checkMembers(t, "empty list", list.object, "tenant_id domains count")
-	checkValues(t, list.object, object{"tenant_id": h.guid, "domains": "[]", "count": 0})
+	checkValues(t, list.object, object{"tenant_id": tenant.guid, "domains": "[]", "count": 0})
 
-	h.checkAdd(zone)
-	h.expect("POST", h.domainPath(zone, "/enable-dkim"), nil, 400, "dkim_not_ready")
-	h.expect("POST", h.domainPath(zone, "/verify"), nil, 400, "verification_failed")
-	h.publishRecords(zone)
-	verified := h.post(h.domainPath(zone, "/verify"), nil)
+	tenant.checkAdd(zone)
+	tenant.expect("POST", tenant.domainPath(zone, "/enable-dkim"), nil, 400, "dkim_not_ready")
+	tenant.expect("POST", tenant.domainPath(zone, "/verify"), nil, 400, "verification_failed")
+	tenant.publishRecords(zone)
+	verified := tenant.post(tenant.domainPath(zone, "/verify"), nil)
 	checkMembers(t, "verify", verified.object, "status domain_name is_verified message")
 	checkValues(t, verified.object, object{"status": "verified", "domain_name": zone, "is_verified": true})
-	h.post(h.domainPath(zone, "/verify"), nil) // safe to repeat
-	if next := h.nextStep(); next != "enable_dkim" {
+	tenant.post(tenant.domainPath(zone, "/verify"), nil) // safe to repeat
+	if next := tenant.nextStep(); next != "enable_dkim" {
 		t.Errorf("next step %v", next)
 	}
 
-	h.checkEnableDKIM(zone)
-	h.checkDNSViews(zone)
-	if next := h.nextStep(); next != "create_mailboxes" {
+	tenant.checkEnableDKIM(zone)
+	tenant.checkDNSViews(zone)
+	if next := tenant.nextStep(); next != "create_mailboxes" {
 		t.Errorf("next step %v", next)
 	}
 }
 
 // checkAdd checks the response to an addition, to its repetition and to the list.
-func (h accountTenant) checkAdd(zone string) {
-	t := h.t
+func (tenant accountTenant) checkAdd(zone string) {
+	t := tenant.t
 	t.Helper()
-	got := h.post(h.path("/domains"), object{"domain": strings.ToUpper(zone) + "."})
+	got := tenant.post(tenant.path("/domains"), object{"domain": strings.ToUpper(zone) + "."})
 	checkMembers(t, "add", got.object, "status tenant_id domain verification_dns_records service_configuration_records live_dns_status dkim_verification_state")
 	checkMembers(t, "domain", got.at("domain"), "domain_name is_default is_verified")
 	checkMembers(t, "live_dns_status", got.at("live_dns_status"), statusMembers)
 	checkMembers(t, "dkim_verification_state", got.at("dkim_verification_state"), "status message")
 	checkValues(t, got.object, object{
-		"status": "added", "tenant_id": h.guid, "domain.domain_name": zone, "domain.is_verified": false, "domain.is_default": false,
+		"status": "added", "tenant_id": tenant.guid, "domain.domain_name": zone, "domain.is_verified": false, "domain.is_default": false,
 		"live_dns_status.spf_status": "missing", "live_dns_status.dkim_status": "missing", "live_dns_status.dmarc_status": "missing",
 		"live_dns_status.mx_status": "missing", "dkim_verification_state.status": "pending",
 	})
@@ -65,9 +65,9 @@ func (h accountTenant) checkAdd(zone string) {
 	for _, r := range proofs {
 		checkRecordMembers(t, r)
 	}
-	again := h.post(h.path("/domains"), object{"domain": zone})
+	again := tenant.post(tenant.path("/domains"), object{"domain": zone})
 	checkValues(t, again.object, object{"status": "exists", "domain.domain_name": zone, "domain.is_verified": false})
-	list := h.get(h.path("/domains"))
+	list := tenant.get(tenant.path("/domains"))
 	entries := list.objects("domains")
 	if len(entries) != 1 || list.at("count") != 1.0 {
 		t.Fatalf("list %s", list.raw)
@@ -77,34 +77,34 @@ func (h accountTenant) checkAdd(zone string) {
 }
 
 // checkEnableDKIM publishes the mail records and enables DKIM.
-func (h accountTenant) checkEnableDKIM(zone string) {
-	t := h.t
+func (tenant accountTenant) checkEnableDKIM(zone string) {
+	t := tenant.t
 	t.Helper()
-	before := h.get(h.domainPath(zone, "/dkim-status"))
+	before := tenant.get(tenant.domainPath(zone, "/dkim-status"))
 	checkMembers(t, "dkim-status", before.object, "domain_name dkim_status selectors ready_to_enable last_checked")
 	checkMembers(t, "selectors", before.at("selectors"), "selector1 selector2")
 	checkValues(t, before.object, object{"dkim_status": "pending", "ready_to_enable": false, "selectors.selector1": "missing", "selectors.selector2": "missing"})
-	h.expect("POST", h.domainPath(zone, "/enable-dkim"), nil, 400, "dkim_not_ready")
-	h.publishRecords(zone)
-	h.eventually("the selectors are seen", func() bool {
-		return h.get(h.domainPath(zone, "/dkim-status")).at("ready_to_enable") == true
+	tenant.expect("POST", tenant.domainPath(zone, "/enable-dkim"), nil, 400, "dkim_not_ready")
+	tenant.publishRecords(zone)
+	tenant.eventually("the selectors are seen", func() bool {
+		return tenant.get(tenant.domainPath(zone, "/dkim-status")).at("ready_to_enable") == true
 	})
-	checkValues(t, h.get(h.domainPath(zone, "/dkim-status")).object, object{
+	checkValues(t, tenant.get(tenant.domainPath(zone, "/dkim-status")).object, object{
 		"dkim_status": "ready", "selectors.selector1": "propagated", "selectors.selector2": "propagated"})
-	signed := h.post(h.domainPath(zone, "/enable-dkim"), nil)
+	signed := tenant.post(tenant.domainPath(zone, "/enable-dkim"), nil)
 	checkMembers(t, "enable-dkim", signed.object, "status domain_name dkim_status message")
 	checkValues(t, signed.object, object{"status": "enabled", "domain_name": zone, "dkim_status": "enabled"})
-	h.post(h.domainPath(zone, "/enable-dkim"), nil) // safe to repeat
-	checkValues(t, h.get(h.domainPath(zone, "/dkim-status")).object, object{"dkim_status": "enabled"})
-	h.mustSync()
+	tenant.post(tenant.domainPath(zone, "/enable-dkim"), nil) // safe to repeat
+	checkValues(t, tenant.get(tenant.domainPath(zone, "/dkim-status")).object, object{"dkim_status": "enabled"})
+	tenant.mustSync()
 }
 
 // checkDNSViews checks the stored DNS of a domain as the API shows it by name, by id and in the
 // list.
-func (h accountTenant) checkDNSViews(zone string) {
-	t := h.t
+func (tenant accountTenant) checkDNSViews(zone string) {
+	t := tenant.t
 	t.Helper()
-	byName := h.get(h.domainPath(zone, "/dns"))
+	byName := tenant.get(tenant.domainPath(zone, "/dns"))
 	checkMembers(t, "dns", byName.object, "tenant_id domain_name is_default is_verified dns_status verification_dns_records service_configuration_records last_checked")
 	checkMembers(t, "dns_status", byName.at("dns_status"), "spf dkim dmarc mx")
 	mx := "none"
@@ -117,13 +117,13 @@ func (h accountTenant) checkDNSViews(zone string) {
 		"dns_status.spf": "v=spf1 include:spf.protection.outlook.com -all", "dns_status.dmarc": "missing"}
 	checkValues(t, byName.object, want)
 
-	entry := h.get(h.path("/domains")).objects("domains")[0]
+	entry := tenant.get(tenant.path("/domains")).objects("domains")[0]
 	checkValues(t, entry, object{"dkim_status": "healthy", "mx_status": mx, "is_verified": true})
-	byID := h.get("/v1/domains/" + entry.text("id") + "/dns")
+	byID := tenant.get("/v1/domains/" + entry.text("id") + "/dns")
 	checkMembers(t, "dns by id", byID.object, "domain_id tenant_resource_id tenant_id domain_name is_default is_verified dkim_enabled dns_status "+
 		"verification_dns_records service_configuration_records dkim_dns_records last_checked")
-	want["domain_id"], want["tenant_id"], want["dkim_enabled"] = entry["id"], h.guid, true
-	want["tenant_resource_id"] = h.get(h.path("")).at("id")
+	want["domain_id"], want["tenant_id"], want["dkim_enabled"] = entry["id"], tenant.guid, true
+	want["tenant_resource_id"] = tenant.get(tenant.path("")).at("id")
 	checkValues(t, byID.object, want)
 	if keys := byID.objects("dkim_dns_records"); len(keys) != 2 || keys[0].text("label") != "selector1._domainkey" || keys[1].text("label") != "selector2._domainkey" {
 		t.Errorf("dkim_dns_records %v", keys)
@@ -148,7 +148,7 @@ func checkRecordMembers(t *testing.T, r object) {
 
 func TestInvalidDomainNamesAreRefused(t *testing.T) {
 	t.Parallel()
-	h := sharedSandbox(t).newAccount(nil).newTenant(nil).connect()
+	tenant := sharedSandbox(t).newAccount(nil).newTenant(nil).connect()
 	for body, code := range map[string]string{
 		"example":              "invalid_domain",
 		"":                     "invalid_domain",
@@ -164,39 +164,39 @@ func TestInvalidDomainNamesAreRefused(t *testing.T) {
 		"x.OnMicrosoft.com":    "builtin_domain_not_allowed",
 		"a.b.onmicrosoft.com.": "builtin_domain_not_allowed",
 	} {
-		got := h.expect("POST", h.path("/domains"), object{"domain": body}, 400, code)
+		got := tenant.expect("POST", tenant.path("/domains"), object{"domain": body}, 400, code)
 		if got.at("errors") == nil && code == "invalid_request" {
 			t.Errorf("%q: no errors: %s", body, got.raw)
 		}
 	}
 	for _, body := range []any{object{}, object{"domain": 7}, object{"domain": nil}, object{"domain": "a.example", "x": 1}, []string{"a.example"}} {
-		got := h.expect("POST", h.path("/domains"), body, 400, "invalid_request")
+		got := tenant.expect("POST", tenant.path("/domains"), body, 400, "invalid_request")
 		if len(got.objects("errors")) == 0 {
 			t.Errorf("%v: no invalid members are named: %s", body, got.raw)
 		}
 	}
-	got := h.post(h.path("/domains"), object{"domain": "notonmicrosoft-" + h.guid[:8] + ".com"})
+	got := tenant.post(tenant.path("/domains"), object{"domain": "notonmicrosoft-" + tenant.guid[:8] + ".com"})
 	checkValues(t, got.object, object{"status": "added"})
-	checkValues(t, h.post(h.path("/domains"), object{"domain": "Bücher.example"}).object, object{"domain.domain_name": "xn--bcher-kva.example"})
+	checkValues(t, tenant.post(tenant.path("/domains"), object{"domain": "Bücher.example"}).object, object{"domain.domain_name": "xn--bcher-kva.example"})
 }
 
 // TestTenantHasAtMostTwelveDomains checks that the thirteenth domain is refused, also for
 // concurrent requests, and that an existing domain needs no further slot.
 func TestTenantHasAtMostTwelveDomains(t *testing.T) {
 	t.Parallel()
-	h := sharedSandbox(t).newAccount(nil).newTenant(nil).connect()
-	name := func(i int) string { return fmt.Sprintf("d%d-%s.example", i, h.guid[:8]) }
+	tenant := sharedSandbox(t).newAccount(nil).newTenant(nil).connect()
+	name := func(i int) string { return fmt.Sprintf("d%d-%s.example", i, tenant.guid[:8]) }
 	var racing sync.WaitGroup
 	answers := make([]reply, 16)
 	for i := range answers {
 		racing.Go(func() {
-			answers[i], _ = h.tryDo("POST", h.ready.APIURL+h.path("/domains"), h.key, object{"domain": name(i)})
+			answers[i], _ = tenant.tryDo("POST", tenant.ready.APIURL+tenant.path("/domains"), tenant.key, object{"domain": name(i)})
 		})
 	}
 	racing.Wait()
 	added := ""
 	for i, got := range answers {
-		if err := checkDocumented(t, "POST", h.path("/domains"), got); err != nil {
+		if err := checkDocumented(t, "POST", tenant.path("/domains"), got); err != nil {
 			t.Errorf("%v\n%s", err, got.raw)
 		}
 		switch {
@@ -206,15 +206,15 @@ func TestTenantHasAtMostTwelveDomains(t *testing.T) {
 			t.Errorf("domain %d: %d %s", i, got.status, got.raw)
 		}
 	}
-	if list := h.get(h.path("/domains")); list.at("count") != 12.0 {
+	if list := tenant.get(tenant.path("/domains")); list.at("count") != 12.0 {
 		t.Errorf("%v domains", list.at("count"))
 	}
-	if atPlatform := h.control("GET", "/tenants/"+h.guid, nil).objects("domains"); len(atPlatform) != 12 {
+	if atPlatform := tenant.control("GET", "/tenants/"+tenant.guid, nil).objects("domains"); len(atPlatform) != 12 {
 		t.Errorf("%d domains at the platform", len(atPlatform))
 	}
-	checkValues(t, h.post(h.path("/domains"), object{"domain": added}).object, object{"status": "exists"})
-	h.expect("POST", h.path("/domains"), object{"domain": "one-more-" + name(0)}, 400, "domain_limit_reached")
-	checkValues(t, h.get(h.path("")).object, object{"domain_count": 12, "readiness.domains_total": 12})
+	checkValues(t, tenant.post(tenant.path("/domains"), object{"domain": added}).object, object{"status": "exists"})
+	tenant.expect("POST", tenant.path("/domains"), object{"domain": "one-more-" + name(0)}, 400, "domain_limit_reached")
+	checkValues(t, tenant.get(tenant.path("")).object, object{"domain_count": 12, "readiness.domains_total": 12})
 }
 
 // TestDomainOfADifferentTenantIsRefused checks that the tenant which verifies a domain first keeps
@@ -270,7 +270,7 @@ func (d monitoredDomain) dns() reply { return d.get("/v1/domains/" + d.id + "/dn
 
 // expectAfterDay publishes the records for which passes is true and moves the clock by a day. It
 // waits until the stored statuses and the drift metrics are as wanted.
-func (d monitoredDomain) expectAfterDay(what string, passes func(object) bool, statuses map[string]bool, drifted map[string]string) {
+func (d monitoredDomain) expectAfterDay(subject string, passes func(object) bool, statuses map[string]bool, drifted map[string]string) {
 	d.t.Helper()
 	records := []object{}
 	for _, r := range d.healthy {
@@ -281,7 +281,7 @@ func (d monitoredDomain) expectAfterDay(what string, passes func(object) bool, s
 	d.control("PUT", "/zones/"+d.zone+"/records", records)
 	before := d.dns().text("last_checked")
 	d.control("POST", "/clock", object{"advance": "24h"})
-	d.eventually(what, func() bool {
+	d.eventually(subject, func() bool {
 		got := d.dns()
 		for name, present := range statuses {
 			if text := fmt.Sprint(got.at("dns_status." + name)); (text != "missing") != present {
@@ -302,11 +302,11 @@ func (d monitoredDomain) expectAfterDay(what string, passes func(object) bool, s
 func TestDomainHealthIsMonitored(t *testing.T) {
 	t.Parallel()
 	onBothDatabases(t, func(t *testing.T) caller { return privateSandbox(t) }, func(t *testing.T, c caller) {
-		h := c.newAccount(nil).withDNSConnection().newConnectedTenant(nil)
-		zone, id := h.newHostedDomain()
-		started := h.expect("POST", "/v1/domains/"+id+"/dns/provision", nil, http.StatusAccepted, "")
-		h.waitForRun(fmt.Sprint(started.at("run.id")))
-		d := monitoredDomain{h, zone, id, h.zoneRecords(zone)}
+		tenant := c.newAccount(nil).withDNSConnection().newConnectedTenant(nil)
+		zone, id := tenant.newHostedDomain()
+		started := tenant.expect("POST", "/v1/domains/"+id+"/dns/provision", nil, http.StatusAccepted, "")
+		tenant.waitForRun(fmt.Sprint(started.at("run.id")))
+		d := monitoredDomain{tenant, zone, id, tenant.zoneRecords(zone)}
 		all := map[string]bool{"spf": true, "dkim": true, "mx": true, "dmarc": true}
 		none := map[string]string{"spf_gone": "0", "dkim_broken": "0", "mx_moved": "0"}
 		with := func(kind string) map[string]string {

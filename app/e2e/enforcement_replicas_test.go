@@ -53,19 +53,19 @@ func newEnforcingReplicas(t *testing.T) *enforcingReplicas {
 }
 
 // addLimitedTenant adds a tenant with mailboxes and a limit.
-func (r *enforcingReplicas) addLimitedTenant(perDay int, locals ...string) {
+func (r *enforcingReplicas) addLimitedTenant(perDay int, localParts ...string) {
 	r.t.Helper()
-	h := r.first.newTenant(nil)
-	newAdministrator(r.t, h.admin).connect(r.first.client, r.first.key)
-	h.mustSync()
+	tenant := r.first.newTenant(nil)
+	newAdministrator(r.t, tenant.admin).connect(r.first.client, r.first.key)
+	tenant.mustSync()
 	zone := fmt.Sprintf("replicas-%d.test", uniqueNumber.Add(1))
 	must(r.t, r.zones.Add(zone, "manual"))
-	h.post(h.path("/domains"), object{"domain": zone})
-	h.publishRecords(zone)
-	h.post(h.domainPath(zone, "/verify"), nil)
-	h.post(h.path("/mailboxes"), mailboxesBody(zone, locals...))
-	h.post(h.path("/mailbox-limits"), object{"daily_send_limit": perDay})
-	r.tenants = append(r.tenants, limitedTenant{h, zone, h.get(h.path("/mailboxes")).objects("mailboxes")})
+	tenant.post(tenant.path("/domains"), object{"domain": zone})
+	tenant.publishRecords(zone)
+	tenant.post(tenant.domainPath(zone, "/verify"), nil)
+	tenant.post(tenant.path("/mailboxes"), mailboxesBody(zone, localParts...))
+	tenant.post(tenant.path("/mailbox-limits"), object{"daily_send_limit": perDay})
+	r.tenants = append(r.tenants, limitedTenant{tenant, zone, tenant.get(tenant.path("/mailboxes")).objects("mailboxes")})
 }
 
 // setClocks moves the clocks of both services and of the platform.
@@ -87,9 +87,9 @@ func (r *enforcingReplicas) enforceConcurrently() {
 	}
 	all.Wait()
 	writes := map[string]int{}
-	for _, s := range r.recordedRequests()[before:] {
-		if slices.Contains(ruleCmdlets, s.cmdlet()) {
-			writes[s.cmdlet()+" "+s.path]++
+	for _, sent := range r.recordedRequests()[before:] {
+		if slices.Contains(ruleCmdlets, sent.cmdlet()) {
+			writes[sent.cmdlet()+" "+sent.path]++
 		}
 	}
 	for write, n := range writes {
@@ -115,23 +115,23 @@ func TestReplicasShareEnforcement(t *testing.T) {
 		rounds = 10
 	}
 	for round := range rounds {
-		for _, l := range r.tenants {
-			l.send(0, 6+round)
+		for _, limited := range r.tenants {
+			limited.send(0, 6+round)
 		}
 		r.enforceConcurrently()
-		for _, l := range r.tenants {
-			l.checkBlocked(0)
+		for _, limited := range r.tenants {
+			limited.checkBlocked(0)
 		}
 		r.setClocks(object{"advance": "24h"})
 		r.enforceConcurrently()
-		for _, l := range r.tenants {
-			l.checkBlocked()
+		for _, limited := range r.tenants {
+			limited.checkBlocked()
 			want := []string{}
 			for n := range round + 1 {
 				want = append([]string{"Mailbox unblocked: sent 0, limit 5", fmt.Sprintf("Mailbox blocked: sent %d, limit 5", 6+n)}, want...)
 			}
 			var got []string
-			for _, e := range l.get("/v1/enforcement/events?limit=200&tenant_id=" + l.guid).objects("events") {
+			for _, e := range limited.get("/v1/enforcement/events?limit=200&tenant_id=" + limited.guid).objects("events") {
 				got = append(got, e.text("message"))
 			}
 			if !slices.Equal(got, want) {
@@ -150,10 +150,10 @@ func (r *enforcingReplicas) checkTraceBudget() {
 	must(r.t, err)
 	defer func() { _ = counters.Close() }()
 	const left = 3
-	whole := ratelimit.Bucket{Key: "budget:microsoft365:tenant:" + r.tenants[0].guid + ":5m0s:sent", Limit: 100, Window: 5 * time.Minute}
+	bucket := ratelimit.Bucket{Key: "budget:microsoft365:tenant:" + r.tenants[0].guid + ":5m0s:sent", Limit: 100, Window: 5 * time.Minute}
 	counted := 0
 	for {
-		v, _ := counters.Take(r.t.Context(), whole)
+		v, _ := counters.Take(r.t.Context(), bucket)
 		if v.Remaining == left {
 			break
 		}
@@ -177,8 +177,8 @@ func (r *enforcingReplicas) checkTraceBudget() {
 // tracePages counts the pages of a tenant's trace that the platform returned. Responses that ask
 // for a new token do not count.
 func (r *enforcingReplicas) tracePages(n int) (pages int) {
-	for _, s := range r.recordedRequests() {
-		if s.status == http.StatusOK && s.cmdlet() == exchange.GetMessageTrace && strings.Contains(s.path, r.tenants[n].guid) {
+	for _, sent := range r.recordedRequests() {
+		if sent.status == http.StatusOK && sent.cmdlet() == exchange.GetMessageTrace && strings.Contains(sent.path, r.tenants[n].guid) {
 			pages++
 		}
 	}

@@ -17,13 +17,13 @@ type limitedTenant struct {
 }
 
 // newLimitedTenant creates a tenant with mailboxes and a limit in a new account.
-func (c caller) newLimitedTenant(perDay int, locals ...string) limitedTenant {
+func (c caller) newLimitedTenant(perDay int, localParts ...string) limitedTenant {
 	c.t.Helper()
-	h := c.newAccount(nil).newConnectedTenant(nil)
-	zone := h.newVerifiedDomain()
-	h.post(h.path("/mailboxes"), mailboxesBody(zone, locals...))
-	h.post(h.path("/mailbox-limits"), object{"daily_send_limit": perDay})
-	return limitedTenant{h, zone, h.get(h.path("/mailboxes")).objects("mailboxes")}
+	tenant := c.newAccount(nil).newConnectedTenant(nil)
+	zone := tenant.newVerifiedDomain()
+	tenant.post(tenant.path("/mailboxes"), mailboxesBody(zone, localParts...))
+	tenant.post(tenant.path("/mailbox-limits"), object{"daily_send_limit": perDay})
+	return limitedTenant{tenant, zone, tenant.get(tenant.path("/mailboxes")).objects("mailboxes")}
 }
 
 func (l limitedTenant) send(n, count int) {
@@ -101,47 +101,47 @@ func TestMailboxOverItsLimitIsBlocked(t *testing.T) {
 	t.Parallel()
 	onBothDatabases(t, func(t *testing.T) caller { return privateSandbox(t) }, func(t *testing.T, c caller) {
 		c.control("POST", "/clock", object{"now": "2031-03-10T10:00:00Z"})
-		l := c.newLimitedTenant(5, "ada", "max")
-		l.send(0, 5)
-		l.send(1, 2)
-		if w := l.enforce(); len(w) != 0 {
+		limited := c.newLimitedTenant(5, "ada", "max")
+		limited.send(0, 5)
+		limited.send(1, 2)
+		if w := limited.enforce(); len(w) != 0 {
 			t.Errorf("at the limit: %v", w)
 		}
-		l.checkBlocked()
-		checkValues(t, l.usage(0), object{"daily_send_limit": 5, "sends_today": 5, "remaining_sends": 0, "utilization_pct": 100})
+		limited.checkBlocked()
+		checkValues(t, limited.usage(0), object{"daily_send_limit": 5, "sends_today": 5, "remaining_sends": 0, "utilization_pct": 100})
 
-		l.send(0, 1)
-		if w := l.enforce(); len(w) == 0 {
+		limited.send(0, 1)
+		if w := limited.enforce(); len(w) == 0 {
 			t.Error("nothing was changed at the platform")
 		}
-		l.checkBlocked(0)
-		checkValues(t, l.usage(0), object{"sends_today": 6, "remaining_sends": 0, "utilization_pct": 120})
-		checkValues(t, l.usage(1), object{"sends_today": 2, "remaining_sends": 3, "utilization_pct": 40})
+		limited.checkBlocked(0)
+		checkValues(t, limited.usage(0), object{"sends_today": 6, "remaining_sends": 0, "utilization_pct": 120})
+		checkValues(t, limited.usage(1), object{"sends_today": 2, "remaining_sends": 3, "utilization_pct": 40})
 		const first = "Mailbox blocked: sent 6, limit 5"
-		l.checkEvents(first)
-		since := l.usage(0)["blocked_at"]
+		limited.checkEvents(first)
+		since := limited.usage(0)["blocked_at"]
 
-		l.checkRepeatedPasses(since, first)
-		l.send(0, 3) // its rule blocks these messages
-		l.checkRepeatedPasses(since, first)
+		limited.checkRepeatedPasses(since, first)
+		limited.send(0, 3) // its rule blocks these messages
+		limited.checkRepeatedPasses(since, first)
 
 		c.control("POST", "/clock", object{"advance": "14h"})
-		l.enforce()
-		l.checkBlocked()
+		limited.enforce()
+		limited.checkBlocked()
 		const second = "Mailbox unblocked: sent 0, limit 5"
-		l.checkEvents(second, first)
-		checkValues(t, l.usage(0), object{"sends_today": 0, "remaining_sends": 5, "utilization_pct": 0})
+		limited.checkEvents(second, first)
+		checkValues(t, limited.usage(0), object{"sends_today": 0, "remaining_sends": 5, "utilization_pct": 0})
 
-		l.send(0, 7)
-		l.enforce()
-		l.checkBlocked(0)
+		limited.send(0, 7)
+		limited.enforce()
+		limited.checkBlocked(0)
 		const third, fourth = "Mailbox blocked: sent 7, limit 5", "Mailbox unblocked: sent 7, limit 7"
-		l.checkEvents(third, second, first)
-		l.post(l.path("/mailbox-limits"), object{"daily_send_limit": 7})
-		l.enforce()
-		l.checkBlocked()
-		l.checkEvents(fourth, third, second, first)
-		l.checkMetrics()
+		limited.checkEvents(third, second, first)
+		limited.post(limited.path("/mailbox-limits"), object{"daily_send_limit": 7})
+		limited.enforce()
+		limited.checkBlocked()
+		limited.checkEvents(fourth, third, second, first)
+		limited.checkMetrics()
 	})
 }
 
@@ -191,10 +191,10 @@ const (
 // off while no mailbox is blocked, and that both are removed with the tenant.
 func TestMailboxLimitCreatesATransportRule(t *testing.T) {
 	t.Parallel()
-	h := sharedSandbox(t).newAccount(nil).newConnectedTenant(nil)
-	zone := h.newVerifiedDomain()
-	h.post(h.path("/mailboxes"), mailboxesBody(zone, "ada", "max"))
-	h.expect("GET", h.path("/mailbox-limits"), nil, 404, "policy_not_found")
+	tenant := sharedSandbox(t).newAccount(nil).newConnectedTenant(nil)
+	zone := tenant.newVerifiedDomain()
+	tenant.post(tenant.path("/mailboxes"), mailboxesBody(zone, "ada", "max"))
+	tenant.expect("GET", tenant.path("/mailbox-limits"), nil, 404, "policy_not_found")
 
 	for _, scope := range []object{{}, {"domain_scope": zone}} {
 		label, asked, query := "tenant", object{"daily_send_limit": 20}, ""
@@ -202,36 +202,36 @@ func TestMailboxLimitCreatesATransportRule(t *testing.T) {
 			label, query = zone, "?domain_scope="+zone
 			asked["domain_scope"] = zone
 		}
-		set := h.post(h.path("/mailbox-limits"), asked)
+		set := tenant.post(tenant.path("/mailbox-limits"), asked)
 		checkMembers(t, "set", set.object, limitMembers+" status provisioning")
 		checkMembers(t, "policy", set.at("policy"), policyMembers)
 		checkMembers(t, "provisioning", set.at("provisioning"), "status rule_name rule_id message")
-		checkValues(t, set.object, object{"status": "provisioned", "tenant_id": h.guid, "daily_send_limit": 20, "domain_scope": scope["domain_scope"],
+		checkValues(t, set.object, object{"status": "provisioned", "tenant_id": tenant.guid, "daily_send_limit": 20, "domain_scope": scope["domain_scope"],
 			"scope_label": label, "policy.state": "active", "policy.mailboxes_in_scope": 2, "provisioning.status": "created"})
-		checkValues(t, h.post(h.path("/mailbox-limits"), asked).object, object{"provisioning.status": "unchanged", "provisioning.rule_id": set.at("provisioning.rule_id")})
-		got := h.get(h.path("/mailbox-limits") + query)
+		checkValues(t, tenant.post(tenant.path("/mailbox-limits"), asked).object, object{"provisioning.status": "unchanged", "provisioning.rule_id": set.at("provisioning.rule_id")})
+		got := tenant.get(tenant.path("/mailbox-limits") + query)
 		checkMembers(t, "get", got.object, limitMembers)
 		checkValues(t, got.object, object{"daily_send_limit": 20, "scope_label": label, "policy.id": set.at("policy.id"),
 			"policy.created_at": set.at("policy.created_at"), "policy.updated_at": set.at("policy.updated_at")})
 	}
-	h.checkPlatformRules(2)
+	tenant.checkPlatformRules(2)
 
-	gone := h.expect("DELETE", h.path(""), nil, 200, "")
-	checkValues(t, gone.object, object{"status": "deleted", "message": "The tenant, its domains, its mailboxes and its sync history were removed from the " +
+	deleted := tenant.expect("DELETE", tenant.path(""), nil, 200, "")
+	checkValues(t, deleted.object, object{"status": "deleted", "message": "The tenant, its domains, its mailboxes and its sync history were removed from the " +
 		"service. The mail flow rules that blocked mailboxes were removed from the tenant; nothing else at the mail platform was changed."})
-	h.checkPlatformRules(0)
+	tenant.checkPlatformRules(0)
 }
 
 // checkPlatformRules checks that the platform has n rules, all of them off.
-func (h accountTenant) checkPlatformRules(n int) {
-	h.t.Helper()
-	rules := h.control("GET", "/tenants/"+h.guid, nil).objects("rules")
+func (tenant accountTenant) checkPlatformRules(n int) {
+	tenant.t.Helper()
+	rules := tenant.control("GET", "/tenants/"+tenant.guid, nil).objects("rules")
 	if len(rules) != n {
-		h.t.Errorf("the platform has %v, want %d rules", rules, n)
+		tenant.t.Errorf("the platform has %v, want %d rules", rules, n)
 	}
 	for _, r := range rules {
 		if r["enabled"] != false {
-			h.t.Errorf("at the platform: %v", r)
+			tenant.t.Errorf("at the platform: %v", r)
 		}
 	}
 }
@@ -244,10 +244,10 @@ func TestHeadroomFollowsLicencesAndSends(t *testing.T) {
 	t.Parallel()
 	c := privateSandbox(t)
 	c.control("POST", "/clock", object{"now": "2031-03-10T10:00:00Z"})
-	l := c.newLimitedTenant(25, "ada", "max")
+	limited := c.newLimitedTenant(25, "ada", "max")
 	headroom := func(want object) object {
 		t.Helper()
-		got := l.get(l.path("")).at("readiness.headroom")
+		got := limited.get(limited.path("")).at("readiness.headroom")
 		checkMembers(t, "headroom", got, headroomMembers)
 		o, _ := got.(map[string]any)
 		checkValues(t, o, want)
@@ -255,10 +255,10 @@ func TestHeadroomFollowsLicencesAndSends(t *testing.T) {
 	}
 	first := headroom(object{"external_recipient_limit": 10000, "email_licenses": 1, "sends_today": 0, "sends_today_at": nil, "remaining": 10000, "utilization_pct": 0})
 
-	l.send(0, 120)
-	l.send(1, 5)
-	l.enforce()
-	counted := l.get(l.path("/mailboxes")).objects("mailboxes")[0]["sends_today_at"]
+	limited.send(0, 120)
+	limited.send(1, 5)
+	limited.enforce()
+	counted := limited.get(limited.path("/mailboxes")).objects("mailboxes")[0]["sends_today_at"]
 	if counted == nil {
 		t.Fatal("no mailbox was counted")
 	}
@@ -266,13 +266,13 @@ func TestHeadroomFollowsLicencesAndSends(t *testing.T) {
 
 	// Only a trial licence is left. The next sync finds that out, unless it may not read the
 	// licences.
-	l.setBehaviour(object{"licenses": object{"paid": 0, "trial": 25}})
-	l.control("POST", "/faults", object{"provider": "microsoft365", "operation": "directory.list-subscriptions", "kind": "status", "status": 403, "times": 99})
+	limited.setBehaviour(object{"licenses": object{"paid": 0, "trial": 25}})
+	limited.control("POST", "/faults", object{"provider": "microsoft365", "operation": "directory.list-subscriptions", "kind": "status", "status": 403, "times": 99})
 	c.control("POST", "/clock", object{"advance": "1h"})
-	l.mustSync()
+	limited.mustSync()
 	headroom(object{"external_recipient_limit": 10000, "email_licenses": 1, "estimated_at": first["estimated_at"]})
-	l.control("DELETE", "/faults", nil)
-	l.mustSync()
+	limited.control("DELETE", "/faults", nil)
+	limited.mustSync()
 	if later := headroom(object{"external_recipient_limit": 5000, "email_licenses": 0, "sends_today": 125, "remaining": 4875, "utilization_pct": 2.5}); later["estimated_at"] == first["estimated_at"] {
 		t.Errorf("estimated again at %v", later["estimated_at"])
 	}

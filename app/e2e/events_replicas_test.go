@@ -118,8 +118,8 @@ func (r *logReplicas) write(writer int, stop <-chan struct{}) {
 		r.mu.Lock()
 		r.names[name] = false
 		r.mu.Unlock()
-		made, err := c.tryDo("POST", c.ready.APIURL+"/v1/keys", r.key, object{"name": name, "scopes": []string{"events:read"}})
-		if err != nil || made.status != 200 {
+		created, err := c.tryDo("POST", c.ready.APIURL+"/v1/keys", r.key, object{"name": name, "scopes": []string{"events:read"}})
+		if err != nil || created.status != 200 {
 			continue
 		}
 		r.mu.Lock()
@@ -127,7 +127,7 @@ func (r *logReplicas) write(writer int, stop <-chan struct{}) {
 		r.mu.Unlock()
 		r.written.Add(1)
 		if n%2 == 0 {
-			_, _ = c.tryDo("DELETE", c.ready.APIURL+"/v1/keys/"+made.text("id"), r.key, nil)
+			_, _ = c.tryDo("DELETE", c.ready.APIURL+"/v1/keys/"+created.text("id"), r.key, nil)
 		}
 	}
 }
@@ -167,7 +167,7 @@ func (r *logReplicas) read(reader int) (seen []object) {
 func (r *logReplicas) check(seen [][]object) {
 	r.t.Helper()
 	c := r.server(0)
-	whole := caller{client: c, key: r.key}.eventsAfter("")
+	fullLog := caller{client: c, key: r.key}.eventsAfter("")
 	ids := func(events []object) (ids []string) {
 		for _, e := range events {
 			ids = append(ids, e.text("id"))
@@ -175,12 +175,12 @@ func (r *logReplicas) check(seen [][]object) {
 		return ids
 	}
 	for i, events := range seen {
-		if !slices.Equal(ids(events), ids(whole)) {
-			r.t.Errorf("reader %d got %d events, and the log has %d, or their order differs", i, len(events), len(whole))
+		if !slices.Equal(ids(events), ids(fullLog)) {
+			r.t.Errorf("reader %d got %d events, and the log has %d, or their order differs", i, len(events), len(fullLog))
 		}
 	}
 	versions, created, once := map[string]float64{}, map[string]bool{}, map[string]bool{}
-	for _, e := range whole {
+	for _, e := range fullLog {
 		if once[e.text("id")] {
 			r.t.Errorf("the log has %v twice", e)
 		}

@@ -13,19 +13,19 @@ import (
 func TestEventsTellWhatHappened(t *testing.T) {
 	t.Parallel()
 	onBothDatabases(t, func(t *testing.T) caller { return privateSandbox(t) }, func(t *testing.T, c caller) {
-		h := c.newTenant(object{"name": "Log Ltd"}).connect()
-		h.expect("POST", h.path("/sync"), nil, 200, "")
-		first := c.get("/v1/events?limit=100&tenant_id=" + h.guid)
+		tenant := c.newTenant(object{"name": "Log Ltd"}).connect()
+		tenant.expect("POST", tenant.path("/sync"), nil, 200, "")
+		first := c.get("/v1/events?limit=100&tenant_id=" + tenant.guid)
 		if all := first.objects("events"); len(all) == 0 || all[0].text("type") != "tenant.connected" {
 			t.Fatalf("the log begins with %s", first.raw)
 		}
 		cursor := first.text("next_cursor")
-		began := time.Now()
+		start := time.Now()
 		empty := c.get("/v1/events?wait_seconds=1&after=" + cursor)
-		if len(empty.objects("events")) != 0 || time.Since(began) < time.Second {
-			t.Errorf("without events, the answer after %s was %s", time.Since(began), empty.raw)
+		if len(empty.objects("events")) != 0 || time.Since(start) < time.Second {
+			t.Errorf("without events, the answer after %s was %s", time.Since(start), empty.raw)
 		}
-		h.expect("DELETE", h.path(""), nil, 200, "")
+		tenant.expect("DELETE", tenant.path(""), nil, 200, "")
 		var last []string
 		for _, e := range c.get("/v1/events?limit=100&after=" + cursor).objects("events") {
 			last = append(last, e.text("type"))

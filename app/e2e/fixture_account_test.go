@@ -24,6 +24,7 @@ type caller struct {
 	id, email, key string
 }
 
+// seededAccount returns the account with which a sandbox starts.
 func seededAccount(t *testing.T, r sandbox.Ready) caller {
 	return caller{client{t, r}, r.AccountID, r.UserEmail, r.APIKey}
 }
@@ -34,8 +35,8 @@ func (c caller) newAccount(more object) caller {
 	c.t.Helper()
 	body := object{"email": fmt.Sprintf("owner-%d@e2e.example", uniqueNumber.Add(1)), "plan": "complete"}
 	maps.Copy(body, more)
-	made := c.control("POST", "/accounts", body)
-	return caller{c.client, made.text("account_id"), body.text("email"), made.text("api_key")}
+	created := c.control("POST", "/accounts", body)
+	return caller{c.client, created.text("account_id"), body.text("email"), created.text("api_key")}
 }
 
 // withT returns the same account for use in a subtest.
@@ -64,16 +65,19 @@ func (c caller) expect(method, path string, body any, status int, code string) r
 	return got
 }
 
+// get sends a GET request that must succeed.
 func (c caller) get(path string) reply {
 	c.t.Helper()
 	return c.expect("GET", path, nil, 200, "")
 }
 
+// post sends a POST request that must be answered 200.
 func (c caller) post(path string, body any) reply {
 	c.t.Helper()
 	return c.expect("POST", path, body, 200, "")
 }
 
+// code returns the error code, or "" if the response has none.
 func (r reply) code() string {
 	code, _ := r.object["code"].(string)
 	return code
@@ -100,7 +104,7 @@ func checkValues(t *testing.T, o object, want object) {
 }
 
 // checkMembers checks that an object has exactly these members, in any order.
-func checkMembers(t *testing.T, what string, o any, names string) {
+func checkMembers(t *testing.T, subject string, o any, names string) {
 	t.Helper()
 	m, ok := o.(map[string]any)
 	if isObject, plain := o.(object); plain {
@@ -109,7 +113,7 @@ func checkMembers(t *testing.T, what string, o any, names string) {
 	want := strings.Fields(names)
 	slices.Sort(want)
 	if got := slices.Sorted(maps.Keys(m)); !ok || !slices.Equal(got, want) {
-		t.Errorf("%s has %v, want %v", what, got, want)
+		t.Errorf("%s has %v, want %v", subject, got, want)
 	}
 }
 
@@ -125,42 +129,44 @@ func (c caller) newTenant(setup object) accountTenant {
 	if setup == nil {
 		setup = object{}
 	}
-	made := c.control("POST", "/tenants", setup)
-	h := accountTenant{c, made.text("tenant_id"), made.text("admin")}
-	h.setBehaviour(object{"consent_ms": 0, "role_ms": 0, "accepted_domain_ms": 0, "mailbox_ms": 0, "domain_ms": 0, "hydrate_ms": 0})
-	return h
+	created := c.control("POST", "/tenants", setup)
+	tenant := accountTenant{c, created.text("tenant_id"), created.text("admin")}
+	tenant.setBehaviour(object{"consent_ms": 0, "role_ms": 0, "accepted_domain_ms": 0, "mailbox_ms": 0, "domain_ms": 0, "hydrate_ms": 0})
+	return tenant
 }
 
-func (h accountTenant) withT(t *testing.T) accountTenant {
-	h.t = t
-	return h
+// withT returns the same tenant for use in a subtest.
+func (tenant accountTenant) withT(t *testing.T) accountTenant {
+	tenant.t = t
+	return tenant
 }
 
-func (h accountTenant) setBehaviour(settings object) {
-	h.t.Helper()
-	h.control("POST", "/tenants/"+h.guid+"/behaviour", settings)
+// setBehaviour changes the behaviour of the simulated tenant.
+func (tenant accountTenant) setBehaviour(settings object) {
+	tenant.t.Helper()
+	tenant.control("POST", "/tenants/"+tenant.guid+"/behaviour", settings)
 }
 
-func (h accountTenant) path(rest string) string { return "/v1/tenants/" + h.guid + rest }
+func (tenant accountTenant) path(rest string) string { return "/v1/tenants/" + tenant.guid + rest }
 
 // connect lets the simulated administrator connect the tenant to the account.
-func (h accountTenant) connect() accountTenant {
-	h.t.Helper()
-	h.control("POST", "/tenants/"+h.guid+"/consent", object{"api_key": h.key})
-	return h
+func (tenant accountTenant) connect() accountTenant {
+	tenant.t.Helper()
+	tenant.control("POST", "/tenants/"+tenant.guid+"/consent", object{"api_key": tenant.key})
+	return tenant
 }
 
 // mustSync syncs the tenant until a sync is complete. On a slow machine the first one can run out
 // of time.
-func (h accountTenant) mustSync() reply {
-	h.t.Helper()
+func (tenant accountTenant) mustSync() reply {
+	tenant.t.Helper()
 	for deadline := time.Now().Add(waitTimeout); ; {
-		got := h.post(h.path("/sync"), nil)
-		if got.text("status") == "completed" || h.t.Failed() {
+		got := tenant.post(tenant.path("/sync"), nil)
+		if got.text("status") == "completed" || tenant.t.Failed() {
 			return got
 		}
 		if time.Now().After(deadline) {
-			h.t.Fatalf("sync: %s", got.raw)
+			tenant.t.Fatalf("sync: %s", got.raw)
 		}
 	}
 }
@@ -168,17 +174,20 @@ func (h accountTenant) mustSync() reply {
 // newConnectedTenant creates a tenant, connects it and syncs it.
 func (c caller) newConnectedTenant(setup object) accountTenant {
 	c.t.Helper()
-	h := c.newTenant(setup).connect()
-	h.mustSync()
-	return h
+	tenant := c.newTenant(setup).connect()
+	tenant.mustSync()
+	return tenant
 }
 
-func (h accountTenant) nextStep() any {
-	h.t.Helper()
-	return h.get(h.path("")).at("readiness.next_step")
+// nextStep returns what the API suggests as the next step of the tenant.
+func (tenant accountTenant) nextStep() any {
+	tenant.t.Helper()
+	return tenant.get(tenant.path("")).at("readiness.next_step")
 }
 
-func (h accountTenant) domainPath(name, rest string) string { return h.path("/domains/" + name + rest) }
+func (tenant accountTenant) domainPath(name, rest string) string {
+	return tenant.path("/domains/" + name + rest)
+}
 
 // newZone creates a zone in the simulated DNS.
 func (c caller) newZone() string {
@@ -189,9 +198,9 @@ func (c caller) newZone() string {
 }
 
 // publishRecords writes the DNS records that the API asks for into the zone.
-func (h accountTenant) publishRecords(zone string) {
-	h.t.Helper()
-	dns := h.get(h.domainPath(zone, "/dns"))
+func (tenant accountTenant) publishRecords(zone string) {
+	tenant.t.Helper()
+	dns := tenant.get(tenant.domainPath(zone, "/dns"))
 	records := []object{}
 	for _, r := range append(dns.objects("verification_dns_records"), dns.objects("service_configuration_records")...) {
 		name := strings.TrimSuffix(r.text("label"), ".")
@@ -211,24 +220,24 @@ func (h accountTenant) publishRecords(zone string) {
 			records = append(records, entry)
 		}
 	}
-	h.control("PUT", "/zones/"+zone+"/records", records)
+	tenant.control("PUT", "/zones/"+zone+"/records", records)
 }
 
 // newVerifiedDomain adds a new zone to the tenant as a domain and verifies it.
-func (h accountTenant) newVerifiedDomain() string {
-	h.t.Helper()
-	zone := h.newZone()
-	h.post(h.path("/domains"), object{"domain": zone})
-	h.publishRecords(zone)
-	h.post(h.domainPath(zone, "/verify"), nil)
+func (tenant accountTenant) newVerifiedDomain() string {
+	tenant.t.Helper()
+	zone := tenant.newZone()
+	tenant.post(tenant.path("/domains"), object{"domain": zone})
+	tenant.publishRecords(zone)
+	tenant.post(tenant.domainPath(zone, "/verify"), nil)
 	return zone
 }
 
 // mailboxesBody returns the request body that provisions mailboxes with these local parts.
-func mailboxesBody(domain string, locals ...string) object {
+func mailboxesBody(domain string, localParts ...string) object {
 	list := []object{}
-	for _, local := range locals {
-		list = append(list, object{"name": strings.ToUpper(local[:1]) + local[1:], "email": local + "@" + domain})
+	for _, localPart := range localParts {
+		list = append(list, object{"name": strings.ToUpper(localPart[:1]) + localPart[1:], "email": localPart + "@" + domain})
 	}
 	return object{"domain": domain, "account_password": "Correct-Horse-7", "mailboxes": list}
 }

@@ -23,6 +23,7 @@ type browser struct {
 	client *http.Client
 }
 
+// newBrowser returns a browser without cookies.
 func newBrowser(t *testing.T) *browser {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
@@ -42,42 +43,44 @@ type page struct {
 	fields   url.Values
 }
 
-func (v *browser) open(address string) page {
-	v.t.Helper()
-	r, err := http.NewRequestWithContext(v.t.Context(), http.MethodGet, address, http.NoBody)
-	must(v.t, err)
-	return v.send(r)
+// open requests an address.
+func (b *browser) open(address string) page {
+	b.t.Helper()
+	r, err := http.NewRequestWithContext(b.t.Context(), http.MethodGet, address, http.NoBody)
+	must(b.t, err)
+	return b.send(r)
 }
 
 // submit sends the form of a page with some fields changed.
-func (v *browser) submit(p page, changes url.Values) page {
-	v.t.Helper()
+func (b *browser) submit(p page, changes url.Values) page {
+	b.t.Helper()
 	if p.action == "" {
-		v.t.Fatalf("%s has no form: %d %s", p.url, p.status, p.text)
+		b.t.Fatalf("%s has no form: %d %s", p.url, p.status, p.text)
 	}
 	for name, values := range changes {
 		p.fields[name] = values
 	}
-	r, err := http.NewRequestWithContext(v.t.Context(), http.MethodPost, p.action, strings.NewReader(p.fields.Encode()))
-	must(v.t, err)
+	r, err := http.NewRequestWithContext(b.t.Context(), http.MethodPost, p.action, strings.NewReader(p.fields.Encode()))
+	must(b.t, err)
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	return v.send(r)
+	return b.send(r)
 }
 
-func (v *browser) send(r *http.Request) page {
-	v.t.Helper()
+// send sends a request and parses the response.
+func (b *browser) send(r *http.Request) page {
+	b.t.Helper()
 	r.Header.Set("Accept", "text/html")
-	answer, err := v.client.Do(r)
-	must(v.t, err)
+	answer, err := b.client.Do(r)
+	must(b.t, err)
 	defer func() { _ = answer.Body.Close() }()
 	raw, err := io.ReadAll(answer.Body)
-	must(v.t, err)
+	must(b.t, err)
 	p := page{status: answer.StatusCode, header: answer.Header, url: r.URL, fields: url.Values{}}
 	if to, err := answer.Location(); err == nil {
 		p.location = to.String()
 	}
 	root, err := html.Parse(bytes.NewReader(raw))
-	must(v.t, err)
+	must(b.t, err)
 	for n := range root.Descendants() {
 		p.readNode(n)
 	}
@@ -87,9 +90,9 @@ func (v *browser) send(r *http.Request) page {
 
 // readNode copies text, heading, form action and form fields of one node into the page.
 func (p *page) readNode(n *html.Node) {
-	at := map[string]string{}
+	attributes := map[string]string{}
 	for _, a := range n.Attr {
-		at[a.Key] = a.Val
+		attributes[a.Key] = a.Val
 	}
 	switch {
 	case n.Type == html.TextNode && n.Parent.Data != "style":
@@ -97,39 +100,39 @@ func (p *page) readNode(n *html.Node) {
 	case n.Data == "h1" && n.FirstChild != nil:
 		p.heading = n.FirstChild.Data
 	case n.Data == "form":
-		if to, err := p.url.Parse(at["action"]); err == nil {
+		if to, err := p.url.Parse(attributes["action"]); err == nil {
 			p.action = to.String()
 		}
 	case n.Data == "input":
-		p.fields.Set(at["name"], at["value"])
+		p.fields.Set(attributes["name"], attributes["value"])
 	}
 }
 
 // answerConsent opens a consent link and answers the page as an administrator. It returns the
 // address to which the platform redirects the browser.
-func (v *browser) answerConsent(link, username, decision string) string {
-	v.t.Helper()
-	p := v.submit(v.open(link), url.Values{"username": {username}, "decision": {decision}})
+func (b *browser) answerConsent(link, username, decision string) string {
+	b.t.Helper()
+	p := b.submit(b.open(link), url.Values{"username": {username}, "decision": {decision}})
 	if p.location == "" {
-		v.t.Fatalf("the consent page stays: %d %s", p.status, p.text)
+		b.t.Fatalf("the consent page stays: %d %s", p.status, p.text)
 	}
 	return p.location
 }
 
 // signIn answers the sign-in page of the platform.
-func (v *browser) signIn(address, username string) page {
-	v.t.Helper()
-	return v.submit(v.open(address), url.Values{"username": {username}})
+func (b *browser) signIn(address, username string) page {
+	b.t.Helper()
+	return b.submit(b.open(address), url.Values{"username": {username}})
 }
 
 // openConfirmation walks from a new connect link to the confirmation page.
-func (v *browser) openConfirmation(h accountTenant) page {
-	v.t.Helper()
-	link := h.get("/v1/tenants/connect-url").text("connect_url")
-	callback := v.open(v.answerConsent(link, h.admin, "accept"))
-	p := v.open(v.signIn(callback.location, h.admin).location)
+func (b *browser) openConfirmation(tenant accountTenant) page {
+	b.t.Helper()
+	link := tenant.get("/v1/tenants/connect-url").text("connect_url")
+	callback := b.open(b.answerConsent(link, tenant.admin, "accept"))
+	p := b.open(b.signIn(callback.location, tenant.admin).location)
 	if p.status != http.StatusOK {
-		v.t.Fatalf("the page does not ask for a confirmation: %d %s", p.status, p.text)
+		b.t.Fatalf("the page does not ask for a confirmation: %d %s", p.status, p.text)
 	}
 	return p
 }
@@ -158,6 +161,7 @@ type administrator struct {
 	address          *url.URL
 }
 
+// newAdministrator returns the administrator with this user name, whose browser has no cookies.
 func newAdministrator(t testing.TB, name string) *administrator {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
@@ -181,12 +185,14 @@ func (a *administrator) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
+// open requests an address.
 func (a *administrator) open(link string) {
 	a.t.Helper()
 	answer, err := a.browser.Get(link)
 	a.load(answer, err)
 }
 
+// load makes a response the page of the browser.
 func (a *administrator) load(answer *http.Response, err error) {
 	a.t.Helper()
 	must(a.t, err)

@@ -62,18 +62,20 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// buildIn returns a function that returns the programs in a folder of $TENANTRY_TEST_BIN, or an
+// error if they were not built.
 func buildIn(folder string) func() (programs, error) {
 	return func() (programs, error) {
-		b := programs{folder: filepath.Join(os.Getenv(testserver.ProgramsEnv), folder)}
-		b.binary = filepath.Join(b.folder, "tenantry")
-		_, err := os.Stat(b.binary)
-		if err == nil && !filepath.IsAbs(b.binary) {
+		build := programs{folder: filepath.Join(os.Getenv(testserver.ProgramsEnv), folder)}
+		build.binary = filepath.Join(build.folder, "tenantry")
+		_, err := os.Stat(build.binary)
+		if err == nil && !filepath.IsAbs(build.binary) {
 			err = errors.New(testserver.ProgramsEnv + " is not an absolute path")
 		}
 		if err != nil {
 			err = fmt.Errorf("%w: run `make test`, or `make test-programs` and set %s to the absolute path of bin/test", err, testserver.ProgramsEnv)
 		}
-		return b, err
+		return build, err
 	}
 }
 
@@ -84,22 +86,23 @@ func pluginDescriptions(t *testing.T) []byte {
 	if err != nil || len(files) < 4 {
 		t.Fatalf("%v: %v", files, err)
 	}
-	var all []byte
+	var descriptions []byte
 	for _, file := range files {
-		one, err := exec.Command(file, "describe").Output()
+		description, err := exec.Command(file, "describe").Output()
 		if err != nil {
 			t.Fatalf("%s: %v", file, err)
 		}
-		all = append(all, one...)
+		descriptions = append(descriptions, description...)
 	}
-	return all
+	return descriptions
 }
 
-func requirePrograms(t *testing.T, make func() (programs, error)) programs {
+// requirePrograms returns the programs of a build. It ends the test if they were not built.
+func requirePrograms(t *testing.T, buildFunc func() (programs, error)) programs {
 	t.Helper()
-	b, err := make()
+	build, err := buildFunc()
 	must(t, err)
-	return b
+	return build
 }
 
 // object is a JSON object of a response.
@@ -113,8 +116,8 @@ func (o object) objects(name string) []object {
 	items, _ := o[name].([]any)
 	objects := make([]object, 0, len(items))
 	for _, item := range items {
-		if m, ok := item.(map[string]any); ok {
-			objects = append(objects, m)
+		if member, ok := item.(map[string]any); ok {
+			objects = append(objects, member)
 		}
 	}
 	return objects
@@ -194,6 +197,8 @@ func (c client) tryWithKey(idempotencyKey, method, url, key string, body any) (r
 	return parseReply(answer, raw), err
 }
 
+// parseReply returns a response with its parsed body. The object is empty if the body is no JSON
+// object.
 func parseReply(answer *http.Response, raw []byte) reply {
 	got := reply{status: answer.StatusCode, header: answer.Header, raw: raw, object: object{}}
 	_ = json.Unmarshal(raw, &got.object)
@@ -206,6 +211,7 @@ func (c client) callAPI(method, path string) reply {
 	return c.do(method, c.ready.APIURL+path, c.ready.APIKey, nil)
 }
 
+// control calls the control interface. It ends the test unless the answer is 200.
 func (c client) control(method, path string, body any) reply {
 	c.t.Helper()
 	got := c.do(method, c.ready.ControlURL+path, "", body)
@@ -216,13 +222,13 @@ func (c client) control(method, path string, body any) reply {
 }
 
 // eventually repeats a check every 100 ms until it succeeds. It fails the test after waitTimeout.
-func (c client) eventually(what string, good func() bool) {
+func (c client) eventually(event string, condition func() bool) {
 	c.t.Helper()
 	for deadline := time.Now().Add(waitTimeout); time.Now().Before(deadline); {
-		if good() {
+		if condition() {
 			return
 		}
 		<-time.After(100 * time.Millisecond)
 	}
-	c.t.Fatalf("did not happen within %s: %s", waitTimeout, what)
+	c.t.Fatalf("did not happen within %s: %s", waitTimeout, event)
 }

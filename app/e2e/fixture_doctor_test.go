@@ -25,8 +25,8 @@ import (
 )
 
 // resolver returns the address of the fixture's DNS resolver.
-func (p doctorFixture) resolver() string {
-	for _, variable := range p.service.extraEnv {
+func (f doctorFixture) resolver() string {
+	for _, variable := range f.service.extraEnv {
 		if address, ok := strings.CutPrefix(variable, "TENANTRY_DNS_RESOLVERS="); ok {
 			return address
 		}
@@ -34,6 +34,7 @@ func (p doctorFixture) resolver() string {
 	return ""
 }
 
+// writeTempFile writes a new file with this mode and returns its path.
 func writeTempFile(t *testing.T, text string, mode os.FileMode) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "file")
@@ -61,6 +62,7 @@ func tamperedPlugins(t *testing.T) string {
 	return dir
 }
 
+// clientKeys generates the two private keys of all certificate files, once.
 var clientKeys = sync.OnceValues(func() ([2]*rsa.PrivateKey, error) {
 	var keys [2]*rsa.PrivateKey
 	var err error
@@ -72,20 +74,20 @@ var clientKeys = sync.OnceValues(func() ([2]*rsa.PrivateKey, error) {
 	return keys, err
 })
 
-// certificateFile writes a client certificate with its private key, or with a different key if own
-// is false.
-func certificateFile(t *testing.T, from, until time.Duration, own bool) string {
+// certificateFile writes a client certificate, with its private key if ownKey, and otherwise with a
+// different key. from and until are relative to now.
+func certificateFile(t *testing.T, from, until time.Duration, ownKey bool) string {
 	t.Helper()
 	keys, err := clientKeys()
 	must(t, err)
-	about := &x509.Certificate{
+	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "tenantry"},
 		NotBefore: time.Now().Add(from), NotAfter: time.Now().Add(until),
 	}
-	der, err := x509.CreateCertificate(rand.Reader, about, about, keys[0].Public(), keys[0])
+	der, err := x509.CreateCertificate(rand.Reader, template, template, keys[0].Public(), keys[0])
 	must(t, err)
 	key := keys[0]
-	if !own {
+	if !ownKey {
 		key = keys[1]
 	}
 	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
@@ -111,7 +113,7 @@ func serveTCP(t *testing.T, serve func(net.Conn)) string {
 	return l.Addr().String()
 }
 
-// silentServer accepts connections and never answers.
+// silentServer starts a server that accepts connections and never answers. It returns its URL.
 func silentServer(t *testing.T) string {
 	return "http://" + serveTCP(t, func(conn net.Conn) {
 		_, _ = io.Copy(io.Discard, conn)
@@ -119,7 +121,8 @@ func silentServer(t *testing.T) string {
 	})
 }
 
-// redisDouble answers PING, and refuses HELLO as an old Redis may.
+// redisDouble starts a server that answers PING like Redis, and refuses HELLO as an old Redis may.
+// It returns its URL.
 func redisDouble(t *testing.T) string {
 	return "redis://" + serveTCP(t, func(conn net.Conn) {
 		defer func() { _ = conn.Close() }()

@@ -24,15 +24,15 @@ type mailboxTenant struct {
 
 // newMailboxTenant creates a tenant with mailboxes in a new account. A domain has at most three
 // mailboxes.
-func (c caller) newMailboxTenant(locals ...string) mailboxTenant {
+func (c caller) newMailboxTenant(localParts ...string) mailboxTenant {
 	c.t.Helper()
-	h := c.newAccount(nil).newConnectedTenant(nil)
-	h.post(h.path("/mailboxes"), mailboxesBody(h.newVerifiedDomain(), locals...))
-	mailboxes := h.get(h.path("/mailboxes")).objects("mailboxes")
-	if len(mailboxes) != len(locals) {
-		c.t.Fatalf("%d mailboxes were created, want %d", len(mailboxes), len(locals))
+	tenant := c.newAccount(nil).newConnectedTenant(nil)
+	tenant.post(tenant.path("/mailboxes"), mailboxesBody(tenant.newVerifiedDomain(), localParts...))
+	mailboxes := tenant.get(tenant.path("/mailboxes")).objects("mailboxes")
+	if len(mailboxes) != len(localParts) {
+		c.t.Fatalf("%d mailboxes were created, want %d", len(mailboxes), len(localParts))
 	}
-	return mailboxTenant{h, mailboxes}
+	return mailboxTenant{tenant, mailboxes}
 }
 
 // expect is caller.expect, but repeats requests that are answered 503: all tests share the request
@@ -92,9 +92,9 @@ func (c client) integrationBody(provider string) object {
 
 func (c mailboxTenant) addIntegration(provider string) testIntegration {
 	c.t.Helper()
-	made := c.post("/v1/integrations", c.integrationBody(provider))
-	can, _ := made.at("capabilities").(map[string]any)
-	return testIntegration{c, made.text("id"), provider, can}
+	created := c.post("/v1/integrations", c.integrationBody(provider))
+	capabilities, _ := created.at("capabilities").(map[string]any)
+	return testIntegration{c, created.text("id"), provider, capabilities}
 }
 
 func (i testIntegration) path(rest string) string { return "/v1/integrations/" + i.id + rest }
@@ -125,8 +125,8 @@ func (i testIntegration) beginSession(n int) signInSession {
 // signIn opens the link and signs in as username with a decision.
 func (s signInSession) signIn(username, decision string) {
 	s.t.Helper()
-	v := newBrowser(s.t)
-	v.submit(v.open(s.link), url.Values{"username": {username}, "decision": {decision}})
+	b := newBrowser(s.t)
+	b.submit(b.open(s.link), url.Values{"username": {username}, "decision": {decision}})
 }
 
 func (s signInSession) statusPath() string {
@@ -279,10 +279,10 @@ func (i testIntegration) accountAddresses() (all []string) {
 }
 
 // addIntegration adds an integration and begins a session for the mailbox.
-func (e accountResources) addIntegration() {
-	e.t.Helper()
-	made := e.post("/v1/integrations", e.integrationBody("instantly"))
-	e.ids["integration_id"] = made.text("id")
-	started := e.post("/v1/integrations/"+made.text("id")+"/mailboxes/"+e.ids["mailbox_id"]+"/oauth/microsoft/init", nil)
-	e.ids["session_id"] = started.text("session_id")
+func (r accountResources) addIntegration() {
+	r.t.Helper()
+	created := r.post("/v1/integrations", r.integrationBody("instantly"))
+	r.ids["integration_id"] = created.text("id")
+	started := r.post("/v1/integrations/"+created.text("id")+"/mailboxes/"+r.ids["mailbox_id"]+"/oauth/microsoft/init", nil)
+	r.ids["session_id"] = started.text("session_id")
 }

@@ -20,11 +20,12 @@ type journey struct {
 	prepare func()
 }
 
+// newJourney creates a simulated tenant of a new account, and two zones.
 func newJourney(c caller, setup, behaviour object) *journey {
 	c.t.Helper()
-	h := c.newAccount(nil).newTenant(setup)
-	h.setBehaviour(behaviour)
-	return &journey{accountTenant: h, zones: []string{h.newZone(), h.newZone()}, prepare: func() {}}
+	tenant := c.newAccount(nil).newTenant(setup)
+	tenant.setBehaviour(behaviour)
+	return &journey{accountTenant: tenant, zones: []string{tenant.newZone(), tenant.newZone()}, prepare: func() {}}
 }
 
 // do repeats a request with the same Idempotency-Key until it succeeds, as the caller of a platform
@@ -133,18 +134,18 @@ func (j *journey) publish() {
 }
 
 // provision creates mailboxes until each exists.
-func (j *journey) provision(zone string, locals ...string) {
+func (j *journey) provision(zone string, localParts ...string) {
 	j.t.Helper()
 	created, answers := 0.0, ""
 	j.eventually("mailboxes of "+zone, func() bool {
-		got := j.do("POST", j.path("/mailboxes"), mailboxesBody(zone, locals...), "domain_not_found")
+		got := j.do("POST", j.path("/mailboxes"), mailboxesBody(zone, localParts...), "domain_not_found")
 		n, _ := got.at("created_count").(float64)
 		created += n
 		answers += "\n" + string(got.raw)
 		return j.t.Failed() || got.at("failed_count") == 0.0
 	})
-	if created != float64(len(locals)) {
-		j.t.Errorf("%s: %v mailboxes were created, want %d. The answers:%s", zone, created, len(locals), answers)
+	if created != float64(len(localParts)) {
+		j.t.Errorf("%s: %v mailboxes were created, want %d. The answers:%s", zone, created, len(localParts), answers)
 	}
 }
 
@@ -170,10 +171,11 @@ func (j *journey) limit(ids map[string]string) {
 	j.enforceUntil("unblocked", false, ids[limited])
 }
 
-func (j *journey) enforceUntil(what string, blocked bool, id string) {
+// enforceUntil enforces the limits until the mailbox is blocked, or until it is not.
+func (j *journey) enforceUntil(subject string, blocked bool, id string) {
 	j.t.Helper()
 	j.step(func() {
-		j.eventually("the mailbox is "+what, func() bool {
+		j.eventually("the mailbox is "+subject, func() bool {
 			if _, err := j.tryDo("POST", j.ready.ControlURL+"/enforcement/run", "", nil); err != nil {
 				j.t.Error(err)
 			}
@@ -210,9 +212,9 @@ func (j *journey) remove(ids map[string]string) {
 		j.do("DELETE", j.domainPath(j.zones[1], "?from_platform=true"), nil, "domain_not_found", "domain_in_use")
 	})
 	j.checkPlatformMailboxes(j.zones[0], "max", "lise")
-	left := j.control("GET", "/tenants/"+j.guid, nil).objects("domains")
-	if len(left) != 1 || left[0].text("name") != j.zones[0] {
-		j.t.Errorf("the platform has the domains %v", left)
+	remaining := j.control("GET", "/tenants/"+j.guid, nil).objects("domains")
+	if len(remaining) != 1 || remaining[0].text("name") != j.zones[0] {
+		j.t.Errorf("the platform has the domains %v", remaining)
 	}
 	var deleted reply
 	j.step(func() { deleted = j.do("DELETE", j.path(""), nil) })

@@ -55,20 +55,20 @@ func newMatrixAccount(c caller, slots int) matrixAccount {
 }
 
 // newSigningResources creates a tenant with a domain that signs with DKIM, mailboxes and a limit.
-func (c caller) newSigningResources(locals ...string) accountResources {
-	h := c.newConnectedTenant(nil)
-	zone := h.newVerifiedDomain()
-	h.publishRecords(zone)
-	h.eventually("the selectors are seen", func() bool {
-		return h.get(h.domainPath(zone, "/dkim-status")).at("ready_to_enable") == true
+func (c caller) newSigningResources(localParts ...string) accountResources {
+	tenant := c.newConnectedTenant(nil)
+	zone := tenant.newVerifiedDomain()
+	tenant.publishRecords(zone)
+	tenant.eventually("the selectors are seen", func() bool {
+		return tenant.get(tenant.domainPath(zone, "/dkim-status")).at("ready_to_enable") == true
 	})
-	h.post(h.domainPath(zone, "/enable-dkim"), nil)
-	h.post(h.path("/mailboxes"), mailboxesBody(zone, locals...))
-	h.post(h.path("/mailbox-limits"), object{"daily_send_limit": 25})
-	return accountResources{h, map[string]string{
-		"tenant_id": h.guid, "domain_name": zone, "row": h.get(h.path("")).text("id"),
-		"domain_id":  h.get(h.path("/domains")).objects("domains")[0].text("id"),
-		"mailbox_id": h.get(h.path("/mailboxes")).objects("mailboxes")[0].text("id"),
+	tenant.post(tenant.domainPath(zone, "/enable-dkim"), nil)
+	tenant.post(tenant.path("/mailboxes"), mailboxesBody(zone, localParts...))
+	tenant.post(tenant.path("/mailbox-limits"), object{"daily_send_limit": 25})
+	return accountResources{tenant, map[string]string{
+		"tenant_id": tenant.guid, "domain_name": zone, "row": tenant.get(tenant.path("")).text("id"),
+		"domain_id":  tenant.get(tenant.path("/domains")).objects("domains")[0].text("id"),
+		"mailbox_id": tenant.get(tenant.path("/mailboxes")).objects("mailboxes")[0].text("id"),
 
 		"connect_session_id": c.get("/v1/tenants/connect-url").text("id"),
 	}}
@@ -90,13 +90,13 @@ func newMatrixFixture(t *testing.T) *matrixFixture {
 	f.full = c.newAccount(object{"tenant_slots": 1}).newTenant(nil).connect().caller
 	f.rotatedKey = f.spare.rotateKey()
 	f.managed, f.formerlyManaged, f.deleted = c.newAccount(nil).newTenant(nil), f.a.newTenant(nil), f.a.newTenant(nil).connect()
-	for _, h := range []accountTenant{f.managed, f.formerlyManaged} {
-		c.control("POST", "/managed", object{"tenant_id": h.guid, "account_id": h.id})
+	for _, tenant := range []accountTenant{f.managed, f.formerlyManaged} {
+		c.control("POST", "/managed", object{"tenant_id": tenant.guid, "account_id": tenant.id})
 	}
-	for name, h := range map[string]accountTenant{"managed": f.managed, "deleted": f.deleted, "returned": f.formerlyManaged} {
-		h.mustSync()
-		h.post(h.path("/domains"), object{"domain": h.newZone()})
-		f.ids[name] = h.get(h.path("/domains")).objects("domains")[0].text("id")
+	for name, tenant := range map[string]accountTenant{"managed": f.managed, "deleted": f.deleted, "returned": f.formerlyManaged} {
+		tenant.mustSync()
+		tenant.post(tenant.path("/domains"), object{"domain": tenant.newZone()})
+		f.ids[name] = tenant.get(tenant.path("/domains")).objects("domains")[0].text("id")
 	}
 	file := filepath.Join(data, "tenantry.db")
 	returned := accountResources{f.formerlyManaged, map[string]string{"domain_id": f.ids["returned"], "domain_name": "returned.example"}}

@@ -54,9 +54,9 @@ func (b *syncBuffer) String() string {
 
 // startProcess runs a binary until the test ends. env is added to a clean environment; out receives
 // standard output.
-func startProcess(t *testing.T, b programs, env []string, out io.Writer, args ...string) *process {
+func startProcess(t *testing.T, build programs, env []string, out io.Writer, args ...string) *process {
 	t.Helper()
-	p, err := launchProcess(b, env, out, args...)
+	p, err := launchProcess(build, env, out, args...)
 	must(t, err)
 	p.stopAtEnd(t)
 	return p
@@ -64,8 +64,8 @@ func startProcess(t *testing.T, b programs, env []string, out io.Writer, args ..
 
 // launchProcess runs a binary until it is stopped. Rate limits are off unless env turns them on,
 // because tests send more requests than an account may.
-func launchProcess(b programs, env []string, out io.Writer, args ...string) (*process, error) {
-	p := &process{cmd: exec.Command(b.binary, args...), logs: &syncBuffer{}, done: make(chan struct{})}
+func launchProcess(build programs, env []string, out io.Writer, args ...string) (*process, error) {
+	p := &process{cmd: exec.Command(build.binary, args...), logs: &syncBuffer{}, done: make(chan struct{})}
 	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + scratchDir, "TENANTRY_LIMITS=off"}, env...)
 	p.cmd.Stdout, p.cmd.Stderr = out, p.logs
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -186,9 +186,9 @@ var signingKey = sync.OnceValues(func() ([]byte, error) {
 
 // startDev starts a sandbox with one plugin of each kind, unless env has allPlugins, and waits for
 // its ready line.
-func startDev(t *testing.T, b programs, data string, env []string, args ...string) (*process, sandbox.Ready) {
+func startDev(t *testing.T, build programs, data string, env []string, args ...string) (*process, sandbox.Ready) {
 	t.Helper()
-	p, ready, err := launchDev(b, data, env, args...)
+	p, ready, err := launchDev(build, data, env, args...)
 	if p != nil {
 		p.stopAtEnd(t)
 	}
@@ -197,7 +197,7 @@ func startDev(t *testing.T, b programs, data string, env []string, args ...strin
 }
 
 // launchDev is startDev without a test: the caller stops the process.
-func launchDev(b programs, data string, env []string, args ...string) (*process, sandbox.Ready, error) {
+func launchDev(build programs, data string, env []string, args ...string) (*process, sandbox.Ready, error) {
 	var ready sandbox.Ready
 	plugins, err := linkPlugins()
 	if err == nil {
@@ -207,7 +207,7 @@ func launchDev(b programs, data string, env []string, args ...string) (*process,
 		return nil, ready, err
 	}
 	read, write := io.Pipe()
-	p, err := launchProcess(b, append([]string{plugins}, env...), write, append([]string{"dev", "--json", "--listen", "127.0.0.1:0", "--data", data}, args...)...)
+	p, err := launchProcess(build, append([]string{plugins}, env...), write, append([]string{"dev", "--json", "--listen", "127.0.0.1:0", "--data", data}, args...)...)
 	if err != nil {
 		return nil, ready, err
 	}
@@ -241,9 +241,9 @@ var sharedState struct {
 // sharedSandbox returns the seeded account of the shared sandbox, which the first caller starts.
 func sharedSandbox(t *testing.T) caller {
 	t.Helper()
-	b := requirePrograms(t, releaseBuild)
+	build := requirePrograms(t, releaseBuild)
 	sharedState.start.Do(func() {
-		sharedState.process, sharedState.ready, sharedState.err = launchDev(b, filepath.Join(scratchDir, "shared"), []string{allPlugins})
+		sharedState.process, sharedState.ready, sharedState.err = launchDev(build, filepath.Join(scratchDir, "shared"), []string{allPlugins})
 	})
 	if sharedState.err != nil {
 		t.Fatal(sharedState.err)

@@ -29,7 +29,7 @@ type webhookReceiver struct {
 	messages []webhookMessage
 	// respond answers a message; a nil respond answers 200. tries counts the messages with this
 	// webhook-id so far, including this one.
-	respond func(w http.ResponseWriter, r *http.Request, m webhookMessage, tries int)
+	respond func(w http.ResponseWriter, r *http.Request, message webhookMessage, tries int)
 }
 
 // webhookMessage is a message as an endpoint gets it.
@@ -41,35 +41,35 @@ type webhookMessage struct {
 
 func newWebhookReceiver(t *testing.T) *webhookReceiver {
 	t.Helper()
-	r := &webhookReceiver{t: t}
-	server := httptest.NewServer(http.HandlerFunc(r.receive))
+	receiver := &webhookReceiver{t: t}
+	server := httptest.NewServer(http.HandlerFunc(receiver.receive))
 	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
-	r.url = server.URL + "/hook"
-	return r
+	receiver.url = server.URL + "/hook"
+	return receiver
 }
 
-func (r *webhookReceiver) receive(w http.ResponseWriter, q *http.Request) {
-	body, err := io.ReadAll(q.Body)
+func (r *webhookReceiver) receive(w http.ResponseWriter, req *http.Request) {
+	body, err := io.ReadAll(req.Body)
 	if err != nil {
 		return // the sender was killed
 	}
-	m := webhookMessage{id: q.Header.Get("webhook-id"), timestamp: q.Header.Get("webhook-timestamp"), signature: q.Header.Get("webhook-signature"), body: body}
-	if err := json.Unmarshal(body, &m.object); err != nil || q.Method != http.MethodPost || q.URL.Path != "/hook" || q.Header.Get("Content-Type") != "application/json" {
-		r.t.Errorf("message: %s %s %q: %v\n%s", q.Method, q.URL, q.Header, err, body)
-	} else if err := checkDocumentedMessage(q.Header, m.text("type"), body); err != nil {
+	message := webhookMessage{id: req.Header.Get("webhook-id"), timestamp: req.Header.Get("webhook-timestamp"), signature: req.Header.Get("webhook-signature"), body: body}
+	if err := json.Unmarshal(body, &message.object); err != nil || req.Method != http.MethodPost || req.URL.Path != "/hook" || req.Header.Get("Content-Type") != "application/json" {
+		r.t.Errorf("message: %s %s %q: %v\n%s", req.Method, req.URL, req.Header, err, body)
+	} else if err := checkDocumentedMessage(req.Header, message.text("type"), body); err != nil {
 		r.t.Errorf("message: %v\n%s", err, body)
 	}
 	r.mu.Lock()
-	r.messages = append(r.messages, m)
-	tries, respond := countMessages(r.messages)[m.id], r.respond
+	r.messages = append(r.messages, message)
+	tries, respond := countMessages(r.messages)[message.id], r.respond
 	r.mu.Unlock()
 	if respond != nil {
-		respond(w, q, m, tries)
+		respond(w, req, message, tries)
 	}
 }
 
 // respondWith changes how the receiver answers from now on.
-func (r *webhookReceiver) respondWith(respond func(w http.ResponseWriter, r *http.Request, m webhookMessage, tries int)) {
+func (r *webhookReceiver) respondWith(respond func(w http.ResponseWriter, r *http.Request, message webhookMessage, tries int)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.respond = respond
@@ -92,9 +92,9 @@ func (r *webhookReceiver) received() []webhookMessage {
 }
 
 // wait waits for a message that is as wanted, among those after the first `skip` messages.
-func (r *webhookReceiver) wait(what string, skip int, wanted func(webhookMessage) bool) (found webhookMessage) {
+func (r *webhookReceiver) wait(subject string, skip int, wanted func(webhookMessage) bool) (found webhookMessage) {
 	r.t.Helper()
-	client{t: r.t}.eventually(what, func() bool {
+	client{t: r.t}.eventually(subject, func() bool {
 		after := r.received()[skip:]
 		i := slices.IndexFunc(after, wanted)
 		if i >= 0 {
@@ -117,8 +117,8 @@ func (r *webhookReceiver) waitAll(events []object) {
 // countMessages counts messages by their webhook-id.
 func countMessages(messages []webhookMessage) map[string]int {
 	count := map[string]int{}
-	for _, m := range messages {
-		count[m.id]++
+	for _, message := range messages {
+		count[message.id]++
 	}
 	return count
 }
@@ -159,21 +159,23 @@ func (m webhookMessage) checkSigned(t *testing.T, secrets ...string) {
 // addWebhook creates a webhook and returns its path and its secret.
 func (c caller) addWebhook(url string, types ...string) (path, secret string) {
 	c.t.Helper()
-	made := c.post("/v1/webhooks", object{"url": url, "event_types": types})
-	checkValues(c.t, made.object, object{"url": url, "status": "enabled", "event_types": types})
-	return "/v1/webhooks/" + made.text("id"), made.text("secret")
+	created := c.post("/v1/webhooks", object{"url": url, "event_types": types})
+	checkValues(c.t, created.object, object{"url": url, "status": "enabled", "event_types": types})
+	return "/v1/webhooks/" + created.text("id"), created.text("secret")
 }
 
 // logKey creates an API key, which is one event in the log, and returns the path of the key.
 func (c caller) logKey() string {
 	c.t.Helper()
-	made := c.post("/v1/keys", object{"name": fmt.Sprintf("key %d", uniqueNumber.Add(1)), "scopes": []string{"events:read"}})
-	return "/v1/keys/" + made.text("id")
+	created := c.post("/v1/keys", object{"name": fmt.Sprintf("key %d", uniqueNumber.Add(1)), "scopes": []string{"events:read"}})
+	return "/v1/keys/" + created.text("id")
 }
 
 // ofKey reports whether a message is about the key at this path.
 func ofKey(path string) func(webhookMessage) bool {
-	return func(m webhookMessage) bool { return "/v1/keys/"+fmt.Sprint(m.object.at("data.subject.id")) == path }
+	return func(message webhookMessage) bool {
+		return "/v1/keys/"+fmt.Sprint(message.object.at("data.subject.id")) == path
+	}
 }
 
 // eventsAfter returns the events of the log after a cursor, or all for "".

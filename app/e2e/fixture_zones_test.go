@@ -37,7 +37,7 @@ type zoneHost interface {
 	// storedRecords returns the records of a zone as the provider's API shows them.
 	storedRecords(t testing.TB, zone string) []storedRecord
 	// read reads the records that the plan needs from the authoritative servers.
-	read(t testing.TB, m zoneCase) dns.ZoneRead
+	read(t testing.TB, c zoneCase) dns.ZoneRead
 	provider() ports.DNSProvider
 }
 
@@ -70,56 +70,56 @@ func newPowerDNSHost(t testing.TB) *powerDNSHost {
 	server, err := testserver.StartPowerDNS(t.Context())
 	must(t, err)
 	t.Cleanup(server.Stop)
-	p := &powerDNSHost{server: server}
-	p.reader = dnsresolver.New(dnsresolver.Options{Resolvers: []string{server.DNS}, Port: p.port(), AllowPrivate: true})
-	p.plugin = startDNSPlugin(t, "powerdns", wire.Connection{
+	host := &powerDNSHost{server: server}
+	host.reader = dnsresolver.New(dnsresolver.Options{Resolvers: []string{server.DNS}, Port: host.port(), AllowPrivate: true})
+	host.plugin = startDNSPlugin(t, "powerdns", wire.Connection{
 		Settings: map[string]string{"api_url": server.API, "allow_private": "true"},
 		Secrets:  map[string]secret.Text{"api_key": secret.New(server.Key)},
 	})
 	for _, above := range []string{"test", "messy.test"} { // these have no DMARC policy
-		p.put(t, above, nil)
+		host.put(t, above, nil)
 	}
-	p.put(t, "hosting.test", parseZoneLines("hosting.test", "ns1 300 A 127.0.0.1\nns2 300 A 127.0.0.2"))
+	host.put(t, "hosting.test", parseZoneLines("hosting.test", "ns1 300 A 127.0.0.1\nns2 300 A 127.0.0.2"))
 	for _, zoneSet := range []map[string]string{outsideZones, platformZones} {
 		for zone, records := range zoneSet {
-			p.put(t, zone, parseZoneLines(zone, records))
+			host.put(t, zone, parseZoneLines(zone, records))
 		}
 	}
-	return p
+	return host
 }
 
 // port returns the port of the name server, which is the same on both of its addresses.
-func (p *powerDNSHost) port() (port int) {
-	_, _ = fmt.Sscanf(p.server.DNS, "127.0.0.1:%d", &port)
+func (h *powerDNSHost) port() (port int) {
+	_, _ = fmt.Sscanf(h.server.DNS, "127.0.0.1:%d", &port)
 	return port
 }
 
-func (p *powerDNSHost) provider() ports.DNSProvider { return p.plugin }
+func (h *powerDNSHost) provider() ports.DNSProvider { return h.plugin }
 
-func (p *powerDNSHost) read(t testing.TB, m zoneCase) dns.ZoneRead { return readSight(t, p.reader, m) }
+func (h *powerDNSHost) read(t testing.TB, c zoneCase) dns.ZoneRead { return readSight(t, h.reader, c) }
 
-func readSight(t testing.TB, reader ports.DNSReader, m zoneCase) dns.ZoneRead {
+func readSight(t testing.TB, reader ports.DNSReader, c zoneCase) dns.ZoneRead {
 	t.Helper()
-	sight, err := reader.Read(t.Context(), "", m.domain(), dns.DesiredRecords(m.domain(), m.offer())...)
+	sight, err := reader.Read(t.Context(), "", c.domain(), dns.DesiredRecords(c.domain(), c.offer())...)
 	must(t, err)
 	return sight
 }
 
-func (p *powerDNSHost) put(t testing.TB, zone string, records []zoneLine) {
+func (h *powerDNSHost) put(t testing.TB, zone string, records []zoneLine) {
 	t.Helper()
 	var sets []map[string]any
 	at := map[string]int{}
-	for _, l := range records {
-		i, ok := at[l.key()]
+	for _, line := range records {
+		i, ok := at[line.key()]
 		if !ok {
 			i = len(sets)
-			at[l.key()] = i
-			sets = append(sets, map[string]any{"name": l.name + ".", "type": l.recordType, "ttl": l.ttl, "records": []any{}})
+			at[line.key()] = i
+			sets = append(sets, map[string]any{"name": line.name + ".", "type": line.recordType, "ttl": line.ttl, "records": []any{}})
 		}
-		sets[i]["records"] = append(sets[i]["records"].([]any), map[string]any{"content": l.zoneFileText()})
+		sets[i]["records"] = append(sets[i]["records"].([]any), map[string]any{"content": line.zoneFileText()})
 	}
-	p.callAPI(t, http.MethodDelete, "/"+zone+".", nil)
-	p.callAPI(t, http.MethodPost, "", map[string]any{
+	h.callAPI(t, http.MethodDelete, "/"+zone+".", nil)
+	h.callAPI(t, http.MethodPost, "", map[string]any{
 		"name": zone + ".", "kind": "Native", "nameservers": []string{"ns1.hosting.test.", "ns2.hosting.test."}, "rrsets": sets,
 	})
 }
@@ -132,7 +132,7 @@ func (l zoneLine) zoneFileText() string {
 	return l.text
 }
 
-func (p *powerDNSHost) storedRecords(t testing.TB, zone string) []storedRecord {
+func (h *powerDNSHost) storedRecords(t testing.TB, zone string) []storedRecord {
 	t.Helper()
 	var doc struct {
 		RRSets []struct {
@@ -142,7 +142,7 @@ func (p *powerDNSHost) storedRecords(t testing.TB, zone string) []storedRecord {
 			Records []json.RawMessage `json:"records"`
 		} `json:"rrsets"`
 	}
-	must(t, json.Unmarshal(p.callAPI(t, http.MethodGet, "/"+zone+".", nil), &doc))
+	must(t, json.Unmarshal(h.callAPI(t, http.MethodGet, "/"+zone+".", nil), &doc))
 	var out []storedRecord
 	for _, set := range doc.RRSets {
 		if set.Name == zone+"." && (set.Type == dns.SOA || set.Type == dns.NS) {
@@ -153,21 +153,21 @@ func (p *powerDNSHost) storedRecords(t testing.TB, zone string) []storedRecord {
 				Content string `json:"content"`
 			}
 			must(t, json.Unmarshal(raw, &record))
-			l := zoneLine{strings.TrimSuffix(set.Name, "."), set.TTL, set.Type, record.Content}
-			out = append(out, storedRecord{l, fmt.Sprint(set.Name, " ", set.Type, " ", set.TTL, " ", string(raw))})
+			line := zoneLine{strings.TrimSuffix(set.Name, "."), set.TTL, set.Type, record.Content}
+			out = append(out, storedRecord{line, fmt.Sprint(set.Name, " ", set.Type, " ", set.TTL, " ", string(raw))})
 		}
 	}
 	return out
 }
 
 // callAPI calls the server's API without the plugin.
-func (p *powerDNSHost) callAPI(t testing.TB, method, path string, in any) []byte {
+func (h *powerDNSHost) callAPI(t testing.TB, method, path string, in any) []byte {
 	t.Helper()
 	body, err := json.Marshal(in)
 	must(t, err)
-	r, err := http.NewRequestWithContext(t.Context(), method, p.server.API+"/api/v1/servers/localhost/zones"+path, bytes.NewReader(body))
+	r, err := http.NewRequestWithContext(t.Context(), method, h.server.API+"/api/v1/servers/localhost/zones"+path, bytes.NewReader(body))
 	must(t, err)
-	r.Header.Set("X-API-Key", p.server.Key)
+	r.Header.Set("X-API-Key", h.server.Key)
 	answer, err := http.DefaultClient.Do(r)
 	must(t, err)
 	defer func() { _ = answer.Body.Close() }()
@@ -219,56 +219,56 @@ func newCloudflareHost(t testing.TB) *cloudflareHost {
 	served, err := zones.Listen(t.Context(), store)
 	must(t, err)
 	t.Cleanup(func() { _ = served.Close() })
-	c := &cloudflareHost{url: server.URL, store: store, dns: served.Addr(),
+	host := &cloudflareHost{url: server.URL, store: store, dns: served.Addr(),
 		reader: dnsresolver.New(dnsresolver.Options{Resolvers: []string{served.Addr()}, Port: served.Port(), AllowPrivate: true}),
 		plugin: startDNSPlugin(t, "cloudflare", wire.Connection{
 			Settings: ready.Settings, Secrets: map[string]secret.Text{"api_token": secret.New(ready.Secrets["api_token"])},
 		}),
 	}
 	for zone, records := range outsideZones {
-		c.put(t, zone, parseZoneLines(zone, records))
-		c.publish(t, zone)
+		host.put(t, zone, parseZoneLines(zone, records))
+		host.publish(t, zone)
 	}
 	for zone, records := range platformZones {
 		var own []zones.Record
-		for _, l := range parseZoneLines(zone, records) {
-			own = append(own, zones.Record{Type: string(l.recordType), Name: l.name, Content: l.text, TTL: l.ttl})
+		for _, line := range parseZoneLines(zone, records) {
+			own = append(own, zones.Record{Type: string(line.recordType), Name: line.name, Content: line.text, TTL: line.ttl})
 		}
 		must(t, store.ServeOwn(zone, own))
 	}
-	return c
+	return host
 }
 
-func (c *cloudflareHost) provider() ports.DNSProvider { return c.plugin }
+func (h *cloudflareHost) provider() ports.DNSProvider { return h.plugin }
 
-func (c *cloudflareHost) read(t testing.TB, m zoneCase) dns.ZoneRead {
-	c.publish(t, m.zone())
-	return readSight(t, c.reader, m)
+func (h *cloudflareHost) read(t testing.TB, c zoneCase) dns.ZoneRead {
+	h.publish(t, c.zone())
+	return readSight(t, h.reader, c)
 }
 
-func (c *cloudflareHost) put(t testing.TB, zone string, records []zoneLine) {
+func (h *cloudflareHost) put(t testing.TB, zone string, records []zoneLine) {
 	t.Helper()
 	list := []map[string]any{}
-	for _, l := range records {
-		content := strings.TrimSuffix(l.plainText(), ".")
-		r := map[string]any{"type": l.recordType, "name": l.name, "ttl": l.ttl}
-		switch l.recordType {
+	for _, line := range records {
+		content := strings.TrimSuffix(line.plainText(), ".")
+		r := map[string]any{"type": line.recordType, "name": line.name, "ttl": line.ttl}
+		switch line.recordType {
 		case dns.MX, "SRV":
-			preference, rest, _ := strings.Cut(l.plainText(), " ")
+			preference, rest, _ := strings.Cut(line.plainText(), " ")
 			r["priority"] = json.Number(preference)
 			if content = strings.TrimSuffix(rest, "."); content == "" {
 				content = "."
 			}
 		case dns.TXT:
-			content = l.zoneFileText()
+			content = line.zoneFileText()
 		case dns.CNAME:
-			r["settings"] = map[string]any{"flatten_cname": strings.HasSuffix(l.text, flattenedMark)}
+			r["settings"] = map[string]any{"flatten_cname": strings.HasSuffix(line.text, flattenedMark)}
 		}
-		r["content"], r["proxied"] = content, strings.HasSuffix(l.text, proxiedMark)
+		r["content"], r["proxied"] = content, strings.HasSuffix(line.text, proxiedMark)
 		list = append(list, r)
 	}
-	c.control(t, http.MethodPut, "/zones/"+zone, map[string]string{}, nil)
-	c.control(t, http.MethodPut, "/zones/"+zone+"/records", list, nil)
+	h.control(t, http.MethodPut, "/zones/"+zone, map[string]string{}, nil)
+	h.control(t, http.MethodPut, "/zones/"+zone+"/records", list, nil)
 }
 
 // cloudRecord is a record in the format of Cloudflare's API.
@@ -284,21 +284,21 @@ type cloudRecord struct {
 	} `json:"settings"`
 }
 
-func (c *cloudflareHost) storedRecords(t testing.TB, zone string) []storedRecord {
+func (h *cloudflareHost) storedRecords(t testing.TB, zone string) []storedRecord {
 	t.Helper()
 	var all []json.RawMessage
-	c.control(t, http.MethodGet, "/zones/"+zone+"/records", nil, &all)
+	h.control(t, http.MethodGet, "/zones/"+zone+"/records", nil, &all)
 	var out []storedRecord
 	for _, raw := range all {
 		r := decodeRecord(t, raw)
-		l := zoneLine{r.Name, r.TTL, dns.Type(r.Type), r.Content}
+		line := zoneLine{r.Name, r.TTL, dns.Type(r.Type), r.Content}
 		if r.Priority != nil {
-			l.text = fmt.Sprint(*r.Priority, " ", r.Content)
+			line.text = fmt.Sprint(*r.Priority, " ", r.Content)
 		}
-		if l.recordType == "SRV" { // the API omits the final dot of the target
-			l.text += "."
+		if line.recordType == "SRV" { // the API omits the final dot of the target
+			line.text += "."
 		}
-		out = append(out, storedRecord{l, string(raw)})
+		out = append(out, storedRecord{line, string(raw)})
 	}
 	return out
 }
@@ -311,32 +311,32 @@ func decodeRecord(t testing.TB, raw json.RawMessage) (r cloudRecord) {
 
 // publish makes the name servers answer as Cloudflare's do: a proxied record with Cloudflare's
 // addresses, a flattened one with the records of its target.
-func (c *cloudflareHost) publish(t testing.TB, zone string) {
+func (h *cloudflareHost) publish(t testing.TB, zone string) {
 	t.Helper()
 	var all []json.RawMessage
-	c.control(t, http.MethodGet, "/zones/"+zone+"/records", nil, &all)
+	h.control(t, http.MethodGet, "/zones/"+zone+"/records", nil, &all)
 	var out []zones.Record
 	for _, raw := range all {
 		r := decodeRecord(t, raw)
 		if r.TTL == 1 {
 			r.TTL = 300
 		}
-		out = append(out, c.servedRecords(t, zone, r)...)
+		out = append(out, h.servedRecords(t, zone, r)...)
 	}
-	must(t, c.store.Add(zone, "cloudflare"))
-	if err := c.store.Replace(zone, out); err != nil {
+	must(t, h.store.Add(zone, "cloudflare"))
+	if err := h.store.Replace(zone, out); err != nil {
 		t.Fatal(zone, ": ", err)
 	}
 }
 
-func (c *cloudflareHost) servedRecords(t testing.TB, zone string, r cloudRecord) []zones.Record {
+func (h *cloudflareHost) servedRecords(t testing.TB, zone string, r cloudRecord) []zones.Record {
 	t.Helper()
 	out := zones.Record{Type: r.Type, Name: r.Name, Content: r.Content, TTL: r.TTL, Priority: r.Priority}
 	switch {
 	case r.Proxied:
 		out.Type, out.Content = "A", "192.0.2.99"
 	case r.Type == "CNAME" && (r.Settings.Flatten || r.Name == zone):
-		return c.flattenTarget(t, r)
+		return h.flattenTarget(t, r)
 	case r.Type == "TXT":
 		text, err := sdk.UnquoteText(r.Content)
 		must(t, err)
@@ -346,12 +346,12 @@ func (c *cloudflareHost) servedRecords(t testing.TB, zone string, r cloudRecord)
 }
 
 // flattenTarget returns the records at the target of a CNAME.
-func (c *cloudflareHost) flattenTarget(t testing.TB, r cloudRecord) []zones.Record {
+func (h *cloudflareHost) flattenTarget(t testing.TB, r cloudRecord) []zones.Record {
 	t.Helper()
 	var out []zones.Record
 	tcp := wiredns.Client{Net: "tcp"}
 	for _, of := range []uint16{wiredns.TypeTXT, wiredns.TypeA} {
-		answer, _, err := tcp.Exchange(new(wiredns.Msg).SetQuestion(r.Content+".", of), c.dns)
+		answer, _, err := tcp.Exchange(new(wiredns.Msg).SetQuestion(r.Content+".", of), h.dns)
 		must(t, err)
 		for _, rr := range answer.Answer {
 			record := zones.Record{Type: wiredns.TypeToString[of], Name: r.Name, TTL: r.TTL}
@@ -367,11 +367,11 @@ func (c *cloudflareHost) flattenTarget(t testing.TB, r cloudRecord) []zones.Reco
 	return out
 }
 
-func (c *cloudflareHost) control(t testing.TB, method, path string, in, out any) {
+func (h *cloudflareHost) control(t testing.TB, method, path string, in, out any) {
 	t.Helper()
 	body, err := json.Marshal(in)
 	must(t, err)
-	r, err := http.NewRequestWithContext(t.Context(), method, c.url+"/_control"+path, bytes.NewReader(body))
+	r, err := http.NewRequestWithContext(t.Context(), method, h.url+"/_control"+path, bytes.NewReader(body))
 	must(t, err)
 	answer, err := http.DefaultClient.Do(r)
 	must(t, err)

@@ -28,8 +28,8 @@ type hostilePlugin struct {
 	code   string
 	// cause is the cause of the failed call in the log.
 	cause string
-	// says are texts of one further log line about the plugin, unless there are none.
-	says []string
+	// logTexts are texts of one further log line about the plugin, unless there are none.
+	logTexts []string
 }
 
 var hostilePlugins = []hostilePlugin{
@@ -48,10 +48,10 @@ var hostilePlugins = []hostilePlugin{
 // plugin that hangs is called first, so that all other calls are made while its call waits.
 func TestServiceSurvivesHostilePlugins(t *testing.T) {
 	t.Parallel()
-	r := newServiceFixture(t, requirePrograms(t, releaseBuild))
-	env := append(r.env(t.TempDir(), ""), "TENANTRY_PLUGIN_DIR="+r.hostilePluginDir())
-	_, key := r.newAccount(env, "ann@example.com", "complete", 0)
-	p, server := r.serve(env)
+	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
+	env := append(fixture.env(t.TempDir(), ""), "TENANTRY_PLUGIN_DIR="+fixture.hostilePluginDir())
+	_, key := fixture.newAccount(env, "ann@example.com", "complete", 0)
+	p, server := fixture.serve(env)
 	c := caller{client: server, key: key}
 	secrets := map[string]string{}
 	checkHealthy := func(during string) {
@@ -86,7 +86,7 @@ func TestServiceSurvivesHostilePlugins(t *testing.T) {
 			c.eventually("the log names the plugin "+h.name, func() bool {
 				logs := p.logs.String()
 				return hasLine(logs, `"msg":"provider call failed"`, `"provider":"`+h.name+`"`, `"cause":"`+h.cause+`"`) &&
-					hasLine(logs, append([]string{`"plugin":"` + h.name + `"`}, h.says...)...)
+					hasLine(logs, append([]string{`"plugin":"` + h.name + `"`}, h.logTexts...)...)
 			})
 			checkHealthy("after " + h.name)
 		}
@@ -114,28 +114,28 @@ func TestServiceSurvivesHostilePlugins(t *testing.T) {
 }
 
 // hostilePluginDir returns a plugin folder with the mail platform and all hostilePlugins.
-func (r *serviceFixture) hostilePluginDir() string {
-	r.t.Helper()
-	dir, rogue := r.t.TempDir(), testserver.Program(r.t, "testdata/rogue")
+func (f *serviceFixture) hostilePluginDir() string {
+	f.t.Helper()
+	dir, rogue := f.t.TempDir(), testserver.Program(f.t, "testdata/rogue")
 	var catalog struct {
 		Plugins []map[string]string `json:"plugins"`
 	}
 	add := func(name, file, program string) {
 		content, err := os.ReadFile(program)
-		must(r.t, err)
-		must(r.t, os.Symlink(program, filepath.Join(dir, file)))
+		must(f.t, err)
+		must(f.t, os.Symlink(program, filepath.Join(dir, file)))
 		kind, _, _ := strings.Cut(file, "-")
 		catalog.Plugins = append(catalog.Plugins, map[string]string{
 			"name": name, "kind": kind, "file": file, "version": "1.0.0", "sha256": fmt.Sprintf("%x", sha256.Sum256(content)),
 		})
 	}
-	add(mailPlatform, "mail-microsoft365", filepath.Join(r.binary.folder, "plugins", "mail-microsoft365"))
+	add(mailPlatform, "mail-microsoft365", filepath.Join(f.binary.folder, "plugins", "mail-microsoft365"))
 	for _, h := range hostilePlugins {
 		add(h.name, "sending-"+h.name, rogue)
 	}
 	raw, err := json.Marshal(catalog)
-	must(r.t, err)
-	must(r.t, os.WriteFile(filepath.Join(dir, "catalog.json"), raw, 0o600))
+	must(f.t, err)
+	must(f.t, os.WriteFile(filepath.Join(dir, "catalog.json"), raw, 0o600))
 	return dir
 }
 

@@ -79,8 +79,8 @@ func (f *raceFixture) sendIdentical(idempotencyKey, method, path string, body an
 
 // countWrites counts the successful calls of an operation of the platform.
 func (f *raceFixture) countWrites(path, cmdlet string) (n int) {
-	for _, s := range f.recordedRequests() {
-		if s.method == http.MethodPost && strings.HasSuffix(s.path, path) && s.status < 300 && s.cmdlet() == cmdlet {
+	for _, sent := range f.recordedRequests() {
+		if sent.method == http.MethodPost && strings.HasSuffix(sent.path, path) && sent.status < 300 && sent.cmdlet() == cmdlet {
 			n++
 		}
 	}
@@ -117,16 +117,16 @@ func (f *raceFixture) raceEveryWrite() {
 	zone := fmt.Sprintf("race-%d.test", uniqueNumber.Add(1))
 	must(f.t, f.zones.Add(zone, "manual"))
 	f.raceWrite("POST", path+"/domains", object{"domain": zone}, "/v1.0/domains")
-	h := accountTenant{caller: caller{client: c, key: f.key}, guid: guid}
-	h.publishRecords(zone)
+	tenant := accountTenant{caller: caller{client: c, key: f.key}, guid: guid}
+	tenant.publishRecords(zone)
 	f.raceWrite("POST", path+"/domains/"+zone+"/verify", nil, "/domains/"+zone+"/verify")
-	h.publishRecords(zone)
+	tenant.publishRecords(zone)
 	f.raceWrite("POST", path+"/domains/"+zone+"/enable-dkim", nil, "Set-DkimSigningConfig")
-	if made := f.raceWrite("POST", path+"/mailboxes", mailboxesBody(zone, "ada"), "New-Mailbox"); made.text("created_count") != "1" {
-		f.t.Errorf("created: %s", made.raw)
+	if created := f.raceWrite("POST", path+"/mailboxes", mailboxesBody(zone, "ada"), "New-Mailbox"); created.text("created_count") != "1" {
+		f.t.Errorf("created: %s", created.raw)
 	}
-	box := h.get(path + "/mailboxes").objects("mailboxes")[0].text("id")
-	f.raceWrite("PATCH", path+"/mailboxes/"+box, object{"display_name": "Ada L."}, "Set-Mailbox")
+	mailboxID := tenant.get(path + "/mailboxes").objects("mailboxes")[0].text("id")
+	f.raceWrite("PATCH", path+"/mailboxes/"+mailboxID, object{"display_name": "Ada L."}, "Set-Mailbox")
 	f.raceWrite("DELETE", path, nil, "")
 }
 
@@ -147,11 +147,11 @@ func TestIdenticalRequestsWriteOnce(t *testing.T) {
 	})
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
-		r := newServiceFixture(t, requirePrograms(t, releaseBuild))
-		env := r.env(t.TempDir(), "")
-		_, key := r.newAccount(env, "owner@example.com", "complete", 60)
-		_, c := r.serve(env)
-		one := &raceFixture{serviceFixture: r, servers: []client{c}, key: key}
+		fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
+		env := fixture.env(t.TempDir(), "")
+		_, key := fixture.newAccount(env, "owner@example.com", "complete", 60)
+		_, c := fixture.serve(env)
+		one := &raceFixture{serviceFixture: fixture, servers: []client{c}, key: key}
 		for range raceRounds() {
 			one.raceEveryWrite()
 		}
@@ -163,13 +163,13 @@ func TestIdenticalRequestsWriteOnce(t *testing.T) {
 // lease expires. Then it completes the request, and nothing is done twice.
 func TestReplicaTakesOverAfterACrash(t *testing.T) {
 	t.Parallel()
-	r := newServiceFixture(t, requirePrograms(t, failpointBuild))
-	env := r.env(t.TempDir(), testserver.Database(t))
-	r.runCommand(env, "migrate")
-	_, key := r.newAccount(env, "owner@example.com", "complete", 0)
-	_, other := r.serve(env)
+	fixture := newServiceFixture(t, requirePrograms(t, failpointBuild))
+	env := fixture.env(t.TempDir(), testserver.Database(t))
+	fixture.runCommand(env, "migrate")
+	_, key := fixture.newAccount(env, "owner@example.com", "complete", 0)
+	_, other := fixture.serve(env)
 	other.ready.APIKey = key
-	guid, admin := r.newTenant(other)
+	guid, admin := fixture.newTenant(other)
 	newAdministrator(t, admin).connect(other, key)
 	if got := other.callAPI("POST", "/v1/tenants/"+guid+"/sync"); got.text("status") != "completed" {
 		t.Fatalf("sync: %s", got.raw)
@@ -177,7 +177,7 @@ func TestReplicaTakesOverAfterACrash(t *testing.T) {
 	points := map[string]string{"after claim an idempotency key": "", "before add_domain": "", "after add_domain": "", "after save domain": ""}
 	for point := range points {
 		points[point] = fmt.Sprintf("takeover-%d.test", uniqueNumber.Add(1))
-		p, c := r.serve(append(env, "TENANTRY_FAILPOINTS="+point))
+		p, c := fixture.serve(append(env, "TENANTRY_FAILPOINTS="+point))
 		_, err := c.tryWithKey(points[point], "POST", c.ready.APIURL+"/v1/tenants/"+guid+"/domains", key, object{"domain": points[point]})
 		if err == nil {
 			t.Fatalf("%s: a server answered after its failpoint", point)
@@ -188,10 +188,10 @@ func TestReplicaTakesOverAfterACrash(t *testing.T) {
 		checkTakeover(t, other, guid, point, zone)
 	}
 	made := map[string]int{}
-	for _, s := range r.recordedRequests() {
-		if s.method == http.MethodPost && s.status < 300 && s.cmdlet() == "" {
+	for _, sent := range fixture.recordedRequests() {
+		if sent.method == http.MethodPost && sent.status < 300 && sent.cmdlet() == "" {
 			for _, zone := range points {
-				if string(s.body) == `{"id":"`+zone+`"}` {
+				if string(sent.body) == `{"id":"`+zone+`"}` {
 					made[zone]++
 				}
 			}
@@ -202,14 +202,14 @@ func TestReplicaTakesOverAfterACrash(t *testing.T) {
 			t.Errorf("%s: the domain was made %d times", point, made[zone])
 		}
 	}
-	checkDeletionTakeover(t, r, other, env, guid)
+	checkDeletionTakeover(t, fixture, other, env, guid)
 }
 
 // checkDeletionTakeover checks that a different server answers a deletion at once, if a server was
 // killed after it deleted the tenant.
-func checkDeletionTakeover(t *testing.T, r *serviceFixture, other client, env []string, guid string) {
+func checkDeletionTakeover(t *testing.T, fixture *serviceFixture, other client, env []string, guid string) {
 	t.Helper()
-	p, c := r.serve(append(env, "TENANTRY_FAILPOINTS=after delete tenant"))
+	p, c := fixture.serve(append(env, "TENANTRY_FAILPOINTS=after delete tenant"))
 	if _, err := c.tryWithKey("delete", "DELETE", c.ready.APIURL+"/v1/tenants/"+guid, other.ready.APIKey, nil); err == nil {
 		t.Fatal("a server answered after its failpoint")
 	}
@@ -242,22 +242,22 @@ func checkTakeover(t *testing.T, other client, guid, point, zone string) {
 // clock: the response has the same bytes. After 25 hours the operation runs again.
 func TestAnswersAreReplayedForADay(t *testing.T) {
 	t.Parallel()
-	m := newRestartingSandbox(t, requirePrograms(t, releaseBuild), nil)
-	tenant := m.ready.Tenants[0].TenantID
-	m.control("POST", "/tenants/"+tenant+"/behaviour", noDelays())
-	m.control("POST", "/tenants/"+tenant+"/consent", object{"api_key": m.ready.APIKey})
-	add := request{method: "POST", path: "/v1/tenants/" + tenant + "/domains", body: object{"domain": m.ready.Zones[0]}, idempotencyKey: "add"}
+	server := newRestartingSandbox(t, requirePrograms(t, releaseBuild), nil)
+	tenant := server.ready.Tenants[0].TenantID
+	server.control("POST", "/tenants/"+tenant+"/behaviour", noDelays())
+	server.control("POST", "/tenants/"+tenant+"/consent", object{"api_key": server.ready.APIKey})
+	add := request{method: "POST", path: "/v1/tenants/" + tenant + "/domains", body: object{"domain": server.ready.Zones[0]}, idempotencyKey: "add"}
 	remove := request{method: "DELETE", path: "/v1/tenants/" + tenant, idempotencyKey: "remove"}
 	send := func(r request) reply {
 		t.Helper()
-		got, err := m.send(r)
+		got, err := server.send(r)
 		must(t, err)
 		return got
 	}
 	added := send(add)
-	m.checkEqual("added", added.status, http.StatusOK)
+	server.checkEqual("added", added.status, http.StatusOK)
 	removed := send(remove)
-	m.checkEqual("removed", removed.status, http.StatusOK)
+	server.checkEqual("removed", removed.status, http.StatusOK)
 	again := func(when string) {
 		t.Helper()
 		for r, first := range map[*request]reply{&add: added, &remove: removed} {
@@ -268,13 +268,13 @@ func TestAnswersAreReplayedForADay(t *testing.T) {
 		}
 	}
 	again("at once")
-	m.killAndRestart()
+	server.killAndRestart()
 	again("after SIGKILL")
-	m.control("POST", "/clock", object{"advance": "23h"})
+	server.control("POST", "/clock", object{"advance": "23h"})
 	again("after 23 hours")
-	m.control("POST", "/clock", object{"advance": "2h"})
+	server.control("POST", "/clock", object{"advance": "2h"})
 	for _, r := range []request{add, remove} {
 		got := send(r)
-		m.checkEqual(r.idempotencyKey+" after 25 hours", []any{got.status, got.code()}, []any{404, "tenant_not_found"})
+		server.checkEqual(r.idempotencyKey+" after 25 hours", []any{got.status, got.code()}, []any{404, "tenant_not_found"})
 	}
 }

@@ -44,15 +44,15 @@ func TestSendingPlatformFailuresAreAnswered(t *testing.T) {
 	_, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), []string{allPlugins, "TENANTRY_CIRCUIT_OPEN=100ms"})
 	forEachPlatform(t, "mailbox_refresh", func(t *testing.T, name string) {
 		t.Parallel()
-		i := seededAccount(t, ready).newMailboxTenant("ada").addIntegration(name)
-		for _, a := range i.providerCallRequests() {
-			i.checkFaults(a)
+		integration := seededAccount(t, ready).newMailboxTenant("ada").addIntegration(name)
+		for _, call := range integration.providerCallRequests() {
+			integration.checkFaults(call)
 		}
 	})
 }
 
 // checkFaults sends one request with each kind of fault.
-func (i testIntegration) checkFaults(a providerCall) {
+func (i testIntegration) checkFaults(call providerCall) {
 	i.t.Helper()
 	for _, trouble := range []struct {
 		fault  object
@@ -67,30 +67,30 @@ func (i testIntegration) checkFaults(a providerCall) {
 		if i.provider == "salesblink" && trouble.fault["retry_after"] != nil {
 			continue // SalesBlink then demands a minute without requests
 		}
-		fault := object{"provider": i.provider, "operation": simulatorOperation(i.provider, a.operation), "times": 1}
+		fault := object{"provider": i.provider, "operation": simulatorOperation(i.provider, call.operation), "times": 1}
 		for name, value := range trouble.fault {
 			fault[name] = value
 		}
 		status, code := trouble.status, trouble.code
-		if a.operation == "start_sign_in" && (fault["kind"] == "drop_before" || fault["status"] == 500) {
+		if call.operation == "start_sign_in" && (fault["kind"] == "drop_before" || fault["status"] == 500) {
 			status, code = 504, "provider_timeout" // a link may have been created
 		}
 		i.control("POST", "/faults", fault)
 		once := rand.Text()
-		got, err := i.tryWithKey(once, a.method, i.ready.APIURL+a.path, i.key, nil)
+		got, err := i.tryWithKey(once, call.method, i.ready.APIURL+call.path, i.key, nil)
 		for n := 0; err == nil && got.status == 503 && status != 503 && n < 5; n++ { // the service's own request budget, before the fault
 			<-time.After(time.Second)
-			got, err = i.tryWithKey(once, a.method, i.ready.APIURL+a.path, i.key, nil)
+			got, err = i.tryWithKey(once, call.method, i.ready.APIURL+call.path, i.key, nil)
 		}
 		if err != nil || got.status != status && got.status != trouble.status || got.code() != code && got.code() != trouble.code {
-			i.t.Errorf("%s %s with %v: %v, %d %s", a.method, a.path, trouble.fault, err, got.status, got.raw)
+			i.t.Errorf("%s %s with %v: %v, %d %s", call.method, call.path, trouble.fault, err, got.status, got.raw)
 			continue
 		}
 		wait, _ := strconv.Atoi(got.header.Get("Retry-After"))
 		if fault["retry_after"] != nil && (wait < 1 || wait > 7) {
 			i.t.Errorf("Retry-After %q", got.header.Get("Retry-After"))
 		}
-		i.retryAndCleanUp(once, a)
+		i.retryAndCleanUp(once, call)
 		if i.provider != "salesblink" { // SalesBlink allows 30 requests a minute
 			i.post(i.path("/test"), nil) // successful calls keep the circuit closed
 			i.post(i.path("/test"), nil)
@@ -99,18 +99,18 @@ func (i testIntegration) checkFaults(a providerCall) {
 }
 
 // retryAndCleanUp repeats the request until it succeeds, and ends the session that it began.
-func (i testIntegration) retryAndCleanUp(once string, a providerCall) {
+func (i testIntegration) retryAndCleanUp(once string, call providerCall) {
 	i.t.Helper()
 	var got reply
-	i.eventually(a.operation+" is well again", func() bool {
+	i.eventually(call.operation+" is well again", func() bool {
 		var err error
-		got, err = i.tryWithKey(once, a.method, i.ready.APIURL+a.path, i.key, nil)
+		got, err = i.tryWithKey(once, call.method, i.ready.APIURL+call.path, i.key, nil)
 		return err == nil && got.status == http.StatusOK
 	})
 	if got.header.Get("Idempotency-Replayed") != "" {
-		i.t.Errorf("%s was replayed: %s", a.path, got.raw)
+		i.t.Errorf("%s was replayed: %s", call.path, got.raw)
 	}
-	if a.operation == "start_sign_in" {
+	if call.operation == "start_sign_in" {
 		i.checkConnection(0, "pending")
 		i.expect("DELETE", i.mailboxPath(0, ""), nil, 200, "")
 		i.checkConnection(0, "disconnected")
@@ -124,31 +124,31 @@ func TestUnansweredDisconnectIsResolvedByRefresh(t *testing.T) {
 	t.Parallel()
 	_, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), []string{allPlugins, "TENANTRY_CIRCUIT_OPEN=100ms"})
 	forEachPlatform(t, "mailbox_disconnect", func(t *testing.T, name string) {
-		i := seededAccount(t, ready).newMailboxTenant("ada", "max", "lise").addIntegration(name)
-		i.editPlatformAccount("PUT", 0, object{})
-		i.editPlatformAccount("PUT", 1, object{})
-		i.refresh(object{"checked": 3, "connected": 2, "newly_connected": 2, "unchanged": 1})
-		elsewhere := i.addIntegration("instantly")
+		integration := seededAccount(t, ready).newMailboxTenant("ada", "max", "lise").addIntegration(name)
+		integration.editPlatformAccount("PUT", 0, object{})
+		integration.editPlatformAccount("PUT", 1, object{})
+		integration.refresh(object{"checked": 3, "connected": 2, "newly_connected": 2, "unchanged": 1})
+		atOtherPlatform := integration.addIntegration("instantly")
 		for n, lost := range []string{"drop_after", "drop_before"} {
-			i.control("POST", "/faults", object{"provider": i.provider, "operation": simulatorOperation(i.provider, "remove"), "kind": lost, "times": 20})
+			integration.control("POST", "/faults", object{"provider": integration.provider, "operation": simulatorOperation(integration.provider, "remove"), "kind": lost, "times": 20})
 			if lost == "drop_after" { // otherwise a read would show that the account still exists
-				i.control("POST", "/faults", object{"provider": i.provider, "operation": simulatorOperation(i.provider, "account"), "kind": "status", "status": 500, "times": 20, "skip": 1})
+				integration.control("POST", "/faults", object{"provider": integration.provider, "operation": simulatorOperation(integration.provider, "account"), "kind": "status", "status": 500, "times": 20, "skip": 1})
 			}
-			got := i.expect("DELETE", i.mailboxPath(n, ""), nil, 504, "provider_timeout")
-			if i.t.Failed() {
+			got := integration.expect("DELETE", integration.mailboxPath(n, ""), nil, 504, "provider_timeout")
+			if integration.t.Failed() {
 				t.Fatal(lost, string(got.raw))
 			}
-			i.checkConnection(n, "disconnecting")
-			checkValues(t, i.get(i.path("")).object, object{"mailbox_connections.other": 1})
-			elsewhere.expect("POST", elsewhere.mailboxPath(n, "/oauth/microsoft/init"), nil, 409, "mailbox_already_connected_elsewhere")
-			i.control("DELETE", "/faults", nil)
-			i.eventually("a refresh decides", func() bool {
-				return i.do("POST", i.ready.APIURL+i.path("/mailboxes/refresh"), i.key, nil).status == http.StatusOK
+			integration.checkConnection(n, "disconnecting")
+			checkValues(t, integration.get(integration.path("")).object, object{"mailbox_connections.other": 1})
+			atOtherPlatform.expect("POST", atOtherPlatform.mailboxPath(n, "/oauth/microsoft/init"), nil, 409, "mailbox_already_connected_elsewhere")
+			integration.control("DELETE", "/faults", nil)
+			integration.eventually("a refresh decides", func() bool {
+				return integration.do("POST", integration.ready.APIURL+integration.path("/mailboxes/refresh"), integration.key, nil).status == http.StatusOK
 			})
-			i.checkConnection(n, map[string]string{"drop_after": "disconnected", "drop_before": "connected"}[lost])
+			integration.checkConnection(n, map[string]string{"drop_after": "disconnected", "drop_before": "connected"}[lost])
 		}
-		i.expect("DELETE", i.mailboxPath(1, ""), nil, 200, "")
-		i.checkConnection(1, "disconnected")
+		integration.expect("DELETE", integration.mailboxPath(1, ""), nil, 200, "")
+		integration.checkConnection(1, "disconnected")
 	})
 }
 
@@ -158,22 +158,22 @@ func TestIncompleteListDisconnectsNothing(t *testing.T) {
 	t.Parallel()
 	_, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), nil)
 	c := seededAccount(t, ready)
-	i := c.newMailboxTenant("ada").addIntegration("instantly")
-	i.connectMailbox(0)
+	integration := c.newMailboxTenant("ada").addIntegration("instantly")
+	integration.connectMailbox(0)
 	crowd := []object{}
 	for n := range 250 {
 		crowd = append(crowd, object{"email": fmt.Sprintf("crowd-%03d@elsewhere.test", n)})
 	}
-	i.control("POST", "/sending/instantly/accounts", crowd)
-	i.editPlatformAccount("DELETE", 0, nil)
+	integration.control("POST", "/sending/instantly/accounts", crowd)
+	integration.editPlatformAccount("DELETE", 0, nil)
 	c.control("POST", "/faults", object{"provider": "instantly", "operation": "accounts", "kind": "status", "status": 500, "times": 1, "skip": 1})
-	got := i.post(i.path("/mailboxes/refresh"), nil)
+	got := integration.post(integration.path("/mailboxes/refresh"), nil)
 	checkValues(t, got.object, object{"status": "partial", "checked": 1, "error_count": 1, "newly_connected": 0})
-	i.checkConnection(0, "connected")
-	checkValues(t, i.get(i.path("")).object, object{"has_error": true})
-	i.refresh(object{"checked": 1, "connected": 0, "unchanged": 0})
-	i.checkConnection(0, "disconnected")
-	checkValues(t, i.get(i.path("")).object, object{"has_error": false})
+	integration.checkConnection(0, "connected")
+	checkValues(t, integration.get(integration.path("")).object, object{"has_error": true})
+	integration.refresh(object{"checked": 1, "connected": 0, "unchanged": 0})
+	integration.checkConnection(0, "disconnected")
+	checkValues(t, integration.get(integration.path("")).object, object{"has_error": false})
 }
 
 // TestSlowSendingPlatformAnswers504 checks that a request to a platform which does not answer ends
@@ -182,24 +182,24 @@ func TestSlowSendingPlatformAnswers504(t *testing.T) {
 	t.Parallel()
 	_, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), nil)
 	c := seededAccount(t, ready)
-	i := c.newMailboxTenant("ada").addIntegration("instantly")
+	integration := c.newMailboxTenant("ada").addIntegration("instantly")
 	c.control("POST", "/faults", object{"provider": "instantly", "operation": "check", "kind": "delay", "delay_ms": 2 * waitTimeout.Milliseconds(), "times": 1})
-	i.expect("POST", i.path("/test"), nil, 504, "provider_timeout")
-	i.eventually("the call that got no answer is in the journal", func() bool { return countOf(i.operationsAt("instantly"), "check") > 0 })
-	for _, a := range i.providerCallRequests() {
+	integration.expect("POST", integration.path("/test"), nil, 504, "provider_timeout")
+	integration.eventually("the call that got no answer is in the journal", func() bool { return countOf(integration.operationsAt("instantly"), "check") > 0 })
+	for _, call := range integration.providerCallRequests() {
 		c.control("DELETE", "/calls", nil)
-		c.control("POST", "/faults", object{"provider": "instantly", "operation": a.operation, "kind": "delay_after", "delay_ms": 1500, "times": 1})
+		c.control("POST", "/faults", object{"provider": "instantly", "operation": call.operation, "kind": "delay_after", "delay_ms": 1500, "times": 1})
 		once, answered := rand.Text(), make(chan reply, 1)
 		go func() {
-			got, _ := i.tryWithKey(once, a.method, i.ready.APIURL+a.path, i.key, nil)
+			got, _ := integration.tryWithKey(once, call.method, integration.ready.APIURL+call.path, integration.key, nil)
 			answered <- got
 		}()
-		i.eventually("the platform is asked", func() bool { return countOf(i.operationsAt("instantly"), a.operation) > 0 })
+		integration.eventually("the platform is asked", func() bool { return countOf(integration.operationsAt("instantly"), call.operation) > 0 })
 		c.control("POST", "/plugins/instantly/kill", nil)
 		if got := <-answered; got.status != http.StatusOK && got.status < 500 {
-			t.Errorf("%s: %d %s", a.path, got.status, got.raw)
+			t.Errorf("%s: %d %s", call.path, got.status, got.raw)
 		}
-		i.retryAndCleanUp(once, a)
+		integration.retryAndCleanUp(once, call)
 	}
 }
 
@@ -211,15 +211,15 @@ func TestMailboxGetsOneSignInLink(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := start(t)
-			one := c.newMailboxTenant("ada").addIntegration("instantly")
-			two := one.addIntegration("salesblink")
+			first := c.newMailboxTenant("ada").addIntegration("instantly")
+			second := first.addIntegration("salesblink")
 			c.control("DELETE", "/calls", nil)
 			answers, gate := make(chan reply, 50), make(chan struct{})
 			for n := range cap(answers) {
-				i := []testIntegration{one, two}[n%2]
+				integration := []testIntegration{first, second}[n%2]
 				go func() {
 					<-gate
-					got, _ := i.retryWhileUnavailable(rand.Text(), "POST", i.mailboxPath(0, "/oauth/microsoft/init"), i.key, nil)
+					got, _ := integration.retryWhileUnavailable(rand.Text(), "POST", integration.mailboxPath(0, "/oauth/microsoft/init"), integration.key, nil)
 					answers <- got
 				}()
 			}
@@ -249,12 +249,12 @@ func TestSignInSessionsExpire(t *testing.T) {
 	c := newSendingSandbox(t)
 	var unused, used, forgotten []signInSession
 	for _, name := range sendingNames {
-		i := c.newMailboxTenant("ada", "max", "lise").addIntegration(name)
-		if i.capabilities["microsoft_oauth"] != true {
+		integration := c.newMailboxTenant("ada", "max", "lise").addIntegration(name)
+		if integration.capabilities["microsoft_oauth"] != true {
 			continue
 		}
-		unused, used, forgotten = append(unused, i.beginSession(0)), append(used, i.beginSession(1)), append(forgotten, i.beginSession(2))
-		i.expect("GET", i.mailboxPath(0, "/oauth/microsoft/status?session_id="+used[len(used)-1].id), nil, 404, "oauth_session_not_found")
+		unused, used, forgotten = append(unused, integration.beginSession(0)), append(used, integration.beginSession(1)), append(forgotten, integration.beginSession(2))
+		integration.expect("GET", integration.mailboxPath(0, "/oauth/microsoft/status?session_id="+used[len(used)-1].id), nil, 404, "oauth_session_not_found")
 	}
 	if len(unused) < 3 {
 		t.Fatalf("%d platforms with OAuth", len(unused))
@@ -290,21 +290,21 @@ func TestSignInSessionsExpire(t *testing.T) {
 // are counted. Due refreshes run when the service starts.
 func TestRefreshRunsInTheBackground(t *testing.T) {
 	t.Parallel()
-	m := newRestartingSandbox(t, requirePrograms(t, releaseBuild), nil)
-	i := seededAccount(t, m.ready).newMailboxTenant("ada", "max").addIntegration("instantly")
-	i.connectMailbox(0)
-	i.connectMailbox(1)
-	i.editPlatformAccount("DELETE", 0, nil)
-	i.editPlatformAccount("PUT", 1, object{"status": -1, "autofix_failed": true})
-	m.killAndRestart()
-	i.client = m.client
-	i.eventually("a refresh by itself", func() bool {
-		return i.get(i.path("")).at("mailbox_connections.connected") == 0.0
+	server := newRestartingSandbox(t, requirePrograms(t, releaseBuild), nil)
+	integration := seededAccount(t, server.ready).newMailboxTenant("ada", "max").addIntegration("instantly")
+	integration.connectMailbox(0)
+	integration.connectMailbox(1)
+	integration.editPlatformAccount("DELETE", 0, nil)
+	integration.editPlatformAccount("PUT", 1, object{"status": -1, "autofix_failed": true})
+	server.killAndRestart()
+	integration.client = server.client
+	integration.eventually("a refresh by itself", func() bool {
+		return integration.get(integration.path("")).at("mailbox_connections.connected") == 0.0
 	})
-	i.checkConnection(0, "disconnected")
-	checkValues(t, i.checkConnection(1, "failed"), object{"has_error": true})
-	checkValues(t, i.get(i.path("")).object, object{"mailbox_connections.has_errors": true, "has_error": false})
-	drifts := parseMetrics(i.do("GET", i.ready.AdminURL+"/metrics", "", nil).raw)["tenantry_sending_drift_total"]
+	integration.checkConnection(0, "disconnected")
+	checkValues(t, integration.checkConnection(1, "failed"), object{"has_error": true})
+	checkValues(t, integration.get(integration.path("")).object, object{"mailbox_connections.has_errors": true, "has_error": false})
+	drifts := parseMetrics(integration.do("GET", integration.ready.AdminURL+"/metrics", "", nil).raw)["tenantry_sending_drift_total"]
 	if len(drifts["kind"]) != 2 {
 		t.Errorf("drifts %v", drifts)
 	}

@@ -20,49 +20,49 @@ func TestIntegrationGoesFromAdditionToDeletion(t *testing.T) {
 	c := sharedSandbox(t)
 	forEachPlatform(t, "mailbox_refresh", func(t *testing.T, name string) {
 		t.Parallel()
-		i := c.withT(t).newMailboxTenant("ada", "max", "lise").addIntegration(name)
-		detail := i.get(i.path(""))
+		integration := c.withT(t).newMailboxTenant("ada", "max", "lise").addIntegration(name)
+		detail := integration.get(integration.path(""))
 		checkMembers(t, "detail", detail.object, integrationMembers+" mailbox_connections")
 		checkMembers(t, "capabilities", detail.at("capabilities"), "microsoft_oauth mailbox_refresh mailbox_disconnect")
 		checkMembers(t, "mailbox_connections", detail.at("mailbox_connections"), "total connected pending failed disconnected other has_errors")
-		checkValues(t, detail.object, object{"id": i.id, "provider": i.provider, "name": "Outbound " + i.provider, "status": "connected", "has_error": false,
+		checkValues(t, detail.object, object{"id": integration.id, "provider": integration.provider, "name": "Outbound " + integration.provider, "status": "connected", "has_error": false,
 			"mailbox_connections.total": 0, "mailbox_connections.has_errors": false})
 		for _, capability := range []string{"microsoft_oauth", "mailbox_refresh", "mailbox_disconnect"} {
-			if i.capabilities[capability] != expectedCapabilities[name][capability] {
-				t.Errorf("%s is %v", capability, i.capabilities[capability])
+			if integration.capabilities[capability] != expectedCapabilities[name][capability] {
+				t.Errorf("%s is %v", capability, integration.capabilities[capability])
 			}
 		}
-		if i.capabilities["microsoft_oauth"] != true {
-			i.expect("POST", i.mailboxPath(0, "/oauth/microsoft/init"), nil, 409, "capability_not_supported")
+		if integration.capabilities["microsoft_oauth"] != true {
+			integration.expect("POST", integration.mailboxPath(0, "/oauth/microsoft/init"), nil, 409, "capability_not_supported")
 		}
-		list := i.get("/v1/integrations")
+		list := integration.get("/v1/integrations")
 		checkMembers(t, "list", list.object, "integrations count")
 		checkValues(t, list.object, object{"count": 1})
 		checkMembers(t, "entry", map[string]any(list.objects("integrations")[0]), integrationMembers)
 
-		tested := i.post(i.path("/test"), nil)
+		tested := integration.post(integration.path("/test"), nil)
 		checkMembers(t, "test", tested.object, "status integration_id provider message tested_at")
-		checkValues(t, tested.object, object{"status": "connected", "integration_id": i.id, "provider": i.provider})
+		checkValues(t, tested.object, object{"status": "connected", "integration_id": integration.id, "provider": integration.provider})
 
-		eligible := i.get(i.path("/mailboxes"))
+		eligible := integration.get(integration.path("/mailboxes"))
 		checkMembers(t, "eligible", eligible.object, "integration_id mailboxes count")
-		checkValues(t, eligible.object, object{"integration_id": i.id, "count": 3})
-		one := eligible.objects("mailboxes")[0]
-		checkMembers(t, "mailbox", one, "mailbox_id tenant_id tenant_name domain_name display_name primary_smtp account_enabled managed_by_tenantcore connection")
-		checkValues(t, one, object{"tenant_id": i.guid, "display_name": "Ada", "account_enabled": true, "managed_by_tenantcore": true, "connection": nil})
+		checkValues(t, eligible.object, object{"integration_id": integration.id, "count": 3})
+		eligibleMailbox := eligible.objects("mailboxes")[0]
+		checkMembers(t, "mailbox", eligibleMailbox, "mailbox_id tenant_id tenant_name domain_name display_name primary_smtp account_enabled managed_by_tenantcore connection")
+		checkValues(t, eligibleMailbox, object{"tenant_id": integration.guid, "display_name": "Ada", "account_enabled": true, "managed_by_tenantcore": true, "connection": nil})
 
-		refreshed := i.refresh(object{"integration_id": i.id, "provider": i.provider, "checked": 3, "connected": 0, "newly_connected": 0, "unchanged": 3, "error_count": 0})
+		refreshed := integration.refresh(object{"integration_id": integration.id, "provider": integration.provider, "checked": 3, "connected": 0, "newly_connected": 0, "unchanged": 3, "error_count": 0})
 		checkMembers(t, "refresh", refreshed.object, "integration_id provider checked connected newly_connected unchanged error_count status")
 
-		never := i.expect("DELETE", i.mailboxPath(0, ""), nil, 200, "")
+		never := integration.expect("DELETE", integration.mailboxPath(0, ""), nil, 200, "")
 		checkMembers(t, "disconnect", never.object, "status integration_id mailbox_id message")
-		checkValues(t, never.object, object{"status": "disconnected", "mailbox_id": i.mailboxes[0].text("id")})
+		checkValues(t, never.object, object{"status": "disconnected", "mailbox_id": integration.mailboxes[0].text("id")})
 
-		gone := i.expect("DELETE", i.path(""), nil, 200, "")
-		checkMembers(t, "delete", gone.object, "status integration_id message")
-		checkValues(t, gone.object, object{"status": "deleted", "integration_id": i.id})
-		i.expect("GET", i.path(""), nil, 404, "integration_not_found")
-		checkValues(t, i.get("/v1/integrations").object, object{"count": 0, "integrations": "[]"})
+		deleted := integration.expect("DELETE", integration.path(""), nil, 200, "")
+		checkMembers(t, "delete", deleted.object, "status integration_id message")
+		checkValues(t, deleted.object, object{"status": "deleted", "integration_id": integration.id})
+		integration.expect("GET", integration.path(""), nil, 404, "integration_not_found")
+		checkValues(t, integration.get("/v1/integrations").object, object{"count": 0, "integrations": "[]"})
 	})
 }
 
@@ -98,8 +98,8 @@ func TestCredentialsAreTestedBeforeStoring(t *testing.T) {
 			checkMembers(t, "workspace", listed[0], "id name")
 		}
 		body["workspace_id"] = chosen
-		made := c.post("/v1/integrations", body)
-		checkValues(t, made.object, object{"provider_workspace_id": chosen})
+		created := c.post("/v1/integrations", body)
+		checkValues(t, created.object, object{"provider_workspace_id": chosen})
 	}
 	for _, body := range []object{{"provider": "nobody", "name": "n", "api_key": "k"}, {"provider": "cloudflare", "name": "n", "api_key": "k"},
 		{"provider": "microsoft365", "name": "n", "api_key": "k"}, {"provider": "Instantly", "name": "n", "api_key": "k"}} {
@@ -149,13 +149,13 @@ func TestMailboxConnectionsPassThroughAllStates(t *testing.T) {
 			c := start(t)
 			forEachPlatform(t, "microsoft_oauth", func(t *testing.T, name string) {
 				t.Parallel()
-				i := c.withT(t).newMailboxTenant("ada", "max", "lise").addIntegration(name)
-				i.checkConnect()
-				if i.provider == "instantly" { // only Instantly reports the outcome of a session
-					i.checkFailedSignIns()
+				integration := c.withT(t).newMailboxTenant("ada", "max", "lise").addIntegration(name)
+				integration.checkConnect()
+				if integration.provider == "instantly" { // only Instantly reports the outcome of a session
+					integration.checkFailedSignIns()
 				}
-				i.checkMissedChanges()
-				i.checkDisconnect()
+				integration.checkMissedChanges()
+				integration.checkDisconnect()
 			})
 		})
 	}
@@ -175,9 +175,9 @@ func (i testIntegration) checkConnect() {
 	i.checkConnection(0, "pending")
 	checkValues(i.t, i.get(i.path("")).object, object{"mailbox_connections.total": 1, "mailbox_connections.pending": 1})
 
-	elsewhere := i.addIntegration("smartlead")
+	atOtherPlatform := i.addIntegration("smartlead")
 	same := i.addIntegration("instantly")
-	elsewhere.expect("POST", elsewhere.mailboxPath(0, "/oauth/microsoft/init"), nil, 409, "capability_not_supported")
+	atOtherPlatform.expect("POST", atOtherPlatform.mailboxPath(0, "/oauth/microsoft/init"), nil, 409, "capability_not_supported")
 	same.expect("POST", same.mailboxPath(0, "/oauth/microsoft/init"), nil, 409, "mailbox_already_connected_elsewhere")
 
 	s.signIn(i.address(0), "accept")
@@ -189,7 +189,7 @@ func (i testIntegration) checkConnect() {
 	checkMembers(i.t, "connection", c, "id status provider_account_id provider_account_email has_error connected_at updated_at")
 	checkValues(i.t, c, object{"provider_account_email": i.address(0), "has_error": false, "connected_at": done.object["connected_at"]})
 	same.expect("POST", same.mailboxPath(0, "/oauth/microsoft/init"), nil, 409, "mailbox_already_connected_elsewhere")
-	for _, other := range []testIntegration{elsewhere, same} {
+	for _, other := range []testIntegration{atOtherPlatform, same} {
 		other.expect("DELETE", other.path(""), nil, 200, "")
 	}
 }

@@ -79,17 +79,17 @@ func walkWithMailPlatform(t *testing.T, plugin pluginInDevelopment) {
 	if len(ready.Tenants) == 0 || !strings.HasSuffix(ready.Tenants[0].Admin, ".mail.example") {
 		t.Fatalf("the tenants of the sandbox are %v", ready.Tenants)
 	}
-	h := accountTenant{c, ready.Tenants[0].TenantID, ready.Tenants[0].Admin}
-	h.setBehaviour(object{"consent_ms": 0, "role_ms": 0, "accepted_domain_ms": 0, "mailbox_ms": 0})
+	tenant := accountTenant{c, ready.Tenants[0].TenantID, ready.Tenants[0].Admin}
+	tenant.setBehaviour(object{"consent_ms": 0, "role_ms": 0, "accepted_domain_ms": 0, "mailbox_ms": 0})
 
-	h.connectByHand(watch, service.Host)
-	h.mustSync()
-	checkValues(t, h.get(h.path("")).object, object{"connected_by": h.admin, "exchange_bootstrap_status": "ready", "readiness.smtp_auth": "enabled"})
+	tenant.connectByHand(watch, service.Host)
+	tenant.mustSync()
+	checkValues(t, tenant.get(tenant.path("")).object, object{"connected_by": tenant.admin, "exchange_bootstrap_status": "ready", "readiness.smtp_auth": "enabled"})
 
-	zone := h.addSignedDomain()
+	zone := tenant.addSignedDomain()
 	plugin.upgrade(c, p)
-	h.limitMailboxes(zone)
-	h.removeEverything(zone)
+	tenant.limitMailboxes(zone)
+	tenant.removeEverything(zone)
 	if calls := c.control("GET", "/calls?provider=microsoft365", nil); string(bytes.TrimSpace(calls.raw)) != "[]" {
 		t.Errorf("the other mail platform was called: %s", calls.raw)
 	}
@@ -100,60 +100,60 @@ func walkWithMailPlatform(t *testing.T, plugin pluginInDevelopment) {
 
 // connectByHand walks through the pages of the service and of the mail platform: a person declines,
 // then a person without the role signs in, and then the administrator connects the tenant.
-func (h accountTenant) connectByHand(watch *vendorCheck, host string) {
-	h.t.Helper()
-	v := newBrowser(h.t)
-	v.client.Transport = watch
+func (tenant accountTenant) connectByHand(watch *vendorCheck, host string) {
+	tenant.t.Helper()
+	b := newBrowser(tenant.t)
+	b.client.Transport = watch
 	callback := func(decision string) page {
-		address := v.answerConsent(h.get("/v1/tenants/connect-url").text("connect_url"), h.admin, decision)
+		address := b.answerConsent(tenant.get("/v1/tenants/connect-url").text("connect_url"), tenant.admin, decision)
 		if to, err := url.Parse(address); err != nil || to.Host != host || to.Path != "/connect/example/callback" {
-			h.t.Fatalf("the platform redirects to %s", address)
+			tenant.t.Fatalf("the platform redirects to %s", address)
 		}
-		return v.open(address)
+		return b.open(address)
 	}
 	signIn := func(username string) page {
-		address := v.submit(v.open(callback("accept").location), url.Values{"username": {username}, "decision": {"accept"}}).location
+		address := b.submit(b.open(callback("accept").location), url.Values{"username": {username}, "decision": {"accept"}}).location
 		if to, err := url.Parse(address); err != nil || to.Path != "/connect/example/signin" {
-			h.t.Fatalf("the platform redirects to %s", address)
+			tenant.t.Fatalf("the platform redirects to %s", address)
 		}
-		return v.open(address)
+		return b.open(address)
 	}
 	if declined := callback("deny"); declined.status != http.StatusForbidden {
-		h.t.Errorf("declined: %d %s", declined.status, declined.text)
+		tenant.t.Errorf("declined: %d %s", declined.status, declined.text)
 	}
-	if refused := signIn(strings.Replace(h.admin, "admin@", "member@", 1)); refused.status != http.StatusForbidden {
-		h.t.Errorf("a member: %d %s", refused.status, refused.text)
+	if refused := signIn(strings.Replace(tenant.admin, "admin@", "member@", 1)); refused.status != http.StatusForbidden {
+		tenant.t.Errorf("a member: %d %s", refused.status, refused.text)
 	}
-	h.checkTenants()
-	offer := signIn(h.admin)
-	for _, words := range []string{h.ready.Tenants[0].Name, h.guid, ".mail.example", h.email, h.admin} {
+	tenant.checkTenants()
+	offer := signIn(tenant.admin)
+	for _, words := range []string{tenant.ready.Tenants[0].Name, tenant.guid, ".mail.example", tenant.email, tenant.admin} {
 		if !strings.Contains(offer.text, words) {
-			h.t.Errorf("the page does not say %q: %s", words, offer.text)
+			tenant.t.Errorf("the page does not say %q: %s", words, offer.text)
 		}
 	}
-	if done := v.submit(offer, url.Values{"decision": {"connect"}}); done.status != http.StatusOK {
-		h.t.Errorf("%d %s", done.status, done.text)
+	if done := b.submit(offer, url.Values{"decision": {"connect"}}); done.status != http.StatusOK {
+		tenant.t.Errorf("%d %s", done.status, done.text)
 	}
-	h.checkTenants(h.guid)
+	tenant.checkTenants(tenant.guid)
 }
 
 // addSignedDomain adds a domain, publishes its records, verifies it and enables DKIM.
-func (h accountTenant) addSignedDomain() string {
-	h.t.Helper()
-	h.expectExplained("POST", h.path("/domains"), object{"domain": "ours.mail.example"}, http.StatusBadRequest, "builtin_domain_not_allowed")
-	zone := h.newZone()
-	h.post(h.path("/domains"), object{"domain": zone})
-	h.expectExplained("POST", h.domainPath(zone, "/verify"), nil, http.StatusBadRequest, "verification_failed")
-	h.publishRecords(zone)
-	h.post(h.domainPath(zone, "/verify"), nil)
-	h.expectExplained("POST", h.domainPath(zone, "/enable-dkim"), nil, http.StatusBadRequest, "dkim_not_ready")
-	h.publishRecords(zone)
-	h.eventually("the selectors are seen", func() bool {
-		return h.get(h.domainPath(zone, "/dkim-status")).at("ready_to_enable") == true
+func (tenant accountTenant) addSignedDomain() string {
+	tenant.t.Helper()
+	tenant.expectExplained("POST", tenant.path("/domains"), object{"domain": "ours.mail.example"}, http.StatusBadRequest, "builtin_domain_not_allowed")
+	zone := tenant.newZone()
+	tenant.post(tenant.path("/domains"), object{"domain": zone})
+	tenant.expectExplained("POST", tenant.domainPath(zone, "/verify"), nil, http.StatusBadRequest, "verification_failed")
+	tenant.publishRecords(zone)
+	tenant.post(tenant.domainPath(zone, "/verify"), nil)
+	tenant.expectExplained("POST", tenant.domainPath(zone, "/enable-dkim"), nil, http.StatusBadRequest, "dkim_not_ready")
+	tenant.publishRecords(zone)
+	tenant.eventually("the selectors are seen", func() bool {
+		return tenant.get(tenant.domainPath(zone, "/dkim-status")).at("ready_to_enable") == true
 	})
-	checkValues(h.t, h.post(h.domainPath(zone, "/enable-dkim"), nil).object, object{"dkim_status": "enabled"})
-	h.mustSync()
-	checkValues(h.t, h.get(h.domainPath(zone, "/dns")).object, object{
+	checkValues(tenant.t, tenant.post(tenant.domainPath(zone, "/enable-dkim"), nil).object, object{"dkim_status": "enabled"})
+	tenant.mustSync()
+	checkValues(tenant.t, tenant.get(tenant.domainPath(zone, "/dns")).object, object{
 		"is_verified": true, "dns_status.dkim": "healthy", "dns_status.spf": "v=spf1 include:spf.mail.example -all",
 		"dns_status.mx": strings.ReplaceAll(zone, ".", "-") + ".mx.mail.example.",
 	})
@@ -162,66 +162,66 @@ func (h accountTenant) addSignedDomain() string {
 
 // expectExplained is expect for a refusal, and checks that the documentation page of its code
 // exists.
-func (h accountTenant) expectExplained(method, path string, body any, status int, code string) {
-	h.t.Helper()
-	refusal := h.expect(method, path, body, status, code)
-	explained := h.do("GET", h.ready.APIURL+refusal.text("type"), "", nil)
+func (tenant accountTenant) expectExplained(method, path string, body any, status int, code string) {
+	tenant.t.Helper()
+	refusal := tenant.expect(method, path, body, status, code)
+	explained := tenant.do("GET", tenant.ready.APIURL+refusal.text("type"), "", nil)
 	if explained.status != http.StatusOK || !strings.Contains(string(explained.raw), code) {
-		h.t.Errorf("%s: %d", refusal.text("type"), explained.status)
+		tenant.t.Errorf("%s: %d", refusal.text("type"), explained.status)
 	}
 }
 
 // limitMailboxes provisions two mailboxes. It sets a limit, which the mail platform enforces for
 // the mailbox that sends too much, and ends the limit.
-func (h accountTenant) limitMailboxes(zone string) {
-	h.t.Helper()
-	h.expectExplained("POST", h.path("/mailboxes"), object{"domain": zone, "account_password": "short", "mailboxes": []object{{"name": "Ada", "email": "ada@" + zone}}},
+func (tenant accountTenant) limitMailboxes(zone string) {
+	tenant.t.Helper()
+	tenant.expectExplained("POST", tenant.path("/mailboxes"), object{"domain": zone, "account_password": "short", "mailboxes": []object{{"name": "Ada", "email": "ada@" + zone}}},
 		http.StatusBadRequest, "weak_password")
-	checkValues(h.t, h.post(h.path("/mailboxes"), mailboxesBody(zone, "ada", "max")).object, object{"created_count": 2})
-	h.mustSync()
-	if list := h.get(h.path("/mailboxes")); list.at("count") != 2.0 {
-		h.t.Fatalf("mailboxes: %s", list.raw)
+	checkValues(tenant.t, tenant.post(tenant.path("/mailboxes"), mailboxesBody(zone, "ada", "max")).object, object{"created_count": 2})
+	tenant.mustSync()
+	if list := tenant.get(tenant.path("/mailboxes")); list.at("count") != 2.0 {
+		tenant.t.Fatalf("mailboxes: %s", list.raw)
 	}
 	blocked := func() string {
-		h.t.Helper()
-		h.control("POST", "/enforcement/run", nil)
+		tenant.t.Helper()
+		tenant.control("POST", "/enforcement/run", nil)
 		var all []string
-		for _, rule := range h.control("GET", "/tenants/"+h.guid, nil).objects("rules") {
+		for _, rule := range tenant.control("GET", "/tenants/"+tenant.guid, nil).objects("rules") {
 			for _, address := range rule["blocks"].([]any) {
 				all = append(all, address.(string))
 			}
 		}
 		return strings.Join(all, " ")
 	}
-	h.post(h.path("/mailbox-limits"), object{"daily_send_limit": 1, "domain_scope": zone})
-	h.control("POST", "/messages", object{"mailbox": "ada@" + zone, "count": 2})
+	tenant.post(tenant.path("/mailbox-limits"), object{"daily_send_limit": 1, "domain_scope": zone})
+	tenant.control("POST", "/messages", object{"mailbox": "ada@" + zone, "count": 2})
 	if got := blocked(); got != "ada@"+zone {
-		h.t.Errorf("the platform blocks %q", got)
+		tenant.t.Errorf("the platform blocks %q", got)
 	}
-	h.expect("DELETE", h.path("/mailbox-limits?domain_scope="+zone), nil, http.StatusOK, "")
+	tenant.expect("DELETE", tenant.path("/mailbox-limits?domain_scope="+zone), nil, http.StatusOK, "")
 	if got := blocked(); got != "" {
-		h.t.Errorf("without a limit the platform blocks %q", got)
+		tenant.t.Errorf("without a limit the platform blocks %q", got)
 	}
 }
 
 // removeEverything removes the mailboxes, the domain and the tenant.
-func (h accountTenant) removeEverything(zone string) {
-	h.t.Helper()
-	h.expectExplained("DELETE", h.domainPath(zone, "?from_platform=true"), nil, http.StatusConflict, "domain_in_use")
-	for _, m := range h.get(h.path("/mailboxes")).objects("mailboxes") {
-		h.expect("DELETE", h.path("/mailboxes/"+m.text("id")+"?confirm="+m.text("primary_smtp")), nil, http.StatusOK, "")
+func (tenant accountTenant) removeEverything(zone string) {
+	tenant.t.Helper()
+	tenant.expectExplained("DELETE", tenant.domainPath(zone, "?from_platform=true"), nil, http.StatusConflict, "domain_in_use")
+	for _, m := range tenant.get(tenant.path("/mailboxes")).objects("mailboxes") {
+		tenant.expect("DELETE", tenant.path("/mailboxes/"+m.text("id")+"?confirm="+m.text("primary_smtp")), nil, http.StatusOK, "")
 	}
-	h.expect("DELETE", h.domainPath(zone, "?from_platform=true"), nil, http.StatusOK, "")
-	h.mustSync()
+	tenant.expect("DELETE", tenant.domainPath(zone, "?from_platform=true"), nil, http.StatusOK, "")
+	tenant.mustSync()
 	for _, list := range []string{"/mailboxes", "/domains"} {
-		if got := h.get(h.path(list)); got.at("count") != 0.0 {
-			h.t.Errorf("%s still has %s", list, got.raw)
+		if got := tenant.get(tenant.path(list)); got.at("count") != 0.0 {
+			tenant.t.Errorf("%s still has %s", list, got.raw)
 		}
 	}
-	h.control("POST", "/tenants/"+h.guid+"/revoke", object{"what": "consent"})
-	h.expectExplained("POST", h.path("/sync"), nil, http.StatusForbidden, "access_denied")
-	h.expect("DELETE", h.path(""), nil, http.StatusOK, "")
-	h.checkTenants()
+	tenant.control("POST", "/tenants/"+tenant.guid+"/revoke", object{"what": "consent"})
+	tenant.expectExplained("POST", tenant.path("/sync"), nil, http.StatusForbidden, "access_denied")
+	tenant.expect("DELETE", tenant.path(""), nil, http.StatusOK, "")
+	tenant.checkTenants()
 }
 
 // TestDemoRunsOnADifferentMailPlatform checks that the demo, with its automatic DNS, needs nothing

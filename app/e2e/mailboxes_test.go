@@ -20,81 +20,81 @@ const (
 // TestMailboxesGoFromCreationToALimit takes mailboxes from their creation to a stored limit.
 func TestMailboxesGoFromCreationToALimit(t *testing.T) {
 	t.Parallel()
-	h := sharedSandbox(t).newAccount(nil).newConnectedTenant(object{"name": "Boxes Ltd"})
-	zone := h.newVerifiedDomain()
-	checkValues(t, h.get(h.path("/mailboxes")).object, object{"tenant_id": h.guid, "mailboxes": "[]", "count": 0})
+	tenant := sharedSandbox(t).newAccount(nil).newConnectedTenant(object{"name": "Boxes Ltd"})
+	zone := tenant.newVerifiedDomain()
+	checkValues(t, tenant.get(tenant.path("/mailboxes")).object, object{"tenant_id": tenant.guid, "mailboxes": "[]", "count": 0})
 
-	made := h.post(h.path("/mailboxes"), mailboxesBody(zone, "ada", "max"))
-	checkMembers(t, "provision", made.object, "created_count exists_count failed_count results")
-	checkValues(t, made.object, object{"created_count": 2, "exists_count": 0, "failed_count": 0})
-	for i, local := range []string{"ada", "max"} {
-		result := made.objects("results")[i]
+	created := tenant.post(tenant.path("/mailboxes"), mailboxesBody(zone, "ada", "max"))
+	checkMembers(t, "provision", created.object, "created_count exists_count failed_count results")
+	checkValues(t, created.object, object{"created_count": 2, "exists_count": 0, "failed_count": 0})
+	for i, localPart := range []string{"ada", "max"} {
+		result := created.objects("results")[i]
 		checkMembers(t, "result", result, "status name email details")
 		checkMembers(t, "details", result.at("details"), "display_name primary_smtp user_principal_name alias")
-		checkValues(t, result, object{"status": "created", "email": local + "@" + zone, "details.primary_smtp": local + "@" + zone,
-			"details.user_principal_name": local + "@" + zone, "details.display_name": result["name"]})
+		checkValues(t, result, object{"status": "created", "email": localPart + "@" + zone, "details.primary_smtp": localPart + "@" + zone,
+			"details.user_principal_name": localPart + "@" + zone, "details.display_name": result["name"]})
 	}
-	h.checkPlatformMailboxes(zone, "ada", "max")
+	tenant.checkPlatformMailboxes(zone, "ada", "max")
 
-	list := h.get(h.path("/mailboxes"))
+	list := tenant.get(tenant.path("/mailboxes"))
 	checkMembers(t, "list", list.object, "tenant_id mailboxes count")
 	ada := list.objects("mailboxes")[0]
 	checkMembers(t, "mailbox", ada, mailboxMembers)
 	checkValues(t, ada, object{"display_name": "Ada", "primary_smtp": "ada@" + zone, "user_principal_name": "ada@" + zone, "account_enabled": true,
 		"daily_send_limit": nil, "sends_today": 0, "sends_today_at": nil, "blocked_at": nil, "domain_name": zone, "tenant_name": "Boxes Ltd"})
-	h.checkUsage(h.path("/mailboxes/" + ada.text("id")))
-	checkValues(t, h.get(h.path("")).object, object{"mailbox_count": 2, "readiness.mailboxes_total": 2, "readiness.ready_to_provision": true})
+	tenant.checkUsage(tenant.path("/mailboxes/" + ada.text("id")))
+	checkValues(t, tenant.get(tenant.path("")).object, object{"mailbox_count": 2, "readiness.mailboxes_total": 2, "readiness.ready_to_provision": true})
 }
 
-// checkPlatformMailboxes checks that the platform has one mailbox for each of locals, that all are
-// in this zone, and that they are ready for sending.
-func (h accountTenant) checkPlatformMailboxes(zone string, locals ...string) {
-	h.t.Helper()
-	atPlatform := h.control("GET", "/tenants/"+h.guid, nil).objects("mailboxes")
-	if len(atPlatform) != len(locals) {
-		h.t.Errorf("the platform has %v, want %v", atPlatform, locals)
+// checkPlatformMailboxes checks that the platform has one mailbox for each of localParts, that all
+// are in this zone, and that they are ready for sending.
+func (tenant accountTenant) checkPlatformMailboxes(zone string, localParts ...string) {
+	tenant.t.Helper()
+	atPlatform := tenant.control("GET", "/tenants/"+tenant.guid, nil).objects("mailboxes")
+	if len(atPlatform) != len(localParts) {
+		tenant.t.Errorf("the platform has %v, want %v", atPlatform, localParts)
 	}
 	for _, m := range atPlatform {
 		if m["enabled"] != true || m["password_set"] != true || !strings.HasSuffix(m.text("address"), "@"+zone) {
-			h.t.Errorf("at the platform: %v", m)
+			tenant.t.Errorf("at the platform: %v", m)
 		}
 	}
 }
 
 // checkUsage changes the mailbox at path step by step and checks its usage.
-func (h accountTenant) checkUsage(path string) {
-	t := h.t
+func (tenant accountTenant) checkUsage(path string) {
+	t := tenant.t
 	t.Helper()
-	usage := h.get(path + "/usage")
+	usage := tenant.get(path + "/usage")
 	checkMembers(t, "usage", usage.object, usageMembers)
 	checkValues(t, usage.object, object{"daily_send_limit": nil, "sends_today": 0, "sends_today_at": nil, "remaining_sends": nil,
 		"utilization_pct": nil, "is_blocked": false, "blocked_at": nil})
 
-	stored := h.expect("PATCH", path, object{"daily_send_limit": 20}, 200, "")
+	stored := tenant.expect("PATCH", path, object{"daily_send_limit": 20}, 200, "")
 	checkMembers(t, "update", stored.object, "status mailbox")
 	checkMembers(t, "updated mailbox", stored.at("mailbox"), "id display_name primary_smtp daily_send_limit sends_today sends_today_at account_enabled")
 	checkValues(t, stored.object, object{"status": "updated", "mailbox.daily_send_limit": 20, "mailbox.display_name": "Ada", "mailbox.sends_today_at": nil})
-	checkValues(t, h.get(path+"/usage").object, object{"daily_send_limit": 20, "remaining_sends": 20, "utilization_pct": 0})
+	checkValues(t, tenant.get(path+"/usage").object, object{"daily_send_limit": 20, "remaining_sends": 20, "utilization_pct": 0})
 
-	renamed := h.expect("PATCH", path, object{"display_name": "Ada K.", "daily_send_limit": 25}, 200, "")
+	renamed := tenant.expect("PATCH", path, object{"display_name": "Ada K.", "daily_send_limit": 25}, 200, "")
 	checkValues(t, renamed.object, object{"mailbox.display_name": "Ada K.", "mailbox.daily_send_limit": 25})
-	checkValues(t, h.get(path+"/usage").object, object{"display_name": "Ada K.", "daily_send_limit": 25})
-	h.mustSync() // the sync must not change what the service stored
-	checkValues(t, h.get(path+"/usage").object, object{"display_name": "Ada K.", "daily_send_limit": 25})
+	checkValues(t, tenant.get(path+"/usage").object, object{"display_name": "Ada K.", "daily_send_limit": 25})
+	tenant.mustSync() // the sync must not change what the service stored
+	checkValues(t, tenant.get(path+"/usage").object, object{"display_name": "Ada K.", "daily_send_limit": 25})
 }
 
 // TestDomainHasAtMostThreeMailboxes checks that existing addresses need no further slot, and that
 // the limit applies to concurrent requests.
 func TestDomainHasAtMostThreeMailboxes(t *testing.T) {
 	t.Parallel()
-	h := sharedSandbox(t).newAccount(nil).newConnectedTenant(nil)
-	zone := h.newVerifiedDomain()
+	tenant := sharedSandbox(t).newAccount(nil).newConnectedTenant(nil)
+	zone := tenant.newVerifiedDomain()
 	var racing sync.WaitGroup
 	answers := make([]reply, 5)
 	for i := range answers {
 		racing.Go(func() {
 			body := mailboxesBody(zone, "a"+string(rune('a'+i)), "b"+string(rune('a'+i)))
-			answers[i], _ = h.tryDo("POST", h.ready.APIURL+h.path("/mailboxes"), h.key, body)
+			answers[i], _ = tenant.tryDo("POST", tenant.ready.APIURL+tenant.path("/mailboxes"), tenant.key, body)
 		})
 	}
 	racing.Wait()
@@ -107,28 +107,28 @@ func TestDomainHasAtMostThreeMailboxes(t *testing.T) {
 			t.Errorf("%d %s", got.status, got.raw)
 		}
 	}
-	local, _, _ := strings.Cut(created, "@")
-	third := h.post(h.path("/mailboxes"), mailboxesBody(zone, local, "third"))
+	localPart, _, _ := strings.Cut(created, "@")
+	third := tenant.post(tenant.path("/mailboxes"), mailboxesBody(zone, localPart, "third"))
 	checkValues(t, third.object, object{"created_count": 1, "exists_count": 1})
 	checkMembers(t, "existing", third.objects("results")[0], "status name email details")
 	checkValues(t, third.objects("results")[0], object{"status": "exists", "email": created})
-	h.expect("POST", h.path("/mailboxes"), mailboxesBody(zone, "fourth"), 400, "mailbox_limit_reached")
-	h.expect("POST", h.path("/mailboxes"), mailboxesBody(zone, local, "fourth"), 400, "mailbox_limit_reached")
-	h.expect("POST", h.path("/mailboxes"), mailboxesBody(zone, "w", "x", "y", "z"), 400, "mailbox_limit_reached")
-	if n := h.get(h.path("/mailboxes")).at("count"); n != 3.0 {
+	tenant.expect("POST", tenant.path("/mailboxes"), mailboxesBody(zone, "fourth"), 400, "mailbox_limit_reached")
+	tenant.expect("POST", tenant.path("/mailboxes"), mailboxesBody(zone, localPart, "fourth"), 400, "mailbox_limit_reached")
+	tenant.expect("POST", tenant.path("/mailboxes"), mailboxesBody(zone, "w", "x", "y", "z"), 400, "mailbox_limit_reached")
+	if n := tenant.get(tenant.path("/mailboxes")).at("count"); n != 3.0 {
 		t.Errorf("%v mailboxes", n)
 	}
-	if atPlatform := h.control("GET", "/tenants/"+h.guid, nil).objects("mailboxes"); len(atPlatform) != 3 {
+	if atPlatform := tenant.control("GET", "/tenants/"+tenant.guid, nil).objects("mailboxes"); len(atPlatform) != 3 {
 		t.Errorf("%d at the platform", len(atPlatform))
 	}
 }
 
 func TestInvalidMailboxRequestsAreRefused(t *testing.T) {
 	t.Parallel()
-	h := sharedSandbox(t).newAccount(nil).newConnectedTenant(nil)
-	zone := h.newVerifiedDomain()
-	waiting := h.newZone()
-	h.post(h.path("/domains"), object{"domain": waiting})
+	tenant := sharedSandbox(t).newAccount(nil).newConnectedTenant(nil)
+	zone := tenant.newVerifiedDomain()
+	waiting := tenant.newZone()
+	tenant.post(tenant.path("/domains"), object{"domain": waiting})
 	change := func(member string, value any) object {
 		body := mailboxesBody(zone, "ada")
 		body[member] = value
@@ -164,7 +164,7 @@ func TestInvalidMailboxRequestsAreRefused(t *testing.T) {
 		{"an unknown member", change("licence", "E5"), 400, "invalid_request"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got := h.withT(t).expect("POST", h.path("/mailboxes"), tt.body, tt.status, tt.code)
+			got := tenant.withT(t).expect("POST", tenant.path("/mailboxes"), tt.body, tt.status, tt.code)
 			if body, ok := tt.body.(object); ok {
 				if password, ok := body["account_password"].(string); ok && strings.Contains(string(got.raw), password) {
 					t.Error("the answer contains the password")
@@ -172,27 +172,27 @@ func TestInvalidMailboxRequestsAreRefused(t *testing.T) {
 			}
 		})
 	}
-	checkValues(t, h.get(h.path("/mailboxes")).object, object{"count": 0})
+	checkValues(t, tenant.get(tenant.path("/mailboxes")).object, object{"count": 0})
 }
 
 func TestInvalidMailboxChangesAreRefused(t *testing.T) {
 	t.Parallel()
-	h := sharedSandbox(t).newAccount(nil).newConnectedTenant(nil)
-	zone := h.newVerifiedDomain()
-	h.post(h.path("/mailboxes"), mailboxesBody(zone, "ada"))
-	path := h.path("/mailboxes/" + h.get(h.path("/mailboxes")).objects("mailboxes")[0].text("id"))
+	tenant := sharedSandbox(t).newAccount(nil).newConnectedTenant(nil)
+	zone := tenant.newVerifiedDomain()
+	tenant.post(tenant.path("/mailboxes"), mailboxesBody(zone, "ada"))
+	path := tenant.path("/mailboxes/" + tenant.get(tenant.path("/mailboxes")).objects("mailboxes")[0].text("id"))
 	for _, limit := range []string{"0", "26", "-1", "2.5", "5.0", "1e1", `"5"`, "null", "true", "[]", "99999999999999999999"} {
-		h.expect("PATCH", path, json.RawMessage(`{"daily_send_limit":`+limit+`}`), 400, "invalid_send_limit")
+		tenant.expect("PATCH", path, json.RawMessage(`{"daily_send_limit":`+limit+`}`), 400, "invalid_send_limit")
 	}
-	h.expect("PATCH", path, object{"display_name": "A", "daily_send_limit": 0}, 400, "invalid_send_limit")
-	h.expect("PATCH", path, object{}, 400, "no_updates")
-	h.expect("PATCH", path, object{"unknown": 1}, 400, "no_updates")
-	h.expect("PATCH", path, object{"unknown": 1, "daily_send_limit": 5}, 400, "invalid_request")
-	h.expect("PATCH", path, object{"display_name": 7}, 400, "invalid_request")
-	h.expect("PATCH", path, object{"display_name": ""}, 400, "invalid_request")
-	h.expect("PATCH", path, []int{1}, 400, "invalid_request")
+	tenant.expect("PATCH", path, object{"display_name": "A", "daily_send_limit": 0}, 400, "invalid_send_limit")
+	tenant.expect("PATCH", path, object{}, 400, "no_updates")
+	tenant.expect("PATCH", path, object{"unknown": 1}, 400, "no_updates")
+	tenant.expect("PATCH", path, object{"unknown": 1, "daily_send_limit": 5}, 400, "invalid_request")
+	tenant.expect("PATCH", path, object{"display_name": 7}, 400, "invalid_request")
+	tenant.expect("PATCH", path, object{"display_name": ""}, 400, "invalid_request")
+	tenant.expect("PATCH", path, []int{1}, 400, "invalid_request")
 	for _, limit := range []int{1, 25} {
-		checkValues(t, h.expect("PATCH", path, object{"daily_send_limit": limit}, 200, "").object, object{"mailbox.daily_send_limit": limit})
+		checkValues(t, tenant.expect("PATCH", path, object{"daily_send_limit": limit}, 200, "").object, object{"mailbox.daily_send_limit": limit})
 	}
 }
 
@@ -200,12 +200,12 @@ func TestInvalidMailboxChangesAreRefused(t *testing.T) {
 // failed item in a successful response.
 func TestRefusedMailboxIsAFailedItem(t *testing.T) {
 	t.Parallel()
-	h := sharedSandbox(t).newAccount(nil).newConnectedTenant(nil)
-	zone := h.newVerifiedDomain()
-	h.setBehaviour(object{"cmdlets": object{"New-Mailbox": object{"exception": object{
+	tenant := sharedSandbox(t).newAccount(nil).newConnectedTenant(nil)
+	zone := tenant.newVerifiedDomain()
+	tenant.setBehaviour(object{"cmdlets": object{"New-Mailbox": object{"exception": object{
 		"id": "", "type": "Microsoft.Exchange.Configuration.Tasks.ManagementObjectAlreadyExistsException",
 		"text": "The proxy address \"SMTP:taken@" + zone + "\" is already being used by the proxy addresses or LegacyExchangeDN of \"another\". Please choose another proxy address."}}}})
-	got := h.post(h.path("/mailboxes"), mailboxesBody(zone, "taken"))
+	got := tenant.post(tenant.path("/mailboxes"), mailboxesBody(zone, "taken"))
 	checkValues(t, got.object, object{"created_count": 0, "exists_count": 0, "failed_count": 1})
 	result := got.objects("results")[0]
 	checkMembers(t, "failed item", result, "status name email details error")

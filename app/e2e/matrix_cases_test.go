@@ -74,19 +74,19 @@ func (a attempt) withTenantQuery(guid string) attempt {
 }
 
 // validBody returns a body that only an ownership check can refuse.
-func validBody(e accountResources, op operation) string {
+func validBody(resources accountResources, op operation) string {
 	switch op.method + " " + op.path {
 	case "POST /v1/tenants/{tenant_id}/domains":
-		return `{"domain":"` + e.ids["domain_name"] + `"}`
+		return `{"domain":"` + resources.ids["domain_name"] + `"}`
 	case "POST /v1/tenants/{tenant_id}/mailboxes":
-		raw, _ := json.Marshal(mailboxesBody(e.ids["domain_name"], "ada"))
+		raw, _ := json.Marshal(mailboxesBody(resources.ids["domain_name"], "ada"))
 		return string(raw)
 	case "PATCH /v1/tenants/{tenant_id}/mailboxes/{mailbox_id}":
 		return `{"daily_send_limit":5}`
 	case "POST /v1/tenants/{tenant_id}/mailbox-limits":
 		return `{"daily_send_limit":5}`
 	case "POST /v1/integrations":
-		raw, _ := json.Marshal(e.integrationBody(matrixPlatform))
+		raw, _ := json.Marshal(resources.integrationBody(matrixPlatform))
 		return string(raw)
 	}
 	return ""
@@ -244,8 +244,8 @@ func (f *matrixFixture) onExpendable(a attempt, op operation) attempt {
 	case strings.HasPrefix(op.path, "/v1/integrations/{"):
 		return f.onExpendableIntegration(a, op)
 	case op.method == "DELETE":
-		h := a.by.newTenant(nil).connect()
-		a.ids = map[string]string{"tenant_id": h.guid}
+		tenant := a.by.newTenant(nil).connect()
+		a.ids = map[string]string{"tenant_id": tenant.guid}
 	}
 	return a
 }
@@ -338,23 +338,23 @@ func (f *matrixFixture) addIntegrations(t *testing.T) {
 
 // managedMailbox provisions a mailbox in a tenant that is assigned to a different account.
 func (f *matrixFixture) managedMailbox() string {
-	h := f.managed
-	zone := h.newVerifiedDomain()
-	h.publishRecords(zone)
-	h.post(h.path("/mailboxes"), mailboxesBody(zone, "ada"))
-	return h.get(h.path("/mailboxes")).objects("mailboxes")[0].text("id")
+	tenant := f.managed
+	zone := tenant.newVerifiedDomain()
+	tenant.publishRecords(zone)
+	tenant.post(tenant.path("/mailboxes"), mailboxesBody(zone, "ada"))
+	return tenant.get(tenant.path("/mailboxes")).objects("mailboxes")[0].text("id")
 }
 
 // foundMailbox returns a mailbox that discovery found: the service provisioned it, deleted its
 // tenant, and found it again.
 func (f *matrixFixture) foundMailbox() string {
-	h := f.a.newConnectedTenant(nil)
-	zone := h.newVerifiedDomain()
-	h.post(h.path("/mailboxes"), mailboxesBody(zone, "ada"))
-	h.expect("DELETE", h.path(""), nil, 200, "")
-	h.connect()
-	h.mustSync()
-	return h.get(h.path("/mailboxes")).objects("mailboxes")[0].text("id")
+	tenant := f.a.newConnectedTenant(nil)
+	zone := tenant.newVerifiedDomain()
+	tenant.post(tenant.path("/mailboxes"), mailboxesBody(zone, "ada"))
+	tenant.expect("DELETE", tenant.path(""), nil, 200, "")
+	tenant.connect()
+	tenant.mustSync()
+	return tenant.get(tenant.path("/mailboxes")).objects("mailboxes")[0].text("id")
 }
 
 // integrationAttempts returns the requests for conditions about integrations.

@@ -315,10 +315,10 @@ func (r *matrixRun) compareStatements(t *testing.T) {
 	spans, _ := r.journal.received(t)
 	slices.SortFunc(spans, func(a, b receivedSpan) int { return int(a.GetStartTimeUnixNano()) - int(b.GetStartTimeUnixNano()) })
 	ran := map[string][]string{}
-	for _, s := range spans {
-		for _, a := range s.GetAttributes() {
+	for _, span := range spans {
+		for _, a := range span.GetAttributes() {
 			if key := a.GetKey(); key == "db.statement" || key == "db.query.text" {
-				ran[s.trace()] = append(ran[s.trace()], a.GetValue().GetStringValue())
+				ran[span.trace()] = append(ran[span.trace()], a.GetValue().GetStringValue())
 			}
 		}
 	}
@@ -381,13 +381,13 @@ func addWaitingRuns(t *testing.T, file string, all ...accountResources) {
 	store, err := bunstore.Open(t.Context(), "sqlite://"+file, bunstore.Options{})
 	must(t, err)
 	defer func() { _ = store.Close() }()
-	for i, e := range all {
+	for i, resources := range all {
 		now := time.Now().UTC()
 		run, job := ident.New(now, [ident.Entropy]byte{1, byte(i)}), ident.New(now, [ident.Entropy]byte{2, byte(i)})
-		j := provisioning.NewJob(job, run, access.AccountID(e.id), e.ids["domain_id"], tenant.GUID(e.guid), e.ids["domain_name"], now)
+		j := provisioning.NewJob(job, run, access.AccountID(resources.id), resources.ids["domain_id"], tenant.GUID(resources.guid), resources.ids["domain_name"], now)
 		j.Status, j.Required, j.Message = provisioning.ActionRequired, provisioning.DomainUnavailable, "It belongs to another tenant."
 		r := provisioning.Run{ID: run, Account: j.Account, TotalDomains: 1, CreatedAt: now}
 		must(t, store.CreateRun(t.Context(), r, []provisioning.Job{j}, nil))
-		e.ids["run_id"], e.ids["job_id"] = run, job
+		resources.ids["run_id"], resources.ids["job_id"] = run, job
 	}
 }

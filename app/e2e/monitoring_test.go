@@ -86,16 +86,16 @@ func submatches(pattern *regexp.Regexp, text string) (found []string) {
 // metric.
 func metricsOfBusyService(t *testing.T) exposedMetrics {
 	t.Helper()
-	r := newServiceFixture(t, requirePrograms(t, releaseBuild))
-	r.settings["credential_expires"] = "2099-01-31"
-	_, h := newConnectedService(t, r, limitsOn)
-	h.mustSync()
-	replaceFile(t, r.settings["client_secret_file"], nil)
-	h.mustSync()
+	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
+	fixture.settings["credential_expires"] = "2099-01-31"
+	_, tenant := newConnectedService(t, fixture, limitsOn)
+	tenant.mustSync()
+	replaceFile(t, fixture.settings["client_secret_file"], nil)
+	tenant.mustSync()
 	for range 31 { // one more than the limit
-		h.do("GET", h.ready.APIURL+h.domainPath("unknown.example", "/dkim-status"), h.key, nil)
+		tenant.do("GET", tenant.ready.APIURL+tenant.domainPath("unknown.example", "/dkim-status"), tenant.key, nil)
 	}
-	s := parseMetrics(h.do("GET", h.ready.AdminURL+"/metrics", "", nil).raw)
+	s := parseMetrics(tenant.do("GET", tenant.ready.AdminURL+"/metrics", "", nil).raw)
 	for name, labels := range lagSeries {
 		s[name] = map[string][]string{"job": nil, "instance": nil}
 		for _, label := range labels {

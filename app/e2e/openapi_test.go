@@ -42,11 +42,11 @@ const messagePath = "/messages/"
 // the document does not describe is an error. The validator checks only requests to paths, so it
 // gets the messages to webhooks as paths.
 var publishedDocument = sync.OnceValues(func() (document, error) {
-	b, err := releaseBuild()
+	build, err := releaseBuild()
 	if err != nil {
 		return document{}, err
 	}
-	raw, err := exec.Command(b.binary, "openapi", "--json").Output()
+	raw, err := exec.Command(build.binary, "openapi", "--json").Output()
 	if err != nil {
 		return document{}, err
 	}
@@ -242,16 +242,16 @@ func TestGeneratedClientsOnboardATenant(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := sharedSandbox(t).newAccount(nil)
-			h := c.newTenant(nil)
+			tenant := c.newTenant(nil)
 			zone := c.newZone()
 			cmd := exec.Command(args[0], args[1:]...)
 			cmd.Dir = folder
 			cmd.Env = append(os.Environ(), "TENANTRY_URL="+c.ready.APIURL, "TENANTRY_KEY="+c.key,
-				"TENANTRY_CONTROL="+c.ready.ControlURL, "TENANTRY_TENANT="+h.guid, "TENANTRY_DOMAIN="+zone)
+				"TENANTRY_CONTROL="+c.ready.ControlURL, "TENANTRY_TENANT="+tenant.guid, "TENANTRY_DOMAIN="+zone)
 			if out, err := cmd.CombinedOutput(); err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}
-			checkValues(t, h.get(h.path("")).object, object{"domain_count": 1, "mailbox_count": 1, "readiness.domains_verified": 1})
+			checkValues(t, tenant.get(tenant.path("")).object, object{"domain_count": 1, "mailbox_count": 1, "readiness.domains_verified": 1})
 		})
 	}
 }

@@ -116,9 +116,9 @@ func TestCommandRunByTheWrongUserIsExplained(t *testing.T) {
 	runTenantry(t, env, "account", "create", "--email", "ann@example.com", "-o", "json").mustJSON(t)
 	runTenantry(t, env, "keyset", "create", "-o", "json").mustJSON(t)
 	for _, args := range [][]string{{"account", "list"}, {"keyset", "list"}, {"backup", filepath.Join(t.TempDir(), "b")}} {
-		o := runAsOtherUser(t, data, args...)
-		if o.code != cli.ExitRefused || !strings.Contains(o.stderr, "as the user of the service") {
-			t.Errorf("%v: exit code %d: %s", args, o.code, o.stderr)
+		result := runAsOtherUser(t, data, args...)
+		if result.code != cli.ExitRefused || !strings.Contains(result.stderr, "as the user of the service") {
+			t.Errorf("%v: exit code %d: %s", args, result.code, result.stderr)
 		}
 	}
 	var report object

@@ -60,42 +60,42 @@ type accountResources struct {
 }
 
 func (c caller) newResources() accountResources {
-	h := c.newAccount(nil).newConnectedTenant(nil)
-	zone := h.newVerifiedDomain()
-	h.post(h.path("/mailboxes"), mailboxesBody(zone, "ada"))
-	webhook := h.newTestedWebhook()
-	return accountResources{h, map[string]string{
-		"connect_session_id": h.get("/v1/tenants/connect-url").text("id"),
+	tenant := c.newAccount(nil).newConnectedTenant(nil)
+	zone := tenant.newVerifiedDomain()
+	tenant.post(tenant.path("/mailboxes"), mailboxesBody(zone, "ada"))
+	webhook := tenant.newTestedWebhook()
+	return accountResources{tenant, map[string]string{
+		"connect_session_id": tenant.get("/v1/tenants/connect-url").text("id"),
 		"webhook_id":         webhook,
-		"delivery_id":        h.get("/v1/webhooks/" + webhook + "/deliveries").objects("deliveries")[0].text("id"),
-		"tenant_id":          h.guid, "domain_name": zone,
-		"domain_id":  h.get(h.path("/domains")).objects("domains")[0].text("id"),
-		"mailbox_id": h.get(h.path("/mailboxes")).objects("mailboxes")[0].text("id"),
-		"key_id":     fmt.Sprint(h.get("/v1/me").at("key.id")),
+		"delivery_id":        tenant.get("/v1/webhooks/" + webhook + "/deliveries").objects("deliveries")[0].text("id"),
+		"tenant_id":          tenant.guid, "domain_name": zone,
+		"domain_id":  tenant.get(tenant.path("/domains")).objects("domains")[0].text("id"),
+		"mailbox_id": tenant.get(tenant.path("/mailboxes")).objects("mailboxes")[0].text("id"),
+		"key_id":     fmt.Sprint(tenant.get("/v1/me").at("key.id")),
 	}}
 }
 
 // newTestedWebhook adds a webhook whose endpoint does not answer, and tests it.
-func (h accountTenant) newTestedWebhook() string {
-	id := h.post("/v1/webhooks", object{"url": "http://127.0.0.1:9", "event_types": []string{"webhook.disabled"}}).text("id")
-	h.post("/v1/webhooks/"+id+"/test", nil)
+func (tenant accountTenant) newTestedWebhook() string {
+	id := tenant.post("/v1/webhooks", object{"url": "http://127.0.0.1:9", "event_types": []string{"webhook.disabled"}}).text("id")
+	tenant.post("/v1/webhooks/"+id+"/test", nil)
 	return id
 }
 
 // foreignValues returns values of a parameter that must all get the same response: those of the
 // other account, unknown ones and malformed ones.
-func (e accountResources) foreignValues(other accountResources, param string) []string {
+func (r accountResources) foreignValues(other accountResources, param string) []string {
 	foreignID := other.ids[param]
 	const unknown = "0e9d7c1a-4b52-4f60-8a3e-9d2f1c7b6a55"
 	list := []string{foreignID, strings.ToUpper(foreignID)}
 	if param == "domain_name" {
 		return append(list, foreignID+".", "unknown.example", "nodots", "%2e%2e", "a%00.example", "%ff.example", "-",
-			strings.Repeat("a", 300)+".example", "%D0%BF.example", e.ids["domain_id"])
+			strings.Repeat("a", 300)+".example", "%D0%BF.example", r.ids["domain_id"])
 	}
 	list = append(list, unknown, strings.ReplaceAll(foreignID, "-", ""), "{"+foreignID+"}", "urn:uuid:"+foreignID, foreignID+"0", "x", "0", "%20", "%00", "a%2Fb",
 		"%ff", strings.Repeat("9", 300), "00000000-0000-0000-0000-000000000000", "'%20OR%201=1--")
 	if param == "tenant_id" {
-		list = append(list, e.get(e.path("")).text("id"), other.get(other.path("")).text("id"))
+		list = append(list, r.get(r.path("")).text("id"), other.get(other.path("")).text("id"))
 	}
 	return list
 }
@@ -108,10 +108,10 @@ func TestForeignIDsLookUnknown(t *testing.T) {
 	// Without a worker, no provider is called in the background.
 	_, ready := startDev(t, requirePrograms(t, releaseBuild), folder, []string{"TENANTRY_WORKER=false"})
 	c := seededAccount(t, ready)
-	one, two := c.newResources(), c.newResources()
-	addWaitingRuns(t, filepath.Join(folder, "tenantry.db"), one, two)
-	one.addIntegration()
-	two.addIntegration()
+	first, second := c.newResources(), c.newResources()
+	addWaitingRuns(t, filepath.Join(folder, "tenantry.db"), first, second)
+	first.addIntegration()
+	second.addIntegration()
 	d, err := publishedDocument()
 	must(t, err)
 	c.control("DELETE", "/calls", nil)
@@ -122,13 +122,13 @@ func TestForeignIDsLookUnknown(t *testing.T) {
 			t.Errorf("the path of %s names no owned resource, and unownedOperations does not list it", name)
 		}
 		for _, param := range params {
-			if notFoundCodes[param] == "" || one.ids[param] == "" {
+			if notFoundCodes[param] == "" || first.ids[param] == "" {
 				t.Errorf("%s has no ownership cases for %s", name, param)
 				continue
 			}
 			t.Run(name+" "+param, func(t *testing.T) {
-				one.checkIndistinguishable(t, two, op, param)
-				two.checkIndistinguishable(t, one, op, param)
+				first.checkIndistinguishable(t, second, op, param)
+				second.checkIndistinguishable(t, first, op, param)
 			})
 		}
 	}
@@ -137,9 +137,9 @@ func TestForeignIDsLookUnknown(t *testing.T) {
 			t.Errorf("%s was called: %v", provider, calls)
 		}
 	}
-	for _, e := range []accountResources{one, two} {
-		checkValues(t, e.get(e.path("")).object, object{"domain_count": 1, "mailbox_count": 1})
-		checkValues(t, e.get("/v1/integrations/"+e.ids["integration_id"]).object, object{"mailbox_connections.total": 1, "mailbox_connections.pending": 1})
+	for _, resources := range []accountResources{first, second} {
+		checkValues(t, resources.get(resources.path("")).object, object{"domain_count": 1, "mailbox_count": 1})
+		checkValues(t, resources.get("/v1/integrations/"+resources.ids["integration_id"]).object, object{"mailbox_connections.total": 1, "mailbox_connections.pending": 1})
 	}
 }
 
@@ -151,26 +151,26 @@ func TestBoundedKeysSeeOnlyTheirTenants(t *testing.T) {
 	folder := t.TempDir()
 	_, ready := startDev(t, requirePrograms(t, releaseBuild), folder, []string{"TENANTRY_WORKER=false"}, "--limits", "off")
 	c := seededAccount(t, ready)
-	one, two := c.newResources(), c.newResources()
+	first, second := c.newResources(), c.newResources()
 	file := filepath.Join(folder, "tenantry.db")
-	addWaitingRuns(t, file, one, two)
-	one.addIntegration()
-	one.post(one.path("/mailbox-limits"), object{"daily_send_limit": 25})
+	addWaitingRuns(t, file, first, second)
+	first.addIntegration()
+	first.post(first.path("/mailbox-limits"), object{"daily_send_limit": 25})
 	d, err := publishedDocument()
 	must(t, err)
 	with := func(bounds object) accountResources {
-		e, body := one, object{"name": "bounded", "scopes": []string{"*"}}
+		resources, body := first, object{"name": "bounded", "scopes": []string{"*"}}
 		maps.Copy(body, bounds)
-		e.key = one.post("/v1/keys", body).text("api_key")
-		return e
+		resources.key = first.post("/v1/keys", body).text("api_key")
+		return resources
 	}
 	hidden := with(object{"tenant_ids": []string{noSuchID}})
 	auditor := with(object{"scopes": []string{"audit:read"}})
 	manager := with(object{"scopes": []string{"keys:write"}})
 	elsewhere := with(object{"allowed_cidrs": []string{"192.0.2.0/24"}})
 	reader := with(object{"scopes": slices.DeleteFunc(access.Words(access.OperationScopes()), func(s string) bool { return strings.HasSuffix(s, ":write") })})
-	expired := one
-	expired.key = addExpiredKey(t, file, one)
+	expired := first
+	expired.key = addExpiredKey(t, file, first)
 	for _, op := range d.operations {
 		name := op.method + " " + op.path
 		t.Run(name, func(t *testing.T) {
@@ -178,7 +178,7 @@ func TestBoundedKeysSeeOnlyTheirTenants(t *testing.T) {
 			if (op.method == "POST" || op.method == "PATCH") && body == nil {
 				body = object{}
 			}
-			path := fillPath(op.path, one.ids)
+			path := fillPath(op.path, first.ids)
 			elsewhere.caller.withT(t).expect(op.method, path, body, 401, "invalid_api_key")
 			if got := expired.caller.withT(t).expect(op.method, path, body, 401, "invalid_api_key"); !strings.Contains(got.text("detail"), "expired") {
 				t.Errorf("an expired key: %s", got.raw)
@@ -201,9 +201,9 @@ func TestBoundedKeysSeeOnlyTheirTenants(t *testing.T) {
 					continue
 				}
 				got := hidden.caller.withT(t).expect(op.method, path, body, 404, notFoundCodes[param])
-				ids := maps.Clone(one.ids)
-				ids[param] = two.ids[param]
-				want := one.caller.withT(t).expect(op.method, fillPath(op.path, ids), body, 404, notFoundCodes[param])
+				ids := maps.Clone(first.ids)
+				ids[param] = second.ids[param]
+				want := first.caller.withT(t).expect(op.method, fillPath(op.path, ids), body, 404, notFoundCodes[param])
 				if got.comparable() != want.comparable() {
 					t.Errorf("a hidden resource:\n%s\nanother account's:\n%s", got.comparable(), want.comparable())
 				}
@@ -235,20 +235,20 @@ func addExpiredKey(t *testing.T, file string, owner accountResources) string {
 
 // checkIndistinguishable sends one operation with each foreign value of one parameter and the
 // caller's own ids for all other parameters. The first request uses all ids of the other account.
-func (e accountResources) checkIndistinguishable(t *testing.T, other accountResources, op operation, param string) {
+func (r accountResources) checkIndistinguishable(t *testing.T, other accountResources, op operation, param string) {
 	t.Helper()
 	body := validBodies[op.method+" "+op.path]
 	if (op.method == "POST" || op.method == "PATCH") && body == nil {
 		body = object{}
 	}
 	first := ""
-	for i, value := range e.foreignValues(other, param) {
-		ids := maps.Clone(e.ids)
+	for i, value := range r.foreignValues(other, param) {
+		ids := maps.Clone(r.ids)
 		ids[param] = value
 		if i == 0 && param == pathParameters(op.path)[0] {
 			ids = other.ids
 		}
-		got := e.caller.withT(t).expect(op.method, fillPath(op.path, ids), body, 404, notFoundCodes[param])
+		got := r.caller.withT(t).expect(op.method, fillPath(op.path, ids), body, 404, notFoundCodes[param])
 		if i == 0 {
 			first = got.comparable()
 		}
@@ -267,8 +267,8 @@ func (r reply) comparable() string {
 		}
 	}
 	slices.Sort(lines)
-	whole := strings.Join(lines, "\n") + "\n\n" + string(r.raw)
-	return strings.ReplaceAll(whole, r.header.Get("X-Request-ID"), "ID")
+	fullText := strings.Join(lines, "\n") + "\n\n" + string(r.raw)
+	return strings.ReplaceAll(fullText, r.header.Get("X-Request-ID"), "ID")
 }
 
 // TestForeignDomainInABodyLooksUnknown checks that a domain in a request body is checked for
@@ -276,13 +276,13 @@ func (r reply) comparable() string {
 func TestForeignDomainInABodyLooksUnknown(t *testing.T) {
 	t.Parallel()
 	c := privateSandbox(t)
-	one, two := c.newResources(), c.newResources()
+	first, second := c.newResources(), c.newResources()
 	c.control("DELETE", "/calls", nil)
 	answers := map[string]bool{}
-	for _, name := range []string{two.ids["domain_name"], "unknown.example", "nodots", "", "onmicrosoft.com"} {
+	for _, name := range []string{second.ids["domain_name"], "unknown.example", "nodots", "", "onmicrosoft.com"} {
 		body := mailboxesBody("example.com", "ada")
 		body["domain"] = name
-		answers[one.expect("POST", one.path("/mailboxes"), body, 404, "domain_not_found").comparable()] = true
+		answers[first.expect("POST", first.path("/mailboxes"), body, 404, "domain_not_found").comparable()] = true
 	}
 	if len(answers) != 1 {
 		t.Errorf("the answers differ: %v", slices.Collect(maps.Keys(answers)))
@@ -292,6 +292,7 @@ func TestForeignDomainInABodyLooksUnknown(t *testing.T) {
 	}
 }
 
+// pathParameters returns the names of the parameters in the path of an operation.
 func pathParameters(template string) (names []string) {
 	for segment := range strings.SplitSeq(template, "/") {
 		if name, ok := strings.CutPrefix(segment, "{"); ok {
@@ -309,6 +310,7 @@ func withRequiredQuery(template string) string {
 	return template
 }
 
+// fillPath returns the path of an operation with these ids and its required query parameters.
 func fillPath(template string, ids map[string]string) string {
 	template = withRequiredQuery(template)
 	for name, id := range ids {

@@ -79,7 +79,7 @@ func (s *stopwatch) measure(method, path, key string, body any) (time.Duration, 
 	}
 	request := []byte(b.String())
 	_ = s.conn.SetDeadline(time.Now().Add(waitTimeout))
-	began := time.Now()
+	start := time.Now()
 	if _, err := s.conn.Write(request); err != nil {
 		s.t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func (s *stopwatch) measure(method, path, key string, body any) (time.Duration, 
 	if _, err := io.Copy(io.Discard, answer.Body); err != nil {
 		s.t.Fatal(err)
 	}
-	return time.Since(began), answer.StatusCode
+	return time.Since(start), answer.StatusCode
 }
 
 // sample sends all kinds of values in a random order, and returns the durations in microseconds.
@@ -186,15 +186,15 @@ func compareSamples(a, b []float64) difference {
 	meanA, errorA := moments(a)
 	meanB, errorB := moments(b)
 	middleA, middleB := a[len(a)/2], b[len(b)/2]
-	c := difference{t: (meanA - meanB) / math.Sqrt(errorA+errorB), gap: math.Abs(middleA-middleB) / min(middleA, middleB)}
+	d := difference{t: (meanA - meanB) / math.Sqrt(errorA+errorB), gap: math.Abs(middleA-middleB) / min(middleA, middleB)}
 	if meanA == meanB {
-		c.t = 0 // also if nothing varies
+		d.t = 0 // also if nothing varies
 	}
-	return c
+	return d
 }
 
 // noticeable reports whether a caller could notice the difference.
-func (c difference) noticeable() bool { return math.Abs(c.t) >= noticeableT || c.gap > noticeableGap }
+func (d difference) noticeable() bool { return math.Abs(d.t) >= noticeableT || d.gap > noticeableGap }
 
 func trimmed(sample []float64) []float64 {
 	sorted := slices.Sorted(slices.Values(sample))
@@ -236,13 +236,13 @@ func TestPlantedTimingDifferencesAreNoticed(t *testing.T) {
 		for _, slower := range []float64{1, 1.05, 1.2} {
 			tells := slower > 1
 			other := syntheticDurations(r, 4000, slower)
-			for _, c := range []difference{compareSamples(plain, other), compareSamples(other, plain)} {
-				if c.noticeable() != tells {
-					t.Errorf("seed %d: times %v tells %v: %+v", seed, slower, c.noticeable(), c)
+			for _, d := range []difference{compareSamples(plain, other), compareSamples(other, plain)} {
+				if d.noticeable() != tells {
+					t.Errorf("seed %d: times %v tells %v: %+v", seed, slower, d.noticeable(), d)
 				}
 			}
-			if c := compareSamples(plain, other); tells && c.t >= 0 {
-				t.Errorf("seed %d: times %v has the wrong sign: %+v", seed, slower, c)
+			if d := compareSamples(plain, other); tells && d.t >= 0 {
+				t.Errorf("seed %d: times %v has the wrong sign: %+v", seed, slower, d)
 			}
 		}
 	}
@@ -252,11 +252,11 @@ func TestPlantedTimingDifferencesAreNoticed(t *testing.T) {
 func TestEachTimingBoundIsEnough(t *testing.T) {
 	t.Parallel()
 	constant := func(v float64) []float64 { return slices.Repeat([]float64{v}, 100) }
-	if c := compareSamples(constant(100), constant(100)); c.noticeable() {
-		t.Errorf("the same: %+v", c)
+	if d := compareSamples(constant(100), constant(100)); d.noticeable() {
+		t.Errorf("the same: %+v", d)
 	}
-	if c := compareSamples(constant(100), constant(101)); !c.noticeable() || c.gap > noticeableGap {
-		t.Errorf("a small difference that is always there: %+v", c)
+	if d := compareSamples(constant(100), constant(101)); !d.noticeable() || d.gap > noticeableGap {
+		t.Errorf("a small difference that is always there: %+v", d)
 	}
 	wide := func(middle float64) (sample []float64) {
 		for i := range 101 {
@@ -264,8 +264,8 @@ func TestEachTimingBoundIsEnough(t *testing.T) {
 		}
 		return sample
 	}
-	if c := compareSamples(wide(100), wide(107)); !c.noticeable() || math.Abs(c.t) >= noticeableT {
-		t.Errorf("medians far apart: %+v", c)
+	if d := compareSamples(wide(100), wide(107)); !d.noticeable() || math.Abs(d.t) >= noticeableT {
+		t.Errorf("medians far apart: %+v", d)
 	}
 	// Values outside the percentiles have no influence.
 	withOutliers := wide(100)

@@ -15,6 +15,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver"
 )
 
+// setPlan changes the plan of the account.
 func (c caller) setPlan(plan object) {
 	c.t.Helper()
 	c.control("POST", "/accounts/"+c.id+"/plan", plan)
@@ -24,18 +25,18 @@ func (c caller) setPlan(plan object) {
 // account, and that no data is lost.
 func TestLapsedPlanAnswers402(t *testing.T) {
 	t.Parallel()
-	h := sharedSandbox(t).newAccount(object{"tenant_slots": 1}).newTenant(nil).connect()
-	h.setPlan(object{"plan": "complete", "active": false})
+	tenant := sharedSandbox(t).newAccount(object{"tenant_slots": 1}).newTenant(nil).connect()
+	tenant.setPlan(object{"plan": "complete", "active": false})
 	d, err := publishedDocument()
 	must(t, err)
-	own := strings.NewReplacer("{tenant_id}", h.guid, "{domain_name}", "a.example", "{domain_id}", h.guid, "{mailbox_id}", h.guid)
+	own := strings.NewReplacer("{tenant_id}", tenant.guid, "{domain_name}", "a.example", "{domain_id}", tenant.guid, "{mailbox_id}", tenant.guid)
 	for _, op := range d.operations {
-		h.expect(op.method, own.Replace(op.path), nil, 402, "no_api_plan")
+		tenant.expect(op.method, own.Replace(op.path), nil, 402, "no_api_plan")
 	}
-	h.expect("GET", "/v1/nothing", nil, 402, "no_api_plan")
-	h.setPlan(object{"plan": "complete", "active": true})
-	h.checkTenants(h.guid)
-	h.expect("GET", "/v1/tenants/connect-url", nil, 402, "tenant_limit_reached") // the account's only slot is still in use
+	tenant.expect("GET", "/v1/nothing", nil, 402, "no_api_plan")
+	tenant.setPlan(object{"plan": "complete", "active": true})
+	tenant.checkTenants(tenant.guid)
+	tenant.expect("GET", "/v1/tenants/connect-url", nil, 402, "tenant_limit_reached") // the account's only slot is still in use
 }
 
 // TestTenantSlotsAreEnforced checks that slots are counted for the link and again at the
@@ -43,32 +44,32 @@ func TestLapsedPlanAnswers402(t *testing.T) {
 func TestTenantSlotsAreEnforced(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t).newAccount(object{"tenant_slots": 2})
-	h := c.newConnectedTenant(nil)
-	zone, second := h.newVerifiedDomain(), c.newTenant(nil).connect()
-	h.post(h.path("/mailboxes"), mailboxesBody(zone, "ada"))
+	tenant := c.newConnectedTenant(nil)
+	zone, second := tenant.newVerifiedDomain(), c.newTenant(nil).connect()
+	tenant.post(tenant.path("/mailboxes"), mailboxesBody(zone, "ada"))
 	c.expect("GET", "/v1/tenants/connect-url", nil, 402, "tenant_limit_reached")
 	refused := c.do("POST", c.ready.ControlURL+"/tenants/"+c.newTenant(nil).guid+"/consent", "", object{"api_key": c.key})
 	checkValues(t, refused.object, object{"page_status": 402})
 
 	// At the limit but not above it, other operations succeed.
-	h.post(h.path("/domains"), object{"domain": h.newZone()})
+	tenant.post(tenant.path("/domains"), object{"domain": tenant.newZone()})
 
 	c.setPlan(object{"plan": "complete", "active": true, "tenant_slots": 1})
-	h.expect("POST", h.path("/domains"), object{"domain": h.newZone()}, 402, "tenant_limit_reached")
-	h.expect("POST", h.path("/mailboxes"), mailboxesBody(zone, "max"), 402, "tenant_limit_reached")
-	h.expect("GET", "/v1/tenants/connect-url", nil, 402, "tenant_limit_reached")
-	h.mustSync()
-	h.get(h.path("/domains"))
-	h.get(h.domainPath(zone, "/dns"))
-	h.get(h.domainPath(zone, "/dkim-status"))
-	h.post(h.domainPath(zone, "/verify"), nil)
-	mailbox := h.get(h.path("/mailboxes")).objects("mailboxes")[0].text("id")
-	h.expect("PATCH", h.path("/mailboxes/"+mailbox), object{"daily_send_limit": 5}, 200, "")
-	h.get(h.path("/mailboxes/" + mailbox + "/usage"))
-	h.checkTenants(second.guid, h.guid)
+	tenant.expect("POST", tenant.path("/domains"), object{"domain": tenant.newZone()}, 402, "tenant_limit_reached")
+	tenant.expect("POST", tenant.path("/mailboxes"), mailboxesBody(zone, "max"), 402, "tenant_limit_reached")
+	tenant.expect("GET", "/v1/tenants/connect-url", nil, 402, "tenant_limit_reached")
+	tenant.mustSync()
+	tenant.get(tenant.path("/domains"))
+	tenant.get(tenant.domainPath(zone, "/dns"))
+	tenant.get(tenant.domainPath(zone, "/dkim-status"))
+	tenant.post(tenant.domainPath(zone, "/verify"), nil)
+	mailbox := tenant.get(tenant.path("/mailboxes")).objects("mailboxes")[0].text("id")
+	tenant.expect("PATCH", tenant.path("/mailboxes/"+mailbox), object{"daily_send_limit": 5}, 200, "")
+	tenant.get(tenant.path("/mailboxes/" + mailbox + "/usage"))
+	tenant.checkTenants(second.guid, tenant.guid)
 
-	h.expect("DELETE", second.path(""), nil, 200, "")
-	h.post(h.path("/mailboxes"), mailboxesBody(zone, "max"))
+	tenant.expect("DELETE", second.path(""), nil, 200, "")
+	tenant.post(tenant.path("/mailboxes"), mailboxesBody(zone, "max"))
 }
 
 // TestRevokedConsentAllowsANewLink checks that a tenant whose consent was revoked does not prevent
@@ -76,16 +77,16 @@ func TestTenantSlotsAreEnforced(t *testing.T) {
 func TestRevokedConsentAllowsANewLink(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t).newAccount(object{"tenant_slots": 1})
-	h := c.newConnectedTenant(nil)
-	h.control("POST", "/tenants/"+h.guid+"/revoke", object{})
-	h.expect("POST", h.path("/sync"), nil, 403, "access_denied")
+	tenant := c.newConnectedTenant(nil)
+	tenant.control("POST", "/tenants/"+tenant.guid+"/revoke", object{})
+	tenant.expect("POST", tenant.path("/sync"), nil, 403, "access_denied")
 	c.get("/v1/tenants/connect-url")
 	other := c.newTenant(nil)
 	refused := c.do("POST", c.ready.ControlURL+"/tenants/"+other.guid+"/consent", "", object{"api_key": c.key})
 	checkValues(t, refused.object, object{"page_status": 402})
-	h.connect()
-	h.mustSync()
-	c.checkTenants(h.guid)
+	tenant.connect()
+	tenant.mustSync()
+	c.checkTenants(tenant.guid)
 }
 
 func TestPlansHaveTenantSlots(t *testing.T) {
@@ -114,14 +115,14 @@ type replicaPair struct {
 
 func newReplicaPair(t *testing.T, plan string, slots int) *replicaPair {
 	t.Helper()
-	r := newServiceFixture(t, requirePrograms(t, releaseBuild))
+	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
 	database := testserver.Database(t)
-	env := r.env(t.TempDir(), database)
-	r.runCommand(env, "migrate")
-	pair := &replicaPair{serviceFixture: r}
-	_, pair.key = r.newAccount(env, "owner@example.com", plan, slots)
+	env := fixture.env(t.TempDir(), database)
+	fixture.runCommand(env, "migrate")
+	pair := &replicaPair{serviceFixture: fixture}
+	_, pair.key = fixture.newAccount(env, "owner@example.com", plan, slots)
 	for i := range pair.servers {
-		_, pair.servers[i] = r.serve(env)
+		_, pair.servers[i] = fixture.serve(env)
 		pair.servers[i].ready.APIKey = pair.key
 	}
 	var err error
@@ -153,6 +154,7 @@ func (pair *replicaPair) sendConcurrently(send func(i int, c client) reply) map[
 	return count
 }
 
+// post sends a POST request, and repeats it while the answer is 503.
 func (pair *replicaPair) post(c client, path string, body any) reply {
 	pair.t.Helper()
 	got, err := c.retryWhileUnavailable(rand.Text(), "POST", path, pair.key, body)
@@ -162,16 +164,18 @@ func (pair *replicaPair) post(c client, path string, body any) reply {
 	return got
 }
 
+// queryInt returns the number that a query of the database selects.
 func (pair *replicaPair) queryInt(query string) (n int) {
 	pair.t.Helper()
 	must(pair.t, pair.db.QueryRow(query).Scan(&n))
 	return n
 }
 
-func (pair *replicaPair) checkEqual(what string, got, want any) {
+// checkEqual compares two values by their text.
+func (pair *replicaPair) checkEqual(subject string, got, want any) {
 	pair.t.Helper()
 	if fmt.Sprint(got) != fmt.Sprint(want) {
-		pair.t.Errorf("%s: %v, want %v", what, got, want)
+		pair.t.Errorf("%s: %v, want %v", subject, got, want)
 	}
 }
 
@@ -248,13 +252,13 @@ func (pair *replicaPair) checkTenantLimit(t *testing.T) {
 }
 
 // verifiedDomain adds a domain and verifies it.
-func (pair *replicaPair) verifiedDomain(tenant string) string {
+func (pair *replicaPair) verifiedDomain(guid string) string {
 	pair.t.Helper()
 	zone := "mail.test"
 	must(pair.t, pair.zones.Add(zone, "manual"))
-	h := accountTenant{caller: seededAccount(pair.t, pair.servers[0].ready), guid: tenant}
-	h.post(h.path("/domains"), object{"domain": zone})
-	h.publishRecords(zone)
-	h.post(h.domainPath(zone, "/verify"), nil)
+	tenant := accountTenant{caller: seededAccount(pair.t, pair.servers[0].ready), guid: guid}
+	tenant.post(tenant.path("/domains"), object{"domain": zone})
+	tenant.publishRecords(zone)
+	tenant.post(tenant.domainPath(zone, "/verify"), nil)
 	return zone
 }

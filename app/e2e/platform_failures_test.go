@@ -26,25 +26,26 @@ var platformWrites = map[string][]string{
 
 // runDisturbed runs an onboarding in which disturb interferes with each step before the step is
 // repeated until it succeeds.
-func runDisturbed(t *testing.T, disturb func(e *onboarding, r request, operations []string)) {
+func runDisturbed(t *testing.T, disturb func(o *onboarding, r request, operations []string)) {
 	t.Helper()
-	e := newOnboarding(newRestartingSandbox(t, requirePrograms(t, releaseBuild), nil))
+	o := newOnboarding(newRestartingSandbox(t, requirePrograms(t, releaseBuild), nil))
 	disturbedWrites := 0
-	e.run(onboardingSteps(), func(s step, r request) reply {
-		disturb(e, r, platformWrites[s.name])
+	o.run(onboardingSteps(), func(s step, r request) reply {
+		disturb(o, r, platformWrites[s.name])
 		disturbedWrites += len(platformWrites[s.name])
-		e.control("DELETE", "/faults", nil)
-		return e.retryUntilSuccess(r)
+		o.control("DELETE", "/faults", nil)
+		return o.retryUntilSuccess(r)
 	})
-	e.checkEqual("effects met", disturbedWrites, 12)
-	e.checkOutcome()
-	e.checkDomainSlots()
+	o.checkEqual("effects met", disturbedWrites, 12)
+	o.checkOutcome()
+	o.checkDomainSlots()
 }
 
-func (e *onboarding) injectFault(plan object) {
-	e.t.Helper()
+// injectFault lets the simulated mail platform fail as the plan says.
+func (o *onboarding) injectFault(plan object) {
+	o.t.Helper()
 	plan["provider"] = "microsoft365"
-	e.control("POST", "/faults", plan)
+	o.control("POST", "/faults", plan)
 }
 
 // pendingRequest is a request that waits for its response.
@@ -54,27 +55,28 @@ type pendingRequest struct {
 	err      error
 }
 
-func (e *onboarding) sendAsync(r request) *pendingRequest {
+// sendAsync sends a request and does not wait for the response.
+func (o *onboarding) sendAsync(r request) *pendingRequest {
 	p := &pendingRequest{answered: make(chan struct{})}
 	go func() {
 		defer close(p.answered)
-		p.reply, p.err = e.send(r)
+		p.reply, p.err = o.send(r)
 	}()
 	return p
 }
 
 // waitForOperation waits until the simulator has executed an operation more often than before. It
 // returns false if the request was answered instead.
-func (e *onboarding) waitForOperation(p *pendingRequest, operation string, before int) bool {
-	e.t.Helper()
+func (o *onboarding) waitForOperation(p *pendingRequest, operation string, before int) bool {
+	o.t.Helper()
 	seen := false
-	e.eventually(operation+" done", func() bool {
+	o.eventually(operation+" done", func() bool {
 		select {
 		case <-p.answered:
 			return true
 		default:
 		}
-		done, _ := e.operationCounts()
+		done, _ := o.operationCounts()
 		seen = done[operation] > before
 		return seen
 	})
@@ -83,10 +85,10 @@ func (e *onboarding) waitForOperation(p *pendingRequest, operation string, befor
 
 // holdAnswer lets the simulator delay its response to the next call of the operation by 60 s. It
 // returns how often the operation was executed before.
-func (e *onboarding) holdAnswer(operation string) (before int) {
-	e.t.Helper()
-	done, _ := e.operationCounts()
-	e.injectFault(object{"operation": operation, "kind": "delay_after", "delay_ms": 60_000, "times": 1})
+func (o *onboarding) holdAnswer(operation string) (before int) {
+	o.t.Helper()
+	done, _ := o.operationCounts()
+	o.injectFault(object{"operation": operation, "kind": "delay_after", "delay_ms": 60_000, "times": 1})
 	return done[operation]
 }
 
@@ -95,19 +97,19 @@ func (e *onboarding) holdAnswer(operation string) (before int) {
 func TestServiceKilledBeforeThePlatformAnswers(t *testing.T) {
 	t.Parallel()
 	chosen := soak.Sample(t, slices.Concat(slices.Collect(maps.Values(platformWrites))...), 4)
-	runDisturbed(t, func(e *onboarding, r request, operations []string) {
+	runDisturbed(t, func(o *onboarding, r request, operations []string) {
 		for _, operation := range operations {
 			if !slices.Contains(chosen, operation) {
 				continue
 			}
-			before := e.holdAnswer(operation)
-			p := e.sendAsync(r)
-			if !e.waitForOperation(p, operation, before) {
-				e.t.Fatalf("answered without %s: %d %s", operation, p.reply.status, p.reply.raw)
+			before := o.holdAnswer(operation)
+			p := o.sendAsync(r)
+			if !o.waitForOperation(p, operation, before) {
+				o.t.Fatalf("answered without %s: %d %s", operation, p.reply.status, p.reply.raw)
 			}
-			e.killAndRestart()
+			o.killAndRestart()
 			if <-p.answered; p.err == nil {
-				e.t.Errorf("%s: a killed service answered %d %s", operation, p.reply.status, p.reply.raw)
+				o.t.Errorf("%s: a killed service answered %d %s", operation, p.reply.status, p.reply.raw)
 			}
 		}
 	})
@@ -117,23 +119,23 @@ func TestServiceKilledBeforeThePlatformAnswers(t *testing.T) {
 // reads the platform's state and continues, or answers that the outcome is unknown.
 func TestPluginKilledBeforeThePlatformAnswers(t *testing.T) {
 	t.Parallel()
-	runDisturbed(t, func(e *onboarding, r request, operations []string) {
+	runDisturbed(t, func(o *onboarding, r request, operations []string) {
 		before := map[string]int{}
 		for _, operation := range operations {
-			before[operation] = e.holdAnswer(operation)
+			before[operation] = o.holdAnswer(operation)
 		}
-		p := e.sendAsync(r)
+		p := o.sendAsync(r)
 		for _, operation := range operations {
-			for !e.waitForOperation(p, operation, before[operation]) {
-				if e.checkInterrupted(operation, p) {
-					e.t.Fatalf("answered without %s: %s", operation, p.reply.raw)
+			for !o.waitForOperation(p, operation, before[operation]) {
+				if o.checkInterrupted(operation, p) {
+					o.t.Fatalf("answered without %s: %s", operation, p.reply.raw)
 				}
-				p = e.sendAsync(r)
+				p = o.sendAsync(r)
 			}
-			e.control("POST", "/plugins/microsoft365/kill", nil)
+			o.control("POST", "/plugins/microsoft365/kill", nil)
 		}
 		<-p.answered
-		e.checkInterrupted(operations[len(operations)-1], p)
+		o.checkInterrupted(operations[len(operations)-1], p)
 	})
 }
 
@@ -141,29 +143,29 @@ func TestPluginKilledBeforeThePlatformAnswers(t *testing.T) {
 // responses.
 func TestLostPlatformAnswersAreResolved(t *testing.T) {
 	t.Parallel()
-	runDisturbed(t, func(e *onboarding, r request, operations []string) {
+	runDisturbed(t, func(o *onboarding, r request, operations []string) {
 		for _, operation := range operations {
-			e.injectFault(object{"operation": operation, "kind": "drop_after", "times": max(1, writesExpectedOnce[operation])})
+			o.injectFault(object{"operation": operation, "kind": "drop_after", "times": max(1, writesExpectedOnce[operation])})
 		}
-		p := e.sendAsync(r)
+		p := o.sendAsync(r)
 		<-p.answered
-		e.checkInterrupted(operations[0], p)
+		o.checkInterrupted(operations[0], p)
 	})
 }
 
 // checkInterrupted checks the response to a request that lost a response of the platform: a
 // success, or 503 or 504 while the outcome is unknown. It returns whether the request succeeded.
-func (e *onboarding) checkInterrupted(operation string, p *pendingRequest) bool {
-	e.t.Helper()
+func (o *onboarding) checkInterrupted(operation string, p *pendingRequest) bool {
+	o.t.Helper()
 	if p.err != nil {
-		e.t.Fatalf("%s: %v", operation, p.err)
+		o.t.Fatalf("%s: %v", operation, p.err)
 	}
 	status := p.reply.status
 	if page, ok := p.reply.object["page_status"].(float64); ok {
 		status = int(page)
 	}
 	if !slices.Contains([]int{http.StatusOK, http.StatusServiceUnavailable, http.StatusGatewayTimeout}, status) {
-		e.t.Errorf("%s: %d %s", operation, status, p.reply.raw)
+		o.t.Errorf("%s: %d %s", operation, status, p.reply.raw)
 	}
 	return status == http.StatusOK
 }
@@ -206,22 +208,22 @@ func checkPlatformErrorCodes(t *testing.T, c caller) {
 		{"cut off before the work", "drop_before", object{"times": everything}, 503, "provider_unavailable"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			h := c.withT(t).newTenant(nil).connect()
+			tenant := c.withT(t).newTenant(nil).connect()
 			tt.more["match"] = "GET /graph/v1.0/domains"
-			h.injectFault(tt.kind, tt.more)
-			zone := h.newZone()
-			got := h.expect("POST", h.path("/domains"), object{"domain": zone}, tt.status, tt.code)
+			tenant.injectFault(tt.kind, tt.more)
+			zone := tenant.newZone()
+			got := tenant.expect("POST", tenant.path("/domains"), object{"domain": zone}, tt.status, tt.code)
 			if wait, err := strconv.Atoi(got.header.Get("Retry-After")); (tt.status == 503) != (err == nil && wait >= 1) {
 				t.Errorf("Retry-After: %q", got.header.Get("Retry-After"))
 			}
 			if tt.name == "throttled" && got.header.Get("Retry-After") != "7" {
 				t.Errorf("Retry-After: %q, not the platform's 7", got.header.Get("Retry-After"))
 			}
-			h.control("DELETE", "/faults", nil)
-			h.eventually("the domain is added", func() bool {
-				return h.call("POST", h.path("/domains"), object{"domain": zone}).status == 200
+			tenant.control("DELETE", "/faults", nil)
+			tenant.eventually("the domain is added", func() bool {
+				return tenant.call("POST", tenant.path("/domains"), object{"domain": zone}).status == 200
 			})
-			if atPlatform := h.control("GET", "/tenants/"+h.guid, nil).objects("domains"); len(atPlatform) != 1 {
+			if atPlatform := tenant.control("GET", "/tenants/"+tenant.guid, nil).objects("domains"); len(atPlatform) != 1 {
 				t.Errorf("the platform has %v", atPlatform)
 			}
 		})
@@ -232,15 +234,15 @@ func checkPlatformErrorCodes(t *testing.T, c caller) {
 // The caller gets a success, and nothing exists twice.
 func checkLostWriteAnswers(t *testing.T, c caller) {
 	t.Helper()
-	h := c.newConnectedTenant(nil)
-	zone := h.newZone()
+	tenant := c.newConnectedTenant(nil)
+	zone := tenant.newZone()
 	for _, kind := range []string{"drop_after", "drop_before"} {
 		t.Run(kind, func(t *testing.T) {
-			h := h.withT(t)
-			h.injectFault(kind, object{"match": "POST /graph/v1.0/domains", "writes_only": true})
-			name := h.newZone()
-			h.eventually("the domain is added", func() bool {
-				got := h.call("POST", h.path("/domains"), object{"domain": name})
+			tenant := tenant.withT(t)
+			tenant.injectFault(kind, object{"match": "POST /graph/v1.0/domains", "writes_only": true})
+			name := tenant.newZone()
+			tenant.eventually("the domain is added", func() bool {
+				got := tenant.call("POST", tenant.path("/domains"), object{"domain": name})
 				if got.status != 200 && got.code() != "provider_timeout" {
 					t.Errorf("%d %s", got.status, got.raw)
 				}
@@ -248,21 +250,21 @@ func checkLostWriteAnswers(t *testing.T, c caller) {
 			})
 		})
 	}
-	h.post(h.path("/domains"), object{"domain": zone})
-	h.publishRecords(zone)
-	h.post(h.domainPath(zone, "/verify"), nil)
+	tenant.post(tenant.path("/domains"), object{"domain": zone})
+	tenant.publishRecords(zone)
+	tenant.post(tenant.domainPath(zone, "/verify"), nil)
 	t.Run("New-Mailbox", func(t *testing.T) {
-		h := h.withT(t)
-		h.injectFault("drop_after", object{"operation": "New-Mailbox"})
-		made := reply{}
-		h.eventually("the mailbox is made", func() bool {
-			made = h.call("POST", h.path("/mailboxes"), mailboxesBody(zone, "ada"))
-			return made.status == 200
+		tenant := tenant.withT(t)
+		tenant.injectFault("drop_after", object{"operation": "New-Mailbox"})
+		created := reply{}
+		tenant.eventually("the mailbox is made", func() bool {
+			created = tenant.call("POST", tenant.path("/mailboxes"), mailboxesBody(zone, "ada"))
+			return created.status == 200
 		})
-		checkValues(t, made.object, object{"created_count": 1, "exists_count": 0})
-		h.checkPlatformMailboxes(zone, "ada")
+		checkValues(t, created.object, object{"created_count": 1, "exists_count": 0})
+		tenant.checkPlatformMailboxes(zone, "ada")
 	})
-	if atPlatform := h.control("GET", "/tenants/"+h.guid, nil).objects("domains"); len(atPlatform) != 3 {
+	if atPlatform := tenant.control("GET", "/tenants/"+tenant.guid, nil).objects("domains"); len(atPlatform) != 3 {
 		t.Errorf("the platform has %v", atPlatform)
 	}
 }
@@ -271,10 +273,10 @@ func checkLostWriteAnswers(t *testing.T, c caller) {
 // delays its response, which takes longer than the test may.
 func TestSlowPlatformAnswers504(t *testing.T) {
 	t.Parallel()
-	h := privateSandbox(t).newTenant(nil).connect()
-	h.injectFault("delay", object{"match": "GET /graph/v1.0/domains", "delay_ms": 2 * waitTimeout.Milliseconds(), "times": 3})
-	zone := h.newZone()
-	h.expect("POST", h.path("/domains"), object{"domain": zone}, 504, "provider_timeout")
+	tenant := privateSandbox(t).newTenant(nil).connect()
+	tenant.injectFault("delay", object{"match": "GET /graph/v1.0/domains", "delay_ms": 2 * waitTimeout.Milliseconds(), "times": 3})
+	zone := tenant.newZone()
+	tenant.expect("POST", tenant.path("/domains"), object{"domain": zone}, 504, "provider_timeout")
 }
 
 // checkFailingSync checks that sync is partial if the mail server fails, and fails like other
@@ -282,19 +284,19 @@ func TestSlowPlatformAnswers504(t *testing.T) {
 func checkFailingSync(t *testing.T, c caller) {
 	t.Helper()
 	t.Run("the mail server", func(t *testing.T) {
-		h := c.withT(t).newConnectedTenant(nil)
-		h.injectFault("status", object{"match": "POST /exchange", "status": 503, "times": 1000})
-		got := h.post(h.path("/sync"), nil)
+		tenant := c.withT(t).newConnectedTenant(nil)
+		tenant.injectFault("status", object{"match": "POST /exchange", "status": 503, "times": 1000})
+		got := tenant.post(tenant.path("/sync"), nil)
 		checkValues(t, got.object, object{"status": "partial", "result.status": "completed"})
 		if got.text("result.mailbox_error") == "" {
 			t.Errorf("no mailbox_error: %s", got.raw)
 		}
 	})
 	t.Run("all of it", func(t *testing.T) {
-		h := c.withT(t).newConnectedTenant(nil)
-		h.injectFault("status", object{"status": 503, "times": 1000})
-		h.expect("POST", h.path("/sync"), nil, 503, "provider_unavailable")
-		h.control("DELETE", "/faults", nil)
-		h.eventually("the platform is back", func() bool { return h.call("POST", h.path("/sync"), nil).text("status") == "completed" })
+		tenant := c.withT(t).newConnectedTenant(nil)
+		tenant.injectFault("status", object{"status": 503, "times": 1000})
+		tenant.expect("POST", tenant.path("/sync"), nil, 503, "provider_unavailable")
+		tenant.control("DELETE", "/faults", nil)
+		tenant.eventually("the platform is back", func() bool { return tenant.call("POST", tenant.path("/sync"), nil).text("status") == "completed" })
 	})
 }

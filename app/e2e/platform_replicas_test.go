@@ -65,9 +65,9 @@ func TestReplicasOfThePlatformDisagree(t *testing.T) {
 				j.step(j.syncFully)
 			}
 			for email := range ids {
-				local, zone, _ := strings.Cut(email, "@")
-				got := j.call("POST", j.path("/mailboxes"), mailboxesBody(zone, local))
-				if got.code() == "provider_timeout" && local == "grete" {
+				localPart, zone, _ := strings.Cut(email, "@")
+				got := j.call("POST", j.path("/mailboxes"), mailboxesBody(zone, localPart))
+				if got.code() == "provider_timeout" && localPart == "grete" {
 					continue // no read shows the mailbox
 				}
 				checkValues(t, got.object, object{"created_count": 0, "exists_count": 1})
@@ -95,33 +95,33 @@ func TestRulesAreChangedWhileReplicasLag(t *testing.T) {
 	c := privateSandbox(t)
 	for _, answers := range []string{"lists", "objects", "all", "alternate"} {
 		t.Run(answers, func(t *testing.T) {
-			l := c.withT(t).newLimitedTenant(5, "ada", "max")
+			limited := c.withT(t).newLimitedTenant(5, "ada", "max")
 			lag := func(answers string) {
-				l.setBehaviour(object{"exchange_replicas": object{"lag_ms": hiddenMS, "answers": answers}})
+				limited.setBehaviour(object{"exchange_replicas": object{"lag_ms": hiddenMS, "answers": answers}})
 			}
 			enforceLimit := func(perDay int, blocked ...any) {
 				t.Helper()
-				l.post(l.path("/mailbox-limits"), object{"daily_send_limit": perDay})
-				l.enforce()
-				rules := l.control("GET", "/tenants/"+l.guid, nil).objects("rules")
+				limited.post(limited.path("/mailbox-limits"), object{"daily_send_limit": perDay})
+				limited.enforce()
+				rules := limited.control("GET", "/tenants/"+limited.guid, nil).objects("rules")
 				if len(rules) != 1 || !reflect.DeepEqual(rules[0]["blocks"], append([]any{}, blocked...)) {
 					t.Errorf("with the limit %d the platform holds %v, want a rule that blocks %v", perDay, rules, blocked)
 				}
 			}
-			ada := l.mailboxes[0]["primary_smtp"]
+			ada := limited.mailboxes[0]["primary_smtp"]
 			lag(answers)
-			l.send(0, 6)
+			limited.send(0, 6)
 			enforceLimit(5, ada)
 			enforceLimit(25)
 			enforceLimit(5, ada)
-			l.expect("DELETE", l.path("/mailbox-limits"), nil, http.StatusOK, "")
-			l.checkPlatformRules(0)
+			limited.expect("DELETE", limited.path("/mailbox-limits"), nil, http.StatusOK, "")
+			limited.checkPlatformRules(0)
 
-			l.setBehaviour(object{"exchange_replicas": object{"lag_ms": 0}})
+			limited.setBehaviour(object{"exchange_replicas": object{"lag_ms": 0}})
 			lag("lists") // from here on, lists show no rule
 			enforceLimit(5, ada)
-			l.expect("DELETE", l.path(""), nil, http.StatusOK, "")
-			l.checkPlatformRules(0)
+			limited.expect("DELETE", limited.path(""), nil, http.StatusOK, "")
+			limited.checkPlatformRules(0)
 		})
 	}
 }
@@ -167,20 +167,20 @@ func TestHiddenDomainIsAddedAgain(t *testing.T) {
 	for _, answers := range []string{"all", "objects", "lists", "alternate"} {
 		t.Run(answers, func(t *testing.T) {
 			t.Parallel()
-			h := c.withT(t).newAccount(nil).newConnectedTenant(nil)
-			h.lagGraph(hiddenMS, "") // from here on there is a state without the domain
-			zone := h.newVerifiedDomain()
-			h.post(h.path("/mailbox-limits"), object{"daily_send_limit": 20, "domain_scope": zone})
-			before := h.get(h.path("/domains")).objects("domains")
-			h.lagGraph(hiddenMS, "all")
-			h.mustSync()
-			if hidden := h.get(h.path("/domains")); len(before) != 1 || hidden.at("count") != 0.0 {
+			tenant := c.withT(t).newAccount(nil).newConnectedTenant(nil)
+			tenant.lagGraph(hiddenMS, "") // from here on there is a state without the domain
+			zone := tenant.newVerifiedDomain()
+			tenant.post(tenant.path("/mailbox-limits"), object{"daily_send_limit": 20, "domain_scope": zone})
+			before := tenant.get(tenant.path("/domains")).objects("domains")
+			tenant.lagGraph(hiddenMS, "all")
+			tenant.mustSync()
+			if hidden := tenant.get(tenant.path("/domains")); len(before) != 1 || hidden.at("count") != 0.0 {
 				t.Fatalf("the domains are %v before, and %s after the sync", before, hidden.raw)
 			}
 
-			h.lagGraph(hiddenMS, answers)
+			tenant.lagGraph(hiddenMS, answers)
 			add := func() reply {
-				got, err := h.tryWithKey(t.Name(), "POST", h.ready.APIURL+h.path("/domains"), h.key, object{"domain": zone})
+				got, err := tenant.tryWithKey(t.Name(), "POST", tenant.ready.APIURL+tenant.path("/domains"), tenant.key, object{"domain": zone})
 				must(t, err)
 				return got
 			}
@@ -189,20 +189,20 @@ func TestHiddenDomainIsAddedAgain(t *testing.T) {
 				if got.code() != "provider_timeout" {
 					t.Errorf("without a read that shows the domain: %d %s", got.status, got.raw)
 				}
-				h.lagGraph(0, "")
+				tenant.lagGraph(0, "")
 				got = add()
 			}
 			checkValues(t, got.object, object{"status": "exists", "domain.domain_name": zone, "domain.is_verified": true})
-			h.lagGraph(0, "")
-			after := h.get(h.path("/domains")).objects("domains")
+			tenant.lagGraph(0, "")
+			after := tenant.get(tenant.path("/domains")).objects("domains")
 			if len(after) != 1 || after[0].text("id") != before[0].text("id") || after[0]["is_verified"] != true {
 				t.Errorf("the domains are %v, and were %v", after, before)
 			}
-			h.publishRecords(zone)
-			h.post(h.domainPath(zone, "/verify"), nil)
-			h.publishRecords(zone)
-			h.post(h.domainPath(zone, "/enable-dkim"), nil)
-			checkValues(t, h.get(h.path("/mailbox-limits?domain_scope="+zone)).object, object{"daily_send_limit": 20})
+			tenant.publishRecords(zone)
+			tenant.post(tenant.domainPath(zone, "/verify"), nil)
+			tenant.publishRecords(zone)
+			tenant.post(tenant.domainPath(zone, "/enable-dkim"), nil)
+			checkValues(t, tenant.get(tenant.path("/mailbox-limits?domain_scope="+zone)).object, object{"daily_send_limit": 20})
 		})
 	}
 }
@@ -230,7 +230,7 @@ func TestRunWaitsForAHiddenDomain(t *testing.T) {
 const hiddenMS = 3_600_000
 
 // lagGraph sets which reads at Graph the lagging replica answers.
-func (h accountTenant) lagGraph(ms int, answers string) {
-	h.t.Helper()
-	h.setBehaviour(object{"graph_replicas": object{"lag_ms": ms, "answers": answers}})
+func (tenant accountTenant) lagGraph(ms int, answers string) {
+	tenant.t.Helper()
+	tenant.setBehaviour(object{"graph_replicas": object{"lag_ms": ms, "answers": answers}})
 }

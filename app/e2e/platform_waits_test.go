@@ -20,29 +20,29 @@ const longWait = 3600
 func TestReplicasShareWaits(t *testing.T) {
 	t.Parallel()
 	redis := testserver.NewRedis(t)
-	r := newServiceFixture(t, requirePrograms(t, releaseBuild))
-	env := append(r.env(t.TempDir(), testserver.Database(t)), "TENANTRY_REDIS_URL="+redis.URL, slowRedis)
-	r.runCommand(env, "migrate")
-	id, key := r.newAccount(env, "owner@example.com", "complete", 5)
-	connecting, c := r.serve(env)
+	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
+	env := append(fixture.env(t.TempDir(), testserver.Database(t)), "TENANTRY_REDIS_URL="+redis.URL, slowRedis)
+	fixture.runCommand(env, "migrate")
+	id, key := fixture.newAccount(env, "owner@example.com", "complete", 5)
+	connecting, c := fixture.serve(env)
 	owner := caller{c, id, "owner@example.com", key}
 	connect := func() accountTenant {
-		h := owner.newTenant(nil)
-		newAdministrator(t, h.admin).connect(owner.client, key)
-		h.mustSync()
-		return h
+		tenant := owner.newTenant(nil)
+		newAdministrator(t, tenant.admin).connect(owner.client, key)
+		tenant.mustSync()
+		return tenant
 	}
 	type waitCase struct {
 		name, match string
 		behaviour   object
-		throttled   string // the host that asks for the wait
-		other       string // a host that does not
+		throttled   string // the path of the host that asks for the wait
+		other       string // the path of a host that does not, or ""
 		first       accountTenant
 		second      accountTenant // the tenant that the second service syncs
 	}
 	inTenant := func(name, match, throttled, other string) waitCase {
-		h := connect()
-		return waitCase{name, match, nil, throttled, other, h, h}
+		tenant := connect()
+		return waitCase{name, match, nil, throttled, other, tenant, tenant}
 	}
 	cases := []waitCase{
 		inTenant("login host", "POST /login/", "/login/", ""),
@@ -53,23 +53,23 @@ func TestReplicasShareWaits(t *testing.T) {
 	must(t, connecting.stop())
 	// The next processes have no tokens. Background jobs would call the platform too.
 	env = append(env, "TENANTRY_WORKER=false")
-	_, first := r.serve(env)
-	_, second := r.serve(env)
+	_, first := fixture.serve(env)
+	_, second := fixture.serve(env)
 	for _, tt := range cases {
 		if tt.behaviour != nil {
 			tt.first.setBehaviour(tt.behaviour)
 		}
 		owner.control("POST", "/faults", object{"match": tt.match, "kind": "status", "status": http.StatusTooManyRequests, "retry_after": longWait, "times": 1})
-		begun := len(r.recordedRequests())
+		requestsBefore := len(fixture.recordedRequests())
 		first.do("POST", first.ready.APIURL+tt.first.path("/sync"), key, nil)
-		answered := len(r.recordedRequests())
+		requestsAfter := len(fixture.recordedRequests())
 		got := second.do("POST", second.ready.APIURL+tt.second.path("/sync"), key, nil)
-		all := r.recordedRequests()
-		if n := countRequests(all[begun:answered], func(call platformRequest) bool { return call.status == http.StatusTooManyRequests }); n != 1 {
+		all := fixture.recordedRequests()
+		if n := countRequests(all[requestsBefore:requestsAfter], func(call platformRequest) bool { return call.status == http.StatusTooManyRequests }); n != 1 {
 			t.Errorf("%s: %d calls of the first service were throttled", tt.name, n)
 		}
 		calls := func(host string) int {
-			return countRequests(all[answered:], func(call platformRequest) bool { return strings.HasPrefix(call.path, host) })
+			return countRequests(all[requestsAfter:], func(call platformRequest) bool { return strings.HasPrefix(call.path, host) })
 		}
 		if n := calls(tt.throttled); n != 0 {
 			t.Errorf("%s: the second service made %d calls during the wait", tt.name, n)
@@ -88,6 +88,7 @@ func TestReplicasShareWaits(t *testing.T) {
 	}
 }
 
+// countRequests counts the requests for which counts returns true.
 func countRequests(all []platformRequest, counts func(platformRequest) bool) (n int) {
 	for _, call := range all {
 		if counts(call) {

@@ -141,36 +141,36 @@ func TestPluginUnderDevelopmentRunsInTheSandbox(t *testing.T) {
 	for _, language := range template.Languages {
 		t.Run(language, func(t *testing.T) {
 			t.Parallel()
-			began := time.Now()
+			start := time.Now()
 			plugin := newPluginInDevelopment(t, "dns", "acme", language)
 			p, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), nil, "--plugin", plugin.module.home)
-			t.Logf("%s from `plugin new` to the line that the sandbox is ready", time.Since(began).Round(time.Millisecond))
+			t.Logf("%s from `plugin new` to the line that the sandbox is ready", time.Since(start).Round(time.Millisecond))
 			c := seededAccount(t, ready)
-			h := c.newConnectedTenant(nil)
-			h.provisionAt("acme", "acme-one.test")
+			tenant := c.newConnectedTenant(nil)
+			tenant.provisionAt("acme", "acme-one.test")
 			plugin.upgrade(c, p)
-			h.checkZoneRecords("acme-one.test")
-			h.provisionAt("acme", "acme-two.test")
+			tenant.checkZoneRecords("acme-one.test")
+			tenant.provisionAt("acme", "acme-two.test")
 		})
 	}
 }
 
 // provisionAt adds a domain and provisions its DNS with the plugin of a provider.
-func (h accountTenant) provisionAt(provider, zone string) {
-	h.t.Helper()
-	h.post(h.path("/domains"), object{"domain": zone})
+func (tenant accountTenant) provisionAt(provider, zone string) {
+	tenant.t.Helper()
+	tenant.post(tenant.path("/domains"), object{"domain": zone})
 	id := ""
-	for _, d := range h.get(h.path("/domains")).objects("domains") {
+	for _, d := range tenant.get(tenant.path("/domains")).objects("domains") {
 		if d.text("domain_name") == zone {
 			id = d.text("id")
 		}
 	}
-	started := h.expect("POST", "/v1/domains/"+id+"/dns/provision", nil, http.StatusAccepted, "")
-	ended := h.waitForRun(fmt.Sprint(started.at("run.id")))
+	started := tenant.expect("POST", "/v1/domains/"+id+"/dns/provision", nil, http.StatusAccepted, "")
+	ended := tenant.waitForRun(fmt.Sprint(started.at("run.id")))
 	if job := ended.objects("jobs")[0]; job.text("status") != "completed" || job.text("provider") != provider {
-		h.t.Fatalf("the run ended %s", ended.raw)
+		tenant.t.Fatalf("the run ended %s", ended.raw)
 	}
-	h.checkProvisioned(zone)
+	tenant.checkProvisioned(zone)
 }
 
 // TestSendingPluginUnderDevelopmentRunsInTheSandbox writes a sending plugin in each language and
@@ -184,15 +184,15 @@ func TestSendingPluginUnderDevelopmentRunsInTheSandbox(t *testing.T) {
 			plugin := newPluginInDevelopment(t, "sending", "acme", language)
 			p, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), nil, "--plugin", plugin.module.home)
 			c := seededAccount(t, ready)
-			i := c.newMailboxTenant("anna").addIntegration("acme")
-			i.connectMailbox(0)
-			i.checkConnection(0, "connected")
+			integration := c.newMailboxTenant("anna").addIntegration("acme")
+			integration.connectMailbox(0)
+			integration.checkConnection(0, "connected")
 			plugin.upgrade(c, p)
-			if !i.hasAccount(0) {
+			if !integration.hasAccount(0) {
 				t.Error("the platform of the plugin has no account of the mailbox")
 			}
-			i.expect("DELETE", i.mailboxPath(0, ""), nil, http.StatusOK, "")
-			if i.hasAccount(0) {
+			integration.expect("DELETE", integration.mailboxPath(0, ""), nil, http.StatusOK, "")
+			if integration.hasAccount(0) {
 				t.Error("the platform of the plugin still has the account")
 			}
 		})

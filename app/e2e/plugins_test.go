@@ -30,9 +30,9 @@ func TestOperatorManagesPlugins(t *testing.T) {
 			t.Errorf("%v, want %s", got, want)
 		}
 	}
-	acts := runTenantry(t, env, "audit", "list", "-o", "json").mustJSON(t).objects("events")
-	if len(acts) != 2 || acts[0].text("action") != "plugin.add" {
-		t.Errorf("recorded: %v", acts)
+	actions := runTenantry(t, env, "audit", "list", "-o", "json").mustJSON(t).objects("events")
+	if len(actions) != 2 || actions[0].text("action") != "plugin.add" {
+		t.Errorf("recorded: %v", actions)
 	}
 	all := runTenantry(t, env, "plugin", "list", "-o", "json").mustJSON(t).objects("plugins")
 	checkMembers(t, "plugin", all[0], "name kind version file sha256 title settings status problem")
@@ -77,12 +77,12 @@ func TestOperatorManagesPlugins(t *testing.T) {
 // first one. No request fails.
 func TestServiceFollowsAnUpgradeOfAPlugin(t *testing.T) {
 	t.Parallel()
-	r := newServiceFixture(t, requirePrograms(t, releaseBuild))
-	bundled := filepath.Join(r.binary.folder, "plugins", "mail-microsoft365")
-	env := append(r.env(t.TempDir(), ""), "TENANTRY_PLUGIN_DIR="+filepath.Join(t.TempDir(), "plugins"), "TENANTRY_LIMITS=off")
-	_, key := r.newAccount(env, "ann@example.com", "complete", 0)
-	r.runCommand(env, "plugin", "add", bundled)
-	p, server := r.serve(env)
+	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
+	bundled := filepath.Join(fixture.binary.folder, "plugins", "mail-microsoft365")
+	env := append(fixture.env(t.TempDir(), ""), "TENANTRY_PLUGIN_DIR="+filepath.Join(t.TempDir(), "plugins"), "TENANTRY_LIMITS=off")
+	_, key := fixture.newAccount(env, "ann@example.com", "complete", 0)
+	fixture.runCommand(env, "plugin", "add", bundled)
+	p, server := fixture.serve(env)
 	c := caller{client: server, key: key}
 	requests := 0
 	request := func() {
@@ -93,14 +93,14 @@ func TestServiceFollowsAnUpgradeOfAPlugin(t *testing.T) {
 		}
 	}
 	request()
-	upgrade := func(file, says string) {
+	upgrade := func(file, wantText string) {
 		t.Helper()
-		done := r.runCommand(env, "plugin", "upgrade", file).objects("plugins")
+		done := fixture.runCommand(env, "plugin", "upgrade", file).objects("plugins")
 		checkValues(t, done[0], object{"name": mailPlatform, "status": "replaced"})
 		before := requests
-		c.eventually(says, func() bool {
+		c.eventually(wantText, func() bool {
 			request()
-			return strings.Contains(p.logs.String(), says)
+			return strings.Contains(p.logs.String(), wantText)
 		})
 		request()
 		t.Logf("%d requests during the upgrade", requests-before)

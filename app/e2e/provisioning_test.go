@@ -24,14 +24,16 @@ func (c caller) withDNSConnectionTo(provider string) caller {
 }
 
 // newHostedDomain adds a domain whose new, empty zone is at the simulated Cloudflare.
-func (h accountTenant) newHostedDomain() (zone, id string) { return h.newDomainHostedAt("cloudflare") }
+func (tenant accountTenant) newHostedDomain() (zone, id string) {
+	return tenant.newDomainHostedAt("cloudflare")
+}
 
-func (h accountTenant) newDomainHostedAt(provider string) (zone, id string) {
-	h.t.Helper()
+func (tenant accountTenant) newDomainHostedAt(provider string) (zone, id string) {
+	tenant.t.Helper()
 	zone = fmt.Sprintf("automatic-%d.test", uniqueNumber.Add(1))
-	h.control("POST", "/zones", object{"name": zone, "provider": provider})
-	h.post(h.path("/domains"), object{"domain": zone})
-	for _, d := range h.get(h.path("/domains")).objects("domains") {
+	tenant.control("POST", "/zones", object{"name": zone, "provider": provider})
+	tenant.post(tenant.path("/domains"), object{"domain": zone})
+	for _, d := range tenant.get(tenant.path("/domains")).objects("domains") {
 		if d.text("domain_name") == zone {
 			id = d.text("id")
 		}
@@ -57,31 +59,31 @@ func (c caller) waitForRun(run string) reply {
 
 // checkProvisioned checks that a domain is verified and signed in the service and at the platform,
 // and that its zone has each record once.
-func (h accountTenant) checkProvisioned(zone string) {
-	h.t.Helper()
+func (tenant accountTenant) checkProvisioned(zone string) {
+	tenant.t.Helper()
 	found := false
-	for _, d := range h.get(h.path("/domains")).objects("domains") {
+	for _, d := range tenant.get(tenant.path("/domains")).objects("domains") {
 		if d.text("domain_name") == zone {
 			found = d["is_verified"] == true && d.text("dkim_status") == "healthy"
 		}
 	}
 	if !found {
-		h.t.Errorf("%s is not verified and signed: %s", zone, h.get(h.path("/domains")).raw)
+		tenant.t.Errorf("%s is not verified and signed: %s", zone, tenant.get(tenant.path("/domains")).raw)
 	}
-	for _, d := range h.control("GET", "/tenants/"+h.guid, nil).objects("domains") {
+	for _, d := range tenant.control("GET", "/tenants/"+tenant.guid, nil).objects("domains") {
 		if d.text("name") == zone && (d["verified"] != true || d["dkim_enabled"] != true) {
-			h.t.Errorf("the platform has %v", d)
+			tenant.t.Errorf("the platform has %v", d)
 		}
 	}
-	h.checkZoneRecords(zone)
+	tenant.checkZoneRecords(zone)
 }
 
 // checkZoneRecords checks that the zone has exactly the records that Microsoft 365 needs, each
 // once.
-func (h accountTenant) checkZoneRecords(zone string) {
-	h.t.Helper()
+func (tenant accountTenant) checkZoneRecords(zone string) {
+	tenant.t.Helper()
 	var records []object
-	must(h.t, json.Unmarshal(h.control("GET", "/zones/"+zone+"/records", nil).raw, &records))
+	must(tenant.t, json.Unmarshal(tenant.control("GET", "/zones/"+zone+"/records", nil).raw, &records))
 	seen := map[string]int{}
 	for _, r := range records {
 		seen[r.text("type")+" "+r.text("name")]++
@@ -92,11 +94,11 @@ func (h accountTenant) checkZoneRecords(zone string) {
 	}
 	for name, n := range want {
 		if seen[name] != n {
-			h.t.Errorf("%s: %d records, want %d", name, seen[name], n)
+			tenant.t.Errorf("%s: %d records, want %d", name, seen[name], n)
 		}
 	}
 	if len(seen) != len(want) {
-		h.t.Errorf("the zone has %v", seen)
+		tenant.t.Errorf("the zone has %v", seen)
 	}
 }
 
@@ -105,15 +107,15 @@ func (h accountTenant) checkZoneRecords(zone string) {
 func TestOneCallProvisionsADomain(t *testing.T) {
 	t.Parallel()
 	onBothDatabases(t, sharedSandbox, func(t *testing.T, c caller) {
-		h := c.newAccount(nil).withDNSConnection().newConnectedTenant(nil)
-		zone, id := h.newHostedDomain()
-		started := h.expect("POST", "/v1/domains/"+id+"/dns/provision", nil, http.StatusAccepted, "")
-		h.expect("POST", "/v1/domains/"+id+"/dns/provision", nil, http.StatusConflict, "domain_provisioning_already_active")
-		ended := h.waitForRun(fmt.Sprint(started.at("run.id")))
+		tenant := c.newAccount(nil).withDNSConnection().newConnectedTenant(nil)
+		zone, id := tenant.newHostedDomain()
+		started := tenant.expect("POST", "/v1/domains/"+id+"/dns/provision", nil, http.StatusAccepted, "")
+		tenant.expect("POST", "/v1/domains/"+id+"/dns/provision", nil, http.StatusConflict, "domain_provisioning_already_active")
+		ended := tenant.waitForRun(fmt.Sprint(started.at("run.id")))
 		if job := ended.objects("jobs")[0]; job.text("status") != "completed" || job.text("stage") != "done" {
 			t.Fatalf("the run ended %s", ended.raw)
 		}
-		h.checkProvisioned(zone)
+		tenant.checkProvisioned(zone)
 	})
 }
 
@@ -124,13 +126,13 @@ func TestEachSimulatedDNSProviderIsProvisioned(t *testing.T) {
 	t.Parallel()
 	c := newSendingSandbox(t, "--no-seed")
 	for _, provider := range []string{"cloudflare", "powerdns", "rfc2136"} {
-		h := c.newAccount(nil).newConnectedTenant(nil)
-		zone, id := h.newDomainHostedAt(provider)
-		h.withDNSConnectionTo(provider)
-		started := h.expect("POST", "/v1/domains/"+id+"/dns/provision", nil, http.StatusAccepted, "")
+		tenant := c.newAccount(nil).newConnectedTenant(nil)
+		zone, id := tenant.newDomainHostedAt(provider)
+		tenant.withDNSConnectionTo(provider)
+		started := tenant.expect("POST", "/v1/domains/"+id+"/dns/provision", nil, http.StatusAccepted, "")
 		checkValues(t, started.objects("jobs")[0], object{"provider": provider})
-		h.waitForRun(fmt.Sprint(started.at("run.id")))
-		h.checkProvisioned(zone)
+		tenant.waitForRun(fmt.Sprint(started.at("run.id")))
+		tenant.checkProvisioned(zone)
 	}
 }
 
@@ -143,36 +145,36 @@ const (
 // completed job cannot be retried.
 func TestProvisioningRunIsShown(t *testing.T) {
 	t.Parallel()
-	h := sharedSandbox(t).newAccount(nil).withDNSConnection().newConnectedTenant(nil)
-	zone, id := h.newHostedDomain()
-	started := h.expect("POST", "/v1/domains/"+id+"/dns/provision", object{}, http.StatusAccepted, "")
+	tenant := sharedSandbox(t).newAccount(nil).withDNSConnection().newConnectedTenant(nil)
+	zone, id := tenant.newHostedDomain()
+	started := tenant.expect("POST", "/v1/domains/"+id+"/dns/provision", object{}, http.StatusAccepted, "")
 	checkMembers(t, "the answer", started.object, "domain_id run jobs")
 	checkMembers(t, "run", started.at("run"), runMembers)
 	job := started.objects("jobs")[0]
 	checkMembers(t, "job", job, jobMembers)
 	checkValues(t, started.object, object{"domain_id": id, "run.status": "queued", "run.total_domains": 1, "run.started_at": nil, "run.completed_at": nil, "run.updated_at": nil})
-	checkValues(t, job, object{"run_id": started.at("run.id"), "domain_id": id, "tenant_id": h.guid, "domain_name": zone, "stage": "queued", "status": "queued",
+	checkValues(t, job, object{"run_id": started.at("run.id"), "domain_id": id, "tenant_id": tenant.guid, "domain_name": zone, "stage": "queued", "status": "queued",
 		"provider": "cloudflare", "action_required_code": nil, "message": nil})
 
 	run := fmt.Sprint(started.at("run.id"))
 	if bucket := started.header.Get("X-RateLimit-Bucket"); bucket != "provider_heavy" {
 		t.Errorf("provision counts in %q", bucket)
 	}
-	checkMembers(t, "a run", h.get("/v1/dns/provisioning-runs/"+run).object, "run jobs")
-	list := h.get("/v1/dns/provisioning-runs")
+	checkMembers(t, "a run", tenant.get("/v1/dns/provisioning-runs/"+run).object, "run jobs")
+	list := tenant.get("/v1/dns/provisioning-runs")
 	checkMembers(t, "the list", list.object, "runs count limit")
 	checkValues(t, list.object, object{"count": 1, "limit": 20})
 	checkValues(t, list.objects("runs")[0], object{"id": run, "total_domains": 1})
 
-	ended := h.waitForRun(run)
+	ended := tenant.waitForRun(run)
 	checkValues(t, ended.object, object{"run.status": "completed"})
 	if ended.at("run.started_at") == nil || ended.at("run.completed_at") == nil || ended.at("run.updated_at") == nil {
 		t.Errorf("ended as %s", ended.raw)
 	}
-	checkValues(t, h.get("/v1/dns/provisioning-runs?active_only=true&limit=100").object, object{"count": 0, "limit": 100, "runs": "[]"})
-	h.expect("POST", "/v1/dns/provisioning-jobs/"+job.text("id")+"/retry", nil, http.StatusConflict, "provisioning_job_not_retryable")
-	h.expect("POST", "/v1/domains/"+id+"/dns/provision", nil, http.StatusAccepted, "")
-	if again := h.get("/v1/dns/provisioning-runs?limit=1"); again.objects("runs")[0].text("id") == run {
+	checkValues(t, tenant.get("/v1/dns/provisioning-runs?active_only=true&limit=100").object, object{"count": 0, "limit": 100, "runs": "[]"})
+	tenant.expect("POST", "/v1/dns/provisioning-jobs/"+job.text("id")+"/retry", nil, http.StatusConflict, "provisioning_job_not_retryable")
+	tenant.expect("POST", "/v1/domains/"+id+"/dns/provision", nil, http.StatusAccepted, "")
+	if again := tenant.get("/v1/dns/provisioning-runs?limit=1"); again.objects("runs")[0].text("id") == run {
 		t.Error("the newest run is not the first")
 	}
 }
@@ -182,22 +184,22 @@ func TestProvisioningRunIsShown(t *testing.T) {
 // retried at once.
 func TestProvisioningAfterAConflict(t *testing.T) {
 	t.Parallel()
-	h := sharedSandbox(t).newAccount(nil).withDNSConnection().newConnectedTenant(nil)
-	zone, id := h.newHostedDomain()
-	h.control("PUT", "/zones/"+zone+"/records", []object{{"type": "MX", "name": zone, "content": "mail." + zone, "priority": 5, "ttl": 60}})
-	refused := h.expect("POST", "/v1/domains/"+id+"/dns/provision", nil, http.StatusConflict, "dns_conflict")
+	tenant := sharedSandbox(t).newAccount(nil).withDNSConnection().newConnectedTenant(nil)
+	zone, id := tenant.newHostedDomain()
+	tenant.control("PUT", "/zones/"+zone+"/records", []object{{"type": "MX", "name": zone, "content": "mail." + zone, "priority": 5, "ttl": 60}})
+	refused := tenant.expect("POST", "/v1/domains/"+id+"/dns/provision", nil, http.StatusConflict, "dns_conflict")
 	if conflicts := refused.objects("conflicts"); len(conflicts) != 1 {
 		t.Fatalf("conflicts: %s", refused.raw)
 	} else {
 		checkMembers(t, "a conflict", conflicts[0], actionMembers)
 		checkValues(t, conflicts[0], object{"action": "conflict", "record_type": "MX", "name": zone, "blocking": true})
 	}
-	checkValues(t, h.get("/v1/dns/provisioning-runs").object, object{"count": 0})
-	h.control("PUT", "/zones/"+zone+"/records", []object{})
-	started := h.expect("POST", "/v1/domains/"+id+"/dns/provision", nil, http.StatusAccepted, "")
+	checkValues(t, tenant.get("/v1/dns/provisioning-runs").object, object{"count": 0})
+	tenant.control("PUT", "/zones/"+zone+"/records", []object{})
+	started := tenant.expect("POST", "/v1/domains/"+id+"/dns/provision", nil, http.StatusAccepted, "")
 	retry := "/v1/dns/provisioning-jobs/" + started.objects("jobs")[0].text("id") + "/retry"
-	h.eventually("a retry of the job while it waits", func() bool {
-		got := h.call("POST", retry, nil)
+	tenant.eventually("a retry of the job while it waits", func() bool {
+		got := tenant.call("POST", retry, nil)
 		if got.status == http.StatusOK {
 			checkMembers(t, "the answer", got.object, "status job")
 			checkMembers(t, "job", got.at("job"), jobMembers)
@@ -205,8 +207,8 @@ func TestProvisioningAfterAConflict(t *testing.T) {
 		}
 		return got.status == http.StatusOK
 	})
-	checkValues(t, h.waitForRun(fmt.Sprint(started.at("run.id"))).object, object{"run.status": "completed"})
-	h.checkProvisioned(zone)
+	checkValues(t, tenant.waitForRun(fmt.Sprint(started.at("run.id"))).object, object{"run.status": "completed"})
+	tenant.checkProvisioned(zone)
 }
 
 // TestServiceWithoutWorkerLeavesJobsQueued checks that a process without a worker only answers
@@ -215,19 +217,19 @@ func TestServiceWithoutWorkerLeavesJobsQueued(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
 	p, ready := startDev(t, requirePrograms(t, releaseBuild), data, []string{"TENANTRY_WORKER=false"}, "--no-seed")
-	h := seededAccount(t, ready).newAccount(nil).withDNSConnection().newConnectedTenant(nil)
-	zone, id := h.newHostedDomain()
-	run := h.expect("POST", "/v1/domains/"+id+"/dns/provision", object{}, 202, "").at("run.id").(string)
-	if calls := h.control("GET", "/calls?provider=cloudflare", nil); h.get("/v1/dns/provisioning-runs/"+run).at("run.status") != "queued" {
+	tenant := seededAccount(t, ready).newAccount(nil).withDNSConnection().newConnectedTenant(nil)
+	zone, id := tenant.newHostedDomain()
+	run := tenant.expect("POST", "/v1/domains/"+id+"/dns/provision", object{}, 202, "").at("run.id").(string)
+	if calls := tenant.control("GET", "/calls?provider=cloudflare", nil); tenant.get("/v1/dns/provisioning-runs/"+run).at("run.status") != "queued" {
 		t.Errorf("the job has begun: %s", calls.raw)
 	}
 	must(t, p.stop())
 	_, again := startDev(t, requirePrograms(t, releaseBuild), data, nil, "--no-seed")
-	h.ready = again
-	if h.waitForRun(run).at("run.status") != "completed" {
+	tenant.ready = again
+	if tenant.waitForRun(run).at("run.status") != "completed" {
 		t.Error("the job was not done")
 	}
-	h.checkProvisioned(zone)
+	tenant.checkProvisioned(zone)
 }
 
 // provisionedDomain is a domain that is being provisioned, and the tenant that has it.
@@ -245,14 +247,14 @@ type manyDomains struct {
 // domainsPerAccount is the number of domains of an account, all in its only tenant.
 const domainsPerAccount = 10
 
-func newManyDomains(t *testing.T, m *restartingSandbox, size int) *manyDomains {
+func newManyDomains(t *testing.T, server *restartingSandbox, size int) *manyDomains {
 	t.Helper()
-	all := &manyDomains{restartingSandbox: m}
+	all := &manyDomains{restartingSandbox: server}
 	for range size / domainsPerAccount {
-		h := caller{client: m.client}.newAccount(nil).withDNSConnection().newConnectedTenant(nil)
+		tenant := caller{client: server.client}.newAccount(nil).withDNSConnection().newConnectedTenant(nil)
 		for range domainsPerAccount {
-			zone, id := h.newHostedDomain()
-			all.domains = append(all.domains, provisionedDomain{of: h, zone: zone, id: id})
+			zone, id := tenant.newHostedDomain()
+			all.domains = append(all.domains, provisionedDomain{of: tenant, zone: zone, id: id})
 		}
 	}
 	return all
@@ -260,9 +262,9 @@ func newManyDomains(t *testing.T, m *restartingSandbox, size int) *manyDomains {
 
 // current returns the tenant of a domain with the address of the sandbox's current process.
 func (m *manyDomains) current(d provisionedDomain) accountTenant {
-	h := d.of
-	h.client = m.client
-	return h
+	tenant := d.of
+	tenant.client = m.client
+	return tenant
 }
 
 // startRuns requests the provisioning of each domain.
@@ -357,14 +359,14 @@ func TestProvisioningSurvivesKills(t *testing.T) {
 
 // provisionOverKills provisions domains while the service is killed a few times. A soak kills it 30
 // times, once every 2 s. crash is called once, between two kills.
-func provisionOverKills(t *testing.T, m *restartingSandbox, size int, crash func()) {
+func provisionOverKills(t *testing.T, server *restartingSandbox, size int, crash func()) {
 	deaths := 2
 	if soak.On() {
 		size, deaths = 200, 30
 	}
-	m.client, m.binary, m.data = client{t: t}, requirePrograms(t, releaseBuild), t.TempDir()
-	m.start()
-	all := newManyDomains(t, m, size)
+	server.client, server.binary, server.data = client{t: t}, requirePrograms(t, releaseBuild), t.TempDir()
+	server.start()
+	all := newManyDomains(t, server, size)
 	random := soak.Rand(t)
 	all.startRuns()
 	for death := range deaths {

@@ -28,20 +28,20 @@ const proxyFolder = "../../deploy/proxy/"
 // TestNginxForwardsToTheService runs deploy/proxy/nginx.conf in front of the service.
 func TestNginxForwardsToTheService(t *testing.T) {
 	t.Parallel()
-	p := newProxyFixture(t)
-	p.installSnippet("nginx.conf", "server 127.0.0.1:8080;", "server "+strings.TrimPrefix(p.server.ready.APIURL, "http://")+";",
-		"listen 80;", "listen 127.0.0.1:"+freePort(t)+";", "listen 443 ", "listen 127.0.0.1:"+p.port+" ",
-		"/etc/ssl/tenantry/", p.folder+"/", "/var/log/nginx/", p.folder+"/")
+	fixture := newProxyFixture(t)
+	fixture.installSnippet("nginx.conf", "server 127.0.0.1:8080;", "server "+strings.TrimPrefix(fixture.server.ready.APIURL, "http://")+";",
+		"listen 80;", "listen 127.0.0.1:"+freePort(t)+";", "listen 443 ", "listen 127.0.0.1:"+fixture.port+" ",
+		"/etc/ssl/tenantry/", fixture.folder+"/", "/var/log/nginx/", fixture.folder+"/")
 	var own strings.Builder
-	fmt.Fprintf(&own, "daemon off; pid %s/pid; error_log stderr; events {}\nhttp {\naccess_log off;\n", p.folder)
+	fmt.Fprintf(&own, "daemon off; pid %s/pid; error_log stderr; events {}\nhttp {\naccess_log off;\n", fixture.folder)
 	for _, kept := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
-		fmt.Fprintf(&own, "%s_temp_path %s/%s;\n", kept, p.folder, kept)
+		fmt.Fprintf(&own, "%s_temp_path %s/%s;\n", kept, fixture.folder, kept)
 	}
-	fmt.Fprintf(&own, "include %s/nginx.conf;\n}\n", p.folder)
-	p.write("main.conf", own.String())
-	p.start("/usr/sbin/nginx", "-c", filepath.Join(p.folder, "main.conf"), "-e", "stderr")
-	p.checkProxy()
-	logged, err := os.ReadFile(filepath.Join(p.folder, "tenantry.log"))
+	fmt.Fprintf(&own, "include %s/nginx.conf;\n}\n", fixture.folder)
+	fixture.write("main.conf", own.String())
+	fixture.start("/usr/sbin/nginx", "-c", filepath.Join(fixture.folder, "main.conf"), "-e", "stderr")
+	fixture.checkProxy()
+	logged, err := os.ReadFile(filepath.Join(fixture.folder, "tenantry.log"))
 	if err != nil || !strings.Contains(string(logged), "/connect/microsoft365/callback") || strings.Contains(string(logged), "state=") {
 		t.Errorf("the access log (%v): %s", err, logged)
 	}
@@ -50,72 +50,72 @@ func TestNginxForwardsToTheService(t *testing.T) {
 // TestCaddyForwardsToTheService runs deploy/proxy/Caddyfile in front of the service.
 func TestCaddyForwardsToTheService(t *testing.T) {
 	t.Parallel()
-	p := newProxyFixture(t)
-	p.installSnippet("Caddyfile", "127.0.0.1:8080", strings.TrimPrefix(p.server.ready.APIURL, "http://"),
+	fixture := newProxyFixture(t)
+	fixture.installSnippet("Caddyfile", "127.0.0.1:8080", strings.TrimPrefix(fixture.server.ready.APIURL, "http://"),
 		"{\n\tservers", "{\n\tadmin off\n\tauto_https off\n\tservers",
-		"\ntenantry.example {\n", fmt.Sprintf("\nhttps://tenantry.example:%s {\n\ttls %[2]s/fullchain.pem %[2]s/key.pem\n", p.port, p.folder))
-	p.start("caddy", "run", "--adapter", "caddyfile", "--config", filepath.Join(p.folder, "Caddyfile"))
-	p.checkProxy()
+		"\ntenantry.example {\n", fmt.Sprintf("\nhttps://tenantry.example:%s {\n\ttls %[2]s/fullchain.pem %[2]s/key.pem\n", fixture.port, fixture.folder))
+	fixture.start("caddy", "run", "--adapter", "caddyfile", "--config", filepath.Join(fixture.folder, "Caddyfile"))
+	fixture.checkProxy()
 }
 
 // checkProxy checks what every proxy must do: it forwards the API and the pages, hides the admin
 // endpoints and allows bodies of 64 KiB.
-func (p *proxyFixture) checkProxy() {
-	p.t.Helper()
-	key := map[string]string{"Authorization": "Bearer " + p.key, "X-Request-ID": "from-the-client", "Idempotency-Key": "k"}
-	if got := p.send("GET", "/v1/tenants", "", key); got.StatusCode != http.StatusOK || got.Header.Get("X-Request-ID") != "from-the-client" {
-		p.t.Errorf("a read: %d %v", got.StatusCode, got.Header)
+func (f *proxyFixture) checkProxy() {
+	f.t.Helper()
+	key := map[string]string{"Authorization": "Bearer " + f.key, "X-Request-ID": "from-the-client", "Idempotency-Key": "k"}
+	if got := f.send("GET", "/v1/tenants", "", key); got.StatusCode != http.StatusOK || got.Header.Get("X-Request-ID") != "from-the-client" {
+		f.t.Errorf("a read: %d %v", got.StatusCode, got.Header)
 	}
 	for _, path := range []string{"/metrics", "/livez", "/readyz"} {
-		if got := p.send("GET", path, "", nil); got.StatusCode != http.StatusNotFound {
-			p.t.Errorf("%s answers %d", path, got.StatusCode)
+		if got := f.send("GET", path, "", nil); got.StatusCode != http.StatusNotFound {
+			f.t.Errorf("%s answers %d", path, got.StatusCode)
 		}
 	}
 	key["Content-Type"] = "application/json"
 	for size, status := range map[int]int{64 << 10: http.StatusNotFound, 64<<10 + 1: http.StatusRequestEntityTooLarge} {
 		body := `{"domain":"a.example"}`
-		got := p.send("POST", "/v1/tenants/7b1d9c52-6a0e-4a55-8f0e-0c2f5b6a9d11/domains", body+strings.Repeat(" ", size-len(body)), key)
+		got := f.send("POST", "/v1/tenants/7b1d9c52-6a0e-4a55-8f0e-0c2f5b6a9d11/domains", body+strings.Repeat(" ", size-len(body)), key)
 		if got.StatusCode != status || !strings.HasPrefix(got.Header.Get("Content-Type"), "application/") {
-			p.t.Errorf("a body of %d bytes: %d %s", size, got.StatusCode, got.Header.Get("Content-Type"))
+			f.t.Errorf("a body of %d bytes: %d %s", size, got.StatusCode, got.Header.Get("Content-Type"))
 		}
 	}
-	p.checkClientAddress()
-	p.checkConnect(key)
+	f.checkClientAddress()
+	f.checkConnect(key)
 }
 
 // checkClientAddress checks that the service compares the network of a key with the client address
 // that the proxy saw, whatever the client writes into the header.
-func (p *proxyFixture) checkClientAddress() {
-	p.t.Helper()
+func (f *proxyFixture) checkClientAddress() {
+	f.t.Helper()
 	for network, status := range map[string]int{clientAddress + "/32": http.StatusOK, "192.0.2.0/24": http.StatusUnauthorized, "127.0.0.1/32": http.StatusUnauthorized} {
-		key := p.service.runCommand(p.env, "key", "create", "--account", p.account, "--cidr", network).text("api_key")
-		got := p.send("GET", "/v1/tenants", "", map[string]string{"Authorization": "Bearer " + key, "X-Forwarded-For": "192.0.2.7"})
+		key := f.service.runCommand(f.env, "key", "create", "--account", f.account, "--cidr", network).text("api_key")
+		got := f.send("GET", "/v1/tenants", "", map[string]string{"Authorization": "Bearer " + key, "X-Forwarded-For": "192.0.2.7"})
 		if got.StatusCode != status {
-			p.t.Errorf("a key for %s: %d, want %d", network, got.StatusCode, status)
+			f.t.Errorf("a key for %s: %d, want %d", network, got.StatusCode, status)
 		}
 	}
 }
 
 // checkConnect walks through the connect pages at the address of the proxy.
-func (p *proxyFixture) checkConnect(key map[string]string) {
-	p.t.Helper()
-	guid, admin := p.service.newTenant(p.server)
-	link := readReply(p.t, p.send("GET", "/v1/tenants/connect-url", "", key)).text("connect_url")
-	v := newBrowser(p.t)
-	callback := v.answerConsent(link, admin, "accept")
-	jar := v.client.Jar
-	v.client = &http.Client{Jar: jar, CheckRedirect: p.client.CheckRedirect, Transport: byHost{"tenantry.example": p.client.Transport}}
-	signIn := v.open(callback)
+func (f *proxyFixture) checkConnect(key map[string]string) {
+	f.t.Helper()
+	guid, admin := f.service.newTenant(f.server)
+	link := readReply(f.t, f.send("GET", "/v1/tenants/connect-url", "", key)).text("connect_url")
+	b := newBrowser(f.t)
+	callback := b.answerConsent(link, admin, "accept")
+	jar := b.client.Jar
+	b.client = &http.Client{Jar: jar, CheckRedirect: f.client.CheckRedirect, Transport: byHost{"tenantry.example": f.client.Transport}}
+	signIn := b.open(callback)
 	if cookies := (&http.Response{Header: signIn.header}).Cookies(); len(cookies) != 1 || cookies[0].Name != "__Host-tenantry-connect" || !cookies[0].Secure {
-		p.t.Fatalf("%d: cookies %v", signIn.status, cookies)
+		f.t.Fatalf("%d: cookies %v", signIn.status, cookies)
 	}
-	offer := v.open(v.signIn(signIn.location, admin).location)
-	checkPageHeaders(p.t, offer)
-	if done := v.submit(offer, url.Values{"decision": {"connect"}}); done.status != http.StatusOK {
-		p.t.Errorf("connect: %d %s", done.status, done.text)
+	offer := b.open(b.signIn(signIn.location, admin).location)
+	checkPageHeaders(f.t, offer)
+	if done := b.submit(offer, url.Values{"decision": {"connect"}}); done.status != http.StatusOK {
+		f.t.Errorf("connect: %d %s", done.status, done.text)
 	}
-	if got := p.send("GET", "/v1/tenants/"+guid, "", key); got.StatusCode != http.StatusOK {
-		p.t.Errorf("after the connect: %d", got.StatusCode)
+	if got := f.send("GET", "/v1/tenants/"+guid, "", key); got.StatusCode != http.StatusOK {
+		f.t.Errorf("after the connect: %d", got.StatusCode)
 	}
 }
 
@@ -139,32 +139,32 @@ type proxyFixture struct {
 
 func newProxyFixture(t *testing.T) *proxyFixture {
 	t.Helper()
-	r := newServiceFixture(t, requirePrograms(t, releaseBuild))
-	env := append(r.env(t.TempDir(), ""), "TENANTRY_PUBLIC_URL=https://tenantry.example", "TENANTRY_TRUSTED_PROXIES=127.0.0.1")
-	account, key := r.newAccount(env, "ann@example.com", "complete", 0)
-	_, server := r.serve(env)
+	service := newServiceFixture(t, requirePrograms(t, releaseBuild))
+	env := append(service.env(t.TempDir(), ""), "TENANTRY_PUBLIC_URL=https://tenantry.example", "TENANTRY_TRUSTED_PROXIES=127.0.0.1")
+	account, key := service.newAccount(env, "ann@example.com", "complete", 0)
+	_, server := service.serve(env)
 	server.control("POST", "/app", object{"redirect_uris": []string{
 		"https://tenantry.example/connect/microsoft365/callback", "https://tenantry.example/connect/microsoft365/signin",
 	}})
-	p := &proxyFixture{t: t, service: r, env: env, server: server, account: account, key: key, port: freePort(t)}
+	fixture := &proxyFixture{t: t, service: service, env: env, server: server, account: account, key: key, port: freePort(t)}
 	folder, err := os.MkdirTemp("", "tenantry-proxy-")
 	must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(folder) })
-	p.folder = folder
+	fixture.folder = folder
 	public, private := testserver.SelfSigned(t)
-	p.write("fullchain.pem", string(public))
-	p.write("key.pem", string(private))
-	p.client = &http.Client{
+	fixture.write("fullchain.pem", string(public))
+	fixture.write("key.pem", string(private))
+	fixture.client = &http.Client{
 		Transport: &http.Transport{
 			DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
 				from := &net.TCPAddr{IP: net.ParseIP(clientAddress)}
-				return (&net.Dialer{LocalAddr: from}).DialContext(ctx, network, "127.0.0.1:"+p.port)
+				return (&net.Dialer{LocalAddr: from}).DialContext(ctx, network, "127.0.0.1:"+fixture.port)
 			},
 			TLSClientConfig: &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}},
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	return p
+	return fixture
 }
 
 // freePort returns a loopback port on which nothing listens.
@@ -175,89 +175,90 @@ func freePort(t *testing.T) string {
 	return port
 }
 
-func (p *proxyFixture) write(name, text string) {
-	p.t.Helper()
-	must(p.t, os.WriteFile(filepath.Join(p.folder, name), []byte(text), 0o600))
+// write writes a file in the folder of the proxy.
+func (f *proxyFixture) write(name, text string) {
+	f.t.Helper()
+	must(f.t, os.WriteFile(filepath.Join(f.folder, name), []byte(text), 0o600))
 }
 
 // installSnippet copies a file of deploy/proxy and replaces addresses and paths by those of the
 // test. Each replaced text must occur.
-func (p *proxyFixture) installSnippet(name string, instead ...string) {
-	p.t.Helper()
+func (f *proxyFixture) installSnippet(name string, replacements ...string) {
+	f.t.Helper()
 	raw, err := os.ReadFile(proxyFolder + name)
-	must(p.t, err)
+	must(f.t, err)
 	text := string(raw)
-	for i := 0; i < len(instead); i += 2 {
-		if !strings.Contains(text, instead[i]) {
-			p.t.Fatalf("%s does not say %q", name, instead[i])
+	for i := 0; i < len(replacements); i += 2 {
+		if !strings.Contains(text, replacements[i]) {
+			f.t.Fatalf("%s does not say %q", name, replacements[i])
 		}
-		text = strings.ReplaceAll(text, instead[i], instead[i+1])
+		text = strings.ReplaceAll(text, replacements[i], replacements[i+1])
 	}
-	p.write(name, text)
+	f.write(name, text)
 }
 
 // start runs the proxy until the test ends, as nobody if the test runs as root.
-func (p *proxyFixture) start(args ...string) {
-	p.t.Helper()
+func (f *proxyFixture) start(args ...string) {
+	f.t.Helper()
 	log := &syncBuffer{}
 	cmd := exec.Command(args[0], args[1:]...)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH") + ":/usr/sbin", "HOME=" + p.folder}
-	cmd.Dir, cmd.Stdout, cmd.Stderr = p.folder, log, log
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH") + ":/usr/sbin", "HOME=" + f.folder}
+	cmd.Dir, cmd.Stdout, cmd.Stderr = f.folder, log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if os.Getuid() == 0 {
-		cmd.SysProcAttr.Credential = p.giveToNobody()
+		cmd.SysProcAttr.Credential = f.giveToNobody()
 	}
-	must(p.t, cmd.Start())
+	must(f.t, cmd.Start())
 	ended := make(chan struct{})
 	go func() { _ = cmd.Wait(); close(ended) }()
-	p.t.Cleanup(func() {
+	f.t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		<-ended
 	})
 	for deadline := time.Now().Add(waitTimeout); ; {
-		conn, err := new(net.Dialer).DialContext(p.t.Context(), "tcp", "127.0.0.1:"+p.port)
+		conn, err := new(net.Dialer).DialContext(f.t.Context(), "tcp", "127.0.0.1:"+f.port)
 		if err == nil {
 			_ = conn.Close()
 			return
 		}
 		select {
 		case <-ended:
-			p.t.Fatalf("%s ended: %s", args[0], log)
+			f.t.Fatalf("%s ended: %s", args[0], log)
 		case <-time.After(20 * time.Millisecond):
 		}
 		if time.Now().After(deadline) {
-			p.t.Fatalf("%s does not listen: %s", args[0], log)
+			f.t.Fatalf("%s does not listen: %s", args[0], log)
 		}
 	}
 }
 
 // giveToNobody changes the owner of the folder to nobody.
-func (p *proxyFixture) giveToNobody() *syscall.Credential {
-	p.t.Helper()
+func (f *proxyFixture) giveToNobody() *syscall.Credential {
+	f.t.Helper()
 	nobody, err := user.Lookup("nobody")
-	must(p.t, err)
+	must(f.t, err)
 	uid, _ := strconv.Atoi(nobody.Uid)
 	gid, _ := strconv.Atoi(nobody.Gid)
-	err = filepath.WalkDir(p.folder, func(path string, _ os.DirEntry, err error) error {
+	err = filepath.WalkDir(f.folder, func(path string, _ os.DirEntry, err error) error {
 		if err == nil {
 			err = os.Chown(path, uid, gid)
 		}
 		return err
 	})
-	must(p.t, err)
+	must(f.t, err)
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 }
 
-func (p *proxyFixture) send(method, path, body string, headers map[string]string) *http.Response {
-	p.t.Helper()
-	r, err := http.NewRequestWithContext(p.t.Context(), method, "https://tenantry.example"+path, strings.NewReader(body))
-	must(p.t, err)
+func (f *proxyFixture) send(method, path, body string, headers map[string]string) *http.Response {
+	f.t.Helper()
+	r, err := http.NewRequestWithContext(f.t.Context(), method, "https://tenantry.example"+path, strings.NewReader(body))
+	must(f.t, err)
 	for name, value := range headers {
 		r.Header.Set(name, value)
 	}
-	answer, err := p.client.Do(r)
-	must(p.t, err)
-	p.t.Cleanup(func() { _ = answer.Body.Close() })
+	answer, err := f.client.Do(r)
+	must(f.t, err)
+	f.t.Cleanup(func() { _ = answer.Body.Close() })
 	return answer
 }
 

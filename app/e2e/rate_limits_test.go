@@ -47,32 +47,32 @@ func TestEveryRateLimitIsEnforced(t *testing.T) {
 	t.Parallel()
 	_, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), []string{limitsOn}, "--no-seed")
 	c := seededAccount(t, ready).newAccount(nil)
-	h := c.newConnectedTenant(nil)
+	tenant := c.newConnectedTenant(nil)
 	cheap := map[string]func() reply{
 		"provider_heavy": func() reply {
-			return h.do("POST", h.ready.APIURL+h.path("/domains"), h.key, object{"domain": 1})
+			return tenant.do("POST", tenant.ready.APIURL+tenant.path("/domains"), tenant.key, object{"domain": 1})
 		},
 		"provider_heavy_writes": func() reply {
-			return h.do("POST", h.ready.APIURL+"/v1/integrations", h.key, object{"provider": 1})
+			return tenant.do("POST", tenant.ready.APIURL+"/v1/integrations", tenant.key, object{"provider": 1})
 		},
 		"expensive": func() reply {
-			return h.do("GET", h.ready.APIURL+h.domainPath("unknown.example", "/dkim-status"), h.key, nil)
+			return tenant.do("GET", tenant.ready.APIURL+tenant.domainPath("unknown.example", "/dkim-status"), tenant.key, nil)
 		},
-		"read":  func() reply { return h.do("GET", h.ready.APIURL+"/v1/tenants", h.key, nil) },
-		"write": func() reply { return h.do("POST", h.ready.APIURL+"/v1/keys", h.key, object{}) },
+		"read":  func() reply { return tenant.do("GET", tenant.ready.APIURL+"/v1/tenants", tenant.key, nil) },
+		"write": func() reply { return tenant.do("POST", tenant.ready.APIURL+"/v1/keys", tenant.key, object{}) },
 	}
 	// Buckets refill while the test runs, so all are emptied again before each request that must be
 	// refused.
-	refused := func(what string, ask func() reply) (got reply) {
+	refused := func(subject string, ask func() reply) (got reply) {
 		t.Helper()
-		h.eventually(what+" is refused", func() bool {
+		tenant.eventually(subject+" is refused", func() bool {
 			for bucket, take := range cheap {
-				for left := ""; left != "0"; {
+				for remaining := ""; remaining != "0"; {
 					taken := take()
 					if bucketName := taken.header.Get("X-RateLimit-Bucket"); bucketName != bucket {
 						t.Fatalf("%d in %q, not in %q", taken.status, bucketName, bucket)
 					}
-					left = taken.header.Get("X-RateLimit-Remaining")
+					remaining = taken.header.Get("X-RateLimit-Remaining")
 				}
 			}
 			got = ask()
@@ -80,20 +80,20 @@ func TestEveryRateLimitIsEnforced(t *testing.T) {
 		})
 		return got
 	}
-	before := fmt.Sprint(providerCalls(h.client))
+	before := fmt.Sprint(providerCalls(tenant.client))
 
 	d, err := publishedDocument()
 	must(t, err)
 	buckets := matrixBuckets(t)
 	maps.Copy(buckets, additions)
-	ids := map[string]string{"tenant_id": h.guid, "domain_name": "example.com", "domain_id": noSuchID, "mailbox_id": noSuchID, "key_id": noSuchID, "webhook_id": noSuchID, "delivery_id": noSuchID}
+	ids := map[string]string{"tenant_id": tenant.guid, "domain_name": "example.com", "domain_id": noSuchID, "mailbox_id": noSuchID, "key_id": noSuchID, "webhook_id": noSuchID, "delivery_id": noSuchID}
 	for _, op := range d.operations {
 		name := op.method + " " + op.path
 		bucket, listed := buckets[name]
 		if !listed && name != "POST /api-key/rotate" { // the matrix has no such row for this operation
 			t.Errorf("the matrix does not say in which bucket %s counts", name)
 		}
-		got := refused(name, func() reply { return h.do(op.method, h.ready.APIURL+fillPath(op.path, ids), h.key, nil) })
+		got := refused(name, func() reply { return tenant.do(op.method, tenant.ready.APIURL+fillPath(op.path, ids), tenant.key, nil) })
 		if got.code() != rateLimitExceeded {
 			t.Errorf("%s: %d %s", name, got.status, got.raw)
 		}
@@ -104,10 +104,10 @@ func TestEveryRateLimitIsEnforced(t *testing.T) {
 			t.Errorf("%s: Retry-After %q", name, got.header.Get("Retry-After"))
 		}
 	}
-	if now := fmt.Sprint(providerCalls(h.client)); now != before {
+	if now := fmt.Sprint(providerCalls(tenant.client)); now != before {
 		t.Errorf("the mail platform was called: %s, before %s", now, before)
 	}
-	counts := parseMetrics(h.do("GET", h.ready.AdminURL+"/metrics", "", nil).raw)
+	counts := parseMetrics(tenant.do("GET", tenant.ready.AdminURL+"/metrics", "", nil).raw)
 	if seen := slices.Sorted(slices.Values(counts["tenantry_ratelimit_refused_total"]["bucket"])); !slices.Equal(seen, []string{"expensive", "provider_heavy", "provider_heavy_writes", "read", "write"}) {
 		t.Errorf("refusals are counted for %q", seen)
 	}
@@ -126,14 +126,14 @@ const slowRedis = "TENANTRY_REDIS_TIMEOUT=1m"
 func TestReplicasShareRateLimits(t *testing.T) {
 	t.Parallel()
 	redis, database := testserver.NewRedis(t), testserver.Database(t)
-	r := newServiceFixture(t, requirePrograms(t, releaseBuild))
-	env := append(r.env(t.TempDir(), database), limitsOn, "TENANTRY_REDIS_URL="+redis.URL, slowRedis)
-	r.runCommand(env, "migrate")
-	_, key := r.newAccount(env, "owner@example.com", "complete", 1)
+	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
+	env := append(fixture.env(t.TempDir(), database), limitsOn, "TENANTRY_REDIS_URL="+redis.URL, slowRedis)
+	fixture.runCommand(env, "migrate")
+	_, key := fixture.newAccount(env, "owner@example.com", "complete", 1)
 	var servers [2]client
 	var processes [2]*process
 	for i := range servers {
-		processes[i], servers[i] = r.serve(env)
+		processes[i], servers[i] = fixture.serve(env)
 	}
 	ask := func(n int) (passed int) {
 		t.Helper()

@@ -23,14 +23,14 @@ func TestRegistrationHasExactlyTheNeededPermissions(t *testing.T) {
 	t.Parallel()
 	m := readManifest(t, "manifest.json")
 	roles, _ := m.permissions(t)
-	s := newRegistrationFixture(t, m)
-	if at := s.newConsentedTenant(roles).onboard(); at != "" {
+	fixture := newRegistrationFixture(t, m)
+	if at := fixture.newConsentedTenant(roles).onboard(); at != "" {
 		t.Fatalf("with all permissions it stops at %q", at)
 	}
 	// Some tenants wait for a grant to spread, so all run concurrently.
 	var walks sync.WaitGroup
 	for i, role := range roles {
-		h := s.newConsentedTenant(slices.Delete(slices.Clone(roles), i, i+1))
+		h := fixture.newConsentedTenant(slices.Delete(slices.Clone(roles), i, i+1))
 		walks.Go(func() {
 			if at := h.onboard(); at != role.failingStep {
 				t.Errorf("without %s it stops at %q, the page says %q", role.name, at, role.failingStep)
@@ -52,8 +52,8 @@ func TestRegistrationWithoutRoleAssignment(t *testing.T) {
 			t.Error("the heavy permission is in the light manifest")
 		}
 	}
-	s := newRegistrationFixture(t, m)
-	h := s.newConsentedTenant(light)
+	fixture := newRegistrationFixture(t, m)
+	h := fixture.newConsentedTenant(light)
 	h.confirmConnect()
 	checkValues(t, h.post(h.path("/sync"), nil).object, object{"status": "partial"})
 	if step := h.nextStep(); step != "grant_role" {
@@ -62,7 +62,7 @@ func TestRegistrationWithoutRoleAssignment(t *testing.T) {
 	// A consent with the role assignment permission, followed by one without it, leaves the role
 	// assigned, like an assignment by an administrator.
 	for _, roles := range [][]permission{heavy, light} {
-		s.setPermissions(roles)
+		fixture.setPermissions(roles)
 		h.giveConsent()
 		h.confirmConnect()
 		h.mustSync()
@@ -78,8 +78,8 @@ func TestRegistrationMatchesURLsAndScopes(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t).newAccount(nil)
 	link := c.get("/v1/tenants/connect-url").text("connect_url")
-	h, v := c.newTenant(nil), newBrowser(t)
-	callback := v.open(v.answerConsent(link, h.admin, "accept"))
+	tenant, b := c.newTenant(nil), newBrowser(t)
+	callback := b.open(b.answerConsent(link, tenant.admin, "accept"))
 	at := func(address string) string {
 		u, err := url.Parse(address)
 		must(t, err)
@@ -119,34 +119,34 @@ type registrationFixture struct {
 
 func newRegistrationFixture(t *testing.T, m manifest) registrationFixture {
 	t.Helper()
-	r := newServiceFixture(t, requirePrograms(t, releaseBuild))
-	env := r.env(t.TempDir(), "")
-	id, key := r.newAccount(env, "ann@example.com", "complete", 50)
-	_, server := r.serve(env)
+	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
+	env := fixture.env(t.TempDir(), "")
+	id, key := fixture.newAccount(env, "ann@example.com", "complete", 50)
+	_, server := fixture.serve(env)
 	var redirects []string
 	for _, uri := range m.Web.RedirectURIs {
 		redirects = append(redirects, strings.Replace(uri, "https://tenantry.example", "http://127.0.0.1", 1))
 	}
 	server.control("POST", "/app", object{"redirect_uris": redirects})
-	return registrationFixture{caller{server, id, "ann@example.com", key}, r}
+	return registrationFixture{caller{server, id, "ann@example.com", key}, fixture}
 }
 
-func (s registrationFixture) setPermissions(roles []permission) {
-	s.t.Helper()
+func (f registrationFixture) setPermissions(roles []permission) {
+	f.t.Helper()
 	names := []string{}
 	for _, role := range roles {
 		names = append(names, role.name)
 	}
-	s.control("POST", "/app", object{"permissions": names})
+	f.control("POST", "/app", object{"permissions": names})
 }
 
 // newConsentedTenant returns a new tenant whose administrator consented to these permissions and
 // has not confirmed the connection.
-func (s registrationFixture) newConsentedTenant(roles []permission) *consentedTenant {
-	s.t.Helper()
-	s.setPermissions(roles)
-	guid, admin := s.service.newTenant(s.client)
-	g := &consentedTenant{accountTenant: accountTenant{s.caller, guid, admin}, service: s.service}
+func (f registrationFixture) newConsentedTenant(roles []permission) *consentedTenant {
+	f.t.Helper()
+	f.setPermissions(roles)
+	guid, admin := f.service.newTenant(f.client)
+	g := &consentedTenant{accountTenant: accountTenant{f.caller, guid, admin}, service: f.service}
 	g.giveConsent()
 	return g
 }

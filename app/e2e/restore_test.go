@@ -106,8 +106,8 @@ func (f *restoreFixture) setUp(database string) {
 	id, key := f.newAccount(f.serviceFixture.env(data, database), "ann@example.com", "complete", 0)
 	c := caller{client: f.startServer(data, database), id: id, email: "ann@example.com", key: key}
 	f.tenant, f.lateTenant = f.newTenant(c), f.newTenant(c)
-	v := newBrowser(f.t)
-	v.submit(v.openConfirmation(f.tenant), url.Values{"decision": {"connect"}})
+	b := newBrowser(f.t)
+	b.submit(b.openConfirmation(f.tenant), url.Values{"decision": {"connect"}})
 	f.tenant.mustSync()
 	f.zone = "lost.test"
 	must(f.t, f.zones.Add(f.zone, "manual"))
@@ -121,9 +121,9 @@ func (f *restoreFixture) setUp(database string) {
 }
 
 func (f *restoreFixture) newTenant(c caller) accountTenant {
-	h := accountTenant{caller: c}
-	h.guid, h.admin = f.serviceFixture.newTenant(c.client)
-	return h
+	tenant := accountTenant{caller: c}
+	tenant.guid, tenant.admin = f.serviceFixture.newTenant(c.client)
+	return tenant
 }
 
 // backUp writes a backup with a passphrase and one without, while the server runs, and searches
@@ -132,10 +132,10 @@ func (f *restoreFixture) backUp() (file string) {
 	f.t.Helper()
 	dir := f.t.TempDir()
 	file = filepath.Join(dir, "tenantry.backup")
-	credential := f.passphrase()
-	made := runTenantry(f.t, f.env, "backup", file, "--credential-file", credential, "-o", "json").mustJSON(f.t)
-	checkMembers(f.t, "backup", made, "file status encrypted version database tables rows sha256 created_at")
-	checkValues(f.t, made, object{"status": "written", "encrypted": true, "file": file})
+	credential := f.passphraseFile()
+	created := runTenantry(f.t, f.env, "backup", file, "--credential-file", credential, "-o", "json").mustJSON(f.t)
+	checkMembers(f.t, "backup", created, "file status encrypted version database tables rows sha256 created_at")
+	checkValues(f.t, created, object{"status": "written", "encrypted": true, "file": file})
 	plain := runTenantry(f.t, f.env, "backup", file+".plain")
 	if plain.code != 0 || !strings.Contains(plain.stderr, "warning") || !strings.Contains(plain.stderr, "keyset") {
 		f.t.Errorf("a backup without a passphrase: %d %s", plain.code, plain.stderr)
@@ -162,7 +162,8 @@ func (f *restoreFixture) backUp() (file string) {
 	return file
 }
 
-func (f *restoreFixture) passphrase() string {
+// passphraseFile writes a file with the passphrase and returns its path.
+func (f *restoreFixture) passphraseFile() string {
 	f.t.Helper()
 	name := filepath.Join(f.t.TempDir(), "passphrase")
 	must(f.t, os.WriteFile(name, []byte("correct horse battery staple\n"), 0o600))
@@ -191,6 +192,7 @@ func (f *restoreFixture) keyMaterial() string {
 	return keyset.Key[0].KeyData.Value
 }
 
+// deleteInstallation stops the service and deletes its data folder.
 func (f *restoreFixture) deleteInstallation() {
 	f.t.Helper()
 	must(f.t, f.process.stop())
@@ -202,12 +204,12 @@ func (f *restoreFixture) restore(file, database string) {
 	data := filepath.Join(f.t.TempDir(), "new")
 	env := f.serviceFixture.env(data, database)
 	runTenantry(f.t, env, "restore", file).checkFailure(f.t, cli.ExitRefused) // no passphrase
-	made := runTenantry(f.t, env, "restore", file, "--credential-file", f.passphrase(), "-o", "json").mustJSON(f.t)
-	checkValues(f.t, made, object{"status": "restored", "encrypted": true})
-	runTenantry(f.t, env, "restore", file, "--credential-file", f.passphrase()).checkFailure(f.t, cli.ExitRefused) // the database is not empty
-	acts := runTenantry(f.t, env, "audit", "list", "-o", "json").mustJSON(f.t).objects("events")
-	if len(acts) < 3 || acts[0].text("action") != "restore" || acts[len(acts)-1].text("action") == "restore" {
-		f.t.Errorf("the audit: %v", acts)
+	created := runTenantry(f.t, env, "restore", file, "--credential-file", f.passphraseFile(), "-o", "json").mustJSON(f.t)
+	checkValues(f.t, created, object{"status": "restored", "encrypted": true})
+	runTenantry(f.t, env, "restore", file, "--credential-file", f.passphraseFile()).checkFailure(f.t, cli.ExitRefused) // the database is not empty
+	actions := runTenantry(f.t, env, "audit", "list", "-o", "json").mustJSON(f.t).objects("events")
+	if len(actions) < 3 || actions[0].text("action") != "restore" || actions[len(actions)-1].text("action") == "restore" {
+		f.t.Errorf("the audit: %v", actions)
 	}
 	server := f.startServer(data, database)
 	f.tenant.client, f.lateTenant.client = server, server
@@ -216,20 +218,20 @@ func (f *restoreFixture) restore(file, database string) {
 // checkRestored uses the restored installation as its customers do.
 func (f *restoreFixture) checkRestored() {
 	f.t.Helper()
-	h := f.tenant
-	before := h.get(h.path("/mailboxes")).objects("mailboxes")
+	tenant := f.tenant
+	before := tenant.get(tenant.path("/mailboxes")).objects("mailboxes")
 	if len(before) != 1 || before[0].text("primary_smtp") != "ada@"+f.zone {
 		f.t.Errorf("mailboxes: %v", before)
 	}
-	h.mustSync()
-	h.post(h.path("/mailboxes"), mailboxesBody(f.zone, "max"))
-	checkValues(f.t, h.get(h.path("")).object, object{"domain_count": 1, "mailbox_count": 2, "exchange_bootstrap_status": "ready", "connected_by": h.admin})
+	tenant.mustSync()
+	tenant.post(tenant.path("/mailboxes"), mailboxesBody(f.zone, "max"))
+	checkValues(f.t, tenant.get(tenant.path("")).object, object{"domain_count": 1, "mailbox_count": 2, "exchange_bootstrap_status": "ready", "connected_by": tenant.admin})
 	// The sealed secret of the second administrator's flow can be opened.
 	offer := f.waiting.open(f.waiting.signIn(f.callback, f.lateTenant.admin).location)
 	if done := f.waiting.submit(offer, url.Values{"decision": {"connect"}}); done.status != http.StatusOK {
 		f.t.Errorf("%d %s", done.status, done.text)
 	}
-	h.checkTenants(f.lateTenant.guid, h.guid)
+	tenant.checkTenants(f.lateTenant.guid, tenant.guid)
 	if logs := f.process.logs.String(); strings.Contains(logs, `"level":"ERROR"`) {
 		f.t.Errorf("logs:\n%s", tail(logs, 3000))
 	}

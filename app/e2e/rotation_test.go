@@ -31,9 +31,9 @@ func TestOperatorManagesTheKeyset(t *testing.T) {
 	runTenantry(t, env, "keyset", "list").checkFailure(t, cli.ExitRefused)
 	runTenantry(t, env, "keyset", "rotate").checkFailure(t, cli.ExitRefused)
 	runTenantry(t, env, "migrate", "-o", "json").mustJSON(t)
-	made := runTenantry(t, env, "keyset", "create", "-o", "json").mustJSON(t)
-	checkMembers(t, "keyset", made, "keyset_file primary_key_id keys")
-	checkMembers(t, "key", made.objects("keys")[0], "key_id status")
+	created := runTenantry(t, env, "keyset", "create", "-o", "json").mustJSON(t)
+	checkMembers(t, "keyset", created, "keyset_file primary_key_id keys")
+	checkMembers(t, "key", created.objects("keys")[0], "key_id status")
 	before, err := os.ReadFile(file)
 	must(t, err)
 	runTenantry(t, env, "keyset", "create").checkFailure(t, cli.ExitRefused)
@@ -41,7 +41,7 @@ func TestOperatorManagesTheKeyset(t *testing.T) {
 		t.Fatal("the keyset was overwritten")
 	}
 	staged := runTenantry(t, env, "keyset", "rotate", "--stage", "-o", "json").mustJSON(t)
-	checkValues(t, staged, object{"primary_key_id": made["primary_key_id"]})
+	checkValues(t, staged, object{"primary_key_id": created["primary_key_id"]})
 	runTenantry(t, env, "keyset", "rotate", "--stage").checkFailure(t, cli.ExitRefused)
 	rotated := runTenantry(t, env, "keyset", "rotate", "-o", "json").mustJSON(t)
 	keys := rotated.objects("keys")
@@ -53,11 +53,11 @@ func TestOperatorManagesTheKeyset(t *testing.T) {
 	if table.code != 0 || !strings.Contains(table.stdout, "primary") || strings.Contains(table.stdout, "typeUrl") {
 		t.Errorf("%s%s", table.stdout, table.stderr)
 	}
-	var acts []string
+	var actions []string
 	for _, e := range runTenantry(t, env, "audit", "list", "-o", "json").mustJSON(t).objects("events") {
-		acts = append(acts, e.text("action"))
+		actions = append(actions, e.text("action"))
 	}
-	if got := strings.Join(acts, " "); got != "keyset.rotate keyset.rotate keyset.create migrate" {
+	if got := strings.Join(actions, " "); got != "keyset.rotate keyset.rotate keyset.create migrate" {
 		t.Errorf("recorded: %s", got)
 	}
 }
@@ -66,26 +66,26 @@ func TestOperatorManagesTheKeyset(t *testing.T) {
 // rotation, and that new secrets are soon sealed with the new key.
 func TestKeysetRotationWhileServing(t *testing.T) {
 	t.Parallel()
-	r, data := newServiceFixture(t, requirePrograms(t, releaseBuild)), t.TempDir()
-	env := r.env(data, "")
-	id, key := r.newAccount(env, "ann@example.com", "complete", 0)
-	_, server := r.serve(env)
+	fixture, data := newServiceFixture(t, requirePrograms(t, releaseBuild)), t.TempDir()
+	env := fixture.env(data, "")
+	id, key := fixture.newAccount(env, "ann@example.com", "complete", 0)
+	_, server := fixture.serve(env)
 	c := caller{client: server, id: id, email: "ann@example.com", key: key}
 	early, late := accountTenant{caller: c}, accountTenant{caller: c}
-	early.guid, early.admin = r.newTenant(server)
-	late.guid, late.admin = r.newTenant(server)
-	wait := func(h accountTenant) (*browser, string) {
-		v := newBrowser(t)
-		return v, v.open(v.answerConsent(c.get("/v1/tenants/connect-url").text("connect_url"), h.admin, "accept")).location
+	early.guid, early.admin = fixture.newTenant(server)
+	late.guid, late.admin = fixture.newTenant(server)
+	wait := func(tenant accountTenant) (*browser, string) {
+		b := newBrowser(t)
+		return b, b.open(b.answerConsent(c.get("/v1/tenants/connect-url").text("connect_url"), tenant.admin, "accept")).location
 	}
-	finish := func(h accountTenant, v *browser, address string) {
-		offer := v.open(v.signIn(address, h.admin).location)
-		if done := v.submit(offer, url.Values{"decision": {"connect"}}); done.status != http.StatusOK {
+	finish := func(tenant accountTenant, b *browser, address string) {
+		offer := b.open(b.signIn(address, tenant.admin).location)
+		if done := b.submit(offer, url.Values{"decision": {"connect"}}); done.status != http.StatusOK {
 			t.Errorf("%d %s", done.status, done.text)
 		}
 	}
 	before, waiting := wait(early)
-	fresh := r.runCommand(env, "keyset", "rotate").text("primary_key_id")
+	fresh := fixture.runCommand(env, "keyset", "rotate").text("primary_key_id")
 	var after *browser
 	var address string
 	server.eventually("a secret is sealed with the new key", func() bool {
@@ -112,13 +112,13 @@ func sealedWith(t *testing.T, data, key string) bool {
 }
 
 // newConnectedService starts a server with an account and a connected tenant.
-func newConnectedService(t *testing.T, r *serviceFixture, more ...string) (*process, accountTenant) {
+func newConnectedService(t *testing.T, fixture *serviceFixture, more ...string) (*process, accountTenant) {
 	t.Helper()
-	env := append(r.env(t.TempDir(), ""), more...)
-	_, key := r.newAccount(env, "owner@example.com", "complete", 0)
-	p, c := r.serve(env)
+	env := append(fixture.env(t.TempDir(), ""), more...)
+	_, key := fixture.newAccount(env, "owner@example.com", "complete", 0)
+	p, c := fixture.serve(env)
 	c.ready.APIKey = key
-	guid, admin := r.newTenant(c)
+	guid, admin := fixture.newTenant(c)
 	newAdministrator(t, admin).connect(c, key)
 	return p, accountTenant{caller: caller{c, "", "owner@example.com", key}, guid: guid}
 }
@@ -132,8 +132,8 @@ func replaceFile(t *testing.T, path string, content []byte) {
 
 // lastAssertionThumbprint returns the certificate thumbprint of the last client assertion in a
 // token request.
-func (r *serviceFixture) lastAssertionThumbprint() (thumbprint string) {
-	for _, q := range r.recordedRequests() {
+func (f *serviceFixture) lastAssertionThumbprint() (thumbprint string) {
+	for _, q := range f.recordedRequests() {
 		form, err := url.ParseQuery(string(q.body))
 		if err != nil || !strings.HasSuffix(q.path, "/oauth2/v2.0/token") || form.Get("client_assertion") == "" {
 			continue
@@ -149,6 +149,7 @@ func (r *serviceFixture) lastAssertionThumbprint() (thumbprint string) {
 	return thumbprint
 }
 
+// thumbprint returns the SHA-256 thumbprint of a certificate, base64url-encoded.
 func thumbprint(public []byte) string {
 	block, _ := pem.Decode(public)
 	sum := sha256.Sum256(block.Bytes)
@@ -159,48 +160,48 @@ func thumbprint(public []byte) string {
 // certificate. An incomplete or missing file changes nothing.
 func TestReplacedCertificateIsReloaded(t *testing.T) {
 	t.Parallel()
-	r := newServiceFixture(t, requirePrograms(t, releaseBuild))
+	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
 	file := filepath.Join(t.TempDir(), "certificate.pem")
-	r.settings["client_certificate_file"] = file
+	fixture.settings["client_certificate_file"] = file
 	certificate := func() (public, both []byte) {
 		public, private := testserver.SelfSigned(t)
-		client{t: t, ready: sandbox.Ready{ControlURL: r.url + "/_control"}}.control("POST", "/app", object{"certificate": string(public)})
+		client{t: t, ready: sandbox.Ready{ControlURL: fixture.url + "/_control"}}.control("POST", "/app", object{"certificate": string(public)})
 		return public, append(append([]byte{}, public...), private...)
 	}
 	first, both := certificate()
 	replaceFile(t, file, both)
-	p, h := newConnectedService(t, r)
+	p, tenant := newConnectedService(t, fixture)
 	failures := func(want string) {
 		t.Helper()
-		metrics := h.do("GET", h.ready.AdminURL+"/metrics", "", nil).raw
+		metrics := tenant.do("GET", tenant.ready.AdminURL+"/metrics", "", nil).raw
 		line := `tenantry_credential_reload_failures_total{credential="client_certificate_file",provider="microsoft365"} `
 		if !bytes.Contains(metrics, []byte(line+want+"\n")) {
 			t.Errorf("not counted as %s", want)
 		}
 	}
 	failures("0")
-	h.mustSync()
-	if got := r.lastAssertionThumbprint(); got != thumbprint(first) {
+	tenant.mustSync()
+	if got := fixture.lastAssertionThumbprint(); got != thumbprint(first) {
 		t.Errorf("the first token was requested with %q", got)
 	}
 	second, both := certificate()
 	replaceFile(t, file, both)
-	h.mustSync()
-	if got := r.lastAssertionThumbprint(); got != thumbprint(second) {
+	tenant.mustSync()
+	if got := fixture.lastAssertionThumbprint(); got != thumbprint(second) {
 		t.Errorf("after the file was replaced a token was requested with %q", got)
 	}
 	third, both := certificate()
 	must(t, os.WriteFile(file, both[:len(both)/2], 0o600))
-	h.mustSync()
-	h.mustSync()
+	tenant.mustSync()
+	tenant.mustSync()
 	must(t, os.Remove(file))
-	h.mustSync()
-	if got := r.lastAssertionThumbprint(); got != thumbprint(second) {
+	tenant.mustSync()
+	if got := fixture.lastAssertionThumbprint(); got != thumbprint(second) {
 		t.Errorf("with a broken file a token was requested with %q", got)
 	}
 	replaceFile(t, file, both)
-	h.mustSync()
-	if got := r.lastAssertionThumbprint(); got != thumbprint(third) {
+	tenant.mustSync()
+	if got := fixture.lastAssertionThumbprint(); got != thumbprint(third) {
 		t.Errorf("after the file was fixed a token was requested with %q", got)
 	}
 	logs := p.logs.String()
@@ -217,20 +218,20 @@ func TestReplacedCertificateIsReloaded(t *testing.T) {
 // new one as soon as it is in the file.
 func TestReplacedClientSecretIsReloaded(t *testing.T) {
 	t.Parallel()
-	r := newServiceFixture(t, requirePrograms(t, releaseBuild))
-	_, h := newConnectedService(t, r)
-	h.mustSync()
-	h.control("POST", "/app", object{"expire_secret": true})
-	raw, err := os.ReadFile(filepath.Join(r.platformDir, "app.json"))
+	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
+	_, tenant := newConnectedService(t, fixture)
+	tenant.mustSync()
+	tenant.control("POST", "/app", object{"expire_secret": true})
+	raw, err := os.ReadFile(filepath.Join(fixture.platformDir, "app.json"))
 	must(t, err)
 	var app struct{ Secret string }
 	if err := json.Unmarshal(raw, &app); err != nil || app.Secret == "" {
 		t.Fatalf("the simulator's application: %v", err)
 	}
-	replaceFile(t, r.settings["client_secret_file"], []byte(app.Secret+"\n"))
-	h.mustSync()
-	must(t, os.Truncate(r.settings["client_secret_file"], 0))
-	h.mustSync()
+	replaceFile(t, fixture.settings["client_secret_file"], []byte(app.Secret+"\n"))
+	tenant.mustSync()
+	must(t, os.Truncate(fixture.settings["client_secret_file"], 0))
+	tenant.mustSync()
 }
 
 func TestKeyRotationReplacesTheKey(t *testing.T) {

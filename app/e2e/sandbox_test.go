@@ -75,63 +75,63 @@ func TestSandboxReadyLineIsComplete(t *testing.T) {
 // control interface its address, after SIGKILL and after a stop.
 func TestSandboxKeepsItsStateAfterRestart(t *testing.T) {
 	t.Parallel()
-	b, data := requirePrograms(t, releaseBuild), t.TempDir()
+	build, data := requirePrograms(t, releaseBuild), t.TempDir()
 	control := []string{"--control", "127.0.0.5:0"} // no other program uses ports of this address
-	p, first := startDev(t, b, data, nil, control...)
+	p, first := startDev(t, build, data, nil, control...)
 	c := seededAccount(t, first)
-	h := accountTenant{c, first.Tenants[0].TenantID, first.Tenants[0].Admin}
-	h.setBehaviour(noDelays())
-	h.connect()
-	h.mustSync()
-	h.post(h.path("/domains"), object{"domain": first.Zones[0]})
-	h.publishRecords(first.Zones[0])
-	h.post(h.domainPath(first.Zones[0], "/verify"), nil)
-	before := remembered(h)
+	tenant := accountTenant{c, first.Tenants[0].TenantID, first.Tenants[0].Admin}
+	tenant.setBehaviour(noDelays())
+	tenant.connect()
+	tenant.mustSync()
+	tenant.post(tenant.path("/domains"), object{"domain": first.Zones[0]})
+	tenant.publishRecords(first.Zones[0])
+	tenant.post(tenant.domainPath(first.Zones[0], "/verify"), nil)
+	before := remembered(tenant)
 
 	p.kill()
-	p, second := startDev(t, b, data, nil, control...)
+	p, second := startDev(t, build, data, nil, control...)
 	if second.APIKey != first.APIKey || second.AccountID != first.AccountID || !slices.Equal(second.Zones, first.Zones) || second.ControlURL != first.ControlURL {
 		t.Errorf("key, account, zones or the address of the control interface changed")
 	}
-	if slices.ContainsFunc(second.Tenants, func(s sandbox.Tenant) bool { return s.TenantID == h.guid }) || len(second.Tenants) != len(first.Tenants) {
+	if slices.ContainsFunc(second.Tenants, func(s sandbox.Tenant) bool { return s.TenantID == tenant.guid }) || len(second.Tenants) != len(first.Tenants) {
 		t.Errorf("the tenants that are not connected: %v", second.Tenants)
 	}
-	h.ready, h.key = second, second.APIKey
-	after := remembered(h)
+	tenant.ready, tenant.key = second, second.APIKey
+	after := remembered(tenant)
 	for name := range before {
 		if !strings.HasPrefix(after[name], before[name]) {
 			t.Errorf("%s was\n%s\nand is\n%s", name, before[name], after[name])
 		}
 	}
-	h.mustSync()
-	checkValues(t, h.post(h.path("/mailboxes"), mailboxesBody(first.Zones[0], "ada")).object, object{"created_count": 1})
+	tenant.mustSync()
+	checkValues(t, tenant.post(tenant.path("/mailboxes"), mailboxesBody(first.Zones[0], "ada")).object, object{"created_count": 1})
 
-	rotated := h.post("/api-key/rotate?user_email="+h.email, nil).text("api_key")
+	rotated := tenant.post("/api-key/rotate?user_email="+tenant.email, nil).text("api_key")
 	if err := p.stop(); err != nil {
 		t.Fatal(err)
 	}
-	_, third := startDev(t, b, data, nil, control...)
+	_, third := startDev(t, build, data, nil, control...)
 	if third.APIKey == first.APIKey || third.APIKey == rotated || third.AccountID != first.AccountID || third.ControlURL != first.ControlURL {
 		t.Error("after a rotation the key is not a new one of the same account, or the control interface moved")
 	}
-	h.ready, h.key = third, third.APIKey
-	h.checkTenants(h.guid)
-	h.key = rotated
-	h.checkTenants(h.guid)
-	h.key = first.APIKey
-	h.expect("GET", "/v1/tenants", nil, http.StatusUnauthorized, "invalid_api_key")
+	tenant.ready, tenant.key = third, third.APIKey
+	tenant.checkTenants(tenant.guid)
+	tenant.key = rotated
+	tenant.checkTenants(tenant.guid)
+	tenant.key = first.APIKey
+	tenant.expect("GET", "/v1/tenants", nil, http.StatusUnauthorized, "invalid_api_key")
 }
 
 // remembered returns the state that must be equal after a restart. The journal may only have grown.
-func remembered(h accountTenant) map[string]string {
-	h.t.Helper()
+func remembered(tenant accountTenant) map[string]string {
+	tenant.t.Helper()
 	zone := "/zones/example-one.test/records"
 	return map[string]string{
-		"tenant":   string(h.get(h.path("")).raw),
-		"domains":  string(h.get(h.path("/domains")).raw),
-		"platform": string(h.control("GET", "/tenants/"+h.guid, nil).raw),
-		"zone":     string(h.control("GET", zone, nil).raw),
-		"journal":  strings.TrimRight(string(h.control("GET", "/calls?provider=microsoft365", nil).raw), "]\n"),
+		"tenant":   string(tenant.get(tenant.path("")).raw),
+		"domains":  string(tenant.get(tenant.path("/domains")).raw),
+		"platform": string(tenant.control("GET", "/tenants/"+tenant.guid, nil).raw),
+		"zone":     string(tenant.control("GET", zone, nil).raw),
+		"journal":  strings.TrimRight(string(tenant.control("GET", "/calls?provider=microsoft365", nil).raw), "]\n"),
 	}
 }
 
@@ -139,8 +139,8 @@ func remembered(h accountTenant) map[string]string {
 // moved clock. Otherwise stored times would be in the future.
 func TestMovedClockSurvivesRestart(t *testing.T) {
 	t.Parallel()
-	b, data := requirePrograms(t, releaseBuild), t.TempDir()
-	p, r := startDev(t, b, data, nil, "--no-seed")
+	build, data := requirePrograms(t, releaseBuild), t.TempDir()
+	p, r := startDev(t, build, data, nil, "--no-seed")
 	if r.Zones == nil || r.Tenants == nil || len(r.Zones)+len(r.Tenants) != 0 || r.APIKey == "" || r.AccountID == "" {
 		t.Errorf("zones %v, tenants %v", r.Zones, r.Tenants)
 	}
@@ -149,7 +149,7 @@ func TestMovedClockSurvivesRestart(t *testing.T) {
 	c.control("POST", "/clock", object{"advance": "240h"})
 	before := c.get("/v1/tenants/connect-url").text("expires_at")
 	p.kill()
-	_, c.ready = startDev(t, b, data, nil, "--no-seed")
+	_, c.ready = startDev(t, build, data, nil, "--no-seed")
 	if after := c.get("/v1/tenants/connect-url").text("expires_at"); after < before {
 		t.Errorf("links expired at %s and expire at %s", before, after)
 	}
@@ -188,39 +188,39 @@ func TestSandboxListensOnLoopbackOnly(t *testing.T) {
 // interface. The DNS plan of a prepared zone repairs its SPF record.
 func TestSandboxConnectsSimulatedDNS(t *testing.T) {
 	t.Parallel()
-	b, data := requirePrograms(t, releaseBuild), t.TempDir()
-	p, first := startDev(t, b, data, nil)
+	build, data := requirePrograms(t, releaseBuild), t.TempDir()
+	p, first := startDev(t, build, data, nil)
 	c := seededAccount(t, first)
-	h := accountTenant{c, first.Tenants[0].TenantID, first.Tenants[0].Admin}
-	h.setBehaviour(noDelays())
-	h.connect()
-	h.mustSync()
+	tenant := accountTenant{c, first.Tenants[0].TenantID, first.Tenants[0].Admin}
+	tenant.setBehaviour(noDelays())
+	tenant.connect()
+	tenant.mustSync()
 	const zone = "messy-spf-merge.test"
-	h.post(h.path("/domains"), object{"domain": zone})
-	proof := h.get(h.domainPath(zone, "/dns")).objects("verification_dns_records")[0]["text"]
+	tenant.post(tenant.path("/domains"), object{"domain": zone})
+	proof := tenant.get(tenant.domainPath(zone, "/dns")).objects("verification_dns_records")[0]["text"]
 	var records []object
-	if err := json.Unmarshal(h.control("GET", "/zones/"+zone+"/records", nil).raw, &records); err != nil {
+	if err := json.Unmarshal(tenant.control("GET", "/zones/"+zone+"/records", nil).raw, &records); err != nil {
 		t.Fatal(err)
 	}
-	h.control("PUT", "/zones/"+zone+"/records", append(records, object{"type": "TXT", "name": zone, "content": proof, "ttl": 600}))
-	h.post(h.domainPath(zone, "/verify"), nil)
-	id := h.get(h.path("/domains")).objects("domains")[0].text("id")
+	tenant.control("PUT", "/zones/"+zone+"/records", append(records, object{"type": "TXT", "name": zone, "content": proof, "ttl": 600}))
+	tenant.post(tenant.domainPath(zone, "/verify"), nil)
+	id := tenant.get(tenant.path("/domains")).objects("domains")[0].text("id")
 
 	p.kill()
-	_, h.ready = startDev(t, b, data, nil)
-	plan := h.get("/v1/domains/" + id + "/dns/plan")
+	_, tenant.ready = startDev(t, build, data, nil)
+	plan := tenant.get("/v1/domains/" + id + "/dns/plan")
 	checkValues(t, plan.object, object{"read.reliable": true, "dns_provider.id": "cloudflare", "safe_to_apply": true})
 	if !strings.Contains(string(plan.raw), "v=spf1 a ip4:192.0.2.7 include:spf.protection.outlook.com ~all") {
 		t.Errorf("got %s", plan.raw)
 	}
-	ready := h.get("/v1/domains/" + id + "/dns/automation")
+	ready := tenant.get("/v1/domains/" + id + "/dns/automation")
 	checkValues(t, ready.object, object{"automation.connection_present": true, "automation.safe_to_apply": true, "automation.manual_action_required": false})
 
-	other := h.control("POST", "/accounts", object{"email": "ann@example.com", "plan": "complete"}).text("account_id")
+	other := tenant.control("POST", "/accounts", object{"email": "ann@example.com", "plan": "complete"}).text("account_id")
 	for range 2 { // the second request changes nothing
-		h.control("POST", "/accounts/"+other+"/dns-connections", object{"provider": "cloudflare"})
+		tenant.control("POST", "/accounts/"+other+"/dns-connections", object{"provider": "cloudflare"})
 	}
-	refused, err := http.Post(h.ready.ControlURL+"/accounts/"+other+"/dns-connections", "application/json", strings.NewReader(`{"provider":"microsoft365"}`))
+	refused, err := http.Post(tenant.ready.ControlURL+"/accounts/"+other+"/dns-connections", "application/json", strings.NewReader(`{"provider":"microsoft365"}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,11 +242,11 @@ func TestDemoShowsEveryStep(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), requirePrograms(t, releaseBuild).binary, "demo")
 	cmd.Dir, cmd.Env = folder, []string{"PATH=/usr/bin:/bin", "HOME=" + folder, "TMPDIR=" + folder, onePluginPerKindEnv(t)}
 	cmd.Stdout, cmd.Stderr = &out, &errs
-	began := time.Now()
+	start := time.Now()
 	if err := cmd.Run(); err != nil {
 		t.Fatalf("%v\n%s%s", err, out.String(), errs.String())
 	}
-	if spent := time.Since(began); soak.On() && spent > 2*time.Minute {
+	if spent := time.Since(start); soak.On() && spent > 2*time.Minute {
 		t.Errorf("it took %v", spent)
 	}
 	shown := out.String()

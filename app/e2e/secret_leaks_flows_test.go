@@ -142,10 +142,10 @@ func (s *leakSearch) runOperations() {
 	s.control("DELETE", "/faults", nil)
 	s.eventually("sync", func() bool { return s.expectStatus(200, "POST", path+"/sync", key, nil).text("status") == "completed" })
 	must(s.client.t, s.zones.Add(s.zone, "manual"))
-	h := accountTenant{caller: caller{s.client, "", "", key}, guid: s.tenant}
-	h.post(h.path("/domains"), object{"domain": s.zone})
+	tenant := accountTenant{caller: caller{s.client, "", "", key}, guid: s.tenant}
+	tenant.post(tenant.path("/domains"), object{"domain": s.zone})
 	s.expectStatus(400, "POST", path+"/domains/"+s.zone+"/verify", key, nil)
-	h.publishRecords(s.zone)
+	tenant.publishRecords(s.zone)
 	s.expectStatus(200, "POST", path+"/domains/"+s.zone+"/verify", key, nil)
 	s.readDNSPlans(path+"/domains", key)
 	s.sendTwice(path+"/mailboxes", key)
@@ -175,22 +175,22 @@ func (s *leakSearch) runWebhooks(key string) {
 		s.secrets[name], s.secrets[name+" decoded"] = text, string(raw)
 	}
 	c := caller{s.client, "", "", key}
-	r := newWebhookReceiver(s.client.t)
-	at, secret := c.addWebhook(r.url, "*")
+	receiver := newWebhookReceiver(s.client.t)
+	at, secret := c.addWebhook(receiver.url, "*")
 	add("webhook secret", secret)
 	add("rotated webhook secret", c.post(at+"/rotate-secret", object{"overlap_hours": 24}).text("secret"))
 	for _, status := range []int{http.StatusOK, http.StatusTeapot} {
-		r.answerStatus(status)
+		receiver.answerStatus(status)
 		s.expectStatus(200, "POST", at+"/test", key, nil)
 	}
-	if messages := r.received(); len(messages) == 0 {
+	if messages := receiver.received(); len(messages) == 0 {
 		s.client.t.Error("no message was signed")
 	}
 	s.expectStatus(200, "PATCH", at, key, object{"description": "leak search"})
 	for _, path := range []string{at, "/v1/webhooks", at + "/deliveries"} {
 		s.expectStatus(200, "GET", path, key, nil)
 	}
-	r.answerStatus(http.StatusOK)
+	receiver.answerStatus(http.StatusOK)
 }
 
 // runKeys creates a key, rotates it, and uses both secrets. Only the responses to the creation and
@@ -198,9 +198,9 @@ func (s *leakSearch) runWebhooks(key string) {
 func (s *leakSearch) runKeys(key string) {
 	s.client.t.Helper()
 	c := caller{s.client, "", "", key}
-	made := c.post("/v1/keys", object{"name": "leak search", "scopes": []string{"tenants:read"}})
-	s.secrets["created key"] = made.text("api_key")
-	rotated := c.post("/v1/keys/"+made.text("id")+"/rotate", nil)
+	created := c.post("/v1/keys", object{"name": "leak search", "scopes": []string{"tenants:read"}})
+	s.secrets["created key"] = created.text("api_key")
+	rotated := c.post("/v1/keys/"+created.text("id")+"/rotate", nil)
 	s.secrets["replacement of the created key"] = rotated.text("api_key")
 	for _, name := range []string{"created key", "replacement of the created key"} {
 		if !strings.HasPrefix(s.secrets[name], "tny_live_") {

@@ -84,20 +84,20 @@ func TestNoSecretLeaks(t *testing.T) {
 // simulators keep them.
 func TestSandboxLeaksNoSecret(t *testing.T) {
 	t.Parallel()
-	e := newOnboarding(newRestartingSandbox(t, requirePrograms(t, releaseBuild), nil))
-	key := e.ready.APIKey
-	e.run(allWriteSteps(e), retrying(e))
+	o := newOnboarding(newRestartingSandbox(t, requirePrograms(t, releaseBuild), nil))
+	key := o.ready.APIKey
+	o.run(allWriteSteps(o), retrying(o))
 	var app object
-	raw, err := os.ReadFile(filepath.Join(e.data, "simulators", "microsoft365", "app.json"))
+	raw, err := os.ReadFile(filepath.Join(o.data, "simulators", "microsoft365", "app.json"))
 	if err == nil {
 		err = json.Unmarshal(raw, &app)
 	}
 	must(t, err)
-	s := &leakSearch{serviceFixture: &serviceFixture{t: t}, data: e.data, secrets: map[string]string{
-		"first key": key, "rotated key": e.ready.APIKey, "password": mailboxesBody("x.test").text("account_password"), "client secret": app.text("secret"),
+	s := &leakSearch{serviceFixture: &serviceFixture{t: t}, data: o.data, secrets: map[string]string{
+		"first key": key, "rotated key": o.ready.APIKey, "password": mailboxesBody("x.test").text("account_password"), "client secret": app.text("secret"),
 	}}
 	s.keepStoredData("of a sandbox")
-	s.keep("logs", []byte(e.process.logs.String()))
+	s.keep("logs", []byte(o.process.logs.String()))
 	s.outputs = slices.DeleteFunc(s.outputs, func(p searchedOutput) bool {
 		return p.name == "env of a sandbox" || p.name == "api-key.json of a sandbox" || strings.HasPrefix(p.name, "simulators/")
 	})
@@ -170,6 +170,7 @@ func (s *leakSearch) run(env []string) {
 	}
 }
 
+// keep keeps an output for search.
 func (s *leakSearch) keep(name string, data []byte) {
 	s.outputs = append(s.outputs, searchedOutput{name, data})
 }

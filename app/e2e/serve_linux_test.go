@@ -22,8 +22,8 @@ import (
 // interface.
 func TestServeOpensTwoListeners(t *testing.T) {
 	t.Parallel()
-	r := newServiceFixture(t, requirePrograms(t, releaseBuild))
-	p, c := r.serve(r.env(t.TempDir(), ""))
+	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
+	p, c := fixture.serve(fixture.env(t.TempDir(), ""))
 	c.ready.APIKey = "none"
 	c.callAPI("GET", "/v1/tenants/connect-url") // starts the plugin
 	if n := listenerCount(t, p.cmd.Process.Pid); n != 2 {
@@ -64,23 +64,23 @@ func newHungSandbox(t *testing.T, args ...string) accountTenant {
 	const tenants, each = 4, 10
 	_, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), []string{"TENANTRY_DRAIN_TIME=2s", "TENANTRY_CIRCUIT_OPEN=1ms"}, append(args, "--no-seed")...)
 	c := seededAccount(t, ready)
-	var held []accountTenant
+	var connected []accountTenant
 	for range tenants {
-		held = append(held, c.newConnectedTenant(nil))
+		connected = append(connected, c.newConnectedTenant(nil))
 	}
 	c.control("POST", "/faults", object{"provider": "microsoft365", "match": "POST /graph/v1.0/domains", "kind": "delay", "delay_ms": 2 * waitTimeout.Milliseconds(), "times": 10_000})
-	for _, h := range held {
+	for _, tenant := range connected {
 		for i := range each {
 			go func() {
 				for t.Context().Err() == nil {
-					_, _ = h.tryDo("POST", h.ready.APIURL+h.path("/domains"), h.key, object{"domain": fmt.Sprintf("slow-%d.test", i)})
+					_, _ = tenant.tryDo("POST", tenant.ready.APIURL+tenant.path("/domains"), tenant.key, object{"domain": fmt.Sprintf("slow-%d.test", i)})
 					<-time.After(time.Second)
 				}
 			}()
 		}
 	}
 	c.eventually("requests wait for the platform", func() bool { return countOf(c.operationsAt("microsoft365"), "domain.create") >= 20 })
-	return held[0]
+	return connected[0]
 }
 
 // TestSlowPlatformDoesNotBlockStoredReads checks that requests which wait for the mail platform do
@@ -94,11 +94,11 @@ func TestSlowPlatformDoesNotBlockStoredReads(t *testing.T) {
 	} {
 		t.Run(database, func(t *testing.T) {
 			t.Parallel()
-			h, reads := newHungSandbox(t, args()...), 30
+			tenant, reads := newHungSandbox(t, args()...), 30
 			if soak.On() {
 				reads = 300
 			}
-			took := h.timeStoredReads(reads)
+			took := tenant.timeStoredReads(reads)
 			t.Logf("median %v, 99th percentile %v", took[len(took)/2], took[len(took)*99/100])
 			if soak.On() && took[len(took)*99/100] > time.Second {
 				t.Errorf("the 99th percentile is %v", took[len(took)*99/100])
@@ -109,15 +109,15 @@ func TestSlowPlatformDoesNotBlockStoredReads(t *testing.T) {
 
 // timeStoredReads sends n reads of stored data and returns the duration of each, in ascending
 // order.
-func (h accountTenant) timeStoredReads(n int) (took []time.Duration) {
-	h.t.Helper()
+func (tenant accountTenant) timeStoredReads(n int) (took []time.Duration) {
+	tenant.t.Helper()
 	for i := range n {
-		path := []string{"/v1/tenants", h.path("/domains"), h.path("/mailboxes")}[i%3]
-		began := time.Now()
-		if got := h.do("GET", h.ready.APIURL+path, h.key, nil); got.status != http.StatusOK {
-			h.t.Errorf("%s: %d %s", path, got.status, got.raw)
+		path := []string{"/v1/tenants", tenant.path("/domains"), tenant.path("/mailboxes")}[i%3]
+		start := time.Now()
+		if got := tenant.do("GET", tenant.ready.APIURL+path, tenant.key, nil); got.status != http.StatusOK {
+			tenant.t.Errorf("%s: %d %s", path, got.status, got.raw)
 		}
-		took = append(took, time.Since(began))
+		took = append(took, time.Since(start))
 	}
 	slices.Sort(took)
 	return took
@@ -129,11 +129,11 @@ func TestOpenCircuitRefusesAtOnce(t *testing.T) {
 	t.Parallel()
 	p, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), []string{"TENANTRY_CIRCUIT_OPEN=10m"}, "--no-seed")
 	c := seededAccount(t, ready)
-	h, other := c.newConnectedTenant(nil), c.newConnectedTenant(nil)
-	h.injectFault("status", object{"match": "GET /graph/v1.0/domains", "status": 503, "times": 10_000})
-	ask := func() reply { return h.call("POST", h.path("/domains"), object{"domain": "circuit.test"}) }
-	h.eventually("the circuit opens", func() bool { ask(); return strings.Contains(p.logs.String(), `"circuit_open"`) })
-	before := string(h.control("GET", "/calls?provider=microsoft365", nil).raw)
+	tenant, other := c.newConnectedTenant(nil), c.newConnectedTenant(nil)
+	tenant.injectFault("status", object{"match": "GET /graph/v1.0/domains", "status": 503, "times": 10_000})
+	ask := func() reply { return tenant.call("POST", tenant.path("/domains"), object{"domain": "circuit.test"}) }
+	tenant.eventually("the circuit opens", func() bool { ask(); return strings.Contains(p.logs.String(), `"circuit_open"`) })
+	before := string(tenant.control("GET", "/calls?provider=microsoft365", nil).raw)
 	for range 5 {
 		got := ask()
 		wait, err := strconv.Atoi(got.header.Get("Retry-After"))
@@ -141,11 +141,11 @@ func TestOpenCircuitRefusesAtOnce(t *testing.T) {
 			t.Errorf("%d %s, Retry-After %q", got.status, got.raw, got.header.Get("Retry-After"))
 		}
 	}
-	if after := string(h.control("GET", "/calls?provider=microsoft365", nil).raw); after != before {
+	if after := string(tenant.control("GET", "/calls?provider=microsoft365", nil).raw); after != before {
 		t.Error("the platform was called although the circuit is open")
 	}
-	h.get(h.path("/domains"))
-	h.control("DELETE", "/faults", nil)
+	tenant.get(tenant.path("/domains"))
+	tenant.control("DELETE", "/faults", nil)
 	other.post(other.path("/domains"), object{"domain": "other.test"})
 }
 
@@ -153,13 +153,13 @@ func TestOpenCircuitRefusesAtOnce(t *testing.T) {
 func TestKilledPluginServesTheNextCall(t *testing.T) {
 	t.Parallel()
 	p, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), nil, "--no-seed")
-	h := seededAccount(t, ready).newConnectedTenant(nil)
+	tenant := seededAccount(t, ready).newConnectedTenant(nil)
 	pid := func() int {
-		for _, k := range descendants(t, p.cmd.Process.Pid) {
+		for _, id := range descendants(t, p.cmd.Process.Pid) {
 			// The simulator is the same program with arguments.
-			line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", k.pid))
+			line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", id.pid))
 			if strings.TrimRight(string(line), "\x00") == "mail-microsoft365" {
-				return k.pid
+				return id.pid
 			}
 		}
 		return 0
@@ -168,7 +168,7 @@ func TestKilledPluginServesTheNextCall(t *testing.T) {
 		name string
 		kill func(pid int)
 	}{
-		{"by the sandbox", func(int) { h.control("POST", "/plugins/microsoft365/kill", nil) }},
+		{"by the sandbox", func(int) { tenant.control("POST", "/plugins/microsoft365/kill", nil) }},
 		{"from outside", func(pid int) { _ = syscall.Kill(pid, syscall.SIGKILL) }},
 	} {
 		before := pid()
@@ -176,8 +176,8 @@ func TestKilledPluginServesTheNextCall(t *testing.T) {
 			t.Fatal("no plugin runs")
 		}
 		how.kill(before)
-		h.eventually("the process is gone", func() bool { state, _, _ := processStat(before); return state == "" })
-		h.mustSync()
+		tenant.eventually("the process is gone", func() bool { state, _, _ := processStat(before); return state == "" })
+		tenant.mustSync()
 		if after := pid(); after == 0 || after == before {
 			t.Errorf("killed %s: plugin %d was followed by %d", how.name, before, after)
 		}

@@ -28,11 +28,11 @@ import (
 // the mail platform answer service_unavailable; all others succeed.
 func TestServeStartsWithoutSettings(t *testing.T) {
 	t.Parallel()
-	r := newServiceFixture(t, requirePrograms(t, releaseBuild))
-	r.settings, r.extraEnv = nil, nil
-	env := r.env(t.TempDir(), "")
-	id, key := r.newAccount(env, "ann@example.com", "complete", 0)
-	p, server := r.serve(env)
+	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
+	fixture.settings, fixture.extraEnv = nil, nil
+	env := fixture.env(t.TempDir(), "")
+	id, key := fixture.newAccount(env, "ann@example.com", "complete", 0)
+	p, server := fixture.serve(env)
 	c := caller{client: server, id: id, email: "ann@example.com", key: key}
 	c.checkTenants()
 	got := c.expect("GET", "/v1/tenants/connect-url", nil, 503, "service_unavailable")
@@ -63,22 +63,22 @@ func TestServeStartsWithoutSettings(t *testing.T) {
 func TestPublicURLIsUsedInLinksAndCookies(t *testing.T) {
 	t.Parallel()
 	const public = "https://tenantry.example"
-	r := newServiceFixture(t, requirePrograms(t, releaseBuild))
-	env := append(r.env(t.TempDir(), ""), "TENANTRY_PUBLIC_URL="+public+"/")
-	_, key := r.newAccount(env, "ann@example.com", "complete", 0)
-	_, server := r.serve(env)
-	_, admin := r.newTenant(server)
+	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
+	env := append(fixture.env(t.TempDir(), ""), "TENANTRY_PUBLIC_URL="+public+"/")
+	_, key := fixture.newAccount(env, "ann@example.com", "complete", 0)
+	_, server := fixture.serve(env)
+	_, admin := fixture.newTenant(server)
 	server.control("POST", "/app", object{"redirect_uris": []string{public + "/connect/microsoft365/callback", public + "/connect/microsoft365/signin"}})
-	c, v := caller{client: server, key: key}, newBrowser(t)
+	c, b := caller{client: server, key: key}, newBrowser(t)
 	link := c.sendRaw("GET", "/v1/tenants/connect-url", "", map[string]string{"Host": "attacker.example"}).text("connect_url")
 	if !strings.Contains(link, "tenantry.example") || strings.Contains(link, "attacker") {
 		t.Errorf("link %s", link)
 	}
-	callback := v.answerConsent(link, admin, "accept")
+	callback := b.answerConsent(link, admin, "accept")
 	if !strings.HasPrefix(callback, public+"/connect/microsoft365/callback?") {
 		t.Fatalf("sent to %s", callback)
 	}
-	p := v.open(strings.Replace(callback, public, server.ready.APIURL, 1))
+	p := b.open(strings.Replace(callback, public, server.ready.APIURL, 1))
 	checkPageHeaders(t, p)
 	cookies := (&http.Response{Header: p.header}).Cookies()
 	if len(cookies) != 1 {
@@ -93,36 +93,36 @@ func TestPublicURLIsUsedInLinksAndCookies(t *testing.T) {
 // remedy.
 func TestServeExplainsWhyItCannotStart(t *testing.T) {
 	t.Parallel()
-	r := newServiceFixture(t, requirePrograms(t, releaseBuild))
+	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
 	data := t.TempDir()
-	_, c := r.serve(r.env(data, ""))
+	_, c := fixture.serve(fixture.env(data, ""))
 	taken := strings.TrimPrefix(c.ready.APIURL, "http://")
 	t.Run("the port is taken", func(t *testing.T) {
-		checkCommandFails(t, r, append(r.env(t.TempDir(), ""), "TENANTRY_LISTEN="+taken), cli.ExitRefused, []string{taken, "address already in use", "another address"}, "serve")
+		checkCommandFails(t, fixture, append(fixture.env(t.TempDir(), ""), "TENANTRY_LISTEN="+taken), cli.ExitRefused, []string{taken, "address already in use", "another address"}, "serve")
 	})
 	t.Run("the data folder is in use", func(t *testing.T) {
-		checkCommandFails(t, r, r.env(data, ""), cli.ExitRefused, []string{"a different process of tenantry", data, "a different data_dir"}, "serve")
+		checkCommandFails(t, fixture, fixture.env(data, ""), cli.ExitRefused, []string{"a different process of tenantry", data, "a different data_dir"}, "serve")
 	})
 	t.Run("nobody is at the database's address", func(t *testing.T) {
 		nobody, data := "postgres://u:p@"+testserver.FreeAddress(t)+"/tenantry", t.TempDir()
 		for _, args := range [][]string{{"serve"}, {"migrate"}, {"account", "list"}} {
-			checkCommandFails(t, r, r.env(data, nobody), cli.ExitExternal, []string{"the database does not answer", "database_url"}, args...)
+			checkCommandFails(t, fixture, fixture.env(data, nobody), cli.ExitExternal, []string{"the database does not answer", "database_url"}, args...)
 		}
 		checkNoKeyset(t, data)
 	})
 	t.Run("there is no plugin catalog", func(t *testing.T) {
 		data, dir := t.TempDir(), t.TempDir()
-		checkCommandFails(t, r, append(r.env(data, ""), "TENANTRY_PLUGIN_DIR="+dir), cli.ExitRefused, []string{"plugins: ", dir, "tenantry plugin add --plugin-dir " + dir}, "serve")
+		checkCommandFails(t, fixture, append(fixture.env(data, ""), "TENANTRY_PLUGIN_DIR="+dir), cli.ExitRefused, []string{"plugins: ", dir, "tenantry plugin add --plugin-dir " + dir}, "serve")
 		checkNoKeyset(t, data)
 	})
 	t.Run("the keyset file is not a keyset", func(t *testing.T) {
-		checkCommandFails(t, r, append(r.env(t.TempDir(), ""), "TENANTRY_KEYSET_FILE="+writeTempFile(t, "{}", 0o600)), cli.ExitRefused, []string{"is not a keyset", "keyset_file"}, "serve")
+		checkCommandFails(t, fixture, append(fixture.env(t.TempDir(), ""), "TENANTRY_KEYSET_FILE="+writeTempFile(t, "{}", 0o600)), cli.ExitRefused, []string{"is not a keyset", "keyset_file"}, "serve")
 	})
 	t.Run("the database's user lacks rights", func(t *testing.T) {
-		checkCommandFails(t, r, r.env(t.TempDir(), databaseWithoutRights(t)), cli.ExitRefused, []string{"permission denied", "the missing privilege"}, "serve")
+		checkCommandFails(t, fixture, fixture.env(t.TempDir(), databaseWithoutRights(t)), cli.ExitRefused, []string{"permission denied", "the missing privilege"}, "serve")
 	})
 	t.Run("migrations are missing", func(t *testing.T) {
-		checkCommandFails(t, r, r.env(t.TempDir(), testserver.Database(t)), cli.ExitRefused, []string{"migrations are missing", "tenantry migrate"}, "serve")
+		checkCommandFails(t, fixture, fixture.env(t.TempDir(), testserver.Database(t)), cli.ExitRefused, []string{"migrations are missing", "tenantry migrate"}, "serve")
 	})
 	if got := c.do("GET", c.ready.AdminURL+"/readyz", "", nil); got.status != http.StatusOK {
 		t.Errorf("the first server: %d", got.status)
@@ -152,22 +152,22 @@ func databaseWithoutRights(t *testing.T) string {
 // values.
 func TestLostKeysetIsNotReplaced(t *testing.T) {
 	t.Parallel()
-	r := newServiceFixture(t, requirePrograms(t, releaseBuild))
+	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
 	data := t.TempDir()
-	env := r.env(data, "")
-	_, key := r.newAccount(env, "owner@example.com", "complete", 0)
-	p, c := r.serve(env) // the database is in use, but nothing is sealed: this creates the keyset
+	env := fixture.env(data, "")
+	_, key := fixture.newAccount(env, "owner@example.com", "complete", 0)
+	p, c := fixture.serve(env) // the database is in use, but nothing is sealed: this creates the keyset
 	c.ready.APIKey = key
-	guid, admin := r.newTenant(c)
+	guid, admin := fixture.newTenant(c)
 	newAdministrator(t, admin).connect(c, key)
 	accountTenant{caller: caller{c, "", "owner@example.com", key}, guid: guid}.mustSync()
 	must(t, p.stop())
 	keyset := filepath.Join(data, "keyset.json")
 	must(t, os.Rename(keyset, keyset+".lost"))
-	checkCommandFails(t, r, env, cli.ExitRefused, []string{"there is no keyset at " + keyset, "from its backup", "tenantry keyset create"}, "serve")
+	checkCommandFails(t, fixture, env, cli.ExitRefused, []string{"there is no keyset at " + keyset, "from its backup", "tenantry keyset create"}, "serve")
 	checkNoKeyset(t, data)
-	r.runCommand(env, "keyset", "create")
-	r.serve(env)
+	fixture.runCommand(env, "keyset", "create")
+	fixture.serve(env)
 }
 
 // databaseLink is a TCP proxy to a server that can be cut.
@@ -216,6 +216,7 @@ func (c *databaseLink) connect() {
 	}()
 }
 
+// cut closes the listener and all connections.
 func (c *databaseLink) cut() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -235,11 +236,11 @@ func TestServiceRecoversFromADatabaseRestart(t *testing.T) {
 	must(t, err)
 	line := newDatabaseLink(t, address.Host)
 	address.Host = line.at
-	r := newServiceFixture(t, requirePrograms(t, releaseBuild))
-	env := r.env(t.TempDir(), address.String())
-	r.runCommand(env, "migrate")
-	_, key := r.newAccount(env, "ann@example.com", "complete", 0)
-	_, c := r.serve(env)
+	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
+	env := fixture.env(t.TempDir(), address.String())
+	fixture.runCommand(env, "migrate")
+	_, key := fixture.newAccount(env, "ann@example.com", "complete", 0)
+	_, c := fixture.serve(env)
 	var answers sync.Map
 	var stop atomic.Bool
 	var all sync.WaitGroup
@@ -291,12 +292,12 @@ func TestServiceRecoversFromADatabaseRestart(t *testing.T) {
 // together.
 func TestIdleServiceMakesFewTransactions(t *testing.T) {
 	t.Parallel()
-	r := newServiceFixture(t, requirePrograms(t, releaseBuild))
+	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
 	database := testserver.Database(t)
-	env := r.env(t.TempDir(), database)
-	r.runCommand(env, "migrate")
-	r.newAccount(env, "ann@example.com", "complete", 0)
-	r.serve(env)
+	env := fixture.env(t.TempDir(), database)
+	fixture.runCommand(env, "migrate")
+	fixture.newAccount(env, "ann@example.com", "complete", 0)
+	fixture.serve(env)
 	db, err := sql.Open("pgx", database)
 	must(t, err)
 	defer func() { _ = db.Close() }()

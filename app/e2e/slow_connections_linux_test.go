@@ -203,10 +203,10 @@ func resetPeakMemory(t testing.TB, pid int) {
 // limit.
 func TestSlowConnectionsDoNotBlockOthers(t *testing.T) {
 	t.Parallel()
-	r := newServiceFixture(t, requirePrograms(t, releaseBuild))
-	env := r.env(t.TempDir(), "")
-	_, key := r.newAccount(env, "owner@example.com", "complete", 0)
-	_, c := r.serve(env)
+	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
+	env := fixture.env(t.TempDir(), "")
+	_, key := fixture.newAccount(env, "owner@example.com", "complete", 0)
+	_, c := fixture.serve(env)
 	c.ready.APIKey = key
 	address := strings.TrimPrefix(c.ready.APIURL, "http://")
 	bodies := newSlowConns(t, address, "POST /v1/tenants/00000000-0000-0000-0000-000000000001/domains HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+key+

@@ -81,9 +81,9 @@ func startFlood(t *testing.T, q publicRequest, c client) (f *publicFlood, stop f
 			}
 		})
 	}
-	whole := head + fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(q.body), q.body)
+	fullText := head + fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(q.body), q.body)
 	for range unread {
-		f.clients.Go(func() { f.holdUnread(strings.Repeat(whole, 4)) })
+		f.clients.Go(func() { f.holdUnread(strings.Repeat(fullText, 4)) })
 	}
 	f.opened.Wait()
 	return f, func() error {
@@ -190,10 +190,10 @@ func TestPublicPathsDoNotBlockOthers(t *testing.T) {
 	if !soak.On() {
 		t.Parallel()
 	}
-	r := newServiceFixture(t, requirePrograms(t, releaseBuild))
-	env := r.env(t.TempDir(), "")
-	_, key := r.newAccount(env, "owner@example.com", "complete", 0)
-	p, c := r.serve(env)
+	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
+	env := fixture.env(t.TempDir(), "")
+	_, key := fixture.newAccount(env, "owner@example.com", "complete", 0)
+	p, c := fixture.serve(env)
 	c.ready.APIKey = key
 	healthyRequests(t, c, 30, nil)
 	for _, q := range soak.Sample(t, publicRequests, 2) {

@@ -54,42 +54,42 @@ func descendants(t *testing.T, of int) (found []processID) {
 
 // stillRunning returns the processes that still run. Zombies do not count.
 func stillRunning(of []processID) []processID {
-	return slices.DeleteFunc(slices.Clone(of), func(k processID) bool {
-		state, _, started := processStat(k.pid)
-		return state == "" || state == "Z" || started != k.started
+	return slices.DeleteFunc(slices.Clone(of), func(id processID) bool {
+		state, _, started := processStat(id.pid)
+		return state == "" || state == "Z" || started != id.started
 	})
 }
 
 // newRequestInProgress starts a sandbox with plugin and simulators, and a request in progress at
 // the mail platform.
-func newRequestInProgress(t *testing.T, delay time.Duration) (e *onboarding, p *pendingRequest, children []processID) {
+func newRequestInProgress(t *testing.T, delay time.Duration) (o *onboarding, p *pendingRequest, children []processID) {
 	t.Helper()
 	return startSlowRequest(t, newOnboarding(newRestartingSandbox(t, requirePrograms(t, releaseBuild), nil)), delay)
 }
 
-func startSlowRequest(t *testing.T, e *onboarding, delay time.Duration) (_ *onboarding, p *pendingRequest, children []processID) {
+func startSlowRequest(t *testing.T, o *onboarding, delay time.Duration) (_ *onboarding, p *pendingRequest, children []processID) {
 	t.Helper()
-	e.run(onboardingSteps()[:2], retrying(e))
-	done, _ := e.operationCounts()
-	e.injectFault(object{"operation": "domain.create", "kind": "delay_after", "delay_ms": delay.Milliseconds(), "times": 1})
-	p = e.sendAsync(request{method: "POST", path: e.path("/domains"), body: object{"domain": e.domain}})
-	if !e.waitForOperation(p, "domain.create", done["domain.create"]) {
+	o.run(onboardingSteps()[:2], retrying(o))
+	done, _ := o.operationCounts()
+	o.injectFault(object{"operation": "domain.create", "kind": "delay_after", "delay_ms": delay.Milliseconds(), "times": 1})
+	p = o.sendAsync(request{method: "POST", path: o.path("/domains"), body: object{"domain": o.domain}})
+	if !o.waitForOperation(p, "domain.create", done["domain.create"]) {
 		t.Fatalf("answered too soon: %d %s", p.reply.status, p.reply.raw)
 	}
-	if children = descendants(t, e.process.cmd.Process.Pid); len(children) < 3 {
+	if children = descendants(t, o.process.cmd.Process.Pid); len(children) < 3 {
 		t.Fatalf("%d processes below the service, want plugin and simulators", len(children))
 	}
-	return e, p, children
+	return o, p, children
 }
 
 // TestStopLetsRequestsFinish checks that SIGTERM closes the listener, lets requests in progress
 // finish, and leaves no process.
 func TestStopLetsRequestsFinish(t *testing.T) {
 	t.Parallel()
-	e, p, children := newRequestInProgress(t, 8*time.Second)
-	must(t, e.process.cmd.Process.Signal(syscall.SIGTERM))
-	e.eventually("the listener is closed", func() bool {
-		_, err := e.tryDo("GET", e.ready.APIURL+"/v1/tenants", e.ready.APIKey, nil)
+	o, p, children := newRequestInProgress(t, 8*time.Second)
+	must(t, o.process.cmd.Process.Signal(syscall.SIGTERM))
+	o.eventually("the listener is closed", func() bool {
+		_, err := o.tryDo("GET", o.ready.APIURL+"/v1/tenants", o.ready.APIKey, nil)
 		return err != nil
 	})
 	select {
@@ -101,24 +101,24 @@ func TestStopLetsRequestsFinish(t *testing.T) {
 	if p.err != nil || p.reply.status != http.StatusOK || p.reply.text("status") != "added" {
 		t.Errorf("the request in progress: %v %d %s", p.err, p.reply.status, p.reply.raw)
 	}
-	<-e.process.done
-	if code := e.process.cmd.ProcessState.ExitCode(); code != 0 {
+	<-o.process.done
+	if code := o.process.cmd.ProcessState.ExitCode(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
 	if remaining := stillRunning(children); len(remaining) > 0 {
 		t.Errorf("left after the stop: %v", remaining)
 	}
-	e.start() // a restart works
-	e.checkEqual("domains after the next start", e.accountTenant().get(e.path("/domains")).text("count"), 1)
+	o.start() // a restart works
+	o.checkEqual("domains after the next start", o.accountTenant().get(o.path("/domains")).text("count"), 1)
 }
 
 // TestKilledServiceLeavesNoProcesses checks that plugins and simulators end after SIGKILL to the
 // service. A call in progress would keep them longer than the test waits.
 func TestKilledServiceLeavesNoProcesses(t *testing.T) {
 	t.Parallel()
-	e, p, children := newRequestInProgress(t, 2*waitTimeout)
-	e.process.kill()
-	e.eventually("no process is left", func() bool { return len(stillRunning(children)) == 0 })
+	o, p, children := newRequestInProgress(t, 2*waitTimeout)
+	o.process.kill()
+	o.eventually("no process is left", func() bool { return len(stillRunning(children)) == 0 })
 	if <-p.answered; p.err == nil {
 		t.Errorf("a killed service answered %d", p.reply.status)
 	}
@@ -126,82 +126,82 @@ func TestKilledServiceLeavesNoProcesses(t *testing.T) {
 
 // newHeldRequest starts a sandbox with a request whose platform call takes longer than the test
 // waits.
-func newHeldRequest(t *testing.T, env ...string) (e *onboarding, p *pendingRequest, children []processID) {
+func newHeldRequest(t *testing.T, env ...string) (o *onboarding, p *pendingRequest, children []processID) {
 	t.Helper()
-	m := &restartingSandbox{client: client{t: t}, binary: requirePrograms(t, releaseBuild), data: t.TempDir(), extraEnv: env}
-	m.start()
-	return startSlowRequest(t, newOnboarding(m), 2*waitTimeout)
+	server := &restartingSandbox{client: client{t: t}, binary: requirePrograms(t, releaseBuild), data: t.TempDir(), extraEnv: env}
+	server.start()
+	return startSlowRequest(t, newOnboarding(server), 2*waitTimeout)
 }
 
 // TestStopCancelsRequestsAfterDrainTime checks that requests in progress are cancelled near the end
 // of drain_time and answered 503 or 504. A later attempt resolves the outcome of the platform call.
 func TestStopCancelsRequestsAfterDrainTime(t *testing.T) {
 	t.Parallel()
-	e, p, children := newHeldRequest(t, "TENANTRY_DRAIN_TIME=4s")
-	must(t, e.process.cmd.Process.Signal(syscall.SIGTERM))
-	<-e.process.done
+	o, p, children := newHeldRequest(t, "TENANTRY_DRAIN_TIME=4s")
+	must(t, o.process.cmd.Process.Signal(syscall.SIGTERM))
+	<-o.process.done
 	if <-p.answered; p.err != nil || p.reply.status != http.StatusServiceUnavailable && p.reply.status != http.StatusGatewayTimeout {
 		t.Errorf("the cancelled request: %v %d %s", p.err, p.reply.status, p.reply.raw)
 	}
 	if p.reply.status == http.StatusServiceUnavailable && p.reply.header.Get("Retry-After") == "" {
 		t.Error("503 without Retry-After")
 	}
-	if code := e.process.cmd.ProcessState.ExitCode(); code != cli.ExitRefused || !strings.Contains(e.process.logs.String(), "1 requests were not finished in drain_time") {
+	if code := o.process.cmd.ProcessState.ExitCode(); code != cli.ExitRefused || !strings.Contains(o.process.logs.String(), "1 requests were not finished in drain_time") {
 		t.Errorf("exit code %d without saying that a request was cut", code)
 	}
 	if remaining := stillRunning(children); len(remaining) > 0 {
 		t.Errorf("left after the stop: %v", remaining)
 	}
-	e.start()
-	e.retryUntilSuccess(request{method: "POST", path: e.path("/domains"), body: object{"domain": e.domain}})
-	domains, _ := e.platformState(e.tenant)
-	e.checkEqual("domains at the platform", len(domains), 1)
-	done, _ := e.operationCounts()
-	e.checkEqual("domains created", done["domain.create"], 1)
+	o.start()
+	o.retryUntilSuccess(request{method: "POST", path: o.path("/domains"), body: object{"domain": o.domain}})
+	domains, _ := o.platformState(o.tenant)
+	o.checkEqual("domains at the platform", len(domains), 1)
+	done, _ := o.operationCounts()
+	o.checkEqual("domains created", done["domain.create"], 1)
 }
 
 // TestSecondSignalStopsAtOnce checks that a second signal ends the process although a request is in
 // progress and drain_time is longer than the test waits.
 func TestSecondSignalStopsAtOnce(t *testing.T) {
 	t.Parallel()
-	e, p, children := newHeldRequest(t, "TENANTRY_DRAIN_TIME="+(2*waitTimeout).String())
+	o, p, children := newHeldRequest(t, "TENANTRY_DRAIN_TIME="+(2*waitTimeout).String())
 	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
-		must(t, e.process.cmd.Process.Signal(s))
-		e.eventually("the signal is handled", func() bool { return strings.Contains(e.process.logs.String(), "stop") })
+		must(t, o.process.cmd.Process.Signal(s))
+		o.eventually("the signal is handled", func() bool { return strings.Contains(o.process.logs.String(), "stop") })
 	}
-	e.eventually("the process ends", func() bool {
+	o.eventually("the process ends", func() bool {
 		select {
-		case <-e.process.done:
+		case <-o.process.done:
 			return true
 		default:
 			return false
 		}
 	})
-	if code := e.process.cmd.ProcessState.ExitCode(); code != cli.ExitRefused {
+	if code := o.process.cmd.ProcessState.ExitCode(); code != cli.ExitRefused {
 		t.Errorf("exit code %d", code)
 	}
 	if <-p.answered; p.err == nil {
 		t.Errorf("answered %d", p.reply.status)
 	}
-	e.eventually("no process is left", func() bool { return len(stillRunning(children)) == 0 })
+	o.eventually("no process is left", func() bool { return len(stillRunning(children)) == 0 })
 }
 
 // TestSignalToAllProcessesFinishesRequests signals service and plugins, as service managers do. The
 // plugin runs until its last call is answered, and both export their last spans.
 func TestSignalToAllProcessesFinishesRequests(t *testing.T) {
 	t.Parallel()
-	o, r := newSpanReceiver(t), newServiceFixture(t, requirePrograms(t, releaseBuild))
-	r.extraEnv = append(r.extraEnv, o.env()...)
-	p, h := newConnectedService(t, r)
-	h.mustSync()
-	h.control("POST", "/faults", object{"provider": "microsoft365", "match": "POST /graph/v1.0/domains", "kind": "delay_after", "delay_ms": 2000, "times": 1})
-	got, before := make(chan int, 1), len(r.recordedRequests())
+	receiver, fixture := newSpanReceiver(t), newServiceFixture(t, requirePrograms(t, releaseBuild))
+	fixture.extraEnv = append(fixture.extraEnv, receiver.env()...)
+	p, tenant := newConnectedService(t, fixture)
+	tenant.mustSync()
+	tenant.control("POST", "/faults", object{"provider": "microsoft365", "match": "POST /graph/v1.0/domains", "kind": "delay_after", "delay_ms": 2000, "times": 1})
+	got, before := make(chan int, 1), len(fixture.recordedRequests())
 	go func() {
-		got <- sendTraced(h.client, "POST", h.path("/domains"), object{"domain": "last.test"})
+		got <- sendTraced(tenant.client, "POST", tenant.path("/domains"), object{"domain": "last.test"})
 	}()
-	h.eventually("the platform is asked", func() bool { return len(r.recordedRequests()) > before })
-	for _, k := range append(descendants(t, p.cmd.Process.Pid), processID{pid: p.cmd.Process.Pid}) {
-		must(t, syscall.Kill(k.pid, syscall.SIGTERM))
+	tenant.eventually("the platform is asked", func() bool { return len(fixture.recordedRequests()) > before })
+	for _, id := range append(descendants(t, p.cmd.Process.Pid), processID{pid: p.cmd.Process.Pid}) {
+		must(t, syscall.Kill(id.pid, syscall.SIGTERM))
 	}
 	if status := <-got; status != http.StatusOK {
 		t.Errorf("the request in progress: %d", status)
@@ -210,11 +210,11 @@ func TestSignalToAllProcessesFinishesRequests(t *testing.T) {
 	if code := p.cmd.ProcessState.ExitCode(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
-	spans, _ := o.received(t)
+	spans, _ := receiver.received(t)
 	services := map[string]int{}
-	for _, s := range spans {
-		if s.trace() == traceID {
-			services[s.service]++
+	for _, span := range spans {
+		if span.trace() == traceID {
+			services[span.service]++
 		}
 	}
 	if services["tenantry"] == 0 || services["tenantry-plugin-microsoft365"] == 0 {
@@ -226,11 +226,11 @@ func TestSignalToAllProcessesFinishesRequests(t *testing.T) {
 // simulator processes are suspended and a request is in progress.
 func TestSandboxStopsWithSuspendedChildren(t *testing.T) {
 	t.Parallel()
-	e, p, children := newHeldRequest(t, "TENANTRY_DRAIN_TIME=4s")
-	for _, k := range children {
-		must(t, syscall.Kill(k.pid, syscall.SIGSTOP))
+	o, p, children := newHeldRequest(t, "TENANTRY_DRAIN_TIME=4s")
+	for _, id := range children {
+		must(t, syscall.Kill(id.pid, syscall.SIGSTOP))
 	}
-	must(t, e.process.stop())
+	must(t, o.process.stop())
 	if remaining := stillRunning(children); len(remaining) > 0 {
 		t.Errorf("left after the stop: %v", remaining)
 	}

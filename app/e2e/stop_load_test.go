@@ -107,13 +107,13 @@ func stopUnderLoad(t *testing.T, database string) {
 	if soak.On() {
 		readers, rotators = 48, 8
 	}
-	r, data := newServiceFixture(t, requirePrograms(t, releaseBuild)), t.TempDir()
-	env := append(r.env(data, database), "TENANTRY_DRAIN_DELAY=3s")
+	fixture, data := newServiceFixture(t, requirePrograms(t, releaseBuild)), t.TempDir()
+	env := append(fixture.env(data, database), "TENANTRY_DRAIN_DELAY=3s")
 	if database != "" {
-		r.runCommand(env, "migrate")
+		fixture.runCommand(env, "migrate")
 	}
-	_, reader := r.newAccount(env, "reader@example.com", "complete", 0)
-	p, c := r.serve(env)
+	_, reader := fixture.newAccount(env, "reader@example.com", "complete", 0)
+	p, c := fixture.serve(env)
 	load := &clientLoad{t: t, api: c.ready.APIURL, completed: map[string]bool{}, failed: map[string]error{}}
 	var all sync.WaitGroup
 	for i := range readers {
@@ -122,18 +122,18 @@ func stopUnderLoad(t *testing.T, database string) {
 	keys := make([]string, rotators)
 	for i := range rotators {
 		email := fmt.Sprintf("rotator-%d@example.com", i)
-		_, key := r.newAccount(env, email, "complete", 0)
+		_, key := fixture.newAccount(env, email, "complete", 0)
 		all.Go(func() { keys[i] = load.runClient(fmt.Sprint("rotator-", i), key, email) })
 	}
 	c.eventually("the clients send requests", func() bool { return load.answered.Load() > 100 })
-	began := time.Now()
+	start := time.Now()
 	must(t, p.cmd.Process.Signal(syscall.SIGTERM))
 	c.eventually("not ready", func() bool {
 		return c.do("GET", c.ready.AdminURL+"/readyz", "", nil).status == http.StatusServiceUnavailable
 	})
 	all.Wait()
 	<-p.done
-	if code, spent := p.cmd.ProcessState.ExitCode(), time.Since(began); code != 0 || soak.On() && spent > drainTime {
+	if code, spent := p.cmd.ProcessState.ExitCode(), time.Since(start); code != 0 || soak.On() && spent > drainTime {
 		t.Errorf("exit code %d after %v", code, spent)
 	}
 	t.Logf("%d requests were answered, %d clients were refused at last", load.answered.Load(), len(load.failed))
@@ -147,7 +147,7 @@ func stopUnderLoad(t *testing.T, database string) {
 		}
 	}
 	// The next server has the same address and accepts every rotated key.
-	_, again := r.serve(append(env, "TENANTRY_LISTEN="+strings.TrimPrefix(c.ready.APIURL, "http://")))
+	_, again := fixture.serve(append(env, "TENANTRY_LISTEN="+strings.TrimPrefix(c.ready.APIURL, "http://")))
 	for _, key := range append(keys, reader) {
 		if got := again.do("GET", c.ready.APIURL+"/v1/tenants", key, nil); got.status != http.StatusOK {
 			t.Errorf("a key after the next start: %d %s", got.status, got.raw)
@@ -193,10 +193,10 @@ func (load *clientLoad) compareWithLog(logs string) (after int) {
 // request, and answers a request whose body is still being sent.
 func TestStopClosesOpenConnections(t *testing.T) {
 	t.Parallel()
-	r := newServiceFixture(t, requirePrograms(t, releaseBuild))
-	env := append(r.env(t.TempDir(), ""), "TENANTRY_DRAIN_DELAY=0s")
-	_, key := r.newAccount(env, "ann@example.com", "complete", 0)
-	p, c := r.serve(env)
+	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
+	env := append(fixture.env(t.TempDir(), ""), "TENANTRY_DRAIN_DELAY=0s")
+	_, key := fixture.newAccount(env, "ann@example.com", "complete", 0)
+	p, c := fixture.serve(env)
 	idle, uploading := dialAPI(t, c), dialAPI(t, c)
 	get := "GET /v1/tenants HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + key + "\r\n\r\n"
 	for _, conn := range []net.Conn{idle, uploading} {

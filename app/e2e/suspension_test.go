@@ -20,18 +20,18 @@ type waitingRun struct {
 
 // newWaitingRun starts the provisioning of a domain that Graph does not show until lagGraph changes
 // that. It returns when the job waits.
-func (h accountTenant) newWaitingRun() waitingRun {
-	h.t.Helper()
-	h.withDNSConnection()
-	h.lagGraph(hiddenMS, "")
-	zone, id := h.newHostedDomain()
-	h.lagGraph(hiddenMS, "all")
-	started := h.expect("POST", "/v1/domains/"+id+"/dns/provision", nil, http.StatusAccepted, "")
-	run := waitingRun{h, zone, fmt.Sprint(started.at("run.id"))}
-	h.eventually("the job waits for the domain", func() bool {
-		job := h.get("/v1/dns/provisioning-runs/" + run.id).objects("jobs")[0]
+func (tenant accountTenant) newWaitingRun() waitingRun {
+	tenant.t.Helper()
+	tenant.withDNSConnection()
+	tenant.lagGraph(hiddenMS, "")
+	zone, id := tenant.newHostedDomain()
+	tenant.lagGraph(hiddenMS, "all")
+	started := tenant.expect("POST", "/v1/domains/"+id+"/dns/provision", nil, http.StatusAccepted, "")
+	run := waitingRun{tenant, zone, fmt.Sprint(started.at("run.id"))}
+	tenant.eventually("the job waits for the domain", func() bool {
+		job := tenant.get("/v1/dns/provisioning-runs/" + run.id).objects("jobs")[0]
 		if job.text("status") == "failed" {
-			h.t.Fatalf("the job failed: %s", job.text("message"))
+			tenant.t.Fatalf("the job failed: %s", job.text("message"))
 		}
 		return strings.Contains(job.text("message"), "does not show the domain")
 	})
@@ -54,41 +54,41 @@ func (r waitingRun) expectCompleted() {
 // work continues.
 func TestJobsOfASuspendedAccountWait(t *testing.T) {
 	t.Parallel()
-	m := newRestartingSandbox(t, requirePrograms(t, releaseBuild), nil)
-	refreshed := seededAccount(t, m.ready).newMailboxTenant("ada").addIntegration("instantly")
+	server := newRestartingSandbox(t, requirePrograms(t, releaseBuild), nil)
+	refreshed := seededAccount(t, server.ready).newMailboxTenant("ada").addIntegration("instantly")
 	suspended := refreshed.newWaitingRun()
-	active := seededAccount(t, m.ready).newAccount(nil).newConnectedTenant(nil).newWaitingRun()
+	active := seededAccount(t, server.ready).newAccount(nil).newConnectedTenant(nil).newWaitingRun()
 	restart := func() {
-		m.killAndRestart()
-		refreshed.client, suspended.client, active.client = m.client, m.client, m.client
+		server.killAndRestart()
+		refreshed.client, suspended.client, active.client = server.client, server.client, server.client
 	}
-	operate := func(command string) {
-		env := []string{"TENANTRY_DATA_DIR=" + m.data, "TENANTRY_OPERATOR=carol@desk"}
+	runAccountCommand := func(command string) {
+		env := []string{"TENANTRY_DATA_DIR=" + server.data, "TENANTRY_OPERATOR=carol@desk"}
 		runTenantry(t, env, "account", command, "--account", suspended.caller.id, "-o", "json").mustJSON(t)
 	}
-	isRefreshed := func() bool { return slices.Contains(m.operationsAt("instantly"), "accounts") }
-	state := func() []string {
-		return append(suspended.zoneTexts(suspended.zone), string(m.control("GET", "/tenants/"+suspended.guid, nil).raw))
+	isRefreshed := func() bool { return slices.Contains(server.operationsAt("instantly"), "accounts") }
+	zoneAndTenant := func() []string {
+		return append(suspended.zoneTexts(suspended.zone), string(server.control("GET", "/tenants/"+suspended.guid, nil).raw))
 	}
 
-	operate("suspend")
+	runAccountCommand("suspend")
 	restart() // ends an attempt that has begun before the suspension
 	for _, run := range []waitingRun{suspended, active} {
 		run.lagGraph(0, "")
 	}
-	before := state()
-	m.control("POST", "/clock", object{"advance": "16m"}) // both jobs are due: a pause has at most 15 minutes
+	before := zoneAndTenant()
+	server.control("POST", "/clock", object{"advance": "16m"}) // both jobs are due: a pause has at most 15 minutes
 	active.expectCompleted()
 	suspended.expect("GET", "/v1/dns/provisioning-runs/"+suspended.id, nil, http.StatusPaymentRequired, "no_api_plan")
-	if diff := cmp.Diff(before, state()); diff != "" {
+	if diff := cmp.Diff(before, zoneAndTenant()); diff != "" {
 		t.Errorf("the job of the suspended account changed (-before +after):\n%s", diff)
 	}
 	if isRefreshed() {
 		t.Error("the integration of the suspended account was refreshed")
 	}
 
-	operate("resume")
+	runAccountCommand("resume")
 	restart()
 	suspended.expectCompleted()
-	m.eventually("a refresh", isRefreshed)
+	server.eventually("a refresh", isRefreshed)
 }

@@ -27,31 +27,31 @@ import (
 // data, and the spans, metrics and log lines.
 func collectTelemetry(t *testing.T, env ...string) (customer map[string]string, spans, metrics, logs []byte) {
 	t.Helper()
-	o, r := newSpanReceiver(t), newServiceFixture(t, requirePrograms(t, releaseBuild))
+	receiver, fixture := newSpanReceiver(t), newServiceFixture(t, requirePrograms(t, releaseBuild))
 	const token = "not-a-token-of-anybody"
-	env = append(append(r.env(t.TempDir(), ""), o.env()...), env...)
+	env = append(append(fixture.env(t.TempDir(), ""), receiver.env()...), env...)
 	env = append(env, "TENANTRY_PROVIDERS_CLOUDFLARE_API_URL="+testserver.Cloudflare(t, "told.test"))
-	id, key := r.newAccount(env, "owner@example.com", "complete", 0)
-	r.runCommand(env, "dns-connection", "add", "--account", id, "--provider", "cloudflare", "--credential-file", writeTempFile(t, token, 0o600))
-	p, c := r.serve(env)
+	id, key := fixture.newAccount(env, "owner@example.com", "complete", 0)
+	fixture.runCommand(env, "dns-connection", "add", "--account", id, "--provider", "cloudflare", "--credential-file", writeTempFile(t, token, 0o600))
+	p, c := fixture.serve(env)
 	c.ready.APIKey = key
-	guid, admin := r.newTenant(c)
+	guid, admin := fixture.newTenant(c)
 	newAdministrator(t, admin).connect(c, key)
-	h := accountTenant{caller: caller{c, "", "owner@example.com", key}, guid: guid}
-	h.mustSync()
-	must(t, r.zones.Add("told.test", "manual"))
-	h.post(h.path("/domains"), object{"domain": "told.test"})
-	h.publishRecords("told.test")
-	h.post(h.domainPath("told.test", "/verify"), nil)
-	h.get("/v1/domains/" + h.get(h.path("/domains")).objects("domains")[0].text("id") + "/dns/plan")
-	h.post(h.path("/mailboxes"), mailboxesBody("told.test", "ada", "max"))
+	tenant := accountTenant{caller: caller{c, "", "owner@example.com", key}, guid: guid}
+	tenant.mustSync()
+	must(t, fixture.zones.Add("told.test", "manual"))
+	tenant.post(tenant.path("/domains"), object{"domain": "told.test"})
+	tenant.publishRecords("told.test")
+	tenant.post(tenant.domainPath("told.test", "/verify"), nil)
+	tenant.get("/v1/domains/" + tenant.get(tenant.path("/domains")).objects("domains")[0].text("id") + "/dns/plan")
+	tenant.post(tenant.path("/mailboxes"), mailboxesBody("told.test", "ada", "max"))
 	c.control("POST", "/faults", object{"provider": mailPlatform, "kind": "status", "status": 500, "times": 100})
-	h.expect("POST", h.path("/sync"), nil, http.StatusBadGateway, "provider_error")
+	tenant.expect("POST", tenant.path("/sync"), nil, http.StatusBadGateway, "provider_error")
 	metrics = c.do("GET", c.ready.AdminURL+"/metrics", "", nil).raw
 	if err := p.stop(); err != nil { // flushes the last spans
 		t.Fatal(err)
 	}
-	_, raw := o.received(t)
+	_, raw := receiver.received(t)
 	for signal, output := range map[string][]byte{"spans": bytes.Join(raw, nil), "metrics": metrics, "logs": []byte(p.logs.String())} {
 		if bytes.Contains(output, []byte(token)) {
 			t.Errorf("the credential of a DNS provider is in the %s", signal)
@@ -122,12 +122,12 @@ func TestFailedCallsAreLoggedTracedAndCounted(t *testing.T) {
 // service stays ready.
 func TestReadyzListsItsChecks(t *testing.T) {
 	t.Parallel()
-	r := newServiceFixture(t, requirePrograms(t, releaseBuild))
-	env := r.env(t.TempDir(), "")
-	_, key := r.newAccount(env, "owner@example.com", "complete", 0)
-	_, c := r.serve(append(env, "TENANTRY_CIRCUIT_OPEN=5m"))
+	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
+	env := fixture.env(t.TempDir(), "")
+	_, key := fixture.newAccount(env, "owner@example.com", "complete", 0)
+	_, c := fixture.serve(append(env, "TENANTRY_CIRCUIT_OPEN=5m"))
 	c.ready.APIKey = key
-	guid, admin := r.newTenant(c)
+	guid, admin := fixture.newTenant(c)
 	newAdministrator(t, admin).connect(c, key)
 	readVerbose := func() (int, string) {
 		got := c.do("GET", c.ready.AdminURL+"/readyz?verbose", "", nil)
@@ -164,23 +164,23 @@ func TestReadyzListsItsChecks(t *testing.T) {
 // platform.
 func TestOutageLeadsFromAlertToTrace(t *testing.T) {
 	t.Parallel()
-	o, r := newSpanReceiver(t), newServiceFixture(t, requirePrograms(t, releaseBuild))
-	env := r.env(t.TempDir(), testserver.Database(t))
+	receiver, fixture := newSpanReceiver(t), newServiceFixture(t, requirePrograms(t, releaseBuild))
+	env := fixture.env(t.TempDir(), testserver.Database(t))
 	runTenantry(t, env, "migrate")
-	_, key := r.newAccount(env, "owner@example.com", "complete", 0)
+	_, key := fixture.newAccount(env, "owner@example.com", "complete", 0)
 	// Without background jobs, so that the first failed call belongs to a request.
-	p, c := r.serve(append(append(env, "TENANTRY_WORKER=false"), o.env()...))
+	p, c := fixture.serve(append(append(env, "TENANTRY_WORKER=false"), receiver.env()...))
 	c.ready.APIKey = key
-	guid, admin := r.newTenant(c)
+	guid, admin := fixture.newTenant(c)
 	newAdministrator(t, admin).connect(c, key)
-	h := accountTenant{caller: caller{c, "", "owner@example.com", key}, guid: guid}
-	h.mustSync()
+	tenant := accountTenant{caller: caller{c, "", "owner@example.com", key}, guid: guid}
+	tenant.mustSync()
 
 	counts := []map[string]float64{providerCalls(c)}
-	r.stopPlatform()
+	fixture.stopPlatform()
 	for range 2 {
 		for range 3 {
-			callsWithoutPlatform(t, h)
+			callsWithoutPlatform(t, tenant)
 		}
 		counts = append(counts, providerCalls(c))
 	}
@@ -196,19 +196,19 @@ func TestOutageLeadsFromAlertToTrace(t *testing.T) {
 
 	line := failedCallLine(t, p.logs.String())
 	checkAlertFires(t, counts, line.text("provider"), line.text("operation"))
-	spans, _ := o.received(t)
+	spans, _ := receiver.received(t)
 	checkFailedSpan(t, spans, line)
 	checkRunbook(t, "TenantryProviderFailing", line)
 }
 
 // callsWithoutPlatform sends a request that needs the platform, and one that does not.
-func callsWithoutPlatform(t *testing.T, h accountTenant) {
+func callsWithoutPlatform(t *testing.T, tenant accountTenant) {
 	t.Helper()
-	got := h.call("POST", h.path("/sync"), nil)
+	got := tenant.call("POST", tenant.path("/sync"), nil)
 	if !slices.Contains([]int{502, 503, 504}, got.status) {
 		t.Errorf("a sync without the platform: %d %s", got.status, got.raw)
 	}
-	h.get(h.path("/domains"))
+	tenant.get(tenant.path("/domains"))
 }
 
 // providerCalls returns the counters of provider calls by their labels.
@@ -282,13 +282,13 @@ func checkFailedSpan(t *testing.T, spans []receivedSpan, line object) {
 	t.Helper()
 	services := map[string]bool{}
 	var call receivedSpan
-	for _, s := range spans {
-		if s.trace() != line.text("trace_id") || s.GetStatus().GetCode() != tracepb.Status_STATUS_CODE_ERROR {
+	for _, span := range spans {
+		if span.trace() != line.text("trace_id") || span.GetStatus().GetCode() != tracepb.Status_STATUS_CODE_ERROR {
 			continue
 		}
-		services[s.service] = true
-		if s.GetName() == line.text("provider")+" "+line.text("operation") {
-			call = s
+		services[span.service] = true
+		if span.GetName() == line.text("provider")+" "+line.text("operation") {
+			call = span
 		}
 	}
 	if call.Span == nil || !services["tenantry-plugin-microsoft365"] {

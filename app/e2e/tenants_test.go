@@ -24,60 +24,60 @@ func TestTenantGoesFromConnectLinkToDeletion(t *testing.T) {
 	link := c.get("/v1/tenants/connect-url")
 	checkMembers(t, "connect-url", link.object, "id connect_url expires_at")
 	expires, err := time.Parse(time.RFC3339, link.text("expires_at"))
-	if left := time.Until(expires); err != nil || left > 15*time.Minute || left < 14*time.Minute {
-		t.Errorf("the link expires in %v: %v", left, err)
+	if remaining := time.Until(expires); err != nil || remaining > 15*time.Minute || remaining < 14*time.Minute {
+		t.Errorf("the link expires in %v: %v", remaining, err)
 	}
 
-	h := c.newTenant(object{"name": "Shapes Ltd"}).connect()
-	fresh := h.get(h.path(""))
+	tenant := c.newTenant(object{"name": "Shapes Ltd"}).connect()
+	fresh := tenant.get(tenant.path(""))
 	checkMembers(t, "tenant", fresh.object, summaryMembers+" smtp_auth_org_enabled connected_by readiness")
 	checkMembers(t, "readiness", fresh.at("readiness"), readinessMembers)
 	checkValues(t, fresh.object, object{
-		"tenant_id": h.guid, "tenant_name": "Shapes Ltd", "status": nil, "discovery_completed": false, "last_sync_at": nil,
-		"exchange_bootstrap_status": "pending", "smtp_auth_org_enabled": false, "connected_by": h.admin, "domain_count": 0,
+		"tenant_id": tenant.guid, "tenant_name": "Shapes Ltd", "status": nil, "discovery_completed": false, "last_sync_at": nil,
+		"exchange_bootstrap_status": "pending", "smtp_auth_org_enabled": false, "connected_by": tenant.admin, "domain_count": 0,
 		"mailbox_count": 0, "default_domain": fresh.at("tenant_domain"), "readiness.consent": "granted",
 		"readiness.smtp_auth": "unknown", "readiness.discovery": "pending", "readiness.ready_to_provision": false,
 		"readiness.next_step": "sync", "readiness.headroom": nil,
 	})
-	if !strings.HasSuffix(fresh.text("tenant_domain"), ".onmicrosoft.com") || fresh.text("id") == h.guid {
+	if !strings.HasSuffix(fresh.text("tenant_domain"), ".onmicrosoft.com") || fresh.text("id") == tenant.guid {
 		t.Errorf("got %s", fresh.raw)
 	}
 
-	h.checkSync()
-	c.checkTenants(h.guid)
+	tenant.checkSync()
+	c.checkTenants(tenant.guid)
 
-	gone := h.expect("DELETE", h.path(""), nil, 200, "")
-	checkMembers(t, "delete", gone.object, "status tenant_id tenant_name message")
-	checkValues(t, gone.object, object{"status": "deleted", "tenant_id": h.guid, "tenant_name": "Shapes Ltd"})
+	deleted := tenant.expect("DELETE", tenant.path(""), nil, 200, "")
+	checkMembers(t, "delete", deleted.object, "status tenant_id tenant_name message")
+	checkValues(t, deleted.object, object{"status": "deleted", "tenant_id": tenant.guid, "tenant_name": "Shapes Ltd"})
 	c.checkTenants()
-	c.expect("GET", h.path(""), nil, 404, "tenant_not_found")
-	c.expect("POST", h.path("/sync"), nil, 404, "tenant_not_found")
-	c.expect("DELETE", h.path(""), nil, 404, "tenant_not_found")
+	c.expect("GET", tenant.path(""), nil, 404, "tenant_not_found")
+	c.expect("POST", tenant.path("/sync"), nil, 404, "tenant_not_found")
+	c.expect("DELETE", tenant.path(""), nil, 404, "tenant_not_found")
 }
 
 // checkSync checks the response of a sync and the tenant afterwards.
-func (h accountTenant) checkSync() {
-	h.t.Helper()
-	got := h.mustSync()
-	checkMembers(h.t, "sync", got.object, "status run_id tenant_id bootstrap smtp_auth result")
-	checkMembers(h.t, "bootstrap", got.at("bootstrap"), "status message skipped")
-	checkMembers(h.t, "smtp_auth", got.at("smtp_auth"), "status message skipped")
-	checkMembers(h.t, "result", got.at("result"), "status tenant_name default_domain domain_count user_mailbox_count mailbox_error")
-	checkValues(h.t, got.object, object{
-		"tenant_id": h.guid, "bootstrap.status": "ready", "bootstrap.skipped": false, "smtp_auth.status": "enabled",
+func (tenant accountTenant) checkSync() {
+	tenant.t.Helper()
+	got := tenant.mustSync()
+	checkMembers(tenant.t, "sync", got.object, "status run_id tenant_id bootstrap smtp_auth result")
+	checkMembers(tenant.t, "bootstrap", got.at("bootstrap"), "status message skipped")
+	checkMembers(tenant.t, "smtp_auth", got.at("smtp_auth"), "status message skipped")
+	checkMembers(tenant.t, "result", got.at("result"), "status tenant_name default_domain domain_count user_mailbox_count mailbox_error")
+	checkValues(tenant.t, got.object, object{
+		"tenant_id": tenant.guid, "bootstrap.status": "ready", "bootstrap.skipped": false, "smtp_auth.status": "enabled",
 		"smtp_auth.skipped": false, "result.status": "completed", "result.domain_count": 0, "result.user_mailbox_count": 1,
 		"result.mailbox_error": nil,
 	})
-	after := h.get(h.path(""))
-	checkValues(h.t, after.object, object{
+	after := tenant.get(tenant.path(""))
+	checkValues(tenant.t, after.object, object{
 		"discovery_completed": true, "exchange_bootstrap_status": "ready", "smtp_auth_org_enabled": true,
 		"readiness.smtp_auth": "enabled", "readiness.discovery": "completed", "readiness.next_step": "add_domain",
 	})
 	if after.at("last_sync_at") == nil {
-		h.t.Errorf("never synced: %s", after.raw)
+		tenant.t.Errorf("never synced: %s", after.raw)
 	}
-	if again := h.mustSync(); again.text("run_id") == got.text("run_id") {
-		h.t.Error("two syncs have one run_id")
+	if again := tenant.mustSync(); again.text("run_id") == got.text("run_id") {
+		tenant.t.Error("two syncs have one run_id")
 	}
 }
 
@@ -135,24 +135,24 @@ func TestUnreadyTenantsExplainWhatIsMissing(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			h := c.withT(t).newTenant(tt.setup)
-			h.setBehaviour(tt.behaviour)
-			h.connect()
-			zone := h.newZone()
-			h.post(h.path("/domains"), object{"domain": zone})
-			synced := h.post(h.path("/sync"), nil)
+			tenant := c.withT(t).newTenant(tt.setup)
+			tenant.setBehaviour(tt.behaviour)
+			tenant.connect()
+			zone := tenant.newZone()
+			tenant.post(tenant.path("/domains"), object{"domain": zone})
+			synced := tenant.post(tenant.path("/sync"), nil)
 			checkValues(t, synced.object, tt.sync)
 			if synced.text("smtp_auth.message") == "" || synced.at("bootstrap.message") == "" {
 				t.Errorf("without words: %s", synced.raw)
 			}
-			if next := h.nextStep(); next != tt.next {
+			if next := tenant.nextStep(); next != tt.next {
 				t.Errorf("next step %v, want %s", next, tt.next)
 			}
-			h.publishRecords(zone)
-			h.post(h.domainPath(zone, "/verify"), nil)
-			h.expect("POST", h.path("/mailboxes"), mailboxesBody(zone, "ada"), 409, tt.provision)
+			tenant.publishRecords(zone)
+			tenant.post(tenant.domainPath(zone, "/verify"), nil)
+			tenant.expect("POST", tenant.path("/mailboxes"), mailboxesBody(zone, "ada"), 409, tt.provision)
 			if tt.provision == "exchange_bootstrap_not_ready" {
-				h.expect("POST", h.domainPath(zone, "/enable-dkim"), nil, 409, tt.provision)
+				tenant.expect("POST", tenant.domainPath(zone, "/enable-dkim"), nil, 409, tt.provision)
 			}
 		})
 	}
@@ -162,13 +162,13 @@ func TestUnreadyTenantsExplainWhatIsMissing(t *testing.T) {
 func TestDehydratedTenantBecomesReady(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t).newAccount(nil)
-	h := c.newTenant(object{"bootstrap": "dehydrated"})
-	h.setBehaviour(object{"hydrate_ms": 800})
-	h.connect()
-	h.eventually("the tenant is hydrated", func() bool {
-		return h.post(h.path("/sync"), nil).text("status") == "completed"
+	tenant := c.newTenant(object{"bootstrap": "dehydrated"})
+	tenant.setBehaviour(object{"hydrate_ms": 800})
+	tenant.connect()
+	tenant.eventually("the tenant is hydrated", func() bool {
+		return tenant.post(tenant.path("/sync"), nil).text("status") == "completed"
 	})
-	checkValues(t, h.get(h.path("")).object, object{"exchange_bootstrap_status": "ready", "readiness.smtp_auth": "enabled"})
+	checkValues(t, tenant.get(tenant.path("")).object, object{"exchange_bootstrap_status": "ready", "readiness.smtp_auth": "enabled"})
 }
 
 // TestAssignedTenantWorksLikeAConnectedOne checks that an assigned tenant works like a connected
@@ -177,117 +177,117 @@ func TestDehydratedTenantBecomesReady(t *testing.T) {
 func TestAssignedTenantWorksLikeAConnectedOne(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t).newAccount(object{"tenant_slots": 1})
-	h := c.newTenant(nil)
-	h.control("POST", "/managed", object{"tenant_id": h.guid, "account_id": c.id})
-	h.mustSync()
-	checkValues(t, h.get(h.path("")).object, object{"connected_by": nil, "exchange_bootstrap_status": "ready"})
+	tenant := c.newTenant(nil)
+	tenant.control("POST", "/managed", object{"tenant_id": tenant.guid, "account_id": c.id})
+	tenant.mustSync()
+	checkValues(t, tenant.get(tenant.path("")).object, object{"connected_by": nil, "exchange_bootstrap_status": "ready"})
 	c.expect("GET", "/v1/tenants/connect-url", nil, 402, "tenant_limit_reached") // it uses a slot
-	zone := h.newVerifiedDomain()
-	h.post(h.path("/mailboxes"), mailboxesBody(zone, "ada"))
-	mailbox := h.path("/mailboxes/" + h.get(h.path("/mailboxes")).objects("mailboxes")[0].text("id"))
-	byID := "/v1/domains/" + h.get(h.path("/domains")).objects("domains")[0].text("id") + "/dns"
+	zone := tenant.newVerifiedDomain()
+	tenant.post(tenant.path("/mailboxes"), mailboxesBody(zone, "ada"))
+	mailbox := tenant.path("/mailboxes/" + tenant.get(tenant.path("/mailboxes")).objects("mailboxes")[0].text("id"))
+	byID := "/v1/domains/" + tenant.get(tenant.path("/domains")).objects("domains")[0].text("id") + "/dns"
 
-	h.control("DELETE", "/managed/"+h.guid, nil)
-	h.expect("POST", h.path("/sync"), nil, 403, "access_denied")
+	tenant.control("DELETE", "/managed/"+tenant.guid, nil)
+	tenant.expect("POST", tenant.path("/sync"), nil, 403, "access_denied")
 	for _, tt := range []struct {
 		method, path string
 		body         any
 	}{
-		{"GET", h.path(""), nil}, {"DELETE", h.path(""), nil}, {"GET", h.path("/domains"), nil},
-		{"POST", h.path("/domains"), object{"domain": "a.example"}}, {"POST", h.domainPath(zone, "/verify"), nil},
-		{"POST", h.domainPath(zone, "/enable-dkim"), nil}, {"GET", h.domainPath(zone, "/dkim-status"), nil}, {"GET", h.domainPath(zone, "/dns"), nil},
-		{"GET", h.path("/mailboxes"), nil}, {"POST", h.path("/mailboxes"), mailboxesBody(zone, "max")},
+		{"GET", tenant.path(""), nil}, {"DELETE", tenant.path(""), nil}, {"GET", tenant.path("/domains"), nil},
+		{"POST", tenant.path("/domains"), object{"domain": "a.example"}}, {"POST", tenant.domainPath(zone, "/verify"), nil},
+		{"POST", tenant.domainPath(zone, "/enable-dkim"), nil}, {"GET", tenant.domainPath(zone, "/dkim-status"), nil}, {"GET", tenant.domainPath(zone, "/dns"), nil},
+		{"GET", tenant.path("/mailboxes"), nil}, {"POST", tenant.path("/mailboxes"), mailboxesBody(zone, "max")},
 		{"PATCH", mailbox, object{"daily_send_limit": 5}}, {"GET", mailbox + "/usage", nil},
 	} {
-		h.expect(tt.method, tt.path, tt.body, 404, "tenant_not_found")
+		tenant.expect(tt.method, tt.path, tt.body, 404, "tenant_not_found")
 	}
-	h.expect("GET", byID, nil, 404, "domain_not_found")
+	tenant.expect("GET", byID, nil, 404, "domain_not_found")
 	c.checkTenants()
-	sharedSandbox(t).newAccount(nil).expect("POST", h.path("/sync"), nil, 404, "tenant_not_found") // a different account gets the answer for an unknown tenant
+	sharedSandbox(t).newAccount(nil).expect("POST", tenant.path("/sync"), nil, 404, "tenant_not_found") // a different account gets the answer for an unknown tenant
 
-	h.control("POST", "/managed", object{"tenant_id": h.guid, "account_id": c.id})
-	h.mustSync()
-	h.expect("DELETE", h.path(""), nil, 200, "")
-	h.expect("POST", h.path("/sync"), nil, 404, "tenant_not_found")
+	tenant.control("POST", "/managed", object{"tenant_id": tenant.guid, "account_id": c.id})
+	tenant.mustSync()
+	tenant.expect("DELETE", tenant.path(""), nil, 200, "")
+	tenant.expect("POST", tenant.path("/sync"), nil, 404, "tenant_not_found")
 }
 
-func (h accountTenant) revoke(what string) {
-	h.t.Helper()
-	h.control("POST", "/tenants/"+h.guid+"/revoke", object{"what": what})
+func (tenant accountTenant) revoke(subject string) {
+	tenant.t.Helper()
+	tenant.control("POST", "/tenants/"+tenant.guid+"/revoke", object{"what": subject})
 }
 
 // TestWithdrawnConsentDeniesPlatformCalls checks that operations which need the platform are denied
 // at once, without a sync. Stored data stays readable, and a new consent restores all.
 func TestWithdrawnConsentDeniesPlatformCalls(t *testing.T) {
 	t.Parallel()
-	h := sharedSandbox(t).newAccount(nil).newConnectedTenant(nil)
-	zone := h.newVerifiedDomain()
-	h.post(h.path("/mailboxes"), mailboxesBody(zone, "ada"))
-	mailbox := h.path("/mailboxes/" + h.get(h.path("/mailboxes")).objects("mailboxes")[0].text("id"))
-	before := h.get(h.path(""))
+	tenant := sharedSandbox(t).newAccount(nil).newConnectedTenant(nil)
+	zone := tenant.newVerifiedDomain()
+	tenant.post(tenant.path("/mailboxes"), mailboxesBody(zone, "ada"))
+	mailbox := tenant.path("/mailboxes/" + tenant.get(tenant.path("/mailboxes")).objects("mailboxes")[0].text("id"))
+	before := tenant.get(tenant.path(""))
 
-	h.revoke("consent")
-	h.expect("POST", h.path("/domains"), object{"domain": h.newZone()}, 403, "access_denied")
-	checkValues(t, h.get(h.path("")).object, object{"readiness.consent": "revoked", "readiness.next_step": "reconnect", "readiness.ready_to_provision": false})
-	h.expect("POST", h.path("/sync"), nil, 403, "access_denied")
-	h.expect("POST", h.path("/mailboxes"), mailboxesBody(zone, "max"), 403, "access_denied")
-	h.expect("POST", h.domainPath(zone, "/enable-dkim"), nil, 403, "access_denied")
-	h.expect("POST", h.path("/domains"), object{"domain": zone}, 403, "access_denied")
-	h.expect("POST", h.domainPath(zone, "/verify"), nil, 403, "access_denied")
-	h.expect("PATCH", mailbox, object{"display_name": "Ada K."}, 403, "access_denied")
-	h.expect("PATCH", mailbox, object{"daily_send_limit": 7}, 200, "")
-	h.get(h.path("/domains"))
-	h.get(h.domainPath(zone, "/dns"))
-	h.get(mailbox + "/usage")
+	tenant.revoke("consent")
+	tenant.expect("POST", tenant.path("/domains"), object{"domain": tenant.newZone()}, 403, "access_denied")
+	checkValues(t, tenant.get(tenant.path("")).object, object{"readiness.consent": "revoked", "readiness.next_step": "reconnect", "readiness.ready_to_provision": false})
+	tenant.expect("POST", tenant.path("/sync"), nil, 403, "access_denied")
+	tenant.expect("POST", tenant.path("/mailboxes"), mailboxesBody(zone, "max"), 403, "access_denied")
+	tenant.expect("POST", tenant.domainPath(zone, "/enable-dkim"), nil, 403, "access_denied")
+	tenant.expect("POST", tenant.path("/domains"), object{"domain": zone}, 403, "access_denied")
+	tenant.expect("POST", tenant.domainPath(zone, "/verify"), nil, 403, "access_denied")
+	tenant.expect("PATCH", mailbox, object{"display_name": "Ada K."}, 403, "access_denied")
+	tenant.expect("PATCH", mailbox, object{"daily_send_limit": 7}, 200, "")
+	tenant.get(tenant.path("/domains"))
+	tenant.get(tenant.domainPath(zone, "/dns"))
+	tenant.get(mailbox + "/usage")
 
-	h.connect()
-	h.mustSync()
-	after := h.get(h.path(""))
+	tenant.connect()
+	tenant.mustSync()
+	after := tenant.get(tenant.path(""))
 	checkValues(t, after.object, object{"id": before.at("id"), "readiness.consent": "granted", "mailbox_count": 1, "domain_count": 1})
 	if after.text("consented_at") <= before.text("consented_at") {
 		t.Errorf("consented_at was %v and is %v", before.at("consented_at"), after.at("consented_at"))
 	}
-	h.expect("PATCH", mailbox, object{"display_name": "Ada K."}, 200, "")
+	tenant.expect("PATCH", mailbox, object{"display_name": "Ada K."}, 200, "")
 }
 
 // TestSyncRestoresAWithdrawnExchangeRole checks that sync assigns the role again, if it may.
 func TestSyncRestoresAWithdrawnExchangeRole(t *testing.T) {
 	t.Parallel()
-	h := sharedSandbox(t).newAccount(nil).newConnectedTenant(nil)
-	zone := h.newVerifiedDomain()
-	h.revoke("exchange_role")
-	h.expect("POST", h.path("/mailboxes"), mailboxesBody(zone, "ada"), 403, "access_denied")
-	checkValues(t, h.get(h.path("")).object, object{"readiness.consent": "granted"})
-	h.mustSync()
-	checkValues(t, h.post(h.path("/mailboxes"), mailboxesBody(zone, "ada")).object, object{"created_count": 1})
+	tenant := sharedSandbox(t).newAccount(nil).newConnectedTenant(nil)
+	zone := tenant.newVerifiedDomain()
+	tenant.revoke("exchange_role")
+	tenant.expect("POST", tenant.path("/mailboxes"), mailboxesBody(zone, "ada"), 403, "access_denied")
+	checkValues(t, tenant.get(tenant.path("")).object, object{"readiness.consent": "granted"})
+	tenant.mustSync()
+	checkValues(t, tenant.post(tenant.path("/mailboxes"), mailboxesBody(zone, "ada")).object, object{"created_count": 1})
 }
 
 // TestWithdrawnExchangeGrantNeedsANewConsent checks that only a new consent restores the
 // application's own grant.
 func TestWithdrawnExchangeGrantNeedsANewConsent(t *testing.T) {
 	t.Parallel()
-	h := sharedSandbox(t).newAccount(nil).newConnectedTenant(nil)
-	zone := h.newVerifiedDomain()
-	h.revoke("app_role")
-	h.expect("POST", h.path("/mailboxes"), mailboxesBody(zone, "ada"), 403, "access_denied")
-	checkValues(t, h.post(h.path("/sync"), nil).object, object{"status": "partial", "bootstrap.status": "failed", "smtp_auth.status": "skipped", "result.status": "completed"})
-	checkValues(t, h.get(h.path("")).object, object{"exchange_bootstrap_status": "failed", "readiness.next_step": "grant_role", "readiness.ready_to_provision": false})
-	h.expect("POST", h.path("/mailboxes"), mailboxesBody(zone, "ada"), 409, "exchange_bootstrap_not_ready")
-	h.expect("POST", h.domainPath(zone, "/enable-dkim"), nil, 409, "exchange_bootstrap_not_ready")
-	h.connect()
-	h.mustSync()
-	h.post(h.path("/mailboxes"), mailboxesBody(zone, "ada"))
+	tenant := sharedSandbox(t).newAccount(nil).newConnectedTenant(nil)
+	zone := tenant.newVerifiedDomain()
+	tenant.revoke("app_role")
+	tenant.expect("POST", tenant.path("/mailboxes"), mailboxesBody(zone, "ada"), 403, "access_denied")
+	checkValues(t, tenant.post(tenant.path("/sync"), nil).object, object{"status": "partial", "bootstrap.status": "failed", "smtp_auth.status": "skipped", "result.status": "completed"})
+	checkValues(t, tenant.get(tenant.path("")).object, object{"exchange_bootstrap_status": "failed", "readiness.next_step": "grant_role", "readiness.ready_to_provision": false})
+	tenant.expect("POST", tenant.path("/mailboxes"), mailboxesBody(zone, "ada"), 409, "exchange_bootstrap_not_ready")
+	tenant.expect("POST", tenant.domainPath(zone, "/enable-dkim"), nil, 409, "exchange_bootstrap_not_ready")
+	tenant.connect()
+	tenant.mustSync()
+	tenant.post(tenant.path("/mailboxes"), mailboxesBody(zone, "ada"))
 }
 
 // TestExchangeRoleThatSyncCannotRestore checks that an administrator must assign the role if the
 // service may not.
 func TestExchangeRoleThatSyncCannotRestore(t *testing.T) {
 	t.Parallel()
-	h := sharedSandbox(t).newAccount(nil).newConnectedTenant(nil)
-	h.control("POST", "/tenants/"+h.guid+"/revoke", object{"what": "app_role", "role": "RoleManagement.ReadWrite.Directory"})
-	h.revoke("exchange_role")
-	checkValues(t, h.post(h.path("/sync"), nil).object, object{"status": "partial", "bootstrap.status": "failed", "result.status": "completed"})
-	checkValues(t, h.get(h.path("")).object, object{"readiness.consent": "granted", "readiness.next_step": "grant_role"})
-	h.connect() // restores everything that was revoked
-	h.mustSync()
+	tenant := sharedSandbox(t).newAccount(nil).newConnectedTenant(nil)
+	tenant.control("POST", "/tenants/"+tenant.guid+"/revoke", object{"what": "app_role", "role": "RoleManagement.ReadWrite.Directory"})
+	tenant.revoke("exchange_role")
+	checkValues(t, tenant.post(tenant.path("/sync"), nil).object, object{"status": "partial", "bootstrap.status": "failed", "result.status": "completed"})
+	checkValues(t, tenant.get(tenant.path("")).object, object{"readiness.consent": "granted", "readiness.next_step": "grant_role"})
+	tenant.connect() // restores everything that was revoked
+	tenant.mustSync()
 }

@@ -50,7 +50,7 @@ func servedSerial(t *testing.T, address string) int64 {
 // a replaced certificate, keeps the last valid one, and stops without waiting for idle connections.
 func TestServeReloadsItsTLSCertificate(t *testing.T) {
 	t.Parallel()
-	r := newServiceFixture(t, requirePrograms(t, releaseBuild))
+	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
 	files := [2]string{filepath.Join(t.TempDir(), "cert.pem"), filepath.Join(t.TempDir(), "key.pem")}
 	install := func(serial int64) {
 		certificate, key := newCertificate(t, serial)
@@ -58,10 +58,10 @@ func TestServeReloadsItsTLSCertificate(t *testing.T) {
 		replaceFile(t, files[0], certificate)
 	}
 	install(1)
-	env := append(r.env(t.TempDir(), ""), "TENANTRY_TLS_CERTIFICATE_FILE="+files[0], "TENANTRY_TLS_KEY_FILE="+files[1],
+	env := append(fixture.env(t.TempDir(), ""), "TENANTRY_TLS_CERTIFICATE_FILE="+files[0], "TENANTRY_TLS_KEY_FILE="+files[1],
 		"TENANTRY_DRAIN_TIME="+(2*waitTimeout).String()) // a stop that waits for an idle connection would exceed waitTimeout
-	_, key := r.newAccount(env, "ann@example.com", "complete", 0)
-	p, c := r.serve(env)
+	_, key := fixture.newAccount(env, "ann@example.com", "complete", 0)
+	p, c := fixture.serve(env)
 	address, secure := strings.CutPrefix(c.ready.APIURL, "https://")
 	if !secure {
 		t.Fatalf("serves at %s", c.ready.APIURL)
@@ -109,10 +109,10 @@ func (c client) leaveIdleTLSConnection(t *testing.T, key string) {
 	t.Helper()
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	t.Cleanup(transport.CloseIdleConnections)
-	q, err := http.NewRequest("GET", c.ready.APIURL+"/v1/tenants", nil)
+	req, err := http.NewRequest("GET", c.ready.APIURL+"/v1/tenants", nil)
 	must(t, err)
-	q.Header.Set("Authorization", "Bearer "+key)
-	got, err := (&http.Client{Transport: transport}).Do(q)
+	req.Header.Set("Authorization", "Bearer "+key)
+	got, err := (&http.Client{Transport: transport}).Do(req)
 	must(t, err)
 	defer func() { _ = got.Body.Close() }()
 	raw, err := io.ReadAll(got.Body)
@@ -141,8 +141,8 @@ func TestInvalidTLSAndProxySettingsAreRefused(t *testing.T) {
 		`"::/0" contains `: {"TENANTRY_TRUSTED_PROXIES=::/0"},
 	} {
 		env = append(env, "TENANTRY_DATA_DIR="+t.TempDir(), "TENANTRY_LISTEN=127.0.0.1:0", "TENANTRY_ADMIN_LISTEN=127.0.0.1:0")
-		if o := runTenantry(t, env, "serve"); o.code == 0 || !strings.Contains(o.stderr, want) || strings.Contains(o.stderr, "BEGIN") {
-			t.Errorf("%v: exit %d %s", env[:1], o.code, o.stderr)
+		if result := runTenantry(t, env, "serve"); result.code == 0 || !strings.Contains(result.stderr, want) || strings.Contains(result.stderr, "BEGIN") {
+			t.Errorf("%v: exit %d %s", env[:1], result.code, result.stderr)
 		}
 	}
 }

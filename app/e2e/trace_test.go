@@ -54,30 +54,30 @@ func sendTraced(c client, method, path string, body any) int {
 // receives.
 func TestTraceReachesTheMailPlatform(t *testing.T) {
 	t.Parallel()
-	o, r := newSpanReceiver(t), newServiceFixture(t, requirePrograms(t, releaseBuild))
-	env, email := r.env(t.TempDir(), ""), "owner@example.com"
-	_, key := r.newAccount(env, email, "complete", 0)
-	p, c := r.serve(append(env, o.env()...))
+	receiver, fixture := newSpanReceiver(t), newServiceFixture(t, requirePrograms(t, releaseBuild))
+	env, email := fixture.env(t.TempDir(), ""), "owner@example.com"
+	_, key := fixture.newAccount(env, email, "complete", 0)
+	p, c := fixture.serve(append(env, receiver.env()...))
 	c.ready.APIKey = key
-	guid, admin := r.newTenant(c)
+	guid, admin := fixture.newTenant(c)
 	newAdministrator(t, admin).connect(c, key)
-	h := accountTenant{caller: caller{c, "", email, key}, guid: guid}
-	h.mustSync()
-	must(t, r.zones.Add("traced.test", "manual"))
-	h.post(h.path("/domains"), object{"domain": "traced.test"})
-	h.publishRecords("traced.test")
-	h.post(h.domainPath("traced.test", "/verify"), nil)
+	tenant := accountTenant{caller: caller{c, "", email, key}, guid: guid}
+	tenant.mustSync()
+	must(t, fixture.zones.Add("traced.test", "manual"))
+	tenant.post(tenant.path("/domains"), object{"domain": "traced.test"})
+	tenant.publishRecords("traced.test")
+	tenant.post(tenant.domainPath("traced.test", "/verify"), nil)
 
-	before := len(r.recordedRequests())
-	if status := sendTraced(c, "POST", h.path("/mailboxes"), mailboxesBody("traced.test", "adalbertina", "max")); status != http.StatusOK {
+	before := len(fixture.recordedRequests())
+	if status := sendTraced(c, "POST", tenant.path("/mailboxes"), mailboxesBody("traced.test", "adalbertina", "max")); status != http.StatusOK {
 		t.Fatalf("provision: %d", status)
 	}
-	calls := r.recordedRequests()[before:]
+	calls := fixture.recordedRequests()[before:]
 	metrics := c.do("GET", c.ready.AdminURL+"/metrics", "", nil).raw
 	if err := p.stop(); err != nil { // flushes the last spans
 		t.Fatal(err)
 	}
-	spans, raw := o.received(t)
+	spans, raw := receiver.received(t)
 	checkChain(t, spans, calls)
 	checkLogIDs(t, p.logs.String())
 
@@ -99,17 +99,17 @@ func TestTraceReachesTheMailPlatform(t *testing.T) {
 func checkChain(t *testing.T, spans []receivedSpan, calls []platformRequest) {
 	t.Helper()
 	own := map[string]receivedSpan{}
-	for _, s := range spans {
-		if s.trace() == traceID {
-			own[s.id()] = s
+	for _, span := range spans {
+		if span.trace() == traceID {
+			own[span.id()] = span
 		}
 	}
 	roots := 0
-	for _, s := range own {
-		if s.parent() == callerSpan {
+	for _, span := range own {
+		if span.parent() == callerSpan {
 			roots++
-		} else if _, ok := own[s.parent()]; !ok {
-			t.Errorf("the parent of %s's span %q is not in the trace", s.service, s.GetName())
+		} else if _, ok := own[span.parent()]; !ok {
+			t.Errorf("the parent of %s's span %q is not in the trace", span.service, span.GetName())
 		}
 	}
 	if roots != 1 {
@@ -191,23 +191,23 @@ func (e receivedSpan) linkedToCaller() bool {
 // request that caused the job. The step has its own trace, which continues in the plugins.
 func TestJobsAreLinkedToTheirRequest(t *testing.T) {
 	t.Parallel()
-	o := newSpanReceiver(t)
-	_, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), o.env(), "--no-seed")
-	h := seededAccount(t, ready).newAccount(nil).withDNSConnection().newConnectedTenant(nil)
-	_, id := h.newHostedDomain()
-	asking := h.client
-	asking.ready.APIKey = h.key
+	receiver := newSpanReceiver(t)
+	_, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), receiver.env(), "--no-seed")
+	tenant := seededAccount(t, ready).newAccount(nil).withDNSConnection().newConnectedTenant(nil)
+	_, id := tenant.newHostedDomain()
+	asking := tenant.client
+	asking.ready.APIKey = tenant.key
 	if status := sendTraced(asking, "POST", "/v1/domains/"+id+"/dns/provision", object{}); status != http.StatusAccepted {
 		t.Fatalf("provision: %d", status)
 	}
-	run := h.get("/v1/dns/provisioning-runs").objects("runs")[0].text("id")
-	if ended := h.waitForRun(run); ended.at("run.status") != "completed" {
+	run := tenant.get("/v1/dns/provisioning-runs").objects("runs")[0].text("id")
+	if ended := tenant.waitForRun(run); ended.at("run.status") != "completed" {
 		t.Fatalf("the run ended %s", ended.raw)
 	}
 	// The service and its plugins export independently.
 	var spans []receivedSpan
-	h.eventually("the spans of all steps, and of both plugins below steps", func() bool {
-		spans, _ = o.received(t)
+	tenant.eventually("the spans of all steps, and of both plugins below steps", func() bool {
+		spans, _ = receiver.received(t)
 		children := pluginsBelowSteps(spans)
 		for _, step := range []provisioning.Step{provisioning.Plan, provisioning.Apply, provisioning.ReadDNS, provisioning.Verify,
 			provisioning.EnableMail, provisioning.EnsureSigning, provisioning.EnableDKIM, provisioning.Validate} {
@@ -217,14 +217,14 @@ func TestJobsAreLinkedToTheirRequest(t *testing.T) {
 		}
 		return len(spansNamed(spans, "job dns_job")) > 0 && children["tenantry-plugin-microsoft365"] && children["tenantry-plugin-cloudflare"]
 	})
-	for _, s := range spansNamed(spans, "job dns_job") {
-		if !s.linkedToCaller() || s.trace() == traceID || s.parent() != "" {
-			t.Errorf("a wake-up's span is in trace %s below %q, linked: %v", s.trace(), s.parent(), s.linkedToCaller())
+	for _, span := range spansNamed(spans, "job dns_job") {
+		if !span.linkedToCaller() || span.trace() == traceID || span.parent() != "" {
+			t.Errorf("a wake-up's span is in trace %s below %q, linked: %v", span.trace(), span.parent(), span.linkedToCaller())
 		}
 	}
-	for _, s := range spans {
-		if strings.HasPrefix(s.GetName(), "dns job ") && (!s.linkedToCaller() || s.trace() == traceID) {
-			t.Errorf("%q is in trace %s, linked: %v", s.GetName(), s.trace(), s.linkedToCaller())
+	for _, span := range spans {
+		if strings.HasPrefix(span.GetName(), "dns job ") && (!span.linkedToCaller() || span.trace() == traceID) {
+			t.Errorf("%q is in trace %s, linked: %v", span.GetName(), span.trace(), span.linkedToCaller())
 		}
 	}
 }
@@ -232,26 +232,27 @@ func TestJobsAreLinkedToTheirRequest(t *testing.T) {
 // pluginsBelowSteps returns the plugins with a span that has a job's step among its ancestors.
 func pluginsBelowSteps(spans []receivedSpan) map[string]bool {
 	byID, children := map[string]receivedSpan{}, map[string]bool{}
-	for _, s := range spans {
-		byID[s.id()] = s
+	for _, span := range spans {
+		byID[span.id()] = span
 	}
-	for _, s := range spans {
-		if !strings.HasPrefix(s.service, "tenantry-plugin-") {
+	for _, span := range spans {
+		if !strings.HasPrefix(span.service, "tenantry-plugin-") {
 			continue
 		}
-		for at, ok := s, true; ok; at, ok = byID[at.parent()] {
+		for at, ok := span, true; ok; at, ok = byID[at.parent()] {
 			if strings.HasPrefix(at.GetName(), "dns job ") {
-				children[s.service] = true
+				children[span.service] = true
 			}
 		}
 	}
 	return children
 }
 
+// spansNamed returns the spans with this name.
 func spansNamed(spans []receivedSpan, name string) (found []receivedSpan) {
-	for _, s := range spans {
-		if s.GetName() == name {
-			found = append(found, s)
+	for _, span := range spans {
+		if span.GetName() == name {
+			found = append(found, span)
 		}
 	}
 	return found
@@ -279,27 +280,27 @@ func (e receivedSpan) trace() string  { return hex.EncodeToString(e.GetTraceId()
 
 func newSpanReceiver(t *testing.T) *spanReceiver {
 	t.Helper()
-	o := &spanReceiver{}
-	server := httptest.NewServer(o)
+	receiver := &spanReceiver{}
+	server := httptest.NewServer(receiver)
 	t.Cleanup(server.Close)
-	o.url = server.URL
-	return o
+	receiver.url = server.URL
+	return receiver
 }
 
 // env makes a server and its plugins export every span to the receiver.
-func (o *spanReceiver) env() []string {
-	return []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + o.url, "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf", "OTEL_TRACES_SAMPLER=always_on"}
+func (r *spanReceiver) env() []string {
+	return []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + r.url, "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf", "OTEL_TRACES_SAMPLER=always_on"}
 }
 
 // ServeHTTP implements http.Handler.
-func (o *spanReceiver) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(r.Body)
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.raw = append(o.raw, body)
+func (r *spanReceiver) ServeHTTP(_ http.ResponseWriter, req *http.Request) {
+	body, err := io.ReadAll(req.Body)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.raw = append(r.raw, body)
 	var q collector.ExportTraceServiceRequest
-	if r.URL.Path != "/v1/traces" || err != nil || proto.Unmarshal(body, &q) != nil {
-		o.bad = append(o.bad, r.Method+" "+r.URL.Path)
+	if req.URL.Path != "/v1/traces" || err != nil || proto.Unmarshal(body, &q) != nil {
+		r.bad = append(r.bad, req.Method+" "+req.URL.Path)
 		return
 	}
 	for _, rs := range q.GetResourceSpans() {
@@ -311,19 +312,19 @@ func (o *spanReceiver) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 		}
 		for _, ss := range rs.GetScopeSpans() {
 			for _, span := range ss.GetSpans() {
-				o.spans = append(o.spans, receivedSpan{span, service})
+				r.spans = append(r.spans, receivedSpan{span, service})
 			}
 		}
 	}
 }
 
 // received returns the spans so far, and the raw request bodies.
-func (o *spanReceiver) received(t *testing.T) ([]receivedSpan, [][]byte) {
+func (r *spanReceiver) received(t *testing.T) ([]receivedSpan, [][]byte) {
 	t.Helper()
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if len(o.bad) > 0 {
-		t.Errorf("not OTLP over HTTP: %v", o.bad)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.bad) > 0 {
+		t.Errorf("not OTLP over HTTP: %v", r.bad)
 	}
-	return append([]receivedSpan{}, o.spans...), append([][]byte{}, o.raw...)
+	return append([]receivedSpan{}, r.spans...), append([][]byte{}, r.raw...)
 }

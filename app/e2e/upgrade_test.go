@@ -21,104 +21,104 @@ import (
 // database while the new one runs, as in a rolling upgrade.
 func TestPreviousReleaseWorksOnTheNewSchema(t *testing.T) {
 	t.Parallel()
-	old, now := requirePrograms(t, previousBuild), requirePrograms(t, releaseBuild)
+	previous, current := requirePrograms(t, previousBuild), requirePrograms(t, releaseBuild)
 	t.Run("postgres, side by side", func(t *testing.T) {
 		t.Parallel()
-		r := newServiceFixture(t, now)
-		r.keepSettingsOf(old)
-		env := r.env(t.TempDir(), testserver.Database(t))
-		migrateOldDatabase(t, r, old, env)
-		_, key := r.newAccount(env, "new@example.com", "complete", 0)
-		_, c := r.serve(env)
+		fixture := newServiceFixture(t, current)
+		fixture.keepSettingsOf(previous)
+		env := fixture.env(t.TempDir(), testserver.Database(t))
+		migrateOldDatabase(t, fixture, previous, env)
+		_, key := fixture.newAccount(env, "new@example.com", "complete", 0)
+		_, c := fixture.serve(env)
 		c.ready.APIKey = key
-		r.binary = old
-		_, o := r.serve(env)
-		o.ready.APIKey = key
-		h := useService(t, r, o, key)
+		fixture.binary = previous
+		_, previousClient := fixture.serve(env)
+		previousClient.ready.APIKey = key
+		tenant := useService(t, fixture, previousClient, key)
 		// Each binary sees the writes of the other.
-		seen := h
-		seen.client = c
-		seen.expect("GET", seen.path("/mailboxes"), nil, 200, "")
-		h.expect("GET", h.path("/mailboxes"), nil, 200, "")
-		zone := r.newVerifiedDomain(seen)
-		h.post(h.path("/mailboxes"), mailboxesBody(zone, "max"))
-		if n := seen.get(seen.path("/mailboxes")).text("count"); n != "2" {
+		tenantAtNew := tenant
+		tenantAtNew.client = c
+		tenantAtNew.expect("GET", tenantAtNew.path("/mailboxes"), nil, 200, "")
+		tenant.expect("GET", tenant.path("/mailboxes"), nil, 200, "")
+		zone := fixture.newVerifiedDomain(tenantAtNew)
+		tenant.post(tenant.path("/mailboxes"), mailboxesBody(zone, "max"))
+		if n := tenantAtNew.get(tenantAtNew.path("/mailboxes")).text("count"); n != "2" {
 			t.Errorf("%s mailboxes", n)
 		}
 	})
 	t.Run("sqlite, back to the old", func(t *testing.T) {
 		t.Parallel()
-		r := newServiceFixture(t, now)
-		r.keepSettingsOf(old)
-		env := r.env(t.TempDir(), "")
-		migrateOldDatabase(t, r, old, env)
-		p, _ := r.serve(env)
+		fixture := newServiceFixture(t, current)
+		fixture.keepSettingsOf(previous)
+		env := fixture.env(t.TempDir(), "")
+		migrateOldDatabase(t, fixture, previous, env)
+		p, _ := fixture.serve(env)
 		must(t, p.stop())
-		r.binary = old
-		_, key := r.newAccount(env, "old@example.com", "complete", 0)
-		_, o := r.serve(env)
-		o.ready.APIKey = key
-		useService(t, r, o, key)
+		fixture.binary = previous
+		_, key := fixture.newAccount(env, "old@example.com", "complete", 0)
+		_, previousClient := fixture.serve(env)
+		previousClient.ready.APIKey = key
+		useService(t, fixture, previousClient, key)
 	})
 }
 
 // keepSettingsOf removes the settings that the plugin of a release does not have. The release
 // refuses to start with them.
-func (r *serviceFixture) keepSettingsOf(release programs) {
-	r.t.Helper()
-	out, err := exec.CommandContext(r.t.Context(), filepath.Join(release.folder, "plugins", "mail-microsoft365"), "describe").Output()
-	must(r.t, err)
+func (f *serviceFixture) keepSettingsOf(release programs) {
+	f.t.Helper()
+	out, err := exec.CommandContext(f.t.Context(), filepath.Join(release.folder, "plugins", "mail-microsoft365"), "describe").Output()
+	must(f.t, err)
 	var described struct{ Fields []struct{ Name string } }
-	must(r.t, json.Unmarshal(out, &described))
+	must(f.t, json.Unmarshal(out, &described))
 	known := map[string]bool{"client_secret_file": true}
 	for _, field := range described.Fields {
 		known[field.Name] = true
 	}
-	maps.DeleteFunc(r.settings, func(name, _ string) bool { return !known[name] })
+	maps.DeleteFunc(f.settings, func(name, _ string) bool { return !known[name] })
 }
 
 // migrateOldDatabase creates a database and an account with the old binary, and migrates it with
 // the new one.
-func migrateOldDatabase(t *testing.T, r *serviceFixture, old programs, env []string) {
+func migrateOldDatabase(t *testing.T, fixture *serviceFixture, old programs, env []string) {
 	t.Helper()
-	now := r.binary
-	r.binary = old
-	r.runCommand(env, "migrate")
-	id, _ := r.newAccount(env, "before@example.com", "complete", 0)
-	r.binary = now
-	r.runCommand(env, "migrate")
-	r.binary = old
-	if got := r.runCommand(env, "key", "create", "--account", "before@example.com"); got.text("account_id") != id {
+	current := fixture.binary
+	fixture.binary = old
+	fixture.runCommand(env, "migrate")
+	id, _ := fixture.newAccount(env, "before@example.com", "complete", 0)
+	fixture.binary = current
+	fixture.runCommand(env, "migrate")
+	fixture.binary = old
+	if got := fixture.runCommand(env, "key", "create", "--account", "before@example.com"); got.text("account_id") != id {
 		t.Errorf("the old binary made %v", got)
 	}
-	r.binary = now
+	fixture.binary = current
 }
 
 // useService runs the operations of an account at the old binary.
-func useService(t *testing.T, r *serviceFixture, o client, key string) accountTenant {
+func useService(t *testing.T, fixture *serviceFixture, o client, key string) accountTenant {
 	t.Helper()
-	guid, admin := r.newTenant(o)
+	guid, admin := fixture.newTenant(o)
 	newAdministrator(t, admin).connect(o, key)
-	h := accountTenant{caller: caller{o, "", "", key}, guid: guid}
-	h.mustSync()
-	zone := r.newVerifiedDomain(h)
-	made := h.post(h.path("/mailboxes"), mailboxesBody(zone, "ada"))
-	checkValues(t, made.object, object{"created_count": 1, "failed_count": 0})
-	box := h.get(h.path("/mailboxes")).objects("mailboxes")[0].text("id")
-	h.expect("PATCH", h.path("/mailboxes/"+box), object{"daily_send_limit": 7}, 200, "")
-	h.get(h.path("/domains"))
-	h.get("/v1/tenants")
-	return h
+	tenant := accountTenant{caller: caller{o, "", "", key}, guid: guid}
+	tenant.mustSync()
+	zone := fixture.newVerifiedDomain(tenant)
+	created := tenant.post(tenant.path("/mailboxes"), mailboxesBody(zone, "ada"))
+	checkValues(t, created.object, object{"created_count": 1, "failed_count": 0})
+	mailboxID := tenant.get(tenant.path("/mailboxes")).objects("mailboxes")[0].text("id")
+	tenant.expect("PATCH", tenant.path("/mailboxes/"+mailboxID), object{"daily_send_limit": 7}, 200, "")
+	tenant.get(tenant.path("/domains"))
+	tenant.get("/v1/tenants")
+	return tenant
 }
 
 // newVerifiedDomain adds a new zone to the tenant as a domain and verifies it.
-func (r *serviceFixture) newVerifiedDomain(h accountTenant) string {
-	h.t.Helper()
+func (f *serviceFixture) newVerifiedDomain(tenant accountTenant) string {
+	tenant.t.Helper()
 	zone := fmt.Sprintf("upgrade-%d.test", uniqueNumber.Add(1))
-	must(h.t, r.zones.Add(zone, "manual"))
-	h.post(h.path("/domains"), object{"domain": zone})
-	h.publishRecords(zone)
-	h.post(h.domainPath(zone, "/verify"), nil)
+	must(tenant.t, f.zones.Add(zone, "manual"))
+	tenant.post(tenant.path("/domains"), object{"domain": zone})
+	tenant.publishRecords(zone)
+	tenant.post(tenant.domainPath(zone, "/verify"), nil)
 	return zone
 }
 
@@ -126,10 +126,10 @@ func (r *serviceFixture) newVerifiedDomain(h accountTenant) string {
 // release, and says so.
 func TestNewerSchemaIsRefused(t *testing.T) {
 	t.Parallel()
-	r := newServiceFixture(t, requirePrograms(t, releaseBuild))
+	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
 	database := testserver.Database(t)
-	env := r.env(t.TempDir(), database)
-	r.runCommand(env, "migrate")
+	env := fixture.env(t.TempDir(), database)
+	fixture.runCommand(env, "migrate")
 	db, err := sql.Open("pgx", database)
 	must(t, err)
 	t.Cleanup(func() { _ = db.Close() })
@@ -137,15 +137,15 @@ func TestNewerSchemaIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{{"serve"}, {"migrate"}, {"account", "list"}} {
-		checkCommandFails(t, r, env, cli.ExitRefused, []string{"newer tenantry", "install a newer tenantry"}, args...)
+		checkCommandFails(t, fixture, env, cli.ExitRefused, []string{"newer tenantry", "install a newer tenantry"}, args...)
 	}
 }
 
 // checkCommandFails runs a command that must fail with an error that contains these words, and that
 // suggests a fix.
-func checkCommandFails(t *testing.T, r *serviceFixture, env []string, code int, words []string, args ...string) {
+func checkCommandFails(t *testing.T, fixture *serviceFixture, env []string, code int, words []string, args ...string) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), r.binary.binary, append(args, "--output", "json")...)
+	cmd := exec.CommandContext(t.Context(), fixture.binary.binary, append(args, "--output", "json")...)
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + scratchDir}, env...)
 	out, err := cmd.CombinedOutput()
 	if got := cmd.ProcessState.ExitCode(); err == nil || got != code {

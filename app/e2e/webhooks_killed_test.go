@@ -24,9 +24,9 @@ type killedSender struct {
 
 func newKilledSender(t *testing.T, flags ...string) *killedSender {
 	t.Helper()
-	m := &restartingSandbox{client: client{t: t}, binary: requirePrograms(t, failpointBuild), data: t.TempDir(), flags: append(flags, "--no-seed")}
-	m.start()
-	k := &killedSender{restartingSandbox: m, receiver: newWebhookReceiver(t)}
+	server := &restartingSandbox{client: client{t: t}, binary: requirePrograms(t, failpointBuild), data: t.TempDir(), flags: append(flags, "--no-seed")}
+	server.start()
+	k := &killedSender{restartingSandbox: server, receiver: newWebhookReceiver(t)}
 	k.webhook, k.secret = k.account().addWebhook(k.receiver.url, "*")
 	k.cursor = k.account().get("/v1/events?after=now").text("next_cursor")
 	return k
@@ -69,8 +69,8 @@ func (k *killedSender) check() (events []object, times map[string]int) {
 	if len(times) != len(events) {
 		k.t.Errorf("%d events arrived, the log has %d", len(times), len(events))
 	}
-	for _, m := range k.receiver.received() {
-		m.checkSigned(k.t, k.secret)
+	for _, message := range k.receiver.received() {
+		message.checkSigned(k.t, k.secret)
 	}
 	return events, times
 }

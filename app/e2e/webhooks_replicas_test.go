@@ -49,9 +49,9 @@ func TestReplicasTellEachOther(t *testing.T) {
 				t.Errorf("the log has %d events, want %d", len(written), replicaEvents)
 			}
 			tries := 0
-			for i, r := range receivers {
-				r.waitAll(written)
-				tries += checkDeliveredOnce(t, servers[i], r, webhooks[i], written)
+			for i, receiver := range receivers {
+				receiver.waitAll(written)
+				tries += checkDeliveredOnce(t, servers[i], receiver, webhooks[i], written)
 			}
 			checkTries(t, servers, tries)
 		})
@@ -101,14 +101,14 @@ func checkWakes(t *testing.T, servers [2]caller, cursor string) {
 // checkDeliveredOnce waits until all deliveries of a webhook are stored as delivered, and checks
 // that only a try without an answer, as on an overloaded machine, was repeated. Its endpoint got
 // each event at most once for each try. checkDeliveredOnce returns the number of tries.
-func checkDeliveredOnce(t *testing.T, c caller, r *webhookReceiver, webhook string, written []object) (tries int) {
+func checkDeliveredOnce(t *testing.T, c caller, receiver *webhookReceiver, webhook string, written []object) (tries int) {
 	t.Helper()
 	c.eventually("every delivery is stored", func() bool { return len(c.deliveries(webhook, "pending")) == 0 })
 	delivered := c.deliveries(webhook, "delivered")
 	if len(delivered) != len(written) {
 		t.Errorf("%d of %d events are delivered", len(delivered), len(written))
 	}
-	arrived := countMessages(r.received())
+	arrived := countMessages(receiver.received())
 	for _, d := range delivered {
 		id, attempts := d.text("event_id"), d.objects("attempts")
 		repeated := slices.ContainsFunc(attempts[:max(0, len(attempts)-1)], func(a object) bool { return a["status_code"] != nil })

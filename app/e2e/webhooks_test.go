@@ -20,29 +20,29 @@ import (
 func TestWebhooksTellWhatHappened(t *testing.T) {
 	t.Parallel()
 	onBothDatabases(t, func(t *testing.T) caller { return privateSandbox(t) }, func(t *testing.T, c caller) {
-		r, chosen := newWebhookReceiver(t), newWebhookReceiver(t)
-		path, secret := c.addWebhook(r.url, "*")
+		receiver, chosen := newWebhookReceiver(t), newWebhookReceiver(t)
+		path, secret := c.addWebhook(receiver.url, "*")
 		chosenPath, _ := c.addWebhook(chosen.url, "domain.added", "tenant.removed")
 		cursor := c.get("/v1/events?after=now").text("next_cursor")
-		h := c.newConnectedTenant(object{"name": "Hook Ltd"})
-		zone := h.newVerifiedDomain()
-		h.post(h.path("/mailboxes"), mailboxesBody(zone, "ada"))
-		h.expect("DELETE", h.path(""), nil, 200, "")
+		tenant := c.newConnectedTenant(object{"name": "Hook Ltd"})
+		zone := tenant.newVerifiedDomain()
+		tenant.post(tenant.path("/mailboxes"), mailboxesBody(zone, "ada"))
+		tenant.expect("DELETE", tenant.path(""), nil, 200, "")
 		logged := c.eventsAfter(cursor)
-		r.waitAll(logged)
-		messages := r.received()
+		receiver.waitAll(logged)
+		messages := receiver.received()
 		byID := map[string]object{}
 		for _, e := range logged {
 			byID[e.text("id")] = e
 		}
-		for _, m := range messages {
-			m.checkSigned(t, secret)
-			e := byID[m.id]
-			if !reflect.DeepEqual(m.data(), e) {
-				t.Errorf("the message has %v, the log %v", m.data(), e)
+		for _, message := range messages {
+			message.checkSigned(t, secret)
+			e := byID[message.id]
+			if !reflect.DeepEqual(message.data(), e) {
+				t.Errorf("the message has %v, the log %v", message.data(), e)
 			}
-			checkMembers(t, "a message", m.object, "type timestamp data")
-			checkValues(t, m.object, object{"type": e["type"], "timestamp": e["at"]})
+			checkMembers(t, "a message", message.object, "type timestamp data")
+			checkValues(t, message.object, object{"type": e["type"], "timestamp": e["at"]})
 		}
 		for id, n := range countMessages(messages) {
 			if n != 1 {
@@ -50,7 +50,7 @@ func TestWebhooksTellWhatHappened(t *testing.T) {
 			}
 		}
 		for _, kind := range []string{"tenant.connected", "domain.added", "domain.verified", "mailbox.created", "tenant.removed"} {
-			if !slices.ContainsFunc(messages, func(m webhookMessage) bool { return m.text("type") == kind }) {
+			if !slices.ContainsFunc(messages, func(message webhookMessage) bool { return message.text("type") == kind }) {
 				t.Errorf("no message has the type %s", kind)
 			}
 		}
@@ -102,8 +102,8 @@ func (c caller) checkListedDeliveries(path string, events []object) {
 func TestWebhooksAreTriedAgain(t *testing.T) {
 	t.Parallel()
 	onBothDatabases(t, func(t *testing.T) caller { return privateSandbox(t) }, func(t *testing.T, c caller) {
-		r := newWebhookReceiver(t)
-		r.respondWith(func(w http.ResponseWriter, _ *http.Request, _ webhookMessage, tries int) {
+		receiver := newWebhookReceiver(t)
+		receiver.respondWith(func(w http.ResponseWriter, _ *http.Request, _ webhookMessage, tries int) {
 			switch tries {
 			case 1:
 				w.WriteHeader(http.StatusInternalServerError)
@@ -112,8 +112,8 @@ func TestWebhooksAreTriedAgain(t *testing.T) {
 				w.WriteHeader(http.StatusServiceUnavailable)
 			}
 		})
-		path, secret := c.addWebhook(r.url, "*")
-		first := r.wait("the first try", 0, ofKey(c.logKey()))
+		path, secret := c.addWebhook(receiver.url, "*")
+		first := receiver.wait("the first try", 0, ofKey(c.logKey()))
 		c.eventually("the first try is stored", func() bool { return len(c.deliveries(path, "")[0].objects("attempts")) > 0 })
 		c.control("POST", "/clock", object{"advance": "7s"}) // the second try may have begun before
 		failed := c.waitDelivery(path, first.id, "pending", 2)
@@ -122,7 +122,7 @@ func TestWebhooksAreTriedAgain(t *testing.T) {
 			t.Errorf("the second try began %s after the first", early)
 		}
 		c.control("POST", "/clock", object{"advance": "1h"})
-		if n := countMessages(r.received())[first.id]; n != 2 {
+		if n := countMessages(receiver.received())[first.id]; n != 2 {
 			t.Errorf("%d tries an hour before the third", n)
 		}
 		c.control("POST", "/clock", object{"advance": "61m"})
@@ -135,12 +135,12 @@ func TestWebhooksAreTriedAgain(t *testing.T) {
 			t.Errorf("the tries are %v of %v", statuses, delivered)
 		}
 		tries := 0
-		for _, m := range r.received() {
-			if m.id == first.id {
+		for _, message := range receiver.received() {
+			if message.id == first.id {
 				tries++
-				m.checkSigned(t, secret)
-				if string(m.body) != string(first.body) {
-					t.Errorf("try %d has the body %s, the first %s", tries, m.body, first.body)
+				message.checkSigned(t, secret)
+				if string(message.body) != string(first.body) {
+					t.Errorf("try %d has the body %s, the first %s", tries, message.body, first.body)
 				}
 			}
 		}
@@ -187,11 +187,11 @@ func TestWebhooksAreDisabled(t *testing.T) {
 		checkDisabled := func(path, reason string) {
 			t.Helper()
 			id := strings.TrimPrefix(path, "/v1/webhooks/")
-			m := watching.wait(path+" is disabled", 0, func(m webhookMessage) bool { return m.object.at("data.subject.id") == id })
-			m.checkSigned(t, secret)
-			checkValues(t, m.data(), object{"type": "webhook.disabled", "subject.type": "webhook", "tenant_id": nil, "data.status": "disabled", "data.reason": reason})
-			if !slices.ContainsFunc(c.eventsAfter(""), func(e object) bool { return reflect.DeepEqual(e, m.data()) }) {
-				t.Errorf("the log does not have %v", m.data())
+			notice := watching.wait(path+" is disabled", 0, func(m webhookMessage) bool { return m.object.at("data.subject.id") == id })
+			notice.checkSigned(t, secret)
+			checkValues(t, notice.data(), object{"type": "webhook.disabled", "subject.type": "webhook", "tenant_id": nil, "data.status": "disabled", "data.reason": reason})
+			if !slices.ContainsFunc(c.eventsAfter(""), func(e object) bool { return reflect.DeepEqual(e, notice.data()) }) {
+				t.Errorf("the log does not have %v", notice.data())
 			}
 			checkValues(t, c.get(path).object, object{"status": "disabled"})
 		}
@@ -222,11 +222,11 @@ func TestWebhooksAreDisabled(t *testing.T) {
 func TestWebhookSecretsRotate(t *testing.T) {
 	t.Parallel()
 	onBothDatabases(t, func(t *testing.T) caller { return privateSandbox(t) }, func(t *testing.T, c caller) {
-		r := newWebhookReceiver(t)
-		path, first := c.addWebhook(r.url, "key.created")
+		receiver := newWebhookReceiver(t)
+		path, first := c.addWebhook(receiver.url, "key.created")
 		next := func(secrets ...string) {
 			t.Helper()
-			r.wait("the next event", 0, ofKey(c.logKey())).checkSigned(t, secrets...)
+			receiver.wait("the next event", 0, ofKey(c.logKey())).checkSigned(t, secrets...)
 		}
 		rotate := func(body any) string {
 			t.Helper()
@@ -253,8 +253,8 @@ func TestWebhookSecretsRotate(t *testing.T) {
 func TestWebhooksAreSentAgain(t *testing.T) {
 	t.Parallel()
 	onBothDatabases(t, func(t *testing.T) caller { return privateSandbox(t) }, func(t *testing.T, c caller) {
-		r := newWebhookReceiver(t)
-		path, secret := c.addWebhook(r.url, "key.created")
+		receiver := newWebhookReceiver(t)
+		path, secret := c.addWebhook(receiver.url, "key.created")
 		beginning := c.get("/v1/events?after=now").text("next_cursor")
 		c.logKey()
 		c.control("POST", "/clock", object{"advance": "1h"}) // so that the events have different times
@@ -263,24 +263,24 @@ func TestWebhooksAreSentAgain(t *testing.T) {
 		c.control("POST", "/clock", object{"advance": "1h"})
 		c.logKey()
 		logged := c.eventsAfter(beginning)
-		r.waitAll(logged)
+		receiver.waitAll(logged)
 		c.eventually("all are delivered", func() bool { return len(c.deliveries(path, "delivered")) == 3 })
-		checkCounts := func(what string, want ...int) {
+		checkCounts := func(subject string, want ...int) {
 			t.Helper()
 			sum := 0
 			for _, n := range want {
 				sum += n
 			}
-			c.eventually(what, func() bool { return len(r.received()) >= sum && len(c.deliveries(path, "pending")) == 0 })
-			got := countMessages(r.received())
+			c.eventually(subject, func() bool { return len(receiver.received()) >= sum && len(c.deliveries(path, "pending")) == 0 })
+			got := countMessages(receiver.received())
 			for i, e := range logged {
 				if got[e.text("id")] != want[i] {
-					t.Errorf("%s: event %d arrived %d times, want %d", what, i, got[e.text("id")], want[i])
+					t.Errorf("%s: event %d arrived %d times, want %d", subject, i, got[e.text("id")], want[i])
 				}
 			}
 		}
 		checkCounts("before", 1, 1, 1)
-		of := c.waitDelivery(path, r.wait("the second", 0, ofKey(second)).id, "delivered", 1)
+		of := c.waitDelivery(path, receiver.wait("the second", 0, ofKey(second)).id, "delivered", 1)
 		again := c.post(path+"/deliveries/"+of.text("id")+"/redeliver", nil)
 		checkValues(t, again.object, object{"id": of["id"], "event_id": of["event_id"], "status": "pending"})
 		checkCounts("redelivered", 1, 2, 1)
@@ -293,19 +293,19 @@ func TestWebhooksAreSentAgain(t *testing.T) {
 		checkCounts("replayed after a time", 1, 3, 3)
 		c.expect("POST", path+"/replay", object{"after": "yesterday"}, 400, "invalid_request")
 
-		before := len(r.received())
+		before := len(receiver.received())
 		tested := c.post(path+"/test", nil)
 		checkValues(t, tested.object, object{"status": "delivered", "status_code": 200, "error": nil})
-		m := r.wait("the test", before, func(webhookMessage) bool { return true })
-		checkValues(t, m.object, object{"type": "webhook.test", "data.type": "webhook.test", "data.subject.id": strings.TrimPrefix(path, "/v1/webhooks/")})
+		message := receiver.wait("the test", before, func(webhookMessage) bool { return true })
+		checkValues(t, message.object, object{"type": "webhook.test", "data.type": "webhook.test", "data.subject.id": strings.TrimPrefix(path, "/v1/webhooks/")})
 		if len(c.eventsAfter(beginning)) != len(logged) {
 			t.Error("a test is in the log")
 		}
-		c.waitDelivery(path, m.id, "delivered", 1)
-		r.answerStatus(http.StatusTeapot)
+		c.waitDelivery(path, message.id, "delivered", 1)
+		receiver.answerStatus(http.StatusTeapot)
 		checkValues(t, c.post(path+"/test", object{}).object, object{"status": "failed", "status_code": 418})
-		for _, m := range r.received() {
-			m.checkSigned(t, secret)
+		for _, message := range receiver.received() {
+			message.checkSigned(t, secret)
 		}
 
 		// Deliveries are kept as long as their events.
@@ -323,37 +323,37 @@ func TestWebhooksAreSentAgain(t *testing.T) {
 func TestBoundedKeysHaveTheirOwnWebhooks(t *testing.T) {
 	t.Parallel()
 	onBothDatabases(t, func(t *testing.T) caller { return privateSandbox(t) }, func(t *testing.T, c caller) {
-		one, two := c.newTenant(nil).connect(), c.newTenant(nil).connect()
-		bounded := func(h accountTenant) caller {
-			made := c.post("/v1/keys", object{"name": "bounded", "scopes": []string{"*"}, "tenant_ids": []string{h.guid}})
-			return caller{c.client, c.id, c.email, made.text("api_key")}
+		first, second := c.newTenant(nil).connect(), c.newTenant(nil).connect()
+		bounded := func(tenant accountTenant) caller {
+			created := c.post("/v1/keys", object{"name": "bounded", "scopes": []string{"*"}, "tenant_ids": []string{tenant.guid}})
+			return caller{c.client, c.id, c.email, created.text("api_key")}
 		}
-		keyOne, keyTwo := bounded(one), bounded(two)
-		r, all := newWebhookReceiver(t), newWebhookReceiver(t)
-		path, secret := keyOne.addWebhook(r.url, "*")
+		keyOne, keyTwo := bounded(first), bounded(second)
+		receiver, all := newWebhookReceiver(t), newWebhookReceiver(t)
+		path, secret := keyOne.addWebhook(receiver.url, "*")
 		allPath, _ := c.addWebhook(all.url, "*")
 		cursor := c.get("/v1/events?after=now").text("next_cursor")
-		for _, h := range []accountTenant{one, two, one} {
-			h.newVerifiedDomain()
+		for _, tenant := range []accountTenant{first, second, first} {
+			tenant.newVerifiedDomain()
 		}
 		c.logKey() // an event without a tenant
-		one.newVerifiedDomain()
+		first.newVerifiedDomain()
 		logged := c.eventsAfter(cursor)
 		all.waitAll(logged)
-		mine := slices.DeleteFunc(slices.Clone(logged), func(e object) bool { return e.text("tenant_id") != one.guid })
-		if len(mine) == 0 || len(mine) == len(logged) {
-			t.Fatalf("%d of %d events are of the tenant", len(mine), len(logged))
+		ofTenant := slices.DeleteFunc(slices.Clone(logged), func(e object) bool { return e.text("tenant_id") != first.guid })
+		if len(ofTenant) == 0 || len(ofTenant) == len(logged) {
+			t.Fatalf("%d of %d events are of the tenant", len(ofTenant), len(logged))
 		}
-		r.waitAll(mine)
-		for _, m := range r.received() {
-			m.checkSigned(t, secret)
-			if m.object.at("data.tenant_id") != one.guid {
-				t.Errorf("the webhook of one tenant got %s", m.body)
+		receiver.waitAll(ofTenant)
+		for _, message := range receiver.received() {
+			message.checkSigned(t, secret)
+			if message.object.at("data.tenant_id") != first.guid {
+				t.Errorf("the webhook of one tenant got %s", message.body)
 			}
 		}
-		keyOne.checkListedDeliveries(path, mine)
-		if seen := keyOne.get("/v1/events?limit=100&after=" + cursor).objects("events"); !reflect.DeepEqual(seen, mine) {
-			t.Errorf("the key sees the events %v, the webhook got %v", seen, mine)
+		keyOne.checkListedDeliveries(path, ofTenant)
+		if seen := keyOne.get("/v1/events?limit=100&after=" + cursor).objects("events"); !reflect.DeepEqual(seen, ofTenant) {
+			t.Errorf("the key sees the events %v, the webhook got %v", seen, ofTenant)
 		}
 
 		delivery := keyOne.deliveries(path, "")[0].text("id")
@@ -445,7 +445,7 @@ func TestWebhookMetricsAreExported(t *testing.T) {
 // message.
 func TestWebhooksReachNoPrivateAddress(t *testing.T) {
 	t.Parallel()
-	b, data := requirePrograms(t, releaseBuild), t.TempDir()
+	build, data := requirePrograms(t, releaseBuild), t.TempDir()
 	var connections atomic.Int64
 	ports := map[string]string{}
 	for _, host := range []string{"127.0.0.1", "::1"} {
@@ -463,11 +463,11 @@ func TestWebhooksReachNoPrivateAddress(t *testing.T) {
 	}
 	four, six := ports["127.0.0.1"], ports["::1"]
 
-	p, ready := startDev(t, b, data, nil, "--no-seed")
+	p, ready := startDev(t, build, data, nil, "--no-seed")
 	path, _ := seededAccount(t, ready).addWebhook("http://127.0.0.1:"+four+"/hook", "*")
 	must(t, p.stop())
 
-	_, ready = startDev(t, b, data, []string{"TENANTRY_WEBHOOKS_ALLOW_PRIVATE=false"}, "--no-seed")
+	_, ready = startDev(t, build, data, []string{"TENANTRY_WEBHOOKS_ALLOW_PRIVATE=false"}, "--no-seed")
 	c := seededAccount(t, ready)
 	for _, url := range []string{
 		"https://127.0.0.1:" + four + "/", "http://127.0.0.1:" + four + "/", "https://127.1.2.3:" + four + "/", "https://0.0.0.0:" + four + "/",

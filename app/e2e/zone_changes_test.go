@@ -63,27 +63,27 @@ func runZoneChanges(t *testing.T, h zoneHost) {
 	}
 	t.Run("unrelated-record-added", func(t *testing.T) {
 		t.Parallel()
-		m := zoneCase{name: "moved-unrelated", records: unprovisionedZone,
+		c := zoneCase{name: "moved-unrelated", records: unprovisionedZone,
 			want:    wantItems{"spf": "update spf_merged", "mx": "update mx_platform_migration"},
 			removed: "@ 300 TXT v=spf1 a mx ~all\n@ 300 MX 0 {d-}.mail.protection.outlook.com.",
 			added:   "@ 300 TXT v=spf1 a mx {spf} ~all\n@ 300 MX 0 {d-}.r4nd.mx.microsoft."}
-		sight, planned := m.planned(t, h)
-		m.records += "\nblog 300 CNAME blog.elsewhere.test."
-		h.put(t, m.zone(), m.parseRecords(m.records))
-		before := h.storedRecords(t, m.zone())
-		must(t, m.applyIfUnchanged(t.Context(), h.provider(), sight, planned))
-		m.checkRecords(t, new(caseTotals), before, h.storedRecords(t, m.zone()))
+		sight, planned := c.planned(t, h)
+		c.records += "\nblog 300 CNAME blog.elsewhere.test."
+		h.put(t, c.zone(), c.parseRecords(c.records))
+		before := h.storedRecords(t, c.zone())
+		must(t, c.applyIfUnchanged(t.Context(), h.provider(), sight, planned))
+		c.checkRecords(t, new(caseTotals), before, h.storedRecords(t, c.zone()))
 	})
 }
 
 func (v zoneChange) run(t *testing.T, h zoneHost) {
-	m := zoneCase{name: "moved-" + v.name, records: unprovisionedZone}
-	sight, planned := m.planned(t, h)
-	gone := m.parseRecords(v.removed)
-	now := slices.DeleteFunc(m.parseRecords(m.records), func(l zoneLine) bool { return slices.Contains(gone, l) })
-	h.put(t, m.zone(), append(now, m.parseRecords(v.added)...))
-	before := rawTexts(h.storedRecords(t, m.zone()))
-	if err := m.applyIfUnchanged(t.Context(), h.provider(), sight, planned); !dns.IsChanged(err) {
+	c := zoneCase{name: "moved-" + v.name, records: unprovisionedZone}
+	sight, planned := c.planned(t, h)
+	removedLines := c.parseRecords(v.removed)
+	now := slices.DeleteFunc(c.parseRecords(c.records), func(line zoneLine) bool { return slices.Contains(removedLines, line) })
+	h.put(t, c.zone(), append(now, c.parseRecords(v.added)...))
+	before := rawTexts(h.storedRecords(t, c.zone()))
+	if err := c.applyIfUnchanged(t.Context(), h.provider(), sight, planned); !dns.IsChanged(err) {
 		t.Errorf("planned again: %v", err)
 	}
 	if !v.unrelated {
@@ -91,17 +91,17 @@ func (v zoneChange) run(t *testing.T, h zoneHost) {
 			t.Errorf("written as it was planned: %v", err)
 		}
 	}
-	if diff := cmp.Diff(before, rawTexts(h.storedRecords(t, m.zone()))); diff != "" {
+	if diff := cmp.Diff(before, rawTexts(h.storedRecords(t, c.zone()))); diff != "" {
 		t.Errorf("something was written (-before +now):\n%s", diff)
 	}
 }
 
 // planned puts the records of a zone at its provider and plans it.
-func (m zoneCase) planned(t *testing.T, h zoneHost) (dns.ZoneRead, dns.Plan) {
+func (c zoneCase) planned(t *testing.T, h zoneHost) (dns.ZoneRead, dns.Plan) {
 	t.Helper()
-	h.put(t, m.zone(), m.parseRecords(m.records))
-	sight := h.read(t, m)
-	p := dns.NewPlan(m.offer(), sight, nil)
+	h.put(t, c.zone(), c.parseRecords(c.records))
+	sight := h.read(t, c)
+	p := dns.NewPlan(c.offer(), sight, nil)
 	if !p.SafeToApply() || len(p.Changes) != 6 {
 		t.Fatalf("%s: %+v", p.Reason, p.Items)
 	}

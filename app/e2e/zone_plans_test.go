@@ -40,13 +40,13 @@ type zoneCase struct {
 	differsFromDNS bool
 }
 
-func (m zoneCase) zone() string { return m.name + ".messy.test" }
+func (c zoneCase) zone() string { return c.name + ".messy.test" }
 
-func (m zoneCase) domain() string {
-	if m.at != "" {
-		return m.at + "." + m.zone()
+func (c zoneCase) domain() string {
+	if c.at != "" {
+		return c.at + "." + c.zone()
 	}
-	return m.zone()
+	return c.zone()
 }
 
 // zoneLine is one record as a user of the provider writes it.
@@ -83,9 +83,9 @@ func (l zoneLine) String() string { return fmt.Sprint(l.key(), " ", l.ttl, " ", 
 func (l zoneLine) key() string { return strings.ToLower(l.name) + " " + string(l.recordType) }
 
 // parseRecords parses the records of a zone.
-func (m zoneCase) parseRecords(text string) []zoneLine {
-	dashes := strings.ReplaceAll(m.domain(), ".", "-")
-	return parseZoneLines(m.zone(), strings.NewReplacer("{d}", m.domain(), "{d-}", dashes, "{spf}", platformInclude).Replace(text))
+func (c zoneCase) parseRecords(text string) []zoneLine {
+	dashes := strings.ReplaceAll(c.domain(), ".", "-")
+	return parseZoneLines(c.zone(), strings.NewReplacer("{d}", c.domain(), "{d-}", dashes, "{spf}", platformInclude).Replace(text))
 }
 
 func parseZoneLines(zone, text string) []zoneLine {
@@ -109,7 +109,7 @@ func parseZoneLines(zone, text string) []zoneLine {
 }
 
 // expectedItem returns the wanted plan item of a purpose.
-func (m zoneCase) expectedItem(of dns.Purpose) string { return cmp.Or(m.want[of], "create missing") }
+func (c zoneCase) expectedItem(of dns.Purpose) string { return cmp.Or(c.want[of], "create missing") }
 
 func describeItem(i dns.Item) string {
 	words := []string{string(i.Action), string(i.Reason)}
@@ -123,8 +123,8 @@ func describeItem(i dns.Item) string {
 }
 
 // blocked reports whether an item blocks, so that nothing may be written.
-func (m zoneCase) blocked() bool {
-	for _, want := range m.want {
+func (c zoneCase) blocked() bool {
+	for _, want := range c.want {
 		if strings.Contains(want, " blocking") {
 			return true
 		}
@@ -133,16 +133,16 @@ func (m zoneCase) blocked() bool {
 }
 
 // expectedRecords returns the wanted records after the run.
-func (m zoneCase) expectedRecords() []zoneLine {
-	past := m.parseRecords(m.records)
-	if m.blocked() {
-		return past
+func (c zoneCase) expectedRecords() []zoneLine {
+	linesBefore := c.parseRecords(c.records)
+	if c.blocked() {
+		return linesBefore
 	}
-	gone, come := m.parseRecords(m.removed), m.parseRecords(m.added)
-	out := slices.DeleteFunc(past, func(l zoneLine) bool { return slices.Contains(gone, l) })
-	out = append(out, come...)
-	for _, d := range dns.DesiredRecords(m.domain(), m.offer()) {
-		if !strings.HasPrefix(m.expectedItem(d.Purpose), "create") {
+	removedLines, addedLines := c.parseRecords(c.removed), c.parseRecords(c.added)
+	out := slices.DeleteFunc(linesBefore, func(line zoneLine) bool { return slices.Contains(removedLines, line) })
+	out = append(out, addedLines...)
+	for _, d := range dns.DesiredRecords(c.domain(), c.offer()) {
+		if !strings.HasPrefix(c.expectedItem(d.Purpose), "create") {
 			continue
 		}
 		made := zoneLine{d.Name, 3600, d.Type, d.Content}
@@ -150,7 +150,7 @@ func (m zoneCase) expectedRecords() []zoneLine {
 			made.text = fmt.Sprint(d.Preference, " ", d.Content)
 		}
 		// A new record of an existing set gets the TTL of the set.
-		if i := slices.IndexFunc(out, func(l zoneLine) bool { return l.key() == made.key() }); i >= 0 {
+		if i := slices.IndexFunc(out, func(line zoneLine) bool { return line.key() == made.key() }); i >= 0 {
 			made.ttl = out[i].ttl
 		}
 		out = append(out, made)
@@ -161,8 +161,8 @@ func (m zoneCase) expectedRecords() []zoneLine {
 const platformInclude = "include:spf.protection.outlook.com"
 
 // offer returns the records that the mail platform asks for.
-func (m zoneCase) offer() dns.Offer {
-	d := m.domain()
+func (c zoneCase) offer() dns.Offer {
+	d := c.domain()
 	dashes := strings.ReplaceAll(d, ".", "-")
 	key := func(selector string) dns.Record {
 		return dns.Record{Type: dns.CNAME, Name: selector + "._domainkey." + d, TTL: 3600,
@@ -196,65 +196,65 @@ func runZoneCases(t *testing.T, h zoneHost, zones []zoneCase, name string) {
 		t.Logf("%d zones: %d written, %d refused with a reason; %d foreign records destroyed, %d wrong writes, %d unexplained refusals",
 			s.zones.Load(), s.written.Load(), s.refused.Load(), s.destroyed.Load(), s.wrong.Load(), s.unexplained.Load())
 	})
-	for _, m := range zones {
-		if m.onlyAt != "" && m.onlyAt != name {
+	for _, c := range zones {
+		if c.onlyAt != "" && c.onlyAt != name {
 			continue
 		}
-		t.Run(m.name, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			s.zones.Add(1)
-			m.planAndApply(t, h, &s)
+			c.planAndApply(t, h, &s)
 		})
 	}
 }
 
 // planAndApply plans a zone, applies the plan if it is safe, and checks the result.
-func (m zoneCase) planAndApply(t *testing.T, h zoneHost, s *caseTotals) {
-	h.put(t, m.zone(), m.parseRecords(m.records))
-	before := h.storedRecords(t, m.zone())
-	sight := h.read(t, m)
-	public := dns.NewPlan(m.offer(), sight, nil)
-	m.checkPlan(t, s, public)
-	planned := m.providerPlan(t, h.provider(), sight)
-	if (public.Hash() != planned.Hash()) != m.differsFromDNS {
+func (c zoneCase) planAndApply(t *testing.T, h zoneHost, s *caseTotals) {
+	h.put(t, c.zone(), c.parseRecords(c.records))
+	before := h.storedRecords(t, c.zone())
+	sight := h.read(t, c)
+	public := dns.NewPlan(c.offer(), sight, nil)
+	c.checkPlan(t, s, public)
+	planned := c.providerPlan(t, h.provider(), sight)
+	if (public.Hash() != planned.Hash()) != c.differsFromDNS {
 		t.Errorf("the provider's own list leads to a different plan: %+v, not %+v", planned.Items, public.Items)
 	}
-	if planned.SafeToApply() == m.blocked() {
+	if planned.SafeToApply() == c.blocked() {
 		t.Fatalf("safe to apply is %v: %s", planned.SafeToApply(), planned.Reason)
 	}
 	if !planned.SafeToApply() {
 		s.refused.Add(1)
 	} else {
 		s.written.Add(1)
-		must(t, m.applyIfUnchanged(t.Context(), h.provider(), sight, planned))
+		must(t, c.applyIfUnchanged(t.Context(), h.provider(), sight, planned))
 	}
-	m.checkRecords(t, s, before, h.storedRecords(t, m.zone()))
-	m.checkPlanAfterwards(t, h, public)
+	c.checkRecords(t, s, before, h.storedRecords(t, c.zone()))
+	c.checkPlanAfterwards(t, h, public)
 }
 
 // providerPlan returns the plan as the service makes it before a write: with the provider's record
 // list in place of the answers of public DNS.
-func (m zoneCase) providerPlan(t *testing.T, provider ports.DNSProvider, sight dns.ZoneRead) dns.Plan {
+func (c zoneCase) providerPlan(t *testing.T, provider ports.DNSProvider, sight dns.ZoneRead) dns.Plan {
 	t.Helper()
-	zone, err := provider.Zone(t.Context(), m.zone())
+	zone, err := provider.Zone(t.Context(), c.zone())
 	must(t, err)
-	held, err := provider.Records(t.Context(), zone)
+	storedSets, err := provider.Records(t.Context(), zone)
 	must(t, err)
-	return dns.NewPlan(m.offer(), sight.WithProviderRecords(held), nil)
+	return dns.NewPlan(c.offer(), sight.WithProviderRecords(storedSets), nil)
 }
 
 // applyIfUnchanged applies a plan as the service does: it plans again from the provider's current
 // records and writes only if the plan is the same.
-func (m zoneCase) applyIfUnchanged(ctx context.Context, provider ports.DNSProvider, sight dns.ZoneRead, p dns.Plan) error {
+func (c zoneCase) applyIfUnchanged(ctx context.Context, provider ports.DNSProvider, sight dns.ZoneRead, p dns.Plan) error {
 	zone, err := provider.Zone(ctx, p.Zone)
 	if err != nil {
 		return err
 	}
-	held, err := provider.Records(ctx, zone)
+	storedSets, err := provider.Records(ctx, zone)
 	if err != nil {
 		return err
 	}
-	if dns.NewPlan(m.offer(), sight.WithProviderRecords(held), nil).Hash() != p.Hash() {
+	if dns.NewPlan(c.offer(), sight.WithProviderRecords(storedSets), nil).Hash() != p.Hash() {
 		return dns.ChangedError()
 	}
 	_, err = provider.Apply(ctx, zone, p.Changes)
@@ -262,16 +262,16 @@ func (m zoneCase) applyIfUnchanged(ctx context.Context, provider ports.DNSProvid
 }
 
 // checkPlan compares each item of a plan with the wanted item.
-func (m zoneCase) checkPlan(t *testing.T, s *caseTotals, p dns.Plan) {
+func (c zoneCase) checkPlan(t *testing.T, s *caseTotals, p dns.Plan) {
 	t.Helper()
-	if !p.Reliable || p.Zone != m.zone() {
-		t.Fatalf("the read of %s in %s is not reliable: %s", m.domain(), p.Zone, p.Reason)
+	if !p.Reliable || p.Zone != c.zone() {
+		t.Fatalf("the read of %s in %s is not reliable: %s", c.domain(), p.Zone, p.Reason)
 	}
-	if len(p.Items) != len(dns.DesiredRecords(m.domain(), m.offer())) {
+	if len(p.Items) != len(dns.DesiredRecords(c.domain(), c.offer())) {
 		t.Errorf("%d items", len(p.Items))
 	}
 	for _, item := range p.Items {
-		if got, want := describeItem(item), m.expectedItem(item.Purpose); got != want {
+		if got, want := describeItem(item), c.expectedItem(item.Purpose); got != want {
 			t.Errorf("%s: %s, not %s; observed %q", item.Purpose, got, want, item.Observed)
 		}
 		if item.Reason.Explain() == "" {
@@ -283,10 +283,10 @@ func (m zoneCase) checkPlan(t *testing.T, s *caseTotals, p dns.Plan) {
 
 // checkRecords compares a zone before and after. Each record that no plan replaces must be equal to
 // the byte, and exactly the planned records must be added.
-func (m zoneCase) checkRecords(t *testing.T, s *caseTotals, before, after []storedRecord) {
+func (c zoneCase) checkRecords(t *testing.T, s *caseTotals, before, after []storedRecord) {
 	t.Helper()
-	gone := sortedTexts(m.parseRecords(m.removed))
-	if m.blocked() {
+	gone := sortedTexts(c.parseRecords(c.removed))
+	if c.blocked() {
 		gone = nil
 	}
 	left := rawTexts(after)
@@ -306,7 +306,7 @@ func (m zoneCase) checkRecords(t *testing.T, s *caseTotals, before, after []stor
 	for _, r := range after {
 		now = append(now, r.zoneLine)
 	}
-	if diff := gocmp.Diff(sortedTexts(m.expectedRecords()), sortedTexts(now)); diff != "" {
+	if diff := gocmp.Diff(sortedTexts(c.expectedRecords()), sortedTexts(now)); diff != "" {
 		s.wrong.Add(1)
 		t.Errorf("the zone afterwards (-want +got):\n%s", diff)
 	}
@@ -314,8 +314,8 @@ func (m zoneCase) checkRecords(t *testing.T, s *caseTotals, before, after []stor
 
 func sortedTexts(lines []zoneLine) []string {
 	var out []string
-	for _, l := range lines {
-		out = append(out, fmt.Sprint(l))
+	for _, line := range lines {
+		out = append(out, fmt.Sprint(line))
 	}
 	return slices.Sorted(slices.Values(out))
 }
@@ -330,11 +330,11 @@ func rawTexts(all []storedRecord) []string {
 
 // checkPlanAfterwards reads the zone again by DNS. The planned records are present, and a new plan
 // has no changes left except for conflicts.
-func (m zoneCase) checkPlanAfterwards(t *testing.T, h zoneHost, p dns.Plan) {
+func (c zoneCase) checkPlanAfterwards(t *testing.T, h zoneHost, p dns.Plan) {
 	t.Helper()
-	sight := h.read(t, m)
-	now := dns.NewPlan(m.offer(), sight, nil)
-	if m.blocked() {
+	sight := h.read(t, c)
+	now := dns.NewPlan(c.offer(), sight, nil)
+	if c.blocked() {
 		if now.Hash() != p.Hash() {
 			t.Errorf("without a write the plan has become %+v", now.Items)
 		}

@@ -38,29 +38,29 @@ func (t traceTenant) Sent(ctx context.Context, q sendlimit.TraceQuery) (sendlimi
 	return t.sent(ctx, t.MailTenant, q)
 }
 
-// replaceTrace replaces the trace of the platform until the test calls end.
+// replaceTrace replaces the trace of the platform until the caller calls end.
 func (fx *fixture) replaceTrace(sent func(context.Context, ports.MailTenant, sendlimit.TraceQuery) (sendlimit.Trace, error)) (end func()) {
 	fx.Platform = tracePlatform{fx.fake, sent}
 	return func() { fx.Platform = fx.fake }
 }
 
 // dayTotals returns the counts of a mailbox, oldest day first.
-func (fx *fixture) dayTotals(t *testing.T, id string) (all []int) {
+func (fx *fixture) dayTotals(t *testing.T, id string) (totals []int) {
 	t.Helper()
 	boxes, err := fx.store.SendBoxes(t.Context(), ports.SendRun{Account: fx.owner, Tenant: fx.id}, time.Time{})
 	must(t, err)
 	for _, b := range boxes {
 		for _, c := range b.Counts {
 			if b.ID == id {
-				all = append(all, c.Total())
+				totals = append(totals, c.Total())
 			}
 		}
 	}
-	return all
+	return totals
 }
 
-// After a gap the trace can be too long for one pass. Each pass then reads more of it, the current
-// day first.
+// TestLongTraceIsReadByManyPasses checks the passes after a gap, when the trace is too long for one
+// pass. Each pass reads the current day first, and then more of the earlier days.
 func TestLongTraceIsReadByManyPasses(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, sendlimit.TenantWide, 5)
@@ -72,16 +72,16 @@ func TestLongTraceIsReadByManyPasses(t *testing.T) {
 		fx.advance(24 * time.Hour)
 	}
 	fx.fake.Send(fx.id, bob.Address, 20)
-	pages, from, today := 0, time.Time{}, 0
+	pages, lastFrom, readsOfToday := 0, time.Time{}, 0
 	defer fx.replaceTrace(func(ctx context.Context, m ports.MailTenant, q sendlimit.TraceQuery) (sendlimit.Trace, error) {
 		pages++
-		switch of := sendlimit.DayOf(fx.now, time.UTC); {
-		case q.From.Equal(of.Start):
-			today++
-		case q.From.Before(from):
-			t.Errorf("read from %s after %s", q.From, from)
+		switch day := sendlimit.DayOf(fx.now, time.UTC); {
+		case q.From.Equal(day.Start):
+			readsOfToday++
+		case q.From.Before(lastFrom):
+			t.Errorf("read from %s after %s", q.From, lastFrom)
 		default:
-			from = q.From
+			lastFrom = q.From
 		}
 		if pages > 30 {
 			return sendlimit.Trace{}, &outcome.Error{Kind: outcome.Unknown, Cause: "context"}
@@ -94,8 +94,8 @@ func TestLongTraceIsReadByManyPasses(t *testing.T) {
 			t.Fatalf("pass %d: the blocked mailboxes are %q", passes, fx.storedBlocked(t))
 		}
 	}
-	if today == 0 {
-		t.Error("the current day did not come first")
+	if readsOfToday == 0 {
+		t.Error("no pass read the current day")
 	}
 	if got := fx.dayTotals(t, bob.ID); passes < 2 || !slices.Equal(got, []int{20, 20, 20}) && !slices.Equal(got, []int{20, 20, 20, 20}) {
 		t.Fatalf("counted are %v after %d passes", got, passes)
@@ -106,8 +106,8 @@ func TestLongTraceIsReadByManyPasses(t *testing.T) {
 	}
 }
 
-// TestSlowTraceLeavesTimeToEnforce checks that a pass stops reading in time to enforce, and that it
-// does not fail at its deadline. The platform answers each call a moment after the call's deadline.
+// TestSlowTraceLeavesTimeToEnforce checks that a pass with a slow trace stops reading before its
+// own deadline. The platform answers each call a moment after the deadline of the call.
 func TestSlowTraceLeavesTimeToEnforce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fx := newFixture(t)
@@ -132,46 +132,48 @@ func TestSlowTraceLeavesTimeToEnforce(t *testing.T) {
 	})
 }
 
-// If no pass can read a whole day, each pass reads a different part of it. A partial count can
-// block a mailbox, cannot unblock one, and is not shown.
+// TestPartialCountsBlockAndDoNotUnblock checks days that no pass can read completely, so that each
+// pass reads a different part. A partial count can block a mailbox and cannot unblock one. It is
+// not shown.
 func TestPartialCountsBlockAndDoNotUnblock(t *testing.T) {
-	t.Run("", func(t *testing.T) { testPartialCounts(t, false) })
-	t.Run("but was not at first", func(t *testing.T) { testPartialCounts(t, true) })
+	t.Run("no complete count before", func(t *testing.T) { testPartialCounts(t, false) })
+	t.Run("a complete count before", func(t *testing.T) { testPartialCounts(t, true) })
 }
 
-func testPartialCounts(t *testing.T, readBefore bool) {
+// testPartialCounts runs the test. If countedBefore is true, one pass could read the day before.
+func testPartialCounts(t *testing.T, countedBefore bool) {
 	t.Helper()
 	fx := newFixture(t)
 	fx.limit(t, sendlimit.TenantWide, 5)
-	before := time.Time{}
-	if readBefore {
+	countedAt := time.Time{}
+	if countedBefore {
 		must(t, fx.run(t))
-		before = fx.now
+		countedAt = fx.now
 	}
-	var all []string
+	var allAddresses []string
 	for _, m := range fx.boxes {
 		fx.fake.Send(fx.id, m.Address, 20)
-		all = append(all, m.Address)
+		allAddresses = append(allAddresses, m.Address)
 	}
-	slices.Sort(all)
+	slices.Sort(allAddresses)
 	rows := 1000 // rows that one pass can read
-	end := fx.replaceTrace(func(ctx context.Context, m ports.MailTenant, q sendlimit.TraceQuery) (sendlimit.Trace, error) {
+	endReplacement := fx.replaceTrace(func(ctx context.Context, m ports.MailTenant, q sendlimit.TraceQuery) (sendlimit.Trace, error) {
 		if q.Cursor != "" {
 			return sendlimit.Trace{}, &outcome.Error{Kind: outcome.Unknown, Cause: "context"}
 		}
-		whole := sendlimit.Trace{Next: "more"}
-		for q.Senders = q.Senders[:1]; len(whole.Sent) < rows; {
+		answer := sendlimit.Trace{Next: "more"}
+		for q.Senders = q.Senders[:1]; len(answer.Sent) < rows; {
 			page, err := m.Sent(ctx, q)
-			if whole.Sent = append(whole.Sent, page.Sent...); err != nil || page.Next == "" {
-				return whole, err
+			if answer.Sent = append(answer.Sent, page.Sent...); err != nil || page.Next == "" {
+				return answer, err
 			}
 			q.Cursor = page.Next
 		}
-		whole.Sent = whole.Sent[:rows]
-		return whole, nil
+		answer.Sent = answer.Sent[:rows]
+		return answer, nil
 	})
 	fx.advance(sendlimit.MaxInterval)
-	for passes := 0; len(fx.storedBlocked(t)) < len(all); passes++ {
+	for passes := 0; len(fx.storedBlocked(t)) < len(allAddresses); passes++ {
 		fx.advance(sendlimit.MinInterval)
 		if err := fx.Run(t.Context(), fx.owner, fx.id); outcome.KindOf(err) != outcome.Unknown || passes > 100 {
 			t.Fatalf("%v, the blocked mailboxes are %q", err, fx.storedBlocked(t))
@@ -181,29 +183,30 @@ func testPartialCounts(t *testing.T, readBefore bool) {
 	for _, m := range fx.boxes { // the new limit exceeds the partial counts, which may be too low
 		must(t, fx.store.SetSendLimit(t.Context(), fx.owner, m.ID, 20, fx.now))
 	}
-	if err := fx.run(t); outcome.KindOf(err) != outcome.Unknown || !slices.Equal(fx.storedBlocked(t), all) {
+	if err := fx.run(t); outcome.KindOf(err) != outcome.Unknown || !slices.Equal(fx.storedBlocked(t), allAddresses) {
 		t.Fatalf("%v, the blocked mailboxes are %q", err, fx.storedBlocked(t))
 	}
 	for _, m := range fx.storedMailboxes(t) {
-		if m.BlockedAt.IsZero() || !m.SendsTodayAt.Equal(before) {
+		if m.BlockedAt.IsZero() || !m.SendsTodayAt.Equal(countedAt) {
 			t.Fatalf("%+v", m)
 		}
 	}
 	_, err := fx.store.SetTimeZone(t.Context(), fx.id, "Europe/Berlin") // deletes the counts
 	must(t, err)
 	for rows = 1; rows < 4; rows++ {
-		if err := fx.run(t); outcome.KindOf(err) != outcome.Unknown || !slices.Equal(fx.storedBlocked(t), all) {
+		if err := fx.run(t); outcome.KindOf(err) != outcome.Unknown || !slices.Equal(fx.storedBlocked(t), allAddresses) {
 			t.Fatalf("%v, the blocked mailboxes are %q", err, fx.storedBlocked(t))
 		}
 	}
-	end()
+	endReplacement()
 	must(t, fx.run(t))
-	if fx.checkConsistent(t); len(fx.storedBlocked(t)) > 0 || fx.shownSends(t, all[0]) != 20 {
+	if fx.checkConsistent(t); len(fx.storedBlocked(t)) > 0 || fx.shownSends(t, allAddresses[0]) != 20 {
 		t.Fatalf("with a limit of 20 the blocked mailboxes are %q", fx.storedBlocked(t))
 	}
 }
 
-// A day that cannot be read does not prevent the count of later days.
+// TestUnreadableDayDoesNotStopLaterDays checks that a day whose trace cannot be read does not
+// prevent the count of later days.
 func TestUnreadableDayDoesNotStopLaterDays(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, sendlimit.TenantWide, 5)
@@ -231,7 +234,8 @@ func TestUnreadableDayDoesNotStopLaterDays(t *testing.T) {
 	}
 }
 
-// A pass requests and keeps only the rows of managed mailboxes.
+// TestTraceOfForeignSendersIsIgnored checks that a pass requests only the rows of managed
+// mailboxes, and keeps no others in memory.
 func TestTraceOfForeignSendersIsIgnored(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, sendlimit.TenantWide, 5)
@@ -239,12 +243,12 @@ func TestTraceOfForeignSendersIsIgnored(t *testing.T) {
 	for _, m := range fx.boxes {
 		managed = append(managed, m.Address)
 	}
-	many := make([]sendlimit.Sent, 5000)
-	for i := range many {
-		many[i] = sendlimit.Sent{Message: strconv.Itoa(i), Sender: "stranger@" + one, At: fx.now}
+	rows := make([]sendlimit.Sent, 5000)
+	for i := range rows {
+		rows[i] = sendlimit.Sent{Message: strconv.Itoa(i), Sender: "foreign@" + one, At: fx.now}
 	}
-	many[7] = sendlimit.Sent{Message: "7", Sender: "ADA@" + one, At: fx.now}
-	heap := func() uint64 {
+	rows[7] = sendlimit.Sent{Message: "7", Sender: "ADA@" + one, At: fx.now}
+	heapSize := func() uint64 {
 		var m runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&m)
@@ -254,39 +258,40 @@ func TestTraceOfForeignSendersIsIgnored(t *testing.T) {
 	var before, after uint64
 	defer fx.replaceTrace(func(_ context.Context, _ ports.MailTenant, q sendlimit.TraceQuery) (sendlimit.Trace, error) {
 		if slices.Sort(q.Senders); !slices.Equal(q.Senders, slices.Sorted(slices.Values(managed))) {
-			t.Errorf("asked about %q", q.Senders)
+			t.Errorf("the senders of the query are %q", q.Senders)
 		}
 		page, _ := strconv.Atoi(q.Cursor)
 		switch page {
 		case 0:
-			before = heap()
+			before = heapSize()
 		case pages:
-			after = heap()
+			after = heapSize()
 			return sendlimit.Trace{}, nil
 		}
-		return sendlimit.Trace{Sent: many, Next: strconv.Itoa(page + 1)}, nil
+		return sendlimit.Trace{Sent: rows, Next: strconv.Itoa(page + 1)}, nil
 	})()
 	must(t, fx.run(t))
 	if n := fx.shownSends(t, fx.boxes[0].Address); n != 1 {
 		t.Errorf("%d are counted", n)
 	}
 	if after > before+8<<20 {
-		t.Errorf("%d bytes are kept of %d rows", after-before, pages*len(many))
+		t.Errorf("%d bytes are kept of %d rows", after-before, pages*len(rows))
 	}
 }
 
-// A pass over a tenant without mailboxes makes no trace call.
+// TestTenantWithoutMailboxes checks that a pass over a tenant without mailboxes does not read the
+// trace.
 func TestTenantWithoutMailboxes(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, sendlimit.TenantWide, 5)
 	fx.syncMailboxes(t, nil)
 	must(t, fx.run(t))
 	if n := fx.fake.Calls("Sent"); n != 0 {
-		t.Fatalf("asked %d times", n)
+		t.Fatalf("the trace was read %d times", n)
 	}
 }
 
-// Late rows count on the current day.
+// TestLateRowsCountOnTheCurrentDay checks that rows which the trace shows hours later still count.
 func TestLateRowsCountOnTheCurrentDay(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, sendlimit.TenantWide, 5)
@@ -302,26 +307,26 @@ func TestLateRowsCountOnTheCurrentDay(t *testing.T) {
 	}
 }
 
-// For a mailbox that is discovered late, the count starts at midnight. Its count of the day before
-// is unknown.
+// TestMailboxDiscoveredLate checks mailboxes that are discovered during the day. Their count starts
+// at the midnight before. It does not include the previous day.
 func TestMailboxDiscoveredLate(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, sendlimit.TenantWide, 5)
 	must(t, fx.run(t))
-	found := func(local string) mailbox.Mailbox {
+	discover := func(local string) mailbox.Mailbox {
 		d, err := fx.store.Domain(t.Context(), fx.owner, fx.id, one)
 		must(t, err)
-		made, err := fx.store.ReserveMailboxes(t.Context(), fx.owner, d.ID, []mailbox.Spec{{Address: local + "@" + one}}, 9, fx.now)
+		rows, err := fx.store.ReserveMailboxes(t.Context(), fx.owner, d.ID, []mailbox.Spec{{Address: local + "@" + one}}, 9, fx.now)
 		must(t, err)
-		made[0].Stage = mailbox.Ready
-		must(t, fx.store.SaveMailbox(t.Context(), fx.owner, made[0]))
-		return made[0]
+		rows[0].Stage = mailbox.Ready
+		must(t, fx.store.SaveMailbox(t.Context(), fx.owner, rows[0]))
+		return rows[0]
 	}
 	fx.fake.Send(fx.id, "eve@"+one, 20)
 	for range 16 {
 		must(t, fx.run(t))
 	}
-	eve := found("eve")
+	eve := discover("eve")
 	must(t, fx.run(t))
 	fx.checkConsistent(t)
 	if got := fx.dayTotals(t, eve.ID); !slices.Equal(got, []int{20}) || !slices.Equal(fx.storedBlocked(t), []string{eve.Address}) {
@@ -330,29 +335,29 @@ func TestMailboxDiscoveredLate(t *testing.T) {
 	for fx.now.Day() == 2 || fx.now.Hour() > 1 {
 		must(t, fx.run(t))
 	}
-	zoe := found("zoe") // discovered while passes still read the end of the day before
+	zoe := discover("zoe") // discovered while passes still read the end of the day before
 	must(t, fx.run(t))
 	if got := fx.dayTotals(t, zoe.ID); !slices.Equal(got, []int{0}) {
 		t.Fatalf("counted are %v", got)
 	}
 }
 
-// A pass with a fast clock does no lasting harm. Once the clock is right, the tenant is due,
-// counted and blocked, and a raised limit unblocks.
+// TestAFastClockDoesNoLastingHarm checks a tenant after a pass with a fast clock. Once the clock is
+// right, the tenant is due, and passes count, block and unblock its mailboxes.
 func TestAFastClockDoesNoLastingHarm(t *testing.T) {
-	for name, by := range map[string]time.Duration{"hours": 16 * time.Hour, "a day": 24 * time.Hour, "a month": 30 * 24 * time.Hour} {
+	for name, skew := range map[string]time.Duration{"16 hours": 16 * time.Hour, "a day": 24 * time.Hour, "a month": 30 * 24 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			fx := newFixture(t)
 			fx.limit(t, sendlimit.TenantWide, 5)
 			ada, bob := fx.boxes[0], fx.boxes[1]
 			fx.fake.Send(fx.id, ada.Address, 20)
 			must(t, fx.run(t))
-			fx.now = fx.now.Add(by)
+			fx.now = fx.now.Add(skew)
 			must(t, fx.Run(t.Context(), fx.owner, fx.id))
 			fx.now = fx.fake.Now()
 			health, err := fx.store.SendHealth(t.Context(), fx.now, fx.now.Add(-time.Hour))
 			if must(t, err); health.Lagging != 1 {
-				t.Fatalf("it is not listed: %+v", health)
+				t.Fatalf("the tenant is not lagging: %+v", health)
 			}
 			fx.fake.Send(fx.id, bob.Address, 20)
 			must(t, fx.run(t))
@@ -375,7 +380,8 @@ func TestAFastClockDoesNoLastingHarm(t *testing.T) {
 	}
 }
 
-// A day whose midnight is skipped by daylight saving time is followed by the next day.
+// TestDayWithoutMidnight checks the day before one whose midnight is skipped by daylight saving
+// time. The block ends at the day boundary.
 func TestDayWithoutMidnight(t *testing.T) {
 	fx := newFixture(t)
 	fx.advance(time.Date(2027, 3, 27, 10, 0, 0, 0, time.UTC).Sub(fx.now))

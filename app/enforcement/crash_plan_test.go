@@ -17,100 +17,105 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-var errDead = errors.New("the process is dead")
+var errCrashed = errors.New("the process is dead")
 
 // crashPlan crashes a process at one of its steps, before or after the effect of the step. Later
 // calls of the process reach neither the store nor the platform.
 type crashPlan struct {
-	left  int
-	at    string // only steps with this name count; empty counts all steps
-	after bool
+	stepsLeft   int    // steps before the crash
+	stepName    string // only steps with this name count; empty counts all steps
+	afterEffect bool
 	// pause, if set, runs at the step instead of the crash. It reports whether the lease was lost
 	// meanwhile.
 	pause func() (lost bool)
 
-	dead    bool
-	claimed ports.SendRun
-	last    string // the latest step; in the end the step of the crash or pause
+	crashed  bool
+	claimed  ports.SendRun
+	lastStep string // the latest step; after a crash or pause, the step of the crash or pause
 }
 
-// step runs one step. A platform call that starts after its lease expired is not made.
-func (l *crashPlan) step(name string, calls bool, do func() error) error {
-	if l.dead {
-		return errDead
+// step executes do as a step with this name, unless the process has crashed or crashes before the
+// effect of do. callsPlatform is true if do calls the platform.
+func (p *crashPlan) step(name string, callsPlatform bool, do func() error) error {
+	if p.crashed {
+		return errCrashed
 	}
-	if name == "SaveChanges" && l.last == "Rules" {
+	if name == "SaveChanges" && p.lastStep == "Rules" {
 		name = "Settle"
 	}
-	counts := l.at == "" || l.at == name
-	last := counts && l.left == 0
-	if l.left >= 0 {
-		l.last = name
+	counts := p.stepName == "" || p.stepName == name
+	last := counts && p.stepsLeft == 0
+	if p.stepsLeft >= 0 {
+		p.lastStep = name
 	}
 	if counts {
-		l.left--
+		p.stepsLeft--
 	}
 	if !last {
 		return do()
 	}
-	if l.pause != nil {
-		return l.pauseAt(calls, do)
+	if p.pause != nil {
+		return p.pauseAt(callsPlatform, do)
 	}
-	l.dead = true
-	if l.after {
+	p.crashed = true
+	if p.afterEffect {
 		_ = do()
 	}
-	return errDead
+	return errCrashed
 }
 
-func (l *crashPlan) pauseAt(calls bool, do func() error) error {
-	if l.after {
+// pauseAt pauses before or after the effect of do. It does not call the platform after the lease
+// was lost.
+func (p *crashPlan) pauseAt(callsPlatform bool, do func() error) error {
+	if p.afterEffect {
 		err := do()
-		l.pause()
+		p.pause()
 		return err
 	}
-	if lost := l.pause(); lost && calls {
+	if lost := p.pause(); lost && callsPlatform {
 		return &outcome.Error{Kind: outcome.Unknown, Cause: "context"}
 	}
 	return do()
 }
 
+// crashingRuns crashes or pauses at the writes of a pass.
 type crashingRuns struct {
 	ports.SendRuns
 	*crashPlan
 }
 
-func (m crashingRuns) ClaimTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration, now time.Time) (ports.SendRun, bool, error) {
-	r, won, err := m.SendRuns.ClaimTenant(ctx, owner, id, lease, now)
-	m.claimed = r
+func (c crashingRuns) ClaimTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration, now time.Time) (ports.SendRun, bool, error) {
+	r, won, err := c.SendRuns.ClaimTenant(ctx, owner, id, lease, now)
+	c.claimed = r
 	return r, won, err
 }
 
-func (m crashingRuns) SaveCounts(ctx context.Context, r ports.SendRun, c ports.SendCounts) (held bool, err error) {
-	err = m.step("SaveCounts", false, func() error { held, err = m.SendRuns.SaveCounts(ctx, r, c); return err })
+func (c crashingRuns) SaveCounts(ctx context.Context, r ports.SendRun, counts ports.SendCounts) (held bool, err error) {
+	err = c.step("SaveCounts", false, func() error { held, err = c.SendRuns.SaveCounts(ctx, r, counts); return err })
 	return held, err
 }
 
-func (m crashingRuns) SaveOrphanRules(ctx context.Context, r ports.SendRun, names []string) (held bool, err error) {
-	err = m.step("SaveOrphanRules", false, func() error { held, err = m.SendRuns.SaveOrphanRules(ctx, r, names); return err })
+func (c crashingRuns) SaveOrphanRules(ctx context.Context, r ports.SendRun, names []string) (held bool, err error) {
+	err = c.step("SaveOrphanRules", false, func() error { held, err = c.SendRuns.SaveOrphanRules(ctx, r, names); return err })
 	return held, err
 }
 
-func (m crashingRuns) SaveIntents(ctx context.Context, r ports.SendRun, all []sendlimit.Change) (held bool, err error) {
-	err = m.step("SaveIntents", false, func() error { held, err = m.SendRuns.SaveIntents(ctx, r, all); return err })
+func (c crashingRuns) SaveIntents(ctx context.Context, r ports.SendRun, changes []sendlimit.Change) (held bool, err error) {
+	err = c.step("SaveIntents", false, func() error { held, err = c.SendRuns.SaveIntents(ctx, r, changes); return err })
 	return held, err
 }
 
-func (m crashingRuns) SaveChanges(ctx context.Context, r ports.SendRun, c ports.SendChanges) (held bool, err error) {
-	err = m.step("SaveChanges", false, func() error { held, err = m.SendRuns.SaveChanges(ctx, r, c); return err })
+func (c crashingRuns) SaveChanges(ctx context.Context, r ports.SendRun, changes ports.SendChanges) (held bool, err error) {
+	err = c.step("SaveChanges", false, func() error { held, err = c.SendRuns.SaveChanges(ctx, r, changes); return err })
 	return held, err
 }
 
-func (m crashingRuns) ReleaseTenant(ctx context.Context, r ports.SendRun, due time.Time) (held bool, err error) {
-	err = m.step("ReleaseTenant", false, func() error { held, err = m.SendRuns.ReleaseTenant(ctx, r, due); return err })
+func (c crashingRuns) ReleaseTenant(ctx context.Context, r ports.SendRun, due time.Time) (held bool, err error) {
+	err = c.step("ReleaseTenant", false, func() error { held, err = c.SendRuns.ReleaseTenant(ctx, r, due); return err })
 	return held, err
 }
 
+// crashingPlatform crashes or pauses at the calls of its tenants.
 type crashingPlatform struct {
 	ports.MailPlatform
 	*crashPlan
@@ -121,57 +126,59 @@ type crashingTenant struct {
 	*crashPlan
 }
 
-func (m crashingPlatform) For(id tenant.GUID) ports.MailTenant {
-	return crashingTenant{m.MailPlatform.For(id), m.crashPlan}
+func (c crashingPlatform) For(id tenant.GUID) ports.MailTenant {
+	return crashingTenant{c.MailPlatform.For(id), c.crashPlan}
 }
 
-func (m crashingTenant) Sent(ctx context.Context, q sendlimit.TraceQuery) (page sendlimit.Trace, err error) {
-	err = m.step("Sent", true, func() error { page, err = m.MailTenant.Sent(ctx, q); return err })
+func (c crashingTenant) Sent(ctx context.Context, q sendlimit.TraceQuery) (page sendlimit.Trace, err error) {
+	err = c.step("Sent", true, func() error { page, err = c.MailTenant.Sent(ctx, q); return err })
 	return page, err
 }
 
-func (m crashingTenant) Rules(ctx context.Context) (all []sendlimit.Rule, err error) {
-	err = m.step("Rules", true, func() error { all, err = m.MailTenant.Rules(ctx); return err })
-	return all, err
+func (c crashingTenant) Rules(ctx context.Context) (rules []sendlimit.Rule, err error) {
+	err = c.step("Rules", true, func() error { rules, err = c.MailTenant.Rules(ctx); return err })
+	return rules, err
 }
 
-func (m crashingTenant) Block(ctx context.Context, scope string, all []string) (r sendlimit.Rule, err error) {
-	err = m.step("Block", true, func() error { r, err = m.MailTenant.Block(ctx, scope, all); return err })
+func (c crashingTenant) Block(ctx context.Context, scope string, mailboxes []string) (r sendlimit.Rule, err error) {
+	err = c.step("Block", true, func() error { r, err = c.MailTenant.Block(ctx, scope, mailboxes); return err })
 	return r, err
 }
 
-func (m crashingTenant) Mailboxes(ctx context.Context) (all []mailbox.Platform, err error) {
-	err = m.step("Mailboxes", true, func() error { all, err = m.MailTenant.Mailboxes(ctx); return err })
-	return all, err
+func (c crashingTenant) Mailboxes(ctx context.Context) (boxes []mailbox.Platform, err error) {
+	err = c.step("Mailboxes", true, func() error { boxes, err = c.MailTenant.Mailboxes(ctx); return err })
+	return boxes, err
 }
 
-// runWithPlan runs a pass with the plan.
-func (fx *fixture) runWithPlan(t *testing.T, l *crashPlan) error {
+// runWithPlan runs a pass that crashes or pauses as the plan says.
+func (fx *fixture) runWithPlan(t *testing.T, plan *crashPlan) error {
 	t.Helper()
 	runs, platform := fx.Runs, fx.Platform
 	defer func() { fx.Runs, fx.Platform = runs, platform }()
-	fx.Runs, fx.Platform = crashingRuns{runs, l}, crashingPlatform{platform, l}
+	fx.Runs, fx.Platform = crashingRuns{runs, plan}, crashingPlatform{platform, plan}
 	return fx.Run(t.Context(), fx.owner, fx.id)
 }
 
 // runCrashing runs a pass that crashes at the step with this number, if the pass reaches that step.
 // The lease then expires.
-func (fx *fixture) runCrashing(t *testing.T, step int, after bool) *crashPlan {
+func (fx *fixture) runCrashing(t *testing.T, step int, afterEffect bool) *crashPlan {
 	t.Helper()
-	l := &crashPlan{left: step, after: after}
-	fx.runCrashingAt(t, l)
-	return l
+	plan := &crashPlan{stepsLeft: step, afterEffect: afterEffect}
+	fx.runCrashingAt(t, plan)
+	return plan
 }
 
-func (fx *fixture) runCrashingAt(t *testing.T, l *crashPlan) {
+// runCrashingAt runs a pass that crashes as the plan says. The lease then expires.
+func (fx *fixture) runCrashingAt(t *testing.T, plan *crashPlan) {
 	t.Helper()
 	fx.advance(sendlimit.MaxInterval)
-	_ = fx.runWithPlan(t, l)
-	if l.dead {
-		fx.expireLease(t, l.claimed)
+	_ = fx.runWithPlan(t, plan)
+	if plan.crashed {
+		fx.expireLease(t, plan.claimed)
 	}
 }
 
+// expireLease expires the lease of a pass.
 func (fx *fixture) expireLease(t *testing.T, r ports.SendRun) {
 	t.Helper()
 	_, err := fx.store.HoldTenant(t.Context(), r, -time.Second)
@@ -185,8 +192,8 @@ type truncatedTrace struct {
 	now time.Time
 }
 
-func (b truncatedTrace) For(id tenant.GUID) ports.MailTenant {
-	return truncatedTraceTenant{b.MailPlatform.For(id), b.now}
+func (p truncatedTrace) For(id tenant.GUID) ports.MailTenant {
+	return truncatedTraceTenant{p.MailPlatform.For(id), p.now}
 }
 
 type truncatedTraceTenant struct {
@@ -195,8 +202,8 @@ type truncatedTraceTenant struct {
 	now time.Time
 }
 
-func (b truncatedTraceTenant) Sent(ctx context.Context, q sendlimit.TraceQuery) (sendlimit.Trace, error) {
-	page, err := b.MailTenant.Sent(ctx, q)
-	page.Sent = slices.DeleteFunc(slices.Clone(page.Sent), func(s sendlimit.Sent) bool { return s.At.After(b.now.Add(-time.Hour)) })
+func (p truncatedTraceTenant) Sent(ctx context.Context, q sendlimit.TraceQuery) (sendlimit.Trace, error) {
+	page, err := p.MailTenant.Sent(ctx, q)
+	page.Sent = slices.DeleteFunc(slices.Clone(page.Sent), func(s sendlimit.Sent) bool { return s.At.After(p.now.Add(-time.Hour)) })
 	return page, err
 }

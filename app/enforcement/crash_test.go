@@ -12,20 +12,21 @@ import (
 	"github.com/tenantry/tenantry/core/sendlimit"
 )
 
-// The process crashes at each step of a pass. The next pass completes its block and its unblock,
-// with one event each and without writing a rule twice.
+// TestCrashAtEachStep crashes the process at each step of a pass that blocks one mailbox and
+// unblocks another. The next pass completes both changes. Each change has one event, and no rule is
+// written twice.
 func TestCrashAtEachStep(t *testing.T) {
-	for _, after := range []bool{false, true} {
-		for step, dead := 0, true; dead; step++ {
+	for _, afterEffect := range []bool{false, true} {
+		for step, crashed := 0, true; crashed; step++ {
 			fx, ada, bob := newWithPendingChanges(t)
-			dead = fx.runCrashing(t, step, after).dead
+			crashed = fx.runCrashing(t, step, afterEffect).crashed
 			must(t, fx.run(t))
 			fx.checkConsistent(t)
 			if events := fx.events(t); len(events[ada]) != 1 || len(events[bob]) != 2 || fx.fake.Effects("Block") != 3 {
-				t.Fatalf("step %d, after its effect %v: %d writes, events %+v", step, after, fx.fake.Effects("Block"), events)
+				t.Fatalf("step %d, after its effect %v: %d writes, events %+v", step, afterEffect, fx.fake.Effects("Block"), events)
 			}
 			if step > 50 {
-				t.Fatal("the run never ends")
+				t.Fatal("the pass never ends")
 			}
 		}
 	}
@@ -37,6 +38,7 @@ func newWithPendingChanges(t *testing.T) (fx *fixture, ada, bob string) {
 	return newWithPendingChangesIn(t, newStore(t), 0)
 }
 
+// newWithPendingChangesIn returns such a fixture in a store that it can share with others.
 func newWithPendingChangesIn(t *testing.T, store *bunstore.Store, n int) (fx *fixture, ada, bob string) {
 	t.Helper()
 	fx = newNumberedFixture(t, store, n)
@@ -50,21 +52,22 @@ func newWithPendingChangesIn(t *testing.T, store *bunstore.Store, n int) (fx *fi
 	return fx, ada, bob
 }
 
-// A pass crashes, and the next pass decides differently and can crash too. Each change at the
-// platform still has its event. Over all subtests, passes crash before and after each write.
+// TestCrashThenDifferentDecision crashes a pass. The next pass decides differently and can crash
+// too. Each change at the platform still has its event. In the course of the test, passes crash
+// before and after each write.
 func TestCrashThenDifferentDecision(t *testing.T) {
 	store, reached, n := newStore(t), map[string]bool{}, 0
-	for _, ends := range []bool{false, true} {
-		for first, dead := 0, true; dead; first++ {
-			for second, again := 0, true; again; second++ {
+	for _, afterEffect := range []bool{false, true} {
+		for first, crashed := 0, true; crashed; first++ {
+			for second, more := 0, true; more; second++ {
 				fx, _, _ := newWithPendingChangesIn(t, store, n)
-				l := fx.runCrashing(t, first, ends)
-				reached[l.crashPoint()], dead = true, l.dead
+				plan := fx.runCrashing(t, first, afterEffect)
+				reached[plan.crashPoint()], crashed = true, plan.crashed
 				fx.limit(t, one, 9) // ada is below this limit
 				fx.limit(t, two, 3) // bob exceeds this limit
-				l = fx.runCrashing(t, second, !ends)
+				plan = fx.runCrashing(t, second, !afterEffect)
 				n++
-				reached[l.crashPoint()], again = true, l.dead && first%3 == 0
+				reached[plan.crashPoint()], more = true, plan.crashed && first%3 == 0
 				must(t, fx.run(t))
 				fx.checkConsistent(t)
 			}
@@ -72,24 +75,25 @@ func TestCrashThenDifferentDecision(t *testing.T) {
 	}
 	for _, step := range crashSteps {
 		if !reached["before "+step] || !reached["after "+step] {
-			t.Errorf("no process crashed both before and after %s", step)
+			t.Errorf("no pass crashed before %s, or none after it", step)
 		}
 	}
 }
 
-// crashPoint returns the step at which the process crashed.
-func (l *crashPlan) crashPoint() string {
-	if l.after {
-		return "after " + l.last
+// crashPoint returns at which step the process crashed, and whether before or after its effect.
+func (p *crashPlan) crashPoint() string {
+	if p.afterEffect {
+		return "after " + p.lastStep
 	}
-	return "before " + l.last
+	return "before " + p.lastStep
 }
 
-// crashSteps are the writes of a pass. A crash before and after each one is tested.
+// crashSteps are the writes of a pass. TestCrashThenDifferentDecision must crash before and after
+// each of them.
 var crashSteps = []string{"SaveCounts", "Settle", "SaveIntents", "Block", "SaveChanges", "ReleaseTenant"}
 
-// While rules cannot be read, open intents stay open and no decision is made. Counts are still
-// stored.
+// TestIntentsStayOpenWithoutRules checks that a pass makes no decision while it cannot read the
+// rules. Open intents stay open. Counts are still stored.
 func TestIntentsStayOpenWithoutRules(t *testing.T) {
 	fx := newFixture(t)
 	ada, bob := fx.boxes[0].Address, fx.boxes[1].Address
@@ -100,14 +104,14 @@ func TestIntentsStayOpenWithoutRules(t *testing.T) {
 		t.Fatal("the fault was not reported")
 	}
 	fx.limit(t, one, 9)
-	lift := fx.fake.Fail(fake.Fault{Method: "Rules", Kind: outcome.Down})
+	endFault := fx.fake.Fail(fake.Fault{Method: "Rules", Kind: outcome.Down})
 	fx.fake.Send(fx.id, bob, 2)
 	for range 2 {
 		if err := fx.run(t); err == nil || len(fx.events(t)) != 0 || fx.fake.Calls("Block") != 1 || fx.shownSends(t, bob) != 2 {
 			t.Fatalf("%v, events %+v, %d calls", err, fx.events(t), fx.fake.Calls("Block"))
 		}
 	}
-	lift()
+	endFault()
 	must(t, fx.run(t))
 	fx.checkConsistent(t)
 	events := fx.events(t)[ada]
@@ -116,24 +120,24 @@ func TestIntentsStayOpenWithoutRules(t *testing.T) {
 	}
 }
 
-// A mailbox that moves from one rule to another is always blocked by one of them. If the new rule
-// cannot be set, the old rule keeps blocking it.
+// TestBlockMovesBetweenRules checks a blocked mailbox whose rule changes. It is always blocked by
+// one of the two rules. If the new rule cannot be set, the old rule keeps blocking the mailbox.
 func TestBlockMovesBetweenRules(t *testing.T) {
 	for name, move := range map[string]func(fx *fixture){
-		"to its domain's": func(fx *fixture) { fx.limit(t, one, 5) },
-		"to the tenant's": func(fx *fixture) { fx.dropDomain(t, one) },
+		"to the rule of its domain": func(fx *fixture) { fx.limit(t, one, 5) },
+		"to the rule of the tenant": func(fx *fixture) { fx.dropDomain(t, one) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			fx := newFixture(t)
-			ada, other := fx.boxes[0].Address, fx.boxes[2].Address
+			ada, otherBox := fx.boxes[0].Address, fx.boxes[2].Address
 			from, to := sendlimit.TenantWide, one
 			fx.limit(t, sendlimit.TenantWide, 5)
-			if name == "to the tenant's" {
+			if name == "to the rule of the tenant" {
 				from, to = to, from
 				fx.limit(t, one, 5)
 			}
 			fx.fake.Send(fx.id, ada, 6)
-			fx.fake.Send(fx.id, other, 6)
+			fx.fake.Send(fx.id, otherBox, 6)
 			must(t, fx.run(t))
 			move(fx)
 			for range 2 {
@@ -148,7 +152,7 @@ func TestBlockMovesBetweenRules(t *testing.T) {
 			}
 			must(t, fx.run(t))
 			fx.checkConsistent(t)
-			if events := fx.events(t); len(events[ada]) != 1 || len(events[other]) != 1 {
+			if events := fx.events(t); len(events[ada]) != 1 || len(events[otherBox]) != 1 {
 				t.Fatalf("events %+v", events)
 			}
 		})

@@ -22,11 +22,12 @@ func (fx *fixture) deletionService() *tenants.Service {
 		Pause: time.Millisecond, PassWait: time.Millisecond, CallWait: time.Millisecond}
 }
 
+// deleteTenant deletes the tenant, and requires that no rule remains.
 func (fx *fixture) deleteTenant(t *testing.T, s *tenants.Service) {
 	t.Helper()
-	gone, err := s.Delete(t.Context(), fx.owner, fx.id, nil)
-	if err != nil || !gone.RulesRemoved || len(fx.fake.SnapshotOf(fx.id).Rules) != 0 {
-		t.Errorf("%+v, %v: the platform still has the rules %v", gone.RuleRemoval, err, fx.fake.SnapshotOf(fx.id).Rules)
+	deleted, err := s.Delete(t.Context(), fx.owner, fx.id, nil)
+	if err != nil || !deleted.RulesRemoved || len(fx.fake.SnapshotOf(fx.id).Rules) != 0 {
+		t.Errorf("%+v, %v: the platform still has the rules %v", deleted.RuleRemoval, err, fx.fake.SnapshotOf(fx.id).Rules)
 	}
 }
 
@@ -43,11 +44,11 @@ func (s seizingRuns) SeizeTenant(ctx context.Context, owner access.AccountID, id
 	return r, won, err
 }
 
-// A deletion revokes the lease of a pass that is in a long call. No rule remains, whether the call
-// takes effect before or after the revocation. Each block has an event for the block and an event
-// for the unblock.
+// TestDeleteDuringCall deletes a tenant during a long call of a pass, which revokes the lease of
+// the pass. No rule remains, whether the call takes effect before or after the revocation. The
+// block and the unblock have one event each.
 func TestDeleteDuringCall(t *testing.T) {
-	for name, late := range map[string]bool{"its effect came before": false, "its effect comes after": true} {
+	for name, lateEffect := range map[string]bool{"the call takes effect before the revocation": false, "the call takes effect after the revocation": true} {
 		t.Run(name, func(t *testing.T) {
 			fx := newFixture(t)
 			fx.limit(t, sendlimit.TenantWide, 5)
@@ -57,7 +58,7 @@ func TestDeleteDuringCall(t *testing.T) {
 			s, runs := fx.deletionService(), seizingRuns{fx.store, make(chan struct{}), make(chan struct{})}
 			s.Runs = runs
 			done := make(chan struct{})
-			l := &crashPlan{at: "Block", after: !late, pause: func() bool {
+			plan := &crashPlan{stepName: "Block", afterEffect: !lateEffect, pause: func() bool {
 				go func() { defer close(done); fx.deleteTenant(t, s) }()
 				select {
 				case <-runs.seized:
@@ -65,7 +66,7 @@ func TestDeleteDuringCall(t *testing.T) {
 				}
 				return false // the call still reaches the platform
 			}}
-			must(t, fx.runWithPlan(t, l))
+			must(t, fx.runWithPlan(t, plan))
 			close(runs.ended)
 			<-done
 			if eventChanges := fx.eventTransitions(t)[fx.boxes[0].Address]; len(eventChanges) != 2 || !eventChanges[0] || eventChanges[1] {
@@ -76,18 +77,19 @@ func TestDeleteDuringCall(t *testing.T) {
 	}
 }
 
-// checkEvents fails the test unless the events match the changes of the rules.
+// checkEvents fails the test unless each address has as many events as changes of the rules.
 func (fx *fixture) checkEvents(t *testing.T) {
 	t.Helper()
 	ruleChanges, eventChanges := fx.ruleTransitions(), fx.eventTransitions(t)
-	for address, all := range ruleChanges {
-		if len(eventChanges[address]) != len(all) {
-			t.Errorf("%s: the rules did %v, events say %v", address, all, eventChanges[address])
+	for address, changes := range ruleChanges {
+		if len(eventChanges[address]) != len(changes) {
+			t.Errorf("%s: the rules changed as %v, the events are %v", address, changes, eventChanges[address])
 		}
 	}
 }
 
-// Deleting a tenant unblocks its blocked mailboxes and records the unblocks.
+// TestDeleteUnblocksMailboxes checks that the deletion of a tenant unblocks its mailboxes and
+// records the unblocks.
 func TestDeleteUnblocksMailboxes(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, one, 5)
@@ -102,17 +104,19 @@ func TestDeleteUnblocksMailboxes(t *testing.T) {
 	fx.checkEvents(t)
 }
 
+// failingTenants is a store that fails to delete tenants.
 type failingTenants struct{ *bunstore.Store }
 
-var errAway = errors.New("away")
+var errStore = errors.New("away")
 
 func (failingTenants) DeleteTenant(context.Context, access.AccountID, tenant.GUID, *ports.Completion) error {
-	return errAway
+	return errStore
 }
 
-// If a deletion fails after the rules were removed, enforcement resumes at once.
+// TestFailedDeleteResumesEnforcement checks a deletion that fails after it has removed the rules.
+// Enforcement then resumes at once.
 func TestFailedDeleteResumesEnforcement(t *testing.T) {
-	for name, hadPass := range map[string]bool{"after a pass": true, "before the first": false} {
+	for name, hadPass := range map[string]bool{"after a pass": true, "before the first pass": false} {
 		t.Run(name, func(t *testing.T) {
 			fx := newFixture(t)
 			fx.limit(t, one, 5)
@@ -123,7 +127,7 @@ func TestFailedDeleteResumesEnforcement(t *testing.T) {
 			}
 			s := fx.deletionService()
 			s.Tenants = failingTenants{fx.store}
-			if _, err := s.Delete(t.Context(), fx.owner, fx.id, nil); !errors.Is(err, errAway) || len(fx.blockedByRules(t)) != 0 || len(fx.storedBlocked(t)) != 0 {
+			if _, err := s.Delete(t.Context(), fx.owner, fx.id, nil); !errors.Is(err, errStore) || len(fx.blockedByRules(t)) != 0 || len(fx.storedBlocked(t)) != 0 {
 				t.Fatalf("%v, the blocked mailboxes are %q", err, fx.storedBlocked(t))
 			}
 			if due, err := fx.store.DueTenants(t.Context(), fx.now, 9); err != nil || len(due) != 1 {

@@ -21,8 +21,8 @@ func (fx *fixture) limitService() *limits.Service {
 		Now: fx.Now, Pause: time.Millisecond, PassWait: time.Millisecond, CallWait: time.Millisecond}
 }
 
-// end ends the policy of a scope.
-func (fx *fixture) end(t *testing.T, scope string) (limits.EndResult, error) {
+// endPolicy ends the policy of a scope.
+func (fx *fixture) endPolicy(t *testing.T, scope string) (limits.EndResult, error) {
 	t.Helper()
 	if scope == sendlimit.TenantWide {
 		return fx.limitService().End(t.Context(), fx.owner, fx.id, nil, nil)
@@ -30,19 +30,9 @@ func (fx *fixture) end(t *testing.T, scope string) (limits.EndResult, error) {
 	return fx.limitService().End(t.Context(), fx.owner, fx.id, &scope, nil)
 }
 
-func (fx *fixture) storedBlocks(t *testing.T) (all []string) {
-	t.Helper()
-	for _, m := range fx.storedMailboxes(t) {
-		if !m.BlockedAt.IsZero() {
-			all = append(all, m.Address)
-		}
-	}
-	return all
-}
-
-// blockOver sets the limits of the scopes, sends this many messages from each mailbox, and runs a
-// pass.
-func (fx *fixture) blockOver(t *testing.T, limits map[string]int, sent ...int) {
+// sendUnderLimits sets the limits of the scopes, sends this many messages from each mailbox, and
+// runs a pass.
+func (fx *fixture) sendUnderLimits(t *testing.T, limits map[string]int, sent ...int) {
 	t.Helper()
 	for scope, perDay := range limits {
 		fx.limit(t, scope, perDay)
@@ -56,17 +46,17 @@ func (fx *fixture) blockOver(t *testing.T, limits map[string]int, sent ...int) {
 
 func TestEndUnblocksOnlyTheMailboxesOfThePolicy(t *testing.T) {
 	fx := newFixture(t)
-	fx.blockOver(t, map[string]int{sendlimit.TenantWide: 10, one: 5}, 6, 11, 12) // the first two of domain one, the third of domain two
-	ended, err := fx.end(t, one)
+	fx.sendUnderLimits(t, map[string]int{sendlimit.TenantWide: 10, one: 5}, 6, 11, 12) // the first two mailboxes are of domain one, the third is of domain two
+	ended, err := fx.endPolicy(t, one)
 	must(t, err)
 	kept := []string{fx.boxes[2].Address, fx.boxes[1].Address} // sorted
-	if ended.Unblocked != 1 || ended.Policy.PerDay != 5 || !slices.Equal(fx.blockedByRules(t), kept) || !slices.Equal(fx.storedBlocks(t), kept) {
-		t.Fatalf("%+v; the rules block %v, the store %v, want %v", ended, fx.blockedByRules(t), fx.storedBlocks(t), kept)
+	if ended.Unblocked != 1 || ended.Policy.PerDay != 5 || !slices.Equal(fx.blockedByRules(t), kept) || !slices.Equal(fx.storedBlocked(t), kept) {
+		t.Fatalf("%+v; the rules block %v, the store %v, want %v", ended, fx.blockedByRules(t), fx.storedBlocked(t), kept)
 	}
 	if sendlimit.RuleOf(one, fx.fake.SnapshotOf(fx.id).Rules).Name != "" {
 		t.Fatalf("the platform has %+v", fx.fake.SnapshotOf(fx.id).Rules)
 	}
-	_, err = fx.end(t, one)
+	_, err = fx.endPolicy(t, one)
 	if !errors.Is(err, fault.PolicyNotFound) {
 		t.Fatalf("a second end: %v", err)
 	}
@@ -74,54 +64,55 @@ func TestEndUnblocksOnlyTheMailboxesOfThePolicy(t *testing.T) {
 	if !slices.Equal(fx.blockedByRules(t), kept) {
 		t.Fatalf("after a pass the rules block %v", fx.blockedByRules(t))
 	}
-	ended, err = fx.end(t, sendlimit.TenantWide)
+	ended, err = fx.endPolicy(t, sendlimit.TenantWide)
 	must(t, err)
-	if ended.Unblocked != 2 || len(fx.fake.SnapshotOf(fx.id).Rules) != 0 || len(fx.storedBlocks(t)) != 0 {
+	if ended.Unblocked != 2 || len(fx.fake.SnapshotOf(fx.id).Rules) != 0 || len(fx.storedBlocked(t)) != 0 {
 		t.Fatalf("%+v; the platform has %+v", ended, fx.fake.SnapshotOf(fx.id).Rules)
 	}
 	fx.checkEvents(t)
 }
 
-// TestEndTenantWideKeepsDomains checks that the end of the tenant-wide limit leaves the rules of
-// domains alone.
+// TestEndTenantWideKeepsDomains checks that the end of the tenant-wide limit does not change the
+// rules of domains.
 func TestEndTenantWideKeepsDomains(t *testing.T) {
 	fx := newFixture(t)
-	fx.blockOver(t, map[string]int{sendlimit.TenantWide: 10, one: 5}, 6, 1, 12)
-	ended, err := fx.end(t, sendlimit.TenantWide)
+	fx.sendUnderLimits(t, map[string]int{sendlimit.TenantWide: 10, one: 5}, 6, 1, 12)
+	ended, err := fx.endPolicy(t, sendlimit.TenantWide)
 	must(t, err)
 	kept := []string{fx.boxes[0].Address}
-	if ended.Unblocked != 1 || !slices.Equal(fx.blockedByRules(t), kept) || !slices.Equal(fx.storedBlocks(t), kept) {
-		t.Fatalf("%+v; the rules block %v, the store %v", ended, fx.blockedByRules(t), fx.storedBlocks(t))
+	if ended.Unblocked != 1 || !slices.Equal(fx.blockedByRules(t), kept) || !slices.Equal(fx.storedBlocked(t), kept) {
+		t.Fatalf("%+v; the rules block %v, the store %v", ended, fx.blockedByRules(t), fx.storedBlocked(t))
 	}
 	fx.checkEvents(t)
 }
 
-// TestEndConvergesAfterAFailure stops the end of a policy at each call to the platform, before and
-// after its effect. The next pass restores the block, or a repetition ends the policy.
+// TestEndConvergesAfterAFailure fails the end of a policy at each call to the platform, before and
+// after its effect. A pass then restores the block. A repetition ends the policy, with and without
+// such a pass.
 func TestEndConvergesAfterAFailure(t *testing.T) {
 	for _, method := range []string{"Block", "RemoveRule"} {
-		for _, after := range []bool{false, true} {
-			for _, pass := range []bool{false, true} {
+		for _, afterEffect := range []bool{false, true} {
+			for _, withPass := range []bool{false, true} {
 				fx := newFixture(t)
-				fx.blockOver(t, map[string]int{sendlimit.TenantWide: 10, one: 5}, 6, 11)
-				lift := fx.fake.Fail(fake.Fault{Method: method, Kind: outcome.Unknown, AfterEffect: after})
-				_, err := fx.end(t, one)
-				lift()
+				fx.sendUnderLimits(t, map[string]int{sendlimit.TenantWide: 10, one: 5}, 6, 11)
+				endFault := fx.fake.Fail(fake.Fault{Method: method, Kind: outcome.Unknown, AfterEffect: afterEffect})
+				_, err := fx.endPolicy(t, one)
+				endFault()
 				if outcome.KindOf(err) != outcome.Unknown {
 					t.Fatalf("%s: got %v", method, err)
 				}
-				if pass {
+				if withPass {
 					must(t, fx.run(t))
 					both := []string{fx.boxes[0].Address, fx.boxes[1].Address}
-					if !slices.Equal(fx.blockedByRules(t), both) || !slices.Equal(fx.storedBlocks(t), both) {
-						t.Fatalf("%s, after %v: a pass leaves %v blocked, and stored %v", method, after, fx.blockedByRules(t), fx.storedBlocks(t))
+					if !slices.Equal(fx.blockedByRules(t), both) || !slices.Equal(fx.storedBlocked(t), both) {
+						t.Fatalf("%s, after %v: a pass leaves %v blocked, and stored %v", method, afterEffect, fx.blockedByRules(t), fx.storedBlocked(t))
 					}
 				}
-				_, err = fx.end(t, one)
+				_, err = fx.endPolicy(t, one)
 				must(t, err)
 				kept := []string{fx.boxes[1].Address}
-				if !slices.Equal(fx.blockedByRules(t), kept) || !slices.Equal(fx.storedBlocks(t), kept) {
-					t.Errorf("%s, after %v: the rules block %v, the store %v", method, after, fx.blockedByRules(t), fx.storedBlocks(t))
+				if !slices.Equal(fx.blockedByRules(t), kept) || !slices.Equal(fx.storedBlocked(t), kept) {
+					t.Errorf("%s, after %v: the rules block %v, the store %v", method, afterEffect, fx.blockedByRules(t), fx.storedBlocked(t))
 				}
 			}
 		}

@@ -22,10 +22,10 @@ import (
 )
 
 const (
-	someHistories = 50
-	allHistories  = 10_000
-	historyWorks  = 40 // operations in one history
-	latestRow     = 4 * time.Hour
+	defaultHistories = 50
+	soakHistories    = 10_000
+	historySteps     = 40 // operations in one history
+	maxTraceLag      = 4 * time.Hour
 )
 
 // TestStateRulesAndEventsAgreeAfterRandomHistories runs random sequences of sends, limit changes,
@@ -33,15 +33,15 @@ const (
 // Each block and each unblock has one event. Exactly the mailboxes that exceed their limit today
 // are blocked. TENANTRY_SOAK runs all sequences instead of a few.
 func TestStateRulesAndEventsAgreeAfterRandomHistories(t *testing.T) {
-	many, shards := someHistories, 1
+	histories, shards := defaultHistories, 1
 	if soak.On() {
-		many, shards = allHistories, 50
+		histories, shards = soakHistories, 50
 	}
 	for shard := range shards {
 		t.Run(fmt.Sprint(shard), func(t *testing.T) {
 			t.Parallel()
 			store := newStore(t) // shared, because a new store takes longer than a history
-			for seed := shard; seed < many; seed += shards {
+			for seed := shard; seed < histories; seed += shards {
 				t.Run(fmt.Sprint(seed), func(t *testing.T) { newHistory(t, store, seed).playAll(t) })
 			}
 		})
@@ -56,12 +56,12 @@ type history struct {
 
 	log         []string // the operations so far, for the failure message
 	clearFaults []func()
-	zones       int
+	zoneChanges int
 	counts      map[string]int // the largest count of each mailbox and day so far
 	pausing     bool           // a paused pass is in progress
 	paused      ports.SendRun
-	gone        bool      // the tenant is deleted
-	ahead       time.Time // the latest time that the service's clock showed
+	deleted     bool      // the tenant is deleted
+	latestClock time.Time // the latest time that the service's clock showed
 }
 
 func newHistory(t *testing.T, store *bunstore.Store, seed int) *history {
@@ -77,15 +77,17 @@ func newHistory(t *testing.T, store *bunstore.Store, seed int) *history {
 	return h
 }
 
+// note adds a line to the log.
 func (h *history) note(format string, args ...any) {
 	h.log = append(h.log, fmt.Sprintf("%s, %s: ", h.fake.Now().Format("02 15:04"), h.now.Format("02 15:04"))+fmt.Sprintf(format, args...))
 }
 
+// playAll executes the operations and checks the state at the end.
 func (h *history) playAll(t *testing.T) {
 	t.Helper()
-	for range historyWorks {
+	for range historySteps {
 		h.playStep(t)
-		if h.gone {
+		if h.deleted {
 			h.checkDeleted(t)
 			return
 		}
@@ -93,10 +95,10 @@ func (h *history) playAll(t *testing.T) {
 	h.checkFinalState(t)
 }
 
-// playStep runs one random operation.
+// playStep executes one random operation.
 func (h *history) playStep(t *testing.T) {
 	t.Helper()
-	happen := []func(*testing.T){
+	operations := []func(*testing.T){
 		h.sendMail, h.sendMail, h.sendMail, h.setLimit, h.setMailboxLimit, h.failCall, h.failCall, h.wait, h.crashRun, h.crashRun, h.runOnce, h.runOnce,
 		h.changeZone, h.stepClock, h.runWithFastClock, h.dropRandomDomain, h.pauseRun, h.pauseRun, h.runOnTruncatedTrace,
 	}
@@ -104,7 +106,7 @@ func (h *history) playStep(t *testing.T) {
 		h.removeTenant(t)
 		return
 	}
-	happen[h.IntN(len(happen))](t)
+	operations[h.IntN(len(operations))](t)
 }
 
 // sendMail sends messages, unless the platform blocks the sender. The trace shows them some time
@@ -113,9 +115,9 @@ func (h *history) sendMail(t *testing.T) {
 	t.Helper()
 	m, n := h.boxes[h.IntN(len(h.boxes))], 1+h.IntN(9)
 	blocked := slices.Contains(h.blockedByRules(t), m.Address)
-	h.fake.SetLag(h.id, fake.Lag{Trace: time.Duration(h.IntN(int(latestRow)))})
+	h.fake.SetLag(h.id, fake.Lag{Trace: time.Duration(h.IntN(int(maxTraceLag)))})
 	sent := h.fake.Send(h.id, m.Address, n)
-	h.note("%s sends %d of %d", m.Address, sent, n)
+	h.note("%s sends %d messages of %d", m.Address, sent, n)
 	if blocked != (sent == 0) {
 		t.Fatalf("%s sent %d, blocked is %v", m.Address, sent, blocked)
 	}
@@ -124,6 +126,7 @@ func (h *history) sendMail(t *testing.T) {
 	}
 }
 
+// setLimit sets the limit of a random scope.
 func (h *history) setLimit(t *testing.T) {
 	t.Helper()
 	scope := []string{sendlimit.TenantWide, one, two}[h.IntN(3)]
@@ -138,6 +141,7 @@ func (h *history) setLimit(t *testing.T) {
 	}
 }
 
+// setMailboxLimit sets the own limit of a random mailbox.
 func (h *history) setMailboxLimit(t *testing.T) {
 	t.Helper()
 	m := h.boxes[h.IntN(len(h.boxes))]
@@ -146,15 +150,16 @@ func (h *history) setMailboxLimit(t *testing.T) {
 	must(t, h.store.SetSendLimit(t.Context(), h.owner, m.ID, h.want.own[m.Address], h.now))
 }
 
-// dropRandomDomain removes a domain from the tenant, with its policy.
+// dropRandomDomain deletes a domain of the tenant and its policy.
 func (h *history) dropRandomDomain(t *testing.T) {
 	t.Helper()
 	scope := []string{one, two}[h.IntN(2)]
-	h.note("%s is dropped", scope)
+	h.note("the domain %s is deleted", scope)
 	delete(h.want.limits, scope)
 	h.dropDomain(t, scope)
 }
 
+// failCall lets some of the next calls to the platform fail.
 func (h *history) failCall(*testing.T) {
 	f := fake.Fault{Method: []string{"Block", "Block", "Sent", "Rules"}[h.IntN(4)], Skip: h.IntN(3), Times: 1 + h.IntN(2), AfterEffect: h.IntN(2) == 0,
 		Kind: []outcome.Kind{outcome.Down, outcome.Unknown, outcome.Throttled, outcome.Broken}[h.IntN(4)]}
@@ -165,17 +170,18 @@ func (h *history) failCall(*testing.T) {
 	h.clearFaults = append(h.clearFaults, h.fake.Fail(f))
 }
 
+// wait lets up to 20 hours pass.
 func (h *history) wait(*testing.T) {
-	by := time.Duration(h.IntN(20*60)) * time.Minute
-	h.note("%s pass", by)
-	h.advance(by)
+	waited := time.Duration(h.IntN(20*60)) * time.Minute
+	h.note("%s pass", waited)
+	h.advance(waited)
 }
 
-// stepClock sets the clock of the service back, or to the right time. A tenant whose time zone
-// changed is due in any case.
+// stepClock sets the clock of the service back, or to the right time. It changes the time zone too
+// in half of the cases, which makes the tenant due.
 func (h *history) stepClock(t *testing.T) {
 	t.Helper()
-	h.ahead = laterOf(h.ahead, h.now)
+	h.latestClock = laterOf(h.latestClock, h.now)
 	h.now = h.fake.Now()
 	if hours := []int{0, 3, 30}[h.IntN(3)]; hours > 0 {
 		h.now = h.now.Add(-time.Duration(h.IntN(hours*60)) * time.Minute)
@@ -197,14 +203,14 @@ func (h *history) runWithFastClock(t *testing.T) {
 	}
 	now := h.now
 	h.now = now.Add([]time.Duration{5 * time.Hour, 5 * time.Hour, 24 * time.Hour, 24 * time.Hour, 24 * time.Hour, 30 * 24 * time.Hour}[h.IntN(6)])
-	h.note("a run by a clock that is ahead")
-	l := &crashPlan{left: -1}
+	h.note("a pass with a fast clock")
+	plan := &crashPlan{stepsLeft: -1}
 	if h.IntN(2) == 0 {
-		l = h.randomCrash()
+		plan = h.randomCrash()
 	}
-	_ = h.runWithPlan(t, l)
-	if l.dead {
-		h.expireLease(t, l.claimed)
+	_ = h.runWithPlan(t, plan)
+	if plan.crashed {
+		h.expireLease(t, plan.claimed)
 	}
 	h.now = now
 	h.checkCountsGrow(t)
@@ -214,46 +220,48 @@ func (h *history) runWithFastClock(t *testing.T) {
 func (h *history) changeZone(t *testing.T) {
 	t.Helper()
 	zone := []string{"UTC", "Europe/Berlin", "America/St_Johns", "Asia/Tokyo", "Pacific/Kiritimati"}[h.IntN(5)]
-	h.note("its days are those of %s", zone)
+	h.note("the time zone is %s", zone)
 	var err error
 	h.want.zone, err = sendlimit.TimeZone(zone)
 	must(t, err)
 	_, err = h.store.SetTimeZone(t.Context(), h.id, zone)
 	must(t, err)
-	h.zones++
+	h.zoneChanges++
 }
 
+// runOnce runs a pass when the tenant is due.
 func (h *history) runOnce(t *testing.T) {
 	t.Helper()
 	h.advance(sendlimit.MaxInterval)
-	h.note("a run")
+	h.note("a pass")
 	_ = h.Run(t.Context(), h.owner, h.id) // injected faults are expected
 	h.checkCountsGrow(t)
 }
 
-// runOnTruncatedTrace runs a pass whose trace lacks some of the latest messages.
+// runOnTruncatedTrace runs a pass whose trace lacks the messages of the last hour.
 func (h *history) runOnTruncatedTrace(t *testing.T) {
 	t.Helper()
 	platform := h.Platform
 	defer func() { h.Platform = platform }()
 	h.Platform = truncatedTrace{platform, h.fake.Now()}
-	h.note("the trace blinks")
+	h.note("the trace lacks the last hour")
 	h.runOnce(t)
 }
 
+// crashRun runs a pass that crashes at a random step.
 func (h *history) crashRun(t *testing.T) {
 	t.Helper()
-	l := h.randomCrash()
-	h.note("a run that ends at %q %d, after it %v", l.at, l.left, l.after)
-	h.runCrashingAt(t, l)
-	h.note("it ended: %v", l.dead)
+	plan := h.randomCrash()
+	h.note("a pass crashes at step %q %d, after its effect: %v", plan.stepName, plan.stepsLeft, plan.afterEffect)
+	h.runCrashingAt(t, plan)
+	h.note("the pass crashed: %v", plan.crashed)
 	h.checkCountsGrow(t)
 }
 
 // randomCrash returns a plan that crashes or pauses at a random step.
 func (h *history) randomCrash() *crashPlan {
-	return &crashPlan{left: max(0, h.IntN(6)-3), after: h.IntN(2) == 0,
-		at: []string{"Sent", "SaveCounts", "Rules", "Settle", "SaveIntents", "Block", "Block", "SaveChanges", "ReleaseTenant"}[h.IntN(9)]}
+	return &crashPlan{stepsLeft: max(0, h.IntN(6)-3), afterEffect: h.IntN(2) == 0,
+		stepName: []string{"Sent", "SaveCounts", "Rules", "Settle", "SaveIntents", "Block", "Block", "SaveChanges", "ReleaseTenant"}[h.IntN(9)]}
 }
 
 // pauseRun pauses a pass at a random step and runs other operations meanwhile. The lease can
@@ -266,28 +274,28 @@ func (h *history) pauseRun(t *testing.T) {
 	h.pausing = true
 	defer func() { h.pausing = false }()
 	h.advance(sendlimit.MaxInterval)
-	l := h.randomCrash()
-	l.pause = func() (lost bool) {
-		lost, h.paused = h.IntN(3) > 0, l.claimed
-		h.note("a run pauses at %s, loses its tenant: %v", l.crashPoint(), lost)
+	plan := h.randomCrash()
+	plan.pause = func() (lost bool) {
+		lost, h.paused = h.IntN(3) > 0, plan.claimed
+		h.note("a pass pauses at %s, loses its lease: %v", plan.crashPoint(), lost)
 		runs, platform := h.Runs, h.Platform
 		h.Runs, h.Platform = h.store, h.fake
 		defer func() { h.Runs, h.Platform = runs, platform }()
 		if lost {
-			h.expireLease(t, l.claimed)
+			h.expireLease(t, plan.claimed)
 			h.runOnce(t)
 		}
 		for range h.IntN(4) {
-			if !h.gone {
+			if !h.deleted {
 				h.playStep(t)
 			}
 		}
-		h.note("it goes on")
-		held, err := h.store.HoldTenant(t.Context(), l.claimed, time.Hour)
+		h.note("the paused pass continues")
+		held, err := h.store.HoldTenant(t.Context(), plan.claimed, time.Hour)
 		must(t, err)
 		return !held
 	}
-	_ = h.runWithPlan(t, l)
+	_ = h.runWithPlan(t, plan)
 	h.checkCountsGrow(t)
 }
 
@@ -295,36 +303,37 @@ func (h *history) pauseRun(t *testing.T) {
 func (h *history) removeTenant(t *testing.T) {
 	t.Helper()
 	h.note("the tenant is deleted")
-	for _, lift := range h.clearFaults {
-		lift()
+	for _, clearFault := range h.clearFaults {
+		clearFault()
 	}
-	gone, err := h.deletionService().Delete(t.Context(), h.owner, h.id, nil)
+	deletion, err := h.deletionService().Delete(t.Context(), h.owner, h.id, nil)
 	must(t, err)
-	if !gone.RulesRemoved && len(gone.RemainingRules) > 0 {
-		t.Fatalf("the rules %q remain: %v", gone.RemainingRules, gone.Err)
+	if !deletion.RulesRemoved && len(deletion.RemainingRules) > 0 {
+		t.Fatalf("the rules %q remain: %v", deletion.RemainingRules, deletion.Err)
 	}
-	h.gone = true
+	h.deleted = true
 }
 
-// checkDeleted fails the test if a deleted tenant has a blocked mailbox, or a block or an unblock
-// without its event. A rule that was disabled with its domain can remain.
+// checkDeleted fails the test if a deleted tenant has a blocked mailbox, or if a block or an
+// unblock has no event. The unblock by the deletion itself needs none.
 func (h *history) checkDeleted(t *testing.T) {
 	t.Helper()
 	must(t, h.Run(t.Context(), h.owner, h.id))
-	if left := h.blockedByRules(t); len(left) != 0 {
-		t.Fatalf("still blocked are %q", left)
+	if blocked := h.blockedByRules(t); len(blocked) != 0 {
+		t.Fatalf("still blocked are %q", blocked)
 	}
 	ruleChanges, eventChanges := h.ruleTransitions(), h.eventTransitions(t)
-	for address, all := range ruleChanges {
-		if last := len(all) - 1; len(eventChanges[address]) == last && !all[last] {
-			ruleChanges[address] = all[:last] // the deletion ended this block
+	for address, changes := range ruleChanges {
+		if last := len(changes) - 1; len(eventChanges[address]) == last && !changes[last] {
+			ruleChanges[address] = changes[:last] // the deletion ended this block
 		}
 	}
 	if diff := cmp.Diff(ruleChanges, eventChanges); diff != "" {
-		t.Fatalf("events differ from what the rules did (-rules +events):\n%s", diff)
+		t.Fatalf("events differ from the changes of the rules (-rules +events):\n%s", diff)
 	}
 }
 
+// laterOf returns the later of two times.
 func laterOf(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a
@@ -332,8 +341,8 @@ func laterOf(a, b time.Time) time.Time {
 	return b
 }
 
-// runFourTimes runs enough passes to reach a stable state. A pass with a fast clock can postpone
-// the next one by one interval and some minutes.
+// runFourTimes runs four passes, which reach a stable state. Fewer can be too few, because a pass
+// with a fast clock can postpone the next pass by one interval and some minutes.
 func (h *history) runFourTimes(t *testing.T) {
 	t.Helper()
 	for range 4 {
@@ -344,7 +353,8 @@ func (h *history) runFourTimes(t *testing.T) {
 	}
 }
 
-// lastBlockTime returns the latest BlockedAt, by the clock of the pass that decided.
+// lastBlockTime returns the latest BlockedAt of the mailboxes. It can be in the future, because a
+// pass with a fast clock may have set it.
 func (h *history) lastBlockTime(t *testing.T) (last time.Time) {
 	t.Helper()
 	boxes, err := h.store.SendBoxes(t.Context(), ports.SendRun{Account: h.owner, Tenant: h.id}, time.Time{})
@@ -362,7 +372,7 @@ func (h *history) checkCountsGrow(t *testing.T) {
 	must(t, err)
 	for _, b := range boxes {
 		for _, c := range b.Counts {
-			key := fmt.Sprint(h.zones, b.Address, c.Day)
+			key := fmt.Sprint(h.zoneChanges, b.Address, c.Day)
 			if c.Total() < h.counts[key] {
 				t.Fatalf("%s on %s: %d after %d", b.Address, c.Day, c.Total(), h.counts[key])
 			}
@@ -374,15 +384,15 @@ func (h *history) checkCountsGrow(t *testing.T) {
 // checkFinalState clears all faults, corrects the clock, runs passes, and checks the state.
 func (h *history) checkFinalState(t *testing.T) {
 	t.Helper()
-	for _, lift := range h.clearFaults {
-		lift()
+	for _, clearFault := range h.clearFaults {
+		clearFault()
 	}
 	h.now = h.fake.Now()
-	h.advance(max(0, h.ahead.Sub(h.now)) + latestRow)
-	h.note("all is well again")
+	h.advance(max(0, h.latestClock.Sub(h.now)) + maxTraceLag)
+	h.note("no more faults")
 	h.runFourTimes(t)
 	if day, decided := sendlimit.DayOf(h.now, h.want.zone), h.lastBlockTime(t); !decided.Before(day.End) {
-		h.note("a block of a day that has not come waits for it")
+		h.note("the clock reaches the time of the last block")
 		h.advance(decided.Sub(h.now))
 		h.runFourTimes(t)
 	}
@@ -398,8 +408,8 @@ func (h *history) checkFinalState(t *testing.T) {
 	if h.checkConsistent(t); day.Contains(h.now) && h.fake.Effects("Block") != writes {
 		t.Fatal("unchanged values were written again")
 	}
-	left, err := h.store.Intents(t.Context(), ports.SendRun{Account: h.owner, Tenant: h.id})
-	if must(t, err); len(left) != 0 {
-		t.Fatalf("intents are left: %+v", left)
+	intents, err := h.store.Intents(t.Context(), ports.SendRun{Account: h.owner, Tenant: h.id})
+	if must(t, err); len(intents) != 0 {
+		t.Fatalf("open intents: %+v", intents)
 	}
 }

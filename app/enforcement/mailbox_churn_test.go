@@ -21,22 +21,22 @@ import (
 // removed by the second discovery.
 func (fx *fixture) syncMailboxes(t *testing.T, present []string) {
 	t.Helper()
-	f := ports.Found{Mailboxes: []mailbox.Platform{}, MissedMailboxes: map[string]bool{}}
+	found := ports.Found{Mailboxes: []mailbox.Platform{}, MissedMailboxes: map[string]bool{}}
 	for _, address := range present {
-		f.Mailboxes = append(f.Mailboxes, mailbox.Platform{Address: address})
+		found.Mailboxes = append(found.Mailboxes, mailbox.Platform{Address: address})
 	}
 	for _, m := range fx.boxes {
-		f.MissedMailboxes[m.Address] = !slices.Contains(present, m.Address)
+		found.MissedMailboxes[m.Address] = !slices.Contains(present, m.Address)
 	}
-	f.Began, f.At = fx.now, fx.now
-	must(t, fx.store.SaveDiscovery(t.Context(), fx.owner, fx.id, f))
+	found.Began, found.At = fx.now, fx.now
+	must(t, fx.store.SaveDiscovery(t.Context(), fx.owner, fx.id, found))
 	fx.advance(observation.ReplicaLag)
-	f.Began, f.At = fx.now, fx.now
-	must(t, fx.store.SaveDiscovery(t.Context(), fx.owner, fx.id, f))
+	found.Began, found.At = fx.now, fx.now
+	must(t, fx.store.SaveDiscovery(t.Context(), fx.owner, fx.id, found))
 }
 
-// A blocked mailbox that a sync drops is unblocked, and both events are kept. If it is found again
-// and sends too much, it is blocked again.
+// TestSyncDropsBlockedMailbox checks a blocked mailbox that a sync deletes. It is unblocked, and
+// the events of the block and the unblock are kept.
 func TestSyncDropsBlockedMailbox(t *testing.T) {
 	fx := newFixture(t)
 	ada := fx.boxes[0].Address
@@ -50,14 +50,15 @@ func TestSyncDropsBlockedMailbox(t *testing.T) {
 	if events := fx.events(t)[ada]; len(events) != 2 || events[1].Message() != "Mailbox unblocked: sent 6, limit 5" {
 		t.Fatalf("events %+v", events)
 	}
-	must(t, fx.Run(t.Context(), fx.owner, fx.id)) // due at once
+	must(t, fx.Run(t.Context(), fx.owner, fx.id)) // the tenant is due at once
 	fx.checkConsistent(t)
 	if blocks := fx.blockedByRules(t); len(blocks) != 0 {
 		t.Fatalf("the rules block %q", blocks)
 	}
 }
 
-// The event of an unblock without a limit names the limit of its block.
+// TestUnblockWithoutLimit checks that the event of an unblock names the limit of the block if the
+// mailbox has no limit any more.
 func TestUnblockWithoutLimit(t *testing.T) {
 	fx := newFixture(t)
 	ada := fx.boxes[0].Address
@@ -72,38 +73,37 @@ func TestUnblockWithoutLimit(t *testing.T) {
 	}
 }
 
-func addresses(all []mailbox.Mailbox) (list []string) {
-	for _, m := range all {
+// addresses returns the addresses of the mailboxes.
+func addresses(boxes []mailbox.Mailbox) (list []string) {
+	for _, m := range boxes {
 		list = append(list, m.Address)
 	}
 	return list
 }
 
-// Mailboxes disappear and return at the platform, syncs run at random times, and passes crash. The
-// events of each mailbox alternate between block and unblock. In the end the stored state matches
-// the rules.
+// TestStateMatchesTheRulesWhenMailboxesComeAndGo lets mailboxes disappear and return at the
+// platform, while syncs run at random times and passes crash. The events of each mailbox alternate
+// between block and unblock. In the end the stored state matches the rules.
 func TestStateMatchesTheRulesWhenMailboxesComeAndGo(t *testing.T) {
 	histories := 20
 	if soak.On() {
 		histories = 2000
 	}
-	store, blocks, drops := newStore(t), 0, 0
+	store, events, syncEvents := newStore(t), 0, 0
 	for seed := range histories {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			g := newMailboxChurn(t, store, seed)
+			c := newMailboxChurn(t, store, seed)
 			for range 30 {
-				g.playStep(t)
-				g.checkAlternation(t, addresses(g.storedMailboxes(t)))
+				c.playStep(t)
+				c.checkAlternation(t, addresses(c.storedMailboxes(t)))
 			}
-			g.checkFinalState(t)
-			for _, all := range g.events(t) {
-				blocks += len(all)
-			}
-			drops += g.drops
+			c.checkFinalState(t)
+			events += c.eventCount(t)
+			syncEvents += c.syncEvents
 		})
 	}
-	if blocks < histories || drops < histories/4 {
-		t.Errorf("only %d events, and %d that a sync wrote", blocks, drops)
+	if events < histories || syncEvents < histories/4 {
+		t.Errorf("only %d events, %d of them by syncs", events, syncEvents)
 	}
 }
 
@@ -112,53 +112,55 @@ type mailboxChurn struct {
 	*fixture
 	*rand.Rand
 
-	present []string
-	all     []string
-	drops   int // number of events that syncs wrote
+	present      []string
+	everyAddress []string
+	syncEvents   int // number of events that syncs wrote
 }
 
 func newMailboxChurn(t *testing.T, store *bunstore.Store, seed int) *mailboxChurn {
 	t.Helper()
-	g := &mailboxChurn{fixture: newNumberedFixture(t, store, seed), Rand: rand.New(rand.NewPCG(uint64(seed), 11))}
-	g.all = addresses(g.boxes)
-	g.present = slices.Clone(g.all)
-	g.Platform = partialPlatform{g.fake, &g.present}
-	g.limit(t, sendlimit.TenantWide, 5)
-	g.limit(t, one, 7)
-	return g
+	c := &mailboxChurn{fixture: newNumberedFixture(t, store, seed), Rand: rand.New(rand.NewPCG(uint64(seed), 11))}
+	c.everyAddress = addresses(c.boxes)
+	c.present = slices.Clone(c.everyAddress)
+	c.Platform = partialPlatform{c.fake, &c.present}
+	c.limit(t, sendlimit.TenantWide, 5)
+	c.limit(t, one, 7)
+	return c
 }
 
-func (g *mailboxChurn) playStep(t *testing.T) {
+// playStep executes one random operation.
+func (c *mailboxChurn) playStep(t *testing.T) {
 	t.Helper()
-	address := g.all[g.IntN(len(g.all))]
-	switch g.IntN(8) {
+	address := c.everyAddress[c.IntN(len(c.everyAddress))]
+	switch c.IntN(8) {
 	case 0, 1:
-		if slices.Contains(g.present, address) {
-			g.fake.Send(g.id, address, 1+g.IntN(9))
+		if slices.Contains(c.present, address) {
+			c.fake.Send(c.id, address, 1+c.IntN(9))
 		}
 	case 2:
-		if at := slices.Index(g.present, address); at >= 0 {
-			g.present = slices.Delete(slices.Clone(g.present), at, at+1)
+		if index := slices.Index(c.present, address); index >= 0 {
+			c.present = slices.Delete(slices.Clone(c.present), index, index+1)
 		} else {
-			g.present = append(slices.Clone(g.present), address)
+			c.present = append(slices.Clone(c.present), address)
 		}
 	case 3, 4:
-		before := g.total(t)
-		g.syncMailboxes(t, g.present)
-		g.drops += g.total(t) - before
+		before := c.eventCount(t)
+		c.syncMailboxes(t, c.present)
+		c.syncEvents += c.eventCount(t) - before
 	case 5:
-		g.runCrashingAt(t, &crashPlan{left: g.IntN(2), after: g.IntN(2) == 0, at: []string{"SaveIntents", "Block", "SaveChanges", "Settle"}[g.IntN(4)]})
+		c.runCrashingAt(t, &crashPlan{stepsLeft: c.IntN(2), afterEffect: c.IntN(2) == 0, stepName: []string{"SaveIntents", "Block", "SaveChanges", "Settle"}[c.IntN(4)]})
 	case 6:
-		g.advance(time.Duration(g.IntN(10)) * time.Hour)
+		c.advance(time.Duration(c.IntN(10)) * time.Hour)
 	default:
-		_ = g.run(t) // the platform refuses missing mailboxes
+		_ = c.run(t) // the platform refuses missing mailboxes
 	}
 }
 
-func (g *mailboxChurn) total(t *testing.T) (n int) {
+// eventCount returns the number of events of all addresses.
+func (c *mailboxChurn) eventCount(t *testing.T) (n int) {
 	t.Helper()
-	for _, all := range g.events(t) {
-		n += len(all)
+	for _, events := range c.events(t) {
+		n += len(events)
 	}
 	return n
 }
@@ -166,46 +168,47 @@ func (g *mailboxChurn) total(t *testing.T) (n int) {
 // checkAlternation fails the test unless the blocks and unblocks of each address alternate in time
 // order. The last event of each known address must match the stored state. A mailbox that the store
 // does not list can still be blocked, so it is not known.
-func (g *mailboxChurn) checkAlternation(t *testing.T, known []string) {
+func (c *mailboxChurn) checkAlternation(t *testing.T, known []string) {
 	t.Helper()
-	blocked := g.storedBlocked(t)
-	for address, all := range g.events(t) {
-		for n, e := range all {
-			if (e.Action == sendlimit.Blocked) != (n%2 == 0) || n > 0 && !e.At.After(all[n-1].At) {
-				t.Fatalf("events of %s: %+v", address, all)
+	blocked := c.storedBlocked(t)
+	for address, events := range c.events(t) {
+		for n, e := range events {
+			if (e.Action == sendlimit.Blocked) != (n%2 == 0) || n > 0 && !e.At.After(events[n-1].At) {
+				t.Fatalf("events of %s: %+v", address, events)
 			}
 		}
-		if slices.Contains(known, address) && slices.Contains(blocked, address) != (len(all)%2 == 1) {
-			t.Fatalf("the blocked mailboxes are %q, events of %s: %+v", blocked, address, all)
+		if slices.Contains(known, address) && slices.Contains(blocked, address) != (len(events)%2 == 1) {
+			t.Fatalf("the blocked mailboxes are %q, events of %s: %+v", blocked, address, events)
 		}
 	}
 }
 
 // checkFinalState runs syncs and passes until the state is stable, and checks it.
-func (g *mailboxChurn) checkFinalState(t *testing.T) {
+func (c *mailboxChurn) checkFinalState(t *testing.T) {
 	t.Helper()
 	for range 3 {
-		_ = g.run(t)
-		g.syncMailboxes(t, g.present)
+		_ = c.run(t)
+		c.syncMailboxes(t, c.present)
 	}
-	must(t, g.run(t))
-	g.checkAlternation(t, g.all)
-	if stored := addresses(g.storedMailboxes(t)); len(stored) != len(g.present) {
-		t.Fatalf("stored are %q, there are %q", stored, g.present)
+	must(t, c.run(t))
+	c.checkAlternation(t, c.everyAddress)
+	if stored := addresses(c.storedMailboxes(t)); len(stored) != len(c.present) {
+		t.Fatalf("stored are %q, at the platform are %q", stored, c.present)
 	}
-	if rules, blocked := g.blockedByRules(t), g.storedBlocked(t); !slices.Equal(rules, blocked) {
+	if rules, blocked := c.blockedByRules(t), c.storedBlocked(t); !slices.Equal(rules, blocked) {
 		t.Fatalf("the rules block %q, stored is %q", rules, blocked)
 	}
-	eventChanges := g.eventTransitions(t)
-	for address, ruleChanges := range g.ruleTransitions() {
+	eventChanges := c.eventTransitions(t)
+	for address, ruleChanges := range c.ruleTransitions() {
 		if blocks, recorded := countBlocks(ruleChanges), countBlocks(eventChanges[address]); blocks > recorded {
 			t.Fatalf("the rules blocked %s %d times, and %d blocks are recorded", address, blocks, recorded)
 		}
 	}
 }
 
-func countBlocks(all []bool) (n int) {
-	for _, isBlock := range all {
+// countBlocks returns the number of blocks among blocks (true) and unblocks (false).
+func countBlocks(changes []bool) (n int) {
+	for _, isBlock := range changes {
 		if isBlock {
 			n++
 		}

@@ -33,23 +33,24 @@ type partialTenant struct {
 	present []string
 }
 
-func (w partialTenant) Mailboxes(context.Context) (all []mailbox.Platform, err error) {
-	for _, address := range w.present {
-		all = append(all, mailbox.Platform{Address: address})
+func (p partialTenant) Mailboxes(context.Context) (boxes []mailbox.Platform, err error) {
+	for _, address := range p.present {
+		boxes = append(boxes, mailbox.Platform{Address: address})
 	}
-	return all, nil
+	return boxes, nil
 }
 
-func (w partialTenant) Block(ctx context.Context, scope string, list []string) (sendlimit.Rule, error) {
+func (p partialTenant) Block(ctx context.Context, scope string, list []string) (sendlimit.Rule, error) {
 	for _, address := range list {
-		if !slices.Contains(w.present, address) {
+		if !slices.Contains(p.present, address) {
 			return sendlimit.Rule{}, fault.MailboxNotFound.With("a mailbox that is to be blocked is not there")
 		}
 	}
-	return w.MailTenant.Block(ctx, scope, list)
+	return p.MailTenant.Block(ctx, scope, list)
 }
 
-// A missing mailbox does not prevent the block of others, and is not shown as blocked.
+// TestAMissingMailboxDoesNotPreventOtherBlocks checks that a mailbox that is missing at the
+// platform does not prevent the block of others. It is not shown as blocked.
 func TestAMissingMailboxDoesNotPreventOtherBlocks(t *testing.T) {
 	fx := newFixture(t)
 	ada, bob := fx.boxes[0].Address, fx.boxes[1].Address
@@ -84,32 +85,32 @@ func TestAMissingMailboxDoesNotPreventOtherBlocks(t *testing.T) {
 	}
 }
 
-// A pass finds a blocked mailbox missing and crashes. The mailbox is unblocked once, even if it
-// returns before the next pass.
+// TestMissingMailboxAndCrash crashes a pass that finds a blocked mailbox missing. The events stay
+// consistent, even if the mailbox returns before the next pass.
 func TestMissingMailboxAndCrash(t *testing.T) {
 	store, n := newStore(t), 0
-	for _, after := range []bool{false, true} {
-		for step, dead := 0, true; dead; step++ {
-			for _, back := range []bool{false, true} {
+	for _, afterEffect := range []bool{false, true} {
+		for step, crashed := 0, true; crashed; step++ {
+			for _, returns := range []bool{false, true} {
 				fx := newNumberedFixture(t, store, n)
 				n++
 				ada, bob := fx.boxes[0].Address, fx.boxes[1].Address
-				other := fx.boxes[2].Address
-				present := []string{ada, bob, other}
+				thirdBox := fx.boxes[2].Address
+				present := []string{ada, bob, thirdBox}
 				fx.Platform = partialPlatform{fx.fake, &present}
 				fx.limit(t, sendlimit.TenantWide, 5)
 				fx.fake.Send(fx.id, ada, 6)
 				fx.fake.Send(fx.id, bob, 6)
 				must(t, fx.run(t))
-				present = []string{bob, other}
-				fx.fake.Send(fx.id, other, 6) // so that the rule is set
-				dead = fx.runCrashing(t, step, after).dead
-				if back {
-					present = []string{ada, bob, other}
+				present = []string{bob, thirdBox}
+				fx.fake.Send(fx.id, thirdBox, 6) // so that a pass sets the rule
+				crashed = fx.runCrashing(t, step, afterEffect).crashed
+				if returns {
+					present = []string{ada, bob, thirdBox}
 				}
 				must(t, fx.run(t))
 				fx.checkConsistent(t)
-				if !slices.Contains(fx.storedBlocked(t), bob) || slices.Contains(fx.storedBlocked(t), ada) != back {
+				if !slices.Contains(fx.storedBlocked(t), bob) || slices.Contains(fx.storedBlocked(t), ada) != returns {
 					t.Fatalf("step %d: the blocked mailboxes are %q", step, fx.storedBlocked(t))
 				}
 			}
@@ -117,7 +118,8 @@ func TestMissingMailboxAndCrash(t *testing.T) {
 	}
 }
 
-// Passes do not retry a missing mailbox each time.
+// TestMissingMailboxIsRemembered checks that a pass does not try to block a mailbox again that an
+// earlier pass found missing.
 func TestMissingMailboxIsRemembered(t *testing.T) {
 	fx := newFixture(t)
 	ada, bob := fx.boxes[0].Address, fx.boxes[1].Address
@@ -140,7 +142,8 @@ func TestMissingMailboxIsRemembered(t *testing.T) {
 	}
 }
 
-// A mailbox whose address changed does not prevent the block of others.
+// TestMailboxWithChangedAddress checks that a mailbox whose address changed at the platform does
+// not prevent the block of others.
 func TestMailboxWithChangedAddress(t *testing.T) {
 	fx := newFixture(t)
 	ada, bob := fx.boxes[0].Address, fx.boxes[1].Address
@@ -155,7 +158,7 @@ func TestMailboxWithChangedAddress(t *testing.T) {
 	}
 }
 
-// renamedPlatform lists the missing mailboxes under a different address.
+// renamedPlatform is a partialPlatform that reports a missing mailbox as not ready.
 type renamedPlatform struct{ partialPlatform }
 
 func (p renamedPlatform) For(id tenant.GUID) ports.MailTenant {
@@ -165,14 +168,15 @@ func (p renamedPlatform) For(id tenant.GUID) ports.MailTenant {
 type renamedTenant struct{ partialTenant }
 
 func (r renamedTenant) Block(ctx context.Context, scope string, list []string) (sendlimit.Rule, error) {
-	out, err := r.partialTenant.Block(ctx, scope, list)
+	rule, err := r.partialTenant.Block(ctx, scope, list)
 	if errors.Is(err, fault.MailboxNotFound) {
 		err = &outcome.Error{Kind: outcome.NotReady, Cause: "test"}
 	}
-	return out, err
+	return rule, err
 }
 
-// If the platform lists a mailbox but refuses to block it, the pass returns the error.
+// TestListedMailboxIsRefused checks that a pass returns the error if the platform lists a mailbox
+// but refuses to block it.
 func TestListedMailboxIsRefused(t *testing.T) {
 	fx := newFixture(t)
 	fx.Platform = refusingPlatform{fx.fake, fx.boxes[0].Address}
@@ -183,6 +187,7 @@ func TestListedMailboxIsRefused(t *testing.T) {
 	}
 }
 
+// refusingPlatform lists one mailbox and refuses to block it.
 type refusingPlatform struct {
 	ports.MailPlatform
 
@@ -199,8 +204,8 @@ type refusingTenant struct {
 	address string
 }
 
-func (l refusingTenant) Mailboxes(context.Context) ([]mailbox.Platform, error) {
-	return []mailbox.Platform{{Address: l.address}}, nil
+func (r refusingTenant) Mailboxes(context.Context) ([]mailbox.Platform, error) {
+	return []mailbox.Platform{{Address: r.address}}, nil
 }
 
 func (refusingTenant) Block(context.Context, string, []string) (sendlimit.Rule, error) {

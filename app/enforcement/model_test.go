@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// model is an independent, simple computation of the expected state of a tenant.
+// model computes the expected state of a tenant, without the code under test.
 type model struct {
 	zone   *time.Location
 	sent   map[string][]time.Time // accepted messages by address

@@ -157,7 +157,7 @@ func TestOrphanRuleIsEmptiedAfterAFailedFirstPass(t *testing.T) {
 				t.Fatal("the pass did not report that the rule was not emptied")
 			}
 		},
-		"killed": func(fx *fixture, t *testing.T) { fx.runCrashingAt(t, &crashPlan{at: "Block"}) },
+		"killed": func(fx *fixture, t *testing.T) { fx.runCrashingAt(t, &crashPlan{stepName: "Block"}) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			fx := newFixture(t)

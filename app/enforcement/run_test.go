@@ -68,9 +68,9 @@ func newFixtureIn(t *testing.T, store *bunstore.Store, email string, id tenant.G
 	fx := &fixture{store: store, id: id, fake: fake.New(), now: time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)} // the start time of the fake platform
 	fx.Runner = &enforcement.Runner{Runs: store, Policies: store, Tenants: store, Platform: fx.fake,
 		Now: func() time.Time { return fx.now }}
-	acc, err := store.CreateAccount(t.Context(), email, "complete", 0, fx.now)
+	account, err := store.CreateAccount(t.Context(), email, "complete", 0, fx.now)
 	must(t, err)
-	fx.owner = acc.ID
+	fx.owner = account.ID
 	fx.fake.Connect(id, fake.Setup{TracePage: 7})
 	x, err := store.Attach(t.Context(), fx.owner, tenant.Tenant{GUID: id, ConsentedAt: fx.now})
 	must(t, err)
@@ -79,16 +79,17 @@ func newFixtureIn(t *testing.T, store *bunstore.Store, email string, id tenant.G
 	for _, zone := range []string{one, two} {
 		d := fx.addDomain(t, zone)
 		for _, local := range []string{"ada", "bob"} {
-			made, err := store.ReserveMailboxes(t.Context(), fx.owner, d.ID, []mailbox.Spec{{Address: local + "@" + zone}}, 3, fx.now)
+			rows, err := store.ReserveMailboxes(t.Context(), fx.owner, d.ID, []mailbox.Spec{{Address: local + "@" + zone}}, 3, fx.now)
 			must(t, err)
-			made[0].Stage = mailbox.Ready
-			must(t, store.SaveMailbox(t.Context(), fx.owner, made[0]))
-			fx.boxes = append(fx.boxes, made[0])
+			rows[0].Stage = mailbox.Ready
+			must(t, store.SaveMailbox(t.Context(), fx.owner, rows[0]))
+			fx.boxes = append(fx.boxes, rows[0])
 		}
 	}
 	return fx
 }
 
+// addDomain stores a domain of the tenant.
 func (fx *fixture) addDomain(t *testing.T, zone string) domain.Domain {
 	t.Helper()
 	d, err := fx.store.ReserveDomain(t.Context(), fx.owner, fx.id, zone, 12, fx.now)
@@ -98,7 +99,7 @@ func (fx *fixture) addDomain(t *testing.T, zone string) domain.Domain {
 	return d
 }
 
-// dropDomain stores two discoveries that miss the domain.
+// dropDomain stores two discoveries that miss the domain, which deletes it.
 func (fx *fixture) dropDomain(t *testing.T, zone string) {
 	t.Helper()
 	f := ports.Found{Domains: []domain.Platform{}, MissedDomains: map[string]bool{zone: true}}
@@ -107,9 +108,10 @@ func (fx *fixture) dropDomain(t *testing.T, zone string) {
 	}
 }
 
-func (fx *fixture) advance(by time.Duration) {
-	fx.now = fx.now.Add(by)
-	fx.fake.Advance(by)
+// advance moves the clocks of the service and the platform.
+func (fx *fixture) advance(d time.Duration) {
+	fx.now = fx.now.Add(d)
+	fx.fake.Advance(d)
 }
 
 // limit stores a policy, as app/limits does.
@@ -128,11 +130,12 @@ func (fx *fixture) run(t *testing.T) error {
 	return fx.Run(t.Context(), fx.owner, fx.id)
 }
 
+// storedMailboxes returns the mailboxes in the store.
 func (fx *fixture) storedMailboxes(t *testing.T) []mailbox.Mailbox {
 	t.Helper()
-	all, err := fx.store.Mailboxes(t.Context(), fx.owner, fx.id)
+	boxes, err := fx.store.Mailboxes(t.Context(), fx.owner, fx.id)
 	must(t, err)
-	return all
+	return boxes
 }
 
 // shownSends returns the stored number of messages that a mailbox sent today.
@@ -143,22 +146,22 @@ func (fx *fixture) shownSends(t *testing.T, address string) int {
 			return m.SendsToday
 		}
 	}
-	t.Fatalf("%s is not there", address)
+	t.Fatalf("%s is not stored", address)
 	return 0
 }
 
 // blockedByRules returns the addresses that the rules at the platform block, without duplicates.
 func (fx *fixture) blockedByRules(t *testing.T) []string {
 	t.Helper()
-	var all []string
+	var blocked []string
 	for _, r := range fx.fake.SnapshotOf(fx.id).Rules {
 		if r.Enabled && len(r.Lists) == 0 {
 			t.Fatalf("%s blocks all mail of the tenant", r.Name)
 		}
-		all = append(all, r.Blocks()...)
+		blocked = append(blocked, r.Blocks()...)
 	}
-	slices.Sort(all)
-	return slices.Compact(all)
+	slices.Sort(blocked)
+	return slices.Compact(blocked)
 }
 
 // ruleList returns the addresses that the rule of a scope blocks.
@@ -172,16 +175,17 @@ func (fx *fixture) ruleList(t *testing.T, scope string) []string {
 	return nil
 }
 
+// storedBlocked returns the addresses of the mailboxes that are stored as blocked, sorted.
 func (fx *fixture) storedBlocked(t *testing.T) []string {
 	t.Helper()
-	var all []string
+	var blocked []string
 	for _, m := range fx.storedMailboxes(t) {
 		if !m.BlockedAt.IsZero() {
-			all = append(all, m.Address)
+			blocked = append(blocked, m.Address)
 		}
 	}
-	slices.Sort(all)
-	return all
+	slices.Sort(blocked)
+	return blocked
 }
 
 // events returns the events of each address, oldest first.
@@ -189,11 +193,11 @@ func (fx *fixture) events(t *testing.T) map[string][]sendlimit.Event {
 	t.Helper()
 	page, err := fx.store.Events(t.Context(), fx.owner, ports.EventQuery{Limit: 10000})
 	must(t, err)
-	all := map[string][]sendlimit.Event{}
+	byAddress := map[string][]sendlimit.Event{}
 	for _, e := range slices.Backward(page.Events) {
-		all[e.Address] = append(all[e.Address], e)
+		byAddress[e.Address] = append(byAddress[e.Address], e)
 	}
-	return all
+	return byAddress
 }
 
 // checkConsistent fails the test unless the stored state, rules and events agree. Each start and
@@ -204,7 +208,7 @@ func (fx *fixture) checkConsistent(t *testing.T) {
 		t.Fatalf("the rules block %q, stored is %q", rules, blocked)
 	}
 	if diff := cmp.Diff(fx.ruleTransitions(), fx.eventTransitions(t)); diff != "" {
-		t.Fatalf("events differ from what the rules did (-rules +events):\n%s", diff)
+		t.Fatalf("events differ from the changes of the rules (-rules +events):\n%s", diff)
 	}
 }
 
@@ -218,16 +222,16 @@ func (fx *fixture) ruleTransitions() map[string][]bool {
 	return ruleChanges
 }
 
-// eventTransitions returns what ruleTransitions returns, from the stored events.
+// eventTransitions returns the same as ruleTransitions, computed from the stored events.
 func (fx *fixture) eventTransitions(t *testing.T) map[string][]bool {
 	t.Helper()
-	acts := map[string][]bool{}
-	for address, all := range fx.events(t) {
-		for _, e := range all {
-			acts[address] = append(acts[address], e.Action == sendlimit.Blocked)
+	eventChanges := map[string][]bool{}
+	for address, events := range fx.events(t) {
+		for _, e := range events {
+			eventChanges[address] = append(eventChanges[address], e.Action == sendlimit.Blocked)
 		}
 	}
-	return acts
+	return eventChanges
 }
 
 func TestBlockAndUnblock(t *testing.T) {
@@ -240,8 +244,8 @@ func TestBlockAndUnblock(t *testing.T) {
 	if len(fx.storedBlocked(t)) != 0 || fx.storedMailboxes(t)[0].SendsToday != 5 {
 		t.Fatalf("at its limit: %+v", fx.storedMailboxes(t)[0])
 	}
-	var late []time.Duration
-	fx.OnBlockDelay = func(_ context.Context, lag time.Duration) { late = append(late, lag) }
+	var delays []time.Duration
+	fx.OnBlockDelay = func(_ context.Context, lag time.Duration) { delays = append(delays, lag) }
 	fx.fake.Send(fx.id, ada, 1)
 	for range 3 { // later passes write nothing
 		must(t, fx.run(t))
@@ -250,8 +254,8 @@ func TestBlockAndUnblock(t *testing.T) {
 	if !slices.Equal(fx.storedBlocked(t), []string{ada}) || fx.fake.Effects("Block") != 1 {
 		t.Fatalf("the blocked mailboxes are %q after %d writes", fx.storedBlocked(t), fx.fake.Effects("Block"))
 	}
-	if !slices.Equal(late, []time.Duration{sendlimit.MaxInterval}) {
-		t.Fatalf("blocked after %v", late)
+	if !slices.Equal(delays, []time.Duration{sendlimit.MaxInterval}) {
+		t.Fatalf("blocked after %v", delays)
 	}
 	if fx.fake.Send(fx.id, ada, 3) != 0 {
 		t.Fatal("a blocked mailbox sends")
@@ -266,12 +270,13 @@ func TestBlockAndUnblock(t *testing.T) {
 	}
 }
 
-// A rule that could not be set is not shown as a block and is tried again. If only the answer was
-// lost, the next pass finds the rule as it was set.
+// TestAFailedBlockIsNotShownAndIsTriedAgain checks that a mailbox is not shown as blocked if its
+// rule could not be set. The next pass sets the rule, or finds the rule if only the answer was
+// lost.
 func TestAFailedBlockIsNotShownAndIsTriedAgain(t *testing.T) {
 	for name, f := range map[string]fake.Fault{
-		"down": {Method: "Block", Kind: outcome.Down, Times: 1},
-		"lost": {Method: "Block", Kind: outcome.Unknown, AfterEffect: true, Times: 1},
+		"the platform is down": {Method: "Block", Kind: outcome.Down, Times: 1},
+		"the answer is lost":   {Method: "Block", Kind: outcome.Unknown, AfterEffect: true, Times: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fx := newFixture(t)
@@ -293,14 +298,14 @@ func TestAFailedBlockIsNotShownAndIsTriedAgain(t *testing.T) {
 	}
 }
 
-// Without a trace no mailbox is unblocked during the day, and all are unblocked at the day
-// boundary.
+// TestAnUnreadableTraceUnblocksOnlyAtTheDayBoundary checks passes that cannot read the trace. They
+// unblock no mailbox during the day, and all mailboxes at the day boundary.
 func TestAnUnreadableTraceUnblocksOnlyAtTheDayBoundary(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, one, 5)
 	fx.fake.Send(fx.id, fx.boxes[0].Address, 6)
 	must(t, fx.run(t))
-	lift := fx.fake.Fail(fake.Fault{Method: "Sent", Kind: outcome.Throttled})
+	endFault := fx.fake.Fail(fake.Fault{Method: "Sent", Kind: outcome.Throttled})
 	if err := fx.run(t); err == nil || len(fx.storedBlocked(t)) != 1 {
 		t.Fatalf("%v, the blocked mailboxes are %q", err, fx.storedBlocked(t))
 	}
@@ -308,12 +313,12 @@ func TestAnUnreadableTraceUnblocksOnlyAtTheDayBoundary(t *testing.T) {
 	if err := fx.run(t); err == nil || len(fx.storedBlocked(t)) != 0 {
 		t.Fatalf("%v, the blocked mailboxes are %q", err, fx.storedBlocked(t))
 	}
-	lift()
+	endFault()
 	must(t, fx.run(t))
 	fx.checkConsistent(t)
 }
 
-// The rule of a deleted domain blocks no mailbox.
+// TestRuleOfDeletedDomain checks that the rule of a deleted domain blocks no mailbox.
 func TestRuleOfDeletedDomain(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, one, 5)
@@ -334,22 +339,23 @@ func TestConcurrentRunsMakeOnePass(t *testing.T) {
 		fx.fake.Send(fx.id, m.Address, 6)
 	}
 	fx.advance(sendlimit.MaxInterval)
-	var wg sync.WaitGroup
+	var runs sync.WaitGroup
 	for range 20 {
-		wg.Go(func() {
+		runs.Go(func() {
 			if err := fx.Run(t.Context(), fx.owner, fx.id); err != nil {
 				t.Error(err)
 			}
 		})
 	}
-	wg.Wait()
+	runs.Wait()
 	fx.checkConsistent(t)
 	if fx.fake.Effects("Block") != 1 || len(fx.storedBlocked(t)) != len(fx.boxes) {
 		t.Fatalf("%d writes, the blocked mailboxes are %q", fx.fake.Effects("Block"), fx.storedBlocked(t))
 	}
 }
 
-// A pass that was paused and lost its lease changes nothing when it resumes.
+// TestPausedPassLosesLease checks that a pass that was paused and lost its lease changes nothing
+// when it resumes.
 func TestPausedPassLosesLease(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, sendlimit.TenantWide, 5)
@@ -370,35 +376,36 @@ func TestPausedPassLosesLease(t *testing.T) {
 	fx.checkConsistent(t)
 }
 
-// A clock that steps back unblocks no mailbox. Later events still follow the earlier ones.
+// TestClockStepsBack checks a clock that steps back after a block. The events stay in the order of
+// their times, and the mailbox is unblocked under a raised limit.
 func TestClockStepsBack(t *testing.T) {
 	for name, tt := range map[string]struct {
-		by     time.Duration
-		dies   bool
-		events int
-	}{"a day": {24 * time.Hour, false, 1}, "an hour": {time.Hour, false, 2}, "an hour, after a run that did not end": {time.Hour, true, 2}} {
+		step       time.Duration
+		crashes    bool
+		wantEvents int
+	}{"a day": {24 * time.Hour, false, 1}, "an hour": {time.Hour, false, 2}, "an hour, after a pass that crashed": {time.Hour, true, 2}} {
 		t.Run(name, func(t *testing.T) {
 			fx := newFixture(t)
 			ada := fx.boxes[0].Address
 			fx.limit(t, sendlimit.TenantWide, 5)
 			fx.fake.Send(fx.id, ada, 6)
-			if tt.dies {
-				fx.runCrashingAt(t, &crashPlan{at: "Block", after: true})
+			if tt.crashes {
+				fx.runCrashingAt(t, &crashPlan{stepName: "Block", afterEffect: true})
 			} else {
 				must(t, fx.run(t))
 			}
-			right := fx.now
-			fx.now = fx.now.Add(-tt.by)
+			rightTime := fx.now
+			fx.now = fx.now.Add(-tt.step)
 			_, err := fx.store.SetTimeZone(t.Context(), fx.id, "Europe/London") // makes the tenant due
 			must(t, err)
 			fx.limit(t, sendlimit.TenantWide, 9)
 			must(t, fx.Run(t.Context(), fx.owner, fx.id))
 			fx.checkConsistent(t)
 			events := fx.events(t)[ada]
-			if len(events) != tt.events || tt.events == 2 && !events[1].At.After(events[0].At) {
+			if len(events) != tt.wantEvents || tt.wantEvents == 2 && !events[1].At.After(events[0].At) {
 				t.Fatalf("events %+v", events)
 			}
-			fx.now = right
+			fx.now = rightTime
 			must(t, fx.run(t))
 			if fx.checkConsistent(t); len(fx.storedBlocked(t)) != 0 {
 				t.Fatalf("the blocked mailboxes are %q", fx.storedBlocked(t))
@@ -407,7 +414,8 @@ func TestClockStepsBack(t *testing.T) {
 	}
 }
 
-// A mailbox whose unblock failed is not shown as unblocked.
+// TestAFailedUnblockIsNotShown checks that a mailbox whose unblock failed is not shown as
+// unblocked.
 func TestAFailedUnblockIsNotShown(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, one, 5)

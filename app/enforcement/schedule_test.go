@@ -21,7 +21,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// sweep runs one sweep and the passes that it wakes, and returns their number.
+// sweep runs one sweep and the passes that it wakes. It returns the number of these passes.
 func (fx *fixture) sweep(t *testing.T) (woken int) {
 	t.Helper()
 	queue := &fake.Wakeups{}
@@ -34,7 +34,8 @@ func (fx *fixture) sweep(t *testing.T) (woken int) {
 	return len(queue.All())
 }
 
-// A sweep wakes a tenant when it is due. After a platform failure, a later sweep wakes it again.
+// TestASweepWakesDueTenants checks that a sweep wakes a tenant when it is due. After a failure of
+// the platform, a later sweep wakes the tenant again.
 func TestASweepWakesDueTenants(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, sendlimit.TenantWide, 5)
@@ -57,7 +58,8 @@ func TestASweepWakesDueTenants(t *testing.T) {
 	}
 }
 
-// RunAll makes a pass over every tenant, due or not, and returns the errors.
+// TestRunAllPassesOverEveryTenant checks that RunAll makes a pass over each tenant, due or not, and
+// returns the errors.
 func TestRunAllPassesOverEveryTenant(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, sendlimit.TenantWide, 5)
@@ -78,7 +80,8 @@ func TestRunAllPassesOverEveryTenant(t *testing.T) {
 	must(t, fx.RunAll(t.Context())) // a tenant without consent is excluded
 }
 
-// With OnlyLimited a sweep excludes tenants without a limit.
+// TestOnlyLimitedExcludesTenantsWithoutALimit checks that a sweep with OnlyLimited wakes no tenant
+// without a limit.
 func TestOnlyLimitedExcludesTenantsWithoutALimit(t *testing.T) {
 	fx := newFixture(t)
 	fx.OnlyLimited = true
@@ -91,20 +94,21 @@ func TestOnlyLimitedExcludesTenantsWithoutALimit(t *testing.T) {
 	}
 }
 
-// A cancelled pass releases its tenant, which is due at once.
+// TestACancelledPassReleasesItsTenant checks that a cancelled pass releases its tenant. The tenant
+// is due at once.
 func TestACancelledPassReleasesItsTenant(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, sendlimit.TenantWide, 5)
-	ended := 0
+	failed := 0
 	fx.OnPassEnd = func(_ context.Context, err error) {
 		if err != nil {
-			ended++
+			failed++
 		}
 	}
-	ctx, stop := context.WithCancel(t.Context())
-	fx.Runs = stoppingRuns{fx.Runs, stop}
-	if err := fx.Run(ctx, fx.owner, guid); err == nil || ended != 1 {
-		t.Fatalf("%v, %d returned an unexpected error", err, ended)
+	ctx, cancel := context.WithCancel(t.Context())
+	fx.Runs = cancellingRuns{fx.Runs, cancel}
+	if err := fx.Run(ctx, fx.owner, guid); err == nil || failed != 1 {
+		t.Fatalf("%v, %d passes ended with an error", err, failed)
 	}
 	fx.Runs = fx.store
 	if n := fx.sweep(t); n != 1 {
@@ -112,79 +116,82 @@ func TestACancelledPassReleasesItsTenant(t *testing.T) {
 	}
 }
 
-// stoppingRuns cancels the context of the process during a claim.
-type stoppingRuns struct {
+// cancellingRuns cancels the context of the process during a claim.
+type cancellingRuns struct {
 	ports.SendRuns
 
-	stop func()
+	cancel func()
 }
 
-func (s stoppingRuns) ClaimTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration, now time.Time) (ports.SendRun, bool, error) {
-	defer s.stop()
+func (s cancellingRuns) ClaimTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration, now time.Time) (ports.SendRun, bool, error) {
+	defer s.cancel()
 	return s.SendRuns.ClaimTenant(ctx, owner, id, lease, now)
 }
 
-// endlessDueRuns lists any number of due tenants, none of which can be claimed.
+// endlessDueRuns is a store with any number of due tenants. A claim waits for the test and then
+// fails.
 type endlessDueRuns struct {
 	ports.SendRuns
 
-	due          int
-	inside, gone chan struct{}
+	due             int
+	arrived, answer chan struct{}
 }
 
-func (c endlessDueRuns) DueTenants(_ context.Context, _ time.Time, most int) ([]ports.DueTenant, error) {
-	return make([]ports.DueTenant, min(c.due, most)), nil
+func (r endlessDueRuns) DueTenants(_ context.Context, _ time.Time, limit int) ([]ports.DueTenant, error) {
+	return make([]ports.DueTenant, min(r.due, limit)), nil
 }
 
-func (c endlessDueRuns) ClaimTenant(context.Context, access.AccountID, tenant.GUID, time.Duration, time.Time) (r ports.SendRun, won bool, err error) {
-	c.inside <- struct{}{}
-	<-c.gone
-	return r, false, nil
+func (r endlessDueRuns) ClaimTenant(context.Context, access.AccountID, tenant.GUID, time.Duration, time.Time) (run ports.SendRun, won bool, err error) {
+	r.arrived <- struct{}{}
+	<-r.answer
+	return run, false, nil
 }
 
-// A sweep that could not wake every due tenant runs again at once.
+// TestSweepRepeatsWhileMoreAreDue checks that a sweep runs again at once if it could not wake all
+// due tenants.
 func TestSweepRepeatsWhileMoreAreDue(t *testing.T) {
-	for due, again := range map[int]bool{1: false, 1 << 20: true} {
+	for due, wantRepeat := range map[int]bool{1: false, 1 << 20: true} {
 		queue := &fake.Wakeups{}
 		r := &enforcement.Runner{Runs: endlessDueRuns{due: due}, Now: time.Now}
 		sweep := r.Periodic(time.Hour, queue)[0]
 		must(t, sweep.Do(t.Context()))
 		woken := queue.All()
 		last := woken[len(woken)-1]
-		if on := last.Kind == sweep.Kind; on != again || on && time.Until(last.At) > time.Minute {
+		if repeats := last.Kind == sweep.Kind; repeats != wantRepeat || repeats && time.Until(last.At) > time.Minute {
 			t.Errorf("of %d due tenants %d are woken, then %+v", due, len(woken), last)
 		}
 	}
 }
 
-// Passes wait for a slot. A tenant whose pass gets no slot stays due.
+// TestPassesWaitForASlot checks that a pass waits for a slot, and that a cancelled pass without a
+// slot returns an error.
 func TestPassesWaitForASlot(t *testing.T) {
-	c := endlessDueRuns{inside: make(chan struct{}), gone: make(chan struct{})}
-	r := &enforcement.Runner{Runs: c, Now: time.Now}
+	runs := endlessDueRuns{arrived: make(chan struct{}), answer: make(chan struct{})}
+	r := &enforcement.Runner{Runs: runs, Now: time.Now}
 	for kind, handle := range r.Handlers() {
 		ended := make(chan error)
 		for range enforcement.ParallelPasses {
 			go func() { ended <- handle(t.Context(), ports.Wakeup{Kind: kind, ID: string(guid)}) }()
-			<-c.inside
+			<-runs.arrived
 		}
-		stopped, stop := context.WithCancel(t.Context())
-		stop()
-		if err := handle(stopped, ports.Wakeup{Kind: kind, ID: string(guid)}); !errors.Is(err, context.Canceled) {
+		cancelled, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := handle(cancelled, ports.Wakeup{Kind: kind, ID: string(guid)}); !errors.Is(err, context.Canceled) {
 			t.Errorf("a pass while %d others run: %v", enforcement.ParallelPasses, err)
 		}
-		close(c.gone)
+		close(runs.answer)
 		for range enforcement.ParallelPasses {
 			must(t, <-ended)
 		}
 	}
 }
 
-// Only a limited number of passes call the platform at the same time. The next call starts when one
-// of these calls has ended.
+// TestConcurrentPlatformCallsAreLimited checks that at most ParallelCalls passes call the platform
+// at the same time. The next call starts when one of these calls has ended.
 func TestConcurrentPlatformCallsAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &busyPlatform{answers: make(chan struct{})}
-		r := &enforcement.Runner{Runs: b, Policies: b, Platform: b, Now: time.Now}
+		busy := &busyPlatform{answers: make(chan struct{})}
+		r := &enforcement.Runner{Runs: busy, Policies: b, Platform: busy, Now: time.Now}
 		var passes sync.WaitGroup
 		for range enforcement.ParallelPasses {
 			passes.Go(func() {
@@ -195,24 +202,24 @@ func TestConcurrentPlatformCallsAreLimited(t *testing.T) {
 		}
 		for ended := range enforcement.ParallelPasses {
 			synctest.Wait()
-			if want := min(enforcement.ParallelCalls, enforcement.ParallelPasses-ended); int(b.asked.Load())-ended != want {
-				t.Fatalf("after %d answers %d calls are in progress, want %d", ended, int(b.asked.Load())-ended, want)
+			if want := min(enforcement.ParallelCalls, enforcement.ParallelPasses-ended); int(busy.calls.Load())-ended != want {
+				t.Fatalf("after %d answers %d calls are in progress, want %d", ended, int(busy.calls.Load())-ended, want)
 			}
-			b.answers <- struct{}{}
+			busy.answers <- struct{}{}
 		}
 		passes.Wait()
 	})
 }
 
-// busyPlatform is both a platform whose calls can fail, and a store whose tenants can all be
-// claimed.
+// busyPlatform is both a store whose tenants can all be claimed, and a platform whose calls wait
+// for the test and then fail.
 type busyPlatform struct {
 	ports.SendRuns
 	ports.SendPolicies
 	ports.MailPlatform
 	ports.MailTenant
 
-	asked   atomic.Int64
+	calls   atomic.Int64
 	answers chan struct{}
 }
 
@@ -231,7 +238,7 @@ func (b *busyPlatform) ReleaseTenant(context.Context, ports.SendRun, time.Time) 
 func (b *busyPlatform) For(tenant.GUID) ports.MailTenant { return b }
 
 func (b *busyPlatform) Rules(context.Context) ([]sendlimit.Rule, error) {
-	b.asked.Add(1)
+	b.calls.Add(1)
 	<-b.answers
 	return nil, &outcome.Error{Kind: outcome.Down}
 }

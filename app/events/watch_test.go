@@ -18,12 +18,13 @@ import (
 
 // memoryLog is a log of events in memory. A page has the events of one type that follow a position.
 type memoryLog struct {
-	mu     sync.Mutex
-	types  map[access.AccountID][]event.Type
-	polls  int
-	broken bool
+	mu      sync.Mutex
+	types   map[access.AccountID][]event.Type
+	polls   int
+	failing bool
 }
 
+// add appends an event of this type to the log of an account.
 func (l *memoryLog) add(owner access.AccountID, kind event.Type) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -46,7 +47,7 @@ func (l *memoryLog) LastEvents(_ context.Context, owners ...access.AccountID) (m
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.polls++
-	if l.broken {
+	if l.failing {
 		return nil, errors.New("the database is away")
 	}
 	last := map[access.AccountID]int64{}
@@ -63,21 +64,21 @@ func newService() (*Service, *memoryLog) {
 	return &Service{Events: log, Now: time.Now, Log: slog.New(slog.DiscardHandler)}, log
 }
 
-// inPlace is the idle argument of List for a caller that holds no slot while it waits.
-func inPlace(wait func()) error { wait(); return nil }
+// waitWithoutSlot is the idle argument of List for a caller that holds no slot while it waits.
+func waitWithoutSlot(wait func()) error { wait(); return nil }
 
-// TestWaitEndsWithinSecondOfEvent also counts the reads of the last events of logs. Many callers
-// cause no more reads than one caller, and while no caller waits there are no reads.
+// TestWaitEndsWithinSecondOfEvent checks when waits end, and counts the reads of the last events.
+// Many callers cause no more reads than one caller. There are no reads while no caller waits.
 func TestWaitEndsWithinSecondOfEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, log := newService()
-		began := time.Now()
+		start := time.Now()
 		var callers sync.WaitGroup
 		for _, owner := range []access.AccountID{"ann", "ann", "bob"} {
 			callers.Go(func() {
 				q := ports.LogQuery{Types: []event.Type{event.DomainVerified}, Limit: 10}
-				page, err := s.List(t.Context(), owner, q, 30*time.Second, inPlace)
-				took := time.Since(began)
+				page, err := s.List(t.Context(), owner, q, 30*time.Second, waitWithoutSlot)
+				took := time.Since(start)
 				switch {
 				case err != nil:
 					t.Error(err)
@@ -94,13 +95,13 @@ func TestWaitEndsWithinSecondOfEvent(t *testing.T) {
 		log.add("ann", event.DomainVerified)
 		callers.Wait()
 		synctest.Wait()
-		if most := int(30*time.Second/watchEvery) + 2; log.polls > most {
-			t.Errorf("%d reads of the ends, at most %d are needed", log.polls, most)
+		if limit := int(30*time.Second/watchEvery) + 2; log.polls > limit {
+			t.Errorf("the last events were read %d times, at most %d reads are needed", log.polls, limit)
 		}
 		polls := log.polls
 		time.Sleep(time.Minute)
 		if log.polls != polls {
-			t.Error("the ends are read although no caller waits")
+			t.Error("the last events are read although no caller waits")
 		}
 	})
 }
@@ -108,11 +109,11 @@ func TestWaitEndsWithinSecondOfEvent(t *testing.T) {
 func TestStopEndsWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newService()
-		began := time.Now()
+		start := time.Now()
 		var callers sync.WaitGroup
 		for range 3 {
 			callers.Go(func() {
-				if _, err := s.List(t.Context(), "ann", ports.LogQuery{}, 30*time.Second, inPlace); err != nil {
+				if _, err := s.List(t.Context(), "ann", ports.LogQuery{}, 30*time.Second, waitWithoutSlot); err != nil {
 					t.Error(err)
 				}
 			})
@@ -120,8 +121,8 @@ func TestStopEndsWaits(t *testing.T) {
 		synctest.Wait()
 		s.Stop()
 		callers.Wait()
-		if _, err := s.List(t.Context(), "ann", ports.LogQuery{}, 30*time.Second, inPlace); err != nil || time.Since(began) != 0 {
-			t.Errorf("the waits ended after %s, %v", time.Since(began), err)
+		if _, err := s.List(t.Context(), "ann", ports.LogQuery{}, 30*time.Second, waitWithoutSlot); err != nil || time.Since(start) != 0 {
+			t.Errorf("the waits ended after %s, %v", time.Since(start), err)
 		}
 		time.Sleep(watchEvery) // the goroutine ends
 	})
@@ -130,14 +131,14 @@ func TestStopEndsWaits(t *testing.T) {
 func TestWaitOutlastsDatabase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, log := newService()
-		log.broken = true
+		log.failing = true
 		time.AfterFunc(time.Second, func() {
 			log.add("ann", event.DomainAdded)
 			log.mu.Lock()
 			defer log.mu.Unlock()
-			log.broken = false
+			log.failing = false
 		})
-		page, err := s.List(t.Context(), "ann", ports.LogQuery{}, 30*time.Second, inPlace)
+		page, err := s.List(t.Context(), "ann", ports.LogQuery{}, 30*time.Second, waitWithoutSlot)
 		if err != nil || len(page.Events) != 1 {
 			t.Errorf("%d events, %v", len(page.Events), err)
 		}
@@ -147,7 +148,7 @@ func TestWaitOutlastsDatabase(t *testing.T) {
 
 func TestRefusalAfterWaitIsReturned(t *testing.T) {
 	s, _ := newService()
-	refused := errors.New("no place")
+	refused := errors.New("no slot")
 	if _, err := s.List(t.Context(), "ann", ports.LogQuery{}, time.Second, func(func()) error { return refused }); !errors.Is(err, refused) {
 		t.Errorf("the error is %v", err)
 	}

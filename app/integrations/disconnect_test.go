@@ -16,20 +16,20 @@ import (
 
 func TestDisconnectRemovesTheAccountAtThePlatform(t *testing.T) {
 	fx := newFixture(t)
-	id, second := fx.integrate(t, "instantly"), fx.integrate(t, "plusvibe")
-	d, err := fx.Disconnect(t.Context(), fx.acc.ID, id, fx.anna.ID, nil)
+	id, second := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
+	d, err := fx.Disconnect(t.Context(), fx.ann.ID, id, fx.anna.ID, nil)
 	if err != nil || d.Removed || d.IntegrationID != id || d.MailboxID != fx.anna.ID || fx.instantly.Calls("Account")+fx.instantly.Calls("Remove") != 0 {
 		t.Fatalf("without a connection: %+v, %v", d, err)
 	}
 	fx.connect(t, id, fx.anna)
-	if d, err = fx.Disconnect(t.Context(), fx.acc.ID, id, fx.anna.ID, nil); err != nil || !d.Removed || len(fx.instantly.Held()) != 0 {
+	if d, err = fx.Disconnect(t.Context(), fx.ann.ID, id, fx.anna.ID, nil); err != nil || !d.Removed || len(fx.instantly.Held()) != 0 {
 		t.Fatalf("%+v, %v", d, err)
 	}
 	if c := fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected); c.AccountID != "" {
 		t.Errorf("%+v", c)
 	}
 	calls := fx.instantly.Calls("Account")
-	if d, err = fx.Disconnect(t.Context(), fx.acc.ID, id, fx.anna.ID, nil); err != nil || d.Removed || fx.instantly.Calls("Account") != calls {
+	if d, err = fx.Disconnect(t.Context(), fx.ann.ID, id, fx.anna.ID, nil); err != nil || d.Removed || fx.instantly.Calls("Account") != calls {
 		t.Fatalf("again: %+v, %v", d, err)
 	}
 	fx.connect(t, second, fx.anna)
@@ -37,35 +37,35 @@ func TestDisconnectRemovesTheAccountAtThePlatform(t *testing.T) {
 		id, mailbox string
 		want        fault.Code
 	}{
-		{stranger, fx.anna.ID, fault.IntegrationNotFound},
-		{id, stranger, fault.MailboxNotFound},
+		{unknownID, fx.anna.ID, fault.IntegrationNotFound},
+		{id, unknownID, fault.MailboxNotFound},
 	} {
-		_, err := fx.Disconnect(t.Context(), fx.acc.ID, tt.id, tt.mailbox, nil)
-		refused(t, err, tt.want)
+		_, err := fx.Disconnect(t.Context(), fx.ann.ID, tt.id, tt.mailbox, nil)
+		requireRefusal(t, err, tt.want)
 	}
 	_, err = fx.Disconnect(t.Context(), fx.bob.ID, second, fx.anna.ID, nil)
-	refused(t, err, fault.IntegrationNotFound)
+	requireRefusal(t, err, fault.IntegrationNotFound)
 }
 
 // TestDisconnectAllDisconnectsTheMailbox checks that DisconnectAll ends the connection of one
 // mailbox, and that it fails if the platform does not answer.
 func TestDisconnectAllDisconnectsTheMailbox(t *testing.T) {
 	fx := newFixture(t)
-	id, second := fx.integrate(t, "instantly"), fx.integrate(t, "plusvibe")
+	id, second := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
 	fx.connect(t, id, fx.anna)
-	lift := fx.instantly.Fail(fake.Fault{Method: "Remove", Kind: outcome.Down})
-	refused(t, fx.DisconnectAll(t.Context(), fx.acc.ID, fx.anna.ID), fault.ProviderUnavailable)
-	lift()
+	endFault := fx.instantly.Fail(fake.Fault{Method: "Remove", Kind: outcome.Down})
+	requireRefusal(t, fx.DisconnectAll(t.Context(), fx.ann.ID, fx.anna.ID), fault.ProviderUnavailable)
+	endFault()
 	must(t, fx.DisconnectAll(t.Context(), fx.bob.ID, fx.anna.ID))
 	fx.requireStatus(t, id, fx.anna, integration.ConnectionConnected)
 	for range 2 {
-		must(t, fx.DisconnectAll(t.Context(), fx.acc.ID, fx.anna.ID))
+		must(t, fx.DisconnectAll(t.Context(), fx.ann.ID, fx.anna.ID))
 		if c := fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected); c.AccountID != "" || len(fx.instantly.Held()) != 0 {
 			t.Errorf("%+v, held %v", c, fx.instantly.Held())
 		}
 	}
 	fx.connect(t, second, fx.anna)
-	must(t, fx.DisconnectAll(t.Context(), fx.acc.ID, stranger))
+	must(t, fx.DisconnectAll(t.Context(), fx.ann.ID, unknownID))
 	fx.requireStatus(t, second, fx.anna, integration.ConnectionConnected)
 }
 
@@ -73,10 +73,10 @@ func TestDisconnectAllDisconnectsTheMailbox(t *testing.T) {
 // account.
 func TestDisconnectOfAMissingAccount(t *testing.T) {
 	fx := newFixture(t)
-	id := fx.integrate(t, "instantly")
+	id := fx.createIntegration(t, "instantly")
 	fx.connect(t, id, fx.anna)
 	fx.instantly.Drop(fx.anna.Address)
-	_, err := fx.Disconnect(t.Context(), fx.acc.ID, id, fx.anna.ID, nil)
+	_, err := fx.Disconnect(t.Context(), fx.ann.ID, id, fx.anna.ID, nil)
 	must(t, err)
 	fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected)
 }
@@ -85,10 +85,10 @@ func TestDisconnectOfAMissingAccount(t *testing.T) {
 // is not visible yet. It is removed by its stored id.
 func TestDisconnectOfAnAccountThatDoesNotShowYet(t *testing.T) {
 	fx := newFixture(t)
-	id := fx.integrate(t, "instantly")
+	id := fx.createIntegration(t, "instantly")
 	fx.connect(t, id, fx.anna)
 	fx.platforms.AddWorkspace("instantly", "key", "ws-1", withoutAccounts{fx.instantly})
-	d, err := fx.Disconnect(t.Context(), fx.acc.ID, id, fx.anna.ID, nil)
+	d, err := fx.Disconnect(t.Context(), fx.ann.ID, id, fx.anna.ID, nil)
 	if err != nil || !d.Removed || len(fx.instantly.Held()) != 0 {
 		t.Errorf("%+v, %v, held %v", d, err, fx.instantly.Held())
 	}
@@ -105,13 +105,13 @@ func (withoutAccounts) Account(context.Context, string) (integration.Account, er
 // before the platform is called.
 func TestDisconnectHoldsTheMailboxMeanwhile(t *testing.T) {
 	fx := newFixture(t)
-	id := fx.integrate(t, "instantly")
+	id := fx.createIntegration(t, "instantly")
 	fx.connect(t, id, fx.anna)
-	fx.wait(time.Second)
+	fx.advance(time.Second)
 	gate := fx.instantly.Hold("Remove")
 	ended := make(chan error, 1)
 	go func() {
-		_, err := fx.Disconnect(t.Context(), fx.acc.ID, id, fx.anna.ID, nil)
+		_, err := fx.Disconnect(t.Context(), fx.ann.ID, id, fx.anna.ID, nil)
 		ended <- err
 	}()
 	<-gate.Arrived()
@@ -123,69 +123,69 @@ func TestDisconnectHoldsTheMailboxMeanwhile(t *testing.T) {
 
 func TestDisconnectWithoutTheCapability(t *testing.T) {
 	fx := newFixture(t)
-	p := fx.platform("salesblink", func([]string) integration.Capabilities {
+	platform := fx.addPlatform("salesblink", func([]string) integration.Capabilities {
 		return integration.Capabilities{OAuth: true, MailboxRefresh: true}
 	})
-	id := fx.integrate(t, "salesblink")
-	p.Put(integration.Account{Address: fx.anna.Address, State: integration.AccountConnected})
+	id := fx.createIntegration(t, "salesblink")
+	platform.Put(integration.Account{Address: fx.anna.Address, State: integration.AccountConnected})
 	fx.refresh(t, id)
-	_, err := fx.Disconnect(t.Context(), fx.acc.ID, id, fx.anna.ID, nil)
-	refused(t, err, fault.CapabilityMissing)
+	_, err := fx.Disconnect(t.Context(), fx.ann.ID, id, fx.anna.ID, nil)
+	requireRefusal(t, err, fault.CapabilityMissing)
 	fx.requireStatus(t, id, fx.anna, integration.ConnectionConnected)
-	p.Drop(fx.anna.Address)
-	_, err = fx.Disconnect(t.Context(), fx.acc.ID, id, fx.anna.ID, nil)
+	platform.Drop(fx.anna.Address)
+	_, err = fx.Disconnect(t.Context(), fx.ann.ID, id, fx.anna.ID, nil)
 	must(t, err)
 	fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected)
-	if p.Calls("Remove") != 0 {
-		t.Error("the platform was asked for what it cannot do")
+	if platform.Calls("Remove") != 0 {
+		t.Error("an account was removed without the capability")
 	}
 }
 
 func TestDisconnectWithoutAnAnswer(t *testing.T) {
 	for name, tt := range map[string]struct {
 		faults []fake.Fault
-		want   fault.Code // none: disconnected
+		want   fault.Code // the zero Code if Disconnect succeeds
 		status integration.ConnectionStatus
 	}{
-		"the answer got lost":             {faults: []fake.Fault{{Method: "Remove", Kind: outcome.Unknown, AfterEffect: true, Times: 1}}, status: integration.ConnectionDisconnected},
-		"the request got lost":            {faults: []fake.Fault{{Method: "Remove", Kind: outcome.Unknown, Times: 1}}, status: integration.ConnectionDisconnected},
-		"nonsense":                        {faults: []fake.Fault{{Method: "Remove", Kind: outcome.Broken, AfterEffect: true, Times: 1}}, status: integration.ConnectionDisconnected},
-		"twice":                           {faults: []fake.Fault{{Method: "Remove", Kind: outcome.Unknown}}, want: fault.ProviderTimeout, status: integration.ConnectionDisconnecting},
-		"and no look":                     {faults: []fake.Fault{{Method: "Remove", Kind: outcome.Unknown, AfterEffect: true}, {Method: "Account", Kind: outcome.Down, Skip: 1}}, want: fault.ProviderTimeout, status: integration.ConnectionDisconnecting},
-		"refused":                         {faults: []fake.Fault{{Method: "Remove", Kind: outcome.Refused, Code: fault.AccessDenied}}, want: fault.CredentialRejected, status: integration.ConnectionConnected},
-		"down":                            {faults: []fake.Fault{{Method: "Remove", Kind: outcome.Down}}, want: fault.ProviderUnavailable, status: integration.ConnectionConnected},
-		"no look before, nothing is done": {faults: []fake.Fault{{Method: "Account", Kind: outcome.Unknown}}, want: fault.ProviderTimeout, status: integration.ConnectionConnected},
+		"the answer is lost":                       {faults: []fake.Fault{{Method: "Remove", Kind: outcome.Unknown, AfterEffect: true, Times: 1}}, status: integration.ConnectionDisconnected},
+		"the request is lost":                      {faults: []fake.Fault{{Method: "Remove", Kind: outcome.Unknown, Times: 1}}, status: integration.ConnectionDisconnected},
+		"the answer is broken":                     {faults: []fake.Fault{{Method: "Remove", Kind: outcome.Broken, AfterEffect: true, Times: 1}}, status: integration.ConnectionDisconnected},
+		"all requests are lost":                    {faults: []fake.Fault{{Method: "Remove", Kind: outcome.Unknown}}, want: fault.ProviderTimeout, status: integration.ConnectionDisconnecting},
+		"the answer is lost, and later reads fail": {faults: []fake.Fault{{Method: "Remove", Kind: outcome.Unknown, AfterEffect: true}, {Method: "Account", Kind: outcome.Down, Skip: 1}}, want: fault.ProviderTimeout, status: integration.ConnectionDisconnecting},
+		"the platform refuses":                     {faults: []fake.Fault{{Method: "Remove", Kind: outcome.Refused, Code: fault.AccessDenied}}, want: fault.CredentialRejected, status: integration.ConnectionConnected},
+		"the platform is down":                     {faults: []fake.Fault{{Method: "Remove", Kind: outcome.Down}}, want: fault.ProviderUnavailable, status: integration.ConnectionConnected},
+		"the read before the removal fails":        {faults: []fake.Fault{{Method: "Account", Kind: outcome.Unknown}}, want: fault.ProviderTimeout, status: integration.ConnectionConnected},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fx := newFixture(t)
-			id, second := fx.integrate(t, "instantly"), fx.integrate(t, "plusvibe")
+			id, second := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
 			fx.connect(t, id, fx.anna)
-			var lifts []func()
+			var endFaults []func()
 			for _, f := range tt.faults {
-				lifts = append(lifts, fx.instantly.Fail(f))
+				endFaults = append(endFaults, fx.instantly.Fail(f))
 			}
-			fx.wait(time.Second)
-			_, err := fx.Disconnect(t.Context(), fx.acc.ID, id, fx.anna.ID, nil)
+			fx.advance(time.Second)
+			_, err := fx.Disconnect(t.Context(), fx.ann.ID, id, fx.anna.ID, nil)
 			if tt.want.Name != "" {
-				refused(t, err, tt.want)
+				requireRefusal(t, err, tt.want)
 			} else {
 				must(t, err)
 			}
 			fx.requireStatus(t, id, fx.anna, tt.status)
-			if name == "the answer got lost" && fx.instantly.Calls("Remove") != 1 {
+			if name == "the answer is lost" && fx.instantly.Calls("Remove") != 1 {
 				t.Error("an account that a read no longer found was removed again")
 			}
 			if tt.status != integration.ConnectionDisconnecting {
 				return
 			}
-			_, err = fx.BeginSignIn(t.Context(), fx.acc, second, fx.anna.ID, nil)
-			refused(t, err, fault.ConnectedElsewhere)
-			_, counts, err := fx.Get(t.Context(), fx.acc.ID, id)
+			_, err = fx.BeginSignIn(t.Context(), fx.ann, second, fx.anna.ID, nil)
+			requireRefusal(t, err, fault.ConnectedElsewhere)
+			_, counts, err := fx.Get(t.Context(), fx.ann.ID, id)
 			if err != nil || counts.Other != 1 {
 				t.Errorf("%+v, %v", counts, err)
 			}
-			for _, lift := range lifts {
-				lift()
+			for _, endFault := range endFaults {
+				endFault()
 			}
 			fx.refresh(t, id)
 			if len(fx.instantly.Held()) == 0 {
@@ -193,7 +193,7 @@ func TestDisconnectWithoutAnAnswer(t *testing.T) {
 			} else {
 				fx.requireStatus(t, id, fx.anna, integration.ConnectionConnected)
 			}
-			_, err = fx.Disconnect(t.Context(), fx.acc.ID, id, fx.anna.ID, nil)
+			_, err = fx.Disconnect(t.Context(), fx.ann.ID, id, fx.anna.ID, nil)
 			must(t, err)
 			fx.connect(t, second, fx.anna)
 		})
@@ -201,25 +201,25 @@ func TestDisconnectWithoutAnAnswer(t *testing.T) {
 }
 
 // TestSignInDuringADisconnect checks that a failed sign-in does not resolve a disconnect with an
-// unknown outcome: the account may still exist.
+// unknown outcome, because the account may still exist.
 func TestSignInDuringADisconnect(t *testing.T) {
 	fx := newFixture(t)
-	id, second := fx.integrate(t, "instantly"), fx.integrate(t, "plusvibe")
+	id, second := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
 	fx.connect(t, id, fx.anna)
-	lift := fx.instantly.Fail(fake.Fault{Method: "Remove", Kind: outcome.Unknown})
-	fx.wait(time.Second)
-	_, err := fx.Disconnect(t.Context(), fx.acc.ID, id, fx.anna.ID, nil)
-	refused(t, err, fault.ProviderTimeout)
-	lift()
-	fx.wait(time.Second)
-	b := fx.begin(t, id, fx.anna)
+	endFault := fx.instantly.Fail(fake.Fault{Method: "Remove", Kind: outcome.Unknown})
+	fx.advance(time.Second)
+	_, err := fx.Disconnect(t.Context(), fx.ann.ID, id, fx.anna.ID, nil)
+	requireRefusal(t, err, fault.ProviderTimeout)
+	endFault()
+	fx.advance(time.Second)
+	b := fx.beginSession(t, id, fx.anna)
 	fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnecting)
 	fx.instantly.Deny(b.AuthURL.Reveal())
-	fx.wait(time.Minute)
-	fx.status(t, b, integration.SessionFailed)
+	fx.advance(time.Minute)
+	fx.requireSession(t, b, integration.SessionFailed)
 	fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnecting)
-	_, err = fx.BeginSignIn(t.Context(), fx.acc, second, fx.anna.ID, nil)
-	refused(t, err, fault.ConnectedElsewhere)
+	_, err = fx.BeginSignIn(t.Context(), fx.ann, second, fx.anna.ID, nil)
+	requireRefusal(t, err, fault.ConnectedElsewhere)
 	fx.connect(t, id, fx.anna)
 }
 
@@ -227,16 +227,16 @@ func TestSignInDuringADisconnect(t *testing.T) {
 // platform, after a different integration has connected the mailbox.
 func TestDisconnectOfALeftOverAccount(t *testing.T) {
 	fx := newFixture(t)
-	id, second := fx.integrate(t, "instantly"), fx.integrate(t, "plusvibe")
+	id, second := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
 	fx.connect(t, id, fx.anna)
 	fx.instantly.Put(integration.Account{Address: fx.anna.Address, State: integration.AccountFailed})
 	fx.refresh(t, id)
 	fx.connect(t, second, fx.anna)
-	_, err := fx.Disconnect(t.Context(), fx.acc.ID, id, fx.anna.ID, nil)
+	_, err := fx.Disconnect(t.Context(), fx.ann.ID, id, fx.anna.ID, nil)
 	must(t, err)
 	fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected)
 	fx.requireStatus(t, second, fx.anna, integration.ConnectionConnected)
 	if len(fx.instantly.Held()) != 0 {
-		t.Error("it is still there")
+		t.Error("the platform still has the account")
 	}
 }

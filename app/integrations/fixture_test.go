@@ -32,17 +32,18 @@ var (
 )
 
 const (
+	// the kinds of the periodic jobs
 	sessions  = "sending_sessions"
 	refreshes = "sending_refreshes"
 
 	theTenant = tenant.GUID("22222222-2222-4333-8444-555555555555")
 	zone      = "example.test"
-	stranger  = "10000000-0000-4000-8000-000000000000"
+	unknownID = "10000000-0000-4000-8000-000000000000"
 )
 
 // fixture is the service over SQLite and the fakes. Its platforms are `instantly`, which has
 // sessions, and `plusvibe`, which has none. Its tenant has the mailboxes anna and ben, created by
-// tenantry. Its clock changes only when the test changes it.
+// the service. Its clock changes only when the test changes it.
 type fixture struct {
 	*integrations.Service
 	store     *bunstore.Store
@@ -50,11 +51,11 @@ type fixture struct {
 	instantly *fake.SendingPlatform
 	plusvibe  *fake.SendingPlatform
 	sealer    ports.Sealer
-	acc, bob  access.Account
+	ann, bob  access.Account
 	anna, ben mailbox.Mailbox
 	wakeups   *fake.Wakeups
 	drifts    []integration.Drift
-	accounts  int
+	accounts  int // number of accounts that switchAccount created
 	clock     time.Time
 }
 
@@ -62,12 +63,12 @@ func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	fx := &fixture{clock: time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC), platforms: &fake.SendingPlatforms{}, wakeups: &fake.Wakeups{}}
 	fx.store, fx.sealer = apptest.NewStore(t), apptest.NewSealer(t)
-	fx.instantly, fx.plusvibe = fx.platform("instantly", nil), fx.platform("plusvibe", nil)
+	fx.instantly, fx.plusvibe = fx.addPlatform("instantly", nil), fx.addPlatform("plusvibe", nil)
 	fx.plusvibe.Sessionless = true
 	fx.Service = fx.service(fx.store, fx.store, fx.platforms)
-	fx.acc = fx.account(t, "ann@example.com", theTenant)
-	fx.bob = fx.account(t, "bob@example.com", "33333333-2222-4333-8444-555555555555")
-	fx.anna, fx.ben = fx.mailbox(t, fx.acc, theTenant, "anna"), fx.mailbox(t, fx.acc, theTenant, "ben")
+	fx.ann = fx.createAccount(t, "ann@example.com", theTenant)
+	fx.bob = fx.createAccount(t, "bob@example.com", "33333333-2222-4333-8444-555555555555")
+	fx.anna, fx.ben = fx.createMailbox(t, fx.ann, theTenant, "anna"), fx.createMailbox(t, fx.ann, theTenant, "ben")
 	return fx
 }
 
@@ -77,8 +78,8 @@ func (fx *fixture) switchAccount(t *testing.T) {
 	t.Helper()
 	fx.accounts++
 	guid := tenant.GUID(fmt.Sprintf("%08d-2222-4333-8444-555555555555", fx.accounts))
-	fx.acc = fx.account(t, fmt.Sprintf("ann%d@example.com", fx.accounts), guid)
-	fx.anna = fx.mailbox(t, fx.acc, guid, fmt.Sprintf("anna%d", fx.accounts))
+	fx.ann = fx.createAccount(t, fmt.Sprintf("ann%d@example.com", fx.accounts), guid)
+	fx.anna = fx.createMailbox(t, fx.ann, guid, fmt.Sprintf("anna%d", fx.accounts))
 }
 
 // service returns the service of a new process, with these ports.
@@ -90,59 +91,62 @@ func (fx *fixture) service(i ports.Integrations, c ports.Connections, p ports.Se
 	}
 }
 
-// platform adds a platform that accepts the credential `key`.
-func (fx *fixture) platform(id string, can func(given []string) integration.Capabilities) *fake.SendingPlatform {
+// addPlatform adds a platform that accepts the credential `key`.
+func (fx *fixture) addPlatform(id string, capabilities func(fields []string) integration.Capabilities) *fake.SendingPlatform {
 	p := fake.NewSendingPlatform()
 	p.Now = func() time.Time { return fx.clock }
-	fx.platforms.AddProvider(integration.Provider{ID: id, Title: id, AuthHosts: []string{"login.microsoftonline.com"}}, can)
+	fx.platforms.AddProvider(integration.Provider{ID: id, Title: id, AuthHosts: []string{"login.microsoftonline.com"}}, capabilities)
 	for _, workspace := range []string{"", "ws-1"} {
 		fx.platforms.AddWorkspace(id, "key", workspace, p)
 	}
 	return p
 }
 
-func (fx *fixture) account(t *testing.T, email string, guid tenant.GUID) access.Account {
+// createAccount creates an account with a connected tenant and a verified domain.
+func (fx *fixture) createAccount(t *testing.T, email string, guid tenant.GUID) access.Account {
 	t.Helper()
-	acc, err := fx.store.CreateAccount(t.Context(), email, "complete", 0, fx.clock)
+	account, err := fx.store.CreateAccount(t.Context(), email, "complete", 0, fx.clock)
 	must(t, err)
-	_, err = fx.store.Attach(t.Context(), acc.ID, tenant.Tenant{GUID: guid, Name: "Fabrikam", BuiltinDomain: "f.onmicrosoft.com", ConsentedAt: fx.clock})
+	_, err = fx.store.Attach(t.Context(), account.ID, tenant.Tenant{GUID: guid, Name: "Fabrikam", BuiltinDomain: "f.onmicrosoft.com", ConsentedAt: fx.clock})
 	must(t, err)
-	d, err := fx.store.ReserveDomain(t.Context(), acc.ID, guid, zone, 12, fx.clock)
+	d, err := fx.store.ReserveDomain(t.Context(), account.ID, guid, zone, 12, fx.clock)
 	must(t, err)
 	d.Added, d.Verified = true, true
-	must(t, fx.store.SaveDomain(t.Context(), acc.ID, d, nil))
-	return acc
+	must(t, fx.store.SaveDomain(t.Context(), account.ID, d, nil))
+	return account
 }
 
-// mailbox adds a mailbox as if tenantry had created it.
-func (fx *fixture) mailbox(t *testing.T, acc access.Account, guid tenant.GUID, name string) mailbox.Mailbox {
+// createMailbox adds a mailbox as if the service had created it.
+func (fx *fixture) createMailbox(t *testing.T, account access.Account, guid tenant.GUID, name string) mailbox.Mailbox {
 	t.Helper()
-	d, err := fx.store.Domain(t.Context(), acc.ID, guid, zone)
+	d, err := fx.store.Domain(t.Context(), account.ID, guid, zone)
 	must(t, err)
-	rows, err := fx.store.ReserveMailboxes(t.Context(), acc.ID, d.ID, []mailbox.Spec{{DisplayName: name, Address: name + "@" + zone}}, 99, fx.clock)
+	rows, err := fx.store.ReserveMailboxes(t.Context(), account.ID, d.ID, []mailbox.Spec{{DisplayName: name, Address: name + "@" + zone}}, 99, fx.clock)
 	must(t, err)
 	m := rows[0]
 	m.Stage, m.Provisioned, m.PrincipalName = mailbox.Ready, true, name+".login@"+zone
-	must(t, fx.store.SaveMailbox(t.Context(), acc.ID, m))
+	must(t, fx.store.SaveMailbox(t.Context(), account.ID, m))
 	return m
 }
 
-// integrate adds an integration whose credential the platform accepts.
-func (fx *fixture) integrate(t *testing.T, provider string) string {
+// createIntegration adds an integration whose credential the platform accepts.
+func (fx *fixture) createIntegration(t *testing.T, provider string) string {
 	t.Helper()
-	return fx.integrateFor(t, fx.acc, provider)
+	return fx.createIntegrationOf(t, fx.ann, provider)
 }
 
-func (fx *fixture) integrateFor(t *testing.T, acc access.Account, provider string) string {
+// createIntegrationOf adds an integration of this account.
+func (fx *fixture) createIntegrationOf(t *testing.T, account access.Account, provider string) string {
 	t.Helper()
-	v, err := fx.Create(t.Context(), integrations.NewIntegration{Account: acc.ID, Provider: provider, Name: provider, APIKey: secret.New("key")}, nil)
+	v, err := fx.Create(t.Context(), integrations.NewIntegration{Account: account.ID, Provider: provider, Name: provider, APIKey: secret.New("key")}, nil)
 	must(t, err)
 	return v.ID
 }
 
-func (fx *fixture) begin(t *testing.T, id string, m mailbox.Mailbox) integrations.StartedSession {
+// beginSession begins a session of a mailbox.
+func (fx *fixture) beginSession(t *testing.T, id string, m mailbox.Mailbox) integrations.StartedSession {
 	t.Helper()
-	b, err := fx.BeginSignIn(t.Context(), fx.acc, id, m.ID, nil)
+	b, err := fx.BeginSignIn(t.Context(), fx.ann, id, m.ID, nil)
 	must(t, err)
 	return b
 }
@@ -150,24 +154,26 @@ func (fx *fixture) begin(t *testing.T, id string, m mailbox.Mailbox) integration
 // connect connects a mailbox by a completed sign-in.
 func (fx *fixture) connect(t *testing.T, id string, m mailbox.Mailbox) {
 	t.Helper()
-	b := fx.begin(t, id, m)
-	fx.at(t, id).Complete(b.AuthURL.Reveal(), m.Address, m.DisplayName)
-	fx.status(t, b, integration.SessionConnected)
+	b := fx.beginSession(t, id, m)
+	fx.platformOf(t, id).Complete(b.AuthURL.Reveal(), m.Address, m.DisplayName)
+	fx.requireSession(t, b, integration.SessionConnected)
 }
 
-func (fx *fixture) at(t *testing.T, id string) *fake.SendingPlatform {
+// platformOf returns the platform of an integration.
+func (fx *fixture) platformOf(t *testing.T, id string) *fake.SendingPlatform {
 	t.Helper()
-	if fx.integration(t, id).Provider == "plusvibe" {
+	if fx.storedIntegration(t, id).Provider == "plusvibe" {
 		return fx.plusvibe
 	}
 	return fx.instantly
 }
 
-// status reads a session after the minimum interval between two platform checks.
-func (fx *fixture) status(t *testing.T, b integrations.StartedSession, want integration.SessionStatus) integration.Session {
+// requireSession reads a session after the minimum interval between two platform checks, and
+// requires this status.
+func (fx *fixture) requireSession(t *testing.T, b integrations.StartedSession, want integration.SessionStatus) integration.Session {
 	t.Helper()
-	fx.wait(4 * time.Second)
-	s, err := fx.SessionStatus(t.Context(), fx.acc.ID, b.Integration.ID, b.Session.MailboxID, b.Session.ID)
+	fx.advance(4 * time.Second)
+	s, err := fx.SessionStatus(t.Context(), fx.ann.ID, b.Integration.ID, b.Session.MailboxID, b.Session.ID)
 	must(t, err)
 	if s.Status != want {
 		t.Fatalf("the session is %+v, want %s", s, want)
@@ -175,33 +181,38 @@ func (fx *fixture) status(t *testing.T, b integrations.StartedSession, want inte
 	return s
 }
 
+// refresh refreshes an integration, a second after the last operation.
 func (fx *fixture) refresh(t *testing.T, id string) integrations.RefreshResult {
 	t.Helper()
-	fx.wait(time.Second)
-	r, err := fx.Refresh(t.Context(), fx.acc.ID, id, nil)
+	fx.advance(time.Second)
+	r, err := fx.Refresh(t.Context(), fx.ann.ID, id, nil)
 	must(t, err)
 	return r
 }
 
-func (fx *fixture) wait(d time.Duration) { fx.clock = fx.clock.Add(d) }
+// advance moves the clock forward.
+func (fx *fixture) advance(d time.Duration) { fx.clock = fx.clock.Add(d) }
 
-func (fx *fixture) integration(t *testing.T, id string) integration.Integration {
+// storedIntegration returns an integration in the store.
+func (fx *fixture) storedIntegration(t *testing.T, id string) integration.Integration {
 	t.Helper()
-	i, _, err := fx.store.Integration(t.Context(), fx.acc.ID, id)
+	i, _, err := fx.store.Integration(t.Context(), fx.ann.ID, id)
 	must(t, err)
 	return i
 }
 
-func (fx *fixture) connection(t *testing.T, id string, m mailbox.Mailbox) integration.Connection {
+// storedConnection returns the connection of a mailbox in the store.
+func (fx *fixture) storedConnection(t *testing.T, id string, m mailbox.Mailbox) integration.Connection {
 	t.Helper()
-	e, err := fx.store.EligibleMailbox(t.Context(), fx.acc.ID, id, m.ID)
+	e, err := fx.store.EligibleMailbox(t.Context(), fx.ann.ID, id, m.ID)
 	must(t, err)
 	return e.Connection
 }
 
+// requireStatus requires that the stored connection of a mailbox has this status.
 func (fx *fixture) requireStatus(t *testing.T, id string, m mailbox.Mailbox, want integration.ConnectionStatus) integration.Connection {
 	t.Helper()
-	c := fx.connection(t, id, m)
+	c := fx.storedConnection(t, id, m)
 	if c.Status != want {
 		t.Fatalf("%s is %+v, want %s", m.Address, c, want)
 	}
@@ -221,8 +232,9 @@ func (fx *fixture) sweep(t *testing.T, kind string) {
 	}
 }
 
-// refused checks that an error has a published code and does not contain the credential.
-func refused(t *testing.T, err error, want fault.Code) *fault.Error {
+// requireRefusal requires that an error has this published code and does not contain the
+// credential.
+func requireRefusal(t *testing.T, err error, want fault.Code) *fault.Error {
 	t.Helper()
 	if fault.ErrorOf(err).Code != want {
 		t.Fatalf("%v, want %s", err, want.Name)

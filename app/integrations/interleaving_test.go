@@ -24,13 +24,13 @@ import (
 // still signs in at the platform. The calls of the service are steps.
 type signInRace struct {
 	*fixture
-	t       *testing.T
-	id      string // the id of the integration
-	earlier integrations.StartedSession
-	checks  int  // how often the platform was asked for the earlier session
-	seen    bool // the platform answered that the earlier session succeeded
-	begun   []integrations.StartedSession
-	refusal error // of a BeginSignIn after an answer of the platform
+	t         *testing.T
+	id        string // the id of the integration
+	earlier   integrations.StartedSession
+	checks    int  // number of calls of SignIn for the earlier session
+	succeeded bool // the platform answered that the earlier session succeeded
+	begun     []integrations.StartedSession
+	refusal   error // of a BeginSignIn after an answer of the platform
 }
 
 func newSignInRace(t *testing.T) *signInRace {
@@ -39,10 +39,11 @@ func newSignInRace(t *testing.T) *signInRace {
 	steps := interleaving.Steps{}
 	r.Service = r.service(fake.SteppedIntegrations(r.store, steps), fake.SteppedConnections(r.store, steps),
 		fake.SteppedSendingPlatforms(watchedPlatforms{r.platforms, r}, steps))
-	r.id = r.integrate(t, "instantly")
+	r.id = r.createIntegration(t, "instantly")
 	return r
 }
 
+// watchedPlatforms returns each platform as a watchedPlatform.
 type watchedPlatforms struct {
 	ports.SendingPlatforms
 	race *signInRace
@@ -52,6 +53,8 @@ func (p watchedPlatforms) For(provider string, c secret.Credential) ports.Sendin
 	return watchedPlatform{p.SendingPlatforms.For(provider, c), p.race}
 }
 
+// answeredKey is the key of a context value. The value is set to true when the platform answers a
+// call with this context.
 type answeredKey struct{}
 
 // watchedPlatform records whether the platform answered a use case, and what it answered about the
@@ -75,15 +78,15 @@ func (p watchedPlatform) SignIn(ctx context.Context, session string) (integratio
 	progress, err := p.SendingPlatform.SignIn(ctx, session)
 	if session == p.race.earlier.Session.PlatformID {
 		p.race.checks++
-		p.race.seen = p.race.seen || progress.State == integration.SignInSucceeded
+		p.race.succeeded = p.race.succeeded || progress.State == integration.SignInSucceeded
 	}
 	return progress, err
 }
 
-// init begins a sign-in, as a request with its own Idempotency-Key does.
-func (r *signInRace) init(ctx context.Context) error {
+// beginNext begins a session, as a request with its own Idempotency-Key does.
+func (r *signInRace) beginNext(ctx context.Context) error {
 	answered := false
-	b, err := r.BeginSignIn(context.WithValue(ctx, answeredKey{}, &answered), r.acc, r.id, r.anna.ID, nil)
+	b, err := r.BeginSignIn(context.WithValue(ctx, answeredKey{}, &answered), r.ann, r.id, r.anna.ID, nil)
 	switch {
 	case err == nil:
 		r.begun = append(r.begun, b)
@@ -102,41 +105,44 @@ func (r *signInRace) signInAtPlatform(ctx context.Context) error {
 	return nil
 }
 
+// poll reads the status of the earlier session.
 func (r *signInRace) poll(ctx context.Context) error {
-	_, err := r.SessionStatus(ctx, r.acc.ID, r.id, r.anna.ID, r.earlier.Session.ID)
+	_, err := r.SessionStatus(ctx, r.ann.ID, r.id, r.anna.ID, r.earlier.Session.ID)
 	return err
 }
 
+// disconnect disconnects the mailbox.
 func (r *signInRace) disconnect(ctx context.Context) error {
-	_, err := r.Disconnect(ctx, r.acc.ID, r.id, r.anna.ID, nil)
+	_, err := r.Disconnect(ctx, r.ann.ID, r.id, r.anna.ID, nil)
 	return err
 }
 
+// refreshAll refreshes the integration.
 func (r *signInRace) refreshAll(ctx context.Context) error {
-	_, err := r.Refresh(ctx, r.acc.ID, r.id, nil)
+	_, err := r.Refresh(ctx, r.ann.ID, r.id, nil)
 	return err
 }
 
-// beginAndExpire begins a session, and lets its time pass.
+// beginAndExpire begins a session and lets it expire.
 func beginAndExpire(r *signInRace) {
-	r.earlier = r.begin(r.t, r.id, r.anna)
-	r.wait(10*time.Minute + time.Second)
+	r.earlier = r.beginSession(r.t, r.id, r.anna)
+	r.advance(10*time.Minute + time.Second)
 }
 
-// connected connects the mailbox.
-func connected(r *signInRace) {
+// connectMailbox connects the mailbox.
+func connectMailbox(r *signInRace) {
 	r.connect(r.t, r.id, r.anna)
-	r.wait(time.Second)
+	r.advance(time.Second)
 }
 
-// earlierIsNotLost returns an error if the earlier session ended without an answer of the platform,
-// or in contradiction to it.
-func earlierIsNotLost(r *signInRace) error {
-	s, err := r.store.Session(r.t.Context(), r.acc.ID, r.id, r.anna.ID, r.earlier.Session.ID)
+// requireEarlierSignIn returns an error if the earlier session ended without an answer of the
+// platform, or in contradiction to it.
+func requireEarlierSignIn(r *signInRace) error {
+	s, err := r.store.Session(r.t.Context(), r.ann.ID, r.id, r.anna.ID, r.earlier.Session.ID)
 	switch {
 	case err != nil:
 		return err
-	case r.seen && s.Status != integration.SessionConnected:
+	case r.succeeded && s.Status != integration.SessionConnected:
 		return errors.New("the platform said that the sign-in succeeded, the session is " + string(s.Status))
 	case s.Status != integration.SessionPending && r.checks == 0:
 		return errors.New("the session ended without a check, and is " + string(s.Status))
@@ -144,15 +150,16 @@ func earlierIsNotLost(r *signInRace) error {
 	return nil
 }
 
-// oneLink returns an error unless exactly one request got a link.
-func oneLink(r *signInRace) error {
+// requireOneLink returns an error unless exactly one request got a link.
+func requireOneLink(r *signInRace) error {
 	if len(r.begun) != 1 {
 		return errors.New("not exactly one request got a link")
 	}
 	return nil
 }
 
-func unchecked(*signInRace) error { return nil }
+// requireNothing makes no further check.
+func requireNothing(*signInRace) error { return nil }
 
 var signInRaces = []struct {
 	name    string
@@ -161,44 +168,45 @@ var signInRaces = []struct {
 	check   func(*signInRace) error
 }{
 	{
-		"a late sign-in, the next init and a poll", beginAndExpire,
+		"a late sign-in, the next request for a session and a poll", beginAndExpire,
 		func(r *signInRace) []func(context.Context) error {
-			return []func(context.Context) error{r.signInAtPlatform, r.init, r.poll}
+			return []func(context.Context) error{r.signInAtPlatform, r.beginNext, r.poll}
 		},
-		earlierIsNotLost,
+		requireEarlierSignIn,
 	},
 	{
-		"two inits after a session whose time is over", beginAndExpire,
+		"two requests for a session after an expired session", beginAndExpire,
 		func(r *signInRace) []func(context.Context) error {
-			return []func(context.Context) error{r.init, r.init}
+			return []func(context.Context) error{r.beginNext, r.beginNext}
 		},
-		oneLink,
+		requireOneLink,
 	},
 	{
-		"two inits and a late sign-in", beginAndExpire,
+		"two requests for a session and a late sign-in", beginAndExpire,
 		func(r *signInRace) []func(context.Context) error {
-			return []func(context.Context) error{r.init, r.init, r.signInAtPlatform}
+			return []func(context.Context) error{r.beginNext, r.beginNext, r.signInAtPlatform}
 		},
-		earlierIsNotLost,
+		requireEarlierSignIn,
 	},
 	{
-		"an init and a disconnect", connected,
+		"a request for a session and a disconnect", connectMailbox,
 		func(r *signInRace) []func(context.Context) error {
-			return []func(context.Context) error{r.init, r.disconnect}
+			return []func(context.Context) error{r.beginNext, r.disconnect}
 		},
-		unchecked,
+		requireNothing,
 	},
 	{
-		"an init, a disconnect and a refresh", connected,
+		"a request for a session, a disconnect and a refresh", connectMailbox,
 		func(r *signInRace) []func(context.Context) error {
-			return []func(context.Context) error{r.init, r.disconnect, r.refreshAll}
+			return []func(context.Context) error{r.beginNext, r.disconnect, r.refreshAll}
 		},
-		unchecked,
+		requireNothing,
 	},
 }
 
-// No sign-in is lost, and no refusal is stored that depends on the order of the race. After the
-// race a refresh stores the state of the platform.
+// TestSignInsInEveryOrder checks that no sign-in is lost. A refusal that depends on the order of
+// the race must not be replayed to later requests. After the race a refresh stores the state of the
+// platform.
 func TestSignInsInEveryOrder(t *testing.T) {
 	for _, tt := range signInRaces {
 		t.Run(tt.name, func(t *testing.T) {
@@ -206,16 +214,16 @@ func TestSignInsInEveryOrder(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					r := newSignInRace(t)
 					tt.prepare(r)
-					r.checks, r.seen = 0, false
-					advance := func() { r.wait(time.Millisecond) }
+					r.checks, r.succeeded = 0, false
+					advance := func() { r.advance(time.Millisecond) }
 					must(t, errors.Join(o.Run(t.Context(), advance, tt.actors(r)...)...))
 					must(t, tt.check(r))
 					if r.refusal != nil && !fault.IsFromStore(r.refusal) {
-						t.Errorf("the refusal would be kept for 24 hours: %v", r.refusal)
+						t.Errorf("the refusal would be replayed for 24 hours: %v", r.refusal)
 					}
 					r.refresh(t, r.id)
 					exists := slices.ContainsFunc(r.instantly.Held(), func(a integration.Account) bool { return a.Address == r.anna.Address })
-					if c := r.connection(t, r.id, r.anna); exists != (c.Status == integration.ConnectionConnected) || c.Status == integration.ConnectionDisconnecting {
+					if c := r.storedConnection(t, r.id, r.anna); exists != (c.Status == integration.ConnectionConnected) || c.Status == integration.ConnectionDisconnecting {
 						t.Errorf("the platform has the account: %v, the connection is %+v", exists, c)
 					}
 				})
@@ -229,7 +237,7 @@ func TestSignInsInEveryOrder(t *testing.T) {
 type credentialRace struct {
 	*fixture
 	id       string    // of the integration
-	asked    time.Time // when the newest call was made
+	calledAt time.Time // when the newest call was made
 	rejected bool      // the platform rejected the newest call
 	complete bool      // a refresh was completed
 }
@@ -240,13 +248,14 @@ func newCredentialRace(t *testing.T) *credentialRace {
 	steps := interleaving.Steps{}
 	r.Service = r.service(fake.SteppedIntegrations(r.store, steps), fake.SteppedConnections(r.store, steps),
 		timedPlatforms{fake.SteppedSendingPlatforms(r.platforms, steps), r})
-	r.id = r.integrate(t, "instantly")
+	r.id = r.createIntegration(t, "instantly")
 	r.connect(t, r.id, r.anna)
 	r.connect(t, r.id, r.ben)
 	r.instantly.PageSize = 1
 	return r
 }
 
+// timedPlatforms returns each platform as a timedPlatform.
 type timedPlatforms struct {
 	ports.SendingPlatforms
 	race *credentialRace
@@ -263,28 +272,30 @@ type timedPlatform struct {
 }
 
 func (p timedPlatform) Check(ctx context.Context) (integration.Reach, error) {
-	asked := p.race.clock
+	calledAt := p.race.clock
 	reach, err := p.SendingPlatform.Check(ctx)
-	p.race.answered(asked, err)
+	p.race.recordAnswer(calledAt, err)
 	return reach, err
 }
 
 func (p timedPlatform) Accounts(ctx context.Context, cursor string) (integration.Page, error) {
-	asked := p.race.clock
+	calledAt := p.race.clock
 	page, err := p.SendingPlatform.Accounts(ctx, cursor)
-	p.race.answered(asked, err)
+	p.race.recordAnswer(calledAt, err)
 	return page, err
 }
 
-func (r *credentialRace) answered(asked time.Time, err error) {
-	if !asked.Before(r.asked) {
-		r.asked, r.rejected = asked, err != nil
+// recordAnswer records an answer, if its call is the newest one.
+func (r *credentialRace) recordAnswer(calledAt time.Time, err error) {
+	if !calledAt.Before(r.calledAt) {
+		r.calledAt, r.rejected = calledAt, err != nil
 	}
 }
 
+// refreshAll refreshes the integration.
 func (r *credentialRace) refreshAll(ctx context.Context) error {
 	interleaving.Step(ctx)
-	_, err := r.Refresh(ctx, r.acc.ID, r.id, nil)
+	_, err := r.Refresh(ctx, r.ann.ID, r.id, nil)
 	if errors.Is(err, fault.CredentialRejected) {
 		return nil
 	}
@@ -292,31 +303,32 @@ func (r *credentialRace) refreshAll(ctx context.Context) error {
 	return err
 }
 
+// test tests the credential.
 func (r *credentialRace) test(ctx context.Context) error {
 	interleaving.Step(ctx)
-	_, err := r.Test(ctx, r.acc.ID, r.id, nil)
+	_, err := r.Test(ctx, r.ann.ID, r.id, nil)
 	return err
 }
 
-// rejection revokes the credential and restores it, as a customer does.
-func (r *credentialRace) rejection(ctx context.Context) error {
+// rejectForAWhile revokes the credential and restores it, as a customer does.
+func (r *credentialRace) rejectForAWhile(ctx context.Context) error {
 	interleaving.Step(ctx)
-	lift := r.instantly.Fail(fake.Fault{Kind: outcome.Refused, Code: fault.AccessDenied})
+	endFault := r.instantly.Fail(fake.Fault{Kind: outcome.Refused, Code: fault.AccessDenied})
 	interleaving.Step(ctx)
-	lift()
+	endFault()
 	return nil
 }
 
-// TestNewestCallDecidesStatusInEveryOrder checks that a test and a refresh do not overwrite what a
-// newer call found.
+// TestNewestCallDecidesStatusInEveryOrder checks that a test and a refresh do not overwrite the
+// result of a newer call to the platform.
 func TestNewestCallDecidesStatusInEveryOrder(t *testing.T) {
 	interleaving.Explore(t, 2, func(t *testing.T, o *interleaving.Order) {
 		synctest.Test(t, func(t *testing.T) {
 			r := newCredentialRace(t)
 			created := r.clock
-			advance := func() { r.wait(time.Millisecond) }
-			must(t, errors.Join(o.Run(t.Context(), advance, r.refreshAll, r.test, r.rejection)...))
-			i := r.integration(t, r.id)
+			advance := func() { r.advance(time.Millisecond) }
+			must(t, errors.Join(o.Run(t.Context(), advance, r.refreshAll, r.test, r.rejectForAWhile)...))
+			i := r.storedIntegration(t, r.id)
 			if (i.Status == integration.Failed) != r.rejected || i.HasError != r.rejected {
 				t.Errorf("the newest call was rejected: %v, stored %+v", r.rejected, i)
 			}

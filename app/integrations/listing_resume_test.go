@@ -15,37 +15,37 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// rationed is a platform that allows a limited number of pages at a time.
-type rationed struct {
+// limitedPlatform is a platform that throttles a list of accounts after pagesLeft pages.
+type limitedPlatform struct {
 	ports.SendingPlatform
 
-	left int
+	pagesLeft int
 }
 
-func (r *rationed) Accounts(ctx context.Context, cursor string) (integration.Page, error) {
-	if r.left == 0 {
+func (r *limitedPlatform) Accounts(ctx context.Context, cursor string) (integration.Page, error) {
+	if r.pagesLeft == 0 {
 		return integration.Page{}, &outcome.Error{Kind: outcome.Throttled, RetryAfter: time.Minute}
 	}
-	r.left--
+	r.pagesLeft--
 	return r.SendingPlatform.Accounts(ctx, cursor)
 }
 
-// due returns the only waiting wake-up.
-func (fx *fixture) due(t *testing.T) ports.Wakeup {
+// takeWakeup removes the only wake-up from the queue and returns it.
+func (fx *fixture) takeWakeup(t *testing.T) ports.Wakeup {
 	t.Helper()
-	all := fx.wakeups.Take()
-	if len(all) != 1 {
-		t.Fatalf("%d wait: %+v", len(all), all)
+	wakeups := fx.wakeups.Take()
+	if len(wakeups) != 1 {
+		t.Fatalf("%d wake-ups: %+v", len(wakeups), wakeups)
 	}
-	return all[0]
+	return wakeups[0]
 }
 
-// newRationed returns a fixture whose platform lists accounts on seven pages, of which two can be
-// read at a time. Anna's account is on the last page. Ben's account does not exist.
-func newRationed(t *testing.T) (fx *fixture, id string, r *rationed) {
+// newLimitedFixture returns a fixture whose platform lists accounts on seven pages, of which two
+// can be read at a time. Anna's account is on the last page. Ben's account does not exist.
+func newLimitedFixture(t *testing.T) (fx *fixture, id string, r *limitedPlatform) {
 	fx = newFixture(t)
 	fx.Limit = time.Second // less than a pause needs
-	id = fx.integrate(t, "instantly")
+	id = fx.createIntegration(t, "instantly")
 	fx.connect(t, id, fx.ben)
 	fx.instantly.Drop(fx.ben.Address)
 	for n := range 6 {
@@ -53,9 +53,9 @@ func newRationed(t *testing.T) (fx *fixture, id string, r *rationed) {
 	}
 	fx.instantly.Put(integration.Account{Address: fx.anna.Address, State: integration.AccountConnected})
 	fx.instantly.PageSize = 1
-	r = &rationed{SendingPlatform: fx.instantly}
+	r = &limitedPlatform{SendingPlatform: fx.instantly}
 	fx.platforms.AddWorkspace("instantly", "key", "ws-1", r)
-	fx.wait(7 * time.Hour)
+	fx.advance(7 * time.Hour)
 	for _, p := range fx.Periodic(time.Minute, 6*time.Hour) {
 		if p.Kind == refreshes {
 			must(t, p.Do(t.Context()))
@@ -68,61 +68,62 @@ func newRationed(t *testing.T) (fx *fixture, id string, r *rationed) {
 // complete.
 func TestScheduledRefreshReadsOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fx, id, r := newRationed(t)
+		fx, id, r := newLimitedFixture(t)
 		for part := range 3 {
-			wakeup := fx.due(t)
-			r.left = 2
+			wakeup := fx.takeWakeup(t)
+			r.pagesLeft = 2
 			must(t, fx.Handlers()[wakeup.Kind](t.Context(), wakeup))
 			fx.requireStatus(t, id, fx.ben, integration.ConnectionConnected)
-			fx.wait(time.Minute)
-			if i := fx.integration(t, id); i.HasError || !i.RefreshedAt.IsZero() {
+			fx.advance(time.Minute)
+			if i := fx.storedIntegration(t, id); i.HasError || !i.RefreshedAt.IsZero() {
 				t.Errorf("after part %d: %+v", part, i)
 			}
 		}
-		wakeup := fx.due(t)
+		wakeup := fx.takeWakeup(t)
 		// The queue uses the clock of the machine.
-		if in := time.Until(wakeup.At); wakeup.ID != id || wakeup.Account != fx.acc.ID || in <= 0 || in > time.Minute {
+		if wait := time.Until(wakeup.At); wakeup.ID != id || wakeup.Account != fx.ann.ID || wait <= 0 || wait > time.Minute {
 			t.Errorf("the next part is %+v", wakeup)
 		}
-		r.left = 2
+		r.pagesLeft = 2
 		must(t, fx.Handlers()[wakeup.Kind](t.Context(), wakeup))
 		fx.requireStatus(t, id, fx.ben, integration.ConnectionDisconnected)
 		fx.requireStatus(t, id, fx.anna, integration.ConnectionConnected)
 		if n := fx.instantly.Calls("Accounts"); n != 7 {
 			t.Errorf("%d pages were read", n)
 		}
-		if all := fx.wakeups.Take(); len(all) != 0 || fx.integration(t, id).RefreshedAt.IsZero() {
-			t.Errorf("it has not ended: %+v", all)
+		if wakeups := fx.wakeups.Take(); len(wakeups) != 0 || fx.storedIntegration(t, id).RefreshedAt.IsZero() {
+			t.Errorf("the refresh has not ended: %+v", wakeups)
 		}
 	})
 }
 
-// TestRefreshOnRequestDoesNotReadOn checks that pages read by a requested refresh are not kept.
+// TestRefreshOnRequestDoesNotReadOn checks that a requested refresh ends at a throttled page. It
+// wakes no refresh that would continue the list.
 func TestRefreshOnRequestDoesNotReadOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fx, id, r := newRationed(t)
+		fx, id, r := newLimitedFixture(t)
 		fx.wakeups.Take()
-		r.left = 2
-		if got := fx.refresh(t, id); got.Status != integrations.RefreshPartial || !fx.integration(t, id).HasError || len(fx.wakeups.Take()) != 0 {
+		r.pagesLeft = 2
+		if got := fx.refresh(t, id); got.Status != integrations.RefreshPartial || !fx.storedIntegration(t, id).HasError || len(fx.wakeups.Take()) != 0 {
 			t.Errorf("%+v", got)
 		}
 	})
 }
 
-// TestScheduledRefreshThatTakesTooLong checks that a list that takes too long is an error and is
-// read again.
+// TestScheduledRefreshThatTakesTooLong checks that scheduled refreshes give up a list after 15
+// parts and report an error.
 func TestScheduledRefreshThatTakesTooLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fx, id, r := newRationed(t)
-		r.left = 1
+		fx, id, r := newLimitedFixture(t)
+		r.pagesLeft = 1
 		parts := 0
-		for all := fx.wakeups.Take(); len(all) == 1 && parts < 100; all = fx.wakeups.Take() {
-			must(t, fx.Handlers()[all[0].Kind](t.Context(), all[0]))
-			fx.wait(time.Minute)
+		for wakeups := fx.wakeups.Take(); len(wakeups) == 1 && parts < 100; wakeups = fx.wakeups.Take() {
+			must(t, fx.Handlers()[wakeups[0].Kind](t.Context(), wakeups[0]))
+			fx.advance(time.Minute)
 			parts++
 		}
-		if parts != 15 || !fx.integration(t, id).HasError {
-			t.Errorf("%d parts, of a minute each", parts)
+		if parts != 15 || !fx.storedIntegration(t, id).HasError {
+			t.Errorf("the refresh had %d parts", parts)
 		}
 		fx.requireStatus(t, id, fx.ben, integration.ConnectionConnected)
 	})

@@ -16,28 +16,28 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// manyAccounts is a platform with many accounts. It creates each page of them on request.
+// manyAccounts is a platform with accountCount accounts. It creates each page of them on request.
 type manyAccounts struct {
 	ports.SendingPlatform
 
-	calls int
-	last  func()
+	calls      int
+	atLastPage func()
 }
 
-const vastAccounts = 4000
+const accountCount = 4000
 
-func (v *manyAccounts) Accounts(_ context.Context, cursor string) (integration.Page, error) {
-	v.calls++
+func (p *manyAccounts) Accounts(_ context.Context, cursor string) (integration.Page, error) {
+	p.calls++
 	from, _ := strconv.Atoi(cursor)
 	var page integration.Page
 	for n := from; n < from+100; n++ {
 		page.Accounts = append(page.Accounts, integration.Account{
 			ID: strconv.Itoa(n), Address: fmt.Sprintf("Mailbox-%d@Example.test", n), State: integration.AccountConnected})
 	}
-	if from+100 < vastAccounts {
+	if from+100 < accountCount {
 		page.Next = strconv.Itoa(from + 100)
 	} else {
-		v.last()
+		p.atLastPage()
 	}
 	return page, nil
 }
@@ -46,42 +46,42 @@ func (v *manyAccounts) Accounts(_ context.Context, cursor string) (integration.P
 type manyMailboxes struct {
 	ports.Connections
 
-	all    []integration.EligibleMailbox
-	stored int
+	eligible []integration.EligibleMailbox
+	stored   int
 }
 
 func (s *manyMailboxes) Eligible(context.Context, access.AccountID, string) ([]integration.EligibleMailbox, error) {
-	return s.all, nil
+	return s.eligible, nil
 }
 
-func (s *manyMailboxes) SaveRefresh(_ context.Context, _ access.AccountID, _ integration.Integration, _ time.Time, all []integration.Connection, _ *ports.Completion) (int, error) {
-	s.stored += len(all)
-	return len(all), nil
+func (s *manyMailboxes) SaveRefresh(_ context.Context, _ access.AccountID, _ integration.Integration, _ time.Time, connections []integration.Connection, _ *ports.Completion) (int, error) {
+	s.stored += len(connections)
+	return len(connections), nil
 }
 
-// TestRefreshOfManyIsFlat checks that a refresh of 3,600 mailboxes reads 40 pages and keeps little
-// memory.
-func TestRefreshOfManyIsFlat(t *testing.T) {
+// TestRefreshOfManyKeepsLittleMemory checks that a refresh of 3,600 mailboxes reads 40 pages and
+// keeps little memory.
+func TestRefreshOfManyKeepsLittleMemory(t *testing.T) {
 	fx := newFixture(t)
-	id := fx.integrate(t, "instantly")
+	id := fx.createIntegration(t, "instantly")
 	store := &manyMailboxes{}
 	for n := range 3600 {
-		store.all = append(store.all, integration.EligibleMailbox{Mailbox: mailbox.Mailbox{ID: strconv.Itoa(n), Address: fmt.Sprintf("mailbox-%d@example.test", n)}})
+		store.eligible = append(store.eligible, integration.EligibleMailbox{Mailbox: mailbox.Mailbox{ID: strconv.Itoa(n), Address: fmt.Sprintf("mailbox-%d@example.test", n)}})
 	}
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	at := &manyAccounts{last: func() {
+	platform := &manyAccounts{atLastPage: func() {
 		runtime.GC()
 		runtime.ReadMemStats(&after)
 	}}
-	fx.platforms.AddWorkspace("instantly", "key", "ws-1", at)
-	r, err := fx.service(fx.store, store, fx.platforms).Refresh(t.Context(), fx.acc.ID, id, nil)
+	fx.platforms.AddWorkspace("instantly", "key", "ws-1", platform)
+	r, err := fx.service(fx.store, store, fx.platforms).Refresh(t.Context(), fx.ann.ID, id, nil)
 	must(t, err)
-	if r.Checked != 3600 || r.NewlyConnected != 3600 || store.stored != 3600 || at.calls != 40 {
-		t.Errorf("%+v with %d calls, stored %d", r, at.calls, store.stored)
+	if r.Checked != 3600 || r.NewlyConnected != 3600 || store.stored != 3600 || platform.calls != 40 {
+		t.Errorf("%+v with %d calls, stored %d", r, platform.calls, store.stored)
 	}
-	if grown := int64(after.HeapAlloc) - int64(before.HeapAlloc); grown > 4<<20 {
-		t.Errorf("the join takes %d KiB", grown>>10)
+	if growth := int64(after.HeapAlloc) - int64(before.HeapAlloc); growth > 4<<20 {
+		t.Errorf("the refresh keeps %d KiB", growth>>10)
 	}
 }

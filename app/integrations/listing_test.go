@@ -14,15 +14,15 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// TestTwoAccountsOfOneMailbox checks a list with two accounts of one address. In any order, the
-// connected account is used.
+// TestTwoAccountsOfOneMailbox checks a list with two accounts of one address. The connected account
+// is used, whatever the order of the accounts.
 func TestTwoAccountsOfOneMailbox(t *testing.T) {
 	fx := newFixture(t)
-	id := fx.integrate(t, "instantly")
-	works := integration.Account{ID: "1", Address: fx.anna.Address, State: integration.AccountConnected}
+	id := fx.createIntegration(t, "instantly")
+	working := integration.Account{ID: "1", Address: fx.anna.Address, State: integration.AccountConnected}
 	broken := integration.Account{ID: "2", Address: fx.anna.Address, State: integration.AccountFailed}
-	for _, all := range [][]integration.Account{{works, broken}, {broken, works}} {
-		fx.platforms.AddWorkspace("instantly", "key", "ws-1", onePage{fx.instantly, all})
+	for _, accounts := range [][]integration.Account{{working, broken}, {broken, working}} {
+		fx.platforms.AddWorkspace("instantly", "key", "ws-1", onePage{fx.instantly, accounts})
 		fx.refresh(t, id)
 		if c := fx.requireStatus(t, id, fx.anna, integration.ConnectionConnected); c.AccountID != "1" {
 			t.Errorf("%+v", c)
@@ -34,19 +34,19 @@ func TestTwoAccountsOfOneMailbox(t *testing.T) {
 type onePage struct {
 	ports.SendingPlatform
 
-	all []integration.Account
+	accounts []integration.Account
 }
 
-func (l onePage) Accounts(context.Context, string) (integration.Page, error) {
-	return integration.Page{Accounts: l.all}, nil
+func (p onePage) Accounts(context.Context, string) (integration.Page, error) {
+	return integration.Page{Accounts: p.accounts}, nil
 }
 
-// TestListingWaitsInTheMiddle checks that a listing pauses when the platform asks for a pause, and
-// ends if there is no time for the pause.
+// TestListingWaitsInTheMiddle checks that a listing pauses when the platform throttles a page. The
+// listing ends early if there is no time for the pause.
 func TestListingWaitsInTheMiddle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fx := newFixture(t)
-		id := fx.integrate(t, "instantly")
+		id := fx.createIntegration(t, "instantly")
 		fx.connect(t, id, fx.anna)
 		fx.connect(t, id, fx.ben)
 		fx.instantly.PageSize = 1
@@ -62,16 +62,16 @@ func TestListingWaitsInTheMiddle(t *testing.T) {
 	})
 }
 
-// throttledOnce throttles its second page once.
+// throttledOnce is a platform that throttles the second page once.
 type throttledOnce struct {
 	ports.SendingPlatform
 
 	calls int
 }
 
-func (h *throttledOnce) Accounts(ctx context.Context, cursor string) (integration.Page, error) {
-	if h.calls++; h.calls == 2 {
+func (p *throttledOnce) Accounts(ctx context.Context, cursor string) (integration.Page, error) {
+	if p.calls++; p.calls == 2 {
 		return integration.Page{}, &outcome.Error{Kind: outcome.Throttled, RetryAfter: time.Millisecond}
 	}
-	return h.SendingPlatform.Accounts(ctx, cursor)
+	return p.SendingPlatform.Accounts(ctx, cursor)
 }

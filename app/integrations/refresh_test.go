@@ -20,25 +20,25 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-func TestRefreshMakesStatesTrue(t *testing.T) {
+func TestRefreshStoresTheStatesOfThePlatform(t *testing.T) {
 	fx := newFixture(t)
-	id, second := fx.integrate(t, "instantly"), fx.integrate(t, "plusvibe")
-	named := map[string]mailbox.Mailbox{}
+	id, second := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
+	mailboxes := map[string]mailbox.Mailbox{}
 	for _, name := range []string{"closed", "vanished", "revoked", "steady", "elsewhere", "never", "found", "paused"} {
-		named[name] = fx.mailbox(t, fx.acc, theTenant, name)
+		mailboxes[name] = fx.createMailbox(t, fx.ann, theTenant, name)
 	}
 	for _, name := range []string{"vanished", "revoked", "steady", "paused"} {
-		fx.connect(t, id, named[name])
+		fx.connect(t, id, mailboxes[name])
 	}
-	fx.connect(t, second, named["elsewhere"])
-	b := fx.begin(t, id, named["closed"])
-	fx.instantly.Complete(b.AuthURL.Reveal(), named["closed"].Address, "Closed")
-	fx.instantly.Drop(named["vanished"].Address)
+	fx.connect(t, second, mailboxes["elsewhere"])
+	b := fx.beginSession(t, id, mailboxes["closed"])
+	fx.instantly.Complete(b.AuthURL.Reveal(), mailboxes["closed"].Address, "Closed")
+	fx.instantly.Drop(mailboxes["vanished"].Address)
 	fx.instantly.Put(
-		integration.Account{Address: named["revoked"].Address, State: integration.AccountFailed, HasError: true, Reason: "connection_error"},
+		integration.Account{Address: mailboxes["revoked"].Address, State: integration.AccountFailed, HasError: true, Reason: "connection_error"},
 		integration.Account{Address: "ELSEWHERE@example.test", State: integration.AccountConnected},
 		integration.Account{Address: "Found@Example.test", State: integration.AccountConnected},
-		integration.Account{ID: fx.connection(t, id, named["paused"]).AccountID, Address: named["paused"].Address, State: integration.AccountConnected, Paused: true},
+		integration.Account{ID: fx.storedConnection(t, id, mailboxes["paused"]).AccountID, Address: mailboxes["paused"].Address, State: integration.AccountConnected, Paused: true},
 		integration.Account{Address: "stranger@other.test", State: integration.AccountConnected})
 	fx.instantly.PageSize = 2
 	r := fx.refresh(t, id)
@@ -51,71 +51,72 @@ func TestRefreshMakesStatesTrue(t *testing.T) {
 		"closed": integration.ConnectionConnected, "vanished": integration.ConnectionDisconnected, "revoked": integration.ConnectionFailed,
 		"steady": integration.ConnectionConnected, "elsewhere": "", "never": "", "found": integration.ConnectionConnected, "paused": integration.ConnectionConnected,
 	} {
-		fx.requireStatus(t, id, named[name], status)
+		fx.requireStatus(t, id, mailboxes[name], status)
 	}
-	if c := fx.connection(t, id, named["revoked"]); !c.HasError || c.Reason != "connection_error" {
+	if c := fx.storedConnection(t, id, mailboxes["revoked"]); !c.HasError || c.Reason != "connection_error" {
 		t.Errorf("%+v", c)
 	}
-	fx.requireStatus(t, second, named["elsewhere"], integration.ConnectionConnected)
-	if diff := cmp.Diff(map[integration.Drift]int{integration.DriftGone: 1, integration.DriftGrantLost: 1, integration.DriftAppeared: 1}, counted(fx.drifts)); diff != "" {
+	fx.requireStatus(t, second, mailboxes["elsewhere"], integration.ConnectionConnected)
+	if diff := cmp.Diff(map[integration.Drift]int{integration.DriftGone: 1, integration.DriftGrantLost: 1, integration.DriftAppeared: 1}, countDrifts(fx.drifts)); diff != "" {
 		t.Error(diff)
 	}
-	if i := fx.integration(t, id); i.RefreshedAt != fx.clock || i.HasError {
+	if i := fx.storedIntegration(t, id); i.RefreshedAt != fx.clock || i.HasError {
 		t.Errorf("%+v", i)
 	}
-	fx.status(t, b, integration.SessionConnected)
+	fx.requireSession(t, b, integration.SessionConnected)
 	if again := fx.refresh(t, id); again.Unchanged != 10 || again.NewlyConnected != 0 || again.Connected != 4 {
 		t.Errorf("again: %+v", again)
 	}
 }
 
-func counted(drifts []integration.Drift) map[integration.Drift]int {
-	n := map[integration.Drift]int{}
+// countDrifts returns the number of drifts of each kind.
+func countDrifts(drifts []integration.Drift) map[integration.Drift]int {
+	counts := map[integration.Drift]int{}
 	for _, d := range drifts {
-		n[d]++
+		counts[d]++
 	}
-	return n
+	return counts
 }
 
 // TestIncompleteListingChangesNothing checks that an interrupted listing changes no connection.
 func TestIncompleteListingChangesNothing(t *testing.T) {
 	for name, tt := range map[string]struct {
-		fault  fake.Fault
-		loop   bool
-		want   fault.Code // when there is no answer at all
-		marked bool
+		fault     fake.Fault
+		cycle     bool       // the cursors of the list form a cycle
+		want      fault.Code // the zero Code if Refresh returns a partial result
+		wantError bool       // the integration is marked with an error
 	}{
-		"the first page":               {fault: fake.Fault{Method: "Accounts", Kind: outcome.Broken}, want: fault.ProviderError, marked: true},
-		"the first page, throttled":    {fault: fake.Fault{Method: "Accounts", Kind: outcome.Throttled}, want: fault.ProviderUnavailable},
-		"the credential":               {fault: fake.Fault{Method: "Accounts", Kind: outcome.Refused, Code: fault.AccessDenied}, want: fault.CredentialRejected, marked: true},
-		"the second page":              {fault: fake.Fault{Method: "Accounts", Kind: outcome.Unknown, Skip: 1}, marked: true},
-		"the second page, throttled":   {fault: fake.Fault{Method: "Accounts", Kind: outcome.Throttled, Skip: 1}, marked: true},
-		"the second page, down":        {fault: fake.Fault{Method: "Accounts", Kind: outcome.Down, Skip: 1}, marked: true},
-		"a circle":                     {loop: true, marked: true},
-		"the credential on the way":    {fault: fake.Fault{Method: "Accounts", Kind: outcome.Refused, Code: fault.AccessDenied, Skip: 1}, want: fault.CredentialRejected, marked: true},
-		"an answer that came too late": {fault: fake.Fault{Method: "Accounts", Kind: outcome.Unknown, AfterEffect: true, Skip: 1}, marked: true},
+		"the first page is broken":                      {fault: fake.Fault{Method: "Accounts", Kind: outcome.Broken}, want: fault.ProviderError, wantError: true},
+		"the first page is throttled":                   {fault: fake.Fault{Method: "Accounts", Kind: outcome.Throttled}, want: fault.ProviderUnavailable},
+		"the credential is rejected":                    {fault: fake.Fault{Method: "Accounts", Kind: outcome.Refused, Code: fault.AccessDenied}, want: fault.CredentialRejected, wantError: true},
+		"the second page is lost":                       {fault: fake.Fault{Method: "Accounts", Kind: outcome.Unknown, Skip: 1}, wantError: true},
+		"the second page is throttled":                  {fault: fake.Fault{Method: "Accounts", Kind: outcome.Throttled, Skip: 1}, wantError: true},
+		"the platform is down at the second page":       {fault: fake.Fault{Method: "Accounts", Kind: outcome.Down, Skip: 1}, wantError: true},
+		"the cursors form a cycle":                      {cycle: true, wantError: true},
+		"the credential is rejected at the second page": {fault: fake.Fault{Method: "Accounts", Kind: outcome.Refused, Code: fault.AccessDenied, Skip: 1}, want: fault.CredentialRejected, wantError: true},
+		"the answer with the second page is lost":       {fault: fake.Fault{Method: "Accounts", Kind: outcome.Unknown, AfterEffect: true, Skip: 1}, wantError: true},
 	} {
 		inFakeTime(t, name, func(t *testing.T) {
 			fx := newFixture(t)
-			id := fx.integrate(t, "instantly")
+			id := fx.createIntegration(t, "instantly")
 			fx.connect(t, id, fx.anna)
 			fx.connect(t, id, fx.ben)
-			fx.mailbox(t, fx.acc, theTenant, "never")
+			fx.createMailbox(t, fx.ann, theTenant, "never")
 			fx.instantly.PageSize = 1
 			fx.instantly.Drop(fx.ben.Address)
 			fx.instantly.Put(integration.Account{Address: "x@other.test", State: integration.AccountConnected},
 				integration.Account{Address: "y@other.test", State: integration.AccountConnected})
-			if tt.loop {
-				fx.platforms.AddWorkspace("instantly", "key", "ws-1", looping{fx.instantly})
+			if tt.cycle {
+				fx.platforms.AddWorkspace("instantly", "key", "ws-1", cyclicPlatform{fx.instantly})
 			} else {
 				fx.instantly.Fail(tt.fault)
 			}
 			if tt.fault.Kind == outcome.Throttled {
 				fx.Limit = time.Second // less than a pause needs
 			}
-			r, err := fx.Refresh(t.Context(), fx.acc.ID, id, nil)
+			r, err := fx.Refresh(t.Context(), fx.ann.ID, id, nil)
 			if tt.want.Name != "" {
-				refused(t, err, tt.want)
+				requireRefusal(t, err, tt.want)
 			} else {
 				must(t, err)
 				want := integration.Tally{Checked: 3, Connected: 2, Unchanged: 1, ErrorCount: 2}
@@ -123,13 +124,13 @@ func TestIncompleteListingChangesNothing(t *testing.T) {
 					t.Errorf("%+v", r)
 				}
 			}
-			if n := fx.instantly.Calls("Accounts"); n > 5 || n > 1 && tt.fault.Skip == 0 && !tt.loop {
-				t.Errorf("%d pages were asked for", n)
+			if n := fx.instantly.Calls("Accounts"); n > 5 || n > 1 && tt.fault.Skip == 0 && !tt.cycle {
+				t.Errorf("%d pages were read", n)
 			}
 			fx.requireStatus(t, id, fx.anna, integration.ConnectionConnected)
 			fx.requireStatus(t, id, fx.ben, integration.ConnectionConnected)
-			i := fx.integration(t, id)
-			if i.HasError != tt.marked || !i.RefreshedAt.IsZero() || (i.Status == integration.Failed) != (tt.want == fault.CredentialRejected) {
+			i := fx.storedIntegration(t, id)
+			if i.HasError != tt.wantError || !i.RefreshedAt.IsZero() || (i.Status == integration.Failed) != (tt.want == fault.CredentialRejected) {
 				t.Errorf("the integration is %+v", i)
 			}
 		})
@@ -140,29 +141,29 @@ func TestIncompleteListingChangesNothing(t *testing.T) {
 // failing.
 func TestCancelledRefreshIsNotAFailure(t *testing.T) {
 	fx := newFixture(t)
-	id := fx.integrate(t, "instantly")
+	id := fx.createIntegration(t, "instantly")
 	fx.connect(t, id, fx.anna)
 	gate := fx.instantly.Hold("Accounts")
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		_, err := fx.Refresh(ctx, fx.acc.ID, id, nil)
+		_, err := fx.Refresh(ctx, fx.ann.ID, id, nil)
 		ended <- err
 	}()
 	<-gate.Arrived()
 	cancel()
-	refused(t, <-ended, fault.ProviderTimeout)
-	if i := fx.integration(t, id); i.HasError {
+	requireRefusal(t, <-ended, fault.ProviderTimeout)
+	if i := fx.storedIntegration(t, id); i.HasError {
 		t.Errorf("%+v", i)
 	}
 	fx.requireStatus(t, id, fx.anna, integration.ConnectionConnected)
 }
 
-// looping is a platform whose cursors form a cycle.
-type looping struct{ ports.SendingPlatform }
+// cyclicPlatform is a platform whose cursors form a cycle.
+type cyclicPlatform struct{ ports.SendingPlatform }
 
-func (l looping) Accounts(ctx context.Context, cursor string) (integration.Page, error) {
-	page, err := l.SendingPlatform.Accounts(ctx, cursor)
+func (p cyclicPlatform) Accounts(ctx context.Context, cursor string) (integration.Page, error) {
+	page, err := p.SendingPlatform.Accounts(ctx, cursor)
 	if n, _ := strconv.Atoi(cursor); n > 0 {
 		page = integration.Page{Next: strconv.Itoa(n%3 + 1)}
 	}
@@ -171,28 +172,29 @@ func (l looping) Accounts(ctx context.Context, cursor string) (integration.Page,
 
 func TestRefreshNeedsTheCapability(t *testing.T) {
 	fx := newFixture(t)
-	p := fx.platform("blind", func([]string) integration.Capabilities { return integration.Capabilities{} })
-	id := fx.integrate(t, "blind")
-	_, err := fx.Refresh(t.Context(), fx.acc.ID, id, nil)
-	refused(t, err, fault.CapabilityMissing)
+	platform := fx.addPlatform("blind", func([]string) integration.Capabilities { return integration.Capabilities{} })
+	id := fx.createIntegration(t, "blind")
+	_, err := fx.Refresh(t.Context(), fx.ann.ID, id, nil)
+	requireRefusal(t, err, fault.CapabilityMissing)
 	_, err = fx.Refresh(t.Context(), fx.bob.ID, id, nil)
-	refused(t, err, fault.IntegrationNotFound)
-	if n := p.Calls("Accounts"); n != 0 {
+	requireRefusal(t, err, fault.IntegrationNotFound)
+	if n := platform.Calls("Accounts"); n != 0 {
 		t.Error("the platform was called")
 	}
 }
 
-// heldPlatforms are platforms whose lists of accounts arrive late: a list is created at the call,
+// heldPlatforms are platforms whose lists of accounts arrive late. A list is created at the call,
 // and returned when release is closed.
 type heldPlatforms struct {
 	ports.SendingPlatforms
-	made, release chan struct{}
+	created, release chan struct{}
 }
 
 func (p heldPlatforms) For(provider string, c secret.Credential) ports.SendingPlatform {
 	return heldPlatform{p.SendingPlatforms.For(provider, c), p}
 }
 
+// heldPlatform is one of heldPlatforms.
 type heldPlatform struct {
 	ports.SendingPlatform
 	held heldPlatforms
@@ -200,31 +202,31 @@ type heldPlatform struct {
 
 func (p heldPlatform) Accounts(ctx context.Context, cursor string) (integration.Page, error) {
 	page, err := p.SendingPlatform.Accounts(ctx, cursor)
-	close(p.held.made)
+	close(p.held.created)
 	<-p.held.release
 	return page, err
 }
 
-// Of two concurrent refreshes, the result of the one that began to list later is kept, even if the
-// other one ends last.
+// TestOlderListingDoesNotOverwriteNewerOne checks two concurrent refreshes. The result of the
+// refresh whose list is newer is kept, even if the other refresh ends last.
 func TestOlderListingDoesNotOverwriteNewerOne(t *testing.T) {
 	fx := newFixture(t)
-	id := fx.integrate(t, "instantly")
-	anna := fx.mailbox(t, fx.acc, theTenant, "gone")
-	fx.connect(t, id, anna)
-	fx.wait(time.Minute)
+	id := fx.createIntegration(t, "instantly")
+	box := fx.createMailbox(t, fx.ann, theTenant, "gone")
+	fx.connect(t, id, box)
+	fx.advance(time.Minute)
 	held := heldPlatforms{fx.Platforms, make(chan struct{}), make(chan struct{})}
 	older := make(chan error)
 	go func() {
-		_, err := fx.service(fx.store, fx.store, held).Refresh(context.WithoutCancel(t.Context()), fx.acc.ID, id, nil)
+		_, err := fx.service(fx.store, fx.store, held).Refresh(context.WithoutCancel(t.Context()), fx.ann.ID, id, nil)
 		older <- err
 	}()
-	<-held.made
-	fx.instantly.Drop(anna.Address)
-	fx.wait(time.Minute)
+	<-held.created
+	fx.instantly.Drop(box.Address)
+	fx.advance(time.Minute)
 	fx.refresh(t, id)
-	fx.requireStatus(t, id, anna, integration.ConnectionDisconnected)
+	fx.requireStatus(t, id, box, integration.ConnectionDisconnected)
 	close(held.release)
 	must(t, <-older)
-	fx.requireStatus(t, id, anna, integration.ConnectionDisconnected)
+	fx.requireStatus(t, id, box, integration.ConnectionDisconnected)
 }

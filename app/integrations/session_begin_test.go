@@ -19,95 +19,95 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// TestBeginRefusesBeforeItCallsThePlatform checks the order of refusals, and that the platform is
-// not called.
+// TestBeginRefusesBeforeItCallsThePlatform checks which refusal a request gets, and that a refused
+// request does not call the platform.
 func TestBeginRefusesBeforeItCallsThePlatform(t *testing.T) {
 	fx := newFixture(t)
-	fx.platform("emailbison", func([]string) integration.Capabilities { return integration.Capabilities{MailboxRefresh: true} })
-	id, second, bison := fx.integrate(t, "instantly"), fx.integrate(t, "plusvibe"), fx.integrate(t, "emailbison")
-	foreign := fx.mailbox(t, fx.bob, "33333333-2222-4333-8444-555555555555", "bob")
-	found := fx.discovered(t)
+	fx.addPlatform("emailbison", func([]string) integration.Capabilities { return integration.Capabilities{MailboxRefresh: true} })
+	id, second, bison := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe"), fx.createIntegration(t, "emailbison")
+	boxOfBob := fx.createMailbox(t, fx.bob, "33333333-2222-4333-8444-555555555555", "bob")
+	foreignBox := fx.createForeignMailbox(t)
 	fx.connect(t, second, fx.ben)
-	asked := fx.instantly.Calls("Account") + fx.instantly.Calls("StartSignIn")
-	over := fx.acc
-	over.Plan.TenantSlots = 0
+	calls := fx.instantly.Calls("Account") + fx.instantly.Calls("StartSignIn")
+	limited := fx.ann
+	limited.Plan.TenantSlots = 0
 	for _, tt := range []struct {
 		name        string
 		id, mailbox string
 		slots       int
 		want        fault.Code
 	}{
-		{"no integration, whatever the mailbox", stranger, stranger, 0, fault.IntegrationNotFound},
-		{"no mailbox", id, stranger, 0, fault.MailboxNotFound},
-		{"no id", id, "anna", 0, fault.MailboxNotFound},
-		{"another account's mailbox", id, foreign.ID, 0, fault.MailboxNotFound},
-		{"one that discovery found", id, found.ID, 0, fault.MailboxNotFound},
-		{"over the plan", id, fx.ben.ID, 0, fault.TenantLimitReached},
-		{"connected elsewhere", id, fx.ben.ID, 1, fault.ConnectedElsewhere},
-		{"what it can do comes before where the mailbox is", bison, fx.ben.ID, 1, fault.CapabilityMissing},
-		{"cannot do it", bison, fx.anna.ID, 1, fault.CapabilityMissing},
+		{"an unknown integration and mailbox", unknownID, unknownID, 0, fault.IntegrationNotFound},
+		{"an unknown mailbox", id, unknownID, 0, fault.MailboxNotFound},
+		{"a malformed mailbox id", id, "anna", 0, fault.MailboxNotFound},
+		{"a mailbox of another account", id, boxOfBob.ID, 0, fault.MailboxNotFound},
+		{"a mailbox that the service did not create", id, foreignBox.ID, 0, fault.MailboxNotFound},
+		{"more tenants than the plan allows", id, fx.ben.ID, 0, fault.TenantLimitReached},
+		{"a mailbox that another integration has connected", id, fx.ben.ID, 1, fault.ConnectedElsewhere},
+		{"a missing capability is checked before the other integration", bison, fx.ben.ID, 1, fault.CapabilityMissing},
+		{"a missing capability", bison, fx.anna.ID, 1, fault.CapabilityMissing},
 	} {
-		over.Plan.TenantSlots = tt.slots
-		_, err := fx.BeginSignIn(t.Context(), over, tt.id, tt.mailbox, nil)
+		limited.Plan.TenantSlots = tt.slots
+		_, err := fx.BeginSignIn(t.Context(), limited, tt.id, tt.mailbox, nil)
 		if fault.ErrorOf(err).Code != tt.want {
 			t.Errorf("%s: %v, want %s", tt.name, err, tt.want.Name)
 		}
 	}
 	_, err := fx.BeginSignIn(t.Context(), fx.bob, id, fx.anna.ID, nil)
-	refused(t, err, fault.IntegrationNotFound)
-	if n := fx.instantly.Calls("Account") + fx.instantly.Calls("StartSignIn"); n != asked {
+	requireRefusal(t, err, fault.IntegrationNotFound)
+	if n := fx.instantly.Calls("Account") + fx.instantly.Calls("StartSignIn"); n != calls {
 		t.Errorf("the platform was called")
 	}
-	fx.begin(t, id, fx.anna)
-	_, err = fx.BeginSignIn(t.Context(), fx.acc, id, fx.anna.ID, nil)
-	refused(t, err, fault.SessionActive)
-	_, err = fx.BeginSignIn(t.Context(), fx.acc, second, fx.anna.ID, nil)
-	refused(t, err, fault.ConnectedElsewhere)
+	fx.beginSession(t, id, fx.anna)
+	_, err = fx.BeginSignIn(t.Context(), fx.ann, id, fx.anna.ID, nil)
+	requireRefusal(t, err, fault.SessionActive)
+	_, err = fx.BeginSignIn(t.Context(), fx.ann, second, fx.anna.ID, nil)
+	requireRefusal(t, err, fault.ConnectedElsewhere)
 }
 
-// discovered returns an existing mailbox that tenantry did not create.
-func (fx *fixture) discovered(t *testing.T) mailbox.Mailbox {
+// createForeignMailbox adds a mailbox that the service did not create.
+func (fx *fixture) createForeignMailbox(t *testing.T) mailbox.Mailbox {
 	t.Helper()
-	d, err := fx.store.Domain(t.Context(), fx.acc.ID, theTenant, zone)
+	d, err := fx.store.Domain(t.Context(), fx.ann.ID, theTenant, zone)
 	must(t, err)
-	rows, err := fx.store.ReserveMailboxes(t.Context(), fx.acc.ID, d.ID, []mailbox.Spec{{Address: "found@" + zone}}, 99, fx.clock)
+	rows, err := fx.store.ReserveMailboxes(t.Context(), fx.ann.ID, d.ID, []mailbox.Spec{{Address: "found@" + zone}}, 99, fx.clock)
 	must(t, err)
 	m := rows[0]
 	m.Stage = mailbox.Ready
-	must(t, fx.store.SaveMailbox(t.Context(), fx.acc.ID, m))
+	must(t, fx.store.SaveMailbox(t.Context(), fx.ann.ID, m))
 	return m
 }
 
-// TestOneOfFiftyBegins checks that one of many concurrent requests, on two integrations, gets a
-// session.
+// TestOneOfFiftyBegins checks that exactly one of 50 concurrent requests, on two integrations, gets
+// a session.
 func TestOneOfFiftyBegins(t *testing.T) {
 	fx := newFixture(t)
-	ids := []string{fx.integrate(t, "instantly"), fx.integrate(t, "plusvibe")}
+	ids := []string{fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")}
 	var mu sync.Mutex
-	got := map[string]int{}
-	var all sync.WaitGroup
+	results := map[string]int{}
+	var requests sync.WaitGroup
 	for n := range 50 {
-		all.Go(func() {
-			_, err := fx.BeginSignIn(t.Context(), fx.acc, ids[n%2], fx.anna.ID, nil)
+		requests.Go(func() {
+			_, err := fx.BeginSignIn(t.Context(), fx.ann, ids[n%2], fx.anna.ID, nil)
 			mu.Lock()
 			defer mu.Unlock()
 			if err == nil {
-				got["begun"]++
+				results["begun"]++
 			} else {
-				got[fault.ErrorOf(err).Code.Name]++
+				results[fault.ErrorOf(err).Code.Name]++
 			}
 		})
 	}
-	all.Wait()
-	if got["begun"] != 1 || got["begun"]+got[fault.SessionActive.Name]+got[fault.ConnectedElsewhere.Name] != 50 {
-		t.Errorf("%v", got)
+	requests.Wait()
+	if results["begun"] != 1 || results["begun"]+results[fault.SessionActive.Name]+results[fault.ConnectedElsewhere.Name] != 50 {
+		t.Errorf("%v", results)
 	}
 	if n := fx.instantly.Calls("StartSignIn") + fx.plusvibe.Calls("StartSignIn"); n != 1 {
-		t.Errorf("the platforms were asked for %d links", n)
+		t.Errorf("the platforms created %d links", n)
 	}
 }
 
-// slowSessions is a store whose BeginSession is slow.
+// slowSessions is a store whose BeginSession waits for the test.
 type slowSessions struct {
 	ports.Connections
 	entered, proceed chan struct{}
@@ -124,17 +124,17 @@ func (s slowSessions) BeginSession(ctx context.Context, owner access.AccountID, 
 // for other mailboxes are not refused.
 func TestOneRequestAtTheStore(t *testing.T) {
 	fx := newFixture(t)
-	id, slow := fx.integrate(t, "instantly"), slowSessions{fx.store, make(chan struct{}), make(chan struct{})}
+	id, slow := fx.createIntegration(t, "instantly"), slowSessions{fx.store, make(chan struct{}), make(chan struct{})}
 	s := fx.service(fx.store, slow, fx.platforms)
 	begun := make(chan error, 2)
 	for _, m := range []mailbox.Mailbox{fx.anna, fx.ben} {
 		go func() {
-			_, err := s.BeginSignIn(t.Context(), fx.acc, id, m.ID, nil)
+			_, err := s.BeginSignIn(t.Context(), fx.ann, id, m.ID, nil)
 			begun <- err
 		}()
 		<-slow.entered
-		_, err := s.BeginSignIn(t.Context(), fx.acc, id, m.ID, nil)
-		refused(t, err, fault.SessionActive)
+		_, err := s.BeginSignIn(t.Context(), fx.ann, id, m.ID, nil)
+		requireRefusal(t, err, fault.SessionActive)
 	}
 	close(slow.proceed)
 	for range cap(begun) {
@@ -142,41 +142,41 @@ func TestOneRequestAtTheStore(t *testing.T) {
 	}
 }
 
-// TestAFailedStartRestoresTheConnection checks that a failed start restores the mailbox's
-// connection, and that the mailbox can then begin a session.
+// TestAFailedStartRestoresTheConnection checks that a failed start restores an earlier connection
+// of the mailbox. The mailbox can then begin a session.
 func TestAFailedStartRestoresTheConnection(t *testing.T) {
 	fx := newFixture(t)
 	for name, tt := range map[string]struct {
 		fault fake.Fault
 		want  fault.Code
 	}{
-		"throttled":          {fake.Fault{Method: "StartSignIn", Kind: outcome.Throttled, Times: 1}, fault.ProviderUnavailable},
-		"refused":            {fake.Fault{Method: "StartSignIn", Kind: outcome.Refused, Code: fault.AccessDenied, Times: 1}, fault.CredentialRejected},
-		"no answer":          {fake.Fault{Method: "StartSignIn", Kind: outcome.Unknown, AfterEffect: true, Times: 1}, fault.ProviderTimeout},
-		"nonsense":           {fake.Fault{Method: "StartSignIn", Kind: outcome.Broken, Times: 1}, fault.ProviderError},
-		"look-up unanswered": {fake.Fault{Method: "Account", Kind: outcome.Unknown, Times: 1}, fault.ProviderTimeout},
+		"the platform throttles":                {fake.Fault{Method: "StartSignIn", Kind: outcome.Throttled, Times: 1}, fault.ProviderUnavailable},
+		"the platform refuses":                  {fake.Fault{Method: "StartSignIn", Kind: outcome.Refused, Code: fault.AccessDenied, Times: 1}, fault.CredentialRejected},
+		"the answer is lost":                    {fake.Fault{Method: "StartSignIn", Kind: outcome.Unknown, AfterEffect: true, Times: 1}, fault.ProviderTimeout},
+		"the answer is broken":                  {fake.Fault{Method: "StartSignIn", Kind: outcome.Broken, Times: 1}, fault.ProviderError},
+		"the read of the account has no answer": {fake.Fault{Method: "Account", Kind: outcome.Unknown, Times: 1}, fault.ProviderTimeout},
 	} {
-		for _, was := range []integration.ConnectionStatus{"", integration.ConnectionConnected, integration.ConnectionDisconnected} {
-			t.Run(name+" "+string(was), func(t *testing.T) {
+		for _, before := range []integration.ConnectionStatus{"", integration.ConnectionConnected, integration.ConnectionDisconnected} {
+			t.Run(name+" "+string(before), func(t *testing.T) {
 				fx.switchAccount(t)
-				id, second := fx.integrate(t, "instantly"), fx.integrate(t, "plusvibe")
+				id, second := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
 				want := integration.ConnectionFailed
-				if was != "" {
+				if before != "" {
 					fx.connect(t, id, fx.anna)
-					want = was
+					want = before
 				}
-				if was == integration.ConnectionDisconnected {
-					_, err := fx.Disconnect(t.Context(), fx.acc.ID, id, fx.anna.ID, nil)
+				if before == integration.ConnectionDisconnected {
+					_, err := fx.Disconnect(t.Context(), fx.ann.ID, id, fx.anna.ID, nil)
 					must(t, err)
 				}
 				defer fx.instantly.Fail(tt.fault)()
-				_, err := fx.BeginSignIn(t.Context(), fx.acc, id, fx.anna.ID, nil)
-				refused(t, err, tt.want)
+				_, err := fx.BeginSignIn(t.Context(), fx.ann, id, fx.anna.ID, nil)
+				requireRefusal(t, err, tt.want)
 				fx.requireStatus(t, id, fx.anna, want)
-				if i := fx.integration(t, id); i.HasError != (name == "refused") || (i.Status == integration.Failed) != i.HasError {
+				if i := fx.storedIntegration(t, id); i.HasError != (name == "the platform refuses") || (i.Status == integration.Failed) != i.HasError {
 					t.Errorf("the integration is %+v", i)
 				}
-				if was == "" {
+				if before == "" {
 					fx.connect(t, second, fx.anna)
 				} else {
 					fx.connect(t, id, fx.anna)
@@ -194,8 +194,8 @@ type interruptedStarts struct {
 	meanwhile func()
 }
 
-func (m interruptedStarts) StartSignIn(context.Context, string) (integration.SignIn, error) {
-	m.meanwhile()
+func (p interruptedStarts) StartSignIn(context.Context, string) (integration.SignIn, error) {
+	p.meanwhile()
 	return integration.SignIn{}, &outcome.Error{Kind: outcome.Throttled}
 }
 
@@ -203,17 +203,17 @@ func (m interruptedStarts) StartSignIn(context.Context, string) (integration.Sig
 // refresh.
 func TestRefreshDuringAStart(t *testing.T) {
 	fx := newFixture(t)
-	id := fx.integrate(t, "instantly")
+	id := fx.createIntegration(t, "instantly")
 	fx.connect(t, id, fx.anna)
 	fx.platforms.AddWorkspace("instantly", "key", "ws-1", interruptedStarts{fx.instantly, func() {
 		fx.instantly.Drop(fx.anna.Address)
-		fx.wait(time.Second)
+		fx.advance(time.Second)
 		fx.refresh(t, id)
 		fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected)
 	}})
-	fx.wait(time.Second)
-	_, err := fx.BeginSignIn(t.Context(), fx.acc, id, fx.anna.ID, nil)
-	refused(t, err, fault.ProviderUnavailable)
+	fx.advance(time.Second)
+	_, err := fx.BeginSignIn(t.Context(), fx.ann, id, fx.anna.ID, nil)
+	requireRefusal(t, err, fault.ProviderUnavailable)
 	fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected)
 }
 
@@ -223,9 +223,9 @@ func TestLinkLeadsToDeclaredHosts(t *testing.T) {
 	fx.platforms.AddProvider(integration.Provider{ID: "evil", Title: "Evil", AuthHosts: []string{"login.other.example"}}, nil)
 	fx.platforms.AddWorkspace("evil", "key", "", fx.instantly)
 	fx.platforms.AddWorkspace("evil", "key", "ws-1", fx.instantly)
-	id := fx.integrate(t, "evil")
-	b, err := fx.BeginSignIn(t.Context(), fx.acc, id, fx.anna.ID, nil)
-	refused(t, err, fault.ProviderError)
+	id := fx.createIntegration(t, "evil")
+	b, err := fx.BeginSignIn(t.Context(), fx.ann, id, fx.anna.ID, nil)
+	requireRefusal(t, err, fault.ProviderError)
 	if b.AuthURL.Reveal() != "" || strings.Contains(err.Error(), "microsoftonline") {
 		t.Errorf("%v, %v", b.AuthURL.Reveal(), err)
 	}
@@ -236,62 +236,62 @@ func TestLinkLeadsToDeclaredHosts(t *testing.T) {
 // its session.
 func TestSlowRequestLosesItsSession(t *testing.T) {
 	fx := newFixture(t)
-	id := fx.integrate(t, "instantly")
+	id := fx.createIntegration(t, "instantly")
 	gate := fx.instantly.Hold("StartSignIn")
-	slow := make(chan error, 1)
+	firstResult := make(chan error, 1)
 	go func() {
-		_, err := fx.BeginSignIn(t.Context(), fx.acc, id, fx.anna.ID, nil)
-		slow <- err
+		_, err := fx.BeginSignIn(t.Context(), fx.ann, id, fx.anna.ID, nil)
+		firstResult <- err
 	}()
 	<-gate.Arrived()
-	fx.wait(11 * time.Second)
-	quick := make(chan error, 1)
+	fx.advance(11 * time.Second)
+	secondResult := make(chan error, 1)
 	var b integrations.StartedSession
 	go func() {
 		var err error
-		b, err = fx.BeginSignIn(t.Context(), fx.acc, id, fx.anna.ID, nil)
-		quick <- err
+		b, err = fx.BeginSignIn(t.Context(), fx.ann, id, fx.anna.ID, nil)
+		secondResult <- err
 	}()
 	select {
 	case <-gate.Arrived():
-	case err := <-quick:
-		quick <- err
+	case err := <-secondResult:
+		secondResult <- err
 	}
 	gate.Release()
-	first, second := <-slow, <-quick
-	refused(t, first, fault.SessionActive)
+	first, second := <-firstResult, <-secondResult
+	requireRefusal(t, first, fault.SessionActive)
 	must(t, second)
 	fx.instantly.Complete(b.AuthURL.Reveal(), fx.anna.Address, "Anna")
-	fx.status(t, b, integration.SessionConnected)
+	fx.requireSession(t, b, integration.SessionConnected)
 }
 
-// TestBeginFindsALateSignIn checks that BeginSignIn does not end an expired session without a check
-// at the platform. The person signed in after the last check.
+// TestBeginFindsALateSignIn checks that BeginSignIn checks an expired session at the platform
+// before it ends the session. A person may have signed in after the last check.
 func TestBeginFindsALateSignIn(t *testing.T) {
-	for name, late := range map[string]struct {
+	for name, tt := range map[string]struct {
 		provider string
 		after    time.Duration
 		signIn   bool
 		want     integration.SessionStatus
 	}{
-		"signed in, a platform with sessions":    {"instantly", 20 * time.Minute, true, integration.SessionConnected},
-		"signed in, a platform without sessions": {"plusvibe", 20 * time.Minute, true, integration.SessionConnected},
-		"not signed in":                          {"instantly", 20 * time.Minute, false, integration.SessionExpired},
-		"within the grace of the platform":       {"instantly", 10*time.Minute + time.Second, false, integration.SessionExpired},
+		"a late sign-in at a platform with sessions":    {"instantly", 20 * time.Minute, true, integration.SessionConnected},
+		"a late sign-in at a platform without sessions": {"plusvibe", 20 * time.Minute, true, integration.SessionConnected},
+		"no sign-in": {"instantly", 20 * time.Minute, false, integration.SessionExpired},
+		"no sign-in, within the grace period of the platform": {"instantly", 10*time.Minute + time.Second, false, integration.SessionExpired},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fx := newFixture(t)
-			id := fx.integrate(t, late.provider)
-			first := fx.begin(t, id, fx.anna)
-			if late.signIn {
-				fx.at(t, id).Complete(first.AuthURL.Reveal(), fx.anna.Address, "Anna")
+			id := fx.createIntegration(t, tt.provider)
+			first := fx.beginSession(t, id, fx.anna)
+			if tt.signIn {
+				fx.platformOf(t, id).Complete(first.AuthURL.Reveal(), fx.anna.Address, "Anna")
 			}
-			fx.wait(late.after)
-			second := fx.begin(t, id, fx.anna)
-			fx.status(t, first, late.want)
-			fx.status(t, second, integration.SessionPending)
+			fx.advance(tt.after)
+			second := fx.beginSession(t, id, fx.anna)
+			fx.requireSession(t, first, tt.want)
+			fx.requireSession(t, second, integration.SessionPending)
 			want := integration.ConnectionPending
-			if late.signIn {
+			if tt.signIn {
 				want = integration.ConnectionConnected
 			}
 			fx.requireStatus(t, id, fx.anna, want)
@@ -303,16 +303,16 @@ func TestBeginFindsALateSignIn(t *testing.T) {
 // say how the expired session ended. After maxCheckDelay the expired session ends without a check.
 func TestBeginAfterASessionThatCannotBeChecked(t *testing.T) {
 	fx := newFixture(t)
-	id := fx.integrate(t, "instantly")
-	first := fx.begin(t, id, fx.anna)
-	fx.wait(20 * time.Minute)
-	lift := fx.instantly.Fail(fake.Fault{Method: "SignIn", Kind: outcome.Down})
-	_, err := fx.BeginSignIn(t.Context(), fx.acc, id, fx.anna.ID, nil)
-	refused(t, err, fault.ProviderUnavailable)
+	id := fx.createIntegration(t, "instantly")
+	first := fx.beginSession(t, id, fx.anna)
+	fx.advance(20 * time.Minute)
+	endFault := fx.instantly.Fail(fake.Fault{Method: "SignIn", Kind: outcome.Down})
+	_, err := fx.BeginSignIn(t.Context(), fx.ann, id, fx.anna.ID, nil)
+	requireRefusal(t, err, fault.ProviderUnavailable)
 	fx.requireStatus(t, id, fx.anna, integration.ConnectionPending)
-	fx.wait(time.Hour)
-	second := fx.begin(t, id, fx.anna)
-	lift()
-	fx.status(t, first, integration.SessionExpired)
-	fx.status(t, second, integration.SessionPending)
+	fx.advance(time.Hour)
+	second := fx.beginSession(t, id, fx.anna)
+	endFault()
+	fx.requireSession(t, first, integration.SessionExpired)
+	fx.requireSession(t, second, integration.SessionPending)
 }

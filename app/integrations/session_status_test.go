@@ -18,28 +18,28 @@ func TestSessionFromLinkToConnection(t *testing.T) {
 	for _, provider := range []string{"instantly", "plusvibe"} {
 		t.Run(provider, func(t *testing.T) {
 			fx := newFixture(t)
-			id := fx.integrate(t, provider)
-			b := fx.begin(t, id, fx.anna)
+			id := fx.createIntegration(t, provider)
+			b := fx.beginSession(t, id, fx.anna)
 			if b.Mailbox != fx.anna.Address || b.Integration.ID != id || !strings.HasPrefix(b.AuthURL.Reveal(), "https://login.") {
 				t.Errorf("%+v", b)
 			}
-			if left := b.Session.ExpiresAt.Sub(fx.clock); left != 10*time.Minute {
-				t.Errorf("open for %s", left)
+			if remaining := b.Session.ExpiresAt.Sub(fx.clock); remaining != 10*time.Minute {
+				t.Errorf("the session expires in %s", remaining)
 			}
 			fx.requireStatus(t, id, fx.anna, integration.ConnectionPending)
-			fx.status(t, b, integration.SessionPending)
-			fx.at(t, id).Complete(b.AuthURL.Reveal(), "Anna@Example.test", "Anna K")
-			s := fx.status(t, b, integration.SessionConnected)
+			fx.requireSession(t, b, integration.SessionPending)
+			fx.platformOf(t, id).Complete(b.AuthURL.Reveal(), "Anna@Example.test", "Anna K")
+			s := fx.requireSession(t, b, integration.SessionConnected)
 			c := fx.requireStatus(t, id, fx.anna, integration.ConnectionConnected)
-			account := fx.at(t, id).Held()[0].ID
+			account := fx.platformOf(t, id).Held()[0].ID
 			if s.AccountID != account || s.AccountName != "Anna K" || s.ConnectedAt != fx.clock ||
 				c.AccountID != account || c.AccountAddress != "Anna@Example.test" || c.ConnectedAt != fx.clock {
 				t.Errorf("%+v\n%+v", s, c)
 			}
-			calls := fx.at(t, id).Calls("Account") + fx.at(t, id).Calls("SignIn")
-			fx.status(t, b, integration.SessionConnected)
-			if n := fx.at(t, id).Calls("Account") + fx.at(t, id).Calls("SignIn"); n != calls {
-				t.Error("a session that has ended is asked for")
+			calls := fx.platformOf(t, id).Calls("Account") + fx.platformOf(t, id).Calls("SignIn")
+			fx.requireSession(t, b, integration.SessionConnected)
+			if n := fx.platformOf(t, id).Calls("Account") + fx.platformOf(t, id).Calls("SignIn"); n != calls {
+				t.Error("the platform was called for a session that has ended")
 			}
 		})
 	}
@@ -49,11 +49,11 @@ func TestSessionFromLinkToConnection(t *testing.T) {
 // lists the account.
 func TestConnectedBeforeTheAccountShows(t *testing.T) {
 	fx := newFixture(t)
-	id := fx.integrate(t, "instantly")
-	b := fx.begin(t, id, fx.anna)
+	id := fx.createIntegration(t, "instantly")
+	b := fx.beginSession(t, id, fx.anna)
 	fx.instantly.Complete(b.AuthURL.Reveal(), fx.anna.PrincipalName, "Anna")
 	fx.instantly.Drop(fx.anna.PrincipalName)
-	s := fx.status(t, b, integration.SessionConnected)
+	s := fx.requireSession(t, b, integration.SessionConnected)
 	if s.AccountID != fx.anna.PrincipalName || s.AccountName != "Anna" {
 		t.Errorf("%+v", s)
 	}
@@ -68,58 +68,60 @@ func TestASessionEndsWithTheStateOfItsSignIn(t *testing.T) {
 	fx := newFixture(t)
 	for _, provider := range []string{"instantly", "plusvibe"} {
 		for _, tt := range []struct {
-			name       string
-			sessions   bool // only for a platform with sessions
-			disturb    func(fx *fixture, p *fake.SendingPlatform, b integrations.StartedSession)
-			want       integration.SessionStatus
-			reason     string
-			connection integration.ConnectionStatus
+			name          string
+			needsSessions bool // only for a platform with sessions
+			signIn        func(fx *fixture, p *fake.SendingPlatform, b integrations.StartedSession)
+			want          integration.SessionStatus
+			reason        string
+			connection    integration.ConnectionStatus
 		}{
-			{"declined", true, func(_ *fixture, p *fake.SendingPlatform, b integrations.StartedSession) { p.Deny(b.AuthURL.Reveal()) },
+			{"the person declined", true, func(_ *fixture, p *fake.SendingPlatform, b integrations.StartedSession) { p.Deny(b.AuthURL.Reveal()) },
 				integration.SessionFailed, "access_denied", integration.ConnectionFailed},
-			{"another account", true, func(_ *fixture, p *fake.SendingPlatform, b integrations.StartedSession) {
+			{"a different person signed in", true, func(_ *fixture, p *fake.SendingPlatform, b integrations.StartedSession) {
 				p.Complete(b.AuthURL.Reveal(), "boss@"+zone, "Boss")
 			}, integration.SessionFailed, integration.ReasonWrongAccount, integration.ConnectionFailed},
-			{"expired at the platform", true, func(_ *fixture, p *fake.SendingPlatform, b integrations.StartedSession) { p.Expire(b.AuthURL.Reveal()) },
+			{"the session expired at the platform", true, func(_ *fixture, p *fake.SendingPlatform, b integrations.StartedSession) { p.Expire(b.AuthURL.Reveal()) },
 				integration.SessionExpired, "", integration.ConnectionFailed},
-			{"expired at the platform after the sign-in", true, func(fx *fixture, p *fake.SendingPlatform, b integrations.StartedSession) {
+			{"the session expired at the platform after the sign-in", true, func(fx *fixture, p *fake.SendingPlatform, b integrations.StartedSession) {
 				p.Expire(b.AuthURL.Reveal())
 				p.Put(integration.Account{Address: fx.anna.Address, State: integration.AccountConnected})
 			}, integration.SessionConnected, "", integration.ConnectionConnected},
-			{"nobody signed in", false, func(fx *fixture, _ *fake.SendingPlatform, _ integrations.StartedSession) { fx.wait(12 * time.Minute) },
+			{"no sign-in", false, func(fx *fixture, _ *fake.SendingPlatform, _ integrations.StartedSession) {
+				fx.advance(12 * time.Minute)
+			},
 				integration.SessionExpired, "", integration.ConnectionFailed},
-			{"signed in at the last moment", false, func(fx *fixture, p *fake.SendingPlatform, b integrations.StartedSession) {
-				fx.wait(10*time.Minute - time.Second)
+			{"a sign-in at the last moment", false, func(fx *fixture, p *fake.SendingPlatform, b integrations.StartedSession) {
+				fx.advance(10*time.Minute - time.Second)
 				p.Complete(b.AuthURL.Reveal(), fx.anna.Address, "Anna")
-				fx.wait(5 * time.Minute)
+				fx.advance(5 * time.Minute)
 			}, integration.SessionConnected, "", integration.ConnectionConnected},
 			{"the account cannot sign in", false, func(fx *fixture, p *fake.SendingPlatform, b integrations.StartedSession) {
 				p.Put(integration.Account{Address: fx.anna.Address, State: integration.AccountFailed, Reason: "connection_error"})
-				fx.wait(12 * time.Minute)
+				fx.advance(12 * time.Minute)
 			}, integration.SessionFailed, "connection_error", integration.ConnectionFailed},
 			{"the account is still being set up at the end", false, func(fx *fixture, p *fake.SendingPlatform, b integrations.StartedSession) {
 				p.Put(integration.Account{Address: fx.anna.Address, State: integration.AccountPending})
-				fx.wait(12 * time.Minute)
+				fx.advance(12 * time.Minute)
 			}, integration.SessionExpired, "", integration.ConnectionPending},
 		} {
-			if tt.sessions && provider == "plusvibe" {
+			if tt.needsSessions && provider == "plusvibe" {
 				continue
 			}
 			t.Run(provider+" "+tt.name, func(t *testing.T) {
 				fx.switchAccount(t)
-				id := fx.integrate(t, provider)
-				b := fx.begin(t, id, fx.anna)
-				tt.disturb(fx, fx.at(t, id), b)
-				s := fx.status(t, b, tt.want)
+				id := fx.createIntegration(t, provider)
+				b := fx.beginSession(t, id, fx.anna)
+				tt.signIn(fx, fx.platformOf(t, id), b)
+				s := fx.requireSession(t, b, tt.want)
 				c := fx.requireStatus(t, id, fx.anna, tt.connection)
 				if s.Reason != tt.reason || tt.want == integration.SessionConnected != !s.ConnectedAt.IsZero() {
 					t.Errorf("%+v, %+v", s, c)
 				}
-				if tt.name == "another account" && (s.AccountAddress != "boss@"+zone || c.AccountID != "") {
+				if tt.name == "a different person signed in" && (s.AccountAddress != "boss@"+zone || c.AccountID != "") {
 					t.Errorf("%+v, %+v", s, c)
 				}
 				if tt.want != integration.SessionConnected && tt.connection == integration.ConnectionFailed {
-					fx.connect(t, id, fx.anna) // a new session may come after it
+					fx.connect(t, id, fx.anna) // a new session can still connect the mailbox
 				}
 			})
 		}
@@ -132,19 +134,19 @@ func TestSessionOfAConnectedMailbox(t *testing.T) {
 	for _, provider := range []string{"instantly", "plusvibe"} {
 		t.Run(provider, func(t *testing.T) {
 			fx := newFixture(t)
-			id := fx.integrate(t, provider)
+			id := fx.createIntegration(t, provider)
 			fx.connect(t, id, fx.anna)
-			b := fx.begin(t, id, fx.anna)
-			fx.status(t, b, integration.SessionPending)
+			b := fx.beginSession(t, id, fx.anna)
+			fx.requireSession(t, b, integration.SessionPending)
 			before := fx.requireStatus(t, id, fx.anna, integration.ConnectionConnected)
-			fx.wait(12 * time.Minute)
-			fx.status(t, b, integration.SessionExpired)
+			fx.advance(12 * time.Minute)
+			fx.requireSession(t, b, integration.SessionExpired)
 			if c := fx.requireStatus(t, id, fx.anna, integration.ConnectionConnected); c != before {
-				t.Errorf("%+v, was %+v", c, before)
+				t.Errorf("%+v, before %+v", c, before)
 			}
 			fx.connect(t, id, fx.anna)
 			if c := fx.requireStatus(t, id, fx.anna, integration.ConnectionConnected); !c.ConnectedAt.After(before.ConnectedAt) {
-				t.Errorf("%+v, was %+v", c, before)
+				t.Errorf("%+v, before %+v", c, before)
 			}
 		})
 	}
@@ -152,25 +154,25 @@ func TestSessionOfAConnectedMailbox(t *testing.T) {
 
 func TestStatusFindsItsOwnSessionsOnly(t *testing.T) {
 	fx := newFixture(t)
-	id, second := fx.integrate(t, "instantly"), fx.integrate(t, "plusvibe")
-	b := fx.begin(t, id, fx.anna)
+	id, second := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
+	b := fx.beginSession(t, id, fx.anna)
 	for _, tt := range []struct {
 		owner                string
 		id, mailbox, session string
 		want                 fault.Code
 	}{
 		{string(fx.bob.ID), id, fx.anna.ID, b.Session.ID, fault.IntegrationNotFound},
-		{string(fx.acc.ID), stranger, fx.anna.ID, b.Session.ID, fault.IntegrationNotFound},
-		{string(fx.acc.ID), id, stranger, b.Session.ID, fault.MailboxNotFound},
-		{string(fx.acc.ID), second, fx.anna.ID, b.Session.ID, fault.SessionNotFound},
-		{string(fx.acc.ID), id, fx.ben.ID, b.Session.ID, fault.SessionNotFound},
-		{string(fx.acc.ID), id, fx.anna.ID, stranger, fault.SessionNotFound},
+		{string(fx.ann.ID), unknownID, fx.anna.ID, b.Session.ID, fault.IntegrationNotFound},
+		{string(fx.ann.ID), id, unknownID, b.Session.ID, fault.MailboxNotFound},
+		{string(fx.ann.ID), second, fx.anna.ID, b.Session.ID, fault.SessionNotFound},
+		{string(fx.ann.ID), id, fx.ben.ID, b.Session.ID, fault.SessionNotFound},
+		{string(fx.ann.ID), id, fx.anna.ID, unknownID, fault.SessionNotFound},
 	} {
-		acc := fx.acc
+		account := fx.ann
 		if tt.owner == string(fx.bob.ID) {
-			acc = fx.bob
+			account = fx.bob
 		}
-		if _, err := fx.SessionStatus(t.Context(), acc.ID, tt.id, tt.mailbox, tt.session); fault.ErrorOf(err).Code != tt.want {
+		if _, err := fx.SessionStatus(t.Context(), account.ID, tt.id, tt.mailbox, tt.session); fault.ErrorOf(err).Code != tt.want {
 			t.Errorf("%+v: %v", tt, err)
 		}
 	}
@@ -179,60 +181,61 @@ func TestStatusFindsItsOwnSessionsOnly(t *testing.T) {
 	}
 }
 
-// TestStatusAsksEveryThreeSeconds checks that many polling callers cause one call of the platform.
+// TestStatusAsksEveryThreeSeconds checks that polling callers together cause at most one call of
+// the platform in three seconds.
 func TestStatusAsksEveryThreeSeconds(t *testing.T) {
 	fx := newFixture(t)
-	id := fx.integrate(t, "instantly")
-	b := fx.begin(t, id, fx.anna)
-	var all sync.WaitGroup
+	id := fx.createIntegration(t, "instantly")
+	b := fx.beginSession(t, id, fx.anna)
+	var readers sync.WaitGroup
 	for range 20 {
-		all.Go(func() {
-			if s, err := fx.SessionStatus(t.Context(), fx.acc.ID, id, fx.anna.ID, b.Session.ID); err != nil || s.Status != integration.SessionPending {
+		readers.Go(func() {
+			if s, err := fx.SessionStatus(t.Context(), fx.ann.ID, id, fx.anna.ID, b.Session.ID); err != nil || s.Status != integration.SessionPending {
 				t.Errorf("%+v, %v", s, err)
 			}
 		})
 	}
-	all.Wait()
+	readers.Wait()
 	for range 10 {
-		fx.wait(900 * time.Millisecond)
-		_, err := fx.SessionStatus(t.Context(), fx.acc.ID, id, fx.anna.ID, b.Session.ID)
+		fx.advance(900 * time.Millisecond)
+		_, err := fx.SessionStatus(t.Context(), fx.ann.ID, id, fx.anna.ID, b.Session.ID)
 		must(t, err)
 	}
 	if n := fx.instantly.Calls("SignIn"); n != 3 {
-		t.Errorf("asked %d times in 9 seconds", n)
+		t.Errorf("SignIn was called %d times in 9 seconds", n)
 	}
 }
 
 func TestSignInElsewhereMeanwhile(t *testing.T) {
 	fx := newFixture(t)
-	id, second := fx.integrate(t, "instantly"), fx.integrate(t, "plusvibe")
-	b := fx.begin(t, id, fx.anna)
-	_, err := fx.Disconnect(t.Context(), fx.acc.ID, id, fx.anna.ID, nil)
+	id, second := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
+	b := fx.beginSession(t, id, fx.anna)
+	_, err := fx.Disconnect(t.Context(), fx.ann.ID, id, fx.anna.ID, nil)
 	must(t, err)
 	fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected)
 	fx.connect(t, second, fx.anna)
 	fx.instantly.Complete(b.AuthURL.Reveal(), fx.anna.Address, "Anna")
-	if s := fx.status(t, b, integration.SessionFailed); s.Reason != integration.ReasonDisconnected {
+	if s := fx.requireSession(t, b, integration.SessionFailed); s.Reason != integration.ReasonDisconnected {
 		t.Errorf("%+v", s)
 	}
 	fx.requireStatus(t, second, fx.anna, integration.ConnectionConnected)
 	fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected)
 }
 
-// TestSignInAfterAnotherHasTheMailbox checks that a sign-in connects nothing if another integration
-// has connected the mailbox meanwhile.
+// TestSignInAfterAnotherHasTheMailbox checks that a sign-in fails if another integration has
+// connected the mailbox meanwhile.
 func TestSignInAfterAnotherHasTheMailbox(t *testing.T) {
 	fx := newFixture(t)
-	id, second := fx.integrate(t, "instantly"), fx.integrate(t, "plusvibe")
-	b := fx.begin(t, id, fx.anna)
+	id, second := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
+	b := fx.beginSession(t, id, fx.anna)
 	c := fx.requireStatus(t, id, fx.anna, integration.ConnectionPending)
-	saved, err := fx.store.SaveConnection(t.Context(), fx.acc.ID, c.WithFailure("lost", fx.clock), c.UpdatedAt, nil)
+	saved, err := fx.store.SaveConnection(t.Context(), fx.ann.ID, c.WithFailure("lost", fx.clock), c.UpdatedAt, nil)
 	if err != nil || !saved {
 		t.Fatal(saved, err)
 	}
 	fx.connect(t, second, fx.anna)
 	fx.instantly.Complete(b.AuthURL.Reveal(), fx.anna.Address, "Anna")
-	if s := fx.status(t, b, integration.SessionFailed); s.Reason != integration.ReasonElsewhere || !s.ConnectedAt.IsZero() {
+	if s := fx.requireSession(t, b, integration.SessionFailed); s.Reason != integration.ReasonElsewhere || !s.ConnectedAt.IsZero() {
 		t.Errorf("%+v", s)
 	}
 	fx.requireStatus(t, id, fx.anna, integration.ConnectionFailed)

@@ -12,32 +12,32 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// TestSweepEndsExpiredSessions checks that the sweep ends expired sessions whose caller no
-// longer reads their status, and sessions of crashed requests.
+// TestSweepEndsExpiredSessions checks that the sweep ends expired sessions whose status no caller
+// reads any more, and sessions of crashed requests.
 func TestSweepEndsExpiredSessions(t *testing.T) {
 	fx := newFixture(t)
-	id, second := fx.integrate(t, "instantly"), fx.integrate(t, "plusvibe")
-	late := fx.mailbox(t, fx.acc, theTenant, "late")
-	b := fx.begin(t, id, fx.anna)
-	fx.begin(t, second, fx.ben)
-	fx.begin(t, id, late)
+	id, second := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
+	cyd := fx.createMailbox(t, fx.ann, theTenant, "cyd")
+	b := fx.beginSession(t, id, fx.anna)
+	fx.beginSession(t, second, fx.ben)
+	fx.beginSession(t, id, cyd)
 	fx.instantly.Complete(b.AuthURL.Reveal(), fx.anna.Address, "Anna")
-	must(t, fx.store.BeginSession(t.Context(), fx.acc.ID, integration.Session{
-		ID: stranger, IntegrationID: id, MailboxID: fx.mailbox(t, fx.acc, theTenant, "dead").ID, Status: integration.SessionPending, CreatedAt: fx.clock, ExpiresAt: fx.clock.Add(time.Second),
-	}, stranger, fx.clock))
+	must(t, fx.store.BeginSession(t.Context(), fx.ann.ID, integration.Session{
+		ID: unknownID, IntegrationID: id, MailboxID: fx.createMailbox(t, fx.ann, theTenant, "dead").ID, Status: integration.SessionPending, CreatedAt: fx.clock, ExpiresAt: fx.clock.Add(time.Second),
+	}, unknownID, fx.clock))
 	fx.sweep(t, sessions)
 	fx.requireStatus(t, id, fx.anna, integration.ConnectionPending)
-	fx.wait(11*time.Minute + 4*time.Second)
-	lift := fx.plusvibe.Fail(fake.Fault{Kind: outcome.Down})
+	fx.advance(11*time.Minute + 4*time.Second)
+	endFault := fx.plusvibe.Fail(fake.Fault{Kind: outcome.Down})
 	fx.sweep(t, sessions)
 	fx.requireStatus(t, id, fx.anna, integration.ConnectionConnected)
-	fx.requireStatus(t, id, late, integration.ConnectionFailed)
-	fx.requireStatus(t, second, fx.ben, integration.ConnectionPending) // its platform cannot be asked
-	lift()
+	fx.requireStatus(t, id, cyd, integration.ConnectionFailed)
+	fx.requireStatus(t, second, fx.ben, integration.ConnectionPending) // its platform is down
+	endFault()
 	fx.plusvibe.Put(integration.Account{Address: fx.ben.Address, State: integration.AccountConnected})
 	fx.sweep(t, sessions)
 	fx.requireStatus(t, second, fx.ben, integration.ConnectionConnected)
-	_, counts, err := fx.Get(t.Context(), fx.acc.ID, id)
+	_, counts, err := fx.Get(t.Context(), fx.ann.ID, id)
 	if err != nil || counts.Pending != 0 || counts.Failed != 2 {
 		t.Errorf("%+v, %v", counts, err)
 	}
@@ -47,23 +47,23 @@ func TestSweepEndsExpiredSessions(t *testing.T) {
 // not expired, and for sessions without a link.
 func TestSweepMakesNoUnneededCalls(t *testing.T) {
 	fx := newFixture(t)
-	id := fx.integrate(t, "instantly")
-	b := fx.begin(t, id, fx.anna)
-	must(t, fx.store.BeginSession(t.Context(), fx.acc.ID, integration.Session{
-		ID: stranger, IntegrationID: id, MailboxID: fx.ben.ID, Status: integration.SessionPending, CreatedAt: fx.clock, ExpiresAt: fx.clock.Add(time.Second),
-	}, stranger, fx.clock))
-	asked := fx.instantly.Calls("SignIn") + fx.instantly.Calls("Account")
-	fx.wait(5 * time.Minute)
+	id := fx.createIntegration(t, "instantly")
+	b := fx.beginSession(t, id, fx.anna)
+	must(t, fx.store.BeginSession(t.Context(), fx.ann.ID, integration.Session{
+		ID: unknownID, IntegrationID: id, MailboxID: fx.ben.ID, Status: integration.SessionPending, CreatedAt: fx.clock, ExpiresAt: fx.clock.Add(time.Second),
+	}, unknownID, fx.clock))
+	calls := fx.instantly.Calls("SignIn") + fx.instantly.Calls("Account")
+	fx.advance(5 * time.Minute)
 	fx.sweep(t, sessions)
 	fx.requireStatus(t, id, fx.ben, integration.ConnectionFailed)
-	end := fx.Handlers()["sending_session"]
-	must(t, end(t.Context(), ports.Wakeup{Account: fx.acc.ID, ID: id + "/" + fx.anna.ID + "/" + b.Session.ID}))
-	if n := fx.instantly.Calls("SignIn") + fx.instantly.Calls("Account"); n != asked {
-		t.Errorf("asked %d times", n-asked)
+	handle := fx.Handlers()["sending_session"]
+	must(t, handle(t.Context(), ports.Wakeup{Account: fx.ann.ID, ID: id + "/" + fx.anna.ID + "/" + b.Session.ID}))
+	if n := fx.instantly.Calls("SignIn") + fx.instantly.Calls("Account"); n != calls {
+		t.Errorf("the platform was called %d times", n-calls)
 	}
 	fx.requireStatus(t, id, fx.anna, integration.ConnectionPending)
-	if err := end(t.Context(), ports.Wakeup{Account: fx.acc.ID, ID: "nonsense"}); err == nil {
-		t.Error("nonsense is a session")
+	if err := handle(t.Context(), ports.Wakeup{Account: fx.ann.ID, ID: "nonsense"}); err == nil {
+		t.Error("a malformed id is accepted")
 	}
 }
 
@@ -71,13 +71,13 @@ func TestSweepMakesNoUnneededCalls(t *testing.T) {
 // platform is down for longer than maxCheckDelay.
 func TestSweepEndsSessionsWithoutACheck(t *testing.T) {
 	fx := newFixture(t)
-	id := fx.integrate(t, "instantly")
-	b := fx.begin(t, id, fx.anna)
+	id := fx.createIntegration(t, "instantly")
+	b := fx.beginSession(t, id, fx.anna)
 	fx.instantly.Fail(fake.Fault{Kind: outcome.Down})
-	fx.wait(80 * time.Minute)
+	fx.advance(80 * time.Minute)
 	fx.sweep(t, sessions)
 	fx.requireStatus(t, id, fx.anna, integration.ConnectionFailed)
-	s, err := fx.SessionStatus(t.Context(), fx.acc.ID, id, fx.anna.ID, b.Session.ID)
+	s, err := fx.SessionStatus(t.Context(), fx.ann.ID, id, fx.anna.ID, b.Session.ID)
 	if err != nil || s.Status != integration.SessionExpired {
 		t.Errorf("%+v, %v", s, err)
 	}
@@ -87,17 +87,17 @@ func TestSweepEndsSessionsWithoutACheck(t *testing.T) {
 // meanwhile.
 func TestSweepIgnoresDeletedSessions(t *testing.T) {
 	fx := newFixture(t)
-	id := fx.integrate(t, "instantly")
-	fx.begin(t, id, fx.anna)
-	fx.wait(20 * time.Minute)
+	id := fx.createIntegration(t, "instantly")
+	fx.beginSession(t, id, fx.anna)
+	fx.advance(20 * time.Minute)
 	for _, p := range fx.Periodic(time.Minute, 6*time.Hour) {
 		must(t, p.Do(t.Context()))
 	}
-	_, err := fx.Delete(t.Context(), fx.acc.ID, id, nil)
+	_, err := fx.Delete(t.Context(), fx.ann.ID, id, nil)
 	must(t, err)
 	woken := fx.wakeups.Take()
 	if len(woken) != 2 {
-		t.Fatalf("woken %+v", woken)
+		t.Fatalf("the wake-ups are %+v", woken)
 	}
 	for _, wakeup := range woken {
 		must(t, fx.Handlers()[wakeup.Kind](t.Context(), wakeup))

@@ -18,46 +18,47 @@ import (
 	"github.com/tenantry/tenantry/core/secret"
 )
 
-// home is the address of requests whose address does not matter.
-var home = netip.MustParseAddr("127.0.0.1")
+// anyAddress is the address of requests whose address does not matter.
+var anyAddress = netip.MustParseAddr("127.0.0.1")
 
 func now() time.Time { return time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC) }
 
-// open returns a service over an empty store, an account, and the account's key.
-func open(t *testing.T) (*keys.Service, access.Account, secret.Text) {
+// newService returns a service over an empty store, an account, and the account's key.
+func newService(t *testing.T) (*keys.Service, access.Account, secret.Text) {
 	t.Helper()
 	store := apptest.NewStore(t)
-	acc, err := store.CreateAccount(t.Context(), "ann@example.com", "complete", 0, now())
+	account, err := store.CreateAccount(t.Context(), "ann@example.com", "complete", 0, now())
 	apptest.Must(t, err)
 	if _, err := store.CreateAccount(t.Context(), "bob@example.com", "complete", 0, now()); err != nil {
 		t.Fatal(err)
 	}
-	key, text, err := access.NewKey(rand.Reader, "tny", access.Trial, acc.ID, "first", now())
+	key, text, err := access.NewKey(rand.Reader, "tny", access.Trial, account.ID, "first", now())
 	apptest.Must(t, err)
 	apptest.Must(t, store.AddKey(t.Context(), key))
-	return &keys.Service{Keys: store, AccountKeys: store, Prefix: "tny", Random: rand.Reader, Now: now}, acc, text
+	return &keys.Service{Keys: store, AccountKeys: store, Prefix: "tny", Random: rand.Reader, Now: now}, account, text
 }
 
+// bearer returns the Authorization headers of a request with this key.
 func bearer(key secret.Text) []string { return []string{"Bearer " + key.Reveal()} }
 
 func TestAuthenticateFindsTheCallerOfTheKey(t *testing.T) {
-	service, acc, key := open(t)
-	_, foreign, err := access.NewKey(rand.Reader, "tny", access.Live, acc.ID, "", now())
+	service, account, key := newService(t)
+	_, unknownKey, err := access.NewKey(rand.Reader, "tny", access.Live, account.ID, "", now())
 	apptest.Must(t, err)
 	for _, tt := range []struct {
 		name    string
 		headers []string
-		refusal error
+		want    error
 	}{
 		{"the key", bearer(key), nil},
 		{"no header", nil, fault.InvalidAuthHeader},
 		{"no key", []string{"Bearer "}, fault.MissingAPIKey},
 		{"a malformed key", []string{"Bearer tny_live_1"}, fault.InvalidAPIKey},
-		{"an unknown key", bearer(foreign), fault.InvalidAPIKey},
+		{"an unknown key", bearer(unknownKey), fault.InvalidAPIKey},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			caller, err := service.Authenticate(t.Context(), tt.headers, home)
-			if !errors.Is(err, tt.refusal) || tt.refusal == nil && caller.Account.ID != acc.ID {
+			caller, err := service.Authenticate(t.Context(), tt.headers, anyAddress)
+			if !errors.Is(err, tt.want) || tt.want == nil && caller.Account.ID != account.ID {
 				t.Fatalf("got %v, %v", caller, err)
 			}
 		})
@@ -65,23 +66,23 @@ func TestAuthenticateFindsTheCallerOfTheKey(t *testing.T) {
 }
 
 func TestMalformedAndUnknownKeysGetOneAnswer(t *testing.T) {
-	service, _, key := open(t)
+	service, _, key := newService(t)
 	unknown := secret.New(key.Reveal()[:len(key.Reveal())-1] + "x")
-	_, malformed := service.Authenticate(t.Context(), bearer(unknown), home)
+	_, malformed := service.Authenticate(t.Context(), bearer(unknown), anyAddress)
 	last := key.Reveal()[len(key.Reveal())-1]
 	flipped := byte('0')
 	if last == '0' {
 		flipped = '1'
 	}
-	_, missing := service.Authenticate(t.Context(), bearer(secret.New(key.Reveal()[:len(key.Reveal())-1]+string(flipped))), home)
+	_, missing := service.Authenticate(t.Context(), bearer(secret.New(key.Reveal()[:len(key.Reveal())-1]+string(flipped))), anyAddress)
 	if malformed == nil || missing == nil || malformed.Error() != missing.Error() {
 		t.Fatalf("%v and %v", malformed, missing)
 	}
 }
 
 func TestRotateReplacesTheKey(t *testing.T) {
-	service, acc, key := open(t)
-	caller, err := service.Authenticate(t.Context(), bearer(key), home)
+	service, account, key := newService(t)
+	caller, err := service.Authenticate(t.Context(), bearer(key), anyAddress)
 	apptest.Must(t, err)
 	rotated, err := service.Rotate(t.Context(), caller, "Ann@Example.com")
 	apptest.Must(t, err)
@@ -91,35 +92,35 @@ func TestRotateReplacesTheKey(t *testing.T) {
 	if rotated.Hint != access.KeyHint(rotated.Secret) || !rotated.At.Equal(now()) {
 		t.Fatalf("got %+v", rotated)
 	}
-	if again, err := service.Authenticate(t.Context(), bearer(rotated.Secret), home); err != nil || again.Account.ID != acc.ID {
+	if again, err := service.Authenticate(t.Context(), bearer(rotated.Secret), anyAddress); err != nil || again.Account.ID != account.ID {
 		t.Fatalf("the new key: %v, %v", again, err)
 	}
-	if _, err := service.Authenticate(t.Context(), bearer(key), home); !errors.Is(err, fault.InvalidAPIKey) {
+	if _, err := service.Authenticate(t.Context(), bearer(key), anyAddress); !errors.Is(err, fault.InvalidAPIKey) {
 		t.Fatalf("the old key is still valid: %v", err)
 	}
-	stored, err := service.Keys.(*bunstore.Store).IssuedKeys(t.Context(), acc.ID)
+	stored, err := service.Keys.(*bunstore.Store).IssuedKeys(t.Context(), account.ID)
 	if err != nil || len(stored) != 2 || stored[0].Name != "first" || stored[1].Name != "first" {
 		t.Fatalf("the new key lost its name: %+v, %v", stored, err)
 	}
 }
 
 func TestRotateRefusesAnAddressOfAnotherAccount(t *testing.T) {
-	service, _, key := open(t)
-	caller, err := service.Authenticate(t.Context(), bearer(key), home)
+	service, _, key := newService(t)
+	caller, err := service.Authenticate(t.Context(), bearer(key), anyAddress)
 	apptest.Must(t, err)
 	for _, address := range []string{"bob@example.com", "nobody@example.com", ""} {
 		if _, err := service.Rotate(t.Context(), caller, address); !errors.Is(err, fault.AccessDenied) {
 			t.Errorf("%q: %v", address, err)
 		}
 	}
-	if _, err := service.Authenticate(t.Context(), bearer(key), home); err != nil {
+	if _, err := service.Authenticate(t.Context(), bearer(key), anyAddress); err != nil {
 		t.Errorf("the key is no longer valid: %v", err)
 	}
 }
 
 func TestOneOfManyConcurrentRotationsSucceeds(t *testing.T) {
-	service, _, key := open(t)
-	caller, err := service.Authenticate(t.Context(), bearer(key), home)
+	service, _, key := newService(t)
+	caller, err := service.Authenticate(t.Context(), bearer(key), anyAddress)
 	apptest.Must(t, err)
 	var wait sync.WaitGroup
 	errs := make([]error, 8)
@@ -143,12 +144,12 @@ func TestOneOfManyConcurrentRotationsSucceeds(t *testing.T) {
 
 // TestStoredPlansEqualTheRules checks that the plans that the migrations store equal access.Plans.
 func TestStoredPlansEqualTheRules(t *testing.T) {
-	service, _, _ := open(t)
+	service, _, _ := newService(t)
 	store := service.Keys.(*bunstore.Store)
 	for _, plan := range access.Plans() {
-		acc, err := store.CreateAccount(t.Context(), plan.Name+"@example.com", plan.Name, 0, now())
-		if err != nil || acc.Plan != plan || acc.CheckActive() != nil {
-			t.Errorf("%s is stored as %+v, %v", plan.Name, acc, err)
+		account, err := store.CreateAccount(t.Context(), plan.Name+"@example.com", plan.Name, 0, now())
+		if err != nil || account.Plan != plan || account.CheckActive() != nil {
+			t.Errorf("%s is stored as %+v, %v", plan.Name, account, err)
 		}
 	}
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// useStore records the calls of SaveKeyUses.
+// useStore is a store that records the calls of SaveKeyUses.
 type useStore struct {
 	mu    sync.Mutex
 	calls []map[string]time.Time
@@ -47,8 +47,8 @@ func (oneCaller) Caller(context.Context, [32]byte) (access.Caller, error) {
 	return access.Caller{KeyID: "the key"}, nil
 }
 
-// usedService returns a service that collects uses for store, and a key.
-func usedService(t *testing.T, store *useStore) (*keys.Service, secret.Text) {
+// serviceWithUses returns a service that saves the uses of keys in store, and a key.
+func serviceWithUses(t *testing.T, store *useStore) (*keys.Service, secret.Text) {
 	t.Helper()
 	_, key, err := access.NewKey(rand.Reader, "tny", access.Live, "", "", now())
 	apptest.Must(t, err)
@@ -56,17 +56,17 @@ func usedService(t *testing.T, store *useStore) (*keys.Service, secret.Text) {
 	return &keys.Service{Keys: oneCaller{}, Prefix: "tny", Now: now, Uses: uses}, key
 }
 
-// TestUsesAreStoredOncePerMinute checks that requests cause no write, that a minute of requests
-// causes one, and that a minute without requests causes none.
+// TestUsesAreStoredOncePerMinute checks that requests do not write uses themselves. A minute with
+// requests causes one write, and a minute without requests causes none.
 func TestUsesAreStoredOncePerMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, clock := &useStore{}, now()
-		service, key := usedService(t, store)
+		service, key := serviceWithUses(t, store)
 		service.Now = func() time.Time { return clock }
 		go service.Uses.Run(t.Context())
 		for range 50 {
 			clock = clock.Add(time.Second)
-			if _, err := service.Authenticate(t.Context(), bearer(key), home); err != nil {
+			if _, err := service.Authenticate(t.Context(), bearer(key), anyAddress); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -86,8 +86,8 @@ func TestUsesAreStoredOncePerMinute(t *testing.T) {
 // TestUnsavedUsesAreKept checks that a failure of the store loses no use.
 func TestUnsavedUsesAreKept(t *testing.T) {
 	store := &useStore{err: errors.New("away")}
-	service, key := usedService(t, store)
-	if _, err := service.Authenticate(t.Context(), bearer(key), home); err != nil {
+	service, key := serviceWithUses(t, store)
+	if _, err := service.Authenticate(t.Context(), bearer(key), anyAddress); err != nil {
 		t.Fatal(err)
 	}
 	if err := service.Uses.Save(t.Context()); err == nil {

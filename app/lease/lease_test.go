@@ -12,21 +12,22 @@ import (
 	"github.com/tenantry/tenantry/core/panics"
 )
 
+// duration is the duration of the leases.
 const duration = 30 * time.Second
 
-// holder is the store of the lease: it answers renewals.
-type holder struct {
+// fakeStore is the store of a lease. Its method hold answers renewals.
+type fakeStore struct {
 	renewals int
 	taken    bool
 	err      error
 	delay    time.Duration
 }
 
-func (h *holder) hold(ctx context.Context, _ time.Duration) (bool, error) {
-	h.renewals++
+func (s *fakeStore) hold(ctx context.Context, _ time.Duration) (bool, error) {
+	s.renewals++
 	select {
-	case <-time.After(h.delay):
-		return !h.taken, h.err
+	case <-time.After(s.delay):
+		return !s.taken, s.err
 	case <-ctx.Done():
 		return false, ctx.Err()
 	}
@@ -36,8 +37,8 @@ func doNothing(context.Context) error { return nil }
 
 func TestGuardRenewsBeforeEachWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := &holder{}
-		l := New(time.Now(), duration, h.hold)
+		store := &fakeStore{}
+		l := New(time.Now(), duration, store.hold)
 		for range 2 {
 			time.Sleep(duration / 2)
 			var deadline time.Time
@@ -48,26 +49,26 @@ func TestGuardRenewsBeforeEachWrite(t *testing.T) {
 				t.Errorf("the write ends at %s, want %s", deadline, want)
 			}
 		}
-		if h.renewals != 2 {
-			t.Errorf("%d renewals, want 2", h.renewals)
+		if store.renewals != 2 {
+			t.Errorf("%d renewals, want 2", store.renewals)
 		}
 	})
 }
 
 func TestGuardRefusesWrites(t *testing.T) {
 	for name, tt := range map[string]struct {
-		holder *holder
-		taken  bool
-		want   error
+		store *fakeStore
+		taken bool
+		want  error
 	}{
-		"of a taken lease":                    {&holder{taken: true}, true, ErrLost},
-		"when the database fails":             {&holder{err: errTest}, false, errTest},
-		"when the renewal outlasts the lease": {&holder{delay: duration + time.Second}, false, ErrLost},
+		"the lease was taken":                     {&fakeStore{taken: true}, true, ErrLost},
+		"the database fails":                      {&fakeStore{err: errTest}, false, errTest},
+		"the renewal takes longer than the lease": {&fakeStore{delay: duration + time.Second}, false, ErrLost},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := New(time.Now(), duration, tt.holder.hold)
-				err := l.GuardWrite(t.Context(), func(context.Context) error { t.Error("it wrote"); return nil })
+				l := New(time.Now(), duration, tt.store.hold)
+				err := l.GuardWrite(t.Context(), func(context.Context) error { t.Error("the guard allowed the write"); return nil })
 				if !errors.Is(err, tt.want) || l.IsTaken() != tt.taken {
 					t.Errorf("got %v, taken %v", err, l.IsTaken())
 				}
@@ -80,15 +81,15 @@ var errTest = errors.New("the database is away")
 
 func TestFreshLeaseIsNotRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := &holder{}
-		l := New(time.Now(), duration, h.hold)
+		store := &fakeStore{}
+		l := New(time.Now(), duration, store.hold)
 		for _, step := range []struct {
 			sleep time.Duration
 			want  int
 		}{{duration / 7, 0}, {duration / 6, 1}, {duration / 7, 1}} {
 			time.Sleep(step.sleep)
-			if err := l.RenewIfStale(t.Context()); err != nil || h.renewals != step.want {
-				t.Errorf("%v, %d renewals, want %d", err, h.renewals, step.want)
+			if err := l.RenewIfStale(t.Context()); err != nil || store.renewals != step.want {
+				t.Errorf("%v, %d renewals, want %d", err, store.renewals, step.want)
 			}
 		}
 	})
@@ -96,7 +97,7 @@ func TestFreshLeaseIsNotRenewed(t *testing.T) {
 
 func TestExpiredLeaseStartsNoCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := New(time.Now(), duration, (&holder{}).hold)
+		l := New(time.Now(), duration, (&fakeStore{}).hold)
 		if err := l.UntilExpiry(t.Context(), doNothing); err != nil {
 			t.Error(err)
 		}
@@ -106,20 +107,20 @@ func TestExpiredLeaseStartsNoCall(t *testing.T) {
 		}
 		canceled, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := New(time.Now(), duration, (&holder{}).hold).UntilExpiry(canceled, doNothing); !errors.Is(err, context.Canceled) {
-			t.Errorf("of a cancelled caller: %v", err)
+		if err := New(time.Now(), duration, (&fakeStore{}).hold).UntilExpiry(canceled, doNothing); !errors.Is(err, context.Canceled) {
+			t.Errorf("with a cancelled caller: %v", err)
 		}
 	})
 }
 
 func TestKeptLeaseIsRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := &holder{}
-		l := New(time.Now(), duration, h.hold)
+		store := &fakeStore{}
+		l := New(time.Now(), duration, store.hold)
 		ctx, stop := l.RenewInBackground(t.Context(), func(err error) { t.Errorf("lost: %v", err) })
 		time.Sleep(10 * duration)
-		if err := l.UntilExpiry(ctx, doNothing); err != nil || h.renewals < 28 {
-			t.Errorf("%v after %d renewals", err, h.renewals)
+		if err := l.UntilExpiry(ctx, doNothing); err != nil || store.renewals < 28 {
+			t.Errorf("%v after %d renewals", err, store.renewals)
 		}
 		stop()
 		if !errors.Is(context.Cause(ctx), context.Canceled) {
@@ -130,20 +131,20 @@ func TestKeptLeaseIsRenewed(t *testing.T) {
 
 func TestKeptLeaseEndsTheContextWhenLost(t *testing.T) {
 	for name, tt := range map[string]struct {
-		holder *holder
-		after  time.Duration
+		store *fakeStore
+		after time.Duration
 	}{
-		"taken":                                  {&holder{taken: true}, duration / 3},
-		"not renewed for two thirds of its time": {&holder{err: errTest}, duration * 2 / 3},
-		"a database that does not answer":        {&holder{delay: time.Hour}, duration * 2 / 3},
+		"the lease was taken":                               {&fakeStore{taken: true}, duration / 3},
+		"the database fails for two thirds of the duration": {&fakeStore{err: errTest}, duration * 2 / 3},
+		"the database does not answer":                      {&fakeStore{delay: time.Hour}, duration * 2 / 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				began, lost := time.Now(), error(nil)
-				l := New(began, duration, tt.holder.hold)
+				start, lost := time.Now(), error(nil)
+				l := New(start, duration, tt.store.hold)
 				ctx, stop := l.RenewInBackground(t.Context(), func(err error) { lost = err })
 				<-ctx.Done()
-				if took := time.Since(began); took != tt.after || !errors.Is(context.Cause(ctx), ErrLost) || lost == nil {
+				if took := time.Since(start); took != tt.after || !errors.Is(context.Cause(ctx), ErrLost) || lost == nil {
 					t.Errorf("after %s, want %s: %v, %v", took, tt.after, context.Cause(ctx), lost)
 				}
 				stop()

@@ -18,29 +18,31 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-var errDead = errors.New("the process is dead")
+var errCrashed = errors.New("the process is dead")
 
 // crashPlan crashes a process at one of its steps, before or after the effect of the step.
 type crashPlan struct {
-	left  int
-	after bool
-	dead  bool
+	stepsLeft   int
+	afterEffect bool
+	crashed     bool
 }
 
-func (l *crashPlan) step(do func() error) error {
-	last := l.left == 0
-	l.left--
-	if l.dead || last && !l.after {
-		l.dead = true
-		return errDead
+// step executes do, unless the process has crashed or crashes before the effect of do.
+func (p *crashPlan) step(do func() error) error {
+	last := p.stepsLeft == 0
+	p.stepsLeft--
+	if p.crashed || last && !p.afterEffect {
+		p.crashed = true
+		return errCrashed
 	}
 	err := do()
-	if l.dead = last; last {
-		return errDead
+	if p.crashed = last; last {
+		return errCrashed
 	}
 	return err
 }
 
+// crashingPolicies crashes at the calls of the store of policies.
 type crashingPolicies struct {
 	ports.SendPolicies
 	*crashPlan
@@ -55,6 +57,7 @@ func (m crashingPolicies) SavePolicy(ctx context.Context, owner access.AccountID
 	return m.step(func() error { return m.SendPolicies.SavePolicy(ctx, owner, p, nil) })
 }
 
+// crashingPlatform crashes at EnsureRule of its tenants.
 type crashingPlatform struct {
 	ports.MailPlatform
 	*crashPlan
@@ -69,21 +72,22 @@ func (m crashingPlatform) For(id tenant.GUID) ports.MailTenant {
 	return crashingTenant{m.MailPlatform.For(id), m.crashPlan}
 }
 
-func (m crashingTenant) EnsureRule(ctx context.Context, scope string, all []string) (r sendlimit.Rule, err error) {
-	err = m.step(func() error { r, err = m.MailTenant.EnsureRule(ctx, scope, all); return err })
+func (m crashingTenant) EnsureRule(ctx context.Context, scope string, mailboxes []string) (r sendlimit.Rule, err error) {
+	err = m.step(func() error { r, err = m.MailTenant.EnsureRule(ctx, scope, mailboxes); return err })
 	return r, err
 }
 
-// The process crashes once at each step of a request. No policy is then in force without its
-// rule, and each rule has a reserved policy. After a repeated request there is exactly one rule.
+// TestSetConvergesAfterACrash crashes the process once at each step of a request. After that, no
+// policy is in force without its rule, and each rule has a stored policy, which may be only
+// reserved. After a repeated request there is exactly one rule.
 func TestSetConvergesAfterACrash(t *testing.T) {
-	for _, after := range []bool{false, true} {
+	for _, afterEffect := range []bool{false, true} {
 		for steps := range 3 {
-			t.Run(fmt.Sprintf("step %d, after its effect %v", steps, after), func(t *testing.T) {
+			t.Run(fmt.Sprintf("step %d, after its effect %v", steps, afterEffect), func(t *testing.T) {
 				fx := newFixture(t)
-				l := &crashPlan{left: steps, after: after}
-				fx.Policies, fx.Platform = crashingPolicies{fx.store, l}, crashingPlatform{fx.fake, l}
-				if _, err := fx.Set(t.Context(), fx.owner, guid, limits.SetRequest{PerDay: 5}, nil); !errors.Is(err, errDead) {
+				plan := &crashPlan{stepsLeft: steps, afterEffect: afterEffect}
+				fx.Policies, fx.Platform = crashingPolicies{fx.store, plan}, crashingPlatform{fx.fake, plan}
+				if _, err := fx.Set(t.Context(), fx.owner, guid, limits.SetRequest{PerDay: 5}, nil); !errors.Is(err, errCrashed) {
 					t.Fatalf("the process did not end: %v", err)
 				}
 				fx.Policies, fx.Platform = fx.store, fx.fake
@@ -96,9 +100,9 @@ func TestSetConvergesAfterACrash(t *testing.T) {
 				if len(rules) > 0 && !slices.Contains(known, sendlimit.TenantWide) {
 					t.Errorf("no policy records the rules %+v", rules)
 				}
-				out := fx.set(t, nil, 5)
-				if rules = fx.fake.SnapshotOf(guid).Rules; len(rules) != 1 || rules[0].ID != out.Policy.RuleID || rules[0].Enabled || fx.fake.Effects("EnsureRule") != 1 {
-					t.Errorf("%+v, and the rules %+v", out, rules)
+				result := fx.set(t, nil, 5)
+				if rules = fx.fake.SnapshotOf(guid).Rules; len(rules) != 1 || rules[0].ID != result.Policy.RuleID || rules[0].Enabled || fx.fake.Effects("EnsureRule") != 1 {
+					t.Errorf("%+v, and the rules %+v", result, rules)
 				}
 			})
 		}

@@ -14,8 +14,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// partialPlatform accepts only the mailboxes in accepts. Its list has these mailboxes, and those in
-// lists.
+// partialPlatform accepts rules only for the mailboxes in accepts. It lists these mailboxes and
+// those in lists.
 type partialPlatform struct {
 	ports.MailPlatform
 	accepts, lists []string
@@ -26,33 +26,34 @@ type partialTenant struct {
 	accepts, lists []string
 }
 
-func (k partialPlatform) For(id tenant.GUID) ports.MailTenant {
-	return partialTenant{k.MailPlatform.For(id), k.accepts, k.lists}
+func (p partialPlatform) For(id tenant.GUID) ports.MailTenant {
+	return partialTenant{p.MailPlatform.For(id), p.accepts, p.lists}
 }
 
-func (k partialTenant) Mailboxes(context.Context) (all []mailbox.Platform, err error) {
-	for _, address := range slices.Concat(k.lists, k.accepts) {
+func (p partialTenant) Mailboxes(context.Context) (all []mailbox.Platform, err error) {
+	for _, address := range slices.Concat(p.lists, p.accepts) {
 		all = append(all, mailbox.Platform{Address: address})
 	}
 	return all, nil
 }
 
-func (k partialTenant) EnsureRule(ctx context.Context, scope string, list []string) (sendlimit.Rule, error) {
+func (p partialTenant) EnsureRule(ctx context.Context, scope string, list []string) (sendlimit.Rule, error) {
 	for _, address := range list {
-		if !slices.Contains(k.accepts, address) {
+		if !slices.Contains(p.accepts, address) {
 			return sendlimit.Rule{}, fault.MailboxNotFound.With("not there")
 		}
 	}
-	return k.MailTenant.EnsureRule(ctx, scope, list)
+	return p.MailTenant.EnsureRule(ctx, scope, list)
 }
 
-// A mailbox that is missing at the platform does not prevent a limit. The disabled rule lists a
-// different mailbox, or is created with the first block.
+// TestAMissingMailboxDoesNotPreventALimit checks that a limit is set although a mailbox is missing
+// at the platform. The disabled rule lists a different mailbox. If there is none, Set creates no
+// rule.
 func TestAMissingMailboxDoesNotPreventALimit(t *testing.T) {
 	ada, bob := "ada@"+zone, "bob@"+zone
 	for name, tt := range map[string]struct {
 		accepts, lists []string
-		made           bool
+		wantRule       bool
 	}{
 		"all mailboxes exist":                  {[]string{ada, bob}, nil, true},
 		"one mailbox exists":                   {[]string{bob}, nil, true},
@@ -62,11 +63,11 @@ func TestAMissingMailboxDoesNotPreventALimit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			fx := newFixture(t)
 			fx.Platform = partialPlatform{fx.fake, tt.accepts, tt.lists}
-			out := fx.set(t, nil, 5)
-			if made := out.Policy.RuleID != ""; made != tt.made || out.PolicyResult != sendlimit.Created || out.Mailboxes != 2 || out.Policy.PerDay != 5 {
-				t.Fatalf("got %+v", out)
+			result := fx.set(t, nil, 5)
+			if hasRule := result.Policy.RuleID != ""; hasRule != tt.wantRule || result.PolicyResult != sendlimit.Created || result.Mailboxes != 2 || result.Policy.PerDay != 5 {
+				t.Fatalf("got %+v", result)
 			}
-			if rules := fx.fake.SnapshotOf(guid).Rules; tt.made && (rules[0].Enabled || len(rules[0].Lists) != 1) || !tt.made && len(rules) != 0 {
+			if rules := fx.fake.SnapshotOf(guid).Rules; tt.wantRule && (rules[0].Enabled || len(rules[0].Lists) != 1) || !tt.wantRule && len(rules) != 0 {
 				t.Fatalf("the platform has %+v", rules)
 			}
 		})

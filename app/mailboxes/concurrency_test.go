@@ -17,21 +17,21 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-const many = 50
+const concurrentRequests = 50
 
-// runConcurrently runs many requests concurrently and returns their errors. It repeats a request
-// that a busy store refused.
+// runConcurrently runs concurrentRequests requests and returns their errors. It repeats a request
+// that the busy store refused.
 func runConcurrently(request func(n int) error) []error {
-	errs := make([]error, many)
-	var all sync.WaitGroup
-	for n := range many {
-		all.Go(func() {
+	errs := make([]error, concurrentRequests)
+	var requests sync.WaitGroup
+	for n := range concurrentRequests {
+		requests.Go(func() {
 			for errs[n] = request(n); errors.Is(errs[n], fault.ServiceUnavailable); {
 				errs[n] = request(n)
 			}
 		})
 	}
-	all.Wait()
+	requests.Wait()
 	return errs
 }
 
@@ -69,8 +69,8 @@ func TestTheSameRequestManyTimesAtOnce(t *testing.T) {
 		must(t, err)
 	}
 	fx.requireComplete(t, 3)
-	if made := fx.fake.Effects("CreateMailbox"); made != 3 {
-		t.Fatalf("%d creations", made)
+	if creations := fx.fake.Effects("CreateMailbox"); creations != 3 {
+		t.Fatalf("%d creations", creations)
 	}
 }
 
@@ -80,8 +80,8 @@ type contestedMailboxes struct {
 	ports.MailboxStore
 	fx    *fixture
 	stage mailbox.Stage
-	// refused is true if the platform refuses the later request, which then releases the row.
-	refused bool
+	// laterRefused is true if the platform refuses the later request, which then releases the row.
+	laterRefused bool
 }
 
 func (s *contestedMailboxes) SaveMailbox(ctx context.Context, owner access.AccountID, m mailbox.Mailbox) error {
@@ -89,7 +89,7 @@ func (s *contestedMailboxes) SaveMailbox(ctx context.Context, owner access.Accou
 		s.stage = ""
 		specs := []mailbox.Spec{{DisplayName: m.DisplayName, Address: m.Address}}
 		rows, err := s.MailboxStore.ReserveMailboxes(ctx, owner, m.DomainID, specs, mailbox.MaxPerDomain, s.fx.Now())
-		if err == nil && s.refused {
+		if err == nil && s.laterRefused {
 			err = s.MailboxStore.ReleaseMailbox(ctx, owner, rows[0].ID, rows[0].ReservedAt)
 		}
 		if err != nil {
@@ -109,7 +109,7 @@ func TestFailedProvisionLeavesALaterReservation(t *testing.T) {
 	if !errors.Is(err, fault.ProviderUnavailable) {
 		t.Fatalf("got %v", err)
 	}
-	if fx.reservesRow(t) {
+	if fx.reserveAddressUsesSlot(t) {
 		t.Error("the row of the later request was released")
 	}
 }
@@ -118,7 +118,7 @@ func TestFailedProvisionLeavesALaterReservation(t *testing.T) {
 // later request for the same address was refused and released the row.
 func TestProvisionSurvivesTheReleaseOfALaterRequest(t *testing.T) {
 	fx := newFixture(t)
-	fx.Mailboxes = &contestedMailboxes{MailboxStore: fx.store, fx: fx, stage: mailbox.Created, refused: true}
+	fx.Mailboxes = &contestedMailboxes{MailboxStore: fx.store, fx: fx, stage: mailbox.Created, laterRefused: true}
 	results, err := fx.provision(t.Context(), "anna@example.test")
 	must(t, err)
 	if results[0].Status != mailbox.ResultCreated {

@@ -17,56 +17,59 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-var errDead = errors.New("the process is dead")
+var errCrashed = errors.New("the process is dead")
 
-// crash ends a process before or after the effect of one of its steps. After that, no call of the
-// process reaches the store or the platform.
-type crash struct {
-	mu    sync.Mutex
-	left  int
-	after bool
-	dead  bool
+// crashPoint ends a process before or after the effect of one of its steps. After that, no call of
+// the process reaches the store or the platform.
+type crashPoint struct {
+	mu          sync.Mutex
+	stepsLeft   int
+	afterEffect bool
+	crashed     bool
 }
 
-func (l *crash) step(do func() error) error {
-	l.mu.Lock()
-	last := l.left == 0
-	l.left--
-	dead := l.dead
-	l.dead = l.dead || last
-	l.mu.Unlock()
-	if dead || last && !l.after {
-		return errDead
+// step executes do, unless the process has crashed or crashes before the effect of do.
+func (p *crashPoint) step(do func() error) error {
+	p.mu.Lock()
+	last := p.stepsLeft == 0
+	p.stepsLeft--
+	crashed := p.crashed
+	p.crashed = p.crashed || last
+	p.mu.Unlock()
+	if crashed || last && !p.afterEffect {
+		return errCrashed
 	}
 	err := do()
 	if last {
-		return errDead
+		return errCrashed
 	}
 	return err
 }
 
+// crashingPlatform crashes at the calls of its tenants.
 type crashingPlatform struct {
 	ports.MailPlatform
-	*crash
+	*crashPoint
 }
 
 func (p crashingPlatform) For(id tenant.GUID) ports.MailTenant {
-	return crashingTenant{p.MailPlatform.For(id), p.crash}
+	return crashingTenant{p.MailPlatform.For(id), p.crashPoint}
 }
 
+// crashingTenant crashes at the calls about mailboxes.
 type crashingTenant struct {
 	ports.MailTenant
-	*crash
+	*crashPoint
 }
 
-func (m crashingTenant) Mailbox(ctx context.Context, address string) (out mailbox.Platform, err error) {
-	err = m.step(func() error { out, err = m.MailTenant.Mailbox(ctx, address); return err })
-	return out, err
+func (m crashingTenant) Mailbox(ctx context.Context, address string) (box mailbox.Platform, err error) {
+	err = m.step(func() error { box, err = m.MailTenant.Mailbox(ctx, address); return err })
+	return box, err
 }
 
-func (m crashingTenant) CreateMailbox(ctx context.Context, s mailbox.Spec) (out mailbox.Platform, err error) {
-	err = m.step(func() error { out, err = m.MailTenant.CreateMailbox(ctx, s); return err })
-	return out, err
+func (m crashingTenant) CreateMailbox(ctx context.Context, s mailbox.Spec) (box mailbox.Platform, err error) {
+	err = m.step(func() error { box, err = m.MailTenant.CreateMailbox(ctx, s); return err })
+	return box, err
 }
 
 func (m crashingTenant) OpenSignIn(ctx context.Context, id, address string, p secret.Text) error {
@@ -77,43 +80,44 @@ func (m crashingTenant) OpenSubmission(ctx context.Context, address string) erro
 	return m.step(func() error { return m.MailTenant.OpenSubmission(ctx, address) })
 }
 
+// crashingStore crashes at the writes of the store.
 type crashingStore struct {
 	ports.MailboxStore
-	*crash
+	*crashPoint
 }
 
 func (s crashingStore) SaveMailbox(ctx context.Context, owner access.AccountID, m mailbox.Mailbox) error {
 	return s.step(func() error { return s.MailboxStore.SaveMailbox(ctx, owner, m) })
 }
 
-func (s crashingStore) ConcludeMailboxes(ctx context.Context, owner access.AccountID, all []mailbox.Mailbox, completion *ports.Completion) error {
-	return s.step(func() error { return s.MailboxStore.ConcludeMailboxes(ctx, owner, all, nil) })
+func (s crashingStore) ConcludeMailboxes(ctx context.Context, owner access.AccountID, rows []mailbox.Mailbox, completion *ports.Completion) error {
+	return s.step(func() error { return s.MailboxStore.ConcludeMailboxes(ctx, owner, rows, nil) })
 }
 
 func (s crashingStore) ReleaseMailbox(ctx context.Context, owner access.AccountID, id string, reservedAt time.Time) error {
 	return s.step(func() error { return s.MailboxStore.ReleaseMailbox(ctx, owner, id, reservedAt) })
 }
 
-// TestProvisionConvergesAfterACrash crashes the process once at every step of a request. The
-// same request to a new process converges, and nothing is created twice.
+// TestProvisionConvergesAfterACrash crashes the process once at each step of a request. The same
+// request to a new process completes the mailboxes. Nothing is created twice.
 func TestProvisionConvergesAfterACrash(t *testing.T) {
-	for _, after := range []bool{false, true} {
+	for _, afterEffect := range []bool{false, true} {
 		finished := false
 		for steps := 0; !finished; steps++ {
-			t.Run(fmt.Sprintf("step %d, after its effect %v", steps, after), func(t *testing.T) {
+			t.Run(fmt.Sprintf("step %d, after its effect %v", steps, afterEffect), func(t *testing.T) {
 				fx := newFixture(t)
-				l := &crash{left: steps, after: after}
-				fx.Platform, fx.Mailboxes = crashingPlatform{fx.fake, l}, crashingStore{fx.store, l}
+				point := &crashPoint{stepsLeft: steps, afterEffect: afterEffect}
+				fx.Platform, fx.Mailboxes = crashingPlatform{fx.fake, point}, crashingStore{fx.store, point}
 				_, err := fx.provision(t.Context(), "anna@example.test", "ben@example.test")
-				if finished = !l.dead; finished {
+				if finished = !point.crashed; finished {
 					must(t, err)
 				}
 				fx.Service = fx.service()
 				_, err = fx.provision(t.Context(), "anna@example.test", "ben@example.test")
 				must(t, err)
 				fx.requireComplete(t, 2)
-				if made := fx.fake.Effects("CreateMailbox"); made != 2 {
-					t.Fatalf("%d creations", made)
+				if creations := fx.fake.Effects("CreateMailbox"); creations != 2 {
+					t.Fatalf("%d creations", creations)
 				}
 			})
 			if steps > 100 {

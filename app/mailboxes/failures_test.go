@@ -20,7 +20,7 @@ import (
 )
 
 // shortly is a time limit that tests in fake time reach.
-const shortly = 500 * time.Millisecond
+const shortLimit = 500 * time.Millisecond
 
 // TestProvisionRetriesTransientErrors checks that a request survives transient errors of the
 // platform.
@@ -34,11 +34,11 @@ func TestProvisionRetriesTransientErrors(t *testing.T) {
 		{"the mail server lags", fake.Fault{Method: "OpenSubmission", Kind: outcome.NotReady, Times: 3}},
 		{"the creation is lost", fake.Fault{Method: "CreateMailbox", Kind: outcome.Unknown, Times: 1}},
 		{"the answer of the creation is lost", fake.Fault{Method: "CreateMailbox", Kind: outcome.Unknown, Times: 1, AfterEffect: true}},
-		{"the creation breaks after its effect", fake.Fault{Method: "CreateMailbox", Kind: outcome.Broken, Times: 1, AfterEffect: true}},
-		{"the password's answer is lost", fake.Fault{Method: "OpenSignIn", Kind: outcome.Unknown, Times: 1, AfterEffect: true}},
-		{"submission's answer is lost", fake.Fault{Method: "OpenSubmission", Kind: outcome.Unknown, Times: 1, AfterEffect: true}},
-		{"a look is lost", fake.Fault{Method: "Mailbox", Kind: outcome.Unknown, Times: 1}},
-		{"a look breaks twice", fake.Fault{Method: "Mailbox", Kind: outcome.Broken, Times: 2}},
+		{"the answer of the creation is broken after its effect", fake.Fault{Method: "CreateMailbox", Kind: outcome.Broken, Times: 1, AfterEffect: true}},
+		{"the answer to the password is lost", fake.Fault{Method: "OpenSignIn", Kind: outcome.Unknown, Times: 1, AfterEffect: true}},
+		{"the answer of OpenSubmission is lost", fake.Fault{Method: "OpenSubmission", Kind: outcome.Unknown, Times: 1, AfterEffect: true}},
+		{"a read is lost", fake.Fault{Method: "Mailbox", Kind: outcome.Unknown, Times: 1}},
+		{"the answer of a read is broken twice", fake.Fault{Method: "Mailbox", Kind: outcome.Broken, Times: 2}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			fx := newFixture(t)
@@ -54,38 +54,38 @@ func TestProvisionRetriesTransientErrors(t *testing.T) {
 }
 
 // TestProvisionConvergesAfterLastingErrors checks that lasting errors of the platform fail the
-// request. When the errors have ended, the same request converges with one mailbox created.
+// request. After the errors have ended, the same request succeeds. One mailbox is created.
 func TestProvisionConvergesAfterLastingErrors(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		fault fake.Fault
 		want  fault.Code
-		// kept is true if the row must be kept, because a mailbox may exist at the platform.
-		kept bool
+		// keepsRow is true if the row must be kept, because a mailbox may exist at the platform.
+		keepsRow bool
 	}{
 		{"the domain is never accepted", fake.Fault{Method: "CreateMailbox", Kind: outcome.NotReady}, fault.ProviderTimeout, false},
-		{"creations get lost", fake.Fault{Method: "CreateMailbox", Kind: outcome.Unknown}, fault.ProviderTimeout, true},
-		{"looks get lost", fake.Fault{Method: "Mailbox", Kind: outcome.Unknown}, fault.ProviderTimeout, false},
-		{"creations break", fake.Fault{Method: "CreateMailbox", Kind: outcome.Broken}, fault.ProviderError, true},
-		{"looks break", fake.Fault{Method: "Mailbox", Kind: outcome.Broken}, fault.ProviderError, false},
+		{"all creations are lost", fake.Fault{Method: "CreateMailbox", Kind: outcome.Unknown}, fault.ProviderTimeout, true},
+		{"all reads are lost", fake.Fault{Method: "Mailbox", Kind: outcome.Unknown}, fault.ProviderTimeout, false},
+		{"the answers of all creations are broken", fake.Fault{Method: "CreateMailbox", Kind: outcome.Broken}, fault.ProviderError, true},
+		{"the answers of all reads are broken", fake.Fault{Method: "Mailbox", Kind: outcome.Broken}, fault.ProviderError, false},
 		{"creations are throttled", fake.Fault{Method: "CreateMailbox", Kind: outcome.Throttled}, fault.ProviderUnavailable, false},
 		{"the platform is down", fake.Fault{Kind: outcome.Down}, fault.ProviderUnavailable, false},
 		{"the directory never shows the account", fake.Fault{Method: "OpenSignIn", Kind: outcome.NotReady}, fault.ProviderTimeout, true},
 		{"sign-in is throttled", fake.Fault{Method: "OpenSignIn", Kind: outcome.Throttled}, fault.ProviderUnavailable, true},
-		{"submission gets lost", fake.Fault{Method: "OpenSubmission", Kind: outcome.Unknown}, fault.ProviderTimeout, true},
+		{"all calls of OpenSubmission are lost", fake.Fault{Method: "OpenSubmission", Kind: outcome.Unknown}, fault.ProviderTimeout, true},
 	} {
 		inFakeTime(t, tt.name, func(t *testing.T) {
 			fx := newFixture(t)
-			fx.Limit = shortly
-			lift := fx.fake.Fail(tt.fault)
+			fx.Limit = shortLimit
+			endFault := fx.fake.Fail(tt.fault)
 			_, err := fx.provision(t.Context(), "anna@example.test")
-			refused(t, err, tt.want)
+			requireRefusal(t, err, tt.want)
 			if tt.want == fault.ProviderUnavailable && fault.ErrorOf(err).RetryAfter != 7*time.Second {
 				t.Fatalf("the error says to retry after %s", fault.ErrorOf(err).RetryAfter)
 			}
-			lift()
-			if kept := !fx.reservesRow(t); kept != tt.kept {
-				t.Fatalf("the slot was kept: %v, want %v", kept, tt.kept)
+			endFault()
+			if kept := !fx.reserveAddressUsesSlot(t); kept != tt.keepsRow {
+				t.Fatalf("the slot was kept: %v, want %v", kept, tt.keepsRow)
 			}
 			fx.Limit = apptest.HangTimeout
 			got, err := fx.provision(t.Context(), "anna@example.test")
@@ -99,30 +99,30 @@ func TestProvisionConvergesAfterLastingErrors(t *testing.T) {
 }
 
 // TestProvisionKeepsTheRowOfAnEarlierRequest checks a mailbox of an earlier request that the
-// platform does not show yet. A failing later request keeps the row, and the mailbox finally counts
-// as created by tenantry.
+// platform does not show yet. A failing later request keeps the row. A third request reports the
+// mailbox as created.
 func TestProvisionKeepsTheRowOfAnEarlierRequest(t *testing.T) {
 	hidden := fake.Fault{Method: "Mailbox", Kind: outcome.Refused, Code: fault.MailboxNotFound}
 	for _, tt := range []struct {
 		name   string
-		second []fake.Fault
+		faults []fake.Fault
 		want   fault.Code
 	}{
-		{"looks fail", []fake.Fault{{Method: "Mailbox", Kind: outcome.Down}}, fault.ProviderUnavailable},
+		{"reads fail", []fake.Fault{{Method: "Mailbox", Kind: outcome.Down}}, fault.ProviderUnavailable},
 		{"the domain is not accepted", []fake.Fault{hidden, {Method: "CreateMailbox", Kind: outcome.NotReady}}, fault.ProviderTimeout},
 	} {
 		inFakeTime(t, tt.name, func(t *testing.T) {
 			fx := newFixture(t)
-			fx.leaveUnfinished(t)
-			var lifts []func()
-			for _, f := range tt.second {
-				lifts = append(lifts, fx.fake.Fail(f))
+			fx.createWithoutAnswer(t)
+			var endFaults []func()
+			for _, f := range tt.faults {
+				endFaults = append(endFaults, fx.fake.Fail(f))
 			}
-			fx.Limit = shortly
+			fx.Limit = shortLimit
 			_, err := fx.provision(t.Context(), "anna@example.test")
-			refused(t, err, tt.want)
-			for _, lift := range lifts {
-				lift()
+			requireRefusal(t, err, tt.want)
+			for _, endFault := range endFaults {
+				endFault()
 			}
 			fx.Limit = apptest.HangTimeout
 			got, err := fx.provision(t.Context(), "anna@example.test")
@@ -138,7 +138,7 @@ func TestProvisionKeepsTheRowOfAnEarlierRequest(t *testing.T) {
 func TestProvisionReadsAgainWhenTheAddressIsTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fx := newFixture(t)
-		fx.leaveUnfinished(t)
+		fx.createWithoutAnswer(t)
 		fx.fake.Fail(fake.Fault{Method: "Mailbox", Kind: outcome.Refused, Code: fault.MailboxNotFound, Times: 3})
 		got, err := fx.provision(t.Context(), "anna@example.test")
 		must(t, err)
@@ -154,7 +154,7 @@ func TestProvisionReadsAgainWhenTheAddressIsTaken(t *testing.T) {
 func TestProvisionReleasesTheRowOfATakenAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fx := newFixture(t)
-		fx.reservesRow(t)
+		fx.reserveAddressUsesSlot(t)
 		fx.fake.Occupy(guid, "anna@example.test")
 		got, err := fx.provision(t.Context(), "anna@example.test")
 		must(t, err)
@@ -164,24 +164,25 @@ func TestProvisionReleasesTheRowOfATakenAddress(t *testing.T) {
 		if tries := fx.fake.Calls("CreateMailbox"); tries != 1+maxHiddenLookups {
 			t.Fatalf("%d tries", tries)
 		}
-		if free := fx.free(t); free != mailbox.MaxPerDomain {
-			t.Fatalf("%d slots are free", free)
+		if reserveFreeSlots := fx.reserveFreeSlots(t); reserveFreeSlots != mailbox.MaxPerDomain {
+			t.Fatalf("%d slots are free", reserveFreeSlots)
 		}
 	})
 }
 
-// leaveUnfinished sends a request that creates a mailbox and loses every answer.
-func (fx *fixture) leaveUnfinished(t *testing.T) {
+// createWithoutAnswer sends a request that creates a mailbox. All its answers are lost, so that the
+// request fails.
+func (fx *fixture) createWithoutAnswer(t *testing.T) {
 	t.Helper()
-	lifts := []func(){
+	endFaults := []func(){
 		fx.fake.Fail(fake.Fault{Method: "CreateMailbox", Kind: outcome.Unknown, AfterEffect: true}),
 		fx.fake.Fail(fake.Fault{Method: "Mailbox", Kind: outcome.Unknown, Skip: 1}),
 	}
-	fx.Limit = shortly
+	fx.Limit = shortLimit
 	_, err := fx.provision(t.Context(), "anna@example.test")
-	refused(t, err, fault.ProviderTimeout)
-	for _, lift := range lifts {
-		lift()
+	requireRefusal(t, err, fault.ProviderTimeout)
+	for _, endFault := range endFaults {
+		endFault()
 	}
 	fx.Limit = apptest.HangTimeout
 }
@@ -190,14 +191,14 @@ func (fx *fixture) leaveUnfinished(t *testing.T) {
 // has reserved the row.
 type overtakenStore struct {
 	ports.MailboxStore
-	other func()
+	overtake func()
 }
 
-func (o *overtakenStore) ReserveMailboxes(ctx context.Context, owner access.AccountID, domainID string, specs []mailbox.Spec, most int, now time.Time) ([]mailbox.Mailbox, error) {
-	rows, err := o.MailboxStore.ReserveMailboxes(ctx, owner, domainID, specs, most, now)
-	if other := o.other; other != nil {
-		o.other = nil
-		other()
+func (o *overtakenStore) ReserveMailboxes(ctx context.Context, owner access.AccountID, domainID string, specs []mailbox.Spec, limit int, now time.Time) ([]mailbox.Mailbox, error) {
+	rows, err := o.MailboxStore.ReserveMailboxes(ctx, owner, domainID, specs, limit, now)
+	if overtake := o.overtake; overtake != nil {
+		o.overtake = nil
+		overtake()
 	}
 	return rows, err
 }
@@ -212,7 +213,7 @@ func TestProvisionOvertakenByTheSameRequest(t *testing.T) {
 			t.Fatalf("the other request got %v", statuses(got))
 		}
 	}}
-	got, err := slow.Provision(t.Context(), fx.acc, guid, request("anna@example.test"), nil)
+	got, err := slow.Provision(t.Context(), fx.account, guid, newRequest("anna@example.test"), nil)
 	must(t, err)
 	if got[0].Status != "exists" {
 		t.Fatalf("got %v", statuses(got))
@@ -229,21 +230,21 @@ func TestProvisionFailsOneItem(t *testing.T) {
 		t.Fatalf("got %+v", got)
 	}
 	fx.requireComplete(t, 1)
-	if free := fx.free(t); free != 2 {
-		t.Fatalf("%d slots are free, want 2", free)
+	if reserveFreeSlots := fx.reserveFreeSlots(t); reserveFreeSlots != 2 {
+		t.Fatalf("%d slots are free, want 2", reserveFreeSlots)
 	}
 }
 
-// TestProvisionFailsWhatThePlatformRefuses checks that a definite refusal fails only its mailbox.
-// The row is deleted unless tenantry's mailbox exists, or may exist, at the platform.
+// TestProvisionFailsWhatThePlatformRefuses checks that a refusal about one mailbox fails only that
+// mailbox. Its row is kept if the mailbox was created at the platform, and deleted otherwise.
 func TestProvisionFailsWhatThePlatformRefuses(t *testing.T) {
 	for _, tt := range []struct {
-		method string
-		kept   bool
+		method   string
+		keepsRow bool
 	}{{"Mailbox", false}, {"CreateMailbox", false}, {"OpenSignIn", true}, {"OpenSubmission", true}} {
 		t.Run(tt.method, func(t *testing.T) {
 			fx := newFixture(t)
-			lift := fx.fake.Fail(fake.Fault{
+			endFault := fx.fake.Fail(fake.Fault{
 				Method: tt.method, About: "anna@example.test", Kind: outcome.Refused, Code: fault.ProviderError,
 			})
 			got, err := fx.provision(t.Context(), "anna@example.test", "ben@example.test")
@@ -254,14 +255,14 @@ func TestProvisionFailsWhatThePlatformRefuses(t *testing.T) {
 			if n := fx.fake.Calls(tt.method); n > 3 {
 				t.Fatalf("%d calls of %s", n, tt.method)
 			}
-			lift()
-			if kept := !fx.reservesRow(t); kept != tt.kept {
+			endFault()
+			if kept := !fx.reserveAddressUsesSlot(t); kept != tt.keepsRow {
 				t.Fatalf("the slot was kept: %v", kept)
 			}
 			got, err = fx.provision(t.Context(), "anna@example.test", "ben@example.test")
 			must(t, err)
 			if got[0].Status != "created" || got[1].Status != "exists" || fx.fake.Effects("CreateMailbox") != 2 {
-				t.Fatalf("afterwards: %+v", got)
+				t.Fatalf("after the refusals: %+v", got)
 			}
 			fx.requireComplete(t, 2)
 		})
@@ -278,19 +279,19 @@ func TestProvisionReportsWhatAnUnansweredRequestCreated(t *testing.T) {
 	}{
 		{"access is denied", fake.Fault{Method: "CreateMailbox", Kind: outcome.Refused, Code: fault.AccessDenied}, fault.AccessDenied},
 		{"the platform throttles", fake.Fault{Method: "OpenSignIn", Kind: outcome.Throttled}, fault.ProviderUnavailable},
-		{"time is up", fake.Fault{Method: "OpenSubmission", Kind: outcome.NotReady}, fault.ProviderTimeout},
+		{"the time limit is reached", fake.Fault{Method: "OpenSubmission", Kind: outcome.NotReady}, fault.ProviderTimeout},
 	} {
 		inFakeTime(t, tt.name, func(t *testing.T) {
 			fx := newFixture(t)
-			fx.Limit = shortly
+			fx.Limit = shortLimit
 			tt.fault.About = "ben@example.test"
-			lift := fx.fake.Fail(tt.fault)
+			endFault := fx.fake.Fail(tt.fault)
 			_, err := fx.provision(t.Context(), "anna@example.test", "ben@example.test")
-			refused(t, err, tt.want)
-			if s := fx.stored(t); s[0].Address != "anna@example.test" || s[0].PrincipalName != s[0].Address || !s[0].AccountEnabled {
+			requireRefusal(t, err, tt.want)
+			if s := fx.storedMailboxes(t); s[0].Address != "anna@example.test" || s[0].PrincipalName != s[0].Address || !s[0].AccountEnabled {
 				t.Fatalf("stored %+v", s)
 			}
-			lift()
+			endFault()
 			fx.Limit = apptest.HangTimeout
 			for _, want := range []string{"created", "exists"} {
 				got, err := fx.provision(t.Context(), "anna@example.test", "ben@example.test")
@@ -309,14 +310,14 @@ func TestProvisionReportsWhatAnUnansweredRequestCreated(t *testing.T) {
 func TestProvisionKeepsTheRowOfAnUnknownOutcome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fx := newFixture(t)
-		fx.leaveUnfinished(t)
-		lift := fx.fake.Fail(fake.Fault{Method: "Mailbox", Kind: outcome.Refused, Code: fault.ProviderError})
+		fx.createWithoutAnswer(t)
+		endFault := fx.fake.Fail(fake.Fault{Method: "Mailbox", Kind: outcome.Refused, Code: fault.ProviderError})
 		got, err := fx.provision(t.Context(), "anna@example.test")
 		must(t, err)
 		if got[0].Status != "failed" {
 			t.Fatalf("got %+v", got[0])
 		}
-		lift()
+		endFault()
 		got, err = fx.provision(t.Context(), "anna@example.test")
 		must(t, err)
 		if got[0].Status != "created" || fx.fake.Effects("CreateMailbox") != 1 {
@@ -354,21 +355,21 @@ func TestProvisionWithAPasswordThePlatformRefuses(t *testing.T) {
 }
 
 func TestProvisionWithAccessWithdrawn(t *testing.T) {
-	for what, want := range map[string]tenant.Consent{
+	for grant, want := range map[string]tenant.Consent{
 		"consent": tenant.ConsentRevoked, "exchange_role": tenant.ConsentGranted,
 	} {
-		t.Run(what, func(t *testing.T) {
+		t.Run(grant, func(t *testing.T) {
 			fx := newFixture(t)
-			fx.fake.Revoke(guid, what)
+			fx.fake.Revoke(guid, grant)
 			_, err := fx.provision(t.Context(), "anna@example.test", "ben@example.test")
-			refused(t, err, fault.AccessDenied)
-			stored, err := fx.store.Tenant(t.Context(), fx.acc.ID, guid)
+			requireRefusal(t, err, fault.AccessDenied)
+			stored, err := fx.store.Tenant(t.Context(), fx.account.ID, guid)
 			must(t, err)
 			if stored.Consent != want {
 				t.Fatalf("the consent is stored as %s, want %s", stored.Consent, want)
 			}
-			if free := fx.free(t); free != mailbox.MaxPerDomain {
-				t.Fatalf("%d slots are free", free)
+			if reserveFreeSlots := fx.reserveFreeSlots(t); reserveFreeSlots != mailbox.MaxPerDomain {
+				t.Fatalf("%d slots are free", reserveFreeSlots)
 			}
 		})
 	}
@@ -380,19 +381,19 @@ func TestProvisionWithAccessWithdrawn(t *testing.T) {
 func TestProvisionChecksTheDomainAgain(t *testing.T) {
 	inFakeTime(t, "refused mailbox", func(t *testing.T) {
 		fx := newFixture(t)
-		fx.Limit = shortly
-		lift := fx.fake.Fail(fake.Fault{Method: "CreateMailbox", Kind: outcome.NotReady})
+		fx.Limit = shortLimit
+		endFault := fx.fake.Fail(fake.Fault{Method: "CreateMailbox", Kind: outcome.NotReady})
 		_, err := fx.provision(t.Context(), "anna@example.test")
-		refused(t, err, fault.ProviderTimeout)
-		lift()
-		if d, err := fx.store.Domain(t.Context(), fx.acc.ID, guid, zone); err != nil || d.MailReady {
+		requireRefusal(t, err, fault.ProviderTimeout)
+		endFault()
+		if d, err := fx.store.Domain(t.Context(), fx.account.ID, guid, zone); err != nil || d.MailReady {
 			t.Fatalf("the domain is stored as %+v, %v", d, err)
 		}
 		fx.Limit = apptest.HangTimeout
 		reads := fx.fake.Calls("MailDomains")
 		_, err = fx.provision(t.Context(), "anna@example.test")
 		must(t, err)
-		if d, err := fx.store.Domain(t.Context(), fx.acc.ID, guid, zone); err != nil || !d.MailReady || fx.fake.Calls("MailDomains") == reads {
+		if d, err := fx.store.Domain(t.Context(), fx.account.ID, guid, zone); err != nil || !d.MailReady || fx.fake.Calls("MailDomains") == reads {
 			t.Fatalf("the domain is stored as %+v, %v", d, err)
 		}
 	})
@@ -403,7 +404,7 @@ func TestProvisionReconcilesTheDomainFirst(t *testing.T) {
 	fx.changeDomain(t, zone, func(d *domain.Domain) { d.MailReady = false })
 	_, err := fx.provision(t.Context(), "anna@example.test")
 	must(t, err)
-	d, err := fx.store.Domain(t.Context(), fx.acc.ID, guid, zone)
+	d, err := fx.store.Domain(t.Context(), fx.account.ID, guid, zone)
 	must(t, err)
 	if !d.MailReady || d.Signing.Selector1.Content == "" {
 		t.Fatalf("the domain is stored as %+v", d)
@@ -413,14 +414,14 @@ func TestProvisionReconcilesTheDomainFirst(t *testing.T) {
 func TestProvisionContinuesWithoutItsCaller(t *testing.T) {
 	fx := newFixture(t)
 	gate := fx.fake.Hold("CreateMailbox")
-	ctx, leave := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() {
 		_, err := fx.provision(ctx, "anna@example.test")
 		done <- err
 	}()
 	<-gate.Arrived()
-	leave()
+	cancel()
 	gate.Release()
 	must(t, <-done)
 	fx.requireComplete(t, 1)

@@ -26,10 +26,10 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var (
-	must       = apptest.Must
-	refused    = apptest.RequireRefusal
-	openStore  = apptest.NewStore
-	inFakeTime = apptest.InFakeTime
+	must           = apptest.Must
+	requireRefusal = apptest.RequireRefusal
+	openStore      = apptest.NewStore
+	inFakeTime     = apptest.InFakeTime
 )
 
 const (
@@ -43,9 +43,9 @@ var password = secret.New("Corr3ct-horse")
 // domain that the mail server accepts.
 type fixture struct {
 	*Service
-	store *bunstore.Store
-	fake  *fake.Platform
-	acc   access.Account
+	store   *bunstore.Store
+	fake    *fake.Platform
+	account access.Account
 }
 
 func newFixture(t *testing.T) *fixture {
@@ -53,10 +53,10 @@ func newFixture(t *testing.T) *fixture {
 	fx := &fixture{fake: fake.New(), store: openStore(t)}
 	fx.Service = fx.service()
 	fx.fake.Connect(guid, fake.Setup{})
-	acc, err := fx.store.CreateAccount(t.Context(), "owner@example.com", "complete", 0, fx.Now())
+	account, err := fx.store.CreateAccount(t.Context(), "owner@example.com", "complete", 0, fx.Now())
 	must(t, err)
-	fx.acc = acc
-	_, err = fx.store.Attach(t.Context(), acc.ID, tenant.Tenant{
+	fx.account = account
+	_, err = fx.store.Attach(t.Context(), account.ID, tenant.Tenant{
 		GUID: guid, Name: "Fabrikam", BuiltinDomain: "f.onmicrosoft.com", ConsentedAt: fx.Now(),
 	})
 	must(t, err)
@@ -79,57 +79,63 @@ func (fx *fixture) service() *Service {
 	}
 }
 
+// changeTenant changes the stored tenant.
 func (fx *fixture) changeTenant(t *testing.T, change func(*tenant.Tenant)) {
 	t.Helper()
-	apptest.ChangeTenant(t, fx.store, fx.acc.ID, guid, change)
+	apptest.ChangeTenant(t, fx.store, fx.account.ID, guid, change)
 }
 
+// changeDomain changes a stored domain.
 func (fx *fixture) changeDomain(t *testing.T, name string, change func(*domain.Domain)) {
 	t.Helper()
-	stored, err := fx.store.Domain(t.Context(), fx.acc.ID, guid, name)
+	stored, err := fx.store.Domain(t.Context(), fx.account.ID, guid, name)
 	must(t, err)
 	change(&stored)
-	must(t, fx.store.SaveDomain(t.Context(), fx.acc.ID, stored, nil))
+	must(t, fx.store.SaveDomain(t.Context(), fx.account.ID, stored, nil))
 }
 
+// addDomain adds a domain that is verified and accepted by the mail server, at the platform and in
+// the store.
 func (fx *fixture) addDomain(t *testing.T, name string) {
 	t.Helper()
-	at := fx.fake.For(guid)
-	_, err := at.AddDomain(t.Context(), name)
+	platform := fx.fake.For(guid)
+	_, err := platform.AddDomain(t.Context(), name)
 	must(t, err)
-	records, err := at.Records(t.Context(), name)
+	records, err := platform.Records(t.Context(), name)
 	must(t, err)
 	fx.fake.DNS.Publish(name, records.Verification...)
-	_, err = at.VerifyDomain(t.Context(), name)
+	_, err = platform.VerifyDomain(t.Context(), name)
 	must(t, err)
-	must(t, at.EnableMail(t.Context(), name))
-	d, err := fx.store.ReserveDomain(t.Context(), fx.acc.ID, guid, name, domain.MaxPerTenant, fx.Now())
+	must(t, platform.EnableMail(t.Context(), name))
+	d, err := fx.store.ReserveDomain(t.Context(), fx.account.ID, guid, name, domain.MaxPerTenant, fx.Now())
 	must(t, err)
 	d.Added, d.Verified, d.MailReady = true, true, true
 	d.Status = dns.Status{MX: dns.Missing}
-	must(t, fx.store.SaveDomain(t.Context(), fx.acc.ID, d, nil))
+	must(t, fx.store.SaveDomain(t.Context(), fx.account.ID, d, nil))
 }
 
+// provision sends a request for mailboxes with these addresses.
 func (fx *fixture) provision(ctx context.Context, addresses ...string) ([]Result, error) {
-	return fx.Provision(ctx, fx.acc, guid, request(addresses...), nil)
+	return fx.Provision(ctx, fx.account, guid, newRequest(addresses...), nil)
 }
 
-func (fx *fixture) stored(t *testing.T) []mailbox.Mailbox {
+// storedMailboxes returns the mailboxes of the tenant in the store.
+func (fx *fixture) storedMailboxes(t *testing.T) []mailbox.Mailbox {
 	t.Helper()
-	list, err := fx.store.Mailboxes(t.Context(), fx.acc.ID, guid)
+	list, err := fx.store.Mailboxes(t.Context(), fx.account.ID, guid)
 	must(t, err)
 	return list
 }
 
-// requireComplete checks that the platform has want mailboxes, all of them complete, stored and
-// ready.
+// requireComplete requires that the platform has want mailboxes, and that all of them are complete
+// and stored as ready.
 func (fx *fixture) requireComplete(t *testing.T, want int) {
 	t.Helper()
-	held, stored := fx.fake.SnapshotOf(guid).Mailboxes, fx.stored(t)
-	if len(held) != want || len(stored) != want {
-		t.Fatalf("the platform has %d, the store %d, want %d", len(held), len(stored), want)
+	atPlatform, stored := fx.fake.SnapshotOf(guid).Mailboxes, fx.storedMailboxes(t)
+	if len(atPlatform) != want || len(stored) != want {
+		t.Fatalf("the platform has %d, the store %d, want %d", len(atPlatform), len(stored), want)
 	}
-	for i, m := range held {
+	for i, m := range atPlatform {
 		if !m.PasswordSet || !m.Submission || !m.AccountEnabled {
 			t.Fatalf("unfinished at the platform: %+v", m)
 		}
@@ -141,26 +147,26 @@ func (fx *fixture) requireComplete(t *testing.T, want int) {
 	}
 }
 
-// reservesRow reserves the address of Anna Keller and reports whether this used one of the domain's
-// mailbox slots.
-func (fx *fixture) reservesRow(t *testing.T) bool {
+// reserveAddressUsesSlot reserves the address of Anna Keller and reports whether this used one of the
+// domain's mailbox slots.
+func (fx *fixture) reserveAddressUsesSlot(t *testing.T) bool {
 	t.Helper()
-	d, err := fx.store.Domain(t.Context(), fx.acc.ID, guid, zone)
+	d, err := fx.store.Domain(t.Context(), fx.account.ID, guid, zone)
 	must(t, err)
 	specs := []mailbox.Spec{{DisplayName: "Anna Keller", Address: "anna@example.test"}}
-	rows, err := fx.store.ReserveMailboxes(t.Context(), fx.acc.ID, d.ID, specs, mailbox.MaxPerDomain, fx.Now())
+	rows, err := fx.store.ReserveMailboxes(t.Context(), fx.account.ID, d.ID, specs, mailbox.MaxPerDomain, fx.Now())
 	must(t, err)
 	return rows[0].JustReserved
 }
 
-// free reserves all free mailbox slots of the domain and returns their number.
-func (fx *fixture) free(t *testing.T) int {
+// reserveFreeSlots reserves all free mailbox slots of the domain and returns their number.
+func (fx *fixture) reserveFreeSlots(t *testing.T) int {
 	t.Helper()
-	d, err := fx.store.Domain(t.Context(), fx.acc.ID, guid, zone)
+	d, err := fx.store.Domain(t.Context(), fx.account.ID, guid, zone)
 	must(t, err)
 	for n := range mailbox.MaxPerDomain + 1 {
 		probe := mailbox.Spec{DisplayName: "Probe", Address: string(rune('p'+n)) + "robe@" + zone}
-		_, err := fx.store.ReserveMailboxes(t.Context(), fx.acc.ID, d.ID, []mailbox.Spec{probe}, mailbox.MaxPerDomain, fx.Now())
+		_, err := fx.store.ReserveMailboxes(t.Context(), fx.account.ID, d.ID, []mailbox.Spec{probe}, mailbox.MaxPerDomain, fx.Now())
 		if errors.Is(err, fault.MailboxLimitReached) {
 			return n
 		}
@@ -170,7 +176,7 @@ func (fx *fixture) free(t *testing.T) int {
 	return 0
 }
 
-func request(addresses ...string) Request {
+func newRequest(addresses ...string) Request {
 	r := Request{Domain: zone, Password: password}
 	for _, a := range addresses {
 		r.Mailboxes = append(r.Mailboxes, mailbox.Spec{DisplayName: "Anna Keller", Address: a})
@@ -178,9 +184,10 @@ func request(addresses ...string) Request {
 	return r
 }
 
-func statuses(results []Result) (out []string) {
+// statuses returns the status of each result.
+func statuses(results []Result) (list []string) {
 	for _, r := range results {
-		out = append(out, r.Status)
+		list = append(list, r.Status)
 	}
-	return out
+	return list
 }

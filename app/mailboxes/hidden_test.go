@@ -18,35 +18,35 @@ import (
 
 // TestProvisionKeepsAMailboxThatReplicasDoNotShow checks a request for a completed mailbox that a
 // discovery missed, because the platform's replicas lag. The platform refuses to create it again.
-// The row keeps its id and its limit, and the mailbox gets no second password, also if the replicas
-// show the mailbox again in the middle of the request.
+// The row keeps its id and its limit, and the mailbox gets no second password. This also holds if
+// the replicas show the mailbox again during the request.
 func TestProvisionKeepsAMailboxThatReplicasDoNotShow(t *testing.T) {
 	const anna = "anna@example.test"
 	for _, tt := range []struct {
 		name   string
 		misses int // the reads of the request that do not show the mailbox; 0 means all
-	}{{"all reads miss it", 0}, {"a read after the refusal finds it", 1}} {
+	}{{"all reads miss the mailbox", 0}, {"a read after the refusal finds the mailbox", 1}} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				fx := newFixture(t)
 				_, err := fx.provision(t.Context(), anna)
 				must(t, err)
-				before := fx.stored(t)[0]
-				must(t, fx.store.SetSendLimit(t.Context(), fx.acc.ID, before.ID, 7, fx.Now()))
+				before := fx.storedMailboxes(t)[0]
+				must(t, fx.store.SetSendLimit(t.Context(), fx.account.ID, before.ID, 7, fx.Now()))
 				discover := func(found ports.Found) {
 					time.Sleep(time.Minute)
 					found.Began, found.At = fx.Now(), fx.Now()
-					must(t, fx.store.SaveDiscovery(t.Context(), fx.acc.ID, guid, found))
+					must(t, fx.store.SaveDiscovery(t.Context(), fx.account.ID, guid, found))
 				}
 				discover(ports.Found{Mailboxes: []mailbox.Platform{}, MissedMailboxes: map[string]bool{anna: true}})
-				if left := fx.stored(t); len(left) != 0 {
-					t.Fatalf("listed are %+v", left)
+				if listed := fx.storedMailboxes(t); len(listed) != 0 {
+					t.Fatalf("listed are %+v", listed)
 				}
-				show := fx.fake.Fail(fake.Fault{Method: "Mailbox", Kind: outcome.Refused, Code: fault.MailboxNotFound, Times: tt.misses})
+				endMisses := fx.fake.Fail(fake.Fault{Method: "Mailbox", Kind: outcome.Refused, Code: fault.MailboxNotFound, Times: tt.misses})
 				got, err := fx.provision(t.Context(), anna)
 				if tt.misses == 0 {
-					refused(t, err, fault.ProviderTimeout)
-					show()
+					requireRefusal(t, err, fault.ProviderTimeout)
+					endMisses()
 					shown, err := fx.fake.For(guid).Mailbox(t.Context(), anna)
 					must(t, err)
 					discover(ports.Found{Mailboxes: []mailbox.Platform{shown}})
@@ -57,7 +57,7 @@ func TestProvisionKeepsAMailboxThatReplicasDoNotShow(t *testing.T) {
 					}
 				}
 				fx.requireComplete(t, 1)
-				if after := fx.stored(t)[0]; after.ID != before.ID || after.DailySendLimit != 7 {
+				if after := fx.storedMailboxes(t)[0]; after.ID != before.ID || after.DailySendLimit != 7 {
 					t.Errorf("stored is %+v, before %+v", after, before)
 				}
 				if n := fx.fake.Calls("OpenSignIn"); n != 1 {
@@ -76,17 +76,17 @@ func TestProvisionCompletesAMailboxThatReplicasDoNotShow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const anna = "anna@example.test"
 		fx := newFixture(t)
-		repair := fx.fake.Fail(fake.Fault{Method: "OpenSignIn", Kind: outcome.Throttled})
+		endFault := fx.fake.Fail(fake.Fault{Method: "OpenSignIn", Kind: outcome.Throttled})
 		_, err := fx.provision(t.Context(), anna)
-		refused(t, err, fault.ProviderUnavailable)
-		repair()
-		before := fx.stored(t)[0]
+		requireRefusal(t, err, fault.ProviderUnavailable)
+		endFault()
+		before := fx.storedMailboxes(t)[0]
 		time.Sleep(time.Minute)
-		must(t, fx.store.SaveDiscovery(t.Context(), fx.acc.ID, guid, ports.Found{
+		must(t, fx.store.SaveDiscovery(t.Context(), fx.account.ID, guid, ports.Found{
 			Began: fx.Now(), At: fx.Now(), Mailboxes: []mailbox.Platform{}, MissedMailboxes: map[string]bool{anna: true},
 		}))
-		if left := fx.stored(t); len(left) != 0 {
-			t.Fatalf("listed are %+v", left)
+		if listed := fx.storedMailboxes(t); len(listed) != 0 {
+			t.Fatalf("listed are %+v", listed)
 		}
 		got, err := fx.provision(t.Context(), anna)
 		must(t, err)
@@ -97,8 +97,7 @@ func TestProvisionCompletesAMailboxThatReplicasDoNotShow(t *testing.T) {
 	})
 }
 
-// findingPlatform is a platform whose client finds the existing mailbox when its creation is
-// refused.
+// findingPlatform is a platform on which CreateMailbox returns an existing mailbox.
 type findingPlatform struct {
 	ports.MailPlatform
 	existing mailbox.Platform
@@ -118,7 +117,7 @@ func (m findingTenant) CreateMailbox(context.Context, mailbox.Spec) (mailbox.Pla
 }
 
 // TestProvisionSetsNoPasswordForAnEarlierObject checks a request for a completed mailbox that a
-// discovery missed, if the creation returns the object that the row had before.
+// discovery missed. The creation returns the object that the row already has.
 func TestProvisionSetsNoPasswordForAnEarlierObject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const anna = "anna@example.test"
@@ -128,7 +127,7 @@ func TestProvisionSetsNoPasswordForAnEarlierObject(t *testing.T) {
 		existing, err := fx.fake.For(guid).Mailbox(t.Context(), anna)
 		must(t, err)
 		time.Sleep(time.Minute)
-		must(t, fx.store.SaveDiscovery(t.Context(), fx.acc.ID, guid, ports.Found{
+		must(t, fx.store.SaveDiscovery(t.Context(), fx.account.ID, guid, ports.Found{
 			Began: fx.Now(), At: fx.Now(), Mailboxes: []mailbox.Platform{}, MissedMailboxes: map[string]bool{anna: true},
 		}))
 		fx.Platform = findingPlatform{fx.fake, existing}

@@ -13,10 +13,10 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// panicking is a platform whose calls to create a mailbox panic.
-type panicking struct{ ports.MailPlatform }
+// panickingPlatform is a platform whose calls to create a mailbox panic.
+type panickingPlatform struct{ ports.MailPlatform }
 
-func (p panicking) For(id tenant.GUID) ports.MailTenant {
+func (p panickingPlatform) For(id tenant.GUID) ports.MailTenant {
 	return panickingTenant{p.MailPlatform.For(id)}
 }
 
@@ -30,7 +30,7 @@ func (panickingTenant) CreateMailbox(context.Context, mailbox.Spec) (mailbox.Pla
 // in the goroutine of the request, and that the same request then finishes the mailboxes.
 func TestPanicOfOneMailboxEndsTheRequest(t *testing.T) {
 	fx := newFixture(t)
-	fx.Platform = panicking{fx.fake}
+	fx.Platform = panickingPlatform{fx.fake}
 	err := panics.Catch(func() error {
 		_, err := fx.provision(t.Context(), "anna@example.test", "ben@example.test")
 		return err

@@ -14,7 +14,7 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-func TestProvisionMakesAndFinds(t *testing.T) {
+func TestProvisionCreatesAndFindsMailboxes(t *testing.T) {
 	fx := newFixture(t)
 	got, err := fx.provision(t.Context(), "Anna@Example.TEST", "ben@example.test")
 	must(t, err)
@@ -48,29 +48,29 @@ func TestProvisionRecordsExistingMailboxes(t *testing.T) {
 	if got[0].Status != "exists" || got[0].Mailbox.DisplayName != "Old" {
 		t.Fatalf("got %+v", got[0])
 	}
-	if held := fx.fake.SnapshotOf(guid).Mailboxes[0]; held.PasswordSet || held.AccountEnabled {
-		t.Fatalf("a mailbox that tenantry did not create was changed: %+v", held)
+	if box := fx.fake.SnapshotOf(guid).Mailboxes[0]; box.PasswordSet || box.AccountEnabled {
+		t.Fatalf("a mailbox that tenantry did not create was changed: %+v", box)
 	}
-	if s := fx.stored(t); len(s) != 1 || s[0].Provisioned || s[0].Stage != mailbox.Ready {
+	if s := fx.storedMailboxes(t); len(s) != 1 || s[0].Provisioned || s[0].Stage != mailbox.Ready {
 		t.Fatalf("stored %+v", s)
 	}
 }
 
 func TestProvisionRefusesInvalidRequests(t *testing.T) {
-	unverified := func(t *testing.T, fx *fixture) {
+	unverifyDomain := func(t *testing.T, fx *fixture) {
 		fx.changeDomain(t, zone, func(d *domain.Domain) { d.Verified = false })
 	}
-	notReady := func(t *testing.T, fx *fixture) {
+	resetBootstrap := func(t *testing.T, fx *fixture) {
 		fx.changeTenant(t, func(x *tenant.Tenant) { x.Bootstrap = tenant.BootstrapPending })
 	}
-	smtpOff := func(t *testing.T, fx *fixture) {
+	disableSMTPAuth := func(t *testing.T, fx *fixture) {
 		fx.changeTenant(t, func(x *tenant.Tenant) { x.SMTPAuth = tenant.SMTPAuthDisabled })
 	}
-	revoked := func(t *testing.T, fx *fixture) {
+	revokeConsent := func(t *testing.T, fx *fixture) {
 		fx.changeTenant(t, func(x *tenant.Tenant) { x.Consent = tenant.ConsentRevoked })
 	}
-	downgraded := func(_ *testing.T, fx *fixture) { fx.acc.Plan.TenantSlots = 0 }
-	full := func(t *testing.T, fx *fixture) {
+	downgradePlan := func(_ *testing.T, fx *fixture) { fx.account.Plan.TenantSlots = 0 }
+	fillDomain := func(t *testing.T, fx *fixture) {
 		_, err := fx.provision(t.Context(), "a@example.test", "b@example.test", "c@example.test")
 		must(t, err)
 	}
@@ -83,49 +83,49 @@ func TestProvisionRefusesInvalidRequests(t *testing.T) {
 		{"no mailbox named", nil, func(r *Request) { r.Mailboxes = nil }, fault.InvalidRequest},
 		{"an empty name", nil, func(r *Request) { r.Mailboxes[0].DisplayName = " " }, fault.InvalidRequest},
 		{"an unknown domain", nil, func(r *Request) { r.Domain = "other.test" }, fault.DomainNotFound},
-		{"a domain that is none", nil, func(r *Request) { r.Domain = "" }, fault.DomainNotFound},
+		{"an empty domain name", nil, func(r *Request) { r.Domain = "" }, fault.DomainNotFound},
 		{"an address of another domain", nil, func(r *Request) { r.Mailboxes[0].Address = "a@other.test" }, fault.InvalidMailboxEmail},
-		{"a bad local part", nil, func(r *Request) { r.Mailboxes[0].Address = "a b@example.test" }, fault.InvalidMailboxEmail},
+		{"an invalid local part", nil, func(r *Request) { r.Mailboxes[0].Address = "a b@example.test" }, fault.InvalidMailboxEmail},
 		{"an address twice", nil, func(r *Request) {
 			r.Mailboxes = append(r.Mailboxes, mailbox.Spec{DisplayName: "Anna", Address: "NEW@example.test"})
 		}, fault.DuplicateMailboxEmail},
 		{"a weak password", nil, func(r *Request) { r.Password = secret.New("simple") }, fault.WeakPassword},
-		{"an unverified domain", []func(*testing.T, *fixture){unverified}, nil, fault.DomainNotVerified},
-		{"a full domain", []func(*testing.T, *fixture){full}, nil, fault.MailboxLimitReached},
-		{"more than fit at once", nil, func(r *Request) {
+		{"an unverified domain", []func(*testing.T, *fixture){unverifyDomain}, nil, fault.DomainNotVerified},
+		{"a full domain", []func(*testing.T, *fixture){fillDomain}, nil, fault.MailboxLimitReached},
+		{"more mailboxes than a domain may have", nil, func(r *Request) {
 			for _, a := range []string{"b", "c", "d"} {
 				r.Mailboxes = append(r.Mailboxes, mailbox.Spec{DisplayName: "Anna", Address: a + "@example.test"})
 			}
 		}, fault.MailboxLimitReached},
-		{"more tenants than the plan allows", []func(*testing.T, *fixture){downgraded}, nil, fault.TenantLimitReached},
-		{"bootstrap not ready", []func(*testing.T, *fixture){notReady}, nil, fault.ExchangeNotReady},
-		{"SMTP AUTH off", []func(*testing.T, *fixture){smtpOff}, nil, fault.SMTPAuthNotEnabled},
+		{"more tenants than the plan allows", []func(*testing.T, *fixture){downgradePlan}, nil, fault.TenantLimitReached},
+		{"a tenant that is not ready", []func(*testing.T, *fixture){resetBootstrap}, nil, fault.ExchangeNotReady},
+		{"SMTP AUTH is disabled", []func(*testing.T, *fixture){disableSMTPAuth}, nil, fault.SMTPAuthNotEnabled},
 		// The order of refusals when several apply.
-		{"the body before the domain", nil, func(r *Request) { r.Domain, r.Mailboxes = "other.test", nil }, fault.InvalidRequest},
-		{"ownership before the rules", nil, func(r *Request) { r.Domain, r.Password = "other.test", secret.New("x") }, fault.DomainNotFound},
-		{"the consent is gone", []func(*testing.T, *fixture){revoked}, nil, fault.AccessDenied},
-		{"the consent before the state", []func(*testing.T, *fixture){revoked, unverified, downgraded, notReady}, nil, fault.AccessDenied},
-		{"the consent before the cap", []func(*testing.T, *fixture){full, revoked}, nil, fault.AccessDenied},
-		{"the rules before the consent", []func(*testing.T, *fixture){revoked}, func(r *Request) { r.Password = secret.New("x") }, fault.WeakPassword},
-		{"ownership before the consent", []func(*testing.T, *fixture){revoked}, func(r *Request) { r.Domain = "other.test" }, fault.DomainNotFound},
-		{"the rules before the ceiling", []func(*testing.T, *fixture){unverified, downgraded}, nil, fault.DomainNotVerified},
-		{"the cap before the ceiling", []func(*testing.T, *fixture){full, downgraded}, nil, fault.MailboxLimitReached},
-		{"the ceiling before the state", []func(*testing.T, *fixture){downgraded, notReady}, nil, fault.TenantLimitReached},
-		{"bootstrap before SMTP AUTH", []func(*testing.T, *fixture){smtpOff, notReady}, nil, fault.ExchangeNotReady},
+		{"the number of mailboxes is checked before the domain", nil, func(r *Request) { r.Domain, r.Mailboxes = "other.test", nil }, fault.InvalidRequest},
+		{"the domain is checked before the password", nil, func(r *Request) { r.Domain, r.Password = "other.test", secret.New("x") }, fault.DomainNotFound},
+		{"the consent is revoked", []func(*testing.T, *fixture){revokeConsent}, nil, fault.AccessDenied},
+		{"the consent is checked before the state of domain and tenant", []func(*testing.T, *fixture){revokeConsent, unverifyDomain, downgradePlan, resetBootstrap}, nil, fault.AccessDenied},
+		{"the consent is checked before the limit of the domain", []func(*testing.T, *fixture){fillDomain, revokeConsent}, nil, fault.AccessDenied},
+		{"the password is checked before the consent", []func(*testing.T, *fixture){revokeConsent}, func(r *Request) { r.Password = secret.New("x") }, fault.WeakPassword},
+		{"the domain is checked before the consent", []func(*testing.T, *fixture){revokeConsent}, func(r *Request) { r.Domain = "other.test" }, fault.DomainNotFound},
+		{"the verification is checked before the limit of the plan", []func(*testing.T, *fixture){unverifyDomain, downgradePlan}, nil, fault.DomainNotVerified},
+		{"the limit of the domain is checked before the limit of the plan", []func(*testing.T, *fixture){fillDomain, downgradePlan}, nil, fault.MailboxLimitReached},
+		{"the limit of the plan is checked before the bootstrap", []func(*testing.T, *fixture){downgradePlan, resetBootstrap}, nil, fault.TenantLimitReached},
+		{"the bootstrap is checked before SMTP AUTH", []func(*testing.T, *fixture){disableSMTPAuth, resetBootstrap}, nil, fault.ExchangeNotReady},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			fx := newFixture(t)
 			for _, arrange := range tt.arrange {
 				arrange(t, fx)
 			}
-			made := fx.fake.Effects("CreateMailbox")
-			r := request("new@example.test")
+			creations := fx.fake.Effects("CreateMailbox")
+			r := newRequest("new@example.test")
 			if tt.change != nil {
 				tt.change(&r)
 			}
-			_, err := fx.Provision(t.Context(), fx.acc, guid, r, nil)
-			refused(t, err, tt.want)
-			if fx.fake.Effects("CreateMailbox") != made {
+			_, err := fx.Provision(t.Context(), fx.account, guid, r, nil)
+			requireRefusal(t, err, tt.want)
+			if fx.fake.Effects("CreateMailbox") != creations {
 				t.Fatal("a mailbox was created although the request was refused")
 			}
 		})
@@ -134,18 +134,18 @@ func TestProvisionRefusesInvalidRequests(t *testing.T) {
 
 func TestProvisionOfOthersIsNotFound(t *testing.T) {
 	fx := newFixture(t)
-	stranger, err := fx.store.CreateAccount(t.Context(), "other@example.com", "complete", 0, fx.Now())
+	otherAccount, err := fx.store.CreateAccount(t.Context(), "other@example.com", "complete", 0, fx.Now())
 	must(t, err)
-	for name, id := range map[string]tenant.GUID{"another account's": guid, "unknown": tenant.NoGUID} {
+	for name, id := range map[string]tenant.GUID{"a tenant of another account": guid, "an unknown tenant": tenant.NoGUID} {
 		t.Run(name, func(t *testing.T) {
-			_, err := fx.Provision(t.Context(), stranger, id, request("anna@example.test"), nil)
-			refused(t, err, fault.TenantNotFound)
+			_, err := fx.Provision(t.Context(), otherAccount, id, newRequest("anna@example.test"), nil)
+			requireRefusal(t, err, fault.TenantNotFound)
 		})
 	}
-	_, err = fx.Usage(t.Context(), stranger.ID, guid, "x")
-	refused(t, err, fault.TenantNotFound)
+	_, err = fx.Usage(t.Context(), otherAccount.ID, guid, "x")
+	requireRefusal(t, err, fault.TenantNotFound)
 	_, err = fx.List(t.Context(), access.AccountID(tenant.NoGUID), guid)
-	refused(t, err, fault.TenantNotFound)
+	requireRefusal(t, err, fault.TenantNotFound)
 }
 
 func TestProvisionWithoutSMTPAuthWhereTheOperatorAllows(t *testing.T) {

@@ -34,53 +34,55 @@ func (c *endedConnections) DisconnectAll(_ context.Context, _ access.AccountID, 
 	return c.err
 }
 
-// removable provisions a mailbox and returns it, with the record of the connections that its
-// removal ends.
-func (fx *fixture) removable(t *testing.T) (mailbox.Mailbox, *endedConnections) {
+// provisionRemovable provisions two mailboxes. It returns the first one, and the recorder of the
+// connections that its removal ends.
+func (fx *fixture) provisionRemovable(t *testing.T) (mailbox.Mailbox, *endedConnections) {
 	t.Helper()
 	_, err := fx.provision(t.Context(), "ann@"+zone, "bob@"+zone)
 	must(t, err)
 	connections := &endedConnections{}
 	fx.Connections = connections
-	return fx.stored(t)[0], connections
+	return fx.storedMailboxes(t)[0], connections
 }
 
+// remove removes a mailbox, with the confirmation by its address.
 func (fx *fixture) remove(t *testing.T, m mailbox.Mailbox) (RemoveResult, error) {
 	t.Helper()
-	return fx.Remove(t.Context(), fx.acc.ID, guid, m.ID, m.Address, nil)
+	return fx.Remove(t.Context(), fx.account.ID, guid, m.ID, m.Address, nil)
 }
 
-// discover stores held as the mailboxes of the platform, as a sync at the time at does.
-func (fx *fixture) discover(t *testing.T, at time.Time, held ...mailbox.Platform) {
+// discover stores found as the mailboxes of the platform, as a sync at the given time does.
+func (fx *fixture) discover(t *testing.T, at time.Time, found ...mailbox.Platform) {
 	t.Helper()
 	missed := map[string]bool{}
-	for _, m := range fx.stored(t) {
-		if !slices.ContainsFunc(held, func(p mailbox.Platform) bool { return p.Address == m.Address }) {
+	for _, m := range fx.storedMailboxes(t) {
+		if !slices.ContainsFunc(found, func(p mailbox.Platform) bool { return p.Address == m.Address }) {
 			missed[m.Address] = true
 		}
 	}
-	must(t, fx.store.SaveDiscovery(t.Context(), fx.acc.ID, guid, ports.Found{Began: at, At: at, Mailboxes: append([]mailbox.Platform{}, held...), MissedMailboxes: missed}))
+	must(t, fx.store.SaveDiscovery(t.Context(), fx.account.ID, guid, ports.Found{Began: at, At: at, Mailboxes: append([]mailbox.Platform{}, found...), MissedMailboxes: missed}))
 }
 
-func (fx *fixture) platformMailboxes() (all []mailbox.Platform) {
+// platformMailboxes returns the mailboxes at the platform.
+func (fx *fixture) platformMailboxes() (list []mailbox.Platform) {
 	for _, m := range fx.fake.SnapshotOf(guid).Mailboxes {
-		all = append(all, m.Platform)
+		list = append(list, m.Platform)
 	}
-	return all
+	return list
 }
 
 func TestRemoveEndsConnectionsBeforeItRemovesTheMailbox(t *testing.T) {
 	fx := newFixture(t)
-	m, connections := fx.removable(t)
+	m, connections := fx.provisionRemovable(t)
 	connections.during = func() {
 		if fx.fake.Calls("RemoveMailbox") != 0 {
 			t.Error("the mailbox was removed before its connections ended")
 		}
 	}
 	before := fx.platformMailboxes()
-	removed, err := fx.Remove(t.Context(), fx.acc.ID, guid, m.ID, "ANN@"+zone, nil)
+	removed, err := fx.Remove(t.Context(), fx.account.ID, guid, m.ID, "ANN@"+zone, nil)
 	must(t, err)
-	if left := time.Until(removed.RestorableUntil); removed.Mailbox.ID != m.ID || left > mailbox.Retention || left < mailbox.Retention-time.Hour {
+	if remaining := time.Until(removed.RestorableUntil); removed.Mailbox.ID != m.ID || remaining > mailbox.Retention || remaining < mailbox.Retention-time.Hour {
 		t.Errorf("removed as %+v", removed)
 	}
 	if !slices.Equal(connections.ended, []string{m.ID}) {
@@ -92,27 +94,27 @@ func TestRemoveEndsConnectionsBeforeItRemovesTheMailbox(t *testing.T) {
 	fx.discover(t, time.Now(), before...)
 	fx.requireComplete(t, 1)
 	fx.discover(t, time.Now().Add(16*time.Minute), before...)
-	if all := fx.stored(t); len(all) != 2 || all[0].Provisioned {
-		t.Errorf("stored %+v", all)
+	if stored := fx.storedMailboxes(t); len(stored) != 2 || stored[0].Provisioned {
+		t.Errorf("stored %+v", stored)
 	}
 }
 
 func TestRemoveMailboxRefused(t *testing.T) {
 	fx := newFixture(t)
-	m, connections := fx.removable(t)
+	m, connections := fx.provisionRemovable(t)
 	for _, confirm := range []string{"", "bob@" + zone, m.ID, " " + m.Address} {
-		_, err := fx.Remove(t.Context(), fx.acc.ID, guid, m.ID, confirm, nil)
-		refused(t, err, fault.ConfirmationRequired)
+		_, err := fx.Remove(t.Context(), fx.account.ID, guid, m.ID, confirm, nil)
+		requireRefusal(t, err, fault.ConfirmationRequired)
 	}
-	_, err := fx.Remove(t.Context(), fx.acc.ID, guid, "0e9d7c1a-4b52-4f60-8a3e-9d2f1c7b6a55", "", nil)
-	refused(t, err, fault.MailboxNotFound)
+	_, err := fx.Remove(t.Context(), fx.account.ID, guid, "0e9d7c1a-4b52-4f60-8a3e-9d2f1c7b6a55", "", nil)
+	requireRefusal(t, err, fault.MailboxNotFound)
 	connections.err = errors.New("the sending platform is down")
 	if _, err := fx.remove(t, m); !errors.Is(err, connections.err) || fx.fake.Calls("RemoveMailbox") != 0 {
 		t.Fatalf("got %v after %d calls", err, fx.fake.Calls("RemoveMailbox"))
 	}
 	fx.changeTenant(t, func(x *tenant.Tenant) { x.Bootstrap = tenant.BootstrapPending })
 	_, err = fx.remove(t, m)
-	refused(t, err, fault.ExchangeNotReady)
+	requireRefusal(t, err, fault.ExchangeNotReady)
 	fx.requireComplete(t, 2)
 }
 
@@ -120,32 +122,32 @@ func TestRemoveMailboxRefused(t *testing.T) {
 // repeated, a sync misses the mailbox, and someone creates a new mailbox with the same address.
 func TestRepeatedRemovalKeepsANewMailbox(t *testing.T) {
 	fx := newFixture(t)
-	m, _ := fx.removable(t)
+	m, _ := fx.provisionRemovable(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	fx.fake.Fail(fake.Fault{Method: "RemoveMailbox", Kind: outcome.Down, Times: 1, AfterEffect: true})
-	_, err := fx.Remove(ctx, fx.acc.ID, guid, m.ID, m.Address, nil)
+	_, err := fx.Remove(ctx, fx.account.ID, guid, m.ID, m.Address, nil)
 	cancel()
-	refused(t, err, fault.ProviderUnavailable)
+	requireRefusal(t, err, fault.ProviderUnavailable)
 	fx.discover(t, time.Now(), fx.platformMailboxes()...)
-	anew, err := fx.fake.For(guid).CreateMailbox(t.Context(), mailbox.Spec{DisplayName: "New", Address: m.Address})
+	newBox, err := fx.fake.For(guid).CreateMailbox(t.Context(), mailbox.Spec{DisplayName: "New", Address: m.Address})
 	must(t, err)
 	_, err = fx.remove(t, m)
 	must(t, err)
-	if !slices.ContainsFunc(fx.platformMailboxes(), func(p mailbox.Platform) bool { return p.ObjectID == anew.ObjectID }) {
+	if !slices.ContainsFunc(fx.platformMailboxes(), func(p mailbox.Platform) bool { return p.ObjectID == newBox.ObjectID }) {
 		t.Fatal("the new mailbox was removed")
 	}
 	fx.discover(t, time.Now(), fx.platformMailboxes()...)
-	if all := fx.stored(t); len(all) != 2 || all[0].ObjectID != anew.ObjectID {
-		t.Errorf("stored %+v", all)
+	if stored := fx.storedMailboxes(t); len(stored) != 2 || stored[0].ObjectID != newBox.ObjectID {
+		t.Errorf("stored %+v", stored)
 	}
 }
 
-// TestMailboxRemovalWithUnknownOutcome loses the answer of the platform, before and after the
-// effect.
+// TestMailboxRemovalWithUnknownOutcome loses the answer of the platform. The removal may have taken
+// effect or not.
 func TestMailboxRemovalWithUnknownOutcome(t *testing.T) {
 	for _, applied := range []bool{false, true} {
 		fx := newFixture(t)
-		m, _ := fx.removable(t)
+		m, _ := fx.provisionRemovable(t)
 		fx.fake.Fail(fake.Fault{Method: "RemoveMailbox", Kind: outcome.Unknown, Times: 1, AfterEffect: applied})
 		_, err := fx.remove(t, m)
 		must(t, err)

@@ -17,7 +17,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-func one(t *testing.T, fx *fixture) mailbox.Mailbox {
+// provisionOne creates a mailbox and returns it.
+func provisionOne(t *testing.T, fx *fixture) mailbox.Mailbox {
 	t.Helper()
 	got, err := fx.provision(t.Context(), "anna@example.test")
 	must(t, err)
@@ -26,22 +27,22 @@ func one(t *testing.T, fx *fixture) mailbox.Mailbox {
 
 func TestUpdateChangesNameAndLimitEverywhere(t *testing.T) {
 	fx := newFixture(t)
-	m := one(t, fx)
+	m := provisionOne(t, fx)
 	name, limit := "  Anna Schmidt ", 25
-	got, err := fx.Update(t.Context(), fx.acc.ID, guid, m.ID, Change{DisplayName: &name, DailySendLimit: &limit})
+	got, err := fx.Update(t.Context(), fx.account.ID, guid, m.ID, Change{DisplayName: &name, DailySendLimit: &limit})
 	must(t, err)
-	stored, err := fx.store.Mailbox(t.Context(), fx.acc.ID, guid, m.ID)
+	stored, err := fx.store.Mailbox(t.Context(), fx.account.ID, guid, m.ID)
 	must(t, err)
-	held := fx.fake.SnapshotOf(guid).Mailboxes[0]
-	for where, is := range map[string]string{"answer": got.DisplayName, "store": stored.DisplayName, "platform": held.DisplayName} {
-		if is != "Anna Schmidt" {
-			t.Errorf("%s: the name is %q", where, is)
+	atPlatform := fx.fake.SnapshotOf(guid).Mailboxes[0]
+	for place, name := range map[string]string{"answer": got.DisplayName, "store": stored.DisplayName, "platform": atPlatform.DisplayName} {
+		if name != "Anna Schmidt" {
+			t.Errorf("%s: the name is %q", place, name)
 		}
 	}
 	if got.DailySendLimit != 25 || stored.DailySendLimit != 25 {
 		t.Fatalf("the limit is answered %d, stored %d", got.DailySendLimit, stored.DailySendLimit)
 	}
-	usage, err := fx.Usage(t.Context(), fx.acc.ID, guid, m.ID)
+	usage, err := fx.Usage(t.Context(), fx.account.ID, guid, m.ID)
 	must(t, err)
 	if usage.Limit != 25 || usage.Remaining != 25 || usage.Percent != 0 || usage.Blocked {
 		t.Fatalf("the usage is %+v", usage)
@@ -50,28 +51,28 @@ func TestUpdateChangesNameAndLimitEverywhere(t *testing.T) {
 
 func TestUsageWithoutALimit(t *testing.T) {
 	fx := newFixture(t)
-	usage, err := fx.Usage(t.Context(), fx.acc.ID, guid, one(t, fx).ID)
+	usage, err := fx.Usage(t.Context(), fx.account.ID, guid, provisionOne(t, fx).ID)
 	must(t, err)
 	if usage.Limit != 0 || usage.Mailbox.SendsToday != 0 || !usage.Mailbox.SendsTodayAt.IsZero() {
 		t.Fatalf("the usage is %+v", usage)
 	}
 }
 
-// TestUsageUnderTheEffectiveLimit checks that usage shows the effective limit: the mailbox's own,
-// else its domain's, else the tenant's.
+// TestUsageUnderTheEffectiveLimit checks that usage shows the limit of the mailbox. A mailbox
+// without one has the limit of its domain, or of its tenant.
 func TestUsageUnderTheEffectiveLimit(t *testing.T) {
 	fx := newFixture(t)
-	m := one(t, fx)
+	m := provisionOne(t, fx)
 	for _, step := range []struct {
 		want int
 		set  func()
 	}{
 		{20, func() { fx.enforce(t, sendlimit.TenantWide, 20) }},
 		{10, func() { fx.enforce(t, zone, 10) }},
-		{15, func() { must(t, fx.store.SetSendLimit(t.Context(), fx.acc.ID, m.ID, 15, fx.Now())) }},
+		{15, func() { must(t, fx.store.SetSendLimit(t.Context(), fx.account.ID, m.ID, 15, fx.Now())) }},
 	} {
 		step.set()
-		usage, err := fx.Usage(t.Context(), fx.acc.ID, guid, m.ID)
+		usage, err := fx.Usage(t.Context(), fx.account.ID, guid, m.ID)
 		must(t, err)
 		if usage.Limit != step.want || usage.Remaining != step.want {
 			t.Fatalf("the usage is %+v, want a limit of %d", usage, step.want)
@@ -79,28 +80,29 @@ func TestUsageUnderTheEffectiveLimit(t *testing.T) {
 	}
 }
 
+// enforce stores a policy.
 func (fx *fixture) enforce(t *testing.T, scope string, perDay int) {
 	t.Helper()
-	p, err := fx.store.ReservePolicy(t.Context(), fx.acc.ID, guid, scope, fx.Now())
+	p, err := fx.store.ReservePolicy(t.Context(), fx.account.ID, guid, scope, fx.Now())
 	must(t, err)
 	p.PerDay = perDay
-	must(t, fx.store.SavePolicy(t.Context(), fx.acc.ID, p, nil))
+	must(t, fx.store.SavePolicy(t.Context(), fx.account.ID, p, nil))
 }
 
 func TestALimitNeedsNoPlatform(t *testing.T) {
 	fx := newFixture(t)
-	m := one(t, fx)
+	m := provisionOne(t, fx)
 	fx.fake.Fail(fake.Fault{Kind: outcome.Down})
 	fx.changeTenant(t, func(x *tenant.Tenant) { x.Bootstrap = tenant.BootstrapFailed })
 	limit := 1
-	_, err := fx.Update(t.Context(), fx.acc.ID, guid, m.ID, Change{DailySendLimit: &limit})
+	_, err := fx.Update(t.Context(), fx.account.ID, guid, m.ID, Change{DailySendLimit: &limit})
 	must(t, err)
 }
 
 func TestUpdateRefusesInvalidChanges(t *testing.T) {
 	fx := newFixture(t)
-	m := one(t, fx)
-	name, empty, zero, tooMany, fine := "New", " ", 0, 26, 5
+	m := provisionOne(t, fx)
+	name, empty, zero, tooMany, valid := "New", " ", 0, 26, 5
 	for _, tt := range []struct {
 		name   string
 		id     string
@@ -111,14 +113,14 @@ func TestUpdateRefusesInvalidChanges(t *testing.T) {
 		{"an empty name", m.ID, Change{DisplayName: &empty}, fault.InvalidRequest},
 		{"a limit of 0", m.ID, Change{DailySendLimit: &zero}, fault.InvalidSendLimit},
 		{"a limit of 26", m.ID, Change{DisplayName: &name, DailySendLimit: &tooMany}, fault.InvalidSendLimit},
-		{"an unknown mailbox", "00000000-0000-7000-8000-000000000000", Change{DailySendLimit: &fine}, fault.MailboxNotFound},
-		{"a malformed id", "nonsense", Change{DailySendLimit: &fine}, fault.MailboxNotFound},
-		{"the body before ownership", "nonsense", Change{DisplayName: &empty}, fault.InvalidRequest},
-		{"ownership before the rules", "nonsense", Change{}, fault.MailboxNotFound},
+		{"an unknown mailbox", "00000000-0000-7000-8000-000000000000", Change{DailySendLimit: &valid}, fault.MailboxNotFound},
+		{"a malformed id", "nonsense", Change{DailySendLimit: &valid}, fault.MailboxNotFound},
+		{"the name is checked before the id", "nonsense", Change{DisplayName: &empty}, fault.InvalidRequest},
+		{"the id is checked before the number of changes", "nonsense", Change{}, fault.MailboxNotFound},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := fx.Update(t.Context(), fx.acc.ID, guid, tt.id, tt.change)
-			refused(t, err, tt.want)
+			_, err := fx.Update(t.Context(), fx.account.ID, guid, tt.id, tt.change)
+			requireRefusal(t, err, tt.want)
 		})
 	}
 	if fx.fake.Calls("Rename") != 0 {
@@ -128,17 +130,17 @@ func TestUpdateRefusesInvalidChanges(t *testing.T) {
 
 func TestRenameAfterTheConsentWasLost(t *testing.T) {
 	fx := newFixture(t)
-	m := one(t, fx)
+	m := provisionOne(t, fx)
 	fx.changeTenant(t, func(x *tenant.Tenant) { x.Consent, x.Bootstrap = tenant.ConsentRevoked, tenant.BootstrapPending })
 	name, limit, tooMany := "New", 5, 26
-	_, err := fx.Update(t.Context(), fx.acc.ID, guid, m.ID, Change{DisplayName: &name, DailySendLimit: &limit})
-	refused(t, err, fault.AccessDenied)
-	_, err = fx.Update(t.Context(), fx.acc.ID, guid, m.ID, Change{DisplayName: &name, DailySendLimit: &tooMany})
-	refused(t, err, fault.InvalidSendLimit)
+	_, err := fx.Update(t.Context(), fx.account.ID, guid, m.ID, Change{DisplayName: &name, DailySendLimit: &limit})
+	requireRefusal(t, err, fault.AccessDenied)
+	_, err = fx.Update(t.Context(), fx.account.ID, guid, m.ID, Change{DisplayName: &name, DailySendLimit: &tooMany})
+	requireRefusal(t, err, fault.InvalidSendLimit)
 	if fx.fake.Calls("Rename") != 0 {
 		t.Fatal("the platform was called")
 	}
-	_, err = fx.Update(t.Context(), fx.acc.ID, guid, m.ID, Change{DailySendLimit: &limit})
+	_, err = fx.Update(t.Context(), fx.account.ID, guid, m.ID, Change{DailySendLimit: &limit})
 	must(t, err) // a stored limit needs no platform
 }
 
@@ -146,9 +148,9 @@ func TestFailedRenameLeavesTheStoredName(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		arrange func(*testing.T, *fixture)
-		want    fault.Code // the zero Code: none
+		want    fault.Code // the zero Code if Update succeeds
 	}{
-		{"bootstrap not ready", func(t *testing.T, fx *fixture) {
+		{"a tenant that is not ready", func(t *testing.T, fx *fixture) {
 			fx.changeTenant(t, func(x *tenant.Tenant) { x.Bootstrap = tenant.BootstrapPending })
 		}, fault.ExchangeNotReady},
 		{"the answer is lost", func(_ *testing.T, fx *fixture) {
@@ -163,15 +165,15 @@ func TestFailedRenameLeavesTheStoredName(t *testing.T) {
 		{"the platform refuses", func(_ *testing.T, fx *fixture) {
 			fx.fake.Fail(fake.Fault{Method: "Rename", Kind: outcome.Refused, Code: fault.ProviderError})
 		}, fault.ProviderError},
-		{"the consent is gone", func(_ *testing.T, fx *fixture) { fx.fake.Revoke(guid, "consent") }, fault.AccessDenied},
+		{"the consent was withdrawn", func(_ *testing.T, fx *fixture) { fx.fake.Revoke(guid, "consent") }, fault.AccessDenied},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			fx := newFixture(t)
-			m := one(t, fx)
+			m := provisionOne(t, fx)
 			tt.arrange(t, fx)
 			name, limit := "New", 5
-			_, err := fx.Update(t.Context(), fx.acc.ID, guid, m.ID, Change{DisplayName: &name, DailySendLimit: &limit})
-			stored, lost := fx.store.Mailbox(t.Context(), fx.acc.ID, guid, m.ID)
+			_, err := fx.Update(t.Context(), fx.account.ID, guid, m.ID, Change{DisplayName: &name, DailySendLimit: &limit})
+			stored, lost := fx.store.Mailbox(t.Context(), fx.account.ID, guid, m.ID)
 			must(t, lost)
 			if tt.want == (fault.Code{}) {
 				must(t, err)
@@ -180,7 +182,7 @@ func TestFailedRenameLeavesTheStoredName(t *testing.T) {
 				}
 				return
 			}
-			refused(t, err, tt.want)
+			requireRefusal(t, err, tt.want)
 			if stored.DisplayName == name || stored.DailySendLimit != 0 {
 				t.Fatalf("a refused change is stored: %+v", stored)
 			}
@@ -193,7 +195,7 @@ func TestListByAddress(t *testing.T) {
 	before := time.Now().Truncate(time.Microsecond)
 	_, err := fx.provision(t.Context(), "ben@example.test", "anna@example.test")
 	must(t, err)
-	list, err := fx.List(t.Context(), fx.acc.ID, guid)
+	list, err := fx.List(t.Context(), fx.account.ID, guid)
 	must(t, err)
 	if len(list) != 2 || list[0].Address != "anna@example.test" || list[0].DomainName != zone || list[0].TenantName != "Fabrikam" {
 		t.Fatalf("listed %+v", list)
@@ -203,28 +205,28 @@ func TestListByAddress(t *testing.T) {
 	}
 }
 
-// TestLaggingListKeepsANewName checks that a discovery does not set back a name while the
-// platform's replicas may show the old one. A later discovery shows a name that was changed at the
+// TestLaggingListKeepsANewName checks that a discovery does not restore an old name while replicas
+// of the platform may still show it. A later discovery stores a name that was changed at the
 // platform.
 func TestLaggingListKeepsANewName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newFixture(t)
-		_, err := h.provision(t.Context(), "anna@example.test")
+		fx := newFixture(t)
+		_, err := fx.provision(t.Context(), "anna@example.test")
 		must(t, err)
-		m := h.stored(t)[0]
-		old, err := h.fake.For(guid).Mailbox(t.Context(), m.Address)
+		m := fx.storedMailboxes(t)[0]
+		old, err := fx.fake.For(guid).Mailbox(t.Context(), m.Address)
 		must(t, err)
 		discover := func(after time.Duration, shown mailbox.Platform, want string) {
 			t.Helper()
 			time.Sleep(after)
-			found := ports.Found{Began: h.Now(), At: h.Now(), Mailboxes: []mailbox.Platform{shown}}
-			must(t, h.store.SaveDiscovery(t.Context(), h.acc.ID, guid, found))
-			if got := h.stored(t)[0].DisplayName; got != want {
+			found := ports.Found{Began: fx.Now(), At: fx.Now(), Mailboxes: []mailbox.Platform{shown}}
+			must(t, fx.store.SaveDiscovery(t.Context(), fx.account.ID, guid, found))
+			if got := fx.storedMailboxes(t)[0].DisplayName; got != want {
 				t.Errorf("the name is %q, want %q", got, want)
 			}
 		}
 		for _, name := range []string{"First", "Second"} {
-			_, err = h.Update(t.Context(), h.acc.ID, guid, m.ID, Change{DisplayName: &name})
+			_, err = fx.Update(t.Context(), fx.account.ID, guid, m.ID, Change{DisplayName: &name})
 			must(t, err)
 			discover(observation.ReplicaLag/2, old, name)
 		}

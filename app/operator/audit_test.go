@@ -10,9 +10,9 @@ import (
 func TestSinceAcceptsDatesTimesAndDurations(t *testing.T) {
 	now := time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
 	for _, tt := range []struct {
-		raw  string
-		want time.Time
-		ok   bool
+		raw   string
+		want  time.Time
+		valid bool
 	}{
 		{"", time.Time{}, true},
 		{"2026-11-20", now.Add(-32 * time.Hour), true},
@@ -24,7 +24,7 @@ func TestSinceAcceptsDatesTimesAndDurations(t *testing.T) {
 		{"2026-11-31", time.Time{}, false},
 		{"20.11.2026", time.Time{}, false},
 	} {
-		if got, err := parseSince(tt.raw, now); !got.Equal(tt.want) || (err == nil) != tt.ok {
+		if got, err := parseSince(tt.raw, now); !got.Equal(tt.want) || (err == nil) != tt.valid {
 			t.Errorf("%q: got %v, %v", tt.raw, got, err)
 		}
 	}

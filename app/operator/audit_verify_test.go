@@ -13,7 +13,7 @@ import (
 	"github.com/tenantry/tenantry/core/audit"
 )
 
-// verifyOutput runs `audit verify` and returns its output and the exit code.
+// verifyOutput runs `audit verify` and returns its output and its error.
 func verifyOutput(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	cmd := auditVerifyCommand()
@@ -40,30 +40,30 @@ func TestAuditVerifyProvesAFile(t *testing.T) {
 		}
 		lines, last = append(lines, string(line)+"\n"), next
 	}
-	whole := strings.Join(lines, "")
+	export := strings.Join(lines, "")
 	for _, tt := range []struct {
-		name, export string
-		flags        []string
-		exit         int
-		says         string
+		name, content string
+		flags         []string
+		wantExit      int
+		wantText      string
 	}{
-		{"the export", whole, nil, 0, last.Hash},
-		{"the last hash", whole, []string{"--last-hash", last.Hash}, 0, last.Hash},
-		{"another last hash", lines[0] + lines[1], []string{"--last-hash", last.Hash}, cli.ExitRefused, "the last entry of "},
-		{"a changed entry", strings.Replace(whole, "add-domain", "get-domain", 1), nil, cli.ExitRefused, "line 1: hash is not the hash of the entry"},
+		{"an unchanged export", export, nil, 0, last.Hash},
+		{"the last hash of the export", export, []string{"--last-hash", last.Hash}, 0, last.Hash},
+		{"a missing last entry", lines[0] + lines[1], []string{"--last-hash", last.Hash}, cli.ExitRefused, "the last entry of "},
+		{"a changed entry", strings.Replace(export, "add-domain", "get-domain", 1), nil, cli.ExitRefused, "line 1: hash is not the hash of the entry"},
 		{"a missing entry", lines[0] + lines[2], nil, cli.ExitRefused, "line 2: the entry 3 follows the entry 1"},
 		{"an empty file", "", nil, cli.ExitRefused, " has no entries"},
 	} {
 		file := filepath.Join(t.TempDir(), "audit.jsonl")
-		if err := os.WriteFile(file, []byte(tt.export), 0o600); err != nil {
+		if err := os.WriteFile(file, []byte(tt.content), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		out, err := verifyOutput(t, append(tt.flags, file)...)
 		if err != nil {
 			out += err.Error()
 		}
-		if cli.ExitCode(err) != tt.exit || !strings.Contains(out, tt.says) {
-			t.Errorf("%s: exit code %d, want %d\n%s", tt.name, cli.ExitCode(err), tt.exit, out)
+		if cli.ExitCode(err) != tt.wantExit || !strings.Contains(out, tt.wantText) {
+			t.Errorf("%s: exit code %d, want %d\n%s", tt.name, cli.ExitCode(err), tt.wantExit, out)
 		}
 	}
 	if _, err := verifyOutput(t, filepath.Join(t.TempDir(), "missing")); cli.ExitCode(err) != cli.ExitExternal {

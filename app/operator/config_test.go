@@ -9,13 +9,13 @@ import (
 )
 
 func TestPasswordsInURLsAreNotShown(t *testing.T) {
-	for address, want := range map[string]string{
+	for databaseURL, want := range map[string]string{
 		"postgres://h/x?password=p&a=b": "postgres://h/x?a=b&password=[redacted]",
 		"postgres://a:p@[/x":            redacted,
 		"sqlite:///x/tenantry.db":       "sqlite:///x/tenantry.db",
 	} {
-		if got := redactURL(address); got != want {
-			t.Errorf("%s is shown as %s, want %s", address, got, want)
+		if got := redactURL(databaseURL); got != want {
+			t.Errorf("%s is shown as %s, want %s", databaseURL, got, want)
 		}
 	}
 }

@@ -21,36 +21,36 @@ import (
 // error.
 func TestFailedConnectionTestsHaveAFix(t *testing.T) {
 	t.Parallel()
-	rejected := &outcome.Error{Kind: outcome.Refused, Code: fault.AccessDenied, Detail: "not this one"}
+	refusal := &outcome.Error{Kind: outcome.Refused, Code: fault.AccessDenied, Detail: "not this one"}
 	for _, tt := range []struct {
-		name       string
-		err        error
-		exit       int
-		says, code string
-		add, test  string // the fix after `add`, and the fix after `test`
+		name               string
+		err                error
+		wantExit           int
+		wantText, wantCode string
+		addFix, testFix    string // the fixes that `add` and `test` print
 	}{
-		{"the credential", fmt.Errorf("%w (%w)", fault.CredentialRejected.With("no"), rejected), cli.ExitExternal, "not this one", "provider_credential_rejected",
+		{"a rejected credential", fmt.Errorf("%w (%w)", fault.CredentialRejected.With("no"), refusal), cli.ExitExternal, "not this one", "provider_credential_rejected",
 			fixCredential, fixCredential + fixReplaceStored},
 		{"a setting that the server does not know", sdk.NotServed("zones", "the server does not serve one"), cli.ExitExternal, "zones: the server", "invalid_request",
 			fixSettings, fixSettings + fixReplaceStored},
-		{"throttled", &outcome.Error{Kind: outcome.Throttled, Detail: "wait"}, cli.ExitExternal, "wait", "provider_unavailable", fixUnreachable, fixUnreachable},
-		{"down", &outcome.Error{Kind: outcome.Down, Detail: "nobody there"}, cli.ExitExternal, "nobody there", "provider_unavailable", fixUnreachable, fixUnreachable},
-		{"our own plugin", &outcome.Error{Kind: outcome.Down, Cause: "plugin_missing", Detail: "does not run"}, cli.ExitExternal, "does not run", "provider_unavailable",
+		{"a throttled call", &outcome.Error{Kind: outcome.Throttled, Detail: "wait"}, cli.ExitExternal, "wait", "provider_unavailable", fixUnreachable, fixUnreachable},
+		{"an unreachable provider", &outcome.Error{Kind: outcome.Down, Detail: "nobody there"}, cli.ExitExternal, "nobody there", "provider_unavailable", fixUnreachable, fixUnreachable},
+		{"a plugin that does not run", &outcome.Error{Kind: outcome.Down, Cause: "plugin_missing", Detail: "does not run"}, cli.ExitExternal, "does not run", "provider_unavailable",
 			fixPlugin, fixPlugin},
 		{"a server at a private address", &outcome.Error{Kind: outcome.Refused, Code: fault.InvalidRequest, Cause: "private_address", Detail: "no public address"}, cli.ExitExternal,
 			"no public address", "invalid_request", "TENANTRY_PROVIDERS_X_ALLOW_PRIVATE=true", "TENANTRY_PROVIDERS_X_ALLOW_PRIVATE=true"},
-		{"broken", &outcome.Error{Kind: outcome.Broken, Detail: "nonsense"}, cli.ExitExternal, "nonsense", "provider_error", fixUnreachable, fixUnreachable},
-		{"too large", &outcome.Error{Kind: outcome.Broken, Cause: outcome.CauseTooLarge, Detail: "the answer is too large"}, cli.ExitExternal, "too large", "provider_error",
+		{"an invalid answer", &outcome.Error{Kind: outcome.Broken, Detail: "nonsense"}, cli.ExitExternal, "nonsense", "provider_error", fixUnreachable, fixUnreachable},
+		{"an answer that is too large", &outcome.Error{Kind: outcome.Broken, Cause: outcome.CauseTooLarge, Detail: "the answer is too large"}, cli.ExitExternal, "too large", "provider_error",
 			fixTooLarge, fixTooLarge},
-		{"silent", &outcome.Error{Kind: outcome.Unknown, Detail: "too late"}, cli.ExitExternal, "too late", "provider_timeout", fixUnreachable, fixUnreachable},
-		{"not an error of a test", fault.AccountClosed.With("closed"), cli.ExitRefused, "closed", "account_closed", fault.AccountClosed.About, fault.AccountClosed.About},
-		{"a different keyset", dnsconnections.UnreadableError{Connection: "c1", Cause: errors.New("does not open")}, cli.ExitRefused, "c1", "failed",
+		{"no answer in time", &outcome.Error{Kind: outcome.Unknown, Detail: "too late"}, cli.ExitExternal, "too late", "provider_timeout", fixUnreachable, fixUnreachable},
+		{"a refusal before the test", fault.AccountClosed.With("closed"), cli.ExitRefused, "closed", "account_closed", fault.AccountClosed.About, fault.AccountClosed.About},
+		{"a secret sealed by a different keyset", dnsconnections.UnreadableError{Connection: "c1", Cause: errors.New("does not open")}, cli.ExitRefused, "c1", "failed",
 			"", "restore the keyset that sealed it"},
 	} {
-		for fix, err := range map[string]error{tt.add: addFailure("x", tt.err), tt.test: testFailure("x", tt.err)} {
+		for fix, err := range map[string]error{tt.addFix: addFailure("x", tt.err), tt.testFix: testFailure("x", tt.err)} {
 			var printed strings.Builder
 			cli.PrintError(&printed, &cobra.Command{}, true, err)
-			if got := printed.String(); cli.ExitCode(err) != tt.exit || !strings.Contains(got, tt.says) || !strings.Contains(got, `"`+tt.code+`"`) || !strings.Contains(got, fix) {
+			if got := printed.String(); cli.ExitCode(err) != tt.wantExit || !strings.Contains(got, tt.wantText) || !strings.Contains(got, `"`+tt.wantCode+`"`) || !strings.Contains(got, fix) {
 				t.Errorf("%s: exit code %d\n%s", tt.name, cli.ExitCode(err), got)
 			}
 		}
@@ -61,19 +61,19 @@ func TestFailedConnectionTestsHaveAFix(t *testing.T) {
 // error for it. `test` returns a failed test.
 func TestFieldsThatThePluginRejects(t *testing.T) {
 	t.Parallel()
-	mistake := sdk.Misconfigured("key_secret", "it is not base64")
+	rejected := sdk.Misconfigured("key_secret", "it is not base64")
 	for err, want := range map[error]struct {
-		exit int
-		says []string
+		exit  int
+		texts []string
 	}{
-		addFailure("x", mistake):  {cli.ExitUsage, []string{`"usage"`, `"key_secret: it is not base64"`, "a secret in the file of --credential-file"}},
-		testFailure("x", mistake): {cli.ExitExternal, []string{`"invalid_request"`, "key_secret: it is not base64", fixSettings + fixReplaceStored}},
+		addFailure("x", rejected):  {cli.ExitUsage, []string{`"usage"`, `"key_secret: it is not base64"`, "a secret in the file of --credential-file"}},
+		testFailure("x", rejected): {cli.ExitExternal, []string{`"invalid_request"`, "key_secret: it is not base64", fixSettings + fixReplaceStored}},
 	} {
 		var printed strings.Builder
 		cli.PrintError(&printed, &cobra.Command{}, true, err)
-		for _, says := range want.says {
-			if got := printed.String(); cli.ExitCode(err) != want.exit || !strings.Contains(got, says) {
-				t.Errorf("exit code %d, want %d %s\n%s", cli.ExitCode(err), want.exit, says, got)
+		for _, text := range want.texts {
+			if got := printed.String(); cli.ExitCode(err) != want.exit || !strings.Contains(got, text) {
+				t.Errorf("exit code %d, want %d %s\n%s", cli.ExitCode(err), want.exit, text, got)
 			}
 		}
 	}

@@ -12,8 +12,9 @@ import (
 	"github.com/tenantry/tenantry/plugins/wire"
 )
 
-// twoSecrets is a provider with several secrets. No bundled provider has more than one.
-var twoSecrets = credentialForm{wire.Description{Name: "twofold", Fields: []wire.Field{
+// formWithTwoSecrets is the form of a provider with two secrets. No bundled provider has more than
+// one.
+var formWithTwoSecrets = credentialForm{wire.Description{Name: "twofold", Fields: []wire.Field{
 	{Name: "user", Account: true, Required: true, Help: "who"},
 	{Name: "region", Account: true, Required: true, Default: "eu", Help: "where"},
 	{Name: "note", Account: true, Help: "why"},
@@ -25,29 +26,29 @@ var twoSecrets = credentialForm{wire.Description{Name: "twofold", Fields: []wire
 func TestFormReadsSeveralSecrets(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		name, file string
-		want       map[string]string
-		says       string
+		name, content string
+		want          map[string]string
+		wantError     string
 	}{
-		{"both", `{"key": " k1\n", "salt": "s1"}`, map[string]string{"key": "k1", "salt": "s1"}, ""},
-		{"the needed one", `{"key": "k1"}`, map[string]string{"key": "k1"}, ""},
-		{"without it", `{"salt": "s3cr3t"}`, nil, "key is missing"},
-		{"an empty one", `{"key": " ", "salt": "s3cr3t"}`, nil, "key is missing"},
-		{"the operator's", `{"key": "k1", "proxy": "s3cr3t"}`, nil, "does not know"},
-		{"not as an object", `s3cr3t`, nil, "JSON object"},
-		{"a number", `{"key": 53123123}`, nil, "JSON object"},
-		{"not UTF-8", "s3cr3t\xff", nil, "not valid text"},
-		{"nothing", "\n", nil, "empty"},
+		{"both secrets", `{"key": " k1\n", "salt": "s1"}`, map[string]string{"key": "k1", "salt": "s1"}, ""},
+		{"only the required secret", `{"key": "k1"}`, map[string]string{"key": "k1"}, ""},
+		{"no required secret", `{"salt": "s3cr3t"}`, nil, "key is missing"},
+		{"an empty required secret", `{"key": " ", "salt": "s3cr3t"}`, nil, "key is missing"},
+		{"a secret that the operator sets", `{"key": "k1", "proxy": "s3cr3t"}`, nil, "does not know"},
+		{"a text without JSON", `s3cr3t`, nil, "JSON object"},
+		{"a number as a secret", `{"key": 53123123}`, nil, "JSON object"},
+		{"a text that is not UTF-8", "s3cr3t\xff", nil, "not valid text"},
+		{"an empty file", "\n", nil, "empty"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			cmd := &cobra.Command{}
-			cmd.SetIn(strings.NewReader(tt.file))
-			got, err := twoSecrets.secrets(cmd, "-")
+			cmd.SetIn(strings.NewReader(tt.content))
+			got, err := formWithTwoSecrets.secrets(cmd, "-")
 			message := ""
 			if err != nil {
 				message = err.Error()
 			}
-			if (err == nil) != (tt.says == "") || !strings.Contains(message, tt.says) || strings.Contains(message, "s3cr3t") {
+			if (err == nil) != (tt.wantError == "") || !strings.Contains(message, tt.wantError) || strings.Contains(message, "s3cr3t") {
 				t.Fatalf("got %v, %q", got, message)
 			}
 			revealed := map[string]string{}
@@ -63,33 +64,33 @@ func TestFormReadsSeveralSecrets(t *testing.T) {
 
 func TestFormReadsOneSecretAsItIs(t *testing.T) {
 	t.Parallel()
-	form := credentialForm{wire.Description{Name: "plain", Fields: twoSecrets.Fields[3:4]}}
+	form := credentialForm{wire.Description{Name: "plain", Fields: formWithTwoSecrets.Fields[3:4]}}
 	cmd := &cobra.Command{}
 	cmd.SetIn(strings.NewReader("{\"key\": 1} and more\r\n"))
 	if got, err := form.secrets(cmd, "-"); err != nil || len(got) != 1 || got["key"].Reveal() != `{"key": 1} and more` {
 		t.Errorf("%v, %q", err, got["key"].Reveal())
 	}
-	none := credentialForm{wire.Description{Name: "open"}}
-	if got, err := none.secrets(cmd, ""); err != nil || len(got) != 0 {
+	withoutSecrets := credentialForm{wire.Description{Name: "open"}}
+	if got, err := withoutSecrets.secrets(cmd, ""); err != nil || len(got) != 0 {
 		t.Errorf("a provider without secrets: %v", err)
 	}
-	if _, err := none.secrets(cmd, "-"); err == nil {
+	if _, err := withoutSecrets.secrets(cmd, "-"); err == nil {
 		t.Error("a provider without secrets accepted a secret")
 	}
 }
 
 func TestFormReadsSettings(t *testing.T) {
 	t.Parallel()
-	got, err := twoSecrets.settings([]string{"user=ann", "note= a=b "})
+	got, err := formWithTwoSecrets.settings([]string{"user=ann", "note= a=b "})
 	if diff := cmp.Diff(map[string]string{"user": "ann", "note": "a=b"}, got); err != nil || diff != "" {
 		t.Errorf("%v %s", err, diff)
 	}
-	for set, says := range map[string]string{
+	for assignment, wantError := range map[string]string{
 		"note=x": "needs --set user", "user": "NAME=VALUE", "user=": "no value", "user=\xff": "not valid text", "key=x": "is a secret",
 		"proxy=x": "providers.twofold.proxy_file", "api_url=x": "providers.twofold.api_url", "what=x": `no field "what"`, "a\x1b=x": "no field",
 	} {
-		if _, err := twoSecrets.settings([]string{set}); err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "\x1b") {
-			t.Errorf("%q: %v", set, err)
+		if _, err := formWithTwoSecrets.settings([]string{assignment}); err == nil || !strings.Contains(err.Error(), wantError) || strings.Contains(err.Error(), "\x1b") {
+			t.Errorf("%q: %v", assignment, err)
 		}
 	}
 	want := strings.TrimPrefix(`
@@ -98,7 +99,7 @@ func TestFormReadsSettings(t *testing.T) {
   --set note=…                   why (optional)
   "key" in the credential file   first secret
   "salt" in the credential file  second secret (optional)`, "\n")
-	if diff := cmp.Diff(want, twoSecrets.help()); diff != "" {
+	if diff := cmp.Diff(want, formWithTwoSecrets.help()); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -21,9 +21,9 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// faulty returns the path of the conformance tests' plugin of this kind, with a planted bug or, if
-// bug is empty, without one.
-func faulty(t *testing.T, kind, bug string) string {
+// faultyPlugin returns the path of the conformance tests' plugin of this kind, with a planted bug
+// or, if bug is empty, without one.
+func faultyPlugin(t *testing.T, kind, bug string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), kind+"-faulty="+bug)
 	if err := os.Symlink(testserver.Program(t, "testdata/faulty"), path); err != nil {
@@ -35,7 +35,7 @@ func faulty(t *testing.T, kind, bug string) string {
 // runPluginTest runs `plugin test` over a DNS plugin with a planted bug, or without one.
 func runPluginTest(t *testing.T, bug, stdin string, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
-	return runPluginTestOf(t, faulty(t, "dns", bug), stdin, args...)
+	return runPluginTestOf(t, faultyPlugin(t, "dns", bug), stdin, args...)
 }
 
 // runPluginTestOf runs `plugin test` over a plugin.
@@ -43,14 +43,14 @@ func runPluginTestOf(t *testing.T, path, stdin string, args ...string) (stdout, 
 	t.Helper()
 	cmd := pluginTestCommand()
 	cmd.Flags().String("output", "text", "")
-	var out, problems bytes.Buffer
+	var stdoutBuffer, stderrBuffer bytes.Buffer
 	cmd.SetArgs(append([]string{path}, args...))
 	cmd.SetIn(strings.NewReader(stdin))
-	cmd.SetOut(&out)
-	cmd.SetErr(&problems)
+	cmd.SetOut(&stdoutBuffer)
+	cmd.SetErr(&stderrBuffer)
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	err = cmd.ExecuteContext(t.Context())
-	return out.String(), problems.String(), err
+	return stdoutBuffer.String(), stderrBuffer.String(), err
 }
 
 func TestPluginTestReportsChecks(t *testing.T) {
@@ -151,17 +151,18 @@ func TestPluginTestRefusesWrongFlags(t *testing.T) {
 	}
 }
 
-// TestPluginTestAgainstRealOnlyReads names an address where nothing listens as the real provider.
+// TestPluginTestAgainstRealOnlyReads checks that a test of a real provider needs consent, and runs
+// no check that writes. Nothing listens at the address of the provider.
 func TestPluginTestAgainstRealOnlyReads(t *testing.T) {
 	settings, credential := map[string]string{"api_url": "http://127.0.0.1:1"}, map[string]string{"api_token": "a-wrong-token"}
 	args := []string{"--against", "real", "--settings", writeJSON(t, settings), "--credential-file", writeJSON(t, credential)}
-	out, asked, err := runPluginTest(t, "", "n\n", args...)
-	if err == nil || out != "" || !strings.Contains(asked, "dns/account/accepted") || !strings.Contains(asked, "Continue?") {
-		t.Errorf("without consent: %v\n%s%s", err, out, asked)
+	out, prompt, err := runPluginTest(t, "", "n\n", args...)
+	if err == nil || out != "" || !strings.Contains(prompt, "dns/account/accepted") || !strings.Contains(prompt, "Continue?") {
+		t.Errorf("without consent: %v\n%s%s", err, out, prompt)
 	}
 	for name, run := range map[string]func() (string, string, error){
-		"an answer": func() (string, string, error) { return runPluginTest(t, "", "y\n", args...) },
-		"--yes":     func() (string, string, error) { return runPluginTest(t, "", "", append(args, "--yes")...) },
+		"the answer y": func() (string, string, error) { return runPluginTest(t, "", "y\n", args...) },
+		"--yes":        func() (string, string, error) { return runPluginTest(t, "", "", append(args, "--yes")...) },
 	} {
 		out, _, err := run()
 		if cli.ExitCode(err) != cli.ExitRefused || !strings.Contains(out, "FAIL  dns/account/accepted") || !strings.Contains(out, "ok    plugin/process/exits") ||
@@ -171,16 +172,17 @@ func TestPluginTestAgainstRealOnlyReads(t *testing.T) {
 	}
 }
 
-// TestPluginTestAgainstRealOfEachKind uses the simulator of a plugin as the real provider.
+// TestPluginTestAgainstRealOfEachKind checks that a test of a real provider only reads, and reads
+// nothing before consent. The real provider is the simulator of the plugin.
 func TestPluginTestAgainstRealOfEachKind(t *testing.T) {
 	for _, kind := range []string{"dns", "mail", "sending"} {
 		t.Run(kind, func(t *testing.T) {
-			path := faulty(t, kind, "")
+			path := faultyPlugin(t, kind, "")
 			provider := startSimulator(t, path)
 			args := []string{"--against", "real", "--settings", writeJSON(t, provider.Settings), "--credential-file", writeJSON(t, provider.Secrets)}
-			out, asked, err := runPluginTestOf(t, path, "n\n", args...)
-			if err == nil || out != "" || !strings.Contains(asked, "Continue?") {
-				t.Errorf("without consent: %v\n%s%s", err, out, asked)
+			out, prompt, err := runPluginTestOf(t, path, "n\n", args...)
+			if err == nil || out != "" || !strings.Contains(prompt, "Continue?") {
+				t.Errorf("without consent: %v\n%s%s", err, out, prompt)
 			}
 			if calls := callsOf(t, provider); len(calls) != 0 {
 				t.Errorf("without consent the provider got the calls %+v", calls)
@@ -191,13 +193,13 @@ func TestPluginTestAgainstRealOfEachKind(t *testing.T) {
 				t.Fatalf("with consent: %v\n%s", err, out)
 			}
 			accepted := false
-			for _, c := range report.Checks {
-				accepted = accepted || c.ID == kind+"/account/accepted"
-				if !strings.Contains(asked, "  "+c.ID+": "+c.Proves) {
-					t.Errorf("the command did not say that it runs %s:\n%s", c.ID, asked)
+			for _, check := range report.Checks {
+				accepted = accepted || check.ID == kind+"/account/accepted"
+				if !strings.Contains(prompt, "  "+check.ID+": "+check.Proves) {
+					t.Errorf("the command did not say that it runs %s:\n%s", check.ID, prompt)
 				}
-				if strings.HasPrefix(c.ID, kind) && !strings.HasPrefix(c.ID, kind+"/account/") && c.ID != "sending/describe/fields" {
-					t.Errorf("%s ran on the real account", c.ID)
+				if strings.HasPrefix(check.ID, kind) && !strings.HasPrefix(check.ID, kind+"/account/") && check.ID != "sending/describe/fields" {
+					t.Errorf("%s ran on the real account", check.ID)
 				}
 			}
 			calls := callsOf(t, provider)
@@ -217,9 +219,9 @@ func TestPluginTestAgainstRealOfEachKind(t *testing.T) {
 // zones.
 func startSimulator(t *testing.T, path string) (ready simulate.Ready) {
 	t.Helper()
-	world := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "[]") }))
-	t.Cleanup(world.Close)
-	cmd := exec.Command(path, "simulate", "--listen", "127.0.0.1:0", "--data", t.TempDir(), "--world", world.URL)
+	controlServer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "[]") }))
+	t.Cleanup(controlServer.Close)
+	cmd := exec.Command(path, "simulate", "--listen", "127.0.0.1:0", "--data", t.TempDir(), "--world", controlServer.URL)
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -257,7 +259,7 @@ func callsOf(t *testing.T, provider simulate.Ready) (calls []simulate.Entry) {
 	return calls
 }
 
-// writeJSON writes a value to a new file and returns its path.
+// writeJSON writes a value to a new file and returns the path.
 func writeJSON(t *testing.T, value any) string {
 	t.Helper()
 	raw, err := json.Marshal(value)

@@ -41,76 +41,77 @@ type domains = ports.Domains
 // oneDomain is a store with one domain.
 type oneDomain struct {
 	domains
-	d   domain.Domain
-	err error
+	stored domain.Domain
+	err    error
 }
 
 func (s *oneDomain) ChangeDomain(_ context.Context, _ access.AccountID, now domain.Domain) (domain.Domain, error) {
 	if s.err != nil {
-		return s.d, s.err
+		return s.stored, s.err
 	}
-	s.d = s.d.Merge(now)
-	return s.d, nil
+	s.stored = s.stored.Merge(now)
+	return s.stored, nil
 }
 
-func verified(t *testing.T, s fake.Setup) (*Reconciler, *fake.Platform, *oneDomain) {
+// newPass returns a pass over a verified domain, its platform and its store.
+func newPass(t *testing.T, setup fake.Setup) (*Reconciler, *fake.Platform, *oneDomain) {
 	t.Helper()
-	p := fake.New()
-	p.Connect(guid, s)
-	at := p.For(guid)
-	_, err := at.AddDomain(t.Context(), zone)
+	platform := fake.New()
+	platform.Connect(guid, setup)
+	mailTenant := platform.For(guid)
+	_, err := mailTenant.AddDomain(t.Context(), zone)
 	must(t, err)
-	records, err := at.Records(t.Context(), zone)
+	records, err := mailTenant.Records(t.Context(), zone)
 	must(t, err)
-	p.DNS.Publish(zone, records.Verification...)
-	_, err = at.VerifyDomain(t.Context(), zone)
+	platform.DNS.Publish(zone, records.Verification...)
+	_, err = mailTenant.VerifyDomain(t.Context(), zone)
 	must(t, err)
-	store := &oneDomain{d: domain.Domain{TenantGUID: guid, Name: zone, Added: true, Verified: true}}
+	store := &oneDomain{stored: domain.Domain{TenantGUID: guid, Name: zone, Added: true, Verified: true}}
 	return &Reconciler{
-		Platform: p, Domains: store, DNS: p.DNS, Facts: p, Now: time.Now, Limit: 300 * time.Millisecond, Pause: time.Millisecond,
-	}, p, store
+		Platform: platform, Domains: store, DNS: platform.DNS, Facts: platform, Now: time.Now, Limit: 300 * time.Millisecond, Pause: time.Millisecond,
+	}, platform, store
 }
 
 func TestAPassRunsAllStepsWithinItsLimit(t *testing.T) {
 	for _, tt := range []struct {
-		name       string
-		setup      fake.Setup
-		mailServer bool
-		fault      fake.Fault
-		want       fault.Code // the zero Code: none
-		accepted   bool
-		signing    bool
+		name        string
+		setup       fake.Setup
+		mailServer  bool
+		fault       fake.Fault
+		want        fault.Code // the zero Code if the pass succeeds
+		wantMail    bool       // the mail server accepts the domain
+		wantSigning bool
 	}{
-		{name: "everything exists at once", mailServer: true, accepted: true, signing: true},
+		{name: "everything exists at once", mailServer: true, wantMail: true, wantSigning: true},
 		{name: "the bootstrap is not ready", mailServer: false},
-		{name: "the domain is accepted after some reads", setup: fake.Setup{Lag: fake.Lag{CallsUntilListed: 3}}, mailServer: true, accepted: true, signing: true},
+		{name: "the domain is accepted after some reads", setup: fake.Setup{Lag: fake.Lag{CallsUntilListed: 3}}, mailServer: true, wantMail: true, wantSigning: true},
 		{name: "the domain is not accepted in time", setup: fake.Setup{Lag: fake.Lag{AcceptedDomain: time.Hour}}, mailServer: true},
-		{name: "an answer is lost", mailServer: true, fault: fake.Fault{Method: "EnableMail", Kind: outcome.Unknown, AfterEffect: true, Times: 1}, accepted: true, signing: true},
-		{name: "answers get lost until the end", mailServer: true, fault: fake.Fault{Method: "EnsureSigning", Kind: outcome.Unknown}, accepted: true},
-		{name: "signing is not ready in time", mailServer: true, fault: fake.Fault{Method: "EnsureSigning", Kind: outcome.NotReady}, accepted: true},
-		{name: "the platform throttles", mailServer: true, fault: fake.Fault{Method: "EnsureSigning", Kind: outcome.Throttled}, want: fault.ProviderUnavailable, accepted: true},
-		{name: "the platform breaks", mailServer: true, fault: fake.Fault{Method: "MailDomains", Kind: outcome.Broken}, want: fault.ProviderError},
-		{name: "access is gone", mailServer: true, fault: fake.Fault{Kind: outcome.Refused, Code: fault.AccessDenied}, want: fault.AccessDenied},
+		{name: "an answer is lost", mailServer: true, fault: fake.Fault{Method: "EnableMail", Kind: outcome.Unknown, AfterEffect: true, Times: 1}, wantMail: true, wantSigning: true},
+		{name: "all answers are lost", mailServer: true, fault: fake.Fault{Method: "EnsureSigning", Kind: outcome.Unknown}, wantMail: true},
+		{name: "signing is not ready in time", mailServer: true, fault: fake.Fault{Method: "EnsureSigning", Kind: outcome.NotReady}, wantMail: true},
+		{name: "the platform throttles", mailServer: true, fault: fake.Fault{Method: "EnsureSigning", Kind: outcome.Throttled}, want: fault.ProviderUnavailable, wantMail: true},
+		{name: "the answer of the platform is broken", mailServer: true, fault: fake.Fault{Method: "MailDomains", Kind: outcome.Broken}, want: fault.ProviderError},
+		{name: "access is denied", mailServer: true, fault: fake.Fault{Kind: outcome.Refused, Code: fault.AccessDenied}, want: fault.AccessDenied},
 	} {
 		inFakeTime(t, tt.name, func(t *testing.T) {
-			pass, p, store := verified(t, tt.setup)
+			pass, platform, store := newPass(t, tt.setup)
 			if tt.fault.Kind != 0 {
-				p.Fail(tt.fault)
+				platform.Fail(tt.fault)
 			}
-			d, err := pass.ReconcileDomain(t.Context(), "owner", store.d, tt.mailServer)
+			d, err := pass.ReconcileDomain(t.Context(), "owner", store.stored, tt.mailServer)
 			if tt.want == (fault.Code{}) {
 				must(t, err)
 			} else if !errors.Is(err, tt.want) {
 				t.Fatalf("got %v, want %s", err, tt.want.Name)
 			}
-			if d.MailReady != tt.accepted || (d.Signing.Selector1.Content != "") != tt.signing {
+			if d.MailReady != tt.wantMail || (d.Signing.Selector1.Content != "") != tt.wantSigning {
 				t.Fatalf("accepted %v, signing %+v", d.MailReady, d.Signing)
 			}
 			if tt.want == (fault.Code{}) && (len(d.Service) == 0 || len(d.Verification) == 0 || !d.Status.VerificationSeen) {
 				t.Fatalf("records or DNS are not read: %+v", d)
 			}
-			if store.d.MailReady != d.MailReady || store.d.CheckedAt.IsZero() {
-				t.Fatalf("stored %+v", store.d)
+			if store.stored.MailReady != d.MailReady || store.stored.CheckedAt.IsZero() {
+				t.Fatalf("stored %+v", store.stored)
 			}
 		})
 	}
@@ -119,57 +120,57 @@ func TestAPassRunsAllStepsWithinItsLimit(t *testing.T) {
 // TestPassReadsBeforeItWrites checks that the e-mail service is enabled once, even after an unknown
 // outcome or a crash.
 func TestPassReadsBeforeItWrites(t *testing.T) {
-	pass, p, store := verified(t, fake.Setup{})
-	p.Fail(fake.Fault{Method: "EnableMail", Kind: outcome.Unknown, AfterEffect: true, Times: 1})
+	pass, platform, store := newPass(t, fake.Setup{})
+	platform.Fail(fake.Fault{Method: "EnableMail", Kind: outcome.Unknown, AfterEffect: true, Times: 1})
 	for range 2 {
-		d := store.d
+		d := store.stored
 		d.MailReady = false // as if nothing had been stored
 		d, err := pass.ReconcileDomain(t.Context(), "", d, true)
 		must(t, err)
-		if !d.MailReady || p.Calls("EnableMail") != 1 {
-			t.Fatalf("ready %v after %d writes", d.MailReady, p.Calls("EnableMail"))
+		if !d.MailReady || platform.Calls("EnableMail") != 1 {
+			t.Fatalf("ready %v after %d writes", d.MailReady, platform.Calls("EnableMail"))
 		}
 	}
-	if n := p.Calls("MailDomains"); n != 3 { // before the write, after it, and of the second pass
+	if n := platform.Calls("MailDomains"); n != 3 { // before the write, after it, and in the second pass
 		t.Errorf("%d reads of the accepted domains", n)
 	}
 }
 
-// TestPassEnablesMailWithoutTheMailServer checks that the directory enables the e-mail service even
-// if the mail server denies reads.
+// TestPassEnablesMailWithoutTheMailServer checks that a pass enables the e-mail service at the
+// directory even if the mail server denies reads.
 func TestPassEnablesMailWithoutTheMailServer(t *testing.T) {
-	pass, p, store := verified(t, fake.Setup{})
-	p.Revoke(guid, "exchange_role")
-	_, err := pass.ReconcileDomain(t.Context(), "", store.d, true)
-	if !errors.Is(err, fault.AccessDenied) || p.Effects("EnableMail") != 1 {
-		t.Fatalf("got %v after %d writes", err, p.Effects("EnableMail"))
+	pass, platform, store := newPass(t, fake.Setup{})
+	platform.Revoke(guid, "exchange_role")
+	_, err := pass.ReconcileDomain(t.Context(), "", store.stored, true)
+	if !errors.Is(err, fault.AccessDenied) || platform.Effects("EnableMail") != 1 {
+		t.Fatalf("got %v after %d writes", err, platform.Effects("EnableMail"))
 	}
 }
 
 func TestPassKeepsChangesOfOthers(t *testing.T) {
-	pass, _, store := verified(t, fake.Setup{})
-	loaded := store.d
-	store.d.Default, store.d.Observed.Verified = true, time.Now()
+	pass, _, store := newPass(t, fake.Setup{})
+	loaded := store.stored
+	store.stored.Default, store.stored.Observed.Verified = true, time.Now()
 	d, err := pass.ReconcileDomain(t.Context(), "owner", loaded, true)
 	must(t, err)
-	if !d.Default || !store.d.Default || !store.d.MailReady {
-		t.Fatalf("stored %+v", store.d)
+	if !d.Default || !store.stored.Default || !store.stored.MailReady {
+		t.Fatalf("stored %+v", store.stored)
 	}
 }
 
 func TestPassFailsForADeletedDomain(t *testing.T) {
-	pass, _, store := verified(t, fake.Setup{})
+	pass, _, store := newPass(t, fake.Setup{})
 	store.err = fault.DomainNotFound.With("gone")
-	if _, err := pass.ReconcileDomain(t.Context(), "owner", store.d, true); !errors.Is(err, fault.DomainNotFound) {
+	if _, err := pass.ReconcileDomain(t.Context(), "owner", store.stored, true); !errors.Is(err, fault.DomainNotFound) {
 		t.Fatalf("got %v", err)
 	}
 }
 
 func TestAnIncompleteReadKeepsTheStoredDNS(t *testing.T) {
-	pass, p, store := verified(t, fake.Setup{})
-	d := store.d
+	pass, platform, store := newPass(t, fake.Setup{})
+	d := store.stored
 	d.Status = dns.Status{MX: "mx.example.", SPF: "v=spf1 -all", VerificationSeen: true}
-	p.DNS.Trouble("no_authoritative_answer")
+	platform.DNS.Trouble("no_authoritative_answer")
 	got := pass.WithCurrentDNS(t.Context(), "", d)
 	if got.Status.MX != d.Status.MX || !got.Status.VerificationSeen || got.CheckedAt.IsZero() {
 		t.Fatalf("got %+v", got)
@@ -177,11 +178,11 @@ func TestAnIncompleteReadKeepsTheStoredDNS(t *testing.T) {
 }
 
 func TestAFlattenedSelectorIsPublished(t *testing.T) {
-	pass, p, store := verified(t, fake.Setup{})
-	d := store.d
+	pass, platform, store := newPass(t, fake.Setup{})
+	d := store.stored
 	d.Signing.Selector1 = dns.Record{Type: dns.CNAME, Name: "selector1._domainkey." + d.Name, Content: "key." + d.Name}
 	for key, want := range map[string]string{"v=DKIM1; p=abc": dns.DKIMPartial, "v=DKIM1; p=other": dns.Missing} {
-		p.DNS.Publish(d.Name,
+		platform.DNS.Publish(d.Name,
 			dns.Record{Type: dns.TXT, Name: "selector1._domainkey." + d.Name, Content: "v=DKIM1; p=abc", TTL: 300},
 			dns.Record{Type: dns.TXT, Name: "key." + d.Name, Content: key, TTL: 300})
 		if got := pass.WithCurrentDNS(t.Context(), "", d).Status.DKIM; got != want {
@@ -190,22 +191,22 @@ func TestAFlattenedSelectorIsPublished(t *testing.T) {
 	}
 }
 
-func TestRunDecidesByTheOutcome(t *testing.T) {
+func TestRunRepeatsByOutcome(t *testing.T) {
 	internal := errors.New("not a provider's answer")
 	for _, tt := range []struct {
 		name  string
 		err   error
-		tries int // 0: until the end
+		tries int // 0 if Run repeats until its context ends
 	}{
-		{"done", nil, 1},
-		{"refused", &outcome.Error{Kind: outcome.Refused, Code: fault.WeakPassword}, 1},
-		{"throttled", &outcome.Error{Kind: outcome.Throttled, RetryAfter: time.Millisecond}, 1},
-		{"down", &outcome.Error{Kind: outcome.Down}, 1},
+		{"a call that succeeds", nil, 1},
+		{"a refused call", &outcome.Error{Kind: outcome.Refused, Code: fault.WeakPassword}, 1},
+		{"a throttled call", &outcome.Error{Kind: outcome.Throttled, RetryAfter: time.Millisecond}, 1},
+		{"a platform that is down", &outcome.Error{Kind: outcome.Down}, 1},
 		{"an error of tenantry itself", internal, 1},
-		{"broken", &outcome.Error{Kind: outcome.Broken}, 3},
-		{"not ready", &outcome.Error{Kind: outcome.NotReady}, 0},
-		{"unknown", &outcome.Error{Kind: outcome.Unknown}, 0},
-		{"a dead context", context.DeadlineExceeded, 0},
+		{"a broken answer", &outcome.Error{Kind: outcome.Broken}, 3},
+		{"a platform that is not ready", &outcome.Error{Kind: outcome.NotReady}, 0},
+		{"an unknown outcome", &outcome.Error{Kind: outcome.Unknown}, 0},
+		{"a call whose deadline is exceeded", context.DeadlineExceeded, 0},
 	} {
 		inFakeTime(t, tt.name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -217,7 +218,7 @@ func TestRunDecidesByTheOutcome(t *testing.T) {
 				}
 				err := Run(ctx, policy, func(ctx context.Context) error {
 					tries++
-					if _, bounded := ctx.Deadline(); !bounded {
+					if _, hasDeadline := ctx.Deadline(); !hasDeadline {
 						t.Error("the call has no deadline")
 					}
 					return tt.err
@@ -240,25 +241,25 @@ func TestRunChecksBeforeItRepeats(t *testing.T) {
 	lost := &outcome.Error{Kind: outcome.Unknown, Cause: "lost"}
 	unanswered := &outcome.Error{Kind: outcome.Unknown, Cause: "unanswered"}
 	down := &outcome.Error{Kind: outcome.Down}
-	absent, there := errors.New("absent"), errors.New("there")
+	notFound, found := errors.New("not found"), errors.New("found")
 	for _, tt := range []struct {
 		name   string
 		policy RetryPolicy
 		calls  []error
-		checks []error // absent, there, or the error of the check
+		checks []error // notFound, found, or the error of the check
 		want   error
 		trace  string // C for each call, R for each check
 	}{
-		{"the effect is there", RetryPolicy{}, []error{lost}, []error{there}, nil, "CR"},
-		{"there is no effect", RetryPolicy{}, []error{lost, nil}, []error{absent}, nil, "CRC"},
-		{"the check has no answer", RetryPolicy{}, []error{lost, nil}, []error{unanswered, unanswered, absent}, nil, "CRRRC"},
+		{"the check finds the effect", RetryPolicy{}, []error{lost}, []error{found}, nil, "CR"},
+		{"the check finds no effect", RetryPolicy{}, []error{lost, nil}, []error{notFound}, nil, "CRC"},
+		{"the check has no answer", RetryPolicy{}, []error{lost, nil}, []error{unanswered, unanswered, notFound}, nil, "CRRRC"},
 		{"the check finds the platform down", RetryPolicy{}, []error{lost}, []error{down}, down, "CR"},
-		{"nothing changed", RetryPolicy{}, []error{&outcome.Error{Kind: outcome.NotReady}, down}, nil, down, "CC"},
-		{"one try, no effect", Once, []error{lost}, []error{absent}, lost, "CR"},
-		{"one try, the check fails", Once, []error{lost}, []error{down}, lost, "CR"},
-		{"broken", RetryPolicy{}, []error{
+		{"the call changed nothing", RetryPolicy{}, []error{&outcome.Error{Kind: outcome.NotReady}, down}, nil, down, "CC"},
+		{"one try, and the check finds no effect", Once, []error{lost}, []error{notFound}, lost, "CR"},
+		{"one try, and the check fails", Once, []error{lost}, []error{down}, lost, "CR"},
+		{"all answers are broken", RetryPolicy{}, []error{
 			&outcome.Error{Kind: outcome.Broken}, &outcome.Error{Kind: outcome.Broken}, &outcome.Error{Kind: outcome.Broken, Cause: "last"},
-		}, []error{absent, absent, absent}, &outcome.Error{Kind: outcome.Broken, Cause: "last"}, "CRCRCR"},
+		}, []error{notFound, notFound, notFound}, &outcome.Error{Kind: outcome.Broken, Cause: "last"}, "CRCRCR"},
 	} {
 		inFakeTime(t, tt.name, func(t *testing.T) {
 			trace := ""
@@ -271,8 +272,8 @@ func TestRunChecksBeforeItRepeats(t *testing.T) {
 				func(context.Context) error { return next("C", &tt.calls) },
 				func(context.Context) (bool, error) {
 					switch err := next("R", &tt.checks); err {
-					case absent, there:
-						return err == there, nil
+					case notFound, found:
+						return err == found, nil
 					default:
 						return false, err
 					}
@@ -284,6 +285,7 @@ func TestRunChecksBeforeItRepeats(t *testing.T) {
 	}
 }
 
+// sameError reports whether two errors are both nil or have the same text.
 func sameError(a, b error) bool {
 	return a == nil && b == nil || a != nil && b != nil && a.Error() == b.Error()
 }
@@ -319,7 +321,7 @@ func TestRunWaitsOutAThrottle(t *testing.T) {
 			defer cancel()
 			policy := Once
 			policy.ThrottleReserve = 5 * time.Second
-			began, tries := time.Now(), 0
+			start, tries := time.Now(), 0
 			err := Run(ctx, policy, func(context.Context) error {
 				if tries++; tries == 1 {
 					return &outcome.Error{Kind: outcome.Throttled, RetryAfter: tt.demanded}
@@ -329,7 +331,7 @@ func TestRunWaitsOutAThrottle(t *testing.T) {
 			if tries != tt.tries || (err == nil) != (tt.tries == 2) {
 				t.Fatalf("%d tries end with %v", tries, err)
 			}
-			if took := time.Since(began); tries == 2 && took != tt.demanded {
+			if took := time.Since(start); tries == 2 && took != tt.demanded {
 				t.Fatalf("Run waited %s", took)
 			}
 		})
@@ -347,8 +349,8 @@ func TestDetachKeepsTheEarlierDeadline(t *testing.T) {
 	}
 }
 
-// TestStoreThatDoesNotAnswerIsUnavailable checks the error of a save that reaches the timeout.
-// Without a code of its own, it would look like a provider that did not answer in time.
+// TestStoreThatDoesNotAnswerIsUnavailable checks the error of a save that reaches the timeout. The
+// error must not look like that of a provider that did not answer in time.
 func TestStoreThatDoesNotAnswerIsUnavailable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		err := Store(t.Context(), func(ctx context.Context) error {

@@ -21,29 +21,29 @@ func TestServersLimitConnections(t *testing.T) {
 		t.Fatal(err)
 	}
 	arrived, release := make(chan struct{}), make(chan struct{})
-	r := startServer(t.Context(), listener, nil, &httpapi.ConnectionLimit{Max: 2}, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+	running := startServer(t.Context(), listener, nil, &httpapi.ConnectionLimit{Max: 2}, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		arrived <- struct{}{}
 		<-release
 	}), slog.New(slog.DiscardHandler))
 	t.Cleanup(func() {
 		close(release)
-		_ = r.server.Close()
+		_ = running.server.Close()
 	})
-	send := func() net.Conn {
+	sendRequest := func() net.Conn {
 		t.Helper()
 		conn, err := net.Dial("tcp", listener.Addr().String())
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = conn.Close() })
-		_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n") // fails if it is closed already
+		_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n") // fails if the server has closed it
 		return conn
 	}
-	send()
+	sendRequest()
 	<-arrived
-	surplus, ended := send(), make(chan struct{})
+	extraConn, ended := sendRequest(), make(chan struct{})
 	go func() {
-		_, _ = io.Copy(io.Discard, surplus)
+		_, _ = io.Copy(io.Discard, extraConn)
 		close(ended)
 	}()
 	select {

@@ -21,12 +21,12 @@ func TestOperatorIsNamedByUserAndHost(t *testing.T) {
 	}
 	t.Setenv("SUDO_USER", "")
 	if got := currentOperator(); !strings.HasSuffix(got, "@"+host) || strings.HasPrefix(got, "@") || strings.HasPrefix(got, "ann@") {
-		t.Errorf("got %q", got)
+		t.Errorf("without sudo: %q", got)
 	}
-	set := pflag.NewFlagSet("", pflag.ContinueOnError)
-	Config{}.AddFlags(set)
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	Config{}.AddFlags(flags)
 	t.Setenv("TENANTRY_OPERATOR", "deploy bot")
-	c, err := Load(set, nil)
+	c, err := Load(flags, nil)
 	if err != nil || c.Operator != "deploy bot" {
 		t.Errorf("the setting: %q, %v", c.Operator, err)
 	}

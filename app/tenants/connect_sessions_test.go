@@ -18,7 +18,7 @@ import (
 
 const returnURL = "https://app.acme.example/done"
 
-// newSession registers the return host for ann and starts a session.
+// newSession registers the host of returnURL for ann and creates a session.
 func (fx *fixture) newSession(t *testing.T, lifetime time.Duration) tenants.Link {
 	t.Helper()
 	_, err := fx.store.ChangeSettings(t.Context(), fx.ann.ID, func(access.Settings) (access.Settings, error) {
@@ -30,12 +30,12 @@ func (fx *fixture) newSession(t *testing.T, lifetime time.Duration) tenants.Link
 	return link
 }
 
-// checkSession checks the status and the tenant of a session.
-func (fx *fixture) checkSession(t *testing.T, id string, status tenant.SessionStatus, of tenant.GUID) {
+// requireSession requires that a session has this status and this tenant.
+func (fx *fixture) requireSession(t *testing.T, id string, status tenant.SessionStatus, connected tenant.GUID) {
 	t.Helper()
 	got, err := fx.ConnectSession(t.Context(), fx.ann.ID, id)
-	if err != nil || got.Status != status || got.Tenant != of {
-		t.Errorf("the session is %+v (%v), want %s of %q", got, err, status, of)
+	if err != nil || got.Status != status || got.Tenant != connected {
+		t.Errorf("the session is %+v (%v), want %s of %q", got, err, status, connected)
 	}
 }
 
@@ -45,68 +45,68 @@ func TestSessionFollowsTheFlow(t *testing.T) {
 	if !link.ExpiresAt.Equal(fx.now.Add(7 * 24 * time.Hour)) {
 		t.Errorf("the link expires at %v", link.ExpiresAt)
 	}
-	fx.checkSession(t, link.SessionID, tenant.SessionPending, "")
+	fx.requireSession(t, link.SessionID, tenant.SessionPending, "")
 	fx.now = fx.now.Add(6 * 24 * time.Hour)
-	b := fx.callback(t, fx.visit(t, link.URL, admin))
-	fx.checkSession(t, link.SessionID, tenant.SessionPending, "") // the callback proves nothing
+	b := fx.openCallback(t, fx.visitPage(t, link.URL, admin))
+	fx.requireSession(t, link.SessionID, tenant.SessionPending, "") // the callback does not prove the consent
 	offer, err := b.signIn(t, admin)
 	apptest.Must(t, err)
 	if offer.Origin.DisplayName != "Acme" || offer.Origin.SupportURL != "mailto:help@acme.example" {
 		t.Errorf("the page shows %+v", offer.Origin)
 	}
-	fx.checkSession(t, link.SessionID, tenant.SessionConsented, guid)
+	fx.requireSession(t, link.SessionID, tenant.SessionConsented, guid)
 	_, err = fx.Confirm(t.Context(), b.cookie, offer.CSRF, true)
 	apptest.Must(t, err)
-	fx.checkSession(t, link.SessionID, tenant.SessionConnected, guid)
+	fx.requireSession(t, link.SessionID, tenant.SessionConnected, guid)
 	origin, err := fx.BrowserOrigin(t.Context(), b.cookie)
 	if err != nil || origin.ReturnURL != returnURL+"?result=connected&session_id="+link.SessionID+"&state=s-1" {
-		t.Errorf("leads back to %q (%v)", origin.ReturnURL, err)
+		t.Errorf("the return URL is %q (%v)", origin.ReturnURL, err)
 	}
 	_, err = fx.RenewLink(t.Context(), fx.ann, link.SessionID, nil)
-	refused(t, err, fault.SessionConnected)
-	// The status survives the flow, for 30 days after the expiry.
+	requireRefusal(t, err, fault.SessionConnected)
+	// The status is kept for 30 days after the expiry, longer than the flow.
 	for _, days := range []int{30, 31} {
 		fx.now = link.ExpiresAt.Add(time.Duration(days) * 24 * time.Hour)
 		_, err = fx.ConnectURL(t.Context(), fx.ann, tenants.LinkRequest{})
 		apptest.Must(t, err)
 		if days == 30 {
-			fx.checkSession(t, link.SessionID, tenant.SessionConnected, guid)
+			fx.requireSession(t, link.SessionID, tenant.SessionConnected, guid)
 		}
 	}
 	_, err = fx.ConnectSession(t.Context(), fx.ann.ID, link.SessionID)
-	refused(t, err, fault.ConnectSessionUnknown)
+	requireRefusal(t, err, fault.ConnectSessionUnknown)
 }
 
 func TestSessionOfARefusedLinkIsDeclined(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		try  func(t *testing.T, fx *fixture, query string) error
+		use  func(t *testing.T, fx *fixture, query string) error
 		want tenant.SessionStatus
 	}{
 		{"declined at the platform", func(t *testing.T, fx *fixture, query string) error {
 			_, err := fx.Callback(t.Context(), withParam(t, query, "error", "access_denied"))
 			return err
 		}, tenant.SessionDeclined},
-		{"nobody signs in", func(t *testing.T, fx *fixture, query string) error {
-			b := fx.callback(t, query)
-			_, err := fx.FinishSignIn(t.Context(), withParam(t, fx.visit(t, b.page, admin), "error", "access_denied"), b.cookie)
+		{"the person declines the sign-in", func(t *testing.T, fx *fixture, query string) error {
+			b := fx.openCallback(t, query)
+			_, err := fx.FinishSignIn(t.Context(), withParam(t, fx.visitPage(t, b.page, admin), "error", "access_denied"), b.cookie)
 			return err
 		}, tenant.SessionDeclined},
-		{"no administrator", func(t *testing.T, fx *fixture, query string) error {
-			_, err := fx.callback(t, query).signIn(t, "member@t7b1d9c52.onmicrosoft.com")
+		{"a person who is not an administrator", func(t *testing.T, fx *fixture, query string) error {
+			_, err := fx.openCallback(t, query).signIn(t, "member@t7b1d9c52.onmicrosoft.com")
 			return err
 		}, tenant.SessionDeclined},
-		{"held elsewhere", func(t *testing.T, fx *fixture, query string) error {
-			b := fx.callback(t, query)
+		{"a tenant of another account", func(t *testing.T, fx *fixture, query string) error {
+			b := fx.openCallback(t, query)
 			offer, err := b.signIn(t, admin)
 			apptest.Must(t, err)
 			fx.connect(t, fx.bob, admin)
 			_, err = fx.Confirm(t.Context(), b.cookie, offer.CSRF, true)
 			return err
 		}, tenant.SessionDeclined},
-		{"the platform is away", func(t *testing.T, fx *fixture, query string) error {
+		{"the platform is down", func(t *testing.T, fx *fixture, query string) error {
 			defer fx.platform.Fail(fake.Fault{Method: "Profile", Kind: outcome.Down})()
-			_, err := fx.callback(t, query).signIn(t, admin)
+			_, err := fx.openCallback(t, query).signIn(t, admin)
 			return err
 		}, tenant.SessionPending},
 		{"a forged state", func(t *testing.T, fx *fixture, query string) error {
@@ -117,7 +117,7 @@ func TestSessionOfARefusedLinkIsDeclined(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			fx := newFixture(t)
 			link := fx.newSession(t, 0)
-			if err := tt.try(t, fx, fx.visit(t, link.URL, admin)); err == nil {
+			if err := tt.use(t, fx, fx.visitPage(t, link.URL, admin)); err == nil {
 				t.Fatal("the request was not refused")
 			}
 			got, err := fx.ConnectSession(t.Context(), fx.ann.ID, link.SessionID)
@@ -131,26 +131,26 @@ func TestSessionOfARefusedLinkIsDeclined(t *testing.T) {
 func TestCancelledSessionIsDeclined(t *testing.T) {
 	fx := newFixture(t)
 	link := fx.newSession(t, 0)
-	b := fx.callback(t, fx.visit(t, link.URL, admin))
+	b := fx.openCallback(t, fx.visitPage(t, link.URL, admin))
 	offer, err := b.signIn(t, admin)
 	apptest.Must(t, err)
 	_, err = fx.Confirm(t.Context(), b.cookie, offer.CSRF, false)
 	apptest.Must(t, err)
-	fx.checkSession(t, link.SessionID, tenant.SessionDeclined, guid)
+	fx.requireSession(t, link.SessionID, tenant.SessionDeclined, guid)
 }
 
-// TestExpiredLinkLeadsBack checks that the page of an expired link leads back to the return URL of
-// its session, even if the flow has already been deleted.
+// TestExpiredLinkLeadsBack checks that the page of an expired link shows the return URL of its
+// session, even if the flow has already been deleted.
 func TestExpiredLinkLeadsBack(t *testing.T) {
 	fx := newFixture(t)
 	link := fx.newSession(t, time.Hour)
-	query := fx.visit(t, link.URL, admin)
+	query := fx.visitPage(t, link.URL, admin)
 	fx.now = link.ExpiresAt
 	_, err := fx.ConnectURL(t.Context(), fx.ann, tenants.LinkRequest{})
 	apptest.Must(t, err)
 	_, err = fx.Callback(t.Context(), query)
-	refused(t, err, fault.ConnectLinkInvalid)
-	fx.checkSession(t, link.SessionID, tenant.SessionExpired, "")
+	requireRefusal(t, err, fault.ConnectLinkInvalid)
+	fx.requireSession(t, link.SessionID, tenant.SessionExpired, "")
 	origin, err := fx.CallbackOrigin(t.Context(), query)
 	if err != nil || origin.ReturnURL != returnURL+"?result=expired&session_id="+link.SessionID+"&state=s-1" || origin.DisplayName != "Acme" {
 		t.Errorf("the page shows %+v (%v)", origin, err)
@@ -169,48 +169,48 @@ func TestExpiredLinkLeadsBack(t *testing.T) {
 func TestRenewedLinkReplacesTheEarlierOne(t *testing.T) {
 	fx := newFixture(t)
 	first := fx.newSession(t, time.Hour)
-	begun := fx.callback(t, fx.visit(t, first.URL, admin))
+	oldBrowser := fx.openCallback(t, fx.visitPage(t, first.URL, admin))
 	fx.now = fx.now.Add(30 * time.Minute)
 	renewed, err := fx.RenewLink(t.Context(), fx.ann, first.SessionID, nil)
 	apptest.Must(t, err)
 	if renewed.SessionID != first.SessionID || renewed.URL == first.URL || !renewed.ExpiresAt.Equal(fx.now.Add(time.Hour)) {
 		t.Errorf("renewed as %+v", renewed)
 	}
-	_, err = begun.signIn(t, admin)
-	refused(t, err, fault.ConnectLinkInvalid)
-	fx.checkSession(t, first.SessionID, tenant.SessionPending, "")
-	b := fx.callback(t, fx.visit(t, renewed.URL, admin))
+	_, err = oldBrowser.signIn(t, admin)
+	requireRefusal(t, err, fault.ConnectLinkInvalid)
+	fx.requireSession(t, first.SessionID, tenant.SessionPending, "")
+	b := fx.openCallback(t, fx.visitPage(t, renewed.URL, admin))
 	offer, err := b.signIn(t, admin)
 	apptest.Must(t, err)
 	_, err = fx.Confirm(t.Context(), b.cookie, offer.CSRF, true)
 	apptest.Must(t, err)
-	fx.checkSession(t, first.SessionID, tenant.SessionConnected, guid)
+	fx.requireSession(t, first.SessionID, tenant.SessionConnected, guid)
 }
 
 func TestRenewAfterTheLinkEnded(t *testing.T) {
 	fx := newFixture(t)
 	link := fx.newSession(t, time.Hour)
-	_, err := fx.Callback(t.Context(), withParam(t, fx.visit(t, link.URL, admin), "error", "access_denied"))
-	refused(t, err, fault.ConsentDeclined)
+	_, err := fx.Callback(t.Context(), withParam(t, fx.visitPage(t, link.URL, admin), "error", "access_denied"))
+	requireRefusal(t, err, fault.ConsentDeclined)
 	_, err = fx.RenewLink(t.Context(), fx.ann, link.SessionID, nil)
 	apptest.Must(t, err)
-	fx.checkSession(t, link.SessionID, tenant.SessionPending, "")
+	fx.requireSession(t, link.SessionID, tenant.SessionPending, "")
 	fx.now = fx.now.Add(time.Hour)
-	fx.checkSession(t, link.SessionID, tenant.SessionExpired, "")
+	fx.requireSession(t, link.SessionID, tenant.SessionExpired, "")
 	_, err = fx.RenewLink(t.Context(), fx.ann, link.SessionID, nil)
 	apptest.Must(t, err)
-	fx.checkSession(t, link.SessionID, tenant.SessionPending, "")
+	fx.requireSession(t, link.SessionID, tenant.SessionPending, "")
 	_, err = fx.RenewLink(t.Context(), fx.bob, link.SessionID, nil)
-	refused(t, err, fault.ConnectSessionUnknown)
+	requireRefusal(t, err, fault.ConnectSessionUnknown)
 	_, err = fx.ConnectSession(t.Context(), fx.bob.ID, link.SessionID)
-	refused(t, err, fault.ConnectSessionUnknown)
+	requireRefusal(t, err, fault.ConnectSessionUnknown)
 	_, err = fx.store.ChangeSettings(t.Context(), fx.ann.ID, func(s access.Settings) (access.Settings, error) {
 		s.ReturnHosts = nil
 		return s, nil
 	})
 	apptest.Must(t, err)
 	_, err = fx.RenewLink(t.Context(), fx.ann, link.SessionID, nil)
-	refused(t, err, fault.InvalidReturnURL)
+	requireRefusal(t, err, fault.InvalidReturnURL)
 }
 
 func TestReturnURLIsCheckedBeforeTheSlots(t *testing.T) {
@@ -218,17 +218,18 @@ func TestReturnURLIsCheckedBeforeTheSlots(t *testing.T) {
 	fx.connect(t, fx.ann, admin)
 	fx.connect(t, fx.ann, otherAdmin)
 	_, err := fx.ConnectURL(t.Context(), fx.ann, tenants.LinkRequest{ReturnURL: new("https://app.acme.example")})
-	refused(t, err, fault.InvalidReturnURL)
+	requireRefusal(t, err, fault.InvalidReturnURL)
 	_, err = fx.ConnectURL(t.Context(), fx.ann, tenants.LinkRequest{})
-	refused(t, err, fault.TenantLimitReached)
+	requireRefusal(t, err, fault.TenantLimitReached)
 }
 
-// TestLinkWithoutASession walks through the flow of a link that a release without sessions created.
+// TestLinkWithoutASession completes the flow of a link that has no session, as an earlier release
+// created it.
 func TestLinkWithoutASession(t *testing.T) {
 	fx := newFixture(t)
-	query := fx.consent(t, fx.ann, admin)
+	query := fx.grantConsent(t, fx.ann, admin)
 	apptest.Must(t, fx.store.DeleteConnectSessions(t.Context(), fx.now.Add(time.Hour)))
-	b := fx.callback(t, query)
+	b := fx.openCallback(t, query)
 	offer, err := b.signIn(t, admin)
 	apptest.Must(t, err)
 	if offer.Origin != (tenants.Origin{}) {
@@ -236,7 +237,7 @@ func TestLinkWithoutASession(t *testing.T) {
 	}
 	_, err = fx.Confirm(t.Context(), b.cookie, offer.CSRF, true)
 	apptest.Must(t, err)
-	if held := fx.heldTenants(t, fx.ann); len(held) != 1 {
-		t.Errorf("the account has %v", held)
+	if guids := fx.listedTenants(t, fx.ann); len(guids) != 1 {
+		t.Errorf("the account has %v", guids)
 	}
 }

@@ -33,22 +33,22 @@ func TestConnectAttachesTheConfirmedTenant(t *testing.T) {
 	if !link.ExpiresAt.Equal(fx.now.Add(15 * time.Minute)) {
 		t.Errorf("the link expires at %v", link.ExpiresAt)
 	}
-	b, offer := fx.offer(t, fx.ann, admin)
+	b, offer := fx.openOffer(t, fx.ann, admin)
 	if offer.Account.ID != fx.ann.ID || offer.Account.Email != "ann@example.com" || offer.Tenant != guid ||
 		offer.Profile.Name != "One" || offer.Administrator.Address != admin {
 		t.Fatalf("the page offers %+v", offer)
 	}
-	if held := fx.heldTenants(t, fx.ann); len(held) != 0 {
-		t.Fatalf("attached before the confirmation: %v", held)
+	if guids := fx.listedTenants(t, fx.ann); len(guids) != 0 {
+		t.Fatalf("attached before the confirmation: %v", guids)
 	}
-	held, err := fx.Confirm(t.Context(), b.cookie, offer.CSRF, true)
+	attached, err := fx.Confirm(t.Context(), b.cookie, offer.CSRF, true)
 	apptest.Must(t, err)
-	if held.GUID != guid || held.Name != "One" || held.ConnectedBy != admin || !held.ConsentedAt.Equal(fx.now) ||
-		held.Consent != tenant.ConsentGranted || held.Bootstrap != tenant.BootstrapPending || held.Managed {
-		t.Fatalf("attached as %+v", held)
+	if attached.GUID != guid || attached.Name != "One" || attached.ConnectedBy != admin || !attached.ConsentedAt.Equal(fx.now) ||
+		attached.Consent != tenant.ConsentGranted || attached.Bootstrap != tenant.BootstrapPending || attached.Managed {
+		t.Fatalf("attached as %+v", attached)
 	}
 	if calls := fx.platform.Calls("Bootstrap"); calls != 0 {
-		t.Error("the page did the sync's work")
+		t.Error("the confirmation called Bootstrap")
 	}
 	if next := fx.readiness(t).NextStep; next != tenant.NextSync {
 		t.Errorf("next step %q", next)
@@ -68,51 +68,51 @@ func TestLinkIsBoundAndUnguessable(t *testing.T) {
 		}
 		states[state] = true
 		if redirect := u.Query().Get("redirect"); redirect != "https://tenantry.test/connect/microsoft365/callback" {
-			t.Fatalf("comes back to %s", redirect)
+			t.Fatalf("the redirect is %s", redirect)
 		}
 	}
 }
 
 func TestCallbackRefusesAChangedRequest(t *testing.T) {
 	for _, tt := range []struct {
-		name string
-		edit func(t *testing.T, fx *fixture, query string) string
-		want fault.Code
+		name   string
+		change func(t *testing.T, fx *fixture, query string) string
+		want   fault.Code
 	}{
-		{"no state", func(*testing.T, *fixture, string) string { return "admin_consent=True&tenant=" + string(guid) }, fault.ConnectLinkInvalid},
-		{"two states", func(_ *testing.T, _ *fixture, q string) string { return q + "&state=x" }, fault.ConnectLinkInvalid},
-		{"forged state", func(t *testing.T, _ *fixture, q string) string { return withParam(t, q, "state", "forged") }, fault.ConnectLinkInvalid},
-		{"no query", func(*testing.T, *fixture, string) string { return "%zz" }, fault.ConnectLinkInvalid},
-		{"changed state", func(t *testing.T, _ *fixture, q string) string {
+		{"no state parameter", func(*testing.T, *fixture, string) string { return "admin_consent=True&tenant=" + string(guid) }, fault.ConnectLinkInvalid},
+		{"two state parameters", func(_ *testing.T, _ *fixture, q string) string { return q + "&state=x" }, fault.ConnectLinkInvalid},
+		{"a forged state", func(t *testing.T, _ *fixture, q string) string { return withParam(t, q, "state", "forged") }, fault.ConnectLinkInvalid},
+		{"an invalid query", func(*testing.T, *fixture, string) string { return "%zz" }, fault.ConnectLinkInvalid},
+		{"a changed state", func(t *testing.T, _ *fixture, q string) string {
 			v, _ := url.ParseQuery(q)
 			state := []byte(v.Get("state"))
 			state[len(state)/2] ^= 1
 			return withParam(t, q, "state", string(state))
 		}, fault.ConnectLinkInvalid},
-		{"state of another installation", func(t *testing.T, _ *fixture, _ string) string {
-			elsewhere := newFixture(t)
-			return elsewhere.consent(t, elsewhere.ann, admin)
+		{"a state of another installation", func(t *testing.T, _ *fixture, _ string) string {
+			otherFixture := newFixture(t)
+			return otherFixture.grantConsent(t, otherFixture.ann, admin)
 		}, fault.ConnectLinkInvalid},
-		{"expired", func(_ *testing.T, fx *fixture, q string) string {
+		{"an expired link", func(_ *testing.T, fx *fixture, q string) string {
 			fx.now = fx.now.Add(15 * time.Minute)
 			return q
 		}, fault.ConnectLinkInvalid},
-		{"reused", func(t *testing.T, fx *fixture, q string) string {
-			fx.callback(t, q)
+		{"a link that was used before", func(t *testing.T, fx *fixture, q string) string {
+			fx.openCallback(t, q)
 			return q
 		}, fault.ConnectLinkInvalid},
-		{"declined", func(t *testing.T, _ *fixture, q string) string { return withParam(t, q, "error", "access_denied") }, fault.ConsentDeclined},
-		{"names no tenant", func(t *testing.T, _ *fixture, q string) string { return withParam(t, q, "tenant", "x") }, fault.InvalidRequest},
-		{"names the zero tenant", func(t *testing.T, _ *fixture, q string) string {
+		{"a declined consent", func(t *testing.T, _ *fixture, q string) string { return withParam(t, q, "error", "access_denied") }, fault.ConsentDeclined},
+		{"an invalid tenant id", func(t *testing.T, _ *fixture, q string) string { return withParam(t, q, "tenant", "x") }, fault.InvalidRequest},
+		{"the zero tenant id", func(t *testing.T, _ *fixture, q string) string {
 			return withParam(t, q, "tenant", string(tenant.NoGUID))
 		}, fault.InvalidRequest},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			fx := newFixture(t)
-			_, err := fx.Callback(t.Context(), tt.edit(t, fx, fx.consent(t, fx.ann, admin)))
-			refused(t, err, tt.want)
-			if held := fx.heldTenants(t, fx.ann); len(held) != 0 {
-				t.Fatalf("attached %v", held)
+			_, err := fx.Callback(t.Context(), tt.change(t, fx, fx.grantConsent(t, fx.ann, admin)))
+			requireRefusal(t, err, tt.want)
+			if guids := fx.listedTenants(t, fx.ann); len(guids) != 0 {
+				t.Fatalf("attached %v", guids)
 			}
 		})
 	}
@@ -120,53 +120,53 @@ func TestCallbackRefusesAChangedRequest(t *testing.T) {
 
 func TestDeclinedLinkIsUsedUp(t *testing.T) {
 	fx := newFixture(t)
-	query := fx.consent(t, fx.ann, admin)
+	query := fx.grantConsent(t, fx.ann, admin)
 	_, err := fx.Callback(t.Context(), withParam(t, query, "error", "access_denied"))
-	refused(t, err, fault.ConsentDeclined)
+	requireRefusal(t, err, fault.ConsentDeclined)
 	_, err = fx.Callback(t.Context(), query)
-	refused(t, err, fault.ConnectLinkInvalid)
+	requireRefusal(t, err, fault.ConnectLinkInvalid)
 }
 
-// A caller puts the tenant of another customer, whose consent works, into the callback of his own
-// link (confused deputy).
+// TestForgedGUID puts the tenant of a different account into the callback of a link of ann. The
+// consent of that tenant is valid, so the service could be tricked (confused deputy).
 func TestForgedGUID(t *testing.T) {
 	fx := newFixture(t)
 	fx.connect(t, fx.bob, otherAdmin)
-	forged := withParam(t, fx.consent(t, fx.ann, admin), "tenant", string(other))
+	forged := withParam(t, fx.grantConsent(t, fx.ann, admin), "tenant", string(otherGUID))
 
-	t.Run("signing in there is for its people", func(t *testing.T) {
-		b := fx.callback(t, forged)
+	t.Run("an administrator of a different tenant cannot sign in", func(t *testing.T) {
+		b := fx.openCallback(t, forged)
 		_, err := b.signIn(t, admin)
-		refused(t, err, fault.ConsentDeclined)
+		requireRefusal(t, err, fault.ConsentDeclined)
 	})
-	t.Run("a code of one's own tenant does not count", func(t *testing.T) {
-		b := fx.callback(t, withParam(t, fx.consent(t, fx.ann, admin), "tenant", string(other)))
+	t.Run("a code of the own tenant is refused", func(t *testing.T) {
+		b := fx.openCallback(t, withParam(t, fx.grantConsent(t, fx.ann, admin), "tenant", string(otherGUID)))
 		page, _ := url.Parse(b.page)
 		q := page.Query()
 		q.Set("tenant", string(guid))
 		page.RawQuery = q.Encode()
-		_, err := fx.FinishSignIn(t.Context(), fx.visit(t, page.String(), admin), b.cookie)
-		refused(t, err, fault.ConnectLinkInvalid)
+		_, err := fx.FinishSignIn(t.Context(), fx.visitPage(t, page.String(), admin), b.cookie)
+		requireRefusal(t, err, fault.ConnectLinkInvalid)
 	})
-	if held := fx.heldTenants(t, fx.ann); len(held) != 0 {
-		t.Fatalf("attached %v", held)
+	if guids := fx.listedTenants(t, fx.ann); len(guids) != 0 {
+		t.Fatalf("attached %v", guids)
 	}
 }
 
-// lyingPlatform says of each administrator that he belongs to the tenant other.
+// lyingPlatform reports each administrator as one of the tenant otherGUID.
 type lyingPlatform struct{ ports.MailPlatform }
 
 func (p lyingPlatform) Administrator(ctx context.Context, s ports.SignIn, code secret.Text) (tenant.Administrator, error) {
 	a, err := p.MailPlatform.Administrator(ctx, s, code)
-	a.Tenant = other
+	a.Tenant = otherGUID
 	return a, err
 }
 
 func TestSignInRefused(t *testing.T) {
 	for _, tt := range []struct {
-		name string
-		try  func(t *testing.T, fx *fixture, b browser) error
-		want fault.Code
+		name   string
+		signIn func(t *testing.T, fx *fixture, b browser) error
+		want   fault.Code
 	}{
 		{"a member", func(t *testing.T, _ *fixture, b browser) error {
 			_, err := b.signIn(t, "member@t7b1d9c52.onmicrosoft.com")
@@ -176,39 +176,39 @@ func TestSignInRefused(t *testing.T) {
 			_, err := b.signIn(t, "guest@t7b1d9c52.onmicrosoft.com")
 			return err
 		}, fault.NotAdministrator},
-		{"a stranger", func(t *testing.T, _ *fixture, b browser) error {
+		{"an administrator of a different tenant", func(t *testing.T, _ *fixture, b browser) error {
 			_, err := b.signIn(t, otherAdmin)
 			return err
 		}, fault.ConsentDeclined},
-		{"without a cookie", func(t *testing.T, fx *fixture, b browser) error {
-			_, err := fx.FinishSignIn(t.Context(), fx.visit(t, b.page, admin), secret.Text{})
+		{"no cookie", func(t *testing.T, fx *fixture, b browser) error {
+			_, err := fx.FinishSignIn(t.Context(), fx.visitPage(t, b.page, admin), secret.Text{})
 			return err
 		}, fault.ConnectLinkInvalid},
-		{"a cookie of nonsense", func(t *testing.T, fx *fixture, b browser) error {
-			_, err := fx.FinishSignIn(t.Context(), fx.visit(t, b.page, admin), secret.New("x.y"))
+		{"an invalid cookie", func(t *testing.T, fx *fixture, b browser) error {
+			_, err := fx.FinishSignIn(t.Context(), fx.visitPage(t, b.page, admin), secret.New("x.y"))
 			return err
 		}, fault.ConnectLinkInvalid},
-		{"forged state", func(t *testing.T, fx *fixture, b browser) error {
-			_, err := fx.FinishSignIn(t.Context(), withParam(t, fx.visit(t, b.page, admin), "state", "x"), b.cookie)
+		{"a forged state", func(t *testing.T, fx *fixture, b browser) error {
+			_, err := fx.FinishSignIn(t.Context(), withParam(t, fx.visitPage(t, b.page, admin), "state", "x"), b.cookie)
 			return err
 		}, fault.ConnectLinkInvalid},
-		{"forged code", func(t *testing.T, fx *fixture, b browser) error {
-			_, err := fx.FinishSignIn(t.Context(), withParam(t, fx.visit(t, b.page, admin), "code", "x"), b.cookie)
+		{"a forged code", func(t *testing.T, fx *fixture, b browser) error {
+			_, err := fx.FinishSignIn(t.Context(), withParam(t, fx.visitPage(t, b.page, admin), "code", "x"), b.cookie)
 			return err
 		}, fault.ConnectLinkInvalid},
 		{"no code", func(t *testing.T, fx *fixture, b browser) error {
-			q, _ := url.ParseQuery(fx.visit(t, b.page, admin))
+			q, _ := url.ParseQuery(fx.visitPage(t, b.page, admin))
 			q.Del("code")
 			_, err := fx.FinishSignIn(t.Context(), q.Encode(), b.cookie)
 			return err
 		}, fault.ConnectLinkInvalid},
-		{"too late", func(t *testing.T, fx *fixture, b browser) error {
+		{"an expired link", func(t *testing.T, fx *fixture, b browser) error {
 			fx.now = fx.now.Add(15 * time.Minute)
 			_, err := b.signIn(t, admin)
 			return err
 		}, fault.ConnectLinkInvalid},
-		{"twice", func(t *testing.T, fx *fixture, b browser) error {
-			answer := fx.visit(t, b.page, admin)
+		{"the same answer twice", func(t *testing.T, fx *fixture, b browser) error {
+			answer := fx.visitPage(t, b.page, admin)
 			if _, err := fx.FinishSignIn(t.Context(), answer, b.cookie); err != nil {
 				return err
 			}
@@ -220,7 +220,7 @@ func TestSignInRefused(t *testing.T) {
 			_, err := b.signIn(t, admin)
 			return err
 		}, fault.ConnectLinkInvalid},
-		{"the platform is away", func(t *testing.T, fx *fixture, b browser) error {
+		{"the platform is down", func(t *testing.T, fx *fixture, b browser) error {
 			defer fx.platform.Fail(fake.Fault{Method: "Profile", Kind: outcome.Down})()
 			_, err := b.signIn(t, admin)
 			return err
@@ -228,49 +228,50 @@ func TestSignInRefused(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			fx := newFixture(t)
-			refused(t, tt.try(t, fx, fx.callback(t, fx.consent(t, fx.ann, admin))), tt.want)
-			if held := fx.heldTenants(t, fx.ann); len(held) != 0 {
-				t.Fatalf("attached %v", held)
+			requireRefusal(t, tt.signIn(t, fx, fx.openCallback(t, fx.grantConsent(t, fx.ann, admin))), tt.want)
+			if guids := fx.listedTenants(t, fx.ann); len(guids) != 0 {
+				t.Fatalf("attached %v", guids)
 			}
 		})
 	}
 }
 
-// A different browser that knows the URLs of the flow cannot continue it. Its attempt does not end
-// the flow for the first browser.
+// TestADifferentBrowserCannotContinueTheFlow checks that a browser which only knows the URLs of a
+// flow cannot continue the flow. Its attempt does not end the flow for the first browser.
 func TestADifferentBrowserCannotContinueTheFlow(t *testing.T) {
 	fx := newFixture(t)
-	b := fx.callback(t, fx.consent(t, fx.ann, admin))
-	intruder := fx.callback(t, fx.consent(t, fx.bob, otherAdmin))
-	answer := fx.visit(t, b.page, admin)
-	_, err := fx.FinishSignIn(t.Context(), answer, intruder.cookie)
-	refused(t, err, fault.ConnectLinkInvalid)
+	b := fx.openCallback(t, fx.grantConsent(t, fx.ann, admin))
+	otherBrowser := fx.openCallback(t, fx.grantConsent(t, fx.bob, otherAdmin))
+	answer := fx.visitPage(t, b.page, admin)
+	_, err := fx.FinishSignIn(t.Context(), answer, otherBrowser.cookie)
+	requireRefusal(t, err, fault.ConnectLinkInvalid)
 	offer, err := fx.FinishSignIn(t.Context(), answer, b.cookie)
 	apptest.Must(t, err)
-	_, err = fx.Confirm(t.Context(), intruder.cookie, offer.CSRF, true)
-	refused(t, err, fault.ConnectLinkInvalid)
+	_, err = fx.Confirm(t.Context(), otherBrowser.cookie, offer.CSRF, true)
+	requireRefusal(t, err, fault.ConnectLinkInvalid)
 	if _, err := fx.Confirm(t.Context(), b.cookie, offer.CSRF, true); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := intruder.signIn(t, otherAdmin); err != nil {
+	if _, err := otherBrowser.signIn(t, otherAdmin); err != nil {
 		t.Fatalf("the flow of the other browser was ended: %v", err)
 	}
 }
 
-// An attacker who requested the link forges a cookie from all that he knows about the flow.
+// TestAForgedCookieIsRefused forges a cookie, as an attacker can who requested the link and knows
+// the id of the flow.
 func TestAForgedCookieIsRefused(t *testing.T) {
 	fx := newFixture(t)
-	b, _ := fx.offer(t, fx.ann, admin)
-	name, _, _ := strings.Cut(b.cookie.Reveal(), ".")
-	forged := secret.New(name + ".AAAA")
+	b, _ := fx.openOffer(t, fx.ann, admin)
+	flowID, _, _ := strings.Cut(b.cookie.Reveal(), ".")
+	forged := secret.New(flowID + ".AAAA")
 	_, err := fx.Confirm(t.Context(), forged, csrfOf(forged), true)
-	refused(t, err, fault.ConnectLinkInvalid)
-	if held := fx.heldTenants(t, fx.ann); len(held) != 0 {
-		t.Fatalf("attached %v", held)
+	requireRefusal(t, err, fault.ConnectLinkInvalid)
+	if guids := fx.listedTenants(t, fx.ann); len(guids) != 0 {
+		t.Fatalf("attached %v", guids)
 	}
 }
 
-// csrfOf computes the CSRF token of a cookie, as an attacker who read the code could.
+// csrfOf computes the CSRF token of a cookie, as an attacker who has read the code can.
 func csrfOf(cookie secret.Text) string {
 	sum := sha256.Sum256([]byte("csrf\x00" + cookie.Reveal()))
 	return base64.RawURLEncoding.EncodeToString(sum[:])
@@ -278,32 +279,32 @@ func csrfOf(cookie secret.Text) string {
 
 func TestConfirmNeedsTheCookieAndTheCSRFToken(t *testing.T) {
 	fx := newFixture(t)
-	b, offer := fx.offer(t, fx.ann, admin)
+	b, offer := fx.openOffer(t, fx.ann, admin)
 	for _, csrf := range []string{"", "x", offer.CSRF + "x"} {
 		_, err := fx.Confirm(t.Context(), b.cookie, csrf, true)
-		refused(t, err, fault.ConnectLinkInvalid)
+		requireRefusal(t, err, fault.ConnectLinkInvalid)
 	}
 	_, err := fx.Confirm(t.Context(), secret.Text{}, offer.CSRF, true)
-	refused(t, err, fault.ConnectLinkInvalid)
+	requireRefusal(t, err, fault.ConnectLinkInvalid)
 	if _, err := fx.Confirm(t.Context(), b.cookie, offer.CSRF, true); err != nil {
 		t.Fatalf("an invalid token ended the flow: %v", err)
 	}
 	_, err = fx.Confirm(t.Context(), b.cookie, offer.CSRF, true)
-	refused(t, err, fault.ConnectLinkInvalid)
+	requireRefusal(t, err, fault.ConnectLinkInvalid)
 }
 
-// busyTenants is a store that refuses the first attachment because the database does not answer.
+// busyTenants is a store whose first Attach fails because the database does not answer.
 type busyTenants struct {
 	tenantStore
 
-	refused bool
+	hasFailed bool
 }
 
 type tenantStore = ports.Tenants // a field cannot have the name of a method
 
 func (b *busyTenants) Attach(ctx context.Context, owner access.AccountID, t tenant.Tenant, sessions ...string) (tenant.Tenant, error) {
-	if !b.refused {
-		b.refused = true
+	if !b.hasFailed {
+		b.hasFailed = true
 		return tenant.Tenant{}, fault.ServiceUnavailable.With("the database does not answer right now")
 	}
 	return b.tenantStore.Attach(ctx, owner, t, sessions...)
@@ -311,52 +312,52 @@ func (b *busyTenants) Attach(ctx context.Context, owner access.AccountID, t tena
 
 func TestConfirmAgainAfterTheStoreWasUnavailable(t *testing.T) {
 	fx := newFixture(t)
-	b, offer := fx.offer(t, fx.ann, admin)
+	b, offer := fx.openOffer(t, fx.ann, admin)
 	fx.Tenants = &busyTenants{tenantStore: fx.Tenants}
 	_, err := fx.Confirm(t.Context(), b.cookie, offer.CSRF, true)
-	refused(t, err, fault.ServiceUnavailable)
+	requireRefusal(t, err, fault.ServiceUnavailable)
 	if _, err := fx.Confirm(t.Context(), b.cookie, offer.CSRF, true); err != nil {
 		t.Fatal(err)
 	}
 	_, err = fx.Confirm(t.Context(), b.cookie, offer.CSRF, true)
-	refused(t, err, fault.ConnectLinkInvalid)
+	requireRefusal(t, err, fault.ConnectLinkInvalid)
 }
 
 func TestConfirmTooLate(t *testing.T) {
 	fx := newFixture(t)
-	b, offer := fx.offer(t, fx.ann, admin)
+	b, offer := fx.openOffer(t, fx.ann, admin)
 	fx.now = fx.now.Add(15 * time.Minute)
 	_, err := fx.Confirm(t.Context(), b.cookie, offer.CSRF, true)
-	refused(t, err, fault.ConnectLinkInvalid)
+	requireRefusal(t, err, fault.ConnectLinkInvalid)
 }
 
 func TestACancelledConfirmationAttachesNothing(t *testing.T) {
 	fx := newFixture(t)
-	b, offer := fx.offer(t, fx.ann, admin)
-	held, err := fx.Confirm(t.Context(), b.cookie, offer.CSRF, false)
-	if err != nil || held != (tenant.Tenant{}) || len(fx.heldTenants(t, fx.ann)) != 0 {
-		t.Fatalf("got %+v, %v", held, err)
+	b, offer := fx.openOffer(t, fx.ann, admin)
+	attached, err := fx.Confirm(t.Context(), b.cookie, offer.CSRF, false)
+	if err != nil || attached != (tenant.Tenant{}) || len(fx.listedTenants(t, fx.ann)) != 0 {
+		t.Fatalf("got %+v, %v", attached, err)
 	}
 	_, err = fx.Confirm(t.Context(), b.cookie, offer.CSRF, true)
-	refused(t, err, fault.ConnectLinkInvalid)
+	requireRefusal(t, err, fault.ConnectLinkInvalid)
 }
 
 func TestOneOfConcurrentConfirmationsWins(t *testing.T) {
 	fx := newFixture(t)
-	b, offer := fx.offer(t, fx.ann, admin)
-	var wait sync.WaitGroup
+	b, offer := fx.openOffer(t, fx.ann, admin)
+	var confirmations sync.WaitGroup
 	errs := make([]error, 8)
 	for i := range errs {
-		wait.Go(func() { _, errs[i] = fx.Confirm(t.Context(), b.cookie, offer.CSRF, true) })
+		confirmations.Go(func() { _, errs[i] = fx.Confirm(t.Context(), b.cookie, offer.CSRF, true) })
 	}
-	wait.Wait()
-	lost := 0
+	confirmations.Wait()
+	refused := 0
 	for _, err := range errs {
 		if errors.Is(err, fault.ConnectLinkInvalid) {
-			lost++
+			refused++
 		}
 	}
-	if lost != len(errs)-1 || len(fx.heldTenants(t, fx.ann)) != 1 {
+	if refused != len(errs)-1 || len(fx.listedTenants(t, fx.ann)) != 1 {
 		t.Fatalf("%v", errs)
 	}
 }
@@ -364,64 +365,64 @@ func TestOneOfConcurrentConfirmationsWins(t *testing.T) {
 func TestConfirmRefusesATenantOfAnotherAccount(t *testing.T) {
 	fx := newFixture(t)
 	fx.connect(t, fx.bob, admin)
-	b, offer := fx.offer(t, fx.ann, admin)
+	b, offer := fx.openOffer(t, fx.ann, admin)
 	_, err := fx.Confirm(t.Context(), b.cookie, offer.CSRF, true)
-	refused(t, err, fault.TenantHeld)
-	if strings.Contains(fault.ErrorOf(err).Detail, "bob") || !slices.Equal(fx.heldTenants(t, fx.bob), []tenant.GUID{guid}) {
+	requireRefusal(t, err, fault.TenantHeld)
+	if strings.Contains(fault.ErrorOf(err).Detail, "bob") || !slices.Equal(fx.listedTenants(t, fx.bob), []tenant.GUID{guid}) {
 		t.Fatalf("%v", err)
 	}
 }
 
 func TestConnectRespectsTheTenantLimit(t *testing.T) {
 	fx := newFixture(t)
-	fx.ann = fx.account(t, "small@example.com", 1)
+	fx.ann = fx.createAccount(t, "small@example.com", 1)
 
-	t.Run("reached before the sign-in", func(t *testing.T) {
-		query := fx.consent(t, fx.ann, admin)
+	t.Run("the limit is reached before the sign-in", func(t *testing.T) {
+		query := fx.grantConsent(t, fx.ann, admin)
 		fx.connect(t, fx.ann, otherAdmin)
-		_, err := fx.callback(t, query).signIn(t, admin)
-		refused(t, err, fault.TenantLimitReached)
+		_, err := fx.openCallback(t, query).signIn(t, admin)
+		requireRefusal(t, err, fault.TenantLimitReached)
 	})
-	t.Run("no link while every slot works", func(t *testing.T) {
+	t.Run("no link while every slot is used", func(t *testing.T) {
 		_, err := fx.ConnectURL(t.Context(), fx.ann, tenants.LinkRequest{})
-		refused(t, err, fault.TenantLimitReached)
+		requireRefusal(t, err, fault.TenantLimitReached)
 	})
-	t.Run("reached between page and confirmation", func(t *testing.T) {
-		if _, err := fx.Delete(t.Context(), fx.ann.ID, other, nil); err != nil {
+	t.Run("the limit is reached between the sign-in and the confirmation", func(t *testing.T) {
+		if _, err := fx.Delete(t.Context(), fx.ann.ID, otherGUID, nil); err != nil {
 			t.Fatal(err)
 		}
-		b, offer := fx.offer(t, fx.ann, admin)
+		b, offer := fx.openOffer(t, fx.ann, admin)
 		fx.connect(t, fx.ann, otherAdmin)
 		_, err := fx.Confirm(t.Context(), b.cookie, offer.CSRF, true)
-		refused(t, err, fault.TenantLimitReached)
-		if held := fx.heldTenants(t, fx.ann); !slices.Equal(held, []tenant.GUID{other}) {
-			t.Fatalf("the account has %v", held)
+		requireRefusal(t, err, fault.TenantLimitReached)
+		if guids := fx.listedTenants(t, fx.ann); !slices.Equal(guids, []tenant.GUID{otherGUID}) {
+			t.Fatalf("the account has %v", guids)
 		}
 	})
 }
 
 func TestPlanLapsedDuringFlow(t *testing.T) {
 	fx := newFixture(t)
-	lapse := func(active bool) {
+	setActive := func(active bool) {
 		t.Helper()
 		if _, err := fx.store.SetActive(t.Context(), fx.ann.ID, active); err != nil {
 			t.Fatal(err)
 		}
 	}
-	b, offer := fx.offer(t, fx.ann, admin)
-	lapse(false)
+	b, offer := fx.openOffer(t, fx.ann, admin)
+	setActive(false)
 	_, err := fx.Confirm(t.Context(), b.cookie, offer.CSRF, true)
-	refused(t, err, fault.NoAPIPlan)
-	lapse(true)
-	c := fx.callback(t, fx.consent(t, fx.ann, admin))
-	lapse(false)
-	_, err = c.signIn(t, admin)
-	refused(t, err, fault.NoAPIPlan)
+	requireRefusal(t, err, fault.NoAPIPlan)
+	setActive(true)
+	second := fx.openCallback(t, fx.grantConsent(t, fx.ann, admin))
+	setActive(false)
+	_, err = second.signIn(t, admin)
+	requireRefusal(t, err, fault.NoAPIPlan)
 }
 
 func TestReconnectByTheHolder(t *testing.T) {
 	fx := newFixture(t)
-	fx.ann = fx.account(t, "small@example.com", 1)
+	fx.ann = fx.createAccount(t, "small@example.com", 1)
 	first := fx.connect(t, fx.ann, admin)
 	fx.platform.Revoke(guid, "consent")
 	if _, err := fx.Sync(t.Context(), fx.ann.ID, guid); !errors.Is(err, fault.AccessDenied) {
@@ -432,16 +433,16 @@ func TestReconnectByTheHolder(t *testing.T) {
 	}
 	fx.now = fx.now.Add(time.Hour)
 	again := fx.connect(t, fx.ann, admin)
-	if again.ID != first.ID || !again.ConsentedAt.Equal(fx.now) || again.Consent != tenant.ConsentGranted || len(fx.heldTenants(t, fx.ann)) != 1 {
+	if again.ID != first.ID || !again.ConsentedAt.Equal(fx.now) || again.Consent != tenant.ConsentGranted || len(fx.listedTenants(t, fx.ann)) != 1 {
 		t.Fatalf("reconnected as %+v", again)
 	}
 }
 
 func TestReconnectRetriesBootstrap(t *testing.T) {
 	fx := newFixture(t)
-	held := fx.connect(t, fx.ann, admin)
-	held.Bootstrap, held.BootstrapStep = tenant.BootstrapFailed, tenant.StepGrantRole
-	apptest.Must(t, fx.store.SaveTenant(t.Context(), fx.ann.ID, held))
+	connected := fx.connect(t, fx.ann, admin)
+	connected.Bootstrap, connected.BootstrapStep = tenant.BootstrapFailed, tenant.StepGrantRole
+	apptest.Must(t, fx.store.SaveTenant(t.Context(), fx.ann.ID, connected))
 	again := fx.connect(t, fx.ann, admin)
 	if next := fx.readiness(t).NextStep; again.Bootstrap != tenant.BootstrapPending || next != tenant.NextSync {
 		t.Fatalf("bootstrap %s, next step %q", again.Bootstrap, next)
@@ -452,16 +453,16 @@ func TestSignInWithoutConsent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fx := newFixture(t)
 		fx.ConsentTimeout = 20 * time.Millisecond
-		forged := withParam(t, fx.consent(t, fx.ann, admin), "tenant", string(other))
-		_, err := fx.callback(t, forged).signIn(t, otherAdmin)
-		refused(t, err, fault.ConsentDeclined)
+		forged := withParam(t, fx.grantConsent(t, fx.ann, admin), "tenant", string(otherGUID))
+		_, err := fx.openCallback(t, forged).signIn(t, otherAdmin)
+		requireRefusal(t, err, fault.ConsentDeclined)
 	})
 }
 
 func TestConnectWaitsForASlowConsent(t *testing.T) {
 	fx := newFixture(t)
 	fx.platform.Fail(fake.Fault{Method: "Profile", Kind: outcome.Refused, Code: fault.AccessDenied, Times: 3})
-	if held := fx.connect(t, fx.ann, admin); held.GUID != guid {
-		t.Fatalf("attached %+v", held)
+	if connected := fx.connect(t, fx.ann, admin); connected.GUID != guid {
+		t.Fatalf("attached %+v", connected)
 	}
 }

@@ -21,11 +21,12 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-const someones = "somebody's own rule"
+// foreignRule is the name of a rule that the service does not manage.
+const foreignRule = "a foreign rule"
 
-// withRule returns a fixture whose tenant has a managed rule that blocks a mailbox, and a foreign
-// rule.
-func withRule(t *testing.T) *fixture {
+// newFixtureWithRule returns a fixture whose tenant has a managed rule that blocks a mailbox, and a
+// foreign rule.
+func newFixtureWithRule(t *testing.T) *fixture {
 	t.Helper()
 	fx := newFixture(t)
 	fx.connect(t, fx.ann, admin)
@@ -33,27 +34,29 @@ func withRule(t *testing.T) *fixture {
 	return fx
 }
 
+// addRule adds a managed rule that blocks a mailbox, and a foreign rule.
 func (fx *fixture) addRule(t *testing.T) {
 	t.Helper()
-	fx.syncMailboxes(t)
+	fx.syncUntilReady(t)
 	if _, err := fx.store.ReservePolicy(t.Context(), fx.ann.ID, guid, sendlimit.TenantWide, fx.now); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := fx.platform.For(guid).Block(t.Context(), sendlimit.TenantWide, []string{"ada@a.test"}); err != nil {
 		t.Fatal(err)
 	}
-	fx.platform.SetRule(guid, sendlimit.Rule{Name: someones, Enabled: true, Lists: []string{"bob@a.test"}})
+	fx.platform.SetRule(guid, sendlimit.Rule{Name: foreignRule, Enabled: true, Lists: []string{"bob@a.test"}})
 }
 
-func (fx *fixture) syncMailboxes(t *testing.T) {
+// syncUntilReady syncs the tenant until its mail server is ready.
+func (fx *fixture) syncUntilReady(t *testing.T) {
 	t.Helper()
 	for range 10 {
 		if _, err := fx.Sync(t.Context(), fx.ann.ID, guid); err != nil {
 			t.Fatal(err)
 		}
-		held, err := fx.store.Tenant(t.Context(), fx.ann.ID, guid)
+		stored, err := fx.store.Tenant(t.Context(), fx.ann.ID, guid)
 		apptest.Must(t, err)
-		if held.Bootstrap == tenant.BootstrapReady {
+		if stored.Bootstrap == tenant.BootstrapReady {
 			return
 		}
 		fx.platform.Advance(time.Hour)
@@ -61,6 +64,7 @@ func (fx *fixture) syncMailboxes(t *testing.T) {
 	t.Fatal("the mail server does not become ready")
 }
 
+// ruleNames returns the names of the rules at the platform.
 func (fx *fixture) ruleNames() (names []string) {
 	for _, r := range fx.platform.SnapshotOf(guid).Rules {
 		names = append(names, r.Name)
@@ -68,46 +72,49 @@ func (fx *fixture) ruleNames() (names []string) {
 	return names
 }
 
+// deleteTenant deletes the tenant and requires that ann has no tenant any more.
 func (fx *fixture) deleteTenant(t *testing.T) tenants.DeleteResult {
 	t.Helper()
 	deleted, err := fx.Delete(t.Context(), fx.ann.ID, guid, nil)
 	apptest.Must(t, err)
-	if held := fx.heldTenants(t, fx.ann); len(held) != 0 {
-		t.Fatalf("still held: %+v", held)
+	if guids := fx.listedTenants(t, fx.ann); len(guids) != 0 {
+		t.Fatalf("ann still has %v", guids)
 	}
 	return deleted
 }
 
 func TestDeleteRemovesManagedRules(t *testing.T) {
-	fx := withRule(t)
+	fx := newFixtureWithRule(t)
 	if deleted := fx.deleteTenant(t); !deleted.RulesRemoved || len(deleted.RemainingRules) != 0 {
 		t.Fatalf("got %+v", deleted)
 	}
-	if names := fx.ruleNames(); !slices.Equal(names, []string{someones}) {
-		t.Fatalf("the rest is %q", names)
+	if names := fx.ruleNames(); !slices.Equal(names, []string{foreignRule}) {
+		t.Fatalf("the remaining rules are %q", names)
 	}
 }
 
-// A lagging replica may not list the rule yet. The rule would then block mailboxes forever.
+// TestDeleteRemovesRulesThatTheListLacks deletes a tenant whose list of rules lacks a managed rule,
+// because a replica lags. The rule is removed too. Otherwise it would block mailboxes forever.
 func TestDeleteRemovesRulesThatTheListLacks(t *testing.T) {
-	fx := withRule(t)
+	fx := newFixtureWithRule(t)
 	fx.platform.DropRule(guid, sendlimit.RuleName(sendlimit.TenantWide))
 	fx.platform.FreezeRuleList(guid)
 	fx.platform.SetRule(guid, sendlimit.Rule{Name: sendlimit.RuleName(sendlimit.TenantWide), Enabled: true, Lists: []string{"ada@a.test"}})
 	if deleted := fx.deleteTenant(t); !deleted.RulesRemoved || len(deleted.RemainingRules) != 0 {
 		t.Fatalf("got %+v", deleted)
 	}
-	if names := fx.ruleNames(); !slices.Equal(names, []string{someones}) {
-		t.Fatalf("the rest is %q", names)
+	if names := fx.ruleNames(); !slices.Equal(names, []string{foreignRule}) {
+		t.Fatalf("the remaining rules are %q", names)
 	}
 }
 
-// A rule that may exist because the platform did not answer its removal is named in the result.
+// TestDeleteNamesRuleThatTheListLacks checks that the result names a rule that may still exist,
+// because the platform did not answer its removal.
 func TestDeleteNamesRuleThatTheListLacks(t *testing.T) {
-	fx := withRule(t)
+	fx := newFixtureWithRule(t)
 	fx.platform.Fail(fake.Fault{Method: "RemoveRule", Kind: outcome.Down})
-	left := []string{sendlimit.RuleName(sendlimit.TenantWide)}
-	if deleted := fx.deleteTenant(t); deleted.RulesRemoved || !slices.Equal(deleted.RemainingRules, left) {
+	remaining := []string{sendlimit.RuleName(sendlimit.TenantWide)}
+	if deleted := fx.deleteTenant(t); deleted.RulesRemoved || !slices.Equal(deleted.RemainingRules, remaining) {
 		t.Fatalf("got %+v", deleted)
 	}
 }
@@ -120,27 +127,28 @@ func TestDeleteWithoutRulesMakesNoCall(t *testing.T) {
 	}
 }
 
-// A rule that cannot be removed does not prevent the deletion, and is named in the result.
+// TestDeleteNamesRemainingRules checks that a rule that cannot be removed does not prevent the
+// deletion. The result names the rule.
 func TestDeleteNamesRemainingRules(t *testing.T) {
-	left := []string{sendlimit.RuleName(sendlimit.TenantWide)}
-	for name, spoil := range map[string]func(*fixture){
-		"the platform is down": func(fx *fixture) { fx.platform.Fail(fake.Fault{Method: "RemoveRules", Kind: outcome.Down}) },
-		"the answer is lost":   func(fx *fixture) { fx.platform.Fail(fake.Fault{Method: "RemoveRules", Kind: outcome.Unknown}) },
-		"the consent is gone":  func(fx *fixture) { fx.platform.Revoke(guid, "consent") },
+	remaining := []string{sendlimit.RuleName(sendlimit.TenantWide)}
+	for name, breakRemoval := range map[string]func(*fixture){
+		"the platform is down":      func(fx *fixture) { fx.platform.Fail(fake.Fault{Method: "RemoveRules", Kind: outcome.Down}) },
+		"the answer is lost":        func(fx *fixture) { fx.platform.Fail(fake.Fault{Method: "RemoveRules", Kind: outcome.Unknown}) },
+		"the consent was withdrawn": func(fx *fixture) { fx.platform.Revoke(guid, "consent") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			fx := withRule(t)
-			spoil(fx)
-			if deleted := fx.deleteTenant(t); deleted.RulesRemoved || !slices.Equal(deleted.RemainingRules, left) {
+			fx := newFixtureWithRule(t)
+			breakRemoval(fx)
+			if deleted := fx.deleteTenant(t); deleted.RulesRemoved || !slices.Equal(deleted.RemainingRules, remaining) {
 				t.Fatalf("got %+v", deleted)
 			}
 		})
 	}
 }
 
-// A removal that may be incomplete is requested again.
+// TestRuleRemovalIsRetried checks that Delete repeats a removal that may be incomplete.
 func TestRuleRemovalIsRetried(t *testing.T) {
-	fx := withRule(t)
+	fx := newFixtureWithRule(t)
 	fx.platform.Fail(fake.Fault{Method: "RemoveRules", Kind: outcome.NotReady, Times: 1})
 	fx.platform.Fail(fake.Fault{Method: "RemoveRules", Kind: outcome.Unknown, Times: 1})
 	if deleted := fx.deleteTenant(t); !deleted.RulesRemoved || fx.platform.Calls("RemoveRules") != 3 {
@@ -148,9 +156,10 @@ func TestRuleRemovalIsRetried(t *testing.T) {
 	}
 }
 
-// Rules are not reported as removed if an enforcement pass may create them again.
+// TestEnforcementCannotBePaused checks that rules are not reported as removed if an enforcement
+// pass may create them again.
 func TestEnforcementCannotBePaused(t *testing.T) {
-	fx := withRule(t)
+	fx := newFixtureWithRule(t)
 	fx.Runs = heldRuns{fx.store}
 	fx.PassWait = time.Millisecond
 	if deleted := fx.deleteTenant(t); deleted.RulesRemoved || len(deleted.RemainingRules) != 1 || deleted.Err == nil {
@@ -158,6 +167,7 @@ func TestEnforcementCannotBePaused(t *testing.T) {
 	}
 }
 
+// heldRuns is a store in which no tenant can be claimed or seized.
 type heldRuns struct{ *bunstore.Store }
 
 func (heldRuns) ClaimTenant(context.Context, access.AccountID, tenant.GUID, time.Duration, time.Time) (r ports.SendRun, won bool, err error) {
@@ -168,12 +178,13 @@ func (heldRuns) SeizeTenant(context.Context, access.AccountID, tenant.GUID, time
 	return r, false, nil
 }
 
-// A deletion waits for an enforcement pass in progress, which would create the rules again.
+// TestDeleteWaitsForPass checks that a deletion waits for an enforcement pass in progress, which
+// could create the rules again.
 func TestDeleteWaitsForPass(t *testing.T) {
-	fx := withRule(t)
+	fx := newFixtureWithRule(t)
 	r, won, err := fx.store.ClaimTenant(t.Context(), fx.ann.ID, guid, time.Minute, fx.now.Add(time.Hour))
 	if err != nil || !won {
-		t.Fatalf("not claimed: %v", err)
+		t.Fatalf("the tenant cannot be claimed: %v", err)
 	}
 	done := make(chan tenants.DeleteResult)
 	go func() {
@@ -186,14 +197,14 @@ func TestDeleteWaitsForPass(t *testing.T) {
 	if held, err := fx.store.ReleaseTenant(t.Context(), r, fx.now.Add(time.Hour)); err != nil || !held {
 		t.Errorf("the pass lost its tenant: %v", err)
 	}
-	if deleted := <-done; !deleted.RulesRemoved || !slices.Equal(fx.ruleNames(), []string{someones}) {
-		t.Fatalf("got %+v, left are %q", deleted, fx.ruleNames())
+	if deleted := <-done; !deleted.RulesRemoved || !slices.Equal(fx.ruleNames(), []string{foreignRule}) {
+		t.Fatalf("got %+v, the remaining rules are %q", deleted, fx.ruleNames())
 	}
 }
 
-// No enforcement pass starts during a deletion.
+// TestNoPassDuringDelete checks that no enforcement pass can claim the tenant during a deletion.
 func TestNoPassDuringDelete(t *testing.T) {
-	fx := withRule(t)
+	fx := newFixtureWithRule(t)
 	gate := fx.platform.Hold("RemoveRules")
 	done := make(chan error)
 	go func() {
@@ -202,34 +213,36 @@ func TestNoPassDuringDelete(t *testing.T) {
 	}()
 	<-gate.Arrived()
 	if _, won, err := fx.store.ClaimTenant(t.Context(), fx.ann.ID, guid, time.Minute, fx.now.Add(time.Hour)); err != nil || won {
-		t.Errorf("a run began: %v", err)
+		t.Errorf("a pass claimed the tenant: %v", err)
 	}
 	gate.Release()
 	apptest.Must(t, <-done)
 }
 
 func TestWithdrawRemovesManagedRules(t *testing.T) {
-	fx := assignedWithRule(t)
+	fx := newManagedFixtureWithRule(t)
 	deleted, err := fx.Withdraw(t.Context(), guid)
 	if err != nil || !deleted.RulesRemoved || deleted.Account != fx.ann.ID || len(deleted.RemainingRules) != 0 {
 		t.Fatalf("got %+v, %v", deleted, err)
 	}
-	if names := fx.ruleNames(); !slices.Equal(names, []string{someones}) {
-		t.Fatalf("the rest is %q", names)
+	if names := fx.ruleNames(); !slices.Equal(names, []string{foreignRule}) {
+		t.Fatalf("the remaining rules are %q", names)
 	}
 }
 
-// assignedWithRule is withRule with a tenant that the operator manages.
-func assignedWithRule(t *testing.T) *fixture {
+// newManagedFixtureWithRule returns the same as newFixtureWithRule, with a tenant that the operator
+// manages.
+func newManagedFixtureWithRule(t *testing.T) *fixture {
 	t.Helper()
-	fx, _ := managed(t)
+	fx, _ := newManagedFixture(t)
 	fx.addRule(t)
 	return fx
 }
 
-// A tenant that an account connected itself cannot be withdrawn, and keeps its rules.
+// TestWithdrawConnectedTenant checks that a tenant which an account connected itself cannot be
+// withdrawn, and keeps its rules.
 func TestWithdrawConnectedTenant(t *testing.T) {
-	fx := withRule(t)
+	fx := newFixtureWithRule(t)
 	if _, err := fx.Withdraw(t.Context(), guid); !errors.Is(err, fault.TenantNotFound) {
 		t.Fatalf("withdrawn: %v", err)
 	}
@@ -238,43 +251,45 @@ func TestWithdrawConnectedTenant(t *testing.T) {
 	}
 }
 
-// Without a mail platform, Withdraw still succeeds and names the rules that remain.
+// TestWithdrawWithoutPlatform checks that Withdraw succeeds without a mail platform, and names the
+// rules that remain.
 func TestWithdrawWithoutPlatform(t *testing.T) {
-	fx := assignedWithRule(t)
+	fx := newManagedFixtureWithRule(t)
 	fx.Platform = nil
 	deleted, err := fx.Withdraw(t.Context(), guid)
 	if err != nil || deleted.RulesRemoved || !slices.Equal(deleted.RemainingRules, []string{sendlimit.RuleName(sendlimit.TenantWide)}) || deleted.Err == nil {
 		t.Fatalf("got %+v, %v", deleted, err)
 	}
-	if held := fx.heldTenants(t, fx.ann); len(held) != 0 {
-		t.Fatalf("still held: %v", held)
+	if guids := fx.listedTenants(t, fx.ann); len(guids) != 0 {
+		t.Fatalf("ann still has %v", guids)
 	}
 }
 
-// TestRemoveAllRules checks that the managed rules are removed from every tenant of an account.
+// TestRemoveAllRules checks that RemoveAllRules removes the managed rules of each tenant of an
+// account and pauses enforcement. Resume ends the pause.
 func TestRemoveAllRules(t *testing.T) {
-	fx := withRule(t)
+	fx := newFixtureWithRule(t)
 	fx.connect(t, fx.ann, otherAdmin)
-	if _, err := fx.store.ReservePolicy(t.Context(), fx.ann.ID, other, sendlimit.TenantWide, fx.now); err != nil {
+	if _, err := fx.store.ReservePolicy(t.Context(), fx.ann.ID, otherGUID, sendlimit.TenantWide, fx.now); err != nil {
 		t.Fatal(err)
 	}
-	fx.platform.Revoke(other, "consent")
-	all, err := fx.RemoveAllRules(t.Context(), fx.ann.ID)
-	if err != nil || len(all) != 2 {
-		t.Fatalf("got %+v, %v", all, err)
+	fx.platform.Revoke(otherGUID, "consent")
+	removals, err := fx.RemoveAllRules(t.Context(), fx.ann.ID)
+	if err != nil || len(removals) != 2 {
+		t.Fatalf("got %+v, %v", removals, err)
 	}
-	for _, u := range all {
-		if u.RulesRemoved != (u.Tenant == guid) || (len(u.RemainingRules) == 0) != u.RulesRemoved || (u.Err == nil) != u.RulesRemoved {
-			t.Errorf("got %+v", u)
+	for _, removal := range removals {
+		if removal.RulesRemoved != (removal.Tenant == guid) || (len(removal.RemainingRules) == 0) != removal.RulesRemoved || (removal.Err == nil) != removal.RulesRemoved {
+			t.Errorf("got %+v", removal)
 		}
 	}
-	if names := fx.ruleNames(); !slices.Equal(names, []string{someones}) {
-		t.Fatalf("the rest is %q", names)
+	if names := fx.ruleNames(); !slices.Equal(names, []string{foreignRule}) {
+		t.Fatalf("the remaining rules are %q", names)
 	}
 	if _, won, err := fx.store.ClaimTenant(t.Context(), fx.ann.ID, guid, time.Minute, fx.now.Add(time.Hour)); err != nil || won {
-		t.Errorf("a pass began that restores the rules: %v", err)
+		t.Errorf("a pass that would restore the rules claimed the tenant: %v", err)
 	}
-	fx.ResumeEnforcement(t.Context(), all) // the account is not closed
+	fx.ResumeEnforcement(t.Context(), removals) // the account is not closed
 	if _, won, err := fx.store.ClaimTenant(t.Context(), fx.ann.ID, guid, time.Minute, fx.now); err != nil || !won {
 		t.Errorf("no pass can restore the rules: %v", err)
 	}

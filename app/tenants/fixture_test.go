@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	guid  tenant.GUID = "7b1d9c52-6a0e-4a55-8f0e-0c2f5b6a9d11"
-	other tenant.GUID = "1c2d3e4f-6a0e-4a55-8f0e-0c2f5b6a9d12"
+	guid      tenant.GUID = "7b1d9c52-6a0e-4a55-8f0e-0c2f5b6a9d11"
+	otherGUID tenant.GUID = "1c2d3e4f-6a0e-4a55-8f0e-0c2f5b6a9d12"
 
 	admin      = "admin@t7b1d9c52.onmicrosoft.com"
 	otherAdmin = "admin@t1c2d3e4f.onmicrosoft.com"
@@ -37,8 +37,8 @@ type fixture struct {
 }
 
 var (
-	refused    = apptest.RequireRefusal
-	inFakeTime = apptest.InFakeTime
+	requireRefusal = apptest.RequireRefusal
+	inFakeTime     = apptest.InFakeTime
 )
 
 func newFixture(t *testing.T) *fixture {
@@ -46,7 +46,7 @@ func newFixture(t *testing.T) *fixture {
 	store := apptest.NewStore(t)
 	fx := &fixture{store: store, platform: fake.New(), now: time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)}
 	fx.platform.AddTenant(guid, fake.Setup{Name: "One"})
-	fx.platform.AddTenant(other, fake.Setup{Name: "Other"})
+	fx.platform.AddTenant(otherGUID, fake.Setup{Name: "Other"})
 	clock := func() time.Time { return fx.now }
 	fx.Service = &tenants.Service{
 		Tenants: store, Assignments: store, Discoveries: store, Domains: store, Flows: store, Sessions: store, Settings: store, Accounts: store, Policies: store, Runs: store, Capacity: store,
@@ -57,80 +57,86 @@ func newFixture(t *testing.T) *fixture {
 			Limit: apptest.HangTimeout, Pause: time.Millisecond,
 		},
 	}
-	fx.ann, fx.bob = fx.account(t, "ann@example.com", 2), fx.account(t, "bob@example.com", 2)
+	fx.ann, fx.bob = fx.createAccount(t, "ann@example.com", 2), fx.createAccount(t, "bob@example.com", 2)
 	return fx
 }
 
-func (fx *fixture) account(t *testing.T, email string, slots int) access.Account {
+// createAccount creates an account with this number of tenant slots.
+func (fx *fixture) createAccount(t *testing.T, email string, slots int) access.Account {
 	t.Helper()
-	acc, err := fx.store.CreateAccount(t.Context(), email, "complete", slots, fx.now)
+	account, err := fx.store.CreateAccount(t.Context(), email, "complete", slots, fx.now)
 	apptest.Must(t, err)
-	return acc
+	return account
 }
 
-// consent returns the callback query of a new link.
-func (fx *fixture) consent(t *testing.T, acc access.Account, username string) (query string) {
+// grantConsent grants the consent with a new link, and returns the query of the callback.
+func (fx *fixture) grantConsent(t *testing.T, account access.Account, username string) (query string) {
 	t.Helper()
-	link, err := fx.ConnectURL(t.Context(), acc, tenants.LinkRequest{})
+	link, err := fx.ConnectURL(t.Context(), account, tenants.LinkRequest{})
 	apptest.Must(t, err)
-	return fx.visit(t, link.URL, username)
+	return fx.visitPage(t, link.URL, username)
 }
 
-func (fx *fixture) visit(t *testing.T, page, username string) (query string) {
+// visitPage accepts a page of the platform as this user, and returns the query of the redirect.
+func (fx *fixture) visitPage(t *testing.T, page, username string) (query string) {
 	t.Helper()
 	query, err := fx.platform.Visit(page, username, true)
 	apptest.Must(t, err)
 	return query
 }
 
-// browser holds the state of an administrator's browser after the callback.
+// browser has the state of an administrator's browser after the callback.
 type browser struct {
 	*fixture
 	page   string
 	cookie secret.Text
 }
 
-func (fx *fixture) callback(t *testing.T, query string) browser {
+// openCallback opens the callback in a new browser.
+func (fx *fixture) openCallback(t *testing.T, query string) browser {
 	t.Helper()
 	redirect, err := fx.Callback(t.Context(), query)
 	apptest.Must(t, err)
 	return browser{fx, redirect.URL, redirect.Cookie}
 }
 
+// signIn signs in as this user.
 func (b browser) signIn(t *testing.T, username string) (tenants.ConfirmationPage, error) {
 	t.Helper()
-	return b.FinishSignIn(t.Context(), b.visit(t, b.page, username), b.cookie)
+	return b.FinishSignIn(t.Context(), b.visitPage(t, b.page, username), b.cookie)
 }
 
-// offer runs the connect flow up to the confirmation page.
-func (fx *fixture) offer(t *testing.T, acc access.Account, username string) (browser, tenants.ConfirmationPage) {
+// openOffer runs the connect flow up to the confirmation page.
+func (fx *fixture) openOffer(t *testing.T, account access.Account, username string) (browser, tenants.ConfirmationPage) {
 	t.Helper()
-	b := fx.callback(t, fx.consent(t, acc, username))
+	b := fx.openCallback(t, fx.grantConsent(t, account, username))
 	offer, err := b.signIn(t, username)
 	apptest.Must(t, err)
 	return b, offer
 }
 
-// connect runs the whole connect flow.
-func (fx *fixture) connect(t *testing.T, acc access.Account, username string) tenant.Tenant {
+// connect runs the whole connect flow and returns the connected tenant.
+func (fx *fixture) connect(t *testing.T, account access.Account, username string) tenant.Tenant {
 	t.Helper()
-	b, offer := fx.offer(t, acc, username)
-	held, err := fx.Confirm(t.Context(), b.cookie, offer.CSRF, true)
+	b, offer := fx.openOffer(t, account, username)
+	connected, err := fx.Confirm(t.Context(), b.cookie, offer.CSRF, true)
 	apptest.Must(t, err)
-	return held
+	return connected
 }
 
-func (fx *fixture) heldTenants(t *testing.T, acc access.Account) []tenant.GUID {
+// listedTenants returns the ids of the tenants of an account.
+func (fx *fixture) listedTenants(t *testing.T, account access.Account) []tenant.GUID {
 	t.Helper()
-	list, err := fx.List(t.Context(), acc.ID)
+	list, err := fx.List(t.Context(), account.ID)
 	apptest.Must(t, err)
 	var guids []tenant.GUID
-	for _, held := range list {
-		guids = append(guids, held.GUID)
+	for _, listed := range list {
+		guids = append(guids, listed.GUID)
 	}
 	return guids
 }
 
+// readiness returns the readiness of the tenant of ann.
 func (fx *fixture) readiness(t *testing.T) tenant.Readiness {
 	t.Helper()
 	_, readiness, err := fx.Get(t.Context(), fx.ann, guid)

@@ -16,19 +16,19 @@ import (
 // slot.
 type attachRace struct {
 	*race
-	inactive bool // the account was deactivated
+	inactive bool // whether the account was deactivated
 }
 
 // connectTenant signs in and confirms, as an administrator does. It tolerates an account without a
 // free slot or a plan.
-func (r *attachRace) connectTenant(admin string) useCase {
-	b := r.callback(r.t, r.consent(r.t, r.ann, admin))
-	query := r.visit(r.t, b.page, admin)
+func (r *attachRace) connectTenant(username string) useCase {
+	b := r.openCallback(r.t, r.grantConsent(r.t, r.ann, username))
+	query := r.visitPage(r.t, b.page, username)
 	return func(ctx context.Context) error {
 		offer, err := r.FinishSignIn(ctx, query, b.cookie)
 		if err == nil {
 			interleaving.Step(ctx)
-			_, err = r.Confirm(ctx, b.cookie, offer.CSRF, true) // no step follows the one before Attach
+			_, err = r.Confirm(ctx, b.cookie, offer.CSRF, true) // the last step is the one before Attach
 		}
 		switch {
 		case err == nil && r.inactive:
@@ -40,6 +40,7 @@ func (r *attachRace) connectTenant(admin string) useCase {
 	}
 }
 
+// deactivate deactivates the account.
 func (r *attachRace) deactivate(ctx context.Context) error {
 	interleaving.Step(ctx)
 	_, err := r.store.SetActive(ctx, r.ann.ID, false)
@@ -47,6 +48,7 @@ func (r *attachRace) deactivate(ctx context.Context) error {
 	return err
 }
 
+// delete deletes the tenant.
 func (r *attachRace) delete(ctx context.Context) error {
 	interleaving.Step(ctx)
 	_, err := r.Delete(ctx, r.ann.ID, guid, nil)
@@ -54,10 +56,10 @@ func (r *attachRace) delete(ctx context.Context) error {
 }
 
 var attachRaces = []struct {
-	name    string
-	least   int // the number of tenants that the account has at least after the race
-	prepare func(r *attachRace)
-	cases   func(r *attachRace) []useCase
+	name       string
+	minTenants int // the least number of tenants that the account has after the race
+	prepare    func(r *attachRace)
+	cases      func(r *attachRace) []useCase
 }{
 	{
 		"two tenants and one slot", 1,
@@ -80,7 +82,8 @@ var attachRaces = []struct {
 	},
 }
 
-// An account never has more tenants than it has slots, and gets none while it is inactive.
+// TestTenantsOfAnAccountInEveryOrder checks that an account never has more tenants than slots. No
+// tenant is attached while the account is inactive.
 func TestTenantsOfAnAccountInEveryOrder(t *testing.T) {
 	for _, tt := range attachRaces {
 		t.Run(tt.name, func(t *testing.T) {
@@ -94,8 +97,8 @@ func TestTenantsOfAnAccountInEveryOrder(t *testing.T) {
 					_, err = r.store.ChangePlan(t.Context(), r.ann.ID, "complete", 1)
 					must(t, err)
 					r.run(o, cases...)
-					if held := r.heldTenants(t, r.ann); len(held) > 1 || len(held) < tt.least {
-						t.Errorf("the account has %v with one slot", held)
+					if guids := r.listedTenants(t, r.ann); len(guids) > 1 || len(guids) < tt.minTenants {
+						t.Errorf("the account has %v with one slot", guids)
 					}
 				})
 			})

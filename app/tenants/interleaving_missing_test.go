@@ -24,12 +24,12 @@ const (
 	theConnection  = "01890000-0000-7000-8000-000000000002"
 )
 
-// preparedWithRows stores the objects of the platform. The mailbox anna has a send limit and a
-// connection.
-func preparedWithRows(r *race) {
-	prepared(r)
+// storeObjectsWithRows stores the objects of the platform, and the ids of their rows. The mailbox
+// anna has a send limit and a connection.
+func storeObjectsWithRows(r *race) {
+	storeObjects(r)
 	anna := r.box("anna@one.test")
-	anna.Provisioned, anna.Observed.Stage = true, r.now // only a mailbox that tenantry created has connections
+	anna.Provisioned, anna.Observed.Stage = true, r.now // only a mailbox that the service created can have connections
 	must(r.t, r.store.SaveMailbox(r.t.Context(), r.ann.ID, anna))
 	must(r.t, r.store.SetSendLimit(r.t.Context(), r.ann.ID, anna.ID, 9, r.now))
 	must(r.t, r.store.AddIntegration(r.t.Context(), integration.Integration{
@@ -43,18 +43,19 @@ func preparedWithRows(r *race) {
 	r.lagUntil = r.now.Add(observation.ReplicaLag)
 }
 
-// missedOnce prepares what preparedWithRows does. Then a discovery misses all objects once.
-func missedOnce(r *race) {
-	preparedWithRows(r)
+// missObjectsOnce stores the objects as storeObjectsWithRows does. Then a discovery misses all
+// objects once.
+func missObjectsOnce(r *race) {
+	storeObjectsWithRows(r)
 	must(r.t, onReplica(r.sync)(r.t.Context()))
 	if domains, boxes := r.storedObjects(r.t); len(domains)+len(boxes) != 0 {
 		r.t.Fatalf("listed are %+v and %+v", domains, boxes)
 	}
 }
 
-// tolerant returns a use case that ignores the error if its object is hidden because a list lacked
-// it.
-func (r *race) tolerant(use useCase) useCase {
+// tolerateHidden returns a use case that ignores the error if its object is hidden because a list
+// lacked it.
+func (r *race) tolerateHidden(use useCase) useCase {
 	return func(ctx context.Context) error {
 		err := use(ctx)
 		if errors.Is(err, fault.DomainNotFound) || errors.Is(err, fault.MailboxNotFound) {
@@ -64,8 +65,8 @@ func (r *race) tolerant(use useCase) useCase {
 	}
 }
 
-// wait moves the clock to a time at which the replica no longer lags.
-func (r *race) wait(ctx context.Context) error {
+// endLag moves the clock to a time at which the replica no longer lags.
+func (r *race) endLag(ctx context.Context) error {
 	interleaving.Step(ctx)
 	r.now = r.now.Add(observation.ReplicaLag)
 	return nil
@@ -74,19 +75,19 @@ func (r *race) wait(ctx context.Context) error {
 // removeAnna removes the mailbox anna at the platform, as its owner does.
 func (r *race) removeAnna(ctx context.Context) error {
 	interleaving.Step(ctx)
-	at := r.platform.For(guid)
-	anna, err := at.Mailbox(ctx, "anna@one.test")
+	platform := r.platform.For(guid)
+	anna, err := platform.Mailbox(ctx, "anna@one.test")
 	if err != nil {
 		return err
 	}
-	return at.RemoveMailbox(ctx, anna.ObjectID)
+	return platform.RemoveMailbox(ctx, anna.ObjectID)
 }
 
-// rowsKept returns an error unless all objects of preparedWithRows still have the same rows, with
-// the limit and the connection.
-func rowsKept(r *race) error {
-	if now := r.rows(); !maps.Equal(now, r.before) {
-		return fmt.Errorf("the rows are %v, were %v", now, r.before)
+// requireSameRows returns an error unless all objects of storeObjectsWithRows still have the same
+// rows, with the limit and the connection.
+func requireSameRows(r *race) error {
+	if rows := r.rows(); !maps.Equal(rows, r.before) {
+		return fmt.Errorf("the rows are %v, before %v", rows, r.before)
 	}
 	anna := r.box("anna@one.test")
 	if anna.DailySendLimit != 9 {
@@ -121,80 +122,82 @@ var missingRaces = []struct {
 }{
 	{
 		"two lists without the objects, while the replica catches up",
-		preparedWithRows,
-		func(r *race) []useCase { return []useCase{onReplica(r.sync), onReplica(r.sync), r.wait} },
-		rowsKept,
+		storeObjectsWithRows,
+		func(r *race) []useCase { return []useCase{onReplica(r.sync), onReplica(r.sync), r.endLag} },
+		requireSameRows,
 	},
 	{
 		"a list without the objects and one with them, while the replica catches up",
-		missedOnce,
-		func(r *race) []useCase { return []useCase{onReplica(r.sync), r.sync, r.wait} },
-		rowsKept,
+		missObjectsOnce,
+		func(r *race) []useCase { return []useCase{onReplica(r.sync), r.sync, r.endLag} },
+		requireSameRows,
 	},
 	{
 		"a list without the objects and a rename, while the replica catches up",
-		preparedWithRows,
+		storeObjectsWithRows,
 		func(r *race) []useCase {
-			return []useCase{onReplica(r.sync), r.tolerant(r.rename(r.before["anna@one.test"], "New")), r.wait}
+			return []useCase{onReplica(r.sync), r.tolerateHidden(r.rename(r.before["anna@one.test"], "New")), r.endLag}
 		},
 		func(r *race) error {
 			if m := r.box("anna@one.test"); !r.hidden && m.DisplayName != "New" {
 				return fmt.Errorf("the mailbox is %+v", m)
 			}
-			return rowsKept(r)
+			return requireSameRows(r)
 		},
 	},
 	{
 		"a list without a mailbox and its creation, while the replica catches up",
-		preparedWithRows,
+		storeObjectsWithRows,
 		func(r *race) []useCase {
-			return []useCase{onReplica(r.sync), r.tolerant(r.provision("bea@one.test")), r.wait}
+			return []useCase{onReplica(r.sync), r.tolerateHidden(r.provision("bea@one.test")), r.endLag}
 		},
 		func(r *race) error {
 			if r.hidden {
-				return rowsKept(r)
+				return requireSameRows(r)
 			}
 			m := r.box("bea@one.test")
 			if m.Stage != mailbox.Ready || !m.Provisioned || r.platform.Effects("CreateMailbox") != 2 {
 				return fmt.Errorf("the mailbox is %+v", m)
 			}
 			r.before[m.Address] = m.ID
-			return rowsKept(r)
+			return requireSameRows(r)
 		},
 	},
 	{
 		"a list without a domain and its verification, while the replica catches up",
 		func(r *race) {
-			preparedWithRows(r)
+			storeObjectsWithRows(r)
 			records, err := r.platform.For(guid).Records(r.t.Context(), "two.test")
 			must(r.t, err)
 			r.platform.DNS.Publish("two.test", records.Verification...)
 		},
-		func(r *race) []useCase { return []useCase{onReplica(r.sync), r.tolerant(r.verify("two.test")), r.wait} },
+		func(r *race) []useCase {
+			return []useCase{onReplica(r.sync), r.tolerateHidden(r.verify("two.test")), r.endLag}
+		},
 		func(r *race) error {
 			if d := r.domain("two.test"); !r.hidden && !d.Verified {
 				return fmt.Errorf("the domain is %+v", d)
 			}
-			return rowsKept(r)
+			return requireSameRows(r)
 		},
 	},
 	{
 		"a removal by the owner, a list, and a creation of the same mailbox",
-		preparedWithRows,
+		storeObjectsWithRows,
 		func(r *race) []useCase { return []useCase{r.removeAnna, r.sync, r.provision("anna@one.test")} },
-		goneExactly,
+		requireRowIfMailboxExists,
 	},
 	{
 		"a removal by the owner and two lists, while the replica catches up",
-		preparedWithRows,
-		func(r *race) []useCase { return []useCase{r.removeAnna, onReplica(r.sync), r.wait} },
-		goneExactly,
+		storeObjectsWithRows,
+		func(r *race) []useCase { return []useCase{r.removeAnna, onReplica(r.sync), r.endLag} },
+		requireRowIfMailboxExists,
 	},
 }
 
-// goneExactly makes two more syncs. It returns an error unless the mailbox anna then has a row
-// exactly if the platform has the mailbox.
-func goneExactly(r *race) error {
+// requireRowIfMailboxExists makes a further sync, after the one that each race makes at its end. It
+// returns an error unless the mailbox anna then has a row exactly if the platform has the mailbox.
+func requireRowIfMailboxExists(r *race) error {
 	r.now = r.now.Add(observation.ReplicaLag)
 	r.fixture.sync(r.t)
 	_, err := r.platform.For(guid).Mailbox(r.t.Context(), "anna@one.test")
@@ -206,8 +209,9 @@ func goneExactly(r *race) error {
 	return nil
 }
 
-// A row is removed only if its object is gone. Its limit and its connections stay until then. A
-// soak interrupts a use case only once, because a sync has many steps.
+// TestObjectsThatReplicasLackKeepTheirRowsInEveryOrder checks that a row is removed only if its
+// object no longer exists. Its limit and its connection stay until then. A soak interrupts a use
+// case only once, because a sync has many steps.
 func TestObjectsThatReplicasLackKeepTheirRowsInEveryOrder(t *testing.T) {
 	for _, tt := range missingRaces {
 		t.Run(tt.name, func(t *testing.T) {

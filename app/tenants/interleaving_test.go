@@ -23,31 +23,32 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// The races of this package run two or three use cases in different orders of their calls at the
-// platform and at the store.
+// The races of this package run two or three use cases in different orders of their calls to the
+// platform and to the store.
 
-// race is a fixture whose calls at the platform and at the store are steps of a race.
+// race is a fixture whose calls to the platform and to the store are steps.
 type race struct {
 	*fixture
 	t         *testing.T
 	domains   *domains.Service
 	mailboxes *mailboxes.Service
-	latest    map[string]time.Time // when the call with the newest answer about an object began
-	answers   map[string]any       // the newest answer
-	users     int                  // the platform's number of users
+	callTimes map[string]time.Time // by property: when the call with the newest answer began
+	answers   map[string]any       // by property: the newest answer
+	users     int                  // the number of user mailboxes at the platform
 	lagUntil  time.Time            // until then a replica of the platform lacks all objects
 	before    map[string]string    // the ids of the rows before the race, by name
-	hidden    bool                 // a use case did not find its object
+	hidden    bool                 // whether a use case did not find its object
 }
 
-// useCase is one use case of a race. ctx belongs to it.
+// useCase is one use case of a race. Its context identifies its steps.
 type useCase = func(ctx context.Context) error
 
 // newRace returns a race with a connected tenant.
-func newRace(t *testing.T) *race { return newRaceOf(t, connected(t, fake.Setup{})) }
+func newRace(t *testing.T) *race { return newRaceOf(t, newConnectedFixture(t, fake.Setup{})) }
 
+// newRaceOf returns a race over a fixture.
 func newRaceOf(t *testing.T, fx *fixture) *race {
-	r := &race{fixture: fx, t: t, latest: map[string]time.Time{}, answers: map[string]any{}}
+	r := &race{fixture: fx, t: t, callTimes: map[string]time.Time{}, answers: map[string]any{}}
 	clock := func() time.Time { return r.now }
 	store, platform := steppedStore{r.store}, steppedPlatform{r.platform, r}
 	r.Reconciler.Platform, r.Reconciler.Domains = platform, store
@@ -59,7 +60,7 @@ func newRaceOf(t *testing.T, fx *fixture) *race {
 	return r
 }
 
-// run runs use cases in an order. The clock advances with each step. It reports their errors.
+// run runs use cases in an order and reports their errors. The clock advances with each step.
 func (r *race) run(o *interleaving.Order, cases ...useCase) {
 	advance := func() { r.now = r.now.Add(time.Millisecond) }
 	for i, err := range o.Run(context.Background(), advance, cases...) {
@@ -69,18 +70,20 @@ func (r *race) run(o *interleaving.Order, cases ...useCase) {
 	}
 }
 
-// observed records the answer to a call that began at the time began.
-func (r *race) observed(thing string, began time.Time, answer any) {
-	if !began.Before(r.latest[thing]) {
-		r.latest[thing], r.answers[thing] = began, answer
+// recordAnswer records an answer about a property of the tenant, if its call is the newest one.
+func (r *race) recordAnswer(property string, start time.Time, answer any) {
+	if !start.Before(r.callTimes[property]) {
+		r.callTimes[property], r.answers[property] = start, answer
 	}
 }
 
+// sync syncs the tenant.
 func (r *race) sync(ctx context.Context) error {
 	_, err := r.Sync(ctx, r.ann.ID, guid)
 	return err
 }
 
+// verify returns a use case that verifies a domain.
 func (r *race) verify(name string) useCase {
 	return func(ctx context.Context) error {
 		_, err := r.domains.Verify(ctx, r.ann.ID, guid, name)
@@ -88,6 +91,7 @@ func (r *race) verify(name string) useCase {
 	}
 }
 
+// provision returns a use case that provisions a mailbox.
 func (r *race) provision(address string) useCase {
 	return func(ctx context.Context) error {
 		results, err := r.mailboxes.Provision(ctx, r.ann, guid, mailboxes.Request{
@@ -100,6 +104,7 @@ func (r *race) provision(address string) useCase {
 	}
 }
 
+// rename returns a use case that renames a mailbox.
 func (r *race) rename(id, name string) useCase {
 	return func(ctx context.Context) error {
 		_, err := r.mailboxes.Update(ctx, r.ann.ID, guid, id, mailboxes.Change{DisplayName: &name})
@@ -110,7 +115,7 @@ func (r *race) rename(id, name string) useCase {
 // reconnect grants the consent again, as the administrator does.
 func (r *race) reconnect(ctx context.Context) error {
 	interleaving.Step(ctx)
-	r.consent(r.t, r.ann, admin)
+	r.grantConsent(r.t, r.ann, admin)
 	_, err := r.Tenants.Attach(ctx, r.ann.ID, tenant.Tenant{GUID: guid, Name: "One", ConsentedAt: r.now})
 	return err
 }
@@ -121,6 +126,7 @@ func (r *race) noticeRevocation(ctx context.Context) error {
 	return nil
 }
 
+// box returns a stored mailbox.
 func (r *race) box(address string) mailbox.Mailbox {
 	_, boxes := r.storedObjects(r.t)
 	i := slices.IndexFunc(boxes, func(m mailbox.Mailbox) bool { return m.Address == address })
@@ -130,6 +136,7 @@ func (r *race) box(address string) mailbox.Mailbox {
 	return boxes[i]
 }
 
+// domain returns a stored domain.
 func (r *race) domain(name string) domain.Domain {
 	found, err := r.store.Domain(context.Background(), r.ann.ID, guid, name)
 	if err != nil {
@@ -138,8 +145,9 @@ func (r *race) domain(name string) domain.Domain {
 	return found
 }
 
-// prepared stores the objects of the platform: a verified domain with a mailbox.
-func prepared(r *race) {
+// storeObjects stores the objects of the platform: a verified domain with a mailbox, and an
+// unverified domain.
+func storeObjects(r *race) {
 	r.addPlatformObjects(r.t)
 	r.fixture.sync(r.t)
 }
@@ -153,9 +161,9 @@ var races = []struct {
 	{
 		"a sync and a verification",
 		func(r *race) {
-			at := r.platform.For(guid)
-			must(r.t, errorOf(at.AddDomain(r.t.Context(), "one.test")))
-			records, err := at.Records(r.t.Context(), "one.test")
+			platform := r.platform.For(guid)
+			must(r.t, errorOf(platform.AddDomain(r.t.Context(), "one.test")))
+			records, err := platform.Records(r.t.Context(), "one.test")
 			must(r.t, err)
 			r.platform.DNS.Publish("one.test", records.Verification...)
 			r.fixture.sync(r.t)
@@ -170,7 +178,7 @@ var races = []struct {
 	},
 	{
 		"a sync and a rename",
-		prepared,
+		storeObjects,
 		func(r *race) []useCase {
 			return []useCase{r.sync, r.rename(r.before["anna@one.test"], "New")}
 		},
@@ -183,7 +191,7 @@ var races = []struct {
 	},
 	{
 		"a sync and a provision",
-		prepared,
+		storeObjects,
 		func(r *race) []useCase { return []useCase{r.sync, r.provision("bea@one.test")} },
 		func(r *race) error {
 			if m := r.box("bea@one.test"); m.Stage != mailbox.Ready || !m.Provisioned || !m.AccountEnabled {
@@ -195,7 +203,7 @@ var races = []struct {
 	{
 		"a rename and the end of a creation",
 		func(r *race) {
-			prepared(r)
+			storeObjects(r)
 			r.platform.Fail(fake.Fault{Method: "OpenSignIn", Kind: outcome.Throttled, Times: 1})
 			if err := r.provision("bea@one.test")(r.t.Context()); err == nil {
 				r.t.Fatal("the creation did not stop")
@@ -214,7 +222,7 @@ var races = []struct {
 	{
 		"a reconnect and a sync that finds the consent revoked",
 		func(r *race) {
-			prepared(r)
+			storeObjects(r)
 			r.platform.Revoke(guid, "consent")
 		},
 		func(r *race) []useCase { return []useCase{r.noticeRevocation, r.reconnect} },
@@ -227,7 +235,7 @@ var races = []struct {
 	},
 	{
 		"two syncs while the platform changes",
-		prepared,
+		storeObjects,
 		func(r *race) []useCase {
 			return []useCase{r.sync, r.sync, func(ctx context.Context) error {
 				interleaving.Step(ctx)
@@ -238,9 +246,9 @@ var races = []struct {
 			}}
 		},
 		func(r *race) error {
-			held, err := r.store.Tenant(r.t.Context(), r.ann.ID, guid)
-			if err != nil || held.UserMailboxes != r.answers["users"] || held.SMTPAuth != r.answers["smtp"] || held.Bootstrap != r.answers["bootstrap"] {
-				return fmt.Errorf("the tenant is %+v, %v, want %v", held, err, r.answers)
+			stored, err := r.store.Tenant(r.t.Context(), r.ann.ID, guid)
+			if err != nil || stored.UserMailboxes != r.answers["users"] || stored.SMTPAuth != r.answers["smtp"] || stored.Bootstrap != r.answers["bootstrap"] {
+				return fmt.Errorf("the tenant is %+v, %v, want %v", stored, err, r.answers)
 			}
 			return nil
 		},
@@ -256,7 +264,8 @@ func maxInterruptions(useCases int) int {
 	return 3
 }
 
-// A newer observation must survive in each order.
+// TestNewerObservationsSurviveEveryOrder checks that an older observation never replaces a newer
+// one.
 func TestNewerObservationsSurviveEveryOrder(t *testing.T) {
 	for _, tt := range races {
 		t.Run(tt.name, func(t *testing.T) {

@@ -38,30 +38,30 @@ func (m steppedTenant) Profile(ctx context.Context) (tenant.Profile, error) {
 }
 
 func (m steppedTenant) Bootstrap(ctx context.Context) (tenant.Progress, error) {
-	began := m.race.now
+	start := m.race.now
 	interleaving.Step(ctx)
 	p, err := m.MailTenant.Bootstrap(ctx)
-	m.race.observed("bootstrap", began, p.Status)
+	m.race.recordAnswer("bootstrap", start, p.Status)
 	return p, err
 }
 
 func (m steppedTenant) SMTPAuth(ctx context.Context) (tenant.SMTPAuth, error) {
-	began := m.race.now
+	start := m.race.now
 	interleaving.Step(ctx)
 	state, err := m.MailTenant.SMTPAuth(ctx)
-	m.race.observed("smtp", began, state)
+	m.race.recordAnswer("smtp", start, state)
 	return state, err
 }
 
 func (m steppedTenant) UserMailboxes(ctx context.Context) (int, error) {
-	began := m.race.now
+	start := m.race.now
 	interleaving.Step(ctx)
-	m.race.observed("users", began, m.race.users)
+	m.race.recordAnswer("users", start, m.race.users)
 	return m.race.users, ctx.Err()
 }
 
-// Domains is two steps: the platform creates the list at the first, and the list arrives at the
-// second.
+// Domains is two steps: the platform creates the list after the first step, and returns the list
+// after the second step.
 func (m steppedTenant) Domains(ctx context.Context) ([]domain.Platform, error) {
 	interleaving.Step(ctx)
 	list, err := m.replica(ctx).Domains(ctx)
@@ -84,6 +84,7 @@ func (m steppedTenant) Mailbox(ctx context.Context, address string) (mailbox.Pla
 	return m.replica(ctx).Mailbox(ctx, address)
 }
 
+// replicaKey is the key of a context value that marks a use case which reads a replica.
 type replicaKey struct{}
 
 // onReplica returns a use case that reads a replica of the platform. The replica lacks all objects
@@ -92,6 +93,7 @@ func onReplica(use useCase) useCase {
 	return func(ctx context.Context) error { return use(context.WithValue(ctx, replicaKey{}, true)) }
 }
 
+// readsReplica reports whether the use case of the context reads a replica.
 func readsReplica(ctx context.Context) bool { return ctx.Value(replicaKey{}) != nil }
 
 // replica returns the tenant as the replica that answers now shows it.
@@ -168,7 +170,7 @@ func (s steppedStore) SaveMailbox(ctx context.Context, owner access.AccountID, m
 	return s.Store.SaveMailbox(ctx, owner, m)
 }
 
-func (s steppedStore) ConcludeMailboxes(ctx context.Context, owner access.AccountID, all []mailbox.Mailbox, completion *ports.Completion) error {
+func (s steppedStore) ConcludeMailboxes(ctx context.Context, owner access.AccountID, rows []mailbox.Mailbox, completion *ports.Completion) error {
 	interleaving.Step(ctx)
-	return s.Store.ConcludeMailboxes(ctx, owner, all, completion)
+	return s.Store.ConcludeMailboxes(ctx, owner, rows, completion)
 }

@@ -23,20 +23,21 @@ import (
 // interceptedDNS passes each DNS read to a function, which can change the read or fail.
 type interceptedDNS struct {
 	ports.DNSReader
-	see func(ctx context.Context, s dns.ZoneRead) (dns.ZoneRead, error)
+	intercept func(ctx context.Context, s dns.ZoneRead) (dns.ZoneRead, error)
 }
 
 func (r interceptedDNS) Read(ctx context.Context, owner access.AccountID, name string, wanted ...dns.Desired) (dns.ZoneRead, error) {
-	s, err := r.DNSReader.Read(ctx, owner, name, wanted...)
+	read, err := r.DNSReader.Read(ctx, owner, name, wanted...)
 	if err != nil {
-		return s, err
+		return read, err
 	}
-	return r.see(ctx, s)
+	return r.intercept(ctx, read)
 }
 
-// After a sync, the domains show the current DNS, whether they are verified or not.
+// TestSyncRefreshesTheStatuses checks that the domains show the current DNS after a sync, whether
+// they are verified or not.
 func TestSyncRefreshesTheStatuses(t *testing.T) {
-	fx := connected(t, fake.Setup{})
+	fx := newConnectedFixture(t, fake.Setup{})
 	fx.addPlatformObjects(t)
 	fx.sync(t)
 	domains, _ := fx.storedObjects(t)
@@ -49,7 +50,7 @@ func TestSyncRefreshesTheStatuses(t *testing.T) {
 	}
 	fx.now = fx.now.Add(time.Hour)
 	fx.sync(t)
-	for i, d := range first(fx.storedObjects(t)) {
+	for i, d := range domainsOf(fx.storedObjects(t)) {
 		want := dns.Status{MX: "mx.new.test.", SPF: "v=spf1 a ~all", DMARC: "v=DMARC1; p=reject", DKIM: dns.Missing}
 		if d.Verified {
 			want.DKIM = dns.DKIMHealthy
@@ -60,18 +61,20 @@ func TestSyncRefreshesTheStatuses(t *testing.T) {
 		fx.platform.DNS.Publish(domains[i].Name)
 	}
 	fx.sync(t)
-	for _, d := range first(fx.storedObjects(t)) {
+	for _, d := range domainsOf(fx.storedObjects(t)) {
 		if diff := cmp.Diff(dns.Status{MX: dns.Missing, SPF: dns.Missing, DMARC: dns.Missing, DKIM: dns.Missing}, d.Status); diff != "" {
 			t.Errorf("%s: %s", d.Name, diff)
 		}
 	}
 }
 
-func first(domains []domain.Domain, _ any) []domain.Domain { return domains }
+// domainsOf returns the first result of storedObjects.
+func domainsOf(domains []domain.Domain, _ any) []domain.Domain { return domains }
 
-// An unreliable DNS read does not overwrite a stored status.
+// TestSyncIgnoresUnreliableDNS checks that an unreliable DNS read does not overwrite stored values.
+// It fills in missing ones.
 func TestSyncIgnoresUnreliableDNS(t *testing.T) {
-	fx := connected(t, fake.Setup{})
+	fx := newConnectedFixture(t, fake.Setup{})
 	fx.addPlatformObjects(t)
 	fx.sync(t)
 	before, _ := fx.storedObjects(t)
@@ -80,20 +83,20 @@ func TestSyncIgnoresUnreliableDNS(t *testing.T) {
 	fx.platform.DNS.Trouble("")
 	fx.platform.DNS.Publish("one.test", dns.Record{Type: dns.TXT, Name: "one.test", Content: "v=spf1 +all"}, dns.Record{Type: dns.MX, Name: "one.test", Content: "mx.other.test"},
 		dns.Record{Type: dns.TXT, Name: "_dmarc.one.test", Content: "v=DMARC1; p=quarantine"})
-	fx.Reconciler.DNS = interceptedDNS{fx.platform.DNS, func(_ context.Context, s dns.ZoneRead) (dns.ZoneRead, error) {
-		s.Complete, s.Reason = false, "single_server_answered"
-		return s, nil
+	fx.Reconciler.DNS = interceptedDNS{fx.platform.DNS, func(_ context.Context, read dns.ZoneRead) (dns.ZoneRead, error) {
+		read.Complete, read.Reason = false, "single_server_answered"
+		return read, nil
 	}}
 	fx.sync(t)
 	after, _ := fx.storedObjects(t)
 	if before[0].Status.SPF == dns.Missing || before[0].Status.DMARC == dns.Missing {
-		t.Fatalf("there was no earlier observation: %+v", before[0].Status)
+		t.Fatalf("the first sync stored no records: %+v", before[0].Status)
 	}
 	if after[0].Status.SPF != before[0].Status.SPF || after[0].Status.DMARC != before[0].Status.DMARC {
 		t.Errorf("got %+v, want %+v", after[0].Status, before[0].Status)
 	}
 	if after[0].Status.MX != "mx.other.test." {
-		t.Errorf("no read has seen an MX; got %+v", after[0].Status)
+		t.Errorf("the MX of the incomplete read is not stored: %+v", after[0].Status)
 	}
 }
 
@@ -101,14 +104,14 @@ func TestSyncIgnoresUnreliableDNS(t *testing.T) {
 // next sync begins with the domains that the first one did not read.
 func TestSyncOfMoreDomainsThanThereIsTimeFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fx := connected(t, fake.Setup{})
+		fx := newConnectedFixture(t, fake.Setup{})
 		fx.Limit = 1500 * time.Millisecond
 		for i := range 20 {
 			if _, err := fx.platform.For(guid).AddDomain(t.Context(), fmt.Sprintf("d%02d.test", i)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		const inTime = 6
+		const readsInTime = 6
 		var (
 			mu    sync.Mutex
 			names []string
@@ -116,24 +119,24 @@ func TestSyncOfMoreDomainsThanThereIsTimeFor(t *testing.T) {
 		fx.Reconciler.DNS = interceptedDNS{fx.platform.DNS, func(ctx context.Context, s dns.ZoneRead) (dns.ZoneRead, error) {
 			mu.Lock()
 			names = append(names, s.Domain)
-			turn := len(names)
+			number := len(names)
 			mu.Unlock()
-			if turn <= inTime {
+			if number <= readsInTime {
 				return s, nil
 			}
 			<-ctx.Done()
 			return s, ctx.Err()
 		}}
-		began := time.Now()
+		start := time.Now()
 		fx.sync(t)
-		if took := time.Since(began); took > fx.Limit || len(names) < inTime || len(names) > 2*inTime {
-			t.Fatalf("%d reads in %s, want %d to %d reads in %s", len(names), took, inTime, 2*inTime, fx.Limit)
+		if took := time.Since(start); took > fx.Limit || len(names) < readsInTime || len(names) > 2*readsInTime {
+			t.Fatalf("%d reads in %s, want %d to %d reads in %s", len(names), took, readsInTime, 2*readsInTime, fx.Limit)
 		}
-		seen := slices.Clone(names[:inTime])
+		readFirst := slices.Clone(names[:readsInTime])
 		names = nil
 		fx.sync(t)
-		for _, name := range names[:inTime] {
-			if slices.Contains(seen, name) {
+		for _, name := range names[:readsInTime] {
+			if slices.Contains(readFirst, name) {
 				t.Errorf("%s was read again before the domains that were not read", name)
 			}
 		}

@@ -12,13 +12,14 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
+// headroom returns the headroom of the tenant of ann.
 func (fx *fixture) headroom(t *testing.T) *tenant.Headroom {
 	t.Helper()
 	return fx.readiness(t).Headroom
 }
 
 func TestSyncReadsLicenses(t *testing.T) {
-	fx := connected(t, fake.Setup{Licenses: tenant.Licenses{Paid: 25, Trial: 5}})
+	fx := newConnectedFixture(t, fake.Setup{Licenses: tenant.Licenses{Paid: 25, Trial: 5}})
 	if got := fx.headroom(t); got != nil {
 		t.Fatalf("before the first sync: %+v", got)
 	}
@@ -29,26 +30,27 @@ func TestSyncReadsLicenses(t *testing.T) {
 	}
 }
 
-// A sync succeeds without the licenses and keeps the earlier number.
+// TestASyncSucceedsWithoutLicenses checks that a sync succeeds if the licenses cannot be read. It
+// keeps the earlier number.
 func TestASyncSucceedsWithoutLicenses(t *testing.T) {
-	for _, fails := range []fake.Fault{
+	for _, licenseFault := range []fake.Fault{
 		{Method: "EmailLicenses", Kind: outcome.Down}, {Method: "EmailLicenses", Kind: outcome.Unknown},
 		{Method: "EmailLicenses", Kind: outcome.Refused, Code: fault.AccessDenied},
 	} {
-		t.Run(fails.Kind.String(), func(t *testing.T) {
-			fx := connected(t, fake.Setup{})
+		t.Run(licenseFault.Kind.String(), func(t *testing.T) {
+			fx := newConnectedFixture(t, fake.Setup{})
 			fx.addPlatformObjects(t)
-			lift := fx.platform.Fail(fails)
-			if out := fx.sync(t); out.Partial || out.MailboxError != "" || fx.headroom(t) != nil {
-				t.Fatalf("at first: %+v, headroom %+v", out, fx.headroom(t))
+			endFault := fx.platform.Fail(licenseFault)
+			if synced := fx.sync(t); synced.Partial || synced.MailboxError != "" || fx.headroom(t) != nil {
+				t.Fatalf("before a sync has read the licenses: %+v, headroom %+v", synced, fx.headroom(t))
 			}
-			lift()
+			endFault()
 			fx.sync(t)
 			before := *fx.headroom(t)
-			fx.platform.Fail(fails)
+			fx.platform.Fail(licenseFault)
 			fx.now = fx.now.Add(time.Hour)
-			if out := fx.sync(t); out.Partial || !out.Tenant.LastSyncAt.Equal(fx.now) {
-				t.Fatalf("got %+v", out)
+			if synced := fx.sync(t); synced.Partial || !synced.Tenant.LastSyncAt.Equal(fx.now) {
+				t.Fatalf("got %+v", synced)
 			}
 			if got := fx.headroom(t); got == nil || *got != before {
 				t.Fatalf("got %+v, want %+v", got, before)

@@ -18,19 +18,19 @@ import (
 )
 
 // laggingPlatform is a platform whose replicas lack all domains and mailboxes. Its lists are empty.
-// If objects is true, reads by name do not find them either.
+// If lacksObjects is true, reads by name do not find them either.
 type laggingPlatform struct {
 	ports.MailPlatform
-	objects bool
+	lacksObjects bool
 }
 
 func (p laggingPlatform) For(id tenant.GUID) ports.MailTenant {
-	return laggingTenant{p.MailPlatform.For(id), p.objects}
+	return laggingTenant{p.MailPlatform.For(id), p.lacksObjects}
 }
 
 type laggingTenant struct {
 	ports.MailTenant
-	objects bool
+	lacksObjects bool
 }
 
 func (laggingTenant) Domains(context.Context) ([]domain.Platform, error) { return nil, nil }
@@ -38,21 +38,21 @@ func (laggingTenant) Domains(context.Context) ([]domain.Platform, error) { retur
 func (laggingTenant) Mailboxes(context.Context) ([]mailbox.Platform, error) { return nil, nil }
 
 func (m laggingTenant) Domain(ctx context.Context, name string) (domain.Platform, error) {
-	if m.objects {
+	if m.lacksObjects {
 		return domain.Platform{}, &outcome.Error{Kind: outcome.Refused, Code: fault.DomainNotFound}
 	}
 	return m.MailTenant.Domain(ctx, name)
 }
 
 func (m laggingTenant) Mailbox(ctx context.Context, address string) (mailbox.Platform, error) {
-	if m.objects {
+	if m.lacksObjects {
 		return mailbox.Platform{}, &outcome.Error{Kind: outcome.Refused, Code: fault.MailboxNotFound}
 	}
 	return m.MailTenant.Mailbox(ctx, address)
 }
 
 func TestListThatLacksAnObjectDoesNotRemoveIt(t *testing.T) {
-	fx := connected(t, fake.Setup{})
+	fx := newConnectedFixture(t, fake.Setup{})
 	fx.addPlatformObjects(t)
 	fx.sync(t)
 	fx.Platform = laggingPlatform{fx.platform, false}
@@ -65,12 +65,13 @@ func TestListThatLacksAnObjectDoesNotRemoveIt(t *testing.T) {
 	}
 }
 
-// An object that neither the list nor a read by name shows is hidden. If it shows again, it still
-// has its limit. Otherwise a sync 15 minutes later removes it.
+// TestObjectIsRemovedAfterTwoMisses checks objects that neither the lists nor reads by name show.
+// They are hidden. If they return, a mailbox still has its limit. Otherwise a sync 15 minutes later
+// removes them.
 func TestObjectIsRemovedAfterTwoMisses(t *testing.T) {
-	for name, returns := range map[string]bool{"it comes back": true, "it is gone": false} {
+	for name, returns := range map[string]bool{"the objects return": true, "the objects stay missing": false} {
 		t.Run(name, func(t *testing.T) {
-			fx := connected(t, fake.Setup{})
+			fx := newConnectedFixture(t, fake.Setup{})
 			fx.addPlatformObjects(t)
 			fx.sync(t)
 			_, boxes := fx.storedObjects(t)
@@ -93,9 +94,9 @@ func TestObjectIsRemovedAfterTwoMisses(t *testing.T) {
 				fx.Platform = fx.platform
 			}
 			fx.sync(t)
-			domains, found := fx.storedObjects(t)
-			if returns && (len(domains) != 2 || len(found) != 1 || found[0].ID != boxes[0].ID || found[0].DailySendLimit != 9) {
-				t.Fatalf("listed are %+v and %+v", domains, found)
+			domains, boxesAfter := fx.storedObjects(t)
+			if returns && (len(domains) != 2 || len(boxesAfter) != 1 || boxesAfter[0].ID != boxes[0].ID || boxesAfter[0].DailySendLimit != 9) {
+				t.Fatalf("listed are %+v and %+v", domains, boxesAfter)
 			}
 			names, addresses, err = fx.store.KnownNames(t.Context(), fx.ann.ID, guid)
 			must(t, err)

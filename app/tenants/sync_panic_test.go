@@ -31,24 +31,25 @@ type panickingTenant struct {
 	operation string
 }
 
-func (m panickingTenant) enter(operation string) {
+// panicIn panics if this is the operation whose calls panic.
+func (m panickingTenant) panicIn(operation string) {
 	if m.operation == operation {
 		panic("a value that nothing may log")
 	}
 }
 
 func (m panickingTenant) Domain(ctx context.Context, name string) (domain.Platform, error) {
-	m.enter("Domain")
+	m.panicIn("Domain")
 	return m.MailTenant.Domain(ctx, name)
 }
 
 func (m panickingTenant) Mailbox(ctx context.Context, address string) (mailbox.Platform, error) {
-	m.enter("Mailbox")
+	m.panicIn("Mailbox")
 	return m.MailTenant.Mailbox(ctx, address)
 }
 
 func (m panickingTenant) Records(ctx context.Context, name string) (domain.Records, error) {
-	m.enter("Records")
+	m.panicIn("Records")
 	return m.MailTenant.Records(ctx, name)
 }
 
@@ -58,7 +59,7 @@ func (m panickingTenant) Records(ctx context.Context, name string) (domain.Recor
 func TestPanicInASyncEndsTheRequest(t *testing.T) {
 	for _, operation := range []string{"Domain", "Mailbox", "Records"} {
 		t.Run(operation, func(t *testing.T) {
-			fx := connected(t, fake.Setup{})
+			fx := newConnectedFixture(t, fake.Setup{})
 			fx.addPlatformObjects(t)
 			fx.sync(t)
 			fx.Platform = panickingPlatform{fx.platform, operation}
@@ -71,8 +72,8 @@ func TestPanicInASyncEndsTheRequest(t *testing.T) {
 				t.Fatalf("got %v, want the panic", err)
 			}
 			fx.Platform = fx.platform
-			if out := fx.sync(t); out.Partial {
-				t.Errorf("the next sync: %+v", out)
+			if synced := fx.sync(t); synced.Partial {
+				t.Errorf("the next sync: %+v", synced)
 			}
 			if domains, boxes := fx.storedObjects(t); len(domains) != 2 || len(boxes) != 1 {
 				t.Errorf("stored are %+v and %+v", domains, boxes)

@@ -24,8 +24,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// connected returns a fixture with a tenant of this setup, connected to the account ann.
-func connected(t *testing.T, setup fake.Setup) *fixture {
+// newConnectedFixture returns a fixture with a tenant of this setup, connected to the account ann.
+func newConnectedFixture(t *testing.T, setup fake.Setup) *fixture {
 	t.Helper()
 	fx := newFixture(t)
 	setup.Name = "One"
@@ -34,41 +34,43 @@ func connected(t *testing.T, setup fake.Setup) *fixture {
 	return fx
 }
 
+// sync syncs the tenant of ann.
 func (fx *fixture) sync(t *testing.T) tenants.SyncResult {
 	t.Helper()
-	out, err := fx.Sync(t.Context(), fx.ann.ID, guid)
+	synced, err := fx.Sync(t.Context(), fx.ann.ID, guid)
 	apptest.Must(t, err)
-	return out
+	return synced
 }
 
 // addPlatformObjects adds a verified domain with a mailbox, and an unverified domain, at the
 // platform.
 func (fx *fixture) addPlatformObjects(t *testing.T) {
 	t.Helper()
-	at := fx.platform.For(guid)
+	platform := fx.platform.For(guid)
 	for _, name := range []string{"one.test", "two.test"} {
-		if _, err := at.AddDomain(t.Context(), name); err != nil {
+		if _, err := platform.AddDomain(t.Context(), name); err != nil {
 			t.Fatal(err)
 		}
 	}
-	records, err := at.Records(t.Context(), "one.test")
+	records, err := platform.Records(t.Context(), "one.test")
 	apptest.Must(t, err)
 	fx.platform.DNS.Publish("one.test", append(records.Verification,
 		dns.Record{Type: dns.TXT, Name: "one.test", Content: "v=spf1 -all"},
 		dns.Record{Type: dns.TXT, Name: "_dmarc.one.test", Content: "v=DMARC1; p=none"})...)
 	fx.platform.DNS.Publish("two.test")
-	if _, err := at.VerifyDomain(t.Context(), "one.test"); err != nil {
+	if _, err := platform.VerifyDomain(t.Context(), "one.test"); err != nil {
 		t.Fatal(err)
 	}
-	apptest.Must(t, at.EnableMail(t.Context(), "one.test"))
-	if _, err := at.Bootstrap(t.Context()); err != nil {
+	apptest.Must(t, platform.EnableMail(t.Context(), "one.test"))
+	if _, err := platform.Bootstrap(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := at.CreateMailbox(t.Context(), mailbox.Spec{DisplayName: "Anna", Address: "anna@one.test"}); err != nil {
+	if _, err := platform.CreateMailbox(t.Context(), mailbox.Spec{DisplayName: "Anna", Address: "anna@one.test"}); err != nil {
 		t.Fatal(err)
 	}
 }
 
+// storedObjects returns the domains and mailboxes of the tenant in the store.
 func (fx *fixture) storedObjects(t *testing.T) (domains []domain.Domain, boxes []mailbox.Mailbox) {
 	t.Helper()
 	domains, err := fx.store.Domains(t.Context(), fx.ann.ID, guid)
@@ -79,14 +81,14 @@ func (fx *fixture) storedObjects(t *testing.T) (domains []domain.Domain, boxes [
 }
 
 func TestSyncStoresWhatThePlatformReports(t *testing.T) {
-	fx := connected(t, fake.Setup{})
+	fx := newConnectedFixture(t, fake.Setup{})
 	fx.addPlatformObjects(t)
-	out := fx.sync(t)
-	if out.Partial || out.Bootstrap.Status != "ready" || out.SMTPAuth.Status != "enabled" || out.SMTPAuth.Skipped ||
-		out.Discovery.Status != "completed" || out.MailboxError != "" || len(out.RunID) != 36 {
-		t.Fatalf("got %+v", out)
+	synced := fx.sync(t)
+	if synced.Partial || synced.Bootstrap.Status != "ready" || synced.SMTPAuth.Status != "enabled" || synced.SMTPAuth.Skipped ||
+		synced.Discovery.Status != "completed" || synced.MailboxError != "" || len(synced.RunID) != 36 {
+		t.Fatalf("got %+v", synced)
 	}
-	if got := out.Tenant; got.DomainCount != 2 || got.DomainsVerified != 1 || got.MailboxCount != 1 || got.UserMailboxes != 1 ||
+	if got := synced.Tenant; got.DomainCount != 2 || got.DomainsVerified != 1 || got.MailboxCount != 1 || got.UserMailboxes != 1 ||
 		!got.LastSyncAt.Equal(fx.now) || got.Name != "One" || got.SMTPAuth != tenant.SMTPAuthEnabled {
 		t.Fatalf("the tenant is %+v", got)
 	}
@@ -107,8 +109,8 @@ func TestSyncStoresWhatThePlatformReports(t *testing.T) {
 	}
 }
 
-func TestSyncSeesThePublishedRecord(t *testing.T) {
-	fx := connected(t, fake.Setup{})
+func TestSyncReadsThePublishedRecord(t *testing.T) {
+	fx := newConnectedFixture(t, fake.Setup{})
 	fx.addPlatformObjects(t)
 	fx.sync(t)
 	domains, _ := fx.storedObjects(t)
@@ -120,17 +122,17 @@ func TestSyncSeesThePublishedRecord(t *testing.T) {
 }
 
 func TestSyncRemovesMissingObjects(t *testing.T) {
-	fx := connected(t, fake.Setup{})
+	fx := newConnectedFixture(t, fake.Setup{})
 	fx.addPlatformObjects(t)
 	fx.sync(t)
 	fx.now = fx.now.Add(time.Hour)
 	fx.platform.AddTenant(guid, fake.Setup{Name: "One renamed"}) // without domains or mailboxes
 	fx.connect(t, fx.ann, admin)
 	fx.now = fx.now.Add(time.Minute)
-	out := fx.sync(t)
+	synced := fx.sync(t)
 	domains, boxes := fx.storedObjects(t)
-	if len(domains) != 0 || len(boxes) != 0 || out.Tenant.Name != "One renamed" {
-		t.Fatalf("still there: %v %v %v", domains, boxes, out.Tenant)
+	if len(domains) != 0 || len(boxes) != 0 || synced.Tenant.Name != "One renamed" {
+		t.Fatalf("still stored: %v %v, tenant %v", domains, boxes, synced.Tenant)
 	}
 }
 
@@ -141,26 +143,26 @@ func TestSyncOfPendingTenant(t *testing.T) {
 		bootstrap string
 		next      string
 	}{
-		{"the role spreads", fake.Setup{Lag: fake.Lag{Role: time.Hour}}, "pending", tenant.NextSync},
+		{"the role has not taken effect yet", fake.Setup{Lag: fake.Lag{Role: time.Hour}}, "pending", tenant.NextSync},
 		{"the tenant is dehydrated", fake.Setup{Dehydrated: true}, "pending", tenant.NextSync},
 		{"the role is denied", fake.Setup{Denied: true}, "failed", tenant.NextGrantRole},
 	} {
 		inFakeTime(t, tt.name, func(t *testing.T) {
-			fx := connected(t, tt.setup)
+			fx := newConnectedFixture(t, tt.setup)
 			fx.Reconciler.Limit = 50 * time.Millisecond
 			if _, err := fx.platform.For(guid).AddDomain(t.Context(), "one.test"); err != nil {
 				t.Fatal(err)
 			}
-			out := fx.sync(t)
-			if !out.Partial || out.Bootstrap.Status != tt.bootstrap || out.Bootstrap.Message == "" ||
-				out.SMTPAuth.Status != "skipped" || !out.SMTPAuth.Skipped || out.SMTPAuth.Message == "" {
-				t.Fatalf("got %+v", out)
+			synced := fx.sync(t)
+			if !synced.Partial || synced.Bootstrap.Status != tt.bootstrap || synced.Bootstrap.Message == "" ||
+				synced.SMTPAuth.Status != "skipped" || !synced.SMTPAuth.Skipped || synced.SMTPAuth.Message == "" {
+				t.Fatalf("got %+v", synced)
 			}
-			if out.Discovery.Status != "completed" || out.Tenant.DomainCount != 1 {
-				t.Fatalf("discovery did not run: %+v", out)
+			if synced.Discovery.Status != "completed" || synced.Tenant.DomainCount != 1 {
+				t.Fatalf("discovery did not run: %+v", synced)
 			}
-			if out.Tenant.UserMailboxes != 1 {
-				t.Errorf("%d user mailboxes", out.Tenant.UserMailboxes)
+			if synced.Tenant.UserMailboxes != 1 {
+				t.Errorf("%d user mailboxes", synced.Tenant.UserMailboxes)
 			}
 			if fx.platform.Calls("SMTPAuth")+fx.platform.Calls("EnableSMTPAuth") != 0 {
 				t.Error("SMTP AUTH was attempted")
@@ -173,101 +175,101 @@ func TestSyncOfPendingTenant(t *testing.T) {
 }
 
 func TestSyncWaitsForABootstrapThatIsAlmostThere(t *testing.T) {
-	fx := connected(t, fake.Setup{Dehydrated: true})
+	fx := newConnectedFixture(t, fake.Setup{Dehydrated: true})
 	gate := fx.platform.Hold("Bootstrap")
 	done := make(chan tenants.SyncResult)
 	go func() {
-		out, err := fx.Sync(context.WithoutCancel(t.Context()), fx.ann.ID, guid)
+		synced, err := fx.Sync(context.WithoutCancel(t.Context()), fx.ann.ID, guid)
 		if err != nil {
 			t.Error(err)
 		}
-		done <- out
+		done <- synced
 	}()
 	<-gate.Arrived()
 	fx.platform.Advance(time.Hour)
 	gate.Release()
-	if out := <-done; out.Bootstrap.Status != "ready" || out.Partial {
-		t.Fatalf("got %+v", out)
+	if synced := <-done; synced.Bootstrap.Status != "ready" || synced.Partial {
+		t.Fatalf("got %+v", synced)
 	}
 }
 
 func TestSyncWithSMTPAuthRefused(t *testing.T) {
-	fx := connected(t, fake.Setup{SMTPAuthRefused: true})
-	out := fx.sync(t)
-	if !out.Partial || out.SMTPAuth.Status != "failed" || out.SMTPAuth.Skipped || out.Bootstrap.Status != "ready" {
-		t.Fatalf("got %+v", out)
+	fx := newConnectedFixture(t, fake.Setup{SMTPAuthRefused: true})
+	synced := fx.sync(t)
+	if !synced.Partial || synced.SMTPAuth.Status != "failed" || synced.SMTPAuth.Skipped || synced.Bootstrap.Status != "ready" {
+		t.Fatalf("got %+v", synced)
 	}
 	if r := fx.readiness(t); r.SMTPAuth != tenant.SMTPAuthRefused || r.NextStep != tenant.NextAddDomain {
 		t.Fatalf("readiness %+v", r)
 	}
 }
 
-// If SMTP AUTH was enabled and reads do not show it yet, it counts neither as refused nor as
-// enabled.
+// TestSyncWithSMTPAuthThatTakesEffectLater checks SMTP AUTH that was enabled but that reads do not
+// show yet. It counts neither as refused nor as enabled.
 func TestSyncWithSMTPAuthThatTakesEffectLater(t *testing.T) {
-	fx := connected(t, fake.Setup{})
-	lift := fx.platform.Fail(fake.Fault{Method: "EnableSMTPAuth", Kind: outcome.NotReady})
-	out := fx.sync(t)
-	if !out.Partial || out.SMTPAuth.Status != "disabled" || out.SMTPAuth.Skipped || !strings.Contains(out.SMTPAuth.Message, "soon") {
-		t.Fatalf("got %+v", out)
+	fx := newConnectedFixture(t, fake.Setup{})
+	endFault := fx.platform.Fail(fake.Fault{Method: "EnableSMTPAuth", Kind: outcome.NotReady})
+	synced := fx.sync(t)
+	if !synced.Partial || synced.SMTPAuth.Status != "disabled" || synced.SMTPAuth.Skipped || !strings.Contains(synced.SMTPAuth.Message, "soon") {
+		t.Fatalf("got %+v", synced)
 	}
 	if r := fx.readiness(t); r.SMTPAuth != tenant.SMTPAuthDisabled || r.NextStep != tenant.NextSync || r.ReadyToProvision {
 		t.Fatalf("readiness %+v", r)
 	}
-	lift()
-	if out := fx.sync(t); out.Partial || out.SMTPAuth.Status != "enabled" {
-		t.Fatalf("then got %+v", out)
+	endFault()
+	if synced := fx.sync(t); synced.Partial || synced.SMTPAuth.Status != "enabled" {
+		t.Fatalf("after the next sync: %+v", synced)
 	}
 }
 
-// oldSMTPAuth is a platform whose reads show SMTP AUTH as it was before it was enabled.
-type oldSMTPAuth struct{ ports.MailPlatform }
+// laggingSMTPAuth is a platform whose reads show SMTP AUTH as disabled, even after it was enabled.
+type laggingSMTPAuth struct{ ports.MailPlatform }
 
-type tenantWithOldSMTPAuth struct{ ports.MailTenant }
+type tenantWithLaggingSMTPAuth struct{ ports.MailTenant }
 
-func (p oldSMTPAuth) For(id tenant.GUID) ports.MailTenant {
-	return tenantWithOldSMTPAuth{p.MailPlatform.For(id)}
+func (p laggingSMTPAuth) For(id tenant.GUID) ports.MailTenant {
+	return tenantWithLaggingSMTPAuth{p.MailPlatform.For(id)}
 }
 
-func (tenantWithOldSMTPAuth) SMTPAuth(context.Context) (tenant.SMTPAuth, error) {
+func (tenantWithLaggingSMTPAuth) SMTPAuth(context.Context) (tenant.SMTPAuth, error) {
 	return tenant.SMTPAuthDisabled, nil
 }
 
-func (t tenantWithOldSMTPAuth) EnableSMTPAuth(ctx context.Context) error {
+func (t tenantWithLaggingSMTPAuth) EnableSMTPAuth(ctx context.Context) error {
 	if err := t.MailTenant.EnableSMTPAuth(ctx); err != nil {
 		return err
 	}
 	return &outcome.Error{Kind: outcome.NotReady, Detail: "no read shows SMTP AUTH"}
 }
 
-// A read that shows SMTP AUTH as disabled soon after it was enabled can come from a lagging
-// replica. The tenant stays ready for mailboxes. The state is stored if a read shows it later, or
-// if the platform refuses to enable SMTP AUTH.
+// TestSyncKeepsSMTPAuthThatReadsDoNotShow checks reads that show SMTP AUTH as disabled after it was
+// enabled. Soon after, such a read can come from a lagging replica, so SMTP AUTH stays enabled.
+// Later, or if the platform refuses to enable SMTP AUTH, the new state is stored.
 func TestSyncKeepsSMTPAuthThatReadsDoNotShow(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		enable  func(*testing.T, *fixture)
 		after   time.Duration
-		refused bool
+		refuses bool // whether the platform refuses to enable it
 		want    tenant.SMTPAuth
 	}{
-		{"soon", enabledBySync, observation.ReplicaLag - time.Minute, false, tenant.SMTPAuthEnabled},
-		{"later", enabledBySync, observation.ReplicaLag + time.Minute, false, tenant.SMTPAuthDisabled},
-		{"soon after a read shows it", enabledBeforeSync, observation.ReplicaLag - time.Minute, false, tenant.SMTPAuthEnabled},
-		{"soon, and refused", enabledBySync, time.Minute, true, tenant.SMTPAuthRefused},
-		{"soon after a refusal", enabledAfterRefusal, time.Minute, false, tenant.SMTPAuthEnabled},
+		{"a sync soon after a sync enabled it", enableBySync, observation.ReplicaLag - time.Minute, false, tenant.SMTPAuthEnabled},
+		{"a sync later", enableBySync, observation.ReplicaLag + time.Minute, false, tenant.SMTPAuthDisabled},
+		{"a sync soon after a read showed it", enableBeforeSync, observation.ReplicaLag - time.Minute, false, tenant.SMTPAuthEnabled},
+		{"a sync soon after, and the platform refuses", enableBySync, time.Minute, true, tenant.SMTPAuthRefused},
+		{"a sync soon after it was enabled after a refusal", enableAfterRefusal, time.Minute, false, tenant.SMTPAuthEnabled},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			fx := connected(t, fake.Setup{})
+			fx := newConnectedFixture(t, fake.Setup{})
 			tt.enable(t, fx)
 			if r := fx.readiness(t); r.SMTPAuth != tenant.SMTPAuthEnabled {
 				t.Fatalf("readiness %+v", r)
 			}
 			fx.now = fx.now.Add(tt.after)
-			if tt.refused {
+			if tt.refuses {
 				fx.platform.Fail(fake.Fault{Method: "EnableSMTPAuth", Kind: outcome.Refused, Code: fault.SMTPAuthNotEnabled})
 			}
-			fx.Platform = oldSMTPAuth{fx.Platform}
+			fx.Platform = laggingSMTPAuth{fx.Platform}
 			fx.sync(t)
 			if r := fx.readiness(t); r.SMTPAuth != tt.want {
 				t.Errorf("readiness %+v, want %s", r, tt.want)
@@ -276,35 +278,37 @@ func TestSyncKeepsSMTPAuthThatReadsDoNotShow(t *testing.T) {
 	}
 }
 
-func enabledBySync(t *testing.T, fx *fixture) {
+// enableBySync enables SMTP AUTH by a sync.
+func enableBySync(t *testing.T, fx *fixture) {
 	t.Helper()
 	fx.sync(t)
 }
 
-// enabledBeforeSync enables SMTP AUTH before the sync that reads it as enabled.
-func enabledBeforeSync(t *testing.T, fx *fixture) {
+// enableBeforeSync enables SMTP AUTH before the sync that reads it as enabled.
+func enableBeforeSync(t *testing.T, fx *fixture) {
 	t.Helper()
 	current := fx.Platform
-	fx.Platform = oldSMTPAuth{current}
+	fx.Platform = laggingSMTPAuth{current}
 	fx.sync(t)
 	fx.Platform = current
 	fx.sync(t)
 	if n := fx.platform.Effects("EnableSMTPAuth"); n != 1 {
-		t.Fatalf("enabled %d times", n)
+		t.Fatalf("EnableSMTPAuth took effect %d times", n)
 	}
 }
 
-// enabledAfterRefusal enables SMTP AUTH after a sync whose attempt to enable it was refused.
-func enabledAfterRefusal(t *testing.T, fx *fixture) {
+// enableAfterRefusal enables SMTP AUTH after a sync whose attempt to enable it was refused.
+func enableAfterRefusal(t *testing.T, fx *fixture) {
 	t.Helper()
-	lift := fx.platform.Fail(fake.Fault{Method: "EnableSMTPAuth", Kind: outcome.Refused, Code: fault.SMTPAuthNotEnabled})
+	endFault := fx.platform.Fail(fake.Fault{Method: "EnableSMTPAuth", Kind: outcome.Refused, Code: fault.SMTPAuthNotEnabled})
 	fx.sync(t)
-	lift()
+	endFault()
 	fx.now = fx.now.Add(time.Minute)
 	fx.sync(t)
 }
 
-// A failed call is not a refusal. The state that was read is stored.
+// TestSyncWithSMTPAuthThatCannotBeSwitchedNow checks a failed call to enable SMTP AUTH, which is
+// not a refusal. The state that was read before is stored.
 func TestSyncWithSMTPAuthThatCannotBeSwitchedNow(t *testing.T) {
 	for _, f := range []fake.Fault{
 		{Method: "EnableSMTPAuth", Kind: outcome.Throttled},
@@ -312,24 +316,24 @@ func TestSyncWithSMTPAuthThatCannotBeSwitchedNow(t *testing.T) {
 		{Method: "EnableSMTPAuth", Kind: outcome.Refused, Code: fault.ProviderError},
 	} {
 		t.Run(f.Kind.String(), func(t *testing.T) {
-			fx := connected(t, fake.Setup{})
+			fx := newConnectedFixture(t, fake.Setup{})
 			fx.platform.Fail(f)
-			out := fx.sync(t)
-			if r := fx.readiness(t); out.SMTPAuth.Status != "failed" || r.SMTPAuth != tenant.SMTPAuthDisabled || r.NextStep != tenant.NextSync {
-				t.Fatalf("got %+v, %+v", out.SMTPAuth, r)
+			synced := fx.sync(t)
+			if r := fx.readiness(t); synced.SMTPAuth.Status != "failed" || r.SMTPAuth != tenant.SMTPAuthDisabled || r.NextStep != tenant.NextSync {
+				t.Fatalf("got %+v, %+v", synced.SMTPAuth, r)
 			}
 		})
 	}
 }
 
 func TestSyncReadsStateAfterLostAnswer(t *testing.T) {
-	fx := connected(t, fake.Setup{})
+	fx := newConnectedFixture(t, fake.Setup{})
 	fx.platform.Fail(fake.Fault{Method: "EnableSMTPAuth", Kind: outcome.Unknown, AfterEffect: true})
-	if out := fx.sync(t); out.Partial || out.SMTPAuth.Status != "enabled" {
-		t.Fatalf("got %+v", out)
+	if synced := fx.sync(t); synced.Partial || synced.SMTPAuth.Status != "enabled" {
+		t.Fatalf("got %+v", synced)
 	}
 	if n := fx.platform.Effects("EnableSMTPAuth"); n != 1 {
-		t.Fatalf("enabled %d times", n)
+		t.Fatalf("EnableSMTPAuth took effect %d times", n)
 	}
 }
 
@@ -337,67 +341,67 @@ func TestSyncOfAPartlyBrokenPlatform(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		fault fake.Fault
-		check func(t *testing.T, fx *fixture, out tenants.SyncResult)
+		check func(t *testing.T, fx *fixture, synced tenants.SyncResult)
 	}{
-		{"the directory is not listed", fake.Fault{Method: "Domains", Kind: outcome.Broken}, func(t *testing.T, fx *fixture, out tenants.SyncResult) {
-			if out.Discovery.Status != "failed" || out.Discovery.Message == "" || out.Bootstrap.Status != "ready" || !out.Tenant.LastSyncAt.Equal(fx.now.Add(-time.Hour)) {
-				t.Errorf("got %+v", out)
+		{"domains are not listed", fake.Fault{Method: "Domains", Kind: outcome.Broken}, func(t *testing.T, fx *fixture, synced tenants.SyncResult) {
+			if synced.Discovery.Status != "failed" || synced.Discovery.Message == "" || synced.Bootstrap.Status != "ready" || !synced.Tenant.LastSyncAt.Equal(fx.now.Add(-time.Hour)) {
+				t.Errorf("got %+v", synced)
 			}
 			if r := fx.readiness(t); r.Discovery != tenant.DiscoveryFailed || r.NextStep != tenant.NextSync {
 				t.Errorf("readiness %+v", r)
 			}
 		}},
-		{"mailboxes are not listed", fake.Fault{Method: "Mailboxes", Kind: outcome.Throttled}, func(t *testing.T, _ *fixture, out tenants.SyncResult) {
-			if out.Discovery.Status != "completed" || out.MailboxError == "" {
-				t.Errorf("got %+v", out)
+		{"mailboxes are not listed", fake.Fault{Method: "Mailboxes", Kind: outcome.Throttled}, func(t *testing.T, _ *fixture, synced tenants.SyncResult) {
+			if synced.Discovery.Status != "completed" || synced.MailboxError == "" {
+				t.Errorf("got %+v", synced)
 			}
 		}},
-		{"users are not counted", fake.Fault{Method: "UserMailboxes", Kind: outcome.Unknown}, func(t *testing.T, _ *fixture, out tenants.SyncResult) {
-			if out.MailboxError == "" || out.Tenant.UserMailboxes != 1 {
-				t.Errorf("got %+v", out)
+		{"users cannot be counted", fake.Fault{Method: "UserMailboxes", Kind: outcome.Unknown}, func(t *testing.T, _ *fixture, synced tenants.SyncResult) {
+			if synced.MailboxError == "" || synced.Tenant.UserMailboxes != 1 {
+				t.Errorf("got %+v", synced)
 			}
 		}},
-		{"the mail server does not answer", fake.Fault{Method: "Bootstrap", Kind: outcome.Down}, func(t *testing.T, fx *fixture, out tenants.SyncResult) {
-			if out.Bootstrap.Status != "pending" || !out.SMTPAuth.Skipped || out.Tenant.Bootstrap != tenant.BootstrapReady {
-				t.Errorf("a read without an answer changed the state: %+v", out)
+		{"the mail server does not answer", fake.Fault{Method: "Bootstrap", Kind: outcome.Down}, func(t *testing.T, fx *fixture, synced tenants.SyncResult) {
+			if synced.Bootstrap.Status != "pending" || !synced.SMTPAuth.Skipped || synced.Tenant.Bootstrap != tenant.BootstrapReady {
+				t.Errorf("a read without an answer changed the state: %+v", synced)
 			}
 		}},
-		{"SMTP AUTH is not told", fake.Fault{Method: "SMTPAuth", Kind: outcome.Broken}, func(t *testing.T, _ *fixture, out tenants.SyncResult) {
-			if out.SMTPAuth.Status != "failed" || out.Tenant.SMTPAuth != tenant.SMTPAuthEnabled {
-				t.Errorf("got %+v", out)
+		{"SMTP AUTH cannot be read", fake.Fault{Method: "SMTPAuth", Kind: outcome.Broken}, func(t *testing.T, _ *fixture, synced tenants.SyncResult) {
+			if synced.SMTPAuth.Status != "failed" || synced.Tenant.SMTPAuth != tenant.SMTPAuthEnabled {
+				t.Errorf("got %+v", synced)
 			}
 		}},
-		{"records of a domain are not told", fake.Fault{Method: "Records", About: "two.test", Kind: outcome.Broken}, func(t *testing.T, fx *fixture, out tenants.SyncResult) {
-			if domains, _ := fx.storedObjects(t); out.Partial || len(domains[1].Verification) != 1 {
-				t.Errorf("got %+v", out)
+		{"the records of a domain cannot be read", fake.Fault{Method: "Records", About: "two.test", Kind: outcome.Broken}, func(t *testing.T, fx *fixture, synced tenants.SyncResult) {
+			if domains, _ := fx.storedObjects(t); synced.Partial || len(domains[1].Verification) != 1 {
+				t.Errorf("got %+v", synced)
 			}
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			fx := connected(t, fake.Setup{})
+			fx := newConnectedFixture(t, fake.Setup{})
 			fx.addPlatformObjects(t)
 			fx.sync(t)
 			fx.now = fx.now.Add(time.Hour)
 			fx.platform.Fail(tt.fault)
-			out := fx.sync(t)
-			if !out.Partial && tt.fault.About == "" {
-				t.Errorf("not partial: %+v", out)
+			synced := fx.sync(t)
+			if !synced.Partial && tt.fault.About == "" {
+				t.Errorf("not partial: %+v", synced)
 			}
 			if domains, boxes := fx.storedObjects(t); len(domains) != 2 || len(boxes) != 1 {
-				t.Errorf("what could not be listed was removed: %v %v", domains, boxes)
+				t.Errorf("objects that could not be listed were removed: %v %v", domains, boxes)
 			}
-			tt.check(t, fx, out)
+			tt.check(t, fx, synced)
 		})
 	}
 }
 
 func TestSyncOfAPlatformThatIsDown(t *testing.T) {
-	fx := connected(t, fake.Setup{})
+	fx := newConnectedFixture(t, fake.Setup{})
 	fx.platform.Fail(fake.Fault{Kind: outcome.Down})
 	_, err := fx.Sync(t.Context(), fx.ann.ID, guid)
-	refused(t, err, fault.ProviderUnavailable)
+	requireRefusal(t, err, fault.ProviderUnavailable)
 	if wait := fault.ErrorOf(err).RetryAfter; wait != 7*time.Second {
-		t.Errorf("comes back in %v", wait)
+		t.Errorf("the error says to retry after %v", wait)
 	}
 }
 
@@ -406,17 +410,17 @@ func TestSyncAfterTheConsentWasWithdrawn(t *testing.T) {
 		name   string
 		revoke func(fx *fixture)
 	}{
-		{"before", func(fx *fixture) { fx.platform.Revoke(guid, "consent") }},
-		{"in its midst", func(fx *fixture) {
+		{"before the sync", func(fx *fixture) { fx.platform.Revoke(guid, "consent") }},
+		{"during the sync", func(fx *fixture) {
 			fx.platform.Fail(fake.Fault{Method: "Domains", Kind: outcome.Refused, Code: fault.AccessDenied})
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			fx := connected(t, fake.Setup{})
+			fx := newConnectedFixture(t, fake.Setup{})
 			fx.sync(t)
 			tt.revoke(fx)
 			_, err := fx.Sync(t.Context(), fx.ann.ID, guid)
-			refused(t, err, fault.AccessDenied)
+			requireRefusal(t, err, fault.AccessDenied)
 			if r := fx.readiness(t); r.Consent != tenant.ConsentRevoked || r.NextStep != tenant.NextReconnect || r.ReadyToProvision {
 				t.Fatalf("readiness %+v", r)
 			}
@@ -425,11 +429,11 @@ func TestSyncAfterTheConsentWasWithdrawn(t *testing.T) {
 }
 
 func TestSyncNoticesAConsentThatWorksAgain(t *testing.T) {
-	fx := connected(t, fake.Setup{})
-	lift := fx.platform.Fail(fake.Fault{Method: "Profile", Kind: outcome.Refused, Code: fault.AccessDenied})
+	fx := newConnectedFixture(t, fake.Setup{})
+	endFault := fx.platform.Fail(fake.Fault{Method: "Profile", Kind: outcome.Refused, Code: fault.AccessDenied})
 	_, err := fx.Sync(t.Context(), fx.ann.ID, guid)
-	refused(t, err, fault.AccessDenied)
-	lift()
+	requireRefusal(t, err, fault.AccessDenied)
+	endFault()
 	fx.sync(t)
 	if r := fx.readiness(t); r.Consent != tenant.ConsentGranted {
 		t.Fatalf("readiness %+v", r)
@@ -437,21 +441,21 @@ func TestSyncNoticesAConsentThatWorksAgain(t *testing.T) {
 }
 
 func TestSyncAfterTheRoleWasLost(t *testing.T) {
-	t.Run("it can take it back", func(t *testing.T) {
-		fx := connected(t, fake.Setup{})
+	t.Run("the service can get the role again", func(t *testing.T) {
+		fx := newConnectedFixture(t, fake.Setup{})
 		fx.sync(t)
 		fx.platform.Revoke(guid, "exchange_role")
-		if out := fx.sync(t); out.Bootstrap.Status != "ready" || out.Partial {
-			t.Fatalf("got %+v", out)
+		if synced := fx.sync(t); synced.Bootstrap.Status != "ready" || synced.Partial {
+			t.Fatalf("got %+v", synced)
 		}
 	})
-	t.Run("it cannot", func(t *testing.T) {
-		fx := connected(t, fake.Setup{})
+	t.Run("the service cannot get the role again", func(t *testing.T) {
+		fx := newConnectedFixture(t, fake.Setup{})
 		fx.sync(t)
 		fx.platform.Fail(fake.Fault{Method: "Bootstrap", Kind: outcome.Refused, Code: fault.AccessDenied})
-		out := fx.sync(t)
-		if r := fx.readiness(t); out.Bootstrap.Status != "failed" || !out.Partial || r.NextStep != tenant.NextGrantRole || r.Consent != tenant.ConsentGranted {
-			t.Fatalf("got %+v, %+v", out, r)
+		synced := fx.sync(t)
+		if r := fx.readiness(t); synced.Bootstrap.Status != "failed" || !synced.Partial || r.NextStep != tenant.NextGrantRole || r.Consent != tenant.ConsentGranted {
+			t.Fatalf("got %+v, %+v", synced, r)
 		}
 	})
 }
@@ -460,19 +464,19 @@ func TestSyncDoesNotRevealForeignTenants(t *testing.T) {
 	fx := newFixture(t)
 	fx.connect(t, fx.bob, admin)
 	var answers []string
-	for _, id := range []tenant.GUID{guid, other, tenant.NoGUID, "x"} {
+	for _, id := range []tenant.GUID{guid, otherGUID, tenant.NoGUID, "x"} {
 		_, err := fx.Sync(t.Context(), fx.ann.ID, id)
-		refused(t, err, fault.TenantNotFound)
+		requireRefusal(t, err, fault.TenantNotFound)
 		answers = append(answers, err.Error())
 	}
 	if slices.ContainsFunc(answers, func(a string) bool { return a != answers[0] }) {
-		t.Fatalf("answers differ: %v", answers)
+		t.Fatalf("the errors differ: %v", answers)
 	}
 }
 
 // TestSyncIsStoredForACancelledRequest cancels the request while the platform delays its answer.
 func TestSyncIsStoredForACancelledRequest(t *testing.T) {
-	fx := connected(t, fake.Setup{})
+	fx := newConnectedFixture(t, fake.Setup{})
 	ctx, cancel := context.WithCancel(t.Context())
 	gate := fx.platform.Hold("Domains")
 	done := make(chan error)
@@ -491,19 +495,19 @@ func TestSyncIsStoredForACancelledRequest(t *testing.T) {
 
 func TestSyncEndsWhenItsTimeIsUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fx := connected(t, fake.Setup{})
+		fx := newConnectedFixture(t, fake.Setup{})
 		fx.Limit = time.Second
 		gate := fx.platform.Hold("Domains")
 		defer gate.Release()
-		out := fx.sync(t)
-		if !out.Partial || out.Discovery.Status != "failed" || out.Bootstrap.Status != "ready" {
-			t.Fatalf("got %+v", out)
+		synced := fx.sync(t)
+		if !synced.Partial || synced.Discovery.Status != "failed" || synced.Bootstrap.Status != "ready" {
+			t.Fatalf("got %+v", synced)
 		}
 	})
 }
 
 func TestSyncOfTenantDeletedMeanwhile(t *testing.T) {
-	fx := connected(t, fake.Setup{})
+	fx := newConnectedFixture(t, fake.Setup{})
 	gate := fx.platform.Hold("Profile")
 	done := make(chan error)
 	go func() {

@@ -13,96 +13,97 @@ import (
 	"github.com/tenantry/tenantry/core/webhook"
 )
 
-// hanging is an endpoint that answers only when it is released.
-type hanging struct {
+// hangingEndpoint is an endpoint that answers only when it is released.
+type hangingEndpoint struct {
 	mu      sync.Mutex
-	now     int // messages that wait for an answer
+	waiting int // messages that wait for an answer
 	highest int
-	began   chan struct{}
+	arrived chan struct{}
 	release chan struct{}
 	status  int
 }
 
-func newHanging(status int) *hanging {
-	return &hanging{began: make(chan struct{}, 10_000), release: make(chan struct{}), status: status}
+func newHangingEndpoint(status int) *hangingEndpoint {
+	return &hangingEndpoint{arrived: make(chan struct{}, 10_000), release: make(chan struct{}), status: status}
 }
 
-func (h *hanging) handle(ctx context.Context, _ webhook.Message) webhook.Response {
-	h.count(1)
-	h.began <- struct{}{}
+func (h *hangingEndpoint) handle(ctx context.Context, _ webhook.Message) webhook.Response {
+	h.changeWaiting(1)
+	h.arrived <- struct{}{}
 	select {
 	case <-h.release:
 	case <-ctx.Done():
 	}
-	h.count(-1)
+	h.changeWaiting(-1)
 	return webhook.Response{StatusCode: h.status}
 }
 
-func (h *hanging) count(n int) {
+func (h *hangingEndpoint) changeWaiting(n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.now += n
-	h.highest = max(h.highest, h.now)
+	h.waiting += n
+	h.highest = max(h.highest, h.waiting)
 }
 
 // wait waits until n more messages have arrived.
-func (h *hanging) wait(n int) {
+func (h *hangingEndpoint) wait(n int) {
 	for range n {
-		<-h.began
+		<-h.arrived
 	}
 }
 
 // maxConcurrent returns how many messages have waited at the same time.
-func (h *hanging) maxConcurrent() int {
+func (h *hangingEndpoint) maxConcurrent() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.highest
 }
 
-// TestHangingEndpointsDelayNoOther checks that eight endpoints which stop answering hold back no
-// other endpoint, of the same account or of a different one. Each hanging endpoint gets four
-// messages at the same time. The test compares the order of events and measures no time.
+// TestHangingEndpointsDelayNoOther checks that eight endpoints which stop answering do not delay
+// other endpoints, of the same account or of a different one. Each hanging endpoint gets four
+// messages at the same time. The test measures no time: it waits until the other endpoints have all
+// messages.
 func TestHangingEndpointsDelayNoOther(t *testing.T) {
-	f := newFixture(t)
-	p := f.process(t, nil)
-	bad, good := f.account(t, "bad"), f.account(t, "good")
+	fx := newFixture(t)
+	p := fx.startProcess(t, nil)
+	failingAccount, workingAccount := fx.createAccount(t, "bad"), fx.createAccount(t, "good")
 	accepting := newRecorder(200)
 	var hang atomic.Bool
-	var dead []*hanging
+	var hanging []*hangingEndpoint
 	for range 8 {
-		h := newHanging(500)
-		f.webhook(t, p, bad, func(ctx context.Context, m webhook.Message) webhook.Response {
+		h := newHangingEndpoint(500)
+		fx.addWebhook(t, p, failingAccount, func(ctx context.Context, m webhook.Message) webhook.Response {
 			if hang.Load() {
 				return h.handle(ctx, m)
 			}
 			return accepting.handle(ctx, m)
 		})
-		dead = append(dead, h)
+		hanging = append(hanging, h)
 	}
-	f.emit(t, bad, 1)
-	f.fanOut(t, p)
+	fx.emit(t, failingAccount, 1)
+	fx.fanOut(t, p)
 	accepting.wait(t, 8)
 	p.worker.WaitIdle()
 
 	hang.Store(true)
 	working, other := newRecorder(200), newRecorder(200)
-	f.webhook(t, p, bad, working.handle)
-	f.webhook(t, p, good, other.handle)
-	f.emit(t, bad, 10)
-	f.emit(t, good, 10)
-	f.fanOut(t, p)
+	fx.addWebhook(t, p, failingAccount, working.handle)
+	fx.addWebhook(t, p, workingAccount, other.handle)
+	fx.emit(t, failingAccount, 10)
+	fx.emit(t, workingAccount, 10)
+	fx.fanOut(t, p)
 	working.wait(t, 10)
 	other.wait(t, 10)
-	for _, h := range dead {
+	for _, h := range hanging {
 		h.wait(webhook.MaxConcurrent)
 	}
-	// More events reach the working endpoints while the others still hang.
-	f.emit(t, bad, 10)
-	f.fanOut(t, p)
+	// The working endpoint also gets later messages while the others still hang.
+	fx.emit(t, failingAccount, 10)
+	fx.fanOut(t, p)
 	working.wait(t, 10)
-	for _, h := range dead {
+	for _, h := range hanging {
 		if n := h.maxConcurrent(); n != webhook.MaxConcurrent {
-			t.Errorf("%d messages at the same time", n)
+			t.Errorf("the endpoint had %d messages at the same time", n)
 		}
 	}
 }
@@ -111,34 +112,34 @@ func TestHangingEndpointsDelayNoOther(t *testing.T) {
 // then fail. After their failure, each takes one slot, and together they take at most half of all
 // slots.
 func TestFailingEndpointsGetHalfOfTheSlots(t *testing.T) {
-	f := newFixture(t)
-	p := f.process(t, func(o *webhooks.Options) { o.Slots = 8 })
-	bad, good := f.account(t, "bad"), f.account(t, "good")
-	failing, dead := newRecorder(500), newHanging(500)
+	fx := newFixture(t)
+	p := fx.startProcess(t, func(o *webhooks.Options) { o.Slots = 8 })
+	failingAccount, workingAccount := fx.createAccount(t, "bad"), fx.createAccount(t, "good")
+	failing, hanging := newRecorder(500), newHangingEndpoint(500)
 	var hang bool
 	for range 6 {
-		f.webhook(t, p, bad, func(ctx context.Context, m webhook.Message) webhook.Response {
+		fx.addWebhook(t, p, failingAccount, func(ctx context.Context, m webhook.Message) webhook.Response {
 			if hang {
-				return dead.handle(ctx, m)
+				return hanging.handle(ctx, m)
 			}
 			return failing.handle(ctx, m)
 		})
 	}
-	f.emit(t, bad, 1)
-	f.fanOut(t, p)
+	fx.emit(t, failingAccount, 1)
+	fx.fanOut(t, p)
 	failing.wait(t, 6)
 	p.worker.WaitIdle()
 
 	hang = true
-	f.emit(t, bad, 5)
-	f.fanOut(t, p)
-	dead.wait(4)
+	fx.emit(t, failingAccount, 5)
+	fx.fanOut(t, p)
+	hanging.wait(4)
 	working := newRecorder(200)
-	f.webhook(t, p, good, working.handle)
-	f.emit(t, good, 10)
-	f.fanOut(t, p)
+	fx.addWebhook(t, p, workingAccount, working.handle)
+	fx.emit(t, workingAccount, 10)
+	fx.fanOut(t, p)
 	working.wait(t, 10)
-	if n := dead.maxConcurrent(); n != 4 {
+	if n := hanging.maxConcurrent(); n != 4 {
 		t.Errorf("failing endpoints had %d of 8 slots", n)
 	}
 }
@@ -147,28 +148,28 @@ func TestFailingEndpointsGetHalfOfTheSlots(t *testing.T) {
 // one slot, and together they get at most three quarters of all slots. A proven endpoint therefore
 // gets all its messages meanwhile.
 func TestNewEndpointsThatHangDelayNoOther(t *testing.T) {
-	f := newFixture(t)
-	p := f.process(t, nil)
-	good, proven, dead := f.account(t, "good"), newRecorder(200), newHanging(500)
-	f.webhook(t, p, good, proven.handle)
-	f.emit(t, good, 1)
-	f.fanOut(t, p)
+	fx := newFixture(t)
+	p := fx.startProcess(t, nil)
+	workingAccount, proven, hanging := fx.createAccount(t, "good"), newRecorder(200), newHangingEndpoint(500)
+	fx.addWebhook(t, p, workingAccount, proven.handle)
+	fx.emit(t, workingAccount, 1)
+	fx.fanOut(t, p)
 	proven.wait(t, 1)
 	p.worker.WaitIdle()
 	for n := range 112 {
-		bad := f.account(t, fmt.Sprint("bad", n))
+		failingAccount := fx.createAccount(t, fmt.Sprint("bad", n))
 		for range 9 {
-			f.webhook(t, p, bad, dead.handle)
+			fx.addWebhook(t, p, failingAccount, hanging.handle)
 		}
-		f.emit(t, bad, webhook.MaxConcurrent)
+		fx.emit(t, failingAccount, webhook.MaxConcurrent)
 	}
-	f.fanOut(t, p)
-	const most = 1024 * 3 / 4
-	dead.wait(most)
-	f.emit(t, good, 10)
-	f.fanOut(t, p)
+	fx.fanOut(t, p)
+	const maxUnproven = 1024 * 3 / 4
+	hanging.wait(maxUnproven)
+	fx.emit(t, workingAccount, 10)
+	fx.fanOut(t, p)
 	proven.wait(t, 10)
-	if n := dead.maxConcurrent(); n != most {
+	if n := hanging.maxConcurrent(); n != maxUnproven {
 		t.Errorf("endpoints that are not proven had %d slots", n)
 	}
 }
@@ -176,50 +177,50 @@ func TestNewEndpointsThatHangDelayNoOther(t *testing.T) {
 // TestProcessesShareTheLimitOfAnEndpoint checks that two processes together send at most four
 // messages at the same time to an endpoint that is proven in both.
 func TestProcessesShareTheLimitOfAnEndpoint(t *testing.T) {
-	f := newFixture(t)
-	one, two := f.process(t, nil), f.process(t, nil)
-	owner := f.account(t, "a")
-	h, accepting := newHanging(200), newRecorder(200)
+	fx := newFixture(t)
+	one, two := fx.startProcess(t, nil), fx.startProcess(t, nil)
+	owner := fx.createAccount(t, "a")
+	hanging, accepting := newHangingEndpoint(200), newRecorder(200)
 	var hang atomic.Bool
-	f.webhook(t, one, owner, func(ctx context.Context, m webhook.Message) webhook.Response {
+	fx.addWebhook(t, one, owner, func(ctx context.Context, m webhook.Message) webhook.Response {
 		if hang.Load() {
-			return h.handle(ctx, m)
+			return hanging.handle(ctx, m)
 		}
 		return accepting.handle(ctx, m)
 	})
 	for _, p := range []process{one, two} {
-		f.emit(t, owner, 1)
-		f.fanOut(t, p)
+		fx.emit(t, owner, 1)
+		fx.fanOut(t, p)
 		accepting.wait(t, 1)
 		p.worker.WaitIdle()
 	}
 	hang.Store(true)
-	f.emit(t, owner, 20)
-	var both sync.WaitGroup
+	fx.emit(t, owner, 20)
+	var fanOuts sync.WaitGroup
 	for _, p := range []process{one, two} {
-		both.Go(func() { f.fanOut(t, p) })
+		fanOuts.Go(func() { fx.fanOut(t, p) })
 	}
-	both.Wait()
-	h.wait(webhook.MaxConcurrent)
-	close(h.release)
-	h.wait(20 - webhook.MaxConcurrent)
+	fanOuts.Wait()
+	hanging.wait(webhook.MaxConcurrent)
+	close(hanging.release)
+	hanging.wait(20 - webhook.MaxConcurrent)
 	one.worker.WaitIdle()
 	two.worker.WaitIdle()
-	if n := h.maxConcurrent(); n != webhook.MaxConcurrent {
-		t.Errorf("%d messages at the same time", n)
+	if n := hanging.maxConcurrent(); n != webhook.MaxConcurrent {
+		t.Errorf("the endpoint had %d messages at the same time", n)
 	}
 }
 
 // TestEventsAreFannedOutWithoutAPoll checks that the fan-out of Start is triggered by a commit.
 func TestEventsAreFannedOutWithoutAPoll(t *testing.T) {
-	f := newFixture(t)
-	p := f.process(t, nil)
-	owner := f.account(t, "a")
+	fx := newFixture(t)
+	p := fx.startProcess(t, nil)
+	owner := fx.createAccount(t, "a")
 	r := newRecorder(200)
-	f.webhook(t, p, owner, r.handle)
+	fx.addWebhook(t, p, owner, r.handle)
 	p.worker.Start()
 	for range 5 {
-		f.emit(t, owner, 1)
+		fx.emit(t, owner, 1)
 		r.wait(t, 1)
 	}
 }

@@ -22,13 +22,13 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// fixture has a store, the endpoints of its webhooks and a clock. process returns the services of a
-// process over them.
+// fixture has a store, the endpoints of its webhooks and a clock. startProcess returns the services
+// of a process over them.
 type fixture struct {
 	store  *bunstore.Store
 	sealer ports.Sealer
 	queue  fake.Wakeups
-	sender *endpoints
+	sender *endpointSender
 	// emitters are the webhooks that emit disables, by account.
 	emitters map[access.AccountID]string
 
@@ -36,7 +36,7 @@ type fixture struct {
 	clock time.Time
 }
 
-// process is what one process runs.
+// process has the services of one process.
 type process struct {
 	*webhooks.Service
 	worker *webhooks.Worker
@@ -44,32 +44,35 @@ type process struct {
 
 func newFixture(t testing.TB) *fixture {
 	t.Helper()
-	return &fixture{store: apptest.NewStore(t), sealer: apptest.NewSealer(t), sender: newEndpoints(), emitters: map[access.AccountID]string{}, clock: time.Now().UTC()}
+	return &fixture{store: apptest.NewStore(t), sealer: apptest.NewSealer(t), sender: newEndpointSender(), emitters: map[access.AccountID]string{}, clock: time.Now().UTC()}
 }
 
-func (f *fixture) now() time.Time {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.clock
+// now returns the time of the clock.
+func (fx *fixture) now() time.Time {
+	fx.mu.Lock()
+	defer fx.mu.Unlock()
+	return fx.clock
 }
 
-func (f *fixture) advance(d time.Duration) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.clock = f.clock.Add(d)
+// advance moves the clock forward.
+func (fx *fixture) advance(d time.Duration) {
+	fx.mu.Lock()
+	defer fx.mu.Unlock()
+	fx.clock = fx.clock.Add(d)
 }
 
-// process returns a process that is stopped at the end of the test. change may replace its ports.
-func (f *fixture) process(t testing.TB, change func(*webhooks.Options)) process {
+// startProcess starts a process that is stopped at the end of the test. change may replace its
+// ports.
+func (fx *fixture) startProcess(t testing.TB, change func(*webhooks.Options)) process {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
-	o := webhooks.Options{Webhooks: f.store, Deliveries: f.store, Queue: &f.queue, Logged: f.store.EventsLogged(), Now: f.now, Log: log}
+	options := webhooks.Options{Webhooks: fx.store, Deliveries: fx.store, Queue: &fx.queue, Logged: fx.store.EventsLogged(), Now: fx.now, Log: log}
 	if change != nil {
-		change(&o)
+		change(&options)
 	}
-	o.Tries = &webhooks.Tries{Deliveries: o.Deliveries, Sender: f.sender, Sealer: f.sealer, Now: f.now, Chance: func() float64 { return 0 }, Log: log}
-	p := process{&webhooks.Service{Webhooks: o.Webhooks, Deliveries: o.Deliveries, Sender: f.sender, Sealer: f.sealer, Tries: o.Tries, Queue: &f.queue,
-		Random: rand.Reader, Now: f.now}, webhooks.NewWorker(o)}
+	options.Tries = &webhooks.Tries{Deliveries: options.Deliveries, Sender: fx.sender, Sealer: fx.sealer, Now: fx.now, Chance: func() float64 { return 0 }, Log: log}
+	p := process{&webhooks.Service{Webhooks: options.Webhooks, Deliveries: options.Deliveries, Sender: fx.sender, Sealer: fx.sealer, Tries: options.Tries, Queue: &fx.queue,
+		Random: rand.Reader, Now: fx.now}, webhooks.NewWorker(options)}
 	p.worker.StartClaims()
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), apptest.HangTimeout)
@@ -81,46 +84,47 @@ func (f *fixture) process(t testing.TB, change func(*webhooks.Options)) process 
 	return p
 }
 
-func (f *fixture) account(t testing.TB, name string) access.AccountID {
+// createAccount creates an account with this name.
+func (fx *fixture) createAccount(t testing.TB, name string) access.AccountID {
 	t.Helper()
-	a, err := f.store.CreateAccount(t.Context(), name+"@example.test", "complete", 0, f.now())
+	a, err := fx.store.CreateAccount(t.Context(), name+"@example.test", "complete", 0, fx.now())
 	apptest.Must(t, err)
 	return a.ID
 }
 
-// webhook adds a webhook whose endpoint handles messages with handle.
-func (f *fixture) webhook(t testing.TB, p process, owner access.AccountID, handle func(context.Context, webhook.Message) webhook.Response) webhooks.WebhookWithSecret {
+// addWebhook adds a webhook whose endpoint handles messages with handle.
+func (fx *fixture) addWebhook(t testing.TB, p process, owner access.AccountID, handle func(context.Context, webhook.Message) webhook.Response) webhooks.WebhookWithSecret {
 	t.Helper()
-	url := fmt.Sprintf("https://%d.test/", f.sender.add(handle))
+	url := fmt.Sprintf("https://%d.test/", fx.sender.add(handle))
 	w, err := p.Create(t.Context(), webhooks.NewWebhook{Account: owner, URL: url}, nil)
 	apptest.Must(t, err)
 	return w
 }
 
-// emit logs n events of the account, by disabling a separate webhook n times.
-func (f *fixture) emit(t testing.TB, owner access.AccountID, n int) {
+// emit logs n events of the account. Each event is that a separate webhook was disabled.
+func (fx *fixture) emit(t testing.TB, owner access.AccountID, n int) {
 	t.Helper()
-	f.mu.Lock()
-	id := f.emitters[owner]
-	f.mu.Unlock()
+	fx.mu.Lock()
+	id := fx.emitters[owner]
+	fx.mu.Unlock()
 	if id == "" {
-		id = f.newID()
-		apptest.Must(t, f.store.AddWebhook(t.Context(), webhook.Webhook{ID: id, Account: owner, URL: "https://switch.test/", Status: webhook.Disabled,
-			Types: []event.Type{event.KeyCreated}, Secrets: webhook.Secrets{Current: []byte("none")}, CreatedAt: f.now()}, nil))
-		f.mu.Lock()
-		f.emitters[owner] = id
-		f.mu.Unlock()
+		id = fx.newID()
+		apptest.Must(t, fx.store.AddWebhook(t.Context(), webhook.Webhook{ID: id, Account: owner, URL: "https://switch.test/", Status: webhook.Disabled,
+			Types: []event.Type{event.KeyCreated}, Secrets: webhook.Secrets{Current: []byte("none")}, CreatedAt: fx.now()}, nil))
+		fx.mu.Lock()
+		fx.emitters[owner] = id
+		fx.mu.Unlock()
 	}
 	for range n {
 		for _, status := range []webhook.Status{webhook.Enabled, webhook.Disabled} {
-			_, err := f.store.ChangeWebhook(t.Context(), owner, id, webhook.ReasonRequested, nil, func(w *webhook.Webhook) { w.Status = status })
+			_, err := fx.store.ChangeWebhook(t.Context(), owner, id, webhook.ReasonRequested, nil, func(w *webhook.Webhook) { w.Status = status })
 			apptest.Must(t, err)
 		}
 	}
 }
 
 // fanOut runs the fan-out until no events are left.
-func (f *fixture) fanOut(t testing.TB, p process) {
+func (fx *fixture) fanOut(t testing.TB, p process) {
 	t.Helper()
 	for more := true; more; {
 		var err error
@@ -129,33 +133,35 @@ func (f *fixture) fanOut(t testing.TB, p process) {
 	}
 }
 
-func (f *fixture) newID() string {
-	return ident.New(f.now(), [ident.Entropy]byte([]byte(rand.Text())[:ident.Entropy]))
+// newID returns a new id.
+func (fx *fixture) newID() string {
+	return ident.New(fx.now(), [ident.Entropy]byte([]byte(rand.Text())[:ident.Entropy]))
 }
 
 // wakeDue runs the handlers of all wake-ups so far, as the queue does when they are due. Then it
 // claims the deliveries that have become due.
-func (f *fixture) wakeDue(t testing.TB, p process) {
+func (fx *fixture) wakeDue(t testing.TB, p process) {
 	t.Helper()
-	for _, w := range f.queue.Take() {
+	for _, w := range fx.queue.Take() {
 		apptest.Must(t, p.worker.Handle(t.Context(), w))
 	}
 	_, err := p.worker.Claim(t.Context())
 	apptest.Must(t, err)
 }
 
-// endpoints is a sender whose endpoints are functions.
-type endpoints struct {
+// endpointSender is a sender whose endpoints are functions.
+type endpointSender struct {
 	mu     sync.Mutex
 	byURL  map[string]func(context.Context, webhook.Message) webhook.Response
-	refuse error // the result of CheckURL
+	urlErr error // the result of CheckURL
 }
 
-func newEndpoints() *endpoints {
-	return &endpoints{byURL: map[string]func(context.Context, webhook.Message) webhook.Response{}}
+func newEndpointSender() *endpointSender {
+	return &endpointSender{byURL: map[string]func(context.Context, webhook.Message) webhook.Response{}}
 }
 
-func (e *endpoints) add(handle func(context.Context, webhook.Message) webhook.Response) int {
+// add adds an endpoint and returns its number, which is part of its URL.
+func (e *endpointSender) add(handle func(context.Context, webhook.Message) webhook.Response) int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	n := len(e.byURL)
@@ -163,9 +169,9 @@ func (e *endpoints) add(handle func(context.Context, webhook.Message) webhook.Re
 	return n
 }
 
-func (e *endpoints) CheckURL(context.Context, string) error { return e.refuse }
+func (e *endpointSender) CheckURL(context.Context, string) error { return e.urlErr }
 
-func (e *endpoints) Send(ctx context.Context, m webhook.Message) webhook.Response {
+func (e *endpointSender) Send(ctx context.Context, m webhook.Message) webhook.Response {
 	e.mu.Lock()
 	handle := e.byURL[m.URL]
 	e.mu.Unlock()
@@ -192,6 +198,7 @@ func (r *recorder) handle(_ context.Context, m webhook.Message) webhook.Response
 	return webhook.Response{StatusCode: r.status}
 }
 
+// answer sets the status of later answers.
 func (r *recorder) answer(status int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -214,7 +221,7 @@ func (r *recorder) wait(t testing.TB, n int) []webhook.Message {
 }
 
 // deliveries waits until no delivery of the webhook is being sent, and returns the deliveries.
-func (f *fixture) deliveries(t testing.TB, p process, w webhook.Webhook) []webhook.Delivery {
+func (fx *fixture) deliveries(t testing.TB, p process, w webhook.Webhook) []webhook.Delivery {
 	t.Helper()
 	p.worker.WaitIdle()
 	list, _, err := p.ListDeliveries(t.Context(), w.Account, w.ID, ports.DeliveryQuery{Limit: 1000})

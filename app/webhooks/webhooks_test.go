@@ -21,34 +21,35 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// verify reports whether one of the signatures of a message was made with the secret.
-func verify(t *testing.T, m webhook.Message, w webhooks.WebhookWithSecret) bool {
+// signedWith reports whether one of the signatures of a message was made with the secret of the
+// webhook.
+func signedWith(t *testing.T, m webhook.Message, w webhooks.WebhookWithSecret) bool {
 	t.Helper()
-	own, err := m.Sign(w.Secret)
+	signed, err := m.Sign(w.Secret)
 	apptest.Must(t, err)
-	return slices.Contains(strings.Fields(m.Signature), own.Signature)
+	return slices.Contains(strings.Fields(m.Signature), signed.Signature)
 }
 
 func TestEventsAreDelivered(t *testing.T) {
-	f := newFixture(t)
-	p := f.process(t, nil)
-	owner := f.account(t, "a")
+	fx := newFixture(t)
+	p := fx.startProcess(t, nil)
+	owner := fx.createAccount(t, "a")
 	good, chosen := newRecorder(200), newRecorder(200)
-	w, other := f.webhook(t, p, owner, good.handle), f.webhook(t, p, owner, chosen.handle)
+	w, other := fx.addWebhook(t, p, owner, good.handle), fx.addWebhook(t, p, owner, chosen.handle)
 	_, err := p.Update(t.Context(), owner, other.ID, webhooks.Change{Types: &[]event.Type{event.KeyCreated}})
 	apptest.Must(t, err)
-	f.emit(t, owner, 20)
-	f.fanOut(t, p)
+	fx.emit(t, owner, 20)
+	fx.fanOut(t, p)
 	messages := good.wait(t, 20)
 	seen := map[string]bool{}
 	for _, m := range messages {
 		seen[m.ID] = true
-		if !verify(t, m, w) || verify(t, m, other) || !bytes.Contains(m.Body, []byte(`"data":{"id":"`+m.ID+`"`)) {
-			t.Errorf("the message is not signed by its secret: %+v", m)
+		if !signedWith(t, m, w) || signedWith(t, m, other) || !bytes.Contains(m.Body, []byte(`"data":{"id":"`+m.ID+`"`)) {
+			t.Errorf("the message is not signed with the secret of its webhook: %+v", m)
 		}
 	}
-	list := f.deliveries(t, p, w.Webhook)
-	if len(seen) != 20 || len(list) != 20 || len(f.deliveries(t, p, other.Webhook)) != 0 {
+	list := fx.deliveries(t, p, w.Webhook)
+	if len(seen) != 20 || len(list) != 20 || len(fx.deliveries(t, p, other.Webhook)) != 0 {
 		t.Fatalf("%d events, %d deliveries", len(seen), len(list))
 	}
 	for _, d := range list {
@@ -58,72 +59,72 @@ func TestEventsAreDelivered(t *testing.T) {
 	}
 }
 
-// TestFailedDeliveriesAreRepeated checks the schedule by the service's clock, and that each attempt
-// has the same id and body.
+// TestFailedDeliveriesAreRepeated checks that a failed delivery is tried again when it is due by
+// the clock of the service. Each attempt has the same id and body.
 func TestFailedDeliveriesAreRepeated(t *testing.T) {
-	f := newFixture(t)
-	p := f.process(t, nil)
-	owner := f.account(t, "a")
+	fx := newFixture(t)
+	p := fx.startProcess(t, nil)
+	owner := fx.createAccount(t, "a")
 	down := newRecorder(500)
-	w := f.webhook(t, p, owner, down.handle)
-	f.emit(t, owner, 1)
-	f.fanOut(t, p)
+	w := fx.addWebhook(t, p, owner, down.handle)
+	fx.emit(t, owner, 1)
+	fx.fanOut(t, p)
 	first := down.wait(t, 1)[0]
-	if d := f.deliveries(t, p, w.Webhook); d[0].Status != webhook.Pending || !d[0].NextAttemptAt.After(f.now()) {
+	if d := fx.deliveries(t, p, w.Webhook); d[0].Status != webhook.Pending || !d[0].NextAttemptAt.After(fx.now()) {
 		t.Fatalf("%+v", d)
 	}
 	if n := p.worker.Due(); n != 1 {
 		t.Fatalf("%d webhooks have a next try", n)
 	}
 	for n := 2; n <= 4; n++ { // one attempt a day; the fifth day would disable the webhook
-		f.advance(24 * time.Hour)
+		fx.advance(24 * time.Hour)
 		apptest.Must(t, p.worker.Sweep(t.Context()))
-		f.wakeDue(t, p)
-		all := down.wait(t, 1)
+		fx.wakeDue(t, p)
+		messages := down.wait(t, 1)
 		p.worker.WaitIdle()
-		if last := all[len(all)-1]; len(all) != n || last.ID != first.ID || !bytes.Equal(last.Body, first.Body) || !verify(t, last, w) {
+		if last := messages[len(messages)-1]; len(messages) != n || last.ID != first.ID || !bytes.Equal(last.Body, first.Body) || !signedWith(t, last, w) {
 			t.Fatalf("try %d: %+v", n, last)
 		}
 	}
 }
 
 func TestAWebhookThatFailsForFiveDaysIsDisabled(t *testing.T) {
-	f := newFixture(t)
-	p := f.process(t, nil)
-	owner := f.account(t, "a")
-	down, console := newRecorder(500), newRecorder(200)
-	w, watcher := f.webhook(t, p, owner, down.handle), f.webhook(t, p, owner, console.handle)
-	f.emit(t, owner, 1)
-	f.fanOut(t, p)
+	fx := newFixture(t)
+	p := fx.startProcess(t, nil)
+	owner := fx.createAccount(t, "a")
+	down, other := newRecorder(500), newRecorder(200)
+	w, otherWebhook := fx.addWebhook(t, p, owner, down.handle), fx.addWebhook(t, p, owner, other.handle)
+	fx.emit(t, owner, 1)
+	fx.fanOut(t, p)
 	down.wait(t, 1)
-	console.wait(t, 1)
+	other.wait(t, 1)
 	p.worker.WaitIdle()
-	f.advance(5*24*time.Hour + time.Minute)
+	fx.advance(5*24*time.Hour + time.Minute)
 	apptest.Must(t, p.worker.Sweep(t.Context()))
-	f.wakeDue(t, p)
+	fx.wakeDue(t, p)
 	down.wait(t, 1)
 	p.worker.WaitIdle()
 	if got, err := p.Get(t.Context(), owner, w.ID); err != nil || got.Status != webhook.Disabled {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	f.fanOut(t, p)
-	told := console.wait(t, 1)
-	if last := told[len(told)-1]; !bytes.Contains(last.Body, []byte(`"webhook_id":"`+w.ID+`","status":"disabled","reason":"failing"`)) {
+	fx.fanOut(t, p)
+	messages := other.wait(t, 1)
+	if last := messages[len(messages)-1]; !bytes.Contains(last.Body, []byte(`"webhook_id":"`+w.ID+`","status":"disabled","reason":"failing"`)) {
 		t.Errorf("the other webhook got %s", last.Body)
 	}
-	if got, err := p.Get(t.Context(), owner, watcher.ID); err != nil || got.Status != webhook.Enabled {
+	if got, err := p.Get(t.Context(), owner, otherWebhook.ID); err != nil || got.Status != webhook.Enabled {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
 
 func TestAGoneEndpointIsDisabled(t *testing.T) {
-	f := newFixture(t)
-	p := f.process(t, nil)
-	owner := f.account(t, "a")
+	fx := newFixture(t)
+	p := fx.startProcess(t, nil)
+	owner := fx.createAccount(t, "a")
 	gone := newRecorder(410)
-	w := f.webhook(t, p, owner, gone.handle)
-	f.emit(t, owner, 1)
-	f.fanOut(t, p)
+	w := fx.addWebhook(t, p, owner, gone.handle)
+	fx.emit(t, owner, 1)
+	fx.fanOut(t, p)
 	gone.wait(t, 1)
 	p.worker.WaitIdle()
 	if got, err := p.Get(t.Context(), owner, w.ID); err != nil || got.Status != webhook.Disabled {
@@ -132,33 +133,33 @@ func TestAGoneEndpointIsDisabled(t *testing.T) {
 }
 
 func TestBothSecretsSignDuringARotation(t *testing.T) {
-	f := newFixture(t)
-	p := f.process(t, nil)
-	owner := f.account(t, "a")
+	fx := newFixture(t)
+	p := fx.startProcess(t, nil)
+	owner := fx.createAccount(t, "a")
 	good := newRecorder(200)
-	before := f.webhook(t, p, owner, good.handle)
+	before := fx.addWebhook(t, p, owner, good.handle)
 	after, err := p.RotateSecret(t.Context(), owner, before.ID, time.Hour, nil)
 	apptest.Must(t, err)
 	for _, c := range []struct {
-		wait     time.Duration
-		previous bool
+		wait          time.Duration
+		previousSigns bool
 	}{{0, true}, {time.Hour, false}} {
-		f.advance(c.wait)
+		fx.advance(c.wait)
 		_, err := p.Test(t.Context(), owner, before.ID)
 		apptest.Must(t, err)
 		messages := good.wait(t, 1)
-		if m := messages[len(messages)-1]; !verify(t, m, after) || verify(t, m, before) != c.previous {
+		if m := messages[len(messages)-1]; !signedWith(t, m, after) || signedWith(t, m, before) != c.previousSigns {
 			t.Errorf("after %s: %q", c.wait, m.Signature)
 		}
 	}
 }
 
 func TestATestSendsOneMessageAndReportsTheAnswer(t *testing.T) {
-	f := newFixture(t)
-	p := f.process(t, nil)
-	owner := f.account(t, "a")
+	fx := newFixture(t)
+	p := fx.startProcess(t, nil)
+	owner := fx.createAccount(t, "a")
 	r := newRecorder(200)
-	w := f.webhook(t, p, owner, r.handle)
+	w := fx.addWebhook(t, p, owner, r.handle)
 	for _, c := range []struct {
 		status int
 		want   webhook.DeliveryStatus
@@ -168,91 +169,91 @@ func TestATestSendsOneMessageAndReportsTheAnswer(t *testing.T) {
 		if err != nil || tested.Status != c.want || tested.Attempt.StatusCode != c.status {
 			t.Errorf("%+v, %v", tested, err)
 		}
-		all := r.wait(t, 1)
-		list := f.deliveries(t, p, w.Webhook)
-		if last := all[len(all)-1]; !bytes.Contains(last.Body, []byte(`{"type":"webhook.test",`)) || list[0].EventID != last.ID || list[0].Status != c.want {
+		messages := r.wait(t, 1)
+		list := fx.deliveries(t, p, w.Webhook)
+		if last := messages[len(messages)-1]; !bytes.Contains(last.Body, []byte(`{"type":"webhook.test",`)) || list[0].EventID != last.ID || list[0].Status != c.want {
 			t.Errorf("%s, %+v", last.Body, list[0])
 		}
 	}
-	_, err := p.Test(t.Context(), owner, f.newID())
+	_, err := p.Test(t.Context(), owner, fx.newID())
 	apptest.RequireRefusal(t, err, fault.WebhookNotFound)
 }
 
 func TestRedeliverAndReplay(t *testing.T) {
-	f := newFixture(t)
-	p := f.process(t, nil)
-	owner := f.account(t, "a")
+	fx := newFixture(t)
+	p := fx.startProcess(t, nil)
+	owner := fx.createAccount(t, "a")
 	r := newRecorder(200)
-	w := f.webhook(t, p, owner, r.handle)
-	f.emit(t, owner, 2)
-	f.fanOut(t, p)
+	w := fx.addWebhook(t, p, owner, r.handle)
+	fx.emit(t, owner, 2)
+	fx.fanOut(t, p)
 	r.wait(t, 2)
-	list := f.deliveries(t, p, w.Webhook)
+	list := fx.deliveries(t, p, w.Webhook)
 	d, err := p.Redeliver(t.Context(), owner, w.ID, list[0].ID)
 	if err != nil || d.Status != webhook.Pending {
 		t.Fatalf("%+v, %v", d, err)
 	}
-	f.wakeDue(t, p)
-	all := r.wait(t, 1)
-	if all[2].ID != list[0].EventID {
-		t.Errorf("redelivered %s, want %s", all[2].ID, list[0].EventID)
+	fx.wakeDue(t, p)
+	messages := r.wait(t, 1)
+	if messages[2].ID != list[0].EventID {
+		t.Errorf("redelivered %s, want %s", messages[2].ID, list[0].EventID)
 	}
-	if again := f.deliveries(t, p, w.Webhook); len(again) != 2 || again[0].Status != webhook.Delivered || len(again[0].Attempts) != 2 {
+	if again := fx.deliveries(t, p, w.Webhook); len(again) != 2 || again[0].Status != webhook.Delivered || len(again[0].Attempts) != 2 {
 		t.Errorf("%+v", again)
 	}
-	apptest.Must(t, p.Replay(t.Context(), owner, w.ID, ports.ReplayFrom{At: f.now().Add(-time.Hour)}))
-	f.fanOut(t, p)
-	if all := r.wait(t, 2); len(all) != 5 {
-		t.Errorf("%d messages", len(all))
+	apptest.Must(t, p.Replay(t.Context(), owner, w.ID, ports.ReplayFrom{At: fx.now().Add(-time.Hour)}))
+	fx.fanOut(t, p)
+	if messages := r.wait(t, 2); len(messages) != 5 {
+		t.Errorf("%d messages", len(messages))
 	}
 }
 
 // TestStopInterruptsTries checks that an interrupted attempt does not count, and that the next
 // process repeats it with the same id.
 func TestStopInterruptsTries(t *testing.T) {
-	f := newFixture(t)
-	p := f.process(t, nil)
-	owner := f.account(t, "a")
-	began, first := make(chan webhook.Message, 1), true
+	fx := newFixture(t)
+	p := fx.startProcess(t, nil)
+	owner := fx.createAccount(t, "a")
+	interruptedMessages, first := make(chan webhook.Message, 1), true
 	r := newRecorder(200)
-	w := f.webhook(t, p, owner, func(ctx context.Context, m webhook.Message) webhook.Response {
+	w := fx.addWebhook(t, p, owner, func(ctx context.Context, m webhook.Message) webhook.Response {
 		if !first {
 			return r.handle(ctx, m)
 		}
 		first = false
-		began <- m
+		interruptedMessages <- m
 		<-ctx.Done()
 		return webhook.Response{Error: "interrupted"}
 	})
-	f.emit(t, owner, 1)
-	f.fanOut(t, p)
-	interrupted := <-began
+	fx.emit(t, owner, 1)
+	fx.fanOut(t, p)
+	interrupted := <-interruptedMessages
 	apptest.Must(t, p.worker.Stop(t.Context()))
-	if d := f.deliveries(t, p, w.Webhook); d[0].Status != webhook.Pending || len(d[0].Attempts) != 0 {
+	if d := fx.deliveries(t, p, w.Webhook); d[0].Status != webhook.Pending || len(d[0].Attempts) != 0 {
 		t.Fatalf("%+v", d)
 	}
-	next := f.process(t, nil)
+	next := fx.startProcess(t, nil)
 	apptest.Must(t, next.worker.Sweep(t.Context()))
-	f.wakeDue(t, p) // p has stopped, so it does nothing
+	fx.wakeDue(t, p) // p has stopped, so it does nothing
 	apptest.Must(t, next.worker.Sweep(t.Context()))
-	f.wakeDue(t, next)
+	fx.wakeDue(t, next)
 	if repeated := r.wait(t, 1)[0]; repeated.ID != interrupted.ID {
 		t.Errorf("repeated %s, want %s", repeated.ID, interrupted.ID)
 	}
 }
 
 func TestURLsAreChecked(t *testing.T) {
-	f := newFixture(t)
-	p := f.process(t, nil)
-	owner := f.account(t, "a")
-	w := f.webhook(t, p, owner, newRecorder(200).handle)
-	f.sender.refuse = fault.InvalidWebhookURL.With("no")
+	fx := newFixture(t)
+	p := fx.startProcess(t, nil)
+	owner := fx.createAccount(t, "a")
+	w := fx.addWebhook(t, p, owner, newRecorder(200).handle)
+	fx.sender.urlErr = fault.InvalidWebhookURL.With("no")
 	_, err := p.Create(t.Context(), webhooks.NewWebhook{Account: owner, URL: "https://x.test/"}, nil)
 	apptest.RequireRefusal(t, err, fault.InvalidWebhookURL)
 	url := "https://y.test/"
 	_, err = p.Update(t.Context(), owner, w.ID, webhooks.Change{URL: &url})
 	apptest.RequireRefusal(t, err, fault.InvalidWebhookURL)
-	_, err = p.Update(t.Context(), owner, f.newID(), webhooks.Change{URL: &url})
+	_, err = p.Update(t.Context(), owner, fx.newID(), webhooks.Change{URL: &url})
 	apptest.RequireRefusal(t, err, fault.WebhookNotFound)
 	_, err = p.Update(t.Context(), owner, w.ID, webhooks.Change{})
 	apptest.RequireRefusal(t, err, fault.NoUpdates)
@@ -274,71 +275,72 @@ func (crashingStore) SaveDeliveries(context.Context, []ports.TriedDelivery, time
 // TestACrashAfterSendingRepeatsTheMessage checks that a message whose result was not stored is sent
 // again with the same id, and that no other message is sent again.
 func TestACrashAfterSendingRepeatsTheMessage(t *testing.T) {
-	f := newFixture(t)
-	crashing := f.process(t, func(o *webhooks.Options) { o.Deliveries = crashingStore{o.Deliveries} })
-	owner := f.account(t, "a")
+	fx := newFixture(t)
+	crashing := fx.startProcess(t, func(o *webhooks.Options) { o.Deliveries = crashingStore{o.Deliveries} })
+	owner := fx.createAccount(t, "a")
 	r := newRecorder(200)
-	w := f.webhook(t, crashing, owner, r.handle)
-	f.emit(t, owner, 1)
-	f.fanOut(t, crashing)
+	w := fx.addWebhook(t, crashing, owner, r.handle)
+	fx.emit(t, owner, 1)
+	fx.fanOut(t, crashing)
 	sent := r.wait(t, 1)[0]
 	crashing.worker.WaitIdle()
 
-	next := f.process(t, nil)
+	next := fx.startProcess(t, nil)
 	apptest.Must(t, next.worker.Sweep(t.Context()))
-	f.wakeDue(t, next)
+	fx.wakeDue(t, next)
 	next.worker.WaitIdle()
-	if d := f.deliveries(t, next, w.Webhook); d[0].Status != webhook.Pending {
+	if d := fx.deliveries(t, next, w.Webhook); d[0].Status != webhook.Pending {
 		t.Fatalf("sent again while the claim is valid: %+v", d)
 	}
-	apptest.Must(t, f.store.EndLeases(t.Context()))
+	apptest.Must(t, fx.store.EndLeases(t.Context()))
 	apptest.Must(t, next.worker.Sweep(t.Context()))
-	f.wakeDue(t, next)
+	fx.wakeDue(t, next)
 	if repeated := r.wait(t, 1)[1]; repeated.ID != sent.ID || !bytes.Equal(repeated.Body, sent.Body) {
 		t.Errorf("repeated %+v, want %+v", repeated, sent)
 	}
-	if d := f.deliveries(t, next, w.Webhook); len(d) != 1 || d[0].Status != webhook.Delivered || len(d[0].Attempts) != 1 {
+	if d := fx.deliveries(t, next, w.Webhook); len(d) != 1 || d[0].Status != webhook.Delivered || len(d[0].Attempts) != 1 {
 		t.Errorf("%+v", d)
 	}
 }
 
-// TestATestWakesWhatWaitedForIt checks a failing endpoint, which gets one message at a time.
-// Deliveries that waited for the end of a test message are sent right after it, without a sweep.
+// TestATestWakesWhatWaitedForIt checks a failing endpoint, which gets one message at a time. A
+// delivery that becomes due during a test message is sent right after that message, without a
+// sweep.
 func TestATestWakesWhatWaitedForIt(t *testing.T) {
-	f := newFixture(t)
-	p := f.process(t, nil)
-	owner := f.account(t, "a")
+	fx := newFixture(t)
+	p := fx.startProcess(t, nil)
+	owner := fx.createAccount(t, "a")
 	down := newRecorder(500)
 	var during func()
-	w := f.webhook(t, p, owner, func(ctx context.Context, m webhook.Message) webhook.Response {
+	w := fx.addWebhook(t, p, owner, func(ctx context.Context, m webhook.Message) webhook.Response {
 		if during != nil {
 			during()
 		}
 		return down.handle(ctx, m)
 	})
-	f.emit(t, owner, 1)
-	f.fanOut(t, p)
+	fx.emit(t, owner, 1)
+	fx.fanOut(t, p)
 	down.wait(t, 1)
 	p.worker.WaitIdle()
-	f.advance(time.Minute)
+	fx.advance(time.Minute)
 	during = func() {
 		during = nil
-		f.wakeDue(t, p) // the next try is due, but the endpoint is busy
+		fx.wakeDue(t, p) // the next try is due, but the endpoint is busy
 	}
 	_, err := p.Test(t.Context(), owner, w.ID)
 	apptest.Must(t, err)
-	if all := down.wait(t, 1); len(all) != 2 {
-		t.Fatalf("%d messages", len(all))
+	if messages := down.wait(t, 1); len(messages) != 2 {
+		t.Fatalf("%d messages", len(messages))
 	}
-	f.wakeDue(t, p)
+	fx.wakeDue(t, p)
 	down.wait(t, 1)
-	if d := f.deliveries(t, p, w.Webhook); len(d) != 2 || len(d[1].Attempts) != 2 {
+	if d := fx.deliveries(t, p, w.Webhook); len(d) != 2 || len(d[1].Attempts) != 2 {
 		t.Errorf("%+v", d)
 	}
 }
 
-// resultStore are Deliveries that only store results. Each call waits until the test sends its
-// error.
+// resultStore is a store of deliveries that only stores results. Each call waits until the test
+// sends its error.
 type resultStore struct {
 	ports.Deliveries
 	calls  chan int // how many results each call has
@@ -349,7 +351,7 @@ func (s resultStore) SaveDeliveries(_ context.Context, tried []ports.TriedDelive
 	s.calls <- len(tried)
 	switch err := <-s.answer; {
 	case errors.Is(err, errCrashed):
-		panic(err) // must have the same effect on the attempts as an error
+		panic(err) // a panic must have the same effect as an error
 	case err != nil:
 		return nil, err
 	}
@@ -360,22 +362,22 @@ func (s resultStore) SaveDeliveries(_ context.Context, tried []ports.TriedDelive
 	return saved, nil
 }
 
-// TestResultsAreStoredInBatches checks that results that arrive during a call of the store share
-// the next call, that each attempt gets its own answer, and that a failed call fails only its own
+// TestResultsAreStoredInBatches checks that results which arrive during a call of the store share
+// the next call. Each attempt gets its own result of the call. A failed call fails only its own
 // attempts.
 func TestResultsAreStoredInBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := resultStore{calls: make(chan int, 10), answer: make(chan error)}
 		tries := &webhooks.Tries{Deliveries: s, Now: time.Now, Chance: func() float64 { return 0 }, Log: slog.New(slog.DiscardHandler)}
-		type outcome struct {
+		type result struct {
 			due bool
 			err error
 		}
-		ended := make(chan outcome, 20)
+		ended := make(chan result, 20)
 		try := func(id string) {
 			go func() {
 				tried, err := tries.Try(t.Context(), ports.ClaimedDelivery{Delivery: webhook.Delivery{ID: id}}) // without an event nothing is sent
-				ended <- outcome{tried.HasDue, err}
+				ended <- result{tried.HasDue, err}
 			}()
 			synctest.Wait()
 		}
@@ -412,6 +414,6 @@ func TestResultsAreStoredInBatches(t *testing.T) {
 		if due != 1 {
 			t.Errorf("%d webhooks have more deliveries that are due", due)
 		}
-		time.Sleep(time.Minute) // in the bubble's fake time: the pause after the last batch ends
+		time.Sleep(time.Minute) // in fake time, until the pause after the last batch has ended
 	})
 }

@@ -59,8 +59,8 @@ func TestReplicasShareProviderBudgets(t *testing.T) {
 	if n := countAllowed(otherTenant, 50); n != 10 {
 		t.Errorf("%d calls of another tenant were allowed, want the remaining 10 of the credential's 30", n)
 	}
-	for _, b := range circuits {
-		for _, c := range b.Circuits() {
+	for _, circuitsOfReplica := range circuits {
+		for _, c := range circuitsOfReplica.Circuits() {
 			if c.State != breaker.Closed {
 				t.Errorf("the circuit of %s is %s", c.Domain, c.State)
 			}

@@ -63,13 +63,13 @@ func TestProvidersListsTheDNSPlugins(t *testing.T) {
 	t.Parallel()
 	fingerprinter, counters := newFingerprinterAndLimiter(t)
 	p := openTestProviders(t, newDNSProviders, testserver.PluginsWithout(t, "dns-powerdns"), fingerprinter, counters, nil)
-	all, err := p.Providers(t.Context())
-	if err != nil || len(all) != 2 || all[0].ID != "cloudflare" || all[0].Title != "Cloudflare" || len(all[0].NameServers) == 0 || all[1].ID != "rfc2136" {
-		t.Errorf("got %v, %v", all, err)
+	listed, err := p.Providers(t.Context())
+	if err != nil || len(listed) != 2 || listed[0].ID != "cloudflare" || listed[0].Title != "Cloudflare" || len(listed[0].NameServers) == 0 || listed[1].ID != "rfc2136" {
+		t.Errorf("got %v, %v", listed, err)
 	}
-	for _, s := range p.Host.Status() {
-		if started := s.Starts > 0; started != (s.Name == "cloudflare" || s.Name == "rfc2136") {
-			t.Errorf("%s was started: %v", s.Name, started)
+	for _, plugin := range p.Host.Status() {
+		if started := plugin.Starts > 0; started != (plugin.Name == "cloudflare" || plugin.Name == "rfc2136") {
+			t.Errorf("%s was started: %v", plugin.Name, started)
 		}
 	}
 	for _, missing := range []string{"powerdns", "nowhere"} {
@@ -87,12 +87,12 @@ func TestSandboxServersDetectAProvider(t *testing.T) {
 	fingerprinter, counters := newFingerprinterAndLimiter(t)
 	p := openTestProviders(t, newDNSProviders, testserver.PluginsWithout(t, "dns-rfc2136"), fingerprinter, counters, nil)
 	p.nameServers = func(provider string) []string { return []string{"ns1." + provider + ".sandbox.test"} }
-	all, err := p.Providers(t.Context())
-	if err != nil || len(all) != 2 || all[1].ID != "powerdns" || len(all[1].NameServers) != 0 {
-		t.Fatalf("got %v, %v", all, err)
+	listed, err := p.Providers(t.Context())
+	if err != nil || len(listed) != 2 || listed[1].ID != "powerdns" || len(listed[1].NameServers) != 0 {
+		t.Fatalf("got %v, %v", listed, err)
 	}
 	for _, server := range []string{"ns1.cloudflare.sandbox.test", "ada.ns.cloudflare.com"} {
-		if found := dns.Detect(dns.ZoneRead{Delegation: []string{server}}, all); found.Provider.ID != "cloudflare" {
+		if found := dns.Detect(dns.ZoneRead{Delegation: []string{server}}, listed); found.Provider.ID != "cloudflare" {
 			t.Errorf("%s: got %+v", server, found)
 		}
 	}
@@ -175,7 +175,7 @@ func TestReplicasShareCredentialBudget(t *testing.T) {
 	}
 	for range 2 { // the throttled call used up nothing
 		if _, err := second.For("cloudflare", tokenCredential("shared")).Zone(t.Context(), "a.test"); err != nil {
-			t.Errorf("one request: %v", err)
+			t.Errorf("a call of one request: %v", err)
 		}
 	}
 	if _, err := second.For("cloudflare", tokenCredential("shared")).Zone(t.Context(), "a.test"); outcome.KindOf(err) != outcome.Throttled {

@@ -13,7 +13,7 @@ import (
 // a deadline of at most DatabaseTimeout. It does not end when the check that started it is
 // cancelled. A check after pingCacheTTL pings again.
 func TestConcurrentHealthChecksShareOnePing(t *testing.T) {
-	unreachable, pings, pingResult := errors.New("away"), 0, make(chan error)
+	errUnreachable, pings, pingResult := errors.New("the database is unreachable"), 0, make(chan error)
 	health := &databaseHealth{ping: func(ctx context.Context) error {
 		pings++
 		if deadline, ok := ctx.Deadline(); ctx.Err() != nil || !ok || time.Until(deadline) > DatabaseTimeout {
@@ -27,9 +27,9 @@ func TestConcurrentHealthChecksShareOnePing(t *testing.T) {
 	for range 5 {
 		go func() { results <- health.Check(canceled) }()
 	}
-	pingResult <- unreachable
+	pingResult <- errUnreachable
 	for range 5 {
-		if err := <-results; !errors.Is(err, unreachable) {
+		if err := <-results; !errors.Is(err, errUnreachable) {
 			t.Errorf("got %v", err)
 		}
 	}

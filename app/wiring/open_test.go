@@ -17,34 +17,34 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// TestRecordActDoesNotCreateOrMigrateTheDatabase checks that RecordAction writes an event to a
+// TestRecordActionDoesNotCreateOrMigrateTheDatabase checks that RecordAction writes an event to a
 // migrated database, and neither creates nor migrates a database.
-func TestRecordActDoesNotCreateOrMigrateTheDatabase(t *testing.T) {
+func TestRecordActionDoesNotCreateOrMigrateTheDatabase(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tenantry.db")
-	c := settings.Config{DatabaseURL: "sqlite://" + path, Operator: "ann@host"}
-	recordAct := func() {
+	config := settings.Config{DatabaseURL: "sqlite://" + path, Operator: "ann@host"}
+	recordAction := func() {
 		t.Helper()
-		must(t, RecordAction(t.Context(), c, audit.AddPlugin, map[string]string{"name": "microsoft365"}))
+		must(t, RecordAction(t.Context(), config, audit.AddPlugin, map[string]string{"name": "microsoft365"}))
 	}
-	recordAct()
+	recordAction()
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		t.Fatalf("a database was created: %v", err)
 	}
-	store, err := bunstore.Open(t.Context(), c.DatabaseURL, bunstore.Options{})
+	store, err := bunstore.Open(t.Context(), config.DatabaseURL, bunstore.Options{})
 	must(t, err)
 	defer func() { _ = store.Close() }()
-	recordAct()
+	recordAction()
 	if hasTable, err := store.KeepsAudit(t.Context()); err != nil || hasTable {
 		t.Fatalf("the database was migrated: %v, %v", hasTable, err)
 	}
 	must(t, store.Migrate(t.Context()))
-	recordAct()
+	recordAction()
 	events, err := store.AuditEvents(t.Context(), ports.AuditQuery{Limit: 9})
 	if err != nil || len(events) != 1 || events[0].Operator != "ann@host" || events[0].Action != audit.AddPlugin || events[0].Details["name"] != "microsoft365" {
 		t.Fatalf("got %+v, %v", events, err)
 	}
-	c.DatabaseURL = "postgres://127.0.0.1:1/nothing?connect_timeout=1"
-	if err := RecordAction(t.Context(), c, audit.Backup, nil); err == nil || !strings.Contains(err.Error(), "backup is done") {
+	config.DatabaseURL = "postgres://127.0.0.1:1/nothing?connect_timeout=1"
+	if err := RecordAction(t.Context(), config, audit.Backup, nil); err == nil || !strings.Contains(err.Error(), "backup is done") {
 		t.Fatalf("with a database that does not answer: %v", err)
 	}
 }
@@ -58,9 +58,9 @@ func TestMissingEmbeddedDatabaseIsAnError(t *testing.T) {
 		t.Errorf("without a file: %v", err)
 	}
 	must(t, os.WriteFile(path, nil, 0o600))
-	for _, c := range []settings.Config{embedded, {DatabaseURL: "postgres://h/x"}} {
-		if err := RequireDatabase(c); err != nil {
-			t.Errorf("%s: %v", c.DatabaseURL, err)
+	for _, config := range []settings.Config{embedded, {DatabaseURL: "postgres://h/x"}} {
+		if err := RequireDatabase(config); err != nil {
+			t.Errorf("%s: %v", config.DatabaseURL, err)
 		}
 	}
 }

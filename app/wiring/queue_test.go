@@ -25,7 +25,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// accountStates are the accounts of a test.
+// accountStates has accounts that are active or not. If err is set, no account can be read.
 type accountStates struct {
 	ports.Keys
 
@@ -48,20 +48,20 @@ func (a accountStates) Account(_ context.Context, id access.AccountID) (access.A
 // TestJobsOfInactiveAccountsWait checks that a wake-up runs its handler only if its account is
 // active, and that it is retried if the account cannot be read.
 func TestJobsOfInactiveAccountsWait(t *testing.T) {
-	away, failed := errors.New("the database is away"), errors.New("the handler fails")
+	errDatabase, errHandler := errors.New("the database is unreachable"), errors.New("the handler fails")
 	for name, tt := range map[string]struct {
 		account access.AccountID
-		err     error
+		readErr error
 		want    error
 	}{
-		"active":               {"active", nil, failed},
-		"suspended or closed":  {"inactive", nil, nil},
-		"deleted":              {"nobody", nil, nil},
-		"the database is away": {"active", away, away},
+		"an active account":             {"active", nil, errHandler},
+		"a suspended or closed account": {"inactive", nil, nil},
+		"a deleted account":             {"nobody", nil, nil},
+		"an unreachable database":       {"active", errDatabase, errDatabase},
 	} {
 		t.Run(name, func(t *testing.T) {
-			accounts := accountStates{active: map[access.AccountID]bool{"active": true, "inactive": false}, err: tt.err}
-			handle := onlyForActiveAccounts(accounts, func(context.Context, ports.Wakeup) error { return failed })
+			accounts := accountStates{active: map[access.AccountID]bool{"active": true, "inactive": false}, err: tt.readErr}
+			handle := onlyForActiveAccounts(accounts, func(context.Context, ports.Wakeup) error { return errHandler })
 			if err := handle(t.Context(), ports.Wakeup{Account: tt.account}); !errors.Is(err, tt.want) {
 				t.Errorf("got %v, want %v", err, tt.want)
 			}
@@ -77,11 +77,11 @@ func TestEachKindOfJobDecidesOnInactiveAccounts(t *testing.T) {
 	store, err := bunstore.Open(t.Context(), "sqlite://"+filepath.Join(t.TempDir(), "tenantry.db"), bunstore.Options{})
 	must(t, err)
 	must(t, store.Close())
-	s := &Service{
+	service := &Service{
 		Store: store, dnsWorker: &dnsruns.Worker{}, domainWatch: &domains.Watch{}, integrations: &integrations.Service{},
 		Enforcer: &enforcement.Runner{}, WebhookWorker: &webhooks.Worker{},
 	}
-	handlers := s.QueueWork().Handlers
+	handlers := service.QueueWork().Handlers
 	if diff := cmp.Diff(slices.Sorted(maps.Keys(runsForInactiveAccounts)), slices.Sorted(maps.Keys(handlers))); diff != "" {
 		t.Errorf("the kinds of jobs (-decided +known):\n%s", diff)
 	}

@@ -59,10 +59,10 @@ func TestPlatformsListsTheSendingPlugins(t *testing.T) {
 	fingerprinter, counters := newFingerprinterAndLimiter(t)
 	providerSettings := map[string]map[string]string{"instantly": {"auth_hosts": "login.microsoftonline.us, proxy.example:8443"}}
 	p := openTestProviders(t, newSendingPlatforms, testserver.PluginsWithout(t, "sending-plusvibe"), fingerprinter, counters, providerSettings)
-	all, err := p.Platforms(t.Context())
+	listed, err := p.Platforms(t.Context())
 	must(t, err)
 	var ids []string
-	for _, platform := range all {
+	for _, platform := range listed {
 		ids = append(ids, platform.ID)
 		if platform.ID == "instantly" && (platform.Title != "Instantly" || !slices.Equal(platform.AuthHosts, []string{"login.microsoftonline.us", "proxy.example:8443"})) {
 			t.Errorf("got %+v", platform)
@@ -71,17 +71,17 @@ func TestPlatformsListsTheSendingPlugins(t *testing.T) {
 	if !slices.IsSorted(ids) || !slices.Contains(ids, "instantly") || !slices.Contains(ids, "smartlead") || slices.Contains(ids, "plusvibe") {
 		t.Errorf("listed are %v", ids)
 	}
-	for _, s := range p.host.Status() {
-		if started := s.Starts > 0; started != slices.Contains(ids, s.Name) {
-			t.Errorf("%s was started: %v", s.Name, started)
+	for _, plugin := range p.host.Status() {
+		if started := plugin.Starts > 0; started != slices.Contains(ids, plugin.Name) {
+			t.Errorf("%s was started: %v", plugin.Name, started)
 		}
 	}
 	for _, missing := range []string{"plusvibe", "nowhere"} {
 		if _, err := p.For(missing, keyCredential("x")).Check(t.Context()); outcome.KindOf(err) != outcome.Down {
 			t.Errorf("%s: %v", missing, err)
 		}
-		if can := p.Capabilities(t.Context(), missing, []string{"api_key"}); can != (integration.Capabilities{}) {
-			t.Errorf("%s can %+v", missing, can)
+		if capabilities := p.Capabilities(t.Context(), missing, []string{"api_key"}); capabilities != (integration.Capabilities{}) {
+			t.Errorf("%s can %+v", missing, capabilities)
 		}
 		if _, err := p.ParseCredential(t.Context(), missing, secret.New("x")); err == nil {
 			t.Errorf("%s: a credential is read", missing)
@@ -124,8 +124,8 @@ func TestSendingPluginGetsEachFieldFromItsOwner(t *testing.T) {
 // is throttled with a retry time and does not reach the platform.
 func TestReplicasShareSendingBudget(t *testing.T) {
 	t.Parallel()
-	fingerprinter, limits := newFingerprinterAndLimiter(t)
-	counters := takeCounter{limits, map[string]int{}}
+	fingerprinter, shared := newFingerprinterAndLimiter(t)
+	counters := takeCounter{shared, map[string]int{}}
 	url, calls := startInstantly(t, "key-")
 	providerSettings := map[string]map[string]string{"instantly": {"base_url": url}}
 	dir := testserver.Program(t, "release/plugins")
@@ -157,17 +157,17 @@ func TestReplicasShareSendingBudget(t *testing.T) {
 	if len(startBuckets) != 2 {
 		t.Fatalf("starts are counted as %v, all as %v", startBuckets, slices.Sorted(maps.Keys(counters.takes)))
 	}
-	expectThrottled := func(p *sendingPlatforms, key, why string) {
+	expectThrottled := func(p *sendingPlatforms, key, situation string) {
 		t.Helper()
-		before := calls.Load()
+		callsBefore := calls.Load()
 		_, err := p.For("instantly", keyCredential(key)).StartSignIn(t.Context(), "anna@a.test")
 		var throttled *outcome.Error
-		if !errors.As(err, &throttled) || throttled.Kind != outcome.Throttled || throttled.RetryAfter <= 0 || throttled.RetryAfter > time.Minute || calls.Load() != before {
-			t.Errorf("%s: %v after %d calls", why, err, calls.Load()-before)
+		if !errors.As(err, &throttled) || throttled.Kind != outcome.Throttled || throttled.RetryAfter <= 0 || throttled.RetryAfter > time.Minute || calls.Load() != callsBefore {
+			t.Errorf("%s: %v after %d calls", situation, err, calls.Load()-callsBefore)
 		}
 	}
 	for range 75 - 2 { // starts of other replicas
-		limits.Take(t.Context(), ratelimit.Bucket{Key: startBuckets["credential"], Limit: 75, Window: time.Minute})
+		shared.Take(t.Context(), ratelimit.Bucket{Key: startBuckets["credential"], Limit: 75, Window: time.Minute})
 	}
 	expectThrottled(replicas[0], "key-one", "the credential's budget")
 	if _, err := replicas[0].For("instantly", keyCredential("key-one")).Check(t.Context()); err != nil {
@@ -177,7 +177,7 @@ func TestReplicasShareSendingBudget(t *testing.T) {
 		t.Errorf("another credential: %v", err)
 	}
 	for range 120 - 3 {
-		limits.Take(t.Context(), ratelimit.Bucket{Key: startBuckets["egress"], Limit: 120, Window: time.Minute})
+		shared.Take(t.Context(), ratelimit.Bucket{Key: startBuckets["egress"], Limit: 120, Window: time.Minute})
 	}
 	expectThrottled(replicas[1], "key-three", "the budget of all credentials together")
 }
@@ -284,9 +284,9 @@ func TestOperatorSettingReplacesAuthHosts(t *testing.T) {
 	withHosts.Fields = append(slices.Clone(partnerPlatform.Fields), wire.Field{Name: wire.AuthHosts, Default: "login.example"})
 	for hosts, want := range map[string]string{"": "[login.example]", "a.example:8443,  b.example": "[a.example:8443 b.example]"} {
 		p := describedPlatforms(map[string]map[string]string{"linking": {wire.AuthHosts: hosts}, "none": {wire.AuthHosts: hosts}}, withHosts, withoutHosts)
-		all, err := p.Platforms(t.Context())
-		if err != nil || len(all) != 2 || fmt.Sprint(all[0].AuthHosts) != want || len(all[1].AuthHosts) != 0 {
-			t.Errorf("hosts %q: %v, %v", hosts, all, err)
+		listed, err := p.Platforms(t.Context())
+		if err != nil || len(listed) != 2 || fmt.Sprint(listed[0].AuthHosts) != want || len(listed[1].AuthHosts) != 0 {
+			t.Errorf("hosts %q: %v, %v", hosts, listed, err)
 		}
 	}
 }
@@ -297,7 +297,7 @@ func TestFaultDomainComesFromThePlugin(t *testing.T) {
 	perCredential := partnerPlatform
 	perCredential.Name, perCredential.FaultDomain = "instances", wire.FaultCredential
 	p := describedPlatforms(nil, partnerPlatform, perCredential)
-	for provider, want := range map[string]string{"partnered": "provider", "instances": "credential", "silent": "provider"} {
+	for provider, want := range map[string]string{"partnered": "provider", "instances": "credential", "missing": "provider"} {
 		if got := p.faultDomain(provider); got != want {
 			t.Errorf("%s: %s", provider, got)
 		}

@@ -14,7 +14,8 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-const digits = "0123456789abcdef0123456789abcdef0123456789abcdef"
+// keyDigits are the random digits of a key.
+const keyDigits = "0123456789abcdef0123456789abcdef0123456789abcdef"
 
 func TestPlansHaveThePublishedLimits(t *testing.T) {
 	want := []access.Plan{
@@ -32,42 +33,42 @@ func TestPlansHaveThePublishedLimits(t *testing.T) {
 func TestAPlanLimitsWhatItsAccountMayDo(t *testing.T) {
 	account := access.Account{Active: true, Plan: access.Plan{TenantSlots: 2}}
 	for _, tt := range []struct {
-		name    string
-		got     error
-		refusal error
+		name string
+		got  error
+		want error
 	}{
 		{"an active plan is entitled", account.CheckActive(), nil},
 		{"a lapsed plan is not entitled", access.Account{}.CheckActive(), fault.NoAPIPlan},
-		{"a link while a slot is free", account.CheckMayConnect(1), nil},
-		{"no link when every slot is used", account.CheckMayConnect(2), fault.TenantLimitReached},
-		{"the last slot can be taken", account.CheckMayAttach(1), nil},
-		{"no tenant beyond the slots", account.CheckMayAttach(2), fault.TenantLimitReached},
-		{"at the limit tenants may grow", account.CheckMayGrow(2), nil},
-		{"above the limit tenants may not grow", account.CheckMayGrow(3), fault.TenantLimitReached},
+		{"a tenant may connect while a slot is free", account.CheckMayConnect(1), nil},
+		{"no tenant may connect when every slot is used", account.CheckMayConnect(2), fault.TenantLimitReached},
+		{"a tenant may take the last slot", account.CheckMayAttach(1), nil},
+		{"no tenant may be attached beyond the slots", account.CheckMayAttach(2), fault.TenantLimitReached},
+		{"an account at its limit may add to its tenants", account.CheckMayGrow(2), nil},
+		{"an account above its limit may not add to its tenants", account.CheckMayGrow(3), fault.TenantLimitReached},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if !errors.Is(tt.got, tt.refusal) {
-				t.Fatalf("got %v, want %v", tt.got, tt.refusal)
+			if !errors.Is(tt.got, tt.want) {
+				t.Fatalf("got %v, want %v", tt.got, tt.want)
 			}
 		})
 	}
 }
 
 func TestClosedAccountsStayClosed(t *testing.T) {
-	closed := time.Unix(1, 0)
+	closedAt := time.Unix(1, 0)
 	for _, tt := range []struct {
-		name    string
-		account access.Account
-		want    access.Status
-		change  error
+		name        string
+		account     access.Account
+		wantStatus  access.Status
+		wantOpenErr error
 	}{
-		{"active", access.Account{Active: true}, access.StatusActive, nil},
-		{"suspended accounts can be changed", access.Account{}, access.StatusSuspended, nil},
-		{"closed is final", access.Account{ClosedAt: closed}, access.StatusClosed, fault.AccountClosed},
-		{"closed takes precedence over active", access.Account{Active: true, ClosedAt: closed}, access.StatusClosed, fault.AccountClosed},
+		{"an active account", access.Account{Active: true}, access.StatusActive, nil},
+		{"a suspended account can be changed", access.Account{}, access.StatusSuspended, nil},
+		{"a closed account cannot be changed", access.Account{ClosedAt: closedAt}, access.StatusClosed, fault.AccountClosed},
+		{"closed takes precedence over active", access.Account{Active: true, ClosedAt: closedAt}, access.StatusClosed, fault.AccountClosed},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got, err := tt.account.Status(), tt.account.CheckOpen(); got != tt.want || !errors.Is(err, tt.change) {
+			if got, err := tt.account.Status(), tt.account.CheckOpen(); got != tt.wantStatus || !errors.Is(err, tt.wantOpenErr) {
 				t.Fatalf("got %s, %v", got, err)
 			}
 		})
@@ -84,12 +85,12 @@ func TestNoSuchPlanListsPlans(t *testing.T) {
 }
 
 func TestCheckEmailRefusesMalformedAddresses(t *testing.T) {
-	for email, good := range map[string]bool{
+	for email, valid := range map[string]bool{
 		"ann@example.com": true, "ann.lee+x@sub.example.com": true, "Änn@exämple.com": true, "ann@localhost": true,
 		"": false, "ann": false, "@example.com": false, "ann@": false, "a@b@c": false, "an n@example.com": false,
 		"ann@exam\nple.com": false, "ann@exam\x00ple.com": false, strings.Repeat("a", 250) + "@b.example": false,
 	} {
-		if err := access.CheckEmail(email); (err == nil) != good {
+		if err := access.CheckEmail(email); (err == nil) != valid {
 			t.Errorf("%q: %v", email, err)
 		}
 	}

@@ -26,8 +26,8 @@ const (
 
 func TestAScopeAllowsOnlyWhatItNames(t *testing.T) {
 	for _, tt := range []struct {
-		held, required access.Scope
-		want           bool
+		granted, required access.Scope
+		want              bool
 	}{
 		{"*", "tenants:write", true},
 		{"*", "*", true},
@@ -45,12 +45,12 @@ func TestAScopeAllowsOnlyWhatItNames(t *testing.T) {
 		{"events:read", "events:*", false},
 		{"tenants:read", access.NoScope, true},
 	} {
-		b := access.Bounds{Scopes: []access.Scope{tt.held}}
+		b := access.Bounds{Scopes: []access.Scope{tt.granted}}
 		if got := b.Allows(tt.required); got != tt.want {
-			t.Errorf("%s has %s: %v", tt.held, tt.required, got)
+			t.Errorf("%s has %s: %v", tt.granted, tt.required, got)
 		}
 		if err := b.CheckScope(tt.required); (err == nil) != tt.want {
-			t.Errorf("%s permits %s: %v", tt.held, tt.required, err)
+			t.Errorf("%s permits %s: %v", tt.granted, tt.required, err)
 		}
 	}
 }
@@ -64,40 +64,40 @@ func TestPermitNamesTheMissingScope(t *testing.T) {
 }
 
 func TestNewBoundsNamesTheInvalidField(t *testing.T) {
-	all := []string{"*"}
+	everyScope := []string{"*"}
 	for _, tt := range []struct {
 		name                      string
 		scopes, tenants, networks []string
 		expiresAt                 *time.Time
-		refused                   string // the field that the error names
+		wantField                 string // the field that the error names, empty if the bounds are valid
 	}{
-		{"everything", all, nil, nil, nil, ""},
-		{"all bounds", []string{"domains:write", "tenants:*"}, []string{tenantOne}, []string{"192.0.2.0/24", "2001:db8::/32"}, new(today.Add(time.Hour)), ""},
+		{"only the scope of everything", everyScope, nil, nil, nil, ""},
+		{"bounds of each kind", []string{"domains:write", "tenants:*"}, []string{tenantOne}, []string{"192.0.2.0/24", "2001:db8::/32"}, new(today.Add(time.Hour)), ""},
 		{"no scope", nil, nil, nil, nil, "scopes"},
 		{"an unknown scope", []string{"tenants:delete"}, nil, nil, nil, "scopes"},
-		{"a resource alone", []string{"tenants"}, nil, nil, nil, "scopes"},
+		{"a resource without read, write or *", []string{"tenants"}, nil, nil, nil, "scopes"},
 		{"the marker of operations without a scope", []string{"none"}, nil, nil, nil, "scopes"},
 		{"a scope that no operation has", []string{"events:write"}, nil, nil, nil, "scopes"},
-		{"an empty list of tenants", all, []string{}, nil, nil, "tenant_ids"},
-		{"a malformed tenant", all, []string{"x"}, nil, nil, "tenant_ids"},
-		{"an empty list of networks", all, nil, []string{}, nil, "allowed_cidrs"},
-		{"an address", all, nil, []string{"192.0.2.1"}, nil, "allowed_cidrs"},
-		{"an IPv4 network as IPv6", all, nil, []string{"::ffff:192.0.2.0/120"}, nil, "allowed_cidrs"},
-		{"100 tenants", all, slices.Repeat([]string{tenantOne}, 100), nil, nil, ""},
-		{"101 scopes", slices.Repeat(all, 101), nil, nil, nil, "scopes"},
-		{"101 tenants", all, slices.Repeat([]string{tenantOne}, 101), nil, nil, "tenant_ids"},
-		{"101 networks", all, nil, slices.Repeat([]string{"192.0.2.0/24"}, 101), nil, "allowed_cidrs"},
-		{"an expiry now", all, nil, nil, new(today), "expires_at"},
-		{"the zero time as expiry", all, nil, nil, new(time.Time{}), "expires_at"},
-		{"an expiry in the year 10000", all, nil, nil, new(time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)), "expires_at"},
+		{"an empty list of tenants", everyScope, []string{}, nil, nil, "tenant_ids"},
+		{"a malformed tenant", everyScope, []string{"x"}, nil, nil, "tenant_ids"},
+		{"an empty list of networks", everyScope, nil, []string{}, nil, "allowed_cidrs"},
+		{"an address without a prefix length", everyScope, nil, []string{"192.0.2.1"}, nil, "allowed_cidrs"},
+		{"an IPv4 network in IPv6 notation", everyScope, nil, []string{"::ffff:192.0.2.0/120"}, nil, "allowed_cidrs"},
+		{"100 tenants", everyScope, slices.Repeat([]string{tenantOne}, 100), nil, nil, ""},
+		{"101 scopes", slices.Repeat(everyScope, 101), nil, nil, nil, "scopes"},
+		{"101 tenants", everyScope, slices.Repeat([]string{tenantOne}, 101), nil, nil, "tenant_ids"},
+		{"101 networks", everyScope, nil, slices.Repeat([]string{"192.0.2.0/24"}, 101), nil, "allowed_cidrs"},
+		{"an expiry now", everyScope, nil, nil, new(today), "expires_at"},
+		{"the zero time as expiry", everyScope, nil, nil, new(time.Time{}), "expires_at"},
+		{"an expiry in the year 10000", everyScope, nil, nil, new(time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)), "expires_at"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := access.NewBounds(tt.scopes, tt.tenants, tt.networks, tt.expiresAt, today)
-			if tt.refused == "" && err == nil {
+			if tt.wantField == "" && err == nil {
 				return
 			}
 			var f *fault.Error
-			if !errors.Is(err, fault.InvalidRequest) || !errors.As(err, &f) || len(f.Fields) != 1 || f.Fields[0].Name != tt.refused {
+			if !errors.Is(err, fault.InvalidRequest) || !errors.As(err, &f) || len(f.Fields) != 1 || f.Fields[0].Name != tt.wantField {
 				t.Fatalf("got %+v", err)
 			}
 		})
@@ -105,14 +105,14 @@ func TestNewBoundsNamesTheInvalidField(t *testing.T) {
 }
 
 func TestBoundsAreNormalised(t *testing.T) {
-	one, err := access.NewBounds([]string{"tenants:read", "dns:*", "dns:*"}, []string{tenantTwo, "AAAAAAAA-0000-4000-8000-000000000001"},
+	denormalized, err := access.NewBounds([]string{"tenants:read", "dns:*", "dns:*"}, []string{tenantTwo, "AAAAAAAA-0000-4000-8000-000000000001"},
 		[]string{"192.0.2.77/24", "10.0.0.0/8"}, new(today.Add(time.Hour)), today)
 	if err != nil {
 		t.Fatal(err)
 	}
-	same, err := access.NewBounds([]string{"dns:*", "tenants:read"}, []string{tenantOne, tenantTwo}, []string{"10.0.0.0/8", "192.0.2.0/24"}, new(today.Add(time.Hour)), today)
-	if err != nil || one.Text() != same.Text() {
-		t.Fatalf("%s and %s, %v", one.Text(), same.Text(), err)
+	normalized, err := access.NewBounds([]string{"dns:*", "tenants:read"}, []string{tenantOne, tenantTwo}, []string{"10.0.0.0/8", "192.0.2.0/24"}, new(today.Add(time.Hour)), today)
+	if err != nil || denormalized.Text() != normalized.Text() {
+		t.Fatalf("%s and %s, %v", denormalized.Text(), normalized.Text(), err)
 	}
 }
 
@@ -143,33 +143,33 @@ func TestBoundsCoverOnlyNarrowerBounds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	with := func(change func(*access.Bounds)) access.Bounds {
+	limitedWith := func(change func(*access.Bounds)) access.Bounds {
 		b := limited
 		change(&b)
 		return b
 	}
 	for _, tt := range []struct {
-		name  string
-		other access.Bounds
-		want  access.Scope // the required scope, empty if the bounds are covered
+		name    string
+		other   access.Bounds
+		missing access.Scope // the scope that the error demands, empty if the bounds are covered
 	}{
 		{"the same", limited, ""},
-		{"a narrower scope", with(func(b *access.Bounds) { b.Scopes = []access.Scope{"tenants:read"} }), ""},
-		{"a further scope", with(func(b *access.Bounds) { b.Scopes = []access.Scope{"dns:write"} }), "dns:write"},
-		{"every scope", with(func(b *access.Bounds) { b.Scopes = []access.Scope{"*"} }), "*"},
-		{"a different tenant", with(func(b *access.Bounds) { b.Tenants = append(slices.Clone(b.Tenants), tenantTwo) }), "keys:write"},
-		{"all tenants", with(func(b *access.Bounds) { b.Tenants = nil }), "keys:write"},
-		{"a smaller network", with(func(b *access.Bounds) { b.Networks = []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")} }), ""},
-		{"a larger network", with(func(b *access.Bounds) { b.Networks = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/7")} }), "keys:write"},
-		{"all addresses", with(func(b *access.Bounds) { b.Networks = nil }), "keys:write"},
-		{"an earlier expiry", with(func(b *access.Bounds) { b.ExpiresAt = today.Add(time.Minute) }), ""},
-		{"a later expiry", with(func(b *access.Bounds) { b.ExpiresAt = today.Add(2 * time.Hour) }), "keys:write"},
-		{"no expiry", with(func(b *access.Bounds) { b.ExpiresAt = time.Time{} }), "keys:write"},
+		{"a narrower scope", limitedWith(func(b *access.Bounds) { b.Scopes = []access.Scope{"tenants:read"} }), ""},
+		{"a further scope", limitedWith(func(b *access.Bounds) { b.Scopes = []access.Scope{"dns:write"} }), "dns:write"},
+		{"every scope", limitedWith(func(b *access.Bounds) { b.Scopes = []access.Scope{"*"} }), "*"},
+		{"a different tenant", limitedWith(func(b *access.Bounds) { b.Tenants = append(slices.Clone(b.Tenants), tenantTwo) }), "keys:write"},
+		{"all tenants", limitedWith(func(b *access.Bounds) { b.Tenants = nil }), "keys:write"},
+		{"a smaller network", limitedWith(func(b *access.Bounds) { b.Networks = []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")} }), ""},
+		{"a larger network", limitedWith(func(b *access.Bounds) { b.Networks = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/7")} }), "keys:write"},
+		{"all addresses", limitedWith(func(b *access.Bounds) { b.Networks = nil }), "keys:write"},
+		{"an earlier expiry", limitedWith(func(b *access.Bounds) { b.ExpiresAt = today.Add(time.Minute) }), ""},
+		{"a later expiry", limitedWith(func(b *access.Bounds) { b.ExpiresAt = today.Add(2 * time.Hour) }), "keys:write"},
+		{"no expiry", limitedWith(func(b *access.Bounds) { b.ExpiresAt = time.Time{} }), "keys:write"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			err := limited.CheckCovers(tt.other, access.KeysWrite)
 			var f *fault.Error
-			if errors.As(err, &f) != (tt.want != "") || tt.want != "" && (f.Values != tt.want || f.Code != fault.InsufficientScope) {
+			if errors.As(err, &f) != (tt.missing != "") || tt.missing != "" && (f.Values != tt.missing || f.Code != fault.InsufficientScope) {
 				t.Fatalf("got %+v", err)
 			}
 			if err := access.Unbounded().CheckCovers(tt.other, access.KeysWrite); err != nil {
@@ -180,7 +180,7 @@ func TestBoundsCoverOnlyNarrowerBounds(t *testing.T) {
 }
 
 // TestNetworksCoverTogether checks that a network is covered if several networks of the caller
-// together have all its addresses.
+// together contain all its addresses.
 func TestNetworksCoverTogether(t *testing.T) {
 	for _, tt := range []struct {
 		own, other string
@@ -216,7 +216,7 @@ func networksOf(t *testing.T, text string) []netip.Prefix {
 	return b.Networks
 }
 
-// drawBounds returns bounds from small sets, so that two draws often overlap.
+// drawBounds draws bounds from small sets of values, so that two draws often overlap.
 func drawBounds(t *rapid.T, name string) access.Bounds {
 	b := access.Bounds{
 		Scopes: rapid.SliceOfNDistinct(rapid.SampledFrom(access.KeyScopes()), 1, 4, rapid.ID).Draw(t, name+" scopes"),
@@ -245,9 +245,9 @@ func TestCoveredBoundsPermitNothingMore(t *testing.T) {
 		if creator.CheckCovers(created, access.KeysWrite) != nil {
 			return
 		}
-		for _, s := range access.KeyScopes() {
-			if created.Allows(s) && !creator.Allows(s) {
-				t.Fatalf("%+v has %s, %+v does not", created, s, creator)
+		for _, scope := range access.KeyScopes() {
+			if created.Allows(scope) && !creator.Allows(scope) {
+				t.Fatalf("%+v has %s, %+v does not", created, scope, creator)
 			}
 		}
 		for _, id := range []tenant.GUID{tenantOne, tenantTwo, "other"} {
@@ -255,9 +255,9 @@ func TestCoveredBoundsPermitNothingMore(t *testing.T) {
 				t.Fatalf("%+v sees %s, %+v does not", created, id, creator)
 			}
 		}
-		for i := range 33 {
+		for bits := range 33 {
 			for _, text := range []string{"10.1.2.3", "10.1.2.131", "138.1.2.3"} {
-				from := netip.PrefixFrom(netip.MustParseAddr(text), i).Masked().Addr()
+				from := netip.PrefixFrom(netip.MustParseAddr(text), bits).Masked().Addr()
 				for hour := range 5 {
 					at := today.Add(time.Duration(hour) * time.Hour)
 					if created.CheckUse(from, at) == nil && creator.CheckUse(from, at) != nil {
@@ -269,7 +269,7 @@ func TestCoveredBoundsPermitNothingMore(t *testing.T) {
 	})
 }
 
-// TestCheckCoversIsAnOrder checks that CheckCovers is reflexive and transitive.
+// TestCheckCoversIsAnOrder checks that bounds cover themselves, and that CheckCovers is transitive.
 func TestCheckCoversIsAnOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b, c := drawBounds(t, "a"), drawBounds(t, "b"), drawBounds(t, "c")
@@ -282,13 +282,14 @@ func TestCheckCoversIsAnOrder(t *testing.T) {
 	})
 }
 
-// TestEveryScopeIsCoveredByItsResource checks that the lists of scopes are consistent.
+// TestEveryScopeIsCoveredByItsResource checks that a key can have the scope of each operation, and
+// the scope of the whole resource, which allows it.
 func TestEveryScopeIsCoveredByItsResource(t *testing.T) {
-	for _, s := range access.OperationScopes() {
-		resource, _, _ := strings.Cut(string(s), ":")
-		star := access.Bounds{Scopes: []access.Scope{access.Scope(resource + ":*")}}
-		if !star.Allows(s) || !slices.Contains(access.KeyScopes(), s) || !slices.Contains(access.KeyScopes(), star.Scopes[0]) {
-			t.Errorf("%s", s)
+	for _, scope := range access.OperationScopes() {
+		resource, _, _ := strings.Cut(string(scope), ":")
+		wholeResource := access.Bounds{Scopes: []access.Scope{access.Scope(resource + ":*")}}
+		if !wholeResource.Allows(scope) || !slices.Contains(access.KeyScopes(), scope) || !slices.Contains(access.KeyScopes(), wholeResource.Scopes[0]) {
+			t.Errorf("%s", scope)
 		}
 	}
 	if n := len(access.KeyScopes()); n != 29 {

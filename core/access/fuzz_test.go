@@ -13,14 +13,14 @@ import (
 
 var keyForm = regexp.MustCompile(`^tny_(live|trial)_[0-9a-f]{48}$`)
 
-// FuzzParseKey checks that exactly the published form is accepted.
+// FuzzParseKey checks that ParseKey accepts exactly the published form.
 func FuzzParseKey(f *testing.F) {
 	for _, seed := range []string{"", "tny", "tny_live_", "tny_live_" + strings.Repeat("0", 48), "tny_trial_" + strings.Repeat("f", 48), "tny_live_" + strings.Repeat("F", 48), "tny__" + strings.Repeat("0", 48), "x_live_\x00"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, raw string) {
 		form, err := access.ParseKey("tny", secret.New(raw))
-		if good := keyForm.MatchString(raw); good != (err == nil) {
+		if wellFormed := keyForm.MatchString(raw); wellFormed != (err == nil) {
 			t.Errorf("%q: %v, %v", raw, form, err)
 		}
 		if err != nil && len(raw) > 30 && strings.Contains(err.Error(), raw) {
@@ -29,7 +29,8 @@ func FuzzParseKey(f *testing.F) {
 	})
 }
 
-// FuzzBearer checks that a token is part of the header and has no blanks around it.
+// FuzzBearer checks that a token is the end of its header, without blanks around it, and that two
+// headers are refused.
 func FuzzBearer(f *testing.F) {
 	for _, seed := range []string{"", "Bearer", "Bearer x", "bearer  x ", "Basic x", "Bearer\tx", "Bearer x y", "BEARER \x00"} {
 		f.Add(seed)
@@ -45,7 +46,7 @@ func FuzzBearer(f *testing.F) {
 	})
 }
 
-// FuzzCheckEmail checks that an accepted address has an @ and no line break.
+// FuzzCheckEmail checks that an accepted address contains an @, no line break and no NUL.
 func FuzzCheckEmail(f *testing.F) {
 	for _, seed := range []string{"", "a@b.example", "a b@c.example", "a@b@c.example", "a@b.example\r\nBcc: x@y.example", "ä@b.example", "<a@b.example>"} {
 		f.Add(seed)

@@ -23,7 +23,7 @@ func TestBearerRequiresExactlyOneToken(t *testing.T) {
 		name    string
 		headers []string
 		want    string
-		refusal error
+		wantErr error
 	}{
 		{"one key", []string{"Bearer k"}, "k", nil},
 		{"scheme in any case", []string{"bEARER k"}, "k", nil},
@@ -33,15 +33,15 @@ func TestBearerRequiresExactlyOneToken(t *testing.T) {
 		{"empty header", []string{""}, "", fault.InvalidAuthHeader},
 		{"other scheme", []string{"Basic eDp5"}, "", fault.InvalidAuthHeader},
 		{"no space", []string{"Bearerk"}, "", fault.InvalidAuthHeader},
-		{"the bare key", []string{"tny_live_" + digits}, "", fault.InvalidAuthHeader},
+		{"a key without the scheme", []string{"tny_live_" + keyDigits}, "", fault.InvalidAuthHeader},
 		{"two headers", []string{"Bearer k", "Bearer k"}, "", fault.InvalidAuthHeader},
 		{"nothing after Bearer", []string{"Bearer"}, "", fault.MissingAPIKey},
 		{"only spaces after Bearer", []string{"Bearer  \t "}, "", fault.MissingAPIKey},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := access.BearerToken(tt.headers)
-			if got != tt.want || !errors.Is(err, tt.refusal) {
-				t.Fatalf("got %q, %v; want %q, %v", got, err, tt.want, tt.refusal)
+			if got != tt.want || !errors.Is(err, tt.wantErr) {
+				t.Fatalf("got %q, %v; want %q, %v", got, err, tt.want, tt.wantErr)
 			}
 		})
 	}
@@ -52,19 +52,19 @@ func TestParseKeyRefusesMalformedKeys(t *testing.T) {
 		name, key string
 		want      access.KeyForm
 	}{
-		{"live", "tny_live_" + digits, access.Live},
-		{"trial", "tny_trial_" + digits, access.Trial},
-		{"other prefix", "abc_live_" + digits, ""},
-		{"no prefix", "live_" + digits, ""},
-		{"other form", "tny_test_" + digits, ""},
-		{"no form", "tny_" + digits, ""},
-		{"upper-case hex", "tny_live_" + strings.ToUpper(digits), ""},
-		{"upper-case form", "tny_LIVE_" + digits, ""},
-		{"47 digits", "tny_live_" + digits[1:], ""},
-		{"49 digits", "tny_live_" + digits + "0", ""},
-		{"no hex", "tny_live_" + digits[1:] + "g", ""},
-		{"newline after", "tny_live_" + digits + "\n", ""},
-		{"NUL inside", "tny_live_" + digits[1:] + "\x00", ""},
+		{"a live key", "tny_live_" + keyDigits, access.Live},
+		{"a trial key", "tny_trial_" + keyDigits, access.Trial},
+		{"other prefix", "abc_live_" + keyDigits, ""},
+		{"no prefix", "live_" + keyDigits, ""},
+		{"other form", "tny_test_" + keyDigits, ""},
+		{"no form", "tny_" + keyDigits, ""},
+		{"upper-case hex", "tny_live_" + strings.ToUpper(keyDigits), ""},
+		{"upper-case form", "tny_LIVE_" + keyDigits, ""},
+		{"47 digits", "tny_live_" + keyDigits[1:], ""},
+		{"49 digits", "tny_live_" + keyDigits + "0", ""},
+		{"a digit that is not hexadecimal", "tny_live_" + keyDigits[1:] + "g", ""},
+		{"newline after", "tny_live_" + keyDigits + "\n", ""},
+		{"a NUL as the last digit", "tny_live_" + keyDigits[1:] + "\x00", ""},
 		{"a megabyte", strings.Repeat("a", 1<<20), ""},
 		{"empty", "", ""},
 	} {
@@ -85,22 +85,22 @@ func TestNewKeysParse(t *testing.T) {
 		prefix := rapid.StringMatching(`[a-z]{1,8}`).Draw(t, "prefix")
 		form := rapid.SampledFrom([]access.KeyForm{access.Live, access.Trial}).Draw(t, "form")
 		random := rapid.SliceOfN(rapid.Byte(), 34, 34).Draw(t, "random")
-		key := func() secret.Text {
+		newKey := func() secret.Text {
 			_, text, err := access.NewKey(bytes.NewReader(random), prefix, form, "acc", "", time.Unix(0, 0))
 			if err != nil {
 				t.Fatal(err)
 			}
 			return text
 		}
-		one := key()
-		if got, err := access.ParseKey(prefix, one); err != nil || got != form {
-			t.Fatalf("made key does not parse: %q, %v", got, err)
+		first := newKey()
+		if got, err := access.ParseKey(prefix, first); err != nil || got != form {
+			t.Fatalf("a new key does not parse: %q, %v", got, err)
 		}
-		if hint := access.KeyHint(one); len(hint) != 4 || !strings.HasSuffix(one.Reveal(), hint) {
+		if hint := access.KeyHint(first); len(hint) != 4 || !strings.HasSuffix(first.Reveal(), hint) {
 			t.Fatalf("hint %q", hint)
 		}
 		random[0]++
-		if access.HashKey(one) == access.HashKey(key()) {
+		if access.HashKey(first) == access.HashKey(newKey()) {
 			t.Fatal("two keys have one hash")
 		}
 	})

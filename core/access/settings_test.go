@@ -22,47 +22,47 @@ func TestSettingsAreNormalized(t *testing.T) {
 	if _, err := (access.Settings{}).Normalized(); err != nil {
 		t.Errorf("empty settings: %v", err)
 	}
-	for name, s := range map[string]access.Settings{
-		"long name":              {DisplayName: strings.Repeat("x", 101)},
-		"name with a line end":   {DisplayName: "a\nb"},
-		"name that turns text":   {DisplayName: "a\u202eb"},
-		"script as support":      {SupportURL: "javascript:alert(1)"},
-		"plain http support":     {SupportURL: "http://acme.example"},
-		"support without host":   {SupportURL: "https:///x"},
-		"support with a user":    {SupportURL: "https://u:p@acme.example"},
-		"mail without address":   {SupportURL: "mailto:help"},
-		"host is a URL":          {ReturnHosts: []string{"https://acme.example"}},
-		"host with a path":       {ReturnHosts: []string{"acme.example/x"}},
-		"host with a user":       {ReturnHosts: []string{"u@acme.example"}},
-		"two hosts in one":       {ReturnHosts: []string{"a.example,b.example"}},
-		"empty host":             {ReturnHosts: []string{""}},
-		"only a port":            {ReturnHosts: []string{":8443"}},
-		"more hosts than twenty": {ReturnHosts: slices.Repeat([]string{"a.example"}, 21)},
+	for name, settings := range map[string]access.Settings{
+		"long name":                            {DisplayName: strings.Repeat("x", 101)},
+		"name with a line end":                 {DisplayName: "a\nb"},
+		"name that reverses the text after it": {DisplayName: "a\u202eb"},
+		"script as the support URL":            {SupportURL: "javascript:alert(1)"},
+		"support URL with plain http":          {SupportURL: "http://acme.example"},
+		"support URL without a host":           {SupportURL: "https:///x"},
+		"support URL with a user":              {SupportURL: "https://u:p@acme.example"},
+		"mailto without an address":            {SupportURL: "mailto:help"},
+		"host is a URL":                        {ReturnHosts: []string{"https://acme.example"}},
+		"host with a path":                     {ReturnHosts: []string{"acme.example/x"}},
+		"host with a user":                     {ReturnHosts: []string{"u@acme.example"}},
+		"two hosts in one":                     {ReturnHosts: []string{"a.example,b.example"}},
+		"empty host":                           {ReturnHosts: []string{""}},
+		"only a port":                          {ReturnHosts: []string{":8443"}},
+		"more hosts than twenty":               {ReturnHosts: slices.Repeat([]string{"a.example"}, 21)},
 	} {
-		if _, err := s.Normalized(); !errors.Is(err, fault.InvalidRequest) {
+		if _, err := settings.Normalized(); !errors.Is(err, fault.InvalidRequest) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
 }
 
 func TestReturnURLNeedsARegisteredHost(t *testing.T) {
-	s := access.Settings{ReturnHosts: []string{"[2001:db8::1]", "app.acme.example", "other.example:8443"}}
-	for _, ok := range []string{
+	settings := access.Settings{ReturnHosts: []string{"[2001:db8::1]", "app.acme.example", "other.example:8443"}}
+	for _, allowed := range []string{
 		"https://app.acme.example", "https://APP.acme.example/done?x=1", "https://app.acme.example:8443/", "https://other.example:8443/",
 		"https://[2001:db8::1]:444/x",
 	} {
-		if err := s.CheckReturnURL(ok); err != nil {
-			t.Errorf("%s: %v", ok, err)
+		if err := settings.CheckReturnURL(allowed); err != nil {
+			t.Errorf("%s: %v", allowed, err)
 		}
 	}
-	for _, bad := range []string{
+	for _, refused := range []string{
 		"", "x", "http://app.acme.example/", "https://evil.example/", "https://app.acme.example.evil.example/", "https://evil.example/app.acme.example",
 		"https://app.acme.example@evil.example/", "https://u@app.acme.example/", "https://app.acme.example\\@evil.example/", "//app.acme.example/",
 		"https:app.acme.example", "https://other.example/", "https://other.example:8444/", "https://app.acme.example/#x", "https://app.acme.example/#",
 		"https://app.acme.example/?a=%zz", "https://app.acme.example/" + strings.Repeat("x", 2048), "javascript:alert(1)", "https://app.acme.example/\n",
 	} {
-		if err := s.CheckReturnURL(bad); !errors.Is(err, fault.InvalidReturnURL) {
-			t.Errorf("%q: got %v", bad, err)
+		if err := settings.CheckReturnURL(refused); !errors.Is(err, fault.InvalidReturnURL) {
+			t.Errorf("%q: got %v", refused, err)
 		}
 	}
 	if err := (access.Settings{}).CheckReturnURL("https://app.acme.example/"); !errors.Is(err, fault.InvalidReturnURL) {

@@ -8,10 +8,9 @@ import (
 	"testing"
 )
 
-// TestCanonicalJSON uses the examples of RFC 8785: the strings and literals of section 3.2.2 and
-// the order of section 3.2.3.
+// TestCanonicalJSON uses the examples of sections 3.2.2 and 3.2.3 and of appendix B of RFC 8785.
 func TestCanonicalJSON(t *testing.T) {
-	for _, tt := range []struct{ name, in, want string }{
+	for _, tt := range []struct{ name, text, want string }{
 		{
 			"strings and literals (section 3.2.2)",
 			`{"string": "\u20ac$\u000F\u000aA'\u0042\u0022\u005c\\\"\/", "literals": [null, true, false]}`,
@@ -26,7 +25,7 @@ func TestCanonicalJSON(t *testing.T) {
 		{"escapes", `"\b\t\n\f\r\u0000\u001F\u007f</script>\u2028"`, `"\b\t\n\f\r\u0000\u001f` + "\u007f</script>\u2028" + `"`},
 		{"nesting", ` [ { "b" : { } , "a" : [ ] } ] `, `[{"a":[],"b":{}}]`},
 	} {
-		d := json.NewDecoder(strings.NewReader(tt.in))
+		d := json.NewDecoder(strings.NewReader(tt.text))
 		d.UseNumber()
 		value, err := parseValue(d)
 		if err != nil {

@@ -20,7 +20,8 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// chain returns the lines of a chain of n entries after an entry with the given sequence and hash.
+// chain returns the lines of n entries that continue a chain. sequence and hash are those of the
+// entry before them.
 func chain(t testing.TB, n int, sequence int64, hash string) []string {
 	t.Helper()
 	var lines []string
@@ -46,11 +47,12 @@ func chain(t testing.TB, n int, sequence int64, hash string) []string {
 	return lines
 }
 
+// verify returns the result of audit.Verify for an export with the given lines.
 func verify(lines []string) (audit.Proof, error) {
 	return audit.Verify(strings.NewReader(strings.Join(lines, "\n") + "\n"))
 }
 
-// hashOf returns the hash of a line.
+// hashOf returns the hash that the entry of a line states.
 func hashOf(t testing.TB, line string) string {
 	t.Helper()
 	var e struct{ Hash string }
@@ -60,8 +62,9 @@ func hashOf(t testing.TB, line string) string {
 	return e.Hash
 }
 
-// TestHashOfAnEntry compares with a hash that was computed independently: printf '%s'
-// '{"action":…}' | sha256sum.
+// TestHashOfAnEntry compares the hash of an entry with one that the command sha256sum computed for
+// the
+// line without its hash.
 func TestHashOfAnEntry(t *testing.T) {
 	lines := chain(t, 1, 0, audit.Anchor)
 	want := `{"action":"add-domain","actor":{"id":"k","name":"pro\"d <ü>","type":"key"},"at":"2026-11-02T09:00:00.000001Z","client_ip":"192.0.2.1",` +
@@ -86,7 +89,7 @@ func TestVerifyProvesAnExport(t *testing.T) {
 		t.Errorf("an empty export: %+v, %v", proof, err)
 	}
 	var indented bytes.Buffer
-	for _, line := range lines { // the form of the JSON does not matter
+	for _, line := range lines { // white space and escapes do not matter
 		var members map[string]any
 		if err := json.Unmarshal([]byte(line), &members); err != nil {
 			t.Fatal(err)
@@ -107,7 +110,7 @@ func TestVerifyProvesAnExport(t *testing.T) {
 // the last dropped entry.
 func TestVerifyNeedsAReasonForMissingEntries(t *testing.T) {
 	lines := chain(t, 4, 0, audit.Anchor)
-	drop := func(actor audit.ActorType, action audit.Action, hash string) string {
+	dropEntry := func(actor audit.ActorType, action audit.Action, hash string) string {
 		e, err := audit.Entry{ID: "drop", Actor: audit.Actor{Type: actor, ID: "retention"}, Action: action,
 			Subject: audit.Subject{Type: audit.EntryHash, ID: hash}, Outcome: audit.Succeeded}.Link(4, hashOf(t, lines[3]))
 		if err != nil {
@@ -121,29 +124,30 @@ func TestVerifyNeedsAReasonForMissingEntries(t *testing.T) {
 	}
 	dropped := hashOf(t, lines[1])
 	for _, tt := range []struct {
-		name string
-		last string
-		want bool
+		name  string
+		last  string
+		valid bool
 	}{
-		{"the entry of the retention", drop(audit.Service, audit.DropEntries, dropped), true},
-		{"of another actor", drop(audit.Key, audit.DropEntries, dropped), false},
-		{"of another action", drop(audit.Service, "add-domain", dropped), false},
-		{"about another hash", drop(audit.Service, audit.DropEntries, hashOf(t, lines[0])), false},
+		{"the entry that the retention writes", dropEntry(audit.Service, audit.DropEntries, dropped), true},
+		{"an entry of another actor", dropEntry(audit.Key, audit.DropEntries, dropped), false},
+		{"an entry of another action", dropEntry(audit.Service, "add-domain", dropped), false},
+		{"an entry with the hash of another dropped entry", dropEntry(audit.Service, audit.DropEntries, hashOf(t, lines[0])), false},
 	} {
 		proof, err := verify(append(slices.Clone(lines[2:]), tt.last))
-		if (err == nil) != tt.want {
+		if (err == nil) != tt.valid {
 			t.Errorf("%s: %v", tt.name, err)
 		}
-		if tt.want && (proof.First != 3 || proof.Anchor != dropped) {
+		if tt.valid && (proof.First != 3 || proof.Anchor != dropped) {
 			t.Errorf("%s: %+v", tt.name, proof)
 		}
 	}
 	if _, err := verify(lines[2:]); brokenLine(err) != 1 {
-		t.Errorf("without a reason: %v", err)
+		t.Errorf("without an entry of the retention: %v", err)
 	}
 }
 
-// brokenLine returns the line of a BrokenError, 0 for another error or none.
+// brokenLine returns the line that a BrokenError names. It returns 0 for any other error and for
+// nil.
 func brokenLine(err error) int {
 	var broken *audit.BrokenError
 	if !errors.As(err, &broken) {
@@ -153,43 +157,44 @@ func brokenLine(err error) int {
 }
 
 // TestVerifyFindsEveryChange changes exports at random: it drops, swaps, repeats, inserts or
-// changes a line. Verify must name the first line that does not continue the chain. If entries are
-// removed from the end, the shorter chain is valid, but has a different last hash.
+// changes a line. Verify must name the first line that does not continue the chain. Entries are not
+// dropped from the end, because the shorter chain is valid too.
 func TestVerifyFindsEveryChange(t *testing.T) {
 	for seed := range uint64(3000) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		lines := chain(t, 2+random.IntN(6), 0, audit.Anchor)
-		changed, what := slices.Clone(lines), ""
-		at := random.IntN(len(lines))
+		changed, change := slices.Clone(lines), ""
+		position := random.IntN(len(lines))
 		switch random.IntN(6) {
 		case 0:
-			at = random.IntN(len(lines) - 1) // not the last one
-			what, changed = "drop", slices.Delete(changed, at, at+1)
+			position = random.IntN(len(lines) - 1) // not the last line
+			change, changed = "drop", slices.Delete(changed, position, position+1)
 		case 1:
-			at = random.IntN(len(lines) - 1)
-			other := at + 1 + random.IntN(len(lines)-at-1)
-			changed[at], changed[other] = changed[other], changed[at]
-			what = "swap"
+			position = random.IntN(len(lines) - 1)
+			other := position + 1 + random.IntN(len(lines)-position-1)
+			changed[position], changed[other] = changed[other], changed[position]
+			change = "swap"
 		case 2:
-			what, changed = "repeat", slices.Insert(changed, at+1, lines[at])
-			at++
+			change, changed = "repeat", slices.Insert(changed, position+1, lines[position])
+			position++
 		case 3:
-			what, changed = "insert", slices.Insert(changed, at, chain(t, 1, int64(at), strings.Repeat("a", 64))[0])
+			change, changed = "insert", slices.Insert(changed, position, chain(t, 1, int64(position), strings.Repeat("a", 64))[0])
 		case 4:
-			what, changed[at] = "change a byte", changeByte(random, lines[at])
+			change, changed[position] = "change a byte", changeByte(random, lines[position])
 		default:
-			what, changed[at] = "change a member", changeMember(t, random, lines[at])
+			change, changed[position] = "change a member", changeMember(t, random, lines[position])
 		}
 		_, err := verify(changed)
 		if sameEntries(changed, lines) {
 			if err != nil {
-				t.Fatalf("seed %d, %s: the same entries are refused: %v", seed, what, err)
+				t.Fatalf("seed %d, %s: the same entries are refused: %v", seed, change, err)
 			}
 			continue
 		}
-		// A chain may begin with any entry, so a wrong first line can show in the second.
-		if line := brokenLine(err); line != at+1 && (at > 0 || line != 2) {
-			t.Fatalf("seed %d, %s in line %d: %v\n%s", seed, what, at+1, err, strings.Join(changed, "\n"))
+		// A chain may begin with any entry. A changed first line may therefore be reported for the
+		// second line, which does not continue it.
+		if line := brokenLine(err); line != position+1 && (position > 0 || line != 2) {
+			t.Fatalf("seed %d, %s in line %d: %v\n%s", seed, change, position+1, err, strings.Join(changed, "\n"))
 		}
 	}
 }
@@ -197,11 +202,12 @@ func TestVerifyFindsEveryChange(t *testing.T) {
 // sameEntries reports whether two lists of lines are equal as JSON.
 func sameEntries(a, b []string) bool {
 	return slices.EqualFunc(a, b, func(a, b string) bool {
-		var left, right any
-		return json.Unmarshal([]byte(a), &left) == nil && json.Unmarshal([]byte(b), &right) == nil && reflect.DeepEqual(left, right)
+		var decodedA, decodedB any
+		return json.Unmarshal([]byte(a), &decodedA) == nil && json.Unmarshal([]byte(b), &decodedB) == nil && reflect.DeepEqual(decodedA, decodedB)
 	})
 }
 
+// changeByte flips a bit of a line, or deletes or inserts a byte.
 func changeByte(random *rand.Rand, line string) string {
 	text := []byte(line)
 	switch i := random.IntN(len(text)); random.IntN(3) {

@@ -9,21 +9,21 @@ import (
 )
 
 func TestPlanDKIM(t *testing.T) {
-	const name, key = "selector1._domainkey.a.test", "v=DKIM1; k=rsa; p=MIIB"
-	cname := func(values ...string) []dns.RRSet { return []dns.RRSet{set(name, dns.CNAME, values...)} }
-	text := []dns.RRSet{set(name, dns.TXT, key)}
+	const name, publicKey = "selector1._domainkey.a.test", "v=DKIM1; k=rsa; p=MIIB"
+	cname := func(values ...string) []dns.RRSet { return []dns.RRSet{rrset(name, dns.CNAME, values...)} }
+	keyRecord := []dns.RRSet{rrset(name, dns.TXT, publicKey)}
 	for _, tt := range []planCase{
-		{name: "nothing", action: dns.Create, reason: "missing", after: []string{target1}},
-		{name: "the target", sets: cname(target1), action: dns.Preserve, reason: "present", after: []string{target1}},
+		{name: "no record", action: dns.Create, reason: "missing", after: []string{target1}},
+		{name: "a CNAME to the target", sets: cname(target1), action: dns.Preserve, reason: "present", after: []string{target1}},
 		{name: "the target in capitals with a dot", sets: cname("SELECTOR1-a-test01i._domainkey.t.n-v1.DKIM.mail.microsoft."),
 			action: dns.Preserve, reason: "present", after: []string{"SELECTOR1-a-test01i._domainkey.t.n-v1.DKIM.mail.microsoft."}},
-		{name: "only a wildcard answers", sets: []dns.RRSet{synthesised(set(name, dns.CNAME, "parking.test"))}, action: dns.Create, reason: "missing",
+		{name: "only a wildcard answers", sets: []dns.RRSet{fromWildcard(rrset(name, dns.CNAME, "parking.test"))}, action: dns.Create, reason: "missing",
 			notes: []dns.Note{"wildcard_overridden"}, after: []string{target1}},
-		{name: "only a wildcard answers with text", sets: []dns.RRSet{synthesised(set(name, dns.TXT, "v=spf1 -all"))}, action: dns.Create, reason: "missing",
+		{name: "only a wildcard answers with text", sets: []dns.RRSet{fromWildcard(rrset(name, dns.TXT, "v=spf1 -all"))}, action: dns.Create, reason: "missing",
 			notes: []dns.Note{"wildcard_overridden"}, after: []string{target1}},
-		{name: "the same tenant's earlier target", sets: cname("selector1-a-test._domainkey.t.onmicrosoft.com"), action: dns.Update,
+		{name: "an earlier target of the same tenant", sets: cname("selector1-a-test._domainkey.t.onmicrosoft.com"), action: dns.Update,
 			reason: "dkim_platform_migration", after: []string{target1}},
-		{name: "the same tenant's other partition", sets: cname("selector1-a-test01i._domainkey.t.q-v1.dkim.mail.microsoft"), action: dns.Update,
+		{name: "a target of the same tenant in another partition", sets: cname("selector1-a-test01i._domainkey.t.q-v1.dkim.mail.microsoft"), action: dns.Update,
 			reason: "dkim_platform_migration", after: []string{target1}},
 		{name: "the selectors swapped", sets: cname(target2), action: dns.Update, reason: "dkim_platform_migration", after: []string{target1}},
 		{name: "dkim_other_tenant", sets: cname("selector1-a-test._domainkey.other.onmicrosoft.com"), action: dns.Conflict, reason: "dkim_other_tenant",
@@ -37,13 +37,13 @@ func TestPlanDKIM(t *testing.T) {
 			reason: "dkim_cname_taken", blocking: true, after: []string{"x._domainkey.t.evilonmicrosoft.com"}},
 		{name: "two CNAMEs", sets: cname(target1, "s1.esp.test"), action: dns.Conflict, reason: "dkim_cname_taken", blocking: true,
 			after: []string{target1, "s1.esp.test"}},
-		{name: "dkim_txt_present: a key pasted by hand", sets: text, action: dns.Conflict, reason: "dkim_txt_present", blocking: true},
-		{name: "dkim_txt_present: an address", sets: []dns.RRSet{set(name, "A", "192.0.2.1")}, action: dns.Conflict, reason: "dkim_txt_present", blocking: true},
-		{name: "dkim_flattened: the target's own key", sets: text, referenced: func(b *dns.Referenced) { b.Keys = map[string][]string{target1: {key}} },
+		{name: "dkim_txt_present: a key pasted by hand", sets: keyRecord, action: dns.Conflict, reason: "dkim_txt_present", blocking: true},
+		{name: "dkim_txt_present: an address", sets: []dns.RRSet{rrset(name, "A", "192.0.2.1")}, action: dns.Conflict, reason: "dkim_txt_present", blocking: true},
+		{name: "dkim_flattened: the target's own key", sets: keyRecord, referenced: func(r *dns.Referenced) { r.Keys = map[string][]string{target1: {publicKey}} },
 			action: dns.Preserve, reason: "dkim_flattened"},
-		{name: "dkim_delegated", sets: []dns.RRSet{set("_domainkey.a.test", dns.NS, "ns1.esp.test")}, action: dns.Conflict, reason: "dkim_delegated", blocking: true},
-		{name: "dkim_delegated at the selector", sets: []dns.RRSet{set(name, dns.NS, "ns1.esp.test")}, action: dns.Conflict, reason: "dkim_delegated", blocking: true},
-		{name: "published in the delegated zone", sets: append(cname(target1), set("_domainkey.a.test", dns.NS, "ns1.esp.test")),
+		{name: "dkim_delegated", sets: []dns.RRSet{rrset("_domainkey.a.test", dns.NS, "ns1.esp.test")}, action: dns.Conflict, reason: "dkim_delegated", blocking: true},
+		{name: "dkim_delegated at the selector", sets: []dns.RRSet{rrset(name, dns.NS, "ns1.esp.test")}, action: dns.Conflict, reason: "dkim_delegated", blocking: true},
+		{name: "published in the delegated zone", sets: append(cname(target1), rrset("_domainkey.a.test", dns.NS, "ns1.esp.test")),
 			action: dns.Preserve, reason: "present", after: []string{target1}},
 	} {
 		t.Run(tt.name, func(t *testing.T) { tt.run(t, offer(), "a.test", dns.Selector1) })
@@ -51,8 +51,8 @@ func TestPlanDKIM(t *testing.T) {
 }
 
 func TestSelectorsAreDecidedIndependently(t *testing.T) {
-	p := dns.NewPlan(offer(), reliable(set("selector1._domainkey.a.test", dns.CNAME, "s1.esp.test")), nil)
-	one, two := item(t, p, dns.Selector1), item(t, p, dns.Selector2)
+	p := dns.NewPlan(offer(), reliableRead(rrset("selector1._domainkey.a.test", dns.CNAME, "s1.esp.test")), nil)
+	one, two := itemFor(t, p, dns.Selector1), itemFor(t, p, dns.Selector2)
 	if one.Action != dns.Conflict || two.Action != dns.Create || two.Desired != target2 {
 		t.Fatalf("got %+v and %+v", one, two)
 	}
@@ -63,19 +63,19 @@ func TestReadSelectorsComparesTheTargets(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		signing dns.Signing
-		seen    []dns.RRSet
+		sets    []dns.RRSet
 		want    dns.Selector
 	}{
 		{"no record", signing, nil, dns.SelectorMissing},
-		{"the target", signing, []dns.RRSet{set(name, dns.CNAME, target1)}, dns.SelectorPropagated},
-		{"the other selector's target", signing, []dns.RRSet{set(name, dns.CNAME, target2)}, dns.SelectorMismatch},
-		{"a key pasted by hand", signing, []dns.RRSet{set(name, dns.TXT, "v=DKIM1; p=")}, dns.SelectorMismatch},
-		{"two CNAMEs", signing, []dns.RRSet{set(name, dns.CNAME, target1, target2)}, dns.SelectorMismatch},
+		{"the target", signing, []dns.RRSet{rrset(name, dns.CNAME, target1)}, dns.SelectorPropagated},
+		{"the other selector's target", signing, []dns.RRSet{rrset(name, dns.CNAME, target2)}, dns.SelectorMismatch},
+		{"a key pasted by hand", signing, []dns.RRSet{rrset(name, dns.TXT, "v=DKIM1; p=")}, dns.SelectorMismatch},
+		{"two CNAMEs", signing, []dns.RRSet{rrset(name, dns.CNAME, target1, target2)}, dns.SelectorMismatch},
 		{"no target specified, no record", dns.Signing{}, nil, dns.SelectorMissing},
-		{"no target specified, a record exists", dns.Signing{}, []dns.RRSet{set(name, dns.CNAME, target1)}, dns.SelectorMismatch},
+		{"no target specified, a record exists", dns.Signing{}, []dns.RRSet{rrset(name, dns.CNAME, target1)}, dns.SelectorMismatch},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got, _ := dns.ReadSelectors(readWith(tt.seen...), tt.signing); got != tt.want {
+			if got, _ := dns.ReadSelectors(readOf(tt.sets...), tt.signing); got != tt.want {
 				t.Fatalf("got %s, want %s", got, tt.want)
 			}
 		})

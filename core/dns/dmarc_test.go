@@ -13,7 +13,7 @@ import (
 
 func TestPlanDMARC(t *testing.T) {
 	const name = "_dmarc.a.test"
-	texts := func(values ...string) []dns.RRSet { return []dns.RRSet{set(name, dns.TXT, values...)} }
+	texts := func(values ...string) []dns.RRSet { return []dns.RRSet{rrset(name, dns.TXT, values...)} }
 	kept := func(name, text string, notes ...dns.Note) planCase {
 		return planCase{name: name, sets: texts(text), action: dns.Preserve, reason: "dmarc_present", notes: notes, after: []string{text}}
 	}
@@ -21,14 +21,14 @@ func TestPlanDMARC(t *testing.T) {
 		return planCase{name: "dmarc_syntax: " + name, sets: texts(text), action: dns.Conflict, reason: "dmarc_syntax", after: []string{text}}
 	}
 	for _, tt := range []planCase{
-		{name: "none", action: dns.Create, reason: "missing", after: []string{dns.DefaultPolicy}},
+		{name: "no record", action: dns.Create, reason: "missing", after: []string{dns.DefaultPolicy}},
 		{name: "the default policy", sets: texts(dns.DefaultPolicy), action: dns.Preserve, reason: "present", after: []string{dns.DefaultPolicy}},
 		kept("p=none with reports", "v=DMARC1; p=none; rua=mailto:x@else.test"),
 		kept("p=reject", "v=DMARC1; p=reject", "dmarc_strict"),
 		kept("a strict alignment", "v=DMARC1;p=none;adkim=s;", "dmarc_strict"),
 		kept("tags that RFC 9989 added and removed", "v=DMARC1; p=quarantine; np=reject; psd=n; t=y; pct=50; rf=afrf; ri=3600", "dmarc_strict"),
-		kept("no p", "v=DMARC1; rua=mailto:x@else.test", "dmarc_no_policy"),
-		kept("a bad p", "v=DMARC1; p=perhaps", "dmarc_no_policy"),
+		kept("no tag p", "v=DMARC1; rua=mailto:x@else.test", "dmarc_no_policy"),
+		kept("an invalid value of p", "v=DMARC1; p=perhaps", "dmarc_no_policy"),
 		{name: "other texts are not DMARC records", sets: texts("hello"), action: dns.Create, reason: "missing", after: []string{"hello", dns.DefaultPolicy}},
 		{name: "dmarc_multiple", sets: texts("v=DMARC1; p=none", "v=DMARC1; p=reject"), action: dns.Conflict, reason: "dmarc_multiple",
 			after: []string{"v=DMARC1; p=none", "v=DMARC1; p=reject"}},
@@ -39,14 +39,14 @@ func TestPlanDMARC(t *testing.T) {
 		refused("the version in small letters", "v=dmarc1; p=none"),
 		refused("text after the version without a semicolon", "v=DMARC1 p=none"),
 		{name: "dmarc_alias: a CNAME to a vendor, with the records of its target",
-			sets:   []dns.RRSet{set(name, dns.CNAME, "a.test.dmarc.vendor.test"), set(name, dns.TXT, "v=DMARC1; p=reject")},
+			sets:   []dns.RRSet{rrset(name, dns.CNAME, "a.test.dmarc.vendor.test"), rrset(name, dns.TXT, "v=DMARC1; p=reject")},
 			action: dns.Preserve, reason: "dmarc_alias", after: []string{"v=DMARC1; p=reject"}},
-		{name: "dmarc_delegated", sets: []dns.RRSet{set(name, dns.NS, "ns.vendor.test")}, action: dns.Conflict, reason: "dmarc_delegated"},
-		{name: "in the delegated zone", sets: append(texts("v=DMARC1; p=reject"), set(name, dns.NS, "ns.vendor.test")), action: dns.Preserve,
+		{name: "dmarc_delegated", sets: []dns.RRSet{rrset(name, dns.NS, "ns.vendor.test")}, action: dns.Conflict, reason: "dmarc_delegated"},
+		{name: "in the delegated zone", sets: append(texts("v=DMARC1; p=reject"), rrset(name, dns.NS, "ns.vendor.test")), action: dns.Preserve,
 			reason: "dmarc_present", notes: []dns.Note{"dmarc_strict"}, after: []string{"v=DMARC1; p=reject"}},
-		{name: "only a wildcard answers", sets: []dns.RRSet{synthesised(set(name, dns.TXT, "v=spf1 -all"))}, action: dns.Create, reason: "missing",
+		{name: "only a wildcard answers", sets: []dns.RRSet{fromWildcard(rrset(name, dns.TXT, "v=spf1 -all"))}, action: dns.Create, reason: "missing",
 			notes: []dns.Note{"wildcard_overridden"}, after: []string{dns.DefaultPolicy}},
-		{name: "a DMARC record from a wildcard", sets: []dns.RRSet{synthesised(set(name, dns.TXT, "v=DMARC1; p=reject"))}, action: dns.Preserve,
+		{name: "a DMARC record from a wildcard", sets: []dns.RRSet{fromWildcard(rrset(name, dns.TXT, "v=DMARC1; p=reject"))}, action: dns.Preserve,
 			reason: "dmarc_present", notes: []dns.Note{"dmarc_strict"}, after: []string{"v=DMARC1; p=reject"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) { tt.run(t, offer(), "a.test", dns.Policy) })
@@ -54,22 +54,22 @@ func TestPlanDMARC(t *testing.T) {
 }
 
 func TestPlanKeepsInheritedDMARC(t *testing.T) {
-	above := func(name string, texts ...string) func(*dns.Referenced) {
-		return func(b *dns.Referenced) { b.ParentDMARC = map[string][]string{name: texts} }
+	parentRecords := func(name string, texts ...string) func(*dns.Referenced) {
+		return func(r *dns.Referenced) { r.ParentDMARC = map[string][]string{name: texts} }
 	}
 	for _, tt := range []planCase{
-		{name: "dmarc_inherited from the organisation", referenced: above("_dmarc.a.test", "v=DMARC1; p=reject"), action: dns.Preserve, reason: "dmarc_inherited", notes: []dns.Note{"dmarc_strict"}},
-		{name: "dmarc_inherited from the top level", referenced: above("_dmarc.test", "x", "v=DMARC1; p=quarantine; psd=y"), action: dns.Preserve, reason: "dmarc_inherited", notes: []dns.Note{"dmarc_strict"}},
-		{name: "dmarc_inherited from p=none", referenced: above("_dmarc.a.test", "v=DMARC1; p=none"), action: dns.Preserve, reason: "dmarc_inherited"},
-		{name: "dmarc_inherited from sp=reject", referenced: above("_dmarc.a.test", "v=DMARC1; p=none; sp=reject"), action: dns.Preserve,
+		{name: "dmarc_inherited from the organisation", referenced: parentRecords("_dmarc.a.test", "v=DMARC1; p=reject"), action: dns.Preserve, reason: "dmarc_inherited", notes: []dns.Note{"dmarc_strict"}},
+		{name: "dmarc_inherited from the top level", referenced: parentRecords("_dmarc.test", "x", "v=DMARC1; p=quarantine; psd=y"), action: dns.Preserve, reason: "dmarc_inherited", notes: []dns.Note{"dmarc_strict"}},
+		{name: "dmarc_inherited from p=none", referenced: parentRecords("_dmarc.a.test", "v=DMARC1; p=none"), action: dns.Preserve, reason: "dmarc_inherited"},
+		{name: "dmarc_inherited from sp=reject", referenced: parentRecords("_dmarc.a.test", "v=DMARC1; p=none; sp=reject"), action: dns.Preserve,
 			reason: "dmarc_inherited", notes: []dns.Note{"dmarc_strict"}},
-		{name: "nothing above", referenced: above("_dmarc.a.test"), action: dns.Create, reason: "missing", after: []string{dns.DefaultPolicy}},
-		{name: "two records above do not apply", referenced: above("_dmarc.a.test", "v=DMARC1; p=none", "v=DMARC1; p=reject"), action: dns.Create, reason: "missing",
+		{name: "no record at a parent name", referenced: parentRecords("_dmarc.a.test"), action: dns.Create, reason: "missing", after: []string{dns.DefaultPolicy}},
+		{name: "two records at a parent name do not apply", referenced: parentRecords("_dmarc.a.test", "v=DMARC1; p=none", "v=DMARC1; p=reject"), action: dns.Create, reason: "missing",
 			after: []string{dns.DefaultPolicy}},
-		{name: "an invalid record above does not apply", referenced: above("_dmarc.a.test", "v=DMARC1; p"), action: dns.Create, reason: "missing", after: []string{dns.DefaultPolicy}},
-		{name: "the record of a sibling does not apply", referenced: above("_dmarc.b.test", "v=DMARC1; p=reject"), action: dns.Create, reason: "missing", after: []string{dns.DefaultPolicy}},
-		{name: "the domain's own record takes precedence", sets: []dns.RRSet{set("_dmarc.mail.a.test", dns.TXT, "v=DMARC1; p=none; sp=none")},
-			referenced: above("_dmarc.a.test", "v=DMARC1; p=reject"), action: dns.Preserve, reason: "dmarc_present", after: []string{"v=DMARC1; p=none; sp=none"}},
+		{name: "an invalid record at a parent name does not apply", referenced: parentRecords("_dmarc.a.test", "v=DMARC1; p"), action: dns.Create, reason: "missing", after: []string{dns.DefaultPolicy}},
+		{name: "the record of a sibling does not apply", referenced: parentRecords("_dmarc.b.test", "v=DMARC1; p=reject"), action: dns.Create, reason: "missing", after: []string{dns.DefaultPolicy}},
+		{name: "the domain's own record takes precedence", sets: []dns.RRSet{rrset("_dmarc.mail.a.test", dns.TXT, "v=DMARC1; p=none; sp=none")},
+			referenced: parentRecords("_dmarc.a.test", "v=DMARC1; p=reject"), action: dns.Preserve, reason: "dmarc_present", after: []string{"v=DMARC1; p=none; sp=none"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) { tt.run(t, dns.Offer{}, "mail.a.test", dns.Policy) })
 	}

@@ -11,15 +11,16 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
+// The values that the platform specifies for a.test.
 const (
-	host               = "a-test.r4nd.mx.microsoft"
-	oldHost            = "a-test.mail.protection.outlook.com"
-	include            = "spf.protection.outlook.com"
-	proofText          = "MS=ms12345678"
+	platformMX         = "a-test.r4nd.mx.microsoft"
+	previousMX         = "a-test.mail.protection.outlook.com" // of an earlier platform configuration
+	platformSPF        = "spf.protection.outlook.com"
+	ownershipText      = "MS=ms12345678"
 	autodiscoverTarget = "autodiscover.outlook.com"
 )
 
-// platformHosts are the hosts of Microsoft 365.
+// platformHosts are the names by which a plan recognizes records of the platform.
 var platformHosts = dns.PlatformHosts{
 	Exchanges:    []string{".mail.protection.outlook.com", ".mx.microsoft"},
 	Signers:      []string{".onmicrosoft.com", ".dkim.mail.microsoft"},
@@ -28,44 +29,45 @@ var platformHosts = dns.PlatformHosts{
 
 // offer returns all records that the platform specifies for a.test after verification.
 func offer() dns.Offer {
-	return dns.Offer{Verification: offered, Signing: signing, Hosts: platformHosts, Service: []dns.Record{
-		{Type: dns.MX, Name: "a.test", Content: host, TTL: 3600},
-		{Type: dns.TXT, Name: "a.test", Content: "v=spf1 include:" + include + " -all", TTL: 3600},
+	return dns.Offer{Verification: ownershipRecords, Signing: signing, Hosts: platformHosts, Service: []dns.Record{
+		{Type: dns.MX, Name: "a.test", Content: platformMX, TTL: 3600},
+		{Type: dns.TXT, Name: "a.test", Content: "v=spf1 include:" + platformSPF + " -all", TTL: 3600},
 		{Type: dns.CNAME, Name: "autodiscover.a.test", Content: autodiscoverTarget, TTL: 3600},
 	}}
 }
 
-// reliable returns a reliable read of a.test with these record sets.
-func reliable(sets ...dns.RRSet) dns.ZoneRead {
-	s := readWith(sets...)
-	s.Zone, s.Complete = "a.test", true
-	s.Referenced.SPF = map[string][]string{include: {"v=spf1 ip4:192.0.2.0/24 -all"}}
-	return s
+// reliableRead returns a read of the zone a.test on which all name servers agree.
+func reliableRead(sets ...dns.RRSet) dns.ZoneRead {
+	read := readOf(sets...)
+	read.Zone, read.Complete = "a.test", true
+	read.Referenced.SPF = map[string][]string{platformSPF: {"v=spf1 ip4:192.0.2.0/24 -all"}}
+	return read
 }
 
-func item(t *testing.T, p dns.Plan, purpose dns.Purpose) dns.Item {
+// itemFor returns the item of a plan for a purpose. It fails the test if the plan has none.
+func itemFor(t *testing.T, p dns.Plan, purpose dns.Purpose) dns.Item {
 	t.Helper()
-	for _, i := range p.Items {
-		if i.Purpose == purpose {
-			return i
+	for _, item := range p.Items {
+		if item.Purpose == purpose {
+			return item
 		}
 	}
 	t.Fatalf("the plan has no item for %s: %+v", purpose, p.Items)
 	return dns.Item{}
 }
 
-// setAfter returns the values of a record set after the plan was written.
-func setAfter(p dns.Plan, s dns.ZoneRead, name string, typ dns.Type) []string {
+// valuesAfter returns the values of a record set after the plan was written.
+func valuesAfter(p dns.Plan, read dns.ZoneRead, name string, typ dns.Type) []string {
 	for _, c := range p.Changes {
 		if c.After.Name == name && c.After.Type == typ {
 			return c.After.Values
 		}
 	}
-	return dns.Find(s.Sets, name, typ).Values
+	return dns.Find(read.Sets, name, typ).Values
 }
 
-// planCase is one test case of a plan: the records of the zone, the expected decision on one
-// purpose, and the values of the purpose's record set after the plan.
+// planCase is one test case of a plan: the records of a zone, and the expected item of the plan for
+// one purpose.
 type planCase struct {
 	name       string
 	sets       []dns.RRSet
@@ -76,18 +78,19 @@ type planCase struct {
 	blocking   bool
 	optional   bool
 	notes      []dns.Note
-	after      []string
+	after      []string // the values of the purpose's record set after the plan was written
 }
 
+// run makes a plan for the zone of the test case, and checks the item of the plan for the purpose.
 func (c planCase) run(t *testing.T, o dns.Offer, domain string, purpose dns.Purpose) {
 	t.Helper()
-	s := reliable(c.sets...)
-	s.Domain = domain
+	read := reliableRead(c.sets...)
+	read.Domain = domain
 	if c.referenced != nil {
-		c.referenced(&s.Referenced)
+		c.referenced(&read.Referenced)
 	}
-	p := dns.NewPlan(o, s, c.managed)
-	got := item(t, p, purpose)
+	p := dns.NewPlan(o, read, c.managed)
+	got := itemFor(t, p, purpose)
 	want := dns.Item{Purpose: purpose, Action: c.action, Reason: c.reason, Blocking: c.blocking, Optional: c.optional, Notes: c.notes,
 		Type: got.Type, Name: got.Name, Desired: got.Desired, Observed: got.Observed}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -96,13 +99,13 @@ func (c planCase) run(t *testing.T, o dns.Offer, domain string, purpose dns.Purp
 	if p.SafeToApply() == c.blocking && !otherItemsBlock(p, purpose) {
 		t.Errorf("safe to apply is %v", p.SafeToApply())
 	}
-	exists := setAfter(p, s, got.Name, got.Type)
-	if diff := cmp.Diff(c.after, exists); diff != "" {
+	values := valuesAfter(p, read, got.Name, got.Type)
+	if diff := cmp.Diff(c.after, values); diff != "" {
 		t.Error("after the plan: " + diff)
 	}
 	if c.action == dns.Create || c.action == dns.Update {
-		if !slices.Contains(exists, got.Desired) {
-			t.Errorf("%q is desired and not among %q", got.Desired, exists)
+		if !slices.Contains(values, got.Desired) {
+			t.Errorf("%q is desired and not among %q", got.Desired, values)
 		}
 	}
 	if len(got.Reason.Explain()) < 20 {
@@ -110,9 +113,9 @@ func (c planCase) run(t *testing.T, o dns.Offer, domain string, purpose dns.Purp
 	}
 }
 
-// otherItemsBlock reports whether an item of a different purpose blocks.
-func otherItemsBlock(p dns.Plan, but dns.Purpose) bool {
-	return slices.ContainsFunc(p.Blocking(), func(i dns.Item) bool { return i.Purpose != but })
+// otherItemsBlock reports whether an item of a different purpose blocks the plan.
+func otherItemsBlock(p dns.Plan, except dns.Purpose) bool {
+	return slices.ContainsFunc(p.Blocking(), func(item dns.Item) bool { return item.Purpose != except })
 }
 
 const (
@@ -125,35 +128,39 @@ var (
 		Selector1: dns.Record{Type: dns.CNAME, Name: "selector1._domainkey.a.test", Content: target1},
 		Selector2: dns.Record{Type: dns.CNAME, Name: "selector2._domainkey.a.test", Content: target2},
 	}
-	offered = []dns.Record{
+	ownershipRecords = []dns.Record{
 		{Type: dns.MX, Name: "a.test", Content: "ms1.msv1.invalid", Preference: 32767},
 		{Type: dns.TXT, Name: "a.test", Content: "MS=ms12345678"},
 	}
 )
 
-func readWith(sets ...dns.RRSet) dns.ZoneRead { return dns.ZoneRead{Domain: "a.test", Sets: sets} }
+// readOf returns an incomplete read of a.test with these record sets.
+func readOf(sets ...dns.RRSet) dns.ZoneRead { return dns.ZoneRead{Domain: "a.test", Sets: sets} }
 
-func set(name string, typ dns.Type, values ...string) dns.RRSet {
+func rrset(name string, typ dns.Type, values ...string) dns.RRSet {
 	return dns.RRSet{Name: name, Type: typ, Values: values}
 }
 
-func synthesised(s dns.RRSet) dns.RRSet {
+// fromWildcard returns the record set as an answer that a wildcard caused.
+func fromWildcard(s dns.RRSet) dns.RRSet {
 	s.Synthesised = true
 	return s
 }
 
-const includeTerm = "include:" + include
+const includePlatform = "include:" + platformSPF
 
-// offerWithoutProof returns offer without ownership records, so that SPF is the only TXT record.
-func offerWithoutProof() dns.Offer {
+// offerWithoutOwnership returns offer without ownership records, so that the SPF record is the only
+// TXT record that the platform specifies at a.test.
+func offerWithoutOwnership() dns.Offer {
 	o := offer()
 	o.Verification = nil
 	return o
 }
 
-func spf(texts ...string) []dns.RRSet { return []dns.RRSet{set("a.test", dns.TXT, texts...)} }
+// spfRecords returns the TXT records at a.test.
+func spfRecords(texts ...string) []dns.RRSet { return []dns.RRSet{rrset("a.test", dns.TXT, texts...)} }
 
-func ttl(seconds int, s dns.RRSet) dns.RRSet {
+func withTTL(seconds int, s dns.RRSet) dns.RRSet {
 	s.TTL = seconds
 	return s
 }

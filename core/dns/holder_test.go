@@ -65,10 +65,10 @@ func TestDetectDoesNotDependOnOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		providers := []dns.Provider{cloudflare, smallProvider, nestedProvider, powerDNS}
 		delegation := rapid.SliceOfDistinct(rapid.SampledFrom(hosts), rapid.ID).Draw(t, "delegation")
-		shuffled := rapid.Permutation(delegation).Draw(t, "turned delegation")
-		shuffledProviders := rapid.Permutation(providers).Draw(t, "turned providers")
-		a, b := dns.Detect(dns.ZoneRead{Delegation: delegation}, providers), dns.Detect(dns.ZoneRead{Delegation: shuffled}, shuffledProviders)
-		if diff := cmp.Diff(a, b); diff != "" {
+		shuffled := rapid.Permutation(delegation).Draw(t, "shuffled delegation")
+		shuffledProviders := rapid.Permutation(providers).Draw(t, "shuffled providers")
+		original, afterShuffle := dns.Detect(dns.ZoneRead{Delegation: delegation}, providers), dns.Detect(dns.ZoneRead{Delegation: shuffled}, shuffledProviders)
+		if diff := cmp.Diff(original, afterShuffle); diff != "" {
 			t.Fatal(diff)
 		}
 	})
@@ -76,18 +76,19 @@ func TestDetectDoesNotDependOnOrder(t *testing.T) {
 
 var cloudServers = []string{"ada.ns.cloudflare.com", "bob.ns.cloudflare.com"}
 
+// access returns an account's access to the zone a.test at a provider.
 func access(provider string, standing dns.Standing, servers ...string) dns.Access {
 	return dns.Access{Provider: provider, Standing: standing, Zone: dns.Zone{Name: "a.test", NameServers: servers}}
 }
 
-func refusedFor(provider, why string) dns.Access {
-	a := access(provider, dns.SettingsRefused)
-	a.Detail = why
-	return a
+func refusedFor(provider, detail string) dns.Access {
+	refused := access(provider, dns.SettingsRefused)
+	refused.Detail = detail
+	return refused
 }
 
-func idle(a dns.Access, why string) dns.Access {
-	a.Zone.Idle = why
+func idle(a dns.Access, reason string) dns.Access {
+	a.Zone.Idle = reason
 	return a
 }
 
@@ -97,74 +98,74 @@ func TestFindHolderPrefersTheConnectionOfTheZone(t *testing.T) {
 	for _, tt := range []struct {
 		name       string
 		delegation []string
-		all        []dns.Access
+		accesses   []dns.Access
 		provider   string
 		standing   dns.Standing
 	}{
-		{"by the servers' names, without a connection", cloudServers, nil, "cloudflare", dns.NoConnection},
-		{"with a connection that reaches it", cloudServers, []dns.Access{access("cloudflare", reaches, "BOB.ns.cloudflare.com.", "ada.ns.cloudflare.com")}, "cloudflare", reaches},
-		{"the connection that reaches it, of several to one provider", cloudServers,
+		{"the provider of the servers' names, without a connection", cloudServers, nil, "cloudflare", dns.NoConnection},
+		{"a connection that reaches the zone", cloudServers, []dns.Access{access("cloudflare", reaches, "BOB.ns.cloudflare.com.", "ada.ns.cloudflare.com")}, "cloudflare", reaches},
+		{"several connections, of which one reaches the zone", cloudServers,
 			[]dns.Access{access("cloudflare", unreached), access("cloudflare", silent), access("cloudflare", reaches, cloudServers...)}, "cloudflare", reaches},
-		{"another zone of the name at the same provider", cloudServers, []dns.Access{access("cloudflare", reaches, "x.ns.cloudflare.com", "y.ns.cloudflare.com")}, "cloudflare", dns.ReachesElsewhere},
-		{"a server more than the delegation", cloudServers, []dns.Access{access("cloudflare", reaches, append(cloudServers, "z.ns.cloudflare.com")...)}, "cloudflare", dns.ReachesElsewhere},
-		{"the right servers, and idle", cloudServers, []dns.Access{idle(access("cloudflare", reaches, cloudServers...), "paused")}, "cloudflare", dns.ReachesIdle},
-		{"by a connection, with vanity name servers", vanity, []dns.Access{access("powerdns", reaches, vanity...)}, "powerdns", reaches},
+		{"a connection to another zone of the same name", cloudServers, []dns.Access{access("cloudflare", reaches, "x.ns.cloudflare.com", "y.ns.cloudflare.com")}, "cloudflare", dns.ReachesElsewhere},
+		{"a zone with more servers than the delegation", cloudServers, []dns.Access{access("cloudflare", reaches, append(cloudServers, "z.ns.cloudflare.com")...)}, "cloudflare", dns.ReachesElsewhere},
+		{"an idle zone with the servers of the delegation", cloudServers, []dns.Access{idle(access("cloudflare", reaches, cloudServers...), "paused")}, "cloudflare", dns.ReachesIdle},
+		{"a connection to a zone with vanity name servers", vanity, []dns.Access{access("powerdns", reaches, vanity...)}, "powerdns", reaches},
 		{"a connection takes precedence over the names", cloudServers, []dns.Access{access("powerdns", reaches, cloudServers...)}, "powerdns", reaches},
 		{"a detectable provider with vanity name servers", vanity, []dns.Access{access("cloudflare", reaches, vanity...)}, "cloudflare", reaches},
 		{"several providers, and a connection that reaches all", append(cloudServers, vanity...), []dns.Access{access("powerdns", reaches, append(cloudServers, vanity...)...)}, "powerdns", reaches},
 		{"a zone without servers", vanity, []dns.Access{access("powerdns", reaches)}, "", dns.ReachesElsewhere},
-		{"moved away from a connection's provider", foreign, []dns.Access{idle(access("cloudflare", reaches, cloudServers...), "moved")}, "", dns.ReachesIdle},
+		{"a zone that moved away from the connection's provider", foreign, []dns.Access{idle(access("cloudflare", reaches, cloudServers...), "moved")}, "", dns.ReachesIdle},
 		{"a silent provider comes before a rejected credential", cloudServers, []dns.Access{access("cloudflare", unreached), access("cloudflare", rejected), access("cloudflare", silent)}, "cloudflare", silent},
 		{"a rejected credential comes before an idle zone", cloudServers, []dns.Access{idle(access("cloudflare", reaches), "moved"), access("cloudflare", rejected)}, "cloudflare", rejected},
 		{"problems of a different provider do not matter", cloudServers, []dns.Access{access("powerdns", silent), access("cloudflare", unreached)}, "cloudflare", unreached},
-		{"nor problems of a provider with known name servers", foreign, []dns.Access{access("cloudflare", silent), access("cloudflare", rejected)}, "", dns.NoConnection},
+		{"problems of a provider with known name servers do not matter", foreign, []dns.Access{access("cloudflare", silent), access("cloudflare", rejected)}, "", dns.NoConnection},
 		{"a silent provider without patterns may hold the zone", foreign, []dns.Access{access("powerdns", silent)}, "", silent},
 		{"a provider without patterns that does not have the zone", foreign, []dns.Access{access("powerdns", unreached)}, "", dns.NoConnection},
 		{"no delegation", nil, []dns.Access{access("powerdns", unreached)}, "", dns.NoConnection},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			h := dns.FindHolder(dns.ZoneRead{Zone: "a.test", Delegation: tt.delegation}, []dns.Provider{cloudflare, powerDNS}, tt.all)
-			if h.Provider.ID != tt.provider || h.Access.Standing != tt.standing {
-				t.Fatalf("got %q, %q, want %q, %q", h.Provider.ID, h.Access.Standing, tt.provider, tt.standing)
+			holder := dns.FindHolder(dns.ZoneRead{Zone: "a.test", Delegation: tt.delegation}, []dns.Provider{cloudflare, powerDNS}, tt.accesses)
+			if holder.Provider.ID != tt.provider || holder.Access.Standing != tt.standing {
+				t.Fatalf("got %q, %q, want %q, %q", holder.Provider.ID, holder.Access.Standing, tt.provider, tt.standing)
 			}
-			if (tt.standing == dns.ReachesZone) != (h.Access.Zone.Name != "" && h.Access.Standing == dns.ReachesZone) {
-				t.Fatalf("got %+v", h)
+			if (tt.standing == dns.ReachesZone) != (holder.Access.Zone.Name != "" && holder.Access.Standing == dns.ReachesZone) {
+				t.Fatalf("got %+v", holder)
 			}
 		})
 	}
 }
 
 func TestAutomationNamesTheRequiredAction(t *testing.T) {
-	foreign := set("a.test", dns.MX, "1 aspmx.l.google.com")
-	good := access("cloudflare", dns.ReachesZone, cloudServers...)
+	foreign := rrset("a.test", dns.MX, "1 aspmx.l.google.com")
+	reaches := access("cloudflare", dns.ReachesZone, cloudServers...)
 	for _, tt := range []struct {
-		name       string
-		delegation []string
-		all        []dns.Access
-		sets       []dns.RRSet
-		reason     string
-		required   dns.ActionRequired
-		connected  bool
-		says       string
+		name          string
+		delegation    []string
+		accesses      []dns.Access
+		sets          []dns.RRSet
+		reason        string
+		wantRequired  dns.ActionRequired
+		wantConnected bool
+		message       string
 	}{
-		{"ready", cloudServers, []dns.Access{good}, nil, "", "", true, "written at Cloudflare"},
+		{"ready", cloudServers, []dns.Access{reaches}, nil, "", "", true, "written at Cloudflare"},
 		{"no connection", cloudServers, nil, nil, "", "dns_connection_required", false, "Cloudflare"},
-		{"a connection that does not reach it", cloudServers, []dns.Access{access("cloudflare", dns.ZoneUnreached)}, nil, "", "dns_connection_required", true, "a.test"},
-		{"another zone of the name", cloudServers, []dns.Access{access("cloudflare", dns.ReachesZone, "x.ns.cloudflare.com")}, nil, "", "dns_connection_required", true, "x.ns.cloudflare.com"},
-		{"an idle zone", cloudServers, []dns.Access{idle(good, "paused")}, nil, "", "dns_connection_required", true, "paused"},
+		{"a connection that does not reach the zone", cloudServers, []dns.Access{access("cloudflare", dns.ZoneUnreached)}, nil, "", "dns_connection_required", true, "a.test"},
+		{"a connection to another zone of the same name", cloudServers, []dns.Access{access("cloudflare", dns.ReachesZone, "x.ns.cloudflare.com")}, nil, "", "dns_connection_required", true, "x.ns.cloudflare.com"},
+		{"an idle zone", cloudServers, []dns.Access{idle(reaches, "paused")}, nil, "", "dns_connection_required", true, "paused"},
 		{"a rejected credential", cloudServers, []dns.Access{access("cloudflare", dns.ProviderRefuses)}, nil, "", "dns_credential_rejected", true, "Cloudflare"},
 		{"rejected settings", cloudServers, []dns.Access{refusedFor("cloudflare", "no public address")}, nil, "", "dns_connection_required", true,
 			"connection to Cloudflare are rejected (no public address). Replace"},
 		{"a zone that is too large", cloudServers, []dns.Access{access("cloudflare", dns.AnswerTooLarge)}, nil, "provider_unavailable", "dns_read_unreliable", true, "data at Cloudflare is too large"},
-		{"a conflict", cloudServers, []dns.Access{good}, []dns.RRSet{foreign}, "", "dns_conflict", true, "MX at a.test: Mail for the domain goes to another provider"},
-		{"a conflict in an unreliable read", cloudServers, []dns.Access{good}, []dns.RRSet{foreign}, "servers_disagree", "dns_read_unreliable", true, "servers_disagree"},
-		{"only recursive resolvers", cloudServers, []dns.Access{good}, nil, "recursive_only", "dns_read_unreliable", true, "only through recursive resolvers"},
+		{"a conflict", cloudServers, []dns.Access{reaches}, []dns.RRSet{foreign}, "", "dns_conflict", true, "MX at a.test: Mail for the domain goes to another provider"},
+		{"a conflict in an unreliable read", cloudServers, []dns.Access{reaches}, []dns.RRSet{foreign}, "servers_disagree", "dns_read_unreliable", true, "servers_disagree"},
+		{"only recursive resolvers", cloudServers, []dns.Access{reaches}, nil, "recursive_only", "dns_read_unreliable", true, "only through recursive resolvers"},
 		{"a silent provider", cloudServers, []dns.Access{access("cloudflare", dns.ProviderSilent)}, nil, "provider_unavailable", "dns_read_unreliable", true, "does not respond"},
 		{"a missing connection comes before an unreliable read", cloudServers, nil, nil, "servers_disagree", "dns_connection_required", false, "Cloudflare"},
 		{"no plugin", []string{"ns01.domaincontrol.com"}, nil, nil, "", "dns_provider_unsupported", false, "domaincontrol.com"},
 		{"no plugin, and an unreliable read", []string{"ns01.domaincontrol.com"}, nil, nil, "servers_disagree", "dns_provider_unsupported", false, "domaincontrol.com"},
 		{"several providers", append([]string{"ns01.domaincontrol.com"}, cloudServers...), nil, nil, "", "dns_provider_unsupported", false, "several providers"},
-		{"a zone that waits for its delegation", []string{"ns01.domaincontrol.com"}, []dns.Access{idle(good, "pending")}, nil, "", "dns_provider_unsupported", false, "pending"},
+		{"a zone that waits for its delegation", []string{"ns01.domaincontrol.com"}, []dns.Access{idle(reaches, "pending")}, nil, "", "dns_provider_unsupported", false, "pending"},
 		{"not delegated", nil, nil, nil, "not_delegated", "dns_read_unreliable", false, "not_delegated"},
 		{"a silent provider without patterns", []string{"ns1.a.test"}, []dns.Access{access("powerdns", dns.ProviderSilent)}, nil, "provider_unavailable", "dns_read_unreliable", false, "PowerDNS, to which the account has a connection, does not respond"},
 		{"a rejected credential of a provider without patterns", []string{"ns1.a.test"}, []dns.Access{access("powerdns", dns.ProviderRefuses)}, nil, "", "dns_credential_rejected", false, "PowerDNS no longer accepts the credential"},
@@ -173,15 +174,15 @@ func TestAutomationNamesTheRequiredAction(t *testing.T) {
 		{"a zone that is too large, of a provider without patterns", []string{"ns1.a.test"}, []dns.Access{access("powerdns", dns.AnswerTooLarge)}, nil, "provider_unavailable", "dns_read_unreliable", false, "data at PowerDNS is too large"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := reliable(tt.sets...)
-			s.Delegation, s.Complete, s.Reason = tt.delegation, tt.reason == "", tt.reason
-			h := dns.FindHolder(s, []dns.Provider{cloudflare, powerDNS}, tt.all)
-			p := dns.NewPlan(offer(), s, nil)
-			got := h.Automate(s, p)
-			if got.Required != tt.required || got.Connected != tt.connected || got.Safe != p.SafeToApply() || got.Provider.ID != h.Provider.ID {
+			read := reliableRead(tt.sets...)
+			read.Delegation, read.Complete, read.Reason = tt.delegation, tt.reason == "", tt.reason
+			holder := dns.FindHolder(read, []dns.Provider{cloudflare, powerDNS}, tt.accesses)
+			plan := dns.NewPlan(offer(), read, nil)
+			got := holder.Automate(read, plan)
+			if got.Required != tt.wantRequired || got.Connected != tt.wantConnected || got.Safe != plan.SafeToApply() || got.Provider.ID != holder.Provider.ID {
 				t.Fatalf("got %+v", got)
 			}
-			if !strings.Contains(got.Message, tt.says) {
+			if !strings.Contains(got.Message, tt.message) {
 				t.Fatalf("the message is %q", got.Message)
 			}
 		})
@@ -189,15 +190,15 @@ func TestAutomationNamesTheRequiredAction(t *testing.T) {
 }
 
 func TestAutomationWithoutChanges(t *testing.T) {
-	first := reliable()
+	emptyZone := reliableRead()
 	sets := []dns.RRSet{}
-	for _, c := range dns.NewPlan(offer(), first, nil).Changes {
+	for _, c := range dns.NewPlan(offer(), emptyZone, nil).Changes {
 		sets = append(sets, c.After)
 	}
-	s := reliable(sets...)
-	s.Delegation = cloudServers
-	h := dns.FindHolder(s, []dns.Provider{cloudflare}, []dns.Access{access("cloudflare", dns.ReachesZone, cloudServers...)})
-	if got := h.Automate(s, dns.NewPlan(offer(), s, nil)); got.Required != "" || !got.Safe || !strings.Contains(got.Message, "No records") {
+	complete := reliableRead(sets...)
+	complete.Delegation = cloudServers
+	holder := dns.FindHolder(complete, []dns.Provider{cloudflare}, []dns.Access{access("cloudflare", dns.ReachesZone, cloudServers...)})
+	if got := holder.Automate(complete, dns.NewPlan(offer(), complete, nil)); got.Required != "" || !got.Safe || !strings.Contains(got.Message, "No records") {
 		t.Fatalf("got %+v", got)
 	}
 }

@@ -11,43 +11,43 @@ import (
 )
 
 func TestDesireTakesOnlyTheRecordsOfTheDomain(t *testing.T) {
-	o := offer()
-	o.Service = append([]dns.Record{
+	platformOffer := offer()
+	platformOffer.Service = append([]dns.Record{
 		{Type: dns.MX, Name: "a.test", Content: "second.mx.microsoft", Preference: 5},
 		{Type: dns.TXT, Name: "a.test", Content: "no-spf"},
 		{Type: dns.CNAME, Name: "lyncdiscover.a.test", Content: "webdir.online.lync.com"},
 		{Type: "SRV", Name: "_sip._tls.a.test", Content: "sipdir.online.lync.com"},
 		{Type: dns.MX, Name: "b.test", Content: "b-test.mx.microsoft"},
-	}, o.Service...)
-	o.Signing.Selector2.Name = "Selector2._domainkey.A.test."
-	o.Signing.Selector2.TTL = 60
-	record := func(p dns.Purpose, of dns.Type, name, content string, ttl int) dns.Desired {
-		return dns.Desired{Purpose: p, Record: dns.Record{Type: of, Name: name, Content: content, TTL: ttl}}
+	}, platformOffer.Service...)
+	platformOffer.Signing.Selector2.Name = "Selector2._domainkey.A.test."
+	platformOffer.Signing.Selector2.TTL = 60
+	record := func(purpose dns.Purpose, recordType dns.Type, name, content string, withTTL int) dns.Desired {
+		return dns.Desired{Purpose: purpose, Record: dns.Record{Type: recordType, Name: name, Content: content, TTL: withTTL}}
 	}
 	want := []dns.Desired{
-		record(dns.Ownership, dns.TXT, "a.test", proofText, 3600),
-		record(dns.Inbound, dns.MX, "a.test", host, 3600),
-		record(dns.Sending, dns.TXT, "a.test", "v=spf1 "+includeTerm+" -all", 3600),
+		record(dns.Ownership, dns.TXT, "a.test", ownershipText, 3600),
+		record(dns.Inbound, dns.MX, "a.test", platformMX, 3600),
+		record(dns.Sending, dns.TXT, "a.test", "v=spf1 "+includePlatform+" -all", 3600),
 		record(dns.Autodiscover, dns.CNAME, "autodiscover.a.test", autodiscoverTarget, 3600),
 		record(dns.Policy, dns.TXT, "_dmarc.a.test", "v=DMARC1; p=none", 3600),
 		record(dns.Selector1, dns.CNAME, "selector1._domainkey.a.test", target1, 3600),
 		record(dns.Selector2, dns.CNAME, "selector2._domainkey.a.test", target2, 60),
 	}
-	if diff := cmp.Diff(want, dns.DesiredRecords("a.test", o)); diff != "" {
+	if diff := cmp.Diff(want, dns.DesiredRecords("a.test", platformOffer)); diff != "" {
 		t.Error(diff)
 	}
 	t.Run("leaves out records that the platform has not specified", func(t *testing.T) {
-		got := dns.DesiredRecords("a.test", dns.Offer{Verification: offered[:1], Policy: "v=DMARC1; p=none; rua=mailto:x@ours.test"})
-		if len(got) != 1 || got[0].Purpose != dns.Policy || got[0].Content != "v=DMARC1; p=none; rua=mailto:x@ours.test" {
+		got := dns.DesiredRecords("a.test", dns.Offer{Verification: ownershipRecords[:1], Policy: "v=DMARC1; p=none; rua=mailto:x@reports.test"})
+		if len(got) != 1 || got[0].Purpose != dns.Policy || got[0].Content != "v=DMARC1; p=none; rua=mailto:x@reports.test" {
 			t.Fatalf("got %+v", got)
 		}
 	})
 	t.Run("leaves out names outside the domain", func(t *testing.T) {
-		o := dns.Offer{Verification: []dns.Record{{Type: dns.TXT, Name: "b.test", Content: proofText}}, Signing: dns.Signing{
+		platformOffer := dns.Offer{Verification: []dns.Record{{Type: dns.TXT, Name: "b.test", Content: ownershipText}}, Signing: dns.Signing{
 			Selector1: dns.Record{Type: dns.CNAME, Name: "selector1._domainkey.ba.test", Content: target1},
 			Selector2: dns.Record{Type: dns.TXT, Name: "selector2._domainkey.a.test", Content: target2},
 		}}
-		if got := dns.DesiredRecords("a.test", o); len(got) != 1 {
+		if got := dns.DesiredRecords("a.test", platformOffer); len(got) != 1 {
 			t.Fatalf("got %+v", got)
 		}
 	})
@@ -55,16 +55,16 @@ func TestDesireTakesOnlyTheRecordsOfTheDomain(t *testing.T) {
 
 func TestVerificationPrefersTheTextRecord(t *testing.T) {
 	for _, tt := range []struct {
-		name    string
-		offered []dns.Record
-		want    dns.Type
+		name             string
+		ownershipRecords []dns.Record
+		want             dns.Type
 	}{
-		{"the TXT in any position", offered, dns.TXT},
-		{"the only record", offered[:1], dns.MX},
-		{"nothing", nil, ""},
+		{"a TXT record in any position", ownershipRecords, dns.TXT},
+		{"only an MX record", ownershipRecords[:1], dns.MX},
+		{"no record", nil, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got, ok := dns.VerificationRecord(tt.offered); got.Type != tt.want || ok != (tt.want != "") {
+			if got, ok := dns.VerificationRecord(tt.ownershipRecords); got.Type != tt.want || ok != (tt.want != "") {
 				t.Fatalf("got %+v, %v", got, ok)
 			}
 		})

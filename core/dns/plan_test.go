@@ -14,8 +14,8 @@ import (
 )
 
 func TestPlanForEmptyZone(t *testing.T) {
-	web := set("www.a.test", dns.CNAME, "web.test")
-	p := dns.NewPlan(offer(), reliable(set("a.test", dns.NS, "ns1.test"), set("a.test", dns.SOA, "x"), web), nil)
+	web := rrset("www.a.test", dns.CNAME, "web.test")
+	p := dns.NewPlan(offer(), reliableRead(rrset("a.test", dns.NS, "ns1.test"), rrset("a.test", dns.SOA, "x"), web), nil)
 	if !p.SafeToApply() || len(p.Blocking()) != 0 || p.Zone != "a.test" || len(p.Observed) != 0 {
 		t.Fatalf("got %+v", p)
 	}
@@ -35,148 +35,154 @@ func TestPlanForEmptyZone(t *testing.T) {
 	if err := dns.CheckChanges("a.test", p.Changes); err != nil {
 		t.Error(err)
 	}
-	if got := p.Changes[0].After.Values; !slices.Equal(got, []string{proofText, "v=spf1 " + includeTerm + " -all"}) {
+	if got := p.Changes[0].After.Values; !slices.Equal(got, []string{ownershipText, "v=spf1 " + includePlatform + " -all"}) {
 		t.Errorf("the texts are %q", got)
 	}
 }
 
-// An existing record set keeps its TTL. A different TTL alone causes no change.
+// TestPlanTTL checks that a changed record set keeps its TTL. A different TTL alone causes no
+// change.
 func TestPlanTTL(t *testing.T) {
-	s := reliable(ttl(60, set("a.test", dns.TXT, "x")), ttl(77, set("a.test", dns.MX, "0 "+host)))
-	p := dns.NewPlan(offer(), s, nil)
+	read := reliableRead(withTTL(60, rrset("a.test", dns.TXT, "x")), withTTL(77, rrset("a.test", dns.MX, "0 "+platformMX)))
+	p := dns.NewPlan(offer(), read, nil)
 	if c := p.Changes[0]; c.Before.TTL != 60 || c.After.TTL != 60 {
 		t.Errorf("got %+v", c)
 	}
-	if got := item(t, p, dns.Inbound); got.Action != dns.Preserve {
+	if got := itemFor(t, p, dns.Inbound); got.Action != dns.Preserve {
 		t.Errorf("got %+v", got)
 	}
 }
 
 func TestUnreliableReadIsNotSafeToApply(t *testing.T) {
-	s := reliable()
-	s.Complete, s.Reason = false, "servers_disagree"
-	if p := dns.NewPlan(offer(), s, nil); p.SafeToApply() || p.Reliable || p.Reason != "servers_disagree" || len(p.Items) != 7 {
+	read := reliableRead()
+	read.Complete, read.Reason = false, "servers_disagree"
+	if p := dns.NewPlan(offer(), read, nil); p.SafeToApply() || p.Reliable || p.Reason != "servers_disagree" || len(p.Items) != 7 {
 		t.Fatalf("got %+v", p)
 	}
 }
 
 func TestPlanHashDependsOnlyOnTheInspectedRecords(t *testing.T) {
-	base := []dns.RRSet{set("a.test", dns.TXT, "x", "v=spf1 a -all"), set("a.test", dns.MX, "0 "+oldHost)}
-	hash := func(sets ...dns.RRSet) string { return dns.NewPlan(offer(), reliable(sets...), nil).Hash() }
+	zoneSets := []dns.RRSet{rrset("a.test", dns.TXT, "x", "v=spf1 a -all"), rrset("a.test", dns.MX, "0 "+previousMX)}
+	hash := func(sets ...dns.RRSet) string { return dns.NewPlan(offer(), reliableRead(sets...), nil).Hash() }
 	equal := map[string]string{
-		"another order":                      hash(base[1], set("A.test.", dns.TXT, "v=spf1 a -all", "x")),
-		"another TTL":                        hash(ttl(60, base[0]), base[1]),
-		"names that a plan does not inspect": hash(base[0], base[1], set("www.a.test", dns.CNAME, "x.test"), set("a.test", "A", "192.0.2.1")),
+		"another order":                      hash(zoneSets[1], rrset("A.test.", dns.TXT, "v=spf1 a -all", "x")),
+		"another TTL":                        hash(withTTL(60, zoneSets[0]), zoneSets[1]),
+		"names that a plan does not inspect": hash(zoneSets[0], zoneSets[1], rrset("www.a.test", dns.CNAME, "x.test"), rrset("a.test", "A", "192.0.2.1")),
 	}
 	for name, got := range equal {
-		if got != hash(base...) {
-			t.Errorf("%s changes the hash", name)
+		if got != hash(zoneSets...) {
+			t.Errorf("the hash changes with %s", name)
 		}
 	}
 	different := map[string]string{
-		"another text beside":          hash(set("a.test", dns.TXT, "y", "v=spf1 a -all"), base[1]),
-		"bytes that JSON alters":       hash(set("a.test", dns.TXT, "\xff", "v=spf1 a -all"), base[1]),
-		"other bytes that JSON alters": hash(set("a.test", dns.TXT, "\xfe", "v=spf1 a -all"), base[1]),
-		"another qualifier":            hash(set("a.test", dns.TXT, "x", "v=spf1 a ~all"), base[1]),
-		"a record less":                hash(base[0]),
-		"a conflict":                   hash(base[0], base[1], set("selector1._domainkey.a.test", dns.CNAME, "x.test")),
-		"one record already exists":    hash(base[0], base[1], set("autodiscover.a.test", dns.CNAME, autodiscoverTarget)),
-		"unchanged":                    hash(base...),
+		"another text next to the SPF record": hash(rrset("a.test", dns.TXT, "y", "v=spf1 a -all"), zoneSets[1]),
+		"bytes that JSON alters":              hash(rrset("a.test", dns.TXT, "\xff", "v=spf1 a -all"), zoneSets[1]),
+		"other bytes that JSON alters":        hash(rrset("a.test", dns.TXT, "\xfe", "v=spf1 a -all"), zoneSets[1]),
+		"another qualifier":                   hash(rrset("a.test", dns.TXT, "x", "v=spf1 a ~all"), zoneSets[1]),
+		"one record set less":                 hash(zoneSets[0]),
+		"a conflict":                          hash(zoneSets[0], zoneSets[1], rrset("selector1._domainkey.a.test", dns.CNAME, "x.test")),
+		"one record already exists":           hash(zoneSets[0], zoneSets[1], rrset("autodiscover.a.test", dns.CNAME, autodiscoverTarget)),
+		"unchanged":                           hash(zoneSets...),
 	}
-	taken := reliable(set("a.test", dns.MX, "5 mx.else.test"))
-	moved := offer()
-	moved.Service[0].Content = "a-test.el5e.mx.microsoft"
-	different["a conflict over one host"] = dns.NewPlan(offer(), taken, nil).Hash()
-	different["a conflict over another"] = dns.NewPlan(moved, taken, nil).Hash()
-	seen := map[string]string{}
+	readWithForeignMX := reliableRead(rrset("a.test", dns.MX, "5 mx.else.test"))
+	offerWithOtherMX := offer()
+	offerWithOtherMX.Service[0].Content = "a-test.el5e.mx.microsoft"
+	different["a conflict over one host"] = dns.NewPlan(offer(), readWithForeignMX, nil).Hash()
+	different["a conflict over another"] = dns.NewPlan(offerWithOtherMX, readWithForeignMX, nil).Hash()
+	nameOfHash := map[string]string{}
 	for name, got := range different {
-		if seen[got] != "" {
-			t.Errorf("%s has the same hash as %s", name, seen[got])
+		if nameOfHash[got] != "" {
+			t.Errorf("%s has the same hash as %s", name, nameOfHash[got])
 		}
-		seen[got] = name
+		nameOfHash[got] = name
 	}
 }
 
-// A plan whose texts are UTF-8 is equal after a round trip through JSON.
+// TestPlanSurvivesJSON checks that a plan is equal after it was encoded as JSON and decoded. This
+// holds only for texts in UTF-8.
 func TestPlanSurvivesJSON(t *testing.T) {
-	p := dns.NewPlan(offer(), reliable(set("a.test", dns.TXT, "v=spf1 a -all"), set("a.test", dns.MX, "0 .")), nil)
-	stored, err := json.Marshal(p)
+	p := dns.NewPlan(offer(), reliableRead(rrset("a.test", dns.TXT, "v=spf1 a -all"), rrset("a.test", dns.MX, "0 .")), nil)
+	encoded, err := json.Marshal(p)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var back dns.Plan
-	if err := json.Unmarshal(stored, &back); err != nil {
+	var decoded dns.Plan
+	if err := json.Unmarshal(encoded, &decoded); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(p, back); diff != "" {
+	if diff := cmp.Diff(p, decoded); diff != "" {
 		t.Error(diff)
 	}
-	if back.Hash() != p.Hash() || back.SafeToApply() {
+	if decoded.Hash() != p.Hash() || decoded.SafeToApply() {
 		t.Error("the plan changed")
 	}
 }
 
-// A domain without its own records may be served by a wildcard of the parent zone. The first record
-// written at the domain overrides that wildcard.
+// TestPlanForDomainServedByWildcard checks a domain without its own records, for which a wildcard
+// of the parent zone answers. The first record that is written at the domain overrides that
+// wildcard.
 func TestPlanForDomainServedByWildcard(t *testing.T) {
-	s := reliable(synthesised(ttl(60, set("a.test", dns.TXT, "x", "v=spf1 mx ~all"))), synthesised(set("a.test", dns.MX, "5 mx.else.test")))
-	s.Zone = "test"
-	p := dns.NewPlan(offerWithoutProof(), s, nil)
-	if got := item(t, p, dns.Inbound); got.Reason != "mx_other_provider" || !got.Blocking {
+	read := reliableRead(fromWildcard(withTTL(60, rrset("a.test", dns.TXT, "x", "v=spf1 mx ~all"))), fromWildcard(rrset("a.test", dns.MX, "5 mx.else.test")))
+	read.Zone = "test"
+	plan := dns.NewPlan(offerWithoutOwnership(), read, nil)
+	if got := itemFor(t, plan, dns.Inbound); got.Reason != "mx_other_provider" || !got.Blocking {
 		t.Errorf("MX from a wildcard: %+v", got)
 	}
-	if got := item(t, p, dns.Sending); !slices.Equal(got.Notes, []dns.Note{"wildcard_overridden"}) {
+	if got := itemFor(t, plan, dns.Sending); !slices.Equal(got.Notes, []dns.Note{"wildcard_overridden"}) {
 		t.Errorf("got %+v", got)
 	}
-	want := dns.Change{Before: set("a.test", dns.TXT), After: ttl(60, set("a.test", dns.TXT, "x", "v=spf1 mx "+includeTerm+" ~all"))}
-	if diff := cmp.Diff(want, p.Changes[0]); diff != "" {
+	want := dns.Change{Before: rrset("a.test", dns.TXT), After: withTTL(60, rrset("a.test", dns.TXT, "x", "v=spf1 mx "+includePlatform+" ~all"))}
+	if diff := cmp.Diff(want, plan.Changes[0]); diff != "" {
 		t.Error(diff)
 	}
-	held := []dns.RRSet{set("*.test", dns.TXT, "x", "v=spf1 mx ~all"), set("*.test", dns.MX, "5 mx.else.test")}
-	if again := dns.NewPlan(offerWithoutProof(), s.WithProviderRecords(held), nil); again.Hash() != p.Hash() {
+	providerRecords := []dns.RRSet{rrset("*.test", dns.TXT, "x", "v=spf1 mx ~all"), rrset("*.test", dns.MX, "5 mx.else.test")}
+	if again := dns.NewPlan(offerWithoutOwnership(), read.WithProviderRecords(providerRecords), nil); again.Hash() != plan.Hash() {
 		t.Errorf("the provider's list results in %+v", again.Items)
 	}
-	explicit := s.WithProviderRecords([]dns.RRSet{set("a.test", dns.TXT, "mine")})
-	if got := dns.NewPlan(offerWithoutProof(), explicit, nil); !got.SafeToApply() {
+	explicit := read.WithProviderRecords([]dns.RRSet{rrset("a.test", dns.TXT, "mine")})
+	if got := dns.NewPlan(offerWithoutOwnership(), explicit, nil); !got.SafeToApply() {
 		t.Errorf("own records override the wildcard: %+v", got.Items)
 	}
 }
 
-// Receivers apply a DMARC record from a wildcard, while the provider lists only the wildcard. Both
-// reads must result in the same plan.
+// TestPlanForWildcardDMARC checks a DMARC record from a wildcard, which receivers apply. The name
+// servers return it as a record of the name. The provider's list contains only the wildcard. Both
+// must lead to the same plan.
 func TestPlanForWildcardDMARC(t *testing.T) {
-	s := reliable(synthesised(set("_dmarc.a.test", dns.TXT, "v=DMARC1; p=reject")))
-	wild := set("*.a.test", dns.TXT, "v=DMARC1; p=reject")
-	p := dns.NewPlan(offer(), s.WithProviderRecords([]dns.RRSet{wild}), nil)
-	if got := item(t, p, dns.Policy); got.Action != dns.Preserve || p.Hash() != dns.NewPlan(offer(), s, nil).Hash() {
+	answers := reliableRead(fromWildcard(rrset("_dmarc.a.test", dns.TXT, "v=DMARC1; p=reject")))
+	wildcard := rrset("*.a.test", dns.TXT, "v=DMARC1; p=reject")
+	p := dns.NewPlan(offer(), answers.WithProviderRecords([]dns.RRSet{wildcard}), nil)
+	if got := itemFor(t, p, dns.Policy); got.Action != dns.Preserve || p.Hash() != dns.NewPlan(offer(), answers, nil).Hash() {
 		t.Errorf("the provider's list results in %+v", got)
 	}
-	ownRecord := set("_dmarc.a.test", dns.TXT, "v=DMARC1; p=none")
-	if got := item(t, dns.NewPlan(offer(), s.WithProviderRecords([]dns.RRSet{wild, ownRecord}), nil), dns.Policy); !slices.Equal(got.Observed, ownRecord.Values) {
+	ownRecord := rrset("_dmarc.a.test", dns.TXT, "v=DMARC1; p=none")
+	if got := itemFor(t, dns.NewPlan(offer(), answers.WithProviderRecords([]dns.RRSet{wildcard, ownRecord}), nil), dns.Policy); !slices.Equal(got.Observed, ownRecord.Values) {
 		t.Errorf("the wildcard counts although the name has its own record: %+v", got)
 	}
 }
 
-// The apex of a zone always has its own records, so a wildcard with equal texts does not affect it.
+// TestPlanForApexEqualToWildcard checks the apex of a zone, which always has its own records. They
+// count as its own even if a wildcard has equal texts.
 func TestPlanForApexEqualToWildcard(t *testing.T) {
-	s := reliable(synthesised(ttl(60, set("a.test", dns.TXT, "v=spf1 a -all"))))
-	c := dns.NewPlan(offerWithoutProof(), s, nil).Changes[1] // after the MX
-	if diff := cmp.Diff(ttl(60, set("a.test", dns.TXT, "v=spf1 a -all")), c.Before); diff != "" {
+	s := reliableRead(fromWildcard(withTTL(60, rrset("a.test", dns.TXT, "v=spf1 a -all"))))
+	c := dns.NewPlan(offerWithoutOwnership(), s, nil).Changes[1] // after the MX
+	if diff := cmp.Diff(withTTL(60, rrset("a.test", dns.TXT, "v=spf1 a -all")), c.Before); diff != "" {
 		t.Error(diff)
 	}
 }
 
-// Plan.Writes lists each written value with its purpose and the value that it replaces.
+// TestPlanListsWrittenValues checks that Plan.Writes contains each written value with its purpose
+// and the value that it replaces.
 func TestPlanListsWrittenValues(t *testing.T) {
 	offer := dns.Offer{
 		Verification: []dns.Record{{Type: dns.TXT, Name: "a.test", Content: "MS=ms1"}},
 		Service:      []dns.Record{{Type: dns.TXT, Name: "a.test", Content: "v=spf1 include:spf.protection.outlook.com -all"}},
 	}
-	s := dns.ZoneRead{Domain: "a.test", Zone: "a.test", Complete: true, Sets: []dns.RRSet{
+	read := dns.ZoneRead{Domain: "a.test", Zone: "a.test", Complete: true, Sets: []dns.RRSet{
 		{Name: "a.test", Type: dns.TXT, TTL: 300, Values: []string{"v=spf1 a ~all"}},
 	}}
 	writes := map[dns.Purpose]dns.Written{}
-	for _, w := range dns.NewPlan(offer, s, nil).Writes {
+	for _, w := range dns.NewPlan(offer, read, nil).Writes {
 		writes[w.Purpose] = w
 	}
 	if w := writes[dns.Ownership]; w.Value != "MS=ms1" || w.Replaced != "" || w.Name != "a.test" || w.Type != dns.TXT {
@@ -192,17 +198,17 @@ func TestPlanKeepsOtherOwnershipRecords(t *testing.T) {
 	o.Service = nil
 	managed := []dns.Written{{Purpose: dns.Ownership, Name: "a.test", Type: dns.TXT, Value: "MS=ms1"}}
 	for _, tt := range []planCase{
-		{name: "none", action: dns.Create, reason: "missing", after: []string{proofText}},
-		{name: "present", sets: spf("x", proofText, "y"), action: dns.Preserve, reason: "present", after: []string{"x", proofText, "y"}},
-		{name: "keeps other texts and other tenants' records", sets: spf("MS=ms99", "x"), action: dns.Create, reason: "missing", after: []string{"MS=ms99", "x", proofText}},
-		{name: "letter case matters", sets: spf("ms=MS12345678"), action: dns.Create, reason: "missing", after: []string{"ms=MS12345678", proofText}},
-		{name: "own_superseded", sets: spf("x", "MS=ms1", "y"), managed: managed, action: dns.Update, reason: "own_superseded", after: []string{"x", proofText, "y"}},
-		{name: "a superseded managed record may remain next to the current one", sets: spf("MS=ms1", proofText), managed: managed, action: dns.Preserve, reason: "present",
-			after: []string{"MS=ms1", proofText}},
-		{name: "keeps invalid UTF-8", sets: spf("\x00\xff;\"\\"), action: dns.Create, reason: "missing", after: []string{"\x00\xff;\"\\", proofText}},
-		{name: "txt_set_large", sets: spf(strings.Repeat("x", 8192)), action: dns.Create, reason: "missing", notes: []dns.Note{"txt_set_large"},
-			after: []string{strings.Repeat("x", 8192), proofText}},
-		{name: "cname_at_domain", sets: []dns.RRSet{set("a.test", dns.CNAME, "web.else.test")}, action: dns.Conflict, reason: "cname_at_domain", blocking: true},
+		{name: "no record", action: dns.Create, reason: "missing", after: []string{ownershipText}},
+		{name: "present among other texts", sets: spfRecords("x", ownershipText, "y"), action: dns.Preserve, reason: "present", after: []string{"x", ownershipText, "y"}},
+		{name: "keeps other texts and other tenants' records", sets: spfRecords("MS=ms99", "x"), action: dns.Create, reason: "missing", after: []string{"MS=ms99", "x", ownershipText}},
+		{name: "letter case matters", sets: spfRecords("ms=MS12345678"), action: dns.Create, reason: "missing", after: []string{"ms=MS12345678", ownershipText}},
+		{name: "own_superseded", sets: spfRecords("x", "MS=ms1", "y"), managed: managed, action: dns.Update, reason: "own_superseded", after: []string{"x", ownershipText, "y"}},
+		{name: "a superseded managed record may remain next to the current one", sets: spfRecords("MS=ms1", ownershipText), managed: managed, action: dns.Preserve, reason: "present",
+			after: []string{"MS=ms1", ownershipText}},
+		{name: "keeps invalid UTF-8", sets: spfRecords("\x00\xff;\"\\"), action: dns.Create, reason: "missing", after: []string{"\x00\xff;\"\\", ownershipText}},
+		{name: "txt_set_large", sets: spfRecords(strings.Repeat("x", 8192)), action: dns.Create, reason: "missing", notes: []dns.Note{"txt_set_large"},
+			after: []string{strings.Repeat("x", 8192), ownershipText}},
+		{name: "cname_at_domain", sets: []dns.RRSet{rrset("a.test", dns.CNAME, "web.else.test")}, action: dns.Conflict, reason: "cname_at_domain", blocking: true},
 	} {
 		t.Run(tt.name, func(t *testing.T) { tt.run(t, o, "a.test", dns.Ownership) })
 	}
@@ -211,78 +217,81 @@ func TestPlanKeepsOtherOwnershipRecords(t *testing.T) {
 func TestPlanConflictsWithForeignAutodiscoverRecords(t *testing.T) {
 	const name = "autodiscover.a.test"
 	for _, tt := range []planCase{
-		{name: "none", action: dns.Create, reason: "missing", after: []string{autodiscoverTarget}},
-		{name: "equal", sets: []dns.RRSet{set(name, dns.CNAME, "Autodiscover.Outlook.com.")}, action: dns.Preserve, reason: "present",
+		{name: "no record", action: dns.Create, reason: "missing", after: []string{autodiscoverTarget}},
+		{name: "an equal target in capitals", sets: []dns.RRSet{rrset(name, dns.CNAME, "Autodiscover.Outlook.com.")}, action: dns.Preserve, reason: "present",
 			after: []string{"Autodiscover.Outlook.com."}},
-		{name: "autodiscover_taken by a CNAME", sets: []dns.RRSet{set(name, dns.CNAME, "else.test")}, action: dns.Conflict, reason: "autodiscover_taken",
+		{name: "autodiscover_taken by a CNAME", sets: []dns.RRSet{rrset(name, dns.CNAME, "else.test")}, action: dns.Conflict, reason: "autodiscover_taken",
 			after: []string{"else.test"}},
-		{name: "autodiscover_taken by an address", sets: []dns.RRSet{set(name, "A", "192.0.2.1")}, action: dns.Conflict, reason: "autodiscover_taken"},
-		{name: "own_superseded", sets: []dns.RRSet{set(name, dns.CNAME, "old.test")},
+		{name: "autodiscover_taken by an address", sets: []dns.RRSet{rrset(name, "A", "192.0.2.1")}, action: dns.Conflict, reason: "autodiscover_taken"},
+		{name: "own_superseded", sets: []dns.RRSet{rrset(name, dns.CNAME, "old.test")},
 			managed: []dns.Written{{Purpose: dns.Autodiscover, Name: name, Type: dns.CNAME, Value: "old.test"}},
 			action:  dns.Update, reason: "own_superseded", after: []string{autodiscoverTarget}},
-		{name: "only a wildcard answers", sets: []dns.RRSet{synthesised(set(name, dns.CNAME, "web.test"))}, action: dns.Create, reason: "missing",
+		{name: "only a wildcard answers", sets: []dns.RRSet{fromWildcard(rrset(name, dns.CNAME, "web.test"))}, action: dns.Create, reason: "missing",
 			notes: []dns.Note{"wildcard_overridden"}, after: []string{autodiscoverTarget}},
 	} {
 		t.Run(tt.name, func(t *testing.T) { tt.run(t, offer(), "a.test", dns.Autodiscover) })
 	}
 }
 
-// The answers of the name servers can differ from the provider's own list of records.
+// TestPlanUsesProviderRecords checks that a plan uses the provider's list of records. The answers
+// of the name servers differ from that list if the provider flattens a CNAME or has a wildcard.
 func TestPlanUsesProviderRecords(t *testing.T) {
-	public := reliable(set("selector1._domainkey.a.test", dns.TXT, "v=DKIM1; p=MIIB"), synthesised(set("autodiscover.a.test", dns.CNAME, "web.test")))
+	public := reliableRead(rrset("selector1._domainkey.a.test", dns.TXT, "v=DKIM1; p=MIIB"), fromWildcard(rrset("autodiscover.a.test", dns.CNAME, "web.test")))
 	public.Referenced.Keys = map[string][]string{target1: {"v=DKIM1; p=MIIB"}}
-	held := []dns.RRSet{
-		set("a.test", dns.CNAME, "web.else.test"), set("*.a.test", dns.CNAME, "web.test"),
-		set("selector1._domainkey.a.test", dns.CNAME, target1),
+	providerRecords := []dns.RRSet{
+		rrset("a.test", dns.CNAME, "web.else.test"), rrset("*.a.test", dns.CNAME, "web.test"),
+		rrset("selector1._domainkey.a.test", dns.CNAME, target1),
 	}
-	before, now := dns.NewPlan(offer(), public, nil), dns.NewPlan(offer(), public.WithProviderRecords(held), nil)
-	if item(t, before, dns.Selector1).Reason != "dkim_flattened" || item(t, now, dns.Selector1).Reason != "present" {
-		t.Errorf("got %+v", now.Items)
+	planOfAnswers, planOfRecords := dns.NewPlan(offer(), public, nil), dns.NewPlan(offer(), public.WithProviderRecords(providerRecords), nil)
+	if itemFor(t, planOfAnswers, dns.Selector1).Reason != "dkim_flattened" || itemFor(t, planOfRecords, dns.Selector1).Reason != "present" {
+		t.Errorf("got %+v", planOfRecords.Items)
 	}
-	if before.Hash() != now.Hash() {
+	if planOfAnswers.Hash() != planOfRecords.Hash() {
 		t.Error("flattening and wildcards look like a change of the zone")
 	}
-	if diff := cmp.Diff(before.Changes, now.Changes); diff != "" {
+	if diff := cmp.Diff(planOfAnswers.Changes, planOfRecords.Changes); diff != "" {
 		t.Error(diff)
 	}
-	aliased := reliable(set("a.test", dns.CNAME, "web.else.test")).WithProviderRecords(held)
-	if got := item(t, dns.NewPlan(offer(), aliased, nil), dns.Inbound); got.Reason != "cname_at_domain" {
+	aliased := reliableRead(rrset("a.test", dns.CNAME, "web.else.test")).WithProviderRecords(providerRecords)
+	if got := itemFor(t, dns.NewPlan(offer(), aliased, nil), dns.Inbound); got.Reason != "cname_at_domain" {
 		t.Errorf("a published CNAME: %+v", got)
 	}
-	if len(held) != 3 || held[0].Type != dns.CNAME {
-		t.Error("the list was changed")
+	if len(providerRecords) != 3 || providerRecords[0].Type != dns.CNAME {
+		t.Error("WithProviderRecords changed the provider's list")
 	}
 }
 
-// The owner published records in delegated zones at _domainkey and _dmarc. The name servers return
-// these records, but the provider's list of the parent zone does not contain them.
+// TestWithProviderRecordsKeepsDelegatedRecords checks records in delegated zones at _domainkey and
+// _dmarc. The name servers return these records, but the provider's list of the parent zone does
+// not contain them.
 func TestWithProviderRecordsKeepsDelegatedRecords(t *testing.T) {
-	held := []dns.RRSet{
-		set("_domainkey.a.test", dns.NS, "ns.esp.test"), set("_dmarc.a.test", dns.NS, "ns.dmarc.test"),
-		set("selector1._domainkey.a.test", dns.CNAME, "forgotten.test"), // hidden by the delegation
+	providerRecords := []dns.RRSet{
+		rrset("_domainkey.a.test", dns.NS, "ns.esp.test"), rrset("_dmarc.a.test", dns.NS, "ns.dmarc.test"),
+		rrset("selector1._domainkey.a.test", dns.CNAME, "forgotten.test"), // hidden by the delegation
 	}
-	public := reliable(held[0], held[1], set("_dmarc.a.test", dns.TXT, "v=DMARC1; p=reject"),
-		set("selector1._domainkey.a.test", dns.CNAME, target1), set("selector2._domainkey.a.test", dns.CNAME, target2))
-	p := dns.NewPlan(offer(), public.WithProviderRecords(held), nil)
-	for of, want := range map[dns.Purpose]dns.Reason{
+	public := reliableRead(providerRecords[0], providerRecords[1], rrset("_dmarc.a.test", dns.TXT, "v=DMARC1; p=reject"),
+		rrset("selector1._domainkey.a.test", dns.CNAME, target1), rrset("selector2._domainkey.a.test", dns.CNAME, target2))
+	p := dns.NewPlan(offer(), public.WithProviderRecords(providerRecords), nil)
+	for purpose, want := range map[dns.Purpose]dns.Reason{
 		dns.Selector1: dns.ReasonPresent, dns.Selector2: dns.ReasonPresent, dns.Policy: dns.ReasonDMARCPresent,
 	} {
-		if got := item(t, p, of); got.Action != dns.Preserve || got.Reason != want {
-			t.Errorf("%s: %+v", of, got)
+		if got := itemFor(t, p, purpose); got.Action != dns.Preserve || got.Reason != want {
+			t.Errorf("%s: %+v", purpose, got)
 		}
 	}
-	if p = dns.NewPlan(offer(), reliable(held[0]).WithProviderRecords(held), nil); item(t, p, dns.Selector1).Reason != dns.ReasonDKIMDelegated {
+	if p = dns.NewPlan(offer(), reliableRead(providerRecords[0]).WithProviderRecords(providerRecords), nil); itemFor(t, p, dns.Selector1).Reason != dns.ReasonDKIMDelegated {
 		t.Errorf("nothing is published yet: %+v", p.Items)
 	}
 }
 
-// Records below a DNAME are never visible, so a plan writes none there.
+// TestPlanWritesNothingBelowDNAME checks that a plan writes no record below a DNAME, where
+// resolvers would never see it.
 func TestPlanWritesNothingBelowDNAME(t *testing.T) {
-	held := []dns.RRSet{set("_domainkey.a.test", dns.DNAME, "keys.esp.test")}
-	public := reliable(set("selector1._domainkey.a.test", dns.CNAME, "selector1.keys.esp.test"),
-		set("selector2._domainkey.a.test", dns.CNAME, "selector2.keys.esp.test"))
-	p := dns.NewPlan(offer(), public.WithProviderRecords(held), nil)
-	if got := item(t, p, dns.Selector1); got.Reason != dns.ReasonDKIMTaken || !got.Blocking {
+	providerRecords := []dns.RRSet{rrset("_domainkey.a.test", dns.DNAME, "keys.esp.test")}
+	public := reliableRead(rrset("selector1._domainkey.a.test", dns.CNAME, "selector1.keys.esp.test"),
+		rrset("selector2._domainkey.a.test", dns.CNAME, "selector2.keys.esp.test"))
+	p := dns.NewPlan(offer(), public.WithProviderRecords(providerRecords), nil)
+	if got := itemFor(t, p, dns.Selector1); got.Reason != dns.ReasonDKIMTaken || !got.Blocking {
 		t.Errorf("got %+v", got)
 	}
 	if slices.ContainsFunc(p.Changes, func(c dns.Change) bool { return c.After.Type == dns.CNAME && c.After.Name != "autodiscover.a.test" }) {
@@ -290,24 +299,26 @@ func TestPlanWritesNothingBelowDNAME(t *testing.T) {
 	}
 }
 
-// The note that a wildcard is overridden does not depend on whether the account is connected.
+// TestWithProviderRecordsKeepsWildcardNote checks that a plan has the note about an overridden
+// wildcard with and without the provider's list of records.
 func TestWithProviderRecordsKeepsWildcardNote(t *testing.T) {
-	s := reliable(synthesised(set("selector1._domainkey.a.test", dns.TXT, "x")))
-	held := []dns.RRSet{set("*.a.test", dns.TXT, "x")}
-	for _, seen := range []dns.ZoneRead{s, s.WithProviderRecords(held)} {
-		got := item(t, dns.NewPlan(offer(), seen, nil), dns.Selector1)
+	answers := reliableRead(fromWildcard(rrset("selector1._domainkey.a.test", dns.TXT, "x")))
+	providerRecords := []dns.RRSet{rrset("*.a.test", dns.TXT, "x")}
+	for _, read := range []dns.ZoneRead{answers, answers.WithProviderRecords(providerRecords)} {
+		got := itemFor(t, dns.NewPlan(offer(), read, nil), dns.Selector1)
 		if got.Action != dns.Create || !slices.Equal(got.Notes, []dns.Note{dns.NoteWildcard}) {
 			t.Errorf("got %+v", got)
 		}
 	}
 }
 
-// TestIncompletePlanReportsForeignSelectors checks the DKIM selectors in a plan from before the
-// platform specified their targets. Only records that conflict with each target are reported.
+// TestIncompletePlanReportsForeignSelectors checks the DKIM selectors in a plan that is made before
+// the platform has specified their targets. The plan reports only records that conflict with every
+// possible target.
 func TestIncompletePlanReportsForeignSelectors(t *testing.T) {
-	early := dns.Offer{Verification: offered, Hosts: platformHosts}
+	earlyOffer := dns.Offer{Verification: ownershipRecords, Hosts: platformHosts}
 	const name, foreign = "selector1._domainkey.a.test", "s1.domainkey.esp.test"
-	key := set(name, dns.TXT, "v=DKIM1; k=rsa; p=MIIB")
+	publicKey := rrset(name, dns.TXT, "v=DKIM1; k=rsa; p=MIIB")
 	managed := []dns.Written{{Purpose: dns.Selector1, Name: name, Type: dns.CNAME, Value: foreign}}
 	for _, tt := range []struct {
 		name    string
@@ -315,23 +326,23 @@ func TestIncompletePlanReportsForeignSelectors(t *testing.T) {
 		managed []dns.Written
 		reason  dns.Reason
 	}{
-		{"nothing", reliable(), nil, ""},
-		{"a CNAME to another service", reliable(set(name, dns.CNAME, foreign)), nil, dns.ReasonDKIMTaken},
-		{"a managed CNAME", reliable(set(name, dns.CNAME, foreign)), managed, ""},
-		{"a CNAME of the platform", reliable(set(name, dns.CNAME, target1)), nil, ""},
-		{"two CNAMEs", reliable(set(name, dns.CNAME, target1, foreign)), nil, dns.ReasonDKIMTaken},
-		{"a wildcard", reliable(synthesised(set(name, dns.CNAME, foreign))), nil, ""},
-		{"a key in the provider's list", reliable().WithProviderRecords([]dns.RRSet{key}), nil, dns.ReasonDKIMText},
-		{"a key that may be a flattened CNAME", reliable(key), nil, ""},
-		{"a delegation", reliable(set("_domainkey.a.test", dns.NS, "ns1.esp.test")), nil, ""},
+		{"no record", reliableRead(), nil, ""},
+		{"a CNAME to another service", reliableRead(rrset(name, dns.CNAME, foreign)), nil, dns.ReasonDKIMTaken},
+		{"a managed CNAME", reliableRead(rrset(name, dns.CNAME, foreign)), managed, ""},
+		{"a CNAME of the platform", reliableRead(rrset(name, dns.CNAME, target1)), nil, ""},
+		{"two CNAMEs", reliableRead(rrset(name, dns.CNAME, target1, foreign)), nil, dns.ReasonDKIMTaken},
+		{"a CNAME from a wildcard", reliableRead(fromWildcard(rrset(name, dns.CNAME, foreign))), nil, ""},
+		{"a key in the provider's list", reliableRead().WithProviderRecords([]dns.RRSet{publicKey}), nil, dns.ReasonDKIMText},
+		{"a key that may be a flattened CNAME", reliableRead(publicKey), nil, ""},
+		{"a delegation of _domainkey", reliableRead(rrset("_domainkey.a.test", dns.NS, "ns1.esp.test")), nil, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			p := dns.NewPlan(early, tt.read, tt.managed)
+			p := dns.NewPlan(earlyOffer, tt.read, tt.managed)
 			if p.SafeToApply() != (tt.reason == "") {
 				t.Fatalf("got %+v", p)
 			}
 			if tt.reason != "" {
-				if got := item(t, p, dns.Selector1); got.Reason != tt.reason || !got.Blocking || len(got.Observed) == 0 || got.Desired != "" {
+				if got := itemFor(t, p, dns.Selector1); got.Reason != tt.reason || !got.Blocking || len(got.Observed) == 0 || got.Desired != "" {
 					t.Errorf("got %+v", got)
 				}
 			}
@@ -339,45 +350,46 @@ func TestIncompletePlanReportsForeignSelectors(t *testing.T) {
 	}
 }
 
-// TestIncompletePlanReportsKnownConflicts checks a plan from before the platform provided its SPF
-// record. It reports only the conflicts that no SPF record of the platform could resolve.
+// TestIncompletePlanReportsKnownConflicts checks a plan that is made before the platform has
+// specified its SPF record. The plan reports only conflicts that remain with every possible SPF
+// record of the platform.
 func TestIncompletePlanReportsKnownConflicts(t *testing.T) {
-	early := dns.Offer{Verification: offered, Hosts: platformHosts}
+	earlyOffer := dns.Offer{Verification: ownershipRecords, Hosts: platformHosts}
 	for name, tt := range map[string]struct {
 		texts   []string
 		managed []dns.Written
 		reason  dns.Reason
 	}{
-		"no SPF record":      {[]string{"x"}, nil, ""},
-		"one SPF record":     {[]string{"v=spf1 include:other.test ~all"}, nil, ""},
-		"everybody may send": {[]string{"v=spf1 +all"}, nil, ""}, // a conflict that does not block
-		"a copy":             {[]string{"v=spf1 mx -all", "v=spf1 mx -all"}, nil, ""},
-		"two SPF records":    {[]string{"v=spf1 mx -all", "v=spf1 a -all"}, nil, dns.ReasonSPFMultiple},
-		"a syntax error":     {[]string{"v=spf1 inclde:other.test -all"}, nil, dns.ReasonSPFSyntax},
-		"no mail":            {[]string{"v=spf1 -all"}, nil, dns.ReasonSPFNoMail},
-		"ten lookups":        {[]string{"v=spf1" + strings.Repeat(" a:h.a.test", 10) + " -all"}, nil, ""},
-		"eleven lookups":     {[]string{"v=spf1" + strings.Repeat(" a:h.a.test", 11) + " -all"}, nil, dns.ReasonSPFLookups},
-		"a managed record": {[]string{"v=spf1 -all"},
+		"no SPF record":                         {[]string{"x"}, nil, ""},
+		"one SPF record":                        {[]string{"v=spf1 include:other.test ~all"}, nil, ""},
+		"an SPF record that allows all senders": {[]string{"v=spf1 +all"}, nil, ""}, // a conflict that does not block
+		"two equal SPF records":                 {[]string{"v=spf1 mx -all", "v=spf1 mx -all"}, nil, ""},
+		"two SPF records":                       {[]string{"v=spf1 mx -all", "v=spf1 a -all"}, nil, dns.ReasonSPFMultiple},
+		"an SPF record with a syntax error":     {[]string{"v=spf1 inclde:other.test -all"}, nil, dns.ReasonSPFSyntax},
+		"an SPF record that allows no sender":   {[]string{"v=spf1 -all"}, nil, dns.ReasonSPFNoMail},
+		"an SPF record with ten lookups":        {[]string{"v=spf1" + strings.Repeat(" a:h.a.test", 10) + " -all"}, nil, ""},
+		"an SPF record with eleven lookups":     {[]string{"v=spf1" + strings.Repeat(" a:h.a.test", 11) + " -all"}, nil, dns.ReasonSPFLookups},
+		"a managed SPF record": {[]string{"v=spf1 -all"},
 			[]dns.Written{{Purpose: dns.Sending, Name: "a.test", Type: dns.TXT, Value: "v=spf1 -all"}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := dns.NewPlan(early, reliable(set("a.test", dns.TXT, tt.texts...)), tt.managed)
+			p := dns.NewPlan(earlyOffer, reliableRead(rrset("a.test", dns.TXT, tt.texts...)), tt.managed)
 			if !p.Incomplete() || p.SafeToApply() != (tt.reason == "") {
 				t.Fatalf("got %+v", p)
 			}
 			if tt.reason != "" {
-				if got := item(t, p, dns.Sending); got.Reason != tt.reason || !got.Blocking || !slices.Equal(got.Observed, tt.texts) {
+				if got := itemFor(t, p, dns.Sending); got.Reason != tt.reason || !got.Blocking || !slices.Equal(got.Observed, tt.texts) {
 					t.Errorf("got %+v", got)
 				}
 			}
 		})
 	}
-	if p := dns.NewPlan(offer(), reliable(), nil); p.Incomplete() {
+	if p := dns.NewPlan(offer(), reliableRead(), nil); p.Incomplete() {
 		t.Error("a plan with an SPF record is not complete")
 	}
 	holder := dns.Detection{Provider: dns.Provider{ID: "x"}, Title: "X"}
-	a := dns.Holder{Detection: holder, Access: dns.Access{Standing: dns.ReachesZone}}.Automate(reliable(), dns.NewPlan(early, reliable(), nil))
-	if a.Required != "" || !strings.Contains(a.Message, "not complete yet") {
-		t.Errorf("Automation is %+v", a)
+	automation := dns.Holder{Detection: holder, Access: dns.Access{Standing: dns.ReachesZone}}.Automate(reliableRead(), dns.NewPlan(earlyOffer, reliableRead(), nil))
+	if automation.Required != "" || !strings.Contains(automation.Message, "not complete yet") {
+		t.Errorf("Automation is %+v", automation)
 	}
 }

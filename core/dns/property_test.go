@@ -16,12 +16,12 @@ import (
 // Valid and invalid contents of a zone at the names that a plan inspects.
 var (
 	someTexts = []string{
-		proofText, "MS=ms99", "MS=ms1", "google-site-verification=x", "\x00\xff\"\\;", "", strings.Repeat("long ", 120),
+		ownershipText, "MS=ms99", "MS=ms1", "google-site-verification=x", "\x00\xff\"\\;", "", strings.Repeat("long ", 120),
 		"v=spf1 -all", "v=spf1 a ~all", "v=spf1  MX   ?all", "v=spf1 +all", "v=spf1", "v=spf1 nonsense", "v=spf1 redirect=one.test",
-		"v=spf1 include:one.test -all", "v=spf1 include:two.test ~all", "v=spf1 include:unknown.test ~all", "v=spf1 " + includeTerm + " -all",
-		"v=spf1 ~" + includeTerm + " -all", "v=spf1 a -all " + includeTerm, "v=spf1 a mx a:1.test a:2.test a:3.test mx:4.test exists:5.test a:6.test a:7.test a:8.test -all",
+		"v=spf1 include:one.test -all", "v=spf1 include:two.test ~all", "v=spf1 include:unknown.test ~all", "v=spf1 " + includePlatform + " -all",
+		"v=spf1 ~" + includePlatform + " -all", "v=spf1 a -all " + includePlatform, "v=spf1 a mx a:1.test a:2.test a:3.test mx:4.test exists:5.test a:6.test a:7.test a:8.test -all",
 	}
-	someExchanges = []string{"0 " + host, "10 " + host, "0 " + oldHost, "1 aspmx.l.google.com", "0 .", "5 192.0.2.1", "nonsense", "32767 ms1.msv1.invalid", "0 mx.old.test"}
+	someExchanges = []string{"0 " + platformMX, "10 " + platformMX, "0 " + previousMX, "1 aspmx.l.google.com", "0 .", "5 192.0.2.1", "nonsense", "32767 ms1.msv1.invalid", "0 mx.old.test"}
 	somePolicies  = []string{"v=DMARC1; p=none", "v=DMARC1; p=reject; adkim=s", "v=DMARC1; p", "hello", "v=dmarc1"}
 	someTargets   = []string{target1, target2, "selector1-a-test._domainkey.t.onmicrosoft.com", "x._domainkey.other.onmicrosoft.com", "s1.esp.test", autodiscoverTarget, "old.test"}
 	someManaged   = []dns.Written{
@@ -33,84 +33,87 @@ var (
 	}
 )
 
-// drawZone draws a zone with records of several origins.
+// drawZone draws a reliable read of a.test, with managed records and records of others.
 func drawZone(t *rapid.T) dns.ZoneRead {
 	var sets []dns.RRSet
-	put := func(name string, of dns.Type, values []string, most int) {
-		alias := slices.ContainsFunc(sets, func(s dns.RRSet) bool { return s.Name == name && (s.Type == dns.CNAME || of == dns.CNAME) })
-		if alias { // a CNAME must be the only record of its name
+	drawSet := func(name string, recordType dns.Type, values []string, atMost int) {
+		excluded := slices.ContainsFunc(sets, func(s dns.RRSet) bool { return s.Name == name && (s.Type == dns.CNAME || recordType == dns.CNAME) })
+		if excluded { // a CNAME must be the only record of its name
 			return
 		}
-		if drawn := rapid.SliceOfN(rapid.SampledFrom(values), 0, most).Draw(t, name+" "+string(of)); len(drawn) > 0 {
-			s := set(name, of, drawn...)
+		if drawn := rapid.SliceOfN(rapid.SampledFrom(values), 0, atMost).Draw(t, name+" "+string(recordType)); len(drawn) > 0 {
+			s := rrset(name, recordType, drawn...)
 			s.TTL = rapid.SampledFrom([]int{1, 60, 3600, 86400}).Draw(t, "ttl")
 			s.Synthesised = name != "a.test" && rapid.IntRange(0, 9).Draw(t, "synthesised") == 0
 			sets = append(sets, s)
 		}
 	}
-	put("a.test", dns.TXT, someTexts, 3)
-	put("a.test", dns.MX, someExchanges, 2)
-	put("_dmarc.a.test", dns.TXT, somePolicies, 2)
+	drawSet("a.test", dns.TXT, someTexts, 3)
+	drawSet("a.test", dns.MX, someExchanges, 2)
+	drawSet("_dmarc.a.test", dns.TXT, somePolicies, 2)
 	for _, name := range []string{"selector1._domainkey.a.test", "selector2._domainkey.a.test", "autodiscover.a.test", "_dmarc.a.test"} {
-		put(name, dns.CNAME, someTargets, 1)
+		drawSet(name, dns.CNAME, someTargets, 1)
 	}
-	put("selector1._domainkey.a.test", dns.TXT, []string{"v=DKIM1; p=x"}, 1)
-	put("autodiscover.a.test", "A", []string{"192.0.2.1"}, 1)
-	put("www.a.test", dns.CNAME, []string{"web.test"}, 1)
-	put("a.test", "A", []string{"192.0.2.1", "192.0.2.2"}, 2)
-	if rapid.IntRange(0, 19).Draw(t, "odd") == 0 {
-		put("_domainkey.a.test", dns.NS, []string{"ns.esp.test"}, 1)
-		put("a.test", dns.CNAME, []string{"web.test"}, 1)
+	drawSet("selector1._domainkey.a.test", dns.TXT, []string{"v=DKIM1; p=x"}, 1)
+	drawSet("autodiscover.a.test", "A", []string{"192.0.2.1"}, 1)
+	drawSet("www.a.test", dns.CNAME, []string{"web.test"}, 1)
+	drawSet("a.test", "A", []string{"192.0.2.1", "192.0.2.2"}, 2)
+	if rapid.IntRange(0, 19).Draw(t, "with a delegation or a CNAME at the domain") == 0 {
+		drawSet("_domainkey.a.test", dns.NS, []string{"ns.esp.test"}, 1)
+		drawSet("a.test", dns.CNAME, []string{"web.test"}, 1)
 	}
-	s := reliable(sets...)
-	s.Referenced.SPF["one.test"] = []string{"v=spf1 a " + includeTerm + " -all"}
+	s := reliableRead(sets...)
+	s.Referenced.SPF["one.test"] = []string{"v=spf1 a " + includePlatform + " -all"}
 	s.Referenced.SPF["two.test"] = []string{"v=spf1 ip4:192.0.2.1 -all"}
 	return s
 }
 
-// applied returns the zone after a provider has written the changes of a plan.
-func applied(t *rapid.T, s dns.ZoneRead, p dns.Plan) dns.ZoneRead {
-	made, err := dns.Outstanding(recordsAtProvider(s), p.Changes)
+// readAfter returns the read of a zone after a provider has written the changes of a plan.
+func readAfter(t *rapid.T, read dns.ZoneRead, plan dns.Plan) dns.ZoneRead {
+	outstanding, err := dns.Outstanding(recordsAtProvider(read), plan.Changes)
 	if err != nil {
-		t.Fatalf("a provider with the planned state refuses: %v\n%+v", err, p.Changes)
+		t.Fatalf("a provider with the planned state refuses: %v\n%+v", err, plan.Changes)
 	}
-	if err := dns.CheckChanges("a.test", p.Changes); err != nil {
+	if err := dns.CheckChanges("a.test", plan.Changes); err != nil {
 		t.Fatal(err)
 	}
-	next := s
-	next.Sets = slices.Clone(s.Sets)
-	for _, c := range made {
-		next.Sets = slices.DeleteFunc(next.Sets, func(set dns.RRSet) bool {
-			return set.Name == c.After.Name && (set.Type == c.After.Type || set.Synthesised)
+	next := read
+	next.Sets = slices.Clone(read.Sets)
+	for _, c := range outstanding {
+		next.Sets = slices.DeleteFunc(next.Sets, func(rrset dns.RRSet) bool {
+			return rrset.Name == c.After.Name && (rrset.Type == c.After.Type || rrset.Synthesised)
 		})
 		next.Sets = append(next.Sets, c.After)
 	}
 	return next
 }
 
-// recordsAtProvider returns the provider's records, which do not include answers from wildcards.
+// recordsAtProvider returns the record sets that the provider lists. Answers from wildcards are not
+// among them.
 func recordsAtProvider(s dns.ZoneRead) []dns.RRSet {
-	return slices.DeleteFunc(slices.Clone(s.Sets), func(set dns.RRSet) bool { return set.Synthesised })
+	return slices.DeleteFunc(slices.Clone(s.Sets), func(rrset dns.RRSet) bool { return rrset.Synthesised })
 }
 
+// drawManaged draws values that an earlier plan wrote.
 func drawManaged(t *rapid.T) []dns.Written {
-	return rapid.SliceOfNDistinct(rapid.SampledFrom(someManaged), 0, len(someManaged), func(w dns.Written) string { return string(w.Purpose) }).Draw(t, "ours")
+	return rapid.SliceOfNDistinct(rapid.SampledFrom(someManaged), 0, len(someManaged), func(w dns.Written) string { return string(w.Purpose) }).Draw(t, "managed")
 }
 
-// After a plan was written, the next plan only preserves and has the same conflicts.
+// TestPlanIsIdempotent checks that the plan after a written plan changes nothing. It preserves the
+// written records and has the same conflicts.
 func TestPlanIsIdempotent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s, managed := drawZone(t), drawManaged(t)
-		p := dns.NewPlan(offer(), s, managed)
-		if !p.SafeToApply() {
+		read, managed := drawZone(t), drawManaged(t)
+		plan := dns.NewPlan(offer(), read, managed)
+		if !plan.SafeToApply() {
 			return
 		}
-		again := dns.NewPlan(offer(), applied(t, s, p), managed)
+		again := dns.NewPlan(offer(), readAfter(t, read, plan), managed)
 		if len(again.Changes) != 0 || !again.SafeToApply() {
 			t.Fatalf("the plan is not done: %+v", again)
 		}
 		for i, now := range again.Items {
-			before := p.Items[i]
+			before := plan.Items[i]
 			if now.Action != dns.Preserve && (before.Action != dns.Conflict || now.Reason != before.Reason) {
 				t.Fatalf("%+v becomes %+v", before, now)
 			}
@@ -118,40 +121,42 @@ func TestPlanIsIdempotent(t *testing.T) {
 	})
 }
 
-// A plan replaces only managed values and values of the platform. All others stay byte for byte.
+// TestPlanKeepsForeignValues checks which values a plan replaces: managed values, values of the
+// platform, and an SPF record, to which it adds the platform. All other values stay byte for byte.
 func TestPlanKeepsForeignValues(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s, managed := drawZone(t), drawManaged(t)
-		p := dns.NewPlan(offer(), s, managed)
-		next := applied(t, s, p)
-		for _, before := range recordsAtProvider(s) {
+		read, managed := drawZone(t), drawManaged(t)
+		plan := dns.NewPlan(offer(), read, managed)
+		next := readAfter(t, read, plan)
+		for _, before := range recordsAtProvider(read) {
 			now := dns.Find(next.Sets, before.Name, before.Type)
 			if now.TTL != before.TTL {
 				t.Fatalf("the TTL of %+v becomes %d", before, now.TTL)
 			}
-			kept := slices.DeleteFunc(slices.Clone(before.Values), func(v string) bool { return mayBeReplaced(p, before, managed, v) })
-			remain := slices.DeleteFunc(slices.Clone(now.Values), func(v string) bool { return !slices.Contains(kept, v) })
-			if diff := cmp.Diff(kept, remain); diff != "" {
+			mustStay := slices.DeleteFunc(slices.Clone(before.Values), func(v string) bool { return mayBeReplaced(plan, before, managed, v) })
+			stayed := slices.DeleteFunc(slices.Clone(now.Values), func(v string) bool { return !slices.Contains(mustStay, v) })
+			if diff := cmp.Diff(mustStay, stayed); diff != "" {
 				t.Fatalf("of %+v: %s", before, diff)
 			}
 		}
-		if len(next.Sets) > len(s.Sets)+6 || len(p.Changes) > 6 {
-			t.Fatalf("%d record sets are written", len(p.Changes))
+		if len(next.Sets) > len(read.Sets)+6 || len(plan.Changes) > 6 {
+			t.Fatalf("%d record sets are written", len(plan.Changes))
 		}
 	})
 }
 
-// mayBeReplaced reports whether a plan may replace a value. It does not use the planner's code.
-func mayBeReplaced(p dns.Plan, set dns.RRSet, managed []dns.Written, value string) bool {
-	written := slices.ContainsFunc(managed, func(w dns.Written) bool { return w.Name == set.Name && w.Type == set.Type && w.Value == value })
+// mayBeReplaced reports whether a plan may replace a value. It decides this without the code under
+// test.
+func mayBeReplaced(p dns.Plan, rrset dns.RRSet, managed []dns.Written, value string) bool {
+	written := slices.ContainsFunc(managed, func(w dns.Written) bool { return w.Name == rrset.Name && w.Type == rrset.Type && w.Value == value })
 	switch {
 	case written:
 		return true
-	case set.Type == dns.MX:
-		return value == "0 "+oldHost || value == "32767 ms1.msv1.invalid"
-	case set.Type == dns.CNAME:
+	case rrset.Type == dns.MX:
+		return value == "0 "+previousMX || value == "32767 ms1.msv1.invalid"
+	case rrset.Type == dns.CNAME:
 		return value == target1 || value == target2 || value == "selector1-a-test._domainkey.t.onmicrosoft.com"
-	case set.Name == "a.test" && strings.HasPrefix(value, "v=spf1"):
+	case rrset.Name == "a.test" && strings.HasPrefix(value, "v=spf1"):
 		return slices.ContainsFunc(p.Items, func(i dns.Item) bool {
 			return i.Purpose == dns.Sending && i.Action == dns.Update && addsOnly(value, i.Desired)
 		})
@@ -162,10 +167,11 @@ func mayBeReplaced(p dns.Plan, set dns.RRSet, managed []dns.Written, value strin
 
 // addsOnly reports whether the SPF record after is the record before with the platform added.
 func addsOnly(before, after string) bool {
-	return strings.Replace(after, includeTerm+" ", "", 1) == before || after == before+" "+includeTerm+" ~all" || after == before
+	return strings.Replace(after, includePlatform+" ", "", 1) == before || after == before+" "+includePlatform+" ~all" || after == before
 }
 
-// The order of the values in the servers' answers does not affect the plan.
+// TestPlanIgnoresAnswerOrder checks that the order of the record sets and values in the servers'
+// answers does not affect the plan.
 func TestPlanIgnoresAnswerOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawZone(t)
@@ -180,7 +186,9 @@ func TestPlanIgnoresAnswerOrder(t *testing.T) {
 	})
 }
 
-// Each written value is the desired value of an item that creates or updates, never of a conflict.
+// TestPlanExplainsEveryWrite checks that each new value of a plan is the desired value of an item
+// that creates or updates. It also checks that only conflicts block, and that each item has a
+// reason.
 func TestPlanExplainsEveryWrite(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := dns.NewPlan(offer(), drawZone(t), drawManaged(t))

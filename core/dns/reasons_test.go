@@ -12,7 +12,8 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-// Every declared reason and note is listed and has its own sentence.
+// TestReasonsAndNotesHaveSentences checks that Reasons and Notes list all declared constants, and
+// that each constant has its own sentence.
 func TestReasonsAndNotesHaveSentences(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "reasons.go", nil, 0)
 	if err != nil {

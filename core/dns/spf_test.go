@@ -11,13 +11,14 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-// tree adds the SPF records of other names to a read. An empty text adds a name without records.
-func tree(records map[string]string) func(*dns.Referenced) {
-	return func(b *dns.Referenced) {
+// tree returns a function that adds the SPF records of other names to a read. An empty text adds a
+// name without records.
+func spfTree(records map[string]string) func(*dns.Referenced) {
+	return func(r *dns.Referenced) {
 		for name, text := range records {
-			b.SPF[name] = []string{}
+			r.SPF[name] = []string{}
 			if text != "" {
-				b.SPF[name] = []string{"other", text}
+				r.SPF[name] = []string{"other", text}
 			}
 		}
 	}
@@ -25,161 +26,162 @@ func tree(records map[string]string) func(*dns.Referenced) {
 
 func TestPlanSPF(t *testing.T) {
 	kept := func(name, text string, reason dns.Reason, notes ...dns.Note) planCase {
-		return planCase{name: name, sets: spf(text), action: dns.Preserve, reason: reason, notes: notes, after: []string{text}}
+		return planCase{name: name, sets: spfRecords(text), action: dns.Preserve, reason: reason, notes: notes, after: []string{text}}
 	}
 	merged := func(name, text, want string, notes ...dns.Note) planCase {
-		return planCase{name: name, sets: spf(text), action: dns.Update, reason: "spf_merged", notes: notes, after: []string{want}}
+		return planCase{name: name, sets: spfRecords(text), action: dns.Update, reason: "spf_merged", notes: notes, after: []string{want}}
 	}
 	refused := func(name, text string, reason dns.Reason, blocking bool) planCase {
-		return planCase{name: name, sets: spf(text), action: dns.Conflict, reason: reason, blocking: blocking, after: []string{text}}
+		return planCase{name: name, sets: spfRecords(text), action: dns.Conflict, reason: reason, blocking: blocking, after: []string{text}}
 	}
 	long := strings.Repeat(" ip4:198.51.100.77", 26)
 	for _, tt := range []planCase{
-		{name: "none", action: dns.Create, reason: "missing", after: []string{"v=spf1 " + includeTerm + " -all"}},
-		{name: "keeps other texts", sets: []dns.RRSet{set("a.test", dns.TXT, "google-site-verification=x", proofText)}, action: dns.Create, reason: "missing",
-			after: []string{"google-site-verification=x", proofText, "v=spf1 " + includeTerm + " -all"}},
-		{name: "v=spf10 is not an SPF record", sets: spf("v=spf10 -all"), action: dns.Create, reason: "missing",
-			after: []string{"v=spf10 -all", "v=spf1 " + includeTerm + " -all"}},
-		kept("present", "v=spf1 "+includeTerm+" -all", "present"),
+		{name: "no record", action: dns.Create, reason: "missing", after: []string{"v=spf1 " + includePlatform + " -all"}},
+		{name: "keeps other texts", sets: []dns.RRSet{rrset("a.test", dns.TXT, "google-site-verification=x", ownershipText)}, action: dns.Create, reason: "missing",
+			after: []string{"google-site-verification=x", ownershipText, "v=spf1 " + includePlatform + " -all"}},
+		{name: "v=spf10 is not an SPF record", sets: spfRecords("v=spf10 -all"), action: dns.Create, reason: "missing",
+			after: []string{"v=spf10 -all", "v=spf1 " + includePlatform + " -all"}},
+		kept("present", "v=spf1 "+includePlatform+" -all", "present"),
 		kept("present in a different case, with a plus", "V=SPF1 +Include:SPF.Protection.Outlook.com ~ALL", "present"),
-		kept("present, with +all", "v=spf1 "+includeTerm+" +all", "present", "spf_permissive"),
-		merged("keeps ~all", "v=spf1 a ~all", "v=spf1 a "+includeTerm+" ~all"),
-		merged("keeps -all", "v=spf1 mx -all", "v=spf1 mx "+includeTerm+" -all"),
-		merged("keeps ?all", "v=spf1 mx ?all", "v=spf1 mx "+includeTerm+" ?all", "spf_neutral"),
-		merged("no all", "v=spf1 a", "v=spf1 a "+includeTerm+" ~all"),
-		merged("no terms", "v=spf1", "v=spf1 "+includeTerm+" ~all"),
-		merged("a space at the end", "v=spf1 a ", "v=spf1 a "+includeTerm+" ~all"),
-		merged("terms after all are ignored", "v=spf1 a -all "+includeTerm, "v=spf1 a "+includeTerm+" -all "+includeTerm),
+		kept("present, with +all", "v=spf1 "+includePlatform+" +all", "present", "spf_permissive"),
+		merged("keeps ~all", "v=spf1 a ~all", "v=spf1 a "+includePlatform+" ~all"),
+		merged("keeps -all", "v=spf1 mx -all", "v=spf1 mx "+includePlatform+" -all"),
+		merged("keeps ?all", "v=spf1 mx ?all", "v=spf1 mx "+includePlatform+" ?all", "spf_neutral"),
+		merged("a record without all", "v=spf1 a", "v=spf1 a "+includePlatform+" ~all"),
+		merged("a record without terms", "v=spf1", "v=spf1 "+includePlatform+" ~all"),
+		merged("a space at the end", "v=spf1 a ", "v=spf1 a "+includePlatform+" ~all"),
+		merged("terms after all are ignored", "v=spf1 a -all "+includePlatform, "v=spf1 a "+includePlatform+" -all "+includePlatform),
 		merged("keeps order, spelling, spaces, macros and unknown modifiers", "v=spf1  A:Web.Else.test/28  exists:%{i}._s.else.test x-y=%{d} exp=e.else.test -ALL",
-			"v=spf1  A:Web.Else.test/28  exists:%{i}._s.else.test x-y=%{d} exp=e.else.test "+includeTerm+" -ALL"),
-		merged("a note for ptr", "v=spf1 ptr ~all", "v=spf1 ptr "+includeTerm+" ~all", "spf_ptr"),
-		merged("a note for a long record", "v=spf1"+long+" ~all", "v=spf1"+long+" "+includeTerm+" ~all", "spf_long"),
-		refused("spf_include_negated", "v=spf1 -"+includeTerm+" ~all", "spf_include_negated", true),
-		refused("spf_include_negated by a softfail", "v=spf1 ~"+includeTerm+" ~all", "spf_include_negated", true),
-		merged("a negation after all is ignored", "v=spf1 a ~all -"+includeTerm, "v=spf1 a "+includeTerm+" ~all -"+includeTerm),
+			"v=spf1  A:Web.Else.test/28  exists:%{i}._s.else.test x-y=%{d} exp=e.else.test "+includePlatform+" -ALL"),
+		merged("a note for ptr", "v=spf1 ptr ~all", "v=spf1 ptr "+includePlatform+" ~all", "spf_ptr"),
+		merged("a note for a long record", "v=spf1"+long+" ~all", "v=spf1"+long+" "+includePlatform+" ~all", "spf_long"),
+		refused("spf_include_negated", "v=spf1 -"+includePlatform+" ~all", "spf_include_negated", true),
+		refused("spf_include_negated by a softfail", "v=spf1 ~"+includePlatform+" ~all", "spf_include_negated", true),
+		merged("a negation after all is ignored", "v=spf1 a ~all -"+includePlatform, "v=spf1 a "+includePlatform+" ~all -"+includePlatform),
 		refused("spf_permissive", "v=spf1 a +all", "spf_permissive", false),
 		refused("spf_permissive without a sign", "v=spf1 a all", "spf_permissive", false),
 		refused("spf_was_no_mail", "v=spf1 -all", "spf_was_no_mail", true),
-		refused("spf_was_no_mail, explained", "v=spf1 exp=why.else.test -all", "spf_was_no_mail", true),
+		refused("spf_was_no_mail with an explanation", "v=spf1 exp=why.else.test -all", "spf_was_no_mail", true),
 		refused("spf_syntax", "v=spf1 include -all", "spf_syntax", true),
-		{name: "spf_multiple", sets: spf("v=spf1 a -all", "v=spf1 mx -all"), action: dns.Conflict, reason: "spf_multiple", blocking: true,
+		{name: "spf_multiple", sets: spfRecords("v=spf1 a -all", "v=spf1 mx -all"), action: dns.Conflict, reason: "spf_multiple", blocking: true,
 			after: []string{"v=spf1 a -all", "v=spf1 mx -all"}},
-		{name: "spf_duplicates with the platform", sets: spf("v=spf1 "+includeTerm+" -all", "v=spf1 "+includeTerm+" -all"), action: dns.Update, reason: "spf_duplicates",
-			after: []string{"v=spf1 " + includeTerm + " -all"}},
-		{name: "duplicates without the platform", sets: spf("v=spf1 a -all", "v=spf1 a -all"), action: dns.Update, reason: "spf_merged",
-			after: []string{"v=spf1 a " + includeTerm + " -all"}},
-		{name: "cname_at_domain", sets: []dns.RRSet{set("a.test", dns.CNAME, "web.else.test")}, action: dns.Conflict, reason: "cname_at_domain", blocking: true},
+		{name: "spf_duplicates with the platform", sets: spfRecords("v=spf1 "+includePlatform+" -all", "v=spf1 "+includePlatform+" -all"), action: dns.Update, reason: "spf_duplicates",
+			after: []string{"v=spf1 " + includePlatform + " -all"}},
+		{name: "duplicates without the platform", sets: spfRecords("v=spf1 a -all", "v=spf1 a -all"), action: dns.Update, reason: "spf_merged",
+			after: []string{"v=spf1 a " + includePlatform + " -all"}},
+		{name: "cname_at_domain", sets: []dns.RRSet{rrset("a.test", dns.CNAME, "web.else.test")}, action: dns.Conflict, reason: "cname_at_domain", blocking: true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			tt.run(t, offerWithoutProof(), "a.test", dns.Sending)
+			tt.run(t, offerWithoutOwnership(), "a.test", dns.Sending)
 		})
 	}
 }
 
 func TestPlanSPFTree(t *testing.T) {
 	const text = "v=spf1 include:one.test -all"
-	eight := "v=spf1 a mx a:1.test a:2.test a:3.test mx:4.test exists:5.test -all"
-	wide := map[string]string{"one.test": eight} // 1 + 7
-	withTerms := "v=spf1 include:one.test " + includeTerm + " -all"
+	sevenLookups := "v=spf1 a mx a:1.test a:2.test a:3.test mx:4.test exists:5.test -all"
+	treeOf8 := map[string]string{"one.test": sevenLookups} // 8 lookups: one for the include, 7 for its terms
+	withTerms := "v=spf1 include:one.test " + includePlatform + " -all"
 	for _, tt := range []planCase{
-		{name: "spf_lookup_limit: 11 with the platform", sets: spf("v=spf1 a include:one.test mx -all"), referenced: tree(wide), action: dns.Conflict,
+		{name: "spf_lookup_limit: 11 lookups with the platform", sets: spfRecords("v=spf1 a include:one.test mx -all"), referenced: spfTree(treeOf8), action: dns.Conflict,
 			reason: "spf_lookup_limit", blocking: true, after: []string{"v=spf1 a include:one.test mx -all"}},
-		{name: "10 with the platform", sets: spf("v=spf1 a include:one.test -all"), referenced: tree(wide), action: dns.Update, reason: "spf_merged",
-			notes: []dns.Note{"spf_lookups_near_limit"}, after: []string{"v=spf1 a include:one.test " + includeTerm + " -all"}},
-		{name: "9 with the platform", sets: spf(text), referenced: tree(wide), action: dns.Update, reason: "spf_merged",
+		{name: "10 lookups with the platform", sets: spfRecords("v=spf1 a include:one.test -all"), referenced: spfTree(treeOf8), action: dns.Update, reason: "spf_merged",
+			notes: []dns.Note{"spf_lookups_near_limit"}, after: []string{"v=spf1 a include:one.test " + includePlatform + " -all"}},
+		{name: "9 lookups with the platform", sets: spfRecords(text), referenced: spfTree(treeOf8), action: dns.Update, reason: "spf_merged",
 			notes: []dns.Note{"spf_lookups_near_limit"}, after: []string{withTerms}},
-		{name: "the platform's include costs all lookups of its tree", sets: spf(text), referenced: tree(map[string]string{"one.test": eight, include: "v=spf1 a a:6.test -all"}),
+		{name: "the platform's include costs all lookups of its tree", sets: spfRecords(text), referenced: spfTree(map[string]string{"one.test": sevenLookups, platformSPF: "v=spf1 a a:6.test -all"}),
 			action: dns.Conflict, reason: "spf_lookup_limit", blocking: true, after: []string{text}},
-		{name: "spf_lookup_limit: too many already, with the platform", sets: spf("v=spf1 include:one.test a mx ptr " + includeTerm + " -all"), referenced: tree(wide),
-			action: dns.Conflict, reason: "spf_lookup_limit", blocking: true, after: []string{"v=spf1 include:one.test a mx ptr " + includeTerm + " -all"}},
-		{name: "a loop", sets: spf(text), referenced: tree(map[string]string{"one.test": "v=spf1 include:two.test", "two.test": "v=spf1 redirect=one.test"}),
+		{name: "spf_lookup_limit: too many already, with the platform", sets: spfRecords("v=spf1 include:one.test a mx ptr " + includePlatform + " -all"), referenced: spfTree(treeOf8),
+			action: dns.Conflict, reason: "spf_lookup_limit", blocking: true, after: []string{"v=spf1 include:one.test a mx ptr " + includePlatform + " -all"}},
+		{name: "a loop of references", sets: spfRecords(text), referenced: spfTree(map[string]string{"one.test": "v=spf1 include:two.test", "two.test": "v=spf1 redirect=one.test"}),
 			action: dns.Conflict, reason: "spf_lookup_limit", blocking: true, after: []string{text}},
-		{name: "a loop after the platform", sets: spf("v=spf1 " + includeTerm + " include:one.test -all"), referenced: tree(map[string]string{"one.test": "v=spf1 include:one.test"}),
-			action: dns.Conflict, reason: "spf_lookup_limit", blocking: true, after: []string{"v=spf1 " + includeTerm + " include:one.test -all"}},
-		{name: "terms after all and a redirect next to all cost nothing", sets: spf("v=spf1 a -all include:x.test include:y.test redirect=z.test"), action: dns.Update,
-			reason: "spf_merged", after: []string{"v=spf1 a " + includeTerm + " -all include:x.test include:y.test redirect=z.test"}},
-		{name: "the platform is inserted before a redirect", sets: spf("v=spf1 a redirect=one.test"), referenced: tree(wide), action: dns.Update, reason: "spf_merged",
-			notes: []dns.Note{"spf_lookups_near_limit"}, after: []string{"v=spf1 a " + includeTerm + " redirect=one.test"}},
-		{name: "spf_indirect by an include", sets: spf(text), referenced: tree(map[string]string{"one.test": "v=spf1 " + includeTerm + " ~all"}),
+		{name: "a loop of references after the platform's include", sets: spfRecords("v=spf1 " + includePlatform + " include:one.test -all"), referenced: spfTree(map[string]string{"one.test": "v=spf1 include:one.test"}),
+			action: dns.Conflict, reason: "spf_lookup_limit", blocking: true, after: []string{"v=spf1 " + includePlatform + " include:one.test -all"}},
+		{name: "terms after all and a redirect next to all cost nothing", sets: spfRecords("v=spf1 a -all include:x.test include:y.test redirect=z.test"), action: dns.Update,
+			reason: "spf_merged", after: []string{"v=spf1 a " + includePlatform + " -all include:x.test include:y.test redirect=z.test"}},
+		{name: "the platform is inserted before a redirect", sets: spfRecords("v=spf1 a redirect=one.test"), referenced: spfTree(treeOf8), action: dns.Update, reason: "spf_merged",
+			notes: []dns.Note{"spf_lookups_near_limit"}, after: []string{"v=spf1 a " + includePlatform + " redirect=one.test"}},
+		{name: "spf_indirect by an include", sets: spfRecords(text), referenced: spfTree(map[string]string{"one.test": "v=spf1 " + includePlatform + " ~all"}),
 			action: dns.Preserve, reason: "spf_indirect", after: []string{text}},
-		{name: "spf_indirect by a redirect and an include", sets: spf("v=spf1 redirect=one.test"),
-			referenced: tree(map[string]string{"one.test": "v=spf1 include:two.test -all", "two.test": "v=spf1 " + includeTerm}),
+		{name: "spf_indirect by a redirect and an include", sets: spfRecords("v=spf1 redirect=one.test"),
+			referenced: spfTree(map[string]string{"one.test": "v=spf1 include:two.test -all", "two.test": "v=spf1 " + includePlatform}),
 			action:     dns.Preserve, reason: "spf_indirect", after: []string{"v=spf1 redirect=one.test"}},
-		{name: "spf_indirect by a redirect to the platform", sets: spf("v=spf1 redirect=" + include), action: dns.Preserve, reason: "spf_indirect",
-			after: []string{"v=spf1 redirect=" + include}},
-		{name: "an include with a softfail does not cover the platform", sets: spf("v=spf1 ~include:one.test ~all"),
-			referenced: tree(map[string]string{"one.test": "v=spf1 " + includeTerm}), action: dns.Update, reason: "spf_merged",
-			after: []string{"v=spf1 ~include:one.test " + includeTerm + " ~all"}},
-		{name: "spf_lookups_unknown: a name did not answer", sets: spf(text), action: dns.Conflict, reason: "spf_lookups_unknown", blocking: true, after: []string{text}},
-		{name: "an unknown name does not affect an existing record", sets: spf(withTerms), action: dns.Preserve, reason: "present",
+		{name: "spf_indirect by a redirect to the platform", sets: spfRecords("v=spf1 redirect=" + platformSPF), action: dns.Preserve, reason: "spf_indirect",
+			after: []string{"v=spf1 redirect=" + platformSPF}},
+		{name: "an include with a softfail does not cover the platform", sets: spfRecords("v=spf1 ~include:one.test ~all"),
+			referenced: spfTree(map[string]string{"one.test": "v=spf1 " + includePlatform}), action: dns.Update, reason: "spf_merged",
+			after: []string{"v=spf1 ~include:one.test " + includePlatform + " ~all"}},
+		{name: "spf_lookups_unknown: a name did not answer", sets: spfRecords(text), action: dns.Conflict, reason: "spf_lookups_unknown", blocking: true, after: []string{text}},
+		{name: "an unknown name does not affect an existing record", sets: spfRecords(withTerms), action: dns.Preserve, reason: "present",
 			notes: []dns.Note{"spf_lookups_unknown"}, after: []string{withTerms}},
-		{name: "a name with a macro costs one lookup and cannot be read", sets: spf("v=spf1 include:%{d}.one.test ~all"), action: dns.Update, reason: "spf_merged",
-			after: []string{"v=spf1 include:%{d}.one.test " + includeTerm + " ~all"}},
-		{name: "a note for a name without a record", sets: spf(text), referenced: tree(map[string]string{"one.test": ""}), action: dns.Update, reason: "spf_merged",
+		{name: "a name with a macro costs one lookup and cannot be read", sets: spfRecords("v=spf1 include:%{d}.one.test ~all"), action: dns.Update, reason: "spf_merged",
+			after: []string{"v=spf1 include:%{d}.one.test " + includePlatform + " ~all"}},
+		{name: "a note for a name without a record", sets: spfRecords(text), referenced: spfTree(map[string]string{"one.test": ""}), action: dns.Update, reason: "spf_merged",
 			notes: []dns.Note{"spf_reference_broken"}, after: []string{withTerms}},
-		{name: "a note for three names without records", sets: spf("v=spf1 include:one.test include:two.test include:x.test ~all"),
-			referenced: tree(map[string]string{"one.test": "", "two.test": "", "x.test": ""}), action: dns.Update, reason: "spf_merged",
+		{name: "a note for three names without records", sets: spfRecords("v=spf1 include:one.test include:two.test include:x.test ~all"),
+			referenced: spfTree(map[string]string{"one.test": "", "two.test": "", "x.test": ""}), action: dns.Update, reason: "spf_merged",
 			notes: []dns.Note{"spf_void_limit", "spf_reference_broken"},
-			after: []string{"v=spf1 include:one.test include:two.test include:x.test " + includeTerm + " ~all"}},
-		{name: "an unknown name of the platform does not block", sets: spf("v=spf1 a ~all"),
-			referenced: func(b *dns.Referenced) { b.SPF = nil }, action: dns.Update, reason: "spf_merged", after: []string{"v=spf1 a " + includeTerm + " ~all"}},
+			after: []string{"v=spf1 include:one.test include:two.test include:x.test " + includePlatform + " ~all"}},
+		{name: "an unknown name of the platform does not block", sets: spfRecords("v=spf1 a ~all"),
+			referenced: func(r *dns.Referenced) { r.SPF = nil }, action: dns.Update, reason: "spf_merged", after: []string{"v=spf1 a " + includePlatform + " ~all"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			tt.run(t, offerWithoutProof(), "a.test", dns.Sending)
+			tt.run(t, offerWithoutOwnership(), "a.test", dns.Sending)
 		})
 	}
 }
 
-// The plan adds the include that the platform specifies, which differs between Microsoft clouds.
+// TestPlanSPFAddsPlatformsInclude checks that a plan adds the include that the platform specifies.
+// The include differs between the clouds of the platform.
 func TestPlanSPFAddsPlatformsInclude(t *testing.T) {
 	o := dns.Offer{Service: []dns.Record{{Type: dns.TXT, Name: "a.test", Content: "v=spf1 include:spf.protection.office365.us -all"}}}
-	got := item(t, dns.NewPlan(o, reliable(spf("v=spf1 "+includeTerm+" ~all")...), nil), dns.Sending)
-	if got.Action != dns.Update || got.Desired != "v=spf1 "+includeTerm+" include:spf.protection.office365.us ~all" {
+	got := itemFor(t, dns.NewPlan(o, reliableRead(spfRecords("v=spf1 "+includePlatform+" ~all")...), nil), dns.Sending)
+	if got.Action != dns.Update || got.Desired != "v=spf1 "+includePlatform+" include:spf.protection.office365.us ~all" {
 		t.Fatalf("got %+v", got)
 	}
 }
 
 func TestPlanSPFReplacesManagedRecord(t *testing.T) {
-	const old = "v=spf1 a include:spf.old-platform.test ~all"
-	findWritten := func(replaced string) []dns.Written {
-		return []dns.Written{{Purpose: dns.Sending, Name: "a.test", Type: dns.TXT, Value: old, Replaced: replaced}}
+	const managedRecord = "v=spf1 a include:spf.old-platform.test ~all"
+	writtenOver := func(replaced string) []dns.Written {
+		return []dns.Written{{Purpose: dns.Sending, Name: "a.test", Type: dns.TXT, Value: managedRecord, Replaced: replaced}}
 	}
 	for _, tt := range []planCase{
-		{name: "the replaced record is merged again", sets: spf("x", old), managed: findWritten("v=spf1 a ~all"), action: dns.Update, reason: "own_superseded",
-			after: []string{"x", "v=spf1 a " + includeTerm + " ~all"}},
-		{name: "no record was replaced", sets: spf(old), managed: findWritten(""), action: dns.Update, reason: "own_superseded",
-			after: []string{"v=spf1 " + includeTerm + " -all"}},
-		{name: "the record was changed since", sets: spf(old + " "), managed: findWritten(""), referenced: tree(map[string]string{"spf.old-platform.test": "v=spf1 -all"}),
-			action: dns.Update, reason: "spf_merged", after: []string{"v=spf1 a include:spf.old-platform.test " + includeTerm + " ~all "}},
+		{name: "the replaced record is merged again", sets: spfRecords("x", managedRecord), managed: writtenOver("v=spf1 a ~all"), action: dns.Update, reason: "own_superseded",
+			after: []string{"x", "v=spf1 a " + includePlatform + " ~all"}},
+		{name: "no record was replaced", sets: spfRecords(managedRecord), managed: writtenOver(""), action: dns.Update, reason: "own_superseded",
+			after: []string{"v=spf1 " + includePlatform + " -all"}},
+		{name: "the record was changed since", sets: spfRecords(managedRecord + " "), managed: writtenOver(""), referenced: spfTree(map[string]string{"spf.old-platform.test": "v=spf1 -all"}),
+			action: dns.Update, reason: "spf_merged", after: []string{"v=spf1 a include:spf.old-platform.test " + includePlatform + " ~all "}},
 	} {
-		t.Run(tt.name, func(t *testing.T) { tt.run(t, offerWithoutProof(), "a.test", dns.Sending) })
+		t.Run(tt.name, func(t *testing.T) { tt.run(t, offerWithoutOwnership(), "a.test", dns.Sending) })
 	}
 }
 
-// A record that receivers reject is never changed. A record that they accept is never a conflict.
+// TestSPFGrammar checks that a plan recognizes which SPF records receivers reject as invalid.
 func TestSPFGrammar(t *testing.T) {
-	good := []string{
+	valid := []string{
 		"a/24", "a//64", "a/24//64", "a:x.test/24//64", "mx:x.test", "ptr", "ptr:x.test", "ip4:192.0.2.1", "ip4:192.0.2.0/24", "ip6:2001:db8::/32",
 		"exists:%{ir}.%{v}._spf.%{d2}", "exists:%{l1r+-/}.x.test", "include:x.test.", "x=y", "x-y.z_1=%%%_%-", "-ip4:192.0.2.1", "?A:X.test", "moo=", "mx=x",
 	}
-	bad := []string{
+	invalid := []string{
 		"a/33", "a/", "a//129", "a:x.test/+4", "a:", "a:test", "include", "include:", "include:test", "ip4", "ip4:x.test", "ip4:192.0.2.1/33",
 		"ip4:2001:db8::1", "ip6:192.0.2.1", "ip6:fe80::1%eth0", "all:x.test", "exists:%{q}.x.test", "exists:%x.x.test", "exists:%{.x.test", "include:x.test\ty",
 		"moo", "moo:x.test", "+", "redirect=", "redirect=x.test redirect=y.test", "+x=y", "=x", "_x=y", "a,mx", "\xff", "include:b\u00fccher.test",
 	}
-	check := func(terms string, ok bool) {
+	checkSyntax := func(terms string, wantValid bool) {
 		text := "v=spf1 " + terms + " ~all"
-		s := reliable(spf(text)...)
-		got := item(t, dns.NewPlan(offerWithoutProof(), s, nil), dns.Sending)
-		if (got.Reason != "spf_syntax") != ok {
+		read := reliableRead(spfRecords(text)...)
+		got := itemFor(t, dns.NewPlan(offerWithoutOwnership(), read, nil), dns.Sending)
+		if (got.Reason != "spf_syntax") != wantValid {
 			t.Errorf("%q: %s", text, got.Reason)
 		}
 	}
-	for _, terms := range good {
-		check(terms, true)
+	for _, terms := range valid {
+		checkSyntax(terms, true)
 	}
-	for _, terms := range bad {
-		check(terms, false)
+	for _, terms := range invalid {
+		checkSyntax(terms, false)
 	}
 }
 

@@ -18,14 +18,14 @@ func TestReadStatusShowsEachRecord(t *testing.T) {
 		sets []dns.RRSet
 		want dns.Status
 	}{
-		{"nothing", nil, dns.Status{MX: "missing", SPF: "missing", DMARC: "missing", DKIM: "missing"}},
+		{"no records", nil, dns.Status{MX: "missing", SPF: "missing", DMARC: "missing", DKIM: "missing"}},
 		{
 			"all records", []dns.RRSet{
-				set("a.test", dns.MX, "10 backup.test", "0 a-test.mail.protection.outlook.com"),
-				set("a.test", dns.TXT, "other", "v=spf1 include:spf.protection.outlook.com -all", "MS=ms12345678"),
-				set("_dmarc.a.test", dns.TXT, "v=DMARC1; p=none"),
-				set("selector1._domainkey.a.test", dns.CNAME, target1+"."),
-				set("Selector2._domainkey.a.test.", dns.CNAME, strings.ToUpper(target2)),
+				rrset("a.test", dns.MX, "10 backup.test", "0 a-test.mail.protection.outlook.com"),
+				rrset("a.test", dns.TXT, "other", "v=spf1 include:spf.protection.outlook.com -all", "MS=ms12345678"),
+				rrset("_dmarc.a.test", dns.TXT, "v=DMARC1; p=none"),
+				rrset("selector1._domainkey.a.test", dns.CNAME, target1+"."),
+				rrset("Selector2._domainkey.a.test.", dns.CNAME, strings.ToUpper(target2)),
 			},
 			dns.Status{
 				MX: "a-test.mail.protection.outlook.com.", SPF: "v=spf1 include:spf.protection.outlook.com -all",
@@ -34,47 +34,47 @@ func TestReadStatusShowsEachRecord(t *testing.T) {
 		},
 		{
 			"one selector right, one foreign", []dns.RRSet{
-				set("selector1._domainkey.a.test", dns.CNAME, target1),
-				set("selector2._domainkey.a.test", dns.CNAME, "elsewhere.test"),
+				rrset("selector1._domainkey.a.test", dns.CNAME, target1),
+				rrset("selector2._domainkey.a.test", dns.CNAME, "elsewhere.test"),
 			},
 			dns.Status{MX: "missing", SPF: "missing", DMARC: "missing", DKIM: "partial"},
 		},
 		{
 			"texts with only a similar prefix", []dns.RRSet{
-				set("a.test", dns.TXT, "v=spf10 -all", "v=spf", "MS=ms123456789", "ms=MS12345678"),
-				set("_dmarc.a.test", dns.TXT, "v=DMARC12"),
+				rrset("a.test", dns.TXT, "v=spf10 -all", "v=spf", "MS=ms123456789", "ms=MS12345678"),
+				rrset("_dmarc.a.test", dns.TXT, "v=DMARC12"),
 			},
 			dns.Status{MX: "missing", SPF: "missing", DMARC: "missing", DKIM: "missing"},
 		},
 		{
 			"version tags in any case", []dns.RRSet{
-				set("a.test", dns.TXT, "V=SPF1"),
-				set("_dmarc.a.test", dns.TXT, "v=dmarc1;p=reject"),
+				rrset("a.test", dns.TXT, "V=SPF1"),
+				rrset("_dmarc.a.test", dns.TXT, "v=dmarc1;p=reject"),
 			},
 			dns.Status{MX: "missing", SPF: "V=SPF1", DMARC: "v=dmarc1;p=reject", DKIM: "missing"},
 		},
 		{
 			"a null MX, and an ownership record at a different name", []dns.RRSet{
-				set("a.test", dns.MX, "0 ."),
-				set("b.test", dns.TXT, "MS=ms12345678"),
+				rrset("a.test", dns.MX, "0 ."),
+				rrset("b.test", dns.TXT, "MS=ms12345678"),
 			},
 			dns.Status{MX: ".", SPF: "missing", DMARC: "missing", DKIM: "missing"},
 		},
 		{
-			"verified by the MX", []dns.RRSet{set("a.test", dns.MX, "32767 ms1.msv1.invalid.")},
+			"verified by the MX", []dns.RRSet{rrset("a.test", dns.MX, "32767 ms1.msv1.invalid.")},
 			dns.Status{MX: "ms1.msv1.invalid.", SPF: "missing", DMARC: "missing", DKIM: "missing", VerificationSeen: true},
 		},
 		{
-			"the first by name of MX hosts with equal preference", []dns.RRSet{set("a.test", dns.MX, "5 b.test", "5 a.test")},
+			"the first by name of MX hosts with equal preference", []dns.RRSet{rrset("a.test", dns.MX, "5 b.test", "5 a.test")},
 			dns.Status{MX: "a.test.", SPF: "missing", DMARC: "missing", DKIM: "missing"},
 		},
 		{
-			"an invalid MX value", []dns.RRSet{set("a.test", dns.MX, "host.test", "5 right.test")},
+			"an invalid MX value", []dns.RRSet{rrset("a.test", dns.MX, "host.test", "5 right.test")},
 			dns.Status{MX: "right.test.", SPF: "missing", DMARC: "missing", DKIM: "missing"},
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, dns.ReadStatus(readWith(tt.sets...), offered, signing)); diff != "" {
+			if diff := cmp.Diff(tt.want, dns.ReadStatus(readOf(tt.sets...), ownershipRecords, signing)); diff != "" {
 				t.Fatal(diff)
 			}
 		})
@@ -86,18 +86,19 @@ func TestReadStatusIgnoresAnswerOrder(t *testing.T) {
 		mx := rapid.SliceOfN(rapid.SampledFrom([]string{"0 a.test", "0 b.test", "5 c.test", "x"}), 0, 4).Draw(t, "mx")
 		txt := rapid.SliceOfN(rapid.SampledFrom([]string{"v=spf1 -all", "v=spf1 ~all", "MS=ms12345678", ""}), 0, 4).Draw(t, "txt")
 		read := func(mx, txt []string) dns.Status {
-			return dns.ReadStatus(readWith(set("a.test", dns.MX, mx...), set("a.test", dns.TXT, txt...)), offered, signing)
+			return dns.ReadStatus(readOf(rrset("a.test", dns.MX, mx...), rrset("a.test", dns.TXT, txt...)), ownershipRecords, signing)
 		}
-		shuffled := read(rapid.Permutation(mx).Draw(t, "turned mx"), rapid.Permutation(txt).Draw(t, "turned txt"))
+		shuffled := read(rapid.Permutation(mx).Draw(t, "shuffled mx"), rapid.Permutation(txt).Draw(t, "shuffled txt"))
 		if diff := cmp.Diff(read(mx, txt), shuffled); diff != "" {
 			t.Fatal(diff)
 		}
 	})
 }
 
-// A status is valid text, whatever octets the zone contains.
+// TestReadStatusEscapesBinary checks that a status is valid UTF-8, whatever bytes the zone
+// contains.
 func TestReadStatusEscapesBinary(t *testing.T) {
-	s := dns.ReadStatus(readWith(set("a.test", dns.TXT, "v=spf1 \xff\x00 -all"), set("_dmarc.a.test", dns.TXT, "v=DMARC1; p=\xfe")), nil, dns.Signing{})
+	s := dns.ReadStatus(readOf(rrset("a.test", dns.TXT, "v=spf1 \xff\x00 -all"), rrset("_dmarc.a.test", dns.TXT, "v=DMARC1; p=\xfe")), nil, dns.Signing{})
 	if s.SPF != `v=spf1 \255\000 -all` || s.DMARC != `v=DMARC1; p=\254` {
 		t.Errorf("got %+v", s)
 	}
@@ -106,22 +107,22 @@ func TestReadStatusEscapesBinary(t *testing.T) {
 func TestAnIncompleteReadKeepsTheEarlierStatus(t *testing.T) {
 	earlier := dns.Status{MX: "old.example.", SPF: "v=spf1 -all", DMARC: dns.Missing, DKIM: dns.DKIMPartial, VerificationSeen: true}
 	nothing := dns.Status{MX: dns.Missing, SPF: dns.Missing, DMARC: dns.Missing, DKIM: dns.Missing}
-	news := dns.Status{MX: "new.example.", SPF: dns.Missing, DMARC: "v=DMARC1; p=none", DKIM: dns.DKIMHealthy}
+	allNew := dns.Status{MX: "new.example.", SPF: dns.Missing, DMARC: "v=DMARC1; p=none", DKIM: dns.DKIMHealthy}
 	for _, tt := range []struct {
 		name          string
-		earlier, seen dns.Status
+		earlier, read dns.Status
 		complete      bool
 		want          dns.Status
 	}{
 		{"a complete read replaces the status", earlier, nothing, true, nothing},
 		{"absence in an incomplete read means nothing", earlier, nothing, false, earlier},
-		{"an incomplete read only fills in missing values", earlier, news, false,
+		{"an incomplete read only fills in missing values", earlier, allNew, false,
 			dns.Status{MX: "old.example.", SPF: "v=spf1 -all", DMARC: "v=DMARC1; p=none", DKIM: dns.DKIMPartial, VerificationSeen: true}},
-		{"a complete read replaces all values", earlier, news, true, news},
+		{"a complete read replaces all values", earlier, allNew, true, allNew},
 		{"the first read may be incomplete", dns.Status{}, nothing, false, nothing},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := dns.MergeStatus(tt.earlier, tt.seen, tt.complete); got != tt.want {
+			if got := dns.MergeStatus(tt.earlier, tt.read, tt.complete); got != tt.want {
 				t.Fatalf("got %+v, want %+v", got, tt.want)
 			}
 		})
@@ -129,40 +130,40 @@ func TestAnIncompleteReadKeepsTheEarlierStatus(t *testing.T) {
 }
 
 func TestReadSoundnessFindsWorkingRecords(t *testing.T) {
-	const include, host = "v=spf1 include:spf.protection.outlook.com -all", "a-test.mail.protection.outlook.com"
-	offer := dns.Offer{Verification: offered, Signing: signing, Hosts: platformHosts, Service: []dns.Record{
-		{Type: dns.MX, Name: "a.test", Content: host}, {Type: dns.TXT, Name: "a.test", Content: include},
+	const platformRecord, mxHost = "v=spf1 include:spf.protection.outlook.com -all", "a-test.mail.protection.outlook.com"
+	offer := dns.Offer{Verification: ownershipRecords, Signing: signing, Hosts: platformHosts, Service: []dns.Record{
+		{Type: dns.MX, Name: "a.test", Content: mxHost}, {Type: dns.TXT, Name: "a.test", Content: platformRecord},
 	}}
-	keys := []dns.RRSet{
-		set("selector1._domainkey.a.test", dns.CNAME, target1), set("selector2._domainkey.a.test", dns.CNAME, target2),
+	selectors := []dns.RRSet{
+		rrset("selector1._domainkey.a.test", dns.CNAME, target1), rrset("selector2._domainkey.a.test", dns.CNAME, target2),
 	}
-	spf := func(texts ...string) []dns.RRSet { return []dns.RRSet{set("a.test", dns.TXT, texts...)} }
-	mx := func(values ...string) []dns.RRSet { return []dns.RRSet{set("a.test", dns.MX, values...)} }
+	spf := func(texts ...string) []dns.RRSet { return []dns.RRSet{rrset("a.test", dns.TXT, texts...)} }
+	mx := func(values ...string) []dns.RRSet { return []dns.RRSet{rrset("a.test", dns.MX, values...)} }
 	for _, tt := range []struct {
-		name          string
-		offer         dns.Offer
-		seen          []dns.RRSet
-		referenced    map[string][]string
-		spf, dkim, mx dns.Soundness
+		name                      string
+		offer                     dns.Offer
+		sets                      []dns.RRSet
+		referenced                map[string][]string
+		wantSPF, wantDKIM, wantMX dns.Soundness
 	}{
-		{"unknown without the platform's records", dns.Offer{}, append(mx("0 "+host), keys...), nil, dns.SoundnessUnknown, dns.SoundnessUnknown, dns.SoundnessUnknown},
+		{"unknown without the platform's records", dns.Offer{}, append(mx("0 "+mxHost), selectors...), nil, dns.SoundnessUnknown, dns.SoundnessUnknown, dns.SoundnessUnknown},
 		{"no records", offer, nil, nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessWrong},
-		{"both DKIM selectors", offer, keys, nil, dns.SoundnessWrong, dns.SoundnessRight, dns.SoundnessWrong},
-		{"one DKIM selector of two", offer, keys[:1], nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessWrong},
-		{"the platform's MX", offer, mx("0 " + host), nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessRight},
+		{"both DKIM selectors", offer, selectors, nil, dns.SoundnessWrong, dns.SoundnessRight, dns.SoundnessWrong},
+		{"one DKIM selector of two", offer, selectors[:1], nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessWrong},
+		{"the platform's MX", offer, mx("0 " + mxHost), nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessRight},
 		{"an earlier MX host of the platform", offer, mx("0 a-test.o-v1.mx.microsoft"), nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessRight},
-		{"the platform's MX next to a foreign one", offer, mx("0 mx.other.test", "10 "+host), nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessRight},
+		{"the platform's MX next to a foreign one", offer, mx("0 mx.other.test", "10 "+mxHost), nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessRight},
 		{"a foreign MX", offer, mx("0 mx.other.test"), nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessWrong},
 		{"a null MX", offer, mx("0 ."), nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessWrong},
 		{"SPF includes the platform", offer, spf("other", "v=spf1 ip4:192.0.2.1 include:spf.protection.outlook.com ~all"), nil, dns.SoundnessRight, dns.SoundnessWrong, dns.SoundnessWrong},
 		{"no SPF record", offer, spf("other"), nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessWrong},
 		{"SPF without the platform", offer, spf("v=spf1 -all"), nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessWrong},
 		{"SPF rejects the platform", offer, spf("v=spf1 -include:spf.protection.outlook.com ~all"), nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessWrong},
-		{"two SPF records, which receivers reject", offer, spf(include, "v=spf1 -all"), nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessWrong},
+		{"two SPF records, which receivers reject", offer, spf(platformRecord, "v=spf1 -all"), nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessWrong},
 		{"an invalid SPF record", offer, spf("v=spf1 nonsense"), nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessWrong},
 		{
 			"SPF includes the platform through another name", offer, spf("v=spf1 include:_spf.a.test -all"),
-			map[string][]string{"_spf.a.test": {include}}, dns.SoundnessRight, dns.SoundnessWrong, dns.SoundnessWrong,
+			map[string][]string{"_spf.a.test": {platformRecord}}, dns.SoundnessRight, dns.SoundnessWrong, dns.SoundnessWrong,
 		},
 		{
 			"another name does not include the platform", offer, spf("v=spf1 include:_spf.a.test -all"),
@@ -171,10 +172,10 @@ func TestReadSoundnessFindsWorkingRecords(t *testing.T) {
 		{"another name that was not read", offer, spf("v=spf1 include:_spf.a.test -all"), nil, dns.SoundnessUnknown, dns.SoundnessWrong, dns.SoundnessWrong},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := readWith(tt.seen...)
-			s.Zone, s.Referenced.SPF = "a.test", tt.referenced
-			if spf, dkim, mx := dns.ReadSoundness(s, tt.offer); spf != tt.spf || dkim != tt.dkim || mx != tt.mx {
-				t.Fatalf("SPF %d, DKIM %d, MX %d, want %d, %d, %d", spf, dkim, mx, tt.spf, tt.dkim, tt.mx)
+			read := readOf(tt.sets...)
+			read.Zone, read.Referenced.SPF = "a.test", tt.referenced
+			if spf, dkim, mx := dns.ReadSoundness(read, tt.offer); spf != tt.wantSPF || dkim != tt.wantDKIM || mx != tt.wantMX {
+				t.Fatalf("SPF %d, DKIM %d, MX %d, want %d, %d, %d", spf, dkim, mx, tt.wantSPF, tt.wantDKIM, tt.wantMX)
 			}
 		})
 	}

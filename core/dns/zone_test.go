@@ -15,40 +15,40 @@ import (
 )
 
 func TestOutstandingDropsChangesThatAreMade(t *testing.T) {
-	spf, managed, merged := set("a.test", dns.TXT, "v=spf1 -all"), set("a.test", dns.TXT, "MS=1", "v=spf1 -all"), set("A.test.", dns.TXT, "v=spf1 -all", "MS=1")
-	host, none := set("_dmarc.a.test", dns.CNAME, "vendor.test"), set("_dmarc.a.test", dns.CNAME)
-	text := set("_dmarc.a.test", dns.TXT, "v=DMARC1")
+	spf, withOwnership, reordered := rrset("a.test", dns.TXT, "v=spf1 -all"), rrset("a.test", dns.TXT, "MS=1", "v=spf1 -all"), rrset("A.test.", dns.TXT, "v=spf1 -all", "MS=1")
+	alias, noAlias := rrset("_dmarc.a.test", dns.CNAME, "vendor.test"), rrset("_dmarc.a.test", dns.CNAME)
+	text := rrset("_dmarc.a.test", dns.TXT, "v=DMARC1")
 	for _, tt := range []struct {
-		name    string
-		now     []dns.RRSet
-		changes []dns.Change
-		want    []dns.Change
-		changed bool
+		name        string
+		current     []dns.RRSet
+		changes     []dns.Change
+		want        []dns.Change
+		wantChanged bool
 	}{
-		{"as planned", []dns.RRSet{spf}, []dns.Change{{Before: spf, After: managed}}, []dns.Change{{Before: spf, After: managed}}, false},
-		{"already done, in a different order and case", []dns.RRSet{merged}, []dns.Change{{Before: spf, After: managed}}, nil, false},
-		{"changed", []dns.RRSet{set("a.test", dns.TXT, "other")}, []dns.Change{{Before: spf, After: managed}}, nil, true},
-		{"gone", nil, []dns.Change{{Before: spf, After: managed}}, nil, true},
-		{"created by someone else", []dns.RRSet{text}, []dns.Change{{Before: set("_dmarc.a.test", dns.TXT), After: set("_dmarc.a.test", dns.TXT, "mine")}}, nil, true},
+		{"the set is as planned", []dns.RRSet{spf}, []dns.Change{{Before: spf, After: withOwnership}}, []dns.Change{{Before: spf, After: withOwnership}}, false},
+		{"already done, in a different order and case", []dns.RRSet{reordered}, []dns.Change{{Before: spf, After: withOwnership}}, nil, false},
+		{"the set has a different value", []dns.RRSet{rrset("a.test", dns.TXT, "other")}, []dns.Change{{Before: spf, After: withOwnership}}, nil, true},
+		{"the set was removed", nil, []dns.Change{{Before: spf, After: withOwnership}}, nil, true},
+		{"created by someone else", []dns.RRSet{text}, []dns.Change{{Before: rrset("_dmarc.a.test", dns.TXT), After: rrset("_dmarc.a.test", dns.TXT, "mine")}}, nil, true},
 		{"one of two changed", []dns.RRSet{spf, text}, []dns.Change{
-			{Before: spf, After: managed}, {Before: set("_dmarc.a.test", dns.TXT), After: set("_dmarc.a.test", dns.TXT, "mine")},
+			{Before: spf, After: withOwnership}, {Before: rrset("_dmarc.a.test", dns.TXT), After: rrset("_dmarc.a.test", dns.TXT, "mine")},
 		}, nil, true},
-		{"a value twice is not the same as once", []dns.RRSet{set("a.test", dns.TXT, "x", "x")}, []dns.Change{
-			{Before: set("a.test", dns.TXT, "x", "y"), After: set("a.test", dns.TXT, "x")},
+		{"a value twice is not the same as once", []dns.RRSet{rrset("a.test", dns.TXT, "x", "x")}, []dns.Change{
+			{Before: rrset("a.test", dns.TXT, "x", "y"), After: rrset("a.test", dns.TXT, "x")},
 		}, nil, true},
-		{"keeps a TTL that was not planned to change", []dns.RRSet{ttl(60, spf)},
-			[]dns.Change{{Before: ttl(300, spf), After: ttl(300, managed)}}, []dns.Change{{Before: ttl(60, spf), After: ttl(60, managed)}}, false},
-		{"a TTL that was planned", []dns.RRSet{ttl(60, spf)},
-			[]dns.Change{{Before: ttl(60, spf), After: ttl(300, managed)}}, []dns.Change{{Before: ttl(60, spf), After: ttl(300, managed)}}, false},
-		{"a CNAME next to a new record", []dns.RRSet{text}, []dns.Change{{Before: none, After: host}}, nil, true},
-		{"a record next to a new CNAME", []dns.RRSet{host}, []dns.Change{{Before: set("_dmarc.a.test", dns.TXT), After: text}}, nil, true},
+		{"keeps a TTL that was not planned to change", []dns.RRSet{withTTL(60, spf)},
+			[]dns.Change{{Before: withTTL(300, spf), After: withTTL(300, withOwnership)}}, []dns.Change{{Before: withTTL(60, spf), After: withTTL(60, withOwnership)}}, false},
+		{"a TTL that was planned", []dns.RRSet{withTTL(60, spf)},
+			[]dns.Change{{Before: withTTL(60, spf), After: withTTL(300, withOwnership)}}, []dns.Change{{Before: withTTL(60, spf), After: withTTL(300, withOwnership)}}, false},
+		{"a CNAME next to a new record", []dns.RRSet{text}, []dns.Change{{Before: noAlias, After: alias}}, nil, true},
+		{"a record next to a new CNAME", []dns.RRSet{alias}, []dns.Change{{Before: rrset("_dmarc.a.test", dns.TXT), After: text}}, nil, true},
 		{"a CNAME replaces a record", []dns.RRSet{text},
-			[]dns.Change{{Before: text, After: set("_dmarc.a.test", dns.TXT)}, {Before: none, After: host}},
-			[]dns.Change{{Before: text, After: set("_dmarc.a.test", dns.TXT)}, {Before: none, After: host}}, false},
+			[]dns.Change{{Before: text, After: rrset("_dmarc.a.test", dns.TXT)}, {Before: noAlias, After: alias}},
+			[]dns.Change{{Before: text, After: rrset("_dmarc.a.test", dns.TXT)}, {Before: noAlias, After: alias}}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := dns.Outstanding(tt.now, tt.changes)
-			if dns.IsChanged(err) != tt.changed || (err != nil) != tt.changed {
+			got, err := dns.Outstanding(tt.current, tt.changes)
+			if dns.IsChanged(err) != tt.wantChanged || (err != nil) != tt.wantChanged {
 				t.Fatalf("got %v", err)
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
@@ -59,22 +59,22 @@ func TestOutstandingDropsChangesThatAreMade(t *testing.T) {
 }
 
 func TestCheckChangesRefusesChangesOutsideTheZone(t *testing.T) {
-	fine := dns.Change{Before: set("x.a.test", dns.TXT), After: set("x.a.test", dns.TXT, "1")}
+	validChange := dns.Change{Before: rrset("x.a.test", dns.TXT), After: rrset("x.a.test", dns.TXT, "1")}
 	for _, tt := range []struct {
 		name    string
 		changes []dns.Change
 		ok      bool
 	}{
-		{"a name in the zone", []dns.Change{fine}, true},
-		{"NS of a name below", []dns.Change{{Before: set("x.a.test", dns.NS), After: set("x.a.test", dns.NS, "ns.b.test")}}, true},
-		{"the same twice", []dns.Change{fine, fine}, false},
-		{"the zone's NS", []dns.Change{{Before: set("a.test", dns.NS), After: set("a.test", dns.NS, "ns.b.test")}}, false},
-		{"an SOA", []dns.Change{{Before: set("x.a.test", dns.SOA), After: set("x.a.test", dns.SOA, "x")}}, false},
-		{"outside", []dns.Change{{Before: set("b.test", dns.TXT), After: set("b.test", dns.TXT, "1")}}, false},
-		{"a name with only a similar suffix", []dns.Change{{Before: set("ba.test", dns.TXT), After: set("ba.test", dns.TXT, "1")}}, false},
-		{"a change of the name", []dns.Change{{Before: set("x.a.test", dns.TXT), After: set("y.a.test", dns.TXT, "1")}}, false},
-		{"a change of the type", []dns.Change{{Before: set("x.a.test", dns.TXT), After: set("x.a.test", dns.MX, "0 b.test")}}, false},
-		{"two CNAMEs", []dns.Change{{Before: set("x.a.test", dns.CNAME), After: set("x.a.test", dns.CNAME, "b.test", "c.test")}}, false},
+		{"a name in the zone", []dns.Change{validChange}, true},
+		{"NS records below the zone", []dns.Change{{Before: rrset("x.a.test", dns.NS), After: rrset("x.a.test", dns.NS, "ns.b.test")}}, true},
+		{"the same change twice", []dns.Change{validChange, validChange}, false},
+		{"the NS records of the zone", []dns.Change{{Before: rrset("a.test", dns.NS), After: rrset("a.test", dns.NS, "ns.b.test")}}, false},
+		{"an SOA record", []dns.Change{{Before: rrset("x.a.test", dns.SOA), After: rrset("x.a.test", dns.SOA, "x")}}, false},
+		{"a name outside the zone", []dns.Change{{Before: rrset("b.test", dns.TXT), After: rrset("b.test", dns.TXT, "1")}}, false},
+		{"a name with only a similar suffix", []dns.Change{{Before: rrset("ba.test", dns.TXT), After: rrset("ba.test", dns.TXT, "1")}}, false},
+		{"a change of the name", []dns.Change{{Before: rrset("x.a.test", dns.TXT), After: rrset("y.a.test", dns.TXT, "1")}}, false},
+		{"a change of the type", []dns.Change{{Before: rrset("x.a.test", dns.TXT), After: rrset("x.a.test", dns.MX, "0 b.test")}}, false},
+		{"two CNAMEs", []dns.Change{{Before: rrset("x.a.test", dns.CNAME), After: rrset("x.a.test", dns.CNAME, "b.test", "c.test")}}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if err := dns.CheckChanges("a.test", tt.changes); (err == nil) != tt.ok {
@@ -98,19 +98,19 @@ func TestZoneErrorsAreRecognizedWhenWrapped(t *testing.T) {
 }
 
 func TestADelegationMustNameExactlyTheServersOfAZone(t *testing.T) {
-	two := []string{"ns1.a.test", "ns2.a.test"}
+	servers := []string{"ns1.a.test", "ns2.a.test"}
 	for _, tt := range []struct {
 		name       string
 		zone       dns.Zone
 		delegation []string
 		want       bool
 	}{
-		{"the same", dns.Zone{NameServers: two}, two, true},
-		{"in a different order and case, one twice", dns.Zone{NameServers: two}, []string{"NS2.A.test.", "ns1.a.test", "ns2.a.test"}, true},
-		{"the delegation lacks one", dns.Zone{NameServers: two}, two[:1], false},
-		{"the delegation has one more", dns.Zone{NameServers: two[:1]}, two, false},
-		{"others", dns.Zone{NameServers: two}, []string{"ns1.b.test", "ns2.b.test"}, false},
-		{"idle", dns.Zone{NameServers: two, Idle: "moved"}, two, false},
+		{"the same servers", dns.Zone{NameServers: servers}, servers, true},
+		{"in a different order and case, one twice", dns.Zone{NameServers: servers}, []string{"NS2.A.test.", "ns1.a.test", "ns2.a.test"}, true},
+		{"the delegation lacks a server", dns.Zone{NameServers: servers}, servers[:1], false},
+		{"the delegation has a further server", dns.Zone{NameServers: servers[:1]}, servers, false},
+		{"different servers", dns.Zone{NameServers: servers}, []string{"ns1.b.test", "ns2.b.test"}, false},
+		{"an idle zone", dns.Zone{NameServers: servers, Idle: "moved"}, servers, false},
 		{"an unknown delegation", dns.Zone{}, nil, false},
 	} {
 		if got := tt.zone.ServesDelegation(tt.delegation); got != tt.want {

@@ -15,20 +15,20 @@ import (
 )
 
 func TestNegativeTTL(t *testing.T) {
-	for name, x := range map[string]struct {
-		ttl   int
-		value string
-		want  time.Duration
+	for name, tt := range map[string]struct {
+		soaTTL int
+		soa    string
+		want   time.Duration
 	}{
-		"the SOA minimum is lower": {3600, "ns1.a.test hostmaster.a.test 1 3600 600 604800 60", time.Minute},
-		"the TTL is lower":         {30, "ns1.a.test hostmaster.a.test 1 3600 600 604800 60", 30 * time.Second},
-		"no number":                {3600, "ns1.a.test hostmaster.a.test 1 3600 600 604800 x", 0},
-		"too short":                {3600, "ns1.a.test hostmaster.a.test 1", 0},
+		"the SOA minimum is lower":        {3600, "ns1.a.test hostmaster.a.test 1 3600 600 604800 60", time.Minute},
+		"the TTL is lower":                {30, "ns1.a.test hostmaster.a.test 1 3600 600 604800 60", 30 * time.Second},
+		"the SOA minimum is not a number": {3600, "ns1.a.test hostmaster.a.test 1 3600 600 604800 x", 0},
+		"the SOA has too few fields":      {3600, "ns1.a.test hostmaster.a.test 1", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := dns.ZoneRead{Zone: "a.test", Sets: []dns.RRSet{{Name: "a.test", Type: dns.SOA, TTL: x.ttl, Values: []string{x.value}}}}
-			if got := s.NegativeTTL(); got != x.want {
-				t.Errorf("got %s, want %s", got, x.want)
+			s := dns.ZoneRead{Zone: "a.test", Sets: []dns.RRSet{{Name: "a.test", Type: dns.SOA, TTL: tt.soaTTL, Values: []string{tt.soa}}}}
+			if got := s.NegativeTTL(); got != tt.want {
+				t.Errorf("got %s, want %s", got, tt.want)
 			}
 		})
 	}
@@ -51,14 +51,14 @@ func TestZoneReadCountsServers(t *testing.T) {
 }
 
 func TestAReadIsSilentWhenNoServerAnswered(t *testing.T) {
-	one := []dns.Server{{State: dns.ServerUnreachable}, {State: dns.ServerOK}}
+	servers := []dns.Server{{State: dns.ServerUnreachable}, {State: dns.ServerOK}}
 	for name, tt := range map[string]struct {
 		read dns.ZoneRead
 		want bool
 	}{
-		"a complete read":                   {dns.ZoneRead{Complete: true, Servers: one}, false},
-		"an incomplete read":                {dns.ZoneRead{Reason: "single_server_answered", Servers: one}, false},
-		"no server answered":                {dns.ZoneRead{Reason: "no_authoritative_answer", Servers: one[:1]}, true},
+		"a complete read":                   {dns.ZoneRead{Complete: true, Servers: servers}, false},
+		"an incomplete read":                {dns.ZoneRead{Reason: "single_server_answered", Servers: servers}, false},
+		"no server answered":                {dns.ZoneRead{Reason: "no_authoritative_answer", Servers: servers[:1]}, true},
 		"no resolver answered":              {dns.ZoneRead{Reason: "zone_cut_unknown"}, true},
 		"the parent zone does not delegate": {dns.ZoneRead{Reason: dns.ReasonNotDelegated}, false},
 		"the zero ZoneRead":                 {dns.ZoneRead{}, true},
@@ -70,38 +70,38 @@ func TestAReadIsSilentWhenNoServerAnswered(t *testing.T) {
 }
 
 func TestNeedsListsTheNamesOfAPlan(t *testing.T) {
-	want := func(p dns.Purpose, of dns.Type, name, content string) dns.Desired {
-		return dns.Desired{Purpose: p, Record: dns.Record{Type: of, Name: name, Content: content}}
+	desired := func(purpose dns.Purpose, recordType dns.Type, name, content string) dns.Desired {
+		return dns.Desired{Purpose: purpose, Record: dns.Record{Type: recordType, Name: name, Content: content}}
 	}
-	spf := want(dns.Sending, dns.TXT, "a.test", "v=spf1 include:spf.platform.test -all")
-	policy := want(dns.Policy, dns.TXT, "_dmarc.a.test", "v=DMARC1; p=none")
-	mx := want(dns.Inbound, dns.MX, "a.test", "a-test.mx.platform.test")
-	one := want(dns.Selector1, dns.CNAME, "selector1._domainkey.a.test", target1)
+	spf := desired(dns.Sending, dns.TXT, "a.test", "v=spf1 include:spf.platform.test -all")
+	policy := desired(dns.Policy, dns.TXT, "_dmarc.a.test", "v=DMARC1; p=none")
+	mx := desired(dns.Inbound, dns.MX, "a.test", "a-test.mx.platform.test")
+	selector := desired(dns.Selector1, dns.CNAME, "selector1._domainkey.a.test", target1)
 	for _, tt := range []struct {
 		name   string
 		wanted []dns.Desired
 		sets   []dns.RRSet
 		want   dns.Needs
 	}{
-		{"nothing wanted", nil, []dns.RRSet{set("a.test", dns.MX, "5 m.test"), set("a.test", dns.TXT, "v=spf1 include:b.test -all")}, dns.Needs{}},
+		{"nothing wanted", nil, []dns.RRSet{rrset("a.test", dns.MX, "5 m.test"), rrset("a.test", dns.TXT, "v=spf1 include:b.test -all")}, dns.Needs{}},
 		{"the platform's SPF names and the domain's, once", []dns.Desired{spf},
-			[]dns.RRSet{set("a.test", dns.TXT, "v=spf1 include:B.test redirect=c.test", "v=spf1 include:spf.platform.test -all", "include:d.test")},
+			[]dns.RRSet{rrset("a.test", dns.TXT, "v=spf1 include:B.test redirect=c.test", "v=spf1 include:spf.platform.test -all", "include:d.test")},
 			dns.Needs{SPF: []string{"b.test", "c.test", "spf.platform.test"}}},
-		{"no DMARC", []dns.Desired{policy}, []dns.RRSet{set("_dmarc.a.test", dns.TXT, "hello")}, dns.Needs{ParentDMARC: []string{"_dmarc.test"}}},
-		{"DMARC of its own", []dns.Desired{policy}, []dns.RRSet{set("_dmarc.a.test", dns.TXT, "v=DMARC1; p=none")}, dns.Needs{}},
-		{"DMARC elsewhere", []dns.Desired{policy}, []dns.RRSet{set("_dmarc.a.test", dns.CNAME, "vendor.test")}, dns.Needs{}},
+		{"no DMARC record", []dns.Desired{policy}, []dns.RRSet{rrset("_dmarc.a.test", dns.TXT, "hello")}, dns.Needs{ParentDMARC: []string{"_dmarc.test"}}},
+		{"a DMARC record of the domain", []dns.Desired{policy}, []dns.RRSet{rrset("_dmarc.a.test", dns.TXT, "v=DMARC1; p=none")}, dns.Needs{}},
+		{"a CNAME at the DMARC name", []dns.Desired{policy}, []dns.RRSet{rrset("_dmarc.a.test", dns.CNAME, "vendor.test")}, dns.Needs{}},
 		{"MX hosts except the platform's", []dns.Desired{mx},
-			[]dns.RRSet{set("a.test", dns.MX, "0 a-test.mx.platform.test", "5 m.test", "9 m.test", "0 .", "7 192.0.2.1", "nonsense")},
+			[]dns.RRSet{rrset("a.test", dns.MX, "0 a-test.mx.platform.test", "5 m.test", "9 m.test", "0 .", "7 192.0.2.1", "nonsense")},
 			dns.Needs{Exchanges: []string{"m.test"}}},
-		{"selectors need no MX hosts", []dns.Desired{one}, []dns.RRSet{set("a.test", dns.MX, "5 m.test")}, dns.Needs{}},
-		{"a key in place of the CNAME", []dns.Desired{one}, []dns.RRSet{set("selector1._domainkey.a.test", dns.TXT, "v=DKIM1; p=")}, dns.Needs{Keys: []string{target1}}},
-		{"a key behind the CNAME", []dns.Desired{one},
-			[]dns.RRSet{set("selector1._domainkey.a.test", dns.CNAME, target1), set("selector1._domainkey.a.test", dns.TXT, "v=DKIM1; p=")}, dns.Needs{}},
-		{"a key from a wildcard", []dns.Desired{one},
+		{"selectors need no MX hosts", []dns.Desired{selector}, []dns.RRSet{rrset("a.test", dns.MX, "5 m.test")}, dns.Needs{}},
+		{"a key in place of the CNAME", []dns.Desired{selector}, []dns.RRSet{rrset("selector1._domainkey.a.test", dns.TXT, "v=DKIM1; p=")}, dns.Needs{Keys: []string{target1}}},
+		{"a key behind the CNAME", []dns.Desired{selector},
+			[]dns.RRSet{rrset("selector1._domainkey.a.test", dns.CNAME, target1), rrset("selector1._domainkey.a.test", dns.TXT, "v=DKIM1; p=")}, dns.Needs{}},
+		{"a key from a wildcard", []dns.Desired{selector},
 			[]dns.RRSet{{Name: "selector1._domainkey.a.test", Type: dns.TXT, Values: []string{"x"}, Synthesised: true}}, dns.Needs{}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, readWith(tt.sets...).Needs(tt.wanted)); diff != "" {
+			if diff := cmp.Diff(tt.want, readOf(tt.sets...).Needs(tt.wanted)); diff != "" {
 				t.Fatal(diff)
 			}
 		})

@@ -30,24 +30,24 @@ func TestListedHasOnlyCanonicalNames(t *testing.T) {
 }
 
 func TestDKIMStatus(t *testing.T) {
-	made := dns.Signing{Selector1: dns.Record{Name: "selector1._domainkey.a.test"}}
+	specified := dns.Signing{Selector1: dns.Record{Name: "selector1._domainkey.a.test"}}
 	for _, tt := range []struct {
-		name    string
-		domain  domain.Domain
-		s1, s2  dns.Selector
-		want    string
-		message string
+		name                 string
+		domain               domain.Domain
+		selector1, selector2 dns.Selector
+		wantStatus           string
+		wantMessage          string
 	}{
 		{"not verified", domain.Domain{}, "propagated", "propagated", "pending", "verify the domain first; the mail platform makes the DKIM records after that"},
-		{"no records yet", domain.Domain{Verified: true}, "missing", "missing", "pending", "the mail platform has not made the DKIM records yet"},
-		{"one selector", domain.Domain{Verified: true, Signing: made}, "propagated", "missing", "pending", "publish both DKIM CNAME records and wait until they are visible"},
-		{"a foreign selector", domain.Domain{Verified: true, Signing: made}, "mismatch", "propagated", "pending", "publish both DKIM CNAME records and wait until they are visible"},
-		{"both selectors", domain.Domain{Verified: true, Signing: made}, "propagated", "propagated", "ready", "both CNAME records are published; enable DKIM now"},
-		{"signing", domain.Domain{Verified: true, Signing: made, DKIMEnabled: true}, "missing", "missing", "enabled", "the mail platform signs this domain's mail"},
+		{"the platform has specified no records yet", domain.Domain{Verified: true}, "missing", "missing", "pending", "the mail platform has not made the DKIM records yet"},
+		{"only one selector is published", domain.Domain{Verified: true, Signing: specified}, "propagated", "missing", "pending", "publish both DKIM CNAME records and wait until they are visible"},
+		{"one selector has a foreign target", domain.Domain{Verified: true, Signing: specified}, "mismatch", "propagated", "pending", "publish both DKIM CNAME records and wait until they are visible"},
+		{"both selectors are published", domain.Domain{Verified: true, Signing: specified}, "propagated", "propagated", "ready", "both CNAME records are published; enable DKIM now"},
+		{"the platform signs", domain.Domain{Verified: true, Signing: specified, DKIMEnabled: true}, "missing", "missing", "enabled", "the mail platform signs this domain's mail"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			status := tt.domain.DKIMStatus(tt.s1, tt.s2)
-			if message := tt.domain.DKIMMessage(status); status != tt.want || message != tt.message {
+			status := tt.domain.DKIMStatus(tt.selector1, tt.selector2)
+			if message := tt.domain.DKIMMessage(status); status != tt.wantStatus || message != tt.wantMessage {
 				t.Fatalf("got %q, %q", status, message)
 			}
 		})

@@ -30,11 +30,12 @@ func verifiedDomain() domain.Domain {
 	}
 }
 
-// readWith returns a reliable read of a zone with the given kinds of records.
+// readWith returns a reliable read of a zone. Each argument tells whether the zone has the records
+// of that kind.
 func readWith(spf, dkim, mx bool) dns.ZoneRead {
-	s := dns.ZoneRead{Domain: "a.test", Zone: "a.test", Complete: true}
-	add := func(name string, of dns.Type, value string) {
-		s.Sets = append(s.Sets, dns.RRSet{Name: name, Type: of, Values: []string{value}})
+	read := dns.ZoneRead{Domain: "a.test", Zone: "a.test", Complete: true}
+	add := func(name string, recordType dns.Type, value string) {
+		read.Sets = append(read.Sets, dns.RRSet{Name: name, Type: recordType, Values: []string{value}})
 	}
 	if spf {
 		add("a.test", dns.TXT, platformSPF)
@@ -46,40 +47,41 @@ func readWith(spf, dkim, mx bool) dns.ZoneRead {
 	if mx {
 		add("a.test", dns.MX, "0 "+platformMX)
 	}
-	return s
+	return read
 }
 
-func unreliable(s dns.ZoneRead) dns.ZoneRead {
-	s.Complete, s.Reason = false, "servers_disagree"
-	return s
+// unreliable returns the read with servers that disagree.
+func unreliable(read dns.ZoneRead) dns.ZoneRead {
+	read.Complete, read.Reason = false, "servers_disagree"
+	return read
 }
 
 func TestDriftNeedsAnEarlierCorrectRecord(t *testing.T) {
-	all := []domain.Drift{domain.SPFGone, domain.DKIMBroken, domain.MXMoved}
-	unverified, unnamed := verifiedDomain(), verifiedDomain()
-	unverified.Verified, unnamed.Service = false, nil
+	allDrifts := []domain.Drift{domain.SPFGone, domain.DKIMBroken, domain.MXMoved}
+	unverified, unspecified := verifiedDomain(), verifiedDomain()
+	unverified.Verified, unspecified.Service = false, nil
 	for _, tt := range []struct {
 		name   string
 		domain domain.Domain
 		reads  []dns.ZoneRead
 		want   domain.Health
 	}{
-		{"a record that was never right cannot drift", verifiedDomain(), []dns.ZoneRead{readWith(false, false, false)}, domain.Health{}},
-		{"all right", verifiedDomain(), []dns.ZoneRead{readWith(true, true, true)}, domain.Health{Sound: all}},
-		{"SPF removed", verifiedDomain(), []dns.ZoneRead{readWith(true, true, true), readWith(false, true, true)}, domain.Health{Sound: all, Drifted: []domain.Drift{domain.SPFGone}}},
-		{"DKIM breaks", verifiedDomain(), []dns.ZoneRead{readWith(true, true, true), readWith(true, false, true)}, domain.Health{Sound: all, Drifted: []domain.Drift{domain.DKIMBroken}}},
-		{"the MX moves", verifiedDomain(), []dns.ZoneRead{readWith(true, true, true), readWith(true, true, false)}, domain.Health{Sound: all, Drifted: []domain.Drift{domain.MXMoved}}},
-		{"all records wrong, twice", verifiedDomain(), []dns.ZoneRead{readWith(true, true, true), readWith(false, false, false), readWith(false, false, false)}, domain.Health{Sound: all, Drifted: all}},
-		{"SPF and DKIM are right again", verifiedDomain(), []dns.ZoneRead{readWith(true, true, true), readWith(false, false, false), readWith(true, true, false)}, domain.Health{Sound: all, Drifted: all[2:]}},
-		{"an unreliable read detects no drift", verifiedDomain(), []dns.ZoneRead{readWith(true, true, true), unreliable(readWith(false, false, false))}, domain.Health{Sound: all}},
-		{"an unreliable read ends no drift", verifiedDomain(), []dns.ZoneRead{readWith(true, true, true), readWith(false, true, true), unreliable(readWith(true, true, true))}, domain.Health{Sound: all, Drifted: all[:1]}},
+		{"records that were never right cannot drift", verifiedDomain(), []dns.ZoneRead{readWith(false, false, false)}, domain.Health{}},
+		{"all records are right", verifiedDomain(), []dns.ZoneRead{readWith(true, true, true)}, domain.Health{Sound: allDrifts}},
+		{"SPF removed", verifiedDomain(), []dns.ZoneRead{readWith(true, true, true), readWith(false, true, true)}, domain.Health{Sound: allDrifts, Drifted: []domain.Drift{domain.SPFGone}}},
+		{"DKIM breaks", verifiedDomain(), []dns.ZoneRead{readWith(true, true, true), readWith(true, false, true)}, domain.Health{Sound: allDrifts, Drifted: []domain.Drift{domain.DKIMBroken}}},
+		{"the MX moves", verifiedDomain(), []dns.ZoneRead{readWith(true, true, true), readWith(true, true, false)}, domain.Health{Sound: allDrifts, Drifted: []domain.Drift{domain.MXMoved}}},
+		{"all records wrong, twice", verifiedDomain(), []dns.ZoneRead{readWith(true, true, true), readWith(false, false, false), readWith(false, false, false)}, domain.Health{Sound: allDrifts, Drifted: allDrifts}},
+		{"SPF and DKIM are right again", verifiedDomain(), []dns.ZoneRead{readWith(true, true, true), readWith(false, false, false), readWith(true, true, false)}, domain.Health{Sound: allDrifts, Drifted: allDrifts[2:]}},
+		{"an unreliable read detects no drift", verifiedDomain(), []dns.ZoneRead{readWith(true, true, true), unreliable(readWith(false, false, false))}, domain.Health{Sound: allDrifts}},
+		{"an unreliable read ends no drift", verifiedDomain(), []dns.ZoneRead{readWith(true, true, true), readWith(false, true, true), unreliable(readWith(true, true, true))}, domain.Health{Sound: allDrifts, Drifted: allDrifts[:1]}},
 		{"a domain that is not verified", unverified, []dns.ZoneRead{readWith(true, true, true), readWith(false, true, true)}, domain.Health{}},
-		{"records that the platform has not specified", unnamed, []dns.ZoneRead{readWith(true, true, true), readWith(false, true, false)}, domain.Health{Sound: all[1:2]}},
+		{"records that the platform has not specified", unspecified, []dns.ZoneRead{readWith(true, true, true), readWith(false, true, false)}, domain.Health{Sound: allDrifts[1:2]}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			d := tt.domain
-			for i, s := range tt.reads {
-				d = d.WithRead(s, time.Unix(int64(i+1), 0), &dns.PlatformHosts{})
+			for i, read := range tt.reads {
+				d = d.WithRead(read, time.Unix(int64(i+1), 0), &dns.PlatformHosts{})
 			}
 			if diff := cmp.Diff(tt.want, d.Health); diff != "" {
 				t.Fatal(diff)
@@ -99,30 +101,31 @@ func TestUnreliableReadKeepsStatus(t *testing.T) {
 	}
 }
 
-// A kind has drifted if it was right in some reliable read and is not right in the last one.
+// Records of a kind have drifted if they were right in a reliable read and are not right in the
+// last reliable read.
 func TestDriftOverReads(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := verifiedDomain()
-		var once, last [3]bool
+		var everRight, lastRight [3]bool
 		for i := range rapid.IntRange(1, 12).Draw(t, "reads") {
-			is := [3]bool{rapid.Bool().Draw(t, "spf"), rapid.Bool().Draw(t, "dkim"), rapid.Bool().Draw(t, "mx")}
-			s := readWith(is[0], is[1], is[2])
+			right := [3]bool{rapid.Bool().Draw(t, "spf"), rapid.Bool().Draw(t, "dkim"), rapid.Bool().Draw(t, "mx")}
+			read := readWith(right[0], right[1], right[2])
 			if rapid.Bool().Draw(t, "unreliable") {
-				s = unreliable(s)
+				read = unreliable(read)
 			} else {
-				last = is
-				for k := range once {
-					once[k] = once[k] || is[k]
+				lastRight = right
+				for k := range everRight {
+					everRight[k] = everRight[k] || right[k]
 				}
 			}
-			d = d.WithRead(s, time.Unix(int64(i), 0), &dns.PlatformHosts{})
+			d = d.WithRead(read, time.Unix(int64(i), 0), &dns.PlatformHosts{})
 		}
 		var want domain.Health
 		for k, kind := range domain.Drifts {
-			if once[k] {
+			if everRight[k] {
 				want.Sound = append(want.Sound, kind)
 			}
-			if once[k] && !last[k] {
+			if everRight[k] && !lastRight[k] {
 				want.Drifted = append(want.Drifted, kind)
 			}
 		}
@@ -135,22 +138,23 @@ func TestDriftOverReads(t *testing.T) {
 func TestADomainIsDueHalfADayAfterItsRead(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	for name, tt := range map[string]struct {
-		d    domain.Domain
-		want bool
+		d   domain.Domain
+		due bool
 	}{
-		"never read":      {domain.Domain{Verified: true}, true},
-		"read yesterday":  {domain.Domain{Verified: true, CheckedAt: now.Add(-domain.RereadInterval)}, true},
-		"read at noon":    {domain.Domain{Verified: true, CheckedAt: now.Add(-domain.RereadInterval / 2)}, true},
-		"read since then": {domain.Domain{Verified: true, CheckedAt: now.Add(time.Second - domain.RereadInterval/2)}, false},
-		"not verified":    {domain.Domain{}, false},
+		"never read":                          {domain.Domain{Verified: true}, true},
+		"read a whole interval ago":           {domain.Domain{Verified: true, CheckedAt: now.Add(-domain.RereadInterval)}, true},
+		"read half an interval ago":           {domain.Domain{Verified: true, CheckedAt: now.Add(-domain.RereadInterval / 2)}, true},
+		"read less than half an interval ago": {domain.Domain{Verified: true, CheckedAt: now.Add(time.Second - domain.RereadInterval/2)}, false},
+		"not verified":                        {domain.Domain{}, false},
 	} {
-		if got := tt.d.IsDue(now); got != tt.want {
+		if got := tt.d.IsDue(now); got != tt.due {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
 }
 
-// The shares of a day's ticks together cover all domains, and exceed them by at most one share.
+// The shares of all ticks of a day together cover all domains. They exceed the number of domains by
+// less than one domain per tick.
 func TestTheSharesOfADayCoverAllDomains(t *testing.T) {
 	const tick = 5 * time.Minute
 	for _, n := range []int{0, 1, 287, 288, 289, 10_000, 1_000_000} {

@@ -13,7 +13,7 @@ import (
 	"github.com/tenantry/tenantry/core/observation"
 )
 
-// observations are observations of one domain, in the order of their times.
+// observations returns changes of one domain by observations, in the order of their times.
 func observations() []func(domain.Domain) domain.Domain {
 	signing := func(content string, enabled bool) dns.Signing {
 		return dns.Signing{Enabled: enabled, Selector1: dns.Record{Name: "one", Content: content}, Selector2: dns.Record{Name: "two"}}
@@ -38,20 +38,20 @@ func observations() []func(domain.Domain) domain.Domain {
 	}
 }
 
-// TestMergeIsIndependentOfOrder merges observations into a stored domain in every order. All
-// observations change copies of the same loaded domain.
+// TestMergeIsIndependentOfOrder merges observations into a stored domain in every order. Each
+// observation changes its own copy of the domain that was loaded.
 func TestMergeIsIndependentOfOrder(t *testing.T) {
 	loaded := domain.Domain{ID: "id", Name: "a.test", Added: true}
 	want := loaded
 	for _, observe := range observations() {
 		want = observe(want)
 	}
-	want.Observed.Change = time.Unix(3, 0) // the verification
-	all := observations()
-	permute(len(all), func(order []int) {
+	want.Observed.Change = time.Unix(3, 0) // the time of the verification
+	changes := observations()
+	permute(len(changes), func(order []int) {
 		stored := loaded
 		for _, i := range order {
-			stored = stored.Merge(all[i](loaded))
+			stored = stored.Merge(changes[i](loaded))
 		}
 		if diff := cmp.Diff(want, stored); diff != "" {
 			t.Fatalf("in the order %v (-want +got):\n%s", order, diff)
@@ -63,8 +63,8 @@ func TestMergeIsIndependentOfOrder(t *testing.T) {
 func permute(n int, visit func([]int)) {
 	order := make([]int, 0, n)
 	used := make([]bool, n)
-	var add func()
-	add = func() {
+	var extend func()
+	extend = func() {
 		if len(order) == n {
 			visit(order)
 			return
@@ -72,12 +72,12 @@ func permute(n int, visit func([]int)) {
 		for i := range n {
 			if !used[i] {
 				used[i], order = true, append(order, i)
-				add()
+				extend()
 				used[i], order = false, order[:len(order)-1]
 			}
 		}
 	}
-	add()
+	extend()
 }
 
 func TestUnverifiedDomainStartsOver(t *testing.T) {
@@ -90,58 +90,60 @@ func TestUnverifiedDomainStartsOver(t *testing.T) {
 	}
 }
 
-// TestReplicaKeepsAVerifiedDomain checks that a read which can show the state before a verification
-// changes neither that state nor what depends on it, but counts as a possible new domain.
+// TestReplicaKeepsAVerifiedDomain checks a read soon after a verification, which may come from a
+// lagging replica. The domain stays verified, but the read counts as a change that can mean a new
+// domain.
 func TestReplicaKeepsAVerifiedDomain(t *testing.T) {
-	verified := time.Unix(1000, 0)
-	d := domain.Domain{Name: "a.test"}.WithPlatformState(domain.Platform{Verified: true}, verified)
-	d.Observed.Verified = observation.HeldUntil(verified)
-	d.MailReady, d.Observed.Mail = true, verified
-	at := verified.Add(time.Minute)
+	verifiedAt := time.Unix(1000, 0)
+	d := domain.Domain{Name: "a.test"}.WithPlatformState(domain.Platform{Verified: true}, verifiedAt)
+	d.Observed.Verified = observation.HeldUntil(verifiedAt)
+	d.MailReady, d.Observed.Mail = true, verifiedAt
+	at := verifiedAt.Add(time.Minute)
 	want := d
 	want.Observed.State, want.Observed.Change = at, at
 	if diff := cmp.Diff(want, d.Merge(d.WithPlatformState(domain.Platform{}, at))); diff != "" {
 		t.Fatalf("a minute later (-want +got):\n%s", diff)
 	}
-	late := verified.Add(observation.ReplicaLag)
-	if got := d.Merge(d.WithPlatformState(domain.Platform{}, late)); got.Verified || got.MailReady {
+	afterLag := verifiedAt.Add(observation.ReplicaLag)
+	if got := d.Merge(d.WithPlatformState(domain.Platform{}, afterLag)); got.Verified || got.MailReady {
 		t.Fatalf("after the lag of replicas: %+v", got)
 	}
 }
 
 func TestDomainIsGoneAfterTwoMisses(t *testing.T) {
-	verified := time.Unix(1000, 0)
-	d := domain.Domain{Name: "a.test"}.WithPlatformState(domain.Platform{Verified: true}, verified)
-	if missed, gone := d.AfterMiss(verified.Add(-1)); gone || !missed.MissingSince.IsZero() {
+	verifiedAt := time.Unix(1000, 0)
+	d := domain.Domain{Name: "a.test"}.WithPlatformState(domain.Platform{Verified: true}, verifiedAt)
+	if missed, gone := d.AfterMiss(verifiedAt.Add(-1)); gone || !missed.MissingSince.IsZero() {
 		t.Fatalf("a miss before the verification: %+v", missed)
 	}
-	first := verified.Add(time.Minute)
-	d, gone := d.AfterMiss(first)
-	if gone || !d.MissingSince.Equal(first) {
+	firstMiss := verifiedAt.Add(time.Minute)
+	d, gone := d.AfterMiss(firstMiss)
+	if gone || !d.MissingSince.Equal(firstMiss) {
 		t.Fatalf("the first miss: gone %v, %+v", gone, d)
 	}
-	if _, gone := d.AfterMiss(first.Add(time.Minute)); gone {
+	if _, gone := d.AfterMiss(firstMiss.Add(time.Minute)); gone {
 		t.Fatal("gone a minute later")
 	}
-	if _, gone := d.AfterMiss(first.Add(observation.ReplicaLag)); !gone {
+	if _, gone := d.AfterMiss(firstMiss.Add(observation.ReplicaLag)); !gone {
 		t.Fatal("not gone after the second miss")
 	}
-	if stale := d.Merge(d.WithPlatformState(domain.Platform{Verified: true}, verified)); !stale.MissingSince.Equal(first) {
+	if stale := d.Merge(d.WithPlatformState(domain.Platform{Verified: true}, verifiedAt)); !stale.MissingSince.Equal(firstMiss) {
 		t.Fatal("a list older than the miss ends it")
 	}
-	if found := d.Merge(d.WithPlatformState(domain.Platform{Verified: true}, first.Add(1))); !found.MissingSince.IsZero() {
+	if found := d.Merge(d.WithPlatformState(domain.Platform{Verified: true}, firstMiss.Add(1))); !found.MissingSince.IsZero() {
 		t.Fatal("a newer list does not end the miss")
 	}
 }
 
-// TestChangeThatCanMeanANewDomain merges observations of a domain that was seen at second 2.
+// TestChangeThatCanMeanANewDomain checks the time of the last change that can mean a new domain.
+// The domain was first observed at second 2.
 func TestChangeThatCanMeanANewDomain(t *testing.T) {
-	at := func(second int64, verified bool) func(domain.Domain) domain.Domain {
+	observedAt := func(second int64, verified bool) func(domain.Domain) domain.Domain {
 		return func(d domain.Domain) domain.Domain {
 			return d.Merge(domain.Domain{}.WithPlatformState(domain.Platform{Verified: verified}, time.Unix(second, 0)))
 		}
 	}
-	missed := func(d domain.Domain) domain.Domain {
+	missedAt3 := func(d domain.Domain) domain.Domain {
 		d, _ = d.AfterMiss(time.Unix(3, 0))
 		return d
 	}
@@ -149,18 +151,18 @@ func TestChangeThatCanMeanANewDomain(t *testing.T) {
 		name     string
 		verified bool
 		observe  []func(domain.Domain) domain.Domain
-		change   int64 // 0 for none
+		change   int64 // the second of the change, 0 for none
 	}{
-		{"a verified domain stays verified", true, []func(domain.Domain) domain.Domain{at(3, true)}, 0},
-		{"an unverified domain stays unverified", false, []func(domain.Domain) domain.Domain{at(3, false)}, 0},
-		{"a verified domain is unverified", true, []func(domain.Domain) domain.Domain{at(3, false)}, 3},
-		{"a new domain is verified", true, []func(domain.Domain) domain.Domain{at(3, false), at(4, true)}, 4},
-		{"an unverified domain is verified", false, []func(domain.Domain) domain.Domain{at(3, true)}, 3},
-		{"a domain is missed", true, []func(domain.Domain) domain.Domain{missed}, 0},
-		{"a missing domain is found", true, []func(domain.Domain) domain.Domain{missed, at(4, true)}, 4},
-		{"an older list shows the domain unverified", true, []func(domain.Domain) domain.Domain{at(1, false)}, 0},
-		{"an older list shows a missing domain", true, []func(domain.Domain) domain.Domain{missed, at(2, true)}, 0},
-		{"a later observation changes nothing", true, []func(domain.Domain) domain.Domain{at(3, false), at(4, false)}, 3},
+		{"a verified domain stays verified", true, []func(domain.Domain) domain.Domain{observedAt(3, true)}, 0},
+		{"an unverified domain stays unverified", false, []func(domain.Domain) domain.Domain{observedAt(3, false)}, 0},
+		{"a verified domain is unverified", true, []func(domain.Domain) domain.Domain{observedAt(3, false)}, 3},
+		{"a new domain is verified", true, []func(domain.Domain) domain.Domain{observedAt(3, false), observedAt(4, true)}, 4},
+		{"an unverified domain is verified", false, []func(domain.Domain) domain.Domain{observedAt(3, true)}, 3},
+		{"a domain is missed", true, []func(domain.Domain) domain.Domain{missedAt3}, 0},
+		{"a missing domain is found", true, []func(domain.Domain) domain.Domain{missedAt3, observedAt(4, true)}, 4},
+		{"an older list shows the domain unverified", true, []func(domain.Domain) domain.Domain{observedAt(1, false)}, 0},
+		{"an older list shows a missing domain", true, []func(domain.Domain) domain.Domain{missedAt3, observedAt(2, true)}, 0},
+		{"a later observation changes nothing", true, []func(domain.Domain) domain.Domain{observedAt(3, false), observedAt(4, false)}, 3},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			d := domain.Domain{}.WithPlatformState(domain.Platform{Verified: tt.verified}, time.Unix(2, 0))
@@ -178,29 +180,30 @@ func TestChangeThatCanMeanANewDomain(t *testing.T) {
 	}
 }
 
-// TestReservationOfAMissingDomain checks that the first miss counts until the domain is found.
+// TestReservationOfAMissingDomain checks that reservations of a missing domain do not change the
+// time of its first miss. Only finding the domain ends the miss.
 func TestReservationOfAMissingDomain(t *testing.T) {
-	first := time.Unix(10000, 0)
-	missed, _ := domain.Domain{Name: "a.test"}.WithPlatformState(domain.Platform{Verified: true}, first.Add(-1)).AfterMiss(first)
-	reserved := missed.ReservedAgain(first.Add(time.Minute))
-	again := reserved.MissingAgain().ReservedAgain(first.Add(2 * time.Minute))
+	firstMiss := time.Unix(10000, 0)
+	missed, _ := domain.Domain{Name: "a.test"}.WithPlatformState(domain.Platform{Verified: true}, firstMiss.Add(-1)).AfterMiss(firstMiss)
+	reserved := missed.ReservedAgain(firstMiss.Add(time.Minute))
+	again := reserved.MissingAgain().ReservedAgain(firstMiss.Add(2 * time.Minute))
 	for _, d := range []domain.Domain{reserved, again} {
-		if !d.MayBeHidden(first.Add(observation.ReplicaLag-1)) || d.MayBeHidden(first.Add(observation.ReplicaLag)) {
+		if !d.MayBeHidden(firstMiss.Add(observation.ReplicaLag-1)) || d.MayBeHidden(firstMiss.Add(observation.ReplicaLag)) {
 			t.Errorf("hidden for a different time: %+v", d)
 		}
-		if late, gone := d.AfterMiss(first.Add(observation.ReplicaLag)); !gone || !late.MissingSince.Equal(first) || !late.Observed.Missed.IsZero() {
-			t.Errorf("gone %v, %+v", gone, late)
+		if later, gone := d.AfterMiss(firstMiss.Add(observation.ReplicaLag)); !gone || !later.MissingSince.Equal(firstMiss) || !later.Observed.Missed.IsZero() {
+			t.Errorf("gone %v, %+v", gone, later)
 		}
 	}
-	if d := reserved.MissingAgain(); d.Added || !d.MissingSince.Equal(first) || !d.Observed.Missed.IsZero() {
+	if d := reserved.MissingAgain(); d.Added || !d.MissingSince.Equal(firstMiss) || !d.Observed.Missed.IsZero() {
 		t.Errorf("missing again: %+v", d)
 	}
-	seen := domain.Domain{}.WithPlatformState(domain.Platform{}, first.Add(time.Hour))
-	if found := reserved.Merge(seen); !found.Added || found.MayBeHidden(first) {
+	seen := domain.Domain{}.WithPlatformState(domain.Platform{}, firstMiss.Add(time.Hour))
+	if found := reserved.Merge(seen); !found.Added || found.MayBeHidden(firstMiss) {
 		t.Errorf("found: %+v", found)
 	}
-	renewed := domain.Domain{PreviousReservedAt: first}
-	if !renewed.MayBeHidden(first.Add(observation.ReplicaLag-1)) || renewed.MayBeHidden(first.Add(observation.ReplicaLag)) {
+	renewed := domain.Domain{PreviousReservedAt: firstMiss}
+	if !renewed.MayBeHidden(firstMiss.Add(observation.ReplicaLag-1)) || renewed.MayBeHidden(firstMiss.Add(observation.ReplicaLag)) {
 		t.Error("an earlier reservation counts for a different time")
 	}
 }

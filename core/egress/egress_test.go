@@ -28,21 +28,22 @@ func TestSpecialAddressesAreNotPublic(t *testing.T) {
 	}
 }
 
-// TestPublicAgreesWithAnOracle compares IsPublic with a library that is generated from the
-// registries of IANA: at the borders of each special network, and at random addresses.
+// TestPublicAgreesWithAnOracle compares IsPublic with a library that was generated from the
+// registries of IANA. It compares the addresses around the borders of each special network, and
+// random addresses.
 func TestPublicAgreesWithAnOracle(t *testing.T) {
-	guard := ssrf.New(ssrf.WithAnyPort())
-	check := func(a netip.Addr) {
+	library := ssrf.New(ssrf.WithAnyPort())
+	compare := func(a netip.Addr) {
 		t.Helper()
 		if !a.IsValid() {
 			return
 		}
-		if got, want := egress.IsPublic(a), guard.SafeAddr(a.Unmap()) == nil; got != want {
-			t.Errorf("%s: public is %v, the oracle says %v", a, got, want)
+		if got, want := egress.IsPublic(a), library.SafeAddr(a.Unmap()) == nil; got != want {
+			t.Errorf("%s: public is %v, the library returns %v", a, got, want)
 		}
 	}
 	random := rand.New(rand.NewPCG(1, 2))
-	fill := func(b []byte) []byte {
+	fillRandomly := func(b []byte) []byte {
 		for i := range b {
 			b[i] = byte(random.Uint32())
 		}
@@ -51,23 +52,23 @@ func TestPublicAgreesWithAnOracle(t *testing.T) {
 	special := append(append([]netip.Prefix{ssrf.IPv6GlobalUnicast, ssrf.IPv6NAT64Prefix}, ssrf.IPv4DeniedPrefixes...), ssrf.IPv6DeniedPrefixes...)
 	for _, network := range special {
 		first := network.Masked().Addr()
-		last := first.AsSlice()
+		lastBytes := first.AsSlice()
 		for bit := network.Bits(); bit < first.BitLen(); bit++ {
-			last[bit/8] |= 0x80 >> (bit % 8)
+			lastBytes[bit/8] |= 0x80 >> (bit % 8)
 		}
-		end, _ := netip.AddrFromSlice(last)
-		for _, a := range []netip.Addr{first, first.Prev(), first.Next(), end, end.Prev(), end.Next()} {
-			check(a)
+		last, _ := netip.AddrFromSlice(lastBytes)
+		for _, a := range []netip.Addr{first, first.Prev(), first.Next(), last, last.Prev(), last.Next()} {
+			compare(a)
 			if a.Is4() {
-				check(netip.AddrFrom16(a.As16()))
+				compare(netip.AddrFrom16(a.As16()))
 			}
 		}
 	}
 	for range 100_000 {
-		check(netip.AddrFrom4([4]byte(fill(make([]byte, 4)))))
-		v6 := fill(make([]byte, 16))
-		check(netip.AddrFrom16([16]byte(v6)))
+		compare(netip.AddrFrom4([4]byte(fillRandomly(make([]byte, 4)))))
+		v6 := fillRandomly(make([]byte, 16))
+		compare(netip.AddrFrom16([16]byte(v6)))
 		v6[0] = v6[0]&0x1f | 0x20 // within the public network
-		check(netip.AddrFrom16([16]byte(v6)))
+		compare(netip.AddrFrom16([16]byte(v6)))
 	}
 }

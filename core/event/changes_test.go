@@ -23,137 +23,138 @@ import (
 
 var later = time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
 
-// field describes a change of one field of an object. The change causes an event, or there is a
-// reason why it causes none.
+// field describes a change of one field of an object. The change to newValue causes the event. If
+// event is empty, a change causes no event, for the reason.
 type field struct {
-	to     any
-	event  Type
-	reason string
+	newValue any
+	event    Type
+	reason   string
 }
 
-func silent(reason string) field { return field{reason: reason} }
+func noEvent(reason string) field { return field{reason: reason} }
 
 const (
-	identity = "an object keeps its ids"
-	derived  = "derived from other objects; a part of the readiness"
-	unstored = "not stored"
-	internal = "no caller sees it"
-	setting  = "a setting that the account itself changes; the audit has it"
-	operated = "the operator changes it; the audit of the account has it"
+	identity        = "never changes after the creation of the object"
+	derived         = "derived from other objects; a part of the readiness"
+	unstored        = "not stored"
+	internal        = "no caller sees it"
+	ownSetting      = "a setting that the account itself changes; the audit log records it"
+	operatorSetting = "the operator changes it; the audit log of the account records it"
 )
 
-// TestEveryFieldHasEventOrReason changes each field of the subjects' types. A new field must be
-// listed with the event of its change, or with the reason why its change has no event.
+// TestEveryFieldHasEventOrReason changes each field of each type of object that is the subject of
+// events. A new field must be listed with the event of its change, or with the reason why its
+// change has no event.
 func TestEveryFieldHasEventOrReason(t *testing.T) {
 	checkFields(t, tenant.Tenant{GUID: "t", Consent: tenant.ConsentGranted}, tenantEvents, map[string]field{
-		"ID": silent(identity), "GUID": silent(identity),
-		"Name":                        silent("the platform's label; the next event of the tenant shows it"),
-		"BuiltinDomain":               silent("the platform's label; the next event of the tenant shows it"),
-		"DefaultDomain":               silent("the platform's choice among the domains, which have events of their own"),
-		"Managed":                     silent("set when the tenant is assigned, which connects it"),
-		"Consent":                     {to: tenant.ConsentRevoked, event: TenantAccessLost},
-		"ConsentedAt":                 silent("a consent that is given again changes nothing while the old one works"),
-		"ConnectedBy":                 silent("as ConsentedAt"),
-		"Bootstrap":                   {to: tenant.BootstrapReady, event: TenantReadinessChanged},
-		"BootstrapStep":               {to: tenant.StepGrantRole, event: TenantReadinessChanged},
-		"SMTPAuth":                    {to: tenant.SMTPAuthEnabled, event: TenantReadinessChanged},
-		"Discovery":                   {to: tenant.DiscoveryCompleted, event: TenantReadinessChanged},
-		"LastSyncAt":                  silent("a sync that finds nothing new is no news"),
-		"UserMailboxes":               silent("a number of mailboxes that the service does not manage"),
-		"DomainCount":                 {to: 1, event: TenantReadinessChanged},
-		"DomainsVerified":             {to: 1, event: TenantReadinessChanged},
-		"DomainsSigned":               silent(derived + "; it decides the next step, see TestNextStepIsPartOfReadiness"),
-		"DomainsAwaitingVerification": silent(derived + "; it decides the next step, see TestNextStepIsPartOfReadiness"),
-		"MailboxCount":                {to: 1, event: TenantReadinessChanged},
-		"Observed":                    silent(internal),
+		"ID": noEvent(identity), "GUID": noEvent(identity),
+		"Name":                        noEvent("the platform's label; the next event of the tenant shows it"),
+		"BuiltinDomain":               noEvent("the platform's label; the next event of the tenant shows it"),
+		"DefaultDomain":               noEvent("the platform's choice among the domains, which have events of their own"),
+		"Managed":                     noEvent("set when the tenant is assigned, which connects it"),
+		"Consent":                     {newValue: tenant.ConsentRevoked, event: TenantAccessLost},
+		"ConsentedAt":                 noEvent("a repeated consent changes nothing while the earlier one works"),
+		"ConnectedBy":                 noEvent("set with ConsentedAt"),
+		"Bootstrap":                   {newValue: tenant.BootstrapReady, event: TenantReadinessChanged},
+		"BootstrapStep":               {newValue: tenant.StepGrantRole, event: TenantReadinessChanged},
+		"SMTPAuth":                    {newValue: tenant.SMTPAuthEnabled, event: TenantReadinessChanged},
+		"Discovery":                   {newValue: tenant.DiscoveryCompleted, event: TenantReadinessChanged},
+		"LastSyncAt":                  noEvent("a sync that finds nothing new is no news"),
+		"UserMailboxes":               noEvent("a count that includes mailboxes which the service does not manage"),
+		"DomainCount":                 {newValue: 1, event: TenantReadinessChanged},
+		"DomainsVerified":             {newValue: 1, event: TenantReadinessChanged},
+		"DomainsSigned":               noEvent(derived + "; it decides the next step, see TestNextStepIsPartOfReadiness"),
+		"DomainsAwaitingVerification": noEvent(derived + "; it decides the next step, see TestNextStepIsPartOfReadiness"),
+		"MailboxCount":                {newValue: 1, event: TenantReadinessChanged},
+		"Observed":                    noEvent(internal),
 	})
 	checkFields(t, domain.Domain{ID: "d", TenantGUID: "t", Added: true}, OfDomain, map[string]field{
-		"ID": silent(identity), "TenantID": silent(identity), "TenantGUID": silent(identity), "Name": silent(identity),
-		"Added":        {to: false, event: DomainRemoved},
-		"JustReserved": silent(unstored), "ReservedAt": silent(internal), "PreviousReservedAt": silent(internal),
-		"Default":      silent("the platform's choice; it makes no difference to what can be done"),
-		"Verified":     {to: true, event: DomainVerified},
-		"DKIMEnabled":  {to: true, event: DomainDKIMEnabled},
-		"MailReady":    silent(internal),
-		"Verification": silent("a read of the domain shows the records to publish"),
-		"Service":      silent("a read of the domain shows the records to publish"),
-		"Signing":      silent("a read of the domain shows the records to publish"),
-		"Status":       silent("what a read found; Health says whether that is a change"),
-		"Health":       {to: domain.Health{Drifted: []domain.Drift{domain.MXMoved}}, event: DomainHealthChanged},
-		"CheckedAt":    silent("a read that finds nothing new is no news"),
-		"CreatedAt":    silent(identity),
-		"MissingSince": silent("a replica may lag; the domain is removed when it is missed again"),
-		"Observed":     silent(internal),
+		"ID": noEvent(identity), "TenantID": noEvent(identity), "TenantGUID": noEvent(identity), "Name": noEvent(identity),
+		"Added":        {newValue: false, event: DomainRemoved},
+		"JustReserved": noEvent(unstored), "ReservedAt": noEvent(internal), "PreviousReservedAt": noEvent(internal),
+		"Default":      noEvent("the platform's choice; it makes no difference to what can be done"),
+		"Verified":     {newValue: true, event: DomainVerified},
+		"DKIMEnabled":  {newValue: true, event: DomainDKIMEnabled},
+		"MailReady":    noEvent(internal),
+		"Verification": noEvent("a read of the domain shows the records to publish"),
+		"Service":      noEvent("a read of the domain shows the records to publish"),
+		"Signing":      noEvent("a read of the domain shows the records to publish"),
+		"Status":       noEvent("the result of a read; Health says whether it is a change"),
+		"Health":       {newValue: domain.Health{Drifted: []domain.Drift{domain.MXMoved}}, event: DomainHealthChanged},
+		"CheckedAt":    noEvent("a read that finds nothing new is no news"),
+		"CreatedAt":    noEvent(identity),
+		"MissingSince": noEvent("a replica may lag; the domain is removed when it is missed again"),
+		"Observed":     noEvent(internal),
 	})
 	vanished := func(before, after mailbox.Mailbox) []Event { return OfMailbox(before, after, MailboxVanished) }
 	checkFields(t, mailbox.Mailbox{ID: "m", TenantGUID: "t", Stage: mailbox.Created}, vanished, map[string]field{
-		"ID": silent(identity), "TenantGUID": silent(identity), "DomainID": silent(identity), "Address": silent(identity),
-		"Stage":        {to: mailbox.Ready, event: MailboxUpdated}, // the mailbox's password and sign-in are set
-		"JustReserved": silent(unstored), "ReservedAt": silent(internal),
-		"Provisioned":    silent("set when the mailbox is created"),
-		"ObjectID":       silent(internal),
-		"DisplayName":    {to: "Ada", event: MailboxUpdated},
-		"PrincipalName":  {to: "ada@example.com", event: MailboxUpdated},
-		"Alias":          {to: "ada", event: MailboxUpdated},
-		"AccountEnabled": {to: true, event: MailboxUpdated},
-		"DailySendLimit": {to: 5, event: MailboxUpdated},
-		"SendsToday":     silent("a count; the usage shows it, and a block is an event"),
-		"SendsTodayAt":   silent("a count; the usage shows it, and a block is an event"),
-		"BlockedAt":      silent("OfBlock returns the event, with the count and the limit"),
-		"CreatedAt":      silent(identity), "DomainName": silent(identity),
-		"TenantName":   silent("belongs to the tenant"),
-		"MissingSince": silent("a replica may lag; the mailbox vanishes when it is missed again"),
-		"Observed":     silent(internal),
+		"ID": noEvent(identity), "TenantGUID": noEvent(identity), "DomainID": noEvent(identity), "Address": noEvent(identity),
+		"Stage":        {newValue: mailbox.Ready, event: MailboxUpdated}, // the mailbox's password and sign-in are set
+		"JustReserved": noEvent(unstored), "ReservedAt": noEvent(internal),
+		"Provisioned":    noEvent("set when the mailbox is created"),
+		"ObjectID":       noEvent(internal),
+		"DisplayName":    {newValue: "Ada", event: MailboxUpdated},
+		"PrincipalName":  {newValue: "ada@example.com", event: MailboxUpdated},
+		"Alias":          {newValue: "ada", event: MailboxUpdated},
+		"AccountEnabled": {newValue: true, event: MailboxUpdated},
+		"DailySendLimit": {newValue: 5, event: MailboxUpdated},
+		"SendsToday":     noEvent("a count; the usage shows it, and a block is an event"),
+		"SendsTodayAt":   noEvent("a count; the usage shows it, and a block is an event"),
+		"BlockedAt":      noEvent("OfBlock returns the event, with the count and the limit"),
+		"CreatedAt":      noEvent(identity), "DomainName": noEvent(identity),
+		"TenantName":   noEvent("belongs to the tenant"),
+		"MissingSince": noEvent("a replica may lag; the mailbox vanishes when it is missed again"),
+		"Observed":     noEvent(internal),
 	})
 	checkFields(t, provisioning.Job{ID: "j", Status: provisioning.Running}, OfJob, map[string]field{
-		"ID": silent(identity), "RunID": silent(identity), "Account": silent(identity), "DomainID": silent(identity),
-		"TenantGUID": silent(identity), "DomainName": silent(identity), "CreatedAt": silent(identity),
-		"Stage":    silent("progress; a job that waits for a person or fails is an event, and so is the end of its run"),
-		"Status":   {to: provisioning.Failed, event: DNSJobFailed},
-		"Next":     silent(internal),
-		"Provider": silent("found once, by the first plan"),
-		"Required": silent("only with the status action_required, see TestChangedActionOfJobIsEvent"),
-		"Message":  silent("a sentence about the status"), "NextAttemptAt": silent("progress"),
-		"Epoch": silent(internal), "Trace": silent(internal), "Progress": silent(internal),
-		"StartedAt": silent("progress"), "EndedAt": silent("set with the status"), "UpdatedAt": silent("progress"),
+		"ID": noEvent(identity), "RunID": noEvent(identity), "Account": noEvent(identity), "DomainID": noEvent(identity),
+		"TenantGUID": noEvent(identity), "DomainName": noEvent(identity), "CreatedAt": noEvent(identity),
+		"Stage":    noEvent("progress; a job that waits for a person or fails is an event, and so is the end of its run"),
+		"Status":   {newValue: provisioning.Failed, event: DNSJobFailed},
+		"Next":     noEvent(internal),
+		"Provider": noEvent("found once, by the first plan"),
+		"Required": noEvent("only with the status action_required, see TestChangedActionOfJobIsEvent"),
+		"Message":  noEvent("a sentence about the status"), "NextAttemptAt": noEvent("progress"),
+		"Epoch": noEvent(internal), "Trace": noEvent(internal), "Progress": noEvent(internal),
+		"StartedAt": noEvent("progress"), "EndedAt": noEvent("set with the status"), "UpdatedAt": noEvent("progress"),
 	})
 	checkFields(t, integration.Integration{ID: "i", Status: integration.Connected}, OfIntegration, map[string]field{
-		"ID": {to: "", event: IntegrationRemoved}, "AccountID": silent(identity), "Provider": silent(identity),
-		"Name":             silent("given when it is created"),
-		"Workspace":        silent("given when it is created; a later name of it is a label"),
-		"Status":           {to: integration.Failed, event: IntegrationCredentialRejected},
-		"HasError":         silent("a refresh failed, which the next one repeats; a rejected credential is an event"),
-		"CredentialFields": silent("given when it is created"), "LastTestedAt": silent("a test that finds nothing new is no news"),
-		"RefreshedAt": silent("a refresh that finds nothing new is no news"), "CreatedAt": silent(identity), "UpdatedAt": silent("set with the others"),
-		"Observed": silent(internal),
+		"ID": {newValue: "", event: IntegrationRemoved}, "AccountID": noEvent(identity), "Provider": noEvent(identity),
+		"Name":             noEvent("given when it is created"),
+		"Workspace":        noEvent("given when it is created; a later name of it is a label"),
+		"Status":           {newValue: integration.Failed, event: IntegrationCredentialRejected},
+		"HasError":         noEvent("a refresh failed, which the next one repeats; a rejected credential is an event"),
+		"CredentialFields": noEvent("given when it is created"), "LastTestedAt": noEvent("a test that finds nothing new is no news"),
+		"RefreshedAt": noEvent("a refresh that finds nothing new is no news"), "CreatedAt": noEvent(identity), "UpdatedAt": noEvent("set with the others"),
+		"Observed": noEvent(internal),
 	})
 	expired := func(before, after integration.Connection) []Event { return OfConnection("t", before, after) }
 	checkFields(t, integration.Connection{ID: "c", Status: integration.ConnectionConnected}, expired, map[string]field{
-		"ID": {to: "", event: ConnectionDisconnected}, "IntegrationID": silent(identity), "MailboxID": silent(identity),
-		"Status":    {to: integration.ConnectionFailed, event: ConnectionExpired},
-		"AccountID": silent("describes the platform's account"), "AccountAddress": silent("describes the platform's account"), "AccountName": silent("describes the platform's account"),
-		"HasError": silent("the platform reports a problem while it can still sign in"),
-		"Reason":   silent("explains the status"), "ConnectedAt": silent("set with the status"), "UpdatedAt": silent("set with the others"),
+		"ID": {newValue: "", event: ConnectionDisconnected}, "IntegrationID": noEvent(identity), "MailboxID": noEvent(identity),
+		"Status":    {newValue: integration.ConnectionFailed, event: ConnectionExpired},
+		"AccountID": noEvent("describes the platform's account"), "AccountAddress": noEvent("describes the platform's account"), "AccountName": noEvent("describes the platform's account"),
+		"HasError": noEvent("the platform reports a problem while it can still sign in"),
+		"Reason":   noEvent("explains the status"), "ConnectedAt": noEvent("set with the status"), "UpdatedAt": noEvent("set with the others"),
 	})
 	checkFields(t, sendlimit.Policy{ID: "p", PerDay: 5}, OfPolicy, map[string]field{
-		"ID": silent(identity), "Tenant": silent(identity), "Scope": silent(identity),
-		"PerDay": {to: 9, event: PolicySet},
-		"RuleID": silent("the rule follows the limit"), "RuleName": silent("the rule follows the limit"),
-		"CreatedAt": silent(identity), "UpdatedAt": silent("set with the limit"),
+		"ID": noEvent(identity), "Tenant": noEvent(identity), "Scope": noEvent(identity),
+		"PerDay": {newValue: 9, event: PolicySet},
+		"RuleID": noEvent("the rule follows the limit"), "RuleName": noEvent("the rule follows the limit"),
+		"CreatedAt": noEvent(identity), "UpdatedAt": noEvent("set with the limit"),
 	})
 	checkFields(t, access.Key{ID: "k"}, OfKey, map[string]field{
-		"ID": silent(identity), "Account": silent(identity), "Form": silent(identity), "CreatedAt": silent(identity),
-		"Bounds": silent("given when it is created"), "CreatedBy": silent(identity),
-		"Hash": silent("a fresh secret is a rotation, see OfRotation"), "Hint": silent("a fresh secret is a rotation, see OfRotation"),
-		"Name":       silent("given when it is created"),
-		"RevokedAt":  {to: later, event: KeyRevoked},
-		"LastUsedAt": silent("a request is no change"),
+		"ID": noEvent(identity), "Account": noEvent(identity), "Form": noEvent(identity), "CreatedAt": noEvent(identity),
+		"Bounds": noEvent("given when it is created"), "CreatedBy": noEvent(identity),
+		"Hash": noEvent("a fresh secret is a rotation, see OfRotation"), "Hint": noEvent("a fresh secret is a rotation, see OfRotation"),
+		"Name":       noEvent("given when it is created"),
+		"RevokedAt":  {newValue: later, event: KeyRevoked},
+		"LastUsedAt": noEvent("a request is no change"),
 	})
 	checkFields(t, webhook.Webhook{ID: "w", Status: webhook.Enabled}, webhookEvents, map[string]field{
-		"ID": silent(identity), "Account": silent(identity), "CreatedAt": silent(identity), "Tenants": silent("given when it is created"),
-		"URL": silent(setting), "Types": silent(setting), "Description": silent(setting), "Secrets": silent(setting),
-		"Status":       {to: webhook.Disabled, event: WebhookDisabled},
-		"FailingSince": silent("a failed try is in the list of deliveries; a webhook that fails for too long is disabled"),
+		"ID": noEvent(identity), "Account": noEvent(identity), "CreatedAt": noEvent(identity), "Tenants": noEvent("given when it is created"),
+		"URL": noEvent(ownSetting), "Types": noEvent(ownSetting), "Description": noEvent(ownSetting), "Secrets": noEvent(ownSetting),
+		"Status":       {newValue: webhook.Disabled, event: WebhookDisabled},
+		"FailingSince": noEvent("a failed try is in the list of deliveries; a webhook that fails for too long is disabled"),
 	})
 }
 
@@ -161,22 +162,22 @@ func TestEveryFieldHasEventOrReason(t *testing.T) {
 // field must be listed with the reason why its change has no event.
 func TestObjectsWithoutEvents(t *testing.T) {
 	checkFields(t, tenant.ConnectSession{ID: "s"}, noEvents, map[string]field{
-		"ID": silent(identity), "Lifetime": silent("given when it is created"), "ReturnURL": silent("given when it is created"), "State": silent("given when it is created"),
-		"Status":    silent("a session that is connected is the event tenant.connected; another end is known to the person who uses the link"),
-		"Tenant":    silent("the tenant has its own event"),
-		"ExpiresAt": silent("set with a new link, which is the answer of a request"),
+		"ID": noEvent(identity), "Lifetime": noEvent("given when it is created"), "ReturnURL": noEvent("given when it is created"), "State": noEvent("given when it is created"),
+		"Status":    noEvent("a session that is connected is the event tenant.connected; another end is known to the person who uses the link"),
+		"Tenant":    noEvent("the tenant has its own event"),
+		"ExpiresAt": noEvent("set with a new link, which is the answer of a request"),
 	})
 	checkFields(t, access.Account{ID: "a"}, noEvents, map[string]field{
-		"ID": silent(identity), "CreatedAt": silent(identity), "Email": silent(operated), "Plan": silent(operated), "Active": silent(operated), "OwnSlots": silent(operated),
-		"ClosedAt": silent("the log of a closed account is deleted"), "TenantCount": silent("a count; the tenants have their own events"),
+		"ID": noEvent(identity), "CreatedAt": noEvent(identity), "Email": noEvent(operatorSetting), "Plan": noEvent(operatorSetting), "Active": noEvent(operatorSetting), "OwnSlots": noEvent(operatorSetting),
+		"ClosedAt": noEvent("the log of a closed account is deleted"), "TenantCount": noEvent("a count; the tenants have their own events"),
 	})
 	checkFields(t, access.Settings{}, noEvents, map[string]field{
-		"DisplayName": silent(operated), "SupportURL": silent(operated), "ReturnHosts": silent(operated),
+		"DisplayName": noEvent(operatorSetting), "SupportURL": noEvent(operatorSetting), "ReturnHosts": noEvent(operatorSetting),
 	})
 	checkFields(t, dnsconnection.Connection{ID: "c"}, noEvents, map[string]field{
-		"ID": silent(identity), "AccountID": silent(identity), "Provider": silent(identity), "CreatedAt": silent(identity), "Name": silent("given when it is created"),
-		"Status":       silent("found by a test that the operator runs; a job that the credential stops is the event dns_job.action_required"),
-		"ZonesVisible": silent("found by a test that the operator runs"), "TestedAt": silent("found by a test that the operator runs"),
+		"ID": noEvent(identity), "AccountID": noEvent(identity), "Provider": noEvent(identity), "CreatedAt": noEvent(identity), "Name": noEvent("given when it is created"),
+		"Status":       noEvent("found by a test that the operator runs; a job that the credential stops is the event dns_job.action_required"),
+		"ZonesVisible": noEvent("found by a test that the operator runs"), "TestedAt": noEvent("found by a test that the operator runs"),
 	})
 }
 
@@ -192,20 +193,21 @@ func webhookEvents(before, after webhook.Webhook) []Event {
 
 // tenantEvents returns all events of a change of a tenant, as the store emits them.
 func tenantEvents(before, after tenant.Tenant) []Event {
-	all := OfTenant(before, after)
+	events := OfTenant(before, after)
 	if before.Readiness(true) != after.Readiness(true) {
-		all = append(all, OfReadiness(after.GUID, after.Readiness(true)))
+		events = append(events, OfReadiness(after.GUID, after.Readiness(true)))
 	}
-	return all
+	return events
 }
 
-// checkFields changes each field of base, and compares the events with the table.
+// checkFields changes each field of base and compares the events of the change with the expected
+// events in fields.
 func checkFields[T any](t *testing.T, base T, eventsOf func(before, after T) []Event, fields map[string]field) {
 	t.Helper()
 	kind := reflect.TypeFor[T]()
 	for i := range kind.NumField() {
 		name := kind.Field(i).Name
-		f, listed := fields[name]
+		expected, listed := fields[name]
 		delete(fields, name)
 		if !listed {
 			t.Errorf("%s.%s is new: list the event of its change, or the reason why there is none", kind, name)
@@ -213,17 +215,17 @@ func checkFields[T any](t *testing.T, base T, eventsOf func(before, after T) []E
 		}
 		after := base
 		target := reflect.ValueOf(&after).Elem().Field(i)
-		if f.event == "" {
-			change(target)
+		if expected.event == "" {
+			setOtherValue(target)
 		} else {
-			target.Set(reflect.ValueOf(f.to))
+			target.Set(reflect.ValueOf(expected.newValue))
 		}
 		var types []Type
 		for _, e := range eventsOf(base, after) {
 			types = append(types, e.Type)
 		}
-		if f.event != "" && !slices.Contains(types, f.event) || f.event == "" && (len(types) > 0 || f.reason == "") {
-			t.Errorf("%s.%s: a change leads to %q; listed are %q and the reason %q", kind, name, types, f.event, f.reason)
+		if expected.event != "" && !slices.Contains(types, expected.event) || expected.event == "" && (len(types) > 0 || expected.reason == "") {
+			t.Errorf("%s.%s: a change leads to %q; listed are %q and the reason %q", kind, name, types, expected.event, expected.reason)
 		}
 	}
 	for name := range fields {
@@ -231,8 +233,8 @@ func checkFields[T any](t *testing.T, base T, eventsOf func(before, after T) []E
 	}
 }
 
-// change sets a field to a value that differs from every value of the tests.
-func change(v reflect.Value) {
+// setOtherValue sets a field to a value that no test uses otherwise.
+func setOtherValue(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.String:
 		v.SetString("changed")
@@ -243,7 +245,7 @@ func change(v reflect.Value) {
 	case reflect.Slice:
 		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
 	case reflect.Array:
-		change(v.Index(0))
+		setOtherValue(v.Index(0))
 	case reflect.Uint8:
 		v.SetUint(v.Uint() + 1)
 	case reflect.Struct:
@@ -251,7 +253,7 @@ func change(v reflect.Value) {
 			v.Set(reflect.ValueOf(later))
 			return
 		}
-		change(v.Field(0))
+		setOtherValue(v.Field(0))
 	default:
 		panic("no other value of " + v.Type().String())
 	}
@@ -262,16 +264,16 @@ func TestNextStepIsPartOfReadiness(t *testing.T) {
 		Discovery: tenant.DiscoveryCompleted, DomainCount: 1, DomainsVerified: 1}
 	signed := verified
 	signed.DomainsSigned = 1
-	all := tenantEvents(verified, signed)
-	if len(all) != 1 || *all[0].Data.(ReadinessData).NextStep != tenant.NextCreateMailboxes {
-		t.Errorf("a signed domain leads to %+v", all)
+	events := tenantEvents(verified, signed)
+	if len(events) != 1 || *events[0].Data.(ReadinessData).NextStep != tenant.NextCreateMailboxes {
+		t.Errorf("a signed domain leads to %+v", events)
 	}
 	unpublished := verified
 	unpublished.DomainsVerified = 0
 	published := unpublished
 	published.DomainsAwaitingVerification = 1
-	if all := tenantEvents(unpublished, published); len(all) != 1 || *all[0].Data.(ReadinessData).NextStep != tenant.NextVerifyDomain {
-		t.Errorf("a published record leads to %+v", all)
+	if events := tenantEvents(unpublished, published); len(events) != 1 || *events[0].Data.(ReadinessData).NextStep != tenant.NextVerifyDomain {
+		t.Errorf("a published record leads to %+v", events)
 	}
 }
 
@@ -294,8 +296,8 @@ func TestChangedActionOfJobIsEvent(t *testing.T) {
 	}
 }
 
-func typesOf(all []Event) (types []Type) {
-	for _, e := range all {
+func typesOf(events []Event) (types []Type) {
+	for _, e := range events {
 		types = append(types, e.Type)
 	}
 	return types
@@ -303,8 +305,8 @@ func typesOf(all []Event) (types []Type) {
 
 func TestRunIsCompletedWithItsLastJob(t *testing.T) {
 	run := provisioning.Run{ID: "r", TotalDomains: 2}
-	jobs := func(all ...provisioning.Status) (list []provisioning.Job) {
-		for _, status := range all {
+	jobs := func(statuses ...provisioning.Status) (list []provisioning.Job) {
+		for _, status := range statuses {
 			list = append(list, provisioning.Job{RunID: "r", TenantGUID: "t", Status: status})
 		}
 		return list
@@ -319,12 +321,12 @@ func TestRunIsCompletedWithItsLastJob(t *testing.T) {
 		{jobs(provisioning.Completed, provisioning.Completed), jobs(provisioning.Completed), ""}, // a deletion
 		{jobs(provisioning.Running), nil, ""}, // the run was deleted
 	} {
-		all, got := OfRun(run, c.before, c.after), ""
-		if len(all) == 1 {
-			got = all[0].Data.(RunData).Status
+		events, got := OfRun(run, c.before, c.after), ""
+		if len(events) == 1 {
+			got = events[0].Data.(RunData).Status
 		}
 		if got != c.want {
-			t.Errorf("%v, then %v: %+v", c.before, c.after, all)
+			t.Errorf("%v, then %v: %+v", c.before, c.after, events)
 		}
 	}
 }
@@ -344,13 +346,13 @@ func TestConnectionsConnectExpireAndDisconnect(t *testing.T) {
 		{integration.ConnectionDisconnected, "", nil}, // a deletion
 		{integration.ConnectionConnected, "", []Type{ConnectionDisconnected}},
 	} {
-		of := func(s integration.ConnectionStatus) integration.Connection {
-			if s == "" {
+		connectionWith := func(status integration.ConnectionStatus) integration.Connection {
+			if status == "" {
 				return integration.Connection{}
 			}
-			return integration.Connection{ID: "c", Status: s}
+			return integration.Connection{ID: "c", Status: status}
 		}
-		if got := typesOf(OfConnection("t", of(c.before), of(c.after))); !slices.Equal(got, c.want) {
+		if got := typesOf(OfConnection("t", connectionWith(c.before), connectionWith(c.after))); !slices.Equal(got, c.want) {
 			t.Errorf("from %q to %q: %q", c.before, c.after, got)
 		}
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// TestAllListsEveryCode parses codes.go, so that it finds a declared code that All does not list.
+// TestAllListsEveryCode compares All with the codes that codes.go declares.
 func TestAllListsEveryCode(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "codes.go", nil, 0)
 	if err != nil {
@@ -73,14 +73,14 @@ func TestOfHidesEverythingButPublishedErrors(t *testing.T) {
 		want *fault.Error
 	}{
 		{"a published error", fault.TenantNotFound.With("no %s", "tenant"), &fault.Error{Code: fault.TenantNotFound, Detail: "no tenant"}},
-		{"wrapped", fmt.Errorf("load: %w", fault.NoUpdates.With("none")), &fault.Error{Code: fault.NoUpdates, Detail: "none"}},
+		{"a wrapped published error", fmt.Errorf("load: %w", fault.NoUpdates.With("none")), &fault.Error{Code: fault.NoUpdates, Detail: "none"}},
 		{"a bare code", fault.AccessDenied, &fault.Error{Code: fault.AccessDenied, Detail: fault.AccessDenied.Title}},
 		{
-			"fields", fault.InvalidRequest.At("bad", fault.Field{Name: "domain", Message: "m"}),
+			"an error with fields", fault.InvalidRequest.At("bad", fault.Field{Name: "domain", Message: "m"}),
 			&fault.Error{Code: fault.InvalidRequest, Detail: "bad", Fields: []fault.Field{{Name: "domain", Message: "m"}}},
 		},
 		{
-			"a wait", fault.ProviderUnavailable.RetryIn(time.Second, "down"),
+			"an error with RetryAfter", fault.ProviderUnavailable.RetryIn(time.Second, "down"),
 			&fault.Error{Code: fault.ProviderUnavailable, Detail: "down", RetryAfter: time.Second},
 		},
 		{

@@ -22,12 +22,12 @@ func TestLookupAcceptsOnlyTheHyphenatedForm(t *testing.T) {
 		{"urn", "urn:uuid:" + id, ident.Zero},
 		{"no hyphens", strings.ReplaceAll(id, "-", ""), ident.Zero},
 		{"hyphen moved", "7b1d9c5-26a0e-4a55-8f0e-0c2f5b6a9d11", ident.Zero},
-		{"no hex", "7b1d9c52-6a0e-4a55-8f0e-0c2f5b6a9g11", ident.Zero},
-		{"one short", id[1:], ident.Zero},
-		{"one long", id + "0", ident.Zero},
+		{"a digit that is not hexadecimal", "7b1d9c52-6a0e-4a55-8f0e-0c2f5b6a9g11", ident.Zero},
+		{"one digit too few", id[1:], ident.Zero},
+		{"one digit too many", id + "0", ident.Zero},
 		{"empty", "", ident.Zero},
-		{"NUL", "7b1d9c52-6a0e-4a55-8f0e-0c2f5b6a9d1\x00", ident.Zero},
-		{"path", "../../etc/passwd", ident.Zero},
+		{"a NUL at the end", "7b1d9c52-6a0e-4a55-8f0e-0c2f5b6a9d1\x00", ident.Zero},
+		{"a path", "../../etc/passwd", ident.Zero},
 		{"full-width digit of the same length in bytes", "7b1d9c52-6a0e-4a55-8f0e-0c2f5b6a9\uff11", ident.Zero},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -61,30 +61,30 @@ func TestNewIDsSortByTime(t *testing.T) {
 			return [ident.Entropy]byte(rapid.SliceOfN(rapid.Byte(), ident.Entropy, ident.Entropy).Draw(t, name))
 		}
 		at := time.UnixMilli(rapid.Int64Range(0, 1<<47).Draw(t, "ms"))
-		one, two := ident.New(at, random("one")), ident.New(at.Add(time.Millisecond), random("two"))
-		if one >= two {
-			t.Fatalf("%s sorts after %s", one, two)
+		earlier, later := ident.New(at, random("one")), ident.New(at.Add(time.Millisecond), random("two"))
+		if earlier >= later {
+			t.Fatalf("%s sorts after %s", earlier, later)
 		}
-		if parsed, ok := ident.Parse(one); !ok || parsed != one || one[14] != '7' || !strings.ContainsRune("89ab", rune(one[19])) {
-			t.Fatalf("%s is not a UUIDv7", one)
+		if parsed, ok := ident.Parse(earlier); !ok || parsed != earlier || earlier[14] != '7' || !strings.ContainsRune("89ab", rune(earlier[19])) {
+			t.Fatalf("%s is not a UUIDv7", earlier)
 		}
 	})
 }
 
-var form = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
+var uuidForm = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
 
-// FuzzParse checks that exactly the plain form is accepted, and that ParseOrZero always returns a
-// UUID.
+// FuzzParse checks that Parse accepts exactly 32 hexadecimal digits with hyphens, and that
+// ParseOrZero always returns a UUID.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{"", "x", ident.Zero, strings.ToUpper("aaaaaaaa-0000-4000-8000-000000000001"), "{" + ident.Zero + "}", "urn:uuid:" + ident.Zero, strings.ReplaceAll(ident.Zero, "-", ""), ident.Zero + "\n"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, raw string) {
 		id, ok := ident.Parse(raw)
-		if ok != form.MatchString(raw) || ok && id != strings.ToLower(raw) {
+		if ok != uuidForm.MatchString(raw) || ok && id != strings.ToLower(raw) {
 			t.Errorf("%q becomes %q, %v", raw, id, ok)
 		}
-		if found := ident.ParseOrZero(raw); !form.MatchString(found) || ok && found != id {
+		if found := ident.ParseOrZero(raw); !uuidForm.MatchString(found) || ok && found != id {
 			t.Errorf("%q becomes %q", raw, found)
 		}
 	})

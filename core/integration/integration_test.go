@@ -17,29 +17,29 @@ func TestChooseNeedsAnUnambiguousWorkspace(t *testing.T) {
 	a, b := integration.Workspace{ID: "a", Name: "A"}, integration.Workspace{ID: "b", Name: "B"}
 	nameless := integration.Workspace{Name: "Main"}
 	for _, tt := range []struct {
-		name, provider, given string
-		reach                 integration.Reach
-		want                  integration.Workspace
-		refusal               error
+		name, provider, requested string
+		reach                     integration.Reach
+		want                      integration.Workspace
+		wantErr                   error
 	}{
-		{"none", "plusvibe", "", integration.Reach{}, integration.Workspace{}, fault.CredentialRejected},
-		{"none, one requested", "plusvibe", "a", integration.Reach{}, integration.Workspace{}, fault.CredentialRejected},
-		{"the only one", "plusvibe", "", integration.Reach{Workspaces: []integration.Workspace{a}}, a, nil},
-		{"the only one, by name", "plusvibe", "a", integration.Reach{Workspaces: []integration.Workspace{a}}, a, nil},
-		{"a different one than the only one", "plusvibe", "b", integration.Reach{Workspaces: []integration.Workspace{a}}, integration.Workspace{}, fault.PlusVibeWorkspace},
-		{"several", "plusvibe", "", integration.Reach{Workspaces: []integration.Workspace{a, b}}, integration.Workspace{}, fault.PlusVibeWorkspace},
-		{"one of several", "plusvibe", "b", integration.Reach{Workspaces: []integration.Workspace{a, b}}, b, nil},
-		{"none of several", "salesblink", "c", integration.Reach{Workspaces: []integration.Workspace{a, b}}, integration.Workspace{}, fault.SalesBlinkWorkspace},
+		{"no workspace", "plusvibe", "", integration.Reach{}, integration.Workspace{}, fault.CredentialRejected},
+		{"no workspace, one requested", "plusvibe", "a", integration.Reach{}, integration.Workspace{}, fault.CredentialRejected},
+		{"the only workspace", "plusvibe", "", integration.Reach{Workspaces: []integration.Workspace{a}}, a, nil},
+		{"the only workspace, requested by its id", "plusvibe", "a", integration.Reach{Workspaces: []integration.Workspace{a}}, a, nil},
+		{"a different workspace than the only one", "plusvibe", "b", integration.Reach{Workspaces: []integration.Workspace{a}}, integration.Workspace{}, fault.PlusVibeWorkspace},
+		{"several workspaces", "plusvibe", "", integration.Reach{Workspaces: []integration.Workspace{a, b}}, integration.Workspace{}, fault.PlusVibeWorkspace},
+		{"one of several workspaces", "plusvibe", "b", integration.Reach{Workspaces: []integration.Workspace{a, b}}, b, nil},
+		{"a workspace that is not among several", "salesblink", "c", integration.Reach{Workspaces: []integration.Workspace{a, b}}, integration.Workspace{}, fault.SalesBlinkWorkspace},
 		{"a name is not an id", "plusvibe", "B", integration.Reach{Workspaces: []integration.Workspace{a, b}}, integration.Workspace{}, fault.PlusVibeWorkspace},
-		{"roaming", "emailbison", "a", integration.Reach{Workspaces: []integration.Workspace{a, b}, SelectedWorkspaceOnly: true}, integration.Workspace{}, fault.EmailBisonWorkspace},
-		{"roaming in one", "emailbison", "", integration.Reach{Workspaces: []integration.Workspace{a}, SelectedWorkspaceOnly: true}, a, nil},
+		{"several workspaces and only the selected one usable", "emailbison", "a", integration.Reach{Workspaces: []integration.Workspace{a, b}, SelectedWorkspaceOnly: true}, integration.Workspace{}, fault.EmailBisonWorkspace},
+		{"one workspace and only the selected one usable", "emailbison", "", integration.Reach{Workspaces: []integration.Workspace{a}, SelectedWorkspaceOnly: true}, a, nil},
 		{"a platform without workspaces", "smartlead", "", integration.Reach{Workspaces: []integration.Workspace{nameless}}, nameless, nil},
 		{"a platform that validates the workspace itself", "smartlead", "7", integration.Reach{Workspaces: []integration.Workspace{nameless}}, integration.Workspace{ID: "7", Name: "Main"}, nil},
 		{"a platform without its own error code", "instantly", "b", integration.Reach{Workspaces: []integration.Workspace{a}}, integration.Workspace{}, fault.InvalidRequest},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := tt.reach.Choose(tt.provider, tt.given)
-			if got != tt.want || !errors.Is(err, tt.refusal) {
+			got, err := tt.reach.Choose(tt.provider, tt.requested)
+			if got != tt.want || !errors.Is(err, tt.wantErr) {
 				t.Fatalf("%+v, %v", got, err)
 			}
 			if err != nil && len(tt.reach.Workspaces) > 0 && !cmp.Equal(fault.ErrorOf(err).Values, any(tt.reach.Workspaces)) {
@@ -49,23 +49,23 @@ func TestChooseNeedsAnUnambiguousWorkspace(t *testing.T) {
 	}
 }
 
-// Choose returns only a workspace that the credential reaches. Among several it returns none unless
-// one is named.
+// TestChooseStaysWithinReach checks that Choose returns only workspaces that the credential
+// reaches. If it reaches several, Choose returns none unless the caller requests one.
 func TestChooseStaysWithinReach(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ids := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "b", "c", "d"}), 0, 4, rapid.ID[string]).Draw(t, "ids")
-		given := rapid.SampledFrom([]string{"", "a", "b", "e"}).Draw(t, "given")
+		requested := rapid.SampledFrom([]string{"", "a", "b", "e"}).Draw(t, "given")
 		var reach integration.Reach
 		for _, id := range ids {
 			reach.Workspaces = append(reach.Workspaces, integration.Workspace{ID: id})
 		}
-		reach.SelectedWorkspaceOnly = rapid.Bool().Draw(t, "roaming")
-		got, err := reach.Choose("plusvibe", given)
+		reach.SelectedWorkspaceOnly = rapid.Bool().Draw(t, "selected workspace only")
+		got, err := reach.Choose("plusvibe", requested)
 		if err != nil {
 			return
 		}
-		if len(ids) > 1 && (given == "" || reach.SelectedWorkspaceOnly) || given != "" && got.ID != given {
-			t.Fatalf("%q of %v is %q", given, ids, got.ID)
+		if len(ids) > 1 && (requested == "" || reach.SelectedWorkspaceOnly) || requested != "" && got.ID != requested {
+			t.Fatalf("%q of %v is %q", requested, ids, got.ID)
 		}
 		found := false
 		for _, id := range ids {
@@ -107,8 +107,8 @@ func TestAuthURL(t *testing.T) {
 
 func TestSameAddressIgnoresOnlyTheCase(t *testing.T) {
 	for _, tt := range []struct {
-		a, b  string
-		equal bool
+		a, b string
+		same bool
 	}{
 		{"anna@a.test", "Anna@A.TEST", true},
 		{"anna@a.test", "joanna@a.test", false},
@@ -117,7 +117,7 @@ func TestSameAddressIgnoresOnlyTheCase(t *testing.T) {
 		{"nik@a.test", "ni\u212a@a.test", false}, // the kelvin sign, which Unicode folds to k
 		{"", "", true},
 	} {
-		if got := integration.SameAddress(tt.a, tt.b); got != tt.equal {
+		if got := integration.SameAddress(tt.a, tt.b); got != tt.same {
 			t.Errorf("%q and %q: %v", tt.a, tt.b, got)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/tenantry/tenantry/core/integration"
 )
 
-// observations are observations of one integration, in the order of their times.
+// observations returns changes of one integration by observations, in the order of their times.
 func observations() []func(integration.Integration) integration.Integration {
 	at := func(n int64) time.Time { return time.Unix(n, 0) }
 	return []func(integration.Integration) integration.Integration{
@@ -37,13 +37,13 @@ func observations() []func(integration.Integration) integration.Integration {
 	}
 }
 
-// TestMergeIsIndependentOfOrder merges two observations in both orders. Both observations change
-// copies of the same loaded integration.
+// TestMergeIsIndependentOfOrder merges each pair of observations in both orders. Each observation
+// changes its own copy of the integration that was loaded.
 func TestMergeIsIndependentOfOrder(t *testing.T) {
 	loaded := integration.Integration{ID: "id", Status: integration.Connected, Workspace: integration.Workspace{ID: "w"}}
-	all := observations()
-	for n, newer := range all {
-		for _, older := range all[:n] {
+	changes := observations()
+	for n, newer := range changes {
+		for _, older := range changes[:n] {
 			want := newer(older(loaded))
 			if diff := cmp.Diff(want, loaded.Merge(older(loaded)).Merge(newer(loaded))); diff != "" {
 				t.Errorf("in the order of their times (-want +got):\n%s", diff)

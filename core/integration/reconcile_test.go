@@ -24,9 +24,9 @@ const (
 func TestReconcileFollowsTheAccountAtThePlatform(t *testing.T) {
 	absent := integration.AccountState("")
 	for _, tt := range []struct {
-		was  integration.ConnectionStatus
-		at   integration.AccountState
-		want integration.ConnectionStatus
+		before integration.ConnectionStatus
+		listed integration.AccountState
+		want   integration.ConnectionStatus
 	}{
 		{none, absent, none}, {none, integration.AccountConnected, connected}, {none, integration.AccountFailed, failed},
 		{none, integration.AccountPending, pending}, {none, integration.AccountOther, other}, {none, "odd", other},
@@ -39,52 +39,52 @@ func TestReconcileFollowsTheAccountAtThePlatform(t *testing.T) {
 		{disconnecting, absent, disconnected}, {disconnecting, integration.AccountConnected, connected}, {disconnecting, integration.AccountFailed, failed},
 		{other, absent, disconnected}, {other, integration.AccountConnected, connected}, {other, integration.AccountOther, other},
 	} {
-		e := integration.EligibleMailbox{Mailbox: anna}
-		if tt.was != none {
-			e.Connection = integration.Connection{ID: "c", Status: tt.was, AccountID: "1", AccountAddress: anna.Address,
-				HasError: tt.was == failed, UpdatedAt: now.Add(-time.Minute)}
+		eligible := integration.EligibleMailbox{Mailbox: anna}
+		if tt.before != none {
+			eligible.Connection = integration.Connection{ID: "c", Status: tt.before, AccountID: "1", AccountAddress: anna.Address,
+				HasError: tt.before == failed, UpdatedAt: now.Add(-time.Minute)}
 		}
-		a := integration.Account{ID: "1", Address: anna.Address, State: tt.at}
-		if tt.at == absent {
-			a = integration.Account{}
+		account := integration.Account{ID: "1", Address: anna.Address, State: tt.listed}
+		if tt.listed == absent {
+			account = integration.Account{}
 		}
-		got, changed := integration.Reconcile(e, a, now)
-		if got.Status != tt.want || changed != (tt.want != tt.was) {
-			t.Errorf("%q and %q: %+v, changed %v", tt.was, tt.at, got, changed)
+		got, changed := integration.Reconcile(eligible, account, now)
+		if got.Status != tt.want || changed != (tt.want != tt.before) {
+			t.Errorf("%q and %q: %+v, changed %v", tt.before, tt.listed, got, changed)
 		}
 		if changed != got.UpdatedAt.Equal(now) {
-			t.Errorf("%q and %q: changed at %s", tt.was, tt.at, got.UpdatedAt)
+			t.Errorf("%q and %q: changed at %s", tt.before, tt.listed, got.UpdatedAt)
 		}
 	}
 }
 
 func TestReconcileUsesStoredState(t *testing.T) {
-	there := integration.Account{ID: "1", Address: anna.Address, State: integration.AccountConnected}
-	steady := integration.Connection{ID: "c", Status: connected, AccountID: "1", AccountAddress: anna.Address, ConnectedAt: now.Add(-time.Hour)}
-	impaired := there
-	impaired.HasError, impaired.Reason = true, "sending_error"
+	unchanged := integration.Account{ID: "1", Address: anna.Address, State: integration.AccountConnected}
+	stored := integration.Connection{ID: "c", Status: connected, AccountID: "1", AccountAddress: anna.Address, ConnectedAt: now.Add(-time.Hour)}
+	withError := unchanged
+	withError.HasError, withError.Reason = true, "sending_error"
 	for _, tt := range []struct {
-		name    string
-		e       integration.EligibleMailbox
-		a       integration.Account
-		want    integration.ConnectionStatus
-		changed bool
+		name     string
+		eligible integration.EligibleMailbox
+		account  integration.Account
+		want     integration.ConnectionStatus
+		changed  bool
 	}{
-		{"another integration holds it", integration.EligibleMailbox{HeldElsewhere: true}, there, none, false},
-		{"a session that failed left no account behind", integration.EligibleMailbox{Connection: integration.Connection{ID: "c", Status: failed, Reason: "access_denied"}}, integration.Account{}, failed, false},
+		{"another integration holds the connection of the mailbox", integration.EligibleMailbox{HeldElsewhere: true}, unchanged, none, false},
+		{"a failed session, without an account at the platform", integration.EligibleMailbox{Connection: integration.Connection{ID: "c", Status: failed, Reason: "access_denied"}}, integration.Account{}, failed, false},
 		{"pending for longer than a session", integration.EligibleMailbox{Connection: integration.Connection{ID: "c", Status: pending, UpdatedAt: now.Add(-2 * time.Hour)}}, integration.Account{}, disconnected, true},
-		{"an account with a different id", integration.EligibleMailbox{Connection: steady}, integration.Account{ID: "2", Address: anna.Address, State: integration.AccountConnected}, connected, true},
-		{"an error that leaves it connected", integration.EligibleMailbox{Connection: steady}, impaired, connected, true},
-		{"nothing new", integration.EligibleMailbox{Connection: steady}, there, connected, false},
+		{"an account with a different id", integration.EligibleMailbox{Connection: stored}, integration.Account{ID: "2", Address: anna.Address, State: integration.AccountConnected}, connected, true},
+		{"an account with an error that is still connected", integration.EligibleMailbox{Connection: stored}, withError, connected, true},
+		{"the same account again", integration.EligibleMailbox{Connection: stored}, unchanged, connected, false},
 	} {
-		got, changed := integration.Reconcile(tt.e, tt.a, now)
+		got, changed := integration.Reconcile(tt.eligible, tt.account, now)
 		if got.Status != tt.want || changed != tt.changed {
 			t.Errorf("%s: %+v, %v", tt.name, got, changed)
 		}
-		if tt.want == connected && !got.ConnectedAt.Equal(steady.ConnectedAt) {
+		if tt.want == connected && !got.ConnectedAt.Equal(stored.ConnectedAt) {
 			t.Errorf("%s: connected at %s", tt.name, got.ConnectedAt)
 		}
-		if tt.name == "an error that leaves it connected" && (!got.HasError || got.Reason != "sending_error") {
+		if tt.name == "an account with an error that is still connected" && (!got.HasError || got.Reason != "sending_error") {
 			t.Errorf("%s: %+v", tt.name, got)
 		}
 	}
@@ -107,41 +107,41 @@ func TestDriftedNamesUnexpectedChanges(t *testing.T) {
 	}
 }
 
-// After a listing the connection has the state of its account at the platform. The same listing
-// again changes nothing, and the counters are consistent.
+// TestASecondReconcileChangesNothing checks that a connection follows its account in a listing,
+// that the same listing changes nothing the second time, and that the counters are consistent.
 func TestASecondReconcileChangesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var tally integration.Tally
 		for range rapid.IntRange(0, 20).Draw(t, "mailboxes") {
-			e := integration.EligibleMailbox{Mailbox: anna, HeldElsewhere: rapid.Bool().Draw(t, "elsewhere")}
-			if rapid.Bool().Draw(t, "known") {
-				e.Connection = integration.Connection{ID: "c",
+			eligible := integration.EligibleMailbox{Mailbox: anna, HeldElsewhere: rapid.Bool().Draw(t, "elsewhere")}
+			if rapid.Bool().Draw(t, "has a connection") {
+				eligible.Connection = integration.Connection{ID: "c",
 					Status:    rapid.SampledFrom([]integration.ConnectionStatus{pending, connected, failed, disconnected, disconnecting, other}).Draw(t, "status"),
 					AccountID: rapid.SampledFrom([]string{"", "1"}).Draw(t, "account"),
 					UpdatedAt: now.Add(-time.Duration(rapid.IntRange(0, 7200).Draw(t, "age")) * time.Second)}
 			}
-			var a integration.Account
+			var account integration.Account
 			if rapid.Bool().Draw(t, "listed") {
-				a = integration.Account{ID: "1", Address: anna.Address, HasError: rapid.Bool().Draw(t, "error"),
+				account = integration.Account{ID: "1", Address: anna.Address, HasError: rapid.Bool().Draw(t, "error"),
 					State: rapid.SampledFrom([]integration.AccountState{integration.AccountConnected, integration.AccountPending,
 						integration.AccountFailed, integration.AccountOther}).Draw(t, "state")}
 			}
-			got, changed := integration.Reconcile(e, a, now)
-			tally.Count(e.Connection, got, changed)
-			if !changed && got != e.Connection {
+			got, changed := integration.Reconcile(eligible, account, now)
+			tally.Count(eligible.Connection, got, changed)
+			if !changed && got != eligible.Connection {
 				t.Fatal("not changed, but different")
 			}
-			if e.HeldElsewhere && changed {
+			if eligible.HeldElsewhere && changed {
 				t.Fatal("the mailbox of a different integration is connected")
 			}
-			if !e.HeldElsewhere && a.State == integration.AccountConnected && got.Status != connected || got.Status == disconnected && changed && a.Exists() {
-				t.Fatalf("%+v is %+v", a, got)
+			if !eligible.HeldElsewhere && account.State == integration.AccountConnected && got.Status != connected || got.Status == disconnected && changed && account.Exists() {
+				t.Fatalf("%+v is %+v", account, got)
 			}
 			if got.ID == "" {
 				continue
 			}
-			again := integration.EligibleMailbox{Mailbox: anna, Connection: got, HeldElsewhere: e.HeldElsewhere}
-			if after, changed := integration.Reconcile(again, a, now); changed {
+			again := integration.EligibleMailbox{Mailbox: anna, Connection: got, HeldElsewhere: eligible.HeldElsewhere}
+			if after, changed := integration.Reconcile(again, account, now); changed {
 				t.Fatalf("again %+v is %+v", got, after)
 			}
 		}
@@ -153,9 +153,9 @@ func TestASecondReconcileChangesNothing(t *testing.T) {
 
 func TestTallyOfInterruptedListing(t *testing.T) {
 	var tally integration.Tally
-	held := integration.Connection{Status: connected}
-	tally.Count(held, held, false)
-	tally.CountUnread(held)
+	unchanged := integration.Connection{Status: connected}
+	tally.Count(unchanged, unchanged, false)
+	tally.CountUnread(unchanged)
 	tally.CountUnread(integration.Connection{})
 	if want := (integration.Tally{Checked: 3, Connected: 2, Unchanged: 1, ErrorCount: 2}); tally != want {
 		t.Errorf("%+v", tally)

@@ -17,23 +17,24 @@ var (
 	anna = mailbox.Mailbox{ID: "m", Address: "anna@a.test", PrincipalName: "anna.k@a.test"}
 )
 
-func open(platformID string) integration.Session {
+// openSession returns a session with a sign-in at the platform that expires ten minutes after now.
+func openSession(platformID string) integration.Session {
 	return integration.Session{ID: "s", Status: integration.SessionPending, CreatedAt: now}.
 		WithSignIn(integration.SignIn{ID: platformID, ExpiresAt: now.Add(10 * time.Minute)}, now)
 }
 
 func TestOpenSetsExpiry(t *testing.T) {
 	for _, tt := range []struct {
-		name string
-		ends time.Time
-		want time.Duration
+		name   string
+		expiry time.Time
+		want   time.Duration
 	}{
-		{"as specified by the platform", now.Add(7 * time.Minute), 7 * time.Minute},
-		{"not specified by the platform", time.Time{}, integration.SessionTime},
-		{"clock skew", now, integration.SessionTime},
+		{"the expiry that the platform specified", now.Add(7 * time.Minute), 7 * time.Minute},
+		{"no expiry specified by the platform", time.Time{}, integration.SessionTime},
+		{"an expiry in the past, by clock skew", now, integration.SessionTime},
 		{"a long lifetime", now.Add(48 * time.Hour), time.Hour},
 	} {
-		got := integration.Session{}.WithSignIn(integration.SignIn{ID: "p", ExpiresAt: tt.ends}, now)
+		got := integration.Session{}.WithSignIn(integration.SignIn{ID: "p", ExpiresAt: tt.expiry}, now)
 		if got.ExpiresAt.Sub(now) != tt.want || !got.Opened || got.PlatformID != "p" {
 			t.Errorf("%s: %+v", tt.name, got)
 		}
@@ -43,20 +44,20 @@ func TestOpenSetsExpiry(t *testing.T) {
 func TestASessionIsOverAtItsDeadline(t *testing.T) {
 	pending, expired := integration.Progress{State: integration.SignInPending}, integration.Progress{State: integration.SignInExpired}
 	for _, tt := range []struct {
-		name     string
-		platform string
-		p        integration.Progress
-		at       time.Duration
-		want     bool
+		name       string
+		platformID string
+		progress   integration.Progress
+		elapsed    time.Duration
+		wantOver   bool
 	}{
-		{"in time", "p", pending, 9 * time.Minute, false},
-		{"the platform may end it a little later", "p", pending, 10*time.Minute + 59*time.Second, false},
-		{"not much later", "p", pending, 11 * time.Minute, true},
-		{"the platform ends it earlier", "p", expired, time.Second, true},
-		{"without sessions, in time", "", integration.Progress{}, 10*time.Minute - 1, false},
-		{"without sessions, at the end", "", integration.Progress{}, 10 * time.Minute, true},
+		{"before the deadline", "p", pending, 9 * time.Minute, false},
+		{"within the grace period after the deadline", "p", pending, 10*time.Minute + 59*time.Second, false},
+		{"after the grace period", "p", pending, 11 * time.Minute, true},
+		{"the platform reports the end before the deadline", "p", expired, time.Second, true},
+		{"a platform without sessions, before the deadline", "", integration.Progress{}, 10*time.Minute - 1, false},
+		{"a platform without sessions, at the deadline", "", integration.Progress{}, 10 * time.Minute, true},
 	} {
-		if got := open(tt.platform).HasEnded(tt.p, now.Add(tt.at)); got != tt.want {
+		if got := openSession(tt.platformID).HasEnded(tt.progress, now.Add(tt.elapsed)); got != tt.wantOver {
 			t.Errorf("%s: %v", tt.name, got)
 		}
 	}
@@ -64,24 +65,24 @@ func TestASessionIsOverAtItsDeadline(t *testing.T) {
 
 func TestWithProgressStoresTheStateOfTheSignIn(t *testing.T) {
 	for _, tt := range []struct {
-		name string
-		p    integration.Progress
-		want integration.SessionStatus
-		why  string
-		who  string
+		name        string
+		progress    integration.Progress
+		want        integration.SessionStatus
+		wantReason  string
+		wantAddress string
 	}{
 		{"pending", integration.Progress{State: integration.SignInPending}, integration.SessionPending, "", ""},
-		{"expired waits for the last check", integration.Progress{State: integration.SignInExpired}, integration.SessionPending, "", ""},
+		{"an expired sign-in waits for the last check", integration.Progress{State: integration.SignInExpired}, integration.SessionPending, "", ""},
 		{"an unknown state", integration.Progress{State: "odd"}, integration.SessionPending, "", ""},
-		{"the mailbox", integration.Progress{State: integration.SignInSucceeded, Address: "ANNA@a.test", Name: "Anna"}, integration.SessionConnected, "", "ANNA@a.test"},
-		{"by its sign-in name", integration.Progress{State: integration.SignInSucceeded, Address: "anna.k@A.test"}, integration.SessionConnected, "", "anna.k@A.test"},
-		{"a different person", integration.Progress{State: integration.SignInSucceeded, Address: "boss@a.test"}, integration.SessionFailed, integration.ReasonWrongAccount, "boss@a.test"},
-		{"nobody", integration.Progress{State: integration.SignInSucceeded}, integration.SessionFailed, integration.ReasonWrongAccount, ""},
-		{"declined", integration.Progress{State: integration.SignInFailed, Reason: "access_denied"}, integration.SessionFailed, "access_denied", ""},
+		{"the mailbox signed in", integration.Progress{State: integration.SignInSucceeded, Address: "ANNA@a.test", Name: "Anna"}, integration.SessionConnected, "", "ANNA@a.test"},
+		{"the mailbox signed in by its sign-in name", integration.Progress{State: integration.SignInSucceeded, Address: "anna.k@A.test"}, integration.SessionConnected, "", "anna.k@A.test"},
+		{"a different person signed in", integration.Progress{State: integration.SignInSucceeded, Address: "boss@a.test"}, integration.SessionFailed, integration.ReasonWrongAccount, "boss@a.test"},
+		{"an unknown person signed in", integration.Progress{State: integration.SignInSucceeded}, integration.SessionFailed, integration.ReasonWrongAccount, ""},
+		{"the person declined", integration.Progress{State: integration.SignInFailed, Reason: "access_denied"}, integration.SessionFailed, "access_denied", ""},
 		{"failed without a reason", integration.Progress{State: integration.SignInFailed}, integration.SessionFailed, integration.ReasonSignIn, ""},
 	} {
-		got := open("p").WithProgress(tt.p, anna, now)
-		if got.Status != tt.want || got.Reason != tt.why || got.AccountAddress != tt.who ||
+		got := openSession("p").WithProgress(tt.progress, anna, now)
+		if got.Status != tt.want || got.Reason != tt.wantReason || got.AccountAddress != tt.wantAddress ||
 			got.ConnectedAt.IsZero() != (tt.want != integration.SessionConnected) || (got.AccountID != "") != (tt.want == integration.SessionConnected) {
 			t.Errorf("%s: %+v", tt.name, got)
 		}
@@ -95,41 +96,42 @@ func TestBelongsWithoutSignInName(t *testing.T) {
 }
 
 func TestSeenAndEnded(t *testing.T) {
-	was := integration.Account{ID: "1", Address: "anna@a.test", State: integration.AccountConnected, Stamp: "one"}
-	signed, failed, settingUp := was, was, was
-	signed.Stamp, failed.Stamp, settingUp.Stamp = "two", "two", "two"
+	original := integration.Account{ID: "1", Address: "anna@a.test", State: integration.AccountConnected, Stamp: "one"}
+	signedInAgain, failed, settingUp := original, original, original
+	signedInAgain.Stamp, failed.Stamp, settingUp.Stamp = "two", "two", "two"
 	failed.State, failed.Reason, settingUp.State = integration.AccountFailed, "connection_error", integration.AccountPending
-	failing, fixed := was, was
+	failing, fixed := original, original
 	failing.Stamp, fixed.Stamp, failing.State = "", "", integration.AccountFailed
 	for _, tt := range []struct {
-		name         string
-		before, then integration.Account
-		seen, ended  integration.SessionStatus
+		name                string
+		before, after       integration.Account
+		wantSeen, wantEnded integration.SessionStatus
 	}{
-		{"still absent", integration.Account{}, integration.Account{}, integration.SessionPending, integration.SessionExpired},
-		{"it appeared", integration.Account{}, was, integration.SessionConnected, integration.SessionConnected},
-		{"it existed and did not change", was, was, integration.SessionPending, integration.SessionExpired},
-		{"signed in again", was, signed, integration.SessionConnected, integration.SessionConnected},
-		{"appeared and cannot sign in", integration.Account{}, failed, integration.SessionPending, integration.SessionFailed},
-		{"cannot sign in, as before", failed, failed, integration.SessionPending, integration.SessionExpired},
-		{"being set up", was, settingUp, integration.SessionPending, integration.SessionExpired},
-		{"it disappeared", was, integration.Account{}, integration.SessionPending, integration.SessionExpired},
-		{"without stamps, unchanged", fixed, fixed, integration.SessionPending, integration.SessionExpired},
-		{"without stamps, fixed", failing, fixed, integration.SessionConnected, integration.SessionConnected},
+		{"the account is still absent", integration.Account{}, integration.Account{}, integration.SessionPending, integration.SessionExpired},
+		{"the account appeared", integration.Account{}, original, integration.SessionConnected, integration.SessionConnected},
+		{"the account did not change", original, original, integration.SessionPending, integration.SessionExpired},
+		{"the account signed in again", original, signedInAgain, integration.SessionConnected, integration.SessionConnected},
+		{"the account appeared and cannot sign in", integration.Account{}, failed, integration.SessionPending, integration.SessionFailed},
+		{"the account cannot sign in, as before", failed, failed, integration.SessionPending, integration.SessionExpired},
+		{"the account is being set up", original, settingUp, integration.SessionPending, integration.SessionExpired},
+		{"the account disappeared", original, integration.Account{}, integration.SessionPending, integration.SessionExpired},
+		{"an unchanged account without stamps", fixed, fixed, integration.SessionPending, integration.SessionExpired},
+		{"an account without stamps that works again", failing, fixed, integration.SessionConnected, integration.SessionConnected},
 	} {
-		s := open("")
+		s := openSession("")
 		s.PreviousMark = tt.before.Mark()
-		if got := s.AfterCheck(tt.then, now); got.Status != tt.seen {
+		if got := s.AfterCheck(tt.after, now); got.Status != tt.wantSeen {
 			t.Errorf("%s, in between: %+v", tt.name, got)
 		}
-		got := s.AfterLastCheck(tt.then, now)
-		if got.Status != tt.ended || got.ConnectedAt.IsZero() == (tt.ended == integration.SessionConnected) {
+		got := s.AfterLastCheck(tt.after, now)
+		if got.Status != tt.wantEnded || got.ConnectedAt.IsZero() == (tt.wantEnded == integration.SessionConnected) {
 			t.Errorf("%s, at the end: %+v", tt.name, got)
 		}
 	}
 }
 
-// A session connects only if the account is connected and has changed, and it records that account.
+// TestSessionConnectsOnlyAfterSignIn checks that a session connects only if the account is
+// connected and has changed since the session began. The session records the id of that account.
 func TestSessionConnectsOnlyAfterSignIn(t *testing.T) {
 	accounts := rapid.Custom(func(t *rapid.T) integration.Account {
 		return integration.Account{
@@ -139,18 +141,18 @@ func TestSessionConnectsOnlyAfterSignIn(t *testing.T) {
 		}
 	})
 	rapid.Check(t, func(t *rapid.T) {
-		before, then := accounts.Draw(t, "before"), accounts.Draw(t, "then")
-		s := open(rapid.SampledFrom([]string{"", "p"}).Draw(t, "platform"))
+		before, after := accounts.Draw(t, "before"), accounts.Draw(t, "then")
+		s := openSession(rapid.SampledFrom([]string{"", "p"}).Draw(t, "platform"))
 		s.PreviousMark = before.Mark()
-		ended := s.AfterLastCheck(then, now)
+		ended := s.AfterLastCheck(after, now)
 		if ended.Status == integration.SessionPending {
-			t.Fatal("it did not end")
+			t.Fatal("the session did not end")
 		}
 		connected := ended.Status == integration.SessionConnected
-		if connected && (then.State != integration.AccountConnected || !then.Exists() || then == before || ended.AccountID != then.ID) {
-			t.Fatalf("%+v connects, after %+v", then, before)
+		if connected && (after.State != integration.AccountConnected || !after.Exists() || after == before || ended.AccountID != after.ID) {
+			t.Fatalf("%+v connects, after %+v", after, before)
 		}
-		if seen := s.AfterCheck(then, now); (seen.Status == integration.SessionConnected) != connected {
+		if seen := s.AfterCheck(after, now); (seen.Status == integration.SessionConnected) != connected {
 			t.Fatalf("Seen returns %s, Ended %s", seen.Status, ended.Status)
 		}
 	})

@@ -11,7 +11,8 @@ import (
 	"github.com/tenantry/tenantry/core/secret"
 )
 
-// FuzzAddress checks that an accepted address is a plain address on the domain and maps to itself.
+// FuzzAddress checks that an accepted address is a plain address of the domain. A second check must
+// return the same address.
 func FuzzAddress(f *testing.F) {
 	for _, seed := range []string{"", "ada@example.com", "ADA@Example.COM", "a@b@example.com", `"a b"@example.com`, "a@example.com\r\nBcc: x@y.example", "a@sub.example.com", ".a@example.com", "<a@example.com>"} {
 		f.Add(seed)
@@ -31,7 +32,8 @@ func FuzzAddress(f *testing.F) {
 	})
 }
 
-// FuzzDisplayName checks that an accepted name is visible, has no line break and maps to itself.
+// FuzzDisplayName checks that an accepted name is not empty and has no line break, NUL or override
+// of the direction. A second check must return the same name.
 func FuzzDisplayName(f *testing.F) {
 	for _, seed := range []string{"", " ", "Ada", " Ada ", "\u202egnp.exe", "\u200b", "a\r\nb", "a\x00", "\xff", strings.Repeat("ä", 257)} {
 		f.Add(seed)

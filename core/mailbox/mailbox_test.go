@@ -23,34 +23,34 @@ func TestOnlyCreatedMailboxesAreListed(t *testing.T) {
 
 func TestSeenMergesAMailboxWithItsListing(t *testing.T) {
 	const (
-		address = "anna@example.test"
-		first   = "anna.1@t.onmicrosoft.test"
+		address     = "anna@example.test"
+		initialName = "anna.1@t.onmicrosoft.test"
 	)
 	for _, tt := range []struct {
 		name            string
 		stage           mailbox.Stage
 		provisioned     bool
-		stored          string
-		listed          string
+		storedName      string
+		listedName      string
 		wantStage       mailbox.Stage
 		wantProvisioned bool
-		want            string
+		wantName        string
 	}{
-		{"the list shows the old sign-in name", mailbox.Ready, true, address, first, mailbox.Ready, true, address},
-		{"the list shows the new sign-in name", mailbox.Ready, true, first, "Anna@example.test", mailbox.Ready, true, "Anna@example.test"},
-		{"managed, not complete", mailbox.Created, true, first, "other@t.test", mailbox.Created, true, first},
-		{"managed, the outcome of its creation unknown", mailbox.Creating, false, "", first, mailbox.Created, true, first},
-		{"foreign", mailbox.Ready, false, first, "other@t.test", mailbox.Ready, false, "other@t.test"},
-		{"existed before", mailbox.Reserved, false, "", first, mailbox.Ready, false, first},
+		{"the list shows the old sign-in name", mailbox.Ready, true, address, initialName, mailbox.Ready, true, address},
+		{"the list shows the new sign-in name", mailbox.Ready, true, initialName, "Anna@example.test", mailbox.Ready, true, "Anna@example.test"},
+		{"a managed mailbox that is not complete", mailbox.Created, true, initialName, "other@t.test", mailbox.Created, true, initialName},
+		{"a managed mailbox whose creation has an unknown outcome", mailbox.Creating, false, "", initialName, mailbox.Created, true, initialName},
+		{"a foreign mailbox", mailbox.Ready, false, initialName, "other@t.test", mailbox.Ready, false, "other@t.test"},
+		{"a mailbox that existed before the request", mailbox.Reserved, false, "", initialName, mailbox.Ready, false, initialName},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			m := mailbox.Mailbox{ID: "id", Stage: tt.stage, Provisioned: tt.provisioned, PrincipalName: tt.stored, Address: address, DailySendLimit: 5}
-			got := m.WithPlatformState(mailbox.Platform{
-				ObjectID: "object", DisplayName: "Anna", Address: address, PrincipalName: tt.listed, Alias: "anna.1", AccountEnabled: true,
+			stored := mailbox.Mailbox{ID: "id", Stage: tt.stage, Provisioned: tt.provisioned, PrincipalName: tt.storedName, Address: address, DailySendLimit: 5}
+			got := stored.WithPlatformState(mailbox.Platform{
+				ObjectID: "object", DisplayName: "Anna", Address: address, PrincipalName: tt.listedName, Alias: "anna.1", AccountEnabled: true,
 			}, time.Unix(1, 0))
 			want := mailbox.Mailbox{
 				ID: "id", Stage: tt.wantStage, Provisioned: tt.wantProvisioned, ObjectID: "object", DisplayName: "Anna", Address: address,
-				PrincipalName: tt.want, Alias: "anna.1", AccountEnabled: true, DailySendLimit: 5,
+				PrincipalName: tt.wantName, Alias: "anna.1", AccountEnabled: true, DailySendLimit: 5,
 			}
 			got.Observed = mailbox.Observed{}
 			if got != want {
@@ -64,22 +64,22 @@ func TestUsageUnderComputesTheRemainder(t *testing.T) {
 	for _, tt := range []struct {
 		name        string
 		sent, limit int
-		blocked     time.Time
+		blockedAt   time.Time
 		remaining   int
 		percent     float64
 	}{
 		{"nothing sent", 0, 25, time.Time{}, 25, 0},
 		{"some", 7, 25, time.Time{}, 18, 28},
-		{"a third is one decimal", 1, 3, time.Time{}, 2, 33.3},
+		{"a third is shown with one decimal", 1, 3, time.Time{}, 2, 33.3},
 		{"two thirds round up", 2, 3, time.Time{}, 1, 66.7},
-		{"all", 25, 25, time.Time{}, 0, 100},
+		{"all sent", 25, 25, time.Time{}, 0, 100},
 		{"above the limit nothing remains", 26, 25, time.Unix(1, 0), 0, 104},
 		{"no limit", 7, 0, time.Time{}, 0, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			m := mailbox.Mailbox{SendsToday: tt.sent, BlockedAt: tt.blocked}
+			m := mailbox.Mailbox{SendsToday: tt.sent, BlockedAt: tt.blockedAt}
 			want := mailbox.Usage{
-				Mailbox: m, Limit: tt.limit, Remaining: tt.remaining, Percent: tt.percent, Blocked: !tt.blocked.IsZero(),
+				Mailbox: m, Limit: tt.limit, Remaining: tt.remaining, Percent: tt.percent, Blocked: !tt.blockedAt.IsZero(),
 			}
 			if got := mailbox.UsageUnder(m, tt.limit); got != want {
 				t.Fatalf("got %+v, want %+v", got, want)

@@ -10,7 +10,8 @@ import (
 	"github.com/tenantry/tenantry/core/observation"
 )
 
-// A rename that ends after the creation was completed changes only the name.
+// TestRenameKeepsStageOfNewerCreation checks a rename that loaded the mailbox before its creation
+// was completed. The rename changes only the name.
 func TestRenameKeepsStageOfNewerCreation(t *testing.T) {
 	loaded := mailbox.Mailbox{ID: "id", Address: "a@b.test", Stage: mailbox.Created, Provisioned: true, PrincipalName: "first"}
 	loaded.Observed = mailbox.Observed{Stage: time.Unix(1, 0), Account: time.Unix(1, 0), Name: time.Unix(1, 0)}
@@ -29,7 +30,8 @@ func TestRenameKeepsStageOfNewerCreation(t *testing.T) {
 	}
 }
 
-// A slower request for the same address does not set a Ready mailbox back to an earlier stage.
+// TestCompletedCreationIsFinal checks that a slower request for the same address does not set a
+// Ready mailbox back to an earlier stage.
 func TestCompletedCreationIsFinal(t *testing.T) {
 	completed := mailbox.Mailbox{Stage: mailbox.Ready, Provisioned: true, Observed: mailbox.Observed{Stage: time.Unix(1, 0)}}
 	slower := completed
@@ -37,30 +39,30 @@ func TestCompletedCreationIsFinal(t *testing.T) {
 	if got := completed.Merge(slower); got.Stage != mailbox.Ready {
 		t.Fatalf("the stage is %s", got.Stage)
 	}
-	again := completed.ReservedAgain(time.Unix(3, 0))
-	if got := again.Merge(completed); got.Stage != mailbox.Reserved || !got.Provisioned {
+	reserved := completed.ReservedAgain(time.Unix(3, 0))
+	if got := reserved.Merge(completed); got.Stage != mailbox.Reserved || !got.Provisioned {
 		t.Fatalf("a missing mailbox that a request reserved is %+v", got)
 	}
 }
 
 func TestMailboxIsGoneAfterTwoMisses(t *testing.T) {
-	created := time.Unix(1000, 0)
-	m := mailbox.Mailbox{Stage: mailbox.Ready, Provisioned: true, Observed: mailbox.Observed{Account: created}}
-	if missed, gone := m.AfterMiss(created.Add(-1)); gone || missed != m {
+	createdAt := time.Unix(1000, 0)
+	m := mailbox.Mailbox{Stage: mailbox.Ready, Provisioned: true, Observed: mailbox.Observed{Account: createdAt}}
+	if missed, gone := m.AfterMiss(createdAt.Add(-1)); gone || missed != m {
 		t.Fatalf("a miss before the creation: %+v", missed)
 	}
-	first := created.Add(time.Minute)
-	m, gone := m.AfterMiss(first)
-	if gone || !m.MissingSince.Equal(first) {
+	firstMiss := createdAt.Add(time.Minute)
+	m, gone := m.AfterMiss(firstMiss)
+	if gone || !m.MissingSince.Equal(firstMiss) {
 		t.Fatalf("the first miss: gone %v, %+v", gone, m)
 	}
-	if m, gone = m.AfterMiss(first.Add(time.Minute)); gone || !m.MissingSince.Equal(first) {
+	if m, gone = m.AfterMiss(firstMiss.Add(time.Minute)); gone || !m.MissingSince.Equal(firstMiss) {
 		t.Fatalf("the second miss a minute later: gone %v, %+v", gone, m)
 	}
-	if found := m.Merge(m.WithPlatformState(mailbox.Platform{}, first.Add(2*time.Minute))); !found.MissingSince.IsZero() {
+	if found := m.Merge(m.WithPlatformState(mailbox.Platform{}, firstMiss.Add(2*time.Minute))); !found.MissingSince.IsZero() {
 		t.Fatal("a newer list does not end the miss")
 	}
-	if _, gone = m.AfterMiss(first.Add(observation.ReplicaLag)); !gone {
+	if _, gone = m.AfterMiss(firstMiss.Add(observation.ReplicaLag)); !gone {
 		t.Fatal("not gone after the last miss")
 	}
 }

@@ -19,12 +19,12 @@ func TestAliasesDifferByDomain(t *testing.T) {
 	form := regexp.MustCompile(`^[a-z0-9_-]+(\.[a-z0-9_-]+)*$`)
 	rapid.Check(t, func(t *rapid.T) {
 		local := rapid.StringMatching(`[a-z0-9_-]{1,20}(\.[a-z0-9_-]{1,20}){0,2}`).Draw(t, "local")
-		one, two := mailbox.Alias(local+"@one.test"), mailbox.Alias(local+"@two.test")
-		if one == two {
+		first, second := mailbox.Alias(local+"@one.test"), mailbox.Alias(local+"@two.test")
+		if first == second {
 			t.Fatalf("%s on two domains has one alias", local)
 		}
-		if len(one) > 64 || !form.MatchString(one) || one != mailbox.Alias(local+"@one.test") {
-			t.Fatalf("alias %q", one)
+		if len(first) > 64 || !form.MatchString(first) || first != mailbox.Alias(local+"@one.test") {
+			t.Fatalf("alias %q", first)
 		}
 	})
 }
@@ -38,27 +38,27 @@ func TestAliasOfLongAddress(t *testing.T) {
 }
 
 func TestAdmitLimitsTheMailboxesOfADomain(t *testing.T) {
-	held := []string{"a@a.test", "b@a.test", "c@a.test"}
+	three := []string{"a@a.test", "b@a.test", "c@a.test"}
 	for _, tt := range []struct {
-		name     string
-		existing []string
-		wanted   []string
-		fresh    int
-		refused  bool
+		name        string
+		existing    []string
+		wanted      []string
+		wantNew     int
+		wantRefused bool
 	}{
-		{"three on an empty domain", nil, held, 3, false},
-		{"the same three again", held, held, 0, false},
-		{"two in addition to one", held[:1], []string{"d@a.test", "e@a.test"}, 2, false},
-		{"one new in addition to two of three", held[:2], held, 1, false},
-		{"two new in addition to two", held[:2], []string{"d@a.test", "e@a.test"}, 0, true},
-		{"a fourth", held, []string{"d@a.test"}, 0, true},
-		{"four at once", nil, append(held[:3:3], "d@a.test"), 0, true},
-		{"existing ones of a domain with too many", append(held[:3:3], "d@a.test"), held, 0, false},
+		{"three on an empty domain", nil, three, 3, false},
+		{"the same three again", three, three, 0, false},
+		{"two in addition to one", three[:1], []string{"d@a.test", "e@a.test"}, 2, false},
+		{"one new in addition to two of three", three[:2], three, 1, false},
+		{"two new in addition to two", three[:2], []string{"d@a.test", "e@a.test"}, 0, true},
+		{"a fourth mailbox", three, []string{"d@a.test"}, 0, true},
+		{"four mailboxes at once", nil, append(three[:3:3], "d@a.test"), 0, true},
+		{"three existing mailboxes of a domain with four", append(three[:3:3], "d@a.test"), three, 0, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			fresh, err := mailbox.SelectNew(tt.existing, specs(tt.wanted...), mailbox.MaxPerDomain)
-			if len(fresh) != tt.fresh || errors.Is(err, fault.MailboxLimitReached) != tt.refused {
-				t.Fatalf("got %v, %v", fresh, err)
+			newSpecs, err := mailbox.SelectNew(tt.existing, specs(tt.wanted...), mailbox.MaxPerDomain)
+			if len(newSpecs) != tt.wantNew || errors.Is(err, fault.MailboxLimitReached) != tt.wantRefused {
+				t.Fatalf("got %v, %v", newSpecs, err)
 			}
 		})
 	}
@@ -67,19 +67,19 @@ func TestAdmitLimitsTheMailboxesOfADomain(t *testing.T) {
 func TestAdmitNeverExceedsLimit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		address := rapid.Custom(func(t *rapid.T) string { return fmt.Sprintf("m%d@a.test", rapid.IntRange(0, 5).Draw(t, "n")) })
-		distinct := func(name string, most int) []string {
-			return rapid.SliceOfNDistinct(address, 0, most, rapid.ID[string]).Draw(t, name)
+		drawDistinct := func(name string, atMost int) []string {
+			return rapid.SliceOfNDistinct(address, 0, atMost, rapid.ID[string]).Draw(t, name)
 		}
-		existing, wanted := distinct("existing", 3), distinct("wanted", 5)
-		fresh, err := mailbox.SelectNew(existing, specs(wanted...), 3)
+		existing, wanted := drawDistinct("existing", 3), drawDistinct("wanted", 5)
+		newSpecs, err := mailbox.SelectNew(existing, specs(wanted...), 3)
 		missing := 0
 		for _, w := range wanted {
 			if !strings.Contains(strings.Join(existing, " "), w) {
 				missing++
 			}
 		}
-		if fits := len(existing)+missing <= 3 || missing == 0; fits != (err == nil) || err == nil && len(fresh) != missing {
-			t.Fatalf("%v and %v: %v, %v", existing, wanted, fresh, err)
+		if fits := len(existing)+missing <= 3 || missing == 0; fits != (err == nil) || err == nil && len(newSpecs) != missing {
+			t.Fatalf("%v and %v: %v, %v", existing, wanted, newSpecs, err)
 		}
 	})
 }

@@ -17,6 +17,7 @@ import (
 
 var local64 = strings.Repeat("a", 64)
 
+// specs returns a Spec for each address.
 func specs(addresses ...string) []mailbox.Spec {
 	list := make([]mailbox.Spec, len(addresses))
 	for i, a := range addresses {
@@ -121,7 +122,7 @@ func TestDisplayNamesAreTrimmedAndChecked(t *testing.T) {
 func TestRefusedDisplayNames(t *testing.T) {
 	for _, tt := range []struct{ name, raw string }{
 		{"empty", ""},
-		{"spaces", " \t\u00a0 "},
+		{"only spaces", " \t\u00a0 "},
 		{"only joiners", "\u200d\u200b\ufeff"},
 		{"257 characters", strings.Repeat("a", 257)},
 		{"64 KiB", strings.Repeat("a", 1<<16)},
@@ -130,7 +131,7 @@ func TestRefusedDisplayNames(t *testing.T) {
 		{"C1 control", "An\u0085na"},
 		{"line separator", "An\u2028na"},
 		{"a direction override", "Anna \u202etxt.exe"},
-		{"isolate", "Anna\u2066"},
+		{"a direction isolate", "Anna\u2066"},
 		{"invalid UTF-8", "An\xffna"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -168,16 +169,16 @@ func TestAcceptedNamesAreCanonical(t *testing.T) {
 func TestPasswordsNeedThreeClassesOfCharacters(t *testing.T) {
 	for _, tt := range []struct {
 		name, password string
-		ok             bool
+		valid          bool
 	}{
 		{"three classes", "Abcdefg1", true},
-		{"three classes with an other one", "abcdef1!", true},
-		{"spaces count as other", "abc DEF gh", true},
+		{"three classes, one of them neither letters nor digits", "abcdef1!", true},
+		{"spaces count as neither letters nor digits", "abc DEF gh", true},
 		{"letters of other alphabets have a case", "passwörT", false},
 		{"upper case of another alphabet", "passÖrd1", true},
 		{"lower case of another alphabet", "ПАРОЛь12", true},
 		{"digits of another script", "Password٣", true},
-		{"letters without case count as other", "Passw密码密", true},
+		{"letters without case count as neither upper nor lower case", "Passw密码密", true},
 		{"256 characters", strings.Repeat("aB3!", 64), true},
 		{"characters, not bytes, count", "äöüABc1", false},
 		{"7 characters", "Abcde1!", false},
@@ -188,7 +189,7 @@ func TestPasswordsNeedThreeClassesOfCharacters(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			err := mailbox.CheckPassword(secret.New(tt.password))
-			if (err == nil) != tt.ok || err != nil && !errors.Is(err, fault.WeakPassword) {
+			if (err == nil) != tt.valid || err != nil && !errors.Is(err, fault.WeakPassword) {
 				t.Fatalf("got %v", err)
 			}
 			if err != nil && tt.password != "" && strings.Contains(err.Error()+fault.ErrorOf(err).Fields[0].Message, tt.password) {

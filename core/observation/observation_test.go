@@ -16,11 +16,11 @@ func TestAdvanceKeepsNewerObservation(t *testing.T) {
 		stored, seen, want time.Time
 		replaced           bool
 	}{
-		{"newer", early, late, late, true},
-		{"older", late, early, late, false},
-		{"at the same time", early, early, early, true},
-		{"not observed", early, time.Time{}, early, false},
-		{"never observed", time.Time{}, time.Time{}, time.Time{}, true},
+		{"a newer observation", early, late, late, true},
+		{"an older observation", late, early, late, false},
+		{"an observation of the same time", early, early, early, true},
+		{"no new observation", early, time.Time{}, early, false},
+		{"no observation at all", time.Time{}, time.Time{}, time.Time{}, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			at := tt.stored
@@ -32,20 +32,20 @@ func TestAdvanceKeepsNewerObservation(t *testing.T) {
 }
 
 func TestGoneNeedsTwoMissesApart(t *testing.T) {
-	first := time.Unix(1000, 0)
+	firstMiss := time.Unix(1000, 0)
 	for _, tt := range []struct {
-		name  string
-		since time.Time
-		at    time.Time
-		gone  bool
+		name         string
+		missingSince time.Time
+		at           time.Time
+		gone         bool
 	}{
-		{"the first miss", time.Time{}, first, false},
-		{"a second miss too early", first, first.Add(observation.ReplicaLag - 1), false},
-		{"a second miss", first, first.Add(observation.ReplicaLag), true},
-		{"a miss that was stored late", first, first.Add(-time.Minute), false},
+		{"the first miss", time.Time{}, firstMiss, false},
+		{"a second miss too early", firstMiss, firstMiss.Add(observation.ReplicaLag - 1), false},
+		{"a second miss", firstMiss, firstMiss.Add(observation.ReplicaLag), true},
+		{"a miss that was stored late", firstMiss, firstMiss.Add(-time.Minute), false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if gone := observation.IsGone(tt.since, tt.at); gone != tt.gone {
+			if gone := observation.IsGone(tt.missingSince, tt.at); gone != tt.gone {
 				t.Fatalf("gone: %v", gone)
 			}
 		})

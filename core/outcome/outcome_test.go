@@ -15,15 +15,15 @@ import (
 
 func TestUnwrapReturnsPublishedError(t *testing.T) {
 	for _, tt := range []struct {
-		name      string
-		err       outcome.Error
-		want      fault.Code
-		wait      time.Duration
-		unchanged bool
+		name           string
+		err            outcome.Error
+		wantCode       fault.Code
+		wantRetryAfter time.Duration
+		wantUnchanged  bool
 	}{
 		{"refused", outcome.Error{Kind: outcome.Refused, Code: fault.DomainUnavailable}, fault.DomainUnavailable, 0, true},
 		{"not ready, with a code", outcome.Error{Kind: outcome.NotReady, Code: fault.DKIMNotReady}, fault.DKIMNotReady, 0, true},
-		{"not ready, without", outcome.Error{Kind: outcome.NotReady}, fault.ProviderTimeout, 0, true},
+		{"not ready, without a code", outcome.Error{Kind: outcome.NotReady}, fault.ProviderTimeout, 0, true},
 		{"throttled", outcome.Error{Kind: outcome.Throttled, RetryAfter: time.Minute}, fault.ProviderUnavailable, time.Minute, true},
 		{"down, without a wait", outcome.Error{Kind: outcome.Down}, fault.ProviderUnavailable, 10 * time.Second, true},
 		{"broken", outcome.Error{Kind: outcome.Broken}, fault.ProviderError, 0, false},
@@ -32,11 +32,11 @@ func TestUnwrapReturnsPublishedError(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			err := fmt.Errorf("add domain: %w", &tt.err)
 			seen := fault.ErrorOf(err)
-			if seen.Code != tt.want || seen.RetryAfter != tt.wait || seen.Detail == "" && tt.err.Kind > outcome.NotReady {
+			if seen.Code != tt.wantCode || seen.RetryAfter != tt.wantRetryAfter || seen.Detail == "" && tt.err.Kind > outcome.NotReady {
 				t.Fatalf("the caller sees %+v", seen)
 			}
-			if outcome.KindOf(err) != tt.err.Kind || outcome.ChangedNothing(err) != tt.unchanged {
-				t.Fatalf("kind %s, resolved %v", outcome.KindOf(err), outcome.ChangedNothing(err))
+			if outcome.KindOf(err) != tt.err.Kind || outcome.ChangedNothing(err) != tt.wantUnchanged {
+				t.Fatalf("kind %s, changed nothing %v", outcome.KindOf(err), outcome.ChangedNothing(err))
 			}
 		})
 	}

@@ -49,21 +49,21 @@ func TestPagesAreCompleteAndInOrder(t *testing.T) {
 	list := []string{"a", "b", "c", "d", "e"}
 	for limit := 1; limit <= len(list)+1; limit++ {
 		var read []string
-		q := page.Query{Limit: limit}
+		query := page.Query{Limit: limit}
 		for {
-			after := 0
-			if q.After != "" {
-				after = slices.Index(list, string(q.After)) + 1
+			start := 0
+			if query.After != "" {
+				start = slices.Index(list, string(query.After)) + 1
 			}
-			p := page.New(q, list[after:min(len(list), after+limit+1)], func(s string) page.Cursor { return page.Cursor(s) })
-			if len(p.Entries) > limit {
-				t.Fatalf("%d entries with limit %d", len(p.Entries), limit)
+			result := page.New(query, list[start:min(len(list), start+limit+1)], func(s string) page.Cursor { return page.Cursor(s) })
+			if len(result.Entries) > limit {
+				t.Fatalf("%d entries with limit %d", len(result.Entries), limit)
 			}
-			read = append(read, p.Entries...)
-			if p.Next == "" {
+			read = append(read, result.Entries...)
+			if result.Next == "" {
 				break
 			}
-			q.After = p.Next
+			query.After = result.Next
 		}
 		if !slices.Equal(read, list) {
 			t.Errorf("limit %d: %v", limit, read)

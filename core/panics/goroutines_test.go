@@ -14,8 +14,7 @@ import (
 	"testing"
 )
 
-// unguarded lists the code that starts goroutines without this package, by file or folder, with the
-// reason.
+// unguarded maps each file and folder that starts goroutines without this package to the reason.
 var unguarded = map[string]string{
 	".ci/":                 "tools of developers: a panic ends them with its stack",
 	"adapters/sandbox/":    "the sandbox of developers: a panic ends it with its stack",
@@ -37,18 +36,18 @@ var unguarded = map[string]string{
 	"plugins/wire/runner.go":                      "the goroutine waits for the end of a process and then closes its files",
 }
 
-// starters are the functions and types of the standard library that start goroutines.
-var starters = map[string]string{"context": "AfterFunc", "sync": "WaitGroup", "time": "AfterFunc"}
+// startingNames are the functions and types of the standard library that start goroutines.
+var startingNames = map[string]string{"context": "AfterFunc", "sync": "WaitGroup", "time": "AfterFunc"}
 
-// starts returns the positions in a file that start a goroutine without this package.
-func starts(t *testing.T, path string, source any) []token.Position {
+// goroutineStarts returns the positions in a file that start a goroutine without this package.
+func goroutineStarts(t *testing.T, path string, source any) []token.Position {
 	t.Helper()
 	files := token.NewFileSet()
 	file, err := parser.ParseFile(files, path, source, parser.SkipObjectResolution)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var all []token.Position
+	var positions []token.Position
 	ast.Inspect(file, func(n ast.Node) bool {
 		found := false
 		switch n := n.(type) {
@@ -58,18 +57,18 @@ func starts(t *testing.T, path string, source any) []token.Position {
 			found = n.Path.Value == `"golang.org/x/sync/errgroup"`
 		case *ast.SelectorExpr:
 			pkg, ok := n.X.(*ast.Ident)
-			found = ok && starters[pkg.Name] == n.Sel.Name
+			found = ok && startingNames[pkg.Name] == n.Sel.Name
 		}
 		if found {
-			all = append(all, files.Position(n.Pos()))
+			positions = append(positions, files.Position(n.Pos()))
 		}
 		return true
 	})
-	return all
+	return positions
 }
 
 // TestGoroutinesAreGuarded checks that all code that starts goroutines uses this package or is
-// listed in unguarded, and that the list has no entry without a goroutine.
+// listed in unguarded, and that that each entry of the list is needed.
 func TestGoroutinesAreGuarded(t *testing.T) {
 	needed := map[string]bool{}
 	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
@@ -77,7 +76,7 @@ func TestGoroutinesAreGuarded(t *testing.T) {
 			return err
 		}
 		name := filepath.ToSlash(strings.TrimPrefix(path, filepath.Clean("../..")+string(filepath.Separator)))
-		for _, position := range starts(t, path, nil) {
+		for _, position := range goroutineStarts(t, path, nil) {
 			listed := false
 			for prefix := range unguarded {
 				if strings.HasPrefix(name, prefix) {
@@ -100,18 +99,18 @@ func TestGoroutinesAreGuarded(t *testing.T) {
 	}
 }
 
-// TestStartsFindsGoroutines checks that starts finds each way to start a goroutine.
+// TestStartsFindsGoroutines checks that goroutineStarts finds each way to start a goroutine.
 func TestStartsFindsGoroutines(t *testing.T) {
 	for _, source := range []string{
 		"func f() { go f() }", "func f() { defer func() { go f() }() }", "func f() { var wg sync.WaitGroup; wg.Go(f) }",
 		"type s struct{ wg sync.WaitGroup }", "func f() { time.AfterFunc(0, f) }", "func f() { _ = context.AfterFunc }",
 		`import "golang.org/x/sync/errgroup"`,
 	} {
-		if len(starts(t, "x.go", "package x\n"+source)) != 1 {
+		if len(goroutineStarts(t, "x.go", "package x\n"+source)) != 1 {
 			t.Errorf("%q starts a goroutine", source)
 		}
 	}
-	if found := starts(t, "x.go", "package x\nfunc f() { var g panics.Group; g.Go(f); panics.AfterFunc(0, f, nil) }"); found != nil {
+	if found := goroutineStarts(t, "x.go", "package x\nfunc f() { var g panics.Group; g.Go(f); panics.AfterFunc(0, f, nil) }"); found != nil {
 		t.Errorf("package panics is reported as unguarded at %v", found)
 	}
 }

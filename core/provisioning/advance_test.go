@@ -12,12 +12,11 @@ import (
 	"github.com/tenantry/tenantry/core/outcome"
 )
 
-// advanceCase is the expected result of Advance for a job after one observation. The job reached
-// its step by path, and was then changed by history.
+// advanceCase is a test case of Advance: a job, one observation, and the expected job after it.
 type advanceCase struct {
 	name        string
-	path        []string
-	history     func(j *Job, now time.Time)
+	path        []string                    // the observations that brought the job to its step
+	history     func(j *Job, now time.Time) // changes the job before the observation; may be nil
 	observation string
 	stage       Stage
 	status      Status
@@ -26,6 +25,7 @@ type advanceCase struct {
 	pause       time.Duration // the pause of a job that waits
 }
 
+// run advances the job by the observation and compares it with the expected job.
 func (r advanceCase) run(t *testing.T) {
 	j := afterObservations(t, newJob(), r.path...)
 	now := j.NextAttemptAt.Add(time.Minute)
@@ -51,22 +51,23 @@ func (r advanceCase) run(t *testing.T) {
 		t.Error("the job has no message")
 	}
 	if ended := r.status == Completed || r.status == Failed; ended != got.EndedAt.Equal(now) {
-		t.Errorf("it ended at %s", got.EndedAt)
+		t.Errorf("the job ended at %s", got.EndedAt)
 	}
 	if !got.UpdatedAt.Equal(now) {
-		t.Errorf("it was updated at %s", got.UpdatedAt)
+		t.Errorf("the job was updated at %s", got.UpdatedAt)
 	}
 }
 
+// firstPause is the first pause of DefaultTimetable.
 const firstPause = 15 * time.Second
 
 func overdue(j *Job, now time.Time) { j.Since = now.Add(-48 * time.Hour) }
 
 func almostOverdue(j *Job, now time.Time) { j.Since = now.Add(-48*time.Hour + time.Second) }
 
-func movedOnce(j *Job, _ time.Time) { j.ZoneChanges = 1 }
+func zoneChangedOnce(j *Job, _ time.Time) { j.ZoneChanges = 1 }
 
-func movedTwice(j *Job, _ time.Time) { j.ZoneChanges = 2 }
+func zoneChangedTwice(j *Job, _ time.Time) { j.ZoneChanges = 2 }
 
 func unreliableForHour(j *Job, now time.Time) { j.UnreliableSince = now.Add(-time.Hour) }
 
@@ -74,15 +75,15 @@ func unreliableForAlmostHour(j *Job, now time.Time) {
 	j.UnreliableSince = now.Add(-time.Hour + time.Second)
 }
 
-func missingFor15m(j *Job, now time.Time) { j.MissingSince = now.Add(-15 * time.Minute) }
+func missingFor15Minutes(j *Job, now time.Time) { j.MissingSince = now.Add(-15 * time.Minute) }
 
-func missingForAlmost15m(j *Job, now time.Time) {
+func missingForAlmost15Minutes(j *Job, now time.Time) {
 	j.MissingSince = now.Add(-15*time.Minute + time.Second)
 }
 
-func seen10s(j *Job, now time.Time) { j.SeenAt = now.Add(-10 * time.Second) }
+func seen10sAgo(j *Job, now time.Time) { j.SeenAt = now.Add(-10 * time.Second) }
 
-func seen4s(j *Job, now time.Time) { j.SeenAt = now.Add(-4 * time.Second) }
+func seen4sAgo(j *Job, now time.Time) { j.SeenAt = now.Add(-4 * time.Second) }
 
 func seenInFuture(j *Job, now time.Time) { j.SeenAt = now.Add(time.Hour) } // the clock stepped back
 
@@ -99,95 +100,95 @@ func TestAdvanceDecidesOnEachObservation(t *testing.T) {
 		{name: "a plan without problems is written", observation: "changes", stage: StageApply, status: Running, next: Apply},
 		{name: "a plan without changes skips the write", observation: "unchanged", stage: StagePropagation, status: Running, next: ReadDNS},
 		{name: "a plan with a conflict", observation: "conflict", stage: StagePlan, status: ActionRequired, next: Plan, code: dns.ConflictToResolve},
-		{name: "a plan with a conflict, without a message", observation: "conflict, unworded", stage: StagePlan, status: ActionRequired, next: Plan, code: dns.ConflictToResolve},
-		{name: "a conflict in an unreliable read", observation: "conflict, unreliable", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
-		{name: "records that were published by hand", observation: "by hand", stage: StagePropagation, status: Running, next: ReadDNS},
+		{name: "a plan with a conflict, without a message", observation: "conflict without message", stage: StagePlan, status: ActionRequired, next: Plan, code: dns.ConflictToResolve},
+		{name: "a conflict in an unreliable read", observation: "conflict in unreliable read", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
+		{name: "records that were published by hand", observation: "published by hand", stage: StagePropagation, status: Running, next: ReadDNS},
 		{name: "no connection", observation: "no connection", stage: StagePlan, status: ActionRequired, next: Plan, code: dns.ConnectionRequired},
-		{name: "an unsupported provider", observation: "unsupported", stage: StagePlan, status: ActionRequired, next: Plan, code: dns.ProviderUnsupported},
-		{name: "a rejected credential", observation: "credential", stage: StagePlan, status: ActionRequired, next: Plan, code: dns.CredentialRejected},
+		{name: "an unsupported provider", observation: "provider unsupported", stage: StagePlan, status: ActionRequired, next: Plan, code: dns.ProviderUnsupported},
+		{name: "a rejected credential", observation: "credential rejected", stage: StagePlan, status: ActionRequired, next: Plan, code: dns.CredentialRejected},
 		{name: "an unreliable read waits", observation: "unreliable", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
-		{name: "a missing read waits", observation: "nothing", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
+		{name: "a missing read waits", observation: "no read", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
 		{name: "almost an hour of unreliable reads", history: unreliableForAlmostHour, observation: "unreliable", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
 		{name: "an hour of unreliable reads", history: unreliableForHour, observation: "unreliable", stage: StagePlan, status: ActionRequired, next: Plan, code: dns.ReadUnreliable},
 		{name: "unreliable since a time in the future", history: unreliableInFuture, observation: "unreliable", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
 
-		{name: "a written plan continues", path: toApply, observation: "written", stage: StagePropagation, status: Running, next: ReadDNS},
+		{name: "a written plan continues", path: toApply, observation: "plan written", stage: StagePropagation, status: Running, next: ReadDNS},
 		{name: "nothing left to write continues", path: toApply, observation: "unchanged", stage: StagePropagation, status: Running, next: ReadDNS},
 		{name: "a different plan is planned again", path: toApply, observation: "other changes", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
-		{name: "a zone that changed during the write is planned again", path: toApply, observation: "zone moved", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
-		{name: "changed the second time", path: toApply, history: movedOnce, observation: "zone moved", stage: StagePlan, status: Waiting, next: Plan, pause: 2 * firstPause},
-		{name: "changed three times", path: toApply, history: movedTwice, observation: "zone moved", stage: StageApply, status: ActionRequired, next: Apply, code: ZoneChanged},
-		{name: "a different plan three times", path: toApply, history: movedTwice, observation: "other changes", stage: StageApply, status: ActionRequired, next: Apply, code: ZoneChanged},
+		{name: "a zone that changed during the write is planned again", path: toApply, observation: "zone changed during write", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
+		{name: "a zone that changed the second time", path: toApply, history: zoneChangedOnce, observation: "zone changed during write", stage: StagePlan, status: Waiting, next: Plan, pause: 2 * firstPause},
+		{name: "a zone that changed three times", path: toApply, history: zoneChangedTwice, observation: "zone changed during write", stage: StageApply, status: ActionRequired, next: Apply, code: ZoneChanged},
+		{name: "a different plan three times", path: toApply, history: zoneChangedTwice, observation: "other changes", stage: StageApply, status: ActionRequired, next: Apply, code: ZoneChanged},
 		{name: "a new plan with a conflict", path: toApply, observation: "conflict", stage: StageApply, status: ActionRequired, next: Apply, code: dns.ConflictToResolve},
 		{name: "a zone that the credential does not reach", path: toApply, observation: "no zone", stage: StageApply, status: ActionRequired, next: Apply, code: dns.ConnectionRequired},
-		{name: "a credential that was withdrawn", path: toApply, observation: "credential at write", stage: StageApply, status: ActionRequired, next: Apply, code: dns.CredentialRejected},
-		{name: "a write with an unknown outcome is repeated", path: toApply, observation: "write lost", stage: StageApply, status: Waiting, next: Apply, pause: firstPause},
+		{name: "a credential that was withdrawn", path: toApply, observation: "credential rejected at write", stage: StageApply, status: ActionRequired, next: Apply, code: dns.CredentialRejected},
+		{name: "a write with an unknown outcome is repeated", path: toApply, observation: "write with unknown outcome", stage: StageApply, status: Waiting, next: Apply, pause: firstPause},
 		{name: "a throttled write waits as long as demanded", path: toApply, observation: "write throttled", stage: StageApply, status: Waiting, next: Apply, pause: time.Minute},
 		{name: "a refused write", path: toApply, observation: "write refused", stage: StageApply, status: Failed},
 		{name: "an unreliable read before the write", path: toApply, observation: "unreliable", stage: StageApply, status: Waiting, next: Apply, pause: firstPause},
-		{name: "a write without an answer for 48 h", path: toApply, history: overdue, observation: "write lost", stage: StageApply, status: ActionRequired, next: Apply, code: PropagationTimeout},
+		{name: "a write without an answer for 48 h", path: toApply, history: overdue, observation: "write with unknown outcome", stage: StageApply, status: ActionRequired, next: Apply, code: PropagationTimeout},
 		{name: "WriteErr matters only after Apply", observation: "write refused", stage: StageApply, status: Running, next: Apply},
 
 		{name: "one read is not enough", path: toRead, observation: "unchanged and shown", stage: StagePropagation, status: Waiting, next: ReadDNS, pause: 10 * time.Second},
-		{name: "two reads within 10 s are not enough", path: toRead, history: seen4s, observation: "unchanged and shown", stage: StagePropagation, status: Waiting, next: ReadDNS, pause: 6 * time.Second},
-		{name: "two reads 10 s apart are enough", path: toRead, history: seen10s, observation: "unchanged and shown", stage: StageDomainVerification, status: Running, next: Verify},
+		{name: "two reads within 10 s are not enough", path: toRead, history: seen4sAgo, observation: "unchanged and shown", stage: StagePropagation, status: Waiting, next: ReadDNS, pause: 6 * time.Second},
+		{name: "two reads 10 s apart are enough", path: toRead, history: seen10sAgo, observation: "unchanged and shown", stage: StageDomainVerification, status: Running, next: Verify},
 		{name: "a first read in the future does not count", path: toRead, history: seenInFuture, observation: "unchanged and shown", stage: StagePropagation, status: Waiting, next: ReadDNS, pause: 10 * time.Second},
-		{name: "not shown", path: toRead, observation: "not shown", stage: StagePropagation, status: Waiting, next: ReadDNS, pause: firstPause},
-		{name: "not shown for almost 48 h", path: toRead, history: almostOverdue, observation: "not shown", stage: StagePropagation, status: Waiting, next: ReadDNS, pause: firstPause},
-		{name: "not shown for 48 h", path: toRead, history: overdue, observation: "not shown", stage: StagePropagation, status: ActionRequired, next: ReadDNS, code: PropagationTimeout},
+		{name: "records that are not shown", path: toRead, observation: "not shown", stage: StagePropagation, status: Waiting, next: ReadDNS, pause: firstPause},
+		{name: "records that are not shown for almost 48 h", path: toRead, history: almostOverdue, observation: "not shown", stage: StagePropagation, status: Waiting, next: ReadDNS, pause: firstPause},
+		{name: "records that are not shown for 48 h", path: toRead, history: overdue, observation: "not shown", stage: StagePropagation, status: ActionRequired, next: ReadDNS, code: PropagationTimeout},
 		{name: "the records were removed again", path: toRead, observation: "changes", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
-		{name: "a conflict in an unreliable read after the write", path: toRead, observation: "conflict, unreliable", stage: StagePropagation, status: Waiting, next: ReadDNS, pause: firstPause},
+		{name: "a conflict in an unreliable read after the write", path: toRead, observation: "conflict in unreliable read", stage: StagePropagation, status: Waiting, next: ReadDNS, pause: firstPause},
 		{name: "a conflict after the write", path: toRead, observation: "conflict", stage: StagePropagation, status: ActionRequired, next: ReadDNS, code: dns.ConflictToResolve},
 
-		{name: "verified", path: toVerify, observation: "ready", stage: StageDomainVerification, status: Running, next: EnableMail},
-		{name: "not verified", path: toVerify, history: publishedAgo(time.Hour, time.Minute), observation: "not verified", stage: StageDomainVerification, status: Waiting, next: Verify, pause: firstPause},
+		{name: "a verified domain", path: toVerify, observation: "platform ready", stage: StageDomainVerification, status: Running, next: EnableMail},
+		{name: "a domain that is not verified", path: toVerify, history: publishedAgo(time.Hour, time.Minute), observation: "not verified", stage: StageDomainVerification, status: Waiting, next: Verify, pause: firstPause},
 		{name: "not verified so soon after the publication", path: toVerify, observation: "not verified", stage: StageDomainVerification, status: Waiting, next: Verify, pause: 29 * time.Minute},
 		{name: "negative answers are cached for an hour from the publication", path: toVerify, history: publishedAgo(40*time.Minute, 24*time.Hour), observation: "not verified", stage: StageDomainVerification, status: Waiting, next: Verify, pause: 20 * time.Minute},
 		{name: "not verified while negative answers are cached", path: toVerify, history: publishedAgo(time.Minute, 30*time.Minute), observation: "not verified", stage: StageDomainVerification, status: Waiting, next: Verify, pause: 29 * time.Minute},
 		{name: "negative answers count for an hour at most", path: toVerify, history: publishedAgo(0, 24*time.Hour), observation: "not verified", stage: StageDomainVerification, status: Waiting, next: Verify, pause: time.Hour},
 		{name: "not verified for 48 h", path: toVerify, history: overdue, observation: "not verified", stage: StageDomainVerification, status: ActionRequired, next: Verify, code: VerificationTimeout},
-		{name: "not verified because the record is gone", path: toVerify, observation: "not verified, touched", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
-		{name: "not ready because of a conflict", path: toVerify, observation: "conflict", stage: StageDomainVerification, status: ActionRequired, next: Verify, code: dns.ConflictToResolve},
-		{name: "the domain of a different tenant", path: toVerify, observation: "taken", stage: StageDomainVerification, status: ActionRequired, next: Verify, code: DomainUnavailable},
-		{name: "consent is gone", path: toVerify, observation: "access denied", stage: StageDomainVerification, status: ActionRequired, next: Verify, code: TenantAccessLost},
-		{name: "the tenant is gone", path: toVerify, observation: "gone", stage: StageDomainVerification, status: Failed},
-		{name: "the domain is missing", path: toVerify, observation: "missing", stage: StageDomainVerification, status: Waiting, next: Verify, pause: firstPause},
-		{name: "the domain is missing for almost 15 min", path: toVerify, history: missingForAlmost15m, observation: "missing", stage: StageDomainVerification, status: Waiting, next: Verify, pause: firstPause},
-		{name: "the domain is missing for 15 min", path: toVerify, history: missingFor15m, observation: "missing", stage: StageDomainVerification, status: Failed},
-		{name: "e-mail service", path: toMail, observation: "ready", stage: StageDKIMPublication, status: Running, next: EnsureSigning},
-		{name: "e-mail service is not ready", path: toMail, history: publishedAgo(0, time.Hour), observation: "nothing", stage: StageDomainVerification, status: Waiting, next: EnableMail, pause: firstPause},
-		{name: "e-mail service takes 48 h", path: toMail, history: overdue, observation: "not ready", stage: StageDomainVerification, status: ActionRequired, next: EnableMail, code: VerificationTimeout},
+		{name: "not verified because the record is gone", path: toVerify, observation: "not verified, records removed", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
+		{name: "a conflict during the verification", path: toVerify, observation: "conflict", stage: StageDomainVerification, status: ActionRequired, next: Verify, code: dns.ConflictToResolve},
+		{name: "the domain of a different tenant", path: toVerify, observation: "domain taken", stage: StageDomainVerification, status: ActionRequired, next: Verify, code: DomainUnavailable},
+		{name: "the consent was withdrawn", path: toVerify, observation: "access denied", stage: StageDomainVerification, status: ActionRequired, next: Verify, code: TenantAccessLost},
+		{name: "the tenant is gone", path: toVerify, observation: "tenant gone", stage: StageDomainVerification, status: Failed},
+		{name: "the domain is missing", path: toVerify, observation: "domain missing", stage: StageDomainVerification, status: Waiting, next: Verify, pause: firstPause},
+		{name: "the domain is missing for almost 15 min", path: toVerify, history: missingForAlmost15Minutes, observation: "domain missing", stage: StageDomainVerification, status: Waiting, next: Verify, pause: firstPause},
+		{name: "the domain is missing for 15 min", path: toVerify, history: missingFor15Minutes, observation: "domain missing", stage: StageDomainVerification, status: Failed},
+		{name: "the e-mail service is ready", path: toMail, observation: "platform ready", stage: StageDKIMPublication, status: Running, next: EnsureSigning},
+		{name: "the e-mail service is not ready", path: toMail, history: publishedAgo(0, time.Hour), observation: "no read", stage: StageDomainVerification, status: Waiting, next: EnableMail, pause: firstPause},
+		{name: "the e-mail service is not ready in 48 h", path: toMail, history: overdue, observation: "platform not ready", stage: StageDomainVerification, status: ActionRequired, next: EnableMail, code: VerificationTimeout},
 
-		{name: "DKIM records", path: toSigning, observation: "ready", stage: StageDKIMPublication, status: Running, next: Plan},
-		{name: "no DKIM records in 48 h", path: toSigning, history: overdue, observation: "not ready", stage: StageDKIMPublication, status: ActionRequired, next: EnsureSigning, code: DKIMTimeout},
-		{name: "DKIM plan", path: toDKIMPlan, observation: "changes", stage: StageDKIMPublication, status: Running, next: Apply},
-		{name: "DKIM plan without a connection", path: toDKIMPlan, observation: "no connection", stage: StageDKIMPublication, status: ActionRequired, next: Plan, code: dns.ConnectionRequired},
-		{name: "DKIM plan without changes", path: toDKIMPlan, observation: "unchanged", stage: StageDKIMPublication, status: Running, next: ReadDNS},
-		{name: "DKIM written", path: toDKIMApply, observation: "written", stage: StageDKIMPublication, status: Running, next: ReadDNS},
-		{name: "DKIM moved", path: toDKIMApply, observation: "zone moved", stage: StageDKIMPublication, status: Waiting, next: Plan, pause: firstPause},
-		{name: "DKIM seen", path: toDKIMRead, history: seen10s, observation: "unchanged and shown", stage: StageDKIMEnablement, status: Running, next: EnableDKIM},
-		{name: "DKIM not seen in 48 h", path: toDKIMRead, history: overdue, observation: "not shown", stage: StageDKIMPublication, status: ActionRequired, next: ReadDNS, code: DKIMTimeout},
-		{name: "signing", path: toEnable, observation: "ready", stage: StageHealth, status: Running, next: Validate},
-		{name: "not signing while negative answers are cached", path: toEnable, history: publishedAgo(time.Minute, 11*time.Minute), observation: "not ready", stage: StageDKIMEnablement, status: Waiting, next: EnableDKIM, pause: 10 * time.Minute},
-		{name: "not signing because the records are gone", path: toEnable, observation: "changes", stage: StageDKIMPublication, status: Waiting, next: Plan, pause: firstPause},
-		{name: "not signing in 48 h", path: toEnable, history: overdue, observation: "not ready", stage: StageDKIMEnablement, status: ActionRequired, next: EnableDKIM, code: DKIMTimeout},
+		{name: "the DKIM records are specified", path: toSigning, observation: "platform ready", stage: StageDKIMPublication, status: Running, next: Plan},
+		{name: "the DKIM records are not specified in 48 h", path: toSigning, history: overdue, observation: "platform not ready", stage: StageDKIMPublication, status: ActionRequired, next: EnsureSigning, code: DKIMTimeout},
+		{name: "a plan of the DKIM records", path: toDKIMPlan, observation: "changes", stage: StageDKIMPublication, status: Running, next: Apply},
+		{name: "a plan of the DKIM records without a connection", path: toDKIMPlan, observation: "no connection", stage: StageDKIMPublication, status: ActionRequired, next: Plan, code: dns.ConnectionRequired},
+		{name: "a plan of the DKIM records without changes", path: toDKIMPlan, observation: "unchanged", stage: StageDKIMPublication, status: Running, next: ReadDNS},
+		{name: "the DKIM records are written", path: toDKIMApply, observation: "plan written", stage: StageDKIMPublication, status: Running, next: ReadDNS},
+		{name: "the zone changed during the write of the DKIM records", path: toDKIMApply, observation: "zone changed during write", stage: StageDKIMPublication, status: Waiting, next: Plan, pause: firstPause},
+		{name: "the DKIM records are shown", path: toDKIMRead, history: seen10sAgo, observation: "unchanged and shown", stage: StageDKIMEnablement, status: Running, next: EnableDKIM},
+		{name: "the DKIM records are not shown in 48 h", path: toDKIMRead, history: overdue, observation: "not shown", stage: StageDKIMPublication, status: ActionRequired, next: ReadDNS, code: DKIMTimeout},
+		{name: "the platform signs", path: toEnable, observation: "platform ready", stage: StageHealth, status: Running, next: Validate},
+		{name: "the platform does not sign while negative answers are cached", path: toEnable, history: publishedAgo(time.Minute, 11*time.Minute), observation: "platform not ready", stage: StageDKIMEnablement, status: Waiting, next: EnableDKIM, pause: 10 * time.Minute},
+		{name: "the platform does not sign because the records are gone", path: toEnable, observation: "changes", stage: StageDKIMPublication, status: Waiting, next: Plan, pause: firstPause},
+		{name: "the platform does not sign in 48 h", path: toEnable, history: overdue, observation: "platform not ready", stage: StageDKIMEnablement, status: ActionRequired, next: EnableDKIM, code: DKIMTimeout},
 
-		{name: "healthy", path: toValidate, observation: "unchanged and ready", stage: StageDone, status: Completed},
-		{name: "healthy but not signing", path: toValidate, observation: "unchanged", stage: StageHealth, status: Waiting, next: Validate, pause: firstPause},
+		{name: "a healthy domain", path: toValidate, observation: "unchanged and ready", stage: StageDone, status: Completed},
+		{name: "a healthy domain that the platform does not sign", path: toValidate, observation: "unchanged", stage: StageHealth, status: Waiting, next: Validate, pause: firstPause},
 		{name: "a record is missing", path: toValidate, observation: "not shown", stage: StageDKIMPublication, status: Waiting, next: Plan, pause: firstPause},
-		{name: "a record is missing the third time", path: toValidate, history: movedTwice, observation: "changes", stage: StageHealth, status: ActionRequired, next: Validate, code: ZoneChanged},
+		{name: "a record is missing the third time", path: toValidate, history: zoneChangedTwice, observation: "changes", stage: StageHealth, status: ActionRequired, next: Validate, code: ZoneChanged},
 		{name: "a conflict at the end", path: toValidate, observation: "conflict", stage: StageHealth, status: ActionRequired, next: Validate, code: dns.ConflictToResolve},
 		{name: "the last read is not reliable", path: toValidate, observation: "unreliable", stage: StageHealth, status: Waiting, next: Validate, pause: firstPause},
 		{name: "the last reads are not reliable for an hour", path: toValidate, history: unreliableForHour, observation: "unreliable", stage: StageHealth, status: ActionRequired, next: Validate, code: dns.ReadUnreliable},
 
-		{name: "throttled", observation: "throttled", stage: StagePlan, status: Waiting, next: Plan, pause: 5 * time.Minute},
-		{name: "down", observation: "down", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
-		{name: "down with a long demanded wait", observation: "away for long", stage: StagePlan, status: Waiting, next: Plan, pause: time.Hour},
+		{name: "a throttled call", observation: "throttled", stage: StagePlan, status: Waiting, next: Plan, pause: 5 * time.Minute},
+		{name: "a provider that is down", observation: "down", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
+		{name: "a provider that is down and demands a long wait", observation: "down for long", stage: StagePlan, status: Waiting, next: Plan, pause: time.Hour},
 		{name: "the database is unavailable", observation: "database unavailable", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
-		{name: "broken", observation: "broken", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
-		{name: "refused", observation: "refused", stage: StagePlan, status: Failed},
-		{name: "refused without a known reason", observation: "unexplained", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
-		{name: "refused twenty times in a row without a known reason", history: nineteenFaults, observation: "unexplained", stage: StagePlan, status: Failed},
+		{name: "a broken answer", observation: "broken", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
+		{name: "a refused call", observation: "refused", stage: StagePlan, status: Failed},
+		{name: "a call that is refused without a known reason", observation: "refused without reason", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
+		{name: "a call that is refused twenty times in a row without a known reason", history: nineteenFaults, observation: "refused without reason", stage: StagePlan, status: Failed},
 		{name: "an internal fault", observation: "internal fault", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
 		{name: "the twentieth internal fault in a row", history: nineteenFaults, observation: "internal fault", stage: StagePlan, status: Failed},
 		{name: "the clock was set back by days", path: toRead, history: func(j *Job, now time.Time) { j.Since = now.Add(99 * time.Hour) }, observation: "not shown",
@@ -223,10 +224,10 @@ func TestPausesGrowUpToALimit(t *testing.T) {
 	}
 }
 
-// The time that a provider was unavailable does not count towards the limit of a stage, up to
-// StageLimit.
+// TestUnavailableTimeDoesNotCount checks that the time limit of a stage does not count the time
+// during which a provider was unavailable. At most StageLimit is left out in this way.
 func TestUnavailableTimeDoesNotCount(t *testing.T) {
-	unavailable := func(hours int) Job {
+	jobWithOutage := func(hours int) Job {
 		j := afterObservations(t, newJob(), toRead...)
 		j, _ = BeginAttempt(j, j.NextAttemptAt)
 		since := j.Since
@@ -240,7 +241,7 @@ func TestUnavailableTimeDoesNotCount(t *testing.T) {
 		j.Status = Running
 		return j
 	}
-	j := unavailable(40)
+	j := jobWithOutage(40)
 	for hours, want := range map[int]Status{87: Waiting, 88: ActionRequired} {
 		answered, _ := DefaultTimetable.Advance(j, observationNamed(t, "not shown"), at(j.Since.Add(40*time.Hour)))
 		answered.Status = Running
@@ -249,7 +250,7 @@ func TestUnavailableTimeDoesNotCount(t *testing.T) {
 			t.Errorf("at %d h: %s", hours, got.Status)
 		}
 	}
-	j = unavailable(95)
+	j = jobWithOutage(95)
 	got, _ := DefaultTimetable.Advance(j, observationNamed(t, "down"), at(j.Since.Add(96*time.Hour)))
 	if got.Required != PropagationTimeout || !strings.Contains(got.Message, suffixUnavailableAtEnd) {
 		t.Errorf("after 96 h: %s, %q", got.Required, got.Message)
@@ -266,66 +267,68 @@ func TestAnswerResetsFaults(t *testing.T) {
 	}
 }
 
-// A reliable read resets UnreliableSince. A read without the records resets SeenAt.
+// TestReadResetsProgress checks that a reliable read resets UnreliableSince, and that a read
+// without the records resets SeenAt.
 func TestReadResetsProgress(t *testing.T) {
 	j := afterObservations(t, newJob(), toApply...)
 	j, _ = BeginAttempt(j, start)
 	j.UnreliableSince = start.Add(-59 * time.Minute)
 	if got, _ := DefaultTimetable.Advance(j, Observation{Zone: zoneWithChanges, WriteErr: nil, Ready: true}, at(start)); !got.UnreliableSince.IsZero() {
-		t.Error("the hour goes on")
+		t.Error("a reliable read did not reset UnreliableSince")
 	}
 	j = afterObservations(t, newJob(), append(toRead[:2:2], "unchanged and shown", "not shown")...)
 	if !j.SeenAt.IsZero() {
-		t.Error("the first read still counts")
+		t.Error("the first read with the records still counts")
 	}
 	if j = afterObservations(t, j, "unchanged and shown"); j.Stage != StagePropagation {
-		t.Error("published after one more")
+		t.Error("the job left the stage after one read with the records")
 	}
 }
 
-// TestMissingDomainIsFoundAgain checks that only consecutive misses let a job fail.
+// TestMissingDomainIsFoundAgain checks that a job counts only consecutive misses of its domain.
 func TestMissingDomainIsFoundAgain(t *testing.T) {
-	j := afterObservations(t, newJob(), "missing", "unreliable", "missing")
+	j := afterObservations(t, newJob(), "domain missing", "unreliable", "domain missing")
 	if since := j.UpdatedAt; !j.MissingSince.Equal(since) {
 		t.Errorf("the domain is missing since %s, want %s", j.MissingSince, since)
 	}
 }
 
-// A new stage resets the times and counters of the job. A new step resets only the counters.
+// TestStageResetsProgress checks that a new stage resets the progress of a job. A new step keeps
+// how long a provider was unavailable.
 func TestStageResetsProgress(t *testing.T) {
-	spent := func(path []string) Job {
+	jobWithProgress := func(path []string) Job {
 		j := afterObservations(t, newJob(), path...)
 		j, _ = BeginAttempt(j, start)
 		j.Attempt, j.Unavailable, j.UnavailableSince, j.SeenAt, j.UnreliableSince = 5, time.Hour, start.Add(time.Hour), start, start
 		return j
 	}
-	got, _ := DefaultTimetable.Advance(spent(toMail), observationNamed(t, "ready"), at(start.Add(time.Minute)))
+	got, _ := DefaultTimetable.Advance(jobWithProgress(toMail), observationNamed(t, "platform ready"), at(start.Add(time.Minute)))
 	if got.Attempt != 0 || got.Unavailable != 0 || !got.UnavailableSince.IsZero() || !got.SeenAt.IsZero() || !got.UnreliableSince.IsZero() || !got.Since.Equal(start.Add(time.Minute)) {
 		t.Errorf("a new stage begins with %+v", got.Progress)
 	}
 	// An outage that began in the future, by clock skew, counts as no time.
-	got, _ = DefaultTimetable.Advance(spent(toVerify), observationNamed(t, "ready"), at(start.Add(time.Minute)))
+	got, _ = DefaultTimetable.Advance(jobWithProgress(toVerify), observationNamed(t, "platform ready"), at(start.Add(time.Minute)))
 	if got.Attempt != 0 || got.Unavailable != time.Hour || !got.UnavailableSince.IsZero() || !got.SeenAt.IsZero() || !got.UnreliableSince.IsZero() {
-		t.Errorf("another step begins with %+v", got.Progress)
+		t.Errorf("a new step begins with %+v", got.Progress)
 	}
-	got, _ = DefaultTimetable.Advance(spent(toValidate), observationNamed(t, "unchanged"), at(start.Add(time.Minute)))
+	got, _ = DefaultTimetable.Advance(jobWithProgress(toValidate), observationNamed(t, "unchanged"), at(start.Add(time.Minute)))
 	if !got.UnreliableSince.IsZero() {
-		t.Error("a reliable read does not end the hour")
+		t.Error("a reliable read does not reset UnreliableSince")
 	}
-	got, _ = DefaultTimetable.Advance(spent(nil), observationNamed(t, "unreliable"), at(start.Add(-time.Minute)))
+	got, _ = DefaultTimetable.Advance(jobWithProgress(nil), observationNamed(t, "unreliable"), at(start.Add(-time.Minute)))
 	if !got.UnreliableSince.Equal(start.Add(-time.Minute)) {
-		t.Error("an hour that has not begun is waited for")
+		t.Error("UnreliableSince stays in the future")
 	}
 	if again, _ := BeginAttempt(got, start.Add(time.Hour)); !again.StartedAt.Equal(start) {
-		t.Errorf("it began again at %s", again.StartedAt)
+		t.Errorf("the start of the job changed to %s", again.StartedAt)
 	}
 }
 
 func TestMayWriteAcceptsOnlyTheApprovedPlan(t *testing.T) {
 	j := afterObservations(t, newJob(), toApply...)
-	for name, z := range map[string]Zone{"another": zoneWithOtherChanges, "unchanged": unchangedZone, "blocked": zoneWithConflict, "unclear": unreliableZone, "nothing": {},
-		"no connection": zoneRequiring(dns.ConnectionRequired)} {
-		if j.MayWrite(z) {
+	for name, zone := range map[string]Zone{"another plan": zoneWithOtherChanges, "an unchanged zone": unchangedZone, "a plan with a conflict": zoneWithConflict, "an unreliable read": unreliableZone, "no zone": {},
+		"a plan without a connection": zoneRequiring(dns.ConnectionRequired)} {
+		if j.MayWrite(zone) {
 			t.Errorf("%s may be written", name)
 		}
 	}
@@ -333,18 +336,19 @@ func TestMayWriteAcceptsOnlyTheApprovedPlan(t *testing.T) {
 		t.Error("the plan may not be written")
 	}
 	if newJob().MayWrite(zoneWithChanges) || afterObservations(t, newJob(), toRead...).MayWrite(zoneWithChanges) {
-		t.Error("it may be written before or after its time")
+		t.Error("the plan may be written before or after the step Apply")
 	}
 }
 
-// A plan's message takes precedence over the general one.
+// TestAPlansMessageTakesPrecedence checks the message of a job. The message of its plan takes
+// precedence over the general message of the required action.
 func TestAPlansMessageTakesPrecedence(t *testing.T) {
 	for name, want := range map[string]string{
-		"no connection": "words of dns_connection_required", "conflict": zoneWithConflict.Message,
-		"access denied": actionMessages[TenantAccessLost], "gone": messageGone, "missing": waitMessages[StagePlan] + suffixMissing,
-		"refused":     "A provider refuses a step: why. After that is fixed, provision the domain again.",
-		"unexplained": waitMessages[StagePlan] + " At the last attempt a provider refused the step: why. The job tries again.",
-		"throttled":   waitMessages[StagePlan] + suffixUnavailable, "unreliable": waitMessages[StagePlan],
+		"no connection": "message of dns_connection_required", "conflict": zoneWithConflict.Message,
+		"access denied": actionMessages[TenantAccessLost], "tenant gone": messageGone, "domain missing": waitMessages[StagePlan] + suffixMissing,
+		"refused":                "A provider refuses a step: why. After that is fixed, provision the domain again.",
+		"refused without reason": waitMessages[StagePlan] + " At the last attempt a provider refused the step: why. The job tries again.",
+		"throttled":              waitMessages[StagePlan] + suffixUnavailable, "unreliable": waitMessages[StagePlan],
 	} {
 		if got := afterObservations(t, newJob(), name).Message; got != want {
 			t.Errorf("%s: %q", name, got)
@@ -400,17 +404,17 @@ func TestAdvanceIgnoresJobThatIsNotRunning(t *testing.T) {
 			t.Errorf("%s: step %q, %+v", s, step, got)
 		}
 		begun, step := BeginAttempt(j, start.Add(time.Hour))
-		if has := s == Queued || s == Waiting; (begun.Status == Running) != has || (step == Plan) != has || has == begun.StartedAt.IsZero() {
+		if hasAttempt := s == Queued || s == Waiting; (begun.Status == Running) != hasAttempt || (step == Plan) != hasAttempt || hasAttempt == begun.StartedAt.IsZero() {
 			t.Errorf("%s: begins with %q as %s", s, step, begun.Status)
 		}
 	}
 }
 
-// TestIdleTimeDoesNotCount checks that a job which was due for days without an attempt, because its
-// account was suspended, continues with the time that its stage had left.
+// TestIdleTimeDoesNotCount checks a job of a suspended account, which was due for days without an
+// attempt. It continues with the time that its stage had left.
 func TestIdleTimeDoesNotCount(t *testing.T) {
 	for observation, limit := range map[string]time.Duration{
-		"not shown": 48 * time.Hour, "unreliable": time.Hour, "down": 96 * time.Hour, "missing": 15 * time.Minute,
+		"not shown": 48 * time.Hour, "unreliable": time.Hour, "down": 96 * time.Hour, "domain missing": 15 * time.Minute,
 	} {
 		path := toRead
 		if observation == "unreliable" {
@@ -423,8 +427,8 @@ func TestIdleTimeDoesNotCount(t *testing.T) {
 		if next, _ := DefaultTimetable.Advance(j, observationNamed(t, observation), at(resumed)); next.Status != Waiting {
 			t.Errorf("%s: the job is %s after 1000 idle hours", observation, next.Status)
 		}
-		late := resumed.Add(limit)
-		if next, _ := DefaultTimetable.Advance(j, observationNamed(t, observation), at(late)); next.Status != ActionRequired && next.Status != Failed {
+		afterLimit := resumed.Add(limit)
+		if next, _ := DefaultTimetable.Advance(j, observationNamed(t, observation), at(afterLimit)); next.Status != ActionRequired && next.Status != Failed {
 			t.Errorf("%s: the job is %s %s after it was due at %s", observation, next.Status, limit, due)
 		}
 	}

@@ -18,12 +18,13 @@ import (
 
 const docPath = "../../docs/provisioning.md"
 
-// stageRow is the row of a stage in the table of docs/provisioning.md.
+// stageRow is the row of a stage in the table of docs/provisioning.md. next lists the stages that
+// may follow. stops lists the required actions, and "failed" if a job can fail in the stage.
 type stageRow struct{ next, stops []string }
 
 var codePattern = regexp.MustCompile("`([a-z_]+)`")
 
-// documentedStages reads the table of the page. TestEveryJobEndsOrRequiresAnAction uses it too.
+// documentedStages returns the rows of the table of docs/provisioning.md.
 func documentedStages(t testing.TB) map[Stage]stageRow {
 	t.Helper()
 	text, err := os.ReadFile(docPath)
@@ -41,38 +42,41 @@ func documentedStages(t testing.TB) map[Stage]stageRow {
 	return found
 }
 
+// codesIn returns the words in backquotes of a cell, sorted.
 func codesIn(cell string) []string {
-	var all []string
+	var codes []string
 	for _, m := range codePattern.FindAllStringSubmatch(cell, -1) {
-		all = append(all, m[1])
+		codes = append(codes, m[1])
 	}
-	slices.Sort(all)
-	return slices.Compact(all)
+	slices.Sort(codes)
+	return slices.Compact(codes)
 }
 
-// jobHistories change a running job to one that has been at its step for some time.
+// jobHistories are functions that change a running job to one that has been at its step for some
+// time.
 var jobHistories = map[string]func(*Job){
 	"new":     func(*Job) {},
 	"overdue": func(j *Job) { j.Since = j.Since.Add(-DefaultTimetable.StageLimit) },
-	"all away": func(j *Job) {
+	"unavailable for long": func(j *Job) {
 		j.Since, j.UnavailableSince = j.Since.Add(-2*DefaultTimetable.StageLimit), j.Since.Add(-2*DefaultTimetable.StageLimit)
 	},
-	"unreliable":    func(j *Job) { j.UnreliableSince = j.Since.Add(-DefaultTimetable.UnreliableLimit) },
-	"missing":       func(j *Job) { j.MissingSince = j.Since.Add(-observation.ReplicaLag) },
-	"seen once":     func(j *Job) { j.SeenAt = j.Since.Add(-time.Minute) },
-	"moved twice":   func(j *Job) { j.ZoneChanges = 2 },
-	"many faults":   func(j *Job) { j.Faults = maxFaults - 1 },
-	"verified late": func(j *Job) { j.PublishedAt = j.Since.Add(-time.Hour) },
+	"unreliable":         func(j *Job) { j.UnreliableSince = j.Since.Add(-DefaultTimetable.UnreliableLimit) },
+	"domain missing":     func(j *Job) { j.MissingSince = j.Since.Add(-observation.ReplicaLag) },
+	"seen once":          func(j *Job) { j.SeenAt = j.Since.Add(-time.Minute) },
+	"zone changed twice": func(j *Job) { j.ZoneChanges = 2 },
+	"many faults":        func(j *Job) { j.Faults = maxFaults - 1 },
+	"published long ago": func(j *Job) { j.PublishedAt = j.Since.Add(-time.Hour) },
 }
 
-// reachableStages returns all transitions from each step.
+// reachableStages returns the row of each stage, as Advance decides. It makes each observation at
+// each step, after each of jobHistories.
 func reachableStages(t testing.TB) map[Stage]stageRow {
 	next, stops := map[Stage]map[string]bool{}, map[Stage]map[string]bool{}
-	add := func(in map[Stage]map[string]bool, from Stage, what string) {
-		if in[from] == nil {
-			in[from] = map[string]bool{}
+	add := func(transitions map[Stage]map[string]bool, from Stage, to string) {
+		if transitions[from] == nil {
+			transitions[from] = map[string]bool{}
 		}
-		in[from][what] = true
+		transitions[from][to] = true
 	}
 	for _, path := range pathsToSteps {
 		for _, change := range jobHistories {
@@ -115,10 +119,10 @@ func TestDocsExplainRequiredActions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := string(text)
-	for code, says := range actionMessages {
-		if !strings.Contains(all, "| `"+string(code)+"` | "+says+" |") {
-			t.Errorf("the page does not say:\n| `%s` | %s |", code, says)
+	page := string(text)
+	for code, message := range actionMessages {
+		if !strings.Contains(page, "| `"+string(code)+"` | "+message+" |") {
+			t.Errorf("the page does not say:\n| `%s` | %s |", code, message)
 		}
 	}
 	codes := map[string]bool{}
@@ -131,7 +135,7 @@ func TestDocsExplainRequiredActions(t *testing.T) {
 		t.Errorf("the table has %d codes, %d are known", len(codes)-1, len(actionMessages))
 	}
 	for _, s := range []Status{Queued, Running, Waiting, ActionRequired, Completed, Failed} {
-		if !strings.Contains(all, "| `"+string(s)+"` |") {
+		if !strings.Contains(page, "| `"+string(s)+"` |") {
 			t.Errorf("the page does not explain %s", s)
 		}
 	}
@@ -149,6 +153,6 @@ func TestDocsStateTheTimetable(t *testing.T) {
 		}
 	}
 	if DefaultTimetable != (Timetable{15 * time.Second, 15 * time.Minute, 10 * time.Second, time.Hour, time.Hour, 48 * time.Hour}) {
-		t.Error("the timetable is another: change the page and this test with it")
+		t.Error("the timetable changed: change the page and this test with it")
 	}
 }

@@ -14,13 +14,14 @@ import (
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
+// at returns a Moment without a random addition to pauses.
 func at(now time.Time) Moment { return Moment{Now: now} }
 
 func newJob() Job {
 	return NewJob("job", "run", "ann", "domain", "guid", "contoso.test", start)
 }
 
-// The zones that observations contain.
+// The plans that observations contain.
 var (
 	zoneWithChanges      = Zone{Provider: "powerdns", FromProvider: true, Reliable: true, Changes: true, Hash: "plan"}
 	zoneWithOtherChanges = Zone{Provider: "powerdns", FromProvider: true, Reliable: true, Changes: true, Hash: "another plan"}
@@ -31,8 +32,9 @@ var (
 	unreliableZone = Zone{Provider: "powerdns", Required: dns.ReadUnreliable, Message: "The DNS could not be read reliably (servers_disagree)."}
 )
 
-func zoneRequiring(by dns.ActionRequired) Zone {
-	return Zone{Provider: "powerdns", Reliable: true, Changes: true, Hash: "plan", Required: by, Message: "words of " + string(by)}
+// zoneRequiring returns a plan that requires an action of a person.
+func zoneRequiring(action dns.ActionRequired) Zone {
+	return Zone{Provider: "powerdns", Reliable: true, Changes: true, Hash: "plan", Required: action, Message: "message of " + string(action)}
 }
 
 func providerError(kind outcome.Kind, wait time.Duration) error {
@@ -47,49 +49,50 @@ var errInternal = errors.New("a bug")
 
 // observations holds one observation of each kind, by name.
 var observations = map[string]Observation{
-	"nothing":               {},
-	"changes":               {Zone: zoneWithChanges},
-	"other changes":         {Zone: zoneWithOtherChanges},
-	"unchanged":             {Zone: unchangedZone},
-	"unchanged and ready":   {Zone: unchangedZone, Ready: true},
-	"unchanged and shown":   {Zone: unchangedZone, RecordsVisible: true, NegativeTTL: 30 * time.Minute},
-	"not shown":             {Zone: zoneNotShown},
-	"written":               {Zone: zoneWithChanges, Ready: true},
-	"ready":                 {Ready: true},
-	"conflict":              {Zone: zoneWithConflict},
-	"conflict, unworded":    {Zone: Zone{Reliable: true, Conflict: true, Changes: true, Hash: "blocked"}},
-	"conflict, unreliable":  {Zone: Zone{Conflict: true, Changes: true, Required: dns.ReadUnreliable, Message: "unreliable"}},
-	"by hand":               {Zone: Zone{Reliable: true, Hash: "unchanged", Required: dns.ProviderUnsupported, Message: "by hand"}},
-	"unreliable":            {Zone: unreliableZone},
-	"no connection":         {Zone: zoneRequiring(dns.ConnectionRequired)},
-	"unsupported":           {Zone: zoneRequiring(dns.ProviderUnsupported)},
-	"credential":            {Zone: zoneRequiring(dns.CredentialRejected)},
-	"zone moved":            {Zone: zoneWithChanges, WriteErr: dns.ChangedError()},
-	"no zone":               {Zone: zoneWithChanges, WriteErr: dns.NoZoneError()},
-	"overlapped":            {Zone: zoneWithChanges, WriteErr: dns.OverlappedError()},
-	"credential at write":   {Zone: zoneWithChanges, WriteErr: refusedWith(fault.AccessDenied)},
-	"write throttled":       {Zone: zoneWithChanges, WriteErr: providerError(outcome.Throttled, time.Minute)},
-	"write lost":            {Zone: zoneWithChanges, WriteErr: providerError(outcome.Unknown, 0)},
-	"write refused":         {Zone: zoneWithChanges, WriteErr: refusedWith(fault.InvalidRequest)},
-	"write broken by us":    {Zone: zoneWithChanges, WriteErr: errInternal},
-	"throttled":             {Err: providerError(outcome.Throttled, 5*time.Minute)},
-	"down":                  {Err: providerError(outcome.Down, 0)},
-	"away for long":         {Err: providerError(outcome.Down, 1000*time.Hour)},
-	"broken":                {Err: providerError(outcome.Broken, 0)},
-	"lost":                  {Err: providerError(outcome.Unknown, 0)},
-	"not ready":             {Err: providerError(outcome.NotReady, 0)},
-	"refused":               {Err: refusedWith(fault.InvalidRequest)},
-	"unexplained":           {Err: refusedWith(fault.ProviderError)},
-	"access denied":         {Err: refusedWith(fault.AccessDenied)},
-	"taken":                 {Err: refusedWith(fault.DomainUnavailable)},
-	"gone":                  {Err: fault.TenantNotFound.With("gone")},
-	"missing":               {Err: fault.DomainNotFound.With("missing")},
-	"not verified":          {Err: refusedWith(fault.VerificationFailed)},
-	"not verified, touched": {Err: refusedWith(fault.VerificationFailed), Zone: zoneWithChanges},
-	"database unavailable":  {Err: fault.ServiceUnavailable.RetryIn(5*time.Second, "away")},
-	"internal fault":        {Err: errInternal},
+	"no read":                       {},
+	"changes":                       {Zone: zoneWithChanges},
+	"other changes":                 {Zone: zoneWithOtherChanges},
+	"unchanged":                     {Zone: unchangedZone},
+	"unchanged and ready":           {Zone: unchangedZone, Ready: true},
+	"unchanged and shown":           {Zone: unchangedZone, RecordsVisible: true, NegativeTTL: 30 * time.Minute},
+	"not shown":                     {Zone: zoneNotShown},
+	"plan written":                  {Zone: zoneWithChanges, Ready: true},
+	"platform ready":                {Ready: true},
+	"conflict":                      {Zone: zoneWithConflict},
+	"conflict without message":      {Zone: Zone{Reliable: true, Conflict: true, Changes: true, Hash: "blocked"}},
+	"conflict in unreliable read":   {Zone: Zone{Conflict: true, Changes: true, Required: dns.ReadUnreliable, Message: "unreliable"}},
+	"published by hand":             {Zone: Zone{Reliable: true, Hash: "unchanged", Required: dns.ProviderUnsupported, Message: "published by hand"}},
+	"unreliable":                    {Zone: unreliableZone},
+	"no connection":                 {Zone: zoneRequiring(dns.ConnectionRequired)},
+	"provider unsupported":          {Zone: zoneRequiring(dns.ProviderUnsupported)},
+	"credential rejected":           {Zone: zoneRequiring(dns.CredentialRejected)},
+	"zone changed during write":     {Zone: zoneWithChanges, WriteErr: dns.ChangedError()},
+	"no zone":                       {Zone: zoneWithChanges, WriteErr: dns.NoZoneError()},
+	"overlapped":                    {Zone: zoneWithChanges, WriteErr: dns.OverlappedError()},
+	"credential rejected at write":  {Zone: zoneWithChanges, WriteErr: refusedWith(fault.AccessDenied)},
+	"write throttled":               {Zone: zoneWithChanges, WriteErr: providerError(outcome.Throttled, time.Minute)},
+	"write with unknown outcome":    {Zone: zoneWithChanges, WriteErr: providerError(outcome.Unknown, 0)},
+	"write refused":                 {Zone: zoneWithChanges, WriteErr: refusedWith(fault.InvalidRequest)},
+	"internal fault at write":       {Zone: zoneWithChanges, WriteErr: errInternal},
+	"throttled":                     {Err: providerError(outcome.Throttled, 5*time.Minute)},
+	"down":                          {Err: providerError(outcome.Down, 0)},
+	"down for long":                 {Err: providerError(outcome.Down, 1000*time.Hour)},
+	"broken":                        {Err: providerError(outcome.Broken, 0)},
+	"unknown outcome":               {Err: providerError(outcome.Unknown, 0)},
+	"platform not ready":            {Err: providerError(outcome.NotReady, 0)},
+	"refused":                       {Err: refusedWith(fault.InvalidRequest)},
+	"refused without reason":        {Err: refusedWith(fault.ProviderError)},
+	"access denied":                 {Err: refusedWith(fault.AccessDenied)},
+	"domain taken":                  {Err: refusedWith(fault.DomainUnavailable)},
+	"tenant gone":                   {Err: fault.TenantNotFound.With("tenant gone")},
+	"domain missing":                {Err: fault.DomainNotFound.With("domain missing")},
+	"not verified":                  {Err: refusedWith(fault.VerificationFailed)},
+	"not verified, records removed": {Err: refusedWith(fault.VerificationFailed), Zone: zoneWithChanges},
+	"database unavailable":          {Err: fault.ServiceUnavailable.RetryIn(5*time.Second, "away")},
+	"internal fault":                {Err: errInternal},
 }
 
+// observationNamed returns one of observations. It fails the test if there is none with this name.
 func observationNamed(t testing.TB, name string) Observation {
 	t.Helper()
 	o, ok := observations[name]
@@ -113,18 +116,18 @@ func afterObservations(t testing.TB, j Job, names ...string) Job {
 	return j
 }
 
-// The paths: the names of the observations that bring a new job to a step.
+// Each of these lists has the names of the observations that bring a new job to a step.
 var (
 	toApply      = []string{"changes"}
-	toRead       = []string{"changes", "written"}
+	toRead       = []string{"changes", "plan written"}
 	toVerify     = append(toRead[:2:2], "unchanged and shown", "unchanged and shown")
-	toMail       = append(toVerify[:4:4], "ready")
-	toSigning    = append(toMail[:5:5], "ready")
-	toDKIMPlan   = append(toSigning[:6:6], "ready")
+	toMail       = append(toVerify[:4:4], "platform ready")
+	toSigning    = append(toMail[:5:5], "platform ready")
+	toDKIMPlan   = append(toSigning[:6:6], "platform ready")
 	toDKIMApply  = append(toDKIMPlan[:7:7], "changes")
-	toDKIMRead   = append(toDKIMApply[:8:8], "written")
+	toDKIMRead   = append(toDKIMApply[:8:8], "plan written")
 	toEnable     = append(toDKIMRead[:9:9], "unchanged and shown", "unchanged and shown")
-	toValidate   = append(toEnable[:11:11], "ready")
+	toValidate   = append(toEnable[:11:11], "platform ready")
 	toCompleted  = append(toValidate[:12:12], "unchanged and ready")
 	pathsToSteps = [][]string{nil, toApply, toRead, toVerify, toMail, toSigning, toDKIMPlan, toDKIMApply, toDKIMRead, toEnable, toValidate}
 )

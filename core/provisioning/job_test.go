@@ -12,8 +12,8 @@ import (
 )
 
 func TestRunStatusSummarizesTheJobs(t *testing.T) {
-	of := func(started bool, all ...Status) (jobs []Job) {
-		for _, s := range all {
+	jobsWith := func(started bool, statuses ...Status) (jobs []Job) {
+		for _, s := range statuses {
 			j := newJob()
 			j.Status = s
 			if started {
@@ -27,16 +27,16 @@ func TestRunStatusSummarizesTheJobs(t *testing.T) {
 		jobs []Job
 		want Status
 	}{
-		{of(false, Queued), Queued},
-		{of(false, Queued, Queued), Queued},
-		{of(true, Queued), Running}, // retried
-		{of(true, Waiting), Running},
-		{of(true, ActionRequired, Running), Running},
-		{of(true, Failed, ActionRequired, Queued, Waiting), ActionRequired},
-		{of(true, Failed, Waiting, Completed), Running},
-		{append(of(true, Completed), of(false, Queued)...), Running},
-		{of(true, Failed, Completed), Failed},
-		{of(true, Completed, Completed), Completed},
+		{jobsWith(false, Queued), Queued},
+		{jobsWith(false, Queued, Queued), Queued},
+		{jobsWith(true, Queued), Running}, // retried
+		{jobsWith(true, Waiting), Running},
+		{jobsWith(true, ActionRequired, Running), Running},
+		{jobsWith(true, Failed, ActionRequired, Queued, Waiting), ActionRequired},
+		{jobsWith(true, Failed, Waiting, Completed), Running},
+		{append(jobsWith(true, Completed), jobsWith(false, Queued)...), Running},
+		{jobsWith(true, Failed, Completed), Failed},
+		{jobsWith(true, Completed, Completed), Completed},
 	} {
 		if got := (Run{}).With(tt.jobs).Status; got != tt.want {
 			t.Errorf("%+v: %s, want %s", tt.jobs, got, tt.want)
@@ -51,18 +51,18 @@ func TestRunTimesSpanTheJobs(t *testing.T) {
 	want := r
 	want.Status = Queued
 	if diff := cmp.Diff(want, r.With([]Job{one, two})); diff != "" {
-		t.Errorf("new (-want +got):\n%s", diff)
+		t.Errorf("new jobs (-want +got):\n%s", diff)
 	}
 	one.Status, one.StartedAt, one.EndedAt, one.UpdatedAt = Completed, at(2), at(5), at(5)
 	two.Status, two.StartedAt, two.UpdatedAt = Waiting, at(1), at(4)
 	want.Status, want.StartedAt, want.UpdatedAt = Running, at(1), at(5)
 	if diff := cmp.Diff(want, r.With([]Job{one, two})); diff != "" {
-		t.Errorf("half (-want +got):\n%s", diff)
+		t.Errorf("one of two jobs ended (-want +got):\n%s", diff)
 	}
 	two.Status, two.EndedAt = Failed, at(3)
 	want.Status, want.CompletedAt = Failed, at(5)
 	if diff := cmp.Diff(want, r.With([]Job{one, two})); diff != "" {
-		t.Errorf("ended (-want +got):\n%s", diff)
+		t.Errorf("both jobs ended (-want +got):\n%s", diff)
 	}
 }
 
@@ -76,27 +76,27 @@ func TestOnlyEndedJobsAreInactive(t *testing.T) {
 
 // TestZoneOfSummarizesAPlan checks the facts of a plan on which a job's decisions depend.
 func TestZoneOfSummarizesAPlan(t *testing.T) {
-	reach := dns.Holder{
+	holder := dns.Holder{
 		Detection: dns.Detection{Provider: dns.Provider{ID: "powerdns", Title: "PowerDNS"}, Title: "PowerDNS"},
 		Access:    dns.Access{Provider: "powerdns", Standing: dns.ReachesZone},
 	}
-	s := dns.ZoneRead{Domain: "contoso.test", Zone: "contoso.test", Complete: true}
+	read := dns.ZoneRead{Domain: "contoso.test", Zone: "contoso.test", Complete: true}
 	offer := dns.Offer{Verification: []dns.Record{{Type: dns.TXT, Name: "contoso.test", Content: "MS=ms1"}}}
-	p := dns.NewPlan(offer, s, nil)
-	z := ZoneOf(reach, reach.Automate(s, p), p)
+	p := dns.NewPlan(offer, read, nil)
+	z := ZoneOf(holder, holder.Automate(read, p), p)
 	if z.Provider != "powerdns" || !z.FromProvider || !z.Reliable || z.Conflict || !z.Changes || z.Hash != p.Hash() || z.requiredAction() != "" {
-		t.Errorf("open: %+v", z)
+		t.Errorf("a plan without problems: %+v", z)
 	}
-	s.Sets = []dns.RRSet{{Name: "contoso.test", Type: dns.MX, Values: []string{"10 mx.else.test"}}}
-	p = dns.NewPlan(offer, s, nil)
-	if z = ZoneOf(reach, reach.Automate(s, p), p); !z.Conflict || z.requiredAction() != dns.ConflictToResolve || z.Message == "" {
-		t.Errorf("blocked: %+v", z)
+	read.Sets = []dns.RRSet{{Name: "contoso.test", Type: dns.MX, Values: []string{"10 mx.else.test"}}}
+	p = dns.NewPlan(offer, read, nil)
+	if z = ZoneOf(holder, holder.Automate(read, p), p); !z.Conflict || z.requiredAction() != dns.ConflictToResolve || z.Message == "" {
+		t.Errorf("a plan with a conflict: %+v", z)
 	}
-	reach.Access.Standing = dns.NoConnection
-	if z = ZoneOf(reach, reach.Automate(s, p), p); z.FromProvider || z.requiredAction() != dns.ConnectionRequired {
-		t.Errorf("unconnected: %+v", z)
+	holder.Access.Standing = dns.NoConnection
+	if z = ZoneOf(holder, holder.Automate(read, p), p); z.FromProvider || z.requiredAction() != dns.ConnectionRequired {
+		t.Errorf("a plan without a connection: %+v", z)
 	}
 	if got := (Zone{}).requiredAction(); got != dns.ReadUnreliable {
-		t.Errorf("nothing: %s", got)
+		t.Errorf("no plan: %s", got)
 	}
 }

@@ -14,27 +14,24 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// simulation drives one job the way the queue, workers and people do. It checks the invariants
-// after each action.
+// simulation runs one job as the queue, workers and people do. It checks the invariants after each
+// action.
 type simulation struct {
-	job   Job
-	now   time.Time
-	table map[Stage]stageRow
-	// since is when the time limit of the job last started again. steps counts the steps since
-	// then.
-	since time.Time
-	steps int
-	lost  []Job // the job as seen by workers that lost their claim
+	job       Job
+	now       time.Time
+	table     map[Stage]stageRow // the table of docs/provisioning.md
+	staleJobs []Job              // the job as workers without a claim know it
 }
 
-// maxDuration and maxSteps bound how long a job can run without a person. Each stage may take
-// StageLimit twice, and the zone may change twice.
+// maxDuration and maxSteps limit how long a job can run without an action of a person. Each stage
+// may take StageLimit twice, and the zone may change twice.
 const (
 	maxDuration = 3 * 9 * (2*48 + 3) * time.Hour
 	maxSteps    = 3 * 9 * 500 // the pause grows to 15 minutes
 )
 
-// act lets a worker do one step of the job, or simulates a disturbance.
+// act chooses one event: usually a step of a worker, sometimes a jump of the clock, a retry, or the
+// loss of a claim.
 func (s *simulation) act(t *rapid.T) {
 	before := s.job
 	switch rapid.IntRange(0, 11).Draw(t, "act") {
@@ -43,37 +40,35 @@ func (s *simulation) act(t *rapid.T) {
 	case 1: // a person retries the job
 		s.retry(t)
 	case 2: // a worker loses the job, and the next one claims it
-		s.lost = append(s.lost, s.job)
+		s.staleJobs = append(s.staleJobs, s.job)
 		if s.job.Status == Running {
 			s.job.Epoch++
 		}
 	case 3: // a worker without a claim continues
-		s.advanceLostWorker(t)
+		s.advanceStaleJob(t)
 	default:
 		s.work(t)
 	}
-	s.check(t, before)
+	s.checkTransition(t, before)
 }
 
+// retry lets a person retry the job.
 func (s *simulation) retry(t *rapid.T) {
 	got, err := Retry(s.job, s.now)
-	may := s.job.Status == Waiting || s.job.Status == ActionRequired
-	if may != (err == nil) || err != nil && !errors.Is(err, fault.JobNotRetryable) {
+	mayRetry := s.job.Status == Waiting || s.job.Status == ActionRequired
+	if mayRetry != (err == nil) || err != nil && !errors.Is(err, fault.JobNotRetryable) {
 		t.Fatalf("retry of %s: %v", s.job.Status, err)
-	}
-	if err == nil && s.job.Status == ActionRequired {
-		s.since, s.steps = s.now, 0
 	}
 	s.job = got
 }
 
-// advanceLostWorker lets a worker with an old epoch decide. The store refuses to write its
-// decision.
-func (s *simulation) advanceLostWorker(t *rapid.T) {
-	if len(s.lost) == 0 {
+// advanceStaleJob lets a worker without a claim make a decision. The store accepts it only if the
+// job did not change since.
+func (s *simulation) advanceStaleJob(t *rapid.T) {
+	if len(s.staleJobs) == 0 {
 		return
 	}
-	old := rapid.SampledFrom(s.lost).Draw(t, "late")
+	old := rapid.SampledFrom(s.staleJobs).Draw(t, "stale job")
 	decided, _ := DefaultTimetable.Advance(old, s.drawObservation(t), Moment{Now: s.now})
 	if decided.Epoch != old.Epoch {
 		t.Fatalf("a step changed the epoch %d to %d", old.Epoch, decided.Epoch)
@@ -87,7 +82,7 @@ func (s *simulation) drawObservation(t *rapid.T) Observation {
 	return observations[rapid.SampledFrom(slices.Sorted(maps.Keys(observations))).Draw(t, "observation")]
 }
 
-// work waits until the job is due, claims it and advances it by one step.
+// work waits until the job is due, claims the job and advances it by one step.
 func (s *simulation) work(t *rapid.T) {
 	if !s.job.Status.HasNextAttempt() {
 		return
@@ -99,7 +94,6 @@ func (s *simulation) work(t *rapid.T) {
 		s.job.Epoch++
 		s.job, _ = BeginAttempt(s.job, s.now)
 	}
-	s.steps++
 	var step Step
 	s.job, step = DefaultTimetable.Advance(s.job, s.drawObservation(t), Moment{s.now, rapid.Float64Range(0, 0.999).Draw(t, "chance")})
 	s.checkDecision(t, step)
@@ -136,8 +130,8 @@ func (s *simulation) checkDecision(t *rapid.T, step Step) {
 	}
 }
 
-// check checks the invariants between two states of the job.
-func (s *simulation) check(t *rapid.T, before Job) {
+// checkTransition checks the invariants between two states of the job.
+func (s *simulation) checkTransition(t *rapid.T, before Job) {
 	if s.job.Epoch < before.Epoch {
 		t.Fatalf("epoch %d after %d", s.job.Epoch, before.Epoch)
 	}
@@ -153,16 +147,16 @@ func (s *simulation) check(t *rapid.T, before Job) {
 		t.Fatalf("from %s to %s", before.Stage, s.job.Stage)
 	}
 	if s.job.ZoneChanges >= maxZoneChanges && s.job.Status != ActionRequired {
-		t.Fatalf("%s after %d moves", s.job.Status, s.job.ZoneChanges)
+		t.Fatalf("%s after %d changes of the zone", s.job.Status, s.job.ZoneChanges)
 	}
 }
 
-// TestEveryJobEndsOrRequiresAnAction applies random events to a job. After
-// them, only a few kinds of observations repeat. The job must still end or require an action.
+// TestEveryJobEndsOrRequiresAnAction applies random events to a job. After them, at most three
+// kinds of observations repeat. The job must still end or require an action.
 func TestEveryJobEndsOrRequiresAnAction(t *testing.T) {
 	table := documentedStages(t)
 	rapid.Check(t, func(t *rapid.T) {
-		s := &simulation{job: newJob(), now: start, since: start, table: table}
+		s := &simulation{job: newJob(), now: start, table: table}
 		for range rapid.IntRange(0, 60).Draw(t, "acts") {
 			s.act(t)
 		}
@@ -173,7 +167,7 @@ func TestEveryJobEndsOrRequiresAnAction(t *testing.T) {
 // runUntilStopped repeats a few observations, without retries and clock changes, until the job has
 // ended or requires an action.
 func (s *simulation) runUntilStopped(t *rapid.T) {
-	few := rapid.SliceOfN(rapid.SampledFrom(slices.Sorted(maps.Keys(observations))), 1, 3).Draw(t, "for ever")
+	repeated := rapid.SliceOfN(rapid.SampledFrom(slices.Sorted(maps.Keys(observations))), 1, 3).Draw(t, "repeated observations")
 	since := s.now
 	if s.job.NextAttemptAt.After(since) {
 		since = s.job.NextAttemptAt
@@ -186,24 +180,25 @@ func (s *simulation) runUntilStopped(t *rapid.T) {
 			s.job, _ = BeginAttempt(s.job, s.now)
 		}
 		var step Step
-		s.job, step = DefaultTimetable.Advance(s.job, observations[few[steps%len(few)]], at(s.now))
+		s.job, step = DefaultTimetable.Advance(s.job, observations[repeated[steps%len(repeated)]], at(s.now))
 		s.checkDecision(t, step)
 		if steps > maxSteps || s.now.Sub(since) > maxDuration {
-			t.Fatalf("it does not end: after %d steps and %s it is %s in %s", steps, s.now.Sub(since), s.job.Status, s.job.Stage)
+			t.Fatalf("the job does not end: after %d steps and %s it is %s in %s", steps, s.now.Sub(since), s.job.Status, s.job.Stage)
 		}
 	}
 }
 
-// A job completes if each step succeeds after some temporary errors.
+// TestJobsCompleteAfterTemporaryErrors checks that a job completes if each step succeeds after at
+// most three temporary errors.
 func TestJobsCompleteAfterTemporaryErrors(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		failures := []string{"throttled", "down", "lost", "broken", "not ready", "database unavailable", "internal fault"}
+		failures := []string{"throttled", "down", "unknown outcome", "broken", "platform not ready", "database unavailable", "internal fault"}
 		j, now := newJob(), start
-		for _, good := range toCompleted {
+		for _, success := range toCompleted {
 			for range rapid.IntRange(0, 3).Draw(t, "failures") {
 				j, now = attempt(j, now, observations[rapid.SampledFrom(failures).Draw(t, "failure")])
 			}
-			j, now = attempt(j, now, observations[good])
+			j, now = attempt(j, now, observations[success])
 		}
 		if j.Status != Completed {
 			t.Fatalf("got %+v", j)
@@ -211,6 +206,7 @@ func TestJobsCompleteAfterTemporaryErrors(t *testing.T) {
 	})
 }
 
+// attempt lets a worker make one observation when the job is due.
 func attempt(j Job, now time.Time, o Observation) (Job, time.Time) {
 	if j.NextAttemptAt.After(now) {
 		now = j.NextAttemptAt

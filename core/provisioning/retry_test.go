@@ -11,7 +11,7 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// stoppedJob returns a job that reached a step by a path and requires an action.
+// stoppedJob returns a job that reached a step by the observations of path and requires an action.
 func stoppedJob(t *testing.T, code dns.ActionRequired, path []string) Job {
 	j, _ := BeginAttempt(afterObservations(t, newJob(), path...), start)
 	j.Status, j.Required, j.Message, j.ZoneChanges, j.Attempt, j.Faults, j.Epoch = ActionRequired, code, "words", 2, 9, 3, 7
@@ -68,7 +68,8 @@ func TestRetryResumesWhereItStopped(t *testing.T) {
 	}
 }
 
-// A retried job that waits repeats its step at once. Its time limit does not restart.
+// TestRetryWaitingJob checks that a retried job that was waiting repeats its step at once. Its time
+// limit does not start again.
 func TestRetryWaitingJob(t *testing.T) {
 	later := start.Add(40 * time.Hour)
 	before := afterObservations(t, newJob(), append(toRead[:2:2], "not shown", "not shown")...)

@@ -14,11 +14,12 @@ import (
 
 func TestBenchmarks(t *testing.T) { testserver.Benchmarks(t, "Take") }
 
-// referenceLog is a simple implementation that keeps all accepted requests and inspects all of them
-// each time.
+// referenceLog is a simple implementation of Log. It keeps the times of all accepted requests, and
+// inspects all of them for each verdict.
 type referenceLog struct{ accepted []time.Duration }
 
-func (m *referenceLog) counting(b Bucket, now time.Duration) (counted []time.Duration) {
+// inWindow returns the accepted requests that count at now, sorted.
+func (m *referenceLog) inWindow(b Bucket, now time.Duration) (counted []time.Duration) {
 	for _, at := range m.accepted {
 		if now-at < b.Window {
 			counted = append(counted, at)
@@ -30,14 +31,14 @@ func (m *referenceLog) counting(b Bucket, now time.Duration) (counted []time.Dur
 
 // verdict returns the expected verdict on a request at now.
 func (m *referenceLog) verdict(b Bucket, now time.Duration) Verdict {
-	counted := m.counting(b, now)
+	counted := m.inWindow(b, now)
 	v := Verdict{Limit: b.Limit, Allowed: len(counted) < b.Limit}
 	if v.Allowed {
 		counted = append(counted, now)
 		v.Remaining = b.Limit - len(counted)
 	} else {
 		for wait := time.Duration(1); ; wait++ {
-			if len(m.counting(b, now+wait)) < b.Limit {
+			if len(m.inWindow(b, now+wait)) < b.Limit {
 				v.RetryIn = wait
 				break
 			}
@@ -47,6 +48,7 @@ func (m *referenceLog) verdict(b Bucket, now time.Duration) Verdict {
 	return v
 }
 
+// giveBack removes an accepted request.
 func (m *referenceLog) giveBack(token time.Duration) {
 	if i := slices.Index(m.accepted, token); i >= 0 {
 		m.accepted = slices.Delete(m.accepted, i, i+1)
@@ -69,34 +71,35 @@ func (m *referenceLog) maxInWindow(b Bucket) (most int) {
 
 func TestLogMatchesReference(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		b := Bucket{Limit: rapid.IntRange(1, 5).Draw(t, "limit"), Window: time.Duration(rapid.IntRange(1, 30).Draw(t, "window"))}
-		var l Log
-		m, now, tokens := &referenceLog{}, time.Duration(1000), []time.Duration(nil)
+		bucket := Bucket{Limit: rapid.IntRange(1, 5).Draw(t, "limit"), Window: time.Duration(rapid.IntRange(1, 30).Draw(t, "window"))}
+		var log Log
+		reference, now, tokens := &referenceLog{}, time.Duration(1000), []time.Duration(nil)
 		for range rapid.IntRange(1, 80).Draw(t, "steps") {
 			now += time.Duration(rapid.IntRange(0, 8).Draw(t, "pause"))
 			if len(tokens) > 0 && rapid.IntRange(0, 5).Draw(t, "give back") == 0 {
 				i := rapid.IntRange(0, len(tokens)-1).Draw(t, "which")
-				l.GiveBack(tokens[i])
-				m.giveBack(tokens[i])
+				log.GiveBack(tokens[i])
+				reference.giveBack(tokens[i])
 				tokens = slices.Delete(tokens, i, i+1)
 				continue
 			}
-			want := m.verdict(b, now)
-			got, token := l.Take(b, now, now)
+			want := reference.verdict(bucket, now)
+			got, token := log.Take(bucket, now, now)
 			if got != want {
-				t.Fatalf("at %d after %v: %+v, want %+v", now, m.accepted, got, want)
+				t.Fatalf("at %d after %v: %+v, want %+v", now, reference.accepted, got, want)
 			}
 			if got.Allowed {
-				m.accepted, tokens = append(m.accepted, token), append(tokens, token)
+				reference.accepted, tokens = append(reference.accepted, token), append(tokens, token)
 			}
 		}
-		if most := m.maxInWindow(b); most > b.Limit {
-			t.Fatalf("a window has %d of %d: %v", most, b.Limit, m.accepted)
+		if most := reference.maxInWindow(bucket); most > bucket.Limit {
+			t.Fatalf("a window has %d of %d: %v", most, bucket.Limit, reference.accepted)
 		}
 	})
 }
 
-// The memory of a Log depends on the limit, not on how long the Log is used.
+// TestLogDoesNotGrow checks that the memory of a Log depends on the limit, and not on how long the
+// Log is used.
 func TestLogDoesNotGrow(t *testing.T) {
 	b := Bucket{Limit: 10, Window: 10 * time.Second}
 	var l Log
@@ -108,7 +111,8 @@ func TestLogDoesNotGrow(t *testing.T) {
 	}
 }
 
-// A request that a different counter accepted earlier counts from that time.
+// TestTakeCountsFromSince checks a request that a different counter accepted earlier. It counts
+// from the time of that acceptance.
 func TestTakeCountsFromSince(t *testing.T) {
 	b := Bucket{Limit: 1, Window: 10}
 	var l Log
@@ -132,8 +136,8 @@ func TestTakeKeepsOrder(t *testing.T) {
 	}
 }
 
-// After the limit was lowered, a request is allowed once enough earlier requests have left the
-// window.
+// TestALoweredLimitCountsEarlierRequests checks a Log after its limit was lowered. The next request
+// is allowed once enough earlier requests have left the window.
 func TestALoweredLimitCountsEarlierRequests(t *testing.T) {
 	var l Log
 	for now := range time.Duration(4) {

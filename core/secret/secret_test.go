@@ -17,14 +17,17 @@ import (
 	"github.com/tenantry/tenantry/core/secret"
 )
 
+// canary is the secret of the tests.
 const canary = "canary-4711"
 
-type open struct {
+// exportedFields has a secret in an exported field.
+type exportedFields struct {
 	Name     string
 	Password secret.Text
 }
 
-type hidden struct {
+// unexportedFields has secrets in unexported fields.
+type unexportedFields struct {
 	name     string
 	password secret.Text
 	all      []secret.Text
@@ -33,35 +36,35 @@ type hidden struct {
 
 // shapes returns values that contain a secret in different ways.
 func shapes(s secret.Text) map[string]any {
-	h := hidden{"n", s, []secret.Text{s}, map[string]secret.Text{"k": s}}
+	h := unexportedFields{"n", s, []secret.Text{s}, map[string]secret.Text{"k": s}}
 	return map[string]any{
 		"itself": s, "pointer": &s, "slice": []secret.Text{s}, "map": map[string]secret.Text{"k": s},
-		"exported field": open{"n", s}, "pointer to struct": &open{"n", s},
-		"unexported field": h, "pointer to hidden": &h, "in any": []any{s}, "error": fmt.Errorf("refused %v", s),
+		"exported field": exportedFields{"n", s}, "pointer to struct": &exportedFields{"n", s},
+		"unexported field": h, "pointer to unexported field": &h, "in any": []any{s}, "error": fmt.Errorf("refused %v", s),
 	}
 }
 
-func TestNoVerbShowsIt(t *testing.T) {
+func TestNoVerbShowsTheSecret(t *testing.T) {
 	for name, shape := range shapes(secret.New(canary)) {
 		t.Run(name, func(t *testing.T) {
 			for _, verb := range "vTtbcdoOqxXUeEfFgGsp" {
 				for _, flags := range []string{"", "+", "#", " ", "-40", "020", ".3"} {
-					noLeak(t, fmt.Sprintf("%"+flags+string(verb), shape))
+					requireNoLeak(t, fmt.Sprintf("%"+flags+string(verb), shape))
 				}
 			}
-			noLeak(t, fmt.Sprint(shape), fmt.Sprintln(shape))
+			requireNoLeak(t, fmt.Sprint(shape), fmt.Sprintln(shape))
 		})
 	}
 }
 
-func TestNoEncodingShowsIt(t *testing.T) {
+func TestNoEncodingShowsTheSecret(t *testing.T) {
 	for name, shape := range shapes(secret.New(canary)) {
 		t.Run(name, func(t *testing.T) {
 			if out, err := json.Marshal(shape); err == nil {
-				noLeak(t, string(out))
+				requireNoLeak(t, string(out))
 			}
 			if out, err := xml.Marshal(shape); err == nil {
-				noLeak(t, string(out))
+				requireNoLeak(t, string(out))
 			}
 			var log bytes.Buffer
 			slog.New(slog.NewJSONHandler(&log, nil)).Info("m", "k", shape, slog.Any("g", slog.GroupValue(slog.Any("k", shape))))
@@ -69,7 +72,7 @@ func TestNoEncodingShowsIt(t *testing.T) {
 			if !strings.Contains(log.String(), "k") {
 				t.Fatal("nothing was logged")
 			}
-			noLeak(t, log.String())
+			requireNoLeak(t, log.String())
 		})
 	}
 }
@@ -79,11 +82,11 @@ func TestMapKeyIsRedacted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	noLeak(t, string(out))
+	requireNoLeak(t, string(out))
 }
 
 func TestPanicIsRedacted(t *testing.T) {
-	defer func() { noLeak(t, fmt.Sprint(recover())) }()
+	defer func() { requireNoLeak(t, fmt.Sprint(recover())) }()
 	panic(secret.New(canary))
 }
 
@@ -95,21 +98,22 @@ func TestOnlyRevealReturnsTheSecret(t *testing.T) {
 			t.Fatalf("%q came back as %q", value, s.Reveal())
 		}
 		if s.String() != "[redacted]" || s.GoString() != "[redacted]" {
-			t.Fatal("shown as something else")
+			t.Fatal("the secret is not shown as [redacted]")
 		}
 	})
 }
 
-// TestLeaksFindsPlantedSecret checks that the helper leaks detects a secret.
+// TestLeaksFindsPlantedSecret checks that the helper leaks finds the canary.
 func TestLeaksFindsPlantedSecret(t *testing.T) {
 	for _, text := range []string{canary, "x" + hex.EncodeToString([]byte(canary)), fmt.Sprintf("%X", canary)} {
 		if !leaks(text) {
-			t.Errorf("%q passes", text)
+			t.Errorf("leaks does not find the canary in %q", text)
 		}
 	}
 }
 
-func noLeak(t *testing.T, texts ...string) {
+// requireNoLeak fails the test if a text contains a part of the canary.
+func requireNoLeak(t *testing.T, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
 		if leaks(text) {
@@ -118,6 +122,7 @@ func noLeak(t *testing.T, texts ...string) {
 	}
 }
 
+// leaks reports whether the text contains a part of the canary, also in hexadecimal form.
 func leaks(text string) bool {
 	return strings.Contains(text, "canary") || strings.Contains(text, "4711") ||
 		strings.Contains(strings.ToLower(text), hex.EncodeToString([]byte(canary[:3])))

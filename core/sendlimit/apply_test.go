@@ -12,8 +12,8 @@ import (
 )
 
 func TestChangeInEffect(t *testing.T) {
-	on := sendlimit.Rule{Name: "one", Enabled: true, Lists: []string{"ada@a.test"}}
-	off := sendlimit.Rule{Name: "two", Lists: []string{"bob@a.test"}}
+	enabledRule := sendlimit.Rule{Name: "one", Enabled: true, Lists: []string{"ada@a.test"}}
+	disabledRule := sendlimit.Rule{Name: "two", Lists: []string{"bob@a.test"}}
 	for _, tt := range []struct {
 		name    string
 		address string
@@ -21,12 +21,12 @@ func TestChangeInEffect(t *testing.T) {
 		rules   []sendlimit.Rule
 		want    bool
 	}{
-		{"blocked by one of two", "Ada@a.test", sendlimit.Blocked, []sendlimit.Rule{off, on}, true},
-		{"listed in a disabled rule", "bob@a.test", sendlimit.Blocked, []sendlimit.Rule{off, on}, false},
-		{"not listed", "cyd@a.test", sendlimit.Blocked, []sendlimit.Rule{off, on}, false},
+		{"blocked by one of two rules", "Ada@a.test", sendlimit.Blocked, []sendlimit.Rule{disabledRule, enabledRule}, true},
+		{"listed in a disabled rule", "bob@a.test", sendlimit.Blocked, []sendlimit.Rule{disabledRule, enabledRule}, false},
+		{"not listed", "cyd@a.test", sendlimit.Blocked, []sendlimit.Rule{disabledRule, enabledRule}, false},
 		{"blocked, without rules", "ada@a.test", sendlimit.Blocked, nil, false},
-		{"unblocked, but still listed", "ada@a.test", sendlimit.Unblocked, []sendlimit.Rule{off, on}, false},
-		{"unblocked, listed in a disabled rule", "bob@a.test", sendlimit.Unblocked, []sendlimit.Rule{off, on}, true},
+		{"unblocked, but still listed", "ada@a.test", sendlimit.Unblocked, []sendlimit.Rule{disabledRule, enabledRule}, false},
+		{"unblocked, listed in a disabled rule", "bob@a.test", sendlimit.Unblocked, []sendlimit.Rule{disabledRule, enabledRule}, true},
 		{"unblocked, without rules", "ada@a.test", sendlimit.Unblocked, nil, true},
 	} {
 		c := sendlimit.Change{Action: tt.action, Event: sendlimit.Event{Address: tt.address}}
@@ -37,76 +37,79 @@ func TestChangeInEffect(t *testing.T) {
 }
 
 func TestRuleWriteOrder(t *testing.T) {
-	r := sendlimit.Decision{BlockLists: map[string][]string{sendlimit.TenantWide: {}, "b.test": {"bob@b.test"}, "z.test": {}}}
-	got := r.WriteOrder([]string{sendlimit.TenantWide, "a.test", "b.test", "z.test"})
+	decision := sendlimit.Decision{BlockLists: map[string][]string{sendlimit.TenantWide: {}, "b.test": {"bob@b.test"}, "z.test": {}}}
+	got := decision.WriteOrder([]string{sendlimit.TenantWide, "a.test", "b.test", "z.test"})
 	if want := []string{"b.test", "z.test", sendlimit.TenantWide, "a.test"}; !slices.Equal(got, want) {
 		t.Fatalf("%q, want %q", got, want)
 	}
 }
 
-// TestBlockedMailboxesStayBlocked checks that a mailbox that must stay blocked is blocked by some
-// rule after every step, whichever steps fail. If no step fails, the intended rule blocks it.
+// TestBlockedMailboxesStayBlocked writes the rules of a decision one by one, and some writes fail.
+// A mailbox that must stay blocked is blocked by some rule after each write. If no write fails,
+// each rule blocks the addresses of the decision.
 func TestBlockedMailboxesStayBlocked(t *testing.T) {
 	scopes := []string{sendlimit.TenantWide, "a.test", "b.test"}
 	rapid.Check(t, func(t *rapid.T) {
-		r := sendlimit.Decision{BlockLists: map[string][]string{}}
+		decision := sendlimit.Decision{BlockLists: map[string][]string{}}
 		for _, scope := range scopes {
 			if rapid.Bool().Draw(t, "policy") {
-				r.BlockLists[scope] = []string{}
+				decision.BlockLists[scope] = []string{}
 			}
 		}
-		now := map[string][]string{} // what each rule blocks
-		var stay []string
+		blockedByScope := map[string][]string{} // the addresses that each rule blocks
+		var mustStayBlocked []string
 		for _, domain := range scopes[1:] {
 			address := "ada@" + domain
-			heldBy := rapid.SampledFrom([]string{sendlimit.TenantWide, domain, "none"}).Draw(t, "held by")
-			now[heldBy] = append(now[heldBy], address)
+			blockingScope := rapid.SampledFrom([]string{sendlimit.TenantWide, domain, "none"}).Draw(t, "blocking scope")
+			blockedByScope[blockingScope] = append(blockedByScope[blockingScope], address)
 			covering := domain
-			if !r.HasPolicy(domain) {
+			if !decision.HasPolicy(domain) {
 				covering = sendlimit.TenantWide
 			}
-			if r.HasPolicy(covering) && rapid.Bool().Draw(t, "over") {
-				r.BlockLists[covering] = append(r.BlockLists[covering], address)
-				if heldBy != "none" {
-					stay = append(stay, address)
+			if decision.HasPolicy(covering) && rapid.Bool().Draw(t, "over") {
+				decision.BlockLists[covering] = append(decision.BlockLists[covering], address)
+				if blockingScope != "none" {
+					mustStayBlocked = append(mustStayBlocked, address)
 				}
 			}
 		}
-		delete(now, "none")
-		var failed []string
-		for _, scope := range r.WriteOrder(scopes) {
-			list := r.BlockLists[scope]
-			if r.BlocksForFailed(scope, failed) {
-				list = r.AddressesWithFailed(scope, failed, rulesOf(now))
+		delete(blockedByScope, "none")
+		var failedScopes []string
+		for _, scope := range decision.WriteOrder(scopes) {
+			list := decision.BlockLists[scope]
+			if decision.BlocksForFailed(scope, failedScopes) {
+				list = decision.AddressesWithFailed(scope, failedScopes, rulesOf(blockedByScope))
 			}
 			if rapid.Bool().Draw(t, "fails") {
-				failed = append(failed, scope)
+				failedScopes = append(failedScopes, scope)
 				continue
 			}
-			now[scope] = list
-			for _, address := range stay {
-				if !blockedIn(now, address) {
-					t.Fatalf("%s is unblocked by the write of %q, after %q failed: %v, want %v", address, scope, failed, now, r.BlockLists)
+			blockedByScope[scope] = list
+			for _, address := range mustStayBlocked {
+				if !blockedIn(blockedByScope, address) {
+					t.Fatalf("%s is unblocked by the write of %q, after %q failed: %v, want %v", address, scope, failedScopes, blockedByScope, decision.BlockLists)
 				}
 			}
 		}
 		for _, scope := range scopes {
-			if len(failed) == 0 && !slices.Equal(now[scope], r.BlockLists[scope]) {
-				t.Fatalf("%q blocks %q, not %q", scope, now[scope], r.BlockLists[scope])
+			if len(failedScopes) == 0 && !slices.Equal(blockedByScope[scope], decision.BlockLists[scope]) {
+				t.Fatalf("%q blocks %q, not %q", scope, blockedByScope[scope], decision.BlockLists[scope])
 			}
 		}
 	})
 }
 
-func rulesOf(now map[string][]string) (rules []sendlimit.Rule) {
-	for scope, list := range now {
+// rulesOf returns a rule for each scope.
+func rulesOf(blockedByScope map[string][]string) (rules []sendlimit.Rule) {
+	for scope, list := range blockedByScope {
 		rules = append(rules, sendlimit.Rule{Name: sendlimit.RuleName(scope), Enabled: len(list) > 0, Lists: list})
 	}
 	return rules
 }
 
-func blockedIn(now map[string][]string, address string) bool {
-	for _, list := range now {
+// blockedIn reports whether the rule of any scope blocks the address.
+func blockedIn(blockedByScope map[string][]string, address string) bool {
+	for _, list := range blockedByScope {
 		if slices.Contains(list, address) {
 			return true
 		}

@@ -16,27 +16,27 @@ import (
 
 func TestTallyCountsEachMessageOnce(t *testing.T) {
 	yesterday := sendlimit.DayOf(noon.Add(-24*time.Hour), time.UTC)
-	r := sendlimit.Readings(noon.Add(-24*time.Hour), today.Start.Add(time.Hour), time.UTC)[0]
-	r.Sent = []sendlimit.Sent{
+	reading := sendlimit.Readings(noon.Add(-24*time.Hour), today.Start.Add(time.Hour), time.UTC)[0]
+	reading.Sent = []sendlimit.Sent{
 		{Message: "1", Sender: "Ada@a.test", At: today.Start},
 		{Message: "1", Sender: "ada@a.test", At: today.Start}, // the row of a second recipient
 		{Message: "2", Sender: "ada@a.test", At: today.Start, Refused: true},
 		{Message: "3", Sender: "ada@a.test", At: today.Start.Add(-time.Second)},
 		{Message: "4", Sender: "bob@a.test", At: today.Start},
-		{Message: "5", Sender: "ada@a.test", At: r.Mark.Add(-time.Second)},
+		{Message: "5", Sender: "ada@a.test", At: reading.Mark.Add(-time.Second)},
 		{Message: "6", Sender: "ada@a.test", At: noon.Add(-25 * time.Hour)}, // before the reading
 		{Message: "7", Sender: "ada@a.test", At: today.End},
 	}
-	tally := r.Tally()
+	tally := reading.Tally()
 	for _, tt := range []struct {
 		name    string
 		before  sendlimit.Count
 		address string
 		want    sendlimit.Count
 	}{
-		{"today", sendlimit.Count{Day: today.Start}, "ADA@a.test", sendlimit.Count{Day: today.Start, Recent: 1}},
-		{"today, which is recounted", sendlimit.Count{Day: today.Start, Final: 1}, "ada@a.test", sendlimit.Count{Day: today.Start, Recent: 1}},
-		{"yesterday", sendlimit.Count{Day: yesterday.Start, Final: 2, Recent: 2}, "ada@a.test", sendlimit.Count{Day: yesterday.Start, Final: 3, Recent: 1}},
+		{"a count of today", sendlimit.Count{Day: today.Start}, "ADA@a.test", sendlimit.Count{Day: today.Start, Recent: 1}},
+		{"a count of today, which is counted again", sendlimit.Count{Day: today.Start, Final: 1}, "ada@a.test", sendlimit.Count{Day: today.Start, Recent: 1}},
+		{"a count of yesterday", sendlimit.Count{Day: yesterday.Start, Final: 2, Recent: 2}, "ada@a.test", sendlimit.Count{Day: yesterday.Start, Final: 3, Recent: 1}},
 		{"a mailbox without new messages", sendlimit.Count{Day: today.Start, Final: 5, Recent: 3}, "cyd@a.test", sendlimit.Count{Day: today.Start, Recent: 8}},
 	} {
 		if got := tally.CountAfter(tt.before, tt.address); got != tt.want {
@@ -60,7 +60,7 @@ func TestReadingsCoverTheUncountedTime(t *testing.T) {
 		{"never read", never, hour(12), []reading{{hour(0), hour(12), hour(0), 1}}},
 		{"never read, at midnight", never, hour(0), []reading{{hour(0), hour(0), hour(0), 1}}},
 		{"within a day", hour(0), hour(23), []reading{{hour(0), hour(23), hour(0), 1}}},
-		{"first after midnight", hour(-24), hour(1), []reading{{hour(0), hour(1), never, 1}, {hour(-24), hour(0), hour(-5), 1}}},
+		{"the first reading after midnight", hour(-24), hour(1), []reading{{hour(0), hour(1), never, 1}, {hour(-24), hour(0), hour(-5), 1}}},
 		{"before the previous day is final", hour(-6), hour(1), []reading{{hour(-6), hour(1), hour(-5), 2}}},
 		{"after the previous day is final", hour(-1), hour(6), []reading{{hour(0), hour(6), never, 1}, {hour(-1), hour(0), hour(0), 1}}},
 		{"after a gap", hour(-70), hour(12), []reading{
@@ -85,40 +85,40 @@ func TestReadingsCoverTheUncountedTime(t *testing.T) {
 			t.Errorf("%s: %+v", tt.name, got)
 		}
 	}
-	long := sendlimit.Readings(hour(-1000), hour(12), time.UTC)
-	if len(long) != 10 || !long[1].From.Equal(hour(12-9*24)) || !long[1].To.Equal(hour(-8*24)) {
-		t.Errorf("after a long gap: %+v", long)
+	afterLongGap := sendlimit.Readings(hour(-1000), hour(12), time.UTC)
+	if len(afterLongGap) != 10 || !afterLongGap[1].From.Equal(hour(12-9*24)) || !afterLongGap[1].To.Equal(hour(-8*24)) {
+		t.Errorf("after a long gap: %+v", afterLongGap)
 	}
 }
 
-// TestCountsMatchLateTrace reads a trace whose rows are repeated, unordered and late: by any time
-// within the day, and by up to Overlap after it. Each message counts once, on its day, and no count
-// decreases.
+// TestCountsMatchLateTrace reads a trace whose rows are repeated, unordered and late. A row may
+// appear at any time of the day of its message. After that day it appears less than Overlap after
+// the message. Each message counts once, on its day, and no count decreases.
 func TestCountsMatchLateTrace(t *testing.T) {
 	type row struct {
 		sendlimit.Sent
 
-		shown time.Time
+		visibleAt time.Time
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		start := today.Start.Add(-30 * time.Hour)
 		var rows []row
-		want := map[string]map[time.Time]int{}
+		wantCounts := map[string]map[time.Time]int{}
 		for n := range rapid.IntRange(0, 60).Draw(t, "messages") {
 			s := sendlimit.Sent{Message: fmt.Sprint(n), Sender: rapid.SampledFrom([]string{"ada@a.test", "bob@a.test"}).Draw(t, "sender"),
 				At: start.Add(time.Duration(rapid.IntRange(0, 50*60).Draw(t, "minute")) * time.Minute)}
 			day := sendlimit.DayOf(s.At, time.UTC)
 			for range rapid.IntRange(1, 3).Draw(t, "rows") {
-				shown := s.At.Add(time.Duration(rapid.IntRange(0, 24*60).Draw(t, "late")) * time.Minute)
-				if earliest := s.At.Add(sendlimit.Overlap - time.Minute); !day.Contains(shown) && shown.After(earliest) {
-					shown = earliest
+				visibleAt := s.At.Add(time.Duration(rapid.IntRange(0, 24*60).Draw(t, "late")) * time.Minute)
+				if latest := s.At.Add(sendlimit.Overlap - time.Minute); !day.Contains(visibleAt) && visibleAt.After(latest) {
+					visibleAt = latest
 				}
-				rows = append(rows, row{s, shown})
+				rows = append(rows, row{s, visibleAt})
 			}
-			if want[s.Sender] == nil {
-				want[s.Sender] = map[time.Time]int{}
+			if wantCounts[s.Sender] == nil {
+				wantCounts[s.Sender] = map[time.Time]int{}
 			}
-			want[s.Sender][day.Start]++
+			wantCounts[s.Sender][day.Start]++
 		}
 		counts := map[string]map[time.Time]sendlimit.Count{"ada@a.test": {}, "bob@a.test": {}}
 		mark, at := start, start
@@ -126,7 +126,7 @@ func TestCountsMatchLateTrace(t *testing.T) {
 			at = at.Add(time.Duration(rapid.IntRange(1, 300).Draw(t, "pause")) * time.Minute)
 			for _, r := range sendlimit.Readings(mark, at, time.UTC) {
 				for _, row := range rows {
-					if !row.shown.After(at) && !row.At.Before(r.From) && row.At.Before(r.To) {
+					if !row.visibleAt.After(at) && !row.At.Before(r.From) && row.At.Before(r.To) {
 						r.Sent = append(r.Sent, row.Sent)
 					}
 				}
@@ -137,8 +137,8 @@ func TestCountsMatchLateTrace(t *testing.T) {
 						before := counts[sender][day.Start]
 						before.Day = day.Start
 						after := tally.CountAfter(before, sender)
-						if after.Total() < before.Total() || after.Total() > want[sender][day.Start] {
-							t.Fatalf("%s on %s: %d after %d, of %d", sender, day, after.Total(), before.Total(), want[sender][day.Start])
+						if after.Total() < before.Total() || after.Total() > wantCounts[sender][day.Start] {
+							t.Fatalf("%s on %s: %d after %d, of %d", sender, day, after.Total(), before.Total(), wantCounts[sender][day.Start])
 						}
 						counts[sender][day.Start] = after
 					}
@@ -150,8 +150,8 @@ func TestCountsMatchLateTrace(t *testing.T) {
 		}
 		for sender, days := range counts {
 			for day, c := range days {
-				if c.Total() != want[sender][day] {
-					t.Fatalf("%s on %s: %d of %d", sender, day, c.Total(), want[sender][day])
+				if c.Total() != wantCounts[sender][day] {
+					t.Fatalf("%s on %s: %d of %d", sender, day, c.Total(), wantCounts[sender][day])
 				}
 			}
 		}

@@ -35,7 +35,7 @@ func TestTheMostSpecificLimitApplies(t *testing.T) {
 		{"the own limit may be higher", p, 25, "a.test", 25, "a.test", true},
 		{"the limit of the domain", p, 0, "a.test", 10, "a.test", true},
 		{"the limit of the tenant", p, 0, "b.test", 20, sendlimit.TenantWide, true},
-		{"none", sendlimit.Policies{"a.test": 10}, 0, "b.test", 0, sendlimit.TenantWide, false},
+		{"no limit", sendlimit.Policies{"a.test": 10}, 0, "b.test", 0, sendlimit.TenantWide, false},
 		{"a stored limit without a policy is shown and not enforced", nil, 7, "b.test", 7, sendlimit.TenantWide, false},
 	} {
 		scope, covered := tt.policies.Covering(tt.domain)
@@ -47,26 +47,26 @@ func TestTheMostSpecificLimitApplies(t *testing.T) {
 
 func TestWithReportsWhetherThePolicyIsNewOrChanged(t *testing.T) {
 	rule := sendlimit.Rule{ID: "r"}
-	made, written := rule, rule
-	made.Created, written.Written = true, true
+	createdRule, writtenRule := rule, rule
+	createdRule.Created, writtenRule.Written = true, true
 	inForce := sendlimit.Policy{PerDay: 5, RuleID: "r", UpdatedAt: noon}
 	later := noon.Add(time.Hour)
 	for _, tt := range []struct {
 		name   string
-		was    sendlimit.Policy
+		before sendlimit.Policy
 		perDay int
 		rule   sendlimit.Rule
 		want   sendlimit.PolicyResult
 	}{
-		{"the first time", sendlimit.Policy{}, 5, made, sendlimit.Created},
+		{"the first time", sendlimit.Policy{}, 5, createdRule, sendlimit.Created},
 		{"the first time, with an existing rule", sendlimit.Policy{}, 5, rule, sendlimit.Created},
 		{"the first time, without mailboxes", sendlimit.Policy{}, 5, sendlimit.Rule{}, sendlimit.Created},
 		{"the same again", inForce, 5, rule, sendlimit.Unchanged},
 		{"a different limit", inForce, 6, rule, sendlimit.Updated},
-		{"a corrected rule", inForce, 5, written, sendlimit.Updated},
-		{"a missing rule", inForce, 5, made, sendlimit.Created},
+		{"a corrected rule", inForce, 5, writtenRule, sendlimit.Updated},
+		{"a missing rule", inForce, 5, createdRule, sendlimit.Created},
 	} {
-		p, got := tt.was.With(tt.perDay, tt.rule, later)
+		p, got := tt.before.With(tt.perDay, tt.rule, later)
 		if got != tt.want || p.PerDay != tt.perDay || p.RuleID != tt.rule.ID || (got == sendlimit.Unchanged) == p.UpdatedAt.Equal(later) {
 			t.Errorf("%s: %s, %+v", tt.name, got, p)
 		}

@@ -37,16 +37,16 @@ func TestRuleNamesAreUniqueAndShort(t *testing.T) {
 func TestRuleNamesAreUnique(t *testing.T) {
 	domains := rapid.StringMatching(`([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.){1,4}[a-z]{2,10}`)
 	rapid.Check(t, func(t *rapid.T) {
-		one, other := domains.Draw(t, "one"), domains.Draw(t, "other")
-		name := sendlimit.RuleName(one)
+		domain, otherDomain := domains.Draw(t, "one"), domains.Draw(t, "other")
+		name := sendlimit.RuleName(domain)
 		if len(name) > 64 || !sendlimit.IsRuleName(name) || !sendlimit.IsRuleName(strings.ToUpper(name)) {
-			t.Fatalf("%s has the rule %q", one, name)
+			t.Fatalf("%s has the rule %q", domain, name)
 		}
-		if one != other && name == sendlimit.RuleName(other) {
-			t.Fatalf("%s and %s share %s", one, other, name)
+		if domain != otherDomain && name == sendlimit.RuleName(otherDomain) {
+			t.Fatalf("%s and %s share %s", domain, otherDomain, name)
 		}
-		if name == sendlimit.RuleName(sendlimit.TenantWide) || name != sendlimit.RuleName(strings.ToUpper(one)) {
-			t.Fatalf("%s has the rule %s", one, name)
+		if name == sendlimit.RuleName(sendlimit.TenantWide) || name != sendlimit.RuleName(strings.ToUpper(domain)) {
+			t.Fatalf("%s has the rule %s", domain, name)
 		}
 		if again := sendlimit.RuleName(sendlimit.ScopeOfRule(strings.ToUpper(name))); again != name {
 			t.Fatalf("the scope of %s has the rule %s", name, again)

@@ -14,9 +14,9 @@ import (
 // TestExternalRecipientLimit compares the formula with the values that the platform has published.
 func TestExternalRecipientLimit(t *testing.T) {
 	for _, tt := range []struct {
-		name string
-		have tenant.Licenses
-		want int
+		name     string
+		licenses tenant.Licenses
+		want     int
 	}{
 		{"1 licence", tenant.Licenses{Paid: 1}, 10000},
 		{"2 licences", tenant.Licenses{Paid: 2}, 10312},
@@ -31,7 +31,7 @@ func TestExternalRecipientLimit(t *testing.T) {
 		{"no licences count as a trial", tenant.Licenses{}, 5000},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := tt.have.ExternalRecipientLimit(); got != tt.want {
+			if got := tt.licenses.ExternalRecipientLimit(); got != tt.want {
 				t.Fatalf("got %d, want %d", got, tt.want)
 			}
 		})
@@ -41,9 +41,9 @@ func TestExternalRecipientLimit(t *testing.T) {
 func TestHeadroomSubtractsTheMessagesOfTheDay(t *testing.T) {
 	at := time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
 	for _, tt := range []struct {
-		name string
-		have tenant.Sending
-		want *tenant.Headroom
+		name    string
+		sending tenant.Sending
+		want    *tenant.Headroom
 	}{
 		{"licences never read", tenant.Sending{Today: 7}, nil},
 		{"nothing sent", tenant.Sending{Licenses: tenant.Licenses{Paid: 1}, LicensesAt: at},
@@ -56,7 +56,7 @@ func TestHeadroomSubtractsTheMessagesOfTheDay(t *testing.T) {
 			&tenant.Headroom{Limit: 5000, Sent: 5200, Percent: 104, At: at}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got := tt.have.Headroom()
+			got := tt.sending.Headroom()
 			if (got == nil) != (tt.want == nil) || got != nil && *got != *tt.want {
 				t.Fatalf("got %+v, want %+v", got, tt.want)
 			}
@@ -67,11 +67,11 @@ func TestHeadroomSubtractsTheMessagesOfTheDay(t *testing.T) {
 func TestHeadroomIsConsistent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		paid, sent := rapid.IntRange(0, 300000).Draw(t, "paid"), rapid.IntRange(0, 100000).Draw(t, "sent")
-		s := tenant.Sending{Licenses: tenant.Licenses{Paid: paid}, LicensesAt: time.Unix(1, 0), Today: sent}
-		h, more := s.Headroom(), tenant.Licenses{Paid: paid + 1}.ExternalRecipientLimit()
-		exact := float64(sent) / float64(h.Limit) * 100
-		if h.Remaining < 0 || h.Remaining+min(sent, h.Limit) != h.Limit || h.Percent-exact > 0.051 || exact-h.Percent > 0.051 || more <= h.Limit {
-			t.Fatalf("%d sent with %d licences: %+v, one licence more: %d", sent, paid, h, more)
+		sending := tenant.Sending{Licenses: tenant.Licenses{Paid: paid}, LicensesAt: time.Unix(1, 0), Today: sent}
+		headroom, limitWithOneMore := sending.Headroom(), tenant.Licenses{Paid: paid + 1}.ExternalRecipientLimit()
+		exact := float64(sent) / float64(headroom.Limit) * 100
+		if headroom.Remaining < 0 || headroom.Remaining+min(sent, headroom.Limit) != headroom.Limit || headroom.Percent-exact > 0.051 || exact-headroom.Percent > 0.051 || limitWithOneMore <= headroom.Limit {
+			t.Fatalf("%d sent with %d licences: %+v, one licence more: %d", sent, paid, headroom, limitWithOneMore)
 		}
 	})
 }

@@ -65,9 +65,9 @@ func TestNextStepNamesTheMostUrgentProblem(t *testing.T) {
 		{"no mailbox", func(t *tenant.Tenant) { t.MailboxCount = 0 }, "create_mailboxes"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			held := readyTenant()
-			tt.change(&held)
-			if got := held.Readiness(true).NextStep; got != tt.want {
+			changed := readyTenant()
+			tt.change(&changed)
+			if got := changed.Readiness(true).NextStep; got != tt.want {
 				t.Fatalf("got %q, want %q", got, tt.want)
 			}
 		})
@@ -90,9 +90,9 @@ func TestReadyToProvision(t *testing.T) {
 		{"no verified domain", func(t *tenant.Tenant) { t.DomainsVerified = 0 }, true, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			held := readyTenant()
-			tt.change(&held)
-			if got := held.Readiness(tt.requireSMTP).ReadyToProvision; got != tt.want {
+			changed := readyTenant()
+			tt.change(&changed)
+			if got := changed.Readiness(tt.requireSMTP).ReadyToProvision; got != tt.want {
 				t.Fatalf("got %v, want %v", got, tt.want)
 			}
 		})
@@ -102,7 +102,7 @@ func TestReadyToProvision(t *testing.T) {
 func TestReadinessCopiesTheState(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		total := rapid.IntRange(0, 12).Draw(t, "domains")
-		held := tenant.Tenant{
+		drawn := tenant.Tenant{
 			Consent:         rapid.SampledFrom([]tenant.Consent{"granted", "revoked"}).Draw(t, "consent"),
 			Bootstrap:       rapid.SampledFrom([]tenant.Bootstrap{"pending", "ready", "failed"}).Draw(t, "bootstrap"),
 			BootstrapStep:   rapid.SampledFrom([]tenant.BootstrapStep{"", "wait", "grant_role", "reconnect", "no_exchange"}).Draw(t, "step"),
@@ -112,26 +112,26 @@ func TestReadinessCopiesTheState(t *testing.T) {
 			DomainsVerified: rapid.IntRange(0, total).Draw(t, "verified"),
 			MailboxCount:    rapid.IntRange(0, 36).Draw(t, "mailboxes"),
 		}
-		r := held.Readiness(true)
-		if r.Consent != held.Consent || r.Bootstrap != held.Bootstrap || r.SMTPAuth != held.SMTPAuth ||
-			r.Discovery != held.Discovery || r.DomainsTotal != total ||
-			r.DomainsVerified != held.DomainsVerified || r.MailboxesTotal != held.MailboxCount {
-			t.Fatalf("%+v of %+v", r, held)
+		readiness := drawn.Readiness(true)
+		if readiness.Consent != drawn.Consent || readiness.Bootstrap != drawn.Bootstrap || readiness.SMTPAuth != drawn.SMTPAuth ||
+			readiness.Discovery != drawn.Discovery || readiness.DomainsTotal != total ||
+			readiness.DomainsVerified != drawn.DomainsVerified || readiness.MailboxesTotal != drawn.MailboxCount {
+			t.Fatalf("%+v of %+v", readiness, drawn)
 		}
-		blocked := r.NextStep == "reconnect" || r.NextStep == "grant_role" || r.NextStep == "add_domain"
-		if r.ReadyToProvision && blocked {
-			t.Fatalf("ready to provision, but %s", r.NextStep)
+		blocked := readiness.NextStep == "reconnect" || readiness.NextStep == "grant_role" || readiness.NextStep == "add_domain"
+		if readiness.ReadyToProvision && blocked {
+			t.Fatalf("ready to provision, but %s", readiness.NextStep)
 		}
 	})
 }
 
 func TestPrimaryDomainFallsBackToTheBuiltinDomain(t *testing.T) {
-	held := tenant.Tenant{BuiltinDomain: "t.onmicrosoft.com"}
-	if got := held.PrimaryDomain(); got != "t.onmicrosoft.com" {
+	example := tenant.Tenant{BuiltinDomain: "t.onmicrosoft.com"}
+	if got := example.PrimaryDomain(); got != "t.onmicrosoft.com" {
 		t.Errorf("without a primary domain: %s", got)
 	}
-	held.DefaultDomain = "a.test"
-	if got := held.PrimaryDomain(); got != "a.test" {
+	example.DefaultDomain = "a.test"
+	if got := example.PrimaryDomain(); got != "a.test" {
 		t.Errorf("with a primary domain: %s", got)
 	}
 }
@@ -153,10 +153,10 @@ func TestASyncIsPartialWhenAPartFails(t *testing.T) {
 	enabled := tenant.SMTPAuthPart(tenant.SMTPAuthEnabled)
 	done, failed := tenant.Part{Status: "completed"}, tenant.Part{Status: "failed"}
 	for _, tt := range []struct {
-		name             string
-		boot, smtp, disc tenant.Part
-		mailboxError     string
-		want             bool
+		name                           string
+		bootstrap, smtpAuth, discovery tenant.Part
+		mailboxError                   string
+		wantPartial                    bool
 	}{
 		{"all done", ready, enabled, done, "", false},
 		{"bootstrap pending", tenant.BootstrapPart(tenant.Progress{Status: tenant.BootstrapPending}), tenant.SMTPAuthSkippedPart(), done, "", true},
@@ -167,8 +167,8 @@ func TestASyncIsPartialWhenAPartFails(t *testing.T) {
 		{"mailboxes failed", ready, enabled, done, "not listed", true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := tenant.IsPartial(tt.boot, tt.smtp, tt.disc, tt.mailboxError); got != tt.want {
-				t.Fatalf("got %v, want %v", got, tt.want)
+			if got := tenant.IsPartial(tt.bootstrap, tt.smtpAuth, tt.discovery, tt.mailboxError); got != tt.wantPartial {
+				t.Fatalf("got %v, want %v", got, tt.wantPartial)
 			}
 		})
 	}
@@ -193,20 +193,20 @@ func TestBootstrappedFollowsTheAnswerOfThePlatform(t *testing.T) {
 	waiting := tenant.Progress{Status: tenant.BootstrapPending, Step: tenant.StepWait}
 	ready := tenant.Progress{Status: tenant.BootstrapReady}
 	for _, tt := range []struct {
-		name   string
-		before tenant.Bootstrap
-		answer tenant.Progress
-		want   tenant.Bootstrap
+		name     string
+		before   tenant.Bootstrap
+		platform tenant.Progress
+		want     tenant.Bootstrap
 	}{
-		{"never granted", tenant.BootstrapPending, lacking, tenant.BootstrapPending},
-		{"withdrawn", tenant.BootstrapReady, lacking, tenant.BootstrapFailed},
-		{"still withdrawn", tenant.BootstrapFailed, lacking, tenant.BootstrapFailed},
-		{"the platform prepares it again", tenant.BootstrapReady, waiting, tenant.BootstrapPending},
-		{"granted again", tenant.BootstrapFailed, ready, tenant.BootstrapReady},
-		{"grant lost", tenant.BootstrapReady, tenant.GrantLostProgress(), tenant.BootstrapFailed},
+		{"the role was never granted", tenant.BootstrapPending, lacking, tenant.BootstrapPending},
+		{"the role was withdrawn", tenant.BootstrapReady, lacking, tenant.BootstrapFailed},
+		{"the role is still withdrawn", tenant.BootstrapFailed, lacking, tenant.BootstrapFailed},
+		{"the platform prepares the tenant again", tenant.BootstrapReady, waiting, tenant.BootstrapPending},
+		{"the role was granted again", tenant.BootstrapFailed, ready, tenant.BootstrapReady},
+		{"the grant was lost", tenant.BootstrapReady, tenant.GrantLostProgress(), tenant.BootstrapFailed},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := (tenant.Tenant{Bootstrap: tt.before}).CorrectProgress(tt.answer); got.Status != tt.want || got.Step != tt.answer.Step {
+			if got := (tenant.Tenant{Bootstrap: tt.before}).CorrectProgress(tt.platform); got.Status != tt.want || got.Step != tt.platform.Step {
 				t.Fatalf("got %+v, want %s", got, tt.want)
 			}
 		})
@@ -221,13 +221,13 @@ func TestBootstrapPartHasMessage(t *testing.T) {
 	}
 }
 
-func TestReachableRequiresAConsent(t *testing.T) {
-	held := readyTenant()
-	if err := held.CheckConsent(); err != nil {
+func TestCheckConsentRequiresAConsent(t *testing.T) {
+	example := readyTenant()
+	if err := example.CheckConsent(); err != nil {
 		t.Fatalf("with a consent: %v", err)
 	}
-	held.Consent = tenant.ConsentRevoked
-	if err := held.CheckConsent(); !errors.Is(err, fault.AccessDenied) || fault.ErrorOf(err).Detail == "" {
+	example.Consent = tenant.ConsentRevoked
+	if err := example.CheckConsent(); !errors.Is(err, fault.AccessDenied) || fault.ErrorOf(err).Detail == "" {
 		t.Fatalf("without: %v", err)
 	}
 }
@@ -242,20 +242,20 @@ func TestStatusIsReadyOnlyIfMailboxesCanBeCreated(t *testing.T) {
 		want   tenant.Status
 	}{
 		{"mailboxes can be created", func(*tenant.Tenant) {}, tenant.StatusReady},
-		{"a tenant that was just connected", func(held *tenant.Tenant) {
-			held.Bootstrap, held.SMTPAuth = tenant.BootstrapPending, tenant.SMTPAuthUnknown
+		{"a tenant that was just connected", func(changed *tenant.Tenant) {
+			changed.Bootstrap, changed.SMTPAuth = tenant.BootstrapPending, tenant.SMTPAuthUnknown
 		}, tenant.StatusPending},
-		{"no verified domain", func(held *tenant.Tenant) { held.DomainsVerified = 0 }, tenant.StatusPending},
-		{"SMTP AUTH is off", func(held *tenant.Tenant) { held.SMTPAuth = tenant.SMTPAuthDisabled }, tenant.StatusPending},
-		{"the mail server cannot be prepared", func(held *tenant.Tenant) { held.Bootstrap = tenant.BootstrapFailed }, tenant.StatusFailed},
-		{"a revoked consent comes first", func(held *tenant.Tenant) {
-			held.Consent, held.Bootstrap = tenant.ConsentRevoked, tenant.BootstrapFailed
+		{"no verified domain", func(changed *tenant.Tenant) { changed.DomainsVerified = 0 }, tenant.StatusPending},
+		{"SMTP AUTH is off", func(changed *tenant.Tenant) { changed.SMTPAuth = tenant.SMTPAuthDisabled }, tenant.StatusPending},
+		{"the mail server cannot be prepared", func(changed *tenant.Tenant) { changed.Bootstrap = tenant.BootstrapFailed }, tenant.StatusFailed},
+		{"a revoked consent comes first", func(changed *tenant.Tenant) {
+			changed.Consent, changed.Bootstrap = tenant.ConsentRevoked, tenant.BootstrapFailed
 		}, tenant.StatusRevoked},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			held := ready
-			tt.change(&held)
-			if got := held.Readiness(true).Status(); got != tt.want {
+			changed := ready
+			tt.change(&changed)
+			if got := changed.Readiness(true).Status(); got != tt.want {
 				t.Fatalf("got %s, want %s", got, tt.want)
 			}
 		})

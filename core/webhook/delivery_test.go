@@ -44,26 +44,26 @@ func TestTriesFollowTheSchedule(t *testing.T) {
 func TestResultsOfTries(t *testing.T) {
 	day := 24 * time.Hour
 	for _, c := range []struct {
-		name  string
-		r     webhook.Response
-		want  webhook.DeliveryStatus
-		pause time.Duration
-		error string
+		name       string
+		response   webhook.Response
+		wantStatus webhook.DeliveryStatus
+		wantPause  time.Duration
+		wantError  string
 	}{
 		{"accepted", webhook.Response{StatusCode: 204}, webhook.Delivered, 0, ""},
 		{"redirect", webhook.Response{StatusCode: 302}, webhook.Pending, 5 * time.Second, "the endpoint answered 302"},
 		{"no connection", webhook.Response{Error: "the connection failed"}, webhook.Pending, 5 * time.Second, "the connection failed"},
 		{"an error after the status", webhook.Response{StatusCode: 200, Error: "cut"}, webhook.Pending, 5 * time.Second, "cut"},
-		{"a pause", webhook.Response{StatusCode: 503, RetryAfter: time.Hour}, webhook.Pending, time.Hour, "the endpoint answered 503"},
-		{"a short pause", webhook.Response{StatusCode: 429, RetryAfter: time.Second}, webhook.Pending, 5 * time.Second, "the endpoint answered 429"},
-		{"a long pause", webhook.Response{StatusCode: 429, RetryAfter: 3 * day}, webhook.Pending, day, "the endpoint answered 429"},
+		{"a demanded pause", webhook.Response{StatusCode: 503, RetryAfter: time.Hour}, webhook.Pending, time.Hour, "the endpoint answered 503"},
+		{"a demanded pause that is too short", webhook.Response{StatusCode: 429, RetryAfter: time.Second}, webhook.Pending, 5 * time.Second, "the endpoint answered 429"},
+		{"a demanded pause that is too long", webhook.Response{StatusCode: 429, RetryAfter: 3 * day}, webhook.Pending, day, "the endpoint answered 429"},
 		{"gone", webhook.Response{StatusCode: 410}, webhook.Failed, 0, "the endpoint answered 410"},
-		{"final", webhook.Response{Error: "x", Final: true}, webhook.Failed, 0, "x"},
+		{"a final error", webhook.Response{Error: "x", Final: true}, webhook.Failed, 0, "x"},
 	} {
 		d := webhook.Delivery{EventType: event.DomainAdded, Status: webhook.Pending, NextAttemptAt: now}
-		after := d.AfterTry(c.r, now, 0)
-		if after.Status != c.want || after.NextAttemptAt.Sub(now) != c.pause || after.Attempts[0].Error != c.error ||
-			after.Attempts[0].StatusCode != c.r.StatusCode || c.r.IsGone() != (c.name == "gone") {
+		after := d.AfterTry(c.response, now, 0)
+		if after.Status != c.wantStatus || after.NextAttemptAt.Sub(now) != c.wantPause || after.Attempts[0].Error != c.wantError ||
+			after.Attempts[0].StatusCode != c.response.StatusCode || c.response.IsGone() != (c.name == "gone") {
 			t.Errorf("%s: %+v", c.name, after)
 		}
 	}
@@ -80,7 +80,7 @@ func TestAttemptsAreLimited(t *testing.T) {
 		if !slices.Equal(before, d.Attempts) {
 			t.Fatal("the earlier delivery was changed")
 		}
-		next.Tries = 0 // as a redelivery does
+		next.Tries = 0 // a redelivery starts to count again
 		d = next
 	}
 	if len(d.Attempts) != 50 || d.Attempts[49].StatusCode != 619 || d.Attempts[0].StatusCode != 570 {

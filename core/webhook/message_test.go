@@ -15,23 +15,24 @@ import (
 	"github.com/tenantry/tenantry/core/webhook"
 )
 
-// TestSignaturesMatchStandardWebhooks uses the example of the specification of Standard Webhooks.
+// TestSignaturesMatchStandardWebhooks checks the example in the specification of Standard Webhooks,
+// new secrets, and signatures with two secrets.
 func TestSignaturesMatchStandardWebhooks(t *testing.T) {
 	m := webhook.Message{ID: "msg_p5jXN8AQM9LWM0D4loKWxJek", Timestamp: time.Unix(1614265330, 0), Body: []byte(`{"test": 2432232314}`)}
-	known := secret.New("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
-	signed, err := m.Sign(known)
+	exampleSecret := secret.New("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+	signed, err := m.Sign(exampleSecret)
 	if want := "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="; err != nil || signed.Signature != want {
 		t.Errorf("%q, %v", signed.Signature, err)
 	}
-	fresh, err := webhook.NewSecret(bytes.NewReader(bytes.Repeat([]byte{7}, 32)))
+	newSecret, err := webhook.NewSecret(bytes.NewReader(bytes.Repeat([]byte{7}, 32)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	encoded, hasPrefix := strings.CutPrefix(fresh.Reveal(), "whsec_")
+	encoded, hasPrefix := strings.CutPrefix(newSecret.Reveal(), "whsec_")
 	if key, err := base64.StdEncoding.DecodeString(encoded); !hasPrefix || err != nil || len(key) != 32 {
 		t.Errorf("the secret has %d bytes, %v", len(key), err)
 	}
-	both, err := m.Sign(fresh, known)
+	both, err := m.Sign(newSecret, exampleSecret)
 	if parts := strings.Fields(both.Signature); err != nil || len(parts) != 2 || parts[1] != signed.Signature || parts[0] == parts[1] {
 		t.Errorf("both: %q, %v", both.Signature, err)
 	}

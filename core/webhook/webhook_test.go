@@ -31,17 +31,17 @@ func TestParseTypesAcceptsOnlyKnownTypes(t *testing.T) {
 }
 
 func TestWantsSelectsByTypeAndTenant(t *testing.T) {
-	one, two := tenant.GUID("1"), tenant.GUID("2")
+	tenantOne, tenantTwo := tenant.GUID("1"), tenant.GUID("2")
 	for _, c := range []struct {
 		w      webhook.Webhook
-		wanted []bool // domain.added of tenant one, domain.added of tenant two, key.created without a tenant
+		wanted []bool // domain.added of tenantOne, domain.added of tenantTwo, key.created without a tenant
 	}{
 		{webhook.Webhook{}, []bool{true, true, true}},
 		{webhook.Webhook{Types: []event.Type{event.DomainAdded}}, []bool{true, true, false}},
-		{webhook.Webhook{Tenants: []tenant.GUID{one}}, []bool{true, false, false}},
-		{webhook.Webhook{Types: []event.Type{event.KeyCreated}, Tenants: []tenant.GUID{one}}, []bool{false, false, false}},
+		{webhook.Webhook{Tenants: []tenant.GUID{tenantOne}}, []bool{true, false, false}},
+		{webhook.Webhook{Types: []event.Type{event.KeyCreated}, Tenants: []tenant.GUID{tenantOne}}, []bool{false, false, false}},
 	} {
-		got := []bool{c.w.Wants(event.DomainAdded, one), c.w.Wants(event.DomainAdded, two), c.w.Wants(event.KeyCreated, "")}
+		got := []bool{c.w.Wants(event.DomainAdded, tenantOne), c.w.Wants(event.DomainAdded, tenantTwo), c.w.Wants(event.KeyCreated, "")}
 		if !slices.Equal(got, c.wanted) {
 			t.Errorf("%+v: %v", c.w, got)
 		}
@@ -49,44 +49,44 @@ func TestWantsSelectsByTypeAndTenant(t *testing.T) {
 }
 
 func TestBothSecretsSignDuringARotation(t *testing.T) {
-	s := webhook.Secrets{Current: []byte("a")}.Rotate([]byte("b"), time.Hour, now)
+	secrets := webhook.Secrets{Current: []byte("a")}.Rotate([]byte("b"), time.Hour, now)
 	for at, want := range map[time.Duration]string{0: "ba", time.Hour - 1: "ba", time.Hour: "b"} {
-		if got := string(slices.Concat(s.ValidAt(now.Add(at))...)); got != want {
+		if got := string(slices.Concat(secrets.ValidAt(now.Add(at))...)); got != want {
 			t.Errorf("after %s: %q", at, got)
 		}
 	}
-	if s := s.Rotate([]byte("c"), 0, now); string(slices.Concat(s.ValidAt(now)...)) != "c" || s.Previous != nil {
-		t.Errorf("without an overlap: %+v", s)
+	if secrets := secrets.Rotate([]byte("c"), 0, now); string(slices.Concat(secrets.ValidAt(now)...)) != "c" || secrets.Previous != nil {
+		t.Errorf("without an overlap: %+v", secrets)
 	}
 }
 
 func TestResultsChangeTheWebhook(t *testing.T) {
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for name, c := range map[string]struct {
-		before  webhook.Webhook
-		event   event.Type
-		status  int
-		at      time.Time
-		failing time.Time
-		reason  webhook.Reason
+		before       webhook.Webhook
+		eventType    event.Type
+		status       int
+		at           time.Time
+		failingSince time.Time
+		wantReason   webhook.Reason
 	}{
-		"first failure":          {webhook.Webhook{Status: webhook.Enabled}, event.DomainAdded, 500, start, start, ""},
-		"second failure":         {webhook.Webhook{Status: webhook.Enabled, FailingSince: start}, event.DomainAdded, 500, start.Add(time.Hour), start, ""},
-		"five days of failures":  {webhook.Webhook{Status: webhook.Enabled, FailingSince: start}, event.DomainAdded, 500, start.Add(webhook.DisableAfter), start, webhook.ReasonFailing},
-		"a success after that":   {webhook.Webhook{Status: webhook.Enabled, FailingSince: start}, event.DomainAdded, 200, start.Add(webhook.DisableAfter), time.Time{}, ""},
-		"a failed test":          {webhook.Webhook{Status: webhook.Enabled}, webhook.TestType, 500, start, time.Time{}, ""},
-		"a failed test later":    {webhook.Webhook{Status: webhook.Enabled, FailingSince: start}, webhook.TestType, 500, start.Add(webhook.DisableAfter), start, ""},
-		"a test that succeeds":   {webhook.Webhook{Status: webhook.Enabled, FailingSince: start}, webhook.TestType, 200, start, time.Time{}, ""},
-		"gone":                   {webhook.Webhook{Status: webhook.Enabled}, event.DomainAdded, 410, start, start, webhook.ReasonGone},
-		"gone, disabled already": {webhook.Webhook{Status: webhook.Disabled}, webhook.TestType, 410, start, time.Time{}, ""},
+		"first failure":                              {webhook.Webhook{Status: webhook.Enabled}, event.DomainAdded, 500, start, start, ""},
+		"second failure":                             {webhook.Webhook{Status: webhook.Enabled, FailingSince: start}, event.DomainAdded, 500, start.Add(time.Hour), start, ""},
+		"five days of failures":                      {webhook.Webhook{Status: webhook.Enabled, FailingSince: start}, event.DomainAdded, 500, start.Add(webhook.DisableAfter), start, webhook.ReasonFailing},
+		"a success after that":                       {webhook.Webhook{Status: webhook.Enabled, FailingSince: start}, event.DomainAdded, 200, start.Add(webhook.DisableAfter), time.Time{}, ""},
+		"a failed test":                              {webhook.Webhook{Status: webhook.Enabled}, webhook.TestType, 500, start, time.Time{}, ""},
+		"a failed test later":                        {webhook.Webhook{Status: webhook.Enabled, FailingSince: start}, webhook.TestType, 500, start.Add(webhook.DisableAfter), start, ""},
+		"a test that succeeds":                       {webhook.Webhook{Status: webhook.Enabled, FailingSince: start}, webhook.TestType, 200, start, time.Time{}, ""},
+		"the endpoint is gone":                       {webhook.Webhook{Status: webhook.Enabled}, event.DomainAdded, 410, start, start, webhook.ReasonGone},
+		"the endpoint of a disabled webhook is gone": {webhook.Webhook{Status: webhook.Disabled}, webhook.TestType, 410, start, time.Time{}, ""},
 	} {
 		r := webhook.Response{StatusCode: c.status}
-		after, reason := c.before.AfterTry(webhook.Delivery{EventType: c.event}.AfterTry(r, c.at, 0), r.IsGone())
+		after, reason := c.before.AfterTry(webhook.Delivery{EventType: c.eventType}.AfterTry(r, c.at, 0), r.IsGone())
 		status := c.before.Status
-		if c.reason != "" {
+		if c.wantReason != "" {
 			status = webhook.Disabled
 		}
-		if !after.FailingSince.Equal(c.failing) || reason != c.reason || after.Status != status {
+		if !after.FailingSince.Equal(c.failingSince) || reason != c.wantReason || after.Status != status {
 			t.Errorf("%s: %s, failing since %v, reason %q", name, after.Status, after.FailingSince, reason)
 		}
 	}

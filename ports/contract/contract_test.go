@@ -18,11 +18,12 @@ func (r *failureRecorder) Helper() {}
 
 func (r *failureRecorder) Skipf(string, ...any) { runtime.Goexit() }
 
-func (r *failureRecorder) Fatalf(string, ...any) { r.end() }
+func (r *failureRecorder) Fatalf(string, ...any) { r.stop() }
 
-func (r *failureRecorder) Fatal(...any) { r.end() }
+func (r *failureRecorder) Fatal(...any) { r.stop() }
 
-func (r *failureRecorder) end() {
+// stop records a failure and ends the goroutine of the check.
+func (r *failureRecorder) stop() {
 	r.failed = true
 	runtime.Goexit()
 }

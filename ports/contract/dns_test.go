@@ -31,28 +31,28 @@ func (b brokenReader) Read(ctx context.Context, owner access.AccountID, name str
 
 func TestDNSReaderSuiteDetectsBrokenPromises(t *testing.T) {
 	for name, change := range map[string]func(*dns.ZoneRead){
-		"always complete": func(s *dns.ZoneRead) { s.Complete = true },
-		"never complete":  func(s *dns.ZoneRead) { s.Complete = false },
-		"one text only": func(s *dns.ZoneRead) {
-			for i := range s.Sets {
-				s.Sets[i].Values = s.Sets[i].Values[:1]
+		"always complete": func(read *dns.ZoneRead) { read.Complete = true },
+		"never complete":  func(read *dns.ZoneRead) { read.Complete = false },
+		"one value of each set": func(read *dns.ZoneRead) {
+			for i := range read.Sets {
+				read.Sets[i].Values = read.Sets[i].Values[:1]
 			}
 		},
-		"targets with the final dot": func(s *dns.ZoneRead) {
-			for i := range s.Sets {
-				if s.Sets[i].Type == dns.CNAME {
-					s.Sets[i].Values[0] += "."
+		"targets with the final dot": func(read *dns.ZoneRead) {
+			for i := range read.Sets {
+				if read.Sets[i].Type == dns.CNAME {
+					read.Sets[i].Values[0] += "."
 				}
 			}
 		},
-		"the name as the zone":            func(s *dns.ZoneRead) { s.Zone = s.Domain },
-		"no delegation":                   func(s *dns.ZoneRead) { s.Delegation = nil },
-		"nobody agrees":                   func(s *dns.ZoneRead) { s.Servers = slices.Clone(s.Servers); s.Servers[0].Agrees = false },
-		"no SPF tree":                     func(s *dns.ZoneRead) { s.Referenced.SPF = nil },
-		"no DMARC from above":             func(s *dns.ZoneRead) { s.Referenced.ParentDMARC = nil },
-		"no exchanges":                    func(s *dns.ZoneRead) { s.Referenced.Exchanges = nil },
-		"no keys":                         func(s *dns.ZoneRead) { s.Referenced.Keys = nil },
-		"lookups that were not requested": func(s *dns.ZoneRead) { s.Referenced.ParentDMARC = map[string][]string{"_dmarc.test": nil} },
+		"the domain is reported as its zone": func(read *dns.ZoneRead) { read.Zone = read.Domain },
+		"no delegation":                      func(read *dns.ZoneRead) { read.Delegation = nil },
+		"a server disagrees":                 func(read *dns.ZoneRead) { read.Servers = slices.Clone(read.Servers); read.Servers[0].Agrees = false },
+		"no SPF tree":                        func(read *dns.ZoneRead) { read.Referenced.SPF = nil },
+		"no DMARC records of parent names":   func(read *dns.ZoneRead) { read.Referenced.ParentDMARC = nil },
+		"no problems of MX hosts":            func(read *dns.ZoneRead) { read.Referenced.Exchanges = nil },
+		"no keys of DKIM targets":            func(read *dns.ZoneRead) { read.Referenced.Keys = nil },
+		"lookups that were not requested":    func(read *dns.ZoneRead) { read.Referenced.ParentDMARC = map[string][]string{"_dmarc.test": nil} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, c := range dnsChecks {
@@ -67,7 +67,7 @@ func TestDNSReaderSuiteDetectsBrokenPromises(t *testing.T) {
 	}
 }
 
-// providerEnv is the fake DNS provider as a DNSProviderEnv. A test can replace provider by a type
+// providerEnv is a DNSProviderEnv with the fake DNS provider. A test can replace provider by a type
 // that breaks a promise.
 type providerEnv struct {
 	fake              *fake.DNSProvider
@@ -93,7 +93,7 @@ func (env *providerEnv) Put(_ T, zone string, s dns.RRSet) { env.fake.Put(zone, 
 
 func (env *providerEnv) Held(t T, zone string) []dns.RRSet {
 	sets, err := env.fake.Records(context.WithoutCancel(t.Context()), dns.Zone{ID: zone})
-	must(t, "held", err)
+	must(t, "list the records of a zone", err)
 	return slices.DeleteFunc(sets, func(s dns.RRSet) bool { return s.Type == dns.SOA || s.Type == dns.NS })
 }
 
@@ -110,7 +110,7 @@ type brokenProvider struct {
 	check   func(int) (int, error)
 	zone    func(string, dns.Zone, error) (dns.Zone, error)
 	records func([]dns.RRSet) []dns.RRSet
-	apply   func(*fake.DNSProvider, context.Context, dns.Zone, []dns.Change) ([]dns.RRSet, error)
+	apply   applyFunc
 }
 
 func (b brokenProvider) Check(ctx context.Context) (int, error) {
@@ -144,8 +144,8 @@ func (b brokenProvider) Apply(ctx context.Context, z dns.Zone, changes []dns.Cha
 	return b.DNSProvider.Apply(ctx, z, changes)
 }
 
-// overwrites stores the wanted record sets without comparing the current ones.
-func overwrites(f *fake.DNSProvider, z dns.Zone, changes []dns.Change) []dns.RRSet {
+// overwrite stores the wanted record sets without comparing the current ones.
+func overwrite(f *fake.DNSProvider, z dns.Zone, changes []dns.Change) []dns.RRSet {
 	var after []dns.RRSet
 	for _, c := range changes {
 		f.Put(z.ID, c.After)
@@ -154,10 +154,11 @@ func overwrites(f *fake.DNSProvider, z dns.Zone, changes []dns.Change) []dns.RRS
 	return after
 }
 
-type applied = func(*fake.DNSProvider, context.Context, dns.Zone, []dns.Change) ([]dns.RRSet, error)
+// applyFunc is the Apply of a fake DNS provider.
+type applyFunc = func(*fake.DNSProvider, context.Context, dns.Zone, []dns.Change) ([]dns.RRSet, error)
 
-// edited returns an Apply that passes each change to the fake as edit returns it.
-func edited(edit func(dns.Change) dns.Change) applied {
+// applyEdited returns an Apply that edits each change before it passes the change to the fake.
+func applyEdited(edit func(dns.Change) dns.Change) applyFunc {
 	return func(f *fake.DNSProvider, ctx context.Context, z dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {
 		changes = slices.Clone(changes)
 		for i := range changes {
@@ -169,22 +170,22 @@ func edited(edit func(dns.Change) dns.Change) applied {
 
 func TestDNSProviderSuiteDetectsBrokenPromises(t *testing.T) {
 	for name, b := range map[string]brokenProvider{
-		"counts no zones":             {check: func(int) (int, error) { return 0, nil }},
-		"counts what it does not see": {check: func(int) (int, error) { return 7, nil }},
-		"any name is a zone": {zone: func(name string, _ dns.Zone, _ error) (dns.Zone, error) {
+		"counts no zones":                {check: func(int) (int, error) { return 0, nil }},
+		"counts zones that do not exist": {check: func(int) (int, error) { return 7, nil }},
+		"reports any name as a zone": {zone: func(name string, _ dns.Zone, _ error) (dns.Zone, error) {
 			return dns.Zone{ID: name, Name: name, NameServers: []string{"a"}}, nil
 		}},
 		"a zone without servers": {zone: func(_ string, z dns.Zone, err error) (dns.Zone, error) {
 			z.NameServers = nil
 			return z, err
 		}},
-		"a missing zone is a plain error": {zone: func(_ string, z dns.Zone, err error) (dns.Zone, error) {
+		"reports a missing zone as broken": {zone: func(_ string, z dns.Zone, err error) (dns.Zone, error) {
 			if err != nil {
 				err = &outcome.Error{Kind: outcome.Broken}
 			}
 			return z, err
 		}},
-		"reads one value of each": {records: func(sets []dns.RRSet) []dns.RRSet {
+		"reads one value of each set": {records: func(sets []dns.RRSet) []dns.RRSet {
 			for i := range sets {
 				sets[i].Values = sets[i].Values[:1]
 			}
@@ -225,13 +226,13 @@ func TestDNSProviderSuiteDetectsBrokenPromises(t *testing.T) {
 		"writes nothing": {apply: func(_ *fake.DNSProvider, _ context.Context, _ dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {
 			return nil, nil
 		}},
-		"overwrites whatever is there": {apply: func(f *fake.DNSProvider, ctx context.Context, z dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {
+		"overwrites changed record sets": {apply: func(f *fake.DNSProvider, ctx context.Context, z dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {
 			if err := dns.CheckChanges(z.Name, changes); err != nil || ctx.Err() != nil {
 				return nil, err
 			}
-			return overwrites(f, z, changes), nil
+			return overwrite(f, z, changes), nil
 		}},
-		"one change after the other": {apply: func(f *fake.DNSProvider, ctx context.Context, z dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {
+		"writes one change after the other": {apply: func(f *fake.DNSProvider, ctx context.Context, z dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {
 			var all []dns.RRSet
 			for _, c := range changes {
 				sets, err := f.Apply(ctx, z, []dns.Change{c})
@@ -242,11 +243,11 @@ func TestDNSProviderSuiteDetectsBrokenPromises(t *testing.T) {
 			}
 			return all, nil
 		}},
-		"takes the planned TTL": {apply: edited(func(c dns.Change) dns.Change {
+		"writes the planned TTL over a changed one": {apply: applyEdited(func(c dns.Change) dns.Change {
 			c.Before.TTL = -1
 			return c
 		})},
-		"appends instead of replacing": {apply: edited(func(c dns.Change) dns.Change {
+		"appends instead of replacing": {apply: applyEdited(func(c dns.Change) dns.Change {
 			for _, v := range c.Before.Values {
 				if !slices.Contains(c.After.Values, v) && len(c.After.Values) > 0 {
 					c.After.Values = append(slices.Clone(c.After.Values), v)
@@ -254,13 +255,13 @@ func TestDNSProviderSuiteDetectsBrokenPromises(t *testing.T) {
 			}
 			return c
 		})},
-		"never removes": {apply: edited(func(c dns.Change) dns.Change {
+		"never removes": {apply: applyEdited(func(c dns.Change) dns.Change {
 			if len(c.After.Values) == 0 {
 				return dns.Change{Before: c.Before, After: c.Before}
 			}
 			return c
 		})},
-		"refuses what is there already": {apply: func(f *fake.DNSProvider, ctx context.Context, z dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {
+		"refuses changes that are already made": {apply: func(f *fake.DNSProvider, ctx context.Context, z dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {
 			now, _ := f.Records(ctx, z)
 			for _, c := range changes {
 				if !dns.Find(now, c.Before.Name, c.Before.Type).Same(c.Before) {
@@ -269,14 +270,14 @@ func TestDNSProviderSuiteDetectsBrokenPromises(t *testing.T) {
 			}
 			return f.Apply(ctx, z, changes)
 		}},
-		"a changed zone is broken": {apply: func(f *fake.DNSProvider, ctx context.Context, z dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {
+		"reports a changed zone as broken": {apply: func(f *fake.DNSProvider, ctx context.Context, z dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {
 			sets, err := f.Apply(ctx, z, changes)
 			if dns.IsChanged(err) {
 				err = &outcome.Error{Kind: outcome.Broken}
 			}
 			return sets, err
 		}},
-		"lost is down": {apply: func(f *fake.DNSProvider, ctx context.Context, z dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {
+		"reports an unknown outcome as down": {apply: func(f *fake.DNSProvider, ctx context.Context, z dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {
 			sets, err := f.Apply(ctx, z, changes)
 			if outcome.KindOf(err) == outcome.Unknown {
 				err = &outcome.Error{Kind: outcome.Down}
@@ -285,11 +286,11 @@ func TestDNSProviderSuiteDetectsBrokenPromises(t *testing.T) {
 		}},
 		"returns the requested sets, not the stored ones": {apply: func(f *fake.DNSProvider, ctx context.Context, z dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {
 			_, err := f.Apply(ctx, z, changes)
-			var asked []dns.RRSet
+			var requested []dns.RRSet
 			for _, c := range changes {
-				asked = append(asked, c.After)
+				requested = append(requested, c.After)
 			}
-			return asked, err
+			return requested, err
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

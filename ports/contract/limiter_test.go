@@ -14,15 +14,15 @@ import (
 
 // plainLimiter is a correct limiter in memory.
 type plainLimiter struct {
-	mu     sync.Mutex
-	logs   map[string]*ratelimit.Log
-	inside map[string]int
-	began  time.Time
-	newest time.Duration // token of the newest take
+	mu        sync.Mutex
+	logs      map[string]*ratelimit.Log
+	usedSlots map[string]int
+	start     time.Time
+	newest    time.Duration // token of the newest take
 }
 
 func newPlainLimiter() *plainLimiter {
-	return &plainLimiter{logs: map[string]*ratelimit.Log{}, inside: map[string]int{}, began: time.Now()}
+	return &plainLimiter{logs: map[string]*ratelimit.Log{}, usedSlots: map[string]int{}, start: time.Now()}
 }
 
 func (p *plainLimiter) Take(_ context.Context, b ratelimit.Bucket) (ratelimit.Verdict, func()) {
@@ -31,7 +31,7 @@ func (p *plainLimiter) Take(_ context.Context, b ratelimit.Bucket) (ratelimit.Ve
 	if p.logs[b.Key] == nil {
 		p.logs[b.Key] = &ratelimit.Log{}
 	}
-	now := time.Since(p.began)
+	now := time.Since(p.start)
 	v, token := p.logs[b.Key].Take(b, now, now)
 	if v.Allowed {
 		p.newest = token
@@ -51,20 +51,20 @@ func (p *plainLimiter) Remaining(_ context.Context, b ratelimit.Bucket) int {
 	if p.logs[b.Key] == nil {
 		return b.Limit
 	}
-	return p.logs[b.Key].Remaining(b, time.Since(p.began))
+	return p.logs[b.Key].Remaining(b, time.Since(p.start))
 }
 
 func (p *plainLimiter) Enter(_ context.Context, name string, slots int) (func(), bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.inside[name] >= slots {
+	if p.usedSlots[name] >= slots {
 		return func() {}, false
 	}
-	p.inside[name]++
+	p.usedSlots[name]++
 	return sync.OnceFunc(func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.inside[name]--
+		p.usedSlots[name]--
 	}), true
 }
 
@@ -77,18 +77,18 @@ type brokenLimiter struct {
 	remaining func(*plainLimiter, ratelimit.Bucket) int
 }
 
-func (b brokenLimiter) Remaining(ctx context.Context, of ratelimit.Bucket) int {
+func (b brokenLimiter) Remaining(ctx context.Context, bucket ratelimit.Bucket) int {
 	if b.remaining != nil {
-		return b.remaining(b.plainLimiter, of)
+		return b.remaining(b.plainLimiter, bucket)
 	}
-	return b.plainLimiter.Remaining(ctx, of)
+	return b.plainLimiter.Remaining(ctx, bucket)
 }
 
-func (b brokenLimiter) Take(ctx context.Context, of ratelimit.Bucket) (ratelimit.Verdict, func()) {
+func (b brokenLimiter) Take(ctx context.Context, bucket ratelimit.Bucket) (ratelimit.Verdict, func()) {
 	if b.take != nil {
-		return b.take(b.plainLimiter, ctx, of)
+		return b.take(b.plainLimiter, ctx, bucket)
 	}
-	return b.plainLimiter.Take(ctx, of)
+	return b.plainLimiter.Take(ctx, bucket)
 }
 
 func (b brokenLimiter) Enter(ctx context.Context, name string, slots int) (func(), bool) {
@@ -98,7 +98,8 @@ func (b brokenLimiter) Enter(ctx context.Context, name string, slots int) (func(
 	return b.plainLimiter.Enter(ctx, name, slots)
 }
 
-// TestLimiterSuiteDetectsBrokenPromises uses the fake clock of synctest.
+// TestLimiterSuiteDetectsBrokenPromises runs the suite on a correct limiter and on broken ones,
+// with the fake clock of synctest.
 func TestLimiterSuiteDetectsBrokenPromises(t *testing.T) {
 	for _, c := range limiterChecks {
 		t.Run(c.name, func(t *testing.T) {
@@ -106,7 +107,7 @@ func TestLimiterSuiteDetectsBrokenPromises(t *testing.T) {
 		})
 	}
 	for name, b := range map[string]brokenLimiter{
-		"one too many": {take: func(p *plainLimiter, ctx context.Context, b ratelimit.Bucket) (ratelimit.Verdict, func()) {
+		"one request too many is allowed": {take: func(p *plainLimiter, ctx context.Context, b ratelimit.Bucket) (ratelimit.Verdict, func()) {
 			b.Limit++
 			return p.Take(ctx, b)
 		}},
@@ -114,11 +115,11 @@ func TestLimiterSuiteDetectsBrokenPromises(t *testing.T) {
 			b.Key = ""
 			return p.Take(ctx, b)
 		}},
-		"nothing is given back": {take: func(p *plainLimiter, ctx context.Context, b ratelimit.Bucket) (ratelimit.Verdict, func()) {
+		"a request is not given back": {take: func(p *plainLimiter, ctx context.Context, b ratelimit.Bucket) (ratelimit.Verdict, func()) {
 			v, _ := p.Take(ctx, b)
 			return v, func() {}
 		}},
-		"the newest is given back": {take: func(p *plainLimiter, ctx context.Context, b ratelimit.Bucket) (ratelimit.Verdict, func()) {
+		"the newest request is given back": {take: func(p *plainLimiter, ctx context.Context, b ratelimit.Bucket) (ratelimit.Verdict, func()) {
 			v, _ := p.Take(ctx, b)
 			return v, sync.OnceFunc(func() {
 				p.mu.Lock()
@@ -150,35 +151,35 @@ func TestLimiterSuiteDetectsBrokenPromises(t *testing.T) {
 			return v.Remaining
 		}},
 		"remaining is always the limit": {remaining: func(_ *plainLimiter, b ratelimit.Bucket) int { return b.Limit }},
-		"one slot too many": {enter: func(p *plainLimiter, name string, slots int) (func(), bool) {
+		"one slot too many is allowed": {enter: func(p *plainLimiter, name string, slots int) (func(), bool) {
 			return p.Enter(context.Background(), name, slots+1)
 		}},
-		"nobody leaves": {enter: func(p *plainLimiter, name string, slots int) (func(), bool) {
+		"a slot is never released": {enter: func(p *plainLimiter, name string, slots int) (func(), bool) {
 			_, ok := p.Enter(context.Background(), name, slots)
 			return func() {}, ok
 		}},
-		"leaves twice": {enter: func(p *plainLimiter, name string, slots int) (func(), bool) {
+		"a slot is released twice": {enter: func(p *plainLimiter, name string, slots int) (func(), bool) {
 			_, ok := p.Enter(context.Background(), name, slots)
 			return func() {
 				p.mu.Lock()
 				defer p.mu.Unlock()
 				if ok {
-					p.inside[name]--
+					p.usedSlots[name]--
 				}
 			}, ok
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			noticed := false
+			detected := false
 			synctest.Test(t, func(t *testing.T) {
 				for _, c := range limiterChecks {
 					b.plainLimiter = newPlainLimiter()
-					noticed = noticed || fails(t, func(t T) { c.run(t, b) })
+					detected = detected || fails(t, func(t T) { c.run(t, b) })
 				}
 			})
-			if !noticed {
-				t.Fatal("no check of the suite fails")
+			if !detected {
+				t.Fatal("the suite does not detect the broken promise")
 			}
 		})
 	}

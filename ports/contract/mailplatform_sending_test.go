@@ -15,9 +15,9 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// brokenSends wraps a tenant and changes the results about rules or the message trace. A nil field
-// keeps the fake's behaviour.
-type brokenSends struct {
+// brokenRulesOrTrace wraps a tenant and replaces methods about rules or the message trace. A nil
+// field keeps the method of the tenant.
+type brokenRulesOrTrace struct {
 	ports.MailTenant
 	ensure func(context.Context, ports.MailTenant, string, []string) (sendlimit.Rule, error)
 	block  func(context.Context, ports.MailTenant, string, []string) (sendlimit.Rule, error)
@@ -26,44 +26,44 @@ type brokenSends struct {
 	sent   func(context.Context, ports.MailTenant, sendlimit.TraceQuery) (sendlimit.Trace, error)
 }
 
-func (b brokenSends) EnsureRule(ctx context.Context, scope string, mailboxes []string) (sendlimit.Rule, error) {
+func (b brokenRulesOrTrace) EnsureRule(ctx context.Context, scope string, mailboxes []string) (sendlimit.Rule, error) {
 	if b.ensure != nil {
 		return b.ensure(ctx, b.MailTenant, scope, mailboxes)
 	}
 	return b.MailTenant.EnsureRule(ctx, scope, mailboxes)
 }
 
-func (b brokenSends) Block(ctx context.Context, scope string, mailboxes []string) (sendlimit.Rule, error) {
+func (b brokenRulesOrTrace) Block(ctx context.Context, scope string, mailboxes []string) (sendlimit.Rule, error) {
 	if b.block != nil {
 		return b.block(ctx, b.MailTenant, scope, mailboxes)
 	}
 	return b.MailTenant.Block(ctx, scope, mailboxes)
 }
 
-func (b brokenSends) Rules(ctx context.Context) ([]sendlimit.Rule, error) {
+func (b brokenRulesOrTrace) Rules(ctx context.Context) ([]sendlimit.Rule, error) {
 	if b.rules != nil {
 		return b.rules(ctx, b.MailTenant)
 	}
 	return b.MailTenant.Rules(ctx)
 }
 
-func (b brokenSends) RemoveRules(ctx context.Context) error {
+func (b brokenRulesOrTrace) RemoveRules(ctx context.Context) error {
 	if b.remove != nil {
 		return b.remove(ctx, b.MailTenant)
 	}
 	return b.MailTenant.RemoveRules(ctx)
 }
 
-func (b brokenSends) Sent(ctx context.Context, q sendlimit.TraceQuery) (sendlimit.Trace, error) {
+func (b brokenRulesOrTrace) Sent(ctx context.Context, q sendlimit.TraceQuery) (sendlimit.Trace, error) {
 	if b.sent != nil {
 		return b.sent(ctx, b.MailTenant, q)
 	}
 	return b.MailTenant.Sent(ctx, q)
 }
 
-// withRule returns a tenant wrapper that changes each rule that a call returns.
-func withRule(change func(*sendlimit.Rule)) brokenSends {
-	return brokenSends{
+// changedRule returns a wrapper that changes each rule that a call returns.
+func changedRule(change func(*sendlimit.Rule)) brokenRulesOrTrace {
+	return brokenRulesOrTrace{
 		ensure: func(ctx context.Context, m ports.MailTenant, scope string, list []string) (sendlimit.Rule, error) {
 			r, err := m.EnsureRule(ctx, scope, list)
 			change(&r)
@@ -77,17 +77,17 @@ func withRule(change func(*sendlimit.Rule)) brokenSends {
 	}
 }
 
-// withRules returns a tenant wrapper that changes the result of Rules.
-func withRules(change func([]sendlimit.Rule) []sendlimit.Rule) brokenSends {
-	return brokenSends{rules: func(ctx context.Context, m ports.MailTenant) ([]sendlimit.Rule, error) {
+// changedRules returns a wrapper that changes the result of Rules.
+func changedRules(change func([]sendlimit.Rule) []sendlimit.Rule) brokenRulesOrTrace {
+	return brokenRulesOrTrace{rules: func(ctx context.Context, m ports.MailTenant) ([]sendlimit.Rule, error) {
 		all, err := m.Rules(ctx)
 		return change(all), err
 	}}
 }
 
-// withTracePage returns a tenant wrapper that changes each page of the message trace.
-func withTracePage(change func(*sendlimit.Trace)) brokenSends {
-	return brokenSends{sent: func(ctx context.Context, m ports.MailTenant, q sendlimit.TraceQuery) (sendlimit.Trace, error) {
+// changedTracePage returns a wrapper that changes each page of the message trace.
+func changedTracePage(change func(*sendlimit.Trace)) brokenRulesOrTrace {
+	return brokenRulesOrTrace{sent: func(ctx context.Context, m ports.MailTenant, q sendlimit.TraceQuery) (sendlimit.Trace, error) {
 		page, err := m.Sent(ctx, q)
 		page.Sent = slices.Clone(page.Sent)
 		change(&page)
@@ -95,8 +95,9 @@ func withTracePage(change func(*sendlimit.Trace)) brokenSends {
 	}}
 }
 
-// brokenRules are tenants that break one promise about rules each.
-var brokenRules = map[string]brokenSends{
+// brokenRules are tenants that break one promise about rules each, keyed by a description of the
+// fault.
+var brokenRules = map[string]brokenRulesOrTrace{
 	"EnsureRule enables the rule": {ensure: func(ctx context.Context, m ports.MailTenant, scope string, list []string) (sendlimit.Rule, error) {
 		return m.Block(ctx, scope, list)
 	}},
@@ -104,7 +105,7 @@ var brokenRules = map[string]brokenSends{
 		_ = m.RemoveRules(ctx)
 		return m.EnsureRule(ctx, scope, list)
 	}},
-	"an empty list stays blocked": {block: func(ctx context.Context, m ports.MailTenant, scope string, list []string) (sendlimit.Rule, error) {
+	"an empty list changes nothing": {block: func(ctx context.Context, m ports.MailTenant, scope string, list []string) (sendlimit.Rule, error) {
 		if len(list) == 0 {
 			r, err := m.EnsureRule(ctx, scope, nil)
 			r.Enabled, r.Written = false, true
@@ -112,7 +113,7 @@ var brokenRules = map[string]brokenSends{
 		}
 		return m.Block(ctx, scope, list)
 	}},
-	"a list is appended": {block: func(ctx context.Context, m ports.MailTenant, scope string, list []string) (sendlimit.Rule, error) {
+	"a list is added to the earlier one": {block: func(ctx context.Context, m ports.MailTenant, scope string, list []string) (sendlimit.Rule, error) {
 		if r, err := m.EnsureRule(ctx, scope, nil); err == nil && len(list) > 0 {
 			list = slices.Concat(list, r.Blocks())
 		}
@@ -126,41 +127,41 @@ var brokenRules = map[string]brokenSends{
 		r.Name = sendlimit.RuleName(scope)
 		return r, err
 	}},
-	"changes by others are kept": {block: func(ctx context.Context, m ports.MailTenant, scope string, list []string) (sendlimit.Rule, error) {
+	"changes by others are not repaired": {block: func(ctx context.Context, m ports.MailTenant, scope string, list []string) (sendlimit.Rule, error) {
 		if r, err := m.EnsureRule(ctx, scope, nil); err == nil && r.ID != "" && !r.Enabled && len(list) == 1 {
 			return r, nil
 		}
 		return m.Block(ctx, scope, list)
 	}},
-	"every rule is reported as written": withRule(func(r *sendlimit.Rule) { r.Written = r.ID != "" }),
-	"no rule is reported as written":    withRule(func(r *sendlimit.Rule) { r.Written = false }),
-	"every rule is reported as created": withRule(func(r *sendlimit.Rule) { r.Created = r.ID != "" }),
-	"no rule is reported as created":    withRule(func(r *sendlimit.Rule) { r.Created = false }),
-	"no id":                             withRule(func(r *sendlimit.Rule) { r.ID = "" }),
-	"a different name":                  withRule(func(r *sendlimit.Rule) { r.Name = strings.ToUpper(r.Name) }),
-	"out of order":                      withRule(func(r *sendlimit.Rule) { slices.Reverse(r.Lists) }),
+	"every rule is reported as written": changedRule(func(r *sendlimit.Rule) { r.Written = r.ID != "" }),
+	"no rule is reported as written":    changedRule(func(r *sendlimit.Rule) { r.Written = false }),
+	"every rule is reported as created": changedRule(func(r *sendlimit.Rule) { r.Created = r.ID != "" }),
+	"no rule is reported as created":    changedRule(func(r *sendlimit.Rule) { r.Created = false }),
+	"the rule has no id":                changedRule(func(r *sendlimit.Rule) { r.ID = "" }),
+	"the rule has a different name":     changedRule(func(r *sendlimit.Rule) { r.Name = strings.ToUpper(r.Name) }),
+	"the addresses are not sorted":      changedRule(func(r *sendlimit.Rule) { slices.Reverse(r.Lists) }),
 	"the case of addresses is kept": {block: func(ctx context.Context, m ports.MailTenant, scope string, list []string) (sendlimit.Rule, error) {
 		r, err := m.Block(ctx, scope, list)
 		r.Lists = list
 		return r, err
 	}},
-	"no rule is listed": withRules(func([]sendlimit.Rule) []sendlimit.Rule { return nil }),
-	"disabled rules are not listed": withRules(func(all []sendlimit.Rule) []sendlimit.Rule {
+	"no rule is listed": changedRules(func([]sendlimit.Rule) []sendlimit.Rule { return nil }),
+	"disabled rules are not listed": changedRules(func(all []sendlimit.Rule) []sendlimit.Rule {
 		return slices.DeleteFunc(all, func(r sendlimit.Rule) bool { return !r.Enabled })
 	}),
-	"disabled rules are listed as enabled": withRules(func(all []sendlimit.Rule) []sendlimit.Rule {
+	"disabled rules are listed as enabled": changedRules(func(all []sendlimit.Rule) []sendlimit.Rule {
 		for i := range all {
 			all[i].Enabled = true
 		}
 		return all
 	}),
-	"altered rules are listed as unaltered": withRules(func(all []sendlimit.Rule) []sendlimit.Rule {
+	"altered rules are listed as unaltered": changedRules(func(all []sendlimit.Rule) []sendlimit.Rule {
 		for i := range all {
 			all[i].Altered = false
 		}
 		return all
 	}),
-	"unaltered rules are listed as altered": withRules(func(all []sendlimit.Rule) []sendlimit.Rule {
+	"unaltered rules are listed as altered": changedRules(func(all []sendlimit.Rule) []sendlimit.Rule {
 		for i := range all {
 			all[i].Altered = all[i].Enabled
 		}
@@ -187,7 +188,7 @@ var brokenRules = map[string]brokenSends{
 		}
 		return r, err
 	}},
-	"every failure is unknown": {block: func(ctx context.Context, m ports.MailTenant, scope string, list []string) (sendlimit.Rule, error) {
+	"every failure is reported as unknown": {block: func(ctx context.Context, m ports.MailTenant, scope string, list []string) (sendlimit.Rule, error) {
 		r, err := m.Block(ctx, scope, list)
 		if err != nil {
 			err = &outcome.Error{Kind: outcome.Unknown}
@@ -196,26 +197,27 @@ var brokenRules = map[string]brokenSends{
 	}},
 }
 
-// brokenTraces are tenants that break one promise about the message trace each.
-var brokenTraces = map[string]brokenSends{
-	"only the first page": withTracePage(func(p *sendlimit.Trace) { p.Next = "" }),
-	"endless pages":       withTracePage(func(p *sendlimit.Trace) { p.Next = "1" }),
-	"blocked mail counts as sent": withTracePage(func(p *sendlimit.Trace) {
+// brokenTraces are tenants that break one promise about the message trace each, keyed by a
+// description of the fault.
+var brokenTraces = map[string]brokenRulesOrTrace{
+	"only the first page is returned": changedTracePage(func(p *sendlimit.Trace) { p.Next = "" }),
+	"the pages have no end":           changedTracePage(func(p *sendlimit.Trace) { p.Next = "1" }),
+	"blocked mail counts as sent": changedTracePage(func(p *sendlimit.Trace) {
 		for i := range p.Sent {
 			p.Sent[i].Refused = false
 		}
 	}),
-	"all mail counts as refused": withTracePage(func(p *sendlimit.Trace) {
+	"all mail counts as refused": changedTracePage(func(p *sendlimit.Trace) {
 		for i := range p.Sent {
 			p.Sent[i].Refused = true
 		}
 	}),
-	"the time when the trace showed the message": withTracePage(func(p *sendlimit.Trace) {
+	"the time of a message is an hour late": changedTracePage(func(p *sendlimit.Trace) {
 		for i := range p.Sent {
 			p.Sent[i].At = p.Sent[i].At.Add(time.Hour)
 		}
 	}),
-	"each row is a message": withTracePage(func(p *sendlimit.Trace) {
+	"each row is reported as a message": changedTracePage(func(p *sendlimit.Trace) {
 		for i := range p.Sent {
 			p.Sent[i].Message += "/" + strconv.Itoa(i)
 		}
@@ -243,11 +245,11 @@ var brokenTraces = map[string]brokenSends{
 		}
 		return m.Sent(ctx, q)
 	}},
-	"only the first sender's": {sent: func(ctx context.Context, m ports.MailTenant, q sendlimit.TraceQuery) (sendlimit.Trace, error) {
+	"only messages of the first sender are returned": {sent: func(ctx context.Context, m ports.MailTenant, q sendlimit.TraceQuery) (sendlimit.Trace, error) {
 		q.Senders = q.Senders[:min(1, len(q.Senders))]
 		return m.Sent(ctx, q)
 	}},
-	"a failure is an empty page": {sent: func(ctx context.Context, m ports.MailTenant, q sendlimit.TraceQuery) (sendlimit.Trace, error) {
+	"a failure is reported as an empty page": {sent: func(ctx context.Context, m ports.MailTenant, q sendlimit.TraceQuery) (sendlimit.Trace, error) {
 		page, _ := m.Sent(ctx, q)
 		return page, nil
 	}},
@@ -262,13 +264,13 @@ var brokenTraces = map[string]brokenSends{
 func TestSendSuitesDetectBrokenPromises(t *testing.T) {
 	for _, suite := range []struct {
 		checks []mailCheck
-		broken map[string]brokenSends
+		broken map[string]brokenRulesOrTrace
 	}{{ruleChecks, brokenRules}, {traceChecks, brokenTraces}} {
 		for name, b := range suite.broken {
 			t.Run(name, func(t *testing.T) {
 				for _, c := range suite.checks {
 					env := newFakeEnv()
-					p := brokenTenant(func(m ports.MailTenant) brokenSends { b.MailTenant = m; return b })
+					p := brokenTenant(func(m ports.MailTenant) brokenRulesOrTrace { b.MailTenant = m; return b })
 					p.MailPlatform = env.fake
 					env.platform = p
 					if fails(t, func(t T) { c.Run(t, env) }) {

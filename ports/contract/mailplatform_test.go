@@ -52,8 +52,8 @@ func (env *fakeEnv) NewTenant(_ T, s Setup) Tenant {
 			Rule: s.RuleLag, Trace: s.TraceLag,
 		},
 	})
-	at := fmt.Sprintf("@t%08d.onmicrosoft.com", n)
-	return Tenant{GUID: id, Name: name, Admin: "admin" + at, Member: "member" + at, Guest: "guest" + at, Platform: "fake"}
+	suffix := fmt.Sprintf("@t%08d.onmicrosoft.com", n)
+	return Tenant{GUID: id, Name: name, Admin: "admin" + suffix, Member: "member" + suffix, Guest: "guest" + suffix, Platform: "fake"}
 }
 
 func (env *fakeEnv) Visit(t T, page, username string, accept bool) string {
@@ -83,15 +83,15 @@ func (env *fakeEnv) Send(_ T, id tenant.GUID, mailbox string, count int) {
 func (env *fakeEnv) SetRule(_ T, id tenant.GUID, r sendlimit.Rule) { env.fake.SetRule(id, r) }
 
 func (env *fakeEnv) Rules(_ T, id tenant.GUID) map[string][]string {
-	out := map[string][]string{}
+	blocked := map[string][]string{}
 	for _, r := range env.fake.SnapshotOf(id).Rules {
-		out[r.Name] = r.Blocks()
+		blocked[r.Name] = r.Blocks()
 	}
-	return out
+	return blocked
 }
 
-func (env *fakeEnv) Revoke(_ T, id tenant.GUID, what Grant) {
-	env.fake.Revoke(id, string(what))
+func (env *fakeEnv) Revoke(_ T, id tenant.GUID, grant Grant) {
+	env.fake.Revoke(id, string(grant))
 }
 
 func (env *fakeEnv) Fail(_ T, id tenant.GUID, method string, failure Failure) func() {
@@ -153,98 +153,98 @@ func (b brokenPlatform) For(id tenant.GUID) ports.MailTenant {
 	return b.MailPlatform.For(id)
 }
 
-// Each of these types wraps a tenant and breaks one promise of ports.MailTenant.
+// Each of these types wraps a tenant and breaks the promise of ports.MailTenant that its name says.
 type (
-	forgetsDefault struct{ ports.MailTenant }
-	listsBuiltin   struct{ ports.MailTenant }
-	unknownIsZero  struct{ ports.MailTenant }
-	addsVerified   struct{ ports.MailTenant }
-	conflictOnAdd  struct{ ports.MailTenant }
-	takesAnyName   struct{ ports.MailTenant }
-	noRecords      struct{ ports.MailTenant }
-	believesAll    struct{ ports.MailTenant }
-	verifyOnce     struct{ ports.MailTenant }
-	failsQuietly   struct{ ports.MailTenant }
-	dottedRecords  struct{ ports.MailTenant }
-	alwaysReady    struct{ ports.MailTenant }
-	smtpPretends   struct{ ports.MailTenant }
-	signsUnasked   struct{ ports.MailTenant }
-	swapsSelectors struct{ ports.MailTenant }
-	hidesLag       struct{ ports.MailTenant }
-	caseSensitive  struct{ ports.MailTenant }
-	losesMailbox   struct{ ports.MailTenant }
-	oneAlias       struct{ ports.MailTenant }
-	enablesNothing struct{ ports.MailTenant }
-	renamesNothing struct{ ports.MailTenant }
-	settlesUnknown struct{ ports.MailTenant }
-	blursKinds     struct{ ports.MailTenant }
-	countsShared   struct{ ports.MailTenant }
+	builtinAsDefault       struct{ ports.MailTenant }
+	listsBuiltinDomain     struct{ ports.MailTenant }
+	acceptsUnknownDomain   struct{ ports.MailTenant }
+	addsDomainAsVerified   struct{ ports.MailTenant }
+	refusesSecondAdd       struct{ ports.MailTenant }
+	acceptsBuiltinNames    struct{ ports.MailTenant }
+	returnsNoRecords       struct{ ports.MailTenant }
+	verifiesWithoutRecord  struct{ ports.MailTenant }
+	verifiesOnlyOnce       struct{ ports.MailTenant }
+	hidesProfileErrors     struct{ ports.MailTenant }
+	targetsWithFinalDot    struct{ ports.MailTenant }
+	bootstrapAlwaysReady   struct{ ports.MailTenant }
+	enablesNoSMTPAuth      struct{ ports.MailTenant }
+	signingAlwaysEnabled   struct{ ports.MailTenant }
+	swapsSelectors         struct{ ports.MailTenant }
+	hidesSubmissionErrors  struct{ ports.MailTenant }
+	caseSensitiveAddresses struct{ ports.MailTenant }
+	listsOneMailbox        struct{ ports.MailTenant }
+	aliasIsLocalPart       struct{ ports.MailTenant }
+	opensNoSignIn          struct{ ports.MailTenant }
+	renamesNothing         struct{ ports.MailTenant }
+	unknownCreationIsDown  struct{ ports.MailTenant }
+	everyListFailureIsDown struct{ ports.MailTenant }
+	countsSharedAsUsers    struct{ ports.MailTenant }
 
-	countsTrials      struct{ ports.MailTenant }
-	countsUsers       struct{ ports.MailTenant }
-	licensesForShared struct{ ports.MailTenant }
-	licensesWhenReady struct{ ports.MailTenant }
+	countsTrialsAsPaid    struct{ ports.MailTenant }
+	countsUsersAsLicenses struct{ ports.MailTenant }
+	countsSharedAsPaid    struct{ ports.MailTenant }
+	licensesNeedBootstrap struct{ ports.MailTenant }
 )
 
-func (b forgetsDefault) Profile(ctx context.Context) (tenant.Profile, error) {
+func (b builtinAsDefault) Profile(ctx context.Context) (tenant.Profile, error) {
 	p, err := b.MailTenant.Profile(ctx)
 	p.DefaultDomain = p.BuiltinDomain
 	return p, err
 }
 
-func (b listsBuiltin) Domains(ctx context.Context) ([]domain.Platform, error) {
+func (b listsBuiltinDomain) Domains(ctx context.Context) ([]domain.Platform, error) {
 	list, err := b.MailTenant.Domains(ctx)
 	return append(list, domain.Platform{Name: "t.onmicrosoft.com", Verified: true}), err
 }
 
-func (b unknownIsZero) Domain(ctx context.Context, name string) (domain.Platform, error) {
+func (b acceptsUnknownDomain) Domain(ctx context.Context, name string) (domain.Platform, error) {
 	d, _ := b.MailTenant.Domain(ctx, name)
 	return d, nil
 }
 
-func (b addsVerified) AddDomain(ctx context.Context, name string) (domain.Platform, error) {
+func (b addsDomainAsVerified) AddDomain(ctx context.Context, name string) (domain.Platform, error) {
 	d, err := b.MailTenant.AddDomain(ctx, name)
 	d.Verified = true
 	return d, err
 }
 
-func (b conflictOnAdd) AddDomain(ctx context.Context, name string) (domain.Platform, error) {
+func (b refusesSecondAdd) AddDomain(ctx context.Context, name string) (domain.Platform, error) {
 	if _, err := b.Domain(ctx, name); err == nil {
 		return domain.Platform{}, &outcome.Error{Kind: outcome.Refused, Code: fault.DomainUnavailable}
 	}
 	return b.MailTenant.AddDomain(ctx, name)
 }
 
-func (b takesAnyName) AddDomain(ctx context.Context, name string) (domain.Platform, error) {
+func (b acceptsBuiltinNames) AddDomain(ctx context.Context, name string) (domain.Platform, error) {
 	if strings.HasSuffix(name, ".onmicrosoft.com") {
 		return domain.Platform{Name: name}, nil
 	}
 	return b.MailTenant.AddDomain(ctx, name)
 }
 
-func (b noRecords) Records(context.Context, string) (domain.Records, error) {
+func (b returnsNoRecords) Records(context.Context, string) (domain.Records, error) {
 	return domain.Records{}, nil
 }
 
-func (b believesAll) VerifyDomain(ctx context.Context, name string) (domain.Platform, error) {
+func (b verifiesWithoutRecord) VerifyDomain(ctx context.Context, name string) (domain.Platform, error) {
 	d, err := b.Domain(ctx, name)
 	d.Verified = true
 	return d, err
 }
 
-func (b verifyOnce) VerifyDomain(ctx context.Context, name string) (domain.Platform, error) {
+func (b verifiesOnlyOnce) VerifyDomain(ctx context.Context, name string) (domain.Platform, error) {
 	if d, err := b.Domain(ctx, name); err == nil && d.Verified {
 		return d, &outcome.Error{Kind: outcome.Refused, Code: fault.VerificationFailed}
 	}
 	return b.MailTenant.VerifyDomain(ctx, name)
 }
 
-func (b failsQuietly) Profile(ctx context.Context) (tenant.Profile, error) {
+func (b hidesProfileErrors) Profile(ctx context.Context) (tenant.Profile, error) {
 	p, _ := b.MailTenant.Profile(ctx)
 	return p, nil
 }
 
-func (b dottedRecords) Records(ctx context.Context, name string) (domain.Records, error) {
+func (b targetsWithFinalDot) Records(ctx context.Context, name string) (domain.Records, error) {
 	r, err := b.MailTenant.Records(ctx, name)
 	for i := range r.Service {
 		r.Service[i].Content += "."
@@ -252,13 +252,13 @@ func (b dottedRecords) Records(ctx context.Context, name string) (domain.Records
 	return r, err
 }
 
-func (b alwaysReady) Bootstrap(context.Context) (tenant.Progress, error) {
+func (b bootstrapAlwaysReady) Bootstrap(context.Context) (tenant.Progress, error) {
 	return tenant.Progress{Status: tenant.BootstrapReady}, nil
 }
 
-func (b smtpPretends) EnableSMTPAuth(context.Context) error { return nil }
+func (b enablesNoSMTPAuth) EnableSMTPAuth(context.Context) error { return nil }
 
-func (b signsUnasked) EnsureSigning(ctx context.Context, name string) (dns.Signing, error) {
+func (b signingAlwaysEnabled) EnsureSigning(ctx context.Context, name string) (dns.Signing, error) {
 	s, err := b.MailTenant.EnsureSigning(ctx, name)
 	s.Enabled = err == nil
 	return s, err
@@ -270,34 +270,34 @@ func (b swapsSelectors) EnsureSigning(ctx context.Context, name string) (dns.Sig
 	return s, err
 }
 
-func (b hidesLag) OpenSubmission(ctx context.Context, address string) error {
+func (b hidesSubmissionErrors) OpenSubmission(ctx context.Context, address string) error {
 	_ = b.MailTenant.OpenSubmission(ctx, address)
 	return nil
 }
 
-func (b caseSensitive) Mailbox(ctx context.Context, address string) (mailbox.Platform, error) {
+func (b caseSensitiveAddresses) Mailbox(ctx context.Context, address string) (mailbox.Platform, error) {
 	if address != strings.ToLower(address) {
 		return mailbox.Platform{}, &outcome.Error{Kind: outcome.Refused, Code: fault.MailboxNotFound}
 	}
 	return b.MailTenant.Mailbox(ctx, address)
 }
 
-func (b losesMailbox) Mailboxes(ctx context.Context) ([]mailbox.Platform, error) {
+func (b listsOneMailbox) Mailboxes(ctx context.Context) ([]mailbox.Platform, error) {
 	list, err := b.MailTenant.Mailboxes(ctx)
 	return list[:min(len(list), 1)], err
 }
 
-func (b oneAlias) CreateMailbox(ctx context.Context, s mailbox.Spec) (mailbox.Platform, error) {
+func (b aliasIsLocalPart) CreateMailbox(ctx context.Context, s mailbox.Spec) (mailbox.Platform, error) {
 	m, err := b.MailTenant.CreateMailbox(ctx, s)
 	m.Alias, _, _ = strings.Cut(s.Address, "@")
 	return m, err
 }
 
-func (b enablesNothing) OpenSignIn(context.Context, string, string, secret.Text) error { return nil }
+func (b opensNoSignIn) OpenSignIn(context.Context, string, string, secret.Text) error { return nil }
 
 func (b renamesNothing) Rename(context.Context, string, string) error { return nil }
 
-func (b settlesUnknown) CreateMailbox(ctx context.Context, s mailbox.Spec) (mailbox.Platform, error) {
+func (b unknownCreationIsDown) CreateMailbox(ctx context.Context, s mailbox.Spec) (mailbox.Platform, error) {
 	m, err := b.MailTenant.CreateMailbox(ctx, s)
 	if outcome.KindOf(err) == outcome.Unknown {
 		err = &outcome.Error{Kind: outcome.Down}
@@ -305,7 +305,7 @@ func (b settlesUnknown) CreateMailbox(ctx context.Context, s mailbox.Spec) (mail
 	return m, err
 }
 
-func (b blursKinds) Domains(ctx context.Context) ([]domain.Platform, error) {
+func (b everyListFailureIsDown) Domains(ctx context.Context) ([]domain.Platform, error) {
 	list, err := b.MailTenant.Domains(ctx)
 	if err != nil {
 		err = &outcome.Error{Kind: outcome.Down}
@@ -313,42 +313,43 @@ func (b blursKinds) Domains(ctx context.Context) ([]domain.Platform, error) {
 	return list, err
 }
 
-func (b countsShared) UserMailboxes(ctx context.Context) (int, error) {
+func (b countsSharedAsUsers) UserMailboxes(ctx context.Context) (int, error) {
 	list, err := b.Mailboxes(ctx)
 	return len(list), err
 }
 
-func (b countsTrials) EmailLicenses(ctx context.Context) (tenant.Licenses, error) {
+func (b countsTrialsAsPaid) EmailLicenses(ctx context.Context) (tenant.Licenses, error) {
 	l, err := b.MailTenant.EmailLicenses(ctx)
 	return tenant.Licenses{Paid: l.Paid + l.Trial}, err
 }
 
-func (b countsUsers) EmailLicenses(ctx context.Context) (tenant.Licenses, error) {
+func (b countsUsersAsLicenses) EmailLicenses(ctx context.Context) (tenant.Licenses, error) {
 	users, err := b.UserMailboxes(ctx)
 	return tenant.Licenses{Paid: users}, err
 }
 
-func (b licensesForShared) EmailLicenses(ctx context.Context) (tenant.Licenses, error) {
+func (b countsSharedAsPaid) EmailLicenses(ctx context.Context) (tenant.Licenses, error) {
 	l, err := b.MailTenant.EmailLicenses(ctx)
 	shared, _ := b.Mailboxes(ctx)
 	l.Paid += len(shared)
 	return l, err
 }
 
-func (b licensesWhenReady) EmailLicenses(ctx context.Context) (tenant.Licenses, error) {
+func (b licensesNeedBootstrap) EmailLicenses(ctx context.Context) (tenant.Licenses, error) {
 	if _, err := b.Mailboxes(ctx); err != nil {
 		return tenant.Licenses{}, err
 	}
 	return b.MailTenant.EmailLicenses(ctx)
 }
 
-func brokenTenant[T ports.MailTenant](make func(ports.MailTenant) T) brokenPlatform {
-	return brokenPlatform{tenants: func(m ports.MailTenant) ports.MailTenant { return make(m) }}
+// brokenTenant returns the fake platform with tenants that wrap returns.
+func brokenTenant[T ports.MailTenant](wrap func(ports.MailTenant) T) brokenPlatform {
+	return brokenPlatform{tenants: func(m ports.MailTenant) ports.MailTenant { return wrap(m) }}
 }
 
-// brokenPlatforms are platforms that break one promise each.
+// brokenPlatforms are platforms that break one promise each, keyed by a description of the fault.
 var brokenPlatforms = map[string]brokenPlatform{
-	"any callback is consent": {granted: func(ports.MailPlatform, string) (tenant.GUID, error) {
+	"any callback counts as a consent": {granted: func(ports.MailPlatform, string) (tenant.GUID, error) {
 		return "00000001-0000-4000-8000-000000000000", nil
 	}},
 	"the sign-in forgets the nonce": {
@@ -361,39 +362,39 @@ var brokenPlatforms = map[string]brokenPlatform{
 			return p.Administrator(context.Background(), s, c)
 		},
 	},
-	"anybody is administrator": {administrator: func(p ports.MailPlatform, s ports.SignIn, c secret.Text) (tenant.Administrator, error) {
+	"any person counts as an administrator": {administrator: func(p ports.MailPlatform, s ports.SignIn, c secret.Text) (tenant.Administrator, error) {
 		admin, _ := p.Administrator(context.Background(), s, c)
 		return admin, nil
 	}},
-	"a good credential is refused":                  {check: func() error { return fault.AccessDenied.With("no") }},
-	"built-in domain as default":                    brokenTenant(func(m ports.MailTenant) forgetsDefault { return forgetsDefault{m} }),
-	"built-in domains listed":                       brokenTenant(func(m ports.MailTenant) listsBuiltin { return listsBuiltin{m} }),
-	"an unknown domain is not refused":              brokenTenant(func(m ports.MailTenant) unknownIsZero { return unknownIsZero{m} }),
-	"added is verified":                             brokenTenant(func(m ports.MailTenant) addsVerified { return addsVerified{m} }),
-	"adding again is a conflict":                    brokenTenant(func(m ports.MailTenant) conflictOnAdd { return conflictOnAdd{m} }),
-	"built-in names are accepted":                   brokenTenant(func(m ports.MailTenant) takesAnyName { return takesAnyName{m} }),
-	"no verification record":                        brokenTenant(func(m ports.MailTenant) noRecords { return noRecords{m} }),
-	"verified without a check":                      brokenTenant(func(m ports.MailTenant) believesAll { return believesAll{m} }),
-	"verifying again fails":                         brokenTenant(func(m ports.MailTenant) verifyOnce { return verifyOnce{m} }),
-	"a lost consent is not an error":                brokenTenant(func(m ports.MailTenant) failsQuietly { return failsQuietly{m} }),
-	"targets with the final dot":                    brokenTenant(func(m ports.MailTenant) dottedRecords { return dottedRecords{m} }),
-	"ready without a bootstrap":                     brokenTenant(func(m ports.MailTenant) alwaysReady { return alwaysReady{m} }),
-	"SMTP AUTH only pretended":                      brokenTenant(func(m ports.MailTenant) smtpPretends { return smtpPretends{m} }),
-	"signing is enabled without a request":          brokenTenant(func(m ports.MailTenant) signsUnasked { return signsUnasked{m} }),
-	"selectors swapped":                             brokenTenant(func(m ports.MailTenant) swapsSelectors { return swapsSelectors{m} }),
-	"submission ignores its lag":                    brokenTenant(func(m ports.MailTenant) hidesLag { return hidesLag{m} }),
-	"addresses are case-sensitive":                  brokenTenant(func(m ports.MailTenant) caseSensitive { return caseSensitive{m} }),
-	"only a first page of mailboxes":                brokenTenant(func(m ports.MailTenant) losesMailbox { return losesMailbox{m} }),
-	"aliases collide":                               brokenTenant(func(m ports.MailTenant) oneAlias { return oneAlias{m} }),
-	"sign-in stays closed":                          brokenTenant(func(m ports.MailTenant) enablesNothing { return enablesNothing{m} }),
-	"renaming does nothing":                         brokenTenant(func(m ports.MailTenant) renamesNothing { return renamesNothing{m} }),
-	"unknown reported as without effect":            brokenTenant(func(m ports.MailTenant) settlesUnknown { return settlesUnknown{m} }),
-	"every failure is down":                         brokenTenant(func(m ports.MailTenant) blursKinds { return blursKinds{m} }),
-	"shared mailboxes counted as users":             brokenTenant(func(m ports.MailTenant) countsShared { return countsShared{m} }),
-	"trials counted as bought":                      brokenTenant(func(m ports.MailTenant) countsTrials { return countsTrials{m} }),
-	"licences count users":                          brokenTenant(func(m ports.MailTenant) countsUsers { return countsUsers{m} }),
-	"shared mailboxes bring licences":               brokenTenant(func(m ports.MailTenant) licensesForShared { return licensesForShared{m} }),
-	"licences are counted only after the bootstrap": brokenTenant(func(m ports.MailTenant) licensesWhenReady { return licensesWhenReady{m} }),
+	"a good credential is refused":                              {check: func() error { return fault.AccessDenied.With("no") }},
+	"the built-in domain is the default":                        brokenTenant(func(m ports.MailTenant) builtinAsDefault { return builtinAsDefault{m} }),
+	"the built-in domain is listed":                             brokenTenant(func(m ports.MailTenant) listsBuiltinDomain { return listsBuiltinDomain{m} }),
+	"an unknown domain is not refused":                          brokenTenant(func(m ports.MailTenant) acceptsUnknownDomain { return acceptsUnknownDomain{m} }),
+	"an added domain is verified":                               brokenTenant(func(m ports.MailTenant) addsDomainAsVerified { return addsDomainAsVerified{m} }),
+	"adding again is a conflict":                                brokenTenant(func(m ports.MailTenant) refusesSecondAdd { return refusesSecondAdd{m} }),
+	"built-in names are accepted":                               brokenTenant(func(m ports.MailTenant) acceptsBuiltinNames { return acceptsBuiltinNames{m} }),
+	"no verification record is returned":                        brokenTenant(func(m ports.MailTenant) returnsNoRecords { return returnsNoRecords{m} }),
+	"verified without a check":                                  brokenTenant(func(m ports.MailTenant) verifiesWithoutRecord { return verifiesWithoutRecord{m} }),
+	"verifying again fails":                                     brokenTenant(func(m ports.MailTenant) verifiesOnlyOnce { return verifiesOnlyOnce{m} }),
+	"a lost consent is not an error":                            brokenTenant(func(m ports.MailTenant) hidesProfileErrors { return hidesProfileErrors{m} }),
+	"targets with the final dot":                                brokenTenant(func(m ports.MailTenant) targetsWithFinalDot { return targetsWithFinalDot{m} }),
+	"ready without a bootstrap":                                 brokenTenant(func(m ports.MailTenant) bootstrapAlwaysReady { return bootstrapAlwaysReady{m} }),
+	"SMTP AUTH is not enabled":                                  brokenTenant(func(m ports.MailTenant) enablesNoSMTPAuth { return enablesNoSMTPAuth{m} }),
+	"signing is enabled without a request":                      brokenTenant(func(m ports.MailTenant) signingAlwaysEnabled { return signingAlwaysEnabled{m} }),
+	"the selectors are swapped":                                 brokenTenant(func(m ports.MailTenant) swapsSelectors { return swapsSelectors{m} }),
+	"errors of OpenSubmission are hidden":                       brokenTenant(func(m ports.MailTenant) hidesSubmissionErrors { return hidesSubmissionErrors{m} }),
+	"addresses are case-sensitive":                              brokenTenant(func(m ports.MailTenant) caseSensitiveAddresses { return caseSensitiveAddresses{m} }),
+	"only the first mailbox is listed":                          brokenTenant(func(m ports.MailTenant) listsOneMailbox { return listsOneMailbox{m} }),
+	"the alias is only the local part":                          brokenTenant(func(m ports.MailTenant) aliasIsLocalPart { return aliasIsLocalPart{m} }),
+	"sign-in is not opened":                                     brokenTenant(func(m ports.MailTenant) opensNoSignIn { return opensNoSignIn{m} }),
+	"renaming does nothing":                                     brokenTenant(func(m ports.MailTenant) renamesNothing { return renamesNothing{m} }),
+	"an unknown outcome of a creation is reported as no effect": brokenTenant(func(m ports.MailTenant) unknownCreationIsDown { return unknownCreationIsDown{m} }),
+	"every failure of a list is reported as down":               brokenTenant(func(m ports.MailTenant) everyListFailureIsDown { return everyListFailureIsDown{m} }),
+	"shared mailboxes are counted as users":                     brokenTenant(func(m ports.MailTenant) countsSharedAsUsers { return countsSharedAsUsers{m} }),
+	"trial licences are counted as paid":                        brokenTenant(func(m ports.MailTenant) countsTrialsAsPaid { return countsTrialsAsPaid{m} }),
+	"the number of users is reported as licences":               brokenTenant(func(m ports.MailTenant) countsUsersAsLicenses { return countsUsersAsLicenses{m} }),
+	"shared mailboxes are counted as licences":                  brokenTenant(func(m ports.MailTenant) countsSharedAsPaid { return countsSharedAsPaid{m} }),
+	"licences are counted only after the bootstrap":             brokenTenant(func(m ports.MailTenant) licensesNeedBootstrap { return licensesNeedBootstrap{m} }),
 }
 
 // TestMailPlatformSuiteDetectsBrokenPromises runs the suite on fakes that break one promise each.

@@ -16,8 +16,9 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// plantedSendingBug is a plantedMailBug for a sending platform. plant changes the environment.
-// After that, calls to the environment's platforms go through the plugin protocol.
+// plantedSendingBug is a bug that one check of the contract suite must find. operation is the
+// operation with the bug. plant puts the bug into an environment, before the test lets the calls go
+// through the plugin protocol.
 type plantedSendingBug struct {
 	operation string
 	plant     func(*SendingPlatformEnv)
@@ -30,7 +31,8 @@ func sendingBug(operation, name string) plantedSendingBug {
 	}}
 }
 
-func ownSendingBug(operation string, b brokenSending) plantedSendingBug {
+// customSendingBug returns a bug that is not one of brokenSendings.
+func customSendingBug(operation string, b brokenSending) plantedSendingBug {
 	return plantedSendingBug{operation, func(env *SendingPlatformEnv) {
 		b.SendingPlatform = env.Platform.(*fake.SendingPlatform)
 		env.Platform = b
@@ -39,7 +41,7 @@ func ownSendingBug(operation string, b brokenSending) plantedSendingBug {
 
 // listingBug returns a bug that changes pages of accounts.
 func listingBug(change func(*integration.Page)) plantedSendingBug {
-	return ownSendingBug("accounts", brokenSending{accounts: func(_ string, p integration.Page, err error) (integration.Page, error) {
+	return customSendingBug("accounts", brokenSending{accounts: func(_ string, p integration.Page, err error) (integration.Page, error) {
 		change(&p)
 		return p, err
 	}})
@@ -48,30 +50,31 @@ func listingBug(change func(*integration.Page)) plantedSendingBug {
 // uncancellableSending is a platform whose Check continues after its caller's context has ended.
 type uncancellableSending struct{ ports.SendingPlatform }
 
-func (d uncancellableSending) Check(ctx context.Context) (integration.Reach, error) {
-	return d.SendingPlatform.Check(context.WithoutCancel(ctx))
+func (s uncancellableSending) Check(ctx context.Context) (integration.Reach, error) {
+	return s.SendingPlatform.Check(context.WithoutCancel(ctx))
 }
 
-var lostIsDown = ofKind(outcome.Unknown, &outcome.Error{Kind: outcome.Down})
+// lostIsDown reports an unknown outcome as down.
+var lostIsDown = replaceCheckError(outcome.Unknown, &outcome.Error{Kind: outcome.Down})
 
-// plantedSendingBugs has a bug for each check of the contract suite.
+// plantedSendingBugs has a bug for each check of the contract suite, keyed by the id of the check.
 var plantedSendingBugs = map[string]plantedSendingBug{
-	"sending/credential/reaches-workspace": sendingBug("check", "reaches nothing"),
+	"sending/credential/reaches-workspace": sendingBug("check", "reaches no workspace"),
 	"sending/credential/rejected":          {anyOperation, func(env *SendingPlatformEnv) { env.Refused = env.Platform }},
-	"sending/credential/ended-plan":        sendingBug("accounts", "the plan is a bad key"),
+	"sending/credential/ended-plan":        sendingBug("accounts", "reports an ended plan as a rejected key"),
 	"sending/credential/workspaces": {"check", func(env *SendingPlatformEnv) {
 		env.WithWorkspaces = func(T, int) ports.SendingPlatform { return env.Platform }
 	}},
 	"sending/accounts/found":           sendingBug("account", "is case-sensitive"),
 	"sending/accounts/similar-address": sendingBug("account", "finds similar addresses"),
-	"sending/accounts/special-characters": ownSendingBug("account", brokenSending{account: func(_ context.Context, address string, a integration.Account, err error) (integration.Account, error) {
+	"sending/accounts/special-characters": customSendingBug("account", brokenSending{account: func(_ context.Context, address string, a integration.Account, err error) (integration.Account, error) {
 		if strings.Contains(address, "+") { // sent as a space
 			a = integration.Account{}
 		}
 		return a, err
 	}}),
-	"sending/accounts/states": sendingBug("account", "every account works"),
-	"sending/list/empty":      sendingBug("accounts", "never ends"),
+	"sending/accounts/states": sendingBug("account", "reports every account as connected"),
+	"sending/list/empty":      sendingBug("accounts", "lists pages without an end"),
 	"sending/list/one":        listingBug(func(p *integration.Page) { p.Accounts = p.Accounts[min(1, len(p.Accounts)):] }),
 	"sending/list/full-page": listingBug(func(p *integration.Page) {
 		if len(p.Accounts) == 100 {
@@ -81,35 +84,35 @@ var plantedSendingBugs = map[string]plantedSendingBug{
 	"sending/list/many":          sendingBug("accounts", "lists the last of a page twice"),
 	"sending/list/repeated-page": sendingBug("accounts", "takes a repeated page for the end"),
 	"sending/sign-in/link":       sendingBug("start_sign_in", "sessions have no expiry"),
-	"sending/sign-in/foreign-host": ownSendingBug("start_sign_in", brokenSending{start: func(s integration.SignIn, err error) (integration.SignIn, error) {
+	"sending/sign-in/foreign-host": customSendingBug("start_sign_in", brokenSending{start: func(s integration.SignIn, err error) (integration.SignIn, error) {
 		if outcome.KindOf(err) == outcome.Broken {
 			s.URL, err = "https://login.microsoftonline.com.evil.example/x", nil
 		}
 		return s, err
 	}}),
-	"sending/sign-in/account":           sendingBug("account", "the stamp never changes"),
+	"sending/sign-in/account":           sendingBug("account", "never changes the stamp"),
 	"sending/sign-in/other-person":      sendingBug("sign_in", "forgets who signed in"),
 	"sending/sign-in/declined":          sendingBug("sign_in", "declines without a reason"),
-	"sending/sign-in/expired":           sendingBug("sign_in", "everybody has signed in"),
+	"sending/sign-in/expired":           sendingBug("sign_in", "reports every sign-in as succeeded"),
 	"sending/capabilities/missing":      {"start_sign_in", func(env *SendingPlatformEnv) { env.Lesser = env.Platform }},
-	"sending/remove/twice":              sendingBug("remove", "removes once"),
-	"sending/remove/lost-answer":        sendingBug("remove", "a lost removal is done"),
-	"sending/remove/html-page":          sendingBug("remove", "a page is a removal"),
+	"sending/remove/twice":              sendingBug("remove", "refuses a second removal"),
+	"sending/remove/lost-answer":        sendingBug("remove", "reports a removal with an unknown outcome as done"),
+	"sending/remove/html-page":          sendingBug("remove", "reports a broken answer to a removal as done"),
 	"sending/failures/throttled":        sendingBug("check", "loses Retry-After"),
-	"sending/failures/down":             sendingBug("check", "down is broken"),
-	"sending/failures/broken":           sendingBug("check", "broken is refused"),
-	"sending/failures/html-page":        sendingBug("check", "broken is refused"),
-	"sending/failures/half-an-answer":   sendingBug("check", "broken is refused"),
-	"sending/failures/unexpected-shape": sendingBug("check", "broken is refused"),
-	"sending/failures/redirect":         sendingBug("check", "broken is refused"),
-	"sending/failures/endless-answer":   sendingBug("check", "broken is refused"),
-	"sending/failures/lost-answer":      ownSendingBug("check", brokenSending{check: lostIsDown}),
-	"sending/failures/lost-request":     ownSendingBug("check", brokenSending{check: lostIsDown}),
+	"sending/failures/down":             sendingBug("check", "reports down as broken"),
+	"sending/failures/broken":           sendingBug("check", "reports broken as refused"),
+	"sending/failures/html-page":        sendingBug("check", "reports broken as refused"),
+	"sending/failures/half-an-answer":   sendingBug("check", "reports broken as refused"),
+	"sending/failures/unexpected-shape": sendingBug("check", "reports broken as refused"),
+	"sending/failures/redirect":         sendingBug("check", "reports broken as refused"),
+	"sending/failures/endless-answer":   sendingBug("check", "reports broken as refused"),
+	"sending/failures/lost-answer":      customSendingBug("check", brokenSending{check: lostIsDown}),
+	"sending/failures/lost-request":     customSendingBug("check", brokenSending{check: lostIsDown}),
 	"sending/failures/nothing-listens":  {anyOperation, func(env *SendingPlatformEnv) { env.Absent = env.Refused }},
-	"sending/sign-in/lost-start": ownSendingBug("start_sign_in", brokenSending{start: func(s integration.SignIn, err error) (integration.SignIn, error) {
-		return s, replaced(err, outcome.Unknown, &outcome.Error{Kind: outcome.Down})
+	"sending/sign-in/lost-start": customSendingBug("start_sign_in", brokenSending{start: func(s integration.SignIn, err error) (integration.SignIn, error) {
+		return s, replaceKind(err, outcome.Unknown, &outcome.Error{Kind: outcome.Down})
 	}}),
-	"sending/failures/deadline": ownSendingBug("check", brokenSending{check: func(ctx context.Context, r integration.Reach, err error) (integration.Reach, error) {
+	"sending/failures/deadline": customSendingBug("check", brokenSending{check: func(ctx context.Context, r integration.Reach, err error) (integration.Reach, error) {
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			err = &outcome.Error{Kind: outcome.Down}
 		}
@@ -131,7 +134,7 @@ func TestEachSendingCheckFindsItsPlantedBug(t *testing.T) {
 			t.Parallel()
 			for _, plant := range []func(*SendingPlatformEnv){nil, bug.plant} {
 				synctest.Test(t, func(t *testing.T) {
-					env, calls := fakeSendingEnvs()["all"](), &operationLog{}
+					env, calls := fakeSendingEnvs()["all capabilities"](), &operationLog{}
 					if plant != nil {
 						plant(&env)
 					}
@@ -146,7 +149,7 @@ func TestEachSendingCheckFindsItsPlantedBug(t *testing.T) {
 						t.Errorf("with the bug: %v, the check fails: %v", plant != nil, failed)
 					}
 					if plant != nil && !calls.has(bug.operation) {
-						t.Errorf("the exchange does not have %s: %v", bug.operation, calls.seen)
+						t.Errorf("the check did not call %s: %v", bug.operation, calls.operations)
 					}
 				})
 			}

@@ -39,13 +39,13 @@ func fakeSending(p *fake.SendingPlatform) SendingPlatformEnv {
 		Unpaid: func(T) { p.SetPlanEnded(true) },
 		Fail:   func(_ T, failure Failure) func() { return failSending(p, failure) },
 	}
-	can := func(capability string) bool { return len(p.Cannot) == 0 || p.Cannot[0] != capability }
+	hasCapability := func(capability string) bool { return len(p.Cannot) == 0 || p.Cannot[0] != capability }
 	for _, capability := range []string{integration.CanOAuth, integration.CanRefresh, integration.CanDisconnect} {
-		if can(capability) {
+		if hasCapability(capability) {
 			env.Can = append(env.Can, capability)
 		}
 	}
-	if can(integration.CanOAuth) {
+	if hasCapability(integration.CanOAuth) {
 		env.SignIn = func(_ T, at integration.SignIn, address string) { p.Complete(at.URL, address, "Anna Schmidt") }
 		env.Decline = func(_ T, at integration.SignIn) { p.Deny(at.URL) }
 		env.Expire = func(_ T, at integration.SignIn) { p.Expire(at.URL) }
@@ -54,6 +54,7 @@ func fakeSending(p *fake.SendingPlatform) SendingPlatformEnv {
 	return env
 }
 
+// fakeWithWorkspaces returns a fake whose credential reaches this number of workspaces.
 func fakeWithWorkspaces(_ T, workspaces int) ports.SendingPlatform {
 	p := fake.NewSendingPlatform()
 	p.Reach.Workspaces = nil
@@ -63,6 +64,7 @@ func fakeWithWorkspaces(_ T, workspaces int) ports.SendingPlatform {
 	return p
 }
 
+// failSending lets the fake fail until lift is called.
 func failSending(p *fake.SendingPlatform, failure Failure) (lift func()) {
 	switch failure {
 	case Hangs:
@@ -90,18 +92,18 @@ func failSending(p *fake.SendingPlatform, failure Failure) (lift func()) {
 
 // fakeSendingEnvs returns platforms with different capabilities, keyed by name.
 func fakeSendingEnvs() map[string]func() SendingPlatformEnv {
-	with := func(set func(*fake.SendingPlatform)) func() SendingPlatformEnv {
+	envOf := func(configure func(*fake.SendingPlatform)) func() SendingPlatformEnv {
 		return func() SendingPlatformEnv {
 			p := fake.NewSendingPlatform()
-			set(p)
+			configure(p)
 			return fakeSending(p)
 		}
 	}
 	return map[string]func() SendingPlatformEnv{
-		"all":         with(func(*fake.SendingPlatform) {}),
-		"no sessions": with(func(p *fake.SendingPlatform) { p.Sessionless = true }),
-		"no sign-in":  with(func(p *fake.SendingPlatform) { p.Cannot, p.Sessionless = []string{integration.CanOAuth}, true }),
-		"no removal":  with(func(p *fake.SendingPlatform) { p.Cannot = []string{integration.CanDisconnect} }),
+		"all capabilities": envOf(func(*fake.SendingPlatform) {}),
+		"no sessions":      envOf(func(p *fake.SendingPlatform) { p.Sessionless = true }),
+		"no sign-in":       envOf(func(p *fake.SendingPlatform) { p.Cannot, p.Sessionless = []string{integration.CanOAuth}, true }),
+		"no removal":       envOf(func(p *fake.SendingPlatform) { p.Cannot = []string{integration.CanDisconnect} }),
 	}
 }
 
@@ -119,20 +121,20 @@ func TestFakeSendingPlatformKeepsTheContract(t *testing.T) {
 	}
 }
 
-// An incomplete SendingPlatformEnv must fail the suite. Otherwise checks would be skipped
-// unnoticed.
+// TestIncompleteSendingPlatformEnvFails checks that the suite fails with an incomplete
+// SendingPlatformEnv. It must not skip checks without notice.
 func TestIncompleteSendingPlatformEnvFails(t *testing.T) {
 	for name, breakPromise := range map[string]func(*SendingPlatformEnv){
-		"no secrets":                 func(env *SendingPlatformEnv) { env.Secrets = nil },
-		"nobody signs in":            func(env *SendingPlatformEnv) { env.SignIn = nil },
-		"no hosts":                   func(env *SendingPlatformEnv) { env.AuthHosts = nil },
-		"nothing declines":           func(env *SendingPlatformEnv) { env.Decline = nil },
-		"nothing expires":            func(env *SendingPlatformEnv) { env.Expire = nil },
-		"no account in a good state": func(env *SendingPlatformEnv) { env.AccountStates = env.AccountStates[1:] },
-		"nothing fails":              func(env *SendingPlatformEnv) { env.Fail = nil },
-		"a sign-in too many":         func(env *SendingPlatformEnv) { env.Can = env.Can[1:] },
+		"no secrets":                             func(env *SendingPlatformEnv) { env.Secrets = nil },
+		"no function that signs in":              func(env *SendingPlatformEnv) { env.SignIn = nil },
+		"no hosts of sign-in links":              func(env *SendingPlatformEnv) { env.AuthHosts = nil },
+		"no function that declines a sign-in":    func(env *SendingPlatformEnv) { env.Decline = nil },
+		"no function that lets a sign-in expire": func(env *SendingPlatformEnv) { env.Expire = nil },
+		"no account state that works":            func(env *SendingPlatformEnv) { env.AccountStates = env.AccountStates[1:] },
+		"no function that causes failures":       func(env *SendingPlatformEnv) { env.Fail = nil },
+		"a sign-in that Can does not list":       func(env *SendingPlatformEnv) { env.Can = env.Can[1:] },
 	} {
-		env := fakeSendingEnvs()["all"]()
+		env := fakeSendingEnvs()["all capabilities"]()
 		breakPromise(&env)
 		if !fails(t, env.requireComplete) {
 			t.Errorf("%s: the suite does not detect it", name)
@@ -140,7 +142,8 @@ func TestIncompleteSendingPlatformEnvFails(t *testing.T) {
 	}
 }
 
-var errBare = errors.New("the key a-key-of-the-fake is not taken")
+// errWithKey repeats the secret of the fake.
+var errWithKey = errors.New("the key a-key-of-the-fake is not accepted")
 
 // brokenSending wraps a sending platform and changes its results. A nil field keeps the fake's
 // behaviour.
@@ -202,18 +205,18 @@ func (b brokenSending) Remove(ctx context.Context, account string) error {
 	return err
 }
 
-// ofKind replaces the errors of one outcome kind by a different error.
-func ofKind(kind outcome.Kind, by error) func(context.Context, integration.Reach, error) (integration.Reach, error) {
+// replaceCheckError returns a check that replaces the errors of one outcome kind.
+func replaceCheckError(kind outcome.Kind, replacement error) func(context.Context, integration.Reach, error) (integration.Reach, error) {
 	return func(_ context.Context, r integration.Reach, err error) (integration.Reach, error) {
 		if outcome.KindOf(err) == kind {
-			return r, by
+			return r, replacement
 		}
 		return r, err
 	}
 }
 
-// resembling returns the first account whose address contains the requested address.
-func resembling(p *fake.SendingPlatform, address string) integration.Account {
+// similarAccount returns the first account whose address contains the requested address.
+func similarAccount(p *fake.SendingPlatform, address string) integration.Account {
 	for _, a := range p.Held() {
 		if strings.Contains(strings.ToLower(a.Address), strings.ToLower(address)) {
 			return a
@@ -222,28 +225,30 @@ func resembling(p *fake.SendingPlatform, address string) integration.Account {
 	return integration.Account{}
 }
 
+// brokenSendings returns wrappers of a sending platform that break one promise each, keyed by a
+// description of the fault.
 func brokenSendings() map[string]func(*fake.SendingPlatform) ports.SendingPlatform {
-	with := func(b brokenSending) func(*fake.SendingPlatform) ports.SendingPlatform {
+	wrap := func(b brokenSending) func(*fake.SendingPlatform) ports.SendingPlatform {
 		return func(p *fake.SendingPlatform) ports.SendingPlatform {
 			b.SendingPlatform = p
 			return b
 		}
 	}
 	return map[string]func(*fake.SendingPlatform) ports.SendingPlatform{
-		"reaches nothing": with(brokenSending{check: func(_ context.Context, _ integration.Reach, err error) (integration.Reach, error) {
+		"reaches no workspace": wrap(brokenSending{check: func(_ context.Context, _ integration.Reach, err error) (integration.Reach, error) {
 			return integration.Reach{}, err
 		}}),
-		"the plan is a bad key": with(brokenSending{accounts: func(_ string, p integration.Page, err error) (integration.Page, error) {
+		"reports an ended plan as a rejected key": wrap(brokenSending{accounts: func(_ string, p integration.Page, err error) (integration.Page, error) {
 			if errors.Is(err, fault.AccessDenied) {
 				err = &outcome.Error{Kind: outcome.Refused, Code: fault.AccessDenied}
 			}
 			return p, err
 		}}),
-		"loses Retry-After": with(brokenSending{check: ofKind(outcome.Throttled, &outcome.Error{Kind: outcome.Throttled})}),
-		"down is broken":    with(brokenSending{check: ofKind(outcome.Down, &outcome.Error{Kind: outcome.Broken})}),
-		"broken is refused": with(brokenSending{check: ofKind(outcome.Broken, &outcome.Error{Kind: outcome.Refused, Code: fault.AccessDenied})}),
-		"quotes its key":    with(brokenSending{check: ofKind(outcome.Down, errors.Join(&outcome.Error{Kind: outcome.Down}, errBare))}),
-		"outlives its deadline": with(brokenSending{check: func(ctx context.Context, r integration.Reach, err error) (integration.Reach, error) {
+		"loses Retry-After":           wrap(brokenSending{check: replaceCheckError(outcome.Throttled, &outcome.Error{Kind: outcome.Throttled})}),
+		"reports down as broken":      wrap(brokenSending{check: replaceCheckError(outcome.Down, &outcome.Error{Kind: outcome.Broken})}),
+		"reports broken as refused":   wrap(brokenSending{check: replaceCheckError(outcome.Broken, &outcome.Error{Kind: outcome.Refused, Code: fault.AccessDenied})}),
+		"repeats its key in an error": wrap(brokenSending{check: replaceCheckError(outcome.Down, errors.Join(&outcome.Error{Kind: outcome.Down}, errWithKey))}),
+		"outlives its deadline": wrap(brokenSending{check: func(ctx context.Context, r integration.Reach, err error) (integration.Reach, error) {
 			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 				return r, ctx.Err()
 			}
@@ -260,86 +265,86 @@ func brokenSendings() map[string]func(*fake.SendingPlatform) ports.SendingPlatfo
 		"finds similar addresses": func(p *fake.SendingPlatform) ports.SendingPlatform {
 			return brokenSending{SendingPlatform: p, account: func(_ context.Context, address string, a integration.Account, err error) (integration.Account, error) {
 				if err == nil {
-					a = resembling(p, address)
+					a = similarAccount(p, address)
 				}
 				return a, err
 			}}
 		},
-		"an absent account is an error": with(brokenSending{account: func(_ context.Context, _ string, a integration.Account, err error) (integration.Account, error) {
+		"an absent account is an error": wrap(brokenSending{account: func(_ context.Context, _ string, a integration.Account, err error) (integration.Account, error) {
 			if err == nil && !a.Exists() {
 				err = &outcome.Error{Kind: outcome.Refused, Code: fault.MailboxNotFound}
 			}
 			return a, err
 		}}),
-		"every account works": with(brokenSending{account: func(_ context.Context, _ string, a integration.Account, err error) (integration.Account, error) {
+		"reports every account as connected": wrap(brokenSending{account: func(_ context.Context, _ string, a integration.Account, err error) (integration.Account, error) {
 			if a.Exists() {
 				a.State = integration.AccountConnected
 			}
 			return a, err
 		}}),
-		"lists states otherwise": with(brokenSending{accounts: func(_ string, p integration.Page, err error) (integration.Page, error) {
+		"lists no account as paused": wrap(brokenSending{accounts: func(_ string, p integration.Page, err error) (integration.Page, error) {
 			for i := range p.Accounts {
 				p.Accounts[i].Paused = false
 			}
 			return p, err
 		}}),
-		"lists the first page alone": with(brokenSending{accounts: func(_ string, p integration.Page, err error) (integration.Page, error) {
+		"lists only the first page": wrap(brokenSending{accounts: func(_ string, p integration.Page, err error) (integration.Page, error) {
 			p.Next = ""
 			return p, err
 		}}),
-		"lists the last of a page twice": with(brokenSending{accounts: func(_ string, p integration.Page, err error) (integration.Page, error) {
+		"lists the last of a page twice": wrap(brokenSending{accounts: func(_ string, p integration.Page, err error) (integration.Page, error) {
 			if p.Next != "" {
 				p.Accounts = append(p.Accounts, p.Accounts[len(p.Accounts)-1])
 			}
 			return p, err
 		}}),
-		"takes a repeated page for the end": with(brokenSending{accounts: func(cursor string, p integration.Page, err error) (integration.Page, error) {
+		"takes a repeated page for the end": wrap(brokenSending{accounts: func(cursor string, p integration.Page, err error) (integration.Page, error) {
 			if cursor != "" && outcome.KindOf(err) == outcome.Broken {
 				err = nil
 			}
 			return p, err
 		}}),
-		"never ends": with(brokenSending{accounts: func(_ string, p integration.Page, err error) (integration.Page, error) {
+		"lists pages without an end": wrap(brokenSending{accounts: func(_ string, p integration.Page, err error) (integration.Page, error) {
 			p.Next = "1"
 			return p, err
 		}}),
-		"links lead elsewhere": with(brokenSending{start: func(s integration.SignIn, err error) (integration.SignIn, error) {
+		"sign-in links lead to a foreign host": wrap(brokenSending{start: func(s integration.SignIn, err error) (integration.SignIn, error) {
 			s.URL = strings.Replace(s.URL, "login.microsoftonline.com", "login.microsoftonline.com.evil.example", 1)
 			return s, err
 		}}),
-		"one link for all": with(brokenSending{start: func(s integration.SignIn, err error) (integration.SignIn, error) {
+		"returns the same link for all sign-ins": wrap(brokenSending{start: func(s integration.SignIn, err error) (integration.SignIn, error) {
 			if err == nil {
 				s.URL = "https://login.microsoftonline.com/"
 			}
 			return s, err
 		}}),
-		"sessions have no expiry": with(brokenSending{start: func(s integration.SignIn, err error) (integration.SignIn, error) {
+		"sessions have no expiry": wrap(brokenSending{start: func(s integration.SignIn, err error) (integration.SignIn, error) {
 			s.ExpiresAt = time.Time{}
 			return s, err
 		}}),
-		"a stray link in an error": with(brokenSending{start: func(s integration.SignIn, err error) (integration.SignIn, error) {
+		"returns a link with an error": wrap(brokenSending{start: func(s integration.SignIn, err error) (integration.SignIn, error) {
 			s.URL = "https://login.microsoftonline.com/x"
 			return s, err
 		}}),
-		"everybody has signed in": with(brokenSending{signIn: func(p integration.Progress, err error) (integration.Progress, error) {
+		"reports every sign-in as succeeded": wrap(brokenSending{signIn: func(p integration.Progress, err error) (integration.Progress, error) {
 			p.State = integration.SignInSucceeded
 			return p, err
 		}}),
-		"forgets who signed in": with(brokenSending{signIn: func(p integration.Progress, err error) (integration.Progress, error) {
+		"forgets who signed in": wrap(brokenSending{signIn: func(p integration.Progress, err error) (integration.Progress, error) {
 			p.Address = ""
 			return p, err
 		}}),
-		"declines without a reason": with(brokenSending{signIn: func(p integration.Progress, err error) (integration.Progress, error) {
+		"declines without a reason": wrap(brokenSending{signIn: func(p integration.Progress, err error) (integration.Progress, error) {
 			p.Reason = ""
 			return p, err
 		}}),
-		"the stamp never changes": with(brokenSending{account: func(_ context.Context, _ string, a integration.Account, err error) (integration.Account, error) {
+		"never changes the stamp": wrap(brokenSending{account: func(_ context.Context, _ string, a integration.Account, err error) (integration.Account, error) {
 			if a.Exists() {
 				a.Stamp = "always"
 			}
 			return a, err
 		}}),
-		"removes once": func(p *fake.SendingPlatform) ports.SendingPlatform {
+		"refuses a second removal": func(p *fake.SendingPlatform) ports.SendingPlatform {
 			gone := map[string]bool{}
 			return brokenSending{SendingPlatform: p, remove: func(_ context.Context, id string, err error) error {
 				if err == nil && gone[id] {
@@ -349,7 +354,7 @@ func brokenSendings() map[string]func(*fake.SendingPlatform) ports.SendingPlatfo
 				return err
 			}}
 		},
-		"removes all": func(p *fake.SendingPlatform) ports.SendingPlatform {
+		"removes all accounts": func(p *fake.SendingPlatform) ports.SendingPlatform {
 			return brokenSending{SendingPlatform: p, remove: func(_ context.Context, _ string, err error) error {
 				for _, a := range p.Held() {
 					p.Drop(a.Address)
@@ -357,13 +362,13 @@ func brokenSendings() map[string]func(*fake.SendingPlatform) ports.SendingPlatfo
 				return err
 			}}
 		},
-		"a lost removal is done": with(brokenSending{remove: func(_ context.Context, _ string, err error) error {
+		"reports a removal with an unknown outcome as done": wrap(brokenSending{remove: func(_ context.Context, _ string, err error) error {
 			if outcome.KindOf(err) == outcome.Unknown {
 				err = nil
 			}
 			return err
 		}}),
-		"a page is a removal": with(brokenSending{remove: func(_ context.Context, _ string, err error) error {
+		"reports a broken answer to a removal as done": wrap(brokenSending{remove: func(_ context.Context, _ string, err error) error {
 			if outcome.KindOf(err) == outcome.Broken {
 				err = nil
 			}
@@ -372,6 +377,8 @@ func brokenSendings() map[string]func(*fake.SendingPlatform) ports.SendingPlatfo
 	}
 }
 
+// requireSendingDetected requires that a check of the suite fails after breakPromise changed the
+// environment.
 func requireSendingDetected(t *testing.T, open func() SendingPlatformEnv, breakPromise func(*SendingPlatformEnv)) {
 	t.Helper()
 	for _, c := range sendingChecks() {
@@ -385,30 +392,30 @@ func requireSendingDetected(t *testing.T, open func() SendingPlatformEnv, breakP
 }
 
 func TestSendingPlatformSuiteDetectsBrokenPromises(t *testing.T) {
-	all := fakeSendingEnvs()
+	environments := fakeSendingEnvs()
 	for name, b := range brokenSendings() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				requireSendingDetected(t, all["all"], func(env *SendingPlatformEnv) { env.Platform = b(env.Platform.(*fake.SendingPlatform)) })
+				requireSendingDetected(t, environments["all capabilities"], func(env *SendingPlatformEnv) { env.Platform = b(env.Platform.(*fake.SendingPlatform)) })
 			})
 		})
 	}
 	for name, breakPromise := range map[string]func(*SendingPlatformEnv){
 		"any credential is accepted":                 func(env *SendingPlatformEnv) { env.Refused = env.Platform },
-		"absent is broken":                           func(env *SendingPlatformEnv) { env.Absent = env.Refused },
+		"an absent platform is broken":               func(env *SendingPlatformEnv) { env.Absent = env.Refused },
 		"the lesser credential has all capabilities": func(env *SendingPlatformEnv) { env.Lesser = env.Platform },
-		"always one workspace": func(env *SendingPlatformEnv) {
+		"a credential always reaches one workspace": func(env *SendingPlatformEnv) {
 			env.WithWorkspaces = func(T, int) ports.SendingPlatform { return env.Platform }
 		},
-		"signs in without saying":  func(env *SendingPlatformEnv) { env.Can = []string{integration.CanDisconnect} },
-		"removes without saying":   func(env *SendingPlatformEnv) { env.Can = []string{integration.CanOAuth} },
-		"sessions without saying":  func(env *SendingPlatformEnv) { env.Sessions = false },
-		"sessions that are not it": func(env *SendingPlatformEnv) { env.Platform.(*fake.SendingPlatform).Sessionless = true },
+		"signs in without the capability":                           func(env *SendingPlatformEnv) { env.Can = []string{integration.CanDisconnect} },
+		"removes without the capability":                            func(env *SendingPlatformEnv) { env.Can = []string{integration.CanOAuth} },
+		"has sessions although the environment says it has none":    func(env *SendingPlatformEnv) { env.Sessions = false },
+		"has no sessions although the environment says it has some": func(env *SendingPlatformEnv) { env.Platform.(*fake.SendingPlatform).Sessionless = true },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) { requireSendingDetected(t, all["all"], breakPromise) })
+			synctest.Test(t, func(t *testing.T) { requireSendingDetected(t, environments["all capabilities"], breakPromise) })
 		})
 	}
 }

@@ -44,11 +44,11 @@ func (b *brokenQueue) Wake(ctx context.Context, wakeups ...ports.Wakeup) error {
 	if b.wake == nil {
 		return b.Worker.Wake(ctx, wakeups...)
 	}
-	var all []ports.Wakeup
+	var changed []ports.Wakeup
 	for _, w := range wakeups {
-		all = append(all, b.wake(w)...)
+		changed = append(changed, b.wake(w)...)
 	}
-	return b.Worker.Wake(ctx, all...)
+	return b.Worker.Wake(ctx, changed...)
 }
 
 func (b *brokenQueue) Start(ctx context.Context, w ports.Work) error {
@@ -71,59 +71,59 @@ func (b *brokenQueue) Stop(ctx context.Context) error {
 	return b.Worker.Stop(ctx)
 }
 
-// each returns a wake function that applies change to every wake-up.
-func each(change func(*ports.Wakeup)) func(ports.Wakeup) []ports.Wakeup {
+// changeEach returns a wake function that applies change to every wake-up.
+func changeEach(change func(*ports.Wakeup)) func(ports.Wakeup) []ports.Wakeup {
 	return func(w ports.Wakeup) []ports.Wakeup {
 		change(&w)
 		return []ports.Wakeup{w}
 	}
 }
 
-// only returns a wake function that drops the wake-ups for which passes is false.
-func only(passes func(ports.Wakeup) bool) func(ports.Wakeup) []ports.Wakeup {
+// keepOnly returns a wake function that drops the wake-ups for which keep returns false.
+func keepOnly(keep func(ports.Wakeup) bool) func(ports.Wakeup) []ports.Wakeup {
 	return func(w ports.Wakeup) []ports.Wakeup {
-		if passes(w) {
+		if keep(w) {
 			return []ports.Wakeup{w}
 		}
 		return nil
 	}
 }
 
-// withoutPeriodic starts the worker without its periodic work.
-func withoutPeriodic(w ports.Worker, ctx context.Context, all ports.Work) error {
-	return w.Start(ctx, ports.Work{Handlers: all.Handlers})
+// startWithoutPeriodic starts the worker without its periodic work.
+func startWithoutPeriodic(w ports.Worker, ctx context.Context, work ports.Work) error {
+	return w.Start(ctx, ports.Work{Handlers: work.Handlers})
 }
 
-// oncePerJob accepts only the first wake-up of each job.
+// oncePerJob returns a queue that drops all wake-ups of a job except the first one.
 func oncePerJob() brokenQueue {
 	var mu sync.Mutex
 	seen := map[string]bool{}
-	return brokenQueue{wake: only(func(w ports.Wakeup) bool {
+	return brokenQueue{wake: keepOnly(func(w ports.Wakeup) bool {
 		mu.Lock()
 		defer mu.Unlock()
-		again := seen[w.ID]
+		known := seen[w.ID]
 		seen[w.ID] = true
-		return !again
+		return !known
 	})}
 }
 
-// storedChanged changes each wake-up before the queue stores it. The handler receives the original
-// wake-up.
+// storedChanged returns a queue that changes each wake-up before it is stored. The handler receives
+// the original wake-up.
 func storedChanged(change func(n int, w *ports.Wakeup)) brokenQueue {
 	var mu sync.Mutex
-	real := map[string]ports.Wakeup{}
+	originals := map[string]ports.Wakeup{}
 	return brokenQueue{
-		wake: each(func(w *ports.Wakeup) {
+		wake: changeEach(func(w *ports.Wakeup) {
 			mu.Lock()
 			defer mu.Unlock()
-			was := *w
-			change(len(real), w)
-			real[w.Kind+w.ID] = was
+			original := *w
+			change(len(originals), w)
+			originals[w.Kind+w.ID] = original
 		}),
 		handle: func(h ports.Handler) ports.Handler {
 			return func(ctx context.Context, w ports.Wakeup) error {
 				mu.Lock()
-				w = real[w.Kind+w.ID]
+				w = originals[w.Kind+w.ID]
 				mu.Unlock()
 				return h(ctx, w)
 			}
@@ -131,54 +131,56 @@ func storedChanged(change func(n int, w *ports.Wakeup)) brokenQueue {
 	}
 }
 
+// brokenQueues are queues that break one promise each. check is the name of the check that must
+// fail.
 var brokenQueues = []struct {
 	name, check string
 	make        func() brokenQueue
 }{
-	{"early", "a wake-up arrives at its time, unchanged", func() brokenQueue {
-		return brokenQueue{wake: each(func(w *ports.Wakeup) { w.At = time.Time{} })}
+	{"runs a job early", "a wake-up arrives at its time, unchanged", func() brokenQueue {
+		return brokenQueue{wake: changeEach(func(w *ports.Wakeup) { w.At = time.Time{} })}
 	}},
 	{"loses the trace", "a wake-up arrives at its time, unchanged", func() brokenQueue {
-		return brokenQueue{wake: each(func(w *ports.Wakeup) { w.Trace = "" })}
+		return brokenQueue{wake: changeEach(func(w *ports.Wakeup) { w.Trace = "" })}
 	}},
 	{"loses the account", "a wake-up arrives at its time, unchanged", func() brokenQueue {
-		return brokenQueue{wake: each(func(w *ports.Wakeup) { w.Account = "" })}
+		return brokenQueue{wake: changeEach(func(w *ports.Wakeup) { w.Account = "" })}
 	}},
 	{"delays a wake-up without a time", "a wake-up without a time, or with a past time, arrives at once", func() brokenQueue {
-		return brokenQueue{wake: only(func(w ports.Wakeup) bool { return !w.At.IsZero() })}
+		return brokenQueue{wake: keepOnly(func(w ports.Wakeup) bool { return !w.At.IsZero() })}
 	}},
 	{"drops a wake-up with a past time", "a wake-up without a time, or with a past time, arrives at once", func() brokenQueue {
-		return brokenQueue{wake: only(func(w ports.Wakeup) bool { return w.At.IsZero() || w.At.After(time.Now()) })}
+		return brokenQueue{wake: keepOnly(func(w ports.Wakeup) bool { return w.At.IsZero() || w.At.After(time.Now()) })}
 	}},
 	{"drops wake-ups from before the start", "a wake-up from before the start arrives", func() brokenQueue {
 		var started atomic.Bool
 		return brokenQueue{
-			wake: only(func(ports.Wakeup) bool { return started.Load() }),
-			start: func(w ports.Worker, ctx context.Context, all ports.Work) error {
+			wake: keepOnly(func(ports.Wakeup) bool { return started.Load() }),
+			start: func(w ports.Worker, ctx context.Context, work ports.Work) error {
 				started.Store(true)
-				return w.Start(ctx, all)
+				return w.Start(ctx, work)
 			},
 		}
 	}},
-	{"one kind", "a wake-up arrives at the handler of its kind", func() brokenQueue {
-		return brokenQueue{wake: each(func(w *ports.Wakeup) { w.Kind = "job" })}
+	{"stores every wake-up with the same kind", "a wake-up arrives at the handler of its kind", func() brokenQueue {
+		return brokenQueue{wake: changeEach(func(w *ports.Wakeup) { w.Kind = "job" })}
 	}},
-	{"loses every tenth", "concurrent wake-ups all arrive", func() brokenQueue {
+	{"loses every tenth wake-up", "concurrent wake-ups all arrive", func() brokenQueue {
 		var n atomic.Int32
-		return brokenQueue{wake: only(func(ports.Wakeup) bool { return n.Add(1)%10 != 0 })}
+		return brokenQueue{wake: keepOnly(func(ports.Wakeup) bool { return n.Add(1)%10 != 0 })}
 	}},
 	{"runs every duplicate", "duplicate wake-ups are merged", func() brokenQueue {
 		return storedChanged(func(n int, w *ports.Wakeup) { w.ID += string(rune('A' + n)) })
 	}},
-	{"the first one counts", "of two wake-ups of a job the earlier time counts", oncePerJob},
+	{"ignores the second wake-up of a job", "of two wake-ups of a job the earlier time counts", oncePerJob},
 	{"a running job is not woken", "a wake-up of a running job runs it again", oncePerJob},
 	{"only the first wake-up arrives", "the last wake-up of a job is never lost", oncePerJob},
 	{"a handler cannot wake its own job", "a handler can wake its own job later, with the same trace", oncePerJob},
 	{"a handler's wake-ups run at once", "a handler can wake its own job later, with the same trace", func() brokenQueue {
-		return brokenQueue{wake: each(func(w *ports.Wakeup) { w.At = time.Time{} })}
+		return brokenQueue{wake: changeEach(func(w *ports.Wakeup) { w.At = time.Time{} })}
 	}},
 	{"accepts a wake-up with a cancelled context", "Wake fails with a cancelled context", func() brokenQueue { return brokenQueue{ignoreContext: true} }},
-	{"no retry after an error", "a job is retried with pauses after an error or a panic", func() brokenQueue {
+	{"a job is not retried after an error", "a job is retried with pauses after an error or a panic", func() brokenQueue {
 		return brokenQueue{handle: func(h ports.Handler) ports.Handler {
 			return func(ctx context.Context, w ports.Wakeup) error {
 				_ = h(ctx, w)
@@ -186,7 +188,7 @@ var brokenQueues = []struct {
 			}
 		}}
 	}},
-	{"no retry after a panic", "a job is retried with pauses after an error or a panic", func() brokenQueue {
+	{"a job is not retried after a panic", "a job is retried with pauses after an error or a panic", func() brokenQueue {
 		return brokenQueue{handle: func(h ports.Handler) ports.Handler {
 			return func(ctx context.Context, w ports.Wakeup) (err error) {
 				defer func() {
@@ -215,62 +217,62 @@ var brokenQueues = []struct {
 			}
 		}}
 	}},
-	{"no deadline", "a handler has a deadline, after which its job is retried", func() brokenQueue {
+	{"a handler has no deadline", "a handler has a deadline, after which its job is retried", func() brokenQueue {
 		return brokenQueue{options: func(o *queue.Options) { o.HandlerTimeout, o.RescueAfter = time.Minute, time.Hour }}
 	}},
 	{"periodic work runs once", "periodic work runs at the start and again, even after a failure", func() brokenQueue {
-		return brokenQueue{start: func(w ports.Worker, ctx context.Context, all ports.Work) error {
-			for _, p := range all.Periodic {
+		return brokenQueue{start: func(w ports.Worker, ctx context.Context, work ports.Work) error {
+			for _, p := range work.Periodic {
 				_ = p.Do(ctx)
 			}
-			return withoutPeriodic(w, ctx, all)
+			return startWithoutPeriodic(w, ctx, work)
 		}}
 	}},
 	{"periodic work runs ten times as often", "periodic work does not run more often than its interval", func() brokenQueue {
-		return brokenQueue{start: func(w ports.Worker, ctx context.Context, all ports.Work) error {
-			for i := range all.Periodic {
-				all.Periodic[i].Every /= 10
+		return brokenQueue{start: func(w ports.Worker, ctx context.Context, work ports.Work) error {
+			for i := range work.Periodic {
+				work.Periodic[i].Every /= 10
 			}
-			return w.Start(ctx, all)
+			return w.Start(ctx, work)
 		}}
 	}},
 	{"accepts two handlers of a kind", "a kind has one handler", func() brokenQueue {
-		return brokenQueue{start: func(w ports.Worker, ctx context.Context, all ports.Work) error {
-			for _, p := range all.Periodic {
-				delete(all.Handlers, p.Kind)
+		return brokenQueue{start: func(w ports.Worker, ctx context.Context, work ports.Work) error {
+			for _, p := range work.Periodic {
+				delete(work.Handlers, p.Kind)
 			}
-			return w.Start(ctx, all)
+			return w.Start(ctx, work)
 		}}
 	}},
 	{"no separate fairness groups", "an account's jobs in a separate fairness group do not delay its others by more than 5 s", func() brokenQueue {
-		return brokenQueue{wake: each(func(w *ports.Wakeup) { w.SeparateGroup = false })}
+		return brokenQueue{wake: changeEach(func(w *ports.Wakeup) { w.SeparateGroup = false })}
 	}},
-	{"no fair share", "10,000 jobs of an account delay another's first by at most 5 s", func() brokenQueue {
+	{"all jobs have the same account", "10,000 jobs of an account delay another's first by at most 5 s", func() brokenQueue {
 		return storedChanged(func(_ int, w *ports.Wakeup) { w.Account = "all" })
 	}},
-	{"no fair share among several accounts", "the jobs of several accounts do not delay another's first by more than 5 s", func() brokenQueue {
+	{"all jobs of several accounts have the same account", "the jobs of several accounts do not delay another's first by more than 5 s", func() brokenQueue {
 		return storedChanged(func(_ int, w *ports.Wakeup) { w.Account = "all" })
 	}},
-	{"a quarter of the workers", "a single account can use half of the workers", func() brokenQueue {
+	{"has half as many workers", "a single account can use half of the workers", func() brokenQueue {
 		return brokenQueue{options: func(o *queue.Options) { o.MaxHandlers = QueueMaxHandlers / 2 }}
 	}},
 	{"a stop waits for no handler", "a stop waits for running handlers and starts no job", func() brokenQueue {
 		return brokenQueue{stop: func(w ports.Worker, ctx context.Context) error {
-			now, cancel := context.WithTimeout(ctx, time.Millisecond)
+			shortWait, cancel := context.WithTimeout(ctx, time.Millisecond)
 			defer cancel()
-			_ = w.Stop(now)
+			_ = w.Stop(shortWait)
 			return nil
 		}}
 	}},
 	{"Stop does nothing", "a stop waits for running handlers and starts no job", func() brokenQueue {
 		return brokenQueue{stop: func(ports.Worker, context.Context) error { return nil }}
 	}},
-	{"an interrupted job is lost", "a job that a stop interrupts is run again", func() brokenQueue { return brokenQueue{start: withoutPeriodic} }},
+	{"an interrupted job is lost", "a job that a stop interrupts is run again", func() brokenQueue { return brokenQueue{start: startWithoutPeriodic} }},
 	{"a stop waits for every handler", "a stop returns although a handler does not", func() brokenQueue {
 		return brokenQueue{stop: func(w ports.Worker, _ context.Context) error {
-			long, cancel := context.WithTimeout(context.Background(), 10*eventTimeout)
+			longWait, cancel := context.WithTimeout(context.Background(), 10*eventTimeout)
 			defer cancel()
-			return w.Stop(long)
+			return w.Stop(longWait)
 		}}
 	}},
 	{"Stop returns no error", "a stop returns although a handler does not", func() brokenQueue {
@@ -292,8 +294,8 @@ var brokenQueues = []struct {
 			return append(all, ports.Backlog{Kind: "job", Waiting: 1})
 		}}
 	}},
-	{"no sweep", "the sweep finds a lost wake-up", func() brokenQueue { return brokenQueue{start: withoutPeriodic} }},
-	{"no worker takes over", "a worker that lost its job cannot save", func() brokenQueue { return brokenQueue{start: withoutPeriodic} }},
+	{"runs no sweep", "the sweep finds a lost wake-up", func() brokenQueue { return brokenQueue{start: startWithoutPeriodic} }},
+	{"no worker claims a lost job", "a worker that lost its job cannot save", func() brokenQueue { return brokenQueue{start: startWithoutPeriodic} }},
 }
 
 // TestQueueSuiteDetectsBrokenPromises uses the fake clock of synctest, because most broken queues
@@ -307,7 +309,7 @@ func TestQueueSuiteDetectsBrokenPromises(t *testing.T) {
 		proven[b.check] = true
 		t.Run(b.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				if !fails(t, func(t testing.TB) { checks[b.check].run(t, func() ports.Worker { return opened(t, b.make()) }) }) {
+				if !fails(t, func(t testing.TB) { checks[b.check].run(t, func() ports.Worker { return openQueue(t, b.make()) }) }) {
 					t.Fatalf("the check %q does not fail", b.check)
 				}
 			})
@@ -315,26 +317,27 @@ func TestQueueSuiteDetectsBrokenPromises(t *testing.T) {
 	}
 	for name := range checks {
 		if !proven[name] {
-			t.Errorf("nothing shows that %q can fail", name)
+			t.Errorf("no broken queue shows that %q can fail", name)
 		}
 	}
 }
 
-func opened(t testing.TB, b brokenQueue) ports.Worker {
-	o := queue.Options{MaxHandlers: QueueMaxHandlers, HandlerTimeout: QueueHandlerTimeout, RescueAfter: QueueRescueAfter, RetryDelay: QueueRetryDelay}
+// openQueue returns an in-process queue that breaks the promise of b.
+func openQueue(t testing.TB, b brokenQueue) ports.Worker {
+	options := queue.Options{MaxHandlers: QueueMaxHandlers, HandlerTimeout: QueueHandlerTimeout, RescueAfter: QueueRescueAfter, RetryDelay: QueueRetryDelay}
 	if b.options != nil {
-		b.options(&o)
+		b.options(&options)
 	}
-	l, err := queue.NewLocal(o)
+	local, err := queue.NewLocal(options)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		now, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+		shortWait, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 		defer cancel()
-		_ = l.Stop(now) // some handlers never end
+		_ = local.Stop(shortWait) // some handlers never end
 	})
-	b.Worker = l
+	b.Worker = local
 	return &b
 }
 
@@ -347,11 +350,12 @@ type failureRecorder struct {
 
 func (r *failureRecorder) Helper() {}
 
-func (r *failureRecorder) Fatalf(string, ...any) { r.end() }
+func (r *failureRecorder) Fatalf(string, ...any) { r.stop() }
 
-func (r *failureRecorder) Fatal(...any) { r.end() }
+func (r *failureRecorder) Fatal(...any) { r.stop() }
 
-func (r *failureRecorder) end() {
+// stop records a failure and ends the goroutine of the check.
+func (r *failureRecorder) stop() {
 	r.failed = true
 	runtime.Goexit()
 }
