@@ -191,7 +191,7 @@ func TestPassesWaitForASlot(t *testing.T) {
 func TestConcurrentPlatformCallsAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		busy := &busyPlatform{answers: make(chan struct{})}
-		r := &enforcement.Runner{Runs: busy, Policies: b, Platform: busy, Now: time.Now}
+		r := &enforcement.Runner{Runs: busy, Policies: busy, Platform: busy, Now: time.Now}
 		var passes sync.WaitGroup
 		for range enforcement.ParallelPasses {
 			passes.Go(func() {
