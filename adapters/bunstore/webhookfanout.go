@@ -222,7 +222,7 @@ func (s *Store) ClaimDeliveries(ctx context.Context, webhooks []ports.DueWebhook
 		if err != nil {
 			return err
 		}
-		standings, slots := map[string]webhook.Standing{}, slots
+		standings, slots := map[string]webhook.Standing{}, slots // a copy: each attempt of the transaction begins with all slots
 		var picked []deliveryKey
 		for _, hook := range hooks {
 			w, o := hook.webhook(), open[hook.ID]

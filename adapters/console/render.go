@@ -16,14 +16,14 @@ import (
 )
 
 //go:embed pages.html
-var source string
+var pagesSource string
 
 //go:embed style.css
 var style string
 
 var templates = template.Must(template.New("pages").Funcs(template.FuncMap{
 	"style": func() template.CSS { return template.CSS(style) },
-}).Parse(source))
+}).Parse(pagesSource))
 
 // policy is the Content-Security-Policy of all pages. It allows only the embedded style sheet.
 var policy = func() string {

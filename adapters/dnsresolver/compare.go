@@ -20,8 +20,8 @@ type comparison struct {
 	// agrees holds the addresses whose reports agree with the leading report, which is the report
 	// that agrees with the most reports. disagree is true if two reports differ. multiProvider is
 	// true if the difference will not disappear with time.
-	agrees                  map[netip.AddrPort]bool
-	disagree, multiProvider bool
+	agrees                         map[netip.AddrPort]bool
+	isDisagreeing, isMultiProvider bool
 }
 
 func compareServers(z zone, reports map[netip.AddrPort]report) comparison {
@@ -43,7 +43,7 @@ func compareServers(z zone, reports map[netip.AddrPort]report) comparison {
 				n++
 				continue
 			}
-			compared.disagree, compared.multiProvider = true, compared.multiProvider || a.keepsDisagreeing(b, z.apex)
+			compared.isDisagreeing, compared.isMultiProvider = true, compared.isMultiProvider || a.keepsDisagreeing(b, z.apex)
 		}
 		if n > mostAgreeing {
 			leader, mostAgreeing = i, n
@@ -57,20 +57,20 @@ func compareServers(z zone, reports map[netip.AddrPort]report) comparison {
 
 // agreesWith reports whether two servers return the same values for all questions that both
 // answered.
-func (r report) agreesWith(other report) bool { return r.covers(other) && other.covers(r) }
+func (r report) agreesWith(other report) bool { return r.matches(other) && other.matches(r) }
 
-func (r report) covers(other report) bool {
+func (r report) matches(other report) bool {
 	for k, s := range r.sets {
-		if !other.unanswered[k] && !k.same(s.values, other.sets[k].values) {
+		if !other.unanswered[k] && !k.sameValues(s.values, other.sets[k].values) {
 			return false
 		}
 	}
 	return true
 }
 
-// same compares the values of two servers. SOA records may differ. The addresses of a name can
-// differ in each answer, so same only compares whether both servers return addresses.
-func (k key) same(a, b []string) bool {
+// sameValues compares the values of two servers. SOA records may differ. The addresses of a name
+// can differ in each answer, so sameValues only compares whether both servers return addresses.
+func (k setKey) sameValues(a, b []string) bool {
 	switch k.kind {
 	case dns.SOA:
 		return true
@@ -85,7 +85,7 @@ func (k key) same(a, b []string) bool {
 // case if their SOA serials are equal, because then no update is pending. It is also the case if
 // their SOA records belong to different providers.
 func (r report) keepsDisagreeing(other report, apex string) bool {
-	own, others := r.sets[key{apex, dns.SOA}].values, other.sets[key{apex, dns.SOA}].values
+	own, others := r.sets[setKey{apex, dns.SOA}].values, other.sets[setKey{apex, dns.SOA}].values
 	if len(own) == 0 || len(others) == 0 {
 		return false
 	}
@@ -127,7 +127,7 @@ func (v comparison) reason(servers []dns.Server) string {
 		return reasonBogus
 	case serving == 0:
 		return reasonNoAnswer
-	case v.disagree:
+	case v.isDisagreeing:
 		return reasonDisagree
 	case serving < min(2, len(servers)):
 		return reasonSingle
@@ -143,7 +143,7 @@ func (v comparison) warnings(zoneRead dns.ZoneRead) []string {
 	anyServer := func(state dns.ServerState) bool {
 		return slices.ContainsFunc(zoneRead.Servers, func(n dns.Server) bool { return n.State == state })
 	}
-	anyReport := func(has func(report) bool) bool { return slices.ContainsFunc(v.serving, has) }
+	anyReport := func(matches func(report) bool) bool { return slices.ContainsFunc(v.serving, matches) }
 	var out []string
 	for _, w := range []struct {
 		warning string
@@ -156,7 +156,7 @@ func (v comparison) warnings(zoneRead dns.ZoneRead) []string {
 		{warnTCP, anyReport(func(r report) bool { return r.noTCP })},
 		{warnWildcard, anyReport(func(r report) bool { return r.wildcardUnknown }) ||
 			slices.ContainsFunc(zoneRead.Sets, func(set dns.RRSet) bool { return set.Synthesised })},
-		{warnMulti, v.multiProvider},
+		{warnMulti, v.isMultiProvider},
 	} {
 		if w.applies {
 			out = append(out, w.warning)
@@ -168,7 +168,7 @@ func (v comparison) warnings(zoneRead dns.ZoneRead) []string {
 // delegationMismatch reports whether the zone's NS records differ from the delegation in the parent
 // zone.
 func (v comparison) delegationMismatch(r report) bool {
-	k := key{v.zone.apex, dns.NS}
+	k := setKey{v.zone.apex, dns.NS}
 	return !r.unanswered[k] && !slices.Equal(limitServers(r.sets[k].values), v.zone.delegation)
 }
 
@@ -176,9 +176,9 @@ func (v comparison) delegationMismatch(r report) bool {
 func (v comparison) unaskedServers() []string {
 	var out []string
 	for _, r := range v.serving {
-		for _, host := range r.sets[key{v.zone.apex, dns.NS}].values {
-			asked := func(s server) bool { return s.name == host }
-			if !slices.ContainsFunc(v.zone.servers, asked) && !slices.Contains(out, host) {
+		for _, host := range r.sets[setKey{v.zone.apex, dns.NS}].values {
+			isHost := func(s server) bool { return s.name == host }
+			if !slices.ContainsFunc(v.zone.servers, isHost) && !slices.Contains(out, host) {
 				out = append(out, host)
 			}
 		}

@@ -115,7 +115,7 @@ func zoneOf(m *wire.Msg, name string) (string, bool) {
 func soaOwner(m *wire.Msg, name string) (string, bool) {
 	for _, rr := range slices.Concat(m.Answer, m.Ns) {
 		owner := canonicalName(rr.Header().Name)
-		if rr.Header().Rrtype == wire.TypeSOA && within(name, owner) {
+		if rr.Header().Rrtype == wire.TypeSOA && isWithin(name, owner) {
 			return owner, true
 		}
 	}
@@ -127,9 +127,9 @@ func parent(name string) string {
 	return rest
 }
 
-// within reports whether name equals zone or is below it. Every name is below the root, whose name
-// is "".
-func within(name, zone string) bool {
+// isWithin reports whether name equals zone or is below it. Every name is below the root, whose
+// name is "".
+func isWithin(name, zone string) bool {
 	return zone == "" || name == zone || strings.HasSuffix(name, "."+zone)
 }
 

@@ -40,21 +40,21 @@ func (r *Reader) addServers(ctx context.Context, z zone, fromZone, fromParent re
 		z.servers = r.resolversAsServers()
 		return z, ""
 	}
-	all := referral{limitServers(union(fromParent.hosts, fromZone.hosts)), fromZone.glue}
-	if len(all.hosts) == 0 {
+	combined := referral{limitServers(union(fromParent.hosts, fromZone.hosts)), fromZone.glue}
+	if len(combined.hosts) == 0 {
 		if ctx.Err() != nil {
 			return z, reasonDeadline
 		}
 		return z, reasonNoAnswer
 	}
-	found := r.resolveHosts(ctx, all, z.apex, fromParent.glue)
-	z.servers = r.permittedServers(all.hosts, found)
+	found := r.resolveHosts(ctx, combined, z.apex, fromParent.glue)
+	z.servers = r.permittedServers(combined.hosts, found)
 	return z, ""
 }
 
-// addHosts returns z with hosts as additional servers. It adds at most as many as maxServers
-// and maxAddresses allow.
-func (r *Reader) addHosts(ctx context.Context, z zone, hosts []string) zone {
+// addServersByName returns z with hosts as additional servers. It adds at most as many as
+// maxServers and maxAddresses allow.
+func (r *Reader) addServersByName(ctx context.Context, z zone, hosts []string) zone {
 	hosts = hosts[:min(len(hosts), max(0, maxServers-len(z.servers)))]
 	addrs := 0
 	for _, s := range z.servers {
@@ -98,7 +98,7 @@ func (r *Reader) resolveHosts(ctx context.Context, ref referral, apex string, mo
 // glueAddrs returns the addresses of host in the additional section of m. For a host outside the
 // zone it returns nil, because the resolvers can find the addresses of that host.
 func glueAddrs(m *wire.Msg, host, apex string) []netip.Addr {
-	if !within(host, apex) {
+	if !isWithin(host, apex) {
 		return nil
 	}
 	var out []netip.Addr
@@ -140,17 +140,17 @@ func (r *Reader) resolveHost(ctx context.Context, host string) []netip.Addr {
 }
 
 // permittedServers returns the hosts with their permitted addresses: at most maxAddressesPerServer
-// for each host and maxAddresses in total. found holds the addresses of each host.
-func (r *Reader) permittedServers(hosts []string, found [][]netip.Addr) []server {
+// for each host and maxAddresses in total. addrsOfHost holds the addresses of each host.
+func (r *Reader) permittedServers(hosts []string, addrsOfHost [][]netip.Addr) []server {
 	out := make([]server, len(hosts))
 	seen := map[netip.AddrPort]bool{}
 	for i, host := range hosts {
 		s := server{name: host}
-		slices.SortFunc(found[i], netip.Addr.Compare)
-		for _, ip := range slices.Compact(found[i]) {
+		slices.SortFunc(addrsOfHost[i], netip.Addr.Compare)
+		for _, ip := range slices.Compact(addrsOfHost[i]) {
 			addr := netip.AddrPortFrom(ip.Unmap(), r.port)
 			switch {
-			case !r.allowPrivate && !public(ip):
+			case !r.allowPrivate && !isPublic(ip):
 				s.blocked = true
 			case len(s.addrs) < maxAddressesPerServer && (seen[addr] || len(seen) < maxAddresses):
 				seen[addr] = true
@@ -177,6 +177,6 @@ func appendAddr(list []netip.Addr, rr wire.RR) []netip.Addr {
 	return list
 }
 
-// public reports whether the address is public. Owners of domains choose the addresses of their
+// isPublic reports whether the address is public. Owners of domains choose the addresses of their
 // name servers, so an address could belong to an internal system.
-func public(a netip.Addr) bool { return egress.Public(a) }
+func isPublic(a netip.Addr) bool { return egress.Public(a) }

@@ -67,19 +67,19 @@ type Options struct {
 
 // Reader implements ports.DNSReader. It is safe for concurrent use.
 type Reader struct {
-	client       client
-	resolvers    []netip.AddrPort
-	recursive    bool
-	port         uint16
-	allowPrivate bool
-	timeout      time.Duration
-	now          func() time.Time
-	log          *slog.Logger
-	zones        ttlCache[zone]             // by domain
-	hostAddrs    ttlCache[[]netip.Addr]     // by name server
-	parentAddrs  ttlCache[[]netip.AddrPort] // by the parent name of a zone's apex
-	silent       ttlCache[struct{}]         // by the address of a server that did not answer
-	sharedReads  sharedReads
+	client        client
+	resolvers     []netip.AddrPort
+	recursive     bool
+	port          uint16
+	allowPrivate  bool
+	timeout       time.Duration
+	now           func() time.Time
+	log           *slog.Logger
+	zones         ttlCache[zone]             // by domain
+	hostAddrs     ttlCache[[]netip.Addr]     // by name server
+	parentAddrs   ttlCache[[]netip.AddrPort] // by the parent name of a zone's apex
+	silentServers ttlCache[struct{}]         // by the address of a server that did not answer
+	sharedReads   sharedReads
 }
 
 // New returns a Reader. It logs and ignores resolvers whose address is invalid. If no resolver is
@@ -95,10 +95,10 @@ func New(options Options) *Reader {
 	}
 	return &Reader{
 		client: client{
-			udp:     cmp.Or(options.UDPTimeout, 2*time.Second),
-			tcp:     cmp.Or(options.TCPTimeout, 3*time.Second),
-			servers: newSlots(maxToServers),
-			trusted: newSlots(maxToTrusted),
+			udpTimeout:   cmp.Or(options.UDPTimeout, 2*time.Second),
+			tcpTimeout:   cmp.Or(options.TCPTimeout, 3*time.Second),
+			serverSlots:  newSlots(maxServerQuestions),
+			trustedSlots: newSlots(maxTrustedQuestions),
 		},
 		resolvers:    resolverAddrs(options.Resolvers, log),
 		recursive:    options.Recursive,
@@ -174,7 +174,7 @@ func (rd *domainRead) survey(ctx context.Context, z zone) comparison {
 	rd.askAll(ctx, z.servers, reports)
 	compared := compareServers(z, reports)
 	if unasked := compared.unaskedServers(); len(unasked) > 0 && !rd.reader.recursive && ctx.Err() == nil {
-		z = rd.reader.addHosts(ctx, z, unasked)
+		z = rd.reader.addServersByName(ctx, z, unasked)
 		rd.reader.zones.put(rd.name, z)
 		rd.askAll(ctx, z.servers, reports)
 		compared = compareServers(z, reports)

@@ -16,7 +16,7 @@ var ErrCrashed = errors.New("the process is dead")
 // Stepper.
 type CrashingProcess struct {
 	mu          sync.Mutex
-	left        int
+	stepsLeft   int
 	afterEffect bool
 	dead        bool
 }
@@ -24,7 +24,7 @@ type CrashingProcess struct {
 // NewCrashingProcess returns a process that completes this number of steps and crashes at the next
 // step. If afterEffect is true, it crashes after the effect of that step, otherwise before it.
 func NewCrashingProcess(steps int, afterEffect bool) *CrashingProcess {
-	return &CrashingProcess{left: steps, afterEffect: afterEffect}
+	return &CrashingProcess{stepsLeft: steps, afterEffect: afterEffect}
 }
 
 // Dead reports whether the process has crashed.
@@ -41,8 +41,8 @@ func (p *CrashingProcess) Step(_ context.Context, do func() error) error {
 	if p.dead {
 		return ErrCrashed
 	}
-	if p.left > 0 {
-		p.left--
+	if p.stepsLeft > 0 {
+		p.stepsLeft--
 		return do()
 	}
 	p.dead = true

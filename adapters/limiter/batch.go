@@ -30,9 +30,9 @@ type batch struct {
 	answered bool // valid after done is closed
 }
 
-// join adds a command to a batch, or returns nil if the session has ended. If first is true, the
+// join adds a command to a batch, or returns nil if the session has ended. If isFirst is true, the
 // batch is now in flight, and the caller must call sendBatches.
-func (rs *redisSession) join(c *command) (b *batch, first bool) {
+func (rs *redisSession) join(c *command) (b *batch, isFirst bool) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	if rs.ended {
@@ -80,7 +80,7 @@ func (rs *redisSession) end() bool {
 	return true
 }
 
-func (rs *redisSession) active() bool {
+func (rs *redisSession) isActive() bool {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	return !rs.ended
@@ -95,14 +95,14 @@ func (rs *redisSession) isInFlight(b *batch) bool {
 // do sends a command and reports whether Redis answered. It does not stop if the caller's request
 // is cancelled, because an interrupted command would count as a failure of Redis. If a batch gets
 // no answer, do returns false to all waiting callers.
-func (s *shared) do(c *command) bool {
+func (s *redisCounters) do(c *command) bool {
 	session := s.session.Load()
-	b, first := session.join(c)
+	b, isFirst := session.join(c)
 	if b == nil {
 		return false
 	}
-	failed := func(err error) { s.endSession(session, err) }
-	if first && !s.goUnlessClosed(func() { s.sendBatches(session, b) }, failed) {
+	onPanic := func(err error) { s.endSession(session, err) }
+	if isFirst && !s.goUnlessClosed(func() { s.sendBatches(session, b) }, onPanic) {
 		session.end()
 	}
 	<-b.done
@@ -110,7 +110,7 @@ func (s *shared) do(c *command) bool {
 }
 
 // sendBatches sends batches until no command waits.
-func (s *shared) sendBatches(session *redisSession, b *batch) {
+func (s *redisCounters) sendBatches(session *redisSession, b *batch) {
 	for ; b != nil; b = session.completeBatch() {
 		timeout := s.startTimeout(session, b)
 		err := s.roundTrip(b.commands...)
@@ -124,11 +124,11 @@ func (s *shared) sendBatches(session *redisSession, b *batch) {
 
 // roundTrip sends commands to Redis and reads their answers, within readTimeout. If Redis does not
 // have the scripts any more, roundTrip loads them and repeats the commands that failed.
-func (s *shared) roundTrip(commands ...*command) error {
+func (s *redisCounters) roundTrip(commands ...*command) error {
 	ctx, cancel := context.WithTimeout(s.ctx, s.readTimeout())
 	defer cancel()
 	err := s.exec(ctx, commands)
-	if !noScript(err) {
+	if !isScriptMissing(err) {
 		return err
 	}
 	retry := []*command{
@@ -136,21 +136,21 @@ func (s *shared) roundTrip(commands ...*command) error {
 		{name: "SCRIPT", args: []any{"LOAD", waitText}}, {name: "SCRIPT", args: []any{"LOAD", remainingText}},
 	}
 	for _, c := range commands {
-		if noScript(c.err) { // the command had no effect
+		if isScriptMissing(c.err) { // the command had no effect
 			retry = append(retry, c)
 		}
 	}
 	return s.exec(ctx, retry)
 }
 
-func noScript(err error) bool {
+func isScriptMissing(err error) bool {
 	var refused redis.Error
 	return errors.As(err, &refused) && strings.HasPrefix(string(refused), "NOSCRIPT")
 }
 
 // exec sends commands in one pipeline. It returns the error of the connection or, if there is none,
 // the first error of a command.
-func (s *shared) exec(ctx context.Context, commands []*command) (first error) {
+func (s *redisCounters) exec(ctx context.Context, commands []*command) (firstErr error) {
 	conn, err := s.pool.GetContext(ctx)
 	if err != nil {
 		return err
@@ -169,17 +169,17 @@ func (s *shared) exec(ctx context.Context, commands []*command) (first error) {
 		if err := conn.Err(); err != nil {
 			return err
 		}
-		if first == nil {
-			first = c.err
+		if firstErr == nil {
+			firstErr = c.err
 		}
 	}
-	return first
+	return firstErr
 }
 
 // startTimeout ends the session if the batch gets no answer within answerTimeout. It uses two
 // timers in sequence, each for half of that time. If the process was paused, the first timer fires
 // at once. The second one leaves time to receive an answer that arrived during the pause.
-func (s *shared) startTimeout(session *redisSession, b *batch) *time.Timer {
+func (s *redisCounters) startTimeout(session *redisSession, b *batch) *time.Timer {
 	return panics.AfterFunc(s.answerTimeout/2, func() {
 		panics.AfterFunc(s.answerTimeout/2, func() {
 			if session.isInFlight(b) {

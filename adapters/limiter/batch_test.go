@@ -39,7 +39,7 @@ func TestEndedSessionReleasesAllWaitingCallers(t *testing.T) {
 	if !rs.end() || rs.end() {
 		t.Error("end does not return true exactly once")
 	}
-	if !isDone(firstBatch) || !isDone(nextBatch) || firstBatch.answered || nextBatch.answered || rs.active() {
+	if !isDone(firstBatch) || !isDone(nextBatch) || firstBatch.answered || nextBatch.answered || rs.isActive() {
 		t.Error("a caller still waits, or the session is active")
 	}
 	if b, _ := rs.join(&command{}); b != nil || rs.completeBatch() != nil {
@@ -66,7 +66,7 @@ func TestSessionEndsWhenABatchTimesOut(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				cancelled, cancel := context.WithCancel(t.Context())
 				cancel() // so that Redis is not probed
-				s := &shared{answerTimeout: 50 * time.Millisecond, log: slog.New(slog.DiscardHandler), ctx: cancelled}
+				s := &redisCounters{answerTimeout: 50 * time.Millisecond, log: slog.New(slog.DiscardHandler), ctx: cancelled}
 				session := &redisSession{}
 				s.session.Store(session)
 				b, _ := session.join(&command{})
@@ -80,8 +80,8 @@ func TestSessionEndsWhenABatchTimesOut(t *testing.T) {
 					t.Errorf("answered is %v", b.answered)
 				}
 				<-time.After(time.Second)
-				if session.active() != tt.active {
-					t.Errorf("active is %v", session.active())
+				if session.isActive() != tt.active {
+					t.Errorf("active is %v", session.isActive())
 				}
 			})
 		})

@@ -189,7 +189,7 @@ func TestEmptiedRedisDoesNotResetTheLocalCount(t *testing.T) {
 	if n := countAllowed(20, bucket(12), one); n != 12 {
 		t.Fatalf("%d passed", n)
 	}
-	server.Empty(t)
+	server.DeleteAllData(t)
 	if n := countAllowed(20, bucket(12), one); n != 0 {
 		t.Errorf("%d more passed", n)
 	}

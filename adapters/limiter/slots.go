@@ -16,7 +16,7 @@ import (
 // slotLease holds one concurrency slot in Redis. It renews the slot's lease until release is
 // called.
 type slotLease struct {
-	s        *shared
+	s        *redisCounters
 	name     string
 	holder   string
 	duration time.Duration
@@ -26,7 +26,7 @@ type slotLease struct {
 	renewal  *time.Timer
 }
 
-func (s *shared) newSlotLease(name string, duration time.Duration) *slotLease {
+func (s *redisCounters) newSlotLease(name string, duration time.Duration) *slotLease {
 	return &slotLease{s: s, name: "places:" + name, holder: rand.Text(), duration: duration}
 }
 

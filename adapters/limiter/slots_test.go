@@ -45,7 +45,7 @@ func TestSlotsOfADeadProcessAreReleased(t *testing.T) {
 	if _, ok := enter(openShared(t, o)); ok {
 		t.Error("slots that are in use became free")
 	}
-	server.Empty(t)
+	server.DeleteAllData(t)
 	eventually(t, "the slots in use are in Redis again", func() bool {
 		release, ok := enter(openShared(t, o))
 		release()

@@ -114,9 +114,9 @@ func (s *scheduler) groups() int {
 	return n
 }
 
-// done records that the handler of an entry from take has returned. If the job was woken while the
-// handler ran, done enqueues the new wake-up.
-func (s *scheduler) done(ended *entry) {
+// handlerReturned records that the handler of an entry from take has returned. If the job was woken
+// while the handler ran, handlerReturned enqueues the new wake-up.
+func (s *scheduler) handlerReturned(ended *entry) {
 	delete(s.active, ended.job())
 	s.running--
 	group := fairnessGroup(ended.Wakeup)

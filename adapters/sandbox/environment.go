@@ -133,11 +133,11 @@ func (env *Environment) start(ctx context.Context) error {
 func (env *Environment) listenControl(ctx context.Context, h http.Handler) (string, error) {
 	configured := cmp.Or(env.options.ControlAddr, anyPort)
 	name := "control " + configured // the last address is stored separately for each ControlAddr
-	tries := []string{configured, env.addresses.address(name, configured)}
+	candidates := []string{configured, env.addresses.address(name, configured)}
 	if strings.HasSuffix(configured, ":0") {
-		slices.Reverse(tries)
+		slices.Reverse(candidates)
 	}
-	url, err := env.listen(ctx, h, slices.Compact(tries)...)
+	url, err := env.listen(ctx, h, slices.Compact(candidates)...)
 	if err != nil {
 		return "", err
 	}
@@ -146,8 +146,8 @@ func (env *Environment) listenControl(ctx context.Context, h http.Handler) (stri
 
 // listen serves h until Close is called. It uses the first of the addresses that is not in use, or
 // else a free port of loopback. It returns the URL.
-func (env *Environment) listen(ctx context.Context, h http.Handler, tries ...string) (string, error) {
-	for _, addr := range append(tries, anyPort) {
+func (env *Environment) listen(ctx context.Context, h http.Handler, candidates ...string) (string, error) {
+	for _, addr := range append(candidates, anyPort) {
 		s, err := startServer(ctx, addr, h)
 		switch {
 		case err == nil:
@@ -164,16 +164,16 @@ func (env *Environment) listen(ctx context.Context, h http.Handler, tries ...str
 // Close stops the simulators and the servers, and waits until they have stopped. It stops them
 // concurrently, because a call in progress may wait for a simulator that hangs.
 func (env *Environment) Close() error {
-	closed := make([]error, len(env.servers))
+	closeErrs := make([]error, len(env.servers))
 	var wg sync.WaitGroup
 	for _, s := range env.running() {
 		wg.Go(s.stop)
 	}
 	for i, s := range env.servers {
-		wg.Go(func() { closed[i] = s.close() })
+		wg.Go(func() { closeErrs[i] = s.close() })
 	}
 	wg.Wait()
-	err := errors.Join(closed...)
+	err := errors.Join(closeErrs...)
 	if env.dns != nil {
 		err = errors.Join(err, env.dns.Close())
 	}

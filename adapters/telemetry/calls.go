@@ -18,7 +18,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/wire"
 )
 
-const scope = "github.com/tenantry/tenantry/adapters/telemetry"
+const instrumentationScope = "github.com/tenantry/tenantry/adapters/telemetry"
 
 // CallOptions configure the measurement of one provider's calls.
 type CallOptions struct {
@@ -33,8 +33,8 @@ type CallOptions struct {
 // Calls returns the interceptor that measures the calls of one provider. It records each call as a
 // span and in the histogram tenantry.provider.call.duration. It logs each call that failed.
 func Calls(options CallOptions) (wire.Interceptor, error) {
-	tracer := otel.Tracer(scope)
-	duration, err := otel.Meter(scope).Float64Histogram("tenantry.provider.call.duration",
+	tracer := otel.Tracer(instrumentationScope)
+	duration, err := otel.Meter(instrumentationScope).Float64Histogram("tenantry.provider.call.duration",
 		metric.WithUnit("s"), metric.WithDescription("Time a provider call took, by provider, operation and outcome."),
 		metric.WithExplicitBucketBoundaries(.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120))
 	if err != nil {
@@ -49,7 +49,7 @@ func Calls(options CallOptions) (wire.Interceptor, error) {
 			span.SetAttributes(call.SpanAttributes()...)
 		}
 		err := next(ctx)
-		result, took := resultOf(err), time.Since(began)
+		result, elapsed := resultOf(err), time.Since(began)
 		span.SetAttributes(attribute.String("tenantry.outcome", result))
 		cause := causeOf(err)
 		if cause != "" {
@@ -59,9 +59,9 @@ func Calls(options CallOptions) (wire.Interceptor, error) {
 			span.SetStatus(codes.Error, result)
 			options.Log.LogAttrs(ctx, level, "provider call failed", slog.String("provider", options.Provider),
 				slog.String("operation", call.Operation), slog.String("outcome", result), slog.String("cause", cause),
-				slog.Float64("duration_ms", float64(took.Microseconds())/1000))
+				slog.Float64("duration_ms", float64(elapsed.Microseconds())/1000))
 		}
-		duration.Record(ctx, took.Seconds(), metric.WithAttributes(
+		duration.Record(ctx, elapsed.Seconds(), metric.WithAttributes(
 			attribute.String("provider", options.Provider), attribute.String("operation", call.Operation), attribute.String("outcome", result)))
 		return err
 	}, nil

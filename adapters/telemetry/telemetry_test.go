@@ -28,7 +28,7 @@ func TestNothingIsExportedByDefault(t *testing.T) {
 		for name, value := range tt.env {
 			t.Setenv(name, value)
 		}
-		if got := anySet("OTEL_TRACES_EXPORTER", "OTEL_EXPORTER_OTLP_ENDPOINT"); got != tt.want {
+		if got := isAnySet("OTEL_TRACES_EXPORTER", "OTEL_EXPORTER_OTLP_ENDPOINT"); got != tt.want {
 			t.Errorf("%v: %v", tt.env, got)
 		}
 	}

@@ -57,9 +57,9 @@ func TestAJobNamesTheActionItRequires(t *testing.T) {
 		dns.ReadUnreliable: {
 			requiredAction: func(t *testing.T, fx *fixture) {
 				fx.connect(t, fx.provider)
-				fx.fake.DNS.Trouble("test")
+				fx.fake.DNS.FailReads("test")
 			},
-			settle: func(_ *testing.T, fx *fixture) { fx.fake.DNS.Trouble("") },
+			settle: func(_ *testing.T, fx *fixture) { fx.fake.DNS.FailReads("") },
 			stage:  provisioning.StagePlan,
 		},
 		provisioning.ZoneChanged: {

@@ -113,13 +113,13 @@ func TestSurveyWithFailingProviders(t *testing.T) {
 		{"down", cloud, map[string]ports.DNSProvider{"a": broken{serves(), down, nil}}, dns.ReadUnreliable, false},
 		{"throttled at its records", cloud, map[string]ports.DNSProvider{"a": broken{serves(), nil, &outcome.Error{Kind: outcome.Throttled}}}, dns.ReadUnreliable, false},
 		{"breaks, without patterns", own, map[string]ports.DNSProvider{"a": broken{serves(), &outcome.Error{Kind: outcome.Broken}, nil}}, dns.ReadUnreliable, false},
-		{"refuses", cloud, map[string]ports.DNSProvider{"a": fake.Refusing{DNSProvider: serves()}}, dns.CredentialRejected, true},
+		{"refuses", cloud, map[string]ports.DNSProvider{"a": fake.RefusingDNSProvider{DNSProvider: serves()}}, dns.CredentialRejected, true},
 		{"refuses its records", cloud, map[string]ports.DNSProvider{"a": broken{serves(), nil, &outcome.Error{Kind: outcome.Refused, Code: fault.AccessDenied}}}, dns.CredentialRejected, true},
 		{"refuses its settings", cloud, map[string]ports.DNSProvider{"a": broken{serves(), senseless, nil}}, dns.ConnectionRequired, true},
 		{"refuses its settings at the records", cloud, map[string]ports.DNSProvider{"a": broken{serves(), nil, senseless}}, dns.ConnectionRequired, true},
 		{"refuses settings, without patterns", own, map[string]ports.DNSProvider{"a": broken{serves(), senseless, nil}}, dns.ConnectionRequired, true},
 		{"is too large", cloud, map[string]ports.DNSProvider{"a": broken{serves(), nil, large}}, dns.ReadUnreliable, false},
-		{"refuses one, serves another", cloud, map[string]ports.DNSProvider{"a": fake.Refusing{DNSProvider: serves()}, "b": serves()}, "", true},
+		{"refuses one, serves another", cloud, map[string]ports.DNSProvider{"a": fake.RefusingDNSProvider{DNSProvider: serves()}, "b": serves()}, "", true},
 		{"does not have the zone", cloud, map[string]ports.DNSProvider{"a": &fake.DNSProvider{}}, dns.ConnectionRequired, true},
 		{"has it with other servers", cloud, map[string]ports.DNSProvider{"a": moved}, dns.ConnectionRequired, true},
 		{"no connection", cloud, nil, dns.ConnectionRequired, true},
@@ -179,7 +179,7 @@ func TestSurveyOfAnUnreliableRead(t *testing.T) {
 	h.verified(t)
 	h.connect(t, "cloudflare", "one", serves())
 	calls := h.providers.Calls()
-	h.fake.DNS.Trouble("zone_cut_unknown")
+	h.fake.DNS.FailReads("zone_cut_unknown")
 	v := h.survey(t)
 	if a := v.Automation(); a.Required != dns.ReadUnreliable || a.Safe || v.Plan.Reason != "zone_cut_unknown" || !strings.Contains(a.Message, "zone_cut_unknown") {
 		t.Errorf("got %+v", a)

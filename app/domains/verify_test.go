@@ -235,7 +235,7 @@ func TestFailedVerificationReadsTheDNS(t *testing.T) {
 	if !h.stored(t).Status.VerificationSeen {
 		t.Fatal("the published record is not seen")
 	}
-	h.fake.DNS.Trouble("no_authoritative_answer")
+	h.fake.DNS.FailReads("no_authoritative_answer")
 	h.fake.Fail(fake.Fault{Method: "VerifyDomain", Kind: outcome.Refused, Code: fault.VerificationFailed, Times: 1})
 	_, err = h.Verify(t.Context(), h.acc.ID, guid, zone)
 	refused(t, err, fault.VerificationFailed)

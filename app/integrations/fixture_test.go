@@ -151,7 +151,7 @@ func (fx *fixture) begin(t *testing.T, id string, m mailbox.Mailbox) integration
 func (fx *fixture) connect(t *testing.T, id string, m mailbox.Mailbox) {
 	t.Helper()
 	b := fx.begin(t, id, m)
-	fx.at(t, id).Complete(b.AuthURL.Reveal(), m.Address, m.DisplayName)
+	fx.at(t, id).CompleteSignIn(b.AuthURL.Reveal(), m.Address, m.DisplayName)
 	fx.status(t, b, integration.SessionConnected)
 }
 

@@ -32,8 +32,8 @@ func TestRefreshMakesStatesTrue(t *testing.T) {
 	}
 	fx.connect(t, second, named["elsewhere"])
 	b := fx.begin(t, id, named["closed"])
-	fx.instantly.Complete(b.AuthURL.Reveal(), named["closed"].Address, "Closed")
-	fx.instantly.Drop(named["vanished"].Address)
+	fx.instantly.CompleteSignIn(b.AuthURL.Reveal(), named["closed"].Address, "Closed")
+	fx.instantly.DropAccount(named["vanished"].Address)
 	fx.instantly.Put(
 		integration.Account{Address: named["revoked"].Address, State: integration.AccountFailed, HasError: true, Reason: "connection_error"},
 		integration.Account{Address: "ELSEWHERE@example.test", State: integration.AccountConnected},
@@ -102,7 +102,7 @@ func TestIncompleteListingChangesNothing(t *testing.T) {
 			fx.connect(t, id, fx.ben)
 			fx.mailbox(t, fx.acc, theTenant, "never")
 			fx.instantly.PageSize = 1
-			fx.instantly.Drop(fx.ben.Address)
+			fx.instantly.DropAccount(fx.ben.Address)
 			fx.instantly.Put(integration.Account{Address: "x@other.test", State: integration.AccountConnected},
 				integration.Account{Address: "y@other.test", State: integration.AccountConnected})
 			if tt.loop {
@@ -220,7 +220,7 @@ func TestOlderListingDoesNotOverwriteNewerOne(t *testing.T) {
 		older <- err
 	}()
 	<-held.made
-	fx.instantly.Drop(anna.Address)
+	fx.instantly.DropAccount(anna.Address)
 	fx.wait(time.Minute)
 	fx.refresh(t, id)
 	fx.requireStatus(t, id, anna, integration.ConnectionDisconnected)

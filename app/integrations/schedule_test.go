@@ -22,7 +22,7 @@ func TestScheduledRefreshesDetectChanges(t *testing.T) {
 	id, second := fx.integrate(t, "instantly"), fx.integrate(t, "plusvibe")
 	foreign := fx.integrateFor(t, fx.bob, "instantly")
 	fx.connect(t, id, fx.anna)
-	fx.instantly.Drop(fx.anna.Address)
+	fx.instantly.DropAccount(fx.anna.Address)
 	fx.wait(6 * time.Hour)
 	for _, p := range fx.Periodic(time.Minute, 6*time.Hour) {
 		must(t, p.Do(t.Context()))

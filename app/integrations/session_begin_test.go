@@ -206,7 +206,7 @@ func TestRefreshDuringAStart(t *testing.T) {
 	id := fx.integrate(t, "instantly")
 	fx.connect(t, id, fx.anna)
 	fx.platforms.AddWorkspace("instantly", "key", "ws-1", interruptedStarts{fx.instantly, func() {
-		fx.instantly.Drop(fx.anna.Address)
+		fx.instantly.DropAccount(fx.anna.Address)
 		fx.wait(time.Second)
 		fx.refresh(t, id)
 		fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected)
@@ -261,7 +261,7 @@ func TestSlowRequestLosesItsSession(t *testing.T) {
 	first, second := <-slow, <-quick
 	refused(t, first, fault.SessionActive)
 	must(t, second)
-	fx.instantly.Complete(b.AuthURL.Reveal(), fx.anna.Address, "Anna")
+	fx.instantly.CompleteSignIn(b.AuthURL.Reveal(), fx.anna.Address, "Anna")
 	fx.status(t, b, integration.SessionConnected)
 }
 
@@ -284,7 +284,7 @@ func TestBeginFindsALateSignIn(t *testing.T) {
 			id := fx.integrate(t, late.provider)
 			first := fx.begin(t, id, fx.anna)
 			if late.signIn {
-				fx.at(t, id).Complete(first.AuthURL.Reveal(), fx.anna.Address, "Anna")
+				fx.at(t, id).CompleteSignIn(first.AuthURL.Reveal(), fx.anna.Address, "Anna")
 			}
 			fx.wait(late.after)
 			second := fx.begin(t, id, fx.anna)

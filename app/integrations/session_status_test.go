@@ -28,10 +28,10 @@ func TestSessionFromLinkToConnection(t *testing.T) {
 			}
 			fx.requireStatus(t, id, fx.anna, integration.ConnectionPending)
 			fx.status(t, b, integration.SessionPending)
-			fx.at(t, id).Complete(b.AuthURL.Reveal(), "Anna@Example.test", "Anna K")
+			fx.at(t, id).CompleteSignIn(b.AuthURL.Reveal(), "Anna@Example.test", "Anna K")
 			s := fx.status(t, b, integration.SessionConnected)
 			c := fx.requireStatus(t, id, fx.anna, integration.ConnectionConnected)
-			account := fx.at(t, id).Held()[0].ID
+			account := fx.at(t, id).AllAccounts()[0].ID
 			if s.AccountID != account || s.AccountName != "Anna K" || s.ConnectedAt != fx.clock ||
 				c.AccountID != account || c.AccountAddress != "Anna@Example.test" || c.ConnectedAt != fx.clock {
 				t.Errorf("%+v\n%+v", s, c)
@@ -51,8 +51,8 @@ func TestConnectedBeforeTheAccountShows(t *testing.T) {
 	fx := newFixture(t)
 	id := fx.integrate(t, "instantly")
 	b := fx.begin(t, id, fx.anna)
-	fx.instantly.Complete(b.AuthURL.Reveal(), fx.anna.PrincipalName, "Anna")
-	fx.instantly.Drop(fx.anna.PrincipalName)
+	fx.instantly.CompleteSignIn(b.AuthURL.Reveal(), fx.anna.PrincipalName, "Anna")
+	fx.instantly.DropAccount(fx.anna.PrincipalName)
 	s := fx.status(t, b, integration.SessionConnected)
 	if s.AccountID != fx.anna.PrincipalName || s.AccountName != "Anna" {
 		t.Errorf("%+v", s)
@@ -75,22 +75,22 @@ func TestASessionEndsWithTheStateOfItsSignIn(t *testing.T) {
 			reason     string
 			connection integration.ConnectionStatus
 		}{
-			{"declined", true, func(_ *fixture, p *fake.SendingPlatform, b integrations.Begun) { p.Deny(b.AuthURL.Reveal()) },
+			{"declined", true, func(_ *fixture, p *fake.SendingPlatform, b integrations.Begun) { p.DenySignIn(b.AuthURL.Reveal()) },
 				integration.SessionFailed, "access_denied", integration.ConnectionFailed},
 			{"another account", true, func(_ *fixture, p *fake.SendingPlatform, b integrations.Begun) {
-				p.Complete(b.AuthURL.Reveal(), "boss@"+zone, "Boss")
+				p.CompleteSignIn(b.AuthURL.Reveal(), "boss@"+zone, "Boss")
 			}, integration.SessionFailed, integration.ReasonWrongAccount, integration.ConnectionFailed},
-			{"expired at the platform", true, func(_ *fixture, p *fake.SendingPlatform, b integrations.Begun) { p.Expire(b.AuthURL.Reveal()) },
+			{"expired at the platform", true, func(_ *fixture, p *fake.SendingPlatform, b integrations.Begun) { p.ExpireSignIn(b.AuthURL.Reveal()) },
 				integration.SessionExpired, "", integration.ConnectionFailed},
 			{"expired at the platform after the sign-in", true, func(fx *fixture, p *fake.SendingPlatform, b integrations.Begun) {
-				p.Expire(b.AuthURL.Reveal())
+				p.ExpireSignIn(b.AuthURL.Reveal())
 				p.Put(integration.Account{Address: fx.anna.Address, State: integration.AccountConnected})
 			}, integration.SessionConnected, "", integration.ConnectionConnected},
 			{"nobody signed in", false, func(fx *fixture, _ *fake.SendingPlatform, _ integrations.Begun) { fx.wait(12 * time.Minute) },
 				integration.SessionExpired, "", integration.ConnectionFailed},
 			{"signed in at the last moment", false, func(fx *fixture, p *fake.SendingPlatform, b integrations.Begun) {
 				fx.wait(10*time.Minute - time.Second)
-				p.Complete(b.AuthURL.Reveal(), fx.anna.Address, "Anna")
+				p.CompleteSignIn(b.AuthURL.Reveal(), fx.anna.Address, "Anna")
 				fx.wait(5 * time.Minute)
 			}, integration.SessionConnected, "", integration.ConnectionConnected},
 			{"the account cannot sign in", false, func(fx *fixture, p *fake.SendingPlatform, b integrations.Begun) {
@@ -211,7 +211,7 @@ func TestSignInElsewhereMeanwhile(t *testing.T) {
 	must(t, err)
 	fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected)
 	fx.connect(t, second, fx.anna)
-	fx.instantly.Complete(b.AuthURL.Reveal(), fx.anna.Address, "Anna")
+	fx.instantly.CompleteSignIn(b.AuthURL.Reveal(), fx.anna.Address, "Anna")
 	if s := fx.status(t, b, integration.SessionFailed); s.Reason != integration.ReasonDisconnected {
 		t.Errorf("%+v", s)
 	}
@@ -231,7 +231,7 @@ func TestSignInAfterAnotherHasTheMailbox(t *testing.T) {
 		t.Fatal(saved, err)
 	}
 	fx.connect(t, second, fx.anna)
-	fx.instantly.Complete(b.AuthURL.Reveal(), fx.anna.Address, "Anna")
+	fx.instantly.CompleteSignIn(b.AuthURL.Reveal(), fx.anna.Address, "Anna")
 	if s := fx.status(t, b, integration.SessionFailed); s.Reason != integration.ReasonElsewhere || !s.ConnectedAt.IsZero() {
 		t.Errorf("%+v", s)
 	}

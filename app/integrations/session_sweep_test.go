@@ -21,7 +21,7 @@ func TestSweepEndsExpiredSessions(t *testing.T) {
 	b := fx.begin(t, id, fx.anna)
 	fx.begin(t, second, fx.ben)
 	fx.begin(t, id, late)
-	fx.instantly.Complete(b.AuthURL.Reveal(), fx.anna.Address, "Anna")
+	fx.instantly.CompleteSignIn(b.AuthURL.Reveal(), fx.anna.Address, "Anna")
 	must(t, fx.store.BeginSession(t.Context(), fx.acc.ID, integration.Session{
 		ID: stranger, IntegrationID: id, MailboxID: fx.mailbox(t, fx.acc, theTenant, "dead").ID, Status: integration.SessionPending, CreatedAt: fx.clock, ExpiresAt: fx.clock.Add(time.Second),
 	}, stranger, fx.clock))

@@ -169,7 +169,7 @@ func TestAnIncompleteReadKeepsTheStoredDNS(t *testing.T) {
 	pass, p, store := verified(t, fake.Setup{})
 	d := store.d
 	d.Status = dns.Status{MX: "mx.example.", SPF: "v=spf1 -all", VerificationSeen: true}
-	p.DNS.Trouble("no_authoritative_answer")
+	p.DNS.FailReads("no_authoritative_answer")
 	got := pass.WithCurrentDNS(t.Context(), "", d)
 	if got.Status.MX != d.Status.MX || !got.Status.VerificationSeen || got.CheckedAt.IsZero() {
 		t.Fatalf("got %+v", got)

@@ -39,9 +39,9 @@ func (g *guard) runOperation(w http.ResponseWriter, r *http.Request, x *run, nex
 		}
 	}()
 	exchangeOf(r.Context()).run = x
-	ctx, done := x.keepLease(ports.WithEffects(r.Context(), &x.effects))
+	ctx, stopRenewal := x.keepLease(ports.WithEffects(r.Context(), &x.effects))
 	func() {
-		defer done()
+		defer stopRenewal()
 		next.ServeHTTP(a, r.WithContext(ctx))
 	}()
 	a.WriteHeader(http.StatusOK)
@@ -85,11 +85,11 @@ func (x *run) recordOutcome(ctx context.Context, a *answer) (held bool, err erro
 func (x *run) storeAnswer(ctx context.Context, a *answer) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	c, err := x.sealed(ctx, a)
+	completion, err := x.completion(ctx, a)
 	if err != nil {
 		return false, err
 	}
-	return x.guard.idempotency.Keys.Finish(ctx, *c)
+	return x.guard.idempotency.Keys.Finish(ctx, *completion)
 }
 
 // leaveUnresolved marks the key's outcome as unknown. If the store fails, leaveUnresolved and
@@ -121,29 +121,29 @@ func (g *guard) keyStillHeld(ctx context.Context, held bool, err error) bool {
 // answerAfterLostKey answers an attempt that lost its key while it executed. It sends the answer of
 // the attempt that holds the key now.
 func (g *guard) answerAfterLostKey(w http.ResponseWriter, r *http.Request, keyed *keyedWrite) {
-	if g.lookUp(w, r, keyed) {
+	if g.checkRecord(w, r, keyed) {
 		Refuse(w, r, busy())
 	}
 }
 
-// stored is an answer in the form in which it is stored for replays. Its fields are encrypted
+// storedAnswer is an answer in the form in which it is stored for replays. Its fields are encrypted
 // together, so that no field can be changed alone.
-type stored struct {
+type storedAnswer struct {
 	Status      int    `json:"status"`
 	ContentType string `json:"content_type"`
 	Body        []byte `json:"body"`
 }
 
 func (o *Idempotency) seal(id idempotency.KeyID, a *answer) ([]byte, error) {
-	plain, err := json.Marshal(stored{a.status, a.header.Get("Content-Type"), a.body.Bytes()})
+	plain, err := json.Marshal(storedAnswer{a.status, a.header.Get("Content-Type"), a.body.Bytes()})
 	if err != nil {
 		return nil, err
 	}
 	return o.Sealer.Seal(secret.New(string(plain)), id.String())
 }
 
-func (o *Idempotency) open(id idempotency.KeyID, sealed []byte) (stored, error) {
-	var s stored
+func (o *Idempotency) open(id idempotency.KeyID, sealed []byte) (storedAnswer, error) {
+	var s storedAnswer
 	plain, err := o.Sealer.Open(sealed, id.String())
 	if err == nil {
 		err = json.Unmarshal([]byte(plain.Reveal()), &s)
@@ -163,7 +163,7 @@ func (g *guard) sendStored(w http.ResponseWriter, r *http.Request, keyed *keyedW
 		Refuse(w, r, fmt.Errorf("%w: %w", fault.InternalError, err))
 		return
 	}
-	exchangeOf(r.Context()).replayed = true
+	exchangeOf(r.Context()).wasReplayed = true
 	w.Header().Set("Content-Type", s.ContentType)
 	w.Header().Set("Idempotency-Replayed", "true")
 	w.WriteHeader(s.Status)
@@ -194,19 +194,19 @@ func Completion(ctx context.Context, api huma.API, op *huma.Operation, out any) 
 	if err := api.Marshal(a, "application/json", out); err != nil || a.body.Len() > idempotency.MaxAnswer {
 		return nil, err
 	}
-	return exchangeOf(ctx).run.sealed(ctx, a)
+	return exchangeOf(ctx).run.completion(ctx, a)
 }
 
-// sealed returns an answer in its encrypted form, and the outcome for its audit entry.
-func (x *run) sealed(ctx context.Context, a *answer) (*ports.Completion, error) {
+// completion returns an answer in its encrypted form, and the outcome for its audit entry.
+func (x *run) completion(ctx context.Context, a *answer) (*ports.Completion, error) {
 	e := exchangeOf(ctx)
-	e.route.rules.nameCreated(e.act, a)
-	text, err := x.guard.idempotency.seal(x.keyID, a)
+	e.route.rules.setCreatedSubject(e.act, a)
+	sealed, err := x.guard.idempotency.seal(x.keyID, a)
 	if err != nil {
 		return nil, err
 	}
 	return &ports.Completion{
-		Key: x.keyID, Attempt: x.attempt, Answer: text, Until: x.guard.idempotency.Now().Add(idempotency.Retention),
+		Key: x.keyID, Attempt: x.attempt, Answer: sealed, Until: x.guard.idempotency.Now().Add(idempotency.Retention),
 		Outcome: e.outcomeOf(a, false),
 	}, nil
 }
