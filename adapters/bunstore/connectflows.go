@@ -147,12 +147,12 @@ func (r settingsRow) settings() access.Settings {
 
 // Settings implements ports.AccountSettings.
 func (s *Store) Settings(ctx context.Context, id access.AccountID) (access.Settings, error) {
-	var set access.Settings
+	var settings access.Settings
 	err := s.db.Run(ctx, "load account settings", func(ctx context.Context, db bun.IDB) (err error) {
-		set, err = settingsOf(ctx, db, accountKey(id))
+		settings, err = settingsOf(ctx, db, accountKey(id))
 		return err
 	})
-	return set, err
+	return settings, err
 }
 
 func settingsOf(ctx context.Context, db bun.IDB, owner string) (access.Settings, error) {

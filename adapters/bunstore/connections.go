@@ -73,24 +73,24 @@ func (s *Store) ConnectionCounts(ctx context.Context, owner access.AccountID, in
 			Where("mc.integration_id = ?", ident.ParseOrZero(integrationID)).GroupExpr("mc.status")
 		return onlyVisibleMailboxes(ctx, q).Scan(ctx, &rows)
 	})
-	var n integration.Counts
+	var counts integration.Counts
 	for _, r := range rows {
-		n.Total += r.Mailboxes
-		n.HasErrors = n.HasErrors || r.Errs > 0
+		counts.Total += r.Mailboxes
+		counts.HasErrors = counts.HasErrors || r.Errs > 0
 		switch integration.ConnectionStatus(r.Status) {
 		case integration.ConnectionConnected:
-			n.Connected += r.Mailboxes
+			counts.Connected += r.Mailboxes
 		case integration.ConnectionPending:
-			n.Pending += r.Mailboxes
+			counts.Pending += r.Mailboxes
 		case integration.ConnectionFailed:
-			n.Failed += r.Mailboxes
+			counts.Failed += r.Mailboxes
 		case integration.ConnectionDisconnected:
-			n.Disconnected += r.Mailboxes
+			counts.Disconnected += r.Mailboxes
 		default:
-			n.Other += r.Mailboxes
+			counts.Other += r.Mailboxes
 		}
 	}
-	return n, err
+	return counts, err
 }
 
 // SaveConnection implements ports.Connections.
@@ -208,8 +208,8 @@ func checkNotHeld(ctx context.Context, tx bun.IDB, row connectionRow) error {
 // the first refresh PostgreSQL has no statistics about the connections, and a join would take over
 // a second.
 func eligibleMailboxes(ctx context.Context, db bun.IDB, owner, integrationID, joinCondition string, args ...any) *bun.SelectQuery {
-	ofVisible, visibleArgs := ofVisibleTenant(ctx, "m")
-	joinCondition, args = joinCondition+ofVisible, append(args, visibleArgs...)
+	visibleCondition, visibleArgs := ofVisibleTenant(ctx, "m")
+	joinCondition, args = joinCondition+visibleCondition, append(args, visibleArgs...)
 	return db.NewSelect().TableExpr("integrations AS ig").ColumnExpr("m.*").
 		ColumnExpr("t.guid AS tenant_guid, t.name AS tenant_name, d.id AS domain_id").
 		Join("LEFT JOIN mailboxes AS m ON m.account_id = ig.account_id AND m.provisioned AND m.stage IN (?) AND "+presentMailbox+joinCondition,
@@ -228,22 +228,22 @@ func selectConnections(db bun.IDB, rows *[]connectionRow, owner, integrationID s
 
 // joinConnections combines mailboxes with the connections that selectConnections selected.
 func joinConnections(mailboxes []mailboxRow, connections []connectionRow, integrationID string) []integration.Eligible {
-	all := make([]integration.Eligible, 0, len(mailboxes))
+	eligible := make([]integration.Eligible, 0, len(mailboxes))
 	byMailbox := make(map[string]*integration.Eligible, len(mailboxes))
 	for _, m := range mailboxes {
-		all = append(all, integration.Eligible{Mailbox: m.mailbox()})
-		byMailbox[m.ID] = &all[len(all)-1]
+		eligible = append(eligible, integration.Eligible{Mailbox: m.mailbox()})
+		byMailbox[m.ID] = &eligible[len(eligible)-1]
 	}
 	for _, c := range connections {
-		e, eligible := byMailbox[c.MailboxID]
+		e, isEligible := byMailbox[c.MailboxID]
 		switch {
-		case eligible && c.IntegrationID == integrationID:
+		case isEligible && c.IntegrationID == integrationID:
 			e.Connection = c.connection()
-		case eligible:
+		case isEligible:
 			e.Elsewhere = true
 		}
 	}
-	return all
+	return eligible
 }
 
 // Eligible implements ports.Connections.
@@ -286,8 +286,8 @@ func (s *Store) EligibleMailbox(ctx context.Context, owner access.AccountID, int
 func eligibleMailbox(ctx context.Context, db bun.IDB, owner, integrationID, mailboxID string) (integration.Eligible, error) {
 	var row mailboxRow
 	err := eligibleMailboxes(ctx, db, owner, integrationID, " AND m.id = ?", mailboxID).Scan(ctx, &row)
-	unknown := errors.Is(err, sql.ErrNoRows)
-	if err != nil && !unknown {
+	isUnknown := errors.Is(err, sql.ErrNoRows)
+	if err != nil && !isUnknown {
 		return integration.Eligible{}, err
 	}
 	// An unknown mailbox needs the same queries as a known one. Therefore the time of the response
@@ -297,7 +297,7 @@ func eligibleMailbox(ctx context.Context, db bun.IDB, owner, integrationID, mail
 	switch {
 	case err != nil:
 		return integration.Eligible{}, err
-	case unknown:
+	case isUnknown:
 		return integration.Eligible{}, integrationNotFound()
 	case row.ID == "":
 		return integration.Eligible{}, fault.MailboxNotFound.With("this service made no such mailbox in a tenant of the account")

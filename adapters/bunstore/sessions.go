@@ -155,8 +155,8 @@ func (s *Store) Session(ctx context.Context, owner access.AccountID, integration
 }
 
 // SaveSession implements ports.Connections.
-func (s *Store) SaveSession(ctx context.Context, owner access.AccountID, now integration.Session, c *integration.Connection, completion *ports.Completion) (bool, error) {
-	row := newSessionRow(accountKey(owner), now)
+func (s *Store) SaveSession(ctx context.Context, owner access.AccountID, session integration.Session, c *integration.Connection, completion *ports.Completion) (bool, error) {
+	row := newSessionRow(accountKey(owner), session)
 	var saved bool
 	err := s.inTransaction(ctx, "save "+row.Status+" OAuth session", func(ctx context.Context, tx bun.IDB) error {
 		saved = false

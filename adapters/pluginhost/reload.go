@@ -26,7 +26,7 @@ func (h *Host) Watch(ctx context.Context, interval time.Duration) {
 			return
 		case <-ticker.C:
 		}
-		if !h.catalogChanged() {
+		if !h.hasCatalogChanged() {
 			continue
 		}
 		if err := h.Reload(); err != nil {
@@ -35,9 +35,9 @@ func (h *Host) Watch(ctx context.Context, interval time.Duration) {
 	}
 }
 
-func (h *Host) catalogChanged() bool {
-	h.reloading.Lock()
-	defer h.reloading.Unlock()
+func (h *Host) hasCatalogChanged() bool {
+	h.reloadMu.Lock()
+	defer h.reloadMu.Unlock()
 	return catalogSum(h.options.Dir) != h.catalog
 }
 
@@ -60,30 +60,30 @@ func catalogSum(dir string) [sha256.Size]byte {
 // If the catalog no longer has a plugin, further calls to the plugin fail. If the catalog has a new
 // plugin, the next Host uses it.
 func (h *Host) Reload() error {
-	h.reloading.Lock()
-	defer h.reloading.Unlock()
+	h.reloadMu.Lock()
+	defer h.reloadMu.Unlock()
 	h.catalog = catalogSum(h.options.Dir)
 	entries, err := readCatalog(h.options.Dir)
 	if err != nil {
 		return err
 	}
-	failed := make([]error, len(entries))
-	var all panics.Group
+	errs := make([]error, len(entries))
+	var group panics.Group
 	for n, e := range entries {
 		s, ok := h.plugins[e.Name]
 		if !ok || s.kind != e.Kind {
 			h.options.Log.Info("the plugin is new in the catalog and is used after a restart", "plugin", e.Name)
 			continue
 		}
-		all.Go(func() { failed[n] = s.upgrade(e) })
+		group.Go(func() { errs[n] = s.upgrade(e) })
 	}
 	for name, s := range h.plugins {
 		if !slices.ContainsFunc(entries, func(e Entry) bool { return e.Name == name }) {
 			s.remove()
 		}
 	}
-	all.Wait()
-	return errors.Join(failed...)
+	group.Wait()
+	return errors.Join(errs...)
 }
 
 // upgrade makes the plugin run the entry wanted. It does nothing if wanted is the current entry, or
@@ -93,9 +93,9 @@ func (s *supervisor) upgrade(wanted Entry) error {
 	if s.entry == wanted && s.removed {
 		s.removed = false // the same plugin was added again
 	}
-	ignored := s.closed || s.entry == wanted || s.rejected == wanted
+	skip := s.closed || s.entry == wanted || s.rejected == wanted
 	s.mu.Unlock()
-	if ignored {
+	if skip {
 		return nil
 	}
 	i, err := s.tryLaunch(wanted)
@@ -114,11 +114,11 @@ func (s *supervisor) upgrade(wanted Entry) error {
 		i.release(0)
 		return nil
 	}
-	from, old := s.entry, s.running
-	s.entry, s.previous, s.rejected, s.removed = wanted, &from, Entry{}, false
+	replacedEntry, replaced := s.entry, s.running
+	s.entry, s.previous, s.rejected, s.removed = wanted, &replacedEntry, Entry{}, false
 	s.crashes, s.retryAt = 0, time.Time{}
-	s.run(i)
-	s.drain(old)
+	s.setRunning(i)
+	s.drain(replaced)
 	s.host.reportChange(s.name)
 	return nil
 }

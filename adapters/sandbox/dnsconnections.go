@@ -98,7 +98,8 @@ func (s *simulator) issueCredential(ctx context.Context, customer string) (issue
 	return issued, nil
 }
 
-// seedDNS connects the seeded account to the DNS provider zones.SeededProvider, and to the DNS provider
+// seedDNS connects the seeded account to the DNS provider zones.SeededProvider, and to the DNS
+// provider
 // whose plugin is under development. It creates zones at the second provider and returns their
 // names, keyed by provider.
 func (c *controller) seedDNS(ctx context.Context, owner access.AccountID) (map[string][]string, error) {

@@ -109,7 +109,7 @@ func (b Binary) Start(t T) *wire.Process {
 	}
 	line, timeout := func(line []byte) { _, _ = os.Stderr.Write(append(line, '\n')) }, startTimeout
 	if b.exchange != nil {
-		line, timeout = b.exchange.output, handshakeTimeout
+		line, timeout = b.exchange.recordOutput, handshakeTimeout
 	}
 	p, err := wire.Start(wire.Launch{Exe: path, Name: filepath.Base(path), Timeout: timeout, OnLine: line, Limits: b.limits, Env: append(inherit(pluginVariables), wire.SearchPath)})
 	if err != nil {

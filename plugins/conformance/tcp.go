@@ -60,7 +60,7 @@ func (b Binary) startFlood(t T) string {
 			}
 		})
 	}
-	return startServer(t, http.HandlerFunc(flood))
+	return startServer(t, http.HandlerFunc(writeEndlessly))
 }
 
 // startSilent starts a provider that never answers.
@@ -68,7 +68,7 @@ func (b Binary) startSilent(t T, s *silentServer) string {
 	t.Helper()
 	if b.notHTTP {
 		return startTCP(t, func(conn net.Conn) {
-			defer s.begin()()
+			defer s.beginRequest()()
 			_, _ = io.Copy(io.Discard, conn) // until the plugin closes the connection
 		})
 	}

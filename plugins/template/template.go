@@ -70,9 +70,10 @@ type Plugin struct {
 	Build  []string // commands that make the program ready to be tested and added
 }
 
-// build returns the commands that make the program in the folder of a plugin ready. A release
-// cannot contain its own checksum, so `go mod tidy` adds that to the go.sum of a plugin in Go.
-func (o Options) build(program string) []string {
+// buildCommands returns the commands that make the program in the folder of a plugin ready. A
+// release cannot contain its own checksum, so `go mod tidy` adds that to the go.sum of a plugin in
+// Go.
+func (o Options) buildCommands(program string) []string {
 	switch o.Language {
 	case "python":
 		return []string{"tenantry plugin manifest " + program + " provider*.py simulator*.py tenantry_*.py messages"}
@@ -103,7 +104,7 @@ func New(o Options) (Plugin, error) {
 	if err := o.check(); err != nil {
 		return Plugin{}, fmt.Errorf("%w: %w", ErrOptions, err)
 	}
-	p := Plugin{Folder: filepath.Join(o.Parent, o.Kind+"-"+o.Name), Module: o.Module, Build: o.build(o.Kind + "-" + o.Name)}
+	p := Plugin{Folder: filepath.Join(o.Parent, o.Kind+"-"+o.Name), Module: o.Module, Build: o.buildCommands(o.Kind + "-" + o.Name)}
 	if entries, err := os.ReadDir(p.Folder); err == nil && len(entries) > 0 {
 		return Plugin{}, fmt.Errorf("%w: the folder %s exists and is not empty", ErrOptions, p.Folder)
 	}
@@ -167,14 +168,14 @@ func (o Options) files() (map[string]string, error) {
 	return files, nil
 }
 
-// notOfTemplates are folders that npm and Python create in the folder of a plugin. If a template
+// generatedFolders are folders that npm and Python create in the folder of a plugin. If a template
 // has such a folder when this package is compiled, the folder is embedded too.
-var notOfTemplates = []string{"node_modules", "__pycache__"}
+var generatedFolders = []string{"node_modules", "__pycache__"}
 
 // addFolder adds the files of a folder of the templates.
 func (o Options) addFolder(files map[string]string, root string) error {
 	return fs.WalkDir(templates, root, func(name string, entry fs.DirEntry, err error) error {
-		if err == nil && slices.Contains(notOfTemplates, entry.Name()) {
+		if err == nil && slices.Contains(generatedFolders, entry.Name()) {
 			return fs.SkipDir
 		}
 		if err != nil || entry.IsDir() {
@@ -184,8 +185,8 @@ func (o Options) addFolder(files map[string]string, root string) error {
 		if err != nil {
 			return err
 		}
-		inside := strings.TrimPrefix(name, root+"/")
-		files[rename(inside, o.Name)], err = o.text(path.Ext(name), string(content))
+		relative := strings.TrimPrefix(name, root+"/")
+		files[rename(relative, o.Name)], err = o.fileText(path.Ext(name), string(content))
 		return err
 	})
 }

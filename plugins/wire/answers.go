@@ -39,8 +39,8 @@ func checkAnswer(request, answer protobuf.Message) error {
 	case *proto.SharedMailbox:
 		matches = integration.SameAddress(a.GetAddress(), request.(interface{ GetAddress() string }).GetAddress())
 	case *proto.SendingAccount: // without an id there is no account
-		asked := request.(interface{ GetAddress() string }).GetAddress()
-		matches = a.GetId() == "" || integration.SameAddress(a.GetAddress(), asked)
+		requested := request.(interface{ GetAddress() string }).GetAddress()
+		matches = a.GetId() == "" || integration.SameAddress(a.GetAddress(), requested)
 	case *proto.Progress:
 		known = slices.Contains(bootstrapStates, tenant.Bootstrap(a.GetStatus())) && slices.Contains(bootstrapSteps, tenant.BootstrapStep(a.GetStep()))
 	case *proto.SMTPAuthAnswer:

@@ -167,11 +167,11 @@ func (chain) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOp
 }
 
 func (c chain) newCall(method string, request protobuf.Message, reply any, options []grpc.CallOption) Call {
-	marks := methodOptions(method)
+	methodOpts := methodOptions(method)
 	call := Call{
 		Operation:       snakeCase(method[strings.LastIndexByte(method, '/')+1:]),
-		ReadOnly:        marks.GetIdempotencyLevel() == descriptorpb.MethodOptions_NO_SIDE_EFFECTS,
-		WithoutProvider: protobuf.GetExtension(marks, proto.E_WithoutProvider).(bool),
+		ReadOnly:        methodOpts.GetIdempotencyLevel() == descriptorpb.MethodOptions_NO_SIDE_EFFECTS,
+		WithoutProvider: protobuf.GetExtension(methodOpts, proto.E_WithoutProvider).(bool),
 		request:         request,
 	}
 	call.reply, _ = reply.(protobuf.Message)
@@ -272,10 +272,10 @@ func snakeCase(name string) string {
 func CutReads() Interceptor {
 	return func(ctx context.Context, c Call, next func(context.Context) error) error {
 		err := next(ctx)
-		var cut *outcome.Error
-		if !c.ReadOnly || !errors.As(err, &cut) || cut.Kind != outcome.Unknown || cut.Cause != outcome.CauseCut {
+		var cutErr *outcome.Error
+		if !c.ReadOnly || !errors.As(err, &cutErr) || cutErr.Kind != outcome.Unknown || cutErr.Cause != outcome.CauseCut {
 			return err
 		}
-		return &outcome.Error{Kind: outcome.Down, Cause: cut.Cause, Detail: "the connection to the provider was cut"}
+		return &outcome.Error{Kind: outcome.Down, Cause: cutErr.Cause, Detail: "the connection to the provider was cut"}
 	}
 }

@@ -69,18 +69,18 @@ func (p *provider) Zone(ctx context.Context, name string) (sdk.Zone, error) {
 
 // Records implements sdk.DNSProvider.
 func (p *provider) Records(ctx context.Context, zone sdk.Zone) ([]sdk.RRSet, error) {
-	held, err := p.read(ctx, zone)
-	return held.recordSets(), err
+	sets, err := p.read(ctx, zone)
+	return sets.recordSets(), err
 }
 
-func (p *provider) read(ctx context.Context, zone sdk.Zone) (held recordSets, err error) {
-	if err := p.call(ctx, http.MethodGet, recordsPath(zone), nil, &held); err != nil {
+func (p *provider) read(ctx context.Context, zone sdk.Zone) (sets recordSets, err error) {
+	if err := p.call(ctx, http.MethodGet, recordsPath(zone), nil, &sets); err != nil {
 		return recordSets{}, err
 	}
-	if held.Version == nil || held.Sets == nil {
+	if sets.Version == nil || sets.Sets == nil {
 		return recordSets{}, sdk.BrokenAnswer("no_records")
 	}
-	return held, nil
+	return sets, nil
 }
 
 // Apply implements sdk.DNSProvider. The write is conditional on the version that was read, so that
@@ -89,17 +89,17 @@ func (p *provider) Apply(ctx context.Context, zone sdk.Zone, changes []sdk.Chang
 	if err := sdk.CheckChanges(zone.Name, changes); err != nil {
 		return nil, err
 	}
-	held, err := p.read(ctx, zone)
+	before, err := p.read(ctx, zone)
 	if err != nil {
 		return nil, err
 	}
-	sets := held.recordSets()
+	sets := before.recordSets()
 	outstanding, err := sdk.Outstanding(sets, changes)
 	if err != nil {
 		return nil, err
 	}
 	if len(outstanding) > 0 {
-		if err := p.call(ctx, http.MethodPatch, recordsPath(zone), held.patch(outstanding), &struct{}{}); err != nil {
+		if err := p.call(ctx, http.MethodPatch, recordsPath(zone), before.patch(outstanding), &struct{}{}); err != nil {
 			return nil, err
 		}
 		if sets, err = sdk.ReadBack(ctx, p, zone, outstanding); err != nil {

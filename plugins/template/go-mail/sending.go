@@ -33,24 +33,24 @@ func (d ruleDoc) rule(created, written bool) sdk.SendRule {
 // EnsureRule implements sdk.MailTenant. A rule without senders would block everybody, so EnsureRule
 // switches it off.
 func (t mailTenant) EnsureRule(ctx context.Context, scope string, mailboxes []string) (sdk.SendRule, error) {
-	doc, found, err := t.ruleOf(ctx, scope)
+	doc, found, err := t.findRule(ctx, scope)
 	switch {
 	case err != nil:
 		return sdk.SendRule{}, err
 	case found && doc.Enabled && len(doc.Senders) == 0:
 		doc.Enabled = false
-		return t.write(ctx, doc, false)
+		return t.writeRule(ctx, doc, false)
 	case found:
 		return doc.rule(false, false), nil
 	case len(mailboxes) == 0:
 		return sdk.SendRule{}, nil
 	}
-	return t.write(ctx, ruleDoc{Name: sdk.SendRuleName(scope), Form: "senders", Senders: normalized(mailboxes)}, true)
+	return t.writeRule(ctx, ruleDoc{Name: sdk.SendRuleName(scope), Form: "senders", Senders: normalized(mailboxes)}, true)
 }
 
 // Block implements sdk.MailTenant. It writes only a rule that differs.
 func (t mailTenant) Block(ctx context.Context, scope string, mailboxes []string) (sdk.SendRule, error) {
-	doc, found, err := t.ruleOf(ctx, scope)
+	doc, found, err := t.findRule(ctx, scope)
 	want := normalized(mailboxes)
 	switch {
 	case err != nil:
@@ -64,7 +64,7 @@ func (t mailTenant) Block(ctx context.Context, scope string, mailboxes []string)
 	if doc.Enabled = len(want) > 0; doc.Enabled {
 		doc.Form, doc.Senders = "senders", want
 	}
-	return t.write(ctx, doc, !found)
+	return t.writeRule(ctx, doc, !found)
 }
 
 // Rules implements sdk.MailTenant.
@@ -114,7 +114,7 @@ func (t mailTenant) rules(ctx context.Context) ([]ruleDoc, error) {
 	return slices.DeleteFunc(list.Rules, func(d ruleDoc) bool { return !sdk.IsSendRuleName(d.Name) }), nil
 }
 
-func (t mailTenant) ruleOf(ctx context.Context, scope string) (doc ruleDoc, found bool, err error) {
+func (t mailTenant) findRule(ctx context.Context, scope string) (doc ruleDoc, found bool, err error) {
 	docs, err := t.rules(ctx)
 	for _, d := range docs {
 		if strings.EqualFold(d.Name, sdk.SendRuleName(scope)) {
@@ -124,16 +124,16 @@ func (t mailTenant) ruleOf(ctx context.Context, scope string) (doc ruleDoc, foun
 	return ruleDoc{}, false, err
 }
 
-// write creates or replaces a rule. The platform answers with the rule as it is now.
-func (t mailTenant) write(ctx context.Context, doc ruleDoc, created bool) (sdk.SendRule, error) {
-	var now ruleDoc
-	if err := t.call(ctx, http.MethodPut, "/rules/"+url.PathEscape(doc.Name), doc, &now); err != nil {
+// writeRule creates or replaces a rule. The platform answers with the rule as it is now.
+func (t mailTenant) writeRule(ctx context.Context, doc ruleDoc, created bool) (sdk.SendRule, error) {
+	var answer ruleDoc
+	if err := t.call(ctx, http.MethodPut, "/rules/"+url.PathEscape(doc.Name), doc, &answer); err != nil {
 		return sdk.SendRule{}, err
 	}
-	if now.ID == "" {
+	if answer.ID == "" {
 		return sdk.SendRule{}, sdk.BrokenAnswer("no_rule")
 	}
-	return now.rule(created, true), nil
+	return answer.rule(created, true), nil
 }
 
 func normalized(addresses []string) []string {

@@ -111,7 +111,7 @@ func (s *simulator) listZones(w http.ResponseWriter, r *http.Request) {
 	}
 	found := []zoneDoc{}
 	for _, z := range all {
-		if only := r.URL.Query().Get("name"); only == "" || only == z.Name {
+		if wanted := r.URL.Query().Get("name"); wanted == "" || wanted == z.Name {
 			found = append(found, zoneDoc{ID: z.Name, Name: z.Name, NameServers: z.NameServers})
 		}
 	}

@@ -24,13 +24,13 @@ func (s *simulator) control() http.Handler {
 	mux.HandleFunc("GET /_control/suite", func(w http.ResponseWriter, _ *http.Request) { simulate.WriteJSON(w, http.StatusOK, suite) })
 	for on, do := range map[string]func(c *call) (any, error){
 		"POST /_control/tenants": createTenant, "GET /_control/tenants/{id}": showTenant,
-		"POST /_control/tenants/{id}/behaviour": behave, "POST /_control/tenants/{id}/rules": setForeignRule,
-		"POST /_control/tenants/{id}/revoke": revoke, "POST /_control/messages": sendMessages,
+		"POST /_control/tenants/{id}/behaviour": setBehaviour, "POST /_control/tenants/{id}/rules": setForeignRule,
+		"POST /_control/tenants/{id}/revoke": revokeAccess, "POST /_control/messages": sendMessages,
 	} {
 		mux.HandleFunc(on, func(w http.ResponseWriter, r *http.Request) {
 			var answer json.RawMessage
-			err := s.state.Try(func(all *state) error {
-				c := &call{simulator: s, http: r, all: all, tenant: all.Tenants[r.PathValue("id")], now: s.kit.Now()}
+			err := s.state.Try(func(state *state) error {
+				c := &call{simulator: s, http: r, state: state, tenant: state.Tenants[r.PathValue("id")], now: s.kit.Now()}
 				if r.PathValue("id") != "" && c.tenant == nil {
 					return errUnknown
 				}
@@ -65,12 +65,12 @@ func createTenant(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := c.all.addTenant(in.Name)
+	t := c.state.addTenant(in.Name)
 	t.Dormant, t.Denied, t.SMTPRefused = in.Bootstrap == "dehydrated", in.Bootstrap == "denied", in.SMTPAuth == "refused"
 	return map[string]string{"tenant_id": t.ID, "admin": t.admin()}, nil
 }
 
-func behave(c *call) (any, error) {
+func setBehaviour(c *call) (any, error) {
 	return struct{}{}, simulate.ReadBody(c.http, &c.tenant.Behaviour)
 }
 
@@ -110,7 +110,7 @@ func setForeignRule(c *call) (any, error) {
 	return struct{}{}, nil
 }
 
-func revoke(c *call) (any, error) {
+func revokeAccess(c *call) (any, error) {
 	var in struct {
 		What string `json:"what"`
 	}
@@ -134,8 +134,8 @@ func sendMessages(c *call) (any, error) {
 	if err := simulate.ReadBody(c.http, &in); err != nil {
 		return nil, err
 	}
-	for _, t := range c.all.Tenants {
-		b := t.find(in.Mailbox)
+	for _, t := range c.state.Tenants {
+		b := t.findMailbox(in.Mailbox)
 		if b == nil {
 			continue
 		}
@@ -144,8 +144,8 @@ func sendMessages(c *call) (any, error) {
 			refused = refused || r.blocks(b.Address, c.now, milliseconds(t.Behaviour.RuleMS))
 		}
 		for range in.Count {
-			c.all.Serial++
-			t.Messages = append(t.Messages, message{ID: fmt.Sprintf("m-%d", c.all.Serial), Sender: strings.ToLower(b.Address), At: c.now, Refused: refused})
+			c.state.Serial++
+			t.Messages = append(t.Messages, message{ID: fmt.Sprintf("m-%d", c.state.Serial), Sender: strings.ToLower(b.Address), At: c.now, Refused: refused})
 		}
 		return struct{}{}, nil
 	}

@@ -14,8 +14,9 @@ import (
 
 const dnsTimeout = 5 * time.Second
 
-// published reports whether the DNS has a record. A question without an answer counts as no record.
-func (s *simulator) published(ctx context.Context, r record) bool {
+// isPublished reports whether the DNS has a record. A question without an answer counts as no
+// record.
+func (s *simulator) isPublished(ctx context.Context, r record) bool {
 	ctx, cancel := context.WithTimeout(ctx, dnsTimeout)
 	defer cancel()
 	server, err := s.dnsServer(ctx)

@@ -32,7 +32,7 @@ func profile(c *call) (any, string) {
 
 func listDomains(c *call) (any, string) {
 	list := []domainDoc{}
-	for _, name := range c.tenant.names() {
+	for _, name := range c.tenant.domainNames() {
 		list = append(list, c.tenant.Domains[name].doc())
 	}
 	return map[string]any{"domains": list}, ""
@@ -75,12 +75,12 @@ func getRecords(c *call) (any, string) {
 // verifyDomain asks the DNS for the record that proves the ownership. A domain is verified for one
 // tenant only.
 func verifyDomain(c *call) (any, string) {
-	for _, other := range c.all.Tenants {
+	for _, other := range c.state.Tenants {
 		if d := other.Domains[c.domain.Name]; other != c.tenant && d != nil && d.Verified {
 			return nil, "domain_taken"
 		}
 	}
-	if !c.domain.Verified && !c.published(c.http.Context(), c.tenant.proof(c.domain.Name)) {
+	if !c.domain.Verified && !c.isPublished(c.http.Context(), c.tenant.proof(c.domain.Name)) {
 		return nil, "domain_not_proven"
 	}
 	c.domain.Verified = true

@@ -36,11 +36,11 @@ func createMailbox(c *call) (any, string) {
 	switch {
 	case !c.tenant.accepts(domain, c.now):
 		return nil, "not_ready"
-	case c.tenant.find(address) != nil:
+	case c.tenant.findMailbox(address) != nil:
 		return nil, "address_taken"
 	}
-	b := &box{ID: c.all.newID(), Name: in.Name, Address: address, Created: c.now}
-	b.Alias = fmt.Sprintf("%s%d", local, c.all.Serial)
+	b := &box{ID: c.state.newID(), Name: in.Name, Address: address, Created: c.now}
+	b.Alias = fmt.Sprintf("%s%d", local, c.state.Serial)
 	b.Username = b.Alias + "@" + c.tenant.Builtin
 	c.tenant.Mailboxes = append(c.tenant.Mailboxes, b)
 	return b, ""
@@ -48,14 +48,14 @@ func createMailbox(c *call) (any, string) {
 
 // box returns the mailbox with the address or the id in the path.
 func (c *call) box(part string) (*box, string) {
-	if b := c.tenant.find(c.http.PathValue(part)); b != nil {
+	if b := c.tenant.findMailbox(c.http.PathValue(part)); b != nil {
 		return b, ""
 	}
 	return nil, "no_mailbox"
 }
 
-// settled is box for an operation that is not possible until the directory shows the mailbox.
-func (c *call) settled(part string) (*box, string) {
+// settledBox is box for an operation that is not possible until the directory shows the mailbox.
+func (c *call) settledBox(part string) (*box, string) {
 	b, code := c.box(part)
 	if code == "" && c.now.Before(b.Created.Add(milliseconds(c.tenant.Behaviour.MailboxMS))) {
 		return nil, "not_ready"
@@ -74,7 +74,7 @@ func renameMailbox(c *call) (any, string) {
 }
 
 func openSubmission(c *call) (any, string) {
-	b, code := c.settled("address")
+	b, code := c.settledBox("address")
 	if code == "" {
 		b.Submission = true
 	}
@@ -87,7 +87,7 @@ func openAccount(c *call) (any, string) {
 		Password string `json:"password"`
 	}
 	c.read(&in)
-	b, code := c.settled("id")
+	b, code := c.settledBox("id")
 	switch {
 	case code != "":
 		return nil, code
@@ -99,7 +99,7 @@ func openAccount(c *call) (any, string) {
 }
 
 func removeAccount(c *call) (any, string) {
-	b, code := c.settled("id")
+	b, code := c.settledBox("id")
 	if code == "" {
 		c.tenant.Mailboxes = slices.DeleteFunc(c.tenant.Mailboxes, func(other *box) bool { return other == b })
 	}

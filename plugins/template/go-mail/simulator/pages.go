@@ -26,9 +26,9 @@ var page = template.Must(template.New("").Parse(`<!doctype html><html lang="en">
 <button name="decision" value="accept">Continue</button> <button name="decision" value="deny" formnovalidate>Cancel</button></form></html>
 `))
 
-// decide reads what a person decided on a page. If the person has not decided yet, or the request
-// is not valid, decide answers the request, and done is false.
-func decide(w http.ResponseWriter, r *http.Request, title string) (username string, accepted, done bool) {
+// readDecision reads what a person decided on a page. If the person has not decided yet, or the
+// request is not valid, readDecision answers the request, and done is false.
+func readDecision(w http.ResponseWriter, r *http.Request, title string) (username string, accepted, done bool) {
 	back, err := url.Parse(r.URL.Query().Get("redirect"))
 	switch {
 	case err != nil || back.Host == "":
@@ -52,13 +52,13 @@ func goBack(w http.ResponseWriter, r *http.Request, query url.Values) {
 
 // consent is the page on which an administrator lets the application into the tenant.
 func (s *simulator) consent(w http.ResponseWriter, r *http.Request) {
-	username, accepted, done := decide(w, r, "Let tenantry manage your mail?")
+	username, accepted, done := readDecision(w, r, "Let tenantry manage your mail?")
 	if !done {
 		return
 	}
 	tenantID := ""
-	err := s.state.Do(func(all *state) {
-		for _, t := range all.Tenants {
+	err := s.state.Do(func(state *state) {
+		for _, t := range state.Tenants {
 			if !strings.EqualFold(t.admin(), username) {
 				continue
 			}
@@ -81,7 +81,7 @@ func (s *simulator) consent(w http.ResponseWriter, r *http.Request) {
 
 // signIn is the page on which a person signs in to the tenant of the link.
 func (s *simulator) signIn(w http.ResponseWriter, r *http.Request) {
-	username, accepted, done := decide(w, r, "Sign in")
+	username, accepted, done := readDecision(w, r, "Sign in")
 	if !done {
 		return
 	}
@@ -90,8 +90,8 @@ func (s *simulator) signIn(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	q, code := r.URL.Query(), rand.Text()
-	err := s.state.Do(func(all *state) {
-		all.Codes[code] = login{Tenant: q.Get("tenant"), Nonce: q.Get("nonce"), Challenge: q.Get("challenge"), Redirect: q.Get("redirect"), Username: username}
+	err := s.state.Do(func(state *state) {
+		state.Codes[code] = login{Tenant: q.Get("tenant"), Nonce: q.Get("nonce"), Challenge: q.Get("challenge"), Redirect: q.Get("redirect"), Username: username}
 	})
 	if err != nil {
 		http.Error(w, "the platform failed", http.StatusInternalServerError)
@@ -100,24 +100,24 @@ func (s *simulator) signIn(w http.ResponseWriter, r *http.Request) {
 	goBack(w, r, url.Values{"code": {code}})
 }
 
-// redeem serves POST /logins: it says who signed in. A code works once.
-func redeem(c *call) (any, string) {
+// redeemCode serves POST /logins: it says who signed in. A code works once.
+func redeemCode(c *call) (any, string) {
 	var in struct {
 		Code     string `json:"code"`
 		Verifier string `json:"verifier"`
 		Redirect string `json:"redirect"`
 	}
 	c.read(&in)
-	made, found := c.all.Codes[in.Code]
-	delete(c.all.Codes, in.Code)
+	signIn, found := c.state.Codes[in.Code]
+	delete(c.state.Codes, in.Code)
 	sum := sha256.Sum256([]byte(in.Verifier))
-	t := c.all.Tenants[made.Tenant]
-	if !found || t == nil || made.Redirect != in.Redirect || made.Challenge != base64.RawURLEncoding.EncodeToString(sum[:]) {
+	t := c.state.Tenants[signIn.Tenant]
+	if !found || t == nil || signIn.Redirect != in.Redirect || signIn.Challenge != base64.RawURLEncoding.EncodeToString(sum[:]) {
 		return nil, "login_refused"
 	}
-	local, _, _ := strings.Cut(made.Username, "@")
+	local, _, _ := strings.Cut(signIn.Username, "@")
 	return map[string]any{
-		"tenant": made.Tenant, "nonce": made.Nonce, "username": made.Username, "name": local,
-		"administrator": strings.EqualFold(made.Username, t.admin()),
+		"tenant": signIn.Tenant, "nonce": signIn.Nonce, "username": signIn.Username, "name": local,
+		"administrator": strings.EqualFold(signIn.Username, t.admin()),
 	}, ""
 }

@@ -40,7 +40,7 @@ func (t *tenant) rule(name string) *rule {
 func (c *call) setRule(name string, v ruleVersion) *rule {
 	r := c.tenant.rule(name)
 	if r == nil {
-		r = &rule{ID: c.all.newID(), Name: name}
+		r = &rule{ID: c.state.newID(), Name: name}
 		c.tenant.Rules = append(c.tenant.Rules, r)
 	}
 	v.Since = c.now
@@ -71,7 +71,8 @@ func removeRule(c *call) (any, string) {
 	return struct{}{}, ""
 }
 
-// listMessages answers with one page of the message trace. The cursor is the number of rows before it.
+// listMessages answers with one page of the message trace. The cursor is the number of rows before
+// it.
 func listMessages(c *call) (any, string) {
 	q := c.http.URL.Query()
 	from, errFrom := time.Parse(time.RFC3339, q.Get("from"))
@@ -82,9 +83,9 @@ func listMessages(c *call) (any, string) {
 	}
 	found := []message{}
 	for _, m := range c.tenant.Messages {
-		asked := slices.ContainsFunc(q["sender"], func(one string) bool { return strings.EqualFold(one, m.Sender) })
-		shown := !c.now.Before(m.At.Add(milliseconds(c.tenant.Behaviour.TraceMS)))
-		if asked && shown && !m.At.Before(from) && m.At.Before(to) {
+		isWanted := slices.ContainsFunc(q["sender"], func(one string) bool { return strings.EqualFold(one, m.Sender) })
+		isShown := !c.now.Before(m.At.Add(milliseconds(c.tenant.Behaviour.TraceMS)))
+		if isWanted && isShown && !m.At.Before(from) && m.At.Before(to) {
 			found = append(found, m)
 		}
 	}

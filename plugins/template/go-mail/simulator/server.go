@@ -48,7 +48,7 @@ func enableSMTP(c *call) (any, string) {
 
 func listMailDomains(c *call) (any, string) {
 	list := []string{c.tenant.Builtin}
-	for _, name := range c.tenant.names() {
+	for _, name := range c.tenant.domainNames() {
 		if c.tenant.accepts(name, c.now) {
 			list = append(list, name)
 		}
@@ -80,7 +80,7 @@ func enableSigning(c *call) (any, string) {
 		return nil, "no_signing"
 	}
 	for _, r := range signingRecords(d.Name) {
-		if !d.Signs && !c.published(c.http.Context(), r) {
+		if !d.Signs && !c.isPublished(c.http.Context(), r) {
 			return nil, "signing_records_missing"
 		}
 	}

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package simulator simulates the API of the mail platform Example, and its pages for people. Replace
-// its paths and documents by those of the real API: the tests of the plugin show what else must
-// change.
+// Package simulator simulates the API of the mail platform Example, and its pages for people.
+// Replace its paths and documents by those of the real API: the tests of the plugin show what else
+// must change.
 //
 //   - simulator.go: New, the routes, and how a request is answered. Start here.
 //   - state.go: what the platform knows. pages.go: consent and sign-in.
@@ -48,7 +48,7 @@ func New(o simulate.Options) (http.Handler, simulate.Ready, error) {
 	}
 	s := &simulator{kit: kit, state: file, mux: http.NewServeMux()}
 	s.mux.HandleFunc("GET "+prefix+"/application", s.serve(func(*call) (any, string) { return map[string]string{"name": "tenantry"}, "" }))
-	s.mux.HandleFunc("POST "+prefix+"/logins", s.serve(redeem))
+	s.mux.HandleFunc("POST "+prefix+"/logins", s.serve(redeemCode))
 	for on, serve := range routes {
 		method, path, _ := strings.Cut(on, " ")
 		s.mux.HandleFunc(method+" "+prefix+"/tenants/{tenant}"+path, s.serve(ofTenant(serve)))
@@ -85,7 +85,7 @@ var routes = map[string]operation{
 type call struct {
 	*simulator
 	http   *http.Request
-	all    *state
+	state  *state
 	tenant *tenant // nil for a request that names no tenant
 	domain *domain // set by ofDomain
 	now    time.Time
@@ -104,8 +104,8 @@ func (s *simulator) serve(do operation) http.HandlerFunc {
 		var answer any
 		var code string
 		var raw []byte
-		err := s.state.Do(func(all *state) {
-			if answer, code = do(&call{simulator: s, http: r, all: all, now: s.kit.Now()}); code == "" {
+		err := s.state.Do(func(state *state) {
+			if answer, code = do(&call{simulator: s, http: r, state: state, now: s.kit.Now()}); code == "" {
 				raw, _ = json.Marshal(answer) // the documents of this package are valid
 			}
 		})
@@ -121,11 +121,11 @@ func (s *simulator) serve(do operation) http.HandlerFunc {
 	}
 }
 
-// ofTenant selects the tenant in the path. Without the consent of its administrator, the application
-// can do nothing there.
+// ofTenant selects the tenant in the path. Without the consent of its administrator, the
+// application can do nothing there.
 func ofTenant(do operation) operation {
 	return func(c *call) (any, string) {
-		c.tenant = c.all.Tenants[c.http.PathValue("tenant")]
+		c.tenant = c.state.Tenants[c.http.PathValue("tenant")]
 		if c.tenant == nil || c.tenant.ConsentAt.IsZero() || c.now.Before(c.tenant.ConsentAt) {
 			return nil, "no_consent"
 		}

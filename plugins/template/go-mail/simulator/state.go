@@ -122,8 +122,8 @@ func (s *state) newID() string {
 }
 
 // addTenant creates a tenant that is not connected.
-func (s *state) addTenant(called string) *tenant {
-	t := &tenant{ID: s.newID(), Name: called, Domains: domains{}}
+func (s *state) addTenant(name string) *tenant {
+	t := &tenant{ID: s.newID(), Name: name, Domains: domains{}}
 	t.Builtin = fmt.Sprintf("tenant%d.mail.example", s.Serial)
 	if t.Name == "" {
 		t.Name = fmt.Sprintf("Tenant %d", s.Serial)
@@ -134,7 +134,7 @@ func (s *state) addTenant(called string) *tenant {
 
 func (t *tenant) admin() string { return "admin@" + t.Builtin }
 
-func (t *tenant) names() []string { return slices.Sorted(maps.Keys(t.Domains)) }
+func (t *tenant) domainNames() []string { return slices.Sorted(maps.Keys(t.Domains)) }
 
 // accepts reports whether the mail server accepts mail for a domain.
 func (t *tenant) accepts(name string, now time.Time) bool {
@@ -142,8 +142,8 @@ func (t *tenant) accepts(name string, now time.Time) bool {
 	return d != nil && d.MailEnabled && !now.Before(d.AcceptedAt)
 }
 
-// find returns the mailbox with an address or an id, or nil.
-func (t *tenant) find(key string) *box {
+// findMailbox returns the mailbox with an address or an id, or nil.
+func (t *tenant) findMailbox(key string) *box {
 	for _, b := range t.Mailboxes {
 		if strings.EqualFold(b.Address, key) || b.ID == key {
 			return b
@@ -152,7 +152,8 @@ func (t *tenant) find(key string) *box {
 	return nil
 }
 
-// proof returns the record that proves that a tenant owns a domain. Each tenant has a different one.
+// proof returns the record that proves that a tenant owns a domain. Each tenant has a different
+// one.
 func (t *tenant) proof(domain string) record {
 	sum := sha256.Sum256([]byte(t.ID + " " + domain))
 	return record{Type: "TXT", Name: domain, Content: name + "-verification=" + hex.EncodeToString(sum[:8]), TTL: 3600}
@@ -177,9 +178,9 @@ func signingRecords(domain string) []record {
 	return all
 }
 
-// ownZones are the zones of the platform to which the records of customers refer. The sandbox answers
-// for them. The address is for documentation (RFC 5737), and the private key was deleted, because the
-// simulator has no mail server.
+// ownZones are the zones of the platform to which the records of customers refer. The sandbox
+// answers for them. The address is for documentation (RFC 5737), and the private key was deleted,
+// because the simulator has no mail server.
 var ownZones = map[string][]simulate.Record{"mail.example": {
 	{Type: "A", Name: "*.mx.mail.example", Content: "192.0.2.25", TTL: 300},
 	{Type: "TXT", Name: "spf.mail.example", Content: "v=spf1 ip4:192.0.2.0/24 -all", TTL: 300},

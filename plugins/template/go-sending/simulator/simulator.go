@@ -125,8 +125,8 @@ func New(o simulate.Options) (http.Handler, simulate.Ready, error) { return plat
 
 // admit checks the key, and selects the workspace of the header X-Workspace.
 func admit(q *request) simulate.Answer {
-	known := false
-	if q.Key, known = q.State.Keys[strings.TrimPrefix(q.HTTP.Header.Get("Authorization"), "Bearer ")]; !known {
+	isKnown := false
+	if q.Key, isKnown = q.State.Keys[strings.TrimPrefix(q.HTTP.Header.Get("Authorization"), "Bearer ")]; !isKnown {
 		return refuse(http.StatusUnauthorized)
 	}
 	if q.Key.Unpaid {
