@@ -147,10 +147,10 @@ func (c *circuit) refusal(wait time.Duration) error {
 
 // remainingOpenTime returns the time after which an open circuit sends a read.
 func (c *circuit) remainingOpenTime() time.Duration {
-	left := c.openTime - time.Since(time.Unix(0, c.openedAt.Load()))
+	remaining := c.openTime - time.Since(time.Unix(0, c.openedAt.Load()))
 	// One millisecond is added, because gobreaker becomes half open just after its timeout, and
 	// because a Retry-After of 0 is not sent.
-	return max(left, 0) + time.Millisecond
+	return max(remaining, 0) + time.Millisecond
 }
 
 // waitAfterProbe returns the Retry-After of a write whose probe failed or was not sent. If the

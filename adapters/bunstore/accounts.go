@@ -256,8 +256,8 @@ func operatorAccount(ctx context.Context, tx bun.IDB, owner string) (access.Acco
 }
 
 func checkPlan(ctx context.Context, tx bun.IDB, plan string) error {
-	known, err := tx.NewSelect().TableExpr("plans").Where("name = ?", storedText(plan)).Exists(ctx)
-	if err == nil && !known {
+	exists, err := tx.NewSelect().TableExpr("plans").Where("name = ?", storedText(plan)).Exists(ctx)
+	if err == nil && !exists {
 		return access.NoSuchPlan()
 	}
 	return err

@@ -162,11 +162,11 @@ func (s *Store) EndLostActs(ctx context.Context, age time.Duration, limit int) (
 	var rows []actRow
 	err := s.inTransaction(ctx, "end lost acts", func(ctx context.Context, tx bun.IDB) error {
 		rows = nil
-		lost := tx.NewSelect().Model((*actRow)(nil)).Column("account_id", "write_key").
+		lostActs := tx.NewSelect().Model((*actRow)(nil)).Column("account_id", "write_key").
 			Where("started_at <= ? - ?", s.clock(), age.Microseconds()).
 			Where("NOT EXISTS (SELECT 1 FROM idempotency_keys AS i WHERE i.account_id = aa.account_id AND i.key_hash = aa.write_key AND i.leased_until > ?)", s.clock()).
 			Limit(int64(limit))
-		err := tx.NewDelete().Model((*actRow)(nil)).Where("(account_id, write_key) IN (?)", lost).
+		err := tx.NewDelete().Model((*actRow)(nil)).Where("(account_id, write_key) IN (?)", lostActs).
 			Where("started_at <= ? - ?", s.clock(), age.Microseconds()).Returning("*").Scan(ctx, &rows)
 		if err != nil {
 			return err

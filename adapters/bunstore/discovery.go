@@ -137,12 +137,12 @@ func (s *Store) mergeDomains(ctx context.Context, tx bun.IDB, t tenantRow, rows 
 
 func insertDomains(ctx context.Context, tx bun.IDB, t tenantRow, found map[string]domain.Platform, f ports.Found) error {
 	rows := make([]domainRow, 0, len(found))
-	known := make([]observationRow, 0, len(found))
+	newObservations := make([]observationRow, 0, len(found))
 	for _, p := range found {
 		d := domain.Domain{ID: newID(), TenantID: t.ID, TenantGUID: tenant.GUID(t.GUID), Name: p.Name, CreatedAt: f.Began}.WithPlatformState(p, f.Began)
 		row := newDomainRow(t.AccountID, d)
 		row.StoredAt = f.Began
-		rows, known = append(rows, row), append(known, domainObservation(t.AccountID, d))
+		rows, newObservations = append(rows, row), append(newObservations, domainObservation(t.AccountID, d))
 		emitDomain(ctx, t.AccountID, change[domain.Domain]{after: d})
 	}
 	if len(rows) == 0 {
@@ -151,7 +151,7 @@ func insertDomains(ctx context.Context, tx bun.IDB, t tenantRow, found map[strin
 	if _, err := tx.NewInsert().Model(&rows).Exec(ctx); err != nil {
 		return err
 	}
-	return saveObservations(ctx, tx, domainObservations, known...)
+	return saveObservations(ctx, tx, domainObservations, newObservations...)
 }
 
 func (s *Store) mergeMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, f ports.Found) error {
@@ -232,7 +232,7 @@ func compareMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, rows []mailb
 
 func insertMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, found map[string]mailbox.Platform, f ports.Found) error {
 	rows := make([]mailboxRow, 0, len(found))
-	known := make([]observationRow, 0, len(found))
+	newObservations := make([]observationRow, 0, len(found))
 	for address, p := range found {
 		m := mailbox.Mailbox{ID: newID(), TenantGUID: tenant.GUID(t.GUID), Stage: mailbox.Reserved, Address: address}.Seen(p, f.Began)
 		row := newMailboxRow(t.AccountID, m)
@@ -241,7 +241,7 @@ func insertMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, found map[str
 		if p.CreatedAt.IsZero() {
 			row.CreatedAt = f.Began
 		}
-		rows, known = append(rows, row), append(known, mailboxObservation(t.AccountID, m))
+		rows, newObservations = append(rows, row), append(newObservations, mailboxObservation(t.AccountID, m))
 		emitMailbox(ctx, t.AccountID, change[mailbox.Mailbox]{after: m}, event.MailboxVanished)
 	}
 	if len(rows) == 0 {
@@ -250,7 +250,7 @@ func insertMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, found map[str
 	if _, err := tx.NewInsert().Model(&rows).Exec(ctx); err != nil {
 		return err
 	}
-	return saveObservations(ctx, tx, mailboxObservations, known...)
+	return saveObservations(ctx, tx, mailboxObservations, newObservations...)
 }
 
 // tenantIDQuery returns a select of the tenant's id.

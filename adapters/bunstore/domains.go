@@ -102,13 +102,13 @@ func joinDrifts(all []domain.Drift) string {
 }
 
 func splitDrifts(list string) []domain.Drift {
-	var all []domain.Drift
+	var drifts []domain.Drift
 	for kind := range strings.SplitSeq(list, ",") {
 		if kind != "" {
-			all = append(all, domain.Drift(kind))
+			drifts = append(drifts, domain.Drift(kind))
 		}
 	}
-	return all
+	return drifts
 }
 
 func newRecord(r dns.Record) storedRecord {
@@ -128,11 +128,11 @@ func newRecords(all []dns.Record) []storedRecord {
 }
 
 func dnsRecords(rows []storedRecord) []dns.Record {
-	var all []dns.Record
+	var converted []dns.Record
 	for _, r := range rows {
-		all = append(all, r.dns())
+		converted = append(converted, r.dns())
 	}
-	return all
+	return converted
 }
 
 func domainNotFound() error {
@@ -406,11 +406,11 @@ func (s *Store) StaleDomains(ctx context.Context, before time.Time, limit int) (
 		return db.NewSelect().TableExpr("domains AS d").ColumnExpr("d.account_id, d.id").Where(checkedDomain).
 			Where(ofActiveAccount("d")).Where(lastRead+" <= ?", storedTime(before)).OrderExpr(lastRead+", d.id").Limit(int64(limit)).Scan(ctx, &rows)
 	})
-	all := make([]ports.StaleDomain, 0, len(rows))
+	staleDomains := make([]ports.StaleDomain, 0, len(rows))
 	for _, r := range rows {
-		all = append(all, ports.StaleDomain{ID: r.ID, Account: access.AccountID(r.AccountID)})
+		staleDomains = append(staleDomains, ports.StaleDomain{ID: r.ID, Account: access.AccountID(r.AccountID)})
 	}
-	return all, err
+	return staleDomains, err
 }
 
 // DomainHealth implements ports.DomainChecks.

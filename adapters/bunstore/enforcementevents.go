@@ -109,12 +109,12 @@ func newEvents(ctx context.Context, tx bun.IDB, owner string, events []sendlimit
 		for _, e := range chunk {
 			ids = append(ids, ident.ParseOrZero(e.ID))
 		}
-		var known []string
+		var storedIDs []string
 		if err := tx.NewSelect().Model((*enforcementRow)(nil)).Column("id").Where("ev.account_id = ?", owner).
-			Where("ev.id IN (?)", bun.List(ids)).Scan(ctx, &known); err != nil {
+			Where("ev.id IN (?)", bun.List(ids)).Scan(ctx, &storedIDs); err != nil {
 			return nil, err
 		}
-		for _, id := range known {
+		for _, id := range storedIDs {
 			stored[id] = true
 		}
 	}

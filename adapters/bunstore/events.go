@@ -247,8 +247,8 @@ func (s *Store) eventsAfter(ctx context.Context, tx bun.IDB, log eventLogRow, af
 	var tenants []string
 	for _, id := range q.Tenants {
 		// ident.Zero is the tenant of events without a tenant, so it must not match.
-		if known := ident.ParseOrZero(string(id)); known != ident.Zero {
-			tenants = append(tenants, known)
+		if guid := ident.ParseOrZero(string(id)); guid != ident.Zero {
+			tenants = append(tenants, guid)
 		}
 	}
 	if len(q.Tenants) > 0 && len(tenants) == 0 || after >= log.LastSequence {

@@ -96,11 +96,11 @@ func (s *Store) Integrations(ctx context.Context, owner access.AccountID) ([]int
 }
 
 func integrationsOf(rows []integrationRow) []integration.Integration {
-	all := make([]integration.Integration, 0, len(rows))
+	integrations := make([]integration.Integration, 0, len(rows))
 	for _, r := range rows {
-		all = append(all, r.integration())
+		integrations = append(integrations, r.integration())
 	}
-	return all
+	return integrations
 }
 
 // Integration implements ports.Integrations.

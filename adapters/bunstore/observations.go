@@ -213,11 +213,11 @@ func domainsWithObservations(ctx context.Context, tx bun.IDB, owner string, rows
 		ids = append(ids, row.ID)
 	}
 	stored, err := observations(ctx, tx, domainObservations, owner, ids...)
-	all := make([]domain.Domain, 0, len(rows))
+	domains := make([]domain.Domain, 0, len(rows))
 	for _, row := range rows {
-		all = append(all, stored[row.ID].ofDomain(row.domain()))
+		domains = append(domains, stored[row.ID].ofDomain(row.domain()))
 	}
-	return all, err
+	return domains, err
 }
 
 // mergeTenant merges an observation into the stored tenant.

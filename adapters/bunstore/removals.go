@@ -155,8 +155,8 @@ func (s *Store) BeginDomainRemoval(ctx context.Context, owner access.AccountID, 
 		if err != nil {
 			return err
 		}
-		begun := forgottenRow{AccountID: row.AccountID, TenantID: row.TenantID, Name: row.Name, ForgottenAt: storedTime(at)}
-		result, err := tx.NewInsert().Model(&begun).On("CONFLICT (account_id, tenant_id, name) DO UPDATE").
+		removedDomain := forgottenRow{AccountID: row.AccountID, TenantID: row.TenantID, Name: row.Name, ForgottenAt: storedTime(at)}
+		result, err := tx.NewInsert().Model(&removedDomain).On("CONFLICT (account_id, tenant_id, name) DO UPDATE").
 			Set("forgotten_at = EXCLUDED.forgotten_at").Where("fd.forgotten_at <= ?", storedTime(at.Add(-domain.RemovalRepeatWindow))).Exec(ctx)
 		if err != nil {
 			return err
@@ -283,10 +283,10 @@ func (s *Store) dropMailbox(ctx context.Context, tx bun.IDB, t tenantRow, state 
 		if err != nil {
 			return err
 		}
-		known := stored[row.ID].ofMailbox(row.mailbox())
-		hidden := known
+		before := stored[row.ID].ofMailbox(row.mailbox())
+		hidden := before
 		hidden.MissingSince, hidden.Observed.Account = now, now
-		return saveMailboxes(ctx, tx, t.AccountID, change[mailbox.Mailbox]{known, hidden})
+		return saveMailboxes(ctx, tx, t.AccountID, change[mailbox.Mailbox]{before, hidden})
 	}
 	if err := s.deleteMailboxes(ctx, tx, t.AccountID, deletable, event.MailboxRemoved); err != nil {
 		return err

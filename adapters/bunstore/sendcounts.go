@@ -320,11 +320,11 @@ func (s *Store) SendStandings(ctx context.Context, owner access.AccountID) (map[
 			ColumnExpr("t.guid, max(m.sends_today_at) AS counted_at, count(m.blocked_at) AS blocked").
 			Where("t.account_id = ?", accountKey(owner)).GroupExpr("t.guid").Scan(ctx, &rows)
 	})
-	all := make(map[tenant.GUID]ports.SendStanding, len(rows))
+	byTenant := make(map[tenant.GUID]ports.SendStanding, len(rows))
 	for _, r := range rows {
 		if !r.CountedAt.IsZero() || r.Blocked > 0 {
-			all[tenant.GUID(r.GUID)] = ports.SendStanding{CountedAt: r.CountedAt.UTC(), Blocked: r.Blocked}
+			byTenant[tenant.GUID(r.GUID)] = ports.SendStanding{CountedAt: r.CountedAt.UTC(), Blocked: r.Blocked}
 		}
 	}
-	return all, err
+	return byTenant, err
 }

@@ -228,9 +228,9 @@ func (s *Store) PendingSessions(ctx context.Context, before time.Time, limit int
 		return db.NewSelect().Model(&rows).Where("os.status = 'pending'").Where("os.expires_at < ?", storedTime(before)).
 			OrderExpr("os.expires_at, os.id").Limit(int64(limit)).Scan(ctx)
 	})
-	all := make([]ports.OwnedSession, 0, len(rows))
+	sessions := make([]ports.OwnedSession, 0, len(rows))
 	for _, r := range rows {
-		all = append(all, ports.OwnedSession{Account: access.AccountID(r.AccountID), Session: r.session()})
+		sessions = append(sessions, ports.OwnedSession{Account: access.AccountID(r.AccountID), Session: r.session()})
 	}
-	return all, err
+	return sessions, err
 }

@@ -281,12 +281,12 @@ func (s *Store) renewConsent(ctx context.Context, tx bun.IDB, row tenantRow) (bo
 	after := before.tenant()
 	after.Consent, after.ConsentedAt, after.ConnectedBy = tenant.ConsentGranted, row.ConsentedAt, row.ConnectedBy
 	emitTenant(ctx, row.AccountID, change[tenant.Tenant]{before.tenant(), after})
-	held, err := selectTenant(ctx, tx, row.AccountID, row.GUID)
-	if err != nil || held.Bootstrap != tenant.BootstrapFailed {
+	stored, err := selectTenant(ctx, tx, row.AccountID, row.GUID)
+	if err != nil || stored.Bootstrap != tenant.BootstrapFailed {
 		return true, err
 	}
-	held.Bootstrap, held.BootstrapStep, held.Observed.Bootstrap = tenant.BootstrapPending, tenant.StepWait, row.ConsentedAt
-	return true, s.mergeTenant(ctx, tx, row.AccountID, held)
+	stored.Bootstrap, stored.BootstrapStep, stored.Observed.Bootstrap = tenant.BootstrapPending, tenant.StepWait, row.ConsentedAt
+	return true, s.mergeTenant(ctx, tx, row.AccountID, stored)
 }
 
 // claimSlot stores a new tenant of an account. It fails if the account has no free tenant slot, or

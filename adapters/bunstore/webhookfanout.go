@@ -262,10 +262,10 @@ func (s *Store) lockFreeWebhooks(ctx context.Context, tx bun.IDB, keys []webhook
 	if err := s.db.LockFreeRows(enabled(&free), "w").Scan(ctx); err != nil || len(free) == len(keys) {
 		return free, nil, err
 	}
-	var all []webhookRow
-	err = enabled(&all).Scan(ctx)
+	var enabledHooks []webhookRow
+	err = enabled(&enabledHooks).Scan(ctx)
 	isFree := setOf(convertAll(free, func(r webhookRow) string { return r.ID }))
-	for _, r := range all {
+	for _, r := range enabledHooks {
 		if !isFree[r.ID] {
 			locked = append(locked, ports.DueWebhook{Account: access.AccountID(r.AccountID), ID: r.ID})
 		}

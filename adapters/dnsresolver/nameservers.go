@@ -70,9 +70,9 @@ func (r *Reader) addServersByName(ctx context.Context, z zone, hosts []string) z
 }
 
 func union(a, b []string) []string {
-	all := slices.Concat(a, b)
-	slices.Sort(all)
-	return slices.Compact(all)
+	addrs := slices.Concat(a, b)
+	slices.Sort(addrs)
+	return slices.Compact(addrs)
 }
 
 // resolveHosts returns the addresses of each host of ref. It uses the glue records of ref and of

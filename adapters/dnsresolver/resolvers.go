@@ -102,13 +102,13 @@ type Resolver struct {
 // Resolvers asks each resolver separately for the SOA of name and returns the results in the
 // configured order.
 func (r *Reader) Resolvers(ctx context.Context, name string) []Resolver {
-	all := make([]Resolver, len(r.resolvers))
+	list := make([]Resolver, len(r.resolvers))
 	var group panics.Group
 	for i, addr := range r.resolvers {
-		group.Go(func() { all[i] = Resolver{addr, r.checkResolver(ctx, addr, question{normalise(name), wire.TypeSOA})} })
+		group.Go(func() { list[i] = Resolver{addr, r.checkResolver(ctx, addr, question{normalise(name), wire.TypeSOA})} })
 	}
 	group.Wait()
-	return all
+	return list
 }
 
 func (r *Reader) checkResolver(ctx context.Context, addr netip.AddrPort, q question) error {

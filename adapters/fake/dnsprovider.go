@@ -49,11 +49,11 @@ func (p *DNSProvider) Put(zone string, s dns.RRSet) {
 func (p *DNSProvider) LoseNextAnswer(afterEffect bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	lost := &outcome.Error{Kind: outcome.Unknown, Cause: "fake", Detail: "the fake was told to lose the answer"}
+	lostAnswer := &outcome.Error{Kind: outcome.Unknown, Cause: "fake", Detail: "the fake was told to lose the answer"}
 	if afterEffect {
-		p.failAfter = lost
+		p.failAfter = lostAnswer
 	} else {
-		p.failBefore = lost
+		p.failBefore = lostAnswer
 	}
 }
 

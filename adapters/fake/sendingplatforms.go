@@ -59,12 +59,12 @@ func (p *SendingPlatforms) AddWorkspace(provider, key, workspace string, platfor
 func (p *SendingPlatforms) Platforms(context.Context) ([]integration.Provider, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var all []integration.Provider
+	var providers []integration.Provider
 	for _, k := range p.providers {
-		all = append(all, k.Provider)
+		providers = append(providers, k.Provider)
 	}
-	slices.SortFunc(all, func(a, b integration.Provider) int { return strings.Compare(a.ID, b.ID) })
-	return all, nil
+	slices.SortFunc(providers, func(a, b integration.Provider) int { return strings.Compare(a.ID, b.ID) })
+	return providers, nil
 }
 
 func (p *SendingPlatforms) findProvider(provider string) (knownSending, bool) {

@@ -103,11 +103,11 @@ func registerListRuns(api huma.API, service *dnsruns.Service) {
 		if err != nil {
 			return runList{}, err
 		}
-		all, err := service.List(ctx, caller.Account.ID, q)
+		runs, err := service.List(ctx, caller.Account.ID, q)
 		if err != nil {
 			return runList{}, err
 		}
-		list := convertAll(all, runOf)
+		list := convertAll(runs, runOf)
 		return runList{Runs: list, Count: len(list), Limit: q.Limit}, nil
 	})
 }

@@ -55,11 +55,11 @@ func registerListDomains(api huma.API, service *domains.Service) {
 		Metadata:    guard.OperationRules{Bucket: guard.Reads, Scope: access.DomainsRead, AnswerExample: exampleDomainList, Refuses: specificCodes(fault.TenantNotFound)}.Metadata(),
 	}, func(ctx context.Context, caller access.Caller, in *tenantPath) (domainList, error) {
 		id := tenant.ParseGUIDOrNone(in.TenantID)
-		all, err := service.List(ctx, caller.Account.ID, id)
+		domains, err := service.List(ctx, caller.Account.ID, id)
 		if err != nil {
 			return domainList{}, err
 		}
-		list := convertAll(all, entryOf)
+		list := convertAll(domains, entryOf)
 		return domainList{TenantID: string(id), Domains: list, Count: len(list)}, nil
 	})
 }

@@ -119,8 +119,8 @@ func (in *logInput) query(ctx context.Context) (query ports.LogQuery, wait time.
 		}
 		slices.Sort(query.Types)
 		query.Types = slices.Compact(query.Types)
-		known := event.Types()
-		if slices.ContainsFunc(query.Types, func(t event.Type) bool { return !slices.Contains(known, t) }) {
+		knownTypes := event.Types()
+		if slices.ContainsFunc(query.Types, func(t event.Type) bool { return !slices.Contains(knownTypes, t) }) {
 			refuse("types", "must be types of events, separated by commas")
 		}
 	}

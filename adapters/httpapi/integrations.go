@@ -105,11 +105,11 @@ func registerListIntegrations(api huma.API, service *integrations.Service) {
 		Description: "Lists the account's integrations with sending platforms, newest first.",
 		Metadata:    guard.OperationRules{Bucket: guard.Reads, Scope: access.IntegrationsRead, AnswerExample: exampleIntegrationList}.Metadata(),
 	}, func(ctx context.Context, caller access.Caller, _ *struct{}) (integrationList, error) {
-		all, err := service.List(ctx, caller.Account.ID)
+		integrations, err := service.List(ctx, caller.Account.ID)
 		if err != nil {
 			return integrationList{}, err
 		}
-		list := convertAll(all, integrationOf)
+		list := convertAll(integrations, integrationOf)
 		return integrationList{Integrations: list, Count: len(list)}, nil
 	})
 }

@@ -42,11 +42,11 @@ func registerListEligibleMailboxes(api huma.API, service *integrations.Service) 
 		Metadata: guard.OperationRules{Bucket: guard.Reads, Scope: access.IntegrationsRead, AnswerExample: exampleEligible, Refuses: specificCodes(fault.IntegrationNotFound)}.Metadata(),
 	}, func(ctx context.Context, caller access.Caller, in *integrationPath) (eligibleList, error) {
 		id := ident.ParseOrZero(in.IntegrationID)
-		all, err := service.Mailboxes(ctx, caller.Account.ID, id)
+		mailboxes, err := service.Mailboxes(ctx, caller.Account.ID, id)
 		if err != nil {
 			return eligibleList{}, err
 		}
-		list := convertAll(all, eligibleOf)
+		list := convertAll(mailboxes, eligibleOf)
 		return eligibleList{IntegrationID: id, Mailboxes: list, Count: len(list)}, nil
 	})
 }

@@ -65,11 +65,11 @@ func registerListMailboxes(api huma.API, service *mailboxes.Service) {
 		Metadata:    guard.OperationRules{Bucket: guard.Reads, Scope: access.MailboxesRead, AnswerExample: exampleMailboxList, Refuses: specificCodes(fault.TenantNotFound)}.Metadata(),
 	}, func(ctx context.Context, caller access.Caller, in *tenantPath) (mailboxList, error) {
 		id := tenant.ParseGUIDOrNone(in.TenantID)
-		all, err := service.List(ctx, caller.Account.ID, id)
+		mailboxes, err := service.List(ctx, caller.Account.ID, id)
 		if err != nil {
 			return mailboxList{}, err
 		}
-		list := convertAll(all, mailboxOf)
+		list := convertAll(mailboxes, mailboxOf)
 		return mailboxList{TenantID: string(id), Mailboxes: list, Count: len(list)}, nil
 	})
 }
@@ -239,12 +239,12 @@ func wholeNumber(raw json.RawMessage) int {
 // Schema documents the rules that change and core enforce.
 func (updateMailbox) Schema(huma.Registry) *huma.Schema {
 	minimum, maximum := float64(sendlimit.MinLimit), float64(sendlimit.MaxLimit)
-	one, longest := 1, 256
+	one, maxLength := 1, 256
 	return &huma.Schema{
 		Type: huma.TypeObject, MinProperties: &one, AdditionalProperties: false,
 		Description: "The members to change, at least one.",
 		Properties: map[string]*huma.Schema{
-			"display_name": {Type: huma.TypeString, MinLength: &one, MaxLength: &longest, Description: "The new display name."},
+			"display_name": {Type: huma.TypeString, MinLength: &one, MaxLength: &maxLength, Description: "The new display name."},
 			"daily_send_limit": {Type: huma.TypeInteger, Minimum: &minimum, Maximum: &maximum,
 				Description: "The maximum number of messages per day, as an integer."},
 			"clear_send_limit": {Type: huma.TypeBoolean, Description: "Whether to clear the mailbox's own limit. Not together with daily_send_limit."},

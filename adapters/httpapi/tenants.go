@@ -39,11 +39,11 @@ func registerListTenants(api huma.API, service *tenants.Service) {
 		Description: "Lists the account's tenants, most recently connected first.",
 		Metadata:    guard.OperationRules{Bucket: guard.Reads, Scope: access.TenantsRead, AnswerExample: exampleTenantList}.Metadata(),
 	}, func(ctx context.Context, caller access.Caller, _ *noInput) (tenantList, error) {
-		all, err := service.List(ctx, caller.Account.ID)
+		tenants, err := service.List(ctx, caller.Account.ID)
 		if err != nil {
 			return tenantList{}, err
 		}
-		list := convertAll(all, summaryOf)
+		list := convertAll(tenants, summaryOf)
 		return tenantList{Tenants: list, Count: len(list)}, nil
 	})
 }

@@ -55,11 +55,11 @@ func newHandlers(q ports.Queue, w ports.Work, wakeupID func(at time.Time) string
 // startupWakeups returns one wake-up for each periodic job, so that all of them run when the worker
 // starts.
 func startupWakeups(w ports.Work) []ports.Wakeup {
-	var all []ports.Wakeup
+	var wakeups []ports.Wakeup
 	for _, p := range w.Periodic {
-		all = append(all, ports.Wakeup{Kind: p.Kind})
+		wakeups = append(wakeups, ports.Wakeup{Kind: p.Kind})
 	}
-	return all
+	return wakeups
 }
 
 // logPanic logs a panic of the queue's own goroutines.

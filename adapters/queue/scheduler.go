@@ -51,20 +51,20 @@ func newScheduler(maxHandlers int) scheduler {
 // add enqueues a wake-up. If the job has a waiting wake-up, it keeps the earlier of the two.
 func (s *scheduler) add(added *entry) {
 	if s.active[added.job()] {
-		if known := s.rerun[added.job()]; known == nil || added.At.Before(known.At) {
+		if previous := s.rerun[added.job()]; previous == nil || added.At.Before(previous.At) {
 			s.rerun[added.job()] = added
 		}
 		return
 	}
-	known := s.waiting[added.job()]
-	if known == nil {
+	previous := s.waiting[added.job()]
+	if previous == nil {
 		s.waiting[added.job()] = added
 		heap.Push(&s.later, added)
 		return
 	}
-	if known.heapIndex >= 0 && added.At.Before(known.At) {
-		known.At = added.At
-		heap.Fix(&s.later, known.heapIndex)
+	if previous.heapIndex >= 0 && added.At.Before(previous.At) {
+		previous.At = added.At
+		heap.Fix(&s.later, previous.heapIndex)
 	}
 }
 

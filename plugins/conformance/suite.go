@@ -208,16 +208,16 @@ func (o *Options) runAll(ctx context.Context, checks []suiteCheck, d sdk.Descrip
 			})
 		}
 	})
-	var all []Result
+	var finished []Result
 	for _, result := range results {
 		r := <-result
-		all = append(all, r)
+		finished = append(finished, r)
 		if o.Done != nil {
 			o.Done(r)
 		}
 	}
 	group.Wait()
-	return all
+	return finished
 }
 
 // runOne runs one check.

@@ -136,16 +136,16 @@ func (w *zoneServer) records(zone string) []recordDoc {
 
 // recordsOfSet returns the records of a record set.
 func recordsOfSet(s dns.RRSet) []recordDoc {
-	var all []recordDoc
+	var documents []recordDoc
 	for _, value := range s.Values {
 		r := recordDoc{Type: string(s.Type), Name: s.Name, Content: value, TTL: s.TTL}
 		if s.Type == dns.MX {
 			r.Priority = new(int)
 			_, _ = fmt.Sscan(value, r.Priority, &r.Content)
 		}
-		all = append(all, r)
+		documents = append(documents, r)
 	}
-	return all
+	return documents
 }
 
 // setsOf returns the record sets of records.

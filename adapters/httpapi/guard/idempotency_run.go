@@ -46,11 +46,11 @@ func (g *guard) runOperation(w http.ResponseWriter, r *http.Request, x *run, nex
 	}()
 	a.WriteHeader(http.StatusOK)
 	ended = true
-	held, err := x.recordOutcome(r.Context(), a)
+	isHeld, err := x.recordOutcome(r.Context(), a)
 	switch {
 	case err != nil:
 		Refuse(w, r, err)
-	case !held:
+	case !isHeld:
 		g.answerAfterLostKey(w, r, x.keyedWrite)
 	default:
 		a.send(w)
@@ -98,15 +98,15 @@ func (x *run) storeAnswer(ctx context.Context, a *answer) (bool, error) {
 func (x *run) leaveUnresolved(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	held, err := x.guard.idempotency.Keys.Abandon(ctx, x.keyID, x.attempt, x.guard.idempotency.Now().Add(idempotency.Retention))
-	return x.guard.keyStillHeld(ctx, held, err)
+	isHeld, err := x.guard.idempotency.Keys.Abandon(ctx, x.keyID, x.attempt, x.guard.idempotency.Now().Add(idempotency.Retention))
+	return x.guard.keyStillHeld(ctx, isHeld, err)
 }
 
 func (x *run) releaseKey(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	held, err := x.guard.idempotency.Keys.Release(ctx, x.keyID, x.attempt)
-	return x.guard.keyStillHeld(ctx, held, err)
+	isHeld, err := x.guard.idempotency.Keys.Release(ctx, x.keyID, x.attempt)
+	return x.guard.keyStillHeld(ctx, isHeld, err)
 }
 
 // keyStillHeld returns held. If there is an error, it logs the error and returns true.
@@ -175,10 +175,10 @@ func (g *guard) sendStored(w http.ResponseWriter, r *http.Request, keyed *keyedW
 // Two attempts with the same key therefore never call the provider concurrently.
 func (x *run) keepLease(ctx context.Context) (context.Context, func()) {
 	keyOptions := x.guard.idempotency
-	held := lease.New(time.Now(), keyOptions.Lease, func(ctx context.Context, duration time.Duration) (bool, error) {
+	keyLease := lease.New(time.Now(), keyOptions.Lease, func(ctx context.Context, duration time.Duration) (bool, error) {
 		return keyOptions.Keys.Hold(ctx, x.keyID, x.attempt, duration)
 	})
-	return held.Keep(ctx, func(err error) {
+	return keyLease.Keep(ctx, func(err error) {
 		x.effects.Stop()
 		x.guard.log.LogAttrs(ctx, slog.LevelError, "an Idempotency-Key could not be held", errorAttr(err))
 	})

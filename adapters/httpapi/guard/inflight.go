@@ -59,11 +59,11 @@ func (l *inFlightLimit) init(limit int) {
 // into equal shares: one for each client, and one more for the next client. A single client
 // therefore gets half of the slots.
 func (g *slotGroup) hasRoom(client string) bool {
-	held, clients := g.byClient[client], len(g.byClient)
-	if held == 0 {
+	clientSlots, clients := g.byClient[client], len(g.byClient)
+	if clientSlots == 0 {
 		clients++
 	}
-	return g.taken < g.max && held < max(1, g.max/(clients+1))
+	return g.taken < g.max && clientSlots < max(1, g.max/(clients+1))
 }
 
 func (g *slotGroup) add(client string, n int) {

@@ -27,7 +27,7 @@ func (g *guard) checkQuery(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		known := url.Values{}
+		knownParams := url.Values{}
 		for _, param := range op.Parameters {
 			if param.In != "query" {
 				continue
@@ -42,11 +42,11 @@ func (g *guard) checkQuery(next http.Handler) http.Handler {
 				return
 			}
 			if len(values) == 1 {
-				known.Set(param.Name, values[0])
+				knownParams.Set(param.Name, values[0])
 			}
 		}
 		address := *r.URL
-		address.RawQuery = known.Encode()
+		address.RawQuery = knownParams.Encode()
 		r.URL = &address
 		next.ServeHTTP(w, r)
 	})

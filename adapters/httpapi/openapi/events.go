@@ -79,9 +79,9 @@ func object(about string, members map[string]*huma.Schema) *huma.Schema {
 // webhooks returns the requests that the service sends to a caller's webhooks: one for each type of
 // events, and one for tests.
 func webhooks(r huma.Registry) map[string]*huma.PathItem {
-	all := map[string]*huma.PathItem{}
+	byType := map[string]*huma.PathItem{}
 	for _, kind := range append(event.Kinds(), webhook.TestKind) {
-		all[string(kind.Type)] = &huma.PathItem{Post: &huma.Operation{
+		byType[string(kind.Type)] = &huma.PathItem{Post: &huma.Operation{
 			OperationID: "webhook-" + strings.NewReplacer(".", "-", "_", "-").Replace(string(kind.Type)),
 			Summary:     string(kind.Type), Description: kind.About, Method: http.MethodPost,
 			Security: []map[string][]string{},
@@ -100,7 +100,7 @@ func webhooks(r huma.Registry) map[string]*huma.PathItem {
 			Responses: map[string]*huma.Response{"2XX": {Description: "The event is delivered."}},
 		}}
 	}
-	return all
+	return byType
 }
 
 func webhookHeader(name, about, kind string) *huma.Param {

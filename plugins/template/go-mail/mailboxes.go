@@ -43,15 +43,15 @@ func (t mailTenant) Mailboxes(ctx context.Context) ([]sdk.Mailbox, error) {
 	if list.Mailboxes == nil {
 		return nil, sdk.BrokenAnswer("no_mailboxes")
 	}
-	var all []sdk.Mailbox
+	var mailboxes []sdk.Mailbox
 	for _, d := range list.Mailboxes {
 		m, err := d.mailbox()
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, m)
+		mailboxes = append(mailboxes, m)
 	}
-	return all, nil
+	return mailboxes, nil
 }
 
 // peopleDoc counts what a tenant pays for.

@@ -70,11 +70,11 @@ func (t mailTenant) Block(ctx context.Context, scope string, mailboxes []string)
 // Rules implements sdk.MailTenant.
 func (t mailTenant) Rules(ctx context.Context) ([]sdk.SendRule, error) {
 	docs, err := t.rules(ctx)
-	var all []sdk.SendRule
+	var rules []sdk.SendRule
 	for _, d := range docs {
-		all = append(all, d.rule(false, false))
+		rules = append(rules, d.rule(false, false))
 	}
-	return all, err
+	return rules, err
 }
 
 // RemoveRule implements sdk.MailTenant.
@@ -137,12 +137,12 @@ func (t mailTenant) writeRule(ctx context.Context, doc ruleDoc, created bool) (s
 }
 
 func normalized(addresses []string) []string {
-	var all []string
+	var lowered []string
 	for _, a := range addresses {
-		all = append(all, strings.ToLower(a))
+		lowered = append(lowered, strings.ToLower(a))
 	}
-	slices.Sort(all)
-	return slices.Compact(all)
+	slices.Sort(lowered)
+	return slices.Compact(lowered)
 }
 
 // Sent implements sdk.MailTenant. The cursor is that of the platform.

@@ -138,11 +138,11 @@ func (t mailTenant) Records(ctx context.Context, name string) (sdk.MailRecords, 
 	return sdk.MailRecords{Verification: records(doc.Proof), Service: records(doc.Mail)}, nil
 }
 
-func records(docs []recordDoc) (all []sdk.Record) {
+func records(docs []recordDoc) (converted []sdk.Record) {
 	for _, d := range docs {
-		all = append(all, d.record())
+		converted = append(converted, d.record())
 	}
-	return all
+	return converted
 }
 
 func (d recordDoc) record() sdk.Record {

@@ -109,9 +109,9 @@ func (s simulator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	found := s.zones(w, r.URL.Query().Get("name"))
 	page, _ := strconv.Atoi(r.URL.Query().Get("page"))
 	for i := range found {
-		all := found[i].Records
-		end := min((page+1)*pageSize, len(all))
-		found[i].Records, found[i].More = all[min(page*pageSize, end):end], end < len(all)
+		records := found[i].Records
+		end := min((page+1)*pageSize, len(records))
+		found[i].Records, found[i].More = records[min(page*pageSize, end):end], end < len(records)
 	}
 	simulate.WriteJSON(w, http.StatusOK, map[string]any{"zones": append([]zoneDoc{}, found...)})
 }

@@ -104,13 +104,13 @@ type (
 
 // listZones answers with all zones, or with those that the parameters `name` and `limit` select.
 func (s *simulator) listZones(w http.ResponseWriter, r *http.Request) {
-	all, err := s.zones.List(r.Context())
+	zones, err := s.zones.List(r.Context())
 	if err != nil {
 		refuse(w, http.StatusInternalServerError, err.Error())
 		return
 	}
 	found := []zoneDoc{}
-	for _, z := range all {
+	for _, z := range zones {
 		if wanted := r.URL.Query().Get("name"); wanted == "" || wanted == z.Name {
 			found = append(found, zoneDoc{ID: z.Name, Name: z.Name, NameServers: z.NameServers})
 		}

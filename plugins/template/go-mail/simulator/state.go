@@ -169,13 +169,13 @@ func mailRecords(domain string) []record {
 
 // signingRecords returns the records of both DKIM selectors.
 func signingRecords(domain string) []record {
-	var all []record
+	var records []record
 	for _, selector := range []string{"selector1", "selector2"} {
-		all = append(all, record{
+		records = append(records, record{
 			Type: "CNAME", Name: selector + "._domainkey." + domain, Content: selector + "-" + label(domain) + "._domainkey.dkim.mail.example", TTL: 3600,
 		})
 	}
-	return all
+	return records
 }
 
 // ownZones are the zones of the platform to which the records of customers refer. The sandbox
