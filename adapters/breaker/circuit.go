@@ -72,7 +72,7 @@ func (c *circuit) run(ctx context.Context, call wire.Call, budgetDomain string, 
 		if !call.ReadOnly && c.breaker.State() == gobreaker.StateHalfOpen {
 			return struct{}{}, errReadFirst
 		}
-		if err = c.spend(ctx, call, budgetDomain); err != nil {
+		if err = c.countAgainstBudgets(ctx, call, budgetDomain); err != nil {
 			return struct{}{}, errNoEvidence
 		}
 		err = send(ctx)
@@ -91,9 +91,9 @@ func (c *circuit) run(ctx context.Context, call wire.Call, budgetDomain string, 
 	}
 }
 
-// spend counts the call against the budgets of budgetDomain. It returns outcome.Throttled when a
-// budget is exceeded.
-func (c *circuit) spend(ctx context.Context, call wire.Call, budgetDomain string) error {
+// countAgainstBudgets counts the call against the budgets of budgetDomain. It returns
+// outcome.Throttled when a budget is exceeded.
+func (c *circuit) countAgainstBudgets(ctx context.Context, call wire.Call, budgetDomain string) error {
 	if call.WithoutProvider {
 		return nil
 	}

@@ -71,7 +71,7 @@ func (p *pendingEntries) store(ctx context.Context, s *Store, tx bun.IDB, change
 	var err error
 	switch {
 	case p.endsAct:
-		err = p.end(ctx, tx)
+		err = p.endStoredAct(ctx, tx)
 	case changed && p.act != nil && p.act.Entry.Account != "" && p.act.State() == ports.ActNew:
 		p.storesAct, err = true, s.storeAct(ctx, tx, p.act)
 	}
@@ -90,10 +90,11 @@ func (p *pendingEntries) store(ctx context.Context, s *Store, tx bun.IDB, change
 	return nil
 }
 
-// end deletes the stored act. If there is an outcome, it adds the act's entry, unless EndLostActs
-// has already added that entry. With an outcome it also deletes the act that an earlier attempt
-// stored under the same Idempotency-Key, because the entry of this attempt replaces that act.
-func (p *pendingEntries) end(ctx context.Context, tx bun.IDB) error {
+// endStoredAct deletes the stored act. If there is an outcome, it adds the act's entry, unless
+// EndLostActs has already added that entry. With an outcome it also deletes the act that an earlier
+// attempt stored under the same Idempotency-Key, because the entry of this attempt replaces that
+// act.
+func (p *pendingEntries) endStoredAct(ctx context.Context, tx bun.IDB) error {
 	owner := accountKey(p.act.Entry.Account)
 	deletion := tx.NewDelete().Model((*actRow)(nil)).Where("account_id = ?", owner).Where("write_key = ?", p.act.Write)
 	if p.outcome == nil {

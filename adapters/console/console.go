@@ -185,12 +185,12 @@ type removal struct {
 const applicationName = "application_name"
 
 func (c *pages) removal(r *http.Request) removal {
-	facts := c.facts(r)
+	facts := c.platformFacts(r)
 	return removal{facts, c.Setting(applicationName), c.Setting(facts.ApplicationField)}
 }
 
-// facts returns what is known about the mail platform.
-func (c *pages) facts(r *http.Request) platform.Facts {
+// platformFacts returns what is known about the mail platform.
+func (c *pages) platformFacts(r *http.Request) platform.Facts {
 	facts, err := c.Facts.Facts(r.Context())
 	if err != nil {
 		facts = platform.Facts{} // the plugin did not answer

@@ -62,7 +62,7 @@ func (c *pages) renderError(w http.ResponseWriter, r *http.Request, err error, o
 		status = http.StatusInternalServerError
 		c.Log.ErrorContext(r.Context(), "page failed", "error", err)
 	}
-	c.render(w, r, status, "refused", errorPage{messageOf(f.Code, c.facts(r)), ports.RequestID(r.Context()), origin})
+	c.render(w, r, status, "refused", errorPage{messageOf(f.Code, c.platformFacts(r)), ports.RequestID(r.Context()), origin})
 }
 
 func (c *pages) render(w http.ResponseWriter, r *http.Request, status int, page string, data any) {

@@ -114,8 +114,8 @@ func (v comparison) states() []dns.Server {
 	return out
 }
 
-// reason returns why the answers are not reliable, or "" if they are reliable.
-func (v comparison) reason(servers []dns.Server) string {
+// unreliableReason returns why the answers are not reliable, or "" if they are reliable.
+func (v comparison) unreliableReason(servers []dns.Server) string {
 	serving := 0
 	for _, s := range servers {
 		if s.State == dns.ServerOK {

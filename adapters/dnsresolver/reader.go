@@ -116,7 +116,7 @@ func New(options Options) *Reader {
 func (r *Reader) Read(ctx context.Context, owner access.AccountID, name string, wanted ...dns.Desired) (dns.ZoneRead, error) {
 	name = normalise(name)
 	key := readKey{owner, name, fmt.Sprint(wanted)}
-	zoneRead, err := r.sharedReads.do(ctx, key, r.timeout, func(ctx context.Context) dns.ZoneRead {
+	zoneRead, err := r.sharedReads.readShared(ctx, key, r.timeout, func(ctx context.Context) dns.ZoneRead {
 		return r.read(withAccount(ctx, owner), name, wanted)
 	})
 	if err == nil {
@@ -146,10 +146,10 @@ func (r *Reader) read(ctx context.Context, name string, wanted []dns.Desired) dn
 		return zoneRead
 	}
 	rd := &domainRead{reader: r, name: name, apex: found.apex, wanted: wanted, probeLabel: newProbeLabel(), answers: &answerCache{reader: r, entries: map[question]*cachedAnswer{}}}
-	compared := rd.survey(ctx, found)
+	compared := rd.askServers(ctx, found)
 	zoneRead.Sets = mergeReports(name, found.apex, compared.serving).Sets
 	zoneRead.Servers = compared.states()
-	zoneRead.Reason, zoneRead.Warnings = compared.reason(zoneRead.Servers), compared.warnings(zoneRead)
+	zoneRead.Reason, zoneRead.Warnings = compared.unreliableReason(zoneRead.Servers), compared.warnings(zoneRead)
 	referenced, dependenciesRead := rd.readDependencies(ctx, zoneRead.Needs(wanted))
 	zoneRead.Referenced = referenced
 	if zoneRead.Reason == "" && !dependenciesRead {
@@ -167,9 +167,9 @@ func (r *Reader) read(ctx context.Context, name string, wanted []dns.Desired) dn
 	return zoneRead
 }
 
-// survey asks the servers of the zone and compares their answers. It also asks the servers that
+// askServers asks the servers of the zone and compares their answers. It also asks the servers that
 // only the zone's own NS records list.
-func (rd *domainRead) survey(ctx context.Context, z zone) comparison {
+func (rd *domainRead) askServers(ctx context.Context, z zone) comparison {
 	reports := map[netip.AddrPort]report{}
 	rd.askAll(ctx, z.servers, reports)
 	compared := compareServers(z, reports)

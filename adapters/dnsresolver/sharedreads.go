@@ -37,14 +37,15 @@ type sharedRead struct {
 	cancel   context.CancelFunc
 }
 
-// do runs read, or waits for a running read with the same key. limit is the timeout of the read. do
-// returns the error of ctx when ctx ends first. If the read panics, do panics with the same value.
-func (s *sharedReads) do(ctx context.Context, key readKey, limit time.Duration, read func(context.Context) dns.ZoneRead) (dns.ZoneRead, error) {
+// readShared runs read, or waits for a running read with the same key. limit is the timeout of the
+// read. readShared returns the error of ctx when ctx ends first. If the read panics, readShared
+// panics with the same value.
+func (s *sharedReads) readShared(ctx context.Context, key readKey, limit time.Duration, read func(context.Context) dns.ZoneRead) (dns.ZoneRead, error) {
 	if err := ctx.Err(); err != nil {
 		return dns.ZoneRead{}, err
 	}
 	shared := s.join(ctx, key, limit, read)
-	defer s.leave(key, shared)
+	defer s.leaveRead(key, shared)
 	select {
 	case <-shared.done:
 		panics.Continue(shared.panicked)
@@ -82,7 +83,7 @@ func (s *sharedReads) join(ctx context.Context, key readKey, limit time.Duration
 	return shared
 }
 
-func (s *sharedReads) leave(key readKey, shared *sharedRead) {
+func (s *sharedReads) leaveRead(key readKey, shared *sharedRead) {
 	s.mu.Lock()
 	shared.waiters--
 	isLast := shared.waiters == 0

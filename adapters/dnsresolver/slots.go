@@ -81,7 +81,7 @@ func (s *slots) enqueue(account access.AccountID, addr netip.AddrPort, perAddres
 		s.accounts[account] = &accountSlots{}
 	}
 	s.accounts[account].waiting = append(s.accounts[account].waiting, w)
-	s.grant()
+	s.grantSlots()
 	return w
 }
 
@@ -93,7 +93,7 @@ func (s *slots) abandon(w *waiter) {
 	if i := slices.Index(usage.waiting, w); i >= 0 {
 		usage.waiting = slices.Delete(usage.waiting, i, i+1)
 		s.forgetIdle(w.account)
-		s.grant() // the shares of the other accounts may be larger now
+		s.grantSlots() // the shares of the other accounts may be larger now
 		return
 	}
 	s.releaseLocked(w)
@@ -112,7 +112,7 @@ func (s *slots) releaseLocked(w *waiter) {
 		delete(s.addresses, w.addr)
 	}
 	s.forgetIdle(w.account)
-	s.grant()
+	s.grantSlots()
 }
 
 func (s *slots) forgetIdle(account access.AccountID) {
@@ -121,10 +121,10 @@ func (s *slots) forgetIdle(account access.AccountID) {
 	}
 }
 
-// grant gives the free slots to questions that wait. The caller holds s.mu.
-func (s *slots) grant() {
+// grantSlots gives the free slots to questions that wait. The caller holds s.mu.
+func (s *slots) grantSlots() {
 	for s.inUse < s.total {
-		w := s.next()
+		w := s.nextWaiter()
 		if w == nil {
 			return
 		}
@@ -137,9 +137,9 @@ func (s *slots) grant() {
 	}
 }
 
-// next returns the question that gets the next slot, or nil if the account or the address of every
-// waiting question is at its limit.
-func (s *slots) next() *waiter {
+// nextWaiter returns the question that gets the next slot, or nil if the account or the address of
+// every waiting question is at its limit.
+func (s *slots) nextWaiter() *waiter {
 	share := max(1, s.total/max(minShares, len(s.accounts)+1))
 	var best *waiter
 	for _, usage := range s.accounts {

@@ -76,7 +76,7 @@ func (d *DNS) Read(ctx context.Context, _ access.AccountID, name string, wanted 
 		zoneRead.Delegation = append(zoneRead.Delegation, name)
 		zoneRead.Servers = append(zoneRead.Servers, dns.Server{Name: name, State: dns.ServerOK, Agrees: true})
 	}
-	zoneRead.Referenced = d.referenced(zoneRead.Needs(wanted))
+	zoneRead.Referenced = d.referencedRecords(zoneRead.Needs(wanted))
 	return zoneRead, nil
 }
 
@@ -135,12 +135,12 @@ func content(r dns.Record) string {
 
 func canonical(name string) string { return strings.TrimSuffix(strings.ToLower(name), ".") }
 
-// referenced returns the records of the names that a read needs besides its own domain. It omits
-// names that are in no zone.
-func (d *DNS) referenced(n dns.Needs) dns.Referenced {
+// referencedRecords returns the records of the names that a read needs besides its own domain. It
+// omits names that are in no zone.
+func (d *DNS) referencedRecords(n dns.Needs) dns.Referenced {
 	referenced := dns.Referenced{SPF: map[string][]string{}, Exchanges: map[string]dns.MXProblem{}}
 	for pending := n.SPF; len(pending) > 0; pending = pending[1:] {
-		texts, known := d.texts(pending[0])
+		texts, known := d.textsOf(pending[0])
 		if _, done := referenced.SPF[pending[0]]; done || !known {
 			continue
 		}
@@ -161,14 +161,14 @@ func (d *DNS) referenced(n dns.Needs) dns.Referenced {
 func (d *DNS) allTexts(names []string) map[string][]string {
 	out := map[string][]string{}
 	for _, name := range names {
-		if texts, known := d.texts(name); known {
+		if texts, known := d.textsOf(name); known {
 			out[name] = texts
 		}
 	}
 	return out
 }
 
-func (d *DNS) texts(name string) (values []string, known bool) {
+func (d *DNS) textsOf(name string) (values []string, known bool) {
 	_, records, known := d.zone(name)
 	return dns.Find(recordSets(name, records), name, dns.TXT).Values, known
 }

@@ -156,7 +156,7 @@ func (p *SendingPlatform) call(ctx context.Context, method, about string, work f
 	if err := p.begin(ctx, method, "", about); err != nil {
 		return err
 	}
-	changed, err := p.locked(work)
+	changed, err := p.withLock(work)
 	if changed {
 		p.countEffect(method)
 	}
@@ -166,7 +166,7 @@ func (p *SendingPlatform) call(ctx context.Context, method, about string, work f
 	return p.end(ctx, method, "", about)
 }
 
-func (p *SendingPlatform) locked(work func() (bool, error)) (bool, error) {
+func (p *SendingPlatform) withLock(work func() (bool, error)) (bool, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.planEnded {

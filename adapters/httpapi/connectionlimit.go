@@ -132,9 +132,9 @@ func (l *ConnectionLimit) add(conn net.Conn) (surplus net.Conn) {
 	default:
 		return nil
 	}
-	l.warn(client)
+	l.warnLimitReached(client)
 	surplus = client.waiting.Front().Value.(net.Conn)
-	l.drop(surplus)
+	l.forgetConnection(surplus)
 	return surplus
 }
 
@@ -184,11 +184,11 @@ func (l *ConnectionLimit) setWaiting(conn net.Conn, waiting bool) {
 func (l *ConnectionLimit) remove(conn net.Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.drop(conn)
+	l.forgetConnection(conn)
 }
 
-// drop stops counting a connection. The caller holds the lock.
-func (l *ConnectionLimit) drop(conn net.Conn) {
+// forgetConnection stops counting a connection. The caller holds the lock.
+func (l *ConnectionLimit) forgetConnection(conn net.Conn) {
 	o := l.open[conn]
 	if o == nil {
 		return
@@ -202,8 +202,8 @@ func (l *ConnectionLimit) drop(conn net.Conn) {
 	}
 }
 
-// warn logs that the limit is reached, at most once per connectionWarning.
-func (l *ConnectionLimit) warn(c *clientConnections) {
+// warnLimitReached logs that the limit is reached, at most once per connectionWarning.
+func (l *ConnectionLimit) warnLimitReached(c *clientConnections) {
 	if now := time.Now(); l.Log != nil && now.Sub(l.warnedAt) >= connectionWarning {
 		l.warnedAt = now
 		l.Log.Warn("connections are closed, because max_connections is reached", "open", len(l.open), "client", c.network, "of_client", c.open)

@@ -92,10 +92,10 @@ func (rs *redisSession) isInFlight(b *batch) bool {
 	return !rs.ended && rs.inFlight == b
 }
 
-// do sends a command and reports whether Redis answered. It does not stop if the caller's request
-// is cancelled, because an interrupted command would count as a failure of Redis. If a batch gets
-// no answer, do returns false to all waiting callers.
-func (s *redisCounters) do(c *command) bool {
+// sendCommand sends a command and reports whether Redis answered. It does not stop if the caller's
+// request is cancelled, because an interrupted command would count as a failure of Redis. If a
+// batch gets no answer, sendCommand returns false to all waiting callers.
+func (s *redisCounters) sendCommand(c *command) bool {
 	session := s.session.Load()
 	b, isFirst := session.join(c)
 	if b == nil {
@@ -127,7 +127,7 @@ func (s *redisCounters) sendBatches(session *redisSession, b *batch) {
 func (s *redisCounters) roundTrip(commands ...*command) error {
 	ctx, cancel := context.WithTimeout(s.ctx, s.readTimeout())
 	defer cancel()
-	err := s.exec(ctx, commands)
+	err := s.sendPipeline(ctx, commands)
 	if !isScriptMissing(err) {
 		return err
 	}
@@ -140,7 +140,7 @@ func (s *redisCounters) roundTrip(commands ...*command) error {
 			retry = append(retry, c)
 		}
 	}
-	return s.exec(ctx, retry)
+	return s.sendPipeline(ctx, retry)
 }
 
 func isScriptMissing(err error) bool {
@@ -148,9 +148,9 @@ func isScriptMissing(err error) bool {
 	return errors.As(err, &refused) && strings.HasPrefix(string(refused), "NOSCRIPT")
 }
 
-// exec sends commands in one pipeline. It returns the error of the connection or, if there is none,
-// the first error of a command.
-func (s *redisCounters) exec(ctx context.Context, commands []*command) (firstErr error) {
+// sendPipeline sends commands in one pipeline. It returns the error of the connection or, if there
+// is none, the first error of a command.
+func (s *redisCounters) sendPipeline(ctx context.Context, commands []*command) (firstErr error) {
 	conn, err := s.pool.GetContext(ctx)
 	if err != nil {
 		return err

@@ -168,7 +168,7 @@ const keyspace = "tenantry:"
 // take counts a request in a bucket. answered is false if Redis did not count the request.
 func (s *redisCounters) take(b ratelimit.Bucket) (reply takeReply, answered bool) {
 	cmd := runScript(takeScript, "bucket:"+b.Key, b.Limit, b.Window.Microseconds())
-	if !s.do(cmd) {
+	if !s.sendCommand(cmd) {
 		return takeReply{}, false
 	}
 	list, err := redis.Values(cmd.reply, cmd.err)
@@ -185,7 +185,7 @@ func (s *redisCounters) take(b ratelimit.Bucket) (reply takeReply, answered bool
 // answer.
 func (s *redisCounters) remaining(b ratelimit.Bucket) (remaining int, answered bool) {
 	cmd := runScript(remainingScript, "bucket:"+b.Key, b.Limit, b.Window.Microseconds())
-	if !s.do(cmd) {
+	if !s.sendCommand(cmd) {
 		return 0, false
 	}
 	remaining, err := redis.Int(cmd.reply, cmd.err)
@@ -196,5 +196,5 @@ func (s *redisCounters) remaining(b ratelimit.Bucket) (remaining int, answered b
 }
 
 func (s *redisCounters) giveBack(b ratelimit.Bucket, token string) {
-	s.do(&command{name: "LREM", args: []any{keyspace + "bucket:" + b.Key, -1, token}})
+	s.sendCommand(&command{name: "LREM", args: []any{keyspace + "bucket:" + b.Key, -1, token}})
 }

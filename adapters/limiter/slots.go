@@ -56,7 +56,7 @@ func (l *slotLease) renewLease() {
 
 func (l *slotLease) claim(limit int) (acquired, answered bool) {
 	cmd := runScript(enterScript, l.name, l.holder, limit, l.duration.Microseconds())
-	if !l.s.do(cmd) {
+	if !l.s.sendCommand(cmd) {
 		return false, false
 	}
 	n, err := redis.Int(cmd.reply, cmd.err)
@@ -68,7 +68,7 @@ func (l *slotLease) release() {
 	defer l.mu.Unlock()
 	l.released = true
 	l.renewal.Stop()
-	l.s.do(&command{name: "ZREM", args: []any{keyspace + l.name, l.holder}})
+	l.s.sendCommand(&command{name: "ZREM", args: []any{keyspace + l.name, l.holder}})
 }
 
 // localSlots counts the concurrency slots in use in this process, by name.

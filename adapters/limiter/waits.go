@@ -28,7 +28,7 @@ func (l *Limiter) Wait(_ context.Context, scope string, atLeast time.Duration) t
 // answer.
 func (s *redisCounters) wait(scope string, atLeast time.Duration) time.Duration {
 	cmd := runScript(waitScript, "wait:"+scope, atLeast.Microseconds())
-	if !s.do(cmd) {
+	if !s.sendCommand(cmd) {
 		return 0
 	}
 	milliseconds, err := redis.Int64(cmd.reply, cmd.err)

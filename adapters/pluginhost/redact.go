@@ -49,7 +49,7 @@ func (r *redactor) holdSecrets(secrets []secret.Text) (release func()) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.sweep(time.Now())
+	r.forgetExpired(time.Now())
 	for _, v := range values {
 		if r.activeSecrets[v] == nil {
 			r.activeSecrets[v] = &activeSecret{}
@@ -68,8 +68,8 @@ func (r *redactor) release(values []string) {
 	}
 }
 
-// sweep forgets secrets whose redaction has ended. The caller holds r.mu.
-func (r *redactor) sweep(now time.Time) {
+// forgetExpired forgets secrets whose redaction has ended. The caller holds r.mu.
+func (r *redactor) forgetExpired(now time.Time) {
 	if r.activeSecrets == nil {
 		r.activeSecrets = map[string]*activeSecret{}
 	}

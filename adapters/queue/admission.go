@@ -105,7 +105,7 @@ func (a *admission) run(ctx context.Context) {
 // follows.
 func (a *admission) guardedRound(ctx context.Context) (next time.Duration, err error) {
 	next = a.options.PollInterval
-	panics.Guarded(func() { next, err = a.round(ctx) }, func(e *panics.Error) {
+	panics.Guarded(func() { next, err = a.runRound(ctx) }, func(e *panics.Error) {
 		a.options.logPanic(e)
 		err = e
 	})()
@@ -124,9 +124,9 @@ func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
 	return ctx.Err() == nil
 }
 
-// round records the handlers that ended and admits due wake-ups. It returns the time until the next
-// round. A process without work executes one statement per round.
-func (a *admission) round(ctx context.Context) (next time.Duration, err error) {
+// runRound records the handlers that ended and admits due wake-ups. It returns the time until the
+// next round. A process without work executes one statement per round.
+func (a *admission) runRound(ctx context.Context) (next time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, opTimeout)
 	defer cancel()
 	a.mu.Lock()

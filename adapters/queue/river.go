@@ -150,7 +150,7 @@ func (r *River) Start(ctx context.Context, w ports.Work) error {
 // Wake implements ports.Queue.
 func (r *River) Wake(ctx context.Context, wakeups ...ports.Wakeup) error {
 	for batch := range slices.Chunk(wakeups, insertBatch) {
-		if err := r.wake(ctx, batch); err != nil {
+		if err := r.insertWakeups(ctx, batch); err != nil {
 			return fmt.Errorf("enqueue: %w", err)
 		}
 	}
@@ -161,9 +161,9 @@ func (r *River) Wake(ctx context.Context, wakeups ...ports.Wakeup) error {
 // insertBatch is the number of wake-ups that one statement inserts.
 const insertBatch = 1000
 
-// wake inserts wake-ups. If a job has several wake-ups, it keeps the earliest. It retries, because
-// after a restart of the database every connection in the pool may be broken.
-func (r *River) wake(ctx context.Context, wakeups []ports.Wakeup) (err error) {
+// insertWakeups inserts wake-ups. If a job has several wake-ups, it keeps the earliest. It retries,
+// because after a restart of the database every connection in the pool may be broken.
+func (r *River) insertWakeups(ctx context.Context, wakeups []ports.Wakeup) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, opTimeout)
 	defer cancel()
 	earliest := map[jobKey]ports.Wakeup{}

@@ -82,7 +82,7 @@ func (s *scheduler) take(now time.Time) *entry {
 	if s.running >= s.maxHandlers {
 		return nil
 	}
-	limit := handlersPerGroup(s.maxHandlers, s.groups())
+	limit := handlersPerGroup(s.maxHandlers, s.groupCount())
 	next := slices.IndexFunc(s.rotation, func(group access.AccountID) bool { return s.busy[group] < limit })
 	if next < 0 {
 		return nil
@@ -103,8 +103,8 @@ func (s *scheduler) take(now time.Time) *entry {
 	return taken
 }
 
-// groups returns the number of groups that have due wake-ups or running handlers.
-func (s *scheduler) groups() int {
+// groupCount returns the number of groups that have due wake-ups or running handlers.
+func (s *scheduler) groupCount() int {
 	n := len(s.rotation)
 	for group := range s.busy {
 		if len(s.due[group]) == 0 {

@@ -69,7 +69,7 @@ func (b *browser) connect(ctx context.Context, current page, username string) er
 			}
 			return failedFlow{current.heading, current.status}
 		}
-		decision := current.form.fill(username)
+		decision := current.form.fillIn(username)
 		confirmed = decision == "connect"
 		next, err := b.submit(ctx, current.form)
 		if err != nil {
@@ -134,7 +134,7 @@ func (c *controller) consentManaged(ctx context.Context, id string) error {
 		if err != nil || p.form == nil {
 			return err
 		}
-		p.form.fill(tenant.Admin)
+		p.form.fillIn(tenant.Admin)
 		if p, err = b.submit(ctx, p.form); err == nil && p.status >= http.StatusBadRequest {
 			err = errors.New("the administrator's consent was refused")
 		}

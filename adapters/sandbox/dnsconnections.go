@@ -47,7 +47,7 @@ func (c *controller) connectTo(ctx context.Context, s *simulator, owner access.A
 
 // dnsSimulator returns the simulator of a DNS provider, or nil.
 func (env *Environment) dnsSimulator(name string) *simulator {
-	for _, s := range env.running() {
+	for _, s := range env.runningSimulators() {
 		if s.kind == kindDNS && s.ready.Provider == name {
 			return s
 		}
@@ -99,12 +99,11 @@ func (s *simulator) issueCredential(ctx context.Context, customer string) (issue
 }
 
 // seedDNS connects the seeded account to the DNS provider zones.SeededProvider, and to the DNS
-// provider
-// whose plugin is under development. It creates zones at the second provider and returns their
-// names, keyed by provider.
+// provider whose plugin is under development. It creates zones at the second provider and returns
+// their names, keyed by provider.
 func (c *controller) seedDNS(ctx context.Context, owner access.AccountID) (map[string][]string, error) {
 	created := map[string][]string{}
-	for _, s := range c.running() {
+	for _, s := range c.runningSimulators() {
 		provider := s.ready.Provider
 		if s.kind != kindDNS || provider != zones.SeededProvider && provider != c.options.Plugin {
 			continue

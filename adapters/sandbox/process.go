@@ -74,7 +74,7 @@ func startProcess(ctx context.Context, log *slog.Logger, exe, name string, args 
 	case line := <-firstLine:
 		return started, line, nil
 	case <-started.exited:
-		return nil, nil, started.failure()
+		return nil, nil, started.exitReason()
 	case <-timeout.C:
 		err = fmt.Errorf("it was not ready within %s", startTimeout)
 	case <-ctx.Done():
@@ -101,8 +101,8 @@ func (p *process) run() error {
 	return <-started
 }
 
-// failure returns why the process exited before it was ready.
-func (p *process) failure() error {
+// exitReason returns why the process exited before it was ready.
+func (p *process) exitReason() error {
 	code := p.cmd.ProcessState.ExitCode()
 	if code == exitUsage {
 		return errNoSimulator

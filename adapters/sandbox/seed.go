@@ -148,7 +148,7 @@ func (env *Environment) unconnectedTenants(ctx context.Context) ([]Tenant, error
 	}
 	for round := range 2 {
 		out = out[:0]
-		for _, e := range env.tenants.seeded() {
+		for _, e := range env.tenants.seededTenants() {
 			consent, err := env.consentOf(ctx, e.TenantID)
 			var unknown notFound // the tenant belongs to a mail platform that an earlier start simulated
 			if err != nil && !errors.As(err, &unknown) {

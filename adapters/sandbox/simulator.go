@@ -136,7 +136,7 @@ func (env *Environment) runSimulator(ctx context.Context, program plugin, exe, z
 	start := func(address string) (*process, []byte, error) {
 		return startProcess(ctx, log, exe, program.File, "simulate", "--listen", address, "--data", data, "--world", zonesURL)
 	}
-	lastAddress := env.addresses.address(program.Name, anyPort)
+	lastAddress := env.addresses.lastAddress(program.Name, anyPort)
 	proc, line, err := start(lastAddress)
 	if err != nil && lastAddress != anyPort && ctx.Err() == nil {
 		proc, line, err = start(anyPort) // the last port may be in use by another process
@@ -194,7 +194,7 @@ const errNotSimulated = notImplemented("no simulator of this provider runs here"
 
 // simulatorOf returns the simulator of a provider.
 func (env *Environment) simulatorOf(provider string) (*simulator, error) {
-	for _, s := range env.running() {
+	for _, s := range env.runningSimulators() {
 		if s.ready.Provider == provider {
 			return s, nil
 		}
@@ -212,7 +212,7 @@ func (env *Environment) simulatorOf(provider string) (*simulator, error) {
 // simulatorWithControl returns the simulator that handles the control calls whose path begins with
 // the segment firstSegment.
 func (env *Environment) simulatorWithControl(firstSegment string) (*simulator, bool) {
-	for _, s := range env.running() {
+	for _, s := range env.runningSimulators() {
 		if slices.Contains(s.ready.Control, firstSegment) {
 			return s, true
 		}

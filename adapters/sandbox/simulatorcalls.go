@@ -55,7 +55,7 @@ func (env *Environment) setSimulatorClocks(ctx context.Context, now time.Time) e
 
 func (env *Environment) controlAll(ctx context.Context, method, path string, body []byte) error {
 	var err error
-	for _, s := range env.running() {
+	for _, s := range env.runningSimulators() {
 		err = errors.Join(err, s.mustControlCall(ctx, method, path, body))
 	}
 	return err
@@ -111,7 +111,7 @@ const kindSending = "sending"
 // keyed by provider.
 func (env *Environment) sendingCustomers() map[string]any {
 	out := map[string]any{}
-	for _, s := range env.running() {
+	for _, s := range env.runningSimulators() {
 		if s.kind == kindSending && len(s.ready.Sending) > 0 {
 			out[s.ready.Provider] = s.ready.Sending
 		}

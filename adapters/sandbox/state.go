@@ -82,8 +82,10 @@ func openAddresses(path string) (*addresses, error) {
 	return a, nil
 }
 
-// address returns the last address of a simulator or of the control interface, or fallback.
-func (a *addresses) address(name, fallback string) string { return cmp.Or(a.byName[name], fallback) }
+// lastAddress returns the last address of a simulator or of the control interface, or fallback.
+func (a *addresses) lastAddress(name, fallback string) string {
+	return cmp.Or(a.byName[name], fallback)
+}
 
 func (a *addresses) save(name, url string) error {
 	next := maps.Clone(a.byName)
@@ -141,8 +143,8 @@ func (d *tenantList) find(id string) (tenantEntry, bool) {
 	return d.list[i], true
 }
 
-// seeded returns the tenants that were created by seeding.
-func (d *tenantList) seeded() []tenantEntry {
+// seededTenants returns the tenants that were created by seeding.
+func (d *tenantList) seededTenants() []tenantEntry {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(d.list), func(e tenantEntry) bool { return !e.Seeded })

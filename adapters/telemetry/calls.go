@@ -55,7 +55,7 @@ func Calls(options CallOptions) (wire.Interceptor, error) {
 		if cause != "" {
 			span.SetAttributes(attribute.String("tenantry.cause", cause))
 		}
-		if level, failed := severity(err); failed {
+		if level, failed := failureLevel(err); failed {
 			span.SetStatus(codes.Error, result)
 			options.Log.LogAttrs(ctx, level, "provider call failed", slog.String("provider", options.Provider),
 				slog.String("operation", call.Operation), slog.String("outcome", result), slog.String("cause", cause),
@@ -67,10 +67,10 @@ func Calls(options CallOptions) (wire.Interceptor, error) {
 	}, nil
 }
 
-// severity returns whether a call with this error is logged as failed, and the level of the log
+// failureLevel returns whether a call with this error is logged as failed, and the level of the log
 // line. The outcomes Refused and NotReady are answers of the provider, so a call with such an
 // outcome is not logged. A call that its caller cancelled is not logged either.
-func severity(err error) (slog.Level, bool) {
+func failureLevel(err error) (slog.Level, bool) {
 	switch outcome.Of(err) {
 	case outcome.Refused, outcome.NotReady:
 		return 0, false

@@ -41,7 +41,7 @@ func (o Jobs) Step(ctx context.Context, j provisioning.Job, s provisioning.Step,
 	err := run(ctx)
 	result := resultOf(err)
 	span.SetAttributes(attribute.String("tenantry.outcome", result))
-	if _, failed := severity(err); failed {
+	if _, failed := failureLevel(err); failed {
 		span.SetStatus(codes.Error, result)
 	}
 }

@@ -49,7 +49,7 @@ func Start(ctx context.Context, o Options) (func(context.Context) error, error) 
 	}))
 	// Only the trace context is propagated. The baggage of callers must not reach other services.
 	otel.SetTextMapPropagator(propagation.TraceContext{})
-	res, err := identity(ctx, o)
+	res, err := newResource(ctx, o)
 	if err != nil {
 		return nil, err
 	}
@@ -68,9 +68,9 @@ func Start(ctx context.Context, o Options) (func(context.Context) error, error) 
 	}, nil
 }
 
-// identity returns the resource that identifies the process. OTEL_SERVICE_NAME and
+// newResource returns the resource that identifies the process. OTEL_SERVICE_NAME and
 // OTEL_RESOURCE_ATTRIBUTES override the options.
-func identity(ctx context.Context, o Options) (*resource.Resource, error) {
+func newResource(ctx context.Context, o Options) (*resource.Resource, error) {
 	res, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithAttributes(
 		attribute.String("service.name", o.Service), attribute.String("service.version", o.Version)), resource.WithFromEnv())
 	if errors.Is(err, resource.ErrPartialResource) {

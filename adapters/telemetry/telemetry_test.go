@@ -39,7 +39,7 @@ func TestNothingIsExportedByDefault(t *testing.T) {
 func TestServiceNameComesFromEnvironment(t *testing.T) {
 	t.Setenv("OTEL_SERVICE_NAME", "mine")
 	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=staging")
-	res, err := identity(t.Context(), Options{Service: "tenantry", Version: "1", Log: slog.New(slog.DiscardHandler)})
+	res, err := newResource(t.Context(), Options{Service: "tenantry", Version: "1", Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

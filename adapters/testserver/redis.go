@@ -91,7 +91,7 @@ func (r *Redis) start() error {
 func (r *Redis) awaitAnswer() error {
 	deadline := time.After(serverTimeout)
 	for {
-		err := r.do("PING")
+		err := r.sendCommands("PING")
 		if err == nil {
 			return nil
 		}
@@ -109,13 +109,13 @@ func (r *Redis) awaitAnswer() error {
 // DeleteAllData removes all data and scripts.
 func (r *Redis) DeleteAllData(t testing.TB) {
 	t.Helper()
-	if err := r.do("FLUSHALL", "SCRIPT FLUSH"); err != nil {
+	if err := r.sendCommands("FLUSHALL", "SCRIPT FLUSH"); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// do sends commands over a plain connection, so that this package needs no Redis client.
-func (r *Redis) do(commands ...string) error {
+// sendCommands sends commands over a plain connection, so that this package needs no Redis client.
+func (r *Redis) sendCommands(commands ...string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), serverTimeout)
 	defer cancel()
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", "127.0.0.1:"+r.port)

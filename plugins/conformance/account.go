@@ -53,7 +53,7 @@ func guardedContext(t T) context.Context {
 
 // checkCredential calls Check of the provider.
 func (e *environment) checkCredential(t T, ctx context.Context) error {
-	return e.reads(t, e.process, e.connection())["Check"](ctx)
+	return e.readCalls(t, e.process, e.connection())["Check"](ctx)
 }
 
 // maxPages is larger than the number of pages of any real account.

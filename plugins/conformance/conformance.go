@@ -111,7 +111,7 @@ func (b Binary) Start(t T) *wire.Process {
 	if b.exchange != nil {
 		line, timeout = b.exchange.recordOutput, handshakeTimeout
 	}
-	p, err := wire.Start(wire.Launch{Exe: path, Name: filepath.Base(path), Timeout: timeout, OnLine: line, Limits: b.limits, Env: append(inherit(pluginVariables), wire.SearchPath)})
+	p, err := wire.Start(wire.Launch{Exe: path, Name: filepath.Base(path), Timeout: timeout, OnLine: line, Limits: b.limits, Env: append(inheritedVariables(pluginVariables), wire.SearchPath)})
 	if err != nil {
 		t.Fatalf("start %s: %v", b.Path, err)
 	}

@@ -100,10 +100,10 @@ var dnsChecks = []contract.Check[*dnsEnvironment]{
 		if err != nil {
 			t.Fatalf("zone: %v", err)
 		}
-		before := d.simulator.writes(t)
+		before := d.simulator.writeCount(t)
 		d.Lose(t, contract.LosesAnswer)
-		_, err = d.apply(t, found, "written once")
-		if sent := d.simulator.writes(t) - before; sent != 1 {
+		_, err = d.addText(t, found, "written once")
+		if sent := d.simulator.writeCount(t) - before; sent != 1 {
 			t.Fatalf("the write returned %v after %d requests, want 1", err, sent)
 		}
 	}},
@@ -130,13 +130,13 @@ func (d *dnsEnvironment) failedWrite(t T, status int, want ...outcome.Kind) {
 		t.Fatalf("zone: %v", err)
 	}
 	d.simulator.planFault(t, simulate.Fault{Kind: simulate.Status, Status: status, Times: 1, WritesOnly: true})
-	if _, err = d.apply(t, found, "x"); !slices.Contains(want, outcome.Of(err)) {
+	if _, err = d.addText(t, found, "x"); !slices.Contains(want, outcome.Of(err)) {
 		t.Fatalf("the write returned %v, want %v", err, want)
 	}
 }
 
-// apply adds a TXT record at the apex of a zone.
-func (d *dnsEnvironment) apply(t T, zone dns.Zone, value string) ([]dns.RRSet, error) {
+// addText adds a TXT record at the apex of a zone.
+func (d *dnsEnvironment) addText(t T, zone dns.Zone, value string) ([]dns.RRSet, error) {
 	ctx, cancel := context.WithTimeout(t.Context(), callTimeout)
 	defer cancel()
 	return d.Provider().Apply(ctx, zone, []dns.Change{{

@@ -138,7 +138,7 @@ var abandonTimeout = 30 * time.Second
 func checkDeadline(t T, b Binary) {
 	p := b.Start(t)
 	provider := newSilentServer()
-	for name, read := range b.reads(t, p, b.Connect(b.startSilent(t, provider))) {
+	for name, read := range b.readCalls(t, p, b.Connect(b.startSilent(t, provider))) {
 		ctx, cancel := context.WithTimeout(t.Context(), callDeadline)
 		err, returned := runWithin(callTimeout, func() error { return read(ctx) })
 		cancel()
@@ -165,7 +165,7 @@ func (s *silentServer) requireQuiet(t T) {
 func checkCancelled(t T, b Binary) {
 	p := b.Start(t)
 	provider := newSilentServer()
-	read := b.reads(t, p, b.Connect(b.startSilent(t, provider)))["Check"]
+	read := b.readCalls(t, p, b.Connect(b.startSilent(t, provider)))["Check"]
 	ctx, cancel := context.WithCancel(t.Context())
 	timer := panics.AfterFunc(callDeadline, cancel, func(*panics.Error) {})
 	defer timer.Stop()
@@ -206,7 +206,7 @@ func (b Binary) expectOutcomeOfReads(t T, url string, atOnce int, want []outcome
 	slots := make(chan struct{}, atOnce)
 	var hung atomic.Bool
 	var pending panics.Group
-	for name, read := range b.reads(t, p, b.Connect(url)) {
+	for name, read := range b.readCalls(t, p, b.Connect(url)) {
 		pending.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()

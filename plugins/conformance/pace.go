@@ -48,7 +48,7 @@ func (p *pacer) interceptors(c sdk.Connection) []wire.Interceptor {
 func (p *pacer) begin(ctx context.Context, credential, operation string) *pacedCall {
 	call := &pacedCall{credential: credential, operation: operation}
 	for {
-		wait := p.try(call)
+		wait := p.countOrWait(call)
 		if wait == 0 {
 			return call
 		}
@@ -62,8 +62,8 @@ func (p *pacer) begin(ctx context.Context, credential, operation string) *pacedC
 	}
 }
 
-// try counts a call, or returns how long to wait before the next attempt.
-func (p *pacer) try(call *pacedCall) (wait time.Duration) {
+// countOrWait counts a call, or returns how long to wait before the next attempt.
+func (p *pacer) countOrWait(call *pacedCall) (wait time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now, longest := time.Now(), time.Duration(0)

@@ -37,8 +37,8 @@ var (
 	simulatorVariables = []string{"PATH", "HOME", "TMPDIR", "TZ"}
 )
 
-// inherit returns the variables with these names that are set in the environment.
-func inherit(names []string) (variables []string) {
+// inheritedVariables returns the variables with these names that are set in the environment.
+func inheritedVariables(names []string) (variables []string) {
 	for _, name := range names {
 		if value, ok := os.LookupEnv(name); ok {
 			variables = append(variables, name+"="+value)
@@ -101,7 +101,7 @@ func startSimulatorProcess(t T, binary, zonesURL, proxy string) (ready simulate.
 	// The cleanup must end the process. The test's context ends before the cleanups run, so the
 	// process must not depend on it.
 	command := exec.CommandContext(context.WithoutCancel(t.Context()), binary, "simulate", "--listen", "127.0.0.1:0", "--data", t.TempDir(), "--world", zonesURL)
-	command.Env = append(inherit(simulatorVariables), simulate.URLVariable+"="+proxy)
+	command.Env = append(inheritedVariables(simulatorVariables), simulate.URLVariable+"="+proxy)
 	stdin, err := command.StdinPipe()
 	if err != nil {
 		t.Fatalf("simulator: %v", err)

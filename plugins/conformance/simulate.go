@@ -145,10 +145,10 @@ func (s *Simulator) Control(t T, method, path string, in, out any) {
 	}
 }
 
-// writes returns the number of requests so far that could change the provider's state. If the
-// simulator has a journal, writes counts the requests that the journal marks as writes. Otherwise
-// it counts all requests with a method other than GET and HEAD.
-func (s *Simulator) writes(t T) (n int) {
+// writeCount returns the number of requests so far that could change the provider's state. If the
+// simulator has a journal, writeCount counts the requests that the journal marks as writes.
+// Otherwise it counts all requests with a method other than GET and HEAD.
+func (s *Simulator) writeCount(t T) (n int) {
 	t.Helper()
 	if !s.plansFaults {
 		return int(s.faults.writes.Load())

@@ -61,15 +61,15 @@ type suiteCheck struct {
 // "", it returns the checks that apply to every plugin.
 func List(kind string) []Item {
 	var items []Item
-	for _, c := range suite(kind) {
+	for _, c := range checksOf(kind) {
 		items = append(items, c.Item)
 	}
 	return items
 }
 
-// suite returns the checks of a kind of plugins. If kind is "", it returns the checks that apply to
-// every plugin.
-func suite(kind string) []suiteCheck {
+// checksOf returns the checks of a kind of plugins. If kind is "", it returns the checks that apply
+// to every plugin.
+func checksOf(kind string) []suiteCheck {
 	var checks []suiteCheck
 	for _, c := range pluginChecks {
 		checks = append(checks, suiteCheck{Item{c.ID, c.Proves, true}, func(t T, e *environment) { c.Run(t, e.Binary) }})
@@ -140,7 +140,7 @@ func Test(ctx context.Context, o Options) (Report, error) {
 	if o.Real {
 		report.Against = "real"
 	}
-	checks := suite(report.Kind)
+	checks := checksOf(report.Kind)
 	if describeErr != nil { // only the check that reports why the plugin does not start can run
 		report.Results = o.runAll(ctx, checks[:1], description)
 		return report, ctx.Err()

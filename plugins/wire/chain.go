@@ -144,8 +144,8 @@ type chain struct {
 	interceptors []Interceptor
 }
 
-// with returns the chain with one more interceptor, which is the outermost.
-func (c chain) with(outermost Interceptor) chain {
+// withInterceptor returns the chain with one more interceptor, which is the outermost.
+func (c chain) withInterceptor(outermost Interceptor) chain {
 	c.interceptors = append([]Interceptor{outermost}, c.interceptors...)
 	return c
 }

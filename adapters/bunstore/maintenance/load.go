@@ -84,7 +84,7 @@ func Load(ctx context.Context, db *database.DB, applied []string, fill func(cont
 	}
 	defer func() { _ = tx.Rollback() }()
 	l := &Loading{tx: tx}
-	if err := l.begin(ctx); err != nil {
+	if err := l.prepareTables(ctx); err != nil {
 		return err
 	}
 	if err := fill(ctx, l); err != nil {
@@ -96,8 +96,9 @@ func Load(ctx context.Context, db *database.DB, applied []string, fill func(cont
 	return database.Wrap(ctx, "commit restore", tx.Commit())
 }
 
-// begin locks all tables, checks that they are empty and deletes the rows that migrations seeded.
-func (l *Loading) begin(ctx context.Context) (err error) {
+// prepareTables locks all tables, checks that they are empty and deletes the rows that migrations
+// seeded.
+func (l *Loading) prepareTables(ctx context.Context) (err error) {
 	if l.tables, err = Tables(ctx, l.tx); err != nil {
 		return err
 	}

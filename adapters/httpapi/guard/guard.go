@@ -238,7 +238,7 @@ func (g *guard) authenticate(next http.Handler) http.Handler {
 		e.caller = caller
 		if err != nil {
 			if errors.Is(err, fault.InvalidAPIKey) {
-				g.acceptedKeys.forget(authorization)
+				g.acceptedKeys.forgetKey(authorization)
 			}
 			Refuse(w, r, err)
 			return

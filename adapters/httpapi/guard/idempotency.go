@@ -116,15 +116,15 @@ func (g *guard) checkRecord(w http.ResponseWriter, r *http.Request, keyed *keyed
 	case idempotency.Replay:
 		g.sendStored(w, r, keyed)
 	case idempotency.Busy:
-		Refuse(w, r, busy())
+		Refuse(w, r, keyInProgress())
 	default:
 		Refuse(w, r, fault.KeyConflict.With("the Idempotency-Key was used for another method, path, query string or body"))
 	}
 	return false
 }
 
-// busy returns the refusal for a request whose key belongs to a request in progress.
-func busy() error {
+// keyInProgress returns the refusal for a request whose key belongs to a request in progress.
+func keyInProgress() error {
 	return fault.KeyInProgress.RetryIn(time.Second, "the first request with this Idempotency-Key is still running")
 }
 
@@ -168,7 +168,7 @@ func (g *guard) acquireKey(w http.ResponseWriter, r *http.Request, keyed *keyedW
 		}
 	}
 	exchangeOf(r.Context()).lostKey = true
-	Refuse(w, r, busy())
+	Refuse(w, r, keyInProgress())
 	return "", false
 }
 

@@ -122,7 +122,7 @@ func (g *guard) keyStillHeld(ctx context.Context, held bool, err error) bool {
 // the attempt that holds the key now.
 func (g *guard) answerAfterLostKey(w http.ResponseWriter, r *http.Request, keyed *keyedWrite) {
 	if g.checkRecord(w, r, keyed) {
-		Refuse(w, r, busy())
+		Refuse(w, r, keyInProgress())
 	}
 }
 

@@ -92,16 +92,16 @@ func (r Record) rr(zone string) (wire.RR, error) {
 		return nil, invalid("the zone's own SOA and NS cannot be changed, so %s cannot hold a %s record", r.Name, r.Type)
 	}
 	h := wire.RR_Header{Name: name + ".", Rrtype: wire.StringToType[r.Type], Class: wire.ClassINET, Ttl: uint32(r.TTL)}
-	rr, ok := r.data(h)
+	rr, ok := r.parseContent(h)
 	if !ok {
 		return nil, invalid("content of %s %s is not valid for this type", r.Type, r.Name)
 	}
 	return rr, nil
 }
 
-// data parses the content according to the type of the record. It returns false when the content is
-// invalid.
-func (r Record) data(header wire.RR_Header) (wire.RR, bool) {
+// parseContent parses the content according to the type of the record. It returns false when the
+// content is invalid.
+func (r Record) parseContent(header wire.RR_Header) (wire.RR, bool) {
 	target := strings.ToLower(strings.TrimSuffix(r.Content, "."))
 	isHost := hostNamePattern.MatchString(target)
 	switch r.Type {

@@ -118,7 +118,7 @@ func (s *Server) reply(question *wire.Msg) *wire.Msg {
 func (s *Store) answer(reply *wire.Msg, name string, qtype uint16, depth int) {
 	reply.Authoritative = true
 	for range maxLinks + 1 {
-		z := s.enclosing(name)
+		z := s.enclosingZone(name)
 		if z == nil {
 			s.answerUnregistered(reply, name)
 			return

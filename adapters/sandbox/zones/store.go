@@ -160,8 +160,8 @@ func (s *Store) put(name string, stored storedZone) error {
 	return nil
 }
 
-// enclosing returns the zone with the longest name that contains name, or nil.
-func (s *Store) enclosing(name string) *zone {
+// enclosingZone returns the zone with the longest name that contains name, or nil.
+func (s *Store) enclosingZone(name string) *zone {
 	for n := name; n != ""; _, n, _ = strings.Cut(n, ".") {
 		if z, ok := s.zones[n]; ok {
 			return z

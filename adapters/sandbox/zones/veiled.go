@@ -83,7 +83,7 @@ func proxiedAnswer(name string, qtype uint16) []wire.RR {
 	} else if qtype != wire.TypeA {
 		return nil
 	}
-	rr, _ := r.data(header(name, qtype, veiledTTL))
+	rr, _ := r.parseContent(header(name, qtype, veiledTTL))
 	return []wire.RR{rr}
 }
 

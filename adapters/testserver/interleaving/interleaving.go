@@ -161,7 +161,7 @@ func (o *Order) Run(ctx context.Context, advance func(), actors ...func(context.
 	}
 	var current *actor
 	for synctest.Wait(); running > 0; synctest.Wait() {
-		if next := o.next(states, current); next != nil {
+		if next := o.chooseActor(states, current); next != nil {
 			current = next
 			o.steps = append(o.steps, next.name)
 			next.waiting.Add(-1)
@@ -173,8 +173,9 @@ func (o *Order) Run(ctx context.Context, advance func(), actors ...func(context.
 	return errs
 }
 
-// next chooses the actor that makes the next step. It returns nil if no actor waits for a step.
-func (o *Order) next(actors []*actor, current *actor) *actor {
+// chooseActor chooses the actor that makes the next step. It returns nil if no actor waits for a
+// step.
+func (o *Order) chooseActor(actors []*actor, current *actor) *actor {
 	var ready []*actor
 	interrupts := current != nil && current.waiting.Load() > 0
 	if interrupts {

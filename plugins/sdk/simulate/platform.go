@@ -161,7 +161,7 @@ func (p Platform[K, A, V]) Open(o Options) (http.Handler, Ready, error) {
 	}
 	ready := p.Ready(o.URL, kit.Host())
 	ready.Provider, ready.URL, ready.Control = p.Name, o.URL, []string{}
-	return kit.Handler(s, s.controls()), ready, nil
+	return kit.Handler(s, s.controlHandler()), ready, nil
 }
 
 // attach implements SignInLinks.Attach.
@@ -278,8 +278,8 @@ func (e endpoint[K, A, V]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer.send(w, body)
 }
 
-// controls returns the handler of the control calls.
-func (s *server[K, A, V]) controls() http.Handler {
+// controlHandler returns the handler of the control calls.
+func (s *server[K, A, V]) controlHandler() http.Handler {
 	calls := map[string]func(*Request[K, A, V]) (any, error){
 		"GET /suite":    func(*Request[K, A, V]) (any, error) { return s.platform.Suite, nil },
 		"GET /accounts": s.listAccounts, "PUT /accounts/{address}": s.putAccount, "DELETE /accounts/{address}": s.deleteAccount,

@@ -63,7 +63,7 @@ type peopleDoc struct {
 	} `json:"licences"`
 }
 
-func (t mailTenant) people(ctx context.Context) (doc peopleDoc, err error) {
+func (t mailTenant) readPeople(ctx context.Context) (doc peopleDoc, err error) {
 	if err := t.call(ctx, http.MethodGet, "/people", nil, &doc); err != nil {
 		return peopleDoc{}, err
 	}
@@ -75,7 +75,7 @@ func (t mailTenant) people(ctx context.Context) (doc peopleDoc, err error) {
 
 // UserMailboxes implements sdk.MailTenant.
 func (t mailTenant) UserMailboxes(ctx context.Context) (int, error) {
-	doc, err := t.people(ctx)
+	doc, err := t.readPeople(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -84,7 +84,7 @@ func (t mailTenant) UserMailboxes(ctx context.Context) (int, error) {
 
 // EmailLicenses implements sdk.MailTenant.
 func (t mailTenant) EmailLicenses(ctx context.Context) (sdk.Licenses, error) {
-	doc, err := t.people(ctx)
+	doc, err := t.readPeople(ctx)
 	return sdk.Licenses{Paid: doc.Licences.Paid, Trial: doc.Licences.Trial}, err
 }
 

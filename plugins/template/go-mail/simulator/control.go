@@ -18,8 +18,8 @@ var suite = simulate.MailSuite{Member: "member@$domain", Guest: "guest@elsewhere
 
 var errUnknown = errors.New("there is no such tenant or mailbox")
 
-// control returns the handler of the control calls that docs/plugins.md lists.
-func (s *simulator) control() http.Handler {
+// controlHandler returns the handler of the control calls that docs/plugins.md lists.
+func (s *simulator) controlHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /_control/suite", func(w http.ResponseWriter, _ *http.Request) { simulate.WriteJSON(w, http.StatusOK, suite) })
 	for on, do := range map[string]func(c *call) (any, error){

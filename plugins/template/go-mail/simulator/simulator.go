@@ -55,7 +55,7 @@ func New(o simulate.Options) (http.Handler, simulate.Ready, error) {
 	}
 	s.mux.HandleFunc("/consent", s.consent)
 	s.mux.HandleFunc("/sign-in", s.signIn)
-	return kit.Handler(s, s.control()), simulate.Ready{
+	return kit.Handler(s, s.controlHandler()), simulate.Ready{
 		Provider: name, URL: o.URL, Control: []string{"tenants", "messages"},
 		Settings: map[string]string{"api_url": o.URL + prefix, "login_url": o.URL},
 		Secrets:  map[string]string{"api_token": Token},

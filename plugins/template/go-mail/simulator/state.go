@@ -152,9 +152,9 @@ func (t *tenant) findMailbox(key string) *box {
 	return nil
 }
 
-// proof returns the record that proves that a tenant owns a domain. Each tenant has a different
-// one.
-func (t *tenant) proof(domain string) record {
+// proofRecord returns the record that proves that a tenant owns a domain. Each tenant has a
+// different one.
+func (t *tenant) proofRecord(domain string) record {
 	sum := sha256.Sum256([]byte(t.ID + " " + domain))
 	return record{Type: "TXT", Name: domain, Content: name + "-verification=" + hex.EncodeToString(sum[:8]), TTL: 3600}
 }
@@ -162,7 +162,7 @@ func (t *tenant) proof(domain string) record {
 // mailRecords returns the records that bring the mail of a domain to the platform.
 func mailRecords(domain string) []record {
 	return []record{
-		{Type: "MX", Name: domain, Content: label(domain) + ".mx.mail.example", Priority: 10, TTL: 3600},
+		{Type: "MX", Name: domain, Content: dnsLabel(domain) + ".mx.mail.example", Priority: 10, TTL: 3600},
 		{Type: "TXT", Name: domain, Content: "v=spf1 include:spf.mail.example -all", TTL: 3600},
 	}
 }
@@ -172,7 +172,7 @@ func signingRecords(domain string) []record {
 	var records []record
 	for _, selector := range []string{"selector1", "selector2"} {
 		records = append(records, record{
-			Type: "CNAME", Name: selector + "._domainkey." + domain, Content: selector + "-" + label(domain) + "._domainkey.dkim.mail.example", TTL: 3600,
+			Type: "CNAME", Name: selector + "._domainkey." + domain, Content: selector + "-" + dnsLabel(domain) + "._domainkey.dkim.mail.example", TTL: 3600,
 		})
 	}
 	return records
@@ -187,7 +187,7 @@ var ownZones = map[string][]simulate.Record{"mail.example": {
 	{Type: "TXT", Name: "*.dkim.mail.example", Content: "v=DKIM1; k=ed25519; p=aj1mV3WgyL5VthediI+SF4nlJvWc4V/ucdHbiPiVrYA=", TTL: 300},
 }}
 
-func label(domain string) string { return strings.ReplaceAll(domain, ".", "-") }
+func dnsLabel(domain string) string { return strings.ReplaceAll(domain, ".", "-") }
 
 func (r *rule) current() ruleVersion { return r.Versions[len(r.Versions)-1] }
 
