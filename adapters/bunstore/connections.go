@@ -96,9 +96,9 @@ func (s *Store) ConnectionCounts(ctx context.Context, owner access.AccountID, in
 // SaveConnection implements ports.Connections.
 func (s *Store) SaveConnection(ctx context.Context, owner access.AccountID, c integration.Connection, before time.Time, completion *ports.Completion) (bool, error) {
 	row := newConnectionRow(accountKey(owner), c)
-	var saved bool
+	var wasSaved bool
 	err := s.inTransaction(ctx, "save "+row.Status+" connection", func(ctx context.Context, tx bun.IDB) error {
-		saved = false
+		wasSaved = false
 		if before.IsZero() {
 			if err := s.lockToConnect(ctx, tx, row.AccountID, row.IntegrationID, row.MailboxID); err != nil {
 				return err
@@ -109,11 +109,11 @@ func (s *Store) SaveConnection(ctx context.Context, owner access.AccountID, c in
 		}
 		var err error
 		if before.IsZero() {
-			saved, err = insertConnection(ctx, tx, row)
+			wasSaved, err = insertConnection(ctx, tx, row)
 		} else {
-			saved, err = s.updateConnection(ctx, tx, row, storedTime(before))
+			wasSaved, err = s.updateConnection(ctx, tx, row, storedTime(before))
 		}
-		if err != nil || !saved {
+		if err != nil || !wasSaved {
 			return err
 		}
 		if c.Status == integration.ConnectionDisconnected {
@@ -123,7 +123,7 @@ func (s *Store) SaveConnection(ctx context.Context, owner access.AccountID, c in
 		}
 		return s.storeCompletion(ctx, tx, completion)
 	})
-	return saved && err == nil, err
+	return wasSaved && err == nil, err
 }
 
 // lockToConnect locks an integration and the mailboxes to which the caller may add connections. A

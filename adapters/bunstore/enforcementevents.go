@@ -86,17 +86,17 @@ const eventBatch = 500
 // stored yet. RecordEvents reads which events are stored only after a failed attempt, because a
 // batch is seldom repeated.
 func (s *Store) RecordEvents(ctx context.Context, owner access.AccountID, events []sendlimit.Event) error {
-	repeated := false
+	isRepeat := false
 	return s.inTransaction(ctx, "record enforcement events", func(ctx context.Context, tx bun.IDB) error {
 		fresh := events
-		if repeated {
+		if isRepeat {
 			var err error
 			if fresh, err = newEvents(ctx, tx, accountKey(owner), events); err != nil {
 				return err
 			}
 		}
 		err := recordEvents(ctx, tx, accountKey(owner), fresh)
-		repeated = err != nil
+		isRepeat = err != nil
 		return err
 	})
 }

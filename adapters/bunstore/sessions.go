@@ -157,9 +157,9 @@ func (s *Store) Session(ctx context.Context, owner access.AccountID, integration
 // SaveSession implements ports.Connections.
 func (s *Store) SaveSession(ctx context.Context, owner access.AccountID, session integration.Session, c *integration.Connection, completion *ports.Completion) (bool, error) {
 	row := newSessionRow(accountKey(owner), session)
-	var saved bool
+	var wasSaved bool
 	err := s.inTransaction(ctx, "save "+row.Status+" OAuth session", func(ctx context.Context, tx bun.IDB) error {
-		saved = false
+		wasSaved = false
 		if c != nil { // see lockToConnect for the order of locks
 			if _, err := s.lockConnections(ctx, tx, row.AccountID, row.IntegrationID, row.MailboxID); err != nil {
 				return err
@@ -174,10 +174,10 @@ func (s *Store) SaveSession(ctx context.Context, owner access.AccountID, session
 				return err
 			}
 		}
-		saved = true
+		wasSaved = true
 		return s.storeCompletion(ctx, tx, completion)
 	})
-	return saved && err == nil, err
+	return wasSaved && err == nil, err
 }
 
 // savePendingSession stores a session that is still pending. A success also replaces an expiry that

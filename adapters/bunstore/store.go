@@ -248,12 +248,12 @@ var sealedColumns = map[string]string{
 // keyset, the data is lost.
 func (s *Store) HasSealedValues(ctx context.Context) (bool, error) {
 	for table, column := range sealedColumns {
-		var holds bool
+		var exists bool
 		query := "SELECT EXISTS (SELECT 1 FROM ? WHERE ? IS NOT NULL)"
-		if err := s.db.NewRaw(query, bun.Ident(table), bun.Ident(column)).Scan(ctx, &holds); err != nil {
+		if err := s.db.NewRaw(query, bun.Ident(table), bun.Ident(column)).Scan(ctx, &exists); err != nil {
 			return false, database.Translate(ctx, err)
 		}
-		if holds {
+		if exists {
 			return true, nil
 		}
 	}

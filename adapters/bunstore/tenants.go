@@ -354,11 +354,11 @@ func (s *Store) Withdraw(ctx context.Context, id tenant.GUID, rulesLeft ...strin
 
 // Withdrawn implements ports.Assignments.
 func (s *Store) Withdrawn(ctx context.Context, owner access.AccountID, id tenant.GUID) (bool, error) {
-	var withdrawn bool
+	var wasWithdrawn bool
 	err := s.db.Run(ctx, "find withdrawn tenant", func(ctx context.Context, db bun.IDB) (err error) {
-		withdrawn, err = db.NewSelect().Model((*withdrawnRow)(nil)).
+		wasWithdrawn, err = db.NewSelect().Model((*withdrawnRow)(nil)).
 			Where("account_id = ?", accountKey(owner)).Where("guid = ?", ident.ParseOrZero(string(id))).Exists(ctx)
 		return err
 	})
-	return withdrawn, err
+	return wasWithdrawn, err
 }

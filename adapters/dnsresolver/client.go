@@ -55,9 +55,9 @@ func withAccount(ctx context.Context, owner access.AccountID) context.Context {
 func (c client) acquire(ctx context.Context, serverAddr netip.AddrPort, mode queryMode) (release func(), err error) {
 	owner, _ := ctx.Value(accountKey{}).(access.AccountID)
 	switch {
-	case mode.recurse:
+	case mode.wantsRecursion:
 		return c.trustedSlots.acquire(ctx, owner, serverAddr, maxTrustedQuestions)
-	case mode.trusted:
+	case mode.isTrusted:
 		return c.trustedSlots.acquire(ctx, owner, serverAddr, maxPerAddress)
 	default:
 		return c.serverSlots.acquire(ctx, owner, serverAddr, maxPerAddress)
@@ -66,26 +66,26 @@ func (c client) acquire(ctx context.Context, serverAddr netip.AddrPort, mode que
 
 // queryMode determines the retries and the header flags of a question.
 type queryMode struct {
-	tries       int  // attempts by UDP
-	tcpFallback bool // try TCP when all attempts by UDP fail
-	recurse     bool // set RD: the server may ask other servers
+	tries          int  // attempts by UDP
+	mayUseTCP      bool // try TCP when all attempts by UDP fail
+	wantsRecursion bool // set RD: the server may ask other servers
 	// checkingDisabled sets the CD flag: the resolver also returns answers that fail DNSSEC
 	// validation.
 	checkingDisabled bool
 	noEDNS           bool
-	// trusted is true for the servers of public suffixes, because the owners of domains do not
+	// isTrusted is true for the servers of public suffixes, because the owners of domains do not
 	// choose these servers.
-	trusted bool
+	isTrusted bool
 }
 
 var (
-	modeServer           = queryMode{tries: 2, tcpFallback: true}
+	modeServer           = queryMode{tries: 2, mayUseTCP: true}
 	modeSilentServer     = queryMode{tries: 1}
 	modeParent           = queryMode{tries: 1}
-	modeRegistry         = queryMode{tries: 1, trusted: true}
-	modeResolver         = queryMode{tries: 1, recurse: true}
-	modeResolverAsServer = queryMode{tries: 2, tcpFallback: true, recurse: true}
-	modeUnchecked        = queryMode{tries: 1, recurse: true, checkingDisabled: true}
+	modeRegistry         = queryMode{tries: 1, isTrusted: true}
+	modeResolver         = queryMode{tries: 1, wantsRecursion: true}
+	modeResolverAsServer = queryMode{tries: 2, mayUseTCP: true, wantsRecursion: true}
+	modeUnchecked        = queryMode{tries: 1, wantsRecursion: true, checkingDisabled: true}
 )
 
 // exchange sends q to a server and returns its answer. It uses TCP when the UDP answer is
@@ -115,7 +115,7 @@ func (c client) exchange(ctx context.Context, serverAddr netip.AddrPort, q quest
 			return m, nil
 		}
 	}
-	if mode.tcpFallback && ctx.Err() == nil {
+	if mode.mayUseTCP && ctx.Err() == nil {
 		return c.exchangeOnce(ctx, "tcp", c.tcpTimeout, serverAddr, q, mode)
 	}
 	return nil, err
@@ -168,8 +168,8 @@ func newQuery(q question, mode queryMode) *wire.Msg {
 	msg.Id = wire.Id()
 	// The AD flag in a query asks a validating resolver to set AD in an answer that passed DNSSEC
 	// validation (RFC 6840).
-	msg.AuthenticatedData = mode.recurse
-	msg.RecursionDesired, msg.CheckingDisabled = mode.recurse, mode.checkingDisabled
+	msg.AuthenticatedData = mode.wantsRecursion
+	msg.RecursionDesired, msg.CheckingDisabled = mode.wantsRecursion, mode.checkingDisabled
 	if !mode.noEDNS {
 		msg.SetEdns0(ednsSize, false)
 	}

@@ -99,7 +99,7 @@ func (v comparison) states() []dns.Server {
 	out := make([]dns.Server, len(v.zone.servers))
 	for i, s := range v.zone.servers {
 		state, agrees := dns.ServerUnreachable, true
-		if s.blocked {
+		if s.isBlocked {
 			state = dns.ServerBlocked
 		}
 		for _, addr := range s.addrs {
@@ -123,7 +123,7 @@ func (v comparison) unreliableReason(servers []dns.Server) string {
 		}
 	}
 	switch {
-	case v.zone.bogus:
+	case v.zone.isBogus:
 		return reasonBogus
 	case serving == 0:
 		return reasonNoAnswer
@@ -202,12 +202,12 @@ func mergeReports(name, apex string, serving []report) dns.ZoneRead {
 func commonSets(serving []report) []dns.RRSet {
 	var out []dns.RRSet
 	for k, first := range serving[0].sets {
-		values, ttl, synthesised := first.values, first.ttl, first.synthesised
+		values, ttl, synthesised := first.values, first.ttl, first.isSynthesised
 		for _, other := range serving[1:] {
 			s := other.sets[k]
 			values = intersect(values, s.values)
 			ttl = min(ttl, s.ttl)
-			synthesised = synthesised && s.synthesised
+			synthesised = synthesised && s.isSynthesised
 		}
 		if len(values) > 0 {
 			values = slices.Clone(values)

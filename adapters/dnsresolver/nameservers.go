@@ -23,9 +23,9 @@ const (
 
 // server is one name server of a zone. blocked is true if all its addresses are forbidden.
 type server struct {
-	name    string
-	addrs   []netip.AddrPort
-	blocked bool
+	name      string
+	addrs     []netip.AddrPort
+	isBlocked bool
 }
 
 // addServers returns z with the servers that the zone (fromZone) or the parent zone (fromParent)
@@ -36,7 +36,7 @@ func (r *Reader) addServers(ctx context.Context, z zone, fromZone, fromParent re
 	if len(fromParent.hosts) == 0 {
 		z.delegation = fromZone.hosts
 	}
-	if r.recursive {
+	if r.isRecursive {
 		z.servers = r.resolversAsServers()
 		return z, ""
 	}
@@ -151,13 +151,13 @@ func (r *Reader) permittedServers(hosts []string, addrsOfHost [][]netip.Addr) []
 			addr := netip.AddrPortFrom(ip.Unmap(), r.port)
 			switch {
 			case !r.allowPrivate && !isPublic(ip):
-				s.blocked = true
+				s.isBlocked = true
 			case len(s.addrs) < maxAddressesPerServer && (seen[addr] || len(seen) < maxAddresses):
 				seen[addr] = true
 				s.addrs = append(s.addrs, addr)
 			}
 		}
-		s.blocked = s.blocked && len(s.addrs) == 0
+		s.isBlocked = s.isBlocked && len(s.addrs) == 0
 		out[i] = s
 	}
 	return out

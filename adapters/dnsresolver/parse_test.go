@@ -42,7 +42,7 @@ func TestServerAddressesAreLimited(t *testing.T) {
 	}
 	total := 0
 	for _, s := range r.permittedServers(hosts, found) {
-		if len(s.addrs) > maxAddressesPerServer || s.blocked {
+		if len(s.addrs) > maxAddressesPerServer || s.isBlocked {
 			t.Fatalf("got %v", s)
 		}
 		total += len(s.addrs)
@@ -156,7 +156,7 @@ func TestMergedSetsAreTheIntersection(t *testing.T) {
 
 func TestSetIsSynthesisedOnlyWhenAllServersSynthesiseIt(t *testing.T) {
 	reportOf := func(synthesised bool) report {
-		return report{sets: map[setKey]recordSet{{"n", dns.TXT}: {values: []string{"a"}, synthesised: synthesised}}}
+		return report{sets: map[setKey]recordSet{{"n", dns.TXT}: {values: []string{"a"}, isSynthesised: synthesised}}}
 	}
 	for _, tt := range []struct{ one, two, want bool }{{true, true, true}, {true, false, false}, {false, true, false}, {false, false, false}} {
 		if got := commonSets([]report{reportOf(tt.one), reportOf(tt.two)}); got[0].Synthesised != tt.want {

@@ -69,7 +69,7 @@ type Options struct {
 type Reader struct {
 	client        client
 	resolvers     []netip.AddrPort
-	recursive     bool
+	isRecursive   bool
 	port          uint16
 	allowPrivate  bool
 	timeout       time.Duration
@@ -101,7 +101,7 @@ func New(options Options) *Reader {
 			trustedSlots: newSlots(maxTrustedQuestions),
 		},
 		resolvers:    resolverAddrs(options.Resolvers, log),
-		recursive:    options.Recursive,
+		isRecursive:  options.Recursive,
 		port:         uint16(cmp.Or(options.Port, 53)),
 		allowPrivate: options.AllowPrivate,
 		timeout:      cmp.Or(options.Timeout, 8*time.Second),
@@ -140,7 +140,7 @@ func normalise(name string) string {
 func (r *Reader) read(ctx context.Context, name string, wanted []dns.Desired) dns.ZoneRead {
 	zoneRead := dns.ZoneRead{Domain: name, At: r.now()}
 	found, reason := r.findZone(ctx, name)
-	zoneRead.Zone, zoneRead.Delegation, zoneRead.Secure = found.apex, slices.Clone(found.delegation), found.secure
+	zoneRead.Zone, zoneRead.Delegation, zoneRead.Secure = found.apex, slices.Clone(found.delegation), found.isSecure
 	if reason != "" {
 		zoneRead.Reason = reason
 		return zoneRead
@@ -155,7 +155,7 @@ func (r *Reader) read(ctx context.Context, name string, wanted []dns.Desired) dn
 	if zoneRead.Reason == "" && !dependenciesRead {
 		zoneRead.Reason = reasonTypeUnknown
 	}
-	if zoneRead.Reason == "" && r.recursive {
+	if zoneRead.Reason == "" && r.isRecursive {
 		zoneRead.Reason = dns.ReasonRecursive
 	}
 	if zoneRead.Reason != "" && ctx.Err() != nil {
@@ -173,7 +173,7 @@ func (rd *domainRead) askServers(ctx context.Context, z zone) comparison {
 	reports := map[netip.AddrPort]report{}
 	rd.askAll(ctx, z.servers, reports)
 	compared := compareServers(z, reports)
-	if unasked := compared.unaskedServers(); len(unasked) > 0 && !rd.reader.recursive && ctx.Err() == nil {
+	if unasked := compared.unaskedServers(); len(unasked) > 0 && !rd.reader.isRecursive && ctx.Err() == nil {
 		z = rd.reader.addServersByName(ctx, z, unasked)
 		rd.reader.zones.put(rd.name, z)
 		rd.askAll(ctx, z.servers, reports)

@@ -112,7 +112,7 @@ func (r *Reader) Resolvers(ctx context.Context, name string) []Resolver {
 }
 
 func (r *Reader) checkResolver(ctx context.Context, addr netip.AddrPort, q question) error {
-	m, err := r.client.exchange(ctx, addr, q, queryMode{tries: 2, recurse: true})
+	m, err := r.client.exchange(ctx, addr, q, queryMode{tries: 2, wantsRecursion: true})
 	switch {
 	case err != nil:
 		return errors.New("no answer")
@@ -132,7 +132,7 @@ func (r *Reader) resolversAsServers() []server {
 
 // serverMode returns how the servers of a zone are asked.
 func (r *Reader) serverMode() queryMode {
-	if r.recursive {
+	if r.isRecursive {
 		return modeResolverAsServer
 	}
 	return modeServer

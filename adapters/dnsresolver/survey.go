@@ -32,9 +32,9 @@ type setKey struct {
 }
 
 type recordSet struct {
-	values      []string
-	ttl         int
-	synthesised bool // a wildcard record has the same values
+	values        []string
+	ttl           int
+	isSynthesised bool // a wildcard record has the same values
 }
 
 // domainRead is the state of one read of one domain.
@@ -132,5 +132,5 @@ func (rd *domainRead) classify(m *wire.Msg, err error) dns.ServerState {
 // isAuthoritative reports whether m comes from a server that serves the zone. An answer without the
 // AA flag comes from a cache or is a referral. With Options.Recursive the flag is not required.
 func (r *Reader) isAuthoritative(m *wire.Msg) bool {
-	return (m.Authoritative || r.recursive) && (m.Rcode == wire.RcodeSuccess || m.Rcode == wire.RcodeNameError)
+	return (m.Authoritative || r.isRecursive) && (m.Rcode == wire.RcodeSuccess || m.Rcode == wire.RcodeNameError)
 }

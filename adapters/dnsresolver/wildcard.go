@@ -46,17 +46,17 @@ func (sr *serverReader) typesToProbe(names []string) []dns.Type {
 	sr.mu.Lock()
 	defer sr.mu.Unlock()
 	kinds := []dns.Type{dns.TXT}
-	anySet := false
+	hasSet := false
 	for k := range sr.report.sets {
 		if !slices.Contains(names, k.name) || k.kind == dns.NS || k.kind == dns.SOA {
 			continue
 		}
-		anySet = true
+		hasSet = true
 		if k.kind != dns.CNAME && !slices.Contains(kinds, k.kind) {
 			kinds = append(kinds, k.kind)
 		}
 	}
-	if !anySet {
+	if !hasSet {
 		return nil
 	}
 	return kinds
@@ -99,7 +99,7 @@ func (sr *serverReader) markSynthesised(s wildcardScope, wildcardValues map[dns.
 		}
 		for k, marked := range sr.report.sets {
 			if k.name == name && k.kind != dns.NS && k.kind != dns.SOA {
-				marked.synthesised = true
+				marked.isSynthesised = true
 				sr.report.sets[k] = marked
 			}
 		}

@@ -33,7 +33,7 @@ type pendingSignIn struct {
 	user             string
 	nonce, challenge string
 	redirect         string
-	redeemed         bool
+	wasRedeemed      bool
 }
 
 // Check implements ports.MailPlatform.
@@ -74,11 +74,11 @@ func (p *Platform) Administrator(ctx context.Context, s ports.SignIn, code secre
 	var admin tenant.Administrator
 	err := p.call(ctx, "Administrator", s.Tenant, "", func() (bool, error) {
 		signIn := p.codes[code.Reveal()]
-		if signIn == nil || signIn.redeemed || signIn.tenant != s.Tenant || signIn.nonce != s.Nonce ||
+		if signIn == nil || signIn.wasRedeemed || signIn.tenant != s.Tenant || signIn.nonce != s.Nonce ||
 			signIn.challenge != challenge(s.Verifier) || signIn.redirect != s.Redirect {
 			return false, refuse(fault.ConnectLinkInvalid, "the code belongs to a different sign-in")
 		}
-		signIn.redeemed = true
+		signIn.wasRedeemed = true
 		if p.tenants[signIn.tenant].people[signIn.user] != administrator {
 			return false, refuse(fault.NotAdministrator, "the person who signed in is not an administrator of the tenant")
 		}

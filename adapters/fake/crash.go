@@ -18,7 +18,7 @@ type CrashingProcess struct {
 	mu          sync.Mutex
 	stepsLeft   int
 	afterEffect bool
-	dead        bool
+	isDead      bool
 }
 
 // NewCrashingProcess returns a process that completes this number of steps and crashes at the next
@@ -31,21 +31,21 @@ func NewCrashingProcess(steps int, afterEffect bool) *CrashingProcess {
 func (p *CrashingProcess) Dead() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.dead
+	return p.isDead
 }
 
 // Step runs do and returns its error. It returns ErrCrashed at the crash and after it.
 func (p *CrashingProcess) Step(_ context.Context, do func() error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.dead {
+	if p.isDead {
 		return ErrCrashed
 	}
 	if p.stepsLeft > 0 {
 		p.stepsLeft--
 		return do()
 	}
-	p.dead = true
+	p.isDead = true
 	if p.afterEffect {
 		_ = do()
 	}

@@ -28,12 +28,12 @@ type SendingPlatform struct {
 	// Now returns the platform's time. If it is nil, the clock moves only by Advance.
 	Now func() time.Time
 
-	mu          sync.Mutex
-	clockOffset time.Duration
-	planEnded   bool
-	accounts    []integration.Account
-	signIns     []*signIn
-	serial      int
+	mu           sync.Mutex
+	clockOffset  time.Duration
+	hasPlanEnded bool
+	accounts     []integration.Account
+	signIns      []*signIn
+	serial       int
 }
 
 type signIn struct {
@@ -129,7 +129,7 @@ func (p *SendingPlatform) endSignIn(url string, progress integration.Progress) {
 func (p *SendingPlatform) SetPlanEnded(ended bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.planEnded = ended
+	p.hasPlanEnded = ended
 }
 
 // Advance moves the platform's clock forward.
@@ -169,7 +169,7 @@ func (p *SendingPlatform) call(ctx context.Context, method, about string, work f
 func (p *SendingPlatform) withLock(work func() (bool, error)) (bool, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.planEnded {
+	if p.hasPlanEnded {
 		return false, &outcome.Error{Kind: outcome.Refused, Code: fault.AccessDenied, Cause: "plan_inactive", Detail: "the plan has ended"}
 	}
 	return work()

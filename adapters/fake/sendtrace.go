@@ -40,18 +40,18 @@ func (p *Platform) SendAt(id tenant.GUID, mailbox string, count int, at time.Tim
 		at = p.now
 	}
 	mailbox = strings.ToLower(mailbox)
-	refused := false
+	isRefused := false
 	for _, r := range t.rules {
-		refused = refused || r.blocks(mailbox, at, t.Lag.Rule)
+		isRefused = isRefused || r.blocks(mailbox, at, t.Lag.Rule)
 	}
 	for range count {
 		p.serial++
 		row := traceRow{visibleAt: p.now.Add(t.Lag.Trace), Sent: sendlimit.Sent{
-			Message: fmt.Sprintf("message-%d", p.serial), Sender: mailbox, At: at, Refused: refused,
+			Message: fmt.Sprintf("message-%d", p.serial), Sender: mailbox, At: at, Refused: isRefused,
 		}}
 		t.trace = append(t.trace, row, row)
 	}
-	if refused {
+	if isRefused {
 		return 0
 	}
 	return count

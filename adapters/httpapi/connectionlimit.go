@@ -72,10 +72,10 @@ type openConnection struct {
 
 // clientConnections are the connections of one client.
 type clientConnections struct {
-	network string
-	trusted bool // the client is a trusted proxy
-	open    int
-	waiting list.List // the connections that wait for the client, longest waiting first
+	network        string
+	isTrustedProxy bool // the client is a trusted proxy
+	open           int
+	waiting        list.List // the connections that wait for the client, longest waiting first
 }
 
 // Attach applies the limit to a server. Call it before the server runs. If the server has a
@@ -122,7 +122,7 @@ func (l *ConnectionLimit) add(conn net.Conn) (surplus net.Conn) {
 	client.open++
 	l.open[conn] = &openConnection{client: client, waiting: client.waiting.PushBack(conn)}
 	switch {
-	case !client.trusted && client.open > max(1, l.Max/2):
+	case !client.isTrustedProxy && client.open > max(1, l.Max/2):
 		l.closed.OfClient++
 	case len(l.open) > l.Max:
 		l.closed.OfAll++
@@ -150,7 +150,7 @@ func (l *ConnectionLimit) clientOf(conn net.Conn) *clientConnections {
 	}
 	c := l.byClient[network]
 	if c == nil {
-		c = &clientConnections{network: network, trusted: trusted}
+		c = &clientConnections{network: network, isTrustedProxy: trusted}
 		l.byClient[network] = c
 	}
 	return c

@@ -19,15 +19,15 @@ import (
 // arrive while a batch is in flight form the next batch, so concurrent requests share a round trip.
 type redisSession struct {
 	mu             sync.Mutex
-	ended          bool
+	hasEnded       bool
 	inFlight, next *batch // nil if there is no such batch
 }
 
 // batch is a group of commands that are sent together.
 type batch struct {
-	commands []*command
-	done     chan struct{}
-	answered bool // valid after done is closed
+	commands    []*command
+	done        chan struct{}
+	wasAnswered bool // valid after done is closed
 }
 
 // join adds a command to a batch, or returns nil if the session has ended. If isFirst is true, the
@@ -35,7 +35,7 @@ type batch struct {
 func (rs *redisSession) join(c *command) (b *batch, isFirst bool) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	if rs.ended {
+	if rs.hasEnded {
 		return nil, false
 	}
 	if rs.inFlight == nil {
@@ -54,10 +54,10 @@ func (rs *redisSession) join(c *command) (b *batch, isFirst bool) {
 func (rs *redisSession) completeBatch() *batch {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	if rs.ended {
+	if rs.hasEnded {
 		return nil
 	}
-	rs.inFlight.answered = true
+	rs.inFlight.wasAnswered = true
 	close(rs.inFlight.done)
 	rs.inFlight, rs.next = rs.next, nil
 	return rs.inFlight
@@ -68,10 +68,10 @@ func (rs *redisSession) completeBatch() *batch {
 func (rs *redisSession) end() bool {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	if rs.ended {
+	if rs.hasEnded {
 		return false
 	}
-	rs.ended = true
+	rs.hasEnded = true
 	for _, b := range []*batch{rs.inFlight, rs.next} {
 		if b != nil {
 			close(b.done)
@@ -83,13 +83,13 @@ func (rs *redisSession) end() bool {
 func (rs *redisSession) isActive() bool {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	return !rs.ended
+	return !rs.hasEnded
 }
 
 func (rs *redisSession) isInFlight(b *batch) bool {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	return !rs.ended && rs.inFlight == b
+	return !rs.hasEnded && rs.inFlight == b
 }
 
 // sendCommand sends a command and reports whether Redis answered. It does not stop if the caller's
@@ -106,7 +106,7 @@ func (s *redisCounters) sendCommand(c *command) bool {
 		session.end()
 	}
 	<-b.done
-	return b.answered
+	return b.wasAnswered
 }
 
 // sendBatches sends batches until no command waits.

@@ -21,9 +21,9 @@ type slotLease struct {
 	holder   string
 	duration time.Duration
 
-	mu       sync.Mutex
-	released bool
-	renewal  *time.Timer
+	mu          sync.Mutex
+	wasReleased bool
+	renewal     *time.Timer
 }
 
 func (s *redisCounters) newSlotLease(name string, duration time.Duration) *slotLease {
@@ -47,7 +47,7 @@ func (l *slotLease) acquire(limit int) bool {
 func (l *slotLease) renewLease() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.released || l.s.ctx.Err() != nil {
+	if l.wasReleased || l.s.ctx.Err() != nil {
 		return
 	}
 	l.claim(math.MaxInt32)
@@ -66,7 +66,7 @@ func (l *slotLease) claim(limit int) (acquired, answered bool) {
 func (l *slotLease) release() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.released = true
+	l.wasReleased = true
 	l.renewal.Stop()
 	l.s.sendCommand(&command{name: "ZREM", args: []any{keyspace + l.name, l.holder}})
 }

@@ -29,7 +29,7 @@ type instance struct {
 	drained chan struct{} // nil until the process is replaced; closed when no call is in progress any more
 
 	hasAnswered         bool            // the process answered at least one call
-	killRequested       bool            // Host.Kill was called for this process
+	wasKillRequested    bool            // Host.Kill was called for this process
 	consecutiveTimeouts int             // consecutive calls that ended at their deadline
 	isPinging           bool            // a health check is running
 	usageCheckAt        time.Time       // the earliest time of the next warnOfUsage

@@ -90,10 +90,10 @@ func (h *Host) Reload() error {
 // the entry that was rejected last.
 func (s *supervisor) upgrade(wanted Entry) error {
 	s.mu.Lock()
-	if s.entry == wanted && s.removed {
-		s.removed = false // the same plugin was added again
+	if s.entry == wanted && s.wasRemoved {
+		s.wasRemoved = false // the same plugin was added again
 	}
-	skip := s.closed || s.entry == wanted || s.rejected == wanted
+	skip := s.isClosed || s.entry == wanted || s.rejected == wanted
 	s.mu.Unlock()
 	if skip {
 		return nil
@@ -110,12 +110,12 @@ func (s *supervisor) upgrade(wanted Entry) error {
 		s.rejected, s.lastError = wanted, err
 		s.log.Error("the new version is not healthy, so the plugin stays as it is", "error", err, "version", s.entry.Version, "rejected", wanted.Version)
 		return fmt.Errorf("plugin %s stays at version %s: %w", s.name, s.entry.Version, err)
-	case s.closed:
+	case s.isClosed:
 		i.release(0)
 		return nil
 	}
 	replacedEntry, replaced := s.entry, s.running
-	s.entry, s.previous, s.rejected, s.removed = wanted, &replacedEntry, Entry{}, false
+	s.entry, s.previous, s.rejected, s.wasRemoved = wanted, &replacedEntry, Entry{}, false
 	s.crashes, s.retryAt = 0, time.Time{}
 	s.setRunning(i)
 	s.drain(replaced)
@@ -127,10 +127,10 @@ func (s *supervisor) upgrade(wanted Entry) error {
 func (s *supervisor) remove() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.removed {
+	if s.wasRemoved {
 		return
 	}
-	s.removed, s.previous = true, nil
+	s.wasRemoved, s.previous = true, nil
 	old := s.running
 	s.running = nil
 	s.drain(old)
@@ -140,7 +140,7 @@ func (s *supervisor) remove() {
 func (s *supervisor) isRemoved() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.removed
+	return s.wasRemoved
 }
 
 // drain stops a replaced process as soon as its calls have ended. It stops the process after

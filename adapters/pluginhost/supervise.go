@@ -28,19 +28,19 @@ type supervisor struct {
 	background panics.Group  // the goroutines of start, watch, checkResponsive and drain
 	closing    chan struct{} // closed by close
 
-	mu        sync.Mutex
-	entry     Entry  // what the next start runs
-	previous  *Entry // the entry before an upgrade, until the upgraded process has answered a call
-	rejected  Entry  // the last entry of the catalog whose process was not healthy
-	removed   bool   // the catalog no longer has the plugin
-	running   *instance
-	starting  chan struct{} // nil when no start is in progress; closed when the start ends
-	closed    bool
-	starts    int
-	hangs     int
-	crashes   int // consecutive failures, see Status
-	retryAt   time.Time
-	lastError error
+	mu         sync.Mutex
+	entry      Entry  // what the next start runs
+	previous   *Entry // the entry before an upgrade, until the upgraded process has answered a call
+	rejected   Entry  // the last entry of the catalog whose process was not healthy
+	wasRemoved bool   // the catalog no longer has the plugin
+	running    *instance
+	starting   chan struct{} // nil when no start is in progress; closed when the start ends
+	isClosed   bool
+	starts     int
+	hangs      int
+	crashes    int // consecutive failures, see Status
+	retryAt    time.Time
+	lastError  error
 }
 
 func newSupervisor(h *Host, e Entry) *supervisor {
@@ -57,11 +57,11 @@ func newSupervisor(h *Host, e Entry) *supervisor {
 func (s *supervisor) acquire(ctx context.Context) (*instance, error) {
 	for {
 		s.mu.Lock()
-		if s.closed {
+		if s.isClosed {
 			s.mu.Unlock()
 			return nil, downError("plugin_closed", 0)
 		}
-		if s.removed {
+		if s.wasRemoved {
 			s.mu.Unlock()
 			return nil, downError("plugin_missing", 0)
 		}
@@ -136,7 +136,7 @@ func (s *supervisor) start() {
 	s.mu.Lock()
 	started := s.starting
 	s.starting = nil
-	outdated := s.closed || s.removed || s.entry != entry // in these cases the process is not needed
+	outdated := s.isClosed || s.wasRemoved || s.entry != entry // in these cases the process is not needed
 	switch {
 	case outdated:
 	case err != nil:
@@ -186,10 +186,10 @@ func (s *supervisor) recordExit(i *instance, exitStatus string) {
 		s.running = nil
 	}
 	switch {
-	case s.closed:
+	case s.isClosed:
 	case i.drained != nil:
 		s.log.Info("the replaced process ended", "version", i.description.Version, "pid", i.process.PID(), "exit", exitStatus)
-	case i.killRequested, i.hasAnswered:
+	case i.wasKillRequested, i.hasAnswered:
 		s.crashes = 0
 		s.retryAt = time.Time{}
 		s.log.Warn("plugin ended; the next call starts it again", "pid", i.process.PID(), "exit", exitStatus)
@@ -238,14 +238,14 @@ func (s *supervisor) callEnded(i *instance, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.releaseLocked(i)
-	if now := time.Now(); now.After(i.usageCheckAt) && !s.closed {
+	if now := time.Now(); now.After(i.usageCheckAt) && !s.isClosed {
 		i.usageCheckAt = now.Add(s.policy.UsageInterval)
 		s.goLogged(func() { s.warnOfUsage(i) })
 	}
 	switch {
 	case callErr != nil && callErr.Cause == wire.CauseDeadline:
 		i.consecutiveTimeouts++
-		if !i.isPinging && !s.closed {
+		if !i.isPinging && !s.isClosed {
 			i.isPinging = true
 			s.goLogged(func() { s.checkResponsive(i) })
 		}
@@ -301,7 +301,7 @@ func (s *supervisor) kill() {
 	s.mu.Lock()
 	i := s.running
 	if i != nil {
-		i.killRequested = true
+		i.wasKillRequested = true
 	}
 	s.mu.Unlock()
 	if i != nil {
@@ -312,10 +312,10 @@ func (s *supervisor) kill() {
 // close stops the process and waits for all background work of the supervisor.
 func (s *supervisor) close() {
 	s.mu.Lock()
-	if !s.closed {
+	if !s.isClosed {
 		close(s.closing)
 	}
-	s.closed = true
+	s.isClosed = true
 	i := s.running
 	s.mu.Unlock()
 	if i != nil {

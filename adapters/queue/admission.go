@@ -38,10 +38,10 @@ type admission struct {
 
 // endedHandler is a handler that has ended, and its result.
 type endedHandler struct {
-	job      riverArgs
-	retry    bool
-	delay    time.Duration // until the retry
-	recorded chan struct{} // closed when the end of the handler is stored in the table wakeup
+	job         riverArgs
+	shouldRetry bool
+	delay       time.Duration // until the retry
+	recorded    chan struct{} // closed when the end of the handler is stored in the table wakeup
 }
 
 func newAdmission(pool *pgxpool.Pool, client *river.Client[pgx.Tx], o Options) *admission {
@@ -244,7 +244,7 @@ func recordEnded(ctx context.Context, tx pgx.Tx, ended []*endedHandler) (seconds
 	for _, f := range ended {
 		kinds, ids, admissions = append(kinds, f.job.Job), append(ids, f.job.ID), append(admissions, f.job.Admission)
 		var delay *float64
-		if f.retry {
+		if f.shouldRetry {
 			seconds := f.delay.Seconds()
 			delay = &seconds
 		}

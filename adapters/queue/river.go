@@ -201,7 +201,7 @@ func (r *River) Work(ctx context.Context, j *river.Job[riverArgs]) error {
 	r.running.Add(1)
 	defer r.running.Add(-1)
 	delay, retry := r.options.handle(ctx, r.handlers, j.Args.wakeup(), j.Args.Failures)
-	return r.admission.finish(&endedHandler{job: j.Args, retry: retry, delay: delay})
+	return r.admission.finish(&endedHandler{job: j.Args, shouldRetry: retry, delay: delay})
 }
 
 // errStopped is the result of a River job whose end is not recorded. The wake-up of the job is

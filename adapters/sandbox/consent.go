@@ -58,19 +58,19 @@ func (c *controller) consent(r *http.Request) (any, error) {
 // connect submits page after page until the tenant is connected. It returns a failedFlow if a page
 // shows an error.
 func (b *browser) connect(ctx context.Context, current page, username string) error {
-	confirmed := false
+	hasConfirmed := false
 	for range maxFlowPages {
 		if current.status != http.StatusOK {
 			return failedFlow{current.heading, current.status}
 		}
 		if current.form == nil {
-			if confirmed {
+			if hasConfirmed {
 				return nil
 			}
 			return failedFlow{current.heading, current.status}
 		}
 		decision := current.form.fillIn(username)
-		confirmed = decision == "connect"
+		hasConfirmed = decision == "connect"
 		next, err := b.submit(ctx, current.form)
 		if err != nil {
 			return err

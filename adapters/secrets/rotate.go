@@ -136,15 +136,15 @@ func loadKeyset(path string) (*keyset.Handle, error) {
 // key has therefore never been primary: it is staged.
 func keysOf(handle *keyset.Handle) []Key {
 	keys := make([]Key, handle.Len())
-	afterPrimary := false
+	isAfterPrimary := false
 	for i, info := range handle.KeysetInfo().GetKeyInfo() {
 		keys[i] = Key{ID: strconv.FormatUint(uint64(info.GetKeyId()), 10), Status: Old}
 		switch entry, err := handle.Entry(i); {
 		case err != nil || entry.KeyStatus() != keyset.Enabled:
 			keys[i].Status = Disabled
 		case entry.IsPrimary():
-			keys[i].Status, afterPrimary = Primary, true
-		case afterPrimary:
+			keys[i].Status, isAfterPrimary = Primary, true
+		case isAfterPrimary:
 			keys[i].Status = Staged
 		}
 	}

@@ -27,7 +27,7 @@ func newDNSEnvironment(t T, e *environment) *dnsEnvironment {
 	t.Helper()
 	w := newZoneServer(t, e.description.Name)
 	e.start(t, w.url)
-	e.notHTTP = !e.speaksHTTP()
+	e.isNotHTTP = !e.speaksHTTP()
 	return &dnsEnvironment{e, w, t}
 }
 

@@ -26,7 +26,7 @@ type checkRun struct {
 
 	mu         sync.Mutex
 	messages   []string
-	failed     bool
+	hasFailed  bool
 	skipReason string // why the check was skipped, or empty
 	cleanups   []func()
 }
@@ -86,7 +86,7 @@ func (t *checkRun) cleanUp() {
 func (t *checkRun) addMessage(failed bool, text string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.messages, t.failed = append(t.messages, text), t.failed || failed
+	t.messages, t.hasFailed = append(t.messages, text), t.hasFailed || failed
 }
 
 // Helper implements T.

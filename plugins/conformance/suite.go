@@ -117,7 +117,7 @@ func withSimulator(checks []check) (all []suiteCheck) {
 			w := newZoneServer(t, e.description.Name)
 			e.zone = w.add()
 			e.startSimulator(t, w.url)
-			e.Connect, e.notHTTP = func(base string) sdk.Connection { return e.connect(t, base) }, !e.speaksHTTP()
+			e.Connect, e.isNotHTTP = func(base string) sdk.Connection { return e.connect(t, base) }, !e.speaksHTTP()
 			c.Run(t, e.Binary)
 		}})
 	}
@@ -164,7 +164,7 @@ func Test(ctx context.Context, o Options) (Report, error) {
 func (o *Options) describe(ctx context.Context) (d sdk.Description, err error) {
 	b := Binary{Path: o.Path, exchange: o.newExchange(), limits: o.Limits}
 	run := runCheck(ctx, checkTimeout, func(t T) { d = describe(t, b.Start(t)) })
-	if run.failed {
+	if run.hasFailed {
 		return sdk.Description{}, errors.New(strings.Join(run.messages, "; "))
 	}
 	return d, nil
@@ -245,7 +245,7 @@ func (o *Options) runOne(ctx context.Context, c suiteCheck, d sdk.Description) R
 		result.Messages = append(result.Messages, e.redact(message))
 	}
 	switch {
-	case run.failed || len(leaks) > 0:
+	case run.hasFailed || len(leaks) > 0:
 		result.Status, result.Calls = Failed, records
 	case run.skipReason != "":
 		result.Status, result.Reason = Skipped, run.skipReason

@@ -32,9 +32,9 @@ type run struct {
 // is therefore the same as the first answer.
 func (g *guard) runOperation(w http.ResponseWriter, r *http.Request, x *run, next http.Handler) {
 	a := newAnswer(w.Header())
-	ended := false
+	hasEnded := false
 	defer func() {
-		if !ended { // a panic, which recoverPanics handles
+		if !hasEnded { // a panic, which recoverPanics handles
 			x.leaveUnresolved(r.Context())
 		}
 	}()
@@ -45,7 +45,7 @@ func (g *guard) runOperation(w http.ResponseWriter, r *http.Request, x *run, nex
 		next.ServeHTTP(a, r.WithContext(ctx))
 	}()
 	a.WriteHeader(http.StatusOK)
-	ended = true
+	hasEnded = true
 	isHeld, err := x.recordOutcome(r.Context(), a)
 	switch {
 	case err != nil:

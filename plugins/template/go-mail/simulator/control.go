@@ -139,13 +139,13 @@ func sendMessages(c *call) (any, error) {
 		if b == nil {
 			continue
 		}
-		refused := false
+		isRefused := false
 		for _, r := range t.Rules {
-			refused = refused || r.blocks(b.Address, c.now, milliseconds(t.Behaviour.RuleMS))
+			isRefused = isRefused || r.blocks(b.Address, c.now, milliseconds(t.Behaviour.RuleMS))
 		}
 		for range in.Count {
 			c.state.Serial++
-			t.Messages = append(t.Messages, message{ID: fmt.Sprintf("m-%d", c.state.Serial), Sender: strings.ToLower(b.Address), At: c.now, Refused: refused})
+			t.Messages = append(t.Messages, message{ID: fmt.Sprintf("m-%d", c.state.Serial), Sender: strings.ToLower(b.Address), At: c.now, Refused: isRefused})
 		}
 		return struct{}{}, nil
 	}
