@@ -18,8 +18,8 @@ type comparison struct {
 	reports map[netip.AddrPort]report
 	serving []report // the reports of the servers that serve the zone, in the order of zone.servers
 	// agrees holds the addresses whose reports agree with the leading report, which is the report
-	// that agrees with the most reports. disagree is true if two reports differ. multiProvider is
-	// true if the difference will not disappear with time.
+	// that agrees with the most reports. isDisagreeing is true if two reports differ.
+	// isMultiProvider is true if the difference will not disappear with time.
 	agrees                         map[netip.AddrPort]bool
 	isDisagreeing, isMultiProvider bool
 }

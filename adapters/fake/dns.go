@@ -16,7 +16,7 @@ import (
 )
 
 // DNS is a set of zones in memory. It implements ports.DNSReader. Each read gets the same answers
-// from two name servers, unless Trouble was called.
+// from two name servers, unless FailReads was called.
 type DNS struct {
 	mu         sync.Mutex
 	now        time.Time

@@ -9,7 +9,7 @@
 //   - enforcement.go: Enforcement, the metrics of enforcement passes.
 //   - webhooks.go: Webhooks, the metrics of the messages to webhooks.
 //   - log.go: Logger, the structured log with trace ids; Traceparent, for stored requests.
-//   - exemplar.go: traceOnly, which limits exemplars to trace ids.
+//   - exemplar.go: traceOnlyReservoirs, which limits exemplars to trace ids.
 package telemetry
 
 import (

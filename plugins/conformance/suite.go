@@ -111,9 +111,9 @@ func checksOf(kind string) []suiteCheck {
 
 // withSimulator returns checks of failing providers as suiteChecks. They need the simulator only to
 // find out which settings contain the base URL of the provider (simulate.Ready).
-func withSimulator(checks []check) (all []suiteCheck) {
+func withSimulator(checks []check) (suiteChecks []suiteCheck) {
 	for _, c := range checks {
-		all = append(all, suiteCheck{Item{c.ID, c.Proves, false}, func(t T, e *environment) {
+		suiteChecks = append(suiteChecks, suiteCheck{Item{c.ID, c.Proves, false}, func(t T, e *environment) {
 			w := newZoneServer(t, e.description.Name)
 			e.zone = w.add()
 			e.startSimulator(t, w.url)
@@ -121,15 +121,15 @@ func withSimulator(checks []check) (all []suiteCheck) {
 			c.Run(t, e.Binary)
 		}})
 	}
-	return all
+	return suiteChecks
 }
 
 // inEnvironment returns the checks as suiteChecks. open creates the environment of each check.
-func inEnvironment[E any](checks []contract.Check[E], open func(T, *environment) E) (all []suiteCheck) {
+func inEnvironment[E any](checks []contract.Check[E], open func(T, *environment) E) (suiteChecks []suiteCheck) {
 	for _, c := range checks {
-		all = append(all, suiteCheck{Item{c.ID, c.Proves, false}, func(t T, e *environment) { c.Run(t, open(t, e)) }})
+		suiteChecks = append(suiteChecks, suiteCheck{Item{c.ID, c.Proves, false}, func(t T, e *environment) { c.Run(t, open(t, e)) }})
 	}
-	return all
+	return suiteChecks
 }
 
 // Test runs the suite over a plugin. It returns an error only if the Options are invalid or ctx
