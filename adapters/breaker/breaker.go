@@ -119,7 +119,7 @@ func (b *Breaker) Interceptor(domainsOf FaultDomain) wire.Interceptor {
 			return err
 		}
 		probe := call.Probe()
-		if probeErr := c.run(ctx, probe, budgetDomain, probe.Send); judge(ctx, probe, probeErr) != nil {
+		if probeErr := c.run(ctx, probe, budgetDomain, probe.Send); classify(ctx, probe, probeErr) != nil {
 			return c.refusal(c.waitAfterProbe())
 		}
 		if err = c.run(ctx, call, budgetDomain, next); errors.Is(err, errReadFirst) {

@@ -33,7 +33,7 @@ type circuit struct {
 	domain   string
 	openTime time.Duration
 	budget   func(ctx context.Context, domain, operation string) (retryIn time.Duration, ok bool)
-	opened   atomic.Int64 // the time of the last opening, in Unix nanoseconds
+	openedAt atomic.Int64 // the time of the last opening, in Unix nanoseconds
 	breaker  *gobreaker.CircuitBreaker[struct{}]
 }
 
@@ -53,7 +53,7 @@ func newCircuit(domain string, options Options) *circuit {
 		IsExcluded:   func(err error) bool { return errors.Is(err, errNoEvidence) || errors.Is(err, errReadFirst) },
 		OnStateChange: func(_ string, from, to gobreaker.State) {
 			if to == gobreaker.StateOpen {
-				c.opened.Store(time.Now().UnixNano())
+				c.openedAt.Store(time.Now().UnixNano())
 			}
 			options.Log.Warn("circuit changed", "provider", options.Provider, "domain", kind, "from", stateOf(from), "to", stateOf(to))
 		},
@@ -72,16 +72,16 @@ func (c *circuit) run(ctx context.Context, call wire.Call, budgetDomain string, 
 		if !call.ReadOnly && c.breaker.State() == gobreaker.StateHalfOpen {
 			return struct{}{}, errReadFirst
 		}
-		if err = c.spend(ctx, call, budgetDomain); err != nil {
+		if err = c.countAgainstBudgets(ctx, call, budgetDomain); err != nil {
 			return struct{}{}, errNoEvidence
 		}
 		err = send(ctx)
 		recordEffects(ctx, call, err)
-		return struct{}{}, judge(ctx, call, err)
+		return struct{}{}, classify(ctx, call, err)
 	})
 	switch {
 	case errors.Is(verdict, gobreaker.ErrOpenState):
-		return c.refusal(c.remaining())
+		return c.refusal(c.remainingOpenTime())
 	case errors.Is(verdict, gobreaker.ErrTooManyRequests):
 		return c.refusal(probeWait)
 	case errors.Is(verdict, errReadFirst):
@@ -91,9 +91,9 @@ func (c *circuit) run(ctx context.Context, call wire.Call, budgetDomain string, 
 	}
 }
 
-// spend counts the call against the budgets of budgetDomain. It returns outcome.Throttled when a
-// budget is exceeded.
-func (c *circuit) spend(ctx context.Context, call wire.Call, budgetDomain string) error {
+// countAgainstBudgets counts the call against the budgets of budgetDomain. It returns
+// outcome.Throttled when a budget is exceeded.
+func (c *circuit) countAgainstBudgets(ctx context.Context, call wire.Call, budgetDomain string) error {
 	if call.WithoutProvider {
 		return nil
 	}
@@ -118,9 +118,9 @@ func recordEffects(ctx context.Context, call wire.Call, err error) {
 	}
 }
 
-// judge classifies a finished call for gobreaker. It returns nil if the provider answered,
+// classify classifies a finished call for gobreaker. It returns nil if the provider answered,
 // errFailed if the provider failed, and errNoEvidence if the call shows neither.
-func judge(ctx context.Context, call wire.Call, err error) error {
+func classify(ctx context.Context, call wire.Call, err error) error {
 	switch kind := outcome.KindOf(err); {
 	case errors.Is(context.Cause(ctx), context.Canceled):
 		return errNoEvidence // the caller has cancelled the call
@@ -145,12 +145,12 @@ func (c *circuit) refusal(wait time.Duration) error {
 	}
 }
 
-// remaining returns the time after which an open circuit sends a read.
-func (c *circuit) remaining() time.Duration {
-	left := c.openTime - time.Since(time.Unix(0, c.opened.Load()))
+// remainingOpenTime returns the time after which an open circuit sends a read.
+func (c *circuit) remainingOpenTime() time.Duration {
+	remaining := c.openTime - time.Since(time.Unix(0, c.openedAt.Load()))
 	// One millisecond is added, because gobreaker becomes half open just after its timeout, and
 	// because a Retry-After of 0 is not sent.
-	return max(left, 0) + time.Millisecond
+	return max(remaining, 0) + time.Millisecond
 }
 
 // waitAfterProbe returns the Retry-After of a write whose probe failed or was not sent. If the
@@ -158,7 +158,7 @@ func (c *circuit) remaining() time.Duration {
 // provider.
 func (c *circuit) waitAfterProbe() time.Duration {
 	if c.breaker.State() == gobreaker.StateOpen {
-		return c.remaining()
+		return c.remainingOpenTime()
 	}
 	return probeWait
 }
@@ -166,7 +166,7 @@ func (c *circuit) waitAfterProbe() time.Duration {
 func (c *circuit) snapshot() Circuit {
 	current := Circuit{Domain: c.domain, State: stateOf(c.breaker.State())}
 	if current.State == Open {
-		current.RetryIn = c.remaining()
+		current.RetryIn = c.remainingOpenTime()
 	}
 	return current
 }

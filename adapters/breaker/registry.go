@@ -53,9 +53,9 @@ func (r *registry) list() []Circuit {
 		circuits = append(circuits, e.Value.(*circuit))
 	}
 	r.mu.Unlock()
-	all := make([]Circuit, len(circuits))
+	list := make([]Circuit, len(circuits))
 	for i, c := range circuits {
-		all[i] = c.snapshot()
+		list[i] = c.snapshot()
 	}
-	return all
+	return list
 }

@@ -170,12 +170,12 @@ func (s *Store) ChangePlan(ctx context.Context, id access.AccountID, plan string
 		if err != nil {
 			return err
 		}
-		now, err := operatorAccount(ctx, tx, row.AccountID)
+		after, err := operatorAccount(ctx, tx, row.AccountID)
 		if err != nil {
 			return err
 		}
 		return s.recordAudit(ctx, tx, audit.ChangePlan, row.AccountID, map[string]string{
-			"plan": now.Plan.Name, "tenant_slots": strconv.Itoa(now.Plan.TenantSlots),
+			"plan": after.Plan.Name, "tenant_slots": strconv.Itoa(after.Plan.TenantSlots),
 			"plan_before": before.Plan.Name, "tenant_slots_before": strconv.Itoa(before.Plan.TenantSlots),
 		})
 	})
@@ -203,7 +203,7 @@ func (s *Store) SetActive(ctx context.Context, id access.AccountID, active bool)
 // changeAccount runs a change of an open account while it holds the account's lock. It returns the
 // account after the change.
 func (s *Store) changeAccount(ctx context.Context, operation string, id access.AccountID,
-	do func(ctx context.Context, tx bun.IDB, before access.Account) error,
+	change func(ctx context.Context, tx bun.IDB, before access.Account) error,
 ) (access.Account, error) {
 	var changed access.Account
 	err := s.inTransaction(ctx, operation, func(ctx context.Context, tx bun.IDB) error {
@@ -211,7 +211,7 @@ func (s *Store) changeAccount(ctx context.Context, operation string, id access.A
 		if err != nil {
 			return err
 		}
-		if err := do(ctx, tx, before); err != nil {
+		if err := change(ctx, tx, before); err != nil {
 			return err
 		}
 		changed, err = operatorAccount(ctx, tx, string(before.ID))
@@ -256,8 +256,8 @@ func operatorAccount(ctx context.Context, tx bun.IDB, owner string) (access.Acco
 }
 
 func checkPlan(ctx context.Context, tx bun.IDB, plan string) error {
-	known, err := tx.NewSelect().TableExpr("plans").Where("name = ?", storedText(plan)).Exists(ctx)
-	if err == nil && !known {
+	exists, err := tx.NewSelect().TableExpr("plans").Where("name = ?", storedText(plan)).Exists(ctx)
+	if err == nil && !exists {
 		return access.UnknownPlan()
 	}
 	return err

@@ -142,13 +142,13 @@ func (s *Store) Account(ctx context.Context, id access.AccountID) (access.Accoun
 
 // Member implements ports.Keys.
 func (s *Store) Member(ctx context.Context, owner access.AccountID, email string) (bool, error) {
-	var member bool
+	var isMember bool
 	err := s.db.Run(ctx, "find member", func(ctx context.Context, db bun.IDB) (err error) {
-		member, err = db.NewSelect().Model((*memberRow)(nil)).
+		isMember, err = db.NewSelect().Model((*memberRow)(nil)).
 			Where("account_id = ?", accountKey(owner)).Where("email = ?", normalEmail(email)).Exists(ctx)
 		return err
 	})
-	return member, err
+	return isMember, err
 }
 
 // RotateKey implements ports.Keys. It locks the account. Otherwise an account that is being closed

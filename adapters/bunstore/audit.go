@@ -326,14 +326,14 @@ func (s *Store) dropEntries(ctx context.Context, tx bun.IDB, owner string, befor
 	if err != nil {
 		return 0, err
 	}
-	old := slices.IndexFunc(oldest, func(r entryRow) bool { return !r.CreatedAt.Before(storedTime(before)) })
-	if old < 0 {
-		old = len(oldest)
+	oldCount := slices.IndexFunc(oldest, func(r entryRow) bool { return !r.CreatedAt.Before(storedTime(before)) })
+	if oldCount < 0 {
+		oldCount = len(oldest)
 	}
-	if old == 0 {
+	if oldCount == 0 {
 		return 0, nil
 	}
-	last := oldest[old-1]
+	last := oldest[oldCount-1]
 	if _, err := tx.NewDelete().Model((*entryRow)(nil)).Where("account_id = ?", owner).Where("sequence <= ?", last.Sequence).Exec(ctx); err != nil {
 		return 0, err
 	}
@@ -345,5 +345,5 @@ func (s *Store) dropEntries(ctx context.Context, tx bun.IDB, owner string, befor
 		Actor: audit.Actor{Type: audit.Service, ID: "retention", Name: "tenantry"}, Action: audit.DropEntries,
 		Subject: audit.Subject{Type: audit.EntryHash, ID: last.Hash}, Outcome: audit.Succeeded,
 	})
-	return old, nil
+	return oldCount, nil
 }

@@ -30,11 +30,11 @@ type actRow struct {
 
 // pendingEntries are the audit entries that a transaction has added but not stored yet.
 type pendingEntries struct {
-	act     *ports.Act // the act of the request, nil for background work
-	all     []audit.Entry
-	ends    bool           // the transaction ends the act
-	outcome *audit.Outcome // the outcome of the act that ends; if nil, the act gets no entry
-	stored  bool           // the transaction stores the act
+	act       *ports.Act // the act of the request, nil for background work
+	entries   []audit.Entry
+	endsAct   bool           // the transaction ends the act
+	outcome   *audit.Outcome // the outcome of the act that ends; if nil, the act gets no entry
+	storesAct bool           // the transaction stores the act
 }
 
 type pendingEntriesKey struct{}
@@ -54,13 +54,13 @@ func addEntry(ctx context.Context, owner string, entry audit.Entry) {
 	if pending.act != nil {
 		entry.RequestID, entry.ClientIP = pending.act.Entry.RequestID, pending.act.Entry.ClientIP
 	}
-	pending.all = append(pending.all, entry)
+	pending.entries = append(pending.entries, entry)
 }
 
 // endAct makes the transaction of ctx end the act of the request, if the request has one.
 func endAct(ctx context.Context, outcome *audit.Outcome) {
 	if pending := pendingEntriesOf(ctx); pending.act != nil && pending.act.Entry.Account != "" {
-		pending.ends, pending.outcome = true, outcome
+		pending.endsAct, pending.outcome = true, outcome
 	}
 }
 
@@ -70,16 +70,16 @@ func endAct(ctx context.Context, outcome *audit.Outcome) {
 func (p *pendingEntries) store(ctx context.Context, s *Store, tx bun.IDB, changed bool) error {
 	var err error
 	switch {
-	case p.ends:
-		err = p.end(ctx, tx)
+	case p.endsAct:
+		err = p.endStoredAct(ctx, tx)
 	case changed && p.act != nil && p.act.Entry.Account != "" && p.act.State() == ports.ActNew:
-		p.stored, err = true, s.storeAct(ctx, tx, p.act)
+		p.storesAct, err = true, s.storeAct(ctx, tx, p.act)
 	}
 	if err != nil {
 		return err
 	}
 	byOwner := map[string][]audit.Entry{}
-	for _, e := range p.all {
+	for _, e := range p.entries {
 		byOwner[string(e.Account)] = append(byOwner[string(e.Account)], e)
 	}
 	for _, owner := range slices.Sorted(maps.Keys(byOwner)) {
@@ -90,49 +90,50 @@ func (p *pendingEntries) store(ctx context.Context, s *Store, tx bun.IDB, change
 	return nil
 }
 
-// end deletes the stored act. If there is an outcome, it adds the act's entry, unless EndLostActs
-// has already added that entry. With an outcome it also deletes the act that an earlier attempt
-// stored under the same Idempotency-Key, because the entry of this attempt replaces that act.
-func (p *pendingEntries) end(ctx context.Context, tx bun.IDB) error {
+// endStoredAct deletes the stored act. If there is an outcome, it adds the act's entry, unless
+// EndLostActs has already added that entry. With an outcome it also deletes the act that an earlier
+// attempt stored under the same Idempotency-Key, because the entry of this attempt replaces that
+// act.
+func (p *pendingEntries) endStoredAct(ctx context.Context, tx bun.IDB) error {
 	owner := accountKey(p.act.Entry.Account)
-	forget := tx.NewDelete().Model((*actRow)(nil)).Where("account_id = ?", owner).Where("write_key = ?", p.act.Write)
+	deletion := tx.NewDelete().Model((*actRow)(nil)).Where("account_id = ?", owner).Where("write_key = ?", p.act.Write)
 	if p.outcome == nil {
-		_, err := forget.Where("id = ?", p.act.Entry.ID).Exec(ctx)
+		_, err := deletion.Where("id = ?", p.act.Entry.ID).Exec(ctx)
 		return err
 	}
-	res, err := forget.Exec(ctx)
+	res, err := deletion.Exec(ctx)
 	if err != nil {
 		return err
 	}
-	forgotten, err := res.RowsAffected()
+	deletedRows, err := res.RowsAffected()
 	if err != nil {
 		return err
 	}
-	ended := false
+	hasEnded := false
 	switch p.act.State() {
 	case ports.ActStored:
-		ended = forgotten == 0
+		hasEnded = deletedRows == 0
 	case ports.ActUncertain:
-		ended, err = tx.NewSelect().Model((*entryRow)(nil)).Where("ae.account_id = ?", owner).Where("ae.id = ?", p.act.Entry.ID).Exists(ctx)
+		hasEnded, err = tx.NewSelect().Model((*entryRow)(nil)).Where("ae.account_id = ?", owner).Where("ae.id = ?", p.act.Entry.ID).Exists(ctx)
 	}
-	if err != nil || ended {
+	if err != nil || hasEnded {
 		return err
 	}
 	e := p.act.Entry
 	e.Outcome = *p.outcome
-	p.all = append(p.all, e)
+	p.entries = append(p.entries, e)
 	return nil
 }
 
-// committed updates the state of the act after the transaction. known is false if the outcome of
-// the commit is unknown.
-func (p *pendingEntries) committed(known bool) {
+// afterCommit updates the state of the act after the transaction. isKnown is false if the outcome
+// of the commit is unknown.
+func (p *pendingEntries) afterCommit(isKnown bool) {
 	switch {
-	case p.ends && known:
+	case p.endsAct && isKnown:
 		p.act.AdvanceTo(ports.ActEnded)
-	case p.ends && p.outcome != nil:
+	case p.endsAct && p.outcome != nil:
 		p.act.AdvanceTo(ports.ActUncertain)
-	case p.stored && known:
+	case p.storesAct && isKnown:
 		p.act.AdvanceTo(ports.ActStored)
 	}
 }
@@ -162,11 +163,11 @@ func (s *Store) EndLostActs(ctx context.Context, age time.Duration, limit int) (
 	var rows []actRow
 	err := s.inTransaction(ctx, "end lost acts", func(ctx context.Context, tx bun.IDB) error {
 		rows = nil
-		lost := tx.NewSelect().Model((*actRow)(nil)).Column("account_id", "write_key").
+		lostActs := tx.NewSelect().Model((*actRow)(nil)).Column("account_id", "write_key").
 			Where("started_at <= ? - ?", s.clock(), age.Microseconds()).
 			Where("NOT EXISTS (SELECT 1 FROM idempotency_keys AS i WHERE i.account_id = aa.account_id AND i.key_hash = aa.write_key AND i.leased_until > ?)", s.clock()).
 			Limit(int64(limit))
-		err := tx.NewDelete().Model((*actRow)(nil)).Where("(account_id, write_key) IN (?)", lost).
+		err := tx.NewDelete().Model((*actRow)(nil)).Where("(account_id, write_key) IN (?)", lostActs).
 			Where("started_at <= ? - ?", s.clock(), age.Microseconds()).Returning("*").Scan(ctx, &rows)
 		if err != nil {
 			return err

@@ -41,20 +41,20 @@ func emitTenant(ctx context.Context, owner string, c change[tenant.Tenant]) {
 // emitDomain adds the events of a change of a domain to the transaction.
 func emitDomain(ctx context.Context, owner string, c change[domain.Domain]) {
 	emit(ctx, owner, event.OfDomain(c.before, c.after)...)
-	if before, after := domainCountsOf(c.before), domainCountsOf(c.after); !after.held || before != after {
+	if before, after := domainCountsOf(c.before), domainCountsOf(c.after); !after.isListed || before != after {
 		checkReadiness(ctx, owner, cmp.Or(c.after.TenantGUID, c.before.TenantGUID))
 	}
 }
 
 // domainCounts says in which counts of tenantQuery a domain is included. The readiness of a tenant
 // depends on its domains only through these counts. Most changes of a domain do not affect them.
-type domainCounts struct{ held, verified, signed, published bool }
+type domainCounts struct{ isListed, isVerified, isSigned, isPublished bool }
 
 func domainCountsOf(d domain.Domain) domainCounts {
 	if !d.Added || !d.MissingSince.IsZero() {
 		return domainCounts{}
 	}
-	return domainCounts{held: true, verified: d.Verified, signed: d.DKIMEnabled, published: d.Status.VerificationSeen && !d.Verified}
+	return domainCounts{isListed: true, isVerified: d.Verified, isSigned: d.DKIMEnabled, isPublished: d.Status.VerificationSeen && !d.Verified}
 }
 
 // emitMailbox adds the events of a change of a mailbox to the transaction. goneType is the type of
@@ -87,13 +87,13 @@ func emitJob(ctx context.Context, owner string, c change[provisioning.Job]) {
 // emitConnections adds the events of changed connections to the transaction. It finds the tenants
 // through the rows of the mailboxes, so it must run before these rows are deleted. It makes no
 // query if no connection has an event.
-func emitConnections(ctx context.Context, tx bun.IDB, owner string, all []change[connectionRow]) error {
+func emitConnections(ctx context.Context, tx bun.IDB, owner string, connections []change[connectionRow]) error {
 	eventsOf := func(c change[connectionRow], id tenant.GUID) []event.Event {
 		return event.OfConnection(id, c.before.connection(), c.after.connection())
 	}
-	all = slices.DeleteFunc(slices.Clone(all), func(c change[connectionRow]) bool { return len(eventsOf(c, "")) == 0 })
+	connections = slices.DeleteFunc(slices.Clone(connections), func(c change[connectionRow]) bool { return len(eventsOf(c, "")) == 0 })
 	mailboxOf := func(c change[connectionRow]) string { return cmp.Or(c.after.MailboxID, c.before.MailboxID) }
-	for chunk := range slices.Chunk(all, batchSize) {
+	for chunk := range slices.Chunk(connections, batchSize) {
 		var rows []mailboxRow
 		if err := tx.NewSelect().Model(&rows).ColumnExpr("m.id, t.guid AS tenant_guid").Join("JOIN "+tenantOfMailbox).
 			Where("m.account_id = ?", owner).Where("m.id IN (?)", bun.List(convertAll(chunk, mailboxOf))).Scan(ctx); err != nil {
@@ -112,7 +112,7 @@ func emitConnections(ctx context.Context, tx bun.IDB, owner string, all []change
 
 // lockConnections returns the stored connections of mailboxes to an integration, by mailbox.
 func (s *Store) lockConnections(ctx context.Context, tx bun.IDB, owner, integrationID string, mailboxIDs ...string) (map[string]connectionRow, error) {
-	all := make(map[string]connectionRow, len(mailboxIDs))
+	byMailbox := make(map[string]connectionRow, len(mailboxIDs))
 	for chunk := range slices.Chunk(mailboxIDs, batchSize) {
 		var rows []connectionRow
 		if err := s.db.LockRows(tx.NewSelect().Model(&rows).Where("mc.account_id = ?", owner).Where("mc.integration_id = ?", integrationID).
@@ -120,16 +120,16 @@ func (s *Store) lockConnections(ctx context.Context, tx bun.IDB, owner, integrat
 			return nil, err
 		}
 		for _, row := range rows {
-			all[row.MailboxID] = row
+			byMailbox[row.MailboxID] = row
 		}
 	}
-	return all, nil
+	return byMailbox, nil
 }
 
-// emitEnded adds the events of the connections that the caller is about to delete with their
-// mailboxes or their integrations. ids are the mailboxes or the integrations, and column is the
-// column of mailbox_connections that contains them.
-func (s *Store) emitEnded(ctx context.Context, tx bun.IDB, owner, column string, ids []string) error {
+// emitEndedConnections adds the events of the connections that the caller is about to delete with
+// their mailboxes or their integrations. ids are the mailboxes or the integrations, and column is
+// the column of mailbox_connections that contains them.
+func (s *Store) emitEndedConnections(ctx context.Context, tx bun.IDB, owner, column string, ids []string) error {
 	for chunk := range slices.Chunk(ids, batchSize) {
 		var rows []connectionRow
 		if err := s.db.LockRows(tx.NewSelect().Model(&rows).Where("mc.account_id = ?", owner).Where("mc.? IN (?)", bun.Ident(column), bun.List(chunk)).
@@ -144,11 +144,11 @@ func (s *Store) emitEnded(ctx context.Context, tx bun.IDB, owner, column string,
 	return nil
 }
 
-// changingRuns calls change, which can end jobs of these runs. It then emits the events of the runs
-// that have no active job any more. It first locks the runs. Without the lock, two transactions
-// could end the last two jobs of a run at the same time. Each would still see one active job, and
-// neither would emit the event.
-func (s *Store) changingRuns(ctx context.Context, tx bun.IDB, owner string, runs []string, change func() error) error {
+// changeAndEmitRuns calls change, which can end jobs of these runs. It then emits the events of the
+// runs that have no active job any more. It first locks the runs. Without the lock, two
+// transactions could end the last two jobs of a run at the same time. Each would still see one
+// active job, and neither would emit the event.
+func (s *Store) changeAndEmitRuns(ctx context.Context, tx bun.IDB, owner string, runs []string, change func() error) error {
 	if len(runs) == 0 {
 		return change()
 	}
@@ -177,11 +177,11 @@ func jobsOfRuns(ctx context.Context, db bun.IDB, owner string, runs ...string) (
 	var rows []dnsJobRow
 	err := db.NewSelect().Model(&rows).Where("dj.account_id = ?", owner).Where("dj.run_id IN (?)", bun.List(runs)).
 		Order("dj.domain_name", "dj.id").Scan(ctx)
-	all := map[string][]provisioning.Job{}
+	byRun := map[string][]provisioning.Job{}
 	for _, r := range rows {
-		all[r.RunID] = append(all[r.RunID], r.job())
+		byRun[r.RunID] = append(byRun[r.RunID], r.job())
 	}
-	return all, err
+	return byRun, err
 }
 
 // activeRuns returns the runs with an active job of one of these domains.
@@ -207,7 +207,7 @@ func (s *Store) deleteDomains(ctx context.Context, tx bun.IDB, owner string, dom
 	for _, d := range domains {
 		emitDomain(ctx, owner, change[domain.Domain]{before: d})
 	}
-	return s.changingRuns(ctx, tx, owner, runs, func() error {
+	return s.changeAndEmitRuns(ctx, tx, owner, runs, func() error {
 		_, err := tx.NewDelete().Model((*domainRow)(nil)).Where("account_id = ?", owner).Where("id IN (?)", bun.List(ids)).Exec(ctx)
 		return err
 	})
@@ -227,7 +227,7 @@ func (s *Store) deleteMailboxes(ctx context.Context, tx bun.IDB, owner string, m
 			return err
 		}
 	}
-	if err := s.emitEnded(ctx, tx, owner, "mailbox_id", ids); err != nil {
+	if err := s.emitEndedConnections(ctx, tx, owner, "mailbox_id", ids); err != nil {
 		return err
 	}
 	for _, row := range mailboxes {
@@ -282,7 +282,7 @@ func (s *Store) emitReadiness(ctx context.Context, tx bun.IDB, p *pendingEvents)
 // locks that row before it reads the tenant. It therefore sees the changes of the transaction that
 // held the lock before.
 func (s *Store) compareReadiness(ctx context.Context, tx bun.IDB, key tenantKey) error {
-	known, err := s.lockReadiness(ctx, tx, key)
+	stored, err := s.lockReadiness(ctx, tx, key)
 	if err != nil {
 		return err
 	}
@@ -290,30 +290,30 @@ func (s *Store) compareReadiness(ctx context.Context, tx bun.IDB, key tenantKey)
 	if err != nil {
 		return err
 	}
-	now := event.OfReadiness(t.GUID, t.Readiness(s.requireSMTPAuth))
+	readinessEvent := event.OfReadiness(t.GUID, t.Readiness(s.requireSMTPAuth))
 	var before event.ReadinessData
-	if err := json.Unmarshal(known.Readiness, &before); err != nil {
+	if err := json.Unmarshal(stored.Readiness, &before); err != nil {
 		return err
 	}
-	if reflect.DeepEqual(before, now.Data) {
+	if reflect.DeepEqual(before, readinessEvent.Data) {
 		return nil
 	}
-	if known.Readiness, err = json.Marshal(now.Data); err != nil {
+	if stored.Readiness, err = json.Marshal(readinessEvent.Data); err != nil {
 		return err
 	}
-	if _, err := tx.NewUpdate().Model(&known).Column("readiness").WherePK().Exec(ctx); err != nil {
+	if _, err := tx.NewUpdate().Model(&stored).Column("readiness").WherePK().Exec(ctx); err != nil {
 		return err
 	}
-	if !connects(ctx, key) { // the event tenant.connected shows the readiness already
-		emit(ctx, key.owner, now)
+	if !connectsTenant(ctx, key) { // the event tenant.connected shows the readiness already
+		emit(ctx, key.owner, readinessEvent)
 	}
 	return nil
 }
 
-// connects reports whether the transaction connects the tenant.
-func connects(ctx context.Context, key tenantKey) bool {
+// connectsTenant reports whether the transaction connects the tenant.
+func connectsTenant(ctx context.Context, key tenantKey) bool {
 	pending := ctx.Value(pendingEventsKey{}).(*pendingEvents)
-	return slices.ContainsFunc(pending.all, func(e event.Event) bool {
+	return slices.ContainsFunc(pending.events, func(e event.Event) bool {
 		return e.Type == event.TenantConnected && string(e.Account) == key.owner && e.Subject.ID == key.guid
 	})
 }
@@ -334,8 +334,8 @@ func (s *Store) lockReadiness(ctx context.Context, tx bun.IDB, key tenantKey) (r
 	if err != nil {
 		return row, err
 	}
-	first := readinessRow{AccountID: key.owner, TenantID: t.ID, Readiness: json.RawMessage("{}")}
-	if _, err := tx.NewInsert().Model(&first).On("CONFLICT (account_id, tenant_id) DO NOTHING").Exec(ctx); err != nil {
+	initial := readinessRow{AccountID: key.owner, TenantID: t.ID, Readiness: json.RawMessage("{}")}
+	if _, err := tx.NewInsert().Model(&initial).On("CONFLICT (account_id, tenant_id) DO NOTHING").Exec(ctx); err != nil {
 		return row, err
 	}
 	return row, lock()

@@ -70,13 +70,13 @@ func linkInvalid() error {
 // Anyone can send an invented state. TakeFlow therefore first reads whether the flow exists, so
 // that such a request causes no write.
 func (s *Store) TakeFlow(ctx context.Context, stateHash [32]byte, from, to ports.ConnectStep, now time.Time) (ports.ConnectFlow, error) {
-	known := false
+	exists := false
 	err := s.db.Run(ctx, "find connect flow", func(ctx context.Context, db bun.IDB) (err error) {
-		known, err = db.NewSelect().Model((*flowRow)(nil)).Where("state_hash = ?", stateHash[:]).Where("step = ?", string(from)).
+		exists, err = db.NewSelect().Model((*flowRow)(nil)).Where("state_hash = ?", stateHash[:]).Where("step = ?", string(from)).
 			Where("expires_at > ?", storedTime(now)).Exists(ctx)
 		return err
 	})
-	if err == nil && !known {
+	if err == nil && !exists {
 		err = linkInvalid()
 	}
 	if err != nil {
@@ -147,12 +147,12 @@ func (r settingsRow) settings() access.Settings {
 
 // Settings implements ports.AccountSettings.
 func (s *Store) Settings(ctx context.Context, id access.AccountID) (access.Settings, error) {
-	var set access.Settings
+	var settings access.Settings
 	err := s.db.Run(ctx, "load account settings", func(ctx context.Context, db bun.IDB) (err error) {
-		set, err = settingsOf(ctx, db, accountKey(id))
+		settings, err = settingsOf(ctx, db, accountKey(id))
 		return err
 	})
-	return set, err
+	return settings, err
 }
 
 func settingsOf(ctx context.Context, db bun.IDB, owner string) (access.Settings, error) {

@@ -73,32 +73,32 @@ func (s *Store) ConnectionCounts(ctx context.Context, owner access.AccountID, in
 			Where("mc.integration_id = ?", ident.ParseOrZero(integrationID)).GroupExpr("mc.status")
 		return onlyVisibleMailboxes(ctx, q).Scan(ctx, &rows)
 	})
-	var n integration.Counts
+	var counts integration.Counts
 	for _, r := range rows {
-		n.Total += r.Mailboxes
-		n.HasErrors = n.HasErrors || r.Errs > 0
+		counts.Total += r.Mailboxes
+		counts.HasErrors = counts.HasErrors || r.Errs > 0
 		switch integration.ConnectionStatus(r.Status) {
 		case integration.ConnectionConnected:
-			n.Connected += r.Mailboxes
+			counts.Connected += r.Mailboxes
 		case integration.ConnectionPending:
-			n.Pending += r.Mailboxes
+			counts.Pending += r.Mailboxes
 		case integration.ConnectionFailed:
-			n.Failed += r.Mailboxes
+			counts.Failed += r.Mailboxes
 		case integration.ConnectionDisconnected:
-			n.Disconnected += r.Mailboxes
+			counts.Disconnected += r.Mailboxes
 		default:
-			n.Other += r.Mailboxes
+			counts.Other += r.Mailboxes
 		}
 	}
-	return n, err
+	return counts, err
 }
 
 // SaveConnection implements ports.Connections.
 func (s *Store) SaveConnection(ctx context.Context, owner access.AccountID, c integration.Connection, before time.Time, completion *ports.Completion) (bool, error) {
 	row := newConnectionRow(accountKey(owner), c)
-	var saved bool
+	var wasSaved bool
 	err := s.inTransaction(ctx, "save "+row.Status+" connection", func(ctx context.Context, tx bun.IDB) error {
-		saved = false
+		wasSaved = false
 		if before.IsZero() {
 			if err := s.lockToConnect(ctx, tx, row.AccountID, row.IntegrationID, row.MailboxID); err != nil {
 				return err
@@ -109,11 +109,11 @@ func (s *Store) SaveConnection(ctx context.Context, owner access.AccountID, c in
 		}
 		var err error
 		if before.IsZero() {
-			saved, err = insertConnection(ctx, tx, row)
+			wasSaved, err = insertConnection(ctx, tx, row)
 		} else {
-			saved, err = s.updateConnection(ctx, tx, row, storedTime(before))
+			wasSaved, err = s.updateConnection(ctx, tx, row, storedTime(before))
 		}
-		if err != nil || !saved {
+		if err != nil || !wasSaved {
 			return err
 		}
 		if c.Status == integration.ConnectionDisconnected {
@@ -123,7 +123,7 @@ func (s *Store) SaveConnection(ctx context.Context, owner access.AccountID, c in
 		}
 		return s.storeCompletion(ctx, tx, completion)
 	})
-	return saved && err == nil, err
+	return wasSaved && err == nil, err
 }
 
 // lockToConnect locks an integration and the mailboxes to which the caller may add connections. A
@@ -208,8 +208,8 @@ func checkNotHeld(ctx context.Context, tx bun.IDB, row connectionRow) error {
 // the first refresh PostgreSQL has no statistics about the connections, and a join would take over
 // a second.
 func eligibleMailboxes(ctx context.Context, db bun.IDB, owner, integrationID, joinCondition string, args ...any) *bun.SelectQuery {
-	ofVisible, visibleArgs := ofVisibleTenant(ctx, "m")
-	joinCondition, args = joinCondition+ofVisible, append(args, visibleArgs...)
+	visibleCondition, visibleArgs := ofVisibleTenant(ctx, "m")
+	joinCondition, args = joinCondition+visibleCondition, append(args, visibleArgs...)
 	return db.NewSelect().TableExpr("integrations AS ig").ColumnExpr("m.*").
 		ColumnExpr("t.guid AS tenant_guid, t.name AS tenant_name, d.id AS domain_id").
 		Join("LEFT JOIN mailboxes AS m ON m.account_id = ig.account_id AND m.provisioned AND m.stage IN (?) AND "+presentMailbox+joinCondition,
@@ -228,22 +228,22 @@ func selectConnections(db bun.IDB, rows *[]connectionRow, owner, integrationID s
 
 // joinConnections combines mailboxes with the connections that selectConnections selected.
 func joinConnections(mailboxes []mailboxRow, connections []connectionRow, integrationID string) []integration.EligibleMailbox {
-	all := make([]integration.EligibleMailbox, 0, len(mailboxes))
+	eligible := make([]integration.EligibleMailbox, 0, len(mailboxes))
 	byMailbox := make(map[string]*integration.EligibleMailbox, len(mailboxes))
 	for _, m := range mailboxes {
-		all = append(all, integration.EligibleMailbox{Mailbox: m.mailbox()})
-		byMailbox[m.ID] = &all[len(all)-1]
+		eligible = append(eligible, integration.EligibleMailbox{Mailbox: m.mailbox()})
+		byMailbox[m.ID] = &eligible[len(eligible)-1]
 	}
 	for _, c := range connections {
-		e, eligible := byMailbox[c.MailboxID]
+		e, isEligible := byMailbox[c.MailboxID]
 		switch {
-		case eligible && c.IntegrationID == integrationID:
+		case isEligible && c.IntegrationID == integrationID:
 			e.Connection = c.connection()
-		case eligible:
+		case isEligible:
 			e.HeldElsewhere = true
 		}
 	}
-	return all
+	return eligible
 }
 
 // Eligible implements ports.Connections.
@@ -286,8 +286,8 @@ func (s *Store) EligibleMailbox(ctx context.Context, owner access.AccountID, int
 func eligibleMailbox(ctx context.Context, db bun.IDB, owner, integrationID, mailboxID string) (integration.EligibleMailbox, error) {
 	var row mailboxRow
 	err := eligibleMailboxes(ctx, db, owner, integrationID, " AND m.id = ?", mailboxID).Scan(ctx, &row)
-	unknown := errors.Is(err, sql.ErrNoRows)
-	if err != nil && !unknown {
+	isUnknown := errors.Is(err, sql.ErrNoRows)
+	if err != nil && !isUnknown {
 		return integration.EligibleMailbox{}, err
 	}
 	// An unknown mailbox needs the same queries as a known one. Therefore the time of the response
@@ -297,7 +297,7 @@ func eligibleMailbox(ctx context.Context, db bun.IDB, owner, integrationID, mail
 	switch {
 	case err != nil:
 		return integration.EligibleMailbox{}, err
-	case unknown:
+	case isUnknown:
 		return integration.EligibleMailbox{}, integrationNotFound()
 	case row.ID == "":
 		return integration.EligibleMailbox{}, fault.MailboxNotFound.With("this service made no such mailbox in a tenant of the account")

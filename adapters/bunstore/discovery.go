@@ -38,23 +38,23 @@ func (s *Store) SaveDiscovery(ctx context.Context, owner access.AccountID, id te
 		if err != nil {
 			return err
 		}
-		known, err := observations(ctx, tx, tenantObservations, t.AccountID, t.ID)
+		storedObservations, err := observations(ctx, tx, tenantObservations, t.AccountID, t.ID)
 		if err != nil {
 			return err
 		}
-		held := known[t.ID].ofTenant(t.tenant())
+		current := storedObservations[t.ID].ofTenant(t.tenant())
 		// A list of domains that was read before the stored observation is ignored.
-		if f.Domains != nil && observation.Advance(&held.Observed.Domains, f.Began) {
+		if f.Domains != nil && observation.Advance(&current.Observed.Domains, f.Began) {
 			if err := s.mergeDomains(ctx, tx, t, stored, f); err != nil {
 				return err
 			}
 		}
-		if f.Mailboxes != nil && observation.Advance(&held.Observed.Mailboxes, f.Began) {
+		if f.Mailboxes != nil && observation.Advance(&current.Observed.Mailboxes, f.Began) {
 			if err := s.mergeMailboxes(ctx, tx, t, f); err != nil {
 				return err
 			}
 		}
-		return saveObservations(ctx, tx, tenantObservations, tenantObservation(t.AccountID, held))
+		return saveObservations(ctx, tx, tenantObservations, tenantObservation(t.AccountID, current))
 	})
 }
 
@@ -109,10 +109,10 @@ func (s *Store) mergeDomains(ctx context.Context, tx bun.IDB, t tenantRow, rows 
 	var changed []change[domain.Domain]
 	var gone []domain.Domain
 	for i, known := range stored {
-		p, listed := found[known.Name]
+		p, isListed := found[known.Name]
 		delete(found, known.Name)
 		switch {
-		case listed: // a listed domain whose creation got no answer gets its observation too
+		case isListed: // a listed domain whose creation got no answer gets its observation too
 			changed = append(changed, change[domain.Domain]{known, known.Merge(known.WithPlatformState(p, f.Began))})
 		case f.MissedDomains[known.Name] && mayBeMissed(f.Began, rows[i].StoredAt, known.Added):
 			missed, isGone := known.AfterMiss(f.Began)
@@ -137,12 +137,12 @@ func (s *Store) mergeDomains(ctx context.Context, tx bun.IDB, t tenantRow, rows 
 
 func insertDomains(ctx context.Context, tx bun.IDB, t tenantRow, found map[string]domain.Platform, f ports.Found) error {
 	rows := make([]domainRow, 0, len(found))
-	known := make([]observationRow, 0, len(found))
+	newObservations := make([]observationRow, 0, len(found))
 	for _, p := range found {
 		d := domain.Domain{ID: newID(), TenantID: t.ID, TenantGUID: tenant.GUID(t.GUID), Name: p.Name, CreatedAt: f.Began}.WithPlatformState(p, f.Began)
 		row := newDomainRow(t.AccountID, d)
 		row.StoredAt = f.Began
-		rows, known = append(rows, row), append(known, domainObservation(t.AccountID, d))
+		rows, newObservations = append(rows, row), append(newObservations, domainObservation(t.AccountID, d))
 		emitDomain(ctx, t.AccountID, change[domain.Domain]{after: d})
 	}
 	if len(rows) == 0 {
@@ -151,11 +151,11 @@ func insertDomains(ctx context.Context, tx bun.IDB, t tenantRow, found map[strin
 	if _, err := tx.NewInsert().Model(&rows).Exec(ctx); err != nil {
 		return err
 	}
-	return saveObservations(ctx, tx, domainObservations, known...)
+	return saveObservations(ctx, tx, domainObservations, newObservations...)
 }
 
 func (s *Store) mergeMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, f ports.Found) error {
-	enforced, err := s.lockSendState(ctx, tx, t.AccountID, tenantIDQuery(tx, t))
+	sendState, err := s.lockSendState(ctx, tx, t.AccountID, tenantIDQuery(tx, t))
 	if err != nil {
 		return err
 	}
@@ -177,7 +177,7 @@ func (s *Store) mergeMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, f p
 	if err := saveMailboxes(ctx, tx, t.AccountID, changed...); err != nil {
 		return err
 	}
-	gone, released, err := unblockGone(ctx, tx, t, enforced, gone, f)
+	gone, released, err := unblockGone(ctx, tx, t, sendState, gone, f)
 	if err != nil {
 		return err
 	}
@@ -212,13 +212,13 @@ func compareMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, rows []mailb
 		return nil, nil, err
 	}
 	for _, row := range rows {
-		p, listed := found[row.Address]
+		p, isListed := found[row.Address]
 		delete(found, row.Address)
 		m := stored[row.ID].ofMailbox(row.mailbox())
 		switch {
-		case listed && !row.StoredAt.After(f.Began):
+		case isListed && !row.StoredAt.After(f.Began):
 			changed = append(changed, change[mailbox.Mailbox]{m, m.Merge(m.WithPlatformState(p, f.Began))})
-		case !listed && f.MissedMailboxes[row.Address] && mayBeMissed(f.Began, row.StoredAt, row.Stage.IsListed()):
+		case !isListed && f.MissedMailboxes[row.Address] && mayBeMissed(f.Began, row.StoredAt, row.Stage.IsListed()):
 			missed, isGone := m.AfterMiss(f.Began)
 			// unblockGone handles a mailbox with an intended block.
 			changed = append(changed, change[mailbox.Mailbox]{m, missed})
@@ -232,7 +232,7 @@ func compareMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, rows []mailb
 
 func insertMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, found map[string]mailbox.Platform, f ports.Found) error {
 	rows := make([]mailboxRow, 0, len(found))
-	known := make([]observationRow, 0, len(found))
+	newObservations := make([]observationRow, 0, len(found))
 	for address, p := range found {
 		m := mailbox.Mailbox{ID: newID(), TenantGUID: tenant.GUID(t.GUID), Stage: mailbox.Reserved, Address: address}.WithPlatformState(p, f.Began)
 		row := newMailboxRow(t.AccountID, m)
@@ -241,7 +241,7 @@ func insertMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, found map[str
 		if p.CreatedAt.IsZero() {
 			row.CreatedAt = f.Began
 		}
-		rows, known = append(rows, row), append(known, mailboxObservation(t.AccountID, m))
+		rows, newObservations = append(rows, row), append(newObservations, mailboxObservation(t.AccountID, m))
 		emitMailbox(ctx, t.AccountID, change[mailbox.Mailbox]{after: m}, event.MailboxVanished)
 	}
 	if len(rows) == 0 {
@@ -250,7 +250,7 @@ func insertMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, found map[str
 	if _, err := tx.NewInsert().Model(&rows).Exec(ctx); err != nil {
 		return err
 	}
-	return saveObservations(ctx, tx, mailboxObservations, known...)
+	return saveObservations(ctx, tx, mailboxObservations, newObservations...)
 }
 
 // tenantIDQuery returns a select of the tenant's id.
@@ -300,11 +300,11 @@ func intendedBlocks(ctx context.Context, tx bun.IDB, t tenantRow) (map[string]bo
 	var ids []string
 	err := tx.NewSelect().Model((*intentRow)(nil)).Column("mailbox_id").Where("si.account_id = ?", t.AccountID).
 		Where("si.tenant_id = ?", t.ID).Where("si.action = ?", string(sendlimit.Blocked)).Scan(ctx, &ids)
-	all := make(map[string]bool, len(ids))
+	intended := make(map[string]bool, len(ids))
 	for _, id := range ids {
-		all[id] = true
+		intended[id] = true
 	}
-	return all, err
+	return intended, err
 }
 
 // unblockEvents returns an unblock event for each mailbox of blocked.
@@ -334,11 +334,11 @@ func unblockEvents(ctx context.Context, tx bun.IDB, t tenantRow, state sendTenan
 	}
 	events := make([]sendlimit.Event, 0, len(blocked))
 	for _, row := range blocked {
-		b := row.sendBox(reasons[row.ID])
-		if b.Counted = day.Contains(row.SendsTodayAt); b.Counted {
-			b.Sent = row.SendsToday
+		box := row.sendBox(reasons[row.ID])
+		if box.Counted = day.Contains(row.SendsTodayAt); box.Counted {
+			box.Sent = row.SendsToday
 		}
-		e := withIDAt(b.ChangeTo(sendlimit.Unblocked, guid, limits, at).Event, at)
+		e := withIDAt(box.ChangeTo(sendlimit.Unblocked, guid, limits, at).Event, at)
 		events = append(events, e)
 		emit(ctx, t.AccountID, event.OfBlock(row.ID, e))
 	}

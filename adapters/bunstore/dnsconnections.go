@@ -75,11 +75,11 @@ func (s *Store) DNSConnections(ctx context.Context, owner access.AccountID) ([]d
 		}
 		return q.Scan(ctx)
 	})
-	all := make([]dnsconnection.Connection, 0, len(rows))
+	connections := make([]dnsconnection.Connection, 0, len(rows))
 	for _, r := range rows {
-		all = append(all, r.connection())
+		connections = append(connections, r.connection())
 	}
-	return all, err
+	return connections, err
 }
 
 // DNSConnection implements ports.DNSConnections.

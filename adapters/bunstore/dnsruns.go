@@ -190,10 +190,10 @@ func (s *Store) runsWithJobs(ctx context.Context, rows []dnsRunRow) ([]provision
 	for _, r := range rows {
 		ids = append(ids, r.ID)
 	}
-	all, err := s.readJobs(ctx, rows[0].AccountID, ids...)
+	jobsByRun, err := s.readJobs(ctx, rows[0].AccountID, ids...)
 	runs := make([]provisioning.Run, 0, len(rows))
 	for _, r := range rows {
-		if jobs := all[r.ID]; len(jobs) > 0 {
+		if jobs := jobsByRun[r.ID]; len(jobs) > 0 {
 			runs = append(runs, r.run(jobs))
 		}
 	}
@@ -201,15 +201,15 @@ func (s *Store) runsWithJobs(ctx context.Context, rows []dnsRunRow) ([]provision
 }
 
 // readJobs returns the jobs of runs, keyed by run. It omits jobs of tenants that are not visible.
-func (s *Store) readJobs(ctx context.Context, owner string, runs ...string) (all map[string][]provisioning.Job, err error) {
+func (s *Store) readJobs(ctx context.Context, owner string, runs ...string) (jobsByRun map[string][]provisioning.Job, err error) {
 	err = s.db.Run(ctx, "list provisioning jobs", func(ctx context.Context, db bun.IDB) (err error) {
-		all, err = jobsOfRuns(ctx, db, owner, runs...)
+		jobsByRun, err = jobsOfRuns(ctx, db, owner, runs...)
 		return err
 	})
-	for id, jobs := range all {
-		all[id] = slices.DeleteFunc(jobs, func(j provisioning.Job) bool { return !visible(ctx, j.TenantGUID) })
+	for id, jobs := range jobsByRun {
+		jobsByRun[id] = slices.DeleteFunc(jobs, func(j provisioning.Job) bool { return !isVisible(ctx, j.TenantGUID) })
 	}
-	return all, err
+	return jobsByRun, err
 }
 
 // Run implements ports.DNSRuns.
@@ -223,11 +223,11 @@ func (s *Store) Run(ctx context.Context, owner access.AccountID, id string) (pro
 	}
 	// An unknown run needs the same queries as a run that is not visible. Therefore the time of the
 	// response does not reveal whether the run exists.
-	all, err := s.readJobs(ctx, accountKey(owner), ident.ParseOrZero(id))
+	jobsByRun, err := s.readJobs(ctx, accountKey(owner), ident.ParseOrZero(id))
 	if err != nil {
 		return provisioning.Run{}, nil, err
 	}
-	jobs := all[ident.ParseOrZero(id)]
+	jobs := jobsByRun[ident.ParseOrZero(id)]
 	if row.ID == "" || len(jobs) == 0 {
 		return provisioning.Run{}, nil, runNotFound()
 	}
@@ -309,11 +309,11 @@ func (s *Store) DueJobs(ctx context.Context, now time.Time, limit int) ([]ports.
 			ColumnExpr("due.account_id, due.id, due.next_attempt_at").
 			OrderExpr("due.nth + COALESCE(busy.jobs, 0), due.next_attempt_at, due.id").Limit(int64(limit)).Scan(ctx, &rows)
 	})
-	all := make([]ports.DueJob, 0, len(rows))
+	dueJobs := make([]ports.DueJob, 0, len(rows))
 	for _, r := range rows {
-		all = append(all, ports.DueJob{ID: r.ID, Account: access.AccountID(r.AccountID), At: r.NextAttemptAt.UTC()})
+		dueJobs = append(dueJobs, ports.DueJob{ID: r.ID, Account: access.AccountID(r.AccountID), At: r.NextAttemptAt.UTC()})
 	}
-	return all, err
+	return dueJobs, err
 }
 
 // ClaimJob implements ports.DNSJobs.
@@ -370,7 +370,7 @@ func (s *Store) SaveJob(ctx context.Context, j provisioning.Job) (saved bool, er
 		if j.Status.IsActive() {
 			return save()
 		}
-		return s.changingRuns(ctx, tx, accountKey(j.Account), []string{ident.ParseOrZero(j.RunID)}, save)
+		return s.changeAndEmitRuns(ctx, tx, accountKey(j.Account), []string{ident.ParseOrZero(j.RunID)}, save)
 	})
 	return saved && err == nil, err
 }

@@ -45,7 +45,7 @@ func newDNSWriteRow(owner, domainID string, w dns.Written, now time.Time) dnsWri
 	}
 }
 
-func (r dnsWriteRow) same(o dnsWriteRow) bool {
+func (r dnsWriteRow) hasSameKey(o dnsWriteRow) bool {
 	return r.Purpose == o.Purpose && r.Name == o.Name && r.RecordType == o.RecordType && string(r.ValueHash) == string(o.ValueHash)
 }
 
@@ -57,13 +57,13 @@ func (s *Store) Written(ctx context.Context, owner access.AccountID, domainID st
 		return db.NewSelect().Model(&rows).Where("dw.account_id = ?", accountKey(owner)).Where("dw.domain_id = ?", ident.ParseOrZero(domainID)).
 			Order("dw.written_at", "dw.purpose", "dw.name", "dw.record_type", "dw.value_hash").Scan(ctx)
 	})
-	all := make([]dns.Written, 0, len(rows))
+	values := make([]dns.Written, 0, len(rows))
 	for _, r := range rows {
-		all = append(all, dns.Written{
+		values = append(values, dns.Written{
 			Purpose: dns.Purpose(r.Purpose), Name: r.Name, Type: dns.Type(r.RecordType), Value: string(r.Value), Replaced: string(r.Replaced),
 		})
 	}
-	return all, err
+	return values, err
 }
 
 // The states of a dnsChangeRow.
@@ -139,11 +139,11 @@ func (r dnsChangeRow) write() dns.Write {
 	return w
 }
 
-func (r dnsChangeRow) written() (all []dns.Written) {
+func (r dnsChangeRow) written() (values []dns.Written) {
 	for _, v := range r.Written {
-		all = append(all, dns.Written{Purpose: v.Purpose, Name: v.Name, Type: v.Type, Value: string(v.Value), Replaced: string(v.Replaced)})
+		values = append(values, dns.Written{Purpose: v.Purpose, Name: v.Name, Type: v.Type, Value: string(v.Value), Replaced: string(v.Replaced)})
 	}
-	return all
+	return values
 }
 
 func (s storedSet) set(name string, typ dns.Type) dns.RRSet {
@@ -179,11 +179,11 @@ func (s *Store) OpenWrites(ctx context.Context, owner access.AccountID, domainID
 }
 
 func dnsWrites(rows []dnsChangeRow) []dns.Write {
-	all := make([]dns.Write, 0, len(rows))
+	writes := make([]dns.Write, 0, len(rows))
 	for _, r := range rows {
-		all = append(all, r.write())
+		writes = append(writes, r.write())
 	}
-	return all
+	return writes
 }
 
 // ConfirmWrite implements ports.DNSWrites.
@@ -209,7 +209,7 @@ func saveWritten(ctx context.Context, tx bun.IDB, change dnsChangeRow) error {
 	for _, w := range change.written() {
 		row := newDNSWriteRow(change.AccountID, change.DomainID, w, now)
 		// One INSERT must not contain the same key twice. The last record with a key is kept.
-		rows = append(slices.DeleteFunc(rows, row.same), row)
+		rows = append(slices.DeleteFunc(rows, row.hasSameKey), row)
 	}
 	if len(rows) == 0 {
 		return nil
@@ -286,7 +286,7 @@ func (s *Store) BeginUndo(ctx context.Context, owner access.AccountID, runID str
 // domain_provisioning_already_active if a worker is executing the job, or if the job belongs to a
 // different run.
 func stopJobs(ctx context.Context, s *Store, tx bun.IDB, owner, runID, domainID string, now time.Time) error {
-	return s.changingRuns(ctx, tx, owner, []string{runID}, func() error {
+	return s.changeAndEmitRuns(ctx, tx, owner, []string{runID}, func() error {
 		return s.stopJob(ctx, tx, owner, runID, domainID, now)
 	})
 }
@@ -303,13 +303,13 @@ func (s *Store) stopJob(ctx context.Context, tx bun.IDB, owner, runID, domainID 
 	if err != nil {
 		return err
 	}
-	leased, err := ofDomain(tx.NewSelect().Model((*dnsJobRow)(nil))).Where("dj.leased_until > ?", s.clock()).Exists(ctx)
+	isLeased, err := ofDomain(tx.NewSelect().Model((*dnsJobRow)(nil))).Where("dj.leased_until > ?", s.clock()).Exists(ctx)
 	switch {
 	case err != nil:
 		return err
 	case active.RunID != runID:
 		return fault.JobActive.With("the domain %s has an active job of a different run; undo the run after that job has ended", active.DomainName)
-	case leased:
+	case isLeased:
 		return fault.JobActive.With("a worker is executing the job of the domain %s; try again in a minute", active.DomainName)
 	}
 	_, err = saveJob(ctx, tx, change[provisioning.Job]{active.job(), provisioning.Stop(active.job(), storedTime(now))})
@@ -328,7 +328,7 @@ func forgetWritten(ctx context.Context, tx bun.IDB, owner string, w dns.Write) e
 }
 
 // FinishUndo implements ports.DNSUndo.
-func (s *Store) FinishUndo(ctx context.Context, owner access.AccountID, runID string, writes []dns.Write, done ports.Undone) error {
+func (s *Store) FinishUndo(ctx context.Context, owner access.AccountID, runID string, writes []dns.Write, result ports.Undone) error {
 	return s.inTransaction(ctx, "finish undo of a run", func(ctx context.Context, tx bun.IDB) error {
 		for _, w := range writes {
 			_, err := tx.NewUpdate().Model((*dnsChangeRow)(nil)).Set("state = ?", changeUndone).
@@ -338,7 +338,7 @@ func (s *Store) FinishUndo(ctx context.Context, owner access.AccountID, runID st
 			}
 		}
 		return s.recordAudit(ctx, tx, audit.UndoDNS, accountKey(owner), map[string]string{
-			"run_id": runID, "put_back": strconv.Itoa(done.Restored), "left_alone": strconv.Itoa(done.Kept),
+			"run_id": runID, "put_back": strconv.Itoa(result.Restored), "left_alone": strconv.Itoa(result.Kept),
 		})
 	})
 }

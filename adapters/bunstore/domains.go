@@ -62,17 +62,17 @@ type storedRecord struct {
 	Preference, TTL     int
 }
 
-func newDomainRow(owner string, from domain.Domain) domainRow {
+func newDomainRow(owner string, d domain.Domain) domainRow {
 	return domainRow{
-		AccountID: owner, ID: ident.ParseOrZero(from.ID), TenantID: ident.ParseOrZero(from.TenantID), Name: storedText(from.Name),
-		Added: from.Added, IsDefault: from.Default, Verified: from.Verified, DKIM: from.DKIMEnabled, MailReady: from.MailReady,
+		AccountID: owner, ID: ident.ParseOrZero(d.ID), TenantID: ident.ParseOrZero(d.TenantID), Name: storedText(d.Name),
+		Added: d.Added, IsDefault: d.Default, Verified: d.Verified, DKIM: d.DKIMEnabled, MailReady: d.MailReady,
 		Records: storedRecords{
-			Verification: newRecords(from.Verification), Service: newRecords(from.Service),
-			Selector1: newRecord(from.Signing.Selector1), Selector2: newRecord(from.Signing.Selector2),
-			Sound: joinDrifts(from.Health.Sound), Drifted: joinDrifts(from.Health.Drifted),
+			Verification: newRecords(d.Verification), Service: newRecords(d.Service),
+			Selector1: newRecord(d.Signing.Selector1), Selector2: newRecord(d.Signing.Selector2),
+			Sound: joinDrifts(d.Health.Sound), Drifted: joinDrifts(d.Health.Drifted),
 		},
-		MX: storedText(from.Status.MX), SPF: storedText(from.Status.SPF), DMARC: storedText(from.Status.DMARC), DKIMStatus: from.Status.DKIM,
-		VerificationSeen: from.Status.VerificationSeen, CheckedAt: storedTime(from.CheckedAt), CreatedAt: storedTime(from.CreatedAt),
+		MX: storedText(d.Status.MX), SPF: storedText(d.Status.SPF), DMARC: storedText(d.Status.DMARC), DKIMStatus: d.Status.DKIM,
+		VerificationSeen: d.Status.VerificationSeen, CheckedAt: storedTime(d.CheckedAt), CreatedAt: storedTime(d.CreatedAt),
 	}
 }
 
@@ -102,13 +102,13 @@ func joinDrifts(all []domain.Drift) string {
 }
 
 func splitDrifts(list string) []domain.Drift {
-	var all []domain.Drift
+	var drifts []domain.Drift
 	for kind := range strings.SplitSeq(list, ",") {
 		if kind != "" {
-			all = append(all, domain.Drift(kind))
+			drifts = append(drifts, domain.Drift(kind))
 		}
 	}
-	return all
+	return drifts
 }
 
 func newRecord(r dns.Record) storedRecord {
@@ -128,11 +128,11 @@ func newRecords(all []dns.Record) []storedRecord {
 }
 
 func dnsRecords(rows []storedRecord) []dns.Record {
-	var all []dns.Record
+	var converted []dns.Record
 	for _, r := range rows {
-		all = append(all, r.dns())
+		converted = append(converted, r.dns())
 	}
-	return all
+	return converted
 }
 
 func domainNotFound() error {
@@ -218,7 +218,7 @@ func (s *Store) DomainByID(ctx context.Context, owner access.AccountID, domainID
 		found = domain.Domain{}
 		err := s.db.ReadPrepared(ctx, s.domainByID, func(r database.Row) error {
 			d, err := scanDomain(r)
-			if visible(ctx, d.TenantGUID) {
+			if isVisible(ctx, d.TenantGUID) {
 				found = d
 			}
 			return err
@@ -231,7 +231,7 @@ func (s *Store) DomainByID(ctx context.Context, owner access.AccountID, domainID
 	return found, err
 }
 
-func withTenant(q *bun.SelectQuery) *bun.SelectQuery {
+func joinTenant(q *bun.SelectQuery) *bun.SelectQuery {
 	return q.ColumnExpr("d.*").ColumnExpr("t.guid AS tenant_guid, t.name AS tenant_name").
 		Join("JOIN tenants AS t ON t.account_id = d.account_id AND t.id = d.tenant_id")
 }
@@ -298,43 +298,43 @@ func reserveDomain(ctx context.Context, tx bun.IDB, t tenantRow, rows []domainRo
 	if err != nil {
 		return domain.Domain{}, err
 	}
-	held, known := 0, -1
+	count, index := 0, -1
 	for i, found := range stored {
 		if found.MissingSince.IsZero() {
-			held++
+			count++
 		}
 		if found.Name == storedText(name) {
-			known = i
+			index = i
 		}
 	}
-	missing := known >= 0 && !stored[known].MissingSince.IsZero()
-	if known < 0 || missing {
-		if err := domain.CheckDomainLimit(held, limit); err != nil {
+	isMissing := index >= 0 && !stored[index].MissingSince.IsZero()
+	if index < 0 || isMissing {
+		if err := domain.CheckDomainLimit(count, limit); err != nil {
 			return domain.Domain{}, err
 		}
 	}
-	if known < 0 {
+	if index < 0 {
 		row := domainRow{AccountID: t.AccountID, ID: newID(), TenantID: t.ID, Name: storedText(name), CreatedAt: now, StoredAt: now}
 		_, err := tx.NewInsert().Model(&row).Exec(ctx)
 		found := row.domain()
 		found.JustReserved, found.ReservedAt = true, row.StoredAt.UTC()
 		return found, err
 	}
-	found := stored[known]
-	if missing {
-		missed := found
+	found := stored[index]
+	if isMissing {
+		before := found
 		found = found.ReservedAgain(now)
-		if err := saveDomains(ctx, tx, t.AccountID, change[domain.Domain]{missed, found}); err != nil {
+		if err := saveDomains(ctx, tx, t.AccountID, change[domain.Domain]{before, found}); err != nil {
 			return found, err
 		}
 	}
 	if found.Added {
 		return found, nil
 	}
-	if !missing {
-		found.PreviousReservedAt = rows[known].StoredAt.UTC()
+	if !isMissing {
+		found.PreviousReservedAt = rows[index].StoredAt.UTC()
 	}
-	found.ReservedAt = nextReservation(rows[known].StoredAt, now).UTC()
+	found.ReservedAt = nextReservation(rows[index].StoredAt, now).UTC()
 	return found, renewDomainReservation(ctx, tx, t.AccountID, found)
 }
 
@@ -369,7 +369,7 @@ func (s *Store) WithdrawReservation(ctx context.Context, owner access.AccountID,
 func (s *Store) EndReservation(ctx context.Context, owner access.AccountID, domainID string, reservedAt time.Time) error {
 	return s.inTransaction(ctx, "release domain", func(ctx context.Context, tx bun.IDB) error {
 		var row domainRow
-		q := withTenant(tx.NewSelect().Model(&row)).Where("d.account_id = ?", accountKey(owner)).
+		q := joinTenant(tx.NewSelect().Model(&row)).Where("d.account_id = ?", accountKey(owner)).
 			Where("d.id = ?", ident.ParseOrZero(domainID)).Where("NOT d.added").Where("d.stored_at = ?", storedTime(reservedAt))
 		err := s.db.LockRows(q, "d").Scan(ctx)
 		if errors.Is(err, sql.ErrNoRows) {
@@ -406,16 +406,16 @@ func (s *Store) StaleDomains(ctx context.Context, before time.Time, limit int) (
 		return db.NewSelect().TableExpr("domains AS d").ColumnExpr("d.account_id, d.id").Where(checkedDomain).
 			Where(ofActiveAccount("d")).Where(lastRead+" <= ?", storedTime(before)).OrderExpr(lastRead+", d.id").Limit(int64(limit)).Scan(ctx, &rows)
 	})
-	all := make([]ports.StaleDomain, 0, len(rows))
+	staleDomains := make([]ports.StaleDomain, 0, len(rows))
 	for _, r := range rows {
-		all = append(all, ports.StaleDomain{ID: r.ID, Account: access.AccountID(r.AccountID)})
+		staleDomains = append(staleDomains, ports.StaleDomain{ID: r.ID, Account: access.AccountID(r.AccountID)})
 	}
-	return all, err
+	return staleDomains, err
 }
 
 // DomainHealth implements ports.DomainChecks.
 func (s *Store) DomainHealth(ctx context.Context) (ports.DomainHealth, error) {
-	h := ports.DomainHealth{Drifted: map[domain.Drift]int{}}
+	health := ports.DomainHealth{Drifted: map[domain.Drift]int{}}
 	var groups []struct {
 		Drifted string
 		Domains int
@@ -426,15 +426,15 @@ func (s *Store) DomainHealth(ctx context.Context) (ports.DomainHealth, error) {
 			Where(checkedDomain).Where(ofActiveAccount("d")).Where("d.records->>'Drifted' <> ''").GroupExpr("d.records->>'Drifted'").Scan(ctx, &groups)
 	})
 	if err != nil {
-		return h, err
+		return health, err
 	}
 	for _, g := range groups {
 		for _, kind := range splitDrifts(g.Drifted) {
-			h.Drifted[kind] += g.Domains
+			health.Drifted[kind] += g.Domains
 		}
 	}
-	err = s.domainAges(ctx, &h)
-	return h, err
+	err = s.domainAges(ctx, &health)
+	return health, err
 }
 
 // domainAges reads the number of verified domains and the time of the oldest check. Both queries

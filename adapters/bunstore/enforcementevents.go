@@ -86,17 +86,17 @@ const eventBatch = 500
 // stored yet. RecordEvents reads which events are stored only after a failed attempt, because a
 // batch is seldom repeated.
 func (s *Store) RecordEvents(ctx context.Context, owner access.AccountID, events []sendlimit.Event) error {
-	repeated := false
+	isRepeat := false
 	return s.inTransaction(ctx, "record enforcement events", func(ctx context.Context, tx bun.IDB) error {
 		fresh := events
-		if repeated {
+		if isRepeat {
 			var err error
 			if fresh, err = newEvents(ctx, tx, accountKey(owner), events); err != nil {
 				return err
 			}
 		}
 		err := recordEvents(ctx, tx, accountKey(owner), fresh)
-		repeated = err != nil
+		isRepeat = err != nil
 		return err
 	})
 }
@@ -109,12 +109,12 @@ func newEvents(ctx context.Context, tx bun.IDB, owner string, events []sendlimit
 		for _, e := range chunk {
 			ids = append(ids, ident.ParseOrZero(e.ID))
 		}
-		var known []string
+		var storedIDs []string
 		if err := tx.NewSelect().Model((*enforcementRow)(nil)).Column("id").Where("ev.account_id = ?", owner).
-			Where("ev.id IN (?)", bun.List(ids)).Scan(ctx, &known); err != nil {
+			Where("ev.id IN (?)", bun.List(ids)).Scan(ctx, &storedIDs); err != nil {
 			return nil, err
 		}
-		for _, id := range known {
+		for _, id := range storedIDs {
 			stored[id] = true
 		}
 	}
@@ -171,9 +171,9 @@ func (s *Store) Events(ctx context.Context, owner access.AccountID, wanted ports
 	err := s.db.Snapshot(ctx, "list enforcement events", func(ctx context.Context, tx bun.IDB) error {
 		page = ports.EventPage{Events: []sendlimit.Event{}}
 		if wanted.Tenant != "" {
-			held, err := tx.NewSelect().Model((*tenantRow)(nil)).Where("t.account_id = ?", accountKey(owner)).
+			exists, err := tx.NewSelect().Model((*tenantRow)(nil)).Where("t.account_id = ?", accountKey(owner)).
 				Where("t.guid = ?", ident.ParseOrZero(string(wanted.Tenant))).Exists(ctx)
-			if err != nil || !held {
+			if err != nil || !exists {
 				return cmp.Or(err, tenantNotFound())
 			}
 		}
@@ -199,12 +199,12 @@ const maxUnixTime = 1 << 48 / 1000
 // eventPage returns the events of a page. It skips whole days by their counts, then whole hours of
 // the day in which the page begins. It therefore reads and skips at most the rows of one hour.
 func eventPage(ctx context.Context, tx bun.IDB, owner access.AccountID, wanted ports.EventQuery, days []eventCountRow) ([]sendlimit.Event, error) {
-	span, rest := skipToOffset(days, wanted.Offset)
+	span, skip := skipToOffset(days, wanted.Offset)
 	hours, err := eventCounts(ctx, tx, owner, wanted, hour, span.Starts, span.Starts+day)
 	if err != nil {
 		return nil, err
 	}
-	span, rest = skipToOffset(hours, rest)
+	span, skip = skipToOffset(hours, skip)
 	var rows []enforcementRow
 	query := tx.NewSelect().Model(&rows).Where("ev.account_id = ?", accountKey(owner)).Where("ev.id < ?", firstID(span.Starts+hour))
 	if wanted.Tenant != "" {
@@ -214,7 +214,7 @@ func eventPage(ctx context.Context, tx bun.IDB, owner access.AccountID, wanted p
 	if wanted.Action != "" {
 		query = query.Where("ev.action = ?", string(wanted.Action))
 	}
-	err = query.OrderExpr("ev.id DESC").Limit(int64(wanted.Limit)).Offset(int64(rest)).Scan(ctx)
+	err = query.OrderExpr("ev.id DESC").Limit(int64(wanted.Limit)).Offset(int64(skip)).Scan(ctx)
 	events := make([]sendlimit.Event, 0, len(rows))
 	for _, r := range rows {
 		events = append(events, r.event())

@@ -70,7 +70,7 @@ type eventVersionRow struct {
 
 // pendingEvents are the events that a transaction has emitted but not stored yet.
 type pendingEvents struct {
-	all []event.Event
+	events []event.Event
 	// tenants are the tenants whose readiness may have changed, see checkReadiness.
 	tenants map[tenantKey]bool
 }
@@ -83,7 +83,7 @@ func emit(ctx context.Context, owner string, events ...event.Event) {
 	pending := ctx.Value(pendingEventsKey{}).(*pendingEvents)
 	for _, e := range events {
 		e.Account = access.AccountID(owner)
-		pending.all = append(pending.all, e)
+		pending.events = append(pending.events, e)
 	}
 }
 
@@ -96,7 +96,7 @@ func (s *Store) storeEvents(ctx context.Context, tx bun.IDB, p *pendingEvents) e
 		return err
 	}
 	byOwner := map[string][]event.Event{}
-	for _, e := range p.all {
+	for _, e := range p.events {
 		byOwner[string(e.Account)] = append(byOwner[string(e.Account)], e)
 	}
 	for _, owner := range slices.Sorted(maps.Keys(byOwner)) {
@@ -247,8 +247,8 @@ func (s *Store) eventsAfter(ctx context.Context, tx bun.IDB, log eventLogRow, af
 	var tenants []string
 	for _, id := range q.Tenants {
 		// ident.Zero is the tenant of events without a tenant, so it must not match.
-		if known := ident.ParseOrZero(string(id)); known != ident.Zero {
-			tenants = append(tenants, known)
+		if guid := ident.ParseOrZero(string(id)); guid != ident.Zero {
+			tenants = append(tenants, guid)
 		}
 	}
 	if len(q.Tenants) > 0 && len(tenants) == 0 || after >= log.LastSequence {
@@ -306,20 +306,20 @@ func rangesOf(tenants, types []string) (ranges []logRange) {
 // firstRanges returns the combinations of tenants and types that can have the next limit events.
 // These are at most limit combinations: those whose first event comes earliest.
 func firstRanges(ctx context.Context, tx bun.IDB, owner string, after int64, limit int, tenants, types []string) ([]logRange, error) {
-	next := func() *bun.SelectQuery { return logAfter(tx, owner, after, 1).Column("e.sequence") }
+	nextEvent := func() *bun.SelectQuery { return logAfter(tx, owner, after, 1).Column("e.sequence") }
 	// Tenants and types without a later event are omitted. LIMIT makes the planner find them before
 	// it combines the others.
-	active := func(list []logRange, column string) *bun.SelectQuery {
+	withLaterEvent := func(list []logRange, column string) *bun.SelectQuery {
 		return tx.NewSelect().With("v", tx.NewValues(&list)).TableExpr("v").Column("v."+column).
-			Where("EXISTS (?)", next().Where("? = ?", bun.Ident("e."+column), bun.Ident("v."+column))).Limit(int64(len(list)))
+			Where("EXISTS (?)", nextEvent().Where("? = ?", bun.Ident("e."+column), bun.Ident("v."+column))).Limit(int64(len(list)))
 	}
 	var found []struct {
 		logRange `bun:",extend"`
 		First    int64 `bun:",nullzero"` // 0 if the range has no later event
 	}
-	err := tx.NewSelect().Column("t.tenant_guid", "k.type").TableExpr("(?) AS t", active(rangesOf(tenants, nil), "tenant_guid")).
-		TableExpr("(?) AS k", active(rangesOf(nil, types), "type")).
-		ColumnExpr("(?) AS first", next().Where("e.tenant_guid = t.tenant_guid").Where("e.type = k.type")).
+	err := tx.NewSelect().Column("t.tenant_guid", "k.type").TableExpr("(?) AS t", withLaterEvent(rangesOf(tenants, nil), "tenant_guid")).
+		TableExpr("(?) AS k", withLaterEvent(rangesOf(nil, types), "type")).
+		ColumnExpr("(?) AS first", nextEvent().Where("e.tenant_guid = t.tenant_guid").Where("e.type = k.type")).
 		OrderExpr("first NULLS LAST").Limit(int64(limit)).Scan(ctx, &found)
 	var ranges []logRange
 	for _, candidate := range found {
@@ -404,19 +404,19 @@ func (s *Store) LastEvents(ctx context.Context, owners ...access.AccountID) (map
 
 // DropEvents implements ports.EventLogs.
 func (s *Store) DropEvents(ctx context.Context, before time.Time) (dropped int, err error) {
-	ended := before.UTC().Truncate(24 * time.Hour)
+	cutoff := before.UTC().Truncate(24 * time.Hour)
 	var owners []string
 	err = s.db.Run(ctx, "list logs with old events", func(ctx context.Context, db bun.IDB) error {
 		owners = nil
 		return db.NewSelect().Model((*eventRow)(nil)).Distinct().Column("account_id").
-			Where("e.created_at < ?", storedTime(ended)).Order("e.account_id").Scan(ctx, &owners)
+			Where("e.created_at < ?", storedTime(cutoff)).Order("e.account_id").Scan(ctx, &owners)
 	})
 	for _, owner := range owners {
 		if err != nil {
 			break
 		}
 		var n int
-		n, err = s.dropLog(ctx, owner, ended)
+		n, err = s.dropLog(ctx, owner, cutoff)
 		dropped += n
 	}
 	return dropped, err
@@ -451,11 +451,11 @@ func (s *Store) dropLogBatch(ctx context.Context, owner string, before time.Time
 		if n == 0 {
 			return nil
 		}
-		through := oldest[n-1].Sequence
-		if _, err := tx.NewDelete().Model((*eventRow)(nil)).Where("e.account_id = ?", owner).Where("e.sequence <= ?", through).Exec(ctx); err != nil {
+		lastSequence := oldest[n-1].Sequence
+		if _, err := tx.NewDelete().Model((*eventRow)(nil)).Where("e.account_id = ?", owner).Where("e.sequence <= ?", lastSequence).Exec(ctx); err != nil {
 			return err
 		}
-		_, err := tx.NewUpdate().Model((*eventLogRow)(nil)).Set("dropped_sequence = ?", through).Where("el.account_id = ?", owner).Exec(ctx)
+		_, err := tx.NewUpdate().Model((*eventLogRow)(nil)).Set("dropped_sequence = ?", lastSequence).Where("el.account_id = ?", owner).Exec(ctx)
 		return err
 	})
 	return n, err

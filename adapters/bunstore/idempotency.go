@@ -39,7 +39,7 @@ func (s *Store) clock() bun.Safe {
 }
 
 // KeyRecord implements ports.Idempotency.
-func (s *Store) KeyRecord(ctx context.Context, at idempotency.KeyID) (idempotency.Record, bool, error) {
+func (s *Store) KeyRecord(ctx context.Context, id idempotency.KeyID) (idempotency.Record, bool, error) {
 	var row struct {
 		idempotencyRow `bun:",extend"`
 
@@ -48,7 +48,7 @@ func (s *Store) KeyRecord(ctx context.Context, at idempotency.KeyID) (idempotenc
 	err := s.db.Run(ctx, "read idempotency key", func(ctx context.Context, db bun.IDB) error {
 		return db.NewSelect().Model(&row).Column("fingerprint", "attempt", "answer", "expires_at").
 			ColumnExpr("leased_until > ? AS leased", s.clock()).
-			Where("account_id = ?", accountKey(at.Account)).Where("key_hash = ?", at.Key[:]).Scan(ctx)
+			Where("account_id = ?", accountKey(id.Account)).Where("key_hash = ?", id.Key[:]).Scan(ctx)
 	})
 	if errors.Is(err, sql.ErrNoRows) {
 		return idempotency.Record{}, false, nil
@@ -75,10 +75,10 @@ func (s *Store) Claim(ctx context.Context, c ports.Claim) (string, bool, error) 
 }
 
 // TakeOver implements ports.Idempotency.
-func (s *Store) TakeOver(ctx context.Context, from string, claim ports.Claim) (string, bool, error) {
+func (s *Store) TakeOver(ctx context.Context, previousAttempt string, claim ports.Claim) (string, bool, error) {
 	attempt := newID()
 	won, err := s.execChanged(ctx, "take an idempotency key over", func(db bun.IDB) (sql.Result, error) {
-		return s.whereAttempt(db.NewUpdate().Model((*idempotencyRow)(nil)), claim.Key, from).
+		return s.whereAttempt(db.NewUpdate().Model((*idempotencyRow)(nil)), claim.Key, previousAttempt).
 			Set("attempt = ?", attempt).Set("fingerprint = ?", claim.Fingerprint).Set("answer = NULL").
 			Set("leased_until = ? + ?", s.clock(), claim.Lease.Microseconds()).
 			Set("expires_at = ?", storedTime(claim.Now.Add(idempotency.Retention))).
@@ -89,28 +89,28 @@ func (s *Store) TakeOver(ctx context.Context, from string, claim ports.Claim) (s
 }
 
 // Hold implements ports.Idempotency.
-func (s *Store) Hold(ctx context.Context, at idempotency.KeyID, attempt string, lease time.Duration) (bool, error) {
+func (s *Store) Hold(ctx context.Context, id idempotency.KeyID, attempt string, lease time.Duration) (bool, error) {
 	return s.execChanged(ctx, "hold an idempotency key", func(db bun.IDB) (sql.Result, error) {
-		return s.whereAttempt(db.NewUpdate().Model((*idempotencyRow)(nil)), at, attempt).
+		return s.whereAttempt(db.NewUpdate().Model((*idempotencyRow)(nil)), id, attempt).
 			Set("leased_until = ? + ?", s.clock(), lease.Microseconds()).Exec(ctx)
 	})
 }
 
 // Finish implements ports.Idempotency.
 func (s *Store) Finish(ctx context.Context, c ports.Completion) (bool, error) {
-	var held bool
+	var isHeld bool
 	err := s.inTransaction(ctx, "finish an idempotency key", func(ctx context.Context, tx bun.IDB) error {
 		res, err := s.finish(ctx, tx, c)
 		if err != nil {
 			return err
 		}
 		n, err := res.RowsAffected()
-		if held = n > 0; held {
+		if isHeld = n > 0; isHeld {
 			endAct(ctx, c.Outcome)
 		}
 		return err
 	})
-	return held, err
+	return isHeld, err
 }
 
 func (s *Store) finish(ctx context.Context, db bun.IDB, c ports.Completion) (sql.Result, error) {
@@ -133,18 +133,18 @@ func (s *Store) storeCompletion(ctx context.Context, tx bun.IDB, completion *por
 }
 
 // Abandon implements ports.Idempotency.
-func (s *Store) Abandon(ctx context.Context, at idempotency.KeyID, attempt string, until time.Time) (bool, error) {
+func (s *Store) Abandon(ctx context.Context, id idempotency.KeyID, attempt string, until time.Time) (bool, error) {
 	return s.execChanged(ctx, "abandon an attempt with an idempotency key", func(db bun.IDB) (sql.Result, error) {
-		return s.whereAttempt(db.NewUpdate().Model((*idempotencyRow)(nil)), at, attempt).
+		return s.whereAttempt(db.NewUpdate().Model((*idempotencyRow)(nil)), id, attempt).
 			Set("leased_until = 0").Set("expires_at = ?", storedTime(until)).Where("answer IS NULL").Exec(ctx)
 	})
 }
 
 // Release implements ports.Idempotency.
-func (s *Store) Release(ctx context.Context, at idempotency.KeyID, attempt string) (bool, error) {
+func (s *Store) Release(ctx context.Context, id idempotency.KeyID, attempt string) (bool, error) {
 	return s.execChanged(ctx, "release an idempotency key", func(db bun.IDB) (sql.Result, error) {
 		return db.NewDelete().Model((*idempotencyRow)(nil)).
-			Where("account_id = ?", accountKey(at.Account)).Where("key_hash = ?", at.Key[:]).
+			Where("account_id = ?", accountKey(id.Account)).Where("key_hash = ?", id.Key[:]).
 			Where("attempt = ?", attempt).Where("answer IS NULL").Exec(ctx)
 	})
 }
@@ -180,8 +180,8 @@ func (s *Store) EndLeases(ctx context.Context) error {
 }
 
 // whereAttempt restricts an update to a key that is held by this attempt.
-func (s *Store) whereAttempt(q *bun.UpdateQuery, at idempotency.KeyID, attempt string) *bun.UpdateQuery {
-	return q.Where("account_id = ?", accountKey(at.Account)).Where("key_hash = ?", at.Key[:]).Where("attempt = ?", attempt)
+func (s *Store) whereAttempt(q *bun.UpdateQuery, id idempotency.KeyID, attempt string) *bun.UpdateQuery {
+	return q.Where("account_id = ?", accountKey(id.Account)).Where("key_hash = ?", id.Key[:]).Where("attempt = ?", attempt)
 }
 
 // execChanged runs a writing statement and reports whether it changed a row.

@@ -96,11 +96,11 @@ func (s *Store) Integrations(ctx context.Context, owner access.AccountID) ([]int
 }
 
 func integrationsOf(rows []integrationRow) []integration.Integration {
-	all := make([]integration.Integration, 0, len(rows))
+	integrations := make([]integration.Integration, 0, len(rows))
 	for _, r := range rows {
-		all = append(all, r.integration())
+		integrations = append(integrations, r.integration())
 	}
-	return all
+	return integrations
 }
 
 // Integration implements ports.Integrations.
@@ -132,8 +132,8 @@ func (s *Store) SaveIntegration(ctx context.Context, i integration.Integration, 
 
 // mergeIntegration stores an observation of an integration, and returns the integration as it was
 // before. It locks the row, so that concurrent observations are merged one after another. The
-// function with can add columns to the update.
-func (s *Store) mergeIntegration(ctx context.Context, tx bun.IDB, i integration.Integration, with func(*bun.UpdateQuery) *bun.UpdateQuery) (before integration.Integration, err error) {
+// function addColumns can add columns to the update.
+func (s *Store) mergeIntegration(ctx context.Context, tx bun.IDB, i integration.Integration, addColumns func(*bun.UpdateQuery) *bun.UpdateQuery) (before integration.Integration, err error) {
 	var row integrationRow
 	err = s.db.LockRows(tx.NewSelect().Model(&row).ExcludeColumn("credential").
 		Where("ig.account_id = ?", accountKey(i.AccountID)).Where("ig.id = ?", ident.ParseOrZero(i.ID)), "ig").Scan(ctx)
@@ -151,7 +151,7 @@ func (s *Store) mergeIntegration(ctx context.Context, tx bun.IDB, i integration.
 	merged := before.Merge(i)
 	emitIntegration(ctx, row.AccountID, change[integration.Integration]{before, merged})
 	row = newIntegrationRow(merged)
-	_, err = with(tx.NewUpdate().Model(&row).Column("status", "has_error", "workspace_id", "workspace_name",
+	_, err = addColumns(tx.NewUpdate().Model(&row).Column("status", "has_error", "workspace_id", "workspace_name",
 		"last_tested_at", "refreshed_at", "updated_at")).
 		Where("ig.account_id = ?", row.AccountID).Where("ig.id = ?", row.ID).Exec(ctx)
 	if err != nil {
@@ -183,11 +183,11 @@ func (s *Store) RemoveIntegration(ctx context.Context, owner access.AccountID, i
 // lockIntegrations locks the integrations with these ids, or all integrations of an account if
 // there are no ids, and returns them. The caller deletes them. lockIntegrations waits for the
 // transactions that are adding connections, and later such transactions wait for the caller.
-func (s *Store) lockIntegrations(ctx context.Context, tx bun.IDB, owner string, only ...string) ([]integrationRow, error) {
+func (s *Store) lockIntegrations(ctx context.Context, tx bun.IDB, owner string, onlyIDs ...string) ([]integrationRow, error) {
 	var rows []integrationRow
 	q := tx.NewSelect().Model(&rows).ExcludeColumn("credential").Where("ig.account_id = ?", owner).Order("ig.id")
-	if len(only) > 0 {
-		q = q.Where("ig.id IN (?)", bun.List(only))
+	if len(onlyIDs) > 0 {
+		q = q.Where("ig.id IN (?)", bun.List(onlyIDs))
 	}
 	return rows, s.db.LockRowsToDelete(q, "ig").Scan(ctx)
 }
@@ -199,7 +199,7 @@ func (s *Store) removeIntegrations(ctx context.Context, tx bun.IDB, owner string
 		return nil
 	}
 	ids := convertAll(rows, func(r integrationRow) string { return r.ID })
-	if err := s.emitEnded(ctx, tx, owner, "integration_id", ids); err != nil {
+	if err := s.emitEndedConnections(ctx, tx, owner, "integration_id", ids); err != nil {
 		return err
 	}
 	for _, row := range rows {
@@ -239,9 +239,9 @@ const maxRefreshTries = 10
 // SaveRefresh implements ports.Connections.
 func (s *Store) SaveRefresh(ctx context.Context, owner access.AccountID, i integration.Integration, began time.Time, connections []integration.Connection, completion *ports.Completion) (int, error) {
 	i.AccountID = owner
-	seen := newConnectionRows(newIntegrationRow(i), connections)
+	observed := newConnectionRows(newIntegrationRow(i), connections)
 	for range maxRefreshTries {
-		stored, err := s.saveRefresh(ctx, i, seen, storedTime(began), completion)
+		stored, err := s.saveRefresh(ctx, i, observed, storedTime(began), completion)
 		if !errors.Is(err, database.ErrDuplicate) {
 			return stored, err
 		}
@@ -249,21 +249,21 @@ func (s *Store) SaveRefresh(ctx context.Context, owner access.AccountID, i integ
 	return 0, fault.ServiceUnavailable.RetryIn(database.UnavailableRetry, "other requests are connecting the same mailboxes right now")
 }
 
-func (s *Store) saveRefresh(ctx context.Context, i integration.Integration, seen []connectionRow, began time.Time, completion *ports.Completion) (stored int, err error) {
+func (s *Store) saveRefresh(ctx context.Context, i integration.Integration, observed []connectionRow, began time.Time, completion *ports.Completion) (storedCount int, err error) {
 	err = s.inTransaction(ctx, "save refresh", func(ctx context.Context, tx bun.IDB) error {
-		stored = 0
-		newest, err := s.mergeRefreshed(ctx, tx, i, began)
+		storedCount = 0
+		isNewest, err := s.mergeRefreshed(ctx, tx, i, began)
 		if err != nil {
 			return err
 		}
-		if !newest {
+		if !isNewest {
 			return s.storeCompletion(ctx, tx, completion)
 		}
 		row := newIntegrationRow(i)
-		if err := s.lockToConnect(ctx, tx, row.AccountID, row.ID, convertAll(seen, func(r connectionRow) string { return r.MailboxID })...); err != nil {
+		if err := s.lockToConnect(ctx, tx, row.AccountID, row.ID, convertAll(observed, func(r connectionRow) string { return r.MailboxID })...); err != nil {
 			return err
 		}
-		rows, err := savableConnections(ctx, tx, row, seen)
+		rows, err := savableConnections(ctx, tx, row, observed)
 		if err != nil {
 			return err
 		}
@@ -272,23 +272,23 @@ func (s *Store) saveRefresh(ctx context.Context, i integration.Integration, seen
 			if err != nil {
 				return err
 			}
-			stored += n
+			storedCount += n
 		}
 		return s.storeCompletion(ctx, tx, completion)
 	})
 	if err != nil {
 		return 0, err
 	}
-	return stored, nil
+	return storedCount, nil
 }
 
 // newConnectionRows returns the rows sorted by mailbox, so that two concurrent refreshes do not
 // deadlock. If a mailbox has several connections, the last one is kept.
-func newConnectionRows(of integrationRow, connections []integration.Connection) []connectionRow {
+func newConnectionRows(parent integrationRow, connections []integration.Connection) []connectionRow {
 	last := make(map[string]connectionRow, len(connections))
 	for _, c := range connections {
-		c.IntegrationID = of.ID
-		row := newConnectionRow(of.AccountID, c)
+		c.IntegrationID = parent.ID
+		row := newConnectionRow(parent.AccountID, c)
 		last[row.MailboxID] = row
 	}
 	rows := make([]connectionRow, 0, len(last))
@@ -305,13 +305,13 @@ func newConnectionRows(of integrationRow, connections []integration.Connection) 
 // A refresh by a key that is limited to some tenants compares only their mailboxes. mergeRefreshed
 // does not store the time of such a refresh. Such a refresh must not delay the next scheduled
 // refresh, and an older list can still have changes for the other tenants.
-func (s *Store) mergeRefreshed(ctx context.Context, tx bun.IDB, i integration.Integration, began time.Time) (newest bool, err error) {
-	_, limited := ports.VisibleTenants(ctx)
-	if !limited {
+func (s *Store) mergeRefreshed(ctx context.Context, tx bun.IDB, i integration.Integration, began time.Time) (isNewest bool, err error) {
+	_, isLimited := ports.VisibleTenants(ctx)
+	if !isLimited {
 		i.Observed.Listing = began
 	}
 	before, err := s.mergeIntegration(ctx, tx, i, func(q *bun.UpdateQuery) *bun.UpdateQuery {
-		if limited {
+		if isLimited {
 			return q
 		}
 		return q.Set("began_at = CASE WHEN began_at < ? THEN ? ELSE began_at END", began, began)
@@ -321,15 +321,15 @@ func (s *Store) mergeRefreshed(ctx context.Context, tx bun.IDB, i integration.In
 
 // savableConnections returns rows without the rows of deleted mailboxes and of mailboxes that a
 // different integration holds. If a mailbox is claimed later, the transaction fails and runs again.
-func savableConnections(ctx context.Context, tx bun.IDB, of integrationRow, rows []connectionRow) ([]connectionRow, error) {
+func savableConnections(ctx context.Context, tx bun.IDB, parent integrationRow, rows []connectionRow) ([]connectionRow, error) {
 	var mailboxIDs []string
-	err := tx.NewSelect().Model((*mailboxRow)(nil)).Column("id").Where("m.account_id = ?", of.AccountID).
+	err := tx.NewSelect().Model((*mailboxRow)(nil)).Column("id").Where("m.account_id = ?", parent.AccountID).
 		Where("m.provisioned").Scan(ctx, &mailboxIDs)
 	if err != nil {
 		return nil, err
 	}
 	var connections []connectionRow
-	if err := selectConnections(tx, &connections, of.AccountID, of.ID).Where("mc.integration_id <> ?", of.ID).Scan(ctx); err != nil {
+	if err := selectConnections(tx, &connections, parent.AccountID, parent.ID).Where("mc.integration_id <> ?", parent.ID).Scan(ctx); err != nil {
 		return nil, err
 	}
 	savable := make(map[string]bool, len(mailboxIDs))
@@ -350,19 +350,19 @@ func (s *Store) saveBatch(ctx context.Context, tx bun.IDB, rows []connectionRow,
 		return 0, err
 	}
 	var changed []change[connectionRow]
-	var save []connectionRow
+	var rowsToSave []connectionRow
 	for _, row := range rows {
 		before := stored[row.MailboxID]
 		if before.UpdatedAt.After(began) {
 			continue
 		}
 		row.ID = cmp.Or(before.ID, row.ID)
-		changed, save = append(changed, change[connectionRow]{before, row}), append(save, row)
+		changed, rowsToSave = append(changed, change[connectionRow]{before, row}), append(rowsToSave, row)
 	}
-	if len(save) == 0 {
+	if len(rowsToSave) == 0 {
 		return 0, nil
 	}
-	_, err = tx.NewInsert().Model(&save).On("CONFLICT (account_id, integration_id, mailbox_id) DO UPDATE").
+	_, err = tx.NewInsert().Model(&rowsToSave).On("CONFLICT (account_id, integration_id, mailbox_id) DO UPDATE").
 		Set("status = EXCLUDED.status").Set("platform_account = EXCLUDED.platform_account").
 		Set("platform_address = EXCLUDED.platform_address").
 		Set("platform_name = EXCLUDED.platform_name").
@@ -372,5 +372,5 @@ func (s *Store) saveBatch(ctx context.Context, tx bun.IDB, rows []connectionRow,
 	if err != nil {
 		return 0, err
 	}
-	return len(save), emitConnections(ctx, tx, rows[0].AccountID, changed)
+	return len(rowsToSave), emitConnections(ctx, tx, rows[0].AccountID, changed)
 }

@@ -299,8 +299,8 @@ func keyRevoked() error { return fault.FromStore(fault.KeyRevoked.With("the API 
 // the functions below. Methods that name the tenant do not need them: package guard replaces the id
 // of a tenant that is not visible with an id that no tenant has.
 
-// visible reports whether a tenant is visible in ctx.
-func visible(ctx context.Context, id tenant.GUID) bool {
+// isVisible reports whether a tenant is visible in ctx.
+func isVisible(ctx context.Context, id tenant.GUID) bool {
 	tenants, limited := ports.VisibleTenants(ctx)
 	return !limited || slices.Contains(tenants, id)
 }
@@ -344,12 +344,12 @@ func checkNoHiddenConnection(ctx context.Context, tx bun.IDB, owner, integration
 	connections := func() *bun.SelectQuery {
 		return tx.NewSelect().TableExpr("mailbox_connections AS mc").Where("mc.account_id = ?", owner).Where("mc.integration_id = ?", integrationID)
 	}
-	all, err := connections().Count(ctx)
+	total, err := connections().Count(ctx)
 	if err != nil {
 		return err
 	}
-	seen, err := onlyVisibleMailboxes(ctx, connections()).Count(ctx)
-	if err == nil && seen < all {
+	visibleCount, err := onlyVisibleMailboxes(ctx, connections()).Count(ctx)
+	if err == nil && visibleCount < total {
 		return fault.FromStore(fault.InsufficientScope.WithValues(access.IntegrationsWrite,
 			"the integration has mailboxes of tenants to which the API key is not limited"))
 	}

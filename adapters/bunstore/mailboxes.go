@@ -146,9 +146,9 @@ func (s *Store) SaveMailbox(ctx context.Context, owner access.AccountID, m mailb
 }
 
 // ConcludeMailboxes implements ports.MailboxStore.
-func (s *Store) ConcludeMailboxes(ctx context.Context, owner access.AccountID, all []mailbox.Mailbox, completion *ports.Completion) error {
+func (s *Store) ConcludeMailboxes(ctx context.Context, owner access.AccountID, mailboxes []mailbox.Mailbox, completion *ports.Completion) error {
 	return s.inTransaction(ctx, "conclude mailboxes", func(ctx context.Context, tx bun.IDB) error {
-		for _, m := range all {
+		for _, m := range mailboxes {
 			if err := s.mergeMailbox(ctx, tx, owner, m); err != nil {
 				return err
 			}
@@ -170,8 +170,8 @@ func (s *Store) ReleaseMailbox(ctx context.Context, owner access.AccountID, mail
 // SetSendLimit implements ports.MailboxStore.
 func (s *Store) SetSendLimit(ctx context.Context, owner access.AccountID, mailboxID string, perDay int, now time.Time) error {
 	return s.inTransaction(ctx, "set send limit", func(ctx context.Context, tx bun.IDB) error {
-		held := tx.NewSelect().Model((*mailboxRow)(nil)).Where("m.account_id = ?", accountKey(owner)).Where("m.id = ?", ident.ParseOrZero(mailboxID)).Column("tenant_id")
-		state, err := s.lockSendState(ctx, tx, accountKey(owner), held)
+		tenantIDs := tx.NewSelect().Model((*mailboxRow)(nil)).Where("m.account_id = ?", accountKey(owner)).Where("m.id = ?", ident.ParseOrZero(mailboxID)).Column("tenant_id")
+		state, err := s.lockSendState(ctx, tx, accountKey(owner), tenantIDs)
 		if err != nil {
 			return err
 		}
@@ -204,7 +204,7 @@ func (s *Store) ReserveMailboxes(ctx context.Context, owner access.AccountID, do
 		if err != nil {
 			return err
 		}
-		fresh, err := mailbox.SelectNew(addresses(rows), specs, limit)
+		fresh, err := mailbox.SelectNew(mailboxAddresses(rows), specs, limit)
 		if err != nil {
 			return err
 		}
@@ -238,7 +238,7 @@ func (s *Store) lockDomain(ctx context.Context, tx bun.IDB, owner, id string) (d
 			return d, err
 		}
 	}
-	q := withTenant(tx.NewSelect().Model(&d)).Where("d.account_id = ?", owner).Where("d.id = ?", id).Where("d.added")
+	q := joinTenant(tx.NewSelect().Model(&d)).Where("d.account_id = ?", owner).Where("d.id = ?", id).Where("d.added")
 	return d, orDomainNotFound(s.db.LockRows(q, "d").Scan(ctx))
 }
 
@@ -280,12 +280,12 @@ func reserveMissing(ctx context.Context, tx bun.IDB, missing []mailboxRow, fresh
 	return rows, other, nil
 }
 
-func addresses(rows []mailboxRow) []string {
-	all := make([]string, 0, len(rows))
+func mailboxAddresses(rows []mailboxRow) []string {
+	addresses := make([]string, 0, len(rows))
 	for _, r := range rows {
-		all = append(all, r.Address)
+		addresses = append(addresses, r.Address)
 	}
-	return all
+	return addresses
 }
 
 func insertReservations(ctx context.Context, tx bun.IDB, d domainRow, fresh []mailbox.Spec, now time.Time) ([]mailboxRow, error) {
@@ -308,8 +308,8 @@ func insertReservations(ctx context.Context, tx bun.IDB, d domainRow, fresh []ma
 func renewReservations(ctx context.Context, tx bun.IDB, rows []mailboxRow, specs []mailbox.Spec, now time.Time) error {
 	for i := range rows {
 		row := &rows[i]
-		wanted := slices.ContainsFunc(specs, func(spec mailbox.Spec) bool { return spec.Address == row.Address })
-		if !wanted || row.Stage.IsListed() {
+		isWanted := slices.ContainsFunc(specs, func(spec mailbox.Spec) bool { return spec.Address == row.Address })
+		if !isWanted || row.Stage.IsListed() {
 			continue
 		}
 		row.StoredAt = nextReservation(row.StoredAt, now)
@@ -322,16 +322,16 @@ func renewReservations(ctx context.Context, tx bun.IDB, rows []mailboxRow, specs
 	return nil
 }
 
-// inSpecOrder returns the mailboxes of rows in the order of specs. The first held elements of rows
-// were stored before the reservation.
-func inSpecOrder(specs []mailbox.Spec, rows []mailboxRow, held int, d domainRow) []mailbox.Mailbox {
+// inSpecOrder returns the mailboxes of rows in the order of specs. The first storedCount elements
+// of rows were stored before the reservation.
+func inSpecOrder(specs []mailbox.Spec, rows []mailboxRow, storedCount int, d domainRow) []mailbox.Mailbox {
 	boxes := make([]mailbox.Mailbox, 0, len(specs))
 	for _, spec := range specs {
 		i := slices.IndexFunc(rows, func(r mailboxRow) bool { return r.Address == spec.Address })
 		row := rows[i]
 		row.DomainID, row.TenantGUID, row.TenantName = d.ID, d.TenantGUID, d.TenantName
 		box := row.mailbox()
-		box.JustReserved, box.ReservedAt = i >= held, row.StoredAt.UTC()
+		box.JustReserved, box.ReservedAt = i >= storedCount, row.StoredAt.UTC()
 		boxes = append(boxes, box)
 	}
 	return boxes

@@ -37,14 +37,14 @@ type observedTimes map[string]time.Time
 // observationTable is a table of observations. missing is true if its objects can be missing at the
 // platform.
 type observationTable struct {
-	name    string
-	missing bool
+	name         string
+	canBeMissing bool
 }
 
 var (
 	tenantObservations      = observationTable{name: "tenant_observations"}
-	domainObservations      = observationTable{name: "domain_observations", missing: true}
-	mailboxObservations     = observationTable{name: "mailbox_observations", missing: true}
+	domainObservations      = observationTable{name: "domain_observations", canBeMissing: true}
+	mailboxObservations     = observationTable{name: "mailbox_observations", canBeMissing: true}
 	integrationObservations = observationTable{name: "integration_observations"}
 )
 
@@ -60,21 +60,21 @@ const (
 // observations returns the stored observations of rows, keyed by their ids. The result has the zero
 // value for a row that was never observed. The caller has locked the rows.
 func observations(ctx context.Context, tx bun.IDB, table observationTable, owner string, ids ...string) (map[string]observationRow, error) {
-	all := make(map[string]observationRow, len(ids))
+	byID := make(map[string]observationRow, len(ids))
 	if len(ids) == 0 {
-		return all, nil
+		return byID, nil
 	}
 	var rows []observationRow
 	q := tx.NewSelect().Model(&rows).ModelTableExpr("? AS o", bun.Ident(table.name)).
 		Where("o.account_id = ?", owner).Where("o.id IN (?)", bun.List(ids))
-	if !table.missing {
+	if !table.canBeMissing {
 		q = q.ExcludeColumn("missing_since")
 	}
 	err := q.Scan(ctx)
 	for _, r := range rows {
-		all[r.ID] = r
+		byID[r.ID] = r
 	}
-	return all, err
+	return byID, err
 }
 
 // saveObservations stores observations of rows that exist.
@@ -84,7 +84,7 @@ func saveObservations(ctx context.Context, tx bun.IDB, table observationTable, r
 	}
 	q := tx.NewInsert().Model(&rows).ModelTableExpr("? AS o", bun.Ident(table.name)).
 		On("CONFLICT (account_id, id) DO UPDATE").Set("observed = EXCLUDED.observed")
-	if table.missing {
+	if table.canBeMissing {
 		q = q.Set("missing_since = EXCLUDED.missing_since")
 	} else {
 		q = q.ExcludeColumn("missing_since")
@@ -172,7 +172,7 @@ func (r observationRow) ofIntegration(i integration.Integration) integration.Int
 // that concurrent observations are merged one after another.
 func (s *Store) mergeDomain(ctx context.Context, tx bun.IDB, owner access.AccountID, d domain.Domain) (domain.Domain, error) {
 	var row domainRow
-	lock := withTenant(tx.NewSelect().Model(&row)).Where("d.account_id = ?", accountKey(owner)).Where("d.id = ?", ident.ParseOrZero(d.ID))
+	lock := joinTenant(tx.NewSelect().Model(&row)).Where("d.account_id = ?", accountKey(owner)).Where("d.id = ?", ident.ParseOrZero(d.ID))
 	if err := orDomainNotFound(s.db.LockRows(lock, "d").Scan(ctx)); err != nil {
 		return domain.Domain{}, err
 	}
@@ -213,11 +213,11 @@ func domainsWithObservations(ctx context.Context, tx bun.IDB, owner string, rows
 		ids = append(ids, row.ID)
 	}
 	stored, err := observations(ctx, tx, domainObservations, owner, ids...)
-	all := make([]domain.Domain, 0, len(rows))
+	domains := make([]domain.Domain, 0, len(rows))
 	for _, row := range rows {
-		all = append(all, stored[row.ID].ofDomain(row.domain()))
+		domains = append(domains, stored[row.ID].ofDomain(row.domain()))
 	}
-	return all, err
+	return domains, err
 }
 
 // mergeTenant merges an observation into the stored tenant.

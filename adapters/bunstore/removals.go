@@ -48,20 +48,20 @@ type removedMailboxRow struct {
 // DeleteTenant implements ports.Tenants. Foreign keys delete the tenant's domains, mailboxes and
 // other rows.
 func (s *Store) DeleteTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, completion *ports.Completion) error {
-	held := false
+	wasHeld := false
 	err := s.inTransaction(ctx, "delete tenant", func(ctx context.Context, tx bun.IDB) (err error) {
 		guid := ident.ParseOrZero(string(id))
-		if held, err = s.deleteTenant(ctx, tx, accountKey(owner), guid); err != nil {
+		if wasHeld, err = s.deleteTenant(ctx, tx, accountKey(owner), guid); err != nil {
 			return err
 		}
 		_, err = tx.NewDelete().Model((*withdrawnRow)(nil)).
 			Where("account_id = ?", accountKey(owner)).Where("guid = ?", guid).Exec(ctx)
-		if err != nil || !held {
+		if err != nil || !wasHeld {
 			return err
 		}
 		return s.storeCompletion(ctx, tx, completion)
 	})
-	if err == nil && !held {
+	if err == nil && !wasHeld {
 		return tenantNotFound()
 	}
 	return err
@@ -93,8 +93,8 @@ func (s *Store) deleteTenant(ctx context.Context, tx bun.IDB, owner, guid string
 	if err := s.deleteMailboxes(ctx, tx, owner, boxes, event.MailboxRemoved); err != nil {
 		return false, err
 	}
-	ofTenant := tx.NewDelete().Where("sp.account_id = ?", owner).Where("sp.tenant_id = ?", t.ID)
-	if _, err := deletePolicies(ctx, tenant.GUID(guid), ofTenant); err != nil {
+	deletion := tx.NewDelete().Where("sp.account_id = ?", owner).Where("sp.tenant_id = ?", t.ID)
+	if _, err := deletePolicies(ctx, tenant.GUID(guid), deletion); err != nil {
 		return false, err
 	}
 	if err := s.deleteDomains(ctx, tx, owner, convertAll(rows, domainRow.domain)); err != nil {
@@ -117,9 +117,9 @@ func (s *Store) RemovableDomain(ctx context.Context, owner access.AccountID, id 
 		Mailboxes int
 	}
 	err := s.db.Run(ctx, "find removable domain", func(ctx context.Context, db bun.IDB) error {
-		used := db.NewSelect().TableExpr("mailboxes AS m").ColumnExpr("count(*)").Where("m.account_id = d.account_id").
+		mailboxCount := db.NewSelect().TableExpr("mailboxes AS m").ColumnExpr("count(*)").Where("m.account_id = d.account_id").
 			Where("m.tenant_id = d.tenant_id").Where("m.domain_name = d.name").Where(presentMailbox)
-		err := db.NewSelect().TableExpr("tenants AS t").ColumnExpr("d.*").ColumnExpr("t.guid AS tenant_guid").ColumnExpr("(?) AS mailboxes", used).
+		err := db.NewSelect().TableExpr("tenants AS t").ColumnExpr("d.*").ColumnExpr("t.guid AS tenant_guid").ColumnExpr("(?) AS mailboxes", mailboxCount).
 			Join("LEFT JOIN domains AS d ON d.account_id = t.account_id AND d.tenant_id = t.id AND d.added AND d.name = ?", storedText(name)).
 			Where("t.account_id = ?", accountKey(owner)).Where("t.guid = ?", ident.ParseOrZero(string(id))).Scan(ctx, &row)
 		switch {
@@ -155,17 +155,17 @@ func (s *Store) BeginDomainRemoval(ctx context.Context, owner access.AccountID, 
 		if err != nil {
 			return err
 		}
-		begun := forgottenRow{AccountID: row.AccountID, TenantID: row.TenantID, Name: row.Name, ForgottenAt: storedTime(at)}
-		result, err := tx.NewInsert().Model(&begun).On("CONFLICT (account_id, tenant_id, name) DO UPDATE").
+		removedDomain := forgottenRow{AccountID: row.AccountID, TenantID: row.TenantID, Name: row.Name, ForgottenAt: storedTime(at)}
+		result, err := tx.NewInsert().Model(&removedDomain).On("CONFLICT (account_id, tenant_id, name) DO UPDATE").
 			Set("forgotten_at = EXCLUDED.forgotten_at").Where("fd.forgotten_at <= ?", storedTime(at.Add(-domain.RemovalRepeatWindow))).Exec(ctx)
 		if err != nil {
 			return err
 		}
-		first, err := result.RowsAffected()
+		inserted, err := result.RowsAffected()
 		if err != nil {
 			return err
 		}
-		if first == 0 {
+		if inserted == 0 {
 			removal = ports.DomainRemoval{Repeated: true, MayBeNew: !merged.Observed.Change.IsZero()}
 			return nil
 		}
@@ -274,21 +274,21 @@ func (s *Store) RemoveMailbox(ctx context.Context, owner access.AccountID, m mai
 // dropMailbox deletes a mailbox and records its unblock. A mailbox with an intended block is hidden
 // instead of deleted, because only a pass can find out whether the mailbox is blocked.
 func (s *Store) dropMailbox(ctx context.Context, tx bun.IDB, t tenantRow, state sendTenantRow, row mailboxRow, now time.Time) error {
-	gone, released, err := unblockGone(ctx, tx, t, state, []mailboxRow{row}, ports.Found{Began: now, At: now})
+	deletable, released, err := unblockGone(ctx, tx, t, state, []mailboxRow{row}, ports.Found{Began: now, At: now})
 	if err != nil {
 		return err
 	}
-	if len(gone) == 0 {
+	if len(deletable) == 0 {
 		stored, err := observations(ctx, tx, mailboxObservations, t.AccountID, row.ID)
 		if err != nil {
 			return err
 		}
-		known := stored[row.ID].ofMailbox(row.mailbox())
-		hidden := known
+		before := stored[row.ID].ofMailbox(row.mailbox())
+		hidden := before
 		hidden.MissingSince, hidden.Observed.Account = now, now
-		return saveMailboxes(ctx, tx, t.AccountID, change[mailbox.Mailbox]{known, hidden})
+		return saveMailboxes(ctx, tx, t.AccountID, change[mailbox.Mailbox]{before, hidden})
 	}
-	if err := s.deleteMailboxes(ctx, tx, t.AccountID, gone, event.MailboxRemoved); err != nil {
+	if err := s.deleteMailboxes(ctx, tx, t.AccountID, deletable, event.MailboxRemoved); err != nil {
 		return err
 	}
 	return recordEvents(ctx, tx, t.AccountID, released)

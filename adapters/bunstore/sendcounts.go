@@ -73,11 +73,11 @@ func (s *Store) SendBoxes(ctx context.Context, r ports.SendRun, since time.Time)
 	for _, c := range dayCounts {
 		counts[c.MailboxID] = append(counts[c.MailboxID], c.count())
 	}
-	all := make([]ports.SendBox, 0, len(boxes))
+	sendBoxes := make([]ports.SendBox, 0, len(boxes))
 	for _, m := range boxes {
-		all = append(all, ports.SendBox{Counts: counts[m.ID], MailboxState: m.sendBox(reasons[m.ID])})
+		sendBoxes = append(sendBoxes, ports.SendBox{Counts: counts[m.ID], MailboxState: m.sendBox(reasons[m.ID])})
 	}
-	return all, err
+	return sendBoxes, err
 }
 
 // SaveCounts implements ports.SendRuns.
@@ -280,8 +280,8 @@ func (s *Store) SendHealth(ctx context.Context, now, lagging time.Time) (health 
 		}
 		limited := enforceable(tx.NewSelect()).Join(sendStateOfTenant).
 			Where(limitedTenant)
-		late := countedAt + " < ? OR " + countedAt + " > ? OR " + countedAt + " IS NULL AND (st.mark IS NULL AND " + readySince + " < ? OR st.mark < ?)"
-		if err := limited.ColumnExpr("count(*)").ColumnExpr("count(CASE WHEN "+late+" THEN 1 END)",
+		laggingCondition := countedAt + " < ? OR " + countedAt + " > ? OR " + countedAt + " IS NULL AND (st.mark IS NULL AND " + readySince + " < ? OR st.mark < ?)"
+		if err := limited.ColumnExpr("count(*)").ColumnExpr("count(CASE WHEN "+laggingCondition+" THEN 1 END)",
 			storedTime(lagging), storedTime(now.Add(maxClockSkew)), storedTime(lagging), storedTime(lagging.Add(-maxMarkLag))).
 			Scan(ctx, &health.Limited, &health.Lagging); err != nil {
 			return err
@@ -320,11 +320,11 @@ func (s *Store) SendStandings(ctx context.Context, owner access.AccountID) (map[
 			ColumnExpr("t.guid, max(m.sends_today_at) AS counted_at, count(m.blocked_at) AS blocked").
 			Where("t.account_id = ?", accountKey(owner)).GroupExpr("t.guid").Scan(ctx, &rows)
 	})
-	all := make(map[tenant.GUID]ports.SendStanding, len(rows))
+	byTenant := make(map[tenant.GUID]ports.SendStanding, len(rows))
 	for _, r := range rows {
 		if !r.CountedAt.IsZero() || r.Blocked > 0 {
-			all[tenant.GUID(r.GUID)] = ports.SendStanding{CountedAt: r.CountedAt.UTC(), Blocked: r.Blocked}
+			byTenant[tenant.GUID(r.GUID)] = ports.SendStanding{CountedAt: r.CountedAt.UTC(), Blocked: r.Blocked}
 		}
 	}
-	return all, err
+	return byTenant, err
 }

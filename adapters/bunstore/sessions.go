@@ -155,11 +155,11 @@ func (s *Store) Session(ctx context.Context, owner access.AccountID, integration
 }
 
 // SaveSession implements ports.Connections.
-func (s *Store) SaveSession(ctx context.Context, owner access.AccountID, now integration.Session, c *integration.Connection, completion *ports.Completion) (bool, error) {
-	row := newSessionRow(accountKey(owner), now)
-	var saved bool
+func (s *Store) SaveSession(ctx context.Context, owner access.AccountID, session integration.Session, c *integration.Connection, completion *ports.Completion) (bool, error) {
+	row := newSessionRow(accountKey(owner), session)
+	var wasSaved bool
 	err := s.inTransaction(ctx, "save "+row.Status+" OAuth session", func(ctx context.Context, tx bun.IDB) error {
-		saved = false
+		wasSaved = false
 		if c != nil { // see lockToConnect for the order of locks
 			if _, err := s.lockConnections(ctx, tx, row.AccountID, row.IntegrationID, row.MailboxID); err != nil {
 				return err
@@ -174,10 +174,10 @@ func (s *Store) SaveSession(ctx context.Context, owner access.AccountID, now int
 				return err
 			}
 		}
-		saved = true
+		wasSaved = true
 		return s.storeCompletion(ctx, tx, completion)
 	})
-	return saved && err == nil, err
+	return wasSaved && err == nil, err
 }
 
 // savePendingSession stores a session that is still pending. A success also replaces an expiry that
@@ -228,9 +228,9 @@ func (s *Store) PendingSessions(ctx context.Context, before time.Time, limit int
 		return db.NewSelect().Model(&rows).Where("os.status = 'pending'").Where("os.expires_at < ?", storedTime(before)).
 			OrderExpr("os.expires_at, os.id").Limit(int64(limit)).Scan(ctx)
 	})
-	all := make([]ports.OwnedSession, 0, len(rows))
+	sessions := make([]ports.OwnedSession, 0, len(rows))
 	for _, r := range rows {
-		all = append(all, ports.OwnedSession{Account: access.AccountID(r.AccountID), Session: r.session()})
+		sessions = append(sessions, ports.OwnedSession{Account: access.AccountID(r.AccountID), Session: r.session()})
 	}
-	return all, err
+	return sessions, err
 }

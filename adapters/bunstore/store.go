@@ -173,34 +173,34 @@ func (s *Store) Pending(ctx context.Context) ([]string, error) { return s.db.Pen
 // records a completion only if the commit succeeds.
 func (s *Store) inTransaction(ctx context.Context, operation string, work database.Func) error {
 	return s.db.RetryWrite(ctx, operation, func() error {
-		var inside ports.Effects
-		var rolledBack error
+		var effects ports.Effects
+		var workErr error
 		entries := pendingEntries{act: ports.ActOf(ctx)}
-		var logged bool
-		err := s.db.Transaction(ports.WithEffects(ctx, &inside), func(ctx context.Context, tx bun.IDB) error {
-			var events pendingEvents
-			inner := context.WithValue(context.WithValue(ctx, pendingEventsKey{}, &events), pendingEntriesKey{}, &entries)
-			rolledBack = work(inner, tx)
-			changed := inside.Recorded().Changed
-			if rolledBack == nil {
-				rolledBack = s.storeEvents(context.WithValue(ctx, pendingEventsKey{}, &events), tx, &events)
+		var hasEvents bool
+		err := s.db.Transaction(ports.WithEffects(ctx, &effects), func(ctx context.Context, tx bun.IDB) error {
+			var pending pendingEvents
+			inner := context.WithValue(context.WithValue(ctx, pendingEventsKey{}, &pending), pendingEntriesKey{}, &entries)
+			workErr = work(inner, tx)
+			changed := effects.Recorded().Changed
+			if workErr == nil {
+				workErr = s.storeEvents(context.WithValue(ctx, pendingEventsKey{}, &pending), tx, &pending)
 			}
-			if rolledBack == nil {
-				rolledBack = entries.store(ctx, s, tx, changed)
+			if workErr == nil {
+				workErr = entries.store(ctx, s, tx, changed)
 			}
-			logged = len(events.all) > 0
-			return rolledBack
+			hasEvents = len(pending.events) > 0
+			return workErr
 		})
-		if rolledBack == nil && inside.Recorded().Changed {
+		if workErr == nil && effects.Recorded().Changed {
 			ports.RecordChange(ctx)
 		}
-		if err == nil && inside.Recorded().Completed {
+		if err == nil && effects.Recorded().Completed {
 			ports.RecordCompletion(ctx)
 		}
-		if rolledBack == nil {
-			entries.committed(err == nil)
+		if workErr == nil {
+			entries.afterCommit(err == nil)
 		}
-		if err == nil && logged {
+		if err == nil && hasEvents {
 			s.signalEvents()
 		}
 		return err
@@ -248,12 +248,12 @@ var sealedColumns = map[string]string{
 // keyset, the data is lost.
 func (s *Store) HasSealedValues(ctx context.Context) (bool, error) {
 	for table, column := range sealedColumns {
-		var holds bool
+		var exists bool
 		query := "SELECT EXISTS (SELECT 1 FROM ? WHERE ? IS NOT NULL)"
-		if err := s.db.NewRaw(query, bun.Ident(table), bun.Ident(column)).Scan(ctx, &holds); err != nil {
+		if err := s.db.NewRaw(query, bun.Ident(table), bun.Ident(column)).Scan(ctx, &exists); err != nil {
 			return false, database.Translate(ctx, err)
 		}
-		if holds {
+		if exists {
 			return true, nil
 		}
 	}

@@ -48,14 +48,14 @@ type tenantRow struct {
 
 // scanTenant reads a row of tenantQuery. It runs in most requests. Bun would look up the field of
 // each column for each row, which is slower.
-func scanTenant(from database.Row) (tenant.Tenant, error) {
+func scanTenant(row database.Row) (tenant.Tenant, error) {
 	var r tenantRow
-	var synced *time.Time
-	err := from.Scan(&r.AccountID, &r.ID, &r.GUID, &r.Name, &r.BuiltinDomain, &r.DefaultDomain, &r.Managed, &r.Consent,
-		&r.ConsentedAt, &r.ConnectedBy, &r.Bootstrap, &r.BootstrapStep, &r.SMTPAuth, &r.Discovery, &synced, &r.UserMailboxes,
+	var lastSyncAt *time.Time
+	err := row.Scan(&r.AccountID, &r.ID, &r.GUID, &r.Name, &r.BuiltinDomain, &r.DefaultDomain, &r.Managed, &r.Consent,
+		&r.ConsentedAt, &r.ConnectedBy, &r.Bootstrap, &r.BootstrapStep, &r.SMTPAuth, &r.Discovery, &lastSyncAt, &r.UserMailboxes,
 		&r.DomainCount, &r.DomainsVerified, &r.DomainsSigned, &r.DomainsAwaitingVerification, &r.MailboxCount)
-	if synced != nil {
-		r.LastSyncAt = *synced
+	if lastSyncAt != nil {
+		r.LastSyncAt = *lastSyncAt
 	}
 	return r.tenant(), err
 }
@@ -108,9 +108,9 @@ const ofTenant = " AND tenant_id = (SELECT id FROM tenants WHERE account_id = ? 
 // tenantQuery selects the owner's tenants with their counts in one statement. If guid is not nil,
 // it selects only the tenant with this GUID.
 func tenantQuery(db bun.IDB, rows, owner, guid any) *bun.SelectQuery {
-	oneTenant, args := "", []any{owner}
+	tenantCondition, args := "", []any{owner}
 	if guid != nil {
-		oneTenant, args = ofTenant, []any{owner, owner, guid}
+		tenantCondition, args = ofTenant, []any{owner, owner, guid}
 	}
 	mailboxArgs := append(args[:1:1], append([]any{listedStages}, args[1:]...)...)
 	q := db.NewSelect().Model(rows).ColumnExpr("?TableColumns").
@@ -119,9 +119,9 @@ func tenantQuery(db bun.IDB, rows, owner, guid any) *bun.SelectQuery {
 		ColumnExpr("COALESCE(m.held, 0) AS mailbox_count").
 		Join("LEFT JOIN (SELECT tenant_id, COUNT(*) AS held, COUNT(*) FILTER (WHERE verified) AS verified, "+
 			"COUNT(*) FILTER (WHERE dkim) AS signed, COUNT(*) FILTER (WHERE verification_seen AND NOT verified) AS published "+
-			"FROM domains AS d WHERE account_id = ? AND added AND "+presentDomain+oneTenant+" GROUP BY tenant_id) AS d ON d.tenant_id = t.id", args...).
+			"FROM domains AS d WHERE account_id = ? AND added AND "+presentDomain+tenantCondition+" GROUP BY tenant_id) AS d ON d.tenant_id = t.id", args...).
 		Join("LEFT JOIN (SELECT tenant_id, COUNT(*) AS held FROM mailboxes AS m WHERE account_id = ? AND stage IN (?) AND "+
-			presentMailbox+oneTenant+" GROUP BY tenant_id) AS m ON m.tenant_id = t.id", mailboxArgs...).
+			presentMailbox+tenantCondition+" GROUP BY tenant_id) AS m ON m.tenant_id = t.id", mailboxArgs...).
 		Where("t.account_id = ?", owner)
 	if guid != nil {
 		q = q.Where("t.guid = ?", guid)
@@ -157,7 +157,7 @@ func (s *Store) Tenants(ctx context.Context, owner access.AccountID) ([]tenant.T
 		tenants = []tenant.Tenant{}
 		return s.db.ReadPrepared(ctx, s.tenantsOfOwner, func(r database.Row) error {
 			t, err := scanTenant(r)
-			if visible(ctx, t.GUID) {
+			if isVisible(ctx, t.GUID) {
 				tenants = append(tenants, t)
 			}
 			return err
@@ -185,17 +185,17 @@ func (s *Store) Tenant(ctx context.Context, owner access.AccountID, id tenant.GU
 
 // TenantCount implements ports.Tenants.
 func (s *Store) TenantCount(ctx context.Context, owner access.AccountID) (int, error) {
-	var held int
+	var count int
 	err := s.db.Run(ctx, "count tenants", func(ctx context.Context, db bun.IDB) (err error) {
-		held, err = countTenants(ctx, db, accountKey(owner))
+		count, err = countTenants(ctx, db, accountKey(owner))
 		return err
 	})
-	return held, err
+	return count, err
 }
 
 func countTenants(ctx context.Context, db bun.IDB, owner string) (int, error) {
-	held, err := db.NewSelect().Model((*tenantRow)(nil)).Where("account_id = ?", owner).Count(ctx)
-	return int(held), err
+	count, err := db.NewSelect().Model((*tenantRow)(nil)).Where("account_id = ?", owner).Count(ctx)
+	return int(count), err
 }
 
 // SaveTenant implements ports.Tenants.
@@ -281,12 +281,12 @@ func (s *Store) renewConsent(ctx context.Context, tx bun.IDB, row tenantRow) (bo
 	after := before.tenant()
 	after.Consent, after.ConsentedAt, after.ConnectedBy = tenant.ConsentGranted, row.ConsentedAt, row.ConnectedBy
 	emitTenant(ctx, row.AccountID, change[tenant.Tenant]{before.tenant(), after})
-	held, err := selectTenant(ctx, tx, row.AccountID, row.GUID)
-	if err != nil || held.Bootstrap != tenant.BootstrapFailed {
+	stored, err := selectTenant(ctx, tx, row.AccountID, row.GUID)
+	if err != nil || stored.Bootstrap != tenant.BootstrapFailed {
 		return true, err
 	}
-	held.Bootstrap, held.BootstrapStep, held.Observed.Bootstrap = tenant.BootstrapPending, tenant.StepWait, row.ConsentedAt
-	return true, s.mergeTenant(ctx, tx, row.AccountID, held)
+	stored.Bootstrap, stored.BootstrapStep, stored.Observed.Bootstrap = tenant.BootstrapPending, tenant.StepWait, row.ConsentedAt
+	return true, s.mergeTenant(ctx, tx, row.AccountID, stored)
 }
 
 // claimSlot stores a new tenant of an account. It fails if the account has no free tenant slot, or
@@ -312,15 +312,15 @@ func claimSlot(ctx context.Context, tx bun.IDB, row tenantRow, account access.Ac
 
 // Assigned implements ports.Assignments.
 func (s *Store) Assigned(ctx context.Context, id tenant.GUID) (access.AccountID, error) {
-	var held tenantRow
+	var row tenantRow
 	err := s.db.Run(ctx, "find assigned tenant", func(ctx context.Context, db bun.IDB) error {
-		return orNotAssigned(assigned(db, &held, id).Scan(ctx))
+		return orNotAssigned(assignedTenant(db, &row, id).Scan(ctx))
 	})
-	return access.AccountID(held.AccountID), err
+	return access.AccountID(row.AccountID), err
 }
 
-func assigned(db bun.IDB, held *tenantRow, id tenant.GUID) *bun.SelectQuery {
-	return db.NewSelect().Model(held).Join("JOIN tenant_holders AS h ON h.account_id = t.account_id AND h.guid = t.guid").
+func assignedTenant(db bun.IDB, row *tenantRow, id tenant.GUID) *bun.SelectQuery {
+	return db.NewSelect().Model(row).Join("JOIN tenant_holders AS h ON h.account_id = t.account_id AND h.guid = t.guid").
 		Where("h.guid = ?", ident.ParseOrZero(string(id))).Where("t.managed")
 }
 
@@ -333,32 +333,32 @@ func orNotAssigned(err error) error {
 
 // Withdraw implements ports.Assignments. It refuses a tenant that its account connected itself.
 func (s *Store) Withdraw(ctx context.Context, id tenant.GUID, rulesLeft ...string) (access.AccountID, error) {
-	var held tenantRow
+	var row tenantRow
 	err := s.inTransaction(ctx, "withdraw tenant", func(ctx context.Context, tx bun.IDB) error {
-		held = tenantRow{}
-		if err := orNotAssigned(s.db.LockRowsToDelete(assigned(tx, &held, id), "t").Scan(ctx)); err != nil {
+		row = tenantRow{}
+		if err := orNotAssigned(s.db.LockRowsToDelete(assignedTenant(tx, &row, id), "t").Scan(ctx)); err != nil {
 			return err
 		}
 		guid := ident.ParseOrZero(string(id))
-		if _, err := s.deleteTenant(ctx, tx, held.AccountID, guid); err != nil {
+		if _, err := s.deleteTenant(ctx, tx, row.AccountID, guid); err != nil {
 			return err
 		}
-		mark := withdrawnRow{AccountID: held.AccountID, GUID: guid, WithdrawnAt: storedTime(time.Now())}
+		mark := withdrawnRow{AccountID: row.AccountID, GUID: guid, WithdrawnAt: storedTime(time.Now())}
 		if _, err := tx.NewInsert().Model(&mark).On("CONFLICT DO NOTHING").Exec(ctx); err != nil {
 			return err
 		}
-		return s.recordAudit(ctx, tx, audit.WithdrawTenant, held.AccountID, withRulesLeft(tenantDetails(held), rulesLeft))
+		return s.recordAudit(ctx, tx, audit.WithdrawTenant, row.AccountID, withRulesLeft(tenantDetails(row), rulesLeft))
 	})
-	return access.AccountID(held.AccountID), err
+	return access.AccountID(row.AccountID), err
 }
 
 // Withdrawn implements ports.Assignments.
 func (s *Store) Withdrawn(ctx context.Context, owner access.AccountID, id tenant.GUID) (bool, error) {
-	var withdrawn bool
+	var wasWithdrawn bool
 	err := s.db.Run(ctx, "find withdrawn tenant", func(ctx context.Context, db bun.IDB) (err error) {
-		withdrawn, err = db.NewSelect().Model((*withdrawnRow)(nil)).
+		wasWithdrawn, err = db.NewSelect().Model((*withdrawnRow)(nil)).
 			Where("account_id = ?", accountKey(owner)).Where("guid = ?", ident.ParseOrZero(string(id))).Exists(ctx)
 		return err
 	})
-	return withdrawn, err
+	return wasWithdrawn, err
 }

@@ -99,7 +99,7 @@ func TestEventsOfVisibleTenantsMatchListOfAllEvents(t *testing.T) {
 			ctx := contextLimitedTo(t, numbers...)
 			var shown []sendlimit.Event
 			for _, e := range events {
-				if visible(ctx, e.Tenant) {
+				if isVisible(ctx, e.Tenant) {
 					shown = append(shown, e)
 				}
 			}

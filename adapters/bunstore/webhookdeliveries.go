@@ -93,8 +93,8 @@ func (s *Store) ClaimTest(ctx context.Context, owner access.AccountID, webhookID
 		if err != nil {
 			return err
 		}
-		busy, err := s.countClaimed(ctx, tx, []webhookKey{{row.AccountID, row.ID}})
-		if err != nil || busy[row.ID] >= webhook.MaxConcurrent {
+		claimedCounts, err := s.countClaimed(ctx, tx, []webhookKey{{row.AccountID, row.ID}})
+		if err != nil || claimedCounts[row.ID] >= webhook.MaxConcurrent {
 			return err
 		}
 		d := newDeliveryRow(row.AccountID, row.ID, newID(), webhook.TestType, 0, now)
@@ -133,13 +133,13 @@ func newResultRow(d ports.TriedDelivery) resultRow {
 // deliveries of a disabled webhook last, so that a delivery keeps the try that disabled the
 // webhook.
 func (s *Store) SaveDeliveries(ctx context.Context, tried []ports.TriedDelivery, now time.Time) ([]ports.SavedDelivery, error) {
-	var all []ports.SavedDelivery
+	var results []ports.SavedDelivery
 	err := s.inTransaction(ctx, "save deliveries", func(ctx context.Context, tx bun.IDB) error {
-		results := webhookResults(tried)
+		byWebhook := webhookResults(tried)
 		// Most results change no webhook. A success changes only a webhook that was failing. A
 		// failure changes only a webhook that was not failing, or that has been failing for
 		// DisableAfter.
-		hooks, err := s.lockWebhooks(ctx, tx.NewSelect().With("k", tx.NewValues(&results)).
+		hooks, err := s.lockWebhooks(ctx, tx.NewSelect().With("k", tx.NewValues(&byWebhook)).
 			Where("k.gone OR k.succeeded AND w.failing_since IS NOT NULL OR k.failed AND (w.failing_since IS NULL OR w.failing_since <= ?)",
 				storedTime(now.Add(-webhook.DisableAfter))))
 		if err != nil {
@@ -149,24 +149,24 @@ func (s *Store) SaveDeliveries(ctx context.Context, tried []ports.TriedDelivery,
 		if err != nil {
 			return err
 		}
-		noted := map[string][]ports.TriedDelivery{}
+		triedByWebhook := map[string][]ports.TriedDelivery{}
 		for _, d := range tried {
 			if id := ident.ParseOrZero(d.WebhookID); saved[ident.ParseOrZero(d.ID)] {
-				noted[id] = append(noted[id], d)
+				triedByWebhook[id] = append(triedByWebhook[id], d)
 			}
 		}
 		for _, hook := range hooks {
-			if err := noteResults(ctx, tx, hook, noted[hook.ID]); err != nil {
+			if err := noteResults(ctx, tx, hook, triedByWebhook[hook.ID]); err != nil {
 				return err
 			}
 		}
-		due, err := s.dueOf(ctx, tx, convertAll(results, func(r webhookResult) webhookKey { return r.webhookKey }), now)
-		all = convertAll(tried, func(d ports.TriedDelivery) ports.SavedDelivery {
+		due, err := s.dueOf(ctx, tx, convertAll(byWebhook, func(r webhookResult) webhookKey { return r.webhookKey }), now)
+		results = convertAll(tried, func(d ports.TriedDelivery) ports.SavedDelivery {
 			return ports.SavedDelivery{Saved: saved[ident.ParseOrZero(d.ID)], HasDue: due[ident.ParseOrZero(d.WebhookID)]}
 		})
 		return err
 	})
-	return all, err
+	return results, err
 }
 
 // webhookResult says whether tries of a webhook succeeded, failed, or found that the endpoint is
@@ -333,9 +333,9 @@ func (s *Store) DueWebhooks(ctx context.Context, now time.Time, limit int) ([]po
 func (s *Store) DropDeliveries(ctx context.Context, before time.Time, limit int) (int, error) {
 	var dropped int64
 	err := s.db.RunWrite(ctx, "drop deliveries", func(ctx context.Context, db bun.IDB) error {
-		old := db.NewSelect().Model((*deliveryRow)(nil)).Column("account_id", "id").Where("wd.created_at < ?", storedTime(before)).
+		oldDeliveries := db.NewSelect().Model((*deliveryRow)(nil)).Column("account_id", "id").Where("wd.created_at < ?", storedTime(before)).
 			Order("wd.created_at").Limit(int64(limit))
-		res, err := db.NewDelete().Model((*deliveryRow)(nil)).Where("(account_id, id) IN (?)", old).Exec(ctx)
+		res, err := db.NewDelete().Model((*deliveryRow)(nil)).Where("(account_id, id) IN (?)", oldDeliveries).Exec(ctx)
 		if err == nil {
 			dropped, err = res.RowsAffected()
 		}

@@ -67,7 +67,7 @@ func (s *Store) FanOut(ctx context.Context, owners []access.AccountID, limit int
 			added.add(p, events[p.AccountID])
 		}
 		fanned = ports.FanOutResult{Claimed: added.claims, Waiting: added.waiting,
-			More: slices.ContainsFunc(positions, func(p webhookPosition) bool { return p.more })}
+			More: slices.ContainsFunc(positions, func(p webhookPosition) bool { return p.hasMore })}
 		if err := s.insertDeliveries(ctx, tx, added.rows, lease); err != nil {
 			return err
 		}
@@ -86,8 +86,8 @@ type webhookPosition struct {
 	webhookKey `bun:",extend"`
 	Reached    int64
 
-	hook webhookRow
-	more bool // more events follow
+	hook    webhookRow
+	hasMore bool // more events follow
 }
 
 // logSpan is a part of a log: the events after one sequence number up to another.
@@ -102,16 +102,16 @@ type logSpan struct {
 // webhook whose position is after the current span begins the next span. A webhook that lags far
 // behind therefore does not delay the others.
 func spansOf(hooks []webhookRow, logs []eventLogRow, limit int) (spans []logSpan, positions []webhookPosition) {
-	logOf := map[string]eventLogRow{}
+	logByAccount := map[string]eventLogRow{}
 	for _, log := range logs {
-		logOf[log.AccountID] = log
+		logByAccount[log.AccountID] = log
 	}
 	slices.SortStableFunc(hooks, func(a, b webhookRow) int {
 		return cmp.Or(cmp.Compare(a.AccountID, b.AccountID), cmp.Compare(a.Position, b.Position))
 	})
 	var last logSpan
 	for _, hook := range hooks {
-		log := logOf[hook.AccountID]
+		log := logByAccount[hook.AccountID]
 		if hook.Position >= log.LastSequence {
 			continue
 		}
@@ -121,7 +121,7 @@ func spansOf(hooks []webhookRow, logs []eventLogRow, limit int) (spans []logSpan
 			spans = append(spans, last)
 		}
 		positions = append(positions, webhookPosition{webhookKey: webhookKey{hook.AccountID, hook.ID}, Reached: last.Through,
-			hook: hook, more: last.Through < log.LastSequence})
+			hook: hook, hasMore: last.Through < log.LastSequence})
 	}
 	return spans, positions
 }
@@ -155,16 +155,16 @@ type addedDeliveries struct {
 func (a *addedDeliveries) add(p webhookPosition, events []event.Event) {
 	w := p.hook.webhook()
 	standing, waits := a.slots.Standing(w), false
-	room := standing.MaxParallel() - a.claimed[w.ID]
+	free := standing.MaxParallel() - a.claimed[w.ID]
 	for _, e := range events {
 		if e.Sequence <= p.hook.Position || e.Sequence > p.Reached || !w.Wants(e.Type, e.Tenant) {
 			continue
 		}
 		row := newDeliveryRow(p.AccountID, p.WebhookID, e.ID, e.Type, e.Sequence, a.now)
 		switch {
-		case room <= 0:
+		case free <= 0:
 		case a.slots.Take(standing):
-			room--
+			free--
 			row.Epoch = 1
 			a.claims = append(a.claims, ports.ClaimedDelivery{Delivery: row.delivery(), Webhook: w, Standing: standing, Event: &e})
 		default:
@@ -183,16 +183,16 @@ const insertBatch = 500
 // insertDeliveries inserts new deliveries. A delivery with an epoch gets a lease.
 func (s *Store) insertDeliveries(ctx context.Context, tx bun.IDB, rows []deliveryRow, lease time.Duration) error {
 	slices.SortStableFunc(rows, func(a, b deliveryRow) int { return cmp.Compare(b.Epoch, a.Epoch) })
-	free := slices.IndexFunc(rows, func(r deliveryRow) bool { return r.Epoch == 0 })
-	if free < 0 {
-		free = len(rows)
+	unclaimed := slices.IndexFunc(rows, func(r deliveryRow) bool { return r.Epoch == 0 })
+	if unclaimed < 0 {
+		unclaimed = len(rows)
 	}
-	for chunk := range slices.Chunk(rows[:free], insertBatch) {
+	for chunk := range slices.Chunk(rows[:unclaimed], insertBatch) {
 		if _, err := tx.NewInsert().Model(&chunk).Value("leased_until", "? + ?", s.clock(), lease.Microseconds()).Exec(ctx); err != nil {
 			return err
 		}
 	}
-	for chunk := range slices.Chunk(rows[free:], insertBatch) {
+	for chunk := range slices.Chunk(rows[unclaimed:], insertBatch) {
 		if _, err := tx.NewInsert().Model(&chunk).Exec(ctx); err != nil {
 			return err
 		}
@@ -214,7 +214,7 @@ func (s *Store) ClaimDeliveries(ctx context.Context, webhooks []ports.DueWebhook
 			return err
 		}
 		keys = convertAll(hooks, webhookRow.key)
-		busy, err := s.countClaimed(ctx, tx, keys)
+		claimedCounts, err := s.countClaimed(ctx, tx, keys)
 		if err != nil {
 			return err
 		}
@@ -222,14 +222,14 @@ func (s *Store) ClaimDeliveries(ctx context.Context, webhooks []ports.DueWebhook
 		if err != nil {
 			return err
 		}
-		standings, slots := map[string]webhook.Standing{}, slots
+		standings, slots := map[string]webhook.Standing{}, slots // a copy: each attempt of the transaction begins with all slots
 		var picked []deliveryKey
 		for _, hook := range hooks {
-			w, o := hook.webhook(), open[hook.ID]
+			w, pending := hook.webhook(), open[hook.ID]
 			standing := slots.Standing(w)
-			due := strings.Fields(o.Due)
+			due := strings.Fields(pending.Due)
 			// The other due deliveries are claimed when a try in progress has finished.
-			for _, id := range due[:max(0, min(len(due), standing.MaxParallel()-busy[hook.ID]))] {
+			for _, id := range due[:max(0, min(len(due), standing.MaxParallel()-claimedCounts[hook.ID]))] {
 				if !slots.Take(standing) {
 					claimed.Waiting = append(claimed.Waiting, ports.DueWebhook{Account: w.Account, ID: w.ID})
 					break
@@ -237,8 +237,8 @@ func (s *Store) ClaimDeliveries(ctx context.Context, webhooks []ports.DueWebhook
 				picked = append(picked, deliveryKey{hook.AccountID, id})
 			}
 			standings[hook.ID] = standing
-			if !o.Next.IsZero() {
-				claimed.Next[ports.DueWebhook{Account: w.Account, ID: w.ID}] = o.Next.UTC()
+			if !pending.Next.IsZero() {
+				claimed.Next[ports.DueWebhook{Account: w.Account, ID: w.ID}] = pending.Next.UTC()
 			}
 		}
 		claimed.Deliveries, err = s.claimPicked(ctx, tx, hooks, picked, lease)
@@ -262,11 +262,11 @@ func (s *Store) lockFreeWebhooks(ctx context.Context, tx bun.IDB, keys []webhook
 	if err := s.db.LockFreeRows(enabled(&free), "w").Scan(ctx); err != nil || len(free) == len(keys) {
 		return free, nil, err
 	}
-	var all []webhookRow
-	err = enabled(&all).Scan(ctx)
-	has := setOf(convertAll(free, func(r webhookRow) string { return r.ID }))
-	for _, r := range all {
-		if !has[r.ID] {
+	var enabledHooks []webhookRow
+	err = enabled(&enabledHooks).Scan(ctx)
+	isFree := setOf(convertAll(free, func(r webhookRow) string { return r.ID }))
+	for _, r := range enabledHooks {
+		if !isFree[r.ID] {
 			locked = append(locked, ports.DueWebhook{Account: access.AccountID(r.AccountID), ID: r.ID})
 		}
 	}
@@ -333,11 +333,11 @@ func withEvents(ctx context.Context, tx bun.IDB, hooks []webhookRow, rows []deli
 	}
 	events := map[logSpan]event.Event{}
 	if len(spans) > 0 {
-		found, err := eventsIn(ctx, tx, spans)
+		byOwner, err := eventsIn(ctx, tx, spans)
 		if err != nil {
 			return nil, err
 		}
-		for owner, list := range found {
+		for owner, list := range byOwner {
 			for _, e := range list {
 				events[logSpan{owner, e.Sequence - 1, e.Sequence}] = e
 			}

@@ -63,9 +63,9 @@ func (r webhookRow) webhook() webhook.Webhook {
 	}
 }
 
-// visible reports whether the webhook sends events of visible tenants only. A key that is limited
+// isVisible reports whether the webhook sends events of visible tenants only. A key that is limited
 // to some tenants does not see the other webhooks.
-func (r webhookRow) visible(ctx context.Context) bool {
+func (r webhookRow) isVisible(ctx context.Context) bool {
 	tenants, limited := ports.VisibleTenants(ctx)
 	return !limited || len(r.Tenants) > 0 && !slices.ContainsFunc(r.webhook().Tenants, func(id tenant.GUID) bool { return !slices.Contains(tenants, id) })
 }
@@ -84,12 +84,12 @@ func (s *Store) AddWebhook(ctx context.Context, w webhook.Webhook, completion *p
 		if _, err := s.lockOpenAccount(ctx, tx, row.AccountID); err != nil {
 			return err
 		}
-		n, err := tx.NewSelect().Model((*webhookRow)(nil)).Where("w.account_id = ?", row.AccountID).Count(ctx)
+		count, err := tx.NewSelect().Model((*webhookRow)(nil)).Where("w.account_id = ?", row.AccountID).Count(ctx)
 		if err != nil {
 			return err
 		}
-		if n >= webhook.MaxPerAccount {
-			return fault.WebhookLimitReached.With("the account has %d webhooks", n)
+		if count >= webhook.MaxPerAccount {
+			return fault.WebhookLimitReached.With("the account has %d webhooks", count)
 		}
 		if row.Position, err = endOfLog(ctx, tx, row.AccountID); err != nil {
 			return err
@@ -129,7 +129,7 @@ func (s *Store) Webhooks(ctx context.Context, owner access.AccountID, before str
 		}
 		return q.Scan(ctx)
 	})
-	rows = slices.DeleteFunc(rows, func(r webhookRow) bool { return !r.visible(ctx) })
+	rows = slices.DeleteFunc(rows, func(r webhookRow) bool { return !r.isVisible(ctx) })
 	return convertAll(rows[:min(limit, len(rows))], webhookRow.webhook), err
 }
 
@@ -150,7 +150,7 @@ func (s *Store) Webhook(ctx context.Context, owner access.AccountID, id string) 
 func findWebhook(ctx context.Context, q *bun.SelectQuery, owner, id string) (webhookRow, error) {
 	var row webhookRow
 	err := q.Model(&row).Where("w.account_id = ?", owner).Where("w.id = ?", ident.ParseOrZero(id)).Scan(ctx)
-	if err == nil && !row.visible(ctx) {
+	if err == nil && !row.isVisible(ctx) {
 		err = sql.ErrNoRows
 	}
 	return row, orWebhookNotFound(err)

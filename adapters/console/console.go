@@ -185,12 +185,12 @@ type removal struct {
 const applicationName = "application_name"
 
 func (c *pages) removal(r *http.Request) removal {
-	facts := c.facts(r)
+	facts := c.platformFacts(r)
 	return removal{facts, c.Setting(applicationName), c.Setting(facts.ApplicationField)}
 }
 
-// facts returns what is known about the mail platform.
-func (c *pages) facts(r *http.Request) platform.Facts {
+// platformFacts returns what is known about the mail platform.
+func (c *pages) platformFacts(r *http.Request) platform.Facts {
 	facts, err := c.Facts.Facts(r.Context())
 	if err != nil {
 		facts = platform.Facts{} // the plugin did not answer
@@ -201,26 +201,26 @@ func (c *pages) facts(r *http.Request) platform.Facts {
 // cookieName returns the name of the flow's cookie. Browsers accept the prefix __Host- only over
 // TLS. Without TLS, which is used only on loopback, the name has no prefix.
 func (c *pages) cookieName() string {
-	if c.secure() {
+	if c.isHTTPS() {
 		return "__Host-tenantry-connect"
 	}
 	return "tenantry-connect"
 }
 
-func (c *pages) secure() bool { return strings.HasPrefix(c.Tenants.PublicURL, "https:") }
+func (c *pages) isHTTPS() bool { return strings.HasPrefix(c.Tenants.PublicURL, "https:") }
 
 func (c *pages) newCookie(value secret.Text) *http.Cookie {
 	// SameSite=Lax sends the cookie with the platform's redirect to tenantry, which is a navigation
 	// from another site.
 	return &http.Cookie{
 		Name: c.cookieName(), Value: value.Reveal(), Path: "/", MaxAge: int((15 * time.Minute).Seconds()),
-		HttpOnly: true, Secure: c.secure(), SameSite: http.SameSiteLaxMode,
+		HttpOnly: true, Secure: c.isHTTPS(), SameSite: http.SameSiteLaxMode,
 	}
 }
 
 func (c *pages) expiredCookie() *http.Cookie {
 	return &http.Cookie{
-		Name: c.cookieName(), Path: "/", MaxAge: -1, HttpOnly: true, Secure: c.secure(), SameSite: http.SameSiteLaxMode,
+		Name: c.cookieName(), Path: "/", MaxAge: -1, HttpOnly: true, Secure: c.isHTTPS(), SameSite: http.SameSiteLaxMode,
 	}
 }
 

@@ -16,14 +16,14 @@ import (
 )
 
 //go:embed pages.html
-var source string
+var pagesSource string
 
 //go:embed style.css
 var style string
 
 var templates = template.Must(template.New("pages").Funcs(template.FuncMap{
 	"style": func() template.CSS { return template.CSS(style) },
-}).Parse(source))
+}).Parse(pagesSource))
 
 // policy is the Content-Security-Policy of all pages. It allows only the embedded style sheet.
 var policy = func() string {
@@ -62,7 +62,7 @@ func (c *pages) renderError(w http.ResponseWriter, r *http.Request, err error, o
 		status = http.StatusInternalServerError
 		c.Log.ErrorContext(r.Context(), "page failed", "error", err)
 	}
-	c.render(w, r, status, "refused", errorPage{messageOf(f.Code, c.facts(r)), ports.RequestID(r.Context()), origin})
+	c.render(w, r, status, "refused", errorPage{messageOf(f.Code, c.platformFacts(r)), ports.RequestID(r.Context()), origin})
 }
 
 func (c *pages) render(w http.ResponseWriter, r *http.Request, status int, page string, data any) {

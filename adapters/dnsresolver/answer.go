@@ -126,7 +126,7 @@ func canonicalContent(rr wire.RR) string {
 func sortValues(values []string, qtype uint16) {
 	slices.SortFunc(values, func(a, b string) int {
 		if qtype == wire.TypeMX {
-			if d := preference(a) - preference(b); d != 0 {
+			if d := mxPreference(a) - mxPreference(b); d != 0 {
 				return d
 			}
 		}
@@ -143,7 +143,7 @@ func parseSOA(value string) soa {
 	return soa{f[0], f[1], f[2]}
 }
 
-func preference(mx string) int {
+func mxPreference(mx string) int {
 	number, _, _ := strings.Cut(mx, " ")
 	n, _ := strconv.Atoi(number)
 	return n

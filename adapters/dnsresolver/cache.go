@@ -23,15 +23,15 @@ type ttlCache[T any] struct {
 }
 
 type cacheEntry[T any] struct {
-	value   T
-	expires time.Time
+	value     T
+	expiresAt time.Time
 }
 
 func (c *ttlCache[T]) get(name string) (T, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	entry, ok := c.entries[name]
-	return entry.value, ok && time.Now().Before(entry.expires)
+	return entry.value, ok && time.Now().Before(entry.expiresAt)
 }
 
 func (c *ttlCache[T]) put(name string, value T) {

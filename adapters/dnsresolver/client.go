@@ -38,10 +38,10 @@ type question struct {
 
 // client sends questions to DNS servers. udp and tcp are the timeouts of one attempt.
 type client struct {
-	udp, tcp time.Duration
-	// servers holds the slots for questions to servers that the owners of domains choose. trusted
-	// holds the slots for all other questions.
-	servers, trusted *slots
+	udpTimeout, tcpTimeout time.Duration
+	// serverSlots holds the slots for questions to servers that the owners of domains choose.
+	// trustedSlots holds the slots for all other questions.
+	serverSlots, trustedSlots *slots
 }
 
 type accountKey struct{}
@@ -55,37 +55,37 @@ func withAccount(ctx context.Context, owner access.AccountID) context.Context {
 func (c client) acquire(ctx context.Context, serverAddr netip.AddrPort, mode queryMode) (release func(), err error) {
 	owner, _ := ctx.Value(accountKey{}).(access.AccountID)
 	switch {
-	case mode.recurse:
-		return c.trusted.acquire(ctx, owner, serverAddr, maxToTrusted)
-	case mode.trusted:
-		return c.trusted.acquire(ctx, owner, serverAddr, maxPerAddress)
+	case mode.wantsRecursion:
+		return c.trustedSlots.acquire(ctx, owner, serverAddr, maxTrustedQuestions)
+	case mode.isTrusted:
+		return c.trustedSlots.acquire(ctx, owner, serverAddr, maxPerAddress)
 	default:
-		return c.servers.acquire(ctx, owner, serverAddr, maxPerAddress)
+		return c.serverSlots.acquire(ctx, owner, serverAddr, maxPerAddress)
 	}
 }
 
 // queryMode determines the retries and the header flags of a question.
 type queryMode struct {
-	tries       int  // attempts by UDP
-	tcpFallback bool // try TCP when all attempts by UDP fail
-	recurse     bool // set RD: the server may ask other servers
+	tries          int  // attempts by UDP
+	mayUseTCP      bool // try TCP when all attempts by UDP fail
+	wantsRecursion bool // set RD: the server may ask other servers
 	// checkingDisabled sets the CD flag: the resolver also returns answers that fail DNSSEC
 	// validation.
 	checkingDisabled bool
 	noEDNS           bool
-	// trusted is true for the servers of public suffixes, because the owners of domains do not
+	// isTrusted is true for the servers of public suffixes, because the owners of domains do not
 	// choose these servers.
-	trusted bool
+	isTrusted bool
 }
 
 var (
-	modeServer           = queryMode{tries: 2, tcpFallback: true}
+	modeServer           = queryMode{tries: 2, mayUseTCP: true}
 	modeSilentServer     = queryMode{tries: 1}
 	modeParent           = queryMode{tries: 1}
-	modeRegistry         = queryMode{tries: 1, trusted: true}
-	modeResolver         = queryMode{tries: 1, recurse: true}
-	modeResolverAsServer = queryMode{tries: 2, tcpFallback: true, recurse: true}
-	modeUnchecked        = queryMode{tries: 1, recurse: true, checkingDisabled: true}
+	modeRegistry         = queryMode{tries: 1, isTrusted: true}
+	modeResolver         = queryMode{tries: 1, wantsRecursion: true}
+	modeResolverAsServer = queryMode{tries: 2, mayUseTCP: true, wantsRecursion: true}
+	modeUnchecked        = queryMode{tries: 1, wantsRecursion: true, checkingDisabled: true}
 )
 
 // exchange sends q to a server and returns its answer. It uses TCP when the UDP answer is
@@ -99,9 +99,9 @@ func (c client) exchange(ctx context.Context, serverAddr netip.AddrPort, q quest
 	defer release()
 	for try := 0; try < mode.tries; try++ {
 		var m *wire.Msg
-		m, err = c.exchangeOnce(ctx, "udp", c.udp, serverAddr, q, mode)
+		m, err = c.exchangeOnce(ctx, "udp", c.udpTimeout, serverAddr, q, mode)
 		switch {
-		case err != nil && unroutable(err):
+		case err != nil && isUnroutable(err):
 			return nil, err
 		case err != nil:
 			continue
@@ -115,24 +115,24 @@ func (c client) exchange(ctx context.Context, serverAddr netip.AddrPort, q quest
 			return m, nil
 		}
 	}
-	if mode.tcpFallback && ctx.Err() == nil {
-		return c.exchangeOnce(ctx, "tcp", c.tcp, serverAddr, q, mode)
+	if mode.mayUseTCP && ctx.Err() == nil {
+		return c.exchangeOnce(ctx, "tcp", c.tcpTimeout, serverAddr, q, mode)
 	}
 	return nil, err
 }
 
 // exchangeTCP sends q by TCP, after the UDP answer was truncated. Its errors wrap errTruncated.
 func (c client) exchangeTCP(ctx context.Context, serverAddr netip.AddrPort, q question, mode queryMode) (*wire.Msg, error) {
-	m, err := c.exchangeOnce(ctx, "tcp", c.tcp, serverAddr, q, mode)
+	m, err := c.exchangeOnce(ctx, "tcp", c.tcpTimeout, serverAddr, q, mode)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errTruncated, err)
 	}
 	return m, nil
 }
 
-// unroutable reports whether err means that no route to the address exists. A second attempt would
-// fail too.
-func unroutable(err error) bool {
+// isUnroutable reports whether err means that no route to the address exists. A second attempt
+// would fail too.
+func isUnroutable(err error) bool {
 	return errors.Is(err, syscall.ENETUNREACH) || errors.Is(err, syscall.EHOSTUNREACH) || errors.Is(err, syscall.EADDRNOTAVAIL)
 }
 
@@ -168,8 +168,8 @@ func newQuery(q question, mode queryMode) *wire.Msg {
 	msg.Id = wire.Id()
 	// The AD flag in a query asks a validating resolver to set AD in an answer that passed DNSSEC
 	// validation (RFC 6840).
-	msg.AuthenticatedData = mode.recurse
-	msg.RecursionDesired, msg.CheckingDisabled = mode.recurse, mode.checkingDisabled
+	msg.AuthenticatedData = mode.wantsRecursion
+	msg.RecursionDesired, msg.CheckingDisabled = mode.wantsRecursion, mode.checkingDisabled
 	if !mode.noEDNS {
 		msg.SetEdns0(ednsSize, false)
 	}
@@ -220,11 +220,11 @@ func isAnswerTo(msg *wire.Msg, id uint16, q question) bool {
 // message.
 type messageConn struct {
 	net.Conn
-	stream bool
+	isStream bool
 }
 
 func (c messageConn) write(packet []byte) error {
-	if c.stream {
+	if c.isStream {
 		packet = append(binary.BigEndian.AppendUint16(nil, uint16(len(packet))), packet...)
 	}
 	_, err := c.Write(packet)
@@ -232,7 +232,7 @@ func (c messageConn) write(packet []byte) error {
 }
 
 func (c messageConn) read(buf []byte) (int, error) {
-	if !c.stream {
+	if !c.isStream {
 		return c.Read(buf)
 	}
 	var length [2]byte

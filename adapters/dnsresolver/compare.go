@@ -18,10 +18,10 @@ type comparison struct {
 	reports map[netip.AddrPort]report
 	serving []report // the reports of the servers that serve the zone, in the order of zone.servers
 	// agrees holds the addresses whose reports agree with the leading report, which is the report
-	// that agrees with the most reports. disagree is true if two reports differ. multiProvider is
-	// true if the difference will not disappear with time.
-	agrees                  map[netip.AddrPort]bool
-	disagree, multiProvider bool
+	// that agrees with the most reports. isDisagreeing is true if two reports differ.
+	// isMultiProvider is true if the difference will not disappear with time.
+	agrees                         map[netip.AddrPort]bool
+	isDisagreeing, isMultiProvider bool
 }
 
 func compareServers(z zone, reports map[netip.AddrPort]report) comparison {
@@ -43,7 +43,7 @@ func compareServers(z zone, reports map[netip.AddrPort]report) comparison {
 				n++
 				continue
 			}
-			compared.disagree, compared.multiProvider = true, compared.multiProvider || a.keepsDisagreeing(b, z.apex)
+			compared.isDisagreeing, compared.isMultiProvider = true, compared.isMultiProvider || a.keepsDisagreeing(b, z.apex)
 		}
 		if n > mostAgreeing {
 			leader, mostAgreeing = i, n
@@ -57,20 +57,20 @@ func compareServers(z zone, reports map[netip.AddrPort]report) comparison {
 
 // agreesWith reports whether two servers return the same values for all questions that both
 // answered.
-func (r report) agreesWith(other report) bool { return r.covers(other) && other.covers(r) }
+func (r report) agreesWith(other report) bool { return r.matches(other) && other.matches(r) }
 
-func (r report) covers(other report) bool {
+func (r report) matches(other report) bool {
 	for k, s := range r.sets {
-		if !other.unanswered[k] && !k.same(s.values, other.sets[k].values) {
+		if !other.unanswered[k] && !k.sameValues(s.values, other.sets[k].values) {
 			return false
 		}
 	}
 	return true
 }
 
-// same compares the values of two servers. SOA records may differ. The addresses of a name can
-// differ in each answer, so same only compares whether both servers return addresses.
-func (k key) same(a, b []string) bool {
+// sameValues compares the values of two servers. SOA records may differ. The addresses of a name
+// can differ in each answer, so sameValues only compares whether both servers return addresses.
+func (k setKey) sameValues(a, b []string) bool {
 	switch k.kind {
 	case dns.SOA:
 		return true
@@ -85,7 +85,7 @@ func (k key) same(a, b []string) bool {
 // case if their SOA serials are equal, because then no update is pending. It is also the case if
 // their SOA records belong to different providers.
 func (r report) keepsDisagreeing(other report, apex string) bool {
-	own, others := r.sets[key{apex, dns.SOA}].values, other.sets[key{apex, dns.SOA}].values
+	own, others := r.sets[setKey{apex, dns.SOA}].values, other.sets[setKey{apex, dns.SOA}].values
 	if len(own) == 0 || len(others) == 0 {
 		return false
 	}
@@ -99,7 +99,7 @@ func (v comparison) states() []dns.Server {
 	out := make([]dns.Server, len(v.zone.servers))
 	for i, s := range v.zone.servers {
 		state, agrees := dns.ServerUnreachable, true
-		if s.blocked {
+		if s.isBlocked {
 			state = dns.ServerBlocked
 		}
 		for _, addr := range s.addrs {
@@ -114,8 +114,8 @@ func (v comparison) states() []dns.Server {
 	return out
 }
 
-// reason returns why the answers are not reliable, or "" if they are reliable.
-func (v comparison) reason(servers []dns.Server) string {
+// unreliableReason returns why the answers are not reliable, or "" if they are reliable.
+func (v comparison) unreliableReason(servers []dns.Server) string {
 	serving := 0
 	for _, s := range servers {
 		if s.State == dns.ServerOK {
@@ -123,11 +123,11 @@ func (v comparison) reason(servers []dns.Server) string {
 		}
 	}
 	switch {
-	case v.zone.bogus:
+	case v.zone.isBogus:
 		return reasonBogus
 	case serving == 0:
 		return reasonNoAnswer
-	case v.disagree:
+	case v.isDisagreeing:
 		return reasonDisagree
 	case serving < min(2, len(servers)):
 		return reasonSingle
@@ -143,7 +143,7 @@ func (v comparison) warnings(zoneRead dns.ZoneRead) []string {
 	anyServer := func(state dns.ServerState) bool {
 		return slices.ContainsFunc(zoneRead.Servers, func(n dns.Server) bool { return n.State == state })
 	}
-	anyReport := func(has func(report) bool) bool { return slices.ContainsFunc(v.serving, has) }
+	anyReport := func(matches func(report) bool) bool { return slices.ContainsFunc(v.serving, matches) }
 	var out []string
 	for _, w := range []struct {
 		warning string
@@ -156,7 +156,7 @@ func (v comparison) warnings(zoneRead dns.ZoneRead) []string {
 		{warnTCP, anyReport(func(r report) bool { return r.noTCP })},
 		{warnWildcard, anyReport(func(r report) bool { return r.wildcardUnknown }) ||
 			slices.ContainsFunc(zoneRead.Sets, func(set dns.RRSet) bool { return set.Synthesised })},
-		{warnMulti, v.multiProvider},
+		{warnMulti, v.isMultiProvider},
 	} {
 		if w.applies {
 			out = append(out, w.warning)
@@ -168,7 +168,7 @@ func (v comparison) warnings(zoneRead dns.ZoneRead) []string {
 // delegationMismatch reports whether the zone's NS records differ from the delegation in the parent
 // zone.
 func (v comparison) delegationMismatch(r report) bool {
-	k := key{v.zone.apex, dns.NS}
+	k := setKey{v.zone.apex, dns.NS}
 	return !r.unanswered[k] && !slices.Equal(limitServers(r.sets[k].values), v.zone.delegation)
 }
 
@@ -176,9 +176,9 @@ func (v comparison) delegationMismatch(r report) bool {
 func (v comparison) unaskedServers() []string {
 	var out []string
 	for _, r := range v.serving {
-		for _, host := range r.sets[key{v.zone.apex, dns.NS}].values {
-			asked := func(s server) bool { return s.name == host }
-			if !slices.ContainsFunc(v.zone.servers, asked) && !slices.Contains(out, host) {
+		for _, host := range r.sets[setKey{v.zone.apex, dns.NS}].values {
+			isHost := func(s server) bool { return s.name == host }
+			if !slices.ContainsFunc(v.zone.servers, isHost) && !slices.Contains(out, host) {
 				out = append(out, host)
 			}
 		}
@@ -202,12 +202,12 @@ func mergeReports(name, apex string, serving []report) dns.ZoneRead {
 func commonSets(serving []report) []dns.RRSet {
 	var out []dns.RRSet
 	for k, first := range serving[0].sets {
-		values, ttl, synthesised := first.values, first.ttl, first.synthesised
+		values, ttl, synthesised := first.values, first.ttl, first.isSynthesised
 		for _, other := range serving[1:] {
 			s := other.sets[k]
 			values = intersect(values, s.values)
 			ttl = min(ttl, s.ttl)
-			synthesised = synthesised && s.synthesised
+			synthesised = synthesised && s.isSynthesised
 		}
 		if len(values) > 0 {
 			values = slices.Clone(values)

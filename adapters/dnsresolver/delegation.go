@@ -22,8 +22,8 @@ type zone struct {
 	// zone does not answer, it lists the zone's own NS records.
 	delegation []string
 	servers    []server // the servers of the delegation and of the zone's NS records
-	// secure and bogus are the result of the resolver's DNSSEC validation.
-	secure, bogus bool
+	// isSecure and isBogus are the result of the resolver's DNSSEC validation.
+	isSecure, isBogus bool
 }
 
 // findZone returns the zone that holds name, from the cache or the DNS. If there is no zone, it
@@ -67,7 +67,7 @@ func (r *Reader) walkToZone(ctx context.Context, name string) (zone, string) {
 		case isPublicSuffix(apex):
 			return zone{}, reasonNotDelegated
 		default:
-			return r.addServersOfBothSides(ctx, zone{apex: apex, secure: m.AuthenticatedData && !bogus, bogus: bogus}, m)
+			return r.addServersOfBothSides(ctx, zone{apex: apex, isSecure: m.AuthenticatedData && !bogus, isBogus: bogus}, m)
 		}
 	}
 	return zone{}, reason
@@ -82,7 +82,7 @@ func (r *Reader) addServersOfBothSides(ctx context.Context, z zone, m *wire.Msg)
 	fromZone := hostsOf(m, z.apex)
 	if len(fromZone.hosts) == 0 && !answersFor(m, z.apex) {
 		if m, bogus, err := r.queryChecked(ctx, question{z.apex, wire.TypeNS}); err == nil {
-			fromZone, z.bogus = hostsOf(m, z.apex), z.bogus || bogus
+			fromZone, z.isBogus = hostsOf(m, z.apex), z.isBogus || bogus
 		}
 	}
 	parentRead.Wait()
@@ -115,7 +115,7 @@ func zoneOf(m *wire.Msg, name string) (string, bool) {
 func soaOwner(m *wire.Msg, name string) (string, bool) {
 	for _, rr := range slices.Concat(m.Answer, m.Ns) {
 		owner := canonicalName(rr.Header().Name)
-		if rr.Header().Rrtype == wire.TypeSOA && within(name, owner) {
+		if rr.Header().Rrtype == wire.TypeSOA && isWithin(name, owner) {
 			return owner, true
 		}
 	}
@@ -127,9 +127,9 @@ func parent(name string) string {
 	return rest
 }
 
-// within reports whether name equals zone or is below it. Every name is below the root, whose name
-// is "".
-func within(name, zone string) bool {
+// isWithin reports whether name equals zone or is below it. Every name is below the root, whose
+// name is "".
+func isWithin(name, zone string) bool {
 	return zone == "" || name == zone || strings.HasSuffix(name, "."+zone)
 }
 
@@ -167,7 +167,7 @@ func limitServers(hosts []string) []string { return hosts[:min(len(hosts), maxSe
 // parentReferral asks servers of the parent zone to which servers they delegate apex. It returns an
 // empty referral if no server answers, or if the servers of the parent zone also serve apex.
 func (r *Reader) parentReferral(ctx context.Context, apex string) referral {
-	if r.recursive {
+	if r.isRecursive {
 		return referral{}
 	}
 	parentName := parent(apex)

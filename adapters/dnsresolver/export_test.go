@@ -13,7 +13,7 @@ import (
 const testAccount = "ann"
 
 // AccountShare is how many questions to name servers a single account can have in flight.
-const AccountShare = maxToServers / minShares
+const AccountShare = maxServerQuestions / minShares
 
 // WaitForReaders returns a function that waits until at least want callers share a read of name.
 func WaitForReaders(r *Reader, name string) func(want int) {
@@ -23,7 +23,7 @@ func WaitForReaders(r *Reader, name string) func(want int) {
 			shared := r.sharedReads.running[readKey{testAccount, name, fmt.Sprint([]dns.Desired(nil))}]
 			n := 0
 			if shared != nil {
-				n = shared.waiting
+				n = shared.waiters
 			}
 			r.sharedReads.mu.Unlock()
 			if n >= want {

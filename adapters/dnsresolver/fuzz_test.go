@@ -46,7 +46,7 @@ func FuzzAnswer(f *testing.F) {
 		if len(v.values) > maxRecords || twice {
 			t.Fatalf("%d values: %q", len(v.values), v.values)
 		}
-		answer := report{state: dns.ServerOK, sets: map[key]set{{q.name, dns.TXT}: {values: v.values, ttl: v.ttl}}}
+		answer := report{state: dns.ServerOK, sets: map[setKey]recordSet{{q.name, dns.TXT}: {values: v.values, ttl: v.ttl}}}
 		fromOne, fromTwo := commonSets([]report{answer}), commonSets([]report{answer, answer})
 		if !slices.EqualFunc(fromOne, fromTwo, func(x, y dns.RRSet) bool { return x.TTL == y.TTL && slices.Equal(x.Values, y.Values) }) {
 			t.Fatalf("%v and %v", fromOne, fromTwo)

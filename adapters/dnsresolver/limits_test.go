@@ -42,7 +42,7 @@ func tryAcquire(s *slots, account access.AccountID, addr netip.AddrPort) (releas
 }
 
 func TestConcurrentQuestionsPerServerAreLimited(t *testing.T) {
-	s := newSlots(maxToServers)
+	s := newSlots(maxServerQuestions)
 	var release func()
 	for range maxPerAddress {
 		if release = tryAcquire(s, testAccount, testAddress(1)); release == nil {
@@ -65,7 +65,7 @@ func TestConcurrentQuestionsPerServerAreLimited(t *testing.T) {
 // starts at once while all other accounts use as many slots as they may. The total limit must not
 // be exceeded.
 func TestQuestionsOfAnAccountLeaveSlotsFree(t *testing.T) {
-	s := newSlots(maxToServers)
+	s := newSlots(maxServerQuestions)
 	var releases []func()
 	for _, account := range []access.AccountID{"ann", "bob", "eve", "joe"} {
 		got := occupy(t, s, account)
@@ -74,13 +74,13 @@ func TestQuestionsOfAnAccountLeaveSlotsFree(t *testing.T) {
 		}
 		releases = append(releases, got...)
 	}
-	for n := range 2 * maxToServers {
+	for n := range 2 * maxServerQuestions {
 		if release := tryAcquire(s, access.AccountID(fmt.Sprint(n)), testAddress(n)); release != nil {
 			releases = append(releases, release)
 		}
 	}
-	if len(releases) != maxToServers {
-		t.Errorf("%d questions at once, want %d", len(releases), maxToServers)
+	if len(releases) != maxServerQuestions {
+		t.Errorf("%d questions at once, want %d", len(releases), maxServerQuestions)
 	}
 	for _, release := range releases {
 		release()
@@ -121,8 +121,8 @@ func TestFreedSlotGoesToTheAccountWithTheFewest(t *testing.T) {
 
 // TestBusyServerDelaysNoOtherServer checks that questions that wait for a server take no slot.
 func TestBusyServerDelaysNoOtherServer(t *testing.T) {
-	s := newSlots(maxToServers)
-	for range maxToServers {
+	s := newSlots(maxServerQuestions)
+	for range maxServerQuestions {
 		s.enqueue("ann", testAddress(1), maxPerAddress)
 	}
 	if s.inUse != maxPerAddress {
@@ -137,7 +137,7 @@ func TestBusyServerDelaysNoOtherServer(t *testing.T) {
 // resolvers and to servers of public suffixes, not even to questions of the same account.
 func TestResolversKeepTheirSlots(t *testing.T) {
 	r := New(Options{Resolvers: []string{"192.0.2.1"}})
-	occupy(t, r.client.servers, testAccount)
+	occupy(t, r.client.serverSlots, testAccount)
 	for _, mode := range []queryMode{modeResolver, modeUnchecked, modeResolverAsServer, modeRegistry} {
 		release, err := r.client.acquire(withAccount(t.Context(), testAccount), testAddress(1), mode)
 		if err != nil {

@@ -23,9 +23,9 @@ const (
 
 // server is one name server of a zone. blocked is true if all its addresses are forbidden.
 type server struct {
-	name    string
-	addrs   []netip.AddrPort
-	blocked bool
+	name      string
+	addrs     []netip.AddrPort
+	isBlocked bool
 }
 
 // addServers returns z with the servers that the zone (fromZone) or the parent zone (fromParent)
@@ -36,25 +36,25 @@ func (r *Reader) addServers(ctx context.Context, z zone, fromZone, fromParent re
 	if len(fromParent.hosts) == 0 {
 		z.delegation = fromZone.hosts
 	}
-	if r.recursive {
+	if r.isRecursive {
 		z.servers = r.resolversAsServers()
 		return z, ""
 	}
-	all := referral{limitServers(union(fromParent.hosts, fromZone.hosts)), fromZone.glue}
-	if len(all.hosts) == 0 {
+	combined := referral{limitServers(union(fromParent.hosts, fromZone.hosts)), fromZone.glue}
+	if len(combined.hosts) == 0 {
 		if ctx.Err() != nil {
 			return z, reasonDeadline
 		}
 		return z, reasonNoAnswer
 	}
-	found := r.resolveHosts(ctx, all, z.apex, fromParent.glue)
-	z.servers = r.permittedServers(all.hosts, found)
+	found := r.resolveHosts(ctx, combined, z.apex, fromParent.glue)
+	z.servers = r.permittedServers(combined.hosts, found)
 	return z, ""
 }
 
-// addHosts returns z with hosts as additional servers. It adds at most as many as maxServers
-// and maxAddresses allow.
-func (r *Reader) addHosts(ctx context.Context, z zone, hosts []string) zone {
+// addServersByName returns z with hosts as additional servers. It adds at most as many as
+// maxServers and maxAddresses allow.
+func (r *Reader) addServersByName(ctx context.Context, z zone, hosts []string) zone {
 	hosts = hosts[:min(len(hosts), max(0, maxServers-len(z.servers)))]
 	addrs := 0
 	for _, s := range z.servers {
@@ -70,9 +70,9 @@ func (r *Reader) addHosts(ctx context.Context, z zone, hosts []string) zone {
 }
 
 func union(a, b []string) []string {
-	all := slices.Concat(a, b)
-	slices.Sort(all)
-	return slices.Compact(all)
+	addrs := slices.Concat(a, b)
+	slices.Sort(addrs)
+	return slices.Compact(addrs)
 }
 
 // resolveHosts returns the addresses of each host of ref. It uses the glue records of ref and of
@@ -98,7 +98,7 @@ func (r *Reader) resolveHosts(ctx context.Context, ref referral, apex string, mo
 // glueAddrs returns the addresses of host in the additional section of m. For a host outside the
 // zone it returns nil, because the resolvers can find the addresses of that host.
 func glueAddrs(m *wire.Msg, host, apex string) []netip.Addr {
-	if !within(host, apex) {
+	if !isWithin(host, apex) {
 		return nil
 	}
 	var out []netip.Addr
@@ -140,24 +140,24 @@ func (r *Reader) resolveHost(ctx context.Context, host string) []netip.Addr {
 }
 
 // permittedServers returns the hosts with their permitted addresses: at most maxAddressesPerServer
-// for each host and maxAddresses in total. found holds the addresses of each host.
-func (r *Reader) permittedServers(hosts []string, found [][]netip.Addr) []server {
+// for each host and maxAddresses in total. addrsOfHost holds the addresses of each host.
+func (r *Reader) permittedServers(hosts []string, addrsOfHost [][]netip.Addr) []server {
 	out := make([]server, len(hosts))
 	seen := map[netip.AddrPort]bool{}
 	for i, host := range hosts {
 		s := server{name: host}
-		slices.SortFunc(found[i], netip.Addr.Compare)
-		for _, ip := range slices.Compact(found[i]) {
+		slices.SortFunc(addrsOfHost[i], netip.Addr.Compare)
+		for _, ip := range slices.Compact(addrsOfHost[i]) {
 			addr := netip.AddrPortFrom(ip.Unmap(), r.port)
 			switch {
-			case !r.allowPrivate && !public(ip):
-				s.blocked = true
+			case !r.allowPrivate && !isPublic(ip):
+				s.isBlocked = true
 			case len(s.addrs) < maxAddressesPerServer && (seen[addr] || len(seen) < maxAddresses):
 				seen[addr] = true
 				s.addrs = append(s.addrs, addr)
 			}
 		}
-		s.blocked = s.blocked && len(s.addrs) == 0
+		s.isBlocked = s.isBlocked && len(s.addrs) == 0
 		out[i] = s
 	}
 	return out
@@ -177,6 +177,6 @@ func appendAddr(list []netip.Addr, rr wire.RR) []netip.Addr {
 	return list
 }
 
-// public reports whether the address is public. Owners of domains choose the addresses of their
+// isPublic reports whether the address is public. Owners of domains choose the addresses of their
 // name servers, so an address could belong to an internal system.
-func public(a netip.Addr) bool { return egress.IsPublic(a) }
+func isPublic(a netip.Addr) bool { return egress.IsPublic(a) }

@@ -20,7 +20,7 @@ func TestPanicOfASharedReadReachesItsCallers(t *testing.T) {
 		var shared sharedReads
 		read := func(panicking bool) error {
 			return panics.Catch(func() error {
-				_, err := shared.do(t.Context(), readKey{name: "example.test"}, time.Minute, func(context.Context) dns.ZoneRead {
+				_, err := shared.readShared(t.Context(), readKey{name: "example.test"}, time.Minute, func(context.Context) dns.ZoneRead {
 					time.Sleep(time.Second)
 					if panicking {
 						panic("the answer was not expected")

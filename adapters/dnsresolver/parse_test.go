@@ -22,11 +22,11 @@ func TestInternalAddressesAreNotPublic(t *testing.T) {
 		"2001:db8::1": false, "::ffff:10.0.0.1": false, "::ffff:127.0.0.1": false, "64:ff9b::7f00:1": false,
 		"64:ff9b:1::1": false, "2002:7f00:1::": false, "3fff::1": false, "fe80::1%eth0": false,
 	} {
-		if got := public(netip.MustParseAddr(a)); got != want {
+		if got := isPublic(netip.MustParseAddr(a)); got != want {
 			t.Errorf("%s: got %v, want %v", a, got, want)
 		}
 	}
-	if public(netip.Addr{}) {
+	if isPublic(netip.Addr{}) {
 		t.Error("the zero address is public")
 	}
 }
@@ -42,7 +42,7 @@ func TestServerAddressesAreLimited(t *testing.T) {
 	}
 	total := 0
 	for _, s := range r.permittedServers(hosts, found) {
-		if len(s.addrs) > maxAddressesPerServer || s.blocked {
+		if len(s.addrs) > maxAddressesPerServer || s.isBlocked {
 			t.Fatalf("got %v", s)
 		}
 		total += len(s.addrs)
@@ -131,9 +131,9 @@ func TestMergedSetsAreTheIntersection(t *testing.T) {
 		lists := rapid.SliceOfN(rapid.SliceOfDistinct(rapid.SampledFrom(pool), rapid.ID), 1, 4).Draw(t, "servers")
 		var serving []report
 		for _, l := range lists {
-			sets := map[key]set{}
+			sets := map[setKey]recordSet{}
 			if len(l) > 0 {
-				sets[key{"n", dns.TXT}] = set{values: l, ttl: 60}
+				sets[setKey{"n", dns.TXT}] = recordSet{values: l, ttl: 60}
 			}
 			serving = append(serving, report{state: dns.ServerOK, sets: sets})
 		}
@@ -156,7 +156,7 @@ func TestMergedSetsAreTheIntersection(t *testing.T) {
 
 func TestSetIsSynthesisedOnlyWhenAllServersSynthesiseIt(t *testing.T) {
 	reportOf := func(synthesised bool) report {
-		return report{sets: map[key]set{{"n", dns.TXT}: {values: []string{"a"}, synthesised: synthesised}}}
+		return report{sets: map[setKey]recordSet{{"n", dns.TXT}: {values: []string{"a"}, isSynthesised: synthesised}}}
 	}
 	for _, tt := range []struct{ first, second, want bool }{{true, true, true}, {true, false, false}, {false, true, false}, {false, false, false}} {
 		if got := commonSets([]report{reportOf(tt.first), reportOf(tt.second)}); got[0].Synthesised != tt.want {

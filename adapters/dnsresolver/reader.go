@@ -67,19 +67,19 @@ type Options struct {
 
 // Reader implements ports.DNSReader. It is safe for concurrent use.
 type Reader struct {
-	client       client
-	resolvers    []netip.AddrPort
-	recursive    bool
-	port         uint16
-	allowPrivate bool
-	timeout      time.Duration
-	now          func() time.Time
-	log          *slog.Logger
-	zones        ttlCache[zone]             // by domain
-	hostAddrs    ttlCache[[]netip.Addr]     // by name server
-	parentAddrs  ttlCache[[]netip.AddrPort] // by the parent name of a zone's apex
-	silent       ttlCache[struct{}]         // by the address of a server that did not answer
-	sharedReads  sharedReads
+	client        client
+	resolvers     []netip.AddrPort
+	isRecursive   bool
+	port          uint16
+	allowPrivate  bool
+	timeout       time.Duration
+	now           func() time.Time
+	log           *slog.Logger
+	zones         ttlCache[zone]             // by domain
+	hostAddrs     ttlCache[[]netip.Addr]     // by name server
+	parentAddrs   ttlCache[[]netip.AddrPort] // by the parent name of a zone's apex
+	silentServers ttlCache[struct{}]         // by the address of a server that did not answer
+	sharedReads   sharedReads
 }
 
 // New returns a Reader. It logs and ignores resolvers whose address is invalid. If no resolver is
@@ -95,13 +95,13 @@ func New(options Options) *Reader {
 	}
 	return &Reader{
 		client: client{
-			udp:     cmp.Or(options.UDPTimeout, 2*time.Second),
-			tcp:     cmp.Or(options.TCPTimeout, 3*time.Second),
-			servers: newSlots(maxToServers),
-			trusted: newSlots(maxToTrusted),
+			udpTimeout:   cmp.Or(options.UDPTimeout, 2*time.Second),
+			tcpTimeout:   cmp.Or(options.TCPTimeout, 3*time.Second),
+			serverSlots:  newSlots(maxServerQuestions),
+			trustedSlots: newSlots(maxTrustedQuestions),
 		},
 		resolvers:    resolverAddrs(options.Resolvers, log),
-		recursive:    options.Recursive,
+		isRecursive:  options.Recursive,
 		port:         uint16(cmp.Or(options.Port, 53)),
 		allowPrivate: options.AllowPrivate,
 		timeout:      cmp.Or(options.Timeout, 8*time.Second),
@@ -116,7 +116,7 @@ func New(options Options) *Reader {
 func (r *Reader) Read(ctx context.Context, owner access.AccountID, name string, wanted ...dns.Desired) (dns.ZoneRead, error) {
 	name = normalise(name)
 	key := readKey{owner, name, fmt.Sprint(wanted)}
-	zoneRead, err := r.sharedReads.do(ctx, key, r.timeout, func(ctx context.Context) dns.ZoneRead {
+	zoneRead, err := r.sharedReads.readShared(ctx, key, r.timeout, func(ctx context.Context) dns.ZoneRead {
 		return r.read(withAccount(ctx, owner), name, wanted)
 	})
 	if err == nil {
@@ -140,22 +140,22 @@ func normalise(name string) string {
 func (r *Reader) read(ctx context.Context, name string, wanted []dns.Desired) dns.ZoneRead {
 	zoneRead := dns.ZoneRead{Domain: name, At: r.now()}
 	found, reason := r.findZone(ctx, name)
-	zoneRead.Zone, zoneRead.Delegation, zoneRead.Secure = found.apex, slices.Clone(found.delegation), found.secure
+	zoneRead.Zone, zoneRead.Delegation, zoneRead.Secure = found.apex, slices.Clone(found.delegation), found.isSecure
 	if reason != "" {
 		zoneRead.Reason = reason
 		return zoneRead
 	}
 	rd := &domainRead{reader: r, name: name, apex: found.apex, wanted: wanted, probeLabel: newProbeLabel(), answers: &answerCache{reader: r, entries: map[question]*cachedAnswer{}}}
-	compared := rd.survey(ctx, found)
+	compared := rd.askServers(ctx, found)
 	zoneRead.Sets = mergeReports(name, found.apex, compared.serving).Sets
 	zoneRead.Servers = compared.states()
-	zoneRead.Reason, zoneRead.Warnings = compared.reason(zoneRead.Servers), compared.warnings(zoneRead)
+	zoneRead.Reason, zoneRead.Warnings = compared.unreliableReason(zoneRead.Servers), compared.warnings(zoneRead)
 	referenced, dependenciesRead := rd.readDependencies(ctx, zoneRead.Needs(wanted))
 	zoneRead.Referenced = referenced
 	if zoneRead.Reason == "" && !dependenciesRead {
 		zoneRead.Reason = reasonTypeUnknown
 	}
-	if zoneRead.Reason == "" && r.recursive {
+	if zoneRead.Reason == "" && r.isRecursive {
 		zoneRead.Reason = dns.ReasonRecursive
 	}
 	if zoneRead.Reason != "" && ctx.Err() != nil {
@@ -167,14 +167,14 @@ func (r *Reader) read(ctx context.Context, name string, wanted []dns.Desired) dn
 	return zoneRead
 }
 
-// survey asks the servers of the zone and compares their answers. It also asks the servers that
+// askServers asks the servers of the zone and compares their answers. It also asks the servers that
 // only the zone's own NS records list.
-func (rd *domainRead) survey(ctx context.Context, z zone) comparison {
+func (rd *domainRead) askServers(ctx context.Context, z zone) comparison {
 	reports := map[netip.AddrPort]report{}
 	rd.askAll(ctx, z.servers, reports)
 	compared := compareServers(z, reports)
-	if unasked := compared.unaskedServers(); len(unasked) > 0 && !rd.reader.recursive && ctx.Err() == nil {
-		z = rd.reader.addHosts(ctx, z, unasked)
+	if unasked := compared.unaskedServers(); len(unasked) > 0 && !rd.reader.isRecursive && ctx.Err() == nil {
+		z = rd.reader.addServersByName(ctx, z, unasked)
 		rd.reader.zones.put(rd.name, z)
 		rd.askAll(ctx, z.servers, reports)
 		compared = compareServers(z, reports)

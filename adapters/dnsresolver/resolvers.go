@@ -13,23 +13,23 @@ import (
 	"github.com/tenantry/tenantry/core/panics"
 )
 
-// errNoResolver means that no configured resolver responded. errFailing means that resolvers
+// errNoResolver means that no configured resolver responded. errOnlyErrorCodes means that resolvers
 // responded, but only with error codes.
 var (
-	errNoResolver = errors.New("no resolver answered")
-	errFailing    = errors.New("the resolvers find no answer")
+	errNoResolver     = errors.New("no resolver answered")
+	errOnlyErrorCodes = errors.New("the resolvers find no answer")
 )
 
 // resolverAddrs parses the configured addresses. Without configured addresses it uses the resolvers
 // of /etc/resolv.conf.
 func resolverAddrs(list []string, log *slog.Logger) []netip.AddrPort {
 	if len(list) == 0 {
-		machine, err := wire.ClientConfigFromFile("/etc/resolv.conf")
+		config, err := wire.ClientConfigFromFile("/etc/resolv.conf")
 		if err != nil {
 			log.Error("no DNS resolvers: none configured and the machine's cannot be read", "error", err)
 			return nil
 		}
-		list = machine.Servers
+		list = config.Servers
 	}
 	var out []netip.AddrPort
 	for _, s := range list {
@@ -65,7 +65,7 @@ func (r *Reader) queryResolversAs(ctx context.Context, q question, mode queryMod
 			case m.Rcode == wire.RcodeSuccess || m.Rcode == wire.RcodeNameError:
 				return m, nil
 			default:
-				failure = errFailing
+				failure = errOnlyErrorCodes
 			}
 		}
 		remaining = silent
@@ -77,7 +77,7 @@ func (r *Reader) queryResolversAs(ctx context.Context, q question, mode queryMod
 // validation. Resolvers that validate, such as those of mail platforms, then get no answer.
 func (r *Reader) queryChecked(ctx context.Context, q question) (m *wire.Msg, bogus bool, err error) {
 	m, err = r.queryResolvers(ctx, q)
-	if !errors.Is(err, errFailing) {
+	if !errors.Is(err, errOnlyErrorCodes) {
 		return m, false, err
 	}
 	unchecked, uncheckedErr := r.queryResolversAs(ctx, q, modeUnchecked)
@@ -102,17 +102,17 @@ type Resolver struct {
 // Resolvers asks each resolver separately for the SOA of name and returns the results in the
 // configured order.
 func (r *Reader) Resolvers(ctx context.Context, name string) []Resolver {
-	all := make([]Resolver, len(r.resolvers))
-	var wait panics.Group
+	list := make([]Resolver, len(r.resolvers))
+	var group panics.Group
 	for i, addr := range r.resolvers {
-		wait.Go(func() { all[i] = Resolver{addr, r.checkResolver(ctx, addr, question{normalise(name), wire.TypeSOA})} })
+		group.Go(func() { list[i] = Resolver{addr, r.checkResolver(ctx, addr, question{normalise(name), wire.TypeSOA})} })
 	}
-	wait.Wait()
-	return all
+	group.Wait()
+	return list
 }
 
 func (r *Reader) checkResolver(ctx context.Context, addr netip.AddrPort, q question) error {
-	m, err := r.client.exchange(ctx, addr, q, queryMode{tries: 2, recurse: true})
+	m, err := r.client.exchange(ctx, addr, q, queryMode{tries: 2, wantsRecursion: true})
 	switch {
 	case err != nil:
 		return errors.New("no answer")
@@ -132,7 +132,7 @@ func (r *Reader) resolversAsServers() []server {
 
 // serverMode returns how the servers of a zone are asked.
 func (r *Reader) serverMode() queryMode {
-	if r.recursive {
+	if r.isRecursive {
 		return modeResolverAsServer
 	}
 	return modeServer

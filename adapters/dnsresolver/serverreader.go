@@ -24,7 +24,7 @@ type serverReader struct {
 	report  report
 }
 
-func (q question) key() key { return key{q.name, dns.Type(wire.TypeToString[q.qtype])} }
+func (q question) setKey() setKey { return setKey{q.name, dns.Type(wire.TypeToString[q.qtype])} }
 
 // queryAll starts the questions for all records that tenantry manages. The caller waits for sr.wg.
 // For the DKIM selectors and autodiscover it asks for the CNAME first. For the domain name and
@@ -35,11 +35,11 @@ func (sr *serverReader) queryAll(ctx context.Context) {
 	} {
 		sr.wg.Go(func() { sr.query(ctx, q) })
 	}
-	keys := "_domainkey." + sr.read.name
-	for _, name := range []string{"selector1." + keys, "selector2." + keys} {
+	dkimName := "_domainkey." + sr.read.name
+	for _, name := range []string{"selector1." + dkimName, "selector2." + dkimName} {
 		sr.wg.Go(func() {
 			if sr.queryCNAMEOrData(ctx, name) {
-				sr.queryNSOnce(ctx, keys)
+				sr.queryNSOnce(ctx, dkimName)
 			}
 		})
 	}
@@ -96,7 +96,7 @@ func (sr *serverReader) childZone(m *wire.Msg, q question) string {
 	for _, rr := range m.Ns {
 		owner := canonicalName(rr.Header().Name)
 		kind := rr.Header().Rrtype
-		if (kind == wire.TypeNS || kind == wire.TypeSOA) && within(q.name, owner) && sr.isBelowDomain(owner) {
+		if (kind == wire.TypeNS || kind == wire.TypeSOA) && isWithin(q.name, owner) && sr.isBelowDomain(owner) {
 			return owner
 		}
 	}
@@ -104,18 +104,18 @@ func (sr *serverReader) childZone(m *wire.Msg, q question) string {
 }
 
 func (sr *serverReader) isBelowDomain(owner string) bool {
-	return owner != sr.read.name && within(owner, sr.read.name)
+	return owner != sr.read.name && isWithin(owner, sr.read.name)
 }
 
 // readDelegated records the delegation of owner, a zone below the domain. It asks the resolvers for
 // q, because the domain's zone does not hold the records of owner.
 func (sr *serverReader) readDelegated(ctx context.Context, q question, m *wire.Msg, owner string) bool {
-	sr.recordSet(key{owner, dns.NS}, set{values: referredHosts(m, owner), ttl: int(m.Ns[0].Header().Ttl)})
+	sr.recordSet(setKey{owner, dns.NS}, recordSet{values: referredHosts(m, owner), ttl: int(m.Ns[0].Header().Ttl)})
 	if q.qtype == wire.TypeNS {
 		return true
 	}
 	parsed, err := sr.read.answers.lookup(ctx, q)
-	if err != nil && !errors.Is(err, errFailing) {
+	if err != nil && !errors.Is(err, errOnlyErrorCodes) {
 		sr.recordUnanswered(q, err)
 	}
 	sr.recordParsed(q, parsed)
@@ -146,7 +146,7 @@ func (sr *serverReader) recordAnswer(ctx context.Context, q question, m *wire.Ms
 	}
 	// If the resolvers return error codes for the target, the target has no values. If no resolver
 	// responded, the question counts as unanswered.
-	if err != nil && !errors.Is(err, errFailing) {
+	if err != nil && !errors.Is(err, errOnlyErrorCodes) {
 		sr.recordUnanswered(q, err)
 	}
 	sr.recordParsed(q, parsed)
@@ -166,12 +166,12 @@ func (sr *serverReader) recordAnswer(ctx context.Context, q question, m *wire.Ms
 
 func (sr *serverReader) recordParsed(q question, parsed parsedAnswer) {
 	if parsed.alias != "" {
-		sr.recordSet(key{q.name, dns.CNAME}, set{values: []string{parsed.alias}, ttl: parsed.aliasTTL})
+		sr.recordSet(setKey{q.name, dns.CNAME}, recordSet{values: []string{parsed.alias}, ttl: parsed.aliasTTL})
 	}
-	sr.recordSet(q.key(), set{values: parsed.values, ttl: parsed.ttl})
+	sr.recordSet(q.setKey(), recordSet{values: parsed.values, ttl: parsed.ttl})
 }
 
-func (sr *serverReader) recordSet(k key, s set) {
+func (sr *serverReader) recordSet(k setKey, s recordSet) {
 	sr.mu.Lock()
 	defer sr.mu.Unlock()
 	if len(s.values) > 0 {
@@ -188,6 +188,6 @@ func (sr *serverReader) isAbsent(name string) bool {
 func (sr *serverReader) recordUnanswered(q question, err error) {
 	sr.mu.Lock()
 	defer sr.mu.Unlock()
-	sr.report.unanswered[q.key()] = true
+	sr.report.unanswered[q.setKey()] = true
 	sr.report.noTCP = sr.report.noTCP || errors.Is(err, errTruncated)
 }

@@ -33,22 +33,23 @@ type sharedRead struct {
 	result dns.ZoneRead
 	// panicked is the panic of the read. Each caller panics with it.
 	panicked error
-	waiting  int
+	waiters  int
 	cancel   context.CancelFunc
 }
 
-// do runs read, or waits for a running read with the same key. limit is the timeout of the read. do
-// returns the error of ctx when ctx ends first. If the read panics, do panics with the same value.
-func (s *sharedReads) do(ctx context.Context, key readKey, limit time.Duration, read func(context.Context) dns.ZoneRead) (dns.ZoneRead, error) {
+// readShared runs read, or waits for a running read with the same key. limit is the timeout of the
+// read. readShared returns the error of ctx when ctx ends first. If the read panics, readShared
+// panics with the same value.
+func (s *sharedReads) readShared(ctx context.Context, key readKey, limit time.Duration, read func(context.Context) dns.ZoneRead) (dns.ZoneRead, error) {
 	if err := ctx.Err(); err != nil {
 		return dns.ZoneRead{}, err
 	}
 	shared := s.join(ctx, key, limit, read)
-	defer s.leave(key, shared)
+	defer s.leaveRead(key, shared)
 	select {
 	case <-shared.done:
 		panics.Repanic(shared.panicked)
-		return clone(shared.result), nil
+		return cloneRead(shared.result), nil
 	case <-ctx.Done():
 		return dns.ZoneRead{}, ctx.Err()
 	}
@@ -58,14 +59,14 @@ func (s *sharedReads) join(ctx context.Context, key readKey, limit time.Duration
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if shared, ok := s.running[key]; ok {
-		shared.waiting++
+		shared.waiters++
 		return shared
 	}
 	if s.running == nil {
 		s.running = map[readKey]*sharedRead{}
 	}
 	readCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
-	shared := &sharedRead{done: make(chan struct{}), waiting: 1, cancel: cancel}
+	shared := &sharedRead{done: make(chan struct{}), waiters: 1, cancel: cancel}
 	s.running[key] = shared
 	finish := func() {
 		cancel()
@@ -82,15 +83,15 @@ func (s *sharedReads) join(ctx context.Context, key readKey, limit time.Duration
 	return shared
 }
 
-func (s *sharedReads) leave(key readKey, shared *sharedRead) {
+func (s *sharedReads) leaveRead(key readKey, shared *sharedRead) {
 	s.mu.Lock()
-	shared.waiting--
-	last := shared.waiting == 0
-	if last && s.running[key] == shared {
+	shared.waiters--
+	isLast := shared.waiters == 0
+	if isLast && s.running[key] == shared {
 		delete(s.running, key) // a new caller must not join a read that is being cancelled
 	}
 	s.mu.Unlock()
-	if last {
+	if isLast {
 		shared.cancel()
 	}
 }
@@ -103,8 +104,8 @@ func (s *sharedReads) remove(key readKey, shared *sharedRead) {
 	}
 }
 
-// clone returns a deep copy, so that each caller may change its result.
-func clone(s dns.ZoneRead) dns.ZoneRead {
+// cloneRead returns a deep copy, so that each caller may change its result.
+func cloneRead(s dns.ZoneRead) dns.ZoneRead {
 	s.Servers, s.Delegation, s.Warnings = slices.Clone(s.Servers), slices.Clone(s.Delegation), slices.Clone(s.Warnings)
 	s.Sets = slices.Clone(s.Sets)
 	for i := range s.Sets {

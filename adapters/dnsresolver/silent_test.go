@@ -36,13 +36,13 @@ func TestSilentServerIsRemembered(t *testing.T) {
 	if err := ask(cancelledCtx); err == nil || r.soaMode(addr) != modeServer {
 		t.Fatalf("after %v: %+v", err, r.soaMode(addr))
 	}
-	occupy(t, r.client.servers, "")
+	occupy(t, r.client.serverSlots, "")
 	pastDeadline, cancel := context.WithDeadline(t.Context(), time.Unix(1, 0))
 	defer cancel()
 	if err := ask(pastDeadline); !errors.Is(err, errNoSlot) || r.soaMode(addr) != modeServer {
 		t.Fatalf("after %v: %+v", err, r.soaMode(addr))
 	}
-	r.client.servers = newSlots(maxToServers)
+	r.client.serverSlots = newSlots(maxServerQuestions)
 	for range 2 {
 		if err := ask(t.Context()); err == nil || r.soaMode(addr) != modeSilentServer {
 			t.Fatalf("after %v: %+v", err, r.soaMode(addr))

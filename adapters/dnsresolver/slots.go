@@ -17,10 +17,10 @@ import (
 // needs the resolvers and the registries' servers. Questions to the resolvers and the registries
 // have separate slots, so that slow servers of domains cannot use up all slots.
 const (
-	maxToServers  = 128
-	maxToTrusted  = 64
-	maxPerAddress = 4 // to one server; the operator's resolvers have no such limit
-	minShares     = 4 // the minimum number of shares into which the slots are divided
+	maxServerQuestions  = 128
+	maxTrustedQuestions = 64
+	maxPerAddress       = 4 // to one server; the operator's resolvers have no such limit
+	minShares           = 4 // the minimum number of shares into which the slots are divided
 )
 
 // slots limits the concurrent questions: in total, for each account, and for each server address.
@@ -81,7 +81,7 @@ func (s *slots) enqueue(account access.AccountID, addr netip.AddrPort, perAddres
 		s.accounts[account] = &accountSlots{}
 	}
 	s.accounts[account].waiting = append(s.accounts[account].waiting, w)
-	s.grant()
+	s.grantSlots()
 	return w
 }
 
@@ -89,11 +89,11 @@ func (s *slots) enqueue(account access.AccountID, addr netip.AddrPort, perAddres
 func (s *slots) abandon(w *waiter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	held := s.accounts[w.account]
-	if i := slices.Index(held.waiting, w); i >= 0 {
-		held.waiting = slices.Delete(held.waiting, i, i+1)
+	usage := s.accounts[w.account]
+	if i := slices.Index(usage.waiting, w); i >= 0 {
+		usage.waiting = slices.Delete(usage.waiting, i, i+1)
 		s.forgetIdle(w.account)
-		s.grant() // the shares of the other accounts may be larger now
+		s.grantSlots() // the shares of the other accounts may be larger now
 		return
 	}
 	s.releaseLocked(w)
@@ -112,50 +112,50 @@ func (s *slots) releaseLocked(w *waiter) {
 		delete(s.addresses, w.addr)
 	}
 	s.forgetIdle(w.account)
-	s.grant()
+	s.grantSlots()
 }
 
 func (s *slots) forgetIdle(account access.AccountID) {
-	if held := s.accounts[account]; held.inUse == 0 && len(held.waiting) == 0 {
+	if usage := s.accounts[account]; usage.inUse == 0 && len(usage.waiting) == 0 {
 		delete(s.accounts, account)
 	}
 }
 
-// grant gives the free slots to questions that wait. The caller holds s.mu.
-func (s *slots) grant() {
+// grantSlots gives the free slots to questions that wait. The caller holds s.mu.
+func (s *slots) grantSlots() {
 	for s.inUse < s.total {
-		w := s.next()
+		w := s.nextWaiter()
 		if w == nil {
 			return
 		}
-		held := s.accounts[w.account]
-		held.waiting = slices.DeleteFunc(held.waiting, func(other *waiter) bool { return other == w })
-		held.inUse++
+		usage := s.accounts[w.account]
+		usage.waiting = slices.DeleteFunc(usage.waiting, func(other *waiter) bool { return other == w })
+		usage.inUse++
 		s.inUse++
 		s.addresses[w.addr]++
 		close(w.granted)
 	}
 }
 
-// next returns the question that gets the next slot, or nil if the account or the address of every
-// waiting question is at its limit.
-func (s *slots) next() *waiter {
+// nextWaiter returns the question that gets the next slot, or nil if the account or the address of
+// every waiting question is at its limit.
+func (s *slots) nextWaiter() *waiter {
 	share := max(1, s.total/max(minShares, len(s.accounts)+1))
 	var best *waiter
-	for _, held := range s.accounts {
-		if held.inUse >= share {
+	for _, usage := range s.accounts {
+		if usage.inUse >= share {
 			continue
 		}
-		i := slices.IndexFunc(held.waiting, func(w *waiter) bool { return s.addresses[w.addr] < w.perAddress })
-		if i >= 0 && (best == nil || s.before(held.waiting[i], best)) {
-			best = held.waiting[i]
+		i := slices.IndexFunc(usage.waiting, func(w *waiter) bool { return s.addresses[w.addr] < w.perAddress })
+		if i >= 0 && (best == nil || s.precedes(usage.waiting[i], best)) {
+			best = usage.waiting[i]
 		}
 	}
 	return best
 }
 
-// before reports whether a gets a slot before b.
-func (s *slots) before(a, b *waiter) bool {
+// precedes reports whether a gets a slot before b.
+func (s *slots) precedes(a, b *waiter) bool {
 	if d := s.accounts[a.account].inUse - s.accounts[b.account].inUse; d != 0 {
 		return d < 0
 	}

@@ -16,25 +16,25 @@ import (
 // report holds the answers of one address of a name server.
 type report struct {
 	state dns.ServerState
-	sets  map[key]set
+	sets  map[setKey]recordSet
 	// unanswered holds the questions without a usable answer. absent holds the names that do not
 	// exist.
-	unanswered map[key]bool
+	unanswered map[setKey]bool
 	absent     map[string]bool
 	// noTCP is true if a UDP answer was truncated and TCP failed. wildcardUnknown is true if a
 	// wildcard probe got no answer.
 	noTCP, wildcardUnknown bool
 }
 
-type key struct {
+type setKey struct {
 	name string
 	kind dns.Type
 }
 
-type set struct {
-	values      []string
-	ttl         int
-	synthesised bool // a wildcard record has the same values
+type recordSet struct {
+	values        []string
+	ttl           int
+	isSynthesised bool // a wildcard record has the same values
 }
 
 // domainRead is the state of one read of one domain.
@@ -77,7 +77,7 @@ func (rd *domainRead) askAll(ctx context.Context, servers []server, reports map[
 // Then it asks all other questions concurrently, probes for wildcards, and reads the dependencies.
 func (rd *domainRead) readServer(ctx context.Context, addr netip.AddrPort) report {
 	sr := &serverReader{read: rd, addr: addr, askedNS: map[string]bool{}, report: report{
-		sets: map[key]set{}, unanswered: map[key]bool{}, absent: map[string]bool{},
+		sets: map[setKey]recordSet{}, unanswered: map[setKey]bool{}, absent: map[string]bool{},
 	}}
 	soa := question{rd.apex, wire.TypeSOA}
 	m, err := rd.reader.askSOA(ctx, addr, soa)
@@ -102,15 +102,15 @@ func (r *Reader) askSOA(ctx context.Context, addr netip.AddrPort, soa question) 
 	m, err := r.client.exchange(ctx, addr, soa, mode)
 	switch {
 	case err == nil:
-		r.silent.delete(addr.String())
+		r.silentServers.delete(addr.String())
 	case mode == modeServer && !errors.Is(err, errNoSlot) && !errors.Is(ctx.Err(), context.Canceled):
-		r.silent.put(addr.String(), struct{}{})
+		r.silentServers.put(addr.String(), struct{}{})
 	}
 	return m, err
 }
 
 func (r *Reader) soaMode(addr netip.AddrPort) queryMode {
-	if _, silent := r.silent.get(addr.String()); silent {
+	if _, silent := r.silentServers.get(addr.String()); silent {
 		return modeSilentServer
 	}
 	return r.serverMode()
@@ -132,5 +132,5 @@ func (rd *domainRead) classify(m *wire.Msg, err error) dns.ServerState {
 // isAuthoritative reports whether m comes from a server that serves the zone. An answer without the
 // AA flag comes from a cache or is a referral. With Options.Recursive the flag is not required.
 func (r *Reader) isAuthoritative(m *wire.Msg) bool {
-	return (m.Authoritative || r.recursive) && (m.Rcode == wire.RcodeSuccess || m.Rcode == wire.RcodeNameError)
+	return (m.Authoritative || r.isRecursive) && (m.Rcode == wire.RcodeSuccess || m.Rcode == wire.RcodeNameError)
 }

@@ -22,16 +22,16 @@ type wildcardScope struct {
 // with the same parent and compares the answers. If the random name does not exist, there is no
 // wildcard.
 func (sr *serverReader) detectWildcards(ctx context.Context) {
-	keys := "_domainkey." + sr.read.name
-	all := []wildcardScope{
+	dkimName := "_domainkey." + sr.read.name
+	scopes := []wildcardScope{
 		{sr.read.name, []string{"_dmarc." + sr.read.name, "autodiscover." + sr.read.name}},
-		{keys, []string{"selector1." + keys, "selector2." + keys}},
+		{dkimName, []string{"selector1." + dkimName, "selector2." + dkimName}},
 	}
 	if sr.read.name != sr.read.apex {
-		all = append(all, wildcardScope{parent(sr.read.name), []string{sr.read.name}})
+		scopes = append(scopes, wildcardScope{parent(sr.read.name), []string{sr.read.name}})
 	}
 	var wg panics.Group
-	for _, s := range all {
+	for _, s := range scopes {
 		if kinds := sr.typesToProbe(s.names); len(kinds) > 0 && !slices.ContainsFunc(s.names, sr.isAbsent) {
 			wg.Go(func() { sr.markSynthesised(s, sr.probeWildcard(ctx, s.parent, kinds)) })
 		}
@@ -46,17 +46,17 @@ func (sr *serverReader) typesToProbe(names []string) []dns.Type {
 	sr.mu.Lock()
 	defer sr.mu.Unlock()
 	kinds := []dns.Type{dns.TXT}
-	anySet := false
+	hasSet := false
 	for k := range sr.report.sets {
 		if !slices.Contains(names, k.name) || k.kind == dns.NS || k.kind == dns.SOA {
 			continue
 		}
-		anySet = true
+		hasSet = true
 		if k.kind != dns.CNAME && !slices.Contains(kinds, k.kind) {
 			kinds = append(kinds, k.kind)
 		}
 	}
-	if !anySet {
+	if !hasSet {
 		return nil
 	}
 	return kinds
@@ -99,7 +99,7 @@ func (sr *serverReader) markSynthesised(s wildcardScope, wildcardValues map[dns.
 		}
 		for k, marked := range sr.report.sets {
 			if k.name == name && k.kind != dns.NS && k.kind != dns.SOA {
-				marked.synthesised = true
+				marked.isSynthesised = true
 				sr.report.sets[k] = marked
 			}
 		}
@@ -109,7 +109,7 @@ func (sr *serverReader) markSynthesised(s wildcardScope, wildcardValues map[dns.
 // matchesWildcard reports whether a name has exactly the values of the wildcard. A name that has a
 // record itself gets no values from a wildcard, not even of other types.
 func (r report) matchesWildcard(name string, wildcardValues map[dns.Type][]string) bool {
-	if alias := r.sets[key{name, dns.CNAME}].values; len(alias) > 0 || len(wildcardValues[dns.CNAME]) > 0 {
+	if alias := r.sets[setKey{name, dns.CNAME}].values; len(alias) > 0 || len(wildcardValues[dns.CNAME]) > 0 {
 		return slices.Equal(alias, wildcardValues[dns.CNAME])
 	}
 	allEqual, anyRecord := true, false
@@ -119,6 +119,6 @@ func (r report) matchesWildcard(name string, wildcardValues map[dns.Type][]strin
 			allEqual = allEqual && slices.Equal(ownSet.values, wildcardValues[k.kind])
 		}
 	}
-	texts := r.sets[key{name, dns.TXT}].values
+	texts := r.sets[setKey{name, dns.TXT}].values
 	return allEqual && anyRecord && slices.Equal(texts, wildcardValues[dns.TXT])
 }

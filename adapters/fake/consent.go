@@ -33,7 +33,7 @@ type pendingSignIn struct {
 	user             string
 	nonce, challenge string
 	redirect         string
-	redeemed         bool
+	wasRedeemed      bool
 }
 
 // Check implements ports.MailPlatform.
@@ -73,16 +73,16 @@ func (p *Platform) SignInURL(_ context.Context, s ports.SignIn) (string, error) 
 func (p *Platform) Administrator(ctx context.Context, s ports.SignIn, code secret.Text) (tenant.Administrator, error) {
 	var admin tenant.Administrator
 	err := p.call(ctx, "Administrator", s.Tenant, "", func() (bool, error) {
-		in := p.codes[code.Reveal()]
-		if in == nil || in.redeemed || in.tenant != s.Tenant || in.nonce != s.Nonce ||
-			in.challenge != challenge(s.Verifier) || in.redirect != s.Redirect {
+		signIn := p.codes[code.Reveal()]
+		if signIn == nil || signIn.wasRedeemed || signIn.tenant != s.Tenant || signIn.nonce != s.Nonce ||
+			signIn.challenge != challenge(s.Verifier) || signIn.redirect != s.Redirect {
 			return false, refuse(fault.ConnectLinkInvalid, "the code belongs to a different sign-in")
 		}
-		in.redeemed = true
-		if p.tenants[in.tenant].people[in.user] != administrator {
+		signIn.wasRedeemed = true
+		if p.tenants[signIn.tenant].people[signIn.user] != administrator {
 			return false, refuse(fault.NotAdministrator, "the person who signed in is not an administrator of the tenant")
 		}
-		admin = tenant.Administrator{Tenant: in.tenant, Address: in.user, Name: "Ada Admin"}
+		admin = tenant.Administrator{Tenant: signIn.tenant, Address: signIn.user, Name: "Ada Admin"}
 		return true, nil
 	})
 	return admin, err
@@ -110,24 +110,24 @@ func (p *Platform) Visit(page, username string, accept bool) (query string, err 
 }
 
 func (p *Platform) consent(state, username string, accept bool) string {
-	back := url.Values{"state": {state}, "admin_consent": {"True"}}
+	query := url.Values{"state": {state}, "admin_consent": {"True"}}
 	t := p.tenantOf(username)
 	if !accept || t == nil || t.people[username] != administrator {
-		back.Set("error", "permission_denied")
-		return back.Encode()
+		query.Set("error", "permission_denied")
+		return query.Encode()
 	}
 	t.consent = "granted"
-	back.Set("tenant", string(t.guid))
-	return back.Encode()
+	query.Set("tenant", string(t.guid))
+	return query.Encode()
 }
 
 func (p *Platform) signIn(q url.Values, username string) string {
-	back := url.Values{"state": {q.Get("state")}}
+	query := url.Values{"state": {q.Get("state")}}
 	id := tenant.GUID(q.Get("tenant"))
 	t := p.tenants[id]
 	if t == nil || t.people[username] == 0 {
-		back.Set("error", "access_denied")
-		return back.Encode()
+		query.Set("error", "access_denied")
+		return query.Encode()
 	}
 	p.serial++
 	code := fmt.Sprintf("code-%d", p.serial)
@@ -135,12 +135,12 @@ func (p *Platform) signIn(q url.Values, username string) string {
 		tenant: id, user: username, nonce: q.Get("nonce"),
 		challenge: q.Get("challenge"), redirect: q.Get("redirect"),
 	}
-	back.Set("code", code)
-	return back.Encode()
+	query.Set("code", code)
+	return query.Encode()
 }
 
 // tenantOf returns the tenant that username belongs to, or nil.
-func (p *Platform) tenantOf(username string) *state {
+func (p *Platform) tenantOf(username string) *tenantState {
 	for _, t := range p.tenants {
 		if t.people[username] != 0 {
 			return t

@@ -16,36 +16,36 @@ var ErrCrashed = errors.New("the process is dead")
 // Stepper.
 type CrashingProcess struct {
 	mu          sync.Mutex
-	left        int
+	stepsLeft   int
 	afterEffect bool
-	dead        bool
+	isDead      bool
 }
 
 // NewCrashingProcess returns a process that completes this number of steps and crashes at the next
 // step. If afterEffect is true, it crashes after the effect of that step, otherwise before it.
 func NewCrashingProcess(steps int, afterEffect bool) *CrashingProcess {
-	return &CrashingProcess{left: steps, afterEffect: afterEffect}
+	return &CrashingProcess{stepsLeft: steps, afterEffect: afterEffect}
 }
 
 // Dead reports whether the process has crashed.
 func (p *CrashingProcess) Dead() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.dead
+	return p.isDead
 }
 
 // Step runs do and returns its error. It returns ErrCrashed at the crash and after it.
 func (p *CrashingProcess) Step(_ context.Context, do func() error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.dead {
+	if p.isDead {
 		return ErrCrashed
 	}
-	if p.left > 0 {
-		p.left--
+	if p.stepsLeft > 0 {
+		p.stepsLeft--
 		return do()
 	}
-	p.dead = true
+	p.isDead = true
 	if p.afterEffect {
 		_ = do()
 	}

@@ -18,14 +18,14 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// client implements ports.MailTenant for one tenant of the platform.
-type client struct {
+// tenantClient implements ports.MailTenant for one tenant of the platform.
+type tenantClient struct {
 	p  *Platform
 	id tenant.GUID
 }
 
 // For implements ports.MailPlatform.
-func (p *Platform) For(id tenant.GUID) ports.MailTenant { return client{p, id} }
+func (p *Platform) For(id tenant.GUID) ports.MailTenant { return tenantClient{p, id} }
 
 type domainState struct {
 	domain.Platform
@@ -36,7 +36,7 @@ type domainState struct {
 
 // call runs one call of the tenant's directory about the object with this name. effect returns
 // whether it has changed the tenant. call fails with access_denied unless consent is granted.
-func (c client) call(ctx context.Context, method, object string, effect func(*state) (changed bool, err error)) error {
+func (c tenantClient) call(ctx context.Context, method, object string, effect func(*tenantState) (changed bool, err error)) error {
 	return c.p.call(ctx, method, c.id, object, func() (bool, error) {
 		t := c.p.tenants[c.id]
 		if t == nil || t.consent != "granted" {
@@ -47,10 +47,10 @@ func (c client) call(ctx context.Context, method, object string, effect func(*st
 }
 
 // Profile implements ports.TenantDirectory.
-func (c client) Profile(ctx context.Context) (tenant.Profile, error) {
+func (c tenantClient) Profile(ctx context.Context) (tenant.Profile, error) {
 	var out tenant.Profile
-	err := c.call(ctx, "Profile", "", func(t *state) (bool, error) {
-		out = tenant.Profile{Name: t.Name, BuiltinDomain: t.builtin}
+	err := c.call(ctx, "Profile", "", func(t *tenantState) (bool, error) {
+		out = tenant.Profile{Name: t.Name, BuiltinDomain: t.builtinDomain}
 		for _, d := range t.domains {
 			if d.Default {
 				out.DefaultDomain = d.Name
@@ -62,9 +62,9 @@ func (c client) Profile(ctx context.Context) (tenant.Profile, error) {
 }
 
 // Domains implements ports.TenantDirectory.
-func (c client) Domains(ctx context.Context) ([]domain.Platform, error) {
+func (c tenantClient) Domains(ctx context.Context) ([]domain.Platform, error) {
 	var out []domain.Platform
-	err := c.call(ctx, "Domains", "", func(t *state) (bool, error) {
+	err := c.call(ctx, "Domains", "", func(t *tenantState) (bool, error) {
 		for _, name := range slices.Sorted(maps.Keys(t.domains)) {
 			out = append(out, t.domains[name].Platform)
 		}
@@ -74,9 +74,9 @@ func (c client) Domains(ctx context.Context) ([]domain.Platform, error) {
 }
 
 // Domain implements ports.TenantDirectory.
-func (c client) Domain(ctx context.Context, name string) (domain.Platform, error) {
+func (c tenantClient) Domain(ctx context.Context, name string) (domain.Platform, error) {
 	var out domain.Platform
-	err := c.call(ctx, "Domain", name, func(t *state) (bool, error) {
+	err := c.call(ctx, "Domain", name, func(t *tenantState) (bool, error) {
 		d, err := t.domain(name)
 		if err == nil {
 			out = d.Platform
@@ -87,9 +87,9 @@ func (c client) Domain(ctx context.Context, name string) (domain.Platform, error
 }
 
 // AddDomain implements ports.TenantDirectory.
-func (c client) AddDomain(ctx context.Context, name string) (domain.Platform, error) {
+func (c tenantClient) AddDomain(ctx context.Context, name string) (domain.Platform, error) {
 	var out domain.Platform
-	err := c.call(ctx, "AddDomain", name, func(t *state) (bool, error) {
+	err := c.call(ctx, "AddDomain", name, func(t *tenantState) (bool, error) {
 		if d := t.domains[name]; d != nil {
 			out = d.Platform
 			return false, nil
@@ -108,9 +108,9 @@ func (c client) AddDomain(ctx context.Context, name string) (domain.Platform, er
 }
 
 // Records implements ports.TenantDirectory.
-func (c client) Records(ctx context.Context, name string) (domain.Records, error) {
+func (c tenantClient) Records(ctx context.Context, name string) (domain.Records, error) {
 	var out domain.Records
-	err := c.call(ctx, "Records", name, func(t *state) (bool, error) {
+	err := c.call(ctx, "Records", name, func(t *tenantState) (bool, error) {
 		d, err := t.domain(name)
 		if err != nil {
 			return false, err
@@ -125,9 +125,9 @@ func (c client) Records(ctx context.Context, name string) (domain.Records, error
 }
 
 // VerifyDomain implements ports.TenantDirectory.
-func (c client) VerifyDomain(ctx context.Context, name string) (domain.Platform, error) {
+func (c tenantClient) VerifyDomain(ctx context.Context, name string) (domain.Platform, error) {
 	var out domain.Platform
-	err := c.call(ctx, "VerifyDomain", name, func(t *state) (bool, error) {
+	err := c.call(ctx, "VerifyDomain", name, func(t *tenantState) (bool, error) {
 		d, err := t.domain(name)
 		if err != nil {
 			return false, err
@@ -139,7 +139,7 @@ func (c client) VerifyDomain(ctx context.Context, name string) (domain.Platform,
 		if c.p.verifiedElsewhere(t, name) {
 			return false, refuse(fault.DomainUnavailable, "the domain belongs to another tenant")
 		}
-		if !c.p.DNS.has(t.ownershipRecord(name)) {
+		if !c.p.DNS.hasRecord(t.ownershipRecord(name)) {
 			return false, refuse(fault.VerificationFailed, "the platform does not see the record yet")
 		}
 		d.Verified = true
@@ -150,8 +150,8 @@ func (c client) VerifyDomain(ctx context.Context, name string) (domain.Platform,
 }
 
 // EnableMail implements ports.TenantDirectory.
-func (c client) EnableMail(ctx context.Context, name string) error {
-	return c.call(ctx, "EnableMail", name, func(t *state) (bool, error) {
+func (c tenantClient) EnableMail(ctx context.Context, name string) error {
+	return c.call(ctx, "EnableMail", name, func(t *tenantState) (bool, error) {
 		d, err := t.domain(name)
 		if err != nil {
 			return false, err
@@ -169,8 +169,8 @@ func (c client) EnableMail(ctx context.Context, name string) error {
 }
 
 // RemoveDomain implements ports.TenantDirectory.
-func (c client) RemoveDomain(ctx context.Context, name string) error {
-	return c.call(ctx, "RemoveDomain", name, func(t *state) (bool, error) {
+func (c tenantClient) RemoveDomain(ctx context.Context, name string) error {
+	return c.call(ctx, "RemoveDomain", name, func(t *tenantState) (bool, error) {
 		d := t.domains[name]
 		if d == nil {
 			return false, nil
@@ -188,7 +188,7 @@ func (c client) RemoveDomain(ctx context.Context, name string) error {
 	})
 }
 
-func (t *state) domain(name string) (*domainState, error) {
+func (t *tenantState) domain(name string) (*domainState, error) {
 	if d := t.domains[name]; d != nil {
 		return d, nil
 	}
@@ -197,7 +197,7 @@ func (t *state) domain(name string) (*domainState, error) {
 
 // verifiedElsewhere reports whether a different tenant has verified the domain, or a test has
 // called TakeDomain for the domain.
-func (p *Platform) verifiedElsewhere(t *state, name string) bool {
+func (p *Platform) verifiedElsewhere(t *tenantState, name string) bool {
 	if p.takenDomains[name] {
 		return true
 	}
@@ -211,7 +211,7 @@ func (p *Platform) verifiedElsewhere(t *state, name string) bool {
 
 // ownershipRecord returns the record that proves that the tenant owns the domain. Its content
 // depends on the tenant.
-func (t *state) ownershipRecord(name string) dns.Record {
+func (t *tenantState) ownershipRecord(name string) dns.Record {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(string(t.guid) + name))
 	return dns.Record{Type: dns.TXT, Name: name, Content: fmt.Sprintf("MS=ms%08d", h.Sum32()%100_000_000), TTL: 3600}

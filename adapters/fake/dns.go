@@ -16,13 +16,13 @@ import (
 )
 
 // DNS is a set of zones in memory. It implements ports.DNSReader. Each read gets the same answers
-// from two name servers, unless Trouble was called.
+// from two name servers, unless FailReads was called.
 type DNS struct {
-	mu      sync.Mutex
-	now     time.Time
-	zones   map[string][]dns.Record
-	trouble string
-	reads   int
+	mu         sync.Mutex
+	now        time.Time
+	zones      map[string][]dns.Record
+	failReason string
+	reads      int
 }
 
 var _ ports.DNSReader = (*DNS)(nil)
@@ -37,11 +37,12 @@ func (d *DNS) Publish(zone string, records ...dns.Record) {
 	d.zones[zone] = slices.Clone(records)
 }
 
-// Trouble makes every read incomplete for this reason. An empty reason makes later reads complete.
-func (d *DNS) Trouble(reason string) {
+// FailReads makes every read incomplete for this reason. An empty reason makes later reads
+// complete.
+func (d *DNS) FailReads(reason string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.trouble = reason
+	d.failReason = reason
 }
 
 // Reads returns the number of calls of Read.
@@ -60,37 +61,37 @@ func (d *DNS) Read(ctx context.Context, _ access.AccountID, name string, wanted 
 		return dns.ZoneRead{}, ctx.Err()
 	}
 	ports.RecordAnswer(ctx)
-	s := dns.ZoneRead{Domain: name, At: d.now}
+	zoneRead := dns.ZoneRead{Domain: name, At: d.now}
 	zone, records, found := d.zone(name)
 	switch {
-	case d.trouble != "":
-		s.Reason = d.trouble
-		return s, nil
+	case d.failReason != "":
+		zoneRead.Reason = d.failReason
+		return zoneRead, nil
 	case !found:
-		s.Reason = "not_delegated"
-		return s, nil
+		zoneRead.Reason = "not_delegated"
+		return zoneRead, nil
 	}
-	s.Zone, s.Complete, s.Sets = zone, true, sets(name, records)
+	zoneRead.Zone, zoneRead.Complete, zoneRead.Sets = zone, true, recordSets(name, records)
 	for _, name := range []string{"ns1.fake.test", "ns2.fake.test"} {
-		s.Delegation = append(s.Delegation, name)
-		s.Servers = append(s.Servers, dns.Server{Name: name, State: dns.ServerOK, Agrees: true})
+		zoneRead.Delegation = append(zoneRead.Delegation, name)
+		zoneRead.Servers = append(zoneRead.Servers, dns.Server{Name: name, State: dns.ServerOK, Agrees: true})
 	}
-	s.Referenced = d.referenced(s.Needs(wanted))
-	return s, nil
+	zoneRead.Referenced = d.referencedRecords(zoneRead.Needs(wanted))
+	return zoneRead, nil
 }
 
 // zone returns the zone that holds a name: the zone with the longest apex that is the name or a
 // parent of it.
 func (d *DNS) zone(name string) (apex string, records []dns.Record, found bool) {
-	for zone, held := range d.zones {
+	for zone, zoneRecords := range d.zones {
 		if (zone == name || strings.HasSuffix(name, "."+zone)) && len(zone) >= len(apex) {
-			apex, records, found = zone, held, true
+			apex, records, found = zone, zoneRecords, true
 		}
 	}
 	return apex, records, found
 }
 
-func (d *DNS) has(r dns.Record) bool {
+func (d *DNS) hasRecord(r dns.Record) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	_, records, _ := d.zone(r.Name)
@@ -105,7 +106,7 @@ func (d *DNS) advance(by time.Duration) {
 	d.now = d.now.Add(by)
 }
 
-func sets(name string, records []dns.Record) []dns.RRSet {
+func recordSets(name string, records []dns.Record) []dns.RRSet {
 	var out []dns.RRSet
 	for _, r := range records {
 		owner := canonical(r.Name)
@@ -134,51 +135,51 @@ func content(r dns.Record) string {
 
 func canonical(name string) string { return strings.TrimSuffix(strings.ToLower(name), ".") }
 
-// referenced returns the records of the names that a read needs besides its own domain. It omits
-// names that are in no zone.
-func (d *DNS) referenced(n dns.Needs) dns.Referenced {
-	b := dns.Referenced{SPF: map[string][]string{}, Exchanges: map[string]dns.MXProblem{}}
+// referencedRecords returns the records of the names that a read needs besides its own domain. It
+// omits names that are in no zone.
+func (d *DNS) referencedRecords(n dns.Needs) dns.Referenced {
+	referenced := dns.Referenced{SPF: map[string][]string{}, Exchanges: map[string]dns.MXProblem{}}
 	for pending := n.SPF; len(pending) > 0; pending = pending[1:] {
-		texts, known := d.texts(pending[0])
-		if _, done := b.SPF[pending[0]]; done || !known {
+		texts, known := d.textsOf(pending[0])
+		if _, done := referenced.SPF[pending[0]]; done || !known {
 			continue
 		}
-		b.SPF[pending[0]] = texts
+		referenced.SPF[pending[0]] = texts
 		for _, text := range texts {
 			pending = append(pending, dns.SPFReferences(text)...)
 		}
 	}
-	b.ParentDMARC, b.Keys = d.allTexts(n.ParentDMARC), d.allTexts(n.Keys)
+	referenced.ParentDMARC, referenced.Keys = d.allTexts(n.ParentDMARC), d.allTexts(n.Keys)
 	for _, host := range n.Exchanges {
 		if state, known := d.exchange(host); known && state != "" {
-			b.Exchanges[host] = state
+			referenced.Exchanges[host] = state
 		}
 	}
-	return b
+	return referenced
 }
 
 func (d *DNS) allTexts(names []string) map[string][]string {
 	out := map[string][]string{}
 	for _, name := range names {
-		if texts, known := d.texts(name); known {
+		if texts, known := d.textsOf(name); known {
 			out[name] = texts
 		}
 	}
 	return out
 }
 
-func (d *DNS) texts(name string) (values []string, known bool) {
+func (d *DNS) textsOf(name string) (values []string, known bool) {
 	_, records, known := d.zone(name)
-	return dns.Find(sets(name, records), name, dns.TXT).Values, known
+	return dns.Find(recordSets(name, records), name, dns.TXT).Values, known
 }
 
 func (d *DNS) exchange(host string) (state dns.MXProblem, known bool) {
 	_, records, known := d.zone(host)
-	held := sets(host, records)
+	found := recordSets(host, records)
 	switch {
-	case len(dns.Find(held, host, dns.CNAME).Values) > 0:
+	case len(dns.Find(found, host, dns.CNAME).Values) > 0:
 		return dns.MXProblemAlias, known
-	case len(dns.Find(held, host, dns.A).Values)+len(dns.Find(held, host, dns.AAAA).Values) == 0:
+	case len(dns.Find(found, host, dns.A).Values)+len(dns.Find(found, host, dns.AAAA).Values) == 0:
 		return dns.MXProblemNoAddress, known
 	default:
 		return "", known

@@ -16,10 +16,10 @@ import (
 
 // DNSProvider is one account of a DNS provider, in memory.
 type DNSProvider struct {
-	mu     sync.Mutex
-	zones  map[string][]dns.RRSet
-	before *outcome.Error // the next Apply fails with it and changes nothing
-	after  *outcome.Error // the next Apply makes its changes and fails with it
+	mu         sync.Mutex
+	zones      map[string][]dns.RRSet
+	failBefore *outcome.Error // the next Apply fails with it and changes nothing
+	failAfter  *outcome.Error // the next Apply makes its changes and fails with it
 }
 
 var _ ports.DNSProvider = (*DNSProvider)(nil)
@@ -34,7 +34,7 @@ func (p *DNSProvider) AddZone(name string, sets ...dns.RRSet) {
 	p.zones[name] = append([]dns.RRSet{
 		{Name: name, Type: dns.SOA, TTL: 3600, Values: []string{"ns1.provider.test hostmaster.provider.test 1 3600 600 604800 60"}},
 		{Name: name, Type: dns.NS, TTL: 3600, Values: []string{"ns1.provider.test", "ns2.provider.test"}},
-	}, clone(sets)...)
+	}, cloneSets(sets)...)
 }
 
 // Put replaces a record set, as the owner of the zone does in the provider's user interface.
@@ -49,11 +49,11 @@ func (p *DNSProvider) Put(zone string, s dns.RRSet) {
 func (p *DNSProvider) LoseNextAnswer(afterEffect bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	lost := &outcome.Error{Kind: outcome.Unknown, Cause: "fake", Detail: "the fake was told to lose the answer"}
+	lostAnswer := &outcome.Error{Kind: outcome.Unknown, Cause: "fake", Detail: "the fake was told to lose the answer"}
 	if afterEffect {
-		p.after = lost
+		p.failAfter = lostAnswer
 	} else {
-		p.before = lost
+		p.failBefore = lostAnswer
 	}
 }
 
@@ -62,7 +62,7 @@ func (p *DNSProvider) Check(ctx context.Context) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if ctx.Err() != nil {
-		return 0, unknown()
+		return 0, unknownOutcome()
 	}
 	return len(p.zones), nil
 }
@@ -72,7 +72,7 @@ func (p *DNSProvider) Zone(ctx context.Context, name string) (dns.Zone, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if ctx.Err() != nil {
-		return dns.Zone{}, unknown()
+		return dns.Zone{}, unknownOutcome()
 	}
 	sets, ok := p.zones[name]
 	if !ok {
@@ -86,56 +86,56 @@ func (p *DNSProvider) Records(ctx context.Context, zone dns.Zone) ([]dns.RRSet, 
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if ctx.Err() != nil {
-		return nil, unknown()
+		return nil, unknownOutcome()
 	}
 	sets, ok := p.zones[zone.ID]
 	if !ok {
 		return nil, dns.NoZoneError()
 	}
-	return clone(sets), nil
+	return cloneSets(sets), nil
 }
 
 // Apply implements ports.DNSProvider.
 func (p *DNSProvider) Apply(ctx context.Context, zone dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	before, after := p.before, p.after
-	p.before, p.after = nil, nil
+	failBefore, failAfter := p.failBefore, p.failAfter
+	p.failBefore, p.failAfter = nil, nil
 	switch {
 	case ctx.Err() != nil:
-		return nil, unknown()
-	case before != nil:
-		return nil, before
+		return nil, unknownOutcome()
+	case failBefore != nil:
+		return nil, failBefore
 	}
 	if err := dns.CheckChanges(zone.Name, changes); err != nil {
 		return nil, err
 	}
-	open, err := dns.Outstanding(p.zones[zone.ID], changes)
+	outstanding, err := dns.Outstanding(p.zones[zone.ID], changes)
 	if err != nil {
 		return nil, err
 	}
-	for _, c := range open {
+	for _, c := range outstanding {
 		p.put(zone.ID, c.After)
 	}
-	if after != nil {
-		return nil, after
+	if failAfter != nil {
+		return nil, failAfter
 	}
-	var done []dns.RRSet
+	var written []dns.RRSet
 	for _, c := range changes {
-		done = append(done, dns.Find(p.zones[zone.ID], c.After.Name, c.After.Type))
+		written = append(written, dns.Find(p.zones[zone.ID], c.After.Name, c.After.Type))
 	}
-	return clone(done), nil
+	return cloneSets(written), nil
 }
 
 func (p *DNSProvider) put(zone string, s dns.RRSet) {
 	sets := slices.DeleteFunc(p.zones[zone], func(o dns.RRSet) bool { return o.Name == s.Name && o.Type == s.Type })
 	if len(s.Values) > 0 {
-		sets = append(sets, clone([]dns.RRSet{s})...)
+		sets = append(sets, cloneSets([]dns.RRSet{s})...)
 	}
 	p.zones[zone] = sets
 }
 
-func clone(sets []dns.RRSet) []dns.RRSet {
+func cloneSets(sets []dns.RRSet) []dns.RRSet {
 	out := slices.Clone(sets)
 	for i := range out {
 		out[i].Values = slices.Clone(out[i].Values)
@@ -143,33 +143,35 @@ func clone(sets []dns.RRSet) []dns.RRSet {
 	return out
 }
 
-// Refusing wraps a DNS provider whose credential is rejected: Check, Zone and Apply
+// RefusingDNSProvider wraps a DNS provider whose credential is rejected: Check, Zone and Apply
 // fail with access_denied.
-type Refusing struct{ ports.DNSProvider }
+type RefusingDNSProvider struct{ ports.DNSProvider }
 
 // Check implements ports.DNSProvider.
-func (Refusing) Check(context.Context) (int, error) { return 0, noCredential() }
+func (RefusingDNSProvider) Check(context.Context) (int, error) { return 0, credentialRejected() }
 
 // Zone implements ports.DNSProvider.
-func (Refusing) Zone(context.Context, string) (dns.Zone, error) { return dns.Zone{}, noCredential() }
-
-// Apply implements ports.DNSProvider.
-func (Refusing) Apply(context.Context, dns.Zone, []dns.Change) ([]dns.RRSet, error) {
-	return nil, noCredential()
+func (RefusingDNSProvider) Zone(context.Context, string) (dns.Zone, error) {
+	return dns.Zone{}, credentialRejected()
 }
 
-func noCredential() error {
+// Apply implements ports.DNSProvider.
+func (RefusingDNSProvider) Apply(context.Context, dns.Zone, []dns.Change) ([]dns.RRSet, error) {
+	return nil, credentialRejected()
+}
+
+func credentialRejected() error {
 	return refuse(fault.AccessDenied, "the DNS provider rejects the credential")
 }
 
 // DNSProviders is the set of DNS providers, in memory. The secret "token" of a credential selects
 // the account.
 type DNSProviders struct {
-	mu     sync.Mutex
-	known  []dns.Provider
-	held   map[string]ports.DNSProvider
-	calls  int
-	writes int
+	mu        sync.Mutex
+	providers []dns.Provider
+	accounts  map[string]ports.DNSProvider
+	calls     int
+	writes    int
 }
 
 var _ ports.DNSProviders = (*DNSProviders)(nil)
@@ -178,17 +180,17 @@ var _ ports.DNSProviders = (*DNSProviders)(nil)
 func (p *DNSProviders) AddProvider(provider dns.Provider) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.known = append(p.known, provider)
+	p.providers = append(p.providers, provider)
 }
 
 // AddAccount makes a credential of the provider with this token select account.
 func (p *DNSProviders) AddAccount(provider, token string, account ports.DNSProvider) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.held == nil {
-		p.held = map[string]ports.DNSProvider{}
+	if p.accounts == nil {
+		p.accounts = map[string]ports.DNSProvider{}
 	}
-	p.held[provider+" "+token] = account
+	p.accounts[provider+" "+token] = account
 }
 
 // Calls returns the number of calls of all providers.
@@ -209,16 +211,16 @@ func (p *DNSProviders) Writes() int {
 func (p *DNSProviders) Providers(context.Context) ([]dns.Provider, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return slices.Clone(p.known), nil
+	return slices.Clone(p.providers), nil
 }
 
 // For implements ports.DNSProviders.
 func (p *DNSProviders) For(provider string, credential secret.Credential) ports.DNSProvider {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	account, found := p.held[provider+" "+credential.Secrets["token"].Reveal()]
+	account, found := p.accounts[provider+" "+credential.Secrets["token"].Reveal()]
 	if !found {
-		account = Refusing{}
+		account = RefusingDNSProvider{}
 	}
 	return countingProvider{p, account}
 }

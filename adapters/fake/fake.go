@@ -7,7 +7,8 @@
 // Platform and SendingPlatform embed Script: Fail makes calls fail, and Hold makes them wait before
 // they return.
 //
-//   - fake.go: Platform, its tenants, its clock, and Holds, which returns what the platform stores.
+//   - fake.go: Platform, its tenants, its clock, and SnapshotOf, which returns what the platform
+//     stores.
 //   - consent.go, directory.go, mailserver.go, mailboxes.go, sendrules.go, sendtrace.go: the
 //     methods of ports.MailPlatform and ports.MailTenant, one file for each group.
 //   - faults.go: Script and Fault, the calls that fail; Gate, the calls that wait.
@@ -61,7 +62,7 @@ type Platform struct {
 
 	mu           sync.Mutex
 	now          time.Time
-	tenants      map[tenant.GUID]*state
+	tenants      map[tenant.GUID]*tenantState
 	codes        map[string]*pendingSignIn
 	takenDomains map[string]bool // domains of tenants that are not in the test
 	serial       int
@@ -75,7 +76,7 @@ func New() *Platform {
 	return &Platform{
 		DNS:          &DNS{now: start},
 		now:          start,
-		tenants:      map[tenant.GUID]*state{},
+		tenants:      map[tenant.GUID]*tenantState{},
 		codes:        map[string]*pendingSignIn{},
 		takenDomains: map[string]bool{},
 	}
@@ -113,21 +114,21 @@ type Lag struct {
 	Rule, Trace time.Duration
 }
 
-// state is the state of one tenant at the platform.
-type state struct {
+// tenantState is the state of one tenant at the platform.
+type tenantState struct {
 	Setup
 	guid              tenant.GUID
-	builtin           string
+	builtinDomain     string
 	people            map[string]role
 	consent           string // none, granted or revoked
-	role              bool
-	roleAt            time.Time
-	hydrateAt         time.Time // zero until the preparation begins
+	hasRole           bool
+	roleWorksAt       time.Time
+	hydratedAt        time.Time // zero until the preparation begins
 	smtpAuth          tenant.SMTPAuth
 	domains           map[string]*domainState
 	mailboxes         map[string]*mailboxState
 	occupiedAddresses map[string]bool // addresses of objects that are not mailboxes
-	users             int
+	userMailboxes     int
 	rules             map[string]*ruleState // by name
 	frozenRules       map[string]*ruleState // the rules that lists show after FreezeRuleList, nil before
 	blockedSenders    map[string]bool       // senders that managed rules block
@@ -151,13 +152,13 @@ func (p *Platform) AddTenant(id tenant.GUID, s Setup) {
 	if s.Licenses == (tenant.Licenses{}) {
 		s.Licenses.Paid = 1
 	}
-	p.tenants[id] = &state{
-		Setup: s, guid: id, builtin: builtin, consent: "none", smtpAuth: tenant.SMTPAuthDisabled,
+	p.tenants[id] = &tenantState{
+		Setup: s, guid: id, builtinDomain: builtin, consent: "none", smtpAuth: tenant.SMTPAuthDisabled,
 		people: map[string]role{
 			"admin@" + builtin: administrator, "member@" + builtin: member, "guest@" + builtin: guest,
 		},
 		domains: map[string]*domainState{}, mailboxes: map[string]*mailboxState{}, occupiedAddresses: map[string]bool{},
-		users: 1, rules: map[string]*ruleState{},
+		userMailboxes: 1, rules: map[string]*ruleState{},
 	}
 }
 
@@ -168,8 +169,8 @@ func (p *Platform) Connect(id tenant.GUID, s Setup) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	t := p.tenants[id]
-	t.consent, t.role, t.roleAt = "granted", true, p.now
-	t.hydrateAt = p.now
+	t.consent, t.hasRole, t.roleWorksAt = "granted", true, p.now
+	t.hydratedAt = p.now
 	if !s.SMTPAuthRefused {
 		t.smtpAuth = tenant.SMTPAuthEnabled
 	}
@@ -220,7 +221,7 @@ func (p *Platform) Revoke(id tenant.GUID, grant string) {
 		p.tenants[id].consent = "revoked"
 		return
 	}
-	p.tenants[id].role = false
+	p.tenants[id].hasRole = false
 }
 
 // Snapshot is what the platform stores for a tenant, independent of what tenantry stores.
@@ -240,7 +241,7 @@ type HeldDomain struct {
 // HeldMailbox is a mailbox at the platform, and whether its password is set and submission is open.
 type HeldMailbox struct {
 	mailbox.Platform
-	PasswordSet, Submission bool
+	PasswordSet, SubmissionOpen bool
 }
 
 // SnapshotOf returns what the platform stores for a tenant. Domains and rules are sorted by name,
@@ -249,17 +250,17 @@ func (p *Platform) SnapshotOf(id tenant.GUID) Snapshot {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	t := p.tenants[id]
-	h := Snapshot{Consent: t.consent}
+	snapshot := Snapshot{Consent: t.consent}
 	for _, name := range slices.Sorted(maps.Keys(t.domains)) {
 		d := t.domains[name]
-		h.Domains = append(h.Domains, HeldDomain{d.Platform, d.signing.Enabled})
+		snapshot.Domains = append(snapshot.Domains, HeldDomain{d.Platform, d.signing.Enabled})
 	}
 	for _, address := range slices.Sorted(maps.Keys(t.mailboxes)) {
 		m := t.mailboxes[address]
-		h.Mailboxes = append(h.Mailboxes, HeldMailbox{m.Platform, m.password, m.submission})
+		snapshot.Mailboxes = append(snapshot.Mailboxes, HeldMailbox{m.Platform, m.hasPassword, m.submissionOpen})
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.rules)) {
-		h.Rules = append(h.Rules, t.rules[name].answer())
+		snapshot.Rules = append(snapshot.Rules, t.rules[name].answer())
 	}
-	return h
+	return snapshot
 }

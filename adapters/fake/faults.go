@@ -26,7 +26,7 @@ type Fault struct {
 	// number of failures, 0 for no limit.
 	Skip, Times int
 
-	spent int
+	failures int
 }
 
 // Script holds the faults and gates of a fake, and counts its calls.
@@ -47,7 +47,7 @@ func (s *Script) Fail(f Fault) (lift func()) {
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		added.Times, added.spent = 1, 1
+		added.Times, added.failures = 1, 1
 	}
 }
 
@@ -122,7 +122,7 @@ func (s *Script) begin(ctx context.Context, method string, id tenant.GUID, about
 	}
 	s.calls[method]++
 	if ctx.Err() != nil {
-		return unknown()
+		return unknownOutcome()
 	}
 	return s.nextFault(method, id, about, beforeEffect)
 }
@@ -133,14 +133,14 @@ func (s *Script) end(ctx context.Context, method string, id tenant.GUID, about s
 	gates := s.gates
 	s.mu.Unlock()
 	for _, g := range gates {
-		if g.method == method && !g.pass(ctx) {
-			return unknown()
+		if g.method == method && !g.wait(ctx) {
+			return unknownOutcome()
 		}
 	}
 	return err
 }
 
-func (g *Gate) pass(ctx context.Context) bool {
+func (g *Gate) wait(ctx context.Context) bool {
 	select {
 	case <-g.open:
 		return true
@@ -161,9 +161,9 @@ const (
 	afterEffect  = true
 )
 
-func (s *Script) nextFault(method string, id tenant.GUID, about string, after bool) error {
+func (s *Script) nextFault(method string, id tenant.GUID, about string, isAfterEffect bool) error {
 	for _, f := range s.faults {
-		if f.AfterEffect != after || f.Method != "" && f.Method != method ||
+		if f.AfterEffect != isAfterEffect || f.Method != "" && f.Method != method ||
 			f.Tenant != "" && f.Tenant != id || f.About != "" && f.About != about {
 			continue
 		}
@@ -171,10 +171,10 @@ func (s *Script) nextFault(method string, id tenant.GUID, about string, after bo
 			f.Skip--
 			continue
 		}
-		if f.Times > 0 && f.spent >= f.Times {
+		if f.Times > 0 && f.failures >= f.Times {
 			continue
 		}
-		f.spent++
+		f.failures++
 		return f.err()
 	}
 	return nil
@@ -188,7 +188,7 @@ func (f *Fault) err() error {
 	return e
 }
 
-func unknown() error {
+func unknownOutcome() error {
 	return &outcome.Error{Kind: outcome.Unknown, Cause: "context", Detail: "the call ended before its answer"}
 }
 

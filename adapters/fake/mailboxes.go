@@ -17,13 +17,13 @@ import (
 
 type mailboxState struct {
 	mailbox.Platform
-	password, submission bool
+	hasPassword, submissionOpen bool
 }
 
 // Mailboxes implements ports.Mailboxes.
-func (c client) Mailboxes(ctx context.Context) ([]mailbox.Platform, error) {
+func (c tenantClient) Mailboxes(ctx context.Context) ([]mailbox.Platform, error) {
 	var out []mailbox.Platform
-	err := c.server(ctx, "Mailboxes", "", func(t *state) (bool, error) {
+	err := c.callMailServer(ctx, "Mailboxes", "", func(t *tenantState) (bool, error) {
 		for _, address := range slices.Sorted(maps.Keys(t.mailboxes)) {
 			out = append(out, t.mailboxes[address].Platform)
 		}
@@ -33,19 +33,19 @@ func (c client) Mailboxes(ctx context.Context) ([]mailbox.Platform, error) {
 }
 
 // UserMailboxes implements ports.Mailboxes.
-func (c client) UserMailboxes(ctx context.Context) (int, error) {
+func (c tenantClient) UserMailboxes(ctx context.Context) (int, error) {
 	var out int
-	err := c.call(ctx, "UserMailboxes", "", func(t *state) (bool, error) {
-		out = t.users
+	err := c.call(ctx, "UserMailboxes", "", func(t *tenantState) (bool, error) {
+		out = t.userMailboxes
 		return false, nil
 	})
 	return out, err
 }
 
 // EmailLicenses implements ports.Mailboxes.
-func (c client) EmailLicenses(ctx context.Context) (tenant.Licenses, error) {
+func (c tenantClient) EmailLicenses(ctx context.Context) (tenant.Licenses, error) {
 	var out tenant.Licenses
-	err := c.call(ctx, "EmailLicenses", "", func(t *state) (bool, error) {
+	err := c.call(ctx, "EmailLicenses", "", func(t *tenantState) (bool, error) {
 		out = t.Licenses
 		return false, nil
 	})
@@ -53,9 +53,9 @@ func (c client) EmailLicenses(ctx context.Context) (tenant.Licenses, error) {
 }
 
 // Mailbox implements ports.Mailboxes.
-func (c client) Mailbox(ctx context.Context, address string) (mailbox.Platform, error) {
+func (c tenantClient) Mailbox(ctx context.Context, address string) (mailbox.Platform, error) {
 	var out mailbox.Platform
-	err := c.server(ctx, "Mailbox", address, func(t *state) (bool, error) {
+	err := c.callMailServer(ctx, "Mailbox", address, func(t *tenantState) (bool, error) {
 		m, err := t.mailbox(address)
 		if err == nil {
 			out = m.Platform
@@ -66,12 +66,12 @@ func (c client) Mailbox(ctx context.Context, address string) (mailbox.Platform, 
 }
 
 // CreateMailbox implements ports.Mailboxes.
-func (c client) CreateMailbox(ctx context.Context, s mailbox.Spec) (mailbox.Platform, error) {
+func (c tenantClient) CreateMailbox(ctx context.Context, s mailbox.Spec) (mailbox.Platform, error) {
 	var out mailbox.Platform
-	err := c.server(ctx, "CreateMailbox", s.Address, func(t *state) (bool, error) {
+	err := c.callMailServer(ctx, "CreateMailbox", s.Address, func(t *tenantState) (bool, error) {
 		address := strings.ToLower(s.Address)
 		local, name, _ := strings.Cut(address, "@")
-		if !t.accepts(name, c.p.now) {
+		if !t.acceptsDomain(name, c.p.now) {
 			return false, notReady("the mail server does not accept the domain yet")
 		}
 		if t.occupiedAddresses[address] || t.mailboxes[address] != nil {
@@ -82,7 +82,7 @@ func (c client) CreateMailbox(ctx context.Context, s mailbox.Spec) (mailbox.Plat
 		out = mailbox.Platform{
 			ObjectID:    fmt.Sprintf("00000000-0000-4000-8000-%012d", c.p.serial),
 			DisplayName: s.DisplayName, Address: address, Alias: alias,
-			PrincipalName: alias + "@" + t.builtin, CreatedAt: c.p.now,
+			PrincipalName: alias + "@" + t.builtinDomain, CreatedAt: c.p.now,
 		}
 		t.mailboxes[address] = &mailboxState{Platform: out}
 		return true, nil
@@ -91,8 +91,8 @@ func (c client) CreateMailbox(ctx context.Context, s mailbox.Spec) (mailbox.Plat
 }
 
 // OpenSignIn implements ports.Mailboxes.
-func (c client) OpenSignIn(ctx context.Context, objectID, address string, password secret.Text) error {
-	return c.call(ctx, "OpenSignIn", address, func(t *state) (bool, error) {
+func (c tenantClient) OpenSignIn(ctx context.Context, objectID, address string, password secret.Text) error {
+	return c.call(ctx, "OpenSignIn", address, func(t *tenantState) (bool, error) {
 		m, err := t.mailbox(address)
 		if err != nil || m.ObjectID != objectID || c.p.now.Before(m.CreatedAt.Add(t.Lag.Directory)) {
 			return false, notReady("the directory does not show the account yet")
@@ -100,27 +100,27 @@ func (c client) OpenSignIn(ctx context.Context, objectID, address string, passwo
 		if len(password.Reveal()) < 8 {
 			return false, refuse(fault.WeakPassword, "the platform does not accept this password")
 		}
-		m.password, m.AccountEnabled, m.PrincipalName = true, true, m.Address
+		m.hasPassword, m.AccountEnabled, m.PrincipalName = true, true, m.Address
 		return true, nil
 	})
 }
 
 // OpenSubmission implements ports.Mailboxes.
-func (c client) OpenSubmission(ctx context.Context, address string) error {
-	return c.server(ctx, "OpenSubmission", address, func(t *state) (bool, error) {
+func (c tenantClient) OpenSubmission(ctx context.Context, address string) error {
+	return c.callMailServer(ctx, "OpenSubmission", address, func(t *tenantState) (bool, error) {
 		m, err := t.mailbox(address)
 		if err != nil || c.p.now.Before(m.CreatedAt.Add(t.Lag.Submission)) {
 			return false, notReady("the mail server does not show the mailbox yet")
 		}
-		changed := !m.submission
-		m.submission = true
+		changed := !m.submissionOpen
+		m.submissionOpen = true
 		return changed, nil
 	})
 }
 
 // Rename implements ports.Mailboxes.
-func (c client) Rename(ctx context.Context, address, displayName string) error {
-	return c.server(ctx, "Rename", address, func(t *state) (bool, error) {
+func (c tenantClient) Rename(ctx context.Context, address, displayName string) error {
+	return c.callMailServer(ctx, "Rename", address, func(t *tenantState) (bool, error) {
 		m, err := t.mailbox(address)
 		if err != nil {
 			return false, err
@@ -132,8 +132,8 @@ func (c client) Rename(ctx context.Context, address, displayName string) error {
 }
 
 // RemoveMailbox implements ports.Mailboxes.
-func (c client) RemoveMailbox(ctx context.Context, objectID string) error {
-	return c.call(ctx, "RemoveMailbox", objectID, func(t *state) (bool, error) {
+func (c tenantClient) RemoveMailbox(ctx context.Context, objectID string) error {
+	return c.call(ctx, "RemoveMailbox", objectID, func(t *tenantState) (bool, error) {
 		for address, m := range t.mailboxes {
 			if m.ObjectID == objectID && c.p.now.Before(m.CreatedAt.Add(t.Lag.Directory)) {
 				return false, notReady("the directory does not show the account yet")
@@ -147,7 +147,7 @@ func (c client) RemoveMailbox(ctx context.Context, objectID string) error {
 	})
 }
 
-func (t *state) mailbox(address string) (*mailboxState, error) {
+func (t *tenantState) mailbox(address string) (*mailboxState, error) {
 	if m := t.mailboxes[strings.ToLower(address)]; m != nil {
 		return m, nil
 	}

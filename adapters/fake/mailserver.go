@@ -17,11 +17,11 @@ import (
 // hydrationTime is the time that a dehydrated tenant takes to become usable.
 const hydrationTime = time.Minute
 
-// server runs one call of the tenant's mail server. It fails with access_denied until the role is
-// assigned and works.
-func (c client) server(ctx context.Context, method, about string, effect func(*state) (bool, error)) error {
-	return c.call(ctx, method, about, func(t *state) (bool, error) {
-		if !t.role || c.p.now.Before(t.roleAt) {
+// callMailServer runs one call of the tenant's mail server. It fails with access_denied until the
+// role is assigned and works.
+func (c tenantClient) callMailServer(ctx context.Context, method, about string, effect func(*tenantState) (bool, error)) error {
+	return c.call(ctx, method, about, func(t *tenantState) (bool, error) {
+		if !t.hasRole || c.p.now.Before(t.roleWorksAt) {
 			return false, refuse(fault.AccessDenied, "the mail server's grant is missing")
 		}
 		return effect(t)
@@ -29,33 +29,33 @@ func (c client) server(ctx context.Context, method, about string, effect func(*s
 }
 
 // Bootstrap implements ports.MailServer.
-func (c client) Bootstrap(ctx context.Context) (tenant.Progress, error) {
+func (c tenantClient) Bootstrap(ctx context.Context) (tenant.Progress, error) {
 	var out tenant.Progress
-	err := c.call(ctx, "Bootstrap", "", func(t *state) (changed bool, _ error) {
+	err := c.call(ctx, "Bootstrap", "", func(t *tenantState) (changed bool, _ error) {
 		out, changed = t.bootstrap(c.p.now)
 		return changed, nil
 	})
 	return out, err
 }
 
-func (t *state) bootstrap(now time.Time) (tenant.Progress, bool) {
+func (t *tenantState) bootstrap(now time.Time) (tenant.Progress, bool) {
 	wait := tenant.Progress{Status: tenant.BootstrapPending, Step: tenant.StepWait, Message: "the mail server is being prepared"}
 	switch {
-	case !t.role && t.Denied:
+	case !t.hasRole && t.Denied:
 		return tenant.Progress{
 			Status: tenant.BootstrapFailed, Step: tenant.StepGrantRole,
 			Message: "an administrator has to grant the mail server's role",
 		}, false
-	case !t.role:
-		t.role, t.roleAt = true, now.Add(t.Lag.Role)
+	case !t.hasRole:
+		t.hasRole, t.roleWorksAt = true, now.Add(t.Lag.Role)
 		progress, _ := t.bootstrap(now)
 		return progress, true
-	case now.Before(t.roleAt):
+	case now.Before(t.roleWorksAt):
 		return wait, false
-	case t.Dehydrated && t.hydrateAt.IsZero():
-		t.hydrateAt = now.Add(hydrationTime)
+	case t.Dehydrated && t.hydratedAt.IsZero():
+		t.hydratedAt = now.Add(hydrationTime)
 		return wait, true
-	case t.Dehydrated && now.Before(t.hydrateAt):
+	case t.Dehydrated && now.Before(t.hydratedAt):
 		return wait, false
 	default:
 		return tenant.Progress{Status: tenant.BootstrapReady, Message: "the mail server is ready"}, false
@@ -63,9 +63,9 @@ func (t *state) bootstrap(now time.Time) (tenant.Progress, bool) {
 }
 
 // SMTPAuth implements ports.MailServer.
-func (c client) SMTPAuth(ctx context.Context) (tenant.SMTPAuth, error) {
+func (c tenantClient) SMTPAuth(ctx context.Context) (tenant.SMTPAuth, error) {
 	var out tenant.SMTPAuth
-	err := c.server(ctx, "SMTPAuth", "", func(t *state) (bool, error) {
+	err := c.callMailServer(ctx, "SMTPAuth", "", func(t *tenantState) (bool, error) {
 		out = t.smtpAuth
 		return false, nil
 	})
@@ -73,8 +73,8 @@ func (c client) SMTPAuth(ctx context.Context) (tenant.SMTPAuth, error) {
 }
 
 // EnableSMTPAuth implements ports.MailServer.
-func (c client) EnableSMTPAuth(ctx context.Context) error {
-	return c.server(ctx, "EnableSMTPAuth", "", func(t *state) (bool, error) {
+func (c tenantClient) EnableSMTPAuth(ctx context.Context) error {
+	return c.callMailServer(ctx, "EnableSMTPAuth", "", func(t *tenantState) (bool, error) {
 		if t.SMTPAuthRefused {
 			return false, refuse(fault.SMTPAuthNotEnabled, "the platform does not let SMTP AUTH be switched on")
 		}
@@ -85,17 +85,17 @@ func (c client) EnableSMTPAuth(ctx context.Context) error {
 }
 
 // MailDomains implements ports.MailServer.
-func (c client) MailDomains(ctx context.Context) ([]string, error) {
+func (c tenantClient) MailDomains(ctx context.Context) ([]string, error) {
 	var out []string
-	err := c.server(ctx, "MailDomains", "", func(t *state) (bool, error) {
-		out = append(out, t.builtin)
+	err := c.callMailServer(ctx, "MailDomains", "", func(t *tenantState) (bool, error) {
+		out = append(out, t.builtinDomain)
 		for _, name := range slices.Sorted(maps.Keys(t.domains)) {
 			d := t.domains[name]
 			if d.MailEnabled && !c.p.now.Before(d.acceptedAt) && d.callsUntilListed > 0 {
 				d.callsUntilListed--
 				continue
 			}
-			if t.accepts(name, c.p.now) {
+			if t.acceptsDomain(name, c.p.now) {
 				out = append(out, name)
 			}
 		}
@@ -104,15 +104,15 @@ func (c client) MailDomains(ctx context.Context) ([]string, error) {
 	return out, err
 }
 
-func (t *state) accepts(name string, now time.Time) bool {
+func (t *tenantState) acceptsDomain(name string, now time.Time) bool {
 	d := t.domains[name]
 	return d != nil && d.MailEnabled && d.callsUntilListed == 0 && !now.Before(d.acceptedAt)
 }
 
 // Signing implements ports.MailServer.
-func (c client) Signing(ctx context.Context, name string) (dns.Signing, error) {
+func (c tenantClient) Signing(ctx context.Context, name string) (dns.Signing, error) {
 	var out dns.Signing
-	err := c.server(ctx, "Signing", name, func(t *state) (bool, error) {
+	err := c.callMailServer(ctx, "Signing", name, func(t *tenantState) (bool, error) {
 		if d := t.domains[name]; d != nil {
 			out = d.signing
 		}
@@ -122,16 +122,16 @@ func (c client) Signing(ctx context.Context, name string) (dns.Signing, error) {
 }
 
 // EnsureSigning implements ports.MailServer.
-func (c client) EnsureSigning(ctx context.Context, name string) (dns.Signing, error) {
+func (c tenantClient) EnsureSigning(ctx context.Context, name string) (dns.Signing, error) {
 	var out dns.Signing
-	err := c.server(ctx, "EnsureSigning", name, func(t *state) (bool, error) {
-		if !t.accepts(name, c.p.now) {
+	err := c.callMailServer(ctx, "EnsureSigning", name, func(t *tenantState) (bool, error) {
+		if !t.acceptsDomain(name, c.p.now) {
 			return false, notReady("the mail server does not accept the domain yet")
 		}
 		d := t.domains[name]
 		changed := d.signing.Selector1.Name == ""
 		if changed {
-			d.signing.Selector1, d.signing.Selector2 = t.selector("selector1", name), t.selector("selector2", name)
+			d.signing.Selector1, d.signing.Selector2 = t.selectorRecord("selector1", name), t.selectorRecord("selector2", name)
 		}
 		out = d.signing
 		return changed, nil
@@ -140,8 +140,8 @@ func (c client) EnsureSigning(ctx context.Context, name string) (dns.Signing, er
 }
 
 // EnableSigning implements ports.MailServer.
-func (c client) EnableSigning(ctx context.Context, name string) error {
-	return c.server(ctx, "EnableSigning", name, func(t *state) (bool, error) {
+func (c tenantClient) EnableSigning(ctx context.Context, name string) error {
+	return c.callMailServer(ctx, "EnableSigning", name, func(t *tenantState) (bool, error) {
 		d := t.domains[name]
 		if d == nil || d.signing.Selector1.Name == "" {
 			return false, refuse(fault.DKIMNotReady, "the platform has made no DKIM records")
@@ -149,7 +149,7 @@ func (c client) EnableSigning(ctx context.Context, name string) error {
 		if d.signing.Enabled {
 			return false, nil
 		}
-		if !c.p.DNS.has(d.signing.Selector1) || !c.p.DNS.has(d.signing.Selector2) {
+		if !c.p.DNS.hasRecord(d.signing.Selector1) || !c.p.DNS.hasRecord(d.signing.Selector2) {
 			return false, refuse(fault.DKIMNotReady, "the platform does not see the DKIM records")
 		}
 		d.signing.Enabled = true
@@ -157,8 +157,8 @@ func (c client) EnableSigning(ctx context.Context, name string) error {
 	})
 }
 
-func (t *state) selector(label, name string) dns.Record {
-	prefix, _, _ := strings.Cut(t.builtin, ".")
+func (t *tenantState) selectorRecord(label, name string) dns.Record {
+	prefix, _, _ := strings.Cut(t.builtinDomain, ".")
 	dashes := strings.ReplaceAll(strings.ReplaceAll(name, "-", ""), ".", "-")
 	return dns.Record{
 		Type: dns.CNAME, Name: label + "._domainkey." + name, TTL: 3600,

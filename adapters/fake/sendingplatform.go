@@ -21,19 +21,19 @@ type SendingPlatform struct {
 	Script
 
 	// Set these before the first call.
-	Sessionless bool              // StartSignIn returns no session
-	Reach       integration.Reach // the result of Check
-	PageSize    int               // accounts of one page of Accounts
-	Cannot      []string          // missing capabilities
+	Sessionless         bool              // StartSignIn returns no session
+	Reach               integration.Reach // the result of Check
+	PageSize            int               // accounts of one page of Accounts
+	MissingCapabilities []string          // missing capabilities
 	// Now returns the platform's time. If it is nil, the clock moves only by Advance.
 	Now func() time.Time
 
-	mu       sync.Mutex
-	ahead    time.Duration
-	unpaid   bool
-	accounts []integration.Account
-	signIns  []*signIn
-	serial   int
+	mu           sync.Mutex
+	clockOffset  time.Duration
+	hasPlanEnded bool
+	accounts     []integration.Account
+	signIns      []*signIn
+	serial       int
 }
 
 type signIn struct {
@@ -63,9 +63,9 @@ func (p *SendingPlatform) Put(accounts ...integration.Account) {
 
 func (p *SendingPlatform) put(account integration.Account) {
 	p.serial++
-	at := slices.IndexFunc(p.accounts, func(o integration.Account) bool { return integration.SameAddress(o.Address, account.Address) })
-	if account.ID == "" && at >= 0 {
-		account.ID = p.accounts[at].ID
+	index := slices.IndexFunc(p.accounts, func(o integration.Account) bool { return integration.SameAddress(o.Address, account.Address) })
+	if account.ID == "" && index >= 0 {
+		account.ID = p.accounts[index].ID
 	}
 	if account.ID == "" {
 		account.ID = fmt.Sprintf("account-%d", p.serial)
@@ -73,53 +73,54 @@ func (p *SendingPlatform) put(account integration.Account) {
 	if account.Stamp == "" {
 		account.Stamp = fmt.Sprintf("stamp-%d", p.serial)
 	}
-	if at >= 0 {
-		p.accounts[at] = account
+	if index >= 0 {
+		p.accounts[index] = account
 	} else {
 		p.accounts = append(p.accounts, account)
 	}
 }
 
-// Drop removes the account with this address, as the platform's customer does in the user
+// DropAccount removes the account with this address, as the platform's customer does in the user
 // interface.
-func (p *SendingPlatform) Drop(address string) {
+func (p *SendingPlatform) DropAccount(address string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.accounts = slices.DeleteFunc(p.accounts, func(a integration.Account) bool { return integration.SameAddress(a.Address, address) })
 }
 
-// Held returns all accounts.
-func (p *SendingPlatform) Held() []integration.Account {
+// AllAccounts returns all accounts.
+func (p *SendingPlatform) AllAccounts() []integration.Account {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.accounts)
 }
 
-// Complete simulates a person who opens a sign-in link and signs in with this address and name.
-func (p *SendingPlatform) Complete(url, address, name string) {
-	p.finish(url, integration.Progress{State: integration.SignInSucceeded, Address: address, Name: name})
+// CompleteSignIn simulates a person who opens a sign-in link and signs in with this address and
+// name.
+func (p *SendingPlatform) CompleteSignIn(url, address, name string) {
+	p.endSignIn(url, integration.Progress{State: integration.SignInSucceeded, Address: address, Name: name})
 }
 
-// Deny simulates a person who opens a sign-in link and declines.
-func (p *SendingPlatform) Deny(url string) {
-	p.finish(url, integration.Progress{State: integration.SignInFailed, Reason: "access_denied"})
+// DenySignIn simulates a person who opens a sign-in link and declines.
+func (p *SendingPlatform) DenySignIn(url string) {
+	p.endSignIn(url, integration.Progress{State: integration.SignInFailed, Reason: "access_denied"})
 }
 
-// Expire makes the session of a sign-in link expire.
-func (p *SendingPlatform) Expire(url string) {
-	p.finish(url, integration.Progress{State: integration.SignInExpired})
+// ExpireSignIn makes the session of a sign-in link expire.
+func (p *SendingPlatform) ExpireSignIn(url string) {
+	p.endSignIn(url, integration.Progress{State: integration.SignInExpired})
 }
 
-func (p *SendingPlatform) finish(url string, as integration.Progress) {
+func (p *SendingPlatform) endSignIn(url string, progress integration.Progress) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, s := range p.signIns {
 		if s.URL != url || s.progress.State != integration.SignInPending {
 			continue
 		}
-		s.progress = as
-		if as.State == integration.SignInSucceeded {
-			p.put(integration.Account{Address: as.Address, Name: as.Name, State: integration.AccountConnected})
+		s.progress = progress
+		if progress.State == integration.SignInSucceeded {
+			p.put(integration.Account{Address: progress.Address, Name: progress.Name, State: integration.AccountConnected})
 		}
 	}
 }
@@ -128,14 +129,14 @@ func (p *SendingPlatform) finish(url string, as integration.Progress) {
 func (p *SendingPlatform) SetPlanEnded(ended bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.unpaid = ended
+	p.hasPlanEnded = ended
 }
 
 // Advance moves the platform's clock forward.
 func (p *SendingPlatform) Advance(by time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.ahead += by
+	p.clockOffset += by
 }
 
 func (p *SendingPlatform) now() time.Time {
@@ -143,7 +144,7 @@ func (p *SendingPlatform) now() time.Time {
 	if p.Now != nil {
 		start = p.Now()
 	}
-	return start.Add(p.ahead)
+	return start.Add(p.clockOffset)
 }
 
 // signInTime is how long a sign-in link is valid.
@@ -155,7 +156,7 @@ func (p *SendingPlatform) call(ctx context.Context, method, about string, work f
 	if err := p.begin(ctx, method, "", about); err != nil {
 		return err
 	}
-	changed, err := p.locked(work)
+	changed, err := p.withLock(work)
 	if changed {
 		p.countEffect(method)
 	}
@@ -165,10 +166,10 @@ func (p *SendingPlatform) call(ctx context.Context, method, about string, work f
 	return p.end(ctx, method, "", about)
 }
 
-func (p *SendingPlatform) locked(work func() (bool, error)) (bool, error) {
+func (p *SendingPlatform) withLock(work func() (bool, error)) (bool, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.unpaid {
+	if p.hasPlanEnded {
 		return false, &outcome.Error{Kind: outcome.Refused, Code: fault.AccessDenied, Cause: "plan_inactive", Detail: "the plan has ended"}
 	}
 	return work()
@@ -176,7 +177,7 @@ func (p *SendingPlatform) locked(work func() (bool, error)) (bool, error) {
 
 // requireCapability fails with capability_missing if the capability is in Cannot.
 func (p *SendingPlatform) requireCapability(capability string) error {
-	if slices.Contains(p.Cannot, capability) {
+	if slices.Contains(p.MissingCapabilities, capability) {
 		return refuse(fault.CapabilityMissing, "the platform cannot do this")
 	}
 	return nil
@@ -253,8 +254,8 @@ func (p *SendingPlatform) SignIn(ctx context.Context, session string) (integrati
 			return false, refuse(fault.CapabilityMissing, "the platform has no sessions")
 		}
 		for _, s := range p.signIns {
-			over := s.progress.State == integration.SignInPending && p.now().After(s.ExpiresAt)
-			if s.ID == session && !over {
+			expired := s.progress.State == integration.SignInPending && p.now().After(s.ExpiresAt)
+			if s.ID == session && !expired {
 				progress = s.progress
 			}
 		}

@@ -19,9 +19,9 @@ import (
 // SendingPlatforms is the set of sending platforms, in memory. The secret `api_key` and the setting
 // `workspace_id` of a credential select the workspace.
 type SendingPlatforms struct {
-	mu    sync.Mutex
-	known []knownSending
-	held  map[string]ports.SendingPlatform
+	mu         sync.Mutex
+	providers  []knownSending
+	workspaces map[string]ports.SendingPlatform
 }
 
 type knownSending struct {
@@ -41,7 +41,7 @@ func (p *SendingPlatforms) AddProvider(provider integration.Provider, capabiliti
 			return integration.Capabilities{OAuth: true, MailboxRefresh: true, MailboxDisconnect: true}
 		}
 	}
-	p.known = append(p.known, knownSending{provider, capabilities})
+	p.providers = append(p.providers, knownSending{provider, capabilities})
 }
 
 // AddWorkspace makes a credential with this key and workspace select platform. workspace is "" for
@@ -49,28 +49,28 @@ func (p *SendingPlatforms) AddProvider(provider integration.Provider, capabiliti
 func (p *SendingPlatforms) AddWorkspace(provider, key, workspace string, platform ports.SendingPlatform) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.held == nil {
-		p.held = map[string]ports.SendingPlatform{}
+	if p.workspaces == nil {
+		p.workspaces = map[string]ports.SendingPlatform{}
 	}
-	p.held[provider+" "+key+" "+workspace] = platform
+	p.workspaces[provider+" "+key+" "+workspace] = platform
 }
 
 // Platforms implements ports.SendingPlatforms.
 func (p *SendingPlatforms) Platforms(context.Context) ([]integration.Provider, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var all []integration.Provider
-	for _, k := range p.known {
-		all = append(all, k.Provider)
+	var providers []integration.Provider
+	for _, k := range p.providers {
+		providers = append(providers, k.Provider)
 	}
-	slices.SortFunc(all, func(a, b integration.Provider) int { return strings.Compare(a.ID, b.ID) })
-	return all, nil
+	slices.SortFunc(providers, func(a, b integration.Provider) int { return strings.Compare(a.ID, b.ID) })
+	return providers, nil
 }
 
-func (p *SendingPlatforms) of(provider string) (knownSending, bool) {
+func (p *SendingPlatforms) findProvider(provider string) (knownSending, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, k := range p.known {
+	for _, k := range p.providers {
 		if k.ID == provider {
 			return k, true
 		}
@@ -81,7 +81,7 @@ func (p *SendingPlatforms) of(provider string) (knownSending, bool) {
 // ParseCredential implements ports.SendingPlatforms. It treats every member of the JSON object as a
 // secret.
 func (p *SendingPlatforms) ParseCredential(_ context.Context, provider string, text secret.Text) (secret.Credential, error) {
-	if _, known := p.of(provider); !known {
+	if _, known := p.findProvider(provider); !known {
 		return secret.Credential{}, fault.UnknownProvider.With("there is no such sending platform")
 	}
 	c := secret.Credential{Settings: map[string]string{}, Secrets: map[string]secret.Text{"api_key": text}}
@@ -100,7 +100,7 @@ func (p *SendingPlatforms) ParseCredential(_ context.Context, provider string, t
 
 // Capabilities implements ports.SendingPlatforms.
 func (p *SendingPlatforms) Capabilities(_ context.Context, provider string, fields []string) integration.Capabilities {
-	k, known := p.of(provider)
+	k, known := p.findProvider(provider)
 	if !known {
 		return integration.Capabilities{}
 	}
@@ -111,21 +111,24 @@ func (p *SendingPlatforms) Capabilities(_ context.Context, provider string, fiel
 func (p *SendingPlatforms) For(provider string, credential secret.Credential) ports.SendingPlatform {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	at, found := p.held[provider+" "+credential.Secrets["api_key"].Reveal()+" "+credential.Settings["workspace_id"]]
+	platform, found := p.workspaces[provider+" "+credential.Secrets["api_key"].Reveal()+" "+credential.Settings["workspace_id"]]
 	if !found {
-		return RefusingSending()
+		return RefusingSendingPlatform()
 	}
-	return at
+	return platform
 }
 
-// RefusingSending returns a platform that rejects the credential: every call fails with
+// RefusingSendingPlatform returns a platform that rejects the credential: every call fails with
 // access_denied.
-func RefusingSending() *SendingPlatform {
+func RefusingSendingPlatform() *SendingPlatform {
 	return failingSendingPlatform(outcome.Refused, fault.AccessDenied)
 }
 
-// AbsentSending returns a platform that cannot be reached: every call fails with outcome.Down.
-func AbsentSending() *SendingPlatform { return failingSendingPlatform(outcome.Down, fault.Code{}) }
+// UnreachableSendingPlatform returns a platform that cannot be reached: every call fails with
+// outcome.Down.
+func UnreachableSendingPlatform() *SendingPlatform {
+	return failingSendingPlatform(outcome.Down, fault.Code{})
+}
 
 func failingSendingPlatform(kind outcome.Kind, code fault.Code) *SendingPlatform {
 	p := NewSendingPlatform()

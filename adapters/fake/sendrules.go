@@ -17,24 +17,24 @@ import (
 // ruleState is a rule and the time of its last change.
 type ruleState struct {
 	sendlimit.Rule
-	since time.Time
+	changedAt time.Time
 	// before is the rule before the change. It applies to mail until Lag.Rule has passed.
 	before *ruleState
 }
 
 // change changes the rule at the time now and keeps the previous state.
 func (r *ruleState) change(now time.Time, do func(*sendlimit.Rule)) {
-	was := *r
-	r.before, r.since = &was, now
+	previous := *r
+	r.before, r.changedAt = &previous, now
 	do(&r.Rule)
 }
 
 // blocks reports whether the rule blocks mail that an address sends at the time now. An enabled
 // rule without senders blocks every address.
 func (r *ruleState) blocks(address string, now time.Time, lag time.Duration) bool {
-	for at := r; at != nil; at = at.before {
-		if !now.Before(at.since.Add(lag)) {
-			return at.Enabled && (len(at.Lists) == 0 || slices.Contains(at.Lists, address))
+	for version := r; version != nil; version = version.before {
+		if !now.Before(version.changedAt.Add(lag)) {
+			return version.Enabled && (len(version.Lists) == 0 || slices.Contains(version.Lists, address))
 		}
 	}
 	return false
@@ -62,47 +62,47 @@ func (p *Platform) BlockChanges(id tenant.GUID) []BlockChange {
 
 // recordBlockChanges compares the blocked senders with those at its last call, and records the
 // changes.
-func (t *state) recordBlockChanges() {
-	now := map[string]bool{}
+func (t *tenantState) recordBlockChanges() {
+	blocked := map[string]bool{}
 	for name, r := range t.rules {
 		for _, address := range r.Blocks() {
-			now[address] = now[address] || sendlimit.IsRuleName(name)
+			blocked[address] = blocked[address] || sendlimit.IsRuleName(name)
 		}
 	}
-	for _, address := range slices.Sorted(maps.Keys(now)) {
-		if now[address] && !t.blockedSenders[address] {
+	for _, address := range slices.Sorted(maps.Keys(blocked)) {
+		if blocked[address] && !t.blockedSenders[address] {
 			t.blockChanges = append(t.blockChanges, BlockChange{address, true})
 		}
 	}
 	for _, address := range slices.Sorted(maps.Keys(t.blockedSenders)) {
-		if t.blockedSenders[address] && !now[address] {
+		if t.blockedSenders[address] && !blocked[address] {
 			t.blockChanges = append(t.blockChanges, BlockChange{address, false})
 		}
 	}
-	t.blockedSenders = now
+	t.blockedSenders = blocked
 }
 
 // changeRules runs a call that may change rules and records which senders became blocked or
 // unblocked.
-func (c client) changeRules(ctx context.Context, method, scope string, do func(*state) (bool, error)) error {
-	return c.server(ctx, method, scope, func(t *state) (bool, error) {
+func (c tenantClient) changeRules(ctx context.Context, method, scope string, do func(*tenantState) (bool, error)) error {
+	return c.callMailServer(ctx, method, scope, func(t *tenantState) (bool, error) {
 		defer t.recordBlockChanges()
 		return do(t)
 	})
 }
 
 // EnsureRule implements ports.SendRules.
-func (c client) EnsureRule(ctx context.Context, scope string, mailboxes []string) (sendlimit.Rule, error) {
+func (c tenantClient) EnsureRule(ctx context.Context, scope string, mailboxes []string) (sendlimit.Rule, error) {
 	var out sendlimit.Rule
-	err := c.changeRules(ctx, "EnsureRule", scope, func(t *state) (bool, error) {
+	err := c.changeRules(ctx, "EnsureRule", scope, func(t *tenantState) (bool, error) {
 		if r := t.rules[sendlimit.RuleName(scope)]; r != nil {
-			open := r.Enabled && len(r.Lists) == 0
-			if open {
+			blocksAll := r.Enabled && len(r.Lists) == 0
+			if blocksAll {
 				r.change(c.p.now, func(r *sendlimit.Rule) { r.Enabled = false })
 			}
 			out = r.answer()
-			out.Written = open
-			return open, nil
+			out.Written = blocksAll
+			return blocksAll, nil
 		}
 		if len(mailboxes) == 0 {
 			return false, nil
@@ -115,24 +115,24 @@ func (c client) EnsureRule(ctx context.Context, scope string, mailboxes []string
 }
 
 // Block implements ports.SendRules.
-func (c client) Block(ctx context.Context, scope string, mailboxes []string) (sendlimit.Rule, error) {
+func (c tenantClient) Block(ctx context.Context, scope string, mailboxes []string) (sendlimit.Rule, error) {
 	var out sendlimit.Rule
-	err := c.changeRules(ctx, "Block", scope, func(t *state) (bool, error) {
-		want, r := normalized(mailboxes), t.rules[sendlimit.RuleName(scope)]
+	err := c.changeRules(ctx, "Block", scope, func(t *tenantState) (bool, error) {
+		wanted, r := normalized(mailboxes), t.rules[sendlimit.RuleName(scope)]
 		switch {
-		case r == nil && len(want) == 0:
+		case r == nil && len(wanted) == 0:
 			return false, nil
 		case r == nil:
-			out = c.p.makeRule(t, scope, want, true).answer()
+			out = c.p.makeRule(t, scope, wanted, true).answer()
 			out.Created, out.Written = true, true
 			return true, nil
-		case r.answer().Matches(want):
+		case r.answer().Matches(wanted):
 			out = r.answer()
 			return false, nil
 		}
 		r.change(c.p.now, func(r *sendlimit.Rule) {
-			if r.Enabled = len(want) > 0; r.Enabled {
-				r.Lists, r.Altered = want, false
+			if r.Enabled = len(wanted) > 0; r.Enabled {
+				r.Lists, r.Altered = wanted, false
 			}
 		})
 		out = r.answer()
@@ -143,9 +143,9 @@ func (c client) Block(ctx context.Context, scope string, mailboxes []string) (se
 }
 
 // Rules implements ports.SendRules.
-func (c client) Rules(ctx context.Context) ([]sendlimit.Rule, error) {
+func (c tenantClient) Rules(ctx context.Context) ([]sendlimit.Rule, error) {
 	var out []sendlimit.Rule
-	err := c.server(ctx, "Rules", "", func(t *state) (bool, error) {
+	err := c.callMailServer(ctx, "Rules", "", func(t *tenantState) (bool, error) {
 		listed := t.listedRules()
 		for _, name := range slices.Sorted(maps.Keys(listed)) {
 			if sendlimit.IsRuleName(name) {
@@ -158,35 +158,35 @@ func (c client) Rules(ctx context.Context) ([]sendlimit.Rule, error) {
 }
 
 // RemoveRule implements ports.SendRules.
-func (c client) RemoveRule(ctx context.Context, scope string) error {
-	return c.changeRules(ctx, "RemoveRule", scope, func(t *state) (bool, error) {
-		held := len(t.rules)
+func (c tenantClient) RemoveRule(ctx context.Context, scope string) error {
+	return c.changeRules(ctx, "RemoveRule", scope, func(t *tenantState) (bool, error) {
+		countBefore := len(t.rules)
 		delete(t.rules, sendlimit.RuleName(scope))
-		return len(t.rules) < held, nil
+		return len(t.rules) < countBefore, nil
 	})
 }
 
 // RemoveRules implements ports.SendRules.
-func (c client) RemoveRules(ctx context.Context) error {
-	return c.changeRules(ctx, "RemoveRules", "", func(t *state) (bool, error) {
-		held := len(t.rules)
+func (c tenantClient) RemoveRules(ctx context.Context) error {
+	return c.changeRules(ctx, "RemoveRules", "", func(t *tenantState) (bool, error) {
+		countBefore := len(t.rules)
 		for name := range maps.Clone(t.listedRules()) {
 			if sendlimit.IsRuleName(name) {
 				delete(t.rules, name)
 			}
 		}
-		return len(t.rules) < held, nil
+		return len(t.rules) < countBefore, nil
 	})
 }
 
-func (p *Platform) makeRule(t *state, scope string, mailboxes []string, enabled bool) *ruleState {
+func (p *Platform) makeRule(t *tenantState, scope string, mailboxes []string, enabled bool) *ruleState {
 	p.serial++
 	name := sendlimit.RuleName(scope)
-	made := &ruleState{since: p.now, Rule: sendlimit.Rule{
+	created := &ruleState{changedAt: p.now, Rule: sendlimit.Rule{
 		ID: fmt.Sprintf("00000000-0000-4000-9000-%012d", p.serial), Name: name, Enabled: enabled, Lists: normalized(mailboxes),
 	}}
-	t.rules[name] = made
-	return made
+	t.rules[name] = created
+	return created
 }
 
 // normalized returns the addresses in lower case, sorted and without duplicates.
@@ -210,11 +210,11 @@ func (p *Platform) SetRule(id tenant.GUID, r sendlimit.Rule) {
 		p.serial++
 		r.ID = fmt.Sprintf("00000000-0000-4000-9000-%012d", p.serial)
 		r.Altered = true
-		t.rules[r.Name] = &ruleState{since: p.now, Rule: r}
+		t.rules[r.Name] = &ruleState{changedAt: p.now, Rule: r}
 		return
 	}
-	t.rules[r.Name].change(p.now, func(now *sendlimit.Rule) {
-		now.Enabled, now.Lists, now.Altered = r.Enabled, r.Lists, now.Altered || r.Altered
+	t.rules[r.Name].change(p.now, func(rule *sendlimit.Rule) {
+		rule.Enabled, rule.Lists, rule.Altered = r.Enabled, r.Lists, rule.Altered || r.Altered
 	})
 }
 
@@ -226,12 +226,12 @@ func (p *Platform) FreezeRuleList(id tenant.GUID) {
 	t := p.tenants[id]
 	t.frozenRules = map[string]*ruleState{}
 	for name, r := range t.rules {
-		t.frozenRules[name] = &ruleState{Rule: r.answer(), since: r.since}
+		t.frozenRules[name] = &ruleState{Rule: r.answer(), changedAt: r.changedAt}
 	}
 }
 
 // listedRules returns the rules that a list shows, by name.
-func (t *state) listedRules() map[string]*ruleState {
+func (t *tenantState) listedRules() map[string]*ruleState {
 	if t.frozenRules != nil {
 		return t.frozenRules
 	}

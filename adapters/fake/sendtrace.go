@@ -40,18 +40,18 @@ func (p *Platform) SendAt(id tenant.GUID, mailbox string, count int, at time.Tim
 		at = p.now
 	}
 	mailbox = strings.ToLower(mailbox)
-	refused := false
+	isRefused := false
 	for _, r := range t.rules {
-		refused = refused || r.blocks(mailbox, at, t.Lag.Rule)
+		isRefused = isRefused || r.blocks(mailbox, at, t.Lag.Rule)
 	}
 	for range count {
 		p.serial++
 		row := traceRow{visibleAt: p.now.Add(t.Lag.Trace), Sent: sendlimit.Sent{
-			Message: fmt.Sprintf("message-%d", p.serial), Sender: mailbox, At: at, Refused: refused,
+			Message: fmt.Sprintf("message-%d", p.serial), Sender: mailbox, At: at, Refused: isRefused,
 		}}
 		t.trace = append(t.trace, row, row)
 	}
-	if refused {
+	if isRefused {
 		return 0
 	}
 	return count
@@ -59,17 +59,17 @@ func (p *Platform) SendAt(id tenant.GUID, mailbox string, count int, at time.Tim
 
 // Sent implements ports.SendTrace. A cursor is the index of the first row of a page; that row is
 // also the last row of the previous page.
-func (c client) Sent(ctx context.Context, q sendlimit.TraceQuery) (sendlimit.Trace, error) {
+func (c tenantClient) Sent(ctx context.Context, q sendlimit.TraceQuery) (sendlimit.Trace, error) {
 	var out sendlimit.Trace
-	err := c.server(ctx, "Sent", "", func(t *state) (bool, error) {
-		at, err := strconv.Atoi(q.Cursor)
-		if q.Cursor != "" && (err != nil || at < 1) {
+	err := c.callMailServer(ctx, "Sent", "", func(t *tenantState) (bool, error) {
+		start, err := strconv.Atoi(q.Cursor)
+		if q.Cursor != "" && (err != nil || start < 1) {
 			return false, refuse(fault.ProviderError, "the cursor is invalid")
 		}
 		rows := t.visibleRows(q, c.p.now)
-		at = min(at, len(rows))
-		end := min(at+t.TracePage, len(rows))
-		out.Sent = rows[at:end]
+		start = min(start, len(rows))
+		end := min(start+t.TracePage, len(rows))
+		out.Sent = rows[start:end]
 		if end < len(rows) {
 			out.Next = strconv.Itoa(end - 1)
 		}
@@ -79,11 +79,11 @@ func (c client) Sent(ctx context.Context, q sendlimit.TraceQuery) (sendlimit.Tra
 }
 
 // visibleRows returns the rows that match the query and are visible at the time now, newest first.
-func (t *state) visibleRows(q sendlimit.TraceQuery, now time.Time) []sendlimit.Sent {
+func (t *tenantState) visibleRows(q sendlimit.TraceQuery, now time.Time) []sendlimit.Sent {
 	var rows []sendlimit.Sent
 	for _, row := range t.trace {
-		asked := slices.ContainsFunc(q.Senders, func(address string) bool { return strings.EqualFold(address, row.Sender) })
-		if asked && !row.At.Before(q.From) && row.At.Before(q.To) && !now.Before(row.visibleAt) {
+		isSender := slices.ContainsFunc(q.Senders, func(address string) bool { return strings.EqualFold(address, row.Sender) })
+		if isSender && !row.At.Before(q.From) && row.At.Before(q.To) && !now.Before(row.visibleAt) {
 			rows = append(rows, row.Sent)
 		}
 	}

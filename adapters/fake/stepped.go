@@ -220,12 +220,12 @@ type steppedConnections struct {
 	steps Stepper
 }
 
-func (s steppedConnections) BeginSession(ctx context.Context, owner access.AccountID, in integration.Session, connectionID string, stale time.Time) error {
-	return s.steps.Step(ctx, func() error { return s.storedConnections.BeginSession(ctx, owner, in, connectionID, stale) })
+func (s steppedConnections) BeginSession(ctx context.Context, owner access.AccountID, session integration.Session, connectionID string, stale time.Time) error {
+	return s.steps.Step(ctx, func() error { return s.storedConnections.BeginSession(ctx, owner, session, connectionID, stale) })
 }
 
-func (s steppedConnections) SaveSession(ctx context.Context, owner access.AccountID, in integration.Session, c *integration.Connection, completion *ports.Completion) (bool, error) {
-	return Answer(ctx, s.steps, func() (bool, error) { return s.storedConnections.SaveSession(ctx, owner, in, c, completion) })
+func (s steppedConnections) SaveSession(ctx context.Context, owner access.AccountID, session integration.Session, c *integration.Connection, completion *ports.Completion) (bool, error) {
+	return Answer(ctx, s.steps, func() (bool, error) { return s.storedConnections.SaveSession(ctx, owner, session, c, completion) })
 }
 
 func (s steppedConnections) ClaimSessionCheck(ctx context.Context, owner access.AccountID, sessionID string, since, now time.Time) (bool, error) {
@@ -236,6 +236,8 @@ func (s steppedConnections) SaveConnection(ctx context.Context, owner access.Acc
 	return Answer(ctx, s.steps, func() (bool, error) { return s.storedConnections.SaveConnection(ctx, owner, c, before, completion) })
 }
 
-func (s steppedConnections) SaveRefresh(ctx context.Context, owner access.AccountID, i integration.Integration, began time.Time, all []integration.Connection, completion *ports.Completion) (int, error) {
-	return Answer(ctx, s.steps, func() (int, error) { return s.storedConnections.SaveRefresh(ctx, owner, i, began, all, completion) })
+func (s steppedConnections) SaveRefresh(ctx context.Context, owner access.AccountID, i integration.Integration, began time.Time, connections []integration.Connection, completion *ports.Completion) (int, error) {
+	return Answer(ctx, s.steps, func() (int, error) {
+		return s.storedConnections.SaveRefresh(ctx, owner, i, began, connections, completion)
+	})
 }

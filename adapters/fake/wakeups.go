@@ -12,15 +12,15 @@ import (
 
 // Wakeups is a job queue that only records its wake-ups. The zero value is ready to use.
 type Wakeups struct {
-	mu  sync.Mutex
-	all []ports.Wakeup
+	mu      sync.Mutex
+	wakeups []ports.Wakeup
 }
 
 // Wake implements ports.Queue.
-func (q *Wakeups) Wake(_ context.Context, all ...ports.Wakeup) error {
+func (q *Wakeups) Wake(_ context.Context, wakeups ...ports.Wakeup) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.all = append(q.all, all...)
+	q.wakeups = append(q.wakeups, wakeups...)
 	return nil
 }
 
@@ -28,14 +28,14 @@ func (q *Wakeups) Wake(_ context.Context, all ...ports.Wakeup) error {
 func (q *Wakeups) All() []ports.Wakeup {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return slices.Clone(q.all)
+	return slices.Clone(q.wakeups)
 }
 
 // Take returns the recorded wake-ups in order, and forgets them.
 func (q *Wakeups) Take() []ports.Wakeup {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	all := q.all
-	q.all = nil
-	return all
+	wakeups := q.wakeups
+	q.wakeups = nil
+	return wakeups
 }

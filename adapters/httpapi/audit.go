@@ -74,19 +74,19 @@ const auditPath = "/v1/audit"
 // each part of the export within sendTimeout of package guard.
 const exportTime = 10 * time.Minute
 
-func auditOperations(api huma.API, service *audits.Service) {
+func registerAuditOperations(api huma.API, service *audits.Service) {
 	register(api, huma.Operation{
 		OperationID: "list-audit-entries", Method: http.MethodGet, Path: auditPath, Tags: []string{tagAudit},
 		Summary: "List audit entries",
 		Description: "Lists who did what in the account, newest first: writes, requests of known keys that were answered with 401 or 403, sign-ins on the " +
 			"connect pages, and actions of the operator. Each entry contains the hash of the previous entry, so the entries form a chain.",
 		Metadata: guard.OperationRules{Bucket: guard.Reads, Scope: access.AuditRead, AnswerExample: exampleAuditList, Refuses: specificCodes(fault.InvalidRequest, fault.CursorExpired)}.Metadata(),
-	}, func(ctx context.Context, who access.Caller, in *auditInput) (auditList, error) {
+	}, func(ctx context.Context, caller access.Caller, in *auditInput) (auditList, error) {
 		q, err := in.query(ctx)
 		if err != nil {
 			return auditList{}, err
 		}
-		found, err := service.List(ctx, who.Account.ID, q)
+		found, err := service.List(ctx, caller.Account.ID, q)
 		if err != nil {
 			return auditList{}, err
 		}
@@ -103,9 +103,9 @@ func auditOperations(api huma.API, service *audits.Service) {
 			"`tenantry audit verify FILE` checks offline that the chain is unbroken. If older entries were deleted, the first entry has the hash of the last " +
 			"deleted entry as `previous_hash`, and a later entry with the action `audit.drop` names this hash.",
 		Metadata: guard.OperationRules{Bucket: guard.Reads, Scope: access.AuditRead, AllTenants: true, TimeLimit: exportTime, MediaType: "application/jsonl", AnswerExample: exampleAuditLine}.Metadata(),
-	}, func(ctx context.Context, who access.Caller, _ *struct{}) (stream, error) {
-		first, err := service.ExportPage(ctx, who.Account.ID, 0)
-		return func(send func([]byte) error) error { return exportFrom(ctx, service, who.Account.ID, first, send) }, err
+	}, func(ctx context.Context, caller access.Caller, _ *struct{}) (stream, error) {
+		first, err := service.ExportPage(ctx, caller.Account.ID, 0)
+		return func(send func([]byte) error) error { return exportFrom(ctx, service, caller.Account.ID, first, send) }, err
 	})
 }
 
@@ -137,17 +137,17 @@ const auditCursor = "audit"
 // query returns the query of the input. A key that is limited to some tenants gets only their
 // entries.
 func (in *auditInput) query(ctx context.Context) (ports.EntryQuery, error) {
-	wanted := ports.EntryQuery{Actor: in.Actor, Action: in.Action, Limit: page.DefaultLimit}
+	query := ports.EntryQuery{Actor: in.Actor, Action: in.Action, Limit: page.DefaultLimit}
 	if in.TenantID != "" {
-		wanted.Tenants = []tenant.GUID{tenant.ParseGUIDOrNone(in.TenantID)}
+		query.Tenants = []tenant.GUID{tenant.ParseGUIDOrNone(in.TenantID)}
 	} else if visible, limited := ports.VisibleTenants(ctx); limited {
-		wanted.Tenants = visible
+		query.Tenants = visible
 	}
 	var wrong []refusal.ProblemField
 	for _, bound := range []struct {
 		name, raw string
 		into      *time.Time
-	}{{"from", in.From, &wanted.From}, {"to", in.To, &wanted.To}} {
+	}{{"from", in.From, &query.From}, {"to", in.To, &query.To}} {
 		if bound.raw == "" {
 			continue
 		}
@@ -156,19 +156,19 @@ func (in *auditInput) query(ctx context.Context) (ports.EntryQuery, error) {
 			wrong = append(wrong, refusal.ProblemField{Location: "query." + bound.name, Message: "must be a time such as 2026-11-21T08:00:00Z"})
 		}
 	}
-	if in.Limit != "" && !parsePlainInt(in.Limit, 1, page.MaxLimit, &wanted.Limit) {
+	if in.Limit != "" && !parsePlainInt(in.Limit, 1, page.MaxLimit, &query.Limit) {
 		wrong = append(wrong, refusal.ProblemField{Location: "query.limit", Message: "must be an integer from 1 to 100"})
 	}
 	if in.After != "" {
 		var err error
-		if wanted.Before, err = sequenceOf(auditCursor, in.After); err != nil {
+		if query.Before, err = decodeSequenceCursor(auditCursor, in.After); err != nil {
 			wrong = append(wrong, refusal.ProblemField{Location: "query.after", Message: "must be a next_cursor of this list"})
 		}
 	}
 	if wrong != nil {
-		return wanted, refusal.Invalid("a query parameter is not valid", wrong...)
+		return query, refusal.Invalid("a query parameter is not valid", wrong...)
 	}
-	return wanted, nil
+	return query, nil
 }
 
 func newAuditEntry(stored audit.Entry) auditEntry {

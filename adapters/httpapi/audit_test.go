@@ -303,7 +303,7 @@ func TestRefusalsAreLimited(t *testing.T) {
 		}
 	}
 	got := client.expect(request, 429, "rate_limit_exceeded")
-	if got.header.Get("X-RateLimit-Bucket") != guard.Denied || got.header.Get("X-RateLimit-Limit") != "1000" || got.header.Get("Retry-After") == "" {
+	if got.header.Get("X-RateLimit-Bucket") != guard.DeniedRequests || got.header.Get("X-RateLimit-Limit") != "1000" || got.header.Get("Retry-After") == "" {
 		t.Errorf("got %v", got.header)
 	}
 	if n := len(exportedEntries(client, env.accountA.key)); n != 1+1000 {

@@ -53,7 +53,7 @@ func serveDocument(contentType string, notation func(openapi.Documents) []byte) 
 		body, tag := d.plain, `"`+d.tag+`"`
 		w.Header().Set("Vary", "Accept-Encoding")
 		w.Header().Set("Cache-Control", "public, max-age=300")
-		if accepts(r.Header.Values("Accept-Encoding"), "gzip") {
+		if acceptsValue(r.Header.Values("Accept-Encoding"), "gzip") {
 			body, tag = d.compressed, `"`+d.tag+`-gzip"`
 			w.Header().Set("Content-Encoding", "gzip")
 		}
@@ -80,9 +80,9 @@ func hasTag(header []string, tag string) bool {
 	return false
 }
 
-// accepts reports whether an Accept or Accept-Encoding header names the value with a weight above
-// 0. A wildcard does not name the value.
-func accepts(header []string, value string) bool {
+// acceptsValue reports whether an Accept or Accept-Encoding header names the value with a weight
+// above 0. A wildcard does not name the value.
+func acceptsValue(header []string, value string) bool {
 	for entry := range strings.SplitSeq(strings.Join(header, ","), ",") {
 		name, params, _ := strings.Cut(entry, ";")
 		if !strings.EqualFold(strings.TrimSpace(name), value) {

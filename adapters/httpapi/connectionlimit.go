@@ -72,21 +72,21 @@ type openConnection struct {
 
 // clientConnections are the connections of one client.
 type clientConnections struct {
-	network string
-	trusted bool // the client is a trusted proxy
-	open    int
-	waiting list.List // the connections that wait for the client, longest waiting first
+	network        string
+	isTrustedProxy bool // the client is a trusted proxy
+	open           int
+	waiting        list.List // the connections that wait for the client, longest waiting first
 }
 
 // Attach applies the limit to a server. Call it before the server runs. If the server has a
 // ConnState function, it is still called. Attach replaces ConnContext.
 func (l *ConnectionLimit) Attach(server *http.Server) {
-	own := server.ConnState
+	userFunc := server.ConnState
 	server.ConnContext = l.connContext
 	server.ConnState = func(conn net.Conn, state http.ConnState) {
 		l.connState(conn, state)
-		if own != nil {
-			own(conn, state)
+		if userFunc != nil {
+			userFunc(conn, state)
 		}
 	}
 }
@@ -122,7 +122,7 @@ func (l *ConnectionLimit) add(conn net.Conn) (surplus net.Conn) {
 	client.open++
 	l.open[conn] = &openConnection{client: client, waiting: client.waiting.PushBack(conn)}
 	switch {
-	case !client.trusted && client.open > max(1, l.Max/2):
+	case !client.isTrustedProxy && client.open > max(1, l.Max/2):
 		l.closed.OfClient++
 	case len(l.open) > l.Max:
 		l.closed.OfAll++
@@ -132,9 +132,9 @@ func (l *ConnectionLimit) add(conn net.Conn) (surplus net.Conn) {
 	default:
 		return nil
 	}
-	l.warn(client)
+	l.warnLimitReached(client)
 	surplus = client.waiting.Front().Value.(net.Conn)
-	l.drop(surplus)
+	l.forgetConnection(surplus)
 	return surplus
 }
 
@@ -150,7 +150,7 @@ func (l *ConnectionLimit) clientOf(conn net.Conn) *clientConnections {
 	}
 	c := l.byClient[network]
 	if c == nil {
-		c = &clientConnections{network: network, trusted: trusted}
+		c = &clientConnections{network: network, isTrustedProxy: trusted}
 		l.byClient[network] = c
 	}
 	return c
@@ -184,11 +184,11 @@ func (l *ConnectionLimit) setWaiting(conn net.Conn, waiting bool) {
 func (l *ConnectionLimit) remove(conn net.Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.drop(conn)
+	l.forgetConnection(conn)
 }
 
-// drop stops counting a connection. The caller holds the lock.
-func (l *ConnectionLimit) drop(conn net.Conn) {
+// forgetConnection stops counting a connection. The caller holds the lock.
+func (l *ConnectionLimit) forgetConnection(conn net.Conn) {
 	o := l.open[conn]
 	if o == nil {
 		return
@@ -202,8 +202,8 @@ func (l *ConnectionLimit) drop(conn net.Conn) {
 	}
 }
 
-// warn logs that the limit is reached, at most once per connectionWarning.
-func (l *ConnectionLimit) warn(c *clientConnections) {
+// warnLimitReached logs that the limit is reached, at most once per connectionWarning.
+func (l *ConnectionLimit) warnLimitReached(c *clientConnections) {
 	if now := time.Now(); l.Log != nil && now.Sub(l.warnedAt) >= connectionWarning {
 		l.warnedAt = now
 		l.Log.Warn("connections are closed, because max_connections is reached", "open", len(l.open), "client", c.network, "of_client", c.open)

@@ -47,13 +47,13 @@ type connectSessionPath struct {
 	ID string `path:"connect_session_id"`
 }
 
-func connectOperations(api huma.API, service *tenants.Service) {
-	connectLink(api, service)
-	getConnectSession(api, service)
-	renewConnectSession(api, service)
+func registerConnectOperations(api huma.API, service *tenants.Service) {
+	registerConnectURL(api, service)
+	registerGetConnectSession(api, service)
+	registerRenewConnectSession(api, service)
 }
 
-func connectLink(api huma.API, service *tenants.Service) {
+func registerConnectURL(api huma.API, service *tenants.Service) {
 	registerConverting(api, huma.Operation{
 		OperationID: "get-connect-url", Method: http.MethodGet, Path: "/v1/tenants/connect-url", Tags: []string{tagTenants},
 		Summary: "Get a connect link",
@@ -63,30 +63,30 @@ func connectLink(api huma.API, service *tenants.Service) {
 			"with `session_id`, `result` (the status of the session) and `state` added to the query. These parameters prove nothing, because anyone can write them: read the session.",
 		Metadata: guard.OperationRules{Bucket: guard.Reads, Scope: access.TenantsWrite, AllTenants: true, AnswerExample: exampleConnectURL, Refuses: specificCodes(fault.InvalidRequest, fault.InvalidReturnURL, fault.TenantLimitReached,
 			fault.ProviderError, fault.ProviderUnavailable, fault.ProviderTimeout)}.Metadata(),
-	}, connectURLOf, func(ctx context.Context, who access.Caller, in *connectLinkInput) (tenants.Link, error) {
+	}, connectURLOf, func(ctx context.Context, caller access.Caller, in *connectLinkInput) (tenants.Link, error) {
 		minutes := defaultLinkMinutes
 		if in.TTLMinutes != "" && !parsePlainInt(in.TTLMinutes, 1, maxLinkMinutes, &minutes) {
 			return tenants.Link{}, refusal.Invalid("a query parameter is not valid",
 				refusal.ProblemField{Location: "query.ttl_minutes", Message: "must be an integer from 1 to " + strconv.Itoa(maxLinkMinutes)})
 		}
-		return service.ConnectURL(ctx, who.Account, tenants.LinkRequest{
+		return service.ConnectURL(ctx, caller.Account, tenants.LinkRequest{
 			ReturnURL: in.returnURL, State: in.State, Lifetime: time.Duration(minutes) * time.Minute,
 		})
 	})
 }
 
-func getConnectSession(api huma.API, service *tenants.Service) {
+func registerGetConnectSession(api huma.API, service *tenants.Service) {
 	registerConverting(api, huma.Operation{
 		OperationID: "get-connect-session", Method: http.MethodGet, Path: "/v1/connect-sessions/{connect_session_id}", Tags: []string{tagTenants},
 		Summary:     "Get a connect session",
 		Description: "Returns the status of a connect session: how far the administrator has come with the link. A session is kept for 30 days after its link has expired.",
 		Metadata:    guard.OperationRules{Bucket: guard.Reads, Scope: access.TenantsWrite, AnswerExample: exampleConnectSession, Refuses: specificCodes(fault.ConnectSessionUnknown)}.Metadata(),
-	}, connectSessionOf, func(ctx context.Context, who access.Caller, in *connectSessionPath) (tenant.ConnectSession, error) {
-		return service.ConnectSession(ctx, who.Account.ID, ident.ParseOrZero(in.ID))
+	}, connectSessionOf, func(ctx context.Context, caller access.Caller, in *connectSessionPath) (tenant.ConnectSession, error) {
+		return service.ConnectSession(ctx, caller.Account.ID, ident.ParseOrZero(in.ID))
 	})
 }
 
-func renewConnectSession(api huma.API, service *tenants.Service) {
+func registerRenewConnectSession(api huma.API, service *tenants.Service) {
 	registerWithStoredAnswer(api, huma.Operation{
 		OperationID: "renew-connect-session", Method: http.MethodPost, Path: "/v1/connect-sessions/{connect_session_id}/renew", Tags: []string{tagTenants},
 		Summary: "Renew a connect session",
@@ -94,15 +94,15 @@ func renewConnectSession(api huma.API, service *tenants.Service) {
 			"working at once. A session that expired or was declined is `pending` again. A connected session cannot be renewed.",
 		Metadata: guard.OperationRules{Bucket: guard.Writes, Scope: access.TenantsWrite, Write: true, AnswerExample: exampleConnectURL, Refuses: specificCodes(fault.ConnectSessionUnknown, fault.SessionConnected,
 			fault.InvalidReturnURL, fault.TenantLimitReached, fault.ProviderError, fault.ProviderUnavailable, fault.ProviderTimeout)}.Metadata(),
-	}, connectURLOf, func(ctx context.Context, who access.Caller, in *connectSessionPath, answer ports.Answer[tenants.Link]) (tenants.Link, error) {
+	}, connectURLOf, func(ctx context.Context, caller access.Caller, in *connectSessionPath, answer ports.Answer[tenants.Link]) (tenants.Link, error) {
 		id := ident.ParseOrZero(in.ID)
-		if who.Bounds.Tenants != nil { // the link could connect a tenant outside of the key's bounds
-			if _, err := service.ConnectSession(ctx, who.Account.ID, id); err != nil {
+		if caller.Bounds.Tenants != nil { // the link could connect a tenant outside of the key's bounds
+			if _, err := service.ConnectSession(ctx, caller.Account.ID, id); err != nil {
 				return tenants.Link{}, err
 			}
-			return tenants.Link{}, who.Bounds.CheckAllTenants(access.TenantsWrite)
+			return tenants.Link{}, caller.Bounds.CheckAllTenants(access.TenantsWrite)
 		}
-		return service.RenewLink(ctx, who.Account, id, answer)
+		return service.RenewLink(ctx, caller.Account, id, answer)
 	})
 }
 

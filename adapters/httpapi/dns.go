@@ -27,37 +27,37 @@ type domainIDPath struct {
 	DomainID string `path:"domain_id"`
 }
 
-func dnsOperations(api huma.API, service *domains.Service) {
-	dnsByName(api, service)
-	dnsByID(api, service)
-	livePlan(api, service)
-	automationReadiness(api, service)
+func registerDNSOperations(api huma.API, service *domains.Service) {
+	registerDNSByName(api, service)
+	registerDNSByID(api, service)
+	registerDNSPlan(api, service)
+	registerDNSAutomation(api, service)
 }
 
-func dnsByName(api huma.API, service *domains.Service) {
+func registerDNSByName(api huma.API, service *domains.Service) {
 	registerConverting(api, huma.Operation{
 		OperationID: "get-tenant-domain-dns", Method: http.MethodGet, Path: "/v1/tenants/{tenant_id}/domains/{domain_name}/dns", Tags: []string{tagDNS},
 		Summary:     "Get the stored DNS of a tenant's domain",
 		Description: "Returns the records to publish and their state at the last DNS read. The DNS is not read again.",
 		Metadata: guard.OperationRules{Bucket: guard.Reads, Scope: access.DNSRead, AnswerExample: exampleTenantDNS,
 			Refuses: specificCodes(fault.TenantNotFound, fault.DomainNotFound)}.Metadata(),
-	}, tenantDNSOf, func(ctx context.Context, who access.Caller, in *domainPath) (domain.Domain, error) {
-		return service.StoredDomain(ctx, who.Account.ID, tenant.ParseGUIDOrNone(in.TenantID), in.DomainName)
+	}, tenantDNSOf, func(ctx context.Context, caller access.Caller, in *domainPath) (domain.Domain, error) {
+		return service.StoredDomain(ctx, caller.Account.ID, tenant.ParseGUIDOrNone(in.TenantID), in.DomainName)
 	})
 }
 
-func dnsByID(api huma.API, service *domains.Service) {
+func registerDNSByID(api huma.API, service *domains.Service) {
 	registerConverting(api, huma.Operation{
 		OperationID: "get-domain-dns", Method: http.MethodGet, Path: "/v1/domains/{domain_id}/dns", Tags: []string{tagDNS},
 		Summary:     "Get the stored DNS of a domain by its id",
 		Description: "Returns the records to publish, with the DKIM records listed separately, and their state at the last DNS read. The DNS is not read again.",
 		Metadata:    guard.OperationRules{Bucket: guard.Reads, Scope: access.DNSRead, AnswerExample: exampleStoredDNS, Refuses: specificCodes(fault.DomainNotFound)}.Metadata(),
-	}, storedDNSOf, func(ctx context.Context, who access.Caller, in *domainIDPath) (domain.Domain, error) {
-		return service.ByID(ctx, who.Account.ID, ident.ParseOrZero(in.DomainID))
+	}, storedDNSOf, func(ctx context.Context, caller access.Caller, in *domainIDPath) (domain.Domain, error) {
+		return service.ByID(ctx, caller.Account.ID, ident.ParseOrZero(in.DomainID))
 	})
 }
 
-func livePlan(api huma.API, service *domains.Service) {
+func registerDNSPlan(api huma.API, service *domains.Service) {
 	registerConverting(api, huma.Operation{
 		OperationID: "get-domain-dns-plan", Method: http.MethodGet, Path: "/v1/domains/{domain_id}/dns/plan", Tags: []string{tagDNS},
 		Summary: "Plan a domain's DNS",
@@ -65,20 +65,20 @@ func livePlan(api huma.API, service *domains.Service) {
 			"requires. Each action describes what would be done with one of these records, and why. Nothing is written. If the account has a connection " +
 			"to the DNS provider with access to the zone, the provider's own list of records is compared instead.",
 		Metadata: guard.OperationRules{Bucket: guard.Expensive, Scope: access.DNSRead, AnswerExample: examplePlan, Refuses: codes(platformCodes, specificCodes(fault.DomainNotFound))}.Metadata(),
-	}, planOf, func(ctx context.Context, who access.Caller, in *domainIDPath) (domainsteps.Survey, error) {
-		return service.Survey(ctx, who.Account.ID, ident.ParseOrZero(in.DomainID))
+	}, planOf, func(ctx context.Context, caller access.Caller, in *domainIDPath) (domainsteps.Survey, error) {
+		return service.Survey(ctx, caller.Account.ID, ident.ParseOrZero(in.DomainID))
 	})
 }
 
-func automationReadiness(api huma.API, service *domains.Service) {
+func registerDNSAutomation(api huma.API, service *domains.Service) {
 	registerConverting(api, huma.Operation{
 		OperationID: "get-domain-dns-automation", Method: http.MethodGet, Path: "/v1/domains/{domain_id}/dns/automation", Tags: []string{tagDNS},
 		Summary: "Check whether a domain's DNS can be automated",
 		Description: "Plans the domain's DNS from a new read, like the DNS plan. Returns whether its changes can be written for the account, and what a person must do first " +
 			"if they cannot.",
 		Metadata: guard.OperationRules{Bucket: guard.Expensive, Scope: access.DNSRead, AnswerExample: exampleAutomation, Refuses: codes(platformCodes, specificCodes(fault.DomainNotFound))}.Metadata(),
-	}, automationOf, func(ctx context.Context, who access.Caller, in *domainIDPath) (domainsteps.Survey, error) {
-		return service.Survey(ctx, who.Account.ID, ident.ParseOrZero(in.DomainID))
+	}, automationOf, func(ctx context.Context, caller access.Caller, in *domainIDPath) (domainsteps.Survey, error) {
+		return service.Survey(ctx, caller.Account.ID, ident.ParseOrZero(in.DomainID))
 	})
 }
 

@@ -87,7 +87,7 @@ func TestDNSPlansMatchTheDocument(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			client := client.forTest(t)
 			env.platform.DNS.Publish(plannedDomain, tt.records...)
-			env.platform.DNS.Trouble(tt.failure)
+			env.platform.DNS.FailReads(tt.failure)
 			got := client.expect(call{method: "GET", path: path + "/plan", key: env.accountA.key}, 200, "")
 			if member(got.body, "read.reliable") != tt.reliable || got.body["safe_to_apply"] != tt.isSafe {
 				t.Errorf("got %s", got.raw)
@@ -128,7 +128,7 @@ func TestAutomationReportsTheDNSConnection(t *testing.T) {
 		Credential: secret.Credential{Secrets: map[string]secret.Text{"token": secret.New("one")}}})
 	must(t, err)
 	checkAutomation("connected", true, nil)
-	env.dnsProviders.AddAccount("cloudflare", "one", fake.Refusing{DNSProvider: provider})
+	env.dnsProviders.AddAccount("cloudflare", "one", fake.RefusingDNSProvider{DNSProvider: provider})
 	checkAutomation("the provider refuses the credential", true, "dns_credential_rejected")
 	env.dnsProviders.AddAccount("cloudflare", "one", &fake.DNSProvider{})
 	checkAutomation("the connection has no access to the zone", true, "dns_connection_required")

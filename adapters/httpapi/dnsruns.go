@@ -27,14 +27,14 @@ type jobPath struct {
 	JobID string `path:"job_id"`
 }
 
-func provisioningOperations(api huma.API, service *dnsruns.Service) {
-	provisionDNS(api, service)
-	listRuns(api, service)
-	getRun(api, service)
-	retryJob(api, service)
+func registerProvisioningOperations(api huma.API, service *dnsruns.Service) {
+	registerProvisionDNS(api, service)
+	registerListRuns(api, service)
+	registerGetRun(api, service)
+	registerRetryJob(api, service)
 }
 
-func provisionDNS(api huma.API, service *dnsruns.Service) {
+func registerProvisionDNS(api huma.API, service *dnsruns.Service) {
 	registerWithStoredAnswer(api, huma.Operation{
 		OperationID: "provision-domain-dns", Method: http.MethodPost, Path: "/v1/domains/{domain_id}/dns/provision", Tags: []string{tagDNS},
 		DefaultStatus: http.StatusAccepted,
@@ -46,19 +46,19 @@ func provisionDNS(api huma.API, service *dnsruns.Service) {
 		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavy, Scope: access.DNSWrite, Write: true, AnswerExample: exampleBegun, Refuses: codes(platformCodes, specificCodes(fault.DNSAutomationNotInPlan,
 			fault.TenantLimitReached, fault.DomainNotFound, fault.ProviderUnsupported, fault.ConnectionRequired, fault.DNSConflict,
 			fault.JobActive))}.Metadata(),
-	}, begunOf, func(ctx context.Context, who access.Caller, in *domainIDPath, answer ports.Answer[dnsruns.StartedRun]) (dnsruns.StartedRun, error) {
-		return service.Provision(ctx, who.Account, ident.ParseOrZero(in.DomainID), answer)
+	}, begunOf, func(ctx context.Context, caller access.Caller, in *domainIDPath, answer ports.Answer[dnsruns.StartedRun]) (dnsruns.StartedRun, error) {
+		return service.Provision(ctx, caller.Account, ident.ParseOrZero(in.DomainID), answer)
 	})
 }
 
-func getRun(api huma.API, service *dnsruns.Service) {
+func registerGetRun(api huma.API, service *dnsruns.Service) {
 	register(api, huma.Operation{
 		OperationID: "get-provisioning-run", Method: http.MethodGet, Path: "/v1/dns/provisioning-runs/{run_id}", Tags: []string{tagDNS},
 		Summary:     "Get a provisioning run",
 		Description: "Returns a run with its jobs: the stage of each job, what the job waits for, and what a person must do.",
 		Metadata:    guard.OperationRules{Bucket: guard.Reads, Scope: access.DNSRead, AnswerExample: exampleRunDetail, Refuses: specificCodes(fault.RunNotFound)}.Metadata(),
-	}, func(ctx context.Context, who access.Caller, in *runPath) (runDetail, error) {
-		r, jobs, err := service.Get(ctx, who.Account.ID, ident.ParseOrZero(in.RunID))
+	}, func(ctx context.Context, caller access.Caller, in *runPath) (runDetail, error) {
+		r, jobs, err := service.Get(ctx, caller.Account.ID, ident.ParseOrZero(in.RunID))
 		if err != nil {
 			return runDetail{}, err
 		}
@@ -66,7 +66,7 @@ func getRun(api huma.API, service *dnsruns.Service) {
 	})
 }
 
-func retryJob(api huma.API, service *dnsruns.Service) {
+func registerRetryJob(api huma.API, service *dnsruns.Service) {
 	registerWithStoredAnswer(api, huma.Operation{
 		OperationID: "retry-provisioning-job", Method: http.MethodPost, Path: "/v1/dns/provisioning-jobs/{job_id}/retry", Tags: []string{tagDNS},
 		Summary: "Retry a provisioning job",
@@ -74,8 +74,8 @@ func retryJob(api huma.API, service *dnsruns.Service) {
 			"that was `action_required` gets its full time limit again. If the action concerned the DNS, the job plans the zone again.",
 		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavy, Scope: access.DNSWrite, Write: true, AnswerExample: exampleRetried, Refuses: specificCodes(fault.DNSAutomationNotInPlan,
 			fault.TenantLimitReached, fault.JobNotFound, fault.JobNotRetryable)}.Metadata(),
-	}, retriedOf, func(ctx context.Context, who access.Caller, in *jobPath, answer ports.Answer[provisioning.Job]) (provisioning.Job, error) {
-		return service.Retry(ctx, who.Account, ident.ParseOrZero(in.JobID), answer)
+	}, retriedOf, func(ctx context.Context, caller access.Caller, in *jobPath, answer ports.Answer[provisioning.Job]) (provisioning.Job, error) {
+		return service.Retry(ctx, caller.Account, ident.ParseOrZero(in.JobID), answer)
 	})
 }
 
@@ -92,22 +92,22 @@ const (
 	maxRunLimit     = 100
 )
 
-func listRuns(api huma.API, service *dnsruns.Service) {
+func registerListRuns(api huma.API, service *dnsruns.Service) {
 	register(api, huma.Operation{
 		OperationID: "list-provisioning-runs", Method: http.MethodGet, Path: "/v1/dns/provisioning-runs", Tags: []string{tagDNS},
 		Summary:     "List provisioning runs",
 		Description: "Lists the account's provisioning runs, newest first.",
 		Metadata:    guard.OperationRules{Bucket: guard.Reads, Scope: access.DNSRead, AnswerExample: exampleRunList, Refuses: specificCodes(fault.InvalidRequest)}.Metadata(),
-	}, func(ctx context.Context, who access.Caller, in *runsInput) (runList, error) {
+	}, func(ctx context.Context, caller access.Caller, in *runsInput) (runList, error) {
 		q, err := in.query()
 		if err != nil {
 			return runList{}, err
 		}
-		all, err := service.List(ctx, who.Account.ID, q)
+		runs, err := service.List(ctx, caller.Account.ID, q)
 		if err != nil {
 			return runList{}, err
 		}
-		list := convertAll(all, runOf)
+		list := convertAll(runs, runOf)
 		return runList{Runs: list, Count: len(list), Limit: q.Limit}, nil
 	})
 }

@@ -112,7 +112,7 @@ func TestProvisioningRefusalsHaveAFixedOrder(t *testing.T) {
 		}
 		provider.Put(plannedDomain, dns.RRSet{Name: foreign.Name, Type: foreign.Type})
 	}
-	env.platform.DNS.Trouble("servers_disagree")
+	env.platform.DNS.FailReads("servers_disagree")
 	if ready := env.get(client, path+"/automation"); member(ready, "automation.action_required_code") != "dns_read_unreliable" {
 		t.Errorf("got %v", ready)
 	}

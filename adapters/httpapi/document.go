@@ -269,6 +269,6 @@ func Document() (openapi.Documents, error) { return document() }
 
 var document = sync.OnceValues(func() (openapi.Documents, error) {
 	api := newAPI(http.NewServeMux())
-	operations(api, Options{})
+	registerOperations(api, Options{})
 	return openapi.Render(api.OpenAPI())
 })

@@ -38,33 +38,33 @@ type addDomainInput struct {
 	Body     addDomain
 }
 
-func domainOperations(api huma.API, service *domains.Service) {
-	listDomains(api, service)
-	addADomain(api, service)
-	verifyDomain(api, service)
-	removeDomain(api, service)
-	enableDKIM(api, service)
-	dkimStatus(api, service)
+func registerDomainOperations(api huma.API, service *domains.Service) {
+	registerListDomains(api, service)
+	registerAddDomain(api, service)
+	registerVerifyDomain(api, service)
+	registerRemoveDomain(api, service)
+	registerEnableDKIM(api, service)
+	registerDKIMStatus(api, service)
 }
 
-func listDomains(api huma.API, service *domains.Service) {
+func registerListDomains(api huma.API, service *domains.Service) {
 	register(api, huma.Operation{
 		OperationID: "list-domains", Method: http.MethodGet, Path: "/v1/tenants/{tenant_id}/domains", Tags: []string{tagDomains},
 		Summary:     "List domains",
 		Description: "Lists the custom domains of a tenant by name, including those that discovery found, with their state at the last DNS read.",
 		Metadata:    guard.OperationRules{Bucket: guard.Reads, Scope: access.DomainsRead, AnswerExample: exampleDomainList, Refuses: specificCodes(fault.TenantNotFound)}.Metadata(),
-	}, func(ctx context.Context, who access.Caller, in *tenantPath) (domainList, error) {
+	}, func(ctx context.Context, caller access.Caller, in *tenantPath) (domainList, error) {
 		id := tenant.ParseGUIDOrNone(in.TenantID)
-		all, err := service.List(ctx, who.Account.ID, id)
+		domains, err := service.List(ctx, caller.Account.ID, id)
 		if err != nil {
 			return domainList{}, err
 		}
-		list := convertAll(all, entryOf)
+		list := convertAll(domains, entryOf)
 		return domainList{TenantID: string(id), Domains: list, Count: len(list)}, nil
 	})
 }
 
-func addADomain(api huma.API, service *domains.Service) {
+func registerAddDomain(api huma.API, service *domains.Service) {
 	registerWithStoredAnswer(api, huma.Operation{
 		OperationID: "add-domain", Method: http.MethodPost, Path: "/v1/tenants/{tenant_id}/domains", Tags: []string{tagDomains},
 		Summary: "Add a domain",
@@ -74,12 +74,12 @@ func addADomain(api huma.API, service *domains.Service) {
 		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavy, Scope: access.DomainsWrite, Write: true, Creates: event.Domain, RequestExample: exampleAddDomain, AnswerExample: exampleAddedDomain,
 			Refuses: codes(platformCodes, specificCodes(fault.InvalidDomain, fault.BuiltinDomain, fault.DomainLimitReached,
 				fault.TenantLimitReached, fault.TenantNotFound, fault.DomainUnavailable))}.Metadata(),
-	}, addedOf, func(ctx context.Context, who access.Caller, in *addDomainInput, answer ports.Answer[domains.AddResult]) (domains.AddResult, error) {
-		return service.Add(ctx, who.Account, tenant.ParseGUIDOrNone(in.TenantID), in.Body.Domain, answer)
+	}, addedOf, func(ctx context.Context, caller access.Caller, in *addDomainInput, answer ports.Answer[domains.AddResult]) (domains.AddResult, error) {
+		return service.Add(ctx, caller.Account, tenant.ParseGUIDOrNone(in.TenantID), in.Body.Domain, answer)
 	})
 }
 
-func verifyDomain(api huma.API, service *domains.Service) {
+func registerVerifyDomain(api huma.API, service *domains.Service) {
 	registerConverting(api, huma.Operation{
 		OperationID: "verify-domain", Method: http.MethodPost, Path: "/v1/tenants/{tenant_id}/domains/{domain_name}/verify", Tags: []string{tagDomains},
 		Summary: "Verify a domain",
@@ -87,12 +87,12 @@ func verifyDomain(api huma.API, service *domains.Service) {
 			"The request can be repeated.",
 		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavy, Scope: access.DomainsWrite, Write: true, AnswerExample: exampleVerified,
 			Refuses: codes(platformCodes, specificCodes(fault.VerificationFailed, fault.TenantNotFound, fault.DomainNotFound, fault.DomainUnavailable))}.Metadata(),
-	}, verifiedOf, func(ctx context.Context, who access.Caller, in *domainPath) (domain.Domain, error) {
-		return service.Verify(ctx, who.Account.ID, tenant.ParseGUIDOrNone(in.TenantID), in.DomainName)
+	}, verifiedOf, func(ctx context.Context, caller access.Caller, in *domainPath) (domain.Domain, error) {
+		return service.Verify(ctx, caller.Account.ID, tenant.ParseGUIDOrNone(in.TenantID), in.DomainName)
 	})
 }
 
-func removeDomain(api huma.API, service *domains.Service) {
+func registerRemoveDomain(api huma.API, service *domains.Service) {
 	registerWithStoredAnswer(api, huma.Operation{
 		OperationID: "remove-domain", Method: http.MethodDelete, Path: "/v1/tenants/{tenant_id}/domains/{domain_name}", Tags: []string{tagDomains},
 		Summary: "Remove a domain",
@@ -101,17 +101,17 @@ func removeDomain(api huma.API, service *domains.Service) {
 			"platform. A domain with mailboxes is not removed. The DNS records in the domain's zone stay as they are.",
 		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavy, Scope: access.DomainsWrite, Write: true, AnswerExample: exampleRemovedDomain,
 			Refuses: codes(platformCodes, specificCodes(fault.TenantNotFound, fault.DomainNotFound, fault.DomainInUse))}.Metadata(),
-	}, removedDomainOf, func(ctx context.Context, who access.Caller, in *removeDomainInput, answer ports.Answer[domains.RemoveResult]) (domains.RemoveResult, error) {
+	}, removedDomainOf, func(ctx context.Context, caller access.Caller, in *removeDomainInput, answer ports.Answer[domains.RemoveResult]) (domains.RemoveResult, error) {
 		var fromPlatform bool
 		if !parseFlag(in.FromPlatform, &fromPlatform) {
 			return domains.RemoveResult{}, refusal.Invalid("a query parameter is not valid",
 				refusal.ProblemField{Location: "query.from_platform", Message: "must be true or false"})
 		}
-		return service.Remove(ctx, who.Account.ID, tenant.ParseGUIDOrNone(in.TenantID), in.DomainName, fromPlatform, answer)
+		return service.Remove(ctx, caller.Account.ID, tenant.ParseGUIDOrNone(in.TenantID), in.DomainName, fromPlatform, answer)
 	})
 }
 
-func enableDKIM(api huma.API, service *domains.Service) {
+func registerEnableDKIM(api huma.API, service *domains.Service) {
 	register(api, huma.Operation{
 		OperationID: "enable-dkim", Method: http.MethodPost, Path: "/v1/tenants/{tenant_id}/domains/{domain_name}/enable-dkim", Tags: []string{tagDomains},
 		Summary: "Enable DKIM",
@@ -119,8 +119,8 @@ func enableDKIM(api huma.API, service *domains.Service) {
 			"`dkim-status` shows beforehand whether it can succeed.",
 		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavy, Scope: access.DomainsWrite, Write: true, AnswerExample: exampleSigned,
 			Refuses: codes(platformCodes, specificCodes(fault.DKIMNotReady, fault.TenantNotFound, fault.DomainNotFound, fault.ExchangeNotReady))}.Metadata(),
-	}, func(ctx context.Context, who access.Caller, in *domainPath) (signedDomain, error) {
-		d, err := service.EnableDKIM(ctx, who.Account.ID, tenant.ParseGUIDOrNone(in.TenantID), in.DomainName)
+	}, func(ctx context.Context, caller access.Caller, in *domainPath) (signedDomain, error) {
+		d, err := service.EnableDKIM(ctx, caller.Account.ID, tenant.ParseGUIDOrNone(in.TenantID), in.DomainName)
 		if err != nil {
 			return signedDomain{}, err
 		}
@@ -129,15 +129,15 @@ func enableDKIM(api huma.API, service *domains.Service) {
 	})
 }
 
-func dkimStatus(api huma.API, service *domains.Service) {
+func registerDKIMStatus(api huma.API, service *domains.Service) {
 	registerConverting(api, huma.Operation{
 		OperationID: "get-dkim-status", Method: http.MethodGet, Path: "/v1/tenants/{tenant_id}/domains/{domain_name}/dkim-status", Tags: []string{tagDomains},
 		Summary:     "Get the DKIM status",
 		Description: "Reads the two selector records of a domain from its authoritative name servers at the time of the request.",
 		Metadata: guard.OperationRules{Bucket: guard.Expensive, Scope: access.DomainsRead, AnswerExample: exampleDKIMReport,
 			Refuses: codes(platformCodes, specificCodes(fault.TenantNotFound, fault.DomainNotFound))}.Metadata(),
-	}, reportOf, func(ctx context.Context, who access.Caller, in *domainPath) (domains.DKIMReport, error) {
-		return service.DKIMStatus(ctx, who.Account.ID, tenant.ParseGUIDOrNone(in.TenantID), in.DomainName)
+	}, reportOf, func(ctx context.Context, caller access.Caller, in *domainPath) (domains.DKIMReport, error) {
+		return service.DKIMStatus(ctx, caller.Account.ID, tenant.ParseGUIDOrNone(in.TenantID), in.DomainName)
 	})
 }
 

@@ -62,19 +62,19 @@ type enforcementEvent struct {
 	CreatedAt      time.Time `json:"created_at" doc:"When it was done."`
 }
 
-func enforcementOperations(api huma.API, service *enforcement.Service) {
+func registerEnforcementOperations(api huma.API, service *enforcement.Service) {
 	register(api, huma.Operation{
 		OperationID: "list-enforcement-events", Method: http.MethodGet, Path: "/v1/enforcement/events", Tags: []string{tagLimits},
 		Summary: "List enforcement events",
 		Description: "Lists what the enforcement of send limits did, newest first: which mailbox was blocked, and when it was unblocked. " +
 			"`total` is exact, and any offset takes the same time.",
 		Metadata: guard.OperationRules{Bucket: guard.Reads, Scope: access.LimitsRead, AnswerExample: exampleEventList, Refuses: specificCodes(fault.InvalidRequest, fault.TenantNotFound)}.Metadata(),
-	}, func(ctx context.Context, who access.Caller, in *eventsInput) (eventList, error) {
+	}, func(ctx context.Context, caller access.Caller, in *eventsInput) (eventList, error) {
 		q, err := in.query()
 		if err != nil {
 			return eventList{}, err
 		}
-		page, err := service.List(ctx, who.Account.ID, q)
+		page, err := service.List(ctx, caller.Account.ID, q)
 		if err != nil {
 			return eventList{}, err
 		}
@@ -85,24 +85,24 @@ func enforcementOperations(api huma.API, service *enforcement.Service) {
 }
 
 func (in *eventsInput) query() (ports.EventQuery, error) {
-	wanted := ports.EventQuery{Action: sendlimit.Action(in.Action), Limit: defaultEventLimit}
+	query := ports.EventQuery{Action: sendlimit.Action(in.Action), Limit: defaultEventLimit}
 	if in.TenantID != "" {
-		wanted.Tenant = tenant.GUID(ident.ParseOrZero(in.TenantID))
+		query.Tenant = tenant.GUID(ident.ParseOrZero(in.TenantID))
 	}
 	var wrong []refusal.ProblemField
-	if in.Action != "" && !wanted.Action.IsKnown() {
+	if in.Action != "" && !query.Action.IsKnown() {
 		wrong = append(wrong, refusal.ProblemField{Location: "query.action", Message: "must be blocked or unblocked"})
 	}
-	if in.Limit != "" && !parsePlainInt(in.Limit, 1, maxEventLimit, &wanted.Limit) {
+	if in.Limit != "" && !parsePlainInt(in.Limit, 1, maxEventLimit, &query.Limit) {
 		wrong = append(wrong, refusal.ProblemField{Location: "query.limit", Message: "must be an integer from 1 to 200"})
 	}
-	if in.Offset != "" && !parsePlainInt(in.Offset, 0, maxOffset, &wanted.Offset) {
+	if in.Offset != "" && !parsePlainInt(in.Offset, 0, maxOffset, &query.Offset) {
 		wrong = append(wrong, refusal.ProblemField{Location: "query.offset", Message: "must be an integer from 0 to " + strconv.Itoa(maxOffset)})
 	}
 	if wrong != nil {
-		return wanted, refusal.Invalid("a query parameter is not valid", wrong...)
+		return query, refusal.Invalid("a query parameter is not valid", wrong...)
 	}
-	return wanted, nil
+	return query, nil
 }
 
 // parsePlainInt parses a decimal integer without sign or leading zeros into *into. It returns false

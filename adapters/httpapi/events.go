@@ -70,7 +70,7 @@ type eventSubject struct {
 // Schema implements huma.SchemaProvider.
 func (loggedEvent) Schema(r huma.Registry) *huma.Schema { return openapi.Event(r) }
 
-func eventOperations(api huma.API, service *events.Service) {
+func registerEventOperations(api huma.API, service *events.Service) {
 	register(api, huma.Operation{
 		OperationID: "list-events", Method: http.MethodGet, Path: "/v1/events", Tags: []string{tagEvents},
 		Summary: "List events",
@@ -82,17 +82,17 @@ func eventOperations(api huma.API, service *events.Service) {
 				wait, err := strconv.Atoi(query.Get("wait_seconds"))
 				return err == nil && wait > 0
 			}}.Metadata(),
-	}, func(ctx context.Context, who access.Caller, in *logInput) (eventLog, error) {
+	}, func(ctx context.Context, caller access.Caller, in *logInput) (eventLog, error) {
 		q, wait, err := in.query(ctx)
 		if err != nil {
 			return eventLog{}, err
 		}
 		if in.After == endOfEvents {
-			if q.After, err = service.LastPosition(ctx, who.Account.ID); err != nil {
+			if q.After, err = service.LastPosition(ctx, caller.Account.ID); err != nil {
 				return eventLog{}, err
 			}
 		}
-		got, err := service.List(ctx, who.Account.ID, q, wait, func(wait func()) error { return guard.Idle(ctx, wait) })
+		got, err := service.List(ctx, caller.Account.ID, q, wait, func(wait func()) error { return guard.Idle(ctx, wait) })
 		if err != nil {
 			return eventLog{}, refusal.InQuery(err)
 		}
@@ -102,34 +102,34 @@ func eventOperations(api huma.API, service *events.Service) {
 
 // query returns the query of the input. A key that is limited to some tenants gets only their
 // events.
-func (in *logInput) query(ctx context.Context) (wanted ports.LogQuery, wait time.Duration, err error) {
-	wanted = ports.LogQuery{After: ports.FromOldest, Limit: page.DefaultLimit}
+func (in *logInput) query(ctx context.Context) (query ports.LogQuery, wait time.Duration, err error) {
+	query = ports.LogQuery{After: ports.FromOldest, Limit: page.DefaultLimit}
 	var wrong []refusal.ProblemField
 	refuse := func(name, message string) {
 		wrong = append(wrong, refusal.ProblemField{Location: "query." + name, Message: message})
 	}
 	if in.TenantID != "" {
-		wanted.Tenants = []tenant.GUID{tenant.ParseGUIDOrNone(in.TenantID)}
+		query.Tenants = []tenant.GUID{tenant.ParseGUIDOrNone(in.TenantID)}
 	} else if visible, limited := ports.VisibleTenants(ctx); limited {
-		wanted.Tenants = visible
+		query.Tenants = visible
 	}
 	if in.Types != "" {
 		for name := range strings.SplitSeq(in.Types, ",") {
-			wanted.Types = append(wanted.Types, event.Type(name))
+			query.Types = append(query.Types, event.Type(name))
 		}
-		slices.Sort(wanted.Types)
-		wanted.Types = slices.Compact(wanted.Types)
-		known := event.Types()
-		if slices.ContainsFunc(wanted.Types, func(t event.Type) bool { return !slices.Contains(known, t) }) {
+		slices.Sort(query.Types)
+		query.Types = slices.Compact(query.Types)
+		knownTypes := event.Types()
+		if slices.ContainsFunc(query.Types, func(t event.Type) bool { return !slices.Contains(knownTypes, t) }) {
 			refuse("types", "must be types of events, separated by commas")
 		}
 	}
 	if in.After != "" && in.After != endOfEvents {
-		if wanted.After, err = sequenceOf(eventCursors, in.After); err != nil {
+		if query.After, err = decodeSequenceCursor(eventCursors, in.After); err != nil {
 			refuse("after", "must be now, or the next_cursor of an earlier response")
 		}
 	}
-	if in.Limit != "" && !parsePlainInt(in.Limit, 1, page.MaxLimit, &wanted.Limit) {
+	if in.Limit != "" && !parsePlainInt(in.Limit, 1, page.MaxLimit, &query.Limit) {
 		refuse("limit", "must be an integer from 1 to 100")
 	}
 	seconds := 0
@@ -137,9 +137,9 @@ func (in *logInput) query(ctx context.Context) (wanted ports.LogQuery, wait time
 		refuse("wait_seconds", "must be an integer from 0 to 30")
 	}
 	if wrong != nil {
-		return wanted, 0, refusal.Invalid("a query parameter is not valid", wrong...)
+		return query, 0, refusal.Invalid("a query parameter is not valid", wrong...)
 	}
-	return wanted, time.Duration(seconds) * time.Second, nil
+	return query, time.Duration(seconds) * time.Second, nil
 }
 
 func loggedEventOf(e event.Event) loggedEvent {

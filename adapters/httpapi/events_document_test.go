@@ -21,7 +21,7 @@ import (
 // the same event with a wrong member, which must fail.
 func TestEachTypeOfEventHasSchema(t *testing.T) {
 	api := newAPI(http.NewServeMux())
-	operations(api, Options{})
+	registerOperations(api, Options{})
 	registry := api.OpenAPI().Components.Schemas
 	for _, k := range event.Kinds() {
 		e := event.Event{ID: exampleDomainID, Type: k.Type, At: exampleTime, Tenant: tenant.GUID(exampleTenantID),

@@ -12,7 +12,7 @@ import (
 // Unguarded returns the operations without the middleware, for a known caller.
 func Unguarded(options Options, caller access.Caller) http.Handler {
 	mux := http.NewServeMux()
-	operations(newAPI(mux), options)
+	registerOperations(newAPI(mux), options)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		mux.ServeHTTP(w, r.WithContext(guard.WithCaller(r.Context(), caller)))
 	})

@@ -72,7 +72,7 @@ type Options struct {
 func New(o Options) http.Handler {
 	mux := http.NewServeMux()
 	api := newAPI(mux)
-	operations(api, o)
+	registerOperations(api, o)
 	addPublicRoutes(mux, api.OpenAPI())
 	return guard.New(mux, api.OpenAPI(), o.Guard)
 }

@@ -66,20 +66,20 @@ func (b createIntegration) newIntegration(owner access.AccountID) (integrations.
 	return integrations.NewIntegration{Account: owner, Provider: b.Provider, Name: name, APIKey: secret.New(b.APIKey), WorkspaceID: string(b.WorkspaceID)}, err
 }
 
-func integrationOperations(api huma.API, service *integrations.Service) {
-	createIntegrationOperation(api, service)
-	listIntegrations(api, service)
-	getIntegration(api, service)
-	testIntegration(api, service)
-	deleteIntegration(api, service)
-	listEligible(api, service)
-	beginSignIn(api, service)
-	getSignIn(api, service)
-	refreshMailboxes(api, service)
-	disconnectMailbox(api, service)
+func registerIntegrationOperations(api huma.API, service *integrations.Service) {
+	registerCreateIntegration(api, service)
+	registerListIntegrations(api, service)
+	registerGetIntegration(api, service)
+	registerTestIntegration(api, service)
+	registerDeleteIntegration(api, service)
+	registerListEligibleMailboxes(api, service)
+	registerBeginSignIn(api, service)
+	registerGetSignIn(api, service)
+	registerRefreshMailboxes(api, service)
+	registerDisconnectMailbox(api, service)
 }
 
-func createIntegrationOperation(api huma.API, service *integrations.Service) {
+func registerCreateIntegration(api huma.API, service *integrations.Service) {
 	registerWithStoredAnswer(api, huma.Operation{
 		OperationID: "create-integration", Method: http.MethodPost, Path: "/v1/integrations", Tags: []string{tagSending},
 		Summary: "Add an integration",
@@ -89,8 +89,8 @@ func createIntegrationOperation(api huma.API, service *integrations.Service) {
 		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavyWrites, Scope: access.IntegrationsWrite, Write: true, Creates: event.Integration, RequestExample: exampleCreate, AnswerExample: exampleIntegration,
 			Refuses: codes(sendingCodes, specificCodes(fault.CredentialRejected, fault.UnknownProvider, fault.PlusVibeWorkspace, fault.SalesBlinkWorkspace,
 				fault.EmailBisonWorkspace))}.Metadata(),
-	}, integrationOf, func(ctx context.Context, who access.Caller, in *createIntegrationInput, answer ports.Answer[integrations.View]) (integrations.View, error) {
-		wanted, err := in.Body.newIntegration(who.Account.ID)
+	}, integrationOf, func(ctx context.Context, caller access.Caller, in *createIntegrationInput, answer ports.Answer[integrations.View]) (integrations.View, error) {
+		wanted, err := in.Body.newIntegration(caller.Account.ID)
 		if err != nil {
 			return integrations.View{}, err
 		}
@@ -98,30 +98,30 @@ func createIntegrationOperation(api huma.API, service *integrations.Service) {
 	})
 }
 
-func listIntegrations(api huma.API, service *integrations.Service) {
+func registerListIntegrations(api huma.API, service *integrations.Service) {
 	register(api, huma.Operation{
 		OperationID: "list-integrations", Method: http.MethodGet, Path: "/v1/integrations", Tags: []string{tagSending},
 		Summary:     "List integrations",
 		Description: "Lists the account's integrations with sending platforms, newest first.",
 		Metadata:    guard.OperationRules{Bucket: guard.Reads, Scope: access.IntegrationsRead, AnswerExample: exampleIntegrationList}.Metadata(),
-	}, func(ctx context.Context, who access.Caller, _ *struct{}) (integrationList, error) {
-		all, err := service.List(ctx, who.Account.ID)
+	}, func(ctx context.Context, caller access.Caller, _ *struct{}) (integrationList, error) {
+		integrations, err := service.List(ctx, caller.Account.ID)
 		if err != nil {
 			return integrationList{}, err
 		}
-		list := convertAll(all, integrationOf)
+		list := convertAll(integrations, integrationOf)
 		return integrationList{Integrations: list, Count: len(list)}, nil
 	})
 }
 
-func getIntegration(api huma.API, service *integrations.Service) {
+func registerGetIntegration(api huma.API, service *integrations.Service) {
 	register(api, huma.Operation{
 		OperationID: "get-integration", Method: http.MethodGet, Path: "/v1/integrations/{integration_id}", Tags: []string{tagSending},
 		Summary:     "Get an integration",
 		Description: "Returns a stored integration with the number of its mailbox connections. The platform is not called.",
 		Metadata:    guard.OperationRules{Bucket: guard.Reads, Scope: access.IntegrationsRead, AnswerExample: exampleIntegrationDetail, Refuses: specificCodes(fault.IntegrationNotFound)}.Metadata(),
-	}, func(ctx context.Context, who access.Caller, in *integrationPath) (integrationDetail, error) {
-		i, counts, err := service.Get(ctx, who.Account.ID, ident.ParseOrZero(in.IntegrationID))
+	}, func(ctx context.Context, caller access.Caller, in *integrationPath) (integrationDetail, error) {
+		i, counts, err := service.Get(ctx, caller.Account.ID, ident.ParseOrZero(in.IntegrationID))
 		if err != nil {
 			return integrationDetail{}, err
 		}
@@ -129,7 +129,7 @@ func getIntegration(api huma.API, service *integrations.Service) {
 	})
 }
 
-func testIntegration(api huma.API, service *integrations.Service) {
+func registerTestIntegration(api huma.API, service *integrations.Service) {
 	registerWithStoredAnswer(api, huma.Operation{
 		OperationID: "test-integration", Method: http.MethodPost, Path: "/v1/integrations/{integration_id}/test", Tags: []string{tagSending},
 		Summary: "Test an integration",
@@ -137,20 +137,20 @@ func testIntegration(api huma.API, service *integrations.Service) {
 			"`has_error` of the integration is true until a test succeeds.",
 		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavyWrites, Scope: access.IntegrationsWrite, Write: true, AnswerExample: exampleTested,
 			Refuses: codes(sendingCodes, specificCodes(fault.IntegrationNotFound))}.Metadata(),
-	}, testedOf, func(ctx context.Context, who access.Caller, in *integrationPath, answer ports.Answer[integrations.TestResult]) (integrations.TestResult, error) {
-		return service.Test(ctx, who.Account.ID, ident.ParseOrZero(in.IntegrationID), answer)
+	}, testedOf, func(ctx context.Context, caller access.Caller, in *integrationPath, answer ports.Answer[integrations.TestResult]) (integrations.TestResult, error) {
+		return service.Test(ctx, caller.Account.ID, ident.ParseOrZero(in.IntegrationID), answer)
 	})
 }
 
-func deleteIntegration(api huma.API, service *integrations.Service) {
+func registerDeleteIntegration(api huma.API, service *integrations.Service) {
 	registerWithStoredAnswer(api, huma.Operation{
 		OperationID: "delete-integration", Method: http.MethodDelete, Path: "/v1/integrations/{integration_id}", Tags: []string{tagSending},
 		Summary: "Delete an integration",
 		Description: "Removes the stored credential with the integration's connections and sessions, so that its mailboxes can be connected " +
 			"elsewhere. The platform is not called: accounts that are connected there stay connected until they are removed at the platform.",
 		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavyWrites, Scope: access.IntegrationsWrite, Write: true, AnswerExample: exampleDeletedIntegration, Refuses: specificCodes(fault.IntegrationNotFound)}.Metadata(),
-	}, deletedIntegrationOf, func(ctx context.Context, who access.Caller, in *integrationPath, answer ports.Answer[integration.Integration]) (integration.Integration, error) {
-		return service.Delete(ctx, who.Account.ID, ident.ParseOrZero(in.IntegrationID), answer)
+	}, deletedIntegrationOf, func(ctx context.Context, caller access.Caller, in *integrationPath, answer ports.Answer[integration.Integration]) (integration.Integration, error) {
+		return service.Delete(ctx, caller.Account.ID, ident.ParseOrZero(in.IntegrationID), answer)
 	})
 }
 

@@ -33,25 +33,25 @@ const (
 	signInPath      = connectionsPath + "/{mailbox_id}/oauth/microsoft"
 )
 
-func listEligible(api huma.API, service *integrations.Service) {
+func registerListEligibleMailboxes(api huma.API, service *integrations.Service) {
 	register(api, huma.Operation{
 		OperationID: "list-integration-mailboxes", Method: http.MethodGet, Path: connectionsPath, Tags: []string{tagSending},
 		Summary: "List mailboxes that can be connected",
 		Description: "Lists all mailboxes that this service created in tenants of the account, with their connection through this integration. " +
 			"Mailboxes that discovery found are not listed and cannot be connected.",
 		Metadata: guard.OperationRules{Bucket: guard.Reads, Scope: access.IntegrationsRead, AnswerExample: exampleEligible, Refuses: specificCodes(fault.IntegrationNotFound)}.Metadata(),
-	}, func(ctx context.Context, who access.Caller, in *integrationPath) (eligibleList, error) {
+	}, func(ctx context.Context, caller access.Caller, in *integrationPath) (eligibleList, error) {
 		id := ident.ParseOrZero(in.IntegrationID)
-		all, err := service.Mailboxes(ctx, who.Account.ID, id)
+		mailboxes, err := service.Mailboxes(ctx, caller.Account.ID, id)
 		if err != nil {
 			return eligibleList{}, err
 		}
-		list := convertAll(all, eligibleOf)
+		list := convertAll(mailboxes, eligibleOf)
 		return eligibleList{IntegrationID: id, Mailboxes: list, Count: len(list)}, nil
 	})
 }
 
-func beginSignIn(api huma.API, service *integrations.Service) {
+func registerBeginSignIn(api huma.API, service *integrations.Service) {
 	registerWithStoredAnswer(api, huma.Operation{
 		OperationID: "begin-microsoft-oauth", Method: http.MethodPost, Path: signInPath + "/init", Tags: []string{tagSending},
 		Summary: "Start connecting a mailbox",
@@ -61,12 +61,12 @@ func beginSignIn(api huma.API, service *integrations.Service) {
 		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavyWrites, Scope: access.IntegrationsWrite, Write: true, AnswerExample: exampleSignIn,
 			Refuses: codes(sendingCodes, specificCodes(fault.CredentialRejected, fault.TenantLimitReached, fault.IntegrationNotFound, fault.MailboxNotFound,
 				fault.ConnectedElsewhere, fault.SessionActive, fault.CapabilityMissing))}.Metadata(),
-	}, begunSessionOf, func(ctx context.Context, who access.Caller, in *connectionPath, answer ports.Answer[integrations.StartedSession]) (integrations.StartedSession, error) {
-		return service.BeginSignIn(ctx, who.Account, ident.ParseOrZero(in.IntegrationID), ident.ParseOrZero(in.MailboxID), answer)
+	}, begunSessionOf, func(ctx context.Context, caller access.Caller, in *connectionPath, answer ports.Answer[integrations.StartedSession]) (integrations.StartedSession, error) {
+		return service.BeginSignIn(ctx, caller.Account, ident.ParseOrZero(in.IntegrationID), ident.ParseOrZero(in.MailboxID), answer)
 	})
 }
 
-func getSignIn(api huma.API, service *integrations.Service) {
+func registerGetSignIn(api huma.API, service *integrations.Service) {
 	registerConverting(api, huma.Operation{
 		OperationID: "get-microsoft-oauth-status", Method: http.MethodGet, Path: signInPath + "/status", Tags: []string{tagSending},
 		Summary: "Get the status of a sign-in",
@@ -76,12 +76,12 @@ func getSignIn(api huma.API, service *integrations.Service) {
 		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavy, Scope: access.IntegrationsRead, AnswerExample: exampleSession,
 			Refuses: codes(sendingCodes, specificCodes(fault.InvalidRequest, fault.CredentialRejected, fault.IntegrationNotFound, fault.MailboxNotFound,
 				fault.SessionNotFound))}.Metadata(),
-	}, sessionOf, func(ctx context.Context, who access.Caller, in *sessionInput) (integration.Session, error) {
-		return service.SessionStatus(ctx, who.Account.ID, ident.ParseOrZero(in.IntegrationID), ident.ParseOrZero(in.MailboxID), ident.ParseOrZero(in.SessionID))
+	}, sessionOf, func(ctx context.Context, caller access.Caller, in *sessionInput) (integration.Session, error) {
+		return service.SessionStatus(ctx, caller.Account.ID, ident.ParseOrZero(in.IntegrationID), ident.ParseOrZero(in.MailboxID), ident.ParseOrZero(in.SessionID))
 	})
 }
 
-func refreshMailboxes(api huma.API, service *integrations.Service) {
+func registerRefreshMailboxes(api huma.API, service *integrations.Service) {
 	registerWithStoredAnswer(api, huma.Operation{
 		OperationID: "refresh-integration-mailboxes", Method: http.MethodPost, Path: connectionsPath + "/refresh", Tags: []string{tagSending},
 		Summary: "Refresh the connections",
@@ -90,12 +90,12 @@ func refreshMailboxes(api huma.API, service *integrations.Service) {
 			"no mailbox is marked as disconnected.",
 		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavyWrites, Scope: access.IntegrationsWrite, Write: true, AnswerExample: exampleRefreshed,
 			Refuses: codes(sendingCodes, specificCodes(fault.CredentialRejected, fault.IntegrationNotFound, fault.CapabilityMissing))}.Metadata(),
-	}, refreshedOf, func(ctx context.Context, who access.Caller, in *integrationPath, answer ports.Answer[integrations.RefreshResult]) (integrations.RefreshResult, error) {
-		return service.Refresh(ctx, who.Account.ID, ident.ParseOrZero(in.IntegrationID), answer)
+	}, refreshedOf, func(ctx context.Context, caller access.Caller, in *integrationPath, answer ports.Answer[integrations.RefreshResult]) (integrations.RefreshResult, error) {
+		return service.Refresh(ctx, caller.Account.ID, ident.ParseOrZero(in.IntegrationID), answer)
 	})
 }
 
-func disconnectMailbox(api huma.API, service *integrations.Service) {
+func registerDisconnectMailbox(api huma.API, service *integrations.Service) {
 	registerWithStoredAnswer(api, huma.Operation{
 		OperationID: "disconnect-mailbox", Method: http.MethodDelete, Path: connectionsPath + "/{mailbox_id}", Tags: []string{tagSending},
 		Summary: "Disconnect a mailbox",
@@ -104,7 +104,7 @@ func disconnectMailbox(api huma.API, service *integrations.Service) {
 			"until then the mailbox cannot be connected elsewhere.",
 		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavyWrites, Scope: access.IntegrationsWrite, Write: true, AnswerExample: exampleDisconnected,
 			Refuses: codes(sendingCodes, specificCodes(fault.CredentialRejected, fault.IntegrationNotFound, fault.MailboxNotFound, fault.CapabilityMissing))}.Metadata(),
-	}, disconnectedOf, func(ctx context.Context, who access.Caller, in *connectionPath, answer ports.Answer[integrations.DisconnectResult]) (integrations.DisconnectResult, error) {
-		return service.Disconnect(ctx, who.Account.ID, ident.ParseOrZero(in.IntegrationID), ident.ParseOrZero(in.MailboxID), answer)
+	}, disconnectedOf, func(ctx context.Context, caller access.Caller, in *connectionPath, answer ports.Answer[integrations.DisconnectResult]) (integrations.DisconnectResult, error) {
+		return service.Disconnect(ctx, caller.Account.ID, ident.ParseOrZero(in.IntegrationID), ident.ParseOrZero(in.MailboxID), answer)
 	})
 }

@@ -141,7 +141,7 @@ func TestOAuthAnswersHaveTheirMembers(t *testing.T) {
 	env.client.expect(call{method: "POST", path: otherIntegration + "/mailboxes/" + env.mailboxID + "/oauth/microsoft/init", key: env.base.accountA.key}, 409, "mailbox_already_connected_elsewhere")
 
 	status := oauth + "/status?session_id=" + fmt.Sprint(started.body["session_id"])
-	env.platform.Complete(fmt.Sprint(started.body["auth_url"]), fmt.Sprint(started.body["mailbox"]), "Ana")
+	env.platform.CompleteSignIn(fmt.Sprint(started.body["auth_url"]), fmt.Sprint(started.body["mailbox"]), "Ana")
 	got := env.client.expect(call{method: "GET", path: status, key: env.base.accountA.key}, 200, "")
 	checkMemberNames(t, got.body, "status integration_id mailbox_id session_id provider_account_id provider_account_name connected_at expires_at")
 	if got.body["status"] != "connected" || got.body["provider_account_id"] == nil || got.body["provider_account_name"] != "Ana" || got.body["connected_at"] == nil || got.header.Get("X-RateLimit-Bucket") != "provider_heavy" {
@@ -158,7 +158,7 @@ func TestOAuthAnswersHaveTheirMembers(t *testing.T) {
 	checkMemberNames(t, disconnected.body, "status integration_id mailbox_id message")
 	calls := env.platform.Calls("Remove") + env.platform.Calls("Account")
 	repeated := env.client.expect(call{method: "DELETE", path: path + "/mailboxes/" + env.mailboxID, key: env.base.accountA.key}, 200, "")
-	if repeated.body["status"] != "disconnected" || len(env.platform.Held()) != 0 || env.platform.Calls("Remove")+env.platform.Calls("Account") != calls {
+	if repeated.body["status"] != "disconnected" || len(env.platform.AllAccounts()) != 0 || env.platform.Calls("Remove")+env.platform.Calls("Account") != calls {
 		t.Errorf("disconnected %s", repeated.raw)
 	}
 	if repeated.body["message"] != "The mailbox was not connected, so nothing was removed." {

@@ -30,18 +30,18 @@ type rotatedKey struct {
 	RotatedAt time.Time `json:"rotated_at" doc:"When the old key was revoked."`
 }
 
-func keyOperations(api huma.API, service *keys.Service) {
-	listKeys(api, service)
-	createKey(api, service)
-	revokeKey(api, service)
-	renewKey(api, service)
-	rotateOwnKey(api, service)
+func registerKeyOperations(api huma.API, service *keys.Service) {
+	registerListKeys(api, service)
+	registerCreateKey(api, service)
+	registerRevokeKey(api, service)
+	registerRenewKey(api, service)
+	registerRotateOwnKey(api, service)
 }
 
 // keyList is the name of the list of keys in its cursors.
 const keyList = "keys"
 
-func listKeys(api huma.API, service *keys.Service) {
+func registerListKeys(api huma.API, service *keys.Service) {
 	register(api, huma.Operation{
 		OperationID: "list-keys", Method: http.MethodGet, Path: "/v1/keys", Tags: []string{tagKeys},
 		Summary: "List API keys",
@@ -49,12 +49,12 @@ func listKeys(api huma.API, service *keys.Service) {
 			"`key_hint` helps to tell them apart. If the key of the request is limited to some tenants, keys for other tenants are omitted, so a " +
 			"page can have fewer entries than `limit`.",
 		Metadata: guard.OperationRules{Bucket: guard.Reads, Scope: access.KeysRead, AnswerExample: exampleKeyList, Refuses: specificCodes(fault.InvalidRequest)}.Metadata(),
-	}, func(ctx context.Context, who access.Caller, in *pageInput) (keyPage, error) {
+	}, func(ctx context.Context, caller access.Caller, in *pageInput) (keyPage, error) {
 		q, err := in.query(keyList)
 		if err != nil {
 			return keyPage{}, err
 		}
-		found, err := service.List(ctx, who, q)
+		found, err := service.List(ctx, caller, q)
 		if err != nil {
 			return keyPage{}, err
 		}
@@ -62,7 +62,7 @@ func listKeys(api huma.API, service *keys.Service) {
 	})
 }
 
-func createKey(api huma.API, service *keys.Service) {
+func registerCreateKey(api huma.API, service *keys.Service) {
 	registerWithStoredAnswer(api, huma.Operation{
 		OperationID: "create-key", Method: http.MethodPost, Path: "/v1/keys", Tags: []string{tagKeys},
 		Summary: "Create an API key",
@@ -70,16 +70,16 @@ func createKey(api huma.API, service *keys.Service) {
 			"than the key of the request: no other scope, tenant or address, and no later expiry. Otherwise the answer is `insufficient_scope`.",
 		Metadata: guard.OperationRules{Bucket: guard.Writes, Scope: access.KeysWrite, Write: true, ManagesKeys: true, Creates: event.Key,
 			RequestExample: exampleCreateKey, AnswerExample: exampleIssuedKey}.Metadata(),
-	}, issuedKeyOf, func(ctx context.Context, who access.Caller, in *createKeyInput, answer ports.Answer[keys.IssuedKey]) (keys.IssuedKey, error) {
+	}, issuedKeyOf, func(ctx context.Context, caller access.Caller, in *createKeyInput, answer ports.Answer[keys.IssuedKey]) (keys.IssuedKey, error) {
 		wanted, err := in.Body.newKey()
 		if err != nil {
 			return keys.IssuedKey{}, err
 		}
-		return service.Create(ctx, who, wanted, answer)
+		return service.Create(ctx, caller, wanted, answer)
 	})
 }
 
-func revokeKey(api huma.API, service *keys.Service) {
+func registerRevokeKey(api huma.API, service *keys.Service) {
 	registerWithStoredAnswer(api, huma.Operation{
 		OperationID: "revoke-key", Method: http.MethodDelete, Path: "/v1/keys/{key_id}", Tags: []string{tagKeys},
 		Summary: "Revoke an API key",
@@ -87,12 +87,12 @@ func revokeKey(api huma.API, service *keys.Service) {
 			"can revoke itself, but no key that has more rights than itself.",
 		Metadata: guard.OperationRules{Bucket: guard.Writes, Scope: access.KeysWrite, Write: true, ManagesKeys: true,
 			AnswerExample: exampleRevokedKey, Refuses: specificCodes(fault.KeyNotFound)}.Metadata(),
-	}, revokedKeyOf, func(ctx context.Context, who access.Caller, in *keyPath, answer ports.Answer[access.Key]) (access.Key, error) {
-		return service.Revoke(ctx, who, in.KeyID, answer)
+	}, revokedKeyOf, func(ctx context.Context, caller access.Caller, in *keyPath, answer ports.Answer[access.Key]) (access.Key, error) {
+		return service.Revoke(ctx, caller, in.KeyID, answer)
 	})
 }
 
-func renewKey(api huma.API, service *keys.Service) {
+func registerRenewKey(api huma.API, service *keys.Service) {
 	registerWithStoredAnswer(api, huma.Operation{
 		OperationID: "rotate-key", Method: http.MethodPost, Path: "/v1/keys/{key_id}/rotate", Tags: []string{tagKeys},
 		Summary: "Rotate an API key",
@@ -100,20 +100,20 @@ func renewKey(api huma.API, service *keys.Service) {
 			"than that. `api_key` is shown only in this response and its replays. The body may be empty.",
 		Metadata: guard.OperationRules{Bucket: guard.Writes, Scope: access.KeysWrite, Write: true, ManagesKeys: true,
 			RequestExample: exampleRotateKey, AnswerExample: exampleIssuedKey, Refuses: specificCodes(fault.KeyNotFound, fault.KeyRevoked)}.Metadata(),
-	}, issuedKeyOf, func(ctx context.Context, who access.Caller, in *rotateKeyInput, answer ports.Answer[keys.IssuedKey]) (keys.IssuedKey, error) {
-		return service.RenewSecret(ctx, who, in.KeyID, in.overlap(), answer)
+	}, issuedKeyOf, func(ctx context.Context, caller access.Caller, in *rotateKeyInput, answer ports.Answer[keys.IssuedKey]) (keys.IssuedKey, error) {
+		return service.RenewSecret(ctx, caller, in.KeyID, in.overlap(), answer)
 	})
 }
 
-func rotateOwnKey(api huma.API, service *keys.Service) {
+func registerRotateOwnKey(api huma.API, service *keys.Service) {
 	register(api, huma.Operation{
 		OperationID: "rotate-api-key", Method: http.MethodPost, Path: "/api-key/rotate", Tags: []string{tagKeys},
 		Summary: "Rotate the API key",
 		Description: "Replaces the API key of the request by a new one with the same name and bounds. The old key is invalid as soon as the response is sent. The new key is shown only this " +
 			"once and stored as a hash. This operation takes no Idempotency-Key and cannot be replayed: if you lose the response, ask the operator for a new key.",
 		Metadata: guard.OperationRules{Bucket: guard.Reads, Scope: access.KeysWrite, AnswerExample: exampleRotated, Refuses: specificCodes(fault.AccessDenied)}.Metadata(),
-	}, func(ctx context.Context, who access.Caller, in *rotateInput) (rotatedKey, error) {
-		fresh, err := service.Rotate(ctx, who, in.UserEmail)
+	}, func(ctx context.Context, caller access.Caller, in *rotateInput) (rotatedKey, error) {
+		fresh, err := service.Rotate(ctx, caller, in.UserEmail)
 		if err != nil {
 			return rotatedKey{}, err
 		}

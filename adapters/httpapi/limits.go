@@ -43,13 +43,13 @@ func (in *getLimitInput) Resolve(ctx huma.Context) []error {
 	return nil
 }
 
-func sendLimitOperations(api huma.API, service *limits.Service) {
-	setMailboxLimit(api, service)
-	getMailboxLimit(api, service)
-	endMailboxLimit(api, service)
+func registerSendLimitOperations(api huma.API, service *limits.Service) {
+	registerSetMailboxLimit(api, service)
+	registerGetMailboxLimit(api, service)
+	registerEndMailboxLimit(api, service)
 }
 
-func setMailboxLimit(api huma.API, service *limits.Service) {
+func registerSetMailboxLimit(api huma.API, service *limits.Service) {
 	registerWithStoredAnswer(api, huma.Operation{
 		OperationID: "set-mailbox-limit", Method: http.MethodPost, Path: "/v1/tenants/{tenant_id}/mailbox-limits", Tags: []string{tagMailboxes},
 		Summary: "Enforce a daily send limit",
@@ -60,28 +60,28 @@ func setMailboxLimit(api huma.API, service *limits.Service) {
 		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavy, Scope: access.LimitsWrite, Write: true, Creates: event.Policy, RequestExample: exampleSetLimit, AnswerExample: exampleLimitSet,
 			Refuses: codes(platformCodes, specificCodes(fault.InvalidSendLimit, fault.TenantNotFound, fault.DomainNotFound, fault.ExchangeNotReady))}.Metadata(),
 		SkipValidateBody: true, // setLimit validates the body
-	}, limitSetOf, func(ctx context.Context, who access.Caller, in *setLimitInput, answer ports.Answer[limits.SetResult]) (limits.SetResult, error) {
-		wanted, err := in.Body.wanted()
+	}, limitSetOf, func(ctx context.Context, caller access.Caller, in *setLimitInput, answer ports.Answer[limits.SetResult]) (limits.SetResult, error) {
+		wanted, err := in.Body.requestedLimit()
 		if err != nil {
 			return limits.SetResult{}, err
 		}
-		return service.Set(ctx, who.Account.ID, tenant.ParseGUIDOrNone(in.TenantID), wanted, answer)
+		return service.Set(ctx, caller.Account.ID, tenant.ParseGUIDOrNone(in.TenantID), wanted, answer)
 	})
 }
 
-func getMailboxLimit(api huma.API, service *limits.Service) {
+func registerGetMailboxLimit(api huma.API, service *limits.Service) {
 	registerConverting(api, huma.Operation{
 		OperationID: "get-mailbox-limit", Method: http.MethodGet, Path: "/v1/tenants/{tenant_id}/mailbox-limits", Tags: []string{tagMailboxes},
 		Summary:     "Get an enforced send limit",
 		Description: "Returns the limit that is enforced in a domain or, without `domain_scope`, in the whole tenant.",
 		Metadata: guard.OperationRules{Bucket: guard.Reads, Scope: access.LimitsRead, AnswerExample: exampleLimitShown,
 			Refuses: specificCodes(fault.InvalidRequest, fault.TenantNotFound, fault.PolicyNotFound)}.Metadata(),
-	}, limitShownOf, func(ctx context.Context, who access.Caller, in *getLimitInput) (limits.Limit, error) {
-		return service.Get(ctx, who.Account.ID, tenant.ParseGUIDOrNone(in.TenantID), in.domainScope)
+	}, limitShownOf, func(ctx context.Context, caller access.Caller, in *getLimitInput) (limits.Limit, error) {
+		return service.Get(ctx, caller.Account.ID, tenant.ParseGUIDOrNone(in.TenantID), in.domainScope)
 	})
 }
 
-func endMailboxLimit(api huma.API, service *limits.Service) {
+func registerEndMailboxLimit(api huma.API, service *limits.Service) {
 	registerWithStoredAnswer(api, huma.Operation{
 		OperationID: "end-mailbox-limit", Method: http.MethodDelete, Path: "/v1/tenants/{tenant_id}/mailbox-limits", Tags: []string{tagMailboxes},
 		Summary: "End an enforced send limit",
@@ -90,8 +90,8 @@ func endMailboxLimit(api huma.API, service *limits.Service) {
 			"of mailboxes stay.",
 		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavy, Scope: access.LimitsWrite, Write: true, AnswerExample: exampleLimitEnded,
 			Refuses: codes(platformCodes, specificCodes(fault.TenantNotFound, fault.PolicyNotFound, fault.ExchangeNotReady))}.Metadata(),
-	}, limitEndedOf, func(ctx context.Context, who access.Caller, in *getLimitInput, answer ports.Answer[limits.EndResult]) (limits.EndResult, error) {
-		return service.End(ctx, who.Account.ID, tenant.ParseGUIDOrNone(in.TenantID), in.domainScope, answer)
+	}, limitEndedOf, func(ctx context.Context, caller access.Caller, in *getLimitInput, answer ports.Answer[limits.EndResult]) (limits.EndResult, error) {
+		return service.End(ctx, caller.Account.ID, tenant.ParseGUIDOrNone(in.TenantID), in.domainScope, answer)
 	})
 }
 
@@ -107,11 +107,11 @@ func (b *setLimit) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// wanted returns the requested limit, or invalid_request. It accepts a missing limit and a limit of
-// the wrong type, because package core refuses them, after the ownership is checked.
-func (b setLimit) wanted() (w limits.SetRequest, err error) {
+// requestedLimit returns the requested limit, or invalid_request. It accepts a missing limit and a
+// limit of the wrong type, because package core refuses them, after the ownership is checked.
+func (b setLimit) requestedLimit() (limit limits.SetRequest, err error) {
 	if b.members == nil {
-		return w, refusal.Invalid("the body is not an object", refusal.ProblemField{Location: "body", Message: "expected object"})
+		return limit, refusal.Invalid("the body is not an object", refusal.ProblemField{Location: "body", Message: "expected object"})
 	}
 	var unknown []refusal.ProblemField
 	for _, name := range slices.Sorted(maps.Keys(b.members)) {
@@ -120,15 +120,15 @@ func (b setLimit) wanted() (w limits.SetRequest, err error) {
 		}
 	}
 	if len(unknown) > 0 {
-		return w, refusal.Invalid("the body has unknown members", unknown...)
+		return limit, refusal.Invalid("the body has unknown members", unknown...)
 	}
 	if scope, scoped := b.members["domain_scope"]; scoped {
-		if err := json.Unmarshal(scope, &w.DomainScope); err != nil || w.DomainScope == nil {
-			return w, refusal.Invalid("a member has the wrong type", refusal.ProblemField{Location: "body.domain_scope", Message: "expected string"})
+		if err := json.Unmarshal(scope, &limit.DomainScope); err != nil || limit.DomainScope == nil {
+			return limit, refusal.Invalid("a member has the wrong type", refusal.ProblemField{Location: "body.domain_scope", Message: "expected string"})
 		}
 	}
-	w.PerDay = wholeNumber(b.members["daily_send_limit"])
-	return w, nil
+	limit.PerDay = wholeNumber(b.members["daily_send_limit"])
+	return limit, nil
 }
 
 // Schema documents the rules that wanted and core enforce.
@@ -189,7 +189,7 @@ func limitSetOf(o limits.SetResult) limitSet {
 	p := policyOf(o.Limit)
 	return limitSet{Status: "provisioned", TenantID: string(o.Policy.Tenant), DailySendLimit: p.DailySendLimit, DomainScope: p.DomainScope,
 		ScopeLabel: o.Policy.Label(), Policy: p, Provisioning: limitWork{
-			Status: string(o.PolicyResult), RuleName: o.Policy.RuleName, RuleID: textOrNil(o.Policy.RuleID), Message: setMessage(o)}}
+			Status: string(o.PolicyResult), RuleName: o.Policy.RuleName, RuleID: textOrNil(o.Policy.RuleID), Message: limitMessage(o)}}
 }
 
 func policyOf(l limits.Limit) sendPolicy {
@@ -197,7 +197,7 @@ func policyOf(l limits.Limit) sendPolicy {
 		MailboxesInScope: l.Mailboxes, CreatedAt: l.Policy.CreatedAt.UTC(), UpdatedAt: l.Policy.UpdatedAt.UTC()}
 }
 
-func setMessage(o limits.SetResult) string {
+func limitMessage(o limits.SetResult) string {
 	switch {
 	case o.Policy.RuleID == "":
 		return "The limit is in force. The scope has no mailboxes yet: the mail flow rule is created when a mailbox is first blocked."

@@ -49,32 +49,32 @@ type updateInput struct {
 	Body      updateMailbox
 }
 
-func mailboxOperations(api huma.API, service *mailboxes.Service) {
-	listMailboxes(api, service)
-	provision(api, service)
-	changeMailbox(api, service)
-	removeMailbox(api, service)
-	usage(api, service)
+func registerMailboxOperations(api huma.API, service *mailboxes.Service) {
+	registerListMailboxes(api, service)
+	registerProvisionMailboxes(api, service)
+	registerUpdateMailbox(api, service)
+	registerRemoveMailbox(api, service)
+	registerMailboxUsage(api, service)
 }
 
-func listMailboxes(api huma.API, service *mailboxes.Service) {
+func registerListMailboxes(api huma.API, service *mailboxes.Service) {
 	register(api, huma.Operation{
 		OperationID: "list-mailboxes", Method: http.MethodGet, Path: "/v1/tenants/{tenant_id}/mailboxes", Tags: []string{tagMailboxes},
 		Summary:     "List mailboxes",
 		Description: "Lists the shared mailboxes of all domains of a tenant, sorted by address, including those that discovery found.",
 		Metadata:    guard.OperationRules{Bucket: guard.Reads, Scope: access.MailboxesRead, AnswerExample: exampleMailboxList, Refuses: specificCodes(fault.TenantNotFound)}.Metadata(),
-	}, func(ctx context.Context, who access.Caller, in *tenantPath) (mailboxList, error) {
+	}, func(ctx context.Context, caller access.Caller, in *tenantPath) (mailboxList, error) {
 		id := tenant.ParseGUIDOrNone(in.TenantID)
-		all, err := service.List(ctx, who.Account.ID, id)
+		mailboxes, err := service.List(ctx, caller.Account.ID, id)
 		if err != nil {
 			return mailboxList{}, err
 		}
-		list := convertAll(all, mailboxOf)
+		list := convertAll(mailboxes, mailboxOf)
 		return mailboxList{TenantID: string(id), Mailboxes: list, Count: len(list)}, nil
 	})
 }
 
-func provision(api huma.API, service *mailboxes.Service) {
+func registerProvisionMailboxes(api huma.API, service *mailboxes.Service) {
 	registerWithStoredAnswer(api, huma.Operation{
 		OperationID: "provision-mailboxes", Method: http.MethodPost, Path: "/v1/tenants/{tenant_id}/mailboxes", Tags: []string{tagMailboxes},
 		Summary: "Provision mailboxes",
@@ -86,12 +86,12 @@ func provision(api huma.API, service *mailboxes.Service) {
 			Refuses: codes(platformCodes, specificCodes(fault.InvalidMailboxEmail, fault.DuplicateMailboxEmail, fault.WeakPassword, fault.DomainNotVerified,
 				fault.MailboxLimitReached, fault.TenantLimitReached, fault.TenantNotFound, fault.DomainNotFound, fault.ExchangeNotReady,
 				fault.SMTPAuthNotEnabled))}.Metadata(),
-	}, provisionedOf, func(ctx context.Context, who access.Caller, in *provisionInput, answer ports.Answer[[]mailboxes.Result]) ([]mailboxes.Result, error) {
-		return service.Provision(ctx, who.Account, tenant.ParseGUIDOrNone(in.TenantID), in.Body.request(), answer)
+	}, provisionedOf, func(ctx context.Context, caller access.Caller, in *provisionInput, answer ports.Answer[[]mailboxes.Result]) ([]mailboxes.Result, error) {
+		return service.Provision(ctx, caller.Account, tenant.ParseGUIDOrNone(in.TenantID), in.Body.request(), answer)
 	})
 }
 
-func changeMailbox(api huma.API, service *mailboxes.Service) {
+func registerUpdateMailbox(api huma.API, service *mailboxes.Service) {
 	registerConverting(api, huma.Operation{
 		OperationID: "update-mailbox", Method: http.MethodPatch, Path: "/v1/tenants/{tenant_id}/mailboxes/{mailbox_id}", Tags: []string{tagMailboxes},
 		Summary: "Change a mailbox",
@@ -101,16 +101,16 @@ func changeMailbox(api huma.API, service *mailboxes.Service) {
 			Refuses: codes(platformCodes, specificCodes(fault.InvalidSendLimit, fault.NoUpdates, fault.TenantNotFound, fault.MailboxNotFound,
 				fault.ExchangeNotReady))}.Metadata(),
 		SkipValidateBody: true, // updateMailbox validates the body
-	}, updatedOf, func(ctx context.Context, who access.Caller, in *updateInput) (mailbox.Mailbox, error) {
+	}, updatedOf, func(ctx context.Context, caller access.Caller, in *updateInput) (mailbox.Mailbox, error) {
 		change, err := in.Body.change()
 		if err != nil {
 			return mailbox.Mailbox{}, err
 		}
-		return service.Update(ctx, who.Account.ID, tenant.ParseGUIDOrNone(in.TenantID), ident.ParseOrZero(in.MailboxID), change)
+		return service.Update(ctx, caller.Account.ID, tenant.ParseGUIDOrNone(in.TenantID), ident.ParseOrZero(in.MailboxID), change)
 	})
 }
 
-func removeMailbox(api huma.API, service *mailboxes.Service) {
+func registerRemoveMailbox(api huma.API, service *mailboxes.Service) {
 	registerWithStoredAnswer(api, huma.Operation{
 		OperationID: "remove-mailbox", Method: http.MethodDelete, Path: "/v1/tenants/{tenant_id}/mailboxes/{mailbox_id}", Tags: []string{tagMailboxes},
 		Summary: "Remove a mailbox",
@@ -119,8 +119,8 @@ func removeMailbox(api huma.API, service *mailboxes.Service) {
 			"shows until when. Send limits of its domain and tenant stay. A new mailbox with the same address is never removed.",
 		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavy, Scope: access.MailboxesWrite, Write: true, AnswerExample: exampleRemovedMailbox,
 			Refuses: codes(platformCodes, specificCodes(fault.ConfirmationRequired, fault.TenantNotFound, fault.MailboxNotFound, fault.ExchangeNotReady))}.Metadata(),
-	}, removedMailboxOf, func(ctx context.Context, who access.Caller, in *removeMailboxInput, answer ports.Answer[mailboxes.RemoveResult]) (mailboxes.RemoveResult, error) {
-		return service.Remove(ctx, who.Account.ID, tenant.ParseGUIDOrNone(in.TenantID), ident.ParseOrZero(in.MailboxID), in.Confirm, answer)
+	}, removedMailboxOf, func(ctx context.Context, caller access.Caller, in *removeMailboxInput, answer ports.Answer[mailboxes.RemoveResult]) (mailboxes.RemoveResult, error) {
+		return service.Remove(ctx, caller.Account.ID, tenant.ParseGUIDOrNone(in.TenantID), ident.ParseOrZero(in.MailboxID), in.Confirm, answer)
 	})
 }
 
@@ -134,15 +134,15 @@ func hasMember(member string) func(body []byte) bool {
 	}
 }
 
-func usage(api huma.API, service *mailboxes.Service) {
+func registerMailboxUsage(api huma.API, service *mailboxes.Service) {
 	registerConverting(api, huma.Operation{
 		OperationID: "get-mailbox-usage", Method: http.MethodGet, Path: "/v1/tenants/{tenant_id}/mailboxes/{mailbox_id}/usage", Tags: []string{tagMailboxes},
 		Summary:     "Get a mailbox's usage",
 		Description: "Returns how many messages a mailbox has sent today and how many its effective limit allows. Without a limit the computed members are null.",
 		Metadata: guard.OperationRules{Bucket: guard.Reads, Scope: access.MailboxesRead, AnswerExample: exampleUsage,
 			Refuses: specificCodes(fault.TenantNotFound, fault.MailboxNotFound)}.Metadata(),
-	}, usageOf, func(ctx context.Context, who access.Caller, in *mailboxPath) (mailbox.Usage, error) {
-		return service.Usage(ctx, who.Account.ID, tenant.ParseGUIDOrNone(in.TenantID), ident.ParseOrZero(in.MailboxID))
+	}, usageOf, func(ctx context.Context, caller access.Caller, in *mailboxPath) (mailbox.Usage, error) {
+		return service.Usage(ctx, caller.Account.ID, tenant.ParseGUIDOrNone(in.TenantID), ident.ParseOrZero(in.MailboxID))
 	})
 }
 
@@ -184,39 +184,39 @@ func (b updateMailbox) change() (mailboxes.Change, error) {
 		return mailboxes.Change{}, refusal.Invalid("the body is not an object", refusal.ProblemField{Location: "body", Message: "expected object"})
 	}
 	var changes mailboxes.Change
-	name, named := b.members["display_name"]
-	limit, limited := b.members["daily_send_limit"]
-	clearing, cleared := b.members["clear_send_limit"]
-	if unknown := b.unknown(); len(unknown) > 0 && (named || limited || cleared) {
+	rawName, hasName := b.members["display_name"]
+	rawLimit, hasLimit := b.members["daily_send_limit"]
+	rawClear, hasClear := b.members["clear_send_limit"]
+	if unknown := b.unknownMembers(); len(unknown) > 0 && (hasName || hasLimit || hasClear) {
 		return changes, refusal.Invalid("the body has unknown members", unknown...)
 	}
-	if named {
+	if hasName {
 		var text *string
-		if err := json.Unmarshal(name, &text); err != nil || text == nil {
+		if err := json.Unmarshal(rawName, &text); err != nil || text == nil {
 			return changes, refusal.Invalid("a member has the wrong type", refusal.ProblemField{Location: "body.display_name", Message: "expected string"})
 		}
 		changes.DisplayName = pointerTo(norm.NFC.String(*text))
 	}
-	if cleared {
+	if hasClear {
 		var clear *bool
-		if err := json.Unmarshal(clearing, &clear); err != nil || clear == nil {
+		if err := json.Unmarshal(rawClear, &clear); err != nil || clear == nil {
 			return changes, refusal.Invalid("a member has the wrong type", refusal.ProblemField{Location: "body.clear_send_limit", Message: "expected boolean"})
 		}
-		if limited {
+		if hasLimit {
 			return changes, refusal.Invalid("daily_send_limit and clear_send_limit exclude each other", refusal.ProblemField{Location: "body.clear_send_limit", Message: "not together with daily_send_limit"})
 		}
 		changes.ClearSendLimit = *clear
 	}
-	if limited {
-		perDay := wholeNumber(limit)
+	if hasLimit {
+		perDay := wholeNumber(rawLimit)
 		changes.DailySendLimit = &perDay
 	}
 	return changes, nil
 }
 
-// unknown returns the members that are not allowed, in the form in which huma reports them for
-// other bodies.
-func (b updateMailbox) unknown() []refusal.ProblemField {
+// unknownMembers returns the members that are not allowed, in the form in which huma reports them
+// for other bodies.
+func (b updateMailbox) unknownMembers() []refusal.ProblemField {
 	var fields []refusal.ProblemField
 	for _, name := range slices.Sorted(maps.Keys(b.members)) {
 		if name != "display_name" && name != "daily_send_limit" && name != "clear_send_limit" && len(fields) < maxFields {
@@ -239,12 +239,12 @@ func wholeNumber(raw json.RawMessage) int {
 // Schema documents the rules that change and core enforce.
 func (updateMailbox) Schema(huma.Registry) *huma.Schema {
 	minimum, maximum := float64(sendlimit.MinLimit), float64(sendlimit.MaxLimit)
-	one, longest := 1, 256
+	one, maxLength := 1, 256
 	return &huma.Schema{
 		Type: huma.TypeObject, MinProperties: &one, AdditionalProperties: false,
 		Description: "The members to change, at least one.",
 		Properties: map[string]*huma.Schema{
-			"display_name": {Type: huma.TypeString, MinLength: &one, MaxLength: &longest, Description: "The new display name."},
+			"display_name": {Type: huma.TypeString, MinLength: &one, MaxLength: &maxLength, Description: "The new display name."},
 			"daily_send_limit": {Type: huma.TypeInteger, Minimum: &minimum, Maximum: &maximum,
 				Description: "The maximum number of messages per day, as an integer."},
 			"clear_send_limit": {Type: huma.TypeBoolean, Description: "Whether to clear the mailbox's own limit. Not together with daily_send_limit."},

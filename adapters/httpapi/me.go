@@ -15,19 +15,19 @@ import (
 	"github.com/tenantry/tenantry/core/integration"
 )
 
-func describeCaller(api huma.API, o Options) {
+func registerDescribeCaller(api huma.API, o Options) {
 	register(api, huma.Operation{
 		OperationID: "get-me", Method: http.MethodGet, Path: "/v1/me", Tags: []string{tagKeys},
 		Summary: "Describe the caller",
 		Description: "Returns the account and the key of the request: the plan, what the key may do, how many requests each rate limit still allows, and the " +
 			"providers that can be used. Every key may call it. The request itself counts in `read`.",
 		Metadata: guard.OperationRules{Bucket: guard.Reads, Scope: access.NoScope, AnswerExample: exampleMe}.Metadata(),
-	}, func(ctx context.Context, who access.Caller, _ *noInput) (me, error) {
-		overview, err := o.Profile.Overview(ctx, who.Account.ID)
+	}, func(ctx context.Context, caller access.Caller, _ *noInput) (me, error) {
+		overview, err := o.Profile.Overview(ctx, caller.Account.ID)
 		if err != nil {
 			return me{}, err
 		}
-		return meOf(who, overview, o.Guard.Limits.Balances(ctx, who.Account.ID)), nil
+		return meOf(caller, overview, o.Guard.Limits.Balances(ctx, caller.Account.ID)), nil
 	})
 }
 
@@ -71,12 +71,12 @@ type dnsProvider struct {
 	Connected bool   `json:"connected" doc:"Whether the account has a connection to it."`
 }
 
-func meOf(who access.Caller, o keys.Overview, balances []guard.Balance) me {
-	plan := who.Account.Plan
+func meOf(caller access.Caller, o keys.Overview, balances []guard.Balance) me {
+	plan := caller.Account.Plan
 	return me{
-		AccountID: string(who.Account.ID), Plan: plan.Name, AutomaticDNS: plan.AutomaticDNS, TenantSlots: plan.TenantSlots, TenantsHeld: o.TenantCount,
-		Key: callerKey{ID: who.KeyID, Name: who.KeyName, Scopes: access.Words(who.Bounds.Scopes), TenantIDs: listOrNil(access.Words(who.Bounds.Tenants)),
-			ExpiresAt: timeOrNil(who.Bounds.ExpiresAt)},
+		AccountID: string(caller.Account.ID), Plan: plan.Name, AutomaticDNS: plan.AutomaticDNS, TenantSlots: plan.TenantSlots, TenantsHeld: o.TenantCount,
+		Key: callerKey{ID: caller.KeyID, Name: caller.KeyName, Scopes: access.Words(caller.Bounds.Scopes), TenantIDs: listOrNil(access.Words(caller.Bounds.Tenants)),
+			ExpiresAt: timeOrNil(caller.Bounds.ExpiresAt)},
 		Limits: convertAll(balances, func(b guard.Balance) bucketBalance {
 			return bucketBalance{Bucket: string(b.Bucket), Limit: b.Limit, WindowSeconds: int(b.Window.Seconds()), Remaining: b.Remaining}
 		}),

@@ -20,7 +20,7 @@ import (
 // whether it is a write. An operation that was not added by register declares none of them.
 func TestOperationsDeclareTheirTerms(t *testing.T) {
 	api := newAPI(http.NewServeMux())
-	operations(api, Options{})
+	registerOperations(api, Options{})
 	writes := []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
 	// The only write outside /v1 takes no Idempotency-Key and has no replay.
 	keyless := map[string]bool{"rotate-api-key": true}
@@ -59,7 +59,7 @@ func TestOperationsCountInTheirBuckets(t *testing.T) {
 		"test-webhook": guard.Writes, "redeliver-webhook-delivery": guard.Writes, "replay-webhook": guard.Writes,
 	}
 	api := newAPI(http.NewServeMux())
-	operations(api, Options{})
+	registerOperations(api, Options{})
 	for _, item := range api.OpenAPI().Paths {
 		for _, op := range guard.OperationsOf(item) {
 			expected, listed := want[op.OperationID]
@@ -77,7 +77,7 @@ func TestOperationsCountInTheirBuckets(t *testing.T) {
 // limit than the default.
 func TestOnlyListedOperationsMayTakeLonger(t *testing.T) {
 	api := newAPI(http.NewServeMux())
-	operations(api, Options{})
+	registerOperations(api, Options{})
 	for _, item := range api.OpenAPI().Paths {
 		for _, op := range guard.OperationsOf(item) {
 			// Other operations have the default of package guard.

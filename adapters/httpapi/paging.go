@@ -58,11 +58,11 @@ func sequenceCursor(list string, sequence int64) string {
 	return page.Cursor(strconv.FormatInt(sequence, 10)).Encode(list)
 }
 
-// sequenceOf returns the sequence number that sequenceCursor encoded.
-func sequenceOf(list, text string) (int64, error) {
-	c, err := page.Decode(list, text)
+// decodeSequenceCursor returns the sequence number that sequenceCursor encoded.
+func decodeSequenceCursor(list, text string) (int64, error) {
+	cursor, err := page.Decode(list, text)
 	if err != nil {
 		return 0, err
 	}
-	return strconv.ParseInt(string(c), 10, 64)
+	return strconv.ParseInt(string(cursor), 10, 64)
 }

@@ -45,25 +45,25 @@ func addPublicRoutes(mux *http.ServeMux, doc *huma.OpenAPI) {
 
 // originOf returns the operations that can answer with the error code.
 func originOf(doc *huma.OpenAPI, c fault.Code) pages.Origin {
-	from := pages.Origin{All: true}
+	origin := pages.Origin{All: true}
 	for path, item := range doc.Paths {
 		for _, op := range guard.OperationsOf(item) {
 			if slices.Contains(guard.RulesOf(op).Codes(op.Method), c) {
-				from.Operations = append(from.Operations, op.Method+" "+path)
+				origin.Operations = append(origin.Operations, op.Method+" "+path)
 			} else {
-				from.All = false
+				origin.All = false
 			}
 		}
 	}
-	slices.Sort(from.Operations)
-	return from
+	slices.Sort(origin.Operations)
+	return origin
 }
 
 // serveHome answers a browser with a page. Other clients get the answer for an unknown path, which
 // shows that their base address is wrong.
 func serveHome(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Vary", "Accept")
-	if (r.Method == http.MethodGet || r.Method == http.MethodHead) && accepts(r.Header.Values("Accept"), "text/html") {
+	if (r.Method == http.MethodGet || r.Method == http.MethodHead) && acceptsValue(r.Header.Values("Accept"), "text/html") {
 		pages.Home(w, r)
 		return
 	}

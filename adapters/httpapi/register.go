@@ -24,7 +24,7 @@ import (
 
 // handler implements an operation for an authenticated caller. It returns a refusal as an error and
 // sets no HTTP status.
-type handler[I, O any] func(ctx context.Context, who access.Caller, in *I) (O, error)
+type handler[I, O any] func(ctx context.Context, caller access.Caller, in *I) (O, error)
 
 // result is the form of an answer that huma expects.
 type result[O any] struct{ Body O }
@@ -45,8 +45,8 @@ func register[I, O any](api huma.API, op huma.Operation, h handler[I, O]) {
 
 // registerConverting adds an operation. shape makes the answer from the result of the use case.
 func registerConverting[I, R, O any](api huma.API, op huma.Operation, shape func(R) O, h handler[I, R]) {
-	register(api, op, func(ctx context.Context, who access.Caller, in *I) (out O, err error) {
-		r, err := h(ctx, who, in)
+	register(api, op, func(ctx context.Context, caller access.Caller, in *I) (out O, err error) {
+		r, err := h(ctx, caller, in)
 		if err != nil {
 			return out, err
 		}
@@ -62,11 +62,11 @@ type stream func(send func(part []byte) error) error
 // registerStream adds a read whose answer is a stream. The handler must return all refusals,
 // because no refusal can be sent after the stream has begun.
 func registerStream[I any](api huma.API, op huma.Operation, h handler[I, stream]) {
-	register(api, op, func(ctx context.Context, who access.Caller, in *I) (func(huma.Context), error) {
-		send, err := h(ctx, who, in)
+	register(api, op, func(ctx context.Context, caller access.Caller, in *I) (func(huma.Context), error) {
+		parts, err := h(ctx, caller, in)
 		return func(hc huma.Context) {
 			hc.SetHeader("Content-Type", guard.RulesOf(&op).MediaType)
-			guard.Stream(ctx, hc.BodyWriter(), send)
+			guard.Stream(ctx, hc.BodyWriter(), parts)
 		}, err
 	})
 }
@@ -85,32 +85,32 @@ func specificCodes(list ...fault.Code) []fault.Code { return list }
 
 // completingHandler implements a write whose use case takes a ports.Answer. It returns the result
 // of the use case.
-type completingHandler[I, R any] func(ctx context.Context, who access.Caller, in *I, answer ports.Answer[R]) (R, error)
+type completingHandler[I, R any] func(ctx context.Context, caller access.Caller, in *I, answer ports.Answer[R]) (R, error)
 
 // registerWithStoredAnswer adds a write whose use case commits the answer together with its last
 // change. shape makes the answer, which is sent to the caller and stored in a ports.Completion for
 // replays.
 func registerWithStoredAnswer[I, R, O any](api huma.API, op huma.Operation, shape func(R) O, h completingHandler[I, R]) {
-	registerConverting(api, op, shape, func(ctx context.Context, who access.Caller, in *I) (R, error) {
-		return h(ctx, who, in, func(r R) (*ports.Completion, error) { return guard.Completion(ctx, api, &op, shape(r)) })
+	registerConverting(api, op, shape, func(ctx context.Context, caller access.Caller, in *I) (R, error) {
+		return h(ctx, caller, in, func(r R) (*ports.Completion, error) { return guard.Completion(ctx, api, &op, shape(r)) })
 	})
 }
 
-// operations registers all operations and completes the document.
-func operations(api huma.API, options Options) {
-	tenantOperations(api, options.Tenants)
-	domainOperations(api, options.Domains)
-	dnsOperations(api, options.Domains)
-	provisioningOperations(api, options.DNSRuns)
-	mailboxOperations(api, options.Mailboxes)
-	sendLimitOperations(api, options.SendLimits)
-	enforcementOperations(api, options.Enforcement)
-	integrationOperations(api, options.Integrations)
-	eventOperations(api, options.Events)
-	webhookOperations(api, options.Webhooks)
-	keyOperations(api, options.Guard.Keys)
-	describeCaller(api, options)
-	auditOperations(api, options.Audit)
+// registerOperations registers all operations and completes the document.
+func registerOperations(api huma.API, options Options) {
+	registerTenantOperations(api, options.Tenants)
+	registerDomainOperations(api, options.Domains)
+	registerDNSOperations(api, options.Domains)
+	registerProvisioningOperations(api, options.DNSRuns)
+	registerMailboxOperations(api, options.Mailboxes)
+	registerSendLimitOperations(api, options.SendLimits)
+	registerEnforcementOperations(api, options.Enforcement)
+	registerIntegrationOperations(api, options.Integrations)
+	registerEventOperations(api, options.Events)
+	registerWebhookOperations(api, options.Webhooks)
+	registerKeyOperations(api, options.Guard.Keys)
+	registerDescribeCaller(api, options)
+	registerAuditOperations(api, options.Audit)
 	openapi.Finish(api.OpenAPI(), exampleValues)
 }
 
@@ -119,7 +119,7 @@ func operations(api huma.API, options Options) {
 type nullable[T any] struct{ object *T }
 
 // MarshalJSON implements json.Marshaler.
-func (p nullable[T]) MarshalJSON() ([]byte, error) { return json.Marshal(p.object) }
+func (n nullable[T]) MarshalJSON() ([]byte, error) { return json.Marshal(n.object) }
 
 // Schema implements huma.SchemaProvider: the schema of the object, or null.
 func (nullable[T]) Schema(r huma.Registry) *huma.Schema {

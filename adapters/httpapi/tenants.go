@@ -24,38 +24,38 @@ type tenantPath struct {
 	TenantID string `path:"tenant_id"`
 }
 
-func tenantOperations(api huma.API, service *tenants.Service) {
-	connectOperations(api, service)
-	listTenants(api, service)
-	getTenant(api, service)
-	syncTenant(api, service)
-	deleteTenant(api, service)
+func registerTenantOperations(api huma.API, service *tenants.Service) {
+	registerConnectOperations(api, service)
+	registerListTenants(api, service)
+	registerGetTenant(api, service)
+	registerSyncTenant(api, service)
+	registerDeleteTenant(api, service)
 }
 
-func listTenants(api huma.API, service *tenants.Service) {
+func registerListTenants(api huma.API, service *tenants.Service) {
 	register(api, huma.Operation{
 		OperationID: "list-tenants", Method: http.MethodGet, Path: "/v1/tenants", Tags: []string{tagTenants},
 		Summary:     "List tenants",
 		Description: "Lists the account's tenants, most recently connected first.",
 		Metadata:    guard.OperationRules{Bucket: guard.Reads, Scope: access.TenantsRead, AnswerExample: exampleTenantList}.Metadata(),
-	}, func(ctx context.Context, who access.Caller, _ *noInput) (tenantList, error) {
-		all, err := service.List(ctx, who.Account.ID)
+	}, func(ctx context.Context, caller access.Caller, _ *noInput) (tenantList, error) {
+		tenants, err := service.List(ctx, caller.Account.ID)
 		if err != nil {
 			return tenantList{}, err
 		}
-		list := convertAll(all, summaryOf)
+		list := convertAll(tenants, summaryOf)
 		return tenantList{Tenants: list, Count: len(list)}, nil
 	})
 }
 
-func getTenant(api huma.API, service *tenants.Service) {
+func registerGetTenant(api huma.API, service *tenants.Service) {
 	register(api, huma.Operation{
 		OperationID: "get-tenant", Method: http.MethodGet, Path: "/v1/tenants/{tenant_id}", Tags: []string{tagTenants},
 		Summary:     "Get a tenant",
 		Description: "Returns one tenant with the state of its setup. `readiness.next_step` says what to do next.",
 		Metadata:    guard.OperationRules{Bucket: guard.Reads, Scope: access.TenantsRead, AnswerExample: exampleTenantDetail, Refuses: specificCodes(fault.TenantNotFound)}.Metadata(),
-	}, func(ctx context.Context, who access.Caller, in *tenantPath) (tenantDetail, error) {
-		t, ready, err := service.Get(ctx, who.Account, tenant.ParseGUIDOrNone(in.TenantID))
+	}, func(ctx context.Context, caller access.Caller, in *tenantPath) (tenantDetail, error) {
+		t, ready, err := service.Get(ctx, caller.Account, tenant.ParseGUIDOrNone(in.TenantID))
 		if err != nil {
 			return tenantDetail{}, err
 		}
@@ -67,7 +67,7 @@ func getTenant(api huma.API, service *tenants.Service) {
 // longer time limit.
 const syncTimeLimit = 110 * time.Second
 
-func syncTenant(api huma.API, service *tenants.Service) {
+func registerSyncTenant(api huma.API, service *tenants.Service) {
 	registerConverting(api, huma.Operation{
 		OperationID: "sync-tenant", Method: http.MethodPost, Path: "/v1/tenants/{tenant_id}/sync", Tags: []string{tagTenants},
 		Summary: "Synchronize a tenant",
@@ -76,12 +76,12 @@ func syncTenant(api huma.API, service *tenants.Service) {
 			"`partial` if a part could not be done yet.",
 		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavy, Scope: access.TenantsWrite, Write: true, TimeLimit: syncTimeLimit, AnswerExample: exampleSynced,
 			Refuses: codes(platformCodes, specificCodes(fault.TenantNotFound))}.Metadata(),
-	}, syncedOf, func(ctx context.Context, who access.Caller, in *tenantPath) (tenants.SyncResult, error) {
-		return service.Sync(ctx, who.Account.ID, tenant.ParseGUIDOrNone(in.TenantID))
+	}, syncedOf, func(ctx context.Context, caller access.Caller, in *tenantPath) (tenants.SyncResult, error) {
+		return service.Sync(ctx, caller.Account.ID, tenant.ParseGUIDOrNone(in.TenantID))
 	})
 }
 
-func deleteTenant(api huma.API, service *tenants.Service) {
+func registerDeleteTenant(api huma.API, service *tenants.Service) {
 	registerWithStoredAnswer(api, huma.Operation{
 		OperationID: "delete-tenant", Method: http.MethodDelete, Path: "/v1/tenants/{tenant_id}", Tags: []string{tagTenants},
 		Summary: "Delete a tenant",
@@ -89,8 +89,8 @@ func deleteTenant(api huma.API, service *tenants.Service) {
 			"only the rules that block mailboxes are changed. They are removed first, if the platform allows it, " +
 			"and `message` lists any that remain. This cannot be undone. The deletion of a managed tenant ends its assignment.",
 		Metadata: guard.OperationRules{Bucket: guard.Reads, Scope: access.TenantsWrite, Write: true, AnswerExample: exampleDeleted, Refuses: specificCodes(fault.TenantNotFound)}.Metadata(),
-	}, deletedOf, func(ctx context.Context, who access.Caller, in *tenantPath, answer ports.Answer[tenants.DeleteResult]) (tenants.DeleteResult, error) {
-		return service.Delete(ctx, who.Account.ID, tenant.ParseGUIDOrNone(in.TenantID), answer)
+	}, deletedOf, func(ctx context.Context, caller access.Caller, in *tenantPath, answer ports.Answer[tenants.DeleteResult]) (tenants.DeleteResult, error) {
+		return service.Delete(ctx, caller.Account.ID, tenant.ParseGUIDOrNone(in.TenantID), answer)
 	})
 }
 

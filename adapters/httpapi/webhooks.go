@@ -33,17 +33,17 @@ type deliveryPath struct {
 	DeliveryID string `path:"delivery_id"`
 }
 
-func webhookOperations(api huma.API, service *webhooks.Service) {
-	createWebhookOperation(api, service)
-	listWebhooks(api, service)
-	getWebhook(api, service)
-	updateWebhookOperation(api, service)
-	deleteWebhook(api, service)
-	rotateWebhookSecret(api, service)
-	testWebhook(api, service)
-	listDeliveries(api, service)
-	redeliver(api, service)
-	replayEvents(api, service)
+func registerWebhookOperations(api huma.API, service *webhooks.Service) {
+	registerCreateWebhook(api, service)
+	registerListWebhooks(api, service)
+	registerGetWebhook(api, service)
+	registerUpdateWebhook(api, service)
+	registerDeleteWebhook(api, service)
+	registerRotateWebhookSecret(api, service)
+	registerTestWebhook(api, service)
+	registerListDeliveries(api, service)
+	registerRedeliver(api, service)
+	registerReplayEvents(api, service)
 }
 
 type createWebhookInput struct {
@@ -58,7 +58,7 @@ type createWebhook struct {
 	Description *string  `json:"description,omitempty" maxLength:"256" doc:"A note of your choice."`
 }
 
-func createWebhookOperation(api huma.API, service *webhooks.Service) {
+func registerCreateWebhook(api huma.API, service *webhooks.Service) {
 	registerWithStoredAnswer(api, huma.Operation{
 		OperationID: "create-webhook", Method: http.MethodPost, Path: "/v1/webhooks", Tags: []string{tagWebhooks},
 		Summary: "Add a webhook",
@@ -66,13 +66,13 @@ func createWebhookOperation(api huma.API, service *webhooks.Service) {
 			"encrypted and never shown again. The guide about webhooks shows how to check a signature. An account can have 10 webhooks.",
 		Metadata: guard.OperationRules{Bucket: guard.Writes, Scope: access.WebhooksWrite, Write: true, Creates: event.Webhook, RequestExample: exampleCreateWebhook, AnswerExample: exampleWebhookWithSecret,
 			Refuses: specificCodes(fault.InvalidWebhookURL, fault.WebhookLimitReached)}.Metadata(),
-	}, withSecretOf, func(ctx context.Context, who access.Caller, in *createWebhookInput, answer ports.Answer[webhooks.WebhookWithSecret]) (webhooks.WebhookWithSecret, error) {
+	}, withSecretOf, func(ctx context.Context, caller access.Caller, in *createWebhookInput, answer ports.Answer[webhooks.WebhookWithSecret]) (webhooks.WebhookWithSecret, error) {
 		types, err := webhook.ParseTypes(in.Body.EventTypes)
 		if err != nil {
 			return webhooks.WebhookWithSecret{}, err
 		}
 		// A key that is limited to some tenants adds a webhook with the same limit.
-		wanted := webhooks.NewWebhook{Account: who.Account.ID, URL: in.Body.URL, Types: types, Tenants: who.Bounds.Tenants}
+		wanted := webhooks.NewWebhook{Account: caller.Account.ID, URL: in.Body.URL, Types: types, Tenants: caller.Bounds.Tenants}
 		if in.Body.Description != nil {
 			wanted.Description = *in.Body.Description
 		}
@@ -80,18 +80,18 @@ func createWebhookOperation(api huma.API, service *webhooks.Service) {
 	})
 }
 
-func listWebhooks(api huma.API, service *webhooks.Service) {
+func registerListWebhooks(api huma.API, service *webhooks.Service) {
 	register(api, huma.Operation{
 		OperationID: "list-webhooks", Method: http.MethodGet, Path: "/v1/webhooks", Tags: []string{tagWebhooks},
 		Summary:     "List webhooks",
 		Description: "Lists the account's webhooks, newest first.",
 		Metadata:    guard.OperationRules{Bucket: guard.Reads, Scope: access.WebhooksRead, AnswerExample: exampleWebhookList, Refuses: specificCodes(fault.InvalidRequest)}.Metadata(),
-	}, func(ctx context.Context, who access.Caller, in *pageInput) (webhookList, error) {
+	}, func(ctx context.Context, caller access.Caller, in *pageInput) (webhookList, error) {
 		q, err := in.query(webhookCursors)
 		if err != nil {
 			return webhookList{}, err
 		}
-		list, more, err := service.List(ctx, who.Account.ID, string(q.After), q.Limit)
+		list, more, err := service.List(ctx, caller.Account.ID, string(q.After), q.Limit)
 		if err != nil {
 			return webhookList{}, err
 		}
@@ -99,14 +99,14 @@ func listWebhooks(api huma.API, service *webhooks.Service) {
 	})
 }
 
-func getWebhook(api huma.API, service *webhooks.Service) {
+func registerGetWebhook(api huma.API, service *webhooks.Service) {
 	registerConverting(api, huma.Operation{
 		OperationID: "get-webhook", Method: http.MethodGet, Path: "/v1/webhooks/{webhook_id}", Tags: []string{tagWebhooks},
 		Summary:     "Get a webhook",
 		Description: "Returns a webhook, without its secret.",
 		Metadata:    guard.OperationRules{Bucket: guard.Reads, Scope: access.WebhooksRead, AnswerExample: exampleWebhook, Refuses: specificCodes(fault.WebhookNotFound)}.Metadata(),
-	}, webhookOf, func(ctx context.Context, who access.Caller, in *webhookPath) (webhook.Webhook, error) {
-		return service.Get(ctx, who.Account.ID, ident.ParseOrZero(in.WebhookID))
+	}, webhookOf, func(ctx context.Context, caller access.Caller, in *webhookPath) (webhook.Webhook, error) {
+		return service.Get(ctx, caller.Account.ID, ident.ParseOrZero(in.WebhookID))
 	})
 }
 
@@ -115,7 +115,7 @@ type updateWebhookInput struct {
 	Body      updateWebhook
 }
 
-func updateWebhookOperation(api huma.API, service *webhooks.Service) {
+func registerUpdateWebhook(api huma.API, service *webhooks.Service) {
 	registerConverting(api, huma.Operation{
 		OperationID: "update-webhook", Method: http.MethodPatch, Path: "/v1/webhooks/{webhook_id}", Tags: []string{tagWebhooks},
 		Summary: "Change a webhook",
@@ -124,23 +124,23 @@ func updateWebhookOperation(api huma.API, service *webhooks.Service) {
 		Metadata: guard.OperationRules{Bucket: guard.Writes, Scope: access.WebhooksWrite, Write: true, RequestExample: exampleUpdateWebhook, AnswerExample: exampleWebhook,
 			Refuses: specificCodes(fault.NoUpdates, fault.InvalidWebhookURL, fault.WebhookNotFound)}.Metadata(),
 		SkipValidateBody: true, // updateWebhook validates the body
-	}, webhookOf, func(ctx context.Context, who access.Caller, in *updateWebhookInput) (webhook.Webhook, error) {
+	}, webhookOf, func(ctx context.Context, caller access.Caller, in *updateWebhookInput) (webhook.Webhook, error) {
 		change, err := in.Body.change()
 		if err != nil {
 			return webhook.Webhook{}, err
 		}
-		return service.Update(ctx, who.Account.ID, ident.ParseOrZero(in.WebhookID), change)
+		return service.Update(ctx, caller.Account.ID, ident.ParseOrZero(in.WebhookID), change)
 	})
 }
 
-func deleteWebhook(api huma.API, service *webhooks.Service) {
+func registerDeleteWebhook(api huma.API, service *webhooks.Service) {
 	registerWithStoredAnswer(api, huma.Operation{
 		OperationID: "delete-webhook", Method: http.MethodDelete, Path: "/v1/webhooks/{webhook_id}", Tags: []string{tagWebhooks},
 		Summary:     "Delete a webhook",
 		Description: "Deletes a webhook with its secret and its deliveries. A message that is being sent may still arrive.",
 		Metadata:    guard.OperationRules{Bucket: guard.Writes, Scope: access.WebhooksWrite, Write: true, AnswerExample: exampleDeletedWebhook, Refuses: specificCodes(fault.WebhookNotFound)}.Metadata(),
-	}, deletedWebhookOf, func(ctx context.Context, who access.Caller, in *webhookPath, answer ports.Answer[webhook.Webhook]) (webhook.Webhook, error) {
-		return service.Delete(ctx, who.Account.ID, ident.ParseOrZero(in.WebhookID), answer)
+	}, deletedWebhookOf, func(ctx context.Context, caller access.Caller, in *webhookPath, answer ports.Answer[webhook.Webhook]) (webhook.Webhook, error) {
+		return service.Delete(ctx, caller.Account.ID, ident.ParseOrZero(in.WebhookID), answer)
 	})
 }
 
@@ -153,7 +153,7 @@ type rotateWebhook struct {
 	OverlapHours *int `json:"overlap_hours,omitempty" minimum:"0" maximum:"72" default:"24" doc:"For how many hours the previous secret also signs the messages."`
 }
 
-func rotateWebhookSecret(api huma.API, service *webhooks.Service) {
+func registerRotateWebhookSecret(api huma.API, service *webhooks.Service) {
 	registerWithStoredAnswer(api, huma.Operation{
 		OperationID: "rotate-webhook-secret", Method: http.MethodPost, Path: "/v1/webhooks/{webhook_id}/rotate-secret", Tags: []string{tagWebhooks},
 		Summary: "Rotate a webhook's secret",
@@ -161,24 +161,24 @@ func rotateWebhookSecret(api huma.API, service *webhooks.Service) {
 			"the previous secret. Without a body the overlap is 24 hours.",
 		Metadata: guard.OperationRules{Bucket: guard.Writes, Scope: access.WebhooksWrite, Write: true, RequestExample: exampleRotateWebhook, AnswerExample: exampleRotatedWebhook,
 			Refuses: specificCodes(fault.WebhookNotFound)}.Metadata(),
-	}, rotatedWebhookOf, func(ctx context.Context, who access.Caller, in *rotateWebhookSecretInput, answer ports.Answer[webhooks.WebhookWithSecret]) (webhooks.WebhookWithSecret, error) {
+	}, rotatedWebhookOf, func(ctx context.Context, caller access.Caller, in *rotateWebhookSecretInput, answer ports.Answer[webhooks.WebhookWithSecret]) (webhooks.WebhookWithSecret, error) {
 		overlap := webhook.DefaultOverlap
 		if in.Body != nil && in.Body.OverlapHours != nil {
 			overlap = time.Duration(*in.Body.OverlapHours) * time.Hour
 		}
-		return service.RotateSecret(ctx, who.Account.ID, ident.ParseOrZero(in.WebhookID), overlap, answer)
+		return service.RotateSecret(ctx, caller.Account.ID, ident.ParseOrZero(in.WebhookID), overlap, answer)
 	})
 }
 
-func testWebhook(api huma.API, service *webhooks.Service) {
+func registerTestWebhook(api huma.API, service *webhooks.Service) {
 	registerConverting(api, huma.Operation{
 		OperationID: "test-webhook", Method: http.MethodPost, Path: "/v1/webhooks/{webhook_id}/test", Tags: []string{tagWebhooks},
 		Summary: "Test a webhook",
 		Description: "Sends an event of the type `webhook.test` now, once, and waits up to 15 seconds for the result. The test is also in the list of " +
 			"deliveries. A disabled webhook can be tested too.",
 		Metadata: guard.OperationRules{Bucket: guard.Writes, Scope: access.WebhooksWrite, Write: true, AnswerExample: exampleTestedWebhook, Refuses: specificCodes(fault.WebhookNotFound)}.Metadata(),
-	}, testedWebhookOf, func(ctx context.Context, who access.Caller, in *webhookPath) (webhooks.TestResult, error) {
-		return service.Test(ctx, who.Account.ID, ident.ParseOrZero(in.WebhookID))
+	}, testedWebhookOf, func(ctx context.Context, caller access.Caller, in *webhookPath) (webhooks.TestResult, error) {
+		return service.Test(ctx, caller.Account.ID, ident.ParseOrZero(in.WebhookID))
 	})
 }
 
@@ -189,19 +189,19 @@ type deliveriesInput struct {
 	After     string `query:"after"`
 }
 
-func listDeliveries(api huma.API, service *webhooks.Service) {
+func registerListDeliveries(api huma.API, service *webhooks.Service) {
 	register(api, huma.Operation{
 		OperationID: "list-webhook-deliveries", Method: http.MethodGet, Path: "/v1/webhooks/{webhook_id}/deliveries", Tags: []string{tagWebhooks},
 		Summary: "List deliveries",
 		Description: "Lists the deliveries of a webhook with all tries, newest first. They are kept for 30 days. The answers of endpoints are not " +
 			"stored, only their status.",
 		Metadata: guard.OperationRules{Bucket: guard.Reads, Scope: access.WebhooksRead, AnswerExample: exampleDeliveryList, Refuses: specificCodes(fault.InvalidRequest, fault.WebhookNotFound, fault.CursorExpired)}.Metadata(),
-	}, func(ctx context.Context, who access.Caller, in *deliveriesInput) (deliveryList, error) {
+	}, func(ctx context.Context, caller access.Caller, in *deliveriesInput) (deliveryList, error) {
 		q, err := in.query()
 		if err != nil {
 			return deliveryList{}, err
 		}
-		list, more, err := service.ListDeliveries(ctx, who.Account.ID, ident.ParseOrZero(in.WebhookID), q)
+		list, more, err := service.ListDeliveries(ctx, caller.Account.ID, ident.ParseOrZero(in.WebhookID), q)
 		if err != nil {
 			return deliveryList{}, refusal.InQuery(err)
 		}
@@ -210,23 +210,23 @@ func listDeliveries(api huma.API, service *webhooks.Service) {
 }
 
 func (in *deliveriesInput) query() (ports.DeliveryQuery, error) {
-	part, err := (&pageInput{Limit: in.Limit, After: in.After}).query(deliveryCursors)
-	q := ports.DeliveryQuery{Status: webhook.DeliveryStatus(in.Status), Before: string(part.After), Limit: part.Limit}
+	pageQuery, err := (&pageInput{Limit: in.Limit, After: in.After}).query(deliveryCursors)
+	q := ports.DeliveryQuery{Status: webhook.DeliveryStatus(in.Status), Before: string(pageQuery.After), Limit: pageQuery.Limit}
 	if err == nil && in.Status != "" && !q.Status.IsKnown() {
 		err = refusal.Invalid("a query parameter is not valid", refusal.ProblemField{Location: "query.status", Message: "must be pending, delivered or failed"})
 	}
 	return q, err
 }
 
-func redeliver(api huma.API, service *webhooks.Service) {
+func registerRedeliver(api huma.API, service *webhooks.Service) {
 	registerConverting(api, huma.Operation{
 		OperationID: "redeliver-webhook-delivery", Method: http.MethodPost, Path: "/v1/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver", Tags: []string{tagWebhooks},
 		Summary: "Send a delivery again",
 		Description: "Makes a delivery pending again, with the full number of tries, and sends it soon. The message has the same `webhook-id` as before. A delivery of a " +
 			"disabled webhook waits until the webhook is enabled.",
 		Metadata: guard.OperationRules{Bucket: guard.Writes, Scope: access.WebhooksWrite, Write: true, AnswerExample: exampleRedelivered, Refuses: specificCodes(fault.WebhookNotFound, fault.DeliveryNotFound)}.Metadata(),
-	}, deliveryOf, func(ctx context.Context, who access.Caller, in *deliveryPath) (webhook.Delivery, error) {
-		return service.Redeliver(ctx, who.Account.ID, ident.ParseOrZero(in.WebhookID), ident.ParseOrZero(in.DeliveryID))
+	}, deliveryOf, func(ctx context.Context, caller access.Caller, in *deliveryPath) (webhook.Delivery, error) {
+		return service.Redeliver(ctx, caller.Account.ID, ident.ParseOrZero(in.WebhookID), ident.ParseOrZero(in.DeliveryID))
 	})
 }
 
@@ -239,7 +239,7 @@ type replayWebhook struct {
 	After string `json:"after" minLength:"1" maxLength:"256" doc:"A cursor of GET /v1/events, or a time as in RFC 3339: the events after it are sent again."`
 }
 
-func replayEvents(api huma.API, service *webhooks.Service) {
+func registerReplayEvents(api huma.API, service *webhooks.Service) {
 	register(api, huma.Operation{
 		OperationID: "replay-webhook", Method: http.MethodPost, Path: "/v1/webhooks/{webhook_id}/replay", Tags: []string{tagWebhooks},
 		Summary: "Send past events again",
@@ -247,24 +247,24 @@ func replayEvents(api huma.API, service *webhooks.Service) {
 			"are kept for 30 days. A disabled webhook gets them only if it is enabled first.",
 		Metadata: guard.OperationRules{Bucket: guard.Writes, Scope: access.WebhooksWrite, Write: true, RequestExample: exampleReplay, AnswerExample: exampleReplayed,
 			Refuses: specificCodes(fault.WebhookNotFound, fault.CursorExpired)}.Metadata(),
-	}, func(ctx context.Context, who access.Caller, in *replayInput) (replayedWebhook, error) {
-		from, err := in.Body.from()
+	}, func(ctx context.Context, caller access.Caller, in *replayInput) (replayedWebhook, error) {
+		from, err := in.Body.replayStart()
 		if err != nil {
 			return replayedWebhook{}, err
 		}
 		id := ident.ParseOrZero(in.WebhookID)
-		if err := service.Replay(ctx, who.Account.ID, id, from); err != nil {
+		if err := service.Replay(ctx, caller.Account.ID, id, from); err != nil {
 			return replayedWebhook{}, err
 		}
 		return replayedWebhook{Status: "queued", ID: id}, nil
 	})
 }
 
-func (b replayWebhook) from() (ports.ReplayFrom, error) {
+func (b replayWebhook) replayStart() (ports.ReplayFrom, error) {
 	if at, err := parseTime(b.After); err == nil {
 		return ports.ReplayFrom{At: at}, nil
 	}
-	sequence, err := sequenceOf(eventCursors, b.After)
+	sequence, err := decodeSequenceCursor(eventCursors, b.After)
 	if err != nil {
 		return ports.ReplayFrom{}, refusal.Invalid("the position is not valid",
 			refusal.ProblemField{Location: "body.after", Message: "must be a cursor of GET /v1/events or a time such as 2026-01-31T09:30:00Z"})
@@ -298,7 +298,7 @@ func (b updateWebhook) change() (webhooks.Change, error) {
 		var ok bool
 		switch raw := b.members[name]; name {
 		case "url":
-			ok = memberOf(raw, &changes.URL)
+			ok = decodeNonNull(raw, &changes.URL)
 		case "event_types":
 			ok = json.Unmarshal(raw, &types) == nil
 			changes.Types = new([]event.Type)
@@ -335,21 +335,21 @@ var webhookMembers = map[string]string{
 	"description": "expected string of at most 256 characters or null", "status": "must be enabled or disabled",
 }
 
-// memberOf decodes a member that must not be null.
-func memberOf[T any](raw json.RawMessage, into **T) bool {
+// decodeNonNull decodes a member that must not be null.
+func decodeNonNull[T any](raw json.RawMessage, into **T) bool {
 	return json.Unmarshal(raw, into) == nil && *into != nil
 }
 
 // Schema documents the rules that change enforces.
 func (updateWebhook) Schema(huma.Registry) *huma.Schema {
-	one, longest := 1, webhook.MaxDescription
+	one, maxLength := 1, webhook.MaxDescription
 	return &huma.Schema{
 		Type: huma.TypeObject, MinProperties: &one, AdditionalProperties: false,
 		Description: "The members to change, at least one.",
 		Properties: map[string]*huma.Schema{
 			"url":         {Type: huma.TypeString, Description: "The new URL."},
 			"event_types": {Type: huma.TypeArray, MinItems: &one, Items: &huma.Schema{Type: huma.TypeString}, Description: "The new types, or [\"*\"] for all types."},
-			"description": {Type: huma.TypeString, Nullable: true, MaxLength: &longest, Description: "The new note, null to remove it."},
+			"description": {Type: huma.TypeString, Nullable: true, MaxLength: &maxLength, Description: "The new note, null to remove it."},
 			"status":      {Type: huma.TypeString, Enum: []any{"enabled", "disabled"}, Description: "Whether the webhook gets events."},
 		},
 	}

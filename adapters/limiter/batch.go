@@ -19,23 +19,23 @@ import (
 // arrive while a batch is in flight form the next batch, so concurrent requests share a round trip.
 type redisSession struct {
 	mu             sync.Mutex
-	ended          bool
+	hasEnded       bool
 	inFlight, next *batch // nil if there is no such batch
 }
 
 // batch is a group of commands that are sent together.
 type batch struct {
-	commands []*command
-	done     chan struct{}
-	answered bool // valid after done is closed
+	commands    []*command
+	done        chan struct{}
+	wasAnswered bool // valid after done is closed
 }
 
-// join adds a command to a batch, or returns nil if the session has ended. If first is true, the
+// join adds a command to a batch, or returns nil if the session has ended. If isFirst is true, the
 // batch is now in flight, and the caller must call sendBatches.
-func (rs *redisSession) join(c *command) (b *batch, first bool) {
+func (rs *redisSession) join(c *command) (b *batch, isFirst bool) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	if rs.ended {
+	if rs.hasEnded {
 		return nil, false
 	}
 	if rs.inFlight == nil {
@@ -54,10 +54,10 @@ func (rs *redisSession) join(c *command) (b *batch, first bool) {
 func (rs *redisSession) completeBatch() *batch {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	if rs.ended {
+	if rs.hasEnded {
 		return nil
 	}
-	rs.inFlight.answered = true
+	rs.inFlight.wasAnswered = true
 	close(rs.inFlight.done)
 	rs.inFlight, rs.next = rs.next, nil
 	return rs.inFlight
@@ -68,10 +68,10 @@ func (rs *redisSession) completeBatch() *batch {
 func (rs *redisSession) end() bool {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	if rs.ended {
+	if rs.hasEnded {
 		return false
 	}
-	rs.ended = true
+	rs.hasEnded = true
 	for _, b := range []*batch{rs.inFlight, rs.next} {
 		if b != nil {
 			close(b.done)
@@ -80,37 +80,37 @@ func (rs *redisSession) end() bool {
 	return true
 }
 
-func (rs *redisSession) active() bool {
+func (rs *redisSession) isActive() bool {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	return !rs.ended
+	return !rs.hasEnded
 }
 
 func (rs *redisSession) isInFlight(b *batch) bool {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	return !rs.ended && rs.inFlight == b
+	return !rs.hasEnded && rs.inFlight == b
 }
 
-// do sends a command and reports whether Redis answered. It does not stop if the caller's request
-// is cancelled, because an interrupted command would count as a failure of Redis. If a batch gets
-// no answer, do returns false to all waiting callers.
-func (s *shared) do(c *command) bool {
+// sendCommand sends a command and reports whether Redis answered. It does not stop if the caller's
+// request is cancelled, because an interrupted command would count as a failure of Redis. If a
+// batch gets no answer, sendCommand returns false to all waiting callers.
+func (s *redisCounters) sendCommand(c *command) bool {
 	session := s.session.Load()
-	b, first := session.join(c)
+	b, isFirst := session.join(c)
 	if b == nil {
 		return false
 	}
-	failed := func(err error) { s.endSession(session, err) }
-	if first && !s.goUnlessClosed(func() { s.sendBatches(session, b) }, failed) {
+	onPanic := func(err error) { s.endSession(session, err) }
+	if isFirst && !s.goUnlessClosed(func() { s.sendBatches(session, b) }, onPanic) {
 		session.end()
 	}
 	<-b.done
-	return b.answered
+	return b.wasAnswered
 }
 
 // sendBatches sends batches until no command waits.
-func (s *shared) sendBatches(session *redisSession, b *batch) {
+func (s *redisCounters) sendBatches(session *redisSession, b *batch) {
 	for ; b != nil; b = session.completeBatch() {
 		timeout := s.startTimeout(session, b)
 		err := s.roundTrip(b.commands...)
@@ -124,11 +124,11 @@ func (s *shared) sendBatches(session *redisSession, b *batch) {
 
 // roundTrip sends commands to Redis and reads their answers, within readTimeout. If Redis does not
 // have the scripts any more, roundTrip loads them and repeats the commands that failed.
-func (s *shared) roundTrip(commands ...*command) error {
+func (s *redisCounters) roundTrip(commands ...*command) error {
 	ctx, cancel := context.WithTimeout(s.ctx, s.readTimeout())
 	defer cancel()
-	err := s.exec(ctx, commands)
-	if !noScript(err) {
+	err := s.sendPipeline(ctx, commands)
+	if !isScriptMissing(err) {
 		return err
 	}
 	retry := []*command{
@@ -136,21 +136,21 @@ func (s *shared) roundTrip(commands ...*command) error {
 		{name: "SCRIPT", args: []any{"LOAD", waitText}}, {name: "SCRIPT", args: []any{"LOAD", remainingText}},
 	}
 	for _, c := range commands {
-		if noScript(c.err) { // the command had no effect
+		if isScriptMissing(c.err) { // the command had no effect
 			retry = append(retry, c)
 		}
 	}
-	return s.exec(ctx, retry)
+	return s.sendPipeline(ctx, retry)
 }
 
-func noScript(err error) bool {
+func isScriptMissing(err error) bool {
 	var refused redis.Error
 	return errors.As(err, &refused) && strings.HasPrefix(string(refused), "NOSCRIPT")
 }
 
-// exec sends commands in one pipeline. It returns the error of the connection or, if there is none,
-// the first error of a command.
-func (s *shared) exec(ctx context.Context, commands []*command) (first error) {
+// sendPipeline sends commands in one pipeline. It returns the error of the connection or, if there
+// is none, the first error of a command.
+func (s *redisCounters) sendPipeline(ctx context.Context, commands []*command) (firstErr error) {
 	conn, err := s.pool.GetContext(ctx)
 	if err != nil {
 		return err
@@ -169,17 +169,17 @@ func (s *shared) exec(ctx context.Context, commands []*command) (first error) {
 		if err := conn.Err(); err != nil {
 			return err
 		}
-		if first == nil {
-			first = c.err
+		if firstErr == nil {
+			firstErr = c.err
 		}
 	}
-	return first
+	return firstErr
 }
 
 // startTimeout ends the session if the batch gets no answer within answerTimeout. It uses two
 // timers in sequence, each for half of that time. If the process was paused, the first timer fires
 // at once. The second one leaves time to receive an answer that arrived during the pause.
-func (s *shared) startTimeout(session *redisSession, b *batch) *time.Timer {
+func (s *redisCounters) startTimeout(session *redisSession, b *batch) *time.Timer {
 	return panics.AfterFunc(s.answerTimeout/2, func() {
 		panics.AfterFunc(s.answerTimeout/2, func() {
 			if session.isInFlight(b) {

@@ -21,10 +21,10 @@ func TestCommandsDuringABatchFormTheNextBatch(t *testing.T) {
 	if isFirst || nextBatch != sameBatch || nextBatch == firstBatch {
 		t.Fatal("later commands do not form one next batch")
 	}
-	if next := rs.completeBatch(); next != nextBatch || len(next.commands) != 2 || !isDone(firstBatch) || !firstBatch.answered || isDone(nextBatch) {
+	if next := rs.completeBatch(); next != nextBatch || len(next.commands) != 2 || !isDone(firstBatch) || !firstBatch.wasAnswered || isDone(nextBatch) {
 		t.Fatalf("after the first batch, %+v is in flight", next)
 	}
-	if next := rs.completeBatch(); next != nil || !nextBatch.answered {
+	if next := rs.completeBatch(); next != nil || !nextBatch.wasAnswered {
 		t.Fatalf("%+v is in flight, although no command waits", next)
 	}
 	if _, isFirst := rs.join(&command{}); !isFirst {
@@ -39,7 +39,7 @@ func TestEndedSessionReleasesAllWaitingCallers(t *testing.T) {
 	if !rs.end() || rs.end() {
 		t.Error("end does not return true exactly once")
 	}
-	if !isDone(firstBatch) || !isDone(nextBatch) || firstBatch.answered || nextBatch.answered || rs.active() {
+	if !isDone(firstBatch) || !isDone(nextBatch) || firstBatch.wasAnswered || nextBatch.wasAnswered || rs.isActive() {
 		t.Error("a caller still waits, or the session is active")
 	}
 	if b, _ := rs.join(&command{}); b != nil || rs.completeBatch() != nil {
@@ -66,7 +66,7 @@ func TestSessionEndsWhenABatchTimesOut(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				cancelled, cancel := context.WithCancel(t.Context())
 				cancel() // so that Redis is not probed
-				s := &shared{answerTimeout: 50 * time.Millisecond, log: slog.New(slog.DiscardHandler), ctx: cancelled}
+				s := &redisCounters{answerTimeout: 50 * time.Millisecond, log: slog.New(slog.DiscardHandler), ctx: cancelled}
 				session := &redisSession{}
 				s.session.Store(session)
 				b, _ := session.join(&command{})
@@ -76,12 +76,12 @@ func TestSessionEndsWhenABatchTimesOut(t *testing.T) {
 					session.completeBatch()
 				}()
 				<-b.done
-				if b.answered != tt.active {
-					t.Errorf("answered is %v", b.answered)
+				if b.wasAnswered != tt.active {
+					t.Errorf("answered is %v", b.wasAnswered)
 				}
 				<-time.After(time.Second)
-				if session.active() != tt.active {
-					t.Errorf("active is %v", session.active())
+				if session.isActive() != tt.active {
+					t.Errorf("active is %v", session.isActive())
 				}
 			})
 		})

@@ -65,7 +65,7 @@ func TestContract(t *testing.T) {
 		t.Parallel()
 		server := testserver.NewRedis(t)
 		contract.Limiter(t, func(t *testing.T) ports.Limiter {
-			server.Empty(t)
+			server.DeleteAllData(t)
 			return openShared(t, longTimeoutOptions(server))
 		})
 	})
@@ -73,7 +73,7 @@ func TestContract(t *testing.T) {
 		t.Parallel()
 		server := testserver.NewRedis(t)
 		contract.Limiter(t, func(t *testing.T) ports.Limiter {
-			server.Empty(t)
+			server.DeleteAllData(t)
 			return &roundRobin{replicas: [2]ports.Limiter{openShared(t, longTimeoutOptions(server)), openShared(t, longTimeoutOptions(server))}}
 		})
 	})

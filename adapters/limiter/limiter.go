@@ -9,7 +9,7 @@
 //
 //   - limiter.go: Options, Limiter and State. Start here.
 //   - counters.go: counters, the buckets of this process.
-//   - shared.go: shared, the buckets in Redis, and how failures of Redis are detected.
+//   - shared.go: redisCounters, the buckets in Redis, and how failures of Redis are detected.
 //   - batch.go: redisSession, which sends the commands of concurrent requests together.
 //   - slots.go: concurrency slots, in the process (localSlots) and in Redis (slotLease).
 //   - waits.go: waits, in the process (localWaits) and in Redis.
@@ -49,7 +49,7 @@ type Limiter struct {
 	local  *counters
 	slots  *localSlots
 	waits  *localWaits
-	shared *shared // nil without Redis
+	shared *redisCounters // nil without Redis
 	lease  time.Duration
 }
 
@@ -107,14 +107,14 @@ func (l *Limiter) Take(_ context.Context, b ratelimit.Bucket) (ratelimit.Verdict
 
 // Remaining implements ports.Limiter.
 func (l *Limiter) Remaining(_ context.Context, b ratelimit.Bucket) int {
-	left := l.local.remaining(b)
+	remaining := l.local.remaining(b)
 	if l.shared == nil {
-		return left
+		return remaining
 	}
-	if everywhere, answered := l.shared.remaining(b); answered {
-		return min(left, everywhere)
+	if sharedRemaining, answered := l.shared.remaining(b); answered {
+		return min(remaining, sharedRemaining)
 	}
-	return left
+	return remaining
 }
 
 func (l *Limiter) takeLocal(b ratelimit.Bucket, arrivedAt time.Duration) (ratelimit.Verdict, func()) {
@@ -160,5 +160,5 @@ func (l *Limiter) State() State {
 	if l.shared == nil {
 		return State{}
 	}
-	return State{Shared: true, Fallback: l.shared.unavailable(), Fallbacks: l.shared.losses.Load()}
+	return State{Shared: true, Fallback: l.shared.isUnavailable(), Fallbacks: l.shared.outages.Load()}
 }

@@ -189,7 +189,7 @@ func TestEmptiedRedisDoesNotResetTheLocalCount(t *testing.T) {
 	if n := countAllowed(20, testBucket(12), replica1); n != 12 {
 		t.Fatalf("%d passed", n)
 	}
-	server.Empty(t)
+	server.DeleteAllData(t)
 	if n := countAllowed(20, testBucket(12), replica1); n != 0 {
 		t.Errorf("%d more passed", n)
 	}

@@ -46,16 +46,16 @@ var (
 	remainingScript = redis.NewScript(1, remainingText)
 )
 
-// shared counts in Redis. When Redis stops answering, requests no longer wait for Redis. One
+// redisCounters counts in Redis. When Redis stops answering, requests no longer wait for Redis. One
 // goroutine then probes Redis until it answers again.
-type shared struct {
+type redisCounters struct {
 	pool *redis.Pool
 	log  *slog.Logger
 	// answerTimeout is how long a batch waits for its answers.
 	answerTimeout time.Duration
 
 	session atomic.Pointer[redisSession]
-	losses  atomic.Int64
+	outages atomic.Int64
 
 	ctx        context.Context // cancelled by close
 	cancel     context.CancelFunc
@@ -63,11 +63,11 @@ type shared struct {
 	background panics.Group
 }
 
-func connect(ctx context.Context, o Options) (*shared, error) {
+func connect(ctx context.Context, o Options) (*redisCounters, error) {
 	if err := CheckURL(o.URL); err != nil {
 		return nil, err
 	}
-	s := &shared{log: o.Log, answerTimeout: cmp.Or(o.AnswerTimeout, 200*time.Millisecond)}
+	s := &redisCounters{log: o.Log, answerTimeout: cmp.Or(o.AnswerTimeout, 200*time.Millisecond)}
 	// One connection is in use. The other connections replace it if it hangs.
 	s.pool = &redis.Pool{MaxIdle: 1, MaxActive: 4, DialContext: func(ctx context.Context) (redis.Conn, error) {
 		return dial(ctx, o.URL, s.readTimeout())
@@ -81,7 +81,7 @@ func connect(ctx context.Context, o Options) (*shared, error) {
 	return s, nil
 }
 
-func (s *shared) close() error {
+func (s *redisCounters) close() error {
 	s.mu.Lock()
 	s.cancel()
 	s.mu.Unlock()
@@ -90,8 +90,8 @@ func (s *shared) close() error {
 }
 
 // goUnlessClosed runs fn in a goroutine, and close waits for that goroutine. If fn panics, the
-// goroutine calls failed. After close, goUnlessClosed does not run fn and returns false.
-func (s *shared) goUnlessClosed(fn func(), failed func(error)) bool {
+// goroutine calls onPanic. After close, goUnlessClosed does not run fn and returns false.
+func (s *redisCounters) goUnlessClosed(fn func(), onPanic func(error)) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ctx.Err() != nil {
@@ -99,31 +99,33 @@ func (s *shared) goUnlessClosed(fn func(), failed func(error)) bool {
 	}
 	s.background.Go(panics.Guarded(fn, func(e *panics.Error) {
 		s.logPanic(e)
-		failed(e)
+		onPanic(e)
 	}))
 	return true
 }
 
-func (s *shared) logPanic(e *panics.Error) { s.log.Error("panic", "type", e.Type, "stack", e.Stack) }
+func (s *redisCounters) logPanic(e *panics.Error) {
+	s.log.Error("panic", "type", e.Type, "stack", e.Stack)
+}
 
-func (s *shared) unavailable() bool { return !s.session.Load().active() }
+func (s *redisCounters) isUnavailable() bool { return !s.session.Load().isActive() }
 
 // endSession ends a session after an error and starts probing. Further calls for the same session
 // do nothing.
-func (s *shared) endSession(session *redisSession, err error) {
+func (s *redisCounters) endSession(session *redisSession, err error) {
 	if !session.end() {
 		return
 	}
-	s.losses.Add(1)
+	s.outages.Add(1)
 	s.log.Warn("Redis does not answer: this process counts rate limits by itself", "error", err)
 	s.startProbing()
 }
 
-func (s *shared) startProbing() {
+func (s *redisCounters) startProbing() {
 	s.goUnlessClosed(s.probeUntilAvailable, func(error) { s.startProbing() })
 }
 
-func (s *shared) probeUntilAvailable() {
+func (s *redisCounters) probeUntilAvailable() {
 	for {
 		select {
 		case <-s.ctx.Done():
@@ -139,7 +141,7 @@ func (s *shared) probeUntilAvailable() {
 }
 
 // probe returns an error if Redis does not run the script, or does not answer within answerTimeout.
-func (s *shared) probe() error {
+func (s *redisCounters) probe() error {
 	for range probeAttempts {
 		start := time.Now()
 		if err := s.roundTrip(runScript(takeScript, "sign-of-life", 1, 1)); err != nil {
@@ -152,19 +154,21 @@ func (s *shared) probe() error {
 	return s.timeoutError()
 }
 
-func (s *shared) timeoutError() error { return fmt.Errorf("no answer within %s", s.answerTimeout) }
+func (s *redisCounters) timeoutError() error {
+	return fmt.Errorf("no answer within %s", s.answerTimeout)
+}
 
 // readTimeout limits how long a connection waits for an answer. It is longer than answerTimeout,
 // which limits how long callers wait.
-func (s *shared) readTimeout() time.Duration { return dialTimeout + s.answerTimeout }
+func (s *redisCounters) readTimeout() time.Duration { return dialTimeout + s.answerTimeout }
 
 // keyspace is the prefix of all keys, so that other programs can use the same Redis.
 const keyspace = "tenantry:"
 
 // take counts a request in a bucket. answered is false if Redis did not count the request.
-func (s *shared) take(b ratelimit.Bucket) (reply takeReply, answered bool) {
+func (s *redisCounters) take(b ratelimit.Bucket) (reply takeReply, answered bool) {
 	cmd := runScript(takeScript, "bucket:"+b.Key, b.Limit, b.Window.Microseconds())
-	if !s.do(cmd) {
+	if !s.sendCommand(cmd) {
 		return takeReply{}, false
 	}
 	list, err := redis.Values(cmd.reply, cmd.err)
@@ -179,18 +183,18 @@ func (s *shared) take(b ratelimit.Bucket) (reply takeReply, answered bool) {
 
 // remaining returns how many requests a bucket still allows. answered is false when Redis did not
 // answer.
-func (s *shared) remaining(b ratelimit.Bucket) (left int, answered bool) {
+func (s *redisCounters) remaining(b ratelimit.Bucket) (remaining int, answered bool) {
 	cmd := runScript(remainingScript, "bucket:"+b.Key, b.Limit, b.Window.Microseconds())
-	if !s.do(cmd) {
+	if !s.sendCommand(cmd) {
 		return 0, false
 	}
-	left, err := redis.Int(cmd.reply, cmd.err)
+	remaining, err := redis.Int(cmd.reply, cmd.err)
 	if err != nil {
 		s.endSession(s.session.Load(), err)
 	}
-	return left, err == nil
+	return remaining, err == nil
 }
 
-func (s *shared) giveBack(b ratelimit.Bucket, token string) {
-	s.do(&command{name: "LREM", args: []any{keyspace + "bucket:" + b.Key, -1, token}})
+func (s *redisCounters) giveBack(b ratelimit.Bucket, token string) {
+	s.sendCommand(&command{name: "LREM", args: []any{keyspace + "bucket:" + b.Key, -1, token}})
 }

@@ -16,17 +16,17 @@ import (
 // slotLease holds one concurrency slot in Redis. It renews the slot's lease until release is
 // called.
 type slotLease struct {
-	s        *shared
+	s        *redisCounters
 	name     string
 	holder   string
 	duration time.Duration
 
-	mu       sync.Mutex
-	released bool
-	renewal  *time.Timer
+	mu          sync.Mutex
+	wasReleased bool
+	renewal     *time.Timer
 }
 
-func (s *shared) newSlotLease(name string, duration time.Duration) *slotLease {
+func (s *redisCounters) newSlotLease(name string, duration time.Duration) *slotLease {
 	return &slotLease{s: s, name: "places:" + name, holder: rand.Text(), duration: duration}
 }
 
@@ -47,7 +47,7 @@ func (l *slotLease) acquire(limit int) bool {
 func (l *slotLease) renewLease() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.released || l.s.ctx.Err() != nil {
+	if l.wasReleased || l.s.ctx.Err() != nil {
 		return
 	}
 	l.claim(math.MaxInt32)
@@ -56,7 +56,7 @@ func (l *slotLease) renewLease() {
 
 func (l *slotLease) claim(limit int) (acquired, answered bool) {
 	cmd := runScript(enterScript, l.name, l.holder, limit, l.duration.Microseconds())
-	if !l.s.do(cmd) {
+	if !l.s.sendCommand(cmd) {
 		return false, false
 	}
 	n, err := redis.Int(cmd.reply, cmd.err)
@@ -66,9 +66,9 @@ func (l *slotLease) claim(limit int) (acquired, answered bool) {
 func (l *slotLease) release() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.released = true
+	l.wasReleased = true
 	l.renewal.Stop()
-	l.s.do(&command{name: "ZREM", args: []any{keyspace + l.name, l.holder}})
+	l.s.sendCommand(&command{name: "ZREM", args: []any{keyspace + l.name, l.holder}})
 }
 
 // localSlots counts the concurrency slots in use in this process, by name.

@@ -45,7 +45,7 @@ func TestSlotsOfADeadProcessAreReleased(t *testing.T) {
 	if _, ok := enter(openShared(t, options)); ok {
 		t.Error("slots that are in use became free")
 	}
-	server.Empty(t)
+	server.DeleteAllData(t)
 	waitUntil(t, "the slots in use are in Redis again", func() bool {
 		release, ok := enter(openShared(t, options))
 		release()

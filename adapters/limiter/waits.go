@@ -17,25 +17,25 @@ var _ ports.Waits = (*Limiter)(nil)
 // Wait implements ports.Waits. The process also stores its own waits, so they stay in force even
 // if Redis fails or loses its data.
 func (l *Limiter) Wait(_ context.Context, scope string, atLeast time.Duration) time.Duration {
-	left := l.waits.extend(scope, l.local.clock(), atLeast)
+	remaining := l.waits.extend(scope, l.local.clock(), atLeast)
 	if l.shared == nil {
-		return left
+		return remaining
 	}
-	return max(left, l.shared.wait(scope, atLeast))
+	return max(remaining, l.shared.wait(scope, atLeast))
 }
 
 // wait extends a wait in Redis and returns its remaining time. It returns 0 if Redis does not
 // answer.
-func (s *shared) wait(scope string, atLeast time.Duration) time.Duration {
+func (s *redisCounters) wait(scope string, atLeast time.Duration) time.Duration {
 	cmd := runScript(waitScript, "wait:"+scope, atLeast.Microseconds())
-	if !s.do(cmd) {
+	if !s.sendCommand(cmd) {
 		return 0
 	}
-	left, err := redis.Int64(cmd.reply, cmd.err)
+	milliseconds, err := redis.Int64(cmd.reply, cmd.err)
 	if err != nil {
 		s.endSession(s.session.Load(), err)
 	}
-	return time.Duration(left) * time.Millisecond
+	return time.Duration(milliseconds) * time.Millisecond
 }
 
 // localWaits holds the waits of this process. The times are those of counters.clock.
@@ -48,7 +48,7 @@ func newLocalWaits() *localWaits { return &localWaits{until: map[string]time.Dur
 
 // extend makes a wait last at least atLeast from now, and returns its remaining time. It removes
 // all waits that have ended.
-func (w *localWaits) extend(scope string, now, atLeast time.Duration) (left time.Duration) {
+func (w *localWaits) extend(scope string, now, atLeast time.Duration) (remaining time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for name, until := range w.until {

@@ -53,6 +53,6 @@ func TestWaitsSurviveAnEmptyRedis(t *testing.T) {
 	server := testserver.NewRedis(t)
 	l := openShared(t, longTimeoutOptions(server))
 	l.Wait(t.Context(), "tenant", 2*time.Hour)
-	server.Empty(t)
+	server.DeleteAllData(t)
 	expectWait(t, l, "tenant", 2*time.Hour)
 }

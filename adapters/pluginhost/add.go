@@ -71,67 +71,67 @@ func Upgrade(ctx context.Context, o Options, file string) (Addition, error) {
 
 func install(ctx context.Context, o Options, file string, purpose Change) (Addition, error) {
 	dir := o.Dir
-	i, source, err := readPlugin(ctx, file, o.Limits)
+	inspection, source, err := readPlugin(ctx, file, o.Limits)
 	if err != nil {
 		return Addition{}, fmt.Errorf("%s: %w", file, err)
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return Addition{}, err
 	}
-	unlock, err := lock(dir)
+	unlock, err := lockFolder(dir)
 	if err != nil {
 		return Addition{}, err
 	}
 	defer unlock()
-	all, err := readCatalog(dir)
+	entries, err := readCatalog(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return Addition{}, err
 	}
-	base := i.File
-	done := Addition{Inspection: i, Change: Added}
-	if old, found := find(all, i.Name); found {
-		done.Change, done.Previous = Replaced, old
-		done.File = fileOfVersion(dir, file, old, i.Entry)
+	baseFile := inspection.File
+	addition := Addition{Inspection: inspection, Change: Added}
+	if old, found := findEntry(entries, inspection.Name); found {
+		addition.Change, addition.Previous = Replaced, old
+		addition.File = fileOfVersion(dir, file, old, inspection.Entry)
 	} else if purpose == Replaced {
-		return Addition{}, fmt.Errorf("%s: %w: %q", file, ErrNotInCatalog, i.Name)
+		return Addition{}, fmt.Errorf("%s: %w: %q", file, ErrNotInCatalog, inspection.Name)
 	}
-	e := done.Entry
-	for _, other := range all {
-		if other.Name != e.Name && other.File == e.File {
-			return Addition{}, fmt.Errorf("%s: the plugin %s of the catalog also has the file name %s", file, other.Name, e.File)
+	entry := addition.Entry
+	for _, other := range entries {
+		if other.Name != entry.Name && other.File == entry.File {
+			return Addition{}, fmt.Errorf("%s: the plugin %s of the catalog also has the file name %s", file, other.Name, entry.File)
 		}
 	}
-	installed := filepath.Join(dir, e.File)
-	if e == done.Previous && verified.Check(installed, e.SHA256) == nil {
-		done.Change = Unchanged
-		return done, nil
+	installed := filepath.Join(dir, entry.File)
+	if entry == addition.Previous && verified.Check(installed, entry.SHA256) == nil {
+		addition.Change = Unchanged
+		return addition, nil
 	}
-	if err := verified.Install(source, e.SHA256, installed); err != nil {
+	if err := verified.Install(source, entry.SHA256, installed); err != nil {
 		return Addition{}, fmt.Errorf("%s: %w", file, err)
 	}
-	all = slices.DeleteFunc(all, func(old Entry) bool { return old.Name == e.Name })
-	all = append(all, e)
-	slices.SortFunc(all, func(a, b Entry) int { return strings.Compare(a.Name, b.Name) })
-	if err := writeCatalog(dir, all); err != nil {
+	entries = slices.DeleteFunc(entries, func(old Entry) bool { return old.Name == entry.Name })
+	entries = append(entries, entry)
+	slices.SortFunc(entries, func(a, b Entry) int { return strings.Compare(a.Name, b.Name) })
+	if err := writeCatalog(dir, entries); err != nil {
 		return Addition{}, err
 	}
-	return done, deleteVersions(dir, base, append(filesOf(all), base, done.Previous.File))
+	return addition, deleteVersions(dir, baseFile, append(filesOf(entries), baseFile, addition.Previous.File))
 }
 
-func find(all []Entry, name string) (Entry, bool) {
-	i := slices.IndexFunc(all, func(e Entry) bool { return e.Name == name })
+func findEntry(entries []Entry, name string) (Entry, bool) {
+	i := slices.IndexFunc(entries, func(e Entry) bool { return e.Name == name })
 	if i < 0 {
 		return Entry{}, false
 	}
-	return all[i], true
+	return entries[i], true
 }
 
 // fileOfVersion returns the file name for the new content of a plugin. Each version has its own
 // file, so that a running service can return to the old version. A file that is already in the
 // plugin folder keeps its name.
 func fileOfVersion(dir, file string, old, e Entry) string {
-	switch inside, err := filepath.Rel(dir, file); {
-	case err == nil && inside == e.File:
+	switch relative, err := filepath.Rel(dir, file); {
+	case err == nil && relative == e.File:
 		return e.File
 	case strings.EqualFold(old.SHA256, e.SHA256):
 		return old.File
@@ -148,8 +148,8 @@ func (e Entry) baseFile() string {
 	return strings.TrimSuffix(e.File, "-"+strings.ToLower(e.SHA256[:versionDigits]))
 }
 
-func filesOf(all []Entry) (files []string) {
-	for _, e := range all {
+func filesOf(entries []Entry) (files []string) {
+	for _, e := range entries {
 		files = append(files, e.File)
 	}
 	return files
@@ -163,9 +163,9 @@ func deleteVersions(dir, base string, keep []string) error {
 		return err
 	}
 	for _, f := range files {
-		digits, further := strings.CutPrefix(f.Name(), base+"-")
+		digits, hasPrefix := strings.CutPrefix(f.Name(), base+"-")
 		_, err := hex.DecodeString(digits)
-		if isVersion := f.Name() == base || further && err == nil && len(digits) == versionDigits; !isVersion || slices.Contains(keep, f.Name()) {
+		if isVersion := f.Name() == base || hasPrefix && err == nil && len(digits) == versionDigits; !isVersion || slices.Contains(keep, f.Name()) {
 			continue
 		}
 		if err := os.RemoveAll(filepath.Join(dir, f.Name())); err != nil {
@@ -179,28 +179,28 @@ func deleteVersions(dir, base string, keep []string) error {
 // It returns their entries. If one of the plugins is not in the catalog, Remove fails with
 // ErrNotInCatalog and changes nothing.
 func Remove(dir string, names ...string) (removed []Entry, err error) {
-	unlock, err := lock(dir)
+	unlock, err := lockFolder(dir)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	all, err := readCatalog(dir)
+	entries, err := readCatalog(dir)
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range names {
-		e, ok := find(all, name)
+		e, ok := findEntry(entries, name)
 		if !ok {
 			return nil, fmt.Errorf("%w: %q", ErrNotInCatalog, name)
 		}
 		removed = append(removed, e)
-		all = slices.DeleteFunc(all, func(e Entry) bool { return e.Name == name })
+		entries = slices.DeleteFunc(entries, func(e Entry) bool { return e.Name == name })
 	}
-	if err := writeCatalog(dir, all); err != nil {
+	if err := writeCatalog(dir, entries); err != nil {
 		return nil, err
 	}
 	for _, e := range removed {
-		if err := deleteVersions(dir, e.baseFile(), filesOf(all)); err != nil {
+		if err := deleteVersions(dir, e.baseFile(), filesOf(entries)); err != nil {
 			return removed, err
 		}
 	}
@@ -238,9 +238,9 @@ func readPlugin(ctx context.Context, file string, limits wire.Limits) (i Inspect
 		return Inspection{}, "", fmt.Errorf("its description: %w", err)
 	}
 	o := Options{Dir: filepath.Dir(source), Limits: limits, Supervision: SupervisionPolicy{StartTimeout: describeTimeout}}.withDefaults()
-	inSource := e
-	inSource.File = filepath.Base(source)
-	d, err := (&Host{options: o}).inspect(inSource)
+	sourceEntry := e
+	sourceEntry.File = filepath.Base(source)
+	d, err := (&Host{options: o}).inspect(sourceEntry)
 	if err != nil {
 		return Inspection{}, "", fmt.Errorf("it does not work with this version of tenantry: %w", err)
 	}
@@ -302,8 +302,8 @@ func (t *tail) lastLine() string {
 	return strconv.Quote(text[strings.LastIndexByte(text, '\n')+1:])
 }
 
-func writeCatalog(dir string, all []Entry) error {
-	text, err := json.MarshalIndent(map[string]any{"plugins": all}, "", "  ")
+func writeCatalog(dir string, entries []Entry) error {
+	text, err := json.MarshalIndent(map[string]any{"plugins": entries}, "", "  ")
 	if err != nil {
 		return err
 	}

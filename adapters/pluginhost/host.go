@@ -117,11 +117,11 @@ type Host struct {
 	redactor redactor
 	plugins  map[string]*supervisor // by the plugin's name; New fills it
 
-	reloading sync.Mutex        // held by Reload
-	catalog   [sha256.Size]byte // the checksum of the catalog that New or the last Reload read
+	reloadMu sync.Mutex        // held by Reload
+	catalog  [sha256.Size]byte // the checksum of the catalog that New or the last Reload read
 
-	changedMu sync.Mutex
-	changed   []func(name string)
+	onChangeMu sync.Mutex
+	onChange   []func(name string)
 }
 
 // New returns a host for the plugins of the catalog. It starts no process. It fails when the
@@ -224,15 +224,15 @@ func (h *Host) Describe(ctx context.Context, name string) (wire.Description, err
 // OnChange makes the host call f with the name of each plugin whose description may have changed,
 // because a different version of the plugin now executes calls. f must not call the host.
 func (h *Host) OnChange(f func(name string)) {
-	h.changedMu.Lock()
-	defer h.changedMu.Unlock()
-	h.changed = append(h.changed, f)
+	h.onChangeMu.Lock()
+	defer h.onChangeMu.Unlock()
+	h.onChange = append(h.onChange, f)
 }
 
 func (h *Host) reportChange(name string) {
-	h.changedMu.Lock()
-	defer h.changedMu.Unlock()
-	for _, f := range h.changed {
+	h.onChangeMu.Lock()
+	defer h.onChangeMu.Unlock()
+	for _, f := range h.onChange {
 		f(name)
 	}
 }
@@ -262,22 +262,22 @@ func (h *Host) Kill(name string) error {
 
 // Status returns the status of each plugin of the catalog, sorted by name.
 func (h *Host) Status() []Status {
-	var all []Status
+	var statuses []Status
 	for _, s := range h.plugins {
 		if !s.isRemoved() {
-			all = append(all, s.status())
+			statuses = append(statuses, s.status())
 		}
 	}
-	slices.SortFunc(all, func(a, b Status) int { return strings.Compare(a.Name, b.Name) })
-	return all
+	slices.SortFunc(statuses, func(a, b Status) int { return strings.Compare(a.Name, b.Name) })
+	return statuses
 }
 
 // Close stops all plugins and waits until their processes have exited. Calls in progress end with
 // an error. Later calls fail with an error of kind outcome.Down.
 func (h *Host) Close() {
-	var wait panics.Group
+	var group panics.Group
 	for _, s := range h.plugins {
-		wait.Go(s.close)
+		group.Go(s.close)
 	}
-	wait.Wait()
+	group.Wait()
 }

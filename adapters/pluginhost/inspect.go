@@ -51,14 +51,14 @@ func Inspect(o Options, names ...string) ([]Inspection, error) {
 		entries = slices.DeleteFunc(entries, func(e Entry) bool { return !slices.Contains(names, e.Name) })
 	}
 	inspections := make([]Inspection, len(entries))
-	var all panics.Group
+	var group panics.Group
 	for i, e := range entries {
-		all.Go(func() {
+		group.Go(func() {
 			inspections[i] = Inspection{Entry: e}
 			inspections[i].Description, inspections[i].Problem = h.inspect(e)
 		})
 	}
-	all.Wait()
+	group.Wait()
 	return inspections, nil
 }
 
@@ -67,7 +67,7 @@ func (h *Host) inspect(e Entry) (wire.Description, error) {
 	started, err := newSupervisor(h, e).launch(e)
 	path := filepath.Join(h.options.Dir, e.File)
 	switch {
-	case missing(path):
+	case isMissing(path):
 		return wire.Description{}, fmt.Errorf("%s is missing", path)
 	case err != nil:
 		return wire.Description{}, fmt.Errorf("%s: %w", path, err)
@@ -79,7 +79,7 @@ func (h *Host) inspect(e Entry) (wire.Description, error) {
 	return started.description, err
 }
 
-func missing(path string) bool {
+func isMissing(path string) bool {
 	_, err := os.Stat(path)
 	return errors.Is(err, fs.ErrNotExist)
 }

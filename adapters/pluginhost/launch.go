@@ -28,11 +28,11 @@ type instance struct {
 	calls   int           // in progress
 	drained chan struct{} // nil until the process is replaced; closed when no call is in progress any more
 
-	answered            bool            // the process answered at least one call
-	killRequested       bool            // Host.Kill was called for this process
+	hasAnswered         bool            // the process answered at least one call
+	wasKillRequested    bool            // Host.Kill was called for this process
 	consecutiveTimeouts int             // consecutive calls that ended at their deadline
-	pinging             bool            // a health check is running
-	usageDue            time.Time       // the earliest time of the next warnOfUsage
+	isPinging           bool            // a health check is running
+	usageCheckAt        time.Time       // the earliest time of the next warnOfUsage
 	warnedOf            map[string]bool // resources about which a warning was logged
 }
 
@@ -94,7 +94,7 @@ func (w pluginWaits) Wait(ctx context.Context, scope string, atLeast time.Durati
 	return w.store.Wait(ctx, w.plugin+":"+scope, atLeast)
 }
 
-func (i *instance) exited() bool {
+func (i *instance) hasExited() bool {
 	select {
 	case <-i.process.Exited():
 		return true

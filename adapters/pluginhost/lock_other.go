@@ -4,5 +4,5 @@
 
 package pluginhost
 
-// lock does nothing on this system: the operator must not add two plugins at the same time.
-func lock(string) (unlock func(), err error) { return func() {}, nil }
+// lockFolder does nothing on this system: the operator must not add two plugins at the same time.
+func lockFolder(string) (unlock func(), err error) { return func() {}, nil }

@@ -10,9 +10,9 @@ import (
 	"syscall"
 )
 
-// lock makes concurrent changes of one plugin folder run one after the other. The kernel releases
-// the lock when the process exits.
-func lock(dir string) (unlock func(), err error) {
+// lockFolder makes concurrent changes of one plugin folder run one after the other. The kernel
+// releases the lock when the process exits.
+func lockFolder(dir string) (unlock func(), err error) {
 	f, err := os.Open(dir)
 	if err != nil {
 		return nil, err

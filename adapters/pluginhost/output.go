@@ -33,13 +33,13 @@ type output struct {
 	redactor *redactor
 
 	mu      sync.Mutex
-	limit   *rate.Limiter
+	limiter *rate.Limiter
 	dropped int  // lines over the limit since the last line that was logged
 	inPanic bool // between the first line of a panic and its first stack trace
 }
 
 func newOutput(log *slog.Logger, r *redactor) *output {
-	return &output{log: log, redactor: r, limit: rate.NewLimiter(linesPerSecond, maxBurst)}
+	return &output{log: log, redactor: r, limiter: rate.NewLimiter(linesPerSecond, maxBurst)}
 }
 
 // writeLine logs one line of output. It is safe for concurrent use.
@@ -49,7 +49,7 @@ func (o *output) writeLine(text []byte) {
 	if len(bytes.TrimSpace(text)) == 0 || o.isPanicMessage(text) {
 		return
 	}
-	if !o.limit.Allow() {
+	if !o.limiter.Allow() {
 		o.dropped++
 		return
 	}
@@ -96,8 +96,8 @@ func (o *output) logStructured(text []byte) bool {
 		}
 	}
 	level := levelOf(members["@level"])
-	for _, known := range []string{"@message", "@level", "@timestamp", "@module", "trace_id", "request_id"} {
-		delete(members, known)
+	for _, member := range []string{"@message", "@level", "@timestamp", "@module", "trace_id", "request_id"} {
+		delete(members, member)
 	}
 	if len(members) > 0 {
 		// JSON would escape the quotes in a secret, so the redactor would not recognise the secret.

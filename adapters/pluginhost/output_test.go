@@ -59,15 +59,15 @@ func TestPanicMessageIsWithheldAndItsStackLogged(t *testing.T) {
 func TestDroppedLinesAreCounted(t *testing.T) {
 	var log bytes.Buffer
 	o := newOutput(slog.New(slog.NewTextHandler(&log, nil)), &redactor{})
-	o.limit.SetLimit(0)
+	o.limiter.SetLimit(0)
 	for i := range maxBurst + 25 {
 		o.writeLine(fmt.Appendf(nil, "line %d", i))
 	}
 	if got := strings.Count(log.String(), "\n"); got != maxBurst {
 		t.Fatalf("%d lines were logged", got)
 	}
-	o.limit.SetBurst(maxBurst + 1)
-	o.limit.SetLimit(1e9)
+	o.limiter.SetBurst(maxBurst + 1)
+	o.limiter.SetLimit(1e9)
 	for !strings.Contains(log.String(), "line last") {
 		o.writeLine([]byte("line last"))
 	}
@@ -88,8 +88,8 @@ func TestSecretsAreForgottenAfterTheirCalls(t *testing.T) {
 	if got := r.redact("short-lived"); got != "[redacted]" {
 		t.Fatalf("right after the calls: %q", got)
 	}
-	r.activeSecrets["short-lived"].until = r.activeSecrets["short-lived"].until.Add(-2 * holdAfterCall)
-	r.swept = r.swept.Add(-2 * holdAfterCall)
+	r.activeSecrets["short-lived"].redactUntil = r.activeSecrets["short-lived"].redactUntil.Add(-2 * holdAfterCall)
+	r.sweptAt = r.sweptAt.Add(-2 * holdAfterCall)
 	r.holdSecrets(nil)
 	if len(r.activeSecrets) != 0 {
 		t.Fatal("the secret is still stored")

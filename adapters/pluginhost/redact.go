@@ -27,12 +27,12 @@ const (
 type redactor struct {
 	mu            sync.Mutex
 	activeSecrets map[string]*activeSecret // by value
-	swept         time.Time
+	sweptAt       time.Time
 }
 
 type activeSecret struct {
-	calls int       // calls in progress that use the secret
-	until time.Time // the end of the redaction, valid when calls is 0
+	calls       int       // calls in progress that use the secret
+	redactUntil time.Time // the end of the redaction, valid when calls is 0
 }
 
 // holdSecrets makes redact remove these secrets until the time holdAfterCall has passed after the
@@ -49,7 +49,7 @@ func (r *redactor) holdSecrets(secrets []secret.Text) (release func()) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.sweep(time.Now())
+	r.forgetExpired(time.Now())
 	for _, v := range values {
 		if r.activeSecrets[v] == nil {
 			r.activeSecrets[v] = &activeSecret{}
@@ -64,21 +64,21 @@ func (r *redactor) release(values []string) {
 	defer r.mu.Unlock()
 	for _, v := range values {
 		r.activeSecrets[v].calls--
-		r.activeSecrets[v].until = time.Now().Add(holdAfterCall)
+		r.activeSecrets[v].redactUntil = time.Now().Add(holdAfterCall)
 	}
 }
 
-// sweep forgets secrets whose redaction has ended. The caller holds r.mu.
-func (r *redactor) sweep(now time.Time) {
+// forgetExpired forgets secrets whose redaction has ended. The caller holds r.mu.
+func (r *redactor) forgetExpired(now time.Time) {
 	if r.activeSecrets == nil {
 		r.activeSecrets = map[string]*activeSecret{}
 	}
-	if now.Sub(r.swept) < holdAfterCall {
+	if now.Sub(r.sweptAt) < holdAfterCall {
 		return
 	}
-	r.swept = now
-	for v, h := range r.activeSecrets {
-		if h.calls == 0 && h.until.Before(now) {
+	r.sweptAt = now
+	for v, active := range r.activeSecrets {
+		if active.calls == 0 && active.redactUntil.Before(now) {
 			delete(r.activeSecrets, v)
 		}
 	}

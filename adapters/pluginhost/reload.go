@@ -26,7 +26,7 @@ func (h *Host) Watch(ctx context.Context, interval time.Duration) {
 			return
 		case <-ticker.C:
 		}
-		if !h.catalogChanged() {
+		if !h.hasCatalogChanged() {
 			continue
 		}
 		if err := h.Reload(); err != nil {
@@ -35,9 +35,9 @@ func (h *Host) Watch(ctx context.Context, interval time.Duration) {
 	}
 }
 
-func (h *Host) catalogChanged() bool {
-	h.reloading.Lock()
-	defer h.reloading.Unlock()
+func (h *Host) hasCatalogChanged() bool {
+	h.reloadMu.Lock()
+	defer h.reloadMu.Unlock()
 	return catalogSum(h.options.Dir) != h.catalog
 }
 
@@ -60,42 +60,42 @@ func catalogSum(dir string) [sha256.Size]byte {
 // If the catalog no longer has a plugin, further calls to the plugin fail. If the catalog has a new
 // plugin, the next Host uses it.
 func (h *Host) Reload() error {
-	h.reloading.Lock()
-	defer h.reloading.Unlock()
+	h.reloadMu.Lock()
+	defer h.reloadMu.Unlock()
 	h.catalog = catalogSum(h.options.Dir)
 	entries, err := readCatalog(h.options.Dir)
 	if err != nil {
 		return err
 	}
-	failed := make([]error, len(entries))
-	var all panics.Group
+	errs := make([]error, len(entries))
+	var group panics.Group
 	for n, e := range entries {
 		s, ok := h.plugins[e.Name]
 		if !ok || s.kind != e.Kind {
 			h.options.Log.Info("the plugin is new in the catalog and is used after a restart", "plugin", e.Name)
 			continue
 		}
-		all.Go(func() { failed[n] = s.upgrade(e) })
+		group.Go(func() { errs[n] = s.upgrade(e) })
 	}
 	for name, s := range h.plugins {
 		if !slices.ContainsFunc(entries, func(e Entry) bool { return e.Name == name }) {
 			s.remove()
 		}
 	}
-	all.Wait()
-	return errors.Join(failed...)
+	group.Wait()
+	return errors.Join(errs...)
 }
 
 // upgrade makes the plugin run the entry wanted. It does nothing if wanted is the current entry, or
 // the entry that was rejected last.
 func (s *supervisor) upgrade(wanted Entry) error {
 	s.mu.Lock()
-	if s.entry == wanted && s.removed {
-		s.removed = false // the same plugin was added again
+	if s.entry == wanted && s.wasRemoved {
+		s.wasRemoved = false // the same plugin was added again
 	}
-	ignored := s.closed || s.entry == wanted || s.rejected == wanted
+	skip := s.isClosed || s.entry == wanted || s.rejected == wanted
 	s.mu.Unlock()
-	if ignored {
+	if skip {
 		return nil
 	}
 	i, err := s.tryLaunch(wanted)
@@ -110,15 +110,15 @@ func (s *supervisor) upgrade(wanted Entry) error {
 		s.rejected, s.lastError = wanted, err
 		s.log.Error("the new version is not healthy, so the plugin stays as it is", "error", err, "version", s.entry.Version, "rejected", wanted.Version)
 		return fmt.Errorf("plugin %s stays at version %s: %w", s.name, s.entry.Version, err)
-	case s.closed:
+	case s.isClosed:
 		i.release(0)
 		return nil
 	}
-	from, old := s.entry, s.running
-	s.entry, s.previous, s.rejected, s.removed = wanted, &from, Entry{}, false
+	replacedEntry, replaced := s.entry, s.running
+	s.entry, s.previous, s.rejected, s.wasRemoved = wanted, &replacedEntry, Entry{}, false
 	s.crashes, s.retryAt = 0, time.Time{}
-	s.run(i)
-	s.drain(old)
+	s.setRunning(i)
+	s.drain(replaced)
 	s.host.reportChange(s.name)
 	return nil
 }
@@ -127,10 +127,10 @@ func (s *supervisor) upgrade(wanted Entry) error {
 func (s *supervisor) remove() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.removed {
+	if s.wasRemoved {
 		return
 	}
-	s.removed, s.previous = true, nil
+	s.wasRemoved, s.previous = true, nil
 	old := s.running
 	s.running = nil
 	s.drain(old)
@@ -140,7 +140,7 @@ func (s *supervisor) remove() {
 func (s *supervisor) isRemoved() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.removed
+	return s.wasRemoved
 }
 
 // drain stops a replaced process as soon as its calls have ended. It stops the process after

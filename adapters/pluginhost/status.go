@@ -68,7 +68,7 @@ func (s *supervisor) status() Status {
 	}
 	_, crashLoop := s.policy.restartDelay(max(s.crashes, 1))
 	switch {
-	case s.closed:
+	case s.isClosed:
 		reported.State = Closed
 	case s.running != nil:
 		reported.State, reported.PID, reported.Calls, reported.Limits = Running, s.running.process.PID(), s.running.calls, s.running.process.Limits()

@@ -28,19 +28,19 @@ type supervisor struct {
 	background panics.Group  // the goroutines of start, watch, checkResponsive and drain
 	closing    chan struct{} // closed by close
 
-	mu        sync.Mutex
-	entry     Entry  // what the next start runs
-	previous  *Entry // the entry before an upgrade, until the upgraded process has answered a call
-	rejected  Entry  // the last entry of the catalog whose process was not healthy
-	removed   bool   // the catalog no longer has the plugin
-	running   *instance
-	starting  chan struct{} // nil when no start is in progress; closed when the start ends
-	closed    bool
-	starts    int
-	hangs     int
-	crashes   int // consecutive failures, see Status
-	retryAt   time.Time
-	lastError error
+	mu         sync.Mutex
+	entry      Entry  // what the next start runs
+	previous   *Entry // the entry before an upgrade, until the upgraded process has answered a call
+	rejected   Entry  // the last entry of the catalog whose process was not healthy
+	wasRemoved bool   // the catalog no longer has the plugin
+	running    *instance
+	starting   chan struct{} // nil when no start is in progress; closed when the start ends
+	isClosed   bool
+	starts     int
+	hangs      int
+	crashes    int // consecutive failures, see Status
+	retryAt    time.Time
+	lastError  error
 }
 
 func newSupervisor(h *Host, e Entry) *supervisor {
@@ -57,26 +57,26 @@ func newSupervisor(h *Host, e Entry) *supervisor {
 func (s *supervisor) acquire(ctx context.Context) (*instance, error) {
 	for {
 		s.mu.Lock()
-		if s.closed {
+		if s.isClosed {
 			s.mu.Unlock()
 			return nil, downError("plugin_closed", 0)
 		}
-		if s.removed {
+		if s.wasRemoved {
 			s.mu.Unlock()
 			return nil, downError("plugin_missing", 0)
 		}
-		if i := s.running; i != nil && !i.exited() {
+		if i := s.running; i != nil && !i.hasExited() {
 			i.calls++
 			s.mu.Unlock()
 			return i, nil
 		}
-		changed, err := s.startOrJoin()
+		stateChanged, err := s.startOrJoin()
 		s.mu.Unlock()
 		if err != nil {
 			return nil, err
 		}
 		select {
-		case <-changed:
+		case <-stateChanged:
 		case <-ctx.Done():
 			return nil, fmt.Errorf("%w: %w", downError("plugin_starting", 0), ctx.Err())
 		}
@@ -136,13 +136,13 @@ func (s *supervisor) start() {
 	s.mu.Lock()
 	started := s.starting
 	s.starting = nil
-	outdated := s.closed || s.removed || s.entry != entry // in these cases the process is not needed
+	outdated := s.isClosed || s.wasRemoved || s.entry != entry // in these cases the process is not needed
 	switch {
 	case outdated:
 	case err != nil:
 		s.recordFailure(err)
 	default:
-		s.run(i)
+		s.setRunning(i)
 	}
 	s.mu.Unlock()
 	if outdated && i != nil {
@@ -160,16 +160,16 @@ func (s *supervisor) tryLaunch(entry Entry) (i *instance, err error) {
 	return i, err
 }
 
-// run makes i the process that executes calls. The caller holds s.mu.
-func (s *supervisor) run(i *instance) {
+// setRunning makes i the process that executes calls. The caller holds s.mu.
+func (s *supervisor) setRunning(i *instance) {
 	s.starts++
 	s.running = i
 	s.log.Info("plugin started", "version", i.description.Version, "pid", i.process.PID())
-	s.goLogged(func() { s.watch(i) })
+	s.goLogged(func() { s.waitForExit(i) })
 }
 
-// watch waits until a process exits and records the exit.
-func (s *supervisor) watch(i *instance) {
+// waitForExit waits until a process exits and records the exit.
+func (s *supervisor) waitForExit(i *instance) {
 	<-i.process.Exited()
 	s.recordExit(i, i.process.HowExited())
 	close(i.exitRecorded)
@@ -186,10 +186,10 @@ func (s *supervisor) recordExit(i *instance, exitStatus string) {
 		s.running = nil
 	}
 	switch {
-	case s.closed:
+	case s.isClosed:
 	case i.drained != nil:
 		s.log.Info("the replaced process ended", "version", i.description.Version, "pid", i.process.PID(), "exit", exitStatus)
-	case i.killRequested, i.answered:
+	case i.wasKillRequested, i.hasAnswered:
 		s.crashes = 0
 		s.retryAt = time.Time{}
 		s.log.Warn("plugin ended; the next call starts it again", "pid", i.process.PID(), "exit", exitStatus)
@@ -238,21 +238,21 @@ func (s *supervisor) callEnded(i *instance, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.releaseLocked(i)
-	if now := time.Now(); now.After(i.usageDue) && !s.closed {
-		i.usageDue = now.Add(s.policy.UsageInterval)
+	if now := time.Now(); now.After(i.usageCheckAt) && !s.isClosed {
+		i.usageCheckAt = now.Add(s.policy.UsageInterval)
 		s.goLogged(func() { s.warnOfUsage(i) })
 	}
 	switch {
 	case callErr != nil && callErr.Cause == wire.CauseDeadline:
 		i.consecutiveTimeouts++
-		if !i.pinging && !s.closed {
-			i.pinging = true
+		if !i.isPinging && !s.isClosed {
+			i.isPinging = true
 			s.goLogged(func() { s.checkResponsive(i) })
 		}
 	case callErr != nil && (callErr.Cause == wire.CausePluginExited || callErr.Cause == wire.CauseCanceled):
 	default:
 		i.consecutiveTimeouts = 0
-		i.answered = true
+		i.hasAnswered = true
 		if i == s.running {
 			s.crashes, s.previous = 0, nil
 		}
@@ -267,18 +267,18 @@ func (s *supervisor) checkResponsive(i *instance) {
 	defer cancel()
 	err := i.process.Ping(ctx)
 	s.mu.Lock()
-	i.pinging = false
+	i.isPinging = false
 	if err == nil {
 		i.consecutiveTimeouts = 0
 	}
-	hangs := i.consecutiveTimeouts >= s.policy.TimeoutLimit && s.running == i
-	if hangs {
+	isHanging := i.consecutiveTimeouts >= s.policy.TimeoutLimit && s.running == i
+	if isHanging {
 		s.hangs++
 		s.running = nil
 		s.log.Error("plugin does not answer and is killed", "pid", i.process.PID(), "calls", i.consecutiveTimeouts)
 	}
 	s.mu.Unlock()
-	if hangs {
+	if isHanging {
 		i.process.Kill()
 	}
 }
@@ -301,7 +301,7 @@ func (s *supervisor) kill() {
 	s.mu.Lock()
 	i := s.running
 	if i != nil {
-		i.killRequested = true
+		i.wasKillRequested = true
 	}
 	s.mu.Unlock()
 	if i != nil {
@@ -312,10 +312,10 @@ func (s *supervisor) kill() {
 // close stops the process and waits for all background work of the supervisor.
 func (s *supervisor) close() {
 	s.mu.Lock()
-	if !s.closed {
+	if !s.isClosed {
 		close(s.closing)
 	}
-	s.closed = true
+	s.isClosed = true
 	i := s.running
 	s.mu.Unlock()
 	if i != nil {

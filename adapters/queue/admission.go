@@ -30,18 +30,18 @@ type admission struct {
 	triggered chan struct{} // receives a value when a round may have work
 	stopped   chan struct{} // closed when the rounds have ended
 
-	mu       sync.Mutex
-	finished []*finished // handlers that ended and are not recorded yet
-	stopping bool        // true if rounds record ended handlers but admit no wake-ups
-	failing  bool
+	mu         sync.Mutex
+	ended      []*endedHandler // handlers that ended and are not recorded yet
+	isStopping bool            // true if rounds record ended handlers but admit no wake-ups
+	isFailing  bool
 }
 
-// finished is a handler that has ended, and its result.
-type finished struct {
-	job      args
-	retry    bool
-	delay    time.Duration // until the retry
-	recorded chan struct{} // closed when the end of the handler is stored in the table wakeup
+// endedHandler is a handler that has ended, and its result.
+type endedHandler struct {
+	job         riverArgs
+	shouldRetry bool
+	delay       time.Duration // until the retry
+	recorded    chan struct{} // closed when the end of the handler is stored in the table wakeup
 }
 
 func newAdmission(pool *pgxpool.Pool, client *river.Client[pgx.Tx], o Options) *admission {
@@ -61,10 +61,10 @@ func (a *admission) trigger() {
 
 // finish records the end of a handler. It returns as soon as the end is stored in the table wakeup.
 // It fails if the rounds stop before that.
-func (a *admission) finish(f *finished) error {
+func (a *admission) finish(f *endedHandler) error {
 	f.recorded = make(chan struct{})
 	a.mu.Lock()
-	a.finished = append(a.finished, f)
+	a.ended = append(a.ended, f)
 	a.mu.Unlock()
 	a.trigger()
 	select {
@@ -79,7 +79,7 @@ func (a *admission) finish(f *finished) error {
 func (a *admission) stopAdmitting() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.stopping = true
+	a.isStopping = true
 }
 
 // minRoundInterval is the shortest time between two rounds. A round handles everything that
@@ -105,7 +105,7 @@ func (a *admission) run(ctx context.Context) {
 // follows.
 func (a *admission) guardedRound(ctx context.Context) (next time.Duration, err error) {
 	next = a.options.PollInterval
-	panics.Guarded(func() { next, err = a.round(ctx) }, func(e *panics.Error) {
+	panics.Guarded(func() { next, err = a.runRound(ctx) }, func(e *panics.Error) {
 		a.options.logPanic(e)
 		err = e
 	})()
@@ -124,19 +124,19 @@ func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
 	return ctx.Err() == nil
 }
 
-// round records the handlers that ended and admits due wake-ups. It returns the time until the next
-// round. A process without work executes one statement per round.
-func (a *admission) round(ctx context.Context) (next time.Duration, err error) {
+// runRound records the handlers that ended and admits due wake-ups. It returns the time until the
+// next round. A process without work executes one statement per round.
+func (a *admission) runRound(ctx context.Context) (next time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, opTimeout)
 	defer cancel()
 	a.mu.Lock()
-	ended, stopping := a.finished, a.stopping
-	a.finished = nil
+	ended, stopping := a.ended, a.isStopping
+	a.ended = nil
 	a.mu.Unlock()
 	defer func() {
 		if err != nil {
 			a.mu.Lock()
-			a.finished = append(ended, a.finished...)
+			a.ended = append(ended, a.ended...)
 			a.mu.Unlock()
 			return
 		}
@@ -144,20 +144,20 @@ func (a *admission) round(ctx context.Context) (next time.Duration, err error) {
 			close(f.recorded)
 		}
 	}()
-	now, err := a.situation(ctx)
+	work, err := a.readRoundWork(ctx)
 	if err != nil {
 		return a.options.PollInterval, err
 	}
-	if len(ended) == 0 && (stopping || !now.due && !now.lostWakeups) {
-		return now.next(a.options), nil
+	if len(ended) == 0 && (stopping || !work.hasDue && !work.hasLost) {
+		return work.next(a.options), nil
 	}
 	err = pgx.BeginFunc(ctx, a.pool, func(tx pgx.Tx) error {
-		later, err := record(ctx, tx, ended)
+		secondsToRetry, err := recordEnded(ctx, tx, ended)
 		if err != nil || stopping {
 			return err
 		}
-		now.later = earlier(now.later, later)
-		if now.lostWakeups {
+		work.secondsToNext = minOrNil(work.secondsToNext, secondsToRetry)
+		if work.hasLost {
 			if _, err := tx.Exec(ctx, rescueWakeups, a.options.RescueAfter); err != nil {
 				return fmt.Errorf("rescue wake-ups: %w", err)
 			}
@@ -167,18 +167,18 @@ func (a *admission) round(ctx context.Context) (next time.Duration, err error) {
 	if err != nil {
 		return a.options.PollInterval, err
 	}
-	now.admitted = true
-	return now.next(a.options), nil
+	work.hasAdmitted = true
+	return work.next(a.options), nil
 }
 
-// situation is what a round has to do.
-type situation struct {
-	due, lostWakeups bool     // whether there are due wake-ups, and wake-ups to rescue
-	admitted         bool     // whether this process has admitted wake-ups that have not ended
-	later            *float64 // seconds until the next wake-up becomes due, nil if there is none
+// roundWork is what a round has to do.
+type roundWork struct {
+	hasDue, hasLost bool     // whether there are due wake-ups, and wake-ups to rescue
+	hasAdmitted     bool     // whether this process has admitted wake-ups that have not ended
+	secondsToNext   *float64 // seconds until the next wake-up becomes due, nil if there is none
 }
 
-func earlier(a, b *float64) *float64 {
+func minOrNil(a, b *float64) *float64 {
 	if a == nil || b != nil && *b < *a {
 		return b
 	}
@@ -187,13 +187,13 @@ func earlier(a, b *float64) *float64 {
 
 // next returns the time until the next round. A process with admitted wake-ups starts the next
 // round soon, because their handlers may end in a different process.
-func (s situation) next(o Options) time.Duration {
+func (s roundWork) next(o Options) time.Duration {
 	next := idlePollInterval
-	if s.admitted {
+	if s.hasAdmitted {
 		next = o.PollInterval
 	}
-	if s.later != nil {
-		next = min(next, time.Duration(*s.later*float64(time.Second)))
+	if s.secondsToNext != nil {
+		next = min(next, time.Duration(*s.secondsToNext*float64(time.Second)))
 	}
 	return max(next, minRoundInterval)
 }
@@ -203,8 +203,8 @@ func (s situation) next(o Options) time.Duration {
 // the latest.
 const idlePollInterval = 2 * time.Second
 
-func (a *admission) situation(ctx context.Context) (s situation, err error) {
-	err = a.pool.QueryRow(ctx, readSituation, a.client.ID(), a.options.RescueAfter).Scan(&s.due, &s.lostWakeups, &s.admitted, &s.later)
+func (a *admission) readRoundWork(ctx context.Context) (s roundWork, err error) {
+	err = a.pool.QueryRow(ctx, selectRoundWork, a.client.ID(), a.options.RescueAfter).Scan(&s.hasDue, &s.hasLost, &s.hasAdmitted, &s.secondsToNext)
 	if err != nil {
 		return s, fmt.Errorf("find wake-ups: %w", err)
 	}
@@ -218,7 +218,7 @@ func (a *admission) admit(ctx context.Context, tx pgx.Tx) error {
 		return fmt.Errorf("admit wake-ups: %w", err)
 	}
 	jobs, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (p river.InsertManyParams, err error) {
-		var j args
+		var j riverArgs
 		err = row.Scan(&j.Job, &j.ID, &j.Account, &j.SeparateGroup, &j.Trace, &j.At, &j.Failures, &j.Admission)
 		return river.InsertManyParams{Args: j, InsertOpts: &river.InsertOpts{Queue: riverQueue}}, err
 	})
@@ -231,10 +231,10 @@ func (a *admission) admit(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-// record stores that handlers have ended. Their wake-ups become due again for a retry, or because
-// the job was woken while the handler ran. record returns the number of seconds until the first of
-// them becomes due, or nil if none does.
-func record(ctx context.Context, tx pgx.Tx, ended []*finished) (later *float64, err error) {
+// recordEnded stores that handlers have ended. Their wake-ups become due again for a retry, or
+// because the job was woken while the handler ran. recordEnded returns the number of seconds until
+// the first of them becomes due, or nil if none does.
+func recordEnded(ctx context.Context, tx pgx.Tx, ended []*endedHandler) (secondsToNext *float64, err error) {
 	if len(ended) == 0 {
 		return nil, nil
 	}
@@ -244,28 +244,28 @@ func record(ctx context.Context, tx pgx.Tx, ended []*finished) (later *float64, 
 	for _, f := range ended {
 		kinds, ids, admissions = append(kinds, f.job.Job), append(ids, f.job.ID), append(admissions, f.job.Admission)
 		var delay *float64
-		if f.retry {
+		if f.shouldRetry {
 			seconds := f.delay.Seconds()
 			delay = &seconds
 		}
 		delays = append(delays, delay)
 	}
-	if err := tx.QueryRow(ctx, endWakeups, kinds, ids, admissions, delays).Scan(&later); err != nil {
+	if err := tx.QueryRow(ctx, endWakeups, kinds, ids, admissions, delays).Scan(&secondsToNext); err != nil {
 		return nil, fmt.Errorf("record handlers that ended: %w", err)
 	}
 	if _, err := tx.Exec(ctx, deleteEndedWakeups, kinds, ids); err != nil {
 		return nil, fmt.Errorf("delete wake-ups that ended: %w", err)
 	}
-	return later, nil
+	return secondsToNext, nil
 }
 
 // logChange logs only the first of several consecutive failures, and the first success after them.
 func (a *admission) logChange(ctx context.Context, err error) {
 	switch {
-	case err != nil && !a.failing:
+	case err != nil && !a.isFailing:
 		a.options.Log.WarnContext(ctx, "jobs wait: the queue does not reach its database and keeps trying", "error", err)
-	case err == nil && a.failing:
+	case err == nil && a.isFailing:
 		a.options.Log.InfoContext(ctx, "the queue reaches its database again")
 	}
-	a.failing = err != nil
+	a.isFailing = err != nil
 }

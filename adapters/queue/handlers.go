@@ -25,18 +25,18 @@ type handlers map[string]ports.Handler
 // id of the wake-up for a run at a time. newHandlers fails if a kind has two handlers or an
 // interval is not positive.
 func newHandlers(q ports.Queue, w ports.Work, wakeupID func(at time.Time) string) (handlers, error) {
-	all := handlers{}
+	byKind := handlers{}
 	for kind, handle := range w.Handlers {
-		all[kind] = handle
+		byKind[kind] = handle
 	}
 	for _, periodic := range w.Periodic {
-		if all[periodic.Kind] != nil {
+		if byKind[periodic.Kind] != nil {
 			return nil, fmt.Errorf("queue: kind %q has two handlers", periodic.Kind)
 		}
 		if periodic.Every <= 0 {
 			return nil, fmt.Errorf("queue: kind %q has the interval %s, which is not positive", periodic.Kind, periodic.Every)
 		}
-		all[periodic.Kind] = func(ctx context.Context, w ports.Wakeup) error {
+		byKind[periodic.Kind] = func(ctx context.Context, w ports.Wakeup) error {
 			at := nextRun(periodic, w.At)
 			// If the clock of this process lags behind the clock of the queue, now can be before
 			// w.At. The next run must still be after w.At.
@@ -49,17 +49,17 @@ func newHandlers(q ports.Queue, w ports.Work, wakeupID func(at time.Time) string
 			return periodic.Do(ctx)
 		}
 	}
-	return all, nil
+	return byKind, nil
 }
 
 // startupWakeups returns one wake-up for each periodic job, so that all of them run when the worker
 // starts.
 func startupWakeups(w ports.Work) []ports.Wakeup {
-	var all []ports.Wakeup
+	var wakeups []ports.Wakeup
 	for _, p := range w.Periodic {
-		all = append(all, ports.Wakeup{Kind: p.Kind})
+		wakeups = append(wakeups, ports.Wakeup{Kind: p.Kind})
 	}
-	return all
+	return wakeups
 }
 
 // logPanic logs a panic of the queue's own goroutines.
@@ -67,8 +67,8 @@ func (o Options) logPanic(e *panics.Error) { o.Log.Error("panic", "type", e.Type
 
 // handle runs the handler of a wake-up. failures is the number of earlier failures. handle returns
 // whether to retry the wake-up, and after which delay. The delay is 0 if the worker is stopping.
-func (o Options) handle(ctx context.Context, all handlers, w ports.Wakeup, failures int) (delay time.Duration, retry bool) {
-	handler := all[w.Kind]
+func (o Options) handle(ctx context.Context, byKind handlers, w ports.Wakeup, failures int) (delay time.Duration, retry bool) {
+	handler := byKind[w.Kind]
 	if handler == nil {
 		o.Log.WarnContext(ctx, "a job is of a kind that this version does not know", "kind", w.Kind, "again_in", unknownKindDelay.String())
 		return unknownKindDelay, true
@@ -122,7 +122,7 @@ func withTrace(ctx context.Context, w ports.Wakeup) ports.Wakeup {
 	if w.Trace != "" {
 		return w
 	}
-	if inherited, inside := ctx.Value(traceparentKey{}).(string); inside {
+	if inherited, isInHandler := ctx.Value(traceparentKey{}).(string); isInHandler {
 		w.Trace = inherited
 		return w
 	}
@@ -140,6 +140,6 @@ func graceContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	if !ok {
 		return context.WithCancel(ctx)
 	}
-	left := time.Until(deadline)
-	return context.WithDeadline(ctx, deadline.Add(-min(2*time.Second, left/3)))
+	remaining := time.Until(deadline)
+	return context.WithDeadline(ctx, deadline.Add(-min(2*time.Second, remaining/3)))
 }

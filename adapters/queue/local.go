@@ -24,7 +24,7 @@ type Local struct {
 	mu        sync.Mutex // guards the fields below
 	scheduler scheduler
 	timer     *time.Timer   // fires when the next wake-up becomes due
-	working   bool          // between Start and Stop
+	isWorking bool          // between Start and Stop
 	idle      chan struct{} // closed when the last handler has returned after Stop
 }
 
@@ -60,7 +60,7 @@ func (l *Local) Wake(ctx context.Context, wakeups ...ports.Wakeup) error {
 func (l *Local) Start(ctx context.Context, w ports.Work) error {
 	// All runs of a periodic job share one id, so that a run starts only after the previous one has
 	// ended.
-	all, err := newHandlers(l, w, func(time.Time) string { return "" })
+	byKind, err := newHandlers(l, w, func(time.Time) string { return "" })
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func (l *Local) Start(ctx context.Context, w ports.Work) error {
 		l.mu.Unlock()
 		return errors.New("queue: started twice")
 	}
-	l.handlers, l.working = all, true
+	l.handlers, l.isWorking = byKind, true
 	l.mu.Unlock()
 	return l.Wake(ctx, startupWakeups(w)...)
 }
@@ -87,7 +87,7 @@ func (l *Local) Backlog(ctx context.Context) ([]ports.Backlog, error) {
 // startDue starts the handlers of due wake-ups, as many as the limits allow. It sets the timer for
 // the next wake-up. The caller holds the lock.
 func (l *Local) startDue() {
-	if !l.working {
+	if !l.isWorking {
 		return
 	}
 	now := time.Now()
@@ -110,14 +110,14 @@ func (l *Local) run(due *entry) {
 	delay, retry := l.options.handle(l.handlerCtx, l.handlers, due.Wakeup, due.failures)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.scheduler.done(due)
+	l.scheduler.handlerReturned(due)
 	if retry {
 		due.failures++
 		due.At = time.Now().Add(delay)
 		l.scheduler.add(due)
 	}
 	l.startDue()
-	if !l.working && l.scheduler.running == 0 {
+	if !l.isWorking && l.scheduler.running == 0 {
 		close(l.idle)
 	}
 }
@@ -128,8 +128,8 @@ func (l *Local) Close(context.Context) error { return nil }
 // Stop implements ports.Worker.
 func (l *Local) Stop(ctx context.Context) error {
 	l.mu.Lock()
-	wasWorking, running := l.working, l.scheduler.running
-	l.working = false
+	wasWorking, running := l.isWorking, l.scheduler.running
+	l.isWorking = false
 	if l.timer != nil {
 		l.timer.Stop()
 	}

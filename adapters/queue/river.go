@@ -27,7 +27,7 @@ const riverQueue = "wakeups"
 // River is a queue in PostgreSQL that any number of processes share. The wake-ups are in the table
 // wakeup. The library River executes the wake-ups that are admitted, see admission.
 type River struct {
-	river.WorkerDefaults[args]
+	river.WorkerDefaults[riverArgs]
 	options       Options
 	pool          *pgxpool.Pool
 	client        *river.Client[pgx.Tx]
@@ -49,13 +49,13 @@ func OpenRiver(ctx context.Context, url string, o Options) (*River, error) {
 	if err != nil {
 		return nil, err
 	}
-	missing, err := pending(ctx, pool)
+	missing, err := missingMigrations(ctx, pool)
 	if err == nil && len(missing) > 0 {
 		err = fmt.Errorf("%w: %d are missing", ErrNotMigrated, len(missing))
 	}
 	r := &River{options: o, pool: pool}
 	if err == nil {
-		err = r.assemble()
+		err = r.createClient()
 	}
 	if err != nil {
 		pool.Close()
@@ -96,7 +96,7 @@ func connect(ctx context.Context, url string) (*pgxpool.Pool, error) {
 	return pgxpool.NewWithConfig(ctx, config)
 }
 
-func (r *River) assemble() error {
+func (r *River) createClient() error {
 	workers := river.NewWorkers()
 	if err := river.AddWorkerSafely(workers, r); err != nil {
 		return err
@@ -129,14 +129,14 @@ func (r *River) Start(ctx context.Context, w ports.Work) error {
 	// Replicas that start together each run a periodic job, and each enqueues the next run. The id
 	// of a wake-up is the time of its run, so the queue keeps only one wake-up for each run, even
 	// while the previous run is in progress.
-	all, err := newHandlers(r, w, func(at time.Time) string { return at.Format(time.RFC3339Nano) })
+	byKind, err := newHandlers(r, w, func(at time.Time) string { return at.Format(time.RFC3339Nano) })
 	if err != nil {
 		return err
 	}
 	if r.handlers != nil {
 		return errors.New("queue: started twice")
 	}
-	r.handlers = all
+	r.handlers = byKind
 	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	if err := r.client.Start(background); err != nil {
 		cancel()
@@ -150,7 +150,7 @@ func (r *River) Start(ctx context.Context, w ports.Work) error {
 // Wake implements ports.Queue.
 func (r *River) Wake(ctx context.Context, wakeups ...ports.Wakeup) error {
 	for batch := range slices.Chunk(wakeups, insertBatch) {
-		if err := r.wake(ctx, batch); err != nil {
+		if err := r.insertWakeups(ctx, batch); err != nil {
 			return fmt.Errorf("enqueue: %w", err)
 		}
 	}
@@ -161,15 +161,15 @@ func (r *River) Wake(ctx context.Context, wakeups ...ports.Wakeup) error {
 // insertBatch is the number of wake-ups that one statement inserts.
 const insertBatch = 1000
 
-// wake inserts wake-ups. If a job has several wake-ups, it keeps the earliest. It retries, because
-// after a restart of the database every connection in the pool may be broken.
-func (r *River) wake(ctx context.Context, wakeups []ports.Wakeup) (err error) {
+// insertWakeups inserts wake-ups. If a job has several wake-ups, it keeps the earliest. It retries,
+// because after a restart of the database every connection in the pool may be broken.
+func (r *River) insertWakeups(ctx context.Context, wakeups []ports.Wakeup) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, opTimeout)
 	defer cancel()
 	earliest := map[jobKey]ports.Wakeup{}
 	for _, w := range wakeups {
-		known, found := earliest[jobKey{w.Kind, w.ID}]
-		if !found || w.At.Before(known.At) {
+		other, found := earliest[jobKey{w.Kind, w.ID}]
+		if !found || w.At.Before(other.At) {
 			earliest[jobKey{w.Kind, w.ID}] = withTrace(ctx, w)
 		}
 	}
@@ -197,11 +197,11 @@ func (r *River) wake(ctx context.Context, wakeups []ports.Wakeup) (err error) {
 }
 
 // Work implements river.Worker. It calls the handler of a job's kind.
-func (r *River) Work(ctx context.Context, j *river.Job[args]) error {
+func (r *River) Work(ctx context.Context, j *river.Job[riverArgs]) error {
 	r.running.Add(1)
 	defer r.running.Add(-1)
 	delay, retry := r.options.handle(ctx, r.handlers, j.Args.wakeup(), j.Args.Failures)
-	return r.admission.finish(&finished{job: j.Args, retry: retry, delay: delay})
+	return r.admission.finish(&endedHandler{job: j.Args, shouldRetry: retry, delay: delay})
 }
 
 // errStopped is the result of a River job whose end is not recorded. The wake-up of the job is
@@ -245,8 +245,8 @@ func (r *River) Close(ctx context.Context) error {
 	}
 }
 
-// args is an admitted wake-up as River stores it, in JSON.
-type args struct {
+// riverArgs is an admitted wake-up as River stores it, in JSON.
+type riverArgs struct {
 	Job           string           `json:"job"`
 	ID            string           `json:"id"`
 	Account       access.AccountID `json:"account"`
@@ -259,9 +259,9 @@ type args struct {
 }
 
 // Kind implements river.JobArgs. All wake-ups have one kind in River.
-func (args) Kind() string { return "wakeup" }
+func (riverArgs) Kind() string { return "wakeup" }
 
-func (a args) wakeup() ports.Wakeup {
+func (a riverArgs) wakeup() ports.Wakeup {
 	return ports.Wakeup{Kind: a.Job, ID: a.ID, Account: a.Account, SeparateGroup: a.SeparateGroup, At: a.At, Trace: a.Trace}
 }
 
@@ -274,9 +274,9 @@ func (r *River) Backlog(ctx context.Context) ([]ports.Backlog, error) {
 		return nil, fmt.Errorf("count waiting wake-ups: %w", err)
 	}
 	backlogs, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (b ports.Backlog, err error) {
-		var late float64
-		err = row.Scan(&b.Kind, &b.Waiting, &late)
-		b.Lateness = time.Duration(late * float64(time.Second))
+		var lateSeconds float64
+		err = row.Scan(&b.Kind, &b.Waiting, &lateSeconds)
+		b.Lateness = time.Duration(lateSeconds * float64(time.Second))
 		return b, err
 	})
 	if err != nil {

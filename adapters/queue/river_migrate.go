@@ -21,12 +21,12 @@ var ErrNotMigrated = errors.New("the queue's migrations are missing")
 // is arbitrary.
 const migrationLock = 7_365_001_827_364_502
 
-// wakeupTable is the name of the migration that creates the table wakeup.
+// wakeupTable is the name of the table of wake-ups, and of the migration that creates the table.
 const wakeupTable = "wakeup"
 
 // Migrate brings the table of wake-ups and River's tables up to this release. It returns the
 // names of the migrations that were missing. Processes may call it at the same time.
-func Migrate(ctx context.Context, url string) (ran []string, err error) {
+func Migrate(ctx context.Context, url string) (missing []string, err error) {
 	pool, err := connect(ctx, url)
 	if err != nil {
 		return nil, err
@@ -36,7 +36,7 @@ func Migrate(ctx context.Context, url string) (ran []string, err error) {
 		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", int64(migrationLock)); err != nil {
 			return err
 		}
-		if ran, err = pending(ctx, pool); err != nil || len(ran) == 0 {
+		if missing, err = missingMigrations(ctx, pool); err != nil || len(missing) == 0 {
 			return err
 		}
 		if err := createSchema(ctx, pool); err != nil {
@@ -55,7 +55,7 @@ func Migrate(ctx context.Context, url string) (ran []string, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("migrate the queue: %w", err)
 	}
-	return ran, nil
+	return missing, nil
 }
 
 // createSchema creates the schema if it does not exist. It does not use IF NOT EXISTS, for which
@@ -79,10 +79,10 @@ func Pending(ctx context.Context, url string) ([]string, error) {
 		return nil, err
 	}
 	defer pool.Close()
-	return pending(ctx, pool)
+	return missingMigrations(ctx, pool)
 }
 
-func pending(ctx context.Context, pool *pgxpool.Pool) ([]string, error) {
+func missingMigrations(ctx context.Context, pool *pgxpool.Pool) ([]string, error) {
 	m, err := migrator(pool)
 	if err != nil {
 		return nil, err

@@ -51,20 +51,20 @@ func newScheduler(maxHandlers int) scheduler {
 // add enqueues a wake-up. If the job has a waiting wake-up, it keeps the earlier of the two.
 func (s *scheduler) add(added *entry) {
 	if s.active[added.job()] {
-		if known := s.rerun[added.job()]; known == nil || added.At.Before(known.At) {
+		if previous := s.rerun[added.job()]; previous == nil || added.At.Before(previous.At) {
 			s.rerun[added.job()] = added
 		}
 		return
 	}
-	known := s.waiting[added.job()]
-	if known == nil {
+	previous := s.waiting[added.job()]
+	if previous == nil {
 		s.waiting[added.job()] = added
 		heap.Push(&s.later, added)
 		return
 	}
-	if known.heapIndex >= 0 && added.At.Before(known.At) {
-		known.At = added.At
-		heap.Fix(&s.later, known.heapIndex)
+	if previous.heapIndex >= 0 && added.At.Before(previous.At) {
+		previous.At = added.At
+		heap.Fix(&s.later, previous.heapIndex)
 	}
 }
 
@@ -82,7 +82,7 @@ func (s *scheduler) take(now time.Time) *entry {
 	if s.running >= s.maxHandlers {
 		return nil
 	}
-	limit := handlersPerGroup(s.maxHandlers, s.groups())
+	limit := handlersPerGroup(s.maxHandlers, s.groupCount())
 	next := slices.IndexFunc(s.rotation, func(group access.AccountID) bool { return s.busy[group] < limit })
 	if next < 0 {
 		return nil
@@ -103,8 +103,8 @@ func (s *scheduler) take(now time.Time) *entry {
 	return taken
 }
 
-// groups returns the number of groups that have due wake-ups or running handlers.
-func (s *scheduler) groups() int {
+// groupCount returns the number of groups that have due wake-ups or running handlers.
+func (s *scheduler) groupCount() int {
 	n := len(s.rotation)
 	for group := range s.busy {
 		if len(s.due[group]) == 0 {
@@ -114,9 +114,9 @@ func (s *scheduler) groups() int {
 	return n
 }
 
-// done records that the handler of an entry from take has returned. If the job was woken while the
-// handler ran, done enqueues the new wake-up.
-func (s *scheduler) done(ended *entry) {
+// handlerReturned records that the handler of an entry from take has returned. If the job was woken
+// while the handler ran, handlerReturned enqueues the new wake-up.
+func (s *scheduler) handlerReturned(ended *entry) {
 	delete(s.active, ended.job())
 	s.running--
 	group := fairnessGroup(ended.Wakeup)

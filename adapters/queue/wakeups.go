@@ -44,9 +44,9 @@ ON CONFLICT (kind, id) DO UPDATE SET
 WHERE CASE WHEN wakeup.admitted_by IS NULL THEN excluded.due_at < wakeup.due_at
 	ELSE wakeup.again_at IS NULL OR excluded.due_at < wakeup.again_at END`
 
-// readSituation reads what a round has to do. $1 is the id of the River client, $2 the time after
+// selectRoundWork reads what a round has to do. $1 is the id of the River client, $2 the time after
 // which an admitted wake-up is rescued.
-const readSituation = `
+const selectRoundWork = `
 SELECT
 	EXISTS (SELECT FROM wakeup WHERE admitted_by IS NULL AND due_at <= now()),
 	coalesce((SELECT min(admitted_at) FROM wakeup WHERE admitted_by IS NOT NULL) < now() - $2::interval, false),

@@ -59,14 +59,14 @@ func (c *controller) addAccount(r *http.Request) (any, error) {
 
 // addKey creates an additional API key for an account.
 func (c *controller) addKey(ctx context.Context, owner access.AccountID, form access.KeyForm) (secret.Text, error) {
-	key, text, err := access.NewKey(rand.Reader, c.KeyPrefix, form, owner, "sandbox", c.Now())
+	key, keyText, err := access.NewKey(rand.Reader, c.KeyPrefix, form, owner, "sandbox", c.Now())
 	if err != nil {
 		return secret.Text{}, err
 	}
 	if err := c.Accounts.AddKey(ctx, key); err != nil {
 		return secret.Text{}, fmt.Errorf("add key: %w", err)
 	}
-	return text, nil
+	return keyText, nil
 }
 
 // setPlan sets the plan of an account, and whether the account is active. Without tenant_slots, the
@@ -108,17 +108,17 @@ func (c *controller) setAccount(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, err = c.Accounts.ChangeSettings(r.Context(), acc.ID, func(set access.Settings) (access.Settings, error) {
+	_, err = c.Accounts.ChangeSettings(r.Context(), acc.ID, func(settings access.Settings) (access.Settings, error) {
 		if in.ReturnHosts != nil {
-			set.ReturnHosts = *in.ReturnHosts
+			settings.ReturnHosts = *in.ReturnHosts
 		}
 		if in.DisplayName != nil {
-			set.DisplayName = *in.DisplayName
+			settings.DisplayName = *in.DisplayName
 		}
 		if in.SupportURL != nil {
-			set.SupportURL = *in.SupportURL
+			settings.SupportURL = *in.SupportURL
 		}
-		return set.Normalized()
+		return settings.Normalized()
 	})
 	return emptyResponse{}, err
 }

@@ -50,7 +50,7 @@ func (b *browser) get(ctx context.Context, link string) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	return b.do(req)
+	return b.send(req)
 }
 
 func (b *browser) submit(ctx context.Context, f *form) (page, error) {
@@ -65,10 +65,10 @@ func (b *browser) submit(ctx context.Context, f *form) (page, error) {
 	if f.method == http.MethodPost {
 		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
-	return b.do(req)
+	return b.send(req)
 }
 
-func (b *browser) do(req *http.Request) (page, error) {
+func (b *browser) send(req *http.Request) (page, error) {
 	req.Header.Set("Accept", "text/html")
 	resp, err := b.client.Do(req)
 	if err != nil {
@@ -93,31 +93,31 @@ func (b *browser) do(req *http.Request) (page, error) {
 
 // readForm returns a form with its fields, buttons and preset values.
 func readForm(n *html.Node, base *url.URL) (*form, error) {
-	action, err := base.Parse(attr(n, "action"))
+	action, err := base.Parse(attrOf(n, "action"))
 	if err != nil {
 		return nil, fmt.Errorf("form's action: %w", err)
 	}
 	f := &form{action: action, method: http.MethodGet, values: url.Values{}}
-	if strings.EqualFold(attr(n, "method"), "post") {
+	if strings.EqualFold(attrOf(n, "method"), "post") {
 		f.method = http.MethodPost
 	}
 	for child := range n.Descendants() {
-		name, kind := attr(child, "name"), strings.ToLower(attr(child, "type"))
+		name, kind := attrOf(child, "name"), strings.ToLower(attrOf(child, "type"))
 		switch {
 		case child.Type != html.ElementNode:
 		case child.Data == "button" && (kind == "" || kind == "submit"), child.Data == "input" && kind == "submit":
-			f.buttons = append(f.buttons, button{name, attr(child, "value")})
+			f.buttons = append(f.buttons, button{name, attrOf(child, "value")})
 		case child.Data == "input" && name != "" && kind != "button" && kind != "reset":
-			f.values.Add(name, attr(child, "value"))
+			f.values.Add(name, attrOf(child, "value"))
 		}
 	}
 	return f, nil
 }
 
-// fill enters the username and presses the button that accepts. It returns the value of that
+// fillIn enters the username and presses the button that accepts. It returns the value of that
 // button, "accept" or "connect". If there is no such button, it presses the first button and
 // returns "".
-func (f *form) fill(username string) string {
+func (f *form) fillIn(username string) string {
 	if f.values.Has("username") {
 		f.values.Set("username", username)
 	}
@@ -146,7 +146,7 @@ func firstElement(root *html.Node, kinds ...string) *html.Node {
 	return nil
 }
 
-func attr(n *html.Node, name string) string {
+func attrOf(n *html.Node, name string) string {
 	for _, a := range n.Attr {
 		if a.Key == name {
 			return a.Val

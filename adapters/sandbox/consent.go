@@ -58,19 +58,19 @@ func (c *controller) consent(r *http.Request) (any, error) {
 // connect submits page after page until the tenant is connected. It returns a failedFlow if a page
 // shows an error.
 func (b *browser) connect(ctx context.Context, current page, username string) error {
-	confirmed := false
+	hasConfirmed := false
 	for range maxFlowPages {
 		if current.status != http.StatusOK {
 			return failedFlow{current.heading, current.status}
 		}
 		if current.form == nil {
-			if confirmed {
+			if hasConfirmed {
 				return nil
 			}
 			return failedFlow{current.heading, current.status}
 		}
-		decision := current.form.fill(username)
-		confirmed = decision == "connect"
+		decision := current.form.fillIn(username)
+		hasConfirmed = decision == "connect"
 		next, err := b.submit(ctx, current.form)
 		if err != nil {
 			return err
@@ -134,7 +134,7 @@ func (c *controller) consentManaged(ctx context.Context, id string) error {
 		if err != nil || p.form == nil {
 			return err
 		}
-		p.form.fill(tenant.Admin)
+		p.form.fillIn(tenant.Admin)
 		if p, err = b.submit(ctx, p.form); err == nil && p.status >= http.StatusBadRequest {
 			err = errors.New("the administrator's consent was refused")
 		}

@@ -63,10 +63,10 @@ func (env *Environment) Control(s Services) http.Handler {
 		"POST /accounts/{id}/settings":        controls.setAccount,
 		"POST /tenants":                       controls.addTenant,
 		"POST /tenants/{id}/consent":          controls.consent,
-		"POST /managed":                       controls.assign,
-		"DELETE /managed/{id}":                controls.withdraw,
+		"POST /managed":                       controls.assignTenant,
+		"DELETE /managed/{id}":                controls.withdrawTenant,
 		"POST /zones":                         env.addZone,
-		"GET /zones/{name}/records":           env.records,
+		"GET /zones/{name}/records":           env.listRecords,
 		"PUT /zones/{name}/records":           env.replaceRecords,
 		"POST /enforcement/run":               controls.enforce,
 		"POST /clock":                         controls.setClock,
@@ -89,12 +89,12 @@ func (c *controller) enforce(r *http.Request) (any, error) {
 
 // forwardToSimulator forwards a call to the simulator that handles the first element of its path.
 func (c *controller) forwardToSimulator(r *http.Request) (any, error) {
-	first, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
-	s, ok := c.simulatorFor(first)
+	firstSegment, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	sim, ok := c.simulatorWithControl(firstSegment)
 	if !ok {
 		return noSuchCall(r)
 	}
-	return s.forward(r, r.URL.EscapedPath())
+	return sim.forward(r, r.URL.EscapedPath())
 }
 
 // killPlugin kills the process of a plugin, to simulate a crash.

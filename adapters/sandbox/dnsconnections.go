@@ -29,7 +29,7 @@ func (c *controller) connectDNS(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := c.dnsProvider(in.Provider)
+	s := c.dnsSimulator(in.Provider)
 	if s == nil {
 		return nil, badRequest("provider: no DNS provider with this id is simulated here")
 	}
@@ -45,9 +45,9 @@ func (c *controller) connectTo(ctx context.Context, s *simulator, owner access.A
 	return c.ConnectDNS(ctx, owner, s.ready.Provider, credential)
 }
 
-// dnsProvider returns the simulator of a DNS provider, or nil.
-func (env *Environment) dnsProvider(name string) *simulator {
-	for _, s := range env.running() {
+// dnsSimulator returns the simulator of a DNS provider, or nil.
+func (env *Environment) dnsSimulator(name string) *simulator {
+	for _, s := range env.runningSimulators() {
 		if s.kind == kindDNS && s.ready.Provider == name {
 			return s
 		}
@@ -98,18 +98,18 @@ func (s *simulator) issueCredential(ctx context.Context, customer string) (issue
 	return issued, nil
 }
 
-// seedDNS connects the seeded account to the DNS provider zones.Seeded, and to the DNS provider
-// whose plugin is under development. It creates zones at the second provider and returns their
-// names, keyed by provider.
+// seedDNS connects the seeded account to the DNS provider zones.SeededProvider, and to the DNS
+// provider whose plugin is under development. It creates zones at the second provider and returns
+// their names, keyed by provider.
 func (c *controller) seedDNS(ctx context.Context, owner access.AccountID) (map[string][]string, error) {
 	created := map[string][]string{}
-	for _, s := range c.running() {
+	for _, s := range c.runningSimulators() {
 		provider := s.ready.Provider
-		if s.kind != kindDNS || provider != zones.Seeded && provider != c.options.Plugin {
+		if s.kind != kindDNS || provider != zones.SeededProvider && provider != c.options.Plugin {
 			continue
 		}
 		for _, number := range zoneNumbers[:2] {
-			if provider == zones.Seeded {
+			if provider == zones.SeededProvider {
 				break
 			}
 			name := provider + "-" + number + ".test"

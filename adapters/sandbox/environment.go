@@ -133,11 +133,11 @@ func (env *Environment) start(ctx context.Context) error {
 func (env *Environment) listenControl(ctx context.Context, h http.Handler) (string, error) {
 	configured := cmp.Or(env.options.ControlAddr, anyPort)
 	name := "control " + configured // the last address is stored separately for each ControlAddr
-	tries := []string{configured, env.addresses.address(name, configured)}
+	candidates := []string{configured, env.addresses.lastAddress(name, configured)}
 	if strings.HasSuffix(configured, ":0") {
-		slices.Reverse(tries)
+		slices.Reverse(candidates)
 	}
-	url, err := env.listen(ctx, h, slices.Compact(tries)...)
+	url, err := env.listen(ctx, h, slices.Compact(candidates)...)
 	if err != nil {
 		return "", err
 	}
@@ -146,8 +146,8 @@ func (env *Environment) listenControl(ctx context.Context, h http.Handler) (stri
 
 // listen serves h until Close is called. It uses the first of the addresses that is not in use, or
 // else a free port of loopback. It returns the URL.
-func (env *Environment) listen(ctx context.Context, h http.Handler, tries ...string) (string, error) {
-	for _, addr := range append(tries, anyPort) {
+func (env *Environment) listen(ctx context.Context, h http.Handler, candidates ...string) (string, error) {
+	for _, addr := range append(candidates, anyPort) {
 		s, err := startServer(ctx, addr, h)
 		switch {
 		case err == nil:
@@ -164,16 +164,16 @@ func (env *Environment) listen(ctx context.Context, h http.Handler, tries ...str
 // Close stops the simulators and the servers, and waits until they have stopped. It stops them
 // concurrently, because a call in progress may wait for a simulator that hangs.
 func (env *Environment) Close() error {
-	closed := make([]error, len(env.servers))
+	closeErrs := make([]error, len(env.servers))
 	var wg sync.WaitGroup
-	for _, s := range env.running() {
+	for _, s := range env.runningSimulators() {
 		wg.Go(s.stop)
 	}
 	for i, s := range env.servers {
-		wg.Go(func() { closed[i] = s.close() })
+		wg.Go(func() { closeErrs[i] = s.close() })
 	}
 	wg.Wait()
-	err := errors.Join(closed...)
+	err := errors.Join(closeErrs...)
 	if env.dns != nil {
 		err = errors.Join(err, env.dns.Close())
 	}
@@ -193,7 +193,7 @@ func (env *Environment) DNSPort() int { return env.dns.Port() }
 // Settings returns the settings that connect each plugin to its simulator, by provider.
 func (env *Environment) Settings() map[string]map[string]string {
 	out := map[string]map[string]string{}
-	for _, s := range env.running() {
+	for _, s := range env.runningSimulators() {
 		out[s.ready.Provider] = s.ready.Settings
 	}
 	return out
@@ -202,7 +202,7 @@ func (env *Environment) Settings() map[string]map[string]string {
 // Secrets returns the operator's credentials at each simulator, by provider.
 func (env *Environment) Secrets() map[string]map[string]secret.Text {
 	out := map[string]map[string]secret.Text{}
-	for _, s := range env.running() {
+	for _, s := range env.runningSimulators() {
 		out[s.ready.Provider] = map[string]secret.Text{}
 		for name, value := range s.ready.Secrets {
 			out[s.ready.Provider][name] = secret.New(value)
@@ -211,8 +211,8 @@ func (env *Environment) Secrets() map[string]map[string]secret.Text {
 	return out
 }
 
-// running returns the simulators that run.
-func (env *Environment) running() []*simulator {
+// runningSimulators returns the simulators that run.
+func (env *Environment) runningSimulators() []*simulator {
 	env.simulatorsMu.RLock()
 	defer env.simulatorsMu.RUnlock()
 	return slices.Clone(env.simulators)

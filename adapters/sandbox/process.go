@@ -37,7 +37,7 @@ type process struct {
 	cmd    *exec.Cmd
 	stdin  io.Closer
 	stderr *lineWriter
-	ended  chan struct{}
+	exited chan struct{}
 }
 
 // startProcess starts the program exe and returns the first line that it prints. The name
@@ -45,7 +45,7 @@ type process struct {
 // within startTimeout.
 func startProcess(ctx context.Context, log *slog.Logger, exe, name string, args ...string) (*process, []byte, error) {
 	firstLine := make(chan []byte, 1)
-	started := &process{ended: make(chan struct{})}
+	started := &process{exited: make(chan struct{})}
 	started.stderr = &lineWriter{onLine: func(line []byte) { log.Debug("simulator output", "line", string(line)) }}
 	// The process does not end with ctx, because the simulator must outlive the call that starts
 	// it. stop ends the process.
@@ -73,8 +73,8 @@ func startProcess(ctx context.Context, log *slog.Logger, exe, name string, args 
 	select {
 	case line := <-firstLine:
 		return started, line, nil
-	case <-started.ended:
-		return nil, nil, started.failure()
+	case <-started.exited:
+		return nil, nil, started.exitReason()
 	case <-timeout.C:
 		err = fmt.Errorf("it was not ready within %s", startTimeout)
 	case <-ctx.Done():
@@ -95,14 +95,14 @@ func (p *process) run() error {
 		started <- err
 		if err == nil {
 			_ = p.cmd.Wait()
-			close(p.ended)
+			close(p.exited)
 		}
 	}()
 	return <-started
 }
 
-// failure returns why the process exited before it was ready.
-func (p *process) failure() error {
+// exitReason returns why the process exited before it was ready.
+func (p *process) exitReason() error {
 	code := p.cmd.ProcessState.ExitCode()
 	if code == exitUsage {
 		return errNoSimulator
@@ -117,12 +117,12 @@ func (p *process) stop() {
 	timeout := time.NewTimer(stopTimeout)
 	defer timeout.Stop()
 	select {
-	case <-p.ended:
+	case <-p.exited:
 		return
 	case <-timeout.C:
 	}
 	_ = p.cmd.Process.Kill()
-	<-p.ended
+	<-p.exited
 }
 
 // environment returns the environment variables of a simulator. It passes only some variables of

@@ -68,7 +68,7 @@ func (env *Environment) Open(ctx context.Context, s Services) (Ready, error) {
 	}
 	ready := Ready{
 		APIURL: s.APIURL, APIKey: key.Reveal(), AccountID: string(acc.ID), UserEmail: ownerEmail,
-		AdminURL: s.AdminURL, DNSAddr: env.DNSAddr(), Zones: []string{}, ZonesAt: zones.Seeded, Tenants: []Tenant{}, Sending: map[string]any{},
+		AdminURL: s.AdminURL, DNSAddr: env.DNSAddr(), Zones: []string{}, ZonesAt: zones.SeededProvider, Tenants: []Tenant{}, Sending: map[string]any{},
 	}
 	if env.options.Seed {
 		ready.Zones, ready.MessyZones, ready.Sending = seedZoneNames(), zones.MessyZones, env.sendingCustomers()
@@ -99,11 +99,11 @@ func (c *controller) ensureOwner(ctx context.Context) (access.Account, secret.Te
 // ensureOwnerKey returns the API key of the last start if the key is still valid, otherwise a new
 // key. The database contains only the key's hash, so the key is stored in a file.
 func (c *controller) ensureOwnerKey(ctx context.Context, owner access.AccountID) (secret.Text, error) {
-	path, kept := c.dataFile("api-key.json"), ""
-	if err := disk.Load(path, &kept); err != nil {
+	path, lastKey := c.dataFile("api-key.json"), ""
+	if err := disk.Load(path, &lastKey); err != nil {
 		return secret.Text{}, err
 	}
-	key := secret.New(kept)
+	key := secret.New(lastKey)
 	caller, err := c.Keys.Caller(ctx, access.HashKey(key))
 	switch {
 	case err == nil && caller.Account.ID == owner:
@@ -127,7 +127,7 @@ func seedZoneNames() []string {
 
 func (env *Environment) seedZones() error {
 	for _, name := range seedZoneNames() {
-		if err := env.zones.Add(name, zones.Seeded); err != nil {
+		if err := env.zones.Add(name, zones.SeededProvider); err != nil {
 			return fmt.Errorf("seed zone %s: %w", name, err)
 		}
 	}
@@ -143,12 +143,12 @@ func (env *Environment) seedZones() error {
 // as many as tenantNames has names.
 func (env *Environment) unconnectedTenants(ctx context.Context) ([]Tenant, error) {
 	out := []Tenant{}
-	if _, ok := env.simulatorFor("tenants"); !ok {
+	if _, ok := env.simulatorWithControl("tenants"); !ok {
 		return out, nil
 	}
 	for round := range 2 {
 		out = out[:0]
-		for _, e := range env.tenants.seeded() {
+		for _, e := range env.tenants.seededTenants() {
 			consent, err := env.consentOf(ctx, e.TenantID)
 			var unknown notFound // the tenant belongs to a mail platform that an earlier start simulated
 			if err != nil && !errors.As(err, &unknown) {
@@ -172,7 +172,7 @@ func (env *Environment) seedTenant(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	answer, err := env.makeTenant(ctx, body, name, true)
+	answer, err := env.createTenant(ctx, body, name, true)
 	if err == nil && answer.status != http.StatusOK {
 		return fmt.Errorf("the simulator answered %d", answer.status)
 	}

@@ -77,7 +77,7 @@ func (env *Environment) startSimulators(ctx context.Context, zonesURL string) er
 		env.simulators = append(env.simulators, s)
 	}
 	env.zonesURL = zonesURL
-	if env.clock.moved() {
+	if env.clock.isMoved() {
 		return env.setSimulatorClocks(ctx, env.clock.Now())
 	}
 	return nil
@@ -89,19 +89,19 @@ func (env *Environment) startSimulators(ctx context.Context, zonesURL string) er
 func (env *Environment) RestartSimulator(ctx context.Context, name string) error {
 	env.simulatorsMu.Lock()
 	defer env.simulatorsMu.Unlock()
-	i := slices.IndexFunc(env.simulators, func(s *simulator) bool { return s.ready.Provider == name })
+	running := slices.IndexFunc(env.simulators, func(s *simulator) bool { return s.ready.Provider == name })
 	list, err := catalog(env.options.PluginDir)
-	n := slices.IndexFunc(list, func(p plugin) bool { return p.Name == name })
-	if err != nil || i < 0 || n < 0 {
+	entry := slices.IndexFunc(list, func(p plugin) bool { return p.Name == name })
+	if err != nil || running < 0 || entry < 0 {
 		return err
 	}
-	env.simulators[i].stop()
-	s, err := env.startSimulator(ctx, list[n], env.zonesURL)
+	env.simulators[running].stop()
+	s, err := env.startSimulator(ctx, list[entry], env.zonesURL)
 	if err != nil {
 		return fmt.Errorf("simulator of %s: %w", name, err)
 	}
-	env.simulators[i] = s
-	if !env.clock.moved() {
+	env.simulators[running] = s
+	if !env.clock.isMoved() {
 		return nil
 	}
 	body, err := json.Marshal(map[string]time.Time{"now": env.clock.Now()})
@@ -136,7 +136,7 @@ func (env *Environment) runSimulator(ctx context.Context, program plugin, exe, z
 	start := func(address string) (*process, []byte, error) {
 		return startProcess(ctx, log, exe, program.File, "simulate", "--listen", address, "--data", data, "--world", zonesURL)
 	}
-	lastAddress := env.addresses.address(program.Name, anyPort)
+	lastAddress := env.addresses.lastAddress(program.Name, anyPort)
 	proc, line, err := start(lastAddress)
 	if err != nil && lastAddress != anyPort && ctx.Err() == nil {
 		proc, line, err = start(anyPort) // the last port may be in use by another process
@@ -192,9 +192,9 @@ func (env *Environment) serveZones(own map[string][]zones.Record) error {
 // simulate it.
 const errNotSimulated = notImplemented("no simulator of this provider runs here")
 
-// simulator returns the simulator of a provider.
-func (env *Environment) simulator(provider string) (*simulator, error) {
-	for _, s := range env.running() {
+// simulatorOf returns the simulator of a provider.
+func (env *Environment) simulatorOf(provider string) (*simulator, error) {
+	for _, s := range env.runningSimulators() {
 		if s.ready.Provider == provider {
 			return s, nil
 		}
@@ -209,11 +209,11 @@ func (env *Environment) simulator(provider string) (*simulator, error) {
 	return nil, notFound("there is no such provider")
 }
 
-// simulatorFor returns the simulator that handles the control calls whose path begins with the
-// element first.
-func (env *Environment) simulatorFor(first string) (*simulator, bool) {
-	for _, s := range env.running() {
-		if slices.Contains(s.ready.Control, first) {
+// simulatorWithControl returns the simulator that handles the control calls whose path begins with
+// the segment firstSegment.
+func (env *Environment) simulatorWithControl(firstSegment string) (*simulator, bool) {
+	for _, s := range env.runningSimulators() {
+		if slices.Contains(s.ready.Control, firstSegment) {
 			return s, true
 		}
 	}

@@ -55,7 +55,7 @@ func (env *Environment) setSimulatorClocks(ctx context.Context, now time.Time) e
 
 func (env *Environment) controlAll(ctx context.Context, method, path string, body []byte) error {
 	var err error
-	for _, s := range env.running() {
+	for _, s := range env.runningSimulators() {
 		err = errors.Join(err, s.mustControlCall(ctx, method, path, body))
 	}
 	return err
@@ -80,7 +80,7 @@ func (c *controller) planFault(r *http.Request) (any, error) {
 	if err := json.Unmarshal(body, &in); err != nil || in.Provider == "" {
 		return nil, badRequest("body must be an object with a provider")
 	}
-	s, err := c.simulator(in.Provider)
+	s, err := c.simulatorOf(in.Provider)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +94,7 @@ func (c *controller) listCalls(r *http.Request) (any, error) {
 	if provider == "" {
 		return nil, badRequest("provider is missing in the query")
 	}
-	s, err := c.simulator(provider)
+	s, err := c.simulatorOf(provider)
 	switch {
 	case errors.Is(err, errNotSimulated):
 		return []struct{}{}, nil // a provider without a simulator received no calls
@@ -111,7 +111,7 @@ const kindSending = "sending"
 // keyed by provider.
 func (env *Environment) sendingCustomers() map[string]any {
 	out := map[string]any{}
-	for _, s := range env.running() {
+	for _, s := range env.runningSimulators() {
 		if s.kind == kindSending && len(s.ready.Sending) > 0 {
 			out[s.ready.Provider] = s.ready.Sending
 		}
@@ -123,7 +123,7 @@ func (env *Environment) sendingCustomers() map[string]any {
 // a call stands for an action of a person on the website of the platform.
 func (env *Environment) forwardSending(r *http.Request) (any, error) {
 	provider := r.PathValue("provider")
-	s, err := env.simulator(provider)
+	s, err := env.simulatorOf(provider)
 	if err != nil {
 		return nil, err
 	}

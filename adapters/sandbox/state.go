@@ -41,8 +41,8 @@ func (c *Clock) Now() time.Time {
 	return time.Now().Add(c.offset).UTC()
 }
 
-// moved reports whether the clock differs from the machine's clock.
-func (c *Clock) moved() bool {
+// isMoved reports whether the clock differs from the machine's clock.
+func (c *Clock) isMoved() bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.offset != 0
@@ -70,28 +70,30 @@ const anyPort = "127.0.0.1:0"
 // The control interface and the simulators keep their addresses after a restart, so links and
 // credentials that contain an address stay valid.
 type addresses struct {
-	path string
-	all  map[string]string
+	path   string
+	byName map[string]string
 }
 
 func openAddresses(path string) (*addresses, error) {
-	a := &addresses{path: path, all: map[string]string{}}
-	if err := disk.Load(path, &a.all); err != nil {
+	a := &addresses{path: path, byName: map[string]string{}}
+	if err := disk.Load(path, &a.byName); err != nil {
 		return nil, fmt.Errorf("read addresses: %w", err)
 	}
 	return a, nil
 }
 
-// address returns the last address of a simulator or of the control interface, or fallback.
-func (a *addresses) address(name, fallback string) string { return cmp.Or(a.all[name], fallback) }
+// lastAddress returns the last address of a simulator or of the control interface, or fallback.
+func (a *addresses) lastAddress(name, fallback string) string {
+	return cmp.Or(a.byName[name], fallback)
+}
 
 func (a *addresses) save(name, url string) error {
-	next := maps.Clone(a.all)
+	next := maps.Clone(a.byName)
 	next[name] = strings.TrimPrefix(url, "http://")
 	if err := disk.Save(a.path, next); err != nil {
 		return fmt.Errorf("save addresses: %w", err)
 	}
-	a.all = next
+	a.byName = next
 	return nil
 }
 
@@ -141,8 +143,8 @@ func (d *tenantList) find(id string) (tenantEntry, bool) {
 	return d.list[i], true
 }
 
-// seeded returns the tenants that were created by seeding.
-func (d *tenantList) seeded() []tenantEntry {
+// seededTenants returns the tenants that were created by seeding.
+func (d *tenantList) seededTenants() []tenantEntry {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(d.list), func(e tenantEntry) bool { return !e.Seeded })

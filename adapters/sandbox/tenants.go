@@ -38,12 +38,12 @@ func (c *controller) addTenant(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.makeTenant(r.Context(), body, "", false)
+	return c.createTenant(r.Context(), body, "", false)
 }
 
-// makeTenant creates a tenant at the mail platform and stores its administrator.
-func (env *Environment) makeTenant(ctx context.Context, body []byte, name string, seeded bool) (rawResponse, error) {
-	s, ok := env.simulatorFor("tenants")
+// createTenant creates a tenant at the mail platform and stores its administrator.
+func (env *Environment) createTenant(ctx context.Context, body []byte, name string, seeded bool) (rawResponse, error) {
+	s, ok := env.simulatorWithControl("tenants")
 	if !ok {
 		return rawResponse{}, notFound("there is no simulator of a mail platform")
 	}
@@ -63,7 +63,7 @@ func (env *Environment) makeTenant(ctx context.Context, body []byte, name string
 
 // consentOf returns the state of a tenant's consent at the platform, such as "none".
 func (env *Environment) consentOf(ctx context.Context, id string) (string, error) {
-	s, ok := env.simulatorFor("tenants")
+	s, ok := env.simulatorWithControl("tenants")
 	if !ok {
 		return "", notFound("there is no simulator of a mail platform")
 	}
@@ -92,9 +92,9 @@ const (
 	consentPollInterval = 250 * time.Millisecond
 )
 
-// assign assigns a managed tenant to an account. If the tenant's administrator has not consented
-// yet, assign first consents on behalf of the administrator.
-func (c *controller) assign(r *http.Request) (any, error) {
+// assignTenant assigns a managed tenant to an account. If the tenant's administrator has not
+// consented yet, assignTenant first consents on behalf of the administrator.
+func (c *controller) assignTenant(r *http.Request) (any, error) {
 	var in struct {
 		TenantID  tenant.GUID `json:"tenant_id"`
 		AccountID string      `json:"account_id"`
@@ -143,7 +143,7 @@ func (c *controller) consentAndAssign(ctx context.Context, acc access.Account, i
 	}
 }
 
-func (c *controller) withdraw(r *http.Request) (any, error) {
+func (c *controller) withdrawTenant(r *http.Request) (any, error) {
 	_, err := c.Managed.Withdraw(r.Context(), tenant.GUID(r.PathValue("id")))
 	return emptyResponse{}, err
 }

@@ -14,15 +14,16 @@ func (env *Environment) simulatorAPI() http.Handler {
 	mux.Handle("GET /dns", handle(env.log, func(*http.Request) (any, error) {
 		return map[string]string{"addr": env.DNSAddr()}, nil
 	}))
-	mux.Handle("GET /zones", handle(env.log, env.hosted))
+	mux.Handle("GET /zones", handle(env.log, env.listHostedZones))
 	mux.Handle("PUT /zones/{name}", handle(env.log, env.editZone))
-	mux.Handle("GET /zones/{name}/records", handle(env.log, env.records))
+	mux.Handle("GET /zones/{name}/records", handle(env.log, env.listRecords))
 	mux.Handle("PUT /zones/{name}/records", handle(env.log, env.replaceRecords))
 	return env.route(mux, noSuchCall)
 }
 
-// hosted returns the zones of a provider, including their veiled records (see package zones).
-func (env *Environment) hosted(r *http.Request) (any, error) {
+// listHostedZones returns the zones of a provider, including their veiled records (see package
+// zones).
+func (env *Environment) listHostedZones(r *http.Request) (any, error) {
 	q := r.URL.Query()
 	if !q.Has("provider") {
 		return nil, badRequest("provider is missing in the query")
@@ -41,7 +42,7 @@ func (env *Environment) editZone(r *http.Request) (any, error) {
 	return emptyResponse{}, env.zones.Edit(h)
 }
 
-func (env *Environment) records(r *http.Request) (any, error) {
+func (env *Environment) listRecords(r *http.Request) (any, error) {
 	return env.zones.Records(r.PathValue("name"))
 }
 
@@ -67,12 +68,12 @@ func (env *Environment) addZone(r *http.Request) (any, error) {
 	in := struct {
 		Name     string `json:"name"`
 		Provider string `json:"provider"`
-	}{Provider: zones.Seeded}
+	}{Provider: zones.SeededProvider}
 	if err := decodeBody(r, &in); err != nil {
 		return nil, err
 	}
-	if !zones.IsHosting(in.Provider) && env.dnsProvider(in.Provider) == nil {
-		return nil, badRequest("provider must be manual, " + zones.Seeded + " or a DNS provider that is simulated here")
+	if !zones.IsHostedBySandbox(in.Provider) && env.dnsSimulator(in.Provider) == nil {
+		return nil, badRequest("provider must be manual, " + zones.SeededProvider + " or a DNS provider that is simulated here")
 	}
 	return emptyResponse{}, env.zones.Add(in.Name, in.Provider)
 }

@@ -76,8 +76,8 @@ func (s *Sealer) Fingerprint(text []byte) ([]byte, error) {
 	return fingerprintWith(ring.primary, key, text), nil
 }
 
-// has reports whether the keyring has an enabled key with this id.
-func (k *keyring) has(id uint32) bool { return k.fingerprintKeys[id] != nil }
+// hasKey reports whether the keyring has an enabled key with this id.
+func (k *keyring) hasKey(id uint32) bool { return k.fingerprintKeys[id] != nil }
 
 // Matches implements ports.Fingerprinter. For an unknown key id it checks the keyset file for a
 // change, because the fingerprint may come from a replica with a newer keyset.

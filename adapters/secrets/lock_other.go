@@ -6,7 +6,8 @@ package secrets
 
 import "io/fs"
 
-// lock does nothing on this system: the operator must not run two rotations at the same time.
-func lock(string) (unlock func(), err error) { return func() {}, nil }
+// lockDirectory does nothing on this system: the operator must not run two rotations at the same
+// time.
+func lockDirectory(string) (unlock func(), err error) { return func() {}, nil }
 
-func sameOwner(string, fs.FileInfo) error { return nil }
+func copyOwner(string, fs.FileInfo) error { return nil }

@@ -12,9 +12,9 @@ import (
 	"syscall"
 )
 
-// lock makes concurrent rotations of one keyset run one after the other. It locks the directory,
-// because the file itself is replaced.
-func lock(path string) (unlock func(), err error) {
+// lockDirectory makes concurrent rotations of one keyset run one after the other. It locks the
+// directory, because the file itself is replaced.
+func lockDirectory(path string) (unlock func(), err error) {
 	dir, err := os.Open(filepath.Dir(path))
 	if err != nil {
 		return nil, err
@@ -25,9 +25,9 @@ func lock(path string) (unlock func(), err error) {
 	return func() { _ = dir.Close() }, nil
 }
 
-// sameOwner gives the file at path the owner of reference. After root has rotated a keyset, the
+// copyOwner gives the file at path the owner of reference. After root has rotated a keyset, the
 // service can then still read it.
-func sameOwner(path string, reference fs.FileInfo) error {
+func copyOwner(path string, reference fs.FileInfo) error {
 	owner, ok := reference.Sys().(*syscall.Stat_t)
 	if !ok {
 		return nil

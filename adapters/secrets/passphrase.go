@@ -20,9 +20,9 @@ const ageHeader = "age-encryption.org/"
 // ErrPassphrase means that the data was encrypted with a different passphrase.
 var ErrPassphrase = errors.New("the passphrase is wrong")
 
-// Encrypted reports whether data was encrypted by Encrypt or by the age program. start is the
+// IsEncrypted reports whether data was encrypted by Encrypt or by the age program. start is the
 // beginning of the data.
-func Encrypted(start []byte) bool { return bytes.HasPrefix(start, []byte(ageHeader)) }
+func IsEncrypted(start []byte) bool { return bytes.HasPrefix(start, []byte(ageHeader)) }
 
 // workFactor is the scrypt work factor, the default of the age program. With it, each guess at a
 // passphrase takes about a second and 256 MB.
@@ -50,7 +50,7 @@ func encrypt(to io.Writer, passphrase secret.Text, workFactor int) (io.WriteClos
 // Decrypter decrypts data of Encrypt with a passphrase. It can read the same data several times and
 // derives its key from the passphrase only once.
 type Decrypter struct {
-	identity *derivedOnce
+	identity *cachingIdentity
 }
 
 // NewDecrypter returns a Decrypter. It fails if the passphrase is empty.
@@ -59,7 +59,7 @@ func NewDecrypter(passphrase secret.Text) (*Decrypter, error) {
 	if err != nil {
 		return nil, fmt.Errorf("decrypt: %w", err)
 	}
-	return &Decrypter{&derivedOnce{Identity: identity}}, nil
+	return &Decrypter{&cachingIdentity{Identity: identity}}, nil
 }
 
 // Decrypt returns a reader that decrypts data of Encrypt. It fails with ErrPassphrase if the
@@ -77,16 +77,16 @@ func (d *Decrypter) Decrypt(from io.Reader) (io.Reader, error) {
 	return r, nil
 }
 
-// derivedOnce is an age.Identity that caches the key of the last header, because the derivation of
-// a key is slow on purpose.
-type derivedOnce struct {
+// cachingIdentity is an age.Identity that caches the key of the last header, because the derivation
+// of a key is slow on purpose.
+type cachingIdentity struct {
 	age.Identity
 	header []*age.Stanza
 	key    []byte
 }
 
 // Unwrap returns the key of a header.
-func (d *derivedOnce) Unwrap(header []*age.Stanza) ([]byte, error) {
+func (d *cachingIdentity) Unwrap(header []*age.Stanza) ([]byte, error) {
 	if d.key != nil && reflect.DeepEqual(header, d.header) {
 		return bytes.Clone(d.key), nil
 	}

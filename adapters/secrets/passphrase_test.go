@@ -23,7 +23,7 @@ func TestDecryptReadsOnlyWithThePassphrase(t *testing.T) {
 	if err := errors.Join(err, w.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if !secrets.Encrypted(encrypted.Bytes()[:20]) || secrets.Encrypted([]byte(text)) || bytes.Contains(encrypted.Bytes(), []byte(testSecret)) {
+	if !secrets.IsEncrypted(encrypted.Bytes()[:20]) || secrets.IsEncrypted([]byte(text)) || bytes.Contains(encrypted.Bytes(), []byte(testSecret)) {
 		t.Fatal("the data does not look encrypted")
 	}
 	decrypter := func(passphrase string) *secrets.Decrypter {

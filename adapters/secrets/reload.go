@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// checkInterval limits how often sealing checks the file for a change.
+// checkInterval is the minimum time between two checks of the file by currentRing.
 const checkInterval = time.Second
 
 // sameFile reports whether a and b show the same file, modification time, size and mode. If they
@@ -40,7 +40,7 @@ func (s *Sealer) currentRing() *keyring {
 // a replica with a newer keyset may have made the value. It does not read an unchanged file again,
 // because anyone can send values with invented ids.
 func (s *Sealer) ringWithKey(id uint32) *keyring {
-	if ring := s.ring.Load(); ring.has(id) {
+	if ring := s.ring.Load(); ring.hasKey(id) {
 		return ring
 	}
 	s.mu.Lock()

@@ -36,7 +36,7 @@ var ErrStaged = errors.New("the keyset already has a staged key")
 
 // Keys returns the keys of the keyset file at path, oldest first.
 func Keys(path string) ([]Key, error) {
-	handle, err := load(path)
+	handle, err := loadKeyset(path)
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +46,7 @@ func Keys(path string) ([]Key, error) {
 // Rotate makes the staged key the primary key and returns the keys. If there is no staged key, it
 // adds a new key and makes it the primary key. Secrets that older keys sealed can still be opened.
 func Rotate(path string) ([]Key, error) {
-	return change(path, func(manager *keyset.Manager, keys []Key) error {
+	return editKeyset(path, func(manager *keyset.Manager, keys []Key) error {
 		if newest := keys[len(keys)-1]; newest.Status == Staged {
 			id, err := strconv.ParseUint(newest.ID, 10, 32)
 			if err != nil {
@@ -65,7 +65,7 @@ func Rotate(path string) ([]Key, error) {
 // Stage adds a staged key and returns the keys. All replicas can then read the key before the first
 // replica seals with it. Stage fails with ErrStaged when the keyset already has a staged key.
 func Stage(path string) ([]Key, error) {
-	return change(path, func(manager *keyset.Manager, keys []Key) error {
+	return editKeyset(path, func(manager *keyset.Manager, keys []Key) error {
 		if keys[len(keys)-1].Status == Staged {
 			return ErrStaged
 		}
@@ -74,19 +74,20 @@ func Stage(path string) ([]Key, error) {
 	})
 }
 
-// change edits the keyset file. It replaces the file atomically and keeps the file's mode and
-// owner. If path is a symbolic link, as orchestrators create, change replaces the link's target.
-func change(path string, edit func(*keyset.Manager, []Key) error) ([]Key, error) {
+// editKeyset edits the keyset file. It replaces the file atomically and keeps the file's mode and
+// owner. If path is a symbolic link, as orchestrators create, editKeyset replaces the link's
+// target.
+func editKeyset(path string, edit func(*keyset.Manager, []Key) error) ([]Key, error) {
 	path, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return nil, fmt.Errorf("open keyset: %w", err)
 	}
-	unlock, err := lock(path)
+	unlock, err := lockDirectory(path)
 	if err != nil {
 		return nil, fmt.Errorf("lock keyset: %w", err)
 	}
 	defer unlock()
-	handle, err := load(path)
+	handle, err := loadKeyset(path)
 	if err != nil {
 		return nil, err
 	}
@@ -97,13 +98,13 @@ func change(path string, edit func(*keyset.Manager, []Key) error) ([]Key, error)
 	if handle, err = manager.Handle(); err != nil {
 		return nil, fmt.Errorf("change keyset: %w", err)
 	}
-	if err := replace(path, handle); err != nil {
+	if err := replaceKeysetFile(path, handle); err != nil {
 		return nil, fmt.Errorf("change keyset: %w", err)
 	}
 	return keysOf(handle), nil
 }
 
-func replace(path string, handle *keyset.Handle) error {
+func replaceKeysetFile(path string, handle *keyset.Handle) error {
 	content, err := encode(handle)
 	if err != nil {
 		return err
@@ -116,14 +117,14 @@ func replace(path string, handle *keyset.Handle) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(sameOwner(temp, info), os.Rename(temp, path)); err != nil {
+	if err := errors.Join(copyOwner(temp, info), os.Rename(temp, path)); err != nil {
 		_ = os.Remove(temp)
 		return err
 	}
 	return syncDir(path)
 }
 
-func load(path string) (*keyset.Handle, error) {
+func loadKeyset(path string) (*keyset.Handle, error) {
 	content, err := ReadKeyset(path)
 	if err != nil {
 		return nil, err
@@ -135,15 +136,15 @@ func load(path string) (*keyset.Handle, error) {
 // key has therefore never been primary: it is staged.
 func keysOf(handle *keyset.Handle) []Key {
 	keys := make([]Key, handle.Len())
-	afterPrimary := false
+	isAfterPrimary := false
 	for i, info := range handle.KeysetInfo().GetKeyInfo() {
 		keys[i] = Key{ID: strconv.FormatUint(uint64(info.GetKeyId()), 10), Status: Old}
 		switch entry, err := handle.Entry(i); {
 		case err != nil || entry.KeyStatus() != keyset.Enabled:
 			keys[i].Status = Disabled
 		case entry.IsPrimary():
-			keys[i].Status, afterPrimary = Primary, true
-		case afterPrimary:
+			keys[i].Status, isAfterPrimary = Primary, true
+		case isAfterPrimary:
 			keys[i].Status = Staged
 		}
 	}

@@ -42,8 +42,8 @@ type Sealer struct {
 	// file info just before the file was last read. It is nil if there was no file.
 	content  []byte
 	lastRead fs.FileInfo
-	// checkedAt is when Seal last checked the file for a change. lastError is the text of the last
-	// reload's error, "" if the reload succeeded.
+	// checkedAt is when currentRing last checked the file for a change. lastError is the text of
+	// the last reload's error, "" if the reload succeeded.
 	checkedAt time.Time
 	lastError string
 }

@@ -18,12 +18,12 @@ import (
 	"github.com/tenantry/tenantry/plugins/wire"
 )
 
-const scope = "github.com/tenantry/tenantry/adapters/telemetry"
+const instrumentationScope = "github.com/tenantry/tenantry/adapters/telemetry"
 
 // CallOptions configure the measurement of one provider's calls.
 type CallOptions struct {
 	Provider string
-	// Log receives a line for each call that failed, see severity.
+	// Log receives a line for each call that failed, see failureLevel.
 	Log *slog.Logger
 	// CustomerData allows tenant ids, domains and addresses in spans. They are never in metrics or
 	// in the log.
@@ -33,8 +33,8 @@ type CallOptions struct {
 // Calls returns the interceptor that measures the calls of one provider. It records each call as a
 // span and in the histogram tenantry.provider.call.duration. It logs each call that failed.
 func Calls(options CallOptions) (wire.Interceptor, error) {
-	tracer := otel.Tracer(scope)
-	duration, err := otel.Meter(scope).Float64Histogram("tenantry.provider.call.duration",
+	tracer := otel.Tracer(instrumentationScope)
+	duration, err := otel.Meter(instrumentationScope).Float64Histogram("tenantry.provider.call.duration",
 		metric.WithUnit("s"), metric.WithDescription("Time a provider call took, by provider, operation and outcome."),
 		metric.WithExplicitBucketBoundaries(.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120))
 	if err != nil {
@@ -49,28 +49,28 @@ func Calls(options CallOptions) (wire.Interceptor, error) {
 			span.SetAttributes(call.SpanAttributes()...)
 		}
 		err := next(ctx)
-		result, took := resultOf(err), time.Since(began)
+		result, elapsed := resultOf(err), time.Since(began)
 		span.SetAttributes(attribute.String("tenantry.outcome", result))
 		cause := causeOf(err)
 		if cause != "" {
 			span.SetAttributes(attribute.String("tenantry.cause", cause))
 		}
-		if level, failed := severity(err); failed {
+		if level, failed := failureLevel(err); failed {
 			span.SetStatus(codes.Error, result)
 			options.Log.LogAttrs(ctx, level, "provider call failed", slog.String("provider", options.Provider),
 				slog.String("operation", call.Operation), slog.String("outcome", result), slog.String("cause", cause),
-				slog.Float64("duration_ms", float64(took.Microseconds())/1000))
+				slog.Float64("duration_ms", float64(elapsed.Microseconds())/1000))
 		}
-		duration.Record(ctx, took.Seconds(), metric.WithAttributes(
+		duration.Record(ctx, elapsed.Seconds(), metric.WithAttributes(
 			attribute.String("provider", options.Provider), attribute.String("operation", call.Operation), attribute.String("outcome", result)))
 		return err
 	}, nil
 }
 
-// severity returns whether a call with this error is logged as failed, and the level of the log
+// failureLevel returns whether a call with this error is logged as failed, and the level of the log
 // line. The outcomes Refused and NotReady are answers of the provider, so a call with such an
 // outcome is not logged. A call that its caller cancelled is not logged either.
-func severity(err error) (slog.Level, bool) {
+func failureLevel(err error) (slog.Level, bool) {
 	switch outcome.KindOf(err) {
 	case outcome.Refused, outcome.NotReady:
 		return 0, false

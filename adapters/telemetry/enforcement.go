@@ -24,7 +24,7 @@ type Enforcement struct {
 // NewEnforcement registers the metrics with the global meter provider. Each counter exists with the
 // value 0 for every action and outcome, so that Prometheus sees the first increase.
 func NewEnforcement() (*Enforcement, error) {
-	meter := otel.Meter(scope)
+	meter := otel.Meter(instrumentationScope)
 	lag, errLag := meter.Float64Histogram("tenantry.enforcement.lag", metric.WithUnit("s"),
 		metric.WithDescription("Time from the message that was one too many, as the platform dates it, to the block that was stored. What the platform needs to act on its rule comes on top."),
 		metric.WithExplicitBucketBoundaries(60, 120, 300, 600, 900, 1200, 1800, 2400, 3600, 5400, 7200, 10800, 14400, 21600, 43200, 86400))

@@ -24,7 +24,7 @@ import (
 func collectSamples(t *testing.T, record func(*Enforcement)) map[string]float64 {
 	t.Helper()
 	registry := prometheus.NewRegistry()
-	meters, err := meter(t.Context(), resource.Empty(), registry)
+	meters, err := newMeterProvider(t.Context(), resource.Empty(), registry)
 	if err != nil {
 		t.Fatal(err)
 	}

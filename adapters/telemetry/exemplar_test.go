@@ -18,7 +18,7 @@ import (
 // not appear in the exemplar. Such an attribute can be too long for Prometheus.
 func TestExemplarsContainOnlyTraceIDs(t *testing.T) {
 	registry := prometheus.NewRegistry()
-	meters, err := meter(t.Context(), resource.Empty(), registry)
+	meters, err := newMeterProvider(t.Context(), resource.Empty(), registry)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,12 +36,12 @@ func (o Jobs) Step(ctx context.Context, j provisioning.Job, s provisioning.Step,
 	if request := trace.SpanContextFromContext(remote); request.IsValid() {
 		options = append(options, trace.WithLinks(trace.Link{SpanContext: request}))
 	}
-	ctx, span := otel.Tracer(scope).Start(ctx, "dns job "+string(s), options...)
+	ctx, span := otel.Tracer(instrumentationScope).Start(ctx, "dns job "+string(s), options...)
 	defer span.End()
 	err := run(ctx)
 	result := resultOf(err)
 	span.SetAttributes(attribute.String("tenantry.outcome", result))
-	if _, failed := severity(err); failed {
+	if _, failed := failureLevel(err); failed {
 		span.SetStatus(codes.Error, result)
 	}
 }
@@ -50,16 +50,16 @@ func (o Jobs) Step(ctx context.Context, j provisioning.Job, s provisioning.Step,
 // function that counts a check by its result. The counter exists with the value 0 for each value of
 // results.
 func DomainChecks(results ...string) (count func(ctx context.Context, result string), err error) {
-	checks, err := otel.Meter(scope).Int64Counter("tenantry.domain.checks",
+	checks, err := otel.Meter(instrumentationScope).Int64Counter("tenantry.domain.checks",
 		metric.WithDescription("Reads of the DNS of verified domains, made by the service itself, by result."))
 	if err != nil {
 		return nil, err
 	}
-	by := func(result string) metric.MeasurementOption {
+	withResult := func(result string) metric.MeasurementOption {
 		return metric.WithAttributes(attribute.String("result", result))
 	}
 	for _, result := range results {
-		checks.Add(context.Background(), 0, by(result))
+		checks.Add(context.Background(), 0, withResult(result))
 	}
-	return func(ctx context.Context, result string) { checks.Add(ctx, 1, by(result)) }, nil
+	return func(ctx context.Context, result string) { checks.Add(ctx, 1, withResult(result)) }, nil
 }

@@ -16,14 +16,14 @@ import (
 // Logger returns a logger that writes JSON lines to w. Each line contains the ids of the request,
 // the trace and the span in its context, if the context has them.
 func Logger(w io.Writer, level slog.Leveler) *slog.Logger {
-	return slog.New(correlated{slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level})})
+	return slog.New(correlatingHandler{slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level})})
 }
 
-// correlated is a handler that adds the ids of request, trace and span.
-type correlated struct{ slog.Handler }
+// correlatingHandler is a handler that adds the ids of request, trace and span.
+type correlatingHandler struct{ slog.Handler }
 
 // Handle implements slog.Handler.
-func (h correlated) Handle(ctx context.Context, r slog.Record) error {
+func (h correlatingHandler) Handle(ctx context.Context, r slog.Record) error {
 	if id := ports.RequestID(ctx); id != "" {
 		r.AddAttrs(slog.String("request_id", id))
 	}
@@ -34,13 +34,13 @@ func (h correlated) Handle(ctx context.Context, r slog.Record) error {
 }
 
 // WithAttrs implements slog.Handler.
-func (h correlated) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return correlated{h.Handler.WithAttrs(attrs)}
+func (h correlatingHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return correlatingHandler{h.Handler.WithAttrs(attrs)}
 }
 
 // WithGroup implements slog.Handler.
-func (h correlated) WithGroup(name string) slog.Handler {
-	return correlated{h.Handler.WithGroup(name)}
+func (h correlatingHandler) WithGroup(name string) slog.Handler {
+	return correlatingHandler{h.Handler.WithGroup(name)}
 }
 
 // Traceparent returns the W3C traceparent of the span in ctx, or "" if there is no span. A job

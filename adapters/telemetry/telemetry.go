@@ -9,7 +9,7 @@
 //   - enforcement.go: Enforcement, the metrics of enforcement passes.
 //   - webhooks.go: Webhooks, the metrics of the messages to webhooks.
 //   - log.go: Logger, the structured log with trace ids; Traceparent, for stored requests.
-//   - exemplar.go: traceOnly, which limits exemplars to trace ids.
+//   - exemplar.go: traceOnlyReservoirs, which limits exemplars to trace ids.
 package telemetry
 
 import (
@@ -49,15 +49,15 @@ func Start(ctx context.Context, o Options) (func(context.Context) error, error) 
 	}))
 	// Only the trace context is propagated. The baggage of callers must not reach other services.
 	otel.SetTextMapPropagator(propagation.TraceContext{})
-	res, err := identity(ctx, o)
+	res, err := newResource(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	traces, err := tracer(ctx, res)
+	traces, err := newTracerProvider(ctx, res)
 	if err != nil {
 		return nil, err
 	}
-	meters, err := meter(ctx, res, o.Registry)
+	meters, err := newMeterProvider(ctx, res, o.Registry)
 	if err != nil {
 		return nil, err
 	}
@@ -68,9 +68,9 @@ func Start(ctx context.Context, o Options) (func(context.Context) error, error) 
 	}, nil
 }
 
-// identity returns the resource that identifies the process. OTEL_SERVICE_NAME and
+// newResource returns the resource that identifies the process. OTEL_SERVICE_NAME and
 // OTEL_RESOURCE_ATTRIBUTES override the options.
-func identity(ctx context.Context, o Options) (*resource.Resource, error) {
+func newResource(ctx context.Context, o Options) (*resource.Resource, error) {
 	res, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithAttributes(
 		attribute.String("service.name", o.Service), attribute.String("service.version", o.Version)), resource.WithFromEnv())
 	if errors.Is(err, resource.ErrPartialResource) {
@@ -80,14 +80,14 @@ func identity(ctx context.Context, o Options) (*resource.Resource, error) {
 	return res, err
 }
 
-// tracer returns the tracer provider. Without OTEL_TRACES_SAMPLER, it samples 1 % of the traces
-// that begin in this process. For other traces it follows the caller's sampling decision.
-func tracer(ctx context.Context, res *resource.Resource) (*sdktrace.TracerProvider, error) {
+// newTracerProvider returns the tracer provider. Without OTEL_TRACES_SAMPLER, it samples 1 % of the
+// traces that begin in this process. For other traces it follows the caller's sampling decision.
+func newTracerProvider(ctx context.Context, res *resource.Resource) (*sdktrace.TracerProvider, error) {
 	opts := []sdktrace.TracerProviderOption{sdktrace.WithResource(res)}
 	if os.Getenv("OTEL_TRACES_SAMPLER") == "" {
 		opts = append(opts, sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.TraceIDRatioBased(0.01))))
 	}
-	if anySet("OTEL_TRACES_EXPORTER", "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") {
+	if isAnySet("OTEL_TRACES_EXPORTER", "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") {
 		exporter, err := autoexport.NewSpanExporter(ctx)
 		if err != nil {
 			return nil, err
@@ -97,15 +97,15 @@ func tracer(ctx context.Context, res *resource.Resource) (*sdktrace.TracerProvid
 	return sdktrace.NewTracerProvider(opts...), nil
 }
 
-// meter returns the meter provider. It writes metrics to the registry, without the labels of the
-// instrumentation scope. It also exports them if OTEL_METRICS_EXPORTER is set.
-func meter(ctx context.Context, res *resource.Resource, registry *prometheus.Registry) (*sdkmetric.MeterProvider, error) {
+// newMeterProvider returns the meter provider. It writes metrics to the registry, without the
+// labels of the instrumentation scope. It also exports them if OTEL_METRICS_EXPORTER is set.
+func newMeterProvider(ctx context.Context, res *resource.Resource, registry *prometheus.Registry) (*sdkmetric.MeterProvider, error) {
 	scraped, err := otelprometheus.New(otelprometheus.WithRegisterer(registry), otelprometheus.WithoutScopeInfo())
 	if err != nil {
 		return nil, err
 	}
 	opts := []sdkmetric.Option{sdkmetric.WithReader(scraped), sdkmetric.WithResource(res), sdkmetric.WithView(views...)}
-	if anySet("OTEL_METRICS_EXPORTER") {
+	if isAnySet("OTEL_METRICS_EXPORTER") {
 		pushed, err := autoexport.NewMetricReader(ctx)
 		if err != nil {
 			return nil, err
@@ -121,22 +121,23 @@ func meter(ctx context.Context, res *resource.Resource, registry *prometheus.Reg
 var views = []sdkmetric.View{
 	keepAttributes("http.server.request.duration", "http.request.method", "http.route", "http.response.status_code"),
 	keepAttributes("rpc.client.call.duration", "rpc.method", "rpc.response.status_code"),
-	drop("go.sql.query_timing"),
-	drop("http.server.*.body.size"),
+	dropMetric("go.sql.query_timing"),
+	dropMetric("http.server.*.body.size"),
 }
 
 func keepAttributes(name string, attributes ...attribute.Key) sdkmetric.View {
 	return sdkmetric.NewView(sdkmetric.Instrument{Name: name}, sdkmetric.Stream{
-		AttributeFilter: attribute.NewAllowKeysFilter(attributes...), ExemplarReservoirProviderSelector: traceOnly})
+		AttributeFilter: attribute.NewAllowKeysFilter(attributes...), ExemplarReservoirProviderSelector: traceOnlyReservoirs})
 }
 
-func drop(name string) sdkmetric.View {
+func dropMetric(name string) sdkmetric.View {
 	return sdkmetric.NewView(sdkmetric.Instrument{Name: name}, sdkmetric.Stream{Aggregation: sdkmetric.AggregationDrop{}})
 }
 
-// anySet reports whether at least one of the variables is set and the SDK is not disabled. Without
-// this check, the exporters would send data to their default address even if there is no collector.
-func anySet(variables ...string) bool {
+// isAnySet reports whether at least one of the variables is set and the SDK is not disabled.
+// Without this check, the exporters would send data to their default address even if there is no
+// collector.
+func isAnySet(variables ...string) bool {
 	if strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") {
 		return false
 	}

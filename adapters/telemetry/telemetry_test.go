@@ -28,7 +28,7 @@ func TestNothingIsExportedByDefault(t *testing.T) {
 		for name, value := range tt.env {
 			t.Setenv(name, value)
 		}
-		if got := anySet("OTEL_TRACES_EXPORTER", "OTEL_EXPORTER_OTLP_ENDPOINT"); got != tt.want {
+		if got := isAnySet("OTEL_TRACES_EXPORTER", "OTEL_EXPORTER_OTLP_ENDPOINT"); got != tt.want {
 			t.Errorf("%v: %v", tt.env, got)
 		}
 	}
@@ -39,7 +39,7 @@ func TestNothingIsExportedByDefault(t *testing.T) {
 func TestServiceNameComesFromEnvironment(t *testing.T) {
 	t.Setenv("OTEL_SERVICE_NAME", "mine")
 	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=staging")
-	res, err := identity(t.Context(), Options{Service: "tenantry", Version: "1", Log: slog.New(slog.DiscardHandler)})
+	res, err := newResource(t.Context(), Options{Service: "tenantry", Version: "1", Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,7 +30,7 @@ const (
 // NewWebhooks registers the metrics with the global meter provider. The counter exists with the
 // value 0 for every result.
 func NewWebhooks() (*Webhooks, error) {
-	meter := otel.Meter(scope)
+	meter := otel.Meter(instrumentationScope)
 	attempts, errAttempts := meter.Int64Counter("tenantry.webhook.attempts",
 		metric.WithDescription("Tries to send a message to the endpoint of a webhook, by result."))
 	lag, errLag := meter.Float64Histogram("tenantry.webhook.lag", metric.WithUnit("s"),

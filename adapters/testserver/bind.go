@@ -59,16 +59,16 @@ func StartBIND(ctx context.Context, zones ...string) (*BIND, error) {
 		files[zone+".zone"] = bindFile
 	}
 	files["named.conf"] = conf.String()
-	b.child, err = startChild(ctx, "named", []string{"-g", "-n", "2", "-c", "$DIR/named.conf"}, files, b.answers)
+	b.child, err = startChild(ctx, "named", []string{"-g", "-n", "2", "-c", "$DIR/named.conf"}, files, b.checkAnswers)
 	if err != nil {
 		return nil, err
 	}
 	return b, nil
 }
 
-// answers asks for the SOA of every zone. A successful connection would not be enough, because the
-// port opens before the zones are loaded.
-func (b *BIND) answers(ctx context.Context) error {
+// checkAnswers asks for the SOA of every zone. A successful connection would not be enough, because
+// the port opens before the zones are loaded.
+func (b *BIND) checkAnswers(ctx context.Context) error {
 	var d net.Dialer
 	for _, zone := range b.zones {
 		conn, err := d.DialContext(ctx, "tcp", b.Addr)

@@ -72,7 +72,7 @@ func StartPostgres(ctx context.Context) (*Postgres, error) {
 		return nil, err
 	}
 	password, user := rand.Text(), "tenantry"
-	dir, attr, err := newServerHome("postgres", "password", password)
+	dir, attr, err := newServerDirWithFile("postgres", "password", password)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +90,7 @@ func StartPostgres(ctx context.Context) (*Postgres, error) {
 	if err := p.launch(cmd); err != nil {
 		return nil, errors.Join(fmt.Errorf("start PostgreSQL: %w", err), os.RemoveAll(dir))
 	}
-	return p, p.await(ctx)
+	return p, p.awaitAnswer(ctx)
 }
 
 func (p *Postgres) launch(cmd *exec.Cmd) error {
@@ -110,12 +110,12 @@ func (p *Postgres) launch(cmd *exec.Cmd) error {
 	return nil
 }
 
-// await waits until the server answers a query. A successful connection would not be enough,
+// awaitAnswer waits until the server answers a query. A successful connection would not be enough,
 // because the port opens earlier.
-func (p *Postgres) await(ctx context.Context) error {
+func (p *Postgres) awaitAnswer(ctx context.Context) error {
 	for {
-		ask := exec.CommandContext(ctx, p.psql, "--no-psqlrc", "--quiet", "--command", "SELECT 1", p.URL)
-		if ask.Run() == nil {
+		psql := exec.CommandContext(ctx, p.psql, "--no-psqlrc", "--quiet", "--command", "SELECT 1", p.URL)
+		if psql.Run() == nil {
 			return nil
 		}
 		select {
@@ -134,11 +134,11 @@ func (p *Postgres) await(ctx context.Context) error {
 func (p *Postgres) Crash(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, serverTimeout)
 	defer cancel()
-	text, err := os.ReadFile(filepath.Join(p.dir, "server.pid"))
+	oldPID, err := os.ReadFile(filepath.Join(p.dir, "server.pid"))
 	if err != nil {
 		return err
 	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	pid, err := strconv.Atoi(strings.TrimSpace(string(oldPID)))
 	if err != nil {
 		return err
 	}
@@ -149,9 +149,9 @@ func (p *Postgres) Crash(ctx context.Context) error {
 		return err
 	}
 	for {
-		now, err := os.ReadFile(filepath.Join(p.dir, "server.pid"))
-		if err == nil && !bytes.Equal(now, text) {
-			return p.await(ctx)
+		currentPID, err := os.ReadFile(filepath.Join(p.dir, "server.pid"))
+		if err == nil && !bytes.Equal(currentPID, oldPID) {
+			return p.awaitAnswer(ctx)
 		}
 		select {
 		case <-ctx.Done():

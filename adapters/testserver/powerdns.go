@@ -56,14 +56,14 @@ func StartPowerDNS(ctx context.Context) (*PowerDNS, error) {
 	}
 	p := &PowerDNS{API: "http://127.0.0.1:" + web, Key: rand.Text(), DNS: "127.0.0.1:" + port}
 	files := map[string]string{"pdns.conf": fmt.Sprintf(powerDNSConf, port, p.Key, web)}
-	p.child, err = startChild(ctx, "pdns_server", []string{"--config-dir=$DIR"}, files, p.answers)
+	p.child, err = startChild(ctx, "pdns_server", []string{"--config-dir=$DIR"}, files, p.checkAnswers)
 	if err != nil {
 		return nil, err
 	}
 	return p, nil
 }
 
-func (p *PowerDNS) answers(ctx context.Context) error {
+func (p *PowerDNS) checkAnswers(ctx context.Context) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.API+"/api/v1/servers/localhost", nil)
 	if err != nil {
 		return err

@@ -69,10 +69,10 @@ func startChild(ctx context.Context, program string, args []string, files map[st
 		defer close(c.ended)
 		_ = cmd.Wait()
 	}()
-	return c, c.await(ctx, program, ready)
+	return c, c.awaitReady(ctx, program, ready)
 }
 
-func (c *child) await(ctx context.Context, program string, ready func(context.Context) error) error {
+func (c *child) awaitReady(ctx context.Context, program string, ready func(context.Context) error) error {
 	for {
 		err := ready(ctx)
 		if err == nil {
@@ -147,8 +147,8 @@ func postgresBinaries() (string, error) {
 	slices.SortFunc(dirs, func(a, b string) int { return cmp.Compare(postgresVersion(b), postgresVersion(a)) })
 	if found, err := exec.LookPath("initdb"); err == nil {
 		dirs = append(dirs, filepath.Dir(found))
-		if real, err := filepath.EvalSymlinks(found); err == nil {
-			dirs = append(dirs, filepath.Dir(real))
+		if resolved, err := filepath.EvalSymlinks(found); err == nil {
+			dirs = append(dirs, filepath.Dir(resolved))
 		}
 	}
 	for _, dir := range dirs {
@@ -173,10 +173,10 @@ func hasPostgresPrograms(dir string) bool {
 	return true
 }
 
-// newServerHome creates a directory with one file that only the server may read. It returns the
-// directory and the process attributes. PostgreSQL refuses to run as root, so root starts servers
-// as a different user.
-func newServerHome(server, name, content string) (string, *syscall.SysProcAttr, error) {
+// newServerDirWithFile creates a directory with one file that only the server may read. It returns
+// the directory and the process attributes. PostgreSQL refuses to run as root, so root starts
+// servers as a different user.
+func newServerDirWithFile(server, name, content string) (string, *syscall.SysProcAttr, error) {
 	dir, err := os.MkdirTemp("", "tenantry-"+server+"-")
 	if err != nil {
 		return "", nil, err
@@ -201,8 +201,8 @@ func newServerHome(server, name, content string) (string, *syscall.SysProcAttr, 
 
 func unprivilegedUser() (uid, gid int, err error) {
 	for _, name := range []string{"postgres", "nobody"} {
-		u, lookup := user.Lookup(name)
-		if lookup != nil {
+		u, lookupErr := user.Lookup(name)
+		if lookupErr != nil {
 			continue
 		}
 		uid, err1 := strconv.Atoi(u.Uid)

@@ -68,7 +68,7 @@ func (r *Redis) start() error {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		return errors.New("it is not installed: apt-get install redis-server")
 	}
-	dir, attr, err := newServerHome("redis", "redis.conf", fmt.Sprintf("bind 127.0.0.1\nport %s\nrequirepass %s\nsave \"\"\nappendonly no\n", r.port, r.password))
+	dir, attr, err := newServerDirWithFile("redis", "redis.conf", fmt.Sprintf("bind 127.0.0.1\nport %s\nrequirepass %s\nsave \"\"\nappendonly no\n", r.port, r.password))
 	if err != nil {
 		return err
 	}
@@ -85,13 +85,13 @@ func (r *Redis) start() error {
 		defer close(r.ended)
 		_ = cmd.Wait()
 	}()
-	return r.await()
+	return r.awaitAnswer()
 }
 
-func (r *Redis) await() error {
+func (r *Redis) awaitAnswer() error {
 	deadline := time.After(serverTimeout)
 	for {
-		err := r.do("PING")
+		err := r.sendCommands("PING")
 		if err == nil {
 			return nil
 		}
@@ -106,16 +106,16 @@ func (r *Redis) await() error {
 	}
 }
 
-// Empty removes all data and scripts.
-func (r *Redis) Empty(t testing.TB) {
+// DeleteAllData removes all data and scripts.
+func (r *Redis) DeleteAllData(t testing.TB) {
 	t.Helper()
-	if err := r.do("FLUSHALL", "SCRIPT FLUSH"); err != nil {
+	if err := r.sendCommands("FLUSHALL", "SCRIPT FLUSH"); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// do sends commands over a plain connection, so that this package needs no Redis client.
-func (r *Redis) do(commands ...string) error {
+// sendCommands sends commands over a plain connection, so that this package needs no Redis client.
+func (r *Redis) sendCommands(commands ...string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), serverTimeout)
 	defer cancel()
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", "127.0.0.1:"+r.port)

@@ -21,7 +21,7 @@ func TestRedisRestartsAndLeavesNothing(t *testing.T) {
 	if err != nil || serverURL.Hostname() != "127.0.0.1" {
 		t.Fatalf("%q is not on loopback (%v)", r.URL, err)
 	}
-	r.Empty(t)
+	r.DeleteAllData(t)
 	if owner := serverUser(t, "tenantry-redis-*"); owner == 0 {
 		t.Error("the server runs as root")
 	}
@@ -31,7 +31,7 @@ func TestRedisRestartsAndLeavesNothing(t *testing.T) {
 		t.Error("the stopped server accepts connections")
 	}
 	r.Start(t)
-	r.Empty(t)
+	r.DeleteAllData(t)
 	r.Freeze(t)
 	r.Stop()
 	if remaining, _ := filepath.Glob(filepath.Join(os.Getenv("TMPDIR"), "tenantry-redis-*")); len(remaining) > 0 {

@@ -95,18 +95,18 @@ type plainHTTP struct{}
 // host whose name resolves to a different address each time therefore cannot evade the check.
 func (s *Sender) checkConnection(ctx context.Context, _, address string, _ syscall.RawConn) error {
 	target, err := netip.ParseAddrPort(address)
-	if err != nil || !s.allowed(target.Addr(), ctx.Value(plainHTTP{}) != nil) {
+	if err != nil || !s.isAllowed(target.Addr(), ctx.Value(plainHTTP{}) != nil) {
 		return errForbidden
 	}
 	return nil
 }
 
-// allowed reports whether messages may be sent to an address.
-func (s *Sender) allowed(a netip.Addr, plain bool) bool {
+// isAllowed reports whether messages may be sent to an address.
+func (s *Sender) isAllowed(a netip.Addr, isPlainHTTP bool) bool {
 	if !s.allowPrivate {
-		return !plain && egress.IsPublic(a)
+		return !isPlainHTTP && egress.IsPublic(a)
 	}
-	return !plain || a.Unmap().IsLoopback()
+	return !isPlainHTTP || a.Unmap().IsLoopback()
 }
 
 // CheckURL implements ports.WebhookSender. It resolves the host, and checks all its addresses.
@@ -120,9 +120,9 @@ func (s *Sender) CheckURL(ctx context.Context, raw string) error {
 		return invalid("the host does not resolve")
 	}
 	for _, a := range addresses {
-		switch plain := u.Scheme == "http"; {
-		case s.allowed(a, plain):
-		case plain:
+		switch isPlainHTTP := u.Scheme == "http"; {
+		case s.isAllowed(a, isPlainHTTP):
+		case isPlainHTTP:
 			return invalid("http is allowed only to loopback addresses")
 		default:
 			return invalid(errForbidden.Error())
@@ -134,7 +134,7 @@ func (s *Sender) CheckURL(ctx context.Context, raw string) error {
 // parse checks the form of a URL.
 func (s *Sender) parse(raw string) (*url.URL, error) {
 	parsed, err := url.Parse(raw)
-	if err != nil || len(raw) > webhook.MaxURL || parsed.Opaque != "" || parsed.Hostname() == "" || strings.ContainsFunc(raw, notVisible) {
+	if err != nil || len(raw) > webhook.MaxURL || parsed.Opaque != "" || parsed.Hostname() == "" || strings.ContainsFunc(raw, isNotVisible) {
 		return nil, invalid("it is not an absolute URL of at most " + strconv.Itoa(webhook.MaxURL) + " visible ASCII characters")
 	}
 	if port := parsed.Port(); port != "" {
@@ -154,7 +154,7 @@ func (s *Sender) parse(raw string) (*url.URL, error) {
 	}
 }
 
-func notVisible(r rune) bool { return r <= ' ' || r >= 0x7f }
+func isNotVisible(r rune) bool { return r <= ' ' || r >= 0x7f }
 
 // resolve returns the addresses of a host. It sends the same queries as the dialer.
 func (s *Sender) resolve(ctx context.Context, host string) ([]netip.Addr, error) {
@@ -166,8 +166,8 @@ func (s *Sender) resolve(ctx context.Context, host string) ([]netip.Addr, error)
 	return s.resolver.LookupNetIP(ctx, "ip", host)
 }
 
-func invalid(why string) error {
-	return fault.InvalidWebhookURL.At("messages cannot be sent to this URL: "+why, fault.Field{Name: "url", Message: why})
+func invalid(reason string) error {
+	return fault.InvalidWebhookURL.At("messages cannot be sent to this URL: "+reason, fault.Field{Name: "url", Message: reason})
 }
 
 // Send implements ports.WebhookSender.

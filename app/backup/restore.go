@@ -108,9 +108,9 @@ func (s backupSource) read(sink rowSink) (backupInfo, error) {
 	start, _ := buffered.Peek(64)
 	var content io.Reader = buffered
 	switch {
-	case secrets.Encrypted(start) && s.decrypter == nil:
+	case secrets.IsEncrypted(start) && s.decrypter == nil:
 		return backupInfo{}, cli.WithFix(errors.New("the backup is encrypted"), "pass its passphrase with --credential-file FILE; - reads it from standard input")
-	case secrets.Encrypted(start):
+	case secrets.IsEncrypted(start):
 		if content, err = s.decrypter.Decrypt(buffered); err != nil {
 			return backupInfo{}, err
 		}

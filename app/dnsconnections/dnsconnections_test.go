@@ -49,7 +49,7 @@ func (fx *fixture) For(_ string, credential secret.Credential) ports.DNSProvider
 	if p := fx.byToken[token]; p != nil {
 		return p
 	}
-	return fake.Refusing{}
+	return fake.RefusingDNSProvider{}
 }
 
 func newFixture(t *testing.T) *fixture {

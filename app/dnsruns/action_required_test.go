@@ -54,9 +54,9 @@ func TestAJobNamesTheActionItRequires(t *testing.T) {
 		dns.ReadUnreliable: {
 			cause: func(t *testing.T, fx *fixture) {
 				fx.connect(t, fx.provider)
-				fx.fake.DNS.Trouble("test")
+				fx.fake.DNS.FailReads("test")
 			},
-			fix:   func(_ *testing.T, fx *fixture) { fx.fake.DNS.Trouble("") },
+			fix:   func(_ *testing.T, fx *fixture) { fx.fake.DNS.FailReads("") },
 			stage: provisioning.StagePlan,
 		},
 		provisioning.ZoneChanged: {

@@ -113,13 +113,13 @@ func TestSurveyWithFailingProviders(t *testing.T) {
 		{"a provider that is down", detectedProvider, map[string]ports.DNSProvider{"a": brokenProvider{servingProvider(), down, nil}}, dns.ReadUnreliable, false},
 		{"a provider that throttles the read of records", detectedProvider, map[string]ports.DNSProvider{"a": brokenProvider{servingProvider(), nil, &outcome.Error{Kind: outcome.Throttled}}}, dns.ReadUnreliable, false},
 		{"an undetected provider with a broken answer", undetectedProvider, map[string]ports.DNSProvider{"a": brokenProvider{servingProvider(), &outcome.Error{Kind: outcome.Broken}, nil}}, dns.ReadUnreliable, false},
-		{"a refused credential", detectedProvider, map[string]ports.DNSProvider{"a": fake.Refusing{DNSProvider: servingProvider()}}, dns.CredentialRejected, true},
+		{"a refused credential", detectedProvider, map[string]ports.DNSProvider{"a": fake.RefusingDNSProvider{DNSProvider: servingProvider()}}, dns.CredentialRejected, true},
 		{"a credential that may not read records", detectedProvider, map[string]ports.DNSProvider{"a": brokenProvider{servingProvider(), nil, &outcome.Error{Kind: outcome.Refused, Code: fault.AccessDenied}}}, dns.CredentialRejected, true},
 		{"refused settings", detectedProvider, map[string]ports.DNSProvider{"a": brokenProvider{servingProvider(), refusedSettings, nil}}, dns.ConnectionRequired, true},
 		{"settings that are refused at the read of records", detectedProvider, map[string]ports.DNSProvider{"a": brokenProvider{servingProvider(), nil, refusedSettings}}, dns.ConnectionRequired, true},
 		{"refused settings of an undetected provider", undetectedProvider, map[string]ports.DNSProvider{"a": brokenProvider{servingProvider(), refusedSettings, nil}}, dns.ConnectionRequired, true},
 		{"a zone that is too large", detectedProvider, map[string]ports.DNSProvider{"a": brokenProvider{servingProvider(), nil, tooLarge}}, dns.ReadUnreliable, false},
-		{"one refused credential, and one that serves the zone", detectedProvider, map[string]ports.DNSProvider{"a": fake.Refusing{DNSProvider: servingProvider()}, "b": servingProvider()}, "", true},
+		{"one refused credential, and one that serves the zone", detectedProvider, map[string]ports.DNSProvider{"a": fake.RefusingDNSProvider{DNSProvider: servingProvider()}, "b": servingProvider()}, "", true},
 		{"a connection that does not have the zone", detectedProvider, map[string]ports.DNSProvider{"a": &fake.DNSProvider{}}, dns.ConnectionRequired, true},
 		{"a connection whose zone has other servers", detectedProvider, map[string]ports.DNSProvider{"a": moved}, dns.ConnectionRequired, true},
 		{"no connection", detectedProvider, nil, dns.ConnectionRequired, true},
@@ -179,7 +179,7 @@ func TestSurveyOfAnUnreliableRead(t *testing.T) {
 	fx.addAndVerify(t)
 	fx.connect(t, "cloudflare", "one", servingProvider())
 	calls := fx.providers.Calls()
-	fx.fake.DNS.Trouble("zone_cut_unknown")
+	fx.fake.DNS.FailReads("zone_cut_unknown")
 	survey := fx.survey(t)
 	if a := survey.Automation(); a.Required != dns.ReadUnreliable || a.Safe || survey.Plan.Reason != "zone_cut_unknown" || !strings.Contains(a.Message, "zone_cut_unknown") {
 		t.Errorf("got %+v", a)

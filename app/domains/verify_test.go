@@ -235,7 +235,7 @@ func TestFailedVerificationReadsTheDNS(t *testing.T) {
 	if !fx.storedDomain(t).Status.VerificationSeen {
 		t.Fatal("the published record is not seen")
 	}
-	fx.fake.DNS.Trouble("no_authoritative_answer")
+	fx.fake.DNS.FailReads("no_authoritative_answer")
 	fx.fake.Fail(fake.Fault{Method: "VerifyDomain", Kind: outcome.Refused, Code: fault.VerificationFailed, Times: 1})
 	_, err = fx.Verify(t.Context(), fx.account.ID, guid, zone)
 	requireRefusal(t, err, fault.VerificationFailed)

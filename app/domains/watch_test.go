@@ -113,7 +113,7 @@ func TestWatchTakesNoUnreliableReadForDrift(t *testing.T) {
 	w := newWatchFixture(t)
 	before := w.addHealthy(t)
 	for reason, want := range map[string]CheckResult{"servers_disagree": CheckSilent, dns.ReasonNotDelegated: CheckUnreliable} {
-		w.fake.DNS.Trouble(reason)
+		w.fake.DNS.FailReads(reason)
 		got := w.nextDay(t)
 		if len(got.Health.Drifted) > 0 || got.Status != before.Status || !got.CheckedAt.After(before.CheckedAt) {
 			t.Fatalf("%s: %+v, %+v", reason, got.Health, got.Status)

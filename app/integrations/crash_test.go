@@ -57,7 +57,7 @@ func (fx *fixture) signIn(t *testing.T, s *integrations.Service, id string) erro
 	if err != nil {
 		return err
 	}
-	fx.platformOf(t, id).Complete(b.AuthURL.Reveal(), fx.anna.Address, "Anna")
+	fx.platformOf(t, id).CompleteSignIn(b.AuthURL.Reveal(), fx.anna.Address, "Anna")
 	fx.advance(4 * time.Second)
 	got, err := s.SessionStatus(t.Context(), fx.ann.ID, id, fx.anna.ID, b.Session.ID)
 	if err == nil && got.Status != integration.SessionConnected {
@@ -171,7 +171,7 @@ func TestCrashOfADisconnect(t *testing.T) {
 
 // hasAccount reports whether a platform has the account.
 func (fx *fixture) hasAccount(address string) bool {
-	return slices.ContainsFunc(append(fx.instantly.Held(), fx.plusvibe.Held()...), func(a integration.Account) bool {
+	return slices.ContainsFunc(append(fx.instantly.AllAccounts(), fx.plusvibe.AllAccounts()...), func(a integration.Account) bool {
 		return integration.SameAddress(a.Address, address)
 	})
 }

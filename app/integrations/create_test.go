@@ -56,7 +56,7 @@ func TestCreateTestsAndStores(t *testing.T) {
 
 func TestRejectedCredentialIsNotStored(t *testing.T) {
 	fx := newFixture(t)
-	fx.platforms.AddWorkspace("instantly", "down", "", fake.AbsentSending())
+	fx.platforms.AddWorkspace("instantly", "down", "", fake.UnreachableSendingPlatform())
 	invalid, unpaid, silent := fake.NewSendingPlatform(), fake.NewSendingPlatform(), fake.NewSendingPlatform()
 	invalid.Fail(fake.Fault{Kind: outcome.Refused, Code: fault.InvalidRequest})
 	unpaid.SetPlanEnded(true)
@@ -202,7 +202,7 @@ func TestDeleteLetsOtherIntegrationsConnect(t *testing.T) {
 	if err != nil || deleted.ID != id {
 		t.Fatalf("%+v, %v", deleted, err)
 	}
-	if n := fx.instantly.Calls("Remove") + fx.instantly.Calls("Account"); n != calls || len(fx.instantly.Held()) != 1 {
+	if n := fx.instantly.Calls("Remove") + fx.instantly.Calls("Account"); n != calls || len(fx.instantly.AllAccounts()) != 1 {
 		t.Error("the platform was called")
 	}
 	fx.connect(t, second, fx.anna)

@@ -22,7 +22,7 @@ func TestDisconnectRemovesTheAccountAtThePlatform(t *testing.T) {
 		t.Fatalf("without a connection: %+v, %v", d, err)
 	}
 	fx.connect(t, id, fx.anna)
-	if d, err = fx.Disconnect(t.Context(), fx.ann.ID, id, fx.anna.ID, nil); err != nil || !d.Removed || len(fx.instantly.Held()) != 0 {
+	if d, err = fx.Disconnect(t.Context(), fx.ann.ID, id, fx.anna.ID, nil); err != nil || !d.Removed || len(fx.instantly.AllAccounts()) != 0 {
 		t.Fatalf("%+v, %v", d, err)
 	}
 	if c := fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected); c.AccountID != "" {
@@ -60,8 +60,8 @@ func TestDisconnectAllDisconnectsTheMailbox(t *testing.T) {
 	fx.requireStatus(t, id, fx.anna, integration.ConnectionConnected)
 	for range 2 {
 		must(t, fx.DisconnectAll(t.Context(), fx.ann.ID, fx.anna.ID))
-		if c := fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected); c.AccountID != "" || len(fx.instantly.Held()) != 0 {
-			t.Errorf("%+v, held %v", c, fx.instantly.Held())
+		if c := fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected); c.AccountID != "" || len(fx.instantly.AllAccounts()) != 0 {
+			t.Errorf("%+v, held %v", c, fx.instantly.AllAccounts())
 		}
 	}
 	fx.connect(t, second, fx.anna)
@@ -75,7 +75,7 @@ func TestDisconnectOfAMissingAccount(t *testing.T) {
 	fx := newFixture(t)
 	id := fx.createIntegration(t, "instantly")
 	fx.connect(t, id, fx.anna)
-	fx.instantly.Drop(fx.anna.Address)
+	fx.instantly.DropAccount(fx.anna.Address)
 	_, err := fx.Disconnect(t.Context(), fx.ann.ID, id, fx.anna.ID, nil)
 	must(t, err)
 	fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected)
@@ -89,8 +89,8 @@ func TestDisconnectOfAnAccountThatDoesNotShowYet(t *testing.T) {
 	fx.connect(t, id, fx.anna)
 	fx.platforms.AddWorkspace("instantly", "key", "ws-1", withoutAccounts{fx.instantly})
 	d, err := fx.Disconnect(t.Context(), fx.ann.ID, id, fx.anna.ID, nil)
-	if err != nil || !d.Removed || len(fx.instantly.Held()) != 0 {
-		t.Errorf("%+v, %v, held %v", d, err, fx.instantly.Held())
+	if err != nil || !d.Removed || len(fx.instantly.AllAccounts()) != 0 {
+		t.Errorf("%+v, %v, held %v", d, err, fx.instantly.AllAccounts())
 	}
 }
 
@@ -132,7 +132,7 @@ func TestDisconnectWithoutTheCapability(t *testing.T) {
 	_, err := fx.Disconnect(t.Context(), fx.ann.ID, id, fx.anna.ID, nil)
 	requireRefusal(t, err, fault.CapabilityMissing)
 	fx.requireStatus(t, id, fx.anna, integration.ConnectionConnected)
-	platform.Drop(fx.anna.Address)
+	platform.DropAccount(fx.anna.Address)
 	_, err = fx.Disconnect(t.Context(), fx.ann.ID, id, fx.anna.ID, nil)
 	must(t, err)
 	fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected)
@@ -188,7 +188,7 @@ func TestDisconnectWithoutAnAnswer(t *testing.T) {
 				endFault()
 			}
 			fx.refresh(t, id)
-			if len(fx.instantly.Held()) == 0 {
+			if len(fx.instantly.AllAccounts()) == 0 {
 				fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected)
 			} else {
 				fx.requireStatus(t, id, fx.anna, integration.ConnectionConnected)
@@ -214,7 +214,7 @@ func TestSignInDuringADisconnect(t *testing.T) {
 	fx.advance(time.Second)
 	b := fx.beginSession(t, id, fx.anna)
 	fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnecting)
-	fx.instantly.Deny(b.AuthURL.Reveal())
+	fx.instantly.DenySignIn(b.AuthURL.Reveal())
 	fx.advance(time.Minute)
 	fx.requireSession(t, b, integration.SessionFailed)
 	fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnecting)
@@ -236,7 +236,7 @@ func TestDisconnectOfALeftOverAccount(t *testing.T) {
 	must(t, err)
 	fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected)
 	fx.requireStatus(t, second, fx.anna, integration.ConnectionConnected)
-	if len(fx.instantly.Held()) != 0 {
+	if len(fx.instantly.AllAccounts()) != 0 {
 		t.Error("the platform still has the account")
 	}
 }

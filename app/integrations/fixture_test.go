@@ -155,7 +155,7 @@ func (fx *fixture) beginSession(t *testing.T, id string, m mailbox.Mailbox) inte
 func (fx *fixture) connect(t *testing.T, id string, m mailbox.Mailbox) {
 	t.Helper()
 	b := fx.beginSession(t, id, m)
-	fx.platformOf(t, id).Complete(b.AuthURL.Reveal(), m.Address, m.DisplayName)
+	fx.platformOf(t, id).CompleteSignIn(b.AuthURL.Reveal(), m.Address, m.DisplayName)
 	fx.requireSession(t, b, integration.SessionConnected)
 }
 

@@ -101,7 +101,7 @@ func (r *signInRace) beginNext(ctx context.Context) error {
 // signInAtPlatform signs in with the link of the earlier session, as a person does.
 func (r *signInRace) signInAtPlatform(ctx context.Context) error {
 	interleaving.Step(ctx)
-	r.instantly.Complete(r.earlier.AuthURL.Reveal(), r.anna.Address, r.anna.DisplayName)
+	r.instantly.CompleteSignIn(r.earlier.AuthURL.Reveal(), r.anna.Address, r.anna.DisplayName)
 	return nil
 }
 
@@ -222,7 +222,7 @@ func TestSignInsInEveryOrder(t *testing.T) {
 						t.Errorf("the refusal would be replayed for 24 hours: %v", r.refusal)
 					}
 					r.refresh(t, r.id)
-					exists := slices.ContainsFunc(r.instantly.Held(), func(a integration.Account) bool { return a.Address == r.anna.Address })
+					exists := slices.ContainsFunc(r.instantly.AllAccounts(), func(a integration.Account) bool { return a.Address == r.anna.Address })
 					if c := r.storedConnection(t, r.id, r.anna); exists != (c.Status == integration.ConnectionConnected) || c.Status == integration.ConnectionDisconnecting {
 						t.Errorf("the platform has the account: %v, the connection is %+v", exists, c)
 					}

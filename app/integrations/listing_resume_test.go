@@ -47,7 +47,7 @@ func newLimitedFixture(t *testing.T) (fx *fixture, id string, r *limitedPlatform
 	fx.Limit = time.Second // less than a pause needs
 	id = fx.createIntegration(t, "instantly")
 	fx.connect(t, id, fx.ben)
-	fx.instantly.Drop(fx.ben.Address)
+	fx.instantly.DropAccount(fx.ben.Address)
 	for n := range 6 {
 		fx.instantly.Put(integration.Account{Address: fmt.Sprintf("a%d@other.test", n), State: integration.AccountConnected})
 	}

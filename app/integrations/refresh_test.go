@@ -32,8 +32,8 @@ func TestRefreshStoresTheStatesOfThePlatform(t *testing.T) {
 	}
 	fx.connect(t, second, mailboxes["elsewhere"])
 	b := fx.beginSession(t, id, mailboxes["closed"])
-	fx.instantly.Complete(b.AuthURL.Reveal(), mailboxes["closed"].Address, "Closed")
-	fx.instantly.Drop(mailboxes["vanished"].Address)
+	fx.instantly.CompleteSignIn(b.AuthURL.Reveal(), mailboxes["closed"].Address, "Closed")
+	fx.instantly.DropAccount(mailboxes["vanished"].Address)
 	fx.instantly.Put(
 		integration.Account{Address: mailboxes["revoked"].Address, State: integration.AccountFailed, HasError: true, Reason: "connection_error"},
 		integration.Account{Address: "ELSEWHERE@example.test", State: integration.AccountConnected},
@@ -103,7 +103,7 @@ func TestIncompleteListingChangesNothing(t *testing.T) {
 			fx.connect(t, id, fx.ben)
 			fx.createMailbox(t, fx.ann, theTenant, "never")
 			fx.instantly.PageSize = 1
-			fx.instantly.Drop(fx.ben.Address)
+			fx.instantly.DropAccount(fx.ben.Address)
 			fx.instantly.Put(integration.Account{Address: "x@other.test", State: integration.AccountConnected},
 				integration.Account{Address: "y@other.test", State: integration.AccountConnected})
 			if tt.cycle {
@@ -222,7 +222,7 @@ func TestOlderListingDoesNotOverwriteNewerOne(t *testing.T) {
 		older <- err
 	}()
 	<-held.created
-	fx.instantly.Drop(box.Address)
+	fx.instantly.DropAccount(box.Address)
 	fx.advance(time.Minute)
 	fx.refresh(t, id)
 	fx.requireStatus(t, id, box, integration.ConnectionDisconnected)

@@ -22,7 +22,7 @@ func TestScheduledRefreshesDetectChanges(t *testing.T) {
 	id, second := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
 	foreign := fx.createIntegrationOf(t, fx.bob, "instantly")
 	fx.connect(t, id, fx.anna)
-	fx.instantly.Drop(fx.anna.Address)
+	fx.instantly.DropAccount(fx.anna.Address)
 	fx.advance(6 * time.Hour)
 	for _, p := range fx.Periodic(time.Minute, 6*time.Hour) {
 		must(t, p.Do(t.Context()))

@@ -206,7 +206,7 @@ func TestRefreshDuringAStart(t *testing.T) {
 	id := fx.createIntegration(t, "instantly")
 	fx.connect(t, id, fx.anna)
 	fx.platforms.AddWorkspace("instantly", "key", "ws-1", interruptedStarts{fx.instantly, func() {
-		fx.instantly.Drop(fx.anna.Address)
+		fx.instantly.DropAccount(fx.anna.Address)
 		fx.advance(time.Second)
 		fx.refresh(t, id)
 		fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected)
@@ -261,7 +261,7 @@ func TestSlowRequestLosesItsSession(t *testing.T) {
 	first, second := <-firstResult, <-secondResult
 	requireRefusal(t, first, fault.SessionActive)
 	must(t, second)
-	fx.instantly.Complete(b.AuthURL.Reveal(), fx.anna.Address, "Anna")
+	fx.instantly.CompleteSignIn(b.AuthURL.Reveal(), fx.anna.Address, "Anna")
 	fx.requireSession(t, b, integration.SessionConnected)
 }
 
@@ -284,7 +284,7 @@ func TestBeginFindsALateSignIn(t *testing.T) {
 			id := fx.createIntegration(t, tt.provider)
 			first := fx.beginSession(t, id, fx.anna)
 			if tt.signIn {
-				fx.platformOf(t, id).Complete(first.AuthURL.Reveal(), fx.anna.Address, "Anna")
+				fx.platformOf(t, id).CompleteSignIn(first.AuthURL.Reveal(), fx.anna.Address, "Anna")
 			}
 			fx.advance(tt.after)
 			second := fx.beginSession(t, id, fx.anna)

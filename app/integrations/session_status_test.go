@@ -28,10 +28,10 @@ func TestSessionFromLinkToConnection(t *testing.T) {
 			}
 			fx.requireStatus(t, id, fx.anna, integration.ConnectionPending)
 			fx.requireSession(t, b, integration.SessionPending)
-			fx.platformOf(t, id).Complete(b.AuthURL.Reveal(), "Anna@Example.test", "Anna K")
+			fx.platformOf(t, id).CompleteSignIn(b.AuthURL.Reveal(), "Anna@Example.test", "Anna K")
 			s := fx.requireSession(t, b, integration.SessionConnected)
 			c := fx.requireStatus(t, id, fx.anna, integration.ConnectionConnected)
-			account := fx.platformOf(t, id).Held()[0].ID
+			account := fx.platformOf(t, id).AllAccounts()[0].ID
 			if s.AccountID != account || s.AccountName != "Anna K" || s.ConnectedAt != fx.clock ||
 				c.AccountID != account || c.AccountAddress != "Anna@Example.test" || c.ConnectedAt != fx.clock {
 				t.Errorf("%+v\n%+v", s, c)
@@ -51,8 +51,8 @@ func TestConnectedBeforeTheAccountShows(t *testing.T) {
 	fx := newFixture(t)
 	id := fx.createIntegration(t, "instantly")
 	b := fx.beginSession(t, id, fx.anna)
-	fx.instantly.Complete(b.AuthURL.Reveal(), fx.anna.PrincipalName, "Anna")
-	fx.instantly.Drop(fx.anna.PrincipalName)
+	fx.instantly.CompleteSignIn(b.AuthURL.Reveal(), fx.anna.PrincipalName, "Anna")
+	fx.instantly.DropAccount(fx.anna.PrincipalName)
 	s := fx.requireSession(t, b, integration.SessionConnected)
 	if s.AccountID != fx.anna.PrincipalName || s.AccountName != "Anna" {
 		t.Errorf("%+v", s)
@@ -75,15 +75,19 @@ func TestASessionEndsWithTheStateOfItsSignIn(t *testing.T) {
 			reason        string
 			connection    integration.ConnectionStatus
 		}{
-			{"the person declined", true, func(_ *fixture, p *fake.SendingPlatform, b integrations.StartedSession) { p.Deny(b.AuthURL.Reveal()) },
+			{"the person declined", true, func(_ *fixture, p *fake.SendingPlatform, b integrations.StartedSession) {
+				p.DenySignIn(b.AuthURL.Reveal())
+			},
 				integration.SessionFailed, "access_denied", integration.ConnectionFailed},
 			{"a different person signed in", true, func(_ *fixture, p *fake.SendingPlatform, b integrations.StartedSession) {
-				p.Complete(b.AuthURL.Reveal(), "boss@"+zone, "Boss")
+				p.CompleteSignIn(b.AuthURL.Reveal(), "boss@"+zone, "Boss")
 			}, integration.SessionFailed, integration.ReasonWrongAccount, integration.ConnectionFailed},
-			{"the session expired at the platform", true, func(_ *fixture, p *fake.SendingPlatform, b integrations.StartedSession) { p.Expire(b.AuthURL.Reveal()) },
+			{"the session expired at the platform", true, func(_ *fixture, p *fake.SendingPlatform, b integrations.StartedSession) {
+				p.ExpireSignIn(b.AuthURL.Reveal())
+			},
 				integration.SessionExpired, "", integration.ConnectionFailed},
 			{"the session expired at the platform after the sign-in", true, func(fx *fixture, p *fake.SendingPlatform, b integrations.StartedSession) {
-				p.Expire(b.AuthURL.Reveal())
+				p.ExpireSignIn(b.AuthURL.Reveal())
 				p.Put(integration.Account{Address: fx.anna.Address, State: integration.AccountConnected})
 			}, integration.SessionConnected, "", integration.ConnectionConnected},
 			{"no sign-in", false, func(fx *fixture, _ *fake.SendingPlatform, _ integrations.StartedSession) {
@@ -92,7 +96,7 @@ func TestASessionEndsWithTheStateOfItsSignIn(t *testing.T) {
 				integration.SessionExpired, "", integration.ConnectionFailed},
 			{"a sign-in at the last moment", false, func(fx *fixture, p *fake.SendingPlatform, b integrations.StartedSession) {
 				fx.advance(10*time.Minute - time.Second)
-				p.Complete(b.AuthURL.Reveal(), fx.anna.Address, "Anna")
+				p.CompleteSignIn(b.AuthURL.Reveal(), fx.anna.Address, "Anna")
 				fx.advance(5 * time.Minute)
 			}, integration.SessionConnected, "", integration.ConnectionConnected},
 			{"the account cannot sign in", false, func(fx *fixture, p *fake.SendingPlatform, b integrations.StartedSession) {
@@ -214,7 +218,7 @@ func TestSignInElsewhereMeanwhile(t *testing.T) {
 	must(t, err)
 	fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected)
 	fx.connect(t, second, fx.anna)
-	fx.instantly.Complete(b.AuthURL.Reveal(), fx.anna.Address, "Anna")
+	fx.instantly.CompleteSignIn(b.AuthURL.Reveal(), fx.anna.Address, "Anna")
 	if s := fx.requireSession(t, b, integration.SessionFailed); s.Reason != integration.ReasonDisconnected {
 		t.Errorf("%+v", s)
 	}
@@ -234,7 +238,7 @@ func TestSignInAfterAnotherHasTheMailbox(t *testing.T) {
 		t.Fatal(saved, err)
 	}
 	fx.connect(t, second, fx.anna)
-	fx.instantly.Complete(b.AuthURL.Reveal(), fx.anna.Address, "Anna")
+	fx.instantly.CompleteSignIn(b.AuthURL.Reveal(), fx.anna.Address, "Anna")
 	if s := fx.requireSession(t, b, integration.SessionFailed); s.Reason != integration.ReasonElsewhere || !s.ConnectedAt.IsZero() {
 		t.Errorf("%+v", s)
 	}

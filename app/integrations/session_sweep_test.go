@@ -21,7 +21,7 @@ func TestSweepEndsExpiredSessions(t *testing.T) {
 	b := fx.beginSession(t, id, fx.anna)
 	fx.beginSession(t, second, fx.ben)
 	fx.beginSession(t, id, cyd)
-	fx.instantly.Complete(b.AuthURL.Reveal(), fx.anna.Address, "Anna")
+	fx.instantly.CompleteSignIn(b.AuthURL.Reveal(), fx.anna.Address, "Anna")
 	must(t, fx.store.BeginSession(t.Context(), fx.ann.ID, integration.Session{
 		ID: unknownID, IntegrationID: id, MailboxID: fx.createMailbox(t, fx.ann, theTenant, "dead").ID, Status: integration.SessionPending, CreatedAt: fx.clock, ExpiresAt: fx.clock.Add(time.Second),
 	}, unknownID, fx.clock))

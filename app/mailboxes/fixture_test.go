@@ -136,7 +136,7 @@ func (fx *fixture) requireComplete(t *testing.T, want int) {
 		t.Fatalf("the platform has %d, the store %d, want %d", len(atPlatform), len(stored), want)
 	}
 	for i, m := range atPlatform {
-		if !m.PasswordSet || !m.Submission || !m.AccountEnabled {
+		if !m.PasswordSet || !m.SubmissionOpen || !m.AccountEnabled {
 			t.Fatalf("unfinished at the platform: %+v", m)
 		}
 		s := stored[i]

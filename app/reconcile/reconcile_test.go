@@ -170,7 +170,7 @@ func TestAnIncompleteReadKeepsTheStoredDNS(t *testing.T) {
 	pass, platform, store := newPass(t, fake.Setup{})
 	d := store.stored
 	d.Status = dns.Status{MX: "mx.example.", SPF: "v=spf1 -all", VerificationSeen: true}
-	platform.DNS.Trouble("no_authoritative_answer")
+	platform.DNS.FailReads("no_authoritative_answer")
 	got := pass.WithCurrentDNS(t.Context(), "", d)
 	if got.Status.MX != d.Status.MX || !got.Status.VerificationSeen || got.CheckedAt.IsZero() {
 		t.Fatalf("got %+v", got)

@@ -78,9 +78,9 @@ func TestSyncIgnoresUnreliableDNS(t *testing.T) {
 	fx.addPlatformObjects(t)
 	fx.sync(t)
 	before, _ := fx.storedObjects(t)
-	fx.platform.DNS.Trouble("no_authoritative_answer")
+	fx.platform.DNS.FailReads("no_authoritative_answer")
 	fx.sync(t)
-	fx.platform.DNS.Trouble("")
+	fx.platform.DNS.FailReads("")
 	fx.platform.DNS.Publish("one.test", dns.Record{Type: dns.TXT, Name: "one.test", Content: "v=spf1 +all"}, dns.Record{Type: dns.MX, Name: "one.test", Content: "mx.other.test"},
 		dns.Record{Type: dns.TXT, Name: "_dmarc.one.test", Content: "v=DMARC1; p=quarantine"})
 	fx.Reconciler.DNS = interceptedDNS{fx.platform.DNS, func(_ context.Context, read dns.ZoneRead) (dns.ZoneRead, error) {

@@ -19,7 +19,7 @@ import (
 // the mailbox for which they ask do not exist. Test also runs them against the simulator.
 func accountChecks(kind string) []contract.Check[*environment] {
 	area := kind + "/account/"
-	all := []contract.Check[*environment]{
+	checks := []contract.Check[*environment]{
 		{ID: area + "accepted", Proves: "the provider accepts the credential", Run: func(t T, e *environment) {
 			if err := e.checkCredential(t, guardedContext(t)); err != nil {
 				t.Fatalf("check: %v", err)
@@ -28,20 +28,20 @@ func accountChecks(kind string) []contract.Check[*environment] {
 	}
 	switch kind {
 	case string(wire.KindDNS):
-		all = append(all, contract.Check[*environment]{ID: area + "no-such-zone", Proves: "a name that is nobody's zone is reported as no zone", Run: func(t T, e *environment) {
+		checks = append(checks, contract.Check[*environment]{ID: area + "no-such-zone", Proves: "a name that is nobody's zone is reported as no zone", Run: func(t T, e *environment) {
 			name := strings.ToLower("nobody-has-" + rand.Text()[:12] + ".example")
 			if z, err := e.dns(e.process, e.connection()).Zone(guardedContext(t), name); !dns.IsNoZone(err) {
 				t.Fatalf("%s: got %+v, %v", name, z, err)
 			}
 		}})
 	case string(wire.KindSending):
-		all = append(all, contract.Check[*environment]{ID: area + "no-such-mailbox", Proves: "an address that is not connected has no account", Run: func(t T, e *environment) {
+		checks = append(checks, contract.Check[*environment]{ID: area + "no-such-mailbox", Proves: "an address that is not connected has no account", Run: func(t T, e *environment) {
 			checkNoSuchMailbox(t, e.sending(e.process, e.connection()))
 		}}, contract.Check[*environment]{ID: area + "list-ends", Proves: "the list of accounts ends, and names each account once", Run: func(t T, e *environment) {
 			checkListEnds(t, e.sending(e.process, e.connection()))
 		}})
 	}
-	return all
+	return checks
 }
 
 // guardedContext returns a context that ends after the timeout of a call.
@@ -53,7 +53,7 @@ func guardedContext(t T) context.Context {
 
 // checkCredential calls Check of the provider.
 func (e *environment) checkCredential(t T, ctx context.Context) error {
-	return e.reads(t, e.process, e.connection())["Check"](ctx)
+	return e.readCalls(t, e.process, e.connection())["Check"](ctx)
 }
 
 // maxPages is larger than the number of pages of any real account.

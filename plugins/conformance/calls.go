@@ -48,10 +48,10 @@ var mailReads = map[string]func(context.Context, sdk.MailTenant) error{
 // call makes one call of a provider and ignores its result.
 type call = func(context.Context) error
 
-// reads returns read calls of the running plugin p with the connection c, by name. They are the
+// readCalls returns read calls of the running plugin p with the connection c, by name. They are the
 // same for all plugins of a kind. The objects for which they ask do not exist, except the zone
 // Binary.zone.
-func (b Binary) reads(t T, p *wire.Process, c sdk.Connection) map[string]call {
+func (b Binary) readCalls(t T, p *wire.Process, c sdk.Connection) map[string]call {
 	t.Helper()
 	switch kind := describe(t, p).Kind; kind {
 	case wire.KindMail:

@@ -85,16 +85,16 @@ type Binary struct {
 	exchange *exchange // records the calls; nil in a Go test
 	pacer    *pacer    // delays the calls of a DNS provider
 	limits   wire.Limits
-	// notHTTP is true if the plugin does not use HTTP to call its provider.
-	notHTTP bool
-	zone    string // the name for which the call Zone of reads asks; empty for a name without a zone
+	// isNotHTTP is true if the plugin does not use HTTP to call its provider.
+	isNotHTTP bool
+	zone      string // the name for which the call Zone of readCalls asks; empty for a name without a zone
 }
 
 // requireHTTP skips a check that needs an HTTP answer of the provider, if the plugin does not use
 // HTTP.
 func (b Binary) requireHTTP(t T) {
 	t.Helper()
-	if b.notHTTP {
+	if b.isNotHTTP {
 		t.Skipf("the plugin does not call its provider by HTTP")
 	}
 }
@@ -109,9 +109,9 @@ func (b Binary) Start(t T) *wire.Process {
 	}
 	line, timeout := func(line []byte) { _, _ = os.Stderr.Write(append(line, '\n')) }, startTimeout
 	if b.exchange != nil {
-		line, timeout = b.exchange.output, handshakeTimeout
+		line, timeout = b.exchange.recordOutput, handshakeTimeout
 	}
-	p, err := wire.Start(wire.Launch{Exe: path, Name: filepath.Base(path), Timeout: timeout, OnLine: line, Limits: b.limits, Env: append(inherit(pluginVariables), wire.SearchPath)})
+	p, err := wire.Start(wire.Launch{Exe: path, Name: filepath.Base(path), Timeout: timeout, OnLine: line, Limits: b.limits, Env: append(inheritedVariables(pluginVariables), wire.SearchPath)})
 	if err != nil {
 		t.Fatalf("start %s: %v", b.Path, err)
 	}

@@ -27,26 +27,30 @@ func newDNSEnvironment(t T, e *environment) *dnsEnvironment {
 	t.Helper()
 	w := newZoneServer(t, e.description.Name)
 	e.start(t, w.url)
-	e.notHTTP = !e.speaksHTTP()
+	e.isNotHTTP = !e.speaksHTTP()
 	return &dnsEnvironment{e, w, t}
 }
 
 // Provider implements contract.DNSProviderEnv.
-func (d *dnsEnvironment) Provider() sdk.DNSProvider { return d.dns(d.process, d.customer(d.t)) }
+func (d *dnsEnvironment) Provider() sdk.DNSProvider {
+	return d.dns(d.process, d.customerConnection(d.t))
+}
 
 // Refused implements contract.DNSProviderEnv.
-func (d *dnsEnvironment) Refused() sdk.DNSProvider { return d.dns(d.process, guessed(d.customer(d.t))) }
+func (d *dnsEnvironment) Refused() sdk.DNSProvider {
+	return d.dns(d.process, withGuessedSecrets(d.customerConnection(d.t)))
+}
 
 // NewZone implements contract.DNSProviderEnv.
 func (d *dnsEnvironment) NewZone(T) string { return d.zones.add() }
 
 // Put implements contract.DNSProviderEnv.
 func (d *dnsEnvironment) Put(_ T, zone string, s dns.RRSet) {
-	d.zones.replace(zone, func(r recordDoc) bool { return r.Name == s.Name && r.Type == string(s.Type) }, fromSet(s))
+	d.zones.replace(zone, func(r recordDoc) bool { return r.Name == s.Name && r.Type == string(s.Type) }, recordsOfSet(s))
 }
 
 // Held implements contract.DNSProviderEnv.
-func (d *dnsEnvironment) Held(_ T, zone string) []dns.RRSet { return toSets(d.zones.records(zone)) }
+func (d *dnsEnvironment) Held(_ T, zone string) []dns.RRSet { return setsOf(d.zones.records(zone)) }
 
 // Lose implements contract.DNSProviderEnv.
 func (d *dnsEnvironment) Lose(t T, failure contract.Failure) {
@@ -66,18 +70,18 @@ var dnsChecks = []contract.Check[*dnsEnvironment]{
 	{ID: "dns/read/many-records", Proves: "all record sets of a large zone are read once each", Run: func(t T, d *dnsEnvironment) {
 		const n = 230 // more than the size of a page of any known provider
 		zone := d.NewZone(t)
-		var all []recordDoc
+		var records []recordDoc
 		for i := range n {
-			all = append(all, recordDoc{Type: "TXT", Name: fmt.Sprintf("r%03d.%s", i, zone), Content: fmt.Sprint("value ", i), TTL: 300})
+			records = append(records, recordDoc{Type: "TXT", Name: fmt.Sprintf("r%03d.%s", i, zone), Content: fmt.Sprint("value ", i), TTL: 300})
 		}
-		d.zones.replace(zone, func(recordDoc) bool { return false }, all)
+		d.zones.replace(zone, func(recordDoc) bool { return false }, records)
 		ctx, cancel := context.WithTimeout(t.Context(), callTimeout)
 		defer cancel()
-		at, err := d.Provider().Zone(ctx, zone)
+		found, err := d.Provider().Zone(ctx, zone)
 		if err != nil {
 			t.Fatalf("zone: %v", err)
 		}
-		sets, err := d.Provider().Records(ctx, at)
+		sets, err := d.Provider().Records(ctx, found)
 		if err != nil {
 			t.Fatalf("records: %v", err)
 		}
@@ -92,14 +96,14 @@ var dnsChecks = []contract.Check[*dnsEnvironment]{
 	}},
 	{ID: "dns/write/not-sent-twice", Proves: "a write whose answer is lost is sent once, because the host decides on a repetition", Run: func(t T, d *dnsEnvironment) {
 		zone := d.NewZone(t)
-		at, err := d.Provider().Zone(t.Context(), zone)
+		found, err := d.Provider().Zone(t.Context(), zone)
 		if err != nil {
 			t.Fatalf("zone: %v", err)
 		}
-		before := d.simulator.writes(t)
+		before := d.simulator.writeCount(t)
 		d.Lose(t, contract.LosesAnswer)
-		_, err = d.apply(t, at, "written once")
-		if sent := d.simulator.writes(t) - before; sent != 1 {
+		_, err = d.addText(t, found, "written once")
+		if sent := d.simulator.writeCount(t) - before; sent != 1 {
 			t.Fatalf("the write returned %v after %d requests, want 1", err, sent)
 		}
 	}},
@@ -121,18 +125,18 @@ var dnsChecks = []contract.Check[*dnsEnvironment]{
 func (d *dnsEnvironment) failedWrite(t T, status int, want ...outcome.Kind) {
 	t.Helper()
 	zone := d.NewZone(t)
-	at, err := d.Provider().Zone(t.Context(), zone)
+	found, err := d.Provider().Zone(t.Context(), zone)
 	if err != nil {
 		t.Fatalf("zone: %v", err)
 	}
 	d.simulator.planFault(t, simulate.Fault{Kind: simulate.Status, Status: status, Times: 1, WritesOnly: true})
-	if _, err = d.apply(t, at, "x"); !slices.Contains(want, outcome.KindOf(err)) {
+	if _, err = d.addText(t, found, "x"); !slices.Contains(want, outcome.KindOf(err)) {
 		t.Fatalf("the write returned %v, want %v", err, want)
 	}
 }
 
-// apply adds a TXT record at the apex of a zone.
-func (d *dnsEnvironment) apply(t T, zone dns.Zone, value string) ([]dns.RRSet, error) {
+// addText adds a TXT record at the apex of a zone.
+func (d *dnsEnvironment) addText(t T, zone dns.Zone, value string) ([]dns.RRSet, error) {
 	ctx, cancel := context.WithTimeout(t.Context(), callTimeout)
 	defer cancel()
 	return d.Provider().Apply(ctx, zone, []dns.Change{{

@@ -80,8 +80,8 @@ func (e *environment) connection() sdk.Connection {
 	return e.join(settings, secrets)
 }
 
-// complete adds the values of Options and the defaults of the fields to a connection.
-func (e *environment) complete(c sdk.Connection) sdk.Connection {
+// withDefaults adds the values of Options and the defaults of the fields to a connection.
+func (e *environment) withDefaults(c sdk.Connection) sdk.Connection {
 	settings, secrets := maps.Clone(e.options.Settings), map[string]string{}
 	if settings == nil {
 		settings = map[string]string{}
@@ -101,9 +101,9 @@ func (e *environment) join(settings, secrets map[string]string) sdk.Connection {
 	return e.description.Join(values, values)
 }
 
-// guessed returns a connection with secrets that the provider does not accept. A secret in base64
-// is replaced by a different secret in base64.
-func guessed(c sdk.Connection) sdk.Connection {
+// withGuessedSecrets returns a connection with secrets that the provider does not accept. A secret
+// in base64 is replaced by a different secret in base64.
+func withGuessedSecrets(c sdk.Connection) sdk.Connection {
 	for name, value := range c.Secrets {
 		guess := "guessed-" + name
 		if _, err := base64.StdEncoding.DecodeString(value.Reveal()); err == nil {
@@ -114,10 +114,10 @@ func guessed(c sdk.Connection) sdk.Connection {
 	return c
 }
 
-// customer returns the connection of a customer. It begins with the settings and secrets that the
-// simulator printed at its start (simulate.Ready). If the simulator issues settings and secrets for
-// each customer, these replace the printed ones.
-func (e *environment) customer(t T) sdk.Connection {
+// customerConnection returns the connection of a customer. It begins with the settings and secrets
+// that the simulator printed at its start (simulate.Ready). If the simulator issues settings and
+// secrets for each customer, these replace the printed ones.
+func (e *environment) customerConnection(t T) sdk.Connection {
 	t.Helper()
 	c := e.connection()
 	status, answer := e.simulator.callControl(t, http.MethodPost, "/credentials", map[string]string{"customer": "suite"})
@@ -139,7 +139,7 @@ func (e *environment) customer(t T) sdk.Connection {
 // of the provider.
 func (e *environment) connect(t T, base string) sdk.Connection {
 	t.Helper()
-	c := e.customer(t)
+	c := e.customerConnection(t)
 	for name, value := range c.Settings {
 		if rest, found := strings.CutPrefix(value, e.simulator.URL); found {
 			c.Settings[name] = base + rest

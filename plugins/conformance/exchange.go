@@ -87,8 +87,8 @@ func (e *exchange) searchLeak(where, text string) {
 	}
 }
 
-// output records a line that the plugin prints.
-func (e *exchange) output(line []byte) {
+// recordOutput records a line that the plugin prints.
+func (e *exchange) recordOutput(line []byte) {
 	text := strings.ToValidUTF8(string(line), "?")
 	e.searchLeak("a line that the plugin prints", text)
 	e.record("plugin prints: %s", e.show(text))
@@ -130,8 +130,8 @@ func describeError(err error) string {
 	return text + ")"
 }
 
-// provider records a request that the plugin sent to its provider, and its result.
-func (e *exchange) provider(r *http.Request, body []byte, result string) {
+// recordProviderCall records a request that the plugin sent to its provider, and its result.
+func (e *exchange) recordProviderCall(r *http.Request, body []byte, result string) {
 	if e != nil {
 		e.record("plugin calls %s %s {%s}: %s", r.Method, r.URL.RequestURI(), e.show(strings.ToValidUTF8(string(body), "?")), e.show(result))
 	}
@@ -150,8 +150,8 @@ func shorten(text string) string {
 	return text[:end] + "…"
 }
 
-// all returns the records, oldest first, and the leaks.
-func (e *exchange) all() (records, leaks []string) {
+// recordsAndLeaks returns the records, oldest first, and the leaks.
+func (e *exchange) recordsAndLeaks() (records, leaks []string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.dropped > 0 {

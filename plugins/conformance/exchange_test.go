@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestRecordsHaveNoPartOfASecret records texts in which a secret is at the end of what is shown, is a
-// part of another secret, or has a line break.
+// TestRecordsHaveNoPartOfASecret records texts in which a secret is at the end of what is shown, is
+// a part of another secret, or has a line break.
 func TestRecordsHaveNoPartOfASecret(t *testing.T) {
 	const short, long, key = "s3cret-token", "s3cret-token-of-the-account", "-----BEGIN\nsecret-key\n-----END"
 	e := &exchange{secrets: map[string]string{}}
@@ -18,7 +18,7 @@ func TestRecordsHaveNoPartOfASecret(t *testing.T) {
 		"a part of another secret":    "token " + long + ".",
 		"with a line break":           "key " + key + ".",
 	} {
-		e.output([]byte(text))
+		e.recordOutput([]byte(text))
 		shown := e.records[len(e.records)-1]
 		for _, part := range []string{"s3cr", "of-the-account", "secret-key"} {
 			if strings.Contains(shown, part) {

@@ -24,7 +24,7 @@ import (
 // checks.
 func failureChecks(kind string) []check {
 	area := kind + "/failures/"
-	all := []check{
+	checks := []check{
 		{ID: area + "nothing-listens", Proves: "an address where nothing listens is down", Run: func(t T, b Binary) {
 			b.expectOutcome(t, UnreachableURL(t), outcome.Down)
 		}},
@@ -33,7 +33,7 @@ func failureChecks(kind string) []check {
 		}},
 		{ID: area + "status-500", Proves: "a 500 without a body is broken or down", Run: func(t T, b Binary) {
 			b.requireHTTP(t)
-			b.expectOutcome(t, startServer(t, answering(http.StatusInternalServerError)), outcome.Broken, outcome.Down)
+			b.expectOutcome(t, startServer(t, statusHandler(http.StatusInternalServerError)), outcome.Broken, outcome.Down)
 		}},
 		{ID: area + "endless-answer", Proves: "an endless answer is broken", Run: func(t T, b Binary) {
 			b.expectOutcomeOfReads(t, b.startFlood(t), 1, []outcome.Kind{outcome.Broken})
@@ -47,9 +47,9 @@ func failureChecks(kind string) []check {
 		{ID: area + "cancelled", Proves: "a cancelled call returns, and its request to the provider ends", Run: checkCancelled},
 	}
 	if kind == string(wire.KindDNS) {
-		return append(all, dnsFailureChecks...)
+		return append(checks, dnsFailureChecks...)
 	}
-	return all
+	return checks
 }
 
 // dnsFailureChecks are checks with HTTP statuses. The contract suite of a DNS provider does not
@@ -57,7 +57,7 @@ func failureChecks(kind string) []check {
 var dnsFailureChecks = []check{
 	{ID: "dns/failures/status-503", Proves: "a provider out of service is down", Run: func(t T, b Binary) {
 		b.requireHTTP(t)
-		b.expectOutcome(t, startServer(t, answering(http.StatusServiceUnavailable)), outcome.Down)
+		b.expectOutcome(t, startServer(t, statusHandler(http.StatusServiceUnavailable)), outcome.Down)
 	}},
 	{ID: "dns/failures/throttled", Proves: "a provider that throttles is throttled, for as long as it says", Run: func(t T, b Binary) {
 		b.requireHTTP(t)
@@ -87,13 +87,13 @@ var dnsFailureChecks = []check{
 	}},
 }
 
-// answering returns a handler that answers with a status and without a body.
-func answering(status int) http.Handler {
+// statusHandler returns a handler that answers with a status and without a body.
+func statusHandler(status int) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
 }
 
-// flood writes until the caller closes the connection.
-func flood(w http.ResponseWriter, r *http.Request) {
+// writeEndlessly writes until the caller closes the connection.
+func writeEndlessly(w http.ResponseWriter, r *http.Request) {
 	chunk := bytes.Repeat([]byte("[[[["), 1<<14)
 	for r.Context().Err() == nil {
 		if _, err := w.Write(chunk); err != nil {
@@ -105,32 +105,32 @@ func flood(w http.ResponseWriter, r *http.Request) {
 // silentServer reads requests and never answers them. Each request holds the read lock of open
 // while it is open. The first request closes asked.
 type silentServer struct {
-	open      sync.RWMutex
-	asked     chan struct{}
-	askedOnce sync.Once
+	openRequests sync.RWMutex
+	asked        chan struct{}
+	askedOnce    sync.Once
 }
 
 func newSilentServer() *silentServer { return &silentServer{asked: make(chan struct{})} }
 
-// begin records that a request has begun. The returned function records its end.
-func (s *silentServer) begin() (end func()) {
-	s.open.RLock()
+// beginRequest records that a request has begun. The returned function records its end.
+func (s *silentServer) beginRequest() (end func()) {
+	s.openRequests.RLock()
 	s.askedOnce.Do(func() { close(s.asked) })
-	return s.open.RUnlock
+	return s.openRequests.RUnlock
 }
 
 // ServeHTTP implements http.Handler.
 func (s *silentServer) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
-	defer s.begin()()
+	defer s.beginRequest()()
 	_, _ = io.Copy(io.Discard, r.Body) // net/http notices that a connection is closed only after the body was read
 	<-r.Context().Done()
 }
 
-// deadline is the time limit of a call whose provider never answers. A plugin fails the check if
-// its request to the provider is still open abandonTimeout after that. abandonTimeout is longer
+// callDeadline is the time limit of a call whose provider never answers. A plugin fails the check
+// if its request to the provider is still open abandonTimeout after that. abandonTimeout is longer
 // than the host's longest deadline of 20 seconds, because several calls of a plugin may share one
 // request, such as a token request.
-const deadline = 300 * time.Millisecond
+const callDeadline = 300 * time.Millisecond
 
 // abandonTimeout is a variable so that the tests of this package can shorten it.
 var abandonTimeout = 30 * time.Second
@@ -138,9 +138,9 @@ var abandonTimeout = 30 * time.Second
 func checkDeadline(t T, b Binary) {
 	p := b.Start(t)
 	provider := newSilentServer()
-	for name, read := range b.reads(t, p, b.Connect(b.startSilent(t, provider))) {
-		ctx, cancel := context.WithTimeout(t.Context(), deadline)
-		err, returned := within(callTimeout, func() error { return read(ctx) })
+	for name, read := range b.readCalls(t, p, b.Connect(b.startSilent(t, provider))) {
+		ctx, cancel := context.WithTimeout(t.Context(), callDeadline)
+		err, returned := runWithin(callTimeout, func() error { return read(ctx) })
 		cancel()
 		switch {
 		case !returned:
@@ -157,7 +157,7 @@ func checkDeadline(t T, b Binary) {
 // request.
 func (s *silentServer) requireQuiet(t T) {
 	t.Helper()
-	if _, ended := within(abandonTimeout, func() error { s.open.Lock(); return nil }); !ended {
+	if _, hasEnded := runWithin(abandonTimeout, func() error { s.openRequests.Lock(); return nil }); !hasEnded {
 		t.Errorf("requests to the provider were still open %s after the end of their calls", abandonTimeout)
 	}
 }
@@ -165,11 +165,11 @@ func (s *silentServer) requireQuiet(t T) {
 func checkCancelled(t T, b Binary) {
 	p := b.Start(t)
 	provider := newSilentServer()
-	read := b.reads(t, p, b.Connect(b.startSilent(t, provider)))["Check"]
+	read := b.readCalls(t, p, b.Connect(b.startSilent(t, provider)))["Check"]
 	ctx, cancel := context.WithCancel(t.Context())
-	timer := panics.AfterFunc(deadline, cancel, func(*panics.Error) {})
+	timer := panics.AfterFunc(callDeadline, cancel, func(*panics.Error) {})
 	defer timer.Stop()
-	switch err, returned := within(callTimeout, func() error { return read(ctx) }); {
+	switch err, returned := runWithin(callTimeout, func() error { return read(ctx) }); {
 	case !returned:
 		t.Error("the call did not return when it was cancelled")
 	case !errors.Is(err, context.Canceled):
@@ -178,8 +178,8 @@ func checkCancelled(t T, b Binary) {
 	provider.requireQuiet(t)
 }
 
-// within runs f and reports whether it returned within limit.
-func within(limit time.Duration, f func() error) (result error, returned bool) {
+// runWithin runs f and reports whether it returned within limit.
+func runWithin(limit time.Duration, f func() error) (result error, returned bool) {
 	ended := make(chan error, 1)
 	panics.Go(func() { ended <- f() }, func(e *panics.Error) { ended <- e })
 	select {
@@ -206,7 +206,7 @@ func (b Binary) expectOutcomeOfReads(t T, url string, atOnce int, want []outcome
 	slots := make(chan struct{}, atOnce)
 	var hung atomic.Bool
 	var pending panics.Group
-	for name, read := range b.reads(t, p, b.Connect(url)) {
+	for name, read := range b.readCalls(t, p, b.Connect(url)) {
 		pending.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()

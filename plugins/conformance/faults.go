@@ -33,39 +33,39 @@ type faultInjector struct {
 // contract.SendingPlatformEnv.
 func (s *Simulator) Fail(t T, how contract.Failure) (lift func()) {
 	t.Helper()
-	status := func(code, wait int) func() {
+	planStatus := func(code, wait int) func() {
 		return s.planFault(t, simulate.Fault{Kind: simulate.Status, Status: code, RetryAfter: wait})
 	}
 	switch how {
 	case contract.Throttles:
-		return status(http.StatusTooManyRequests, int(contract.ThrottleWait.Seconds()))
+		return planStatus(http.StatusTooManyRequests, int(contract.ThrottleWait.Seconds()))
 	case contract.IsDown:
-		return status(http.StatusServiceUnavailable, 0)
+		return planStatus(http.StatusServiceUnavailable, 0)
 	case contract.Breaks:
-		return status(http.StatusInternalServerError, 0)
+		return planStatus(http.StatusInternalServerError, 0)
 	case contract.LosesRequest:
 		return s.planFault(t, simulate.Fault{Kind: simulate.DropBefore})
 	case contract.LosesAnswer:
 		return s.planFault(t, simulate.Fault{Kind: simulate.DropAfter})
 	}
-	s.faults.set(how)
-	return func() { s.faults.set(0) }
+	s.faults.setFailure(how)
+	return func() { s.faults.setFailure(0) }
 }
 
-func (f *faultInjector) set(failure contract.Failure) {
+func (f *faultInjector) setFailure(failure contract.Failure) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.failure, f.firstPages = failure, map[string][]byte{}
 }
 
-func (f *faultInjector) current() contract.Failure {
+func (f *faultInjector) currentFailure() contract.Failure {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.failure
 }
 
-// plan replaces the planned fault. Its kind must be Status, DropBefore or DropAfter.
-func (f *faultInjector) plan(fault simulate.Fault) {
+// setPlanned replaces the planned fault. Its kind must be Status, DropBefore or DropAfter.
+func (f *faultInjector) setPlanned(fault simulate.Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.planned = fault
@@ -76,11 +76,11 @@ func (f *faultInjector) plan(fault simulate.Fault) {
 func (f *faultInjector) takePlanned(r *http.Request) (fault simulate.Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	read := r.Method == http.MethodGet || r.Method == http.MethodHead
-	if !read {
+	isRead := r.Method == http.MethodGet || r.Method == http.MethodHead
+	if !isRead {
 		f.writes.Add(1)
 	}
-	if f.planned.Times > 0 && (!f.planned.WritesOnly || !read) {
+	if f.planned.Times > 0 && (!f.planned.WritesOnly || !isRead) {
 		f.planned.Times--
 		fault = f.planned
 	}
@@ -102,7 +102,7 @@ func (f *faultInjector) serve(w http.ResponseWriter, r *http.Request, next http.
 		next.ServeHTTP(newBuffer(), r)
 		panic(http.ErrAbortHandler)
 	}
-	failure := f.current()
+	failure := f.currentFailure()
 	if failure == 0 {
 		next.ServeHTTP(w, r)
 		return
@@ -116,7 +116,7 @@ func (f *faultInjector) serve(w http.ResponseWriter, r *http.Request, next http.
 		http.Redirect(w, r, f.redirectURL, http.StatusTemporaryRedirect)
 		return
 	case contract.Floods:
-		flood(w, r)
+		writeEndlessly(w, r)
 		return
 	}
 	out := newBuffer()

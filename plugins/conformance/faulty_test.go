@@ -238,8 +238,8 @@ func TestRealAccountIsOnlyRead(t *testing.T) {
 					t.Errorf("%+v", r)
 				}
 			}
-			if calls := provider.Calls.Load(); calls == 0 || provider.writes(t) != 0 {
-				t.Errorf("%d calls, %d of them writes", calls, provider.writes(t))
+			if calls := provider.Calls.Load(); calls == 0 || provider.writeCount(t) != 0 {
+				t.Errorf("%d calls, %d of them writes", calls, provider.writeCount(t))
 			}
 		})
 	}

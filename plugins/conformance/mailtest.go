@@ -149,15 +149,15 @@ func (m *MailTest) NewZone(T) string { return m.zones.add() }
 
 // Publish implements contract.MailPlatformEnv.
 func (m *MailTest) Publish(_ T, zone string, records ...dns.Record) {
-	var all []recordDoc
+	var documents []recordDoc
 	for _, r := range records {
 		in := recordDoc{Type: string(r.Type), Name: r.Name, Content: r.Content, TTL: r.TTL}
 		if r.Type == dns.MX {
 			in.Priority = &r.Preference
 		}
-		all = append(all, in)
+		documents = append(documents, in)
 	}
-	m.zones.replace(zone, func(recordDoc) bool { return true }, all)
+	m.zones.replace(zone, func(recordDoc) bool { return true }, documents)
 }
 
 // Advance implements contract.MailPlatformEnv.

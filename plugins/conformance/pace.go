@@ -38,8 +38,8 @@ func (p *pacer) interceptors(c sdk.Connection) []wire.Interceptor {
 	}
 	credential := c.Fingerprint()
 	return []wire.Interceptor{func(ctx context.Context, call wire.Call, next func(context.Context) error) error {
-		begun := p.begin(ctx, credential, call.Operation)
-		defer p.end(begun)
+		startedCall := p.begin(ctx, credential, call.Operation)
+		defer p.end(startedCall)
 		return next(ctx)
 	}}
 }
@@ -48,7 +48,7 @@ func (p *pacer) interceptors(c sdk.Connection) []wire.Interceptor {
 func (p *pacer) begin(ctx context.Context, credential, operation string) *pacedCall {
 	call := &pacedCall{credential: credential, operation: operation}
 	for {
-		wait := p.try(call)
+		wait := p.countOrWait(call)
 		if wait == 0 {
 			return call
 		}
@@ -62,8 +62,8 @@ func (p *pacer) begin(ctx context.Context, credential, operation string) *pacedC
 	}
 }
 
-// try counts a call, or returns how long to wait before the next attempt.
-func (p *pacer) try(call *pacedCall) (wait time.Duration) {
+// countOrWait counts a call, or returns how long to wait before the next attempt.
+func (p *pacer) countOrWait(call *pacedCall) (wait time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now, longest := time.Now(), time.Duration(0)
@@ -81,7 +81,7 @@ func (p *pacer) try(call *pacedCall) (wait time.Duration) {
 // wait returns how long a call must wait because of a budget. A call can send requests until it
 // ends, so it counts until a full window after its end.
 func (p *pacer) wait(b sdk.Budget, call *pacedCall, now time.Time) time.Duration {
-	left := b.Limit - b.Cost(call.operation)
+	remaining := b.Limit - b.Cost(call.operation)
 	if b.Cost(call.operation) == 0 {
 		return 0
 	}
@@ -97,7 +97,7 @@ func (p *pacer) wait(b sdk.Budget, call *pacedCall, now time.Time) time.Duration
 		if until <= 0 {
 			continue
 		}
-		if left -= b.Cost(c.operation); left < 0 && b.Cost(c.operation) > 0 {
+		if remaining -= b.Cost(c.operation); remaining < 0 && b.Cost(c.operation) > 0 {
 			wait = max(wait, until)
 		}
 	}

@@ -91,8 +91,8 @@ func describe(t T, p *wire.Process) sdk.Description {
 }
 
 // runWithoutHost runs the binary from the command line and returns what it prints. The test fails
-// if the exit code is not exit.
-func runWithoutHost(t T, b Binary, exit int, args ...string) (printed, problems []byte) {
+// if the exit code is not wantCode.
+func runWithoutHost(t T, b Binary, wantCode int, args ...string) (printed, problems []byte) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), callTimeout)
 	defer cancel()
@@ -108,8 +108,8 @@ func runWithoutHost(t T, b Binary, exit int, args ...string) (printed, problems 
 	if exitError != nil {
 		code = exitError.ExitCode()
 	}
-	if code != exit {
-		t.Fatalf("%v exits with %d, want %d: %s%s", args, code, exit, stdout.Bytes(), stderr.Bytes())
+	if code != wantCode {
+		t.Fatalf("%v exits with %d, want %d: %s%s", args, code, wantCode, stdout.Bytes(), stderr.Bytes())
 	}
 	return stdout.Bytes(), stderr.Bytes()
 }
@@ -167,7 +167,7 @@ func checkFacts(t T, d sdk.Description) {
 		return
 	}
 	for _, host := range hosts {
-		if rest, dotted := strings.CutPrefix(host, "."); !dotted || !domainName.MatchString(rest) {
+		if rest, hasDot := strings.CutPrefix(host, "."); !hasDot || !domainName.MatchString(rest) {
 			t.Errorf("the mail host %q is not a domain in lower case with a leading dot, such as .mx.acme.com", host)
 		}
 	}
@@ -176,8 +176,8 @@ func checkFacts(t T, d sdk.Description) {
 			t.Errorf("the built-in domain %q is not a domain in lower case without a leading dot, such as mail.acme.com", domain)
 		}
 	}
-	shown := func(field sdk.Field) bool { return field.Name == f.ApplicationField && !field.Secret }
-	if f.ApplicationField != "" && !slices.ContainsFunc(d.Fields, shown) {
+	isShown := func(field sdk.Field) bool { return field.Name == f.ApplicationField && !field.Secret }
+	if f.ApplicationField != "" && !slices.ContainsFunc(d.Fields, isShown) {
 		t.Errorf("the id of the application, %q, is not a setting of the plugin, or is secret", f.ApplicationField)
 	}
 }

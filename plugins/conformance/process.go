@@ -37,8 +37,8 @@ var (
 	simulatorVariables = []string{"PATH", "HOME", "TMPDIR", "TZ"}
 )
 
-// inherit returns the variables with these names that are set in the environment.
-func inherit(names []string) (variables []string) {
+// inheritedVariables returns the variables with these names that are set in the environment.
+func inheritedVariables(names []string) (variables []string) {
 	for _, name := range names {
 		if value, ok := os.LookupEnv(name); ok {
 			variables = append(variables, name+"="+value)
@@ -89,7 +89,7 @@ func startSimulator(t T, binary, zonesURL string, e *exchange) (*Simulator, erro
 	s.Ready = ready
 	s.faults.authHosts = strings.Split(ready.Settings["auth_hosts"], ",")
 	status, _ := s.callControl(t, http.MethodDelete, "/faults", nil)
-	s.ownFaults = status == http.StatusOK
+	s.plansFaults = status == http.StatusOK
 	e.addSecrets(ready.Secrets)
 	return s, nil
 }
@@ -101,7 +101,7 @@ func startSimulatorProcess(t T, binary, zonesURL, proxy string) (ready simulate.
 	// The cleanup must end the process. The test's context ends before the cleanups run, so the
 	// process must not depend on it.
 	command := exec.CommandContext(context.WithoutCancel(t.Context()), binary, "simulate", "--listen", "127.0.0.1:0", "--data", t.TempDir(), "--world", zonesURL)
-	command.Env = append(inherit(simulatorVariables), simulate.URLVariable+"="+proxy)
+	command.Env = append(inheritedVariables(simulatorVariables), simulate.URLVariable+"="+proxy)
 	stdin, err := command.StdinPipe()
 	if err != nil {
 		t.Fatalf("simulator: %v", err)
@@ -113,13 +113,13 @@ func startSimulatorProcess(t T, binary, zonesURL, proxy string) (ready simulate.
 	if err := command.Start(); err != nil {
 		t.Fatalf("start the simulator: %v", err)
 	}
-	var exit error // set when ended is closed
+	var exitErr error // set when ended is closed
 	ended := make(chan struct{})
 	panics.Go(func() {
-		exit = command.Wait()
+		exitErr = command.Wait()
 		_ = stdoutWriter.Close()
 		close(ended)
-	}, func(e *panics.Error) { exit = e; close(ended) })
+	}, func(e *panics.Error) { exitErr = e; close(ended) })
 	t.Cleanup(func() {
 		_ = stdin.Close()
 		timer := time.NewTimer(cleanupTimeout)
@@ -153,7 +153,7 @@ func startSimulatorProcess(t T, binary, zonesURL, proxy string) (ready simulate.
 	if command.ProcessState != nil && command.ProcessState.ExitCode() == exitNoSimulator {
 		return ready, errNoSimulator
 	}
-	t.Fatalf("the simulator ended with %v: %s", exit, shorten(problems.String()))
+	t.Fatalf("the simulator ended with %v: %s", exitErr, shorten(problems.String()))
 	return ready, nil
 }
 
@@ -178,20 +178,20 @@ func (s *Simulator) callControl(t T, method, path string, in any) (status int, a
 // lastBytes stores the last bytes that were written to it.
 type lastBytes struct {
 	mu   sync.Mutex
-	kept []byte
+	tail []byte
 }
 
 // Write implements io.Writer.
 func (l *lastBytes) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.kept = append(l.kept, p...)
-	l.kept = l.kept[max(0, len(l.kept)-maxShown):]
+	l.tail = append(l.tail, p...)
+	l.tail = l.tail[max(0, len(l.tail)-maxShown):]
 	return len(p), nil
 }
 
 func (l *lastBytes) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return string(l.kept)
+	return string(l.tail)
 }

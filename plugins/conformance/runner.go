@@ -24,26 +24,26 @@ const leaveTimeout = 5 * time.Second
 type checkRun struct {
 	ctx context.Context
 
-	mu       sync.Mutex
-	messages []string
-	failed   bool
-	reason   string // why the check was skipped, or empty
-	cleanups []func()
+	mu         sync.Mutex
+	messages   []string
+	hasFailed  bool
+	skipReason string // why the check was skipped, or empty
+	cleanups   []func()
 }
 
 // runCheck runs a check and its cleanups. If the check panics or takes too long, it fails.
 func runCheck(ctx context.Context, timeout time.Duration, run func(T)) *checkRun {
-	limited, cancel := context.WithTimeout(ctx, timeout)
+	checkCtx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	t := &checkRun{ctx: limited}
+	t := &checkRun{ctx: checkCtx}
 	ended := make(chan struct{})
 	panics.Go(func() {
 		defer close(ended)
 		run(t)
-	}, t.panicked)
+	}, t.reportPanic)
 	select {
 	case <-ended:
-	case <-limited.Done():
+	case <-checkCtx.Done():
 		if ctx.Err() != nil {
 			t.Errorf("the run was interrupted before the check ended")
 		} else {
@@ -61,7 +61,7 @@ func runCheck(ctx context.Context, timeout time.Duration, run func(T)) *checkRun
 	return t
 }
 
-func (t *checkRun) panicked(e *panics.Error) { t.Errorf("the check panicked: %v", e) }
+func (t *checkRun) reportPanic(e *panics.Error) { t.Errorf("the check panicked: %v", e) }
 
 // cleanUp runs the cleanups, the last one first.
 func (t *checkRun) cleanUp() {
@@ -71,22 +71,22 @@ func (t *checkRun) cleanUp() {
 			t.mu.Unlock()
 			return
 		}
-		last := t.cleanups[len(t.cleanups)-1]
+		cleanup := t.cleanups[len(t.cleanups)-1]
 		t.cleanups = t.cleanups[:len(t.cleanups)-1]
 		t.mu.Unlock()
 		ended := make(chan struct{})
 		panics.Go(func() {
 			defer close(ended)
-			last()
-		}, t.panicked)
+			cleanup()
+		}, t.reportPanic)
 		<-ended
 	}
 }
 
-func (t *checkRun) note(failed bool, text string) {
+func (t *checkRun) addMessage(failed bool, text string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.messages, t.failed = append(t.messages, text), t.failed || failed
+	t.messages, t.hasFailed = append(t.messages, text), t.hasFailed || failed
 }
 
 // Helper implements T.
@@ -113,13 +113,17 @@ func (t *checkRun) TempDir() string {
 }
 
 // Logf implements T.
-func (t *checkRun) Logf(format string, args ...any) { t.note(false, fmt.Sprintf(format, args...)) }
+func (t *checkRun) Logf(format string, args ...any) {
+	t.addMessage(false, fmt.Sprintf(format, args...))
+}
 
 // Error implements T.
-func (t *checkRun) Error(args ...any) { t.note(true, fmt.Sprint(args...)) }
+func (t *checkRun) Error(args ...any) { t.addMessage(true, fmt.Sprint(args...)) }
 
 // Errorf implements T.
-func (t *checkRun) Errorf(format string, args ...any) { t.note(true, fmt.Sprintf(format, args...)) }
+func (t *checkRun) Errorf(format string, args ...any) {
+	t.addMessage(true, fmt.Sprintf(format, args...))
+}
 
 // Fatal implements T.
 func (t *checkRun) Fatal(args ...any) {
@@ -136,7 +140,7 @@ func (t *checkRun) Fatalf(format string, args ...any) {
 // Skipf implements T.
 func (t *checkRun) Skipf(format string, args ...any) {
 	t.mu.Lock()
-	t.reason = fmt.Sprintf(format, args...)
+	t.skipReason = fmt.Sprintf(format, args...)
 	t.mu.Unlock()
 	runtime.Goexit()
 }

@@ -100,7 +100,9 @@ func checkSending(t T, description sdk.Description) {
 func newSendingEnvironment(t T, e *environment) contract.SendingPlatformEnv {
 	t.Helper()
 	e.start(t, newZoneServer(t, e.description.Name).url)
-	newPlatform := func(c sdk.Connection) (sdk.SendingPlatform, error) { return e.sending(e.process, e.complete(c)), nil }
+	newPlatform := func(c sdk.Connection) (sdk.SendingPlatform, error) {
+		return e.sending(e.process, e.withDefaults(c)), nil
+	}
 	test := &SendingTest{Simulator: e.simulator, t: t, newPlatform: newPlatform}
 	if status, _ := e.simulator.callControl(t, http.MethodGet, "/suite", nil); status != http.StatusOK {
 		t.Fatalf("the simulator answers GET /_control/suite with %d", status)

@@ -24,8 +24,8 @@ import (
 func SendingSimulator[R contract.Runner[R]](t R, open opener, p sdk.Plugin, invalid string) {
 	start := func(t R) (*SendingTest, func(address string) sdk.Account, func() string) {
 		env := SimulateSending(t, open, p.Sending)
-		if all := env.Ready.Sending.Workspaces; len(all) > 0 {
-			env.Ready.Settings["workspace_id"] = all[0].ID
+		if workspaces := env.Ready.Sending.Workspaces; len(workspaces) > 0 {
+			env.Ready.Settings["workspace_id"] = workspaces[0].ID
 		}
 		account := func(address string) sdk.Account {
 			t.Helper()
@@ -46,19 +46,19 @@ func SendingSimulator[R contract.Runner[R]](t R, open opener, p sdk.Plugin, inva
 	}
 	t.Run("a sign-in link works once for ten minutes", func(t R) {
 		env, account, link := start(t)
-		used := link()
-		if status, page := env.OpenLink(used); status != http.StatusOK || !strings.Contains(page, p.Describe.Title) || strings.Contains(page, "anna@a.example") {
+		usedLink := link()
+		if status, page := env.OpenLink(usedLink); status != http.StatusOK || !strings.Contains(page, p.Describe.Title) || strings.Contains(page, "anna@a.example") {
 			t.Errorf("%d %s", status, page)
 		}
-		if status, _ := env.Decide(used, "bob.king@a.example", "accept"); status != http.StatusOK {
+		if status, _ := env.Decide(usedLink, "bob.king@a.example", "accept"); status != http.StatusOK {
 			t.Errorf("accepted: %d", status)
 		}
 		if a := account("bob.king@a.example"); a.State != sdk.AccountConnected || a.Name != "Bob King" {
 			t.Errorf("the account that signed in: %+v", a)
 		}
-		late := link()
+		expiredLink := link()
 		env.Send(http.MethodPost, "/clock", map[string]string{"advance": "10m"})
-		for _, closed := range []string{used, late} {
+		for _, closed := range []string{usedLink, expiredLink} {
 			if status, _ := env.Decide(closed, "carl@a.example", "accept"); status != http.StatusBadRequest {
 				t.Errorf("a used or expired link: %d", status)
 			}

@@ -43,7 +43,7 @@ func (s *SendingTest) Given(values ...map[string]string) sdk.Connection {
 	settings, secrets := map[string]string{}, map[string]string{}
 	for _, replacements := range values {
 		for name, value := range replacements {
-			if _, secret := s.Ready.Secrets[name]; secret {
+			if _, isSecret := s.Ready.Secrets[name]; isSecret {
 				secrets[name] = value
 			} else {
 				settings[name] = value
@@ -105,15 +105,15 @@ func (s *SendingTest) Held(query string) (all []map[string]any) {
 }
 
 // List returns the accounts on all pages of a platform's list, and the number of pages.
-func (s *SendingTest) List(p sdk.SendingPlatform) (all []sdk.Account, pages int, err error) {
+func (s *SendingTest) List(p sdk.SendingPlatform) (accounts []sdk.Account, pages int, err error) {
 	for cursor := ""; pages == 0 || cursor != ""; pages++ {
 		page, err := p.Accounts(s.t.Context(), cursor)
 		if err != nil {
-			return all, pages, err
+			return accounts, pages, err
 		}
-		all, cursor = append(all, page.Accounts...), page.Next
+		accounts, cursor = append(accounts, page.Accounts...), page.Next
 	}
-	return all, pages, nil
+	return accounts, pages, nil
 }
 
 // OpenLink returns the status and the text of the page to which a sign-in link leads.
@@ -182,21 +182,21 @@ func textReplacer(words map[string]any) *strings.Replacer {
 }
 
 // replaceWords replaces words in the texts and names of a decoded JSON value.
-func replaceWords(value any, words map[string]any, inTexts *strings.Replacer) any {
+func replaceWords(value any, words map[string]any, replacer *strings.Replacer) any {
 	switch v := value.(type) {
 	case string:
-		if whole, ok := words[v]; ok {
-			return whole
+		if replacement, ok := words[v]; ok {
+			return replacement
 		}
-		return inTexts.Replace(v)
+		return replacer.Replace(v)
 	case []any:
 		for i := range v {
-			v[i] = replaceWords(v[i], words, inTexts)
+			v[i] = replaceWords(v[i], words, replacer)
 		}
 	case map[string]any:
 		replaced := map[string]any{}
 		for name, member := range v {
-			replaced[inTexts.Replace(name)] = replaceWords(member, words, inTexts)
+			replaced[replacer.Replace(name)] = replaceWords(member, words, replacer)
 		}
 		return replaced
 	}
@@ -229,13 +229,13 @@ func (s *SendingTest) Fixture(d sdk.Description, newPlatform func(sdk.Connection
 		secrets = append(secrets, value, guessed[name])
 	}
 	fixture := SendingFixture{
-		Platform: newPlatform(s.Given()), Refused: newPlatform(s.Given(guessed)), Absent: newPlatform(s.Given(s.elsewhere(UnreachableURL(s.t)))),
+		Platform: newPlatform(s.Given()), Refused: newPlatform(s.Given(guessed)), Absent: newPlatform(s.Given(s.settingsWithURL(UnreachableURL(s.t)))),
 		Secrets: secrets, Can: d.Capabilities, Fail: s.Fail, LeastWait: time.Duration(suite.LeastWaitSeconds) * time.Second,
 		Put:  func(_ T, accounts ...sdk.Account) { s.putAccounts(suite, accounts) },
 		Held: func(T) []string { return s.heldAddresses(suite) },
 		Silent: func(t T) (p sdk.SendingPlatform, asked <-chan struct{}, requireQuiet func(T)) {
 			silent := newSilentServer()
-			return newPlatform(s.Given(s.elsewhere(startServer(t, silent)))), silent.asked, silent.requireQuiet
+			return newPlatform(s.Given(s.settingsWithURL(startServer(t, silent)))), silent.asked, silent.requireQuiet
 		},
 	}
 	for _, state := range suite.States {
@@ -249,8 +249,9 @@ func (s *SendingTest) Fixture(d sdk.Description, newPlatform func(sdk.Connection
 	return fixture
 }
 
-// elsewhere returns the settings that contain the simulator's URL, and replaces this URL by base.
-func (s *SendingTest) elsewhere(base string) map[string]string {
+// settingsWithURL returns the settings that contain the simulator's URL, and replaces this URL by
+// base.
+func (s *SendingTest) settingsWithURL(base string) map[string]string {
 	settings := map[string]string{}
 	for name, value := range s.Ready.Settings {
 		if rest, found := strings.CutPrefix(value, s.URL); found {
@@ -268,8 +269,8 @@ func (s *SendingTest) addOptional(fixture *SendingFixture, suite simulate.Suite,
 		fixture.Decline = func(_ T, session sdk.SignInSession) { s.Decide(session.URL, "", "deny") }
 	}
 	if suite.Expire != nil {
-		fixture.Expire = func(_ T, at sdk.SignInSession) {
-			s.call(*suite.Expire, map[string]any{"$session": url.PathEscape(at.ID)})
+		fixture.Expire = func(_ T, session sdk.SignInSession) {
+			s.call(*suite.Expire, map[string]any{"$session": url.PathEscape(session.ID)})
 		}
 	}
 	if suite.Unpaid != nil {
@@ -280,16 +281,16 @@ func (s *SendingTest) addOptional(fixture *SendingFixture, suite simulate.Suite,
 	}
 	if w := suite.Workspaces; w != nil {
 		fixture.WithWorkspaces = func(_ T, n int) sdk.SendingPlatform {
-			all := []any{}
+			workspaces := []any{}
 			for i := range n {
 				var id any = i + 1
 				if !w.NumericID {
 					id = fmt.Sprintf(w.ID, i+1)
 				}
-				all = append(all, map[string]any{"id": id, "name": fmt.Sprint("Workspace ", i+1)})
+				workspaces = append(workspaces, map[string]any{"id": id, "name": fmt.Sprint("Workspace ", i+1)})
 			}
 			for _, c := range w.Calls {
-				s.call(c, map[string]any{"$workspaces": all})
+				s.call(c, map[string]any{"$workspaces": workspaces})
 			}
 			return newPlatform(s.Given(w.Values))
 		}

@@ -28,16 +28,16 @@ type Simulator struct {
 	// Calls counts the requests to the provider's API, without control calls and browser pages.
 	Calls  atomic.Int64
 	faults faultInjector
-	// ownFaults is true if the simulator has control calls that plan faults.
-	ownFaults bool
-	exchange  *exchange // nil inside a Go test
+	// plansFaults is true if the simulator has control calls that plan faults.
+	plansFaults bool
+	exchange    *exchange // nil inside a Go test
 }
 
 // Simulate starts a plugin's simulator and stops it when the test ends. The test fails if open
 // fails, or if a client follows a redirect that Fail has injected.
 func Simulate(t T, open func(simulate.Options) (http.Handler, simulate.Ready, error)) *Simulator {
 	t.Helper()
-	s := &Simulator{ownFaults: true}
+	s := &Simulator{plansFaults: true}
 	var inner http.Handler
 	s.serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { inner.ServeHTTP(w, r) }))
 	var err error
@@ -76,7 +76,7 @@ func (s *Simulator) serveProvider(w http.ResponseWriter, r *http.Request, next h
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	observed := &observer{ResponseWriter: w, status: http.StatusOK}
 	result := "the connection was closed without an answer"
-	defer func() { s.exchange.provider(r, body, result) }()
+	defer func() { s.exchange.recordProviderCall(r, body, result) }()
 	s.faults.serve(observed, r, next)
 	result = fmt.Sprintf("%d %s", observed.status, observed.body)
 }
@@ -145,12 +145,12 @@ func (s *Simulator) Control(t T, method, path string, in, out any) {
 	}
 }
 
-// writes returns the number of requests so far that could change the provider's state. If the
-// simulator has a journal, writes counts the requests that the journal marks as writes. Otherwise
-// it counts all requests with a method other than GET and HEAD.
-func (s *Simulator) writes(t T) (n int) {
+// writeCount returns the number of requests so far that could change the provider's state. If the
+// simulator has a journal, writeCount counts the requests that the journal marks as writes.
+// Otherwise it counts all requests with a method other than GET and HEAD.
+func (s *Simulator) writeCount(t T) (n int) {
 	t.Helper()
-	if !s.ownFaults {
+	if !s.plansFaults {
 		return int(s.faults.writes.Load())
 	}
 	var calls []simulate.Entry
@@ -177,9 +177,9 @@ func (s *Simulator) Violations(t T) []simulate.Entry {
 func (s *Simulator) planFault(t T, f simulate.Fault) (lift func()) {
 	t.Helper()
 	f.Times = cmp.Or(f.Times, 1000)
-	if !s.ownFaults {
-		s.faults.plan(f)
-		return func() { s.faults.plan(simulate.Fault{}) }
+	if !s.plansFaults {
+		s.faults.setPlanned(f)
+		return func() { s.faults.setPlanned(simulate.Fault{}) }
 	}
 	s.Control(t, http.MethodPost, "/faults", f, nil)
 	return func() { s.Control(t, http.MethodDelete, "/faults", nil, nil) }

@@ -61,24 +61,24 @@ type suiteCheck struct {
 // "", it returns the checks that apply to every plugin.
 func List(kind string) []Item {
 	var items []Item
-	for _, c := range suite(kind) {
+	for _, c := range checksOf(kind) {
 		items = append(items, c.Item)
 	}
 	return items
 }
 
-// suite returns the checks of a kind of plugins. If kind is "", it returns the checks that apply to
-// every plugin.
-func suite(kind string) []suiteCheck {
-	var all []suiteCheck
+// checksOf returns the checks of a kind of plugins. If kind is "", it returns the checks that apply
+// to every plugin.
+func checksOf(kind string) []suiteCheck {
+	var checks []suiteCheck
 	for _, c := range pluginChecks {
-		all = append(all, suiteCheck{Item{c.ID, c.Proves, true}, func(t T, e *environment) { c.Run(t, e.Binary) }})
+		checks = append(checks, suiteCheck{Item{c.ID, c.Proves, true}, func(t T, e *environment) { c.Run(t, e.Binary) }})
 	}
 	if kind == "" {
-		return all
+		return checks
 	}
 	for _, c := range accountChecks(kind) {
-		all = append(all, suiteCheck{Item{c.ID, c.Proves, true}, func(t T, e *environment) {
+		checks = append(checks, suiteCheck{Item{c.ID, c.Proves, true}, func(t T, e *environment) {
 			switch {
 			case e.options.Real:
 				e.process = e.Start(t)
@@ -92,56 +92,56 @@ func suite(kind string) []suiteCheck {
 	}
 	switch kind {
 	case string(wire.KindDNS):
-		all = append(all, withSimulator(failureChecks(kind))...)
-		all = append(all, inEnvironment(contract.DNSProviderChecks(), func(t T, e *environment) contract.DNSProviderEnv {
+		checks = append(checks, withSimulator(failureChecks(kind))...)
+		checks = append(checks, inEnvironment(contract.DNSProviderChecks(), func(t T, e *environment) contract.DNSProviderEnv {
 			return newDNSEnvironment(t, e)
 		})...)
-		all = append(all, inEnvironment(dnsChecks, newDNSEnvironment)...)
+		checks = append(checks, inEnvironment(dnsChecks, newDNSEnvironment)...)
 	case string(wire.KindMail):
-		all = append(all, withSimulator(failureChecks(kind))...)
-		all = append(all, inEnvironment(contract.MailPlatformChecks(), newMailEnvironment)...)
+		checks = append(checks, withSimulator(failureChecks(kind))...)
+		checks = append(checks, inEnvironment(contract.MailPlatformChecks(), newMailEnvironment)...)
 	case string(wire.KindSending):
-		all = slices.Insert(all, len(pluginChecks), suiteCheck{Item{sendingDescription.ID, sendingDescription.Proves, true}, func(t T, e *environment) {
+		checks = slices.Insert(checks, len(pluginChecks), suiteCheck{Item{sendingDescription.ID, sendingDescription.Proves, true}, func(t T, e *environment) {
 			sendingDescription.Run(t, e.Binary)
 		}})
-		all = append(all, inEnvironment(contract.SendingPlatformChecks(), newSendingEnvironment)...)
+		checks = append(checks, inEnvironment(contract.SendingPlatformChecks(), newSendingEnvironment)...)
 	}
-	return all
+	return checks
 }
 
 // withSimulator returns checks of failing providers as suiteChecks. They need the simulator only to
 // find out which settings contain the base URL of the provider (simulate.Ready).
-func withSimulator(checks []check) (all []suiteCheck) {
+func withSimulator(checks []check) (suiteChecks []suiteCheck) {
 	for _, c := range checks {
-		all = append(all, suiteCheck{Item{c.ID, c.Proves, false}, func(t T, e *environment) {
+		suiteChecks = append(suiteChecks, suiteCheck{Item{c.ID, c.Proves, false}, func(t T, e *environment) {
 			w := newZoneServer(t, e.description.Name)
 			e.zone = w.add()
 			e.startSimulator(t, w.url)
-			e.Connect, e.notHTTP = func(base string) sdk.Connection { return e.connect(t, base) }, !e.speaksHTTP()
+			e.Connect, e.isNotHTTP = func(base string) sdk.Connection { return e.connect(t, base) }, !e.speaksHTTP()
 			c.Run(t, e.Binary)
 		}})
 	}
-	return all
+	return suiteChecks
 }
 
 // inEnvironment returns the checks as suiteChecks. open creates the environment of each check.
-func inEnvironment[E any](checks []contract.Check[E], open func(T, *environment) E) (all []suiteCheck) {
+func inEnvironment[E any](checks []contract.Check[E], open func(T, *environment) E) (suiteChecks []suiteCheck) {
 	for _, c := range checks {
-		all = append(all, suiteCheck{Item{c.ID, c.Proves, false}, func(t T, e *environment) { c.Run(t, open(t, e)) }})
+		suiteChecks = append(suiteChecks, suiteCheck{Item{c.ID, c.Proves, false}, func(t T, e *environment) { c.Run(t, open(t, e)) }})
 	}
-	return all
+	return suiteChecks
 }
 
 // Test runs the suite over a plugin. It returns an error only if the Options are invalid or ctx
 // ended. The report contains the failures of the plugin.
 func Test(ctx context.Context, o Options) (Report, error) {
-	description, problem := o.describe(ctx)
+	description, describeErr := o.describe(ctx)
 	report := Report{File: o.Path, Name: cmp.Or(description.Name, filepath.Base(o.Path)), Kind: string(description.Kind), Version: description.Version, Against: "simulator"}
 	if o.Real {
 		report.Against = "real"
 	}
-	checks := suite(report.Kind)
-	if problem != nil { // only the check that reports why the plugin does not start can run
+	checks := checksOf(report.Kind)
+	if describeErr != nil { // only the check that reports why the plugin does not start can run
 		report.Results = o.runAll(ctx, checks[:1], description)
 		return report, ctx.Err()
 	}
@@ -153,7 +153,7 @@ func Test(ctx context.Context, o Options) (Report, error) {
 	}
 	if len(o.Only) > 0 {
 		checks = slices.DeleteFunc(checks, func(c suiteCheck) bool {
-			return !slices.ContainsFunc(o.Only, func(key string) bool { return covers(key, c.ID) })
+			return !slices.ContainsFunc(o.Only, func(key string) bool { return keyCovers(key, c.ID) })
 		})
 	}
 	report.Results = o.runAll(ctx, checks, description)
@@ -164,7 +164,7 @@ func Test(ctx context.Context, o Options) (Report, error) {
 func (o *Options) describe(ctx context.Context) (d sdk.Description, err error) {
 	b := Binary{Path: o.Path, exchange: o.newExchange(), limits: o.Limits}
 	run := runCheck(ctx, checkTimeout, func(t T) { d = describe(t, b.Start(t)) })
-	if run.failed {
+	if run.hasFailed {
 		return sdk.Description{}, errors.New(strings.Join(run.messages, "; "))
 	}
 	return d, nil
@@ -179,52 +179,52 @@ func (o *Options) newExchange() *exchange {
 // unknownCheck returns a key of Only or Skip that stands for no check, or "".
 func (o *Options) unknownCheck(checks []suiteCheck) string {
 	for _, key := range slices.Concat(o.Only, slices.Sorted(maps.Keys(o.Skip))) {
-		if !slices.ContainsFunc(checks, func(c suiteCheck) bool { return covers(key, c.ID) }) {
+		if !slices.ContainsFunc(checks, func(c suiteCheck) bool { return keyCovers(key, c.ID) }) {
 			return key
 		}
 	}
 	return ""
 }
 
-// covers reports whether a key of Only or Skip stands for a check.
-func covers(key, id string) bool {
+// keyCovers reports whether a key of Only or Skip stands for a check.
+func keyCovers(key, id string) bool {
 	return key == id || strings.HasPrefix(id, strings.TrimSuffix(key, "/")+"/")
 }
 
 // runAll runs the checks, several at a time, and returns the results in the order of the list.
 func (o *Options) runAll(ctx context.Context, checks []suiteCheck, d sdk.Description) []Result {
 	results := make([]chan Result, len(checks))
-	free := make(chan struct{}, parallelChecks)
+	slots := make(chan struct{}, parallelChecks)
 	var group panics.Group
 	for i := range checks {
 		results[i] = make(chan Result, 1)
 	}
 	group.Go(func() {
 		for i, c := range checks {
-			free <- struct{}{}
+			slots <- struct{}{}
 			group.Go(func() {
-				defer func() { <-free }()
+				defer func() { <-slots }()
 				results[i] <- o.runOne(ctx, c, d)
 			})
 		}
 	})
-	var all []Result
+	var finished []Result
 	for _, result := range results {
 		r := <-result
-		all = append(all, r)
+		finished = append(finished, r)
 		if o.Done != nil {
 			o.Done(r)
 		}
 	}
 	group.Wait()
-	return all
+	return finished
 }
 
 // runOne runs one check.
 func (o *Options) runOne(ctx context.Context, c suiteCheck, d sdk.Description) Result {
 	result := Result{ID: c.ID, Proves: c.Proves, Status: Passed}
 	for key, reason := range o.Skip {
-		if covers(key, c.ID) {
+		if keyCovers(key, c.ID) {
 			result.Status, result.Reason = Skipped, cmp.Or(reason, "skipped by --skip")
 			return result
 		}
@@ -240,15 +240,15 @@ func (o *Options) runOne(ctx context.Context, c suiteCheck, d sdk.Description) R
 	result.Duration = time.Since(start)
 	run.mu.Lock()
 	defer run.mu.Unlock()
-	records, leaks := e.all()
+	records, leaks := e.recordsAndLeaks()
 	for _, message := range append(run.messages, leaks...) {
 		result.Messages = append(result.Messages, e.redact(message))
 	}
 	switch {
-	case run.failed || len(leaks) > 0:
+	case run.hasFailed || len(leaks) > 0:
 		result.Status, result.Calls = Failed, records
-	case run.reason != "":
-		result.Status, result.Reason = Skipped, run.reason
+	case run.skipReason != "":
+		result.Status, result.Reason = Skipped, run.skipReason
 	}
 	return result
 }

@@ -40,7 +40,7 @@ const page = "<html>Welcome!</html>"
 // startPage starts a provider that answers with an HTML page.
 func (b Binary) startPage(t T) string {
 	t.Helper()
-	if b.notHTTP {
+	if b.isNotHTTP {
 		return startTCP(t, func(conn net.Conn) {
 			_, _ = io.WriteString(conn, "HTTP/1.1 400 Bad Request\r\nContent-Type: text/html\r\nConnection: close\r\n\r\n"+page)
 		})
@@ -51,7 +51,7 @@ func (b Binary) startPage(t T) string {
 // startFlood starts a provider whose answers do not end.
 func (b Binary) startFlood(t T) string {
 	t.Helper()
-	if b.notHTTP {
+	if b.isNotHTTP {
 		return startTCP(t, func(conn net.Conn) {
 			for chunk := bytes.Repeat([]byte("[[[["), 1<<14); ; {
 				if _, err := conn.Write(chunk); err != nil {
@@ -60,15 +60,15 @@ func (b Binary) startFlood(t T) string {
 			}
 		})
 	}
-	return startServer(t, http.HandlerFunc(flood))
+	return startServer(t, http.HandlerFunc(writeEndlessly))
 }
 
 // startSilent starts a provider that never answers.
 func (b Binary) startSilent(t T, s *silentServer) string {
 	t.Helper()
-	if b.notHTTP {
+	if b.isNotHTTP {
 		return startTCP(t, func(conn net.Conn) {
-			defer s.begin()()
+			defer s.beginRequest()()
 			_, _ = io.Copy(io.Discard, conn) // until the plugin closes the connection
 		})
 	}

@@ -56,14 +56,14 @@ func newZoneServer(t T, provider string) *zoneServer {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /zones", w.list)
 	mux.HandleFunc("PUT /zones/{name}", w.edit)
-	mux.HandleFunc("GET /dns", func(a http.ResponseWriter, _ *http.Request) {
-		simulate.WriteJSON(a, http.StatusOK, map[string]string{"addr": w.dnsAddr})
+	mux.HandleFunc("GET /dns", func(response http.ResponseWriter, _ *http.Request) {
+		simulate.WriteJSON(response, http.StatusOK, map[string]string{"addr": w.dnsAddr})
 	})
 	w.url = startServer(t, mux)
 	return w
 }
 
-func (w *zoneServer) list(a http.ResponseWriter, r *http.Request) {
+func (w *zoneServer) list(response http.ResponseWriter, r *http.Request) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	found := []zoneDoc{}
@@ -72,13 +72,13 @@ func (w *zoneServer) list(a http.ResponseWriter, r *http.Request) {
 			found = append(found, *z)
 		}
 	}
-	simulate.WriteJSON(a, http.StatusOK, found)
+	simulate.WriteJSON(response, http.StatusOK, found)
 }
 
-func (w *zoneServer) edit(a http.ResponseWriter, r *http.Request) {
+func (w *zoneServer) edit(response http.ResponseWriter, r *http.Request) {
 	var in zoneDoc
 	if err := json.NewDecoder(io.LimitReader(r.Body, maxBody)).Decode(&in); err != nil {
-		simulate.WriteError(a, http.StatusBadRequest, "the body is not a zone: "+err.Error())
+		simulate.WriteError(response, http.StatusBadRequest, "the body is not a zone: "+err.Error())
 		return
 	}
 	w.mu.Lock()
@@ -86,13 +86,13 @@ func (w *zoneServer) edit(a http.ResponseWriter, r *http.Request) {
 	z := w.find(r.PathValue("name"))
 	switch {
 	case z == nil:
-		simulate.WriteError(a, http.StatusNotFound, "no such zone")
+		simulate.WriteError(response, http.StatusNotFound, "no such zone")
 	case z.Version != in.Version:
-		simulate.WriteError(a, http.StatusConflict, "the zone has changed")
+		simulate.WriteError(response, http.StatusConflict, "the zone has changed")
 	default:
 		z.Version++
 		z.Records, z.Veiled = in.Records, in.Veiled
-		simulate.WriteJSON(a, http.StatusOK, struct{}{})
+		simulate.WriteJSON(response, http.StatusOK, struct{}{})
 	}
 }
 
@@ -117,14 +117,14 @@ func (w *zoneServer) add() string {
 	return name
 }
 
-// replace removes the records of a zone for which old returns true, and adds the records in with.
-// It stands for an edit by the zone's owner.
-func (w *zoneServer) replace(zone string, old func(recordDoc) bool, with []recordDoc) {
+// replace removes the records of a zone for which remove returns true, and adds the records in
+// added. It stands for an edit by the zone's owner.
+func (w *zoneServer) replace(zone string, remove func(recordDoc) bool, added []recordDoc) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	z := w.find(zone)
 	z.Version++
-	z.Records = append(slices.DeleteFunc(slices.Clone(z.Records), old), with...)
+	z.Records = append(slices.DeleteFunc(slices.Clone(z.Records), remove), added...)
 }
 
 // records returns the records of a zone.
@@ -134,22 +134,22 @@ func (w *zoneServer) records(zone string) []recordDoc {
 	return slices.Clone(w.find(zone).Records)
 }
 
-// fromSet returns the records of a record set.
-func fromSet(s dns.RRSet) []recordDoc {
-	var all []recordDoc
+// recordsOfSet returns the records of a record set.
+func recordsOfSet(s dns.RRSet) []recordDoc {
+	var documents []recordDoc
 	for _, value := range s.Values {
 		r := recordDoc{Type: string(s.Type), Name: s.Name, Content: value, TTL: s.TTL}
 		if s.Type == dns.MX {
 			r.Priority = new(int)
 			_, _ = fmt.Sscan(value, r.Priority, &r.Content)
 		}
-		all = append(all, r)
+		documents = append(documents, r)
 	}
-	return all
+	return documents
 }
 
-// toSets returns the record sets of records.
-func toSets(records []recordDoc) []dns.RRSet {
+// setsOf returns the record sets of records.
+func setsOf(records []recordDoc) []dns.RRSet {
 	var sets []dns.RRSet
 	for _, r := range records {
 		value := r.Content

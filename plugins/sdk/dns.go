@@ -46,14 +46,14 @@ func UnquoteText(content string) (string, error) {
 		return content, nil
 	}
 	var b strings.Builder
-	inside := false
+	inQuotes := false
 	for i := 0; i < len(content); i++ {
 		c := content[i]
 		switch {
 		case c == '"':
-			inside = !inside
-		case !inside && (c == ' ' || c == '\t'):
-		case !inside:
+			inQuotes = !inQuotes
+		case !inQuotes && (c == ' ' || c == '\t'):
+		case !inQuotes:
 			return "", errMalformedText
 		case c != '\\':
 			b.WriteByte(c)
@@ -66,7 +66,7 @@ func UnquoteText(content string) (string, error) {
 			i += used
 		}
 	}
-	if inside {
+	if inQuotes {
 		return "", errMalformedText
 	}
 	return b.String(), nil

@@ -112,31 +112,31 @@ func (c bodyLimiter) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	limit, set := r.Context().Value(maxAnswerKey{}).(int64)
-	if !set {
+	limit, isSet := r.Context().Value(maxAnswerKey{}).(int64)
+	if !isSet {
 		limit = MaxAnswer
 	}
-	resp.Body = &limitedBody{ReadCloser: resp.Body, left: limit}
+	resp.Body = &limitedBody{ReadCloser: resp.Body, remaining: limit}
 	return resp, nil
 }
 
 type limitedBody struct {
 	io.ReadCloser
-	left int64
+	remaining int64
 }
 
 func (b *limitedBody) Read(p []byte) (int, error) {
-	if b.left < 0 {
+	if b.remaining < 0 {
 		return 0, ErrAnswerTooLarge
 	}
 	// The read of one byte more than allowed distinguishes an answer at the limit from a larger
 	// one.
-	if int64(len(p)) > b.left+1 {
-		p = p[:b.left+1]
+	if int64(len(p)) > b.remaining+1 {
+		p = p[:b.remaining+1]
 	}
 	n, err := b.ReadCloser.Read(p)
-	b.left -= int64(n)
-	if b.left < 0 {
+	b.remaining -= int64(n)
+	if b.remaining < 0 {
 		return n - 1, ErrAnswerTooLarge
 	}
 	return n, err

@@ -91,8 +91,8 @@ func (w *Waits) Left(ctx context.Context, scopes ...string) time.Duration {
 
 // Check returns a Throttled outcome if the calls of the scopes have to wait.
 func (w *Waits) Check(ctx context.Context, scopes ...string) error {
-	if left := w.Left(ctx, scopes...); left > 0 {
-		return &outcome.Error{Kind: outcome.Throttled, Cause: CauseHeldBack, RetryAfter: left, Detail: "the provider wants us to wait"}
+	if remaining := w.Left(ctx, scopes...); remaining > 0 {
+		return &outcome.Error{Kind: outcome.Throttled, Cause: CauseHeldBack, RetryAfter: remaining, Detail: "the provider wants us to wait"}
 	}
 	return nil
 }

@@ -19,9 +19,9 @@ const (
 	unreleased = "v0.0.0"
 )
 
-// text returns the text of a template's file for the new plugin. It has no licence line, because
-// the author chooses the licence.
-func (o Options) text(extension, content string) (string, error) {
+// fileText returns the text of a template's file for the new plugin. It has no licence line,
+// because the author chooses the licence.
+func (o Options) fileText(extension, content string) (string, error) {
 	content = withoutLicence(content)
 	if extension != ".go" {
 		return rename(content, o.Name), nil
@@ -33,13 +33,13 @@ func (o Options) text(extension, content string) (string, error) {
 
 // withoutLicence removes the SPDX line at the beginning of a text, and the empty line after it.
 func withoutLicence(content string) string {
-	head, rest, found := strings.Cut(content, "SPDX-License-Identifier: Apache-2.0")
-	if !found || strings.Count(head, "\n") > 1 {
+	beforeSPDX, afterSPDX, found := strings.Cut(content, "SPDX-License-Identifier: Apache-2.0")
+	if !found || strings.Count(beforeSPDX, "\n") > 1 {
 		return content
 	}
-	before := head[:strings.LastIndexByte(head, '\n')+1]
-	_, after, _ := strings.Cut(rest, "\n")
-	return before + strings.TrimPrefix(after, "\n")
+	firstLine := beforeSPDX[:strings.LastIndexByte(beforeSPDX, '\n')+1]
+	_, remaining, _ := strings.Cut(afterSPDX, "\n")
+	return firstLine + strings.TrimPrefix(remaining, "\n")
 }
 
 // exampleWord finds the word "example", with the text before and after it that shows whether it is
@@ -51,12 +51,12 @@ var exampleWord = regexp.MustCompile(`([Ff]or |\.)?\b(example|Example|EXAMPLE)\b
 func rename(text, name string) string {
 	title := strings.ToUpper(name[:1]) + name[1:]
 	text = strings.ReplaceAll(text, "PROVIDERS_EXAMPLE_", "PROVIDERS_"+strings.ToUpper(name)+"_")
-	return exampleWord.ReplaceAllStringFunc(text, func(found string) string {
-		m := exampleWord.FindStringSubmatch(found)
+	return exampleWord.ReplaceAllStringFunc(text, func(match string) string {
+		m := exampleWord.FindStringSubmatch(match)
 		before, word, after := m[1], m[2], m[3]
 		switch {
 		case strings.HasSuffix(before, "or "), before == "." || after != "":
-			return found // "for example", or a reserved domain
+			return match // "for example", or a reserved domain
 		case word == "example":
 			word = name
 		case word == "Example":

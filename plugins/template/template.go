@@ -70,9 +70,10 @@ type Plugin struct {
 	Build  []string // commands that make the program ready to be tested and added
 }
 
-// build returns the commands that make the program in the folder of a plugin ready. A release
-// cannot contain its own checksum, so `go mod tidy` adds that to the go.sum of a plugin in Go.
-func (o Options) build(program string) []string {
+// buildCommands returns the commands that make the program in the folder of a plugin ready. A
+// release cannot contain its own checksum, so `go mod tidy` adds that to the go.sum of a plugin in
+// Go.
+func (o Options) buildCommands(program string) []string {
 	switch o.Language {
 	case "python":
 		return []string{"tenantry plugin manifest " + program + " provider*.py simulator*.py tenantry_*.py messages"}
@@ -103,7 +104,7 @@ func New(options Options) (Plugin, error) {
 	if err := options.check(); err != nil {
 		return Plugin{}, fmt.Errorf("%w: %w", ErrOptions, err)
 	}
-	p := Plugin{Folder: filepath.Join(options.Parent, options.Kind+"-"+options.Name), Module: options.Module, Build: options.build(options.Kind + "-" + options.Name)}
+	p := Plugin{Folder: filepath.Join(options.Parent, options.Kind+"-"+options.Name), Module: options.Module, Build: options.buildCommands(options.Kind + "-" + options.Name)}
 	if entries, err := os.ReadDir(p.Folder); err == nil && len(entries) > 0 {
 		return Plugin{}, fmt.Errorf("%w: the folder %s exists and is not empty", ErrOptions, p.Folder)
 	}
@@ -185,7 +186,7 @@ func (o Options) addFolder(files map[string]string, root string) error {
 			return err
 		}
 		relativePath := strings.TrimPrefix(name, root+"/")
-		files[rename(relativePath, o.Name)], err = o.text(path.Ext(name), string(content))
+		files[rename(relativePath, o.Name)], err = o.fileText(path.Ext(name), string(content))
 		return err
 	})
 }

@@ -25,7 +25,7 @@ import (
 // If an answer has one of the types below that name an object, its request must have the field with
 // the object's name.
 func checkAnswer(request, answer protobuf.Message) error {
-	matches, known := true, true
+	matches, isKnown := true, true
 	switch a := answer.(type) {
 	case *proto.DNSZone:
 		matches = sameName(a.GetName(), request.(interface{ GetName() string }).GetName())
@@ -39,19 +39,19 @@ func checkAnswer(request, answer protobuf.Message) error {
 	case *proto.SharedMailbox:
 		matches = integration.SameAddress(a.GetAddress(), request.(interface{ GetAddress() string }).GetAddress())
 	case *proto.SendingAccount: // without an id there is no account
-		asked := request.(interface{ GetAddress() string }).GetAddress()
-		matches = a.GetId() == "" || integration.SameAddress(a.GetAddress(), asked)
+		requested := request.(interface{ GetAddress() string }).GetAddress()
+		matches = a.GetId() == "" || integration.SameAddress(a.GetAddress(), requested)
 	case *proto.Progress:
-		known = slices.Contains(bootstrapStates, tenant.Bootstrap(a.GetStatus())) && slices.Contains(bootstrapSteps, tenant.BootstrapStep(a.GetStep()))
+		isKnown = slices.Contains(bootstrapStates, tenant.Bootstrap(a.GetStatus())) && slices.Contains(bootstrapSteps, tenant.BootstrapStep(a.GetStep()))
 	case *proto.SMTPAuthAnswer:
-		known = slices.Contains(smtpAuthStates, tenant.SMTPAuth(a.GetState()))
+		isKnown = slices.Contains(smtpAuthStates, tenant.SMTPAuth(a.GetState()))
 	case *proto.SendingProgress:
-		known = slices.Contains(signInStates, integration.SignInState(a.GetState()))
+		isKnown = slices.Contains(signInStates, integration.SignInState(a.GetState()))
 	}
 	switch {
 	case !matches:
 		return &outcome.Error{Kind: outcome.Broken, Cause: CauseProtocol, Detail: "the plugin's answer is about a different object than the request"}
-	case !known:
+	case !isKnown:
 		return &outcome.Error{Kind: outcome.Broken, Cause: CauseProtocol, Detail: "the plugin's answer has a state that tenantry does not know"}
 	default:
 		return nil

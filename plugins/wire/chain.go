@@ -144,8 +144,8 @@ type chain struct {
 	interceptors []Interceptor
 }
 
-// with returns the chain with one more interceptor, which is the outermost.
-func (c chain) with(outermost Interceptor) chain {
+// withInterceptor returns the chain with one more interceptor, which is the outermost.
+func (c chain) withInterceptor(outermost Interceptor) chain {
 	c.interceptors = append([]Interceptor{outermost}, c.interceptors...)
 	return c
 }
@@ -167,11 +167,11 @@ func (chain) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOp
 }
 
 func (c chain) newCall(method string, request protobuf.Message, reply any, options []grpc.CallOption) Call {
-	marks := methodOptions(method)
+	methodOpts := methodOptions(method)
 	call := Call{
 		Operation:       snakeCase(method[strings.LastIndexByte(method, '/')+1:]),
-		ReadOnly:        marks.GetIdempotencyLevel() == descriptorpb.MethodOptions_NO_SIDE_EFFECTS,
-		WithoutProvider: protobuf.GetExtension(marks, proto.E_WithoutProvider).(bool),
+		ReadOnly:        methodOpts.GetIdempotencyLevel() == descriptorpb.MethodOptions_NO_SIDE_EFFECTS,
+		WithoutProvider: protobuf.GetExtension(methodOpts, proto.E_WithoutProvider).(bool),
 		request:         request,
 	}
 	call.reply, _ = reply.(protobuf.Message)
@@ -272,10 +272,10 @@ func snakeCase(name string) string {
 func CutReads() Interceptor {
 	return func(ctx context.Context, c Call, next func(context.Context) error) error {
 		err := next(ctx)
-		var cut *outcome.Error
-		if !c.ReadOnly || !errors.As(err, &cut) || cut.Kind != outcome.Unknown || cut.Cause != outcome.CauseConnectionCut {
+		var cutErr *outcome.Error
+		if !c.ReadOnly || !errors.As(err, &cutErr) || cutErr.Kind != outcome.Unknown || cutErr.Cause != outcome.CauseConnectionCut {
 			return err
 		}
-		return &outcome.Error{Kind: outcome.Down, Cause: cut.Cause, Detail: "the connection to the provider was cut"}
+		return &outcome.Error{Kind: outcome.Down, Cause: cutErr.Cause, Detail: "the connection to the provider was cut"}
 	}
 }

@@ -4,8 +4,9 @@
 // and the conversions between messages and the types of the ports. No other package imports gRPC or
 // protobuf, except the generated code in plugins/proto.
 //
-// On the host's side Start returns a Process, and Mail, DNS and Sending return ports whose methods
-// call such a process. On the plugin's side Serve answers those calls with the author's code.
+// On the host's side Start returns a Process, and MailClient, DNSClient and SendingClient return
+// ports whose methods call such a process. On the plugin's side Serve answers those calls with the
+// author's code.
 //
 //   - description.go: Description, Field and Budget, which a plugin sends to the host; Connection,
 //     which the host sends with each call.

@@ -16,7 +16,7 @@ var _ ports.Fence = Fence{}
 // Mail implements ports.Fence.
 func (Fence) Mail(p ports.MailPlatform, guard ports.WriteGuard) ports.MailPlatform {
 	if client, ok := p.(mailClient); ok {
-		return newMailClient(client.chain.with(guardWrites(guard)))
+		return newMailClient(client.chain.withInterceptor(guardWrites(guard)))
 	}
 	return MailInProcess(p, guardWrites(guard))
 }
@@ -24,7 +24,7 @@ func (Fence) Mail(p ports.MailPlatform, guard ports.WriteGuard) ports.MailPlatfo
 // DNS implements ports.Fence.
 func (Fence) DNS(p ports.DNSProvider, guard ports.WriteGuard) ports.DNSProvider {
 	if client, ok := p.(dnsClient); ok {
-		return newDNSClient(client.chain.with(guardWrites(guard)))
+		return newDNSClient(client.chain.withInterceptor(guardWrites(guard)))
 	}
 	return DNSInProcess(p, guardWrites(guard))
 }

@@ -91,10 +91,10 @@ func WithHosts(ctx context.Context, hosts []string) context.Context {
 // MayConnect reports whether a request with this context may go to a host. If WithHosts was not
 // called, every host is allowed.
 func MayConnect(ctx context.Context, host string) bool {
-	hosts, limited := ctx.Value(hostsKey{}).([]string)
+	hosts, isLimited := ctx.Value(hostsKey{}).([]string)
 	host = plainName(host)
-	return !limited || slices.ContainsFunc(hosts, func(pattern string) bool {
-		suffix, below := strings.CutPrefix(pattern, "*")
-		return pattern == host || below && strings.HasPrefix(suffix, ".") && strings.HasSuffix(host, suffix) && len(host) > len(suffix)
+	return !isLimited || slices.ContainsFunc(hosts, func(pattern string) bool {
+		suffix, isPattern := strings.CutPrefix(pattern, "*")
+		return pattern == host || isPattern && strings.HasPrefix(suffix, ".") && strings.HasSuffix(host, suffix) && len(host) > len(suffix)
 	})
 }

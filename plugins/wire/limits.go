@@ -27,8 +27,8 @@ type Usage struct {
 	Used, Limit uint64
 }
 
-// almost reports whether at least nine tenths of the limit are used.
-func (u Usage) almost() bool { return u.Limit > 0 && u.Used >= u.Limit-u.Limit/10 }
+// isAlmostReached reports whether at least nine tenths of the limit are used.
+func (u Usage) isAlmostReached() bool { return u.Limit > 0 && u.Used >= u.Limit-u.Limit/10 }
 
 // ErrOutputTooLong is the error of Output for a command that prints too many bytes.
 var ErrOutputTooLong = errors.New("the output is too long")
@@ -36,7 +36,7 @@ var ErrOutputTooLong = errors.New("the output is too long")
 // start starts a command, and returns the limits in force. The command inherits no open file of the
 // host.
 func (l Limits) start(cmd *exec.Cmd) (Limits, error) {
-	hideFiles()
+	closeFilesOnExec()
 	if err := cmd.Start(); err != nil {
 		return Limits{}, err
 	}
@@ -46,13 +46,13 @@ func (l Limits) start(cmd *exec.Cmd) (Limits, error) {
 // Output runs a command within the limits and returns its standard output. It fails with
 // ErrOutputTooLong if the output has more than most bytes.
 func (l Limits) Output(cmd *exec.Cmd, most int) ([]byte, error) {
-	output := &limitedBuffer{left: most}
+	output := &limitedBuffer{remaining: most}
 	cmd.Stdout, cmd.WaitDelay = output, pipeDrainTime
 	if _, err := l.start(cmd); err != nil {
 		return nil, err
 	}
 	err := cmd.Wait()
-	if output.left < 0 {
+	if output.remaining < 0 {
 		err = ErrOutputTooLong
 	}
 	return output.text, err
@@ -61,13 +61,13 @@ func (l Limits) Output(cmd *exec.Cmd, most int) ([]byte, error) {
 // limitedBuffer stores what is written to it, up to a limit. left is negative if more than the
 // limit was written.
 type limitedBuffer struct {
-	text []byte
-	left int
+	text      []byte
+	remaining int
 }
 
 // Write implements io.Writer. After Write has failed, the command can print nothing more.
 func (b *limitedBuffer) Write(p []byte) (int, error) {
-	if b.left -= len(p); b.left < 0 {
+	if b.remaining -= len(p); b.remaining < 0 {
 		return 0, ErrOutputTooLong
 	}
 	b.text = append(b.text, p...)

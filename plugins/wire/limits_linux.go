@@ -14,10 +14,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hideFiles marks all open files of the host so that a new process does not inherit them. Go does
-// this for the files that it opens, but the host can itself have inherited open files. Kernels
+// closeFilesOnExec marks all open files of the host so that a new process does not inherit them. Go
+// does this for the files that it opens, but the host can itself have inherited open files. Kernels
 // before 5.11 do not support this.
-func hideFiles() { _ = unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) }
+func closeFilesOnExec() { _ = unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) }
 
 // apply limits a process that has just started, and returns the limits in force. The limits also
 // apply to the processes that this process starts later. A limit that the kernel refuses is not in
@@ -43,11 +43,11 @@ func (l Limits) apply(pid int) Limits {
 // setLimit lowers a limit of a process. It does not raise the hard limit that the process already
 // has. It returns the limit in force, or 0.
 func setLimit(pid, resource int, limit uint64) uint64 {
-	var old unix.Rlimit
-	if limit == 0 || unix.Prlimit(pid, resource, nil, &old) != nil {
+	var current unix.Rlimit
+	if limit == 0 || unix.Prlimit(pid, resource, nil, &current) != nil {
 		return 0
 	}
-	limit = min(limit, old.Max)
+	limit = min(limit, current.Max)
 	if unix.Prlimit(pid, resource, &unix.Rlimit{Cur: limit, Max: limit}, nil) != nil {
 		return 0
 	}
@@ -66,11 +66,11 @@ func (p *Process) AlmostReached() []Usage {
 		var tasks unix.Rlimit
 		running, err := tasksOfUser()
 		if err == nil && unix.Prlimit(pid, unix.RLIMIT_NPROC, nil, &tasks) == nil {
-			left := tasks.Cur - min(tasks.Cur, running)
-			usages = append(usages, Usage{"processes", limits.Processes - min(limits.Processes, left), limits.Processes})
+			remaining := tasks.Cur - min(tasks.Cur, running)
+			usages = append(usages, Usage{"processes", limits.Processes - min(limits.Processes, remaining), limits.Processes})
 		}
 	}
-	return slices.DeleteFunc(usages, func(u Usage) bool { return !u.almost() })
+	return slices.DeleteFunc(usages, func(u Usage) bool { return !u.isAlmostReached() })
 }
 
 // tasksOfUser returns the number of processes and threads of the host's user.

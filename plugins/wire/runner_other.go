@@ -13,7 +13,7 @@ func processAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setp
 
 func killGroup(pid int) { _ = syscall.Kill(-pid, syscall.SIGKILL) }
 
-func hideFiles() {}
+func closeFilesOnExec() {}
 
 // AlmostReached returns nothing, because no limit is in force.
 func (*Process) AlmostReached() []Usage { return nil }

@@ -77,7 +77,7 @@ type providerEnv struct {
 
 func newProviderEnv() *providerEnv {
 	f := &fake.DNSProvider{}
-	return &providerEnv{fake: f, provider: f, refused: fake.Refusing{DNSProvider: f}}
+	return &providerEnv{fake: f, provider: f, refused: fake.RefusingDNSProvider{DNSProvider: f}}
 }
 
 func (env *providerEnv) Provider() ports.DNSProvider { return env.provider }

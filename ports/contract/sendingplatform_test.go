@@ -19,9 +19,9 @@ import (
 
 // fakeSending returns the fake sending platform p as a SendingPlatformEnv.
 func fakeSending(p *fake.SendingPlatform) SendingPlatformEnv {
-	absent := fake.AbsentSending()
+	absent := fake.UnreachableSendingPlatform()
 	env := SendingPlatformEnv{
-		Platform: p, Refused: fake.RefusingSending(), Absent: absent, Secrets: []string{"a-key-of-the-fake"},
+		Platform: p, Refused: fake.RefusingSendingPlatform(), Absent: absent, Secrets: []string{"a-key-of-the-fake"},
 		WithWorkspaces: fakeWithWorkspaces, Sessions: !p.Sessionless, AuthHosts: []string{"login.microsoftonline.com"},
 		AccountStates: []integration.Account{
 			{State: integration.AccountConnected}, {State: integration.AccountConnected, Paused: true},
@@ -31,7 +31,7 @@ func fakeSending(p *fake.SendingPlatform) SendingPlatformEnv {
 		Put: func(_ T, accounts ...integration.Account) { p.Put(accounts...) },
 		Held: func(T) []string {
 			var all []string
-			for _, a := range p.Held() {
+			for _, a := range p.AllAccounts() {
 				all = append(all, a.Address)
 			}
 			return all
@@ -39,17 +39,19 @@ func fakeSending(p *fake.SendingPlatform) SendingPlatformEnv {
 		Unpaid: func(T) { p.SetPlanEnded(true) },
 		Fail:   func(_ T, failure Failure) func() { return failSending(p, failure) },
 	}
-	hasCapability := func(capability string) bool { return len(p.Cannot) == 0 || p.Cannot[0] != capability }
+	hasCapability := func(capability string) bool {
+		return len(p.MissingCapabilities) == 0 || p.MissingCapabilities[0] != capability
+	}
 	for _, capability := range []string{integration.CanOAuth, integration.CanRefresh, integration.CanDisconnect} {
 		if hasCapability(capability) {
 			env.Can = append(env.Can, capability)
 		}
 	}
 	if hasCapability(integration.CanOAuth) {
-		env.SignIn = func(_ T, at integration.SignIn, address string) { p.Complete(at.URL, address, "Anna Schmidt") }
-		env.Decline = func(_ T, at integration.SignIn) { p.Deny(at.URL) }
-		env.Expire = func(_ T, at integration.SignIn) { p.Expire(at.URL) }
-		env.Lesser = &fake.SendingPlatform{Reach: p.Reach, Cannot: []string{integration.CanOAuth}}
+		env.SignIn = func(_ T, at integration.SignIn, address string) { p.CompleteSignIn(at.URL, address, "Anna Schmidt") }
+		env.Decline = func(_ T, at integration.SignIn) { p.DenySignIn(at.URL) }
+		env.Expire = func(_ T, at integration.SignIn) { p.ExpireSignIn(at.URL) }
+		env.Lesser = &fake.SendingPlatform{Reach: p.Reach, MissingCapabilities: []string{integration.CanOAuth}}
 	}
 	return env
 }
@@ -102,8 +104,10 @@ func fakeSendingEnvs() map[string]func() SendingPlatformEnv {
 	return map[string]func() SendingPlatformEnv{
 		"all capabilities": envOf(func(*fake.SendingPlatform) {}),
 		"no sessions":      envOf(func(p *fake.SendingPlatform) { p.Sessionless = true }),
-		"no sign-in":       envOf(func(p *fake.SendingPlatform) { p.Cannot, p.Sessionless = []string{integration.CanOAuth}, true }),
-		"no removal":       envOf(func(p *fake.SendingPlatform) { p.Cannot = []string{integration.CanDisconnect} }),
+		"no sign-in": envOf(func(p *fake.SendingPlatform) {
+			p.MissingCapabilities, p.Sessionless = []string{integration.CanOAuth}, true
+		}),
+		"no removal": envOf(func(p *fake.SendingPlatform) { p.MissingCapabilities = []string{integration.CanDisconnect} }),
 	}
 }
 
@@ -217,7 +221,7 @@ func replaceCheckError(kind outcome.Kind, replacement error) func(context.Contex
 
 // similarAccount returns the first account whose address contains the requested address.
 func similarAccount(p *fake.SendingPlatform, address string) integration.Account {
-	for _, a := range p.Held() {
+	for _, a := range p.AllAccounts() {
 		if strings.Contains(strings.ToLower(a.Address), strings.ToLower(address)) {
 			return a
 		}
@@ -356,8 +360,8 @@ func brokenSendings() map[string]func(*fake.SendingPlatform) ports.SendingPlatfo
 		},
 		"removes all accounts": func(p *fake.SendingPlatform) ports.SendingPlatform {
 			return brokenSending{SendingPlatform: p, remove: func(_ context.Context, _ string, err error) error {
-				for _, a := range p.Held() {
-					p.Drop(a.Address)
+				for _, a := range p.AllAccounts() {
+					p.DropAccount(a.Address)
 				}
 				return err
 			}}

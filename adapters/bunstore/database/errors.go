@@ -55,7 +55,7 @@ func Translate(ctx context.Context, err error) error {
 // its own timer, which may fire just before the timer of ctx. contextError therefore compares the
 // deadline with the current time.
 func contextError(ctx context.Context) error {
-	if deadline, has := ctx.Deadline(); has && ctx.Err() == nil && !time.Now().Before(deadline) {
+	if deadline, hasDeadline := ctx.Deadline(); hasDeadline && ctx.Err() == nil && !time.Now().Before(deadline) {
 		return context.DeadlineExceeded
 	}
 	return ctx.Err()
@@ -126,11 +126,11 @@ func Unreachable(err error) bool {
 	if errors.As(err, &network) || errors.As(err, &refused) || pgconn.SafeToRetry(err) {
 		return true
 	}
-	for _, known := range []error{
+	for _, unreachable := range []error{
 		driver.ErrBadConn, sql.ErrConnDone, io.EOF, io.ErrUnexpectedEOF, net.ErrClosed,
 		syscall.ECONNREFUSED, syscall.ECONNRESET, syscall.EPIPE,
 	} {
-		if errors.Is(err, known) {
+		if errors.Is(err, unreachable) {
 			return true
 		}
 	}

@@ -38,12 +38,12 @@ func (d *DB) Migrate(ctx context.Context) error {
 		if err := m.Init(ctx); err != nil {
 			return err
 		}
-		done, err := m.Migrate(ctx)
+		applied, err := m.Migrate(ctx)
 		if err != nil {
 			return err
 		}
-		if !done.IsZero() {
-			d.log.InfoContext(ctx, "database migrated", "migrations", len(done.Migrations))
+		if !applied.IsZero() {
+			d.log.InfoContext(ctx, "database migrated", "migrations", len(applied.Migrations))
 		}
 		return nil
 	})
@@ -61,9 +61,9 @@ func (d *DB) Pending(ctx context.Context) ([]string, error) {
 		if err := m.Init(ctx); err != nil {
 			return err
 		}
-		all, err := m.MigrationsWithStatus(ctx)
-		for _, waiting := range all.Unapplied() {
-			names = append(names, waiting.Name+"_"+waiting.Comment)
+		status, err := m.MigrationsWithStatus(ctx)
+		for _, migration := range status.Unapplied() {
+			names = append(names, migration.Name+"_"+migration.Comment)
 		}
 		return err
 	})
@@ -111,20 +111,20 @@ var ErrTooOld = errors.New("this tenantry is too old for the database")
 // checkRelease returns ErrTooOld if the schema requires a newer release. A migration that this
 // binary does not know is not an error: each release also runs on the schema of the next release.
 func (d *DB) checkRelease(ctx context.Context) error {
-	var oldest []int
+	var requiredRelease []int
 	err := d.Run(ctx, "read the schema's release", func(ctx context.Context, db bun.IDB) error {
-		known, err := HasTable(ctx, db, "schema_release")
-		if err != nil || !known {
+		exists, err := HasTable(ctx, db, "schema_release")
+		if err != nil || !exists {
 			return err
 		}
-		return db.NewSelect().TableExpr("schema_release").Column("min_release").Scan(ctx, &oldest)
+		return db.NewSelect().TableExpr("schema_release").Column("min_release").Scan(ctx, &requiredRelease)
 	})
 	if err != nil {
 		return err
 	}
-	if len(oldest) > 0 && oldest[0] > migrations.Release {
+	if len(requiredRelease) > 0 && requiredRelease[0] > migrations.Release {
 		return fmt.Errorf("%w: it was migrated by a newer tenantry and requires schema release %d or later, this one has %d",
-			ErrTooOld, oldest[0], migrations.Release)
+			ErrTooOld, requiredRelease[0], migrations.Release)
 	}
 	return nil
 }

@@ -94,8 +94,8 @@ func Open(ctx context.Context, url string, o Options, hooks ...bun.QueryHook) (*
 	if err != nil {
 		return nil, err
 	}
-	limits := Timeouts{cmp.Or(o.Timeouts.Open, 45*time.Second), cmp.Or(o.Timeouts.Query, 10*time.Second), cmp.Or(o.Timeouts.Slot, 3*time.Second)}
-	opened := &DB{DB: pool, log: o.Log, timeouts: limits}
+	timeouts := Timeouts{cmp.Or(o.Timeouts.Open, 45*time.Second), cmp.Or(o.Timeouts.Query, 10*time.Second), cmp.Or(o.Timeouts.Slot, 3*time.Second)}
+	opened := &DB{DB: pool, log: o.Log, timeouts: timeouts}
 	if IsPostgres(pool) {
 		opened.connSlots = make(chan struct{}, pool.Stats().MaxOpenConnections)
 	} else {
@@ -107,12 +107,12 @@ func Open(ctx context.Context, url string, o Options, hooks ...bun.QueryHook) (*
 	if err := errors.Join(opened.addHooks(o, hooks), opened.readExecMode(url)); err != nil {
 		return nil, errors.Join(err, opened.Close())
 	}
-	opened.timeouts.Query = limits.Open
+	opened.timeouts.Query = timeouts.Open
 	if err := opened.checkRelease(ctx); err != nil {
 		_ = opened.Close()
 		return nil, err
 	}
-	opened.timeouts.Query = limits.Query
+	opened.timeouts.Query = timeouts.Query
 	return opened, nil
 }
 
@@ -151,8 +151,8 @@ func Connect(url string, o Options) (*bun.DB, error) {
 // Ping returns an error if the database does not answer.
 func (d *DB) Ping(ctx context.Context) error {
 	return d.Run(ctx, "ping", func(ctx context.Context, db bun.IDB) error {
-		var one int
-		return db.NewSelect().ColumnExpr("1").Scan(ctx, &one)
+		var result int
+		return db.NewSelect().ColumnExpr("1").Scan(ctx, &result)
 	})
 }
 

@@ -120,16 +120,16 @@ func (d *DB) readOnConn(ctx context.Context, p *PreparedRead, scanRow func(Row) 
 	}
 	defer func() { _ = conn.Close() }()
 	return conn.Raw(func(driverConn any) error {
-		pgxConn, scanned := driverConn.(*stdlib.Conn).Conn(), false
+		pgxConn, hasScanned := driverConn.(*stdlib.Conn).Conn(), false
 		rows, err := pgxConn.Query(ctx, p.text, append([]any{d.execMode}, values...)...)
 		if err == nil {
 			defer rows.Close()
 			err = eachRow(rows, func(r Row) error {
-				scanned = true
+				hasScanned = true
 				return scanRow(r)
 			})
 		}
-		if err != nil && pgxConn.IsClosed() && !scanned && contextError(ctx) == nil {
+		if err != nil && pgxConn.IsClosed() && !hasScanned && contextError(ctx) == nil {
 			return driver.ErrBadConn
 		}
 		return err

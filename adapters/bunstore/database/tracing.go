@@ -60,18 +60,18 @@ func (t tracing) AfterQuery(ctx context.Context, event *bun.QueryEvent) {
 	if !trace.SpanFromContext(ctx).IsRecording() {
 		return // bunotel's own measurement is dropped, see the views of package telemetry
 	}
-	shown := *event
-	shown.Err = safeError(event.Err)
-	t.QueryHook.AfterQuery(ctx, &shown)
+	safeEvent := *event
+	safeEvent.Err = safeError(event.Err)
+	t.QueryHook.AfterQuery(ctx, &safeEvent)
 }
 
 func safeError(err error) error {
 	if err == nil || errors.Is(err, sql.ErrNoRows) || errors.Is(err, sql.ErrTxDone) {
 		return err
 	}
-	for _, ended := range []error{context.Canceled, context.DeadlineExceeded} {
-		if errors.Is(err, ended) {
-			return ended
+	for _, contextErr := range []error{context.Canceled, context.DeadlineExceeded} {
+		if errors.Is(err, contextErr) {
+			return contextErr
 		}
 	}
 	if kind := kindOf(err); kind != nil {

@@ -71,10 +71,10 @@ func (d *DB) Snapshot(ctx context.Context, operation string, work Func) error {
 // withTimeout runs attempt with a time limit. It returns errUnavailable if the limit passes. If the
 // caller's own deadline passes first, it returns the error unchanged.
 func withTimeout(ctx context.Context, limit time.Duration, attempt func(context.Context) error) error {
-	limited, cancel := context.WithTimeout(ctx, limit)
+	limitedCtx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	err := attempt(limited)
-	if err != nil && contextError(limited) != nil && contextError(ctx) == nil {
+	err := attempt(limitedCtx)
+	if err != nil && contextError(limitedCtx) != nil && contextError(ctx) == nil {
 		return fmt.Errorf("%w in %s: %w", errUnavailable, limit, err)
 	}
 	return err
@@ -123,7 +123,7 @@ func (d *DB) retry(ctx context.Context, operation string, attempt func() error) 
 			failpoint.After(operation)
 			return nil
 		}
-		if err = Translate(ctx, err); !retryable(err) {
+		if err = Translate(ctx, err); !isRetryable(err) {
 			break
 		}
 		d.log.DebugContext(ctx, "database statement conflicts with another transaction", "doing", operation, "try", attemptNo+1)
@@ -165,8 +165,8 @@ func withSlot(ctx context.Context, slots chan struct{}, limit time.Duration, att
 	return attempt()
 }
 
-// retryable reports whether a second attempt may have a different outcome.
-func retryable(err error) bool {
+// isRetryable reports whether a second attempt may have a different outcome.
+func isRetryable(err error) bool {
 	return errors.Is(err, errConflict) || errors.Is(err, ErrDuplicate) || errors.Is(err, ErrMissingParent)
 }
 

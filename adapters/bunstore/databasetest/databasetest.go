@@ -60,15 +60,16 @@ var shared struct {
 	schemas int
 }
 
-// Main runs the tests of a package, calls closing, deletes the databases and returns the exit code.
-func Main(m *testing.M, closing ...func() error) int {
+// Main runs the tests of a package, calls cleanups, deletes the databases and returns the exit
+// code.
+func Main(m *testing.M, cleanups ...func() error) int {
 	var err error
 	shared.dir, err = os.MkdirTemp("", "bunstore")
 	code := 1
 	if err == nil {
 		code = m.Run()
-		for _, end := range closing {
-			err = errors.Join(err, end())
+		for _, cleanup := range cleanups {
+			err = errors.Join(err, cleanup())
 		}
 		err = errors.Join(err, closeShared(), os.RemoveAll(shared.dir))
 	}

@@ -108,12 +108,12 @@ func parentsOf(ctx context.Context, db bun.IDB, table string) (names []string, e
 func parentsFirst(names []string, parents map[string][]string) []string {
 	var ordered []string
 	var add func(name string, below []string)
-	add = func(name string, below []string) {
-		if slices.Contains(ordered, name) || slices.Contains(below, name) {
+	add = func(name string, children []string) {
+		if slices.Contains(ordered, name) || slices.Contains(children, name) {
 			return
 		}
 		for _, parent := range parents[name] {
-			add(parent, append(below, name))
+			add(parent, append(children, name))
 		}
 		ordered = append(ordered, name)
 	}
@@ -124,17 +124,17 @@ func parentsFirst(names []string, parents map[string][]string) []string {
 }
 
 func columnsOf(ctx context.Context, db bun.IDB, table string) ([]Column, error) {
-	var found []struct{ Name, Type string }
+	var types []struct{ Name, Type string }
 	q := db.NewSelect().TableExpr("pragma_table_info(?)", table).ColumnExpr("name, lower(type) AS type").OrderExpr("cid")
 	if database.IsPostgres(db) {
 		q = db.NewSelect().TableExpr("information_schema.columns").ColumnExpr("column_name AS name, data_type AS type").
 			Where("table_schema = current_schema()").Where("table_name = ?", table).OrderExpr("ordinal_position")
 	}
-	if err := q.Scan(ctx, &found); err != nil {
+	if err := q.Scan(ctx, &types); err != nil {
 		return nil, err
 	}
-	columns := make([]Column, len(found))
-	for i, column := range found {
+	columns := make([]Column, len(types))
+	for i, column := range types {
 		kind, known := kinds[column.Type]
 		if !known {
 			return nil, fmt.Errorf("column %s has a type that backups do not know: %s", column.Name, column.Type)
@@ -165,7 +165,7 @@ func TakeSnapshot(ctx context.Context, db *database.DB, read func(context.Contex
 	}
 	defer func() { _ = tx.Rollback() }() // nothing was written
 	snapshot := &Snapshot{tx: tx}
-	if snapshot.Migrations, err = applied(ctx, tx); err != nil {
+	if snapshot.Migrations, err = appliedMigrations(ctx, tx); err != nil {
 		return database.Wrap(ctx, "read migrations", err)
 	}
 	if len(snapshot.Migrations) == 0 {
@@ -177,7 +177,7 @@ func TakeSnapshot(ctx context.Context, db *database.DB, read func(context.Contex
 	return read(ctx, snapshot)
 }
 
-func applied(ctx context.Context, db bun.IDB) (names []string, err error) {
+func appliedMigrations(ctx context.Context, db bun.IDB) (names []string, err error) {
 	if exists, err := database.HasTable(ctx, db, "bun_migrations"); err != nil || !exists {
 		return nil, err
 	}

@@ -99,8 +99,8 @@ func (i *Inspection) Writable(ctx context.Context) error {
 	if !database.IsPostgres(i.db) {
 		return nil
 	}
-	ready, err := database.HasTable(ctx, tx, "schema_release")
-	if err == nil && ready {
+	exists, err := database.HasTable(ctx, tx, "schema_release")
+	if err == nil && exists {
 		_, err = tx.NewRaw("UPDATE schema_release SET min_release = min_release WHERE false").Exec(ctx)
 	} else if err == nil {
 		err = checkMayCreate(ctx, tx)
@@ -112,11 +112,11 @@ func (i *Inspection) Writable(ctx context.Context) error {
 }
 
 func checkMayCreate(ctx context.Context, tx bun.Tx) error {
-	var may sql.NullBool
-	if err := tx.NewRaw("SELECT has_schema_privilege(current_schema(), 'CREATE')").Scan(ctx, &may); err != nil {
+	var mayCreate sql.NullBool
+	if err := tx.NewRaw("SELECT has_schema_privilege(current_schema(), 'CREATE')").Scan(ctx, &mayCreate); err != nil {
 		return err
 	}
-	if !may.Bool {
+	if !mayCreate.Bool {
 		return errors.New("the user may not create tables")
 	}
 	return nil
@@ -141,12 +141,12 @@ func (i *Inspection) Migrations(ctx context.Context) (Migrations, error) {
 	if err := set.Discover(migrations.Files); err != nil {
 		return m, fmt.Errorf("read migrations: %w", err)
 	}
-	applied, err := i.applied(ctx)
+	applied, err := i.appliedMigrations(ctx)
 	if err != nil {
 		return m, operatorError("", err)
 	}
 	for _, migration := range set.Sorted() {
-		if _, there := applied[migration.Name]; there {
+		if _, isApplied := applied[migration.Name]; isApplied {
 			m.Applied++
 			delete(applied, migration.Name)
 			continue
@@ -159,28 +159,28 @@ func (i *Inspection) Migrations(ctx context.Context) (Migrations, error) {
 	if m.Applied == 0 {
 		return m, nil
 	}
-	var oldest int
-	if err := i.db.NewRaw("SELECT min_release FROM schema_release").Scan(ctx, &oldest); err != nil {
+	var requiredRelease int
+	if err := i.db.NewRaw("SELECT min_release FROM schema_release").Scan(ctx, &requiredRelease); err != nil {
 		return m, operatorError("", err)
 	}
-	if oldest > migrations.Release {
-		m.RequiredRelease = oldest
+	if requiredRelease > migrations.Release {
+		m.RequiredRelease = requiredRelease
 	}
 	return m, i.db.NewRaw("SELECT EXISTS (SELECT 1 FROM accounts)").Scan(ctx, &m.InUse)
 }
 
-func (i *Inspection) applied(ctx context.Context) (map[string]bool, error) {
-	all := map[string]bool{}
-	there, err := database.HasTable(ctx, i.db, "bun_migrations")
-	if err != nil || !there {
-		return all, err
+func (i *Inspection) appliedMigrations(ctx context.Context) (map[string]bool, error) {
+	applied := map[string]bool{}
+	exists, err := database.HasTable(ctx, i.db, "bun_migrations")
+	if err != nil || !exists {
+		return applied, err
 	}
 	var names []string
 	err = i.db.NewRaw("SELECT name FROM bun_migrations").Scan(ctx, &names)
 	for _, name := range names {
-		all[name] = true
+		applied[name] = true
 	}
-	return all, err
+	return applied, err
 }
 
 // ClockSkew returns how far the server's clock is ahead of this machine's clock. It returns false

@@ -49,10 +49,10 @@ func CheckEmpty(ctx context.Context, db *database.DB) error {
 	if err != nil {
 		return err
 	}
-	return empty(ctx, db, tables)
+	return checkTablesEmpty(ctx, db, tables)
 }
 
-func empty(ctx context.Context, db bun.IDB, tables []Table) error {
+func checkTablesEmpty(ctx context.Context, db bun.IDB, tables []Table) error {
 	for _, t := range tables {
 		if t.Name == auditTable || slices.Contains(seededTables, t.Name) {
 			continue
@@ -84,7 +84,7 @@ func Load(ctx context.Context, db *database.DB, applied []string, fill func(cont
 	}
 	defer func() { _ = tx.Rollback() }()
 	l := &Loading{tx: tx}
-	if err := l.begin(ctx); err != nil {
+	if err := l.prepareTables(ctx); err != nil {
 		return err
 	}
 	if err := fill(ctx, l); err != nil {
@@ -96,8 +96,9 @@ func Load(ctx context.Context, db *database.DB, applied []string, fill func(cont
 	return database.Wrap(ctx, "commit restore", tx.Commit())
 }
 
-// begin locks all tables, checks that they are empty and deletes the rows that migrations seeded.
-func (l *Loading) begin(ctx context.Context) (err error) {
+// prepareTables locks all tables, checks that they are empty and deletes the rows that migrations
+// seeded.
+func (l *Loading) prepareTables(ctx context.Context) (err error) {
 	if l.tables, err = Tables(ctx, l.tx); err != nil {
 		return err
 	}
@@ -110,7 +111,7 @@ func (l *Loading) begin(ctx context.Context) (err error) {
 			return database.Wrap(ctx, "lock tables", err)
 		}
 	}
-	if err := empty(ctx, l.tx, l.tables); err != nil {
+	if err := checkTablesEmpty(ctx, l.tx, l.tables); err != nil {
 		return err
 	}
 	for _, name := range seededTables {
@@ -124,12 +125,12 @@ func (l *Loading) begin(ctx context.Context) (err error) {
 // CheckTable returns an error if this database lacks the table t of a backup, or a column of t with
 // the same kind.
 func (l *Loading) CheckTable(t Table) error {
-	at := slices.IndexFunc(l.tables, func(own Table) bool { return own.Name == t.Name })
-	if at < 0 {
+	index := slices.IndexFunc(l.tables, func(own Table) bool { return own.Name == t.Name })
+	if index < 0 {
 		return fmt.Errorf("this version has no table %s", t.Name)
 	}
 	for _, column := range t.Columns {
-		if !slices.Contains(l.tables[at].Columns, column) {
+		if !slices.Contains(l.tables[index].Columns, column) {
 			return fmt.Errorf("this version has no column %s of kind %s in table %s", column.Name, column.Kind, t.Name)
 		}
 	}

@@ -56,8 +56,8 @@ func (k *acceptedKeys) add(authorization []string, account access.AccountID) {
 	k.accounts[hash] = account
 }
 
-// forget removes the key in an Authorization header, because the key was refused.
-func (k *acceptedKeys) forget(authorization []string) {
+// forgetKey removes the key in an Authorization header, because the key was refused.
+func (k *acceptedKeys) forgetKey(authorization []string) {
 	token, err := access.BearerToken(authorization)
 	if err != nil {
 		return

@@ -68,7 +68,7 @@ func (g *guard) recoverPanics(next http.Handler) http.Handler {
 		a := newAnswer(initialHeader)
 		a.connection = w
 		done := g.runRecovered(func() { next.ServeHTTP(a, r) }, r)
-		if a.streaming {
+		if a.isStream {
 			exchangeOf(r.Context()).status = a.status
 			if !done {
 				closeConnection(w)
@@ -121,7 +121,7 @@ type answer struct {
 	file   string // the body, if the field body is empty
 
 	connection http.ResponseWriter // for Stream; nil if a different answer buffers this answer
-	streaming  bool                // see Stream
+	isStream   bool                // see Stream
 }
 
 func newAnswer(header http.Header) *answer { return &answer{header: header.Clone()} }
@@ -135,7 +135,7 @@ func (a *answer) WriteHeader(status int) {
 }
 
 func (a *answer) Write(p []byte) (int, error) {
-	if a.streaming {
+	if a.isStream {
 		if !sendChunks(a.connection, p) {
 			return 0, errClientGone
 		}
@@ -175,13 +175,13 @@ func Stream(ctx context.Context, w io.Writer, send func(write func([]byte) error
 		a.WriteHeader(http.StatusOK)
 		maps.Copy(a.connection.Header(), a.header)
 		a.connection.WriteHeader(a.status)
-		a.streaming = true
+		a.isStream = true
 	}
 	err := send(func(part []byte) error {
 		_, err := w.Write(part)
 		return err
 	})
-	if err == nil || !buffered || !a.streaming {
+	if err == nil || !buffered || !a.isStream {
 		return
 	}
 	exchangeOf(ctx).cause = err

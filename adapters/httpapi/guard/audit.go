@@ -29,9 +29,9 @@ func (g *guard) beginAct(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := exchangeOf(r.Context())
 		switch {
-		case e.page:
+		case e.isPage:
 			e.act = &ports.Act{Entry: audit.Entry{RequestID: e.id, ClientIP: e.clientText()}}
-		case e.route.op != nil && hasBody(e.route.op.Method):
+		case e.route.op != nil && mayHaveBody(e.route.op.Method):
 			e.act = g.newAct(r, e)
 		default:
 			next.ServeHTTP(w, r)
@@ -93,7 +93,7 @@ func objectOf(template, path string) (tenantID tenant.GUID, subject audit.Subjec
 		}
 		name = strings.TrimSuffix(name, "}")
 		value, err := url.PathUnescape(values[i])
-		kind, isID := strings.CutSuffix(name, "_id")
+		subjectType, isID := strings.CutSuffix(name, "_id")
 		if isID {
 			value, _ = ident.Parse(value)
 		}
@@ -104,18 +104,18 @@ func objectOf(template, path string) (tenantID tenant.GUID, subject audit.Subjec
 		if name == "tenant_id" {
 			tenantID = tenant.GUID(value)
 		}
-		kind = strings.TrimSuffix(kind, "_name")
-		if known := subjectTypes[kind]; known != "" {
-			kind = known
+		subjectType = strings.TrimSuffix(subjectType, "_name")
+		if mapped := subjectTypes[subjectType]; mapped != "" {
+			subjectType = mapped
 		}
-		subject = audit.Subject{Type: kind, ID: value}
+		subject = audit.Subject{Type: subjectType, ID: value}
 	}
 	return tenantID, subject
 }
 
-// nameCreated sets the subject of the act to the object that the operation created. It reads the
-// object's id from a successful answer.
-func (t OperationRules) nameCreated(act *ports.Act, a *answer) {
+// setCreatedSubject sets the subject of the act to the object that the operation created. It reads
+// the object's id from a successful answer.
+func (t OperationRules) setCreatedSubject(act *ports.Act, a *answer) {
 	if t.Creates == "" || !isSuccess(a.status) {
 		return
 	}
@@ -127,8 +127,8 @@ func (t OperationRules) nameCreated(act *ports.Act, a *answer) {
 		ID   string `json:"id"`
 		Name string `json:"domain_name"` // the subject of a domain is its name, as in paths
 	}
-	if within, ok := body[string(t.Creates)]; ok {
-		_ = json.Unmarshal(within, &object) // if there is no id, the object of the path stays the subject
+	if rawObject, ok := body[string(t.Creates)]; ok {
+		_ = json.Unmarshal(rawObject, &object) // if there is no id, the object of the path stays the subject
 	} else {
 		_ = json.Unmarshal(body["id"], &object.ID)
 	}
@@ -165,7 +165,7 @@ func (e *exchange) outcomeOf(a *answer, mayHaveChanged bool) *audit.Outcome {
 func (g *guard) endAct(r *http.Request, a *answer) error {
 	e := exchangeOf(r.Context())
 	act := e.act
-	if e.page || e.caller.KeyID == "" || act == nil && !isUnauthorizedOrForbidden(a.status) {
+	if e.isPage || e.caller.KeyID == "" || act == nil && !isUnauthorizedOrForbidden(a.status) {
 		return nil
 	}
 	if act == nil {
@@ -175,7 +175,7 @@ func (g *guard) endAct(r *http.Request, a *answer) error {
 		return nil
 	}
 	outcome := e.outcomeOf(a, act.State() != ports.ActNew || e.run != nil && e.run.calledProvider())
-	if e.replayed || e.keyLost {
+	if e.wasReplayed || e.lostKey {
 		outcome = nil // the entry was written by the request that executed the operation
 	}
 	if outcome == nil && act.State() == ports.ActNew {
@@ -186,7 +186,7 @@ func (g *guard) endAct(r *http.Request, a *answer) error {
 			return err
 		}
 	}
-	e.route.rules.nameCreated(act, a)
+	e.route.rules.setCreatedSubject(act, a)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ports.WithAct(r.Context(), act)), storeTimeout)
 	defer cancel()
 	err := g.audit.EndAct(ctx, outcome)
@@ -204,19 +204,19 @@ func (x *run) calledProvider() bool { return x.effects.Recorded().Asked }
 // disk.
 var deniedQuota = ratelimit.Bucket{Limit: 1000, Window: time.Hour}
 
-// Denied is the X-RateLimit-Bucket of an answer to a request that exceeds deniedQuota.
-const Denied = "denied"
+// DeniedRequests is the X-RateLimit-Bucket of an answer to a request that exceeds deniedQuota.
+const DeniedRequests = "denied"
 
 // countDenied counts a request of a refused key. It returns a rate_limit_exceeded error if there
 // were too many such requests.
 func (g *guard) countDenied(r *http.Request, a *answer, e *exchange) error {
 	quota := deniedQuota
-	quota.Key = Denied + ":" + e.caller.KeyID
-	v, _ := g.limits.Counters.Take(r.Context(), quota)
-	if v.Allowed || g.limits.Off {
+	quota.Key = DeniedRequests + ":" + e.caller.KeyID
+	decision, _ := g.limits.Counters.Take(r.Context(), quota)
+	if decision.Allowed || g.limits.Off {
 		return nil
 	}
-	g.setRateHeaders(a, Denied, v)
-	g.countRefusal(r.Context(), Denied)
-	return fault.RateLimitExceeded.RetryIn(max(v.RetryIn, time.Second), "the key was refused %d times in an hour", v.Limit)
+	g.setRateHeaders(a, DeniedRequests, decision)
+	g.countRefusal(r.Context(), DeniedRequests)
+	return fault.RateLimitExceeded.RetryIn(max(decision.RetryIn, time.Second), "the key was refused %d times in an hour", decision.Limit)
 }

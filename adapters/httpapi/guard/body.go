@@ -31,22 +31,22 @@ func (g *guard) readBody(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := exchangeOf(r.Context())
 		op := e.route.op
-		if takesBody := e.page && hasBody(r.Method) || op != nil && hasBody(op.Method); !takesBody {
+		if takesBody := e.isPage && mayHaveBody(r.Method) || op != nil && mayHaveBody(op.Method); !takesBody {
 			next.ServeHTTP(w, r)
 			return
 		}
 		var body []byte
 		var err error
-		noSlot := g.releaseSlotDuring(r.Context(), e, func() {
+		slotErr := g.releaseSlotDuring(r.Context(), e, func() {
 			setClientWait(r.Context(), true)
 			defer setClientWait(r.Context(), false)
-			if e.page {
+			if e.isPage {
 				body = readForm(w, r, e)
 				return
 			}
 			body, err = readJSONBody(w, r, e, requiresBody(op))
 		})
-		if err = cmp.Or(err, noSlot); err != nil {
+		if err = cmp.Or(err, slotErr); err != nil {
 			Refuse(w, r, err)
 			return
 		}
@@ -106,13 +106,13 @@ const (
 )
 
 func mediaTypeOf(h http.Header) mediaType {
-	given := h.Values("Content-Type")
-	if len(given) == 0 {
+	values := h.Values("Content-Type")
+	if len(values) == 0 {
 		return noMediaType
 	}
-	kind, params, err := mime.ParseMediaType(given[0])
-	charset, named := params["charset"]
-	if err != nil || len(given) > 1 || kind != "application/json" || (named && !strings.EqualFold(charset, "utf-8")) {
+	kind, params, err := mime.ParseMediaType(values[0])
+	charset, hasCharset := params["charset"]
+	if err != nil || len(values) > 1 || kind != "application/json" || (hasCharset && !strings.EqualFold(charset, "utf-8")) {
 		return otherMediaType
 	}
 	return jsonMediaType

@@ -165,7 +165,7 @@ func (g *guard) handler() http.Handler {
 }
 
 func (g *guard) serve(w http.ResponseWriter, r *http.Request) {
-	if exchangeOf(r.Context()).page {
+	if exchangeOf(r.Context()).isPage {
 		g.pages.ServeHTTP(w, r)
 		return
 	}
@@ -175,25 +175,25 @@ func (g *guard) serve(w http.ResponseWriter, r *http.Request) {
 // exchange is the state of one request. assignRequestID creates it and stores it in the context;
 // later steps fill it in.
 type exchange struct {
-	id             string
-	client         netip.Addr // the result of clientAddress
-	route          route
-	known          bool   // the mux has a handler for the request
-	allowedMethods string // the methods that the path has, if the method of the request is not one of them
-	page           bool   // Options.Pages serves the request
-	caller         access.Caller
-	status         int
-	body           bodyState
-	slot           slot                    // the slot of guard.inFlight that the request holds
-	idle           func(wait func()) error // see Idle
-	overload       bool                    // the request got no slot
-	// write is set for a request with an Idempotency-Key. keyLost is true if a different request
-	// claimed the key first, so that this request does not execute. replayed is true if the answer
-	// is a stored answer.
-	write             *keyedWrite
-	keyLost, replayed bool
-	run               *run       // set while the operation of a write executes
-	act               *ports.Act // the act of a write or of a page
+	id              string
+	client          netip.Addr // the result of clientAddress
+	route           route
+	hasHandler      bool   // the mux has a handler for the request
+	allowedMethods  string // the methods that the path has, if the method of the request is not one of them
+	isPage          bool   // Options.Pages serves the request
+	caller          access.Caller
+	status          int
+	body            bodyState
+	slot            slot                    // the slot of guard.inFlight that the request holds
+	waitWithoutSlot func(wait func()) error // see Idle
+	gotNoSlot       bool                    // the request got no slot
+	// write is set for a request with an Idempotency-Key. lostKey is true if a different request
+	// claimed the key first, so that this request does not execute. wasReplayed is true if the
+	// answer is a stored answer.
+	write                *keyedWrite
+	lostKey, wasReplayed bool
+	run                  *run       // set while the operation of a write executes
+	act                  *ports.Act // the act of a write or of a page
 	// refusal is the error that was sent to the caller. cause is its cause, which is only logged.
 	refusal *fault.Error
 	cause   error
@@ -238,7 +238,7 @@ func (g *guard) authenticate(next http.Handler) http.Handler {
 		e.caller = caller
 		if err != nil {
 			if errors.Is(err, fault.InvalidAPIKey) {
-				g.acceptedKeys.forget(authorization)
+				g.acceptedKeys.forgetKey(authorization)
 			}
 			Refuse(w, r, err)
 			return

@@ -33,11 +33,11 @@ const storeTimeout = 5 * time.Second
 
 // keyedWrite is a request with an Idempotency-Key and the stored record of that key.
 type keyedWrite struct {
-	keyID idempotency.KeyID
-	text  []byte // the content of the request, see idempotency.Request
+	keyID   idempotency.KeyID
+	content []byte // the content of the request, see idempotency.Request
 	// record is the stored record of the key. It is valid if recorded is true.
-	record   idempotency.Record
-	recorded bool
+	record    idempotency.Record
+	hasRecord bool
 }
 
 // replayStored answers a request whose Idempotency-Key has a record, unless the request may take
@@ -50,29 +50,29 @@ func (g *guard) replayStored(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		keyed, err := writeOf(r, e)
+		keyed, err := keyedWriteOf(r, e)
 		if err != nil {
 			Refuse(w, r, err)
 			return
 		}
 		e.write, e.act.Write = keyed, keyed.keyID.Key[:]
-		if g.lookUp(w, r, keyed) {
+		if g.checkRecord(w, r, keyed) {
 			next.ServeHTTP(w, r)
 		}
 	})
 }
 
-// writeOf returns the key and the content of a write. It consumes the body, which readBody has
+// keyedWriteOf returns the key and the content of a write. It consumes the body, which readBody has
 // buffered.
-func writeOf(r *http.Request, e *exchange) (*keyedWrite, error) {
+func keyedWriteOf(r *http.Request, e *exchange) (*keyedWrite, error) {
 	body, err := io.ReadAll(r.Body) // buffered by readBody
 	if err != nil {
 		return nil, err
 	}
 	r.Body = bufferedBody(body)
-	asked := idempotency.Request{Method: r.Method, Path: r.URL.EscapedPath(), Query: r.URL.RawQuery, Body: body}
+	request := idempotency.Request{Method: r.Method, Path: r.URL.EscapedPath(), Query: r.URL.RawQuery, Body: body}
 	key := sha256.Sum256([]byte(r.Header.Get("Idempotency-Key") + boundsSuffix(e)))
-	return &keyedWrite{keyID: idempotency.KeyID{Account: e.caller.Account.ID, Key: key}, text: asked.Text()}, nil
+	return &keyedWrite{keyID: idempotency.KeyID{Account: e.caller.Account.ID, Key: key}, content: request.Text()}, nil
 }
 
 // boundsSuffix returns a suffix for the stored Idempotency-Key, which separates the answers to
@@ -93,22 +93,22 @@ func boundsSuffix(e *exchange) string {
 	}
 }
 
-// lookUp reads the stored record of the key. It returns true if the request can claim the key.
+// checkRecord reads the stored record of the key. It returns true if the request can claim the key.
 // Otherwise it answers the request and returns false.
-func (g *guard) lookUp(w http.ResponseWriter, r *http.Request, keyed *keyedWrite) bool {
+func (g *guard) checkRecord(w http.ResponseWriter, r *http.Request, keyed *keyedWrite) bool {
 	var err error
-	if keyed.record, keyed.recorded, err = g.idempotency.Keys.KeyRecord(r.Context(), keyed.keyID); err != nil {
+	if keyed.record, keyed.hasRecord, err = g.idempotency.Keys.KeyRecord(r.Context(), keyed.keyID); err != nil {
 		Refuse(w, r, err)
 		return false
 	}
-	if !keyed.recorded {
+	if !keyed.hasRecord {
 		return true
 	}
-	verdict := idempotency.Decide(keyed.record, g.idempotency.Fingerprinter.Matches(keyed.text, keyed.record.Fingerprint), g.idempotency.Now())
+	verdict := idempotency.Decide(keyed.record, g.idempotency.Fingerprinter.Matches(keyed.content, keyed.record.Fingerprint), g.idempotency.Now())
 	if verdict == idempotency.Run {
 		return true
 	}
-	// A request that lookUp answers counts as a read, although its operation is a write.
+	// A request that checkRecord answers counts as a read, although its operation is a write.
 	if _, ok := g.countRequest(w, r, Reads); !ok {
 		return false
 	}
@@ -116,15 +116,15 @@ func (g *guard) lookUp(w http.ResponseWriter, r *http.Request, keyed *keyedWrite
 	case idempotency.Replay:
 		g.sendStored(w, r, keyed)
 	case idempotency.Busy:
-		Refuse(w, r, busy())
+		Refuse(w, r, keyInProgress())
 	default:
 		Refuse(w, r, fault.KeyConflict.With("the Idempotency-Key was used for another method, path, query string or body"))
 	}
 	return false
 }
 
-// busy returns the refusal for a request whose key belongs to a request in progress.
-func busy() error {
+// keyInProgress returns the refusal for a request whose key belongs to a request in progress.
+func keyInProgress() error {
 	return fault.KeyInProgress.RetryIn(time.Second, "the first request with this Idempotency-Key is still running")
 }
 
@@ -162,13 +162,13 @@ func (g *guard) acquireKey(w http.ResponseWriter, r *http.Request, keyed *keyedW
 		if won {
 			return attempt, true
 		}
-		if !g.lookUp(w, r, keyed) {
-			exchangeOf(r.Context()).keyLost = true
+		if !g.checkRecord(w, r, keyed) {
+			exchangeOf(r.Context()).lostKey = true
 			return "", false
 		}
 	}
-	exchangeOf(r.Context()).keyLost = true
-	Refuse(w, r, busy())
+	exchangeOf(r.Context()).lostKey = true
+	Refuse(w, r, keyInProgress())
 	return "", false
 }
 
@@ -177,15 +177,15 @@ func (g *guard) acquireKey(w http.ResponseWriter, r *http.Request, keyed *keyedW
 func (g *guard) tryClaim(ctx context.Context, keyed *keyedWrite) (string, bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	print, err := g.idempotency.Fingerprinter.Fingerprint(keyed.text)
+	fingerprint, err := g.idempotency.Fingerprinter.Fingerprint(keyed.content)
 	if err != nil {
 		return "", false, err
 	}
-	c := ports.Claim{Key: keyed.keyID, Fingerprint: print, Lease: g.idempotency.Lease, Now: g.idempotency.Now()}
-	if keyed.recorded {
-		return g.idempotency.Keys.TakeOver(ctx, keyed.record.Attempt, c)
+	claim := ports.Claim{Key: keyed.keyID, Fingerprint: fingerprint, Lease: g.idempotency.Lease, Now: g.idempotency.Now()}
+	if keyed.hasRecord {
+		return g.idempotency.Keys.TakeOver(ctx, keyed.record.Attempt, claim)
 	}
-	return g.idempotency.Keys.Claim(ctx, c)
+	return g.idempotency.Keys.Claim(ctx, claim)
 }
 
 // checkKey answers 400 if a write has no valid Idempotency-Key header.

@@ -32,25 +32,25 @@ type run struct {
 // is therefore the same as the first answer.
 func (g *guard) runOperation(w http.ResponseWriter, r *http.Request, x *run, next http.Handler) {
 	a := newAnswer(w.Header())
-	ended := false
+	hasEnded := false
 	defer func() {
-		if !ended { // a panic, which recoverPanics handles
+		if !hasEnded { // a panic, which recoverPanics handles
 			x.leaveUnresolved(r.Context())
 		}
 	}()
 	exchangeOf(r.Context()).run = x
-	ctx, done := x.keepLease(ports.WithEffects(r.Context(), &x.effects))
+	ctx, stopRenewal := x.keepLease(ports.WithEffects(r.Context(), &x.effects))
 	func() {
-		defer done()
+		defer stopRenewal()
 		next.ServeHTTP(a, r.WithContext(ctx))
 	}()
 	a.WriteHeader(http.StatusOK)
-	ended = true
-	held, err := x.recordOutcome(r.Context(), a)
+	hasEnded = true
+	isHeld, err := x.recordOutcome(r.Context(), a)
 	switch {
 	case err != nil:
 		Refuse(w, r, err)
-	case !held:
+	case !isHeld:
 		g.answerAfterLostKey(w, r, x.keyedWrite)
 	default:
 		a.send(w)
@@ -85,11 +85,11 @@ func (x *run) recordOutcome(ctx context.Context, a *answer) (held bool, err erro
 func (x *run) storeAnswer(ctx context.Context, a *answer) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	c, err := x.sealed(ctx, a)
+	completion, err := x.completion(ctx, a)
 	if err != nil {
 		return false, err
 	}
-	return x.guard.idempotency.Keys.Finish(ctx, *c)
+	return x.guard.idempotency.Keys.Finish(ctx, *completion)
 }
 
 // leaveUnresolved marks the key's outcome as unknown. If the store fails, leaveUnresolved and
@@ -98,15 +98,15 @@ func (x *run) storeAnswer(ctx context.Context, a *answer) (bool, error) {
 func (x *run) leaveUnresolved(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	held, err := x.guard.idempotency.Keys.Abandon(ctx, x.keyID, x.attempt, x.guard.idempotency.Now().Add(idempotency.Retention))
-	return x.guard.keyStillHeld(ctx, held, err)
+	isHeld, err := x.guard.idempotency.Keys.Abandon(ctx, x.keyID, x.attempt, x.guard.idempotency.Now().Add(idempotency.Retention))
+	return x.guard.keyStillHeld(ctx, isHeld, err)
 }
 
 func (x *run) releaseKey(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	held, err := x.guard.idempotency.Keys.Release(ctx, x.keyID, x.attempt)
-	return x.guard.keyStillHeld(ctx, held, err)
+	isHeld, err := x.guard.idempotency.Keys.Release(ctx, x.keyID, x.attempt)
+	return x.guard.keyStillHeld(ctx, isHeld, err)
 }
 
 // keyStillHeld returns held. If there is an error, it logs the error and returns true.
@@ -121,29 +121,29 @@ func (g *guard) keyStillHeld(ctx context.Context, held bool, err error) bool {
 // answerAfterLostKey answers an attempt that lost its key while it executed. It sends the answer of
 // the attempt that holds the key now.
 func (g *guard) answerAfterLostKey(w http.ResponseWriter, r *http.Request, keyed *keyedWrite) {
-	if g.lookUp(w, r, keyed) {
-		Refuse(w, r, busy())
+	if g.checkRecord(w, r, keyed) {
+		Refuse(w, r, keyInProgress())
 	}
 }
 
-// stored is an answer in the form in which it is stored for replays. Its fields are encrypted
+// storedAnswer is an answer in the form in which it is stored for replays. Its fields are encrypted
 // together, so that no field can be changed alone.
-type stored struct {
+type storedAnswer struct {
 	Status      int    `json:"status"`
 	ContentType string `json:"content_type"`
 	Body        []byte `json:"body"`
 }
 
 func (o *Idempotency) seal(id idempotency.KeyID, a *answer) ([]byte, error) {
-	plain, err := json.Marshal(stored{a.status, a.header.Get("Content-Type"), a.body.Bytes()})
+	plain, err := json.Marshal(storedAnswer{a.status, a.header.Get("Content-Type"), a.body.Bytes()})
 	if err != nil {
 		return nil, err
 	}
 	return o.Sealer.Seal(secret.New(string(plain)), id.String())
 }
 
-func (o *Idempotency) open(id idempotency.KeyID, sealed []byte) (stored, error) {
-	var s stored
+func (o *Idempotency) open(id idempotency.KeyID, sealed []byte) (storedAnswer, error) {
+	var s storedAnswer
 	plain, err := o.Sealer.Open(sealed, id.String())
 	if err == nil {
 		err = json.Unmarshal([]byte(plain.Reveal()), &s)
@@ -163,7 +163,7 @@ func (g *guard) sendStored(w http.ResponseWriter, r *http.Request, keyed *keyedW
 		Refuse(w, r, fmt.Errorf("%w: %w", fault.InternalError, err))
 		return
 	}
-	exchangeOf(r.Context()).replayed = true
+	exchangeOf(r.Context()).wasReplayed = true
 	w.Header().Set("Content-Type", s.ContentType)
 	w.Header().Set("Idempotency-Replayed", "true")
 	w.WriteHeader(s.Status)
@@ -175,10 +175,10 @@ func (g *guard) sendStored(w http.ResponseWriter, r *http.Request, keyed *keyedW
 // Two attempts with the same key therefore never call the provider concurrently.
 func (x *run) keepLease(ctx context.Context) (context.Context, func()) {
 	keyOptions := x.guard.idempotency
-	held := lease.New(time.Now(), keyOptions.Lease, func(ctx context.Context, duration time.Duration) (bool, error) {
+	keyLease := lease.New(time.Now(), keyOptions.Lease, func(ctx context.Context, duration time.Duration) (bool, error) {
 		return keyOptions.Keys.Hold(ctx, x.keyID, x.attempt, duration)
 	})
-	return held.RenewInBackground(ctx, func(err error) {
+	return keyLease.RenewInBackground(ctx, func(err error) {
 		x.effects.Stop()
 		x.guard.log.LogAttrs(ctx, slog.LevelError, "an Idempotency-Key could not be held", errorAttr(err))
 	})
@@ -194,19 +194,19 @@ func Completion(ctx context.Context, api huma.API, op *huma.Operation, out any) 
 	if err := api.Marshal(a, "application/json", out); err != nil || a.body.Len() > idempotency.MaxAnswer {
 		return nil, err
 	}
-	return exchangeOf(ctx).run.sealed(ctx, a)
+	return exchangeOf(ctx).run.completion(ctx, a)
 }
 
-// sealed returns an answer in its encrypted form, and the outcome for its audit entry.
-func (x *run) sealed(ctx context.Context, a *answer) (*ports.Completion, error) {
+// completion returns an answer in its encrypted form, and the outcome for its audit entry.
+func (x *run) completion(ctx context.Context, a *answer) (*ports.Completion, error) {
 	e := exchangeOf(ctx)
-	e.route.rules.nameCreated(e.act, a)
-	text, err := x.guard.idempotency.seal(x.keyID, a)
+	e.route.rules.setCreatedSubject(e.act, a)
+	sealed, err := x.guard.idempotency.seal(x.keyID, a)
 	if err != nil {
 		return nil, err
 	}
 	return &ports.Completion{
-		Key: x.keyID, Attempt: x.attempt, Answer: text, Until: x.guard.idempotency.Now().Add(idempotency.Retention),
+		Key: x.keyID, Attempt: x.attempt, Answer: sealed, Until: x.guard.idempotency.Now().Add(idempotency.Retention),
 		Outcome: e.outcomeOf(a, false),
 	}, nil
 }

@@ -59,11 +59,11 @@ func (l *inFlightLimit) init(limit int) {
 // into equal shares: one for each client, and one more for the next client. A single client
 // therefore gets half of the slots.
 func (g *slotGroup) hasRoom(client string) bool {
-	held, clients := g.byClient[client], len(g.byClient)
-	if held == 0 {
+	clientSlots, clients := g.byClient[client], len(g.byClient)
+	if clientSlots == 0 {
 		clients++
 	}
-	return g.taken < g.max && held < max(1, g.max/(clients+1))
+	return g.taken < g.max && clientSlots < max(1, g.max/(clients+1))
 }
 
 func (g *slotGroup) add(client string, n int) {
@@ -139,7 +139,7 @@ func (g *guard) limitInFlight(next http.Handler) http.Handler {
 		e := exchangeOf(r.Context())
 		s := slot{client: ClientNetwork(e.client)}
 		switch {
-		case e.page:
+		case e.isPage:
 			s.group = &g.inFlight.pages
 		case e.needsKey(r.URL.Path):
 			s.group = &g.inFlight.authenticating
@@ -172,7 +172,7 @@ func (g *guard) limitAccount(next http.Handler) http.Handler {
 				return
 			}
 			e.slot = s
-			e.idle = func(wait func()) error { return g.releaseSlotDuring(r.Context(), e, wait) }
+			e.waitWithoutSlot = func(wait func()) error { return g.releaseSlotDuring(r.Context(), e, wait) }
 		}
 		next.ServeHTTP(w, r)
 	})
@@ -182,11 +182,11 @@ func (g *guard) limitAccount(next http.Handler) http.Handler {
 // service_unavailable if the request gets no slot after the wait.
 func Idle(ctx context.Context, wait func()) error {
 	e := exchangeOf(ctx)
-	if e == nil || e.idle == nil { // an operation without the middleware, in tests
+	if e == nil || e.waitWithoutSlot == nil { // an operation without the middleware, in tests
 		wait()
 		return nil
 	}
-	return e.idle(wait)
+	return e.waitWithoutSlot(wait)
 }
 
 // releaseSlotDuring releases the in-flight slot while wait runs, so that a slow caller holds no
@@ -210,7 +210,7 @@ const overloadWarning = time.Minute
 // requests, so they are not logged as errors. At most once a minute, a warning contains their
 // number.
 func (g *guard) refuseSlot(ctx context.Context, e *exchange) error {
-	e.overload = true
+	e.gotNoSlot = true
 	if refused := g.inFlight.countRefused(time.Now()); refused > 0 {
 		g.log.WarnContext(ctx, "requests are refused because the server already handles its maximum number of requests, or all that one client may have", "refused", refused)
 	}

@@ -79,17 +79,17 @@ var (
 // Codes returns all error codes of an operation with these rules and this method. The codes of the
 // middleware are included.
 func (t OperationRules) Codes(method string) []fault.Code {
-	all := slices.Concat(t.Refuses, commonCodes)
+	codes := slices.Concat(t.Refuses, commonCodes)
 	if t.Scope != access.NoScope {
-		all = append(all, fault.InsufficientScope)
+		codes = append(codes, fault.InsufficientScope)
 	}
-	if hasBody(method) {
-		all = append(all, bodyCodes...)
+	if mayHaveBody(method) {
+		codes = append(codes, bodyCodes...)
 	}
 	if t.Write {
-		all = append(all, writeCodes...)
+		codes = append(codes, writeCodes...)
 	}
-	return all
+	return codes
 }
 
 // SuccessStatus returns the status of a successful answer.
@@ -106,5 +106,5 @@ func OperationsOf(item *huma.PathItem) []*huma.Operation {
 	return ops
 }
 
-// hasBody reports whether requests with the method can have a body.
-func hasBody(method string) bool { return method != http.MethodGet }
+// mayHaveBody reports whether requests with the method can have a body.
+func mayHaveBody(method string) bool { return method != http.MethodGet }

@@ -88,12 +88,12 @@ type Balance struct {
 
 // Balances returns the balance of each bucket. It counts no request.
 func (l Limits) Balances(ctx context.Context, account access.AccountID) []Balance {
-	var all []Balance
+	var balances []Balance
 	for _, b := range Buckets() {
 		q := b.forAccount(account)
-		all = append(all, Balance{Bucket: b, Limit: q.Limit, Window: q.Window, Remaining: l.Counters.Remaining(ctx, q)})
+		balances = append(balances, Balance{Bucket: b, Limit: q.Limit, Window: q.Window, Remaining: l.Counters.Remaining(ctx, q)})
 	}
-	return all
+	return balances
 }
 
 // concurrencyLimit limits how many requests of an account run at once, over all replicas.
@@ -154,7 +154,7 @@ func (g *guard) limitRate(next http.Handler) http.Handler {
 			defer releaseSlot()
 		}
 		next.ServeHTTP(w, r)
-		if e.keyLost {
+		if e.lostKey {
 			refund()
 		}
 	})
@@ -163,28 +163,28 @@ func (g *guard) limitRate(next http.Handler) http.Handler {
 // countRequest counts a request in bucket b and sets the rate limit headers. If the bucket is full,
 // it answers 429 and returns false. refund reverses the count.
 func (g *guard) countRequest(w http.ResponseWriter, r *http.Request, b Bucket) (refund func(), ok bool) {
-	v, refund := g.limits.Counters.Take(r.Context(), b.forAccount(exchangeOf(r.Context()).caller.Account.ID))
-	if !v.Allowed && !g.limits.Off {
-		g.refuseTooMany(w, r, string(b), v, "%d requests in %s of this kind are allowed", v.Limit, windowText(quotas[b].Window))
+	decision, refund := g.limits.Counters.Take(r.Context(), b.forAccount(exchangeOf(r.Context()).caller.Account.ID))
+	if !decision.Allowed && !g.limits.Off {
+		g.refuseTooMany(w, r, string(b), decision, "%d requests in %s of this kind are allowed", decision.Limit, windowText(quotas[b].Window))
 		return refund, false
 	}
-	g.setRateHeaders(w, string(b), v)
+	g.setRateHeaders(w, string(b), decision)
 	return refund, true
 }
 
-func (g *guard) refuseTooMany(w http.ResponseWriter, r *http.Request, name string, v ratelimit.Verdict, detail string, args ...any) {
-	g.setRateHeaders(w, name, v)
+func (g *guard) refuseTooMany(w http.ResponseWriter, r *http.Request, name string, decision ratelimit.Verdict, detail string, args ...any) {
+	g.setRateHeaders(w, name, decision)
 	g.countRefusal(r.Context(), name)
-	Refuse(w, r, fault.RateLimitExceeded.RetryIn(max(v.RetryIn, time.Second), detail, args...))
+	Refuse(w, r, fault.RateLimitExceeded.RetryIn(max(decision.RetryIn, time.Second), detail, args...))
 }
 
 // setRateHeaders sets the four X-RateLimit headers.
-func (g *guard) setRateHeaders(w http.ResponseWriter, name string, v ratelimit.Verdict) {
+func (g *guard) setRateHeaders(w http.ResponseWriter, name string, decision ratelimit.Verdict) {
 	header := w.Header()
 	header.Set("X-RateLimit-Bucket", name)
-	header.Set("X-RateLimit-Limit", strconv.Itoa(v.Limit))
-	header.Set("X-RateLimit-Remaining", strconv.Itoa(v.Remaining))
-	reset := g.idempotency.Now().Add(v.ResetIn)
+	header.Set("X-RateLimit-Limit", strconv.Itoa(decision.Limit))
+	header.Set("X-RateLimit-Remaining", strconv.Itoa(decision.Remaining))
+	reset := g.idempotency.Now().Add(decision.ResetIn)
 	header.Set("X-RateLimit-Reset", strconv.FormatInt(int64(math.Ceil(float64(reset.UnixMilli())/1000)), 10))
 }
 

@@ -55,13 +55,13 @@ func (g *guard) logRequest(next http.Handler) http.Handler {
 		if e.caller.KeyID != "" {
 			line = append(line, slog.String("account_id", string(e.caller.Account.ID)), slog.String("key_id", e.caller.KeyID))
 		}
-		if e.replayed {
+		if e.wasReplayed {
 			line = append(line, slog.Bool("replayed", true))
 		}
 		if e.refusal != nil {
 			line = append(line, slog.String("code", e.refusal.Code.Name))
 		}
-		if e.status >= http.StatusInternalServerError && !e.overload {
+		if e.status >= http.StatusInternalServerError && !e.gotNoSlot {
 			level = slog.LevelError
 			line = append(line, errorAttr(e.cause))
 		}

@@ -64,7 +64,7 @@ func (g *guard) newExchange(r *http.Request) *exchange {
 		return e
 	}
 	if g.pages != nil && strings.HasPrefix(r.URL.Path, "/connect/") {
-		e.page, e.known = true, true
+		e.isPage, e.hasHandler = true, true
 		e.route = route{pattern: "/connect/", path: "/connect/"}
 		return e
 	}
@@ -81,7 +81,7 @@ func (g *guard) newExchange(r *http.Request) *exchange {
 		e.allowedMethods = muxAnswer.header.Get("Allow")
 		return e
 	}
-	e.known = true
+	e.hasHandler = true
 	if known, ok := g.routes[pattern]; ok {
 		e.route = known
 		return e
@@ -118,7 +118,7 @@ func isCanonicalPath(path string) bool {
 func (g *guard) route(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch e := exchangeOf(r.Context()); {
-		case e.known:
+		case e.hasHandler:
 			next.ServeHTTP(w, r)
 		case e.allowedMethods != "":
 			w.Header().Set("Allow", e.allowedMethods)
@@ -148,12 +148,12 @@ var specificity = map[string]int{"*/*": 1, "application/*": 2, "application/prob
 // acceptsAnswer reports whether the values of an Accept header allow a JSON answer, or an answer in
 // the operation's own media type, if it has one.
 func acceptsAnswer(accept []string, ownType string) bool {
-	all := strings.TrimSpace(strings.Join(accept, ","))
-	if all == "" {
+	header := strings.TrimSpace(strings.Join(accept, ","))
+	if header == "" {
 		return true
 	}
 	rank, accepted := 0, false
-	for entry := range strings.SplitSeq(all, ",") {
+	for entry := range strings.SplitSeq(header, ",") {
 		kind, params, err := mime.ParseMediaType(entry)
 		if ownType != "" && kind == ownType {
 			kind = "application/json"

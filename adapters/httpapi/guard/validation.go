@@ -27,7 +27,7 @@ func (g *guard) checkQuery(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		known := url.Values{}
+		knownParams := url.Values{}
 		for _, param := range op.Parameters {
 			if param.In != "query" {
 				continue
@@ -42,11 +42,11 @@ func (g *guard) checkQuery(next http.Handler) http.Handler {
 				return
 			}
 			if len(values) == 1 {
-				known.Set(param.Name, values[0])
+				knownParams.Set(param.Name, values[0])
 			}
 		}
 		address := *r.URL
-		address.RawQuery = known.Encode()
+		address.RawQuery = knownParams.Encode()
 		r.URL = &address
 		next.ServeHTTP(w, r)
 	})
@@ -74,7 +74,7 @@ func queryValues(raw, name string) (values []string, ok bool) {
 func (g *guard) validateJSON(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		op := exchangeOf(r.Context()).route.op
-		if op == nil || !hasBody(op.Method) {
+		if op == nil || !mayHaveBody(op.Method) {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -123,7 +123,7 @@ func (g *guard) setDeadline(next http.Handler) http.Handler {
 			return
 		}
 		ctx := r.Context()
-		if hasBody(route.op.Method) {
+		if mayHaveBody(route.op.Method) {
 			ctx = context.WithoutCancel(ctx)
 		}
 		ctx, cancel := context.WithTimeout(ctx, route.rules.timeout())

@@ -63,17 +63,17 @@ func exampleComponents(c *huma.Components, used map[string]*huma.Response, value
 
 // refusals returns the documentation of one error status with its codes. The schema lists the
 // codes, so a client that validates answers detects a different code.
-func refusals(status int, list []fault.Code) *huma.Response {
-	var about []string
+func refusals(status int, codes []fault.Code) *huma.Response {
+	var descriptions []string
 	var names []any
 	examples := map[string]*huma.Example{}
-	for _, c := range list {
-		about = append(about, fmt.Sprintf("- `%s`: %s", c.Name, c.About))
+	for _, c := range codes {
+		descriptions = append(descriptions, fmt.Sprintf("- `%s`: %s", c.Name, c.About))
 		names = append(names, c.Name)
 		examples[c.Name] = &huma.Example{Ref: "#/components/examples/" + c.Name}
 	}
 	return &huma.Response{
-		Description: http.StatusText(status) + "\n\n" + strings.Join(about, "\n"),
+		Description: http.StatusText(status) + "\n\n" + strings.Join(descriptions, "\n"),
 		Headers:     refusalHeaders(status),
 		Content: map[string]*huma.MediaType{"application/problem+json": {
 			Schema: &huma.Schema{AllOf: []*huma.Schema{
@@ -114,8 +114,8 @@ func refusalHeaders(status int) map[string]*huma.Param {
 }
 
 func retryAfter(about string, example int) *huma.Param {
-	least := 1.0
-	return &huma.Param{Description: about, Schema: &huma.Schema{Type: huma.TypeInteger, Minimum: &least}, Example: example}
+	minimum := 1.0
+	return &huma.Param{Description: about, Schema: &huma.Schema{Type: huma.TypeInteger, Minimum: &minimum}, Example: example}
 }
 
 func requestIDRef() *huma.Param { return &huma.Param{Ref: "#/components/headers/X-Request-ID"} }
@@ -133,9 +133,9 @@ func replayedHeader() *huma.Header {
 // rateHeaders returns the definitions of the rate limit headers. These headers are in the answer to
 // every request that was counted in a bucket.
 func rateHeaders() map[string]*huma.Header {
-	none := 0.0
+	zero := 0.0
 	number := func(about string, example int) *huma.Header {
-		return &huma.Header{Description: about, Schema: &huma.Schema{Type: huma.TypeInteger, Minimum: &none}, Example: example}
+		return &huma.Header{Description: about, Schema: &huma.Schema{Type: huma.TypeInteger, Minimum: &zero}, Example: example}
 	}
 	return map[string]*huma.Header{
 		"X-RateLimit-Bucket": {
@@ -155,7 +155,7 @@ func bucketNames() []any {
 	for _, b := range guard.Buckets() {
 		names = append(names, string(b))
 	}
-	return append(names, guard.ProviderConcurrency, guard.EventWaiters, guard.Denied)
+	return append(names, guard.ProviderConcurrency, guard.EventWaiters, guard.DeniedRequests)
 }
 
 // addRateHeaderRefs adds references to the rate limit headers to headers and returns headers.

@@ -48,23 +48,23 @@ func eventSchemaName(t event.Type) string {
 }
 
 func eventSchema(r huma.Registry, k event.Kind) *huma.Schema {
-	one := func(value string) *huma.Schema { return &huma.Schema{Type: huma.TypeString, Enum: []any{value}} }
-	first := 1.0
-	about := func(text string, s *huma.Schema) *huma.Schema {
+	constant := func(value string) *huma.Schema { return &huma.Schema{Type: huma.TypeString, Enum: []any{value}} }
+	minimum := 1.0
+	described := func(text string, s *huma.Schema) *huma.Schema {
 		s.Description = text
 		return s
 	}
 	return object(k.About, map[string]*huma.Schema{
-		"id":   about("The event's id.", &huma.Schema{Type: huma.TypeString, Format: "uuid"}),
-		"type": about("What happened.", one(string(k.Type))),
-		"at":   about("When it happened.", &huma.Schema{Type: huma.TypeString, Format: "date-time"}),
-		"tenant_id": about("The GUID of the subject's tenant, null if the subject belongs to no tenant.",
+		"id":   described("The event's id.", &huma.Schema{Type: huma.TypeString, Format: "uuid"}),
+		"type": described("What happened.", constant(string(k.Type))),
+		"at":   described("When it happened.", &huma.Schema{Type: huma.TypeString, Format: "date-time"}),
+		"tenant_id": described("The GUID of the subject's tenant, null if the subject belongs to no tenant.",
 			&huma.Schema{Type: huma.TypeString, Format: "uuid", Nullable: true}),
 		"subject": object("The object that changed.", map[string]*huma.Schema{
-			"type": about("The kind of the object.", one(string(k.Subject))),
-			"id":   about("The object's id, as the API shows it.", &huma.Schema{Type: huma.TypeString}),
+			"type": described("The kind of the object.", constant(string(k.Subject))),
+			"id":   described("The object's id, as the API shows it.", &huma.Schema{Type: huma.TypeString}),
 		}),
-		"version": about("The number of the event among the events of this subject, beginning with 1.", &huma.Schema{Type: huma.TypeInteger, Format: "int64", Minimum: &first}),
+		"version": described("The number of the event among the events of this subject, beginning with 1.", &huma.Schema{Type: huma.TypeInteger, Format: "int64", Minimum: &minimum}),
 		"data":    r.Schema(reflect.TypeOf(k.Data), true, ""),
 	})
 }
@@ -79,9 +79,9 @@ func object(about string, members map[string]*huma.Schema) *huma.Schema {
 // webhooks returns the requests that the service sends to a caller's webhooks: one for each type of
 // events, and one for tests.
 func webhooks(r huma.Registry) map[string]*huma.PathItem {
-	all := map[string]*huma.PathItem{}
+	byType := map[string]*huma.PathItem{}
 	for _, kind := range append(event.Kinds(), webhook.TestKind) {
-		all[string(kind.Type)] = &huma.PathItem{Post: &huma.Operation{
+		byType[string(kind.Type)] = &huma.PathItem{Post: &huma.Operation{
 			OperationID: "webhook-" + strings.NewReplacer(".", "-", "_", "-").Replace(string(kind.Type)),
 			Summary:     string(kind.Type), Description: kind.About, Method: http.MethodPost,
 			Security: []map[string][]string{},
@@ -100,7 +100,7 @@ func webhooks(r huma.Registry) map[string]*huma.PathItem {
 			Responses: map[string]*huma.Response{"2XX": {Description: "The event is delivered."}},
 		}}
 	}
-	return all
+	return byType
 }
 
 func webhookHeader(name, about, kind string) *huma.Param {

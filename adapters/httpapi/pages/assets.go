@@ -37,7 +37,7 @@ func loadAssets() map[string]asset {
 	if err != nil {
 		panic(err)
 	}
-	all := map[string]asset{}
+	assetsByName := map[string]asset{}
 	for _, entry := range entries {
 		raw, err := files.ReadFile("assets/" + entry.Name())
 		if err != nil {
@@ -51,10 +51,10 @@ func loadAssets() map[string]asset {
 		}
 		loaded.content = sync.OnceValue(loaded.content)
 		if loaded.contentType != "" {
-			all[name] = loaded
+			assetsByName[name] = loaded
 		}
 	}
-	return all
+	return assetsByName
 }
 
 // inflate returns the content of an embedded gzip file. It panics when the file is damaged.

@@ -30,7 +30,7 @@ var templates embed.FS
 var examples embed.FS
 
 // views has the page templates by file name. The function inline converts `code` to elements.
-var views = template.Must(template.New("").Funcs(template.FuncMap{"inline": inline}).ParseFS(templates, "templates/*.html"))
+var views = template.Must(template.New("").Funcs(template.FuncMap{"inline": inlineSpans}).ParseFS(templates, "templates/*.html"))
 
 // textPolicy is the Content-Security-Policy of pages that have only text and our own style sheet.
 const textPolicy = "default-src 'none'; style-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -176,8 +176,8 @@ type span struct {
 	Code bool
 }
 
-// inline splits a text at its backticks into spans.
-func inline(text string) []span {
+// inlineSpans splits a text at its backticks into spans.
+func inlineSpans(text string) []span {
 	var spans []span
 	for i, piece := range strings.Split(text, "`") {
 		if piece != "" {

@@ -34,8 +34,8 @@ type Manifest struct {
 	Files map[string]string `json:"files"`
 }
 
-// names returns the paths of the files, sorted, with Entry first.
-func (m Manifest) names() []string {
+// fileNames returns the paths of the files, sorted, with Entry first.
+func (m Manifest) fileNames() []string {
 	rest := slices.DeleteFunc(slices.Sorted(maps.Keys(m.Files)), func(name string) bool { return name == m.Entry })
 	return append([]string{m.Entry}, rest...)
 }

@@ -33,9 +33,9 @@ var ErrChecksum = errors.New("the file is not the one in the catalog (SHA-256 di
 
 // Plugin is an opened plugin. Its files cannot change any more.
 type Plugin struct {
-	path   string
-	opened *os.File // the executable, or nil
-	copied string   // the private folder with copies of the files, or ""
+	path       string
+	executable *os.File // the executable, or nil
+	privateDir string   // the private folder with copies of the files, or ""
 }
 
 // Path returns the path that executes the plugin. It is valid until Close.
@@ -44,11 +44,11 @@ func (p *Plugin) Path() string { return p.path }
 // Close releases the files of the plugin. Call it when the process has exited.
 func (p *Plugin) Close() error {
 	var err error
-	if p.opened != nil {
-		err = p.opened.Close()
+	if p.executable != nil {
+		err = p.executable.Close()
 	}
-	if p.copied != "" {
-		err = errors.Join(err, os.RemoveAll(p.copied))
+	if p.privateDir != "" {
+		err = errors.Join(err, os.RemoveAll(p.privateDir))
 	}
 	return err
 }
@@ -75,16 +75,16 @@ func Open(path, sum string) (*Plugin, error) {
 	if err := errors.Join(err, file.Close()); err != nil {
 		return nil, err
 	}
-	private, err := os.MkdirTemp("", "tenantry-plugin-")
+	privateDir, err := os.MkdirTemp("", "tenantry-plugin-")
 	if err != nil {
 		return nil, fmt.Errorf("make the private folder of a plugin: %w", err)
 	}
-	p := &Plugin{copied: private}
-	entry, err := copyTo(private, path, sum)
+	p := &Plugin{privateDir: privateDir}
+	entry, err := copyTo(privateDir, path, sum)
 	if err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
-	p.path = filepath.Join(private, entry)
+	p.path = filepath.Join(privateDir, entry)
 	return p, nil
 }
 
@@ -93,7 +93,7 @@ func openBinary(file *os.File, sum string) (*Plugin, error) {
 	if err := readFile(file, sum, io.Discard); err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
-	return &Plugin{path: executablePath(file), opened: file}, nil
+	return &Plugin{path: executablePath(file), executable: file}, nil
 }
 
 // isScript reports whether a file names its interpreter in the first line. It leaves the file at
@@ -129,7 +129,7 @@ func Check(path, sum string) error {
 // Install copies the files of the plugin at path to the path target, and replaces what is there. It
 // does nothing when path and target are the same file. It fails with the errors of Open.
 func Install(path, sum, target string) error {
-	if same(path, target) {
+	if isSameFile(path, target) {
 		return nil
 	}
 	temporary := target + ".new"
@@ -159,7 +159,7 @@ func Install(path, sum, target string) error {
 	return os.Rename(complete, target)
 }
 
-func same(a, b string) bool {
+func isSameFile(a, b string) bool {
 	infoA, errA := os.Stat(a)
 	infoB, errB := os.Stat(b)
 	return errA == nil && errB == nil && os.SameFile(infoA, infoB)
@@ -217,7 +217,7 @@ func eachFile(path, sum string, visit func(name string, file io.Reader, sum stri
 	if err != nil {
 		return fmt.Errorf("%s: %w", ManifestFile, err)
 	}
-	for _, name := range manifest.names() {
+	for _, name := range manifest.fileNames() {
 		file, err := root.Open(filepath.FromSlash(name))
 		if err != nil {
 			return err

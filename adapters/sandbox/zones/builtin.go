@@ -8,53 +8,55 @@ import (
 	wire "github.com/miekg/dns"
 )
 
-// hosting is a provider that hosts zones.
-type hosting struct {
+// hostingProvider is a provider that hosts zones.
+type hostingProvider struct {
 	servers [2]string
 	mailbox string // mailbox name in the SOA record
 	zone    string // the zone of the server names
 }
 
-// Seeded is the provider of the zones that each sandbox has. The contract of the sandbox names it.
-const Seeded = "cloudflare"
+// SeededProvider is the provider of the zones that each sandbox has. The contract of the sandbox
+// names it.
+const SeededProvider = "cloudflare"
 
-// hostings are the providers that can host a zone, keyed by id. The service recognises a provider
-// by the names of its name servers. All these names resolve to the address of the sandbox's DNS
-// server.
-var hostings = map[string]hosting{
-	Seeded:      {[2]string{"ada.ns.cloudflare.com", "bob.ns.cloudflare.com"}, "dns.cloudflare.com", "ns.cloudflare.com"},
-	atRegistrar: {[2]string{"ns1.sandbox-registrar.test", "ns2.sandbox-registrar.test"}, "hostmaster.sandbox-registrar.test", "sandbox-registrar.test"},
+// hostingProviders are the providers that can host a zone, keyed by id. The service recognises a
+// provider by the names of its name servers. All these names resolve to the address of the
+// sandbox's DNS server.
+var hostingProviders = map[string]hostingProvider{
+	SeededProvider:    {[2]string{"ada.ns.cloudflare.com", "bob.ns.cloudflare.com"}, "dns.cloudflare.com", "ns.cloudflare.com"},
+	registrarProvider: {[2]string{"ns1.sandbox-registrar.test", "ns2.sandbox-registrar.test"}, "hostmaster.sandbox-registrar.test", "sandbox-registrar.test"},
 }
 
-// otherZone is the zone with the name servers of each provider that is not in hostings.
+// otherZone is the zone with the name servers of each provider that is not in hostingProviders.
 const otherZone = "sandbox-dns.test"
 
-// hostingOf returns the hosting of a provider. The name servers of a provider that is not in
-// hostings are below otherZone. Such a provider can come from a plugin that an operator has added.
-func hostingOf(provider string) hosting {
-	if h, ok := hostings[provider]; ok {
+// hostingProviderOf returns the hosting of a provider. The name servers of a provider that is not
+// in hostingProviders are below otherZone. Such a provider can come from a plugin that an operator
+// has added.
+func hostingProviderOf(provider string) hostingProvider {
+	if h, ok := hostingProviders[provider]; ok {
 		return h
 	}
 	base := provider + "." + otherZone
-	return hosting{[2]string{"ns1." + base, "ns2." + base}, "hostmaster." + base, otherZone}
+	return hostingProvider{[2]string{"ns1." + base, "ns2." + base}, "hostmaster." + base, otherZone}
 }
 
 // NameServers returns the name servers of the zones of a provider.
 func NameServers(provider string) []string {
-	servers := hostingOf(provider).servers
+	servers := hostingProviderOf(provider).servers
 	return servers[:]
 }
 
-// IsHosting reports whether the sandbox itself hosts zones of the provider. Other providers host
-// zones only while their simulators run.
-func IsHosting(provider string) bool {
-	_, known := hostings[provider]
+// IsHostedBySandbox reports whether the sandbox itself hosts zones of the provider. Other providers
+// host zones only while their simulators run.
+func IsHostedBySandbox(provider string) bool {
+	_, known := hostingProviders[provider]
 	return known
 }
 
-// builtin returns the zones that always exist: the zones of the name servers, and iana.org, which
-// `tenantry doctor` reads to check that the DNS works.
-func builtin() map[string]*zone {
+// builtinZones returns the zones that always exist: the zones of the name servers, and iana.org,
+// which `tenantry doctor` reads to check that the DNS works.
+func builtinZones() map[string]*zone {
 	address := func(name, addr string) Record { return Record{Type: "A", Name: name, Content: addr, TTL: 300} }
 	lists := map[string][]Record{
 		"iana.org":               nil,
@@ -62,14 +64,14 @@ func builtin() map[string]*zone {
 		"sandbox-registrar.test": nil,
 		otherZone:                {address("*."+otherZone, "127.0.0.1")},
 	}
-	for _, h := range hostings {
+	for _, h := range hostingProviders {
 		for _, server := range h.servers {
 			lists[h.zone] = append(lists[h.zone], address(server, "127.0.0.1"))
 		}
 	}
 	out := map[string]*zone{}
 	for apex, records := range lists {
-		z, err := newZone(apex, storedZone{Provider: atRegistrar, Serial: 1, Records: records})
+		z, err := newZone(apex, storedZone{Provider: registrarProvider, Serial: 1, Records: records})
 		if err != nil {
 			panic("built-in zone " + apex + ": " + err.Error()) // cannot happen, because the records are constants
 		}
@@ -78,9 +80,9 @@ func builtin() map[string]*zone {
 	return out
 }
 
-// hasKey reports whether records contain a DKIM key.
-func hasKey(records []wire.RR) bool {
-	for _, rr := range ofType(records, wire.TypeTXT) {
+// hasDKIMKey reports whether records contain a DKIM key.
+func hasDKIMKey(records []wire.RR) bool {
+	for _, rr := range recordsOfType(records, wire.TypeTXT) {
 		if txt, ok := rr.(*wire.TXT); ok && strings.HasPrefix(strings.Join(txt.Txt, ""), "v=DKIM1") {
 			return true
 		}

@@ -36,10 +36,10 @@ const (
 )
 
 var (
-	hostName     = regexp.MustCompile(`^[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)*$`)
-	oneQuoted    = regexp.MustCompile(`(?s)^".*"$`)
-	types        = []string{"A", "AAAA", "CAA", "CNAME", "MX", "NS", "SRV", "TXT"}
-	withPriority = []string{"MX", "SRV"}
+	hostNamePattern   = regexp.MustCompile(`^[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)*$`)
+	quotedText        = regexp.MustCompile(`(?s)^".*"$`)
+	recordTypes       = []string{"A", "AAAA", "CAA", "CNAME", "MX", "NS", "SRV", "TXT"}
+	typesWithPriority = []string{"MX", "SRV"}
 )
 
 // UnmarshalJSON decodes a record. It refuses unknown and missing members, so that the caller
@@ -70,19 +70,19 @@ func (r *Record) UnmarshalJSON(data []byte) error {
 // Invalid.
 func (r Record) rr(zone string) (wire.RR, error) {
 	name := strings.ToLower(r.Name)
-	if len(name) > 253 || !hostName.MatchString(strings.TrimPrefix(name, "*.")) {
+	if len(name) > 253 || !hostNamePattern.MatchString(strings.TrimPrefix(name, "*.")) {
 		return nil, invalid("name %q is not a fully qualified name without the final dot", r.Name)
 	}
-	if !within(name, zone) {
+	if !isWithin(name, zone) {
 		return nil, invalid("name %q is not in zone %s", r.Name, zone)
 	}
 	if r.TTL < 1 || r.TTL > 1<<31-1 {
 		return nil, invalid("ttl of %s %s must be between 1 and 2147483647", r.Type, r.Name)
 	}
-	if !slices.Contains(types, r.Type) {
-		return nil, invalid("type %q is not one of %s", r.Type, strings.Join(types, ", "))
+	if !slices.Contains(recordTypes, r.Type) {
+		return nil, invalid("type %q is not one of %s", r.Type, strings.Join(recordTypes, ", "))
 	}
-	if (r.Priority != nil) != slices.Contains(withPriority, r.Type) {
+	if (r.Priority != nil) != slices.Contains(typesWithPriority, r.Type) {
 		return nil, invalid("%s %s: MX and SRV must have a priority, other types must not", r.Type, r.Name)
 	}
 	if r.Priority != nil && (*r.Priority < 0 || *r.Priority > 65535) {
@@ -92,18 +92,18 @@ func (r Record) rr(zone string) (wire.RR, error) {
 		return nil, invalid("the zone's own SOA and NS cannot be changed, so %s cannot hold a %s record", r.Name, r.Type)
 	}
 	h := wire.RR_Header{Name: name + ".", Rrtype: wire.StringToType[r.Type], Class: wire.ClassINET, Ttl: uint32(r.TTL)}
-	rr, ok := r.data(h)
+	rr, ok := r.parseContent(h)
 	if !ok {
 		return nil, invalid("content of %s %s is not valid for this type", r.Type, r.Name)
 	}
 	return rr, nil
 }
 
-// data parses the content according to the type of the record. It returns false when the content is
-// invalid.
-func (r Record) data(header wire.RR_Header) (wire.RR, bool) {
+// parseContent parses the content according to the type of the record. It returns false when the
+// content is invalid.
+func (r Record) parseContent(header wire.RR_Header) (wire.RR, bool) {
 	target := strings.ToLower(strings.TrimSuffix(r.Content, "."))
-	host := hostName.MatchString(target)
+	isHost := hostNamePattern.MatchString(target)
 	switch r.Type {
 	case "A":
 		a, err := netip.ParseAddr(r.Content)
@@ -112,13 +112,13 @@ func (r Record) data(header wire.RR_Header) (wire.RR, bool) {
 		a, err := netip.ParseAddr(r.Content)
 		return &wire.AAAA{Hdr: header, AAAA: a.AsSlice()}, err == nil && a.Is6() && a.Zone() == ""
 	case "CNAME":
-		return &wire.CNAME{Hdr: header, Target: target + "."}, host
+		return &wire.CNAME{Hdr: header, Target: target + "."}, isHost
 	case "NS":
-		return &wire.NS{Hdr: header, Ns: target + "."}, host
+		return &wire.NS{Hdr: header, Ns: target + "."}, isHost
 	case "MX":
-		return &wire.MX{Hdr: header, Preference: uint16(*r.Priority), Mx: target + "."}, host || r.Content == "."
+		return &wire.MX{Hdr: header, Preference: uint16(*r.Priority), Mx: target + "."}, isHost || r.Content == "."
 	case "TXT":
-		return &wire.TXT{Hdr: header, Txt: splitText(r.Content)}, r.Content != "" && len(r.Content) <= maxText && !oneQuoted.MatchString(r.Content)
+		return &wire.TXT{Hdr: header, Txt: splitText(r.Content)}, r.Content != "" && len(r.Content) <= maxText && !quotedText.MatchString(r.Content)
 	case "SRV":
 		return parseZoneFile(header, fmt.Sprintf("%d %s", *r.Priority, r.Content))
 	case "CAA":
@@ -145,7 +145,7 @@ func splitText(s string) []string {
 	return out
 }
 
-// within reports whether name equals zone or is below it.
-func within(name, zone string) bool {
+// isWithin reports whether name equals zone or is below it.
+func isWithin(name, zone string) bool {
 	return name == zone || strings.HasSuffix(name, "."+zone)
 }

@@ -47,7 +47,7 @@ func Listen(ctx context.Context, store *Store) (*Server, error) {
 // TCP port with the same number is in use, listenUDPAndTCP tries a different number.
 func listenUDPAndTCP(ctx context.Context) (net.PacketConn, net.Listener, error) {
 	var config net.ListenConfig
-	var failed error
+	var lastErr error
 	for range 20 {
 		udp, err := config.ListenPacket(ctx, "udp", "127.0.0.1:0")
 		if err != nil {
@@ -57,9 +57,9 @@ func listenUDPAndTCP(ctx context.Context) (net.PacketConn, net.Listener, error) 
 		if err == nil {
 			return udp, tcp, nil
 		}
-		failed = errors.Join(err, udp.Close())
+		lastErr = errors.Join(err, udp.Close())
 	}
-	return nil, nil, failed
+	return nil, nil, lastErr
 }
 
 // Addr returns the address of the server, host:port.
@@ -118,7 +118,7 @@ func (s *Server) reply(question *wire.Msg) *wire.Msg {
 func (s *Store) answer(reply *wire.Msg, name string, qtype uint16, depth int) {
 	reply.Authoritative = true
 	for range maxLinks + 1 {
-		z := s.enclosing(name)
+		z := s.enclosingZone(name)
 		if z == nil {
 			s.answerUnregistered(reply, name)
 			return
@@ -141,11 +141,11 @@ func (s *Store) answer(reply *wire.Msg, name string, qtype uint16, depth int) {
 func (s *Store) answerFromZone(m *wire.Msg, z *zone, name string, qtype uint16, depth int) string {
 	owner, exists := z.lookup(name)
 	list := z.recordsAt(owner, name)
-	if found := append(ofType(list, qtype), s.veiledAnswer(z, owner, name, qtype, depth)...); len(found) > 0 {
+	if found := append(recordsOfType(list, qtype), s.veiledAnswer(z, owner, name, qtype, depth)...); len(found) > 0 {
 		m.Answer = append(m.Answer, found...)
 		return ""
 	}
-	if alias := ofType(list, wire.TypeCNAME); len(alias) > 0 {
+	if alias := recordsOfType(list, wire.TypeCNAME); len(alias) > 0 {
 		m.Answer = append(m.Answer, alias...)
 		return canonicalName(alias[0].(*wire.CNAME).Target)
 	}

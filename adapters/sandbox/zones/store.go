@@ -51,7 +51,7 @@ type storedZone struct {
 // Open returns a Store with the zones in the file at path. It fails when the file cannot be read or
 // contains an invalid zone.
 func Open(path string) (*Store, error) {
-	s := &Store{path: path, stored: map[string]storedZone{}, zones: builtin()}
+	s := &Store{path: path, stored: map[string]storedZone{}, zones: builtinZones()}
 	if err := disk.Load(path, &s.stored); err != nil {
 		return nil, fmt.Errorf("read zones: %w", err)
 	}
@@ -76,10 +76,10 @@ func (s *Store) Names() []string {
 // fails with Invalid if the name or the provider is invalid, or if another provider has the zone.
 func (s *Store) Add(name, provider string) error {
 	name = strings.ToLower(name)
-	if !hostName.MatchString(provider) || strings.Contains(provider, ".") {
+	if !hostNamePattern.MatchString(provider) || strings.Contains(provider, ".") {
 		return invalid("provider must be the id of a provider")
 	}
-	if suffix, _ := publicsuffix.PublicSuffix(name); !hostName.MatchString(name) || len(name) > 253 || suffix == name {
+	if suffix, _ := publicsuffix.PublicSuffix(name); !hostNamePattern.MatchString(name) || len(name) > 253 || suffix == name {
 		return invalid("name must be a host name of two labels or more, without the final dot, and must not be a public suffix")
 	}
 	s.mu.Lock()
@@ -102,17 +102,17 @@ func (s *Store) Add(name, provider string) error {
 // TXT record with a DKIM key answers only for DKIM selectors, as at a real platform. ServeOwn fails
 // with Invalid if a record is invalid, or if the zone already exists in the store.
 func (s *Store) ServeOwn(apex string, records []Record) error {
-	if !hostName.MatchString(apex) || !strings.Contains(apex, ".") {
+	if !hostNamePattern.MatchString(apex) || !strings.Contains(apex, ".") {
 		return invalid("the name of a zone must be a host name of two labels or more in lower case, without the final dot")
 	}
-	z, err := newZone(apex, storedZone{Provider: atRegistrar, Serial: 1, Records: records})
+	z, err := newZone(apex, storedZone{Provider: registrarProvider, Serial: 1, Records: records})
 	if err != nil {
 		return err
 	}
-	z.own = true
+	z.isProvidersOwn = true
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if existing, ok := s.zones[apex]; ok && !existing.own {
+	if existing, ok := s.zones[apex]; ok && !existing.isProvidersOwn {
 		return invalid("zone %s exists already", apex)
 	}
 	s.zones[apex] = z
@@ -160,8 +160,8 @@ func (s *Store) put(name string, stored storedZone) error {
 	return nil
 }
 
-// enclosing returns the zone with the longest name that contains name, or nil.
-func (s *Store) enclosing(name string) *zone {
+// enclosingZone returns the zone with the longest name that contains name, or nil.
+func (s *Store) enclosingZone(name string) *zone {
 	for n := name; n != ""; _, n, _ = strings.Cut(n, ".") {
 		if z, ok := s.zones[n]; ok {
 			return z
@@ -175,7 +175,7 @@ func (s *Store) enclosing(name string) *zone {
 func (s *Store) registryOf(name string) string {
 	top := name[strings.LastIndexByte(name, '.')+1:]
 	for apex := range s.zones {
-		if within(apex, top) {
+		if isWithin(apex, top) {
 			return top
 		}
 	}
@@ -196,14 +196,14 @@ type Hosted struct {
 	Veiled  []Veiled `json:"veiled"`
 }
 
-// Hosted returns the zones of a provider, sorted by name. If only is not empty, it returns only the
-// zone with that name.
-func (s *Store) Hosted(provider, only string) []Hosted {
+// Hosted returns the zones of a provider, sorted by name. If onlyName is not empty, it returns only
+// the zone with that name.
+func (s *Store) Hosted(provider, onlyName string) []Hosted {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	out := []Hosted{}
 	for _, name := range slices.Sorted(maps.Keys(s.stored)) {
-		if s.stored[name].Provider == provider && (only == "" || only == name) {
+		if s.stored[name].Provider == provider && (onlyName == "" || onlyName == name) {
 			out = append(out, s.hostedZone(name))
 		}
 	}
@@ -212,7 +212,7 @@ func (s *Store) Hosted(provider, only string) []Hosted {
 
 func (s *Store) hostedZone(name string) Hosted {
 	stored := s.stored[name]
-	servers := hostingOf(stored.Provider).servers
+	servers := hostingProviderOf(stored.Provider).servers
 	return Hosted{
 		Name: name, Provider: stored.Provider, NameServers: servers[:], Version: stored.Serial,
 		Records: append([]Record{}, stored.Records...), Veiled: append([]Veiled{}, stored.Veiled...),

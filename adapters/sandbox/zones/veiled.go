@@ -24,7 +24,7 @@ const (
 // Veiled is a record for which the provider's name servers answer with different records.
 type Veiled struct {
 	Record Record `json:"record"`
-	As     Veil   `json:"as"`
+	Veil   Veil   `json:"as"`
 }
 
 // proxyV4 and proxyV6 are the addresses in answers for proxied hosts. They are addresses reserved
@@ -38,19 +38,19 @@ const (
 
 // addVeiled adds a veiled record to the zone, or fails with Invalid.
 func (z *zone) addVeiled(veiled Veiled) error {
-	alias := veiled.Record.Type == "CNAME"
-	if veiled.As != Proxied && veiled.As != Flattened || !alias && (veiled.As == Flattened || veiled.Record.Type != "A" && veiled.Record.Type != "AAAA") {
-		return invalid("%s %s cannot be %s", veiled.Record.Type, veiled.Record.Name, veiled.As)
+	isCNAME := veiled.Record.Type == "CNAME"
+	if veiled.Veil != Proxied && veiled.Veil != Flattened || !isCNAME && (veiled.Veil == Flattened || veiled.Record.Type != "A" && veiled.Record.Type != "AAAA") {
+		return invalid("%s %s cannot be %s", veiled.Record.Type, veiled.Record.Name, veiled.Veil)
 	}
 	checked := veiled.Record
-	if alias { // Unlike a CNAME, a flattened CNAME may be at the apex, so it is checked under a different name.
+	if isCNAME { // Unlike a CNAME, a flattened CNAME may be at the apex, so it is checked under a different name.
 		checked.Name = "veiled." + z.apex
 	}
 	if _, err := checked.rr(z.apex); err != nil {
 		return err
 	}
 	name := strings.ToLower(veiled.Record.Name)
-	if !within(name, z.apex) {
+	if !isWithin(name, z.apex) {
 		return invalid("name %q is not in zone %s", veiled.Record.Name, z.apex)
 	}
 	z.veils[name] = append(z.veils[name], veiled)
@@ -64,7 +64,7 @@ func (s *Store) veiledAnswer(z *zone, owner, name string, qtype uint16, depth in
 	var out []wire.RR
 	for _, v := range z.veils[owner] {
 		switch {
-		case v.As == Proxied:
+		case v.Veil == Proxied:
 			if len(out) == 0 {
 				out = proxiedAnswer(name, qtype)
 			}
@@ -83,7 +83,7 @@ func proxiedAnswer(name string, qtype uint16) []wire.RR {
 	} else if qtype != wire.TypeA {
 		return nil
 	}
-	rr, _ := r.data(header(name, qtype, veiledTTL))
+	rr, _ := r.parseContent(header(name, qtype, veiledTTL))
 	return []wire.RR{rr}
 }
 
@@ -95,7 +95,7 @@ func (s *Store) flattenedAnswer(alias Record, name string, qtype uint16, depth i
 	m := new(wire.Msg)
 	m.Question = []wire.Question{{Qtype: qtype}}
 	s.answer(m, canonicalName(alias.Content), qtype, depth)
-	out := ofType(m.Answer, qtype)
+	out := recordsOfType(m.Answer, qtype)
 	for i, rr := range out {
 		out[i] = wire.Copy(rr)
 		out[i].Header().Name = name + "."

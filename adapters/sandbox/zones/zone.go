@@ -16,9 +16,9 @@ type zone struct {
 	// names has the names that exist, including empty non-terminals.
 	names map[string]bool
 	veils map[string][]Veiled // keyed by name
-	// own is true for a provider's own zone. A wildcard with a DKIM key then answers only for DKIM
-	// selectors.
-	own bool
+	// isProvidersOwn is true for a provider's own zone. A wildcard with a DKIM key then answers
+	// only for DKIM selectors.
+	isProvidersOwn bool
 }
 
 // negativeTTL is the TTL of negative answers, in seconds. It is short, so that users of the sandbox
@@ -31,7 +31,7 @@ func newZone(apex string, stored storedZone) (*zone, error) {
 	if len(stored.Records)+len(stored.Veiled) > maxRecords {
 		return nil, invalid("a zone holds at most %d records", maxRecords)
 	}
-	provider := hostingOf(stored.Provider)
+	provider := hostingProviderOf(stored.Provider)
 	created := &zone{apex: apex, sets: map[string][]wire.RR{}, names: map[string]bool{}, veils: map[string][]Veiled{}}
 	created.soa = &wire.SOA{
 		Hdr: header(apex, wire.TypeSOA, 3600), Ns: provider.servers[0] + ".", Mbox: provider.mailbox + ".",
@@ -82,7 +82,7 @@ func (z *zone) add(rr wire.RR) {
 
 // addName records that a name exists, and also all its parent names.
 func (z *zone) addName(name string) {
-	for n := name; within(n, z.apex); _, n, _ = strings.Cut(n, ".") {
+	for n := name; isWithin(n, z.apex); _, n, _ = strings.Cut(n, ".") {
 		z.names[n] = true
 	}
 }
@@ -99,7 +99,7 @@ func (z *zone) lookup(name string) (owner string, exists bool) {
 		_, closest, _ = strings.Cut(closest, ".")
 	}
 	wildcard := "*." + closest
-	if len(z.sets[wildcard])+len(z.veils[wildcard]) == 0 || z.own && hasKey(z.sets[wildcard]) && !isSelector(name) {
+	if len(z.sets[wildcard])+len(z.veils[wildcard]) == 0 || z.isProvidersOwn && hasDKIMKey(z.sets[wildcard]) && !isSelector(name) {
 		return "", false
 	}
 	return wildcard, true
@@ -121,7 +121,7 @@ func (z *zone) recordsAt(owner, name string) []wire.RR {
 // delegationOf returns the NS records that delegate name to another zone, or nil.
 func (z *zone) delegationOf(name string) []wire.RR {
 	for n := name; n != z.apex; _, n, _ = strings.Cut(n, ".") {
-		if ns := ofType(z.sets[n], wire.TypeNS); len(ns) > 0 {
+		if ns := recordsOfType(z.sets[n], wire.TypeNS); len(ns) > 0 {
 			return ns
 		}
 	}
@@ -132,7 +132,7 @@ func header(name string, rrtype uint16, ttl uint32) wire.RR_Header {
 	return wire.RR_Header{Name: name + ".", Rrtype: rrtype, Class: wire.ClassINET, Ttl: ttl}
 }
 
-func ofType(list []wire.RR, rrtype uint16) []wire.RR {
+func recordsOfType(list []wire.RR, rrtype uint16) []wire.RR {
 	var out []wire.RR
 	for _, rr := range list {
 		if rr.Header().Rrtype == rrtype {

@@ -41,31 +41,31 @@ func (o *Order) Choose(n int) int {
 	return chosen
 }
 
-// Explore calls play for some random orders. In a soak test it calls play for more random orders,
-// and also for each order in which a running actor is interrupted at most maxInterruptions times.
-// It stops after the first order in which play fails, and logs the steps of that order.
-func Explore(t *testing.T, maxInterruptions int, play func(t *testing.T, o *Order)) {
+// Explore calls runTest for some random orders. In a soak test it calls runTest for more random
+// orders, and also for each order in which a running actor is interrupted at most maxInterruptions
+// times. It stops after the first order in which runTest fails, and logs the steps of that order.
+func Explore(t *testing.T, maxInterruptions int, runTest func(t *testing.T, o *Order)) {
 	t.Helper()
 	orders := sampleOrders
 	if soak.On() {
 		orders = soakOrders
-		enumerate(t, maxInterruptions, play)
+		enumerate(t, maxInterruptions, runTest)
 	}
 	random := soak.Rand(t)
 	for i := range orders {
 		// Most faults occur after few interruptions at certain steps. Therefore some orders have
 		// many interruptions and some have few.
 		rarity := 1 << (i % sampleOrders)
-		playOne(t, &Order{pick: func(n int, interrupts bool) int {
+		runOneOrder(t, &Order{pick: func(n int, interrupts bool) int {
 			if interrupts && random.IntN(rarity) > 0 {
 				return 0
 			}
 			return random.IntN(n)
-		}}, play)
+		}}, runTest)
 	}
 }
 
-func playOne(t *testing.T, o *Order, play func(*testing.T, *Order)) {
+func runOneOrder(t *testing.T, o *Order, runTest func(*testing.T, *Order)) {
 	t.Helper()
 	// A failure in a bubble of testing/synctest ends the test. Only a deferred call runs after it.
 	defer func() {
@@ -73,21 +73,21 @@ func playOne(t *testing.T, o *Order, play func(*testing.T, *Order)) {
 			t.Logf("in the order %s", strings.Join(o.steps, " "))
 		}
 	}()
-	if play(t, o); t.Failed() {
+	if runTest(t, o); t.Failed() {
 		t.FailNow()
 	}
 }
 
-// enumerate calls play once for each order. To get the next order, it finds the last choice of the
-// previous order that has another alternative. It repeats the choices before that one, and takes
-// the next alternative.
-func enumerate(t *testing.T, maxInterruptions int, play func(*testing.T, *Order)) {
+// enumerate calls runTest once for each order. To get the next order, it finds the last choice of
+// the previous order that has another alternative. It repeats the choices before that one, and
+// takes the next alternative.
+func enumerate(t *testing.T, maxInterruptions int, runTest func(*testing.T, *Order)) {
 	t.Helper()
-	type choice struct{ taken, of int }
+	type choice struct{ taken, alternatives int }
 	var path []choice
 	for orders := 1; ; orders++ {
 		depth, interruptions := 0, 0
-		playOne(t, &Order{pick: func(n int, interrupts bool) int {
+		runOneOrder(t, &Order{pick: func(n int, interrupts bool) int {
 			if interrupts && interruptions == maxInterruptions {
 				n = 1
 			}
@@ -99,8 +99,8 @@ func enumerate(t *testing.T, maxInterruptions int, play func(*testing.T, *Order)
 				interruptions++
 			}
 			return taken
-		}}, play)
-		for len(path) > 0 && path[len(path)-1].taken == path[len(path)-1].of-1 {
+		}}, runTest)
+		for len(path) > 0 && path[len(path)-1].taken == path[len(path)-1].alternatives-1 {
 			path = path[:len(path)-1]
 		}
 		if len(path) == 0 {
@@ -148,20 +148,20 @@ func (Steps) Step(ctx context.Context, do func() error) error {
 // each step, so that the test can move a clock. It must be called in a bubble of testing/synctest.
 func (o *Order) Run(ctx context.Context, advance func(), actors ...func(context.Context) error) []error {
 	running, errs := len(actors), make([]error, len(actors))
-	all := make([]*actor, len(actors))
-	for i, act := range actors {
+	states := make([]*actor, len(actors))
+	for i, useCase := range actors {
 		a := &actor{name: string(rune('A' + i)), resume: make(chan struct{}), advance: advance}
-		all[i] = a
+		states[i] = a
 		go func() {
 			defer func() { running-- }() // also after t.FailNow
 			ctx := context.WithValue(ctx, actorKey{}, a)
 			Step(ctx)
-			errs[i] = act(ctx)
+			errs[i] = useCase(ctx)
 		}()
 	}
 	var current *actor
 	for synctest.Wait(); running > 0; synctest.Wait() {
-		if next := o.next(all, current); next != nil {
+		if next := o.chooseActor(states, current); next != nil {
 			current = next
 			o.steps = append(o.steps, next.name)
 			next.waiting.Add(-1)
@@ -173,14 +173,15 @@ func (o *Order) Run(ctx context.Context, advance func(), actors ...func(context.
 	return errs
 }
 
-// next chooses the actor that makes the next step. It returns nil if no actor waits for a step.
-func (o *Order) next(all []*actor, current *actor) *actor {
+// chooseActor chooses the actor that makes the next step. It returns nil if no actor waits for a
+// step.
+func (o *Order) chooseActor(actors []*actor, current *actor) *actor {
 	var ready []*actor
 	interrupts := current != nil && current.waiting.Load() > 0
 	if interrupts {
 		ready = append(ready, current)
 	}
-	for _, a := range all {
+	for _, a := range actors {
 		if a != current && a.waiting.Load() > 0 {
 			ready = append(ready, a)
 		}

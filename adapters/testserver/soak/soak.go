@@ -29,10 +29,10 @@ func seed() uint64 {
 	if fixed, err := strconv.ParseUint(os.Getenv(SeedVariable), 10, 64); err == nil {
 		return fixed
 	}
-	return started
+	return processSeed
 }
 
-var started = uint64(time.Now().UnixNano())
+var processSeed = uint64(time.Now().UnixNano())
 
 // Rand returns the random source of a test's sample and logs its seed. Each test has its own random
 // source. To repeat a failed run, set SeedVariable to the seed.
@@ -55,8 +55,8 @@ func Sample[T any](t testing.TB, all []T, n int) []T {
 	chosen := Rand(t).Perm(len(all))[:n]
 	slices.Sort(chosen)
 	sample := make([]T, n)
-	for i, at := range chosen {
-		sample[i] = all[at]
+	for i, index := range chosen {
+		sample[i] = all[index]
 	}
 	return sample
 }

@@ -48,19 +48,19 @@ func (k *Kit) controlHandler(rest http.Handler) http.Handler {
 		if err == nil {
 			err = k.setClock(c)
 		}
-		k.done(w, struct{}{}, err)
+		k.answerControlCall(w, struct{}{}, err)
 	})
 	mux.HandleFunc("POST /_control/faults", func(w http.ResponseWriter, r *http.Request) {
-		k.done(w, struct{}{}, k.addFault(r))
+		k.answerControlCall(w, struct{}{}, k.addFault(r))
 	})
 	mux.HandleFunc("DELETE /_control/faults", func(w http.ResponseWriter, _ *http.Request) {
-		k.done(w, struct{}{}, k.plan.Do(func(p *plan) { p.Faults = nil }))
+		k.answerControlCall(w, struct{}{}, k.plan.Do(func(p *plan) { p.Faults = nil }))
 	})
 	mux.HandleFunc("GET /_control/calls", func(w http.ResponseWriter, _ *http.Request) {
-		k.done(w, k.journal.all(), nil)
+		k.answerControlCall(w, k.journal.allEntries(), nil)
 	})
 	mux.HandleFunc("DELETE /_control/calls", func(w http.ResponseWriter, _ *http.Request) {
-		k.done(w, struct{}{}, k.journal.clear())
+		k.answerControlCall(w, struct{}{}, k.journal.clear())
 	})
 	return ControlCalls(mux, rest)
 }
@@ -79,13 +79,13 @@ func (k *Kit) addFault(r *http.Request) error {
 	return k.plan.Do(func(p *plan) { p.Faults = append(slices.Clone(p.Faults), f) })
 }
 
-// done answers a common control call. It logs an error of the simulator itself.
-func (k *Kit) done(w http.ResponseWriter, v any, err error) {
+// answerControlCall answers a common control call. It logs an error of the simulator itself.
+func (k *Kit) answerControlCall(w http.ResponseWriter, v any, err error) {
 	if err != nil && !errors.As(err, new(controlError)) {
 		k.failInternally(w, err)
 		return
 	}
-	reply(w, v, err)
+	answerJSON(w, v, err)
 }
 
 // ReadBody decodes the JSON body of a control call into v. It refuses unknown members, so that the
@@ -152,12 +152,12 @@ func Change[T any](w http.ResponseWriter, r *http.Request, f *File[T], in any, f
 	if err == nil {
 		err = f.Do(fn)
 	}
-	reply(w, struct{}{}, err)
+	answerJSON(w, struct{}{}, err)
 }
 
-// reply answers a control call: 200 with v, the status of a controlError, or 500 for any other
+// answerJSON answers a control call: 200 with v, the status of a controlError, or 500 for any other
 // error.
-func reply(w http.ResponseWriter, v any, err error) {
+func answerJSON(w http.ResponseWriter, v any, err error) {
 	var refused controlError
 	switch {
 	case errors.As(err, &refused):

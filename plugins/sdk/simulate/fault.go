@@ -90,9 +90,9 @@ func (f Fault) matches(r *http.Request, c Call) bool {
 		return true
 	}
 	method, prefix, _ := strings.Cut(f.Match, " ")
-	below := strings.TrimPrefix(r.URL.Path, c.Host)
+	pathBelowHost := strings.TrimPrefix(r.URL.Path, c.Host)
 	return strings.EqualFold(method, r.Method) &&
-		(strings.HasPrefix(r.URL.Path, prefix) || strings.HasPrefix(below, prefix))
+		(strings.HasPrefix(r.URL.Path, prefix) || strings.HasPrefix(pathBelowHost, prefix))
 }
 
 // takeDueFault returns the faults that remain after a call, and the fault for that call or nil.

@@ -111,8 +111,8 @@ func (j *journal) write(l journalLine) error {
 	return err
 }
 
-// all returns a copy of the entries. It is never nil.
-func (j *journal) all() []Entry {
+// allEntries returns a copy of the entries. It is never nil.
+func (j *journal) allEntries() []Entry {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return append([]Entry{}, j.entries...)

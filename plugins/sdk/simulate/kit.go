@@ -139,11 +139,11 @@ func (c clockRequest) newOffset(offset time.Duration, wall time.Time) (time.Dura
 	case c.Now != nil:
 		return c.Now.Sub(wall), nil
 	}
-	by, err := time.ParseDuration(*c.Advance)
+	advance, err := time.ParseDuration(*c.Advance)
 	if err != nil {
 		return 0, errors.New(`advance is a duration such as "24h"`)
 	}
-	return offset + by, nil
+	return offset + advance, nil
 }
 
 // Now returns the simulated time in UTC: the wall clock plus the offset set by POST

@@ -38,8 +38,9 @@ type limiter struct {
 // call that another window still counts.
 type counter struct {
 	calls []time.Time // the times of the counted calls
-	// begun has the begin of the current window of each fixed rate, by the length of the window.
-	begun map[time.Duration]time.Time
+	// windowStart has the begin of the current window of each fixed rate, by the length of the
+	// window.
+	windowStart map[time.Duration]time.Time
 }
 
 func (l *limiter) count(name string, now time.Time, rates []Rate) Usage {
@@ -50,7 +51,7 @@ func (l *limiter) count(name string, now time.Time, rates []Rate) Usage {
 	}
 	c := l.counters[name]
 	if c == nil {
-		c = &counter{begun: map[time.Duration]time.Time{}}
+		c = &counter{windowStart: map[time.Duration]time.Time{}}
 		l.counters[name] = c
 	}
 	return c.count(now, rates)
@@ -62,7 +63,7 @@ func (c *counter) count(now time.Time, rates []Rate) Usage {
 	}
 	var usage Usage
 	for i, rate := range rates {
-		counted, reset := c.within(rate, now)
+		counted, reset := c.countInWindow(rate, now)
 		if i == 0 {
 			usage.Left, usage.Reset = max(0, rate.Calls-counted-1), reset
 		}
@@ -74,25 +75,25 @@ func (c *counter) count(now time.Time, rates []Rate) Usage {
 		return usage
 	}
 	for _, rate := range rates {
-		if rate.Fixed && c.ended(rate, now) {
-			c.begun[rate.Window] = now
+		if rate.Fixed && c.windowEnded(rate, now) {
+			c.windowStart[rate.Window] = now
 		}
 	}
 	c.calls = append(c.calls, now)
 	return usage
 }
 
-// within returns how many calls the window of a rate has, and the time until the oldest of them
-// leaves it. If the window has no call, the time is the length of the window.
-func (c *counter) within(rate Rate, now time.Time) (counted int, reset time.Duration) {
-	if rate.Fixed && c.ended(rate, now) {
+// countInWindow returns how many calls the window of a rate has, and the time until the oldest of
+// them leaves it. If the window has no call, the time is the length of the window.
+func (c *counter) countInWindow(rate Rate, now time.Time) (counted int, reset time.Duration) {
+	if rate.Fixed && c.windowEnded(rate, now) {
 		return 0, rate.Window
 	}
-	inside := func(call time.Time) bool { return now.Sub(call) < rate.Window }
+	isInside := func(call time.Time) bool { return now.Sub(call) < rate.Window }
 	if rate.Fixed {
-		inside = func(call time.Time) bool { return !call.Before(c.begun[rate.Window]) }
+		isInside = func(call time.Time) bool { return !call.Before(c.windowStart[rate.Window]) }
 	}
-	for counted < len(c.calls) && inside(c.calls[len(c.calls)-1-counted]) {
+	for counted < len(c.calls) && isInside(c.calls[len(c.calls)-1-counted]) {
 		counted++
 	}
 	if counted == 0 {
@@ -101,8 +102,9 @@ func (c *counter) within(rate Rate, now time.Time) (counted int, reset time.Dura
 	return counted, rate.Window - now.Sub(c.calls[len(c.calls)-counted])
 }
 
-// ended reports whether the window of a fixed rate has ended, or no call has begun a window yet.
-func (c *counter) ended(rate Rate, now time.Time) bool {
-	begun, ok := c.begun[rate.Window]
-	return !ok || now.Sub(begun) >= rate.Window
+// windowEnded reports whether the window of a fixed rate has ended, or no call has begun a window
+// yet.
+func (c *counter) windowEnded(rate Rate, now time.Time) bool {
+	start, ok := c.windowStart[rate.Window]
+	return !ok || now.Sub(start) >= rate.Window
 }

@@ -140,14 +140,14 @@ type server[K, A, V any] struct {
 // Open returns the handler of the simulator, and the content of the line that the simulator prints
 // when it is ready. It fails if the data folder cannot be read.
 func (p Platform[K, A, V]) Open(o Options) (http.Handler, Ready, error) {
-	kit, file, err := OpenState(p.Name, "platform.json", o, func(now time.Time) State[K, A, V] { return p.Fresh(now).complete() })
+	kit, file, err := OpenState(p.Name, "platform.json", o, func(now time.Time) State[K, A, V] { return p.Fresh(now).withMaps() })
 	if err != nil {
 		return nil, Ready{}, err
 	}
 	s := &server[K, A, V]{platform: p, kit: kit, file: file, mux: http.NewServeMux()}
 	s.signIns = SignInLinks[State[K, A, V]]{
 		Platform: p.Title, Path: p.Page.Path, ClosedStatus: p.Page.ClosedStatus, Kit: kit, File: file,
-		Started: func(all *State[K, A, V]) map[string]*SignIn { return all.SignIns }, Attach: s.attach,
+		Started: func(state *State[K, A, V]) map[string]*SignIn { return state.SignIns }, Attach: s.attach,
 	}
 	endpoints := map[string]endpoint[K, A, V]{"/": {server: s}}
 	for _, route := range p.Routes {
@@ -161,12 +161,12 @@ func (p Platform[K, A, V]) Open(o Options) (http.Handler, Ready, error) {
 	}
 	ready := p.Ready(o.URL, kit.Host())
 	ready.Provider, ready.URL, ready.Control = p.Name, o.URL, []string{}
-	return kit.Handler(s, s.controls()), ready, nil
+	return kit.Handler(s, s.controlHandler()), ready, nil
 }
 
 // attach implements SignInLinks.Attach.
-func (s *server[K, A, V]) attach(all *State[K, A, V], workspace, address string, now time.Time) {
-	s.platform.SignedIn(&Request[K, A, V]{State: all, Now: now, server: s}, workspace, address)
+func (s *server[K, A, V]) attach(state *State[K, A, V], workspace, address string, now time.Time) {
+	s.platform.SignedIn(&Request[K, A, V]{State: state, Now: now, server: s}, workspace, address)
 }
 
 // Call implements Provider. A planned 504 stands for the answer of a gateway, so the request is
@@ -278,8 +278,8 @@ func (e endpoint[K, A, V]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer.send(w, body)
 }
 
-// controls returns the handler of the control calls.
-func (s *server[K, A, V]) controls() http.Handler {
+// controlHandler returns the handler of the control calls.
+func (s *server[K, A, V]) controlHandler() http.Handler {
 	calls := map[string]func(*Request[K, A, V]) (any, error){
 		"GET /suite":    func(*Request[K, A, V]) (any, error) { return s.platform.Suite, nil },
 		"GET /accounts": s.listAccounts, "PUT /accounts/{address}": s.putAccount, "DELETE /accounts/{address}": s.deleteAccount,
@@ -303,7 +303,7 @@ func (s *server[K, A, V]) controls() http.Handler {
 				raw, err = json.Marshal(result)
 				return err
 			})
-			reply(w, raw, err)
+			answerJSON(w, raw, err)
 		})
 	}
 	return ControlCalls(mux, nil)

@@ -32,8 +32,8 @@ type Account[A any] struct {
 	Doc       A         `json:"doc"`
 }
 
-// complete returns the state with empty maps instead of nil maps.
-func (s State[K, A, V]) complete() State[K, A, V] {
+// withMaps returns the state with empty maps instead of nil maps.
+func (s State[K, A, V]) withMaps() State[K, A, V] {
 	if s.Keys == nil {
 		s.Keys = map[string]K{}
 	}

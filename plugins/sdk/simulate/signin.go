@@ -115,7 +115,7 @@ func (s SignInLinks[T]) Start(all *T, id, workspace string, lifetime time.Durati
 // ServeHTTP shows the page of a link, or handles the submitted form.
 func (s SignInLinks[T]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	id := r.URL.Query().Get("state")
-	page := s.page(id)
+	page := s.pageOfLink(id)
 	page.Username = r.URL.Query().Get("login_hint")
 	if page.Action != "" && r.Method == http.MethodPost {
 		page = s.submit(page, id, r)
@@ -123,8 +123,8 @@ func (s SignInLinks[T]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	page.Show(w)
 }
 
-// page returns the page of a link. Action is empty if the link is unknown, used or expired.
-func (s SignInLinks[T]) page(id string) SignInPage {
+// pageOfLink returns the page of a link. Action is empty if the link is unknown, used or expired.
+func (s SignInLinks[T]) pageOfLink(id string) SignInPage {
 	page := SignInPage{Platform: s.Platform, Status: cmp.Or(s.ClosedStatus, http.StatusBadRequest)}
 	s.File.View(func(all *T) {
 		switch link := s.Started(all)[id]; {
@@ -157,19 +157,19 @@ func (s SignInLinks[T]) submit(page SignInPage, id string, r *http.Request) Sign
 	if decision == "deny" {
 		page.Problem = "You declined, so nothing was connected."
 	}
-	switch used, err := s.use(id, username, decision == "accept"); {
+	switch used, err := s.useLink(id, username, decision == "accept"); {
 	case err != nil:
 		page.Status, page.Problem = http.StatusInternalServerError, "Something broke here. Try again."
 	case !used:
-		return s.page(id)
+		return s.pageOfLink(id)
 	}
 	return page
 }
 
-// use marks a link as used and attaches the mailbox if the person accepted. It returns false if the
-// link cannot be used any more: since the check of ServeHTTP it has expired, or another request has
-// used it.
-func (s SignInLinks[T]) use(id, username string, accepted bool) (used bool, err error) {
+// useLink marks a link as used and attaches the mailbox if the person accepted. It returns false if
+// the link cannot be used any more: since the check of ServeHTTP it has expired, or another request
+// has used it.
+func (s SignInLinks[T]) useLink(id, username string, accepted bool) (used bool, err error) {
 	err = s.File.Do(func(all *T) {
 		link, now := s.Started(all)[id], s.Kit.Now()
 		if used = link != nil && link.Open(now); !used {

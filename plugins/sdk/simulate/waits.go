@@ -50,10 +50,10 @@ func (w *waits) observe(scope string, status int, h http.Header, now time.Time) 
 		w.byScope = map[string]wait{}
 	}
 	next := wait{now.Add(gracePeriod), now.Add(time.Duration(seconds) * time.Second)}
-	if before := w.byScope[scope]; now.Before(before.until) { // an earlier wait has not passed
-		next.from = before.from
-		if before.until.After(next.until) {
-			next.until = before.until
+	if previous := w.byScope[scope]; now.Before(previous.until) { // an earlier wait has not passed
+		next.from = previous.from
+		if previous.until.After(next.until) {
+			next.until = previous.until
 		}
 	}
 	w.byScope[scope] = next

@@ -164,11 +164,11 @@ func (z *Zones) Edit(ctx context.Context, name string, version uint32, records [
 func (z *Zones) Control() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("PUT /_control/zones/{name}", func(w http.ResponseWriter, r *http.Request) {
-		z.kit.done(w, struct{}{}, z.create(strings.ToLower(r.PathValue("name"))))
+		z.kit.answerControlCall(w, struct{}{}, z.create(strings.ToLower(r.PathValue("name"))))
 	})
 	mux.HandleFunc("GET /_control/zones/{name}/records", func(w http.ResponseWriter, r *http.Request) {
 		zone, err := z.Get(r.Context(), r.PathValue("name"))
-		z.kit.done(w, append([]Record{}, zone.Records...), asControlError(err))
+		z.kit.answerControlCall(w, append([]Record{}, zone.Records...), asControlError(err))
 	})
 	mux.HandleFunc("PUT /_control/zones/{name}/records", func(w http.ResponseWriter, r *http.Request) {
 		var records []Record
@@ -176,7 +176,7 @@ func (z *Zones) Control() http.Handler {
 		if err == nil {
 			err = z.replace(r.Context(), r.PathValue("name"), records)
 		}
-		z.kit.done(w, struct{}{}, asControlError(err))
+		z.kit.answerControlCall(w, struct{}{}, asControlError(err))
 	})
 	return ControlCalls(mux, nil)
 }

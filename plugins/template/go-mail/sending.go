@@ -33,7 +33,7 @@ func (d ruleDoc) rule(created, written bool) sdk.SendRule {
 // EnsureRule implements sdk.MailTenant. A rule without senders would block everybody, so EnsureRule
 // switches it off.
 func (t mailTenant) EnsureRule(ctx context.Context, scope string, mailboxes []string) (sdk.SendRule, error) {
-	doc, found, err := t.ruleOf(ctx, scope)
+	doc, found, err := t.findRule(ctx, scope)
 	switch {
 	case err != nil:
 		return sdk.SendRule{}, err
@@ -50,7 +50,7 @@ func (t mailTenant) EnsureRule(ctx context.Context, scope string, mailboxes []st
 
 // Block implements sdk.MailTenant. It writes only a rule that differs.
 func (t mailTenant) Block(ctx context.Context, scope string, mailboxes []string) (sdk.SendRule, error) {
-	doc, found, err := t.ruleOf(ctx, scope)
+	doc, found, err := t.findRule(ctx, scope)
 	want := normalizeAddresses(mailboxes)
 	switch {
 	case err != nil:
@@ -114,7 +114,7 @@ func (t mailTenant) rules(ctx context.Context) ([]ruleDoc, error) {
 	return slices.DeleteFunc(list.Rules, func(d ruleDoc) bool { return !sdk.IsSendRuleName(d.Name) }), nil
 }
 
-func (t mailTenant) ruleOf(ctx context.Context, scope string) (doc ruleDoc, found bool, err error) {
+func (t mailTenant) findRule(ctx context.Context, scope string) (doc ruleDoc, found bool, err error) {
 	docs, err := t.rules(ctx)
 	for _, d := range docs {
 		if strings.EqualFold(d.Name, sdk.SendRuleName(scope)) {

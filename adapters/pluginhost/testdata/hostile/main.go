@@ -97,11 +97,11 @@ func (c gibibyteCodec) Marshal(v any) (mem.BufferSlice, error) {
 		return c.CodecV2.Marshal(v)
 	}
 	block := mem.SliceBuffer(make([]byte, 1<<20))
-	var all mem.BufferSlice
+	var blocks mem.BufferSlice
 	for range 1024 {
-		all = append(all, block)
+		blocks = append(blocks, block)
 	}
-	return all, nil
+	return blocks, nil
 }
 
 // garblingCodec encodes a profile or a domain as a text whose length says 127 bytes but which ends

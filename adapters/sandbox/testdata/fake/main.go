@@ -35,10 +35,10 @@ func main() {
 		fmt.Println("hello")
 		sleep()
 	case "open":
-		ready("http://192.0.2.1:80", "open", *zonesURL)
+		printReady("http://192.0.2.1:80", "open", *zonesURL)
 		sleep()
 	case "liar":
-		ready("http://127.0.0.1:1", "somebody-else", *zonesURL)
+		printReady("http://127.0.0.1:1", "somebody-else", *zonesURL)
 		sleep()
 	}
 	serve(*listen, *data, *zonesURL)
@@ -48,7 +48,7 @@ func main() {
 // deadlock.
 func sleep() { time.Sleep(1<<63 - 1) }
 
-func ready(url, provider, zonesURL string) {
+func printReady(url, provider, zonesURL string) {
 	_ = json.NewEncoder(os.Stdout).Encode(map[string]any{
 		"provider": provider, "url": url, "control": []string{"tenants", "messages"},
 		"settings": map[string]string{"login_url": url + "/login", "zones_url": zonesURL, "pid": strconv.Itoa(os.Getpid()), "env": strings.Join(os.Environ(), " ")},
@@ -69,6 +69,6 @@ func serve(listen, data, zonesURL string) {
 	_ = os.MkdirAll(data, 0o700)
 	p := &platform{path: filepath.Join(data, "state.json")}
 	p.load()
-	ready("http://"+l.Addr().String(), "fake", zonesURL)
+	printReady("http://"+l.Addr().String(), "fake", zonesURL)
 	_ = http.Serve(l, p.handler())
 }

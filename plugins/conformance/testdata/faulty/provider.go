@@ -29,7 +29,7 @@ var client = func() *http.Client {
 	return sdk.NewHTTPClient(time.Minute)
 }()
 
-type provider struct{ c sdk.Connection }
+type provider struct{ connection sdk.Connection }
 
 // answerDoc is an answer of the API.
 type answerDoc struct {
@@ -47,11 +47,11 @@ func (p provider) call(ctx context.Context, method, path string, in, out any) er
 	if bug == "ignores-deadlines" {
 		ctx = context.WithoutCancel(ctx)
 	}
-	request, err := http.NewRequestWithContext(ctx, method, p.c.Settings["api_url"]+path, bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, method, p.connection.Settings["api_url"]+path, bytes.NewReader(body))
 	if err != nil {
 		return sdk.Misconfigured("api_url", "it is not a URL")
 	}
-	secret := p.c.Secrets[tokenField].Reveal()
+	secret := p.connection.Secrets[tokenField].Reveal()
 	request.Header.Set("Authorization", "Bearer "+secret)
 	if bug == "logs-the-token" {
 		fmt.Fprintln(os.Stderr, "calling with", secret)
@@ -223,11 +223,11 @@ func (z zoneDoc) sets() (sets []dns.RRSet) {
 // zone before one of them writes.
 var writers struct {
 	sync.Mutex
-	n   int
-	all chan struct{}
+	count   int
+	allRead chan struct{}
 }
 
-func init() { writers.all = make(chan struct{}) }
+func init() { writers.allRead = make(chan struct{}) }
 
 func (p provider) Apply(ctx context.Context, zone dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {
 	if bug == "finishes-cancelled-writes" {
@@ -255,11 +255,11 @@ func (p provider) Apply(ctx context.Context, zone dns.Zone, changes []dns.Change
 	}
 	if bug == "no-condition" || bug == "conflict-is-broken" { // these bugs only show if all writers have read before one writes
 		writers.Lock()
-		if writers.n++; writers.n == 4 {
-			close(writers.all)
+		if writers.count++; writers.count == 4 {
+			close(writers.allRead)
 		}
 		writers.Unlock()
-		<-writers.all
+		<-writers.allRead
 	}
 	if len(outstanding) == 0 {
 		return sdk.SetsAfter(stored.sets(), changes), nil

@@ -103,15 +103,15 @@ func (s simulator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		body, _ = json.Marshal(sent)
 	}
 	if r.Method == http.MethodPut {
-		s.pass(w, r.Method, r.URL.Path, body)
+		s.forward(w, r.Method, r.URL.Path, body)
 		return
 	}
 	found := s.zones(w, r.URL.Query().Get("name"))
 	page, _ := strconv.Atoi(r.URL.Query().Get("page"))
 	for i := range found {
-		all := found[i].Records
-		end := min((page+1)*pageSize, len(all))
-		found[i].Records, found[i].More = all[min(page*pageSize, end):end], end < len(all)
+		records := found[i].Records
+		end := min((page+1)*pageSize, len(records))
+		found[i].Records, found[i].More = records[min(page*pageSize, end):end], end < len(records)
 	}
 	simulate.WriteJSON(w, http.StatusOK, map[string]any{"zones": append([]zoneDoc{}, found...)})
 }
@@ -139,8 +139,8 @@ func (s simulator) zones(w http.ResponseWriter, name string) (found []zoneDoc) {
 	return found
 }
 
-// pass sends a call to zonesURL, and returns the answer to the caller.
-func (s simulator) pass(w http.ResponseWriter, method, path string, body []byte) {
+// forward sends a call to zonesURL, and returns the answer to the caller.
+func (s simulator) forward(w http.ResponseWriter, method, path string, body []byte) {
 	request, _ := http.NewRequest(method, s.zonesURL+path, bytes.NewReader(body))
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {

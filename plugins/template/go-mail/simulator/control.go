@@ -18,14 +18,14 @@ var suite = simulate.MailSuite{Member: "member@$domain", Guest: "guest@elsewhere
 
 var errUnknown = errors.New("there is no such tenant or mailbox")
 
-// control returns the handler of the control calls that docs/plugins.md lists.
-func (s *simulator) control() http.Handler {
+// controlHandler returns the handler of the control calls that docs/plugins.md lists.
+func (s *simulator) controlHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /_control/suite", func(w http.ResponseWriter, _ *http.Request) { simulate.WriteJSON(w, http.StatusOK, suite) })
 	for pattern, op := range map[string]func(c *call) (any, error){
 		"POST /_control/tenants": createTenant, "GET /_control/tenants/{id}": showTenant,
 		"POST /_control/tenants/{id}/behaviour": setBehaviour, "POST /_control/tenants/{id}/rules": setForeignRule,
-		"POST /_control/tenants/{id}/revoke": revoke, "POST /_control/messages": sendMessages,
+		"POST /_control/tenants/{id}/revoke": revokeAccess, "POST /_control/messages": sendMessages,
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			var answer json.RawMessage
@@ -110,7 +110,7 @@ func setForeignRule(c *call) (any, error) {
 	return struct{}{}, nil
 }
 
-func revoke(c *call) (any, error) {
+func revokeAccess(c *call) (any, error) {
 	var body struct {
 		What string `json:"what"`
 	}
@@ -139,13 +139,13 @@ func sendMessages(c *call) (any, error) {
 		if b == nil {
 			continue
 		}
-		refused := false
+		isRefused := false
 		for _, r := range t.Rules {
-			refused = refused || r.blocks(b.Address, c.now, milliseconds(t.Behaviour.RuleMS))
+			isRefused = isRefused || r.blocks(b.Address, c.now, milliseconds(t.Behaviour.RuleMS))
 		}
 		for range body.Count {
 			c.platformState.Serial++
-			t.Messages = append(t.Messages, message{ID: fmt.Sprintf("m-%d", c.platformState.Serial), Sender: strings.ToLower(b.Address), At: c.now, Refused: refused})
+			t.Messages = append(t.Messages, message{ID: fmt.Sprintf("m-%d", c.platformState.Serial), Sender: strings.ToLower(b.Address), At: c.now, Refused: isRefused})
 		}
 		return struct{}{}, nil
 	}

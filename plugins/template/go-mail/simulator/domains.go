@@ -69,7 +69,7 @@ func getRecords(c *call) (any, string) {
 	if c.domain.MailEnabled {
 		mail = mailRecords(c.domain.Name)
 	}
-	return map[string]any{"proof": []record{c.tenant.proof(c.domain.Name)}, "mail": mail}, ""
+	return map[string]any{"proof": []record{c.tenant.proofRecord(c.domain.Name)}, "mail": mail}, ""
 }
 
 // verifyDomain asks the DNS for the record that proves the ownership. A domain is verified for one
@@ -80,7 +80,7 @@ func verifyDomain(c *call) (any, string) {
 			return nil, "domain_taken"
 		}
 	}
-	if !c.domain.Verified && !c.isPublished(c.http.Context(), c.tenant.proof(c.domain.Name)) {
+	if !c.domain.Verified && !c.isPublished(c.http.Context(), c.tenant.proofRecord(c.domain.Name)) {
 		return nil, "domain_not_proven"
 	}
 	c.domain.Verified = true

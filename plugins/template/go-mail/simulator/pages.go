@@ -26,9 +26,9 @@ var page = template.Must(template.New("").Parse(`<!doctype html><html lang="en">
 <button name="decision" value="accept">Continue</button> <button name="decision" value="deny" formnovalidate>Cancel</button></form></html>
 `))
 
-// decide reads what a person decided on a page. If the person has not decided yet, or the request
-// is not valid, decide answers the request, and done is false.
-func decide(w http.ResponseWriter, r *http.Request, title string) (username string, accepted, done bool) {
+// readDecision reads what a person decided on a page. If the person has not decided yet, or the
+// request is not valid, readDecision answers the request, and done is false.
+func readDecision(w http.ResponseWriter, r *http.Request, title string) (username string, accepted, done bool) {
 	back, err := url.Parse(r.URL.Query().Get("redirect"))
 	switch {
 	case err != nil || back.Host == "":
@@ -52,7 +52,7 @@ func goBack(w http.ResponseWriter, r *http.Request, query url.Values) {
 
 // consent is the page on which an administrator lets the application into the tenant.
 func (s *simulator) consent(w http.ResponseWriter, r *http.Request) {
-	username, accepted, done := decide(w, r, "Let tenantry manage your mail?")
+	username, accepted, done := readDecision(w, r, "Let tenantry manage your mail?")
 	if !done {
 		return
 	}
@@ -81,7 +81,7 @@ func (s *simulator) consent(w http.ResponseWriter, r *http.Request) {
 
 // signIn is the page on which a person signs in to the tenant of the link.
 func (s *simulator) signIn(w http.ResponseWriter, r *http.Request) {
-	username, accepted, done := decide(w, r, "Sign in")
+	username, accepted, done := readDecision(w, r, "Sign in")
 	if !done {
 		return
 	}
@@ -100,8 +100,8 @@ func (s *simulator) signIn(w http.ResponseWriter, r *http.Request) {
 	goBack(w, r, url.Values{"code": {code}})
 }
 
-// redeem serves POST /logins: it says who signed in. A code works once.
-func redeem(c *call) (any, string) {
+// redeemCode serves POST /logins: it says who signed in. A code works once.
+func redeemCode(c *call) (any, string) {
 	var body struct {
 		Code     string `json:"code"`
 		Verifier string `json:"verifier"`

@@ -84,8 +84,8 @@ func listMessages(c *call) (any, string) {
 	found := []message{}
 	for _, m := range c.tenant.Messages {
 		isWanted := slices.ContainsFunc(query["sender"], func(sender string) bool { return strings.EqualFold(sender, m.Sender) })
-		shown := !c.now.Before(m.At.Add(milliseconds(c.tenant.Behaviour.TraceMS)))
-		if isWanted && shown && !m.At.Before(sentFrom) && m.At.Before(sentBefore) {
+		isShown := !c.now.Before(m.At.Add(milliseconds(c.tenant.Behaviour.TraceMS)))
+		if isWanted && isShown && !m.At.Before(sentFrom) && m.At.Before(sentBefore) {
 			found = append(found, m)
 		}
 	}

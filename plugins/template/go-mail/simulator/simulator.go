@@ -48,14 +48,14 @@ func New(options simulate.Options) (http.Handler, simulate.Ready, error) {
 	}
 	s := &simulator{kit: kit, state: file, mux: http.NewServeMux()}
 	s.mux.HandleFunc("GET "+prefix+"/application", s.serve(func(*call) (any, string) { return map[string]string{"name": "tenantry"}, "" }))
-	s.mux.HandleFunc("POST "+prefix+"/logins", s.serve(redeem))
+	s.mux.HandleFunc("POST "+prefix+"/logins", s.serve(redeemCode))
 	for pattern, serve := range routes {
 		method, path, _ := strings.Cut(pattern, " ")
 		s.mux.HandleFunc(method+" "+prefix+"/tenants/{tenant}"+path, s.serve(ofTenant(serve)))
 	}
 	s.mux.HandleFunc("/consent", s.consent)
 	s.mux.HandleFunc("/sign-in", s.signIn)
-	return kit.Handler(s, s.control()), simulate.Ready{
+	return kit.Handler(s, s.controlHandler()), simulate.Ready{
 		Provider: name, URL: options.URL, Control: []string{"tenants", "messages"},
 		Settings: map[string]string{"api_url": options.URL + prefix, "login_url": options.URL},
 		Secrets:  map[string]string{"api_token": Token},

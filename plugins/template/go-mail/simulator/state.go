@@ -152,9 +152,10 @@ func (t *tenant) findMailbox(key string) *box {
 	return nil
 }
 
-// proof returns the record that proves that a tenant owns a domain. Each tenant has a different
+// proofRecord returns the record that proves that a tenant owns a domain. Each tenant has a
+// different
 // one.
-func (t *tenant) proof(domain string) record {
+func (t *tenant) proofRecord(domain string) record {
 	sum := sha256.Sum256([]byte(t.ID + " " + domain))
 	return record{Type: "TXT", Name: domain, Content: name + "-verification=" + hex.EncodeToString(sum[:8]), TTL: 3600}
 }
