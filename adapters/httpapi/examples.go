@@ -68,7 +68,7 @@ var exampleSynced = synced{
 
 var exampleDeleted = deletedTenant{Status: "deleted", TenantID: exampleTenantID, TenantName: "Contoso",
 	Message: "The tenant, its domains, its mailboxes and its sync history were removed from the service. " +
-		"The tenant at the mail platform was not touched."}
+		"The tenant at the mail platform was not changed."}
 
 var exampleDomainList = domainList{TenantID: exampleTenantID, Count: 1, Domains: []domainEntry{{
 	ID: exampleDomainID, DomainName: exampleDomain, IsDefault: true, IsVerified: true, SPFStatus: exampleSPF, DKIMStatus: dns.DKIMHealthy,
