@@ -56,7 +56,7 @@ func checkNoRateHeaders(t *testing.T, got reply) {
 }
 
 // TestOperationsCountInTheirBucket checks that each operation counts in its bucket, whatever its
-// answer is. A request that is refused before limitRate does not count.
+// answer is. A request that is refused before the limit is checked does not count.
 func TestOperationsCountInTheirBucket(t *testing.T) {
 	env, client := newRateLimitedEnv(t)
 	key := env.accountA.key

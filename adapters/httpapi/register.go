@@ -32,8 +32,8 @@ type result[O any] struct{ Body O }
 // register adds an operation to the API. Every operation is added by register.
 func register[I, O any](api huma.API, op huma.Operation, h handler[I, O]) {
 	openapi.Describe(&op)
-	op.MaxBodyBytes = guard.MaxBody + 1 // readBody enforces the limit; huma would also refuse a body that has exactly the limit's size
-	op.BodyReadTimeout = -1             // readBody has read the body
+	op.MaxBodyBytes = guard.MaxBody + 1 // readBody of package guard enforces the limit; huma would also refuse a body that has exactly the limit's size
+	op.BodyReadTimeout = -1             // readBody of package guard has read the body
 	huma.Register(api, op, func(ctx context.Context, in *I) (*result[O], error) {
 		out, err := h(ctx, guard.Caller(ctx), in)
 		if err != nil {
