@@ -20,9 +20,9 @@ type EnforcementEvents interface {
 	// both from one snapshot. A larger offset does not make the call slower. Events fails with
 	// tenant_not_found for a tenant that the account does not have.
 	Events(ctx context.Context, owner access.AccountID, q EventQuery) (EventPage, error)
-	// DeleteEvents deletes the events of whole UTC days that ended at or before the given time, and
-	// returns their number. It deletes one day of one account at a time, so an interrupted call can
-	// be repeated.
+	// DeleteEvents deletes the events of whole UTC days that ended at or before the given time. It
+	// returns the number of deleted events. It deletes one day of one account at a time, so an
+	// interrupted call can be repeated.
 	DeleteEvents(ctx context.Context, before time.Time) (int, error)
 }
 

@@ -316,9 +316,9 @@ func reserveDomain(ctx context.Context, tx bun.IDB, t tenantRow, rows []domainRo
 	if index < 0 {
 		row := domainRow{AccountID: t.AccountID, ID: newID(), TenantID: t.ID, Name: storedText(name), CreatedAt: now, StoredAt: now}
 		_, err := tx.NewInsert().Model(&row).Exec(ctx)
-		found := row.domain()
-		found.JustReserved, found.ReservedAt = true, row.StoredAt.UTC()
-		return found, err
+		reserved := row.domain()
+		reserved.JustReserved, reserved.ReservedAt = true, row.StoredAt.UTC()
+		return reserved, err
 	}
 	found := stored[index]
 	if isMissing {
@@ -338,9 +338,9 @@ func reserveDomain(ctx context.Context, tx bun.IDB, t tenantRow, rows []domainRo
 	return found, renewDomainReservation(ctx, tx, t.AccountID, found)
 }
 
-// nextReservation returns the time of a new reservation of an unfinished row. The time identifies
-// the reservation, so it is later than the time of the last reservation even if the clock was set
-// back.
+// nextReservation returns the time of a new reservation of a domain that is not added yet. The time
+// identifies the reservation, so it is later than the time of the last reservation even if the
+// clock was set back.
 func nextReservation(last, now time.Time) time.Time {
 	if now = storedTime(now); now.After(last) {
 		return now
@@ -348,7 +348,8 @@ func nextReservation(last, now time.Time) time.Time {
 	return storedTime(last).Add(time.Microsecond)
 }
 
-// renewDomainReservation restarts the grace period of a creation that has no result.
+// renewDomainReservation stores the time of the reservation d.ReservedAt. The domain was not added
+// yet, and the time starts its grace period again.
 func renewDomainReservation(ctx context.Context, tx bun.IDB, owner string, d domain.Domain) error {
 	_, err := tx.NewUpdate().Model((*domainRow)(nil)).Set("stored_at = ?", d.ReservedAt).
 		Where("account_id = ?", owner).Where("id = ?", d.ID).Exec(ctx)
@@ -390,11 +391,11 @@ func (s *Store) EndReservation(ctx context.Context, owner access.AccountID, doma
 	})
 }
 
-// checkedDomain and lastRead equal the condition and the order of the index domains_checked.
-// Domains of suspended and closed accounts are not checked, so they are not counted either.
+// isDNSChecked and lastRead equal the condition and the order of the index domains_checked. Domains
+// of suspended and closed accounts are not checked, so they are not counted either.
 const (
-	checkedDomain = "d.verified AND d.added"
-	lastRead      = "COALESCE(d.checked_at, d.created_at)"
+	isDNSChecked = "d.verified AND d.added"
+	lastRead     = "COALESCE(d.checked_at, d.created_at)"
 )
 
 // StaleDomains implements ports.DomainChecks. For a domain whose DNS was never read, the time when
@@ -403,7 +404,7 @@ func (s *Store) StaleDomains(ctx context.Context, before time.Time, limit int) (
 	var rows []struct{ AccountID, ID string }
 	err := s.db.Run(ctx, "list stale domains", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
-		return db.NewSelect().TableExpr("domains AS d").ColumnExpr("d.account_id, d.id").Where(checkedDomain).
+		return db.NewSelect().TableExpr("domains AS d").ColumnExpr("d.account_id, d.id").Where(isDNSChecked).
 			Where(ofActiveAccount("d")).Where(lastRead+" <= ?", storedTime(before)).OrderExpr(lastRead+", d.id").Limit(int64(limit)).Scan(ctx, &rows)
 	})
 	staleDomains := make([]ports.StaleDomain, 0, len(rows))
@@ -423,7 +424,7 @@ func (s *Store) DomainHealth(ctx context.Context) (ports.DomainHealth, error) {
 	err := s.db.Run(ctx, "count drifted domains", func(ctx context.Context, db bun.IDB) error {
 		groups = nil
 		return db.NewSelect().TableExpr("domains AS d").ColumnExpr("d.records->>'Drifted' AS drifted, count(*) AS domains").
-			Where(checkedDomain).Where(ofActiveAccount("d")).Where("d.records->>'Drifted' <> ''").GroupExpr("d.records->>'Drifted'").Scan(ctx, &groups)
+			Where(isDNSChecked).Where(ofActiveAccount("d")).Where("d.records->>'Drifted' <> ''").GroupExpr("d.records->>'Drifted'").Scan(ctx, &groups)
 	})
 	if err != nil {
 		return health, err
@@ -433,22 +434,23 @@ func (s *Store) DomainHealth(ctx context.Context) (ports.DomainHealth, error) {
 			health.Drifted[kind] += g.Domains
 		}
 	}
-	err = s.domainAges(ctx, &health)
+	err = s.readCheckProgress(ctx, &health)
 	return health, err
 }
 
-// domainAges reads the number of verified domains and the time of the oldest check. Both queries
-// use one index.
-func (s *Store) domainAges(ctx context.Context, h *ports.DomainHealth) error {
+// readCheckProgress reads the number of domains that are checked, and the time of the oldest last
+// check. A domain that was never checked counts with the time when it was created. Both queries use
+// one index.
+func (s *Store) readCheckProgress(ctx context.Context, h *ports.DomainHealth) error {
 	var row struct {
 		Domains int
 		Oldest  time.Time `bun:",nullzero"`
 	}
 	err := s.db.Run(ctx, "count verified domains", func(ctx context.Context, db bun.IDB) error {
-		oldest := db.NewSelect().TableExpr("domains AS d").ColumnExpr(lastRead).Where(checkedDomain).
+		oldest := db.NewSelect().TableExpr("domains AS d").ColumnExpr(lastRead).Where(isDNSChecked).
 			Where(ofActiveAccount("d")).OrderExpr(lastRead + ", d.id").Limit(1)
 		return db.NewSelect().TableExpr("domains AS d").ColumnExpr("count(*) AS domains").ColumnExpr("(?) AS oldest", oldest).
-			Where(checkedDomain).Where(ofActiveAccount("d")).Scan(ctx, &row)
+			Where(isDNSChecked).Where(ofActiveAccount("d")).Scan(ctx, &row)
 	})
 	if h.Verified = row.Domains; !row.Oldest.IsZero() {
 		h.Oldest = row.Oldest.UTC()

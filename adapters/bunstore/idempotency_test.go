@@ -302,5 +302,3 @@ func TestAnswerIsReplacedOnlyAfterItExpires(t *testing.T) {
 		}
 	})
 }
-
-// The following tests cover what stores record in ports.Effects. Only a stored change is an effect.

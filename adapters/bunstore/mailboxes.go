@@ -42,7 +42,7 @@ type mailboxRow struct {
 	SendsTodayAt   time.Time `bun:",nullzero"`
 	BlockedAt      time.Time `bun:",nullzero"`
 	CreatedAt      time.Time
-	StoredAt       time.Time
+	StoredAt       time.Time // of the newest reservation
 
 	DomainID   string `bun:",scanonly"`
 	TenantGUID string `bun:"tenant_guid,scanonly"`
@@ -79,8 +79,8 @@ var (
 
 func mailboxNotFound() error { return fault.MailboxNotFound.With("the tenant holds no such mailbox") }
 
-// mailboxesOfTenant selects a tenant left-joined with its mailboxes that satisfy joinCondition, see
-// domainsOfTenant.
+// mailboxesOfTenant selects a tenant left-joined with its mailboxes that the API lists and that
+// satisfy joinCondition, see domainsOfTenant.
 func mailboxesOfTenant(db bun.IDB, owner, guid, joinCondition string, args ...any) *bun.SelectQuery {
 	return db.NewSelect().TableExpr("tenants AS t").ColumnExpr("m.*").
 		ColumnExpr("t.guid AS tenant_guid, t.name AS tenant_name, d.id AS domain_id").
@@ -226,8 +226,8 @@ func (s *Store) ReserveMailboxes(ctx context.Context, owner access.AccountID, do
 	return reserved, err
 }
 
-// lockDomain locks a domain. It locks the domain's tenant first, because the insert of a mailbox
-// and the deletion of a tenant both lock the tenant too.
+// lockDomain locks a domain. On PostgreSQL it locks the domain's tenant first, because the insert
+// of a mailbox and the deletion of a tenant both lock the tenant too.
 func (s *Store) lockDomain(ctx context.Context, tx bun.IDB, owner, id string) (domainRow, error) {
 	var d domainRow
 	if database.IsPostgres(s.db) {
@@ -242,8 +242,8 @@ func (s *Store) lockDomain(ctx context.Context, tx bun.IDB, owner, id string) (d
 	return d, orDomainNotFound(s.db.LockRows(q, "d").Scan(ctx))
 }
 
-// mailboxesOfDomain returns the mailboxes of a domain. It returns the mailboxes that count as
-// missing separately.
+// mailboxesOfDomain returns the mailboxes of a domain in two lists. missing holds those that reads
+// of the platform last did not find.
 func mailboxesOfDomain(ctx context.Context, tx bun.IDB, d domainRow) (present, missing []mailboxRow, err error) {
 	ofDomain := func(rows *[]mailboxRow) *bun.SelectQuery {
 		return tx.NewSelect().Model(rows).Where("m.account_id = ?", d.AccountID).
@@ -303,8 +303,8 @@ func insertReservations(ctx context.Context, tx bun.IDB, d domainRow, fresh []ma
 	return rows, err
 }
 
-// renewReservations restarts the grace period of each mailbox in specs whose creation has no
-// result.
+// renewReservations stores a new time of reservation for each requested mailbox that is not created
+// yet. The time starts the grace period of its creation again.
 func renewReservations(ctx context.Context, tx bun.IDB, rows []mailboxRow, specs []mailbox.Spec, now time.Time) error {
 	for i := range rows {
 		row := &rows[i]
@@ -323,7 +323,7 @@ func renewReservations(ctx context.Context, tx bun.IDB, rows []mailboxRow, specs
 }
 
 // inSpecOrder returns the mailboxes of rows in the order of specs. The first storedCount elements
-// of rows were stored before the reservation.
+// of rows were stored before this request.
 func inSpecOrder(specs []mailbox.Spec, rows []mailboxRow, storedCount int, d domainRow) []mailbox.Mailbox {
 	boxes := make([]mailbox.Mailbox, 0, len(specs))
 	for _, spec := range specs {

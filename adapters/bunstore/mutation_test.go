@@ -21,8 +21,9 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver/soak"
 )
 
-// site is an expression of this package's source that has mutants. A mutant is a wrong expression
-// that a programmer could have written instead.
+// site is a part of this package's source that is replaced: an expression that has mutants, or the
+// keyword const of a declaration that must become a variable. A mutant is a wrong expression that a
+// programmer could have written replacement.
 type site struct {
 	file     string
 	pos, end int
@@ -30,24 +31,24 @@ type site struct {
 	mutants  []string
 }
 
-// ownerCondition matches a condition on the owner.
+// ownerCondition matches a condition on the owner, the account that owns a row.
 var ownerCondition = regexp.MustCompile(`(?:\w+\.)?account_id = (?:\?|\w+\.account_id)`)
 
-// sqlFile is a source file in which the test searches for sites.
-type sqlFile struct {
+// sourceFile is a source file in which the test searches for sites.
+type sourceFile struct {
 	name   string
 	source []byte
 	fset   *token.FileSet
 	sites  []site
 }
 
-func (f *sqlFile) offset(p token.Pos) int { return f.fset.Position(p).Offset }
+func (f *sourceFile) offset(p token.Pos) int { return f.fset.Position(p).Offset }
 
-func (f *sqlFile) text(n ast.Node) string {
+func (f *sourceFile) text(n ast.Node) string {
 	return string(f.source[f.offset(n.Pos()):f.offset(n.End())])
 }
 
-func (f *sqlFile) add(n ast.Node, mutants ...string) {
+func (f *sourceFile) add(n ast.Node, mutants ...string) {
 	if len(mutants) == 0 {
 		return
 	}
@@ -57,7 +58,7 @@ func (f *sqlFile) add(n ast.Node, mutants ...string) {
 }
 
 // visit adds the sites of a node. It reports whether the node's children may contain further sites.
-func (f *sqlFile) visit(n ast.Node) bool {
+func (f *sourceFile) visit(n ast.Node) bool {
 	switch n := n.(type) {
 	case *ast.ImportSpec, *ast.StructType:
 		return false
@@ -86,16 +87,16 @@ func (f *sqlFile) visit(n ast.Node) bool {
 	return true
 }
 
-func (f *sqlFile) visitAll(exprs []ast.Expr) {
+func (f *sourceFile) visitAll(exprs []ast.Expr) {
 	for _, e := range exprs {
 		ast.Inspect(e, f.visit)
 	}
 }
 
 // withoutCondition returns the mutants of an argument of Where. For each condition on the owner
-// there is one without this condition. A further one is true for all rows. All keep the
-// placeholders.
-func (f *sqlFile) withoutCondition(arg ast.Expr) []string {
+// there is one without this condition. If the argument has another condition too, one more mutant
+// makes the whole argument true for all rows. All keep the placeholders.
+func (f *sourceFile) withoutCondition(arg ast.Expr) []string {
 	sql := f.text(arg)
 	mutants := withoutOwner(sql)
 	if ownerCondition.FindString(sql) == strings.Trim(sql, `"`) {
@@ -139,14 +140,14 @@ func reversed(sql string) string {
 
 // constToVar replaces the declaration of a text constant by the declaration of a variable, so that
 // its value can be a mutant.
-func (f *sqlFile) constToVar(decl ast.Decl) {
+func (f *sourceFile) constToVar(decl ast.Decl) {
 	if d, ok := decl.(*ast.GenDecl); ok && d.Tok == token.CONST && strings.Contains(f.text(d), `"`) {
 		f.sites = append(f.sites, site{pos: f.offset(d.Pos()), end: f.offset(d.Pos()) + len("const")})
 	}
 }
 
-// sqlFiles returns this package's other source files with their sites.
-func sqlFiles(t *testing.T) (files []*sqlFile) {
+// sourceFiles returns the source files of this package, without its tests, with their sites.
+func sourceFiles(t *testing.T) (files []*sourceFile) {
 	t.Helper()
 	names, err := filepath.Glob("*.go")
 	must(t, "list files", err)
@@ -154,7 +155,7 @@ func sqlFiles(t *testing.T) (files []*sqlFile) {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}
-		f := &sqlFile{name: name, fset: token.NewFileSet()}
+		f := &sourceFile{name: name, fset: token.NewFileSet()}
 		f.source, err = os.ReadFile(name)
 		must(t, "read file", err)
 		tree, err := parser.ParseFile(f.fset, name, f.source, parser.SkipObjectResolution)
@@ -168,22 +169,22 @@ func sqlFiles(t *testing.T) (files []*sqlFile) {
 	return files
 }
 
-// mutatedSource returns the source in which each site calls the function mutant of choiceSource,
-// which chooses between the original and the mutants. It adds the numbers of the mutants to the map
-// number.
-func (f *sqlFile) mutatedSource(number map[int]string) []byte {
+// mutatedSource returns the source in which each site with mutants calls the function mutant of
+// choiceSource, which chooses between the original and the mutants. It adds the description of each
+// mutant to descriptions, by the number of the mutant.
+func (f *sourceFile) mutatedSource(descriptions map[int]string) []byte {
 	source := bytes.Clone(f.source)
 	slices.SortFunc(f.sites, func(a, b site) int { return b.pos - a.pos })
 	for _, s := range f.sites {
-		instead := "var"
+		replacement := "var"
 		if len(s.mutants) > 0 {
-			first := len(number) + 1
-			instead = fmt.Sprintf("mutant(%d, %s, %s)", first, source[s.pos:s.end], strings.Join(s.mutants, ", "))
+			first := len(descriptions) + 1
+			replacement = fmt.Sprintf("mutant(%d, %s, %s)", first, source[s.pos:s.end], strings.Join(s.mutants, ", "))
 			for i, m := range s.mutants {
-				number[first+i] = s.location + " -> " + m
+				descriptions[first+i] = s.location + " -> " + m
 			}
 		}
-		source = slices.Concat(source[:s.pos], []byte(instead), source[s.end:])
+		source = slices.Concat(source[:s.pos], []byte(replacement), source[s.end:])
 	}
 	return source
 }
@@ -216,7 +217,7 @@ var harmlessMutants = map[string]string{
 	`guid)). -> "(" + "m.tenant_id = "`:                     "the outer query joins the tenant",
 	`guid)) -> "(" + "orp.tenant_id = "`:                    "the outer query joins the tenant",
 	`"leased_until <= ?", s.clock()).Exec(ctx)`:             "the inner select has the conditions too",
-	`at.Key[:]). -> "(" + "key_hash = ?"`:                   "an attempt has one key",
+	`id.Key[:]). -> "(" + "key_hash = ?"`:                   "an attempt has one key",
 	`"attempt = ?", attempt) -> "(" + "key_hash = ?"`:       "an attempt has one key",
 	`-> "guid DESC"`:                                        "the tenants of a closed account are released in any order",
 	`-> "id DESC"`:                                          "the objects of a closed account are deleted in any order",
@@ -238,7 +239,7 @@ var harmlessMutants = map[string]string{
 	`Where("m.id IN (?)", bun.List(chunk)).Order("m.id")`:                                       "SQLite has no locks of rows",
 	`"(" + "dj.run_id IN (?)"`:                                                                  "jobs of other runs are ignored",
 	`"(" + "d.records->>'Drifted' <> ''"`:                                                       "a domain without drift adds no kind",
-	`&known); err != nil { -> "(" + "ev.id`:                                                     "stored events that are not recorded again are ignored",
+	`&storedIDs); err != nil { -> "(" + "ev.id`:                                                 "stored events that are not recorded again are ignored",
 	`Limit(int64(wanted.Limit) + 1) -> int64(1 << 30)`:                                          "the page is cut to its limit after the query",
 	`to). -> "(" + "ec.starts >= ?"`:                                                            "older hours follow the hours of the day in which the page begins",
 	`"(" + "ms.settled <> EXCLUDED.settled`:                                                     "the condition only avoids writing what is stored",
@@ -259,7 +260,7 @@ func TestEveryConditionIsTested(t *testing.T) {
 		must(t, "write", os.WriteFile(filepath.Join(dir, name), content, 0o600))
 	}
 	write("mutant.go", []byte(choiceSource))
-	for _, f := range sqlFiles(t) {
+	for _, f := range sourceFiles(t) {
 		write(f.name, f.mutatedSource(number))
 	}
 	for exception := range harmlessMutants {
@@ -296,8 +297,8 @@ func TestEveryConditionIsTested(t *testing.T) {
 	}
 }
 
-// unmutated is the pattern of the tests that do not run on mutants: subtests on PostgreSQL, and
-// TestEveryConditionIsTested itself.
+// unmutated is the pattern of the tests that do not run on mutants: benchmarks, subtests on
+// PostgreSQL, and TestEveryConditionIsTested itself.
 const unmutated = "^Test(Benchmarks|EveryConditionIsTested)|/^postgres$|//^postgres$"
 
 // runMutant runs the tests on a mutant until the first one fails. It unsets TENANTRY_SOAK: the long

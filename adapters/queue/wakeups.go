@@ -29,8 +29,9 @@ CREATE INDEX IF NOT EXISTS wakeup_due ON wakeup (due_at) WHERE admitted_by IS NU
 CREATE INDEX IF NOT EXISTS wakeup_admitted ON wakeup (admitted_by, fairness_group) WHERE admitted_by IS NOT NULL;
 CREATE INDEX IF NOT EXISTS wakeup_rescue ON wakeup (admitted_at) WHERE admitted_by IS NOT NULL`
 
-// addWakeups adds wake-ups. If the job has a wake-up, it keeps the earlier of the two. It locks
-// rows in a fixed order, so that two statements do not deadlock.
+// addWakeups adds wake-ups. If the job has a wake-up that is not admitted, it keeps the earlier due
+// time. If the wake-up is admitted, it stores the new due time in again_at, unless an earlier one
+// is stored there. It locks rows in a fixed order, so that two statements do not deadlock.
 const addWakeups = `
 INSERT INTO wakeup (kind, id, fairness_group, account, separate_group, trace, due_at)
 SELECT kind, id, fairness_group, account, separate_group, trace, coalesce(due_at, now())
@@ -44,8 +45,10 @@ ON CONFLICT (kind, id) DO UPDATE SET
 WHERE CASE WHEN wakeup.admitted_by IS NULL THEN excluded.due_at < wakeup.due_at
 	ELSE wakeup.again_at IS NULL OR excluded.due_at < wakeup.again_at END`
 
-// selectRoundWork reads what a round has to do. $1 is the id of the River client, $2 the time after
-// which an admitted wake-up is rescued.
+// selectRoundWork reads what a round of the admission loop has to do: whether a wake-up is due,
+// whether an admitted one must be rescued, whether this client has admitted ones, and in how many
+// seconds the next one is due. $1 is the id of the River client, $2 the time after which an
+// admitted wake-up is rescued.
 const selectRoundWork = `
 SELECT
 	EXISTS (SELECT FROM wakeup WHERE admitted_by IS NULL AND due_at <= now()),
@@ -55,7 +58,8 @@ SELECT
 
 // admitWakeups admits due wake-ups and returns them. It takes one wake-up of each fairness group,
 // then the second of each, and so on. $1 is the id of the River client, $2 its maximum number of
-// handlers, which the statement divides among the groups.
+// handlers, which the statement divides among the groups with work and one more, so that a group
+// that gets work finds a free handler.
 //
 // The statement steps through the groups by the index wakeup_group, so that its cost depends on the
 // number of groups and not on their backlogs.

@@ -28,7 +28,8 @@ const (
 
 // OpenKeyset returns a Sealer for the keyset file at path. If create is true and the file does not
 // exist, it creates the file with a new key, readable only by its owner. OpenKeyset fails if the
-// file is missing, is not a keyset, or has permissions in forbiddenMode.
+// file is missing and create is false, or if it is not a keyset or has permissions in
+// forbiddenMode.
 //
 // The file holds the keyset in clear text (Tink's JSON). Encryption protects copies of the database
 // that do not include this file: replicas, backups of the database, or a stolen disk of the
@@ -121,31 +122,31 @@ func syncDir(path string) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// fileVersion is the content of a keyset file with its file info.
-type fileVersion struct {
+// keysetFile is the content of a keyset file with its file info.
+type keysetFile struct {
 	info    fs.FileInfo
 	content []byte
 }
 
 // readKeysetFile reads a keyset file. It refuses a file that is not a keyset or has permissions in
-// forbiddenMode. It calls Stat before it reads. If the file is written between the two calls, the
-// next check therefore finds that the file has changed.
-func readKeysetFile(path string) (fileVersion, error) {
+// forbiddenMode. It calls Stat before it reads. If the file is written between the two calls, its
+// info is older than the content. The next check for a changed file then reads it again.
+func readKeysetFile(path string) (keysetFile, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return fileVersion{}, err
+		return keysetFile{}, err
 	}
 	if info.Mode().Perm()&forbiddenMode != 0 {
-		return fileVersion{}, fmt.Errorf("%s is open to others (mode %#o): run chmod 600 on it", path, info.Mode().Perm())
+		return keysetFile{}, fmt.Errorf("%s is open to others (mode %#o): run chmod 600 on it", path, info.Mode().Perm())
 	}
 	content, err := os.ReadFile(path)
 	if err != nil {
-		return fileVersion{}, err
+		return keysetFile{}, err
 	}
 	if err := CheckKeyset(content); err != nil {
-		return fileVersion{}, fmt.Errorf("%s %w", path, err)
+		return keysetFile{}, fmt.Errorf("%s %w", path, err)
 	}
-	return fileVersion{info, content}, nil
+	return keysetFile{info, content}, nil
 }
 
 func decode(content []byte) (*keyset.Handle, error) {

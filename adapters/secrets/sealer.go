@@ -50,7 +50,7 @@ type Sealer struct {
 
 var _ ports.Sealer = (*Sealer)(nil)
 
-func newSealer(path string, version fileVersion) (*Sealer, error) {
+func newSealer(path string, version keysetFile) (*Sealer, error) {
 	s := &Sealer{Log: slog.New(slog.DiscardHandler), path: path, content: version.content, lastRead: version.info, checkedAt: time.Now()}
 	return s, s.loadRing(version.content)
 }

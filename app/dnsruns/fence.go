@@ -28,15 +28,16 @@ func (c *claim) fencedSteps(s *domainsteps.Steps) *domainsteps.Steps {
 // field named Domains would hide the method Domains of the port.
 type domainStore = ports.Domains
 
-// fencedDomains checks the lease before it stores a domain.
+// fencedDomains checks the lease before it stores a changed domain. The steps of a job use no other
+// write of the port.
 type fencedDomains struct {
 	domainStore
 	claim *claim
 }
 
-func (f fencedDomains) ChangeDomain(ctx context.Context, owner access.AccountID, now domain.Domain) (d domain.Domain, err error) {
+func (f fencedDomains) ChangeDomain(ctx context.Context, owner access.AccountID, changed domain.Domain) (d domain.Domain, err error) {
 	err = f.claim.lease.GuardWrite(ctx, func(ctx context.Context) error {
-		d, err = f.domainStore.ChangeDomain(ctx, owner, now)
+		d, err = f.domainStore.ChangeDomain(ctx, owner, changed)
 		return err
 	})
 	return d, err

@@ -22,13 +22,13 @@ type enforcementHistory struct {
 	*onboarding
 	random        *rand.Rand
 	mailboxes     []object
-	zones         []string
+	domains       []string
 	limits        sendlimit.Policies
 	mailboxLimits map[string]int
-	// sent is the number of messages of each address on the current day; peak is the latest time of
-	// that day so far.
-	sent      map[string]int
-	now, peak time.Time
+	// sent is the number of messages of each address on the current day. latest is the latest time
+	// of that day so far.
+	sent        map[string]int
+	now, latest time.Time
 }
 
 // newEnforcementHistory creates a tenant with two domains and two mailboxes in each.
@@ -42,7 +42,7 @@ func newEnforcementHistory(t *testing.T, flags ...string) *enforcementHistory {
 	for range 2 {
 		zone := tenant.newVerifiedDomain()
 		tenant.post(tenant.path("/mailboxes"), mailboxesBody(zone, "ada", "max"))
-		history.zones = append(history.zones, zone)
+		history.domains = append(history.domains, zone)
 	}
 	history.mailboxes = tenant.get(tenant.path("/mailboxes")).objects("mailboxes")
 	history.limits[sendlimit.TenantWide] = 5
@@ -63,9 +63,9 @@ func (history *enforcementHistory) sendRandomly() {
 // send sends messages from a mailbox. Messages of a blocked mailbox do not count.
 func (history *enforcementHistory) send(m string, count int) {
 	history.t.Helper()
-	stopped := slices.Contains(history.blockedAtPlatform(), m)
+	blocked := slices.Contains(history.blockedAtPlatform(), m)
 	history.control("POST", "/messages", object{"mailbox": m, "count": count})
-	if !stopped {
+	if !blocked {
 		history.sent[m] += count
 	}
 }
@@ -74,7 +74,7 @@ func (history *enforcementHistory) send(m string, count int) {
 // succeeds.
 func (history *enforcementHistory) setRandomLimit() {
 	history.t.Helper()
-	scope, perDay := append(history.zones, sendlimit.TenantWide)[history.random.IntN(3)], 1+history.random.IntN(12)
+	scope, perDay := append(history.domains, sendlimit.TenantWide)[history.random.IntN(3)], 1+history.random.IntN(12)
 	body := object{"daily_send_limit": perDay}
 	if scope != sendlimit.TenantWide {
 		body["domain_scope"] = scope
@@ -99,20 +99,20 @@ func (history *enforcementHistory) nextDay() {
 		history.now = time.Date(2031, 3, 10, 0, 0, 0, 0, time.UTC)
 	}
 	history.now = history.now.Truncate(24 * time.Hour).Add(32 * time.Hour)
-	history.sent, history.peak = map[string]int{}, history.now
+	history.sent, history.latest = map[string]int{}, history.now
 	history.setClock()
 }
 
-// moveClock moves the clock within the day: forward, or back by less than the overlap with which
-// the trace is read again.
+// moveClock sets the clock to a random time, at most 90 minutes before or after the latest time of
+// the day. The service reads a longer period of the trace again.
 func (history *enforcementHistory) moveClock() {
 	history.t.Helper()
-	history.now = history.peak.Add(time.Duration(history.random.IntN(180)-90) * time.Minute)
+	history.now = history.latest.Add(time.Duration(history.random.IntN(180)-90) * time.Minute)
 	if last := history.now.Truncate(24 * time.Hour).Add(18 * time.Hour); history.now.After(last) {
 		history.now = last
 	}
-	if history.now.After(history.peak) {
-		history.peak = history.now
+	if history.now.After(history.latest) {
+		history.latest = history.now
 	}
 	history.setClock()
 }
@@ -204,21 +204,22 @@ func (history *enforcementHistory) enforceUntilCounted() {
 	})
 }
 
-// crashDuringPass kills the service during a pass that has a mailbox to block or to unblock. If an
-// address is blocked at the platform when the service is killed, this block has exactly one event
-// after the next pass. crashDuringPass reports whether the pass was in progress at the kill.
+// crashDuringPass kills the service during or soon after a pass that has a mailbox to block or to
+// unblock. If an address is blocked at the platform when the service is killed, this block has
+// exactly one event after the next pass. crashDuringPass reports whether the pass was in progress
+// at the kill.
 func (history *enforcementHistory) crashDuringPass() (within bool) {
 	history.t.Helper()
 	history.control("DELETE", "/faults", nil)
 	history.accountTenant().setBehaviour(object{"trace_ms": 0})
 	m := history.randomMailbox().text("primary_smtp")
 	if slices.Contains(history.blockedAtPlatform(), m) {
-		history.nextDay() // so that the mailbox is unblocked first
+		history.nextDay() // the next pass then unblocks the mailbox
 	}
 	history.send(m, 26)
 	before := history.eventsByAddress()
 	within = history.killDuringPass()
-	stopped := history.blockedAtPlatform()
+	blocked := history.blockedAtPlatform()
 	switch history.random.IntN(3) {
 	case 0:
 		history.nextDay()
@@ -229,9 +230,9 @@ func (history *enforcementHistory) crashDuringPass() (within bool) {
 	}
 	history.enforceUntilCounted()
 	after := history.eventsByAddress()
-	for _, address := range slices.Compact(stopped) {
-		open, more := len(before[address])%2 == 1, countBlocks(after[address])-countBlocks(before[address])
-		if open && more != 0 || !open && more != 1 {
+	for _, address := range slices.Compact(blocked) {
+		wasBlocked, newBlocks := len(before[address])%2 == 1, countBlocks(after[address])-countBlocks(before[address])
+		if wasBlocked && newBlocks != 0 || !wasBlocked && newBlocks != 1 {
 			history.t.Errorf("%s was blocked at the platform, had %v, has %v", address, before[address], after[address])
 		}
 	}
@@ -293,23 +294,23 @@ func (history *enforcementHistory) checkConsistency() {
 	history.setClock()
 	history.enforceUntilCounted()
 	history.enforceUntilCounted() // repeats what open circuits prevented in the first pass
-	events, stopped, want := history.eventsByAddress(), history.blockedAtPlatform(), []string{}
+	events, blocked, want := history.eventsByAddress(), history.blockedAtPlatform(), []string{}
 	stored := history.usageByAddress()
 	for _, address := range slices.Sorted(maps.Keys(stored)) {
-		u, all := stored[address], events[address]
-		history.checkEqual("sent by "+address, u["sends_today"], history.sent[address])
+		usage, addressEvents := stored[address], events[address]
+		history.checkEqual("sent by "+address, usage["sends_today"], history.sent[address])
 		over := history.sent[address] > history.limits.Effective(history.mailboxLimits[address], domainOf(address))
 		if _, covered := history.limits.Covering(domainOf(address)); over && covered {
 			want = append(want, address)
-			history.checkEqual("events of "+address, len(all)%2, 1)
-			history.checkEqual("block of "+address, u["blocked_at"], all[len(all)-1]["created_at"])
+			history.checkEqual("events of "+address, len(addressEvents)%2, 1)
+			history.checkEqual("block of "+address, usage["blocked_at"], addressEvents[len(addressEvents)-1]["created_at"])
 		} else {
-			history.checkEqual("events of "+address, len(all)%2, 0)
-			history.checkEqual("block of "+address, u["blocked_at"], nil)
+			history.checkEqual("events of "+address, len(addressEvents)%2, 0)
+			history.checkEqual("block of "+address, usage["blocked_at"], nil)
 		}
-		history.checkEqual(address+" is blocked", u["is_blocked"], u["blocked_at"] != nil)
+		history.checkEqual(address+" is blocked", usage["is_blocked"], usage["blocked_at"] != nil)
 	}
-	history.checkEqual("stopped at the platform", stopped, want)
+	history.checkEqual("blocked at the platform", blocked, want)
 }
 
 // TestEnforcementStaysConsistentOverKills combines sends, limit changes, day boundaries, clock
@@ -317,26 +318,26 @@ func (history *enforcementHistory) checkConsistency() {
 // events agree, and every block has one event.
 func TestEnforcementStaysConsistentOverKills(t *testing.T) {
 	t.Parallel()
-	histories, deaths := 1, 1
+	histories, kills := 1, 1
 	if soak.On() {
-		histories, deaths = 10, 5
+		histories, kills = 10, 5
 	}
 	for n := range histories {
 		t.Run(fmt.Sprintf("sqlite %d", n), func(t *testing.T) {
 			t.Parallel()
-			newEnforcementHistory(t).runRandomly(deaths)
+			newEnforcementHistory(t).runRandomly(kills)
 		})
 		t.Run(fmt.Sprintf("postgres %d", n), func(t *testing.T) {
 			t.Parallel()
-			newEnforcementHistory(t, "--database", testserver.Database(t)).runRandomly(deaths)
+			newEnforcementHistory(t, "--database", testserver.Database(t)).runRandomly(kills)
 		})
 	}
 }
 
-func (history *enforcementHistory) runRandomly(deaths int) {
+func (history *enforcementHistory) runRandomly(kills int) {
 	history.t.Helper()
 	within := 0
-	for range deaths {
+	for range kills {
 		for range 8 {
 			[]func(){
 				history.sendRandomly, history.sendRandomly, history.sendRandomly, history.sendRandomly, history.setRandomLimit, func() { history.setMailboxLimit(history.randomMailbox(), 1+history.random.IntN(12)) }, history.nextDay, history.moveClock, history.injectRandomFault,
@@ -348,5 +349,5 @@ func (history *enforcementHistory) runRandomly(deaths int) {
 		}
 	}
 	history.checkConsistency()
-	history.t.Logf("%d of %d kills within a pass, %d events", within, deaths, len(slices.Concat(slices.Collect(maps.Values(history.eventsByAddress()))...)))
+	history.t.Logf("%d of %d kills within a pass, %d events", within, kills, len(slices.Concat(slices.Collect(maps.Values(history.eventsByAddress()))...)))
 }

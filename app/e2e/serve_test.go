@@ -24,8 +24,8 @@ import (
 	"github.com/tenantry/tenantry/app/cli"
 )
 
-// TestServeStartsWithoutSettings checks that a server starts without settings. Operations that need
-// the mail platform answer service_unavailable; all others succeed.
+// TestServeStartsWithoutSettings checks that a server starts without settings. An operation that
+// needs the mail platform answers service_unavailable. Other operations work.
 func TestServeStartsWithoutSettings(t *testing.T) {
 	t.Parallel()
 	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
@@ -58,8 +58,8 @@ func TestServeStartsWithoutSettings(t *testing.T) {
 	}
 }
 
-// TestPublicURLIsUsedInLinksAndCookies checks that with TLS the cookie has the __Host- prefix,
-// and that addresses come from the setting and not from the Host header.
+// TestPublicURLIsUsedInLinksAndCookies checks that with an https TENANTRY_PUBLIC_URL the cookie has
+// the __Host- prefix, and that links use this URL and not the Host header.
 func TestPublicURLIsUsedInLinksAndCookies(t *testing.T) {
 	t.Parallel()
 	const public = "https://tenantry.example"
@@ -104,9 +104,9 @@ func TestServeExplainsWhyItCannotStart(t *testing.T) {
 		checkCommandFails(t, fixture, fixture.env(data, ""), cli.ExitRefused, []string{"a different process of tenantry", data, "a different data_dir"}, "serve")
 	})
 	t.Run("nobody is at the database's address", func(t *testing.T) {
-		nobody, data := "postgres://u:p@"+testserver.FreeAddress(t)+"/tenantry", t.TempDir()
+		unreachableURL, data := "postgres://u:p@"+testserver.FreeAddress(t)+"/tenantry", t.TempDir()
 		for _, args := range [][]string{{"serve"}, {"migrate"}, {"account", "list"}} {
-			checkCommandFails(t, fixture, fixture.env(data, nobody), cli.ExitExternal, []string{"the database does not answer", "database_url"}, args...)
+			checkCommandFails(t, fixture, fixture.env(data, unreachableURL), cli.ExitExternal, []string{"the database does not answer", "database_url"}, args...)
 		}
 		checkNoKeyset(t, data)
 	})
@@ -119,7 +119,7 @@ func TestServeExplainsWhyItCannotStart(t *testing.T) {
 		checkCommandFails(t, fixture, append(fixture.env(t.TempDir(), ""), "TENANTRY_KEYSET_FILE="+writeTempFile(t, "{}", 0o600)), cli.ExitRefused, []string{"is not a keyset", "keyset_file"}, "serve")
 	})
 	t.Run("the database's user lacks rights", func(t *testing.T) {
-		checkCommandFails(t, fixture, fixture.env(t.TempDir(), databaseWithoutRights(t)), cli.ExitRefused, []string{"permission denied", "the missing privilege"}, "serve")
+		checkCommandFails(t, fixture, fixture.env(t.TempDir(), unprivilegedDatabaseURL(t)), cli.ExitRefused, []string{"permission denied", "the missing privilege"}, "serve")
 	})
 	t.Run("migrations are missing", func(t *testing.T) {
 		checkCommandFails(t, fixture, fixture.env(t.TempDir(), testserver.Database(t)), cli.ExitRefused, []string{"migrations are missing", "tenantry migrate"}, "serve")
@@ -137,9 +137,9 @@ func checkNoKeyset(t *testing.T, data string) {
 	}
 }
 
-// databaseWithoutRights returns a migrated database with a role that has no rights. The role is
-// removed with the test's database server.
-func databaseWithoutRights(t *testing.T) string {
+// unprivilegedDatabaseURL returns the URL of a migrated database, for a role without rights. The
+// role is removed with the test's database server.
+func unprivilegedDatabaseURL(t *testing.T) string {
 	t.Helper()
 	url, role := testserver.Database(t), "reader_"+strings.ToLower(rand.Text())
 	runTenantry(t, []string{"TENANTRY_DATABASE_URL=" + url, "TENANTRY_DATA_DIR=" + t.TempDir()}, "migrate", "-o", "json").mustJSON(t)
@@ -170,46 +170,46 @@ func TestLostKeysetIsNotReplaced(t *testing.T) {
 	fixture.serve(env)
 }
 
-// databaseLink is a TCP proxy to a server that can be cut.
+// databaseLink is a TCP proxy to a server. A test can cut all its connections.
 type databaseLink struct {
-	t  *testing.T
-	to string
-	at string
+	t             *testing.T
+	target        string
+	listenAddress string
 
 	mu       sync.Mutex
 	listener net.Listener
 	ends     []net.Conn
 }
 
-func newDatabaseLink(t *testing.T, to string) *databaseLink {
+func newDatabaseLink(t *testing.T, target string) *databaseLink {
 	t.Helper()
-	c := &databaseLink{t: t, to: to, at: "127.0.0.1:0"}
-	c.connect()
-	t.Cleanup(c.cut)
-	return c
+	link := &databaseLink{t: t, target: target, listenAddress: "127.0.0.1:0"}
+	link.connect()
+	t.Cleanup(link.cut)
+	return link
 }
 
-func (c *databaseLink) connect() {
-	c.t.Helper()
-	l, err := net.Listen("tcp", c.at)
-	must(c.t, err)
-	c.mu.Lock()
-	c.listener, c.at = l, l.Addr().String()
-	c.mu.Unlock()
+func (link *databaseLink) connect() {
+	link.t.Helper()
+	l, err := net.Listen("tcp", link.listenAddress)
+	must(link.t, err)
+	link.mu.Lock()
+	link.listener, link.listenAddress = l, l.Addr().String()
+	link.mu.Unlock()
 	go func() {
 		for {
 			clientConn, err := l.Accept()
 			if err != nil {
 				return
 			}
-			serverConn, err := net.Dial("tcp", c.to)
+			serverConn, err := net.Dial("tcp", link.target)
 			if err != nil {
 				_ = clientConn.Close()
 				continue
 			}
-			c.mu.Lock()
-			c.ends = append(c.ends, clientConn, serverConn)
-			c.mu.Unlock()
+			link.mu.Lock()
+			link.ends = append(link.ends, clientConn, serverConn)
+			link.mu.Unlock()
 			go func() { _, _ = io.Copy(serverConn, clientConn); _ = serverConn.Close() }()
 			go func() { _, _ = io.Copy(clientConn, serverConn); _ = clientConn.Close() }()
 		}
@@ -217,14 +217,14 @@ func (c *databaseLink) connect() {
 }
 
 // cut closes the listener and all connections.
-func (c *databaseLink) cut() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	_ = c.listener.Close()
-	for _, end := range c.ends {
+func (link *databaseLink) cut() {
+	link.mu.Lock()
+	defer link.mu.Unlock()
+	_ = link.listener.Close()
+	for _, end := range link.ends {
 		_ = end.Close()
 	}
-	c.ends = nil
+	link.ends = nil
 }
 
 // TestServiceRecoversFromADatabaseRestart checks that requests are answered 503 with Retry-After
@@ -234,18 +234,18 @@ func TestServiceRecoversFromADatabaseRestart(t *testing.T) {
 	direct := testserver.Database(t)
 	address, err := url.Parse(direct)
 	must(t, err)
-	line := newDatabaseLink(t, address.Host)
-	address.Host = line.at
+	link := newDatabaseLink(t, address.Host)
+	address.Host = link.listenAddress
 	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
 	env := fixture.env(t.TempDir(), address.String())
 	fixture.runCommand(env, "migrate")
 	_, key := fixture.newAccount(env, "ann@example.com", "complete", 0)
 	_, c := fixture.serve(env)
-	var answers sync.Map
+	var seenStatuses sync.Map
 	var stop atomic.Bool
-	var all sync.WaitGroup
+	var readers sync.WaitGroup
 	for range 2 {
-		all.Go(func() {
+		readers.Go(func() {
 			for ; !stop.Load(); <-time.After(10 * time.Millisecond) {
 				got, err := c.tryDo("GET", c.ready.APIURL+"/v1/tenants", key, nil)
 				if err != nil {
@@ -255,41 +255,41 @@ func TestServiceRecoversFromADatabaseRestart(t *testing.T) {
 				if got.status == http.StatusServiceUnavailable && got.header.Get("Retry-After") == "" {
 					t.Errorf("503 without Retry-After: %s", got.raw)
 				}
-				if _, known := answers.LoadOrStore(got.status, true); !known && got.status != 200 && got.status != 503 {
+				if _, known := seenStatuses.LoadOrStore(got.status, true); !known && got.status != 200 && got.status != 503 {
 					t.Errorf("%d %s", got.status, got.raw)
 				}
 			}
 		})
 	}
-	came := func(status int) func() bool {
-		return func() bool { _, ok := answers.Load(status); return ok }
+	statusSeen := func(status int) func() bool {
+		return func() bool { _, ok := seenStatuses.Load(status); return ok }
 	}
-	c.eventually("reads work", came(200))
+	c.eventually("reads work", statusSeen(200))
 	db, err := sql.Open("pgx", direct)
 	must(t, err)
 	defer func() { _ = db.Close() }()
-	// As in a fast shutdown: the server ends its sessions and then stops.
+	// As in a fast shutdown of PostgreSQL: it ends its sessions and then stops.
 	if _, err := db.ExecContext(t.Context(), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"); err != nil {
 		t.Fatal(err)
 	}
-	line.cut()
-	c.eventually("503", came(503))
+	link.cut()
+	c.eventually("503", statusSeen(503))
 	c.eventually("not ready", func() bool { return c.do("GET", c.ready.AdminURL+"/readyz", "", nil).status == 503 })
-	line.connect()
-	answers.Delete(200)
-	c.eventually("reads work again", came(200))
+	link.connect()
+	seenStatuses.Delete(200)
+	c.eventually("reads work again", statusSeen(200))
 	c.eventually("ready again", func() bool { return c.do("GET", c.ready.AdminURL+"/readyz", "", nil).status == 200 })
 	stop.Store(true)
-	all.Wait()
+	readers.Wait()
 	if got := c.do("GET", c.ready.APIURL+"/v1/tenants", key, nil); got.status != http.StatusOK {
 		t.Errorf("at last %s: %d", strconv.Quote(string(got.raw)), got.status)
 	}
 }
 
 // TestIdleServiceMakesFewTransactions counts the transactions of a service that has nothing to do,
-// with all its background work. One of many periods must have at most 4 transactions a second;
-// others may have more, because some work runs once a minute, and on a busy machine late work comes
-// together.
+// with all its background work. At least one period must have at most 4 transactions a second.
+// Other periods may have more: some jobs run once a minute, and on a busy machine delayed jobs run
+// at the same time.
 func TestIdleServiceMakesFewTransactions(t *testing.T) {
 	t.Parallel()
 	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
@@ -307,14 +307,14 @@ func TestIdleServiceMakesFewTransactions(t *testing.T) {
 		must(t, db.QueryRowContext(t.Context(), transactions).Scan(&n))
 		return n
 	}
-	const period, most, periods = 5 * time.Second, 20, 120
+	const period, maxTransactions, periods = 5 * time.Second, 20, 120
 	var counts []int
 	for before := count(); len(counts) < periods; before = count() {
 		time.Sleep(period)
 		counts = append(counts, count()-before)
-		if counts[len(counts)-1] <= most {
+		if counts[len(counts)-1] <= maxTransactions {
 			return
 		}
 	}
-	t.Errorf("an idle service made %v transactions in periods of %s, want at most %d in one of them", counts, period, most)
+	t.Errorf("an idle service made %v transactions in periods of %s, want at most %d in one of them", counts, period, maxTransactions)
 }

@@ -20,8 +20,9 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// signInRace is a race over a mailbox whose earlier sign-in session has expired, unless the person
-// still signs in at the platform. The calls of the service are steps.
+// signInRace is a race over one mailbox. In some races an earlier sign-in session has expired here,
+// but the person can still complete it at the platform. Each call of the service to the store or to
+// a platform is a step: other actors can run before it.
 type signInRace struct {
 	*fixture
 	t         *testing.T
@@ -30,7 +31,7 @@ type signInRace struct {
 	checks    int  // number of calls of SignIn for the earlier session
 	succeeded bool // the platform answered that the earlier session succeeded
 	begun     []integrations.StartedSession
-	refusal   error // of a BeginSignIn after an answer of the platform
+	refusal   error // the last SessionActive error of a BeginSignIn that had called the platform
 }
 
 func newSignInRace(t *testing.T) *signInRace {
@@ -53,27 +54,27 @@ func (p watchedPlatforms) For(provider string, c secret.Credential) ports.Sendin
 	return watchedPlatform{p.SendingPlatforms.For(provider, c), p.race}
 }
 
-// answeredKey is the key of a context value. The value is set to true when the platform answers a
-// call with this context.
-type answeredKey struct{}
+// calledKey is the key of a context value. The value is set to true when the platform is called
+// with this context.
+type calledKey struct{}
 
-// watchedPlatform records whether the platform answered a use case, and what it answered about the
-// earlier session.
+// watchedPlatform records whether a use case called the platform, and what the platform called
+// about the earlier session.
 type watchedPlatform struct {
 	ports.SendingPlatform
 	race *signInRace
 }
 
 func (p watchedPlatform) Account(ctx context.Context, address string) (integration.Account, error) {
-	if answered, ok := ctx.Value(answeredKey{}).(*bool); ok {
-		*answered = true
+	if called, ok := ctx.Value(calledKey{}).(*bool); ok {
+		*called = true
 	}
 	return p.SendingPlatform.Account(ctx, address)
 }
 
 func (p watchedPlatform) SignIn(ctx context.Context, session string) (integration.Progress, error) {
-	if answered, ok := ctx.Value(answeredKey{}).(*bool); ok {
-		*answered = true
+	if called, ok := ctx.Value(calledKey{}).(*bool); ok {
+		*called = true
 	}
 	progress, err := p.SendingPlatform.SignIn(ctx, session)
 	if session == p.race.earlier.Session.PlatformID {
@@ -83,16 +84,16 @@ func (p watchedPlatform) SignIn(ctx context.Context, session string) (integratio
 	return progress, err
 }
 
-// beginNext begins a session, as a request with its own Idempotency-Key does.
+// beginNext begins a session in a new request. A SessionActive error is not a failure.
 func (r *signInRace) beginNext(ctx context.Context) error {
-	answered := false
-	b, err := r.BeginSignIn(context.WithValue(ctx, answeredKey{}, &answered), r.ann, r.id, r.anna.ID, nil)
+	called := false
+	b, err := r.BeginSignIn(context.WithValue(ctx, calledKey{}, &called), r.ann, r.id, r.anna.ID, nil)
 	switch {
 	case err == nil:
 		r.begun = append(r.begun, b)
 	case !errors.Is(err, fault.SessionActive):
 		return err
-	case answered:
+	case called:
 		r.refusal = err
 	}
 	return nil
@@ -117,8 +118,8 @@ func (r *signInRace) disconnect(ctx context.Context) error {
 	return err
 }
 
-// refreshAll refreshes the integration.
-func (r *signInRace) refreshAll(ctx context.Context) error {
+// refreshIntegration refreshes the integration.
+func (r *signInRace) refreshIntegration(ctx context.Context) error {
 	_, err := r.Refresh(ctx, r.ann.ID, r.id, nil)
 	return err
 }
@@ -135,9 +136,9 @@ func connectMailbox(r *signInRace) {
 	r.advance(time.Second)
 }
 
-// requireEarlierSignIn returns an error if the earlier session ended without an answer of the
+// checkEarlierSession returns an error if the earlier session ended without an answer of the
 // platform, or in contradiction to it.
-func requireEarlierSignIn(r *signInRace) error {
+func checkEarlierSession(r *signInRace) error {
 	s, err := r.store.Session(r.t.Context(), r.ann.ID, r.id, r.anna.ID, r.earlier.Session.ID)
 	switch {
 	case err != nil:
@@ -172,7 +173,7 @@ var signInRaces = []struct {
 		func(r *signInRace) []func(context.Context) error {
 			return []func(context.Context) error{r.signInAtPlatform, r.beginNext, r.poll}
 		},
-		requireEarlierSignIn,
+		checkEarlierSession,
 	},
 	{
 		"two requests for a session after an expired session", beginAndExpire,
@@ -186,7 +187,7 @@ var signInRaces = []struct {
 		func(r *signInRace) []func(context.Context) error {
 			return []func(context.Context) error{r.beginNext, r.beginNext, r.signInAtPlatform}
 		},
-		requireEarlierSignIn,
+		checkEarlierSession,
 	},
 	{
 		"a request for a session and a disconnect", connectMailbox,
@@ -198,15 +199,15 @@ var signInRaces = []struct {
 	{
 		"a request for a session, a disconnect and a refresh", connectMailbox,
 		func(r *signInRace) []func(context.Context) error {
-			return []func(context.Context) error{r.beginNext, r.disconnect, r.refreshAll}
+			return []func(context.Context) error{r.beginNext, r.disconnect, r.refreshIntegration}
 		},
 		requireNothing,
 	},
 }
 
-// TestSignInsInEveryOrder checks that no sign-in is lost. A refusal that depends on the order of
-// the race must not be replayed to later requests. After the race a refresh stores the state of the
-// platform.
+// TestSignInsInEveryOrder checks that no sign-in is lost. If a request fails because another one
+// won the race, its error must not be stored for its Idempotency-Key. After the race a refresh
+// stores the state of the platform.
 func TestSignInsInEveryOrder(t *testing.T) {
 	for _, tt := range signInRaces {
 		t.Run(tt.name, func(t *testing.T) {
@@ -233,7 +234,8 @@ func TestSignInsInEveryOrder(t *testing.T) {
 }
 
 // credentialRace is a race over an integration whose credential the platform rejects for some time.
-// The calls of the service are steps.
+// Each call of the service to the store or to the platform is a step: other actors can run before
+// it.
 type credentialRace struct {
 	*fixture
 	id       string    // of the integration
@@ -292,8 +294,8 @@ func (r *credentialRace) recordAnswer(calledAt time.Time, err error) {
 	}
 }
 
-// refreshAll refreshes the integration.
-func (r *credentialRace) refreshAll(ctx context.Context) error {
+// refreshIntegration refreshes the integration.
+func (r *credentialRace) refreshIntegration(ctx context.Context) error {
 	interleaving.Step(ctx)
 	_, err := r.Refresh(ctx, r.ann.ID, r.id, nil)
 	if errors.Is(err, fault.CredentialRejected) {
@@ -310,7 +312,8 @@ func (r *credentialRace) test(ctx context.Context) error {
 	return err
 }
 
-// rejectForAWhile revokes the credential and restores it, as a customer does.
+// rejectForAWhile lets the platform refuse the credential for a time, as if a customer revoked and
+// restored it.
 func (r *credentialRace) rejectForAWhile(ctx context.Context) error {
 	interleaving.Step(ctx)
 	endFault := r.instantly.Fail(fake.Fault{Kind: outcome.Refused, Code: fault.AccessDenied})
@@ -327,7 +330,7 @@ func TestNewestCallDecidesStatusInEveryOrder(t *testing.T) {
 			r := newCredentialRace(t)
 			created := r.clock
 			advance := func() { r.advance(time.Millisecond) }
-			must(t, errors.Join(o.Run(t.Context(), advance, r.refreshAll, r.test, r.rejectForAWhile)...))
+			must(t, errors.Join(o.Run(t.Context(), advance, r.refreshIntegration, r.test, r.rejectForAWhile)...))
 			i := r.storedIntegration(t, r.id)
 			if (i.Status == integration.Failed) != r.rejected || i.HasError != r.rejected {
 				t.Errorf("the newest call was rejected: %v, stored %+v", r.rejected, i)

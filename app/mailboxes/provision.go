@@ -143,7 +143,8 @@ func (s *Service) checkCapacity(ctx context.Context, owner access.AccountID, d d
 	return err
 }
 
-// provisionAll creates all mailboxes concurrently. It returns a result or an error for each row.
+// provisionAll creates all mailboxes concurrently. It returns a result or an error for each row, in
+// the order of rows. An error of markMailNotReady is added to that of the first row.
 func (s *Service) provisionAll(ctx context.Context, owner access.AccountID, t tenant.Tenant, d domain.Domain,
 	specs []mailbox.Spec, rows []mailbox.Mailbox, password secret.Text) ([]Result, []error) {
 	results, errs := make([]Result, len(rows)), make([]error, len(rows))
@@ -174,8 +175,8 @@ func (s *Service) provisionAll(ctx context.Context, owner access.AccountID, t te
 }
 
 // markMailNotReady stores that the mail server does not accept a domain, after the server refused a
-// mailbox for that reason. The next request then prepares the domain again. The stored state can be
-// wrong if a lagging replica showed an earlier domain with this name.
+// mailbox for that reason. The next request then prepares the domain again. d.MailReady can be
+// wrongly true: a lagging replica of the platform may have shown an earlier domain with this name.
 func (s *Service) markMailNotReady(ctx context.Context, owner access.AccountID, d domain.Domain) error {
 	d.MailReady, d.Observed.Mail = false, s.Now()
 	_, err := reconcile.SaveDomain(ctx, s.Domains, owner, d)

@@ -105,15 +105,15 @@ func (s *SendingTest) Held(query string) (all []map[string]any) {
 }
 
 // List returns the accounts on all pages of a platform's list, and the number of pages.
-func (s *SendingTest) List(p sdk.SendingPlatform) (accounts []sdk.Account, pages int, err error) {
+func (s *SendingTest) List(p sdk.SendingPlatform) (all []sdk.Account, pages int, err error) {
 	for cursor := ""; pages == 0 || cursor != ""; pages++ {
 		page, err := p.Accounts(s.t.Context(), cursor)
 		if err != nil {
-			return accounts, pages, err
+			return all, pages, err
 		}
-		accounts, cursor = append(accounts, page.Accounts...), page.Next
+		all, cursor = append(all, page.Accounts...), page.Next
 	}
-	return accounts, pages, nil
+	return all, pages, nil
 }
 
 // OpenLink returns the status and the text of the page to which a sign-in link leads.

@@ -13,10 +13,11 @@ import (
 // defaultTTL is the TTL in seconds of a new set for which none is specified.
 const defaultTTL = 3600
 
-// Apply implements sdk.DNSProvider. A PATCH is atomic, but the server cannot check in it that the
-// zone is unchanged. Therefore Apply holds the lock of the zone and reads the zone right before the
+// Apply implements sdk.DNSProvider. A PATCH is atomic, but it cannot be made conditional on an
+// unchanged zone. Therefore Apply holds the lock of the zone and reads the zone right before the
 // PATCH. If the serial shows that somebody changed the zone in between, Apply fails with
-// sdk.Overlapped. Apply does not write to a zone whose serial would not show such a change.
+// sdk.Overlapped. Apply does not write to a zone whose SOA-EDIT-API mode leaves such a change out
+// of the serial.
 func (p *provider) Apply(ctx context.Context, zone sdk.Zone, changes []sdk.Change) ([]sdk.RRSet, error) {
 	if err := sdk.CheckChanges(zone.Name, changes); err != nil {
 		return nil, err
@@ -56,8 +57,8 @@ func (p *provider) Apply(ctx context.Context, zone sdk.Zone, changes []sdk.Chang
 	return sdk.SetsAfter(sets, changes), nil
 }
 
-// countsEveryChange reports whether every change by the API increments the serial of a zone with this
-// soa_edit_api. With DEFAULT, the first change of a day sets it to the date followed by 01.
+// countsEveryChange reports whether every change by the API increments the serial of a zone with
+// this soa_edit_api. With DEFAULT, the first change of a day sets it to the date followed by 01.
 func countsEveryChange(soaEditAPI string) bool {
 	return strings.EqualFold(soaEditAPI, "DEFAULT") || strings.EqualFold(soaEditAPI, "INCREASE")
 }
@@ -96,7 +97,7 @@ func (z zoneDoc) patchDocs(changes []sdk.Change) []rrsetDoc {
 		if set.TTL <= 0 {
 			set.TTL = defaultTTL
 		}
-		contentsByValue := map[string][]string{} // A value has several contents if records split the same text into different strings.
+		contentsByValue := map[string][]string{} // TXT records with the same value can split it into strings differently. Then the value has several contents.
 		for _, record := range z.findSet(change.After).Records {
 			if record.Disabled {
 				set.Records = append(set.Records, record)

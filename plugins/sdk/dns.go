@@ -177,8 +177,8 @@ func NewZoneLocks() *ZoneLocks {
 	return l
 }
 
-// Hold waits for the lock of a zone and returns the function that releases it. It fails with an
-// UnknownEffect error if ctx ends first.
+// Hold waits for the lock of a zone and returns the function that releases it. If ctx ends first,
+// it fails with TransportError(ctx.Err()).
 func (l *ZoneLocks) Hold(ctx context.Context, zone string) (release func(), err error) {
 	lock := l.locks[maphash.String(l.seed, zone)%uint64(len(l.locks))]
 	select {

@@ -23,11 +23,11 @@ const (
 	overlap = 5
 )
 
-// The possible meanings of the parameter skip. SalesBlink's REST guide does not define it, the
-// schema of its tools says that it is a page number, and in other APIs it is an offset. The second
-// request, with skip=1, shows its meaning. If skip is an offset, the answer is the first page,
-// moved by one sender. If skip is a page number, the answer contains the senders after the first
-// page.
+// The possible meanings of the parameter skip. SalesBlink's REST guide does not define it. The
+// schema of SalesBlink's tools for assistants calls it a page number. In other APIs it is an
+// offset. The second request, with skip=1, shows its meaning. If skip is an offset, the answer is
+// the first page, moved by one sender. If skip is a page number, the answer contains the senders
+// after the first page.
 const (
 	skipUnknown  = ""
 	skipIsOffset = "offset"
@@ -36,13 +36,13 @@ const (
 
 // cursor is the position in a listing. The host gets it as JSON.
 type cursor struct {
-	Means string   `json:"means"` // the meaning of skip
-	Skip  int      `json:"skip"`
-	Seen  []string `json:"seen"` // hashes of the senders on the previous page
+	SkipMeaning string   `json:"means"` // the meaning of skip
+	Skip        int      `json:"skip"`
+	Seen        []string `json:"seen"` // hashes of the senders on the previous page
 }
 
 // Accounts implements sdk.SendingPlatform. A listing ends with a page that is empty or contains no
-// new sender. It does not end with a short page, which may only be the end of a folder.
+// new sender. A short page does not end it: a page can end where a folder of senders ends.
 func (p *platform) Accounts(ctx context.Context, encoded string) (sdk.Page, error) {
 	return p.list(ctx, "", encoded)
 }
@@ -91,7 +91,7 @@ func (p *platform) list(ctx context.Context, search, encoded string) (sdk.Page, 
 // fails with Broken if the listing would skip senders, or if skip has no effect.
 func (c cursor) page(accounts []sdk.Account) (sdk.Page, error) {
 	var page sdk.Page
-	next := cursor{Means: c.Means}
+	next := cursor{SkipMeaning: c.SkipMeaning}
 	for _, a := range accounts {
 		hash := hashOf(a)
 		next.Seen = append(next.Seen, hash)
@@ -99,25 +99,25 @@ func (c cursor) page(accounts []sdk.Account) (sdk.Page, error) {
 			page.Accounts = append(page.Accounts, a)
 		}
 	}
-	if c.Means == skipIsOffset && len(page.Accounts) == len(accounts) {
+	if c.SkipMeaning == skipIsOffset && len(page.Accounts) == len(accounts) {
 		return sdk.Page{}, sdk.BrokenAnswer("list_changed")
 	}
 	if len(page.Accounts) == 0 {
 		// The answer is the first page again, and that page is full. So skip has no effect, and the
 		// plugin cannot read the senders after the first page.
-		if c.Skip > 0 && c.Means == skipUnknown && len(accounts) >= perPage {
+		if c.Skip > 0 && c.SkipMeaning == skipUnknown && len(accounts) >= perPage {
 			return sdk.Page{}, sdk.BrokenAnswer("repeated_page")
 		}
 		return page, nil
 	}
-	if c.Skip > 0 && c.Means == skipUnknown {
-		next.Means = skipIsPage
+	if c.Skip > 0 && c.SkipMeaning == skipUnknown {
+		next.SkipMeaning = skipIsPage
 		if repeated := len(accounts) - len(page.Accounts); repeated > len(accounts)/2 {
-			next.Means = skipIsOffset
+			next.SkipMeaning = skipIsOffset
 		}
 	}
 	next.Skip = c.Skip + 1
-	if next.Means == skipIsOffset {
+	if next.SkipMeaning == skipIsOffset {
 		next.Skip = max(c.Skip+len(accounts)-overlap, c.Skip+1)
 	}
 	raw, err := json.Marshal(next)

@@ -89,7 +89,7 @@ func TestMeaningOfSkipIsFoundWhileSendersChange(t *testing.T) {
 			t.Fatal(err)
 		}
 		second, err := position.page(tt.second)
-		if err != nil || json.Unmarshal([]byte(second.Next), &next) != nil || next.Means != tt.means {
+		if err != nil || json.Unmarshal([]byte(second.Next), &next) != nil || next.SkipMeaning != tt.means {
 			t.Errorf("%s: %+v, %v", name, next, err)
 		}
 	}

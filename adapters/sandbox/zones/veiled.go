@@ -10,34 +10,34 @@ import (
 	wire "github.com/miekg/dns"
 )
 
-// Veil is how a provider answers for a veiled record.
+// Veil says which records a provider's name servers return instead of the stored record.
 type Veil string
 
 const (
 	// Flattened means that the answer for a CNAME contains the records of its target. At the apex
-	// these are only addresses, at other names records of all types.
+	// these are only addresses, at other names records of all types except CNAME.
 	Flattened Veil = "flattened"
 	// Proxied means that the answer contains addresses of the provider.
 	Proxied Veil = "proxied"
 )
 
-// Veiled is a record for which the provider's name servers answer with different records.
-type Veiled struct {
+// VeiledRecord is a record for which the provider's name servers answer with different records.
+type VeiledRecord struct {
 	Record Record `json:"record"`
 	Veil   Veil   `json:"as"`
 }
 
 // proxyV4 and proxyV6 are the addresses in answers for proxied hosts. They are addresses reserved
-// for documentation, because the sandbox has no proxy. maxVeils is the maximum length of a chain of
-// flattened CNAMEs.
+// for documentation, because the sandbox has no proxy. maxFlattenDepth is the maximum length of a
+// chain of flattened CNAMEs.
 const (
 	proxyV4, proxyV6 = "198.51.100.80", "2001:db8::80"
-	veiledTTL        = 300
-	maxVeils         = 8
+	proxiedTTL       = 300
+	maxFlattenDepth  = 8
 )
 
 // addVeiled adds a veiled record to the zone, or fails with Invalid.
-func (z *zone) addVeiled(veiled Veiled) error {
+func (z *zone) addVeiled(veiled VeiledRecord) error {
 	isCNAME := veiled.Record.Type == "CNAME"
 	if veiled.Veil != Proxied && veiled.Veil != Flattened || !isCNAME && (veiled.Veil == Flattened || veiled.Record.Type != "A" && veiled.Record.Type != "AAAA") {
 		return invalid("%s %s cannot be %s", veiled.Record.Type, veiled.Record.Name, veiled.Veil)
@@ -68,7 +68,7 @@ func (s *Store) veiledAnswer(z *zone, owner, name string, qtype uint16, depth in
 			if len(out) == 0 {
 				out = proxiedAnswer(name, qtype)
 			}
-		case depth < maxVeils && (owner != z.apex || qtype == wire.TypeA || qtype == wire.TypeAAAA):
+		case depth < maxFlattenDepth && (owner != z.apex || qtype == wire.TypeA || qtype == wire.TypeAAAA):
 			out = append(out, s.flattenedAnswer(v.Record, name, qtype, depth+1)...)
 		}
 	}
@@ -77,13 +77,13 @@ func (s *Store) veiledAnswer(z *zone, owner, name string, qtype uint16, depth in
 
 // proxiedAnswer returns the answer for a proxied host.
 func proxiedAnswer(name string, qtype uint16) []wire.RR {
-	r := Record{Type: wire.TypeToString[qtype], Name: name, TTL: veiledTTL, Content: proxyV4}
+	r := Record{Type: wire.TypeToString[qtype], Name: name, TTL: proxiedTTL, Content: proxyV4}
 	if qtype == wire.TypeAAAA {
 		r.Content = proxyV6
 	} else if qtype != wire.TypeA {
 		return nil
 	}
-	rr, _ := r.parseContent(header(name, qtype, veiledTTL))
+	rr, _ := r.parseContent(header(name, qtype, proxiedTTL))
 	return []wire.RR{rr}
 }
 

@@ -15,7 +15,7 @@ type zone struct {
 	sets map[string][]wire.RR // keyed by name
 	// names has the names that exist, including empty non-terminals.
 	names map[string]bool
-	veils map[string][]Veiled // keyed by name
+	veils map[string][]VeiledRecord // keyed by name
 	// isProvidersOwn is true for a provider's own zone. A wildcard with a DKIM key then answers
 	// only for DKIM selectors.
 	isProvidersOwn bool
@@ -28,11 +28,11 @@ const negativeTTL = 5
 // newZone checks the records and returns a zone with these records and the SOA and NS records of
 // the provider. It fails with Invalid.
 func newZone(apex string, stored storedZone) (*zone, error) {
-	if len(stored.Records)+len(stored.Veiled) > maxRecords {
+	if len(stored.Records)+len(stored.VeiledRecord) > maxRecords {
 		return nil, invalid("a zone holds at most %d records", maxRecords)
 	}
 	provider := hostingProviderOf(stored.Provider)
-	created := &zone{apex: apex, sets: map[string][]wire.RR{}, names: map[string]bool{}, veils: map[string][]Veiled{}}
+	created := &zone{apex: apex, sets: map[string][]wire.RR{}, names: map[string]bool{}, veils: map[string][]VeiledRecord{}}
 	created.soa = &wire.SOA{
 		Hdr: header(apex, wire.TypeSOA, 3600), Ns: provider.servers[0] + ".", Mbox: provider.mailbox + ".",
 		Serial: stored.Serial, Refresh: 3600, Retry: 600, Expire: 604800, Minttl: negativeTTL,
@@ -51,7 +51,7 @@ func newZone(apex string, stored storedZone) (*zone, error) {
 		}
 		created.add(rr)
 	}
-	for _, v := range stored.Veiled {
+	for _, v := range stored.VeiledRecord {
 		if err := created.addVeiled(v); err != nil {
 			return nil, err
 		}

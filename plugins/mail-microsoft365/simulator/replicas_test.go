@@ -16,7 +16,7 @@ func TestLaggingReplicaAnswersChosenGraphReads(t *testing.T) {
 	} {
 		t.Run("answers "+answers, func(t *testing.T) {
 			testTenant := startSimulator(t).newConnectedTenant()
-			testTenant.setBehaviour(jsonObject{"domain_ms": 0, "graph_replicas": jsonObject{"lag_ms": 60_000, "answers": answers}})
+			testTenant.setBehaviour(jsonObject{"domain_ms": 0, "graph_replicas": jsonObject{"lag_ms": 3_600_000, "answers": answers}})
 			testTenant.graph("POST", "/domains", jsonObject{"id": domain})
 			check := func(when string, listed, found bool) {
 				t.Helper()
@@ -28,8 +28,8 @@ func TestLaggingReplicaAnswersChosenGraphReads(t *testing.T) {
 				}
 			}
 			check("at once", want.listed, want.found)
-			testTenant.control("POST", "/clock", jsonObject{"advance": "61s"})
-			check("a minute later", true, true)
+			testTenant.control("POST", "/clock", jsonObject{"advance": "61m"})
+			check("an hour later", true, true)
 			testTenant.graph("DELETE", "/domains/"+domain, nil)
 			check("deleted", !want.listed, !want.found)
 		})
@@ -42,7 +42,7 @@ func TestLaggingReplicaAnswersChosenExchangeReads(t *testing.T) {
 		return len(testTenant.exchange("Get-Mailbox", jsonObject{"RecipientTypeDetails": []string{"SharedMailbox"}, "ResultSize": "Unlimited"}).rows())
 	}
 	before := rows()
-	testTenant.setBehaviour(jsonObject{"mailbox_ms": 0, "exchange_replicas": jsonObject{"lag_ms": 60_000, "answers": "lists"}})
+	testTenant.setBehaviour(jsonObject{"mailbox_ms": 0, "exchange_replicas": jsonObject{"lag_ms": 3_600_000, "answers": "lists"}})
 	testTenant.newMailbox("bob@"+domain, "bob.d")
 	if got := rows(); got != before {
 		t.Errorf("%d mailboxes are listed at once, want %d", got, before)
@@ -50,15 +50,15 @@ func TestLaggingReplicaAnswersChosenExchangeReads(t *testing.T) {
 	if answer := testTenant.exchange("Get-Mailbox", jsonObject{"Identity": "bob@" + domain}); answer.status != http.StatusOK {
 		t.Errorf("a read by address: %d %s", answer.status, answer.raw)
 	}
-	testTenant.control("POST", "/clock", jsonObject{"advance": "61s"})
+	testTenant.control("POST", "/clock", jsonObject{"advance": "61m"})
 	if got := rows(); got != before+1 {
-		t.Errorf("%d mailboxes are listed a minute later, want %d", got, before+1)
+		t.Errorf("%d mailboxes are listed an hour later, want %d", got, before+1)
 	}
 }
 
 func TestReplicasDisagree(t *testing.T) {
 	testTenant := startSimulator(t).newConnectedTenant()
-	testTenant.setBehaviour(jsonObject{"domain_ms": 0, "graph_replicas": jsonObject{"lag_ms": 60_000, "answers": "alternate"}})
+	testTenant.setBehaviour(jsonObject{"domain_ms": 0, "graph_replicas": jsonObject{"lag_ms": 3_600_000, "answers": "alternate"}})
 	testTenant.graph("POST", "/domains", jsonObject{"id": domain})
 	seen := map[int]bool{}
 	for range 2 {
@@ -241,17 +241,17 @@ func TestReadAfterWriteShowsOlderState(t *testing.T) {
 					t.Errorf("%s: a read shows %v, want %v", when, got, want)
 				}
 			}
-			testTenant.setBehaviour(jsonObject{object.replicas: jsonObject{"lag_ms": 60_000, "answers": "all"}})
+			testTenant.setBehaviour(jsonObject{object.replicas: jsonObject{"lag_ms": 3_600_000, "answers": "all"}})
 			check("before the write", object.old)
 			object.write(testTenant)
 			check("at once", object.old)
 			if answer := object.writeAgain(testTenant); !strings.Contains(string(answer.raw), object.sees) {
 				t.Errorf("a second write: %d %s", answer.status, answer.raw)
 			}
-			testTenant.control("POST", "/clock", jsonObject{"advance": "59s"})
-			check("after 59 seconds", object.old)
-			testTenant.control("POST", "/clock", jsonObject{"advance": "2s"})
-			check("after 61 seconds", object.new)
+			testTenant.control("POST", "/clock", jsonObject{"advance": "30m"})
+			check("after half of the lag", object.old)
+			testTenant.control("POST", "/clock", jsonObject{"advance": "31m"})
+			check("after the lag", object.new)
 		})
 	}
 }
@@ -261,7 +261,7 @@ func TestReadAfterWriteShowsOlderState(t *testing.T) {
 func TestOrganizationIsReadAsObject(t *testing.T) {
 	for answers, want := range map[string]bool{"lists": false, "objects": true} {
 		testTenant := startSimulator(t).newConnectedTenant()
-		testTenant.setBehaviour(jsonObject{"exchange_replicas": jsonObject{"lag_ms": 60_000, "answers": answers}})
+		testTenant.setBehaviour(jsonObject{"exchange_replicas": jsonObject{"lag_ms": 3_600_000, "answers": answers}})
 		testTenant.mustRun("Set-TransportConfig", jsonObject{"SmtpClientAuthenticationDisabled": false})
 		if got := testTenant.mustRun("Get-TransportConfig", jsonObject{}).valueAt("value", 0, "SmtpClientAuthenticationDisabled"); got != want {
 			t.Errorf("the replica answers %s: disabled is %v, want %v", answers, got, want)
@@ -273,7 +273,7 @@ func TestOrganizationIsReadAsObject(t *testing.T) {
 // reads lag.
 func TestLaggingReplicaCountsTraceQueries(t *testing.T) {
 	testTenant := startSimulator(t).newConnectedTenant()
-	testTenant.setBehaviour(jsonObject{"trace_quota": 2, "exchange_replicas": jsonObject{"lag_ms": 60_000, "answers": "all"}})
+	testTenant.setBehaviour(jsonObject{"trace_quota": 2, "exchange_replicas": jsonObject{"lag_ms": 3_600_000, "answers": "all"}})
 	for n, want := range []int{http.StatusOK, http.StatusOK, http.StatusBadRequest} {
 		if answer := testTenant.exchange("Get-MessageTraceV2", jsonObject{}); answer.status != want {
 			t.Errorf("query %d: %d %s", n+1, answer.status, answer.raw)
