@@ -83,49 +83,73 @@ func (r keyRow) withoutBounds() access.Key {
 	}
 }
 
+// callerByHash selects the caller by the hash of the key's secret.
 func callerByHash(db *bun.DB) *database.PreparedRead {
-	return database.NewPreparedRead(accountColumns(db.NewSelect().Model((*accountRow)(nil))).ColumnExpr("k.id AS key_id, k.name AS key_name, k.revoked_at IS NOT NULL AS revoked").
-		ColumnExpr("o.valid_until").ColumnExpr(boundsColumns).
+	return database.NewPreparedRead(callerQuery(db).ColumnExpr("CAST(NULL AS TIMESTAMPTZ) AS valid_until").
+		Where("k.hash = ?", database.PreparedArg))
+}
+
+// callerByOldHash selects the caller by the hash of a secret that a rotation replaced.
+func callerByOldHash(db *bun.DB) *database.PreparedRead {
+	return database.NewPreparedRead(callerQuery(db).ColumnExpr("o.valid_until").
+		Join("JOIN api_key_old_secrets AS o ON o.key_id = k.id").Where("o.hash = ?", database.PreparedArg))
+}
+
+func callerQuery(db *bun.DB) *bun.SelectQuery {
+	return accountColumns(db.NewSelect().Model((*accountRow)(nil))).ColumnExpr("k.id AS key_id, k.name AS key_name, k.revoked_at IS NOT NULL AS revoked").
+		ColumnExpr(boundsColumns).
 		Join("JOIN api_keys AS k ON k.account_id = a.account_id").
-		Join("LEFT JOIN api_key_old_secrets AS o ON o.key_id = k.id AND o.hash = ?", database.PreparedArg).
-		Join(boundsJoin).
-		Where("k.id IN (SELECT id FROM api_keys WHERE hash = ? UNION ALL SELECT key_id FROM api_key_old_secrets WHERE hash = ?)", database.PreparedArg, database.PreparedArg))
+		Join(boundsJoin)
 }
 
 // Caller implements ports.Keys. It reads the key, its bounds, its account and its plan in one
-// query. It runs for each request, so a rotated key stops working at once in all processes.
+// query. It runs for each request, so a rotated key stops working at once in all processes. Only if
+// no key has the secret does a second query look among the secrets that rotations replaced.
 func (s *Store) Caller(ctx context.Context, hash [32]byte) (access.Caller, error) {
-	caller, found, revoked := access.Caller{}, false, false
+	var caller access.Caller
+	var isUsable bool
 	err := s.db.Run(ctx, "find key", func(ctx context.Context, _ bun.IDB) error {
-		return s.db.ReadPrepared(ctx, s.callerByHash, func(r database.Row) error {
-			var row accountRow
-			var slots *int
-			var until *time.Time
-			var bounds storedBounds
-			err := r.Scan(&row.AccountID, &row.Email, &row.Plan, &row.Active, &slots, &row.CreatedAt,
-				&row.PlanSlots, &row.AutomaticDNS, &caller.KeyID, &caller.KeyName, &revoked, &until,
-				&bounds.scopes, &bounds.tenants, &bounds.networks, &bounds.expiresAt)
-			if err != nil {
+		for _, read := range []*database.PreparedRead{s.callerByHash, s.callerByOldHash} {
+			found, revoked, err := false, false, error(nil)
+			if caller, found, revoked, err = s.readCaller(ctx, read, hash); err != nil || found {
+				isUsable = !revoked
 				return err
 			}
-			if slots != nil {
-				row.TenantSlots = *slots
-			}
-			if until != nil {
-				caller.SecretUntil = until.UTC()
-			}
-			caller.Account, found = row.account(), true
-			caller.Bounds, err = bounds.bounds()
-			return err
-		}, hash[:])
+		}
+		return nil
 	})
 	if err != nil {
 		return access.Caller{}, err
 	}
-	if !found || revoked {
+	if !isUsable {
 		return caller, access.UnknownKey()
 	}
 	return caller, nil
+}
+
+func (s *Store) readCaller(ctx context.Context, read *database.PreparedRead, hash [32]byte) (caller access.Caller, found, revoked bool, err error) {
+	err = s.db.ReadPrepared(ctx, read, func(r database.Row) error {
+		var row accountRow
+		var slots *int
+		var until *time.Time
+		var bounds storedBounds
+		err := r.Scan(&row.AccountID, &row.Email, &row.Plan, &row.Active, &slots, &row.CreatedAt,
+			&row.PlanSlots, &row.AutomaticDNS, &caller.KeyID, &caller.KeyName, &revoked,
+			&bounds.scopes, &bounds.tenants, &bounds.networks, &bounds.expiresAt, &until)
+		if err != nil {
+			return err
+		}
+		if slots != nil {
+			row.TenantSlots = *slots
+		}
+		if until != nil {
+			caller.SecretUntil = until.UTC()
+		}
+		caller.Account, found = row.account(), true
+		caller.Bounds, err = bounds.bounds()
+		return err
+	}, hash[:])
+	return caller, found, revoked, err
 }
 
 // Account implements ports.Keys.

@@ -89,6 +89,7 @@ type Store struct {
 	requireSMTPAuth bool
 	eventsLogged    chan struct{} // see EventsLogged
 	callerByHash    *database.PreparedRead
+	callerByOldHash *database.PreparedRead
 	tenantsOfOwner  *database.PreparedRead
 	tenantOfOwner   *database.PreparedRead
 	domainByID      *database.PreparedRead
@@ -143,7 +144,8 @@ func open(ctx context.Context, url string, o Options, hooks ...bun.QueryHook) (*
 	}
 	s := &Store{
 		db: db, operator: storedText(cmp.Or(o.Operator, "unknown")), now: o.Now, requireSMTPAuth: !o.AllowNoSMTPAuth,
-		eventsLogged: make(chan struct{}, 1), callerByHash: callerByHash(db.DB), tenantsOfOwner: tenantsOfOwner(db.DB), tenantOfOwner: tenantOfOwner(db.DB), domainByID: domainByID(db.DB),
+		eventsLogged: make(chan struct{}, 1), callerByHash: callerByHash(db.DB), callerByOldHash: callerByOldHash(db.DB),
+		tenantsOfOwner: tenantsOfOwner(db.DB), tenantOfOwner: tenantOfOwner(db.DB), domainByID: domainByID(db.DB),
 	}
 	if s.now == nil {
 		s.now = time.Now

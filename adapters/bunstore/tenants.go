@@ -46,18 +46,32 @@ type tenantRow struct {
 	MailboxCount                int `bun:",scanonly"`
 }
 
-// scanTenant reads a row of tenantQuery. It runs in most requests. Bun would look up the field of
-// each column for each row, which is slower.
-func scanTenant(row database.Row) (tenant.Tenant, error) {
-	var r tenantRow
-	var lastSyncAt *time.Time
-	err := row.Scan(&r.AccountID, &r.ID, &r.GUID, &r.Name, &r.BuiltinDomain, &r.DefaultDomain, &r.Managed, &r.Consent,
-		&r.ConsentedAt, &r.ConnectedBy, &r.Bootstrap, &r.BootstrapStep, &r.SMTPAuth, &r.Discovery, &lastSyncAt, &r.UserMailboxes,
-		&r.DomainCount, &r.DomainsVerified, &r.DomainsSigned, &r.DomainsAwaitingVerification, &r.MailboxCount)
-	if lastSyncAt != nil {
-		r.LastSyncAt = *lastSyncAt
+// tenantScanner reads the rows of tenantQuery, which most requests run. Bun would look up the field
+// of each column for each row, and allocate memory for each row. Both are slower.
+type tenantScanner struct {
+	row        tenantRow
+	lastSyncAt *time.Time
+	columns    []any
+}
+
+func newTenantScanner() *tenantScanner {
+	s := &tenantScanner{}
+	r := &s.row
+	s.columns = []any{
+		&r.ID, &r.GUID, &r.Name, &r.BuiltinDomain, &r.DefaultDomain, &r.Managed, &r.Consent,
+		&r.ConsentedAt, &r.ConnectedBy, &r.Bootstrap, &r.BootstrapStep, &r.SMTPAuth, &r.Discovery, &s.lastSyncAt, &r.UserMailboxes,
+		&r.DomainCount, &r.DomainsVerified, &r.DomainsSigned, &r.DomainsAwaitingVerification, &r.MailboxCount,
 	}
-	return r.tenant(), err
+	return s
+}
+
+func (s *tenantScanner) scan(row database.Row) (tenant.Tenant, error) {
+	err := row.Scan(s.columns...)
+	s.row.LastSyncAt = time.Time{}
+	if s.lastSyncAt != nil {
+		s.row.LastSyncAt = *s.lastSyncAt
+	}
+	return s.row.tenant(), err
 }
 
 // holderRow records which account holds a tenant.
@@ -113,7 +127,7 @@ func tenantQuery(db bun.IDB, rows, owner, guid any) *bun.SelectQuery {
 		tenantCondition, args = ofTenant, []any{owner, owner, guid}
 	}
 	mailboxArgs := append(args[:1:1], append([]any{listedStages}, args[1:]...)...)
-	q := db.NewSelect().Model(rows).ColumnExpr("?TableColumns").
+	q := db.NewSelect().Model(rows).ExcludeColumn("account_id").
 		ColumnExpr("COALESCE(d.held, 0) AS domain_count, COALESCE(d.verified, 0) AS domains_verified").
 		ColumnExpr("COALESCE(d.signed, 0) AS domains_signed, COALESCE(d.published, 0) AS domains_published").
 		ColumnExpr("COALESCE(m.held, 0) AS mailbox_count").
@@ -150,13 +164,18 @@ func tenantOfOwner(db *bun.DB) *database.PreparedRead {
 	return database.NewPreparedRead(tenantQuery(db, (*tenantRow)(nil), database.PreparedArg, database.PreparedArg2))
 }
 
+// commonTenantCount is the number of tenants that most accounts do not exceed. For them the list is
+// allocated once.
+const commonTenantCount = 32
+
 // Tenants implements ports.Tenants.
 func (s *Store) Tenants(ctx context.Context, owner access.AccountID) ([]tenant.Tenant, error) {
 	var tenants []tenant.Tenant
 	err := s.db.Run(ctx, "list tenants", func(ctx context.Context, _ bun.IDB) error {
-		tenants = []tenant.Tenant{}
+		tenants = make([]tenant.Tenant, 0, commonTenantCount)
+		scanner := newTenantScanner()
 		return s.db.ReadPrepared(ctx, s.tenantsOfOwner, func(r database.Row) error {
-			t, err := scanTenant(r)
+			t, err := scanner.scan(r)
 			if isVisible(ctx, t.GUID) {
 				tenants = append(tenants, t)
 			}
@@ -172,7 +191,7 @@ func (s *Store) Tenant(ctx context.Context, owner access.AccountID, id tenant.GU
 	err := s.db.Run(ctx, "find tenant", func(ctx context.Context, _ bun.IDB) error {
 		found = tenant.Tenant{}
 		err := s.db.ReadPrepared(ctx, s.tenantOfOwner, func(r database.Row) (err error) {
-			found, err = scanTenant(r)
+			found, err = newTenantScanner().scan(r)
 			return err
 		}, accountKey(owner), ident.ParseOrZero(string(id)))
 		if err == nil && found.ID == "" {
