@@ -25,7 +25,7 @@ type MailPlatform interface {
 	For(t tenant.GUID) MailTenant
 }
 
-// PlatformFacts returns the description of the mail platform by its plugin. It keeps the first
+// PlatformFacts returns the plugin's description of its mail platform. It keeps the first
 // description until the process ends, so later calls do not need the plugin. It fails with an
 // outcome.Error if it has no description yet and the plugin does not answer.
 type PlatformFacts interface {
@@ -88,8 +88,8 @@ type TenantDirectory interface {
 	// AddDomain adds a domain and returns it, or returns the existing domain unchanged. It fails
 	// with domain_unavailable or invalid_domain.
 	AddDomain(ctx context.Context, name string) (domain.Platform, error)
-	// Records returns the DNS records that the platform specifies. Service may be incomplete or
-	// empty before verification.
+	// Records returns the DNS records that the platform specifies. Before verification, the field
+	// Service may be incomplete or empty.
 	Records(ctx context.Context, name string) (domain.Records, error)
 	// VerifyDomain asks the platform to check the verification record. A verified domain stays
 	// verified. It fails with verification_failed, domain_unavailable or domain_not_found.
@@ -151,16 +151,16 @@ type Mailboxes interface {
 	Rename(ctx context.Context, address, displayName string) error
 	// RemoveMailbox deletes a mailbox and its account by the object id, so that a new mailbox with
 	// the same address is never removed. It does nothing if neither the directory nor the mail
-	// server has the id. It fails with outcome.NotReady while only the mail server has the id.
-	// Then either the directory does not show a new account yet, or the mail server still shows a
-	// deleted mailbox. The platform can restore both the mailbox and the account for the duration
-	// mailbox.Retention.
+	// server has the id. It fails with outcome.NotReady while only the mail server has the id. In
+	// that case either the account is new and the directory does not show it yet, or the mailbox is
+	// deleted and the mail server still shows it. The platform can restore both the mailbox and the
+	// account for the duration mailbox.Retention.
 	RemoveMailbox(ctx context.Context, objectID string) error
 }
 
 // SendRules blocks mailboxes of a tenant inside the mail platform. Each scope, a domain or
-// sendlimit.TenantWide, has one rule, found by its name. Block overwrites changes that others made
-// to a rule.
+// sendlimit.TenantWide, has at most one rule, which is found by its name. Block overwrites changes
+// that others made to a rule.
 type SendRules interface {
 	// EnsureRule returns the rule of a scope. If the rule is missing, EnsureRule creates it,
 	// switched off. The platform requires senders in a rule, so the rule gets the scope's

@@ -57,7 +57,7 @@ func requireIntegration(t testing.TB, s *Store, want integration.Integration, n 
 }
 
 // withAllFieldsChanged returns an integration with the same ids and a different value in every
-// other field.
+// other stored field.
 func withAllFieldsChanged(i integration.Integration) integration.Integration {
 	at := now.Add(time.Hour)
 	return integration.Integration{
@@ -105,15 +105,15 @@ func TestOlderObservationOfIntegrationIsIgnored(t *testing.T) {
 		ann := newAccount(t, s, "ann")
 		loaded := addIntegration(t, s, ann, 1)
 		minute := func(n int) time.Time { return now.Add(time.Duration(n) * time.Minute) }
-		named := func(name string, began int, i integration.Integration) integration.Integration {
+		withWorkspaceName := func(name string, began int, i integration.Integration) integration.Integration {
 			i.Workspace.Name, i.Observed.Workspace = name, minute(began)
 			return i
 		}
 
-		rejected := named("new", 3, loaded.AfterRejection(minute(3)))
+		rejected := withWorkspaceName("new", 3, loaded.AfterRejection(minute(3)))
 		rejected.LastTestedAt, rejected.UpdatedAt = minute(4), minute(4)
 		must(t, "save the test", s.SaveIntegration(t.Context(), rejected, nil))
-		refreshed := named("old", 2, loaded.AfterSuccess(minute(2)))
+		refreshed := withWorkspaceName("old", 2, loaded.AfterSuccess(minute(2)))
 		refreshed.RefreshedAt, refreshed.UpdatedAt = minute(5), minute(5)
 		_, err := s.SaveRefresh(t.Context(), ann, refreshed, minute(1), nil, nil)
 		must(t, "save a refresh that began before the test", err)
@@ -121,7 +121,7 @@ func TestOlderObservationOfIntegrationIsIgnored(t *testing.T) {
 		want.RefreshedAt, want.UpdatedAt, want.Observed = minute(5), minute(5), integration.Observed{}
 		requireIntegration(t, s, want, 1)
 
-		slow := named("old", 1, loaded.AfterSuccess(minute(1)))
+		slow := withWorkspaceName("old", 1, loaded.AfterSuccess(minute(1)))
 		slow.LastTestedAt, slow.UpdatedAt = minute(2), minute(2)
 		must(t, "save an older test", s.SaveIntegration(t.Context(), slow, nil))
 		requireIntegration(t, s, want, 1)
@@ -242,8 +242,8 @@ func TestIntegrationAndItsAnswerAreCommittedTogether(t *testing.T) {
 }
 
 // requireCommitted checks changes that store an answer for an Idempotency-Key. If the key was taken
-// over, a change must fail and store nothing, which the function unchanged checks. If the change
-// has its key, it must store the answer.
+// over, a change must fail and store nothing. The function unchanged checks that nothing is stored.
+// If the attempt still holds its claim, the change must also store the answer.
 func requireCommitted(t testing.TB, s *Store, owner access.AccountID, changes map[string]func(completion *ports.Completion) error, unchanged func()) {
 	t.Helper()
 	key := byte(0)
@@ -251,13 +251,13 @@ func requireCommitted(t testing.TB, s *Store, owner access.AccountID, changes ma
 		key++
 		claim := newClaim(owner, key)
 		claim.Lease = expiredLease
-		lost := mustClaim(t, s, claim)
-		_, isClaimed, err := s.TakeOver(t.Context(), lost, claim)
+		expiredAttempt := mustClaim(t, s, claim)
+		_, isClaimed, err := s.TakeOver(t.Context(), expiredAttempt, claim)
 		must(t, "take over", err)
 		if !isClaimed {
 			t.Fatal("the key of an attempt whose lease had expired was not taken over")
 		}
-		requireRefusal(t, label, change(newCompletion(claim, lost)), fault.KeyInProgress)
+		requireRefusal(t, label, change(newCompletion(claim, expiredAttempt)), fault.KeyInProgress)
 		unchanged()
 	}
 	for label, change := range changes {

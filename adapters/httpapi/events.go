@@ -92,7 +92,7 @@ func registerEventOperations(api huma.API, service *events.Service) {
 				return eventLog{}, err
 			}
 		}
-		got, err := service.List(ctx, caller.Account.ID, q, wait, func(wait func()) error { return guard.Idle(ctx, wait) })
+		got, err := service.List(ctx, caller.Account.ID, q, wait, func(wait func()) error { return guard.WaitWithoutSlot(ctx, wait) })
 		if err != nil {
 			return eventLog{}, refusal.InQuery(err)
 		}

@@ -17,7 +17,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-const verifyOfA = domainsOfA + "/example.com/verify"
+const verifyPathOfA = domainsOfA + "/example.com/verify"
 
 // keyedCall returns a call of account A with this Idempotency-Key.
 func keyedCall(env *testEnv, key, method, path, body string) call {
@@ -87,7 +87,7 @@ func TestKeyIdentifiesOneRequest(t *testing.T) {
 	first := client.expect(addDomainCall(env, "k"), 200, "")
 	for name, other := range map[string]call{
 		"method":      keyedCall(env, "k", "DELETE", "/v1/tenants/"+string(env.accountA.tenant), `{"domain":"example.com"}`),
-		"path":        keyedCall(env, "k", "POST", verifyOfA, ""),
+		"path":        keyedCall(env, "k", "POST", verifyPathOfA, ""),
 		"query":       keyedCall(env, "k", "POST", domainsOfA+"?x=1", `{"domain":"example.com"}`),
 		"body":        keyedCall(env, "k", "POST", domainsOfA, `{"domain":"example.org"}`),
 		"white space": keyedCall(env, "k", "POST", domainsOfA, `{"domain": "example.com"}`),
@@ -112,7 +112,7 @@ func TestKeyIdentifiesOneRequest(t *testing.T) {
 func TestEarlyRefusalReleasesTheKey(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
-	provision := "/v1/tenants/" + string(env.accountA.tenant) + "/mailboxes"
+	mailboxesPath := "/v1/tenants/" + string(env.accountA.tenant) + "/mailboxes"
 	for _, refused := range []struct {
 		call   call
 		status int
@@ -121,7 +121,7 @@ func TestEarlyRefusalReleasesTheKey(t *testing.T) {
 		{keyedCall(env, "k", "POST", domainsOfA, `{`), 400, "invalid_request"},
 		{keyedCall(env, "k", "POST", domainsOfA, `{"domain":"com"}`), 400, "invalid_domain"},
 		{keyedCall(env, "k", "POST", strings.Replace(domainsOfA, string(tenantOfA), string(tenantOfB), 1), `{"domain":"example.com"}`), 404, "tenant_not_found"},
-		{keyedCall(env, "k", "POST", provision, validBodies["POST /v1/tenants/{tenant_id}/mailboxes"]), 404, "domain_not_found"},
+		{keyedCall(env, "k", "POST", mailboxesPath, validBodies["POST /v1/tenants/{tenant_id}/mailboxes"]), 404, "domain_not_found"},
 	} {
 		client.expect(refused.call, refused.status, refused.code)
 		if _, found, err := env.store.KeyRecord(t.Context(), env.storedKeyID("k")); err != nil || found {
@@ -137,16 +137,16 @@ func TestRefusalAfterAProviderCallIsReplayed(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
 	client.expect(addDomainCall(env, "add"), 200, "")
-	request := keyedCall(env, "k", "POST", verifyOfA, "")
+	request := keyedCall(env, "k", "POST", verifyPathOfA, "")
 	first := client.expect(request, 400, "verification_failed")
 	env.publishRecords(t, env.accountA, "example.com")
 	checkReplay(t, first, client.expect(request, 400, "verification_failed"))
-	client.expect(keyedCall(env, "k2", "POST", verifyOfA, ""), 200, "")
+	client.expect(keyedCall(env, "k2", "POST", verifyPathOfA, ""), 200, "")
 }
 
 // TestRefusalOfTheStoreIsNotReplayed checks that a refusal is not replayed if the stored data
-// caused it, even if the platform was called before. In this test, a session fails while the
-// platform creates its link.
+// caused it, even if the platform was called before. While the platform creates the link of a
+// session, the test marks the session as failed in the store.
 func TestRefusalOfTheStoreIsNotReplayed(t *testing.T) {
 	s := newIntegrationEnv(t)
 	begin := keyedCall(s.base, "k", "POST", s.addIntegration("instantly")+"/mailboxes/"+s.mailboxID+"/oauth/microsoft/init", "")

@@ -24,7 +24,7 @@ import (
 // TestBenchmarks runs the benchmark once, to check that it still works.
 func TestBenchmarks(t *testing.T) { testserver.Benchmarks(t, "Jobs") }
 
-// BenchmarkJobs measures how many empty wake-ups a worker handles in a second. All of them wait
+// BenchmarkJobs measures how many empty wake-ups a worker handles in a second. All are enqueued
 // before the worker starts. For comparison, `bare` is unmodified River.
 func BenchmarkJobs(b *testing.B) {
 	b.Run("local", func(b *testing.B) {

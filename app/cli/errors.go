@@ -95,8 +95,7 @@ func ExitCode(err error) int {
 }
 
 // fixes maps an error code to the fix that an operator can apply. For a code without an entry, the
-// fix is Code.About. fixes therefore has the codes whose About is written only for callers of the
-// API.
+// fix is Code.About. Add an entry if About helps only callers of the API.
 var fixes = map[string]string{
 	fault.InvalidRequest.Name:        "correct the value and run the command again; --help lists the flags",
 	fault.AccountNotFound.Name:       "`tenantry account list` shows all accounts",
@@ -115,8 +114,8 @@ var fixes = map[string]string{
 	fault.ProviderTimeout.Name:       "run the command again in some minutes; `tenantry doctor` also checks the mail platform",
 }
 
-// FixUser is the fix for a file that belongs to another user.
-const FixUser = "run the command as the user of the service, or let that user read and write the file"
+// FixFileAccess is the fix for a file that belongs to another user.
+const FixFileAccess = "run the command as the user of the service, or let that user read and write the file"
 
 // fixPrivileges is the fix for a database user without the privileges that a statement needs.
 const fixPrivileges = "give the missing privilege to the database user: `tenantry migrate` creates tables, the service reads and writes them"
@@ -128,16 +127,16 @@ func PrintError(w io.Writer, cmd *cobra.Command, asJSON bool, err error) {
 		return
 	}
 	code, message, fix := "failed", err.Error(), ""
-	var refusal *fault.Error
-	if errors.As(err, &refusal) {
-		code, message, fix = refusal.Code.Name, refusal.Detail, cmp.Or(fixes[refusal.Code.Name], refusal.Code.About)
+	var failure *fault.Error
+	if errors.As(err, &failure) {
+		code, message, fix = failure.Code.Name, failure.Detail, cmp.Or(fixes[failure.Code.Name], failure.Code.About)
 	}
 	var usage usageError
 	if errors.As(err, &usage) {
 		code, fix = "usage", "`"+cmd.CommandPath()+" --help` shows the usage"
 	}
 	if errors.Is(err, fs.ErrPermission) {
-		fix = FixUser
+		fix = FixFileAccess
 	}
 	if database.Forbidden(err) {
 		fix = fixPrivileges

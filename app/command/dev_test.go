@@ -13,11 +13,11 @@ import (
 	"github.com/tenantry/tenantry/app/settings"
 )
 
-// TestTheShellKeepsItsTenant checks that the file env keeps its first tenant when a restarted
+// TestEnvFileKeepsItsFirstTenant checks that the file env keeps its first tenant when a restarted
 // sandbox lists other tenants.
-func TestTheShellKeepsItsTenant(t *testing.T) {
+func TestEnvFileKeepsItsFirstTenant(t *testing.T) {
 	folder := t.TempDir()
-	tenantInEnvFile := func(tenants ...string) string {
+	writeEnvAndReadTenant := func(tenants ...string) string {
 		t.Helper()
 		ready := sandbox.Ready{APIKey: "key of " + strings.Join(tenants, " ")}
 		for _, id := range tenants {
@@ -37,15 +37,15 @@ func TestTheShellKeepsItsTenant(t *testing.T) {
 		readyTenants []string
 		want         string
 	}{{nil, ""}, {[]string{"one", "two"}, "one"}, {[]string{"two"}, "one"}, {nil, "one"}} {
-		if got := tenantInEnvFile(step.readyTenants...); got != step.want {
+		if got := writeEnvAndReadTenant(step.readyTenants...); got != step.want {
 			t.Fatalf("with the tenants %q the file env names %q, want %q", step.readyTenants, got, step.want)
 		}
 	}
 }
 
-// TestTextModeKeepsItsLog checks that the file has all records of the log level, and the terminal
-// only warnings.
-func TestTextModeKeepsItsLog(t *testing.T) {
+// TestDevLogFileGetsAllRecords checks that the log file gets all records at or above the log level,
+// and the terminal only warnings.
+func TestDevLogFileGetsAllRecords(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "data")
 	var terminal bytes.Buffer
 	for range 2 { // a restart appends
@@ -69,8 +69,8 @@ func TestTextModeKeepsItsLog(t *testing.T) {
 	}
 }
 
-// TestWelcomeSaysThatTheControlAddressIsTaken checks that the welcome text says when the control
-// interface has another address than --control asks for.
+// TestWelcomeSaysThatTheControlAddressIsTaken checks that the welcome text warns if the control
+// interface has a different address than --control asks for.
 func TestWelcomeSaysThatTheControlAddressIsTaken(t *testing.T) {
 	for control, wantTaken := range map[string]bool{"127.0.0.1:8081": true, "127.0.0.1:5000": false, "127.0.0.1:0": false} {
 		var out bytes.Buffer

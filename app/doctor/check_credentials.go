@@ -152,13 +152,13 @@ func (e *examination) checkKeyset(ctx context.Context) finding {
 	case errors.Is(err, fs.ErrNotExist):
 		return e.missingKeyset(ctx, path)
 	case err != nil:
-		return failed(cli.FixUser+", or correct keyset_file", "the keyset cannot be read: %s", cli.FirstLine(err))
+		return failed(cli.FixFileAccess+", or correct keyset_file", "the keyset cannot be read: %s", cli.FirstLine(err))
 	}
 	if _, err := secrets.OpenKeyset(path, secrets.RequireExisting); err != nil {
 		fix := "restore the keyset from its backup: " + path
 		switch {
 		case errors.Is(err, fs.ErrPermission):
-			fix = cli.FixUser
+			fix = cli.FixFileAccess
 		case info.Mode().Perm()&0o027 != 0:
 			fix = "chmod 600 " + path
 		}

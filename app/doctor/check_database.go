@@ -31,7 +31,7 @@ func (e *examination) checkDatabase(ctx context.Context) finding {
 		return warned("run `tenantry migrate`, which creates the database, or correct database_url",
 			"there is no database yet: %s", strings.TrimPrefix(e.config.DatabaseURL, "sqlite://"))
 	case errors.Is(err, fs.ErrPermission):
-		return failed(cli.FixUser, "%s", cli.FirstLine(err))
+		return failed(cli.FixFileAccess, "%s", cli.FirstLine(err))
 	case err != nil:
 		return failed(fixDatabase, "%s", cli.FirstLine(err))
 	}

@@ -30,13 +30,15 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// zoneHost hosts zones: a DNS provider, its plugin and public DNS.
+// zoneHost is a DNS provider in a test. It gives access to the provider's records, to its plugin,
+// and to the DNS answers for its zones.
 type zoneHost interface {
 	// put replaces the records of a zone directly at the provider.
 	put(t testing.TB, zone string, records []zoneLine)
-	// storedRecords returns the records of a zone as the provider's API shows them.
+	// storedRecords returns the records of a zone as the provider's API shows them, without the SOA
+	// and the NS records of the apex.
 	storedRecords(t testing.TB, zone string) []storedRecord
-	// read reads the records that the plan needs from the authoritative servers.
+	// read asks the authoritative servers for the records that the DNS plan of the case compares.
 	read(t testing.TB, c zoneCase) dns.ZoneRead
 	provider() ports.DNSProvider
 }
@@ -76,8 +78,8 @@ func newPowerDNSHost(t testing.TB) *powerDNSHost {
 		Settings: map[string]string{"api_url": server.API, "allow_private": "true"},
 		Secrets:  map[string]secret.Text{"api_key": secret.New(server.Key)},
 	})
-	for _, above := range []string{"test", "messy.test"} { // these have no DMARC policy
-		host.put(t, above, nil)
+	for _, parentZone := range []string{"test", "messy.test"} { // these have no DMARC policy
+		host.put(t, parentZone, nil)
 	}
 	host.put(t, "hosting.test", parseZoneLines("hosting.test", "ns1 300 A 127.0.0.1\nns2 300 A 127.0.0.2"))
 	for _, zoneSet := range []map[string]string{outsideZones, platformZones} {
@@ -96,24 +98,24 @@ func (h *powerDNSHost) port() (port int) {
 
 func (h *powerDNSHost) provider() ports.DNSProvider { return h.plugin }
 
-func (h *powerDNSHost) read(t testing.TB, c zoneCase) dns.ZoneRead { return readSight(t, h.reader, c) }
+func (h *powerDNSHost) read(t testing.TB, c zoneCase) dns.ZoneRead { return readZone(t, h.reader, c) }
 
-func readSight(t testing.TB, reader ports.DNSReader, c zoneCase) dns.ZoneRead {
+func readZone(t testing.TB, reader ports.DNSReader, c zoneCase) dns.ZoneRead {
 	t.Helper()
-	sight, err := reader.Read(t.Context(), "", c.domain(), dns.DesiredRecords(c.domain(), c.offer())...)
+	read, err := reader.Read(t.Context(), "", c.domain(), dns.DesiredRecords(c.domain(), c.offer())...)
 	must(t, err)
-	return sight
+	return read
 }
 
 func (h *powerDNSHost) put(t testing.TB, zone string, records []zoneLine) {
 	t.Helper()
 	var sets []map[string]any
-	at := map[string]int{}
+	setIndex := map[string]int{}
 	for _, line := range records {
-		i, ok := at[line.key()]
+		i, ok := setIndex[line.key()]
 		if !ok {
 			i = len(sets)
-			at[line.key()] = i
+			setIndex[line.key()] = i
 			sets = append(sets, map[string]any{"name": line.name + ".", "type": line.recordType, "ttl": line.ttl, "records": []any{}})
 		}
 		sets[i]["records"] = append(sets[i]["records"].([]any), map[string]any{"content": line.zoneFileText()})
@@ -201,7 +203,7 @@ var cloudflareCases = []zoneCase{
 type cloudflareHost struct {
 	url    string
 	store  *zones.Store
-	dns    string
+	server string // the address of the DNS server
 	reader ports.DNSReader
 	plugin ports.DNSProvider
 }
@@ -216,11 +218,11 @@ func newCloudflareHost(t testing.TB) *cloudflareHost {
 	handler = inner
 	store, err := zones.Open(filepath.Join(t.TempDir(), "zones.json"))
 	must(t, err)
-	served, err := zones.Listen(t.Context(), store)
+	dnsServer, err := zones.Listen(t.Context(), store)
 	must(t, err)
-	t.Cleanup(func() { _ = served.Close() })
-	host := &cloudflareHost{url: server.URL, store: store, dns: served.Addr(),
-		reader: dnsresolver.New(dnsresolver.Options{Resolvers: []string{served.Addr()}, Port: served.Port(), AllowPrivate: true}),
+	t.Cleanup(func() { _ = dnsServer.Close() })
+	host := &cloudflareHost{url: server.URL, store: store, server: dnsServer.Addr(),
+		reader: dnsresolver.New(dnsresolver.Options{Resolvers: []string{dnsServer.Addr()}, Port: dnsServer.Port(), AllowPrivate: true}),
 		plugin: startDNSPlugin(t, "cloudflare", wire.Connection{
 			Settings: ready.Settings, Secrets: map[string]secret.Text{"api_token": secret.New(ready.Secrets["api_token"])},
 		}),
@@ -243,7 +245,7 @@ func (h *cloudflareHost) provider() ports.DNSProvider { return h.plugin }
 
 func (h *cloudflareHost) read(t testing.TB, c zoneCase) dns.ZoneRead {
 	h.publish(t, c.zone())
-	return readSight(t, h.reader, c)
+	return readZone(t, h.reader, c)
 }
 
 func (h *cloudflareHost) put(t testing.TB, zone string, records []zoneLine) {
@@ -309,8 +311,8 @@ func decodeRecord(t testing.TB, raw json.RawMessage) (r cloudRecord) {
 	return r
 }
 
-// publish makes the name servers answer as Cloudflare's do: a proxied record with Cloudflare's
-// addresses, a flattened one with the records of its target.
+// publish makes the name servers answer as Cloudflare's do. For a proxied record they answer with
+// an address of Cloudflare, and for a flattened record with the TXT and A records of its target.
 func (h *cloudflareHost) publish(t testing.TB, zone string) {
 	t.Helper()
 	var all []json.RawMessage
@@ -345,16 +347,16 @@ func (h *cloudflareHost) servedRecords(t testing.TB, zone string, r cloudRecord)
 	return []zones.Record{out}
 }
 
-// flattenTarget returns the records at the target of a CNAME.
+// flattenTarget returns the TXT and A records at the target of a CNAME, with the name of the CNAME.
 func (h *cloudflareHost) flattenTarget(t testing.TB, r cloudRecord) []zones.Record {
 	t.Helper()
 	var out []zones.Record
 	tcp := wiredns.Client{Net: "tcp"}
-	for _, of := range []uint16{wiredns.TypeTXT, wiredns.TypeA} {
-		answer, _, err := tcp.Exchange(new(wiredns.Msg).SetQuestion(r.Content+".", of), h.dns)
+	for _, queryType := range []uint16{wiredns.TypeTXT, wiredns.TypeA} {
+		answer, _, err := tcp.Exchange(new(wiredns.Msg).SetQuestion(r.Content+".", queryType), h.server)
 		must(t, err)
 		for _, rr := range answer.Answer {
-			record := zones.Record{Type: wiredns.TypeToString[of], Name: r.Name, TTL: r.TTL}
+			record := zones.Record{Type: wiredns.TypeToString[queryType], Name: r.Name, TTL: r.TTL}
 			switch rr := rr.(type) {
 			case *wiredns.TXT:
 				record.Content = strings.Join(rr.Txt, "")

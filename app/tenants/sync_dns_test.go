@@ -20,10 +20,10 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// interceptedDNS passes each DNS read to a function, which can change the read or fail.
+// interceptedDNS passes each successful DNS read to a function, which can change the read or fail.
 type interceptedDNS struct {
 	ports.DNSReader
-	intercept func(ctx context.Context, s dns.ZoneRead) (dns.ZoneRead, error)
+	intercept func(ctx context.Context, read dns.ZoneRead) (dns.ZoneRead, error)
 }
 
 func (r interceptedDNS) Read(ctx context.Context, owner access.AccountID, name string, wanted ...dns.Desired) (dns.ZoneRead, error) {
@@ -71,8 +71,8 @@ func TestSyncRefreshesTheStatuses(t *testing.T) {
 // domainsOf returns the first result of storedObjects.
 func domainsOf(domains []domain.Domain, _ any) []domain.Domain { return domains }
 
-// TestSyncIgnoresUnreliableDNS checks that an unreliable DNS read does not overwrite stored values.
-// It fills in missing ones.
+// TestSyncIgnoresUnreliableDNS checks that an unreliable DNS read does not overwrite stored values,
+// but fills in missing values.
 func TestSyncIgnoresUnreliableDNS(t *testing.T) {
 	fx := newConnectedFixture(t, fake.Setup{})
 	fx.addPlatformObjects(t)
@@ -116,13 +116,13 @@ func TestSyncOfMoreDomainsThanThereIsTimeFor(t *testing.T) {
 			mu    sync.Mutex
 			names []string
 		)
-		fx.Reconciler.DNS = interceptedDNS{fx.platform.DNS, func(ctx context.Context, s dns.ZoneRead) (dns.ZoneRead, error) {
+		fx.Reconciler.DNS = interceptedDNS{fx.platform.DNS, func(ctx context.Context, read dns.ZoneRead) (dns.ZoneRead, error) {
 			mu.Lock()
-			names = append(names, s.Domain)
+			names = append(names, read.Domain)
 			number := len(names)
 			mu.Unlock()
 			if number <= readsInTime {
-				return s, nil
+				return read, nil
 			}
 			<-ctx.Done()
 			return s, ctx.Err()

@@ -186,7 +186,7 @@ func KeysetError(file string, err error) error {
 	case errors.Is(err, secrets.ErrStaged):
 		return cli.WithFix(err, "copy the file to every replica, then run `tenantry keyset rotate` to encrypt with the staged key")
 	case errors.Is(err, fs.ErrPermission):
-		return cli.WithFix(fmt.Errorf("the keyset cannot be accessed: %w", err), cli.FixUser)
+		return cli.WithFix(fmt.Errorf("the keyset cannot be accessed: %w", err), cli.FixFileAccess)
 	default:
 		return cli.WithFix(err, "correct the file that the setting keyset_file names")
 	}

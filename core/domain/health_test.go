@@ -50,7 +50,7 @@ func readWith(spf, dkim, mx bool) dns.ZoneRead {
 	return read
 }
 
-// unreliable returns the read with servers that disagree.
+// unreliable returns read, marked as incomplete because the servers disagree.
 func unreliable(read dns.ZoneRead) dns.ZoneRead {
 	read.Complete, read.Reason = false, "servers_disagree"
 	return read
@@ -153,14 +153,14 @@ func TestADomainIsDueHalfADayAfterItsRead(t *testing.T) {
 	}
 }
 
-// The shares of all ticks of a day together cover all domains. They exceed the number of domains by
-// less than one domain per tick.
-func TestTheSharesOfADayCoverAllDomains(t *testing.T) {
+// TestReadsPerTickCoverAllDomains checks that ReadsPerTick is large enough to read all domains in
+// one RereadInterval, and that no smaller number is.
+func TestReadsPerTickCoverAllDomains(t *testing.T) {
 	const tick = 5 * time.Minute
 	for _, n := range []int{0, 1, 287, 288, 289, 10_000, 1_000_000} {
-		share, ticks := domain.ReadsPerTick(n, tick), int(domain.RereadInterval/tick)
-		if share*ticks < n || (share-1)*ticks >= n && n > 0 || n == 0 && share != 0 {
-			t.Errorf("%d of %d domains in each of %d ticks", share, n, ticks)
+		reads, ticks := domain.ReadsPerTick(n, tick), int(domain.RereadInterval/tick)
+		if reads*ticks < n || (reads-1)*ticks >= n && n > 0 || n == 0 && reads != 0 {
+			t.Errorf("%d of %d domains in each of %d ticks", reads, n, ticks)
 		}
 	}
 }

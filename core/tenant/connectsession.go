@@ -20,8 +20,8 @@ const (
 )
 
 // ConnectSession is one request of an account to connect a tenant. It can have several links, one
-// after the other, and only the newest link is valid. The store keeps the session after it deletes
-// the flow of a link.
+// after the other, and only the newest link is valid. The store deletes the sign-in data of old
+// links, but keeps the session.
 type ConnectSession struct {
 	ID     string
 	Status SessionStatus // as stored, see StatusAt
@@ -31,8 +31,8 @@ type ConnectSession struct {
 	// link.
 	Lifetime  time.Duration
 	ExpiresAt time.Time
-	// ReturnURL is the URL to which the last connect page links, empty for no link. State is added
-	// to the query of the URL.
+	// ReturnURL is the URL to which the last connect page links. If it is empty, the page has no
+	// such link. State is added to the query of the URL, unless it is empty.
 	ReturnURL, State string
 }
 
@@ -47,9 +47,9 @@ func (s ConnectSession) StatusAt(now time.Time) SessionStatus {
 	return s.Status
 }
 
-// ReturnTo returns ReturnURL with three parameters in its query: session_id, state, and result,
-// which is the status at the time now. It returns "" if the session has no ReturnURL. The page at
-// the URL must not trust the parameters, because anyone can write them.
+// ReturnTo returns ReturnURL with these parameters in its query: session_id, result, which is the
+// status at the time now, and state, unless it is empty. It returns "" if the session has no valid
+// ReturnURL. The page at the URL must not trust the parameters, because anyone can write them.
 func (s ConnectSession) ReturnTo(now time.Time) string {
 	u, err := url.Parse(s.ReturnURL)
 	if err != nil || s.ReturnURL == "" {

@@ -107,14 +107,14 @@ var dnsChecks = []contract.Check[*dnsEnvironment]{
 			t.Fatalf("the write returned %v after %d requests, want 1", err, sent)
 		}
 	}},
-	{ID: "dns/write/status-500", Proves: "a write that the provider answers with 500 is not reported as done or without effect", Run: func(t T, d *dnsEnvironment) {
+	{ID: "dns/write/status-500", Proves: "a write that the provider answers with 500 is reported as broken or unknown", Run: func(t T, d *dnsEnvironment) {
 		d.failedWrite(t, 500, outcome.Broken, outcome.Unknown)
 	}},
 	{ID: "dns/write/status-504", Proves: "a write that a gateway answers with 504 has an unknown outcome", Run: func(t T, d *dnsEnvironment) {
 		d.requireHTTP(t)
 		d.failedWrite(t, 504, outcome.Unknown, outcome.Broken)
 	}},
-	{ID: "dns/write/status-503", Proves: "a write that the provider answers with 503 is down", Run: func(t T, d *dnsEnvironment) {
+	{ID: "dns/write/status-503", Proves: "a write that the provider answers with 503 is reported as down", Run: func(t T, d *dnsEnvironment) {
 		d.requireHTTP(t)
 		d.failedWrite(t, 503, outcome.Down)
 	}},

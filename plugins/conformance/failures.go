@@ -25,17 +25,17 @@ import (
 func failureChecks(kind string) []check {
 	area := kind + "/failures/"
 	checks := []check{
-		{ID: area + "nothing-listens", Proves: "an address where nothing listens is down", Run: func(t T, b Binary) {
+		{ID: area + "nothing-listens", Proves: "a refused connection is reported as down", Run: func(t T, b Binary) {
 			b.expectOutcome(t, UnreachableURL(t), outcome.Down)
 		}},
-		{ID: area + "html-page", Proves: "an HTML page instead of an answer is broken", Run: func(t T, b Binary) {
+		{ID: area + "html-page", Proves: "an HTML page instead of an answer is reported as broken", Run: func(t T, b Binary) {
 			b.expectOutcome(t, b.startPage(t), outcome.Broken)
 		}},
-		{ID: area + "status-500", Proves: "a 500 without a body is broken or down", Run: func(t T, b Binary) {
+		{ID: area + "status-500", Proves: "a 500 without a body is reported as broken or down", Run: func(t T, b Binary) {
 			b.requireHTTP(t)
 			b.expectOutcome(t, startServer(t, statusHandler(http.StatusInternalServerError)), outcome.Broken, outcome.Down)
 		}},
-		{ID: area + "endless-answer", Proves: "an endless answer is broken", Run: func(t T, b Binary) {
+		{ID: area + "endless-answer", Proves: "an endless answer is reported as broken", Run: func(t T, b Binary) {
 			b.expectOutcomeOfReads(t, b.startFlood(t), 1, []outcome.Kind{outcome.Broken})
 		}},
 		{ID: area + "redirect", Proves: "a redirect is not followed", Run: func(t T, b Binary) {
@@ -43,7 +43,7 @@ func failureChecks(kind string) []check {
 			elsewhere := startServer(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a redirect was followed") }))
 			b.expectOutcome(t, startServer(t, http.RedirectHandler(elsewhere, http.StatusTemporaryRedirect)), outcome.Broken, outcome.Down)
 		}},
-		{ID: area + "deadline", Proves: "a call without an answer ends unknown at its deadline", Run: checkDeadline},
+		{ID: area + "deadline", Proves: "a call without an answer ends at its deadline, and its outcome is unknown", Run: checkDeadline},
 		{ID: area + "cancelled", Proves: "a cancelled call returns, and its request to the provider ends", Run: checkCancelled},
 	}
 	if kind == string(wire.KindDNS) {
@@ -55,11 +55,11 @@ func failureChecks(kind string) []check {
 // dnsFailureChecks are checks with HTTP statuses. The contract suite of a DNS provider does not
 // have them.
 var dnsFailureChecks = []check{
-	{ID: "dns/failures/status-503", Proves: "a provider out of service is down", Run: func(t T, b Binary) {
+	{ID: "dns/failures/status-503", Proves: "a provider that answers 503 is reported as down", Run: func(t T, b Binary) {
 		b.requireHTTP(t)
 		b.expectOutcome(t, startServer(t, statusHandler(http.StatusServiceUnavailable)), outcome.Down)
 	}},
-	{ID: "dns/failures/throttled", Proves: "a provider that throttles is throttled, for as long as it says", Run: func(t T, b Binary) {
+	{ID: "dns/failures/throttled", Proves: "a throttled call is reported with the provider's Retry-After", Run: func(t T, b Binary) {
 		b.requireHTTP(t)
 		url := startServer(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Retry-After", "7")
@@ -74,7 +74,7 @@ var dnsFailureChecks = []check{
 			t.Errorf("Check returned %v, want throttled with the Retry-After of 7 seconds", err)
 		}
 	}},
-	{ID: "dns/failures/write-html-page", Proves: "a write that is answered with an HTML page is not reported as done or without effect", Run: func(t T, b Binary) {
+	{ID: "dns/failures/write-html-page", Proves: "a write that is answered with an HTML page is reported as broken or unknown", Run: func(t T, b Binary) {
 		url := b.startPage(t)
 		ctx, cancel := context.WithTimeout(t.Context(), callTimeout)
 		defer cancel()

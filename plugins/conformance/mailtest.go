@@ -22,8 +22,9 @@ import (
 // alias, an author needs to import only this package.
 type MailFixture = contract.MailPlatformEnv
 
-// MailTest is the simulator of a mail platform, and the plugin's platform that calls the simulator.
-// It implements contract.MailPlatformEnv with the control calls that docs/plugins.md lists.
+// MailTest combines the simulator of a mail platform with the plugin's sdk.MailPlatform, which
+// calls the simulator. It implements contract.MailPlatformEnv with the control calls that
+// docs/plugins.md lists.
 type MailTest struct {
 	*Simulator
 	platform    sdk.MailPlatform
@@ -38,20 +39,20 @@ type MailTest struct {
 // of the provider.
 func SimulateMail(t T, open opener, newPlatform func(sdk.Connection) sdk.MailPlatform) *MailTest {
 	t.Helper()
-	w := newZoneServer(t, "")
-	w.serveDNS(t)
+	zones := newZoneServer(t, "")
+	zones.serveDNS(t)
 	s := Simulate(t, func(o simulate.Options) (http.Handler, simulate.Ready, error) {
-		o.World = w.url
+		o.World = zones.url
 		return open(o)
 	})
-	m := newMailTest(t, s, w)
+	m := newMailTest(t, s, zones)
 	m.platform = newPlatform(s.Connection(m.suite.Settings, nil))
 	return m
 }
 
-func newMailTest(t T, s *Simulator, w *zoneServer) *MailTest {
+func newMailTest(t T, s *Simulator, zones *zoneServer) *MailTest {
 	t.Helper()
-	m := &MailTest{Simulator: s, zones: w}
+	m := &MailTest{Simulator: s, zones: zones}
 	s.Control(t, http.MethodGet, "/suite", nil, &m.suite)
 	t.Cleanup(func() {
 		for _, call := range s.Violations(t) {
@@ -65,10 +66,10 @@ func newMailTest(t T, s *Simulator, w *zoneServer) *MailTest {
 // runs the contract suite of a mail platform.
 func newMailEnvironment(t T, e *environment) contract.MailPlatformEnv {
 	t.Helper()
-	w := newZoneServer(t, e.description.Name)
-	w.serveDNS(t)
-	e.start(t, w.url)
-	m := newMailTest(t, e.simulator, w)
+	zones := newZoneServer(t, e.description.Name)
+	zones.serveDNS(t)
+	e.start(t, zones.url)
+	m := newMailTest(t, e.simulator, zones)
 	for name, value := range m.suite.Settings {
 		e.simulator.Ready.Settings[name] = value
 	}
@@ -202,9 +203,9 @@ func (m *MailTest) Rules(t T, id tenant.GUID) map[string][]string {
 }
 
 // Revoke implements contract.MailPlatformEnv.
-func (m *MailTest) Revoke(t T, id tenant.GUID, what contract.Grant) {
+func (m *MailTest) Revoke(t T, id tenant.GUID, grant contract.Grant) {
 	t.Helper()
-	m.Control(t, http.MethodPost, "/tenants/"+string(id)+"/revoke", map[string]string{"what": string(what)}, nil)
+	m.Control(t, http.MethodPost, "/tenants/"+string(id)+"/revoke", map[string]string{"what": string(grant)}, nil)
 }
 
 // Fail implements contract.MailPlatformEnv. For a method that reads, all requests fail. For other

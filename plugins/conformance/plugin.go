@@ -58,7 +58,7 @@ var pluginChecks = []check{
 			t.Errorf("--version prints %q without %s", stdout, d.Version)
 		}
 	}},
-	{ID: "plugin/commands/without-host", Proves: "without a host it exits with 2 and says that it is a plugin", Run: func(t T, b Binary) {
+	{ID: "plugin/commands/without-host", Proves: "if it is started by hand, it exits with 2 and says that it is a plugin", Run: func(t T, b Binary) {
 		stdout, stderr := runWithoutHost(t, b, 2)
 		if !bytes.Contains(bytes.ToLower(append(stdout, stderr...)), []byte("plugin")) {
 			t.Errorf("it prints %q and %q", stdout, stderr)

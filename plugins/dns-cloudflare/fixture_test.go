@@ -28,16 +28,16 @@ import (
 // testTimeout is a timeout that is exceeded only if a server never answers, even on a slow machine.
 const testTimeout = 4 * time.Minute
 
-// newTestState returns a processState whose calls time out after testTimeout and whose budgets and
-// waits use now.
+// newTestState returns a processState whose calls time out after testTimeout, and whose budgets and
+// waits take the time from the function now.
 func newTestState(now func() time.Time) *processState {
 	s := newProcessState()
 	s.http.Timeout, s.budgets, s.waits = testTimeout, newBudgets(now), sdk.NewWaits(now)
 	return s
 }
 
-// fixture runs the simulator on a server. It validates every request and answer against
-// Cloudflare's OpenAPI description. It implements conformance.DNSFixture.
+// fixture runs the simulator on a server. It validates the requests of the API and their answers
+// against Cloudflare's OpenAPI description. It implements conformance.DNSFixture.
 type fixture struct {
 	server      *httptest.Server
 	simulator   http.Handler // the simulator without validation
@@ -52,7 +52,7 @@ func newFixture(t conformance.T) *fixture {
 	t.Helper()
 	f := &fixture{newProvider: newTestState(time.Now).provider, t: t}
 	var handler http.Handler
-	f.server = httptest.NewServer(http.HandlerFunc(func(a http.ResponseWriter, r *http.Request) { handler.ServeHTTP(a, r) }))
+	f.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { handler.ServeHTTP(w, r) }))
 	t.Cleanup(f.server.Close)
 	sim, ready, err := simulator.New(simulate.Options{URL: f.server.URL, DataDir: t.TempDir(), Log: io.Discard})
 	if err != nil {
@@ -74,7 +74,8 @@ var loadAPIDescription = sync.OnceValues(func() (routers.Router, error) {
 	return legacy.NewRouter(doc, openapi3.AllowExtraSiblingFields("no trailing dot", "punycode."))
 })
 
-// validating returns a handler that passes API requests to next and validates requests and answers.
+// validating returns a handler that passes all requests to next. It validates the requests of the
+// API and their answers.
 func (f *fixture) validating(next http.Handler) http.Handler {
 	router, err := loadAPIDescription()
 	if err != nil {
@@ -143,6 +144,7 @@ func (f *fixture) Provider() sdk.DNSProvider {
 	return f.providerWithToken(f.ready.Secrets["api_token"])
 }
 
+// Refused returns the provider with a token that it rejects.
 func (f *fixture) Refused() sdk.DNSProvider { return f.providerWithToken("guessed") }
 
 func (f *fixture) NewZone(t conformance.T) string {
@@ -187,6 +189,7 @@ func (f *fixture) records(t conformance.T, zone string) []map[string]any {
 	return list
 }
 
+// Held returns the record sets that the provider stores for the zone.
 func (f *fixture) Held(t conformance.T, zone string) []sdk.RRSet {
 	t.Helper()
 	var sets []sdk.RRSet
@@ -211,6 +214,7 @@ func (f *fixture) Held(t conformance.T, zone string) []sdk.RRSet {
 	return sets
 }
 
+// Lose plans that the next write loses its request or its answer.
 func (f *fixture) Lose(t conformance.T, failure conformance.Failure) {
 	kind := map[conformance.Failure]string{conformance.LosesRequest: "drop_before", conformance.LosesAnswer: "drop_after"}[failure]
 	f.planFault(t, map[string]any{"kind": kind, "times": 1, "writes_only": true})

@@ -83,8 +83,8 @@ func (r ruleRow) senders() []string {
 	return slices.Compact(values)
 }
 
-// toRule returns the rule as a sendlimit.Rule. A rule that only reports messages is not enabled in
-// this type.
+// toRule returns the rule as a sendlimit.Rule. A rule that only reports messages, but lets them
+// pass, counts as not enabled.
 func (r ruleRow) toRule(created, written bool) sendlimit.Rule {
 	return sendlimit.Rule{
 		ID: string(r.ID), Name: string(r.Name), Enabled: r.isEnabled() && equalFold(string(r.Mode), exchange.Enforce),
@@ -121,15 +121,15 @@ func (c *tenantClient) rules(ctx context.Context, parameters map[string]any) ([]
 }
 
 const (
-	ruleSize = 8 << 10 // the platform's limit in characters
-	// ruleReserve is the part of ruleSize that is kept free for text that the platform adds.
+	maxRuleSize = 8 << 10 // the platform's limit in characters
+	// ruleReserve is the part of maxRuleSize that is kept free for text that the platform adds.
 	ruleReserve = 512
 )
 
 // ruleSenders returns the mailboxes as a rule lists them: in lower case, sorted, without
-// duplicates. It refuses lists that exceed ruleSize, and addresses that are not plain addresses.
-// The platform could read a blank address as "no senders", and the rule would then block all mail
-// of the tenant.
+// duplicates. It refuses lists whose rule could exceed maxRuleSize, and addresses that are not
+// plain addresses. The platform could read a blank address as "no senders", and the rule would then
+// block all mail of the tenant.
 func ruleSenders(name string, mailboxes []string) ([]string, error) {
 	var values []string
 	for _, address := range mailboxes {
@@ -146,7 +146,7 @@ func ruleSenders(name string, mailboxes []string) ([]string, error) {
 	for _, address := range values {
 		size += len(address) + 1
 	}
-	if size > ruleSize {
+	if size > maxRuleSize {
 		return nil, call.Refuse(fault.ProviderError,
 			"one rule of the mail platform has no room for these "+strconv.Itoa(len(values))+" mailboxes")
 	}

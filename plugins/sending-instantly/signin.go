@@ -14,8 +14,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// upstreamRetryAfter is how long the host waits before it repeats a start that failed because
-// Microsoft throttled Instantly. Instantly sends no Retry-After in this case.
+// upstreamRetryAfter is how long the host waits before it calls StartSignIn again after Microsoft
+// has throttled Instantly. Instantly sends no Retry-After in this case.
 const upstreamRetryAfter = 5 * time.Second
 
 // StartSignIn implements sdk.SendingPlatform. An OAuth session of Instantly does not belong to an
@@ -38,8 +38,8 @@ func (p *platform) StartSignIn(ctx context.Context, address string) (sdk.SignInS
 	return sdk.SignInSession{ID: answer.SessionID, URL: withLoginHint(answer.AuthURL, address), ExpiresAt: answer.ExpiresAt}, nil
 }
 
-// withUpstreamRetry sets the RetryAfter of an outcome for a 503 without Retry-After. Instantly
-// answers like this if Microsoft throttles it.
+// withUpstreamRetry adds upstreamRetryAfter to an error that reports a 503 without a Retry-After
+// header. Instantly answers with this status if Microsoft throttles it.
 func withUpstreamRetry(err error) error {
 	result := sdk.OutcomeOf(err)
 	if result.Kind != sdk.Down || result.Cause != "status 503" || result.RetryAfter > 0 {
@@ -49,8 +49,9 @@ func withUpstreamRetry(err error) error {
 	return &result
 }
 
-// withLoginHint adds the parameter login_hint, unless Instantly has set it. Microsoft's page uses
-// it to fill in the address. It does not change a byte of the rest of the URL.
+// withLoginHint appends the parameter login_hint, with which Microsoft's page fills in the address.
+// It keeps the other parameters as they are. If Instantly has set login_hint, it returns the URL
+// unchanged.
 func withLoginHint(authURL, address string) string {
 	u, err := url.Parse(authURL)
 	if err != nil || u.Query().Has("login_hint") {
@@ -63,8 +64,8 @@ func withLoginHint(authURL, address string) string {
 	return u.String()
 }
 
-// oauthCode matches an OAuth error code.
-var oauthCode = regexp.MustCompile(`^[a-z0-9_]{1,64}$`)
+// oauthErrorCode matches an OAuth error code.
+var oauthErrorCode = regexp.MustCompile(`^[a-z0-9_]{1,64}$`)
 
 // SignIn implements sdk.SendingPlatform. If Instantly has no such session, the session counts as
 // expired.
@@ -88,7 +89,7 @@ func (p *platform) SignIn(ctx context.Context, session string) (sdk.Progress, er
 		return sdk.Progress{State: sdk.SignInSucceeded, Address: answer.Email, Name: answer.Name}, nil
 	case "error":
 		reason := "sign_in_failed"
-		if oauthCode.MatchString(answer.Error) {
+		if oauthErrorCode.MatchString(answer.Error) {
 			reason = answer.Error
 		}
 		return sdk.Progress{State: sdk.SignInFailed, Reason: reason}, nil

@@ -48,20 +48,20 @@ func (p *recordingPlatform) record(method string, args ...any) {
 	p.lastCall = fmt.Sprint(append([]any{method}, args...)...)
 }
 
-func newFilled[T any](at string) (T, error) {
+func newFilled[T any](label string) (T, error) {
 	var v T
-	fill(reflect.ValueOf(&v).Elem(), at)
+	fill(reflect.ValueOf(&v).Elem(), label)
 	return v, nil
 }
 
-func newDomain(name, at string) (domain.Platform, error) {
-	d, err := newFilled[domain.Platform](at)
+func newDomain(name, label string) (domain.Platform, error) {
+	d, err := newFilled[domain.Platform](label)
 	d.Name = name
 	return d, err
 }
 
-func newMailbox(address, at string) (mailbox.Platform, error) {
-	m, err := newFilled[mailbox.Platform](at)
+func newMailbox(address, label string) (mailbox.Platform, error) {
+	m, err := newFilled[mailbox.Platform](label)
 	m.Address = address
 	return m, err
 }

@@ -339,7 +339,7 @@ var zoneWriteChecks = []providerCheck{
 		must(t, "apply", err)
 		requireZone(t, env, zone)
 	}},
-	{"dns/write/only-inside-the-zone", "NS of the zone and names outside it cannot be written", func(t T, env DNSProviderEnv) {
+	{"dns/write/only-inside-the-zone", "the NS set of the zone and names outside the zone cannot be written", func(t T, env DNSProviderEnv) {
 		zone := env.NewZone(t)
 		foundZone := findZone(t, env.Provider(), zone)
 		for _, s := range []dns.RRSet{recordSet(zone, dns.NS, 300, "ns.evil.example"), recordSet("elsewhere.example", dns.TXT, 300, "x")} {
@@ -414,7 +414,7 @@ var zoneChangedChecks = []providerCheck{
 		requireChangedZone(t, "a TXT beside a CNAME", err)
 		requireZone(t, env, zone, key, vendor)
 	}},
-	{"dns/write/concurrent-writers", "of concurrent writers one succeeds", func(t T, env DNSProviderEnv) {
+	{"dns/write/concurrent-writers", "only one of several concurrent writers succeeds", func(t T, env DNSProviderEnv) {
 		zone := env.NewZone(t)
 		old := recordSet(zone, dns.TXT, existingTTL, "v=spf1 -all")
 		env.Put(t, zone, old)

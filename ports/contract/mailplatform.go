@@ -298,7 +298,7 @@ func retryUntilReady(t T, env MailPlatformEnv, what string, step func() error) {
 }
 
 var outcomeChecks = []mailCheck{
-	{"mail/outcomes/read-statuses", "a read tells throttled, down and broken apart", func(t T, env MailPlatformEnv) {
+	{"mail/outcomes/read-statuses", "a read distinguishes throttled, down and broken", func(t T, env MailPlatformEnv) {
 		testTenant, client := newConnectedTenant(t, env, Setup{})
 		for failure, kind := range map[Failure]outcome.Kind{
 			Throttles: outcome.Throttled, IsDown: outcome.Down, Breaks: outcome.Broken,

@@ -19,7 +19,7 @@ var consentChecks = []mailCheck{
 	{"mail/connect/credential", "the platform accepts the operator's credential", func(t T, env MailPlatformEnv) {
 		must(t, "check", env.Platform().Check(callContext(t)))
 	}},
-	{"mail/connect/consent-and-sign-in", "consent and sign-in prove tenant and administrator", func(t T, env MailPlatformEnv) {
+	{"mail/connect/consent-and-sign-in", "the consent identifies the tenant, and the sign-in the administrator", func(t T, env MailPlatformEnv) {
 		testTenant := env.NewTenant(t, Setup{})
 		if id := giveConsent(t, env, testTenant); id != testTenant.GUID {
 			t.Fatalf("granted names %s, want %s", id, testTenant.GUID)
@@ -31,7 +31,7 @@ var consentChecks = []mailCheck{
 			t.Fatalf("the administrator is %+v, want %s of %s", admin, testTenant.Admin, testTenant.GUID)
 		}
 	}},
-	{"mail/connect/state", "the consent's answer carries our state", func(t T, env MailPlatformEnv) {
+	{"mail/connect/state", "the callback of the consent contains the host's state", func(t T, env MailPlatformEnv) {
 		testTenant := env.NewTenant(t, Setup{})
 		page, err := env.Platform().ConsentURL(callContext(t), "our-state", callbackURL(testTenant))
 		must(t, "consent URL", err)
@@ -86,7 +86,7 @@ var consentChecks = []mailCheck{
 		giveConsent(t, env, other)
 		requireSignInRefused(t, env, func(s *ports.SignIn) { s.Tenant = other.GUID })
 	}},
-	{"mail/connect/without-consent", "a tenant without consent answers access_denied", func(t T, env MailPlatformEnv) {
+	{"mail/connect/without-consent", "every call for a tenant without consent is refused with access_denied", func(t T, env MailPlatformEnv) {
 		testTenant := env.NewTenant(t, Setup{})
 		_, err := env.Platform().For(testTenant.GUID).Profile(callContext(t))
 		requireRefusal(t, "profile", err, fault.AccessDenied)
@@ -177,7 +177,7 @@ var directoryChecks = []mailCheck{
 			t.Fatalf("the verification record is %+v", r)
 		}
 	}},
-	{"mail/domains/added-again", "adding again changes nothing", func(t T, env MailPlatformEnv) {
+	{"mail/domains/added-again", "adding a domain again changes nothing", func(t T, env MailPlatformEnv) {
 		_, client := newConnectedTenant(t, env, Setup{})
 		name := newVerifiedDomain(t, env, client)
 		d, err := client.AddDomain(callContext(t), name)
@@ -186,7 +186,7 @@ var directoryChecks = []mailCheck{
 			t.Fatalf("got %+v, want the verified domain, once", d)
 		}
 	}},
-	{"mail/domains/own-proof", "two tenants prove a domain by different records", func(t T, env MailPlatformEnv) {
+	{"mail/domains/own-proof", "each tenant proves the same domain with a record of its own", func(t T, env MailPlatformEnv) {
 		_, ann := newConnectedTenant(t, env, Setup{})
 		_, bob := newConnectedTenant(t, env, Setup{})
 		name := newAddedDomain(t, env, ann)
@@ -222,7 +222,7 @@ var directoryChecks = []mailCheck{
 			t.Fatalf("read back %+v", d)
 		}
 	}},
-	{"mail/domains/unavailable", "a different tenant's domain is unavailable, at add or at verify", func(t T, env MailPlatformEnv) {
+	{"mail/domains/unavailable", "a domain of a different tenant is refused when it is added or verified", func(t T, env MailPlatformEnv) {
 		_, ann := newConnectedTenant(t, env, Setup{})
 		_, bob := newConnectedTenant(t, env, Setup{})
 		name := newVerifiedDomain(t, env, ann)
@@ -248,7 +248,7 @@ var directoryChecks = []mailCheck{
 			t.Fatalf("got %+v, want the e-mail service on", d)
 		}
 	}},
-	{"mail/connect/withdrawn", "consent withdrawn is access_denied everywhere", func(t T, env MailPlatformEnv) {
+	{"mail/connect/withdrawn", "after a withdrawn consent every call is refused with access_denied", func(t T, env MailPlatformEnv) {
 		testTenant, client := newReadyTenant(t, env, Setup{})
 		env.Revoke(t, testTenant.GUID, GrantConsent)
 		for what, use := range map[string]func() error{

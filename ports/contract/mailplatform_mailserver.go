@@ -100,7 +100,7 @@ var mailServerChecks = []mailCheck{
 			}
 		}
 	}},
-	{"mail/signing/not-created", "signing can't be enabled before it is created", func(t T, env MailPlatformEnv) {
+	{"mail/signing/not-created", "signing cannot be enabled before it is created", func(t T, env MailPlatformEnv) {
 		_, client := newReadyTenant(t, env, Setup{})
 		name := newAcceptedDomain(t, env, client)
 		requireRefusal(t, "enable", client.EnableSigning(callContext(t), name), fault.DKIMNotReady)
@@ -158,7 +158,7 @@ var mailboxChecks = []mailCheck{
 			}
 		}
 	}},
-	{"mail/mailboxes/listed", "all shared mailboxes are listed, users only counted", func(t T, env MailPlatformEnv) {
+	{"mail/mailboxes/listed", "all shared mailboxes are listed, and mailboxes of users are only counted", func(t T, env MailPlatformEnv) {
 		_, client := newReadyTenant(t, env, Setup{})
 		before, err := client.UserMailboxes(callContext(t))
 		must(t, "user mailboxes", err)
@@ -194,7 +194,7 @@ var mailboxChecks = []mailCheck{
 		}
 		requireLicenses(t, client, want)
 	}},
-	{"mail/mailboxes/local-part", "one local part on two domains does not collide", func(t T, env MailPlatformEnv) {
+	{"mail/mailboxes/local-part", "two domains can have mailboxes with the same local part", func(t T, env MailPlatformEnv) {
 		_, client := newReadyTenant(t, env, Setup{})
 		first := createMailbox(t, env, client, "anna@"+newAcceptedDomain(t, env, client))
 		second := createMailbox(t, env, client, "anna@"+newAcceptedDomain(t, env, client))
@@ -202,7 +202,7 @@ var mailboxChecks = []mailCheck{
 			t.Fatalf("both have the alias %s", first.Alias)
 		}
 	}},
-	{"mail/mailboxes/one-per-address", "an address gets one mailbox", func(t T, env MailPlatformEnv) {
+	{"mail/mailboxes/one-per-address", "creating a mailbox again creates no second one for the address", func(t T, env MailPlatformEnv) {
 		_, client := newReadyTenant(t, env, Setup{})
 		address := "anna@" + newAcceptedDomain(t, env, client)
 		m := createMailbox(t, env, client, address)
@@ -217,7 +217,7 @@ var mailboxChecks = []mailCheck{
 			t.Fatalf("the platform has %v", got)
 		}
 	}},
-	{"mail/mailboxes/replication", "sign-in waits for the directory, submission for the mail server", func(t T, env MailPlatformEnv) {
+	{"mail/mailboxes/replication", "enabling sign-in waits for the directory, and enabling submission waits for the mail server", func(t T, env MailPlatformEnv) {
 		_, client := newReadyTenant(t, env, Setup{MailboxLag: time.Hour})
 		m := createMailbox(t, env, client, "anna@"+newAcceptedDomain(t, env, client))
 		requireOutcome(t, "sign-in", client.OpenSignIn(callContext(t), m.ObjectID, m.Address, secret.New(password)), outcome.NotReady)
@@ -225,7 +225,7 @@ var mailboxChecks = []mailCheck{
 		env.Advance(t, 2*time.Hour)
 		enableMailbox(t, env, client, m)
 	}},
-	{"mail/mailboxes/opened", "an open mailbox signs in with its address", func(t T, env MailPlatformEnv) {
+	{"mail/mailboxes/opened", "a mailbox with sign-in enabled can sign in with its address", func(t T, env MailPlatformEnv) {
 		_, client := newReadyTenant(t, env, Setup{})
 		m := createMailbox(t, env, client, "anna@"+newAcceptedDomain(t, env, client))
 		enableMailbox(t, env, client, m)
@@ -246,7 +246,7 @@ var mailboxChecks = []mailCheck{
 		})
 		requireRefusal(t, "sign-in", err, fault.WeakPassword)
 	}},
-	{"mail/mailboxes/removed", "a removed mailbox is gone, and one made anew stays", func(t T, env MailPlatformEnv) {
+	{"mail/mailboxes/removed", "a removed mailbox is gone, and a new mailbox with its address stays", func(t T, env MailPlatformEnv) {
 		_, client := newReadyTenant(t, env, Setup{})
 		name := newAcceptedDomain(t, env, client)
 		address := "anna@" + name

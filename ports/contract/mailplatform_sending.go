@@ -121,7 +121,7 @@ var ruleChecks = []mailCheck{
 			t.Fatalf("the platform has %v", env.Rules(t, s.testTenant.GUID))
 		}
 	}},
-	{"mail/rules/listed", "managed rules are listed as they are, foreign rules are not", func(t T, env MailPlatformEnv) {
+	{"mail/rules/listed", "managed rules are listed as they are stored, and rules of others are not listed", func(t T, env MailPlatformEnv) {
 		s := newSendingTenant(t, env, Setup{})
 		s.requireRules(t, env)
 		env.SetRule(t, s.testTenant.GUID, sendlimit.Rule{Name: "tenantry-block-something", Enabled: true, Lists: s.mailboxes[2:]})
@@ -169,7 +169,7 @@ var ruleChecks = []mailCheck{
 			t.Fatalf("the platform has %v, want %v", got, want)
 		}
 	}},
-	{"mail/rules/removed", "managed rules are removed, foreign rules stay", func(t T, env MailPlatformEnv) {
+	{"mail/rules/removed", "managed rules are removed, and rules of others stay", func(t T, env MailPlatformEnv) {
 		s := newSendingTenant(t, env, Setup{})
 		must(t, "remove nothing", s.client.RemoveRules(callContext(t)))
 		other := sendlimit.Rule{Name: "tenantry-block-something", Enabled: true, Lists: s.mailboxes[2:]}
@@ -221,7 +221,7 @@ var ruleChecks = []mailCheck{
 		env.Advance(t, 2*time.Hour)
 		s.requireBlocked(t, env, s.mailboxes[0])
 	}},
-	{"mail/rules/role", "rules need the mail server's role", func(t T, env MailPlatformEnv) {
+	{"mail/rules/role", "rules require the role at the mail server", func(t T, env MailPlatformEnv) {
 		s := newSendingTenant(t, env, Setup{})
 		env.Revoke(t, s.testTenant.GUID, GrantExchangeRole)
 		_, err := s.client.Block(callContext(t), s.domain, s.mailboxes)

@@ -25,7 +25,7 @@ var traceChecks = []mailCheck{
 			}
 		}
 	}},
-	{"mail/trace/nothing-sent", "nothing was sent", func(t T, env MailPlatformEnv) {
+	{"mail/trace/nothing-sent", "a trace without messages is empty", func(t T, env MailPlatformEnv) {
 		s := newSendingTenant(t, env, Setup{})
 		if got := s.readTrace(t, env); len(got) != 0 {
 			t.Fatalf("got %+v", got)

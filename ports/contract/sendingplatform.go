@@ -293,11 +293,11 @@ var sendingAccountChecks = []sendingCheck{
 }
 
 var sendingListChecks = []sendingCheck{
-	{"sending/list/empty", "no accounts are an empty list", func(t T, env SendingPlatformEnv) { requireListing(t, env, 0) }},
-	{"sending/list/one", "one account is a list", func(t T, env SendingPlatformEnv) { requireListing(t, env, 1) }},
-	{"sending/list/full-page", "a full page of accounts is a list", func(t T, env SendingPlatformEnv) { requireListing(t, env, 100) }},
+	{"sending/list/empty", "the list of a workspace without accounts is empty", func(t T, env SendingPlatformEnv) { requireListing(t, env, 0) }},
+	{"sending/list/one", "the list of a workspace with one account contains it", func(t T, env SendingPlatformEnv) { requireListing(t, env, 1) }},
+	{"sending/list/full-page", "accounts that fill exactly one page are all listed", func(t T, env SendingPlatformEnv) { requireListing(t, env, 100) }},
 	{"sending/list/many", "250 accounts are listed once each", func(t T, env SendingPlatformEnv) { requireListing(t, env, 250) }},
-	{"sending/list/repeated-page", "a listing whose pages repeat is broken", func(t T, env SendingPlatformEnv) {
+	{"sending/list/repeated-page", "a listing whose pages repeat is reported as broken", func(t T, env SendingPlatformEnv) {
 		env.Put(t, manyAccounts(250)...)
 		env.Fail(t, Repeats)
 		cursor := ""

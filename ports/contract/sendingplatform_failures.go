@@ -19,7 +19,7 @@ import (
 const adapterTimeout = 10 * time.Second
 
 var sendingFailureChecks = []sendingCheck{
-	{"sending/failures/throttled", "a platform that throttles is throttled, for as long as it says", func(t T, env SendingPlatformEnv) {
+	{"sending/failures/throttled", "a throttled call is reported with the platform's Retry-After", func(t T, env SendingPlatformEnv) {
 		env.Fail(t, Throttles)
 		_, err := env.Platform.Check(callContext(t))
 		requireOutcome(t, "check", err, outcome.Throttled)
@@ -30,23 +30,23 @@ var sendingFailureChecks = []sendingCheck{
 		}
 		env.requireNoSecrets(t, "check", err)
 	}},
-	{"sending/failures/down", "a platform out of service is down", everyCallFails(IsDown, outcome.Down)},
-	{"sending/failures/broken", "a platform that fails is broken", everyCallFails(Breaks, outcome.Broken)},
-	{"sending/failures/html-page", "a proxy's HTML page is broken", everyCallFails(Babbles, outcome.Broken)},
-	{"sending/failures/half-an-answer", "half an answer is broken", everyCallFails(Truncates, outcome.Broken)},
-	{"sending/failures/unexpected-shape", "an answer of an unexpected shape is broken", everyCallFails(Misshapes, outcome.Broken)},
-	{"sending/failures/redirect", "a redirect is broken, and not followed", everyCallFails(Redirects, outcome.Broken)},
-	{"sending/failures/endless-answer", "an endless answer is broken", everyCallFails(Floods, outcome.Broken)},
-	{"sending/failures/lost-answer", "a lost answer is unknown", everyCallFails(LosesAnswer, outcome.Unknown)},
-	{"sending/failures/lost-request", "a lost request is unknown", everyCallFails(LosesRequest, outcome.Unknown)},
-	{"sending/failures/nothing-listens", "an address where nothing listens is down", func(t T, env SendingPlatformEnv) {
+	{"sending/failures/down", "a platform that answers 503 is reported as down", everyCallFails(IsDown, outcome.Down)},
+	{"sending/failures/broken", "a platform that answers 500 is reported as broken", everyCallFails(Breaks, outcome.Broken)},
+	{"sending/failures/html-page", "an HTML page of a proxy is reported as broken", everyCallFails(Babbles, outcome.Broken)},
+	{"sending/failures/half-an-answer", "half an answer is reported as broken", everyCallFails(Truncates, outcome.Broken)},
+	{"sending/failures/unexpected-shape", "an answer of an unexpected shape is reported as broken", everyCallFails(Misshapes, outcome.Broken)},
+	{"sending/failures/redirect", "a redirect is reported as broken, and not followed", everyCallFails(Redirects, outcome.Broken)},
+	{"sending/failures/endless-answer", "an endless answer is reported as broken", everyCallFails(Floods, outcome.Broken)},
+	{"sending/failures/lost-answer", "the outcome of a call whose answer is lost is unknown", everyCallFails(LosesAnswer, outcome.Unknown)},
+	{"sending/failures/lost-request", "the outcome of a call whose request is lost is unknown", everyCallFails(LosesRequest, outcome.Unknown)},
+	{"sending/failures/nothing-listens", "a refused connection is reported as down", func(t T, env SendingPlatformEnv) {
 		for what, call := range env.supportedCalls(env.Absent, "some-session") {
 			err := call(callContext(t))
 			requireOutcome(t, what, err, outcome.Down)
 			env.requireNoSecrets(t, what, err)
 		}
 	}},
-	signInCheck("sending/sign-in/lost-start", "a lost start may be repeated", func(t T, env SendingPlatformEnv) {
+	signInCheck("sending/sign-in/lost-start", "a sign-in can be started again after the answer was lost", func(t T, env SendingPlatformEnv) {
 		for _, failure := range []Failure{LosesRequest, LosesAnswer} {
 			lift := env.Fail(t, failure)
 			_, err := env.Platform.StartSignIn(callContext(t), "anna@again.example")
@@ -58,7 +58,7 @@ var sendingFailureChecks = []sendingCheck{
 			t.Fatalf("attached: %v", held)
 		}
 	}),
-	{"sending/failures/deadline", "a call without an answer ends unknown at its deadline", func(t T, env SendingPlatformEnv) {
+	{"sending/failures/deadline", "a call without an answer ends at its deadline, and its outcome is unknown", func(t T, env SendingPlatformEnv) {
 		defer env.Fail(t, Hangs)()
 		for what, call := range env.supportedCalls(env.Platform, "some-session") {
 			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)

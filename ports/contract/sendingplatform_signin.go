@@ -77,7 +77,7 @@ var sendingSignInChecks = []sendingCheck{
 			t.Fatalf("the session tells of %q", p.Address)
 		}
 	}),
-	signInCheck("sending/sign-in/declined", "a declined session has failed, with a reason", func(t T, env SendingPlatformEnv) {
+	signInCheck("sending/sign-in/declined", "a declined session is reported as failed, with a reason", func(t T, env SendingPlatformEnv) {
 		if env.Decline == nil {
 			t.Skipf("the platform does not report a declined sign-in")
 		}
@@ -90,7 +90,7 @@ var sendingSignInChecks = []sendingCheck{
 			t.Fatalf("got %+v", a)
 		}
 	}),
-	signInCheck("sending/sign-in/expired", "an expired session and an unknown session are expired", func(t T, env SendingPlatformEnv) {
+	signInCheck("sending/sign-in/expired", "an expired session and an unknown session are reported as expired", func(t T, env SendingPlatformEnv) {
 		if !env.Sessions {
 			t.Skipf("the platform has no sign-in sessions")
 		}
@@ -185,7 +185,7 @@ var sendingRemovalChecks = []sendingCheck{
 			t.Fatalf("left are %v", held)
 		}
 	}),
-	removalCheck("sending/remove/lost-answer", "a removal whose answer is lost is unknown and can be repeated", func(t T, env SendingPlatformEnv) {
+	removalCheck("sending/remove/lost-answer", "the outcome of a removal whose answer is lost is unknown, and the removal can be repeated", func(t T, env SendingPlatformEnv) {
 		env.Put(t, workingAccount("anna@lost.example"), workingAccount("bob@lost.example"))
 		for address, failure := range map[string]Failure{"anna@lost.example": LosesAnswer, "bob@lost.example": LosesRequest} {
 			id := findAccount(t, env, address).ID

@@ -15,11 +15,11 @@ import (
 // inFlightLimit limits how many requests the process handles concurrently. Under overload it
 // refuses further requests at once, because they would slow down the requests in progress.
 //
-// There are three groups of slots. A request for a connect page holds a slot of the group pages. A
-// request for an operation first holds a slot of authenticating, and after its authentication a
-// slot of authenticated. If this process has accepted the key before, the request holds a slot of
-// authenticated from the start. The groups pages and authenticating have their own limits, so that
-// requests without a valid key cannot take all slots. Each group shares its slots between clients.
+// There are three groups of slots. A request for a connect page holds a slot of the group "pages".
+// A request for an operation first holds a slot of the group "authenticating". When its key is
+// accepted, it moves to the group "authenticated". It begins in this group if the process has
+// accepted the key before. The groups "pages" and "authenticating" have lower limits, so that
+// requests without a valid key leave slots for others. Each group shares its slots between clients.
 // Files and documents need no slot, because they are in memory.
 type inFlightLimit struct {
 	max int // of all groups together
@@ -31,15 +31,15 @@ type inFlightLimit struct {
 	pages, authenticating, authenticated slotGroup
 }
 
-// slotGroup is a group of slots, which its clients share. A client of authenticated is an account.
-// A client of the other groups is a network address.
+// slotGroup is a group of slots, which its clients share. In the group "authenticated" a client is
+// an account. In the other groups it is a network (see ClientNetwork).
 type slotGroup struct {
 	max, taken int
 	byClient   map[string]int // the number of slots of each client that holds one
 }
 
-// slot is the slot of a client in a slotGroup that a request in flight holds. The zero value stands
-// for no slot.
+// slot identifies the slot of a request: its group, and the client for which it counts. The zero
+// value stands for no slot.
 type slot struct {
 	group  *slotGroup
 	client string
@@ -57,7 +57,7 @@ func (l *inFlightLimit) init(limit int) {
 
 // hasRoom reports whether the client may take one more slot. The slots of the group are divided
 // into equal shares: one for each client, and one more for the next client. A single client
-// therefore gets half of the slots.
+// therefore gets half of the slots, but at least one.
 func (g *slotGroup) hasRoom(client string) bool {
 	clientSlots, clients := g.byClient[client], len(g.byClient)
 	if clientSlots == 0 {
@@ -102,7 +102,7 @@ func (l *inFlightLimit) countRefused(now time.Time) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.refused++
-	if now.Sub(l.warnedAt) < overloadWarning {
+	if now.Sub(l.warnedAt) < overloadWarningInterval {
 		return 0
 	}
 	refused := l.refused
@@ -110,8 +110,8 @@ func (l *inFlightLimit) countRefused(now time.Time) int {
 	return refused
 }
 
-// swap releases the slot held and takes the slot wanted. If it returns false, wanted is not free,
-// and the request keeps held.
+// swap replaces the slot held with the slot wanted. If the client of wanted has no room, it returns
+// false and changes nothing.
 func (l *inFlightLimit) swap(held, wanted slot) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -132,8 +132,8 @@ func ClientNetwork(a netip.Addr) string {
 	return a.String()
 }
 
-// limitInFlight answers 503 if the process handles Limits.MaxInFlight requests, or if the network
-// of the client has used up its share of the slots.
+// limitInFlight answers 503 if the process handles Limits.MaxInFlight requests, or if the client
+// has used up its share of the slots.
 func (g *guard) limitInFlight(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := exchangeOf(r.Context())
@@ -178,9 +178,9 @@ func (g *guard) limitAccount(next http.Handler) http.Handler {
 	})
 }
 
-// Idle runs wait while the request of ctx holds no slot among the requests in flight. It fails with
-// service_unavailable if the request gets no slot after the wait.
-func Idle(ctx context.Context, wait func()) error {
+// WaitWithoutSlot releases the in-flight slot of the request of ctx, runs wait, and acquires a slot
+// again. It fails with service_unavailable if no slot is free when wait returns.
+func WaitWithoutSlot(ctx context.Context, wait func()) error {
 	e := exchangeOf(ctx)
 	if e == nil || e.waitWithoutSlot == nil { // an operation without the middleware, in tests
 		wait()
@@ -190,7 +190,7 @@ func Idle(ctx context.Context, wait func()) error {
 }
 
 // releaseSlotDuring releases the in-flight slot while wait runs, so that a slow caller holds no
-// slot. It fails if the request gets no slot again.
+// slot. It fails if no slot is free when wait returns.
 func (g *guard) releaseSlotDuring(ctx context.Context, e *exchange, wait func()) error {
 	s := e.slot
 	g.inFlight.release(s)
@@ -203,8 +203,8 @@ func (g *guard) releaseSlotDuring(ctx context.Context, e *exchange, wait func())
 	return nil
 }
 
-// overloadWarning is the minimum time between two log lines about requests without a slot.
-const overloadWarning = time.Minute
+// overloadWarningInterval is the minimum time between two log lines about requests without a slot.
+const overloadWarningInterval = time.Minute
 
 // refuseSlot returns the error for a request without a slot. Clients can cause any number of such
 // requests, so they are not logged as errors. At most once a minute, a warning contains their

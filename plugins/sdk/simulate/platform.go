@@ -44,16 +44,16 @@ type Platform[K, A, V any] struct {
 	// the value of the header Retry-After, or 0. PlannedFault need not set the header.
 	PlannedFault func(status, retryAfter int) Answer
 
-	// NewKey returns the key that Request.PutKey stores if the body of its call has no members. If
-	// NewKey is nil, this key is the zero value of K.
+	// NewKey returns the K that Request.PutKey stores for a control call with an empty JSON object.
+	// If NewKey is nil, it stores the zero value of K.
 	NewKey func() K
 	// NewAccount returns a new connected account for the mail address.
 	NewAccount func(q *Request[K, A, V], workspace, address string) A
 	// Touch sets the time at which an account was changed.
 	Touch func(a *A, now time.Time)
-	// WorkspaceOf returns the number of the workspace that an account's members contain, or 0 if
-	// they contain none. If WorkspaceOf is set, control calls see the accounts of all workspaces.
-	// If it is nil, they see the accounts of one workspace.
+	// WorkspaceOf returns the number of the workspace in the JSON of an account, or 0 if the JSON
+	// has none. If WorkspaceOf is set, control calls see the accounts of all workspaces. If it is
+	// nil, they see the accounts of one workspace.
 	WorkspaceOf func(a *A) int
 
 	// Page is the page on which a person connects a mailbox.
@@ -75,8 +75,8 @@ type Platform[K, A, V any] struct {
 // Route is an operation of the API.
 type Route[K, A, V any] struct {
 	// On is a method and a path below Platform.Prefix, as in http.ServeMux. The required query
-	// parameters may follow, as in "GET /accounts?search". The first matching route serves the
-	// request.
+	// parameters may follow, as in "GET /accounts?search". Of the routes with the same method and
+	// path, the first whose query parameters are all in the request serves the request.
 	On string
 	// Name is the name of the operation in the journal and in planned faults.
 	Name string
@@ -190,8 +190,8 @@ func (s *server[K, A, V]) Call(r *http.Request, _ []byte) Call {
 	return c
 }
 
-// credential returns the API key of a request. Platforms expect it in different headers, or in the
-// query.
+// credential returns the header or the query parameter with the API key of a request, because
+// platforms expect the key in different places.
 func credential(r *http.Request) string {
 	return cmp.Or(r.Header.Get("Authorization"), r.Header.Get("X-Api-Key"), r.URL.Query().Get("api_key"))
 }
@@ -214,7 +214,7 @@ func (s *server[K, A, V]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.signIns.ServeHTTP(w, r)
 	default:
 		ConnectPage{Platform: s.platform.Title, Path: s.platform.Page.Path, Connect: func(address string) error {
-			return s.file.Do(func(all *State[K, A, V]) { s.attach(all, s.platform.Page.Workspace, address, s.kit.Now()) })
+			return s.file.Do(func(state *State[K, A, V]) { s.attach(state, s.platform.Page.Workspace, address, s.kit.Now()) })
 		}}.ServeHTTP(w, r)
 	}
 }
@@ -260,8 +260,8 @@ func (e endpoint[K, A, V]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	q := &Request[K, A, V]{HTTP: r, Header: w.Header(), Route: e.match(r), Now: s.kit.Now(), server: s}
 	var answer Answer
 	var body []byte
-	serve := func(all *State[K, A, V]) {
-		q.State = all
+	serve := func(state *State[K, A, V]) {
+		q.State = state
 		if answer = s.platform.Admit(q); answer.Status == 0 && q.Route == nil {
 			answer = s.platform.NotFound(q)
 		} else if answer.Status == 0 {
@@ -291,8 +291,8 @@ func (s *server[K, A, V]) controlHandler() http.Handler {
 		mux.HandleFunc(method+" /_control"+path, func(w http.ResponseWriter, r *http.Request) {
 			q := &Request[K, A, V]{HTTP: r, Header: w.Header(), Now: s.kit.Now(), server: s}
 			var raw json.RawMessage
-			err := s.file.Try(func(all *State[K, A, V]) error {
-				q.State = all
+			err := s.file.Try(func(state *State[K, A, V]) error {
+				q.State = state
 				result, err := call(q)
 				if err != nil {
 					return err

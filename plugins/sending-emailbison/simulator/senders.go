@@ -14,7 +14,7 @@ import (
 // pageSize is the default page size of Laravel.
 const pageSize = 15
 
-// sender is a sender e-mail, with the member names of the API.
+// sender is a mailbox that is connected to EmailBison, which its API calls a "sender email".
 type sender struct {
 	ID         int    `json:"id"`
 	Workspace  int    `json:"workspace_id"`
@@ -53,8 +53,8 @@ func (s sender) doc() map[string]any {
 	}
 }
 
-// findSender returns the account in the path, in the caller's workspace, or nil. As in the real
-// API, the path contains the id or the address.
+// findSender returns the account that the path names, or nil if the caller's workspace has no such
+// account. As in the real API, the path contains the id or the address.
 func findSender(req *request) *simulate.Account[sender] {
 	for _, a := range req.State.Accounts {
 		if id := req.Path("id"); a.Workspace == req.Workspace && (strconv.Itoa(a.Doc.ID) == id || strings.EqualFold(a.Address, id)) {
@@ -64,9 +64,9 @@ func findSender(req *request) *simulate.Account[sender] {
 	return nil
 }
 
-// ofSender returns a function for Route.Serve. The function finds the sender in the path and passes
-// it to serve.
-func ofSender(serve func(*request, *simulate.Account[sender]) simulate.Answer) func(*request) simulate.Answer {
+// withSender returns a function for Route.Serve. The function finds the sender in the path and
+// passes it to serve.
+func withSender(serve func(*request, *simulate.Account[sender]) simulate.Answer) func(*request) simulate.Answer {
 	return func(req *request) simulate.Answer {
 		a := findSender(req)
 		if a == nil {
@@ -82,9 +82,9 @@ func listSenders(req *request) simulate.Answer {
 		size = n
 	}
 	search := strings.ToLower(req.Query("search"))
-	for _, a := range req.Visible(req.Workspace) {
-		if req.State.Vendor.Quirks.IgnoreSearch || strings.Contains(strings.ToLower(a.Name+"\n"+a.Email), search) {
-			found = append(found, a.doc())
+	for _, s := range req.Visible(req.Workspace) {
+		if req.State.Vendor.Quirks.IgnoreSearch || strings.Contains(strings.ToLower(s.Name+"\n"+s.Email), search) {
+			found = append(found, s.doc())
 		}
 	}
 	return pageOf(req, found, size)
@@ -121,8 +121,8 @@ func updateSender(req *request) simulate.Answer {
 	return dataAnswer(a.Doc.doc())
 }
 
-// createSender connects a mailbox by IMAP and SMTP password. Microsoft 365 mailboxes cannot be
-// connected in this way.
+// createSender connects a mailbox by IMAP and SMTP password. The real API cannot connect mailboxes
+// of Microsoft 365 in this way. The plugin does not call it.
 func createSender(req *request) simulate.Answer {
 	var body map[string]any
 	_ = req.Decode(&body)
@@ -135,10 +135,10 @@ func createSender(req *request) simulate.Answer {
 	if req.State.Find(req.Workspace, address) != nil {
 		return invalidField("email", "The email has already been taken.")
 	}
-	a := req.Account(req.Workspace, address, 0)
-	a.Name, _ = body["name"].(string)
-	a.Type = "Inbox"
-	return dataAnswer(a.doc())
+	s := req.Account(req.Workspace, address, 0)
+	s.Name, _ = body["name"].(string)
+	s.Type = "Inbox"
+	return dataAnswer(s.doc())
 }
 
 // accessToken answers with the access token of the mailbox. The plugin must not call it.

@@ -21,14 +21,15 @@ const token = "simulated-token-of-faulty"
 // pageSize is the number of records on a page.
 const pageSize = 100
 
-// zoneDoc is a zone of the API. It has the same form as a zone at the URL simulate.Options.World.
+// zoneDoc is a zone of the API. The test environment serves its zones, at simulator.zonesURL, in
+// the same JSON.
 type zoneDoc struct {
 	Name        string          `json:"name"`
 	Provider    string          `json:"provider"`
 	NameServers []string        `json:"name_servers"`
 	Version     uint32          `json:"version"`
 	Records     []recordDoc     `json:"records"`
-	Veiled      json.RawMessage `json:"veiled"`
+	Veiled      json.RawMessage `json:"veiled"` // passed on unchanged
 	More        bool            `json:"more,omitempty"`
 }
 
@@ -40,11 +41,11 @@ type recordDoc struct {
 	Priority *int   `json:"priority,omitempty"`
 }
 
-// simulator serves GET /zones and PUT /zones/{name}. The zones are at zonesURL
+// simulator serves GET /zones and PUT /zones/{name}. The zones are stored by the server at zonesURL
 // (simulate.Options.World).
 type simulator struct {
 	zonesURL string
-	writing  *sync.Mutex // held while a version is read for a write without a condition
+	forceMu  *sync.Mutex // held during a write without a condition, from reading the version until the write is done
 	kit      *simulate.Kit
 }
 
@@ -89,14 +90,14 @@ func (s simulator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			s.Fail(w, r, http.StatusTooManyRequests, 1)
 			return
 		}
-		if r.Method == http.MethodPut && s.shortensTTL(w, body) {
+		if r.Method == http.MethodPut && s.setsShortTTL(w, body) {
 			simulate.WriteError(w, http.StatusBadRequest, "the TTL is too short")
 			return
 		}
 	}
 	if r.Method == http.MethodPut && r.URL.Query().Has("force") { // some planted bugs write without a condition
-		s.writing.Lock()
-		defer s.writing.Unlock()
+		s.forceMu.Lock()
+		defer s.forceMu.Unlock()
 		var sent zoneDoc
 		_ = json.Unmarshal(body, &sent)
 		sent.Version = s.zones(w, sent.Name)[0].Version
@@ -116,8 +117,9 @@ func (s simulator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	simulate.WriteJSON(w, http.StatusOK, map[string]any{"zones": append([]zoneDoc{}, found...)})
 }
 
-// shortensTTL reports whether a write creates or changes a TTL of less than an hour.
-func (s simulator) shortensTTL(w http.ResponseWriter, body []byte) bool {
+// setsShortTTL reports whether a write gives a record a TTL below one hour that no record with this
+// name and type has yet.
+func (s simulator) setsShortTTL(w http.ResponseWriter, body []byte) bool {
 	var in zoneDoc
 	_ = json.Unmarshal(body, &in)
 	return slices.ContainsFunc(in.Records, func(r recordDoc) bool {
