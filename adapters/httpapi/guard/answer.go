@@ -64,8 +64,8 @@ func Refuse(w http.ResponseWriter, r *http.Request, err error) {
 // answer instead. Before the answer is sent, recoverPanics writes the audit entry of the request.
 func (g *guard) recoverPanics(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		initialHeader, body := w.Header().Clone(), r.Body // a later step replaces r.Body
-		a := newAnswer(initialHeader)
+		body := r.Body // a later step replaces r.Body
+		a := newAnswer(w.Header())
 		a.connection = w
 		done := g.runRecovered(func() { next.ServeHTTP(a, r) }, r)
 		if a.isStream {
@@ -76,12 +76,12 @@ func (g *guard) recoverPanics(next http.Handler) http.Handler {
 			return
 		}
 		if !done {
-			a = newAnswer(initialHeader)
+			a = newAnswer(w.Header())
 			Refuse(a, r, fault.InternalError)
 		}
 		if err := g.endAct(r, a); err != nil {
 			header := a.header
-			a = newAnswer(initialHeader)
+			a = newAnswer(w.Header())
 			copyRateHeaders(a.header, header)
 			Refuse(a, r, err)
 		}
@@ -124,6 +124,7 @@ type answer struct {
 	isStream   bool                // see Stream
 }
 
+// newAnswer returns an empty answer whose header begins as a copy of header.
 func newAnswer(header http.Header) *answer { return &answer{header: header.Clone()} }
 
 func (a *answer) Header() http.Header { return a.header }

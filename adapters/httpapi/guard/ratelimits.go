@@ -178,19 +178,28 @@ func (g *guard) refuseTooMany(w http.ResponseWriter, r *http.Request, name strin
 	Refuse(w, r, fault.RateLimitExceeded.RetryIn(max(decision.RetryIn, time.Second), detail, args...))
 }
 
-// setRateHeaders sets the four X-RateLimit headers.
+// The names of the rate limit headers, in the form in which net/http sends them. It does not have to
+// convert names of this form.
+const (
+	bucketHeader    = "X-Ratelimit-Bucket"
+	limitHeader     = "X-Ratelimit-Limit"
+	remainingHeader = "X-Ratelimit-Remaining"
+	resetHeader     = "X-Ratelimit-Reset"
+)
+
+// setRateHeaders sets the four headers.
 func (g *guard) setRateHeaders(w http.ResponseWriter, name string, decision ratelimit.Verdict) {
 	header := w.Header()
-	header.Set("X-RateLimit-Bucket", name)
-	header.Set("X-RateLimit-Limit", strconv.Itoa(decision.Limit))
-	header.Set("X-RateLimit-Remaining", strconv.Itoa(decision.Remaining))
+	header.Set(bucketHeader, name)
+	header.Set(limitHeader, strconv.Itoa(decision.Limit))
+	header.Set(remainingHeader, strconv.Itoa(decision.Remaining))
 	reset := g.idempotency.Now().Add(decision.ResetIn)
-	header.Set("X-RateLimit-Reset", strconv.FormatInt(int64(math.Ceil(float64(reset.UnixMilli())/1000)), 10))
+	header.Set(resetHeader, strconv.FormatInt(int64(math.Ceil(float64(reset.UnixMilli())/1000)), 10))
 }
 
 // copyRateHeaders copies the headers that setRateHeaders sets.
 func copyRateHeaders(to, from http.Header) {
-	for _, name := range []string{"X-Ratelimit-Bucket", "X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset"} {
+	for _, name := range []string{bucketHeader, limitHeader, remainingHeader, resetHeader} {
 		if values, ok := from[name]; ok {
 			to[name] = values
 		}
