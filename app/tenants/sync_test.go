@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,10 +17,8 @@ import (
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/mailbox"
-	"github.com/tenantry/tenantry/core/observation"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/tenant"
-	"github.com/tenantry/tenantry/ports"
 )
 
 // newConnectedFixture returns a fixture with a tenant of this setup, connected to the account ann.
@@ -190,150 +187,6 @@ func TestSyncWaitsForABootstrapThatIsAlmostThere(t *testing.T) {
 	gate.Release()
 	if synced := <-done; synced.Bootstrap.Status != "ready" || synced.Partial {
 		t.Fatalf("got %+v", synced)
-	}
-}
-
-func TestSyncWithSMTPAuthRefused(t *testing.T) {
-	fx := newConnectedFixture(t, fake.Setup{SMTPAuthRefused: true})
-	synced := fx.sync(t)
-	if !synced.Partial || synced.SMTPAuth.Status != "failed" || synced.SMTPAuth.Skipped || synced.Bootstrap.Status != "ready" {
-		t.Fatalf("got %+v", synced)
-	}
-	if r := fx.readiness(t); r.SMTPAuth != tenant.SMTPAuthRefused || r.NextStep != tenant.NextAddDomain {
-		t.Fatalf("readiness %+v", r)
-	}
-}
-
-// TestSyncWithSMTPAuthThatTakesEffectLater checks SMTP AUTH that was enabled but that reads do not
-// show yet. It counts neither as refused nor as enabled.
-func TestSyncWithSMTPAuthThatTakesEffectLater(t *testing.T) {
-	fx := newConnectedFixture(t, fake.Setup{})
-	endFault := fx.platform.Fail(fake.Fault{Method: "EnableSMTPAuth", Kind: outcome.NotReady})
-	synced := fx.sync(t)
-	if !synced.Partial || synced.SMTPAuth.Status != "disabled" || synced.SMTPAuth.Skipped || !strings.Contains(synced.SMTPAuth.Message, "soon") {
-		t.Fatalf("got %+v", synced)
-	}
-	if r := fx.readiness(t); r.SMTPAuth != tenant.SMTPAuthDisabled || r.NextStep != tenant.NextSync || r.ReadyToProvision {
-		t.Fatalf("readiness %+v", r)
-	}
-	endFault()
-	if synced := fx.sync(t); synced.Partial || synced.SMTPAuth.Status != "enabled" {
-		t.Fatalf("after the next sync: %+v", synced)
-	}
-}
-
-// laggingSMTPAuth is a platform whose reads show SMTP AUTH as disabled, even after it was enabled.
-type laggingSMTPAuth struct{ ports.MailPlatform }
-
-type tenantWithLaggingSMTPAuth struct{ ports.MailTenant }
-
-func (p laggingSMTPAuth) For(id tenant.GUID) ports.MailTenant {
-	return tenantWithLaggingSMTPAuth{p.MailPlatform.For(id)}
-}
-
-func (tenantWithLaggingSMTPAuth) SMTPAuth(context.Context) (tenant.SMTPAuth, error) {
-	return tenant.SMTPAuthDisabled, nil
-}
-
-func (t tenantWithLaggingSMTPAuth) EnableSMTPAuth(ctx context.Context) error {
-	if err := t.MailTenant.EnableSMTPAuth(ctx); err != nil {
-		return err
-	}
-	return &outcome.Error{Kind: outcome.NotReady, Detail: "no read shows SMTP AUTH"}
-}
-
-// TestSyncKeepsSMTPAuthThatReadsDoNotShow checks reads that show SMTP AUTH as disabled after it was
-// enabled. Soon after, such a read can come from a lagging replica, so SMTP AUTH stays enabled.
-// Later, or if the platform refuses to enable SMTP AUTH, the new state is stored.
-func TestSyncKeepsSMTPAuthThatReadsDoNotShow(t *testing.T) {
-	for _, tt := range []struct {
-		name    string
-		enable  func(*testing.T, *fixture)
-		after   time.Duration
-		refuses bool // whether the platform refuses to enable it
-		want    tenant.SMTPAuth
-	}{
-		{"a sync soon after a sync enabled it", enableBySync, observation.ReplicaLag - time.Minute, false, tenant.SMTPAuthEnabled},
-		{"a sync later", enableBySync, observation.ReplicaLag + time.Minute, false, tenant.SMTPAuthDisabled},
-		{"a sync soon after a read showed it", enableBeforeSync, observation.ReplicaLag - time.Minute, false, tenant.SMTPAuthEnabled},
-		{"a sync soon after, and the platform refuses", enableBySync, time.Minute, true, tenant.SMTPAuthRefused},
-		{"a sync soon after it was enabled after a refusal", enableAfterRefusal, time.Minute, false, tenant.SMTPAuthEnabled},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			fx := newConnectedFixture(t, fake.Setup{})
-			tt.enable(t, fx)
-			if r := fx.readiness(t); r.SMTPAuth != tenant.SMTPAuthEnabled {
-				t.Fatalf("readiness %+v", r)
-			}
-			fx.now = fx.now.Add(tt.after)
-			if tt.refuses {
-				fx.platform.Fail(fake.Fault{Method: "EnableSMTPAuth", Kind: outcome.Refused, Code: fault.SMTPAuthNotEnabled})
-			}
-			fx.Platform = laggingSMTPAuth{fx.Platform}
-			fx.sync(t)
-			if r := fx.readiness(t); r.SMTPAuth != tt.want {
-				t.Errorf("readiness %+v, want %s", r, tt.want)
-			}
-		})
-	}
-}
-
-// enableBySync enables SMTP AUTH by a sync.
-func enableBySync(t *testing.T, fx *fixture) {
-	t.Helper()
-	fx.sync(t)
-}
-
-// enableBeforeSync enables SMTP AUTH before the sync that reads it as enabled.
-func enableBeforeSync(t *testing.T, fx *fixture) {
-	t.Helper()
-	current := fx.Platform
-	fx.Platform = laggingSMTPAuth{current}
-	fx.sync(t)
-	fx.Platform = current
-	fx.sync(t)
-	if n := fx.platform.Effects("EnableSMTPAuth"); n != 1 {
-		t.Fatalf("EnableSMTPAuth took effect %d times", n)
-	}
-}
-
-// enableAfterRefusal enables SMTP AUTH after a sync whose attempt to enable it was refused.
-func enableAfterRefusal(t *testing.T, fx *fixture) {
-	t.Helper()
-	endFault := fx.platform.Fail(fake.Fault{Method: "EnableSMTPAuth", Kind: outcome.Refused, Code: fault.SMTPAuthNotEnabled})
-	fx.sync(t)
-	endFault()
-	fx.now = fx.now.Add(time.Minute)
-	fx.sync(t)
-}
-
-// TestSyncWithSMTPAuthThatCannotBeSwitchedNow checks a failed call to enable SMTP AUTH, which is
-// not a refusal. The state that was read before is stored.
-func TestSyncWithSMTPAuthThatCannotBeSwitchedNow(t *testing.T) {
-	for _, f := range []fake.Fault{
-		{Method: "EnableSMTPAuth", Kind: outcome.Throttled},
-		{Method: "EnableSMTPAuth", Kind: outcome.Unknown},
-		{Method: "EnableSMTPAuth", Kind: outcome.Refused, Code: fault.ProviderError},
-	} {
-		t.Run(f.Kind.String(), func(t *testing.T) {
-			fx := newConnectedFixture(t, fake.Setup{})
-			fx.platform.Fail(f)
-			synced := fx.sync(t)
-			if r := fx.readiness(t); synced.SMTPAuth.Status != "failed" || r.SMTPAuth != tenant.SMTPAuthDisabled || r.NextStep != tenant.NextSync {
-				t.Fatalf("got %+v, %+v", synced.SMTPAuth, r)
-			}
-		})
-	}
-}
-
-func TestSyncReadsStateAfterLostAnswer(t *testing.T) {
-	fx := newConnectedFixture(t, fake.Setup{})
-	fx.platform.Fail(fake.Fault{Method: "EnableSMTPAuth", Kind: outcome.Unknown, AfterEffect: true})
-	if synced := fx.sync(t); synced.Partial || synced.SMTPAuth.Status != "enabled" {
-		t.Fatalf("got %+v", synced)
-	}
-	if n := fx.platform.Effects("EnableSMTPAuth"); n != 1 {
-		t.Fatalf("EnableSMTPAuth took effect %d times", n)
 	}
 }
 
