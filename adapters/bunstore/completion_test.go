@@ -65,7 +65,7 @@ func TestReadsAndRefusedChangesAreNotNotedAsEffects(t *testing.T) {
 func TestRolledBackChangeIsNotNotedAsEffect(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
 		hook := &cancelBefore{}
-		s := migrated(t, url(t), hook)
+		s := migratedStore(t, url(t), hook)
 		fixture := newSendLimitFixture(t, s, "ann", 1)
 		for statement, change := range map[string]func(ctx context.Context) error{
 			`INSERT INTO "tenant_licenses"`: func(ctx context.Context) error {

@@ -43,7 +43,7 @@ func (s *Store) SaveDiscovery(ctx context.Context, owner access.AccountID, id te
 			return err
 		}
 		current := storedObservations[t.ID].ofTenant(t.tenant())
-		// A list of domains that was read before the stored observation is ignored.
+		// A list of domains that was read before the stored observation was made is ignored.
 		if f.Domains != nil && observation.Advance(&current.Observed.Domains, f.Began) {
 			if err := s.mergeDomains(ctx, tx, t, stored, f); err != nil {
 				return err

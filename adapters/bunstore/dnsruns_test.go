@@ -367,7 +367,7 @@ func TestRunAndItsAnswerAreCommittedTogether(t *testing.T) {
 func TestConcurrentProcessesCreateOneRun(t *testing.T) {
 	databasetest.EachShared(t, func(t *testing.T, url func(testing.TB) string) {
 		address := url(t)
-		store1, store2 := migrated(t, address), opened(t, address)
+		store1, store2 := migratedStore(t, address), openStore(t, address)
 		ann := newAccount(t, store1, "ann")
 		d := newOwnedDomain(t, store1, ann, 1)
 		saveJobStatus(t, store1, startRun(t, store1, ann, d, 0), provisioning.Failed)

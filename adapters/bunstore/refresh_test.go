@@ -263,7 +263,7 @@ func (c *statementCounter) AfterQuery(context.Context, *bun.QueryEvent) { c.coun
 func TestRefreshOfLargeAccountUsesFewStatements(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
 		var counter statementCounter
-		s := migrated(t, databasetest.NewSchema(t), &counter)
+		s := migratedStore(t, databasetest.NewSchema(t), &counter)
 		owner, i := addLargeAccount(t, s, "ann")
 		for round := range 2 {
 			at := now.Add(time.Duration(round+1) * time.Hour)

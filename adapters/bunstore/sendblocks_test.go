@@ -37,8 +37,8 @@ func (fixture sendLimitFixture) newChange(box, n int, action sendlimit.Action) s
 var saveTime = dueTime.Add(time.Hour).UTC().Truncate(time.Microsecond)
 
 // doneChanges returns changes that were applied, saved at saveTime.
-func doneChanges(all ...sendlimit.Change) ports.SendChanges {
-	return ports.SendChanges{At: saveTime, Done: all}
+func doneChanges(changes ...sendlimit.Change) ports.SendChanges {
+	return ports.SendChanges{At: saveTime, Done: changes}
 }
 
 // requireEvents checks the events of the account, newest first. The time of each event must match
@@ -415,9 +415,9 @@ func (fixture sendLimitFixture) requireIntents(t testing.TB, s *Store, run ports
 	}
 }
 
-func (fixture sendLimitFixture) saveIntents(t testing.TB, s *Store, run ports.SendRun, all ...sendlimit.Change) {
+func (fixture sendLimitFixture) saveIntents(t testing.TB, s *Store, run ports.SendRun, changes ...sendlimit.Change) {
 	t.Helper()
-	requireHeld(t, "save intents", true)(s.SaveIntents(t.Context(), run, all))
+	requireHeld(t, "save intents", true)(s.SaveIntents(t.Context(), run, changes))
 }
 
 // removeAllMailboxes stores a sync that found no mailboxes.
@@ -542,7 +542,7 @@ func (c *cancelBefore) cutOff(t testing.TB, statement string, call func(ctx cont
 func TestChangeAndEventAreOneTransaction(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
 		hook := &cancelBefore{}
-		s := migrated(t, url(t), hook)
+		s := migratedStore(t, url(t), hook)
 		for n, statement := range []string{
 			`INSERT INTO "mailbox_blocks"`, `INSERT INTO "block_grounds"`, `INSERT INTO "enforcement_events"`, `INSERT INTO "enforcement_counts"`,
 		} {

@@ -37,8 +37,8 @@ func (r sendTenantRow) run(id string) ports.SendRun {
 }
 
 // These conditions join rows of one account. Each of them compares account ids. A statement without
-// that comparison would not fail: it would return rows of other accounts. So each condition is
-// written only here.
+// that comparison would not fail, but would return rows of other accounts. Therefore each condition
+// is defined only here.
 const (
 	sendStateOfTenant = "LEFT JOIN send_tenants AS st ON st.account_id = t.account_id AND st.tenant_id = t.id"
 	policyOfTenant    = "sp.account_id = t.account_id AND sp.tenant_id = t.id"
@@ -88,11 +88,11 @@ func (s *Store) DueTenants(ctx context.Context, now time.Time, limit int) ([]por
 			ColumnExpr("due.account_id, due.guid, due.since").
 			OrderExpr("due.nth + COALESCE(busy.runs, 0), due.since, due.guid").Limit(int64(limit)).Scan(ctx, &rows)
 	})
-	all := make([]ports.DueTenant, 0, len(rows))
+	dueTenants := make([]ports.DueTenant, 0, len(rows))
 	for _, r := range rows {
-		all = append(all, ports.DueTenant{Account: access.AccountID(r.AccountID), Tenant: tenant.GUID(r.GUID), At: r.Since.UTC()})
+		dueTenants = append(dueTenants, ports.DueTenant{Account: access.AccountID(r.AccountID), Tenant: tenant.GUID(r.GUID), At: r.Since.UTC()})
 	}
-	return all, err
+	return dueTenants, err
 }
 
 // ClaimTenant implements ports.SendRuns.
@@ -206,11 +206,11 @@ func (s *Store) SeizeTenant(ctx context.Context, owner access.AccountID, id tena
 	return row.run(guid), err == nil, err
 }
 
-// lockSendState locks the enforcement state of a tenant. Call it before you change other rows of
-// the tenant: enforcement runs also lock this row first, so the two do not deadlock. A tenant that
-// never had a run has no row, and is due anyway.
-func (s *Store) lockSendState(ctx context.Context, tx bun.IDB, owner string, of *bun.SelectQuery) (state sendTenantRow, err error) {
-	err = s.db.LockRows(tx.NewSelect().Model(&state).Where("st.account_id = ?", owner).Where("st.tenant_id = (?)", of), "st").Scan(ctx)
+// lockSendState locks the enforcement state of a tenant. The query tenantID selects the tenant's
+// id. Call it before you change other rows of the tenant: enforcement runs also lock this row
+// first, so the two do not deadlock. A tenant that never had a run has no row, and is due anyway.
+func (s *Store) lockSendState(ctx context.Context, tx bun.IDB, owner string, tenantID *bun.SelectQuery) (state sendTenantRow, err error) {
+	err = s.db.LockRows(tx.NewSelect().Model(&state).Where("st.account_id = ?", owner).Where("st.tenant_id = (?)", tenantID), "st").Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
 		return sendTenantRow{}, nil
 	}

@@ -456,7 +456,7 @@ func TestSessionAndItsAnswerAreCommittedTogether(t *testing.T) {
 func TestConcurrentProcessesBeginOneSession(t *testing.T) {
 	databasetest.EachShared(t, func(t *testing.T, url func(testing.TB) string) {
 		address := url(t)
-		store1, store2 := migrated(t, address), opened(t, address)
+		store1, store2 := migratedStore(t, address), openStore(t, address)
 		fixture := newIntegrationFixture(t, store1, "ann", 1)
 		errs := concurrently(concurrency, func(n int) error {
 			session := newSession([]integration.Integration{fixture.integration1, fixture.integration2}[n/2%2], fixture.boxes[0], n)

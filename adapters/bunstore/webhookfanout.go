@@ -35,9 +35,9 @@ func (s *Store) AccountsWithNewEvents(ctx context.Context, limit int) ([]access.
 // FanOut implements ports.Deliveries. It locks the webhooks, so only one of several concurrent
 // calls reads the events. The others then find higher positions.
 func (s *Store) FanOut(ctx context.Context, owners []access.AccountID, limit int, slots ports.Slots, lease time.Duration, now time.Time) (ports.FanOutResult, error) {
-	var fanned ports.FanOutResult
+	var result ports.FanOutResult
 	err := s.inTransaction(ctx, "fan out events", func(ctx context.Context, tx bun.IDB) error {
-		fanned = ports.FanOutResult{}
+		result = ports.FanOutResult{}
 		accounts := bun.List(convertAll(owners, accountKey))
 		var hooks []webhookRow
 		err := s.db.LockRows(tx.NewSelect().Model(&hooks).Where("w.account_id IN (?)", accounts).Where("w.status = ?", string(webhook.Enabled)).
@@ -66,7 +66,7 @@ func (s *Store) FanOut(ctx context.Context, owners []access.AccountID, limit int
 		for _, p := range positions {
 			added.add(p, events[p.AccountID])
 		}
-		fanned = ports.FanOutResult{Claimed: added.claims, Waiting: added.waiting,
+		result = ports.FanOutResult{Claimed: added.claims, Waiting: added.waiting,
 			More: slices.ContainsFunc(positions, func(p webhookPosition) bool { return p.hasMore })}
 		if err := s.insertDeliveries(ctx, tx, added.rows, lease); err != nil {
 			return err
@@ -78,7 +78,7 @@ func (s *Store) FanOut(ctx context.Context, owners []access.AccountID, limit int
 	if err != nil {
 		return ports.FanOutResult{}, err
 	}
-	return fanned, nil
+	return result, nil
 }
 
 // webhookPosition is a webhook, and the sequence number up to which its events are read.
@@ -337,8 +337,8 @@ func withEvents(ctx context.Context, tx bun.IDB, hooks []webhookRow, rows []deli
 		if err != nil {
 			return nil, err
 		}
-		for owner, list := range byOwner {
-			for _, e := range list {
+		for owner, ownEvents := range byOwner {
+			for _, e := range ownEvents {
 				events[logSpan{owner, e.Sequence - 1, e.Sequence}] = e
 			}
 		}

@@ -36,7 +36,7 @@ type question struct {
 	qtype uint16
 }
 
-// client sends questions to DNS servers. udp and tcp are the timeouts of one attempt.
+// client sends questions to DNS servers. udpTimeout and tcpTimeout limit one attempt.
 type client struct {
 	udpTimeout, tcpTimeout time.Duration
 	// serverSlots holds the slots for questions to servers that the owners of domains choose.
@@ -89,8 +89,8 @@ var (
 )
 
 // exchange sends q to a server and returns its answer. It uses TCP when the UDP answer is
-// truncated. It fails if no attempt gets an answer, or if ctx ends. The error is errNoSlot if q was
-// not sent.
+// truncated, and, if mode.mayUseTCP is set, when all attempts by UDP fail. It fails if no attempt
+// gets an answer, or if ctx ends. The error is errNoSlot if q was not sent.
 func (c client) exchange(ctx context.Context, serverAddr netip.AddrPort, q question, mode queryMode) (*wire.Msg, error) {
 	release, err := c.acquire(ctx, serverAddr, mode)
 	if err != nil {
@@ -147,7 +147,7 @@ func (c client) exchangeOnce(ctx context.Context, network string, limit time.Dur
 		return nil, err
 	}
 	defer func() { _ = conn.Close() }()
-	// When the context ends, a read that waits is interrupted.
+	// When the context ends, a pending read fails at once.
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	query := newQuery(q, mode)

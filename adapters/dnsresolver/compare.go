@@ -17,9 +17,9 @@ type comparison struct {
 	zone    zone
 	reports map[netip.AddrPort]report
 	serving []report // the reports of the servers that serve the zone, in the order of zone.servers
-	// agrees holds the addresses whose reports agree with the leading report, which is the report
-	// that agrees with the most reports. isDisagreeing is true if two reports differ.
-	// isMultiProvider is true if the difference will not disappear with time.
+	// agrees is true for the addresses whose reports agree with the leading report. The leading
+	// report is the report that agrees with the most reports. isDisagreeing is true if two reports
+	// differ. isMultiProvider is true if the difference will not disappear with time.
 	agrees                         map[netip.AddrPort]bool
 	isDisagreeing, isMultiProvider bool
 }
@@ -188,8 +188,7 @@ func (v comparison) unaskedServers() []string {
 }
 
 // mergeReports returns a ZoneRead with the values that all serving servers return. A mail platform
-// may ask any server. A value that one of the servers does not return therefore counts as not
-// published yet.
+// may ask any server. A value therefore counts as published only if all servers return it.
 func mergeReports(name, apex string, serving []report) dns.ZoneRead {
 	merged := dns.ZoneRead{Domain: name, Zone: apex}
 	if len(serving) > 0 {

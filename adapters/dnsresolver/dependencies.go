@@ -10,7 +10,7 @@ import (
 	"github.com/tenantry/tenantry/core/panics"
 )
 
-// Limits on the questions about other domains that the records of one zone can cause.
+// Limits on the questions about other domains. The records of a zone determine these questions.
 const (
 	maxDepth      = 10 // levels of an SPF tree
 	maxReferences = 50 // names in an SPF tree
@@ -18,8 +18,8 @@ const (
 )
 
 // readDependencies reads the names outside the domain that the wanted records depend on. A DNS plan
-// needs the DMARC policy of a parent domain and the DKIM keys, so readDependencies returns false if
-// it could not read these two.
+// needs two of them: the DMARC policy of the parent domain, and the DKIM keys. readDependencies
+// returns false if it could not read one of these two.
 func (rd *domainRead) readDependencies(ctx context.Context, needs dns.Needs) (dns.Referenced, bool) {
 	var found dns.Referenced
 	var parentOK, keysOK bool

@@ -38,8 +38,8 @@ func registerKeyOperations(api huma.API, service *keys.Service) {
 	registerRotateOwnKey(api, service)
 }
 
-// keyList is the name of the list of keys in its cursors.
-const keyList = "keys"
+// keyListName is the name of the list of keys in its cursors.
+const keyListName = "keys"
 
 func registerListKeys(api huma.API, service *keys.Service) {
 	register(api, huma.Operation{
@@ -50,7 +50,7 @@ func registerListKeys(api huma.API, service *keys.Service) {
 			"page can have fewer entries than `limit`.",
 		Metadata: guard.OperationRules{Bucket: guard.Reads, Scope: access.KeysRead, AnswerExample: exampleKeyList, Refuses: specificCodes(fault.InvalidRequest)}.Metadata(),
 	}, func(ctx context.Context, caller access.Caller, in *pageInput) (keyPage, error) {
-		q, err := in.query(keyList)
+		q, err := in.query(keyListName)
 		if err != nil {
 			return keyPage{}, err
 		}
@@ -58,7 +58,7 @@ func registerListKeys(api huma.API, service *keys.Service) {
 		if err != nil {
 			return keyPage{}, err
 		}
-		return keyPage{Keys: convertAll(found.Entries, keyOf), NextCursor: textOrNil(found.Next.Encode(keyList))}, nil
+		return keyPage{Keys: convertAll(found.Entries, keyOf), NextCursor: textOrNil(found.Next.Encode(keyListName))}, nil
 	})
 }
 

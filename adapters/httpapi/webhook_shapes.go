@@ -12,8 +12,8 @@ import (
 
 // The names of the lists of webhooks and deliveries in their cursors.
 const (
-	webhookCursors  = "webhooks"
-	deliveryCursors = "deliveries"
+	webhookListName  = "webhooks"
+	deliveryListName = "deliveries"
 )
 
 // nextCursor returns the cursor of the page after a list. It returns nil if no entries follow.

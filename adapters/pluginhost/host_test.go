@@ -37,7 +37,7 @@ func (s *waitStore) Wait(_ context.Context, scope string, atLeast time.Duration)
 }
 
 // TestReplicasShareTheWaitsOfAPlugin starts one plugin under two hosts, as in two replicas of the
-// service. Its processes share their waits. Other plugins do not have these waits.
+// service. The processes of the plugin share their waits. Other plugins do not have these waits.
 func TestReplicasShareTheWaitsOfAPlugin(t *testing.T) {
 	store := &waitStore{waits: map[string]time.Duration{}}
 	dir := pluginDir(t, "one:puppet", "two:puppet")

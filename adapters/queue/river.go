@@ -34,7 +34,7 @@ type River struct {
 	admission     *admission
 	handlers      handlers
 	running       atomic.Int64
-	stopAdmission context.CancelFunc // nil before Start
+	cancelBackground context.CancelFunc // nil before Start
 }
 
 // OpenRiver connects to a database that Migrate has prepared. The caller must call Close. OpenRiver
@@ -142,7 +142,7 @@ func (r *River) Start(ctx context.Context, w ports.Work) error {
 		cancel()
 		return fmt.Errorf("start River: %w", err)
 	}
-	r.stopAdmission = cancel
+	r.cancelBackground = cancel
 	panics.Go(func() { r.admission.run(background) }, r.options.logPanic)
 	return r.Wake(ctx, startupWakeups(w)...)
 }
@@ -210,12 +210,12 @@ var errStopped = errors.New("the queue has stopped")
 
 // Stop implements ports.Worker.
 func (r *River) Stop(ctx context.Context) error {
-	if r.stopAdmission == nil {
+	if r.cancelBackground == nil {
 		return nil
 	}
 	r.admission.stopAdmitting()
 	defer func() {
-		r.stopAdmission()
+		r.cancelBackground()
 		<-r.admission.stopped
 	}()
 	grace, cancel := graceContext(ctx)
