@@ -109,8 +109,8 @@ func (s *Store) checkEmailFree(ctx context.Context, tx bun.IDB, email string) er
 			return err
 		}
 	}
-	taken, err := tx.NewSelect().Model((*memberRow)(nil)).Where("email = ?", email).Exists(ctx)
-	if err == nil && taken {
+	isTaken, err := tx.NewSelect().Model((*memberRow)(nil)).Where("email = ?", email).Exists(ctx)
+	if err == nil && isTaken {
 		return fault.InvalidRequest.With("the e-mail address has an account already")
 	}
 	return err

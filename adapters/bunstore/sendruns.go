@@ -80,11 +80,11 @@ func (s *Store) DueTenants(ctx context.Context, now time.Time, limit int) ([]por
 		rows = nil
 		busy := db.NewSelect().TableExpr("send_tenants AS st").ColumnExpr("st.account_id, count(*) AS runs").
 			Where("st.leased_until > ?", s.clock()).GroupExpr("st.account_id")
-		due := enforceable(db.NewSelect()).ColumnExpr("t.account_id, t.guid, "+dueSince+" AS since").
+		dueQuery := enforceable(db.NewSelect()).ColumnExpr("t.account_id, t.guid, "+dueSince+" AS since").
 			ColumnExpr("row_number() OVER (PARTITION BY t.account_id ORDER BY "+dueSince+", t.id) AS nth").
 			Join(sendStateOfTenant).
 			Where(isDue(dueSince), isDueArgs(now)...).Where("COALESCE(st.leased_until, 0) <= ?", s.clock())
-		return db.NewSelect().With("busy", busy).With("due", due).TableExpr("due").Join("LEFT JOIN busy ON busy.account_id = due.account_id").
+		return db.NewSelect().With("busy", busy).With("due", dueQuery).TableExpr("due").Join("LEFT JOIN busy ON busy.account_id = due.account_id").
 			ColumnExpr("due.account_id, due.guid, due.since").
 			OrderExpr("due.nth + COALESCE(busy.runs, 0), due.since, due.guid").Limit(int64(limit)).Scan(ctx, &rows)
 	})
@@ -168,11 +168,11 @@ type sendRunFunc func(ctx context.Context, tx bun.IDB, state sendTenantRow) erro
 
 // inSendRunLocking is inSendRun, but the function lock locks the tenant's row. lock must return
 // sql.ErrNoRows if the run no longer holds the tenant's lease.
-func (s *Store) inSendRunLocking(ctx context.Context, operation string, lock func(context.Context, bun.IDB, *sendTenantRow) error, work sendRunFunc) (held bool, err error) {
+func (s *Store) inSendRunLocking(ctx context.Context, operation string, lock func(context.Context, bun.IDB, *sendTenantRow) error, work sendRunFunc) (holdsLease bool, err error) {
 	err = s.inTransaction(ctx, operation, func(ctx context.Context, tx bun.IDB) error {
 		var state sendTenantRow
 		err := lock(ctx, tx, &state)
-		if held = err == nil; errors.Is(err, sql.ErrNoRows) {
+		if holdsLease = err == nil; errors.Is(err, sql.ErrNoRows) {
 			return nil
 		}
 		if err != nil {
@@ -180,7 +180,7 @@ func (s *Store) inSendRunLocking(ctx context.Context, operation string, lock fun
 		}
 		return work(ctx, tx, state)
 	})
-	return held && err == nil, err
+	return holdsLease && err == nil, err
 }
 
 // SeizeTenant implements ports.SendRuns.
@@ -221,17 +221,17 @@ func (s *Store) lockSendState(ctx context.Context, tx bun.IDB, owner string, ten
 // read the values before the change. makeDue then sets a due time just before the due time that the
 // run claimed. ReleaseTenant keeps this earlier time, so the tenant is evaluated again.
 func makeDue(ctx context.Context, tx bun.IDB, state sendTenantRow, now time.Time) error {
-	due := storedTime(now)
-	if due.After(state.DueAt) {
-		due = state.DueAt
+	dueAt := storedTime(now)
+	if dueAt.After(state.DueAt) {
+		dueAt = state.DueAt
 	}
 	if state.LeasedUntil > 0 {
-		due = due.Add(-time.Microsecond)
+		dueAt = dueAt.Add(-time.Microsecond)
 	}
-	if state.TenantID == "" || due.Equal(state.DueAt) {
+	if state.TenantID == "" || dueAt.Equal(state.DueAt) {
 		return nil
 	}
-	_, err := tx.NewUpdate().Model((*sendTenantRow)(nil)).Set("due_at = ?", storedTime(due)).
+	_, err := tx.NewUpdate().Model((*sendTenantRow)(nil)).Set("due_at = ?", storedTime(dueAt)).
 		Where("st.account_id = ?", state.AccountID).Where("st.tenant_id = ?", state.TenantID).Exec(ctx)
 	return err
 }

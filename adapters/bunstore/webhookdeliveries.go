@@ -160,9 +160,9 @@ func (s *Store) SaveDeliveries(ctx context.Context, tried []ports.TriedDelivery,
 				return err
 			}
 		}
-		due, err := s.webhooksWithDue(ctx, tx, convertAll(byWebhook, func(r webhookResult) webhookKey { return r.webhookKey }), now)
+		withDue, err := s.webhooksWithDue(ctx, tx, convertAll(byWebhook, func(r webhookResult) webhookKey { return r.webhookKey }), now)
 		results = convertAll(tried, func(d ports.TriedDelivery) ports.SavedDelivery {
-			return ports.SavedDelivery{Saved: saved[ident.ParseOrZero(d.ID)], HasDue: due[ident.ParseOrZero(d.WebhookID)]}
+			return ports.SavedDelivery{Saved: saved[ident.ParseOrZero(d.ID)], HasDue: withDue[ident.ParseOrZero(d.WebhookID)]}
 		})
 		return err
 	})
@@ -230,11 +230,11 @@ func updateWebhookStatus(ctx context.Context, tx bun.IDB, hook webhookRow, tried
 // webhooksWithDue returns the ids of the webhooks that have due deliveries without an unexpired
 // lease.
 func (s *Store) webhooksWithDue(ctx context.Context, tx bun.IDB, keys []webhookKey, now time.Time) (map[string]bool, error) {
-	due := tx.NewSelect().TableExpr("webhook_deliveries AS wd").ColumnExpr("1").Where("wd.account_id = k.account_id").
+	dueQuery := tx.NewSelect().TableExpr("webhook_deliveries AS wd").ColumnExpr("1").Where("wd.account_id = k.account_id").
 		Where("wd.webhook_id = k.webhook_id").Where("wd.status = ?", string(webhook.Pending)).
 		Where("wd.next_attempt_at <= ?", storedTime(now)).Where("wd.leased_until <= ?", s.clock())
 	var ids []string
-	err := tx.NewSelect().With("k", tx.NewValues(&keys)).TableExpr("k").Column("k.webhook_id").Where("EXISTS (?)", due).Scan(ctx, &ids)
+	err := tx.NewSelect().With("k", tx.NewValues(&keys)).TableExpr("k").Column("k.webhook_id").Where("EXISTS (?)", dueQuery).Scan(ctx, &ids)
 	return setOf(ids), err
 }
 

@@ -227,9 +227,9 @@ func (s *Store) ClaimDeliveries(ctx context.Context, webhooks []ports.DueWebhook
 		for _, hook := range hooks {
 			w, pending := hook.webhook(), open[hook.ID]
 			standing := slots.Standing(w)
-			due := strings.Fields(pending.Due)
+			dueIDs := strings.Fields(pending.Due)
 			// The other due deliveries are claimed when a try in progress has finished.
-			for _, id := range due[:max(0, min(len(due), standing.MaxParallel()-claimedCounts[hook.ID]))] {
+			for _, id := range dueIDs[:max(0, min(len(dueIDs), standing.MaxParallel()-claimedCounts[hook.ID]))] {
 				if !slots.Take(standing) {
 					claimed.Waiting = append(claimed.Waiting, ports.DueWebhook{Account: w.Account, ID: w.ID})
 					break
@@ -294,11 +294,11 @@ func (s *Store) openDeliveries(ctx context.Context, tx bun.IDB, keys []webhookKe
 		return tx.NewSelect().TableExpr("webhook_deliveries AS wd").Where("wd.account_id = k.account_id").Where("wd.webhook_id = k.webhook_id").
 			Where("wd.status = ?", string(webhook.Pending)).Where("wd.leased_until <= ?", s.clock()).Order("wd.next_attempt_at", "wd.id").Limit(limit)
 	}
-	due := tx.NewSelect().TableExpr("(?) AS d", pending(webhook.MaxConcurrent).Column("wd.id", "wd.next_attempt_at").Where("wd.next_attempt_at <= ?", storedTime(now))).
+	dueQuery := tx.NewSelect().TableExpr("(?) AS d", pending(webhook.MaxConcurrent).Column("wd.id", "wd.next_attempt_at").Where("wd.next_attempt_at <= ?", storedTime(now))).
 		ColumnExpr("string_agg(CAST(d.id AS text), ' ' ORDER BY d.next_attempt_at, d.id)")
-	next := pending(1).Column("wd.next_attempt_at").Where("wd.next_attempt_at > ?", storedTime(now))
+	nextQuery := pending(1).Column("wd.next_attempt_at").Where("wd.next_attempt_at > ?", storedTime(now))
 	var rows []openRow
-	err := tx.NewSelect().With("k", tx.NewValues(&keys)).TableExpr("k").Column("k.webhook_id").ColumnExpr("(?) AS due", due).ColumnExpr("(?) AS next", next).Scan(ctx, &rows)
+	err := tx.NewSelect().With("k", tx.NewValues(&keys)).TableExpr("k").Column("k.webhook_id").ColumnExpr("(?) AS due", dueQuery).ColumnExpr("(?) AS next", nextQuery).Scan(ctx, &rows)
 	open := make(map[string]openRow, len(rows))
 	for _, r := range rows {
 		open[r.WebhookID] = r

@@ -202,8 +202,8 @@ func readAnswer(c messageConn, id uint16, q question) (*wire.Msg, error) {
 	}
 }
 
-// isAnswerTo reports whether m is the answer to query id about q. A server that could not parse the
-// query may omit the question.
+// isAnswerTo reports whether msg is the answer to the query with this id about q. A server that
+// could not parse the query may omit the question.
 func isAnswerTo(msg *wire.Msg, id uint16, q question) bool {
 	if msg.Id != id || !msg.Response || msg.Opcode != wire.OpcodeQuery {
 		return false
@@ -211,9 +211,9 @@ func isAnswerTo(msg *wire.Msg, id uint16, q question) bool {
 	if len(msg.Question) == 0 {
 		return msg.Rcode == wire.RcodeFormatError || msg.Rcode == wire.RcodeNotImplemented
 	}
-	asked := msg.Question[0]
-	return len(msg.Question) == 1 && asked.Qtype == q.qtype && asked.Qclass == wire.ClassINET &&
-		strings.EqualFold(asked.Name, wire.Fqdn(q.name))
+	answered := msg.Question[0]
+	return len(msg.Question) == 1 && answered.Qtype == q.qtype && answered.Qclass == wire.ClassINET &&
+		strings.EqualFold(answered.Name, wire.Fqdn(q.name))
 }
 
 // messageConn sends and receives DNS messages. On a stream, two bytes with the length precede each

@@ -85,11 +85,11 @@ func (k setKey) sameValues(a, b []string) bool {
 // case if their SOA serials are equal, because then no update is pending. It is also the case if
 // their SOA records belong to different providers.
 func (r report) keepsDisagreeing(other report, apex string) bool {
-	own, others := r.sets[setKey{apex, dns.SOA}].values, other.sets[setKey{apex, dns.SOA}].values
-	if len(own) == 0 || len(others) == 0 {
+	ownValues, otherValues := r.sets[setKey{apex, dns.SOA}].values, other.sets[setKey{apex, dns.SOA}].values
+	if len(ownValues) == 0 || len(otherValues) == 0 {
 		return false
 	}
-	ownSOA, otherSOA := parseSOA(own[0]), parseSOA(others[0])
+	ownSOA, otherSOA := parseSOA(ownValues[0]), parseSOA(otherValues[0])
 	return ownSOA.serial == otherSOA.serial || ownSOA.primary != otherSOA.primary || ownSOA.mailbox != otherSOA.mailbox
 }
 

@@ -36,20 +36,20 @@ func (rd *domainRead) readDependencies(ctx context.Context, needs dns.Needs) (dn
 // pending. The result omits names without an answer.
 func (rd *domainRead) readSPFTree(ctx context.Context, pending []string) map[string][]string {
 	var tree map[string][]string
-	asked := map[string]bool{}
+	askedNames := map[string]bool{}
 	for depth := 0; depth < maxDepth && len(pending) > 0; depth++ {
 		var level []string
 		for _, name := range pending {
-			if !asked[name] && len(asked) < maxReferences {
-				asked[name] = true
+			if !askedNames[name] && len(askedNames) < maxReferences {
+				askedNames[name] = true
 				level = append(level, name)
 			}
 		}
 		found, _ := rd.readTexts(ctx, level)
 		pending = nil
 		for _, name := range level {
-			texts, known := found[name]
-			if !known {
+			texts, hasAnswer := found[name]
+			if !hasAnswer {
 				continue
 			}
 			if tree == nil {

@@ -144,7 +144,7 @@ func (r *Reader) resolveHost(ctx context.Context, host string) []netip.Addr {
 // for each host and maxAddresses in total. addrsOfHost holds the addresses of each host.
 func (r *Reader) permittedServers(hosts []string, addrsOfHost [][]netip.Addr) []server {
 	out := make([]server, len(hosts))
-	seen := map[netip.AddrPort]bool{}
+	permitted := map[netip.AddrPort]bool{}
 	for i, host := range hosts {
 		s := server{name: host}
 		slices.SortFunc(addrsOfHost[i], netip.Addr.Compare)
@@ -153,8 +153,8 @@ func (r *Reader) permittedServers(hosts []string, addrsOfHost [][]netip.Addr) []
 			switch {
 			case !r.allowPrivate && !isPublic(ip):
 				s.isBlocked = true
-			case len(s.addrs) < maxAddressesPerServer && (seen[addr] || len(seen) < maxAddresses):
-				seen[addr] = true
+			case len(s.addrs) < maxAddressesPerServer && (permitted[addr] || len(permitted) < maxAddresses):
+				permitted[addr] = true
 				s.addrs = append(s.addrs, addr)
 			}
 		}

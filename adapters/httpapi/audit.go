@@ -172,18 +172,18 @@ func (in *auditInput) query(ctx context.Context) (ports.EntryQuery, error) {
 }
 
 func newAuditEntry(stored audit.Entry) auditEntry {
-	shown := auditEntry{
+	converted := auditEntry{
 		ID: stored.ID, Sequence: stored.Sequence, At: stored.At.UTC(), Actor: auditActor{Type: string(stored.Actor.Type), ID: stored.Actor.ID, Name: stored.Actor.Name},
 		Action: string(stored.Action), TenantID: textOrNil(string(stored.Tenant)), Outcome: auditOutcome{Code: textOrNil(stored.Outcome.Code)},
 		RequestID: textOrNil(stored.RequestID), ClientIP: textOrNil(stored.ClientIP), PreviousHash: stored.PreviousHash, Hash: stored.Hash,
 	}
 	if stored.Outcome.Status != 0 {
-		shown.Outcome.Status = &stored.Outcome.Status
+		converted.Outcome.Status = &stored.Outcome.Status
 	}
 	if stored.Subject != (audit.Subject{}) {
-		shown.Subject.object = &auditSubject{Type: stored.Subject.Type, ID: stored.Subject.ID}
+		converted.Subject.object = &auditSubject{Type: stored.Subject.Type, ID: stored.Subject.ID}
 	}
-	return shown
+	return converted
 }
 
 // exampleAuditEntry is the first entry of a chain, with its correct hash.

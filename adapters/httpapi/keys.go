@@ -71,11 +71,11 @@ func registerCreateKey(api huma.API, service *keys.Service) {
 		Metadata: guard.OperationRules{Bucket: guard.Writes, Scope: access.KeysWrite, Write: true, ManagesKeys: true, Creates: event.Key,
 			RequestExample: exampleCreateKey, AnswerExample: exampleIssuedKey}.Metadata(),
 	}, issuedKeyOf, func(ctx context.Context, caller access.Caller, in *createKeyInput, answer ports.Answer[keys.IssuedKey]) (keys.IssuedKey, error) {
-		wanted, err := in.Body.newKey()
+		requested, err := in.Body.newKey()
 		if err != nil {
 			return keys.IssuedKey{}, err
 		}
-		return service.Create(ctx, caller, wanted, answer)
+		return service.Create(ctx, caller, requested, answer)
 	})
 }
 

@@ -72,11 +72,11 @@ func registerCreateWebhook(api huma.API, service *webhooks.Service) {
 			return webhooks.WebhookWithSecret{}, err
 		}
 		// A key that is limited to some tenants adds a webhook with the same limit.
-		wanted := webhooks.NewWebhook{Account: caller.Account.ID, URL: in.Body.URL, Types: types, Tenants: caller.Bounds.Tenants}
+		requested := webhooks.NewWebhook{Account: caller.Account.ID, URL: in.Body.URL, Types: types, Tenants: caller.Bounds.Tenants}
 		if in.Body.Description != nil {
-			wanted.Description = *in.Body.Description
+			requested.Description = *in.Body.Description
 		}
-		return service.Create(ctx, wanted, answer)
+		return service.Create(ctx, requested, answer)
 	})
 }
 

@@ -175,7 +175,7 @@ func (r *River) insertWakeups(ctx context.Context, wakeups []ports.Wakeup) (err 
 	}
 	var kinds, ids, groups, accounts, traces []string
 	var separate []bool
-	var due []*time.Time // nil for the time of the database
+	var dueTimes []*time.Time // nil for the time of the database
 	for _, w := range earliest {
 		kinds, ids, traces = append(kinds, w.Kind), append(ids, w.ID), append(traces, w.Trace)
 		groups, accounts, separate = append(groups, string(fairnessGroup(w))), append(accounts, string(w.Account)), append(separate, w.SeparateGroup)
@@ -183,10 +183,10 @@ func (r *River) insertWakeups(ctx context.Context, wakeups []ports.Wakeup) (err 
 		if !w.At.IsZero() {
 			at = &w.At
 		}
-		due = append(due, at)
+		dueTimes = append(dueTimes, at)
 	}
 	for attempt := range maxConns + 1 {
-		if _, err = r.pool.Exec(ctx, addWakeups, kinds, ids, groups, accounts, separate, traces, due); err == nil {
+		if _, err = r.pool.Exec(ctx, addWakeups, kinds, ids, groups, accounts, separate, traces, dueTimes); err == nil {
 			return nil
 		}
 		if !sleep(ctx, time.Duration(attempt)*50*time.Millisecond, nil) {

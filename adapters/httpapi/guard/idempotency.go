@@ -195,10 +195,10 @@ func (g *guard) checkKey(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		switch given := r.Header.Values("Idempotency-Key"); {
-		case len(given) == 0:
+		switch values := r.Header.Values("Idempotency-Key"); {
+		case len(values) == 0:
 			Refuse(w, r, fault.KeyRequired.With("a write needs an Idempotency-Key header"))
-		case len(given) > 1 || !isVisibleASCII(given[0]):
+		case len(values) > 1 || !isVisibleASCII(values[0]):
 			Refuse(w, r, fault.InvalidKey.With("the Idempotency-Key is not one header of 1 to 255 visible ASCII characters"))
 		default:
 			next.ServeHTTP(w, r)
