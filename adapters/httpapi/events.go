@@ -32,7 +32,7 @@ const maxWaitSeconds = 30
 // end of the log.
 const (
 	eventListName = "events"
-	endOfEvents  = "now"
+	endOfEvents   = "now"
 )
 
 // logInput declares its parameters as text, for the reason in the comment of runsInput.

@@ -32,9 +32,9 @@ type output struct {
 	log      *slog.Logger
 	redactor *redactor
 
-	mu      sync.Mutex
-	limiter *rate.Limiter
-	dropped int  // lines over the limit since the last line that was logged
+	mu        sync.Mutex
+	limiter   *rate.Limiter
+	dropped   int  // lines over the limit since the last line that was logged
 	isInPanic bool // between the first line of a panic and its first stack trace
 }
 

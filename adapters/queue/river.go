@@ -28,12 +28,12 @@ const riverQueue = "wakeups"
 // wakeup. The library River executes the wake-ups that are admitted, see admission.
 type River struct {
 	river.WorkerDefaults[riverArgs]
-	options       Options
-	pool          *pgxpool.Pool
-	client        *river.Client[pgx.Tx]
-	admission     *admission
-	handlers      handlers
-	running       atomic.Int64
+	options          Options
+	pool             *pgxpool.Pool
+	client           *river.Client[pgx.Tx]
+	admission        *admission
+	handlers         handlers
+	running          atomic.Int64
 	cancelBackground context.CancelFunc // nil before Start
 }
 

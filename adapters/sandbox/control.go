@@ -20,7 +20,7 @@ type Services struct {
 	Accounts Accounts
 	Keys     ports.Keys
 	// Consent returns the consent URL, for tenants that the operator manages.
-	Consent ports.Consent
+	Consent        ports.Consent
 	ManagedTenants ManagedTenants
 	// ConnectDNS connects an account to a DNS provider with a credential. If the account already
 	// has a connection to the provider, it changes nothing.

@@ -21,8 +21,8 @@ import (
 // message can contain values, so tracing records only the kind of an error.
 type tracing struct {
 	*bunotel.QueryHook
-	duration metric.Float64Histogram
-	measurementOptions   map[string]metric.MeasurementOption // by operation
+	duration           metric.Float64Histogram
+	measurementOptions map[string]metric.MeasurementOption // by operation
 }
 
 // otherOperation is the label of all statements that have no series of their own.

@@ -42,9 +42,9 @@ type Store struct {
 
 // storedZone is a zone as it is stored on disk.
 type storedZone struct {
-	Provider     string         `json:"provider"`
-	Serial       uint32         `json:"serial"`
-	Records      []Record       `json:"records"`
+	Provider      string         `json:"provider"`
+	Serial        uint32         `json:"serial"`
+	Records       []Record       `json:"records"`
 	VeiledRecords []VeiledRecord `json:"veiled,omitempty"`
 }
 
@@ -191,8 +191,8 @@ type Hosted struct {
 	Provider    string   `json:"provider"`
 	NameServers []string `json:"name_servers"`
 	// Version increases with each change of the zone.
-	Version      uint32         `json:"version"`
-	Records      []Record       `json:"records"`
+	Version       uint32         `json:"version"`
+	Records       []Record       `json:"records"`
 	VeiledRecords []VeiledRecord `json:"veiled"`
 }
 
