@@ -228,12 +228,12 @@ func TestForeignRunsAndJobsGetTheSameAnswerAsUnknownOnes(t *testing.T) {
 			_, other = s.RetryJob(t.Context(), bob, id, now, nil)
 			requireSameError(t, "retry", retry, other)
 		}
-		_, own := s.RetryJob(t.Context(), ann, unknownID, now, nil)
-		requireRefusal(t, "retry of an unknown job beside an own one", own, fault.JobNotFound)
-		_, _, own = s.Run(t.Context(), ann, unknownID)
-		requireRefusal(t, "an unknown run beside an own one", own, fault.RunNotFound)
-		_, own = s.Job(t.Context(), ann, unknownID)
-		requireRefusal(t, "an unknown job beside an own one", own, fault.JobNotFound)
+		_, unknownErr := s.RetryJob(t.Context(), ann, unknownID, now, nil)
+		requireRefusal(t, "retry of an unknown job beside an own one", unknownErr, fault.JobNotFound)
+		_, _, unknownErr = s.Run(t.Context(), ann, unknownID)
+		requireRefusal(t, "an unknown run beside an own one", unknownErr, fault.RunNotFound)
+		_, unknownErr = s.Job(t.Context(), ann, unknownID)
+		requireRefusal(t, "an unknown job beside an own one", unknownErr, fault.JobNotFound)
 		requireOrder(t, "bob's runs", runIDs(t, s, bob, ports.RunQuery{Limit: 9}))
 		if _, found, err := s.ActiveJob(t.Context(), bob, d.ID); err != nil || found {
 			t.Fatalf("a foreign job is found: %v", err)

@@ -100,15 +100,15 @@ func (s *Store) ClaimTenant(ctx context.Context, owner access.AccountID, id tena
 	guid := ident.ParseOrZero(string(id))
 	var row sendTenantRow
 	err := s.inTransaction(ctx, "claim tenant", func(ctx context.Context, tx bun.IDB) error {
-		var id string
+		var tenantID string
 		var since time.Time
 		err := enforceable(tx.NewSelect()).ColumnExpr("t.id, "+dueSince).
 			Join(sendStateOfTenant).
-			Where("t.account_id = ?", accountKey(owner)).Where("t.guid = ?", guid).Where(isDue(dueSince), isDueArgs(now)...).Scan(ctx, &id, &since)
+			Where("t.account_id = ?", accountKey(owner)).Where("t.guid = ?", guid).Where(isDue(dueSince), isDueArgs(now)...).Scan(ctx, &tenantID, &since)
 		if err != nil {
 			return err
 		}
-		row = sendTenantRow{AccountID: accountKey(owner), TenantID: id, TimeZone: sendlimit.DefaultTimeZone, DueAt: storedTime(since), Epoch: 1}
+		row = sendTenantRow{AccountID: accountKey(owner), TenantID: tenantID, TimeZone: sendlimit.DefaultTimeZone, DueAt: storedTime(since), Epoch: 1}
 		return tx.NewInsert().Model(&row).Value("leased_until", "? + ?", s.clock(), lease.Microseconds()).
 			On("CONFLICT (account_id, tenant_id) DO UPDATE").Set("epoch = st.epoch + 1").Set("leased_until = EXCLUDED.leased_until").
 			Where(isDue("st.due_at"), isDueArgs(now)...).Where("st.leased_until <= ?", s.clock()).Returning("*").Scan(ctx)
@@ -188,14 +188,14 @@ func (s *Store) SeizeTenant(ctx context.Context, owner access.AccountID, id tena
 	guid := ident.ParseOrZero(string(id))
 	var row sendTenantRow
 	err := s.inTransaction(ctx, "seize tenant", func(ctx context.Context, tx bun.IDB) error {
-		var id string
-		var since time.Time
+		var tenantID string
+		var connectedAt time.Time
 		err := enforceable(tx.NewSelect()).ColumnExpr("t.id, t.consented_at").
-			Where("t.account_id = ?", accountKey(owner)).Where("t.guid = ?", guid).Scan(ctx, &id, &since)
+			Where("t.account_id = ?", accountKey(owner)).Where("t.guid = ?", guid).Scan(ctx, &tenantID, &connectedAt)
 		if err != nil {
 			return err
 		}
-		row = sendTenantRow{AccountID: accountKey(owner), TenantID: id, TimeZone: sendlimit.DefaultTimeZone, DueAt: storedTime(since), Epoch: 1}
+		row = sendTenantRow{AccountID: accountKey(owner), TenantID: tenantID, TimeZone: sendlimit.DefaultTimeZone, DueAt: storedTime(connectedAt), Epoch: 1}
 		return tx.NewInsert().Model(&row).Value("leased_until", "? + ?", s.clock(), lease.Microseconds()).
 			On("CONFLICT (account_id, tenant_id) DO UPDATE").Set("epoch = st.epoch + 1").Set("leased_until = EXCLUDED.leased_until").
 			Returning("*").Scan(ctx)
