@@ -23,7 +23,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/wire"
 )
 
-// Options configure the circuits of one provider. Zero values mean the defaults.
+// Options configure the circuits of one provider. Fields with a default may be zero.
 type Options struct {
 	Provider string
 	Log      *slog.Logger
@@ -86,7 +86,7 @@ func ByTenant(_ context.Context, c wire.Call) (circuit, budgetDomain string) {
 	return domain, domain
 }
 
-// ByCredential gives a credential its own circuit. The fingerprint identifies the credential.
+// ByCredential gives the credential with this fingerprint its own circuit.
 func ByCredential(fingerprint string) FaultDomain {
 	return func(context.Context, wire.Call) (circuit, budgetDomain string) {
 		return credentialDomain + fingerprint, credentialDomain + fingerprint
@@ -105,11 +105,12 @@ func ByProvider(fingerprint string, ownServer func(context.Context) bool) FaultD
 	}
 }
 
-// Interceptor returns the interceptor that sends a call if its circuit and its budgets allow it.
-// Otherwise the call is not sent and returns outcome.Down or outcome.Throttled.
+// Interceptor returns an interceptor that sends a call only if its circuit and its budgets allow
+// it. If the circuit is open, the call fails with outcome.Down. If a budget is exceeded, it fails
+// with outcome.Throttled.
 //
-// A write never tests a half-open circuit. The interceptor first sends the read of wire.Call.Probe.
-// Otherwise a write could end with an unknown outcome at a provider that still fails.
+// A write never tests a half-open circuit, because it could end with an unknown outcome at a
+// provider that still fails. The interceptor first sends the read of wire.Call.Probe.
 func (b *Breaker) Interceptor(domainsOf FaultDomain) wire.Interceptor {
 	return func(ctx context.Context, call wire.Call, next func(context.Context) error) error {
 		domain, budgetDomain := domainsOf(ctx, call)

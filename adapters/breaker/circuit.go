@@ -62,7 +62,8 @@ func newCircuit(domain string, options Options) *circuit {
 }
 
 // run sends the call if the circuit and the budgets of budgetDomain allow it. It returns
-// errReadFirst for a write if the circuit is half open.
+// errReadFirst for a write if the circuit is half open, and service_unavailable if a different
+// attempt has taken over the request.
 func (c *circuit) run(ctx context.Context, call wire.Call, budgetDomain string, send func(context.Context) error) error {
 	if ports.Stopped(ctx) {
 		return fault.ServiceUnavailable.With("a different attempt has taken over this request")
@@ -106,8 +107,9 @@ func (c *circuit) countAgainstBudgets(ctx context.Context, call wire.Call, budge
 	return nil
 }
 
-// recordEffects records in ports.Effects that the provider was called, or that it answered. It
-// records nothing for an error of tenantry itself, because such a call did not reach the provider.
+// recordEffects records in ports.Effects whether the provider answered, or only that it was called.
+// It records nothing for an error of tenantry itself, because such a call did not reach the
+// provider.
 func recordEffects(ctx context.Context, call wire.Call, err error) {
 	switch kind := outcome.KindOf(err); {
 	case call.WithoutProvider:
@@ -171,7 +173,7 @@ func (c *circuit) snapshot() Circuit {
 	return current
 }
 
-// stateOf converts a state of gobreaker. Logs, metrics and readiness show the State.
+// stateOf converts a state of gobreaker.
 func stateOf(s gobreaker.State) State {
 	switch s {
 	case gobreaker.StateOpen:

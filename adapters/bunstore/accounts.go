@@ -55,7 +55,8 @@ func accountColumns(q *bun.SelectQuery) *bun.SelectQuery {
 		Join("JOIN plans AS p ON p.name = a.plan")
 }
 
-// operatorAccountColumns adds the columns that only operators see.
+// operatorAccountColumns makes a query select accounts with their plans, and the columns that only
+// operators see.
 func operatorAccountColumns(q *bun.SelectQuery) *bun.SelectQuery {
 	return accountColumns(q).ColumnExpr("c.closed_at").
 		ColumnExpr("(SELECT COUNT(*) FROM tenants AS t WHERE t.account_id = a.account_id) AS tenants_held").
@@ -108,8 +109,8 @@ func (s *Store) checkEmailFree(ctx context.Context, tx bun.IDB, email string) er
 			return err
 		}
 	}
-	taken, err := tx.NewSelect().Model((*memberRow)(nil)).Where("email = ?", email).Exists(ctx)
-	if err == nil && taken {
+	isTaken, err := tx.NewSelect().Model((*memberRow)(nil)).Where("email = ?", email).Exists(ctx)
+	if err == nil && isTaken {
 		return fault.InvalidRequest.With("the e-mail address has an account already")
 	}
 	return err
@@ -287,7 +288,7 @@ func (s *Store) CloseAccount(ctx context.Context, id access.AccountID, now time.
 			closing.At = acc.ClosedAt
 			return nil
 		}
-		return s.closeLocked(ctx, tx, acc, rulesLeft, &closing)
+		return s.closeLockedAccount(ctx, tx, acc, rulesLeft, &closing)
 	})
 	if err != nil {
 		return closing, err
@@ -301,7 +302,8 @@ func (s *Store) CloseAccount(ctx context.Context, id access.AccountID, now time.
 	return closing, err
 }
 
-func (s *Store) closeLocked(ctx context.Context, tx bun.IDB, acc access.Account, rulesLeft []string, closing *ports.Closing) error {
+// closeLockedAccount closes an account whose lock the transaction holds, and fills in closing.
+func (s *Store) closeLockedAccount(ctx context.Context, tx bun.IDB, acc access.Account, rulesLeft []string, closing *ports.Closing) error {
 	integrations, err := s.lockIntegrations(ctx, tx, string(acc.ID)) // first, see lockToConnect
 	if err != nil {
 		return err

@@ -91,10 +91,10 @@ func TestOneOfConcurrentKeyRotationsSucceeds(t *testing.T) {
 		if n := countWinners(t, errs, fault.InvalidAPIKey); n != 1 {
 			t.Fatalf("%d rotations succeeded", n)
 		}
-		for i, lost := range errs {
+		for i, rotateErr := range errs {
 			_, err := s.Caller(t.Context(), apiKey(ann, i+2).Hash)
-			if (lost == nil) != (err == nil) {
-				t.Fatalf("rotation %d ended with %v, its key with %v", i, lost, err)
+			if (rotateErr == nil) != (err == nil) {
+				t.Fatalf("rotation %d ended with %v, its key with %v", i, rotateErr, err)
 			}
 		}
 	})

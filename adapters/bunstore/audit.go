@@ -183,7 +183,7 @@ func storedEntry(e audit.Entry) audit.Entry {
 // commit.
 func (s *Store) appendEntries(ctx context.Context, tx bun.IDB, owner string, entries []audit.Entry) error {
 	for i := range entries {
-		if err := findTenant(ctx, tx, owner, &entries[i]); err != nil {
+		if err := setTenantOfSubject(ctx, tx, owner, &entries[i]); err != nil {
 			return err
 		}
 	}
@@ -220,8 +220,9 @@ var tenantQueries = map[string]string{
 		"JOIN tenants AS t ON t.account_id = d.account_id AND t.id = d.tenant_id WHERE dj.account_id = ? AND dj.id = ?",
 }
 
-// findTenant sets the tenant of an entry whose subject belongs to a tenant.
-func findTenant(ctx context.Context, tx bun.IDB, owner string, e *audit.Entry) error {
+// setTenantOfSubject sets the tenant of an entry whose subject belongs to a tenant, if it is not
+// set.
+func setTenantOfSubject(ctx context.Context, tx bun.IDB, owner string, e *audit.Entry) error {
 	query := tenantQueries[e.Subject.Type]
 	if e.Tenant != "" || query == "" {
 		return nil

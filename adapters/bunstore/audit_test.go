@@ -367,7 +367,7 @@ func TestOneOfConcurrentWithdrawalsSucceeds(t *testing.T) {
 // recorded.
 func TestOperationFailsWithoutAuditEvent(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
-		s := migrated(t, url(t))
+		s := migratedStore(t, url(t))
 		ann := newAccount(t, s, "ann")
 		key := newKey(t, s, ann, 1)
 		assignTenant(t, s, ann, 1)

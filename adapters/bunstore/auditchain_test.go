@@ -260,7 +260,7 @@ func TestLostAttemptLeavesTheActOfTheOther(t *testing.T) {
 func TestConcurrentWritersMakeOneChain(t *testing.T) {
 	databasetest.EachShared(t, func(t *testing.T, url func(testing.TB) string) {
 		address := url(t)
-		stores := []*Store{migrated(t, address), opened(t, address)}
+		stores := []*Store{migratedStore(t, address), openStore(t, address)}
 		owner, other := newAccount(t, stores[0], "ann"), newAccount(t, stores[0], "bob")
 		for _, err := range concurrently(24, func(i int) error {
 			s := stores[i%2]

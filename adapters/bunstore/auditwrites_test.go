@@ -13,9 +13,9 @@ import (
 	"testing"
 )
 
-// unaudited lists the writes outside of inTransaction, with the reason why the act of a request
-// need not be stored with them.
-var unaudited = map[string]string{
+// unauditedWrites lists the writes outside of inTransaction, with the reason why the act of a
+// request need not be stored with them.
+var unauditedWrites = map[string]string{
 	"record act":                                 "an action of an operator that concerns no account",
 	"claim an idempotency key":                   "the key of a request is not data of the account",
 	"take an idempotency key over":               "the key of a request is not data of the account",
@@ -45,7 +45,7 @@ var unaudited = map[string]string{
 }
 
 // TestWritesOutsideOfTransactionsAreKnown checks each statement that writes. Either inTransaction
-// runs it, and then stores the act of the request, or it is listed in unaudited.
+// runs it, and then stores the act of the request, or it is listed in unauditedWrites.
 func TestWritesOutsideOfTransactionsAreKnown(t *testing.T) {
 	t.Parallel()
 	names, err := filepath.Glob("*.go")
@@ -68,13 +68,13 @@ func TestWritesOutsideOfTransactionsAreKnown(t *testing.T) {
 			}
 			operation, err := strconv.Unquote(text.Value)
 			must(t, "unquote", err)
-			if used[operation] = true; unaudited[operation] == "" {
+			if used[operation] = true; unauditedWrites[operation] == "" {
 				t.Errorf("%s: %q writes outside of inTransaction", name, operation)
 			}
 			return true
 		})
 	}
-	for operation := range unaudited {
+	for operation := range unauditedWrites {
 		if !used[operation] {
 			t.Errorf("there is no %q", operation)
 		}

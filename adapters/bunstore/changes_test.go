@@ -419,7 +419,7 @@ func TestReadinessFollowsDomains(t *testing.T) {
 // provisioning: storing a read of the DNS with a domain, and storing a step with its job.
 func TestReadsOfTheDNSTakeFewStatements(t *testing.T) {
 	var counter statementCounter
-	s := migrated(t, Memory, &counter)
+	s := migratedStore(t, Memory, &counter)
 	ann := newAccount(t, s, "ann")
 	d := newOwnedDomain(t, s, ann, 1)
 	job := startRun(t, s, ann, d, 1)

@@ -65,7 +65,7 @@ func TestReadsAndRefusedChangesAreNotNotedAsEffects(t *testing.T) {
 func TestRolledBackChangeIsNotNotedAsEffect(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
 		hook := &cancelBefore{}
-		s := migrated(t, url(t), hook)
+		s := migratedStore(t, url(t), hook)
 		fixture := newSendLimitFixture(t, s, "ann", 1)
 		for statement, change := range map[string]func(ctx context.Context) error{
 			`INSERT INTO "tenant_licenses"`: func(ctx context.Context) error {
@@ -191,14 +191,14 @@ func TestChangeCommitsItsCompletion(t *testing.T) {
 			key++
 			claim := newClaim(fixture.owner, key)
 			ctx, seen := watchEffects(t)
-			x := fixture.changes(ctx, s)[label]
-			must(t, label, x.change(newCompletion(claim, mustClaim(t, s, claim))))
+			completing := fixture.changes(ctx, s)[label]
+			must(t, label, completing.change(newCompletion(claim, mustClaim(t, s, claim))))
 			if !seen().Completed {
 				t.Fatalf("%s is not noted as completed", label)
 			}
 			r := requireRecord(t, s, claim.Key)
-			if !x.isStored(t) || string(r.Answer) != "answer" || r.Leased || !r.ExpiresAt.Equal(now.Add(time.Hour)) {
-				t.Fatalf("%s: made %v, %+v", label, x.isStored(t), r)
+			if !completing.isStored(t) || string(r.Answer) != "answer" || r.Leased || !r.ExpiresAt.Equal(now.Add(time.Hour)) {
+				t.Fatalf("%s: made %v, %+v", label, completing.isStored(t), r)
 			}
 			// The attempt that has the key can still extend its lease.
 			requireHeld(t, "hold after "+label, true)(s.Hold(t.Context(), claim.Key, r.Attempt, longLease))
@@ -219,13 +219,13 @@ func TestAttemptThatLostItsKeyChangesNothing(t *testing.T) {
 			t.Fatal("the key of an attempt whose lease had expired was not taken over")
 		}
 		ctx, seen := watchEffects(t)
-		for label, x := range fixture.changes(ctx, s) {
-			requireRefusal(t, label, x.change(newCompletion(claim, first)), fault.KeyInProgress)
+		for label, completing := range fixture.changes(ctx, s) {
+			requireRefusal(t, label, completing.change(newCompletion(claim, first)), fault.KeyInProgress)
 			if seen().Completed {
 				t.Fatalf("%s is noted as completed", label)
 			}
-			if r := requireRecord(t, s, claim.Key); x.isStored(t) || r.Answer != nil || r.Attempt != second {
-				t.Fatalf("%s: made %v, %+v", label, x.isStored(t), r)
+			if r := requireRecord(t, s, claim.Key); completing.isStored(t) || r.Answer != nil || r.Attempt != second {
+				t.Fatalf("%s: made %v, %+v", label, completing.isStored(t), r)
 			}
 		}
 	})

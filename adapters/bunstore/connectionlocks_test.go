@@ -104,7 +104,7 @@ var connectionWrites = []struct {
 func TestWritesOfConnectionsDoNotDeadlock(t *testing.T) {
 	url := testserver.Database(t) // not shared, because the test observes all its connections
 	var firstHook, secondHook stepHook
-	setup, first, second := migrated(t, url), opened(t, url, &firstHook), opened(t, url, &secondHook)
+	setup, first, second := migratedStore(t, url), openStore(t, url, &firstHook), openStore(t, url, &secondHook)
 	type pair struct{ firstIndex, secondIndex int } // in connectionWrites
 	var pairs []pair
 	for firstIndex := range connectionWrites {
@@ -172,11 +172,11 @@ func waitingStatements(t testing.TB, s *Store) (n int) {
 // transaction that is connecting the mailbox, and then logs the end of the connection.
 func TestNewConnectionOfARemovedMailboxIsLogged(t *testing.T) {
 	url := testserver.Database(t) // not shared, because the test observes all its connections
-	setup := migrated(t, url)
+	setup := migratedStore(t, url)
 	fixture := newIntegrationFixture(t, setup, "ann", 1)
 	log := readerAtEnd(t, setup, fixture.owner)
 	hook := newPausingHook(`INSERT INTO "mailbox_connections"`)
-	pausing := opened(t, url, hook)
+	pausing := openStore(t, url, hook)
 	connected, removed := make(chan error, 1), make(chan error, 1)
 	go func() {
 		_, err := pausing.SaveConnection(t.Context(), fixture.owner, fixture.newConnection(fixture.integration1, 0, integration.ConnectionConnected), time.Time{}, nil)

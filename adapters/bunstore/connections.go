@@ -194,9 +194,9 @@ func checkNotHeld(ctx context.Context, tx bun.IDB, row connectionRow) error {
 	if !integration.ConnectionStatus(row.Status).HoldsMailbox() {
 		return nil
 	}
-	taken, err := tx.NewSelect().TableExpr("mailbox_connections AS mc").Where("mc.account_id = ?", row.AccountID).
+	isTaken, err := tx.NewSelect().TableExpr("mailbox_connections AS mc").Where("mc.account_id = ?", row.AccountID).
 		Where("mc.mailbox_id = ?", row.MailboxID).Where("mc.integration_id <> ?", row.IntegrationID).Where("mc." + holdsMailbox).Exists(ctx)
-	if err == nil && taken {
+	if err == nil && isTaken {
 		return connectedElsewhere()
 	}
 	return err

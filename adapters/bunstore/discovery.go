@@ -43,7 +43,7 @@ func (s *Store) SaveDiscovery(ctx context.Context, owner access.AccountID, id te
 			return err
 		}
 		current := storedObservations[t.ID].ofTenant(t.tenant())
-		// A list of domains that was read before the stored observation is ignored.
+		// A list of domains that was read before the stored observation was made is ignored.
 		if f.Domains != nil && observation.Advance(&current.Observed.Domains, f.Began) {
 			if err := s.mergeDomains(ctx, tx, t, stored, f); err != nil {
 				return err
@@ -108,19 +108,19 @@ func (s *Store) mergeDomains(ctx context.Context, tx bun.IDB, t tenantRow, rows 
 	}
 	var changed []change[domain.Domain]
 	var gone []domain.Domain
-	for i, known := range stored {
-		p, isListed := found[known.Name]
-		delete(found, known.Name)
+	for i, storedDomain := range stored {
+		p, isListed := found[storedDomain.Name]
+		delete(found, storedDomain.Name)
 		switch {
 		case isListed: // a listed domain whose creation got no answer gets its observation too
-			changed = append(changed, change[domain.Domain]{known, known.Merge(known.WithPlatformState(p, f.Began))})
-		case f.MissedDomains[known.Name] && mayBeMissed(f.Began, rows[i].StoredAt, known.Added):
-			missed, isGone := known.AfterMiss(f.Began)
+			changed = append(changed, change[domain.Domain]{storedDomain, storedDomain.Merge(storedDomain.WithPlatformState(p, f.Began))})
+		case f.MissedDomains[storedDomain.Name] && mayBeMissed(f.Began, rows[i].StoredAt, storedDomain.Added):
+			missed, isGone := storedDomain.AfterMiss(f.Began)
 			if isGone {
-				gone = append(gone, known)
+				gone = append(gone, storedDomain)
 				continue
 			}
-			changed = append(changed, change[domain.Domain]{known, missed})
+			changed = append(changed, change[domain.Domain]{storedDomain, missed})
 		}
 	}
 	if err := saveDomains(ctx, tx, t.AccountID, changed...); err != nil {

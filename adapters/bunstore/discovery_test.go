@@ -177,7 +177,7 @@ func TestListedDomainWhoseAddCallLostItsAnswerBecomesAdded(t *testing.T) {
 func TestDiscoveryStoresBothListsOrNone(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
 		hook := &cancelBefore{}
-		s := migrated(t, url(t), hook)
+		s := migratedStore(t, url(t), hook)
 		ann, d := newMailDomain(t, s)
 		found := ports.Found{Began: discoveryStart, Domains: []domain.Platform{{Name: "new.test"}}, Mailboxes: platformMailboxes("sales@new.test")}
 		hook.cutOff(t, `INSERT INTO "mailboxes"`, func(ctx context.Context) error { return s.SaveDiscovery(ctx, ann, guid(1), found) })
@@ -477,31 +477,31 @@ func TestOutdatedDiscoveryChangesNothing(t *testing.T) {
 func TestMissingIsReservedAgain(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, d := newMailDomain(t, s)
-		other := addDomain(t, s, ann, guid(1), "other.test")
-		lost := addMailbox(t, s, ann, d, "lost", mailbox.Ready)
+		missingDomain := addDomain(t, s, ann, guid(1), "other.test")
+		missingBox := addMailbox(t, s, ann, d, "lost", mailbox.Ready)
 		discovery := ports.Found{Began: discoveryStart, Domains: []domain.Platform{{Name: d.Name}}, Mailboxes: []mailbox.Platform{}}
 		must(t, "miss", s.SaveDiscovery(t.Context(), ann, guid(1), withMissedNames(t, s, ann, guid(1), discovery)))
-		_, err := s.ReserveDomain(t.Context(), ann, guid(1), other.Name, 1, discoveryStart)
+		_, err := s.ReserveDomain(t.Context(), ann, guid(1), missingDomain.Name, 1, discoveryStart)
 		requireRefusal(t, "reserve over the cap", err, fault.DomainLimitReached)
-		reserved, err := s.ReserveDomain(t.Context(), ann, guid(1), other.Name, 2, discoveryStart)
+		reserved, err := s.ReserveDomain(t.Context(), ann, guid(1), missingDomain.Name, 2, discoveryStart)
 		must(t, "reserve", err)
-		if reserved.ID != other.ID || reserved.Added || reserved.JustReserved {
+		if reserved.ID != missingDomain.ID || reserved.Added || reserved.JustReserved {
 			t.Fatalf("got %+v", reserved)
 		}
 		must(t, "release", s.EndReservation(t.Context(), ann, reserved.ID, reserved.ReservedAt))
 		free, err := s.ReserveDomain(t.Context(), ann, guid(1), "free.test", 2, discoveryStart)
 		must(t, "reserve a different domain", err)
 		must(t, "release", s.EndReservation(t.Context(), ann, free.ID, free.ReservedAt))
-		later, err := s.ReserveDomain(t.Context(), ann, guid(1), other.Name, 2, discoveryStart.Add(time.Hour))
+		later, err := s.ReserveDomain(t.Context(), ann, guid(1), missingDomain.Name, 2, discoveryStart.Add(time.Hour))
 		must(t, "reserve", err)
-		if later.ID != other.ID || !later.Observed.Missed.Equal(discoveryStart) {
+		if later.ID != missingDomain.ID || !later.Observed.Missed.Equal(discoveryStart) {
 			t.Fatalf("missing since %v: %+v", later.Observed.Missed, later)
 		}
 		_, err = s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "a", "b", "lost"), 2, discoveryStart)
 		requireRefusal(t, "reserve over the cap", err, fault.MailboxLimitReached)
 		boxes, err := s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "a", "b", "lost"), 3, discoveryStart)
 		must(t, "reserve", err)
-		if got := boxes[2]; got.ID != lost.ID || got.Stage != mailbox.Reserved || !got.Provisioned || got.JustReserved {
+		if got := boxes[2]; got.ID != missingBox.ID || got.Stage != mailbox.Reserved || !got.Provisioned || got.JustReserved {
 			t.Fatalf("got %+v", got)
 		}
 	})

@@ -274,7 +274,7 @@ func TestLargeBacklogDoesNotDelayOtherAccounts(t *testing.T) {
 		backlog = 10_000
 	}
 	databasetest.EachShared(t, func(t *testing.T, url func(testing.TB) string) {
-		s := migrated(t, url(t))
+		s := migratedStore(t, url(t))
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
 		addJobs(t, s, ann, 1, backlog, now)
 		work := func() (claimed []provisioning.Job) {
@@ -300,7 +300,7 @@ func TestLargeBacklogDoesNotDelayOtherAccounts(t *testing.T) {
 func TestTwoProcessesShareJobs(t *testing.T) {
 	databasetest.EachShared(t, func(t *testing.T, url func(testing.TB) string) {
 		address := url(t)
-		store1, store2 := migrated(t, address), opened(t, address)
+		store1, store2 := migratedStore(t, address), openStore(t, address)
 		const jobs = 60
 		ann := newAccount(t, store1, "ann")
 		addJobs(t, store1, ann, 1, jobs, now)
@@ -353,7 +353,7 @@ func TestTwoProcessesShareJobs(t *testing.T) {
 
 // This test and the next one cover the start of the only process that uses an embedded database.
 func TestEndLeasesReleasesJobs(t *testing.T) {
-	s := migrated(t, Memory)
+	s := migratedStore(t, Memory)
 	queueJob(t, s, newAccount(t, s, "ann"), 1)
 	first := claimJob(t, s, jobID(1), dueTime)
 	must(t, "end leases", s.EndLeases(t.Context()))
@@ -363,7 +363,7 @@ func TestEndLeasesReleasesJobs(t *testing.T) {
 }
 
 func TestEndLeasesReleasesTenants(t *testing.T) {
-	s := migrated(t, Memory)
+	s := migratedStore(t, Memory)
 	w := newSendLimitFixture(t, s, "ann", 1)
 	first := w.claim(t, s)
 	w.requireNotClaimed(t, "a claimed tenant", s, dueTime)

@@ -301,11 +301,11 @@ func (s *Store) DueJobs(ctx context.Context, now time.Time, limit int) ([]ports.
 		rows = nil
 		busy := db.NewSelect().TableExpr("dns_jobs AS dj").ColumnExpr("dj.account_id, count(*) AS jobs").
 			Where(wakingJob).Where("dj.leased_until > ?", s.clock()).GroupExpr("dj.account_id")
-		due := db.NewSelect().TableExpr("dns_jobs AS dj").ColumnExpr("dj.account_id, dj.id, dj.next_attempt_at").
+		dueQuery := db.NewSelect().TableExpr("dns_jobs AS dj").ColumnExpr("dj.account_id, dj.id, dj.next_attempt_at").
 			ColumnExpr("row_number() OVER (PARTITION BY dj.account_id ORDER BY dj.next_attempt_at, dj.id) AS nth").
 			Where(wakingJob).Where("dj.next_attempt_at <= ?", storedTime(now)).Where("dj.leased_until <= ?", s.clock()).
 			Where(ofActiveAccount("dj"))
-		return db.NewSelect().With("busy", busy).With("due", due).TableExpr("due").Join("LEFT JOIN busy ON busy.account_id = due.account_id").
+		return db.NewSelect().With("busy", busy).With("due", dueQuery).TableExpr("due").Join("LEFT JOIN busy ON busy.account_id = due.account_id").
 			ColumnExpr("due.account_id, due.id, due.next_attempt_at").
 			OrderExpr("due.nth + COALESCE(busy.jobs, 0), due.next_attempt_at, due.id").Limit(int64(limit)).Scan(ctx, &rows)
 	})

@@ -228,12 +228,12 @@ func TestForeignRunsAndJobsGetTheSameAnswerAsUnknownOnes(t *testing.T) {
 			_, other = s.RetryJob(t.Context(), bob, id, now, nil)
 			requireSameError(t, "retry", retry, other)
 		}
-		_, own := s.RetryJob(t.Context(), ann, unknownID, now, nil)
-		requireRefusal(t, "retry of an unknown job beside an own one", own, fault.JobNotFound)
-		_, _, own = s.Run(t.Context(), ann, unknownID)
-		requireRefusal(t, "an unknown run beside an own one", own, fault.RunNotFound)
-		_, own = s.Job(t.Context(), ann, unknownID)
-		requireRefusal(t, "an unknown job beside an own one", own, fault.JobNotFound)
+		_, unknownErr := s.RetryJob(t.Context(), ann, unknownID, now, nil)
+		requireRefusal(t, "retry of an unknown job beside an own one", unknownErr, fault.JobNotFound)
+		_, _, unknownErr = s.Run(t.Context(), ann, unknownID)
+		requireRefusal(t, "an unknown run beside an own one", unknownErr, fault.RunNotFound)
+		_, unknownErr = s.Job(t.Context(), ann, unknownID)
+		requireRefusal(t, "an unknown job beside an own one", unknownErr, fault.JobNotFound)
 		requireOrder(t, "bob's runs", runIDs(t, s, bob, ports.RunQuery{Limit: 9}))
 		if _, found, err := s.ActiveJob(t.Context(), bob, d.ID); err != nil || found {
 			t.Fatalf("a foreign job is found: %v", err)
@@ -367,7 +367,7 @@ func TestRunAndItsAnswerAreCommittedTogether(t *testing.T) {
 func TestConcurrentProcessesCreateOneRun(t *testing.T) {
 	databasetest.EachShared(t, func(t *testing.T, url func(testing.TB) string) {
 		address := url(t)
-		store1, store2 := migrated(t, address), opened(t, address)
+		store1, store2 := migratedStore(t, address), openStore(t, address)
 		ann := newAccount(t, store1, "ann")
 		d := newOwnedDomain(t, store1, ann, 1)
 		saveJobStatus(t, store1, startRun(t, store1, ann, d, 0), provisioning.Failed)

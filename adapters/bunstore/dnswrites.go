@@ -264,7 +264,7 @@ func (s *Store) BeginUndo(ctx context.Context, owner access.AccountID, runID str
 			return err
 		}
 		for _, w := range writes {
-			if err := stopJobs(ctx, s, tx, accountKey(owner), ident.ParseOrZero(runID), w.DomainID, now); err != nil {
+			if err := stopJobAndEmitRun(ctx, s, tx, accountKey(owner), ident.ParseOrZero(runID), w.DomainID, now); err != nil {
 				return err
 			}
 		}
@@ -282,10 +282,10 @@ func (s *Store) BeginUndo(ctx context.Context, owner access.AccountID, runID str
 	return writes, err
 }
 
-// stopJobs ends the active job of one domain of a run. It fails with
-// domain_provisioning_already_active if a worker is executing the job, or if the job belongs to a
-// different run.
-func stopJobs(ctx context.Context, s *Store, tx bun.IDB, owner, runID, domainID string, now time.Time) error {
+// stopJobAndEmitRun ends the active job of one domain of a run, and emits the event of the run if
+// no active job is left. It fails with domain_provisioning_already_active if a worker is executing
+// the job, or if the job belongs to a different run.
+func stopJobAndEmitRun(ctx context.Context, s *Store, tx bun.IDB, owner, runID, domainID string, now time.Time) error {
 	return s.changeAndEmitRuns(ctx, tx, owner, []string{runID}, func() error {
 		return s.stopJob(ctx, tx, owner, runID, domainID, now)
 	})
@@ -293,17 +293,17 @@ func stopJobs(ctx context.Context, s *Store, tx bun.IDB, owner, runID, domainID 
 
 func (s *Store) stopJob(ctx context.Context, tx bun.IDB, owner, runID, domainID string, now time.Time) error {
 	var active dnsJobRow
-	ofDomain := func(q *bun.SelectQuery) *bun.SelectQuery {
+	whereActiveJobOfDomain := func(q *bun.SelectQuery) *bun.SelectQuery {
 		return q.Where("dj.account_id = ?", owner).Where("dj.domain_id = ?", domainID).Where(activeJob)
 	}
-	err := s.db.LockRows(ofDomain(tx.NewSelect().Model(&active)), "dj").Scan(ctx)
+	err := s.db.LockRows(whereActiveJobOfDomain(tx.NewSelect().Model(&active)), "dj").Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	isLeased, err := ofDomain(tx.NewSelect().Model((*dnsJobRow)(nil))).Where("dj.leased_until > ?", s.clock()).Exists(ctx)
+	isLeased, err := whereActiveJobOfDomain(tx.NewSelect().Model((*dnsJobRow)(nil))).Where("dj.leased_until > ?", s.clock()).Exists(ctx)
 	switch {
 	case err != nil:
 		return err

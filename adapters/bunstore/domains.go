@@ -93,9 +93,9 @@ func (r domainRow) domain() domain.Domain {
 	}
 }
 
-func joinDrifts(all []domain.Drift) string {
-	texts := make([]string, 0, len(all))
-	for _, kind := range all {
+func joinDrifts(drifts []domain.Drift) string {
+	texts := make([]string, 0, len(drifts))
+	for _, kind := range drifts {
 		texts = append(texts, string(kind))
 	}
 	return strings.Join(texts, ",")
@@ -119,9 +119,9 @@ func (r storedRecord) dns() dns.Record {
 	return dns.Record{Type: dns.Type(r.Type), Name: r.Name, Content: r.Content, Preference: r.Preference, TTL: r.TTL}
 }
 
-func newRecords(all []dns.Record) []storedRecord {
-	rows := make([]storedRecord, 0, len(all))
-	for _, r := range all {
+func newRecords(records []dns.Record) []storedRecord {
+	rows := make([]storedRecord, 0, len(records))
+	for _, r := range records {
 		rows = append(rows, newRecord(r))
 	}
 	return rows

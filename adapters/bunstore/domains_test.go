@@ -284,8 +284,8 @@ func TestNewerDNSCheckIsKept(t *testing.T) {
 		older, newer := previous, previous
 		older.CheckedAt, older.Status.SPF = now.Add(time.Hour), "early"
 		newer.CheckedAt, newer.Status.SPF = now.Add(2*time.Hour), "late"
-		for _, check := range []domain.Domain{newer, older} {
-			_, err := s.ChangeDomain(t.Context(), ann, check)
+		for _, observed := range []domain.Domain{newer, older} {
+			_, err := s.ChangeDomain(t.Context(), ann, observed)
 			must(t, "change", err)
 		}
 		if got := findDomain(t, s, ann, previous); got.Status.SPF != "late" || !got.CheckedAt.Equal(newer.CheckedAt) {

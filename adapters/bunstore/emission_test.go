@@ -17,7 +17,7 @@ import (
 var subjectRows = []string{"tenantRow", "domainRow", "mailboxRow", "dnsRunRow", "dnsJobRow", "integrationRow", "connectionRow", "policyRow", "keyRow", "webhookRow"}
 
 // emitters are the functions that add the events of a change to a transaction.
-var emitters = []string{"emit", "emitTenant", "emitDomain", "emitMailbox", "emitConnections", "emitIntegration", "emitPolicy", "emitKey", "emitJob", "failPending"}
+var emitters = []string{"emit", "emitTenant", "emitDomain", "emitMailbox", "emitConnections", "emitIntegration", "emitPolicy", "emitKey", "emitJob", "failPendingDeliveries"}
 
 // silentWrites are the functions that write such rows and emit no event, with the reason.
 var silentWrites = map[string]string{

@@ -133,15 +133,15 @@ func newEvents(ctx context.Context, tx bun.IDB, owner string, events []sendlimit
 func recordEvents(ctx context.Context, tx bun.IDB, owner string, events []sendlimit.Event) error {
 	counts := map[eventCountRow]int{}
 	for chunk := range slices.Chunk(events, eventBatch) {
-		insert := make([]enforcementRow, 0, len(chunk))
+		rows := make([]enforcementRow, 0, len(chunk))
 		for _, e := range chunk {
 			row := newEnforcementRow(owner, e)
-			insert = append(insert, row)
+			rows = append(rows, row)
 			for _, c := range countsOfEvent(row) {
 				counts[c]++
 			}
 		}
-		if _, err := tx.NewInsert().Model(&insert).Exec(ctx); err != nil {
+		if _, err := tx.NewInsert().Model(&rows).Exec(ctx); err != nil {
 			return err
 		}
 	}

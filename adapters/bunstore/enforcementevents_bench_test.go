@@ -119,7 +119,7 @@ func (l eventLog) count(b *testing.B, query ports.EventQuery) int {
 	return int(total)
 }
 
-// requirePage checks that the page of q equals the result of queryWithoutCounts.
+// requirePage checks that the page of query equals the result of queryWithoutCounts.
 func (l eventLog) requirePage(b *testing.B, query ports.EventQuery, total int) {
 	b.Helper()
 	var rows []enforcementRow

@@ -373,7 +373,7 @@ func TestStandingsAreReturnedOnlyToAccountThatHoldsTenant(t *testing.T) {
 // counts of all tenants.
 func TestDaysOfEventsAreReadFromIndex(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
-		s := migrated(t, url(t))
+		s := migratedStore(t, url(t))
 		var owners []string
 		for n := range 50 {
 			account, err := s.CreateAccount(t.Context(), fmt.Sprintf("ann%d@example.test", n), "complete", 0, time.Now())
@@ -420,7 +420,7 @@ func TestDaysOfEventsAreReadFromIndex(t *testing.T) {
 func TestEventsAndTheirCountsAreStoredAndDroppedTogether(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
 		hook := &cancelBefore{}
-		s := migrated(t, url(t), hook)
+		s := migratedStore(t, url(t), hook)
 		ann := newAccount(t, s, "ann")
 		requireCut := func(want int, call func(ctx context.Context) error) {
 			t.Helper()
@@ -441,7 +441,7 @@ func TestEventsAndTheirCountsAreStoredAndDroppedTogether(t *testing.T) {
 // transactions.
 func TestEventsAreDroppedInBatches(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
-		s := migrated(t, url(t))
+		s := migratedStore(t, url(t))
 		ctx, at := t.Context(), time.Date(2026, 1, 2, 23, 30, 0, 0, time.UTC)
 		account, err := s.CreateAccount(ctx, "ann@example.test", "complete", 0, at)
 		must(t, "create account", err)

@@ -39,15 +39,15 @@ func BenchmarkLog(b *testing.B) {
 const firstQuiet = 200
 
 // guids returns the GUIDs of the first n tenants.
-func guids(n int) (gUIDs []tenant.GUID) {
+func guids(n int) (ids []tenant.GUID) {
 	for i := range n {
-		gUIDs = append(gUIDs, guid(i))
+		ids = append(ids, guid(i))
 	}
-	return gUIDs
+	return ids
 }
 
 func benchLog(b *testing.B, url string, size int) {
-	s := migrated(b, url)
+	s := migratedStore(b, url)
 	owner := newAccount(b, s, "ann")
 	began := time.Now()
 	for start := 0; start < size; start += 10_000 { // the types alternate, and the tenants are random

@@ -44,8 +44,8 @@ type logSoak struct {
 func TestReadersOfLogShareOneOrder(t *testing.T) {
 	databasetest.EachShared(t, func(t *testing.T, url func(testing.TB) string) {
 		address := url(t)
-		firstStore := migrated(t, address)
-		l := &logSoak{owner: newAccount(t, firstStore, "ann"), replicas: []*Store{firstStore, opened(t, address)}, committed: map[string]int{}, uncertain: map[string]int{}}
+		firstStore := migratedStore(t, address)
+		l := &logSoak{owner: newAccount(t, firstStore, "ann"), replicas: []*Store{firstStore, openStore(t, address)}, committed: map[string]int{}, uncertain: map[string]int{}}
 		var readers, writers sync.WaitGroup
 		seen := make([][]event.Event, 4)
 		for i := range seen {

@@ -120,12 +120,12 @@ func TestPagesOfManyRangesMatchTheFilteredLog(t *testing.T) {
 	const size, few = scannedEvents + 2500, scannedEvents + 500
 	eachStore(t, func(t *testing.T, s *Store) {
 		owner, random := newAccount(t, s, "a"), rand.New(rand.NewPCG(1, 0))
-		wanted := event.Types()[:20]
+		wantedTypes := event.Types()[:20]
 		rows := make([]eventRow, 0, size)
 		for i := range size {
 			kind := event.WebhookDisabled
 			if i >= few || random.IntN(300) == 0 {
-				kind = wanted[random.IntN(len(wanted))]
+				kind = wantedTypes[random.IntN(len(wantedTypes))]
 			}
 			rows = append(rows, eventRow{AccountID: accountKey(owner), Sequence: int64(i) + 1, ID: newID(), Type: string(kind),
 				TenantGUID: string(guid(random.IntN(9))), SubjectType: "domain", SubjectID: "d", Version: 1, Data: []byte("{}"), CreatedAt: now})
@@ -138,7 +138,7 @@ func TestPagesOfManyRangesMatchTheFilteredLog(t *testing.T) {
 		must(t, "insert", err)
 		for _, after := range []int64{0, 1, 400, 499, 500, 2000, few - 100, few, size - 20, size} {
 			for _, limit := range []int{1, 20, 100} {
-				query := ports.LogQuery{After: after, Limit: limit, Types: wanted[:13+random.IntN(8)], Tenants: append(guids(8), guid(100))}
+				query := ports.LogQuery{After: after, Limit: limit, Types: wantedTypes[:13+random.IntN(8)], Tenants: append(guids(8), guid(100))}
 				var want, got []int64
 				for _, r := range rows {
 					if r.Sequence > after && slices.Contains(query.Types, event.Type(r.Type)) && slices.Contains(query.Tenants, tenant.GUID(r.TenantGUID)) {

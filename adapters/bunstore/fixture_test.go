@@ -55,7 +55,7 @@ func (d *sharedStore) emptyStore(t testing.TB) *Store {
 	t.Helper()
 	if d.store == nil {
 		d.store = openWithin(t, d.URL(t), hangTimeout, &seenStatements)
-		must(t, "migrate", d.store.Migrate(unseen(t.Context())))
+		must(t, "migrate", d.store.Migrate(withoutCollection(t.Context())))
 		d.empty = emptyingScript(t, d.store)
 	}
 	_, err := d.store.db.DB.DB.ExecContext(t.Context(), d.empty) // not through the hook that collects statements
@@ -66,7 +66,7 @@ func (d *sharedStore) emptyStore(t testing.TB) *Store {
 // emptyingScript returns statements that delete all rows, except those that migrations inserted.
 func emptyingScript(t testing.TB, s *Store) string {
 	t.Helper()
-	tables, err := maintenance.Tables(unseen(t.Context()), s.db)
+	tables, err := maintenance.Tables(withoutCollection(t.Context()), s.db)
 	must(t, "list tables", err)
 	var names, deletions []string
 	for _, table := range slices.Backward(tables) { // a table comes before the tables that it references
@@ -108,8 +108,8 @@ func openWithin(t testing.TB, url string, limit time.Duration, hooks ...bun.Quer
 	return s
 }
 
-// opened opens a store for one test. It waits as long as a busy machine needs.
-func opened(t testing.TB, url string, hooks ...bun.QueryHook) *Store {
+// openStore opens a store for one test. It waits as long as a busy machine needs.
+func openStore(t testing.TB, url string, hooks ...bun.QueryHook) *Store {
 	t.Helper()
 	s := openWithin(t, url, hangTimeout, hooks...)
 	t.Cleanup(func() {
@@ -120,10 +120,10 @@ func opened(t testing.TB, url string, hooks ...bun.QueryHook) *Store {
 	return s
 }
 
-// migrated opens an empty, migrated store for one test.
-func migrated(t testing.TB, url string, hooks ...bun.QueryHook) *Store {
+// migratedStore opens an empty, migrated store for one test.
+func migratedStore(t testing.TB, url string, hooks ...bun.QueryHook) *Store {
 	t.Helper()
-	s := opened(t, url, hooks...)
+	s := openStore(t, url, hooks...)
 	must(t, "migrate", s.Migrate(t.Context()))
 	return s
 }

@@ -242,17 +242,17 @@ func (s *Store) lockDomain(ctx context.Context, tx bun.IDB, owner, id string) (d
 	return d, orDomainNotFound(s.db.LockRows(q, "d").Scan(ctx))
 }
 
-// mailboxesOfDomain returns the mailboxes of a domain in two lists. missing holds those that reads
-// of the platform last did not find.
+// mailboxesOfDomain returns the mailboxes of a domain in two lists. missing holds the mailboxes
+// that the last reads of the platform did not find.
 func mailboxesOfDomain(ctx context.Context, tx bun.IDB, d domainRow) (present, missing []mailboxRow, err error) {
-	ofDomain := func(rows *[]mailboxRow) *bun.SelectQuery {
+	selectOfDomain := func(rows *[]mailboxRow) *bun.SelectQuery {
 		return tx.NewSelect().Model(rows).Where("m.account_id = ?", d.AccountID).
 			Where("m.tenant_id = ?", d.TenantID).Where("m.domain_name = ?", d.Name)
 	}
-	if err := ofDomain(&present).Where(presentMailbox).Scan(ctx); err != nil {
+	if err := selectOfDomain(&present).Where(presentMailbox).Scan(ctx); err != nil {
 		return nil, nil, err
 	}
-	err = ofDomain(&missing).Where("NOT " + presentMailbox).Scan(ctx)
+	err = selectOfDomain(&missing).Where("NOT " + presentMailbox).Scan(ctx)
 	for i := range missing {
 		missing[i].TenantGUID = d.TenantGUID
 	}

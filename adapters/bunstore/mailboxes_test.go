@@ -309,17 +309,17 @@ func TestReservationAndDeletionOfTenantDoNotDeadlock(t *testing.T) {
 			reservations, deletions := newPausingHook("FOR KEY SHARE"), newPausingHook(`DELETE FROM "tenants"`)
 			close(reservations.resume)
 			close(deletions.resume)
-			setup := migrated(t, url)
+			setup := migratedStore(t, url)
 			ann, d := newMailDomain(t, setup)
 			reserve := func(hooks ...bun.QueryHook) func() error {
-				s := migrated(t, url, hooks...)
+				s := migratedStore(t, url, hooks...)
 				return func() error {
 					_, err := s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "a"), 3, now)
 					return err
 				}
 			}
 			remove := func(hooks ...bun.QueryHook) func() error {
-				s := migrated(t, url, hooks...)
+				s := migratedStore(t, url, hooks...)
 				return func() error { return s.DeleteTenant(t.Context(), ann, guid(1), nil) }
 			}
 			firstCall, secondCall := reserve(reservations, pauseHook), remove(deletions)

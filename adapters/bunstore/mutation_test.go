@@ -23,7 +23,7 @@ import (
 
 // site is a part of this package's source that is replaced: an expression that has mutants, or the
 // keyword const of a declaration that must become a variable. A mutant is a wrong expression that a
-// programmer could have written replacement.
+// programmer could have written instead of the original.
 type site struct {
 	file     string
 	pos, end int
@@ -297,14 +297,14 @@ func TestEveryConditionIsTested(t *testing.T) {
 	}
 }
 
-// unmutated is the pattern of the tests that do not run on mutants: benchmarks, subtests on
+// unsuitableTests is the pattern of the tests that do not run on mutants: benchmarks, subtests on
 // PostgreSQL, and TestEveryConditionIsTested itself.
-const unmutated = "^Test(Benchmarks|EveryConditionIsTested)|/^postgres$|//^postgres$"
+const unsuitableTests = "^Test(Benchmarks|EveryConditionIsTested)|/^postgres$|//^postgres$"
 
 // runMutant runs the tests on a mutant until the first one fails. It unsets TENANTRY_SOAK: the long
 // forms of the tests would take hours for all mutants.
 func runMutant(t *testing.T, tests string, n int) ([]byte, error) {
-	cmd := exec.CommandContext(t.Context(), tests, "-test.failfast", "-test.timeout=10m", "-test.skip="+unmutated)
+	cmd := exec.CommandContext(t.Context(), tests, "-test.failfast", "-test.timeout=10m", "-test.skip="+unsuitableTests)
 	isSoak := func(variable string) bool { return strings.HasPrefix(variable, "TENANTRY_SOAK=") }
 	cmd.Env = append(slices.DeleteFunc(os.Environ(), isSoak), fmt.Sprint("TENANTRY_MUTANT=", n))
 	return cmd.CombinedOutput()

@@ -34,8 +34,8 @@ type observationRow struct {
 // requires a migration.
 type observedTimes map[string]time.Time
 
-// observationTable is a table of observations. missing is true if its objects can be missing at the
-// platform.
+// observationTable is a table of observations. canBeMissing is true if its objects can be missing
+// at the platform.
 type observationTable struct {
 	name         string
 	canBeMissing bool
@@ -186,9 +186,9 @@ func (s *Store) mergeDomain(ctx context.Context, tx bun.IDB, owner access.Accoun
 }
 
 // saveDomains stores changed domains with their observations.
-func saveDomains(ctx context.Context, tx bun.IDB, owner string, all ...change[domain.Domain]) error {
-	rows := make([]observationRow, 0, len(all))
-	for _, c := range all {
+func saveDomains(ctx context.Context, tx bun.IDB, owner string, changes ...change[domain.Domain]) error {
+	rows := make([]observationRow, 0, len(changes))
+	for _, c := range changes {
 		row := newDomainRow(owner, c.after)
 		_, err := tx.NewUpdate().Model(&row).
 			Column("added", "is_default", "verified", "dkim", "mail_ready", "records",
@@ -274,10 +274,10 @@ func (s *Store) lockMailbox(ctx context.Context, tx bun.IDB, owner, id string) (
 	return row, err
 }
 
-// saveMailboxes stores what the platform shows of changed mailboxes, with their observations.
-func saveMailboxes(ctx context.Context, tx bun.IDB, owner string, all ...change[mailbox.Mailbox]) error {
-	rows := make([]observationRow, 0, len(all))
-	for _, c := range all {
+// saveMailboxes stores the state of changed mailboxes at the platform, with their observations.
+func saveMailboxes(ctx context.Context, tx bun.IDB, owner string, changes ...change[mailbox.Mailbox]) error {
+	rows := make([]observationRow, 0, len(changes))
+	for _, c := range changes {
 		row := newMailboxRow(owner, c.after)
 		_, err := tx.NewUpdate().Model(&row).
 			Column("stage", "provisioned", "object_id", "display_name", "principal_name", "alias", "account_enabled").

@@ -30,8 +30,9 @@ var ownedTables = []string{
 	"webhooks", "webhook_deliveries",
 }
 
-// unowned lists the statements that may use rows of several accounts, with the reason.
-var unowned = map[string]string{
+// statementsOfSeveralAccounts lists the statements that may use rows of several accounts, with the
+// reason.
+var statementsOfSeveralAccounts = map[string]string{
 	`FROM "members" AS "mb" WHERE (email = '')`:                                  "the operator's command asks whether an address is taken",
 	`AS c ON c.account_id = a.account_id ORDER BY "a"."created_at"`:              "the operator's command lists all accounts",
 	`INSERT INTO "api_key_uses"`:                                                 "a last use belongs to a key, which a request names alone",
@@ -116,15 +117,18 @@ type statementSet struct {
 // seenStatements are the statements that the tests ran on the stores of eachStore.
 var seenStatements = statementSet{all: map[string]bool{}}
 
-type unseenKey struct{}
+type withoutCollectionKey struct{}
 
-// unseen returns a context whose statements are not collected, such as those of migrations.
-func unseen(ctx context.Context) context.Context { return context.WithValue(ctx, unseenKey{}, true) }
+// withoutCollection returns a context whose statements are not collected, such as those of
+// migrations.
+func withoutCollection(ctx context.Context) context.Context {
+	return context.WithValue(ctx, withoutCollectionKey{}, true)
+}
 
 func (*statementSet) BeforeQuery(ctx context.Context, _ *bun.QueryEvent) context.Context { return ctx }
 
 func (s *statementSet) AfterQuery(ctx context.Context, e *bun.QueryEvent) {
-	if ctx.Value(unseenKey{}) != nil {
+	if ctx.Value(withoutCollectionKey{}) != nil {
 		return
 	}
 	s.mu.Lock()
@@ -171,7 +175,7 @@ func TestEveryStatementNamesTheOwner(t *testing.T) {
 	if flag.Lookup("test.run").Value.String() != "" || flag.Lookup("test.skip").Value.String() != "" {
 		return // only some of the tests ran, so statements are missing
 	}
-	for exception := range unowned {
+	for exception := range statementsOfSeveralAccounts {
 		if !used[exception] {
 			t.Errorf("no statement needs the exception %q", exception)
 		}
@@ -179,7 +183,7 @@ func TestEveryStatementNamesTheOwner(t *testing.T) {
 }
 
 func exempt(statement string, used map[string]bool) bool {
-	for exception := range unowned {
+	for exception := range statementsOfSeveralAccounts {
 		if strings.Contains(statement, exception) {
 			used[exception] = true
 			return true

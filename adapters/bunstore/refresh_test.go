@@ -201,9 +201,9 @@ func TestConcurrentRefreshesAndSessionsShareMailboxes(t *testing.T) {
 		})
 		must(t, "a refresh", errs[len(fixture.boxes)])
 		must(t, "the other refresh", errs[len(fixture.boxes)+1])
-		begun := countWinners(t, errs[:len(fixture.boxes)], fault.ConnectedElsewhere)
-		requireCounts(t, s, fixture.owner, fixture.integration2.ID, integration.Counts{Total: begun, Pending: begun})
-		requireCounts(t, s, fixture.owner, fixture.integration1.ID, integration.Counts{Total: len(fixture.boxes) - begun, Connected: len(fixture.boxes) - begun})
+		sessions := countWinners(t, errs[:len(fixture.boxes)], fault.ConnectedElsewhere)
+		requireCounts(t, s, fixture.owner, fixture.integration2.ID, integration.Counts{Total: sessions, Pending: sessions})
+		requireCounts(t, s, fixture.owner, fixture.integration1.ID, integration.Counts{Total: len(fixture.boxes) - sessions, Connected: len(fixture.boxes) - sessions})
 	})
 }
 
@@ -263,7 +263,7 @@ func (c *statementCounter) AfterQuery(context.Context, *bun.QueryEvent) { c.coun
 func TestRefreshOfLargeAccountUsesFewStatements(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
 		var counter statementCounter
-		s := migrated(t, databasetest.NewSchema(t), &counter)
+		s := migratedStore(t, databasetest.NewSchema(t), &counter)
 		owner, i := addLargeAccount(t, s, "ann")
 		for round := range 2 {
 			at := now.Add(time.Duration(round+1) * time.Hour)

@@ -211,8 +211,8 @@ func blockReasons(ctx context.Context, tx bun.IDB, owner string, mailboxes []mai
 		if err := tx.NewSelect().Model(&rows).Where("bg.account_id = ?", owner).Where("bg.mailbox_id IN (?)", bun.List(chunk)).Scan(ctx); err != nil {
 			return nil, err
 		}
-		for _, g := range rows {
-			reasons[g.MailboxID] = g
+		for _, reason := range rows {
+			reasons[reason.MailboxID] = reason
 		}
 	}
 	return reasons, nil
@@ -269,11 +269,11 @@ func (s *Store) Intents(ctx context.Context, r ports.SendRun) ([]sendlimit.Chang
 			Join("JOIN mailboxes AS m ON m.account_id = si.account_id AND m.id = si.mailbox_id").
 			Where("si.account_id = ?", owner).Where("si.tenant_id = "+tenantOfRun, owner, guid).Order("m.address").Scan(ctx)
 	})
-	all := make([]sendlimit.Change, 0, len(rows))
+	changes := make([]sendlimit.Change, 0, len(rows))
 	for _, row := range rows {
-		all = append(all, row.change(tenant.GUID(guid)))
+		changes = append(changes, row.change(tenant.GUID(guid)))
 	}
-	return all, err
+	return changes, err
 }
 
 // dropIntents deletes the stored intents of a tenant. It keeps the intents of the mailboxes in
@@ -284,11 +284,11 @@ func dropIntents(ctx context.Context, tx bun.IDB, state sendTenantRow, open []st
 		Where("si.tenant_id = ?", state.TenantID).Order("mailbox_id").Scan(ctx, &dropped); err != nil {
 		return err
 	}
-	stays := make(map[string]bool, len(open))
+	isOpen := make(map[string]bool, len(open))
 	for _, id := range open {
-		stays[ident.ParseOrZero(id)] = true
+		isOpen[ident.ParseOrZero(id)] = true
 	}
-	dropped = slices.DeleteFunc(dropped, func(id string) bool { return stays[id] })
+	dropped = slices.DeleteFunc(dropped, func(id string) bool { return isOpen[id] })
 	for chunk := range slices.Chunk(dropped, batchSize) {
 		if _, err := tx.NewDelete().Model((*intentRow)(nil)).Where("si.account_id = ?", state.AccountID).
 			Where("si.mailbox_id IN (?)", bun.List(chunk)).Exec(ctx); err != nil {

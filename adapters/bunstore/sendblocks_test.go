@@ -37,8 +37,8 @@ func (fixture sendLimitFixture) newChange(box, n int, action sendlimit.Action) s
 var saveTime = dueTime.Add(time.Hour).UTC().Truncate(time.Microsecond)
 
 // doneChanges returns changes that were applied, saved at saveTime.
-func doneChanges(all ...sendlimit.Change) ports.SendChanges {
-	return ports.SendChanges{At: saveTime, Done: all}
+func doneChanges(changes ...sendlimit.Change) ports.SendChanges {
+	return ports.SendChanges{At: saveTime, Done: changes}
 }
 
 // requireEvents checks the events of the account, newest first. The time of each event must match
@@ -110,20 +110,20 @@ func TestRunChangesOnlyMailboxesOfItsTenant(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		one := newSendLimitFixture(t, s, "ann", 1)
 		two := addSendLimitTenant(t, s, one.owner, 2)
-		ofOne, ofTwo := one.claim(t, s), two.claim(t, s)
+		runOfOne, runOfTwo := one.claim(t, s), two.claim(t, s)
 		both := one
 		both.boxes = slices.Concat(one.boxes, two.boxes)
-		both.saveCounts(t, s, ofOne, 3)
+		both.saveCounts(t, s, runOfOne, 3)
 		m, err := s.Mailbox(t.Context(), two.owner, two.guid, two.boxes[0].ID)
 		must(t, "find mailbox", err)
 		d, err := s.Domain(t.Context(), one.owner, one.guid, "a.test")
 		must(t, "find domain", err)
 		addMailbox(t, s, one.owner, d, "unfinished", mailbox.Creating)
-		if n := len(one.listBoxes(t, s, ofOne)); n != 2 || m.SendsToday != 0 {
+		if n := len(one.listBoxes(t, s, runOfOne)); n != 2 || m.SendsToday != 0 {
 			t.Fatalf("%d mailboxes are listed, %d messages of another tenant are counted", n, m.SendsToday)
 		}
-		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), ofOne, doneChanges(one.blockChange(0, 1), two.blockChange(1, 2))))
-		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), ofTwo, doneChanges(two.blockChange(0, 3), one.blockChange(1, 4))))
+		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), runOfOne, doneChanges(one.blockChange(0, 1), two.blockChange(1, 2))))
+		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), runOfTwo, doneChanges(two.blockChange(0, 3), one.blockChange(1, 4))))
 		for _, fixture := range []sendLimitFixture{one, two} {
 			if fixture.blockedAt(t, s, 0).IsZero() || !fixture.blockedAt(t, s, 1).IsZero() {
 				t.Fatalf("blocked are %s and %s", fixture.blockedAt(t, s, 0), fixture.blockedAt(t, s, 1))
@@ -258,17 +258,17 @@ func TestEmptiedScopeIsDeletedOnlyAfterItsDomainIsGone(t *testing.T) {
 		run := fixture.claim(t, s)
 		setPolicy(t, s, fixture.owner, fixture.guid, "a.test", 5)
 		setPolicy(t, s, fixture.owner, fixture.guid, sendlimit.TenantWide, 5)
-		both := []string{"a.test", sendlimit.TenantWide}
-		requireHeld(t, "emptied", true)(s.SaveChanges(t.Context(), run, ports.SendChanges{Emptied: both}))
-		requireScopesWithRules(t, s, fixture.owner, fixture.guid, both...)
+		scopes := []string{"a.test", sendlimit.TenantWide}
+		requireHeld(t, "emptied", true)(s.SaveChanges(t.Context(), run, ports.SendChanges{Emptied: scopes}))
+		requireScopesWithRules(t, s, fixture.owner, fixture.guid, scopes...)
 		removeAllDomains(t, s, fixture.owner, fixture.guid)
 		other := addSendLimitTenant(t, s, fixture.owner, 2)
 		setPolicy(t, s, fixture.owner, other.guid, "a.test", 5)
 		removeAllDomains(t, s, fixture.owner, other.guid)
 		requireHeld(t, "not emptied", true)(s.SaveChanges(t.Context(), run, ports.SendChanges{}))
 		requireHeld(t, "another emptied", true)(s.SaveChanges(t.Context(), run, ports.SendChanges{Emptied: []string{"b.test"}}))
-		requireScopesWithRules(t, s, fixture.owner, fixture.guid, both...)
-		requireHeld(t, "emptied", true)(s.SaveChanges(t.Context(), run, ports.SendChanges{Emptied: both}))
+		requireScopesWithRules(t, s, fixture.owner, fixture.guid, scopes...)
+		requireHeld(t, "emptied", true)(s.SaveChanges(t.Context(), run, ports.SendChanges{Emptied: scopes}))
 		requireScopesWithRules(t, s, fixture.owner, fixture.guid, sendlimit.TenantWide)
 		requireScopesWithRules(t, s, fixture.owner, other.guid, "a.test")
 	})
@@ -415,9 +415,9 @@ func (fixture sendLimitFixture) requireIntents(t testing.TB, s *Store, run ports
 	}
 }
 
-func (fixture sendLimitFixture) saveIntents(t testing.TB, s *Store, run ports.SendRun, all ...sendlimit.Change) {
+func (fixture sendLimitFixture) saveIntents(t testing.TB, s *Store, run ports.SendRun, changes ...sendlimit.Change) {
 	t.Helper()
-	requireHeld(t, "save intents", true)(s.SaveIntents(t.Context(), run, all))
+	requireHeld(t, "save intents", true)(s.SaveIntents(t.Context(), run, changes))
 }
 
 // removeAllMailboxes stores a sync that found no mailboxes.
@@ -542,7 +542,7 @@ func (c *cancelBefore) cutOff(t testing.TB, statement string, call func(ctx cont
 func TestChangeAndEventAreOneTransaction(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
 		hook := &cancelBefore{}
-		s := migrated(t, url(t), hook)
+		s := migratedStore(t, url(t), hook)
 		for n, statement := range []string{
 			`INSERT INTO "mailbox_blocks"`, `INSERT INTO "block_grounds"`, `INSERT INTO "enforcement_events"`, `INSERT INTO "enforcement_counts"`,
 		} {

@@ -161,8 +161,8 @@ func (s *Store) newPolicyRowFor(ctx context.Context, tx bun.IDB, owner, guid, sc
 func (s *Store) SavePolicy(ctx context.Context, owner access.AccountID, p sendlimit.Policy, completion *ports.Completion) error {
 	row := newPolicyRow(accountKey(owner), p)
 	return s.inTransaction(ctx, "save send limit", func(ctx context.Context, tx bun.IDB) error {
-		held := tx.NewSelect().Model((*policyRow)(nil)).Where("sp.account_id = ?", row.AccountID).Where("sp.id = ?", row.ID).Column("tenant_id")
-		state, err := s.lockSendState(ctx, tx, row.AccountID, held)
+		tenantOfPolicy := tx.NewSelect().Model((*policyRow)(nil)).Where("sp.account_id = ?", row.AccountID).Where("sp.id = ?", row.ID).Column("tenant_id")
+		state, err := s.lockSendState(ctx, tx, row.AccountID, tenantOfPolicy)
 		if err != nil {
 			return err
 		}

@@ -203,7 +203,7 @@ func TestPolicyIsDeletedWithItsDomainAndItsScopeStillHasRule(t *testing.T) {
 func TestScopeOfDeletedDomainStillHasRuleIfNewPolicyIsNotStored(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
 		hook := &cancelBefore{}
-		s := migrated(t, url(t), hook)
+		s := migratedStore(t, url(t), hook)
 		ann := newAccount(t, s, "ann")
 		attachTenant(t, s, ann, 1)
 		addDomain(t, s, ann, guid(1), "a.test")
@@ -396,10 +396,10 @@ func TestTenantThatIsSavedOrConnectedAgainKeepsItsLicences(t *testing.T) {
 func TestCountsOfAllMailboxesOnCurrentDayAreSummed(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
-		others := addSendLimitTenant(t, s, fixture.owner, 2)
+		otherTenant := addSendLimitTenant(t, s, fixture.owner, 2)
 		fixture.saveCounts(t, s, fixture.claim(t, s), 7)
 		fixture.requireSending(t, s, tenant.Sending{Today: 14, TodayAt: dueTime.UTC().Truncate(time.Microsecond)})
-		others.requireSending(t, s, tenant.Sending{})
+		otherTenant.requireSending(t, s, tenant.Sending{})
 		for name, moment := range map[string]time.Time{
 			"the day before": dayStart.Add(-time.Microsecond), "the day after": dayStart.Add(24 * time.Hour),
 		} {

@@ -37,8 +37,8 @@ func (r sendTenantRow) run(id string) ports.SendRun {
 }
 
 // These conditions join rows of one account. Each of them compares account ids. A statement without
-// that comparison would not fail: it would return rows of other accounts. So each condition is
-// written only here.
+// that comparison would not fail, but would return rows of other accounts. Therefore each condition
+// is defined only here.
 const (
 	sendStateOfTenant = "LEFT JOIN send_tenants AS st ON st.account_id = t.account_id AND st.tenant_id = t.id"
 	policyOfTenant    = "sp.account_id = t.account_id AND sp.tenant_id = t.id"
@@ -80,19 +80,19 @@ func (s *Store) DueTenants(ctx context.Context, now time.Time, limit int) ([]por
 		rows = nil
 		busy := db.NewSelect().TableExpr("send_tenants AS st").ColumnExpr("st.account_id, count(*) AS runs").
 			Where("st.leased_until > ?", s.clock()).GroupExpr("st.account_id")
-		due := enforceable(db.NewSelect()).ColumnExpr("t.account_id, t.guid, "+dueSince+" AS since").
+		dueQuery := enforceable(db.NewSelect()).ColumnExpr("t.account_id, t.guid, "+dueSince+" AS since").
 			ColumnExpr("row_number() OVER (PARTITION BY t.account_id ORDER BY "+dueSince+", t.id) AS nth").
 			Join(sendStateOfTenant).
 			Where(isDue(dueSince), isDueArgs(now)...).Where("COALESCE(st.leased_until, 0) <= ?", s.clock())
-		return db.NewSelect().With("busy", busy).With("due", due).TableExpr("due").Join("LEFT JOIN busy ON busy.account_id = due.account_id").
+		return db.NewSelect().With("busy", busy).With("due", dueQuery).TableExpr("due").Join("LEFT JOIN busy ON busy.account_id = due.account_id").
 			ColumnExpr("due.account_id, due.guid, due.since").
 			OrderExpr("due.nth + COALESCE(busy.runs, 0), due.since, due.guid").Limit(int64(limit)).Scan(ctx, &rows)
 	})
-	all := make([]ports.DueTenant, 0, len(rows))
+	dueTenants := make([]ports.DueTenant, 0, len(rows))
 	for _, r := range rows {
-		all = append(all, ports.DueTenant{Account: access.AccountID(r.AccountID), Tenant: tenant.GUID(r.GUID), At: r.Since.UTC()})
+		dueTenants = append(dueTenants, ports.DueTenant{Account: access.AccountID(r.AccountID), Tenant: tenant.GUID(r.GUID), At: r.Since.UTC()})
 	}
-	return all, err
+	return dueTenants, err
 }
 
 // ClaimTenant implements ports.SendRuns.
@@ -100,15 +100,15 @@ func (s *Store) ClaimTenant(ctx context.Context, owner access.AccountID, id tena
 	guid := ident.ParseOrZero(string(id))
 	var row sendTenantRow
 	err := s.inTransaction(ctx, "claim tenant", func(ctx context.Context, tx bun.IDB) error {
-		var id string
+		var tenantID string
 		var since time.Time
 		err := enforceable(tx.NewSelect()).ColumnExpr("t.id, "+dueSince).
 			Join(sendStateOfTenant).
-			Where("t.account_id = ?", accountKey(owner)).Where("t.guid = ?", guid).Where(isDue(dueSince), isDueArgs(now)...).Scan(ctx, &id, &since)
+			Where("t.account_id = ?", accountKey(owner)).Where("t.guid = ?", guid).Where(isDue(dueSince), isDueArgs(now)...).Scan(ctx, &tenantID, &since)
 		if err != nil {
 			return err
 		}
-		row = sendTenantRow{AccountID: accountKey(owner), TenantID: id, TimeZone: sendlimit.DefaultTimeZone, DueAt: storedTime(since), Epoch: 1}
+		row = sendTenantRow{AccountID: accountKey(owner), TenantID: tenantID, TimeZone: sendlimit.DefaultTimeZone, DueAt: storedTime(since), Epoch: 1}
 		return tx.NewInsert().Model(&row).Value("leased_until", "? + ?", s.clock(), lease.Microseconds()).
 			On("CONFLICT (account_id, tenant_id) DO UPDATE").Set("epoch = st.epoch + 1").Set("leased_until = EXCLUDED.leased_until").
 			Where(isDue("st.due_at"), isDueArgs(now)...).Where("st.leased_until <= ?", s.clock()).Returning("*").Scan(ctx)
@@ -168,11 +168,11 @@ type sendRunFunc func(ctx context.Context, tx bun.IDB, state sendTenantRow) erro
 
 // inSendRunLocking is inSendRun, but the function lock locks the tenant's row. lock must return
 // sql.ErrNoRows if the run no longer holds the tenant's lease.
-func (s *Store) inSendRunLocking(ctx context.Context, operation string, lock func(context.Context, bun.IDB, *sendTenantRow) error, work sendRunFunc) (held bool, err error) {
+func (s *Store) inSendRunLocking(ctx context.Context, operation string, lock func(context.Context, bun.IDB, *sendTenantRow) error, work sendRunFunc) (holdsLease bool, err error) {
 	err = s.inTransaction(ctx, operation, func(ctx context.Context, tx bun.IDB) error {
 		var state sendTenantRow
 		err := lock(ctx, tx, &state)
-		if held = err == nil; errors.Is(err, sql.ErrNoRows) {
+		if holdsLease = err == nil; errors.Is(err, sql.ErrNoRows) {
 			return nil
 		}
 		if err != nil {
@@ -180,7 +180,7 @@ func (s *Store) inSendRunLocking(ctx context.Context, operation string, lock fun
 		}
 		return work(ctx, tx, state)
 	})
-	return held && err == nil, err
+	return holdsLease && err == nil, err
 }
 
 // SeizeTenant implements ports.SendRuns.
@@ -188,14 +188,14 @@ func (s *Store) SeizeTenant(ctx context.Context, owner access.AccountID, id tena
 	guid := ident.ParseOrZero(string(id))
 	var row sendTenantRow
 	err := s.inTransaction(ctx, "seize tenant", func(ctx context.Context, tx bun.IDB) error {
-		var id string
-		var since time.Time
+		var tenantID string
+		var connectedAt time.Time
 		err := enforceable(tx.NewSelect()).ColumnExpr("t.id, t.consented_at").
-			Where("t.account_id = ?", accountKey(owner)).Where("t.guid = ?", guid).Scan(ctx, &id, &since)
+			Where("t.account_id = ?", accountKey(owner)).Where("t.guid = ?", guid).Scan(ctx, &tenantID, &connectedAt)
 		if err != nil {
 			return err
 		}
-		row = sendTenantRow{AccountID: accountKey(owner), TenantID: id, TimeZone: sendlimit.DefaultTimeZone, DueAt: storedTime(since), Epoch: 1}
+		row = sendTenantRow{AccountID: accountKey(owner), TenantID: tenantID, TimeZone: sendlimit.DefaultTimeZone, DueAt: storedTime(connectedAt), Epoch: 1}
 		return tx.NewInsert().Model(&row).Value("leased_until", "? + ?", s.clock(), lease.Microseconds()).
 			On("CONFLICT (account_id, tenant_id) DO UPDATE").Set("epoch = st.epoch + 1").Set("leased_until = EXCLUDED.leased_until").
 			Returning("*").Scan(ctx)
@@ -206,11 +206,11 @@ func (s *Store) SeizeTenant(ctx context.Context, owner access.AccountID, id tena
 	return row.run(guid), err == nil, err
 }
 
-// lockSendState locks the enforcement state of a tenant. Call it before you change other rows of
-// the tenant: enforcement runs also lock this row first, so the two do not deadlock. A tenant that
-// never had a run has no row, and is due anyway.
-func (s *Store) lockSendState(ctx context.Context, tx bun.IDB, owner string, of *bun.SelectQuery) (state sendTenantRow, err error) {
-	err = s.db.LockRows(tx.NewSelect().Model(&state).Where("st.account_id = ?", owner).Where("st.tenant_id = (?)", of), "st").Scan(ctx)
+// lockSendState locks the enforcement state of a tenant. The query tenantID selects the tenant's
+// id. Call it before you change other rows of the tenant: enforcement runs also lock this row
+// first, so the two do not deadlock. A tenant that never had a run has no row, and is due anyway.
+func (s *Store) lockSendState(ctx context.Context, tx bun.IDB, owner string, tenantID *bun.SelectQuery) (state sendTenantRow, err error) {
+	err = s.db.LockRows(tx.NewSelect().Model(&state).Where("st.account_id = ?", owner).Where("st.tenant_id = (?)", tenantID), "st").Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
 		return sendTenantRow{}, nil
 	}
@@ -221,17 +221,17 @@ func (s *Store) lockSendState(ctx context.Context, tx bun.IDB, owner string, of 
 // read the values before the change. makeDue then sets a due time just before the due time that the
 // run claimed. ReleaseTenant keeps this earlier time, so the tenant is evaluated again.
 func makeDue(ctx context.Context, tx bun.IDB, state sendTenantRow, now time.Time) error {
-	due := storedTime(now)
-	if due.After(state.DueAt) {
-		due = state.DueAt
+	dueAt := storedTime(now)
+	if dueAt.After(state.DueAt) {
+		dueAt = state.DueAt
 	}
 	if state.LeasedUntil > 0 {
-		due = due.Add(-time.Microsecond)
+		dueAt = dueAt.Add(-time.Microsecond)
 	}
-	if state.TenantID == "" || due.Equal(state.DueAt) {
+	if state.TenantID == "" || dueAt.Equal(state.DueAt) {
 		return nil
 	}
-	_, err := tx.NewUpdate().Model((*sendTenantRow)(nil)).Set("due_at = ?", storedTime(due)).
+	_, err := tx.NewUpdate().Model((*sendTenantRow)(nil)).Set("due_at = ?", storedTime(dueAt)).
 		Where("st.account_id = ?", state.AccountID).Where("st.tenant_id = ?", state.TenantID).Exec(ctx)
 	return err
 }

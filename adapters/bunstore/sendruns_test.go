@@ -462,7 +462,7 @@ func limitSetters(t testing.TB, s *Store, fixture sendLimitFixture) map[string]f
 func TestLimitIsStoredTogetherWithDueTimeOfItsTenant(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
 		hook := &cancelBefore{}
-		s := migrated(t, url(t), hook)
+		s := migratedStore(t, url(t), hook)
 		fixture := newSendLimitFixture(t, s, "ann", 1)
 		setters := limitSetters(t, s, fixture)
 		requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), fixture.claim(t, s), dueTime.Add(time.Hour)))

@@ -89,7 +89,7 @@ func (s *Store) BeginSession(ctx context.Context, owner access.AccountID, begun 
 
 // expireSessions expires the pending session of the mailbox, which would block the new session. It
 // expires the session only if the session's link was not returned to the caller. The session must
-// also be past its end, or have begun before stale.
+// also have expired, or have begun before stale.
 func expireSessions(ctx context.Context, tx bun.IDB, fresh sessionRow, stale time.Time) error {
 	_, err := updatePendingSession(tx, fresh.AccountID, fresh.IntegrationID, fresh.MailboxID).
 		Set("status = ?", string(integration.SessionExpired)).Where("NOT os.opened").

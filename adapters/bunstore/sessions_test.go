@@ -164,22 +164,22 @@ func TestNoSessionBeginsForMailboxThatDifferentIntegrationHolds(t *testing.T) {
 func TestOneOfConcurrentSessionsAtTwoIntegrationsBegins(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
-		both := []integration.Integration{fixture.integration1, fixture.integration2}
-		begun := make([]bool, concurrency)
+		bothIntegrations := []integration.Integration{fixture.integration1, fixture.integration2}
+		hasBegun := make([]bool, concurrency)
 		for n, err := range concurrently(concurrency, func(n int) error {
-			return s.BeginSession(t.Context(), fixture.owner, newSession(both[n%2], fixture.boxes[0], n), connectionID(n), now)
+			return s.BeginSession(t.Context(), fixture.owner, newSession(bothIntegrations[n%2], fixture.boxes[0], n), connectionID(n), now)
 		}) {
-			begun[n] = err == nil
+			hasBegun[n] = err == nil
 			if err != nil && !errors.Is(err, fault.ConnectedElsewhere) && !errors.Is(err, fault.SessionActive) {
 				t.Fatalf("%d: %v", n, err)
 			}
 		}
-		if n := countTrue(begun); n != 1 {
+		if n := countTrue(hasBegun); n != 1 {
 			t.Fatalf("%d began", n)
 		}
-		for n, i := range both {
+		for n, i := range bothIntegrations {
 			pending := fixture.storedConnection(t, s, i, 0).Status == integration.ConnectionPending
-			if isClaimed := begun[n] || countTrue(everyNth(begun, 2, n)) == 1; pending != isClaimed {
+			if isClaimed := hasBegun[n] || countTrue(everyNth(hasBegun, 2, n)) == 1; pending != isClaimed {
 				t.Fatalf("pending at %d: %v", n, pending)
 			}
 		}
@@ -456,7 +456,7 @@ func TestSessionAndItsAnswerAreCommittedTogether(t *testing.T) {
 func TestConcurrentProcessesBeginOneSession(t *testing.T) {
 	databasetest.EachShared(t, func(t *testing.T, url func(testing.TB) string) {
 		address := url(t)
-		store1, store2 := migrated(t, address), opened(t, address)
+		store1, store2 := migratedStore(t, address), openStore(t, address)
 		fixture := newIntegrationFixture(t, store1, "ann", 1)
 		errs := concurrently(concurrency, func(n int) error {
 			session := newSession([]integration.Integration{fixture.integration1, fixture.integration2}[n/2%2], fixture.boxes[0], n)

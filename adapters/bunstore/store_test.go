@@ -20,7 +20,7 @@ func TestDataSurvivesReopen(t *testing.T) {
 	account, err := first.CreateAccount(t.Context(), "ann@example.test", "complete", 0, time.Now())
 	must(t, "create account", err)
 	must(t, "close", first.Close())
-	if got, err := migrated(t, url).FindAccount(t.Context(), "ann@example.test"); err != nil || got != account {
+	if got, err := migratedStore(t, url).FindAccount(t.Context(), "ann@example.test"); err != nil || got != account {
 		t.Fatalf("got %+v, %v", got, err)
 	}
 }
@@ -35,7 +35,7 @@ func TestHasSealedValuesFindsCredentials(t *testing.T) {
 	} {
 		t.Run(label, func(t *testing.T) {
 			databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
-				s := migrated(t, url(t))
+				s := migratedStore(t, url(t))
 				ann := newAccount(t, s, "ann")
 				if holds, err := s.HasSealedValues(t.Context()); err != nil || holds {
 					t.Errorf("an account alone: %v, %v", holds, err)

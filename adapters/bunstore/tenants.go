@@ -362,8 +362,8 @@ func (s *Store) Withdraw(ctx context.Context, id tenant.GUID, rulesLeft ...strin
 		if _, err := s.deleteTenant(ctx, tx, row.AccountID, guid); err != nil {
 			return err
 		}
-		mark := withdrawnRow{AccountID: row.AccountID, GUID: guid, WithdrawnAt: storedTime(time.Now())}
-		if _, err := tx.NewInsert().Model(&mark).On("CONFLICT DO NOTHING").Exec(ctx); err != nil {
+		withdrawn := withdrawnRow{AccountID: row.AccountID, GUID: guid, WithdrawnAt: storedTime(time.Now())}
+		if _, err := tx.NewInsert().Model(&withdrawn).On("CONFLICT DO NOTHING").Exec(ctx); err != nil {
 			return err
 		}
 		return s.recordAudit(ctx, tx, audit.WithdrawTenant, row.AccountID, withRulesLeft(tenantDetails(row), rulesLeft))

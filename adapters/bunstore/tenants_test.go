@@ -424,7 +424,7 @@ func TestOnlyFlowAtExpectedStepMovesOn(t *testing.T) {
 // TestInventedFlowDoesNotWaitForWriters checks that the store refuses an unknown flow without a
 // write. Otherwise forged requests would delay the writes of real ones.
 func TestInventedFlowDoesNotWaitForWriters(t *testing.T) {
-	s := migrated(t, Memory)
+	s := migratedStore(t, Memory)
 	flow := startFlow(t, s, newAccount(t, s, "ann"), 1)
 	release := holdWriteSlot(t, s)
 	_, err := s.TakeFlow(t.Context(), [32]byte{9}, ports.FlowStarted, ports.FlowSigningIn, now)

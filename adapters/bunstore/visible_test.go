@@ -171,13 +171,13 @@ func TestNoHiddenConnectionIsLostInARemoval(t *testing.T) {
 	for name, removalFirst := range map[string]bool{"removal first": true, "connection first": false} {
 		t.Run(name, func(t *testing.T) {
 			url := testserver.Database(t) // not shared, because the test observes all its connections
-			setup := migrated(t, url)
+			setup := migratedStore(t, url)
 			fixture := connectedFixture(t, setup)
 			hook := newPausingHook(`INSERT INTO "mailbox_connections"`)
 			if removalFirst {
 				hook = newPausingHook(`UPDATE OF "ig"`)
 			}
-			pausing := migrated(t, url, hook)
+			pausing := migratedStore(t, url, hook)
 			remove := func(s *Store) error {
 				return s.RemoveIntegration(contextLimitedTo(t, 1), fixture.owner, fixture.integration2.ID, nil)
 			}

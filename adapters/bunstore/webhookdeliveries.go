@@ -156,13 +156,13 @@ func (s *Store) SaveDeliveries(ctx context.Context, tried []ports.TriedDelivery,
 			}
 		}
 		for _, hook := range hooks {
-			if err := noteResults(ctx, tx, hook, triedByWebhook[hook.ID]); err != nil {
+			if err := updateWebhookStatus(ctx, tx, hook, triedByWebhook[hook.ID]); err != nil {
 				return err
 			}
 		}
-		due, err := s.dueOf(ctx, tx, convertAll(byWebhook, func(r webhookResult) webhookKey { return r.webhookKey }), now)
+		withDue, err := s.webhooksWithDue(ctx, tx, convertAll(byWebhook, func(r webhookResult) webhookKey { return r.webhookKey }), now)
 		results = convertAll(tried, func(d ports.TriedDelivery) ports.SavedDelivery {
-			return ports.SavedDelivery{Saved: saved[ident.ParseOrZero(d.ID)], HasDue: due[ident.ParseOrZero(d.WebhookID)]}
+			return ports.SavedDelivery{Saved: saved[ident.ParseOrZero(d.ID)], HasDue: withDue[ident.ParseOrZero(d.WebhookID)]}
 		})
 		return err
 	})
@@ -207,8 +207,8 @@ func setOf(ids []string) map[string]bool {
 	return set
 }
 
-// noteResults updates the status of a webhook after the results of its tries.
-func noteResults(ctx context.Context, tx bun.IDB, hook webhookRow, tried []ports.TriedDelivery) error {
+// updateWebhookStatus updates the status of a webhook after the results of its tries.
+func updateWebhookStatus(ctx context.Context, tx bun.IDB, hook webhookRow, tried []ports.TriedDelivery) error {
 	before := hook.webhook()
 	w, reason := before, webhook.Reason("")
 	for _, d := range tried {
@@ -224,16 +224,17 @@ func noteResults(ctx context.Context, tx bun.IDB, hook webhookRow, tried []ports
 	if err != nil || reason == "" {
 		return err
 	}
-	return failPending(ctx, tx, hook.AccountID, hook.ID, reason)
+	return failPendingDeliveries(ctx, tx, hook.AccountID, hook.ID, reason)
 }
 
-// dueOf returns the webhooks that have due deliveries without an unexpired lease.
-func (s *Store) dueOf(ctx context.Context, tx bun.IDB, keys []webhookKey, now time.Time) (map[string]bool, error) {
-	due := tx.NewSelect().TableExpr("webhook_deliveries AS wd").ColumnExpr("1").Where("wd.account_id = k.account_id").
+// webhooksWithDue returns the ids of the webhooks that have due deliveries without an unexpired
+// lease.
+func (s *Store) webhooksWithDue(ctx context.Context, tx bun.IDB, keys []webhookKey, now time.Time) (map[string]bool, error) {
+	dueQuery := tx.NewSelect().TableExpr("webhook_deliveries AS wd").ColumnExpr("1").Where("wd.account_id = k.account_id").
 		Where("wd.webhook_id = k.webhook_id").Where("wd.status = ?", string(webhook.Pending)).
 		Where("wd.next_attempt_at <= ?", storedTime(now)).Where("wd.leased_until <= ?", s.clock())
 	var ids []string
-	err := tx.NewSelect().With("k", tx.NewValues(&keys)).TableExpr("k").Column("k.webhook_id").Where("EXISTS (?)", due).Scan(ctx, &ids)
+	err := tx.NewSelect().With("k", tx.NewValues(&keys)).TableExpr("k").Column("k.webhook_id").Where("EXISTS (?)", dueQuery).Scan(ctx, &ids)
 	return setOf(ids), err
 }
 

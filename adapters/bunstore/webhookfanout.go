@@ -35,9 +35,9 @@ func (s *Store) AccountsWithNewEvents(ctx context.Context, limit int) ([]access.
 // FanOut implements ports.Deliveries. It locks the webhooks, so only one of several concurrent
 // calls reads the events. The others then find higher positions.
 func (s *Store) FanOut(ctx context.Context, owners []access.AccountID, limit int, slots ports.Slots, lease time.Duration, now time.Time) (ports.FanOutResult, error) {
-	var fanned ports.FanOutResult
+	var result ports.FanOutResult
 	err := s.inTransaction(ctx, "fan out events", func(ctx context.Context, tx bun.IDB) error {
-		fanned = ports.FanOutResult{}
+		result = ports.FanOutResult{}
 		accounts := bun.List(convertAll(owners, accountKey))
 		var hooks []webhookRow
 		err := s.db.LockRows(tx.NewSelect().Model(&hooks).Where("w.account_id IN (?)", accounts).Where("w.status = ?", string(webhook.Enabled)).
@@ -66,7 +66,7 @@ func (s *Store) FanOut(ctx context.Context, owners []access.AccountID, limit int
 		for _, p := range positions {
 			added.add(p, events[p.AccountID])
 		}
-		fanned = ports.FanOutResult{Claimed: added.claims, Waiting: added.waiting,
+		result = ports.FanOutResult{Claimed: added.claims, Waiting: added.waiting,
 			More: slices.ContainsFunc(positions, func(p webhookPosition) bool { return p.hasMore })}
 		if err := s.insertDeliveries(ctx, tx, added.rows, lease); err != nil {
 			return err
@@ -78,7 +78,7 @@ func (s *Store) FanOut(ctx context.Context, owners []access.AccountID, limit int
 	if err != nil {
 		return ports.FanOutResult{}, err
 	}
-	return fanned, nil
+	return result, nil
 }
 
 // webhookPosition is a webhook, and the sequence number up to which its events are read.
@@ -227,9 +227,9 @@ func (s *Store) ClaimDeliveries(ctx context.Context, webhooks []ports.DueWebhook
 		for _, hook := range hooks {
 			w, pending := hook.webhook(), open[hook.ID]
 			standing := slots.Standing(w)
-			due := strings.Fields(pending.Due)
+			dueIDs := strings.Fields(pending.Due)
 			// The other due deliveries are claimed when a try in progress has finished.
-			for _, id := range due[:max(0, min(len(due), standing.MaxParallel()-claimedCounts[hook.ID]))] {
+			for _, id := range dueIDs[:max(0, min(len(dueIDs), standing.MaxParallel()-claimedCounts[hook.ID]))] {
 				if !slots.Take(standing) {
 					claimed.Waiting = append(claimed.Waiting, ports.DueWebhook{Account: w.Account, ID: w.ID})
 					break
@@ -294,11 +294,11 @@ func (s *Store) openDeliveries(ctx context.Context, tx bun.IDB, keys []webhookKe
 		return tx.NewSelect().TableExpr("webhook_deliveries AS wd").Where("wd.account_id = k.account_id").Where("wd.webhook_id = k.webhook_id").
 			Where("wd.status = ?", string(webhook.Pending)).Where("wd.leased_until <= ?", s.clock()).Order("wd.next_attempt_at", "wd.id").Limit(limit)
 	}
-	due := tx.NewSelect().TableExpr("(?) AS d", pending(webhook.MaxConcurrent).Column("wd.id", "wd.next_attempt_at").Where("wd.next_attempt_at <= ?", storedTime(now))).
+	dueQuery := tx.NewSelect().TableExpr("(?) AS d", pending(webhook.MaxConcurrent).Column("wd.id", "wd.next_attempt_at").Where("wd.next_attempt_at <= ?", storedTime(now))).
 		ColumnExpr("string_agg(CAST(d.id AS text), ' ' ORDER BY d.next_attempt_at, d.id)")
-	next := pending(1).Column("wd.next_attempt_at").Where("wd.next_attempt_at > ?", storedTime(now))
+	nextQuery := pending(1).Column("wd.next_attempt_at").Where("wd.next_attempt_at > ?", storedTime(now))
 	var rows []openRow
-	err := tx.NewSelect().With("k", tx.NewValues(&keys)).TableExpr("k").Column("k.webhook_id").ColumnExpr("(?) AS due", due).ColumnExpr("(?) AS next", next).Scan(ctx, &rows)
+	err := tx.NewSelect().With("k", tx.NewValues(&keys)).TableExpr("k").Column("k.webhook_id").ColumnExpr("(?) AS due", dueQuery).ColumnExpr("(?) AS next", nextQuery).Scan(ctx, &rows)
 	open := make(map[string]openRow, len(rows))
 	for _, r := range rows {
 		open[r.WebhookID] = r
@@ -337,8 +337,8 @@ func withEvents(ctx context.Context, tx bun.IDB, hooks []webhookRow, rows []deli
 		if err != nil {
 			return nil, err
 		}
-		for owner, list := range byOwner {
-			for _, e := range list {
+		for owner, ownEvents := range byOwner {
+			for _, e := range ownEvents {
 				events[logSpan{owner, e.Sequence - 1, e.Sequence}] = e
 			}
 		}

@@ -190,7 +190,7 @@ func (s *Store) ChangeWebhook(ctx context.Context, owner access.AccountID, id st
 		stored.Position = row.Position
 		switch {
 		case row.Status != stored.Status && changed.Status == webhook.Disabled:
-			err = failPending(ctx, tx, row.AccountID, row.ID, reason)
+			err = failPendingDeliveries(ctx, tx, row.AccountID, row.ID, reason)
 		case row.Status != stored.Status:
 			stored.FailingSince = time.Time{}
 			stored.Position, err = endOfLog(ctx, tx, row.AccountID)
@@ -226,9 +226,9 @@ func dropClaims(ctx context.Context, tx bun.IDB, owner, id string) error {
 	return err
 }
 
-// failPending ends the pending deliveries of a webhook that is being disabled, and emits the event
-// that the webhook is disabled.
-func failPending(ctx context.Context, tx bun.IDB, owner, id string, reason webhook.Reason) error {
+// failPendingDeliveries ends the pending deliveries of a webhook that is being disabled, and emits
+// the event that the webhook is disabled.
+func failPendingDeliveries(ctx context.Context, tx bun.IDB, owner, id string, reason webhook.Reason) error {
 	emit(ctx, owner, webhook.DisabledEvent(id, reason))
 	_, err := tx.NewUpdate().Model((*deliveryRow)(nil)).Set("status = ?", string(webhook.Failed)).Set("epoch = epoch + 1").Set("leased_until = 0").
 		Where("account_id = ?", owner).Where("webhook_id = ?", id).Where("status = ?", string(webhook.Pending)).Exec(ctx)
@@ -333,7 +333,7 @@ func (s *Store) DisableFailing(ctx context.Context, since time.Time, limit int) 
 			if _, err := updateWebhook(tx, r.AccountID, r.ID).Model((*webhookRow)(nil)).Set("status = ?", string(webhook.Disabled)).Exec(ctx); err != nil {
 				return err
 			}
-			if err := failPending(ctx, tx, r.AccountID, r.ID, webhook.ReasonFailing); err != nil {
+			if err := failPendingDeliveries(ctx, tx, r.AccountID, r.ID, webhook.ReasonFailing); err != nil {
 				return err
 			}
 		}
@@ -344,23 +344,23 @@ func (s *Store) DisableFailing(ctx context.Context, since time.Time, limit int) 
 
 // WebhookHealth implements ports.WebhookWatch.
 func (s *Store) WebhookHealth(ctx context.Context, now time.Time) (ports.WebhookHealth, error) {
-	var found struct {
+	var counts struct {
 		Enabled, Disabled, Failing, Pending int
 		Oldest                              time.Time `bun:",nullzero"`
 	}
 	err := s.db.Snapshot(ctx, "count webhooks", func(ctx context.Context, tx bun.IDB) error {
-		found.Oldest = time.Time{}
+		counts.Oldest = time.Time{}
 		err := tx.NewSelect().TableExpr("webhooks AS w").ColumnExpr("count(CASE WHEN w.status = 'enabled' THEN 1 END) AS enabled").
 			ColumnExpr("count(CASE WHEN w.status = 'disabled' THEN 1 END) AS disabled").
-			ColumnExpr("count(CASE WHEN w.status = 'enabled' AND w.failing_since IS NOT NULL THEN 1 END) AS failing").Scan(ctx, &found.Enabled, &found.Disabled, &found.Failing)
+			ColumnExpr("count(CASE WHEN w.status = 'enabled' AND w.failing_since IS NOT NULL THEN 1 END) AS failing").Scan(ctx, &counts.Enabled, &counts.Disabled, &counts.Failing)
 		if err != nil {
 			return err
 		}
 		return tx.NewSelect().TableExpr("webhook_deliveries AS wd").ColumnExpr("count(*) AS pending").
 			ColumnExpr("min(CASE WHEN wd.next_attempt_at <= ? AND w.failing_since IS NULL THEN wd.next_attempt_at END) AS oldest", storedTime(now)).
 			Join("JOIN webhooks AS w ON w.account_id = wd.account_id AND w.id = wd.webhook_id AND w.status = 'enabled'").
-			Where("wd.status = 'pending'").Where(ofActiveAccount("wd")).Scan(ctx, &found)
+			Where("wd.status = 'pending'").Where(ofActiveAccount("wd")).Scan(ctx, &counts)
 	})
-	return ports.WebhookHealth{Enabled: found.Enabled, Disabled: found.Disabled, Failing: found.Failing, Pending: found.Pending,
-		OldestDue: cmp.Or(found.Oldest, time.Time{}).UTC()}, err
+	return ports.WebhookHealth{Enabled: counts.Enabled, Disabled: counts.Disabled, Failing: counts.Failing, Pending: counts.Pending,
+		OldestDue: cmp.Or(counts.Oldest, time.Time{}).UTC()}, err
 }

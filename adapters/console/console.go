@@ -110,8 +110,8 @@ func (c *pages) recoverPanic(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// origin returns the origin of the link to which a request belongs. If the link is unknown or
-// cannot be read, it returns the empty origin. The page is useful without an origin.
+// origin returns the origin of the connect link to which a request belongs. If the link is unknown
+// or cannot be read, it returns an empty origin, because the page is useful without one.
 func (c *pages) origin(r *http.Request) tenants.Origin {
 	var origin tenants.Origin
 	var err error

@@ -68,13 +68,13 @@ type cachedAnswer struct {
 
 func (c *answerCache) lookup(ctx context.Context, q question) (parsedAnswer, error) {
 	c.mu.Lock()
-	entry, asked := c.entries[q]
-	if !asked {
+	entry, wasAsked := c.entries[q]
+	if !wasAsked {
 		entry = &cachedAnswer{done: make(chan struct{})}
 		c.entries[q] = entry
 	}
 	c.mu.Unlock()
-	if asked {
+	if wasAsked {
 		<-entry.done // all callers share the deadline of the domainRead, so ctx need not be checked
 		return entry.answer, entry.err
 	}

@@ -36,7 +36,7 @@ type question struct {
 	qtype uint16
 }
 
-// client sends questions to DNS servers. udp and tcp are the timeouts of one attempt.
+// client sends questions to DNS servers. udpTimeout and tcpTimeout limit one attempt.
 type client struct {
 	udpTimeout, tcpTimeout time.Duration
 	// serverSlots holds the slots for questions to servers that the owners of domains choose.
@@ -89,8 +89,8 @@ var (
 )
 
 // exchange sends q to a server and returns its answer. It uses TCP when the UDP answer is
-// truncated. It fails if no attempt gets an answer, or if ctx ends. The error is errNoSlot if q was
-// not sent.
+// truncated, and, if mode.mayUseTCP is set, when all attempts by UDP fail. It fails if no attempt
+// gets an answer, or if ctx ends. The error is errNoSlot if q was not sent.
 func (c client) exchange(ctx context.Context, serverAddr netip.AddrPort, q question, mode queryMode) (*wire.Msg, error) {
 	release, err := c.acquire(ctx, serverAddr, mode)
 	if err != nil {
@@ -147,7 +147,7 @@ func (c client) exchangeOnce(ctx context.Context, network string, limit time.Dur
 		return nil, err
 	}
 	defer func() { _ = conn.Close() }()
-	// When the context ends, a read that waits is interrupted.
+	// When the context ends, a pending read fails at once.
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	query := newQuery(q, mode)
@@ -202,8 +202,8 @@ func readAnswer(c messageConn, id uint16, q question) (*wire.Msg, error) {
 	}
 }
 
-// isAnswerTo reports whether m is the answer to query id about q. A server that could not parse the
-// query may omit the question.
+// isAnswerTo reports whether msg is the answer to the query with this id about q. A server that
+// could not parse the query may omit the question.
 func isAnswerTo(msg *wire.Msg, id uint16, q question) bool {
 	if msg.Id != id || !msg.Response || msg.Opcode != wire.OpcodeQuery {
 		return false
@@ -211,9 +211,9 @@ func isAnswerTo(msg *wire.Msg, id uint16, q question) bool {
 	if len(msg.Question) == 0 {
 		return msg.Rcode == wire.RcodeFormatError || msg.Rcode == wire.RcodeNotImplemented
 	}
-	asked := msg.Question[0]
-	return len(msg.Question) == 1 && asked.Qtype == q.qtype && asked.Qclass == wire.ClassINET &&
-		strings.EqualFold(asked.Name, wire.Fqdn(q.name))
+	answered := msg.Question[0]
+	return len(msg.Question) == 1 && answered.Qtype == q.qtype && answered.Qclass == wire.ClassINET &&
+		strings.EqualFold(answered.Name, wire.Fqdn(q.name))
 }
 
 // messageConn sends and receives DNS messages. On a stream, two bytes with the length precede each

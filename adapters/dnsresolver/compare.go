@@ -17,9 +17,9 @@ type comparison struct {
 	zone    zone
 	reports map[netip.AddrPort]report
 	serving []report // the reports of the servers that serve the zone, in the order of zone.servers
-	// agrees holds the addresses whose reports agree with the leading report, which is the report
-	// that agrees with the most reports. isDisagreeing is true if two reports differ.
-	// isMultiProvider is true if the difference will not disappear with time.
+	// agrees is true for the addresses whose reports agree with the leading report. The leading
+	// report is the report that agrees with the most reports. isDisagreeing is true if two reports
+	// differ. isMultiProvider is true if the difference will not disappear with time.
 	agrees                         map[netip.AddrPort]bool
 	isDisagreeing, isMultiProvider bool
 }
@@ -85,11 +85,11 @@ func (k setKey) sameValues(a, b []string) bool {
 // case if their SOA serials are equal, because then no update is pending. It is also the case if
 // their SOA records belong to different providers.
 func (r report) keepsDisagreeing(other report, apex string) bool {
-	own, others := r.sets[setKey{apex, dns.SOA}].values, other.sets[setKey{apex, dns.SOA}].values
-	if len(own) == 0 || len(others) == 0 {
+	ownValues, otherValues := r.sets[setKey{apex, dns.SOA}].values, other.sets[setKey{apex, dns.SOA}].values
+	if len(ownValues) == 0 || len(otherValues) == 0 {
 		return false
 	}
-	ownSOA, otherSOA := parseSOA(own[0]), parseSOA(others[0])
+	ownSOA, otherSOA := parseSOA(ownValues[0]), parseSOA(otherValues[0])
 	return ownSOA.serial == otherSOA.serial || ownSOA.primary != otherSOA.primary || ownSOA.mailbox != otherSOA.mailbox
 }
 
@@ -188,8 +188,7 @@ func (v comparison) unaskedServers() []string {
 }
 
 // mergeReports returns a ZoneRead with the values that all serving servers return. A mail platform
-// may ask any server. A value that one of the servers does not return therefore counts as not
-// published yet.
+// may ask any server. A value therefore counts as published only if all servers return it.
 func mergeReports(name, apex string, serving []report) dns.ZoneRead {
 	merged := dns.ZoneRead{Domain: name, Zone: apex}
 	if len(serving) > 0 {

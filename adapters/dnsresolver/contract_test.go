@@ -17,9 +17,9 @@ import (
 func TestContract(t *testing.T) {
 	contract.DNSReader(t, func(t *testing.T) contract.DNSReaderEnv {
 		env := newFixture(t, "")
-		z := contractFixture{env, newServer(t, ""), env.reader()}
-		env.startServer("127.0.0.2", z.server)
-		return z
+		fixture := contractFixture{env, newServer(t, ""), env.reader()}
+		env.startServer("127.0.0.2", fixture.server)
+		return fixture
 	})
 }
 

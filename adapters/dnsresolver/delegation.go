@@ -26,8 +26,8 @@ type zone struct {
 	isSecure, isBogus bool
 }
 
-// findZone returns the zone that holds name, from the cache or the DNS. If there is no zone, it
-// returns the reason.
+// findZone returns the zone that holds name, from the cache or the DNS. If it finds no zone, it
+// returns the reason as a value of ZoneRead.Reason.
 func (r *Reader) findZone(ctx context.Context, name string) (zone, string) {
 	if z, ok := r.zones.get(name); ok {
 		return z, ""
@@ -43,9 +43,9 @@ func (r *Reader) findZone(ctx context.Context, name string) (zone, string) {
 }
 
 // walkToZone asks for the NS records of name, then of each parent name. It stops when a resolver's
-// answer shows the zone, or when the servers of the parent zone refer to the zone's servers. At a
-// public suffix it returns reasonNotDelegated, because no customer owns the zone of a public
-// suffix.
+// answer shows the zone, or when the servers of the parent zone refer to the zone's servers. It
+// also stops at a public suffix, because no customer owns the zone of a public suffix. It then
+// returns reasonNotDelegated, or reasonZoneCut if a question got no answer.
 func (r *Reader) walkToZone(ctx context.Context, name string) (zone, string) {
 	if _, ok := wire.IsDomainName(name); !ok || name == "" {
 		return zone{}, reasonZoneCut
@@ -94,8 +94,8 @@ func answersFor(m *wire.Msg, name string) bool {
 }
 
 // zoneOf returns the zone that contains name. m is the answer for the NS records of name. zoneOf
-// returns false for an answer with a CNAME or DNAME, because the SOA of that answer may belong to
-// the zone of the target.
+// returns false for an answer with a CNAME or DNAME, because the SOA record in that answer may
+// belong to the zone of the target.
 func zoneOf(m *wire.Msg, name string) (string, bool) {
 	for _, rr := range m.Answer {
 		if rr.Header().Rrtype == wire.TypeCNAME || rr.Header().Rrtype == wire.TypeDNAME {

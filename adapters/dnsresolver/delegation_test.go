@@ -42,7 +42,7 @@ func TestServersOfParentAndZoneAreAsked(t *testing.T) {
 example.test. 300 IN NS ns1.example.test.
 example.test. 300 IN NS ns2.example.test.
 `
-	moved := strings.ReplaceAll(own, "ns2", "ns3")
+	otherServers := strings.ReplaceAll(own, "ns2", "ns3")
 	servers := []string{"ns1.example.test ok", "ns2.example.test ok", "ns3.example.test ok"}
 	for _, tt := range []struct {
 		name, above string
@@ -52,7 +52,7 @@ example.test. 300 IN NS ns2.example.test.
 		warnings    []string
 	}{
 		{"the parent and the zone list the same servers", own, standardZone, []string{"ns1.example.test", "ns2.example.test"}, servers[:2], nil},
-		{"the parent lists a different server", moved, standardZone, []string{"ns1.example.test", "ns3.example.test"}, servers, []string{"delegation_mismatch"}},
+		{"the parent lists a different server", otherServers, standardZone, []string{"ns1.example.test", "ns3.example.test"}, servers, []string{"delegation_mismatch"}},
 		{"the zone lists a different server", own, strings.ReplaceAll(standardZone, "ns2.", "ns3."), []string{"ns1.example.test", "ns2.example.test"}, servers, []string{"delegation_mismatch"}},
 		{"the parent lists no servers", "", standardZone, []string{"ns1.example.test", "ns2.example.test"}, servers[:2], nil},
 	} {

@@ -10,7 +10,7 @@ import (
 	"github.com/tenantry/tenantry/core/panics"
 )
 
-// Limits on the questions about other domains that the records of one zone can cause.
+// Limits on the questions about other domains. The records of a zone determine these questions.
 const (
 	maxDepth      = 10 // levels of an SPF tree
 	maxReferences = 50 // names in an SPF tree
@@ -18,8 +18,8 @@ const (
 )
 
 // readDependencies reads the names outside the domain that the wanted records depend on. A DNS plan
-// needs the DMARC policy of a parent domain and the DKIM keys, so readDependencies returns false if
-// it could not read these two.
+// needs two of them: the DMARC policy of the parent domain, and the DKIM keys. readDependencies
+// returns false if it could not read one of these two.
 func (rd *domainRead) readDependencies(ctx context.Context, needs dns.Needs) (dns.Referenced, bool) {
 	var found dns.Referenced
 	var parentOK, keysOK bool
@@ -36,20 +36,20 @@ func (rd *domainRead) readDependencies(ctx context.Context, needs dns.Needs) (dn
 // pending. The result omits names without an answer.
 func (rd *domainRead) readSPFTree(ctx context.Context, pending []string) map[string][]string {
 	var tree map[string][]string
-	asked := map[string]bool{}
+	askedNames := map[string]bool{}
 	for depth := 0; depth < maxDepth && len(pending) > 0; depth++ {
 		var level []string
 		for _, name := range pending {
-			if !asked[name] && len(asked) < maxReferences {
-				asked[name] = true
+			if !askedNames[name] && len(askedNames) < maxReferences {
+				askedNames[name] = true
 				level = append(level, name)
 			}
 		}
 		found, _ := rd.readTexts(ctx, level)
 		pending = nil
 		for _, name := range level {
-			texts, known := found[name]
-			if !known {
+			texts, hasAnswer := found[name]
+			if !hasAnswer {
 				continue
 			}
 			if tree == nil {

@@ -171,8 +171,8 @@ func TestAtMostTenExchangesAreChecked(t *testing.T) {
 	}
 }
 
-// TestSlowServerDoesNotDelayDependencies uses a slow server. It answers only after the resolver has
-// received questions about the dependencies in the other servers' answers.
+// TestSlowServerDoesNotDelayDependencies uses a slow server. The slow server answers only after the
+// resolver has received questions about the dependencies in the other servers' answers.
 func TestSlowServerDoesNotDelayDependencies(t *testing.T) {
 	threeServers := emptyZone + "example.test. 300 IN NS ns3.example.test.\n"
 	env := newFixture(t, delegation+"example.test. 300 IN NS ns3.example.test.\nns3.example.test. 300 IN A 127.0.0.4\n")

@@ -152,11 +152,11 @@ type recordServer struct {
 func newServer(t contract.T, records string) *recordServer {
 	t.Helper()
 	s := &recordServer{questionCounts: map[string]int{}}
-	z := wire.NewZoneParser(strings.NewReader(records), "", "")
-	for rr, ok := z.Next(); ok; rr, ok = z.Next() {
+	parser := wire.NewZoneParser(strings.NewReader(records), "", "")
+	for rr, ok := parser.Next(); ok; rr, ok = parser.Next() {
 		s.records = append(s.records, rr)
 	}
-	if err := z.Err(); err != nil {
+	if err := parser.Err(); err != nil {
 		t.Fatal(err)
 	}
 	return s

@@ -21,7 +21,8 @@ const (
 	maxAddresses          = 16
 )
 
-// server is one name server of a zone. blocked is true if all its addresses are forbidden.
+// server is one name server of a zone. isBlocked is true if all its addresses are forbidden, see
+// isPublic.
 type server struct {
 	name      string
 	addrs     []netip.AddrPort
@@ -70,9 +71,9 @@ func (r *Reader) addServersByName(ctx context.Context, z zone, hosts []string) z
 }
 
 func union(a, b []string) []string {
-	addrs := slices.Concat(a, b)
-	slices.Sort(addrs)
-	return slices.Compact(addrs)
+	hosts := slices.Concat(a, b)
+	slices.Sort(hosts)
+	return slices.Compact(hosts)
 }
 
 // resolveHosts returns the addresses of each host of ref. It uses the glue records of ref and of
@@ -110,8 +111,8 @@ func glueAddrs(m *wire.Msg, host, apex string) []netip.Addr {
 	return out
 }
 
-// resolveHost returns the addresses of a name server, IPv4 first. IPv4 comes first because some
-// machines have no IPv6.
+// resolveHost returns the addresses of a name server, IPv4 first, because some machines have no
+// IPv6.
 func (r *Reader) resolveHost(ctx context.Context, host string) []netip.Addr {
 	if cached, ok := r.hostAddrs.get(host); ok {
 		return slices.Clone(cached)
@@ -143,7 +144,7 @@ func (r *Reader) resolveHost(ctx context.Context, host string) []netip.Addr {
 // for each host and maxAddresses in total. addrsOfHost holds the addresses of each host.
 func (r *Reader) permittedServers(hosts []string, addrsOfHost [][]netip.Addr) []server {
 	out := make([]server, len(hosts))
-	seen := map[netip.AddrPort]bool{}
+	permitted := map[netip.AddrPort]bool{}
 	for i, host := range hosts {
 		s := server{name: host}
 		slices.SortFunc(addrsOfHost[i], netip.Addr.Compare)
@@ -152,8 +153,8 @@ func (r *Reader) permittedServers(hosts []string, addrsOfHost [][]netip.Addr) []
 			switch {
 			case !r.allowPrivate && !isPublic(ip):
 				s.isBlocked = true
-			case len(s.addrs) < maxAddressesPerServer && (seen[addr] || len(seen) < maxAddresses):
-				seen[addr] = true
+			case len(s.addrs) < maxAddressesPerServer && (permitted[addr] || len(permitted) < maxAddresses):
+				permitted[addr] = true
 				s.addrs = append(s.addrs, addr)
 			}
 		}

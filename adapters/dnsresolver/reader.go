@@ -46,8 +46,8 @@ import (
 // Options configures a Reader. With the zero value, it reads the public DNS through the resolvers
 // of /etc/resolv.conf.
 type Options struct {
-	// Resolvers are the addresses of recursive resolvers, as address or address:port. They are
-	// asked only about zones, name servers and names outside the zone.
+	// Resolvers are the addresses of recursive resolvers, as address or address:port. Unless
+	// Recursive is set, they are asked only about zones, name servers and names outside the zone.
 	Resolvers []string
 	// Recursive sends all questions to the resolvers, for machines that cannot reach other DNS
 	// servers. The answers may come from a cache, so no read is reliable.
@@ -125,8 +125,8 @@ func (r *Reader) Read(ctx context.Context, owner access.AccountID, name string, 
 	return zoneRead, err
 }
 
-// normalise returns the lower-case A-label form of a name. It returns an invalid host name in lower
-// case. No zone exists for such a name.
+// normalise returns the lower-case A-label form of a name. It returns a name that is not a valid
+// host name in lower case. No zone exists for such a name.
 func normalise(name string) string {
 	name = strings.ToLower(strings.TrimSuffix(name, "."))
 	if ascii, err := idna.Lookup.ToASCII(name); err == nil {

@@ -26,12 +26,12 @@ func apexRecords(zone string, serial int) string {
 func parseRecords(t testing.TB, zone, text string) []wire.RR {
 	t.Helper()
 	var records []wire.RR
-	z := wire.NewZoneParser(strings.NewReader(text), zone+".", "")
-	z.SetDefaultTTL(300)
-	for rr, ok := z.Next(); ok; rr, ok = z.Next() {
+	parser := wire.NewZoneParser(strings.NewReader(text), zone+".", "")
+	parser.SetDefaultTTL(300)
+	for rr, ok := parser.Next(); ok; rr, ok = parser.Next() {
 		records = append(records, rr)
 	}
-	if err := z.Err(); err != nil {
+	if err := parser.Err(); err != nil {
 		t.Fatal(err)
 	}
 	return records

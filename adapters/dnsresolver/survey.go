@@ -54,12 +54,12 @@ func (rd *domainRead) askAll(ctx context.Context, servers []server, reports map[
 	for _, s := range servers {
 		for _, addr := range s.addrs {
 			mu.Lock()
-			_, asked := reports[addr]
-			if !asked {
+			_, wasAsked := reports[addr]
+			if !wasAsked {
 				reports[addr] = report{}
 			}
 			mu.Unlock()
-			if asked {
+			if wasAsked {
 				continue
 			}
 			wg.Go(func() {

@@ -26,8 +26,8 @@ const (
 	guest
 )
 
-// pendingSignIn is a sign-in for which the platform has issued a code. redeemed is true after the
-// code was used.
+// pendingSignIn is a sign-in for which the platform has issued a code. wasRedeemed is true after
+// the code was used.
 type pendingSignIn struct {
 	tenant           tenant.GUID
 	user             string

@@ -13,7 +13,7 @@
 //     methods of ports.MailPlatform and ports.MailTenant, one file for each group.
 //   - faults.go: Script and Fault, the calls that fail; Gate, the calls that wait.
 //   - stepped.go: Stepper, which makes the calls of a port steps of a test.
-//   - crash.go: CrashingProcess, which makes a process crash before or after its nth step.
+//   - crash.go: CrashingProcess, which simulates a process that crashes at one of its steps.
 //   - dns.go: DNS, zones in memory, read like public DNS.
 //   - dnsprovider.go: DNSProvider, one DNS provider account, and DNSProviders, the set of
 //     providers.

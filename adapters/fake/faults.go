@@ -155,7 +155,7 @@ func (g *Gate) wait(ctx context.Context) bool {
 	}
 }
 
-// The values of nextFault's argument after.
+// The values of the argument isAfterEffect of nextFault.
 const (
 	beforeEffect = false
 	afterEffect  = true

@@ -23,8 +23,8 @@ type SendingPlatform struct {
 	// Set these before the first call.
 	Sessionless         bool              // StartSignIn returns no session
 	Reach               integration.Reach // the result of Check
-	PageSize            int               // accounts of one page of Accounts
-	MissingCapabilities []string          // missing capabilities
+	PageSize            int               // the maximum number of accounts in a page of Accounts
+	MissingCapabilities []string          // calls that need one of them fail with capability_missing
 	// Now returns the platform's time. If it is nil, the clock moves only by Advance.
 	Now func() time.Time
 
@@ -175,7 +175,7 @@ func (p *SendingPlatform) withLock(work func() (bool, error)) (bool, error) {
 	return work()
 }
 
-// requireCapability fails with capability_missing if the capability is in Cannot.
+// requireCapability fails with capability_missing if the capability is in MissingCapabilities.
 func (p *SendingPlatform) requireCapability(capability string) error {
 	if slices.Contains(p.MissingCapabilities, capability) {
 		return refuse(fault.CapabilityMissing, "the platform cannot do this")

@@ -20,11 +20,11 @@ import (
 // `workspace_id` of a credential select the workspace.
 type SendingPlatforms struct {
 	mu         sync.Mutex
-	providers  []knownSending
+	providers  []sendingProvider
 	workspaces map[string]ports.SendingPlatform
 }
 
-type knownSending struct {
+type sendingProvider struct {
 	integration.Provider
 	capabilities func(fields []string) integration.Capabilities
 }
@@ -41,7 +41,7 @@ func (p *SendingPlatforms) AddProvider(provider integration.Provider, capabiliti
 			return integration.Capabilities{OAuth: true, MailboxRefresh: true, MailboxDisconnect: true}
 		}
 	}
-	p.providers = append(p.providers, knownSending{provider, capabilities})
+	p.providers = append(p.providers, sendingProvider{provider, capabilities})
 }
 
 // AddWorkspace makes a credential with this key and workspace select platform. workspace is "" for
@@ -67,7 +67,7 @@ func (p *SendingPlatforms) Platforms(context.Context) ([]integration.Provider, e
 	return providers, nil
 }
 
-func (p *SendingPlatforms) findProvider(provider string) (knownSending, bool) {
+func (p *SendingPlatforms) findProvider(provider string) (sendingProvider, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, k := range p.providers {
@@ -75,7 +75,7 @@ func (p *SendingPlatforms) findProvider(provider string) (knownSending, bool) {
 			return k, true
 		}
 	}
-	return knownSending{}, false
+	return sendingProvider{}, false
 }
 
 // ParseCredential implements ports.SendingPlatforms. It treats every member of the JSON object as a

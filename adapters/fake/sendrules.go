@@ -118,21 +118,21 @@ func (c tenantClient) EnsureRule(ctx context.Context, scope string, mailboxes []
 func (c tenantClient) Block(ctx context.Context, scope string, mailboxes []string) (sendlimit.Rule, error) {
 	var out sendlimit.Rule
 	err := c.changeRules(ctx, "Block", scope, func(t *tenantState) (bool, error) {
-		wanted, r := normalized(mailboxes), t.rules[sendlimit.RuleName(scope)]
+		addresses, r := normalized(mailboxes), t.rules[sendlimit.RuleName(scope)]
 		switch {
-		case r == nil && len(wanted) == 0:
+		case r == nil && len(addresses) == 0:
 			return false, nil
 		case r == nil:
-			out = c.p.makeRule(t, scope, wanted, true).answer()
+			out = c.p.makeRule(t, scope, addresses, true).answer()
 			out.Created, out.Written = true, true
 			return true, nil
-		case r.answer().Matches(wanted):
+		case r.answer().Matches(addresses):
 			out = r.answer()
 			return false, nil
 		}
 		r.change(c.p.now, func(r *sendlimit.Rule) {
-			if r.Enabled = len(wanted) > 0; r.Enabled {
-				r.Lists, r.Altered = wanted, false
+			if r.Enabled = len(addresses) > 0; r.Enabled {
+				r.Lists, r.Altered = addresses, false
 			}
 		})
 		out = r.answer()

@@ -92,7 +92,7 @@ func registerAuditOperations(api huma.API, service *audits.Service) {
 		}
 		list := auditList{Entries: convertAll(found.Entries, newAuditEntry)}
 		if found.More {
-			list.NextCursor = pointerTo(sequenceCursor(auditCursor, found.Entries[len(found.Entries)-1].Sequence))
+			list.NextCursor = pointerTo(sequenceCursor(auditListName, found.Entries[len(found.Entries)-1].Sequence))
 		}
 		return list, nil
 	})
@@ -131,8 +131,8 @@ func exportFrom(ctx context.Context, service *audits.Service, owner access.Accou
 	return nil
 }
 
-// auditCursor is the name of the list of audit entries in its cursors.
-const auditCursor = "audit"
+// auditListName is the name of the list of audit entries in its cursors.
+const auditListName = "audit"
 
 // query returns the query of the input. A key that is limited to some tenants gets only their
 // entries.
@@ -161,7 +161,7 @@ func (in *auditInput) query(ctx context.Context) (ports.EntryQuery, error) {
 	}
 	if in.After != "" {
 		var err error
-		if query.Before, err = decodeSequenceCursor(auditCursor, in.After); err != nil {
+		if query.Before, err = decodeSequenceCursor(auditListName, in.After); err != nil {
 			wrong = append(wrong, refusal.ProblemField{Location: "query.after", Message: "must be a next_cursor of this list"})
 		}
 	}
@@ -172,18 +172,18 @@ func (in *auditInput) query(ctx context.Context) (ports.EntryQuery, error) {
 }
 
 func newAuditEntry(stored audit.Entry) auditEntry {
-	shown := auditEntry{
+	converted := auditEntry{
 		ID: stored.ID, Sequence: stored.Sequence, At: stored.At.UTC(), Actor: auditActor{Type: string(stored.Actor.Type), ID: stored.Actor.ID, Name: stored.Actor.Name},
 		Action: string(stored.Action), TenantID: textOrNil(string(stored.Tenant)), Outcome: auditOutcome{Code: textOrNil(stored.Outcome.Code)},
 		RequestID: textOrNil(stored.RequestID), ClientIP: textOrNil(stored.ClientIP), PreviousHash: stored.PreviousHash, Hash: stored.Hash,
 	}
 	if stored.Outcome.Status != 0 {
-		shown.Outcome.Status = &stored.Outcome.Status
+		converted.Outcome.Status = &stored.Outcome.Status
 	}
 	if stored.Subject != (audit.Subject{}) {
-		shown.Subject.object = &auditSubject{Type: stored.Subject.Type, ID: stored.Subject.ID}
+		converted.Subject.object = &auditSubject{Type: stored.Subject.Type, ID: stored.Subject.ID}
 	}
-	return shown
+	return converted
 }
 
 // exampleAuditEntry is the first entry of a chain, with its correct hash.

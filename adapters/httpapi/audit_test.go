@@ -24,8 +24,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// shownEntry is an entry as callers get it.
-type shownEntry struct {
+// receivedEntry is an entry as callers get it.
+type receivedEntry struct {
 	Sequence int64
 	Actor    struct{ Type, ID, Name string }
 	Action   string
@@ -40,7 +40,7 @@ type shownEntry struct {
 }
 
 // summary describes an entry in one line.
-func (e shownEntry) summary() string {
+func (e receivedEntry) summary() string {
 	subject := "nothing"
 	if e.Subject != nil {
 		subject = e.Subject.Type + " " + e.Subject.ID
@@ -50,14 +50,14 @@ func (e shownEntry) summary() string {
 
 // exportedEntries returns the entries of an export, except those of the fixture. It checks that
 // they form a chain.
-func exportedEntries(client *apiClient, key string) (entries []shownEntry) {
+func exportedEntries(client *apiClient, key string) (entries []receivedEntry) {
 	client.t.Helper()
 	got := client.expect(call{method: "GET", path: "/v1/audit/export", key: key}, 200, "")
 	if _, err := audit.Verify(strings.NewReader(got.raw)); err != nil {
 		client.t.Fatalf("the export is not a chain: %v\n%s", err, got.raw)
 	}
 	for line := range strings.Lines(got.raw) {
-		var e shownEntry
+		var e receivedEntry
 		must(client.t, json.Unmarshal([]byte(line), &e))
 		if !slices.Contains([]string{"account.create", "connect.confirm", "key.create"}, e.Action) {
 			entries = append(entries, e)
@@ -66,7 +66,7 @@ func exportedEntries(client *apiClient, key string) (entries []shownEntry) {
 	return entries
 }
 
-func summaries(entries []shownEntry) (lines []string) {
+func summaries(entries []receivedEntry) (lines []string) {
 	for _, e := range entries {
 		lines = append(lines, e.summary())
 	}
@@ -432,7 +432,7 @@ func TestBrokenExportIsNotComplete(t *testing.T) {
 			defer func() { _ = response.Body.Close() }()
 			var lines int
 			for d := json.NewDecoder(response.Body); ; lines++ {
-				var e shownEntry
+				var e receivedEntry
 				if err = d.Decode(&e); err != nil {
 					break
 				}

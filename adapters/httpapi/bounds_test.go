@@ -212,10 +212,10 @@ func TestListsLeaveOutOtherTenants(t *testing.T) {
 	owned, _ := ownershipCases(env, t)
 	env.attachTenant(t, env.accountA, secondTenant)
 	env.addEvents(t, env.accountA, 3)
-	own := env.addBoundedKey(t, env.accountA.account.ID, access.Bounds{Scopes: []access.Scope{"*"}, Tenants: []tenant.GUID{env.accountA.tenant}})
-	other := newBoundedKeys(t, env).otherTenant
+	ownKey := env.addBoundedKey(t, env.accountA.account.ID, access.Bounds{Scopes: []access.Scope{"*"}, Tenants: []tenant.GUID{env.accountA.tenant}})
+	otherKey := newBoundedKeys(t, env).otherTenant
 	client := serve(t, env.handler(t))
-	for _, key := range []string{own, other} {
+	for _, key := range []string{ownKey, otherKey} {
 		client.expect(call{method: "POST", path: "/v1/webhooks", body: `{"url":"https://hooks.example.test/200","event_types":["*"]}`, key: key}, 200, "")
 	}
 	for _, tt := range []struct {
@@ -231,27 +231,27 @@ func TestListsLeaveOutOtherTenants(t *testing.T) {
 		{"/v1/webhooks", "webhooks", 1, 1},
 		{"/v1/integrations/" + owned["integration_id"] + "/mailboxes", "mailboxes", 1, 0},
 	} {
-		for key, want := range map[string]int{own: tt.wantOwn, other: tt.wantOther} {
+		for key, want := range map[string]int{ownKey: tt.wantOwn, otherKey: tt.wantOther} {
 			got := client.expect(call{method: "GET", path: tt.path, key: key}, 200, "")
 			if list := got.body[tt.list].([]any); len(list) != want {
 				t.Errorf("%s has %d entries, want %d\n%s", tt.path, len(list), want, got.raw)
 			}
-			if key == other && strings.Contains(got.raw, string(env.accountA.tenant)) {
+			if key == otherKey && strings.Contains(got.raw, string(env.accountA.tenant)) {
 				t.Errorf("%s shows the tenant: %s", tt.path, got.raw)
 			}
 		}
 	}
-	counts := func(key string) any {
+	connections := func(key string) any {
 		got := client.expect(call{method: "GET", path: "/v1/integrations/" + owned["integration_id"], key: key}, 200, "")
 		return got.body["mailbox_connections"].(map[string]any)["total"]
 	}
-	if own, other := counts(own), counts(other); own != 1.0 || other != 0.0 {
-		t.Errorf("connections: %v and %v", own, other)
+	if forOwn, forOther := connections(ownKey), connections(otherKey); forOwn != 1.0 || forOther != 0.0 {
+		t.Errorf("connections: %v and %v", forOwn, forOther)
 	}
 	events := "/v1/enforcement/events?tenant_id=" + string(env.accountA.tenant)
-	client.expect(call{method: "GET", path: events, key: own}, 200, "")
-	client.expect(call{method: "GET", path: events, key: other}, 404, "tenant_not_found")
-	client.expect(call{method: "GET", path: "/v1/tenants/" + strings.ToUpper(string(env.accountA.tenant)), key: own}, 200, "")
+	client.expect(call{method: "GET", path: events, key: ownKey}, 200, "")
+	client.expect(call{method: "GET", path: events, key: otherKey}, 404, "tenant_not_found")
+	client.expect(call{method: "GET", path: "/v1/tenants/" + strings.ToUpper(string(env.accountA.tenant)), key: ownKey}, 200, "")
 }
 
 // TestReplaysNeedTheBoundsOfTheFirstRequest repeats a write with the same Idempotency-Key, but with

@@ -114,8 +114,8 @@ func TestIntroductionIsShort(t *testing.T) {
 		t.Errorf("the introduction has %d characters; move details to a guide", len(text))
 	}
 	links := 0
-	for _, rest := range strings.Split(text, "](")[1:] {
-		path, _, _ := strings.Cut(rest, ")")
+	for _, afterLink := range strings.Split(text, "](")[1:] {
+		path, _, _ := strings.Cut(afterLink, ")")
 		if w := getWithHeaders(handler, path, nil); w.Code != 200 {
 			t.Errorf("%s is answered %d", path, w.Code)
 		}

@@ -260,11 +260,11 @@ func providerOf(v domainsteps.Survey) planProvider {
 }
 
 func readOf(s dns.ZoneRead) planRead {
-	why := s.Reason
-	if why == "" && len(s.Warnings) > 0 {
-		why = s.Warnings[0]
+	reason := s.Reason
+	if reason == "" && len(s.Warnings) > 0 {
+		reason = s.Warnings[0]
 	}
-	return planRead{Reliable: s.Complete, Reason: textOrNil(why), NameserversAsked: s.ServersAsked(), NameserversAgreeing: s.ServersAgreeing()}
+	return planRead{Reliable: s.Complete, Reason: textOrNil(reason), NameserversAsked: s.ServersAsked(), NameserversAgreeing: s.ServersAgreeing()}
 }
 
 func desiredOf(d dns.Desired) desiredRecord {

@@ -306,7 +306,7 @@ func TestProvisioningRunsOncePerKey(t *testing.T) {
 			if repeated := client.expect(keyedCall, tt.status, ""); repeated.raw != first.raw {
 				t.Errorf("the new API key gets %s", repeated.raw)
 			}
-			env.endPlan(t, env.accountA)
+			env.deactivate(t, env.accountA)
 			client.expect(keyedCall, 402, "no_api_plan")
 			if list, err := env.store.Runs(t.Context(), env.accountA.account.ID, ports.RunQuery{Limit: 100}); err != nil || len(list) != 1 || len(env.queue.All()) != woken {
 				t.Errorf("%d runs, %d wake-ups of %d, %v", len(list), len(env.queue.All()), woken, err)

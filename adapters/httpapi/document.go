@@ -212,7 +212,7 @@ var parameterDocs = map[string]huma.Param{
 	"list-keys.after": {
 		Description: "The `next_cursor` of the previous page. If omitted, the list begins with the newest entry.",
 		Schema:      &huma.Schema{Type: huma.TypeString},
-		Example:     page.Cursor(exampleKeyID).Encode(keyList),
+		Example:     page.Cursor(exampleKeyID).Encode(keyListName),
 	},
 	"list-audit-entries.tenant_id": {
 		Description: "Only entries that concern this tenant, by its GUID.",
@@ -247,7 +247,7 @@ var parameterDocs = map[string]huma.Param{
 	"list-audit-entries.after": {
 		Description: "The `next_cursor` of the previous page. If omitted, the list begins with the newest entry.",
 		Schema:      &huma.Schema{Type: huma.TypeString},
-		Example:     sequenceCursor(auditCursor, 4711),
+		Example:     sequenceCursor(auditListName, 4711),
 	},
 	"user_email": {
 		Description: "The e-mail address of a member of the key's own account. It never selects the account.",

@@ -28,11 +28,11 @@ import (
 // maxWaitSeconds is the longest wait for events.
 const maxWaitSeconds = 30
 
-// eventCursors is the name of the list of events in its cursors. endOfEvents is the cursor of the
+// eventListName is the name of the list of events in its cursors. endOfEvents is the cursor of the
 // end of the log.
 const (
-	eventCursors = "events"
-	endOfEvents  = "now"
+	eventListName = "events"
+	endOfEvents   = "now"
 )
 
 // logInput declares its parameters as text, for the reason in the comment of runsInput.
@@ -92,11 +92,11 @@ func registerEventOperations(api huma.API, service *events.Service) {
 				return eventLog{}, err
 			}
 		}
-		got, err := service.List(ctx, caller.Account.ID, q, wait, func(wait func()) error { return guard.WaitWithoutSlot(ctx, wait) })
+		logPage, err := service.List(ctx, caller.Account.ID, q, wait, func(wait func()) error { return guard.WaitWithoutSlot(ctx, wait) })
 		if err != nil {
 			return eventLog{}, refusal.InQuery(err)
 		}
-		return eventLog{Events: convertAll(got.Events, loggedEventOf), NextCursor: sequenceCursor(eventCursors, got.Next), HasMore: got.More}, nil
+		return eventLog{Events: convertAll(logPage.Events, loggedEventOf), NextCursor: sequenceCursor(eventListName, logPage.Next), HasMore: logPage.More}, nil
 	})
 }
 
@@ -125,7 +125,7 @@ func (in *logInput) query(ctx context.Context) (query ports.LogQuery, wait time.
 		}
 	}
 	if in.After != "" && in.After != endOfEvents {
-		if query.After, err = decodeSequenceCursor(eventCursors, in.After); err != nil {
+		if query.After, err = decodeSequenceCursor(eventListName, in.After); err != nil {
 			refuse("after", "must be now, or the next_cursor of an earlier response")
 		}
 	}
@@ -151,4 +151,4 @@ var exampleEventLog = eventLog{Events: []loggedEvent{{
 	ID: "019a52d0-04e1-7e11-8a52-6d1f0b7c9008", Type: string(event.DomainVerified), At: exampleTime, TenantID: pointerTo(exampleTenantID),
 	Subject: eventSubject{Type: string(event.Domain), ID: exampleDomainID}, Version: 2,
 	Data: event.DomainData{TenantID: exampleTenantID, DomainID: exampleDomainID, Domain: exampleDomain, IsVerified: true, Drifted: []string{}},
-}}, NextCursor: sequenceCursor(eventCursors, 41)}
+}}, NextCursor: sequenceCursor(eventListName, 41)}

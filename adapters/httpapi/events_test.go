@@ -24,8 +24,9 @@ func eventTypes(r reply) (types []string) {
 	return types
 }
 
-// attachFurtherTenant connects a further tenant to an account.
-func (env *testEnv) attachFurtherTenant(t *testing.T, a testAccount, id tenant.GUID) {
+// attachTenantWithoutPlatform attaches a further tenant to an account. The fake platform does not
+// know the tenant.
+func (env *testEnv) attachTenantWithoutPlatform(t *testing.T, a testAccount, id tenant.GUID) {
 	t.Helper()
 	_, err := env.store.Attach(t.Context(), a.account.ID, tenant.Tenant{GUID: id, Name: "Other", ConsentedAt: time.Now()})
 	must(t, err)
@@ -152,7 +153,7 @@ func TestWaitingRequestIsAnsweredByEvent(t *testing.T) {
 	// A request that begins to wait only after an event was stored does not get it. So the test
 	// stores events until all requests are answered.
 	for n := 0; len(answers) < waiting && ctx.Err() == nil; n++ {
-		env.attachFurtherTenant(t, env.accountA, tenant.GUID(fmt.Sprintf("aaaaaaaa-0000-4000-8000-%012d", 100+n%20)))
+		env.attachTenantWithoutPlatform(t, env.accountA, tenant.GUID(fmt.Sprintf("aaaaaaaa-0000-4000-8000-%012d", 100+n%20)))
 		must(t, env.store.DeleteTenant(t.Context(), env.accountA.account.ID, tenant.GUID(fmt.Sprintf("aaaaaaaa-0000-4000-8000-%012d", 100+n%20)), nil))
 	}
 	wg.Wait()
@@ -189,7 +190,7 @@ func TestFewRequestsOfAccountWait(t *testing.T) {
 	path := "/v1/events?after=now&wait_seconds=30"
 	for range 5 {
 		wg.Go(func() {
-			for ctx.Err() == nil { // again, because a request of refused can be the fifth that waits
+			for ctx.Err() == nil { // again, because one of the short waits below can take the fifth place
 				request := call{method: "GET", path: path, key: env.accountA.key}.request(t, client.server.URL).WithContext(ctx)
 				if response, err := noRedirects.Do(request); err == nil {
 					_ = response.Body.Close()
@@ -197,12 +198,12 @@ func TestFewRequestsOfAccountWait(t *testing.T) {
 			}
 		})
 	}
-	refused := func() reply {
+	waitBriefly := func() reply {
 		return client.do(call{method: "GET", path: path[:len(path)-2] + "1", key: env.accountA.key})
 	}
-	got := refused()
+	got := waitBriefly()
 	for deadline := time.Now().Add(testTimeout); got.status == http.StatusOK && time.Now().Before(deadline); {
-		got = refused() // until five requests wait
+		got = waitBriefly() // until five requests wait and the next one is refused
 	}
 	if got.status != http.StatusTooManyRequests || got.code() != "rate_limit_exceeded" || got.header.Get("X-RateLimit-Bucket") != "event_waiters" ||
 		got.header.Get("X-RateLimit-Limit") != "5" || got.header.Get("Retry-After") == "" {

@@ -193,7 +193,7 @@ var (
 	exampleIssuedKey  = issuedKey{KeyEntry: exampleKeyEntry, APIKey: exampleKey}
 	exampleRotateKey  = rotateKey{OverlapHours: pointerTo(24)}
 	exampleRevokedKey = revokedKey{Status: "revoked", ID: exampleKeyID, RevokedAt: exampleTime}
-	exampleKeyList    = keyPage{Keys: []KeyEntry{exampleKeyEntry}, NextCursor: pointerTo(page.Cursor(exampleKeyID).Encode(keyList))}
+	exampleKeyList    = keyPage{Keys: []KeyEntry{exampleKeyEntry}, NextCursor: pointerTo(page.Cursor(exampleKeyID).Encode(keyListName))}
 )
 
 var exampleMe = me{AccountID: "019a52d0-04e1-7f11-9c3b-7d4e52a1b00d", Plan: "api_growth", AutomaticDNS: true, TenantSlots: 50, TenantsHeld: 3,
@@ -293,8 +293,8 @@ const (
 )
 
 var (
-	exampleWebhookCursor  = page.Cursor(exampleWebhookID).Encode(webhookCursors)
-	exampleDeliveryCursor = page.Cursor(exampleDeliveryID).Encode(deliveryCursors)
+	exampleWebhookCursor  = page.Cursor(exampleWebhookID).Encode(webhookListName)
+	exampleDeliveryCursor = page.Cursor(exampleDeliveryID).Encode(deliveryListName)
 )
 
 var exampleCreateWebhook = createWebhook{URL: "https://hooks.example.com/tenantry", EventTypes: []string{"domain.verified", "mailbox.blocked"},

@@ -107,7 +107,7 @@ func newTestEnvOn(t testing.TB, database string) *testEnv {
 			Trace: func(context.Context) string { return "" }},
 		Mailboxes: &mailboxes.Service{Tenants: store, Domains: store, Mailboxes: store, Policies: store, Platform: platform, Reconciler: pass, Now: time.Now,
 			RequireSMTPAuth: true, Pause: time.Millisecond, Limit: testTimeout},
-		Integrations: &integrations.Service{Integrations: store, Connections: store, Tenants: store, Platforms: sendingInProcess{&env.sendingPlatforms, recordingCalls(breaker.ByCredential("one"))}, Sealer: keyset,
+		Integrations: &integrations.Service{Integrations: store, Connections: store, Tenants: store, Platforms: interceptedSending{&env.sendingPlatforms, recordingCalls(breaker.ByCredential("one"))}, Sealer: keyset,
 			Queue: &env.queue, Random: rand.Reader, Now: time.Now},
 		SendLimits: &limits.Service{Runs: store, Removals: store, Tenants: store, Domains: store, Mailboxes: store, Policies: store, Platform: platform, Now: time.Now,
 			Pause: time.Millisecond, Limit: testTimeout},
@@ -162,8 +162,8 @@ func (env *testEnv) addBoundedKey(t testing.TB, id access.AccountID, bounds acce
 	return text.Reveal()
 }
 
-// endPlan deactivates the account.
-func (env *testEnv) endPlan(t *testing.T, owner testAccount) {
+// deactivate deactivates the account.
+func (env *testEnv) deactivate(t *testing.T, owner testAccount) {
 	t.Helper()
 	if _, err := env.store.SetActive(t.Context(), owner.account.ID, false); err != nil {
 		t.Fatal(err)
@@ -235,13 +235,13 @@ func recordingCalls(of breaker.FaultDomain) wire.Interceptor {
 	return breaker.New(breaker.Options{Failures: 1000}).Interceptor(of)
 }
 
-// sendingInProcess calls the fakes through an interceptor.
-type sendingInProcess struct {
+// interceptedSending calls the fake platforms through an interceptor.
+type interceptedSending struct {
 	*fake.SendingPlatforms
 	interceptor wire.Interceptor
 }
 
-func (p sendingInProcess) For(provider string, c secret.Credential) ports.SendingPlatform {
+func (p interceptedSending) For(provider string, c secret.Credential) ports.SendingPlatform {
 	return wire.SendingInProcess(p.SendingPlatforms.For(provider, c), p.interceptor)
 }
 

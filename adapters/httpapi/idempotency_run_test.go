@@ -191,16 +191,16 @@ func TestSlowAttemptLosesItsKey(t *testing.T) {
 	go func() { answered <- slow.do(addDomainCall(env, "k")) }()
 	receive(t, gate.Arrived(), "the request did not reach the platform")
 	env.expireLease(t, "k")
-	winner := client.do(addDomainCall(env, "k")) // takes over the key
+	newReply := client.do(addDomainCall(env, "k")) // takes over the key
 	gate.Release()
-	lost := receive(t, answered, "the slow attempt was not answered")
-	if winner.status != 200 {
-		t.Fatalf("the new attempt got %d %s", winner.status, winner.raw)
+	slowReply := receive(t, answered, "the slow attempt was not answered")
+	if newReply.status != 200 {
+		t.Fatalf("the new attempt got %d %s", newReply.status, newReply.raw)
 	}
-	if lost.raw != winner.raw && lost.code() != "idempotency_request_in_progress" {
-		t.Errorf("the slow attempt got %d %s, the new one %s", lost.status, lost.raw, winner.raw)
+	if slowReply.raw != newReply.raw && slowReply.code() != "idempotency_request_in_progress" {
+		t.Errorf("the slow attempt got %d %s, the new one %s", slowReply.status, slowReply.raw, newReply.raw)
 	}
-	checkReplay(t, winner, client.expect(addDomainCall(env, "k"), 200, ""))
+	checkReplay(t, newReply, client.expect(addDomainCall(env, "k"), 200, ""))
 }
 
 // expireLease expires the lease of the attempt that has claimed an Idempotency-Key.

@@ -326,7 +326,7 @@ func TestReplayRequiresAPlan(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
 	client.expect(addDomainCall(env, "k"), 200, "")
-	env.endPlan(t, env.accountA)
+	env.deactivate(t, env.accountA)
 	client.expect(addDomainCall(env, "k"), 402, "no_api_plan")
 	unknownKey := addDomainCall(env, "k")
 	unknownKey.key = "tny_live_" + strings.Repeat("0", 48)

@@ -90,11 +90,11 @@ func registerCreateIntegration(api huma.API, service *integrations.Service) {
 			Refuses: codes(sendingCodes, specificCodes(fault.CredentialRejected, fault.UnknownProvider, fault.PlusVibeWorkspace, fault.SalesBlinkWorkspace,
 				fault.EmailBisonWorkspace))}.Metadata(),
 	}, integrationOf, func(ctx context.Context, caller access.Caller, in *createIntegrationInput, answer ports.Answer[integrations.View]) (integrations.View, error) {
-		wanted, err := in.Body.newIntegration(caller.Account.ID)
+		requested, err := in.Body.newIntegration(caller.Account.ID)
 		if err != nil {
 			return integrations.View{}, err
 		}
-		return service.Create(ctx, wanted, answer)
+		return service.Create(ctx, requested, answer)
 	})
 }
 

@@ -38,8 +38,8 @@ func registerKeyOperations(api huma.API, service *keys.Service) {
 	registerRotateOwnKey(api, service)
 }
 
-// keyList is the name of the list of keys in its cursors.
-const keyList = "keys"
+// keyListName is the name of the list of keys in its cursors.
+const keyListName = "keys"
 
 func registerListKeys(api huma.API, service *keys.Service) {
 	register(api, huma.Operation{
@@ -50,7 +50,7 @@ func registerListKeys(api huma.API, service *keys.Service) {
 			"page can have fewer entries than `limit`.",
 		Metadata: guard.OperationRules{Bucket: guard.Reads, Scope: access.KeysRead, AnswerExample: exampleKeyList, Refuses: specificCodes(fault.InvalidRequest)}.Metadata(),
 	}, func(ctx context.Context, caller access.Caller, in *pageInput) (keyPage, error) {
-		q, err := in.query(keyList)
+		q, err := in.query(keyListName)
 		if err != nil {
 			return keyPage{}, err
 		}
@@ -58,7 +58,7 @@ func registerListKeys(api huma.API, service *keys.Service) {
 		if err != nil {
 			return keyPage{}, err
 		}
-		return keyPage{Keys: convertAll(found.Entries, keyOf), NextCursor: textOrNil(found.Next.Encode(keyList))}, nil
+		return keyPage{Keys: convertAll(found.Entries, keyOf), NextCursor: textOrNil(found.Next.Encode(keyListName))}, nil
 	})
 }
 
@@ -71,11 +71,11 @@ func registerCreateKey(api huma.API, service *keys.Service) {
 		Metadata: guard.OperationRules{Bucket: guard.Writes, Scope: access.KeysWrite, Write: true, ManagesKeys: true, Creates: event.Key,
 			RequestExample: exampleCreateKey, AnswerExample: exampleIssuedKey}.Metadata(),
 	}, issuedKeyOf, func(ctx context.Context, caller access.Caller, in *createKeyInput, answer ports.Answer[keys.IssuedKey]) (keys.IssuedKey, error) {
-		wanted, err := in.Body.newKey()
+		requested, err := in.Body.newKey()
 		if err != nil {
 			return keys.IssuedKey{}, err
 		}
-		return service.Create(ctx, caller, wanted, answer)
+		return service.Create(ctx, caller, requested, answer)
 	})
 }
 

@@ -61,11 +61,11 @@ func registerSetMailboxLimit(api huma.API, service *limits.Service) {
 			Refuses: codes(platformCodes, specificCodes(fault.InvalidSendLimit, fault.TenantNotFound, fault.DomainNotFound, fault.ExchangeNotReady))}.Metadata(),
 		SkipValidateBody: true, // setLimit validates the body
 	}, limitSetOf, func(ctx context.Context, caller access.Caller, in *setLimitInput, answer ports.Answer[limits.SetResult]) (limits.SetResult, error) {
-		wanted, err := in.Body.requestedLimit()
+		requested, err := in.Body.requestedLimit()
 		if err != nil {
 			return limits.SetResult{}, err
 		}
-		return service.Set(ctx, caller.Account.ID, tenant.ParseGUIDOrNone(in.TenantID), wanted, answer)
+		return service.Set(ctx, caller.Account.ID, tenant.ParseGUIDOrNone(in.TenantID), requested, answer)
 	})
 }
 
@@ -99,7 +99,7 @@ func registerEndMailboxLimit(api huma.API, service *limits.Service) {
 // specific error code. See updateMailbox.
 type setLimit struct{ members map[string]json.RawMessage }
 
-// UnmarshalJSON accepts any JSON value. The method wanted validates it.
+// UnmarshalJSON accepts any JSON value. The method requestedLimit validates it.
 func (b *setLimit) UnmarshalJSON(raw []byte) error {
 	if err := json.Unmarshal(raw, &b.members); err != nil {
 		b.members = nil // not an object
@@ -131,7 +131,7 @@ func (b setLimit) requestedLimit() (limit limits.SetRequest, err error) {
 	return limit, nil
 }
 
-// Schema documents the rules that wanted and core enforce.
+// Schema documents the rules that requestedLimit and package core enforce.
 func (setLimit) Schema(huma.Registry) *huma.Schema {
 	minimum, maximum := float64(sendlimit.MinLimit), float64(sendlimit.MaxLimit)
 	return &huma.Schema{

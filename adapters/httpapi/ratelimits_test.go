@@ -77,7 +77,7 @@ func TestOperationsCountInTheirBucket(t *testing.T) {
 	checkNoRateHeaders(t, client.expect(call{method: "POST", path: domainsOfA, key: key, headers: map[string]string{"Idempotency-Key": ""}}, 400, "idempotency_key_required"))
 	checkNoRateHeaders(t, client.expect(call{method: "POST", path: domainsOfA, key: key, body: strings.Repeat(" ", 65<<10)}, 413, "request_too_large"))
 	checkNoRateHeaders(t, client.do(call{method: "GET", path: "/openapi.json"}))
-	env.endPlan(t, env.accountA)
+	env.deactivate(t, env.accountA)
 	checkNoRateHeaders(t, client.expect(call{method: "GET", path: "/v1/tenants", key: key}, 402, "no_api_plan"))
 }
 

@@ -85,7 +85,7 @@ func sameMethods(got, want string) bool {
 func TestFirstFailingCheckDeterminesTheAnswer(t *testing.T) {
 	env := newTestEnv(t)
 	withoutPlan := env.addAccount(t, "carl@c.example", "cccccccc-0000-4000-8000-000000000003")
-	env.endPlan(t, withoutPlan)
+	env.deactivate(t, withoutPlan)
 	client := serve(t, env.handler(t))
 	foreign := "/v1/tenants/" + string(env.accountB.tenant) + "/domains"
 	invalidHeaders := map[string]string{"Accept": "text/html", "Idempotency-Key": "a b", "Content-Type": "text/plain"}
@@ -115,7 +115,7 @@ func TestBoundsAreCheckedInTheDocumentedOrder(t *testing.T) {
 	env := newTestEnv(t)
 	env.attachTenant(t, env.accountA, secondTenant)
 	withoutPlan := env.addAccount(t, "carl@c.example", "cccccccc-0000-4000-8000-000000000003")
-	env.endPlan(t, withoutPlan)
+	env.deactivate(t, withoutPlan)
 	client := serve(t, env.handler(t))
 	key := func(owner testAccount, change func(*access.Bounds)) string {
 		b := access.Bounds{Scopes: []access.Scope{"events:read"}}

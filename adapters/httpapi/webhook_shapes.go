@@ -12,8 +12,8 @@ import (
 
 // The names of the lists of webhooks and deliveries in their cursors.
 const (
-	webhookCursors  = "webhooks"
-	deliveryCursors = "deliveries"
+	webhookListName  = "webhooks"
+	deliveryListName = "deliveries"
 )
 
 // nextCursor returns the cursor of the page after a list. It returns nil if no entries follow.
@@ -114,17 +114,17 @@ func testedWebhookOf(t webhooks.TestResult) testedWebhook {
 }
 
 func deliveryOf(d webhook.Delivery) delivery {
-	shown := delivery{ID: d.ID, EventID: d.EventID, EventType: string(d.EventType), Status: string(d.Status), Attempts: convertAll(d.Attempts, attemptOf)}
+	converted := delivery{ID: d.ID, EventID: d.EventID, EventType: string(d.EventType), Status: string(d.Status), Attempts: convertAll(d.Attempts, attemptOf)}
 	if d.Status == webhook.Pending {
-		shown.NextAttemptAt = timeOrNil(d.NextAttemptAt)
+		converted.NextAttemptAt = timeOrNil(d.NextAttemptAt)
 	}
-	return shown
+	return converted
 }
 
 func attemptOf(a webhook.Attempt) deliveryAttempt {
-	shown := deliveryAttempt{At: a.At.UTC(), Error: textOrNil(a.Error), DurationMS: a.Duration.Milliseconds()}
+	converted := deliveryAttempt{At: a.At.UTC(), Error: textOrNil(a.Error), DurationMS: a.Duration.Milliseconds()}
 	if a.StatusCode != 0 {
-		shown.StatusCode = &a.StatusCode
+		converted.StatusCode = &a.StatusCode
 	}
-	return shown
+	return converted
 }

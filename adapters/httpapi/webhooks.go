@@ -72,11 +72,11 @@ func registerCreateWebhook(api huma.API, service *webhooks.Service) {
 			return webhooks.WebhookWithSecret{}, err
 		}
 		// A key that is limited to some tenants adds a webhook with the same limit.
-		wanted := webhooks.NewWebhook{Account: caller.Account.ID, URL: in.Body.URL, Types: types, Tenants: caller.Bounds.Tenants}
+		requested := webhooks.NewWebhook{Account: caller.Account.ID, URL: in.Body.URL, Types: types, Tenants: caller.Bounds.Tenants}
 		if in.Body.Description != nil {
-			wanted.Description = *in.Body.Description
+			requested.Description = *in.Body.Description
 		}
-		return service.Create(ctx, wanted, answer)
+		return service.Create(ctx, requested, answer)
 	})
 }
 
@@ -87,7 +87,7 @@ func registerListWebhooks(api huma.API, service *webhooks.Service) {
 		Description: "Lists the account's webhooks, newest first.",
 		Metadata:    guard.OperationRules{Bucket: guard.Reads, Scope: access.WebhooksRead, AnswerExample: exampleWebhookList, Refuses: specificCodes(fault.InvalidRequest)}.Metadata(),
 	}, func(ctx context.Context, caller access.Caller, in *pageInput) (webhookList, error) {
-		q, err := in.query(webhookCursors)
+		q, err := in.query(webhookListName)
 		if err != nil {
 			return webhookList{}, err
 		}
@@ -95,7 +95,7 @@ func registerListWebhooks(api huma.API, service *webhooks.Service) {
 		if err != nil {
 			return webhookList{}, err
 		}
-		return webhookList{Webhooks: convertAll(list, webhookOf), NextCursor: nextCursor(webhookCursors, list, more, func(w webhook.Webhook) string { return w.ID })}, nil
+		return webhookList{Webhooks: convertAll(list, webhookOf), NextCursor: nextCursor(webhookListName, list, more, func(w webhook.Webhook) string { return w.ID })}, nil
 	})
 }
 
@@ -205,12 +205,12 @@ func registerListDeliveries(api huma.API, service *webhooks.Service) {
 		if err != nil {
 			return deliveryList{}, refusal.InQuery(err)
 		}
-		return deliveryList{Deliveries: convertAll(list, deliveryOf), NextCursor: nextCursor(deliveryCursors, list, more, func(d webhook.Delivery) string { return d.ID })}, nil
+		return deliveryList{Deliveries: convertAll(list, deliveryOf), NextCursor: nextCursor(deliveryListName, list, more, func(d webhook.Delivery) string { return d.ID })}, nil
 	})
 }
 
 func (in *deliveriesInput) query() (ports.DeliveryQuery, error) {
-	pageQuery, err := (&pageInput{Limit: in.Limit, After: in.After}).query(deliveryCursors)
+	pageQuery, err := (&pageInput{Limit: in.Limit, After: in.After}).query(deliveryListName)
 	q := ports.DeliveryQuery{Status: webhook.DeliveryStatus(in.Status), Before: string(pageQuery.After), Limit: pageQuery.Limit}
 	if err == nil && in.Status != "" && !q.Status.IsKnown() {
 		err = refusal.Invalid("a query parameter is not valid", refusal.ProblemField{Location: "query.status", Message: "must be pending, delivered or failed"})
@@ -264,7 +264,7 @@ func (b replayWebhook) replayStart() (ports.ReplayFrom, error) {
 	if at, err := parseTime(b.After); err == nil {
 		return ports.ReplayFrom{At: at}, nil
 	}
-	sequence, err := decodeSequenceCursor(eventCursors, b.After)
+	sequence, err := decodeSequenceCursor(eventListName, b.After)
 	if err != nil {
 		return ports.ReplayFrom{}, refusal.Invalid("the position is not valid",
 			refusal.ProblemField{Location: "body.after", Message: "must be a cursor of GET /v1/events or a time such as 2026-01-31T09:30:00Z"})

@@ -92,9 +92,9 @@ func (rs *redisSession) isInFlight(b *batch) bool {
 	return !rs.hasEnded && rs.inFlight == b
 }
 
-// sendCommand sends a command and reports whether Redis answered. It does not stop if the caller's
-// request is cancelled, because an interrupted command would count as a failure of Redis. If a
-// batch gets no answer, sendCommand returns false to all waiting callers.
+// sendCommand sends a command and reports whether Redis answered. It has no context, because a
+// command that is interrupted with its request would count as a failure of Redis. If a batch gets
+// no answer, sendCommand returns false to all waiting callers.
 func (s *redisCounters) sendCommand(c *command) bool {
 	session := s.session.Load()
 	b, isFirst := session.join(c)
@@ -178,7 +178,7 @@ func (s *redisCounters) sendPipeline(ctx context.Context, commands []*command) (
 
 // startTimeout ends the session if the batch gets no answer within answerTimeout. It uses two
 // timers in sequence, each for half of that time. If the process was paused, the first timer fires
-// at once. The second one leaves time to receive an answer that arrived during the pause.
+// at once. The second timer leaves time to receive an answer that arrived during the pause.
 func (s *redisCounters) startTimeout(session *redisSession, b *batch) *time.Timer {
 	return panics.AfterFunc(s.answerTimeout/2, func() {
 		panics.AfterFunc(s.answerTimeout/2, func() {

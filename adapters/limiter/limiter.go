@@ -43,8 +43,8 @@ type Options struct {
 	AnswerTimeout time.Duration
 }
 
-// Limiter implements ports.Limiter and ports.Waits. It also counts each request in the process. If
-// Redis fails or loses its data, the requests that this process has accepted still count.
+// Limiter implements ports.Limiter and ports.Waits. With Redis, it also counts the accepted
+// requests in the process, so that they still count if Redis fails or loses its data.
 type Limiter struct {
 	local  *counters
 	slots  *localSlots

@@ -46,8 +46,8 @@ var (
 	remainingScript = redis.NewScript(1, remainingText)
 )
 
-// redisCounters counts in Redis. When Redis stops answering, requests no longer wait for Redis. One
-// goroutine then probes Redis until it answers again.
+// redisCounters counts in Redis. When Redis stops answering, requests no longer wait for Redis, and
+// one goroutine probes Redis until it answers again.
 type redisCounters struct {
 	pool *redis.Pool
 	log  *slog.Logger

@@ -127,8 +127,8 @@ func findEntry(entries []Entry, name string) (Entry, bool) {
 }
 
 // fileOfVersion returns the file name for the new content of a plugin. Each version has its own
-// file, so that a running service can return to the old version. A file that is already in the
-// plugin folder keeps its name.
+// file, so that a running service can use the old version again if the new version fails. A file
+// that is already in the plugin folder keeps its name.
 func fileOfVersion(dir, file string, old, e Entry) string {
 	switch relative, err := filepath.Rel(dir, file); {
 	case err == nil && relative == e.File:

@@ -78,7 +78,7 @@ type SupervisionPolicy struct {
 	// CrashLimit is how many crashes in a row make a crash loop. The default is 5.
 	CrashLimit int
 	// DrainTimeout is how long a replaced process may take to finish its calls before it is
-	// stopped. The default is 30 s, which is longer than a call may take.
+	// stopped. The default is 30 s. Calls that are still in progress then fail.
 	DrainTimeout time.Duration
 	// UsageInterval is the minimum time between two comparisons of a process's resource usage with
 	// its limits. The comparison runs at the end of a call. The default is 10 s.
@@ -156,8 +156,8 @@ func (o Options) withDefaults() Options {
 }
 
 // Mail returns the mail platform of the plugin with this name. Each call passes the interceptors
-// and is then sent to the plugin. The first interceptor is the outermost. The host calls connection
-// for each call. If connection fails, the call fails with the same error.
+// and is then sent to the plugin. The first interceptor is the outermost. For each call, the host
+// calls the function connection. If connection fails, the call fails with the same error.
 func (h *Host) Mail(name string, connection func(context.Context) (wire.Connection, error), interceptors ...wire.Interceptor) ports.MailPlatform {
 	return wire.MailClient(h.opener(name, connection), interceptors...)
 }

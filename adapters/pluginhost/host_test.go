@@ -37,7 +37,7 @@ func (s *waitStore) Wait(_ context.Context, scope string, atLeast time.Duration)
 }
 
 // TestReplicasShareTheWaitsOfAPlugin starts one plugin under two hosts, as in two replicas of the
-// service. Its processes share their waits. Other plugins do not have these waits.
+// service. The processes of the plugin share their waits. Other plugins do not have these waits.
 func TestReplicasShareTheWaitsOfAPlugin(t *testing.T) {
 	store := &waitStore{waits: map[string]time.Duration{}}
 	dir := pluginDir(t, "one:puppet", "two:puppet")
@@ -258,16 +258,16 @@ func TestAccountCannotOverrideOperatorSettings(t *testing.T) {
 		Settings: map[string]string{"api_url": "http://127.0.0.1:1", "allow_private": "true"},
 		Secrets:  map[string]secret.Text{"api_key": secret.New(token)},
 	}
-	check := func(operator map[string]string) error {
+	checkWith := func(operator map[string]string) error {
 		_, err := host.DNS("powerdns", func(context.Context) (wire.Connection, error) {
 			return description.Join(wire.Connection{Settings: operator}, account), nil
 		}).Check(withTimeout(t, testTimeout))
 		return err
 	}
-	if err := check(nil); !errors.Is(err, fault.InvalidRequest) {
+	if err := checkWith(nil); !errors.Is(err, fault.InvalidRequest) {
 		t.Errorf("only the account allows a private host: %v", err)
 	}
-	if err := check(map[string]string{"allow_private": "true"}); outcome.KindOf(err) != outcome.Down {
+	if err := checkWith(map[string]string{"allow_private": "true"}); outcome.KindOf(err) != outcome.Down {
 		t.Errorf("the operator allows a private host on which nothing listens: %v", err)
 	}
 	if _, err := host.DNS("missing", nil).Check(t.Context()); outcome.KindOf(err) != outcome.Down {

@@ -38,7 +38,8 @@ func TestOversizedAnswerIsRefused(t *testing.T) {
 }
 
 // TestAnswerThatCannotBeDecodedIsBroken checks a read and a write that the plugin answers with
-// bytes that are no message. The plugin is to blame, and its process goes on.
+// bytes that are no message. The error names the plugin as the cause, and the process of the plugin
+// continues.
 func TestAnswerThatCannotBeDecodedIsBroken(t *testing.T) {
 	host, logged := newHost(t, pluginhost.Options{Dir: pluginDir(t, "garbler:hostile")})
 	liar := tenantOf(host, "garbler", "", logCalls(t, logged, "garbler"))
@@ -65,7 +66,7 @@ func TestAnswerThatCannotBeDecodedIsBroken(t *testing.T) {
 	}
 }
 
-// TestLogNamesThePluginAndItsFault checks the log of calls that fail through the fault of their
+// TestLogNamesThePluginAndItsFault checks the log of calls that fail because of an error in the
 // plugin.
 func TestLogNamesThePluginAndItsFault(t *testing.T) {
 	policy := fastRestart

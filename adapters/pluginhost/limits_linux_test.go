@@ -98,8 +98,8 @@ func TestDescribeInheritsNoFile(t *testing.T) {
 	}
 }
 
-// TestFailedDescriptionIsExplained adds a script that needs a second file. The error has what the
-// script printed last, and names the manifest.
+// TestFailedDescriptionIsExplained adds a script that needs a second file. The error contains the
+// last line that the script printed, and names the manifest.
 func TestFailedDescriptionIsExplained(t *testing.T) {
 	options := pluginhost.Options{Dir: filepath.Join(t.TempDir(), "plugins")}
 	script := `i=0; while [ $i -lt 200 ]; do echo "a long traceback" >&2; i=$((i+1)); done; printf 'no module "x"\n\n' >&2; exit 1`

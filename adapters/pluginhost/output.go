@@ -32,10 +32,10 @@ type output struct {
 	log      *slog.Logger
 	redactor *redactor
 
-	mu      sync.Mutex
-	limiter *rate.Limiter
-	dropped int  // lines over the limit since the last line that was logged
-	inPanic bool // between the first line of a panic and its first stack trace
+	mu        sync.Mutex
+	limiter   *rate.Limiter
+	dropped   int  // lines over the limit since the last line that was logged
+	isInPanic bool // between the first line of a panic and its first stack trace
 }
 
 func newOutput(log *slog.Logger, r *redactor) *output {
@@ -70,12 +70,12 @@ func (o *output) writeLine(text []byte) {
 func (o *output) isPanicMessage(text []byte) bool {
 	switch {
 	case bytes.HasPrefix(text, []byte("panic: ")), bytes.HasPrefix(text, []byte("fatal error: ")):
-		o.inPanic = true
+		o.isInPanic = true
 		o.log.Error("plugin panicked; its message is withheld because it may contain a secret")
 	case bytes.HasPrefix(text, []byte("goroutine ")):
-		o.inPanic = false
+		o.isInPanic = false
 	}
-	return o.inPanic
+	return o.isInPanic
 }
 
 // logStructured logs a line in the JSON format of hclog with its level and members. If the line has

@@ -26,7 +26,8 @@ func offerVersion(t *testing.T, dir, version string) {
 		t.Fatal(err)
 	}
 	path := filepath.Join(dir, "mail-puppet-"+version)
-	if err := os.WriteFile(path, append(content, version...), 0o755); err != nil { // a loader ignores what follows
+	// The operating system ignores the appended bytes when it loads the program.
+	if err := os.WriteFile(path, append(content, version...), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	entry := pluginhost.Entry{Name: "puppet", Kind: "mail", File: filepath.Base(path), SHA256: checksumOf(t, path), Version: version}

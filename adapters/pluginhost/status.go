@@ -40,7 +40,7 @@ type Status struct {
 	Calls   int // calls in progress in the current process
 	// Limits are the limits of the process if State is Running.
 	Limits wire.Limits
-	// Starts counts the processes that were started. All but the first are restarts.
+	// Starts counts the processes that were started, including restarts and upgrades.
 	Starts int
 	// Hangs counts the processes that were killed because they did not answer.
 	Hangs int

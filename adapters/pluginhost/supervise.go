@@ -25,7 +25,7 @@ type supervisor struct {
 	policy     SupervisionPolicy
 	log        *slog.Logger
 
-	background panics.Group  // the goroutines of start, watch, checkResponsive and drain
+	background panics.Group  // the goroutines that goLogged starts
 	closing    chan struct{} // closed by close
 
 	mu         sync.Mutex

@@ -101,8 +101,8 @@ func (a *admission) run(ctx context.Context) {
 	}
 }
 
-// guardedRound calls round. It logs a panic and returns it as an error, so that the next round
-// follows.
+// guardedRound calls runRound. It logs a panic and returns it as an error, so that the rounds
+// continue.
 func (a *admission) guardedRound(ctx context.Context) (next time.Duration, err error) {
 	next = a.options.PollInterval
 	panics.Guarded(func() { next, err = a.runRound(ctx) }, func(e *panics.Error) {

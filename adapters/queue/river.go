@@ -28,13 +28,13 @@ const riverQueue = "wakeups"
 // wakeup. The library River executes the wake-ups that are admitted, see admission.
 type River struct {
 	river.WorkerDefaults[riverArgs]
-	options       Options
-	pool          *pgxpool.Pool
-	client        *river.Client[pgx.Tx]
-	admission     *admission
-	handlers      handlers
-	running       atomic.Int64
-	stopAdmission context.CancelFunc // nil before Start
+	options          Options
+	pool             *pgxpool.Pool
+	client           *river.Client[pgx.Tx]
+	admission        *admission
+	handlers         handlers
+	running          atomic.Int64
+	cancelBackground context.CancelFunc // nil before Start
 }
 
 // OpenRiver connects to a database that Migrate has prepared. The caller must call Close. OpenRiver
@@ -142,7 +142,7 @@ func (r *River) Start(ctx context.Context, w ports.Work) error {
 		cancel()
 		return fmt.Errorf("start River: %w", err)
 	}
-	r.stopAdmission = cancel
+	r.cancelBackground = cancel
 	panics.Go(func() { r.admission.run(background) }, r.options.logPanic)
 	return r.Wake(ctx, startupWakeups(w)...)
 }
@@ -175,7 +175,7 @@ func (r *River) insertWakeups(ctx context.Context, wakeups []ports.Wakeup) (err 
 	}
 	var kinds, ids, groups, accounts, traces []string
 	var separate []bool
-	var due []*time.Time // nil for the time of the database
+	var dueTimes []*time.Time // nil for the time of the database
 	for _, w := range earliest {
 		kinds, ids, traces = append(kinds, w.Kind), append(ids, w.ID), append(traces, w.Trace)
 		groups, accounts, separate = append(groups, string(fairnessGroup(w))), append(accounts, string(w.Account)), append(separate, w.SeparateGroup)
@@ -183,10 +183,10 @@ func (r *River) insertWakeups(ctx context.Context, wakeups []ports.Wakeup) (err 
 		if !w.At.IsZero() {
 			at = &w.At
 		}
-		due = append(due, at)
+		dueTimes = append(dueTimes, at)
 	}
 	for attempt := range maxConns + 1 {
-		if _, err = r.pool.Exec(ctx, addWakeups, kinds, ids, groups, accounts, separate, traces, due); err == nil {
+		if _, err = r.pool.Exec(ctx, addWakeups, kinds, ids, groups, accounts, separate, traces, dueTimes); err == nil {
 			return nil
 		}
 		if !sleep(ctx, time.Duration(attempt)*50*time.Millisecond, nil) {
@@ -210,12 +210,12 @@ var errStopped = errors.New("the queue has stopped")
 
 // Stop implements ports.Worker.
 func (r *River) Stop(ctx context.Context) error {
-	if r.stopAdmission == nil {
+	if r.cancelBackground == nil {
 		return nil
 	}
 	r.admission.stopAdmitting()
 	defer func() {
-		r.stopAdmission()
+		r.cancelBackground()
 		<-r.admission.stopped
 	}()
 	grace, cancel := graceContext(ctx)

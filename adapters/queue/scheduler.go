@@ -72,12 +72,12 @@ func (s *scheduler) add(added *entry) {
 // round-robin and skips groups that have used their share. It returns nil if nothing can start.
 func (s *scheduler) take(now time.Time) *entry {
 	for len(s.later) > 0 && !s.later[0].At.After(now) {
-		taken := heap.Pop(&s.later).(*entry)
-		group := fairnessGroup(taken.Wakeup)
+		earliest := heap.Pop(&s.later).(*entry)
+		group := fairnessGroup(earliest.Wakeup)
 		if len(s.due[group]) == 0 {
 			s.rotation = append(s.rotation, group)
 		}
-		s.due[group] = append(s.due[group], taken)
+		s.due[group] = append(s.due[group], earliest)
 	}
 	if s.running >= s.maxHandlers {
 		return nil
@@ -88,7 +88,7 @@ func (s *scheduler) take(now time.Time) *entry {
 		return nil
 	}
 	group := s.rotation[next]
-	taken := s.due[group][0]
+	oldest := s.due[group][0]
 	s.due[group] = s.due[group][1:]
 	s.rotation = slices.Delete(s.rotation, next, next+1)
 	if len(s.due[group]) > 0 {
@@ -96,11 +96,11 @@ func (s *scheduler) take(now time.Time) *entry {
 	} else {
 		delete(s.due, group)
 	}
-	delete(s.waiting, taken.job())
-	s.active[taken.job()] = true
+	delete(s.waiting, oldest.job())
+	s.active[oldest.job()] = true
 	s.busy[group]++
 	s.running++
-	return taken
+	return oldest
 }
 
 // groupCount returns the number of groups that have due wake-ups or running handlers.

@@ -2,11 +2,11 @@
 
 package queue
 
-// The statements on the table wakeup. A row is a wake-up that waits (admitted_by is null) or that
-// River has (admitted_by is the id of the River client that admitted it). A job has one row.
-// admission counts how often the row was admitted. The end of a handler is recorded only if
-// admission has not changed since the handler began. again_at is the time of a wake-up that arrived
-// while River had the job.
+// The statements on the table wakeup. Each row is the wake-up of one job. If admitted_by is null,
+// the wake-up waits. Otherwise River has the wake-up, and admitted_by is the id of the River client
+// that admitted it. admission counts how often the row was admitted. The end of a handler is
+// recorded only if admission has not changed since the handler began. again_at is the time of a
+// wake-up that arrived while River had the job.
 
 const createWakeups = `
 CREATE TABLE IF NOT EXISTS wakeup (
@@ -58,8 +58,8 @@ SELECT
 
 // admitWakeups admits due wake-ups and returns them. It takes one wake-up of each fairness group,
 // then the second of each, and so on. $1 is the id of the River client, $2 its maximum number of
-// handlers, which the statement divides among the groups with work and one more, so that a group
-// that gets work finds a free handler.
+// handlers. The statement divides $2 by the number of groups with work plus one, so that the next
+// group that gets work finds a free handler.
 //
 // The statement steps through the groups by the index wakeup_group, so that its cost depends on the
 // number of groups and not on their backlogs.

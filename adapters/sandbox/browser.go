@@ -114,8 +114,8 @@ func readForm(n *html.Node, base *url.URL) (*form, error) {
 	return f, nil
 }
 
-// fillIn enters the username and presses the button that accepts. It returns the value of that
-// button, "accept" or "connect". If there is no such button, it presses the first button and
+// fillIn sets the field username and selects the button with the value "accept" or "connect". It
+// returns the value of that button. If there is no such button, it selects the first button and
 // returns "".
 func (f *form) fillIn(username string) string {
 	if f.values.Has("username") {

@@ -20,8 +20,8 @@ type Services struct {
 	Accounts Accounts
 	Keys     ports.Keys
 	// Consent returns the consent URL, for tenants that the operator manages.
-	Consent ports.Consent
-	Managed Managed
+	Consent        ports.Consent
+	ManagedTenants ManagedTenants
 	// ConnectDNS connects an account to a DNS provider with a credential. If the account already
 	// has a connection to the provider, it changes nothing.
 	ConnectDNS func(ctx context.Context, owner access.AccountID, provider string, c secret.Credential) error
@@ -39,8 +39,8 @@ type Services struct {
 	KeyPrefix string
 }
 
-// Managed assigns managed tenants to accounts. *tenants.Service implements this interface.
-type Managed interface {
+// ManagedTenants assigns managed tenants to accounts. *tenants.Service implements this interface.
+type ManagedTenants interface {
 	Assign(ctx context.Context, acc access.Account, id tenant.GUID) (tenant.Tenant, error)
 	Withdraw(ctx context.Context, id tenant.GUID) (tenants.WithdrawResult, error)
 }

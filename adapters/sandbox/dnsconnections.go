@@ -56,8 +56,8 @@ func (env *Environment) dnsSimulator(name string) *simulator {
 }
 
 // credential returns the credential of a customer. It contains the settings and the secrets of the
-// ready line. A setting or secret that the simulator issues for this customer replaces the setting
-// or secret of the ready line with the same name.
+// simulator's ready line. Settings and secrets that the simulator issues for this customer replace
+// those with the same name.
 func (s *simulator) credential(ctx context.Context, customer string) (secret.Credential, error) {
 	out := secret.Credential{Settings: maps.Clone(s.ready.Settings), Secrets: map[string]secret.Text{}}
 	issued, err := s.issueCredential(ctx, customer)

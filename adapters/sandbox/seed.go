@@ -42,8 +42,8 @@ type Ready struct {
 	// MailPlatform is the display name of the mail platform to which Tenants belong. The caller of
 	// Open sets it. It is not part of the JSON line.
 	MailPlatform string `json:"-"`
-	// ZonesAt is the name of the DNS provider that hosts Zones. It is not part of the JSON line.
-	ZonesAt string `json:"-"`
+	// ZonesProvider is the name of the DNS provider that hosts Zones. It is not part of the JSON line.
+	ZonesProvider string `json:"-"`
 	// MessyZones are the seeded messy zones. They are not part of the JSON line.
 	MessyZones []zones.MessyZone `json:"-"`
 	// PluginZones are the seeded zones at the DNS providers of other plugins, keyed by provider.
@@ -68,7 +68,7 @@ func (env *Environment) Open(ctx context.Context, s Services) (Ready, error) {
 	}
 	ready := Ready{
 		APIURL: s.APIURL, APIKey: key.Reveal(), AccountID: string(acc.ID), UserEmail: ownerEmail,
-		AdminURL: s.AdminURL, DNSAddr: env.DNSAddr(), Zones: []string{}, ZonesAt: zones.SeededProvider, Tenants: []Tenant{}, Sending: map[string]any{},
+		AdminURL: s.AdminURL, DNSAddr: env.DNSAddr(), Zones: []string{}, ZonesProvider: zones.SeededProvider, Tenants: []Tenant{}, Sending: map[string]any{},
 	}
 	if env.options.Seed {
 		ready.Zones, ready.MessyZones, ready.Sending = seedZoneNames(), zones.MessyZones, env.sendingCustomers()
@@ -131,8 +131,8 @@ func (env *Environment) seedZones() error {
 			return fmt.Errorf("seed zone %s: %w", name, err)
 		}
 	}
-	for _, p := range zones.MessyZones {
-		if err := env.zones.Seed(p); err != nil {
+	for _, messyZone := range zones.MessyZones {
+		if err := env.zones.Seed(messyZone); err != nil {
 			return fmt.Errorf("seed: %w", err)
 		}
 	}
@@ -148,14 +148,14 @@ func (env *Environment) unconnectedTenants(ctx context.Context) ([]Tenant, error
 	}
 	for round := range 2 {
 		out = out[:0]
-		for _, e := range env.tenants.seededTenants() {
-			consent, err := env.consentOf(ctx, e.TenantID)
+		for _, seeded := range env.tenants.seededTenants() {
+			consent, err := env.consentOf(ctx, seeded.TenantID)
 			var unknown notFound // the tenant belongs to a mail platform that an earlier start simulated
 			if err != nil && !errors.As(err, &unknown) {
 				return nil, err
 			}
 			if err == nil && consent == "none" {
-				out = append(out, Tenant{e.TenantID, e.Admin, e.Name})
+				out = append(out, Tenant{seeded.TenantID, seeded.Admin, seeded.Name})
 			}
 		}
 		for i := len(out); round == 0 && i < len(tenantNames); i++ {

@@ -73,7 +73,7 @@ func newService(t testing.TB) *service {
 func (s *service) services(env *sandbox.Environment) sandbox.Services {
 	s.login = func() string { return env.Settings()["fake"]["login_url"] }
 	return sandbox.Services{
-		Accounts: s, Keys: keys{service: s}, Consent: s, Managed: s,
+		Accounts: s, Keys: keys{service: s}, Consent: s, ManagedTenants: s,
 		ConnectDNS: func(_ context.Context, owner access.AccountID, provider string, credential secret.Credential) error {
 			s.dnsConnections = append(s.dnsConnections, dnsConnection{string(owner), provider, credential.Secrets["api_token"].Reveal()})
 			return nil

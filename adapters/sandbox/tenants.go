@@ -116,7 +116,7 @@ func (c *controller) assignTenant(r *http.Request) (any, error) {
 	if consent == "none" {
 		return emptyResponse{}, c.consentAndAssign(r.Context(), acc, in.TenantID)
 	}
-	_, err = c.Managed.Assign(r.Context(), acc, in.TenantID)
+	_, err = c.ManagedTenants.Assign(r.Context(), acc, in.TenantID)
 	return emptyResponse{}, err
 }
 
@@ -131,7 +131,7 @@ func (c *controller) consentAndAssign(ctx context.Context, acc access.Account, i
 	poll := time.NewTicker(consentPollInterval)
 	defer poll.Stop()
 	for {
-		_, err := c.Managed.Assign(ctx, acc, id)
+		_, err := c.ManagedTenants.Assign(ctx, acc, id)
 		if outcome.KindOf(err) != outcome.NotReady && !errors.Is(err, fault.AccessDenied) {
 			return err
 		}
@@ -144,6 +144,6 @@ func (c *controller) consentAndAssign(ctx context.Context, acc access.Account, i
 }
 
 func (c *controller) withdrawTenant(r *http.Request) (any, error) {
-	_, err := c.Managed.Withdraw(r.Context(), tenant.GUID(r.PathValue("id")))
+	_, err := c.ManagedTenants.Withdraw(r.Context(), tenant.GUID(r.PathValue("id")))
 	return emptyResponse{}, err
 }

@@ -8,7 +8,7 @@
 //   - keyset.go: the keyset file: OpenKeyset, CreateKeyset, ReadKeyset, WriteNewKeyset.
 //   - reload.go: how a Sealer notices that the file has changed.
 //   - rotate.go: Rotate and Stage. lock_unix.go and lock_other.go let one rotation run at a time.
-//   - passphrase.go: Encrypt and Decrypt, for backups.
+//   - passphrase.go: Encrypt and Decrypter, for backups.
 package secrets
 
 import (

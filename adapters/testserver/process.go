@@ -140,8 +140,8 @@ func findProgram(program string) (string, error) {
 }
 
 // postgresBinaries returns the directory of PostgreSQL's programs. Debian installs each version in
-// a directory that is not in PATH. postgresBinaries returns that of the newest version. An initdb
-// in PATH may be a link, so the directory of the link's target is searched too.
+// a directory that is not in PATH. postgresBinaries prefers the newest version. An initdb in PATH
+// may be a link, so the directory of the link's target is searched too.
 func postgresBinaries() (string, error) {
 	dirs, _ := filepath.Glob("/usr/lib/postgresql/*/bin")
 	slices.SortFunc(dirs, func(a, b string) int { return cmp.Compare(postgresVersion(b), postgresVersion(a)) })

@@ -91,8 +91,8 @@ var errForbidden = errors.New("the host resolves to an address that is not publi
 // plainHTTP is the context key that marks a message over http.
 type plainHTTP struct{}
 
-// checkConnection is called for each connection with the address to which the host was resolved. A
-// host whose name resolves to a different address each time therefore cannot evade the check.
+// checkConnection is called for each connection with the address to which the host was resolved. It
+// therefore also checks the address if the host name resolves to a different address each time.
 func (s *Sender) checkConnection(ctx context.Context, _, address string, _ syscall.RawConn) error {
 	target, err := netip.ParseAddrPort(address)
 	if err != nil || !s.isAllowed(target.Addr(), ctx.Value(plainHTTP{}) != nil) {
@@ -211,7 +211,7 @@ func (s *Sender) send(ctx context.Context, m webhook.Message) (r webhook.Respons
 }
 
 // maxRetryAfter limits a Retry-After in seconds, so that the duration does not overflow. Callers
-// wait less.
+// limit the wait further.
 const maxRetryAfter = 1 << 30
 
 // retryAfter parses the header Retry-After, as seconds or as a date. It returns 0 for other values.

@@ -227,7 +227,7 @@ func serveSandbox(ctx context.Context, environment *sandbox.Environment, c setti
 		return errors.Join(err, api.Close(), admin.Close(), s.Close(context.WithoutCancel(ctx)))
 	}
 	opened, err := environment.Open(ctx, sandbox.Services{
-		Accounts: s.Store, Keys: s.Store, Consent: s.Platform, Managed: s.Tenants, ConnectDNS: connectDNS(s), Enforce: s.EnforceNow, WakeDueJobs: s.WakeDueJobs, KillPlugin: s.Host.Kill,
+		Accounts: s.Store, Keys: s.Store, Consent: s.Platform, ManagedTenants: s.Tenants, ConnectDNS: connectDNS(s), Enforce: s.EnforceNow, WakeDueJobs: s.WakeDueJobs, KillPlugin: s.Host.Kill,
 		APIURL: url, AdminURL: "http://" + admin.Addr().String(), KeyPrefix: c.KeyPrefix,
 	})
 	if err == nil {
@@ -304,7 +304,7 @@ Tenants of %s that can be connected:
 		_, _ = fmt.Fprintf(out, "  %s  %s  (%s)\n", t.TenantID, t.Name, t.Admin)
 	}
 	if len(r.Zones) > 0 {
-		_, _ = fmt.Fprintf(out, "\nZones at %s, empty: %s … %s\nZones with old records, to try a plan on:\n", r.ZonesAt, r.Zones[0], r.Zones[len(r.Zones)-1])
+		_, _ = fmt.Fprintf(out, "\nZones at %s, empty: %s … %s\nZones with old records, to try a plan on:\n", r.ZonesProvider, r.Zones[0], r.Zones[len(r.Zones)-1])
 	}
 	for _, zone := range r.MessyZones {
 		_, _ = fmt.Fprintf(out, "  %-27s %s\n", zone.Name, zone.About)

@@ -21,8 +21,8 @@ import (
 // message can contain values, so tracing records only the kind of an error.
 type tracing struct {
 	*bunotel.QueryHook
-	duration metric.Float64Histogram
-	points   map[string]metric.MeasurementOption // by operation
+	duration           metric.Float64Histogram
+	measurementOptions map[string]metric.MeasurementOption // by operation
 }
 
 // otherOperation is the label of all statements that have no series of their own.
@@ -43,7 +43,7 @@ func newTracing(system string, o Options) (tracing, error) {
 		metric.WithExplicitBucketBoundaries(.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 5))
 	t := tracing{bunotel.NewQueryHook(options...), duration, map[string]metric.MeasurementOption{}}
 	for _, operation := range []string{"SELECT", "INSERT", "UPDATE", "DELETE", "BEGIN", "COMMIT", "ROLLBACK", otherOperation} {
-		t.points[operation] = metric.WithAttributeSet(attribute.NewSet(
+		t.measurementOptions[operation] = metric.WithAttributeSet(attribute.NewSet(
 			attribute.String("db.operation.name", operation), attribute.String("db.system.name", system)))
 	}
 	return t, err
@@ -52,11 +52,11 @@ func newTracing(system string, o Options) (tracing, error) {
 // AfterQuery records the duration and ends the span. A span that is not recorded does not have to
 // be ended.
 func (t tracing) AfterQuery(ctx context.Context, event *bun.QueryEvent) {
-	point, ok := t.points[event.Operation()]
+	measurementOption, ok := t.measurementOptions[event.Operation()]
 	if !ok {
-		point = t.points[otherOperation]
+		measurementOption = t.measurementOptions[otherOperation]
 	}
-	t.duration.Record(ctx, time.Since(event.StartTime).Seconds(), point)
+	t.duration.Record(ctx, time.Since(event.StartTime).Seconds(), measurementOption)
 	if !trace.SpanFromContext(ctx).IsRecording() {
 		return // bunotel's own measurement is dropped, see the views of package telemetry
 	}

@@ -107,7 +107,7 @@ func parentsOf(ctx context.Context, db bun.IDB, table string) (names []string, e
 // parentsFirst orders tables so that each comes after the tables that it references.
 func parentsFirst(names []string, parents map[string][]string) []string {
 	var ordered []string
-	var add func(name string, below []string)
+	var add func(name string, children []string)
 	add = func(name string, children []string) {
 		if slices.Contains(ordered, name) || slices.Contains(children, name) {
 			return

@@ -13,8 +13,8 @@ import (
 const maxAcceptedKeys = 10_000
 
 // acceptedKeys remembers the accounts of keys that this process has accepted before. A request with
-// such a key uses a slot of its account from the start. Such a request therefore does not compete
-// for slots with requests that have invalid keys, even if these come from the same address.
+// such a key uses a slot of its account from the start. The request therefore does not compete for
+// slots with requests that have invalid keys, even if those requests come from the same address.
 // authenticate still checks each key.
 type acceptedKeys struct {
 	mu       sync.Mutex

@@ -113,7 +113,7 @@ func (g *guard) runRecovered(work func(), r *http.Request) (done bool) {
 
 // answer buffers a response until it is complete, so that a panic during the operation can still be
 // answered with a complete 500 response. The longest answer of an operation is a list of 100
-// tenants. Files and documents are larger, but WriteString does not copy them.
+// tenants. Files and documents can be larger, but WriteString does not copy them.
 type answer struct {
 	header http.Header
 	status int

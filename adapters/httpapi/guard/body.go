@@ -25,7 +25,7 @@ const (
 
 // readBody reads the request body into memory, so that all later steps see the same bytes. A
 // request for an operation is answered with 413 if the body is too large, and with 415 if it has a
-// content encoding or is not JSON. A page answers such requests itself. The request holds no
+// content encoding or is not JSON. For a page, readForm reads the body. The request holds no
 // in-flight slot while the body is read.
 func (g *guard) readBody(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -77,7 +77,7 @@ func bufferedBody(body []byte) io.ReadCloser { return io.NopCloser(bytes.NewRead
 func readJSONBody(w http.ResponseWriter, r *http.Request, e *exchange, required bool) ([]byte, error) {
 	media := mediaTypeOf(r.Header)
 	if media == otherMediaType && required || !isUnencoded(r.Header) {
-		return nil, wrongMedia()
+		return nil, wrongMediaError()
 	}
 	body, err := e.readAll(http.MaxBytesReader(w, r.Body, MaxBody))
 	var tooLarge *http.MaxBytesError
@@ -88,12 +88,12 @@ func readJSONBody(w http.ResponseWriter, r *http.Request, e *exchange, required 
 		return nil, refusal.Invalid("the body could not be read",
 			refusal.ProblemField{Location: "body", Message: "incomplete, too slow, or with invalid HTTP framing"})
 	case len(body) > 0 && (media == otherMediaType || media == noMediaType && required):
-		return nil, wrongMedia()
+		return nil, wrongMediaError()
 	}
 	return body, nil
 }
 
-func wrongMedia() error {
+func wrongMediaError() error {
 	return fault.WrongMedia.With("bodies must be application/json in UTF-8, without a content encoding")
 }
 

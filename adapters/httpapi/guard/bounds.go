@@ -46,9 +46,9 @@ func (g *guard) hideTenants(next http.Handler) http.Handler {
 			address := *r.URL
 			hideInPath(&address, e.route.path, bounds)
 			hideInQuery(&address, bounds)
-			shown := *r
-			shown.URL = &address
-			r = &shown
+			masked := *r
+			masked.URL = &address
+			r = &masked
 		}
 		next.ServeHTTP(w, r)
 	})

@@ -194,7 +194,8 @@ type exchange struct {
 	lostKey, wasReplayed bool
 	run                  *run       // set while the operation of a write executes
 	act                  *ports.Act // the act of a write or of a page
-	// refusal is the error that was sent to the caller. cause is its cause, which is only logged.
+	// refusal is the error that was sent to the caller. cause is the underlying error, which is
+	// only logged.
 	refusal *fault.Error
 	cause   error
 }

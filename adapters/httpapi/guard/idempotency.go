@@ -35,14 +35,14 @@ const storeTimeout = 5 * time.Second
 type keyedWrite struct {
 	keyID   idempotency.KeyID
 	content []byte // the content of the request, see idempotency.Request
-	// record is the stored record of the key. It is valid if recorded is true.
+	// record is the stored record of the key. It is valid if hasRecord is true.
 	record    idempotency.Record
 	hasRecord bool
 }
 
-// replayStored answers a request whose Idempotency-Key has a record, unless the request may take
-// the key over. It runs before the content of the request is checked, because the object of the
-// first request may no longer exist.
+// replayStored answers a request whose Idempotency-Key has a record, unless the request may claim
+// the key. It runs before the content of the request is checked, because the object of the first
+// request may no longer exist.
 func (g *guard) replayStored(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := exchangeOf(r.Context())
@@ -116,15 +116,15 @@ func (g *guard) checkRecord(w http.ResponseWriter, r *http.Request, keyed *keyed
 	case idempotency.Replay:
 		g.sendStored(w, r, keyed)
 	case idempotency.Busy:
-		Refuse(w, r, keyInProgress())
+		Refuse(w, r, keyInProgressError())
 	default:
 		Refuse(w, r, fault.KeyConflict.With("the Idempotency-Key was used for another method, path, query string or body"))
 	}
 	return false
 }
 
-// keyInProgress returns the refusal for a request whose key belongs to a request in progress.
-func keyInProgress() error {
+// keyInProgressError returns the error for a request whose key belongs to a request in progress.
+func keyInProgressError() error {
 	return fault.KeyInProgress.RetryIn(time.Second, "the first request with this Idempotency-Key is still running")
 }
 
@@ -168,7 +168,7 @@ func (g *guard) acquireKey(w http.ResponseWriter, r *http.Request, keyed *keyedW
 		}
 	}
 	exchangeOf(r.Context()).lostKey = true
-	Refuse(w, r, keyInProgress())
+	Refuse(w, r, keyInProgressError())
 	return "", false
 }
 
@@ -195,10 +195,10 @@ func (g *guard) checkKey(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		switch given := r.Header.Values("Idempotency-Key"); {
-		case len(given) == 0:
+		switch values := r.Header.Values("Idempotency-Key"); {
+		case len(values) == 0:
 			Refuse(w, r, fault.KeyRequired.With("a write needs an Idempotency-Key header"))
-		case len(given) > 1 || !isVisibleASCII(given[0]):
+		case len(values) > 1 || !isVisibleASCII(values[0]):
 			Refuse(w, r, fault.InvalidKey.With("the Idempotency-Key is not one header of 1 to 255 visible ASCII characters"))
 		default:
 			next.ServeHTTP(w, r)

@@ -57,13 +57,12 @@ func (g *guard) runOperation(w http.ResponseWriter, r *http.Request, x *run, nex
 	}
 }
 
-// recordOutcome stores the answer, marks the key's outcome as unknown, or releases the key. The
-// choice depends on the status, on whether a refusal is from the store, and on the effects at the
-// provider. If the answer was committed with the last change of the operation, recordOutcome does
-// nothing.
+// recordOutcome stores the answer, marks the key's outcome as unknown, or releases the key.
+// idempotency.DecideEnd makes this choice. If the answer was committed with the last change of the
+// operation, recordOutcome does nothing.
 //
-// held is false if a different attempt has the key. If recordOutcome returns an error, the answer
-// must not be sent, because it could not be replayed.
+// held is false if a different attempt has claimed the key. If recordOutcome returns an error, the
+// answer must not be sent, because it could not be replayed.
 func (x *run) recordOutcome(ctx context.Context, a *answer) (held bool, err error) {
 	switch idempotency.DecideEnd(a.status, fault.IsFromStore(exchangeOf(ctx).cause), x.effects.Recorded()) {
 	case idempotency.AnswerKept:
@@ -92,9 +91,9 @@ func (x *run) storeAnswer(ctx context.Context, a *answer) (bool, error) {
 	return x.guard.idempotency.Keys.Finish(ctx, *completion)
 }
 
-// leaveUnresolved marks the key's outcome as unknown. If the store fails, leaveUnresolved and
-// releaseKey only log the error and return true: the answer is still sent, and the lease of the key
-// expires.
+// leaveUnresolved marks the key's outcome as unknown. It returns false if a different attempt has
+// claimed the key. If the store fails, it logs the error and returns true. The answer is then still
+// sent, and the lease of the key expires.
 func (x *run) leaveUnresolved(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
@@ -102,6 +101,8 @@ func (x *run) leaveUnresolved(ctx context.Context) bool {
 	return x.guard.keyStillHeld(ctx, isHeld, err)
 }
 
+// releaseKey releases the key, so that a new attempt can claim it. Its result is that of
+// leaveUnresolved.
 func (x *run) releaseKey(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
@@ -122,7 +123,7 @@ func (g *guard) keyStillHeld(ctx context.Context, held bool, err error) bool {
 // the attempt that holds the key now.
 func (g *guard) answerAfterLostKey(w http.ResponseWriter, r *http.Request, keyed *keyedWrite) {
 	if g.checkRecord(w, r, keyed) {
-		Refuse(w, r, keyInProgress())
+		Refuse(w, r, keyInProgressError())
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 // lingerTime is how long the server waits for the rest of a request body that no step reads. It
 // waits before the answer is sent, so that the connection can be reused. If the rest has not
 // arrived by then, it waits again after the answer, before the connection is closed. maxRest is how
-// many bytes it reads each time. This is the limit of net/http.
+// many bytes it reads each time. net/http has the same limit.
 const (
 	lingerTime = 500 * time.Millisecond
 	maxRest    = 256 << 10

@@ -41,7 +41,7 @@ const (
 // two processes.
 func TestMain(m *testing.M) {
 	if folder := os.Getenv(strictFolder); folder != "" {
-		if err := serveStrict(context.Background(), folder, os.Getenv(strictRedis)); err != nil {
+		if err := serveStrictBucket(context.Background(), folder, os.Getenv(strictRedis)); err != nil {
 			panic(err)
 		}
 		return
@@ -49,16 +49,16 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// strictStore opens the database that the processes share.
-func strictStore(ctx context.Context, folder string) (*bunstore.Store, error) {
+// openSharedStore opens the database that the processes share.
+func openSharedStore(ctx context.Context, folder string) (*bunstore.Store, error) {
 	return bunstore.Open(ctx, "sqlite://"+filepath.Join(folder, "strict.db"), bunstore.Options{Log: slog.New(slog.DiscardHandler)})
 }
 
-// serveStrict runs a server with one write operation, which counts in the strictest bucket. It
-// prints the address of the server, and stops when its standard input is closed.
+// serveStrictBucket runs a server with one write operation, which counts in the strictest bucket.
+// It prints the address of the server, and stops when its standard input is closed.
 // Limits.MaxProviderOperations is so high that it refuses no request.
-func serveStrict(ctx context.Context, folder, redis string) error {
-	store, err := strictStore(ctx, folder)
+func serveStrictBucket(ctx context.Context, folder, redis string) error {
+	store, err := openSharedStore(ctx, folder)
 	if err != nil {
 		return err
 	}
@@ -96,8 +96,9 @@ func serveStrict(ctx context.Context, folder, redis string) error {
 	return server.Close()
 }
 
-// startStrict starts a server process. It ends when the test ends, or when the test process ends.
-func startStrict(t *testing.T, folder, redis string) (url string) {
+// startServerProcess starts a server process. The server process ends when the test ends, or when
+// the test process ends.
+func startServerProcess(t *testing.T, folder, redis string) (url string) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), strictFolder+"="+folder, strictRedis+"="+redis)
@@ -129,7 +130,7 @@ func startStrict(t *testing.T, folder, redis string) (url string) {
 // with one Redis. Exactly 12 must pass. The operation exists only in this test.
 func TestStrictBucketIsSharedByProcesses(t *testing.T) {
 	folder := t.TempDir()
-	store, err := strictStore(t.Context(), folder)
+	store, err := openSharedStore(t.Context(), folder)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +153,7 @@ func TestStrictBucketIsSharedByProcesses(t *testing.T) {
 		t.Fatal(err)
 	}
 	redis := testserver.NewRedis(t)
-	urls := []string{startStrict(t, folder, redis.URL), startStrict(t, folder, redis.URL)}
+	urls := []string{startServerProcess(t, folder, redis.URL), startServerProcess(t, folder, redis.URL)}
 
 	var mu sync.Mutex
 	passed, refused := 0, 0

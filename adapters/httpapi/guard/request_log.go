@@ -29,8 +29,8 @@ func (g *guard) assignRequestID(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := g.newExchange(r)
 		e.id, e.client = rand.Text(), g.clientAddress(r)
-		if given := r.Header.Values("X-Request-ID"); len(given) == 1 && safeRequestID.MatchString(given[0]) {
-			e.id = given[0]
+		if values := r.Header.Values("X-Request-ID"); len(values) == 1 && safeRequestID.MatchString(values[0]) {
+			e.id = values[0]
 		}
 		w.Header().Set("X-Request-ID", e.id)
 		w.Header().Set("X-Content-Type-Options", "nosniff")

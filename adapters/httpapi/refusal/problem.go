@@ -99,17 +99,17 @@ func ProblemOf(f *fault.Error, requestID string) *Problem {
 	for _, field := range f.Fields {
 		problem.Errors = append(problem.Errors, ProblemField{Location: "body." + field.Name, Message: field.Message})
 	}
-	switch shown := f.Values.(type) {
+	switch values := f.Values.(type) {
 	case []ProblemField:
-		problem.Errors = shown
+		problem.Errors = values
 	case access.Scope:
-		problem.RequiredScope = string(shown)
+		problem.RequiredScope = string(values)
 	case []dns.Item:
-		for _, item := range shown {
+		for _, item := range values {
 			problem.Conflicts = append(problem.Conflicts, ActionOf(item))
 		}
 	case []integration.Workspace:
-		for _, w := range shown {
+		for _, w := range values {
 			problem.Workspaces = append(problem.Workspaces, workspace{ID: w.ID, Name: w.Name})
 		}
 	}

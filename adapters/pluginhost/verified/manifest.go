@@ -36,8 +36,8 @@ type Manifest struct {
 
 // fileNames returns the paths of the files, sorted, with Entry first.
 func (m Manifest) fileNames() []string {
-	rest := slices.DeleteFunc(slices.Sorted(maps.Keys(m.Files)), func(name string) bool { return name == m.Entry })
-	return append([]string{m.Entry}, rest...)
+	otherFiles := slices.DeleteFunc(slices.Sorted(maps.Keys(m.Files)), func(name string) bool { return name == m.Entry })
+	return append([]string{m.Entry}, otherFiles...)
 }
 
 // check returns an error that describes what is invalid in a manifest.

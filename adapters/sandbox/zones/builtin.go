@@ -27,12 +27,12 @@ var hostingProviders = map[string]hostingProvider{
 	registrarProvider: {[2]string{"ns1.sandbox-registrar.test", "ns2.sandbox-registrar.test"}, "hostmaster.sandbox-registrar.test", "sandbox-registrar.test"},
 }
 
-// otherZone is the zone with the name servers of each provider that is not in hostingProviders.
+// otherZone is the zone with the name servers of all providers that are not in hostingProviders.
 const otherZone = "sandbox-dns.test"
 
-// hostingProviderOf returns the hosting of a provider. The name servers of a provider that is not
-// in hostingProviders are below otherZone. Such a provider can come from a plugin that an operator
-// has added.
+// hostingProviderOf returns the name servers and the SOA mailbox of a provider. For a provider that
+// is not in hostingProviders, the names are below otherZone. Such a provider can come from a plugin
+// that an operator has added.
 func hostingProviderOf(provider string) hostingProvider {
 	if h, ok := hostingProviders[provider]; ok {
 		return h

@@ -84,7 +84,7 @@ func (stored *storedZone) addLine(messy MessyZone, line string) error {
 		r.Priority, r.Content = &n, host
 	}
 	if flattened {
-		stored.VeiledRecord = append(stored.VeiledRecord, VeiledRecord{r, Flattened})
+		stored.VeiledRecords = append(stored.VeiledRecords, VeiledRecord{r, Flattened})
 		return nil
 	}
 	stored.Records = append(stored.Records, r)

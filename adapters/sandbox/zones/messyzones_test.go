@@ -68,7 +68,7 @@ func TestEditOfAChangedZoneFails(t *testing.T) {
 	if len(now.Records) != len(parseRecords(t, sampleZone)) {
 		t.Errorf("the zone has %v", now.Records)
 	}
-	now.Records, now.VeiledRecord = nil, []zones.VeiledRecord{{Record: zones.Record{Type: "TXT", Name: "example.test", Content: "x", TTL: 60}, Veil: zones.Proxied}}
+	now.Records, now.VeiledRecords = nil, []zones.VeiledRecord{{Record: zones.Record{Type: "TXT", Name: "example.test", Content: "x", TTL: 60}, Veil: zones.Proxied}}
 	if err := store.Edit(now); !errors.As(err, new(zones.Invalid)) {
 		t.Errorf("a proxied text: %v", err)
 	}

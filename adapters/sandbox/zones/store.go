@@ -31,7 +31,7 @@ import (
 // ErrUnknown means that the zone does not exist.
 var ErrUnknown = errors.New("no such zone")
 
-// Store has the zones. It is safe for concurrent use.
+// Store holds all zones. It is safe for concurrent use.
 type Store struct {
 	path string
 
@@ -42,10 +42,10 @@ type Store struct {
 
 // storedZone is a zone as it is stored on disk.
 type storedZone struct {
-	Provider     string         `json:"provider"`
-	Serial       uint32         `json:"serial"`
-	Records      []Record       `json:"records"`
-	VeiledRecord []VeiledRecord `json:"veiled,omitempty"`
+	Provider      string         `json:"provider"`
+	Serial        uint32         `json:"serial"`
+	Records       []Record       `json:"records"`
+	VeiledRecords []VeiledRecord `json:"veiled,omitempty"`
 }
 
 // Open returns a Store with the zones in the file at path. It fails when the file cannot be read or
@@ -191,9 +191,9 @@ type Hosted struct {
 	Provider    string   `json:"provider"`
 	NameServers []string `json:"name_servers"`
 	// Version increases with each change of the zone.
-	Version      uint32         `json:"version"`
-	Records      []Record       `json:"records"`
-	VeiledRecord []VeiledRecord `json:"veiled"`
+	Version       uint32         `json:"version"`
+	Records       []Record       `json:"records"`
+	VeiledRecords []VeiledRecord `json:"veiled"`
 }
 
 // Hosted returns the zones of a provider, sorted by name. If onlyName is not empty, it returns only
@@ -215,7 +215,7 @@ func (s *Store) hostedZone(name string) Hosted {
 	servers := hostingProviderOf(stored.Provider).servers
 	return Hosted{
 		Name: name, Provider: stored.Provider, NameServers: servers[:], Version: stored.Serial,
-		Records: append([]Record{}, stored.Records...), VeiledRecord: append([]VeiledRecord{}, stored.VeiledRecord...),
+		Records: append([]Record{}, stored.Records...), VeiledRecords: append([]VeiledRecord{}, stored.VeiledRecords...),
 	}
 }
 
@@ -233,13 +233,13 @@ func (s *Store) Edit(h Hosted) error {
 	case stored.Serial != h.Version:
 		return ErrChanged
 	}
-	return s.put(name, stored.nextVersion(h.Records, h.VeiledRecord))
+	return s.put(name, stored.nextVersion(h.Records, h.VeiledRecords))
 }
 
 // nextVersion returns the zone with new records and the next serial.
 func (stored storedZone) nextVersion(records []Record, veiled []VeiledRecord) storedZone {
 	stored.Serial++
-	stored.Records, stored.VeiledRecord = make([]Record, len(records)), veiled
+	stored.Records, stored.VeiledRecords = make([]Record, len(records)), veiled
 	for i, r := range records {
 		r.Name = strings.ToLower(r.Name)
 		stored.Records[i] = r

@@ -8,7 +8,7 @@ import (
 	wire "github.com/miekg/dns"
 )
 
-// zone has the records of one zone in the form that the server sends.
+// zone holds the records of one zone in the form in which the server sends them.
 type zone struct {
 	apex string
 	soa  *wire.SOA
@@ -28,7 +28,7 @@ const negativeTTL = 5
 // newZone checks the records and returns a zone with these records and the SOA and NS records of
 // the provider. It fails with Invalid.
 func newZone(apex string, stored storedZone) (*zone, error) {
-	if len(stored.Records)+len(stored.VeiledRecord) > maxRecords {
+	if len(stored.Records)+len(stored.VeiledRecords) > maxRecords {
 		return nil, invalid("a zone holds at most %d records", maxRecords)
 	}
 	provider := hostingProviderOf(stored.Provider)
@@ -51,7 +51,7 @@ func newZone(apex string, stored storedZone) (*zone, error) {
 		}
 		created.add(rr)
 	}
-	for _, v := range stored.VeiledRecord {
+	for _, v := range stored.VeiledRecords {
 		if err := created.addVeiled(v); err != nil {
 			return nil, err
 		}

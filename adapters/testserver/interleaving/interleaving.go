@@ -134,7 +134,7 @@ func Step(ctx context.Context) {
 	a.advance()
 }
 
-// Steps makes the calls of wrapped ports steps. It implements fake.Stepper.
+// Steps makes each call of a wrapped port one step. It implements fake.Stepper.
 type Steps struct{}
 
 // Step calls Step, then do, and returns the error of do.

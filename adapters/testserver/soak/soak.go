@@ -45,7 +45,7 @@ func Rand(t testing.TB) *rand.Rand {
 }
 
 // Sample returns all elements in `make soak`, otherwise n random elements in their original order.
-// It logs how many it returns, and the seed.
+// If it returns a sample, it logs the size of the sample and the seed.
 func Sample[T any](t testing.TB, all []T, n int) []T {
 	t.Helper()
 	if On() || n >= len(all) {
