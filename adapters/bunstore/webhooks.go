@@ -3,7 +3,6 @@
 package bunstore
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -362,5 +361,5 @@ func (s *Store) WebhookHealth(ctx context.Context, now time.Time) (ports.Webhook
 			Where("wd.status = 'pending'").Where(ofActiveAccount("wd")).Scan(ctx, &counts)
 	})
 	return ports.WebhookHealth{Enabled: counts.Enabled, Disabled: counts.Disabled, Failing: counts.Failing, Pending: counts.Pending,
-		OldestDue: cmp.Or(counts.Oldest, time.Time{}).UTC()}, err
+		OldestDue: counts.Oldest.UTC()}, err
 }

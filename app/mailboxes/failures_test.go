@@ -19,7 +19,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// shortly is a time limit that tests in fake time reach.
+// shortLimit is a time limit that tests in fake time reach.
 const shortLimit = 500 * time.Millisecond
 
 // TestProvisionRetriesTransientErrors checks that a request survives transient errors of the

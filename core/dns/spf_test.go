@@ -11,7 +11,7 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-// tree returns a function that adds the SPF records of other names to a read. An empty text adds a
+// spfTree returns a function that adds the SPF records of other names to a read. An empty text adds a
 // name without records.
 func spfTree(records map[string]string) func(*dns.Referenced) {
 	return func(r *dns.Referenced) {
