@@ -52,8 +52,8 @@ func TestOperatorUndoesARun(t *testing.T) {
 		{"type": "MX", "name": zone, "content": "ms99999999.msv1.invalid", "priority": 32767, "ttl": 600},
 	})
 	before := tenant.zoneTexts(zone)
-	run := fmt.Sprint(tenant.expect("POST", "/v1/domains/"+id+"/dns/provision", nil, http.StatusAccepted, "").at("run.id"))
-	if ended := tenant.waitForRun(run); ended.at("run.status") != "completed" {
+	run := fmt.Sprint(tenant.expect("POST", "/v1/domains/"+id+"/dns/provision", nil, http.StatusAccepted, "").valueAt("run.id"))
+	if ended := tenant.waitForRun(run); ended.valueAt("run.status") != "completed" {
 		t.Fatalf("the run ended %s", ended.raw)
 	}
 	after := tenant.zoneTexts(zone)

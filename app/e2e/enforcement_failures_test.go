@@ -11,23 +11,23 @@ import (
 	"time"
 )
 
-// setClock sets the clock.
+// setClock sets the clock of the sandbox.
 func (l limitedTenant) setClock(now string) {
 	l.t.Helper()
 	l.control("POST", "/clock", object{"now": now})
 }
 
 // eventMessages returns the messages of all events, newest first.
-func (c caller) eventMessages(query string) (all []string) {
+func (c caller) eventMessages(query string) (messages []string) {
 	c.t.Helper()
 	list := c.get("/v1/enforcement/events" + query)
 	for _, e := range list.objects("events") {
-		all = append(all, e.text("message"))
+		messages = append(messages, e.text("message"))
 	}
-	if list.at("total") != float64(len(all)) {
-		c.t.Errorf("%d events, and in total %v", len(all), list.at("total"))
+	if list.valueAt("total") != float64(len(messages)) {
+		c.t.Errorf("%d events, and in total %v", len(messages), list.valueAt("total"))
 	}
-	return all
+	return messages
 }
 
 // TestEnforcementRecoversFromFaults checks that during a failure outside the service no block is
@@ -39,23 +39,25 @@ func TestEnforcementRecoversFromFaults(t *testing.T) {
 	c.control("POST", "/clock", object{"now": "2031-03-10T10:00:00Z"})
 	for _, tt := range []struct {
 		name string
-		do   func(limited limitedTenant)
+		test func(limited limitedTenant)
 	}{
 		{"the rule cannot be written", ruleWriteFails},
-		{"the trace is late", traceArrivesLate},
+		{"the trace shows messages late", traceArrivesLate},
 		{"the clock steps back", clockStepsBack},
 		{"the tenant is deleted meanwhile", tenantDeletedDuringPass},
 		{"a scope without mailboxes", scopeHasNoMailboxes},
-		{"a rule that somebody made", existingRuleIsAdopted},
+		{"a rule with a managed name exists", existingRuleIsAdopted},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			tt.do(c.withT(t).newLimitedTenant(5, "ada", "max"))
+			tt.test(c.withT(t).newLimitedTenant(5, "ada", "max"))
 		})
 	}
 }
 
+// ruleWriteFails checks that no block is stored while the platform refuses to enable the rule, and
+// that a later pass blocks the mailbox.
 func ruleWriteFails(limited limitedTenant) {
-	refused := func() float64 {
+	countFailedRuns := func() float64 {
 		n := 0.0
 		for _, sample := range parseMetrics(limited.do("GET", limited.ready.AdminURL+"/metrics", "", nil).raw)["tenantry_enforcement_runs_total"]["outcome"] {
 			if sample != "ok" {
@@ -71,16 +73,16 @@ func ruleWriteFails(limited limitedTenant) {
 		limited.checkBlocked()
 		checkValues(limited.t, limited.usage(0), object{"sends_today": 6, "is_blocked": false})
 	}
-	if got := limited.eventMessages(""); len(got) != 0 || refused() == 0 {
-		limited.t.Errorf("events %q, and %v runs that failed", got, refused())
+	if got := limited.eventMessages(""); len(got) != 0 || countFailedRuns() == 0 {
+		limited.t.Errorf("events %q, and %v runs that failed", got, countFailedRuns())
 	}
 	limited.enforce()
 	limited.checkBlocked(0)
 	limited.checkEvents("Mailbox blocked: sent 6, limit 5")
 }
 
-// traceArrivesLate checks that late trace rows are counted, on the day on which the message was
-// sent.
+// traceArrivesLate checks that trace rows which arrive late count for the day on which the message
+// was sent.
 func traceArrivesLate(limited limitedTenant) {
 	limited.setBehaviour(object{"trace_ms": time.Hour.Milliseconds()})
 	limited.send(0, 6)
@@ -109,6 +111,7 @@ func traceArrivesLate(limited limitedTenant) {
 	limited.checkEvents("Mailbox unblocked: sent 0, limit 5", "Mailbox blocked: sent 6, limit 5")
 }
 
+// clockStepsBack checks that a clock that is set back changes no rule and no event.
 func clockStepsBack(limited limitedTenant) {
 	limited.setClock("2031-03-12T10:00:00Z")
 	limited.send(0, 6)
@@ -136,9 +139,9 @@ func tenantDeletedDuringPass(limited limitedTenant) {
 	limited.send(1, 6)
 	limited.injectFault("delay", object{"operation": "Set-TransportRule", "delay_ms": 1500})
 	limited.control("DELETE", "/calls", nil)
-	ran := make(chan struct{})
+	passEnded := make(chan struct{})
 	go func() {
-		defer close(ran)
+		defer close(passEnded)
 		_, _ = limited.tryDo("POST", limited.ready.ControlURL+"/enforcement/run", "", nil)
 	}()
 	limited.eventually("the pass reads the rule", func() bool { return slices.Contains(limited.operationsAt("microsoft365"), "Get-TransportRule") })
@@ -146,7 +149,7 @@ func tenantDeletedDuringPass(limited limitedTenant) {
 	if !strings.Contains(deleted.text("message"), "were removed") {
 		limited.t.Error(deleted.text("message"))
 	}
-	<-ran
+	<-passEnded
 	limited.checkPlatformRules(0)
 	limited.control("POST", "/enforcement/run", nil)
 	limited.checkPlatformRules(0)
@@ -180,7 +183,7 @@ func scopeHasNoMailboxes(limited limitedTenant) {
 		checkValues(limited.t, rule, want)
 	}
 	again := limited.post(limited.path("/mailbox-limits"), object{"daily_send_limit": 3, "domain_scope": zone})
-	if again.at("provisioning.rule_id") == nil || again.at("policy.mailboxes_in_scope") != 1.0 {
+	if again.valueAt("provisioning.rule_id") == nil || again.valueAt("policy.mailboxes_in_scope") != 1.0 {
 		limited.t.Error(string(again.raw))
 	}
 	if got := limited.eventMessages("?action=blocked&tenant_id=" + strings.ToUpper(limited.guid)); !slices.Equal(got, []string{"Mailbox blocked: sent 4, limit 3"}) {
@@ -200,14 +203,14 @@ func existingRuleIsAdopted(limited limitedTenant) {
 	tenant.post(tenant.path("/mailboxes"), mailboxesBody(zone, "ada", "max"))
 	tenant.control("POST", "/tenants/"+tenant.guid+"/rules", object{"name": name, "enabled": true, "senders": []string{"max@" + zone}})
 	set := tenant.post(tenant.path("/mailbox-limits"), object{"daily_send_limit": 5})
-	if set.at("provisioning.rule_id") == nil || set.at("provisioning.rule_name") != name || set.at("provisioning.status") != "created" {
+	if set.valueAt("provisioning.rule_id") == nil || set.valueAt("provisioning.rule_name") != name || set.valueAt("provisioning.status") != "created" {
 		tenant.t.Error(string(set.raw))
 	}
-	own := limitedTenant{tenant, zone, tenant.get(tenant.path("/mailboxes")).objects("mailboxes")}
-	own.send(0, 6)
-	own.enforce()
-	own.checkBlocked(0)
-	own.checkEvents("Mailbox blocked: sent 6, limit 5")
+	adopted := limitedTenant{tenant, zone, tenant.get(tenant.path("/mailboxes")).objects("mailboxes")}
+	adopted.send(0, 6)
+	adopted.enforce()
+	adopted.checkBlocked(0)
+	adopted.checkEvents("Mailbox blocked: sent 6, limit 5")
 }
 
 // TestEventsAreDeletedAfterTheRetentionTime checks that events are deleted in whole days, and that
@@ -236,7 +239,7 @@ func TestEventsAreDeletedAfterTheRetentionTime(t *testing.T) {
 		list := limited.get("/v1/enforcement/events")
 		server.eventually("events are forgotten", func() bool {
 			list = limited.get("/v1/enforcement/events")
-			return list.at("total") == float64(len(want))
+			return list.valueAt("total") == float64(len(want))
 		})
 		var got []string
 		for offset := range want {

@@ -76,16 +76,16 @@ func (r *enforcingReplicas) setClocks(to object) {
 	}
 }
 
-// enforceConcurrently runs two passes at once in each service. No cmdlet that changes rules may run
-// twice for a tenant.
+// enforceConcurrently runs two passes at once in each service. Each tenant's rule must change, and no
+// cmdlet that changes rules may run twice for a tenant.
 func (r *enforcingReplicas) enforceConcurrently() {
 	r.t.Helper()
 	before := len(r.recordedRequests())
-	var all sync.WaitGroup
+	var passes sync.WaitGroup
 	for _, c := range slices.Concat(r.clients[:], r.clients[:]) {
-		all.Go(func() { c.control("POST", "/enforcement/run", nil) })
+		passes.Go(func() { c.control("POST", "/enforcement/run", nil) })
 	}
-	all.Wait()
+	passes.Wait()
 	writes := map[string]int{}
 	for _, sent := range r.recordedRequests()[before:] {
 		if slices.Contains(ruleCmdlets, sent.cmdlet()) {
@@ -98,12 +98,12 @@ func (r *enforcingReplicas) enforceConcurrently() {
 		}
 	}
 	if len(writes) < len(r.tenants) {
-		r.t.Errorf("written was %v", writes)
+		r.t.Errorf("the rule changes are %v", writes)
 	}
 }
 
 // TestReplicasShareEnforcement checks that two services which enforce concurrently block and
-// unblock as one does, and share the request budget of a tenant's trace.
+// unblock each mailbox once, and share the request budget of a tenant's trace.
 func TestReplicasShareEnforcement(t *testing.T) {
 	t.Parallel()
 	r := newEnforcingReplicas(t)

@@ -29,8 +29,7 @@ import (
 const mailPlatform = "microsoft365"
 
 // serviceFixture runs the simulated mail platform and DNS inside the test, and has the settings
-// with which a server finds them. It records every request that a plugin sends to the mail
-// platform.
+// with which a server finds them. It records every request to the mail platform.
 type serviceFixture struct {
 	t           *testing.T
 	binary      programs
@@ -88,8 +87,9 @@ func newServiceFixture(t *testing.T, build programs) *serviceFixture {
 	return fixture
 }
 
-// serveAndRecord passes a request to the simulator and records it with its response. Requests for
-// zones belong to the control interface, as in the sandbox.
+// serveAndRecord passes a request to the simulator and records the request and its response. It
+// answers requests for zones itself and does not record them: in the sandbox, these belong to the
+// control interface.
 func (f *serviceFixture) serveAndRecord(simulatorHandler http.Handler, w http.ResponseWriter, req *http.Request) {
 	body, err := io.ReadAll(req.Body)
 	if err != nil {
@@ -181,8 +181,8 @@ func (f *serviceFixture) runCommand(env []string, args ...string) object {
 	return printed
 }
 
-// newAccount creates an account with an API key. It creates an embedded database that does not
-// exist.
+// newAccount creates an account with an API key. If an embedded database does not exist, newAccount
+// creates it first.
 func (f *serviceFixture) newAccount(env []string, email, plan string, slots int) (id, key string) {
 	f.t.Helper()
 	if i := slices.IndexFunc(env, func(v string) bool { return strings.HasPrefix(v, "TENANTRY_DATA_DIR=") }); i >= 0 &&

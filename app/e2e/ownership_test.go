@@ -71,7 +71,7 @@ func (c caller) newResources() accountResources {
 		"tenant_id":          tenant.guid, "domain_name": zone,
 		"domain_id":  tenant.get(tenant.path("/domains")).objects("domains")[0].text("id"),
 		"mailbox_id": tenant.get(tenant.path("/mailboxes")).objects("mailboxes")[0].text("id"),
-		"key_id":     fmt.Sprint(tenant.get("/v1/me").at("key.id")),
+		"key_id":     fmt.Sprint(tenant.get("/v1/me").valueAt("key.id")),
 	}}
 }
 

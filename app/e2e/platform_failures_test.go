@@ -145,7 +145,7 @@ func TestLostPlatformAnswersAreResolved(t *testing.T) {
 	t.Parallel()
 	runDisturbed(t, func(o *onboarding, r request, operations []string) {
 		for _, operation := range operations {
-			o.injectFault(object{"operation": operation, "kind": "drop_after", "times": max(1, writesExpectedOnce[operation])})
+			o.injectFault(object{"operation": operation, "kind": "drop_after", "times": max(1, requiredWrites[operation])})
 		}
 		p := o.sendAsync(r)
 		<-p.answered

@@ -75,7 +75,7 @@ func TestReplicasOfThePlatformDisagree(t *testing.T) {
 			j.checkCreatedOnce()
 			j.setBehaviour(lagging(lagMS(random), answers))
 			c.control("POST", "/clock", object{"advance": "601s"})
-			j.limit(ids)
+			j.checkLimits(ids)
 			j.eventually("a sync sees all changes", func() bool {
 				j.syncFully()
 				return maps.Equal(j.mailboxIDs(), ids) && j.verifiedDomains() == 2 &&
@@ -130,7 +130,7 @@ func TestRulesAreChangedWhileReplicasLag(t *testing.T) {
 // password.
 func (j *journey) checkCreatedOnce() {
 	j.t.Helper()
-	done, passwords := j.executed(), 0
+	done, passwords := j.countExecuted(), 0
 	checkCounts := map[string]int{"domain.create": 2, "domain.verify": 2, "New-Mailbox": 5}
 	for operation, n := range done {
 		if strings.HasPrefix(operation, "user.update ") {
@@ -174,7 +174,7 @@ func TestHiddenDomainIsAddedAgain(t *testing.T) {
 			before := tenant.get(tenant.path("/domains")).objects("domains")
 			tenant.lagGraph(hiddenMS, "all")
 			tenant.mustSync()
-			if hidden := tenant.get(tenant.path("/domains")); len(before) != 1 || hidden.at("count") != 0.0 {
+			if hidden := tenant.get(tenant.path("/domains")); len(before) != 1 || hidden.valueAt("count") != 0.0 {
 				t.Fatalf("the domains are %v before, and %s after the sync", before, hidden.raw)
 			}
 

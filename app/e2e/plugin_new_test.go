@@ -166,7 +166,7 @@ func (tenant accountTenant) provisionAt(provider, zone string) {
 		}
 	}
 	started := tenant.expect("POST", "/v1/domains/"+id+"/dns/provision", nil, http.StatusAccepted, "")
-	ended := tenant.waitForRun(fmt.Sprint(started.at("run.id")))
+	ended := tenant.waitForRun(fmt.Sprint(started.valueAt("run.id")))
 	if job := ended.objects("jobs")[0]; job.text("status") != "completed" || job.text("provider") != provider {
 		tenant.t.Fatalf("the run ended %s", ended.raw)
 	}

@@ -47,7 +47,7 @@ func (c caller) waitForRun(run string) reply {
 	var got reply
 	c.eventually("end of run "+run, func() bool {
 		got = c.get("/v1/dns/provisioning-runs/" + run)
-		switch got.at("run.status") {
+		switch got.valueAt("run.status") {
 		case "completed", "failed", "action_required":
 			return true
 		default:
@@ -111,7 +111,7 @@ func TestOneCallProvisionsADomain(t *testing.T) {
 		zone, id := tenant.newHostedDomain()
 		started := tenant.expect("POST", "/v1/domains/"+id+"/dns/provision", nil, http.StatusAccepted, "")
 		tenant.expect("POST", "/v1/domains/"+id+"/dns/provision", nil, http.StatusConflict, "domain_provisioning_already_active")
-		ended := tenant.waitForRun(fmt.Sprint(started.at("run.id")))
+		ended := tenant.waitForRun(fmt.Sprint(started.valueAt("run.id")))
 		if job := ended.objects("jobs")[0]; job.text("status") != "completed" || job.text("stage") != "done" {
 			t.Fatalf("the run ended %s", ended.raw)
 		}
@@ -131,7 +131,7 @@ func TestEachSimulatedDNSProviderIsProvisioned(t *testing.T) {
 		tenant.withDNSConnectionTo(provider)
 		started := tenant.expect("POST", "/v1/domains/"+id+"/dns/provision", nil, http.StatusAccepted, "")
 		checkValues(t, started.objects("jobs")[0], object{"provider": provider})
-		tenant.waitForRun(fmt.Sprint(started.at("run.id")))
+		tenant.waitForRun(fmt.Sprint(started.valueAt("run.id")))
 		tenant.checkProvisioned(zone)
 	}
 }
@@ -149,14 +149,14 @@ func TestProvisioningRunIsShown(t *testing.T) {
 	zone, id := tenant.newHostedDomain()
 	started := tenant.expect("POST", "/v1/domains/"+id+"/dns/provision", object{}, http.StatusAccepted, "")
 	checkMembers(t, "the answer", started.object, "domain_id run jobs")
-	checkMembers(t, "run", started.at("run"), runMembers)
+	checkMembers(t, "run", started.valueAt("run"), runMembers)
 	job := started.objects("jobs")[0]
 	checkMembers(t, "job", job, jobMembers)
 	checkValues(t, started.object, object{"domain_id": id, "run.status": "queued", "run.total_domains": 1, "run.started_at": nil, "run.completed_at": nil, "run.updated_at": nil})
-	checkValues(t, job, object{"run_id": started.at("run.id"), "domain_id": id, "tenant_id": tenant.guid, "domain_name": zone, "stage": "queued", "status": "queued",
+	checkValues(t, job, object{"run_id": started.valueAt("run.id"), "domain_id": id, "tenant_id": tenant.guid, "domain_name": zone, "stage": "queued", "status": "queued",
 		"provider": "cloudflare", "action_required_code": nil, "message": nil})
 
-	run := fmt.Sprint(started.at("run.id"))
+	run := fmt.Sprint(started.valueAt("run.id"))
 	if bucket := started.header.Get("X-RateLimit-Bucket"); bucket != "provider_heavy" {
 		t.Errorf("provision counts in %q", bucket)
 	}
@@ -168,7 +168,7 @@ func TestProvisioningRunIsShown(t *testing.T) {
 
 	ended := tenant.waitForRun(run)
 	checkValues(t, ended.object, object{"run.status": "completed"})
-	if ended.at("run.started_at") == nil || ended.at("run.completed_at") == nil || ended.at("run.updated_at") == nil {
+	if ended.valueAt("run.started_at") == nil || ended.valueAt("run.completed_at") == nil || ended.valueAt("run.updated_at") == nil {
 		t.Errorf("ended as %s", ended.raw)
 	}
 	checkValues(t, tenant.get("/v1/dns/provisioning-runs?active_only=true&limit=100").object, object{"count": 0, "limit": 100, "runs": "[]"})
@@ -202,12 +202,12 @@ func TestProvisioningAfterAConflict(t *testing.T) {
 		got := tenant.call("POST", retry, nil)
 		if got.status == http.StatusOK {
 			checkMembers(t, "the answer", got.object, "status job")
-			checkMembers(t, "job", got.at("job"), jobMembers)
+			checkMembers(t, "job", got.valueAt("job"), jobMembers)
 			checkValues(t, got.object, object{"status": "queued", "job.status": "queued", "job.message": nil})
 		}
 		return got.status == http.StatusOK
 	})
-	checkValues(t, tenant.waitForRun(fmt.Sprint(started.at("run.id"))).object, object{"run.status": "completed"})
+	checkValues(t, tenant.waitForRun(fmt.Sprint(started.valueAt("run.id"))).object, object{"run.status": "completed"})
 	tenant.checkProvisioned(zone)
 }
 
@@ -219,14 +219,14 @@ func TestServiceWithoutWorkerLeavesJobsQueued(t *testing.T) {
 	p, ready := startDev(t, requirePrograms(t, releaseBuild), data, []string{"TENANTRY_WORKER=false"}, "--no-seed")
 	tenant := seededAccount(t, ready).newAccount(nil).withDNSConnection().newConnectedTenant(nil)
 	zone, id := tenant.newHostedDomain()
-	run := tenant.expect("POST", "/v1/domains/"+id+"/dns/provision", object{}, 202, "").at("run.id").(string)
-	if calls := tenant.control("GET", "/calls?provider=cloudflare", nil); tenant.get("/v1/dns/provisioning-runs/"+run).at("run.status") != "queued" {
+	run := tenant.expect("POST", "/v1/domains/"+id+"/dns/provision", object{}, 202, "").valueAt("run.id").(string)
+	if calls := tenant.control("GET", "/calls?provider=cloudflare", nil); tenant.get("/v1/dns/provisioning-runs/"+run).valueAt("run.status") != "queued" {
 		t.Errorf("the job has begun: %s", calls.raw)
 	}
 	must(t, p.stop())
 	_, again := startDev(t, requirePrograms(t, releaseBuild), data, nil, "--no-seed")
 	tenant.ready = again
-	if tenant.waitForRun(run).at("run.status") != "completed" {
+	if tenant.waitForRun(run).valueAt("run.status") != "completed" {
 		t.Error("the job was not done")
 	}
 	tenant.checkProvisioned(zone)
@@ -272,7 +272,7 @@ func (m *manyDomains) startRuns() {
 	m.t.Helper()
 	for i, d := range m.domains {
 		got := m.current(d).expect("POST", "/v1/domains/"+d.id+"/dns/provision", nil, http.StatusAccepted, "")
-		m.domains[i].runs = fmt.Sprint(got.at("run.id"))
+		m.domains[i].runs = fmt.Sprint(got.valueAt("run.id"))
 	}
 }
 
@@ -322,7 +322,7 @@ func (m *manyDomains) waitForRuns(within time.Duration) {
 	}
 	m.t.Logf("all runs ended %s after the last kill", time.Since(died).Round(time.Second))
 	for _, d := range m.domains {
-		if run := m.current(d).get("/v1/dns/provisioning-runs/" + d.runs); run.at("run.status") != "completed" {
+		if run := m.current(d).get("/v1/dns/provisioning-runs/" + d.runs); run.valueAt("run.status") != "completed" {
 			m.t.Errorf("%s: %s", d.zone, run.raw)
 		}
 	}

@@ -256,10 +256,10 @@ func TestKilledRestoreLeavesNothing(t *testing.T) {
 			if _, err := os.Stat(filepath.Join(data, "keyset.json")); err == nil {
 				t.Error("a keyset is left")
 			}
-			if list := runTenantry(t, env, "account", "list", "-o", "json").mustJSON(t); list.at("count") != 0.0 {
+			if list := runTenantry(t, env, "account", "list", "-o", "json").mustJSON(t); list.valueAt("count") != 0.0 {
 				t.Errorf("left: %v", list)
 			}
-			if restored := runTenantry(t, env, "restore", file, "-o", "json").mustJSON(t); restored.at("rows").(float64) < manyAccounts {
+			if restored := runTenantry(t, env, "restore", file, "-o", "json").mustJSON(t); restored.valueAt("rows").(float64) < manyAccounts {
 				t.Errorf("restored: %v", restored)
 			}
 			for _, i := range []int{1, manyAccounts} {

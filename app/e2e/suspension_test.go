@@ -27,7 +27,7 @@ func (tenant accountTenant) newWaitingRun() waitingRun {
 	zone, id := tenant.newHostedDomain()
 	tenant.lagGraph(hiddenMS, "all")
 	started := tenant.expect("POST", "/v1/domains/"+id+"/dns/provision", nil, http.StatusAccepted, "")
-	run := waitingRun{tenant, zone, fmt.Sprint(started.at("run.id"))}
+	run := waitingRun{tenant, zone, fmt.Sprint(started.valueAt("run.id"))}
 	tenant.eventually("the job waits for the domain", func() bool {
 		job := tenant.get("/v1/dns/provisioning-runs/" + run.id).objects("jobs")[0]
 		if job.text("status") == "failed" {

@@ -31,11 +31,11 @@ func TestTenantGoesFromConnectLinkToDeletion(t *testing.T) {
 	tenant := c.newTenant(object{"name": "Shapes Ltd"}).connect()
 	fresh := tenant.get(tenant.path(""))
 	checkMembers(t, "tenant", fresh.object, summaryMembers+" smtp_auth_org_enabled connected_by readiness")
-	checkMembers(t, "readiness", fresh.at("readiness"), readinessMembers)
+	checkMembers(t, "readiness", fresh.valueAt("readiness"), readinessMembers)
 	checkValues(t, fresh.object, object{
 		"tenant_id": tenant.guid, "tenant_name": "Shapes Ltd", "status": nil, "discovery_completed": false, "last_sync_at": nil,
 		"exchange_bootstrap_status": "pending", "smtp_auth_org_enabled": false, "connected_by": tenant.admin, "domain_count": 0,
-		"mailbox_count": 0, "default_domain": fresh.at("tenant_domain"), "readiness.consent": "granted",
+		"mailbox_count": 0, "default_domain": fresh.valueAt("tenant_domain"), "readiness.consent": "granted",
 		"readiness.smtp_auth": "unknown", "readiness.discovery": "pending", "readiness.ready_to_provision": false,
 		"readiness.next_step": "sync", "readiness.headroom": nil,
 	})
@@ -60,9 +60,9 @@ func (tenant accountTenant) checkSync() {
 	tenant.t.Helper()
 	got := tenant.mustSync()
 	checkMembers(tenant.t, "sync", got.object, "status run_id tenant_id bootstrap smtp_auth result")
-	checkMembers(tenant.t, "bootstrap", got.at("bootstrap"), "status message skipped")
-	checkMembers(tenant.t, "smtp_auth", got.at("smtp_auth"), "status message skipped")
-	checkMembers(tenant.t, "result", got.at("result"), "status tenant_name default_domain domain_count user_mailbox_count mailbox_error")
+	checkMembers(tenant.t, "bootstrap", got.valueAt("bootstrap"), "status message skipped")
+	checkMembers(tenant.t, "smtp_auth", got.valueAt("smtp_auth"), "status message skipped")
+	checkMembers(tenant.t, "result", got.valueAt("result"), "status tenant_name default_domain domain_count user_mailbox_count mailbox_error")
 	checkValues(tenant.t, got.object, object{
 		"tenant_id": tenant.guid, "bootstrap.status": "ready", "bootstrap.skipped": false, "smtp_auth.status": "enabled",
 		"smtp_auth.skipped": false, "result.status": "completed", "result.domain_count": 0, "result.user_mailbox_count": 1,
@@ -73,7 +73,7 @@ func (tenant accountTenant) checkSync() {
 		"discovery_completed": true, "exchange_bootstrap_status": "ready", "smtp_auth_org_enabled": true,
 		"readiness.smtp_auth": "enabled", "readiness.discovery": "completed", "readiness.next_step": "add_domain",
 	})
-	if after.at("last_sync_at") == nil {
+	if after.valueAt("last_sync_at") == nil {
 		tenant.t.Errorf("never synced: %s", after.raw)
 	}
 	if again := tenant.mustSync(); again.text("run_id") == got.text("run_id") {
@@ -86,7 +86,7 @@ func (c caller) checkTenants(guids ...string) {
 	c.t.Helper()
 	list := c.get("/v1/tenants")
 	checkMembers(c.t, "list", list.object, "tenants count")
-	if list.at("count") != float64(len(guids)) || len(list.objects("tenants")) != len(guids) {
+	if list.valueAt("count") != float64(len(guids)) || len(list.objects("tenants")) != len(guids) {
 		c.t.Fatalf("got %s, want %v", list.raw, guids)
 	}
 	for i, entry := range list.objects("tenants") {
@@ -142,7 +142,7 @@ func TestUnreadyTenantsExplainWhatIsMissing(t *testing.T) {
 			tenant.post(tenant.path("/domains"), object{"domain": zone})
 			synced := tenant.post(tenant.path("/sync"), nil)
 			checkValues(t, synced.object, tt.sync)
-			if synced.text("smtp_auth.message") == "" || synced.at("bootstrap.message") == "" {
+			if synced.text("smtp_auth.message") == "" || synced.valueAt("bootstrap.message") == "" {
 				t.Errorf("without words: %s", synced.raw)
 			}
 			if next := tenant.nextStep(); next != tt.next {
@@ -243,9 +243,9 @@ func TestWithdrawnConsentDeniesPlatformCalls(t *testing.T) {
 	tenant.connect()
 	tenant.mustSync()
 	after := tenant.get(tenant.path(""))
-	checkValues(t, after.object, object{"id": before.at("id"), "readiness.consent": "granted", "mailbox_count": 1, "domain_count": 1})
+	checkValues(t, after.object, object{"id": before.valueAt("id"), "readiness.consent": "granted", "mailbox_count": 1, "domain_count": 1})
 	if after.text("consented_at") <= before.text("consented_at") {
-		t.Errorf("consented_at was %v and is %v", before.at("consented_at"), after.at("consented_at"))
+		t.Errorf("consented_at was %v and is %v", before.valueAt("consented_at"), after.valueAt("consented_at"))
 	}
 	tenant.expect("PATCH", mailbox, object{"display_name": "Ada K."}, 200, "")
 }

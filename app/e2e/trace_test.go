@@ -201,7 +201,7 @@ func TestJobsAreLinkedToTheirRequest(t *testing.T) {
 		t.Fatalf("provision: %d", status)
 	}
 	run := tenant.get("/v1/dns/provisioning-runs").objects("runs")[0].text("id")
-	if ended := tenant.waitForRun(run); ended.at("run.status") != "completed" {
+	if ended := tenant.waitForRun(run); ended.valueAt("run.status") != "completed" {
 		t.Fatalf("the run ended %s", ended.raw)
 	}
 	// The service and its plugins export independently.
