@@ -230,7 +230,7 @@ func TestEventsAreDeletedAfterTheRetentionTime(t *testing.T) {
 		}
 	}
 	const blocked, unblocked = "Mailbox blocked: sent 2, limit 1", "Mailbox unblocked: sent 0, limit 1"
-	keeps := func(days, now string, want ...string) {
+	checkKept := func(days, now string, want ...string) {
 		t.Helper()
 		limited.setClock(now)
 		server.extraEnv = []string{"TENANTRY_KEEP_EVENTS_DAYS=" + days}
@@ -252,8 +252,8 @@ func TestEventsAreDeletedAfterTheRetentionTime(t *testing.T) {
 		}
 		checkValues(t, limited.get("/v1/enforcement/events?action=blocked").object, object{"total": len(want) / 2})
 	}
-	keeps("0", "2041-03-15T12:00:00Z", unblocked, blocked, unblocked, blocked)
-	keeps("3", "2031-03-13T23:58:00Z", unblocked, blocked, unblocked, blocked)
-	keeps("3", "2031-03-14T00:00:00Z", unblocked, blocked, unblocked)
-	keeps("1", "2031-03-14T12:00:00Z", unblocked)
+	checkKept("0", "2041-03-15T12:00:00Z", unblocked, blocked, unblocked, blocked)
+	checkKept("3", "2031-03-13T23:58:00Z", unblocked, blocked, unblocked, blocked)
+	checkKept("3", "2031-03-14T00:00:00Z", unblocked, blocked, unblocked)
+	checkKept("1", "2031-03-14T12:00:00Z", unblocked)
 }

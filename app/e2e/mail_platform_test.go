@@ -66,7 +66,7 @@ func TestADifferentMailPlatformServes(t *testing.T) {
 // walkWithMailPlatform starts a sandbox with a mail plugin, and connects and removes a tenant.
 func walkWithMailPlatform(t *testing.T, plugin pluginInDevelopment) {
 	t.Helper()
-	p, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), nil, "--plugin", plugin.module.home)
+	p, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), nil, "--plugin", plugin.module.dir)
 	watch := &vendorCheck{t: t}
 	service, err := url.Parse(ready.APIURL)
 	must(t, err)

@@ -17,6 +17,7 @@ import (
 // withDNSConnection connects the account to the simulated Cloudflare.
 func (c caller) withDNSConnection() caller { return c.withDNSConnectionTo("cloudflare") }
 
+// withDNSConnectionTo connects the account to the simulated DNS provider.
 func (c caller) withDNSConnectionTo(provider string) caller {
 	c.t.Helper()
 	c.control("POST", "/accounts/"+c.id+"/dns-connections", object{"provider": provider})
@@ -28,6 +29,7 @@ func (tenant accountTenant) newHostedDomain() (zone, id string) {
 	return tenant.newDomainHostedAt("cloudflare")
 }
 
+// newDomainHostedAt adds a domain whose new, empty zone is at the simulated DNS provider.
 func (tenant accountTenant) newDomainHostedAt(provider string) (zone, id string) {
 	tenant.t.Helper()
 	zone = fmt.Sprintf("automatic-%d.test", uniqueNumber.Add(1))
@@ -120,7 +122,7 @@ func TestOneCallProvisionsADomain(t *testing.T) {
 }
 
 // TestEachSimulatedDNSProviderIsProvisioned provisions a domain in the sandbox at each DNS provider
-// that has a simulator. The connection comes after the zone, because a connection for dynamic
+// that has a simulator. The zone is created before the connection, because a connection for dynamic
 // updates names its zones.
 func TestEachSimulatedDNSProviderIsProvisioned(t *testing.T) {
 	t.Parallel()
@@ -224,18 +226,18 @@ func TestServiceWithoutWorkerLeavesJobsQueued(t *testing.T) {
 		t.Errorf("the job has begun: %s", calls.raw)
 	}
 	must(t, p.stop())
-	_, again := startDev(t, requirePrograms(t, releaseBuild), data, nil, "--no-seed")
-	tenant.ready = again
+	_, restarted := startDev(t, requirePrograms(t, releaseBuild), data, nil, "--no-seed")
+	tenant.ready = restarted
 	if tenant.waitForRun(run).valueAt("run.status") != "completed" {
 		t.Error("the job was not done")
 	}
 	tenant.checkProvisioned(zone)
 }
 
-// provisionedDomain is a domain that is being provisioned, and the tenant that has it.
+// provisionedDomain is a domain that is being provisioned, with its tenant and its run.
 type provisionedDomain struct {
-	of             accountTenant
-	zone, id, runs string
+	tenant        accountTenant
+	zone, id, run string
 }
 
 // manyDomains has the domains that are provisioned in one sandbox.
@@ -247,22 +249,23 @@ type manyDomains struct {
 // domainsPerAccount is the number of domains of an account, all in its only tenant.
 const domainsPerAccount = 10
 
+// newManyDomains creates accounts that together have as many domains as size says.
 func newManyDomains(t *testing.T, server *restartingSandbox, size int) *manyDomains {
 	t.Helper()
-	all := &manyDomains{restartingSandbox: server}
+	domains := &manyDomains{restartingSandbox: server}
 	for range size / domainsPerAccount {
 		tenant := caller{client: server.client}.newAccount(nil).withDNSConnection().newConnectedTenant(nil)
 		for range domainsPerAccount {
 			zone, id := tenant.newHostedDomain()
-			all.domains = append(all.domains, provisionedDomain{of: tenant, zone: zone, id: id})
+			domains.domains = append(domains.domains, provisionedDomain{tenant: tenant, zone: zone, id: id})
 		}
 	}
-	return all
+	return domains
 }
 
-// current returns the tenant of a domain with the address of the sandbox's current process.
-func (m *manyDomains) current(d provisionedDomain) accountTenant {
-	tenant := d.of
+// currentTenant returns the tenant of a domain with a client of the sandbox's current process.
+func (m *manyDomains) currentTenant(d provisionedDomain) accountTenant {
+	tenant := d.tenant
 	tenant.client = m.client
 	return tenant
 }
@@ -271,8 +274,8 @@ func (m *manyDomains) current(d provisionedDomain) accountTenant {
 func (m *manyDomains) startRuns() {
 	m.t.Helper()
 	for i, d := range m.domains {
-		got := m.current(d).expect("POST", "/v1/domains/"+d.id+"/dns/provision", nil, http.StatusAccepted, "")
-		m.domains[i].runs = fmt.Sprint(got.valueAt("run.id"))
+		got := m.currentTenant(d).expect("POST", "/v1/domains/"+d.id+"/dns/provision", nil, http.StatusAccepted, "")
+		m.domains[i].run = fmt.Sprint(got.valueAt("run.id"))
 	}
 }
 
@@ -301,13 +304,13 @@ const rescueTime = 90 * time.Second
 // last kill made progress within rescueTime.
 func (m *manyDomains) waitForRuns(within time.Duration) {
 	m.t.Helper()
-	died, rescued := time.Now(), !soak.On()
+	lastKill, progressChecked := time.Now(), !soak.On()
 	for {
 		open := m.openRuns()
-		if late := time.Since(died) > rescueTime; late && !rescued {
-			rescued = true
+		if late := time.Since(lastKill) > rescueTime; late && !progressChecked {
+			progressChecked = true
 			for _, run := range open {
-				if at, _ := time.Parse(time.RFC3339, run.text("updated_at")); at.Before(died) {
+				if at, _ := time.Parse(time.RFC3339, run.text("updated_at")); at.Before(lastKill) {
 					m.t.Errorf("nothing has happened for %s since the last kill: %v", rescueTime, run)
 				}
 			}
@@ -315,26 +318,26 @@ func (m *manyDomains) waitForRuns(within time.Duration) {
 		if len(open) == 0 {
 			break
 		}
-		if time.Since(died) > within {
+		if time.Since(lastKill) > within {
 			m.t.Fatalf("open after %s: %v", within, open)
 		}
 		<-time.After(500 * time.Millisecond)
 	}
-	m.t.Logf("all runs ended %s after the last kill", time.Since(died).Round(time.Second))
+	m.t.Logf("all runs ended %s after the last kill", time.Since(lastKill).Round(time.Second))
 	for _, d := range m.domains {
-		if run := m.current(d).get("/v1/dns/provisioning-runs/" + d.runs); run.valueAt("run.status") != "completed" {
+		if run := m.currentTenant(d).get("/v1/dns/provisioning-runs/" + d.run); run.valueAt("run.status") != "completed" {
 			m.t.Errorf("%s: %s", d.zone, run.raw)
 		}
 	}
 }
 
 // openRuns returns the runs that have not ended.
-func (m *manyDomains) openRuns() (all []object) {
+func (m *manyDomains) openRuns() (runs []object) {
 	m.t.Helper()
 	for i := 0; i < len(m.domains); i += domainsPerAccount {
-		all = append(all, m.current(m.domains[i]).get("/v1/dns/provisioning-runs?active_only=true&limit=100").objects("runs")...)
+		runs = append(runs, m.currentTenant(m.domains[i]).get("/v1/dns/provisioning-runs?active_only=true&limit=100").objects("runs")...)
 	}
-	return all
+	return runs
 }
 
 // TestProvisioningSurvivesKills provisions many domains while service and plugins are killed and
@@ -350,7 +353,7 @@ func TestProvisioningSurvivesKills(t *testing.T) {
 		server, err := testserver.StartPostgres(t.Context())
 		must(t, err)
 		t.Cleanup(server.Stop)
-		url := server.URL + "?synchronous_commit=on" // test servers disable it, and a crash would lose commits
+		url := server.URL + "?synchronous_commit=on" // test servers disable synchronous_commit, and a crash would lose commits
 		provisionOverKills(t, &restartingSandbox{flags: []string{"--database", url}}, 10, func() {
 			must(t, server.Crash(t.Context()))
 		})
@@ -360,27 +363,27 @@ func TestProvisioningSurvivesKills(t *testing.T) {
 // provisionOverKills provisions domains while the service is killed a few times. A soak kills it 30
 // times, once every 2 s. crash is called once, between two kills.
 func provisionOverKills(t *testing.T, server *restartingSandbox, size int, crash func()) {
-	deaths := 2
+	kills := 2
 	if soak.On() {
-		size, deaths = 200, 30
+		size, kills = 200, 30
 	}
 	server.client, server.binary, server.data = client{t: t}, requirePrograms(t, releaseBuild), t.TempDir()
 	server.start()
-	all := newManyDomains(t, server, size)
+	domains := newManyDomains(t, server, size)
 	random := soak.Rand(t)
-	all.startRuns()
-	for death := range deaths {
-		all.injectFaults(random)
+	domains.startRuns()
+	for kill := range kills {
+		domains.injectFaults(random)
 		<-time.After(time.Second)
-		if death == 1 {
+		if kill == 1 {
 			crash()
 		}
 		<-time.After(time.Second)
-		all.killAndRestart()
+		domains.killAndRestart()
 	}
-	all.control("DELETE", "/faults", nil)
-	all.waitForRuns(waitTimeout)
-	for _, d := range all.domains {
-		all.current(d).checkProvisioned(d.zone)
+	domains.control("DELETE", "/faults", nil)
+	domains.waitForRuns(waitTimeout)
+	for _, d := range domains.domains {
+		domains.currentTenant(d).checkProvisioned(d.zone)
 	}
 }

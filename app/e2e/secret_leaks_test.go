@@ -47,8 +47,8 @@ type searchedOutput struct {
 	data []byte
 }
 
-// TestNoSecretLeaks runs on SQLite with a client secret, and on PostgreSQL with a client
-// certificate.
+// TestNoSecretLeaks sends secrets through all operations and searches for them in all outputs. It
+// uses SQLite with a client secret, and PostgreSQL with a client certificate.
 func TestNoSecretLeaks(t *testing.T) {
 	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {
@@ -123,7 +123,7 @@ func (s *leakSearch) clientSecret() string {
 	return strings.TrimSpace(string(raw))
 }
 
-// useCertificate replaces the client secret by a client certificate.
+// useCertificate replaces the client secret with a client certificate.
 func (s *leakSearch) useCertificate() {
 	s.serviceFixture.t.Helper()
 	public, private := testserver.SelfSigned(s.serviceFixture.t)
@@ -137,6 +137,7 @@ func (s *leakSearch) useCertificate() {
 	c.control("POST", "/app", object{"certificate": string(public)})
 }
 
+// addSecretLines registers each long line of a PEM file as a secret.
 func (s *leakSearch) addSecretLines(name string, text []byte) {
 	for i, line := range strings.Split(strings.TrimSpace(string(text)), "\n") {
 		if !strings.HasPrefix(line, "---") && len(line) > 30 {
@@ -166,7 +167,7 @@ func (s *leakSearch) run(env []string) {
 	s.keep("logs", []byte(s.process.logs.String()))
 	s.search()
 	if len(spans) < 300 || !strings.Contains(s.process.logs.String(), `"msg":"request"`) || len(s.secrets) < 25 {
-		s.client.t.Errorf("a search that proves little: %d spans, %d secrets", len(spans), len(s.secrets))
+		s.client.t.Errorf("the search proves little: only %d spans and %d secrets", len(spans), len(s.secrets))
 	}
 }
 
@@ -237,15 +238,15 @@ func findLeaks(data []byte, secrets map[string]string) (found []string) {
 			}
 		}
 	}
-	for at := bytes.Index(data, gzipMagic); at >= 0; {
-		for _, inside := range findLeaks(gunzip(data[at:]), secrets) {
+	for offset := bytes.Index(data, gzipMagic); offset >= 0; {
+		for _, inside := range findLeaks(gunzip(data[offset:]), secrets) {
 			found = append(found, inside+" in gzip")
 		}
-		next := bytes.Index(data[at+1:], gzipMagic)
+		next := bytes.Index(data[offset+1:], gzipMagic)
 		if next < 0 {
 			break
 		}
-		at += 1 + next
+		offset += 1 + next
 	}
 	return found
 }
@@ -286,6 +287,7 @@ func encodings(secret string) map[string][]byte {
 	return out
 }
 
+// percentEncode encodes each byte, also those that a URL allows.
 func percentEncode(secret, format string) string {
 	var b strings.Builder
 	for _, c := range []byte(secret) {
@@ -294,6 +296,7 @@ func percentEncode(secret, format string) string {
 	return b.String()
 }
 
+// jsonText returns the secret as it is inside a JSON string.
 func jsonText(secret string, escaped bool) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -24,9 +24,9 @@ import (
 )
 
 const (
-	slowConnCount = 50 // of each kind
+	slowConnCount = 50 // connections of each kind
 	dripEvery     = time.Second
-	// schedulingSlack is how much later than its deadline a busy machine may close a connection.
+	// schedulingSlack is the delay with which a busy machine may close a connection.
 	schedulingSlack = 4 * time.Second
 )
 
@@ -37,6 +37,7 @@ type slowConns struct {
 	conns []*slowConn
 }
 
+// slowConn is one slow connection, and what the service did with it.
 type slowConn struct {
 	net.Conn
 	began, ended time.Time
@@ -45,6 +46,7 @@ type slowConn struct {
 	done         chan struct{} // closed when the service has ended the connection
 }
 
+// newSlowConns opens slowConnCount connections that begin with head.
 func newSlowConns(t *testing.T, address, head string) *slowConns {
 	t.Helper()
 	f := &slowConns{t: t}
@@ -65,6 +67,7 @@ func newSlowConns(t *testing.T, address, head string) *slowConns {
 	return f
 }
 
+// drip sends a byte every dripEvery until the service has ended the connection.
 func (c *slowConn) drip() {
 	every := time.NewTicker(dripEvery)
 	defer every.Stop()
@@ -88,8 +91,8 @@ func (c *slowConn) awaitEnd() {
 }
 
 // checkEnd checks that the service ends each connection at its limit although bytes keep arriving,
-// and that it answers with status, or closes without a response if status is 0. A reset after the
-// answer loses nothing.
+// and that it answers with status, or closes without a response if status is 0. A reset after a
+// complete answer is not an error.
 func (f *slowConns) checkEnd(limit time.Duration, status int) {
 	f.t.Helper()
 	var lasted []time.Duration
@@ -132,12 +135,12 @@ func healthyRequests(t *testing.T, c client, n int, enough func() bool) []time.D
 			tick := time.NewTicker(pace)
 			defer tick.Stop()
 			for sent := 0; sent < n || enough != nil && !enough(); sent++ {
-				at := time.Now()
+				start := time.Now()
 				if err := requestTenants(own, c); err != nil {
 					t.Errorf("a healthy request: %v", err)
 					return
 				}
-				took[i] = append(took[i], time.Since(at))
+				took[i] = append(took[i], time.Since(start))
 				<-tick.C
 			}
 		})
@@ -151,6 +154,7 @@ func healthyRequests(t *testing.T, c client, n int, enough func() bool) []time.D
 	return durations
 }
 
+// requestTenants sends a request that must be answered 200.
 func requestTenants(own *http.Client, c client) error {
 	r, err := http.NewRequest(http.MethodGet, c.ready.APIURL+"/v1/tenants", http.NoBody)
 	if err != nil {
@@ -189,7 +193,7 @@ func peakMemory(t testing.TB, pid int) int {
 	return n << 10
 }
 
-// resetPeakMemory makes peakMemory begin again with the current memory.
+// resetPeakMemory sets the peak memory of a process to its current memory.
 func resetPeakMemory(t testing.TB, pid int) {
 	t.Helper()
 	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0); err != nil {

@@ -15,7 +15,8 @@ const (
 		"ready_to_provision next_step headroom"
 )
 
-// TestTenantGoesFromConnectLinkToDeletion takes a tenant from the connect link to its deletion.
+// TestTenantGoesFromConnectLinkToDeletion connects, syncs and deletes a tenant. It checks the
+// responses of each step.
 func TestTenantGoesFromConnectLinkToDeletion(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t).newAccount(nil)
@@ -55,7 +56,7 @@ func TestTenantGoesFromConnectLinkToDeletion(t *testing.T) {
 	c.expect("DELETE", tenant.path(""), nil, 404, "tenant_not_found")
 }
 
-// checkSync checks the response of a sync and the tenant afterwards.
+// checkSync syncs the tenant twice. It checks the responses and the tenant afterwards.
 func (tenant accountTenant) checkSync() {
 	tenant.t.Helper()
 	got := tenant.mustSync()
@@ -143,7 +144,7 @@ func TestUnreadyTenantsExplainWhatIsMissing(t *testing.T) {
 			synced := tenant.post(tenant.path("/sync"), nil)
 			checkValues(t, synced.object, tt.sync)
 			if synced.text("smtp_auth.message") == "" || synced.valueAt("bootstrap.message") == "" {
-				t.Errorf("without words: %s", synced.raw)
+				t.Errorf("a message is missing: %s", synced.raw)
 			}
 			if next := tenant.nextStep(); next != tt.next {
 				t.Errorf("next step %v, want %s", next, tt.next)
@@ -172,8 +173,8 @@ func TestDehydratedTenantBecomesReady(t *testing.T) {
 }
 
 // TestAssignedTenantWorksLikeAConnectedOne checks that an assigned tenant works like a connected
-// one. After the withdrawal sync answers access_denied and other operations answer
-// tenant_not_found; after a deletion sync answers tenant_not_found too.
+// one. After the withdrawal sync answers access_denied, and other operations answer
+// tenant_not_found. After a deletion sync answers tenant_not_found too.
 func TestAssignedTenantWorksLikeAConnectedOne(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t).newAccount(object{"tenant_slots": 1})
@@ -181,11 +182,11 @@ func TestAssignedTenantWorksLikeAConnectedOne(t *testing.T) {
 	tenant.control("POST", "/managed", object{"tenant_id": tenant.guid, "account_id": c.id})
 	tenant.mustSync()
 	checkValues(t, tenant.get(tenant.path("")).object, object{"connected_by": nil, "exchange_bootstrap_status": "ready"})
-	c.expect("GET", "/v1/tenants/connect-url", nil, 402, "tenant_limit_reached") // it uses a slot
+	c.expect("GET", "/v1/tenants/connect-url", nil, 402, "tenant_limit_reached") // the assigned tenant uses the slot
 	zone := tenant.newVerifiedDomain()
 	tenant.post(tenant.path("/mailboxes"), mailboxesBody(zone, "ada"))
 	mailbox := tenant.path("/mailboxes/" + tenant.get(tenant.path("/mailboxes")).objects("mailboxes")[0].text("id"))
-	byID := "/v1/domains/" + tenant.get(tenant.path("/domains")).objects("domains")[0].text("id") + "/dns"
+	domainDNSPath := "/v1/domains/" + tenant.get(tenant.path("/domains")).objects("domains")[0].text("id") + "/dns"
 
 	tenant.control("DELETE", "/managed/"+tenant.guid, nil)
 	tenant.expect("POST", tenant.path("/sync"), nil, 403, "access_denied")
@@ -201,7 +202,7 @@ func TestAssignedTenantWorksLikeAConnectedOne(t *testing.T) {
 	} {
 		tenant.expect(tt.method, tt.path, tt.body, 404, "tenant_not_found")
 	}
-	tenant.expect("GET", byID, nil, 404, "domain_not_found")
+	tenant.expect("GET", domainDNSPath, nil, 404, "domain_not_found")
 	c.checkTenants()
 	sharedSandbox(t).newAccount(nil).expect("POST", tenant.path("/sync"), nil, 404, "tenant_not_found") // a different account gets the answer for an unknown tenant
 
@@ -211,6 +212,7 @@ func TestAssignedTenantWorksLikeAConnectedOne(t *testing.T) {
 	tenant.expect("POST", tenant.path("/sync"), nil, 404, "tenant_not_found")
 }
 
+// revoke revokes the consent, the Exchange role or the application's own grant at the platform.
 func (tenant accountTenant) revoke(subject string) {
 	tenant.t.Helper()
 	tenant.control("POST", "/tenants/"+tenant.guid+"/revoke", object{"what": subject})
