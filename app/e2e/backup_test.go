@@ -162,7 +162,7 @@ func TestRestoreKeepsADifferentKeyset(t *testing.T) {
 	if list := runTenantry(t, otherEnv, "account", "list", "-o", "json").mustJSON(t); list.valueAt("count") != 0.0 {
 		t.Error("accounts were restored without their keyset")
 	}
-	// The sameKeyset keyset may already exist.
+	// An identical keyset may already exist.
 	sameKeyset := append([]string{"TENANTRY_KEYSET_FILE=" + strings.TrimPrefix(env[0], "TENANTRY_DATA_DIR=") + "/keyset.json"}, "TENANTRY_DATA_DIR="+t.TempDir())
 	runTenantry(t, sameKeyset, "restore", file, "-o", "json").mustJSON(t)
 	if list := runTenantry(t, sameKeyset, "account", "list", "-o", "json").mustJSON(t); list.valueAt("count") != 1.0 {

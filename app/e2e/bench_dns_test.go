@@ -31,6 +31,7 @@ type zoneBench struct {
 	input string // path of the input file of testdata/dnsbench
 }
 
+// newZoneBench starts a PowerDNS server with this number of zones, and writes the input file.
 func newZoneBench(b *testing.B, size int) *zoneBench {
 	b.Helper()
 	w := &zoneBench{powerDNSHost: newPowerDNSHost(b)}

@@ -32,8 +32,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// BenchmarkSweep measures the enforcement of the limits of 1,000 tenants with 36 mailboxes each. All
-// tenants are due at once, and the mail platform answers after 20 ms. Store, queue, runner and
+// BenchmarkSweep measures the enforcement of the limits of 1,000 tenants with 36 mailboxes each.
+// All tenants are due at once, and the mail platform answers after 20 ms. Store, queue, runner and
 // concurrency are those of the service. There are no plugin processes.
 func BenchmarkSweep(b *testing.B) {
 	b.Run("sqlite", func(b *testing.B) { benchSweeps(b, sqliteURL(b), 1000, 20*time.Millisecond, 1) })
@@ -223,8 +223,8 @@ func (t slowTenant) Block(ctx context.Context, scope string, list []string) (sen
 
 func sweepAddress(n int) string { return fmt.Sprintf("box-%d@example.test", n) }
 
-// insertLimitedTenants inserts tenants with a limit and all their mailboxes by SQL, because the store
-// would take a minute for 10,000.
+// insertLimitedTenants inserts tenants with a limit and all their mailboxes by SQL, because the
+// store would take a minute for 10,000.
 func insertLimitedTenants(ctx context.Context, store *bunstore.Store, database string, tenants int) (err error) {
 	var owners []access.AccountID
 	for n := range sweepAccounts {

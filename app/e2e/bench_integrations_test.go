@@ -41,6 +41,7 @@ func BenchmarkRefresh(b *testing.B) {
 	b.Run("postgres", func(b *testing.B) { benchRefresh(b, newBenchService(b, testserver.Database(b))) })
 }
 
+// benchRefresh measures the first refresh of an integration, and later refreshes.
 func benchRefresh(b *testing.B, svc *benchService) {
 	addresses := svc.fillAccount()
 	var calls atomic.Int64

@@ -117,6 +117,7 @@ type provisioningBench struct {
 	domains  []string // ids
 }
 
+// newProvisioningBench starts the service and adds all domains to tenants of its account.
 func newProvisioningBench(b *testing.B, database string) *provisioningBench {
 	b.Helper()
 	svc := &provisioningBench{benchService: newBenchAccount(b, database), zones: newZoneBench(b, chainsAlone+chainDomains)}
@@ -228,6 +229,8 @@ func (svc *provisioningBench) control(path string, body, result any) error {
 	return svc.send(http.MethodPost, svc.platform+"/_control"+path, body, result)
 }
 
+// send sends a request with the account's key. It decodes the response into result unless result is
+// nil.
 func (svc *provisioningBench) send(method, url string, body, result any) error {
 	raw := []byte{}
 	if body != nil {

@@ -122,6 +122,7 @@ func (svc *benchService) serve() (p *process, api string) {
 	}
 }
 
+// isReady reports whether /readyz of the admin listener answers 200.
 func isReady(admin string) bool {
 	answer, err := http.Get(admin + "/readyz")
 	if err != nil {
@@ -158,6 +159,7 @@ func BenchmarkList(b *testing.B) {
 	})
 }
 
+// benchList measures the list of tenants at the service and at the bare handler.
 func benchList(b *testing.B, svc *benchService) {
 	b.Run("tenantry", func(b *testing.B) {
 		p, api := svc.serve()
@@ -287,13 +289,14 @@ func childProcesses(b *testing.B, pid int) (pids []int) {
 	return pids
 }
 
-// BenchmarkWrites measures a write of one row with its Idempotency-Key. It compares the service with
-// a bare HTTP handler that makes the same number of commits.
+// BenchmarkWrites measures a write of one row with its Idempotency-Key. It compares the service
+// with a bare HTTP handler that makes the same number of commits.
 func BenchmarkWrites(b *testing.B) {
 	b.Run("sqlite", func(b *testing.B) { benchWrites(b, newBenchService(b, sqliteURL(b))) })
 	b.Run("postgres", func(b *testing.B) { benchWrites(b, newBenchService(b, testserver.Database(b))) })
 }
 
+// benchWrites measures writes at the service and at the bare handler.
 func benchWrites(b *testing.B, svc *benchService) {
 	paths := svc.addMailboxes()
 	b.Run("tenantry", func(b *testing.B) {

@@ -34,8 +34,8 @@ const (
 
 // BenchmarkWebhooks measures the time from an event to the arrival of its message, at the endpoints
 // that answer. Of 1,000 endpoints a tenth hangs and a tenth fails. Events are written through the
-// API at a fixed rate. In one case each account has one endpoint. In the other case each account has
-// ten, so that an event causes ten messages.
+// API at a fixed rate. In one case each account has one endpoint. In the other case each account
+// has ten, so that an event causes ten messages.
 func BenchmarkWebhooks(b *testing.B) {
 	for _, perAccount := range []int{1, 10} {
 		b.Run(fmt.Sprintf("%d-per-account", perAccount), func(b *testing.B) {
@@ -46,6 +46,7 @@ func BenchmarkWebhooks(b *testing.B) {
 	}
 }
 
+// benchWebhooks measures one run with this number of endpoints per account.
 func benchWebhooks(b *testing.B, perAccount int) {
 	receiver := &lagReceiver{}
 	server := httptest.NewServer(receiver)
@@ -83,14 +84,14 @@ func benchWebhooks(b *testing.B, perAccount int) {
 	writers.Wait()
 	took := time.Since(start)
 	want := events * perAccount * 8 / 10
-	for deadline := time.Now().Add(waitTimeout); receiver.count() < want; {
+	for deadline := time.Now().Add(waitTimeout); receiver.lagCount() < want; {
 		if time.Now().After(deadline) {
-			b.Fatalf("%d of %d messages arrived", receiver.count(), want)
+			b.Fatalf("%d of %d messages arrived", receiver.lagCount(), want)
 		}
 		time.Sleep(50 * time.Millisecond) // no result depends on this interval
 	}
 	cpuAfter := []time.Duration{cpuTime(b, p.cmd.Process.Pid), cpuTimeWithChildren(b, postgres), cpuTime(b, os.Getpid())}
-	lags := receiver.sorted()
+	lags := receiver.sortedLags()
 	for i, name := range []string{"service", "postgres", "benchmark"} {
 		b.ReportMetric(float64((cpuAfter[i]-cpuBefore[i]).Microseconds())/1000/float64(len(lags)), "cpu-ms-"+name+"/message")
 	}
@@ -125,8 +126,8 @@ func postgresProcess(b *testing.B, url string) (pid int) {
 	return pid
 }
 
-// cpuTimeWithChildren returns the processor time that a process and its children have used, including children
-// that have ended.
+// cpuTimeWithChildren returns the processor time that a process and its children have used,
+// including children that have ended.
 func cpuTimeWithChildren(b *testing.B, pid int) time.Duration {
 	b.Helper()
 	own, total, err := processTimes(pid)
@@ -203,13 +204,13 @@ func (l *lagReceiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (l *lagReceiver) count() int {
+func (l *lagReceiver) lagCount() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.lags)
 }
 
-func (l *lagReceiver) sorted() []time.Duration {
+func (l *lagReceiver) sortedLags() []time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Sorted(slices.Values(l.lags))

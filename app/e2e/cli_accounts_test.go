@@ -165,7 +165,7 @@ func TestRotatedAndRevokedKeysAreRefused(t *testing.T) {
 }
 
 // TestKeyListShowsTheLastUse checks that key list shows when a key was last used, and nothing for a
-// key without a request. The service stores the uses when it stops, among other times.
+// key without a request. The service also stores the uses when it stops.
 func TestKeyListShowsTheLastUse(t *testing.T) {
 	t.Parallel()
 	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))

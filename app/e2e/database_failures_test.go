@@ -29,6 +29,8 @@ type databaseService struct {
 	db      *sql.DB // a direct connection to the database
 }
 
+// newDatabaseService starts a server on the database at serviceURL. Tests connect to it by the URL
+// direct.
 func newDatabaseService(t *testing.T, direct, serviceURL string) databaseService {
 	t.Helper()
 	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
@@ -168,7 +170,8 @@ func TestAcknowledgedWritesSurviveADatabaseCrash(t *testing.T) {
 }
 
 // TestSerializationFailuresAreRetried checks that a transaction with a serialization failure is
-// repeated. A write whose transaction always ends in a deadlock is answered 503 and changes nothing.
+// repeated. A write whose transaction always ends in a deadlock is answered 503 and changes
+// nothing.
 func TestSerializationFailuresAreRetried(t *testing.T) {
 	t.Parallel()
 	direct := testserver.Database(t)
@@ -255,6 +258,7 @@ type commitCutter struct {
 	cuts        int
 }
 
+// newCommitCutter starts a proxy in front of the database server at this address.
 func newCommitCutter(t *testing.T, server string) *commitCutter {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -378,8 +382,8 @@ func TestWritesSurviveConnectionLossInCommit(t *testing.T) {
 	service.checkCreatedOnce()
 }
 
-// cutEachWrite sends each kind of write for a new domain and cuts one COMMIT of each. It returns the
-// number of writes with a cut.
+// cutEachWrite sends each kind of write for a new domain and cuts one COMMIT of each. It returns
+// the number of writes with a cut.
 func (s *databaseService) cutEachWrite(cutter *commitCutter, skip int, afterCommit bool) (cuts int) {
 	s.t.Helper()
 	name := fmt.Sprintf("commit-%d.test", uniqueNumber.Add(1))

@@ -33,6 +33,7 @@ type cloudflareFake struct {
 	onCall atomic.Pointer[func()]
 }
 
+// newCloudflareFake starts a simulated Cloudflare with empty zones.
 func newCloudflareFake(t *testing.T, zones ...string) *cloudflareFake {
 	t.Helper()
 	c := &cloudflareFake{token: "canary" + rand.Text()}

@@ -218,7 +218,8 @@ func (c *cloudflareFake) zoneRecords(t *testing.T, zone string) string {
 }
 
 // TestDNSPlanUsesTheProviderConnection checks that a plan is made from the provider's records if
-// the account has a connection to the zone, and that each problem with the connection has its own code.
+// the account has a connection to the zone, and that each problem with the connection has its own
+// code.
 func TestDNSPlanUsesTheProviderConnection(t *testing.T) {
 	t.Parallel()
 	zone := fmt.Sprintf("held-%d.test", uniqueNumber.Add(1))

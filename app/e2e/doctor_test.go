@@ -62,6 +62,7 @@ type doctorFixture struct {
 	env     []string
 }
 
+// newDoctorFixture creates a service with an account, a keyset and a public URL that resolves.
 func newDoctorFixture(t *testing.T) doctorFixture {
 	t.Helper()
 	service := newServiceFixture(t, requirePrograms(t, releaseBuild))
@@ -309,9 +310,9 @@ func TestDoctorReportsEachFault(t *testing.T) {
 	}
 }
 
-// TestDoctorChecksPostgreSQL checks databases without migrations, with all migrations and of a newer
-// release. It also checks one that is read-only, one that refuses the user and one that does not
-// exist.
+// TestDoctorChecksPostgreSQL checks databases without migrations, with all migrations and of a
+// newer release. It also checks one that is read-only, one that refuses the user and one that does
+// not exist.
 func TestDoctorChecksPostgreSQL(t *testing.T) {
 	t.Parallel()
 	fixture := newDoctorFixture(t)

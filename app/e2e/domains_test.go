@@ -270,8 +270,8 @@ type monitoredDomain struct {
 // dns returns the stored DNS of the domain.
 func (d monitoredDomain) dns() reply { return d.get("/v1/domains/" + d.id + "/dns") }
 
-// expectAfterDay publishes the healthy records for which isKept returns true, and moves the clock by
-// a day. It waits until the stored statuses and the drift metrics are as wanted.
+// expectAfterDay publishes the healthy records for which isKept returns true, and moves the clock
+// by a day. It waits until the stored statuses and the drift metrics are as wanted.
 func (d monitoredDomain) expectAfterDay(subject string, isKept func(object) bool, statuses map[string]bool, drifted map[string]string) {
 	d.t.Helper()
 	records := []object{}

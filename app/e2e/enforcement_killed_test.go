@@ -227,8 +227,8 @@ func (history *enforcementHistory) crashDuringPass() (inProgress bool) {
 	case 0:
 		history.nextDay()
 	case 1:
-		for _, address := range history.mailboxes {
-			history.setMailboxLimit(address, 25)
+		for _, mailbox := range history.mailboxes {
+			history.setMailboxLimit(mailbox, 25)
 		}
 	}
 	history.enforceUntilCounted()

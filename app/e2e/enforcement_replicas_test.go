@@ -31,6 +31,7 @@ type enforcingReplicas struct {
 	tenants []limitedTenant
 }
 
+// newEnforcingReplicas starts both services. They share one keyset.
 func newEnforcingReplicas(t *testing.T) *enforcingReplicas {
 	t.Helper()
 	r := &enforcingReplicas{serviceFixture: newServiceFixture(t, requirePrograms(t, releaseBuild)), redis: testserver.NewRedis(t).URL}
@@ -76,8 +77,8 @@ func (r *enforcingReplicas) setClocks(to object) {
 	}
 }
 
-// enforceConcurrently runs two passes at once in each service. Each tenant's rule must change, and no
-// cmdlet that changes rules may run twice for a tenant.
+// enforceConcurrently runs two passes at once in each service. Each tenant's rule must change, and
+// no cmdlet that changes rules may run twice for a tenant.
 func (r *enforcingReplicas) enforceConcurrently() {
 	r.t.Helper()
 	before := len(r.recordedRequests())

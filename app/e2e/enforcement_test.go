@@ -60,8 +60,8 @@ func (l limitedTenant) usage(n int) object {
 	return l.get(l.path("/mailboxes/" + l.mailboxes[n].text("id") + "/usage")).object
 }
 
-// checkBlocked checks that the platform's only rule blocks exactly the mailboxes with these indexes.
-// The rule must be off if there are none, and the service must report the same.
+// checkBlocked checks that the platform's only rule blocks exactly the mailboxes with these
+// indexes. The rule must be off if there are none, and the service must report the same.
 func (l limitedTenant) checkBlocked(indexes ...int) {
 	l.t.Helper()
 	want := []any{}
@@ -147,7 +147,8 @@ func TestMailboxOverItsLimitIsBlocked(t *testing.T) {
 	})
 }
 
-// checkRepeatedPasses runs two passes at once and then one more. It checks that they change nothing.
+// checkRepeatedPasses runs two passes at once and then one more. It checks that they change
+// nothing.
 func (l limitedTenant) checkRepeatedPasses(since any, events ...string) {
 	l.t.Helper()
 	l.control("DELETE", "/calls", nil)

@@ -37,7 +37,7 @@ type programs struct{ folder, binary string }
 var (
 	releaseBuild   = buildIn("release")
 	failpointBuild = buildIn("failpoints")
-	// previousBuild is the release before the last schema change. It has only the Microsoft 365
+	// previousBuild is the service before the last schema change. It has only the Microsoft 365
 	// plugin.
 	previousBuild = buildIn("previous")
 	scratchDir    string
@@ -154,9 +154,9 @@ func (c client) tryDo(method, url, key string, body any) (reply, error) {
 	return c.tryWithKey(rand.Text(), method, url, key, body)
 }
 
-// retryWhileUnavailable is like tryWithKey, for a caller that repeats the request while the answer is
-// 503, or while an earlier try is in progress. A busy database leads to 503 for requests that would
-// wait too long for a connection.
+// retryWhileUnavailable is like tryWithKey, for a caller that repeats the request while the answer
+// is 503, or while an earlier try is in progress. A busy database leads to 503 for requests that
+// would wait too long for a connection.
 func (c client) retryWhileUnavailable(idempotencyKey, method, path, key string, body any) (got reply, err error) {
 	c.eventually(method+" "+path+" is not answered 503", func() bool {
 		got, err = c.tryWithKey(idempotencyKey, method, c.ready.APIURL+path, key, body)

@@ -74,6 +74,7 @@ func (c caller) newSigningResources(localParts ...string) accountResources {
 	}}
 }
 
+// newMatrixFixture starts a sandbox and creates the accounts and resources of the matrix.
 func newMatrixFixture(t *testing.T) *matrixFixture {
 	t.Helper()
 	f, data := &matrixFixture{journal: newSpanReceiver(t), ids: map[string]string{}}, t.TempDir()
@@ -161,8 +162,8 @@ func (f *matrixFixture) queryStrings(t *testing.T, query string) (values []strin
 // rows are the tables as text.
 type databaseSnapshot struct{ version, rows string }
 
-// snapshot takes a snapshot. It reads the rows only if something was written since the snapshot
-// before.
+// snapshot takes a snapshot of the database. It reads the rows only if something was written since
+// the snapshot in before.
 func (f *matrixFixture) snapshot(t *testing.T, before databaseSnapshot) databaseSnapshot {
 	t.Helper()
 	now := databaseSnapshot{version: f.queryStrings(t, "PRAGMA data_version")[0], rows: before.rows}

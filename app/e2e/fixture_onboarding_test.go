@@ -45,6 +45,7 @@ func noDelays() object {
 // path returns the API path of the tenant, followed by rest.
 func (o *onboarding) path(rest string) string { return "/v1/tenants/" + o.tenant + rest }
 
+// accountTenant returns the tenant with a client of the running service.
 func (o *onboarding) accountTenant() accountTenant {
 	return accountTenant{caller: seededAccount(o.t, o.ready), guid: o.tenant}
 }
@@ -103,9 +104,9 @@ func (o *onboarding) run(steps []step, do func(step, request) reply) {
 	}
 }
 
-// requiredWrites are the numbers of writes that an onboarding needs, by platform operation. It has
-// the operations that the service must not repeat after a failure: they create something, or a read
-// shows that they are done.
+// requiredWrites are the numbers of writes that an onboarding needs, by platform operation. They
+// must be exact for these operations, because each creates something, or a read shows that it is
+// done. The service must therefore not repeat them after a failure.
 var requiredWrites = map[string]int{
 	"create-roleAssignments": 1, "Set-TransportConfig": 1,
 	"domain.create": 1, "domain.verify": 1, "domain.update": 1,

@@ -39,6 +39,7 @@ type webhookMessage struct {
 	object
 }
 
+// newWebhookReceiver starts an endpoint that answers 200.
 func newWebhookReceiver(t *testing.T) *webhookReceiver {
 	t.Helper()
 	receiver := &webhookReceiver{t: t}

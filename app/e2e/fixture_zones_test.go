@@ -38,7 +38,8 @@ type zoneHost interface {
 	// storedRecords returns the records of a zone as the provider's API shows them, without the SOA
 	// and the NS records of the apex.
 	storedRecords(t testing.TB, zone string) []storedRecord
-	// readDNS asks the authoritative servers for the records that the DNS plan of the case compares.
+	// readDNS asks the authoritative servers for the records that the DNS plan of the case
+	// compares.
 	readDNS(t testing.TB, c zoneCase) dns.ZoneRead
 	provider() ports.DNSProvider
 }
@@ -67,6 +68,7 @@ type powerDNSHost struct {
 	plugin ports.DNSProvider
 }
 
+// newPowerDNSHost starts PowerDNS with the zones to which the cases refer, and its plugin.
 func newPowerDNSHost(t testing.TB) *powerDNSHost {
 	t.Helper()
 	server, err := testserver.StartPowerDNS(t.Context())
@@ -209,6 +211,8 @@ type cloudflareHost struct {
 	plugin ports.DNSProvider
 }
 
+// newCloudflareHost starts the simulator, its plugin and a DNS server with the zones to which the
+// cases refer.
 func newCloudflareHost(t testing.TB) *cloudflareHost {
 	t.Helper()
 	var handler http.Handler

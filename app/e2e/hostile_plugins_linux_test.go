@@ -43,9 +43,10 @@ var hostilePlugins = []hostilePlugin{
 }
 
 // TestServiceSurvivesHostilePlugins starts a service with plugins that misbehave: they send wrong
-// answers, hang, exit or print secrets. It calls each of them. Each request gets the documented error. The
-// service stays ready, the mail platform answers, and the log names each plugin and no secret. The
-// plugin that hangs is called first, so that all other calls are made while its call waits.
+// answers, hang, exit or print secrets. It calls each of them. Each request gets the documented
+// error. The service stays ready, the mail platform answers, and the log names each plugin and no
+// secret. The plugin that hangs is called first, so that all other calls are made while its call
+// waits.
 func TestServiceSurvivesHostilePlugins(t *testing.T) {
 	t.Parallel()
 	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))

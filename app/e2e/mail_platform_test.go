@@ -49,10 +49,10 @@ func (v *vendorCheck) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// TestADifferentMailPlatformServes takes a tenant from the consent to mailboxes, and removes it, with
-// the mail plugins that `tenantry plugin new` creates. Halfway, the plugin is built again, and the running sandbox uses
-// the new program with the same tenant. The caller and the administrator see no name of the bundled
-// mail platform.
+// TestADifferentMailPlatformServes takes a tenant from the consent to mailboxes, and removes it,
+// with the mail plugins that `tenantry plugin new` creates. Halfway, the plugin is built again, and
+// the running sandbox uses the new program with the same tenant. The caller and the administrator
+// see no name of the bundled mail platform.
 func TestADifferentMailPlatformServes(t *testing.T) {
 	t.Parallel()
 	for _, language := range template.Languages {

@@ -31,10 +31,10 @@ var noSuchKey = "tny_live_" + strings.Repeat("0", 48)
 
 // ownRequest returns a valid request of an account for its own resources.
 func (f *matrixFixture) ownRequest(m matrixAccount, op operation) attempt {
-	return attempt{by: m.accountResources, ids: m.ids, body: validBody(m.accountResources, op), path: withRequiredQuery(op.path), keys: []string{f.newKey()}}
+	return attempt{by: m.accountResources, ids: m.ids, body: validBody(m.accountResources, op), path: withRequiredQuery(op.path), keys: []string{f.newIdempotencyKey()}}
 }
 
-func (f *matrixFixture) newKey() string { return fmt.Sprint("matrix-", uniqueNumber.Add(1)) }
+func (f *matrixFixture) newIdempotencyKey() string { return fmt.Sprint("matrix-", uniqueNumber.Add(1)) }
 
 // variants returns a copy of the attempt for each value of a parameter.
 func (a attempt) variants(param string, values ...string) (all []attempt) {

@@ -33,9 +33,9 @@ const rateLimitExceeded = "rate_limit_exceeded"
 // otherRoutes are paths of the matrix that are not operations of the document.
 var otherRoutes = []string{"GET /openapi.json", "GET /debug/pprof/", "GET /v1/no-such-path", "PUT /v1/tenants"}
 
-// additions are the operations that the matrix does not have, with their rate limit buckets. The tests of
-// package httpapi cover them: TestEveryOperationChecksTheKey and those in its keys_test.go and
-// webhooks_test.go.
+// additions are the operations that the matrix does not have, with their rate limit buckets. The
+// tests of package httpapi cover them: TestEveryOperationChecksTheKey and those in its keys_test.go
+// and webhooks_test.go.
 var additions = map[string]string{
 	"GET /v1/me": "read", "GET /v1/keys": "read",
 	"POST /v1/keys": "write", "DELETE /v1/keys/{key_id}": "write", "POST /v1/keys/{key_id}/rotate": "write",
@@ -209,7 +209,7 @@ func (row matrixRow) checkAnswer(t *testing.T, got, original reply) {
 			t.Errorf("answered %d %s: %s", got.status, status, got.raw)
 		}
 	default:
-		if want := statusText(got.status); want != row.status || row.code != "" && code != row.code {
+		if gotStatus := strconv.Itoa(got.status); gotStatus != row.status || row.code != "" && code != row.code {
 			t.Errorf("answered %d %q, not %s %q: %s", got.status, code, row.status, row.code, got.raw)
 		}
 	}
@@ -277,8 +277,6 @@ func (row matrixRow) withDecisions() matrixRow {
 	}
 	return row
 }
-
-func statusText(n int) string { return strconv.Itoa(n) }
 
 // newTraceID returns a random trace id.
 func newTraceID() string {

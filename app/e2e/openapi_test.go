@@ -39,9 +39,9 @@ type operation struct{ method, path string }
 // messagePath is the path at which the validator finds the messages to webhooks, before their type.
 const messagePath = "/messages/"
 
-// publishedDocument runs `tenantry openapi` once and returns the document. It closes every schema, so
-// that a member which the document does not describe is an error. The validator checks only requests
-// to paths, so publishedDocument adds the messages to webhooks as paths.
+// publishedDocument runs `tenantry openapi` once and returns the document. It closes every schema,
+// so that a member which the document does not describe is an error. The validator checks only
+// requests to paths, so publishedDocument adds the messages to webhooks as paths.
 var publishedDocument = sync.OnceValues(func() (document, error) {
 	build, err := releaseBuild()
 	if err != nil {

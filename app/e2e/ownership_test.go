@@ -234,9 +234,9 @@ func addExpiredKey(t *testing.T, file string, owner accountResources) string {
 	return text.Reveal()
 }
 
-// checkIndistinguishable checks that an operation answers each foreign value of one parameter alike.
-// The other parameters have the caller's own ids. Only the first request uses the ids of the other
-// account for all parameters, if param is the first of them.
+// checkIndistinguishable checks that an operation answers each foreign value of one parameter
+// alike. The other parameters have the caller's own ids. Only the first request uses the ids of the
+// other account for all parameters, if param is the first of them.
 func (r accountResources) checkIndistinguishable(t *testing.T, other accountResources, op operation, param string) {
 	t.Helper()
 	body := validBodies[op.method+" "+op.path]

@@ -57,6 +57,7 @@ type stopwatch struct {
 	host string
 }
 
+// newStopwatch opens a connection to the API.
 func newStopwatch(t *testing.T, api string) *stopwatch {
 	t.Helper()
 	host := strings.TrimPrefix(api, "http://")
@@ -241,11 +242,11 @@ func TestPlantedTimingDifferencesAreNoticed(t *testing.T) {
 			other := syntheticDurations(r, 4000, slower)
 			for _, d := range []difference{compareSamples(plain, other), compareSamples(other, plain)} {
 				if d.isNoticeable() != isSlower {
-					t.Errorf("seed %d: times %v tells %v: %+v", seed, slower, d.isNoticeable(), d)
+					t.Errorf("seed %d, factor %v: noticeable is %v: %+v", seed, slower, d.isNoticeable(), d)
 				}
 			}
 			if d := compareSamples(plain, other); isSlower && d.t >= 0 {
-				t.Errorf("seed %d: times %v has the wrong sign: %+v", seed, slower, d)
+				t.Errorf("seed %d, factor %v: the sign is wrong: %+v", seed, slower, d)
 			}
 		}
 	}

@@ -113,6 +113,7 @@ type replicaPair struct {
 	db      *sql.DB
 }
 
+// newReplicaPair starts two servers with one account that has this plan and number of tenant slots.
 func newReplicaPair(t *testing.T, plan string, slots int) *replicaPair {
 	t.Helper()
 	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))

@@ -23,8 +23,9 @@ func lagMS(r *rand.Rand) int {
 
 // TestReplicasOfThePlatformDisagree takes a tenant through all jobs while reads at Graph and
 // Exchange return the state of some time ago: lists, reads of one object, all reads, or every
-// second read. So reads after writes miss the writes. Each object is created once, each mailbox gets
-// one password, and no row is deleted. A soak tests all four kinds of lagging reads, otherwise two.
+// second read. So reads after writes miss the writes. Each object is created once, each mailbox
+// gets one password, and no row is deleted. A soak tests all four kinds of lagging reads, otherwise
+// two.
 func TestReplicasOfThePlatformDisagree(t *testing.T) {
 	t.Parallel()
 	c, random := privateSandbox(t), soak.Rand(t)
@@ -51,9 +52,9 @@ func TestReplicasOfThePlatformDisagree(t *testing.T) {
 			j.rename(renamed)
 			waitForAll()
 
-			// The lagging replica does not show the next mailbox until the clock moves. Its creation
-			// succeeds because only lists lag. A sync that misses the mailbox must not delete its
-			// row, and a repeated request must not set a second password.
+			// The lagging replica does not show the next mailbox until the clock moves. Its
+			// creation succeeds because only lists lag. A sync that misses the mailbox must not
+			// delete its row, and a repeated request must not set a second password.
 			j.setBehaviour(lagging(600_000, "lists"))
 			j.step(func() { j.provision(j.zones[1], "grete") })
 			j.setBehaviour(lagging(600_000, answers))

@@ -16,9 +16,9 @@ import (
 const longWait = 3600
 
 // TestReplicasShareWaits checks that a Retry-After which one service gets from the mail platform
-// also delays the calls of a second service with the same Redis. The second service makes no call in
-// the scope of the wait, and still makes calls in other scopes. If it cannot continue, it tells its
-// caller how long to wait.
+// also delays the calls of a second service with the same Redis. The second service makes no call
+// in the scope of the wait, and still makes calls in other scopes. If it cannot continue, it tells
+// its caller how long to wait.
 func TestReplicasShareWaits(t *testing.T) {
 	t.Parallel()
 	redis := testserver.NewRedis(t)

@@ -31,9 +31,10 @@ func newPlugin(t *testing.T, kind, name string) (outsideModule, string) {
 	return module, program
 }
 
-// TestNewPluginsWork writes a plugin of each kind. The unedited plugin is formatted. It passes its own
-// tests, which run the conformance suite over its program, and can be added, upgraded and removed.
-// Without TENANTRY_SOAK one kind is tested, because the tests of plugins/template test all templates.
+// TestNewPluginsWork writes a plugin of each kind. The unedited plugin is formatted. It passes its
+// own tests, which run the conformance suite over its program, and can be added, upgraded and
+// removed. Without TENANTRY_SOAK one kind is tested, because the tests of plugins/template test all
+// templates.
 func TestNewPluginsWork(t *testing.T) {
 	t.Parallel()
 	for _, kind := range soak.Sample(t, template.Kinds, 1) {

@@ -119,6 +119,7 @@ var standInPrograms = map[string]string{
 	"install": `n=$#; while [ $n -gt 0 ]; do case $1 in -o|-g) shift 2; n=$((n-2)) ;; *) set -- "$@" "$1"; shift; n=$((n-1)) ;; esac; done; exec /usr/bin/install "$@"`,
 }
 
+// newProductionHost prepares the folders and programs that the page expects.
 func newProductionHost(t *testing.T) *productionHost {
 	t.Helper()
 	host := &productionHost{serviceFixture: newServiceFixture(t, requirePrograms(t, releaseBuild)), root: t.TempDir(), work: t.TempDir()}

@@ -137,6 +137,8 @@ type proxyFixture struct {
 	client  *http.Client
 }
 
+// newProxyFixture starts the server and prepares the folder of the proxy. It does not start the
+// proxy.
 func newProxyFixture(t *testing.T) *proxyFixture {
 	t.Helper()
 	service := newServiceFixture(t, requirePrograms(t, releaseBuild))

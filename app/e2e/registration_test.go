@@ -117,6 +117,7 @@ type registrationFixture struct {
 	service *serviceFixture
 }
 
+// newRegistrationFixture starts a server and registers the redirect URIs of the manifest.
 func newRegistrationFixture(t *testing.T, m manifest) registrationFixture {
 	t.Helper()
 	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))

@@ -62,6 +62,7 @@ type restoreFixture struct {
 	lateTenant accountTenant // the tenant of the waiting administrator
 }
 
+// newRestoreFixture starts the reverse proxy. It does not start a server.
 func newRestoreFixture(t *testing.T) *restoreFixture {
 	f := &restoreFixture{serviceFixture: newServiceFixture(t, requirePrograms(t, releaseBuild)), t: t}
 	// The proxy has connections of its own, because other tests close those of the default

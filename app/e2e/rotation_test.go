@@ -96,7 +96,8 @@ func TestKeysetRotationWhileServing(t *testing.T) {
 	finishConnect(late, after, address)
 }
 
-// isSealedWith reports whether a stored secret is sealed with this key: it begins with the key's id.
+// isSealedWith reports whether a stored secret is sealed with this key: it begins with the key's
+// id.
 func isSealedWith(t *testing.T, data, key string) bool {
 	t.Helper()
 	id, err := strconv.ParseUint(key, 10, 32)

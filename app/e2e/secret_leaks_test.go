@@ -107,6 +107,8 @@ func TestSandboxLeaksNoSecret(t *testing.T) {
 	s.search()
 }
 
+// newLeakSearch starts the simulated providers and the receiver of spans. It does not start a
+// server.
 func newLeakSearch(t *testing.T) *leakSearch {
 	t.Helper()
 	return &leakSearch{

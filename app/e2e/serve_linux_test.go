@@ -58,8 +58,8 @@ func listenerCount(t *testing.T, pid int) (n int) {
 }
 
 // newHungSandbox starts a sandbox whose mail platform does not answer when a domain is added. Many
-// callers wait for the platform, and send their requests again after each response. It returns one of
-// the tenants.
+// callers wait for the platform, and send their requests again after each response. It returns one
+// of the tenants.
 func newHungSandbox(t *testing.T, args ...string) accountTenant {
 	t.Helper()
 	const tenants, callersPerTenant = 4, 10

@@ -180,6 +180,7 @@ type databaseLink struct {
 	ends     []net.Conn
 }
 
+// newDatabaseLink starts a proxy to the server at target.
 func newDatabaseLink(t *testing.T, target string) *databaseLink {
 	t.Helper()
 	link := &databaseLink{t: t, target: target, listenAddress: "127.0.0.1:0"}

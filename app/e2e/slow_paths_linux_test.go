@@ -41,8 +41,8 @@ func floodSize() (slow, unread int) {
 }
 
 // publicFlood is a set of clients that send the same publicRequest. Half of the slow clients send
-// the head a byte at a time, the others the body. A slow client opens a new connection when the service has
-// ended its connection.
+// the head a byte at a time, the others the body. A slow client opens a new connection when the
+// service has ended its connection.
 type publicFlood struct {
 	request publicRequest
 	address string

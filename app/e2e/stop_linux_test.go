@@ -66,8 +66,8 @@ func newRequestInProgress(t *testing.T, delay time.Duration) (o *onboarding, p *
 	return startSlowRequest(t, newOnboarding(newRestartingSandbox(t, requirePrograms(t, releaseBuild), nil)), delay)
 }
 
-// startSlowRequest connects the tenant and starts a request that the platform delays. It returns the
-// request in progress and the processes below the service.
+// startSlowRequest connects the tenant and starts a request that the platform delays. It returns
+// the request in progress and the processes below the service.
 func startSlowRequest(t *testing.T, o *onboarding, delay time.Duration) (_ *onboarding, p *pendingRequest, children []processID) {
 	t.Helper()
 	o.run(onboardingSteps()[:2], retrying(o))

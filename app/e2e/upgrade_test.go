@@ -94,8 +94,8 @@ func migrateOldDatabase(t *testing.T, fixture *serviceFixture, old programs, env
 	fixture.binary = current
 }
 
-// useService connects a tenant, adds a domain and a mailbox, and changes the mailbox. It returns the
-// tenant.
+// useService connects a tenant, adds a domain and a mailbox, and changes the mailbox. It returns
+// the tenant.
 func useService(t *testing.T, fixture *serviceFixture, c client, key string) accountTenant {
 	t.Helper()
 	guid, admin := fixture.newTenant(c)
@@ -123,8 +123,8 @@ func (f *serviceFixture) newVerifiedDomain(tenant accountTenant) string {
 	return zone
 }
 
-// TestNewerSchemaIsRefused checks that commands refuse a database that requires a newer release, and
-// that their errors say so.
+// TestNewerSchemaIsRefused checks that commands refuse a database that requires a newer release,
+// and that their errors say so.
 func TestNewerSchemaIsRefused(t *testing.T) {
 	t.Parallel()
 	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))

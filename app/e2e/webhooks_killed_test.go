@@ -22,6 +22,7 @@ type killedSender struct {
 	cursor   string // the end of the log when the webhook was created
 }
 
+// newKilledSender starts a sandbox and adds a webhook for all events.
 func newKilledSender(t *testing.T, flags ...string) *killedSender {
 	t.Helper()
 	server := &restartingSandbox{client: client{t: t}, binary: requirePrograms(t, failpointBuild), data: t.TempDir(), flags: append(flags, "--no-seed")}

@@ -120,7 +120,8 @@ func checkDeliveredOnce(t *testing.T, c caller, receiver *webhookReceiver, webho
 	return tries
 }
 
-// checkTries checks, by the metrics of the servers, that they sent this number of messages together.
+// checkTries checks, by the metrics of the servers, that they sent this number of messages
+// together.
 func checkTries(t *testing.T, servers [2]caller, want int) {
 	t.Helper()
 	var sent [2]int

@@ -158,8 +158,8 @@ func attemptTime(t *testing.T, delivery object, i int) time.Time {
 	return at
 }
 
-// checkPause checks the pause between the end of the last try of a delivery and its next try, within
-// one second.
+// checkPause checks the pause between the end of the last try of a delivery and its next try,
+// within one second.
 func checkPause(t *testing.T, delivery object, want time.Duration) {
 	t.Helper()
 	attempts := delivery.objects("attempts")
@@ -440,8 +440,8 @@ func TestWebhookMetricsAreExported(t *testing.T) {
 }
 
 // TestWebhooksReachNoPrivateAddress creates a webhook in a sandbox that allows private addresses.
-// It then forbids them, as the service does by default. URLs with private addresses are refused when
-// a webhook is created and when it is changed, and the existing webhook gets no message.
+// It then forbids them, as the service does by default. URLs with private addresses are refused
+// when a webhook is created and when it is changed, and the existing webhook gets no message.
 func TestWebhooksReachNoPrivateAddress(t *testing.T) {
 	t.Parallel()
 	build, data := requirePrograms(t, releaseBuild), t.TempDir()

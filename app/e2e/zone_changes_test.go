@@ -54,6 +54,7 @@ var zoneChanges = []zoneChange{
 	{name: "dkim-delegated", added: "_domainkey 300 NS ns1.elsewhere.test.", unrelated: true},
 }
 
+// runZoneChanges runs all zoneChanges, and one change that must not prevent the write.
 func runZoneChanges(t *testing.T, h zoneHost) {
 	t.Helper()
 	for _, v := range zoneChanges {

@@ -239,8 +239,8 @@ func (c zoneCase) planAndApply(t *testing.T, h zoneHost, s *caseTotals) {
 	c.checkPlanAfterwards(t, h, public)
 }
 
-// providerPlan returns the plan that the service makes before a write. It uses the provider's record
-// list in place of the answers of public DNS.
+// providerPlan returns the plan that the service makes before a write. It uses the provider's
+// record list in place of the answers of public DNS.
 func (c zoneCase) providerPlan(t *testing.T, provider ports.DNSProvider, zoneRead dns.ZoneRead) dns.Plan {
 	t.Helper()
 	zone, err := provider.Zone(t.Context(), c.zone())
