@@ -145,19 +145,19 @@ func watchMemory() (peak func() (megabytes float64)) {
 }
 
 const (
-	sweepMailboxes    = 36
-	sweepMessages = 20 // messages of a mailbox on the day
-	sweepLimit    = 25
-	sweepAccounts = 10
+	sweepMailboxes = 36
+	sweepMessages  = 20 // messages of a mailbox on the day
+	sweepLimit     = 25
+	sweepAccounts  = 10
 )
 
 // slowPlatform is a mail platform with the same messages in every tenant. In one tenant of ten a
 // mailbox exceeds its limit.
 type slowPlatform struct {
 	ports.MailPlatform
-	latency                      time.Duration
+	latency                              time.Duration
 	answers, running, maxRunning, blocks atomic.Int64 // running are calls that have no answer yet
-	blockRules                     sync.Map     // the rules that block mailboxes, by tenant
+	blockRules                           sync.Map     // the rules that block mailboxes, by tenant
 }
 
 // For implements ports.MailPlatform.
@@ -251,18 +251,18 @@ func insertLimitedTenants(ctx context.Context, store *bunstore.Store, database s
 
 // insertTenantsSQL returns the SQL that inserts the tenants with numbers from first to last-1.
 func insertTenantsSQL(owners []access.AccountID, first, last int) string {
-	const at = "2026-01-01 00:00:00+00:00"
+	const insertedAt = "2026-01-01 00:00:00+00:00"
 	var holderRows, tenantRows, policyRows, mailboxRows []string
 	for n := first; n < last; n++ {
 		owner, id := owners[n%len(owners)], fmt.Sprintf("20000000-0000-4000-8000-%012d", n)
 		holderRows = append(holderRows, fmt.Sprintf("('%s', '%s')", id, owner))
 		tenantRows = append(tenantRows, fmt.Sprintf("('%s', '%s', '%[2]s', 'Example', 'example.onmicrosoft.com', '', TRUE, '%s', '%s', '', '%s', '', '%s', '%s', %d)",
-			owner, id, tenant.ConsentGranted, at, tenant.BootstrapReady, tenant.SMTPAuthEnabled, tenant.DiscoveryCompleted, sweepMailboxes))
+			owner, id, tenant.ConsentGranted, insertedAt, tenant.BootstrapReady, tenant.SMTPAuthEnabled, tenant.DiscoveryCompleted, sweepMailboxes))
 		policyRows = append(policyRows, fmt.Sprintf("('%s', '%s', '%[2]s', '%s', '', %d, 'rule', '%s', '%s', '%[6]s')",
-			owner, id, ident.Zero, sweepLimit, sendlimit.RuleName(sendlimit.TenantWide), at))
+			owner, id, ident.Zero, sweepLimit, sendlimit.RuleName(sendlimit.TenantWide), insertedAt))
 		for i := range sweepMailboxes {
 			mailboxRows = append(mailboxRows, fmt.Sprintf("('%s', '%08d-0000-4000-8000-%012d', '%s', '%s', 'example.test', '%s', TRUE, '', 'Box', '', '', TRUE, 0, '%s', '%[7]s')",
-				owner, i, n, id, sweepAddress(i), mailbox.Ready, at))
+				owner, i, n, id, sweepAddress(i), mailbox.Ready, insertedAt))
 		}
 	}
 	return "BEGIN; INSERT INTO tenant_holders (guid, account_id) VALUES " + strings.Join(holderRows, ", ") +

@@ -27,11 +27,11 @@ import (
 // The platform has the mailboxes of an account with 100 tenants. It returns pages of 100, each
 // after 20 ms.
 const (
-	benchTenants    = 100
-	benchPerTenant  = 36
-	benchPage       = 100
-	benchPlatformMS = 20
-	benchWarmRefreshes       = 5 // refreshes before memory is measured
+	benchTenants       = 100
+	benchPerTenant     = 36
+	benchPage          = 100
+	benchPlatformMS    = 20
+	benchWarmRefreshes = 5 // refreshes before memory is measured
 )
 
 // BenchmarkRefresh reads the platform's list of 3,600 accounts and matches it with 3,600 mailboxes.

@@ -296,8 +296,8 @@ func TestAuditListShowsOperatorActions(t *testing.T) {
 	}
 	for _, e := range events {
 		checkMembers(t, "event", e, "event_id operator action account_id details created_at")
-		if at := e.text("created_at"); at < start || at > time.Now().UTC().Format(time.RFC3339) {
-			t.Errorf("at %s", at)
+		if createdAt := e.text("created_at"); createdAt < start || createdAt > time.Now().UTC().Format(time.RFC3339) {
+			t.Errorf("at %s", createdAt)
 		}
 	}
 	checkValues(t, events[0], object{"operator": "deploy bot", "action": "key.create", "account_id": id, "details.key_id": key["key_id"], "details.name": "two words"})

@@ -96,11 +96,11 @@ func documentFiles(t *testing.T) map[string]string {
 }
 
 var (
-	quotedCommand   = regexp.MustCompile("`(tenantry [^`]+)`")
-	typedCommand    = regexp.MustCompile(`(?m)^(?:\$ |@)?(?:[A-Z_]+=\S+ )*(?:sudo (?:-u \S+ )?)?(?:\S*/)?tenantry ([a-z-].*)$`)
+	quotedCommand = regexp.MustCompile("`(tenantry [^`]+)`")
+	typedCommand  = regexp.MustCompile(`(?m)^(?:\$ |@)?(?:[A-Z_]+=\S+ )*(?:sudo (?:-u \S+ )?)?(?:\S*/)?tenantry ([a-z-].*)$`)
 	fencedBlock   = regexp.MustCompile("(?ms)^ *```[a-z]*\n(.*?)^ *```")
-	variableName = regexp.MustCompile(`TENANTRY_[A-Z0-9_]+`)
-	commandWord     = regexp.MustCompile(`^[a-z][a-z-]*(\|[a-z|-]+)?$`)
+	variableName  = regexp.MustCompile(`TENANTRY_[A-Z0-9_]+`)
+	commandWord   = regexp.MustCompile(`^[a-z][a-z-]*(\|[a-z|-]+)?$`)
 )
 
 // commandLines returns the command lines of a file: quoted in text, or in a shell block.

@@ -93,9 +93,9 @@ func traceArrivesLate(limited limitedTenant) {
 	limited.enforce()
 	limited.checkBlocked(0)
 	checkValues(limited.t, limited.usage(0), object{"sends_today": 6})
-	seen := limited.get(limited.path("/mailboxes")).objects("mailboxes")[0]
-	if at, err := time.Parse(time.RFC3339, seen.text("sends_today_at")); err != nil || at.Sub(time.Date(2031, 3, 10, 11, 5, 0, 0, time.UTC)).Abs() > time.Minute {
-		limited.t.Errorf("counted at %v", seen["sends_today_at"])
+	mailbox := limited.get(limited.path("/mailboxes")).objects("mailboxes")[0]
+	if countedAt, err := time.Parse(time.RFC3339, mailbox.text("sends_today_at")); err != nil || countedAt.Sub(time.Date(2031, 3, 10, 11, 5, 0, 0, time.UTC)).Abs() > time.Minute {
+		limited.t.Errorf("counted at %v", mailbox["sends_today_at"])
 	}
 	limited.setClock("2031-03-10T23:30:00Z")
 	limited.send(1, 6)

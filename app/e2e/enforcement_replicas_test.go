@@ -150,26 +150,26 @@ func (r *enforcingReplicas) checkTraceBudget() {
 	counters, err := limiter.Open(r.t.Context(), limiter.Options{URL: r.redis, AnswerTimeout: time.Minute})
 	must(r.t, err)
 	defer func() { _ = counters.Close() }()
-	const left = 3
+	const remainingPages = 3
 	bucket := ratelimit.Bucket{Key: "budget:microsoft365:tenant:" + r.tenants[0].guid + ":5m0s:sent", Limit: 100, Window: 5 * time.Minute}
 	counted := 0
 	for {
 		v, _ := counters.Take(r.t.Context(), bucket)
-		if v.Remaining == left {
+		if v.Remaining == remainingPages {
 			break
 		}
 		if counted++; !v.Allowed || counted > 100 {
 			r.t.Fatalf("the trace is counted in a different bucket: %+v", v)
 		}
 	}
-	if counted+1 == 100-left {
+	if counted+1 == 100-remainingPages {
 		r.t.Error("the requests of the replicas are counted in a different bucket")
 	}
 	before := []int{r.tracePages(0), r.tracePages(1)}
-	for i := range 2 * left {
+	for i := range 2 * remainingPages {
 		r.clients[i%2].control("POST", "/enforcement/run", nil)
 	}
-	if got, other := r.tracePages(0)-before[0], r.tracePages(1)-before[1]; got != left || other < 2*left {
+	if got, other := r.tracePages(0)-before[0], r.tracePages(1)-before[1]; got != remainingPages || other < 2*remainingPages {
 		r.t.Errorf("%d pages of the tenant's trace were requested, and %d of the other tenant's", got, other)
 	}
 	r.tenants[0].checkBlocked()

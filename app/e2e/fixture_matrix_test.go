@@ -31,10 +31,10 @@ type matrixFixture struct {
 	deleted         accountTenant // was connected to a
 	ids             map[string]string
 
-	journal *spanReceiver
-	process *process
-	db      *sql.DB
-	snapshotQuery  string // SQL that returns all rows of the tables that a refused request must not change, as text
+	journal       *spanReceiver
+	process       *process
+	db            *sql.DB
+	snapshotQuery string // SQL that returns all rows of the tables that a refused request must not change, as text
 }
 
 // matrixAccount is an account with a tenant, two domains and three mailboxes, and a second tenant

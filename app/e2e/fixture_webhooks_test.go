@@ -220,10 +220,10 @@ func (c caller) deliveries(path, status string) (deliveries []object) {
 func (c caller) waitDelivery(path, eventID, status string, attempts int) (found object) {
 	c.t.Helper()
 	c.eventually(fmt.Sprintf("the delivery of %s is %s after %d tries", eventID, status, attempts), func() bool {
-		all := c.deliveries(path, "")
-		i := slices.IndexFunc(all, func(d object) bool { return d.text("event_id") == eventID })
+		deliveries := c.deliveries(path, "")
+		i := slices.IndexFunc(deliveries, func(d object) bool { return d.text("event_id") == eventID })
 		if i >= 0 {
-			found = all[i]
+			found = deliveries[i]
 		}
 		return i >= 0 && found.text("status") == status && len(found.objects("attempts")) == attempts
 	})

@@ -100,7 +100,9 @@ func (h *powerDNSHost) port() (port int) {
 
 func (h *powerDNSHost) provider() ports.DNSProvider { return h.plugin }
 
-func (h *powerDNSHost) readDNS(t testing.TB, c zoneCase) dns.ZoneRead { return readZone(t, h.reader, c) }
+func (h *powerDNSHost) readDNS(t testing.TB, c zoneCase) dns.ZoneRead {
+	return readZone(t, h.reader, c)
+}
 
 // readZone reads the zone of a case from its authoritative servers.
 func readZone(t testing.TB, reader ports.DNSReader, c zoneCase) dns.ZoneRead {
@@ -237,11 +239,11 @@ func newCloudflareHost(t testing.TB) *cloudflareHost {
 		host.publish(t, zone)
 	}
 	for zone, records := range platformZones {
-		var own []zones.Record
+		var platformRecords []zones.Record
 		for _, line := range parseZoneLines(zone, records) {
-			own = append(own, zones.Record{Type: string(line.recordType), Name: line.name, Content: line.text, TTL: line.ttl})
+			platformRecords = append(platformRecords, zones.Record{Type: string(line.recordType), Name: line.name, Content: line.text, TTL: line.ttl})
 		}
-		must(t, store.ServeOwn(zone, own))
+		must(t, store.ServeOwn(zone, platformRecords))
 	}
 	return host
 }

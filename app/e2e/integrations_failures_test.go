@@ -19,11 +19,11 @@ type providerCall struct {
 
 // simulatorOperation returns the name of an operation in the faults of the platform's simulator.
 func simulatorOperation(provider, operation string) string {
-	if own := map[string]string{
+	if simulatorName := map[string]string{
 		"smartlead check": "listAccounts", "smartlead account": "listAccounts", "smartlead accounts": "listAccounts", "smartlead remove": "deleteAccount",
 		"emailbison check": "user", "emailbison account": "listSenders", "emailbison accounts": "listSenders", "emailbison remove": "deleteSender",
-	}[provider+" "+operation]; own != "" {
-		return own
+	}[provider+" "+operation]; simulatorName != "" {
+		return simulatorName
 	}
 	return operation
 }
@@ -77,11 +77,11 @@ func (i testIntegration) checkFaults(call providerCall) {
 			status, code = 504, "provider_timeout" // a link may have been created
 		}
 		i.control("POST", "/faults", fault)
-		once := rand.Text()
-		got, err := i.tryWithKey(once, call.method, i.ready.APIURL+call.path, i.key, nil)
+		idempotencyKey := rand.Text()
+		got, err := i.tryWithKey(idempotencyKey, call.method, i.ready.APIURL+call.path, i.key, nil)
 		for n := 0; err == nil && got.status == 503 && status != 503 && n < 5; n++ { // the service's own request budget, before the fault
 			<-time.After(time.Second)
-			got, err = i.tryWithKey(once, call.method, i.ready.APIURL+call.path, i.key, nil)
+			got, err = i.tryWithKey(idempotencyKey, call.method, i.ready.APIURL+call.path, i.key, nil)
 		}
 		if err != nil || got.status != status && got.status != failure.status || got.code() != code && got.code() != failure.code {
 			i.t.Errorf("%s %s with %v: %v, %d %s", call.method, call.path, failure.fault, err, got.status, got.raw)

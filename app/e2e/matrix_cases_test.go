@@ -37,14 +37,14 @@ func (f *matrixFixture) ownRequest(m matrixAccount, op operation) attempt {
 func (f *matrixFixture) newIdempotencyKey() string { return fmt.Sprint("matrix-", uniqueNumber.Add(1)) }
 
 // variants returns a copy of the attempt for each value of a parameter.
-func (a attempt) variants(param string, values ...string) (all []attempt) {
+func (a attempt) variants(param string, values ...string) (attempts []attempt) {
 	for _, value := range values {
 		v := a
 		v.ids = maps.Clone(a.ids)
 		v.ids[param] = value
-		all = append(all, v)
+		attempts = append(attempts, v)
 	}
-	return all
+	return attempts
 }
 
 // withAuthorization replaces the Authorization headers of the attempt.

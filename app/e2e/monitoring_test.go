@@ -269,11 +269,11 @@ func parseMetrics(metrics []byte) exposedMetrics {
 func (s exposedMetrics) knownValues(metric, label string) []string {
 	switch {
 	case label == "outcome":
-		all := []string{"failed", "cancelled"}
+		values := []string{"failed", "cancelled"}
 		for kind := range outcome.Unknown + 1 {
-			all = append(all, kind.String())
+			values = append(values, kind.String())
 		}
-		return all
+		return values
 	case (label == "state" || label == "domain") && s[metric] != nil:
 		return s[metric][label]
 	}
@@ -343,9 +343,9 @@ func (s exposedMetrics) unknownNames(expression string, shown ...string) (wrong 
 		if _, ok := s[m[0]][m[1]]; !ok {
 			wrong = append(wrong, m[0]+" has no label "+m[1])
 		}
-		if all := s.knownValues(m[0], m[1]); all != nil {
+		if known := s.knownValues(m[0], m[1]); known != nil {
 			for value := range strings.SplitSeq(m[2], "|") {
-				if !slices.Contains(all, value) {
+				if !slices.Contains(known, value) {
 					wrong = append(wrong, m[0]+" has no "+m[1]+" "+value)
 				}
 			}

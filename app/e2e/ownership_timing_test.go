@@ -51,10 +51,10 @@ func timedValues(param, foreignID string) map[string]string {
 
 // stopwatch sends requests over one connection and measures them.
 type stopwatch struct {
-	t    *testing.T
-	conn net.Conn
+	t      *testing.T
+	conn   net.Conn
 	reader *bufio.Reader
-	host string
+	host   string
 }
 
 // newStopwatch opens a connection to the API.

@@ -198,7 +198,7 @@ func checkPlatformErrorCodes(t *testing.T, c caller) {
 	const allCalls = 1000
 	for _, tt := range []struct {
 		name, kind string
-		details       object
+		details    object
 		status     int
 		code       string
 	}{

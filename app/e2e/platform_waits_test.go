@@ -66,12 +66,12 @@ func TestReplicasShareWaits(t *testing.T) {
 		first.do("POST", first.ready.APIURL+tt.first.path("/sync"), key, nil)
 		requestsAfter := len(fixture.recordedRequests())
 		got := second.do("POST", second.ready.APIURL+tt.second.path("/sync"), key, nil)
-		all := fixture.recordedRequests()
-		if n := countRequests(all[requestsBefore:requestsAfter], func(call platformRequest) bool { return call.status == http.StatusTooManyRequests }); n != 1 {
+		requests := fixture.recordedRequests()
+		if n := countRequests(requests[requestsBefore:requestsAfter], func(call platformRequest) bool { return call.status == http.StatusTooManyRequests }); n != 1 {
 			t.Errorf("%s: %d calls of the first service were throttled", tt.name, n)
 		}
 		calls := func(host string) int {
-			return countRequests(all[requestsAfter:], func(call platformRequest) bool { return strings.HasPrefix(call.path, host) })
+			return countRequests(requests[requestsAfter:], func(call platformRequest) bool { return strings.HasPrefix(call.path, host) })
 		}
 		if n := calls(tt.throttled); n != 0 {
 			t.Errorf("%s: the second service made %d calls during the wait", tt.name, n)

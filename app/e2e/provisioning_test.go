@@ -307,10 +307,10 @@ func (m *manyDomains) waitForRuns(within time.Duration) {
 	lastKill, progressChecked := time.Now(), !soak.On()
 	for {
 		open := m.openRuns()
-		if late := time.Since(lastKill) > rescueTime; late && !progressChecked {
+		if isOverdue := time.Since(lastKill) > rescueTime; isOverdue && !progressChecked {
 			progressChecked = true
 			for _, run := range open {
-				if at, _ := time.Parse(time.RFC3339, run.text("updated_at")); at.Before(lastKill) {
+				if updatedAt, _ := time.Parse(time.RFC3339, run.text("updated_at")); updatedAt.Before(lastKill) {
 					m.t.Errorf("nothing has happened for %s since the last kill: %v", rescueTime, run)
 				}
 			}

@@ -264,8 +264,8 @@ func TestDemoShowsEveryStep(t *testing.T) {
 			t.Errorf("the demo does not show %q:\n%s", want, shown)
 		}
 	}
-	if made := regexp.MustCompile(`(?m)^ +created +\S+@example-one\.test`).FindAllString(shown, -1); len(made) != 3 {
-		t.Errorf("mailboxes shown: %q", made)
+	if createdLines := regexp.MustCompile(`(?m)^ +created +\S+@example-one\.test`).FindAllString(shown, -1); len(createdLines) != 3 {
+		t.Errorf("mailboxes shown: %q", createdLines)
 	}
 	for _, request := range []string{"connect-url", "/sync", "/domains", "/dns/provision", `/provisioning-runs/\S+`, "/mailboxes",
 		"/v1/integrations", "/oauth/microsoft/init", `/oauth/microsoft/status\?session_id=\S+`, "/mailboxes/refresh",
@@ -277,8 +277,8 @@ func TestDemoShowsEveryStep(t *testing.T) {
 	if stderr.Len() > 0 {
 		t.Errorf("on standard error: %s", stderr.String())
 	}
-	left, err := exec.CommandContext(t.Context(), "find", folder, "-mindepth", "1").Output()
-	if err != nil || len(left) > 0 {
-		t.Errorf("left behind: %s %v", left, err)
+	remainingFiles, err := exec.CommandContext(t.Context(), "find", folder, "-mindepth", "1").Output()
+	if err != nil || len(remainingFiles) > 0 {
+		t.Errorf("left behind: %s %v", remainingFiles, err)
 	}
 }

@@ -262,7 +262,7 @@ func (s *leakSearch) sendPasswords(path, key string) {
 	body := mailboxesBody(s.zone, "ada")
 	for name, f := range map[string][]object{
 		"password that the platform refuses": {{"operation": "user.update", "kind": "status", "status": 400}},
-		"password of a call that fails":                {{"operation": "user.update", "kind": "status", "status": 500}},
+		"password of a call that fails":      {{"operation": "user.update", "kind": "status", "status": 500}},
 		"password whose answer is lost":      {{"operation": "user.update", "kind": "drop_after"}, {"operation": "Set-CASMailbox", "kind": "drop_before"}},
 	} {
 		injectFaults(f...)

@@ -130,13 +130,13 @@ func healthyRequests(t *testing.T, c client, n int, enough func() bool) []time.D
 	var all sync.WaitGroup
 	for i := range callers {
 		all.Go(func() {
-			own := &http.Client{Transport: &http.Transport{DisableKeepAlives: i%2 == 0}, Timeout: waitTimeout}
-			defer own.CloseIdleConnections()
+			httpClient := &http.Client{Transport: &http.Transport{DisableKeepAlives: i%2 == 0}, Timeout: waitTimeout}
+			defer httpClient.CloseIdleConnections()
 			tick := time.NewTicker(pace)
 			defer tick.Stop()
 			for sent := 0; sent < n || enough != nil && !enough(); sent++ {
 				start := time.Now()
-				if err := requestTenants(own, c); err != nil {
+				if err := requestTenants(httpClient, c); err != nil {
 					t.Errorf("a healthy request: %v", err)
 					return
 				}
@@ -155,13 +155,13 @@ func healthyRequests(t *testing.T, c client, n int, enough func() bool) []time.D
 }
 
 // requestTenants sends a request that must be answered 200.
-func requestTenants(own *http.Client, c client) error {
+func requestTenants(httpClient *http.Client, c client) error {
 	r, err := http.NewRequest(http.MethodGet, c.ready.APIURL+"/v1/tenants", http.NoBody)
 	if err != nil {
 		return err
 	}
 	r.Header.Set("Authorization", "Bearer "+c.ready.APIKey)
-	answer, err := own.Do(r)
+	answer, err := httpClient.Do(r)
 	if err != nil {
 		return err
 	}

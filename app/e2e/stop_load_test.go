@@ -144,8 +144,8 @@ func stopUnderLoad(t *testing.T, database string) {
 		t.Errorf("%d requests were answered after the stop began: none of them was new", after)
 	}
 	if database == "" {
-		if left, _ := filepath.Glob(filepath.Join(data, "*-wal")); len(left) > 0 {
-			t.Errorf("left of the database: %v", left)
+		if walFiles, _ := filepath.Glob(filepath.Join(data, "*-wal")); len(walFiles) > 0 {
+			t.Errorf("left of the database: %v", walFiles)
 		}
 	}
 	// The next server has the same address and accepts every rotated key.

@@ -71,8 +71,8 @@ func TestWebhooksTellWhatHappened(t *testing.T) {
 func (c caller) checkListedDeliveries(path string, events []object) {
 	c.t.Helper()
 	c.eventually("each delivery is stored", func() bool { return len(c.deliveries(path, "delivered")) == len(events) })
-	all, seen := c.deliveries(path, ""), map[string]bool{}
-	for _, d := range all {
+	listed, seen := c.deliveries(path, ""), map[string]bool{}
+	for _, d := range listed {
 		seen[d.text("event_id")] = true
 		attempts := d.objects("attempts")
 		if len(attempts) != 1 || attempts[0]["status_code"] != 200.0 || attempts[0]["error"] != nil || d["next_attempt_at"] != nil || d["status"] != "delivered" {
@@ -87,8 +87,8 @@ func (c caller) checkListedDeliveries(path string, events []object) {
 		}
 	}
 	newestFirst := func(a, b object) int { return strings.Compare(b.text("id"), a.text("id")) }
-	if len(all) != len(events) || !slices.IsSortedFunc(all, newestFirst) {
-		c.t.Errorf("%d deliveries of %d events are listed: %v", len(all), len(events), all)
+	if len(listed) != len(events) || !slices.IsSortedFunc(listed, newestFirst) {
+		c.t.Errorf("%d deliveries of %d events are listed: %v", len(listed), len(events), listed)
 	}
 	for _, status := range []string{"pending", "failed"} {
 		if n := len(c.deliveries(path, status)); n != 0 {
@@ -153,9 +153,9 @@ func TestWebhooksAreTriedAgain(t *testing.T) {
 // attemptTime returns the time at which a try of a delivery began.
 func attemptTime(t *testing.T, delivery object, i int) time.Time {
 	t.Helper()
-	at, err := time.Parse(time.RFC3339, delivery.objects("attempts")[i].text("at"))
+	began, err := time.Parse(time.RFC3339, delivery.objects("attempts")[i].text("at"))
 	must(t, err)
-	return at
+	return began
 }
 
 // checkPause checks the pause between the end of the last try of a delivery and its next try,
@@ -287,9 +287,9 @@ func TestWebhooksAreSentAgain(t *testing.T) {
 		c.waitDelivery(path, original.text("event_id"), "delivered", 2)
 		c.post(path+"/replay", object{"after": cursor})
 		checkCounts("replayed after a cursor", 1, 3, 2)
-		at, err := time.Parse(time.RFC3339, logged[2].text("at"))
+		thirdEventAt, err := time.Parse(time.RFC3339, logged[2].text("at"))
 		must(t, err)
-		c.post(path+"/replay", object{"after": at.Add(-time.Minute).Format(time.RFC3339)})
+		c.post(path+"/replay", object{"after": thirdEventAt.Add(-time.Minute).Format(time.RFC3339)})
 		checkCounts("replayed after a time", 1, 3, 3)
 		c.expect("POST", path+"/replay", object{"after": "yesterday"}, 400, "invalid_request")
 

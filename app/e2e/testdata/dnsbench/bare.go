@@ -21,7 +21,7 @@ func barePlan(ctx context.Context, in input) (figures, error) {
 	seconds, err := forEachDomain(in.Domains, planners, func(_ int, w domainOffer) error {
 		d := w.Domain + "."
 		for _, q := range []struct {
-			name string
+			name      string
 			queryType uint16
 		}{
 			{d, wire.TypeSOA}, {d, wire.TypeSOA}, {d, wire.TypeNS}, {"_dmarc.messy.test.", wire.TypeTXT}, {"_dmarc.test.", wire.TypeTXT},
@@ -33,7 +33,7 @@ func barePlan(ctx context.Context, in input) (figures, error) {
 		}
 		for _, server := range []string{"127.0.0.1", "127.0.0.2"} {
 			for _, q := range []struct {
-				name string
+				name      string
 				queryType uint16
 			}{
 				{d, wire.TypeSOA}, {d, wire.TypeNS}, {d, wire.TypeMX}, {d, wire.TypeTXT}, {"_dmarc." + d, wire.TypeTXT},
