@@ -41,7 +41,7 @@ func newEnforcingReplicas(t *testing.T) *enforcingReplicas {
 		if i > 0 {
 			must(t, os.WriteFile(filepath.Join(data, "keyset.json"), keyset, 0o600))
 		}
-		_, ready := startDev(t, r.binary, data, append(r.env(data, ""), slowRedis), "--no-seed", "--database", database, "--redis", r.redis)
+		_, ready := startDev(t, r.build, data, append(r.env(data, ""), slowRedis), "--no-seed", "--database", database, "--redis", r.redis)
 		r.clients[i] = client{t, ready}
 		var err error
 		if keyset, err = os.ReadFile(filepath.Join(data, "keyset.json")); err != nil {

@@ -171,7 +171,7 @@ func retrying(o *onboarding) func(step, request) reply {
 // restartingSandbox is a sandbox that is killed and started again on its data folder.
 type restartingSandbox struct {
 	client
-	binary  programs
+	build   programs
 	data    string
 	process *process
 	// armedFailpoints kill the service when it reaches them. hitFailpoints have done so.
@@ -183,7 +183,7 @@ type restartingSandbox struct {
 // newRestartingSandbox starts a sandbox with armed failpoints.
 func newRestartingSandbox(t *testing.T, build programs, armed []string) *restartingSandbox {
 	t.Helper()
-	server := &restartingSandbox{client: client{t: t}, binary: build, data: t.TempDir(), armedFailpoints: armed}
+	server := &restartingSandbox{client: client{t: t}, build: build, data: t.TempDir(), armedFailpoints: armed}
 	server.start()
 	return server
 }
@@ -192,7 +192,7 @@ func newRestartingSandbox(t *testing.T, build programs, armed []string) *restart
 func (s *restartingSandbox) start() {
 	s.t.Helper()
 	env := append([]string{"TENANTRY_FAILPOINTS=" + strings.Join(s.armedFailpoints, ",")}, s.extraEnv...)
-	p, ready, err := launchDev(s.binary, s.data, env, s.flags...)
+	p, ready, err := launchDev(s.build, s.data, env, s.flags...)
 	if p != nil {
 		p.stopAtEnd(s.t)
 	}

@@ -32,7 +32,7 @@ const mailPlatform = "microsoft365"
 // with which a server finds them. It records every request to the mail platform.
 type serviceFixture struct {
 	t           *testing.T
-	binary      programs
+	build       programs
 	url         string
 	zones       *zones.Store
 	settings    map[string]string
@@ -64,7 +64,7 @@ func newServiceFixture(t *testing.T, build programs) *serviceFixture {
 	dns, err := zones.Listen(t.Context(), store)
 	must(t, err)
 	t.Cleanup(func() { _ = dns.Close() })
-	fixture := &serviceFixture{t: t, binary: build, zones: store, platformDir: t.TempDir()}
+	fixture := &serviceFixture{t: t, build: build, zones: store, platformDir: t.TempDir()}
 	var simulatorHandler http.Handler
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { fixture.serveAndRecord(simulatorHandler, w, req) }))
 	t.Cleanup(server.Close)
@@ -166,7 +166,7 @@ func (f *serviceFixture) env(data, database string) []string {
 // runCommand runs one of the operator's commands and returns the JSON object that it prints.
 func (f *serviceFixture) runCommand(env []string, args ...string) object {
 	f.t.Helper()
-	cmd := exec.Command(f.binary.binary, append(args, "--output", "json")...)
+	cmd := exec.Command(f.build.binary, append(args, "--output", "json")...)
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + scratchDir}, env...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -200,7 +200,7 @@ var servingLine = regexp.MustCompile(`"msg":"serving","api":"([^"]+)","admin":"(
 // serve starts a server and waits until it serves. The returned client has no API key.
 func (f *serviceFixture) serve(env []string, flags ...string) (*process, client) {
 	f.t.Helper()
-	started := startProcess(f.t, f.binary, env, io.Discard, append([]string{"serve"}, flags...)...)
+	started := startProcess(f.t, f.build, env, io.Discard, append([]string{"serve"}, flags...)...)
 	deadline := time.After(waitTimeout)
 	for {
 		if match := servingLine.FindStringSubmatch(started.logs.String()); match != nil {

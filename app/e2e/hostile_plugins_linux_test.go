@@ -130,7 +130,7 @@ func (f *serviceFixture) hostilePluginDir() string {
 			"name": name, "kind": kind, "file": file, "version": "1.0.0", "sha256": fmt.Sprintf("%x", sha256.Sum256(content)),
 		})
 	}
-	add(mailPlatform, "mail-microsoft365", filepath.Join(f.binary.folder, "plugins", "mail-microsoft365"))
+	add(mailPlatform, "mail-microsoft365", filepath.Join(f.build.folder, "plugins", "mail-microsoft365"))
 	for _, h := range hostilePlugins {
 		add(h.name, "sending-"+h.name, rogue)
 	}

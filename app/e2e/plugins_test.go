@@ -78,7 +78,7 @@ func TestOperatorManagesPlugins(t *testing.T) {
 func TestServiceFollowsAnUpgradeOfAPlugin(t *testing.T) {
 	t.Parallel()
 	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
-	bundled := filepath.Join(fixture.binary.folder, "plugins", "mail-microsoft365")
+	bundled := filepath.Join(fixture.build.folder, "plugins", "mail-microsoft365")
 	env := append(fixture.env(t.TempDir(), ""), "TENANTRY_PLUGIN_DIR="+filepath.Join(t.TempDir(), "plugins"), "TENANTRY_LIMITS=off")
 	_, key := fixture.newAccount(env, "ann@example.com", "complete", 0)
 	fixture.runCommand(env, "plugin", "add", bundled)

@@ -130,7 +130,7 @@ func newProductionHost(t *testing.T) *productionHost {
 	bin, built := filepath.Join(host.root, "bin"), filepath.Join(host.work, "bin")
 	for _, err := range []error{
 		os.Mkdir(bin, 0o755), os.Mkdir(filepath.Join(host.root, "opt"), 0o755),
-		os.Mkdir(built, 0o755), os.Symlink(host.binary.binary, filepath.Join(built, "tenantry")),
+		os.Mkdir(built, 0o755), os.Symlink(host.build.binary, filepath.Join(built, "tenantry")),
 		os.Symlink(strings.TrimPrefix(onePluginPerKindEnv(t), allPlugins), filepath.Join(built, "plugins")), os.Symlink(filepath.Join(repository, "deploy"), filepath.Join(host.work, "deploy")),
 	} {
 		must(t, err)
@@ -221,7 +221,7 @@ func (h *productionHost) startService() *process {
 	if !serves {
 		h.t.Fatalf("the unit starts %s", program)
 	}
-	h.binary = programs{filepath.Dir(program), program}
+	h.build = programs{filepath.Dir(program), program}
 	var p *process
 	p, h.server = h.serve(h.environment(), "--config", filepath.Join(folder, "tenantry.yaml"))
 	h.replacements = append(h.replacements, "http://127.0.0.1:9090", h.server.ready.AdminURL)

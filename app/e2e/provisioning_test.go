@@ -367,7 +367,7 @@ func provisionOverKills(t *testing.T, server *restartingSandbox, size int, crash
 	if soak.On() {
 		size, kills = 200, 30
 	}
-	server.client, server.binary, server.data = client{t: t}, requirePrograms(t, releaseBuild), t.TempDir()
+	server.client, server.build, server.data = client{t: t}, requirePrograms(t, releaseBuild), t.TempDir()
 	server.start()
 	domains := newManyDomains(t, server, size)
 	random := soak.Rand(t)

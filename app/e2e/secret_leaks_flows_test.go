@@ -301,7 +301,7 @@ func (s *leakSearch) addDNSConnections(account string, env []string) {
 // runWithDebugLog runs a command at log level debug and keeps its output for the search.
 func (s *leakSearch) runWithDebugLog(env []string, args ...string) (code int, printed []byte) {
 	s.serviceFixture.t.Helper()
-	cmd := exec.CommandContext(s.serviceFixture.t.Context(), s.binary.binary, args...)
+	cmd := exec.CommandContext(s.serviceFixture.t.Context(), s.build.binary, args...)
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + scratchDir, "TENANTRY_LOG_LEVEL=debug"}, env...)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
@@ -403,7 +403,7 @@ func (s *leakSearch) keepPluginProcesses() {
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, file := range files {
 		line, err := os.ReadFile(file)
-		if err != nil || !strings.HasPrefix(string(line), s.binary.folder) {
+		if err != nil || !strings.HasPrefix(string(line), s.build.folder) {
 			continue
 		}
 		env, _ := os.ReadFile(filepath.Join(filepath.Dir(file), "environ"))

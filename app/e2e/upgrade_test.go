@@ -31,7 +31,7 @@ func TestPreviousReleaseWorksOnTheNewSchema(t *testing.T) {
 		_, key := fixture.newAccount(env, "new@example.com", "complete", 0)
 		_, c := fixture.serve(env)
 		c.ready.APIKey = key
-		fixture.binary = previous
+		fixture.build = previous
 		_, previousClient := fixture.serve(env)
 		previousClient.ready.APIKey = key
 		tenant := useService(t, fixture, previousClient, key)
@@ -54,7 +54,7 @@ func TestPreviousReleaseWorksOnTheNewSchema(t *testing.T) {
 		migrateOldDatabase(t, fixture, previous, env)
 		p, _ := fixture.serve(env)
 		must(t, p.stop())
-		fixture.binary = previous
+		fixture.build = previous
 		_, key := fixture.newAccount(env, "old@example.com", "complete", 0)
 		_, previousClient := fixture.serve(env)
 		previousClient.ready.APIKey = key
@@ -81,17 +81,17 @@ func (f *serviceFixture) keepSettingsOf(release programs) {
 // database with the new one. It checks that the old binary can then create an API key.
 func migrateOldDatabase(t *testing.T, fixture *serviceFixture, old programs, env []string) {
 	t.Helper()
-	current := fixture.binary
-	fixture.binary = old
+	current := fixture.build
+	fixture.build = old
 	fixture.runCommand(env, "migrate")
 	id, _ := fixture.newAccount(env, "before@example.com", "complete", 0)
-	fixture.binary = current
+	fixture.build = current
 	fixture.runCommand(env, "migrate")
-	fixture.binary = old
+	fixture.build = old
 	if got := fixture.runCommand(env, "key", "create", "--account", "before@example.com"); got.text("account_id") != id {
 		t.Errorf("the old binary made %v", got)
 	}
-	fixture.binary = current
+	fixture.build = current
 }
 
 // useService connects a tenant, adds a domain and a mailbox, and changes the mailbox. It returns
@@ -146,7 +146,7 @@ func TestNewerSchemaIsRefused(t *testing.T) {
 // words and suggest a fix.
 func checkCommandFails(t *testing.T, fixture *serviceFixture, env []string, code int, words []string, args ...string) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), fixture.binary.binary, append(args, "--output", "json")...)
+	cmd := exec.CommandContext(t.Context(), fixture.build.binary, append(args, "--output", "json")...)
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + scratchDir}, env...)
 	out, err := cmd.CombinedOutput()
 	if got := cmd.ProcessState.ExitCode(); err == nil || got != code {
