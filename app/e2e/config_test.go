@@ -168,7 +168,8 @@ func (r commandResult) checkUsageAfterLog(t *testing.T, wantText string) {
 	}
 }
 
-// TestServeSaysThatNoMailPlatformIsConfigured checks the log of a first start.
+// TestServeSaysThatNoMailPlatformIsConfigured checks that serve without settings of a mail platform
+// logs that no tenant can be connected.
 func TestServeSaysThatNoMailPlatformIsConfigured(t *testing.T) {
 	t.Parallel()
 	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))

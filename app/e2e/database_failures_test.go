@@ -352,8 +352,9 @@ func (s *commitCutter) disarm() int {
 	return s.cuts
 }
 
-// TestWritesSurviveConnectionLossInCommit cuts each COMMIT of each write. The response is a
-// success, 504, or 503 with Retry-After. The repeated request succeeds and has one effect.
+// TestWritesSurviveConnectionLossInCommit cuts the first COMMIT of each write, and in a soak also
+// each of the next five. The response is a success, 504, or 503 with Retry-After. The repeated
+// request succeeds and has one effect.
 func TestWritesSurviveConnectionLossInCommit(t *testing.T) {
 	t.Parallel()
 	direct := testserver.Database(t)

@@ -24,7 +24,7 @@ func identicalRequests() int {
 	return 30
 }
 
-// raceRounds returns the number of times that each write is sent by concurrent requests.
+// raceRounds returns the number of times that a test calls raceEveryWrite.
 func raceRounds() int {
 	if soak.On() {
 		return 50
@@ -103,7 +103,7 @@ func (f *raceFixture) raceWrite(method, path string, body any, effect string) re
 	return got
 }
 
-// raceEveryWrite sends each write for a tenant with raceWrite, from the sync to the deletion.
+// raceEveryWrite takes a tenant from the sync to the deletion and sends each write with raceWrite.
 func (f *raceFixture) raceEveryWrite() {
 	f.t.Helper()
 	c := f.servers[0]
@@ -130,8 +130,8 @@ func (f *raceFixture) raceEveryWrite() {
 	f.raceWrite("DELETE", path, nil, "")
 }
 
-// TestIdenticalRequestsWriteOnce sends many identical requests at once, for each write of the API,
-// to two servers on PostgreSQL and to one on SQLite.
+// TestIdenticalRequestsWriteOnce sends many identical requests at once, for each write of
+// raceEveryWrite, to two servers on PostgreSQL and to one on SQLite.
 func TestIdenticalRequestsWriteOnce(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {

@@ -240,7 +240,7 @@ func (f *matrixFixture) attempts(op operation, condition string) []attempt {
 	return f.idempotencyAttempts(op, condition)
 }
 
-// onExpendable directs an attempt that would delete its resource to a resource made for it.
+// onExpendable directs an attempt that would delete its resource to a new resource.
 func (f *matrixFixture) onExpendable(a attempt, op operation) attempt {
 	switch {
 	case strings.HasPrefix(op.path, "/v1/integrations/{"):

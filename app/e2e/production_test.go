@@ -17,7 +17,8 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver"
 )
 
-// TestProductionPageWorks follows docs/production.md step by step.
+// TestProductionPageWorks runs the shell blocks of docs/production.md, except for the build and the
+// proxy.
 func TestProductionPageWorks(t *testing.T) {
 	t.Parallel()
 	steps := productionSteps(t)

@@ -265,7 +265,8 @@ func (f *proxyFixture) send(method, path, body string, headers map[string]string
 	return answer
 }
 
-// byHost is a transport that uses the transport of a request's host, or else the default.
+// byHost sends requests through the transport for their host, and other requests through the default
+// transport.
 type byHost map[string]http.RoundTripper
 
 func (b byHost) RoundTrip(r *http.Request) (*http.Response, error) {

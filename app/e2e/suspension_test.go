@@ -77,7 +77,7 @@ func TestJobsOfASuspendedAccountWait(t *testing.T) {
 		run.lagGraph(0, "")
 	}
 	before := zoneAndTenant()
-	server.control("POST", "/clock", object{"advance": "16m"}) // both jobs are due: a pause has at most 15 minutes
+	server.control("POST", "/clock", object{"advance": "16m"}) // makes both jobs due, whatever their pause is
 	active.expectCompleted()
 	suspended.expect("GET", "/v1/dns/provisioning-runs/"+suspended.id, nil, http.StatusPaymentRequired, "no_api_plan")
 	if diff := cmp.Diff(before, zoneAndTenant()); diff != "" {

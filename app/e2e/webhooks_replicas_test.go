@@ -15,7 +15,8 @@ import (
 )
 
 // replicaEvents is the number of events that are written one after the other. A reader that no
-// event wakes waits for 30 s. Half as many such waits take longer than waitTimeout.
+// event wakes waits for 30 s. If that happens for half of the events, the test takes longer than
+// waitTimeout and fails.
 const replicaEvents = 30
 
 // TestReplicasTellEachOther writes events at two servers on one PostgreSQL database, with Redis
