@@ -59,9 +59,9 @@ func TestPlanChangeTakesEffectAtOnce(t *testing.T) {
 	c.newTenant(nil).connect()
 	c.expect("GET", "/v1/tenants/connect-url", nil, 402, "tenant_limit_reached")
 	for _, tt := range []struct {
-		args []string
-		want object
-		full bool
+		args   []string
+		want   object
+		isFull bool
 	}{
 		{[]string{"--plan", "api_scale"}, object{"plan": "api_scale", "tenant_slots": 100, "tenant_slots_from": "plan"}, false},
 		{[]string{"--tenant-slots", "1"}, object{"plan": "api_scale", "tenant_slots": 1, "tenant_slots_from": "account"}, true},
@@ -72,7 +72,7 @@ func TestPlanChangeTakesEffectAtOnce(t *testing.T) {
 		changed := c.runAccountCommand(append([]string{"account", "plan"}, tt.args...)...)
 		checkMembers(t, "plan", changed, accountMembers)
 		checkValues(t, changed, tt.want)
-		if tt.full {
+		if tt.isFull {
 			c.expect("GET", "/v1/tenants/connect-url", nil, 402, "tenant_limit_reached")
 		} else {
 			c.get("/v1/tenants/connect-url")

@@ -70,13 +70,13 @@ func allWriteSteps(o *onboarding) []step {
 	fixedRequest := func(r request) func(*onboarding) request { return func(*onboarding) request { return r } }
 	return append(slices.Concat(onboardingSteps(), dnsProvisioningSteps(), integrationSteps()),
 		setLimitStep(o, 5),
-		step{name: "send", makeRequest: fixedRequest(request{method: "POST", path: "/messages", control: true,
+		step{name: "send", makeRequest: fixedRequest(request{method: "POST", path: "/messages", viaControl: true,
 			body: object{"mailbox": "max@" + o.domain, "count": 9}})},
 		// This pass cannot set its rule, so the next pass has to resolve its intents.
-		step{name: "inject fault", makeRequest: fixedRequest(request{method: "POST", path: "/faults", control: true,
+		step{name: "inject fault", makeRequest: fixedRequest(request{method: "POST", path: "/faults", viaControl: true,
 			body: object{"provider": "microsoft365", "operation": "Set-TransportRule", "kind": "status", "status": 400, "times": 1}})},
-		step{name: "enforce with a fault", makeRequest: fixedRequest(request{method: "POST", path: "/enforcement/run", control: true})},
-		step{name: "remove faults", makeRequest: fixedRequest(request{method: "DELETE", path: "/faults", control: true})},
+		step{name: "enforce with a fault", makeRequest: fixedRequest(request{method: "POST", path: "/enforcement/run", viaControl: true})},
+		step{name: "remove faults", makeRequest: fixedRequest(request{method: "DELETE", path: "/faults", viaControl: true})},
 		enforceStep("blocked"), setLimitStep(o, 25), enforceStep("unblocked", "blocked"),
 		step{name: "check", makeRequest: fixedRequest(request{method: "GET", path: "/v1/tenants"}), checkReply: func(o *onboarding, _ reply) { o.checkOutcome() }},
 		step{name: "renew", makeRequest: func(o *onboarding) request {
@@ -103,9 +103,9 @@ func allWriteSteps(o *onboarding) []step {
 			_, mailboxes := o.platformState(o.tenant)
 			o.checkEqual("mailboxes left", len(mailboxes), 2)
 		}},
-		step{name: "assign", makeRequest: fixedRequest(request{method: "POST", path: "/managed", control: true,
+		step{name: "assign", makeRequest: fixedRequest(request{method: "POST", path: "/managed", viaControl: true,
 			body: object{"tenant_id": managed, "account_id": o.ready.AccountID}})},
-		step{name: "withdraw", makeRequest: fixedRequest(request{method: "DELETE", path: "/managed/" + managed, control: true, doneStatus: 404})},
+		step{name: "withdraw", makeRequest: fixedRequest(request{method: "DELETE", path: "/managed/" + managed, viaControl: true, doneStatus: 404})},
 		step{name: "rotate", makeRequest: fixedRequest(request{method: "POST", path: "/api-key/rotate?user_email=" + o.ready.UserEmail}),
 			checkReply: func(o *onboarding, got reply) { o.ready.APIKey = got.text("api_key") }},
 		step{name: "fill domain slots", makeRequest: fixedRequest(request{method: "GET", path: "/v1/tenants"}), checkReply: func(o *onboarding, got reply) {
@@ -159,7 +159,7 @@ func setLimitStep(o *onboarding, perDay int) step {
 // the platform's rule must be on if the newest event is a block.
 func enforceStep(events ...string) step {
 	return step{name: "enforce", makeRequest: func(*onboarding) request {
-		return request{method: "POST", path: "/enforcement/run", control: true}
+		return request{method: "POST", path: "/enforcement/run", viaControl: true}
 	}, checkReply: func(o *onboarding, _ reply) {
 		tenant := o.accountTenant()
 		var actions []string

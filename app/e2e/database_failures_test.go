@@ -253,7 +253,7 @@ type commitCutter struct {
 
 	mu          sync.Mutex
 	skip        int // number of COMMITs that pass before one is cut
-	armed       bool
+	isArmed     bool
 	afterCommit bool // cut after the database executed the COMMIT
 	cuts        int
 }
@@ -325,14 +325,14 @@ func (s *commitCutter) forward(clientConn net.Conn) {
 func (s *commitCutter) shouldCut(sent []byte) (cut, afterCommit bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.armed || !bytes.Contains(bytes.ToLower(sent), []byte("commit\x00")) {
+	if !s.isArmed || !bytes.Contains(bytes.ToLower(sent), []byte("commit\x00")) {
 		return false, false
 	}
 	if s.skip > 0 {
 		s.skip--
 		return false, false
 	}
-	s.armed = false
+	s.isArmed = false
 	s.cuts++
 	return true, s.afterCommit
 }
@@ -341,14 +341,14 @@ func (s *commitCutter) shouldCut(sent []byte) (cut, afterCommit bool) {
 func (s *commitCutter) arm(skip int, afterCommit bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.armed, s.skip, s.afterCommit, s.cuts = true, skip, afterCommit, 0
+	s.isArmed, s.skip, s.afterCommit, s.cuts = true, skip, afterCommit, 0
 }
 
 // disarm returns the number of cuts since arm.
 func (s *commitCutter) disarm() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.armed = false
+	s.isArmed = false
 	return s.cuts
 }
 

@@ -20,8 +20,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/exchange"
 )
 
-// enforcingReplicas are two services with one database, one Redis and one mail platform. Tests start
-// passes through the control interface, besides those that the services start themselves.
+// enforcingReplicas are two services with one database, one Redis and one mail platform. Tests
+// start passes through the control interface, besides those that the services start themselves.
 type enforcingReplicas struct {
 	*serviceFixture
 	redis   string

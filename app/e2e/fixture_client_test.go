@@ -109,7 +109,7 @@ func requirePrograms(t *testing.T, buildFunc func() (programs, error)) programs 
 // object is a JSON object of a response.
 type object map[string]any
 
-// text returns a member, formatted as text.
+// text returns a member, formatted as text: "<nil>" if the member is missing.
 func (o object) text(name string) string { return fmt.Sprint(o[name]) }
 
 // objects returns a member that is a list of objects.

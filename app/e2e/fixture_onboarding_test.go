@@ -64,7 +64,7 @@ func onboardingSteps() []step {
 	publish := func(o *onboarding, _ reply) { o.accountTenant().publishRecords(o.domain) }
 	return []step{
 		{name: "connect", makeRequest: func(o *onboarding) request {
-			return request{method: "POST", path: "/tenants/" + o.tenant + "/consent", body: object{"api_key": "of the account"}, control: true}
+			return request{method: "POST", path: "/tenants/" + o.tenant + "/consent", body: object{"api_key": "of the account"}, viaControl: true}
 		}},
 		{name: "sync", makeRequest: fixedRequest("POST", "/sync", nil), checkReply: func(o *onboarding, got reply) { o.checkEqual("sync", got.text("status"), "completed") }},
 		{name: "add domain", makeRequest: func(o *onboarding) request {
@@ -95,7 +95,7 @@ func (o *onboarding) run(steps []step, do func(step, request) reply) {
 		r := s.makeRequest(o)
 		r.idempotencyKey = rand.Text()
 		got := do(s, r)
-		if r.method != http.MethodGet && !r.control && strings.HasPrefix(r.path, "/v1/") {
+		if r.method != http.MethodGet && !r.viaControl && strings.HasPrefix(r.path, "/v1/") {
 			o.writes++
 		}
 		if s.checkReply != nil {
@@ -219,11 +219,11 @@ func (s *restartingSandbox) disarmHit() bool {
 	return true
 }
 
-// request is a request to the API, or to the control interface if control is set.
+// request is a request to the API, or to the control interface if viaControl is set.
 type request struct {
 	method, path string
 	body         any
-	control      bool
+	viaControl   bool
 	// doneStatus, if not 0, is a further status that counts as success. It says that an earlier
 	// attempt has completed the operation.
 	doneStatus int
@@ -235,7 +235,7 @@ type request struct {
 
 // send sends a request once.
 func (s *restartingSandbox) send(r request) (reply, error) {
-	if r.control {
+	if r.viaControl {
 		return s.tryDo(r.method, s.ready.ControlURL+r.path, "", withAPIKey(r.body, s.ready.APIKey))
 	}
 	return s.tryWithKey(cmp.Or(r.idempotencyKey, rand.Text()), r.method, s.ready.APIURL+r.path, s.ready.APIKey, r.body)

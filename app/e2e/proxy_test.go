@@ -265,8 +265,8 @@ func (f *proxyFixture) send(method, path, body string, headers map[string]string
 	return answer
 }
 
-// byHost sends requests through the transport for their host, and other requests through the default
-// transport.
+// byHost sends requests through the transport for their host, and other requests through the
+// default transport.
 type byHost map[string]http.RoundTripper
 
 func (b byHost) RoundTrip(r *http.Request) (*http.Response, error) {

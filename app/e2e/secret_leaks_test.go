@@ -299,10 +299,10 @@ func percentEncode(secret, format string) string {
 }
 
 // jsonText returns the secret as it is inside a JSON string.
-func jsonText(secret string, escaped bool) []byte {
+func jsonText(secret string, escapeHTML bool) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(escaped)
+	e.SetEscapeHTML(escapeHTML)
 	_ = e.Encode(secret)
 	return bytes.Trim(bytes.TrimSpace(b.Bytes()), `"`)
 }

@@ -24,14 +24,14 @@ import (
 )
 
 const (
-	slowConnCount = 50 // connections of each kind
-	dripEvery     = time.Second
+	slowConnCount    = 50 // connections of each kind
+	slowByteInterval = time.Second
 	// schedulingSlack is the delay with which a busy machine may close a connection.
 	schedulingSlack = 4 * time.Second
 )
 
 // slowConns are slow connections of one kind. Each sends the beginning of a request, and then a
-// byte every dripEvery.
+// byte every slowByteInterval.
 type slowConns struct {
 	t     *testing.T
 	conns []*slowConn
@@ -61,15 +61,15 @@ func newSlowConns(t *testing.T, address, head string) *slowConns {
 		if _, err := io.WriteString(conn, head); err != nil {
 			t.Fatal(err)
 		}
-		go c.drip()
+		go c.sendBytes()
 		go c.awaitEnd()
 	}
 	return f
 }
 
-// drip sends a byte every dripEvery until the service has ended the connection.
-func (c *slowConn) drip() {
-	every := time.NewTicker(dripEvery)
+// sendBytes sends a byte every slowByteInterval until the service has ended the connection.
+func (c *slowConn) sendBytes() {
+	every := time.NewTicker(slowByteInterval)
 	defer every.Stop()
 	for {
 		select {

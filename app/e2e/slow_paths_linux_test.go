@@ -64,7 +64,7 @@ func startFlood(t *testing.T, q publicRequest, c client) (f *publicFlood, stop f
 	t.Helper()
 	running, cancel := context.WithCancel(t.Context())
 	f = &publicFlood{request: q, address: strings.TrimPrefix(c.ready.APIURL, "http://"), running: running}
-	if q.admin { // the admin listener limits the connections of an address
+	if q.onAdminListener { // the admin listener limits the connections of an address
 		f.address = strings.TrimPrefix(c.ready.AdminURL, "http://")
 		f.dialer.LocalAddr = &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}
 	}
@@ -116,7 +116,7 @@ func (f *publicFlood) sendSlowly(start string, status int) {
 			err = f.sendOnce(conn, start, status)
 			_ = conn.Close()
 		}
-		if err != nil && !f.request.admin {
+		if err != nil && !f.request.onAdminListener {
 			f.fail(err)
 		}
 		if first {
@@ -129,7 +129,8 @@ func (f *publicFlood) sendSlowly(start string, status int) {
 	}
 }
 
-// sendOnce sends start, then a byte every dripEvery, until the answer or the end of the connection.
+// sendOnce sends start, then a byte every slowByteInterval, until the answer or the end of the
+// connection.
 func (f *publicFlood) sendOnce(conn net.Conn, start string, status int) error {
 	defer context.AfterFunc(f.running, func() { _ = conn.Close() })()
 	if _, err := io.WriteString(conn, start); err != nil {
@@ -137,7 +138,7 @@ func (f *publicFlood) sendOnce(conn net.Conn, start string, status int) error {
 	}
 	reader := bufio.NewReader(conn)
 	for deadline := time.Now().Add(waitTimeout); ; {
-		_ = conn.SetReadDeadline(time.Now().Add(dripEvery))
+		_ = conn.SetReadDeadline(time.Now().Add(slowByteInterval))
 		_, err := reader.Peek(1)
 		if !errors.Is(err, os.ErrDeadlineExceeded) {
 			break
@@ -176,7 +177,7 @@ func (f *publicFlood) holdUnread(requests string) {
 		defer func() { _ = conn.Close() }()
 	}
 	f.opened.Done()
-	if err != nil && !f.request.admin {
+	if err != nil && !f.request.onAdminListener {
 		f.fail(fmt.Errorf("an unread connection: %w", err))
 	}
 	<-f.running.Done()
@@ -249,11 +250,11 @@ func openConnections(c client) (n int) {
 func besideFlood(t *testing.T, q publicRequest, c client, n int) []time.Duration {
 	t.Helper()
 	f, stop := startFlood(t, q, c)
-	if _, unread := floodSize(); !q.admin {
+	if _, unread := floodSize(); !q.onAdminListener {
 		c.eventually("the unread connections are open", func() bool { return openConnections(c) >= unread })
 	}
 	took := healthyRequests(t, c, n, func() bool { return f.pending.Load() == 0 })
-	if q.admin { // the admin listener answers four requests at a time, also those of slow clients
+	if q.onAdminListener { // the admin listener answers four requests at a time, also those of slow clients
 		c.eventually("/metrics answers 200", func() bool {
 			return c.do("GET", c.ready.AdminURL+"/metrics", "", nil).status == http.StatusOK
 		})

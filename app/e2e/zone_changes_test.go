@@ -33,9 +33,9 @@ const unprovisionedZone = website + "@ 300 TXT v=spf1 a mx ~all\n@ 300 TXT MS=ms
 // replaced by those in added.
 type zoneChange struct {
 	name, removed, added string
-	// unrelated is set if the change does not conflict with a record that is written. Only a second
-	// plan detects such a change.
-	unrelated bool
+	// isUnrelated is set if the change does not conflict with a record that is written. Only a
+	// second plan detects such a change.
+	isUnrelated bool
 }
 
 var zoneChanges = []zoneChange{
@@ -51,7 +51,7 @@ var zoneChanges = []zoneChange{
 	{name: "dkim-key-added", added: "selector1._domainkey 300 TXT v=DKIM1; p=x"},
 	{name: "dkim-alias-added", added: "selector2._domainkey 300 CNAME s1.elsewhere.test."},
 	{name: "autodiscover-address-added", added: "autodiscover 300 A 192.0.2.9"},
-	{name: "dkim-delegated", added: "_domainkey 300 NS ns1.elsewhere.test.", unrelated: true},
+	{name: "dkim-delegated", added: "_domainkey 300 NS ns1.elsewhere.test.", isUnrelated: true},
 }
 
 // runZoneChanges runs all zoneChanges, and one change that must not prevent the write.
@@ -89,7 +89,7 @@ func (v zoneChange) run(t *testing.T, h zoneHost) {
 	if err := c.applyIfUnchanged(t.Context(), h.provider(), zoneRead, plan); !dns.IsChanged(err) {
 		t.Errorf("planned again: %v", err)
 	}
-	if !v.unrelated {
+	if !v.isUnrelated {
 		if err := applyPlan(t.Context(), h.provider(), plan); !dns.IsChanged(err) {
 			t.Errorf("written as planned: %v", err)
 		}
