@@ -65,11 +65,11 @@ func benchWebhooks(b *testing.B, perAccount int) {
 	const events = int(benchDuration/time.Second) * benchEventRate
 	postgres := postgresProcess(b, svc.database)
 	cpuBefore := []time.Duration{cpuTime(b, p.cmd.Process.Pid), cpuTimeWithChildren(b, postgres), cpuTime(b, os.Getpid())}
-	next, start := make(chan int), time.Now()
+	eventNumbers, start := make(chan int), time.Now()
 	var writers sync.WaitGroup
 	for range 16 {
 		writers.Go(func() {
-			for i := range next {
+			for i := range eventNumbers {
 				svc.post(c, keys[i%len(keys)], api+"/v1/keys", `{"name":"bench","scopes":["events:read"]}`)
 			}
 		})
@@ -77,10 +77,10 @@ func benchWebhooks(b *testing.B, perAccount int) {
 	ticker := time.NewTicker(time.Second / benchEventRate)
 	for i := range events {
 		<-ticker.C
-		next <- i
+		eventNumbers <- i
 	}
 	ticker.Stop()
-	close(next)
+	close(eventNumbers)
 	writers.Wait()
 	took := time.Since(start)
 	want := events * perAccount * 8 / 10

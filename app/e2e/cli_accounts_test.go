@@ -78,9 +78,9 @@ func TestPlanChangeTakesEffectAtOnce(t *testing.T) {
 			c.get("/v1/tenants/connect-url")
 		}
 	}
-	shown := c.runAccountCommand("account", "show")
-	checkMembers(t, "show", shown, accountMembers+" active_keys display_name return_hosts support_url")
-	checkValues(t, shown, object{"email": c.email, "status": "active", "active_keys": 1, "closed_at": nil})
+	account := c.runAccountCommand("account", "show")
+	checkMembers(t, "show", account, accountMembers+" active_keys display_name return_hosts support_url")
+	checkValues(t, account, object{"email": c.email, "status": "active", "active_keys": 1, "closed_at": nil})
 }
 
 // TestAccountSettingsTakeEffectAndAreAudited checks that a command changes only the
@@ -105,9 +105,9 @@ func TestAccountSettingsTakeEffectAndAreAudited(t *testing.T) {
 		{"--return-hosts", "app.acme.example", "return_hosts", []any{"app.acme.example"}},
 	} {
 		want[step.member] = step.shown
-		set := c.runAccountCommand("account", "set", step.flag, step.value)
-		checkMembers(t, "account set", set, "account_id display_name support_url return_hosts")
-		checkValues(t, set, want)
+		settings := c.runAccountCommand("account", "set", step.flag, step.value)
+		checkMembers(t, "account set", settings, "account_id display_name support_url return_hosts")
+		checkValues(t, settings, want)
 		checkValues(t, c.runAccountCommand("account", "show"), want)
 	}
 	c.get(connectPath)

@@ -143,13 +143,13 @@ func TestDNSPlanForAnUnsupportedProvider(t *testing.T) {
 	tenant := sharedSandbox(t).newAccount(nil).newConnectedTenant(nil)
 	zone, id := tenant.newDomainAt("manual")
 	tenant.control("PUT", "/zones/"+zone+"/records", []object{})
-	got := tenant.get("/v1/domains/" + id + "/dns/plan")
-	checkValues(t, got.object, object{"dns_provider.id": nil, "dns_provider.name": "sandbox-registrar.test", "dns_provider.detected": true, "dns_provider.supported": false,
+	plan := tenant.get("/v1/domains/" + id + "/dns/plan")
+	checkValues(t, plan.object, object{"dns_provider.id": nil, "dns_provider.name": "sandbox-registrar.test", "dns_provider.detected": true, "dns_provider.supported": false,
 		"safe_to_apply": true, "blocking_changes": "[]"})
-	for _, a := range got.objects("actions") {
+	for _, a := range plan.objects("actions") {
 		checkValues(t, a, object{"action": "create", "reason": "missing", "observed": "[]"})
 	}
-	if bucket := got.header.Get("X-RateLimit-Bucket") + " " + got.header.Get("X-RateLimit-Limit"); bucket != "expensive 30" {
+	if bucket := plan.header.Get("X-RateLimit-Bucket") + " " + plan.header.Get("X-RateLimit-Limit"); bucket != "expensive 30" {
 		t.Errorf("it counts in %s", bucket)
 	}
 	automation := tenant.get("/v1/domains/" + id + "/dns/automation")
@@ -158,7 +158,7 @@ func TestDNSPlanForAnUnsupportedProvider(t *testing.T) {
 
 	// Apply the plan by hand.
 	records := []object{}
-	for _, d := range got.objects("desired_records") {
+	for _, d := range plan.objects("desired_records") {
 		r := object{"type": d["record_type"], "name": d["name"], "content": d["content"], "ttl": d["ttl"]}
 		if preference, exchange, isMX := strings.Cut(d.text("content"), " "); isMX && d.text("record_type") == "MX" {
 			r["priority"], r["content"] = int(preference[0]-'0'), exchange
@@ -166,8 +166,8 @@ func TestDNSPlanForAnUnsupportedProvider(t *testing.T) {
 		records = append(records, r)
 	}
 	tenant.control("PUT", "/zones/"+zone+"/records", records)
-	done := tenant.get("/v1/domains/" + id + "/dns/plan")
-	for _, a := range done.objects("actions") {
+	planAfterwards := tenant.get("/v1/domains/" + id + "/dns/plan")
+	for _, a := range planAfterwards.objects("actions") {
 		checkValues(t, a, object{"action": "preserve", "reason": "present"})
 	}
 	tenant.mustSync()

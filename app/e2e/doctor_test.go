@@ -130,14 +130,14 @@ func TestDoctorShowsWhatPluginsMayUse(t *testing.T) {
 	if os.Geteuid() == 0 {
 		processes = "processes not limited" // the kernel does not enforce the limit for root
 	}
-	shown := strings.Split(checks["plugins"].text("summary"), "; ")
+	statements := strings.Split(checks["plugins"].text("summary"), "; ")
 	for _, want := range []string{
 		"each process is limited: 700 MiB of memory, " + processes + ", 200 open files",
 		"cloudflare connects only to api.cloudflare.com", "instantly connects only to instantly.example",
 		"powerdns connects only to <api_url of the account>", "rfc2136 connects only to <server of the account>",
 	} {
-		if !slices.Contains(shown, want) {
-			t.Errorf("%q lacks %q", shown, want)
+		if !slices.Contains(statements, want) {
+			t.Errorf("%q lacks %q", statements, want)
 		}
 	}
 }

@@ -66,8 +66,8 @@ func (tenant accountTenant) checkAdd(zone string) {
 	for _, r := range verificationRecords {
 		checkRecordMembers(t, r)
 	}
-	again := tenant.post(tenant.path("/domains"), object{"domain": zone})
-	checkValues(t, again.object, object{"status": "exists", "domain.domain_name": zone, "domain.is_verified": false})
+	repeated := tenant.post(tenant.path("/domains"), object{"domain": zone})
+	checkValues(t, repeated.object, object{"status": "exists", "domain.domain_name": zone, "domain.is_verified": false})
 	list := tenant.get(tenant.path("/domains"))
 	entries := list.objects("domains")
 	if len(entries) != 1 || list.valueAt("count") != 1.0 {
@@ -312,14 +312,14 @@ func TestDomainHealthIsMonitored(t *testing.T) {
 		allPresent := map[string]bool{"spf": true, "dkim": true, "mx": true, "dmarc": true}
 		noDrift := map[string]string{"spf_gone": "0", "dkim_broken": "0", "mx_moved": "0"}
 		oneDrift := func(kind string) map[string]string {
-			one := maps.Clone(noDrift)
-			one[kind] = "1"
-			return one
+			counts := maps.Clone(noDrift)
+			counts[kind] = "1"
+			return counts
 		}
 		missing := func(status string) map[string]bool {
-			rest := maps.Clone(allPresent)
-			rest[status] = false
-			return rest
+			statuses := maps.Clone(allPresent)
+			statuses[status] = false
+			return statuses
 		}
 		keepAll := func(object) bool { return true }
 		d.expectAfterDay("a day later all is well", keepAll, allPresent, noDrift)

@@ -167,8 +167,8 @@ func tenantDeletedDuringPass(limited limitedTenant) {
 // block.
 func scopeHasNoMailboxes(limited limitedTenant) {
 	zone := limited.newVerifiedDomain()
-	set := limited.post(limited.path("/mailbox-limits"), object{"daily_send_limit": 3, "domain_scope": zone})
-	checkValues(limited.t, set.object, object{"provisioning.status": "created", "provisioning.rule_id": nil, "policy.mailboxes_in_scope": 0})
+	limit := limited.post(limited.path("/mailbox-limits"), object{"daily_send_limit": 3, "domain_scope": zone})
+	checkValues(limited.t, limit.object, object{"provisioning.status": "created", "provisioning.rule_id": nil, "policy.mailboxes_in_scope": 0})
 	limited.checkPlatformRules(1)
 	limited.post(limited.path("/mailboxes"), mailboxesBody(zone, "lise"))
 	lise := "lise@" + zone
@@ -182,9 +182,9 @@ func scopeHasNoMailboxes(limited limitedTenant) {
 		}
 		checkValues(limited.t, rule, want)
 	}
-	again := limited.post(limited.path("/mailbox-limits"), object{"daily_send_limit": 3, "domain_scope": zone})
-	if again.valueAt("provisioning.rule_id") == nil || again.valueAt("policy.mailboxes_in_scope") != 1.0 {
-		limited.t.Error(string(again.raw))
+	limitAfterBlock := limited.post(limited.path("/mailbox-limits"), object{"daily_send_limit": 3, "domain_scope": zone})
+	if limitAfterBlock.valueAt("provisioning.rule_id") == nil || limitAfterBlock.valueAt("policy.mailboxes_in_scope") != 1.0 {
+		limited.t.Error(string(limitAfterBlock.raw))
 	}
 	if got := limited.eventMessages("?action=blocked&tenant_id=" + strings.ToUpper(limited.guid)); !slices.Equal(got, []string{"Mailbox blocked: sent 4, limit 3"}) {
 		limited.t.Errorf("events %q", got)
@@ -202,9 +202,9 @@ func existingRuleIsAdopted(limited limitedTenant) {
 	zone := tenant.newVerifiedDomain()
 	tenant.post(tenant.path("/mailboxes"), mailboxesBody(zone, "ada", "max"))
 	tenant.control("POST", "/tenants/"+tenant.guid+"/rules", object{"name": name, "enabled": true, "senders": []string{"max@" + zone}})
-	set := tenant.post(tenant.path("/mailbox-limits"), object{"daily_send_limit": 5})
-	if set.valueAt("provisioning.rule_id") == nil || set.valueAt("provisioning.rule_name") != name || set.valueAt("provisioning.status") != "created" {
-		tenant.t.Error(string(set.raw))
+	limit := tenant.post(tenant.path("/mailbox-limits"), object{"daily_send_limit": 5})
+	if limit.valueAt("provisioning.rule_id") == nil || limit.valueAt("provisioning.rule_name") != name || limit.valueAt("provisioning.status") != "created" {
+		tenant.t.Error(string(limit.raw))
 	}
 	adopted := limitedTenant{tenant, zone, tenant.get(tenant.path("/mailboxes")).objects("mailboxes")}
 	adopted.send(0, 6)

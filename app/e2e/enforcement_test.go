@@ -205,17 +205,17 @@ func TestMailboxLimitCreatesATransportRule(t *testing.T) {
 			label, query = zone, "?domain_scope="+zone
 			body["domain_scope"] = zone
 		}
-		set := tenant.post(tenant.path("/mailbox-limits"), body)
-		checkMembers(t, "set", set.object, limitMembers+" status provisioning")
-		checkMembers(t, "policy", set.valueAt("policy"), policyMembers)
-		checkMembers(t, "provisioning", set.valueAt("provisioning"), "status rule_name rule_id message")
-		checkValues(t, set.object, object{"status": "provisioned", "tenant_id": tenant.guid, "daily_send_limit": 20, "domain_scope": scope["domain_scope"],
+		limit := tenant.post(tenant.path("/mailbox-limits"), body)
+		checkMembers(t, "set", limit.object, limitMembers+" status provisioning")
+		checkMembers(t, "policy", limit.valueAt("policy"), policyMembers)
+		checkMembers(t, "provisioning", limit.valueAt("provisioning"), "status rule_name rule_id message")
+		checkValues(t, limit.object, object{"status": "provisioned", "tenant_id": tenant.guid, "daily_send_limit": 20, "domain_scope": scope["domain_scope"],
 			"scope_label": label, "policy.state": "active", "policy.mailboxes_in_scope": 2, "provisioning.status": "created"})
-		checkValues(t, tenant.post(tenant.path("/mailbox-limits"), body).object, object{"provisioning.status": "unchanged", "provisioning.rule_id": set.valueAt("provisioning.rule_id")})
+		checkValues(t, tenant.post(tenant.path("/mailbox-limits"), body).object, object{"provisioning.status": "unchanged", "provisioning.rule_id": limit.valueAt("provisioning.rule_id")})
 		got := tenant.get(tenant.path("/mailbox-limits") + query)
 		checkMembers(t, "get", got.object, limitMembers)
-		checkValues(t, got.object, object{"daily_send_limit": 20, "scope_label": label, "policy.id": set.valueAt("policy.id"),
-			"policy.created_at": set.valueAt("policy.created_at"), "policy.updated_at": set.valueAt("policy.updated_at")})
+		checkValues(t, got.object, object{"daily_send_limit": 20, "scope_label": label, "policy.id": limit.valueAt("policy.id"),
+			"policy.created_at": limit.valueAt("policy.created_at"), "policy.updated_at": limit.valueAt("policy.updated_at")})
 	}
 	tenant.checkPlatformRules(2)
 

@@ -91,8 +91,8 @@ func (r *logReplicas) killAlternately(random *rand.Rand, processes [2]*process) 
 		writes *= 5
 	}
 	for i := 0; soak.On() && time.Now().Before(end) || !soak.On() && i < sampleKills; i++ {
-		next := r.written.Load() + int64(writes+random.IntN(writes))
-		client{t: r.t}.eventually("the writers write", func() bool { return r.written.Load() >= next })
+		wantWritten := r.written.Load() + int64(writes+random.IntN(writes))
+		client{t: r.t}.eventually("the writers write", func() bool { return r.written.Load() >= wantWritten })
 		processes[i%2].kill()
 		kills++
 		p, c := r.serve(r.env)

@@ -233,15 +233,15 @@ func (j *journey) remove(ids map[string]string) {
 // user are counted for each user.
 func (j *journey) countExecuted() map[string]int {
 	j.t.Helper()
-	done := map[string]int{}
+	counts := map[string]int{}
 	for _, call := range j.journal(mailPlatform) {
 		if status, _ := call["status"].(float64); status >= 200 && status < 300 {
 			operation := call.text("operation")
 			if operation == "user.update" {
 				operation += " " + call.text("path")
 			}
-			done[operation]++
+			counts[operation]++
 		}
 	}
-	return done
+	return counts
 }

@@ -118,10 +118,10 @@ var requiredWrites = map[string]int{
 // onboarding without failures.
 func (o *onboarding) checkOutcome() {
 	o.t.Helper()
-	done, unsure := o.operationCounts()
+	doneCounts, unsureCounts := o.operationCounts()
 	for operation, want := range requiredWrites {
-		if done[operation] > want || done[operation]+unsure[operation] < want {
-			o.t.Errorf("%s was done %d times (and possibly %d more), want %d (after %v)", operation, done[operation], unsure[operation], want, o.hitFailpoints)
+		if doneCounts[operation] > want || doneCounts[operation]+unsureCounts[operation] < want {
+			o.t.Errorf("%s was done %d times (and possibly %d more), want %d (after %v)", operation, doneCounts[operation], unsureCounts[operation], want, o.hitFailpoints)
 		}
 	}
 	domains, mailboxes := o.platformState(o.tenant)

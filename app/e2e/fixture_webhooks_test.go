@@ -134,8 +134,8 @@ func (m webhookMessage) data() object {
 // the given secrets must have signed it. It uses no code of the service.
 func (m webhookMessage) checkSigned(t *testing.T, secrets ...string) {
 	t.Helper()
-	sent, err := strconv.ParseInt(m.timestamp, 10, 64)
-	if age := time.Since(time.Unix(sent, 0)); err != nil || age > 10*time.Minute || age < -time.Minute {
+	sentAt, err := strconv.ParseInt(m.timestamp, 10, 64)
+	if age := time.Since(time.Unix(sentAt, 0)); err != nil || age > 10*time.Minute || age < -time.Minute {
 		t.Errorf("message %s: webhook-timestamp %q", m.id, m.timestamp)
 	}
 	var want []string

@@ -107,9 +107,9 @@ func (h *powerDNSHost) readDNS(t testing.TB, c zoneCase) dns.ZoneRead {
 // readZone reads the zone of a case from its authoritative servers.
 func readZone(t testing.TB, reader ports.DNSReader, c zoneCase) dns.ZoneRead {
 	t.Helper()
-	read, err := reader.Read(t.Context(), "", c.domain(), dns.DesiredRecords(c.domain(), c.offer())...)
+	zoneRead, err := reader.Read(t.Context(), "", c.domain(), dns.DesiredRecords(c.domain(), c.offer())...)
 	must(t, err)
-	return read
+	return zoneRead
 }
 
 func (h *powerDNSHost) replaceRecords(t testing.TB, zone string, records []zoneLine) {

@@ -72,9 +72,9 @@ func TestCredentialsAreTestedBeforeStoring(t *testing.T) {
 	t.Parallel()
 	c := mailboxTenant{accountTenant: accountTenant{caller: sharedSandbox(t).newAccount(nil)}}
 	for _, provider := range sendingPlatforms {
-		good, body := c.integrationBody(provider), object{"provider": provider, "name": "n", "api_key": "no-such-key"}
+		validBody, body := c.integrationBody(provider), object{"provider": provider, "name": "n", "api_key": "no-such-key"}
 		if provider == "emailbison" {
-			host, _, _ := strings.Cut(fmt.Sprint(good["api_key"]), "#")
+			host, _, _ := strings.Cut(fmt.Sprint(validBody["api_key"]), "#")
 			body["api_key"] = host + "#9|no-such-token"
 		}
 		c.expect("POST", "/v1/integrations", body, 400, "provider_credential_rejected")
@@ -181,13 +181,13 @@ func (i testIntegration) checkConnect() {
 	secondIntegration.expect("POST", secondIntegration.mailboxPath(0, "/oauth/microsoft/init"), nil, 409, "mailbox_already_connected_elsewhere")
 
 	s.signIn(i.address(0), "accept")
-	done := s.waitForStatus("connected")
-	if done.object["provider_account_id"] == nil || done.object["connected_at"] == nil {
-		i.t.Errorf("connected as %s", done.raw)
+	connected := s.waitForStatus("connected")
+	if connected.object["provider_account_id"] == nil || connected.object["connected_at"] == nil {
+		i.t.Errorf("connected as %s", connected.raw)
 	}
 	c := i.checkConnection(0, "connected")
 	checkMembers(i.t, "connection", c, "id status provider_account_id provider_account_email has_error connected_at updated_at")
-	checkValues(i.t, c, object{"provider_account_email": i.address(0), "has_error": false, "connected_at": done.object["connected_at"]})
+	checkValues(i.t, c, object{"provider_account_email": i.address(0), "has_error": false, "connected_at": connected.object["connected_at"]})
 	secondIntegration.expect("POST", secondIntegration.mailboxPath(0, "/oauth/microsoft/init"), nil, 409, "mailbox_already_connected_elsewhere")
 	for _, other := range []testIntegration{atOtherPlatform, secondIntegration} {
 		other.expect("DELETE", other.path(""), nil, 200, "")

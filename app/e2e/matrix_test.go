@@ -333,25 +333,25 @@ func (r *matrixRun) compareStatements(t *testing.T) {
 		if row.status != "404" || row.op.path == "/debug/pprof/" {
 			continue
 		}
-		base := row.key(row.twin)
+		baseKey := row.key(row.twin)
 		if row.twin == "" {
-			base = row.key(row.condition)
+			baseKey = row.key(row.condition)
 		}
-		if byRow[base] == nil {
-			byRow[base] = map[string]bool{}
+		if byRow[baseKey] == nil {
+			byRow[baseKey] = map[string]bool{}
 		}
-		byRow[base][statements] = true
+		byRow[baseKey][statements] = true
 		compared++
 	}
-	for base, sequences := range byRow {
+	for baseKey, sequences := range byRow {
 		if len(sequences) != 1 {
-			t.Errorf("%s: %d different sequences of SQL statements:", base, len(sequences))
+			t.Errorf("%s: %d different sequences of SQL statements:", baseKey, len(sequences))
 			for statements := range sequences {
 				t.Logf("\n%s\n", statements)
 			}
 		}
 		if sequences[""] {
-			t.Errorf("%s: no statement was seen", base)
+			t.Errorf("%s: no statement was seen", baseKey)
 		}
 	}
 	if compared == 0 || soak.On() && compared < 100 {

@@ -78,11 +78,11 @@ var publishedDocument = sync.OnceValues(func() (document, error) {
 			schema["additionalProperties"] = false
 		}
 	}
-	closed, err := json.Marshal(doc)
+	closedDocument, err := json.Marshal(doc)
 	if err != nil {
 		return d, err
 	}
-	parsed, err := libopenapi.NewDocument(closed)
+	parsed, err := libopenapi.NewDocument(closedDocument)
 	if err != nil {
 		return d, err
 	}

@@ -255,26 +255,26 @@ func TestPlantedTimingDifferencesAreNoticed(t *testing.T) {
 // TestEachTimingBoundIsEnough checks that each of the two bounds alone is sufficient.
 func TestEachTimingBoundIsEnough(t *testing.T) {
 	t.Parallel()
-	constant := func(v float64) []float64 { return slices.Repeat([]float64{v}, 100) }
-	if d := compareSamples(constant(100), constant(100)); d.isNoticeable() {
+	constantSample := func(v float64) []float64 { return slices.Repeat([]float64{v}, 100) }
+	if d := compareSamples(constantSample(100), constantSample(100)); d.isNoticeable() {
 		t.Errorf("the same: %+v", d)
 	}
-	if d := compareSamples(constant(100), constant(101)); !d.isNoticeable() || d.gap > noticeableGap {
+	if d := compareSamples(constantSample(100), constantSample(101)); !d.isNoticeable() || d.gap > noticeableGap {
 		t.Errorf("a small constant difference: %+v", d)
 	}
-	wide := func(middle float64) (sample []float64) {
+	wideSample := func(middle float64) (sample []float64) {
 		for i := range 101 {
 			sample = append(sample, middle+float64(i-50))
 		}
 		return sample
 	}
-	if d := compareSamples(wide(100), wide(107)); !d.isNoticeable() || math.Abs(d.t) >= noticeableT {
+	if d := compareSamples(wideSample(100), wideSample(107)); !d.isNoticeable() || math.Abs(d.t) >= noticeableT {
 		t.Errorf("medians far apart: %+v", d)
 	}
 	// Values outside the percentiles have no influence.
-	withOutliers := wide(100)
+	withOutliers := wideSample(100)
 	withOutliers[100], withOutliers[0] = 1e9, -1e9
-	if a, b := compareSamples(wide(100), wide(102)), compareSamples(withOutliers, wide(102)); a != b {
+	if a, b := compareSamples(wideSample(100), wideSample(102)), compareSamples(withOutliers, wideSample(102)); a != b {
 		t.Errorf("an outlier counts: %+v, %+v", a, b)
 	}
 }

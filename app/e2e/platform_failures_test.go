@@ -76,8 +76,8 @@ func (o *onboarding) waitForOperation(p *pendingRequest, operation string, befor
 			return true
 		default:
 		}
-		done, _ := o.operationCounts()
-		seen = done[operation] > before
+		counts, _ := o.operationCounts()
+		seen = counts[operation] > before
 		return seen
 	})
 	return seen
@@ -87,9 +87,9 @@ func (o *onboarding) waitForOperation(p *pendingRequest, operation string, befor
 // returns the number of times that the operation was executed so far.
 func (o *onboarding) holdAnswer(operation string) (before int) {
 	o.t.Helper()
-	done, _ := o.operationCounts()
+	counts, _ := o.operationCounts()
 	o.injectFault(object{"operation": operation, "kind": "delay_after", "delay_ms": 60_000, "times": 1})
-	return done[operation]
+	return counts[operation]
 }
 
 // TestServiceKilledBeforeThePlatformAnswers kills the service after the platform has executed a

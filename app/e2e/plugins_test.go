@@ -95,8 +95,8 @@ func TestServiceFollowsAnUpgradeOfAPlugin(t *testing.T) {
 	request()
 	upgrade := func(file, wantText string) {
 		t.Helper()
-		done := fixture.runCommand(env, "plugin", "upgrade", file).objects("plugins")
-		checkValues(t, done[0], object{"name": mailPlatform, "status": "replaced"})
+		upgraded := fixture.runCommand(env, "plugin", "upgrade", file).objects("plugins")
+		checkValues(t, upgraded[0], object{"name": mailPlatform, "status": "replaced"})
 		before := requests
 		c.eventually(wantText, func() bool {
 			request()

@@ -188,15 +188,15 @@ func (h *productionHost) checkMode(name string, want os.FileMode) {
 // withRedirects is set, the redirect URIs of the generated manifest.
 func (h *productionHost) uploadRegistration(withRedirects bool) {
 	h.t.Helper()
-	read := func(name string) []byte {
+	readFile := func(name string) []byte {
 		raw, err := os.ReadFile(filepath.Join(h.work, name))
 		must(h.t, err)
 		return raw
 	}
-	app := object{"certificate": string(read("certificate.pem"))}
+	app := object{"certificate": string(readFile("certificate.pem"))}
 	if withRedirects {
 		var registration manifest
-		must(h.t, json.Unmarshal(read("app.json"), &registration))
+		must(h.t, json.Unmarshal(readFile("app.json"), &registration))
 		app["redirect_uris"] = registration.Web.RedirectURIs
 	}
 	c := client{t: h.t}

@@ -137,9 +137,9 @@ func (f *restoreFixture) backUp() (file string) {
 	created := runTenantry(f.t, f.env, "backup", file, "--credential-file", credential, "-o", "json").mustJSON(f.t)
 	checkMembers(f.t, "backup", created, "file status encrypted version database tables rows sha256 created_at")
 	checkValues(f.t, created, object{"status": "written", "encrypted": true, "file": file})
-	plain := runTenantry(f.t, f.env, "backup", file+".plain")
-	if plain.code != 0 || !strings.Contains(plain.stderr, "warning") || !strings.Contains(plain.stderr, "keyset") {
-		f.t.Errorf("a backup without a passphrase: %d %s", plain.code, plain.stderr)
+	plainBackup := runTenantry(f.t, f.env, "backup", file+".plain")
+	if plainBackup.code != 0 || !strings.Contains(plainBackup.stderr, "warning") || !strings.Contains(plainBackup.stderr, "keyset") {
+		f.t.Errorf("a backup without a passphrase: %d %s", plainBackup.code, plainBackup.stderr)
 	}
 	for _, name := range []string{file, file + ".plain"} {
 		if info, err := os.Stat(name); err != nil || info.Mode().Perm() != 0o600 {

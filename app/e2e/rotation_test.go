@@ -251,14 +251,14 @@ func TestKeyRotationReplacesTheKey(t *testing.T) {
 
 			got := c.sendRaw("POST", path+url.QueryEscape(strings.ToUpper(c.email)), "", map[string]string{"Idempotency-Key": ""})
 			checkMembers(t, "rotate", got.object, "status api_key key_hint rotated_at")
-			fresh := got.text("api_key")
-			if got.text("status") != "rotated" || !regexp.MustCompile(`^tny_(live|trial)_[0-9a-f]{48}$`).MatchString(fresh) ||
-				fresh == c.key || !strings.HasSuffix(fresh, got.text("key_hint")) || got.header.Get("Cache-Control") != "no-store" {
+			newKey := got.text("api_key")
+			if got.text("status") != "rotated" || !regexp.MustCompile(`^tny_(live|trial)_[0-9a-f]{48}$`).MatchString(newKey) ||
+				newKey == c.key || !strings.HasSuffix(newKey, got.text("key_hint")) || got.header.Get("Cache-Control") != "no-store" {
 				t.Errorf("%d without a good key: %v", got.status, got.header)
 			}
 			c.expect("GET", "/v1/tenants", nil, 401, "invalid_api_key")
 			c.expect("POST", path+url.QueryEscape(c.email), nil, 401, "invalid_api_key")
-			c.key = fresh
+			c.key = newKey
 			c.get("/v1/tenants")
 		})
 	}

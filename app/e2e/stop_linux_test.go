@@ -71,10 +71,10 @@ func newRequestInProgress(t *testing.T, delay time.Duration) (o *onboarding, p *
 func startSlowRequest(t *testing.T, o *onboarding, delay time.Duration) (_ *onboarding, p *pendingRequest, children []processID) {
 	t.Helper()
 	o.run(onboardingSteps()[:2], retrying(o))
-	done, _ := o.operationCounts()
+	counts, _ := o.operationCounts()
 	o.injectFault(object{"operation": "domain.create", "kind": "delay_after", "delay_ms": delay.Milliseconds(), "times": 1})
 	p = o.sendAsync(request{method: "POST", path: o.path("/domains"), body: object{"domain": o.domain}})
-	if !o.waitForOperation(p, "domain.create", done["domain.create"]) {
+	if !o.waitForOperation(p, "domain.create", counts["domain.create"]) {
 		t.Fatalf("answered too soon: %d %s", p.reply.status, p.reply.raw)
 	}
 	if children = descendants(t, o.process.cmd.Process.Pid); len(children) < 3 {
@@ -157,8 +157,8 @@ func TestStopCancelsRequestsAfterDrainTime(t *testing.T) {
 	o.retryUntilSuccess(request{method: "POST", path: o.path("/domains"), body: object{"domain": o.domain}})
 	domains, _ := o.platformState(o.tenant)
 	o.checkEqual("domains at the platform", len(domains), 1)
-	done, _ := o.operationCounts()
-	o.checkEqual("domains created", done["domain.create"], 1)
+	counts, _ := o.operationCounts()
+	o.checkEqual("domains created", counts["domain.create"], 1)
 }
 
 // TestSecondSignalStopsAtOnce checks that a second signal ends the process although a request is in

@@ -46,7 +46,7 @@ func (load *clientLoad) runClient(name, key, email string) string {
 	defer c.CloseIdleConnections()
 	for n := 0; ; n++ {
 		id := fmt.Sprintf("load-%s-%d", name, n)
-		fresh, err := load.send(c, id, key, email)
+		newKey, err := load.send(c, id, key, email)
 		if err != nil {
 			load.mu.Lock()
 			load.failed[id] = err
@@ -54,14 +54,14 @@ func (load *clientLoad) runClient(name, key, email string) string {
 			return key
 		}
 		load.answered.Add(1)
-		if fresh != "" {
-			key = fresh
+		if newKey != "" {
+			key = newKey
 		}
 	}
 }
 
 // send sends one request and returns the new key of a rotation.
-func (load *clientLoad) send(c *http.Client, id, key, email string) (fresh string, err error) {
+func (load *clientLoad) send(c *http.Client, id, key, email string) (newKey string, err error) {
 	method, path := http.MethodGet, "/v1/tenants"
 	if email != "" {
 		method, path = http.MethodPost, "/api-key/rotate?user_email="+email
@@ -161,7 +161,7 @@ func stopUnderLoad(t *testing.T, database string) {
 // many requests the service answered after its stop began.
 func (load *clientLoad) compareWithLog(logs string) (after int) {
 	load.t.Helper()
-	read, stopping := 0, false
+	loggedRequests, stopping := 0, false
 	for line := range strings.Lines(logs) {
 		var entry struct {
 			Msg string `json:"msg"`
@@ -175,12 +175,12 @@ func (load *clientLoad) compareWithLog(logs string) (after int) {
 		if stopping {
 			after++
 		}
-		if read++; !load.completed[entry.ID] {
+		if loggedRequests++; !load.completed[entry.ID] {
 			load.t.Errorf("%s was executed and its answer lost: %v", entry.ID, load.failed[entry.ID])
 		}
 	}
-	if read < len(load.completed) {
-		load.t.Errorf("%d requests are in the log, %d were answered", read, len(load.completed))
+	if loggedRequests < len(load.completed) {
+		load.t.Errorf("%d requests are in the log, %d were answered", loggedRequests, len(load.completed))
 	}
 	for id, err := range load.failed {
 		var network *net.OpError

@@ -231,13 +231,13 @@ func checkAlertFires(t *testing.T, counts []map[string]float64, provider, operat
 	before, first, second := counts[0], counts[1], counts[2]
 	series := []object{{"series": `up{job="tenantry"}`, "values": "1x30"}}
 	for _, labels := range slices.Sorted(maps.Keys(second)) {
-		early := "_x9"
+		quietValues := "_x9"
 		if value, ok := before[labels]; ok {
-			early = fmt.Sprintf("%gx9", value)
+			quietValues = fmt.Sprintf("%gx9", value)
 		}
 		series = append(series, object{
 			"series": `tenantry_provider_call_duration_seconds_count{job="tenantry",` + labels + "}",
-			"values": fmt.Sprintf("%s %g+%gx20", early, first[labels], second[labels]-first[labels]),
+			"values": fmt.Sprintf("%s %g+%gx20", quietValues, first[labels], second[labels]-first[labels]),
 		})
 	}
 	expression := fmt.Sprintf(`count(ALERTS{alertname="TenantryProviderFailing",alertstate="firing",provider=%q,operation=%q})`, provider, operation)

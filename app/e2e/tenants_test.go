@@ -30,18 +30,18 @@ func TestTenantGoesFromConnectLinkToDeletion(t *testing.T) {
 	}
 
 	tenant := c.newTenant(object{"name": "Shapes Ltd"}).connect()
-	fresh := tenant.get(tenant.path(""))
-	checkMembers(t, "tenant", fresh.object, summaryMembers+" smtp_auth_org_enabled connected_by readiness")
-	checkMembers(t, "readiness", fresh.valueAt("readiness"), readinessMembers)
-	checkValues(t, fresh.object, object{
+	connected := tenant.get(tenant.path(""))
+	checkMembers(t, "tenant", connected.object, summaryMembers+" smtp_auth_org_enabled connected_by readiness")
+	checkMembers(t, "readiness", connected.valueAt("readiness"), readinessMembers)
+	checkValues(t, connected.object, object{
 		"tenant_id": tenant.guid, "tenant_name": "Shapes Ltd", "status": nil, "discovery_completed": false, "last_sync_at": nil,
 		"exchange_bootstrap_status": "pending", "smtp_auth_org_enabled": false, "connected_by": tenant.admin, "domain_count": 0,
-		"mailbox_count": 0, "default_domain": fresh.valueAt("tenant_domain"), "readiness.consent": "granted",
+		"mailbox_count": 0, "default_domain": connected.valueAt("tenant_domain"), "readiness.consent": "granted",
 		"readiness.smtp_auth": "unknown", "readiness.discovery": "pending", "readiness.ready_to_provision": false,
 		"readiness.next_step": "sync", "readiness.headroom": nil,
 	})
-	if !strings.HasSuffix(fresh.text("tenant_domain"), ".onmicrosoft.com") || fresh.text("id") == tenant.guid {
-		t.Errorf("got %s", fresh.raw)
+	if !strings.HasSuffix(connected.text("tenant_domain"), ".onmicrosoft.com") || connected.text("id") == tenant.guid {
+		t.Errorf("got %s", connected.raw)
 	}
 
 	tenant.checkSync()
