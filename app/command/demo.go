@@ -38,7 +38,7 @@ func demoCommand() *cobra.Command {
 func runDemo(ctx context.Context, folder string, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, 4*time.Minute)
 	defer cancel()
-	began := time.Now()
+	start := time.Now()
 	_, _ = fmt.Fprintln(out, "This demo does what a customer does, from a new tenant to enforced send limits, over the public API.")
 	_, _ = fmt.Fprintln(out, "The service, its plugins and its database are the real ones. The mail platform, the DNS provider and\nthe sending platform are simulators on loopback. Each line shows a request, the status of its answer and the time that it took.")
 	logs, err := os.Create(filepath.Join(folder, "log.json"))
@@ -65,7 +65,7 @@ func runDemo(ctx context.Context, folder string, out io.Writer) error {
 		if err := errors.Join(err, <-ended); err != nil {
 			return err
 		}
-		_, _ = fmt.Fprintf(out, "\nDone in %s. To try the API yourself, start the sandbox with `make dev` and follow the tour in README.md.\n", time.Since(began).Round(100*time.Millisecond))
+		_, _ = fmt.Fprintf(out, "\nDone in %s. To try the API yourself, start the sandbox with `make dev` and follow the tour in README.md.\n", time.Since(start).Round(100*time.Millisecond))
 		return nil
 	}
 }

@@ -35,8 +35,8 @@ type pluginUnderDevelopment struct {
 	host    pluginhost.Options // the plugin folder of the sandbox, and the limits of a plugin
 
 	copiedSum [sha256.Size]byte // checksum of the built file that was copied last
-	seen      fileState         // builtFileState of the built file at the last check
-	lastRead  fileState         // builtFileState of the built file when its checksum was last computed
+	seen      fileState         // the state of the built file at the last check
+	lastRead  fileState         // the state of the built file when its checksum was last computed
 }
 
 // fileState is a modification time and a size. It changes when the file is written.
@@ -107,6 +107,7 @@ func (p *pluginUnderDevelopment) builtFileState() (fileState, error) {
 	return fileState{info.ModTime(), info.Size()}, nil
 }
 
+// checksumOf returns the SHA-256 checksum of a file.
 func checksumOf(path string) (sum [sha256.Size]byte, err error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -40,13 +40,13 @@ func (e *examination) checkClock(ctx context.Context) finding {
 	const fix = "set the clocks by NTP: timedatectl set-ntp true"
 	switch {
 	case len(compared) == 0:
-		return warned("fix the check mail_platform first, or set the clock by NTP: timedatectl set-ntp true", "no other clock could be read")
+		return warningFinding("fix the check mail_platform first, or set the clock by NTP: timedatectl set-ntp true", "no other clock could be read")
 	case largest > clockFailure:
-		return failed(fix, "%s", summary)
+		return failedFinding(fix, "%s", summary)
 	case largest > clockWarning:
-		return warned(fix, "%s", summary)
+		return warningFinding(fix, "%s", summary)
 	default:
-		return passed("%s", summary)
+		return okFinding("%s", summary)
 	}
 }
 
@@ -69,14 +69,14 @@ func (e *examination) platformClockOffset(ctx context.Context) (time.Duration, b
 		if err != nil {
 			return 0, false
 		}
-		began := time.Now()
+		start := time.Now()
 		response, err := http.DefaultTransport.RoundTrip(request)
 		if err != nil {
 			return 0, false
 		}
 		_ = response.Body.Close()
 		platformTime, err := http.ParseTime(response.Header.Get("Date"))
-		requestMidpoint := began.Add(time.Since(began) / 2)
+		requestMidpoint := start.Add(time.Since(start) / 2)
 		return platformTime.Add(500 * time.Millisecond).Sub(requestMidpoint), err == nil
 	}
 	return 0, false

@@ -27,7 +27,7 @@ const expiryWarning = 30 * 24 * time.Hour
 func (e *examination) checkCredentials(context.Context) finding {
 	description, err := e.describe(e.config.MailPlatform)
 	if err != nil {
-		return skipped("plugins")
+		return skippedFinding("plugins")
 	}
 	var found []finding
 	for _, field := range description.Fields {
@@ -44,7 +44,7 @@ func (e *examination) checkCredentials(context.Context) finding {
 		found = append(found, checkTLSCertificate(e.config, time.Now()))
 	}
 	if len(found) == 0 {
-		return passed("no secret or certificate is set")
+		return okFinding("no secret or certificate is set")
 	}
 	return worstFinding(found)
 }
@@ -69,20 +69,20 @@ func checkTLSCertificate(c settings.Config, now time.Time) finding {
 	const fix = "renew the certificate, and replace the files of tls_certificate_file and tls_key_file, the key first"
 	chain, err := os.ReadFile(c.TLSCertificateFile)
 	if err != nil {
-		return failed("make "+c.TLSCertificateFile+" readable for the user of the service, or correct tls_certificate_file", "tls_certificate_file cannot be read: %s", withoutPath(err))
+		return failedFinding("make "+c.TLSCertificateFile+" readable for the user of the service, or correct tls_certificate_file", "tls_certificate_file cannot be read: %s", withoutPath(err))
 	}
 	key, err := os.ReadFile(c.TLSKeyFile)
 	if err != nil {
-		return failed("make "+c.TLSKeyFile+" readable for the user of the service, or correct tls_key_file", "tls_key_file cannot be read: %s", withoutPath(err))
+		return failedFinding("make "+c.TLSKeyFile+" readable for the user of the service, or correct tls_key_file", "tls_key_file cannot be read: %s", withoutPath(err))
 	}
 	expires, problem := wiring.CertificateExpiry(chain, key, now)
 	switch {
 	case problem != "":
-		return failed(fix, "tls_certificate_file: %s", problem)
+		return failedFinding(fix, "tls_certificate_file: %s", problem)
 	case expires.Sub(now) < expiryWarning:
-		return warned(fix, "tls_certificate_file: the certificate expires on %s", expires.UTC().Format(time.DateOnly))
+		return warningFinding(fix, "tls_certificate_file: the certificate expires on %s", expires.UTC().Format(time.DateOnly))
 	default:
-		return passed("tls_certificate_file: the certificate expires on %s", expires.UTC().Format(time.DateOnly))
+		return okFinding("tls_certificate_file: the certificate expires on %s", expires.UTC().Format(time.DateOnly))
 	}
 }
 
@@ -95,27 +95,27 @@ func checkSecretFile(field wire.Field, path string, now time.Time) finding {
 	name := wiring.SettingOf(field)
 	raw, err := os.ReadFile(path)
 	if err != nil {
-		return failed("make "+path+" readable for the user of the service, or correct "+name, "%s cannot be read: %s", name, withoutPath(err))
+		return failedFinding("make "+path+" readable for the user of the service, or correct "+name, "%s cannot be read: %s", name, withoutPath(err))
 	}
 	if len(strings.TrimSpace(string(raw))) == 0 {
-		return failed("write the secret into "+path, "%s: the file is empty", name)
+		return failedFinding("write the secret into "+path, "%s: the file is empty", name)
 	}
 	summary := fmt.Sprintf("%s is readable", name)
 	if strings.Contains(field.Name, "certificate") {
 		expires, problem := wiring.CertificateExpiry(raw, raw, now)
 		if problem != "" {
-			return failed("create and register a new certificate, and write it with its key into "+path, "%s: %s", name, problem)
+			return failedFinding("create and register a new certificate, and write it with its key into "+path, "%s: %s", name, problem)
 		}
 		summary = fmt.Sprintf("%s: the certificate expires on %s", name, expires.UTC().Format(time.DateOnly))
 		if expires.Sub(now) < expiryWarning {
-			return warned("create and register a new certificate now, and write it with its key into "+path, "%s", summary)
+			return warningFinding("create and register a new certificate now, and write it with its key into "+path, "%s", summary)
 		}
 	}
 	info, err := os.Stat(path)
 	if err == nil && info.Mode().Perm()&0o007 != 0 {
-		return warned("chmod 600 "+path, "%s is open to others (mode %#o)", name, info.Mode().Perm())
+		return warningFinding("chmod 600 "+path, "%s is open to others (mode %#o)", name, info.Mode().Perm())
 	}
-	return passed("%s", summary)
+	return okFinding("%s", summary)
 }
 
 // withoutPath returns the text of err without the path of the file. The fix already names the path.
@@ -134,13 +134,13 @@ func checkExpiryDate(name, date string, now time.Time) finding {
 	renew := "create a new secret at the application's registration, then replace its file and set " + name
 	switch {
 	case err != nil:
-		return failed("write the date as 2027-01-31", "%s: %q is not a date", name, date)
+		return failedFinding("write the date as 2027-01-31", "%s: %q is not a date", name, date)
 	case now.After(day.AddDate(0, 0, 1)):
-		return failed(renew, "the secret expired on %s (%s)", date, name)
+		return failedFinding(renew, "the secret expired on %s (%s)", date, name)
 	case day.Sub(now) < expiryWarning:
-		return warned(renew, "the secret expires on %s (%s)", date, name)
+		return warningFinding(renew, "the secret expires on %s (%s)", date, name)
 	default:
-		return passed("the secret expires on %s", date)
+		return okFinding("the secret expires on %s", date)
 	}
 }
 
@@ -152,7 +152,7 @@ func (e *examination) checkKeyset(ctx context.Context) finding {
 	case errors.Is(err, fs.ErrNotExist):
 		return e.missingKeyset(ctx, path)
 	case err != nil:
-		return failed(cli.FixFileAccess+", or correct keyset_file", "the keyset cannot be read: %s", cli.FirstLine(err))
+		return failedFinding(cli.FixFileAccess+", or correct keyset_file", "the keyset cannot be read: %s", cli.FirstLine(err))
 	}
 	if _, err := secrets.OpenKeyset(path, secrets.RequireExisting); err != nil {
 		fix := "restore the keyset from its backup: " + path
@@ -162,9 +162,9 @@ func (e *examination) checkKeyset(ctx context.Context) finding {
 		case info.Mode().Perm()&0o027 != 0:
 			fix = "chmod 600 " + path
 		}
-		return failed(fix, "%s", cli.FirstLine(err))
+		return failedFinding(fix, "%s", cli.FirstLine(err))
 	}
-	return passed("%s opens (mode %#o)", path, info.Mode().Perm())
+	return okFinding("%s opens (mode %#o)", path, info.Mode().Perm())
 }
 
 // missingKeyset distinguishes a first start from a lost keyset. It fails when the database has
@@ -173,9 +173,9 @@ func (e *examination) checkKeyset(ctx context.Context) finding {
 func (e *examination) missingKeyset(ctx context.Context, path string) finding {
 	if db, err := e.openDatabase(); err == nil {
 		if m, err := db.Migrations(ctx); err == nil && m.InUse {
-			return failed("restore the keyset from its backup: "+path,
+			return failedFinding("restore the keyset from its backup: "+path,
 				"there is no keyset, but the database is in use: its encrypted values cannot be decrypted")
 		}
 	}
-	return warned("run `tenantry keyset create`, or start `tenantry serve`, which creates the keyset", "there is no keyset yet: %s", path)
+	return warningFinding("run `tenantry keyset create`, or start `tenantry serve`, which creates the keyset", "there is no keyset yet: %s", path)
 }

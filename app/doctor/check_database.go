@@ -23,35 +23,35 @@ const fixDatabase = "start the database, or correct database_url (`tenantry conf
 // permissions of the file and the journal mode.
 func (e *examination) checkDatabase(ctx context.Context) finding {
 	if problem := e.settingProblems["database_url"]; problem != "" {
-		return failed("correct database_url (TENANTRY_DATABASE_URL)", "%s", problem)
+		return failedFinding("correct database_url (TENANTRY_DATABASE_URL)", "%s", problem)
 	}
 	db, err := e.openDatabase()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return warned("run `tenantry migrate`, which creates the database, or correct database_url",
+		return warningFinding("run `tenantry migrate`, which creates the database, or correct database_url",
 			"there is no database yet: %s", strings.TrimPrefix(e.config.DatabaseURL, "sqlite://"))
 	case errors.Is(err, fs.ErrPermission):
-		return failed(cli.FixFileAccess, "%s", cli.FirstLine(err))
+		return failedFinding(cli.FixFileAccess, "%s", cli.FirstLine(err))
 	case err != nil:
-		return failed(fixDatabase, "%s", cli.FirstLine(err))
+		return failedFinding(fixDatabase, "%s", cli.FirstLine(err))
 	}
 	if err := db.Writable(ctx); err != nil {
 		fix := "give the database user the privilege to write"
 		if db.File != "" {
 			fix = "make file and folder writable for the user of the service: " + db.File
 		}
-		return failed(fix, "%s %s can be read but not written: %s", db.Kind, db.Version, cli.FirstLine(err))
+		return failedFinding(fix, "%s %s can be read but not written: %s", db.Kind, db.Version, cli.FirstLine(err))
 	}
 	if db.File == "" {
-		return passed("%s %s answers and accepts writes", db.Kind, db.Version)
+		return okFinding("%s %s answers and accepts writes", db.Kind, db.Version)
 	}
 	if db.Mode&groupAndOtherPerm != 0 {
-		return warned("chmod 600 "+db.File, "%s is open to others (mode %#o)", db.File, db.Mode)
+		return warningFinding("chmod 600 "+db.File, "%s is open to others (mode %#o)", db.File, db.Mode)
 	}
 	if db.Journal != "wal" {
-		return warned("start `tenantry serve` once, which changes the journal mode", "%s has the journal mode %s instead of wal", db.File, db.Journal)
+		return warningFinding("start `tenantry serve` once, which changes the journal mode", "%s has the journal mode %s instead of wal", db.File, db.Journal)
 	}
-	return passed("%s %s, %s, accepts writes", db.Kind, db.Version, db.File)
+	return okFinding("%s %s, %s, accepts writes", db.Kind, db.Version, db.File)
 }
 
 // checkMigrations checks that all migrations of this version are applied: those of the tables and
@@ -59,7 +59,7 @@ func (e *examination) checkDatabase(ctx context.Context) finding {
 func (e *examination) checkMigrations(ctx context.Context) finding {
 	db, err := e.openDatabase()
 	if err != nil {
-		return skipped("database")
+		return skippedFinding("database")
 	}
 	m, err := db.Migrations(ctx)
 	if err == nil && len(m.Pending) == 0 && m.RequiredRelease == 0 {
@@ -67,32 +67,32 @@ func (e *examination) checkMigrations(ctx context.Context) finding {
 	}
 	switch {
 	case err != nil:
-		return failed("if the database is not tenantry's, correct database_url", "the migrations cannot be read: %s", cli.FirstLine(err))
+		return failedFinding("if the database is not tenantry's, correct database_url", "the migrations cannot be read: %s", cli.FirstLine(err))
 	case m.RequiredRelease > 0:
-		return failed("install a newer tenantry", "a newer tenantry migrated the database, and this version is too old for it (it needs schema release %d)", m.RequiredRelease)
+		return failedFinding("install a newer tenantry", "a newer tenantry migrated the database, and this version is too old for it (it needs schema release %d)", m.RequiredRelease)
 	case len(m.Pending) > 0 && db.File != "":
-		return warned("run `tenantry migrate`, or start `tenantry serve`, which migrates too", "%d migrations are pending", len(m.Pending))
+		return warningFinding("run `tenantry migrate`, or start `tenantry serve`, which migrates too", "%d migrations are pending", len(m.Pending))
 	case len(m.Pending) > 0:
-		return failed(wiring.FixMigrations, "%d migrations are pending", len(m.Pending))
+		return failedFinding(wiring.FixMigrations, "%d migrations are pending", len(m.Pending))
 	case len(m.Newer) > 0:
-		return passed("all %d applied, and %d compatible migrations of a newer tenantry", m.Applied, len(m.Newer))
+		return okFinding("all %d applied, and %d compatible migrations of a newer tenantry", m.Applied, len(m.Newer))
 	default:
-		return passed("all %d applied", m.Applied)
+		return okFinding("all %d applied", m.Applied)
 	}
 }
 
 // checkRedis checks that Redis answers, if it is configured.
 func (e *examination) checkRedis(ctx context.Context) finding {
 	if problem := e.settingProblems["redis_url"]; problem != "" {
-		return failed("correct redis_url (TENANTRY_REDIS_URL): redis://:PASSWORD@HOST:6379/0, or rediss:// with TLS", "%s", problem)
+		return failedFinding("correct redis_url (TENANTRY_REDIS_URL): redis://:PASSWORD@HOST:6379/0, or rediss:// with TLS", "%s", problem)
 	}
 	if e.config.RedisURL == "" {
-		return passed("not configured: counters are kept in the process")
+		return okFinding("not configured: counters are kept in the process")
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	if err := limiter.Ping(ctx, e.config.RedisURL); err != nil {
-		return failed("start Redis, or correct redis_url (TENANTRY_REDIS_URL), its password included", "Redis does not answer: %s", cli.FirstLine(err))
+		return failedFinding("start Redis, or correct redis_url (TENANTRY_REDIS_URL), its password included", "Redis does not answer: %s", cli.FirstLine(err))
 	}
-	return passed("Redis answers")
+	return okFinding("Redis answers")
 }

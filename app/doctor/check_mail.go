@@ -21,15 +21,15 @@ import (
 func (e *examination) checkMailPlatform(ctx context.Context) finding {
 	description, err := e.describe(e.config.MailPlatform)
 	if err != nil {
-		return skipped("plugins")
+		return skippedFinding("plugins")
 	}
 	title, configured := cmp.Or(description.Title, description.Name), e.config.Providers[e.config.MailPlatform]
 	if missing, variables := missingSettings(description, configured); len(missing) > 0 {
-		return failed("set "+strings.Join(variables, " and "), "%s is not configured: %s missing", title, strings.Join(missing, " and "))
+		return failedFinding("set "+strings.Join(variables, " and "), "%s is not configured: %s missing", title, strings.Join(missing, " and "))
 	}
 	host, err := e.pluginHost()
 	if err != nil {
-		return skipped("plugins")
+		return skippedFinding("plugins")
 	}
 	connections := wiring.Connections{Settings: e.config.Providers, Files: &wiring.CredentialFiles{}, Describe: host.Describe}
 	err = host.Mail(e.config.MailPlatform, func(ctx context.Context) (wire.Connection, error) {
@@ -38,7 +38,7 @@ func (e *examination) checkMailPlatform(ctx context.Context) finding {
 	if err != nil {
 		return mailPlatformFailure(title, err)
 	}
-	return passed("%s answers and accepts the configured credential", title)
+	return okFinding("%s answers and accepts the configured credential", title)
 }
 
 // missingSettings returns the required settings of a provider that are not set, and the environment
@@ -69,7 +69,7 @@ func missingSettings(description wire.Description, configured map[string]string)
 func mailPlatformFailure(title string, err error) finding {
 	var callErr *outcome.Error
 	if !errors.As(err, &callErr) {
-		return failed("see the check credentials", "%s cannot be checked: %s", title, faultDetail(err))
+		return failedFinding("see the check credentials", "%s cannot be checked: %s", title, faultDetail(err))
 	}
 	detail := callErr.Detail
 	if callErr.Cause != "" {
@@ -77,14 +77,14 @@ func mailPlatformFailure(title string, err error) finding {
 	}
 	switch {
 	case errors.Is(err, fault.AccessDenied):
-		return failed("correct the client id and the credential of the application, or create a new credential at its registration",
+		return failedFinding("correct the client id and the credential of the application, or create a new credential at its registration",
 			"%s refuses the configured application: %s", title, detail)
 	case callErr.Kind == outcome.Refused:
-		return failed("correct the setting; `tenantry config` shows all values", "%s is not configured: %s", title, detail)
+		return failedFinding("correct the setting; `tenantry config` shows all values", "%s is not configured: %s", title, detail)
 	case callErr.Kind == outcome.Throttled:
-		return warned("run `tenantry doctor` again in some minutes", "%s answers, but throttles the call: %s", title, detail)
+		return warningFinding("run `tenantry doctor` again in some minutes", "%s answers, but throttles the call: %s", title, detail)
 	default:
-		return failed("check the platform's status page; if it reports no problem, let this machine reach the host of login_url (DNS, firewall, proxy)",
+		return failedFinding("check the platform's status page; if it reports no problem, let this machine reach the host of login_url (DNS, firewall, proxy)",
 			"%s is down or cannot be reached: %s", title, detail)
 	}
 }

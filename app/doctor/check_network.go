@@ -28,7 +28,7 @@ const probeZone = "iana.org"
 func (e *examination) checkDNS(ctx context.Context) finding {
 	c := e.config
 	if problem := cmp.Or(e.settingProblems["dns_resolvers"], e.settingProblems["dns_mode"], e.settingProblems["dns_port"]); problem != "" {
-		return failed("correct dns_resolvers (addresses with ports), dns_mode and dns_port", "%s", problem)
+		return failedFinding("correct dns_resolvers (addresses with ports), dns_mode and dns_port", "%s", problem)
 	}
 	reader := dnsresolver.New(dnsresolver.Options{
 		Resolvers: c.DNSResolvers, Recursive: c.DNSMode == "recursive", Port: c.DNSPort, AllowPrivate: c.DNSAllowPrivate, Log: slog.New(slog.DiscardHandler),
@@ -47,19 +47,19 @@ func (e *examination) checkDNS(ctx context.Context) finding {
 	const fix = "correct dns_resolvers, or let this machine reach them by UDP and TCP"
 	switch {
 	case len(silent) == len(resolvers):
-		return failed(fix, "no resolver answers: %s", cmp.Or(strings.Join(silent, ", "), "none is configured"))
+		return failedFinding(fix, "no resolver answers: %s", cmp.Or(strings.Join(silent, ", "), "none is configured"))
 	case zoneRead.Zone == "" && zoneRead.Reason != "":
-		return failed("set dns_resolvers to resolvers of the public DNS", "the resolvers do not find the zone %s: %s", probeZone, zoneRead.Reason)
+		return failedFinding("set dns_resolvers to resolvers of the public DNS", "the resolvers do not find the zone %s: %s", probeZone, zoneRead.Reason)
 	case c.DNSMode == "recursive":
-		return warned("let this machine reach name servers by UDP and TCP, and set dns_mode to authoritative", "dns_mode is recursive: no read counts as reliable, and no DNS is written")
+		return warningFinding("let this machine reach name servers by UDP and TCP, and set dns_mode to authoritative", "dns_mode is recursive: no read counts as reliable, and no DNS is written")
 	case err != nil || answeringServers(zoneRead) == 0:
 		reason := strings.Join(append([]string{cmp.Or(zoneRead.Reason, "read_deadline")}, zoneRead.Warnings...), ", ")
-		return failed(fmt.Sprintf("let this machine reach UDP and TCP port %d of any address; if name servers are in a private network on purpose, set dns_allow_private", c.DNSPort),
+		return failedFinding(fmt.Sprintf("let this machine reach UDP and TCP port %d of any address; if name servers are in a private network on purpose, set dns_allow_private", c.DNSPort),
 			"no authoritative server of %s answers on port %d: %s", probeZone, c.DNSPort, reason)
 	case len(silent) > 0:
-		return warned(fix, "%d of %d resolvers do not answer: %s", len(silent), len(resolvers), strings.Join(silent, ", "))
+		return warningFinding(fix, "%d of %d resolvers do not answer: %s", len(silent), len(resolvers), strings.Join(silent, ", "))
 	default:
-		return passed("resolvers that answer: %d of %d; authoritative servers answer on port %d", len(resolvers), len(resolvers), c.DNSPort)
+		return okFinding("resolvers that answer: %d of %d; authoritative servers answer on port %d", len(resolvers), len(resolvers), c.DNSPort)
 	}
 }
 
@@ -80,7 +80,7 @@ const fixPublicURL = "set public_url (TENANTRY_PUBLIC_URL) to the https:// addre
 // this machine. The summary lists the redirect URIs that the operator must register.
 func (e *examination) checkPublicURL(ctx context.Context) finding {
 	if problem := e.settingProblems["public_url"]; problem != "" {
-		return failed(fixPublicURL, "%s", problem)
+		return failedFinding(fixPublicURL, "%s", problem)
 	}
 	address := e.config.PublicURL
 	if address == "" {
@@ -88,20 +88,20 @@ func (e *examination) checkPublicURL(ctx context.Context) finding {
 		if e.config.TLSCertificateFile != "" {
 			address = "https://" + e.config.Listen
 		}
-		return warned(fixPublicURL, "not set: links lead to %s, which only this machine can reach; %s", address, e.redirectURIHint(address))
+		return warningFinding(fixPublicURL, "not set: links lead to %s, which only this machine can reach; %s", address, e.redirectURIHint(address))
 	}
 	u, err := url.Parse(address)
 	if err != nil {
-		return failed(fixPublicURL, "it cannot be read")
+		return failedFinding(fixPublicURL, "it cannot be read")
 	}
 	addresses, err := e.resolveHost(ctx, u.Hostname())
 	switch {
 	case err != nil || len(addresses) == 0:
-		return failed("publish an A or AAAA record of "+u.Hostname()+", or correct public_url", "%s: the host's name does not resolve", address)
+		return failedFinding("publish an A or AAAA record of "+u.Hostname()+", or correct public_url", "%s: the host's name does not resolve", address)
 	case !slices.ContainsFunc(addresses, func(a netip.Addr) bool { return !a.IsLoopback() }):
-		return warned(fixPublicURL, "%s is this machine's own address: customers' administrators cannot reach it; %s", address, e.redirectURIHint(address))
+		return warningFinding(fixPublicURL, "%s is this machine's own address: customers' administrators cannot reach it; %s", address, e.redirectURIHint(address))
 	}
-	return passed("%s resolves; %s", address, e.redirectURIHint(address))
+	return okFinding("%s resolves; %s", address, e.redirectURIHint(address))
 }
 
 // redirectURIHint returns a text with the redirect URIs to register for a public URL.

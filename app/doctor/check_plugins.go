@@ -24,9 +24,9 @@ func (e *examination) checkPlugins(context.Context) finding {
 	host, err := e.pluginHost()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return failed(wiring.CatalogFix(dir, err), "%s has no plugin catalog", dir)
+		return failedFinding(wiring.CatalogFix(dir, err), "%s has no plugin catalog", dir)
 	case err != nil:
-		return failed(wiring.CatalogFix(dir, err), "%s", cli.FirstLine(err))
+		return failedFinding(wiring.CatalogFix(dir, err), "%s", cli.FirstLine(err))
 	}
 	var running []string
 	for _, p := range host.Status() {
@@ -36,10 +36,10 @@ func (e *examination) checkPlugins(context.Context) finding {
 		running = append(running, p.Name+" "+p.Version)
 	}
 	if _, err := e.describe(e.config.MailPlatform); err != nil {
-		return failed("add the plugin of the mail platform: tenantry plugin add --plugin-dir "+dir+" "+filepath.Join(dir, "mail-"+e.config.MailPlatform),
+		return failedFinding("add the plugin of the mail platform: tenantry plugin add --plugin-dir "+dir+" "+filepath.Join(dir, "mail-"+e.config.MailPlatform),
 			"the catalog in %s has no plugin %s", dir, e.config.MailPlatform)
 	}
-	return passed("%s: each is unchanged since it was added, and starts; each process is limited: %s; %s",
+	return okFinding("%s: each is unchanged since it was added, and starts; each process is limited: %s; %s",
 		strings.Join(running, ", "), limitsInForce(host), e.allowedHosts(host))
 }
 
@@ -75,7 +75,7 @@ func limitsInForce(host *pluginhost.Host) string {
 func (e *examination) checkProviderSettings(context.Context) finding {
 	host, err := e.pluginHost()
 	if err != nil {
-		return skipped("plugins")
+		return skippedFinding("plugins")
 	}
 	var names []string
 	for _, p := range host.Status() {
@@ -86,9 +86,9 @@ func (e *examination) checkProviderSettings(context.Context) finding {
 		for i, problem := range problems {
 			texts[i] = problem.Error()
 		}
-		return failed("correct or remove the setting; `tenantry serve` does not start with an unknown one", "%s", strings.Join(texts, "; "))
+		return failedFinding("correct or remove the setting; `tenantry serve` does not start with an unknown one", "%s", strings.Join(texts, "; "))
 	}
-	return passed("each setting of a provider is known to its plugin")
+	return okFinding("each setting of a provider is known to its plugin")
 }
 
 // pluginFailure returns the finding for a plugin that does not start, with the reason and a fix.
@@ -110,5 +110,5 @@ func pluginFailure(host *pluginhost.Host, name, dir string, err error) finding {
 	if errors.As(err, &startErr) && startErr.Cause == "plugin_version" {
 		fix = "install the plugin of this version of tenantry"
 	}
-	return failed(fix, "%s does not start: %s", name, reason)
+	return failedFinding(fix, "%s does not start: %s", name, reason)
 }

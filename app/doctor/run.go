@@ -49,24 +49,24 @@ var checks = []struct {
 // and the fix must not contain a secret or a customer's data.
 type finding struct{ status, summary, fix string }
 
-// passed returns a finding with the status OK.
-func passed(summary string, args ...any) finding {
+// okFinding returns a finding with the status OK.
+func okFinding(summary string, args ...any) finding {
 	return finding{status: OK, summary: fmt.Sprintf(summary, args...)}
 }
 
-// warned returns a finding with the status Warning.
-func warned(fix, summary string, args ...any) finding {
+// warningFinding returns a finding with the status Warning.
+func warningFinding(fix, summary string, args ...any) finding {
 	return finding{Warning, fmt.Sprintf(summary, args...), fix}
 }
 
-// failed returns a finding with the status Failed.
-func failed(fix, summary string, args ...any) finding {
+// failedFinding returns a finding with the status Failed.
+func failedFinding(fix, summary string, args ...any) finding {
 	return finding{Failed, fmt.Sprintf(summary, args...), fix}
 }
 
-// skipped returns the finding of a check that cannot run until a different check passes.
-func skipped(other string) finding {
-	return warned("fix the check "+other+" first", "not checked: the check %s comes first", other)
+// skippedFinding returns the finding of a check that cannot run until a different check passes.
+func skippedFinding(other string) finding {
+	return warningFinding("fix the check "+other+" first", "not checked: the check %s comes first", other)
 }
 
 // examination is one run of doctor. Its checks share one database connection and one plugin host.
@@ -136,22 +136,22 @@ func (e *examination) run(ctx context.Context) report {
 // runCheck runs the check with index i. If the check ignores its deadline, runCheck returns a
 // failure and leaves the goroutine running.
 func (e *examination) runCheck(ctx context.Context, i int) checkResult {
-	began := time.Now()
+	start := time.Now()
 	found := make(chan finding, 1)
 	panics.Go(func() {
 		ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 		defer cancel()
 		found <- checks[i].run(e, ctx)
 	}, func(p *panics.Error) {
-		found <- failed("report this error to the authors of tenantry", "the check failed with a %s", p)
+		found <- failedFinding("report this error to the authors of tenantry", "the check failed with a %s", p)
 	})
 	var f finding
 	select {
 	case f = <-found:
 	case <-time.After(checkTimeout + time.Second):
-		f = failed("run `tenantry doctor` again; the system that this check calls does not answer", "no result within %s", checkTimeout)
+		f = failedFinding("run `tenantry doctor` again; the system that this check calls does not answer", "no result within %s", checkTimeout)
 	}
-	return checkResult{checks[i].id, f.status, f.summary, f.fix, time.Since(began).Milliseconds()}
+	return checkResult{checks[i].id, f.status, f.summary, f.fix, time.Since(start).Milliseconds()}
 }
 
 // close closes the database and the plugin host. Resources of a check that is still running are

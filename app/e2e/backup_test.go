@@ -29,9 +29,9 @@ func gunzipFile(t *testing.T, name string) []byte {
 	f, err := os.Open(name)
 	must(t, err)
 	defer func() { _ = f.Close() }()
-	zip, err := gzip.NewReader(f)
+	reader, err := gzip.NewReader(f)
 	must(t, err)
-	content, err := io.ReadAll(zip)
+	content, err := io.ReadAll(reader)
 	must(t, err)
 	return content
 }
@@ -83,7 +83,7 @@ func TestBackupDoesNotOverwriteAFile(t *testing.T) {
 	runTenantry(t, append(env, "TENANTRY_KEYSET_FILE="+empty+"/keyset"), "backup", filepath.Join(empty, "b")).checkFailure(t, cli.ExitRefused)
 	runTenantry(t, env, "backup").checkFailure(t, cli.ExitUsage)
 	if entries, _ := os.ReadDir(empty); len(entries) != 0 {
-		t.Errorf("half a backup is left: %v", entries)
+		t.Errorf("part of a backup is left: %v", entries)
 	}
 }
 
@@ -93,38 +93,38 @@ func TestRestoreRefusesDamagedBackups(t *testing.T) {
 	content := string(gunzipFile(t, file))
 	raw, _ := os.ReadFile(file)
 	dir := t.TempDir()
-	replaced := func(old, new string) string {
+	backupWithReplacement := func(old, new string) string {
 		if !strings.Contains(content, old) {
 			t.Fatalf("the backup does not contain %q", old)
 		}
 		return gzipToFile(t, filepath.Join(dir, fmt.Sprint(uniqueNumber.Add(1))), []byte(strings.Replace(content, old, new, 1)))
 	}
-	written := func(raw []byte) string {
+	backupFile := func(raw []byte) string {
 		name := filepath.Join(dir, fmt.Sprint(uniqueNumber.Add(1)))
 		must(t, os.WriteFile(name, raw, 0o600))
 		return name
 	}
 	lines := strings.SplitAfter(strings.TrimSuffix(content, "\n"), "\n")
-	for name, tt := range map[string]struct{ file, says string }{
-		"another account":     {replaced(`"ann@example.com","complete"`, `"eve@example.com","complete"`), "the checksum of table accounts differs"},
-		"a row more":          {replaced(`["api_growth"`, "[\"big\",9,true]\n[\"api_growth\""), "table plans"},
-		"another keyset":      {replaced(`\"primaryKeyId\":`, `\"primaryKeyId\": `), "SHA-256"},
-		"a newer format":      {replaced(`"tenantry_backup":1`, `"tenantry_backup":2`), "format 2"},
-		"unknown migrations":  {replaced(`"20261121000000"`, `"20261121000000","29990101000000"`), "1 migrations"},
-		"without its end":     {written(nil), "not a backup"},
-		"cut off":             {written(raw[:len(raw)/2]), "damaged"},
-		"without a manifest":  {gzipToFile(t, filepath.Join(dir, "cut"), []byte(strings.Join(lines[:len(lines)-1], ""))), "too early"},
-		"something after it":  {gzipToFile(t, filepath.Join(dir, "more"), []byte(content+"[1]\n")), "data after its end"},
-		"one byte changed":    {written(append(bytes.Clone(raw[:len(raw)-6]), raw[len(raw)-6]^1, raw[len(raw)-5], raw[len(raw)-4], raw[len(raw)-3], raw[len(raw)-2], raw[len(raw)-1])), "damaged"},
-		"something else":      {written([]byte("PK\x03\x04")), "not a backup"},
-		"gzip of others":      {gzipToFile(t, filepath.Join(dir, "other"), []byte("hello\n")), "does not begin"},
-		"a file that is away": {filepath.Join(dir, "away"), "no such file"},
+	for name, tt := range map[string]struct{ file, wantMessage string }{
+		"an account has a different email": {backupWithReplacement(`"ann@example.com","complete"`, `"eve@example.com","complete"`), "the checksum of table accounts differs"},
+		"a table has an extra row":         {backupWithReplacement(`["api_growth"`, "[\"big\",9,true]\n[\"api_growth\""), "table plans"},
+		"the keyset differs":               {backupWithReplacement(`\"primaryKeyId\":`, `\"primaryKeyId\": `), "SHA-256"},
+		"a newer format":                   {backupWithReplacement(`"tenantry_backup":1`, `"tenantry_backup":2`), "format 2"},
+		"unknown migrations":               {backupWithReplacement(`"20261121000000"`, `"20261121000000","29990101000000"`), "1 migrations"},
+		"an empty file":                    {backupFile(nil), "not a backup"},
+		"a truncated file":                 {backupFile(raw[:len(raw)/2]), "damaged"},
+		"no manifest at the end":           {gzipToFile(t, filepath.Join(dir, "cut"), []byte(strings.Join(lines[:len(lines)-1], ""))), "too early"},
+		"data after the end":               {gzipToFile(t, filepath.Join(dir, "more"), []byte(content+"[1]\n")), "data after its end"},
+		"one byte changed":                 {backupFile(append(bytes.Clone(raw[:len(raw)-6]), raw[len(raw)-6]^1, raw[len(raw)-5], raw[len(raw)-4], raw[len(raw)-3], raw[len(raw)-2], raw[len(raw)-1])), "damaged"},
+		"a zip file":                       {backupFile([]byte("PK\x03\x04")), "not a backup"},
+		"a gzip file that is not a backup": {gzipToFile(t, filepath.Join(dir, "other"), []byte("hello\n")), "does not begin"},
+		"a missing file":                   {filepath.Join(dir, "away"), "no such file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			data := filepath.Join(t.TempDir(), "data")
 			got := runTenantry(t, []string{"TENANTRY_DATA_DIR=" + data}, "restore", tt.file)
 			got.checkFailure(t, cli.ExitRefused)
-			if !strings.Contains(got.stderr, tt.says) || strings.Count(got.stderr, "\n") != 2 {
+			if !strings.Contains(got.stderr, tt.wantMessage) || strings.Count(got.stderr, "\n") != 2 {
 				t.Errorf("it says: %s", got.stderr)
 			}
 			if _, err := os.Stat(data); err == nil {
@@ -151,21 +151,21 @@ func TestRestoreWithPassphraseRefusesPlainBackup(t *testing.T) {
 func TestRestoreKeepsADifferentKeyset(t *testing.T) {
 	t.Parallel()
 	env, file := newSmallBackup(t)
-	other := []string{"TENANTRY_DATA_DIR=" + t.TempDir()}
-	runTenantry(t, other, "keyset", "create", "-o", "json").mustJSON(t)
-	got := runTenantry(t, other, "restore", file)
+	otherEnv := []string{"TENANTRY_DATA_DIR=" + t.TempDir()}
+	runTenantry(t, otherEnv, "keyset", "create", "-o", "json").mustJSON(t)
+	got := runTenantry(t, otherEnv, "restore", file)
 	got.checkFailure(t, cli.ExitRefused)
 	if !strings.Contains(got.stderr, "keyset") {
 		t.Errorf("it says: %s", got.stderr)
 	}
-	runTenantry(t, other, "migrate", "-o", "json").mustJSON(t) // the restore may have ended before it created a database
-	if list := runTenantry(t, other, "account", "list", "-o", "json").mustJSON(t); list.at("count") != 0.0 {
+	runTenantry(t, otherEnv, "migrate", "-o", "json").mustJSON(t) // the restore may have ended before it created a database
+	if list := runTenantry(t, otherEnv, "account", "list", "-o", "json").mustJSON(t); list.valueAt("count") != 0.0 {
 		t.Error("accounts were restored without their keyset")
 	}
-	// The same keyset may already exist.
-	same := append([]string{"TENANTRY_KEYSET_FILE=" + strings.TrimPrefix(env[0], "TENANTRY_DATA_DIR=") + "/keyset.json"}, "TENANTRY_DATA_DIR="+t.TempDir())
-	runTenantry(t, same, "restore", file, "-o", "json").mustJSON(t)
-	if list := runTenantry(t, same, "account", "list", "-o", "json").mustJSON(t); list.at("count") != 1.0 {
+	// An identical keyset may already exist.
+	sameKeyset := append([]string{"TENANTRY_KEYSET_FILE=" + strings.TrimPrefix(env[0], "TENANTRY_DATA_DIR=") + "/keyset.json"}, "TENANTRY_DATA_DIR="+t.TempDir())
+	runTenantry(t, sameKeyset, "restore", file, "-o", "json").mustJSON(t)
+	if list := runTenantry(t, sameKeyset, "account", "list", "-o", "json").mustJSON(t); list.valueAt("count") != 1.0 {
 		t.Errorf("restored: %v", list)
 	}
 }
@@ -180,14 +180,14 @@ func TestBackupIsConsistentDuringWrites(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			data := t.TempDir()
-			at := database(t)
-			if at == "" {
-				at = "sqlite://" + filepath.Join(data, "tenantry.db")
+			databaseURL := database(t)
+			if databaseURL == "" {
+				databaseURL = "sqlite://" + filepath.Join(data, "tenantry.db")
 			}
-			env := []string{"TENANTRY_DATA_DIR=" + data, "TENANTRY_DATABASE_URL=" + at}
+			env := []string{"TENANTRY_DATA_DIR=" + data, "TENANTRY_DATABASE_URL=" + databaseURL}
 			runTenantry(t, env, "keyset", "create", "-o", "json").mustJSON(t)
 			runTenantry(t, env, "migrate", "-o", "json").mustJSON(t)
-			stop := createAccounts(t, at)
+			stop := createAccounts(t, databaseURL)
 			for i := range 3 {
 				file := filepath.Join(data, fmt.Sprint("backup", i))
 				if got := runTenantry(t, env, "backup", file); got.code != 0 {
@@ -229,11 +229,11 @@ var tableLine = regexp.MustCompile(`^\{"table":"([^"]+)"`)
 // countBackupRows counts the rows of a table in a backup.
 func countBackupRows(t *testing.T, file, table string) (n int) {
 	t.Helper()
-	in := false
+	inTable := false
 	for lines := bufio.NewScanner(bytes.NewReader(gunzipFile(t, file))); lines.Scan(); {
-		if at := tableLine.FindStringSubmatch(lines.Text()); at != nil {
-			in = at[1] == table
-		} else if in && strings.HasPrefix(lines.Text(), "[") {
+		if match := tableLine.FindStringSubmatch(lines.Text()); match != nil {
+			inTable = match[1] == table
+		} else if inTable && strings.HasPrefix(lines.Text(), "[") {
 			n++
 		}
 	}

@@ -60,11 +60,11 @@ func (svc *benchService) addDomains(zones []zoneCase) (paths []string) {
 	accounts, err := store.Accounts(ctx)
 	svc.must(err)
 	owner := accounts[0].ID
-	share := len(zones) / len(svc.tenants)
+	perTenant := len(zones) / len(svc.tenants)
 	for i, id := range svc.tenants {
 		var found []domain.Platform
 		offers := map[string]dns.Offer{}
-		for _, c := range zones[i*share : (i+1)*share] {
+		for _, c := range zones[i*perTenant : (i+1)*perTenant] {
 			offers[c.domain()] = c.offer()
 			found = append(found, domain.Platform{Name: c.domain(), Verified: true})
 		}
@@ -72,8 +72,8 @@ func (svc *benchService) addDomains(zones []zoneCase) (paths []string) {
 		stored, err := store.Domains(ctx, owner, tenant.GUID(id))
 		svc.must(err)
 		for _, d := range stored {
-			o := offers[d.Name]
-			d.MailReady, d.Verification, d.Service, d.Signing = true, o.Verification, o.Service, o.Signing
+			offer := offers[d.Name]
+			d.MailReady, d.Verification, d.Service, d.Signing = true, offer.Verification, offer.Service, offer.Signing
 			_, err := store.ChangeDomain(ctx, owner, d)
 			svc.must(err)
 			paths = append(paths, "/v1/domains/"+d.ID+"/dns/plan")
@@ -109,9 +109,9 @@ func (svc *benchService) requestPlans(b *testing.B, api string, paths []string, 
 	c := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: benchCallers}}
 	defer c.CloseIdleConnections()
 	work := make(chan string)
-	var all sync.WaitGroup
+	var callers sync.WaitGroup
 	for range benchCallers {
-		all.Go(func() {
+		callers.Go(func() {
 			for path := range work {
 				svc.requestPlan(b, c, api+path, connected)
 			}
@@ -121,9 +121,10 @@ func (svc *benchService) requestPlans(b *testing.B, api string, paths []string, 
 		work <- path
 	}
 	close(work)
-	all.Wait()
+	callers.Wait()
 }
 
+// requestPlan requests a plan, which must create records and be safe to apply.
 func (svc *benchService) requestPlan(b *testing.B, c *http.Client, url string, connected bool) {
 	r, err := http.NewRequestWithContext(b.Context(), http.MethodGet, url, nil)
 	if err != nil {
@@ -143,8 +144,8 @@ func (svc *benchService) requestPlan(b *testing.B, c *http.Client, url string, c
 		Safe     bool                      `json:"safe_to_apply"`
 	}
 	err = json.NewDecoder(answer.Body).Decode(&plan)
-	writes := slices.ContainsFunc(plan.Actions, func(a struct{ Action string }) bool { return a.Action == "create" })
-	if err != nil || answer.StatusCode != http.StatusOK || !plan.Safe || !writes || plan.Provider.Supported != connected {
+	creates := slices.ContainsFunc(plan.Actions, func(a struct{ Action string }) bool { return a.Action == "create" })
+	if err != nil || answer.StatusCode != http.StatusOK || !plan.Safe || !creates || plan.Provider.Supported != connected {
 		b.Errorf("%s: %s %+v %v", url, answer.Status, plan, err)
 	}
 }

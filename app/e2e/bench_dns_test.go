@@ -17,7 +17,7 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-// benchZones is how many zones a run plans or writes.
+// benchZones is the number of zones that a run plans or writes.
 const benchZones = 1000
 
 // benchZoneRecords are the records of each zone before the run: a website, a foreign SPF record and
@@ -31,6 +31,7 @@ type zoneBench struct {
 	input string // path of the input file of testdata/dnsbench
 }
 
+// newZoneBench starts a PowerDNS server with this number of zones, and writes the input file.
 func newZoneBench(b *testing.B, size int) *zoneBench {
 	b.Helper()
 	w := &zoneBench{powerDNSHost: newPowerDNSHost(b)}
@@ -38,18 +39,18 @@ func newZoneBench(b *testing.B, size int) *zoneBench {
 		w.zones = append(w.zones, zoneCase{name: fmt.Sprintf("bench-%04d", i), records: benchZoneRecords})
 	}
 	w.reset(b)
-	type wanted struct {
+	type domainOffer struct {
 		Domain string
 		Offer  dns.Offer
 	}
 	built, err := releaseBuild()
 	must(b, err)
-	var all []wanted
+	var domains []domainOffer
 	for _, c := range w.zones {
-		all = append(all, wanted{c.domain(), c.offer()})
+		domains = append(domains, domainOffer{c.domain(), c.offer()})
 	}
 	raw, err := json.Marshal(map[string]any{
-		"Resolver": w.server.DNS, "Port": w.port(), "API": w.server.API, "Key": w.server.Key, "Plugins": filepath.Join(built.folder, "plugins"), "Domains": all,
+		"Resolver": w.server.DNS, "Port": w.port(), "API": w.server.API, "Key": w.server.Key, "Plugins": filepath.Join(built.folder, "plugins"), "Domains": domains,
 	})
 	must(b, err)
 	w.input = filepath.Join(b.TempDir(), "input.json")
@@ -61,11 +62,11 @@ func newZoneBench(b *testing.B, size int) *zoneBench {
 func (w *zoneBench) reset(b *testing.B) {
 	b.Helper()
 	work := make(chan zoneCase)
-	var all sync.WaitGroup
+	var workers sync.WaitGroup
 	for range 8 {
-		all.Go(func() {
+		workers.Go(func() {
 			for c := range work {
-				w.put(b, c.zone(), c.parseRecords(c.records))
+				w.replaceRecords(b, c.zone(), c.parseRecords(c.records))
 			}
 		})
 	}
@@ -73,7 +74,7 @@ func (w *zoneBench) reset(b *testing.B) {
 		work <- c
 	}
 	close(work)
-	all.Wait()
+	workers.Wait()
 }
 
 // BenchmarkZones plans 1000 zones and writes them, each time in a new process, and compares that
@@ -94,20 +95,20 @@ func BenchmarkZones(b *testing.B) {
 // run measures one run, whatever b.N is, because a zone that was written cannot be written again.
 func (w *zoneBench) run(b *testing.B, program, mode string) {
 	b.Helper()
-	asked := w.udpQueries(b)
+	queriesBefore := w.udpQueries(b)
 	cmd := exec.Command(program, mode, w.input)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
 		b.Fatal(mode, ": ", err)
 	}
-	var f struct{ Seconds, PeakMB, PluginMB float64 }
-	must(b, json.Unmarshal(out, &f))
-	b.ReportMetric(f.Seconds, "s/1000")
-	b.ReportMetric((w.udpQueries(b)-asked)/benchZones, "questions/domain")
-	b.ReportMetric(f.PeakMB, "MB-peak")
-	if f.PluginMB > 0 {
-		b.ReportMetric(f.PluginMB, "MB-plugin")
+	var figures struct{ Seconds, PeakMB, PluginMB float64 }
+	must(b, json.Unmarshal(out, &figures))
+	b.ReportMetric(figures.Seconds, "s/1000")
+	b.ReportMetric((w.udpQueries(b)-queriesBefore)/benchZones, "questions/domain")
+	b.ReportMetric(figures.PeakMB, "MB-peak")
+	if figures.PluginMB > 0 {
+		b.ReportMetric(figures.PluginMB, "MB-plugin")
 	}
 }
 

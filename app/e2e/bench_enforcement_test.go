@@ -32,9 +32,9 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// BenchmarkSweep counts and enforces what tenants with 36 mailboxes sent, when all are due at once
-// and the mail platform answers after 20 ms. Store, queue, runner and concurrency are those of the
-// service; there are no plugin processes.
+// BenchmarkSweep measures the enforcement of the limits of 1,000 tenants with 36 mailboxes each.
+// All tenants are due at once, and the mail platform answers after 20 ms. Store, queue, runner and
+// concurrency are those of the service. There are no plugin processes.
 func BenchmarkSweep(b *testing.B) {
 	b.Run("sqlite", func(b *testing.B) { benchSweeps(b, sqliteURL(b), 1000, 20*time.Millisecond, 1) })
 	b.Run("postgres", func(b *testing.B) { benchSweeps(b, testserver.Database(b), 1000, 20*time.Millisecond, 1) })
@@ -50,24 +50,25 @@ func BenchmarkSweepMemory(b *testing.B) {
 	}
 }
 
+// benchSweeps measures as many sweeps of a database as rounds says, for each iteration.
 func benchSweeps(b *testing.B, database string, tenants int, latency time.Duration, rounds int) {
 	if testing.Short() {
 		tenants = min(tenants, 50)
 	}
 	c := settings.Config{DatabaseURL: database}
 	store, err := bunstore.Open(b.Context(), database, bunstore.Options{})
-	mustSweep(b, err)
-	defer func() { mustSweep(b, store.Close()) }()
-	mustSweep(b, store.Migrate(b.Context()))
+	must(b, err)
+	defer func() { must(b, store.Close()) }()
+	must(b, store.Migrate(b.Context()))
 	_, err = wiring.MigrateQueue(b.Context(), c)
-	mustSweep(b, err)
-	mustSweep(b, limitedTenants(b.Context(), store, database, tenants))
+	must(b, err)
+	must(b, insertLimitedTenants(b.Context(), store, database, tenants))
 
 	for b.Loop() {
 		heap, p := 0.0, &slowPlatform{latency: latency}
 		for n := range rounds {
 			queue, err := wiring.OpenQueue(b.Context(), c, slog.New(slog.DiscardHandler))
-			mustSweep(b, err)
+			must(b, err)
 			now := func() time.Time { return time.Now().Add(time.Duration(n) * time.Hour) }
 			heap = max(heap, p.sweep(b, &wiring.Service{Store: store, Queue: queue, Platform: p}, tenants, now))
 		}
@@ -78,17 +79,18 @@ func benchSweeps(b *testing.B, database string, tenants int, latency time.Durati
 	}
 }
 
-// sweep waits until all tenants were evaluated, and returns the peak heap in megabytes.
+// sweep runs the queue of a service until all tenants were evaluated. It reports the metrics of the
+// sweep and returns the peak heap in megabytes.
 func (p *slowPlatform) sweep(b *testing.B, s *wiring.Service, tenants int, now func() time.Time) (heap float64) {
 	p.answers.Store(0)
-	mustSweep(b, s.InitEnforcer(wiring.Overrides{Now: now}))
+	must(b, s.InitEnforcer(wiring.Overrides{Now: now}))
 	done := make(chan struct{})
-	var ended atomic.Int64
+	var passes atomic.Int64
 	s.Enforcer.OnPassEnd = func(_ context.Context, err error) {
 		if err != nil {
 			b.Error(err)
 		}
-		if ended.Add(1) == int64(tenants) {
+		if passes.Add(1) == int64(tenants) {
 			close(done)
 		}
 	}
@@ -96,37 +98,32 @@ func (p *slowPlatform) sweep(b *testing.B, s *wiring.Service, tenants int, now f
 	if testing.Short() {
 		deadline = time.Minute
 	}
-	peak := watchMemory()
+	peakHeap := watchMemory()
 	start := time.Now()
-	mustSweep(b, s.Queue.Start(b.Context(), ports.Work{Handlers: s.Enforcer.Handlers(), Periodic: s.Enforcer.Periodic(wiring.EnforceSweepEvery, s.Queue)}))
+	must(b, s.Queue.Start(b.Context(), ports.Work{Handlers: s.Enforcer.Handlers(), Periodic: s.Enforcer.Periodic(wiring.EnforceSweepEvery, s.Queue)}))
 	select {
 	case <-done:
 	case <-time.After(deadline):
-		b.Fatalf("%d of %d tenants were evaluated", ended.Load(), tenants)
+		b.Fatalf("%d of %d tenants were evaluated", passes.Load(), tenants)
 	}
 	took := time.Since(start)
-	heap = peak()
-	mustSweep(b, s.Queue.Stop(b.Context()))
-	mustSweep(b, s.Queue.Close(b.Context()))
-	least := float64(p.answers.Load()) * p.latency.Seconds() / enforcement.ParallelCalls
+	heap = peakHeap()
+	must(b, s.Queue.Stop(b.Context()))
+	must(b, s.Queue.Close(b.Context()))
+	platformSeconds := float64(p.answers.Load()) * p.latency.Seconds() / enforcement.ParallelCalls
 	b.ReportMetric(took.Seconds(), "s/sweep")
 	b.ReportMetric(float64(p.answers.Load()), "calls")
-	b.ReportMetric(float64(p.most.Load()), "at-once")
-	b.ReportMetric(took.Seconds()/least, "x/platform")
+	b.ReportMetric(float64(p.maxRunning.Load()), "at-once")
+	b.ReportMetric(took.Seconds()/platformSeconds, "x/platform")
 	b.ReportMetric(0, "ns/op")
 	return heap
 }
 
-func mustSweep(b *testing.B, err error) {
-	b.Helper()
-	must(b, err)
-}
-
-// watchMemory samples the live heap, as the last collection found it. peak ends the sampling and
-// returns the maximum.
+// watchMemory samples the size of the live heap after the last garbage collection. peak ends the
+// sampling and returns the maximum.
 func watchMemory() (peak func() (megabytes float64)) {
 	debug.FreeOSMemory()
-	stop, most := make(chan struct{}), make(chan uint64)
+	stop, result := make(chan struct{}), make(chan uint64)
 	go func() {
 		live, highest := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}, uint64(0)
 		for tick := time.Tick(5 * time.Millisecond); ; {
@@ -134,7 +131,7 @@ func watchMemory() (peak func() (megabytes float64)) {
 			highest = max(highest, live[0].Value.Uint64())
 			select {
 			case <-stop:
-				most <- highest
+				result <- highest
 				return
 			case <-tick:
 			}
@@ -143,35 +140,35 @@ func watchMemory() (peak func() (megabytes float64)) {
 	return func() float64 {
 		runtime.GC()
 		close(stop)
-		return float64(<-most) / 1e6
+		return float64(<-result) / 1e6
 	}
 }
 
 const (
-	sweepBoxes    = 36
-	sweepMessages = 20 // messages of a mailbox on the day
-	sweepLimit    = 25
-	sweepAccounts = 10
+	sweepMailboxes = 36
+	sweepMessages  = 20 // messages of a mailbox on the day
+	sweepLimit     = 25
+	sweepAccounts  = 10
 )
 
 // slowPlatform is a mail platform with the same messages in every tenant. In one tenant of ten a
 // mailbox exceeds its limit.
 type slowPlatform struct {
 	ports.MailPlatform
-	latency                      time.Duration
-	answers, calls, most, blocks atomic.Int64 // most is the largest number of concurrent calls
-	blocked                      sync.Map     // the rule of a tenant once it blocks
+	latency                              time.Duration
+	answers, running, maxRunning, blocks atomic.Int64 // running are calls that have no answer yet
+	blockRules                           sync.Map     // the rules that block mailboxes, by tenant
 }
 
 // For implements ports.MailPlatform.
 func (p *slowPlatform) For(id tenant.GUID) ports.MailTenant { return slowTenant{platform: p, id: id} }
 
-// answer takes the time of n consecutive responses of the platform.
+// answer waits as long as n consecutive responses of the platform take.
 func (p *slowPlatform) answer(ctx context.Context, n int) error {
 	p.answers.Add(int64(n))
-	now := p.calls.Add(1)
-	defer p.calls.Add(-1)
-	for most := p.most.Load(); now > most && !p.most.CompareAndSwap(most, now); most = p.most.Load() {
+	running := p.running.Add(1)
+	defer p.running.Add(-1)
+	for peak := p.maxRunning.Load(); running > peak && !p.maxRunning.CompareAndSwap(peak, running); peak = p.maxRunning.Load() {
 	}
 	select {
 	case <-time.After(time.Duration(n) * p.latency):
@@ -181,6 +178,7 @@ func (p *slowPlatform) answer(ctx context.Context, n int) error {
 	}
 }
 
+// slowTenant is a tenant of a slowPlatform.
 type slowTenant struct {
 	ports.MailTenant
 	platform *slowPlatform
@@ -191,8 +189,8 @@ func (t slowTenant) exceedsLimit() bool { return strings.HasSuffix(string(t.id),
 
 // Sent implements ports.SendTrace.
 func (t slowTenant) Sent(ctx context.Context, q sendlimit.TraceQuery) (sendlimit.Trace, error) {
-	page := sendlimit.Trace{Sent: make([]sendlimit.Sent, 0, sweepBoxes*(sweepMessages+1))}
-	for n := range sweepBoxes {
+	page := sendlimit.Trace{Sent: make([]sendlimit.Sent, 0, sweepMailboxes*(sweepMessages+1))}
+	for n := range sweepMailboxes {
 		messages := sweepMessages
 		if n == 0 && t.exceedsLimit() {
 			messages = sweepLimit + 1
@@ -208,8 +206,8 @@ func (t slowTenant) Sent(ctx context.Context, q sendlimit.TraceQuery) (sendlimit
 // Rules implements ports.SendRules.
 func (t slowTenant) Rules(ctx context.Context) ([]sendlimit.Rule, error) {
 	rule := sendlimit.Rule{ID: "rule", Name: sendlimit.RuleName(sendlimit.TenantWide)}
-	if blocks, does := t.platform.blocked.Load(t.id); does {
-		rule = blocks.(sendlimit.Rule)
+	if stored, exists := t.platform.blockRules.Load(t.id); exists {
+		rule = stored.(sendlimit.Rule)
 	}
 	return []sendlimit.Rule{rule}, t.platform.answer(ctx, 1)
 }
@@ -219,15 +217,15 @@ func (t slowTenant) Rules(ctx context.Context) ([]sendlimit.Rule, error) {
 func (t slowTenant) Block(ctx context.Context, scope string, list []string) (sendlimit.Rule, error) {
 	r := sendlimit.Rule{ID: "rule", Name: sendlimit.RuleName(scope), Enabled: len(list) > 0, Lists: list, Written: true}
 	t.platform.blocks.Add(int64(len(list)))
-	t.platform.blocked.Store(t.id, r)
+	t.platform.blockRules.Store(t.id, r)
 	return r, t.platform.answer(ctx, 3)
 }
 
 func sweepAddress(n int) string { return fmt.Sprintf("box-%d@example.test", n) }
 
-// limitedTenants inserts tenants with a limit and all their mailboxes by SQL, because the store
-// would take a minute for 10,000.
-func limitedTenants(ctx context.Context, store *bunstore.Store, database string, tenants int) (err error) {
+// insertLimitedTenants inserts tenants with a limit and all their mailboxes by SQL, because the
+// store would take a minute for 10,000.
+func insertLimitedTenants(ctx context.Context, store *bunstore.Store, database string, tenants int) (err error) {
 	var owners []access.AccountID
 	for n := range sweepAccounts {
 		a, err := store.CreateAccount(ctx, fmt.Sprintf("owner-%d@example.test", n), "complete", 0, time.Now())
@@ -246,30 +244,30 @@ func limitedTenants(ctx context.Context, store *bunstore.Store, database string,
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	for first := 0; first < tenants && err == nil; first += 100 {
-		_, err = db.ExecContext(ctx, tenantRows(owners, first, min(first+100, tenants)))
+		_, err = db.ExecContext(ctx, insertTenantsSQL(owners, first, min(first+100, tenants)))
 	}
 	return err
 }
 
-// tenantRows returns the SQL that inserts the tenants with numbers from first to last-1.
-func tenantRows(owners []access.AccountID, first, last int) string {
-	const at = "2026-01-01 00:00:00+00:00"
-	var holders, all, policies, mailboxIDs []string
+// insertTenantsSQL returns the SQL that inserts the tenants with numbers from first to last-1.
+func insertTenantsSQL(owners []access.AccountID, first, last int) string {
+	const insertedAt = "2026-01-01 00:00:00+00:00"
+	var holderRows, tenantRows, policyRows, mailboxRows []string
 	for n := first; n < last; n++ {
 		owner, id := owners[n%len(owners)], fmt.Sprintf("20000000-0000-4000-8000-%012d", n)
-		holders = append(holders, fmt.Sprintf("('%s', '%s')", id, owner))
-		all = append(all, fmt.Sprintf("('%s', '%s', '%[2]s', 'Example', 'example.onmicrosoft.com', '', TRUE, '%s', '%s', '', '%s', '', '%s', '%s', %d)",
-			owner, id, tenant.ConsentGranted, at, tenant.BootstrapReady, tenant.SMTPAuthEnabled, tenant.DiscoveryCompleted, sweepBoxes))
-		policies = append(policies, fmt.Sprintf("('%s', '%s', '%[2]s', '%s', '', %d, 'rule', '%s', '%s', '%[6]s')",
-			owner, id, ident.Zero, sweepLimit, sendlimit.RuleName(sendlimit.TenantWide), at))
-		for i := range sweepBoxes {
-			mailboxIDs = append(mailboxIDs, fmt.Sprintf("('%s', '%08d-0000-4000-8000-%012d', '%s', '%s', 'example.test', '%s', TRUE, '', 'Box', '', '', TRUE, 0, '%s', '%[7]s')",
-				owner, i, n, id, sweepAddress(i), mailbox.Ready, at))
+		holderRows = append(holderRows, fmt.Sprintf("('%s', '%s')", id, owner))
+		tenantRows = append(tenantRows, fmt.Sprintf("('%s', '%s', '%[2]s', 'Example', 'example.onmicrosoft.com', '', TRUE, '%s', '%s', '', '%s', '', '%s', '%s', %d)",
+			owner, id, tenant.ConsentGranted, insertedAt, tenant.BootstrapReady, tenant.SMTPAuthEnabled, tenant.DiscoveryCompleted, sweepMailboxes))
+		policyRows = append(policyRows, fmt.Sprintf("('%s', '%s', '%[2]s', '%s', '', %d, 'rule', '%s', '%s', '%[6]s')",
+			owner, id, ident.Zero, sweepLimit, sendlimit.RuleName(sendlimit.TenantWide), insertedAt))
+		for i := range sweepMailboxes {
+			mailboxRows = append(mailboxRows, fmt.Sprintf("('%s', '%08d-0000-4000-8000-%012d', '%s', '%s', 'example.test', '%s', TRUE, '', 'Box', '', '', TRUE, 0, '%s', '%[7]s')",
+				owner, i, n, id, sweepAddress(i), mailbox.Ready, insertedAt))
 		}
 	}
-	return "BEGIN; INSERT INTO tenant_holders (guid, account_id) VALUES " + strings.Join(holders, ", ") +
-		"; INSERT INTO tenants (account_id, id, guid, name, builtin_domain, default_domain, managed, consent, consented_at, connected_by, bootstrap, bootstrap_step, smtp_auth, discovery, user_mailboxes) VALUES " + strings.Join(all, ", ") +
-		"; INSERT INTO send_policies (account_id, id, tenant_id, domain_id, scope, daily_send_limit, rule_id, rule_name, created_at, updated_at) VALUES " + strings.Join(policies, ", ") +
-		"; INSERT INTO mailboxes (account_id, id, tenant_id, address, domain_name, stage, provisioned, object_id, display_name, principal_name, alias, account_enabled, sends_today, created_at, stored_at) VALUES " + strings.Join(mailboxIDs, ", ") +
+	return "BEGIN; INSERT INTO tenant_holders (guid, account_id) VALUES " + strings.Join(holderRows, ", ") +
+		"; INSERT INTO tenants (account_id, id, guid, name, builtin_domain, default_domain, managed, consent, consented_at, connected_by, bootstrap, bootstrap_step, smtp_auth, discovery, user_mailboxes) VALUES " + strings.Join(tenantRows, ", ") +
+		"; INSERT INTO send_policies (account_id, id, tenant_id, domain_id, scope, daily_send_limit, rule_id, rule_name, created_at, updated_at) VALUES " + strings.Join(policyRows, ", ") +
+		"; INSERT INTO mailboxes (account_id, id, tenant_id, address, domain_name, stage, provisioned, object_id, display_name, principal_name, alias, account_enabled, sends_today, created_at, stored_at) VALUES " + strings.Join(mailboxRows, ", ") +
 		"; COMMIT"
 }

@@ -27,11 +27,11 @@ import (
 // The platform has the mailboxes of an account with 100 tenants. It returns pages of 100, each
 // after 20 ms.
 const (
-	benchTenants    = 100
-	benchPerTenant  = 36
-	benchPage       = 100
-	benchPlatformMS = 20
-	benchWarm       = 5 // refreshes before memory is measured
+	benchTenants       = 100
+	benchPerTenant     = 36
+	benchPage          = 100
+	benchPlatformMS    = 20
+	benchWarmRefreshes = 5 // refreshes before memory is measured
 )
 
 // BenchmarkRefresh reads the platform's list of 3,600 accounts and matches it with 3,600 mailboxes.
@@ -41,6 +41,7 @@ func BenchmarkRefresh(b *testing.B) {
 	b.Run("postgres", func(b *testing.B) { benchRefresh(b, newBenchService(b, testserver.Database(b))) })
 }
 
+// benchRefresh measures the first refresh of an integration, and later refreshes.
 func benchRefresh(b *testing.B, svc *benchService) {
 	addresses := svc.fillAccount()
 	var calls atomic.Int64
@@ -54,22 +55,22 @@ func benchRefresh(b *testing.B, svc *benchService) {
 	if found := svc.mustPost(path, ""); found["newly_connected"] != float64(len(addresses)) {
 		b.Fatal(found)
 	}
-	first := time.Since(start)
-	for range benchWarm {
+	firstDuration := time.Since(start)
+	for range benchWarmRefreshes {
 		svc.mustPost(path, "")
 	}
-	before, asked, refreshes := residentMemory(b, p.cmd.Process.Pid), calls.Load(), 0
+	memoryBefore, callsBefore, refreshes := residentMemory(b, p.cmd.Process.Pid), calls.Load(), 0
 	for b.Loop() {
-		if again := svc.mustPost(path, ""); again["unchanged"] != float64(len(addresses)) {
-			b.Fatal(again)
+		if refreshed := svc.mustPost(path, ""); refreshed["unchanged"] != float64(len(addresses)) {
+			b.Fatal(refreshed)
 		}
 		refreshes++
 	}
-	b.ReportMetric(first.Seconds(), "s/first")
+	b.ReportMetric(firstDuration.Seconds(), "s/first")
 	b.ReportMetric(b.Elapsed().Seconds()/float64(refreshes), "s/refresh")
-	b.ReportMetric(float64(calls.Load()-asked)/float64(refreshes), "calls/refresh")
+	b.ReportMetric(float64(calls.Load()-callsBefore)/float64(refreshes), "calls/refresh")
 	b.ReportMetric(residentMemory(b, p.cmd.Process.Pid), "MB-host")
-	b.ReportMetric((residentMemory(b, p.cmd.Process.Pid)-before)/float64(refreshes), "MB-growth")
+	b.ReportMetric((residentMemory(b, p.cmd.Process.Pid)-memoryBefore)/float64(refreshes), "MB-growth")
 	svc.must(p.stop())
 }
 
@@ -97,6 +98,7 @@ func (svc *benchService) fillAccount() (addresses []string) {
 	return addresses
 }
 
+// fillTenant adds domains and mailboxes to the tenant with index n.
 func (svc *benchService) fillTenant(store *bunstore.Store, owner access.AccountID, n int) (addresses []string) {
 	found, id := ports.Found{Began: time.Now()}, tenant.GUID(svc.tenants[n])
 	for i := range benchPerTenant {
@@ -141,7 +143,7 @@ func (svc *benchService) mustPost(url, body string) object {
 }
 
 // slowInstantly answers like Instantly's API, with a delay. The simulator is not used because it
-// serves interactive use.
+// is made for interactive use.
 func slowInstantly(addresses []string, calls *atomic.Int64) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /api/v2/workspaces/current", func(w http.ResponseWriter, _ *http.Request) {

@@ -28,9 +28,9 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// The benchmark provisions 1000 domains of one account, 12 in each tenant. Every call of the mail
-// platform takes chainCall. Its mail server accepts a domain after chainAcceptDelay; the real one
-// takes minutes to an hour.
+// The benchmark provisions 1000 domains of one account, 12 in each tenant. Every call to the mail
+// platform takes chainCall. The platform's mail server accepts a domain after chainAcceptDelay; the
+// real mail server takes minutes to an hour.
 const (
 	chainDomains     = 1000
 	chainsAlone      = 8
@@ -41,21 +41,22 @@ const (
 	chainLimit = 4 * time.Minute
 )
 
-// BenchmarkProvisioning provisions domains from their first record to DKIM: a few alone, whose
-// slowest is the reference, then 1000 at a time. The service uses its production timeouts.
+// BenchmarkProvisioning provisions domains from their first record to DKIM: first a few
+// domains, whose slowest run is the reference, then 1000 domains at once. The service uses its
+// production timeouts.
 func BenchmarkProvisioning(b *testing.B) {
 	svc := newProvisioningBench(b, testserver.Database(b))
 	defer func() { svc.must(svc.process.stop()) }()
-	alone := svc.provision(svc.domains[:chainsAlone])
-	before := svc.providerCalls()
-	all := svc.provision(svc.domains[chainsAlone:])
+	reference := svc.provision(svc.domains[:chainsAlone])
+	callsBefore := svc.providerCalls()
+	batch := svc.provision(svc.domains[chainsAlone:])
 	calls := svc.providerCalls()
-	b.ReportMetric(all.took.Seconds()/alone.slowest.Seconds(), "x/chain")
-	b.ReportMetric(alone.slowest.Seconds(), "s/chain")
-	b.ReportMetric(all.took.Seconds(), "s/1000")
-	b.ReportMetric(chainDomains/all.took.Seconds(), "job/s")
+	b.ReportMetric(batch.took.Seconds()/reference.slowest.Seconds(), "x/chain")
+	b.ReportMetric(reference.slowest.Seconds(), "s/chain")
+	b.ReportMetric(batch.took.Seconds(), "s/1000")
+	b.ReportMetric(chainDomains/batch.took.Seconds(), "job/s")
 	for _, provider := range slices.Sorted(maps.Keys(calls)) {
-		b.ReportMetric((calls[provider]-before[provider])/chainDomains, provider+"-calls/job")
+		b.ReportMetric((calls[provider]-callsBefore[provider])/chainDomains, provider+"-calls/job")
 	}
 }
 
@@ -67,14 +68,14 @@ type provisioningTimes struct {
 
 // provision requests the provisioning of the domains, 16 at a time, and waits until all runs have
 // ended.
-func (svc *provisioningBench) provision(domains []string) (c provisioningTimes) {
+func (svc *provisioningBench) provision(domains []string) (times provisioningTimes) {
 	svc.b.Helper()
-	asked, runs := make([]time.Time, len(domains)), make([]string, len(domains))
+	requestedAt, runs := make([]time.Time, len(domains)), make([]string, len(domains))
 	start := time.Now()
 	svc.forEachNumber(len(domains), func(i int) error {
-		asked[i] = time.Now()
+		requestedAt[i] = time.Now()
 		got, err := svc.call(http.MethodPost, "/v1/domains/"+domains[i]+"/dns/provision", nil)
-		runs[i] = fmt.Sprint(got.at("run.id"))
+		runs[i] = fmt.Sprint(got.valueAt("run.id"))
 		return err
 	})
 	for deadline := time.After(chainLimit); svc.openRunCount() > 0; {
@@ -87,13 +88,13 @@ func (svc *provisioningBench) provision(domains []string) (c provisioningTimes) 
 	for i, id := range runs {
 		got, err := svc.call(http.MethodGet, "/v1/dns/provisioning-runs/"+id, nil)
 		svc.must(err)
-		ended, err := time.Parse(time.RFC3339, fmt.Sprint(got.at("run.completed_at")))
-		if err != nil || got.at("run.status") != "completed" {
+		ended, err := time.Parse(time.RFC3339, fmt.Sprint(got.valueAt("run.completed_at")))
+		if err != nil || got.valueAt("run.status") != "completed" {
 			svc.b.Fatal(got)
 		}
-		c.took, c.slowest = max(c.took, ended.Sub(start)), max(c.slowest, ended.Sub(asked[i]))
+		times.took, times.slowest = max(times.took, ended.Sub(start)), max(times.slowest, ended.Sub(requestedAt[i]))
 	}
-	return c
+	return times
 }
 
 // openRunCount returns the number of open runs, at most one page.
@@ -116,6 +117,7 @@ type provisioningBench struct {
 	domains  []string // ids
 }
 
+// newProvisioningBench starts the service and adds all domains to tenants of its account.
 func newProvisioningBench(b *testing.B, database string) *provisioningBench {
 	b.Helper()
 	svc := &provisioningBench{benchService: newBenchAccount(b, database), zones: newZoneBench(b, chainsAlone+chainDomains)}
@@ -133,12 +135,12 @@ func newProvisioningBench(b *testing.B, database string) *provisioningBench {
 // startPlatform starts the simulator of the mail platform, which uses the same name server.
 func (svc *provisioningBench) startPlatform() {
 	svc.b.Helper()
-	dnsLocator := httptest.NewServer(http.HandlerFunc(func(a http.ResponseWriter, _ *http.Request) {
-		_ = json.NewEncoder(a).Encode(object{"addr": svc.zones.server.DNS})
+	dnsLocator := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_ = json.NewEncoder(w).Encode(object{"addr": svc.zones.server.DNS})
 	}))
 	svc.b.Cleanup(dnsLocator.Close)
 	var handler http.Handler
-	server := httptest.NewServer(http.HandlerFunc(func(a http.ResponseWriter, r *http.Request) { handler.ServeHTTP(a, r) }))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { handler.ServeHTTP(w, r) }))
 	svc.b.Cleanup(server.Close)
 	var ready simulate.Ready
 	var err error
@@ -157,26 +159,26 @@ func (svc *provisioningBench) startPlatform() {
 
 // addTenant connects a tenant, syncs it and adds its domains.
 func (svc *provisioningBench) addTenant(number int) error {
-	var made struct {
+	var created struct {
 		ID    string `json:"tenant_id"`
 		Admin string `json:"admin"`
 	}
-	if err := svc.control("/tenants", object{}, &made); err != nil {
+	if err := svc.control("/tenants", object{}, &created); err != nil {
 		return err
 	}
-	slow := noDelays()
-	slow["accepted_domain_ms"] = chainAcceptDelay.Milliseconds()
-	if err := svc.control("/tenants/"+made.ID+"/behaviour", slow, nil); err != nil {
+	behaviour := noDelays()
+	behaviour["accepted_domain_ms"] = chainAcceptDelay.Milliseconds()
+	if err := svc.control("/tenants/"+created.ID+"/behaviour", behaviour, nil); err != nil {
 		return err
 	}
 	link, err := svc.call(http.MethodGet, "/v1/tenants/connect-url", nil)
 	if err != nil {
 		return err
 	}
-	admin := newAdministrator(svc.b, made.Admin)
+	admin := newAdministrator(svc.b, created.Admin)
 	admin.openConfirmationFrom(link.text("connect_url"))
 	admin.submit("connect", "")
-	path, ownZones := "/v1/tenants/"+made.ID, svc.zones.zones[number*chainPerTenant:][:chainPerTenant]
+	path, ownZones := "/v1/tenants/"+created.ID, svc.zones.zones[number*chainPerTenant:][:chainPerTenant]
 	if got, err := svc.call(http.MethodPost, path+"/sync", nil); err != nil || got.text("status") != "completed" {
 		return errors.Join(err, fmt.Errorf("sync: %v", got))
 	}
@@ -196,9 +198,9 @@ func (svc *provisioningBench) addTenant(number int) error {
 func (svc *provisioningBench) forEachNumber(n int, do func(int) error) {
 	svc.b.Helper()
 	numbers := make(chan int)
-	var all sync.WaitGroup
+	var workers sync.WaitGroup
 	for range benchCallers {
-		all.Go(func() {
+		workers.Go(func() {
 			for i := range numbers {
 				if err := do(i); err != nil {
 					svc.b.Error(err)
@@ -210,23 +212,26 @@ func (svc *provisioningBench) forEachNumber(n int, do func(int) error) {
 		numbers <- i
 	}
 	close(numbers)
-	all.Wait()
+	workers.Wait()
 	if svc.b.Failed() {
 		svc.b.FailNow()
 	}
 }
 
-// call sends a request to the API that must succeed.
+// call sends a request to the API. It returns an error unless the request succeeds.
 func (svc *provisioningBench) call(method, path string, body any) (object, error) {
 	got := object{}
 	return got, svc.send(method, svc.api+path, body, &got)
 }
 
-func (svc *provisioningBench) control(path string, body, into any) error {
-	return svc.send(http.MethodPost, svc.platform+"/_control"+path, body, into)
+// control sends a POST request to the control interface of the simulator.
+func (svc *provisioningBench) control(path string, body, result any) error {
+	return svc.send(http.MethodPost, svc.platform+"/_control"+path, body, result)
 }
 
-func (svc *provisioningBench) send(method, url string, body, into any) error {
+// send sends a request with the account's key. It decodes the response into result unless result is
+// nil.
+func (svc *provisioningBench) send(method, url string, body, result any) error {
 	raw := []byte{}
 	if body != nil {
 		raw, _ = json.Marshal(body)
@@ -247,10 +252,10 @@ func (svc *provisioningBench) send(method, url string, body, into any) error {
 		return err
 	case answer.StatusCode >= http.StatusMultipleChoices:
 		return fmt.Errorf("%s %s: %s %s", method, url, answer.Status, answerBody)
-	case into == nil:
+	case result == nil:
 		return nil
 	}
-	return json.Unmarshal(answerBody, into)
+	return json.Unmarshal(answerBody, result)
 }
 
 var callCount = regexp.MustCompile(`(?m)^tenantry_provider_call_duration_seconds_count\{(?:.*,)?provider="([^"]+)".*\} (\d+)$`)
@@ -263,11 +268,11 @@ func (svc *provisioningBench) providerCalls() map[string]float64 {
 	defer func() { _ = answer.Body.Close() }()
 	raw, err := io.ReadAll(answer.Body)
 	svc.must(err)
-	all := map[string]float64{}
+	counts := map[string]float64{}
 	for _, found := range callCount.FindAllStringSubmatch(string(raw), -1) {
 		n, err := strconv.ParseFloat(found[2], 64)
 		svc.must(err)
-		all[found[1]] += n
+		counts[found[1]] += n
 	}
-	return all
+	return counts
 }

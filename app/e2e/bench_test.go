@@ -33,16 +33,17 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// benchService is a database with one account of 25 tenants, and the settings to serve it.
+// benchService is a database with one account, and the settings to serve it.
 type benchService struct {
 	b        *testing.B
-	database string
-	redis    string // "" counts in the process
-	env      []string
-	key      string
-	tenants  []string
+	database string   // the URL of the database
+	redis    string   // the URL of Redis, or ""
+	env      []string // the environment of the service
+	key      string   // an API key of the account
+	tenants  []string // the GUIDs of the account's tenants
 }
 
+// newBenchService returns a database with one account and 25 tenants.
 func newBenchService(b *testing.B, database string) *benchService {
 	b.Helper()
 	svc := newBenchAccount(b, database)
@@ -109,9 +110,9 @@ func (svc *benchService) serve() (p *process, api string) {
 	p, err = launchProcess(built, svc.env, io.Discard, "serve")
 	svc.must(err)
 	for {
-		at := servingLine.FindStringSubmatch(p.logs.String())
-		if at != nil && isReady(at[2]) {
-			return p, at[1]
+		match := servingLine.FindStringSubmatch(p.logs.String())
+		if match != nil && isReady(match[2]) {
+			return p, match[1]
 		}
 		select {
 		case <-p.done:
@@ -121,6 +122,7 @@ func (svc *benchService) serve() (p *process, api string) {
 	}
 }
 
+// isReady reports whether /readyz of the admin listener answers 200.
 func isReady(admin string) bool {
 	answer, err := http.Get(admin + "/readyz")
 	if err != nil {
@@ -157,12 +159,13 @@ func BenchmarkList(b *testing.B) {
 	})
 }
 
+// benchList measures the list of tenants at the service and at the bare handler.
 func benchList(b *testing.B, svc *benchService) {
 	b.Run("tenantry", func(b *testing.B) {
 		p, api := svc.serve()
 		svc.measureLoad(b, p.cmd.Process.Pid, api)
 		b.ReportMetric(residentMemory(b, p.cmd.Process.Pid), "MB-host")
-		svc.get(api+"/v1/tenants/connect-url", http.DefaultClient) // the plugin answers this
+		svc.get(api+"/v1/tenants/connect-url", http.DefaultClient) // starts the plugin
 		for _, pid := range childProcesses(b, p.cmd.Process.Pid) {
 			b.ReportMetric(residentMemory(b, pid), "MB-plugin")
 		}
@@ -209,6 +212,7 @@ func (svc *benchService) measureLoad(b *testing.B, pid int, api string) {
 	b.ReportMetric(float64((cpuTime(b, pid)-before).Microseconds())/float64(b.N), "cpu-us/req")
 }
 
+// get sends a request that must succeed.
 func (svc *benchService) get(url string, c *http.Client) {
 	r, err := http.NewRequestWithContext(context.Background(), http.MethodGet, url, nil)
 	if err != nil {
@@ -285,13 +289,14 @@ func childProcesses(b *testing.B, pid int) (pids []int) {
 	return pids
 }
 
-// BenchmarkWrites measures a write of one row with its Idempotency-Key, and a bare HTTP handler
-// that makes the same number of commits.
+// BenchmarkWrites measures a write of one row with its Idempotency-Key. It compares the service
+// with a bare HTTP handler that makes the same number of commits.
 func BenchmarkWrites(b *testing.B) {
 	b.Run("sqlite", func(b *testing.B) { benchWrites(b, newBenchService(b, sqliteURL(b))) })
 	b.Run("postgres", func(b *testing.B) { benchWrites(b, newBenchService(b, testserver.Database(b))) })
 }
 
+// benchWrites measures writes at the service and at the bare handler.
 func benchWrites(b *testing.B, svc *benchService) {
 	paths := svc.addMailboxes()
 	b.Run("tenantry", func(b *testing.B) {
@@ -331,24 +336,25 @@ func (svc *benchService) measurePatches(b *testing.B, api string, paths []string
 	b.Helper()
 	c := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
 	defer c.CloseIdleConnections()
-	var made atomic.Int64
-	change := func() {
-		svc.patchMailbox(c, api+paths[int(made.Add(1))%len(paths)])
+	var requests atomic.Int64
+	patchNext := func() {
+		svc.patchMailbox(c, api+paths[int(requests.Add(1))%len(paths)])
 	}
 	for range 100 {
-		change()
+		patchNext()
 	}
 	b.SetParallelism(8)
 	b.ResetTimer()
 	b.RunParallel(func(next *testing.PB) {
 		for next.Next() {
-			change()
+			patchNext()
 		}
 	})
 	b.StopTimer()
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "write/s")
 }
 
+// patchMailbox sends a PATCH request that must succeed.
 func (svc *benchService) patchMailbox(c *http.Client, url string) {
 	r, err := http.NewRequest(http.MethodPatch, url, strings.NewReader(`{"daily_send_limit":5}`))
 	if err != nil {
@@ -369,7 +375,7 @@ func (svc *benchService) patchMailbox(c *http.Client, url string) {
 // mail platform that does not answer.
 func BenchmarkSlowPlatform(b *testing.B) {
 	platform := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // only then does the server notice that the client is gone
+		_, _ = io.Copy(io.Discard, r.Body) // the server notices a closed connection only after the body was read
 		<-r.Context().Done()
 	}))
 	defer platform.Close()
@@ -378,7 +384,7 @@ func BenchmarkSlowPlatform(b *testing.B) {
 	p, api := svc.serve()
 	ctx, cancel := context.WithCancel(b.Context())
 	defer cancel()
-	began := make(chan struct{}, 64)
+	sent := make(chan struct{}, 64)
 	for _, tenant := range svc.tenants {
 		for _, domain := range []string{"a.example", "b.example"} {
 			go func() {
@@ -387,7 +393,7 @@ func BenchmarkSlowPlatform(b *testing.B) {
 					panic(err)
 				}
 				r.Header = http.Header{"Authorization": {"Bearer " + svc.key}, "Content-Type": {"application/json"}, "Idempotency-Key": {tenant + domain}}
-				began <- struct{}{}
+				sent <- struct{}{}
 				if answer, err := http.DefaultClient.Do(r); err == nil {
 					_ = answer.Body.Close()
 				}
@@ -395,16 +401,16 @@ func BenchmarkSlowPlatform(b *testing.B) {
 		}
 	}
 	for range 2 * len(svc.tenants) {
-		<-began
+		<-sent
 	}
-	var took []time.Duration
+	var durations []time.Duration
 	for b.Loop() {
-		at := time.Now()
+		start := time.Now()
 		svc.get(api+"/v1/tenants", http.DefaultClient)
-		took = append(took, time.Since(at))
+		durations = append(durations, time.Since(start))
 	}
-	slices.Sort(took)
-	b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "ms/p99")
+	slices.Sort(durations)
+	b.ReportMetric(float64(durations[len(durations)*99/100].Microseconds())/1000, "ms/p99")
 	svc.must(p.stop())
 }
 

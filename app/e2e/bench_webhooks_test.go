@@ -25,17 +25,17 @@ import (
 )
 
 const (
-	// benchEndpoints is how many webhooks there are. Of each ten, one hangs and one fails.
+	// benchEndpoints is the number of webhooks. Of each ten, one hangs and one fails.
 	benchEndpoints = 1000
-	// benchEventRate is how many events the accounts together write in a second.
+	// benchEventRate is the number of events that all accounts together write in a second.
 	benchEventRate = 200
 	benchDuration  = 30 * time.Second
 )
 
-// BenchmarkWebhooks measures the lag of endpoints that answer, from the event to the arrival of its
-// message, while a tenth of 1,000 endpoints hangs and a tenth fails. Events are written through the
-// API at a fixed rate. In one case each account has one endpoint, in the other each has ten, so
-// that ten messages follow from an event.
+// BenchmarkWebhooks measures the time from an event to the arrival of its message, at the endpoints
+// that answer. Of 1,000 endpoints a tenth hangs and a tenth fails. Events are written through the
+// API at a fixed rate. In one case each account has one endpoint. In the other case each account
+// has ten, so that an event causes ten messages.
 func BenchmarkWebhooks(b *testing.B) {
 	for _, perAccount := range []int{1, 10} {
 		b.Run(fmt.Sprintf("%d-per-account", perAccount), func(b *testing.B) {
@@ -46,9 +46,10 @@ func BenchmarkWebhooks(b *testing.B) {
 	}
 }
 
+// benchWebhooks measures one run with this number of endpoints per account.
 func benchWebhooks(b *testing.B, perAccount int) {
-	l := &lagReceiver{}
-	server := httptest.NewServer(l)
+	receiver := &lagReceiver{}
+	server := httptest.NewServer(receiver)
 	defer server.Close()
 	defer server.CloseClientConnections()
 	svc := newBenchAccount(b, testserver.Database(b))
@@ -58,41 +59,41 @@ func benchWebhooks(b *testing.B, perAccount int) {
 	c := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
 	defer c.CloseIdleConnections()
 	for i := range benchEndpoints {
-		kind := map[int]string{3: "hang", 7: "fail"}[i%10]
-		svc.post(c, keys[i/perAccount], api+"/v1/webhooks", fmt.Sprintf(`{"url":"%s/%s","event_types":["*"]}`, server.URL, kind))
+		behaviour := map[int]string{3: "hang", 7: "fail"}[i%10]
+		svc.post(c, keys[i/perAccount], api+"/v1/webhooks", fmt.Sprintf(`{"url":"%s/%s","event_types":["*"]}`, server.URL, behaviour))
 	}
 	const events = int(benchDuration/time.Second) * benchEventRate
 	postgres := postgresProcess(b, svc.database)
-	before := []time.Duration{cpuTime(b, p.cmd.Process.Pid), treeTime(b, postgres), cpuTime(b, os.Getpid())}
-	next, start := make(chan int), time.Now()
+	cpuBefore := []time.Duration{cpuTime(b, p.cmd.Process.Pid), cpuTimeWithChildren(b, postgres), cpuTime(b, os.Getpid())}
+	eventNumbers, start := make(chan int), time.Now()
 	var writers sync.WaitGroup
 	for range 16 {
 		writers.Go(func() {
-			for i := range next {
+			for i := range eventNumbers {
 				svc.post(c, keys[i%len(keys)], api+"/v1/keys", `{"name":"bench","scopes":["events:read"]}`)
 			}
 		})
 	}
-	pace := time.NewTicker(time.Second / benchEventRate)
+	ticker := time.NewTicker(time.Second / benchEventRate)
 	for i := range events {
-		<-pace.C
-		next <- i
+		<-ticker.C
+		eventNumbers <- i
 	}
-	pace.Stop()
-	close(next)
+	ticker.Stop()
+	close(eventNumbers)
 	writers.Wait()
 	took := time.Since(start)
 	want := events * perAccount * 8 / 10
-	for deadline := time.Now().Add(waitTimeout); l.count() < want; {
+	for deadline := time.Now().Add(waitTimeout); receiver.lagCount() < want; {
 		if time.Now().After(deadline) {
-			b.Fatalf("%d of %d messages arrived", l.count(), want)
+			b.Fatalf("%d of %d messages arrived", receiver.lagCount(), want)
 		}
-		time.Sleep(50 * time.Millisecond) // the pace of the check; no result depends on it
+		time.Sleep(50 * time.Millisecond) // no result depends on this interval
 	}
-	used := []time.Duration{cpuTime(b, p.cmd.Process.Pid), treeTime(b, postgres), cpuTime(b, os.Getpid())}
-	lags := l.sorted()
+	cpuAfter := []time.Duration{cpuTime(b, p.cmd.Process.Pid), cpuTimeWithChildren(b, postgres), cpuTime(b, os.Getpid())}
+	lags := receiver.sortedLags()
 	for i, name := range []string{"service", "postgres", "benchmark"} {
-		b.ReportMetric(float64((used[i]-before[i]).Microseconds())/1000/float64(len(lags)), "cpu-ms-"+name+"/message")
+		b.ReportMetric(float64((cpuAfter[i]-cpuBefore[i]).Microseconds())/1000/float64(len(lags)), "cpu-ms-"+name+"/message")
 	}
 	b.ReportMetric(lags[len(lags)/2].Seconds(), "s/median")
 	b.ReportMetric(lags[len(lags)*99/100].Seconds(), "s/p99")
@@ -102,7 +103,7 @@ func benchWebhooks(b *testing.B, perAccount int) {
 	p.kill() // stopping would wait for the endpoints that hang
 }
 
-// postgresProcess returns the id of the process that started the server's other processes.
+// postgresProcess returns the id of the PostgreSQL server's first process, which starts the others.
 func postgresProcess(b *testing.B, url string) (pid int) {
 	b.Helper()
 	db, err := sql.Open("pgx", url)
@@ -125,9 +126,9 @@ func postgresProcess(b *testing.B, url string) (pid int) {
 	return pid
 }
 
-// treeTime returns the processor time that a process and its children have used, including children
-// that have ended.
-func treeTime(b *testing.B, pid int) time.Duration {
+// cpuTimeWithChildren returns the processor time that a process and its children have used,
+// including children that have ended.
+func cpuTimeWithChildren(b *testing.B, pid int) time.Duration {
 	b.Helper()
 	own, total, err := processTimes(pid)
 	if err != nil {
@@ -178,8 +179,8 @@ func (svc *benchService) post(c *http.Client, key, url, body string) {
 	}
 }
 
-// lagReceiver is 1,000 endpoints: those at /hang never answer, those at /fail answer 500. Of the
-// others it keeps the lag of each message.
+// lagReceiver serves all endpoints. Those at /hang never answer, and those at /fail answer 500. For
+// the other endpoints it stores the lag of each message.
 type lagReceiver struct {
 	mu   sync.Mutex
 	lags []time.Duration
@@ -192,7 +193,7 @@ func (l *lagReceiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	err := json.NewDecoder(r.Body).Decode(&message)
 	switch {
 	case r.URL.Path == "/hang":
-		_, _ = io.Copy(io.Discard, r.Body) // only then does the server notice that the sender gave up
+		_, _ = io.Copy(io.Discard, r.Body) // the server notices a closed connection only after the body was read
 		<-r.Context().Done()
 	case r.URL.Path == "/fail" || err != nil:
 		w.WriteHeader(http.StatusInternalServerError)
@@ -203,13 +204,13 @@ func (l *lagReceiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (l *lagReceiver) count() int {
+func (l *lagReceiver) lagCount() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.lags)
 }
 
-func (l *lagReceiver) sorted() []time.Duration {
+func (l *lagReceiver) sortedLags() []time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Sorted(slices.Values(l.lags))

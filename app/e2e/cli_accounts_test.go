@@ -30,8 +30,8 @@ func (c caller) runAccountCommand(args ...string) object {
 
 const accountMembers = "account_id email plan active tenant_slots created_at status tenant_slots_from tenants_held closed_at"
 
-// TestSuspendedAccountIsRefused checks that a suspended account is answered 402 before all other
-// checks, and that it loses no data.
+// TestSuspendedAccountIsRefused checks that requests of a suspended account are answered 402, and
+// that the account loses no data.
 func TestSuspendedAccountIsRefused(t *testing.T) {
 	t.Parallel()
 	tenant := sharedSandbox(t).newAccount(nil).newTenant(nil).connect()
@@ -51,17 +51,17 @@ func TestSuspendedAccountIsRefused(t *testing.T) {
 	tenant.checkAudit("account.create", "key.create", "account.suspend", "account.plan", "account.resume")
 }
 
-// TestPlanChangeTakesEffectAtOnce checks that a plan sets the number of slots, and that the next
-// request is checked against it.
+// TestPlanChangeTakesEffectAtOnce checks that a plan sets the number of tenant slots, and that the
+// next request is checked against this number.
 func TestPlanChangeTakesEffectAtOnce(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t).newAccount(object{"plan": "legacy_trial", "tenant_slots": 1})
 	c.newTenant(nil).connect()
 	c.expect("GET", "/v1/tenants/connect-url", nil, 402, "tenant_limit_reached")
 	for _, tt := range []struct {
-		args []string
-		want object
-		full bool
+		args   []string
+		want   object
+		isFull bool
 	}{
 		{[]string{"--plan", "api_scale"}, object{"plan": "api_scale", "tenant_slots": 100, "tenant_slots_from": "plan"}, false},
 		{[]string{"--tenant-slots", "1"}, object{"plan": "api_scale", "tenant_slots": 1, "tenant_slots_from": "account"}, true},
@@ -72,24 +72,25 @@ func TestPlanChangeTakesEffectAtOnce(t *testing.T) {
 		changed := c.runAccountCommand(append([]string{"account", "plan"}, tt.args...)...)
 		checkMembers(t, "plan", changed, accountMembers)
 		checkValues(t, changed, tt.want)
-		if tt.full {
+		if tt.isFull {
 			c.expect("GET", "/v1/tenants/connect-url", nil, 402, "tenant_limit_reached")
 		} else {
 			c.get("/v1/tenants/connect-url")
 		}
 	}
-	shown := c.runAccountCommand("account", "show")
-	checkMembers(t, "show", shown, accountMembers+" active_keys display_name return_hosts support_url")
-	checkValues(t, shown, object{"email": c.email, "status": "active", "active_keys": 1, "closed_at": nil})
+	account := c.runAccountCommand("account", "show")
+	checkMembers(t, "show", account, accountMembers+" active_keys display_name return_hosts support_url")
+	checkValues(t, account, object{"email": c.email, "status": "active", "active_keys": 1, "closed_at": nil})
 }
 
-// TestAccountSettingsTakeEffectAndAreAudited checks that a flag that is not set leaves its value,
-// that a return host counts at once, and that only successful commands are audited.
+// TestAccountSettingsTakeEffectAndAreAudited checks that a command changes only the
+// settings of its flags, that a return host is accepted at once, and that only successful commands
+// are audited.
 func TestAccountSettingsTakeEffectAndAreAudited(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t).newAccount(nil)
-	const back = "/v1/tenants/connect-url?return_url=https://app.acme.example/connected"
-	c.expect("GET", back, nil, 400, "invalid_return_url")
+	const connectPath = "/v1/tenants/connect-url?return_url=https://app.acme.example/connected"
+	c.expect("GET", connectPath, nil, 400, "invalid_return_url")
 	want := object{"account_id": c.id, "display_name": "", "support_url": "", "return_hosts": []any{}}
 	for _, step := range []struct {
 		flag, value, member string
@@ -104,12 +105,12 @@ func TestAccountSettingsTakeEffectAndAreAudited(t *testing.T) {
 		{"--return-hosts", "app.acme.example", "return_hosts", []any{"app.acme.example"}},
 	} {
 		want[step.member] = step.shown
-		set := c.runAccountCommand("account", "set", step.flag, step.value)
-		checkMembers(t, "account set", set, "account_id display_name support_url return_hosts")
-		checkValues(t, set, want)
+		settings := c.runAccountCommand("account", "set", step.flag, step.value)
+		checkMembers(t, "account set", settings, "account_id display_name support_url return_hosts")
+		checkValues(t, settings, want)
 		checkValues(t, c.runAccountCommand("account", "show"), want)
 	}
-	c.get(back)
+	c.get(connectPath)
 	for _, wrong := range [][]string{{}, {"--support-url", "http://acme.example"}, {"--return-hosts", "https://acme.example"}, {"--display-name", "a\nb"}} {
 		args := append([]string{"account", "set", "--account", c.id}, wrong...)
 		runTenantry(t, sharedOperatorEnv("carol@desk"), args...).checkFailure(t, cli.ExitUsage)
@@ -118,7 +119,7 @@ func TestAccountSettingsTakeEffectAndAreAudited(t *testing.T) {
 	for _, e := range c.checkAudit(append([]string{"account.create", "key.create"}, slices.Repeat([]string{"account.set"}, 7)...)...)[2:] {
 		checkValues(t, e, object{"operator": "carol@desk", "account_id": c.id})
 	}
-	// The chain of the account, which its customers read, has the same entries.
+	// The audit chain of the account, which the API shows, has the same entries.
 	entries := c.get("/v1/audit?action=account.set").objects("entries")
 	if len(entries) != 7 {
 		t.Errorf("the chain has %d entries, want 7", len(entries))
@@ -150,7 +151,7 @@ func TestRotatedAndRevokedKeysAreRefused(t *testing.T) {
 	checkMembers(t, "revoke", revoked, "key_id status revoked_at")
 	checkValues(t, revoked, object{"key_id": rotated["key_id"], "status": "revoked"})
 	c.expect("GET", "/v1/tenants", nil, 401, "invalid_api_key")
-	checkValues(t, runTenantry(t, sharedOperatorEnv(""), revoke...).mustJSON(t), revoked) // a repetition keeps the first time
+	checkValues(t, runTenantry(t, sharedOperatorEnv(""), revoke...).mustJSON(t), revoked) // a repetition keeps the time of the first revocation
 
 	raw := runTenantry(t, sharedOperatorEnv(""), "key", "list", "--account", c.email, "-o", "json")
 	for i, key := range raw.mustJSON(t).objects("keys") {
@@ -164,7 +165,7 @@ func TestRotatedAndRevokedKeysAreRefused(t *testing.T) {
 }
 
 // TestKeyListShowsTheLastUse checks that key list shows when a key was last used, and nothing for a
-// key without a request. The service stores the uses when it stops.
+// key without a request. The service also stores the uses when it stops.
 func TestKeyListShowsTheLastUse(t *testing.T) {
 	t.Parallel()
 	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
@@ -195,10 +196,10 @@ func TestClosedAccountReleasesItsTenants(t *testing.T) {
 	tenant := c.newTenant(nil).connect()
 	managed := c.newTenant(nil)
 	c.control("POST", "/managed", object{"tenant_id": managed.guid, "account_id": c.id})
-	asked := runTenantry(t, sharedOperatorEnv(""), "account", "close", "--account", c.email)
-	asked.checkFailure(t, cli.ExitRefused)
-	if !strings.Contains(asked.stderr, "--yes") {
-		t.Errorf("it does not say what to do: %s", asked.stderr)
+	unconfirmed := runTenantry(t, sharedOperatorEnv(""), "account", "close", "--account", c.email)
+	unconfirmed.checkFailure(t, cli.ExitRefused)
+	if !strings.Contains(unconfirmed.stderr, "--yes") {
+		t.Errorf("it does not say what to do: %s", unconfirmed.stderr)
 	}
 	tenant.checkTenants(managed.guid, tenant.guid)
 
@@ -215,15 +216,15 @@ func TestClosedAccountReleasesItsTenants(t *testing.T) {
 	}
 	checkValues(t, c.runAccountCommand("account", "show"), object{"status": "closed", "email": c.email, "tenants_held": 0, "active_keys": 0, "closed_at": closed["closed_at"]})
 
-	again := sharedSandbox(t).newAccount(object{"email": c.email})
-	tenant.caller = again
+	newOwner := sharedSandbox(t).newAccount(object{"email": c.email})
+	tenant.caller = newOwner
 	tenant.connect()
-	again.checkTenants(tenant.guid)
-	again.control("POST", "/managed", object{"tenant_id": managed.guid, "account_id": again.id})
-	checkValues(t, runTenantry(t, sharedOperatorEnv(""), "account", "show", "--account", c.email, "-o", "json").mustJSON(t), object{"account_id": again.id})
+	newOwner.checkTenants(tenant.guid)
+	newOwner.control("POST", "/managed", object{"tenant_id": managed.guid, "account_id": newOwner.id})
+	checkValues(t, runTenantry(t, sharedOperatorEnv(""), "account", "show", "--account", c.email, "-o", "json").mustJSON(t), object{"account_id": newOwner.id})
 
 	events := c.checkAudit("account.create", "key.create", "tenant.assign", "tenant.release", "tenant.release", "key.revoke", "account.close")
-	released := events[3].at("details.tenant_id").(string) + events[4].at("details.tenant_id").(string)
+	released := events[3].valueAt("details.tenant_id").(string) + events[4].valueAt("details.tenant_id").(string)
 	if !strings.Contains(released, tenant.guid) || !strings.Contains(released, managed.guid) {
 		t.Errorf("the audit does not have the released tenants: %v", events)
 	}
@@ -245,10 +246,10 @@ func TestOperatorListsTenants(t *testing.T) {
 	tenant.newVerifiedDomain()
 	api := tenant.get(tenant.path(""))
 	listedTenant = tenant.runAccountCommand("tenant", "list").objects("tenants")[0]
-	checkMembers(t, "readiness", listedTenant.at("readiness"), "consent exchange_bootstrap smtp_auth discovery domains_verified domains_total mailboxes_total ready_to_provision next_step headroom")
+	checkMembers(t, "readiness", listedTenant.valueAt("readiness"), "consent exchange_bootstrap smtp_auth discovery domains_verified domains_total mailboxes_total ready_to_provision next_step headroom")
 	checkValues(t, listedTenant, object{
 		"status": "ready", "id": api.text("id"), "tenant_name": api.text("tenant_name"), "tenant_domain": api.text("tenant_domain"),
-		"default_domain": api.text("default_domain"), "readiness": api.at("readiness"),
+		"default_domain": api.text("default_domain"), "readiness": api.valueAt("readiness"),
 	})
 	if table := runTenantry(t, sharedOperatorEnv(""), "tenant", "list").stdout; !strings.HasPrefix(table, "ID ") || !strings.Contains(table, tenant.guid) {
 		t.Errorf("the table of all tenants:\n%s", table)
@@ -279,7 +280,7 @@ func (c caller) checkAudit(want ...string) []object {
 func TestAuditListShowsOperatorActions(t *testing.T) {
 	t.Parallel()
 	env := []string{"TENANTRY_DATA_DIR=" + t.TempDir(), "SUDO_USER=ann"}
-	began := time.Now().UTC().Format(time.RFC3339)
+	start := time.Now().UTC().Format(time.RFC3339)
 	runTenantry(t, env, "migrate", "-o", "json").mustJSON(t)
 	id := runTenantry(t, env, "account", "create", "--email", "ann@example.com", "-o", "json").mustJSON(t).text("account_id")
 	key := runTenantry(t, env, "key", "create", "--account", id, "--name", "two words", "--operator", "deploy bot", "-o", "json").mustJSON(t)
@@ -290,13 +291,13 @@ func TestAuditListShowsOperatorActions(t *testing.T) {
 	listed := raw.mustJSON(t)
 	checkMembers(t, "audit", listed, "events count")
 	events := listed.objects("events")
-	if listed.at("count") != 3.0 || len(events) != 3 || events[2].text("action") != "migrate" {
+	if listed.valueAt("count") != 3.0 || len(events) != 3 || events[2].text("action") != "migrate" {
 		t.Fatalf("got %v", listed)
 	}
 	for _, e := range events {
 		checkMembers(t, "event", e, "event_id operator action account_id details created_at")
-		if at := e.text("created_at"); at < began || at > time.Now().UTC().Format(time.RFC3339) {
-			t.Errorf("at %s", at)
+		if createdAt := e.text("created_at"); createdAt < start || createdAt > time.Now().UTC().Format(time.RFC3339) {
+			t.Errorf("at %s", createdAt)
 		}
 	}
 	checkValues(t, events[0], object{"operator": "deploy bot", "action": "key.create", "account_id": id, "details.key_id": key["key_id"], "details.name": "two words"})
@@ -319,7 +320,7 @@ func TestAuditListShowsOperatorActions(t *testing.T) {
 	}{
 		{1, []string{"--limit", "1"}},
 		{2, []string{"--account", "ann@example.com"}},
-		{3, []string{"--since", began}},
+		{3, []string{"--since", start}},
 		{3, []string{"--since", "24h"}},
 		{0, []string{"--since", "2999-01-01"}},
 	} {
@@ -332,16 +333,16 @@ func TestAuditListShowsOperatorActions(t *testing.T) {
 func TestOperatorSetsATenantTimeZone(t *testing.T) {
 	t.Parallel()
 	tenant := sharedSandbox(t).newAccount(nil).newTenant(nil).connect()
-	day := func(args ...string) commandResult {
+	tenantDay := func(args ...string) commandResult {
 		return runTenantry(t, sharedOperatorEnv("carol@desk"), append([]string{"tenant", "day", "--tenant", tenant.guid, "-o", "json"}, args...)...)
 	}
-	checkValues(t, day().mustJSON(t), object{"tenant_id": tenant.guid, "account_id": tenant.id, "time_zone": "UTC"})
+	checkValues(t, tenantDay().mustJSON(t), object{"tenant_id": tenant.guid, "account_id": tenant.id, "time_zone": "UTC"})
 	for range 2 {
-		checkValues(t, day("--time-zone", "Europe/Berlin").mustJSON(t), object{"tenant_id": tenant.guid, "account_id": tenant.id, "time_zone": "Europe/Berlin"})
+		checkValues(t, tenantDay("--time-zone", "Europe/Berlin").mustJSON(t), object{"tenant_id": tenant.guid, "account_id": tenant.id, "time_zone": "Europe/Berlin"})
 	}
-	checkValues(t, day().mustJSON(t), object{"time_zone": "Europe/Berlin"})
-	for _, nonsense := range []string{"Mars/Olympus", "Local", "../UTC"} {
-		runTenantry(t, sharedOperatorEnv("carol@desk"), "tenant", "day", "--tenant", tenant.guid, "--time-zone", nonsense).checkFailure(t, cli.ExitUsage)
+	checkValues(t, tenantDay().mustJSON(t), object{"time_zone": "Europe/Berlin"})
+	for _, invalid := range []string{"Mars/Olympus", "Local", "../UTC"} {
+		runTenantry(t, sharedOperatorEnv("carol@desk"), "tenant", "day", "--tenant", tenant.guid, "--time-zone", invalid).checkFailure(t, cli.ExitUsage)
 	}
 	runTenantry(t, sharedOperatorEnv("carol@desk"), "tenant", "day", "--tenant", noSuchID, "--time-zone", "UTC").checkFailure(t, cli.ExitNotFound)
 	tenant.checkAudit("account.create", "key.create", "tenant.day")

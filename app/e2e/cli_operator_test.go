@@ -29,15 +29,15 @@ type commandResult struct {
 // runTenantry runs a command of the built binary, as an operator does.
 func runTenantry(t *testing.T, env []string, args ...string) commandResult {
 	t.Helper()
-	var out, errs bytes.Buffer
+	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(t.Context(), requirePrograms(t, releaseBuild).binary, args...)
 	cmd.Dir, cmd.Env = t.TempDir(), append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + scratchDir}, env...)
-	cmd.Stdout, cmd.Stderr = &out, &errs
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()
 	if failed := (*exec.ExitError)(nil); err != nil && !errors.As(err, &failed) {
 		t.Fatal(err)
 	}
-	return commandResult{args, cmd.ProcessState.ExitCode(), out.String(), errs.String()}
+	return commandResult{args, cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
 }
 
 // mustJSON returns the JSON object that a successful command printed.
@@ -73,7 +73,7 @@ func TestOperatorCreatesAccountsAndKeys(t *testing.T) {
 	list := runTenantry(t, env, "account", "list", "-o", "json").mustJSON(t)
 	checkMembers(t, "list", list, "accounts count")
 	accounts := list.objects("accounts")
-	if list.at("count") != 2.0 || len(accounts) != 2 {
+	if list.valueAt("count") != 2.0 || len(accounts) != 2 {
 		t.Fatalf("got %v", list)
 	}
 	checkMembers(t, "entry", accounts[0], accountMembers)
@@ -90,11 +90,11 @@ func TestOperatorCreatesAccountsAndKeys(t *testing.T) {
 		}
 	}
 	const firstTenant = "aaaaaaaa-0000-4000-8000-000000000001"
-	bounded := runTenantry(t, env, "key", "create", "--account", "ann@example.com", "--scope", "tenants:read,domains:*", "--tenant", strings.ToUpper(firstTenant),
+	restricted := runTenantry(t, env, "key", "create", "--account", "ann@example.com", "--scope", "tenants:read,domains:*", "--tenant", strings.ToUpper(firstTenant),
 		"--cidr", "192.0.2.7/24", "--expires", "2126-01-31T00:00:00Z", "-o", "json").mustJSON(t)
 	keys := runTenantry(t, env, "key", "list", "-o", "json").mustJSON(t).objects("keys")
 	last := keys[len(keys)-1]
-	checkValues(t, last, object{"key_id": bounded["key_id"], "scopes": []any{"tenants:read", "domains:*"}, "tenant_ids": []any{firstTenant},
+	checkValues(t, last, object{"key_id": restricted["key_id"], "scopes": []any{"tenants:read", "domains:*"}, "tenant_ids": []any{firstTenant},
 		"allowed_cidrs": []any{"192.0.2.0/24"}, "expires_at": "2126-01-31T00:00:00Z"})
 	for _, wrong := range [][]string{{"--scope", "all"}, {"--tenant", "x"}, {"--cidr", "192.0.2.7"}, {"--expires", "2020-01-01T00:00:00Z"}, {"--expires", "tomorrow"}} {
 		failed := runTenantry(t, env, append([]string{"key", "create", "--account", "ann@example.com"}, wrong...)...)
@@ -112,7 +112,7 @@ func TestOperatorMistakesHaveExitCodes(t *testing.T) {
 	t.Parallel()
 	env := []string{"TENANTRY_DATA_DIR=" + t.TempDir()}
 	runTenantry(t, env, "migrate", "-o", "json").mustJSON(t)
-	const unknown = "0e9d7c1a-4b52-4f60-8a3e-9d2f1c7b6a55"
+	const unknownID = "0e9d7c1a-4b52-4f60-8a3e-9d2f1c7b6a55"
 	for _, tt := range []struct {
 		code int
 		args []string
@@ -130,7 +130,7 @@ func TestOperatorMistakesHaveExitCodes(t *testing.T) {
 		{cli.ExitUsage, []string{"serve", "--listen", "nonsense"}},
 		{cli.ExitUsage, []string{"serve", "--public-url", "http://tenantry.example"}},
 		{cli.ExitUsage, []string{"account", "show"}},
-		{cli.ExitUsage, []string{"account", "plan", "--account", unknown, "--plan"}},
+		{cli.ExitUsage, []string{"account", "plan", "--account", unknownID, "--plan"}},
 		{cli.ExitUsage, []string{"account", "suspend"}},
 		{cli.ExitUsage, []string{"account", "resume"}},
 		{cli.ExitUsage, []string{"account", "close", "--yes"}},
@@ -147,25 +147,25 @@ func TestOperatorMistakesHaveExitCodes(t *testing.T) {
 		{cli.ExitUsage, []string{"migrate", "--database-url", "nonsense"}},
 		{cli.ExitUsage, []string{"account", "list", "--drain-time", "5 minutes"}},
 		{cli.ExitUsage, []string{"account", "create", "--email", "ann@example.com", "--tenant-slots", "-1"}},
-		{cli.ExitNotFound, []string{"account", "show", "--account", unknown}},
-		{cli.ExitNotFound, []string{"account", "plan", "--account", unknown, "--plan", "complete"}},
+		{cli.ExitNotFound, []string{"account", "show", "--account", unknownID}},
+		{cli.ExitNotFound, []string{"account", "plan", "--account", unknownID, "--plan", "complete"}},
 		{cli.ExitNotFound, []string{"account", "suspend", "--account", "nobody@example.com"}},
-		{cli.ExitNotFound, []string{"account", "resume", "--account", unknown}},
-		{cli.ExitNotFound, []string{"account", "close", "--account", unknown, "--yes"}},
-		{cli.ExitNotFound, []string{"key", "list", "--account", unknown}},
-		{cli.ExitNotFound, []string{"key", "rotate", "--key", unknown}},
+		{cli.ExitNotFound, []string{"account", "resume", "--account", unknownID}},
+		{cli.ExitNotFound, []string{"account", "close", "--account", unknownID, "--yes"}},
+		{cli.ExitNotFound, []string{"key", "list", "--account", unknownID}},
+		{cli.ExitNotFound, []string{"key", "rotate", "--key", unknownID}},
 		{cli.ExitNotFound, []string{"key", "revoke", "--key", "tny_live_0123"}},
-		{cli.ExitNotFound, []string{"tenant", "list", "--account", unknown}},
-		{cli.ExitNotFound, []string{"audit", "list", "--account", unknown}},
-		{cli.ExitNotFound, []string{"key", "create", "--account", unknown}},
+		{cli.ExitNotFound, []string{"tenant", "list", "--account", unknownID}},
+		{cli.ExitNotFound, []string{"audit", "list", "--account", unknownID}},
+		{cli.ExitNotFound, []string{"key", "create", "--account", unknownID}},
 		{cli.ExitNotFound, []string{"key", "create", "--account", "nobody@example.com"}},
-		{cli.ExitNotFound, []string{"tenant", "assign", "--tenant", unknown, "--account", unknown}},
-		{cli.ExitNotFound, []string{"tenant", "withdraw", "--tenant", unknown}},
+		{cli.ExitNotFound, []string{"tenant", "assign", "--tenant", unknownID, "--account", unknownID}},
+		{cli.ExitNotFound, []string{"tenant", "withdraw", "--tenant", unknownID}},
 		{cli.ExitNotFound, []string{"tenant", "withdraw", "--tenant", "nonsense"}},
 	} {
 		t.Run(strings.Join(tt.args, " "), func(t *testing.T) { runTenantry(t, env, tt.args...).checkFailure(t, tt.code) })
 	}
-	asJSON := runTenantry(t, env, "key", "create", "--account", unknown, "-o", "json")
+	asJSON := runTenantry(t, env, "key", "create", "--account", unknownID, "-o", "json")
 	var printed object
 	if err := json.Unmarshal([]byte(asJSON.stderr), &printed); err != nil || asJSON.code != cli.ExitNotFound {
 		t.Fatalf("%d %v: %s", asJSON.code, err, asJSON.stderr)
@@ -175,7 +175,7 @@ func TestOperatorMistakesHaveExitCodes(t *testing.T) {
 		t.Errorf("it does not help: %s", plan.stderr)
 	}
 	checkMembers(t, "error", printed, "error")
-	checkMembers(t, "error", printed.at("error"), "code message fix")
+	checkMembers(t, "error", printed.valueAt("error"), "code message fix")
 	checkValues(t, printed, object{"error.code": "account_not_found"})
 }
 
@@ -186,10 +186,10 @@ func TestUnresponsiveDatabaseFailsTheCommand(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	t.Cleanup(func() { _ = silent.Close() })
-	asked := runTenantry(t, []string{"TENANTRY_DATABASE_URL=postgres://u:secret@" + silent.Addr().String() + "/x"}, "account", "list")
-	asked.checkFailure(t, cli.ExitExternal)
-	if !strings.Contains(asked.stderr, "did not answer") || !strings.Contains(asked.stderr, "database_url") || strings.Contains(asked.stderr, "secret") {
-		t.Errorf("it says %s", asked.stderr)
+	result := runTenantry(t, []string{"TENANTRY_DATABASE_URL=postgres://u:secret@" + silent.Addr().String() + "/x"}, "account", "list")
+	result.checkFailure(t, cli.ExitExternal)
+	if !strings.Contains(result.stderr, "did not answer") || !strings.Contains(result.stderr, "database_url") || strings.Contains(result.stderr, "secret") {
+		t.Errorf("it says %s", result.stderr)
 	}
 }
 
@@ -214,8 +214,8 @@ func TestOperatorAssignsManagedTenants(t *testing.T) {
 	tenant.mustSync()
 	second, admin := fixture.newTenant(server)
 	c.expect("GET", "/v1/tenants/connect-url", nil, 402, "tenant_limit_reached") // a managed tenant uses a slot
-	_, other := fixture.newAccount(env, "bob@example.com", "complete", 0)
-	bob := caller{client: server, key: other}
+	_, bobKey := fixture.newAccount(env, "bob@example.com", "complete", 0)
+	bob := caller{client: server, key: bobKey}
 	newBrowser(t).answerConsent(bob.get("/v1/tenants/connect-url").text("connect_url"), admin, "accept")
 	runTenantry(t, env, "tenant", "assign", "--tenant", second, "--account", id).checkFailure(t, cli.ExitRefused)
 	runTenantry(t, env, "tenant", "assign", "--tenant", tenant.guid, "--account", "bob@example.com").checkFailure(t, cli.ExitRefused) // already assigned
@@ -227,9 +227,9 @@ func TestOperatorAssignsManagedTenants(t *testing.T) {
 	tenant.post(tenant.domainPath(zone, "/verify"), nil)
 	tenant.post(tenant.path("/mailboxes"), mailboxesBody(zone, "ada"))
 	tenant.post(tenant.path("/mailbox-limits"), object{"daily_send_limit": 5})
-	gone := runTenantry(t, env, "tenant", "withdraw", "--tenant", tenant.guid, "-o", "json").mustJSON(t)
-	checkMembers(t, "withdraw", gone, "tenant_id account_id status withdrawn_at rules_removed rules_left")
-	checkValues(t, gone, object{"tenant_id": tenant.guid, "account_id": id, "status": "withdrawn", "rules_removed": true, "rules_left": []any{}})
+	withdrawn := runTenantry(t, env, "tenant", "withdraw", "--tenant", tenant.guid, "-o", "json").mustJSON(t)
+	checkMembers(t, "withdraw", withdrawn, "tenant_id account_id status withdrawn_at rules_removed rules_left")
+	checkValues(t, withdrawn, object{"tenant_id": tenant.guid, "account_id": id, "status": "withdrawn", "rules_removed": true, "rules_left": []any{}})
 	if !slices.ContainsFunc(fixture.recordedRequests(), func(q platformRequest) bool { return strings.Contains(string(q.body), "Remove-TransportRule") }) {
 		t.Error("no rule was removed at the platform")
 	}
@@ -249,13 +249,13 @@ func (f *serviceFixture) checkRulesLeft(env []string, account, guid, rule string
 	f.t.Helper()
 	f.stopPlatform()
 	closed := runTenantry(f.t, env, "account", "close", "--account", account, "--yes", "-o", "json")
-	var row, warned object
-	if json.Unmarshal([]byte(closed.stdout), &row) != nil || json.Unmarshal([]byte(closed.stderr), &warned) != nil || closed.code != 0 {
+	var printed, warning object
+	if json.Unmarshal([]byte(closed.stdout), &printed) != nil || json.Unmarshal([]byte(closed.stderr), &warning) != nil || closed.code != 0 {
 		f.t.Fatalf("exit code %d\n%s%s", closed.code, closed.stdout, closed.stderr)
 	}
-	checkValues(f.t, row, object{"status": "closed", "tenants_released": 1, "tenants_unruled": 0, "rules_left": []any{map[string]any{"tenant_id": guid, "rules": []any{rule}}}})
-	checkValues(f.t, warned, object{"warning.code": "rules_left"})
-	if message := fmt.Sprint(warned.at("warning.message")); !strings.Contains(message, guid) || !strings.Contains(message, rule) {
+	checkValues(f.t, printed, object{"status": "closed", "tenants_released": 1, "tenants_unruled": 0, "rules_left": []any{map[string]any{"tenant_id": guid, "rules": []any{rule}}}})
+	checkValues(f.t, warning, object{"warning.code": "rules_left"})
+	if message := fmt.Sprint(warning.valueAt("warning.message")); !strings.Contains(message, guid) || !strings.Contains(message, rule) {
 		f.t.Errorf("the warning says %s", message)
 	}
 	actions := runTenantry(f.t, env, "audit", "list", "--account", account, "-o", "json").mustJSON(f.t).objects("events")

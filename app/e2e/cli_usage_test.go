@@ -72,11 +72,11 @@ func TestUsageErrorsNameTheMistakeAndTheHelp(t *testing.T) {
 		if !strings.Contains(result.stderr, want) {
 			t.Errorf("%s: %s", line, result.stderr)
 		}
-		for _, asked := range [][]string{{"-o", "json"}, {"-o=json"}, {"-ojson"}, {"--output", "json"}, {"--output=json"}} {
-			result := runTenantry(t, nil, append(args[:len(args):len(args)], asked...)...)
+		for _, jsonFlags := range [][]string{{"-o", "json"}, {"-o=json"}, {"-ojson"}, {"--output", "json"}, {"--output=json"}} {
+			result := runTenantry(t, nil, append(args[:len(args):len(args)], jsonFlags...)...)
 			var printed object
 			if err := json.Unmarshal([]byte(result.stderr), &printed); err != nil || result.code != cli.ExitUsage || result.stdout != "" {
-				t.Fatalf("%s %v: exit code %d, %v: %s%s", line, asked, result.code, err, result.stdout, result.stderr)
+				t.Fatalf("%s %v: exit code %d, %v: %s%s", line, jsonFlags, result.code, err, result.stdout, result.stderr)
 			}
 			checkValues(t, printed, object{"error.code": "usage"})
 		}
@@ -101,7 +101,7 @@ func TestCLIErrorsSuggestOperatorFixes(t *testing.T) {
 		if err := json.Unmarshal([]byte(result.stderr), &printed); err != nil || result.code == 0 {
 			t.Fatalf("%s: exit code %d, %v: %s", line, result.code, err, result.stderr)
 		}
-		if fix := fmt.Sprint(printed.at("error.fix")); !strings.Contains(fix, want) || strings.Contains(fix, "/v1/") {
+		if fix := fmt.Sprint(printed.valueAt("error.fix")); !strings.Contains(fix, want) || strings.Contains(fix, "/v1/") {
 			t.Errorf("%s: %s", line, fix)
 		}
 	}
@@ -130,17 +130,18 @@ func TestCommandsOfOperatorsCreateNoDatabase(t *testing.T) {
 	}
 }
 
-// TestTablesHaveNoTrailingSpaces also checks that an empty list prints a sentence.
+// TestTablesHaveNoTrailingSpaces checks the table of a list, and the sentence that an empty list
+// prints.
 func TestTablesHaveNoTrailingSpaces(t *testing.T) {
 	t.Parallel()
 	env := []string{"TENANTRY_DATA_DIR=" + t.TempDir()}
 	runTenantry(t, env, "migrate", "-o", "json").mustJSON(t)
-	if none := runTenantry(t, env, "account", "list"); none.code != 0 || none.stdout != "" || none.stderr != "there are no accounts\n" {
-		t.Errorf("%d %q %q", none.code, none.stdout, none.stderr)
+	if emptyList := runTenantry(t, env, "account", "list"); emptyList.code != 0 || emptyList.stdout != "" || emptyList.stderr != "there are no accounts\n" {
+		t.Errorf("%d %q %q", emptyList.code, emptyList.stdout, emptyList.stderr)
 	}
 	checkValues(t, runTenantry(t, env, "account", "list", "-o", "json").mustJSON(t), object{"count": 0})
 	runTenantry(t, env, "account", "create", "--email", "ann@example.com", "-o", "json").mustJSON(t)
-	for _, name := range []string{"two\nlines", strings.Repeat("x", 101)} { // no table can show these
+	for _, name := range []string{"two\nlines", strings.Repeat("x", 101)} { // a table cannot show these names
 		runTenantry(t, env, "key", "create", "--account", "ann@example.com", "--name", name).checkFailure(t, cli.ExitUsage)
 	}
 	for _, line := range strings.Split(runTenantry(t, env, "account", "list").stdout, "\n") {
@@ -156,19 +157,19 @@ func TestHelpGroupsCommands(t *testing.T) {
 	if help.code != 0 || help.stderr != "" {
 		t.Fatalf("%d %s", help.code, help.stderr)
 	}
-	at := -1
+	lastIndex := -1
 	for _, want := range []string{"Usage:\n  tenantry COMMAND\n", "\nServe:\n", "\n  serve ", "\nOperate:\n", "\n  account ", "\n  doctor ", "\nDevelop:\n", "\n  dev ", "\nMore:\n", "\n  help "} {
-		next := strings.Index(help.stdout, want)
-		if next <= at {
+		index := strings.Index(help.stdout, want)
+		if index <= lastIndex {
 			t.Fatalf("%q is missing or in a different position:\n%s", want, help.stdout)
 		}
-		at = next
+		lastIndex = index
 	}
 	if strings.Contains(help.stdout, "reference") {
-		t.Error("the command of make generate is shown")
+		t.Error("the help shows the command that make generate uses")
 	}
-	if bare := runTenantry(t, nil); bare.stdout != help.stdout || bare.code != 0 {
-		t.Errorf("without a command: %d\n%s", bare.code, bare.stdout)
+	if withoutCommand := runTenantry(t, nil); withoutCommand.stdout != help.stdout || withoutCommand.code != 0 {
+		t.Errorf("without a command: %d\n%s", withoutCommand.code, withoutCommand.stdout)
 	}
 	create := runTenantry(t, nil, "account", "create", "--help").stdout
 	if !strings.Contains(create, "--email") || strings.Contains(create, "--dns-port") || !strings.Contains(create, "tenantry serve --help") {

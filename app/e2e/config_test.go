@@ -20,14 +20,14 @@ import (
 // shownSettings returns the output of `tenantry config`, by name.
 func shownSettings(t *testing.T, result commandResult) map[string]object {
 	t.Helper()
-	all := map[string]object{}
+	byName := map[string]object{}
 	printed := result.mustJSON(t)
 	checkMembers(t, "config", printed, "settings count")
 	for _, s := range printed.objects("settings") {
 		checkMembers(t, "setting", s, "name value source variable flag")
-		all[s.text("name")] = s
+		byName[s.text("name")] = s
 	}
-	return all
+	return byName
 }
 
 // TestConfigShowsTheSourceOfEachValue checks that each source overrides the previous one: default,
@@ -168,7 +168,8 @@ func (r commandResult) checkUsageAfterLog(t *testing.T, wantText string) {
 	}
 }
 
-// TestServeSaysThatNoMailPlatformIsConfigured checks the log of a first start.
+// TestServeSaysThatNoMailPlatformIsConfigured checks that serve without settings of a mail platform
+// logs that no tenant can be connected.
 func TestServeSaysThatNoMailPlatformIsConfigured(t *testing.T) {
 	t.Parallel()
 	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))

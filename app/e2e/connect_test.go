@@ -34,21 +34,21 @@ func TestAdministratorConnectsATenant(t *testing.T) {
 		to.Query().Get("nonce") == "" || !strings.Contains(to.Path, tenant.guid) {
 		t.Errorf("signs in at %s", callback.location)
 	}
-	offer := b.open(b.signIn(callback.location, tenant.admin).location)
-	checkPageHeaders(t, offer)
+	confirmation := b.open(b.signIn(callback.location, tenant.admin).location)
+	checkPageHeaders(t, confirmation)
 	for _, words := range []string{"By Hand Ltd", tenant.guid, ".onmicrosoft.com", c.email, tenant.admin, "Connect", "Cancel"} {
-		if !strings.Contains(offer.text, words) {
-			t.Errorf("the page does not say %q: %s", words, offer.text)
+		if !strings.Contains(confirmation.text, words) {
+			t.Errorf("the page does not say %q: %s", words, confirmation.text)
 		}
 	}
 	c.checkTenants() // not before the confirmation
-	done := b.submit(offer, url.Values{"decision": {"connect"}})
-	checkPageHeaders(t, done)
-	if done.status != http.StatusOK || !strings.Contains(done.heading, "connected") || !strings.Contains(done.text, "Its name is tenantry") {
-		t.Errorf("%d %s", done.status, done.text)
+	result := b.submit(confirmation, url.Values{"decision": {"connect"}})
+	checkPageHeaders(t, result)
+	if result.status != http.StatusOK || !strings.Contains(result.heading, "connected") || !strings.Contains(result.text, "Its name is tenantry") {
+		t.Errorf("%d %s", result.status, result.text)
 	}
 	c.checkTenants(tenant.guid)
-	if again := b.submit(offer, url.Values{"decision": {"connect"}}); again.status != http.StatusBadRequest {
+	if again := b.submit(confirmation, url.Values{"decision": {"connect"}}); again.status != http.StatusBadRequest {
 		t.Errorf("a second confirmation is answered %d", again.status)
 	}
 	tenant.mustSync()
@@ -71,18 +71,18 @@ func checkPageHeaders(t *testing.T, p page) {
 	}
 }
 
-// checkFlowCookie checks the cookie that binds the flow to the browser.
+// checkFlowCookie checks the cookie that binds the connect flow to the browser.
 func checkFlowCookie(t *testing.T, p page) {
 	t.Helper()
 	cookies := (&http.Response{Header: p.header}).Cookies()
 	if len(cookies) != 1 {
 		t.Fatalf("%d cookies", len(cookies))
 	}
-	k := cookies[0]
+	cookie := cookies[0]
 	// Loopback has no TLS, which both Secure and __Host- require.
-	if k.Name != "tenantry-connect" || !k.HttpOnly || k.Secure || k.SameSite != http.SameSiteLaxMode || k.Path != "/" || k.Domain != "" ||
-		k.MaxAge < 1 || k.MaxAge > 900 || len(k.Value) < 40 {
-		t.Errorf("cookie %v", k)
+	if cookie.Name != "tenantry-connect" || !cookie.HttpOnly || cookie.Secure || cookie.SameSite != http.SameSiteLaxMode || cookie.Path != "/" || cookie.Domain != "" ||
+		cookie.MaxAge < 1 || cookie.MaxAge > 900 || len(cookie.Value) < 40 {
+		t.Errorf("cookie %v", cookie)
 	}
 }
 
@@ -99,19 +99,19 @@ func TestReconnectRenewsTheConsent(t *testing.T) {
 
 	// The last slot is taken between the link and the confirmation.
 	b := newBrowser(t)
-	offer := b.openConfirmation(tenant)
+	confirmation := b.openConfirmation(tenant)
 	other.connect()
-	if done := b.submit(offer, url.Values{"decision": {"connect"}}); done.status != http.StatusOK {
-		t.Errorf("%d %s", done.status, done.text)
+	if result := b.submit(confirmation, url.Values{"decision": {"connect"}}); result.status != http.StatusOK {
+		t.Errorf("%d %s", result.status, result.text)
 	}
 	after := tenant.get(tenant.path(""))
-	checkValues(t, after.object, object{"id": before.at("id"), "connected_by": tenant.admin, "domain_count": 1, "mailbox_count": 1, "exchange_bootstrap_status": "ready"})
+	checkValues(t, after.object, object{"id": before.valueAt("id"), "connected_by": tenant.admin, "domain_count": 1, "mailbox_count": 1, "exchange_bootstrap_status": "ready"})
 	if after.text("consented_at") <= before.text("consented_at") {
-		t.Errorf("consented_at %v, before %v", after.at("consented_at"), before.at("consented_at"))
+		t.Errorf("consented_at %v, before %v", after.valueAt("consented_at"), before.valueAt("consented_at"))
 	}
 	checkValues(t, tenant.get(tenant.path("/domains")).objects("domains")[0], object{"id": domain["id"], "domain_name": zone})
 	checkValues(t, tenant.get(tenant.path("/mailboxes")).objects("mailboxes")[0], object{"id": mailbox["id"]})
-	if list := c.get("/v1/tenants"); list.at("count") != 2.0 {
+	if list := c.get("/v1/tenants"); list.valueAt("count") != 2.0 {
 		t.Errorf("the account has %s", list.raw)
 	}
 }
@@ -122,11 +122,11 @@ func TestConnectRefusesATenantOfADifferentAccount(t *testing.T) {
 	owner, other := c.newAccount(nil), c.newAccount(nil)
 	tenant := owner.newTenant(nil).connect()
 	b := newBrowser(t)
-	offer := b.openConfirmation(accountTenant{other, tenant.guid, tenant.admin})
-	done := b.submit(offer, url.Values{"decision": {"connect"}})
-	checkPageHeaders(t, done)
-	if done.status != http.StatusConflict || strings.Contains(done.text, owner.email) || strings.Contains(done.text, owner.id) {
-		t.Errorf("%d %s", done.status, done.text)
+	confirmation := b.openConfirmation(accountTenant{other, tenant.guid, tenant.admin})
+	result := b.submit(confirmation, url.Values{"decision": {"connect"}})
+	checkPageHeaders(t, result)
+	if result.status != http.StatusConflict || strings.Contains(result.text, owner.email) || strings.Contains(result.text, owner.id) {
+		t.Errorf("%d %s", result.status, result.text)
 	}
 	other.checkTenants()
 	owner.checkTenants(tenant.guid)
@@ -139,12 +139,12 @@ func TestConnectRefusesWhenTheLastSlotIsTaken(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t).newAccount(object{"tenant_slots": 1})
 	tenant, other, b := c.newTenant(nil), c.newTenant(nil), newBrowser(t)
-	offer := b.openConfirmation(tenant)
+	confirmation := b.openConfirmation(tenant)
 	other.connect()
-	done := b.submit(offer, url.Values{"decision": {"connect"}})
-	checkPageHeaders(t, done)
-	if done.status != http.StatusPaymentRequired {
-		t.Errorf("%d %s", done.status, done.text)
+	result := b.submit(confirmation, url.Values{"decision": {"connect"}})
+	checkPageHeaders(t, result)
+	if result.status != http.StatusPaymentRequired {
+		t.Errorf("%d %s", result.status, result.text)
 	}
 	c.checkTenants(other.guid)
 }
@@ -153,10 +153,10 @@ func TestConnectRefusesWhenThePlanLapsed(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t).newAccount(nil)
 	tenant, b := c.newTenant(nil), newBrowser(t)
-	offer := b.openConfirmation(tenant)
+	confirmation := b.openConfirmation(tenant)
 	c.setPlan(object{"plan": "complete", "active": false})
-	if done := b.submit(offer, url.Values{"decision": {"connect"}}); done.status != http.StatusPaymentRequired {
-		t.Errorf("%d %s", done.status, done.text)
+	if result := b.submit(confirmation, url.Values{"decision": {"connect"}}); result.status != http.StatusPaymentRequired {
+		t.Errorf("%d %s", result.status, result.text)
 	}
 	c.setPlan(object{"plan": "complete", "active": true})
 	c.checkTenants()
@@ -227,9 +227,9 @@ func TestConnectFlowRefusesInvalidSteps(t *testing.T) {
 			return b.submit(b.openConfirmation(tenant), url.Values{"decision": {"cancel"}})
 		}, http.StatusOK},
 		{"connected after it was cancelled", func(b *browser, tenant accountTenant, _ string) page {
-			offer := b.openConfirmation(tenant)
-			b.submit(offer, url.Values{"decision": {"cancel"}})
-			return b.submit(offer, url.Values{"decision": {"connect"}})
+			confirmation := b.openConfirmation(tenant)
+			b.submit(confirmation, url.Values{"decision": {"cancel"}})
+			return b.submit(confirmation, url.Values{"decision": {"connect"}})
 		}, http.StatusBadRequest},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -246,42 +246,42 @@ func TestConnectFlowRefusesInvalidSteps(t *testing.T) {
 	}
 }
 
-// TestConnectFlowRefusesAForgedTenant names a different customer's tenant, whose administrator
-// consented, in the callback of the attacker's own link (confused deputy).
+// TestConnectFlowRefusesAForgedTenant opens the callback of the attacker's own link with the tenant
+// of a victim, whose administrator consented earlier (confused deputy).
 func TestConnectFlowRefusesAForgedTenant(t *testing.T) {
 	t.Parallel()
 	victim := sharedSandbox(t).newAccount(nil).newConnectedTenant(nil)
-	c := sharedSandbox(t).newAccount(nil)
-	own := c.newTenant(nil)
-	forged := func(b *browser) string {
-		link := c.get("/v1/tenants/connect-url").text("connect_url")
-		callback := b.open(withQueryParameter(t, b.answerConsent(link, own.admin, "accept"), "tenant", victim.guid))
+	attacker := sharedSandbox(t).newAccount(nil)
+	attackerTenant := attacker.newTenant(nil)
+	forgedSignIn := func(b *browser) string {
+		link := attacker.get("/v1/tenants/connect-url").text("connect_url")
+		callback := b.open(withQueryParameter(t, b.answerConsent(link, attackerTenant.admin, "accept"), "tenant", victim.guid))
 		if callback.status != http.StatusSeeOther || !strings.Contains(callback.location, victim.guid) {
-			t.Fatalf("not sent to the victim's sign-in: %d %s", callback.status, callback.location)
+			t.Fatalf("the callback does not redirect to the sign-in of the victim's tenant: %d %s", callback.status, callback.location)
 		}
 		return callback.location
 	}
 	t.Run("sign-in at the victim's tenant", func(t *testing.T) {
 		b := newBrowser(t)
-		if p := b.signIn(forged(b), own.admin); p.location != "" {
+		if p := b.signIn(forgedSignIn(b), attackerTenant.admin); p.location != "" {
 			t.Errorf("the platform sends on to %s", p.location)
 		}
 	})
-	t.Run("signed in at one's own tenant instead", func(t *testing.T) {
+	t.Run("sign-in at the attacker's own tenant", func(t *testing.T) {
 		b := newBrowser(t)
-		answer := b.signIn(strings.ReplaceAll(forged(b), victim.guid, own.guid), own.admin).location
+		answer := b.signIn(strings.ReplaceAll(forgedSignIn(b), victim.guid, attackerTenant.guid), attackerTenant.admin).location
 		if p := b.open(answer); p.status != http.StatusBadRequest {
 			t.Errorf("%d %s", p.status, p.text)
 		}
 	})
 	t.Run("sign-in of an ordinary member of the victim", func(t *testing.T) {
 		b := newBrowser(t)
-		answer := b.signIn(forged(b), strings.Replace(victim.admin, "admin@", "user@", 1)).location
+		answer := b.signIn(forgedSignIn(b), strings.Replace(victim.admin, "admin@", "user@", 1)).location
 		if p := b.open(answer); p.status != http.StatusForbidden {
 			t.Errorf("%d %s", p.status, p.text)
 		}
 	})
-	c.checkTenants()
+	attacker.checkTenants()
 	victim.checkTenants(victim.guid)
 }
 
@@ -289,26 +289,26 @@ func TestConnectFlowRefusesAForgedTenant(t *testing.T) {
 // installation.
 func TestConnectStateBelongsToItsAccount(t *testing.T) {
 	t.Parallel()
-	here, elsewhere := sharedSandbox(t).newAccount(nil), privateSandbox(t)
-	tenant := here.newTenant(nil)
+	account, otherInstallation := sharedSandbox(t).newAccount(nil), privateSandbox(t)
+	tenant := account.newTenant(nil)
 	b := newBrowser(t)
-	ownCallback := b.answerConsent(here.get("/v1/tenants/connect-url").text("connect_url"), tenant.admin, "accept")
-	foreignState := queryParameter(t, elsewhere.get("/v1/tenants/connect-url").text("connect_url"), "state")
+	ownCallback := b.answerConsent(account.get("/v1/tenants/connect-url").text("connect_url"), tenant.admin, "accept")
+	foreignState := queryParameter(t, otherInstallation.get("/v1/tenants/connect-url").text("connect_url"), "state")
 	if p := b.open(withQueryParameter(t, ownCallback, "state", foreignState)); p.status != http.StatusBadRequest {
 		t.Errorf("%d %s", p.status, p.text)
 	}
 
-	// With the state of a different account, the tenant is connected to that account, and the
-	// confirmation page names it.
-	other := sharedSandbox(t).newAccount(nil)
-	state := queryParameter(t, other.get("/v1/tenants/connect-url").text("connect_url"), "state")
+	// With the state of a different account, the flow would connect the tenant to that account. The
+	// confirmation page names this account.
+	otherAccount := sharedSandbox(t).newAccount(nil)
+	state := queryParameter(t, otherAccount.get("/v1/tenants/connect-url").text("connect_url"), "state")
 	callback := b.open(withQueryParameter(t, ownCallback, "state", state))
-	offer := b.open(b.signIn(callback.location, tenant.admin).location)
-	if !strings.Contains(offer.text, other.email) || strings.Contains(offer.text, here.email) {
-		t.Errorf("the page is %s", offer.text)
+	confirmation := b.open(b.signIn(callback.location, tenant.admin).location)
+	if !strings.Contains(confirmation.text, otherAccount.email) || strings.Contains(confirmation.text, account.email) {
+		t.Errorf("the page is %s", confirmation.text)
 	}
-	here.checkTenants()
-	other.checkTenants()
+	account.checkTenants()
+	otherAccount.checkTenants()
 }
 
 // TestConnectFlowIsBoundToItsBrowser checks that the addresses of a flow are useless in a different
@@ -316,18 +316,18 @@ func TestConnectStateBelongsToItsAccount(t *testing.T) {
 func TestConnectFlowIsBoundToItsBrowser(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t).newAccount(nil)
-	tenant, b, other := c.newTenant(nil), newBrowser(t), newBrowser(t)
+	tenant, b, otherBrowser := c.newTenant(nil), newBrowser(t), newBrowser(t)
 	callback := b.open(b.answerConsent(c.get("/v1/tenants/connect-url").text("connect_url"), tenant.admin, "accept"))
 	answer := b.signIn(callback.location, tenant.admin).location
-	if p := other.open(answer); p.status != http.StatusBadRequest {
+	if p := otherBrowser.open(answer); p.status != http.StatusBadRequest {
 		t.Errorf("the sign-in in another browser: %d %s", p.status, p.text)
 	}
-	offer := b.open(answer)
-	if p := other.submit(offer, url.Values{"decision": {"connect"}}); p.status != http.StatusBadRequest {
+	confirmation := b.open(answer)
+	if p := otherBrowser.submit(confirmation, url.Values{"decision": {"connect"}}); p.status != http.StatusBadRequest {
 		t.Errorf("the confirmation in another browser: %d %s", p.status, p.text)
 	}
 	c.checkTenants()
-	if p := b.submit(offer, url.Values{"decision": {"connect"}}); p.status != http.StatusOK {
+	if p := b.submit(confirmation, url.Values{"decision": {"connect"}}); p.status != http.StatusOK {
 		t.Errorf("the right browser: %d %s", p.status, p.text)
 	}
 	c.checkTenants(tenant.guid)
@@ -341,21 +341,21 @@ func TestConnectFlowExpires(t *testing.T) {
 		t.Run(step, func(t *testing.T) {
 			c := c.withT(t)
 			tenant, b := c.newTenant(nil), newBrowser(t)
-			later := func() { c.control("POST", "/clock", object{"advance": "15m1s"}) }
+			expire := func() { c.control("POST", "/clock", object{"advance": "15m1s"}) }
 			callback := b.answerConsent(c.get("/v1/tenants/connect-url").text("connect_url"), tenant.admin, "accept")
 			var p page
 			switch step {
 			case "callback":
-				later()
+				expire()
 				p = b.open(callback)
 			case "signin":
 				signIn := b.open(callback).location
-				later()
+				expire()
 				p = b.open(b.signIn(signIn, tenant.admin).location)
 			case "confirm":
-				offer := b.open(b.signIn(b.open(callback).location, tenant.admin).location)
-				later()
-				p = b.submit(offer, url.Values{"decision": {"connect"}})
+				confirmation := b.open(b.signIn(b.open(callback).location, tenant.admin).location)
+				expire()
+				p = b.submit(confirmation, url.Values{"decision": {"connect"}})
 			}
 			if p.status != http.StatusBadRequest {
 				t.Errorf("%d %s", p.status, p.text)
@@ -365,7 +365,8 @@ func TestConnectFlowExpires(t *testing.T) {
 	}
 }
 
-// TestConnectPagesRefuseOtherMethods checks 405 with Allow, and 404 for unknown pages.
+// TestConnectPagesRefuseOtherMethods checks that a wrong method is answered 405 with Allow, and an
+// unknown page 404.
 func TestConnectPagesRefuseOtherMethods(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t)
@@ -395,9 +396,9 @@ func queryParameter(t *testing.T, address, name string) string {
 }
 
 // TestPagesInChromium opens the HTML pages in Chromium. It walks through the connect pages to the
-// end and back to the caller's return_url. Without TENANTRY_SOAK it looks at the pages about the
-// API in one of three colour schemes and widths. It leaves screenshots in TENANTRY_SHOTS, if that
-// is set.
+// end and back to the caller's return_url. Without TENANTRY_SOAK it opens the pages about the API
+// in one of three colour schemes and one of two widths. It saves screenshots in TENANTRY_SHOTS, if
+// that is set.
 func TestPagesInChromium(t *testing.T) {
 	t.Parallel()
 	const folder = "../../.ci/browser"

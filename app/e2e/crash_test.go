@@ -47,10 +47,10 @@ func failpointNames() []string {
 // that is not marked as a read.
 func TestEveryProviderWriteHasAFailpoint(t *testing.T) {
 	t.Parallel()
-	write := regexp.MustCompile(`(?m)^  rpc (\w+)\(.*\);$`) // a read has a block with its mark
+	writeMethod := regexp.MustCompile(`(?m)^  rpc (\w+)\(.*\);$`) // a read has a block with an option that marks it
 	for _, file := range []string{"mail", "dns", "sending"} {
 		source, err := os.ReadFile("../../plugins/proto/" + file + ".proto")
-		found := write.FindAllStringSubmatch(string(source), -1)
+		found := writeMethod.FindAllStringSubmatch(string(source), -1)
 		if err != nil || len(found) == 0 {
 			t.Fatalf("%s: %v, %d writes", file, err, len(found))
 		}
@@ -67,18 +67,18 @@ func TestEveryProviderWriteHasAFailpoint(t *testing.T) {
 // allWriteSteps returns the steps that reach every failpoint: the onboarding and all other writes.
 func allWriteSteps(o *onboarding) []step {
 	managed := o.ready.Tenants[1].TenantID
-	plain := func(r request) func(*onboarding) request { return func(*onboarding) request { return r } }
+	fixedRequest := func(r request) func(*onboarding) request { return func(*onboarding) request { return r } }
 	return append(slices.Concat(onboardingSteps(), dnsProvisioningSteps(), integrationSteps()),
 		setLimitStep(o, 5),
-		step{name: "send", makeRequest: plain(request{method: "POST", path: "/messages", control: true,
+		step{name: "send", makeRequest: fixedRequest(request{method: "POST", path: "/messages", viaControl: true,
 			body: object{"mailbox": "max@" + o.domain, "count": 9}})},
 		// This pass cannot set its rule, so the next pass has to resolve its intents.
-		step{name: "inject fault", makeRequest: plain(request{method: "POST", path: "/faults", control: true,
+		step{name: "inject fault", makeRequest: fixedRequest(request{method: "POST", path: "/faults", viaControl: true,
 			body: object{"provider": "microsoft365", "operation": "Set-TransportRule", "kind": "status", "status": 400, "times": 1}})},
-		step{name: "enforce with a fault", makeRequest: plain(request{method: "POST", path: "/enforcement/run", control: true})},
-		step{name: "remove faults", makeRequest: plain(request{method: "DELETE", path: "/faults", control: true})},
+		step{name: "enforce with a fault", makeRequest: fixedRequest(request{method: "POST", path: "/enforcement/run", viaControl: true})},
+		step{name: "remove faults", makeRequest: fixedRequest(request{method: "DELETE", path: "/faults", viaControl: true})},
 		enforceStep("blocked"), setLimitStep(o, 25), enforceStep("unblocked", "blocked"),
-		step{name: "check", makeRequest: plain(request{method: "GET", path: "/v1/tenants"}), checkReply: func(o *onboarding, _ reply) { o.checkOutcome() }},
+		step{name: "check", makeRequest: fixedRequest(request{method: "GET", path: "/v1/tenants"}), checkReply: func(o *onboarding, _ reply) { o.checkOutcome() }},
 		step{name: "renew", makeRequest: func(o *onboarding) request {
 			session := o.retryUntilSuccess(request{method: "GET", path: "/v1/tenants/connect-url"}).text("id")
 			return request{method: "POST", path: "/v1/connect-sessions/" + session + "/renew"}
@@ -103,12 +103,12 @@ func allWriteSteps(o *onboarding) []step {
 			_, mailboxes := o.platformState(o.tenant)
 			o.checkEqual("mailboxes left", len(mailboxes), 2)
 		}},
-		step{name: "assign", makeRequest: plain(request{method: "POST", path: "/managed", control: true,
+		step{name: "assign", makeRequest: fixedRequest(request{method: "POST", path: "/managed", viaControl: true,
 			body: object{"tenant_id": managed, "account_id": o.ready.AccountID}})},
-		step{name: "withdraw", makeRequest: plain(request{method: "DELETE", path: "/managed/" + managed, control: true, doneStatus: 404})},
-		step{name: "rotate", makeRequest: plain(request{method: "POST", path: "/api-key/rotate?user_email=" + o.ready.UserEmail}),
+		step{name: "withdraw", makeRequest: fixedRequest(request{method: "DELETE", path: "/managed/" + managed, viaControl: true, doneStatus: 404})},
+		step{name: "rotate", makeRequest: fixedRequest(request{method: "POST", path: "/api-key/rotate?user_email=" + o.ready.UserEmail}),
 			checkReply: func(o *onboarding, got reply) { o.ready.APIKey = got.text("api_key") }},
-		step{name: "fill domain slots", makeRequest: plain(request{method: "GET", path: "/v1/tenants"}), checkReply: func(o *onboarding, got reply) {
+		step{name: "fill domain slots", makeRequest: fixedRequest(request{method: "GET", path: "/v1/tenants"}), checkReply: func(o *onboarding, got reply) {
 			o.checkEqual("tenants after the withdrawal", got.text("count"), 1)
 			o.checkDomainSlots()
 		}},
@@ -119,11 +119,11 @@ func allWriteSteps(o *onboarding) []step {
 			domains, _ := o.platformState(o.tenant)
 			o.checkEqual("domains left", len(domains), 11)
 		}},
-		step{name: "delete", makeRequest: plain(request{method: "DELETE", path: o.path("")}),
+		step{name: "delete", makeRequest: fixedRequest(request{method: "DELETE", path: o.path("")}),
 			checkReply: func(o *onboarding, got reply) { o.checkEqual("deletion", got.text("status"), "deleted") }},
-		step{name: "nothing is left", makeRequest: plain(request{method: "GET", path: "/v1/tenants"}),
+		step{name: "nothing is left", makeRequest: fixedRequest(request{method: "GET", path: "/v1/tenants"}),
 			checkReply: func(o *onboarding, got reply) { o.checkEqual("tenants after the deletion", got.text("count"), 0) }},
-		step{name: "audit", makeRequest: plain(request{method: "GET", path: "/v1/audit/export"}), checkReply: (*onboarding).checkAudit})
+		step{name: "audit", makeRequest: fixedRequest(request{method: "GET", path: "/v1/audit/export"}), checkReply: (*onboarding).checkAudit})
 }
 
 // checkAudit checks that an export is an unbroken chain, and that it has one entry for each write
@@ -159,7 +159,7 @@ func setLimitStep(o *onboarding, perDay int) step {
 // the platform's rule must be on if the newest event is a block.
 func enforceStep(events ...string) step {
 	return step{name: "enforce", makeRequest: func(*onboarding) request {
-		return request{method: "POST", path: "/enforcement/run", control: true}
+		return request{method: "POST", path: "/enforcement/run", viaControl: true}
 	}, checkReply: func(o *onboarding, _ reply) {
 		tenant := o.accountTenant()
 		var actions []string
@@ -201,7 +201,7 @@ func TestWritesSurviveACrashAtOneFailpoint(t *testing.T) {
 }
 
 // dnsProvisioningSteps returns steps that provision a domain's DNS. The provider is unreachable at
-// first; the job is retried and completes.
+// first. The job is then retried and completes.
 func dnsProvisioningSteps() []step {
 	var run, job string
 	provision := func(o *onboarding) request {
@@ -211,11 +211,11 @@ func dnsProvisioningSteps() []step {
 	}
 	return []step{
 		{name: "automatic DNS", makeRequest: provision, checkReply: func(o *onboarding, got reply) {
-			run, job = fmt.Sprint(got.at("run.id")), got.objects("jobs")[0].text("id")
+			run, job = fmt.Sprint(got.valueAt("run.id")), got.objects("jobs")[0].text("id")
 			o.waitForJob(run, func(job object) bool { return job["status"] == "waiting" })
 		}},
 		{name: "retry", makeRequest: func(*onboarding) request {
-			// A job with an attempt in progress is not retryable; it waits again after the attempt.
+			// A job with an attempt in progress is not retryable. After the attempt it waits again.
 			return request{method: "POST", path: "/v1/dns/provisioning-jobs/" + job + "/retry", retryCode: "provisioning_job_not_retryable"}
 		}, checkReply: func(o *onboarding, got reply) {
 			o.checkEqual("retry", got.text("status"), "queued")
@@ -225,26 +225,26 @@ func dnsProvisioningSteps() []step {
 	}
 }
 
-// waitForJob reads a run, across restarts of the service, until its job is as wanted.
-func (o *onboarding) waitForJob(run string, wanted func(job object) bool) {
+// waitForJob reads a run, across restarts of the service, until isDone returns true for its job.
+func (o *onboarding) waitForJob(run string, isDone func(job object) bool) {
 	o.t.Helper()
 	o.eventually("the job of run "+run, func() bool {
-		return wanted(o.retryUntilSuccess(request{method: "GET", path: "/v1/dns/provisioning-runs/" + run}).objects("jobs")[0])
+		return isDone(o.retryUntilSuccess(request{method: "GET", path: "/v1/dns/provisioning-runs/" + run}).objects("jobs")[0])
 	})
 }
 
 // integrationSteps returns steps that connect the mailbox to a sending platform and disconnect it.
 func integrationSteps() []step {
 	id, link, session := "", "", ""
-	at := func(method, rest string) func(*onboarding) request {
+	integrationRequest := func(method, rest string) func(*onboarding) request {
 		return func(*onboarding) request { return request{method: method, path: "/v1/integrations/" + id + rest} }
 	}
-	of := func(method, rest string) func(*onboarding) request {
-		return func(o *onboarding) request { return at(method, "/mailboxes/"+o.mailbox+rest)(o) }
+	mailboxRequest := func(method, rest string) func(*onboarding) request {
+		return func(o *onboarding) request { return integrationRequest(method, "/mailboxes/"+o.mailbox+rest)(o) }
 	}
-	connections := func(o *onboarding, want object) {
+	checkConnectionCounts := func(o *onboarding, want object) {
 		got := o.retryUntilSuccess(request{method: "GET", path: "/v1/integrations/" + id})
-		counts := object(got.at("mailbox_connections").(map[string]any))
+		counts := object(got.valueAt("mailbox_connections").(map[string]any))
 		for name, n := range want {
 			o.checkEqual(name+" connections", counts[name], n)
 		}
@@ -256,27 +256,27 @@ func integrationSteps() []step {
 			id = got.text("id")
 			o.checkEqual("integrations", o.retryUntilSuccess(request{method: "GET", path: "/v1/integrations"}).text("count"), 1)
 		}},
-		{name: "test", makeRequest: at("POST", "/test"), checkReply: func(o *onboarding, got reply) { o.checkEqual("test", got.text("status"), "connected") }},
+		{name: "test", makeRequest: integrationRequest("POST", "/test"), checkReply: func(o *onboarding, got reply) { o.checkEqual("test", got.text("status"), "connected") }},
 		{name: "sign in", makeRequest: func(o *onboarding) request {
-			r := of("POST", "/oauth/microsoft/init")(o)
+			r := mailboxRequest("POST", "/oauth/microsoft/init")(o)
 			r.retryCode = "oauth_session_pending" // the session of a killed service stays pending for some seconds
 			return r
 		}, checkReply: func(o *onboarding, got reply) {
 			link, session = got.text("auth_url"), got.text("session_id")
 			b := newBrowser(o.t)
 			b.submit(b.open(link), url.Values{"username": {got.text("mailbox")}, "decision": {"accept"}})
-			statusRequest := of("GET", "/oauth/microsoft/status?session_id="+session)(o)
+			statusRequest := mailboxRequest("GET", "/oauth/microsoft/status?session_id="+session)(o)
 			o.eventually("the session is connected", func() bool { return o.retryUntilSuccess(statusRequest).text("status") == "connected" })
-			connections(o, object{"total": 1, "connected": 1})
+			checkConnectionCounts(o, object{"total": 1, "connected": 1})
 		}},
-		{name: "refresh", makeRequest: at("POST", "/mailboxes/refresh"), checkReply: func(o *onboarding, got reply) {
+		{name: "refresh", makeRequest: integrationRequest("POST", "/mailboxes/refresh"), checkReply: func(o *onboarding, got reply) {
 			o.checkEqual("refreshed", got.text("checked")+" "+got.text("connected"), "3 1")
 		}},
-		{name: "disconnect", makeRequest: of("DELETE", ""), checkReply: func(o *onboarding, got reply) {
+		{name: "disconnect", makeRequest: mailboxRequest("DELETE", ""), checkReply: func(o *onboarding, got reply) {
 			o.checkEqual("disconnect", got.text("status"), "disconnected")
-			connections(o, object{"total": 1, "disconnected": 1})
+			checkConnectionCounts(o, object{"total": 1, "disconnected": 1})
 		}},
-		{name: "delete integration", makeRequest: at("DELETE", ""), checkReply: func(o *onboarding, got reply) {
+		{name: "delete integration", makeRequest: integrationRequest("DELETE", ""), checkReply: func(o *onboarding, got reply) {
 			o.checkEqual("deletion of the integration", got.text("status"), "deleted")
 			o.checkEqual("integrations left", o.retryUntilSuccess(request{method: "GET", path: "/v1/integrations"}).text("count"), 0)
 		}},

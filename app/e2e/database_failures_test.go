@@ -29,6 +29,8 @@ type databaseService struct {
 	db      *sql.DB // a direct connection to the database
 }
 
+// newDatabaseService starts a server on the database at serviceURL. Tests connect to it by the URL
+// direct.
 func newDatabaseService(t *testing.T, direct, serviceURL string) databaseService {
 	t.Helper()
 	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
@@ -66,6 +68,7 @@ func (s *databaseService) addDomainAndMailboxes() {
 	s.ids["domain_name"] = name
 }
 
+// exec executes SQL statements on the direct connection.
 func (s *databaseService) exec(statements ...string) {
 	s.t.Helper()
 	for _, statement := range statements {
@@ -75,6 +78,7 @@ func (s *databaseService) exec(statements ...string) {
 	}
 }
 
+// storedLimit returns the send limit of a mailbox as the API shows it.
 func (s *databaseService) storedLimit(mailbox string) any {
 	s.t.Helper()
 	for _, m := range s.get(s.path("/mailboxes")).objects("mailboxes") {
@@ -110,21 +114,21 @@ func TestAcknowledgedWritesSurviveADatabaseCrash(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	own := databaseURL(t, server.URL, "crash")
-	service := newDatabaseService(t, own, own)
+	crashURL := databaseURL(t, server.URL, "crash")
+	service := newDatabaseService(t, crashURL, crashURL)
 	service.addDomainAndMailboxes()
 	ctx, stop := context.WithCancel(t.Context())
 	var writers sync.WaitGroup
-	all := service.get(service.path("/mailboxes")).objects("mailboxes")
-	acked, tried := make([]atomic.Int64, len(all)), make([]atomic.Int64, len(all))
+	mailboxes := service.get(service.path("/mailboxes")).objects("mailboxes")
+	acknowledged, attempted := make([]atomic.Int64, len(mailboxes)), make([]atomic.Int64, len(mailboxes))
 	var refused atomic.Int64
-	for i, m := range all {
+	for i, m := range mailboxes {
 		writers.Go(func() {
 			for n := int64(1); ctx.Err() == nil; n++ {
-				tried[i].Store(n)
+				attempted[i].Store(n)
 				got, err := service.tryDo("PATCH", service.ready.APIURL+service.path("/mailboxes/"+m.text("id")), service.key, object{"daily_send_limit": n%25 + 1})
 				if err == nil && got.status == http.StatusOK {
-					acked[i].Store(n)
+					acknowledged[i].Store(n)
 					continue
 				}
 				if err != nil || got.status != 503 || got.header.Get("Retry-After") == "" {
@@ -136,8 +140,8 @@ func TestAcknowledgedWritesSurviveADatabaseCrash(t *testing.T) {
 		})
 	}
 	service.eventually("each mailbox was written to", func() bool {
-		for i := range acked {
-			if acked[i].Load() == 0 {
+		for i := range acknowledged {
+			if acknowledged[i].Load() == 0 {
 				return false
 			}
 		}
@@ -153,29 +157,30 @@ func TestAcknowledgedWritesSurviveADatabaseCrash(t *testing.T) {
 	if refused.Load() == 0 {
 		t.Error("no write was in progress at the crash")
 	}
-	for i, m := range all {
+	for i, m := range mailboxes {
 		stored := service.storedLimit(m.text("id"))
-		good := false
-		for n := acked[i].Load(); n <= tried[i].Load(); n++ {
-			good = good || stored == float64(n%25+1)
+		isPossible := false
+		for n := acknowledged[i].Load(); n <= attempted[i].Load(); n++ {
+			isPossible = isPossible || stored == float64(n%25+1)
 		}
-		if !good {
-			t.Errorf("mailbox %d has %v; %d was acknowledged last, %d tried", i, stored, acked[i].Load(), tried[i].Load())
+		if !isPossible {
+			t.Errorf("mailbox %d has %v; %d was acknowledged last, %d tried", i, stored, acknowledged[i].Load(), attempted[i].Load())
 		}
 	}
 }
 
 // TestSerializationFailuresAreRetried checks that a transaction with a serialization failure is
-// repeated. One that always fails is answered 503 and changes nothing.
+// repeated. A write whose transaction always ends in a deadlock is answered 503 and changes
+// nothing.
 func TestSerializationFailuresAreRetried(t *testing.T) {
 	t.Parallel()
 	direct := testserver.Database(t)
 	service := newDatabaseService(t, direct, direct)
 	service.addDomainAndMailboxes()
 	mailbox := service.get(service.path("/mailboxes")).objects("mailboxes")[0].text("id")
-	service.exec("CREATE SEQUENCE lost", // no rollback resets a sequence
+	service.exec("CREATE SEQUENCE updates", // no rollback resets a sequence
 		`CREATE FUNCTION lose() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-			IF nextval('lost') <= 2 THEN RAISE EXCEPTION 'lost' USING ERRCODE = '40001'; END IF; RETURN NEW; END $$`,
+			IF nextval('updates') <= 2 THEN RAISE EXCEPTION 'lost' USING ERRCODE = '40001'; END IF; RETURN NEW; END $$`,
 		"CREATE TRIGGER lose BEFORE UPDATE ON mailboxes FOR EACH ROW EXECUTE FUNCTION lose()")
 	service.expect("PATCH", service.path("/mailboxes/"+mailbox), object{"daily_send_limit": 7}, 200, "")
 	if got := service.storedLimit(mailbox); got != 7.0 {
@@ -203,10 +208,10 @@ func TestExhaustedPoolAnswers503(t *testing.T) {
 	if _, err := tx.ExecContext(t.Context(), "LOCK TABLE mailboxes IN ACCESS EXCLUSIVE MODE"); err != nil {
 		t.Fatal(err)
 	}
-	var stuck sync.WaitGroup
+	var writers sync.WaitGroup
 	var released atomic.Bool
 	for range 64 {
-		stuck.Go(func() {
+		writers.Go(func() {
 			for !released.Load() { // a write that waits too long releases its connection
 				got, err := service.tryDo("PATCH", service.ready.APIURL+service.path("/mailboxes/"+mailbox), service.key, object{"daily_send_limit": rand.IntN(25) + 1})
 				if err != nil || got.status != 200 && (got.status != 503 || got.header.Get("Retry-After") == "") {
@@ -235,7 +240,7 @@ func TestExhaustedPoolAnswers503(t *testing.T) {
 	})
 	released.Store(true)
 	must(t, tx.Rollback())
-	stuck.Wait()
+	writers.Wait()
 	service.eventually("reads succeed again", func() bool { return service.call("GET", "/v1/tenants", nil).status == http.StatusOK })
 }
 
@@ -244,36 +249,38 @@ func TestExhaustedPoolAnswers503(t *testing.T) {
 // response arrives. The service cannot distinguish the two cases.
 type commitCutter struct {
 	listener net.Listener
-	to       string
+	server   string // the address of the database server
 
 	mu          sync.Mutex
 	skip        int // number of COMMITs that pass before one is cut
-	armed       bool
+	isArmed     bool
 	afterCommit bool // cut after the database executed the COMMIT
 	cuts        int
 }
 
-func newCommitCutter(t *testing.T, to string) *commitCutter {
+// newCommitCutter starts a proxy in front of the database server at this address.
+func newCommitCutter(t *testing.T, server string) *commitCutter {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	t.Cleanup(func() { _ = l.Close() })
-	cutter := &commitCutter{listener: l, to: to}
+	cutter := &commitCutter{listener: l, server: server}
 	go func() {
 		for {
 			clientConn, err := l.Accept()
 			if err != nil {
 				return
 			}
-			go cutter.connect(clientConn)
+			go cutter.forward(clientConn)
 		}
 	}()
 	return cutter
 }
 
-func (s *commitCutter) connect(clientConn net.Conn) {
+// forward forwards one connection until a COMMIT on it is cut.
+func (s *commitCutter) forward(clientConn net.Conn) {
 	defer func() { _ = clientConn.Close() }()
-	serverConn, err := net.Dial("tcp", s.to)
+	serverConn, err := net.Dial("tcp", s.server)
 	if err != nil {
 		return
 	}
@@ -289,7 +296,7 @@ func (s *commitCutter) connect(clientConn net.Conn) {
 				return // the response to the COMMIT arrived and is dropped
 			default:
 			}
-			if _, fail := clientConn.Write(buffer[:n]); err != nil || fail != nil {
+			if _, writeErr := clientConn.Write(buffer[:n]); err != nil || writeErr != nil {
 				return
 			}
 		}
@@ -297,55 +304,57 @@ func (s *commitCutter) connect(clientConn net.Conn) {
 	buffer := make([]byte, 64<<10)
 	for {
 		n, err := clientConn.Read(buffer)
-		cut, done := s.shouldCut(buffer[:n])
-		if cut && !done {
+		cut, afterCommit := s.shouldCut(buffer[:n])
+		if cut && !afterCommit {
 			return
 		}
 		if cut {
 			close(dropAnswers)
 		}
-		if _, fail := serverConn.Write(buffer[:n]); err != nil || fail != nil {
+		if _, writeErr := serverConn.Write(buffer[:n]); err != nil || writeErr != nil {
 			return
 		}
 		if cut {
-			_, _ = io.Copy(io.Discard, clientConn) // until the database's response was read
+			_, _ = io.Copy(io.Discard, clientConn) // until the other goroutine has read the database's response
 			return
 		}
 	}
 }
 
 // shouldCut reports whether sent is the COMMIT to cut, and whether to cut after it was executed.
-func (s *commitCutter) shouldCut(sent []byte) (cut, done bool) {
+func (s *commitCutter) shouldCut(sent []byte) (cut, afterCommit bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.armed || !bytes.Contains(bytes.ToLower(sent), []byte("commit\x00")) {
+	if !s.isArmed || !bytes.Contains(bytes.ToLower(sent), []byte("commit\x00")) {
 		return false, false
 	}
 	if s.skip > 0 {
 		s.skip--
 		return false, false
 	}
-	s.armed = false
+	s.isArmed = false
 	s.cuts++
 	return true, s.afterCommit
 }
 
-func (s *commitCutter) arm(skip int, done bool) {
+// arm lets the cutter cut one COMMIT after it has let skip COMMITs pass.
+func (s *commitCutter) arm(skip int, afterCommit bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.armed, s.skip, s.afterCommit, s.cuts = true, skip, done, 0
+	s.isArmed, s.skip, s.afterCommit, s.cuts = true, skip, afterCommit, 0
 }
 
 // disarm returns the number of cuts since arm.
 func (s *commitCutter) disarm() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.armed = false
+	s.isArmed = false
 	return s.cuts
 }
 
-// TestWritesSurviveConnectionLossInCommit cuts each COMMIT of each write. The response is a
-// success, 504, or 503 with Retry-After. The repeated request succeeds and has one effect.
+// TestWritesSurviveConnectionLossInCommit cuts the first COMMIT of each write, and in a soak also
+// each of the next five. The response is a success, 504, or 503 with Retry-After. The repeated
+// request succeeds and has one effect.
 func TestWritesSurviveConnectionLossInCommit(t *testing.T) {
 	t.Parallel()
 	direct := testserver.Database(t)
@@ -355,16 +364,16 @@ func TestWritesSurviveConnectionLossInCommit(t *testing.T) {
 	address.Host = cutter.listener.Addr().String()
 	service := newDatabaseService(t, direct, address.String())
 	service.addDomainAndMailboxes()
-	most, cuts := 1, 0
+	skips, cuts := 1, 0
 	if soak.On() {
-		most = 6
+		skips = 6
 	}
-	for _, done := range []bool{false, true} {
-		if done {
+	for _, afterCommit := range []bool{false, true} {
+		if afterCommit {
 			service.useNewTenant() // a tenant has at most 12 domains
 		}
-		for skip := range most {
-			cuts += service.eachWrite(cutter, skip, done)
+		for skip := range skips {
+			cuts += service.cutEachWrite(cutter, skip, afterCommit)
 		}
 	}
 	t.Logf("%d COMMITs were cut", cuts)
@@ -374,14 +383,15 @@ func TestWritesSurviveConnectionLossInCommit(t *testing.T) {
 	service.checkCreatedOnce()
 }
 
-// eachWrite sends every write once, for a new domain.
-func (s *databaseService) eachWrite(cutter *commitCutter, skip int, done bool) (cuts int) {
+// cutEachWrite sends each kind of write for a new domain and cuts one COMMIT of each. It returns
+// the number of writes with a cut.
+func (s *databaseService) cutEachWrite(cutter *commitCutter, skip int, afterCommit bool) (cuts int) {
 	s.t.Helper()
 	name := fmt.Sprintf("commit-%d.test", uniqueNumber.Add(1))
 	must(s.t, s.service.zones.Add(name, "manual"))
 	write := func(method, path string, body any) reply {
 		s.t.Helper()
-		cutter.arm(skip, done)
+		cutter.arm(skip, afterCommit)
 		got, wasCut := s.retryThroughCuts(cutter, method, path, body)
 		cuts += wasCut
 		return got
@@ -390,8 +400,8 @@ func (s *databaseService) eachWrite(cutter *commitCutter, skip int, done bool) (
 	s.publishRecords(name)
 	checkValues(s.t, write("POST", s.domainPath(name, "/verify"), nil).object, object{"is_verified": true})
 	got := write("POST", s.path("/mailboxes"), mailboxesBody(name, "ada", "max"))
-	if got.at("created_count") != 2.0 {
-		s.t.Errorf("skip %d, done %v: %s", skip, done, got.raw)
+	if got.valueAt("created_count") != 2.0 {
+		s.t.Errorf("skip %d, after the COMMIT %v: %s", skip, afterCommit, got.raw)
 	}
 	write("POST", s.path("/sync"), nil)
 	for _, m := range s.get(s.path("/mailboxes")).objects("mailboxes") {
@@ -427,17 +437,17 @@ func (s *databaseService) retryThroughCuts(cutter *commitCutter, method, path st
 // checkCreatedOnce checks that no domain or mailbox was created twice at the mail platform.
 func (s *databaseService) checkCreatedOnce() {
 	s.t.Helper()
-	made := map[string]int{}
+	creations := map[string]int{}
 	for _, q := range s.service.recordedRequests() {
-		adds := q.method == http.MethodPost && strings.HasSuffix(q.path, "/domains")
-		if q.status < 300 && (adds || q.cmdlet() == "New-Mailbox") {
-			made[q.path+" "+string(q.body)]++
+		addsDomain := q.method == http.MethodPost && strings.HasSuffix(q.path, "/domains")
+		if q.status < 300 && (addsDomain || q.cmdlet() == "New-Mailbox") {
+			creations[q.path+" "+string(q.body)]++
 		}
 	}
-	if len(made) < 6 {
-		s.t.Errorf("only %d creations were seen", len(made))
+	if len(creations) < 6 {
+		s.t.Errorf("only %d creations were seen", len(creations))
 	}
-	for subject, times := range made {
+	for subject, times := range creations {
 		if times > 1 {
 			s.t.Errorf("done %d times: %s", times, subject)
 		}

@@ -27,12 +27,13 @@ const dnsConnectionMembers = "connection_id account_id provider name status zone
 type cloudflareFake struct {
 	token   string
 	url     string
-	revoked atomic.Bool  // whether the token is revoked
+	revoked atomic.Bool  // true if the token is revoked
 	calls   atomic.Int64 // number of calls with the token
 	// onCall, if set, runs before each call is answered.
 	onCall atomic.Pointer[func()]
 }
 
+// newCloudflareFake starts a simulated Cloudflare with empty zones.
 func newCloudflareFake(t *testing.T, zones ...string) *cloudflareFake {
 	t.Helper()
 	c := &cloudflareFake{token: "canary" + rand.Text()}
@@ -103,7 +104,7 @@ func checkConnections(t *testing.T, env []string, want ...object) {
 	t.Helper()
 	list := runTenantry(t, env, "dns-connection", "list", "-o", "json").mustJSON(t)
 	got := list.objects("connections")
-	if list.at("count") != float64(len(want)) || len(got) != len(want) {
+	if list.valueAt("count") != float64(len(want)) || len(got) != len(want) {
 		t.Fatalf("got %v, want %v", list, want)
 	}
 	for i := range want {
@@ -118,9 +119,9 @@ func TestOperatorManagesDNSConnections(t *testing.T) {
 	env := []string{"TENANTRY_DATA_DIR=" + t.TempDir(), c.env()}
 	runTenantry(t, env, "migrate", "-o", "json").mustJSON(t)
 	ann := runTenantry(t, env, "account", "create", "--email", "ann@example.com", "-o", "json").mustJSON(t).text("account_id")
-	add := func(file string, more ...string) commandResult {
+	add := func(file string, flags ...string) commandResult {
 		args := []string{"dns-connection", "add", "--account", "ann@example.com", "--provider", "cloudflare", "--credential-file", file, "-o", "json"}
-		return runTenantry(t, env, append(args, more...)...)
+		return runTenantry(t, env, append(args, flags...)...)
 	}
 	good := credentialFile(t, c.token)
 	bad := add(credentialFile(t, "another"+rand.Text())).checkError(t, cli.ExitExternal, "provider_credential_rejected")
@@ -174,13 +175,13 @@ func (c *cloudflareFake) checkLifecycle(t *testing.T, env []string, account stri
 
 	checkValues(t, runTenantry(t, env, "account", "close", "--account", account, "--yes", "-o", "json").mustJSON(t), object{"dns_connections_removed": 1})
 	checkConnections(t, env)
-	acts := runTenantry(t, env, "audit", "list", "--account", account, "-o", "json").stdout
+	events := runTenantry(t, env, "audit", "list", "--account", account, "-o", "json").stdout
 	for action, want := range map[string]int{"dns_connection.add": 2, "dns_connection.remove": 2} {
-		if n := strings.Count(acts, `"`+action+`"`); n != want {
+		if n := strings.Count(events, `"`+action+`"`); n != want {
 			t.Errorf("%d audit events %s, want %d", n, action, want)
 		}
 	}
-	if strings.Contains(acts, c.token) {
+	if strings.Contains(events, c.token) {
 		t.Error("the audit events contain the credential")
 	}
 	runTenantry(t, env, "dns-connection", "add", "--account", account, "--provider", "cloudflare", "--credential-file", credentialFile(t, c.token), "-o", "json").
@@ -211,11 +212,11 @@ func TestDNSConnectionToPowerDNS(t *testing.T) {
 	checkValues(t, created, object{"provider": "powerdns", "name": "", "status": "connected", "zones_visible": 0})
 	runTenantry(t, env, "dns-connection", "test", "--connection", created.text("connection_id"), "-o", "json").mustJSON(t)
 	add(env, "http://127.0.0.1:1").checkError(t, cli.ExitExternal, "provider_unavailable")
-	guarded := append(env, "TENANTRY_PROVIDERS_POWERDNS_ALLOW_PRIVATE=false")
-	if clear := add(guarded, server.API).checkError(t, cli.ExitUsage, "usage"); !strings.Contains(clear.Message, "http would send the key in clear") {
-		t.Errorf("got %v", clear)
+	noPrivateEnv := append(env, "TENANTRY_PROVIDERS_POWERDNS_ALLOW_PRIVATE=false")
+	if plainHTTP := add(noPrivateEnv, server.API).checkError(t, cli.ExitUsage, "usage"); !strings.Contains(plainHTTP.Message, "http would send the key in clear") {
+		t.Errorf("got %v", plainHTTP)
 	}
-	private := add(guarded, strings.Replace(server.API, "http:", "https:", 1)).checkError(t, cli.ExitExternal, "invalid_request")
+	private := add(noPrivateEnv, strings.Replace(server.API, "http:", "https:", 1)).checkError(t, cli.ExitExternal, "invalid_request")
 	if !strings.Contains(private.Fix, "TENANTRY_PROVIDERS_POWERDNS_ALLOW_PRIVATE") {
 		t.Errorf("got %v", private)
 	}
@@ -237,7 +238,7 @@ func TestDNSConnectionMistakesAreExplained(t *testing.T) {
 	for _, tt := range []struct {
 		code int
 		args string
-		says string
+		want string // a part of the error
 	}{
 		{cli.ExitUsage, "add --provider cloudflare", "--account"},
 		{cli.ExitUsage, "add --account ann@example.com", "--provider"},
@@ -261,12 +262,12 @@ func TestDNSConnectionMistakesAreExplained(t *testing.T) {
 	} {
 		got := runTenantry(t, env, append([]string{"dns-connection"}, strings.Fields(tt.args)...)...)
 		got.checkFailure(t, tt.code)
-		if !strings.Contains(got.stderr, tt.says) || strings.Contains(got.stderr, "5up3rs3cr3t") {
+		if !strings.Contains(got.stderr, tt.want) || strings.Contains(got.stderr, "5up3rs3cr3t") {
 			t.Errorf("%s:\n%s", tt.args, got.stderr)
 		}
 	}
-	without := append(env, "TENANTRY_PLUGIN_DIR="+t.TempDir())
-	runTenantry(t, without, "dns-connection", "add", "--account", "ann@example.com", "--provider", "cloudflare", "--credential-file", key).checkFailure(t, cli.ExitRefused)
+	noPluginsEnv := append(env, "TENANTRY_PLUGIN_DIR="+t.TempDir())
+	runTenantry(t, noPluginsEnv, "dns-connection", "add", "--account", "ann@example.com", "--provider", "cloudflare", "--credential-file", key).checkFailure(t, cli.ExitRefused)
 	checkConnections(t, env)
 }
 
@@ -281,26 +282,26 @@ func TestKilledDNSConnectionAddStoresAllOrNothing(t *testing.T) {
 	runTenantry(t, env, "account", "create", "--email", "ann@example.com", "-o", "json").mustJSON(t)
 	file := credentialFile(t, c.token)
 	for round, name := range []string{"unanswered", "answered", "unanswered", "answered", "answered"} {
-		asked, over := make(chan struct{}, 100), make(chan struct{})
+		called, killed := make(chan struct{}, 100), make(chan struct{})
 		onCall := func() {
-			asked <- struct{}{}
+			called <- struct{}{}
 			if name == "unanswered" {
-				<-over
+				<-killed
 			}
 		}
 		c.onCall.Store(&onCall)
 		p, err := launchProcess(requirePrograms(t, releaseBuild), env, io.Discard, "dns-connection", "add", "--account", "ann@example.com", "--provider", "cloudflare",
 			"--credential-file", file, "--name", fmt.Sprint(name, " ", round))
 		must(t, err)
-		<-asked
+		<-called
 		p.kill()
-		close(over)
+		close(killed)
 	}
 	c.onCall.Store(nil)
 	list := runTenantry(t, env, "dns-connection", "list", "-o", "json").mustJSON(t).objects("connections")
 	for _, connection := range list {
 		if strings.HasPrefix(connection.text("name"), "unanswered") {
-			t.Errorf("stored though its test had no answer: %v", connection)
+			t.Errorf("stored although the provider had not answered: %v", connection)
 		}
 		runTenantry(t, env, "dns-connection", "test", "--connection", connection.text("connection_id"), "-o", "json").mustJSON(t)
 	}

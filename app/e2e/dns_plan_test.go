@@ -35,14 +35,15 @@ func (tenant accountTenant) newDomainAt(provider string) (zone, id string) {
 	return zone, id
 }
 
-// putConflictingRecords replaces the records of a zone by ones that conflict with the plan.
-func (tenant accountTenant) putConflictingRecords(zone string, proof any) []object {
+// putConflictingRecords replaces the records of a zone with records that conflict with the plan.
+// verificationText is kept.
+func (tenant accountTenant) putConflictingRecords(zone string, verificationText any) []object {
 	tenant.t.Helper()
 	text := func(name, content string) object {
 		return object{"type": "TXT", "name": name, "content": content, "ttl": 600}
 	}
 	records := []object{
-		text(zone, proof.(string)), text(zone, "v=spf1 a ip4:192.0.2.7 ~all"), text(zone, "google-site-verification=x"), text("_dmarc."+zone, "v=DMARC1; p=reject; adkim=s"),
+		text(zone, verificationText.(string)), text(zone, "v=spf1 a ip4:192.0.2.7 ~all"), text(zone, "google-site-verification=x"), text("_dmarc."+zone, "v=DMARC1; p=reject; adkim=s"),
 		{"type": "MX", "name": zone, "content": "mail." + zone, "priority": 1, "ttl": 600}, {"type": "A", "name": "mail." + zone, "content": "192.0.2.7", "ttl": 600},
 		text("selector1._domainkey."+zone, "v=DKIM1; k=rsa; p=MIIB"),
 		{"type": "CNAME", "name": "selector2._domainkey." + zone, "content": "s2.esp.example", "ttl": 600},
@@ -58,15 +59,15 @@ func TestDNSPlanReportsConflicts(t *testing.T) {
 	t.Parallel()
 	tenant := sharedSandbox(t).newAccount(nil).newConnectedTenant(nil)
 	zone, id := tenant.newDomainAt("cloudflare")
-	proof := tenant.get(tenant.domainPath(zone, "/dns")).objects("verification_dns_records")[0]["text"]
-	tenant.putConflictingRecords(zone, proof)
+	verificationText := tenant.get(tenant.domainPath(zone, "/dns")).objects("verification_dns_records")[0]["text"]
+	tenant.putConflictingRecords(zone, verificationText)
 	before := tenant.control("GET", "/zones/"+zone+"/records", nil).raw
 	stored := tenant.get("/v1/domains/" + id + "/dns").raw
 
 	plan := tenant.get("/v1/domains/" + id + "/dns/plan")
 	checkMembers(t, "plan", plan.object, planMembers)
-	checkMembers(t, "dns_provider", plan.at("dns_provider"), "id name nameservers detected supported")
-	checkMembers(t, "read", plan.at("read"), "reliable reason nameservers_asked nameservers_agreeing")
+	checkMembers(t, "dns_provider", plan.valueAt("dns_provider"), "id name nameservers detected supported")
+	checkMembers(t, "read", plan.valueAt("read"), "reliable reason nameservers_asked nameservers_agreeing")
 	checkValues(t, plan.object, object{
 		"domain_id": id, "domain_name": zone, "dns_provider.id": "cloudflare", "dns_provider.name": "Cloudflare", "dns_provider.detected": true,
 		"dns_provider.supported": true, "dns_provider.nameservers": "[ada.ns.cloudflare.com bob.ns.cloudflare.com]", "read.reliable": true,
@@ -83,7 +84,7 @@ func TestDNSPlanReportsConflicts(t *testing.T) {
 		t.Errorf("the MX is to be %q", mx)
 	}
 	want := []object{
-		{"action": "preserve", "record_type": "TXT", "name": zone, "desired": proof, "reason": "present", "blocking": false},
+		{"action": "preserve", "record_type": "TXT", "name": zone, "desired": verificationText, "reason": "present", "blocking": false},
 		{"action": "conflict", "record_type": "MX", "name": zone, "desired": mx, "observed": "[1 mail." + zone + "]", "reason": "mx_other_provider", "blocking": true},
 		{"action": "update", "record_type": "TXT", "name": zone, "desired": spf, "observed": "[v=spf1 a ip4:192.0.2.7 ~all]", "reason": "spf_merged", "blocking": false},
 		{"action": "conflict", "record_type": "CNAME", "name": "autodiscover." + zone, "observed": "[autodiscover.else.example]", "reason": "autodiscover_taken", "blocking": false},
@@ -121,10 +122,10 @@ func TestDNSPlanReportsConflicts(t *testing.T) {
 		}
 	}
 
-	ready := tenant.get("/v1/domains/" + id + "/dns/automation")
-	checkMembers(t, "readiness", ready.object, "domain_id automation")
-	checkMembers(t, "automation", ready.at("automation"), automationMembers)
-	checkValues(t, ready.object, object{"domain_id": id, "automation.provider": "cloudflare", "automation.provider_supported": true, "automation.connection_present": false,
+	automation := tenant.get("/v1/domains/" + id + "/dns/automation")
+	checkMembers(t, "readiness", automation.object, "domain_id automation")
+	checkMembers(t, "automation", automation.valueAt("automation"), automationMembers)
+	checkValues(t, automation.object, object{"domain_id": id, "automation.provider": "cloudflare", "automation.provider_supported": true, "automation.connection_present": false,
 		"automation.safe_to_apply": false, "automation.manual_action_required": true, "automation.action_required_code": "dns_connection_required"})
 
 	if after := tenant.control("GET", "/zones/"+zone+"/records", nil).raw; !bytes.Equal(after, before) {
@@ -142,22 +143,22 @@ func TestDNSPlanForAnUnsupportedProvider(t *testing.T) {
 	tenant := sharedSandbox(t).newAccount(nil).newConnectedTenant(nil)
 	zone, id := tenant.newDomainAt("manual")
 	tenant.control("PUT", "/zones/"+zone+"/records", []object{})
-	got := tenant.get("/v1/domains/" + id + "/dns/plan")
-	checkValues(t, got.object, object{"dns_provider.id": nil, "dns_provider.name": "sandbox-registrar.test", "dns_provider.detected": true, "dns_provider.supported": false,
+	plan := tenant.get("/v1/domains/" + id + "/dns/plan")
+	checkValues(t, plan.object, object{"dns_provider.id": nil, "dns_provider.name": "sandbox-registrar.test", "dns_provider.detected": true, "dns_provider.supported": false,
 		"safe_to_apply": true, "blocking_changes": "[]"})
-	for _, a := range got.objects("actions") {
+	for _, a := range plan.objects("actions") {
 		checkValues(t, a, object{"action": "create", "reason": "missing", "observed": "[]"})
 	}
-	if bucket := got.header.Get("X-RateLimit-Bucket") + " " + got.header.Get("X-RateLimit-Limit"); bucket != "expensive 30" {
+	if bucket := plan.header.Get("X-RateLimit-Bucket") + " " + plan.header.Get("X-RateLimit-Limit"); bucket != "expensive 30" {
 		t.Errorf("it counts in %s", bucket)
 	}
-	ready := tenant.get("/v1/domains/" + id + "/dns/automation")
-	checkValues(t, ready.object, object{"automation.provider": nil, "automation.provider_supported": false, "automation.action_required_code": "dns_provider_unsupported",
+	automation := tenant.get("/v1/domains/" + id + "/dns/automation")
+	checkValues(t, automation.object, object{"automation.provider": nil, "automation.provider_supported": false, "automation.action_required_code": "dns_provider_unsupported",
 		"automation.safe_to_apply": true, "automation.manual_action_required": true})
 
 	// Apply the plan by hand.
 	records := []object{}
-	for _, d := range got.objects("desired_records") {
+	for _, d := range plan.objects("desired_records") {
 		r := object{"type": d["record_type"], "name": d["name"], "content": d["content"], "ttl": d["ttl"]}
 		if preference, exchange, isMX := strings.Cut(d.text("content"), " "); isMX && d.text("record_type") == "MX" {
 			r["priority"], r["content"] = int(preference[0]-'0'), exchange
@@ -165,8 +166,8 @@ func TestDNSPlanForAnUnsupportedProvider(t *testing.T) {
 		records = append(records, r)
 	}
 	tenant.control("PUT", "/zones/"+zone+"/records", records)
-	done := tenant.get("/v1/domains/" + id + "/dns/plan")
-	for _, a := range done.objects("actions") {
+	planAfterwards := tenant.get("/v1/domains/" + id + "/dns/plan")
+	for _, a := range planAfterwards.objects("actions") {
 		checkValues(t, a, object{"action": "preserve", "reason": "present"})
 	}
 	tenant.mustSync()
@@ -217,12 +218,13 @@ func (c *cloudflareFake) zoneRecords(t *testing.T, zone string) string {
 }
 
 // TestDNSPlanUsesTheProviderConnection checks that a plan is made from the provider's records if
-// the account has a connection to the zone, and that each problem with the connection has its code.
+// the account has a connection to the zone, and that each problem with the connection has its own
+// code.
 func TestDNSPlanUsesTheProviderConnection(t *testing.T) {
 	t.Parallel()
 	zone := fmt.Sprintf("held-%d.test", uniqueNumber.Add(1))
-	c, fixture := newCloudflareFake(t, zone), newServiceFixture(t, requirePrograms(t, releaseBuild))
-	env := append(fixture.env(t.TempDir(), ""), "TENANTRY_LIMITS=off", c.env())
+	cloudflare, fixture := newCloudflareFake(t, zone), newServiceFixture(t, requirePrograms(t, releaseBuild))
+	env := append(fixture.env(t.TempDir(), ""), "TENANTRY_LIMITS=off", cloudflare.env())
 	account, key := fixture.newAccount(env, "ann@example.com", "complete", 0)
 	_, api := fixture.serve(env)
 	tenant := accountTenant{caller: caller{api, account, "ann@example.com", key}}
@@ -234,7 +236,7 @@ func TestDNSPlanUsesTheProviderConnection(t *testing.T) {
 	tenant.publishRecords(zone)
 	tenant.post(tenant.domainPath(zone, "/verify"), nil)
 	id := tenant.get(tenant.path("/domains")).objects("domains")[0].text("id")
-	ready := func(subject string, want object) {
+	checkAutomation := func(subject string, want object) {
 		t.Helper()
 		got := tenant.get("/v1/domains/" + id + "/dns/automation")
 		for name, value := range want {
@@ -244,12 +246,12 @@ func TestDNSPlanUsesTheProviderConnection(t *testing.T) {
 			t.Fatalf("%s: %s", subject, got.raw)
 		}
 	}
-	ready("no connection", object{"provider": "cloudflare", "connection_present": false, "action_required_code": "dns_connection_required", "manual_action_required": true})
+	checkAutomation("no connection", object{"provider": "cloudflare", "connection_present": false, "action_required_code": "dns_connection_required", "manual_action_required": true})
 
-	fixture.runCommand(env, "dns-connection", "add", "--account", account, "--provider", "cloudflare", "--credential-file", credentialFile(t, c.token))
-	ready("connected", object{"connection_present": true, "safe_to_apply": true, "action_required_code": nil, "manual_action_required": false})
+	fixture.runCommand(env, "dns-connection", "add", "--account", account, "--provider", "cloudflare", "--credential-file", credentialFile(t, cloudflare.token))
+	checkAutomation("connected", object{"connection_present": true, "safe_to_apply": true, "action_required_code": nil, "manual_action_required": false})
 	// The name servers show the published records; the provider's API has none yet.
-	if before := c.zoneRecords(t, zone); before != "[]" && strings.TrimSpace(before) != "[]" {
+	if before := cloudflare.zoneRecords(t, zone); before != "[]" && strings.TrimSpace(before) != "[]" {
 		t.Fatal(before)
 	}
 	for _, a := range tenant.get("/v1/domains/" + id + "/dns/plan").objects("actions") {
@@ -258,16 +260,16 @@ func TestDNSPlanUsesTheProviderConnection(t *testing.T) {
 
 	records, err := json.Marshal([]object{{"type": "MX", "name": zone, "content": "mail." + zone, "priority": 5, "ttl": 1}})
 	must(t, err)
-	putToSimulator(t, strings.TrimSuffix(c.url, "/client/v4")+"/_control/zones/"+zone+"/records", string(records))
-	before := c.zoneRecords(t, zone)
-	ready("a conflict", object{"connection_present": true, "safe_to_apply": false, "action_required_code": "dns_conflict"})
-	putToSimulator(t, strings.TrimSuffix(c.url, "/client/v4")+"/_control/zones/"+zone, `{"status":"moved"}`)
-	ready("moved away", object{"connection_present": true, "action_required_code": "dns_connection_required"})
-	putToSimulator(t, strings.TrimSuffix(c.url, "/client/v4")+"/_control/zones/"+zone, `{"status":"active"}`)
-	c.revoked.Store(true)
-	ready("a credential that is not taken", object{"connection_present": true, "action_required_code": "dns_credential_rejected"})
-	c.revoked.Store(false)
-	if after := c.zoneRecords(t, zone); after != before {
+	putToSimulator(t, strings.TrimSuffix(cloudflare.url, "/client/v4")+"/_control/zones/"+zone+"/records", string(records))
+	before := cloudflare.zoneRecords(t, zone)
+	checkAutomation("a conflict", object{"connection_present": true, "safe_to_apply": false, "action_required_code": "dns_conflict"})
+	putToSimulator(t, strings.TrimSuffix(cloudflare.url, "/client/v4")+"/_control/zones/"+zone, `{"status":"moved"}`)
+	checkAutomation("moved away", object{"connection_present": true, "action_required_code": "dns_connection_required"})
+	putToSimulator(t, strings.TrimSuffix(cloudflare.url, "/client/v4")+"/_control/zones/"+zone, `{"status":"active"}`)
+	cloudflare.revoked.Store(true)
+	checkAutomation("a rejected credential", object{"connection_present": true, "action_required_code": "dns_credential_rejected"})
+	cloudflare.revoked.Store(false)
+	if after := cloudflare.zoneRecords(t, zone); after != before {
 		t.Errorf("the zone was changed from\n%s\nto\n%s", before, after)
 	}
 }

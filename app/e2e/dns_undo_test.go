@@ -52,8 +52,8 @@ func TestOperatorUndoesARun(t *testing.T) {
 		{"type": "MX", "name": zone, "content": "ms99999999.msv1.invalid", "priority": 32767, "ttl": 600},
 	})
 	before := tenant.zoneTexts(zone)
-	run := fmt.Sprint(tenant.expect("POST", "/v1/domains/"+id+"/dns/provision", nil, http.StatusAccepted, "").at("run.id"))
-	if ended := tenant.waitForRun(run); ended.at("run.status") != "completed" {
+	run := fmt.Sprint(tenant.expect("POST", "/v1/domains/"+id+"/dns/provision", nil, http.StatusAccepted, "").valueAt("run.id"))
+	if ended := tenant.waitForRun(run); ended.valueAt("run.status") != "completed" {
 		t.Fatalf("the run ended %s", ended.raw)
 	}
 	after := tenant.zoneTexts(zone)
@@ -79,15 +79,15 @@ func TestOperatorUndoesARun(t *testing.T) {
 		t.Errorf("only %d records are planned: %v", n, planned)
 	}
 
-	done := undo("--yes")
-	for _, r := range done.objects("records") {
+	executed := undo("--yes")
+	for _, r := range executed.objects("records") {
 		checkValues(t, r, object{"status": "done"})
 	}
 	if diff := cmp.Diff(before, tenant.zoneTexts(zone)); diff != "" {
 		t.Errorf("the zone after the undo (-before +now): %s", diff)
 	}
-	if again := undo("--yes"); len(again.objects("records")) != 0 {
-		t.Errorf("the second undo: %v", again)
+	if repeated := undo("--yes"); len(repeated.objects("records")) != 0 {
+		t.Errorf("the second undo: %v", repeated)
 	}
 	events := runTenantry(t, env, "audit", "list", "--account", tenant.id, "-o", "json").mustJSON(t).objects("events")
 	if len(events) == 0 || events[0].text("action") != "dns.undo" || events[0].text("operator") != "carol@desk" {

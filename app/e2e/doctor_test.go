@@ -24,6 +24,7 @@ import (
 	"github.com/tenantry/tenantry/app/doctor"
 )
 
+// checkIDs are the ids of all checks, in the order of the report.
 var checkIDs = strings.Fields("database migrations keyset public_url plugins provider_settings mail_platform dns redis clock credentials")
 
 // runDoctor runs doctor and returns its report, and its checks by id.
@@ -54,22 +55,22 @@ func runDoctor(t *testing.T, env []string) (object, map[string]object) {
 	return report, checks
 }
 
-// doctorFixture is a service in which doctor finds no fault. Tests that only change the environment
-// of doctor share it.
+// doctorFixture is a service in which doctor finds no fault.
 type doctorFixture struct {
 	service *serviceFixture
 	data    string
 	env     []string
 }
 
+// newDoctorFixture creates a service with an account, a keyset and a public URL that resolves.
 func newDoctorFixture(t *testing.T) doctorFixture {
 	t.Helper()
 	service := newServiceFixture(t, requirePrograms(t, releaseBuild))
 	if err := service.zones.Add("tenantry-here.test", "manual"); err != nil {
 		t.Fatal(err)
 	}
-	here := zones.Record{Type: "A", Name: "api.tenantry-here.test", Content: "192.0.2.80", TTL: 60}
-	if err := service.zones.Replace("tenantry-here.test", []zones.Record{here}); err != nil {
+	publicAddress := zones.Record{Type: "A", Name: "api.tenantry-here.test", Content: "192.0.2.80", TTL: 60}
+	if err := service.zones.Replace("tenantry-here.test", []zones.Record{publicAddress}); err != nil {
 		t.Fatal(err)
 	}
 	fixture := doctorFixture{service: service, data: t.TempDir()}
@@ -79,13 +80,13 @@ func newDoctorFixture(t *testing.T) doctorFixture {
 	return fixture
 }
 
-// withEnv returns the environment of the fixture with changes.
+// withEnv returns the environment of the fixture with changed variables.
 func (f doctorFixture) withEnv(changes ...string) []string {
 	return append(slices.Clone(f.env), changes...)
 }
 
-// TestDoctorPassesOnAHealthyService runs doctor before the service starts, with Redis, and while
-// the service runs. It changes no file.
+// TestDoctorPassesOnAHealthyService runs doctor with Redis before the service starts, and without
+// Redis while the service runs. It checks that doctor changes no file.
 func TestDoctorPassesOnAHealthyService(t *testing.T) {
 	t.Parallel()
 	fixture := newDoctorFixture(t)
@@ -129,19 +130,19 @@ func TestDoctorShowsWhatPluginsMayUse(t *testing.T) {
 	if os.Geteuid() == 0 {
 		processes = "processes not limited" // the kernel does not enforce the limit for root
 	}
-	shown := strings.Split(checks["plugins"].text("summary"), "; ")
+	statements := strings.Split(checks["plugins"].text("summary"), "; ")
 	for _, want := range []string{
 		"each process is limited: 700 MiB of memory, " + processes + ", 200 open files",
 		"cloudflare connects only to api.cloudflare.com", "instantly connects only to instantly.example",
 		"powerdns connects only to <api_url of the account>", "rfc2136 connects only to <server of the account>",
 	} {
-		if !slices.Contains(shown, want) {
-			t.Errorf("%q lacks %q", shown, want)
+		if !slices.Contains(statements, want) {
+			t.Errorf("%q lacks %q", statements, want)
 		}
 	}
 }
 
-// TestDoctorCreatesNoFiles runs doctor before anything is installed.
+// TestDoctorCreatesNoFiles runs doctor without a data folder and checks that it creates none.
 func TestDoctorCreatesNoFiles(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")
@@ -176,7 +177,8 @@ func TestDoctorEndsWhenServersDoNotAnswer(t *testing.T) {
 	}
 }
 
-// TestDoctorRefusesInvalidSettings uses settings that no check of doctor covers.
+// TestDoctorRefusesInvalidSettings checks that doctor ends with a usage error for invalid settings
+// that none of its checks covers.
 func TestDoctorRefusesInvalidSettings(t *testing.T) {
 	t.Parallel()
 	for _, variable := range []string{"TENANTRY_LISTEN=nonsense", "TENANTRY_LOG_LEVEL=loud", "TENANTRY_CIRCUIT_OPEN=0s"} {
@@ -187,7 +189,7 @@ func TestDoctorRefusesInvalidSettings(t *testing.T) {
 // folderDigest returns names, modes and hashes of all files in a folder.
 func folderDigest(t *testing.T, dir string) string {
 	t.Helper()
-	var all strings.Builder
+	var digest strings.Builder
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
@@ -197,13 +199,13 @@ func folderDigest(t *testing.T, dir string) string {
 			return err
 		}
 		info, err := d.Info()
-		fmt.Fprintf(&all, "%s %s %x\n", d.Name(), info.Mode(), sha256.Sum256(raw))
+		fmt.Fprintf(&digest, "%s %s %x\n", d.Name(), info.Mode(), sha256.Sum256(raw))
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return all.String()
+	return digest.String()
 }
 
 // TestDoctorReportsEachFault breaks one thing at a time in a healthy service, and checks status,
@@ -211,79 +213,79 @@ func folderDigest(t *testing.T, dir string) string {
 func TestDoctorReportsEachFault(t *testing.T) {
 	t.Parallel()
 	fixture := newDoctorFixture(t)
-	const nobody = "127.0.0.1:1"
+	const closedPort = "127.0.0.1:1"
 	const secret = "canary-71be"
 	file := func(text string, mode os.FileMode) string { return writeTempFile(t, text, mode) }
 	emptyFile, database := file("", 0o600), filepath.Join(fixture.data, "tenantry.db")
 	provider := func(name, value string) string { return "TENANTRY_PROVIDERS_MICROSOFT365_" + name + "=" + value }
-	clock := func(off time.Duration) string { return provider("LOGIN_URL", serverWithClock(t, off)) }
-	certified := func(path string) []string {
+	clockOffset := func(offset time.Duration) string { return provider("LOGIN_URL", serverWithClock(t, offset)) }
+	clientCertificate := func(path string) []string {
 		return []string{provider("CLIENT_SECRET_FILE", ""), provider("CLIENT_CERTIFICATE_FILE", path)}
 	}
-	tls := func(path string) []string {
+	tlsCertificate := func(path string) []string {
 		return []string{"TENANTRY_TLS_CERTIFICATE_FILE=" + path, "TENANTRY_TLS_KEY_FILE=" + path}
 	}
-	day := func(days int) string { return time.Now().AddDate(0, 0, days).Format(time.DateOnly) }
+	dateIn := func(days int) string { return time.Now().AddDate(0, 0, days).Format(time.DateOnly) }
 	cases := []struct {
 		id, name     string
 		change       []string
 		status       string
 		summary, fix string // regular expressions
 	}{
-		{"database", "nobody listens", []string{"TENANTRY_DATABASE_URL=postgres://ann:" + secret + "@" + nobody + "/x"}, doctor.Failed,
-			"does not answer at " + nobody, "database_url"},
-		{"database", "no database", []string{"TENANTRY_DATABASE_URL=sqlite://" + file(strings.Repeat("nonsense", 200), 0o600)}, doctor.Failed,
+		{"database", "nobody listens", []string{"TENANTRY_DATABASE_URL=postgres://ann:" + secret + "@" + closedPort + "/x"}, doctor.Failed,
+			"does not answer at " + closedPort, "database_url"},
+		{"database", "a file that is not a database", []string{"TENANTRY_DATABASE_URL=sqlite://" + file(strings.Repeat("nonsense", 200), 0o600)}, doctor.Failed,
 			"not a database", "database_url"},
-		{"database", "not there", []string{"TENANTRY_DATABASE_URL=sqlite:///nonexistent/x.db"}, doctor.Warning, "no database yet", "tenantry migrate"},
-		{"database", "open to others", []string{"TENANTRY_DATABASE_URL=sqlite://" + copyTempFile(t, database, 0o644)}, doctor.Warning, "open to others", "^chmod 600 /"},
-		{"database", "another journal", []string{"TENANTRY_DATABASE_URL=sqlite://" + emptyFile}, doctor.Warning, "journal mode delete", "tenantry serve"},
+		{"database", "a missing file", []string{"TENANTRY_DATABASE_URL=sqlite:///nonexistent/x.db"}, doctor.Warning, "no database yet", "tenantry migrate"},
+		{"database", "a file that others can read", []string{"TENANTRY_DATABASE_URL=sqlite://" + copyTempFile(t, database, 0o644)}, doctor.Warning, "open to others", "^chmod 600 /"},
+		{"database", "a different journal mode", []string{"TENANTRY_DATABASE_URL=sqlite://" + emptyFile}, doctor.Warning, "journal mode delete", "tenantry serve"},
 		{"migrations", "an empty file", []string{"TENANTRY_DATABASE_URL=sqlite://" + emptyFile}, doctor.Warning, `\d migrations are pending`, "tenantry migrate"},
-		{"migrations", "the database is down", []string{"TENANTRY_DATABASE_URL=postgres://ann@" + nobody + "/x"}, doctor.Warning, "database comes first", "database"},
-		{"keyset", "open to others", []string{"TENANTRY_KEYSET_FILE=" + copyTempFile(t, filepath.Join(fixture.data, "keyset.json"), 0o644)}, doctor.Failed, "open to others", "^chmod 600 /"},
-		{"keyset", "no keyset", []string{"TENANTRY_KEYSET_FILE=" + file("{}", 0o600)}, doctor.Failed, "is not a keyset", "backup"},
-		{"keyset", "lost", []string{"TENANTRY_KEYSET_FILE=/nonexistent/keyset.json"}, doctor.Failed, "database is in use", "backup"},
+		{"migrations", "the database is down", []string{"TENANTRY_DATABASE_URL=postgres://ann@" + closedPort + "/x"}, doctor.Warning, "database comes first", "database"},
+		{"keyset", "a file that others can read", []string{"TENANTRY_KEYSET_FILE=" + copyTempFile(t, filepath.Join(fixture.data, "keyset.json"), 0o644)}, doctor.Failed, "open to others", "^chmod 600 /"},
+		{"keyset", "a file that is not a keyset", []string{"TENANTRY_KEYSET_FILE=" + file("{}", 0o600)}, doctor.Failed, "is not a keyset", "backup"},
+		{"keyset", "a missing file", []string{"TENANTRY_KEYSET_FILE=/nonexistent/keyset.json"}, doctor.Failed, "database is in use", "backup"},
 		{"public_url", "not set", []string{"TENANTRY_PUBLIC_URL="}, doctor.Warning, "only this machine.*redirect URIs to register", "TENANTRY_PUBLIC_URL.*https://"},
-		{"public_url", "not set, with TLS", append(tls(certificateFile(t, -time.Hour, 90*24*time.Hour, true)), "TENANTRY_PUBLIC_URL="), doctor.Warning, "lead to https://", "https://"},
+		{"public_url", "not set, with TLS", append(tlsCertificate(certificateFile(t, -time.Hour, 90*24*time.Hour, true)), "TENANTRY_PUBLIC_URL="), doctor.Warning, "lead to https://", "https://"},
 		{"public_url", "not https", []string{"TENANTRY_PUBLIC_URL=http://tenantry.example"}, doctor.Failed, "neither https", "https://"},
 		{"public_url", "with a password", []string{"TENANTRY_PUBLIC_URL=https://ann:" + secret + "@tenantry.example"}, doctor.Failed, "a query, a fragment or a user", "https://"},
 		{"public_url", "no such host", []string{"TENANTRY_PUBLIC_URL=https://gone.tenantry-here.test"}, doctor.Failed, "does not resolve", "gone.tenantry-here.test"},
 		{"public_url", "this machine", []string{"TENANTRY_PUBLIC_URL=https://127.0.0.1:8443"}, doctor.Warning, "own address", "https://"},
 		{"plugins", "no catalog", []string{"TENANTRY_PLUGIN_DIR=" + t.TempDir()}, doctor.Failed, "no plugin catalog", "tenantry plugin add"},
-		{"plugins", "another file", []string{"TENANTRY_PLUGIN_DIR=" + tamperedPlugins(t)}, doctor.Failed, "SHA-256", "tenantry plugin add"},
-		{"plugins", "a file is gone", []string{"TENANTRY_PLUGIN_DIR=" + testserver.PluginsWithout(t, "dns-cloudflare")}, doctor.Failed, "cloudflare does not start: .*dns-cloudflare: no such file", "put the file back"},
-		{"mail_platform", "down", []string{provider("LOGIN_URL", "http://"+nobody)}, doctor.Failed, "down or cannot be reached", "status page.*login_url"},
+		{"plugins", "a changed file", []string{"TENANTRY_PLUGIN_DIR=" + tamperedPlugins(t)}, doctor.Failed, "SHA-256", "tenantry plugin add"},
+		{"plugins", "a missing file", []string{"TENANTRY_PLUGIN_DIR=" + testserver.PluginsWithout(t, "dns-cloudflare")}, doctor.Failed, "cloudflare does not start: .*dns-cloudflare: no such file", "put the file back"},
+		{"mail_platform", "down", []string{provider("LOGIN_URL", "http://"+closedPort)}, doctor.Failed, "down or cannot be reached", "status page.*login_url"},
 		{"mail_platform", "wrong secret", []string{provider("CLIENT_SECRET_FILE", file(secret, 0o600))}, doctor.Failed, `refuses the configured application: .*secret.* \(AADSTS7000215\)`, "credential"},
-		{"mail_platform", "another client", []string{provider("CLIENT_ID", "c0a8f7de-3b51-4d7e-9f55-7a2f0d6e1b90")}, doctor.Failed, "refuses the configured application: .*client id", "client id"},
-		{"mail_platform", "no client", []string{provider("CLIENT_ID", "")}, doctor.Failed, "not configured: client_id missing", "MICROSOFT365_CLIENT_ID"},
+		{"mail_platform", "a different client id", []string{provider("CLIENT_ID", "c0a8f7de-3b51-4d7e-9f55-7a2f0d6e1b90")}, doctor.Failed, "refuses the configured application: .*client id", "client id"},
+		{"mail_platform", "no client id", []string{provider("CLIENT_ID", "")}, doctor.Failed, "not configured: client_id missing", "MICROSOFT365_CLIENT_ID"},
 		{"mail_platform", "no credential", []string{provider("CLIENT_SECRET_FILE", "")}, doctor.Failed, "not configured: client_secret_file or", "CLIENT_SECRET_FILE or "},
 		{"provider_settings", "an unknown setting", []string{provider("CLEINT_ID", "x")}, doctor.Failed, "cleint_id.*client_id", "correct or remove"},
 		{"mail_platform", "an invalid value of a setting", []string{provider("PACING", "slow")}, doctor.Failed, "not configured: .*pacing", "tenantry config"},
 		{"mail_platform", "no plugin", []string{"TENANTRY_PLUGIN_DIR=" + t.TempDir()}, doctor.Warning, "plugins comes first", "plugins"},
-		{"dns", "no resolver", []string{"TENANTRY_DNS_RESOLVERS=" + nobody}, doctor.Failed, "no resolver answers: " + nobody, "dns_resolvers"},
-		{"dns", "one of two", []string{"TENANTRY_DNS_RESOLVERS=" + nobody + "," + fixture.resolver()}, doctor.Warning, "1 of 2 resolvers", "dns_resolvers"},
-		{"dns", "another port", []string{"TENANTRY_DNS_PORT=1"}, doctor.Failed, "on port 1:", "port 1 of any address"},
-		{"dns", "resolvers alone", []string{"TENANTRY_DNS_MODE=recursive"}, doctor.Warning, "dns_mode is recursive", "set dns_mode to authoritative"},
+		{"dns", "no resolver", []string{"TENANTRY_DNS_RESOLVERS=" + closedPort}, doctor.Failed, "no resolver answers: " + closedPort, "dns_resolvers"},
+		{"dns", "one of two resolvers answers", []string{"TENANTRY_DNS_RESOLVERS=" + closedPort + "," + fixture.resolver()}, doctor.Warning, "1 of 2 resolvers", "dns_resolvers"},
+		{"dns", "a wrong port", []string{"TENANTRY_DNS_PORT=1"}, doctor.Failed, "on port 1:", "port 1 of any address"},
+		{"dns", "recursive mode", []string{"TENANTRY_DNS_MODE=recursive"}, doctor.Warning, "dns_mode is recursive", "set dns_mode to authoritative"},
 		{"dns", "no such mode", []string{"TENANTRY_DNS_MODE=both"}, doctor.Failed, "neither authoritative nor recursive", "dns_mode"},
-		{"dns", "private addresses", []string{"TENANTRY_DNS_ALLOW_PRIVATE=false"}, doctor.Failed, "ns_address_forbidden", "dns_allow_private"},
-		{"dns", "nonsense", []string{"TENANTRY_DNS_RESOLVERS=resolver"}, doctor.Failed, "not host:port", "dns_resolvers"},
-		{"redis", "nobody listens", []string{"TENANTRY_REDIS_URL=redis://:" + secret + "@" + nobody + "/0"}, doctor.Failed, "does not answer", "TENANTRY_REDIS_URL"},
-		{"redis", "no Redis's URL", []string{"TENANTRY_REDIS_URL=http://:" + secret + "@redis.example"}, doctor.Failed, "redis://", "TENANTRY_REDIS_URL"},
-		{"clock", "ten seconds off", []string{clock(10 * time.Second)}, doctor.Warning, `\b(9|10|11)s from the mail platform`, "NTP"},
-		{"clock", "two minutes off", []string{clock(-2 * time.Minute)}, doctor.Failed, "from the mail platform", "NTP"},
-		{"credentials", "no file", []string{provider("CLIENT_SECRET_FILE", "/nonexistent/secret")}, doctor.Failed, "cannot be read: no such file", "/nonexistent/secret"},
-		{"credentials", "empty", []string{provider("CLIENT_SECRET_FILE", file("\n", 0o600))}, doctor.Failed, "empty", "write the secret"},
-		{"credentials", "open to others", []string{provider("CLIENT_SECRET_FILE", file(secret, 0o644))}, doctor.Warning, "open to others", "chmod 600"},
-		{"credentials", "ends soon", certified(certificateFile(t, -24*time.Hour, 10*24*time.Hour, true)), doctor.Warning, "expires on", "new certificate"},
-		{"credentials", "ended", certified(certificateFile(t, -48*time.Hour, -24*time.Hour, true)), doctor.Failed, "expired on", "new certificate"},
-		{"credentials", "not yet", certified(certificateFile(t, 24*time.Hour, 48*time.Hour, true)), doctor.Failed, "not valid before", "new certificate"},
-		{"credentials", "another's key", certified(certificateFile(t, -time.Hour, 90*24*time.Hour, false)), doctor.Failed, "private key does not match", "new certificate"},
-		{"credentials", "no certificate", certified(file(secret, 0o600)), doctor.Failed, "no PEM", "new certificate"},
-		{"credentials", "the secret ends soon", []string{provider("CREDENTIAL_EXPIRES", day(7))}, doctor.Warning, "the secret expires on", "new secret"},
-		{"credentials", "the secret ended", []string{provider("CREDENTIAL_EXPIRES", day(-7))}, doctor.Failed, "the secret expired on", "new secret"},
-		{"credentials", "its own certificate ends soon", tls(certificateFile(t, -24*time.Hour, 10*24*time.Hour, true)), doctor.Warning, "^tls_certificate_file: .*expires on", "tls_key_file"},
-		{"credentials", "its own certificate ended", tls(certificateFile(t, -48*time.Hour, -24*time.Hour, true)), doctor.Failed, "tls_certificate_file: .*expired on", "renew"},
-		{"credentials", "its own certificate is gone", tls("/nonexistent/pem"), doctor.Failed, "tls_certificate_file cannot be read: no such file", "/nonexistent/pem"},
-		{"credentials", "no date", []string{provider("CREDENTIAL_EXPIRES", "soon")}, doctor.Failed, "not a date", "2027-01-31"},
+		{"dns", "private addresses are forbidden", []string{"TENANTRY_DNS_ALLOW_PRIVATE=false"}, doctor.Failed, "ns_address_forbidden", "dns_allow_private"},
+		{"dns", "an invalid resolver", []string{"TENANTRY_DNS_RESOLVERS=resolver"}, doctor.Failed, "not host:port", "dns_resolvers"},
+		{"redis", "nobody listens", []string{"TENANTRY_REDIS_URL=redis://:" + secret + "@" + closedPort + "/0"}, doctor.Failed, "does not answer", "TENANTRY_REDIS_URL"},
+		{"redis", "not a Redis URL", []string{"TENANTRY_REDIS_URL=http://:" + secret + "@redis.example"}, doctor.Failed, "redis://", "TENANTRY_REDIS_URL"},
+		{"clock", "ten seconds off", []string{clockOffset(10 * time.Second)}, doctor.Warning, `\b(9|10|11)s from the mail platform`, "NTP"},
+		{"clock", "two minutes off", []string{clockOffset(-2 * time.Minute)}, doctor.Failed, "from the mail platform", "NTP"},
+		{"credentials", "a missing file", []string{provider("CLIENT_SECRET_FILE", "/nonexistent/secret")}, doctor.Failed, "cannot be read: no such file", "/nonexistent/secret"},
+		{"credentials", "an empty file", []string{provider("CLIENT_SECRET_FILE", file("\n", 0o600))}, doctor.Failed, "empty", "write the secret"},
+		{"credentials", "a file that others can read", []string{provider("CLIENT_SECRET_FILE", file(secret, 0o644))}, doctor.Warning, "open to others", "chmod 600"},
+		{"credentials", "the certificate expires soon", clientCertificate(certificateFile(t, -24*time.Hour, 10*24*time.Hour, true)), doctor.Warning, "expires on", "new certificate"},
+		{"credentials", "the certificate has expired", clientCertificate(certificateFile(t, -48*time.Hour, -24*time.Hour, true)), doctor.Failed, "expired on", "new certificate"},
+		{"credentials", "the certificate is not valid yet", clientCertificate(certificateFile(t, 24*time.Hour, 48*time.Hour, true)), doctor.Failed, "not valid before", "new certificate"},
+		{"credentials", "the key of another certificate", clientCertificate(certificateFile(t, -time.Hour, 90*24*time.Hour, false)), doctor.Failed, "private key does not match", "new certificate"},
+		{"credentials", "a file without a certificate", clientCertificate(file(secret, 0o600)), doctor.Failed, "no PEM", "new certificate"},
+		{"credentials", "the secret expires soon", []string{provider("CREDENTIAL_EXPIRES", dateIn(7))}, doctor.Warning, "the secret expires on", "new secret"},
+		{"credentials", "the secret has expired", []string{provider("CREDENTIAL_EXPIRES", dateIn(-7))}, doctor.Failed, "the secret expired on", "new secret"},
+		{"credentials", "the TLS certificate expires soon", tlsCertificate(certificateFile(t, -24*time.Hour, 10*24*time.Hour, true)), doctor.Warning, "^tls_certificate_file: .*expires on", "tls_key_file"},
+		{"credentials", "the TLS certificate has expired", tlsCertificate(certificateFile(t, -48*time.Hour, -24*time.Hour, true)), doctor.Failed, "tls_certificate_file: .*expired on", "renew"},
+		{"credentials", "the TLS certificate is missing", tlsCertificate("/nonexistent/pem"), doctor.Failed, "tls_certificate_file cannot be read: no such file", "/nonexistent/pem"},
+		{"credentials", "an invalid date", []string{provider("CREDENTIAL_EXPIRES", "soon")}, doctor.Failed, "not a date", "2027-01-31"},
 	}
 	for _, tt := range soak.Sample(t, cases, 15) {
 		t.Run(tt.id+" "+tt.name, func(t *testing.T) {
@@ -308,21 +310,22 @@ func TestDoctorReportsEachFault(t *testing.T) {
 	}
 }
 
-// TestDoctorChecksPostgreSQL checks a database without migrations, a current one, one of a newer
-// release, a read-only one and one that refuses the user.
+// TestDoctorChecksPostgreSQL checks databases without migrations, with all migrations and of a
+// newer release. It also checks one that is read-only, one that refuses the user and one that does
+// not exist.
 func TestDoctorChecksPostgreSQL(t *testing.T) {
 	t.Parallel()
 	fixture := newDoctorFixture(t)
 	url := testserver.Database(t)
 	env := fixture.withEnv("TENANTRY_DATABASE_URL=" + url)
-	expect := func(env []string, id, status, summary, fix string) {
+	checkDiagnosis := func(env []string, id, status, summary, fix string) {
 		t.Helper()
 		_, checks := runDoctor(t, env)
 		if c := checks[id]; c.text("status") != status || !strings.Contains(c.text("summary"), summary) || !strings.Contains(c.text("fix"), fix) {
 			t.Errorf("got %v, want %s, %q, %q", c, status, summary, fix)
 		}
 	}
-	expect(env, "migrations", doctor.Failed, "pending", "tenantry migrate")
+	checkDiagnosis(env, "migrations", doctor.Failed, "pending", "tenantry migrate")
 	fixture.service.runCommand(env, "migrate")
 	_, checks := runDoctor(t, env)
 	for _, id := range []string{"database", "migrations", "clock"} {
@@ -331,17 +334,17 @@ func TestDoctorChecksPostgreSQL(t *testing.T) {
 	if !strings.Contains(checks["clock"].text("summary"), "the database's") {
 		t.Errorf("got %v", checks["clock"])
 	}
-	and := func(option string) []string {
+	withOption := func(option string) []string {
 		return fixture.withEnv("TENANTRY_DATABASE_URL=" + url + querySeparator(url) + option)
 	}
-	expect(and("default_transaction_read_only=on"), "database", doctor.Failed, "accepts no writes", "privilege to write")
-	expect(and("user=nobody-here"), "database", doctor.Failed, "refuses the user or its password", "database_url")
-	expect(and("dbname=nothing_here"), "database", doctor.Failed, "no such database", "database_url")
-	runTenantry(t, and("dbname=nothing_here"), "account", "list").checkFailure(t, cli.ExitExternal)
+	checkDiagnosis(withOption("default_transaction_read_only=on"), "database", doctor.Failed, "accepts no writes", "privilege to write")
+	checkDiagnosis(withOption("user=nobody-here"), "database", doctor.Failed, "refuses the user or its password", "database_url")
+	checkDiagnosis(withOption("dbname=nothing_here"), "database", doctor.Failed, "no such database", "database_url")
+	runTenantry(t, withOption("dbname=nothing_here"), "account", "list").checkFailure(t, cli.ExitExternal)
 	execPostgres(t, url, "INSERT INTO bun_migrations (name, group_id, migrated_at) VALUES ('29990101000000', 9, now())")
-	expect(env, "migrations", doctor.OK, "of a newer tenantry", "")
+	checkDiagnosis(env, "migrations", doctor.OK, "of a newer tenantry", "")
 	execPostgres(t, url, "UPDATE schema_release SET min_release = 99")
-	expect(env, "migrations", doctor.Failed, "release 99", "newer tenantry")
+	checkDiagnosis(env, "migrations", doctor.Failed, "release 99", "newer tenantry")
 }
 
 // querySeparator returns what comes before a further query parameter of a URL.
@@ -352,10 +355,11 @@ func querySeparator(url string) string {
 	return "?"
 }
 
-func serverWithClock(t *testing.T, off time.Duration) string {
+// serverWithClock starts a server whose clock differs from that of this machine.
+func serverWithClock(t *testing.T, offset time.Duration) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Date", time.Now().Add(off).UTC().Format(http.TimeFormat))
+		w.Header().Set("Date", time.Now().Add(offset).UTC().Format(http.TimeFormat))
 		w.WriteHeader(http.StatusBadRequest)
 	}))
 	t.Cleanup(s.Close)

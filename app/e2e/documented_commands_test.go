@@ -24,8 +24,8 @@ import (
 	"github.com/tenantry/tenantry/app/settings"
 )
 
-// TestDocumentedCommandsExist checks that every command line and variable in a page, a deployment
-// file or a fix exists.
+// TestDocumentedCommandsExist checks that every command line and variable exists that a page, a
+// deployment file or an error text names.
 func TestDocumentedCommandsExist(t *testing.T) {
 	t.Parallel()
 	known := knownVariables(t)
@@ -37,7 +37,7 @@ func TestDocumentedCommandsExist(t *testing.T) {
 				t.Errorf("%s: `%s`: %v", path, line, err)
 			}
 		}
-		for _, name := range variable.FindAllString(text, -1) {
+		for _, name := range variableName.FindAllString(text, -1) {
 			if !known(name) {
 				t.Errorf("%s: there is no setting %s", path, name)
 			}
@@ -48,6 +48,7 @@ func TestDocumentedCommandsExist(t *testing.T) {
 	}
 }
 
+// TestWrongDocumentedCommandsAreNoticed checks the checks of TestDocumentedCommandsExist.
 func TestWrongDocumentedCommandsAreNoticed(t *testing.T) {
 	t.Parallel()
 	for _, page := range []string{"`tenantry nowhere`", "`tenantry key make`", "`tenantry serve --nowhere`", "```\nbin/tenantry account nowhere\n```\n", "```\nsudo -u tenantry tenantry doctor --nowhere x\n```\n"} {
@@ -95,28 +96,28 @@ func documentFiles(t *testing.T) map[string]string {
 }
 
 var (
-	quoted   = regexp.MustCompile("`(tenantry [^`]+)`")
-	typed    = regexp.MustCompile(`(?m)^(?:\$ |@)?(?:[A-Z_]+=\S+ )*(?:sudo (?:-u \S+ )?)?(?:\S*/)?tenantry ([a-z-].*)$`)
-	fenced   = regexp.MustCompile("(?ms)^ *```[a-z]*\n(.*?)^ *```")
-	variable = regexp.MustCompile(`TENANTRY_[A-Z0-9_]+`)
-	word     = regexp.MustCompile(`^[a-z][a-z-]*(\|[a-z|-]+)?$`)
+	quotedCommand = regexp.MustCompile("`(tenantry [^`]+)`")
+	typedCommand  = regexp.MustCompile(`(?m)^(?:\$ |@)?(?:[A-Z_]+=\S+ )*(?:sudo (?:-u \S+ )?)?(?:\S*/)?tenantry ([a-z-].*)$`)
+	fencedBlock   = regexp.MustCompile("(?ms)^ *```[a-z]*\n(.*?)^ *```")
+	variableName  = regexp.MustCompile(`TENANTRY_[A-Z0-9_]+`)
+	commandWord   = regexp.MustCompile(`^[a-z][a-z-]*(\|[a-z|-]+)?$`)
 )
 
 // commandLines returns the command lines of a file: quoted in text, or in a shell block.
 func commandLines(path, text string) []string {
 	var lines []string
 	if !strings.HasSuffix(path, ".md") {
-		for _, m := range quoted.FindAllStringSubmatch(text, -1) {
+		for _, m := range quotedCommand.FindAllStringSubmatch(text, -1) {
 			lines = append(lines, m[1])
 		}
 		return lines
 	}
-	for _, block := range fenced.FindAllStringSubmatch(text, -1) {
-		for _, m := range typed.FindAllStringSubmatch(strings.ReplaceAll(block[1], "\\\n", " "), -1) {
+	for _, block := range fencedBlock.FindAllStringSubmatch(text, -1) {
+		for _, m := range typedCommand.FindAllStringSubmatch(strings.ReplaceAll(block[1], "\\\n", " "), -1) {
 			lines = append(lines, "tenantry "+m[1])
 		}
 	}
-	for _, m := range quoted.FindAllStringSubmatch(fenced.ReplaceAllString(text, ""), -1) {
+	for _, m := range quotedCommand.FindAllStringSubmatch(fencedBlock.ReplaceAllString(text, ""), -1) {
 		lines = append(lines, m[1])
 	}
 	return lines
@@ -141,29 +142,30 @@ func checkCommandLine(line string) error {
 	defer commandTreeMutex.Unlock()
 	root := commandTree()
 	line, _, _ = strings.Cut(line, " | ")
-	at := []*cobra.Command{root}
+	commands := []*cobra.Command{root}
 	for i, token := range strings.Fields(line)[1:] {
 		name, _, _ := strings.Cut(token, "=")
 		switch {
 		case strings.HasPrefix(token, "--") && name != "--":
-			if !slices.ContainsFunc(at, func(c *cobra.Command) bool { return hasFlag(c, strings.TrimPrefix(name, "--")) }) {
+			if !slices.ContainsFunc(commands, func(c *cobra.Command) bool { return hasFlag(c, strings.TrimPrefix(name, "--")) }) {
 				return fmt.Errorf("no flag %s", name)
 			}
-		case i < 2 && at[0].HasSubCommands() && word.MatchString(token):
+		case i < 2 && commands[0].HasSubCommands() && commandWord.MatchString(token):
 			var next []*cobra.Command
 			for alternative := range strings.SplitSeq(token, "|") {
-				found, _, err := at[0].Find([]string{alternative})
-				if err != nil || found == at[0] {
+				found, _, err := commands[0].Find([]string{alternative})
+				if err != nil || found == commands[0] {
 					return fmt.Errorf("no command %s", alternative)
 				}
 				next = append(next, found)
 			}
-			at = next
+			commands = next
 		}
 	}
 	return nil
 }
 
+// hasFlag reports whether a command has a flag of its own or an inherited one.
 func hasFlag(c *cobra.Command, name string) bool {
 	return name == "help" || c.Flags().Lookup(name) != nil || c.InheritedFlags().Lookup(name) != nil
 }
@@ -180,17 +182,17 @@ func knownVariables(t *testing.T) func(string) bool {
 			names = append(names, "TENANTRY_"+strings.ToUpper(field.Tag.Get("koanf")))
 		}
 	}
-	for in := json.NewDecoder(bytes.NewReader(pluginDescriptions(t))); in.More(); {
-		var about struct {
+	for decoder := json.NewDecoder(bytes.NewReader(pluginDescriptions(t))); decoder.More(); {
+		var plugin struct {
 			Name   string
 			Fields []struct {
 				Name            string
 				Secret, Account bool
 			}
 		}
-		must(t, in.Decode(&about))
-		for _, field := range about.Fields {
-			name := settings.VariableName("providers." + about.Name + "." + field.Name)
+		must(t, decoder.Decode(&plugin))
+		for _, field := range plugin.Fields {
+			name := settings.VariableName("providers." + plugin.Name + "." + field.Name)
 			if field.Secret {
 				name += "_FILE"
 			}
@@ -206,21 +208,21 @@ func knownVariables(t *testing.T) func(string) bool {
 	}
 }
 
-// TestReadmeTourWorks runs every sh block of the README and of docs/limits.md in one shell, while a
-// sandbox runs that is started as the README says.
+// TestReadmeTourWorks runs every sh block of the README and of docs/limits.md in one shell. A sandbox
+// runs meanwhile, in the data folder that the README uses.
 func TestReadmeTourWorks(t *testing.T) {
 	t.Parallel()
 	block := regexp.MustCompile("(?s)```sh\n(.*?)```")
 	blocks := block.FindAllStringSubmatch(fileText(t, "../../README.md"), -1)
-	more := block.FindAllStringSubmatch(fileText(t, "../../docs/limits.md"), -1)
-	if len(blocks) < 5 || len(more) < 2 {
-		t.Fatalf("the README has %d sh blocks, the page on limits %d", len(blocks), len(more))
+	limitsBlocks := block.FindAllStringSubmatch(fileText(t, "../../docs/limits.md"), -1)
+	if len(blocks) < 5 || len(limitsBlocks) < 2 {
+		t.Fatalf("the README has %d sh blocks, the page on limits %d", len(blocks), len(limitsBlocks))
 	}
 	folder := t.TempDir()
 	_, ready := startDev(t, requirePrograms(t, releaseBuild), filepath.Join(folder, "tenantry-dev"), nil)
 	must(t, os.CopyFS(filepath.Join(folder, "docs"), os.DirFS("../../docs")))
 	script := "set -eu\n"
-	for _, block := range append(blocks, more...) {
+	for _, block := range append(blocks, limitsBlocks...) {
 		script += block[1]
 	}
 	cmd := exec.Command("bash", "-c", script)

@@ -16,7 +16,8 @@ import (
 
 const statusMembers = "spf_status dkim_status dmarc_status mx_status"
 
-// TestDomainGoesFromAdditionToDKIM takes a domain from its addition to DKIM.
+// TestDomainGoesFromAdditionToDKIM adds a domain, verifies it and enables DKIM. It checks the
+// responses of each step.
 func TestDomainGoesFromAdditionToDKIM(t *testing.T) {
 	t.Parallel()
 	tenant := sharedSandbox(t).newAccount(nil).newConnectedTenant(nil)
@@ -44,50 +45,50 @@ func TestDomainGoesFromAdditionToDKIM(t *testing.T) {
 	}
 }
 
-// checkAdd checks the response to an addition, to its repetition and to the list.
+// checkAdd adds a domain twice. It checks both responses and the list of domains.
 func (tenant accountTenant) checkAdd(zone string) {
 	t := tenant.t
 	t.Helper()
 	got := tenant.post(tenant.path("/domains"), object{"domain": strings.ToUpper(zone) + "."})
 	checkMembers(t, "add", got.object, "status tenant_id domain verification_dns_records service_configuration_records live_dns_status dkim_verification_state")
-	checkMembers(t, "domain", got.at("domain"), "domain_name is_default is_verified")
-	checkMembers(t, "live_dns_status", got.at("live_dns_status"), statusMembers)
-	checkMembers(t, "dkim_verification_state", got.at("dkim_verification_state"), "status message")
+	checkMembers(t, "domain", got.valueAt("domain"), "domain_name is_default is_verified")
+	checkMembers(t, "live_dns_status", got.valueAt("live_dns_status"), statusMembers)
+	checkMembers(t, "dkim_verification_state", got.valueAt("dkim_verification_state"), "status message")
 	checkValues(t, got.object, object{
 		"status": "added", "tenant_id": tenant.guid, "domain.domain_name": zone, "domain.is_verified": false, "domain.is_default": false,
 		"live_dns_status.spf_status": "missing", "live_dns_status.dkim_status": "missing", "live_dns_status.dmarc_status": "missing",
 		"live_dns_status.mx_status": "missing", "dkim_verification_state.status": "pending",
 	})
-	proofs := got.objects("verification_dns_records")
-	if len(proofs) == 0 || !strings.HasPrefix(proofs[0].text("text"), "MS=ms") || proofs[0].text("label") != zone {
-		t.Errorf("verification records %v", proofs)
+	verificationRecords := got.objects("verification_dns_records")
+	if len(verificationRecords) == 0 || !strings.HasPrefix(verificationRecords[0].text("text"), "MS=ms") || verificationRecords[0].text("label") != zone {
+		t.Errorf("verification records %v", verificationRecords)
 	}
-	for _, r := range proofs {
+	for _, r := range verificationRecords {
 		checkRecordMembers(t, r)
 	}
-	again := tenant.post(tenant.path("/domains"), object{"domain": zone})
-	checkValues(t, again.object, object{"status": "exists", "domain.domain_name": zone, "domain.is_verified": false})
+	repeated := tenant.post(tenant.path("/domains"), object{"domain": zone})
+	checkValues(t, repeated.object, object{"status": "exists", "domain.domain_name": zone, "domain.is_verified": false})
 	list := tenant.get(tenant.path("/domains"))
 	entries := list.objects("domains")
-	if len(entries) != 1 || list.at("count") != 1.0 {
+	if len(entries) != 1 || list.valueAt("count") != 1.0 {
 		t.Fatalf("list %s", list.raw)
 	}
 	checkMembers(t, "list entry", entries[0], "id domain_name is_default is_verified last_checked "+statusMembers)
 	checkValues(t, entries[0], object{"domain_name": zone, "is_verified": false, "spf_status": "missing", "mx_status": "missing"})
 }
 
-// checkEnableDKIM publishes the mail records and enables DKIM.
+// checkEnableDKIM publishes the mail records, enables DKIM and checks the responses.
 func (tenant accountTenant) checkEnableDKIM(zone string) {
 	t := tenant.t
 	t.Helper()
 	before := tenant.get(tenant.domainPath(zone, "/dkim-status"))
 	checkMembers(t, "dkim-status", before.object, "domain_name dkim_status selectors ready_to_enable last_checked")
-	checkMembers(t, "selectors", before.at("selectors"), "selector1 selector2")
+	checkMembers(t, "selectors", before.valueAt("selectors"), "selector1 selector2")
 	checkValues(t, before.object, object{"dkim_status": "pending", "ready_to_enable": false, "selectors.selector1": "missing", "selectors.selector2": "missing"})
 	tenant.expect("POST", tenant.domainPath(zone, "/enable-dkim"), nil, 400, "dkim_not_ready")
 	tenant.publishRecords(zone)
 	tenant.eventually("the selectors are seen", func() bool {
-		return tenant.get(tenant.domainPath(zone, "/dkim-status")).at("ready_to_enable") == true
+		return tenant.get(tenant.domainPath(zone, "/dkim-status")).valueAt("ready_to_enable") == true
 	})
 	checkValues(t, tenant.get(tenant.domainPath(zone, "/dkim-status")).object, object{
 		"dkim_status": "ready", "selectors.selector1": "propagated", "selectors.selector2": "propagated"})
@@ -106,7 +107,7 @@ func (tenant accountTenant) checkDNSViews(zone string) {
 	t.Helper()
 	byName := tenant.get(tenant.domainPath(zone, "/dns"))
 	checkMembers(t, "dns", byName.object, "tenant_id domain_name is_default is_verified dns_status verification_dns_records service_configuration_records last_checked")
-	checkMembers(t, "dns_status", byName.at("dns_status"), "spf dkim dmarc mx")
+	checkMembers(t, "dns_status", byName.valueAt("dns_status"), "spf dkim dmarc mx")
 	mx := "none"
 	for _, r := range byName.objects("service_configuration_records") {
 		if r["recordType"] == "domainDnsMxRecord" {
@@ -123,7 +124,7 @@ func (tenant accountTenant) checkDNSViews(zone string) {
 	checkMembers(t, "dns by id", byID.object, "domain_id tenant_resource_id tenant_id domain_name is_default is_verified dkim_enabled dns_status "+
 		"verification_dns_records service_configuration_records dkim_dns_records last_checked")
 	want["domain_id"], want["tenant_id"], want["dkim_enabled"] = entry["id"], tenant.guid, true
-	want["tenant_resource_id"] = tenant.get(tenant.path("")).at("id")
+	want["tenant_resource_id"] = tenant.get(tenant.path("")).valueAt("id")
 	checkValues(t, byID.object, want)
 	if keys := byID.objects("dkim_dns_records"); len(keys) != 2 || keys[0].text("label") != "selector1._domainkey" || keys[1].text("label") != "selector2._domainkey" {
 		t.Errorf("dkim_dns_records %v", keys)
@@ -135,6 +136,7 @@ func (tenant accountTenant) checkDNSViews(zone string) {
 	}
 }
 
+// checkRecordMembers checks that a DNS record has the members of its type.
 func checkRecordMembers(t *testing.T, r object) {
 	t.Helper()
 	members, known := map[string]string{
@@ -165,7 +167,7 @@ func TestInvalidDomainNamesAreRefused(t *testing.T) {
 		"a.b.onmicrosoft.com.": "builtin_domain_not_allowed",
 	} {
 		got := tenant.expect("POST", tenant.path("/domains"), object{"domain": body}, 400, code)
-		if got.at("errors") == nil && code == "invalid_request" {
+		if got.valueAt("errors") == nil && code == "invalid_request" {
 			t.Errorf("%q: no errors: %s", body, got.raw)
 		}
 	}
@@ -186,14 +188,14 @@ func TestTenantHasAtMostTwelveDomains(t *testing.T) {
 	t.Parallel()
 	tenant := sharedSandbox(t).newAccount(nil).newTenant(nil).connect()
 	name := func(i int) string { return fmt.Sprintf("d%d-%s.example", i, tenant.guid[:8]) }
-	var racing sync.WaitGroup
+	var requests sync.WaitGroup
 	answers := make([]reply, 16)
 	for i := range answers {
-		racing.Go(func() {
+		requests.Go(func() {
 			answers[i], _ = tenant.tryDo("POST", tenant.ready.APIURL+tenant.path("/domains"), tenant.key, object{"domain": name(i)})
 		})
 	}
-	racing.Wait()
+	requests.Wait()
 	added := ""
 	for i, got := range answers {
 		if err := checkDocumented(t, "POST", tenant.path("/domains"), got); err != nil {
@@ -206,8 +208,8 @@ func TestTenantHasAtMostTwelveDomains(t *testing.T) {
 			t.Errorf("domain %d: %d %s", i, got.status, got.raw)
 		}
 	}
-	if list := tenant.get(tenant.path("/domains")); list.at("count") != 12.0 {
-		t.Errorf("%v domains", list.at("count"))
+	if list := tenant.get(tenant.path("/domains")); list.valueAt("count") != 12.0 {
+		t.Errorf("%v domains", list.valueAt("count"))
 	}
 	if atPlatform := tenant.control("GET", "/tenants/"+tenant.guid, nil).objects("domains"); len(atPlatform) != 12 {
 		t.Errorf("%d domains at the platform", len(atPlatform))
@@ -268,13 +270,13 @@ type monitoredDomain struct {
 // dns returns the stored DNS of the domain.
 func (d monitoredDomain) dns() reply { return d.get("/v1/domains/" + d.id + "/dns") }
 
-// expectAfterDay publishes the records for which passes is true and moves the clock by a day. It
-// waits until the stored statuses and the drift metrics are as wanted.
-func (d monitoredDomain) expectAfterDay(subject string, passes func(object) bool, statuses map[string]bool, drifted map[string]string) {
+// expectAfterDay publishes the healthy records for which isKept returns true, and moves the clock
+// by a day. It waits until the stored statuses and the drift metrics are as wanted.
+func (d monitoredDomain) expectAfterDay(subject string, isKept func(object) bool, statuses map[string]bool, drifted map[string]string) {
 	d.t.Helper()
 	records := []object{}
 	for _, r := range d.healthy {
-		if passes(r) {
+		if isKept(r) {
 			records = append(records, r)
 		}
 	}
@@ -284,7 +286,7 @@ func (d monitoredDomain) expectAfterDay(subject string, passes func(object) bool
 	d.eventually(subject, func() bool {
 		got := d.dns()
 		for name, present := range statuses {
-			if text := fmt.Sprint(got.at("dns_status." + name)); (text != "missing") != present {
+			if text := fmt.Sprint(got.valueAt("dns_status." + name)); (text != "missing") != present {
 				return false
 			}
 		}
@@ -305,26 +307,26 @@ func TestDomainHealthIsMonitored(t *testing.T) {
 		tenant := c.newAccount(nil).withDNSConnection().newConnectedTenant(nil)
 		zone, id := tenant.newHostedDomain()
 		started := tenant.expect("POST", "/v1/domains/"+id+"/dns/provision", nil, http.StatusAccepted, "")
-		tenant.waitForRun(fmt.Sprint(started.at("run.id")))
+		tenant.waitForRun(fmt.Sprint(started.valueAt("run.id")))
 		d := monitoredDomain{tenant, zone, id, tenant.zoneRecords(zone)}
-		all := map[string]bool{"spf": true, "dkim": true, "mx": true, "dmarc": true}
-		none := map[string]string{"spf_gone": "0", "dkim_broken": "0", "mx_moved": "0"}
-		with := func(kind string) map[string]string {
-			one := maps.Clone(none)
-			one[kind] = "1"
-			return one
+		allPresent := map[string]bool{"spf": true, "dkim": true, "mx": true, "dmarc": true}
+		noDrift := map[string]string{"spf_gone": "0", "dkim_broken": "0", "mx_moved": "0"}
+		oneDrift := func(kind string) map[string]string {
+			counts := maps.Clone(noDrift)
+			counts[kind] = "1"
+			return counts
 		}
-		without := func(status string) map[string]bool {
-			rest := maps.Clone(all)
-			rest[status] = false
-			return rest
+		missing := func(status string) map[string]bool {
+			statuses := maps.Clone(allPresent)
+			statuses[status] = false
+			return statuses
 		}
-		any := func(object) bool { return true }
-		d.expectAfterDay("a day later all is well", any, all, none)
-		d.expectAfterDay("SPF is gone", func(r object) bool { return !strings.Contains(r.text("content"), "v=spf1") }, without("spf"), with("spf_gone"))
-		d.expectAfterDay("DKIM is broken", func(r object) bool { return !strings.Contains(r.text("name"), "_domainkey") }, without("dkim"), with("dkim_broken"))
-		d.expectAfterDay("the MX is gone", func(r object) bool { return r.text("type") != "MX" }, without("mx"), with("mx_moved"))
-		d.expectAfterDay("all is well again", any, all, none)
+		keepAll := func(object) bool { return true }
+		d.expectAfterDay("a day later all is well", keepAll, allPresent, noDrift)
+		d.expectAfterDay("SPF is gone", func(r object) bool { return !strings.Contains(r.text("content"), "v=spf1") }, missing("spf"), oneDrift("spf_gone"))
+		d.expectAfterDay("DKIM is broken", func(r object) bool { return !strings.Contains(r.text("name"), "_domainkey") }, missing("dkim"), oneDrift("dkim_broken"))
+		d.expectAfterDay("the MX is gone", func(r object) bool { return r.text("type") != "MX" }, missing("mx"), oneDrift("mx_moved"))
+		d.expectAfterDay("all is well again", keepAll, allPresent, noDrift)
 		if count, err := strconv.Atoi(d.metricValue("tenantry_domain_checks_total", "result", "reliable")); count < 5 {
 			t.Errorf("%d reliable reads are counted: %v", count, err)
 		}

@@ -11,23 +11,23 @@ import (
 	"time"
 )
 
-// setClock sets the clock.
+// setClock sets the clock of the sandbox.
 func (l limitedTenant) setClock(now string) {
 	l.t.Helper()
 	l.control("POST", "/clock", object{"now": now})
 }
 
 // eventMessages returns the messages of all events, newest first.
-func (c caller) eventMessages(query string) (all []string) {
+func (c caller) eventMessages(query string) (messages []string) {
 	c.t.Helper()
 	list := c.get("/v1/enforcement/events" + query)
 	for _, e := range list.objects("events") {
-		all = append(all, e.text("message"))
+		messages = append(messages, e.text("message"))
 	}
-	if list.at("total") != float64(len(all)) {
-		c.t.Errorf("%d events, and in total %v", len(all), list.at("total"))
+	if list.valueAt("total") != float64(len(messages)) {
+		c.t.Errorf("%d events, and in total %v", len(messages), list.valueAt("total"))
 	}
-	return all
+	return messages
 }
 
 // TestEnforcementRecoversFromFaults checks that during a failure outside the service no block is
@@ -39,23 +39,25 @@ func TestEnforcementRecoversFromFaults(t *testing.T) {
 	c.control("POST", "/clock", object{"now": "2031-03-10T10:00:00Z"})
 	for _, tt := range []struct {
 		name string
-		do   func(limited limitedTenant)
+		test func(limited limitedTenant)
 	}{
 		{"the rule cannot be written", ruleWriteFails},
-		{"the trace is late", traceArrivesLate},
+		{"the trace shows messages late", traceArrivesLate},
 		{"the clock steps back", clockStepsBack},
 		{"the tenant is deleted meanwhile", tenantDeletedDuringPass},
 		{"a scope without mailboxes", scopeHasNoMailboxes},
-		{"a rule that somebody made", existingRuleIsAdopted},
+		{"a rule with a managed name exists", existingRuleIsAdopted},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			tt.do(c.withT(t).newLimitedTenant(5, "ada", "max"))
+			tt.test(c.withT(t).newLimitedTenant(5, "ada", "max"))
 		})
 	}
 }
 
+// ruleWriteFails checks that no block is stored while the platform refuses to enable the rule, and
+// that a later pass blocks the mailbox.
 func ruleWriteFails(limited limitedTenant) {
-	refused := func() float64 {
+	countFailedRuns := func() float64 {
 		n := 0.0
 		for _, sample := range parseMetrics(limited.do("GET", limited.ready.AdminURL+"/metrics", "", nil).raw)["tenantry_enforcement_runs_total"]["outcome"] {
 			if sample != "ok" {
@@ -71,16 +73,16 @@ func ruleWriteFails(limited limitedTenant) {
 		limited.checkBlocked()
 		checkValues(limited.t, limited.usage(0), object{"sends_today": 6, "is_blocked": false})
 	}
-	if got := limited.eventMessages(""); len(got) != 0 || refused() == 0 {
-		limited.t.Errorf("events %q, and %v runs that failed", got, refused())
+	if got := limited.eventMessages(""); len(got) != 0 || countFailedRuns() == 0 {
+		limited.t.Errorf("events %q, and %v runs that failed", got, countFailedRuns())
 	}
 	limited.enforce()
 	limited.checkBlocked(0)
 	limited.checkEvents("Mailbox blocked: sent 6, limit 5")
 }
 
-// traceArrivesLate checks that late trace rows are counted, on the day on which the message was
-// sent.
+// traceArrivesLate checks that trace rows which arrive late count for the day on which the message
+// was sent.
 func traceArrivesLate(limited limitedTenant) {
 	limited.setBehaviour(object{"trace_ms": time.Hour.Milliseconds()})
 	limited.send(0, 6)
@@ -91,9 +93,9 @@ func traceArrivesLate(limited limitedTenant) {
 	limited.enforce()
 	limited.checkBlocked(0)
 	checkValues(limited.t, limited.usage(0), object{"sends_today": 6})
-	seen := limited.get(limited.path("/mailboxes")).objects("mailboxes")[0]
-	if at, err := time.Parse(time.RFC3339, seen.text("sends_today_at")); err != nil || at.Sub(time.Date(2031, 3, 10, 11, 5, 0, 0, time.UTC)).Abs() > time.Minute {
-		limited.t.Errorf("counted at %v", seen["sends_today_at"])
+	mailbox := limited.get(limited.path("/mailboxes")).objects("mailboxes")[0]
+	if countedAt, err := time.Parse(time.RFC3339, mailbox.text("sends_today_at")); err != nil || countedAt.Sub(time.Date(2031, 3, 10, 11, 5, 0, 0, time.UTC)).Abs() > time.Minute {
+		limited.t.Errorf("counted at %v", mailbox["sends_today_at"])
 	}
 	limited.setClock("2031-03-10T23:30:00Z")
 	limited.send(1, 6)
@@ -109,6 +111,7 @@ func traceArrivesLate(limited limitedTenant) {
 	limited.checkEvents("Mailbox unblocked: sent 0, limit 5", "Mailbox blocked: sent 6, limit 5")
 }
 
+// clockStepsBack checks that a clock that is set back changes no rule and no event.
 func clockStepsBack(limited limitedTenant) {
 	limited.setClock("2031-03-12T10:00:00Z")
 	limited.send(0, 6)
@@ -136,9 +139,9 @@ func tenantDeletedDuringPass(limited limitedTenant) {
 	limited.send(1, 6)
 	limited.injectFault("delay", object{"operation": "Set-TransportRule", "delay_ms": 1500})
 	limited.control("DELETE", "/calls", nil)
-	ran := make(chan struct{})
+	passEnded := make(chan struct{})
 	go func() {
-		defer close(ran)
+		defer close(passEnded)
 		_, _ = limited.tryDo("POST", limited.ready.ControlURL+"/enforcement/run", "", nil)
 	}()
 	limited.eventually("the pass reads the rule", func() bool { return slices.Contains(limited.operationsAt("microsoft365"), "Get-TransportRule") })
@@ -146,7 +149,7 @@ func tenantDeletedDuringPass(limited limitedTenant) {
 	if !strings.Contains(deleted.text("message"), "were removed") {
 		limited.t.Error(deleted.text("message"))
 	}
-	<-ran
+	<-passEnded
 	limited.checkPlatformRules(0)
 	limited.control("POST", "/enforcement/run", nil)
 	limited.checkPlatformRules(0)
@@ -164,8 +167,8 @@ func tenantDeletedDuringPass(limited limitedTenant) {
 // block.
 func scopeHasNoMailboxes(limited limitedTenant) {
 	zone := limited.newVerifiedDomain()
-	set := limited.post(limited.path("/mailbox-limits"), object{"daily_send_limit": 3, "domain_scope": zone})
-	checkValues(limited.t, set.object, object{"provisioning.status": "created", "provisioning.rule_id": nil, "policy.mailboxes_in_scope": 0})
+	limit := limited.post(limited.path("/mailbox-limits"), object{"daily_send_limit": 3, "domain_scope": zone})
+	checkValues(limited.t, limit.object, object{"provisioning.status": "created", "provisioning.rule_id": nil, "policy.mailboxes_in_scope": 0})
 	limited.checkPlatformRules(1)
 	limited.post(limited.path("/mailboxes"), mailboxesBody(zone, "lise"))
 	lise := "lise@" + zone
@@ -179,9 +182,9 @@ func scopeHasNoMailboxes(limited limitedTenant) {
 		}
 		checkValues(limited.t, rule, want)
 	}
-	again := limited.post(limited.path("/mailbox-limits"), object{"daily_send_limit": 3, "domain_scope": zone})
-	if again.at("provisioning.rule_id") == nil || again.at("policy.mailboxes_in_scope") != 1.0 {
-		limited.t.Error(string(again.raw))
+	limitAfterBlock := limited.post(limited.path("/mailbox-limits"), object{"daily_send_limit": 3, "domain_scope": zone})
+	if limitAfterBlock.valueAt("provisioning.rule_id") == nil || limitAfterBlock.valueAt("policy.mailboxes_in_scope") != 1.0 {
+		limited.t.Error(string(limitAfterBlock.raw))
 	}
 	if got := limited.eventMessages("?action=blocked&tenant_id=" + strings.ToUpper(limited.guid)); !slices.Equal(got, []string{"Mailbox blocked: sent 4, limit 3"}) {
 		limited.t.Errorf("events %q", got)
@@ -199,22 +202,22 @@ func existingRuleIsAdopted(limited limitedTenant) {
 	zone := tenant.newVerifiedDomain()
 	tenant.post(tenant.path("/mailboxes"), mailboxesBody(zone, "ada", "max"))
 	tenant.control("POST", "/tenants/"+tenant.guid+"/rules", object{"name": name, "enabled": true, "senders": []string{"max@" + zone}})
-	set := tenant.post(tenant.path("/mailbox-limits"), object{"daily_send_limit": 5})
-	if set.at("provisioning.rule_id") == nil || set.at("provisioning.rule_name") != name || set.at("provisioning.status") != "created" {
-		tenant.t.Error(string(set.raw))
+	limit := tenant.post(tenant.path("/mailbox-limits"), object{"daily_send_limit": 5})
+	if limit.valueAt("provisioning.rule_id") == nil || limit.valueAt("provisioning.rule_name") != name || limit.valueAt("provisioning.status") != "created" {
+		tenant.t.Error(string(limit.raw))
 	}
-	own := limitedTenant{tenant, zone, tenant.get(tenant.path("/mailboxes")).objects("mailboxes")}
-	own.send(0, 6)
-	own.enforce()
-	own.checkBlocked(0)
-	own.checkEvents("Mailbox blocked: sent 6, limit 5")
+	adopted := limitedTenant{tenant, zone, tenant.get(tenant.path("/mailboxes")).objects("mailboxes")}
+	adopted.send(0, 6)
+	adopted.enforce()
+	adopted.checkBlocked(0)
+	adopted.checkEvents("Mailbox blocked: sent 6, limit 5")
 }
 
 // TestEventsAreDeletedAfterTheRetentionTime checks that events are deleted in whole days, and that
 // totals and pages stay correct. 0 days keeps events for ever.
 func TestEventsAreDeletedAfterTheRetentionTime(t *testing.T) {
 	t.Parallel()
-	server := &restartingSandbox{client: client{t: t}, binary: requirePrograms(t, releaseBuild), data: t.TempDir(), flags: []string{"--no-seed"}, extraEnv: []string{"TENANTRY_KEEP_EVENTS_DAYS=0"}}
+	server := &restartingSandbox{client: client{t: t}, build: requirePrograms(t, releaseBuild), data: t.TempDir(), flags: []string{"--no-seed"}, extraEnv: []string{"TENANTRY_KEEP_EVENTS_DAYS=0"}}
 	server.start()
 	server.control("POST", "/clock", object{"now": "2031-03-10T08:00:00Z"})
 	limited := seededAccount(t, server.ready).newLimitedTenant(1, "ada")
@@ -227,7 +230,7 @@ func TestEventsAreDeletedAfterTheRetentionTime(t *testing.T) {
 		}
 	}
 	const blocked, unblocked = "Mailbox blocked: sent 2, limit 1", "Mailbox unblocked: sent 0, limit 1"
-	keeps := func(days, now string, want ...string) {
+	checkKept := func(days, now string, want ...string) {
 		t.Helper()
 		limited.setClock(now)
 		server.extraEnv = []string{"TENANTRY_KEEP_EVENTS_DAYS=" + days}
@@ -236,7 +239,7 @@ func TestEventsAreDeletedAfterTheRetentionTime(t *testing.T) {
 		list := limited.get("/v1/enforcement/events")
 		server.eventually("events are forgotten", func() bool {
 			list = limited.get("/v1/enforcement/events")
-			return list.at("total") == float64(len(want))
+			return list.valueAt("total") == float64(len(want))
 		})
 		var got []string
 		for offset := range want {
@@ -249,8 +252,8 @@ func TestEventsAreDeletedAfterTheRetentionTime(t *testing.T) {
 		}
 		checkValues(t, limited.get("/v1/enforcement/events?action=blocked").object, object{"total": len(want) / 2})
 	}
-	keeps("0", "2041-03-15T12:00:00Z", unblocked, blocked, unblocked, blocked)
-	keeps("3", "2031-03-13T23:58:00Z", unblocked, blocked, unblocked, blocked)
-	keeps("3", "2031-03-14T00:00:00Z", unblocked, blocked, unblocked)
-	keeps("1", "2031-03-14T12:00:00Z", unblocked)
+	checkKept("0", "2041-03-15T12:00:00Z", unblocked, blocked, unblocked, blocked)
+	checkKept("3", "2031-03-13T23:58:00Z", unblocked, blocked, unblocked, blocked)
+	checkKept("3", "2031-03-14T00:00:00Z", unblocked, blocked, unblocked)
+	checkKept("1", "2031-03-14T12:00:00Z", unblocked)
 }

@@ -34,7 +34,7 @@ type enforcementHistory struct {
 // newEnforcementHistory creates a tenant with two domains and two mailboxes in each.
 func newEnforcementHistory(t *testing.T, flags ...string) *enforcementHistory {
 	t.Helper()
-	server := &restartingSandbox{client: client{t: t}, binary: requirePrograms(t, releaseBuild), data: t.TempDir(), flags: append(flags, "--no-seed")}
+	server := &restartingSandbox{client: client{t: t}, build: requirePrograms(t, releaseBuild), data: t.TempDir(), flags: append(flags, "--no-seed")}
 	server.start()
 	tenant := seededAccount(t, server.ready).newConnectedTenant(nil)
 	history := &enforcementHistory{onboarding: &onboarding{restartingSandbox: server, tenant: tenant.guid}, random: soak.Rand(t), limits: sendlimit.Policies{}, mailboxLimits: map[string]int{},
@@ -55,18 +55,19 @@ func (history *enforcementHistory) randomMailbox() object {
 	return history.mailboxes[history.random.IntN(len(history.mailboxes))]
 }
 
+// sendRandomly sends up to 9 messages from a random mailbox.
 func (history *enforcementHistory) sendRandomly() {
 	history.t.Helper()
 	history.send(history.randomMailbox().text("primary_smtp"), 1+history.random.IntN(9))
 }
 
 // send sends messages from a mailbox. Messages of a blocked mailbox do not count.
-func (history *enforcementHistory) send(m string, count int) {
+func (history *enforcementHistory) send(address string, count int) {
 	history.t.Helper()
-	blocked := slices.Contains(history.blockedAtPlatform(), m)
-	history.control("POST", "/messages", object{"mailbox": m, "count": count})
+	blocked := slices.Contains(history.blockedAtPlatform(), address)
+	history.control("POST", "/messages", object{"mailbox": address, "count": count})
 	if !blocked {
-		history.sent[m] += count
+		history.sent[address] += count
 	}
 }
 
@@ -117,6 +118,7 @@ func (history *enforcementHistory) moveClock() {
 	history.setClock()
 }
 
+// setClock sets the sandbox's clock to history.now.
 func (history *enforcementHistory) setClock() {
 	history.t.Helper()
 	history.control("POST", "/clock", object{"now": history.now.Format(time.RFC3339)})
@@ -127,14 +129,15 @@ var enforcementCmdlets = []string{
 	"Get-MessageTraceV2", "Get-TransportRule", "New-TransportRule", "Set-TransportRule", "Enable-TransportRule", "Disable-TransportRule",
 }
 
+// injectRandomFault makes calls of a random cmdlet fail at the platform.
 func (history *enforcementHistory) injectRandomFault() {
 	history.t.Helper()
-	plan := []object{
+	fault := []object{
 		{"kind": "status", "status": 429, "retry_after": 1}, {"kind": "status", "status": 503}, {"kind": "status", "status": 500},
 		{"kind": "drop_before"}, {"kind": "drop_after"}, {"kind": "delay", "delay_ms": 300},
 	}[history.random.IntN(6)]
-	plan["operation"], plan["times"], plan["skip"] = enforcementCmdlets[history.random.IntN(len(enforcementCmdlets))], 1+history.random.IntN(3), history.random.IntN(2)
-	history.injectFault(plan)
+	fault["operation"], fault["times"], fault["skip"] = enforcementCmdlets[history.random.IntN(len(enforcementCmdlets))], 1+history.random.IntN(3), history.random.IntN(2)
+	history.injectFault(fault)
 }
 
 // setRandomTraceDelay lets the trace show new messages at once, or after 30 minutes.
@@ -151,56 +154,56 @@ func (history *enforcementHistory) enforce() {
 // blockedAtPlatform returns the addresses that the platform's rules block, once for each rule.
 func (history *enforcementHistory) blockedAtPlatform() []string {
 	history.t.Helper()
-	all := []string{}
+	addresses := []string{}
 	for _, rule := range history.control("GET", "/tenants/"+history.tenant, nil).objects("rules") {
 		for _, address := range rule["blocks"].([]any) {
-			all = append(all, address.(string))
+			addresses = append(addresses, address.(string))
 		}
 	}
-	slices.Sort(all)
-	return all
+	slices.Sort(addresses)
+	return addresses
 }
 
 // usageByAddress returns the usage of the mailboxes by address.
 func (history *enforcementHistory) usageByAddress() map[string]object {
 	history.t.Helper()
-	all := map[string]object{}
+	usage := map[string]object{}
 	for _, m := range history.mailboxes {
-		all[m.text("primary_smtp")] = history.accountTenant().get(history.path("/mailboxes/" + m.text("id") + "/usage")).object
+		usage[m.text("primary_smtp")] = history.accountTenant().get(history.path("/mailboxes/" + m.text("id") + "/usage")).object
 	}
-	return all
+	return usage
 }
 
 // eventsByAddress returns the events by address, oldest first. Blocked and unblocked must
 // alternate.
 func (history *enforcementHistory) eventsByAddress() map[string][]object {
 	history.t.Helper()
-	all := map[string][]object{}
+	events := map[string][]object{}
 	list := history.accountTenant().get("/v1/enforcement/events?limit=200")
-	history.checkEqual("events", list.at("total"), list.at("count"))
+	history.checkEqual("events", list.valueAt("total"), list.valueAt("count"))
 	for _, e := range slices.Backward(list.objects("events")) {
 		address := e.text("mailbox_address")
-		if want := []string{"blocked", "unblocked"}[len(all[address])%2]; e["action_taken"] != want {
-			history.t.Errorf("%s: event %d is %v", address, len(all[address]), e)
+		if want := []string{"blocked", "unblocked"}[len(events[address])%2]; e["action_taken"] != want {
+			history.t.Errorf("%s: event %d is %v", address, len(events[address]), e)
 		}
 		if sent, limit := e["sent_count"].(float64), e["limit_value"].(float64); e["action_taken"] == "blocked" && sent <= limit {
 			history.t.Errorf("%s was blocked for %v of %v", address, sent, limit)
 		}
-		all[address] = append(all[address], e)
+		events[address] = append(events[address], e)
 	}
-	return all
+	return events
 }
 
 // enforceUntilCounted runs enforcement until the trace was read.
 func (history *enforcementHistory) enforceUntilCounted() {
 	history.t.Helper()
-	at := func() any {
+	countedAt := func() any {
 		return history.accountTenant().get(history.path("/mailboxes")).objects("mailboxes")[0]["sends_today_at"]
 	}
-	before := at()
+	before := countedAt()
 	history.eventually("a pass that counts", func() bool {
 		history.enforce()
-		return at() != before
+		return countedAt() != before
 	})
 }
 
@@ -208,24 +211,24 @@ func (history *enforcementHistory) enforceUntilCounted() {
 // unblock. If an address is blocked at the platform when the service is killed, this block has
 // exactly one event after the next pass. crashDuringPass reports whether the pass was in progress
 // at the kill.
-func (history *enforcementHistory) crashDuringPass() (within bool) {
+func (history *enforcementHistory) crashDuringPass() (inProgress bool) {
 	history.t.Helper()
 	history.control("DELETE", "/faults", nil)
 	history.accountTenant().setBehaviour(object{"trace_ms": 0})
-	m := history.randomMailbox().text("primary_smtp")
-	if slices.Contains(history.blockedAtPlatform(), m) {
+	address := history.randomMailbox().text("primary_smtp")
+	if slices.Contains(history.blockedAtPlatform(), address) {
 		history.nextDay() // the next pass then unblocks the mailbox
 	}
-	history.send(m, 26)
+	history.send(address, 26)
 	before := history.eventsByAddress()
-	within = history.killDuringPass()
+	inProgress = history.killDuringPass()
 	blocked := history.blockedAtPlatform()
 	switch history.random.IntN(3) {
 	case 0:
 		history.nextDay()
 	case 1:
-		for _, m := range history.mailboxes {
-			history.setMailboxLimit(m, 25)
+		for _, mailbox := range history.mailboxes {
+			history.setMailboxLimit(mailbox, 25)
 		}
 	}
 	history.enforceUntilCounted()
@@ -236,12 +239,12 @@ func (history *enforcementHistory) crashDuringPass() (within bool) {
 			history.t.Errorf("%s was blocked at the platform, had %v, has %v", address, before[address], after[address])
 		}
 	}
-	return within
+	return inProgress
 }
 
 // killDuringPass kills the service while it waits for a response in a pass, or soon after the pass,
 // and starts it again. It reports whether the pass was still in progress.
-func (history *enforcementHistory) killDuringPass() (within bool) {
+func (history *enforcementHistory) killDuringPass() (inProgress bool) {
 	history.t.Helper()
 	history.control("DELETE", "/calls", nil)
 	fault := []object{
@@ -259,14 +262,14 @@ func (history *enforcementHistory) killDuringPass() (within bool) {
 	select {
 	case <-answered:
 	case <-time.After(wait):
-		within = true
+		inProgress = true
 	}
 	// Half of the time the restarted service has no background worker.
 	history.extraEnv = []string{"TENANTRY_WORKER=" + []string{"true", "false"}[history.random.IntN(2)]}
 	history.killAndRestart()
 	<-answered
 	history.control("DELETE", "/faults", nil)
-	return within
+	return inProgress
 }
 
 // domainOf returns the domain of an e-mail address.
@@ -334,9 +337,10 @@ func TestEnforcementStaysConsistentOverKills(t *testing.T) {
 	}
 }
 
+// runRandomly applies 8 random events before each kill, and checks the result after the last.
 func (history *enforcementHistory) runRandomly(kills int) {
 	history.t.Helper()
-	within := 0
+	killsDuringPass := 0
 	for range kills {
 		for range 8 {
 			[]func(){
@@ -345,9 +349,9 @@ func (history *enforcementHistory) runRandomly(kills int) {
 			}[history.random.IntN(13)]()
 		}
 		if history.crashDuringPass() {
-			within++
+			killsDuringPass++
 		}
 	}
 	history.checkConsistency()
-	history.t.Logf("%d of %d kills within a pass, %d events", within, kills, len(slices.Concat(slices.Collect(maps.Values(history.eventsByAddress()))...)))
+	history.t.Logf("%d of %d kills during a pass, %d events", killsDuringPass, kills, len(slices.Concat(slices.Collect(maps.Values(history.eventsByAddress()))...)))
 }

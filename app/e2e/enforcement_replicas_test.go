@@ -20,8 +20,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/exchange"
 )
 
-// enforcingReplicas are two services with one database, one Redis and one mail platform. They
-// enforce when the test calls the control interface.
+// enforcingReplicas are two services with one database, one Redis and one mail platform. Tests
+// start passes through the control interface, besides those that the services start themselves.
 type enforcingReplicas struct {
 	*serviceFixture
 	redis   string
@@ -31,6 +31,7 @@ type enforcingReplicas struct {
 	tenants []limitedTenant
 }
 
+// newEnforcingReplicas starts both services. They share one keyset.
 func newEnforcingReplicas(t *testing.T) *enforcingReplicas {
 	t.Helper()
 	r := &enforcingReplicas{serviceFixture: newServiceFixture(t, requirePrograms(t, releaseBuild)), redis: testserver.NewRedis(t).URL}
@@ -40,7 +41,7 @@ func newEnforcingReplicas(t *testing.T) *enforcingReplicas {
 		if i > 0 {
 			must(t, os.WriteFile(filepath.Join(data, "keyset.json"), keyset, 0o600))
 		}
-		_, ready := startDev(t, r.binary, data, append(r.env(data, ""), slowRedis), "--no-seed", "--database", database, "--redis", r.redis)
+		_, ready := startDev(t, r.build, data, append(r.env(data, ""), slowRedis), "--no-seed", "--database", database, "--redis", r.redis)
 		r.clients[i] = client{t, ready}
 		var err error
 		if keyset, err = os.ReadFile(filepath.Join(data, "keyset.json")); err != nil {
@@ -76,16 +77,16 @@ func (r *enforcingReplicas) setClocks(to object) {
 	}
 }
 
-// enforceConcurrently runs two passes at once in each service. No cmdlet that changes rules may run
-// twice for a tenant.
+// enforceConcurrently runs two passes at once in each service. Each tenant's rule must change, and
+// no cmdlet that changes rules may run twice for a tenant.
 func (r *enforcingReplicas) enforceConcurrently() {
 	r.t.Helper()
 	before := len(r.recordedRequests())
-	var all sync.WaitGroup
+	var passes sync.WaitGroup
 	for _, c := range slices.Concat(r.clients[:], r.clients[:]) {
-		all.Go(func() { c.control("POST", "/enforcement/run", nil) })
+		passes.Go(func() { c.control("POST", "/enforcement/run", nil) })
 	}
-	all.Wait()
+	passes.Wait()
 	writes := map[string]int{}
 	for _, sent := range r.recordedRequests()[before:] {
 		if slices.Contains(ruleCmdlets, sent.cmdlet()) {
@@ -98,12 +99,12 @@ func (r *enforcingReplicas) enforceConcurrently() {
 		}
 	}
 	if len(writes) < len(r.tenants) {
-		r.t.Errorf("written was %v", writes)
+		r.t.Errorf("the rule changes are %v", writes)
 	}
 }
 
 // TestReplicasShareEnforcement checks that two services which enforce concurrently block and
-// unblock as one does, and share the request budget of a tenant's trace.
+// unblock each mailbox once, and share the request budget of a tenant's trace.
 func TestReplicasShareEnforcement(t *testing.T) {
 	t.Parallel()
 	r := newEnforcingReplicas(t)
@@ -149,26 +150,26 @@ func (r *enforcingReplicas) checkTraceBudget() {
 	counters, err := limiter.Open(r.t.Context(), limiter.Options{URL: r.redis, AnswerTimeout: time.Minute})
 	must(r.t, err)
 	defer func() { _ = counters.Close() }()
-	const left = 3
+	const remainingPages = 3
 	bucket := ratelimit.Bucket{Key: "budget:microsoft365:tenant:" + r.tenants[0].guid + ":5m0s:sent", Limit: 100, Window: 5 * time.Minute}
 	counted := 0
 	for {
 		v, _ := counters.Take(r.t.Context(), bucket)
-		if v.Remaining == left {
+		if v.Remaining == remainingPages {
 			break
 		}
 		if counted++; !v.Allowed || counted > 100 {
 			r.t.Fatalf("the trace is counted in a different bucket: %+v", v)
 		}
 	}
-	if counted+1 == 100-left {
+	if counted+1 == 100-remainingPages {
 		r.t.Error("the requests of the replicas are counted in a different bucket")
 	}
 	before := []int{r.tracePages(0), r.tracePages(1)}
-	for i := range 2 * left {
+	for i := range 2 * remainingPages {
 		r.clients[i%2].control("POST", "/enforcement/run", nil)
 	}
-	if got, other := r.tracePages(0)-before[0], r.tracePages(1)-before[1]; got != left || other < 2*left {
+	if got, other := r.tracePages(0)-before[0], r.tracePages(1)-before[1]; got != remainingPages || other < 2*remainingPages {
 		r.t.Errorf("%d pages of the tenant's trace were requested, and %d of the other tenant's", got, other)
 	}
 	r.tenants[0].checkBlocked()

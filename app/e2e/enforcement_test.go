@@ -26,6 +26,7 @@ func (c caller) newLimitedTenant(perDay int, localParts ...string) limitedTenant
 	return limitedTenant{tenant, zone, tenant.get(tenant.path("/mailboxes")).objects("mailboxes")}
 }
 
+// send sends messages from the mailbox with index n.
 func (l limitedTenant) send(n, count int) {
 	l.t.Helper()
 	l.control("POST", "/messages", object{"mailbox": l.mailboxes[n].text("primary_smtp"), "count": count})
@@ -40,30 +41,31 @@ func (l limitedTenant) enforce() (writes []string) {
 }
 
 // ruleWrites returns the rule changes of this tenant in the platform's journal.
-func (l limitedTenant) ruleWrites() (all []string) {
+func (l limitedTenant) ruleWrites() (writes []string) {
 	l.t.Helper()
 	for _, call := range l.client.journal("microsoft365") {
 		if slices.Contains(ruleCmdlets, call.text("operation")) && strings.Contains(call.text("path"), l.guid) {
-			all = append(all, call.text("operation"))
+			writes = append(writes, call.text("operation"))
 		}
 	}
-	return all
+	return writes
 }
 
 // ruleCmdlets are the cmdlets that change rules.
 var ruleCmdlets = []string{"New-TransportRule", "Set-TransportRule", "Enable-TransportRule", "Disable-TransportRule", "Remove-TransportRule"}
 
+// usage returns the usage of the mailbox with index n.
 func (l limitedTenant) usage(n int) object {
 	l.t.Helper()
 	return l.get(l.path("/mailboxes/" + l.mailboxes[n].text("id") + "/usage")).object
 }
 
-// checkBlocked checks that the platform's only rule blocks exactly these mailboxes, that it is off
-// if there are none, and that the service reports the same.
-func (l limitedTenant) checkBlocked(numbers ...int) {
+// checkBlocked checks that the platform's only rule blocks exactly the mailboxes with these
+// indexes. The rule must be off if there are none, and the service must report the same.
+func (l limitedTenant) checkBlocked(indexes ...int) {
 	l.t.Helper()
 	want := []any{}
-	for _, n := range numbers {
+	for _, n := range indexes {
 		want = append(want, l.mailboxes[n].text("primary_smtp"))
 	}
 	rules := l.control("GET", "/tenants/"+l.guid, nil).objects("rules")
@@ -74,9 +76,9 @@ func (l limitedTenant) checkBlocked(numbers ...int) {
 		l.t.Errorf("blocked are %v, want %v", blocked, want)
 	}
 	for n := range l.mailboxes {
-		u, in := l.usage(n), slices.Contains(numbers, n)
-		if u["is_blocked"] != in || (u["blocked_at"] != nil) != in {
-			l.t.Errorf("mailbox %d: %v, blocked should be %v", n, u, in)
+		usage, isListed := l.usage(n), slices.Contains(indexes, n)
+		if usage["is_blocked"] != isListed || (usage["blocked_at"] != nil) != isListed {
+			l.t.Errorf("mailbox %d: %v, blocked should be %v", n, usage, isListed)
 		}
 	}
 }
@@ -90,13 +92,13 @@ func (l limitedTenant) checkEvents(want ...string) {
 		checkValues(l.t, e, object{"tenant_id": l.guid, "mailbox_address": l.mailboxes[0].text("primary_smtp")})
 		got = append(got, e.text("message"))
 	}
-	if !slices.Equal(got, want) || list.at("total") != float64(len(want)) {
+	if !slices.Equal(got, want) || list.valueAt("total") != float64(len(want)) {
 		l.t.Errorf("events %q, want %q", got, want)
 	}
 }
 
 // TestMailboxOverItsLimitIsBlocked checks that a mailbox over its limit is blocked at the platform
-// once. It is unblocked when its day ends or when its limit is raised.
+// once. The mailbox is unblocked when its day ends or when its limit is raised.
 func TestMailboxOverItsLimitIsBlocked(t *testing.T) {
 	t.Parallel()
 	onBothDatabases(t, func(t *testing.T) caller { return privateSandbox(t) }, func(t *testing.T, c caller) {
@@ -122,7 +124,7 @@ func TestMailboxOverItsLimitIsBlocked(t *testing.T) {
 		since := limited.usage(0)["blocked_at"]
 
 		limited.checkRepeatedPasses(since, first)
-		limited.send(0, 3) // its rule blocks these messages
+		limited.send(0, 3) // the rule blocks these messages
 		limited.checkRepeatedPasses(since, first)
 
 		c.control("POST", "/clock", object{"advance": "14h"})
@@ -145,7 +147,8 @@ func TestMailboxOverItsLimitIsBlocked(t *testing.T) {
 	})
 }
 
-// checkRepeatedPasses runs two passes at once and then one more. Nothing changes.
+// checkRepeatedPasses runs two passes at once and then one more. It checks that they change
+// nothing.
 func (l limitedTenant) checkRepeatedPasses(since any, events ...string) {
 	l.t.Helper()
 	l.control("DELETE", "/calls", nil)
@@ -166,18 +169,18 @@ func (l limitedTenant) checkRepeatedPasses(since any, events ...string) {
 // checkMetrics checks the enforcement metrics.
 func (l limitedTenant) checkMetrics() {
 	l.t.Helper()
-	shown := parseMetrics(l.do("GET", l.ready.AdminURL+"/metrics", "", nil).raw)
+	exported := parseMetrics(l.do("GET", l.ready.AdminURL+"/metrics", "", nil).raw)
 	for name, labels := range lagSeries {
 		if !strings.HasPrefix(name, "tenantry_enforcement_") {
 			continue
 		}
 		for _, label := range append(labels, "job") {
-			if _, has := shown[name][label]; !has {
+			if _, has := exported[name][label]; !has {
 				l.t.Errorf("%s with the label %s is not exported", name, label)
 			}
 		}
 	}
-	if actions := shown["tenantry_enforcement_changes_total"]["action"]; len(actions) != 2 {
+	if actions := exported["tenantry_enforcement_changes_total"]["action"]; len(actions) != 2 {
 		l.t.Errorf("actions %v", actions)
 	}
 }
@@ -197,22 +200,22 @@ func TestMailboxLimitCreatesATransportRule(t *testing.T) {
 	tenant.expect("GET", tenant.path("/mailbox-limits"), nil, 404, "policy_not_found")
 
 	for _, scope := range []object{{}, {"domain_scope": zone}} {
-		label, asked, query := "tenant", object{"daily_send_limit": 20}, ""
+		label, body, query := "tenant", object{"daily_send_limit": 20}, ""
 		if scope["domain_scope"] != nil {
 			label, query = zone, "?domain_scope="+zone
-			asked["domain_scope"] = zone
+			body["domain_scope"] = zone
 		}
-		set := tenant.post(tenant.path("/mailbox-limits"), asked)
-		checkMembers(t, "set", set.object, limitMembers+" status provisioning")
-		checkMembers(t, "policy", set.at("policy"), policyMembers)
-		checkMembers(t, "provisioning", set.at("provisioning"), "status rule_name rule_id message")
-		checkValues(t, set.object, object{"status": "provisioned", "tenant_id": tenant.guid, "daily_send_limit": 20, "domain_scope": scope["domain_scope"],
+		limit := tenant.post(tenant.path("/mailbox-limits"), body)
+		checkMembers(t, "set", limit.object, limitMembers+" status provisioning")
+		checkMembers(t, "policy", limit.valueAt("policy"), policyMembers)
+		checkMembers(t, "provisioning", limit.valueAt("provisioning"), "status rule_name rule_id message")
+		checkValues(t, limit.object, object{"status": "provisioned", "tenant_id": tenant.guid, "daily_send_limit": 20, "domain_scope": scope["domain_scope"],
 			"scope_label": label, "policy.state": "active", "policy.mailboxes_in_scope": 2, "provisioning.status": "created"})
-		checkValues(t, tenant.post(tenant.path("/mailbox-limits"), asked).object, object{"provisioning.status": "unchanged", "provisioning.rule_id": set.at("provisioning.rule_id")})
+		checkValues(t, tenant.post(tenant.path("/mailbox-limits"), body).object, object{"provisioning.status": "unchanged", "provisioning.rule_id": limit.valueAt("provisioning.rule_id")})
 		got := tenant.get(tenant.path("/mailbox-limits") + query)
 		checkMembers(t, "get", got.object, limitMembers)
-		checkValues(t, got.object, object{"daily_send_limit": 20, "scope_label": label, "policy.id": set.at("policy.id"),
-			"policy.created_at": set.at("policy.created_at"), "policy.updated_at": set.at("policy.updated_at")})
+		checkValues(t, got.object, object{"daily_send_limit": 20, "scope_label": label, "policy.id": limit.valueAt("policy.id"),
+			"policy.created_at": limit.valueAt("policy.created_at"), "policy.updated_at": limit.valueAt("policy.updated_at")})
 	}
 	tenant.checkPlatformRules(2)
 
@@ -245,15 +248,15 @@ func TestHeadroomFollowsLicencesAndSends(t *testing.T) {
 	c := privateSandbox(t)
 	c.control("POST", "/clock", object{"now": "2031-03-10T10:00:00Z"})
 	limited := c.newLimitedTenant(25, "ada", "max")
-	headroom := func(want object) object {
+	checkHeadroom := func(want object) object {
 		t.Helper()
-		got := limited.get(limited.path("")).at("readiness.headroom")
+		got := limited.get(limited.path("")).valueAt("readiness.headroom")
 		checkMembers(t, "headroom", got, headroomMembers)
 		o, _ := got.(map[string]any)
 		checkValues(t, o, want)
 		return o
 	}
-	first := headroom(object{"external_recipient_limit": 10000, "email_licenses": 1, "sends_today": 0, "sends_today_at": nil, "remaining": 10000, "utilization_pct": 0})
+	first := checkHeadroom(object{"external_recipient_limit": 10000, "email_licenses": 1, "sends_today": 0, "sends_today_at": nil, "remaining": 10000, "utilization_pct": 0})
 
 	limited.send(0, 120)
 	limited.send(1, 5)
@@ -262,24 +265,23 @@ func TestHeadroomFollowsLicencesAndSends(t *testing.T) {
 	if counted == nil {
 		t.Fatal("no mailbox was counted")
 	}
-	headroom(object{"external_recipient_limit": 10000, "sends_today": 125, "sends_today_at": counted, "remaining": 9875, "utilization_pct": 1.3, "estimated_at": first["estimated_at"]})
+	checkHeadroom(object{"external_recipient_limit": 10000, "sends_today": 125, "sends_today_at": counted, "remaining": 9875, "utilization_pct": 1.3, "estimated_at": first["estimated_at"]})
 
-	// Only a trial licence is left. The next sync finds that out, unless it may not read the
-	// licences.
+	// Only trial licences are left. A sync finds that out only if it may read the licences.
 	limited.setBehaviour(object{"licenses": object{"paid": 0, "trial": 25}})
 	limited.control("POST", "/faults", object{"provider": "microsoft365", "operation": "directory.list-subscriptions", "kind": "status", "status": 403, "times": 99})
 	c.control("POST", "/clock", object{"advance": "1h"})
 	limited.mustSync()
-	headroom(object{"external_recipient_limit": 10000, "email_licenses": 1, "estimated_at": first["estimated_at"]})
+	checkHeadroom(object{"external_recipient_limit": 10000, "email_licenses": 1, "estimated_at": first["estimated_at"]})
 	limited.control("DELETE", "/faults", nil)
 	limited.mustSync()
-	if later := headroom(object{"external_recipient_limit": 5000, "email_licenses": 0, "sends_today": 125, "remaining": 4875, "utilization_pct": 2.5}); later["estimated_at"] == first["estimated_at"] {
+	if later := checkHeadroom(object{"external_recipient_limit": 5000, "email_licenses": 0, "sends_today": 125, "remaining": 4875, "utilization_pct": 2.5}); later["estimated_at"] == first["estimated_at"] {
 		t.Errorf("estimated again at %v", later["estimated_at"])
 	}
 
 	// The next day begins with nothing sent, before the first count.
 	c.control("POST", "/clock", object{"advance": "14h"})
-	headroom(object{"sends_today": 0, "sends_today_at": nil, "remaining": 5000, "utilization_pct": 0})
+	checkHeadroom(object{"sends_today": 0, "sends_today_at": nil, "remaining": 5000, "utilization_pct": 0})
 	for _, entry := range c.get("/v1/tenants").objects("tenants") {
 		checkMembers(t, "list entry", entry, summaryMembers)
 	}

@@ -25,20 +25,20 @@ type logReplicas struct {
 	env []string
 	key string
 
-	mu      sync.Mutex // guards the fields below
+	mu      sync.Mutex // guards servers and names
 	servers [2]client
 	names   map[string]bool // the keys that were requested; true if the creation was answered
-	written atomic.Int64    // how many keys were created
+	written atomic.Int64    // the number of keys that were created
 	ended   atomic.Bool     // true when all writers have ended
 }
 
-// soakTime is how long the writers of a soak write.
+// soakTime is the duration for which the writers of a soak write.
 const soakTime = 10 * time.Minute
 
 const (
 	logWriters, logReaders = 8, 4
-	// sampleKills is how often a server is killed without a soak. At least sampleWrites keys are
-	// created before each kill, and five times as many in a soak.
+	// sampleKills is the number of kills outside a soak. At least sampleWrites keys are created
+	// before each kill, and five times as many in a soak.
 	sampleKills, sampleWrites = 4, 60
 )
 
@@ -58,11 +58,11 @@ func TestReplicasShareOneLog(t *testing.T) {
 	var writers, readers sync.WaitGroup
 	seen := make([][]object, logReaders)
 	for i := range seen {
-		readers.Go(func() { seen[i] = r.read(i) })
+		readers.Go(func() { seen[i] = r.followLog(i) })
 	}
 	stop := make(chan struct{})
 	for i := range logWriters {
-		writers.Go(func() { r.write(i, stop) })
+		writers.Go(func() { r.writeEvents(i, stop) })
 	}
 	kills := r.killAlternately(soak.Rand(t), processes)
 	close(stop)
@@ -70,12 +70,12 @@ func TestReplicasShareOneLog(t *testing.T) {
 	r.ended.Store(true)
 	readers.Wait()
 	if !t.Failed() {
-		r.check(seen)
+		r.checkSeen(seen)
 	}
 	t.Logf("%d events of %d keys after %d kills", len(seen[0]), len(r.names), kills)
 }
 
-// server returns one of the servers as it is now.
+// server returns the client of a server. A restarted server has a new client.
 func (r *logReplicas) server(i int) client {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -83,7 +83,7 @@ func (r *logReplicas) server(i int) client {
 }
 
 // killAlternately kills the two servers alternately, each after some writes, and starts them again.
-// It returns when the soak time is over or the sample is complete.
+// It returns after soakTime in a soak, and otherwise after sampleKills.
 func (r *logReplicas) killAlternately(random *rand.Rand, processes [2]*process) (kills int) {
 	r.t.Helper()
 	end, writes := time.Now().Add(soakTime), sampleWrites
@@ -91,8 +91,8 @@ func (r *logReplicas) killAlternately(random *rand.Rand, processes [2]*process) 
 		writes *= 5
 	}
 	for i := 0; soak.On() && time.Now().Before(end) || !soak.On() && i < sampleKills; i++ {
-		next := r.written.Load() + int64(writes+random.IntN(writes))
-		client{t: r.t}.eventually("the writers write", func() bool { return r.written.Load() >= next })
+		wantWritten := r.written.Load() + int64(writes+random.IntN(writes))
+		client{t: r.t}.eventually("the writers write", func() bool { return r.written.Load() >= wantWritten })
 		processes[i%2].kill()
 		kills++
 		p, c := r.serve(r.env)
@@ -103,9 +103,9 @@ func (r *logReplicas) killAlternately(random *rand.Rand, processes [2]*process) 
 	return kills
 }
 
-// write creates keys, and revokes half of them, until stop is closed. A request without an answer
-// is not repeated.
-func (r *logReplicas) write(writer int, stop <-chan struct{}) {
+// writeEvents creates keys, and revokes half of them, until stop is closed. A request without an
+// answer is not repeated.
+func (r *logReplicas) writeEvents(writer int, stop <-chan struct{}) {
 	for n := 0; ; n++ {
 		select {
 		case <-stop:
@@ -132,12 +132,13 @@ func (r *logReplicas) write(writer int, stop <-chan struct{}) {
 	}
 }
 
-// read follows the log until the writers have ended and nothing is left. Readers have pages of
-// different sizes, some wait for events, and each continues at the other server after a kill.
-func (r *logReplicas) read(reader int) (seen []object) {
+// followLog reads the log until the writers have ended and no event is left. Readers request pages
+// of different sizes, and some wait for events. After a failed request a reader continues at the
+// other server.
+func (r *logReplicas) followLog(reader int) (seen []object) {
 	cursor := ""
 	for i, deadline := reader, time.Now().Add(waitTimeout); time.Now().Before(deadline) && r.t.Context().Err() == nil; {
-		last, c := r.ended.Load(), r.server(i)
+		writersEnded, c := r.ended.Load(), r.server(i)
 		query := url.Values{"limit": {strconv.Itoa(1 + 33*reader)}, "wait_seconds": {strconv.Itoa(reader % 2)}}
 		if cursor != "" {
 			query.Set("after", cursor)
@@ -149,11 +150,11 @@ func (r *logReplicas) read(reader int) (seen []object) {
 		}
 		deadline = time.Now().Add(waitTimeout)
 		seen, cursor = append(seen, page.objects("events")...), page.text("next_cursor")
-		if last && page.object["has_more"] != true && len(page.objects("events")) == 0 {
+		if writersEnded && page.object["has_more"] != true && len(page.objects("events")) == 0 {
 			return seen
 		}
 		if len(page.objects("events")) == 0 {
-			time.Sleep(10 * time.Millisecond) // leaves the processor to the writers; no result depends on it
+			time.Sleep(10 * time.Millisecond) // leaves processor time to the writers; no result depends on this interval
 		}
 	}
 	if r.t.Context().Err() == nil {
@@ -162,9 +163,9 @@ func (r *logReplicas) read(reader int) (seen []object) {
 	return seen
 }
 
-// check compares the readers with each other, with a reader that begins when all is written, and
-// with the answers to the writers.
-func (r *logReplicas) check(seen [][]object) {
+// checkSeen compares the events that the readers saw with the full log, and the full log with the
+// answers to the writers.
+func (r *logReplicas) checkSeen(seen [][]object) {
 	r.t.Helper()
 	c := r.server(0)
 	fullLog := caller{client: c, key: r.key}.eventsAfter("")
@@ -179,17 +180,17 @@ func (r *logReplicas) check(seen [][]object) {
 			r.t.Errorf("reader %d got %d events, and the log has %d, or their order differs", i, len(events), len(fullLog))
 		}
 	}
-	versions, created, once := map[string]float64{}, map[string]bool{}, map[string]bool{}
+	versions, created, seenIDs := map[string]float64{}, map[string]bool{}, map[string]bool{}
 	for _, e := range fullLog {
-		if once[e.text("id")] {
+		if seenIDs[e.text("id")] {
 			r.t.Errorf("the log has %v twice", e)
 		}
-		once[e.text("id")] = true
-		subject := fmt.Sprint(e.at("subject.id"))
+		seenIDs[e.text("id")] = true
+		subject := fmt.Sprint(e.valueAt("subject.id"))
 		if versions[subject]++; e["version"] != versions[subject] {
 			r.t.Errorf("%v is event %v of its subject", e, versions[subject])
 		}
-		if name := fmt.Sprint(e.at("data.name")); e.text("type") == "key.created" && strings.Contains(name, "-") {
+		if name := fmt.Sprint(e.valueAt("data.name")); e.text("type") == "key.created" && strings.Contains(name, "-") {
 			if created[name] {
 				r.t.Errorf("%s was created twice", name)
 			}

@@ -16,7 +16,7 @@ func TestEventsTellWhatHappened(t *testing.T) {
 		tenant := c.newTenant(object{"name": "Log Ltd"}).connect()
 		tenant.expect("POST", tenant.path("/sync"), nil, 200, "")
 		first := c.get("/v1/events?limit=100&tenant_id=" + tenant.guid)
-		if all := first.objects("events"); len(all) == 0 || all[0].text("type") != "tenant.connected" {
+		if events := first.objects("events"); len(events) == 0 || events[0].text("type") != "tenant.connected" {
 			t.Fatalf("the log begins with %s", first.raw)
 		}
 		cursor := first.text("next_cursor")

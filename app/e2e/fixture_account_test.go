@@ -14,7 +14,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/sandbox"
 )
 
-// uniqueNumber makes names that no other test uses.
+// uniqueNumber numbers the names that tests make, so that no two tests use the same name.
 var uniqueNumber atomic.Int64
 
 // caller is an account of one service. Every response to it is checked against the OpenAPI
@@ -29,12 +29,12 @@ func seededAccount(t *testing.T, r sandbox.Ready) caller {
 	return caller{client{t, r}, r.AccountID, r.UserEmail, r.APIKey}
 }
 
-// newAccount creates a further account through the control interface; more is merged into the
-// request body.
-func (c caller) newAccount(more object) caller {
+// newAccount creates a further account through the control interface. extraMembers are
+// merged into the request body.
+func (c caller) newAccount(extraMembers object) caller {
 	c.t.Helper()
 	body := object{"email": fmt.Sprintf("owner-%d@e2e.example", uniqueNumber.Add(1)), "plan": "complete"}
-	maps.Copy(body, more)
+	maps.Copy(body, extraMembers)
 	created := c.control("POST", "/accounts", body)
 	return caller{c.client, created.text("account_id"), body.text("email"), created.text("api_key")}
 }
@@ -83,8 +83,8 @@ func (r reply) code() string {
 	return code
 }
 
-// at returns a member of nested objects by its path, for example "readiness.next_step".
-func (o object) at(path string) any {
+// valueAt returns a member of nested objects by its path, for example "readiness.next_step".
+func (o object) valueAt(path string) any {
 	var v any = map[string]any(o)
 	for name := range strings.SplitSeq(path, ".") {
 		m, _ := v.(map[string]any)
@@ -97,18 +97,18 @@ func (o object) at(path string) any {
 func checkValues(t *testing.T, o object, want object) {
 	t.Helper()
 	for _, path := range slices.Sorted(maps.Keys(want)) {
-		if got := o.at(path); fmt.Sprint(got) != fmt.Sprint(want[path]) {
+		if got := o.valueAt(path); fmt.Sprint(got) != fmt.Sprint(want[path]) {
 			t.Errorf("%s is %v, want %v", path, got, want[path])
 		}
 	}
 }
 
-// checkMembers checks that an object has exactly these members, in any order.
+// checkMembers checks that an object has exactly the members in names, which spaces separate.
 func checkMembers(t *testing.T, subject string, o any, names string) {
 	t.Helper()
 	m, ok := o.(map[string]any)
-	if isObject, plain := o.(object); plain {
-		m, ok = isObject, true
+	if named, isObject := o.(object); isObject {
+		m, ok = named, true
 	}
 	want := strings.Fields(names)
 	slices.Sort(want)
@@ -123,7 +123,8 @@ type accountTenant struct {
 	guid, admin string
 }
 
-// newTenant creates a simulated tenant whose operations complete without delay.
+// newTenant creates a simulated tenant whose operations complete without delay. setup is the
+// request body for the control interface, or nil.
 func (c caller) newTenant(setup object) accountTenant {
 	c.t.Helper()
 	if setup == nil {
@@ -131,7 +132,7 @@ func (c caller) newTenant(setup object) accountTenant {
 	}
 	created := c.control("POST", "/tenants", setup)
 	tenant := accountTenant{c, created.text("tenant_id"), created.text("admin")}
-	tenant.setBehaviour(object{"consent_ms": 0, "role_ms": 0, "accepted_domain_ms": 0, "mailbox_ms": 0, "domain_ms": 0, "hydrate_ms": 0})
+	tenant.setBehaviour(noDelays())
 	return tenant
 }
 
@@ -147,6 +148,7 @@ func (tenant accountTenant) setBehaviour(settings object) {
 	tenant.control("POST", "/tenants/"+tenant.guid+"/behaviour", settings)
 }
 
+// path returns the API path of the tenant, followed by rest.
 func (tenant accountTenant) path(rest string) string { return "/v1/tenants/" + tenant.guid + rest }
 
 // connect lets the simulated administrator connect the tenant to the account.
@@ -182,9 +184,10 @@ func (c caller) newConnectedTenant(setup object) accountTenant {
 // nextStep returns what the API suggests as the next step of the tenant.
 func (tenant accountTenant) nextStep() any {
 	tenant.t.Helper()
-	return tenant.get(tenant.path("")).at("readiness.next_step")
+	return tenant.get(tenant.path("")).valueAt("readiness.next_step")
 }
 
+// domainPath returns the API path of a domain of the tenant, followed by rest.
 func (tenant accountTenant) domainPath(name, rest string) string {
 	return tenant.path("/domains/" + name + rest)
 }
@@ -197,7 +200,8 @@ func (c caller) newZone() string {
 	return name
 }
 
-// publishRecords writes the DNS records that the API asks for into the zone.
+// publishRecords writes the DNS records that the API asks for into the zone. It omits the MX record
+// in .invalid, which is an alternative to the TXT record for the verification.
 func (tenant accountTenant) publishRecords(zone string) {
 	tenant.t.Helper()
 	dns := tenant.get(tenant.domainPath(zone, "/dns"))

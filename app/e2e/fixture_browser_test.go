@@ -36,10 +36,10 @@ type page struct {
 	status   int
 	header   http.Header
 	url      *url.URL
-	location string
+	location string // "" if the response is a document
 	heading  string
 	text     string
-	action   string
+	action   string // the address to which the form of the page is sent, or ""
 	fields   url.Values
 }
 
@@ -156,9 +156,10 @@ type administrator struct {
 	// visited are the addresses that the browser requested; cookies are the values that it
 	// received.
 	visited, cookies []string
-	page             string
-	status           int
-	address          *url.URL
+	// page, status and address are those of the last response.
+	page    string
+	status  int
+	address *url.URL
 }
 
 // newAdministrator returns the administrator with this user name, whose browser has no cookies.
@@ -171,7 +172,7 @@ func newAdministrator(t testing.TB, name string) *administrator {
 	return a
 }
 
-// RoundTrip records the address and the cookies of each request.
+// RoundTrip records the address of each request and the cookies of its response.
 func (a *administrator) RoundTrip(r *http.Request) (*http.Response, error) {
 	a.visited = append(a.visited, r.URL.String())
 	answer, err := http.DefaultTransport.RoundTrip(r)
@@ -203,22 +204,21 @@ func (a *administrator) load(answer *http.Response, err error) {
 }
 
 var (
-	formOf  = regexp.MustCompile(`<form method="post" action="([^"]*)">`)
-	inputOf = regexp.MustCompile(`<input [^>]*name="([^"]+)"[^>]*?(?: value="([^"]*)")?[^>]*>`)
+	formPattern  = regexp.MustCompile(`<form method="post" action="([^"]*)">`)
+	inputPattern = regexp.MustCompile(`<input [^>]*name="([^"]+)"[^>]*?(?: value="([^"]*)")?[^>]*>`)
 )
 
-// form returns the fields that the form of the page would send, and the address that it sends them
-// to.
+// form returns the address and the fields that the form of the page would send.
 func (a *administrator) form() (to *url.URL, fields url.Values) {
 	a.t.Helper()
-	form := formOf.FindStringSubmatch(a.page)
+	form := formPattern.FindStringSubmatch(a.page)
 	if form == nil {
-		a.t.Fatalf("a page without a form (%d): %s", a.status, a.page)
+		a.t.Fatalf("the page has no form (%d): %s", a.status, a.page)
 	}
 	to, err := a.address.Parse(stdhtml.UnescapeString(form[1]))
 	must(a.t, err)
 	fields = url.Values{}
-	for _, input := range inputOf.FindAllStringSubmatch(a.page, -1) {
+	for _, input := range inputPattern.FindAllStringSubmatch(a.page, -1) {
 		fields.Set(input[1], stdhtml.UnescapeString(input[2]))
 	}
 	if fields.Has("username") {
@@ -246,7 +246,7 @@ func (a *administrator) submit(decision, host string) {
 func (a *administrator) submitWhileUnavailable(t *testing.T, decision, host string) {
 	t.Helper()
 	before := *a
-	client{t: t}.eventually("the form is not refused for now", func() bool {
+	client{t: t}.eventually("the form is accepted", func() bool {
 		*a = before
 		a.submit(decision, host)
 		return a.status != http.StatusServiceUnavailable
@@ -270,7 +270,7 @@ func (a *administrator) openConfirmationFrom(link string) {
 	a.submit("accept", "") // the consent
 	a.submit("", "")       // the sign-in
 	if !strings.Contains(a.page, "/connect/microsoft365/confirm") {
-		a.t.Fatalf("no page to confirm (%d): %s", a.status, a.page)
+		a.t.Fatalf("the page does not ask for a confirmation (%d): %s", a.status, a.page)
 	}
 }
 
@@ -284,7 +284,7 @@ func (a *administrator) connect(c client, key string) {
 	}
 }
 
-// parameter returns the value that a query parameter had last in the browser.
+// parameter returns the last value of a query parameter in the addresses that the browser visited.
 func (a *administrator) parameter(name string) string {
 	for i := len(a.visited) - 1; i >= 0; i-- {
 		if u, err := url.Parse(a.visited[i]); err == nil && u.Query().Get(name) != "" {

@@ -37,7 +37,7 @@ type programs struct{ folder, binary string }
 var (
 	releaseBuild   = buildIn("release")
 	failpointBuild = buildIn("failpoints")
-	// previousBuild is the release before the last schema change. It has only the Microsoft 365
+	// previousBuild is the service before the last schema change. It has only the Microsoft 365
 	// plugin.
 	previousBuild = buildIn("previous")
 	scratchDir    string
@@ -79,7 +79,8 @@ func buildIn(folder string) func() (programs, error) {
 	}
 }
 
-// pluginDescriptions returns the output of `describe` of every bundled plugin, concatenated.
+// pluginDescriptions runs every bundled plugin with the argument `describe` and returns the
+// concatenated outputs.
 func pluginDescriptions(t *testing.T) []byte {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(requirePrograms(t, releaseBuild).folder, "plugins", "*-*"))
@@ -108,7 +109,7 @@ func requirePrograms(t *testing.T, buildFunc func() (programs, error)) programs 
 // object is a JSON object of a response.
 type object map[string]any
 
-// text returns a member, formatted as text.
+// text returns a member, formatted as text: "<nil>" if the member is missing.
 func (o object) text(name string) string { return fmt.Sprint(o[name]) }
 
 // objects returns a member that is a list of objects.
@@ -148,23 +149,23 @@ func (c client) do(method, url, key string, body any) reply {
 	return r
 }
 
-// tryDo is do for requests that may get no response.
+// tryDo is like do, for requests that may get no response.
 func (c client) tryDo(method, url, key string, body any) (reply, error) {
 	return c.tryWithKey(rand.Text(), method, url, key, body)
 }
 
-// retryWhileUnavailable is tryWithKey for a caller that repeats the request while the answer is
-// 503, or while an earlier try is in progress. A busy database leads to 503 for requests that would
-// wait too long for a connection.
+// retryWhileUnavailable is like tryWithKey, for a caller that repeats the request while the answer
+// is 503, or while an earlier try is in progress. A busy database leads to 503 for requests that
+// would wait too long for a connection.
 func (c client) retryWhileUnavailable(idempotencyKey, method, path, key string, body any) (got reply, err error) {
-	c.eventually(method+" "+path+" is not refused for now", func() bool {
+	c.eventually(method+" "+path+" is not answered 503", func() bool {
 		got, err = c.tryWithKey(idempotencyKey, method, c.ready.APIURL+path, key, body)
 		return err != nil || got.code() != "service_unavailable" && got.code() != "idempotency_request_in_progress"
 	})
 	return got, err
 }
 
-// tryWithKey is tryDo with this Idempotency-Key, for writes that are sent again.
+// tryWithKey is like tryDo with the given Idempotency-Key, for writes that are sent again.
 func (c client) tryWithKey(idempotencyKey, method, url, key string, body any) (reply, error) {
 	payload := []byte(nil)
 	if body != nil {
@@ -197,8 +198,8 @@ func (c client) tryWithKey(idempotencyKey, method, url, key string, body any) (r
 	return parseReply(answer, raw), err
 }
 
-// parseReply returns a response with its parsed body. The object is empty if the body is no JSON
-// object.
+// parseReply returns a response with its parsed body. The object is empty if the body is not a
+// JSON object.
 func parseReply(answer *http.Response, raw []byte) reply {
 	got := reply{status: answer.StatusCode, header: answer.Header, raw: raw, object: object{}}
 	_ = json.Unmarshal(raw, &got.object)

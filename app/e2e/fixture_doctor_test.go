@@ -74,9 +74,9 @@ var clientKeys = sync.OnceValues(func() ([2]*rsa.PrivateKey, error) {
 	return keys, err
 })
 
-// certificateFile writes a client certificate, with its private key if ownKey, and otherwise with a
-// different key. from and until are relative to now.
-func certificateFile(t *testing.T, from, until time.Duration, ownKey bool) string {
+// certificateFile writes a client certificate and a private key. The key belongs to the certificate
+// only if keyMatches. from and until are relative to now.
+func certificateFile(t *testing.T, from, until time.Duration, keyMatches bool) string {
 	t.Helper()
 	keys, err := clientKeys()
 	must(t, err)
@@ -87,7 +87,7 @@ func certificateFile(t *testing.T, from, until time.Duration, ownKey bool) strin
 	der, err := x509.CreateCertificate(rand.Reader, template, template, keys[0].Public(), keys[0])
 	must(t, err)
 	key := keys[0]
-	if !ownKey {
+	if !keyMatches {
 		key = keys[1]
 	}
 	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
@@ -127,7 +127,7 @@ func redisDouble(t *testing.T) string {
 	return "redis://" + serveTCP(t, func(conn net.Conn) {
 		defer func() { _ = conn.Close() }()
 		lines := bufio.NewScanner(conn)
-		for lines.Scan() { // *1, $4, ping
+		for lines.Scan() { // the command PING is the lines *1, $4 and ping
 			switch word := strings.ToLower(lines.Text()); {
 			case word == "ping":
 				_, _ = io.WriteString(conn, "+PONG\r\n")

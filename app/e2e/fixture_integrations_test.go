@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// sendingNames are the sending platforms that the sandbox simulates.
-var sendingNames = []string{"emailbison", "instantly", "plusvibe", "salesblink", "smartlead"}
+// sendingPlatforms are the names of the platforms that the sandbox simulates.
+var sendingPlatforms = []string{"emailbison", "instantly", "plusvibe", "salesblink", "smartlead"}
 
 // mailboxTenant is a tenant with mailboxes that the service provisioned.
 type mailboxTenant struct {
@@ -35,8 +35,8 @@ func (c caller) newMailboxTenant(localParts ...string) mailboxTenant {
 	return mailboxTenant{tenant, mailboxes}
 }
 
-// expect is caller.expect, but repeats requests that are answered 503: all tests share the request
-// limits of one platform customer.
+// expect is like caller.expect, but repeats a request while the answer is 503. All tests share the
+// request limits of one platform customer.
 func (c mailboxTenant) expect(method, path string, body any, status int, code string) reply {
 	c.t.Helper()
 	for deadline := time.Now().Add(waitTimeout); status != http.StatusServiceUnavailable && time.Now().Before(deadline); {
@@ -51,6 +51,7 @@ func (c mailboxTenant) expect(method, path string, body any, status int, code st
 	return c.caller.expect(method, path, body, status, code)
 }
 
+// checkReply checks status and error code of a response.
 func (c mailboxTenant) checkReply(got reply, method, path string, status int, code string) {
 	c.t.Helper()
 	if got.status != status || got.code() != code {
@@ -79,21 +80,22 @@ type testIntegration struct {
 // sandbox's customer.
 func (c client) integrationBody(provider string) object {
 	c.t.Helper()
-	held, _ := c.ready.Sending[provider].(map[string]any)
-	if held == nil {
+	customer, _ := c.ready.Sending[provider].(map[string]any)
+	if customer == nil {
 		c.t.Fatalf("the sandbox has no customer at %s: %v", provider, c.ready.Sending)
 	}
-	body := object{"provider": provider, "name": "Outbound " + provider, "api_key": held["api_key"]}
-	if workspaces := object(held).objects("workspaces"); len(workspaces) > 0 {
+	body := object{"provider": provider, "name": "Outbound " + provider, "api_key": customer["api_key"]}
+	if workspaces := object(customer).objects("workspaces"); len(workspaces) > 0 {
 		body["workspace_id"] = workspaces[0]["id"]
 	}
 	return body
 }
 
+// addIntegration adds an integration with a sending platform to the account of the tenant.
 func (c mailboxTenant) addIntegration(provider string) testIntegration {
 	c.t.Helper()
 	created := c.post("/v1/integrations", c.integrationBody(provider))
-	capabilities, _ := created.at("capabilities").(map[string]any)
+	capabilities, _ := created.valueAt("capabilities").(map[string]any)
 	return testIntegration{c, created.text("id"), provider, capabilities}
 }
 
@@ -104,9 +106,10 @@ func (i testIntegration) mailboxPath(n int, rest string) string {
 	return i.path("/mailboxes/" + i.mailboxes[n].text("id") + rest)
 }
 
+// address returns the address of a mailbox.
 func (i testIntegration) address(n int) string { return i.mailboxes[n].text("primary_smtp") }
 
-// signInSession is a session with its sign-in link.
+// signInSession is the OAuth session of a mailbox, with its sign-in link.
 type signInSession struct {
 	testIntegration
 	n      int // index of the mailbox
@@ -115,7 +118,7 @@ type signInSession struct {
 	answer reply
 }
 
-// beginSession opens a session for a mailbox.
+// beginSession begins an OAuth session for a mailbox.
 func (i testIntegration) beginSession(n int) signInSession {
 	i.t.Helper()
 	got := i.post(i.mailboxPath(n, "/oauth/microsoft/init"), nil)
@@ -156,8 +159,8 @@ func (i testIntegration) connectMailbox(n int) {
 	s.waitForStatus("connected")
 }
 
-// checkConnection checks the connection with which a mailbox is listed, and returns it; status is
-// "" if it never had one.
+// checkConnection checks the status of a mailbox's connection in the list of mailboxes, and returns
+// the connection. An empty status means that the mailbox never had a connection.
 func (i testIntegration) checkConnection(n int, status string) object {
 	i.t.Helper()
 	for _, m := range i.get(i.path("/mailboxes")).objects("mailboxes") {
@@ -189,8 +192,8 @@ func (i testIntegration) editPlatformAccount(method string, n int, body any) {
 	i.control(method, "/sending/"+i.provider+"/accounts/"+url.PathEscape(i.address(n)), body)
 }
 
-// countCalls counts the platform calls for a mailbox's address, and all removals. Tests that run at
-// the same time use the same platform.
+// countCalls counts the platform calls whose path contains a mailbox's address, and all DELETE
+// calls. It ignores other calls, because other tests use the platform at the same time.
 func (i testIntegration) countCalls(n int) (times int) {
 	i.t.Helper()
 	for _, call := range i.journal(i.provider) {
@@ -202,10 +205,10 @@ func (i testIntegration) countCalls(n int) (times int) {
 }
 
 // journal returns the calls that the simulator of a provider recorded, in order.
-func (c client) journal(provider string) (all []object) {
+func (c client) journal(provider string) (calls []object) {
 	c.t.Helper()
-	must(c.t, json.Unmarshal(c.control("GET", "/calls?provider="+provider, nil).raw, &all))
-	return all
+	must(c.t, json.Unmarshal(c.control("GET", "/calls?provider="+provider, nil).raw, &calls))
+	return calls
 }
 
 // operationsAt returns the operations that were called at a provider, in order, without the
@@ -220,10 +223,10 @@ func (c client) operationsAt(provider string) (operations []string) {
 	return operations
 }
 
-// countOf counts the occurrences of one operation.
-func countOf(operations []string, one string) (n int) {
+// countOf counts the occurrences of an operation.
+func countOf(operations []string, operation string) (n int) {
 	for _, o := range operations {
-		if o == one {
+		if o == operation {
 			n++
 		}
 	}
@@ -242,7 +245,7 @@ var expectedCapabilities = map[string]map[string]bool{
 // forEachPlatform runs a subtest for each platform with a capability.
 func forEachPlatform(t *testing.T, capability string, do func(t *testing.T, name string)) {
 	t.Helper()
-	for _, name := range sendingNames {
+	for _, name := range sendingPlatforms {
 		if expectedCapabilities[name][capability] {
 			t.Run(name, func(t *testing.T) { do(t, name) })
 		}
@@ -263,19 +266,19 @@ func (i testIntegration) hasAccount(n int) bool {
 }
 
 // accountAddresses returns the addresses of the accounts at the platform.
-func (i testIntegration) accountAddresses() (all []string) {
+func (i testIntegration) accountAddresses() (addresses []string) {
 	i.t.Helper()
 	var accounts []object
 	must(i.t, json.Unmarshal(i.control("GET", "/sending/"+i.provider+"/accounts", nil).raw, &accounts))
 	for _, a := range accounts {
 		for _, member := range []string{"email", "from_email", "address"} {
 			if a.text(member) != "" && a[member] != nil {
-				all = append(all, a.text(member))
+				addresses = append(addresses, a.text(member))
 				break
 			}
 		}
 	}
-	return all
+	return addresses
 }
 
 // addIntegration adds an integration and begins a session for the mailbox.

@@ -28,9 +28,10 @@ func newJourney(c caller, setup, behaviour object) *journey {
 	return &journey{accountTenant: tenant, zones: []string{tenant.newZone(), tenant.newZone()}, prepare: func() {}}
 }
 
-// do repeats a request with the same Idempotency-Key until it succeeds, as the caller of a platform
-// that fails has to do. accepted are codes that say that a later try can succeed.
-func (j *journey) do(method, path string, body any, accepted ...string) reply {
+// do repeats a request until it succeeds. It keeps the Idempotency-Key unless the API refused the
+// request, because a refusal is stored with its key. retryCodes are the codes of refusals after
+// which a later try can succeed.
+func (j *journey) do(method, path string, body any, retryCodes ...string) reply {
 	j.t.Helper()
 	key, last := rand.Text(), reply{}
 	for deadline := time.Now().Add(waitTimeout); time.Now().Before(deadline) && j.t.Context().Err() == nil; {
@@ -50,11 +51,11 @@ func (j *journey) do(method, path string, body any, accepted ...string) reply {
 			if sync := j.path("/sync"); path != sync {
 				j.do("POST", sync, nil)
 			}
-		case got.code() == "dkim_not_ready": // the platform may have made the records after they were published
+		case got.code() == "dkim_not_ready": // the platform may have created the DKIM records after the last publish
 			key = rand.Text()
 			j.publish()
 		case got.status == http.StatusBadGateway, got.status == http.StatusServiceUnavailable, got.status == http.StatusGatewayTimeout:
-		case slices.Contains(accepted, got.code()):
+		case slices.Contains(retryCodes, got.code()):
 			key = rand.Text() // a refusal is stored with its key
 		default:
 			j.t.Errorf("%s %s: %d %s", method, path, got.status, got.raw)
@@ -80,7 +81,7 @@ func (j *journey) step(requests ...func()) {
 	}
 }
 
-// syncFully syncs until a sync is complete. A sync that misses a part answers "partial".
+// syncFully syncs until a sync is complete. The status of an incomplete sync is "partial".
 func (j *journey) syncFully() {
 	j.t.Helper()
 	j.eventually("a complete sync", func() bool {
@@ -99,21 +100,21 @@ func (j *journey) onboard() {
 		})
 	})
 	j.step(j.syncFully)
-	inZone := func(zone, rest string, accepted ...string) func() {
-		return func() { j.do("POST", j.domainPath(zone, rest), nil, accepted...) }
+	domainRequest := func(zone, rest string, retryCodes ...string) func() {
+		return func() { j.do("POST", j.domainPath(zone, rest), nil, retryCodes...) }
 	}
-	var adding, verifying []func()
+	var addRequests, verifyRequests []func()
 	for _, zone := range j.zones {
-		adding = append(adding, func() {
+		addRequests = append(addRequests, func() {
 			checkValues(j.t, j.do("POST", j.path("/domains"), object{"domain": zone}).object, object{"status": "added"})
 		})
-		verifying = append(verifying, inZone(zone, "/verify", "domain_not_found"))
+		verifyRequests = append(verifyRequests, domainRequest(zone, "/verify", "domain_not_found"))
 	}
-	j.step(adding...)
+	j.step(addRequests...)
 	j.publish()
-	j.step(append(verifying, j.syncFully)...)
+	j.step(append(verifyRequests, j.syncFully)...)
 	j.publish()
-	j.step(inZone(j.zones[0], "/enable-dkim"), j.syncFully)
+	j.step(domainRequest(j.zones[0], "/enable-dkim"), j.syncFully)
 	j.step(func() { j.provision(j.zones[0], "ada", "max", "lise") }, func() { j.provision(j.zones[1], "emmy") }, j.syncFully)
 }
 
@@ -139,10 +140,10 @@ func (j *journey) provision(zone string, localParts ...string) {
 	created, answers := 0.0, ""
 	j.eventually("mailboxes of "+zone, func() bool {
 		got := j.do("POST", j.path("/mailboxes"), mailboxesBody(zone, localParts...), "domain_not_found")
-		n, _ := got.at("created_count").(float64)
+		n, _ := got.valueAt("created_count").(float64)
 		created += n
 		answers += "\n" + string(got.raw)
-		return j.t.Failed() || got.at("failed_count") == 0.0
+		return j.t.Failed() || got.valueAt("failed_count") == 0.0
 	})
 	if created != float64(len(localParts)) {
 		j.t.Errorf("%s: %v mailboxes were created, want %d. The answers:%s", zone, created, len(localParts), answers)
@@ -159,8 +160,9 @@ func (j *journey) mailboxIDs() map[string]string {
 	return ids
 }
 
-// limit sets limits, lets a mailbox exceed one, and checks that it is blocked and then unblocked.
-func (j *journey) limit(ids map[string]string) {
+// checkLimits sets limits, lets a mailbox exceed its limit, and checks that the mailbox is blocked.
+// It raises the limit and checks that the mailbox is unblocked.
+func (j *journey) checkLimits(ids map[string]string) {
 	j.t.Helper()
 	limited := "max@" + j.zones[0]
 	setLimit := func(body object) func() { return func() { j.do("POST", j.path("/mailbox-limits"), body) } }
@@ -171,7 +173,7 @@ func (j *journey) limit(ids map[string]string) {
 	j.enforceUntil("unblocked", false, ids[limited])
 }
 
-// enforceUntil enforces the limits until the mailbox is blocked, or until it is not.
+// enforceUntil enforces the limits until the blocked state of the mailbox is as wanted.
 func (j *journey) enforceUntil(subject string, blocked bool, id string) {
 	j.t.Helper()
 	j.step(func() {
@@ -179,7 +181,7 @@ func (j *journey) enforceUntil(subject string, blocked bool, id string) {
 			if _, err := j.tryDo("POST", j.ready.ControlURL+"/enforcement/run", "", nil); err != nil {
 				j.t.Error(err)
 			}
-			if j.t.Failed() || j.call("GET", j.path("/mailboxes/"+id+"/usage"), nil).at("is_blocked") == blocked {
+			if j.t.Failed() || j.call("GET", j.path("/mailboxes/"+id+"/usage"), nil).valueAt("is_blocked") == blocked {
 				return true
 			}
 			j.syncFully()
@@ -227,19 +229,19 @@ func (j *journey) remove(ids map[string]string) {
 	}
 }
 
-// executed counts the calls that the platform has executed, by operation. Those that change an
-// account are counted for each account.
-func (j *journey) executed() map[string]int {
+// countExecuted counts the calls that the platform has executed, by operation. Calls that change a
+// user are counted for each user.
+func (j *journey) countExecuted() map[string]int {
 	j.t.Helper()
-	done := map[string]int{}
+	counts := map[string]int{}
 	for _, call := range j.journal(mailPlatform) {
 		if status, _ := call["status"].(float64); status >= 200 && status < 300 {
 			operation := call.text("operation")
 			if operation == "user.update" {
 				operation += " " + call.text("path")
 			}
-			done[operation]++
+			counts[operation]++
 		}
 	}
-	return done
+	return counts
 }

@@ -24,17 +24,17 @@ type matrixFixture struct {
 	spare           matrixAccount // its plan lapses and its key is rotated during the test
 	downgraded      matrixAccount // has more tenants than its plan has slots
 	full            caller        // all slots are taken
-	lapsed          matrixAccount
+	lapsed          matrixAccount // its plan is not active
 	rotatedKey      string        // an API key that was rotated
 	managed         accountTenant // assigned to a different account, never to a
 	formerlyManaged accountTenant // was assigned to a
 	deleted         accountTenant // was connected to a
 	ids             map[string]string
 
-	journal *spanReceiver
-	process *process
-	db      *sql.DB
-	digest  string // SQL that returns all rows of the tables that a refused request must not change, as text
+	journal       *spanReceiver
+	process       *process
+	db            *sql.DB
+	snapshotQuery string // SQL that returns all rows of the tables that a refused request must not change, as text
 }
 
 // matrixAccount is an account with a tenant, two domains and three mailboxes, and a second tenant
@@ -60,7 +60,7 @@ func (c caller) newSigningResources(localParts ...string) accountResources {
 	zone := tenant.newVerifiedDomain()
 	tenant.publishRecords(zone)
 	tenant.eventually("the selectors are seen", func() bool {
-		return tenant.get(tenant.domainPath(zone, "/dkim-status")).at("ready_to_enable") == true
+		return tenant.get(tenant.domainPath(zone, "/dkim-status")).valueAt("ready_to_enable") == true
 	})
 	tenant.post(tenant.domainPath(zone, "/enable-dkim"), nil)
 	tenant.post(tenant.path("/mailboxes"), mailboxesBody(zone, localParts...))
@@ -74,6 +74,7 @@ func (c caller) newSigningResources(localParts ...string) accountResources {
 	}}
 }
 
+// newMatrixFixture starts a sandbox and creates the accounts and resources of the matrix.
 func newMatrixFixture(t *testing.T) *matrixFixture {
 	t.Helper()
 	f, data := &matrixFixture{journal: newSpanReceiver(t), ids: map[string]string{}}, t.TempDir()
@@ -126,8 +127,8 @@ func (f *matrixFixture) openDatabase(t *testing.T, file string) {
 	f.db.SetMaxOpenConns(1) // PRAGMA data_version is specific to a connection
 	t.Cleanup(func() { _ = f.db.Close() })
 	var parts []string
-	// These tables may change: a refused request of a known key adds an audit entry, and once a
-	// minute the service stores when each key was last used.
+	// The excluded tables may change: a refused request of a known key adds an audit entry, and
+	// once a minute the service stores when each key was last used.
 	for _, table := range f.queryStrings(t, "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name NOT IN ('audit_chains', 'audit_entries', 'api_key_uses')") {
 		var values []string
 		for _, column := range f.queryStrings(t, "SELECT name FROM pragma_table_info('"+table+"')") {
@@ -139,10 +140,11 @@ func (f *matrixFixture) openDatabase(t *testing.T, file string) {
 	if len(parts) < 10 {
 		t.Fatalf("only %d tables", len(parts))
 	}
-	f.digest = "SELECT " + strings.Join(parts, "||x'0a'||")
+	f.snapshotQuery = "SELECT " + strings.Join(parts, "||x'0a'||")
 }
 
-func (f *matrixFixture) queryStrings(t *testing.T, query string) (all []string) {
+// queryStrings runs a query with one text column and returns the values.
+func (f *matrixFixture) queryStrings(t *testing.T, query string) (values []string) {
 	t.Helper()
 	rows, err := f.db.QueryContext(context.Background(), query)
 	must(t, err)
@@ -150,21 +152,23 @@ func (f *matrixFixture) queryStrings(t *testing.T, query string) (all []string) 
 	for rows.Next() {
 		var text string
 		must(t, rows.Scan(&text))
-		all = append(all, text)
+		values = append(values, text)
 	}
 	must(t, rows.Err())
-	return all
+	return values
 }
 
-// databaseSnapshot is the database at a moment. Rows are read only if something was written since
-// the previous snapshot.
+// databaseSnapshot is the content of the database at one moment. version is SQLite's data_version;
+// rows are the tables as text.
 type databaseSnapshot struct{ version, rows string }
 
+// snapshot takes a snapshot of the database. It reads the rows only if something was written since
+// the snapshot in before.
 func (f *matrixFixture) snapshot(t *testing.T, before databaseSnapshot) databaseSnapshot {
 	t.Helper()
 	now := databaseSnapshot{version: f.queryStrings(t, "PRAGMA data_version")[0], rows: before.rows}
 	if now.version != before.version {
-		now.rows = f.queryStrings(t, f.digest)[0]
+		now.rows = f.queryStrings(t, f.snapshotQuery)[0]
 	}
 	return now
 }

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// onboarding takes one tenant from the connection to working mailboxes, one request a step. The
-// caller repeats each request until it succeeds.
+// onboarding takes one tenant from the connection to working mailboxes. Each step is one request,
+// which the caller repeats until it succeeds.
 type onboarding struct {
 	*restartingSandbox
 	tenant, domain, mailbox string
@@ -42,8 +42,10 @@ func noDelays() object {
 	return object{"consent_ms": 0, "role_ms": 0, "accepted_domain_ms": 0, "mailbox_ms": 0, "domain_ms": 0, "hydrate_ms": 0}
 }
 
+// path returns the API path of the tenant, followed by rest.
 func (o *onboarding) path(rest string) string { return "/v1/tenants/" + o.tenant + rest }
 
+// accountTenant returns the tenant with a client of the running service.
 func (o *onboarding) accountTenant() accountTenant {
 	return accountTenant{caller: seededAccount(o.t, o.ready), guid: o.tenant}
 }
@@ -51,10 +53,10 @@ func (o *onboarding) accountTenant() accountTenant {
 // onboardingSteps returns the steps from a tenant that is not connected to working mailboxes. Each
 // request can be repeated, whatever the outcome of the previous attempt.
 func onboardingSteps() []step {
-	fixed := func(method, rest string, body any) func(*onboarding) request {
+	fixedRequest := func(method, rest string, body any) func(*onboarding) request {
 		return func(o *onboarding) request { return request{method: method, path: o.path(rest), body: body} }
 	}
-	inDomain := func(rest string) func(*onboarding) request {
+	domainRequest := func(rest string) func(*onboarding) request {
 		return func(o *onboarding) request {
 			return request{method: "POST", path: o.path("/domains/" + o.domain + rest)}
 		}
@@ -62,17 +64,17 @@ func onboardingSteps() []step {
 	publish := func(o *onboarding, _ reply) { o.accountTenant().publishRecords(o.domain) }
 	return []step{
 		{name: "connect", makeRequest: func(o *onboarding) request {
-			return request{method: "POST", path: "/tenants/" + o.tenant + "/consent", body: object{"api_key": "of the account"}, control: true}
+			return request{method: "POST", path: "/tenants/" + o.tenant + "/consent", body: object{"api_key": "of the account"}, viaControl: true}
 		}},
-		{name: "sync", makeRequest: fixed("POST", "/sync", nil), checkReply: func(o *onboarding, got reply) { o.checkEqual("sync", got.text("status"), "completed") }},
+		{name: "sync", makeRequest: fixedRequest("POST", "/sync", nil), checkReply: func(o *onboarding, got reply) { o.checkEqual("sync", got.text("status"), "completed") }},
 		{name: "add domain", makeRequest: func(o *onboarding) request {
 			return request{method: "POST", path: o.path("/domains"), body: object{"domain": o.domain}}
 		}, checkReply: func(o *onboarding, got reply) {
 			o.checkEqual("add domain", got.text("status"), "added")
 			publish(o, got)
 		}},
-		{name: "verify", makeRequest: inDomain("/verify"), checkReply: publish},
-		{name: "enable-dkim", makeRequest: inDomain("/enable-dkim")},
+		{name: "verify", makeRequest: domainRequest("/verify"), checkReply: publish},
+		{name: "enable-dkim", makeRequest: domainRequest("/enable-dkim")},
 		{name: "provision", makeRequest: func(o *onboarding) request {
 			return request{method: "POST", path: o.path("/mailboxes"), body: mailboxesBody(o.domain, "ada", "max", "lise")}
 		}, checkReply: func(o *onboarding, got reply) {
@@ -93,7 +95,7 @@ func (o *onboarding) run(steps []step, do func(step, request) reply) {
 		r := s.makeRequest(o)
 		r.idempotencyKey = rand.Text()
 		got := do(s, r)
-		if r.method != http.MethodGet && !r.control && strings.HasPrefix(r.path, "/v1/") {
+		if r.method != http.MethodGet && !r.viaControl && strings.HasPrefix(r.path, "/v1/") {
 			o.writes++
 		}
 		if s.checkReply != nil {
@@ -102,10 +104,10 @@ func (o *onboarding) run(steps []step, do func(step, request) reply) {
 	}
 }
 
-// writesExpectedOnce are the platform operations that must not be repeated after a failure: they
-// create something, or a read shows that they are done. The value is the number of times that the
-// onboarding needs them.
-var writesExpectedOnce = map[string]int{
+// requiredWrites are the numbers of writes that an onboarding needs, by platform operation. They
+// must be exact for these operations, because each creates something, or a read shows that it is
+// done. The service must therefore not repeat them after a failure.
+var requiredWrites = map[string]int{
 	"create-roleAssignments": 1, "Set-TransportConfig": 1,
 	"domain.create": 1, "domain.verify": 1, "domain.update": 1,
 	"New-DkimSigningConfig": 1, "Set-DkimSigningConfig": 1,
@@ -116,10 +118,10 @@ var writesExpectedOnce = map[string]int{
 // onboarding without failures.
 func (o *onboarding) checkOutcome() {
 	o.t.Helper()
-	done, unsure := o.operationCounts()
-	for operation, want := range writesExpectedOnce {
-		if done[operation] > want || done[operation]+unsure[operation] < want {
-			o.t.Errorf("%s was done %d times (and possibly %d more), want %d (after %v)", operation, done[operation], unsure[operation], want, o.hitFailpoints)
+	doneCounts, unsureCounts := o.operationCounts()
+	for operation, want := range requiredWrites {
+		if doneCounts[operation] > want || doneCounts[operation]+unsureCounts[operation] < want {
+			o.t.Errorf("%s was done %d times (and possibly %d more), want %d (after %v)", operation, doneCounts[operation], unsureCounts[operation], want, o.hitFailpoints)
 		}
 	}
 	domains, mailboxes := o.platformState(o.tenant)
@@ -147,8 +149,8 @@ func (o *onboarding) checkOutcome() {
 	o.checkEqual("next step", tenant.nextStep(), nil)
 }
 
-// checkDomainSlots adds domains up to the limit of 12. A crash must not have changed the number of
-// free slots.
+// checkDomainSlots adds domains up to the limit of 12, because a crash must not change the number
+// of free slots.
 func (o *onboarding) checkDomainSlots() {
 	o.t.Helper()
 	tenant := o.accountTenant()
@@ -161,7 +163,7 @@ func (o *onboarding) checkDomainSlots() {
 	o.checkEqual("domains at the platform", len(domains), 12)
 }
 
-// retrying returns a function for run that sends a request until it succeeds.
+// retrying returns a function for onboarding.run that sends a request until it succeeds.
 func retrying(o *onboarding) func(step, request) reply {
 	return func(_ step, r request) reply { return o.retryUntilSuccess(r) }
 }
@@ -169,10 +171,10 @@ func retrying(o *onboarding) func(step, request) reply {
 // restartingSandbox is a sandbox that is killed and started again on its data folder.
 type restartingSandbox struct {
 	client
-	binary  programs
+	build   programs
 	data    string
 	process *process
-	// armedFailpoints are still to be hit; hitFailpoints were hit.
+	// armedFailpoints kill the service when it reaches them. hitFailpoints have done so.
 	armedFailpoints, hitFailpoints []string
 	extraEnv                       []string // environment variables besides the failpoints
 	flags                          []string
@@ -181,7 +183,7 @@ type restartingSandbox struct {
 // newRestartingSandbox starts a sandbox with armed failpoints.
 func newRestartingSandbox(t *testing.T, build programs, armed []string) *restartingSandbox {
 	t.Helper()
-	server := &restartingSandbox{client: client{t: t}, binary: build, data: t.TempDir(), armedFailpoints: armed}
+	server := &restartingSandbox{client: client{t: t}, build: build, data: t.TempDir(), armedFailpoints: armed}
 	server.start()
 	return server
 }
@@ -190,7 +192,7 @@ func newRestartingSandbox(t *testing.T, build programs, armed []string) *restart
 func (s *restartingSandbox) start() {
 	s.t.Helper()
 	env := append([]string{"TENANTRY_FAILPOINTS=" + strings.Join(s.armedFailpoints, ",")}, s.extraEnv...)
-	p, ready, err := launchDev(s.binary, s.data, env, s.flags...)
+	p, ready, err := launchDev(s.build, s.data, env, s.flags...)
 	if p != nil {
 		p.stopAtEnd(s.t)
 	}
@@ -217,13 +219,13 @@ func (s *restartingSandbox) disarmHit() bool {
 	return true
 }
 
-// request is sent until it succeeds.
+// request is a request to the API, or to the control interface if viaControl is set.
 type request struct {
 	method, path string
 	body         any
-	control      bool
-	// doneStatus is the status, besides 2xx, which says that an operation without a repeatable
-	// result is already done.
+	viaControl   bool
+	// doneStatus, if not 0, is a further status that counts as success. It says that an earlier
+	// attempt has completed the operation.
 	doneStatus int
 	// retryCode is the error code of a refusal that is temporary.
 	retryCode string
@@ -233,7 +235,7 @@ type request struct {
 
 // send sends a request once.
 func (s *restartingSandbox) send(r request) (reply, error) {
-	if r.control {
+	if r.viaControl {
 		return s.tryDo(r.method, s.ready.ControlURL+r.path, "", withAPIKey(r.body, s.ready.APIKey))
 	}
 	return s.tryWithKey(cmp.Or(r.idempotencyKey, rand.Text()), r.method, s.ready.APIURL+r.path, s.ready.APIKey, r.body)
@@ -271,15 +273,15 @@ func (s *restartingSandbox) retryUntilSuccess(r request) reply {
 
 // restartAfterFailpoint starts the service again after a failpoint killed it. It fails the test if
 // the service still runs or ended for a different reason.
-func (s *restartingSandbox) restartAfterFailpoint(r request, lost error) {
+func (s *restartingSandbox) restartAfterFailpoint(r request, sendErr error) {
 	s.t.Helper()
 	select {
 	case <-s.process.done:
 	case <-time.After(waitTimeout):
-		s.t.Fatalf("%s %s got no answer from a running service: %v", r.method, r.path, lost)
+		s.t.Fatalf("%s %s got no answer from a running service: %v", r.method, r.path, sendErr)
 	}
 	if !s.disarmHit() {
-		s.t.Fatalf("%s %s: the service ended without a failpoint: %v", r.method, r.path, lost)
+		s.t.Fatalf("%s %s: the service ended without a failpoint: %v", r.method, r.path, sendErr)
 	}
 	s.start()
 }
@@ -291,8 +293,8 @@ func (s *restartingSandbox) killAndRestart() {
 	s.start()
 }
 
-// operationCounts counts the calls at the simulator by operation. Calls with status 0 got no
-// response: they may or may not have taken effect and count as unsure.
+// operationCounts counts the successful calls at the simulator by operation. Calls with status 0
+// got no response. They may or may not have taken effect and are counted as unsure.
 func (s *restartingSandbox) operationCounts() (done, unsure map[string]int) {
 	s.t.Helper()
 	done, unsure = map[string]int{}, map[string]int{}

@@ -88,6 +88,7 @@ func (p *process) stopAtEnd(t *testing.T) {
 	})
 }
 
+// tail returns at most the last n bytes of a text.
 func tail(s string, n int) string { return s[max(0, len(s)-n):] }
 
 // stop sends SIGTERM and waits for the process to end. It kills a process that does not end within
@@ -114,8 +115,8 @@ func (p *process) kill() {
 const allPlugins = "TENANTRY_PLUGIN_DIR="
 
 // onePluginPerKindEnv returns the environment variable with which a program uses one plugin of each
-// kind: Microsoft 365, Cloudflare and Instantly. A sandbox computes the checksum of each of its
-// plugins and starts its simulator, and some commands start each plugin.
+// kind: Microsoft 365, Cloudflare and Instantly. Fewer plugins start faster: a sandbox computes the
+// checksum of each plugin and starts its simulator, and some commands start each plugin.
 func onePluginPerKindEnv(t *testing.T) string {
 	t.Helper()
 	variable, err := linkPlugins()
@@ -148,8 +149,8 @@ var linkPlugins = sync.OnceValues(func() (string, error) {
 	return allPlugins + dir, err
 })
 
-// shareSigningKey writes the signing key that all simulators of the mail platform share into the
-// data folder of a new one. Generating a key takes longer than starting the service.
+// shareSigningKey writes one shared signing key into the data folder of a simulator of the mail
+// platform that has no key yet. Generating a key takes longer than starting the service.
 func shareSigningKey(dir string) error {
 	file := filepath.Join(dir, "app.json")
 	if _, err := os.Stat(file); err == nil {
@@ -196,7 +197,7 @@ func startDev(t *testing.T, build programs, data string, env []string, args ...s
 	return p, ready
 }
 
-// launchDev is startDev without a test: the caller stops the process.
+// launchDev is like startDev without a test: the caller stops the process.
 func launchDev(build programs, data string, env []string, args ...string) (*process, sandbox.Ready, error) {
 	var ready sandbox.Ready
 	plugins, err := linkPlugins()
@@ -230,7 +231,8 @@ func launchDev(build programs, data string, env []string, args ...string) (*proc
 }
 
 // sharedState is the sandbox of all tests that use only their own accounts and tenants. Tests that
-// inject faults, read the simulators' journals or move the clock start their own sandbox.
+// inject faults, check all calls in a simulator's journal, or move the clock start their own
+// sandbox.
 var sharedState struct {
 	start   sync.Once
 	process *process

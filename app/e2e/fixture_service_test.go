@@ -29,11 +29,10 @@ import (
 const mailPlatform = "microsoft365"
 
 // serviceFixture runs the simulated mail platform and DNS inside the test, and has the settings
-// with which a server finds them. It records every request that a plugin sends to the mail
-// platform.
+// with which a server finds them. It records every request to the mail platform.
 type serviceFixture struct {
 	t           *testing.T
-	binary      programs
+	build       programs
 	url         string
 	zones       *zones.Store
 	settings    map[string]string
@@ -65,7 +64,7 @@ func newServiceFixture(t *testing.T, build programs) *serviceFixture {
 	dns, err := zones.Listen(t.Context(), store)
 	must(t, err)
 	t.Cleanup(func() { _ = dns.Close() })
-	fixture := &serviceFixture{t: t, binary: build, zones: store, platformDir: t.TempDir()}
+	fixture := &serviceFixture{t: t, build: build, zones: store, platformDir: t.TempDir()}
 	var simulatorHandler http.Handler
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { fixture.serveAndRecord(simulatorHandler, w, req) }))
 	t.Cleanup(server.Close)
@@ -88,8 +87,9 @@ func newServiceFixture(t *testing.T, build programs) *serviceFixture {
 	return fixture
 }
 
-// serveAndRecord passes a request to the simulator and records it with its response. Requests for
-// zones belong to the control interface, as in the sandbox.
+// serveAndRecord passes a request to the simulator and records the request and its response. It
+// answers requests for zones itself and does not record them: in the sandbox, these belong to the
+// control interface.
 func (f *serviceFixture) serveAndRecord(simulatorHandler http.Handler, w http.ResponseWriter, req *http.Request) {
 	body, err := io.ReadAll(req.Body)
 	if err != nil {
@@ -166,7 +166,7 @@ func (f *serviceFixture) env(data, database string) []string {
 // runCommand runs one of the operator's commands and returns the JSON object that it prints.
 func (f *serviceFixture) runCommand(env []string, args ...string) object {
 	f.t.Helper()
-	cmd := exec.Command(f.binary.binary, append(args, "--output", "json")...)
+	cmd := exec.Command(f.build.binary, append(args, "--output", "json")...)
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + scratchDir}, env...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -181,8 +181,8 @@ func (f *serviceFixture) runCommand(env []string, args ...string) object {
 	return printed
 }
 
-// newAccount creates an account with an API key. It creates an embedded database that does not
-// exist.
+// newAccount creates an account with an API key. If an embedded database does not exist, newAccount
+// creates it first.
 func (f *serviceFixture) newAccount(env []string, email, plan string, slots int) (id, key string) {
 	f.t.Helper()
 	if i := slices.IndexFunc(env, func(v string) bool { return strings.HasPrefix(v, "TENANTRY_DATA_DIR=") }); i >= 0 &&
@@ -200,7 +200,7 @@ var servingLine = regexp.MustCompile(`"msg":"serving","api":"([^"]+)","admin":"(
 // serve starts a server and waits until it serves. The returned client has no API key.
 func (f *serviceFixture) serve(env []string, flags ...string) (*process, client) {
 	f.t.Helper()
-	started := startProcess(f.t, f.binary, env, io.Discard, append([]string{"serve"}, flags...)...)
+	started := startProcess(f.t, f.build, env, io.Discard, append([]string{"serve"}, flags...)...)
 	deadline := time.After(waitTimeout)
 	for {
 		if match := servingLine.FindStringSubmatch(started.logs.String()); match != nil {

@@ -39,6 +39,7 @@ type webhookMessage struct {
 	object
 }
 
+// newWebhookReceiver starts an endpoint that answers 200.
 func newWebhookReceiver(t *testing.T) *webhookReceiver {
 	t.Helper()
 	receiver := &webhookReceiver{t: t}
@@ -91,12 +92,12 @@ func (r *webhookReceiver) received() []webhookMessage {
 	return slices.Clone(r.messages)
 }
 
-// wait waits for a message that is as wanted, among those after the first `skip` messages.
-func (r *webhookReceiver) wait(subject string, skip int, wanted func(webhookMessage) bool) (found webhookMessage) {
+// waitFor waits for a message for which isWanted returns true. It ignores the first skip messages.
+func (r *webhookReceiver) waitFor(subject string, skip int, isWanted func(webhookMessage) bool) (found webhookMessage) {
 	r.t.Helper()
 	client{t: r.t}.eventually(subject, func() bool {
 		after := r.received()[skip:]
-		i := slices.IndexFunc(after, wanted)
+		i := slices.IndexFunc(after, isWanted)
 		if i >= 0 {
 			found = after[i]
 		}
@@ -123,18 +124,18 @@ func countMessages(messages []webhookMessage) map[string]int {
 	return count
 }
 
-// data returns the event in a message.
+// data returns the member data of a message, which is the event.
 func (m webhookMessage) data() object {
-	inner, _ := m.object["data"].(map[string]any)
-	return inner
+	event, _ := m.object["data"].(map[string]any)
+	return event
 }
 
 // checkSigned verifies a message as the specification of Standard Webhooks describes it. Exactly
 // the given secrets must have signed it. It uses no code of the service.
 func (m webhookMessage) checkSigned(t *testing.T, secrets ...string) {
 	t.Helper()
-	sent, err := strconv.ParseInt(m.timestamp, 10, 64)
-	if age := time.Since(time.Unix(sent, 0)); err != nil || age > 10*time.Minute || age < -time.Minute {
+	sentAt, err := strconv.ParseInt(m.timestamp, 10, 64)
+	if age := time.Since(time.Unix(sentAt, 0)); err != nil || age > 10*time.Minute || age < -time.Minute {
 		t.Errorf("message %s: webhook-timestamp %q", m.id, m.timestamp)
 	}
 	var want []string
@@ -164,17 +165,17 @@ func (c caller) addWebhook(url string, types ...string) (path, secret string) {
 	return "/v1/webhooks/" + created.text("id"), created.text("secret")
 }
 
-// logKey creates an API key, which is one event in the log, and returns the path of the key.
-func (c caller) logKey() string {
+// logKeyEvent adds one event to the log by creating an API key. It returns the path of the key.
+func (c caller) logKeyEvent() string {
 	c.t.Helper()
 	created := c.post("/v1/keys", object{"name": fmt.Sprintf("key %d", uniqueNumber.Add(1)), "scopes": []string{"events:read"}})
 	return "/v1/keys/" + created.text("id")
 }
 
-// ofKey reports whether a message is about the key at this path.
-func ofKey(path string) func(webhookMessage) bool {
+// isAboutKey returns a function that reports whether a message is about the key at this path.
+func isAboutKey(path string) func(webhookMessage) bool {
 	return func(message webhookMessage) bool {
-		return "/v1/keys/"+fmt.Sprint(message.object.at("data.subject.id")) == path
+		return "/v1/keys/"+fmt.Sprint(message.object.valueAt("data.subject.id")) == path
 	}
 }
 
@@ -195,7 +196,7 @@ func (c caller) eventsAfter(cursor string) (events []object) {
 }
 
 // deliveries returns all deliveries of a webhook with a status, newest first, read in small pages.
-func (c caller) deliveries(path, status string) (all []object) {
+func (c caller) deliveries(path, status string) (deliveries []object) {
 	c.t.Helper()
 	query := "?limit=3"
 	if status != "" {
@@ -207,22 +208,22 @@ func (c caller) deliveries(path, status string) (all []object) {
 		if len(list) > 3 {
 			c.t.Errorf("a page of 3 has %d deliveries", len(list))
 		}
-		all = append(all, list...)
+		deliveries = append(deliveries, list...)
 		if page.object["next_cursor"] == nil || c.t.Failed() {
-			return all
+			return deliveries
 		}
 		cursor = "&after=" + page.text("next_cursor")
 	}
 }
 
-// waitDelivery waits until the delivery of an event is as wanted.
+// waitDelivery waits until the delivery of an event has this status and number of attempts.
 func (c caller) waitDelivery(path, eventID, status string, attempts int) (found object) {
 	c.t.Helper()
 	c.eventually(fmt.Sprintf("the delivery of %s is %s after %d tries", eventID, status, attempts), func() bool {
-		all := c.deliveries(path, "")
-		i := slices.IndexFunc(all, func(d object) bool { return d.text("event_id") == eventID })
+		deliveries := c.deliveries(path, "")
+		i := slices.IndexFunc(deliveries, func(d object) bool { return d.text("event_id") == eventID })
 		if i >= 0 {
-			found = all[i]
+			found = deliveries[i]
 		}
 		return i >= 0 && found.text("status") == status && len(found.objects("attempts")) == attempts
 	})

@@ -33,13 +33,14 @@ import (
 // zoneHost is a DNS provider in a test. It gives access to the provider's records, to its plugin,
 // and to the DNS answers for its zones.
 type zoneHost interface {
-	// put replaces the records of a zone directly at the provider.
-	put(t testing.TB, zone string, records []zoneLine)
+	// replaceRecords replaces the records of a zone directly at the provider.
+	replaceRecords(t testing.TB, zone string, records []zoneLine)
 	// storedRecords returns the records of a zone as the provider's API shows them, without the SOA
 	// and the NS records of the apex.
 	storedRecords(t testing.TB, zone string) []storedRecord
-	// read asks the authoritative servers for the records that the DNS plan of the case compares.
-	read(t testing.TB, c zoneCase) dns.ZoneRead
+	// readDNS asks the authoritative servers for the records that the DNS plan of the case
+	// compares.
+	readDNS(t testing.TB, c zoneCase) dns.ZoneRead
 	provider() ports.DNSProvider
 }
 
@@ -67,6 +68,7 @@ type powerDNSHost struct {
 	plugin ports.DNSProvider
 }
 
+// newPowerDNSHost starts PowerDNS with the zones to which the cases refer, and its plugin.
 func newPowerDNSHost(t testing.TB) *powerDNSHost {
 	t.Helper()
 	server, err := testserver.StartPowerDNS(t.Context())
@@ -79,12 +81,12 @@ func newPowerDNSHost(t testing.TB) *powerDNSHost {
 		Secrets:  map[string]secret.Text{"api_key": secret.New(server.Key)},
 	})
 	for _, parentZone := range []string{"test", "messy.test"} { // these have no DMARC policy
-		host.put(t, parentZone, nil)
+		host.replaceRecords(t, parentZone, nil)
 	}
-	host.put(t, "hosting.test", parseZoneLines("hosting.test", "ns1 300 A 127.0.0.1\nns2 300 A 127.0.0.2"))
+	host.replaceRecords(t, "hosting.test", parseZoneLines("hosting.test", "ns1 300 A 127.0.0.1\nns2 300 A 127.0.0.2"))
 	for _, zoneSet := range []map[string]string{outsideZones, platformZones} {
 		for zone, records := range zoneSet {
-			host.put(t, zone, parseZoneLines(zone, records))
+			host.replaceRecords(t, zone, parseZoneLines(zone, records))
 		}
 	}
 	return host
@@ -98,16 +100,19 @@ func (h *powerDNSHost) port() (port int) {
 
 func (h *powerDNSHost) provider() ports.DNSProvider { return h.plugin }
 
-func (h *powerDNSHost) read(t testing.TB, c zoneCase) dns.ZoneRead { return readZone(t, h.reader, c) }
-
-func readZone(t testing.TB, reader ports.DNSReader, c zoneCase) dns.ZoneRead {
-	t.Helper()
-	read, err := reader.Read(t.Context(), "", c.domain(), dns.DesiredRecords(c.domain(), c.offer())...)
-	must(t, err)
-	return read
+func (h *powerDNSHost) readDNS(t testing.TB, c zoneCase) dns.ZoneRead {
+	return readZone(t, h.reader, c)
 }
 
-func (h *powerDNSHost) put(t testing.TB, zone string, records []zoneLine) {
+// readZone reads the zone of a case from its authoritative servers.
+func readZone(t testing.TB, reader ports.DNSReader, c zoneCase) dns.ZoneRead {
+	t.Helper()
+	zoneRead, err := reader.Read(t.Context(), "", c.domain(), dns.DesiredRecords(c.domain(), c.offer())...)
+	must(t, err)
+	return zoneRead
+}
+
+func (h *powerDNSHost) replaceRecords(t testing.TB, zone string, records []zoneLine) {
 	t.Helper()
 	var sets []map[string]any
 	setIndex := map[string]int{}
@@ -174,14 +179,14 @@ func (h *powerDNSHost) callAPI(t testing.TB, method, path string, in any) []byte
 	must(t, err)
 	defer func() { _ = answer.Body.Close() }()
 	raw, err := io.ReadAll(answer.Body)
-	absent := method == http.MethodDelete && answer.StatusCode == http.StatusNotFound
-	if err != nil || answer.StatusCode >= http.StatusMultipleChoices && !absent {
+	alreadyAbsent := method == http.MethodDelete && answer.StatusCode == http.StatusNotFound
+	if err != nil || answer.StatusCode >= http.StatusMultipleChoices && !alreadyAbsent {
 		t.Fatalf("%s %s: %d %s %v", method, path, answer.StatusCode, raw, err)
 	}
 	return raw
 }
 
-// These marks at the end of a record are settings of Cloudflare.
+// These marks at the end of a record in a zoneCase are settings of the record at Cloudflare.
 const flattenedMark, proxiedMark = " (flattened)", " (proxied)"
 
 var cloudflareCases = []zoneCase{
@@ -208,6 +213,8 @@ type cloudflareHost struct {
 	plugin ports.DNSProvider
 }
 
+// newCloudflareHost starts the simulator, its plugin and a DNS server with the zones to which the
+// cases refer.
 func newCloudflareHost(t testing.TB) *cloudflareHost {
 	t.Helper()
 	var handler http.Handler
@@ -228,27 +235,27 @@ func newCloudflareHost(t testing.TB) *cloudflareHost {
 		}),
 	}
 	for zone, records := range outsideZones {
-		host.put(t, zone, parseZoneLines(zone, records))
+		host.replaceRecords(t, zone, parseZoneLines(zone, records))
 		host.publish(t, zone)
 	}
 	for zone, records := range platformZones {
-		var own []zones.Record
+		var platformRecords []zones.Record
 		for _, line := range parseZoneLines(zone, records) {
-			own = append(own, zones.Record{Type: string(line.recordType), Name: line.name, Content: line.text, TTL: line.ttl})
+			platformRecords = append(platformRecords, zones.Record{Type: string(line.recordType), Name: line.name, Content: line.text, TTL: line.ttl})
 		}
-		must(t, store.ServeOwn(zone, own))
+		must(t, store.ServeOwn(zone, platformRecords))
 	}
 	return host
 }
 
 func (h *cloudflareHost) provider() ports.DNSProvider { return h.plugin }
 
-func (h *cloudflareHost) read(t testing.TB, c zoneCase) dns.ZoneRead {
+func (h *cloudflareHost) readDNS(t testing.TB, c zoneCase) dns.ZoneRead {
 	h.publish(t, c.zone())
 	return readZone(t, h.reader, c)
 }
 
-func (h *cloudflareHost) put(t testing.TB, zone string, records []zoneLine) {
+func (h *cloudflareHost) replaceRecords(t testing.TB, zone string, records []zoneLine) {
 	t.Helper()
 	list := []map[string]any{}
 	for _, line := range records {
@@ -331,6 +338,7 @@ func (h *cloudflareHost) publish(t testing.TB, zone string) {
 	}
 }
 
+// servedRecords returns the records with which the name servers answer for a stored record.
 func (h *cloudflareHost) servedRecords(t testing.TB, zone string, r cloudRecord) []zones.Record {
 	t.Helper()
 	out := zones.Record{Type: r.Type, Name: r.Name, Content: r.Content, TTL: r.TTL, Priority: r.Priority}
@@ -369,6 +377,7 @@ func (h *cloudflareHost) flattenTarget(t testing.TB, r cloudRecord) []zones.Reco
 	return out
 }
 
+// control calls the control interface of the simulator.
 func (h *cloudflareHost) control(t testing.TB, method, path string, in, out any) {
 	t.Helper()
 	body, err := json.Marshal(in)

@@ -23,12 +23,12 @@ import (
 // credential.
 type hostilePlugin struct {
 	name string
-	// status and code are the answer of the API to the request that tests the credential.
+	// status and code are those of the API's answer to the request that tests the credential.
 	status int
 	code   string
-	// cause is the cause of the failed call in the log.
+	// cause is the cause of the failed call that the log names.
 	cause string
-	// logTexts are texts of one further log line about the plugin, unless there are none.
+	// logTexts are the texts that one further log line about the plugin contains.
 	logTexts []string
 }
 
@@ -42,10 +42,11 @@ var hostilePlugins = []hostilePlugin{
 	{"hangs", http.StatusGatewayTimeout, "provider_timeout", "plugin_deadline", nil},
 }
 
-// TestServiceSurvivesHostilePlugins starts a service with plugins that send wrong answers, hang,
-// exit and print secrets, and calls each of them. Each request gets the documented error. The
-// service stays ready, the mail platform answers, and the log names each plugin and no secret. The
-// plugin that hangs is called first, so that all other calls are made while its call waits.
+// TestServiceSurvivesHostilePlugins starts a service with plugins that misbehave: they send wrong
+// answers, hang, exit or print secrets. It calls each of them. Each request gets the documented
+// error. The service stays ready, the mail platform answers, and the log names each plugin and no
+// secret. The plugin that hangs is called first, so that all other calls are made while its call
+// waits.
 func TestServiceSurvivesHostilePlugins(t *testing.T) {
 	t.Parallel()
 	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
@@ -63,7 +64,7 @@ func TestServiceSurvivesHostilePlugins(t *testing.T) {
 			t.Errorf("%s: the mail platform returns no link", during)
 		}
 	}
-	request := func(h hostilePlugin) func() {
+	startRequest := func(h hostilePlugin) func() {
 		secrets[h.name] = rand.Text()
 		body := object{"provider": h.name, "name": "Hostile", "api_key": secrets[h.name]}
 		answered := make(chan reply, 1)
@@ -92,17 +93,17 @@ func TestServiceSurvivesHostilePlugins(t *testing.T) {
 		}
 	}
 	hangs := hostilePlugins[len(hostilePlugins)-1]
-	waitForHanging := request(hangs)
+	waitForHanging := startRequest(hangs)
 	c.eventually("the plugin that hangs runs", func() bool { return hasLine(p.logs.String(), `"plugin started"`, `"plugin":"hangs"`) })
 	checkHealthy("while a call hangs")
 	for _, h := range hostilePlugins[:len(hostilePlugins)-1] {
-		request(h)()
+		startRequest(h)()
 	}
 	forked := startedProcess(t, p.logs.String(), "forks")
 	c.eventually("no process of the plugin that forks is left", func() bool { return processesInGroup(t, forked) == 0 })
 	waitForHanging()
 
-	if stored := c.get("/v1/integrations"); stored.at("count") != 0.0 {
+	if stored := c.get("/v1/integrations"); stored.valueAt("count") != 0.0 {
 		t.Errorf("a credential was stored: %s", stored.raw)
 	}
 	must(t, p.stop())
@@ -129,7 +130,7 @@ func (f *serviceFixture) hostilePluginDir() string {
 			"name": name, "kind": kind, "file": file, "version": "1.0.0", "sha256": fmt.Sprintf("%x", sha256.Sum256(content)),
 		})
 	}
-	add(mailPlatform, "mail-microsoft365", filepath.Join(f.binary.folder, "plugins", "mail-microsoft365"))
+	add(mailPlatform, "mail-microsoft365", filepath.Join(f.build.folder, "plugins", "mail-microsoft365"))
 	for _, h := range hostilePlugins {
 		add(h.name, "sending-"+h.name, rogue)
 	}

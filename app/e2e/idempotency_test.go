@@ -16,7 +16,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver/soak"
 )
 
-// identicalRequests is how many identical requests are sent at once.
+// identicalRequests returns the number of identical requests that are sent at once.
 func identicalRequests() int {
 	if soak.On() {
 		return 100
@@ -24,7 +24,7 @@ func identicalRequests() int {
 	return 30
 }
 
-// raceRounds is how often each write is raced.
+// raceRounds returns the number of times that a test calls raceEveryWrite.
 func raceRounds() int {
 	if soak.On() {
 		return 50
@@ -40,23 +40,23 @@ type raceFixture struct {
 	key     string
 }
 
-// sendIdentical sends one write to all servers at once and returns the one response. Requests that
-// arrive too early are answered idempotency_request_in_progress.
+// sendIdentical sends identical requests to all servers at once and returns their common response.
+// Some may be answered idempotency_request_in_progress.
 func (f *raceFixture) sendIdentical(idempotencyKey, method, path string, body any, status int) reply {
 	f.t.Helper()
 	answers, errs, gate := make([]reply, identicalRequests()), make([]error, identicalRequests()), make(chan struct{})
-	var all sync.WaitGroup
+	var requests sync.WaitGroup
 	for i := range answers {
-		all.Go(func() {
+		requests.Go(func() {
 			<-gate
 			c := f.servers[i%len(f.servers)]
 			answers[i], errs[i] = c.retryWhileUnavailable(idempotencyKey, method, path, f.key, body)
 		})
 	}
 	close(gate)
-	all.Wait()
+	requests.Wait()
 	var answer reply
-	first := 0
+	notReplayed := 0
 	for i, got := range answers {
 		switch {
 		case errs[i] != nil:
@@ -67,12 +67,12 @@ func (f *raceFixture) sendIdentical(idempotencyKey, method, path string, body an
 		default:
 			answer = got
 			if got.header.Get("Idempotency-Replayed") == "" {
-				first++
+				notReplayed++
 			}
 		}
 	}
-	if first != 1 {
-		f.t.Fatalf("%s %s has %d answers that are not replays", method, path, first)
+	if notReplayed != 1 {
+		f.t.Fatalf("%s %s has %d answers that are not replays", method, path, notReplayed)
 	}
 	return answer
 }
@@ -87,23 +87,23 @@ func (f *raceFixture) countWrites(path, cmdlet string) (n int) {
 	return n
 }
 
-// raceWrite sends a write with sendIdentical and checks that the platform was written to once.
-// effect is a cmdlet, or the end of the path of a plain request.
+// raceWrite sends a write with sendIdentical and checks that the platform executed effect once.
+// effect is a cmdlet or the end of a path, or "" for a write without an effect at the platform.
 func (f *raceFixture) raceWrite(method, path string, body any, effect string) reply {
 	f.t.Helper()
-	at, cmdlet := "/InvokeCommand", effect
+	pathSuffix, cmdlet := "/InvokeCommand", effect
 	if strings.HasPrefix(effect, "/") {
-		at, cmdlet = effect, ""
+		pathSuffix, cmdlet = effect, ""
 	}
-	before := f.countWrites(at, cmdlet)
+	before := f.countWrites(pathSuffix, cmdlet)
 	got := f.sendIdentical(rand.Text(), method, path, body, http.StatusOK)
-	if n := f.countWrites(at, cmdlet) - before; effect != "" && n != 1 {
+	if n := f.countWrites(pathSuffix, cmdlet) - before; effect != "" && n != 1 {
 		f.t.Errorf("%s %s: %s was done %d times", method, path, effect, n)
 	}
 	return got
 }
 
-// raceEveryWrite races each write of the API.
+// raceEveryWrite takes a tenant from the sync to the deletion and sends each write with raceWrite.
 func (f *raceFixture) raceEveryWrite() {
 	f.t.Helper()
 	c := f.servers[0]
@@ -130,8 +130,8 @@ func (f *raceFixture) raceEveryWrite() {
 	f.raceWrite("DELETE", path, nil, "")
 }
 
-// TestIdenticalRequestsWriteOnce sends many identical requests at once, for each write of the API,
-// to two servers on PostgreSQL and to one on SQLite.
+// TestIdenticalRequestsWriteOnce sends many identical requests at once, for each write of
+// raceEveryWrite, to two servers on PostgreSQL and to one on SQLite.
 func TestIdenticalRequestsWriteOnce(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
@@ -151,9 +151,9 @@ func TestIdenticalRequestsWriteOnce(t *testing.T) {
 		env := fixture.env(t.TempDir(), "")
 		_, key := fixture.newAccount(env, "owner@example.com", "complete", 60)
 		_, c := fixture.serve(env)
-		one := &raceFixture{serviceFixture: fixture, servers: []client{c}, key: key}
+		single := &raceFixture{serviceFixture: fixture, servers: []client{c}, key: key}
 		for range raceRounds() {
-			one.raceEveryWrite()
+			single.raceEveryWrite()
 		}
 	})
 }
@@ -174,32 +174,32 @@ func TestReplicaTakesOverAfterACrash(t *testing.T) {
 	if got := other.callAPI("POST", "/v1/tenants/"+guid+"/sync"); got.text("status") != "completed" {
 		t.Fatalf("sync: %s", got.raw)
 	}
-	points := map[string]string{"after claim an idempotency key": "", "before add_domain": "", "after add_domain": "", "after save domain": ""}
-	for point := range points {
-		points[point] = fmt.Sprintf("takeover-%d.test", uniqueNumber.Add(1))
-		p, c := fixture.serve(append(env, "TENANTRY_FAILPOINTS="+point))
-		_, err := c.tryWithKey(points[point], "POST", c.ready.APIURL+"/v1/tenants/"+guid+"/domains", key, object{"domain": points[point]})
+	zoneOfFailpoint := map[string]string{"after claim an idempotency key": "", "before add_domain": "", "after add_domain": "", "after save domain": ""}
+	for failpoint := range zoneOfFailpoint {
+		zoneOfFailpoint[failpoint] = fmt.Sprintf("takeover-%d.test", uniqueNumber.Add(1))
+		p, c := fixture.serve(append(env, "TENANTRY_FAILPOINTS="+failpoint))
+		_, err := c.tryWithKey(zoneOfFailpoint[failpoint], "POST", c.ready.APIURL+"/v1/tenants/"+guid+"/domains", key, object{"domain": zoneOfFailpoint[failpoint]})
 		if err == nil {
-			t.Fatalf("%s: a server answered after its failpoint", point)
+			t.Fatalf("%s: a server answered after its failpoint", failpoint)
 		}
 		<-p.done
 	}
-	for point, zone := range points {
-		checkTakeover(t, other, guid, point, zone)
+	for failpoint, zone := range zoneOfFailpoint {
+		checkTakeover(t, other, guid, failpoint, zone)
 	}
-	made := map[string]int{}
+	creations := map[string]int{}
 	for _, sent := range fixture.recordedRequests() {
 		if sent.method == http.MethodPost && sent.status < 300 && sent.cmdlet() == "" {
-			for _, zone := range points {
+			for _, zone := range zoneOfFailpoint {
 				if string(sent.body) == `{"id":"`+zone+`"}` {
-					made[zone]++
+					creations[zone]++
 				}
 			}
 		}
 	}
-	for point, zone := range points {
-		if made[zone] != 1 {
-			t.Errorf("%s: the domain was made %d times", point, made[zone])
+	for failpoint, zone := range zoneOfFailpoint {
+		if creations[zone] != 1 {
+			t.Errorf("%s: the domain was created %d times", failpoint, creations[zone])
 		}
 	}
 	checkDeletionTakeover(t, fixture, other, env, guid)
@@ -221,7 +221,8 @@ func checkDeletionTakeover(t *testing.T, fixture *serviceFixture, other client, 
 	}
 }
 
-// checkTakeover sends the request of the killed server to a different server until it succeeds.
+// checkTakeover sends the request that the killed server had claimed to a different server until it
+// succeeds.
 func checkTakeover(t *testing.T, other client, guid, point, zone string) {
 	t.Helper()
 	for deadline := time.Now().Add(waitTimeout); ; {
@@ -258,7 +259,7 @@ func TestAnswersAreReplayedForADay(t *testing.T) {
 	server.checkEqual("added", added.status, http.StatusOK)
 	removed := send(remove)
 	server.checkEqual("removed", removed.status, http.StatusOK)
-	again := func(when string) {
+	checkReplays := func(when string) {
 		t.Helper()
 		for r, first := range map[*request]reply{&add: added, &remove: removed} {
 			got := send(*r)
@@ -267,11 +268,11 @@ func TestAnswersAreReplayedForADay(t *testing.T) {
 			}
 		}
 	}
-	again("at once")
+	checkReplays("at once")
 	server.killAndRestart()
-	again("after SIGKILL")
+	checkReplays("after SIGKILL")
 	server.control("POST", "/clock", object{"advance": "23h"})
-	again("after 23 hours")
+	checkReplays("after 23 hours")
 	server.control("POST", "/clock", object{"advance": "2h"})
 	for _, r := range []request{add, remove} {
 		got := send(r)

@@ -19,22 +19,22 @@ type providerCall struct {
 
 // simulatorOperation returns the name of an operation in the faults of the platform's simulator.
 func simulatorOperation(provider, operation string) string {
-	if own := map[string]string{
+	if simulatorName := map[string]string{
 		"smartlead check": "listAccounts", "smartlead account": "listAccounts", "smartlead accounts": "listAccounts", "smartlead remove": "deleteAccount",
 		"emailbison check": "user", "emailbison account": "listSenders", "emailbison accounts": "listSenders", "emailbison remove": "deleteSender",
-	}[provider+" "+operation]; own != "" {
-		return own
+	}[provider+" "+operation]; simulatorName != "" {
+		return simulatorName
 	}
 	return operation
 }
 
-// providerCallRequests returns the requests whose repetition does not affect later requests.
+// providerCallRequests returns requests that can be repeated without an effect on later requests.
 func (i testIntegration) providerCallRequests() []providerCall {
-	all := []providerCall{{"POST", i.path("/test"), "check"}, {"POST", i.path("/mailboxes/refresh"), "accounts"}}
+	calls := []providerCall{{"POST", i.path("/test"), "check"}, {"POST", i.path("/mailboxes/refresh"), "accounts"}}
 	if i.capabilities["microsoft_oauth"] == true {
-		all = append(all, providerCall{"POST", i.mailboxPath(0, "/oauth/microsoft/init"), "start_sign_in"})
+		calls = append(calls, providerCall{"POST", i.mailboxPath(0, "/oauth/microsoft/init"), "start_sign_in"})
 	}
-	return all
+	return calls
 }
 
 // TestSendingPlatformFailuresAreAnswered checks that each platform failure has its own response, is
@@ -51,10 +51,11 @@ func TestSendingPlatformFailuresAreAnswered(t *testing.T) {
 	})
 }
 
-// checkFaults sends one request with each kind of fault.
+// checkFaults sends a request while the platform fails, once for each kind of fault, and checks the
+// responses.
 func (i testIntegration) checkFaults(call providerCall) {
 	i.t.Helper()
-	for _, trouble := range []struct {
+	for _, failure := range []struct {
 		fault  object
 		status int
 		code   string
@@ -64,33 +65,33 @@ func (i testIntegration) checkFaults(call providerCall) {
 		{object{"kind": "status", "status": 503}, 503, "provider_unavailable"},
 		{object{"kind": "drop_before", "times": 4}, 503, "provider_unavailable"}, // net/http repeats a call on each idle connection that it loses
 	} {
-		if i.provider == "salesblink" && trouble.fault["retry_after"] != nil {
+		if i.provider == "salesblink" && failure.fault["retry_after"] != nil {
 			continue // SalesBlink then demands a minute without requests
 		}
 		fault := object{"provider": i.provider, "operation": simulatorOperation(i.provider, call.operation), "times": 1}
-		for name, value := range trouble.fault {
+		for name, value := range failure.fault {
 			fault[name] = value
 		}
-		status, code := trouble.status, trouble.code
+		status, code := failure.status, failure.code
 		if call.operation == "start_sign_in" && (fault["kind"] == "drop_before" || fault["status"] == 500) {
 			status, code = 504, "provider_timeout" // a link may have been created
 		}
 		i.control("POST", "/faults", fault)
-		once := rand.Text()
-		got, err := i.tryWithKey(once, call.method, i.ready.APIURL+call.path, i.key, nil)
+		idempotencyKey := rand.Text()
+		got, err := i.tryWithKey(idempotencyKey, call.method, i.ready.APIURL+call.path, i.key, nil)
 		for n := 0; err == nil && got.status == 503 && status != 503 && n < 5; n++ { // the service's own request budget, before the fault
 			<-time.After(time.Second)
-			got, err = i.tryWithKey(once, call.method, i.ready.APIURL+call.path, i.key, nil)
+			got, err = i.tryWithKey(idempotencyKey, call.method, i.ready.APIURL+call.path, i.key, nil)
 		}
-		if err != nil || got.status != status && got.status != trouble.status || got.code() != code && got.code() != trouble.code {
-			i.t.Errorf("%s %s with %v: %v, %d %s", call.method, call.path, trouble.fault, err, got.status, got.raw)
+		if err != nil || got.status != status && got.status != failure.status || got.code() != code && got.code() != failure.code {
+			i.t.Errorf("%s %s with %v: %v, %d %s", call.method, call.path, failure.fault, err, got.status, got.raw)
 			continue
 		}
 		wait, _ := strconv.Atoi(got.header.Get("Retry-After"))
 		if fault["retry_after"] != nil && (wait < 1 || wait > 7) {
 			i.t.Errorf("Retry-After %q", got.header.Get("Retry-After"))
 		}
-		i.retryAndCleanUp(once, call)
+		i.retryAndCleanUp(idempotencyKey, call)
 		if i.provider != "salesblink" { // SalesBlink allows 30 requests a minute
 			i.post(i.path("/test"), nil) // successful calls keep the circuit closed
 			i.post(i.path("/test"), nil)
@@ -98,13 +99,13 @@ func (i testIntegration) checkFaults(call providerCall) {
 	}
 }
 
-// retryAndCleanUp repeats the request until it succeeds, and ends the session that it began.
-func (i testIntegration) retryAndCleanUp(once string, call providerCall) {
+// retryAndCleanUp repeats a request until it succeeds, and disconnects the session that it began.
+func (i testIntegration) retryAndCleanUp(idempotencyKey string, call providerCall) {
 	i.t.Helper()
 	var got reply
-	i.eventually(call.operation+" is well again", func() bool {
+	i.eventually(call.operation+" succeeds again", func() bool {
 		var err error
-		got, err = i.tryWithKey(once, call.method, i.ready.APIURL+call.path, i.key, nil)
+		got, err = i.tryWithKey(idempotencyKey, call.method, i.ready.APIURL+call.path, i.key, nil)
 		return err == nil && got.status == http.StatusOK
 	})
 	if got.header.Get("Idempotency-Replayed") != "" {
@@ -160,11 +161,11 @@ func TestIncompleteListDisconnectsNothing(t *testing.T) {
 	c := seededAccount(t, ready)
 	integration := c.newMailboxTenant("ada").addIntegration("instantly")
 	integration.connectMailbox(0)
-	crowd := []object{}
+	otherAccounts := []object{}
 	for n := range 250 {
-		crowd = append(crowd, object{"email": fmt.Sprintf("crowd-%03d@elsewhere.test", n)})
+		otherAccounts = append(otherAccounts, object{"email": fmt.Sprintf("crowd-%03d@elsewhere.test", n)})
 	}
-	integration.control("POST", "/sending/instantly/accounts", crowd)
+	integration.control("POST", "/sending/instantly/accounts", otherAccounts)
 	integration.editPlatformAccount("DELETE", 0, nil)
 	c.control("POST", "/faults", object{"provider": "instantly", "operation": "accounts", "kind": "status", "status": 500, "times": 1, "skip": 1})
 	got := integration.post(integration.path("/mailboxes/refresh"), nil)
@@ -189,9 +190,9 @@ func TestSlowSendingPlatformAnswers504(t *testing.T) {
 	for _, call := range integration.providerCallRequests() {
 		c.control("DELETE", "/calls", nil)
 		c.control("POST", "/faults", object{"provider": "instantly", "operation": call.operation, "kind": "delay_after", "delay_ms": 1500, "times": 1})
-		once, answered := rand.Text(), make(chan reply, 1)
+		idempotencyKey, answered := rand.Text(), make(chan reply, 1)
 		go func() {
-			got, _ := integration.tryWithKey(once, call.method, integration.ready.APIURL+call.path, integration.key, nil)
+			got, _ := integration.tryWithKey(idempotencyKey, call.method, integration.ready.APIURL+call.path, integration.key, nil)
 			answered <- got
 		}()
 		integration.eventually("the platform is asked", func() bool { return countOf(integration.operationsAt("instantly"), call.operation) > 0 })
@@ -199,7 +200,7 @@ func TestSlowSendingPlatformAnswers504(t *testing.T) {
 		if got := <-answered; got.status != http.StatusOK && got.status < 500 {
 			t.Errorf("%s: %d %s", call.path, got.status, got.raw)
 		}
-		integration.retryAndCleanUp(once, call)
+		integration.retryAndCleanUp(idempotencyKey, call)
 	}
 }
 
@@ -241,14 +242,14 @@ func TestMailboxGetsOneSignInLink(t *testing.T) {
 	}
 }
 
-// TestSignInSessionsExpire checks that an unused link expires, and that a link that was used in
-// time does not. Neither depends on requests for the status of the session. An expired session
-// allows a new one.
+// TestSignInSessionsExpire checks that the session of an unused link expires, and that the session
+// of a link that was used in time does not. Neither depends on requests for the status of the
+// session. After an expired session a new one can begin.
 func TestSignInSessionsExpire(t *testing.T) {
 	t.Parallel()
 	c := newSendingSandbox(t)
 	var unused, used, forgotten []signInSession
-	for _, name := range sendingNames {
+	for _, name := range sendingPlatforms {
 		integration := c.newMailboxTenant("ada", "max", "lise").addIntegration(name)
 		if integration.capabilities["microsoft_oauth"] != true {
 			continue
@@ -267,7 +268,7 @@ func TestSignInSessionsExpire(t *testing.T) {
 	for n, s := range unused {
 		want := "expired"
 		if n == 0 {
-			want = "failed" // its platform reports that it was declined
+			want = "failed" // this platform reports that the sign-in was declined
 		}
 		s.waitForStatus(want)
 		s.waitForStatus(want)
@@ -276,7 +277,7 @@ func TestSignInSessionsExpire(t *testing.T) {
 		used[n].checkConnection(1, "connected")
 		f := forgotten[n]
 		f.eventually("the sweep ends the session", func() bool {
-			return f.get(f.path("")).at("mailbox_connections.pending") == 0.0
+			return f.get(f.path("")).valueAt("mailbox_connections.pending") == 0.0
 		})
 		f.checkConnection(2, "failed")
 		checkValues(t, f.get(f.statusPath()).object, object{"status": "expired"})
@@ -298,8 +299,8 @@ func TestRefreshRunsInTheBackground(t *testing.T) {
 	integration.editPlatformAccount("PUT", 1, object{"status": -1, "autofix_failed": true})
 	server.killAndRestart()
 	integration.client = server.client
-	integration.eventually("a refresh by itself", func() bool {
-		return integration.get(integration.path("")).at("mailbox_connections.connected") == 0.0
+	integration.eventually("a refresh in the background", func() bool {
+		return integration.get(integration.path("")).valueAt("mailbox_connections.connected") == 0.0
 	})
 	integration.checkConnection(0, "disconnected")
 	checkValues(t, integration.checkConnection(1, "failed"), object{"has_error": true})

@@ -13,8 +13,8 @@ import (
 
 const integrationMembers = "id provider name provider_workspace_id provider_workspace_name status last_tested_at has_error created_at updated_at capabilities"
 
-// TestIntegrationGoesFromAdditionToDeletion takes an integration with each platform from its
-// addition to its deletion.
+// TestIntegrationGoesFromAdditionToDeletion adds, tests, refreshes and deletes an integration with
+// each platform, and checks the responses.
 func TestIntegrationGoesFromAdditionToDeletion(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t)
@@ -23,8 +23,8 @@ func TestIntegrationGoesFromAdditionToDeletion(t *testing.T) {
 		integration := c.withT(t).newMailboxTenant("ada", "max", "lise").addIntegration(name)
 		detail := integration.get(integration.path(""))
 		checkMembers(t, "detail", detail.object, integrationMembers+" mailbox_connections")
-		checkMembers(t, "capabilities", detail.at("capabilities"), "microsoft_oauth mailbox_refresh mailbox_disconnect")
-		checkMembers(t, "mailbox_connections", detail.at("mailbox_connections"), "total connected pending failed disconnected other has_errors")
+		checkMembers(t, "capabilities", detail.valueAt("capabilities"), "microsoft_oauth mailbox_refresh mailbox_disconnect")
+		checkMembers(t, "mailbox_connections", detail.valueAt("mailbox_connections"), "total connected pending failed disconnected other has_errors")
 		checkValues(t, detail.object, object{"id": integration.id, "provider": integration.provider, "name": "Outbound " + integration.provider, "status": "connected", "has_error": false,
 			"mailbox_connections.total": 0, "mailbox_connections.has_errors": false})
 		for _, capability := range []string{"microsoft_oauth", "mailbox_refresh", "mailbox_disconnect"} {
@@ -54,9 +54,9 @@ func TestIntegrationGoesFromAdditionToDeletion(t *testing.T) {
 		refreshed := integration.refresh(object{"integration_id": integration.id, "provider": integration.provider, "checked": 3, "connected": 0, "newly_connected": 0, "unchanged": 3, "error_count": 0})
 		checkMembers(t, "refresh", refreshed.object, "integration_id provider checked connected newly_connected unchanged error_count status")
 
-		never := integration.expect("DELETE", integration.mailboxPath(0, ""), nil, 200, "")
-		checkMembers(t, "disconnect", never.object, "status integration_id mailbox_id message")
-		checkValues(t, never.object, object{"status": "disconnected", "mailbox_id": integration.mailboxes[0].text("id")})
+		disconnected := integration.expect("DELETE", integration.mailboxPath(0, ""), nil, 200, "")
+		checkMembers(t, "disconnect", disconnected.object, "status integration_id mailbox_id message")
+		checkValues(t, disconnected.object, object{"status": "disconnected", "mailbox_id": integration.mailboxes[0].text("id")})
 
 		deleted := integration.expect("DELETE", integration.path(""), nil, 200, "")
 		checkMembers(t, "delete", deleted.object, "status integration_id message")
@@ -71,10 +71,10 @@ func TestIntegrationGoesFromAdditionToDeletion(t *testing.T) {
 func TestCredentialsAreTestedBeforeStoring(t *testing.T) {
 	t.Parallel()
 	c := mailboxTenant{accountTenant: accountTenant{caller: sharedSandbox(t).newAccount(nil)}}
-	for _, provider := range sendingNames {
-		good, body := c.integrationBody(provider), object{"provider": provider, "name": "n", "api_key": "no-such-key"}
+	for _, provider := range sendingPlatforms {
+		validBody, body := c.integrationBody(provider), object{"provider": provider, "name": "n", "api_key": "no-such-key"}
 		if provider == "emailbison" {
-			host, _, _ := strings.Cut(fmt.Sprint(good["api_key"]), "#")
+			host, _, _ := strings.Cut(fmt.Sprint(validBody["api_key"]), "#")
 			body["api_key"] = host + "#9|no-such-token"
 		}
 		c.expect("POST", "/v1/integrations", body, 400, "provider_credential_rejected")
@@ -111,19 +111,19 @@ func TestCredentialsAreTestedBeforeStoring(t *testing.T) {
 	c.expect("POST", "/v1/integrations", object{"provider": "instantly", "name": "n", "api_key": `{"api_key":"a","no_field":"b"}`}, 400, "invalid_request")
 }
 
-// TestDifferentSendingPlatformOffersItsWorkspaces checks a platform that the operator added. No
-// code is published for it, so the refusal is invalid_request at workspace_id. It lists the
-// workspaces.
+// TestDifferentSendingPlatformOffersItsWorkspaces checks a platform that the operator added. The
+// API has no error code for its missing workspace, so the refusal is invalid_request at
+// workspace_id. The refusal lists the workspaces.
 func TestDifferentSendingPlatformOffersItsWorkspaces(t *testing.T) {
 	t.Parallel()
 	_, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), nil, "--plugin", testserver.Program(t, "testdata/go-sending"))
 	c := seededAccount(t, ready)
-	all := []object{{"id": "ws-1", "name": "One"}, {"id": "ws-2", "name": "Two"}}
-	c.control("PUT", "/sending/example/keys/key-of-two", object{"workspaces": all})
+	workspaces := []object{{"id": "ws-1", "name": "One"}, {"id": "ws-2", "name": "Two"}}
+	c.control("PUT", "/sending/example/keys/key-of-two", object{"workspaces": workspaces})
 	body := object{"provider": "example", "name": "n", "api_key": "key-of-two"}
 	got := c.expect("POST", "/v1/integrations", body, http.StatusBadRequest, "invalid_request")
 	listed := got.objects("workspaces")
-	if len(listed) != len(all) || listed[1].text("id") != "ws-2" || got.objects("errors")[0].text("location") != "body.workspace_id" {
+	if len(listed) != len(workspaces) || listed[1].text("id") != "ws-2" || got.objects("errors")[0].text("location") != "body.workspace_id" {
 		t.Errorf("the refusal is %s", got.raw)
 	}
 	body["workspace_id"] = "ws-2"
@@ -139,8 +139,8 @@ func sendingSandboxes(t *testing.T) map[string]func(t *testing.T) caller {
 	}
 }
 
-// TestMailboxConnectionsPassThroughAllStates takes sessions and connections through all their
-// states, at each platform with OAuth.
+// TestMailboxConnectionsPassThroughAllStates checks that sessions and connections pass through all
+// their states, at each platform with OAuth.
 func TestMailboxConnectionsPassThroughAllStates(t *testing.T) {
 	t.Parallel()
 	for name, start := range sendingSandboxes(t) {
@@ -176,20 +176,20 @@ func (i testIntegration) checkConnect() {
 	checkValues(i.t, i.get(i.path("")).object, object{"mailbox_connections.total": 1, "mailbox_connections.pending": 1})
 
 	atOtherPlatform := i.addIntegration("smartlead")
-	same := i.addIntegration("instantly")
+	secondIntegration := i.addIntegration("instantly")
 	atOtherPlatform.expect("POST", atOtherPlatform.mailboxPath(0, "/oauth/microsoft/init"), nil, 409, "capability_not_supported")
-	same.expect("POST", same.mailboxPath(0, "/oauth/microsoft/init"), nil, 409, "mailbox_already_connected_elsewhere")
+	secondIntegration.expect("POST", secondIntegration.mailboxPath(0, "/oauth/microsoft/init"), nil, 409, "mailbox_already_connected_elsewhere")
 
 	s.signIn(i.address(0), "accept")
-	done := s.waitForStatus("connected")
-	if done.object["provider_account_id"] == nil || done.object["connected_at"] == nil {
-		i.t.Errorf("connected as %s", done.raw)
+	connected := s.waitForStatus("connected")
+	if connected.object["provider_account_id"] == nil || connected.object["connected_at"] == nil {
+		i.t.Errorf("connected as %s", connected.raw)
 	}
 	c := i.checkConnection(0, "connected")
 	checkMembers(i.t, "connection", c, "id status provider_account_id provider_account_email has_error connected_at updated_at")
-	checkValues(i.t, c, object{"provider_account_email": i.address(0), "has_error": false, "connected_at": done.object["connected_at"]})
-	same.expect("POST", same.mailboxPath(0, "/oauth/microsoft/init"), nil, 409, "mailbox_already_connected_elsewhere")
-	for _, other := range []testIntegration{atOtherPlatform, same} {
+	checkValues(i.t, c, object{"provider_account_email": i.address(0), "has_error": false, "connected_at": connected.object["connected_at"]})
+	secondIntegration.expect("POST", secondIntegration.mailboxPath(0, "/oauth/microsoft/init"), nil, 409, "mailbox_already_connected_elsewhere")
+	for _, other := range []testIntegration{atOtherPlatform, secondIntegration} {
 		other.expect("DELETE", other.path(""), nil, 200, "")
 	}
 }
@@ -198,9 +198,9 @@ func (i testIntegration) checkConnect() {
 // session is possible.
 func (i testIntegration) checkFailedSignIns() {
 	i.t.Helper()
-	again := i.beginSession(0)
-	again.signIn(i.address(0), "deny")
-	again.waitForStatus("failed")
+	session := i.beginSession(0)
+	session.signIn(i.address(0), "deny")
+	session.waitForStatus("failed")
 	i.checkConnection(0, "connected") // a failed session keeps the existing connection
 
 	for _, attempt := range [][2]string{{i.address(1), "deny"}, {"stranger@elsewhere.test", "accept"}} {
@@ -234,7 +234,8 @@ func (i testIntegration) checkMissedChanges() {
 	i.connectMailbox(2)
 }
 
-// checkDisconnect disconnects mailboxes, or checks the error if the platform cannot.
+// checkDisconnect disconnects a mailbox. If the platform cannot disconnect, it checks the error and
+// removes the account at the platform first.
 func (i testIntegration) checkDisconnect() {
 	i.t.Helper()
 	if i.capabilities["mailbox_disconnect"] != true {
@@ -247,10 +248,10 @@ func (i testIntegration) checkDisconnect() {
 	if i.hasAccount(0) {
 		i.t.Error("the account is still at the platform")
 	}
-	asked := i.countCalls(0)
+	callsBefore := i.countCalls(0)
 	i.expect("DELETE", i.mailboxPath(0, ""), nil, 200, "")
-	if now := i.countCalls(0); now != asked {
-		i.t.Errorf("the platform was called %d times more for a disconnected mailbox", now-asked)
+	if now := i.countCalls(0); now != callsBefore {
+		i.t.Errorf("the platform was called %d times more for a disconnected mailbox", now-callsBefore)
 	}
 	i.expect("DELETE", i.path(""), nil, 200, "") // mailbox 2 is still connected
 	other := i.addIntegration("instantly")

@@ -18,8 +18,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/template"
 )
 
-// foreignVendors are words that only Microsoft uses for its products and hosts.
-var foreignVendors = regexp.MustCompile(`(?i)microsoft|office ?365|outlook|entra\b|exchange (online|admin|not ready)`)
+// microsoftNames matches words that only Microsoft uses for its products and hosts.
+var microsoftNames = regexp.MustCompile(`(?i)microsoft|office ?365|outlook|entra\b|exchange (online|admin|not ready)`)
 
 // vendorCheck is a transport that fails the test if an answer names Microsoft or its products.
 type vendorCheck struct {
@@ -41,7 +41,7 @@ func (v *vendorCheck) RoundTrip(r *http.Request) (*http.Response, error) {
 	var head bytes.Buffer
 	_ = answer.Header.Write(&head) // writing to memory does not fail
 	for _, text := range []string{head.String(), string(raw)} {
-		if at := foreignVendors.FindStringIndex(text); at != nil {
+		if at := microsoftNames.FindStringIndex(text); at != nil {
 			v.t.Errorf("%s %s names a vendor: …%s…", r.Method, r.URL.Path, text[max(0, at[0]-100):min(len(text), at[1]+100)])
 		}
 	}
@@ -49,10 +49,10 @@ func (v *vendorCheck) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// TestADifferentMailPlatformServes walks with the mail plugins of `tenantry plugin new` from the
-// consent to mailboxes, and back. Halfway, the plugin is built again, and the running sandbox uses
-// the new program with the same tenant. The caller and the administrator see no name of the bundled
-// mail platform.
+// TestADifferentMailPlatformServes takes a tenant from the consent to mailboxes, and removes it,
+// with the mail plugins that `tenantry plugin new` creates. Halfway, the plugin is built again, and
+// the running sandbox uses the new program with the same tenant. The caller and the administrator
+// see no name of the bundled mail platform.
 func TestADifferentMailPlatformServes(t *testing.T) {
 	t.Parallel()
 	for _, language := range template.Languages {
@@ -66,15 +66,15 @@ func TestADifferentMailPlatformServes(t *testing.T) {
 // walkWithMailPlatform starts a sandbox with a mail plugin, and connects and removes a tenant.
 func walkWithMailPlatform(t *testing.T, plugin pluginInDevelopment) {
 	t.Helper()
-	p, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), nil, "--plugin", plugin.module.home)
+	p, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), nil, "--plugin", plugin.module.dir)
 	watch := &vendorCheck{t: t}
 	service, err := url.Parse(ready.APIURL)
 	must(t, err)
 	proxy := httputil.NewSingleHostReverseProxy(service)
 	proxy.Transport = watch
-	front := httptest.NewServer(proxy)
-	t.Cleanup(front.Close)
-	ready.APIURL = front.URL
+	proxyServer := httptest.NewServer(proxy)
+	t.Cleanup(proxyServer.Close)
+	ready.APIURL = proxyServer.URL
 	c := seededAccount(t, ready)
 	if len(ready.Tenants) == 0 || !strings.HasSuffix(ready.Tenants[0].Admin, ".mail.example") {
 		t.Fatalf("the tenants of the sandbox are %v", ready.Tenants)
@@ -125,14 +125,14 @@ func (tenant accountTenant) connectByHand(watch *vendorCheck, host string) {
 		tenant.t.Errorf("a member: %d %s", refused.status, refused.text)
 	}
 	tenant.checkTenants()
-	offer := signIn(tenant.admin)
+	confirmation := signIn(tenant.admin)
 	for _, words := range []string{tenant.ready.Tenants[0].Name, tenant.guid, ".mail.example", tenant.email, tenant.admin} {
-		if !strings.Contains(offer.text, words) {
-			tenant.t.Errorf("the page does not say %q: %s", words, offer.text)
+		if !strings.Contains(confirmation.text, words) {
+			tenant.t.Errorf("the page does not say %q: %s", words, confirmation.text)
 		}
 	}
-	if done := b.submit(offer, url.Values{"decision": {"connect"}}); done.status != http.StatusOK {
-		tenant.t.Errorf("%d %s", done.status, done.text)
+	if result := b.submit(confirmation, url.Values{"decision": {"connect"}}); result.status != http.StatusOK {
+		tenant.t.Errorf("%d %s", result.status, result.text)
 	}
 	tenant.checkTenants(tenant.guid)
 }
@@ -149,7 +149,7 @@ func (tenant accountTenant) addSignedDomain() string {
 	tenant.expectExplained("POST", tenant.domainPath(zone, "/enable-dkim"), nil, http.StatusBadRequest, "dkim_not_ready")
 	tenant.publishRecords(zone)
 	tenant.eventually("the selectors are seen", func() bool {
-		return tenant.get(tenant.domainPath(zone, "/dkim-status")).at("ready_to_enable") == true
+		return tenant.get(tenant.domainPath(zone, "/dkim-status")).valueAt("ready_to_enable") == true
 	})
 	checkValues(tenant.t, tenant.post(tenant.domainPath(zone, "/enable-dkim"), nil).object, object{"dkim_status": "enabled"})
 	tenant.mustSync()
@@ -160,8 +160,8 @@ func (tenant accountTenant) addSignedDomain() string {
 	return zone
 }
 
-// expectExplained is expect for a refusal, and checks that the documentation page of its code
-// exists.
+// expectExplained is like expect for a refusal. It also checks that the documentation page of the
+// error code exists.
 func (tenant accountTenant) expectExplained(method, path string, body any, status int, code string) {
 	tenant.t.Helper()
 	refusal := tenant.expect(method, path, body, status, code)
@@ -179,27 +179,27 @@ func (tenant accountTenant) limitMailboxes(zone string) {
 		http.StatusBadRequest, "weak_password")
 	checkValues(tenant.t, tenant.post(tenant.path("/mailboxes"), mailboxesBody(zone, "ada", "max")).object, object{"created_count": 2})
 	tenant.mustSync()
-	if list := tenant.get(tenant.path("/mailboxes")); list.at("count") != 2.0 {
+	if list := tenant.get(tenant.path("/mailboxes")); list.valueAt("count") != 2.0 {
 		tenant.t.Fatalf("mailboxes: %s", list.raw)
 	}
-	blocked := func() string {
+	enforceAndListBlocked := func() string {
 		tenant.t.Helper()
 		tenant.control("POST", "/enforcement/run", nil)
-		var all []string
+		var addresses []string
 		for _, rule := range tenant.control("GET", "/tenants/"+tenant.guid, nil).objects("rules") {
 			for _, address := range rule["blocks"].([]any) {
-				all = append(all, address.(string))
+				addresses = append(addresses, address.(string))
 			}
 		}
-		return strings.Join(all, " ")
+		return strings.Join(addresses, " ")
 	}
 	tenant.post(tenant.path("/mailbox-limits"), object{"daily_send_limit": 1, "domain_scope": zone})
 	tenant.control("POST", "/messages", object{"mailbox": "ada@" + zone, "count": 2})
-	if got := blocked(); got != "ada@"+zone {
+	if got := enforceAndListBlocked(); got != "ada@"+zone {
 		tenant.t.Errorf("the platform blocks %q", got)
 	}
 	tenant.expect("DELETE", tenant.path("/mailbox-limits?domain_scope="+zone), nil, http.StatusOK, "")
-	if got := blocked(); got != "" {
+	if got := enforceAndListBlocked(); got != "" {
 		tenant.t.Errorf("without a limit the platform blocks %q", got)
 	}
 }
@@ -214,7 +214,7 @@ func (tenant accountTenant) removeEverything(zone string) {
 	tenant.expect("DELETE", tenant.domainPath(zone, "?from_platform=true"), nil, http.StatusOK, "")
 	tenant.mustSync()
 	for _, list := range []string{"/mailboxes", "/domains"} {
-		if got := tenant.get(tenant.path(list)); got.at("count") != 0.0 {
+		if got := tenant.get(tenant.path(list)); got.valueAt("count") != 0.0 {
 			tenant.t.Errorf("%s still has %s", list, got.raw)
 		}
 	}
@@ -242,7 +242,7 @@ func TestDemoRunsOnADifferentMailPlatform(t *testing.T) {
 	if got.code != 0 || !strings.Contains(got.stdout, "Connect a tenant of Example") || !strings.Contains(got.stdout, "\nDone in ") {
 		t.Fatalf("exit code %d: %s\n%s", got.code, got.stderr, got.stdout)
 	}
-	if name := foreignVendors.FindString(strings.ReplaceAll(got.stdout, "/oauth/microsoft/", "")); name != "" {
+	if name := microsoftNames.FindString(strings.ReplaceAll(got.stdout, "/oauth/microsoft/", "")); name != "" {
 		t.Errorf("the demo names %s:\n%s", name, got.stdout)
 	}
 }

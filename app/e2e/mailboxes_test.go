@@ -17,7 +17,8 @@ const (
 		"is_blocked blocked_at utilization_pct"
 )
 
-// TestMailboxesGoFromCreationToALimit takes mailboxes from their creation to a stored limit.
+// TestMailboxesGoFromCreationToALimit creates mailboxes, lists them and changes the limit of one.
+// It checks the responses of each step.
 func TestMailboxesGoFromCreationToALimit(t *testing.T) {
 	t.Parallel()
 	tenant := sharedSandbox(t).newAccount(nil).newConnectedTenant(object{"name": "Boxes Ltd"})
@@ -30,7 +31,7 @@ func TestMailboxesGoFromCreationToALimit(t *testing.T) {
 	for i, localPart := range []string{"ada", "max"} {
 		result := created.objects("results")[i]
 		checkMembers(t, "result", result, "status name email details")
-		checkMembers(t, "details", result.at("details"), "display_name primary_smtp user_principal_name alias")
+		checkMembers(t, "details", result.valueAt("details"), "display_name primary_smtp user_principal_name alias")
 		checkValues(t, result, object{"status": "created", "email": localPart + "@" + zone, "details.primary_smtp": localPart + "@" + zone,
 			"details.user_principal_name": localPart + "@" + zone, "details.display_name": result["name"]})
 	}
@@ -72,7 +73,7 @@ func (tenant accountTenant) checkUsage(path string) {
 
 	stored := tenant.expect("PATCH", path, object{"daily_send_limit": 20}, 200, "")
 	checkMembers(t, "update", stored.object, "status mailbox")
-	checkMembers(t, "updated mailbox", stored.at("mailbox"), "id display_name primary_smtp daily_send_limit sends_today sends_today_at account_enabled")
+	checkMembers(t, "updated mailbox", stored.valueAt("mailbox"), "id display_name primary_smtp daily_send_limit sends_today sends_today_at account_enabled")
 	checkValues(t, stored.object, object{"status": "updated", "mailbox.daily_send_limit": 20, "mailbox.display_name": "Ada", "mailbox.sends_today_at": nil})
 	checkValues(t, tenant.get(path+"/usage").object, object{"daily_send_limit": 20, "remaining_sends": 20, "utilization_pct": 0})
 
@@ -89,15 +90,15 @@ func TestDomainHasAtMostThreeMailboxes(t *testing.T) {
 	t.Parallel()
 	tenant := sharedSandbox(t).newAccount(nil).newConnectedTenant(nil)
 	zone := tenant.newVerifiedDomain()
-	var racing sync.WaitGroup
+	var requests sync.WaitGroup
 	answers := make([]reply, 5)
 	for i := range answers {
-		racing.Go(func() {
+		requests.Go(func() {
 			body := mailboxesBody(zone, "a"+string(rune('a'+i)), "b"+string(rune('a'+i)))
 			answers[i], _ = tenant.tryDo("POST", tenant.ready.APIURL+tenant.path("/mailboxes"), tenant.key, body)
 		})
 	}
-	racing.Wait()
+	requests.Wait()
 	created := ""
 	for _, got := range answers {
 		switch {
@@ -115,7 +116,7 @@ func TestDomainHasAtMostThreeMailboxes(t *testing.T) {
 	tenant.expect("POST", tenant.path("/mailboxes"), mailboxesBody(zone, "fourth"), 400, "mailbox_limit_reached")
 	tenant.expect("POST", tenant.path("/mailboxes"), mailboxesBody(zone, localPart, "fourth"), 400, "mailbox_limit_reached")
 	tenant.expect("POST", tenant.path("/mailboxes"), mailboxesBody(zone, "w", "x", "y", "z"), 400, "mailbox_limit_reached")
-	if n := tenant.get(tenant.path("/mailboxes")).at("count"); n != 3.0 {
+	if n := tenant.get(tenant.path("/mailboxes")).valueAt("count"); n != 3.0 {
 		t.Errorf("%v mailboxes", n)
 	}
 	if atPlatform := tenant.control("GET", "/tenants/"+tenant.guid, nil).objects("mailboxes"); len(atPlatform) != 3 {
@@ -127,15 +128,15 @@ func TestInvalidMailboxRequestsAreRefused(t *testing.T) {
 	t.Parallel()
 	tenant := sharedSandbox(t).newAccount(nil).newConnectedTenant(nil)
 	zone := tenant.newVerifiedDomain()
-	waiting := tenant.newZone()
-	tenant.post(tenant.path("/domains"), object{"domain": waiting})
-	change := func(member string, value any) object {
+	unverified := tenant.newZone()
+	tenant.post(tenant.path("/domains"), object{"domain": unverified})
+	withMember := func(member string, value any) object {
 		body := mailboxesBody(zone, "ada")
 		body[member] = value
 		return body
 	}
-	one := func(email string) object {
-		return change("mailboxes", []object{{"name": "A", "email": email}})
+	withAddress := func(email string) object {
+		return withMember("mailboxes", []object{{"name": "A", "email": email}})
 	}
 	for _, tt := range []struct {
 		name   string
@@ -143,25 +144,25 @@ func TestInvalidMailboxRequestsAreRefused(t *testing.T) {
 		status int
 		code   string
 	}{
-		{"another domain", one("ada@example.com"), 400, "invalid_mailbox_email"},
-		{"no domain", one("ada"), 400, "invalid_mailbox_email"},
-		{"a domain below", one("ada@sub." + zone), 400, "invalid_mailbox_email"},
-		{"a bad local part", one("a b@" + zone), 400, "invalid_mailbox_email"},
-		{"two dots", one("a..b@" + zone), 400, "invalid_mailbox_email"},
-		{"no local part", one("@" + zone), 400, "invalid_mailbox_email"},
-		{"twice", mailboxesBody(zone, "ada", "ADA"), 400, "duplicate_mailbox_email"},
-		{"a short password", change("account_password", "Aa1!Aa1"), 400, "weak_password"},
-		{"two classes", change("account_password", "abcdefgh1"), 400, "weak_password"},
-		{"a long password", change("account_password", "Aa1!"+strings.Repeat("x", 253)), 400, "weak_password"},
-		{"an unverified domain", mailboxesBody(waiting, "ada"), 400, "domain_not_verified"},
+		{"an address in another domain", withAddress("ada@example.com"), 400, "invalid_mailbox_email"},
+		{"an address without a domain", withAddress("ada"), 400, "invalid_mailbox_email"},
+		{"an address in a subdomain", withAddress("ada@sub." + zone), 400, "invalid_mailbox_email"},
+		{"a bad local part", withAddress("a b@" + zone), 400, "invalid_mailbox_email"},
+		{"two dots", withAddress("a..b@" + zone), 400, "invalid_mailbox_email"},
+		{"no local part", withAddress("@" + zone), 400, "invalid_mailbox_email"},
+		{"the same address twice", mailboxesBody(zone, "ada", "ADA"), 400, "duplicate_mailbox_email"},
+		{"a short password", withMember("account_password", "Aa1!Aa1"), 400, "weak_password"},
+		{"a password with two character classes", withMember("account_password", "abcdefgh1"), 400, "weak_password"},
+		{"a long password", withMember("account_password", "Aa1!"+strings.Repeat("x", 253)), 400, "weak_password"},
+		{"an unverified domain", mailboxesBody(unverified, "ada"), 400, "domain_not_verified"},
 		{"an unknown domain", mailboxesBody("unknown.example", "ada"), 404, "domain_not_found"},
-		{"no domain", change("domain", "no domain"), 404, "domain_not_found"},
+		{"an invalid domain", withMember("domain", "no domain"), 404, "domain_not_found"},
 		{"a missing password", object{"domain": zone, "mailboxes": mailboxesBody(zone, "ada")["mailboxes"]}, 400, "invalid_request"},
-		{"a password of the wrong type", change("account_password", 12345678), 400, "invalid_request"},
-		{"a domain of the wrong type", change("domain", nil), 400, "invalid_request"},
-		{"no mailboxes", change("mailboxes", []object{}), 400, "invalid_request"},
-		{"a mailbox without a name", change("mailboxes", []object{{"email": "ada@" + zone}}), 400, "invalid_request"},
-		{"an unknown member", change("licence", "E5"), 400, "invalid_request"},
+		{"a password of the wrong type", withMember("account_password", 12345678), 400, "invalid_request"},
+		{"a domain of the wrong type", withMember("domain", nil), 400, "invalid_request"},
+		{"no mailboxes", withMember("mailboxes", []object{}), 400, "invalid_request"},
+		{"a mailbox without a name", withMember("mailboxes", []object{{"email": "ada@" + zone}}), 400, "invalid_request"},
+		{"an unknown member", withMember("licence", "E5"), 400, "invalid_request"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := tenant.withT(t).expect("POST", tenant.path("/mailboxes"), tt.body, tt.status, tt.code)
@@ -209,6 +210,6 @@ func TestRefusedMailboxIsAFailedItem(t *testing.T) {
 	checkValues(t, got.object, object{"created_count": 0, "exists_count": 0, "failed_count": 1})
 	result := got.objects("results")[0]
 	checkMembers(t, "failed item", result, "status name email details error")
-	checkMembers(t, "its error", result.at("error"), "code message")
+	checkMembers(t, "its error", result.valueAt("error"), "code message")
 	checkValues(t, result, object{"status": "failed", "email": "taken@" + zone})
 }

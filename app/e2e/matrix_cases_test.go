@@ -31,33 +31,35 @@ var noSuchKey = "tny_live_" + strings.Repeat("0", 48)
 
 // ownRequest returns a valid request of an account for its own resources.
 func (f *matrixFixture) ownRequest(m matrixAccount, op operation) attempt {
-	return attempt{by: m.accountResources, ids: m.ids, body: validBody(m.accountResources, op), path: withRequiredQuery(op.path), keys: []string{f.newKey()}}
+	return attempt{by: m.accountResources, ids: m.ids, body: validBody(m.accountResources, op), path: withRequiredQuery(op.path), keys: []string{f.newIdempotencyKey()}}
 }
 
-func (f *matrixFixture) newKey() string { return fmt.Sprint("matrix-", uniqueNumber.Add(1)) }
+func (f *matrixFixture) newIdempotencyKey() string { return fmt.Sprint("matrix-", uniqueNumber.Add(1)) }
 
 // variants returns a copy of the attempt for each value of a parameter.
-func (a attempt) variants(param string, values ...string) (all []attempt) {
+func (a attempt) variants(param string, values ...string) (attempts []attempt) {
 	for _, value := range values {
 		v := a
 		v.ids = maps.Clone(a.ids)
 		v.ids[param] = value
-		all = append(all, v)
+		attempts = append(attempts, v)
 	}
-	return all
+	return attempts
 }
 
+// withAuthorization replaces the Authorization headers of the attempt.
 func (a attempt) withAuthorization(values ...string) attempt {
 	a.auth = append([]string{}, values...) // an empty list means no header; nil would mean the account's key
 	return a
 }
 
+// withBodyDomain replaces the account's domain in the body.
 func (a attempt) withBodyDomain(domain string) attempt {
 	a.body = strings.ReplaceAll(a.body, a.by.ids["domain_name"], domain)
 	return a
 }
 
-// withDomainScope makes the attempt name the limit of a domain.
+// withDomainScope makes the attempt concern the limit of a domain.
 func (a attempt) withDomainScope(op operation, domain string) attempt {
 	if op.method != "POST" {
 		a.path += "?domain_scope=" + domain
@@ -103,7 +105,7 @@ func (f *matrixFixture) malformedIDs(param string) []string {
 func (f *matrixFixture) attempts(op operation, condition string) []attempt {
 	a := f.ownRequest(f.a, op)
 	one := func(a attempt) []attempt { return []attempt{a} }
-	b, far := f.b.ids, f.a.second.ids
+	foreignIDs, secondIDs := f.b.ids, f.a.second.ids
 	switch condition {
 	case "no_authorization_header":
 		return one(a.withAuthorization())
@@ -131,9 +133,9 @@ func (f *matrixFixture) attempts(op operation, condition string) []attempt {
 	case "lapsed_plan":
 		return one(f.ownRequest(f.lapsed, op))
 	case "lapsed_plan_and_foreign_resource":
-		l := f.ownRequest(f.lapsed, op)
-		l.ids = b
-		return one(l)
+		lapsed := f.ownRequest(f.lapsed, op)
+		lapsed.ids = foreignIDs
+		return one(lapsed)
 	case "legacy_entitlement_trial_key":
 		return one(f.onExpendable(f.ownRequest(f.trial, op), op))
 	case "ceiling_reached":
@@ -146,7 +148,7 @@ func (f *matrixFixture) attempts(op operation, condition string) []attempt {
 	case "unknown_tenant":
 		return a.variants("tenant_id", noSuchID)
 	case "foreign_tenant":
-		return a.variants("tenant_id", b["tenant_id"])
+		return a.variants("tenant_id", foreignIDs["tenant_id"])
 	case "unassigned_managed_tenant":
 		return a.variants("tenant_id", f.managed.guid)
 	case "formerly_assigned_managed_tenant":
@@ -163,43 +165,43 @@ func (f *matrixFixture) attempts(op operation, condition string) []attempt {
 	case "unknown_domain_name":
 		return a.variants("domain_name", noSuchZone)
 	case "domain_of_other_own_tenant":
-		return a.variants("domain_name", far["domain_name"])
+		return a.variants("domain_name", secondIDs["domain_name"])
 	case "foreign_domain_name_under_own_tenant":
-		return a.variants("domain_name", b["domain_name"])
+		return a.variants("domain_name", foreignIDs["domain_name"])
 	case "domain_name_case_and_trailing_dot":
 		return a.variants("domain_name", strings.ToUpper(a.ids["domain_name"])+".")
 	case "own_domain_name_under_foreign_tenant", "own_mailbox_under_foreign_tenant":
-		return a.variants("tenant_id", b["tenant_id"])
+		return a.variants("tenant_id", foreignIDs["tenant_id"])
 	case "unknown_domain_in_body.domain":
 		return one(a.withBodyDomain(noSuchZone))
 	case "foreign_domain_in_body.domain":
-		return one(a.withBodyDomain(b["domain_name"]))
+		return one(a.withBodyDomain(foreignIDs["domain_name"]))
 	case "domain_of_other_own_tenant_in_body.domain":
-		return one(a.withBodyDomain(far["domain_name"]))
+		return one(a.withBodyDomain(secondIDs["domain_name"]))
 	case "unknown_domain_in_domain_scope":
 		return one(a.withDomainScope(op, noSuchZone))
 	case "foreign_domain_in_domain_scope":
-		return one(a.withDomainScope(op, b["domain_name"]))
+		return one(a.withDomainScope(op, foreignIDs["domain_name"]))
 	case "domain_of_other_own_tenant_in_domain_scope":
-		return one(a.withDomainScope(op, far["domain_name"]))
+		return one(a.withDomainScope(op, secondIDs["domain_name"]))
 	case "unknown_tenant_in_query":
 		return one(a.withTenantQuery(noSuchID))
 	case "foreign_tenant_in_query":
-		return one(a.withTenantQuery(b["tenant_id"]))
+		return one(a.withTenantQuery(foreignIDs["tenant_id"]))
 	case "unassigned_managed_tenant_in_query":
 		return one(a.withTenantQuery(f.managed.guid))
 	case "unknown_mailbox_under_own_tenant", "unknown_mailbox_under_own_integration":
 		return a.variants("mailbox_id", noSuchID)
 	case "foreign_mailbox_under_own_tenant", "foreign_mailbox_under_own_integration":
-		return a.variants("mailbox_id", b["mailbox_id"])
+		return a.variants("mailbox_id", foreignIDs["mailbox_id"])
 	case "mailbox_of_other_own_tenant":
-		return a.variants("mailbox_id", far["mailbox_id"])
+		return a.variants("mailbox_id", secondIDs["mailbox_id"])
 	case "malformed_mailbox_id":
 		return a.variants("mailbox_id", f.malformedIDs("mailbox_id")...)
 	case "unknown_domain_id":
 		return a.variants("domain_id", noSuchID)
 	case "foreign_domain_id":
-		return a.variants("domain_id", b["domain_id"])
+		return a.variants("domain_id", foreignIDs["domain_id"])
 	case "malformed_domain_id":
 		return a.variants("domain_id", f.malformedIDs("domain_id")...)
 	case "domain_id_of_unassigned_managed_tenant":
@@ -209,19 +211,19 @@ func (f *matrixFixture) attempts(op operation, condition string) []attempt {
 	case "unknown_connect_session":
 		return a.variants("connect_session_id", noSuchID)
 	case "foreign_connect_session":
-		return a.variants("connect_session_id", b["connect_session_id"])
+		return a.variants("connect_session_id", foreignIDs["connect_session_id"])
 	case "malformed_connect_session_id":
 		return a.variants("connect_session_id", f.malformedIDs("connect_session_id")...)
 	case "unknown_run":
 		return a.variants("run_id", noSuchID)
 	case "foreign_run":
-		return a.variants("run_id", b["run_id"])
+		return a.variants("run_id", foreignIDs["run_id"])
 	case "malformed_run_id":
 		return a.variants("run_id", f.malformedIDs("run_id")...)
 	case "unknown_job":
 		return a.variants("job_id", noSuchID)
 	case "foreign_job":
-		return a.variants("job_id", b["job_id"])
+		return a.variants("job_id", foreignIDs["job_id"])
 	case "malformed_job_id":
 		return a.variants("job_id", f.malformedIDs("job_id")...)
 	case "own_job_of_since_unassigned_tenant":
@@ -238,7 +240,7 @@ func (f *matrixFixture) attempts(op operation, condition string) []attempt {
 	return f.idempotencyAttempts(op, condition)
 }
 
-// onExpendable directs an attempt that would delete its resource to a resource made for it.
+// onExpendable directs an attempt that would delete its resource to a new resource.
 func (f *matrixFixture) onExpendable(a attempt, op operation) attempt {
 	switch {
 	case strings.HasPrefix(op.path, "/v1/integrations/{"):
@@ -253,7 +255,7 @@ func (f *matrixFixture) onExpendable(a attempt, op operation) attempt {
 // idempotencyAttempts returns the requests for conditions about a repeated Idempotency-Key.
 func (f *matrixFixture) idempotencyAttempts(op operation, condition string) []attempt {
 	a := f.onExpendable(f.ownRequest(f.a, op), op)
-	first := func(t *testing.T, a attempt) {
+	sendFirst := func(t *testing.T, a attempt) {
 		if got := f.send(t, op, a); got.status != 200 {
 			t.Errorf("the first request: %d %s", got.status, got.raw)
 		}
@@ -268,28 +270,28 @@ func (f *matrixFixture) idempotencyAttempts(op operation, condition string) []at
 		a.prepare = func(t *testing.T, a attempt) {
 			other := f.onExpendable(f.ownRequest(f.b, op), op)
 			other.keys = a.keys
-			first(t, other)
+			sendFirst(t, other)
 		}
 	case "replay_own_key", "replay_after_resource_is_gone":
-		a.prepare = first
+		a.prepare = sendFirst
 	case "same_key_other_fingerprint":
-		good := a.path
+		validPath := a.path
 		a.prepare = func(t *testing.T, a attempt) {
-			a.path = good
-			first(t, a)
+			a.path = validPath
+			sendFirst(t, a)
 		}
 		a.path += "?x=1"
 	case "replay_with_lapsed_plan":
 		a = f.onExpendable(f.ownRequest(f.spare, op), op)
 		a.prepare = func(t *testing.T, a attempt) {
-			first(t, a)
+			sendFirst(t, a)
 			f.spare.withT(t).setPlan(object{"plan": "complete", "active": false})
 			t.Cleanup(func() { f.spare.withT(t).setPlan(object{"plan": "complete", "active": true}) })
 		}
 	case "replay_with_rotated_key":
 		a = f.onExpendable(f.ownRequest(f.spare, op), op)
 		a.prepare = func(t *testing.T, a attempt) {
-			first(t, a)
+			sendFirst(t, a)
 			f.spare.t = t
 			f.spare.rotateKey()
 		}
@@ -311,26 +313,26 @@ const matrixPlatform = "instantly"
 // a also gets the resources that conditions name.
 func (f *matrixFixture) addIntegrations(t *testing.T) {
 	t.Helper()
-	for _, e := range []*accountResources{&f.a.accountResources, &f.b.accountResources, &f.trial.accountResources, &f.spare.accountResources, &f.downgraded.accountResources, &f.lapsed.accountResources} {
-		lapsed := e == &f.lapsed.accountResources
+	for _, account := range []*accountResources{&f.a.accountResources, &f.b.accountResources, &f.trial.accountResources, &f.spare.accountResources, &f.downgraded.accountResources, &f.lapsed.accountResources} {
+		lapsed := account == &f.lapsed.accountResources
 		if lapsed {
-			e.setPlan(object{"plan": "complete", "active": true})
+			account.setPlan(object{"plan": "complete", "active": true})
 		}
-		e.ids["free"] = e.get(e.path("/mailboxes")).objects("mailboxes")[1].text("id")
-		if e != &f.downgraded.accountResources { // this account may not begin a session
-			e.addIntegration()
+		account.ids["unconnected_mailbox_id"] = account.get(account.path("/mailboxes")).objects("mailboxes")[1].text("id")
+		if account != &f.downgraded.accountResources { // this account may not begin a session
+			account.addIntegration()
 		} else {
-			e.ids["integration_id"], e.ids["session_id"] = e.post("/v1/integrations", e.integrationBody(matrixPlatform)).text("id"), noSuchID
+			account.ids["integration_id"], account.ids["session_id"] = account.post("/v1/integrations", account.integrationBody(matrixPlatform)).text("id"), noSuchID
 		}
 		if lapsed {
-			e.setPlan(object{"plan": "complete", "active": false})
+			account.setPlan(object{"plan": "complete", "active": false})
 		}
 	}
 	a := f.a
 	f.ids["other integration"] = a.post("/v1/integrations", a.integrationBody(matrixPlatform)).text("id")
-	gone := a.post("/v1/integrations", a.integrationBody(matrixPlatform)).text("id")
-	a.expect("DELETE", "/v1/integrations/"+gone, nil, 200, "")
-	f.ids["deleted integration"] = gone
+	deletedID := a.post("/v1/integrations", a.integrationBody(matrixPlatform)).text("id")
+	a.expect("DELETE", "/v1/integrations/"+deletedID, nil, 200, "")
+	f.ids["deleted integration"] = deletedID
 	f.ids["address"] = a.get(a.path("/mailboxes")).objects("mailboxes")[0].text("primary_smtp")
 	f.ids["managed mailbox"] = f.managedMailbox()
 	f.ids["found mailbox"] = f.foundMailbox()
@@ -381,7 +383,7 @@ func (f *matrixFixture) integrationAttempts(a attempt, condition string) []attem
 	case "foreign_session_id":
 		return a.variants("session_id", f.b.ids["session_id"])
 	case "own_session_of_other_mailbox":
-		return a.variants("mailbox_id", a.ids["free"])
+		return a.variants("mailbox_id", a.ids["unconnected_mailbox_id"])
 	}
 	return nil
 }
@@ -389,14 +391,14 @@ func (f *matrixFixture) integrationAttempts(a attempt, condition string) []attem
 // onExpendableIntegration directs an attempt that changes its integration to a new integration,
 // with a mailbox that has no connection.
 func (f *matrixFixture) onExpendableIntegration(a attempt, op operation) attempt {
-	begins := strings.HasSuffix(op.path, "/init")
-	if !begins && op.method != "DELETE" {
+	beginsSession := strings.HasSuffix(op.path, "/init")
+	if !beginsSession && op.method != "DELETE" {
 		return a
 	}
 	a.ids = maps.Clone(a.ids)
-	a.ids["mailbox_id"] = a.ids["free"]
+	a.ids["mailbox_id"] = a.ids["unconnected_mailbox_id"]
 	for _, i := range a.by.get("/v1/integrations").objects("integrations") {
-		if id := i.text("id"); begins && id != a.by.ids["integration_id"] && id != f.ids["other integration"] {
+		if id := i.text("id"); beginsSession && id != a.by.ids["integration_id"] && id != f.ids["other integration"] {
 			a.by.expect("DELETE", "/v1/integrations/"+id, nil, 200, "")
 		}
 	}

@@ -33,9 +33,9 @@ const rateLimitExceeded = "rate_limit_exceeded"
 // otherRoutes are paths of the matrix that are not operations of the document.
 var otherRoutes = []string{"GET /openapi.json", "GET /debug/pprof/", "GET /v1/no-such-path", "PUT /v1/tenants"}
 
-// additions are the operations that the matrix does not have, with their buckets. The tests of
-// package httpapi cover them: TestEveryOperationChecksTheKey and those in its keys_test.go and
-// webhooks_test.go.
+// additions are the operations that the matrix does not have, with their rate limit buckets. The
+// tests of package httpapi cover them: TestEveryOperationChecksTheKey and those in its keys_test.go
+// and webhooks_test.go.
 var additions = map[string]string{
 	"GET /v1/me": "read", "GET /v1/keys": "read",
 	"POST /v1/keys": "write", "DELETE /v1/keys/{key_id}": "write", "POST /v1/keys/{key_id}/rotate": "write",
@@ -51,21 +51,21 @@ type matrixRow struct {
 	op                                               operation
 }
 
-// readMatrix returns the rows that apply.
+// readMatrix returns the rows of the matrix that apply to this service.
 func readMatrix(t *testing.T) (rows []matrixRow) {
 	t.Helper()
 	raw, err := os.ReadFile("testdata/authz-matrix.csv")
 	must(t, err)
 	lines, err := csv.NewReader(bytes.NewReader(raw)).ReadAll()
 	must(t, err)
-	at := map[string]int{}
+	column := map[string]int{}
 	for i, name := range lines[0] {
-		at[name] = i
+		column[name] = i
 	}
-	for _, l := range lines[1:] {
-		if l[at["applies"]] == "yes" {
-			rows = append(rows, matrixRow{l[at["case_id"]], l[at["condition"]], l[at["expected_status"]], l[at["expected_code"]], l[at["must_match_twin"]],
-				l[at["provider_calls_max"]], l[at["db_writes_allowed"]], operation{l[at["method"]], l[at["path"]]}}.withDecisions())
+	for _, line := range lines[1:] {
+		if line[column["applies"]] == "yes" {
+			rows = append(rows, matrixRow{line[column["case_id"]], line[column["condition"]], line[column["expected_status"]], line[column["expected_code"]], line[column["must_match_twin"]],
+				line[column["provider_calls_max"]], line[column["db_writes_allowed"]], operation{line[column["method"]], line[column["path"]]}}.withDecisions())
 		}
 	}
 	if len(rows) < 890 {
@@ -134,6 +134,7 @@ func TestRowsOfTheMatrixAreAnswered(t *testing.T) {
 	run.compareStatements(t)
 }
 
+// matrixRun sends the requests of the rows and remembers the answers.
 type matrixRun struct {
 	*matrixFixture
 	rows    int
@@ -142,6 +143,7 @@ type matrixRun struct {
 	latest  databaseSnapshot
 }
 
+// runRow sends the requests of a row and checks the answers and their effects.
 func (r *matrixRun) runRow(t *testing.T, row matrixRow) {
 	r.rows++
 	attempts := r.attempts(row.op, row.condition)
@@ -177,17 +179,18 @@ func (r *matrixRun) runRow(t *testing.T, row matrixRow) {
 		}
 		r.answers[row.key(row.condition)] = append(r.answers[row.key(row.condition)], got.comparable())
 	}
-	all := r.answers[row.key(row.condition)]
+	answers := r.answers[row.key(row.condition)]
 	if row.twin != "" {
-		all = append(r.answers[row.key(row.twin)], all...)
+		answers = append(r.answers[row.key(row.twin)], answers...)
 	}
-	for _, other := range all {
-		if row.status == "404" && other != all[0] {
-			t.Errorf("the answers differ:\n%s\nand\n%s", other, all[0])
+	for _, other := range answers {
+		if row.status == "404" && other != answers[0] {
+			t.Errorf("the answers differ:\n%s\nand\n%s", other, answers[0])
 		}
 	}
 }
 
+// key identifies a condition of the row's operation.
 func (row matrixRow) key(condition string) string {
 	return row.op.method + " " + row.op.path + " " + condition
 }
@@ -206,7 +209,7 @@ func (row matrixRow) checkAnswer(t *testing.T, got, original reply) {
 			t.Errorf("answered %d %s: %s", got.status, status, got.raw)
 		}
 	default:
-		if want := statusText(got.status); want != row.status || row.code != "" && code != row.code {
+		if gotStatus := strconv.Itoa(got.status); gotStatus != row.status || row.code != "" && code != row.code {
 			t.Errorf("answered %d %q, not %s %q: %s", got.status, code, row.status, row.code, got.raw)
 		}
 	}
@@ -259,14 +262,14 @@ var conditionTests = map[string]string{
 // withDecisions applies the decisions of specification and docs that override the older matrix.
 func (row matrixRow) withDecisions() matrixRow {
 	name := row.op.method + " " + row.op.path
-	grows := slices.Contains(provisioningOps, name) ||
+	addsResources := slices.Contains(provisioningOps, name) ||
 		slices.Contains([]string{"POST /v1/tenants/{tenant_id}/domains", "POST /v1/tenants/{tenant_id}/mailboxes"}, name)
 	switch {
 	case row.condition == "malformed_idempotency_key":
 		row.code = "invalid_idempotency_key" // the published name
 	case row.condition == "same_key_in_flight":
 		row.code = "idempotency_request_in_progress" // the published name
-	case row.condition == "over_ceiling_after_downgrade" && !grows:
+	case row.condition == "over_ceiling_after_downgrade" && !addsResources:
 		row.status, row.code = "200-class", "" // only operations that make the account larger are refused
 		row.calls, row.writes = "endpoint", "as_documented"
 	case row.condition == "valid_key_user_email_of_other_account":
@@ -275,8 +278,7 @@ func (row matrixRow) withDecisions() matrixRow {
 	return row
 }
 
-func statusText(n int) string { return strconv.Itoa(n) }
-
+// newTraceID returns a random trace id.
 func newTraceID() string {
 	var id [16]byte
 	_, _ = rand.Read(id[:])
@@ -314,42 +316,42 @@ func (r *matrixRun) compareStatements(t *testing.T) {
 	}
 	spans, _ := r.journal.received(t)
 	slices.SortFunc(spans, func(a, b receivedSpan) int { return int(a.GetStartTimeUnixNano()) - int(b.GetStartTimeUnixNano()) })
-	ran := map[string][]string{}
+	statementsOfTrace := map[string][]string{}
 	for _, span := range spans {
 		for _, a := range span.GetAttributes() {
 			if key := a.GetKey(); key == "db.statement" || key == "db.query.text" {
-				ran[span.trace()] = append(ran[span.trace()], a.GetValue().GetStringValue())
+				statementsOfTrace[span.trace()] = append(statementsOfTrace[span.trace()], a.GetValue().GetStringValue())
 			}
 		}
 	}
 	byRow, compared := map[string]map[string]bool{}, 0
 	for trace, row := range r.traces {
-		statements := strings.Join(ran[trace], "\n")
+		statements := strings.Join(statementsOfTrace[trace], "\n")
 		if row.status == "401" && strings.HasPrefix(row.condition, "bad_key_format") && statements != "" {
 			t.Errorf("%s: a key of a different form is looked up: %s", row.id, statements)
 		}
 		if row.status != "404" || row.op.path == "/debug/pprof/" {
 			continue
 		}
-		base := row.key(row.twin)
+		baseKey := row.key(row.twin)
 		if row.twin == "" {
-			base = row.key(row.condition)
+			baseKey = row.key(row.condition)
 		}
-		if byRow[base] == nil {
-			byRow[base] = map[string]bool{}
+		if byRow[baseKey] == nil {
+			byRow[baseKey] = map[string]bool{}
 		}
-		byRow[base][statements] = true
+		byRow[baseKey][statements] = true
 		compared++
 	}
-	for base, all := range byRow {
-		if len(all) != 1 {
-			t.Errorf("%s: %d ways through the database:", base, len(all))
-			for statements := range all {
+	for baseKey, sequences := range byRow {
+		if len(sequences) != 1 {
+			t.Errorf("%s: %d different sequences of SQL statements:", baseKey, len(sequences))
+			for statements := range sequences {
 				t.Logf("\n%s\n", statements)
 			}
 		}
-		if all[""] {
-			t.Errorf("%s: no statement was seen", base)
+		if sequences[""] {
+			t.Errorf("%s: no statement was seen", baseKey)
 		}
 	}
 	if compared == 0 || soak.On() && compared < 100 {
@@ -376,12 +378,12 @@ func (row matrixRow) testedElsewhere() string {
 
 // addWaitingRuns adds a run to each owner. The job of the run waits for a person, so that no worker
 // processes it.
-func addWaitingRuns(t *testing.T, file string, all ...accountResources) {
+func addWaitingRuns(t *testing.T, file string, owners ...accountResources) {
 	t.Helper()
 	store, err := bunstore.Open(t.Context(), "sqlite://"+file, bunstore.Options{})
 	must(t, err)
 	defer func() { _ = store.Close() }()
-	for i, resources := range all {
+	for i, resources := range owners {
 		now := time.Now().UTC()
 		run, job := ident.New(now, [ident.Entropy]byte{1, byte(i)}), ident.New(now, [ident.Entropy]byte{2, byte(i)})
 		j := provisioning.NewJob(job, run, access.AccountID(resources.id), resources.ids["domain_id"], tenant.GUID(resources.guid), resources.ids["domain_name"], now)

@@ -33,7 +33,7 @@ func fileText(t *testing.T, path string) string {
 }
 
 // prometheusRules returns the rules of all groups.
-func prometheusRules(t *testing.T) (all []object) {
+func prometheusRules(t *testing.T) (rules []object) {
 	t.Helper()
 	parsed, err := yaml.Parser().Unmarshal([]byte(fileText(t, alertsFile)))
 	must(t, err)
@@ -42,23 +42,24 @@ func prometheusRules(t *testing.T) (all []object) {
 	var file object
 	must(t, json.Unmarshal(raw, &file))
 	for _, group := range file.objects("groups") {
-		all = append(all, group.objects("rules")...)
+		rules = append(rules, group.objects("rules")...)
 	}
-	return all
+	return rules
 }
 
-// textAt returns a member that is text, or "".
+// textAt returns a nested member that is text, or "".
 func textAt(o object, path string) string {
-	text, _ := o.at(path).(string)
+	text, _ := o.valueAt(path).(string)
 	return text
 }
 
 // objectAt returns a nested object, or nil.
 func objectAt(o object, path string) object {
-	inner, _ := o.at(path).(map[string]any)
+	inner, _ := o.valueAt(path).(map[string]any)
 	return inner
 }
 
+// dashboard returns the Grafana dashboard.
 func dashboard(t *testing.T) (d object) {
 	t.Helper()
 	must(t, json.Unmarshal([]byte(fileText(t, dashboardFile)), &d))
@@ -75,6 +76,7 @@ var (
 	panelNamed  = regexp.MustCompile(`\*\*([^*]+)\*\*`)
 )
 
+// submatches returns the first group of each match of a pattern.
 func submatches(pattern *regexp.Regexp, text string) (found []string) {
 	for _, m := range pattern.FindAllStringSubmatch(text, -1) {
 		found = append(found, m[1])
@@ -118,14 +120,14 @@ var lagSeries = map[string][]string{
 func TestQueriesNameExportedMetrics(t *testing.T) {
 	t.Parallel()
 	s, checked := metricsOfBusyService(t), 0
-	check := func(where, expression string, shown ...string) {
+	checkQuery := func(where, expression string, shown ...string) {
 		checked++
 		for _, wrong := range s.unknownNames(expression, shown...) {
 			t.Errorf("%s: %s\n%s", where, wrong, expression)
 		}
 	}
 	for _, rule := range prometheusRules(t) {
-		check(textAt(rule, "alert")+textAt(rule, "record"), textAt(rule, "expr"),
+		checkQuery(textAt(rule, "alert")+textAt(rule, "record"), textAt(rule, "expr"),
 			submatches(alertLabel, textAt(rule, "annotations.summary")+textAt(rule, "annotations.description"))...)
 		if name := textAt(rule, "record"); name != "" {
 			s.addRecordingRule(name, textAt(rule, "expr"))
@@ -136,33 +138,33 @@ func TestQueriesNameExportedMetrics(t *testing.T) {
 		raw, err := json.Marshal(panel["fieldConfig"])
 		must(t, err)
 		for _, target := range panel.objects("targets") {
-			check(textAt(panel, "title"), textAt(target, "expr"), append(submatches(legendLabel, textAt(target, "legendFormat")), submatches(linkLabel, string(raw))...)...)
+			checkQuery(textAt(panel, "title"), textAt(target, "expr"), append(submatches(legendLabel, textAt(target, "legendFormat")), submatches(linkLabel, string(raw))...)...)
 		}
 	}
 	for _, variable := range objectAt(d, "templating").objects("list") {
-		if asked := labelValues.FindStringSubmatch(textAt(variable, "definition")); asked != nil {
-			check(textAt(variable, "name"), asked[1], asked[2])
+		if match := labelValues.FindStringSubmatch(textAt(variable, "definition")); match != nil {
+			checkQuery(textAt(variable, "name"), match[1], match[2])
 		} else if textAt(variable, "type") == "query" {
 			t.Errorf("%s has the query %q", textAt(variable, "name"), textAt(variable, "definition"))
 		}
 	}
 	for _, annotation := range objectAt(d, "annotations").objects("list") {
-		check(textAt(annotation, "name"), textAt(annotation, "expr"))
+		checkQuery(textAt(annotation, "name"), textAt(annotation, "expr"))
 	}
 	for path, page := range runbookPages(t) {
 		for _, line := range submatches(promQL, page) {
 			for _, expression := range submatches(codeSpan, line) {
-				check(path, expression)
+				checkQuery(path, expression)
 			}
 		}
 	}
-	const least = 24 + 57 + 2 + 1 + 24 // rules, panels, variables, annotation, runbooks
-	if checked < least {
+	const minQueries = 24 + 57 + 2 + 1 + 24 // rules, panels, variables, annotation, runbooks
+	if checked < minQueries {
 		t.Errorf("only %d queries were found", checked)
 	}
 }
 
-// runbookPages returns the runbook of each alert by file name.
+// runbookPages returns the text of each runbook by file name.
 func runbookPages(t *testing.T) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob(runbooks + "/*.md")
@@ -191,10 +193,10 @@ func TestAlertsHaveRunbooks(t *testing.T) {
 		if name == "" {
 			continue
 		}
-		url, ours := strings.CutPrefix(textAt(rule, "annotations.runbook_url"), runbookURL)
+		url, hasRunbook := strings.CutPrefix(textAt(rule, "annotations.runbook_url"), runbookURL)
 		alerts[url] = true
 		page := pages[url]
-		if !ours || !strings.HasPrefix(page, "<!-- SPDX-License-Identifier: Apache-2.0 -->\n# "+name+"\n") {
+		if !hasRunbook || !strings.HasPrefix(page, "<!-- SPDX-License-Identifier: Apache-2.0 -->\n# "+name+"\n") {
 			t.Errorf("%s: %s is not its page", name, url)
 		}
 		severity := textAt(rule, "labels.severity")
@@ -205,7 +207,7 @@ func TestAlertsHaveRunbooks(t *testing.T) {
 			t.Errorf("%s is not complete: %v", name, rule)
 		}
 		if !strings.Contains(tests, `alertname="`+name+`"`) {
-			t.Errorf("no test of promtool has %s fire", name)
+			t.Errorf("in no test of promtool does %s fire", name)
 		}
 	}
 	for file, page := range pages {
@@ -267,11 +269,11 @@ func parseMetrics(metrics []byte) exposedMetrics {
 func (s exposedMetrics) knownValues(metric, label string) []string {
 	switch {
 	case label == "outcome":
-		all := []string{"failed", "cancelled"}
+		values := []string{"failed", "cancelled"}
 		for kind := range outcome.Unknown + 1 {
-			all = append(all, kind.String())
+			values = append(values, kind.String())
 		}
-		return all
+		return values
 	case (label == "state" || label == "domain") && s[metric] != nil:
 		return s[metric][label]
 	}
@@ -322,8 +324,8 @@ func parsePromQuery(expression string) promQuery {
 	return q
 }
 
-// unknownNames returns the names in an expression that are not exported. shown are labels that a
-// text about its result uses.
+// unknownNames describes the names in an expression that are not exported. shown are the labels that
+// a text about the result of the expression uses.
 func (s exposedMetrics) unknownNames(expression string, shown ...string) (wrong []string) {
 	q, labels := parsePromQuery(expression), map[string]bool{}
 	for _, metric := range q.metrics {
@@ -341,9 +343,9 @@ func (s exposedMetrics) unknownNames(expression string, shown ...string) (wrong 
 		if _, ok := s[m[0]][m[1]]; !ok {
 			wrong = append(wrong, m[0]+" has no label "+m[1])
 		}
-		if all := s.knownValues(m[0], m[1]); all != nil {
+		if known := s.knownValues(m[0], m[1]); known != nil {
 			for value := range strings.SplitSeq(m[2], "|") {
-				if !slices.Contains(all, value) {
+				if !slices.Contains(known, value) {
 					wrong = append(wrong, m[0]+" has no "+m[1]+" "+value)
 				}
 			}

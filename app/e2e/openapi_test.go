@@ -29,18 +29,19 @@ type document struct {
 	raw        []byte
 	operations []operation
 	scopes     map[operation]string // the scope that each operation requires, "" if it requires none
-	webhooks   int                  // how many kinds of messages to webhooks it describes
-	check      validator.Validator
+	webhooks   int                  // the number of message types to webhooks that it describes
+	validator  validator.Validator
 }
 
+// operation is an operation of the API. path has parameters in braces.
 type operation struct{ method, path string }
 
 // messagePath is the path at which the validator finds the messages to webhooks, before their type.
 const messagePath = "/messages/"
 
-// publishedDocument runs `tenantry openapi` once. It closes every schema, so that a member which
-// the document does not describe is an error. The validator checks only requests to paths, so it
-// gets the messages to webhooks as paths.
+// publishedDocument runs `tenantry openapi` once and returns the document. It closes every schema,
+// so that a member which the document does not describe is an error. The validator checks only
+// requests to paths, so publishedDocument adds the messages to webhooks as paths.
 var publishedDocument = sync.OnceValues(func() (document, error) {
 	build, err := releaseBuild()
 	if err != nil {
@@ -65,7 +66,7 @@ var publishedDocument = sync.OnceValues(func() (document, error) {
 	messages := object(doc["webhooks"].(map[string]any))
 	d.webhooks = len(messages)
 	for kind, item := range messages {
-		object(item.(map[string]any)).at("post.requestBody.content").(map[string]any)["application/json"].(map[string]any)["schema"].(map[string]any)["additionalProperties"] = false
+		object(item.(map[string]any)).valueAt("post.requestBody.content").(map[string]any)["application/json"].(map[string]any)["schema"].(map[string]any)["additionalProperties"] = false
 		doc["paths"].(map[string]any)[messagePath+kind] = item
 	}
 	delete(doc, "webhooks")
@@ -77,16 +78,16 @@ var publishedDocument = sync.OnceValues(func() (document, error) {
 			schema["additionalProperties"] = false
 		}
 	}
-	closed, err := json.Marshal(doc)
+	closedDocument, err := json.Marshal(doc)
 	if err != nil {
 		return d, err
 	}
-	parsed, err := libopenapi.NewDocument(closed)
+	parsed, err := libopenapi.NewDocument(closedDocument)
 	if err != nil {
 		return d, err
 	}
 	check, errs := validator.NewValidator(parsed)
-	d.check = check
+	d.validator = check
 	return d, errors.Join(errs...)
 })
 
@@ -110,14 +111,14 @@ func checkDocumented(t *testing.T, method, path string, got reply) error {
 	if !d.hasOperation(method, path) {
 		return nil
 	}
-	asked, err := http.NewRequest(method, "http://localhost"+path, http.NoBody)
+	request, err := http.NewRequest(method, "http://localhost"+path, http.NoBody)
 	if err != nil {
 		return err
 	}
-	answer := &http.Response{StatusCode: got.status, Header: got.header, Body: io.NopCloser(bytes.NewReader(got.raw)), Request: asked}
+	answer := &http.Response{StatusCode: got.status, Header: got.header, Body: io.NopCloser(bytes.NewReader(got.raw)), Request: request}
 	validatorMutex.Lock()
 	defer validatorMutex.Unlock()
-	if ok, problems := d.check.ValidateHttpResponse(asked, answer); !ok {
+	if ok, problems := d.validator.ValidateHttpResponse(request, answer); !ok {
 		return fmt.Errorf("not as documented: %v", problems)
 	}
 	return nil
@@ -137,7 +138,7 @@ func checkDocumentedMessage(header http.Header, kind string, body []byte) error 
 	sent.Header = header
 	validatorMutex.Lock()
 	defer validatorMutex.Unlock()
-	if ok, problems := d.check.ValidateHttpRequest(sent); !ok {
+	if ok, problems := d.validator.ValidateHttpRequest(sent); !ok {
 		return fmt.Errorf("not as documented: %v", problems)
 	}
 	return nil
@@ -147,13 +148,13 @@ func checkDocumentedMessage(header http.Header, kind string, body []byte) error 
 func checkProblem(got reply) error {
 	switch {
 	case got.header.Get("Content-Type") != "application/problem+json":
-		return fmt.Errorf("an error as %q", got.header.Get("Content-Type"))
-	case got.at("type") != "/docs/errors/"+got.code() || got.code() == "":
-		return errors.New("no code, or a type of another code")
+		return fmt.Errorf("an error has the content type %q", got.header.Get("Content-Type"))
+	case got.valueAt("type") != "/docs/errors/"+got.code() || got.code() == "":
+		return errors.New("no code, or the type of a different code")
 	case got.text("title") == "" || got.text("detail") == "":
 		return errors.New("no title or detail")
-	case got.at("status") != float64(got.status) || got.at("request_id") != got.header.Get("X-Request-ID"):
-		return errors.New("status or request_id unlike the head's")
+	case got.valueAt("status") != float64(got.status) || got.valueAt("request_id") != got.header.Get("X-Request-ID"):
+		return errors.New("status or request_id differs from the header of the response")
 	case got.status == http.StatusServiceUnavailable && got.header.Get("Retry-After") == "":
 		return errors.New("503 without Retry-After")
 	}
@@ -178,13 +179,13 @@ func checkProblem(got reply) error {
 // checkWorkspaces checks that a refusal lists workspaces when the caller must choose one. A
 // platform without a published code of its own refuses with invalid_request at workspace_id.
 func checkWorkspaces(got reply) error {
-	_, listed := got.object["workspaces"]
-	own := strings.HasSuffix(got.code(), "_workspace_required")
+	_, listsWorkspaces := got.object["workspaces"]
+	hasOwnCode := strings.HasSuffix(got.code(), "_workspace_required")
 	atField := got.code() == "invalid_request" && slices.ContainsFunc(got.objects("errors"), func(e object) bool {
 		return e.text("location") == "body.workspace_id"
 	})
-	if own && !listed || listed && !own && !atField {
-		return errors.New("a workspace to choose without workspaces, or the other way round")
+	if hasOwnCode && !listsWorkspaces || listsWorkspaces && !hasOwnCode && !atField {
+		return errors.New("a refusal for a missing workspace lists no workspaces, or a different refusal lists them")
 	}
 	return nil
 }
@@ -197,6 +198,7 @@ func (d document) hasOperation(method, path string) bool {
 	})
 }
 
+// pathMatches reports whether the segments of a path match those of a template with parameters.
 func pathMatches(template, path []string) bool {
 	if len(template) != len(path) {
 		return false
@@ -265,7 +267,7 @@ func TestAPITakesNoDNSCredential(t *testing.T) {
 	must(t, err)
 	var doc object
 	must(t, json.Unmarshal(d.raw, &doc))
-	asked, bodies := accountFields(t), 0
+	credentialFields, bodies := accountFields(t), 0
 	for path, item := range doc["paths"].(map[string]any) {
 		for method, operation := range item.(map[string]any) {
 			body := operation.(map[string]any)["requestBody"]
@@ -274,16 +276,16 @@ func TestAPITakesNoDNSCredential(t *testing.T) {
 			}
 			bodies++
 			names := schemaMembers(doc, body)
-			if path == "/v1/integrations" { // takes the key of a sending platform; tried below
+			if path == "/v1/integrations" { // this operation takes the key of a sending platform
 				names = slices.DeleteFunc(names, func(name string) bool { return name == "api_key" })
 			}
-			if slices.ContainsFunc(names, func(name string) bool { return slices.Contains(asked, name) }) || strings.Contains(path, "/dns/") && len(names) > 0 {
+			if slices.ContainsFunc(names, func(name string) bool { return slices.Contains(credentialFields, name) }) || strings.Contains(path, "/dns/") && len(names) > 0 {
 				t.Errorf("%s %s takes %v", method, path, names)
 			}
 		}
 	}
-	if bodies < 2 || len(asked) < 8 {
-		t.Errorf("%d bodies, fields %v: that proves little", bodies, asked)
+	if bodies < 2 || len(credentialFields) < 8 {
+		t.Errorf("%d bodies, fields %v: that proves little", bodies, credentialFields)
 	}
 	c := sharedSandbox(t)
 	for _, provider := range []string{"cloudflare", "powerdns", "rfc2136"} {
@@ -307,14 +309,14 @@ func accountFields(t *testing.T) (names []string) {
 	for _, plugin := range plugins {
 		raw, err := exec.Command(plugin, "describe").Output()
 		must(t, err)
-		var about struct {
+		var description struct {
 			Fields []struct {
 				Name    string
 				Account bool
 			}
 		}
-		must(t, json.Unmarshal(raw, &about))
-		for _, field := range about.Fields {
+		must(t, json.Unmarshal(raw, &description))
+		for _, field := range description.Fields {
 			if field.Account {
 				names = append(names, field.Name)
 			}

@@ -19,20 +19,20 @@ import (
 	"github.com/tenantry/tenantry/app/doctor"
 )
 
-// newTerminal opens a pseudo-terminal. A process that reads the file command gets the text that is
-// written to the file person.
-func newTerminal(t *testing.T) (person, command *os.File) {
+// newTerminal opens a pseudo-terminal. A command that reads from commandSide gets the text that is
+// written to userSide.
+func newTerminal(t *testing.T) (userSide, commandSide *os.File) {
 	t.Helper()
-	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	userSide, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
 	must(t, err)
-	t.Cleanup(func() { _ = person.Close() })
-	must(t, unix.IoctlSetPointerInt(int(person.Fd()), unix.TIOCSPTLCK, 0))
-	number, err := unix.IoctlGetInt(int(person.Fd()), unix.TIOCGPTN)
+	t.Cleanup(func() { _ = userSide.Close() })
+	must(t, unix.IoctlSetPointerInt(int(userSide.Fd()), unix.TIOCSPTLCK, 0))
+	number, err := unix.IoctlGetInt(int(userSide.Fd()), unix.TIOCGPTN)
 	must(t, err)
-	command, err = os.OpenFile("/dev/pts/"+strconv.Itoa(number), os.O_RDWR|syscall.O_NOCTTY, 0)
+	commandSide, err = os.OpenFile("/dev/pts/"+strconv.Itoa(number), os.O_RDWR|syscall.O_NOCTTY, 0)
 	must(t, err)
-	t.Cleanup(func() { _ = command.Close() })
-	return person, command
+	t.Cleanup(func() { _ = commandSide.Close() })
+	return userSide, commandSide
 }
 
 // TestAccountCloseAsksForConfirmation checks that only "y" or "yes" closes the account.
@@ -53,22 +53,22 @@ func TestAccountCloseAsksForConfirmation(t *testing.T) {
 		{"", cli.ExitRefused, "active"},     // Ctrl-C
 		{"Y\n", 0, "closed"},
 	} {
-		person, command := newTerminal(t)
-		code, errs := closeFromTerminal(t, env, person, command, tt.typed)
-		if code != tt.code || !strings.Contains(errs, "Close the account") || !strings.Contains(errs, "ann@example.com") {
-			t.Errorf("%q: exit code %d\n%s", tt.typed, code, errs)
+		userSide, commandSide := newTerminal(t)
+		code, stderr := closeFromTerminal(t, env, userSide, commandSide, tt.typed)
+		if code != tt.code || !strings.Contains(stderr, "Close the account") || !strings.Contains(stderr, "ann@example.com") {
+			t.Errorf("%q: exit code %d\n%s", tt.typed, code, stderr)
 		}
 		checkValues(t, runTenantry(t, env, "account", "show", "--account", "ann@example.com", "-o", "json").mustJSON(t), object{"status": tt.status})
 	}
 }
 
 // closeFromTerminal closes the account from a terminal. It returns the exit code and the output.
-func closeFromTerminal(t *testing.T, env []string, person, terminal *os.File, typed string) (int, string) {
+func closeFromTerminal(t *testing.T, env []string, userSide, commandSide *os.File, typed string) (int, string) {
 	t.Helper()
-	asked := &promptWatcher{want: "[y/N]", seen: make(chan struct{})}
+	prompt := &promptWatcher{want: "[y/N]", seen: make(chan struct{})}
 	cmd := exec.CommandContext(t.Context(), requirePrograms(t, releaseBuild).binary, "account", "close", "--account", "ann@example.com")
 	cmd.Dir, cmd.Env = t.TempDir(), append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + scratchDir}, env...)
-	cmd.Stdin, cmd.Stderr = terminal, asked
+	cmd.Stdin, cmd.Stderr = commandSide, prompt
 	must(t, cmd.Start())
 	ended := make(chan struct{})
 	go func() {
@@ -76,17 +76,17 @@ func closeFromTerminal(t *testing.T, env []string, person, terminal *os.File, ty
 		_ = cmd.Wait()
 	}()
 	select {
-	case <-asked.seen:
+	case <-prompt.seen:
 	case <-ended:
-		t.Fatalf("it did not ask: %s", asked.output.String())
+		t.Fatalf("it did not ask: %s", prompt.output.String())
 	}
 	if typed == "" {
 		_ = cmd.Process.Signal(os.Interrupt)
-	} else if _, err := person.WriteString(typed); err != nil {
+	} else if _, err := userSide.WriteString(typed); err != nil {
 		t.Fatal(err)
 	}
 	<-ended
-	return cmd.ProcessState.ExitCode(), asked.output.String()
+	return cmd.ProcessState.ExitCode(), prompt.output.String()
 }
 
 // promptWatcher collects output and closes seen when it contains want.
@@ -94,13 +94,13 @@ type promptWatcher struct {
 	want   string
 	seen   chan struct{}
 	output bytes.Buffer
-	done   bool
+	found  bool
 }
 
 func (f *promptWatcher) Write(p []byte) (int, error) {
 	f.output.Write(p)
-	if !f.done && strings.Contains(f.output.String(), f.want) {
-		f.done = true
+	if !f.found && strings.Contains(f.output.String(), f.want) {
+		f.found = true
 		close(f.seen)
 	}
 	return len(p), nil
@@ -137,10 +137,10 @@ func TestCommandRunByTheWrongUserIsExplained(t *testing.T) {
 // otherwise the files have mode 0.
 func runAsOtherUser(t *testing.T, data string, args ...string) commandResult {
 	t.Helper()
-	var out, errs bytes.Buffer
+	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(t.Context(), requirePrograms(t, releaseBuild).binary, args...)
 	cmd.Dir, cmd.Env = "/", []string{"PATH=" + os.Getenv("PATH"), "TENANTRY_DATA_DIR=" + data}
-	cmd.Stdout, cmd.Stderr = &out, &errs
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{}
 	for _, name := range []string{"tenantry.db", "keyset.json"} {
 		must(t, os.Chmod(filepath.Join(data, name), 0))
@@ -151,7 +151,7 @@ func runAsOtherUser(t *testing.T, data string, args ...string) commandResult {
 		makeEnterable(t, requirePrograms(t, releaseBuild).folder)
 	}
 	_ = cmd.Run()
-	return commandResult{args, cmd.ProcessState.ExitCode(), out.String(), errs.String()}
+	return commandResult{args, cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
 }
 
 // makeEnterable lets every user enter a folder of the tests.

@@ -53,12 +53,13 @@ var notFoundCodes = map[string]string{
 	"run_id": "provisioning_run_not_found", "job_id": "provisioning_job_not_found", "integration_id": "integration_not_found",
 }
 
-// accountResources is an account with a tenant, a verified domain and a mailbox.
+// accountResources is an account with a tenant, and the ids of the account's resources.
 type accountResources struct {
 	accountTenant
 	ids map[string]string // by path parameter
 }
 
+// newResources creates an account with a tenant, a domain, a mailbox and a tested webhook.
 func (c caller) newResources() accountResources {
 	tenant := c.newAccount(nil).newConnectedTenant(nil)
 	zone := tenant.newVerifiedDomain()
@@ -71,11 +72,11 @@ func (c caller) newResources() accountResources {
 		"tenant_id":          tenant.guid, "domain_name": zone,
 		"domain_id":  tenant.get(tenant.path("/domains")).objects("domains")[0].text("id"),
 		"mailbox_id": tenant.get(tenant.path("/mailboxes")).objects("mailboxes")[0].text("id"),
-		"key_id":     fmt.Sprint(tenant.get("/v1/me").at("key.id")),
+		"key_id":     fmt.Sprint(tenant.get("/v1/me").valueAt("key.id")),
 	}}
 }
 
-// newTestedWebhook adds a webhook whose endpoint does not answer, and tests it.
+// newTestedWebhook adds a webhook whose endpoint does not answer, tests it and returns its id.
 func (tenant accountTenant) newTestedWebhook() string {
 	id := tenant.post("/v1/webhooks", object{"url": "http://127.0.0.1:9", "event_types": []string{"webhook.disabled"}}).text("id")
 	tenant.post("/v1/webhooks/"+id+"/test", nil)
@@ -86,18 +87,18 @@ func (tenant accountTenant) newTestedWebhook() string {
 // other account, unknown ones and malformed ones.
 func (r accountResources) foreignValues(other accountResources, param string) []string {
 	foreignID := other.ids[param]
-	const unknown = "0e9d7c1a-4b52-4f60-8a3e-9d2f1c7b6a55"
-	list := []string{foreignID, strings.ToUpper(foreignID)}
+	const unknownID = "0e9d7c1a-4b52-4f60-8a3e-9d2f1c7b6a55"
+	values := []string{foreignID, strings.ToUpper(foreignID)}
 	if param == "domain_name" {
-		return append(list, foreignID+".", "unknown.example", "nodots", "%2e%2e", "a%00.example", "%ff.example", "-",
+		return append(values, foreignID+".", "unknown.example", "nodots", "%2e%2e", "a%00.example", "%ff.example", "-",
 			strings.Repeat("a", 300)+".example", "%D0%BF.example", r.ids["domain_id"])
 	}
-	list = append(list, unknown, strings.ReplaceAll(foreignID, "-", ""), "{"+foreignID+"}", "urn:uuid:"+foreignID, foreignID+"0", "x", "0", "%20", "%00", "a%2Fb",
+	values = append(values, unknownID, strings.ReplaceAll(foreignID, "-", ""), "{"+foreignID+"}", "urn:uuid:"+foreignID, foreignID+"0", "x", "0", "%20", "%00", "a%2Fb",
 		"%ff", strings.Repeat("9", 300), "00000000-0000-0000-0000-000000000000", "'%20OR%201=1--")
 	if param == "tenant_id" {
-		list = append(list, r.get(r.path("")).text("id"), other.get(other.path("")).text("id"))
+		values = append(values, r.get(r.path("")).text("id"), other.get(other.path("")).text("id"))
 	}
-	return list
+	return values
 }
 
 // TestForeignIDsLookUnknown checks that every operation answers foreign, unknown and malformed ids
@@ -158,17 +159,17 @@ func TestBoundedKeysSeeOnlyTheirTenants(t *testing.T) {
 	first.post(first.path("/mailbox-limits"), object{"daily_send_limit": 25})
 	d, err := publishedDocument()
 	must(t, err)
-	with := func(bounds object) accountResources {
+	withBounds := func(bounds object) accountResources {
 		resources, body := first, object{"name": "bounded", "scopes": []string{"*"}}
 		maps.Copy(body, bounds)
 		resources.key = first.post("/v1/keys", body).text("api_key")
 		return resources
 	}
-	hidden := with(object{"tenant_ids": []string{noSuchID}})
-	auditor := with(object{"scopes": []string{"audit:read"}})
-	manager := with(object{"scopes": []string{"keys:write"}})
-	elsewhere := with(object{"allowed_cidrs": []string{"192.0.2.0/24"}})
-	reader := with(object{"scopes": slices.DeleteFunc(access.Words(access.OperationScopes()), func(s string) bool { return strings.HasSuffix(s, ":write") })})
+	forOtherTenant := withBounds(object{"tenant_ids": []string{noSuchID}})
+	auditReader := withBounds(object{"scopes": []string{"audit:read"}})
+	keyWriter := withBounds(object{"scopes": []string{"keys:write"}})
+	fromOtherNetwork := withBounds(object{"allowed_cidrs": []string{"192.0.2.0/24"}})
+	reader := withBounds(object{"scopes": slices.DeleteFunc(access.Words(access.OperationScopes()), func(s string) bool { return strings.HasSuffix(s, ":write") })})
 	expired := first
 	expired.key = addExpiredKey(t, file, first)
 	for _, op := range d.operations {
@@ -179,7 +180,7 @@ func TestBoundedKeysSeeOnlyTheirTenants(t *testing.T) {
 				body = object{}
 			}
 			path := fillPath(op.path, first.ids)
-			elsewhere.caller.withT(t).expect(op.method, path, body, 401, "invalid_api_key")
+			fromOtherNetwork.caller.withT(t).expect(op.method, path, body, 401, "invalid_api_key")
 			if got := expired.caller.withT(t).expect(op.method, path, body, 401, "invalid_api_key"); !strings.Contains(got.text("detail"), "expired") {
 				t.Errorf("an expired key: %s", got.raw)
 			}
@@ -189,9 +190,9 @@ func TestBoundedKeysSeeOnlyTheirTenants(t *testing.T) {
 			} else {
 				reader.caller.withT(t).expect(op.method, path, body, 200, "")
 			}
-			otherScope := auditor
+			otherScope := auditReader
 			if strings.HasPrefix(op.path, "/v1/audit") {
-				otherScope = manager
+				otherScope = keyWriter
 			}
 			if name != "GET /v1/me" {
 				otherScope.caller.withT(t).expect(op.method, path, body, 403, "insufficient_scope")
@@ -200,7 +201,7 @@ func TestBoundedKeysSeeOnlyTheirTenants(t *testing.T) {
 				if param == "integration_id" || param == "key_id" {
 					continue
 				}
-				got := hidden.caller.withT(t).expect(op.method, path, body, 404, notFoundCodes[param])
+				got := forOtherTenant.caller.withT(t).expect(op.method, path, body, 404, notFoundCodes[param])
 				ids := maps.Clone(first.ids)
 				ids[param] = second.ids[param]
 				want := first.caller.withT(t).expect(op.method, fillPath(op.path, ids), body, 404, notFoundCodes[param])
@@ -212,7 +213,7 @@ func TestBoundedKeysSeeOnlyTheirTenants(t *testing.T) {
 		})
 	}
 	for path, list := range map[string]string{"/v1/tenants": "tenants", "/v1/dns/provisioning-runs": "runs", "/v1/enforcement/events": "events", "/v1/events": "events", "/v1/audit": "entries", "/v1/webhooks": "webhooks"} {
-		if got := hidden.get(path); len(got.objects(list)) != 0 {
+		if got := forOtherTenant.get(path); len(got.objects(list)) != 0 {
 			t.Errorf("%s shows %s", path, got.raw)
 		}
 	}
@@ -233,8 +234,9 @@ func addExpiredKey(t *testing.T, file string, owner accountResources) string {
 	return text.Reveal()
 }
 
-// checkIndistinguishable sends one operation with each foreign value of one parameter and the
-// caller's own ids for all other parameters. The first request uses all ids of the other account.
+// checkIndistinguishable checks that an operation answers each foreign value of one parameter
+// alike. The other parameters have the caller's own ids. Only the first request uses the ids of the
+// other account for all parameters, if param is the first of them.
 func (r accountResources) checkIndistinguishable(t *testing.T, other accountResources, op operation, param string) {
 	t.Helper()
 	body := validBodies[op.method+" "+op.path]

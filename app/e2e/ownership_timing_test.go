@@ -22,7 +22,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver/soak"
 )
 
-// timedOperation is an operation, and its parameter that names a foreign resource.
+// timedOperation is an operation, and the parameter with which requests name a foreign resource.
 type timedOperation struct {
 	op    operation
 	param string
@@ -36,8 +36,8 @@ var timedOperations = []timedOperation{
 	{operation{"POST", "/v1/tenants/{tenant_id}/domains"}, "tenant_id"},
 }
 
-// timedPairs is how often each kind of value is sent to an operation, in a soak.
-const timedPairs = 20_000
+// timedRounds is the number of times that a soak sends each kind of value to an operation.
+const timedRounds = 20_000
 
 // timedValues returns values of a parameter that must take the same time. They have the same
 // length, so that only the resource differs.
@@ -51,12 +51,13 @@ func timedValues(param, foreignID string) map[string]string {
 
 // stopwatch sends requests over one connection and measures them.
 type stopwatch struct {
-	t    *testing.T
-	conn net.Conn
-	in   *bufio.Reader
-	host string
+	t      *testing.T
+	conn   net.Conn
+	reader *bufio.Reader
+	host   string
 }
 
+// newStopwatch opens a connection to the API.
 func newStopwatch(t *testing.T, api string) *stopwatch {
 	t.Helper()
 	host := strings.TrimPrefix(api, "http://")
@@ -66,6 +67,7 @@ func newStopwatch(t *testing.T, api string) *stopwatch {
 	return &stopwatch{t, conn, bufio.NewReader(conn), host}
 }
 
+// measure sends a request and returns the duration until the end of the response, and its status.
 func (s *stopwatch) measure(method, path, key string, body any) (time.Duration, int) {
 	s.t.Helper()
 	var b strings.Builder
@@ -83,7 +85,7 @@ func (s *stopwatch) measure(method, path, key string, body any) (time.Duration, 
 	if _, err := s.conn.Write(request); err != nil {
 		s.t.Fatal(err)
 	}
-	answer, err := http.ReadResponse(s.in, nil)
+	answer, err := http.ReadResponse(s.reader, nil)
 	must(s.t, err)
 	defer func() { _ = answer.Body.Close() }()
 	if _, err := io.Copy(io.Discard, answer.Body); err != nil {
@@ -92,8 +94,9 @@ func (s *stopwatch) measure(method, path, key string, body any) (time.Duration, 
 	return time.Since(start), answer.StatusCode
 }
 
-// sample sends all kinds of values in a random order, and returns the durations in microseconds.
-func (c timedOperation) sample(s *stopwatch, own, other accountResources, rounds int) map[string][]float64 {
+// measureKinds sends all kinds of values in a random order. It returns the durations by kind, in
+// microseconds.
+func (c timedOperation) measureKinds(s *stopwatch, own, other accountResources, rounds int) map[string][]float64 {
 	s.t.Helper()
 	paths, names := map[string]string{}, []string{}
 	for kind, value := range timedValues(c.param, other.ids[c.param]) {
@@ -102,7 +105,7 @@ func (c timedOperation) sample(s *stopwatch, own, other accountResources, rounds
 		paths[kind], names = fillPath(c.op.path, ids), append(names, kind)
 	}
 	warmUp := rounds / 100
-	taken := map[string][]float64{}
+	durations := map[string][]float64{}
 	for round := range warmUp + rounds {
 		mathrand.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
 		for _, kind := range names {
@@ -111,24 +114,24 @@ func (c timedOperation) sample(s *stopwatch, own, other accountResources, rounds
 				s.t.Fatalf("%s %s is answered %d", c.op.method, paths[kind], status)
 			}
 			if round >= warmUp {
-				taken[kind] = append(taken[kind], float64(took.Nanoseconds())/1000)
+				durations[kind] = append(durations[kind], float64(took.Nanoseconds())/1000)
 			}
 		}
 	}
-	return taken
+	return durations
 }
 
-// distinguishable measures an operation and returns the pairs of kinds whose durations differ.
-func (c timedOperation) distinguishable(s *stopwatch, own, other accountResources, rounds int) (differ []string) {
+// distinguishablePairs measures an operation and returns the pairs of kinds whose durations differ.
+func (c timedOperation) distinguishablePairs(s *stopwatch, own, other accountResources, rounds int) (differ []string) {
 	s.t.Helper()
-	taken := c.sample(s, own, other, rounds)
-	names := slices.Sorted(maps.Keys(taken))
+	durations := c.measureKinds(s, own, other, rounds)
+	names := slices.Sorted(maps.Keys(durations))
 	for i, a := range names {
 		for _, b := range names[i+1:] {
-			between := compareSamples(taken[a], taken[b])
+			between := compareSamples(durations[a], durations[b])
 			s.t.Logf("%s %s: %s and %s: medians %.1f and %.1f µs, t %.2f, gap %.2f %%", c.op.method, c.op.path, a, b,
-				trimmed(taken[a])[len(trimmed(taken[a]))/2], trimmed(taken[b])[len(trimmed(taken[b]))/2], between.t, 100*between.gap)
-			if between.noticeable() {
+				trimSample(durations[a])[len(trimSample(durations[a]))/2], trimSample(durations[b])[len(trimSample(durations[b]))/2], between.t, 100*between.gap)
+			if between.isNoticeable() {
 				differ = append(differ, a+" and "+b)
 			}
 		}
@@ -141,7 +144,7 @@ func (c timedOperation) distinguishable(s *stopwatch, own, other accountResource
 // same time. A difference counts only if two measurements show it, because a difference that the
 // code causes occurs in each. A short run only checks the requests.
 func TestForeignIDsTakeTheSameTime(t *testing.T) {
-	databases, rounds := map[string][]string{"sqlite": nil}, timedPairs
+	databases, rounds := map[string][]string{"sqlite": nil}, timedRounds
 	if soak.On() {
 		databases["postgres"] = []string{"--database", testserver.Database(t)}
 	} else {
@@ -153,15 +156,15 @@ func TestForeignIDsTakeTheSameTime(t *testing.T) {
 			_, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), nil, append(args, "--no-seed")...)
 			c := seededAccount(t, ready)
 			own, other := c.newResources(), c.newResources()
-			for _, class := range timedOperations {
+			for _, operation := range timedOperations {
 				s := newStopwatch(t, ready.APIURL)
-				first := class.distinguishable(s, own, other, rounds)
+				first := operation.distinguishablePairs(s, own, other, rounds)
 				if !soak.On() || len(first) == 0 {
 					continue
 				}
-				for _, pair := range class.distinguishable(s, own, other, rounds) {
+				for _, pair := range operation.distinguishablePairs(s, own, other, rounds) {
 					if slices.Contains(first, pair) {
-						t.Errorf("%s %s: %s can be distinguished", class.op.method, class.op.path, pair)
+						t.Errorf("%s %s: %s can be distinguished", operation.op.method, operation.op.path, pair)
 					}
 				}
 			}
@@ -175,14 +178,14 @@ const (
 	noticeableGap = 0.05 // relative to the smaller median
 )
 
-// difference is how two samples of durations differ: Welch's t, and the relative gap of the
+// difference is the difference of two samples of durations: Welch's t, and the relative gap of the
 // medians.
 type difference struct{ t, gap float64 }
 
 // compareSamples compares the values between the 10th and the 90th percentile. The rest is noise of
 // the machine.
 func compareSamples(a, b []float64) difference {
-	a, b = trimmed(a), trimmed(b)
+	a, b = trimSample(a), trimSample(b)
 	meanA, errorA := moments(a)
 	meanB, errorB := moments(b)
 	middleA, middleB := a[len(a)/2], b[len(b)/2]
@@ -193,10 +196,11 @@ func compareSamples(a, b []float64) difference {
 	return d
 }
 
-// noticeable reports whether a caller could notice the difference.
-func (d difference) noticeable() bool { return math.Abs(d.t) >= noticeableT || d.gap > noticeableGap }
+// isNoticeable reports whether a caller could notice the difference.
+func (d difference) isNoticeable() bool { return math.Abs(d.t) >= noticeableT || d.gap > noticeableGap }
 
-func trimmed(sample []float64) []float64 {
+// trimSample returns the values between the 10th and the 90th percentile, sorted.
+func trimSample(sample []float64) []float64 {
 	sorted := slices.Sorted(slices.Values(sample))
 	return sorted[len(sorted)/10 : len(sorted)-len(sorted)/10]
 }
@@ -234,15 +238,15 @@ func TestPlantedTimingDifferencesAreNoticed(t *testing.T) {
 		r := mathrand.New(mathrand.NewPCG(seed, 0))
 		plain := syntheticDurations(r, 4000, 1)
 		for _, slower := range []float64{1, 1.05, 1.2} {
-			tells := slower > 1
+			isSlower := slower > 1
 			other := syntheticDurations(r, 4000, slower)
 			for _, d := range []difference{compareSamples(plain, other), compareSamples(other, plain)} {
-				if d.noticeable() != tells {
-					t.Errorf("seed %d: times %v tells %v: %+v", seed, slower, d.noticeable(), d)
+				if d.isNoticeable() != isSlower {
+					t.Errorf("seed %d, factor %v: noticeable is %v: %+v", seed, slower, d.isNoticeable(), d)
 				}
 			}
-			if d := compareSamples(plain, other); tells && d.t >= 0 {
-				t.Errorf("seed %d: times %v has the wrong sign: %+v", seed, slower, d)
+			if d := compareSamples(plain, other); isSlower && d.t >= 0 {
+				t.Errorf("seed %d, factor %v: the sign is wrong: %+v", seed, slower, d)
 			}
 		}
 	}
@@ -251,26 +255,26 @@ func TestPlantedTimingDifferencesAreNoticed(t *testing.T) {
 // TestEachTimingBoundIsEnough checks that each of the two bounds alone is sufficient.
 func TestEachTimingBoundIsEnough(t *testing.T) {
 	t.Parallel()
-	constant := func(v float64) []float64 { return slices.Repeat([]float64{v}, 100) }
-	if d := compareSamples(constant(100), constant(100)); d.noticeable() {
+	constantSample := func(v float64) []float64 { return slices.Repeat([]float64{v}, 100) }
+	if d := compareSamples(constantSample(100), constantSample(100)); d.isNoticeable() {
 		t.Errorf("the same: %+v", d)
 	}
-	if d := compareSamples(constant(100), constant(101)); !d.noticeable() || d.gap > noticeableGap {
-		t.Errorf("a small difference that is always there: %+v", d)
+	if d := compareSamples(constantSample(100), constantSample(101)); !d.isNoticeable() || d.gap > noticeableGap {
+		t.Errorf("a small constant difference: %+v", d)
 	}
-	wide := func(middle float64) (sample []float64) {
+	wideSample := func(middle float64) (sample []float64) {
 		for i := range 101 {
 			sample = append(sample, middle+float64(i-50))
 		}
 		return sample
 	}
-	if d := compareSamples(wide(100), wide(107)); !d.noticeable() || math.Abs(d.t) >= noticeableT {
+	if d := compareSamples(wideSample(100), wideSample(107)); !d.isNoticeable() || math.Abs(d.t) >= noticeableT {
 		t.Errorf("medians far apart: %+v", d)
 	}
 	// Values outside the percentiles have no influence.
-	withOutliers := wide(100)
+	withOutliers := wideSample(100)
 	withOutliers[100], withOutliers[0] = 1e9, -1e9
-	if a, b := compareSamples(wide(100), wide(102)), compareSamples(withOutliers, wide(102)); a != b {
+	if a, b := compareSamples(wideSample(100), wideSample(102)), compareSamples(withOutliers, wideSample(102)); a != b {
 		t.Errorf("an outlier counts: %+v, %+v", a, b)
 	}
 }

@@ -29,9 +29,9 @@ func TestLapsedPlanAnswers402(t *testing.T) {
 	tenant.setPlan(object{"plan": "complete", "active": false})
 	d, err := publishedDocument()
 	must(t, err)
-	own := strings.NewReplacer("{tenant_id}", tenant.guid, "{domain_name}", "a.example", "{domain_id}", tenant.guid, "{mailbox_id}", tenant.guid)
+	fillParameters := strings.NewReplacer("{tenant_id}", tenant.guid, "{domain_name}", "a.example", "{domain_id}", tenant.guid, "{mailbox_id}", tenant.guid)
 	for _, op := range d.operations {
-		tenant.expect(op.method, own.Replace(op.path), nil, 402, "no_api_plan")
+		tenant.expect(op.method, fillParameters.Replace(op.path), nil, 402, "no_api_plan")
 	}
 	tenant.expect("GET", "/v1/nothing", nil, 402, "no_api_plan")
 	tenant.setPlan(object{"plan": "complete", "active": true})
@@ -102,7 +102,7 @@ func TestPlansHaveTenantSlots(t *testing.T) {
 	small.expect("GET", "/v1/tenants/connect-url", nil, 402, "tenant_limit_reached")
 }
 
-// concurrentRequests is how many requests are sent at once.
+// concurrentRequests is the number of requests that are sent at once.
 const concurrentRequests = 50
 
 // replicaPair is two servers with one PostgreSQL database and one keyset.
@@ -113,6 +113,7 @@ type replicaPair struct {
 	db      *sql.DB
 }
 
+// newReplicaPair starts two servers with one account that has this plan and number of tenant slots.
 func newReplicaPair(t *testing.T, plan string, slots int) *replicaPair {
 	t.Helper()
 	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
@@ -138,15 +139,15 @@ func newReplicaPair(t *testing.T, plan string, slots int) *replicaPair {
 func (pair *replicaPair) sendConcurrently(send func(i int, c client) reply) map[string]int {
 	pair.t.Helper()
 	answers, gate := make([]reply, concurrentRequests), make(chan struct{})
-	var all sync.WaitGroup
+	var requests sync.WaitGroup
 	for i := range concurrentRequests {
-		all.Go(func() {
+		requests.Go(func() {
 			<-gate
 			answers[i] = send(i, pair.servers[i%2])
 		})
 	}
 	close(gate)
-	all.Wait()
+	requests.Wait()
 	count := map[string]int{}
 	for _, a := range answers {
 		count[fmt.Sprint(a.status, " ", a.code())]++
@@ -195,27 +196,27 @@ func (pair *replicaPair) countPlatformWrites(method, path, cmdlet string) (n int
 func TestResourceLimitsHoldAcrossTwoServers(t *testing.T) {
 	t.Parallel()
 	pair := newReplicaPair(t, "complete", 3)
-	a := pair.servers[0]
-	tenant, admin := pair.newTenant(a)
-	newAdministrator(t, admin).connect(a, pair.key)
+	first := pair.servers[0]
+	tenant, admin := pair.newTenant(first)
+	newAdministrator(t, admin).connect(first, pair.key)
 	path := "/v1/tenants/" + tenant
-	pair.checkEqual("sync", a.callAPI("POST", path+"/sync").text("status"), "completed")
+	pair.checkEqual("sync", first.callAPI("POST", path+"/sync").text("status"), "completed")
 
 	t.Run("mailboxes", func(t *testing.T) {
-		zone := pair.verifiedDomain(tenant)
+		zone := pair.newVerifiedDomain(tenant)
 		got := pair.sendConcurrently(func(i int, c client) reply {
 			return pair.post(c, path+"/mailboxes", mailboxesBody(zone, fmt.Sprintf("box%d", i)))
 		})
 		pair.checkEqual("answers", got, map[string]int{"200 ": 3, "400 mailbox_limit_reached": concurrentRequests - 3})
 		pair.checkEqual("in the database", pair.queryInt("SELECT count(*) FROM mailboxes"), 3)
-		pair.checkEqual("at the platform", len(a.control("GET", "/tenants/"+tenant, nil).objects("mailboxes")), 3)
-		pair.checkEqual("made at the platform", pair.countPlatformWrites("POST", "/exchange/adminapi/beta/"+tenant+"/InvokeCommand", "New-Mailbox"), 3)
+		pair.checkEqual("at the platform", len(first.control("GET", "/tenants/"+tenant, nil).objects("mailboxes")), 3)
+		pair.checkEqual("created at the platform", pair.countPlatformWrites("POST", "/exchange/adminapi/beta/"+tenant+"/InvokeCommand", "New-Mailbox"), 3)
 	})
 	t.Run("the same domain", func(t *testing.T) {
 		got := pair.sendConcurrently(func(_ int, c client) reply { return pair.post(c, path+"/domains", object{"domain": "same.test"}) })
 		pair.checkEqual("answers", got, map[string]int{"200 ": concurrentRequests})
 		pair.checkEqual("in the database", pair.queryInt("SELECT count(*) FROM domains WHERE name = 'same.test'"), 1)
-		pair.checkEqual("made at the platform", pair.countPlatformWrites("POST", "/graph/v1.0/domains", ""), 2)
+		pair.checkEqual("created at the platform", pair.countPlatformWrites("POST", "/graph/v1.0/domains", ""), 2)
 	})
 	t.Run("domains", func(t *testing.T) {
 		got := pair.sendConcurrently(func(i int, c client) reply {
@@ -223,8 +224,8 @@ func TestResourceLimitsHoldAcrossTwoServers(t *testing.T) {
 		})
 		pair.checkEqual("answers", got, map[string]int{"200 ": 10, "400 domain_limit_reached": concurrentRequests - 10})
 		pair.checkEqual("in the database", pair.queryInt("SELECT count(*) FROM domains"), 12)
-		pair.checkEqual("at the platform", len(a.control("GET", "/tenants/"+tenant, nil).objects("domains")), 12)
-		pair.checkEqual("made at the platform", pair.countPlatformWrites("POST", "/graph/v1.0/domains", ""), 12)
+		pair.checkEqual("at the platform", len(first.control("GET", "/tenants/"+tenant, nil).objects("domains")), 12)
+		pair.checkEqual("created at the platform", pair.countPlatformWrites("POST", "/graph/v1.0/domains", ""), 12)
 	})
 	t.Run("tenants", pair.checkTenantLimit)
 }
@@ -232,17 +233,17 @@ func TestResourceLimitsHoldAcrossTwoServers(t *testing.T) {
 // checkTenantLimit lets 50 administrators confirm at once. The account has three slots, one of
 // which is taken.
 func (pair *replicaPair) checkTenantLimit(t *testing.T) {
-	ready := make([]*administrator, concurrentRequests)
-	for i := range ready {
+	administrators := make([]*administrator, concurrentRequests)
+	for i := range administrators {
 		c := pair.servers[i%2]
 		_, admin := pair.newTenant(c)
-		ready[i] = newAdministrator(t, admin)
-		ready[i].openConfirmation(c, pair.key)
+		administrators[i] = newAdministrator(t, admin)
+		administrators[i].openConfirmation(c, pair.key)
 	}
 	got := pair.sendConcurrently(func(i int, _ client) reply {
 		// The confirmation is sent to the server that did not serve the page.
-		ready[i].submitWhileUnavailable(t, "connect", pair.servers[(i+1)%2].ready.APIURL)
-		return reply{status: ready[i].status}
+		administrators[i].submitWhileUnavailable(t, "connect", pair.servers[(i+1)%2].ready.APIURL)
+		return reply{status: administrators[i].status}
 	})
 	pair.checkEqual("answers", got, map[string]int{"200 ": 2, "402 ": concurrentRequests - 2})
 	pair.checkEqual("in the database", pair.queryInt("SELECT count(*) FROM tenants"), 3)
@@ -251,8 +252,8 @@ func (pair *replicaPair) checkTenantLimit(t *testing.T) {
 	pair.checkEqual("one more link", fmt.Sprint(refused.status, " ", refused.code()), "402 tenant_limit_reached")
 }
 
-// verifiedDomain adds a domain and verifies it.
-func (pair *replicaPair) verifiedDomain(guid string) string {
+// newVerifiedDomain adds the domain mail.test to a tenant and verifies it.
+func (pair *replicaPair) newVerifiedDomain(guid string) string {
 	pair.t.Helper()
 	zone := "mail.test"
 	must(pair.t, pair.zones.Add(zone, "manual"))

@@ -36,16 +36,16 @@ func runDisturbed(t *testing.T, disturb func(o *onboarding, r request, operation
 		o.control("DELETE", "/faults", nil)
 		return o.retryUntilSuccess(r)
 	})
-	o.checkEqual("effects met", disturbedWrites, 12)
+	o.checkEqual("disturbed writes", disturbedWrites, 12)
 	o.checkOutcome()
 	o.checkDomainSlots()
 }
 
-// injectFault lets the simulated mail platform fail as the plan says.
-func (o *onboarding) injectFault(plan object) {
+// injectFault adds a fault to the simulated mail platform.
+func (o *onboarding) injectFault(fault object) {
 	o.t.Helper()
-	plan["provider"] = "microsoft365"
-	o.control("POST", "/faults", plan)
+	fault["provider"] = "microsoft365"
+	o.control("POST", "/faults", fault)
 }
 
 // pendingRequest is a request that waits for its response.
@@ -65,8 +65,8 @@ func (o *onboarding) sendAsync(r request) *pendingRequest {
 	return p
 }
 
-// waitForOperation waits until the simulator has executed an operation more often than before. It
-// returns false if the request was answered instead.
+// waitForOperation waits until the simulator has executed an operation more than `before` times. It
+// returns false if the request was answered first.
 func (o *onboarding) waitForOperation(p *pendingRequest, operation string, before int) bool {
 	o.t.Helper()
 	seen := false
@@ -76,20 +76,20 @@ func (o *onboarding) waitForOperation(p *pendingRequest, operation string, befor
 			return true
 		default:
 		}
-		done, _ := o.operationCounts()
-		seen = done[operation] > before
+		counts, _ := o.operationCounts()
+		seen = counts[operation] > before
 		return seen
 	})
 	return seen
 }
 
 // holdAnswer lets the simulator delay its response to the next call of the operation by 60 s. It
-// returns how often the operation was executed before.
+// returns the number of times that the operation was executed so far.
 func (o *onboarding) holdAnswer(operation string) (before int) {
 	o.t.Helper()
-	done, _ := o.operationCounts()
+	counts, _ := o.operationCounts()
 	o.injectFault(object{"operation": operation, "kind": "delay_after", "delay_ms": 60_000, "times": 1})
-	return done[operation]
+	return counts[operation]
 }
 
 // TestServiceKilledBeforeThePlatformAnswers kills the service after the platform has executed a
@@ -145,7 +145,7 @@ func TestLostPlatformAnswersAreResolved(t *testing.T) {
 	t.Parallel()
 	runDisturbed(t, func(o *onboarding, r request, operations []string) {
 		for _, operation := range operations {
-			o.injectFault(object{"operation": operation, "kind": "drop_after", "times": max(1, writesExpectedOnce[operation])})
+			o.injectFault(object{"operation": operation, "kind": "drop_after", "times": max(1, requiredWrites[operation])})
 		}
 		p := o.sendAsync(r)
 		<-p.answered
@@ -170,17 +170,18 @@ func (o *onboarding) checkInterrupted(operation string, p *pendingRequest) bool 
 	return status == http.StatusOK
 }
 
-// injectFault plans a fault that lasts until the test ends at most; more is merged into it.
-func (c caller) injectFault(kind string, more object) {
+// injectFault makes calls at the mail platform fail, once unless details say more. The fault ends
+// with the test.
+func (c caller) injectFault(kind string, details object) {
 	c.t.Helper()
 	fault := object{"provider": "microsoft365", "kind": kind, "times": 1}
-	maps.Copy(fault, more)
+	maps.Copy(fault, details)
 	c.control("POST", "/faults", fault)
 	c.t.Cleanup(func() { c.control("DELETE", "/faults", nil) })
 }
 
 // TestPlatformFailuresAreAnswered shares one sandbox between tests that run one after the other,
-// because a fault concerns all requests to the platform.
+// because a fault affects all requests to the platform.
 func TestPlatformFailuresAreAnswered(t *testing.T) {
 	t.Parallel()
 	c := privateSandbox(t)
@@ -194,23 +195,23 @@ func TestPlatformFailuresAreAnswered(t *testing.T) {
 // tenant.
 func checkPlatformErrorCodes(t *testing.T, c caller) {
 	t.Helper()
-	const everything = 1000
+	const allCalls = 1000
 	for _, tt := range []struct {
 		name, kind string
-		more       object
+		details    object
 		status     int
 		code       string
 	}{
-		{"throttled", "status", object{"status": 429, "retry_after": 7, "times": everything}, 503, "provider_unavailable"},
-		{"down", "status", object{"status": 503, "times": everything}, 503, "provider_unavailable"},
-		{"a fault of its own", "status", object{"status": 500, "times": everything}, 502, "provider_error"},
-		{"a bad gateway", "status", object{"status": 502, "times": everything}, 502, "provider_error"},
-		{"cut off before the work", "drop_before", object{"times": everything}, 503, "provider_unavailable"},
+		{"throttled", "status", object{"status": 429, "retry_after": 7, "times": allCalls}, 503, "provider_unavailable"},
+		{"down", "status", object{"status": 503, "times": allCalls}, 503, "provider_unavailable"},
+		{"an internal error", "status", object{"status": 500, "times": allCalls}, 502, "provider_error"},
+		{"a bad gateway", "status", object{"status": 502, "times": allCalls}, 502, "provider_error"},
+		{"the connection is closed before the call is executed", "drop_before", object{"times": allCalls}, 503, "provider_unavailable"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tenant := c.withT(t).newTenant(nil).connect()
-			tt.more["match"] = "GET /graph/v1.0/domains"
-			tenant.injectFault(tt.kind, tt.more)
+			tt.details["match"] = "GET /graph/v1.0/domains"
+			tenant.injectFault(tt.kind, tt.details)
 			zone := tenant.newZone()
 			got := tenant.expect("POST", tenant.path("/domains"), object{"domain": zone}, tt.status, tt.code)
 			if wait, err := strconv.Atoi(got.header.Get("Retry-After")); (tt.status == 503) != (err == nil && wait >= 1) {
@@ -257,7 +258,7 @@ func checkLostWriteAnswers(t *testing.T, c caller) {
 		tenant := tenant.withT(t)
 		tenant.injectFault("drop_after", object{"operation": "New-Mailbox"})
 		created := reply{}
-		tenant.eventually("the mailbox is made", func() bool {
+		tenant.eventually("the mailbox is created", func() bool {
 			created = tenant.call("POST", tenant.path("/mailboxes"), mailboxesBody(zone, "ada"))
 			return created.status == 200
 		})
@@ -270,7 +271,7 @@ func checkLostWriteAnswers(t *testing.T, c caller) {
 }
 
 // TestSlowPlatformAnswers504 checks that a request is answered 504 while the mail platform still
-// delays its response, which takes longer than the test may.
+// delays its response. The delay is longer than the test may take.
 func TestSlowPlatformAnswers504(t *testing.T) {
 	t.Parallel()
 	tenant := privateSandbox(t).newTenant(nil).connect()
@@ -292,7 +293,7 @@ func checkFailingSync(t *testing.T, c caller) {
 			t.Errorf("no mailbox_error: %s", got.raw)
 		}
 	})
-	t.Run("all of it", func(t *testing.T) {
+	t.Run("the whole platform", func(t *testing.T) {
 		tenant := c.withT(t).newConnectedTenant(nil)
 		tenant.injectFault("status", object{"status": 503, "times": 1000})
 		tenant.expect("POST", tenant.path("/sync"), nil, 503, "provider_unavailable")

@@ -23,8 +23,9 @@ func lagMS(r *rand.Rand) int {
 
 // TestReplicasOfThePlatformDisagree takes a tenant through all jobs while reads at Graph and
 // Exchange return the state of some time ago: lists, reads of one object, all reads, or every
-// second read. So reads after writes miss the writes. Everything is created once and has one
-// password, and no row is deleted. A soak does so for each kind of read.
+// second read. So reads after writes miss the writes. Each object is created once, each mailbox
+// gets one password, and no row is deleted. A soak tests all four kinds of lagging reads, otherwise
+// two.
 func TestReplicasOfThePlatformDisagree(t *testing.T) {
 	t.Parallel()
 	c, random := privateSandbox(t), soak.Rand(t)
@@ -38,8 +39,8 @@ func TestReplicasOfThePlatformDisagree(t *testing.T) {
 			}
 			j := newJourney(c, nil, lagging(lagMS(random), answers))
 			j.onboard()
-			// A sync beside other requests can have missed a new mailbox, which is then hidden
-			// until the next one.
+			// A sync that ran beside other requests can have missed a new mailbox. The mailbox is
+			// then hidden until the next sync.
 			waitForAll := func() {
 				j.eventually("all mailboxes are listed", func() bool {
 					j.syncFully()
@@ -51,9 +52,9 @@ func TestReplicasOfThePlatformDisagree(t *testing.T) {
 			j.rename(renamed)
 			waitForAll()
 
-			// Until the clock moves, the lagging replica does not show the next mailbox. Its
-			// creation ends because only lists lag. A sync that misses it must not delete its row,
-			// and a repeated request must not set a second password.
+			// The lagging replica does not show the next mailbox until the clock moves. Its
+			// creation succeeds because only lists lag. A sync that misses the mailbox must not
+			// delete its row, and a repeated request must not set a second password.
 			j.setBehaviour(lagging(600_000, "lists"))
 			j.step(func() { j.provision(j.zones[1], "grete") })
 			j.setBehaviour(lagging(600_000, answers))
@@ -75,10 +76,10 @@ func TestReplicasOfThePlatformDisagree(t *testing.T) {
 			j.checkCreatedOnce()
 			j.setBehaviour(lagging(lagMS(random), answers))
 			c.control("POST", "/clock", object{"advance": "601s"})
-			j.limit(ids)
+			j.checkLimits(ids)
 			j.eventually("a sync sees all changes", func() bool {
 				j.syncFully()
-				return maps.Equal(j.mailboxIDs(), ids) && j.verifiedDomains() == 2 &&
+				return maps.Equal(j.mailboxIDs(), ids) && j.countVerifiedDomains() == 2 &&
 					j.get(j.path("/mailboxes/"+renamed+"/usage")).text("display_name") == "Ada Lovelace"
 			})
 			checkValues(t, j.get(j.path("/mailboxes/"+renamed+"/usage")).object, object{"daily_send_limit": 7})
@@ -118,7 +119,7 @@ func TestRulesAreChangedWhileReplicasLag(t *testing.T) {
 			limited.checkPlatformRules(0)
 
 			limited.setBehaviour(object{"exchange_replicas": object{"lag_ms": 0}})
-			lag("lists") // from here on, lists show no rule
+			lag("lists") // from now on, lists show no rule
 			enforceLimit(5, ada)
 			limited.expect("DELETE", limited.path(""), nil, http.StatusOK, "")
 			limited.checkPlatformRules(0)
@@ -130,14 +131,14 @@ func TestRulesAreChangedWhileReplicasLag(t *testing.T) {
 // password.
 func (j *journey) checkCreatedOnce() {
 	j.t.Helper()
-	done, passwords := j.executed(), 0
-	checkCounts := map[string]int{"domain.create": 2, "domain.verify": 2, "New-Mailbox": 5}
-	for operation, n := range done {
+	counts, passwords := j.countExecuted(), 0
+	wantCounts := map[string]int{"domain.create": 2, "domain.verify": 2, "New-Mailbox": 5}
+	for operation, n := range counts {
 		if strings.HasPrefix(operation, "user.update ") {
 			passwords++
-			checkCounts[operation] = 1
+			wantCounts[operation] = 1
 		}
-		if want, counted := checkCounts[operation]; counted && n != want {
+		if want, counted := wantCounts[operation]; counted && n != want {
 			j.t.Errorf("%s was done %d times, want %d", operation, n, want)
 		}
 	}
@@ -146,8 +147,8 @@ func (j *journey) checkCreatedOnce() {
 	}
 }
 
-// verifiedDomains returns how many of the stored domains are verified.
-func (j *journey) verifiedDomains() (n int) {
+// countVerifiedDomains returns the number of stored domains that are verified.
+func (j *journey) countVerifiedDomains() (n int) {
 	j.t.Helper()
 	for _, d := range j.get(j.path("/domains")).objects("domains") {
 		if d["is_verified"] == true {
@@ -159,8 +160,8 @@ func (j *journey) verifiedDomains() (n int) {
 
 // TestHiddenDomainIsAddedAgain lets a sync miss a verified domain, because all reads at Graph
 // return the state before the domain was added. The domain is then requested again, while different
-// reads lag. It keeps its id, its verification and its limit, and the request ends right with the
-// same Idempotency-Key.
+// reads lag. It keeps its id, its verification and its limit, and the request succeeds with
+// the same Idempotency-Key.
 func TestHiddenDomainIsAddedAgain(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t)
@@ -168,13 +169,13 @@ func TestHiddenDomainIsAddedAgain(t *testing.T) {
 		t.Run(answers, func(t *testing.T) {
 			t.Parallel()
 			tenant := c.withT(t).newAccount(nil).newConnectedTenant(nil)
-			tenant.lagGraph(hiddenMS, "") // from here on there is a state without the domain
+			tenant.lagGraph(hiddenMS, "") // replicas can show the state of this moment, without the domain
 			zone := tenant.newVerifiedDomain()
 			tenant.post(tenant.path("/mailbox-limits"), object{"daily_send_limit": 20, "domain_scope": zone})
 			before := tenant.get(tenant.path("/domains")).objects("domains")
 			tenant.lagGraph(hiddenMS, "all")
 			tenant.mustSync()
-			if hidden := tenant.get(tenant.path("/domains")); len(before) != 1 || hidden.at("count") != 0.0 {
+			if hidden := tenant.get(tenant.path("/domains")); len(before) != 1 || hidden.valueAt("count") != 0.0 {
 				t.Fatalf("the domains are %v before, and %s after the sync", before, hidden.raw)
 			}
 
@@ -212,24 +213,24 @@ func TestHiddenDomainIsAddedAgain(t *testing.T) {
 // and succeeds later with the same Idempotency-Key.
 func TestRunWaitsForAHiddenDomain(t *testing.T) {
 	t.Parallel()
-	h := sharedSandbox(t).newAccount(nil).newConnectedTenant(nil).newWaitingRun()
+	run := sharedSandbox(t).newAccount(nil).newConnectedTenant(nil).newWaitingRun()
 	enable := func() reply {
-		got, err := h.tryWithKey(t.Name(), "POST", h.ready.APIURL+h.domainPath(h.zone, "/enable-dkim"), h.key, nil)
+		got, err := run.tryWithKey(t.Name(), "POST", run.ready.APIURL+run.domainPath(run.zone, "/enable-dkim"), run.key, nil)
 		must(t, err)
 		return got
 	}
 	if got := enable(); got.code() != "domain_not_found" {
 		t.Errorf("without a read that shows the domain: %d %s", got.status, got.raw)
 	}
-	h.lagGraph(0, "")
-	h.expectCompleted()
+	run.lagGraph(0, "")
+	run.expectCompleted()
 	checkValues(t, enable().object, object{"status": "enabled"})
 }
 
-// hiddenMS is a lag that outlasts a test.
+// hiddenMS is a lag, in milliseconds, that is longer than a test.
 const hiddenMS = 3_600_000
 
-// lagGraph sets which reads at Graph the lagging replica answers.
+// lagGraph sets the lag of a replica of Graph, and which reads this replica answers.
 func (tenant accountTenant) lagGraph(ms int, answers string) {
 	tenant.t.Helper()
 	tenant.setBehaviour(object{"graph_replicas": object{"lag_ms": ms, "answers": answers}})

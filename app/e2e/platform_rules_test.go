@@ -12,7 +12,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver/soak"
 )
 
-// platformTargets are the calls that a fault of drawFault can concern.
+// platformTargets are the calls that a fault of drawFault can affect.
 var platformTargets = []object{
 	{"operation": "token"},
 	{"match": "GET /graph/"}, {"match": "POST /graph/"}, {"match": "PATCH /graph/"},
@@ -59,8 +59,8 @@ func drawTenant(random *rand.Rand, bootstrap string) (setup, behaviour object) {
 }
 
 // TestFaultsBreakNoRuleOfThePlatform takes tenants through all jobs while the mail platform
-// throttles, fails, loses answers and shows old data. The jobs end right, and the platform's
-// journal has no violation of a rule for clients, such as a call inside a Retry-After. Two tenants,
+// throttles, fails, loses answers and shows old data. All jobs succeed. The platform's journal has
+// no violation of a rule for clients, such as a call before a Retry-After has passed. Two tenants,
 // one of them dehydrated, share the faults. A soak draws 12 pairs of tenants with faults.
 func TestFaultsBreakNoRuleOfThePlatform(t *testing.T) {
 	t.Parallel()
@@ -73,6 +73,8 @@ func TestFaultsBreakNoRuleOfThePlatform(t *testing.T) {
 	}
 }
 
+// checkPlatformRules takes two tenants through all jobs with faults, and checks the platform's
+// journal.
 func checkPlatformRules(t *testing.T, c caller, random *rand.Rand) {
 	t.Helper()
 	var lock sync.Mutex // random is not safe for concurrent use
@@ -93,7 +95,7 @@ func checkPlatformRules(t *testing.T, c caller, random *rand.Rand) {
 				j.onboard()
 				ids := j.mailboxIDs()
 				j.rename(ids["ada@"+j.zones[0]])
-				j.limit(ids)
+				j.checkLimits(ids)
 				j.remove(ids)
 			})
 		}

@@ -11,12 +11,14 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver"
 )
 
-// longWait is a Retry-After, in seconds, that outlasts the test: the longest that counts.
+// longWait is a Retry-After, in seconds, that is longer than the test. It is the longest that the
+// service obeys.
 const longWait = 3600
 
 // TestReplicasShareWaits checks that a Retry-After which one service gets from the mail platform
-// holds back the calls of a second service with the same Redis. The second service makes no call of
-// the scope, tells its caller how long to wait, and still makes the calls of other scopes.
+// also delays the calls of a second service with the same Redis. The second service makes no call
+// in the scope of the wait, and still makes calls in other scopes. If it cannot continue, it tells
+// its caller how long to wait.
 func TestReplicasShareWaits(t *testing.T) {
 	t.Parallel()
 	redis := testserver.NewRedis(t)
@@ -24,7 +26,7 @@ func TestReplicasShareWaits(t *testing.T) {
 	env := append(fixture.env(t.TempDir(), testserver.Database(t)), "TENANTRY_REDIS_URL="+redis.URL, slowRedis)
 	fixture.runCommand(env, "migrate")
 	id, key := fixture.newAccount(env, "owner@example.com", "complete", 5)
-	connecting, c := fixture.serve(env)
+	setupService, c := fixture.serve(env)
 	owner := caller{c, id, "owner@example.com", key}
 	connect := func() accountTenant {
 		tenant := owner.newTenant(nil)
@@ -50,7 +52,7 @@ func TestReplicasShareWaits(t *testing.T) {
 		inTenant("Exchange in a tenant", "POST /exchange/", "/exchange/", "/graph/"),
 		{"Graph in all tenants", "GET /graph/", object{"throttle_scope": "Application"}, "/graph/", "/exchange/", connect(), connect()},
 	}
-	must(t, connecting.stop())
+	must(t, setupService.stop())
 	// The next processes have no tokens. Background jobs would call the platform too.
 	env = append(env, "TENANTRY_WORKER=false")
 	_, first := fixture.serve(env)
@@ -64,12 +66,12 @@ func TestReplicasShareWaits(t *testing.T) {
 		first.do("POST", first.ready.APIURL+tt.first.path("/sync"), key, nil)
 		requestsAfter := len(fixture.recordedRequests())
 		got := second.do("POST", second.ready.APIURL+tt.second.path("/sync"), key, nil)
-		all := fixture.recordedRequests()
-		if n := countRequests(all[requestsBefore:requestsAfter], func(call platformRequest) bool { return call.status == http.StatusTooManyRequests }); n != 1 {
+		requests := fixture.recordedRequests()
+		if n := countRequests(requests[requestsBefore:requestsAfter], func(call platformRequest) bool { return call.status == http.StatusTooManyRequests }); n != 1 {
 			t.Errorf("%s: %d calls of the first service were throttled", tt.name, n)
 		}
 		calls := func(host string) int {
-			return countRequests(all[requestsAfter:], func(call platformRequest) bool { return strings.HasPrefix(call.path, host) })
+			return countRequests(requests[requestsAfter:], func(call platformRequest) bool { return strings.HasPrefix(call.path, host) })
 		}
 		if n := calls(tt.throttled); n != 0 {
 			t.Errorf("%s: the second service made %d calls during the wait", tt.name, n)
@@ -88,10 +90,10 @@ func TestReplicasShareWaits(t *testing.T) {
 	}
 }
 
-// countRequests counts the requests for which counts returns true.
-func countRequests(all []platformRequest, counts func(platformRequest) bool) (n int) {
-	for _, call := range all {
-		if counts(call) {
+// countRequests counts the requests for which matches returns true.
+func countRequests(requests []platformRequest, matches func(platformRequest) bool) (n int) {
+	for _, call := range requests {
+		if matches(call) {
 			n++
 		}
 	}

@@ -31,9 +31,9 @@ func newPlugin(t *testing.T, kind, name string) (outsideModule, string) {
 	return module, program
 }
 
-// TestNewPluginsWork writes a plugin of each kind. Without an edit it is formatted, passes its own
-// tests, which run the conformance suite over its program, and can be added, upgraded and removed.
-// Without TENANTRY_SOAK it writes one of the kinds: the tests of plugins/template test all
+// TestNewPluginsWork writes a plugin of each kind. The unedited plugin is formatted. It passes its
+// own tests, which run the conformance suite over its program, and can be added, upgraded and
+// removed. Without TENANTRY_SOAK one kind is tested, because the tests of plugins/template test all
 // templates.
 func TestNewPluginsWork(t *testing.T) {
 	t.Parallel()
@@ -57,7 +57,7 @@ func TestNewPluginsWork(t *testing.T) {
 				t.Errorf("it may reach %s", reaches)
 			}
 			runTenantry(t, env, "plugin", "verify", "acme", "-o", "json").mustJSON(t)
-			newVersion(t, module, program)
+			buildNewVersion(t, module, program)
 			upgraded := runTenantry(t, env, "plugin", "upgrade", program, "-o", "json").mustJSON(t).objects("plugins")[0]
 			checkValues(t, upgraded, object{"name": "acme", "status": "replaced", "previous_version": "0.1.0", "version": "0.2.0"})
 			removed := runTenantry(t, env, "plugin", "remove", "acme", "-o", "json").mustJSON(t).objects("plugins")[0]
@@ -67,10 +67,10 @@ func TestNewPluginsWork(t *testing.T) {
 	}
 }
 
-// newVersion builds the program of a written plugin with the version 0.2.0.
-func newVersion(t *testing.T, module outsideModule, program string) {
+// buildNewVersion builds the program of a plugin with the version 0.2.0.
+func buildNewVersion(t *testing.T, module outsideModule, program string) {
 	t.Helper()
-	editVersion(t, filepath.Join(module.home, "describe.go"))
+	editVersion(t, filepath.Join(module.dir, "describe.go"))
 	module.run(t, "go", "build", "-o", program, ".")
 }
 
@@ -87,15 +87,15 @@ func editVersion(t *testing.T, path string) {
 	}
 }
 
-// pluginInDevelopment is a written plugin, and the command in its folder that makes it ready.
+// pluginInDevelopment is a plugin of `tenantry plugin new`, and the command that builds it.
 type pluginInDevelopment struct {
 	module outsideModule
 	build  []string
-	// describedIn is the file with the version.
-	describedIn string
+	// versionFile is the file with the version of the plugin.
+	versionFile string
 }
 
-// newPluginInDevelopment writes a plugin in a language, and makes it ready.
+// newPluginInDevelopment writes a plugin in a language and builds it.
 func newPluginInDevelopment(t *testing.T, kind, name, language string) pluginInDevelopment {
 	t.Helper()
 	if language == template.DefaultLanguage {
@@ -103,15 +103,15 @@ func newPluginInDevelopment(t *testing.T, kind, name, language string) pluginInD
 		return pluginInDevelopment{module, []string{"go", "build", "-o", program, "."}, "describe.go"}
 	}
 	written := runTenantry(t, nil, "plugin", "new", kind, name, "--language", language, "-o", "json").mustJSON(t)
-	p := pluginInDevelopment{module: outsideModule{written.text("folder")}, describedIn: "provider.py"}
+	p := pluginInDevelopment{module: outsideModule{written.text("folder")}, versionFile: "provider.py"}
 	if language == "node" { // instead of npm ci, which downloads the packages
 		const packages = "node_modules"
-		p.describedIn = "provider.js"
-		if err := os.CopyFS(filepath.Join(p.module.home, packages), os.DirFS(filepath.Join("..", "..", "plugins", "template", "node", packages))); err != nil {
+		p.versionFile = "provider.js"
+		if err := os.CopyFS(filepath.Join(p.module.dir, packages), os.DirFS(filepath.Join("..", "..", "plugins", "template", "node", packages))); err != nil {
 			t.Fatal(err)
 		}
 	}
-	readme, err := os.ReadFile(filepath.Join(p.module.home, "README.md"))
+	readme, err := os.ReadFile(filepath.Join(p.module.dir, "README.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func newPluginInDevelopment(t *testing.T, kind, name, language string) pluginInD
 // upgrade builds the plugin with the version 0.2.0, and waits until the sandbox uses it.
 func (p pluginInDevelopment) upgrade(c caller, sandbox *process) {
 	c.t.Helper()
-	editVersion(c.t, filepath.Join(p.module.home, p.describedIn))
+	editVersion(c.t, filepath.Join(p.module.dir, p.versionFile))
 	p.module.run(c.t, p.build[0], p.build[1:]...)
 	c.eventually("use of the rebuilt plugin", func() bool { return strings.Contains(sandbox.logs.String(), `"the rebuilt plugin is used"`) })
 	if !strings.Contains(sandbox.logs.String(), `"version":"0.2.0"`) {
@@ -143,8 +143,8 @@ func TestPluginUnderDevelopmentRunsInTheSandbox(t *testing.T) {
 			t.Parallel()
 			start := time.Now()
 			plugin := newPluginInDevelopment(t, "dns", "acme", language)
-			p, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), nil, "--plugin", plugin.module.home)
-			t.Logf("%s from `plugin new` to the line that the sandbox is ready", time.Since(start).Round(time.Millisecond))
+			p, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), nil, "--plugin", plugin.module.dir)
+			t.Logf("%s from `plugin new` to the ready line of the sandbox", time.Since(start).Round(time.Millisecond))
 			c := seededAccount(t, ready)
 			tenant := c.newConnectedTenant(nil)
 			tenant.provisionAt("acme", "acme-one.test")
@@ -166,7 +166,7 @@ func (tenant accountTenant) provisionAt(provider, zone string) {
 		}
 	}
 	started := tenant.expect("POST", "/v1/domains/"+id+"/dns/provision", nil, http.StatusAccepted, "")
-	ended := tenant.waitForRun(fmt.Sprint(started.at("run.id")))
+	ended := tenant.waitForRun(fmt.Sprint(started.valueAt("run.id")))
 	if job := ended.objects("jobs")[0]; job.text("status") != "completed" || job.text("provider") != provider {
 		tenant.t.Fatalf("the run ended %s", ended.raw)
 	}
@@ -174,15 +174,15 @@ func (tenant accountTenant) provisionAt(provider, zone string) {
 }
 
 // TestSendingPluginUnderDevelopmentRunsInTheSandbox writes a sending plugin in each language and
-// starts the sandbox with it. A mailbox is connected at its platform, which knows it after the
-// plugin was built again, and disconnected.
+// starts the sandbox with it. A mailbox is connected at the platform of the plugin. The
+// platform still has the mailbox after the plugin was built again, and the mailbox is disconnected.
 func TestSendingPluginUnderDevelopmentRunsInTheSandbox(t *testing.T) {
 	t.Parallel()
 	for _, language := range template.Languages {
 		t.Run(language, func(t *testing.T) {
 			t.Parallel()
 			plugin := newPluginInDevelopment(t, "sending", "acme", language)
-			p, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), nil, "--plugin", plugin.module.home)
+			p, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), nil, "--plugin", plugin.module.dir)
 			c := seededAccount(t, ready)
 			integration := c.newMailboxTenant("anna").addIntegration("acme")
 			integration.connectMailbox(0)

@@ -15,7 +15,7 @@ import (
 	"github.com/tenantry/tenantry/app/cli"
 )
 
-// TestOperatorManagesPlugins adds the built plugin to a new folder, damages it and restores it.
+// TestOperatorManagesPlugins adds a plugin to a new folder, damages its file and adds it again.
 func TestOperatorManagesPlugins(t *testing.T) {
 	t.Parallel()
 	bundled := filepath.Join(requirePrograms(t, releaseBuild).folder, "plugins", "mail-microsoft365")
@@ -34,10 +34,10 @@ func TestOperatorManagesPlugins(t *testing.T) {
 	if len(actions) != 2 || actions[0].text("action") != "plugin.add" {
 		t.Errorf("recorded: %v", actions)
 	}
-	all := runTenantry(t, env, "plugin", "list", "-o", "json").mustJSON(t).objects("plugins")
-	checkMembers(t, "plugin", all[0], "name kind version file sha256 title settings status problem")
-	checkValues(t, all[0], object{"name": "microsoft365", "kind": "mail", "file": "mail-microsoft365", "title": "Microsoft 365", "status": "ok", "problem": ""})
-	settings := all[0].objects("settings")
+	listed := runTenantry(t, env, "plugin", "list", "-o", "json").mustJSON(t).objects("plugins")
+	checkMembers(t, "plugin", listed[0], "name kind version file sha256 title settings status problem")
+	checkValues(t, listed[0], object{"name": "microsoft365", "kind": "mail", "file": "mail-microsoft365", "title": "Microsoft 365", "status": "ok", "problem": ""})
+	settings := listed[0].objects("settings")
 	checkMembers(t, "setting", settings[0], "name secret required default help")
 	checkValues(t, settings[0], object{"name": "client_id", "required": true, "secret": false})
 	if table := runTenantry(t, env, "plugin", "list"); !strings.Contains(table.stdout, "client_certificate_file") {
@@ -46,17 +46,17 @@ func TestOperatorManagesPlugins(t *testing.T) {
 	runTenantry(t, env, "plugin", "verify", "microsoft365", "-o", "json").mustJSON(t)
 	runTenantry(t, env, "plugin", "verify", "microsoft366").checkFailure(t, cli.ExitNotFound)
 
-	own := filepath.Join(dir, "mail-microsoft365")
+	installed := filepath.Join(dir, "mail-microsoft365")
 	for _, damage := range []struct {
-		says string
-		by   func() error
+		wantText string
+		apply    func() error
 	}{
-		{"is not the one in the catalog", func() error { return os.WriteFile(own, []byte("#!/bin/sh\n"), 0o755) }},
-		{"is missing", func() error { return os.Remove(own) }},
+		{"is not the one in the catalog", func() error { return os.WriteFile(installed, []byte("#!/bin/sh\n"), 0o755) }},
+		{"is missing", func() error { return os.Remove(installed) }},
 	} {
-		must(t, damage.by())
+		must(t, damage.apply())
 		got := runTenantry(t, env, "plugin", "verify")
-		if got.code != cli.ExitRefused || !strings.Contains(got.stdout, own) || !strings.Contains(got.stdout, damage.says) || got.stderr != "" {
+		if got.code != cli.ExitRefused || !strings.Contains(got.stdout, installed) || !strings.Contains(got.stdout, damage.wantText) || got.stderr != "" {
 			t.Errorf("exit code %d: %s%s", got.code, got.stdout, got.stderr)
 		}
 		if got := runTenantry(t, env, "plugin", "list", "-o", "json").mustJSON(t).objects("plugins"); got[0].text("status") != "failed" {
@@ -78,7 +78,7 @@ func TestOperatorManagesPlugins(t *testing.T) {
 func TestServiceFollowsAnUpgradeOfAPlugin(t *testing.T) {
 	t.Parallel()
 	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
-	bundled := filepath.Join(fixture.binary.folder, "plugins", "mail-microsoft365")
+	bundled := filepath.Join(fixture.build.folder, "plugins", "mail-microsoft365")
 	env := append(fixture.env(t.TempDir(), ""), "TENANTRY_PLUGIN_DIR="+filepath.Join(t.TempDir(), "plugins"), "TENANTRY_LIMITS=off")
 	_, key := fixture.newAccount(env, "ann@example.com", "complete", 0)
 	fixture.runCommand(env, "plugin", "add", bundled)
@@ -95,8 +95,8 @@ func TestServiceFollowsAnUpgradeOfAPlugin(t *testing.T) {
 	request()
 	upgrade := func(file, wantText string) {
 		t.Helper()
-		done := fixture.runCommand(env, "plugin", "upgrade", file).objects("plugins")
-		checkValues(t, done[0], object{"name": mailPlatform, "status": "replaced"})
+		upgraded := fixture.runCommand(env, "plugin", "upgrade", file).objects("plugins")
+		checkValues(t, upgraded[0], object{"name": mailPlatform, "status": "replaced"})
 		before := requests
 		c.eventually(wantText, func() bool {
 			request()
@@ -114,11 +114,12 @@ func TestServiceFollowsAnUpgradeOfAPlugin(t *testing.T) {
 	}
 	upgrade(second, `"the replaced process ended"`)
 
-	// The command starts this version twice. It fails at the third start, which is the service's.
-	sick, starts := filepath.Join(t.TempDir(), "mail-microsoft365"), filepath.Join(t.TempDir(), "starts")
+	// The command `plugin upgrade` starts this version twice. The third start is the service's and
+	// fails.
+	unhealthy, starts := filepath.Join(t.TempDir(), "mail-microsoft365"), filepath.Join(t.TempDir(), "starts")
 	script := "#!/bin/sh\necho start >> " + starts + "\n[ $(wc -l < " + starts + ") -le 2 ] && exec " + bundled + ` "$@"` + "\nexit 3\n"
-	must(t, os.WriteFile(sick, []byte(script), 0o700))
-	upgrade(sick, `"the new version is not healthy, so the plugin stays as it is"`)
+	must(t, os.WriteFile(unhealthy, []byte(script), 0o700))
+	upgrade(unhealthy, `"the new version is not healthy, so the plugin stays as it is"`)
 	if n := strings.Count(p.logs.String(), `"msg":"plugin started"`); n != 2 {
 		t.Errorf("%d processes served:\n%s", n, tail(p.logs.String(), 3000))
 	}
@@ -136,8 +137,8 @@ var authorPackages = []string{repository + "/plugins/sdk", repository + "/plugin
 func TestPluginBuildsOutsideTheRepository(t *testing.T) {
 	t.Parallel()
 	module := newOutsideModule(t, "sending-emailbison")
-	module.importsOnlyTheSDK(t)
-	binary := filepath.Join(module.home, "sending-emailbison")
+	module.checkImports(t)
+	binary := filepath.Join(module.dir, "sending-emailbison")
 	module.run(t, "go", "build", "-o", binary, ".")
 	if out := module.run(t, "go", "test", "-count=1", "-vet=off", "-v", "-timeout", "5m", "-run", "TestBinary", "."); !strings.Contains(out, "--- PASS: TestBinary/the_contract_of_the_port/") {
 		t.Errorf("its conformance did not run:\n%s", out)
@@ -151,37 +152,39 @@ func TestPluginBuildsOutsideTheRepository(t *testing.T) {
 	}
 }
 
-// outsideModule is a copy of the plugin outside the repository, in home.
-type outsideModule struct{ home string }
+// outsideModule is the folder of a plugin outside the repository.
+type outsideModule struct{ dir string }
 
+// newOutsideModule copies a plugin, and the packages of the SDK, out of the repository.
 func newOutsideModule(t *testing.T, plugin string) outsideModule {
 	t.Helper()
-	here, err := filepath.Abs("../..")
+	root, err := filepath.Abs("../..")
 	must(t, err)
-	o, tree := outsideModule{filepath.Join(t.TempDir(), plugin)}, filepath.Join(t.TempDir(), "tenantry")
-	must(t, os.CopyFS(o.home, os.DirFS(filepath.Join(here, "plugins", plugin))))
+	o, sdkCopy := outsideModule{filepath.Join(t.TempDir(), plugin)}, filepath.Join(t.TempDir(), "tenantry")
+	must(t, os.CopyFS(o.dir, os.DirFS(filepath.Join(root, "plugins", plugin))))
 	list := exec.Command("go", append([]string{"list", "-deps", "-f", "{{with .Module}}{{if .Main}}{{$.ImportPath}}{{end}}{{end}}"}, authorPackages...)...)
-	list.Dir = here
+	list.Dir = root
 	out, err := list.Output()
 	must(t, err)
-	copyFiles(t, here, tree, "go.mod", "go.sum")
+	copyFiles(t, root, sdkCopy, "go.mod", "go.sum")
 	for pkg := range strings.FieldsSeq(string(out)) {
 		folder := strings.TrimPrefix(pkg, repository+"/")
-		files, err := os.ReadDir(filepath.Join(here, folder))
+		files, err := os.ReadDir(filepath.Join(root, folder))
 		must(t, err)
 		for _, f := range files {
 			if !f.IsDir() && !strings.HasSuffix(f.Name(), "_test.go") {
-				copyFiles(t, here, tree, filepath.Join(folder, f.Name()))
+				copyFiles(t, root, sdkCopy, filepath.Join(folder, f.Name()))
 			}
 		}
 	}
-	if _, err := os.Stat(filepath.Join(tree, "app")); !os.IsNotExist(err) {
-		t.Fatalf("the SDK brings the host with it: %v", err)
+	if _, err := os.Stat(filepath.Join(sdkCopy, "app")); !os.IsNotExist(err) {
+		t.Fatalf("the SDK depends on package app: %v", err)
 	}
-	o.run(t, "go", "mod", "edit", "-replace", repository+"="+tree)
+	o.run(t, "go", "mod", "edit", "-replace", repository+"="+sdkCopy)
 	return o
 }
 
+// copyFiles copies files from one folder to another. names are paths in the folder.
 func copyFiles(t *testing.T, from, to string, names ...string) {
 	t.Helper()
 	for _, name := range names {
@@ -197,7 +200,7 @@ func copyFiles(t *testing.T, from, to string, names ...string) {
 func (o outsideModule) run(t *testing.T, program string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command(program, args...)
-	cmd.Dir = o.home
+	cmd.Dir = o.dir
 	cmd.Env = append(os.Environ(), "GOPROXY=off", "GOFLAGS=-mod=readonly -buildvcs=false -trimpath -ldflags=-s", "GOWORK=off")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -206,8 +209,9 @@ func (o outsideModule) run(t *testing.T, program string, args ...string) string 
 	return string(out)
 }
 
-// importsOnlyTheSDK checks the imports of the code and of its tests.
-func (o outsideModule) importsOnlyTheSDK(t *testing.T) {
+// checkImports checks that the code and its tests import no package of the repository besides
+// authorPackages and the plugin's own.
+func (o outsideModule) checkImports(t *testing.T) {
 	t.Helper()
 	seen := 0
 	out := o.run(t, "go", "list", "-f", `{{join .Imports " "}} {{join .TestImports " "}} {{join .XTestImports " "}}`, "./...")

@@ -17,7 +17,8 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver"
 )
 
-// TestProductionPageWorks follows docs/production.md step by step.
+// TestProductionPageWorks runs the shell blocks of docs/production.md, except for the build and the
+// proxy.
 func TestProductionPageWorks(t *testing.T) {
 	t.Parallel()
 	steps := productionSteps(t)
@@ -75,8 +76,8 @@ var (
 	shBlock  = regexp.MustCompile("(?s)```sh\n(.*?)```")
 )
 
-// productionSteps returns the sh blocks of the page by the number of their step. All blocks must
-// belong to a step.
+// productionSteps returns the sh blocks of the page by the position of their section, which is the
+// number of the step. All blocks must belong to a section.
 func productionSteps(t *testing.T) map[int][]string {
 	t.Helper()
 	raw, err := os.ReadFile("../../docs/production.md")
@@ -119,6 +120,7 @@ var standInPrograms = map[string]string{
 	"install": `n=$#; while [ $n -gt 0 ]; do case $1 in -o|-g) shift 2; n=$((n-2)) ;; *) set -- "$@" "$1"; shift; n=$((n-1)) ;; esac; done; exec /usr/bin/install "$@"`,
 }
 
+// newProductionHost prepares the folders and programs that the page expects.
 func newProductionHost(t *testing.T) *productionHost {
 	t.Helper()
 	host := &productionHost{serviceFixture: newServiceFixture(t, requirePrograms(t, releaseBuild)), root: t.TempDir(), work: t.TempDir()}
@@ -129,13 +131,13 @@ func newProductionHost(t *testing.T) *productionHost {
 	bin, built := filepath.Join(host.root, "bin"), filepath.Join(host.work, "bin")
 	for _, err := range []error{
 		os.Mkdir(bin, 0o755), os.Mkdir(filepath.Join(host.root, "opt"), 0o755),
-		os.Mkdir(built, 0o755), os.Symlink(host.binary.binary, filepath.Join(built, "tenantry")),
+		os.Mkdir(built, 0o755), os.Symlink(host.build.binary, filepath.Join(built, "tenantry")),
 		os.Symlink(strings.TrimPrefix(onePluginPerKindEnv(t), allPlugins), filepath.Join(built, "plugins")), os.Symlink(filepath.Join(repository, "deploy"), filepath.Join(host.work, "deploy")),
 	} {
 		must(t, err)
 	}
-	for name, does := range standInPrograms {
-		must(t, os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+does+"\n"), 0o755))
+	for name, script := range standInPrograms {
+		must(t, os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755))
 	}
 	host.replacements = []string{
 		"/opt/tenantry", host.root + "/opt", "/etc/tenantry", host.root + "/etc", "/var/lib/tenantry", host.root + "/state",
@@ -174,6 +176,7 @@ func (h *productionHost) runBlocks(blocks ...string) string {
 	return string(out)
 }
 
+// checkMode checks the mode of a file below root.
 func (h *productionHost) checkMode(name string, want os.FileMode) {
 	h.t.Helper()
 	if info, err := os.Stat(filepath.Join(h.root, name)); err != nil || info.Mode().Perm() != want {
@@ -181,20 +184,20 @@ func (h *productionHost) checkMode(name string, want os.FileMode) {
 	}
 }
 
-// uploadRegistration does what `az` would: it uploads the certificate and, with withRedirects, the
-// redirect URIs of the manifest that the page made.
+// uploadRegistration does what `az` does on the page: it uploads the certificate and, if
+// withRedirects is set, the redirect URIs of the generated manifest.
 func (h *productionHost) uploadRegistration(withRedirects bool) {
 	h.t.Helper()
-	read := func(name string) []byte {
+	readFile := func(name string) []byte {
 		raw, err := os.ReadFile(filepath.Join(h.work, name))
 		must(h.t, err)
 		return raw
 	}
-	app := object{"certificate": string(read("certificate.pem"))}
+	app := object{"certificate": string(readFile("certificate.pem"))}
 	if withRedirects {
-		var made manifest
-		must(h.t, json.Unmarshal(read("app.json"), &made))
-		app["redirect_uris"] = made.Web.RedirectURIs
+		var registration manifest
+		must(h.t, json.Unmarshal(readFile("app.json"), &registration))
+		app["redirect_uris"] = registration.Web.RedirectURIs
 	}
 	c := client{t: h.t}
 	c.ready.ControlURL = h.url + "/_control"
@@ -206,20 +209,20 @@ func (h *productionHost) startService() *process {
 	h.t.Helper()
 	unit, err := os.ReadFile("../../deploy/systemd/tenantry.service")
 	must(h.t, err)
-	line := func(name string) string {
+	unitSetting := func(name string) string {
 		found := regexp.MustCompile(`(?m)^` + name + `=(.+)$`).FindSubmatch(unit)
 		if found == nil {
 			h.t.Fatalf("the unit has no %s", name)
 		}
 		return strings.NewReplacer(h.replacements...).Replace(string(found[1]))
 	}
-	folder := line("WorkingDirectory")
-	h.runBlocks("cd " + folder + "\n" + line("ExecStartPre") + "\ncd " + h.work)
-	program, serves := strings.CutSuffix(line("ExecStart"), " serve")
+	folder := unitSetting("WorkingDirectory")
+	h.runBlocks("cd " + folder + "\n" + unitSetting("ExecStartPre") + "\ncd " + h.work)
+	program, serves := strings.CutSuffix(unitSetting("ExecStart"), " serve")
 	if !serves {
 		h.t.Fatalf("the unit starts %s", program)
 	}
-	h.binary = programs{filepath.Dir(program), program}
+	h.build = programs{filepath.Dir(program), program}
 	var p *process
 	p, h.server = h.serve(h.environment(), "--config", filepath.Join(folder, "tenantry.yaml"))
 	h.replacements = append(h.replacements, "http://127.0.0.1:9090", h.server.ready.AdminURL)
@@ -238,9 +241,9 @@ func (h *productionHost) connectTenant(printed string) {
 	b := newBrowser(h.t)
 	b.client.Transport = withoutProxy(h.server.ready.APIURL)
 	signIn := b.open(b.answerConsent(answer.text("connect_url"), admin, "accept"))
-	offer := b.open(b.signIn(signIn.location, admin).location)
-	if done := b.submit(offer, url.Values{"decision": {"connect"}}); done.status != http.StatusOK {
-		h.t.Fatalf("connect: %d %s", done.status, done.text)
+	confirmation := b.open(b.signIn(signIn.location, admin).location)
+	if result := b.submit(confirmation, url.Values{"decision": {"connect"}}); result.status != http.StatusOK {
+		h.t.Fatalf("connect: %d %s", result.status, result.text)
 	}
 }
 

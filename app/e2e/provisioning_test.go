@@ -17,6 +17,7 @@ import (
 // withDNSConnection connects the account to the simulated Cloudflare.
 func (c caller) withDNSConnection() caller { return c.withDNSConnectionTo("cloudflare") }
 
+// withDNSConnectionTo connects the account to the simulated DNS provider.
 func (c caller) withDNSConnectionTo(provider string) caller {
 	c.t.Helper()
 	c.control("POST", "/accounts/"+c.id+"/dns-connections", object{"provider": provider})
@@ -28,6 +29,7 @@ func (tenant accountTenant) newHostedDomain() (zone, id string) {
 	return tenant.newDomainHostedAt("cloudflare")
 }
 
+// newDomainHostedAt adds a domain whose new, empty zone is at the simulated DNS provider.
 func (tenant accountTenant) newDomainHostedAt(provider string) (zone, id string) {
 	tenant.t.Helper()
 	zone = fmt.Sprintf("automatic-%d.test", uniqueNumber.Add(1))
@@ -47,7 +49,7 @@ func (c caller) waitForRun(run string) reply {
 	var got reply
 	c.eventually("end of run "+run, func() bool {
 		got = c.get("/v1/dns/provisioning-runs/" + run)
-		switch got.at("run.status") {
+		switch got.valueAt("run.status") {
 		case "completed", "failed", "action_required":
 			return true
 		default:
@@ -111,7 +113,7 @@ func TestOneCallProvisionsADomain(t *testing.T) {
 		zone, id := tenant.newHostedDomain()
 		started := tenant.expect("POST", "/v1/domains/"+id+"/dns/provision", nil, http.StatusAccepted, "")
 		tenant.expect("POST", "/v1/domains/"+id+"/dns/provision", nil, http.StatusConflict, "domain_provisioning_already_active")
-		ended := tenant.waitForRun(fmt.Sprint(started.at("run.id")))
+		ended := tenant.waitForRun(fmt.Sprint(started.valueAt("run.id")))
 		if job := ended.objects("jobs")[0]; job.text("status") != "completed" || job.text("stage") != "done" {
 			t.Fatalf("the run ended %s", ended.raw)
 		}
@@ -120,7 +122,7 @@ func TestOneCallProvisionsADomain(t *testing.T) {
 }
 
 // TestEachSimulatedDNSProviderIsProvisioned provisions a domain in the sandbox at each DNS provider
-// that has a simulator. The connection comes after the zone, because a connection for dynamic
+// that has a simulator. The zone is created before the connection, because a connection for dynamic
 // updates names its zones.
 func TestEachSimulatedDNSProviderIsProvisioned(t *testing.T) {
 	t.Parallel()
@@ -131,7 +133,7 @@ func TestEachSimulatedDNSProviderIsProvisioned(t *testing.T) {
 		tenant.withDNSConnectionTo(provider)
 		started := tenant.expect("POST", "/v1/domains/"+id+"/dns/provision", nil, http.StatusAccepted, "")
 		checkValues(t, started.objects("jobs")[0], object{"provider": provider})
-		tenant.waitForRun(fmt.Sprint(started.at("run.id")))
+		tenant.waitForRun(fmt.Sprint(started.valueAt("run.id")))
 		tenant.checkProvisioned(zone)
 	}
 }
@@ -149,14 +151,14 @@ func TestProvisioningRunIsShown(t *testing.T) {
 	zone, id := tenant.newHostedDomain()
 	started := tenant.expect("POST", "/v1/domains/"+id+"/dns/provision", object{}, http.StatusAccepted, "")
 	checkMembers(t, "the answer", started.object, "domain_id run jobs")
-	checkMembers(t, "run", started.at("run"), runMembers)
+	checkMembers(t, "run", started.valueAt("run"), runMembers)
 	job := started.objects("jobs")[0]
 	checkMembers(t, "job", job, jobMembers)
 	checkValues(t, started.object, object{"domain_id": id, "run.status": "queued", "run.total_domains": 1, "run.started_at": nil, "run.completed_at": nil, "run.updated_at": nil})
-	checkValues(t, job, object{"run_id": started.at("run.id"), "domain_id": id, "tenant_id": tenant.guid, "domain_name": zone, "stage": "queued", "status": "queued",
+	checkValues(t, job, object{"run_id": started.valueAt("run.id"), "domain_id": id, "tenant_id": tenant.guid, "domain_name": zone, "stage": "queued", "status": "queued",
 		"provider": "cloudflare", "action_required_code": nil, "message": nil})
 
-	run := fmt.Sprint(started.at("run.id"))
+	run := fmt.Sprint(started.valueAt("run.id"))
 	if bucket := started.header.Get("X-RateLimit-Bucket"); bucket != "provider_heavy" {
 		t.Errorf("provision counts in %q", bucket)
 	}
@@ -168,7 +170,7 @@ func TestProvisioningRunIsShown(t *testing.T) {
 
 	ended := tenant.waitForRun(run)
 	checkValues(t, ended.object, object{"run.status": "completed"})
-	if ended.at("run.started_at") == nil || ended.at("run.completed_at") == nil || ended.at("run.updated_at") == nil {
+	if ended.valueAt("run.started_at") == nil || ended.valueAt("run.completed_at") == nil || ended.valueAt("run.updated_at") == nil {
 		t.Errorf("ended as %s", ended.raw)
 	}
 	checkValues(t, tenant.get("/v1/dns/provisioning-runs?active_only=true&limit=100").object, object{"count": 0, "limit": 100, "runs": "[]"})
@@ -202,12 +204,12 @@ func TestProvisioningAfterAConflict(t *testing.T) {
 		got := tenant.call("POST", retry, nil)
 		if got.status == http.StatusOK {
 			checkMembers(t, "the answer", got.object, "status job")
-			checkMembers(t, "job", got.at("job"), jobMembers)
+			checkMembers(t, "job", got.valueAt("job"), jobMembers)
 			checkValues(t, got.object, object{"status": "queued", "job.status": "queued", "job.message": nil})
 		}
 		return got.status == http.StatusOK
 	})
-	checkValues(t, tenant.waitForRun(fmt.Sprint(started.at("run.id"))).object, object{"run.status": "completed"})
+	checkValues(t, tenant.waitForRun(fmt.Sprint(started.valueAt("run.id"))).object, object{"run.status": "completed"})
 	tenant.checkProvisioned(zone)
 }
 
@@ -219,23 +221,23 @@ func TestServiceWithoutWorkerLeavesJobsQueued(t *testing.T) {
 	p, ready := startDev(t, requirePrograms(t, releaseBuild), data, []string{"TENANTRY_WORKER=false"}, "--no-seed")
 	tenant := seededAccount(t, ready).newAccount(nil).withDNSConnection().newConnectedTenant(nil)
 	zone, id := tenant.newHostedDomain()
-	run := tenant.expect("POST", "/v1/domains/"+id+"/dns/provision", object{}, 202, "").at("run.id").(string)
-	if calls := tenant.control("GET", "/calls?provider=cloudflare", nil); tenant.get("/v1/dns/provisioning-runs/"+run).at("run.status") != "queued" {
+	run := tenant.expect("POST", "/v1/domains/"+id+"/dns/provision", object{}, 202, "").valueAt("run.id").(string)
+	if calls := tenant.control("GET", "/calls?provider=cloudflare", nil); tenant.get("/v1/dns/provisioning-runs/"+run).valueAt("run.status") != "queued" {
 		t.Errorf("the job has begun: %s", calls.raw)
 	}
 	must(t, p.stop())
-	_, again := startDev(t, requirePrograms(t, releaseBuild), data, nil, "--no-seed")
-	tenant.ready = again
-	if tenant.waitForRun(run).at("run.status") != "completed" {
+	_, restarted := startDev(t, requirePrograms(t, releaseBuild), data, nil, "--no-seed")
+	tenant.ready = restarted
+	if tenant.waitForRun(run).valueAt("run.status") != "completed" {
 		t.Error("the job was not done")
 	}
 	tenant.checkProvisioned(zone)
 }
 
-// provisionedDomain is a domain that is being provisioned, and the tenant that has it.
+// provisionedDomain is a domain that is being provisioned, with its tenant and its run.
 type provisionedDomain struct {
-	of             accountTenant
-	zone, id, runs string
+	tenant        accountTenant
+	zone, id, run string
 }
 
 // manyDomains has the domains that are provisioned in one sandbox.
@@ -247,22 +249,23 @@ type manyDomains struct {
 // domainsPerAccount is the number of domains of an account, all in its only tenant.
 const domainsPerAccount = 10
 
+// newManyDomains creates accounts that together have as many domains as size says.
 func newManyDomains(t *testing.T, server *restartingSandbox, size int) *manyDomains {
 	t.Helper()
-	all := &manyDomains{restartingSandbox: server}
+	domains := &manyDomains{restartingSandbox: server}
 	for range size / domainsPerAccount {
 		tenant := caller{client: server.client}.newAccount(nil).withDNSConnection().newConnectedTenant(nil)
 		for range domainsPerAccount {
 			zone, id := tenant.newHostedDomain()
-			all.domains = append(all.domains, provisionedDomain{of: tenant, zone: zone, id: id})
+			domains.domains = append(domains.domains, provisionedDomain{tenant: tenant, zone: zone, id: id})
 		}
 	}
-	return all
+	return domains
 }
 
-// current returns the tenant of a domain with the address of the sandbox's current process.
-func (m *manyDomains) current(d provisionedDomain) accountTenant {
-	tenant := d.of
+// currentTenant returns the tenant of a domain with a client of the sandbox's current process.
+func (m *manyDomains) currentTenant(d provisionedDomain) accountTenant {
+	tenant := d.tenant
 	tenant.client = m.client
 	return tenant
 }
@@ -271,8 +274,8 @@ func (m *manyDomains) current(d provisionedDomain) accountTenant {
 func (m *manyDomains) startRuns() {
 	m.t.Helper()
 	for i, d := range m.domains {
-		got := m.current(d).expect("POST", "/v1/domains/"+d.id+"/dns/provision", nil, http.StatusAccepted, "")
-		m.domains[i].runs = fmt.Sprint(got.at("run.id"))
+		got := m.currentTenant(d).expect("POST", "/v1/domains/"+d.id+"/dns/provision", nil, http.StatusAccepted, "")
+		m.domains[i].run = fmt.Sprint(got.valueAt("run.id"))
 	}
 }
 
@@ -301,13 +304,13 @@ const rescueTime = 90 * time.Second
 // last kill made progress within rescueTime.
 func (m *manyDomains) waitForRuns(within time.Duration) {
 	m.t.Helper()
-	died, rescued := time.Now(), !soak.On()
+	lastKill, progressChecked := time.Now(), !soak.On()
 	for {
 		open := m.openRuns()
-		if late := time.Since(died) > rescueTime; late && !rescued {
-			rescued = true
+		if isOverdue := time.Since(lastKill) > rescueTime; isOverdue && !progressChecked {
+			progressChecked = true
 			for _, run := range open {
-				if at, _ := time.Parse(time.RFC3339, run.text("updated_at")); at.Before(died) {
+				if updatedAt, _ := time.Parse(time.RFC3339, run.text("updated_at")); updatedAt.Before(lastKill) {
 					m.t.Errorf("nothing has happened for %s since the last kill: %v", rescueTime, run)
 				}
 			}
@@ -315,26 +318,26 @@ func (m *manyDomains) waitForRuns(within time.Duration) {
 		if len(open) == 0 {
 			break
 		}
-		if time.Since(died) > within {
+		if time.Since(lastKill) > within {
 			m.t.Fatalf("open after %s: %v", within, open)
 		}
 		<-time.After(500 * time.Millisecond)
 	}
-	m.t.Logf("all runs ended %s after the last kill", time.Since(died).Round(time.Second))
+	m.t.Logf("all runs ended %s after the last kill", time.Since(lastKill).Round(time.Second))
 	for _, d := range m.domains {
-		if run := m.current(d).get("/v1/dns/provisioning-runs/" + d.runs); run.at("run.status") != "completed" {
+		if run := m.currentTenant(d).get("/v1/dns/provisioning-runs/" + d.run); run.valueAt("run.status") != "completed" {
 			m.t.Errorf("%s: %s", d.zone, run.raw)
 		}
 	}
 }
 
 // openRuns returns the runs that have not ended.
-func (m *manyDomains) openRuns() (all []object) {
+func (m *manyDomains) openRuns() (runs []object) {
 	m.t.Helper()
 	for i := 0; i < len(m.domains); i += domainsPerAccount {
-		all = append(all, m.current(m.domains[i]).get("/v1/dns/provisioning-runs?active_only=true&limit=100").objects("runs")...)
+		runs = append(runs, m.currentTenant(m.domains[i]).get("/v1/dns/provisioning-runs?active_only=true&limit=100").objects("runs")...)
 	}
-	return all
+	return runs
 }
 
 // TestProvisioningSurvivesKills provisions many domains while service and plugins are killed and
@@ -350,7 +353,7 @@ func TestProvisioningSurvivesKills(t *testing.T) {
 		server, err := testserver.StartPostgres(t.Context())
 		must(t, err)
 		t.Cleanup(server.Stop)
-		url := server.URL + "?synchronous_commit=on" // test servers disable it, and a crash would lose commits
+		url := server.URL + "?synchronous_commit=on" // test servers disable synchronous_commit, and a crash would lose commits
 		provisionOverKills(t, &restartingSandbox{flags: []string{"--database", url}}, 10, func() {
 			must(t, server.Crash(t.Context()))
 		})
@@ -360,27 +363,27 @@ func TestProvisioningSurvivesKills(t *testing.T) {
 // provisionOverKills provisions domains while the service is killed a few times. A soak kills it 30
 // times, once every 2 s. crash is called once, between two kills.
 func provisionOverKills(t *testing.T, server *restartingSandbox, size int, crash func()) {
-	deaths := 2
+	kills := 2
 	if soak.On() {
-		size, deaths = 200, 30
+		size, kills = 200, 30
 	}
-	server.client, server.binary, server.data = client{t: t}, requirePrograms(t, releaseBuild), t.TempDir()
+	server.client, server.build, server.data = client{t: t}, requirePrograms(t, releaseBuild), t.TempDir()
 	server.start()
-	all := newManyDomains(t, server, size)
+	domains := newManyDomains(t, server, size)
 	random := soak.Rand(t)
-	all.startRuns()
-	for death := range deaths {
-		all.injectFaults(random)
+	domains.startRuns()
+	for kill := range kills {
+		domains.injectFaults(random)
 		<-time.After(time.Second)
-		if death == 1 {
+		if kill == 1 {
 			crash()
 		}
 		<-time.After(time.Second)
-		all.killAndRestart()
+		domains.killAndRestart()
 	}
-	all.control("DELETE", "/faults", nil)
-	all.waitForRuns(waitTimeout)
-	for _, d := range all.domains {
-		all.current(d).checkProvisioned(d.zone)
+	domains.control("DELETE", "/faults", nil)
+	domains.waitForRuns(waitTimeout)
+	for _, d := range domains.domains {
+		domains.currentTenant(d).checkProvisioned(d.zone)
 	}
 }

@@ -32,13 +32,13 @@ func TestNginxForwardsToTheService(t *testing.T) {
 	fixture.installSnippet("nginx.conf", "server 127.0.0.1:8080;", "server "+strings.TrimPrefix(fixture.server.ready.APIURL, "http://")+";",
 		"listen 80;", "listen 127.0.0.1:"+freePort(t)+";", "listen 443 ", "listen 127.0.0.1:"+fixture.port+" ",
 		"/etc/ssl/tenantry/", fixture.folder+"/", "/var/log/nginx/", fixture.folder+"/")
-	var own strings.Builder
-	fmt.Fprintf(&own, "daemon off; pid %s/pid; error_log stderr; events {}\nhttp {\naccess_log off;\n", fixture.folder)
-	for _, kept := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
-		fmt.Fprintf(&own, "%s_temp_path %s/%s;\n", kept, fixture.folder, kept)
+	var mainConfig strings.Builder
+	fmt.Fprintf(&mainConfig, "daemon off; pid %s/pid; error_log stderr; events {}\nhttp {\naccess_log off;\n", fixture.folder)
+	for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
+		fmt.Fprintf(&mainConfig, "%s_temp_path %s/%s;\n", kind, fixture.folder, kind)
 	}
-	fmt.Fprintf(&own, "include %s/nginx.conf;\n}\n", fixture.folder)
-	fixture.write("main.conf", own.String())
+	fmt.Fprintf(&mainConfig, "include %s/nginx.conf;\n}\n", fixture.folder)
+	fixture.write("main.conf", mainConfig.String())
 	fixture.start("/usr/sbin/nginx", "-c", filepath.Join(fixture.folder, "main.conf"), "-e", "stderr")
 	fixture.checkProxy()
 	logged, err := os.ReadFile(filepath.Join(fixture.folder, "tenantry.log"))
@@ -84,7 +84,7 @@ func (f *proxyFixture) checkProxy() {
 }
 
 // checkClientAddress checks that the service compares the network of a key with the client address
-// that the proxy saw, whatever the client writes into the header.
+// that the proxy saw. A header that the client sends has no effect.
 func (f *proxyFixture) checkClientAddress() {
 	f.t.Helper()
 	for network, status := range map[string]int{clientAddress + "/32": http.StatusOK, "192.0.2.0/24": http.StatusUnauthorized, "127.0.0.1/32": http.StatusUnauthorized} {
@@ -109,10 +109,10 @@ func (f *proxyFixture) checkConnect(key map[string]string) {
 	if cookies := (&http.Response{Header: signIn.header}).Cookies(); len(cookies) != 1 || cookies[0].Name != "__Host-tenantry-connect" || !cookies[0].Secure {
 		f.t.Fatalf("%d: cookies %v", signIn.status, cookies)
 	}
-	offer := b.open(b.signIn(signIn.location, admin).location)
-	checkPageHeaders(f.t, offer)
-	if done := b.submit(offer, url.Values{"decision": {"connect"}}); done.status != http.StatusOK {
-		f.t.Errorf("connect: %d %s", done.status, done.text)
+	confirmation := b.open(b.signIn(signIn.location, admin).location)
+	checkPageHeaders(f.t, confirmation)
+	if result := b.submit(confirmation, url.Values{"decision": {"connect"}}); result.status != http.StatusOK {
+		f.t.Errorf("connect: %d %s", result.status, result.text)
 	}
 	if got := f.send("GET", "/v1/tenants/"+guid, "", key); got.StatusCode != http.StatusOK {
 		f.t.Errorf("after the connect: %d", got.StatusCode)
@@ -137,6 +137,8 @@ type proxyFixture struct {
 	client  *http.Client
 }
 
+// newProxyFixture starts the server and prepares the folder of the proxy. It does not start the
+// proxy.
 func newProxyFixture(t *testing.T) *proxyFixture {
 	t.Helper()
 	service := newServiceFixture(t, requirePrograms(t, releaseBuild))
@@ -181,8 +183,8 @@ func (f *proxyFixture) write(name, text string) {
 	must(f.t, os.WriteFile(filepath.Join(f.folder, name), []byte(text), 0o600))
 }
 
-// installSnippet copies a file of deploy/proxy and replaces addresses and paths by those of the
-// test. Each replaced text must occur.
+// installSnippet copies a file of deploy/proxy and replaces its addresses and paths with those of
+// the test. Each replaced text must occur.
 func (f *proxyFixture) installSnippet(name string, replacements ...string) {
 	f.t.Helper()
 	raw, err := os.ReadFile(proxyFolder + name)
@@ -249,6 +251,7 @@ func (f *proxyFixture) giveToNobody() *syscall.Credential {
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 }
 
+// send sends a request to the public name through the proxy.
 func (f *proxyFixture) send(method, path, body string, headers map[string]string) *http.Response {
 	f.t.Helper()
 	r, err := http.NewRequestWithContext(f.t.Context(), method, "https://tenantry.example"+path, strings.NewReader(body))
@@ -262,7 +265,8 @@ func (f *proxyFixture) send(method, path, body string, headers map[string]string
 	return answer
 }
 
-// byHost sends the requests for some hosts through a different transport.
+// byHost sends requests through the transport for their host, and other requests through the
+// default transport.
 type byHost map[string]http.RoundTripper
 
 func (b byHost) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -272,6 +276,7 @@ func (b byHost) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
+// readReply reads and parses a response.
 func readReply(t *testing.T, answer *http.Response) reply {
 	t.Helper()
 	raw, err := io.ReadAll(answer.Body)

@@ -19,12 +19,12 @@ import (
 type publicRequest struct {
 	// route is the folder and the pattern with which the code adds the route, as publicRoutes
 	// returns it. It is empty for a path that has no route of its own.
-	route        string
-	method, path string
-	header       string // further lines of the head
-	body         string // the whole body, for a client that only reads slowly
-	status       int
-	admin        bool // it is served by the admin listener
+	route           string
+	method, path    string
+	header          string // further lines of the head
+	body            string // the whole body, for a client that only reads slowly
+	status          int
+	onAdminListener bool // the admin listener serves the request, not the one of the API
 }
 
 const (
@@ -51,9 +51,9 @@ var publicRequests = []publicRequest{
 	{route: "adapters/console signin", method: "GET", path: "/connect/microsoft365/signin?code=x&state=x", status: 400},
 	{route: "adapters/console confirm", method: "POST", path: "/connect/microsoft365/confirm", header: formHeader, body: "decision=connect", status: 400},
 	{route: "adapters/console /", method: "POST", path: "/connect/nothing", header: formHeader, body: "decision=connect", status: 404},
-	{route: "app/server GET /metrics", method: "GET", path: "/metrics", status: 200, admin: true},
-	{route: "app/server GET /livez", method: "GET", path: "/livez", status: 200, admin: true},
-	{route: "app/server GET /readyz", method: "GET", path: "/readyz?verbose", status: 200, admin: true},
+	{route: "app/server GET /metrics", method: "GET", path: "/metrics", status: 200, onAdminListener: true},
+	{route: "app/server GET /livez", method: "GET", path: "/livez", status: 200, onAdminListener: true},
+	{route: "app/server GET /readyz", method: "GET", path: "/readyz?verbose", status: 200, onAdminListener: true},
 	{method: "GET", path: "/nothing", status: 404},
 	{method: "GET", path: "/v1/tenants", status: 401},
 	{method: "GET", path: "/v1/tenants", header: unknownKey, status: 401},

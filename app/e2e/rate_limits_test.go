@@ -25,30 +25,30 @@ func matrixBuckets(t *testing.T) map[string]string {
 	defer func() { _ = f.Close() }()
 	lines, err := csv.NewReader(f).ReadAll()
 	must(t, err)
-	at, buckets := slices.Index(lines[0], "rate_bucket"), map[string]string{}
-	for _, l := range lines[1:] {
-		if slices.Contains(l, rateLimitExceeded) {
-			bucket, _, _ := strings.Cut(l[at], "_or_write_default")
+	bucketColumn, buckets := slices.Index(lines[0], "rate_bucket"), map[string]string{}
+	for _, line := range lines[1:] {
+		if slices.Contains(line, rateLimitExceeded) {
+			bucket, _, _ := strings.Cut(line[bucketColumn], "_or_write_default")
 			if bucket == "provider_heavy_integration_write" {
 				bucket = "provider_heavy_writes" // the published name
 			}
-			buckets[l[slices.Index(lines[0], "method")]+" "+l[slices.Index(lines[0], "path")]] = bucket
+			buckets[line[slices.Index(lines[0], "method")]+" "+line[slices.Index(lines[0], "path")]] = bucket
 		}
 	}
 	return buckets
 }
 
-// limitsOn turns rate limits on, which tests turn off.
+// limitsOn turns on the rate limits, which are off in other tests.
 const limitsOn = "TENANTRY_LIMITS=on"
 
-// TestEveryRateLimitIsEnforced runs the rate-limit rows of the matrix: when its bucket is full
-// every operation answers 429, and the mail platform is not called.
+// TestEveryRateLimitIsEnforced runs the rate-limit rows of the matrix: when its bucket is
+// empty every operation answers 429, and the mail platform is not called.
 func TestEveryRateLimitIsEnforced(t *testing.T) {
 	t.Parallel()
 	_, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), []string{limitsOn}, "--no-seed")
 	c := seededAccount(t, ready).newAccount(nil)
 	tenant := c.newConnectedTenant(nil)
-	cheap := map[string]func() reply{
+	bucketRequests := map[string]func() reply{
 		"provider_heavy": func() reply {
 			return tenant.do("POST", tenant.ready.APIURL+tenant.path("/domains"), tenant.key, object{"domain": 1})
 		},
@@ -63,10 +63,10 @@ func TestEveryRateLimitIsEnforced(t *testing.T) {
 	}
 	// Buckets refill while the test runs, so all are emptied again before each request that must be
 	// refused.
-	refused := func(subject string, ask func() reply) (got reply) {
+	retryUntilRefused := func(subject string, ask func() reply) (got reply) {
 		t.Helper()
 		tenant.eventually(subject+" is refused", func() bool {
-			for bucket, take := range cheap {
+			for bucket, take := range bucketRequests {
 				for remaining := ""; remaining != "0"; {
 					taken := take()
 					if bucketName := taken.header.Get("X-RateLimit-Bucket"); bucketName != bucket {
@@ -93,7 +93,7 @@ func TestEveryRateLimitIsEnforced(t *testing.T) {
 		if !listed && name != "POST /api-key/rotate" { // the matrix has no such row for this operation
 			t.Errorf("the matrix does not say in which bucket %s counts", name)
 		}
-		got := refused(name, func() reply { return tenant.do(op.method, tenant.ready.APIURL+fillPath(op.path, ids), tenant.key, nil) })
+		got := retryUntilRefused(name, func() reply { return tenant.do(op.method, tenant.ready.APIURL+fillPath(op.path, ids), tenant.key, nil) })
 		if got.code() != rateLimitExceeded {
 			t.Errorf("%s: %d %s", name, got.status, got.raw)
 		}
@@ -115,8 +115,8 @@ func TestEveryRateLimitIsEnforced(t *testing.T) {
 
 var fallbackSample = regexp.MustCompile(`(?m)^tenantry_ratelimit_fallback(?:\{.*\})? (\S+)$`)
 
-// slowRedis lets Redis take its time on a busy machine. A Redis that is stopped refuses connections
-// at once.
+// slowRedis gives Redis a minute for each answer, because a busy machine is slow. A Redis that is
+// stopped refuses connections at once.
 const slowRedis = "TENANTRY_REDIS_TIMEOUT=1m"
 
 // TestReplicasShareRateLimits checks that two servers with one Redis together allow the requests of
@@ -135,7 +135,7 @@ func TestReplicasShareRateLimits(t *testing.T) {
 	for i := range servers {
 		processes[i], servers[i] = fixture.serve(env)
 	}
-	ask := func(n int) (passed int) {
+	sendRequests := func(n int) (passed int) {
 		t.Helper()
 		for i := range n {
 			c := servers[i%2]
@@ -157,24 +157,24 @@ func TestReplicasShareRateLimits(t *testing.T) {
 		}
 		return values
 	}
-	if n := ask(20); n != 20 {
+	if n := sendRequests(20); n != 20 {
 		t.Fatalf("%d passed", n)
 	}
 	if got := fmt.Sprint(fallbackValues()); got != "[0 0]" {
 		t.Errorf("fallback %s", got)
 	}
 	redis.Stop()
-	if n := ask(60); n != 40 {
-		t.Errorf("%d passed: each server has let 10 through and may 20 more", n)
+	if n := sendRequests(60); n != 40 {
+		t.Errorf("%d passed: each server has allowed 10 requests and can allow 20 more", n)
 	}
 	if got := fmt.Sprint(fallbackValues()); got != "[1 1]" {
 		t.Errorf("without Redis: fallback %s", got)
 	}
 	redis.Start(t)
-	h := caller{client: servers[0]}
-	h.eventually("both count in Redis again", func() bool { return fmt.Sprint(fallbackValues()) == "[0 0]" })
-	if n := ask(10); n != 0 {
-		t.Errorf("%d passed although each process has counted its 30", n)
+	first := caller{client: servers[0]}
+	first.eventually("both count in Redis again", func() bool { return fmt.Sprint(fallbackValues()) == "[0 0]" })
+	if n := sendRequests(10); n != 0 {
+		t.Errorf("%d passed although each process has counted 30 requests", n)
 	}
 	for _, p := range processes {
 		for _, line := range []string{"Redis does not answer", "Redis answers"} {

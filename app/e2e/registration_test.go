@@ -24,36 +24,36 @@ func TestRegistrationHasExactlyTheNeededPermissions(t *testing.T) {
 	m := readManifest(t, "manifest.json")
 	roles, _ := m.permissions(t)
 	fixture := newRegistrationFixture(t, m)
-	if at := fixture.newConsentedTenant(roles).onboard(); at != "" {
-		t.Fatalf("with all permissions it stops at %q", at)
+	if failedStep := fixture.newConsentedTenant(roles).onboard(); failedStep != "" {
+		t.Fatalf("with all permissions it stops at %q", failedStep)
 	}
-	// Some tenants wait for a grant to spread, so all run concurrently.
-	var walks sync.WaitGroup
+	// Some tenants wait until a permission has taken effect, so all run concurrently.
+	var onboardings sync.WaitGroup
 	for i, role := range roles {
-		h := fixture.newConsentedTenant(slices.Delete(slices.Clone(roles), i, i+1))
-		walks.Go(func() {
-			if at := h.onboard(); at != role.failingStep {
-				t.Errorf("without %s it stops at %q, the page says %q", role.name, at, role.failingStep)
+		tenant := fixture.newConsentedTenant(slices.Delete(slices.Clone(roles), i, i+1))
+		onboardings.Go(func() {
+			if failedStep := tenant.onboard(); failedStep != role.failingStep {
+				t.Errorf("without %s it stops at %q, the page says %q", role.name, failedStep, role.failingStep)
 			}
 		})
 	}
-	walks.Wait()
+	onboardings.Wait()
 }
 
 // TestRegistrationWithoutRoleAssignment checks that the bootstrap waits until an administrator has
 // assigned the role. Afterwards all steps succeed.
 func TestRegistrationWithoutRoleAssignment(t *testing.T) {
 	t.Parallel()
-	light, _ := readManifest(t, "manifest-without-role-assignment.json").permissions(t)
+	withoutAssignment, _ := readManifest(t, "manifest-without-role-assignment.json").permissions(t)
 	m := readManifest(t, "manifest.json")
-	heavy, _ := m.permissions(t)
-	for _, p := range light {
+	withAssignment, _ := m.permissions(t)
+	for _, p := range withoutAssignment {
 		if p.name == "RoleManagement.ReadWrite.Directory" {
-			t.Error("the heavy permission is in the light manifest")
+			t.Error("the manifest without role assignment has the permission to assign roles")
 		}
 	}
 	fixture := newRegistrationFixture(t, m)
-	h := fixture.newConsentedTenant(light)
+	h := fixture.newConsentedTenant(withoutAssignment)
 	h.confirmConnect()
 	checkValues(t, h.post(h.path("/sync"), nil).object, object{"status": "partial"})
 	if step := h.nextStep(); step != "grant_role" {
@@ -61,14 +61,14 @@ func TestRegistrationWithoutRoleAssignment(t *testing.T) {
 	}
 	// A consent with the role assignment permission, followed by one without it, leaves the role
 	// assigned, like an assignment by an administrator.
-	for _, roles := range [][]permission{heavy, light} {
+	for _, roles := range [][]permission{withAssignment, withoutAssignment} {
 		fixture.setPermissions(roles)
 		h.giveConsent()
 		h.confirmConnect()
 		h.mustSync()
 	}
-	if at := h.runOnboarding(); at != "" {
-		t.Errorf("with the role assigned it stops at %q", at)
+	if failedStep := h.runOnboarding(); failedStep != "" {
+		t.Errorf("with the role assigned it stops at %q", failedStep)
 	}
 }
 
@@ -80,19 +80,19 @@ func TestRegistrationMatchesURLsAndScopes(t *testing.T) {
 	link := c.get("/v1/tenants/connect-url").text("connect_url")
 	tenant, b := c.newTenant(nil), newBrowser(t)
 	callback := b.open(b.answerConsent(link, tenant.admin, "accept"))
-	at := func(address string) string {
+	redirectURI := func(address string) string {
 		u, err := url.Parse(address)
 		must(t, err)
 		u, err = url.Parse(u.Query().Get("redirect_uri"))
 		must(t, err)
 		return "https://tenantry.example" + u.Path
 	}
-	called := []string{at(link), at(callback.location)}
+	redirectURIs := []string{redirectURI(link), redirectURI(callback.location)}
 	signIn, _ := url.Parse(callback.location)
 	for _, name := range []string{"manifest.json", "manifest-without-role-assignment.json"} {
 		m := readManifest(t, name)
-		if !slices.Equal(m.Web.RedirectURIs, called) {
-			t.Errorf("%s registers %v, the service calls %v", name, m.Web.RedirectURIs, called)
+		if !slices.Equal(m.Web.RedirectURIs, redirectURIs) {
+			t.Errorf("%s registers %v, the service calls %v", name, m.Web.RedirectURIs, redirectURIs)
 		}
 		_, scopes := m.permissions(t)
 		var names []string
@@ -103,7 +103,7 @@ func TestRegistrationMatchesURLsAndScopes(t *testing.T) {
 			t.Errorf("%s registers the scopes %v, the sign-in asks for %q", name, names, signIn.Query().Get("scope"))
 		}
 	}
-	for _, address := range called {
+	for _, address := range redirectURIs {
 		path := strings.TrimPrefix(address, "https://tenantry.example")
 		if got := c.do("GET", c.ready.APIURL+path, "", nil); got.status == http.StatusNotFound {
 			t.Errorf("%s is not a page of the service", path)
@@ -117,6 +117,7 @@ type registrationFixture struct {
 	service *serviceFixture
 }
 
+// newRegistrationFixture starts a server and registers the redirect URIs of the manifest.
 func newRegistrationFixture(t *testing.T, m manifest) registrationFixture {
 	t.Helper()
 	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
@@ -131,6 +132,7 @@ func newRegistrationFixture(t *testing.T, m manifest) registrationFixture {
 	return registrationFixture{caller{server, id, "ann@example.com", key}, fixture}
 }
 
+// setPermissions sets the permissions that consents grant from now on.
 func (f registrationFixture) setPermissions(roles []permission) {
 	f.t.Helper()
 	names := []string{}
@@ -159,6 +161,7 @@ type consentedTenant struct {
 	callback string
 }
 
+// giveConsent lets the administrator consent with a new browser.
 func (g *consentedTenant) giveConsent() {
 	g.t.Helper()
 	g.browser = newBrowser(g.t)
@@ -166,8 +169,8 @@ func (g *consentedTenant) giveConsent() {
 	g.callback = g.browser.answerConsent(g.get("/v1/tenants/connect-url").text("connect_url"), g.admin, "accept")
 }
 
-// timeoutTransport answers 504 if the server takes too long: the page that waits for a consent to
-// spread can take most of a minute.
+// timeoutTransport answers 504 if the server does not respond in time. The page that waits until a
+// consent has taken effect can take most of a minute.
 type timeoutTransport struct{ *http.Transport }
 
 func (i timeoutTransport) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -183,8 +186,8 @@ func (i timeoutTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 func (g *consentedTenant) confirmConnect() bool {
 	g.t.Helper()
 	signIn := g.browser.open(g.callback).location
-	offer := g.browser.open(g.browser.signIn(signIn, g.admin).location)
-	return offer.action != "" && g.browser.submit(offer, url.Values{"decision": {"connect"}}).status == http.StatusOK
+	confirmation := g.browser.open(g.browser.signIn(signIn, g.admin).location)
+	return confirmation.action != "" && g.browser.submit(confirmation, url.Values{"decision": {"connect"}}).status == http.StatusOK
 }
 
 // onboard connects the tenant and runs the onboarding. It returns the step that failed, or "".
@@ -196,6 +199,7 @@ func (g *consentedTenant) onboard() string {
 	return g.runOnboarding()
 }
 
+// runOnboarding runs the onboarding of a connected tenant. It returns the step that failed, or "".
 func (g *consentedTenant) runOnboarding() string {
 	g.t.Helper()
 	zone := fmt.Sprintf("registered-%d.test", uniqueNumber.Add(1))
@@ -205,7 +209,7 @@ func (g *consentedTenant) runOnboarding() string {
 	for _, step := range []struct {
 		name, path string
 		body       any
-		good       func(reply) bool
+		isDone     func(reply) bool
 	}{
 		{"sync", g.path("/sync"), nil, func(r reply) bool { return r.text("status") == "completed" }},
 		{"add domain", g.path("/domains"), object{"domain": zone}, nil},
@@ -216,7 +220,7 @@ func (g *consentedTenant) runOnboarding() string {
 		if step.name == "verify" || step.name == "enable DKIM" {
 			g.publishRecords(zone)
 		}
-		if got := g.call("POST", step.path, step.body); got.status != http.StatusOK || step.good != nil && !step.good(got) {
+		if got := g.call("POST", step.path, step.body); got.status != http.StatusOK || step.isDone != nil && !step.isDone(got) {
 			return step.name
 		}
 	}
@@ -246,6 +250,7 @@ type manifest struct {
 
 const registrationPage = "../../deploy/microsoft365/"
 
+// readManifest reads a manifest of deploy/microsoft365 and checks its audience and flows.
 func readManifest(t *testing.T, name string) (m manifest) {
 	t.Helper()
 	raw, err := os.ReadFile(registrationPage + name)
@@ -265,6 +270,7 @@ type permission struct{ resource, name, id, kind, failingStep string }
 
 var permissionRow = regexp.MustCompile("(?m)^\\| (\\S+) \\| `([^`]+)` \\| `([0-9a-f-]{36})` \\| (Role|Scope) \\| [^|]+ \\| ([^|]+) \\|$")
 
+// permissionRows returns the rows of the table by the id of the permission.
 func permissionRows(t *testing.T) map[string]permission {
 	t.Helper()
 	raw, err := os.ReadFile(registrationPage + "README.md")
@@ -282,11 +288,11 @@ func (m manifest) permissions(t *testing.T) (roles, scopes []permission) {
 	rows, resources := permissionRows(t), map[string]string{
 		"Graph": "00000003-0000-0000-c000-000000000000", "Exchange": "00000002-0000-0ff1-ce00-000000000000",
 	}
-	for _, of := range m.Required {
-		for _, access := range of.Access {
+	for _, required := range m.Required {
+		for _, access := range required.Access {
 			row, ok := rows[access.ID]
 			switch {
-			case !ok || row.kind != access.Type || resources[row.resource] != of.Resource:
+			case !ok || row.kind != access.Type || resources[row.resource] != required.Resource:
 				t.Fatalf("the page does not say why %s %s is needed", access.Type, access.ID)
 			case row.kind == "Role":
 				roles = append(roles, row)

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// sendRaw sends a request without the client's defaults. A header with an empty value is omitted; a
-// newline separates several values.
+// sendRaw sends a request with valid default headers, which headers replaces. A header with an
+// empty value is omitted. A newline separates several values of a header.
 func (c caller) sendRaw(method, path, body string, headers map[string]string) reply {
 	c.t.Helper()
 	r, err := http.NewRequestWithContext(c.t.Context(), method, c.ready.APIURL+path, strings.NewReader(body))
@@ -47,33 +47,33 @@ func TestEachInvalidRequestHasItsErrorCode(t *testing.T) {
 		code                     string
 	}{
 		{"unknown route", "GET", "/v1/nothing", "", nil, 404, "route_not_found"},
-		{"unknown route outside", "GET", "/nothing", "", nil, 404, "route_not_found"},
+		{"unknown route outside /v1", "GET", "/nothing", "", nil, 404, "route_not_found"},
 		{"a final slash", "GET", "/v1/tenants/", "", nil, 404, "route_not_found"},
 		{"wrong method", "PUT", "/v1/tenants", "", nil, 405, "method_not_allowed"},
-		{"authentication before the route", "GET", "/v1/nothing", "", map[string]string{"Authorization": ""}, 401, "invalid_auth_header"},
-		{"another scheme", "GET", "/v1/tenants", "", map[string]string{"Authorization": "Basic eDp5"}, 401, "invalid_auth_header"},
+		{"authentication is checked before the route", "GET", "/v1/nothing", "", map[string]string{"Authorization": ""}, 401, "invalid_auth_header"},
+		{"a different scheme", "GET", "/v1/tenants", "", map[string]string{"Authorization": "Basic eDp5"}, 401, "invalid_auth_header"},
 		{"two headers", "GET", "/v1/tenants", "", map[string]string{"Authorization": "Bearer " + c.key + "\nBearer " + c.key}, 401, "invalid_auth_header"},
 		{"nothing after Bearer", "GET", "/v1/tenants", "", map[string]string{"Authorization": "Bearer "}, 401, "missing_api_key"},
-		{"another form", "GET", "/v1/tenants", "", map[string]string{"Authorization": "Bearer " + strings.ToUpper(c.key)}, 401, "invalid_api_key"},
+		{"a key in upper case", "GET", "/v1/tenants", "", map[string]string{"Authorization": "Bearer " + strings.ToUpper(c.key)}, 401, "invalid_api_key"},
 		{"an unknown key", "GET", "/v1/tenants", "", map[string]string{"Authorization": "Bearer tny_live_" + strings.Repeat("0", 48)}, 401, "invalid_api_key"},
-		{"HTML wanted", "GET", "/v1/tenants", "", map[string]string{"Accept": "text/html"}, 406, "not_acceptable"},
+		{"only HTML accepted", "GET", "/v1/tenants", "", map[string]string{"Accept": "text/html"}, 406, "not_acceptable"},
 		{"no idempotency key", "POST", domains, "{}", map[string]string{"Idempotency-Key": ""}, 400, "idempotency_key_required"},
 		{"a long idempotency key", "POST", domains, "{}", map[string]string{"Idempotency-Key": strings.Repeat("k", 256)}, 400, "invalid_idempotency_key"},
 		{"a key with a blank", "POST", domains, "{}", map[string]string{"Idempotency-Key": "a b"}, 400, "invalid_idempotency_key"},
-		{"the key before the body", "POST", domains, "nonsense", map[string]string{"Idempotency-Key": ""}, 400, "idempotency_key_required"},
+		{"the idempotency key is checked before the body", "POST", domains, "nonsense", map[string]string{"Idempotency-Key": ""}, 400, "idempotency_key_required"},
 		{"a form", "POST", domains, "a=b", map[string]string{"Content-Type": "application/x-www-form-urlencoded"}, 415, "unsupported_media_type"},
 		{"too large", "POST", domains, `{"domain":"` + strings.Repeat("x", 64<<10) + `"}`, nil, 413, "request_too_large"},
 		{"malformed JSON", "POST", domains, `{"domain":`, nil, 400, "invalid_request"},
 		{"two values", "POST", domains, `{"domain":"a.example"} {}`, nil, 400, "invalid_request"},
-		{"a member twice", "POST", domains, `{"domain":"a.example","domain":"a.example"}`, nil, 400, "invalid_request"},
+		{"a repeated member", "POST", domains, `{"domain":"a.example","domain":"a.example"}`, nil, 400, "invalid_request"},
 		{"a member in capitals", "POST", domains, `{"Domain":"a.example"}`, nil, 400, "invalid_request"},
-		{"no UTF-8", "POST", domains, "{\"domain\":\"\xff.example\"}", nil, 400, "invalid_request"},
+		{"invalid UTF-8", "POST", domains, "{\"domain\":\"\xff.example\"}", nil, 400, "invalid_request"},
 		{"U+0000", "POST", domains, `{"domain":"a\u0000.example"}`, nil, 400, "invalid_request"},
-		{"17 levels", "POST", domains, strings.Repeat("[", 17) + strings.Repeat("]", 17), nil, 400, "invalid_request"},
-		{"the body before ownership", "POST", domains, `{}`, nil, 400, "invalid_request"},
-		{"ownership before the rules", "POST", domains, `{"domain":"com"}`, nil, 404, "tenant_not_found"},
-		{"unknown queries are ignored", "GET", "/v1/tenants?x=1&x=2", "", nil, 200, ""},
-		{"any JSON is wanted", "GET", "/v1/tenants", "", map[string]string{"Accept": "text/html, application/*;q=0.1"}, 200, ""},
+		{"17 levels of nesting", "POST", domains, strings.Repeat("[", 17) + strings.Repeat("]", 17), nil, 400, "invalid_request"},
+		{"the body is checked before ownership", "POST", domains, `{}`, nil, 400, "invalid_request"},
+		{"ownership is checked before the rules", "POST", domains, `{"domain":"com"}`, nil, 404, "tenant_not_found"},
+		{"unknown query parameters are ignored", "GET", "/v1/tenants?x=1&x=2", "", nil, 200, ""},
+		{"application/* accepted", "GET", "/v1/tenants", "", map[string]string{"Accept": "text/html, application/*;q=0.1"}, 200, ""},
 		{"the scheme in small letters", "GET", "/v1/tenants", "", map[string]string{"Authorization": "bearer " + c.key}, 200, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -28,10 +28,10 @@ import (
 // restores it on the other kind of database.
 func TestRestoreOnADifferentDatabase(t *testing.T) {
 	t.Parallel()
-	none := func(testing.TB) string { return "" } // SQLite, in the data folder
+	sqliteURL := func(testing.TB) string { return "" } // SQLite, in the data folder
 	for name, database := range map[string][2]func(testing.TB) string{
-		"sqlite to postgres": {none, testserver.Database},
-		"postgres to sqlite": {testserver.Database, none},
+		"sqlite to postgres": {sqliteURL, testserver.Database},
+		"postgres to sqlite": {testserver.Database, sqliteURL},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -57,11 +57,12 @@ type restoreFixture struct {
 	process    *process
 	tenant     accountTenant
 	zone       string
-	waiting    *browser
-	callback   string // where the waiting administrator signs in
-	lateTenant accountTenant
+	waiting    *browser      // the browser of an administrator who has consented and not signed in
+	callback   string        // the address at which the waiting administrator signs in
+	lateTenant accountTenant // the tenant of the waiting administrator
 }
 
+// newRestoreFixture starts the reverse proxy. It does not start a server.
 func newRestoreFixture(t *testing.T) *restoreFixture {
 	f := &restoreFixture{serviceFixture: newServiceFixture(t, requirePrograms(t, releaseBuild)), t: t}
 	// The proxy has connections of its own, because other tests close those of the default
@@ -89,10 +90,10 @@ func (f *restoreFixture) startServer(data, database string) client {
 	f.t.Helper()
 	f.data, f.env = data, append(f.serviceFixture.env(data, database), "TENANTRY_PUBLIC_URL="+f.proxy)
 	p, server := f.serviceFixture.serve(f.env)
-	at, err := url.Parse(server.ready.APIURL)
+	serverURL, err := url.Parse(server.ready.APIURL)
 	must(f.t, err)
 	f.process = p
-	f.current.Store(at)
+	f.current.Store(serverURL)
 	server.ready.APIURL = f.proxy
 	return server
 }
@@ -136,9 +137,9 @@ func (f *restoreFixture) backUp() (file string) {
 	created := runTenantry(f.t, f.env, "backup", file, "--credential-file", credential, "-o", "json").mustJSON(f.t)
 	checkMembers(f.t, "backup", created, "file status encrypted version database tables rows sha256 created_at")
 	checkValues(f.t, created, object{"status": "written", "encrypted": true, "file": file})
-	plain := runTenantry(f.t, f.env, "backup", file+".plain")
-	if plain.code != 0 || !strings.Contains(plain.stderr, "warning") || !strings.Contains(plain.stderr, "keyset") {
-		f.t.Errorf("a backup without a passphrase: %d %s", plain.code, plain.stderr)
+	plainBackup := runTenantry(f.t, f.env, "backup", file+".plain")
+	if plainBackup.code != 0 || !strings.Contains(plainBackup.stderr, "warning") || !strings.Contains(plainBackup.stderr, "keyset") {
+		f.t.Errorf("a backup without a passphrase: %d %s", plainBackup.code, plainBackup.stderr)
 	}
 	for _, name := range []string{file, file + ".plain"} {
 		if info, err := os.Stat(name); err != nil || info.Mode().Perm() != 0o600 {
@@ -157,7 +158,7 @@ func (f *restoreFixture) backUp() (file string) {
 		f.t.Errorf("in the encrypted backup: %v (%v)", found, err)
 	}
 	if found := findLeaks(gunzipFile(f.t, file+".plain"), map[string]string{"keyset": f.keyMaterial()}); len(found) == 0 {
-		f.t.Error("a search that proves little: the plain backup has no keyset")
+		f.t.Error("the plain backup has no keyset, so the search proves little")
 	}
 	return file
 }
@@ -170,6 +171,7 @@ func (f *restoreFixture) passphraseFile() string {
 	return name
 }
 
+// clientSecret returns the content of the client secret file.
 func (f *restoreFixture) clientSecret() string {
 	f.t.Helper()
 	raw, err := os.ReadFile(f.settings["client_secret_file"])
@@ -177,6 +179,7 @@ func (f *restoreFixture) clientSecret() string {
 	return strings.TrimSpace(string(raw))
 }
 
+// keyMaterial returns the secret part of the keyset.
 func (f *restoreFixture) keyMaterial() string {
 	f.t.Helper()
 	var keyset struct {
@@ -199,6 +202,7 @@ func (f *restoreFixture) deleteInstallation() {
 	must(f.t, os.RemoveAll(f.data))
 }
 
+// restore restores a backup into a new installation and starts it.
 func (f *restoreFixture) restore(file, database string) {
 	f.t.Helper()
 	data := filepath.Join(f.t.TempDir(), "new")
@@ -227,9 +231,9 @@ func (f *restoreFixture) checkRestored() {
 	tenant.post(tenant.path("/mailboxes"), mailboxesBody(f.zone, "max"))
 	checkValues(f.t, tenant.get(tenant.path("")).object, object{"domain_count": 1, "mailbox_count": 2, "exchange_bootstrap_status": "ready", "connected_by": tenant.admin})
 	// The sealed secret of the second administrator's flow can be opened.
-	offer := f.waiting.open(f.waiting.signIn(f.callback, f.lateTenant.admin).location)
-	if done := f.waiting.submit(offer, url.Values{"decision": {"connect"}}); done.status != http.StatusOK {
-		f.t.Errorf("%d %s", done.status, done.text)
+	confirmation := f.waiting.open(f.waiting.signIn(f.callback, f.lateTenant.admin).location)
+	if result := f.waiting.submit(confirmation, url.Values{"decision": {"connect"}}); result.status != http.StatusOK {
+		f.t.Errorf("%d %s", result.status, result.text)
 	}
 	tenant.checkTenants(f.lateTenant.guid, tenant.guid)
 	if logs := f.process.logs.String(); strings.Contains(logs, `"level":"ERROR"`) {
@@ -237,8 +241,8 @@ func (f *restoreFixture) checkRestored() {
 	}
 }
 
-// TestKilledRestoreLeavesNothing kills restore when it has read half of the rows, and restores
-// again.
+// TestKilledRestoreLeavesNothing kills restore when it has read half of the backup, checks that
+// nothing was stored, and restores again.
 func TestKilledRestoreLeavesNothing(t *testing.T) {
 	t.Parallel()
 	file := newLargeBackup(t)
@@ -256,10 +260,10 @@ func TestKilledRestoreLeavesNothing(t *testing.T) {
 			if _, err := os.Stat(filepath.Join(data, "keyset.json")); err == nil {
 				t.Error("a keyset is left")
 			}
-			if list := runTenantry(t, env, "account", "list", "-o", "json").mustJSON(t); list.at("count") != 0.0 {
+			if list := runTenantry(t, env, "account", "list", "-o", "json").mustJSON(t); list.valueAt("count") != 0.0 {
 				t.Errorf("left: %v", list)
 			}
-			if restored := runTenantry(t, env, "restore", file, "-o", "json").mustJSON(t); restored.at("rows").(float64) < manyAccounts {
+			if restored := runTenantry(t, env, "restore", file, "-o", "json").mustJSON(t); restored.valueAt("rows").(float64) < manyAccounts {
 				t.Errorf("restored: %v", restored)
 			}
 			for _, i := range []int{1, manyAccounts} {
@@ -269,6 +273,7 @@ func TestKilledRestoreLeavesNothing(t *testing.T) {
 	}
 }
 
+// manyAccounts is the number of accounts in the backup of newLargeBackup.
 const manyAccounts = 16_000
 
 // accountOfBackup returns the id of an account in the backup of newLargeBackup, from 1 to
@@ -330,7 +335,7 @@ func makePipe(t *testing.T, name string) {
 	must(t, syscall.Mkfifo(name, 0o600))
 }
 
-// openPipe waits until the pipe has a reader.
+// openPipe opens a named pipe for writing. It waits until the pipe has a reader.
 func openPipe(t *testing.T, name string) *os.File {
 	t.Helper()
 	w, err := os.OpenFile(name, os.O_WRONLY, 0)

@@ -74,39 +74,40 @@ func TestKeysetRotationWhileServing(t *testing.T) {
 	early, late := accountTenant{caller: c}, accountTenant{caller: c}
 	early.guid, early.admin = fixture.newTenant(server)
 	late.guid, late.admin = fixture.newTenant(server)
-	wait := func(tenant accountTenant) (*browser, string) {
+	beginConnect := func(tenant accountTenant) (*browser, string) {
 		b := newBrowser(t)
 		return b, b.open(b.answerConsent(c.get("/v1/tenants/connect-url").text("connect_url"), tenant.admin, "accept")).location
 	}
-	finish := func(tenant accountTenant, b *browser, address string) {
+	finishConnect := func(tenant accountTenant, b *browser, address string) {
 		offer := b.open(b.signIn(address, tenant.admin).location)
 		if done := b.submit(offer, url.Values{"decision": {"connect"}}); done.status != http.StatusOK {
 			t.Errorf("%d %s", done.status, done.text)
 		}
 	}
-	before, waiting := wait(early)
-	fresh := fixture.runCommand(env, "keyset", "rotate").text("primary_key_id")
+	before, waiting := beginConnect(early)
+	newKeyID := fixture.runCommand(env, "keyset", "rotate").text("primary_key_id")
 	var after *browser
 	var address string
 	server.eventually("a secret is sealed with the new key", func() bool {
-		after, address = wait(late)
-		return sealedWith(t, data, fresh)
+		after, address = beginConnect(late)
+		return isSealedWith(t, data, newKeyID)
 	})
-	finish(early, before, waiting)
-	finish(late, after, address)
+	finishConnect(early, before, waiting)
+	finishConnect(late, after, address)
 }
 
-// sealedWith reports whether a stored secret begins with the id of this key.
-func sealedWith(t *testing.T, data, key string) bool {
+// isSealedWith reports whether a stored secret is sealed with this key: it begins with the key's
+// id.
+func isSealedWith(t *testing.T, data, key string) bool {
 	t.Helper()
 	id, err := strconv.ParseUint(key, 10, 32)
 	must(t, err)
-	head := []byte{1, byte(id >> 24), byte(id >> 16), byte(id >> 8), byte(id)}
+	prefix := []byte{1, byte(id >> 24), byte(id >> 16), byte(id >> 8), byte(id)}
 	db, err := sql.Open("sqlite", "file:"+filepath.Join(data, "tenantry.db"))
 	must(t, err)
 	defer func() { _ = db.Close() }()
 	var found bool
-	err = db.QueryRowContext(t.Context(), "SELECT EXISTS (SELECT 1 FROM connect_flows WHERE substr(verifier, 1, 5) = ?)", head).Scan(&found)
+	err = db.QueryRowContext(t.Context(), "SELECT EXISTS (SELECT 1 FROM connect_flows WHERE substr(verifier, 1, 5) = ?)", prefix).Scan(&found)
 	must(t, err)
 	return found
 }
@@ -163,15 +164,15 @@ func TestReplacedCertificateIsReloaded(t *testing.T) {
 	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
 	file := filepath.Join(t.TempDir(), "certificate.pem")
 	fixture.settings["client_certificate_file"] = file
-	certificate := func() (public, both []byte) {
+	newRegisteredCertificate := func() (public, both []byte) {
 		public, private := testserver.SelfSigned(t)
 		client{t: t, ready: sandbox.Ready{ControlURL: fixture.url + "/_control"}}.control("POST", "/app", object{"certificate": string(public)})
 		return public, append(append([]byte{}, public...), private...)
 	}
-	first, both := certificate()
+	first, both := newRegisteredCertificate()
 	replaceFile(t, file, both)
 	p, tenant := newConnectedService(t, fixture)
-	failures := func(want string) {
+	checkFailures := func(want string) {
 		t.Helper()
 		metrics := tenant.do("GET", tenant.ready.AdminURL+"/metrics", "", nil).raw
 		line := `tenantry_credential_reload_failures_total{credential="client_certificate_file",provider="microsoft365"} `
@@ -179,18 +180,18 @@ func TestReplacedCertificateIsReloaded(t *testing.T) {
 			t.Errorf("not counted as %s", want)
 		}
 	}
-	failures("0")
+	checkFailures("0")
 	tenant.mustSync()
 	if got := fixture.lastAssertionThumbprint(); got != thumbprint(first) {
 		t.Errorf("the first token was requested with %q", got)
 	}
-	second, both := certificate()
+	second, both := newRegisteredCertificate()
 	replaceFile(t, file, both)
 	tenant.mustSync()
 	if got := fixture.lastAssertionThumbprint(); got != thumbprint(second) {
 		t.Errorf("after the file was replaced a token was requested with %q", got)
 	}
-	third, both := certificate()
+	third, both := newRegisteredCertificate()
 	must(t, os.WriteFile(file, both[:len(both)/2], 0o600))
 	tenant.mustSync()
 	tenant.mustSync()
@@ -211,7 +212,7 @@ func TestReplacedCertificateIsReloaded(t *testing.T) {
 	if bytes.Contains([]byte(logs), both[:len(both)/2][:200]) || strings.Contains(logs, "PRIVATE KEY") {
 		t.Error("the file is in the log")
 	}
-	failures("2")
+	checkFailures("2")
 }
 
 // TestReplacedClientSecretIsReloaded expires the old secret at the platform. The service uses the
@@ -250,14 +251,14 @@ func TestKeyRotationReplacesTheKey(t *testing.T) {
 
 			got := c.sendRaw("POST", path+url.QueryEscape(strings.ToUpper(c.email)), "", map[string]string{"Idempotency-Key": ""})
 			checkMembers(t, "rotate", got.object, "status api_key key_hint rotated_at")
-			fresh := got.text("api_key")
-			if got.text("status") != "rotated" || !regexp.MustCompile(`^tny_(live|trial)_[0-9a-f]{48}$`).MatchString(fresh) ||
-				fresh == c.key || !strings.HasSuffix(fresh, got.text("key_hint")) || got.header.Get("Cache-Control") != "no-store" {
+			newKey := got.text("api_key")
+			if got.text("status") != "rotated" || !regexp.MustCompile(`^tny_(live|trial)_[0-9a-f]{48}$`).MatchString(newKey) ||
+				newKey == c.key || !strings.HasSuffix(newKey, got.text("key_hint")) || got.header.Get("Cache-Control") != "no-store" {
 				t.Errorf("%d without a good key: %v", got.status, got.header)
 			}
 			c.expect("GET", "/v1/tenants", nil, 401, "invalid_api_key")
 			c.expect("POST", path+url.QueryEscape(c.email), nil, 401, "invalid_api_key")
-			c.key = fresh
+			c.key = newKey
 			c.get("/v1/tenants")
 		})
 	}

@@ -86,7 +86,7 @@ func TestSandboxKeepsItsStateAfterRestart(t *testing.T) {
 	tenant.post(tenant.path("/domains"), object{"domain": first.Zones[0]})
 	tenant.publishRecords(first.Zones[0])
 	tenant.post(tenant.domainPath(first.Zones[0], "/verify"), nil)
-	before := remembered(tenant)
+	before := persistentState(tenant)
 
 	p.kill()
 	p, second := startDev(t, build, data, nil, control...)
@@ -97,7 +97,7 @@ func TestSandboxKeepsItsStateAfterRestart(t *testing.T) {
 		t.Errorf("the tenants that are not connected: %v", second.Tenants)
 	}
 	tenant.ready, tenant.key = second, second.APIKey
-	after := remembered(tenant)
+	after := persistentState(tenant)
 	for name := range before {
 		if !strings.HasPrefix(after[name], before[name]) {
 			t.Errorf("%s was\n%s\nand is\n%s", name, before[name], after[name])
@@ -122,8 +122,8 @@ func TestSandboxKeepsItsStateAfterRestart(t *testing.T) {
 	tenant.expect("GET", "/v1/tenants", nil, http.StatusUnauthorized, "invalid_api_key")
 }
 
-// remembered returns the state that must be equal after a restart. The journal may only have grown.
-func remembered(tenant accountTenant) map[string]string {
+// persistentState returns the state that a restart must keep. The journal may only grow.
+func persistentState(tenant accountTenant) map[string]string {
 	tenant.t.Helper()
 	zone := "/zones/example-one.test/records"
 	return map[string]string{
@@ -185,7 +185,7 @@ func TestSandboxListensOnLoopbackOnly(t *testing.T) {
 
 // TestSandboxConnectsSimulatedDNS checks that the seeded account has one connection to the
 // simulated Cloudflare, also after a kill. A different account gets one through the control
-// interface. The DNS plan of a prepared zone repairs its SPF record.
+// interface. The DNS plan of a prepared zone merges the platform into its SPF record.
 func TestSandboxConnectsSimulatedDNS(t *testing.T) {
 	t.Parallel()
 	build, data := requirePrograms(t, releaseBuild), t.TempDir()
@@ -213,8 +213,8 @@ func TestSandboxConnectsSimulatedDNS(t *testing.T) {
 	if !strings.Contains(string(plan.raw), "v=spf1 a ip4:192.0.2.7 include:spf.protection.outlook.com ~all") {
 		t.Errorf("got %s", plan.raw)
 	}
-	ready := tenant.get("/v1/domains/" + id + "/dns/automation")
-	checkValues(t, ready.object, object{"automation.connection_present": true, "automation.safe_to_apply": true, "automation.manual_action_required": false})
+	automation := tenant.get("/v1/domains/" + id + "/dns/automation")
+	checkValues(t, automation.object, object{"automation.connection_present": true, "automation.safe_to_apply": true, "automation.manual_action_required": false})
 
 	other := tenant.control("POST", "/accounts", object{"email": "ann@example.com", "plan": "complete"}).text("account_id")
 	for range 2 { // the second request changes nothing
@@ -238,18 +238,18 @@ func TestSandboxConnectsSimulatedDNS(t *testing.T) {
 func TestDemoShowsEveryStep(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	var out, errs bytes.Buffer
+	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(t.Context(), requirePrograms(t, releaseBuild).binary, "demo")
 	cmd.Dir, cmd.Env = folder, []string{"PATH=/usr/bin:/bin", "HOME=" + folder, "TMPDIR=" + folder, onePluginPerKindEnv(t)}
-	cmd.Stdout, cmd.Stderr = &out, &errs
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	start := time.Now()
 	if err := cmd.Run(); err != nil {
-		t.Fatalf("%v\n%s%s", err, out.String(), errs.String())
+		t.Fatalf("%v\n%s%s", err, stdout.String(), stderr.String())
 	}
 	if spent := time.Since(start); soak.On() && spent > 2*time.Minute {
 		t.Errorf("it took %v", spent)
 	}
-	shown := out.String()
+	shown := stdout.String()
 	for _, want := range []string{
 		"1. Add a webhook", "Arrived at the webhook, with a valid signature: webhook.test",
 		"2. Connect", "valid signature: tenant.connected", "3. Prepare", "4. Add the domain example-one.test", "valid signature: domain.added",
@@ -264,8 +264,8 @@ func TestDemoShowsEveryStep(t *testing.T) {
 			t.Errorf("the demo does not show %q:\n%s", want, shown)
 		}
 	}
-	if made := regexp.MustCompile(`(?m)^ +created +\S+@example-one\.test`).FindAllString(shown, -1); len(made) != 3 {
-		t.Errorf("mailboxes shown: %q", made)
+	if createdLines := regexp.MustCompile(`(?m)^ +created +\S+@example-one\.test`).FindAllString(shown, -1); len(createdLines) != 3 {
+		t.Errorf("mailboxes shown: %q", createdLines)
 	}
 	for _, request := range []string{"connect-url", "/sync", "/domains", "/dns/provision", `/provisioning-runs/\S+`, "/mailboxes",
 		"/v1/integrations", "/oauth/microsoft/init", `/oauth/microsoft/status\?session_id=\S+`, "/mailboxes/refresh",
@@ -274,11 +274,11 @@ func TestDemoShowsEveryStep(t *testing.T) {
 			t.Errorf("no request to %s with its answer and time:\n%s", request, shown)
 		}
 	}
-	if errs.Len() > 0 {
-		t.Errorf("on standard error: %s", errs.String())
+	if stderr.Len() > 0 {
+		t.Errorf("on standard error: %s", stderr.String())
 	}
-	left, err := exec.CommandContext(t.Context(), "find", folder, "-mindepth", "1").Output()
-	if err != nil || len(left) > 0 {
-		t.Errorf("left behind: %s %v", left, err)
+	remainingFiles, err := exec.CommandContext(t.Context(), "find", folder, "-mindepth", "1").Output()
+	if err != nil || len(remainingFiles) > 0 {
+		t.Errorf("left behind: %s %v", remainingFiles, err)
 	}
 }

@@ -39,7 +39,8 @@ func (s *leakSearch) expectStatus(status int, method, path, key string, body any
 	return got
 }
 
-// sendUnknownSecrets sends requests with unknown secrets, or with secrets where none belongs.
+// sendUnknownSecrets sends requests with unknown secrets, and with secrets in places that are not
+// for secrets.
 func (s *leakSearch) sendUnknownSecrets() {
 	s.client.t.Helper()
 	foreign := make([]byte, 24)
@@ -51,7 +52,7 @@ func (s *leakSearch) sendUnknownSecrets() {
 	s.expectStatus(200, "GET", "/v1/tenants?token="+s.newSecret("secret in a query", "q"), s.ready.APIKey, nil)
 	s.expectStatus(400, "GET", "/connect/microsoft365/callback?state="+s.newSecret("forged state", "s")+"&tenant=x&admin_consent=True", "", nil)
 	s.expectStatus(400, "GET", "/connect/microsoft365/signin?state=x&code="+s.newSecret("forged code", "c"), "", nil)
-	s.expectStatus(403, "POST", "/api-key/rotate?user_email="+s.newSecret("strange address", "e")+"@example.com", s.ready.APIKey, nil)
+	s.expectStatus(403, "POST", "/api-key/rotate?user_email="+s.newSecret("unknown address", "e")+"@example.com", s.ready.APIKey, nil)
 }
 
 // runConnectFlows walks through the connect flow: declined, failed, completed, and with a code that
@@ -60,33 +61,33 @@ func (s *leakSearch) runConnectFlows() {
 	s.client.t.Helper()
 	guid, name := s.serviceFixture.newTenant(s.client)
 	s.tenant = guid
-	declines := newAdministrator(s.client.t, name)
-	declines.open(s.do("GET", s.ready.APIURL+"/v1/tenants/connect-url", s.ready.APIKey, nil).text("connect_url"))
-	declines.submit("deny", "")
-	s.addBrowserSecrets(declines, "declining ")
+	declining := newAdministrator(s.client.t, name)
+	declining.open(s.do("GET", s.ready.APIURL+"/v1/tenants/connect-url", s.ready.APIKey, nil).text("connect_url"))
+	declining.submit("deny", "")
+	s.addBrowserSecrets(declining, "declining ")
 
-	fails := newAdministrator(s.client.t, name)
-	fails.open(s.do("GET", s.ready.APIURL+"/v1/tenants/connect-url", s.ready.APIKey, nil).text("connect_url"))
-	fails.submit("accept", "")
+	failing := newAdministrator(s.client.t, name)
+	failing.open(s.do("GET", s.ready.APIURL+"/v1/tenants/connect-url", s.ready.APIKey, nil).text("connect_url"))
+	failing.submit("accept", "")
 	s.keepStoredData("while a sign-in waits")
 	s.control("POST", "/faults", object{"operation": "token", "kind": "status", "status": 500, "times": 3})
-	fails.submit("", "")
+	failing.submit("", "")
 	s.control("DELETE", "/faults", nil)
-	s.addBrowserSecrets(fails, "failing ")
+	s.addBrowserSecrets(failing, "failing ")
 
-	connects := newAdministrator(s.client.t, name)
-	connects.openConfirmation(s.client, s.ready.APIKey)
-	s.addBrowserSecrets(connects, "")
-	s.keep("the confirmation page", []byte(connects.page))
-	again := newAdministrator(s.client.t, name)
-	again.open(s.ready.APIURL + "/connect/microsoft365/signin?code=" + s.secrets["code"] + "&state=" + url.QueryEscape(connects.parameter("state")))
-	s.keep("the page of a code used twice", []byte(again.page))
+	connecting := newAdministrator(s.client.t, name)
+	connecting.openConfirmation(s.client, s.ready.APIKey)
+	s.addBrowserSecrets(connecting, "")
+	s.keep("the confirmation page", []byte(connecting.page))
+	reusing := newAdministrator(s.client.t, name)
+	reusing.open(s.ready.APIURL + "/connect/microsoft365/signin?code=" + s.secrets["code"] + "&state=" + url.QueryEscape(connecting.parameter("state")))
+	s.keep("the page of a code used twice", []byte(reusing.page))
 	s.keepStoredData("before the confirmation")
-	connects.submit("connect", "")
-	if connects.status != http.StatusOK {
-		s.client.t.Fatalf("connect: %d %s", connects.status, connects.page)
+	connecting.submit("connect", "")
+	if connecting.status != http.StatusOK {
+		s.client.t.Fatalf("connect: %d %s", connecting.status, connecting.page)
 	}
-	s.keep("the last page", []byte(connects.page))
+	s.keep("the last page", []byte(connecting.page))
 }
 
 // addBrowserSecrets registers the cookies, codes and states that a browser sent, and the secrets of
@@ -165,7 +166,7 @@ func (s *leakSearch) runOperations() {
 // which is refused. Only the responses to the creation and to the rotation may contain a secret.
 func (s *leakSearch) runWebhooks(key string) {
 	s.client.t.Helper()
-	add := func(name, text string) {
+	addSecret := func(name, text string) {
 		s.client.t.Helper()
 		encoded, prefixed := strings.CutPrefix(text, "whsec_")
 		raw, err := base64.StdEncoding.DecodeString(encoded)
@@ -176,18 +177,18 @@ func (s *leakSearch) runWebhooks(key string) {
 	}
 	c := caller{s.client, "", "", key}
 	receiver := newWebhookReceiver(s.client.t)
-	at, secret := c.addWebhook(receiver.url, "*")
-	add("webhook secret", secret)
-	add("rotated webhook secret", c.post(at+"/rotate-secret", object{"overlap_hours": 24}).text("secret"))
+	webhookPath, secret := c.addWebhook(receiver.url, "*")
+	addSecret("webhook secret", secret)
+	addSecret("rotated webhook secret", c.post(webhookPath+"/rotate-secret", object{"overlap_hours": 24}).text("secret"))
 	for _, status := range []int{http.StatusOK, http.StatusTeapot} {
 		receiver.answerStatus(status)
-		s.expectStatus(200, "POST", at+"/test", key, nil)
+		s.expectStatus(200, "POST", webhookPath+"/test", key, nil)
 	}
 	if messages := receiver.received(); len(messages) == 0 {
 		s.client.t.Error("no message was signed")
 	}
-	s.expectStatus(200, "PATCH", at, key, object{"description": "leak search"})
-	for _, path := range []string{at, "/v1/webhooks", at + "/deliveries"} {
+	s.expectStatus(200, "PATCH", webhookPath, key, object{"description": "leak search"})
+	for _, path := range []string{webhookPath, "/v1/webhooks", webhookPath + "/deliveries"} {
 		s.expectStatus(200, "GET", path, key, nil)
 	}
 	receiver.answerStatus(http.StatusOK)
@@ -219,11 +220,11 @@ func (s *leakSearch) runKeys(key string) {
 func (s *leakSearch) sendTwice(path, key string) {
 	s.client.t.Helper()
 	body := mailboxesBody(s.zone, "lise")
-	s.secrets["remembered password"] = "Aa7&" + rand.Text()
-	body["account_password"] = s.secrets["remembered password"]
-	once := s.newSecret("Idempotency-Key", "")
+	s.secrets["replayed password"] = "Aa7&" + rand.Text()
+	body["account_password"] = s.secrets["replayed password"]
+	idempotencyKey := s.newSecret("Idempotency-Key", "")
 	for _, replayed := range []string{"", "true"} {
-		got, err := s.tryWithKey(once, "POST", s.ready.APIURL+path, key, body)
+		got, err := s.tryWithKey(idempotencyKey, "POST", s.ready.APIURL+path, key, body)
 		if err != nil || got.status != http.StatusOK || got.header.Get("Idempotency-Replayed") != replayed {
 			s.client.t.Fatalf("%v, %d, replayed %q: %s", err, got.status, got.header.Get("Idempotency-Replayed"), got.raw)
 		}
@@ -233,25 +234,25 @@ func (s *leakSearch) sendTwice(path, key string) {
 // sendPasswords sends passwords in requests that end in different ways.
 func (s *leakSearch) sendPasswords(path, key string) {
 	s.client.t.Helper()
-	try := func(status int, name, password string, more object) {
+	sendPassword := func(status int, name, password string, changes object) {
 		s.client.t.Helper()
 		s.secrets[name] = password
 		body := mailboxesBody(s.zone, "ada")
 		body["account_password"] = password
-		for member, value := range more {
+		for member, value := range changes {
 			body[member] = value
 		}
 		s.expectStatus(status, "POST", path, key, body)
 	}
 	strong := func() string { return `Aa7&"<%/+\ ` + rand.Text() }
-	try(400, "weak password", strings.ToLower(rand.Text()), nil)
-	try(400, "password beside an unknown field", strong(), object{"unknown": 1})
-	try(400, "password of a wrong address", strong(), object{"mailboxes": []object{{"name": "A", "email": "a@elsewhere.test"}}})
-	try(404, "password for a foreign domain", strong(), object{"domain": "foreign.test"})
-	try(400, "long password", strong()+strings.Repeat("x", 300), nil)
+	sendPassword(400, "weak password", strings.ToLower(rand.Text()), nil)
+	sendPassword(400, "password beside an unknown field", strong(), object{"unknown": 1})
+	sendPassword(400, "password of a wrong address", strong(), object{"mailboxes": []object{{"name": "A", "email": "a@elsewhere.test"}}})
+	sendPassword(404, "password for a foreign domain", strong(), object{"domain": "foreign.test"})
+	sendPassword(400, "long password", strong()+strings.Repeat("x", 300), nil)
 	s.secrets["password of a wrong type"] = rand.Text()
 	s.expectStatus(400, "POST", path, key, object{"domain": s.zone, "account_password": []string{s.secrets["password of a wrong type"]}, "mailboxes": []object{}})
-	faults := func(list ...object) {
+	injectFaults := func(list ...object) {
 		s.client.t.Helper()
 		for _, f := range list {
 			f["times"] = 3
@@ -261,10 +262,10 @@ func (s *leakSearch) sendPasswords(path, key string) {
 	body := mailboxesBody(s.zone, "ada")
 	for name, f := range map[string][]object{
 		"password that the platform refuses": {{"operation": "user.update", "kind": "status", "status": 400}},
-		"password in trouble":                {{"operation": "user.update", "kind": "status", "status": 500}},
+		"password of a call that fails":      {{"operation": "user.update", "kind": "status", "status": 500}},
 		"password whose answer is lost":      {{"operation": "user.update", "kind": "drop_after"}, {"operation": "Set-CASMailbox", "kind": "drop_before"}},
 	} {
-		faults(f...)
+		injectFaults(f...)
 		body["account_password"] = s.newSecret(name, `Aa7&"<`)
 		got := s.do("POST", s.ready.APIURL+path, key, body)
 		s.keep(name, got.raw)
@@ -300,7 +301,7 @@ func (s *leakSearch) addDNSConnections(account string, env []string) {
 // runWithDebugLog runs a command at log level debug and keeps its output for the search.
 func (s *leakSearch) runWithDebugLog(env []string, args ...string) (code int, printed []byte) {
 	s.serviceFixture.t.Helper()
-	cmd := exec.CommandContext(s.serviceFixture.t.Context(), s.binary.binary, args...)
+	cmd := exec.CommandContext(s.serviceFixture.t.Context(), s.build.binary, args...)
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + scratchDir, "TENANTRY_LOG_LEVEL=debug"}, env...)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
@@ -325,8 +326,8 @@ func (s *leakSearch) readDNSPlans(domainsPath, key string) {
 	}
 }
 
-// startSendingPlatforms starts two sending platforms, one of which takes a partner's password.
-// Their error responses repeat the request.
+// startSendingPlatforms starts a server that answers like two sending platforms, one of which
+// accepts a partner's password. Its error responses repeat the credentials of the request.
 func (s *leakSearch) startSendingPlatforms() (env []string) {
 	s.secrets["sending key"], s.secrets["PlusVibe key"] = "sk"+rand.Text(), "pv"+rand.Text()
 	s.secrets["partner's password"], s.secrets["sign-in link"] = "pw"+rand.Text(), "state"+rand.Text()
@@ -335,10 +336,10 @@ func (s *leakSearch) startSendingPlatforms() (env []string) {
 	reply := func(pattern string, answer any) {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			body, _ := io.ReadAll(r.Body)
-			good := r.Header.Get("Authorization") == "Bearer "+s.secrets["sending key"] || r.Header.Get("X-Api-Key") == s.secrets["PlusVibe key"] ||
+			isAuthorized := r.Header.Get("Authorization") == "Bearer "+s.secrets["sending key"] || r.Header.Get("X-Api-Key") == s.secrets["PlusVibe key"] ||
 				strings.Contains(string(body), s.secrets["partner's password"])
 			w.Header().Set("Content-Type", "application/json")
-			if !good {
+			if !isAuthorized {
 				w.WriteHeader(http.StatusUnauthorized)
 				_ = json.NewEncoder(w).Encode(object{"statusCode": 401, "error": "Unauthorized", "message": r.Header.Get("Authorization") + r.Header.Get("X-Api-Key") + string(body)})
 				return
@@ -369,26 +370,26 @@ func (s *leakSearch) startSendingPlatforms() (env []string) {
 // failures. Only the response to POST …/init, which begins a sign-in, may contain the sign-in link.
 func (s *leakSearch) runIntegrations(mailboxes, key string) {
 	s.client.t.Helper()
-	of := func(provider, credential string) object {
+	addBody := func(provider, credential string) object {
 		return object{"provider": provider, "name": "One", "api_key": credential}
 	}
 	partner, _ := json.Marshal(map[string]string{"api_key": s.secrets["PlusVibe key"], "partner_username": "a@partner.test", "partner_password": s.secrets["partner's password"]})
-	s.expectStatus(400, "POST", "/v1/integrations", key, of("instantly", s.newSecret("refused sending key", "sk")))
-	s.expectStatus(400, "POST", "/v1/integrations", key, of("instantly", `{"api_key":"`+s.newSecret("key beside a stranger", "sk")+`","stranger":"x"}`))
-	s.expectStatus(400, "POST", "/v1/integrations", key, of(s.newSecret("key in the wrong place", "sk"), "x"))
+	s.expectStatus(400, "POST", "/v1/integrations", key, addBody("instantly", s.newSecret("refused sending key", "sk")))
+	s.expectStatus(400, "POST", "/v1/integrations", key, addBody("instantly", `{"api_key":"`+s.newSecret("key beside an unknown member", "sk")+`","stranger":"x"}`))
+	s.expectStatus(400, "POST", "/v1/integrations", key, addBody(s.newSecret("key in the wrong place", "sk"), "x"))
 	mailbox := s.expectStatus(200, "GET", mailboxes, key, nil).objects("mailboxes")[0].text("id")
-	for _, body := range []object{of("instantly", s.secrets["sending key"]), of("plusvibe", string(partner))} {
-		at := "/v1/integrations/" + s.expectStatus(200, "POST", "/v1/integrations", key, body).text("id")
-		s.expectStatus(200, "POST", at+"/test", key, nil)
-		s.expectStatus(200, "POST", at+"/mailboxes/refresh", key, nil)
-		oauth := at + "/mailboxes/" + mailbox + "/oauth/microsoft"
+	for _, body := range []object{addBody("instantly", s.secrets["sending key"]), addBody("plusvibe", string(partner))} {
+		integrationPath := "/v1/integrations/" + s.expectStatus(200, "POST", "/v1/integrations", key, body).text("id")
+		s.expectStatus(200, "POST", integrationPath+"/test", key, nil)
+		s.expectStatus(200, "POST", integrationPath+"/mailboxes/refresh", key, nil)
+		oauth := integrationPath + "/mailboxes/" + mailbox + "/oauth/microsoft"
 		started := s.do("POST", s.ready.APIURL+oauth+"/init", key, nil)
 		if started.status != http.StatusOK || !strings.Contains(started.text("auth_url"), s.secrets["sign-in link"]) {
 			s.client.t.Fatalf("init: %d %s", started.status, started.raw)
 		}
 		s.expectStatus(200, "GET", oauth+"/status?session_id="+started.text("session_id"), key, nil)
-		s.expectStatus(200, "GET", at, key, nil)
-		s.expectStatus(200, "DELETE", at+"/mailboxes/"+mailbox, key, nil)
+		s.expectStatus(200, "GET", integrationPath, key, nil)
+		s.expectStatus(200, "DELETE", integrationPath+"/mailboxes/"+mailbox, key, nil)
 	}
 	s.expectStatus(200, "GET", "/v1/integrations", key, nil)
 	s.keepPluginProcesses()
@@ -402,7 +403,7 @@ func (s *leakSearch) keepPluginProcesses() {
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, file := range files {
 		line, err := os.ReadFile(file)
-		if err != nil || !strings.HasPrefix(string(line), s.binary.folder) {
+		if err != nil || !strings.HasPrefix(string(line), s.build.folder) {
 			continue
 		}
 		env, _ := os.ReadFile(filepath.Join(filepath.Dir(file), "environ"))

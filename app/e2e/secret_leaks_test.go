@@ -47,8 +47,8 @@ type searchedOutput struct {
 	data []byte
 }
 
-// TestNoSecretLeaks runs on SQLite with a client secret, and on PostgreSQL with a client
-// certificate.
+// TestNoSecretLeaks sends secrets through all operations and searches for them in all outputs. It
+// uses SQLite with a client secret, and PostgreSQL with a client certificate.
 func TestNoSecretLeaks(t *testing.T) {
 	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {
@@ -73,7 +73,7 @@ func TestNoSecretLeaks(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = s.database.Close() })
 		u.Host = "127.0.0.1:1"
-		lost := startProcess(t, s.binary, s.serviceFixture.env(s.data, u.String()), nil, "serve")
+		lost := startProcess(t, s.build, s.serviceFixture.env(s.data, u.String()), nil, "serve")
 		<-lost.done
 		s.keep("the log of a server without its database", []byte(lost.logs.String()))
 		s.run(env)
@@ -107,6 +107,8 @@ func TestSandboxLeaksNoSecret(t *testing.T) {
 	s.search()
 }
 
+// newLeakSearch starts the simulated providers and the receiver of spans. It does not start a
+// server.
 func newLeakSearch(t *testing.T) *leakSearch {
 	t.Helper()
 	return &leakSearch{
@@ -123,7 +125,7 @@ func (s *leakSearch) clientSecret() string {
 	return strings.TrimSpace(string(raw))
 }
 
-// useCertificate replaces the client secret by a client certificate.
+// useCertificate replaces the client secret with a client certificate.
 func (s *leakSearch) useCertificate() {
 	s.serviceFixture.t.Helper()
 	public, private := testserver.SelfSigned(s.serviceFixture.t)
@@ -137,6 +139,7 @@ func (s *leakSearch) useCertificate() {
 	c.control("POST", "/app", object{"certificate": string(public)})
 }
 
+// addSecretLines registers each long line of a PEM file as a secret.
 func (s *leakSearch) addSecretLines(name string, text []byte) {
 	for i, line := range strings.Split(strings.TrimSpace(string(text)), "\n") {
 		if !strings.HasPrefix(line, "---") && len(line) > 30 {
@@ -166,7 +169,7 @@ func (s *leakSearch) run(env []string) {
 	s.keep("logs", []byte(s.process.logs.String()))
 	s.search()
 	if len(spans) < 300 || !strings.Contains(s.process.logs.String(), `"msg":"request"`) || len(s.secrets) < 25 {
-		s.client.t.Errorf("a search that proves little: %d spans, %d secrets", len(spans), len(s.secrets))
+		s.client.t.Errorf("the search proves little: only %d spans and %d secrets", len(spans), len(s.secrets))
 	}
 }
 
@@ -237,15 +240,15 @@ func findLeaks(data []byte, secrets map[string]string) (found []string) {
 			}
 		}
 	}
-	for at := bytes.Index(data, gzipMagic); at >= 0; {
-		for _, inside := range findLeaks(gunzip(data[at:]), secrets) {
+	for offset := bytes.Index(data, gzipMagic); offset >= 0; {
+		for _, inside := range findLeaks(gunzip(data[offset:]), secrets) {
 			found = append(found, inside+" in gzip")
 		}
-		next := bytes.Index(data[at+1:], gzipMagic)
+		next := bytes.Index(data[offset+1:], gzipMagic)
 		if next < 0 {
 			break
 		}
-		at += 1 + next
+		offset += 1 + next
 	}
 	return found
 }
@@ -286,6 +289,7 @@ func encodings(secret string) map[string][]byte {
 	return out
 }
 
+// percentEncode encodes each byte, also those that a URL allows.
 func percentEncode(secret, format string) string {
 	var b strings.Builder
 	for _, c := range []byte(secret) {
@@ -294,10 +298,11 @@ func percentEncode(secret, format string) string {
 	return b.String()
 }
 
-func jsonText(secret string, escaped bool) []byte {
+// jsonText returns the secret as it is inside a JSON string.
+func jsonText(secret string, escapeHTML bool) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(escaped)
+	e.SetEscapeHTML(escapeHTML)
 	_ = e.Encode(secret)
 	return bytes.Trim(bytes.TrimSpace(b.Bytes()), `"`)
 }

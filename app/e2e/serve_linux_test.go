@@ -58,10 +58,11 @@ func listenerCount(t *testing.T, pid int) (n int) {
 }
 
 // newHungSandbox starts a sandbox whose mail platform does not answer when a domain is added. Many
-// callers wait for it, and repeat requests that end without a response.
+// callers wait for the platform, and send their requests again after each response. It returns one
+// of the tenants.
 func newHungSandbox(t *testing.T, args ...string) accountTenant {
 	t.Helper()
-	const tenants, each = 4, 10
+	const tenants, callersPerTenant = 4, 10
 	_, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), []string{"TENANTRY_DRAIN_TIME=2s", "TENANTRY_CIRCUIT_OPEN=1ms"}, append(args, "--no-seed")...)
 	c := seededAccount(t, ready)
 	var connected []accountTenant
@@ -70,7 +71,7 @@ func newHungSandbox(t *testing.T, args ...string) accountTenant {
 	}
 	c.control("POST", "/faults", object{"provider": "microsoft365", "match": "POST /graph/v1.0/domains", "kind": "delay", "delay_ms": 2 * waitTimeout.Milliseconds(), "times": 10_000})
 	for _, tenant := range connected {
-		for i := range each {
+		for i := range callersPerTenant {
 			go func() {
 				for t.Context().Err() == nil {
 					_, _ = tenant.tryDo("POST", tenant.ready.APIURL+tenant.path("/domains"), tenant.key, object{"domain": fmt.Sprintf("slow-%d.test", i)})
@@ -84,8 +85,8 @@ func newHungSandbox(t *testing.T, args ...string) accountTenant {
 }
 
 // TestSlowPlatformDoesNotBlockStoredReads checks that requests which wait for the mail platform do
-// not block reads of stored data. A soak also measures the reads; their budget is 100 ms at the
-// 99th percentile, which "make bench" shows.
+// not block reads of stored data. A soak checks that the 99th percentile of the reads is at
+// most 1 s. Their budget of 100 ms is measured by `make bench`.
 func TestSlowPlatformDoesNotBlockStoredReads(t *testing.T) {
 	t.Parallel()
 	for database, args := range map[string]func() []string{
@@ -131,11 +132,11 @@ func TestOpenCircuitRefusesAtOnce(t *testing.T) {
 	c := seededAccount(t, ready)
 	tenant, other := c.newConnectedTenant(nil), c.newConnectedTenant(nil)
 	tenant.injectFault("status", object{"match": "GET /graph/v1.0/domains", "status": 503, "times": 10_000})
-	ask := func() reply { return tenant.call("POST", tenant.path("/domains"), object{"domain": "circuit.test"}) }
-	tenant.eventually("the circuit opens", func() bool { ask(); return strings.Contains(p.logs.String(), `"circuit_open"`) })
+	addDomain := func() reply { return tenant.call("POST", tenant.path("/domains"), object{"domain": "circuit.test"}) }
+	tenant.eventually("the circuit opens", func() bool { addDomain(); return strings.Contains(p.logs.String(), `"circuit_open"`) })
 	before := string(tenant.control("GET", "/calls?provider=microsoft365", nil).raw)
 	for range 5 {
-		got := ask()
+		got := addDomain()
 		wait, err := strconv.Atoi(got.header.Get("Retry-After"))
 		if got.status != http.StatusServiceUnavailable || got.code() != "provider_unavailable" || err != nil || wait < 1 || wait > 600 {
 			t.Errorf("%d %s, Retry-After %q", got.status, got.raw, got.header.Get("Retry-After"))
@@ -149,12 +150,13 @@ func TestOpenCircuitRefusesAtOnce(t *testing.T) {
 	other.post(other.path("/domains"), object{"domain": "other.test"})
 }
 
-// TestKilledPluginServesTheNextCall kills the plugin through the sandbox and by a signal.
+// TestKilledPluginServesTheNextCall kills the plugin through the sandbox and by a signal. It checks
+// that the next call starts a new process.
 func TestKilledPluginServesTheNextCall(t *testing.T) {
 	t.Parallel()
 	p, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), nil, "--no-seed")
 	tenant := seededAccount(t, ready).newConnectedTenant(nil)
-	pid := func() int {
+	pluginPID := func() int {
 		for _, id := range descendants(t, p.cmd.Process.Pid) {
 			// The simulator is the same program with arguments.
 			line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", id.pid))
@@ -171,14 +173,14 @@ func TestKilledPluginServesTheNextCall(t *testing.T) {
 		{"by the sandbox", func(int) { tenant.control("POST", "/plugins/microsoft365/kill", nil) }},
 		{"from outside", func(pid int) { _ = syscall.Kill(pid, syscall.SIGKILL) }},
 	} {
-		before := pid()
+		before := pluginPID()
 		if before == 0 {
 			t.Fatal("no plugin runs")
 		}
 		how.kill(before)
 		tenant.eventually("the process is gone", func() bool { state, _, _ := processStat(before); return state == "" })
 		tenant.mustSync()
-		if after := pid(); after == 0 || after == before {
+		if after := pluginPID(); after == 0 || after == before {
 			t.Errorf("killed %s: plugin %d was followed by %d", how.name, before, after)
 		}
 	}

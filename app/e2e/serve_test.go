@@ -103,7 +103,7 @@ func TestServeExplainsWhyItCannotStart(t *testing.T) {
 	t.Run("the data folder is in use", func(t *testing.T) {
 		checkCommandFails(t, fixture, fixture.env(data, ""), cli.ExitRefused, []string{"a different process of tenantry", data, "a different data_dir"}, "serve")
 	})
-	t.Run("nobody is at the database's address", func(t *testing.T) {
+	t.Run("the database is unreachable", func(t *testing.T) {
 		unreachableURL, data := "postgres://u:p@"+testserver.FreeAddress(t)+"/tenantry", t.TempDir()
 		for _, args := range [][]string{{"serve"}, {"migrate"}, {"account", "list"}} {
 			checkCommandFails(t, fixture, fixture.env(data, unreachableURL), cli.ExitExternal, []string{"the database does not answer", "database_url"}, args...)
@@ -118,7 +118,7 @@ func TestServeExplainsWhyItCannotStart(t *testing.T) {
 	t.Run("the keyset file is not a keyset", func(t *testing.T) {
 		checkCommandFails(t, fixture, append(fixture.env(t.TempDir(), ""), "TENANTRY_KEYSET_FILE="+writeTempFile(t, "{}", 0o600)), cli.ExitRefused, []string{"is not a keyset", "keyset_file"}, "serve")
 	})
-	t.Run("the database's user lacks rights", func(t *testing.T) {
+	t.Run("the database user lacks privileges", func(t *testing.T) {
 		checkCommandFails(t, fixture, fixture.env(t.TempDir(), unprivilegedDatabaseURL(t)), cli.ExitRefused, []string{"permission denied", "the missing privilege"}, "serve")
 	})
 	t.Run("migrations are missing", func(t *testing.T) {
@@ -137,8 +137,8 @@ func checkNoKeyset(t *testing.T, data string) {
 	}
 }
 
-// unprivilegedDatabaseURL returns the URL of a migrated database, for a role without rights. The
-// role is removed with the test's database server.
+// unprivilegedDatabaseURL returns the URL of a migrated database, for a role without privileges.
+// The role is removed with the test's database server.
 func unprivilegedDatabaseURL(t *testing.T) string {
 	t.Helper()
 	url, role := testserver.Database(t), "reader_"+strings.ToLower(rand.Text())
@@ -148,8 +148,7 @@ func unprivilegedDatabaseURL(t *testing.T) string {
 }
 
 // TestLostKeysetIsNotReplaced checks that serve creates no keyset if the database has values that
-// are sealed with a different one. With `keyset create` the operator can decide to lose those
-// values.
+// are sealed with a different one. The operator can give up those values with `keyset create`.
 func TestLostKeysetIsNotReplaced(t *testing.T) {
 	t.Parallel()
 	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
@@ -181,6 +180,7 @@ type databaseLink struct {
 	ends     []net.Conn
 }
 
+// newDatabaseLink starts a proxy to the server at target.
 func newDatabaseLink(t *testing.T, target string) *databaseLink {
 	t.Helper()
 	link := &databaseLink{t: t, target: target, listenAddress: "127.0.0.1:0"}
@@ -189,6 +189,7 @@ func newDatabaseLink(t *testing.T, target string) *databaseLink {
 	return link
 }
 
+// connect listens and forwards connections to the target.
 func (link *databaseLink) connect() {
 	link.t.Helper()
 	l, err := net.Listen("tcp", link.listenAddress)

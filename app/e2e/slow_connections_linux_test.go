@@ -24,19 +24,20 @@ import (
 )
 
 const (
-	slowConnCount = 50 // of each kind
-	dripEvery     = time.Second
-	// schedulingSlack is how much later than its deadline a busy machine may close a connection.
+	slowConnCount    = 50 // connections of each kind
+	slowByteInterval = time.Second
+	// schedulingSlack is the delay with which a busy machine may close a connection.
 	schedulingSlack = 4 * time.Second
 )
 
 // slowConns are slow connections of one kind. Each sends the beginning of a request, and then a
-// byte every dripEvery.
+// byte every slowByteInterval.
 type slowConns struct {
 	t     *testing.T
 	conns []*slowConn
 }
 
+// slowConn is one slow connection, and what the service did with it.
 type slowConn struct {
 	net.Conn
 	began, ended time.Time
@@ -45,6 +46,7 @@ type slowConn struct {
 	done         chan struct{} // closed when the service has ended the connection
 }
 
+// newSlowConns opens slowConnCount connections that begin with head.
 func newSlowConns(t *testing.T, address, head string) *slowConns {
 	t.Helper()
 	f := &slowConns{t: t}
@@ -59,14 +61,15 @@ func newSlowConns(t *testing.T, address, head string) *slowConns {
 		if _, err := io.WriteString(conn, head); err != nil {
 			t.Fatal(err)
 		}
-		go c.drip()
+		go c.sendBytes()
 		go c.awaitEnd()
 	}
 	return f
 }
 
-func (c *slowConn) drip() {
-	every := time.NewTicker(dripEvery)
+// sendBytes sends a byte every slowByteInterval until the service has ended the connection.
+func (c *slowConn) sendBytes() {
+	every := time.NewTicker(slowByteInterval)
 	defer every.Stop()
 	for {
 		select {
@@ -88,8 +91,8 @@ func (c *slowConn) awaitEnd() {
 }
 
 // checkEnd checks that the service ends each connection at its limit although bytes keep arriving,
-// and that it answers with status, or closes without a response if status is 0. A reset after the
-// answer loses nothing.
+// and that it answers with status, or closes without a response if status is 0. A reset after a
+// complete answer is not an error.
 func (f *slowConns) checkEnd(limit time.Duration, status int) {
 	f.t.Helper()
 	var lasted []time.Duration
@@ -127,17 +130,17 @@ func healthyRequests(t *testing.T, c client, n int, enough func() bool) []time.D
 	var all sync.WaitGroup
 	for i := range callers {
 		all.Go(func() {
-			own := &http.Client{Transport: &http.Transport{DisableKeepAlives: i%2 == 0}, Timeout: waitTimeout}
-			defer own.CloseIdleConnections()
+			httpClient := &http.Client{Transport: &http.Transport{DisableKeepAlives: i%2 == 0}, Timeout: waitTimeout}
+			defer httpClient.CloseIdleConnections()
 			tick := time.NewTicker(pace)
 			defer tick.Stop()
 			for sent := 0; sent < n || enough != nil && !enough(); sent++ {
-				at := time.Now()
-				if err := requestTenants(own, c); err != nil {
+				start := time.Now()
+				if err := requestTenants(httpClient, c); err != nil {
 					t.Errorf("a healthy request: %v", err)
 					return
 				}
-				took[i] = append(took[i], time.Since(at))
+				took[i] = append(took[i], time.Since(start))
 				<-tick.C
 			}
 		})
@@ -151,13 +154,14 @@ func healthyRequests(t *testing.T, c client, n int, enough func() bool) []time.D
 	return durations
 }
 
-func requestTenants(own *http.Client, c client) error {
+// requestTenants sends a request that must be answered 200.
+func requestTenants(httpClient *http.Client, c client) error {
 	r, err := http.NewRequest(http.MethodGet, c.ready.APIURL+"/v1/tenants", http.NoBody)
 	if err != nil {
 		return err
 	}
 	r.Header.Set("Authorization", "Bearer "+c.ready.APIKey)
-	answer, err := own.Do(r)
+	answer, err := httpClient.Do(r)
 	if err != nil {
 		return err
 	}
@@ -189,7 +193,7 @@ func peakMemory(t testing.TB, pid int) int {
 	return n << 10
 }
 
-// resetPeakMemory makes peakMemory begin again with the current memory.
+// resetPeakMemory sets the peak memory of a process to its current memory.
 func resetPeakMemory(t testing.TB, pid int) {
 	t.Helper()
 	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0); err != nil {

@@ -40,9 +40,9 @@ func floodSize() (slow, unread int) {
 	return 40, 24
 }
 
-// publicFlood is many clients with the same publicRequest. Half of the slow ones send the head a
-// byte at a time, the others the body. A slow client opens a new connection when the service has
-// ended its connection.
+// publicFlood is a set of clients that send the same publicRequest. Half of the slow clients send
+// the head a byte at a time, the others the body. A slow client opens a new connection when the
+// service has ended its connection.
 type publicFlood struct {
 	request publicRequest
 	address string
@@ -64,7 +64,7 @@ func startFlood(t *testing.T, q publicRequest, c client) (f *publicFlood, stop f
 	t.Helper()
 	running, cancel := context.WithCancel(t.Context())
 	f = &publicFlood{request: q, address: strings.TrimPrefix(c.ready.APIURL, "http://"), running: running}
-	if q.admin { // its listener limits the connections of an address
+	if q.onAdminListener { // the admin listener limits the connections of an address
 		f.address = strings.TrimPrefix(c.ready.AdminURL, "http://")
 		f.dialer.LocalAddr = &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}
 	}
@@ -116,7 +116,7 @@ func (f *publicFlood) sendSlowly(start string, status int) {
 			err = f.sendOnce(conn, start, status)
 			_ = conn.Close()
 		}
-		if err != nil && !f.request.admin {
+		if err != nil && !f.request.onAdminListener {
 			f.fail(err)
 		}
 		if first {
@@ -129,7 +129,8 @@ func (f *publicFlood) sendSlowly(start string, status int) {
 	}
 }
 
-// sendOnce sends start, then a byte every dripEvery, until the answer or the end of the connection.
+// sendOnce sends start, then a byte every slowByteInterval, until the answer or the end of the
+// connection.
 func (f *publicFlood) sendOnce(conn net.Conn, start string, status int) error {
 	defer context.AfterFunc(f.running, func() { _ = conn.Close() })()
 	if _, err := io.WriteString(conn, start); err != nil {
@@ -137,7 +138,7 @@ func (f *publicFlood) sendOnce(conn net.Conn, start string, status int) error {
 	}
 	reader := bufio.NewReader(conn)
 	for deadline := time.Now().Add(waitTimeout); ; {
-		_ = conn.SetReadDeadline(time.Now().Add(dripEvery))
+		_ = conn.SetReadDeadline(time.Now().Add(slowByteInterval))
 		_, err := reader.Peek(1)
 		if !errors.Is(err, os.ErrDeadlineExceeded) {
 			break
@@ -176,16 +177,16 @@ func (f *publicFlood) holdUnread(requests string) {
 		defer func() { _ = conn.Close() }()
 	}
 	f.opened.Done()
-	if err != nil && !f.request.admin {
+	if err != nil && !f.request.onAdminListener {
 		f.fail(fmt.Errorf("an unread connection: %w", err))
 	}
 	<-f.running.Done()
 }
 
-// TestPublicPathsDoNotBlockOthers sends every request that needs no key from many slow clients and
-// many that do not read. Each slow client gets its answer, and requests with a key are answered
-// meanwhile. A soak tests all of publicRequests with many clients. It also measures the requests
-// with a key and the memory; while it measures, no other test of the package runs.
+// TestPublicPathsDoNotBlockOthers sends requests that need no key from many slow clients and many
+// clients that do not read. Each slow client gets its answer, and requests with a key are answered
+// meanwhile. A soak tests all of publicRequests with many clients, otherwise two with few. A soak
+// also measures the requests with a key and the memory, while no other test of the package runs.
 func TestPublicPathsDoNotBlockOthers(t *testing.T) {
 	if !soak.On() {
 		t.Parallel()
@@ -205,10 +206,10 @@ func TestPublicPathsDoNotBlockOthers(t *testing.T) {
 			}
 			resetPeakMemory(t, p.cmd.Process.Pid)
 			measureBesideFlood(t, q, c)
-			took := peakMemory(t, p.cmd.Process.Pid)
-			t.Logf("at most %d MiB of memory", took>>20)
-			if took > serviceMemory {
-				t.Errorf("the service took %d MiB, may take %d", took>>20, serviceMemory>>20)
+			peak := peakMemory(t, p.cmd.Process.Pid)
+			t.Logf("at most %d MiB of memory", peak>>20)
+			if peak > serviceMemory {
+				t.Errorf("the service used %d MiB, the limit is %d MiB", peak>>20, serviceMemory>>20)
 			}
 		})
 	}
@@ -227,7 +228,7 @@ func measureBesideFlood(t *testing.T, q publicRequest, c client) {
 			return
 		}
 		if try == tries {
-			t.Errorf("the 99th percentile is %v, may be %v", p99, healthyP99)
+			t.Errorf("the 99th percentile is %v, the limit is %v", p99, healthyP99)
 			return
 		}
 	}
@@ -249,11 +250,11 @@ func openConnections(c client) (n int) {
 func besideFlood(t *testing.T, q publicRequest, c client, n int) []time.Duration {
 	t.Helper()
 	f, stop := startFlood(t, q, c)
-	if _, unread := floodSize(); !q.admin {
+	if _, unread := floodSize(); !q.onAdminListener {
 		c.eventually("the unread connections are open", func() bool { return openConnections(c) >= unread })
 	}
 	took := healthyRequests(t, c, n, func() bool { return f.pending.Load() == 0 })
-	if q.admin { // four requests at a time are answered, also to the slow clients
+	if q.onAdminListener { // the admin listener answers four requests at a time, also those of slow clients
 		c.eventually("/metrics answers 200", func() bool {
 			return c.do("GET", c.ready.AdminURL+"/metrics", "", nil).status == http.StatusOK
 		})

@@ -37,7 +37,7 @@ func processStat(pid int) (state string, parent int, started string) {
 }
 
 // descendants returns the processes below a process.
-func descendants(t *testing.T, of int) (found []processID) {
+func descendants(t *testing.T, ancestor int) (found []processID) {
 	t.Helper()
 	folders, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil || len(folders) == 0 {
@@ -45,35 +45,36 @@ func descendants(t *testing.T, of int) (found []processID) {
 	}
 	for _, folder := range folders {
 		pid, _ := strconv.Atoi(filepath.Base(folder))
-		if state, parent, started := processStat(pid); parent == of && state != "Z" {
+		if state, parent, started := processStat(pid); parent == ancestor && state != "Z" {
 			found = append(append(found, processID{pid, started}), descendants(t, pid)...)
 		}
 	}
 	return found
 }
 
-// stillRunning returns the processes that still run. Zombies do not count.
-func stillRunning(of []processID) []processID {
-	return slices.DeleteFunc(slices.Clone(of), func(id processID) bool {
+// runningProcesses returns the processes that still run. Zombies do not count.
+func runningProcesses(processes []processID) []processID {
+	return slices.DeleteFunc(slices.Clone(processes), func(id processID) bool {
 		state, _, started := processStat(id.pid)
 		return state == "" || state == "Z" || started != id.started
 	})
 }
 
-// newRequestInProgress starts a sandbox with plugin and simulators, and a request in progress at
-// the mail platform.
+// newRequestInProgress starts a sandbox and a request that the mail platform delays.
 func newRequestInProgress(t *testing.T, delay time.Duration) (o *onboarding, p *pendingRequest, children []processID) {
 	t.Helper()
 	return startSlowRequest(t, newOnboarding(newRestartingSandbox(t, requirePrograms(t, releaseBuild), nil)), delay)
 }
 
+// startSlowRequest connects the tenant and starts a request that the platform delays. It returns
+// the request in progress and the processes below the service.
 func startSlowRequest(t *testing.T, o *onboarding, delay time.Duration) (_ *onboarding, p *pendingRequest, children []processID) {
 	t.Helper()
 	o.run(onboardingSteps()[:2], retrying(o))
-	done, _ := o.operationCounts()
+	counts, _ := o.operationCounts()
 	o.injectFault(object{"operation": "domain.create", "kind": "delay_after", "delay_ms": delay.Milliseconds(), "times": 1})
 	p = o.sendAsync(request{method: "POST", path: o.path("/domains"), body: object{"domain": o.domain}})
-	if !o.waitForOperation(p, "domain.create", done["domain.create"]) {
+	if !o.waitForOperation(p, "domain.create", counts["domain.create"]) {
 		t.Fatalf("answered too soon: %d %s", p.reply.status, p.reply.raw)
 	}
 	if children = descendants(t, o.process.cmd.Process.Pid); len(children) < 3 {
@@ -105,7 +106,7 @@ func TestStopLetsRequestsFinish(t *testing.T) {
 	if code := o.process.cmd.ProcessState.ExitCode(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
-	if remaining := stillRunning(children); len(remaining) > 0 {
+	if remaining := runningProcesses(children); len(remaining) > 0 {
 		t.Errorf("left after the stop: %v", remaining)
 	}
 	o.start() // a restart works
@@ -118,17 +119,17 @@ func TestKilledServiceLeavesNoProcesses(t *testing.T) {
 	t.Parallel()
 	o, p, children := newRequestInProgress(t, 2*waitTimeout)
 	o.process.kill()
-	o.eventually("no process is left", func() bool { return len(stillRunning(children)) == 0 })
+	o.eventually("no process is left", func() bool { return len(runningProcesses(children)) == 0 })
 	if <-p.answered; p.err == nil {
 		t.Errorf("a killed service answered %d", p.reply.status)
 	}
 }
 
-// newHeldRequest starts a sandbox with a request whose platform call takes longer than the test
+// newLongRequest starts a sandbox and a request whose platform call takes longer than the test
 // waits.
-func newHeldRequest(t *testing.T, env ...string) (o *onboarding, p *pendingRequest, children []processID) {
+func newLongRequest(t *testing.T, env ...string) (o *onboarding, p *pendingRequest, children []processID) {
 	t.Helper()
-	server := &restartingSandbox{client: client{t: t}, binary: requirePrograms(t, releaseBuild), data: t.TempDir(), extraEnv: env}
+	server := &restartingSandbox{client: client{t: t}, build: requirePrograms(t, releaseBuild), data: t.TempDir(), extraEnv: env}
 	server.start()
 	return startSlowRequest(t, newOnboarding(server), 2*waitTimeout)
 }
@@ -137,7 +138,7 @@ func newHeldRequest(t *testing.T, env ...string) (o *onboarding, p *pendingReque
 // of drain_time and answered 503 or 504. A later attempt resolves the outcome of the platform call.
 func TestStopCancelsRequestsAfterDrainTime(t *testing.T) {
 	t.Parallel()
-	o, p, children := newHeldRequest(t, "TENANTRY_DRAIN_TIME=4s")
+	o, p, children := newLongRequest(t, "TENANTRY_DRAIN_TIME=4s")
 	must(t, o.process.cmd.Process.Signal(syscall.SIGTERM))
 	<-o.process.done
 	if <-p.answered; p.err != nil || p.reply.status != http.StatusServiceUnavailable && p.reply.status != http.StatusGatewayTimeout {
@@ -149,22 +150,22 @@ func TestStopCancelsRequestsAfterDrainTime(t *testing.T) {
 	if code := o.process.cmd.ProcessState.ExitCode(); code != cli.ExitRefused || !strings.Contains(o.process.logs.String(), "1 requests were not finished in drain_time") {
 		t.Errorf("exit code %d without saying that a request was cut", code)
 	}
-	if remaining := stillRunning(children); len(remaining) > 0 {
+	if remaining := runningProcesses(children); len(remaining) > 0 {
 		t.Errorf("left after the stop: %v", remaining)
 	}
 	o.start()
 	o.retryUntilSuccess(request{method: "POST", path: o.path("/domains"), body: object{"domain": o.domain}})
 	domains, _ := o.platformState(o.tenant)
 	o.checkEqual("domains at the platform", len(domains), 1)
-	done, _ := o.operationCounts()
-	o.checkEqual("domains created", done["domain.create"], 1)
+	counts, _ := o.operationCounts()
+	o.checkEqual("domains created", counts["domain.create"], 1)
 }
 
 // TestSecondSignalStopsAtOnce checks that a second signal ends the process although a request is in
 // progress and drain_time is longer than the test waits.
 func TestSecondSignalStopsAtOnce(t *testing.T) {
 	t.Parallel()
-	o, p, children := newHeldRequest(t, "TENANTRY_DRAIN_TIME="+(2*waitTimeout).String())
+	o, p, children := newLongRequest(t, "TENANTRY_DRAIN_TIME="+(2*waitTimeout).String())
 	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		must(t, o.process.cmd.Process.Signal(s))
 		o.eventually("the signal is handled", func() bool { return strings.Contains(o.process.logs.String(), "stop") })
@@ -183,7 +184,7 @@ func TestSecondSignalStopsAtOnce(t *testing.T) {
 	if <-p.answered; p.err == nil {
 		t.Errorf("answered %d", p.reply.status)
 	}
-	o.eventually("no process is left", func() bool { return len(stillRunning(children)) == 0 })
+	o.eventually("no process is left", func() bool { return len(runningProcesses(children)) == 0 })
 }
 
 // TestSignalToAllProcessesFinishesRequests signals service and plugins, as service managers do. The
@@ -226,12 +227,12 @@ func TestSignalToAllProcessesFinishesRequests(t *testing.T) {
 // simulator processes are suspended and a request is in progress.
 func TestSandboxStopsWithSuspendedChildren(t *testing.T) {
 	t.Parallel()
-	o, p, children := newHeldRequest(t, "TENANTRY_DRAIN_TIME=4s")
+	o, p, children := newLongRequest(t, "TENANTRY_DRAIN_TIME=4s")
 	for _, id := range children {
 		must(t, syscall.Kill(id.pid, syscall.SIGSTOP))
 	}
 	must(t, o.process.stop())
-	if remaining := stillRunning(children); len(remaining) > 0 {
+	if remaining := runningProcesses(children); len(remaining) > 0 {
 		t.Errorf("left after the stop: %v", remaining)
 	}
 	if <-p.answered; p.err == nil && p.reply.status < 500 {

@@ -46,7 +46,7 @@ func (load *clientLoad) runClient(name, key, email string) string {
 	defer c.CloseIdleConnections()
 	for n := 0; ; n++ {
 		id := fmt.Sprintf("load-%s-%d", name, n)
-		fresh, err := load.send(c, id, key, email)
+		newKey, err := load.send(c, id, key, email)
 		if err != nil {
 			load.mu.Lock()
 			load.failed[id] = err
@@ -54,13 +54,14 @@ func (load *clientLoad) runClient(name, key, email string) string {
 			return key
 		}
 		load.answered.Add(1)
-		if fresh != "" {
-			key = fresh
+		if newKey != "" {
+			key = newKey
 		}
 	}
 }
 
-func (load *clientLoad) send(c *http.Client, id, key, email string) (fresh string, err error) {
+// send sends one request and returns the new key of a rotation.
+func (load *clientLoad) send(c *http.Client, id, key, email string) (newKey string, err error) {
 	method, path := http.MethodGet, "/v1/tenants"
 	if email != "" {
 		method, path = http.MethodPost, "/api-key/rotate?user_email="+email
@@ -102,6 +103,7 @@ func TestStopUnderLoadLosesNoAnswer(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) { t.Parallel(); stopUnderLoad(t, testserver.Database(t)) })
 }
 
+// stopUnderLoad sends SIGTERM to a server with many clients and compares the answers with its log.
 func stopUnderLoad(t *testing.T, database string) {
 	readers, rotators := 12, 3
 	if soak.On() {
@@ -115,15 +117,15 @@ func stopUnderLoad(t *testing.T, database string) {
 	_, reader := fixture.newAccount(env, "reader@example.com", "complete", 0)
 	p, c := fixture.serve(env)
 	load := &clientLoad{t: t, api: c.ready.APIURL, completed: map[string]bool{}, failed: map[string]error{}}
-	var all sync.WaitGroup
+	var clients sync.WaitGroup
 	for i := range readers {
-		all.Go(func() { load.runClient(fmt.Sprint("reader-", i), reader, "") })
+		clients.Go(func() { load.runClient(fmt.Sprint("reader-", i), reader, "") })
 	}
 	keys := make([]string, rotators)
 	for i := range rotators {
 		email := fmt.Sprintf("rotator-%d@example.com", i)
 		_, key := fixture.newAccount(env, email, "complete", 0)
-		all.Go(func() { keys[i] = load.runClient(fmt.Sprint("rotator-", i), key, email) })
+		clients.Go(func() { keys[i] = load.runClient(fmt.Sprint("rotator-", i), key, email) })
 	}
 	c.eventually("the clients send requests", func() bool { return load.answered.Load() > 100 })
 	start := time.Now()
@@ -131,7 +133,7 @@ func stopUnderLoad(t *testing.T, database string) {
 	c.eventually("not ready", func() bool {
 		return c.do("GET", c.ready.AdminURL+"/readyz", "", nil).status == http.StatusServiceUnavailable
 	})
-	all.Wait()
+	clients.Wait()
 	<-p.done
 	if code, spent := p.cmd.ProcessState.ExitCode(), time.Since(start); code != 0 || soak.On() && spent > drainTime {
 		t.Errorf("exit code %d after %v", code, spent)
@@ -142,14 +144,14 @@ func stopUnderLoad(t *testing.T, database string) {
 		t.Errorf("%d requests were answered after the stop began: none of them was new", after)
 	}
 	if database == "" {
-		if left, _ := filepath.Glob(filepath.Join(data, "*-wal")); len(left) > 0 {
-			t.Errorf("left of the database: %v", left)
+		if walFiles, _ := filepath.Glob(filepath.Join(data, "*-wal")); len(walFiles) > 0 {
+			t.Errorf("left of the database: %v", walFiles)
 		}
 	}
 	// The next server has the same address and accepts every rotated key.
-	_, again := fixture.serve(append(env, "TENANTRY_LISTEN="+strings.TrimPrefix(c.ready.APIURL, "http://")))
+	_, restarted := fixture.serve(append(env, "TENANTRY_LISTEN="+strings.TrimPrefix(c.ready.APIURL, "http://")))
 	for _, key := range append(keys, reader) {
-		if got := again.do("GET", c.ready.APIURL+"/v1/tenants", key, nil); got.status != http.StatusOK {
+		if got := restarted.do("GET", c.ready.APIURL+"/v1/tenants", key, nil); got.status != http.StatusOK {
 			t.Errorf("a key after the next start: %d %s", got.status, got.raw)
 		}
 	}
@@ -159,7 +161,7 @@ func stopUnderLoad(t *testing.T, database string) {
 // many requests the service answered after its stop began.
 func (load *clientLoad) compareWithLog(logs string) (after int) {
 	load.t.Helper()
-	read, stopping := 0, false
+	loggedRequests, stopping := 0, false
 	for line := range strings.Lines(logs) {
 		var entry struct {
 			Msg string `json:"msg"`
@@ -173,17 +175,17 @@ func (load *clientLoad) compareWithLog(logs string) (after int) {
 		if stopping {
 			after++
 		}
-		if read++; !load.completed[entry.ID] {
+		if loggedRequests++; !load.completed[entry.ID] {
 			load.t.Errorf("%s was executed and its answer lost: %v", entry.ID, load.failed[entry.ID])
 		}
 	}
-	if read < len(load.completed) {
-		load.t.Errorf("%d requests are in the log, %d were answered", read, len(load.completed))
+	if loggedRequests < len(load.completed) {
+		load.t.Errorf("%d requests are in the log, %d were answered", loggedRequests, len(load.completed))
 	}
 	for id, err := range load.failed {
 		var network *net.OpError
 		if !errors.As(err, &network) && !errors.Is(err, io.EOF) {
-			load.t.Errorf("%s ended otherwise than by its connection: %v", id, err)
+			load.t.Errorf("%s did not end with its connection: %v", id, err)
 		}
 	}
 	return after
@@ -223,6 +225,7 @@ func TestStopClosesOpenConnections(t *testing.T) {
 	}
 }
 
+// dialAPI opens a connection to the API.
 func dialAPI(t *testing.T, c client) net.Conn {
 	t.Helper()
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(c.ready.APIURL, "http://"))

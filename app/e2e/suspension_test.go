@@ -27,7 +27,7 @@ func (tenant accountTenant) newWaitingRun() waitingRun {
 	zone, id := tenant.newHostedDomain()
 	tenant.lagGraph(hiddenMS, "all")
 	started := tenant.expect("POST", "/v1/domains/"+id+"/dns/provision", nil, http.StatusAccepted, "")
-	run := waitingRun{tenant, zone, fmt.Sprint(started.at("run.id"))}
+	run := waitingRun{tenant, zone, fmt.Sprint(started.valueAt("run.id"))}
 	tenant.eventually("the job waits for the domain", func() bool {
 		job := tenant.get("/v1/dns/provisioning-runs/" + run.id).objects("jobs")[0]
 		if job.text("status") == "failed" {
@@ -77,7 +77,7 @@ func TestJobsOfASuspendedAccountWait(t *testing.T) {
 		run.lagGraph(0, "")
 	}
 	before := zoneAndTenant()
-	server.control("POST", "/clock", object{"advance": "16m"}) // both jobs are due: a pause has at most 15 minutes
+	server.control("POST", "/clock", object{"advance": "16m"}) // makes both jobs due, whatever their pause is
 	active.expectCompleted()
 	suspended.expect("GET", "/v1/dns/provisioning-runs/"+suspended.id, nil, http.StatusPaymentRequired, "no_api_plan")
 	if diff := cmp.Diff(before, zoneAndTenant()); diff != "" {

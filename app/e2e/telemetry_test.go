@@ -23,8 +23,8 @@ import (
 	"github.com/tenantry/tenantry/app/doctor"
 )
 
-// collectTelemetry runs the onboarding and a platform call that fails. It returns the customer's
-// data, and the spans, metrics and log lines.
+// collectTelemetry runs the onboarding and a platform call that fails. It returns data of the
+// customer, and the spans, metrics and log lines.
 func collectTelemetry(t *testing.T, env ...string) (customer map[string]string, spans, metrics, logs []byte) {
 	t.Helper()
 	receiver, fixture := newSpanReceiver(t), newServiceFixture(t, requirePrograms(t, releaseBuild))
@@ -111,7 +111,7 @@ func TestFailedCallsAreLoggedTracedAndCounted(t *testing.T) {
 		t.Error("no span of a DNS provider's call")
 	}
 	if broken := regexp.MustCompile(`outcome="(broken|down|unknown)",provider="microsoft365"} [1-9]`); !broken.Match(metrics) {
-		t.Error("no point of a failed call")
+		t.Error("the metrics lack a failed call")
 	}
 	if bytes.Contains(metrics, []byte("otel_scope")) || bytes.Contains(metrics, []byte("plugin-dir")) {
 		t.Error("labels that create an unlimited number of series")
@@ -160,7 +160,7 @@ func TestReadyzListsItsChecks(t *testing.T) {
 }
 
 // TestOutageLeadsFromAlertToTrace follows an outage of the mail platform as an SRE would. An alert
-// fires; its labels lead to the panel, the log line, the trace and the runbook; doctor names the
+// fires. Its labels lead to the panel, the log line, the trace and the runbook. doctor names the
 // platform.
 func TestOutageLeadsFromAlertToTrace(t *testing.T) {
 	t.Parallel()
@@ -180,12 +180,12 @@ func TestOutageLeadsFromAlertToTrace(t *testing.T) {
 	fixture.stopPlatform()
 	for range 2 {
 		for range 3 {
-			callsWithoutPlatform(t, tenant)
+			sendWithoutPlatform(t, tenant)
 		}
 		counts = append(counts, providerCalls(c))
 	}
 	if got := c.do("GET", c.ready.AdminURL+"/readyz", "", nil); got.status != http.StatusOK {
-		t.Errorf("a broken vendor makes the service unready: %d %s", got.status, got.raw)
+		t.Errorf("a broken mail platform makes the service unready: %d %s", got.status, got.raw)
 	}
 	if _, checks := runDoctor(t, env); checks["mail_platform"].text("status") != doctor.Failed {
 		t.Errorf("doctor: %v", checks["mail_platform"])
@@ -201,8 +201,9 @@ func TestOutageLeadsFromAlertToTrace(t *testing.T) {
 	checkRunbook(t, "TenantryProviderFailing", line)
 }
 
-// callsWithoutPlatform sends a request that needs the platform, and one that does not.
-func callsWithoutPlatform(t *testing.T, tenant accountTenant) {
+// sendWithoutPlatform sends a request that needs the platform, which is down, and one that does
+// not.
+func sendWithoutPlatform(t *testing.T, tenant accountTenant) {
 	t.Helper()
 	got := tenant.call("POST", tenant.path("/sync"), nil)
 	if !slices.Contains([]int{502, 503, 504}, got.status) {
@@ -230,13 +231,13 @@ func checkAlertFires(t *testing.T, counts []map[string]float64, provider, operat
 	before, first, second := counts[0], counts[1], counts[2]
 	series := []object{{"series": `up{job="tenantry"}`, "values": "1x30"}}
 	for _, labels := range slices.Sorted(maps.Keys(second)) {
-		early := "_x9"
+		quietValues := "_x9"
 		if value, ok := before[labels]; ok {
-			early = fmt.Sprintf("%gx9", value)
+			quietValues = fmt.Sprintf("%gx9", value)
 		}
 		series = append(series, object{
 			"series": `tenantry_provider_call_duration_seconds_count{job="tenantry",` + labels + "}",
-			"values": fmt.Sprintf("%s %g+%gx20", early, first[labels], second[labels]-first[labels]),
+			"values": fmt.Sprintf("%s %g+%gx20", quietValues, first[labels], second[labels]-first[labels]),
 		})
 	}
 	expression := fmt.Sprintf(`count(ALERTS{alertname="TenantryProviderFailing",alertstate="firing",provider=%q,operation=%q})`, provider, operation)
@@ -330,7 +331,7 @@ func checkRunbook(t *testing.T, alert string, line object) {
 		must(t, err)
 		for _, part := range []string{"${traces}", "${logs}", "${__field.labels.operation}", runbookURL} {
 			if !bytes.Contains(raw, []byte(part)) {
-				t.Errorf("the panel does not lead on with %s", part)
+				t.Errorf("the panel has no link with %s", part)
 			}
 		}
 	}

@@ -15,7 +15,8 @@ const (
 		"ready_to_provision next_step headroom"
 )
 
-// TestTenantGoesFromConnectLinkToDeletion takes a tenant from the connect link to its deletion.
+// TestTenantGoesFromConnectLinkToDeletion connects, syncs and deletes a tenant. It checks the
+// responses of each step.
 func TestTenantGoesFromConnectLinkToDeletion(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t).newAccount(nil)
@@ -29,18 +30,18 @@ func TestTenantGoesFromConnectLinkToDeletion(t *testing.T) {
 	}
 
 	tenant := c.newTenant(object{"name": "Shapes Ltd"}).connect()
-	fresh := tenant.get(tenant.path(""))
-	checkMembers(t, "tenant", fresh.object, summaryMembers+" smtp_auth_org_enabled connected_by readiness")
-	checkMembers(t, "readiness", fresh.at("readiness"), readinessMembers)
-	checkValues(t, fresh.object, object{
+	connected := tenant.get(tenant.path(""))
+	checkMembers(t, "tenant", connected.object, summaryMembers+" smtp_auth_org_enabled connected_by readiness")
+	checkMembers(t, "readiness", connected.valueAt("readiness"), readinessMembers)
+	checkValues(t, connected.object, object{
 		"tenant_id": tenant.guid, "tenant_name": "Shapes Ltd", "status": nil, "discovery_completed": false, "last_sync_at": nil,
 		"exchange_bootstrap_status": "pending", "smtp_auth_org_enabled": false, "connected_by": tenant.admin, "domain_count": 0,
-		"mailbox_count": 0, "default_domain": fresh.at("tenant_domain"), "readiness.consent": "granted",
+		"mailbox_count": 0, "default_domain": connected.valueAt("tenant_domain"), "readiness.consent": "granted",
 		"readiness.smtp_auth": "unknown", "readiness.discovery": "pending", "readiness.ready_to_provision": false,
 		"readiness.next_step": "sync", "readiness.headroom": nil,
 	})
-	if !strings.HasSuffix(fresh.text("tenant_domain"), ".onmicrosoft.com") || fresh.text("id") == tenant.guid {
-		t.Errorf("got %s", fresh.raw)
+	if !strings.HasSuffix(connected.text("tenant_domain"), ".onmicrosoft.com") || connected.text("id") == tenant.guid {
+		t.Errorf("got %s", connected.raw)
 	}
 
 	tenant.checkSync()
@@ -55,14 +56,14 @@ func TestTenantGoesFromConnectLinkToDeletion(t *testing.T) {
 	c.expect("DELETE", tenant.path(""), nil, 404, "tenant_not_found")
 }
 
-// checkSync checks the response of a sync and the tenant afterwards.
+// checkSync syncs the tenant twice. It checks the responses and the tenant afterwards.
 func (tenant accountTenant) checkSync() {
 	tenant.t.Helper()
 	got := tenant.mustSync()
 	checkMembers(tenant.t, "sync", got.object, "status run_id tenant_id bootstrap smtp_auth result")
-	checkMembers(tenant.t, "bootstrap", got.at("bootstrap"), "status message skipped")
-	checkMembers(tenant.t, "smtp_auth", got.at("smtp_auth"), "status message skipped")
-	checkMembers(tenant.t, "result", got.at("result"), "status tenant_name default_domain domain_count user_mailbox_count mailbox_error")
+	checkMembers(tenant.t, "bootstrap", got.valueAt("bootstrap"), "status message skipped")
+	checkMembers(tenant.t, "smtp_auth", got.valueAt("smtp_auth"), "status message skipped")
+	checkMembers(tenant.t, "result", got.valueAt("result"), "status tenant_name default_domain domain_count user_mailbox_count mailbox_error")
 	checkValues(tenant.t, got.object, object{
 		"tenant_id": tenant.guid, "bootstrap.status": "ready", "bootstrap.skipped": false, "smtp_auth.status": "enabled",
 		"smtp_auth.skipped": false, "result.status": "completed", "result.domain_count": 0, "result.user_mailbox_count": 1,
@@ -73,7 +74,7 @@ func (tenant accountTenant) checkSync() {
 		"discovery_completed": true, "exchange_bootstrap_status": "ready", "smtp_auth_org_enabled": true,
 		"readiness.smtp_auth": "enabled", "readiness.discovery": "completed", "readiness.next_step": "add_domain",
 	})
-	if after.at("last_sync_at") == nil {
+	if after.valueAt("last_sync_at") == nil {
 		tenant.t.Errorf("never synced: %s", after.raw)
 	}
 	if again := tenant.mustSync(); again.text("run_id") == got.text("run_id") {
@@ -86,7 +87,7 @@ func (c caller) checkTenants(guids ...string) {
 	c.t.Helper()
 	list := c.get("/v1/tenants")
 	checkMembers(c.t, "list", list.object, "tenants count")
-	if list.at("count") != float64(len(guids)) || len(list.objects("tenants")) != len(guids) {
+	if list.valueAt("count") != float64(len(guids)) || len(list.objects("tenants")) != len(guids) {
 		c.t.Fatalf("got %s, want %v", list.raw, guids)
 	}
 	for i, entry := range list.objects("tenants") {
@@ -142,8 +143,8 @@ func TestUnreadyTenantsExplainWhatIsMissing(t *testing.T) {
 			tenant.post(tenant.path("/domains"), object{"domain": zone})
 			synced := tenant.post(tenant.path("/sync"), nil)
 			checkValues(t, synced.object, tt.sync)
-			if synced.text("smtp_auth.message") == "" || synced.at("bootstrap.message") == "" {
-				t.Errorf("without words: %s", synced.raw)
+			if synced.text("smtp_auth.message") == "" || synced.valueAt("bootstrap.message") == "" {
+				t.Errorf("a message is missing: %s", synced.raw)
 			}
 			if next := tenant.nextStep(); next != tt.next {
 				t.Errorf("next step %v, want %s", next, tt.next)
@@ -172,8 +173,8 @@ func TestDehydratedTenantBecomesReady(t *testing.T) {
 }
 
 // TestAssignedTenantWorksLikeAConnectedOne checks that an assigned tenant works like a connected
-// one. After the withdrawal sync answers access_denied and other operations answer
-// tenant_not_found; after a deletion sync answers tenant_not_found too.
+// one. After the withdrawal sync answers access_denied, and other operations answer
+// tenant_not_found. After a deletion sync answers tenant_not_found too.
 func TestAssignedTenantWorksLikeAConnectedOne(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t).newAccount(object{"tenant_slots": 1})
@@ -181,11 +182,11 @@ func TestAssignedTenantWorksLikeAConnectedOne(t *testing.T) {
 	tenant.control("POST", "/managed", object{"tenant_id": tenant.guid, "account_id": c.id})
 	tenant.mustSync()
 	checkValues(t, tenant.get(tenant.path("")).object, object{"connected_by": nil, "exchange_bootstrap_status": "ready"})
-	c.expect("GET", "/v1/tenants/connect-url", nil, 402, "tenant_limit_reached") // it uses a slot
+	c.expect("GET", "/v1/tenants/connect-url", nil, 402, "tenant_limit_reached") // the assigned tenant uses the slot
 	zone := tenant.newVerifiedDomain()
 	tenant.post(tenant.path("/mailboxes"), mailboxesBody(zone, "ada"))
 	mailbox := tenant.path("/mailboxes/" + tenant.get(tenant.path("/mailboxes")).objects("mailboxes")[0].text("id"))
-	byID := "/v1/domains/" + tenant.get(tenant.path("/domains")).objects("domains")[0].text("id") + "/dns"
+	domainDNSPath := "/v1/domains/" + tenant.get(tenant.path("/domains")).objects("domains")[0].text("id") + "/dns"
 
 	tenant.control("DELETE", "/managed/"+tenant.guid, nil)
 	tenant.expect("POST", tenant.path("/sync"), nil, 403, "access_denied")
@@ -201,7 +202,7 @@ func TestAssignedTenantWorksLikeAConnectedOne(t *testing.T) {
 	} {
 		tenant.expect(tt.method, tt.path, tt.body, 404, "tenant_not_found")
 	}
-	tenant.expect("GET", byID, nil, 404, "domain_not_found")
+	tenant.expect("GET", domainDNSPath, nil, 404, "domain_not_found")
 	c.checkTenants()
 	sharedSandbox(t).newAccount(nil).expect("POST", tenant.path("/sync"), nil, 404, "tenant_not_found") // a different account gets the answer for an unknown tenant
 
@@ -211,6 +212,7 @@ func TestAssignedTenantWorksLikeAConnectedOne(t *testing.T) {
 	tenant.expect("POST", tenant.path("/sync"), nil, 404, "tenant_not_found")
 }
 
+// revoke revokes the consent, the Exchange role or the application's own grant at the platform.
 func (tenant accountTenant) revoke(subject string) {
 	tenant.t.Helper()
 	tenant.control("POST", "/tenants/"+tenant.guid+"/revoke", object{"what": subject})
@@ -243,9 +245,9 @@ func TestWithdrawnConsentDeniesPlatformCalls(t *testing.T) {
 	tenant.connect()
 	tenant.mustSync()
 	after := tenant.get(tenant.path(""))
-	checkValues(t, after.object, object{"id": before.at("id"), "readiness.consent": "granted", "mailbox_count": 1, "domain_count": 1})
+	checkValues(t, after.object, object{"id": before.valueAt("id"), "readiness.consent": "granted", "mailbox_count": 1, "domain_count": 1})
 	if after.text("consented_at") <= before.text("consented_at") {
-		t.Errorf("consented_at was %v and is %v", before.at("consented_at"), after.at("consented_at"))
+		t.Errorf("consented_at was %v and is %v", before.valueAt("consented_at"), after.valueAt("consented_at"))
 	}
 	tenant.expect("PATCH", mailbox, object{"display_name": "Ada K."}, 200, "")
 }

@@ -24,12 +24,12 @@ import (
 // newCertificate returns a certificate for the loopback address, and its private key.
 func newCertificate(t *testing.T, serial int64) (certificate, key []byte) {
 	t.Helper()
-	secret, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	privateKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	must(t, err)
-	about := &x509.Certificate{SerialNumber: big.NewInt(serial), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
-	der, err := x509.CreateCertificate(rand.Reader, about, about, secret.Public(), secret)
+	template := &x509.Certificate{SerialNumber: big.NewInt(serial), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, privateKey.Public(), privateKey)
 	must(t, err)
-	raw, err := x509.MarshalPKCS8PrivateKey(secret)
+	raw, err := x509.MarshalPKCS8PrivateKey(privateKey)
 	must(t, err)
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw})
 }
@@ -69,9 +69,9 @@ func TestServeReloadsItsTLSCertificate(t *testing.T) {
 	if got := servedSerial(t, address); got != 1 {
 		t.Errorf("certificate %d", got)
 	}
-	for version, good := range map[uint16]bool{tls.VersionTLS10: false, tls.VersionTLS11: false, tls.VersionTLS12: true, tls.VersionTLS13: true} {
+	for version, isSupported := range map[uint16]bool{tls.VersionTLS10: false, tls.VersionTLS11: false, tls.VersionTLS12: true, tls.VersionTLS13: true} {
 		c, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true, MinVersion: version, MaxVersion: version})
-		if good != (err == nil) {
+		if isSupported != (err == nil) {
 			t.Errorf("%s: %v", tls.VersionName(version), err)
 		}
 		if err == nil {

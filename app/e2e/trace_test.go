@@ -98,17 +98,17 @@ func TestTraceReachesTheMailPlatform(t *testing.T) {
 // mail platform is below a span of the plugin.
 func checkChain(t *testing.T, spans []receivedSpan, calls []platformRequest) {
 	t.Helper()
-	own := map[string]receivedSpan{}
+	spansOfTrace := map[string]receivedSpan{}
 	for _, span := range spans {
 		if span.trace() == traceID {
-			own[span.id()] = span
+			spansOfTrace[span.id()] = span
 		}
 	}
 	roots := 0
-	for _, span := range own {
+	for _, span := range spansOfTrace {
 		if span.parent() == callerSpan {
 			roots++
-		} else if _, ok := own[span.parent()]; !ok {
+		} else if _, ok := spansOfTrace[span.parent()]; !ok {
 			t.Errorf("the parent of %s's span %q is not in the trace", span.service, span.GetName())
 		}
 	}
@@ -124,11 +124,11 @@ func checkChain(t *testing.T, spans []receivedSpan, calls []platformRequest) {
 			t.Errorf("%s has the traceparent %v", call.path, parts)
 			continue
 		}
-		at, ok := own[parts[2]]
-		if !ok || at.service != "tenantry-plugin-microsoft365" || at.GetKind() != tracepb.Span_SPAN_KIND_CLIENT {
-			t.Errorf("the parent of %s is %q of %q", call.path, at.GetName(), at.service)
+		span, ok := spansOfTrace[parts[2]]
+		if !ok || span.service != "tenantry-plugin-microsoft365" || span.GetKind() != tracepb.Span_SPAN_KIND_CLIENT {
+			t.Errorf("the parent of %s is %q of %q", call.path, span.GetName(), span.service)
 		}
-		if services := servicesToCaller(own, at); !slices.Equal(services, []string{"tenantry-plugin-microsoft365", "tenantry"}) {
+		if services := servicesToCaller(spansOfTrace, span); !slices.Equal(services, []string{"tenantry-plugin-microsoft365", "tenantry"}) {
 			t.Errorf("%s leads to the caller over %v", call.path, services)
 		}
 	}
@@ -136,19 +136,19 @@ func checkChain(t *testing.T, spans []receivedSpan, calls []platformRequest) {
 
 // servicesToCaller returns the services between a span and the caller's, without consecutive
 // repetitions. It returns nil if the chain is broken.
-func servicesToCaller(own map[string]receivedSpan, at receivedSpan) (services []string) {
-	for range len(own) + 1 {
-		if len(services) == 0 || services[len(services)-1] != at.service {
-			services = append(services, at.service)
+func servicesToCaller(spansOfTrace map[string]receivedSpan, span receivedSpan) (services []string) {
+	for range len(spansOfTrace) + 1 {
+		if len(services) == 0 || services[len(services)-1] != span.service {
+			services = append(services, span.service)
 		}
-		if at.parent() == callerSpan {
+		if span.parent() == callerSpan {
 			return services
 		}
-		next, ok := own[at.parent()]
+		next, ok := spansOfTrace[span.parent()]
 		if !ok {
 			return nil
 		}
-		at = next
+		span = next
 	}
 	return nil
 }
@@ -156,7 +156,7 @@ func servicesToCaller(own map[string]receivedSpan, at receivedSpan) (services []
 // checkLogIDs checks that log lines carry the ids of their request.
 func checkLogIDs(t *testing.T, logs string) {
 	t.Helper()
-	ours := 0
+	linesOfRequest := 0
 	for line := range strings.Lines(logs) {
 		var o object
 		if err := json.Unmarshal([]byte(line), &o); err != nil {
@@ -167,12 +167,12 @@ func checkLogIDs(t *testing.T, logs string) {
 			t.Errorf("a request's line without ids: %s", line)
 		}
 		if o.text("trace_id") == traceID && o.text("request_id") == requestID {
-			ours++
+			linesOfRequest++
 		} else if o.text("trace_id") == traceID || o.text("request_id") == requestID {
 			t.Errorf("one id without the other: %s", line)
 		}
 	}
-	if ours == 0 {
+	if linesOfRequest == 0 {
 		t.Errorf("no line of the traced request in: %s", logs)
 	}
 }
@@ -195,13 +195,13 @@ func TestJobsAreLinkedToTheirRequest(t *testing.T) {
 	_, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), receiver.env(), "--no-seed")
 	tenant := seededAccount(t, ready).newAccount(nil).withDNSConnection().newConnectedTenant(nil)
 	_, id := tenant.newHostedDomain()
-	asking := tenant.client
-	asking.ready.APIKey = tenant.key
-	if status := sendTraced(asking, "POST", "/v1/domains/"+id+"/dns/provision", object{}); status != http.StatusAccepted {
+	requester := tenant.client
+	requester.ready.APIKey = tenant.key
+	if status := sendTraced(requester, "POST", "/v1/domains/"+id+"/dns/provision", object{}); status != http.StatusAccepted {
 		t.Fatalf("provision: %d", status)
 	}
 	run := tenant.get("/v1/dns/provisioning-runs").objects("runs")[0].text("id")
-	if ended := tenant.waitForRun(run); ended.at("run.status") != "completed" {
+	if ended := tenant.waitForRun(run); ended.valueAt("run.status") != "completed" {
 		t.Fatalf("the run ended %s", ended.raw)
 	}
 	// The service and its plugins export independently.
@@ -239,8 +239,8 @@ func pluginsBelowSteps(spans []receivedSpan) map[string]bool {
 		if !strings.HasPrefix(span.service, "tenantry-plugin-") {
 			continue
 		}
-		for at, ok := span, true; ok; at, ok = byID[at.parent()] {
-			if strings.HasPrefix(at.GetName(), "dns job ") {
+		for ancestor, ok := span, true; ok; ancestor, ok = byID[ancestor.parent()] {
+			if strings.HasPrefix(ancestor.GetName(), "dns job ") {
 				children[span.service] = true
 			}
 		}

@@ -18,7 +18,7 @@ import (
 )
 
 // TestPreviousReleaseWorksOnTheNewSchema checks that the previous binary works on a migrated
-// database while the new one runs, as in a rolling upgrade.
+// database: while the new one runs, as in a rolling upgrade, and after it, as in a downgrade.
 func TestPreviousReleaseWorksOnTheNewSchema(t *testing.T) {
 	t.Parallel()
 	previous, current := requirePrograms(t, previousBuild), requirePrograms(t, releaseBuild)
@@ -31,7 +31,7 @@ func TestPreviousReleaseWorksOnTheNewSchema(t *testing.T) {
 		_, key := fixture.newAccount(env, "new@example.com", "complete", 0)
 		_, c := fixture.serve(env)
 		c.ready.APIKey = key
-		fixture.binary = previous
+		fixture.build = previous
 		_, previousClient := fixture.serve(env)
 		previousClient.ready.APIKey = key
 		tenant := useService(t, fixture, previousClient, key)
@@ -46,7 +46,7 @@ func TestPreviousReleaseWorksOnTheNewSchema(t *testing.T) {
 			t.Errorf("%s mailboxes", n)
 		}
 	})
-	t.Run("sqlite, back to the old", func(t *testing.T) {
+	t.Run("sqlite, downgrade", func(t *testing.T) {
 		t.Parallel()
 		fixture := newServiceFixture(t, current)
 		fixture.keepSettingsOf(previous)
@@ -54,7 +54,7 @@ func TestPreviousReleaseWorksOnTheNewSchema(t *testing.T) {
 		migrateOldDatabase(t, fixture, previous, env)
 		p, _ := fixture.serve(env)
 		must(t, p.stop())
-		fixture.binary = previous
+		fixture.build = previous
 		_, key := fixture.newAccount(env, "old@example.com", "complete", 0)
 		_, previousClient := fixture.serve(env)
 		previousClient.ready.APIKey = key
@@ -77,29 +77,30 @@ func (f *serviceFixture) keepSettingsOf(release programs) {
 	maps.DeleteFunc(f.settings, func(name, _ string) bool { return !known[name] })
 }
 
-// migrateOldDatabase creates a database and an account with the old binary, and migrates it with
-// the new one.
+// migrateOldDatabase creates a database and an account with the old binary, and migrates the
+// database with the new one. It checks that the old binary can then create an API key.
 func migrateOldDatabase(t *testing.T, fixture *serviceFixture, old programs, env []string) {
 	t.Helper()
-	current := fixture.binary
-	fixture.binary = old
+	current := fixture.build
+	fixture.build = old
 	fixture.runCommand(env, "migrate")
 	id, _ := fixture.newAccount(env, "before@example.com", "complete", 0)
-	fixture.binary = current
+	fixture.build = current
 	fixture.runCommand(env, "migrate")
-	fixture.binary = old
+	fixture.build = old
 	if got := fixture.runCommand(env, "key", "create", "--account", "before@example.com"); got.text("account_id") != id {
 		t.Errorf("the old binary made %v", got)
 	}
-	fixture.binary = current
+	fixture.build = current
 }
 
-// useService runs the operations of an account at the old binary.
-func useService(t *testing.T, fixture *serviceFixture, o client, key string) accountTenant {
+// useService connects a tenant, adds a domain and a mailbox, and changes the mailbox. It returns
+// the tenant.
+func useService(t *testing.T, fixture *serviceFixture, c client, key string) accountTenant {
 	t.Helper()
-	guid, admin := fixture.newTenant(o)
-	newAdministrator(t, admin).connect(o, key)
-	tenant := accountTenant{caller: caller{o, "", "", key}, guid: guid}
+	guid, admin := fixture.newTenant(c)
+	newAdministrator(t, admin).connect(c, key)
+	tenant := accountTenant{caller: caller{c, "", "", key}, guid: guid}
 	tenant.mustSync()
 	zone := fixture.newVerifiedDomain(tenant)
 	created := tenant.post(tenant.path("/mailboxes"), mailboxesBody(zone, "ada"))
@@ -122,8 +123,8 @@ func (f *serviceFixture) newVerifiedDomain(tenant accountTenant) string {
 	return zone
 }
 
-// TestNewerSchemaIsRefused checks that every command refuses a database that requires a newer
-// release, and says so.
+// TestNewerSchemaIsRefused checks that commands refuse a database that requires a newer release,
+// and that their errors say so.
 func TestNewerSchemaIsRefused(t *testing.T) {
 	t.Parallel()
 	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
@@ -141,11 +142,11 @@ func TestNewerSchemaIsRefused(t *testing.T) {
 	}
 }
 
-// checkCommandFails runs a command that must fail with an error that contains these words, and that
-// suggests a fix.
+// checkCommandFails runs a command that must fail with this exit code. Its error must contain these
+// words and suggest a fix.
 func checkCommandFails(t *testing.T, fixture *serviceFixture, env []string, code int, words []string, args ...string) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), fixture.binary.binary, append(args, "--output", "json")...)
+	cmd := exec.CommandContext(t.Context(), fixture.build.binary, append(args, "--output", "json")...)
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + scratchDir}, env...)
 	out, err := cmd.CombinedOutput()
 	if got := cmd.ProcessState.ExitCode(); err == nil || got != code {

@@ -22,9 +22,10 @@ type killedSender struct {
 	cursor   string // the end of the log when the webhook was created
 }
 
+// newKilledSender starts a sandbox and adds a webhook for all events.
 func newKilledSender(t *testing.T, flags ...string) *killedSender {
 	t.Helper()
-	server := &restartingSandbox{client: client{t: t}, binary: requirePrograms(t, failpointBuild), data: t.TempDir(), flags: append(flags, "--no-seed")}
+	server := &restartingSandbox{client: client{t: t}, build: requirePrograms(t, failpointBuild), data: t.TempDir(), flags: append(flags, "--no-seed")}
 	server.start()
 	k := &killedSender{restartingSandbox: server, receiver: newWebhookReceiver(t)}
 	k.webhook, k.secret = k.account().addWebhook(k.receiver.url, "*")
@@ -49,10 +50,10 @@ func (k *killedSender) logEvent() {
 	_, _ = k.tryDo("POST", k.ready.APIURL+"/v1/keys", k.ready.APIKey, object{"name": name, "scopes": []string{"events:read"}})
 }
 
-// check waits until every event of the log is delivered and returns the events and how often each
-// arrived. A killed process holds its claims for 30 s. After that, a moved clock makes its
-// deliveries due.
-func (k *killedSender) check() (events []object, times map[string]int) {
+// waitUntilDelivered waits until every event of the log is delivered. It checks the messages and
+// returns the events and how often each arrived. A killed process holds its claims for 30 s. After
+// that, a moved clock makes its deliveries due.
+func (k *killedSender) waitUntilDelivered() (events []object, times map[string]int) {
 	k.t.Helper()
 	c := k.account()
 	events = c.eventsAfter(k.cursor)
@@ -81,21 +82,21 @@ func (k *killedSender) check() (events []object, times map[string]int) {
 func TestWebhooksSurviveAKill(t *testing.T) {
 	t.Parallel()
 	for _, kill := range []struct {
-		at    string
-		times int // how often the event in flight arrives
+		moment string // of the kill, relative to the delivery
+		times  int    // how often the event in flight arrives
 	}{{"before", 1}, {"during", 2}, {"after", 2}} {
-		t.Run(kill.at, func(t *testing.T) {
+		t.Run(kill.moment, func(t *testing.T) {
 			t.Parallel()
-			onBothSenders(t, func(t *testing.T, k *killedSender) {
+			withKilledSenders(t, func(t *testing.T, k *killedSender) {
 				for range 3 {
 					k.logEvent()
 				}
-				k.check()
+				k.waitUntilDelivered()
 				var inFlight int
-				if kill.at == "during" {
+				if kill.moment == "during" {
 					inFlight = k.killDuringDelivery()
 				} else {
-					k.restart(kill.at + " webhook send")
+					k.restart(kill.moment + " webhook send")
 					k.logEvent()
 					inFlight = 3
 					k.waitForEnd()
@@ -106,7 +107,7 @@ func TestWebhooksSurviveAKill(t *testing.T) {
 				k.restart()
 				k.logEvent()
 				k.logEvent()
-				events, times := k.check()
+				events, times := k.waitUntilDelivered()
 				if len(events) != 6 {
 					t.Fatalf("the log has %d events, want 6", len(events))
 				}
@@ -124,8 +125,8 @@ func TestWebhooksSurviveAKill(t *testing.T) {
 	}
 }
 
-// onBothSenders runs a test on SQLite and PostgreSQL.
-func onBothSenders(t *testing.T, test func(*testing.T, *killedSender)) {
+// withKilledSenders runs a test with a killedSender on SQLite and with one on PostgreSQL.
+func withKilledSenders(t *testing.T, test func(*testing.T, *killedSender)) {
 	t.Helper()
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
@@ -137,7 +138,7 @@ func onBothSenders(t *testing.T, test func(*testing.T, *killedSender)) {
 	})
 }
 
-// waitForEnd waits until the service was killed.
+// waitForEnd waits until the process of the service has ended.
 func (k *killedSender) waitForEnd() {
 	k.t.Helper()
 	k.eventually("the service is killed", func() bool {
@@ -164,7 +165,7 @@ func (k *killedSender) killDuringDelivery() (index int) {
 		}
 	})
 	k.logEvent()
-	k.receiver.wait("a message in flight", before, func(webhookMessage) bool { return true })
+	k.receiver.waitFor("a message in flight", before, func(webhookMessage) bool { return true })
 	k.process.kill()
 	k.receiver.respondWith(nil)
 	return before
@@ -179,26 +180,26 @@ func TestKillsLoseNoEvent(t *testing.T) {
 	if soak.On() {
 		kills = 12
 	}
-	onBothSenders(t, func(t *testing.T, k *killedSender) {
+	withKilledSenders(t, func(t *testing.T, k *killedSender) {
 		random := soak.Rand(t)
 		for range kills {
 			for range 3 + random.IntN(12) {
 				k.logEvent()
 			}
 			before := len(k.receiver.received())
-			ended, ahead := make(chan struct{}), 1+random.IntN(6)
+			writerEnded, arrivals := make(chan struct{}), 1+random.IntN(6)
 			go func() { // writes until the service is killed
-				defer close(ended)
+				defer close(writerEnded)
 				for range 50 {
 					k.logEvent()
 				}
 			}()
-			k.eventually("more messages arrive", func() bool { return len(k.receiver.received()) >= before+ahead })
+			k.eventually("more messages arrive", func() bool { return len(k.receiver.received()) >= before+arrivals })
 			k.process.kill()
-			<-ended
+			<-writerEnded
 			k.restart()
 		}
-		events, times := k.check()
+		events, times := k.waitUntilDelivered()
 		repeated := slices.DeleteFunc(slices.Clone(events), func(e object) bool { return times[e.text("id")] < 2 })
 		if len(repeated) > 4*kills {
 			t.Errorf("%d of %d events arrived again after %d kills", len(repeated), len(events), kills)

@@ -14,14 +14,14 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver/soak"
 )
 
-// replicaEvents is how many events are written one after the other. A reader that nothing wakes
-// needs 30 s for each that is written after it began to wait. Half of them take longer than
-// waitTimeout.
+// replicaEvents is the number of events that are written one after the other. A reader that no
+// event wakes waits for 30 s. If that happens for half of the events, the test takes longer than
+// waitTimeout and fails.
 const replicaEvents = 30
 
-// TestReplicasTellEachOther writes events at two servers on one PostgreSQL database, with a Redis
-// and without. A request that waits at the other server gets each event, and two webhooks get each
-// once.
+// TestReplicasTellEachOther writes events at two servers on one PostgreSQL database, with Redis
+// and without. A request that waits at the other server gets each event, and each of two webhooks
+// gets each event once.
 func TestReplicasTellEachOther(t *testing.T) {
 	t.Parallel()
 	for _, withRedis := range []bool{true, false} {
@@ -69,7 +69,7 @@ func checkWakes(t *testing.T, servers [2]caller, cursor string) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 	defer cancel()
-	var wakes []time.Duration
+	var delays []time.Duration
 	for i := range replicaEvents {
 		writer, reader := servers[i%2], servers[(i+1)%2]
 		answers := make(chan answer, 1)
@@ -77,7 +77,7 @@ func checkWakes(t *testing.T, servers [2]caller, cursor string) {
 			page, err := reader.tryDo("GET", reader.ready.APIURL+"/v1/events?"+url.Values{"after": {cursor}, "wait_seconds": {"30"}}.Encode(), reader.key, nil)
 			answers <- answer{page, err, time.Now()}
 		}()
-		writer.logKey()
+		writer.logKeyEvent()
 		written := time.Now()
 		select {
 		case got := <-answers:
@@ -85,22 +85,23 @@ func checkWakes(t *testing.T, servers [2]caller, cursor string) {
 				t.Fatalf("event %d: %v, %d %s", i, got.err, got.page.status, got.page.raw)
 			}
 			cursor = got.page.text("next_cursor")
-			wakes = append(wakes, max(0, got.at.Sub(written)))
+			delays = append(delays, max(0, got.at.Sub(written)))
 		case <-ctx.Done():
 			t.Fatalf("the readers have %d of %d events after %s, so their waits are not ended by events", i, replicaEvents, waitTimeout)
 		}
 	}
-	slices.Sort(wakes)
-	median := wakes[len(wakes)/2]
-	t.Logf("a reader at the other server had the event %s after the answer to its writer (median), %s at the most", median, wakes[len(wakes)-1])
+	slices.Sort(delays)
+	median := delays[len(delays)/2]
+	t.Logf("a reader at the other server had the event %s after the answer to its writer (median), %s at the most", median, delays[len(delays)-1])
 	if soak.On() && median >= time.Second {
-		t.Errorf("waits end %s after the event", median)
+		t.Errorf("a wait ends %s after the event (median)", median)
 	}
 }
 
-// checkDeliveredOnce waits until all deliveries of a webhook are stored as delivered, and checks
-// that only a try without an answer, as on an overloaded machine, was repeated. Its endpoint got
-// each event at most once for each try. checkDeliveredOnce returns the number of tries.
+// checkDeliveredOnce waits until no delivery of a webhook is pending, and checks that all are
+// delivered. A try may be repeated only if it got no answer, as on an overloaded machine. The
+// endpoint may get an event at most once for each try. checkDeliveredOnce returns the number of
+// tries.
 func checkDeliveredOnce(t *testing.T, c caller, receiver *webhookReceiver, webhook string, written []object) (tries int) {
 	t.Helper()
 	c.eventually("every delivery is stored", func() bool { return len(c.deliveries(webhook, "pending")) == 0 })
@@ -111,8 +112,8 @@ func checkDeliveredOnce(t *testing.T, c caller, receiver *webhookReceiver, webho
 	arrived := countMessages(receiver.received())
 	for _, d := range delivered {
 		id, attempts := d.text("event_id"), d.objects("attempts")
-		repeated := slices.ContainsFunc(attempts[:max(0, len(attempts)-1)], func(a object) bool { return a["status_code"] != nil })
-		if repeated || arrived[id] > len(attempts) {
+		answeredTryRepeated := slices.ContainsFunc(attempts[:max(0, len(attempts)-1)], func(a object) bool { return a["status_code"] != nil })
+		if answeredTryRepeated || arrived[id] > len(attempts) {
 			t.Errorf("%s arrived %d times, with the tries %v", id, arrived[id], attempts)
 		}
 		tries += len(attempts)
@@ -120,7 +121,8 @@ func checkDeliveredOnce(t *testing.T, c caller, receiver *webhookReceiver, webho
 	return tries
 }
 
-// checkTries checks that the servers together sent a number of messages.
+// checkTries checks, by the metrics of the servers, that they sent this number of messages
+// together.
 func checkTries(t *testing.T, servers [2]caller, want int) {
 	t.Helper()
 	var sent [2]int

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// TestWebhooksTellWhatHappened sends the events of a tenant's life to a webhook. Each arrives once,
-// signed, as GET /v1/events shows it.
+// TestWebhooksTellWhatHappened connects, uses and removes a tenant that has webhooks. Each event
+// arrives once, is signed, and equals the event of GET /v1/events.
 func TestWebhooksTellWhatHappened(t *testing.T) {
 	t.Parallel()
 	onBothDatabases(t, func(t *testing.T) caller { return privateSandbox(t) }, func(t *testing.T, c caller) {
@@ -71,8 +71,8 @@ func TestWebhooksTellWhatHappened(t *testing.T) {
 func (c caller) checkListedDeliveries(path string, events []object) {
 	c.t.Helper()
 	c.eventually("each delivery is stored", func() bool { return len(c.deliveries(path, "delivered")) == len(events) })
-	all, seen := c.deliveries(path, ""), map[string]bool{}
-	for _, d := range all {
+	listed, seen := c.deliveries(path, ""), map[string]bool{}
+	for _, d := range listed {
 		seen[d.text("event_id")] = true
 		attempts := d.objects("attempts")
 		if len(attempts) != 1 || attempts[0]["status_code"] != 200.0 || attempts[0]["error"] != nil || d["next_attempt_at"] != nil || d["status"] != "delivered" {
@@ -87,8 +87,8 @@ func (c caller) checkListedDeliveries(path string, events []object) {
 		}
 	}
 	newestFirst := func(a, b object) int { return strings.Compare(b.text("id"), a.text("id")) }
-	if len(all) != len(events) || !slices.IsSortedFunc(all, newestFirst) {
-		c.t.Errorf("%d deliveries of %d events are listed: %v", len(all), len(events), all)
+	if len(listed) != len(events) || !slices.IsSortedFunc(listed, newestFirst) {
+		c.t.Errorf("%d deliveries of %d events are listed: %v", len(listed), len(events), listed)
 	}
 	for _, status := range []string{"pending", "failed"} {
 		if n := len(c.deliveries(path, status)); n != 0 {
@@ -97,8 +97,8 @@ func (c caller) checkListedDeliveries(path string, events []object) {
 	}
 }
 
-// TestWebhooksAreTriedAgain lets an endpoint refuse a message twice. The sandbox's clock brings the
-// next tries; each has the same webhook-id and body.
+// TestWebhooksAreTriedAgain lets an endpoint refuse a message twice. The test moves the sandbox's
+// clock to the next tries. Each try has the same webhook-id and body.
 func TestWebhooksAreTriedAgain(t *testing.T) {
 	t.Parallel()
 	onBothDatabases(t, func(t *testing.T) caller { return privateSandbox(t) }, func(t *testing.T, c caller) {
@@ -113,13 +113,13 @@ func TestWebhooksAreTriedAgain(t *testing.T) {
 			}
 		})
 		path, secret := c.addWebhook(receiver.url, "*")
-		first := receiver.wait("the first try", 0, ofKey(c.logKey()))
+		first := receiver.waitFor("the first try", 0, isAboutKey(c.logKeyEvent()))
 		c.eventually("the first try is stored", func() bool { return len(c.deliveries(path, "")[0].objects("attempts")) > 0 })
 		c.control("POST", "/clock", object{"advance": "7s"}) // the second try may have begun before
 		failed := c.waitDelivery(path, first.id, "pending", 2)
-		checkPause(t, failed, 2*time.Hour) // Retry-After, as it is more than 5 minutes
-		if early := attemptTime(t, failed, 1).Sub(attemptTime(t, failed, 0)); early < 5*time.Second {
-			t.Errorf("the second try began %s after the first", early)
+		checkPause(t, failed, 2*time.Hour) // Retry-After applies because it is longer than the 5 minutes of the schedule
+		if pause := attemptTime(t, failed, 1).Sub(attemptTime(t, failed, 0)); pause < 5*time.Second {
+			t.Errorf("the second try began %s after the first", pause)
 		}
 		c.control("POST", "/clock", object{"advance": "1h"})
 		if n := countMessages(receiver.received())[first.id]; n != 2 {
@@ -153,13 +153,13 @@ func TestWebhooksAreTriedAgain(t *testing.T) {
 // attemptTime returns the time at which a try of a delivery began.
 func attemptTime(t *testing.T, delivery object, i int) time.Time {
 	t.Helper()
-	at, err := time.Parse(time.RFC3339, delivery.objects("attempts")[i].text("at"))
+	began, err := time.Parse(time.RFC3339, delivery.objects("attempts")[i].text("at"))
 	must(t, err)
-	return at
+	return began
 }
 
-// checkPause checks that the next try of a delivery follows the end of its last after a pause.
-// Times are rounded to milliseconds.
+// checkPause checks the pause between the end of the last try of a delivery and its next try,
+// within one second.
 func checkPause(t *testing.T, delivery object, want time.Duration) {
 	t.Helper()
 	attempts := delivery.objects("attempts")
@@ -182,12 +182,12 @@ func TestWebhooksAreDisabled(t *testing.T) {
 		gonePath, _ := c.addWebhook(gone.url, "*")
 		failingPath, _ := c.addWebhook(failing.url, "key.created")
 		_, secret := c.addWebhook(watching.url, "webhook.disabled")
-		key := c.logKey()
-		message := gone.wait("the only message", 0, ofKey(key))
+		key := c.logKeyEvent()
+		message := gone.waitFor("the only message", 0, isAboutKey(key))
 		checkDisabled := func(path, reason string) {
 			t.Helper()
 			id := strings.TrimPrefix(path, "/v1/webhooks/")
-			notice := watching.wait(path+" is disabled", 0, func(m webhookMessage) bool { return m.object.at("data.subject.id") == id })
+			notice := watching.waitFor(path+" is disabled", 0, func(m webhookMessage) bool { return m.object.valueAt("data.subject.id") == id })
 			notice.checkSigned(t, secret)
 			checkValues(t, notice.data(), object{"type": "webhook.disabled", "subject.type": "webhook", "tenant_id": nil, "data.status": "disabled", "data.reason": reason})
 			if !slices.ContainsFunc(c.eventsAfter(""), func(e object) bool { return reflect.DeepEqual(e, notice.data()) }) {
@@ -198,19 +198,19 @@ func TestWebhooksAreDisabled(t *testing.T) {
 		checkDisabled(gonePath, "gone")
 		c.waitDelivery(gonePath, message.id, "failed", 1)
 
-		r := failing.wait("the first try", 0, ofKey(key))
-		c.waitDelivery(failingPath, r.id, "pending", 1)
+		firstTry := failing.waitFor("the first try", 0, isAboutKey(key))
+		c.waitDelivery(failingPath, firstTry.id, "pending", 1)
 		c.control("POST", "/clock", object{"advance": "119h"})
-		c.waitDelivery(failingPath, r.id, "pending", 2)
+		c.waitDelivery(failingPath, firstTry.id, "pending", 2)
 		checkValues(t, c.get(failingPath).object, object{"status": "enabled"})
 		c.control("POST", "/clock", object{"advance": "25h"})
 		checkDisabled(failingPath, "failing")
-		c.waitDelivery(failingPath, r.id, "failed", 3)
+		c.waitDelivery(failingPath, firstTry.id, "failed", 3)
 
 		// A webhook that is enabled again gets later events.
 		gone.answerStatus(http.StatusNoContent)
 		c.expect("PATCH", gonePath, object{"status": "enabled"}, 200, "")
-		again := gone.wait("an event after the webhook was enabled", 1, ofKey(c.logKey()))
+		again := gone.waitFor("an event after the webhook was enabled", 1, isAboutKey(c.logKeyEvent()))
 		c.waitDelivery(gonePath, again.id, "delivered", 1)
 		if n := len(gone.received()); n != 2 {
 			t.Errorf("the endpoint that was gone got %d messages", n)
@@ -224,24 +224,24 @@ func TestWebhookSecretsRotate(t *testing.T) {
 	onBothDatabases(t, func(t *testing.T) caller { return privateSandbox(t) }, func(t *testing.T, c caller) {
 		receiver := newWebhookReceiver(t)
 		path, first := c.addWebhook(receiver.url, "key.created")
-		next := func(secrets ...string) {
+		checkNextEvent := func(secrets ...string) {
 			t.Helper()
-			receiver.wait("the next event", 0, ofKey(c.logKey())).checkSigned(t, secrets...)
+			receiver.waitFor("the next event", 0, isAboutKey(c.logKeyEvent())).checkSigned(t, secrets...)
 		}
 		rotate := func(body any) string {
 			t.Helper()
 			rotated := c.post(path+"/rotate-secret", body)
 			return rotated.text("secret")
 		}
-		next(first)
+		checkNextEvent(first)
 		second := rotate(nil)
-		next(first, second)
+		checkNextEvent(first, second)
 		c.control("POST", "/clock", object{"advance": "25h"})
-		next(second)
+		checkNextEvent(second)
 		third := rotate(object{"overlap_hours": 2})
-		next(second, third)
+		checkNextEvent(second, third)
 		fourth := rotate(object{"overlap_hours": 0})
-		next(fourth)
+		checkNextEvent(fourth)
 		if _, shown := c.get(path).object["secret"]; shown {
 			t.Error("a read shows the secret")
 		}
@@ -256,12 +256,12 @@ func TestWebhooksAreSentAgain(t *testing.T) {
 		receiver := newWebhookReceiver(t)
 		path, secret := c.addWebhook(receiver.url, "key.created")
 		beginning := c.get("/v1/events?after=now").text("next_cursor")
-		c.logKey()
+		c.logKeyEvent()
 		c.control("POST", "/clock", object{"advance": "1h"}) // so that the events have different times
 		cursor := c.get("/v1/events?after=now").text("next_cursor")
-		second := c.logKey()
+		second := c.logKeyEvent()
 		c.control("POST", "/clock", object{"advance": "1h"})
-		c.logKey()
+		c.logKeyEvent()
 		logged := c.eventsAfter(beginning)
 		receiver.waitAll(logged)
 		c.eventually("all are delivered", func() bool { return len(c.deliveries(path, "delivered")) == 3 })
@@ -280,23 +280,23 @@ func TestWebhooksAreSentAgain(t *testing.T) {
 			}
 		}
 		checkCounts("before", 1, 1, 1)
-		of := c.waitDelivery(path, receiver.wait("the second", 0, ofKey(second)).id, "delivered", 1)
-		again := c.post(path+"/deliveries/"+of.text("id")+"/redeliver", nil)
-		checkValues(t, again.object, object{"id": of["id"], "event_id": of["event_id"], "status": "pending"})
+		original := c.waitDelivery(path, receiver.waitFor("the second", 0, isAboutKey(second)).id, "delivered", 1)
+		again := c.post(path+"/deliveries/"+original.text("id")+"/redeliver", nil)
+		checkValues(t, again.object, object{"id": original["id"], "event_id": original["event_id"], "status": "pending"})
 		checkCounts("redelivered", 1, 2, 1)
-		c.waitDelivery(path, of.text("event_id"), "delivered", 2)
+		c.waitDelivery(path, original.text("event_id"), "delivered", 2)
 		c.post(path+"/replay", object{"after": cursor})
 		checkCounts("replayed after a cursor", 1, 3, 2)
-		at, err := time.Parse(time.RFC3339, logged[2].text("at"))
+		thirdEventAt, err := time.Parse(time.RFC3339, logged[2].text("at"))
 		must(t, err)
-		c.post(path+"/replay", object{"after": at.Add(-time.Minute).Format(time.RFC3339)})
+		c.post(path+"/replay", object{"after": thirdEventAt.Add(-time.Minute).Format(time.RFC3339)})
 		checkCounts("replayed after a time", 1, 3, 3)
 		c.expect("POST", path+"/replay", object{"after": "yesterday"}, 400, "invalid_request")
 
 		before := len(receiver.received())
 		tested := c.post(path+"/test", nil)
 		checkValues(t, tested.object, object{"status": "delivered", "status_code": 200, "error": nil})
-		message := receiver.wait("the test", before, func(webhookMessage) bool { return true })
+		message := receiver.waitFor("the test", before, func(webhookMessage) bool { return true })
 		checkValues(t, message.object, object{"type": "webhook.test", "data.type": "webhook.test", "data.subject.id": strings.TrimPrefix(path, "/v1/webhooks/")})
 		if len(c.eventsAfter(beginning)) != len(logged) {
 			t.Error("a test is in the log")
@@ -324,22 +324,22 @@ func TestBoundedKeysHaveTheirOwnWebhooks(t *testing.T) {
 	t.Parallel()
 	onBothDatabases(t, func(t *testing.T) caller { return privateSandbox(t) }, func(t *testing.T, c caller) {
 		first, second := c.newTenant(nil).connect(), c.newTenant(nil).connect()
-		bounded := func(tenant accountTenant) caller {
+		newTenantKey := func(tenant accountTenant) caller {
 			created := c.post("/v1/keys", object{"name": "bounded", "scopes": []string{"*"}, "tenant_ids": []string{tenant.guid}})
 			return caller{c.client, c.id, c.email, created.text("api_key")}
 		}
-		keyOne, keyTwo := bounded(first), bounded(second)
-		receiver, all := newWebhookReceiver(t), newWebhookReceiver(t)
+		keyOne, keyTwo := newTenantKey(first), newTenantKey(second)
+		receiver, accountReceiver := newWebhookReceiver(t), newWebhookReceiver(t)
 		path, secret := keyOne.addWebhook(receiver.url, "*")
-		allPath, _ := c.addWebhook(all.url, "*")
+		accountWebhook, _ := c.addWebhook(accountReceiver.url, "*")
 		cursor := c.get("/v1/events?after=now").text("next_cursor")
 		for _, tenant := range []accountTenant{first, second, first} {
 			tenant.newVerifiedDomain()
 		}
-		c.logKey() // an event without a tenant
+		c.logKeyEvent() // an event without a tenant
 		first.newVerifiedDomain()
 		logged := c.eventsAfter(cursor)
-		all.waitAll(logged)
+		accountReceiver.waitAll(logged)
 		ofTenant := slices.DeleteFunc(slices.Clone(logged), func(e object) bool { return e.text("tenant_id") != first.guid })
 		if len(ofTenant) == 0 || len(ofTenant) == len(logged) {
 			t.Fatalf("%d of %d events are of the tenant", len(ofTenant), len(logged))
@@ -347,7 +347,7 @@ func TestBoundedKeysHaveTheirOwnWebhooks(t *testing.T) {
 		receiver.waitAll(ofTenant)
 		for _, message := range receiver.received() {
 			message.checkSigned(t, secret)
-			if message.object.at("data.tenant_id") != first.guid {
+			if message.object.valueAt("data.tenant_id") != first.guid {
 				t.Errorf("the webhook of one tenant got %s", message.body)
 			}
 		}
@@ -358,14 +358,14 @@ func TestBoundedKeysHaveTheirOwnWebhooks(t *testing.T) {
 
 		delivery := keyOne.deliveries(path, "")[0].text("id")
 		keyTwo.expectNoWebhook(path, delivery)
-		keyOne.expectNoWebhook(allPath, delivery) // it gets events of other tenants too
+		keyOne.expectNoWebhook(accountWebhook, delivery) // this webhook also gets events of other tenants
 		ids := func(c caller) (ids []string) {
 			for _, w := range c.get("/v1/webhooks").objects("webhooks") {
 				ids = append(ids, "/v1/webhooks/"+w.text("id"))
 			}
 			return ids
 		}
-		if got := [][]string{ids(keyOne), ids(keyTwo), ids(c)}; !reflect.DeepEqual(got, [][]string{{path}, nil, {allPath, path}}) {
+		if got := [][]string{ids(keyOne), ids(keyTwo), ids(c)}; !reflect.DeepEqual(got, [][]string{{path}, nil, {accountWebhook, path}}) {
 			t.Errorf("the keys list %v", got)
 		}
 		checkValues(t, c.expect("DELETE", path, nil, 200, "").object, object{"status": "deleted"})
@@ -373,7 +373,7 @@ func TestBoundedKeysHaveTheirOwnWebhooks(t *testing.T) {
 	})
 }
 
-// expectNoWebhook checks that no operation finds the webhook.
+// expectNoWebhook checks that every operation on the webhook answers 404.
 func (c caller) expectNoWebhook(path, delivery string) {
 	c.t.Helper()
 	for _, q := range []struct {
@@ -406,9 +406,9 @@ func TestWebhookMetricsAreExported(t *testing.T) {
 	refusing.answerStatus(http.StatusInternalServerError)
 	path, _ := c.addWebhook(accepting.url, "key.created")
 	refusingPath, _ := c.addWebhook(refusing.url, "key.created")
-	key := c.logKey()
-	c.waitDelivery(path, accepting.wait("the event", 0, ofKey(key)).id, "delivered", 1)
-	failed := refusing.wait("the event", 0, ofKey(key)).id
+	key := c.logKeyEvent()
+	c.waitDelivery(path, accepting.waitFor("the event", 0, isAboutKey(key)).id, "delivered", 1)
+	failed := refusing.waitFor("the event", 0, isAboutKey(key)).id
 	c.eventually("the failure is stored", func() bool {
 		return c.deliveries(refusingPath, "pending")[0].text("event_id") == failed && len(c.deliveries(refusingPath, "pending")[0].objects("attempts")) > 0
 	})
@@ -439,10 +439,9 @@ func TestWebhookMetricsAreExported(t *testing.T) {
 	}
 }
 
-// TestWebhooksReachNoPrivateAddress starts sandboxes that do not allow private addresses, as a
-// service does by default. URLs of this machine and of other networks are refused when a webhook is
-// created and when it is changed. A webhook that was created when they were allowed gets no
-// message.
+// TestWebhooksReachNoPrivateAddress creates a webhook in a sandbox that allows private addresses.
+// It then forbids them, as the service does by default. URLs with private addresses are refused
+// when a webhook is created and when it is changed, and the existing webhook gets no message.
 func TestWebhooksReachNoPrivateAddress(t *testing.T) {
 	t.Parallel()
 	build, data := requirePrograms(t, releaseBuild), t.TempDir()
@@ -461,19 +460,19 @@ func TestWebhooksReachNoPrivateAddress(t *testing.T) {
 		_, ports[host], err = net.SplitHostPort(listener.Addr().String())
 		must(t, err)
 	}
-	four, six := ports["127.0.0.1"], ports["::1"]
+	ipv4Port, ipv6Port := ports["127.0.0.1"], ports["::1"]
 
 	p, ready := startDev(t, build, data, nil, "--no-seed")
-	path, _ := seededAccount(t, ready).addWebhook("http://127.0.0.1:"+four+"/hook", "*")
+	path, _ := seededAccount(t, ready).addWebhook("http://127.0.0.1:"+ipv4Port+"/hook", "*")
 	must(t, p.stop())
 
 	_, ready = startDev(t, build, data, []string{"TENANTRY_WEBHOOKS_ALLOW_PRIVATE=false"}, "--no-seed")
 	c := seededAccount(t, ready)
 	for _, url := range []string{
-		"https://127.0.0.1:" + four + "/", "http://127.0.0.1:" + four + "/", "https://127.1.2.3:" + four + "/", "https://0.0.0.0:" + four + "/",
-		"https://127.1:" + four + "/", "https://2130706433:" + four + "/", "https://0x7f000001:" + four + "/", "https://localhost:" + four + "/",
-		"http://localhost:" + four + "/", "https://[::ffff:127.0.0.1]:" + four + "/", "https://[64:ff9b::7f00:1]:" + four + "/", "https://[2002:7f00:1::]:" + four + "/",
-		"https://[::1]:" + six + "/", "http://[::1]:" + six + "/", "https://[::]:" + six + "/", "https://LOCALHOST:" + six + "/", "https://localhost.:" + six + "/",
+		"https://127.0.0.1:" + ipv4Port + "/", "http://127.0.0.1:" + ipv4Port + "/", "https://127.1.2.3:" + ipv4Port + "/", "https://0.0.0.0:" + ipv4Port + "/",
+		"https://127.1:" + ipv4Port + "/", "https://2130706433:" + ipv4Port + "/", "https://0x7f000001:" + ipv4Port + "/", "https://localhost:" + ipv4Port + "/",
+		"http://localhost:" + ipv4Port + "/", "https://[::ffff:127.0.0.1]:" + ipv4Port + "/", "https://[64:ff9b::7f00:1]:" + ipv4Port + "/", "https://[2002:7f00:1::]:" + ipv4Port + "/",
+		"https://[::1]:" + ipv6Port + "/", "http://[::1]:" + ipv6Port + "/", "https://[::]:" + ipv6Port + "/", "https://LOCALHOST:" + ipv6Port + "/", "https://localhost.:" + ipv6Port + "/",
 		"https://10.0.0.1/", "https://172.16.0.1/", "https://192.168.1.1/", "https://169.254.169.254/latest/meta-data/", "https://100.64.0.1/",
 		"https://[fd00::1]/", "https://[fe80::1]/", "https://[ff02::1]/", "https://user:password@93.184.216.34/", "http://93.184.216.34/", "ftp://93.184.216.34/",
 	} {

@@ -29,30 +29,32 @@ func TestChangedZoneIsNotWrittenAtCloudflare(t *testing.T) {
 // unprovisionedZone has none of the wanted records.
 const unprovisionedZone = website + "@ 300 TXT v=spf1 a mx ~all\n@ 300 TXT MS=ms99999999\n@ 300 MX 0 {d-}.mail.protection.outlook.com."
 
-// zoneChange is a change by the owner between plan and apply: removed is replaced by added.
+// zoneChange is a change of a zone by its owner between plan and apply. The records in removed are
+// replaced by those in added.
 type zoneChange struct {
 	name, removed, added string
-	// unrelated is set if the change conflicts with no record that is written. Only a new plan
-	// shows such a change.
-	unrelated bool
+	// isUnrelated is set if the change does not conflict with a record that is written. Only a
+	// second plan detects such a change.
+	isUnrelated bool
 }
 
 var zoneChanges = []zoneChange{
-	{name: "another-spf", removed: "@ 300 TXT v=spf1 a mx ~all", added: "@ 300 TXT v=spf1 a -all"},
-	{name: "spf-gone", removed: "@ 300 TXT v=spf1 a mx ~all"},
-	{name: "one-text-more", added: "@ 300 TXT something"},
-	{name: "proof-of-another", removed: "@ 300 TXT MS=ms99999999", added: "@ 300 TXT MS=ms88888888"},
-	{name: "mx-elsewhere", removed: "@ 300 MX 0 {d-}.mail.protection.outlook.com.", added: "@ 300 MX 0 mx.elsewhere.test."},
+	{name: "spf-replaced", removed: "@ 300 TXT v=spf1 a mx ~all", added: "@ 300 TXT v=spf1 a -all"},
+	{name: "spf-removed", removed: "@ 300 TXT v=spf1 a mx ~all"},
+	{name: "text-added", added: "@ 300 TXT something"},
+	{name: "verification-text-replaced", removed: "@ 300 TXT MS=ms99999999", added: "@ 300 TXT MS=ms88888888"},
+	{name: "mx-replaced", removed: "@ 300 MX 0 {d-}.mail.protection.outlook.com.", added: "@ 300 MX 0 mx.elsewhere.test."},
 	{name: "mx-added", added: "@ 300 MX 10 mx.elsewhere.test."},
-	{name: "mx-gone", removed: "@ 300 MX 0 {d-}.mail.protection.outlook.com."},
-	{name: "policy-made", added: "_dmarc 300 TXT v=DMARC1; p=reject"},
-	{name: "policy-as-alias", added: "_dmarc 300 CNAME _dmarc.elsewhere.test."},
-	{name: "key-at-a-selector", added: "selector1._domainkey 300 TXT v=DKIM1; p=x"},
-	{name: "alias-at-a-selector", added: "selector2._domainkey 300 CNAME s1.elsewhere.test."},
-	{name: "autodiscover-as-address", added: "autodiscover 300 A 192.0.2.9"},
-	{name: "keys-delegated", added: "_domainkey 300 NS ns1.elsewhere.test.", unrelated: true},
+	{name: "mx-removed", removed: "@ 300 MX 0 {d-}.mail.protection.outlook.com."},
+	{name: "dmarc-added", added: "_dmarc 300 TXT v=DMARC1; p=reject"},
+	{name: "dmarc-alias-added", added: "_dmarc 300 CNAME _dmarc.elsewhere.test."},
+	{name: "dkim-key-added", added: "selector1._domainkey 300 TXT v=DKIM1; p=x"},
+	{name: "dkim-alias-added", added: "selector2._domainkey 300 CNAME s1.elsewhere.test."},
+	{name: "autodiscover-address-added", added: "autodiscover 300 A 192.0.2.9"},
+	{name: "dkim-delegated", added: "_domainkey 300 NS ns1.elsewhere.test.", isUnrelated: true},
 }
 
+// runZoneChanges runs all zoneChanges, and one change that must not prevent the write.
 func runZoneChanges(t *testing.T, h zoneHost) {
 	t.Helper()
 	for _, v := range zoneChanges {
@@ -67,28 +69,29 @@ func runZoneChanges(t *testing.T, h zoneHost) {
 			want:    wantItems{"spf": "update spf_merged", "mx": "update mx_platform_migration"},
 			removed: "@ 300 TXT v=spf1 a mx ~all\n@ 300 MX 0 {d-}.mail.protection.outlook.com.",
 			added:   "@ 300 TXT v=spf1 a mx {spf} ~all\n@ 300 MX 0 {d-}.r4nd.mx.microsoft."}
-		sight, planned := c.planned(t, h)
+		zoneRead, plan := c.storeAndPlan(t, h)
 		c.records += "\nblog 300 CNAME blog.elsewhere.test."
-		h.put(t, c.zone(), c.parseRecords(c.records))
+		h.replaceRecords(t, c.zone(), c.parseRecords(c.records))
 		before := h.storedRecords(t, c.zone())
-		must(t, c.applyIfUnchanged(t.Context(), h.provider(), sight, planned))
+		must(t, c.applyIfUnchanged(t.Context(), h.provider(), zoneRead, plan))
 		c.checkRecords(t, new(caseTotals), before, h.storedRecords(t, c.zone()))
 	})
 }
 
+// run checks that the records of a zone that was changed after its plan are not written.
 func (v zoneChange) run(t *testing.T, h zoneHost) {
 	c := zoneCase{name: "moved-" + v.name, records: unprovisionedZone}
-	sight, planned := c.planned(t, h)
+	zoneRead, plan := c.storeAndPlan(t, h)
 	removedLines := c.parseRecords(v.removed)
-	now := slices.DeleteFunc(c.parseRecords(c.records), func(line zoneLine) bool { return slices.Contains(removedLines, line) })
-	h.put(t, c.zone(), append(now, c.parseRecords(v.added)...))
+	remaining := slices.DeleteFunc(c.parseRecords(c.records), func(line zoneLine) bool { return slices.Contains(removedLines, line) })
+	h.replaceRecords(t, c.zone(), append(remaining, c.parseRecords(v.added)...))
 	before := rawTexts(h.storedRecords(t, c.zone()))
-	if err := c.applyIfUnchanged(t.Context(), h.provider(), sight, planned); !dns.IsChanged(err) {
+	if err := c.applyIfUnchanged(t.Context(), h.provider(), zoneRead, plan); !dns.IsChanged(err) {
 		t.Errorf("planned again: %v", err)
 	}
-	if !v.unrelated {
-		if err := applyPlan(t.Context(), h.provider(), planned); !dns.IsChanged(err) {
-			t.Errorf("written as it was planned: %v", err)
+	if !v.isUnrelated {
+		if err := applyPlan(t.Context(), h.provider(), plan); !dns.IsChanged(err) {
+			t.Errorf("written as planned: %v", err)
 		}
 	}
 	if diff := cmp.Diff(before, rawTexts(h.storedRecords(t, c.zone()))); diff != "" {
@@ -96,16 +99,16 @@ func (v zoneChange) run(t *testing.T, h zoneHost) {
 	}
 }
 
-// planned puts the records of a zone at its provider and plans it.
-func (c zoneCase) planned(t *testing.T, h zoneHost) (dns.ZoneRead, dns.Plan) {
+// storeAndPlan stores the records of a zone at its provider and plans the changes of the zone.
+func (c zoneCase) storeAndPlan(t *testing.T, h zoneHost) (dns.ZoneRead, dns.Plan) {
 	t.Helper()
-	h.put(t, c.zone(), c.parseRecords(c.records))
-	sight := h.read(t, c)
-	p := dns.NewPlan(c.offer(), sight, nil)
+	h.replaceRecords(t, c.zone(), c.parseRecords(c.records))
+	zoneRead := h.readDNS(t, c)
+	p := dns.NewPlan(c.offer(), zoneRead, nil)
 	if !p.SafeToApply() || len(p.Changes) != 6 {
 		t.Fatalf("%s: %+v", p.Reason, p.Items)
 	}
-	return sight, p
+	return zoneRead, p
 }
 
 // applyPlan writes the changes of a plan without planning again.

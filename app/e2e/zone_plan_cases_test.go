@@ -9,10 +9,11 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-// wantItems is the wanted plan item for each purpose.
+// wantItems are the wanted plan items by purpose, in the format of zoneCase.want.
 type wantItems = map[dns.Purpose]string
 
-// verificationTexts are the verification records of 50 services. They need an answer over TCP.
+// verificationTexts returns the verification records of 50 services. Their DNS answer is too long
+// for UDP.
 func verificationTexts() string {
 	var all strings.Builder
 	for i := range 50 {
@@ -21,7 +22,7 @@ func verificationTexts() string {
 	return all.String()
 }
 
-// website is the records that nearly every zone has besides mail.
+// website are the records that nearly every zone has besides those for mail.
 const website = `
 @ 600 A 192.0.2.80
 @ 600 AAAA 2001:db8::80
@@ -30,15 +31,15 @@ shop 60 CNAME shop.elsewhere.test.
 `
 
 var mxCases = []zoneCase{
-	{name: "mx-right-but-later", records: "@ 300 MX 10 {d-}.r4nd.mx.microsoft.", want: wantItems{"mx": "preserve present +mx_preference"}},
+	{name: "mx-right-with-lower-priority", records: "@ 300 MX 10 {d-}.r4nd.mx.microsoft.", want: wantItems{"mx": "preserve present +mx_preference"}},
 	{name: "mx-mixed", records: "@ 300 MX 0 {d-}.r4nd.mx.microsoft.\n@ 300 MX 10 mx.elsewhere.test.", want: wantItems{"mx": "conflict mx_mixed"}},
-	{name: "mx-other", records: "@ 300 MX 1 aspmx.l.google.com.\n@ 300 MX 5 alt1.aspmx.l.google.com.", want: wantItems{"mx": "conflict mx_other_provider blocking"}},
+	{name: "mx-other-provider", records: "@ 300 MX 1 aspmx.l.google.com.\n@ 300 MX 5 alt1.aspmx.l.google.com.", want: wantItems{"mx": "conflict mx_other_provider blocking"}},
 	{
-		name: "mx-routing", records: "@ 300 MX 7 route1.mx.cloudflare.net.\n@ 300 TXT v=spf1 include:_spf.elsewhere.test ~all",
+		name: "mx-forwarding-provider", records: "@ 300 MX 7 route1.mx.cloudflare.net.\n@ 300 TXT v=spf1 include:_spf.elsewhere.test ~all",
 		want: wantItems{"mx": "conflict mx_other_provider blocking", "spf": "update spf_merged"},
 	},
 	{name: "mx-null", records: "@ 300 MX 0 .", want: wantItems{"mx": "conflict mx_null blocking"}},
-	{name: "mx-nowhere", records: "@ 300 MX 0 nothing.elsewhere.test.", want: wantItems{"mx": "conflict mx_broken blocking"}},
+	{name: "mx-host-without-address", records: "@ 300 MX 0 nothing.elsewhere.test.", want: wantItems{"mx": "conflict mx_broken blocking"}},
 	{name: "mx-alias", records: "@ 300 MX 0 alias.elsewhere.test.", want: wantItems{"mx": "conflict mx_broken blocking"}},
 	{
 		name: "mx-earlier-platform", records: website + "@ 77 MX 0 {d-}.mail.protection.outlook.com.",
@@ -46,12 +47,12 @@ var mxCases = []zoneCase{
 		want: wantItems{"mx": "update mx_platform_migration"},
 	},
 	{
-		name: "mx-proof", records: "@ 300 MX 32767 ms12345678.msv1.invalid.",
+		name: "mx-verification-record", records: "@ 300 MX 32767 ms12345678.msv1.invalid.",
 		removed: "@ 300 MX 32767 ms12345678.msv1.invalid.", added: "@ 300 MX 0 {d-}.r4nd.mx.microsoft.",
 		want: wantItems{"mx": "update mx_platform_migration"},
 	},
 	{
-		name: "mx-proof-earlier-tenant", records: "@ 300 MX 32767 ms99999999.msv1.invalid.\n@ 300 MX 0 {d-}.r4nd.mx.microsoft.",
+		name: "mx-verification-earlier-tenant", records: "@ 300 MX 32767 ms99999999.msv1.invalid.\n@ 300 MX 0 {d-}.r4nd.mx.microsoft.",
 		removed: "@ 300 MX 32767 ms99999999.msv1.invalid.", want: wantItems{"mx": "update mx_platform_migration"},
 	},
 }
@@ -84,9 +85,9 @@ var dmarcCases = []zoneCase{
 		name: "dmarc-strict", records: "_dmarc 300 TXT v=DMARC1; p=reject; adkim=s; rua=mailto:d@elsewhere.test",
 		want: wantItems{"dmarc": "preserve dmarc_present +dmarc_strict"},
 	},
-	{name: "dmarc-two", records: "_dmarc 300 TXT v=DMARC1; p=none\n_dmarc 300 TXT v=DMARC1; p=reject", want: wantItems{"dmarc": "conflict dmarc_multiple"}},
+	{name: "dmarc-two-policies", records: "_dmarc 300 TXT v=DMARC1; p=none\n_dmarc 300 TXT v=DMARC1; p=reject", want: wantItems{"dmarc": "conflict dmarc_multiple"}},
 	{name: "dmarc-syntax", records: "_dmarc 300 TXT v=DMARC1; p", want: wantItems{"dmarc": "conflict dmarc_syntax"}},
-	{name: "dmarc-beside-others", records: "_dmarc 300 TXT hello", want: wantItems{}},
+	{name: "dmarc-absent-beside-other-text", records: "_dmarc 300 TXT hello", want: wantItems{}},
 	{name: "dmarc-alias", records: "_dmarc 300 CNAME _dmarc.elsewhere.test.", want: wantItems{"dmarc": "preserve dmarc_alias"}},
 	{
 		name: "dmarc-inherited", at: "mail", records: website + "_dmarc 300 TXT v=DMARC1; p=reject\n@ 300 MX 1 aspmx.l.google.com.",
@@ -94,11 +95,11 @@ var dmarcCases = []zoneCase{
 	},
 }
 
-// overridden is the wanted plan item for a new record that replaces the answer of a wildcard.
-const overridden = "create missing +wildcard_overridden"
+// overWildcard is the wanted plan item for a new record that replaces the answer of a wildcard.
+const overWildcard = "create missing +wildcard_overridden"
 
 var otherCases = []zoneCase{
-	{name: "fresh"},
+	{name: "empty-zone"},
 	{name: "with-a-website", records: website + "@ 300 CAA 0 issue \"ca.elsewhere.test\"\n_sip._tls 300 SRV 1 2 443 sip.elsewhere.test."},
 	{name: "autodiscover-address", records: "autodiscover 300 A 192.0.2.9", want: wantItems{"autodiscover": "conflict autodiscover_taken"}},
 	{name: "autodiscover-alias", records: "autodiscover 300 CNAME cpanel.elsewhere.test.", want: wantItems{"autodiscover": "conflict autodiscover_taken"}},
@@ -106,12 +107,12 @@ var otherCases = []zoneCase{
 		name: "alias-at-the-domain", at: "www", records: website,
 		want: wantItems{"verification": "conflict cname_at_domain blocking", "mx": "conflict cname_at_domain blocking", "spf": "conflict cname_at_domain blocking"},
 	},
-	{name: "fifty-proofs", records: verificationTexts()},
+	{name: "fifty-verification-texts", records: verificationTexts()},
 	{name: "other-tenants", records: "@ 300 TXT MS=ms11111111\n@ 300 TXT MS=ms22222222"},
 	{name: "odd-bytes", records: `@ 300 TXT "\255\254 \"quoted\" back\\slash; semi\009colon"` + "\n@ 300 TXT \"\" \"after an empty string\""},
 	{name: "odd-ttl", records: "@ 77 TXT something\n@ 86400 MX 5 {d-}.r4nd.mx.microsoft.", want: wantItems{"mx": "preserve present +mx_preference"}},
 	{
-		name: "letters-and-dots",
+		name: "upper-and-lower-case",
 		records: "@ 300 TXT V=SPF1 +Include:SPF.Protection.Outlook.COM ~ALL\n@ 300 TXT MS=ms12345678\n@ 300 MX 0 {d-}.R4ND.MX.Microsoft.\n" +
 			"autodiscover 300 CNAME AutoDiscover.Outlook.COM.\nselector1._domainkey 300 CNAME Selector1-{d-}._DomainKey.Contoso.r-v1.dkim.mail.microsoft.\n" +
 			"selector2._domainkey 300 CNAME selector2-{d-}._domainkey.contoso.r-v1.DKIM.mail.microsoft.",
@@ -120,29 +121,29 @@ var otherCases = []zoneCase{
 	},
 	{
 		name: "wildcard-text", records: "* 300 TXT v=spf1 -all",
-		want: wantItems{"autodiscover": overridden, "dmarc": overridden, "dkim_selector1": overridden, "dkim_selector2": overridden},
+		want: wantItems{"autodiscover": overWildcard, "dmarc": overWildcard, "dkim_selector1": overWildcard, "dkim_selector2": overWildcard},
 	},
 	{
 		name: "wildcard-alias", records: "* 300 CNAME web.elsewhere.test.",
-		want: wantItems{"autodiscover": overridden, "dmarc": overridden, "dkim_selector1": overridden, "dkim_selector2": overridden},
+		want: wantItems{"autodiscover": overWildcard, "dmarc": overWildcard, "dkim_selector1": overWildcard, "dkim_selector2": overWildcard},
 	},
-	{name: "wildcard-policy", records: "* 300 TXT v=DMARC1; p=reject", want: wantItems{"dmarc": "preserve dmarc_present +dmarc_strict",
-		"autodiscover": overridden, "dkim_selector1": overridden, "dkim_selector2": overridden}},
+	{name: "wildcard-dmarc", records: "* 300 TXT v=DMARC1; p=reject", want: wantItems{"dmarc": "preserve dmarc_present +dmarc_strict",
+		"autodiscover": overWildcard, "dkim_selector1": overWildcard, "dkim_selector2": overWildcard}},
 	{
-		name: "lives-by-a-wildcard", at: "mail", records: "* 60 TXT v=spf1 mx ~all\n* 60 TXT something",
-		want: wantItems{"verification": overridden, "spf": "update spf_merged +wildcard_overridden", "mx": overridden,
-			"autodiscover": overridden, "dmarc": overridden, "dkim_selector1": overridden, "dkim_selector2": overridden},
+		name: "domain-of-a-wildcard", at: "mail", records: "* 60 TXT v=spf1 mx ~all\n* 60 TXT something",
+		want: wantItems{"verification": overWildcard, "spf": "update spf_merged +wildcard_overridden", "mx": overWildcard,
+			"autodiscover": overWildcard, "dmarc": overWildcard, "dkim_selector1": overWildcard, "dkim_selector2": overWildcard},
 		added: "mail 60 TXT v=spf1 mx {spf} ~all\nmail 60 TXT something",
 	},
-	{name: "mail-by-a-wildcard", at: "mail", records: "* 300 MX 1 mx.elsewhere.test.", want: wantItems{
-		"mx": "conflict mx_other_provider blocking", "verification": overridden, "spf": overridden}},
+	{name: "mx-of-a-wildcard", at: "mail", records: "* 300 MX 1 mx.elsewhere.test.", want: wantItems{
+		"mx": "conflict mx_other_provider blocking", "verification": overWildcard, "spf": overWildcard}},
 }
 
 // allZoneCases returns the cases that are the same at all providers.
 func allZoneCases() []zoneCase {
 	var all []zoneCase
-	for _, some := range [][]zoneCase{spfCases, mxCases, dkimCases, dmarcCases, otherCases} {
-		all = append(all, some...)
+	for _, cases := range [][]zoneCase{spfCases, mxCases, dkimCases, dmarcCases, otherCases} {
+		all = append(all, cases...)
 	}
 	return all
 }
@@ -200,10 +201,10 @@ var spfCases = []zoneCase{
 	mergedSPF("spf-split-in-a-word", `"v=spf1 include:_sp" "f.elsewhere.test -all"`, "v=spf1 include:_spf.elsewhere.test {spf} -all"),
 	mergedSPF("spf-nine-lookups", "v=spf1 include:_six.elsewhere.test a ~all", "v=spf1 include:_six.elsewhere.test a {spf} ~all", "+spf_lookups_near_limit"),
 	mergedSPF("spf-ten-lookups", "v=spf1 include:_six.elsewhere.test a mx ~all", "v=spf1 include:_six.elsewhere.test a mx {spf} ~all", "+spf_lookups_near_limit"),
-	mergedSPF("spf-void-name", "v=spf1 include:nothing.elsewhere.test ~all", "v=spf1 include:nothing.elsewhere.test {spf} ~all", "+spf_reference_broken"),
+	mergedSPF("spf-name-without-records", "v=spf1 include:nothing.elsewhere.test ~all", "v=spf1 include:nothing.elsewhere.test {spf} ~all", "+spf_reference_broken"),
 	unmergedSPF("spf-eleven-lookups", "v=spf1 include:_six.elsewhere.test a mx ptr ~all", "conflict spf_lookup_limit blocking"),
 	{
-		name: "spf-unknown-name", records: "@ 300 TXT v=spf1 include:_spf.unreachable.example ~all",
+		name: "spf-unreachable-name", records: "@ 300 TXT v=spf1 include:_spf.unreachable.example ~all",
 		want: wantItems{"spf": "conflict spf_lookups_unknown blocking"}, onlyAt: "powerdns", // the sandbox's DNS answers for all names
 	},
 	unmergedSPF("spf-syntax", "v=spf1 ip4:300.1.2.3 -all", "conflict spf_syntax blocking"),
@@ -211,15 +212,15 @@ var spfCases = []zoneCase{
 	unmergedSPF("spf-negated", "v=spf1 a -{spf} ~all", "conflict spf_include_negated blocking"),
 	unmergedSPF("spf-no-mail", "v=spf1 -all", "conflict spf_was_no_mail blocking"),
 	unmergedSPF("spf-nested", "v=spf1 include:_agency.elsewhere.test -all", "preserve spf_indirect"),
-	unmergedSPF("spf-redirect-to-it", "v=spf1 redirect=_agency.elsewhere.test", "preserve spf_indirect"),
+	unmergedSPF("spf-redirect-to-include", "v=spf1 redirect=_agency.elsewhere.test", "preserve spf_indirect"),
 	unmergedSPF("spf-two", "v=spf1 a ~all\n@ 300 TXT v=spf1 mx -all", "conflict spf_multiple blocking"),
 	{
-		name: "spf-twins", records: "@ 300 TXT v=spf1 mx ~all\n" + `@ 300 TXT "v=spf1 " "mx ~all"`,
+		name: "spf-duplicates", records: "@ 300 TXT v=spf1 mx ~all\n" + `@ 300 TXT "v=spf1 " "mx ~all"`,
 		removed: "@ 300 TXT v=spf1 mx ~all\n" + `@ 300 TXT "v=spf1 " "mx ~all"`, added: "@ 300 TXT v=spf1 mx {spf} ~all",
 		want: wantItems{"spf": "update spf_merged"}, onlyAt: "powerdns", // Cloudflare refuses a duplicate record
 	},
 	{
-		name: "spf-twins-with-it", records: "@ 300 TXT v=spf1 {spf} -all\n" + `@ 300 TXT "v=spf1 " "{spf} -all"`,
+		name: "spf-duplicates-with-include", records: "@ 300 TXT v=spf1 {spf} -all\n" + `@ 300 TXT "v=spf1 " "{spf} -all"`,
 		removed: `@ 300 TXT "v=spf1 " "{spf} -all"`, want: wantItems{"spf": "update spf_duplicates"}, onlyAt: "powerdns",
 	},
 	{

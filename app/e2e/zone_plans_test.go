@@ -22,17 +22,17 @@ import (
 // zoneCase is a zone with its records and the wanted plan and result.
 //
 // Records are lines of name, TTL, type and content. {d} stands for the domain, {d-} for the domain
-// with dashes instead of dots, {spf} for the mail platform's include. Text that begins with a quote
-// is in zone file format, other text is literal.
+// with dashes instead of dots, and {spf} for the mail platform's include. A TXT content that begins
+// with a quote is in zone file format. Other TXT content is literal.
 type zoneCase struct {
 	name    string // the zone is name.messy.test
-	at      string // the label of the domain in the zone; "" is the apex
+	at      string // the label of the domain in the zone, or "" for the apex
 	records string
-	// want is the plan item for each purpose: "action reason", then "blocking" and the notes with a
-	// plus. A purpose without an entry is missing and created.
+	// want has the plan item of each purpose: the action and the reason, then "blocking" if it
+	// blocks, then each note with a plus. A purpose without an entry has "create missing".
 	want map[dns.Purpose]string
-	// removed are the lines of records that are replaced by those of added. Created records are not
-	// listed.
+	// removed are the lines of records that the plan replaces with the lines of added. Records that
+	// the plan creates are not in added.
 	removed, added string
 	onlyAt         string // the only provider that can host the zone
 	// differsFromDNS is set if the provider's record list differs from its DNS answers and leads to
@@ -42,6 +42,7 @@ type zoneCase struct {
 
 func (c zoneCase) zone() string { return c.name + ".messy.test" }
 
+// domain returns the domain whose records are planned.
 func (c zoneCase) domain() string {
 	if c.at != "" {
 		return c.at + "." + c.zone()
@@ -80,6 +81,7 @@ func (l zoneLine) value() string {
 
 func (l zoneLine) String() string { return fmt.Sprint(l.key(), " ", l.ttl, " ", l.value()) }
 
+// key returns the name and the type, which records of one set have in common.
 func (l zoneLine) key() string { return strings.ToLower(l.name) + " " + string(l.recordType) }
 
 // parseRecords parses the records of a zone.
@@ -88,6 +90,7 @@ func (c zoneCase) parseRecords(text string) []zoneLine {
 	return parseZoneLines(c.zone(), strings.NewReplacer("{d}", c.domain(), "{d-}", dashes, "{spf}", platformInclude).Replace(text))
 }
 
+// parseZoneLines parses records of a zone, one a line.
 func parseZoneLines(zone, text string) []zoneLine {
 	var out []zoneLine
 	for row := range strings.Lines(text) {
@@ -109,8 +112,11 @@ func parseZoneLines(zone, text string) []zoneLine {
 }
 
 // expectedItem returns the wanted plan item of a purpose.
-func (c zoneCase) expectedItem(of dns.Purpose) string { return cmp.Or(c.want[of], "create missing") }
+func (c zoneCase) expectedItem(purpose dns.Purpose) string {
+	return cmp.Or(c.want[purpose], "create missing")
+}
 
+// describeItem returns a plan item in the format of zoneCase.want.
 func describeItem(i dns.Item) string {
 	words := []string{string(i.Action), string(i.Reason)}
 	if i.Blocking {
@@ -122,8 +128,8 @@ func describeItem(i dns.Item) string {
 	return strings.Join(words, " ")
 }
 
-// blocked reports whether an item blocks, so that nothing may be written.
-func (c zoneCase) blocked() bool {
+// isBlocked reports whether a wanted plan item is blocking, so that nothing may be written.
+func (c zoneCase) isBlocked() bool {
 	for _, want := range c.want {
 		if strings.Contains(want, " blocking") {
 			return true
@@ -135,27 +141,27 @@ func (c zoneCase) blocked() bool {
 // expectedRecords returns the wanted records after the run.
 func (c zoneCase) expectedRecords() []zoneLine {
 	linesBefore := c.parseRecords(c.records)
-	if c.blocked() {
+	if c.isBlocked() {
 		return linesBefore
 	}
 	removedLines, addedLines := c.parseRecords(c.removed), c.parseRecords(c.added)
-	out := slices.DeleteFunc(linesBefore, func(line zoneLine) bool { return slices.Contains(removedLines, line) })
-	out = append(out, addedLines...)
+	expected := slices.DeleteFunc(linesBefore, func(line zoneLine) bool { return slices.Contains(removedLines, line) })
+	expected = append(expected, addedLines...)
 	for _, d := range dns.DesiredRecords(c.domain(), c.offer()) {
 		if !strings.HasPrefix(c.expectedItem(d.Purpose), "create") {
 			continue
 		}
-		made := zoneLine{d.Name, 3600, d.Type, d.Content}
+		created := zoneLine{d.Name, 3600, d.Type, d.Content}
 		if d.Type == dns.MX {
-			made.text = fmt.Sprint(d.Preference, " ", d.Content)
+			created.text = fmt.Sprint(d.Preference, " ", d.Content)
 		}
 		// A new record of an existing set gets the TTL of the set.
-		if i := slices.IndexFunc(out, func(line zoneLine) bool { return line.key() == made.key() }); i >= 0 {
-			made.ttl = out[i].ttl
+		if i := slices.IndexFunc(expected, func(line zoneLine) bool { return line.key() == created.key() }); i >= 0 {
+			created.ttl = expected[i].ttl
 		}
-		out = append(out, made)
+		expected = append(expected, created)
 	}
-	return out
+	return expected
 }
 
 const platformInclude = "include:spf.protection.outlook.com"
@@ -189,6 +195,7 @@ func (c zoneCase) offer() dns.Offer {
 // caseTotals counts the results of all cases of a test.
 type caseTotals struct{ zones, written, refused, destroyed, wrong, unexplained atomic.Int64 }
 
+// runZoneCases runs the cases that the provider with this name can host.
 func runZoneCases(t *testing.T, h zoneHost, zones []zoneCase, name string) {
 	t.Helper()
 	var s caseTotals
@@ -210,42 +217,42 @@ func runZoneCases(t *testing.T, h zoneHost, zones []zoneCase, name string) {
 
 // planAndApply plans a zone, applies the plan if it is safe, and checks the result.
 func (c zoneCase) planAndApply(t *testing.T, h zoneHost, s *caseTotals) {
-	h.put(t, c.zone(), c.parseRecords(c.records))
+	h.replaceRecords(t, c.zone(), c.parseRecords(c.records))
 	before := h.storedRecords(t, c.zone())
-	sight := h.read(t, c)
-	public := dns.NewPlan(c.offer(), sight, nil)
+	zoneRead := h.readDNS(t, c)
+	public := dns.NewPlan(c.offer(), zoneRead, nil)
 	c.checkPlan(t, s, public)
-	planned := c.providerPlan(t, h.provider(), sight)
+	planned := c.providerPlan(t, h.provider(), zoneRead)
 	if (public.Hash() != planned.Hash()) != c.differsFromDNS {
 		t.Errorf("the provider's own list leads to a different plan: %+v, not %+v", planned.Items, public.Items)
 	}
-	if planned.SafeToApply() == c.blocked() {
+	if planned.SafeToApply() == c.isBlocked() {
 		t.Fatalf("safe to apply is %v: %s", planned.SafeToApply(), planned.Reason)
 	}
 	if !planned.SafeToApply() {
 		s.refused.Add(1)
 	} else {
 		s.written.Add(1)
-		must(t, c.applyIfUnchanged(t.Context(), h.provider(), sight, planned))
+		must(t, c.applyIfUnchanged(t.Context(), h.provider(), zoneRead, planned))
 	}
 	c.checkRecords(t, s, before, h.storedRecords(t, c.zone()))
 	c.checkPlanAfterwards(t, h, public)
 }
 
-// providerPlan returns the plan as the service makes it before a write: with the provider's record
-// list in place of the answers of public DNS.
-func (c zoneCase) providerPlan(t *testing.T, provider ports.DNSProvider, sight dns.ZoneRead) dns.Plan {
+// providerPlan returns the plan that the service makes before a write. It uses the provider's
+// record list in place of the answers of public DNS.
+func (c zoneCase) providerPlan(t *testing.T, provider ports.DNSProvider, zoneRead dns.ZoneRead) dns.Plan {
 	t.Helper()
 	zone, err := provider.Zone(t.Context(), c.zone())
 	must(t, err)
 	storedSets, err := provider.Records(t.Context(), zone)
 	must(t, err)
-	return dns.NewPlan(c.offer(), sight.WithProviderRecords(storedSets), nil)
+	return dns.NewPlan(c.offer(), zoneRead.WithProviderRecords(storedSets), nil)
 }
 
 // applyIfUnchanged applies a plan as the service does: it plans again from the provider's current
 // records and writes only if the plan is the same.
-func (c zoneCase) applyIfUnchanged(ctx context.Context, provider ports.DNSProvider, sight dns.ZoneRead, p dns.Plan) error {
+func (c zoneCase) applyIfUnchanged(ctx context.Context, provider ports.DNSProvider, zoneRead dns.ZoneRead, p dns.Plan) error {
 	zone, err := provider.Zone(ctx, p.Zone)
 	if err != nil {
 		return err
@@ -254,7 +261,7 @@ func (c zoneCase) applyIfUnchanged(ctx context.Context, provider ports.DNSProvid
 	if err != nil {
 		return err
 	}
-	if dns.NewPlan(c.offer(), sight.WithProviderRecords(storedSets), nil).Hash() != p.Hash() {
+	if dns.NewPlan(c.offer(), zoneRead.WithProviderRecords(storedSets), nil).Hash() != p.Hash() {
 		return dns.ChangedError()
 	}
 	_, err = provider.Apply(ctx, zone, p.Changes)
@@ -281,37 +288,38 @@ func (c zoneCase) checkPlan(t *testing.T, s *caseTotals, p dns.Plan) {
 	}
 }
 
-// checkRecords compares a zone before and after. Each record that no plan replaces must be equal to
-// the byte, and exactly the planned records must be added.
+// checkRecords compares a zone before and after. Each record that the plan does not replace must
+// be unchanged, and exactly the planned records must be added.
 func (c zoneCase) checkRecords(t *testing.T, s *caseTotals, before, after []storedRecord) {
 	t.Helper()
-	gone := sortedTexts(c.parseRecords(c.removed))
-	if c.blocked() {
-		gone = nil
+	replaced := sortedTexts(c.parseRecords(c.removed))
+	if c.isBlocked() {
+		replaced = nil
 	}
-	left := rawTexts(after)
+	remaining := rawTexts(after)
 	for _, r := range before {
-		if slices.Contains(gone, r.String()) {
+		if slices.Contains(replaced, r.String()) {
 			continue
 		}
-		i := slices.Index(left, r.raw)
+		i := slices.Index(remaining, r.raw)
 		if i < 0 {
 			s.destroyed.Add(1)
 			t.Errorf("%s is gone", r.raw)
 			continue
 		}
-		left = slices.Delete(left, i, i+1)
+		remaining = slices.Delete(remaining, i, i+1)
 	}
-	var now []zoneLine
+	var got []zoneLine
 	for _, r := range after {
-		now = append(now, r.zoneLine)
+		got = append(got, r.zoneLine)
 	}
-	if diff := gocmp.Diff(sortedTexts(c.expectedRecords()), sortedTexts(now)); diff != "" {
+	if diff := gocmp.Diff(sortedTexts(c.expectedRecords()), sortedTexts(got)); diff != "" {
 		s.wrong.Add(1)
 		t.Errorf("the zone afterwards (-want +got):\n%s", diff)
 	}
 }
 
+// sortedTexts returns the records as sorted texts.
 func sortedTexts(lines []zoneLine) []string {
 	var out []string
 	for _, line := range lines {
@@ -320,37 +328,38 @@ func sortedTexts(lines []zoneLine) []string {
 	return slices.Sorted(slices.Values(out))
 }
 
-func rawTexts(all []storedRecord) []string {
+// rawTexts returns the records in the provider's format.
+func rawTexts(records []storedRecord) []string {
 	var out []string
-	for _, r := range all {
+	for _, r := range records {
 		out = append(out, r.raw)
 	}
 	return out
 }
 
-// checkPlanAfterwards reads the zone again by DNS. The planned records are present, and a new plan
-// has no changes left except for conflicts.
+// checkPlanAfterwards reads the zone again by DNS. It checks that the planned records are present,
+// and that a new plan has no changes. Only conflicts may remain.
 func (c zoneCase) checkPlanAfterwards(t *testing.T, h zoneHost, p dns.Plan) {
 	t.Helper()
-	sight := h.read(t, c)
-	now := dns.NewPlan(c.offer(), sight, nil)
-	if c.blocked() {
-		if now.Hash() != p.Hash() {
-			t.Errorf("without a write the plan has become %+v", now.Items)
+	zoneRead := h.readDNS(t, c)
+	after := dns.NewPlan(c.offer(), zoneRead, nil)
+	if c.isBlocked() {
+		if after.Hash() != p.Hash() {
+			t.Errorf("without a write the plan has become %+v", after.Items)
 		}
 		return
 	}
-	if len(now.Changes) != 0 || !now.SafeToApply() {
-		t.Errorf("not done yet: %+v %s", now.Changes, now.Reason)
+	if len(after.Changes) != 0 || !after.SafeToApply() {
+		t.Errorf("not done yet: %+v %s", after.Changes, after.Reason)
 	}
-	for i, item := range now.Items {
-		was := p.Items[i]
-		if item.Action != dns.Preserve && (was.Action != dns.Conflict || item.Reason != was.Reason) {
-			t.Errorf("%s has become %s", describeItem(was), describeItem(item))
+	for i, item := range after.Items {
+		itemBefore := p.Items[i]
+		if item.Action != dns.Preserve && (itemBefore.Action != dns.Conflict || item.Reason != itemBefore.Reason) {
+			t.Errorf("%s has become %s", describeItem(itemBefore), describeItem(item))
 		}
-		writes := was.Action == dns.Create || was.Action == dns.Update
-		if writes && !slices.Contains(dns.Find(sight.Sets, was.Name, was.Type).Values, was.Desired) {
-			t.Errorf("the servers do not show %q at %s", was.Desired, was.Name)
+		isWritten := itemBefore.Action == dns.Create || itemBefore.Action == dns.Update
+		if isWritten && !slices.Contains(dns.Find(zoneRead.Sets, itemBefore.Name, itemBefore.Type).Values, itemBefore.Desired) {
+			t.Errorf("the servers do not show %q at %s", itemBefore.Desired, itemBefore.Name)
 		}
 	}
 }

@@ -26,9 +26,9 @@ import (
 )
 
 const (
-	caller = `SELECT k.account_id, a.active, p.tenant_slots FROM api_keys k JOIN accounts a ON a.account_id = k.account_id
+	callerQuery = `SELECT k.account_id, a.active, p.tenant_slots FROM api_keys k JOIN accounts a ON a.account_id = k.account_id
 		JOIN plans p ON p.name = a.plan WHERE k.hash = $1 AND k.revoked_at IS NULL`
-	list = `SELECT t.id, t.guid, t.name, t.builtin_domain, t.default_domain, t.bootstrap, t.discovery, t.consented_at, t.last_sync_at,
+	listQuery = `SELECT t.id, t.guid, t.name, t.builtin_domain, t.default_domain, t.bootstrap, t.discovery, t.consented_at, t.last_sync_at,
 		COALESCE(d.held, 0), COALESCE(m.held, 0) FROM tenants t
 		LEFT JOIN (SELECT tenant_id, COUNT(*) AS held, COUNT(*) FILTER (WHERE verified) AS verified,
 			COUNT(*) FILTER (WHERE dkim) AS signed, COUNT(*) FILTER (WHERE verification_seen AND NOT verified) AS published
@@ -36,7 +36,7 @@ const (
 		LEFT JOIN (SELECT tenant_id, COUNT(*) AS held FROM mailboxes
 			WHERE account_id = $1 AND stage IN ('ready') GROUP BY tenant_id) AS m ON m.tenant_id = t.id
 		WHERE t.account_id = $1 ORDER BY t.consented_at DESC, t.id DESC`
-	change = `UPDATE mailboxes SET daily_send_limit = $1 WHERE id = $2`
+	limitUpdate = `UPDATE mailboxes SET daily_send_limit = $1 WHERE id = $2`
 )
 
 // commits is the number of commits of a write in the service: the claim of the Idempotency-Key, the
@@ -100,14 +100,15 @@ func counter(url string) func(r *http.Request) error {
 	}
 }
 
+// handler answers each request with the same number of round trips as the service.
 func handler(db *sql.DB, count func(r *http.Request) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var tenants []tenant
 		var err error
 		if r.Method == http.MethodPatch {
-			err = commit(r, db)
+			err = runCommits(r, db)
 		} else {
-			tenants, err = answer(r, db)
+			tenants, err = listTenants(r, db)
 		}
 		if err == nil {
 			err = count(r)
@@ -121,24 +122,26 @@ func handler(db *sql.DB, count func(r *http.Request) error) http.Handler {
 	})
 }
 
-func commit(r *http.Request, db *sql.DB) error {
+// runCommits runs the updates of a write, each with its own commit.
+func runCommits(r *http.Request, db *sql.DB) error {
 	for i := range commits {
-		if _, err := db.ExecContext(r.Context(), change, i, path.Base(r.URL.Path)); err != nil {
+		if _, err := db.ExecContext(r.Context(), limitUpdate, i, path.Base(r.URL.Path)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func answer(r *http.Request, db *sql.DB) (tenants []tenant, err error) {
+// listTenants runs the statements of the tenant list.
+func listTenants(r *http.Request, db *sql.DB) (tenants []tenant, err error) {
 	hash := sha256.Sum256([]byte(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")))
 	var account string
 	var active bool
 	var slots int
-	if err := db.QueryRowContext(r.Context(), caller, hash[:]).Scan(&account, &active, &slots); err != nil {
+	if err := db.QueryRowContext(r.Context(), callerQuery, hash[:]).Scan(&account, &active, &slots); err != nil {
 		return nil, err
 	}
-	rows, err := db.QueryContext(r.Context(), list, account)
+	rows, err := db.QueryContext(r.Context(), listQuery, account)
 	if err != nil {
 		return nil, err
 	}

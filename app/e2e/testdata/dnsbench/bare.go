@@ -18,28 +18,28 @@ import (
 
 // barePlan sends the DNS queries of plan and decides nothing.
 func barePlan(ctx context.Context, in input) (figures, error) {
-	seconds, err := each(in.Domains, planners, func(_ int, w wanted) error {
+	seconds, err := forEachDomain(in.Domains, planners, func(_ int, w domainOffer) error {
 		d := w.Domain + "."
 		for _, q := range []struct {
-			name string
-			of   uint16
+			name      string
+			queryType uint16
 		}{
 			{d, wire.TypeSOA}, {d, wire.TypeSOA}, {d, wire.TypeNS}, {"_dmarc.messy.test.", wire.TypeTXT}, {"_dmarc.test.", wire.TypeTXT},
 			{"_spf.elsewhere.test.", wire.TypeTXT}, {"spf.protection.outlook.com.", wire.TypeTXT},
 		} {
-			if err := put(ctx, in.Resolver, q.name, q.of, true); err != nil {
+			if err := query(ctx, in.Resolver, q.name, q.queryType, true); err != nil {
 				return err
 			}
 		}
 		for _, server := range []string{"127.0.0.1", "127.0.0.2"} {
 			for _, q := range []struct {
-				name string
-				of   uint16
+				name      string
+				queryType uint16
 			}{
 				{d, wire.TypeSOA}, {d, wire.TypeNS}, {d, wire.TypeMX}, {d, wire.TypeTXT}, {"_dmarc." + d, wire.TypeTXT},
 				{"selector1._domainkey." + d, wire.TypeCNAME}, {"selector2._domainkey." + d, wire.TypeCNAME}, {"autodiscover." + d, wire.TypeCNAME},
 			} {
-				if err := put(ctx, fmt.Sprint(server, ":", in.Port), q.name, q.of, false); err != nil {
+				if err := query(ctx, fmt.Sprint(server, ":", in.Port), q.name, q.queryType, false); err != nil {
 					return err
 				}
 			}
@@ -49,8 +49,9 @@ func barePlan(ctx context.Context, in input) (figures, error) {
 	return figures{Seconds: seconds}, err
 }
 
-func put(ctx context.Context, server, name string, of uint16, recursive bool) error {
-	m := new(wire.Msg).SetQuestion(name, of)
+// query sends one DNS query with EDNS.
+func query(ctx context.Context, server, name string, queryType uint16, recursive bool) error {
+	m := new(wire.Msg).SetQuestion(name, queryType)
 	m.RecursionDesired = recursive
 	m.SetEdns0(1232, false)
 	answer, _, err := new(wire.Client).ExchangeContext(ctx, m, server)
@@ -62,17 +63,17 @@ func put(ctx context.Context, server, name string, of uint16, recursive bool) er
 
 // bareApply makes the API calls of apply: find the zone, read it twice, write it and read it again.
 func bareApply(ctx context.Context, in input) (figures, error) {
-	seconds, err := each(in.Domains, writers, func(_ int, w wanted) error {
+	seconds, err := forEachDomain(in.Domains, writers, func(_ int, w domainOffer) error {
 		zone := "/" + w.Domain + "."
 		for _, path := range []string{zone + "?rrset_name=" + w.Domain + ".&rrset_type=NS", zone, zone} {
-			if _, err := ask(ctx, in, http.MethodGet, path, nil); err != nil {
+			if _, err := callAPI(ctx, in, http.MethodGet, path, nil); err != nil {
 				return err
 			}
 		}
-		if _, err := ask(ctx, in, http.MethodPatch, zone, map[string]any{"rrsets": bareSets(w)}); err != nil {
+		if _, err := callAPI(ctx, in, http.MethodPatch, zone, map[string]any{"rrsets": bareSets(w)}); err != nil {
 			return err
 		}
-		now, err := ask(ctx, in, http.MethodGet, zone, nil)
+		now, err := callAPI(ctx, in, http.MethodGet, zone, nil)
 		if err == nil && !bytes.Contains(now, []byte("selector2._domainkey")) {
 			err = fmt.Errorf("not written: %s", now)
 		}
@@ -81,9 +82,10 @@ func bareApply(ctx context.Context, in input) (figures, error) {
 	return figures{Seconds: seconds}, err
 }
 
-func bareSets(w wanted) []map[string]any {
+// bareSets returns the record sets of the wanted records, in the format of the server's API.
+func bareSets(w domainOffer) []map[string]any {
 	var sets []map[string]any
-	at := map[string]int{}
+	setIndex := map[string]int{}
 	for _, d := range dns.DesiredRecords(w.Domain, w.Offer) {
 		content := d.Content + "."
 		switch d.Type {
@@ -93,17 +95,18 @@ func bareSets(w wanted) []map[string]any {
 			content = fmt.Sprint(d.Preference, " ", content)
 		}
 		key := d.Name + string(d.Type)
-		if _, there := at[key]; !there {
-			at[key] = len(sets)
+		if _, exists := setIndex[key]; !exists {
+			setIndex[key] = len(sets)
 			sets = append(sets, map[string]any{"name": d.Name + ".", "type": d.Type, "ttl": 3600, "changetype": "REPLACE", "records": []any{}})
 		}
-		set := sets[at[key]]
+		set := sets[setIndex[key]]
 		set["records"] = append(set["records"].([]any), map[string]any{"content": content})
 	}
 	return sets
 }
 
-func ask(ctx context.Context, in input, method, path string, body any) ([]byte, error) {
+// callAPI calls the API of the server and returns the body of the response.
+func callAPI(ctx context.Context, in input, method, path string, body any) ([]byte, error) {
 	raw, err := json.Marshal(body)
 	if err != nil {
 		return nil, err

@@ -26,10 +26,11 @@ type input struct {
 	Port     int
 	API, Key string
 	Plugins  string // the folder with the plugin catalog
-	Domains  []wanted
+	Domains  []domainOffer
 }
 
-type wanted struct {
+// domainOffer is a domain, and the records that the mail platform asks for.
+type domainOffer struct {
 	Domain string
 	Offer  dns.Offer
 }
@@ -67,22 +68,22 @@ func run(mode, file string) error {
 	if err != nil {
 		return err
 	}
-	f.PeakMB = peak("self")
+	f.PeakMB = peakMemory("self")
 	return json.NewEncoder(os.Stdout).Encode(f)
 }
 
-// each calls do for every domain in several workers. It returns the total duration in seconds, and
-// the first error of each worker.
-func each(domains []wanted, workers int, do func(i int, w wanted) error) (float64, error) {
-	began := time.Now()
+// forEachDomain calls do for every domain in several workers. It returns the total duration in
+// seconds, and the first error of each worker.
+func forEachDomain(domains []domainOffer, workers int, do func(i int, w domainOffer) error) (float64, error) {
+	start := time.Now()
 	work := make(chan int)
-	failed := make([]error, workers)
-	var all sync.WaitGroup
+	errs := make([]error, workers)
+	var running sync.WaitGroup
 	for n := range workers {
-		all.Go(func() {
+		running.Go(func() {
 			for i := range work {
-				if err := do(i, domains[i]); err != nil && failed[n] == nil {
-					failed[n] = fmt.Errorf("%s: %w", domains[i].Domain, err)
+				if err := do(i, domains[i]); err != nil && errs[n] == nil {
+					errs[n] = fmt.Errorf("%s: %w", domains[i].Domain, err)
 				}
 			}
 		})
@@ -91,16 +92,17 @@ func each(domains []wanted, workers int, do func(i int, w wanted) error) (float6
 		work <- i
 	}
 	close(work)
-	all.Wait()
-	return time.Since(began).Seconds(), errors.Join(failed...)
+	running.Wait()
+	return time.Since(start).Seconds(), errors.Join(errs...)
 }
 
-var highWater = regexp.MustCompile(`VmHWM:\s+(\d+) kB`)
+var peakMemoryLine = regexp.MustCompile(`VmHWM:\s+(\d+) kB`)
 
-// peak returns the largest resident memory that a process had, in megabytes, or 0 if it is unknown.
-func peak(pid string) float64 {
+// peakMemory returns the largest resident memory that a process had, in megabytes, or 0 if it is
+// unknown.
+func peakMemory(pid string) float64 {
 	raw, err := os.ReadFile("/proc/" + pid + "/status")
-	found := highWater.FindSubmatch(raw)
+	found := peakMemoryLine.FindSubmatch(raw)
 	if err != nil || found == nil {
 		return 0
 	}

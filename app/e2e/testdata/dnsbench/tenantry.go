@@ -23,29 +23,30 @@ const planners, writers = 16, 8
 
 // plan reads each domain from its name servers and plans its changes.
 func plan(ctx context.Context, in input) (figures, error) {
-	_, f, err := plans(ctx, in)
+	_, f, err := planAll(ctx, in)
 	return f, err
 }
 
-func plans(ctx context.Context, in input) ([]dns.ZoneRead, figures, error) {
+// planAll is plan that also returns what it read, by the index of the domain.
+func planAll(ctx context.Context, in input) ([]dns.ZoneRead, figures, error) {
 	reader := dnsresolver.New(dnsresolver.Options{Resolvers: []string{in.Resolver}, Port: in.Port, AllowPrivate: true})
-	sights := make([]dns.ZoneRead, len(in.Domains))
-	seconds, err := each(in.Domains, planners, func(i int, w wanted) (err error) {
-		if sights[i], err = reader.Read(ctx, "", w.Domain, dns.DesiredRecords(w.Domain, w.Offer)...); err != nil {
+	zoneReads := make([]dns.ZoneRead, len(in.Domains))
+	seconds, err := forEachDomain(in.Domains, planners, func(i int, w domainOffer) (err error) {
+		if zoneReads[i], err = reader.Read(ctx, "", w.Domain, dns.DesiredRecords(w.Domain, w.Offer)...); err != nil {
 			return err
 		}
-		if p := dns.NewPlan(w.Offer, sights[i], nil); !p.SafeToApply() || len(p.Changes) != 6 {
+		if p := dns.NewPlan(w.Offer, zoneReads[i], nil); !p.SafeToApply() || len(p.Changes) != 6 {
 			return fmt.Errorf("planned %d changes, safe: %v %s", len(p.Changes), p.SafeToApply(), p.Reason)
 		}
 		return nil
 	})
-	return sights, figures{Seconds: seconds}, err
+	return zoneReads, figures{Seconds: seconds}, err
 }
 
 // apply writes each plan through the plugin, after it made the same plan again from the provider's
 // records.
 func apply(ctx context.Context, in input) (figures, error) {
-	sights, _, err := plans(ctx, in)
+	zoneReads, _, err := planAll(ctx, in)
 	if err != nil {
 		return figures{}, err
 	}
@@ -60,38 +61,39 @@ func apply(ctx context.Context, in input) (figures, error) {
 			Secrets:  map[string]secret.Text{"api_key": secret.New(in.Key)},
 		}, nil
 	})
-	seconds, err := each(in.Domains, writers, func(i int, w wanted) error { return write(ctx, provider, w, sights[i]) })
+	seconds, err := forEachDomain(in.Domains, writers, func(i int, w domainOffer) error { return write(ctx, provider, w, zoneReads[i]) })
 	return figures{Seconds: seconds, PluginMB: pluginPeak()}, err
 }
 
-func write(ctx context.Context, provider ports.DNSProvider, w wanted, sight dns.ZoneRead) error {
-	p := dns.NewPlan(w.Offer, sight, nil)
+// write applies the plan of one domain.
+func write(ctx context.Context, provider ports.DNSProvider, w domainOffer, zoneRead dns.ZoneRead) error {
+	p := dns.NewPlan(w.Offer, zoneRead, nil)
 	zone, err := provider.Zone(ctx, p.Zone)
 	if err != nil {
 		return err
 	}
-	held, err := provider.Records(ctx, zone)
+	storedSets, err := provider.Records(ctx, zone)
 	if err != nil {
 		return err
 	}
-	if dns.NewPlan(w.Offer, sight.WithProviderRecords(held), nil).Hash() != p.Hash() {
+	if dns.NewPlan(w.Offer, zoneRead.WithProviderRecords(storedSets), nil).Hash() != p.Hash() {
 		return dns.ChangedError()
 	}
-	made, err := provider.Apply(ctx, zone, p.Changes)
-	if err == nil && len(made) != len(p.Changes) {
-		err = fmt.Errorf("%d sets were made", len(made))
+	applied, err := provider.Apply(ctx, zone, p.Changes)
+	if err == nil && len(applied) != len(p.Changes) {
+		err = fmt.Errorf("%d sets were made", len(applied))
 	}
 	return err
 }
 
 // pluginPeak returns the peak memory of the plugin, which is the only child process.
-func pluginPeak() (most float64) {
+func pluginPeak() (peak float64) {
 	lists, _ := filepath.Glob("/proc/self/task/*/children")
 	for _, list := range lists {
 		raw, _ := os.ReadFile(list)
 		for pid := range strings.FieldsSeq(string(raw)) {
-			most = max(most, peak(pid))
+			peak = max(peak, peakMemory(pid))
 		}
 	}
-	return most
+	return peak
 }

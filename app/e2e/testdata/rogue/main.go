@@ -75,6 +75,7 @@ func (services) Describe(context.Context, *proto.DescribeRequest) (*proto.Descri
 	}}, nil
 }
 
+// check answers the method Check as the name of the file selects.
 func check(ctx context.Context, key string) (any, error) {
 	switch name {
 	case "hangs":
@@ -104,6 +105,7 @@ func check(ctx context.Context, key string) (any, error) {
 // leaked are files that stay open.
 var leaked []*os.File
 
+// openFiles opens files until that fails, and returns their number.
 func openFiles() int {
 	for {
 		f, err := os.Open(os.DevNull)
