@@ -50,7 +50,7 @@ func TestConfigShowsTheSourceOfEachValue(t *testing.T) {
 		"providers.microsoft365.pacing":          {"3", "file"},
 		"providers.microsoft365.client_id":       {"from-variable", "variable"},
 		"providers.microsoft365.graph_url":       {"https://graph.microsoft.com", "default"},
-		"providers.microsoft365.no_such_setting": {"<nil>", "<nil>"},
+		"providers.microsoft365.no_such_setting": {"", ""},
 	} {
 		if s := got[name]; s.text("value") != want[0] || s.text("source") != want[1] {
 			t.Errorf("%s is %v, want %v", name, s, want)

@@ -151,7 +151,7 @@ func checkRecordMembers(t *testing.T, r object) {
 func TestInvalidDomainNamesAreRefused(t *testing.T) {
 	t.Parallel()
 	tenant := sharedSandbox(t).newAccount(nil).newTenant(nil).connect()
-	for body, code := range map[string]string{
+	for name, code := range map[string]string{
 		"example":              "invalid_domain",
 		"":                     "invalid_domain",
 		"co.uk":                "invalid_domain",
@@ -166,10 +166,7 @@ func TestInvalidDomainNamesAreRefused(t *testing.T) {
 		"x.OnMicrosoft.com":    "builtin_domain_not_allowed",
 		"a.b.onmicrosoft.com.": "builtin_domain_not_allowed",
 	} {
-		got := tenant.expect("POST", tenant.path("/domains"), object{"domain": body}, 400, code)
-		if got.valueAt("errors") == nil && code == "invalid_request" {
-			t.Errorf("%q: no errors: %s", body, got.raw)
-		}
+		tenant.expect("POST", tenant.path("/domains"), object{"domain": name}, 400, code)
 	}
 	for _, body := range []any{object{}, object{"domain": 7}, object{"domain": nil}, object{"domain": "a.example", "x": 1}, []string{"a.example"}} {
 		got := tenant.expect("POST", tenant.path("/domains"), body, 400, "invalid_request")

@@ -109,8 +109,13 @@ func requirePrograms(t *testing.T, buildFunc func() (programs, error)) programs 
 // object is a JSON object of a response.
 type object map[string]any
 
-// text returns a member, formatted as text: "<nil>" if the member is missing.
-func (o object) text(name string) string { return fmt.Sprint(o[name]) }
+// text returns a member as a text, or "" if the member is missing or null.
+func (o object) text(name string) string {
+	if o[name] == nil {
+		return ""
+	}
+	return fmt.Sprint(o[name])
+}
 
 // objects returns a member that is a list of objects.
 func (o object) objects(name string) []object {

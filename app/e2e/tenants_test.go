@@ -143,8 +143,10 @@ func TestUnreadyTenantsExplainWhatIsMissing(t *testing.T) {
 			tenant.post(tenant.path("/domains"), object{"domain": zone})
 			synced := tenant.post(tenant.path("/sync"), nil)
 			checkValues(t, synced.object, tt.sync)
-			if synced.text("smtp_auth.message") == "" || synced.valueAt("bootstrap.message") == "" {
-				t.Errorf("a message is missing: %s", synced.raw)
+			for _, path := range []string{"smtp_auth.message", "bootstrap.message"} {
+				if message := synced.valueAt(path); message == nil || message == "" {
+					t.Errorf("%s is missing: %s", path, synced.raw)
+				}
 			}
 			if next := tenant.nextStep(); next != tt.next {
 				t.Errorf("next step %v, want %s", next, tt.next)
