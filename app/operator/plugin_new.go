@@ -45,8 +45,8 @@ func pluginNewCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "new KIND NAME",
 		Short: "Write a plugin that works, to begin a new one with",
-		Long: "Writes the folder KIND-NAME with a plugin for a new provider. KIND is " + strings.Join(template.Kinds, ", ") + ". NAME is the id of the\n" +
-			"provider: lower-case letters and digits. The plugin works as it is, with an invented API and a simulator of\n" +
+		Long: "Writes a plugin for a new provider into the new folder KIND-NAME, in the current folder. KIND is " + strings.Join(template.Kinds, ", ") + ".\n" +
+			"NAME is the id of the provider: 2 to 31 lower-case letters and digits. The plugin works as it is, with an invented API and a simulator of\n" +
 			"this API. It has tests, a README and a file for continuous integration, and nothing in it must be renamed.\n" +
 			"The README says what to replace for a real provider.",
 		Args: func(cmd *cobra.Command, args []string) error {

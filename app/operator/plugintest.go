@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -129,8 +130,10 @@ func defaultPluginLimits() wire.Limits {
 // options returns the options of the conformance suite. Its errors quote no secret.
 func (f pluginTestFlags) options(file string) (o conformance.Options, err error) {
 	o = conformance.Options{Path: file, Only: f.only, Skip: map[string]string{}, Limits: defaultPluginLimits()}
-	if _, err := os.Stat(file); err != nil {
+	if info, err := os.Stat(file); err != nil {
 		return o, err
+	} else if info.IsDir() {
+		return o, fmt.Errorf("%s is a folder; name the plugin's program in it, for example %s", file, filepath.Join(file, filepath.Base(file)))
 	}
 	switch f.against {
 	case "simulator":

@@ -151,6 +151,17 @@ func TestPluginTestRefusesWrongFlags(t *testing.T) {
 	}
 }
 
+func TestPluginTestOfAFolderNamesTheProgram(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "dns-acme")
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err := runPluginTestOf(t, folder, "")
+	if cli.ExitCode(err) != cli.ExitUsage || !strings.Contains(err.Error(), filepath.Join(folder, "dns-acme")) {
+		t.Errorf("the error does not name the program in the folder: %v", err)
+	}
+}
+
 // TestPluginTestAgainstRealOnlyReads checks that a test of a real provider needs consent, and runs
 // no check that writes. Nothing listens at the address of the provider.
 func TestPluginTestAgainstRealOnlyReads(t *testing.T) {

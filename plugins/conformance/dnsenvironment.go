@@ -68,11 +68,11 @@ func (d *dnsEnvironment) Silent(t T) (p sdk.DNSProvider, asked <-chan struct{}, 
 // dnsChecks are the checks of a DNS plugin that the contract suite does not have.
 var dnsChecks = []contract.Check[*dnsEnvironment]{
 	{ID: "dns/read/many-records", Proves: "all record sets of a large zone are read once each", Run: func(t T, d *dnsEnvironment) {
-		const n = 230 // more than the size of a page of any known provider
+		const n = 1030 // more than a page of any known provider, and more than two pages of most
 		zone := d.NewZone(t)
 		var records []recordDoc
 		for i := range n {
-			records = append(records, recordDoc{Type: "TXT", Name: fmt.Sprintf("r%03d.%s", i, zone), Content: fmt.Sprint("value ", i), TTL: 300})
+			records = append(records, recordDoc{Type: "TXT", Name: fmt.Sprintf("r%04d.%s", i, zone), Content: fmt.Sprint("value ", i), TTL: 300})
 		}
 		d.zones.replace(zone, func(recordDoc) bool { return false }, records)
 		ctx, cancel := context.WithTimeout(t.Context(), callTimeout)

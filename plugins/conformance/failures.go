@@ -74,6 +74,28 @@ var dnsFailureChecks = []check{
 			t.Errorf("Check returned %v, want throttled with the Retry-After of 7 seconds", err)
 		}
 	}},
+	{ID: "dns/failures/held-back", Proves: "after a Retry-After, calls of the credential send nothing until it is over", Run: func(t T, b Binary) {
+		b.requireHTTP(t)
+		var requests atomic.Int64
+		url := startServer(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			requests.Add(1)
+			w.Header().Set("Retry-After", "300")
+			w.WriteHeader(http.StatusTooManyRequests)
+		}))
+		provider := b.dns(b.Start(t), b.Connect(url))
+		ctx, cancel := context.WithTimeout(t.Context(), callTimeout)
+		defer cancel()
+		_, _ = provider.Check(ctx)
+		before := requests.Load()
+		_, err := provider.Check(ctx)
+		var failure *outcome.Error
+		if !errors.As(err, &failure) || failure.Kind != outcome.Throttled || failure.RetryAfter <= 0 || failure.RetryAfter > 5*time.Minute {
+			t.Errorf("the second Check returned %v, want throttled with the rest of the Retry-After of 5 minutes", err)
+		}
+		if sent := requests.Load() - before; sent != 0 {
+			t.Errorf("the second Check sent %d requests, want none until the Retry-After is over", sent)
+		}
+	}},
 	{ID: "dns/failures/write-html-page", Proves: "a write that is answered with an HTML page is reported as broken or unknown", Run: func(t T, b Binary) {
 		url := b.startPage(t)
 		ctx, cancel := context.WithTimeout(t.Context(), callTimeout)

@@ -21,6 +21,7 @@ var plantedBugs = []struct{ check, bug string }{
 	{"dns/failures/cancelled", "ignores-deadlines"},
 	{"dns/failures/deadline", "ignores-deadlines"},
 	{"dns/failures/endless-answer", "reads-endlessly"},
+	{"dns/failures/held-back", "ignores-retry-after"},
 	{"dns/failures/html-page", "html-is-fine"},
 	{"dns/failures/html-page", "panics"},
 	{"dns/failures/nothing-listens", "unreachable-is-unknown"},

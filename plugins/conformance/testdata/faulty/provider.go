@@ -29,6 +29,9 @@ var client = func() *http.Client {
 	return sdk.NewHTTPClient(time.Minute)
 }()
 
+// waits hold back the calls of a credential after a Retry-After.
+var waits = sdk.NewWaits(nil)
+
 type provider struct{ connection sdk.Connection }
 
 // answerDoc is an answer of the API.
@@ -56,6 +59,9 @@ func (p provider) call(ctx context.Context, method, path string, in, out any) er
 	if bug == "logs-the-token" {
 		fmt.Fprintln(os.Stderr, "calling with", secret)
 	}
+	if err := waits.Check(ctx, p.connection.Fingerprint()); err != nil && bug != "ignores-retry-after" {
+		return err
+	}
 	response, err := client.Do(request)
 	switch {
 	case err != nil && bug == "retries-writes" && method == http.MethodPut && ctx.Err() == nil:
@@ -72,6 +78,7 @@ func (p provider) call(ctx context.Context, method, path string, in, out any) er
 		return sdk.TransportError(err)
 	}
 	defer func() { _ = response.Body.Close() }()
+	waits.Observe(ctx, p.connection.Fingerprint(), response.StatusCode, response.Header)
 	if err := p.status(response, method, secret); err != nil {
 		return err
 	}
