@@ -71,8 +71,8 @@ func (f *faultInjector) setPlanned(fault simulate.Fault) {
 	f.planned = fault
 }
 
-// takePlanned returns the planned fault if it applies to r. A request with a method other than GET
-// and HEAD is a write.
+// takePlanned returns the planned fault if it applies to r. It also counts r if r is a write, which
+// is a request with a method other than GET and HEAD.
 func (f *faultInjector) takePlanned(r *http.Request) (fault simulate.Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -99,7 +99,7 @@ func (f *faultInjector) serve(w http.ResponseWriter, r *http.Request, next http.
 	case simulate.DropBefore:
 		panic(http.ErrAbortHandler)
 	case simulate.DropAfter:
-		next.ServeHTTP(newBuffer(), r)
+		next.ServeHTTP(newResponseBuffer(), r)
 		panic(http.ErrAbortHandler)
 	}
 	failure := f.currentFailure()
@@ -119,7 +119,7 @@ func (f *faultInjector) serve(w http.ResponseWriter, r *http.Request, next http.
 		writeEndlessly(w, r)
 		return
 	}
-	out := newBuffer()
+	out := newResponseBuffer()
 	next.ServeHTTP(out, r)
 	body := out.body.Bytes()
 	switch failure {

@@ -92,7 +92,7 @@ func describe(t T, p *wire.Process) sdk.Description {
 
 // runWithoutHost runs the binary from the command line and returns what it prints. The test fails
 // if the exit code is not wantCode.
-func runWithoutHost(t T, b Binary, wantCode int, args ...string) (printed, problems []byte) {
+func runWithoutHost(t T, b Binary, wantCode int, args ...string) (output, errorOutput []byte) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), callTimeout)
 	defer cancel()

@@ -21,7 +21,7 @@ import (
 )
 
 // TestSendingDescriptionProblemsAreReported breaks a valid description in one way at a time and
-// expects one message for it.
+// expects a message about it.
 func TestSendingDescriptionProblemsAreReported(t *testing.T) {
 	valid := func() sdk.Description {
 		return sdk.Description{
@@ -34,7 +34,7 @@ func TestSendingDescriptionProblemsAreReported(t *testing.T) {
 			FaultDomain: sdk.FaultCredential,
 		}
 	}
-	for want, spoil := range map[string]func(*sdk.Description){
+	for want, change := range map[string]func(*sdk.Description){
 		"":                               func(*sdk.Description) {},
 		"the kind is":                    func(d *sdk.Description) { d.Kind = "dns" },
 		"no account field api_key":       func(d *sdk.Description) { d.Fields[0].Secret = false },
@@ -49,17 +49,17 @@ func TestSendingDescriptionProblemsAreReported(t *testing.T) {
 		"auth_hosts with a default":      func(d *sdk.Description) { d.Fields[3].Account = true },
 	} {
 		d := valid()
-		spoil(&d)
-		r := &recorder{TB: t}
-		checkSending(r, d)
+		change(&d)
+		r := &failureRecorder{TB: t}
+		checkSendingDescription(r, d)
 		if all := strings.Join(r.messages, "\n"); (want == "") != (all == "") || !strings.Contains(all, want) {
 			t.Errorf("%q: the suite reports %q", want, all)
 		}
 	}
 }
 
-// TestExpandReplacesWords checks values and texts with the characters that JSON escapes, at each
-// end of a text, and words that occur in a value or begin with another word.
+// TestExpandReplacesWords checks texts with characters that JSON escapes, at each end of the text.
+// It also checks a word inside the value of another word, and a word that another word begins with.
 func TestExpandReplacesWords(t *testing.T) {
 	words := map[string]any{"$name": `"Ann" $first "B" \`, "$first": `"Ann"`, "$names": []string{"a", "b"}, "$third": "2"}
 	for text, want := range map[string]any{
@@ -99,7 +99,7 @@ func TestBudgetProblemsAreReported(t *testing.T) {
 		{"mail", sdk.Budget{Key: "egress", Limit: 5, Window: time.Minute, Only: []string{"apply"}}, `"apply" is not one of`},
 		{"sending", sdk.Budget{Key: "egress", Limit: 5, Window: time.Minute, Only: []string{"init"}}, `"init" is not one of`},
 	} {
-		r := &recorder{TB: t}
+		r := &failureRecorder{TB: t}
 		checkBudgets(r, sdk.Description{Kind: tt.kind, Budgets: []sdk.Budget{tt.budget}})
 		if all := strings.Join(r.messages, "\n"); (tt.want == "") != (all == "") || !strings.Contains(all, tt.want) {
 			t.Errorf("%s %+v: the suite reports %q, want %q", tt.kind, tt.budget, all, tt.want)

@@ -31,17 +31,17 @@ func startProvider(t *testing.T, answer http.HandlerFunc) string {
 
 func get(t *testing.T, url string) (*http.Response, []byte, error) {
 	t.Helper()
-	q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := NewHTTPClient(4 * time.Minute).Do(q)
+	answer, err := NewHTTPClient(4 * time.Minute).Do(request)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = a.Body.Close() }()
-	body, err := io.ReadAll(a.Body)
-	return a, body, err
+	defer func() { _ = answer.Body.Close() }()
+	body, err := io.ReadAll(answer.Body)
+	return answer, body, err
 }
 
 // TestRequestsGoOnlyToNamedHosts sends requests and opens connections in a call whose plugin names
@@ -138,19 +138,19 @@ func TestEnvironmentProxiesAreIgnored(t *testing.T) {
 	c := pluginCommand(t, "fetch", "http://provider.invalid/")
 	c.Env = append(c.Env, "HTTP_PROXY="+proxy, "http_proxy="+proxy, "NO_PROXY=", "no_proxy=")
 	if output, err := c.CombinedOutput(); err == nil || called {
-		t.Fatalf("it went through the proxy: %v, %s", err, output)
+		t.Fatalf("the request went through the proxy: %v, %s", err, output)
 	}
 }
 
 func TestCallsTimeOut(t *testing.T) {
-	end := make(chan struct{})
-	url := startProvider(t, func(http.ResponseWriter, *http.Request) { <-end })
-	t.Cleanup(func() { close(end) }) // must run before server.Close, which waits for the handler
+	release := make(chan struct{})
+	url := startProvider(t, func(http.ResponseWriter, *http.Request) { <-release })
+	t.Cleanup(func() { close(release) }) // must run before server.Close, which waits for the handler
 	c := NewHTTPClient(50 * time.Millisecond)
 	a, err := c.Get(url)
 	if err == nil {
 		_ = a.Body.Close()
-		t.Fatal("it waited")
+		t.Fatal("the call did not time out")
 	}
 }
 

@@ -16,8 +16,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/wire"
 )
 
-// flushTime is the timeout for exporting the last spans before the process exits.
-const flushTime = time.Second
+// flushTimeout limits the export of the last spans before the process exits.
+const flushTimeout = time.Second
 
 // Exit codes of a plugin binary.
 const (
@@ -46,7 +46,7 @@ func serveHost(plugin Plugin) int {
 	log := newLog(os.Stderr, plugin.Describe.Name)
 	flush := startTelemetry(plugin.Describe, log)
 	flushSpans := func() {
-		ctx, cancel := context.WithTimeout(context.Background(), flushTime)
+		ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
 		defer cancel()
 		flush(ctx)
 	}

@@ -28,7 +28,7 @@ func (r *failureRecorder) stop() {
 	runtime.Goexit()
 }
 
-// fails runs a check with a failureRecorder and reports whether the check failed.
+// checkFails runs a check with a failureRecorder and reports whether the check failed.
 func fails(t *testing.T, run func(T)) bool {
 	r := &failureRecorder{T: t}
 	done := make(chan struct{})

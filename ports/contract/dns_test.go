@@ -58,7 +58,7 @@ func TestDNSReaderSuiteDetectsBrokenPromises(t *testing.T) {
 			for _, c := range dnsChecks {
 				env := newFakeEnv()
 				env.reader = brokenReader{env.fake.DNS, change}
-				if fails(t, func(t T) { c.run(t, env) }) {
+				if checkFails(t, func(t T) { c.run(t, env) }) {
 					return
 				}
 			}
@@ -233,15 +233,15 @@ func TestDNSProviderSuiteDetectsBrokenPromises(t *testing.T) {
 			return overwrite(f, z, changes), nil
 		}},
 		"writes one change after the other": {apply: func(f *fake.DNSProvider, ctx context.Context, z dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {
-			var all []dns.RRSet
+			var written []dns.RRSet
 			for _, c := range changes {
 				sets, err := f.Apply(ctx, z, []dns.Change{c})
 				if err != nil {
 					return nil, err
 				}
-				all = append(all, sets...)
+				written = append(written, sets...)
 			}
-			return all, nil
+			return written, nil
 		}},
 		"writes the planned TTL over a changed one": {apply: applyEdited(func(c dns.Change) dns.Change {
 			c.Before.TTL = -1
@@ -298,7 +298,7 @@ func TestDNSProviderSuiteDetectsBrokenPromises(t *testing.T) {
 				env := newProviderEnv()
 				b.DNSProvider = env.fake
 				env.provider = b
-				if fails(t, func(t T) { c.Run(t, env) }) {
+				if checkFails(t, func(t T) { c.Run(t, env) }) {
 					return
 				}
 			}
@@ -309,7 +309,7 @@ func TestDNSProviderSuiteDetectsBrokenPromises(t *testing.T) {
 		for _, c := range DNSProviderChecks() {
 			env := newProviderEnv()
 			env.refused = env.fake
-			if fails(t, func(t T) { c.Run(t, env) }) {
+			if checkFails(t, func(t T) { c.Run(t, env) }) {
 				return
 			}
 		}

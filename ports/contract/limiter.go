@@ -54,9 +54,9 @@ func requireLimited(t T, l ports.Limiter, b ratelimit.Bucket) {
 // exact time.
 const timeTolerance = 20 * time.Millisecond
 
-// history records the calls of Take that a limiter allowed in one bucket. It stores when each call
-// started and ended, so that its assertions are valid on a machine of any speed.
-type history struct {
+// takeHistory records the calls of Take that a limiter allowed in one bucket. It stores when each
+// call started and ended, so that its assertions are valid on a machine of any speed.
+type takeHistory struct {
 	limiter ports.Limiter
 	bucket  ratelimit.Bucket
 
@@ -64,7 +64,7 @@ type history struct {
 }
 
 // take calls Take once and fails the test if the verdict is wrong.
-func (h *history) take(t T) ratelimit.Verdict {
+func (h *takeHistory) take(t T) ratelimit.Verdict {
 	t.Helper()
 	began := time.Now()
 	v, _ := h.limiter.Take(t.Context(), h.bucket)
@@ -95,7 +95,7 @@ var limiterChecks = []limiterCheck{
 		requireLimited(t, l, b)
 		requireLimited(t, l, b)
 	}},
-	{"remaining tells what is left and counts nothing", func(t T, l ports.Limiter) {
+	{"Remaining returns the remaining number and counts no request", func(t T, l ports.Limiter) {
 		b := newBucket("a", 2)
 		for want := 2; want >= 0; want-- {
 			for range 3 {
@@ -109,7 +109,7 @@ var limiterChecks = []limiterCheck{
 		}
 		requireLimited(t, l, b)
 	}},
-	{"requests that leave the window remain no longer", func(t T, l ports.Limiter) {
+	{"requests that leave the window no longer count", func(t T, l ports.Limiter) {
 		b := ratelimit.Bucket{Key: "a", Limit: 1, Window: 200 * time.Millisecond}
 		v, _ := l.Take(t.Context(), b)
 		<-time.After(v.ResetIn + timeTolerance)
@@ -132,7 +132,7 @@ var limiterChecks = []limiterCheck{
 		requireLimited(t, l, b)
 	}},
 	{"the window slides", func(t T, l ports.Limiter) {
-		h := &history{limiter: l, bucket: ratelimit.Bucket{Key: "a", Limit: 2, Window: 400 * time.Millisecond}}
+		h := &takeHistory{limiter: l, bucket: ratelimit.Bucket{Key: "a", Limit: 2, Window: 400 * time.Millisecond}}
 		h.take(t)
 		<-time.After(h.bucket.Window / 2)
 		h.take(t)
@@ -144,7 +144,7 @@ var limiterChecks = []limiterCheck{
 		}
 		h.take(t)
 	}},
-	{"giving back frees the take that was given, not the newest", func(t T, l ports.Limiter) {
+	{"giving back a take removes this take, not the newest", func(t T, l ports.Limiter) {
 		b := newBucket("a", 2)
 		giveBack := requireAllowed(t, l, b, 1)
 		<-time.After(200 * time.Millisecond)
@@ -157,13 +157,13 @@ var limiterChecks = []limiterCheck{
 		}
 	}},
 	{"no window exceeds the limit, whatever the arrival times", func(t T, l ports.Limiter) {
-		h := &history{limiter: l, bucket: ratelimit.Bucket{Key: "a", Limit: 5, Window: 100 * time.Millisecond}}
+		h := &takeHistory{limiter: l, bucket: ratelimit.Bucket{Key: "a", Limit: 5, Window: 100 * time.Millisecond}}
 		for end := time.Now().Add(6 * h.bucket.Window); time.Now().Before(end); {
 			h.take(t)
 			<-time.After(time.Duration(rand.IntN(10)) * time.Millisecond)
 		}
 	}},
-	{"of concurrent takes exactly the limit is allowed", func(t T, l ports.Limiter) {
+	{"exactly the limit is allowed among concurrent takes", func(t T, l ports.Limiter) {
 		b := newBucket("a", 12)
 		var allowed atomic.Int64
 		Concurrently(200, func(int) error {
@@ -184,7 +184,7 @@ var limiterChecks = []limiterCheck{
 		}
 		requireLimited(t, l, newBucket("a", 1))
 	}},
-	{"slots are entered and left", func(t T, l ports.Limiter) {
+	{"slots can be taken and released", func(t T, l ports.Limiter) {
 		enter := func(name string, want bool) func() {
 			t.Helper()
 			leave, ok := l.Enter(t.Context(), name, 2)
@@ -202,7 +202,7 @@ var limiterChecks = []limiterCheck{
 		enter("a", true)
 		enter("a", false)
 	}},
-	{"of concurrent entries as many succeed as there are slots", func(t T, l ports.Limiter) {
+	{"as many concurrent entries succeed as there are slots", func(t T, l ports.Limiter) {
 		for round := range 5 {
 			var entered atomic.Int64
 			Concurrently(50, func(int) error {

@@ -37,23 +37,23 @@ var traceChecks = []mailCheck{
 			env.Send(t, s.testTenant.GUID, box, 5+i)
 		}
 		all := s.mailboxes
-		for what, asked := range map[string][]string{
-			"one": all[1:2], "two": {strings.ToUpper(all[2]), all[0]}, "nobody": nil, "who is not there": {"nobody@" + s.domain},
+		for what, senders := range map[string][]string{
+			"one sender": all[1:2], "two senders": {strings.ToUpper(all[2]), all[0]}, "no sender": nil, "an unknown mailbox": {"nobody@" + s.domain},
 		} {
-			s.mailboxes = asked
+			s.mailboxes = senders
 			sent := s.readTrace(t, env)
 			for _, m := range sent {
-				if !slices.ContainsFunc(asked, func(box string) bool { return strings.EqualFold(box, m.Sender) }) {
+				if !slices.ContainsFunc(senders, func(box string) bool { return strings.EqualFold(box, m.Sender) }) {
 					t.Fatalf("queried %s, got %+v", what, m)
 				}
 			}
 			for i, box := range all {
 				want := 0
-				if slices.ContainsFunc(asked, func(one string) bool { return strings.EqualFold(one, box) }) {
+				if slices.ContainsFunc(senders, func(sender string) bool { return strings.EqualFold(sender, box) }) {
 					want = 5 + i
 				}
 				if got := countBySender(sent)[box]; got != want {
-					t.Fatalf("asked for %s: %s sent %d, want %d", what, box, got, want)
+					t.Fatalf("queried %s: %s sent %d, want %d", what, box, got, want)
 				}
 			}
 		}

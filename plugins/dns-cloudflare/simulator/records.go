@@ -76,8 +76,8 @@ func (sim *simulator) listZones(w http.ResponseWriter, r *http.Request) {
 // syncOrFail synchronizes a zone with the sandbox, or all zones if name is empty. If that fails, it
 // answers the request and returns false.
 func (sim *simulator) syncOrFail(w http.ResponseWriter, r *http.Request, name string) bool {
-	sim.editing.Lock()
-	defer sim.editing.Unlock()
+	sim.editMu.Lock()
+	defer sim.editMu.Unlock()
 	if err := sim.syncFromSandbox(r.Context(), name); err != nil {
 		sim.fail(w, err)
 		return false
@@ -166,8 +166,8 @@ type batchDoc struct {
 
 func (sim *simulator) batch(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body) // cannot fail: the body is in memory
-	var in, out batchDoc
-	if !decode(body, &in) || len(in.Deletes)+len(in.Patches)+len(in.Puts)+len(in.Posts) > maxBatch {
+	var request, result batchDoc
+	if !decode(body, &request) || len(request.Deletes)+len(request.Patches)+len(request.Puts)+len(request.Posts) > maxBatch {
 		refuse(w, http.StatusBadRequest, 9207, "Request body is invalid")
 		return
 	}
@@ -177,11 +177,11 @@ func (sim *simulator) batch(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err := sim.edit(r.Context(), name, func(t *transaction) (err error) {
-		out, err = t.apply(in)
+		result, err = t.apply(request)
 		return err
 	}); err != nil {
 		sim.fail(w, err)
 		return
 	}
-	answer(w, out, nil)
+	answer(w, result, nil)
 }

@@ -180,7 +180,7 @@ func (b behaviour) mailboxLag(now time.Time) lag {
 }
 
 // lag is the time during which a change has no visible effect yet. The zero value stands for no
-// delay: passed returns true and started returns false.
+// delay: hasPassed returns true and hasStarted returns false.
 type lag struct {
 	Since time.Time `json:"since"`
 	Until time.Time `json:"until"`

@@ -230,8 +230,8 @@ func readPage(t *testing.T, text string) parsedPage {
 	p := parsedPage{fields: map[string]string{}, labelled: map[string]bool{}}
 	for n := range root.Descendants() {
 		attributes := map[string]string{}
-		for _, answer := range n.Attr {
-			attributes[answer.Key] = answer.Val
+		for _, attribute := range n.Attr {
+			attributes[attribute.Key] = attribute.Val
 		}
 		switch n.Data {
 		case "html":

@@ -69,7 +69,7 @@ func TestControlRefusesInvalidRequests(t *testing.T) {
 		{"domain instead of tenant id", "GET", "/tenants/" + testTenant.initialDomain(), "", 404},
 		{"unknown tenant's behaviour", "POST", "/tenants/x/behaviour", "{}", 404},
 		{"unknown call", "GET", "/weather", "", 404},
-		{"unknown knob", "POST", tenantPath + "/behaviour", `{"consent_seconds":1}`, 400},
+		{"unknown setting", "POST", tenantPath + "/behaviour", `{"consent_seconds":1}`, 400},
 		{"negative delay", "POST", tenantPath + "/behaviour", `{"consent_ms":-1}`, 400},
 		{"wrong type", "POST", tenantPath + "/behaviour", `{"alias_taken":"yes"}`, 400},
 		{"unknown early_records", "POST", tenantPath + "/behaviour", `{"early_records":"maybe"}`, 400},
@@ -169,7 +169,8 @@ func TestReadyDescribesSimulator(t *testing.T) {
 	}
 }
 
-// A Retry-After applies to the application in this tenant at this host, and to no other calls.
+// TestIgnoredRetryAfterIsRecorded checks, for each throttle scope, which of two tenants must wait
+// after a Retry-After.
 func TestIgnoredRetryAfterIsRecorded(t *testing.T) {
 	for _, tt := range []struct {
 		setting, header string

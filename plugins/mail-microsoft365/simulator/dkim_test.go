@@ -56,12 +56,16 @@ func TestEnablingDKIMRequiresBothCNAMEs(t *testing.T) {
 		succeeds bool
 	}{
 		{"nothing published", func(string, string) []string { return nil }, false},
-		{"one selector", func(answer, _ string) []string { return []string{"selector1 CNAME " + answer} }, false},
-		{"another target", func(_, b string) []string {
-			return []string{"selector1 CNAME elsewhere.example", "selector2 CNAME " + b}
+		{"one selector", func(first, _ string) []string { return []string{"selector1 CNAME " + first} }, false},
+		{"another target", func(_, second string) []string {
+			return []string{"selector1 CNAME elsewhere.example", "selector2 CNAME " + second}
 		}, false},
-		{"the targets swapped", func(answer, b string) []string { return []string{"selector1 CNAME " + b, "selector2 CNAME " + answer} }, false},
-		{"both", func(answer, b string) []string { return []string{"selector1 CNAME " + answer, "selector2 CNAME " + b} }, true},
+		{"the targets swapped", func(first, second string) []string {
+			return []string{"selector1 CNAME " + second, "selector2 CNAME " + first}
+		}, false},
+		{"both", func(first, second string) []string {
+			return []string{"selector1 CNAME " + first, "selector2 CNAME " + second}
+		}, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			testTenant := startSimulator(t).newConnectedTenant()
@@ -86,8 +90,8 @@ func TestEnablingDKIMRequiresBothCNAMEs(t *testing.T) {
 	}
 }
 
-// TestNewDKIMConfigTwiceFails creates a configuration twice. The first call fails to enable it, but
-// leaves it behind disabled.
+// TestNewDKIMConfigTwiceFails creates a configuration twice. The first call cannot enable the
+// configuration, and leaves it disabled.
 func TestNewDKIMConfigTwiceFails(t *testing.T) {
 	testTenant := startSimulator(t).newConnectedTenant()
 	testTenant.addMailDomain(domain)

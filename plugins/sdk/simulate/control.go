@@ -70,7 +70,7 @@ func (k *Kit) addFault(r *http.Request) error {
 	if err := ReadBody(r, &f); err != nil {
 		return err
 	}
-	if err := f.check(); err != nil {
+	if err := f.validate(); err != nil {
 		return BadRequest(err.Error())
 	}
 	if f.Provider != "" && f.Provider != k.name {

@@ -69,7 +69,8 @@ func library(rates ...simulate.Rate) simulate.Platform[bool, book, int] {
 	}
 }
 
-// openLibrary returns a function that makes a call and returns the status and the body.
+// openLibrary returns a function that makes a call and returns the status, the body and the header
+// of the answer.
 func openLibrary(t *testing.T, dir string, rates ...simulate.Rate) func(call, body string) (int, string, http.Header) {
 	t.Helper()
 	h, _, err := library(rates...).Open(simulate.Options{DataDir: dir, Log: io.Discard})
@@ -151,8 +152,8 @@ func TestControlCallsKeepOmittedMembers(t *testing.T) {
 	}
 }
 
-// TestRatesSlideOrAreFixed makes a call after each number of seconds, and expects the seconds to
-// wait.
+// TestRatesSlideOrAreFixed sleeps for the seconds of after before each call, and expects the
+// seconds of waits in the header Retry-After.
 func TestRatesSlideOrAreFixed(t *testing.T) {
 	slides, fixed := simulate.Rate{Calls: 2, Window: time.Minute}, simulate.Rate{Calls: 2, Window: time.Minute, Fixed: true}
 	for name, tt := range map[string]struct {

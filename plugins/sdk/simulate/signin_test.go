@@ -63,21 +63,21 @@ func newSignInFixture(t *testing.T) signInFixture {
 	}
 	return signInFixture{simulate.SignInLinks[memberState]{
 		Platform: "Example", Path: signInPath, Kit: kit, File: file, Attach: (*memberState).attach,
-		Started: func(c *memberState) map[string]*simulate.SignIn { return c.Links },
+		Started: func(m *memberState) map[string]*simulate.SignIn { return m.Links },
 	}, t}
 }
 
 func (f signInFixture) start(id string) (link string) {
 	f.t.Helper()
-	if err := f.File.Do(func(c *memberState) { link = f.Start(c, id, "first", 10*time.Minute) }); err != nil {
+	if err := f.File.Do(func(m *memberState) { link = f.Start(m, id, "first", 10*time.Minute) }); err != nil {
 		f.t.Fatal(err)
 	}
 	return link
 }
 
-func (f signInFixture) members() (all []string) {
-	f.File.View(func(c *memberState) { all = slices.Sorted(maps.Keys(c.Members)) })
-	return all
+func (f signInFixture) members() (addresses []string) {
+	f.File.View(func(m *memberState) { addresses = slices.Sorted(maps.Keys(m.Members)) })
+	return addresses
 }
 
 func form(username, decision string) *strings.Reader {
@@ -130,25 +130,25 @@ func TestSignInLinkWorksOnce(t *testing.T) {
 	}
 }
 
-// doBefore is a body that does something before it is read.
-type doBefore struct {
+// bodyWithHook is a request body that calls beforeRead before each read.
+type bodyWithHook struct {
 	io.Reader
-	do func()
+	beforeRead func()
 }
 
-func (b doBefore) Read(p []byte) (int, error) {
-	b.do()
+func (b bodyWithHook) Read(p []byte) (int, error) {
+	b.beforeRead()
 	return b.Reader.Read(p)
 }
 
 // TestSignInLinkConnectsOnceWhenSubmittedTwice submits a link while its first submission is still
-// being read. One of the two connects its mailbox, and the other one says that it does not.
+// being read. The faster submission connects its mailbox, and the slower one fails.
 func TestSignInLinkConnectsOnceWhenSubmittedTwice(t *testing.T) {
 	for _, decision := range []string{"accept", "deny"} {
 		t.Run(decision, func(t *testing.T) {
 			f := newSignInFixture(t)
 			link := f.start("one")
-			request := httptest.NewRequest(http.MethodPost, link, doBefore{form("carl@a.example", decision), sync.OnceFunc(func() {
+			request := httptest.NewRequest(http.MethodPost, link, bodyWithHook{form("carl@a.example", decision), sync.OnceFunc(func() {
 				if status, page := visit(f, link, "bob@a.example", "accept"); status != http.StatusOK || strings.Contains(page, `role="alert"`) {
 					t.Errorf("the faster submission: %d %s", status, page)
 				}
