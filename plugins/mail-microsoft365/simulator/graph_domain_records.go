@@ -35,7 +35,7 @@ func verifyDomain(call *graphCall) result {
 	name := strings.ToLower(call.r.PathValue("id"))
 	token := ""
 	call.file.View(func(t *tenant) { token = t.verificationToken(name) })
-	elsewhere, found := call.isVerifiedInOtherTenant(name), call.verificationRecordPublished(name, token)
+	isVerifiedElsewhere, isPublished := call.isVerifiedInOtherTenant(name), call.isVerificationRecordPublished(name, token)
 	return withTenant(func(call *graphCall, t *tenant) result {
 		d := t.domain(name)
 		switch {
@@ -43,11 +43,11 @@ func verifyDomain(call *graphCall) result {
 			return errorResult(errNotFound.with(name))
 		case d.Verified:
 			return errorResult(errVerified.with(""))
-		case elsewhere || t.isOwnedOutsideSandbox(name): // a permanent refusal, whatever the DNS contains
+		case isVerifiedElsewhere || t.isOwnedOutsideSandbox(name): // a permanent refusal, whatever the DNS contains
 			return errorResult(errElsewhere.with(name))
-		case !found || !d.Denied.hasPassed(call.now):
-			if !found {
-				d.Denied = startLag(call.now, t.Behaviour.DNSNegativeMS)
+		case !isPublished || !d.CachedMissing.hasPassed(call.now):
+			if !isPublished {
+				d.CachedMissing = startLag(call.now, t.Behaviour.DNSNegativeMS)
 			}
 			return errorResult(errNoRecord.with(name))
 		}
@@ -56,8 +56,8 @@ func verifyDomain(call *graphCall) result {
 	})(call)
 }
 
-// verificationRecordPublished reports whether the DNS has the TXT record or its MX alternative.
-func (c *graphCall) verificationRecordPublished(name, token string) bool {
+// isVerificationRecordPublished reports whether the DNS has the TXT record or its MX alternative.
+func (c *graphCall) isVerificationRecordPublished(name, token string) bool {
 	if slices.Contains(c.s.lookupOrLog(c.r.Context(), name, "TXT"), "MS="+token) {
 		return true
 	}

@@ -18,7 +18,7 @@ func TestLaggingReplicaAnswersChosenGraphReads(t *testing.T) {
 			testTenant := startSimulator(t).newConnectedTenant()
 			testTenant.setBehaviour(jsonObject{"domain_ms": 0, "graph_replicas": jsonObject{"lag_ms": 3_600_000, "answers": answers}})
 			testTenant.graph("POST", "/domains", jsonObject{"id": domain})
-			check := func(when string, listed, found bool) {
+			expectRead := func(when string, listed, found bool) {
 				t.Helper()
 				if n := len(testTenant.graph("GET", "/domains", nil).rows()); (n == 2) != listed {
 					t.Errorf("%s: %d domains are listed", when, n)
@@ -27,11 +27,11 @@ func TestLaggingReplicaAnswersChosenGraphReads(t *testing.T) {
 					t.Errorf("%s: the domain answers %d", when, answer.status)
 				}
 			}
-			check("at once", want.listed, want.found)
+			expectRead("at once", want.listed, want.found)
 			testTenant.control("POST", "/clock", jsonObject{"advance": "61m"})
-			check("an hour later", true, true)
+			expectRead("an hour later", true, true)
 			testTenant.graph("DELETE", "/domains/"+domain, nil)
-			check("deleted", !want.listed, !want.found)
+			expectRead("deleted", !want.listed, !want.found)
 		})
 	}
 }
@@ -235,23 +235,23 @@ func TestReadAfterWriteShowsOlderState(t *testing.T) {
 			if object.setUp != nil {
 				object.setUp(testTenant)
 			}
-			check := func(when string, want any) {
+			expectRead := func(when string, want any) {
 				t.Helper()
 				if got := object.read(testTenant); !reflect.DeepEqual(got, want) {
 					t.Errorf("%s: a read shows %v, want %v", when, got, want)
 				}
 			}
 			testTenant.setBehaviour(jsonObject{object.replicas: jsonObject{"lag_ms": 3_600_000, "answers": "all"}})
-			check("before the write", object.old)
+			expectRead("before the write", object.old)
 			object.write(testTenant)
-			check("at once", object.old)
+			expectRead("at once", object.old)
 			if answer := object.writeAgain(testTenant); !strings.Contains(string(answer.raw), object.sees) {
 				t.Errorf("a second write: %d %s", answer.status, answer.raw)
 			}
 			testTenant.control("POST", "/clock", jsonObject{"advance": "30m"})
-			check("after half of the lag", object.old)
+			expectRead("after half of the lag", object.old)
 			testTenant.control("POST", "/clock", jsonObject{"advance": "31m"})
-			check("after the lag", object.new)
+			expectRead("after the lag", object.new)
 		})
 	}
 }

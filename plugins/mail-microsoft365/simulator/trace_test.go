@@ -37,8 +37,8 @@ func TestTraceRowHasFields(t *testing.T) {
 	}
 }
 
-// TestTraceHasOneRowPerRecipient checks that some rows are duplicated and that the newest come
-// first.
+// TestTraceHasOneRowPerRecipient checks that each message has a row for each recipient, that some
+// rows are duplicated, and that the newest come first.
 func TestTraceHasOneRowPerRecipient(t *testing.T) {
 	testTenant := newTenantWithMailbox(t)
 	now := time.Now().UTC()
@@ -95,15 +95,15 @@ func TestTraceWindowIsLimited(t *testing.T) {
 		t.Errorf("by default: %v", got)
 	}
 	if got := testTenant.trace(jsonObject{"StartDate": date(4 * day), "EndDate": date(2*day) + "Z"}); len(messageIDs(got)) != 1 {
-		t.Errorf("asked for: %v", got)
+		t.Errorf("with a range of dates: %v", got)
 	}
 	for name, params := range map[string]jsonObject{
-		"more than 10 days": {"StartDate": date(11 * day), "EndDate": date(0)},
-		"backwards":         {"StartDate": date(0), "EndDate": date(day)},
-		"too long ago":      {"StartDate": date(95 * day), "EndDate": date(91 * day)},
-		"no date":           {"StartDate": "yesterday"},
-		"too many rows":     {"ResultSize": 5001},
-		"no rows":           {"ResultSize": 0},
+		"more than 10 days":        {"StartDate": date(11 * day), "EndDate": date(0)},
+		"the end before the start": {"StartDate": date(0), "EndDate": date(day)},
+		"too long ago":             {"StartDate": date(95 * day), "EndDate": date(91 * day)},
+		"a word as the date":       {"StartDate": "yesterday"},
+		"too many rows":            {"ResultSize": 5001},
+		"no rows":                  {"ResultSize": 0},
 	} {
 		if answer := testTenant.exchange("Get-MessageTraceV2", params); answer.status != http.StatusBadRequest {
 			t.Errorf("%s: %d %s", name, answer.status, answer.raw)

@@ -16,13 +16,14 @@ func (d *domain) doc() domainDoc {
 	return domainDoc{Name: d.Name, Verified: d.Verified, MailEnabled: d.MailEnabled}
 }
 
-// ofDomain selects the domain in the path.
-func ofDomain(op operation) operation {
+// ofDomain returns an operation that calls run with the domain in the path. If the tenant has no
+// such domain, it answers no_domain instead.
+func ofDomain(run operation) operation {
 	return func(c *call) (any, string) {
 		if c.domain = c.tenant.Domains[c.http.PathValue("domain")]; c.domain == nil {
 			return nil, "no_domain"
 		}
-		return op(c)
+		return run(c)
 	}
 }
 
