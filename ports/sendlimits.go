@@ -75,7 +75,8 @@ type SendRuns interface {
 	SaveCounts(ctx context.Context, r SendRun, c SendCounts) (held bool, err error)
 	// SaveOrphanRules stores the names of orphan rules: managed rules that a pass found and whose
 	// scopes ScopesWithRules does not list. They come from an earlier connection of the tenant.
-	// ScopesWithRules lists their scopes until SaveChanges gets them as emptied. It may be repeated.
+	// ScopesWithRules lists their scopes until SaveChanges gets them as emptied. It may be
+	// repeated.
 	SaveOrphanRules(ctx context.Context, r SendRun, ruleNames []string) (held bool, err error)
 	// SaveIntents replaces the stored intents of the tenant with the changes that a pass is about
 	// to make at the platform. Deleted mailboxes are ignored. An intent is deleted with its

@@ -26,7 +26,7 @@ type faultInjector struct {
 	mu         sync.Mutex
 	planned    simulate.Fault // a fault for a simulator that cannot plan faults itself
 	failure    contract.Failure
-	firstPages map[string][]byte // keyed by path; used while failure is contract.Repeats
+	firstPages map[string][]byte // keyed by path; used while failure is contract.RepeatsFirstPage
 }
 
 // Fail makes every call of the provider's API fail until lift is called. It implements Fail of
@@ -115,7 +115,7 @@ func (f *faultInjector) serve(w http.ResponseWriter, r *http.Request, next http.
 	case contract.Redirects:
 		http.Redirect(w, r, f.redirectURL, http.StatusTemporaryRedirect)
 		return
-	case contract.Floods:
+	case contract.AnswersWithoutEnd:
 		writeEndlessly(w, r)
 		return
 	}
@@ -123,17 +123,17 @@ func (f *faultInjector) serve(w http.ResponseWriter, r *http.Request, next http.
 	next.ServeHTTP(out, r)
 	body := out.body.Bytes()
 	switch failure {
-	case contract.Babbles:
+	case contract.AnswersHTML:
 		w.Header().Set("Content-Type", "text/html")
 		_, _ = io.WriteString(w, "<html><body>Checking your browser</body></html>")
 		return
 	case contract.Truncates:
 		body = body[:len(body)/2]
-	case contract.Misshapes:
+	case contract.AnswersWrongShape:
 		body = []byte(`{"welcome":"to another service"}`)
-	case contract.Repeats:
+	case contract.RepeatsFirstPage:
 		body = f.repeatFirstPage(r, body)
-	case contract.Strays:
+	case contract.ReturnsForeignLinks:
 		body = f.replaceAuthHosts(body)
 	}
 	for name, values := range out.header {

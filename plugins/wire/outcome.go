@@ -92,8 +92,8 @@ const undecodablePrefix = "grpc: failed to unmarshal the received message"
 
 // fromStatus converts a gRPC error of a call to an outcome. The outcome is Unknown if the plugin
 // may have executed the call. This also applies to reads, although they have no effect, see
-// CutReads. ctx is the context of the call. grpc-go reports codes.Canceled in two cases: the caller
-// cancelled ctx, or the connection was closed because the process had ended.
+// CutReadsAsDown. ctx is the context of the call. grpc-go reports codes.Canceled in two cases: the
+// caller cancelled ctx, or the connection was closed because the process had ended.
 func fromStatus(ctx context.Context, err error) error {
 	if err == nil {
 		return nil

@@ -66,22 +66,22 @@ type SendingPlatformEnv struct {
 
 // Failures that only sending platforms have. Throttles sends Retry-After with ThrottleWait.
 const (
-	// Babbles answers 200 OK with an HTML page, as a proxy does.
-	Babbles Failure = iota + 11
+	// AnswersHTML answers 200 OK with an HTML page, as a proxy does.
+	AnswersHTML Failure = iota + 11
 	// Truncates cuts every answer in half.
 	Truncates
-	// Misshapes answers with JSON of an unexpected shape.
-	Misshapes
+	// AnswersWrongShape answers with JSON of an unexpected shape.
+	AnswersWrongShape
 	// Hangs accepts requests and never answers.
 	Hangs
-	// Repeats answers every request for a page with the first page.
-	Repeats
+	// RepeatsFirstPage answers every request for a page with the first page.
+	RepeatsFirstPage
 	// Redirects redirects every call to a different host.
 	Redirects
-	// Floods answers with a body that never ends.
-	Floods
-	// Strays returns sign-in links to hosts that are not allowed.
-	Strays
+	// AnswersWithoutEnd answers with a body that never ends.
+	AnswersWithoutEnd
+	// ReturnsForeignLinks returns sign-in links to hosts that are not allowed.
+	ReturnsForeignLinks
 )
 
 // ThrottleWait is the Retry-After of a platform that Throttles.
@@ -299,7 +299,7 @@ var sendingListChecks = []sendingCheck{
 	{"sending/list/many", "250 accounts are listed once each", func(t T, env SendingPlatformEnv) { requireListing(t, env, 250) }},
 	{"sending/list/repeated-page", "a listing whose pages repeat is reported as broken", func(t T, env SendingPlatformEnv) {
 		env.Put(t, manyAccounts(250)...)
-		env.Fail(t, Repeats)
+		env.Fail(t, RepeatsFirstPage)
 		cursor := ""
 		for range 20 {
 			page, err := env.Platform.Accounts(callContext(t), cursor)

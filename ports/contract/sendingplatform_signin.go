@@ -38,7 +38,7 @@ var sendingSignInChecks = []sendingCheck{
 		}
 	}),
 	signInCheck("sending/sign-in/foreign-host", "a link to a host that is not allowed is not returned", func(t T, env SendingPlatformEnv) {
-		env.Fail(t, Strays)
+		env.Fail(t, ReturnsForeignLinks)
 		s, err := env.Platform.StartSignIn(callContext(t), "anna@stray.example")
 		if s.URL != "" {
 			t.Fatal("a link is returned")
@@ -206,7 +206,7 @@ var sendingRemovalChecks = []sendingCheck{
 	removalCheck("sending/remove/html-page", "a proxy's HTML page does not count as a removal", func(t T, env SendingPlatformEnv) {
 		env.Put(t, workingAccount("anna@page.example"))
 		id := findAccount(t, env, "anna@page.example").ID
-		env.Fail(t, Babbles)
+		env.Fail(t, AnswersHTML)
 		requireOutcome(t, "remove", env.Platform.Remove(callContext(t), id), outcome.Broken)
 	}),
 }

@@ -79,7 +79,7 @@ func failSending(p *fake.SendingPlatform, failure Failure) (lift func()) {
 				g.Release()
 			}
 		}
-	case Repeats:
+	case RepeatsFirstPage:
 		return p.Fail(fake.Fault{Method: "Accounts", Skip: 1, Kind: outcome.Broken})
 	}
 	kinds := map[Failure]outcome.Kind{
