@@ -14,10 +14,10 @@ import (
 func TestConsentRedirectsWithResult(t *testing.T) {
 	accept, deny := url.Values{"decision": {"accept"}}, url.Values{"decision": {"deny"}}
 	for _, tt := range []struct {
-		name   string
-		v1     bool
-		before jsonObject
-		form   url.Values
+		name      string
+		olderPage bool // uses the older consent page
+		before    jsonObject
+		form      url.Values
 		// want is the parameters of the redirect. "*" matches any text, "" means absent.
 		want map[string]string
 	}{
@@ -38,7 +38,7 @@ func TestConsentRedirectsWithResult(t *testing.T) {
 				testTenant.setBehaviour(tt.before)
 			}
 			address := testTenant.consentURL()
-			if tt.v1 {
+			if tt.olderPage {
 				address = strings.Replace(address, "/organizations/v2.0/", "/"+testTenant.id+"/", 1)
 			}
 			tt.form.Set("username", testTenant.admin)
@@ -48,8 +48,8 @@ func TestConsentRedirectsWithResult(t *testing.T) {
 			}
 			for name, want := range tt.want {
 				got := redirect.Get(name)
-				prefix, any := strings.CutSuffix(want, "*")
-				if got != want && !(any && got != "" && strings.HasPrefix(got, prefix)) {
+				prefix, isPattern := strings.CutSuffix(want, "*")
+				if got != want && !(isPattern && got != "" && strings.HasPrefix(got, prefix)) {
 					t.Errorf("%s: %q, want %q", name, got, want)
 				}
 			}

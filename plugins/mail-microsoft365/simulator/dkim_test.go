@@ -123,7 +123,7 @@ func TestDehydratedTenantRefusesDKIM(t *testing.T) {
 	testTenant := startSimulator(t).newConnectedTenant(jsonObject{"bootstrap": "dehydrated"})
 	testTenant.setBehaviour(jsonObject{"hydrate_ms": 30_000})
 	testTenant.addMailDomain(domain)
-	dehydrated := func() any {
+	isDehydrated := func() any {
 		return testTenant.exchange("Get-OrganizationConfig", jsonObject{}).valueAt("value", 0, "IsDehydrated")
 	}
 	assertRefused := func() {
@@ -132,13 +132,13 @@ func TestDehydratedTenantRefusesDKIM(t *testing.T) {
 		assertGolden(t, "exchange-dehydrated", testTenant.exchange("Set-DkimSigningConfig", jsonObject{"Identity": domain, "Enabled": true}))
 	}
 	assertRefused()
-	if answer := testTenant.exchange("Enable-OrganizationCustomization", jsonObject{}); answer.status != http.StatusOK || len(answer.rows()) != 0 || dehydrated() != true {
+	if answer := testTenant.exchange("Enable-OrganizationCustomization", jsonObject{}); answer.status != http.StatusOK || len(answer.rows()) != 0 || isDehydrated() != true {
 		t.Fatalf("%d %s", answer.status, answer.raw)
 	}
 	assertRefused()
 	assertGolden(t, "exchange-already-hydrated", testTenant.exchange("Enable-OrganizationCustomization", jsonObject{}))
 	testTenant.control("POST", "/clock", jsonObject{"advance": "31s"})
-	if dehydrated() != false {
+	if isDehydrated() != false {
 		t.Error("still dehydrated")
 	}
 	testTenant.newDKIMConfig(domain)
