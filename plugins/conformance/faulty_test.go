@@ -99,7 +99,7 @@ func faultyPlugin(t *testing.T, kind, bug string) string {
 // must find it.
 func TestSuiteFindsPlantedBugs(t *testing.T) {
 	oldStop, oldAbandon := stopTimeout, abandonTimeout
-	// Plugins with a planted bug make the checks wait for the whole time.
+	// With some of the bugs, a check waits for the whole of these times.
 	stopTimeout, abandonTimeout = 2*time.Second, 2*time.Second
 	t.Cleanup(func() { stopTimeout, abandonTimeout = oldStop, oldAbandon })
 	for _, tt := range plantedBugs {
@@ -115,8 +115,8 @@ func TestSuiteFindsPlantedBugs(t *testing.T) {
 				t.Fatalf("the check does not find the bug: %+v, %v", report, err)
 			}
 			result := report.Results[0]
-			if all := strings.Join(append(result.Messages, result.Calls...), "\n"); strings.Contains(all, "simulated-token-of-faulty") {
-				t.Errorf("the result contains the token:\n%s", all)
+			if shown := strings.Join(append(result.Messages, result.Calls...), "\n"); strings.Contains(shown, "simulated-token-of-faulty") {
+				t.Errorf("the result contains the token:\n%s", shown)
 			}
 		})
 	}

@@ -29,7 +29,7 @@ func (r *failureRecorder) stop() {
 }
 
 // checkFails runs a check with a failureRecorder and reports whether the check failed.
-func fails(t *testing.T, run func(T)) bool {
+func checkFails(t *testing.T, run func(T)) bool {
 	r := &failureRecorder{T: t}
 	done := make(chan struct{})
 	go func() {
