@@ -164,7 +164,7 @@ func TestUndescribedRequestsAndAnswersAreReported(t *testing.T) {
 		"a body":                     {"DELETE", "/api/v2/accounts/x", "{}", accountPrefix + "}"},
 		"unknown status":             {"GET", "/api/v2/accounts/x", "", accountPrefix + `,"status":17}`},
 		"unknown property":           {"GET", "/api/v2/accounts/x", "", accountPrefix + `,"state":1}`},
-		"unknown property in a list": {"GET", "/api/v2/accounts", "", `{"items":[` + account + `,"state":1}]}`},
+		"unknown property in a list": {"GET", "/api/v2/accounts", "", `{"items":[` + accountPrefix + `,"state":1}]}`},
 		"missing properties":         {"GET", "/api/v2/accounts/x", "", `{"email":"a@b.test"}`},
 		"unknown session status":     {"GET", "/api/v2/oauth/session/status/x", "", `{"status":"done"}`},
 	} {
