@@ -203,9 +203,9 @@ func (m *MailTest) Rules(t T, id tenant.GUID) map[string][]string {
 }
 
 // Revoke implements contract.MailPlatformEnv.
-func (m *MailTest) Revoke(t T, id tenant.GUID, grant contract.Grant) {
+func (m *MailTest) Revoke(t T, id tenant.GUID, what contract.Grant) {
 	t.Helper()
-	m.Control(t, http.MethodPost, "/tenants/"+string(id)+"/revoke", map[string]string{"what": string(grant)}, nil)
+	m.Control(t, http.MethodPost, "/tenants/"+string(id)+"/revoke", map[string]string{"what": string(what)}, nil)
 }
 
 // Fail implements contract.MailPlatformEnv. For a method that reads, all requests fail. For other
