@@ -60,7 +60,7 @@ func TestAnswerIsCommittedWithItsChange(t *testing.T) {
 	}
 	committed("add", "POST", domainsOfA, `{"domain":"example.com"}`, `"status":"added"`)
 	env.publishRecords(t, env.accountA, "example.com")
-	write(verifyOfA)
+	write(verifyPathOfA)
 	committed("provision", "POST", base+"/mailboxes", `{"domain":"example.com","account_password":"Correct-Horse-7",
 		"mailboxes":[{"name":"<Zoë & Bo>","email":"ana@example.com"},{"name":"Bo","email":"bo@example.com"}]}`, `"created_count":2`)
 	committed("delete", "DELETE", base, "", `"status":"deleted"`)
@@ -281,7 +281,7 @@ func TestAnswerThatCannotBeStoredIsNotSent(t *testing.T) {
 	client := serve(t, env.handler(t))
 	client.expect(addDomainCall(env, "add"), 200, "") // committed with its change, see TestAnswerIsCommittedWithItsChange
 	env.publishRecords(t, env.accountA, "example.com")
-	verify := keyedCall(env, "k", "POST", verifyOfA, "")
+	verify := keyedCall(env, "k", "POST", verifyPathOfA, "")
 	client.expect(verify, 503, "service_unavailable")
 	keys.finish = nil
 	env.expireLease(t, "k")

@@ -125,7 +125,7 @@ func TestSyncOfMoreDomainsThanThereIsTimeFor(t *testing.T) {
 				return read, nil
 			}
 			<-ctx.Done()
-			return s, ctx.Err()
+			return read, ctx.Err()
 		}}
 		start := time.Now()
 		fx.sync(t)
