@@ -51,7 +51,7 @@ func serveHost(plugin Plugin) int {
 		flush(ctx)
 	}
 	go func() {
-		<-stdinClosed(os.Stdin)
+		<-watchStdin(os.Stdin)
 		flushSpans()
 		os.Exit(exitDone)
 	}()
@@ -94,11 +94,11 @@ func describe(d Description, stdout, stderr io.Writer) int {
 	return exitDone
 }
 
-// stdinClosed returns a channel that is closed at the end of standard input. The host has the other
+// watchStdin returns a channel that is closed at the end of standard input. The host has the other
 // end of the pipe open, and the kernel closes that end if the host is killed. If standard input is
 // neither a pipe nor a socket, but for example a terminal or /dev/null, the channel is never
 // closed.
-func stdinClosed(stdin *os.File) <-chan struct{} {
+func watchStdin(stdin *os.File) <-chan struct{} {
 	closed := make(chan struct{})
 	info, err := stdin.Stat()
 	if err != nil || info.Mode()&(os.ModeNamedPipe|os.ModeSocket) == 0 {

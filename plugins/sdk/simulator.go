@@ -40,7 +40,7 @@ func runSimulator(p Plugin, args []string, stdout, stderr io.Writer) int {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
-		<-stdinClosed(os.Stdin)
+		<-watchStdin(os.Stdin)
 		cancel()
 	}()
 	if err := serveSimulator(ctx, p, f, stdout, stderr); err != nil {

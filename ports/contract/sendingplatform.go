@@ -176,8 +176,8 @@ func findAccount(t T, env SendingPlatformEnv, address string) integration.Accoun
 	return a
 }
 
-// sameState reports whether two accounts are equal apart from id, name and stamp.
-func sameState(a, b integration.Account) bool {
+// hasSameState reports whether two accounts are equal apart from id, name and stamp.
+func hasSameState(a, b integration.Account) bool {
 	return integration.SameAddress(a.Address, b.Address) && a.State == b.State && a.Paused == b.Paused && a.HasError == b.HasError && a.Reason == b.Reason
 }
 
@@ -241,7 +241,7 @@ var sendingAccountChecks = []sendingCheck{
 	{"sending/accounts/found", "an account is found by its address, whatever its case", func(t T, env SendingPlatformEnv) {
 		env.Put(t, workingAccount("Anna.Schmidt@Case.example"))
 		first := findAccount(t, env, "anna.schmidt@case.example")
-		if !first.Exists() || !sameState(first, workingAccount("anna.schmidt@case.example")) {
+		if !first.Exists() || !hasSameState(first, workingAccount("anna.schmidt@case.example")) {
 			t.Fatalf("got %+v", first)
 		}
 		if again := findAccount(t, env, "ANNA.SCHMIDT@CASE.EXAMPLE"); again != first {
@@ -282,10 +282,10 @@ var sendingAccountChecks = []sendingCheck{
 		listed := allAccounts(t, env)
 		for _, a := range want {
 			got := findAccount(t, env, a.Address)
-			if !got.Exists() || !sameState(got, a) {
+			if !got.Exists() || !hasSameState(got, a) {
 				t.Fatalf("got %+v, want %+v", got, a)
 			}
-			if !slices.ContainsFunc(listed, func(l integration.Account) bool { return l.ID == got.ID && sameState(l, a) }) {
+			if !slices.ContainsFunc(listed, func(l integration.Account) bool { return l.ID == got.ID && hasSameState(l, a) }) {
 				t.Fatalf("%+v is listed otherwise: %+v", got, listed)
 			}
 		}

@@ -79,14 +79,14 @@ func (sim *simulator) syncOrFail(w http.ResponseWriter, r *http.Request, name st
 	sim.editMu.Lock()
 	defer sim.editMu.Unlock()
 	if err := sim.syncFromSandbox(r.Context(), name); err != nil {
-		sim.fail(w, err)
+		sim.writeError(w, err)
 		return false
 	}
 	return true
 }
 
-// fail answers a request with an error.
-func (sim *simulator) fail(w http.ResponseWriter, err error) {
+// writeError answers a request with an error.
+func (sim *simulator) writeError(w http.ResponseWriter, err error) {
 	var refused refusal
 	switch {
 	case !errors.As(err, &refused):
@@ -145,7 +145,7 @@ func (sim *simulator) listRecords(w http.ResponseWriter, r *http.Request) {
 		}
 	})
 	if !found {
-		sim.fail(w, errNoZone)
+		sim.writeError(w, errNoZone)
 		return
 	}
 	onPage, info, ok := page(r, list, 100, 5_000_000)
@@ -173,14 +173,14 @@ func (sim *simulator) batch(w http.ResponseWriter, r *http.Request) {
 	}
 	name, ok := sim.zoneName(r.PathValue("zone"))
 	if !ok {
-		sim.fail(w, errNoZone)
+		sim.writeError(w, errNoZone)
 		return
 	}
 	if err := sim.edit(r.Context(), name, func(t *transaction) (err error) {
 		result, err = t.apply(request)
 		return err
 	}); err != nil {
-		sim.fail(w, err)
+		sim.writeError(w, err)
 		return
 	}
 	answer(w, result, nil)

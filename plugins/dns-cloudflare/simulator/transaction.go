@@ -93,9 +93,9 @@ func (t *transaction) add(r record) error {
 			return refusal{81053, "An A, AAAA, or CNAME record with that host already exists."}
 		case same && other.Type == "CNAME":
 			return refusal{81054, "A CNAME record with that host already exists."}
-		case same && other.Type == r.Type && other.Content == r.Content && preference(other) == preference(r) && other.TTL != r.TTL:
+		case same && other.Type == r.Type && other.Content == r.Content && mxPreference(other) == mxPreference(r) && other.TTL != r.TTL:
 			return refusal{81057, "The record already exists."}
-		case same && other.Type == r.Type && other.Content == r.Content && preference(other) == preference(r):
+		case same && other.Type == r.Type && other.Content == r.Content && mxPreference(other) == mxPreference(r):
 			return refusal{81058, "An identical record already exists."}
 		}
 	}
@@ -110,7 +110,7 @@ func (t *transaction) coexistsWithApexCNAME(r, other record) bool {
 	return r.Name == t.zone && slices.Contains(conflictingTypes, r.Type) != slices.Contains(conflictingTypes, other.Type)
 }
 
-func preference(r record) int {
+func mxPreference(r record) int {
 	if r.Priority == nil {
 		return 0
 	}

@@ -82,11 +82,11 @@ func TestConsentRestoresRevokedGrants(t *testing.T) {
 			testTenant := startSimulator(t).newConnectedTenant()
 			oldToken := bearer(testTenant.token(exchangeScope))
 			testTenant.revoke(label)
-			if answer := testTenant.exchangeWith(oldToken, "", "Get-OrganizationConfig", jsonObject{}); answer.status != 401 && answer.status != 403 {
+			if answer := testTenant.runCmdletWith(oldToken, "", "Get-OrganizationConfig", jsonObject{}); answer.status != 401 && answer.status != 403 {
 				t.Errorf("a token from before the revocation still works: %d", answer.status)
 			}
 			testTenant.consent()
-			if answer := testTenant.exchange("Get-OrganizationConfig", jsonObject{}); answer.status != http.StatusOK {
+			if answer := testTenant.runCmdlet("Get-OrganizationConfig", jsonObject{}); answer.status != http.StatusOK {
 				t.Errorf("after consent: %d %s", answer.status, answer.raw)
 			}
 		})
@@ -166,7 +166,7 @@ func TestDeniedTenantRefusesRoleAssignment(t *testing.T) {
 	testTenant := startSimulator(t).newTenant(jsonObject{"bootstrap": "denied"})
 	testTenant.consent()
 	assertGolden(t, "graph-denied", testTenant.assignExchange())
-	if answer := testTenant.graph("GET", "/roleManagement/directory/roleAssignments", nil); answer.status != http.StatusOK {
+	if answer := testTenant.callGraph("GET", "/roleManagement/directory/roleAssignments", nil); answer.status != http.StatusOK {
 		t.Errorf("reading roles: %d", answer.status)
 	}
 }

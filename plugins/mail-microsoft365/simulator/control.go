@@ -117,7 +117,7 @@ func (s *simulator) newTenant(serial int, body createTenantRequest) tenant {
 	if t.Name == "" {
 		t.Name = "Example Outreach " + strconv.Itoa(serial)
 	}
-	t.Prefix = domainPrefix(t.Name) + digits(6, seed, t.ID)
+	t.Prefix = domainPrefix(t.Name) + deriveDigits(6, seed, t.ID)
 	t.Exchange = organization{Dehydrated: body.Bootstrap == "dehydrated", SMTPAuthDisabled: true}
 	t.addInitialObjects(key, now)
 	return t

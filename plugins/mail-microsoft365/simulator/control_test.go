@@ -112,13 +112,13 @@ func TestJournalNamesOperations(t *testing.T) {
 	testTenant := newTenantWithMailbox(t)
 	testTenant.control("DELETE", "/calls", nil)
 	graphToken, exchangeToken := bearer(testTenant.token(graphScope)), bearer(testTenant.token(exchangeScope))
-	testTenant.graphWith(graphToken, "POST", "/domains", jsonObject{"id": "x.example"})
-	testTenant.graphWith(graphToken, "GET", "/domains/x.example/verificationDnsRecords", nil)
-	testTenant.graphWith(graphToken, "POST", "/domains/x.example/verify", nil)
-	testTenant.graphWith(graphToken, "PATCH", "/users/"+testTenant.admin, jsonObject{"displayName": "Ada"})
-	testTenant.graphWith(graphToken, "GET", "/roleManagement/directory/roleAssignments", nil)
-	testTenant.exchangeWith(exchangeToken, "", "Get-Mailbox", jsonObject{"Identity": "nobody"})
-	testTenant.exchangeWith(exchangeToken, "", "Set-Mailbox", jsonObject{"Identity": "anna@" + domain, "DisplayName": "New"})
+	testTenant.callGraphWith(graphToken, "POST", "/domains", jsonObject{"id": "x.example"})
+	testTenant.callGraphWith(graphToken, "GET", "/domains/x.example/verificationDnsRecords", nil)
+	testTenant.callGraphWith(graphToken, "POST", "/domains/x.example/verify", nil)
+	testTenant.callGraphWith(graphToken, "PATCH", "/users/"+testTenant.admin, jsonObject{"displayName": "Ada"})
+	testTenant.callGraphWith(graphToken, "GET", "/roleManagement/directory/roleAssignments", nil)
+	testTenant.runCmdletWith(exchangeToken, "", "Get-Mailbox", jsonObject{"Identity": "nobody"})
+	testTenant.runCmdletWith(exchangeToken, "", "Set-Mailbox", jsonObject{"Identity": "anna@" + domain, "DisplayName": "New"})
 	var calls []simulate.Entry
 	if err := json.Unmarshal(testTenant.control("GET", "/calls", nil).raw, &calls); err != nil {
 		t.Fatal(err)
@@ -141,12 +141,12 @@ func TestJournalNamesOperations(t *testing.T) {
 
 func TestJournalAndGraphOmitPasswords(t *testing.T) {
 	testTenant := newTenantWithMailbox(t)
-	testTenant.graph("PATCH", "/users/"+testTenant.admin, enableWithPassword)
+	testTenant.callGraph("PATCH", "/users/"+testTenant.admin, enableWithPassword)
 	raw := string(testTenant.control("GET", "/calls", nil).raw)
 	if strings.Contains(raw, "Correct-Horse-7") {
 		t.Error("the journal holds a password")
 	}
-	if a := testTenant.graph("GET", "/users/"+testTenant.admin, nil); a.status != http.StatusOK || strings.Contains(string(a.raw), "Correct-Horse-7") {
+	if a := testTenant.callGraph("GET", "/users/"+testTenant.admin, nil); a.status != http.StatusOK || strings.Contains(string(a.raw), "Correct-Horse-7") {
 		t.Errorf("%s", a.raw)
 	}
 }
@@ -188,7 +188,7 @@ func TestIgnoredRetryAfterIsRecorded(t *testing.T) {
 				header := bearer(testTenant.token(graphScope))
 				header.Set("User-Agent", "app/1.0")
 				header.Set("client-request-id", "6f9619ff-8b86-d011-b42d-00cf4fc964ff")
-				return testTenant.graphWith(header, "GET", "/organization", nil)
+				return testTenant.callGraphWith(header, "GET", "/organization", nil)
 			}
 			sim.planFault(jsonObject{"match": "GET /graph/v1.0/organization", "kind": "status", "status": 429, "retry_after": 3600, "times": 1})
 			if scope := read(throttled).header.Get("x-ms-throttle-scope"); !strings.HasPrefix(scope, tt.header) {

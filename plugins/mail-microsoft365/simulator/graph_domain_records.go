@@ -12,7 +12,9 @@ import (
 
 // verificationToken returns the token that proves ownership of a domain. It is always the same for
 // a domain in a tenant, and different in each tenant.
-func (t *tenant) verificationToken(name string) string { return "ms" + digits(8, "proof", t.ID, name) }
+func (t *tenant) verificationToken(name string) string {
+	return "ms" + deriveDigits(8, "proof", t.ID, name)
+}
 
 // listVerificationRecords answers GET /domains/{fqdn}/verificationDnsRecords with two records. Only
 // one of them must be published.
@@ -120,7 +122,7 @@ func (t *tenant) mailExchange(domain string) string {
 	if t.Behaviour.MXStyle[domain] == "classic" {
 		return dashedName(domain, "01b") + ".mail.protection.outlook.com"
 	}
-	return dashedName(domain, "01b") + "." + letter("mx", domain) + "-v1.mx.microsoft"
+	return dashedName(domain, "01b") + "." + deriveLetter("mx", domain) + "-v1.mx.microsoft"
 }
 
 // documentationAddr is an address reserved for documentation (RFC 5737), so no host has it. The

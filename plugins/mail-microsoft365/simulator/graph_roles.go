@@ -124,7 +124,7 @@ func (t *tenant) appRoleAssignmentObjects() []object {
 	for _, role := range t.Grant.Roles {
 		known := appRoles[role]
 		rows = append(rows, object{
-			"id": digest("grant", t.ID, role), "appRoleId": known.id, "principalId": t.Grant.Principal,
+			"id": deriveText("grant", t.ID, role), "appRoleId": known.id, "principalId": t.Grant.Principal,
 			"principalType": "ServicePrincipal", "principalDisplayName": "tenantry",
 			"resourceId": guid("resource", t.ID, known.resource), "resourceDisplayName": names[known.resource],
 			"createdDateTime": t.Grant.Visible.Since.Format(time.RFC3339),

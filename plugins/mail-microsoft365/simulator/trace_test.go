@@ -105,7 +105,7 @@ func TestTraceWindowIsLimited(t *testing.T) {
 		"too many rows":            {"ResultSize": 5001},
 		"no rows":                  {"ResultSize": 0},
 	} {
-		if answer := testTenant.exchange("Get-MessageTraceV2", params); answer.status != http.StatusBadRequest {
+		if answer := testTenant.runCmdlet("Get-MessageTraceV2", params); answer.status != http.StatusBadRequest {
 			t.Errorf("%s: %d %s", name, answer.status, answer.raw)
 		}
 	}
@@ -157,7 +157,7 @@ func TestTraceShowsBlockedMailAsFailed(t *testing.T) {
 func TestTraceQueriesAreLimited(t *testing.T) {
 	testTenant := newTenantWithMailbox(t)
 	token := bearer(testTenant.token(exchangeScope))
-	ask := func() response { return testTenant.exchangeWith(token, "", "Get-MessageTraceV2", jsonObject{}) }
+	ask := func() response { return testTenant.runCmdletWith(token, "", "Get-MessageTraceV2", jsonObject{}) }
 	for n := range 100 {
 		if answer := ask(); answer.status != http.StatusOK {
 			t.Fatalf("query %d: %d %s", n, answer.status, answer.raw)
@@ -169,7 +169,7 @@ func TestTraceQueriesAreLimited(t *testing.T) {
 		t.Errorf("%d %s", answer.status, answer.raw)
 	}
 	other := testTenant.newConnectedTenant()
-	if answer := other.exchange("Get-MessageTraceV2", jsonObject{}); answer.status != http.StatusOK {
+	if answer := other.runCmdlet("Get-MessageTraceV2", jsonObject{}); answer.status != http.StatusOK {
 		t.Errorf("another tenant: %d %s", answer.status, answer.raw)
 	}
 }

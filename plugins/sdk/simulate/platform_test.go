@@ -26,7 +26,7 @@ type book struct {
 
 type libraryRequest = simulate.Request[bool, book, int]
 
-func library(rates ...simulate.Rate) simulate.Platform[bool, book, int] {
+func newLibrary(rates ...simulate.Rate) simulate.Platform[bool, book, int] {
 	titles := func(q *libraryRequest) simulate.Answer {
 		titles := []string{}
 		for _, b := range q.Visible("1") {
@@ -73,7 +73,7 @@ func library(rates ...simulate.Rate) simulate.Platform[bool, book, int] {
 // of the answer.
 func openLibrary(t *testing.T, dir string, rates ...simulate.Rate) func(call, body string) (int, string, http.Header) {
 	t.Helper()
-	h, _, err := library(rates...).Open(simulate.Options{DataDir: dir, Log: io.Discard})
+	h, _, err := newLibrary(rates...).Open(simulate.Options{DataDir: dir, Log: io.Discard})
 	if err != nil {
 		t.Fatal(err)
 	}

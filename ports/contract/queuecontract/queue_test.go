@@ -107,9 +107,9 @@ func firstWakeupOnly() brokenQueue {
 	})}
 }
 
-// storedChanged returns a queue that changes each wake-up before it is stored. The handler receives
-// the original wake-up.
-func storedChanged(change func(n int, w *ports.Wakeup)) brokenQueue {
+// storesChangedWakeups returns a queue that changes each wake-up before it is stored. The handler
+// receives the original wake-up.
+func storesChangedWakeups(change func(n int, w *ports.Wakeup)) brokenQueue {
 	var mu sync.Mutex
 	originals := map[string]ports.Wakeup{}
 	return brokenQueue{
@@ -170,7 +170,7 @@ var brokenQueues = []struct {
 		return brokenQueue{wake: keepOnly(func(ports.Wakeup) bool { return n.Add(1)%10 != 0 })}
 	}},
 	{"runs every duplicate", "duplicate wake-ups are merged", func() brokenQueue {
-		return storedChanged(func(n int, w *ports.Wakeup) { w.ID += string(rune('A' + n)) })
+		return storesChangedWakeups(func(n int, w *ports.Wakeup) { w.ID += string(rune('A' + n)) })
 	}},
 	{"ignores the second wake-up of a job", "of two wake-ups of a job the earlier time counts", firstWakeupOnly},
 	{"a running job is not woken", "a wake-up of a running job runs it again", firstWakeupOnly},
@@ -248,10 +248,10 @@ var brokenQueues = []struct {
 		return brokenQueue{wake: changeEach(func(w *ports.Wakeup) { w.SeparateGroup = false })}
 	}},
 	{"all jobs have the same account", "10,000 jobs of an account delay the first job of a different account by at most 5 s", func() brokenQueue {
-		return storedChanged(func(_ int, w *ports.Wakeup) { w.Account = "all" })
+		return storesChangedWakeups(func(_ int, w *ports.Wakeup) { w.Account = "all" })
 	}},
 	{"all jobs of several accounts have the same account", "the jobs of several accounts do not delay the first job of a different account by more than 5 s", func() brokenQueue {
-		return storedChanged(func(_ int, w *ports.Wakeup) { w.Account = "all" })
+		return storesChangedWakeups(func(_ int, w *ports.Wakeup) { w.Account = "all" })
 	}},
 	{"has half as many workers", "a single account can use half of the workers", func() brokenQueue {
 		return brokenQueue{options: func(o *queue.Options) { o.MaxHandlers = QueueMaxHandlers / 2 }}
