@@ -53,8 +53,8 @@ func compareWithPromise(t *testing.T, path string, current []string) {
 	}
 	broken, added := difference(kept, current), difference(current, kept)
 	if *update && len(added) > 0 {
-		all := slices.Sorted(slices.Values(append(kept, added...)))
-		if err := os.WriteFile(path, []byte(strings.Join(all, "\n")+"\n"), 0o644); err != nil {
+		lines := slices.Sorted(slices.Values(append(kept, added...)))
+		if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		added = nil

@@ -77,8 +77,8 @@ func TestRequestsGoOnlyToNamedHosts(t *testing.T) {
 			t.Errorf("NewDialer to %s: %v; allowed: %t", address, err, allowed)
 		}
 	}
-	if o := outcome.KindOf(TransportError(ErrHostNotNamed)); o != outcome.Broken {
-		t.Errorf("the outcome is %v", o)
+	if kind := outcome.KindOf(TransportError(ErrHostNotNamed)); kind != outcome.Broken {
+		t.Errorf("the outcome is %v", kind)
 	}
 	if _, _, err := get(t, local); err != nil {
 		t.Errorf("a request outside a call: %v", err)
@@ -106,9 +106,9 @@ func TestAnswersAreLimitedInSize(t *testing.T) {
 					return
 				}
 				w.Header().Set("Content-Encoding", "gzip")
-				z := gzip.NewWriter(w)
-				_, _ = z.Write(body)
-				_ = z.Close()
+				compressor := gzip.NewWriter(w)
+				_, _ = compressor.Write(body)
+				_ = compressor.Close()
 			})
 			_, got, err := get(t, url)
 			if len(got) != tt.length || !errors.Is(err, tt.err) || (tt.err == nil) != (err == nil) {
@@ -171,16 +171,16 @@ func TestSpansNameNoCustomers(t *testing.T) {
 	if path != "/v1.0/domains/customer.example?code=hunter2" {
 		t.Fatalf("the provider was asked for %s", path)
 	}
-	all := spans.GetSpans()
-	if len(all) != 1 || !strings.Contains(traceparent, all[0].SpanContext.SpanID().String()) {
-		t.Fatalf("%d spans; the provider saw traceparent %q", len(all), traceparent)
+	recorded := spans.GetSpans()
+	if len(recorded) != 1 || !strings.Contains(traceparent, recorded[0].SpanContext.SpanID().String()) {
+		t.Fatalf("%d spans; the provider saw traceparent %q", len(recorded), traceparent)
 	}
-	for _, a := range all[0].Attributes {
+	for _, a := range recorded[0].Attributes {
 		if v := a.Value.String(); strings.Contains(v, "customer") || strings.Contains(v, "hunter2") {
 			t.Errorf("%s = %s", a.Key, v)
 		}
 	}
-	if strings.Contains(all[0].Name, "customer") {
-		t.Errorf("the span is called %s", all[0].Name)
+	if strings.Contains(recorded[0].Name, "customer") {
+		t.Errorf("the span is called %s", recorded[0].Name)
 	}
 }

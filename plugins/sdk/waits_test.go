@@ -95,8 +95,8 @@ func TestClientObservesRetryAfter(t *testing.T) {
 			t.Fatal(err)
 		}
 		err := get("key")
-		var o *outcome.Error
-		throttled := errors.As(err, &o) && o.Kind == outcome.Throttled && o.RetryAfter == 7*time.Second && calls == 1
+		var result *outcome.Error
+		throttled := errors.As(err, &result) && result.Kind == outcome.Throttled && result.RetryAfter == 7*time.Second && calls == 1
 		if throttled != tt.throttled || !tt.throttled && err != nil {
 			t.Errorf("%d, Retry-After %q: %v after %d calls", tt.status, tt.header, err, calls)
 		}

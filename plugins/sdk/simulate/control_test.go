@@ -23,9 +23,9 @@ func TestChangeReportsErrors(t *testing.T) {
 	}
 	statusOf := func(body string) int {
 		var in book
-		out := httptest.NewRecorder()
-		simulate.Change(out, httptest.NewRequest(http.MethodPut, "/_control/book", strings.NewReader(body)), f, &in, func(b *book) { *b = in })
-		return out.Code
+		answer := httptest.NewRecorder()
+		simulate.Change(answer, httptest.NewRequest(http.MethodPut, "/_control/book", strings.NewReader(body)), f, &in, func(b *book) { *b = in })
+		return answer.Code
 	}
 	if unknownMember, validBody := statusOf(`{"pages":7}`), statusOf(`{"title":"One"}`); unknownMember != http.StatusBadRequest || validBody != http.StatusOK {
 		t.Errorf("an unknown member: %d, a valid body: %d", unknownMember, validBody)

@@ -111,8 +111,8 @@ func TestRoutesAreAdmittedNamedAndServed(t *testing.T) {
 		}
 	}
 	call("POST /_control/faults", `{"kind":"status","status":429,"retry_after":7,"times":1,"operation":"list"}`)
-	if status, answer, h := call("GET /v1/books?key=reader", ""); status != 429 || answer != "7" || h.Get("Retry-After") != "7" {
-		t.Errorf("a planned fault: %d %s %v", status, answer, h)
+	if status, answer, header := call("GET /v1/books?key=reader", ""); status != 429 || answer != "7" || header.Get("Retry-After") != "7" {
+		t.Errorf("a planned fault: %d %s %v", status, answer, header)
 	}
 	if _, answer, _ := openLibrary(t, dir)("GET /v1/books?key=reader", ""); answer != "[]" {
 		t.Errorf("after a restart: %s", answer)
@@ -175,8 +175,8 @@ func TestRatesSlideOrAreFixed(t *testing.T) {
 				call := openLibrary(t, t.TempDir(), tt.rates...)
 				for i, after := range tt.after {
 					time.Sleep(time.Duration(after) * time.Second)
-					_, _, h := call("GET /v1/books?key=reader", "")
-					if wait, _ := strconv.Atoi(h.Get("Retry-After")); wait != tt.waits[i] {
+					_, _, header := call("GET /v1/books?key=reader", "")
+					if wait, _ := strconv.Atoi(header.Get("Retry-After")); wait != tt.waits[i] {
 						t.Errorf("call %d: wait %d seconds, want %d", i, wait, tt.waits[i])
 					}
 				}
