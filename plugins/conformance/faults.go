@@ -119,9 +119,9 @@ func (f *faultInjector) serve(w http.ResponseWriter, r *http.Request, next http.
 		writeEndlessly(w, r)
 		return
 	}
-	out := newResponseBuffer()
-	next.ServeHTTP(out, r)
-	body := out.body.Bytes()
+	response := newResponseBuffer()
+	next.ServeHTTP(response, r)
+	body := response.body.Bytes()
 	switch failure {
 	case contract.AnswersHTML:
 		w.Header().Set("Content-Type", "text/html")
@@ -136,11 +136,11 @@ func (f *faultInjector) serve(w http.ResponseWriter, r *http.Request, next http.
 	case contract.ReturnsForeignLinks:
 		body = f.replaceAuthHosts(body)
 	}
-	for name, values := range out.header {
+	for name, values := range response.header {
 		w.Header()[name] = values
 	}
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-	w.WriteHeader(out.status)
+	w.WriteHeader(response.status)
 	_, _ = w.Write(body)
 }
 

@@ -82,8 +82,8 @@ func TestSuitesReportFaultyPlugins(t *testing.T) {
 					<-done
 				}
 			}
-			if all := strings.Join(r.messages, "\n"); !strings.Contains(all, tt.want) {
-				t.Fatalf("the suite does not report %q:\n%s", tt.want, all)
+			if messages := strings.Join(r.messages, "\n"); !strings.Contains(messages, tt.want) {
+				t.Fatalf("the suite does not report %q:\n%s", tt.want, messages)
 			}
 		})
 	}
@@ -108,22 +108,26 @@ func TestEveryCheckHasAnID(t *testing.T) {
 
 // TestFactsOfAMailPlatformAreChecked checks descriptions with one mistake each.
 func TestFactsOfAMailPlatformAreChecked(t *testing.T) {
-	for want, change := range map[string]func(d *sdk.Description){
-		"":                                 func(*sdk.Description) {},
-		`mail host "mx.acme.com"`:          func(d *sdk.Description) { d.MailPlatform.Hosts.Exchanges = []string{"mx.acme.com"} },
-		`mail host ".Dkim.acme.com"`:       func(d *sdk.Description) { d.MailPlatform.Hosts.Signers = []string{".Dkim.acme.com"} },
-		`built-in domain ".mail.acme.com"`: func(d *sdk.Description) { d.MailPlatform.BuiltinDomains = []string{".mail.acme.com"} },
-		`application, "token"`:             func(d *sdk.Description) { d.MailPlatform.ApplicationField = "token" },
-		`application, "app"`:               func(d *sdk.Description) { d.MailPlatform.ApplicationField = "app" },
-		"only a mail platform":             func(d *sdk.Description) { d.Kind = "dns" },
+	for want, change := range map[string]func(description *sdk.Description){
+		"":                        func(*sdk.Description) {},
+		`mail host "mx.acme.com"`: func(description *sdk.Description) { description.MailPlatform.Hosts.Exchanges = []string{"mx.acme.com"} },
+		`mail host ".Dkim.acme.com"`: func(description *sdk.Description) {
+			description.MailPlatform.Hosts.Signers = []string{".Dkim.acme.com"}
+		},
+		`built-in domain ".mail.acme.com"`: func(description *sdk.Description) {
+			description.MailPlatform.BuiltinDomains = []string{".mail.acme.com"}
+		},
+		`application, "token"`: func(description *sdk.Description) { description.MailPlatform.ApplicationField = "token" },
+		`application, "app"`:   func(description *sdk.Description) { description.MailPlatform.ApplicationField = "app" },
+		"only a mail platform": func(description *sdk.Description) { description.Kind = "dns" },
 	} {
-		d := sdk.Description{Kind: "mail", Fields: []sdk.Field{{Name: "client_id"}, {Name: "token", Secret: true}}, MailPlatform: sdk.PlatformFacts{
+		description := sdk.Description{Kind: "mail", Fields: []sdk.Field{{Name: "client_id"}, {Name: "token", Secret: true}}, MailPlatform: sdk.PlatformFacts{
 			BuiltinDomains: []string{"mail.acme.com"}, ApplicationField: "client_id",
 			Hosts: sdk.PlatformHosts{Exchanges: []string{".mx.acme.com"}, Verification: []string{".proof.invalid"}},
 		}}
-		change(&d)
+		change(&description)
 		r := &failureRecorder{TB: t}
-		checkFacts(r, d)
+		checkFacts(r, description)
 		if len(r.messages) > 1 || (len(r.messages) == 0) != (want == "") || !strings.Contains(strings.Join(r.messages, ""), want) {
 			t.Errorf("got %q, want %q", r.messages, want)
 		}

@@ -36,24 +36,26 @@ func TestSendingDescriptionProblemsAreReported(t *testing.T) {
 	}
 	for want, change := range map[string]func(*sdk.Description){
 		"":                               func(*sdk.Description) {},
-		"the kind is":                    func(d *sdk.Description) { d.Kind = "dns" },
-		"no account field api_key":       func(d *sdk.Description) { d.Fields[0].Secret = false },
-		"account setting workspace_id":   func(d *sdk.Description) { d.Fields[1].Account = false },
-		"no operator setting auth_hosts": func(d *sdk.Description) { d.Fields[3].Default = "" },
-		"is not one of":                  func(d *sdk.Description) { d.Capabilities = append(d.Capabilities, "mailbox_warmup") },
-		"does not list":                  func(d *sdk.Description) { d.Needs[sdk.CanRefresh] = nil },
-		"which is not a field":           func(d *sdk.Description) { d.Needs[sdk.CanOAuth] = []string{"password"} },
-		"fault domain":                   func(d *sdk.Description) { d.FaultDomain = "tenant" },
-		"that is secret and required":    func(d *sdk.Description) { d.Fields[0].Required = false },
-		"no optional account setting":    func(d *sdk.Description) { d.Fields = slices.Delete(d.Fields, 1, 2) },
-		"auth_hosts with a default":      func(d *sdk.Description) { d.Fields[3].Account = true },
+		"the kind is":                    func(description *sdk.Description) { description.Kind = "dns" },
+		"no account field api_key":       func(description *sdk.Description) { description.Fields[0].Secret = false },
+		"account setting workspace_id":   func(description *sdk.Description) { description.Fields[1].Account = false },
+		"no operator setting auth_hosts": func(description *sdk.Description) { description.Fields[3].Default = "" },
+		"is not one of": func(description *sdk.Description) {
+			description.Capabilities = append(description.Capabilities, "mailbox_warmup")
+		},
+		"does not list":               func(description *sdk.Description) { description.Needs[sdk.CanRefresh] = nil },
+		"which is not a field":        func(description *sdk.Description) { description.Needs[sdk.CanOAuth] = []string{"password"} },
+		"fault domain":                func(description *sdk.Description) { description.FaultDomain = "tenant" },
+		"that is secret and required": func(description *sdk.Description) { description.Fields[0].Required = false },
+		"no optional account setting": func(description *sdk.Description) { description.Fields = slices.Delete(description.Fields, 1, 2) },
+		"auth_hosts with a default":   func(description *sdk.Description) { description.Fields[3].Account = true },
 	} {
-		d := valid()
-		change(&d)
+		description := valid()
+		change(&description)
 		r := &failureRecorder{TB: t}
-		checkSendingDescription(r, d)
-		if all := strings.Join(r.messages, "\n"); (want == "") != (all == "") || !strings.Contains(all, want) {
-			t.Errorf("%q: the suite reports %q", want, all)
+		checkSendingDescription(r, description)
+		if messages := strings.Join(r.messages, "\n"); (want == "") != (messages == "") || !strings.Contains(messages, want) {
+			t.Errorf("%q: the suite reports %q", want, messages)
 		}
 	}
 }
@@ -101,8 +103,8 @@ func TestBudgetProblemsAreReported(t *testing.T) {
 	} {
 		r := &failureRecorder{TB: t}
 		checkBudgets(r, sdk.Description{Kind: tt.kind, Budgets: []sdk.Budget{tt.budget}})
-		if all := strings.Join(r.messages, "\n"); (tt.want == "") != (all == "") || !strings.Contains(all, tt.want) {
-			t.Errorf("%s %+v: the suite reports %q, want %q", tt.kind, tt.budget, all, tt.want)
+		if messages := strings.Join(r.messages, "\n"); (tt.want == "") != (messages == "") || !strings.Contains(messages, tt.want) {
+			t.Errorf("%s %+v: the suite reports %q, want %q", tt.kind, tt.budget, messages, tt.want)
 		}
 	}
 }

@@ -162,8 +162,8 @@ func Test(ctx context.Context, o Options) (Report, error) {
 
 // describe returns the description of the plugin.
 func (o *Options) describe(ctx context.Context) (d sdk.Description, err error) {
-	b := Binary{Path: o.Path, exchange: o.newExchange(), limits: o.Limits}
-	run := runCheck(ctx, checkTimeout, func(t T) { d = describe(t, b.Start(t)) })
+	binary := Binary{Path: o.Path, exchange: o.newExchange(), limits: o.Limits}
+	run := runCheck(ctx, checkTimeout, func(t T) { d = describe(t, binary.Start(t)) })
 	if run.hasFailed {
 		return sdk.Description{}, errors.New(strings.Join(run.messages, "; "))
 	}
@@ -171,9 +171,9 @@ func (o *Options) describe(ctx context.Context) (d sdk.Description, err error) {
 }
 
 func (o *Options) newExchange() *exchange {
-	e := &exchange{secrets: map[string]string{}}
-	e.addSecrets(o.Secrets)
-	return e
+	recorder := &exchange{secrets: map[string]string{}}
+	recorder.addSecrets(o.Secrets)
+	return recorder
 }
 
 // unknownCheck returns a key of Only or Skip that matches no check, or "".
@@ -233,16 +233,16 @@ func (o *Options) runOne(ctx context.Context, c suiteCheck, d sdk.Description) R
 		result.Status, result.Reason = Skipped, "the run was interrupted"
 		return result
 	}
-	start, e := time.Now(), o.newExchange()
+	start, recorder := time.Now(), o.newExchange()
 	run := runCheck(ctx, checkTimeout, func(t T) {
-		c.run(t, &environment{Binary: Binary{Path: o.Path, exchange: e, pacer: newPacer(d.Budgets), limits: o.Limits}, options: o, description: d})
+		c.run(t, &environment{Binary: Binary{Path: o.Path, exchange: recorder, pacer: newPacer(d.Budgets), limits: o.Limits}, options: o, description: d})
 	})
 	result.Duration = time.Since(start)
 	run.mu.Lock()
 	defer run.mu.Unlock()
-	records, leaks := e.recordsAndLeaks()
+	records, leaks := recorder.recordsAndLeaks()
 	for _, message := range append(run.messages, leaks...) {
-		result.Messages = append(result.Messages, e.redact(message))
+		result.Messages = append(result.Messages, recorder.redact(message))
 	}
 	switch {
 	case run.hasFailed || len(leaks) > 0:

@@ -83,15 +83,15 @@ func (w *zoneServer) edit(response http.ResponseWriter, r *http.Request) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	z := w.find(r.PathValue("name"))
+	zone := w.find(r.PathValue("name"))
 	switch {
-	case z == nil:
+	case zone == nil:
 		simulate.WriteError(response, http.StatusNotFound, "no such zone")
-	case z.Version != sent.Version:
+	case zone.Version != sent.Version:
 		simulate.WriteError(response, http.StatusConflict, "the zone has changed")
 	default:
-		z.Version++
-		z.Records, z.Veiled = sent.Records, sent.Veiled
+		zone.Version++
+		zone.Records, zone.Veiled = sent.Records, sent.Veiled
 		simulate.WriteJSON(response, http.StatusOK, struct{}{})
 	}
 }

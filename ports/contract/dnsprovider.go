@@ -134,16 +134,16 @@ var zoneReadChecks = []providerCheck{
 	}},
 	{"dns/read/finds-zone", "a zone is found by its apex", func(t T, env DNSProviderEnv) {
 		zone := env.NewZone(t)
-		z := findZone(t, env.Provider(), zone)
-		if z.Name != zone || z.ID == "" || z.Idle != "" || len(z.NameServers) == 0 || slices.Contains(z.NameServers, "") {
-			t.Fatalf("got %+v", z)
+		found := findZone(t, env.Provider(), zone)
+		if found.Name != zone || found.ID == "" || found.Idle != "" || len(found.NameServers) == 0 || slices.Contains(found.NameServers, "") {
+			t.Fatalf("got %+v", found)
 		}
 	}},
 	{"dns/read/apex-only", "a name below the apex is not a zone", func(t T, env DNSProviderEnv) {
 		zone := env.NewZone(t)
 		for _, name := range []string{"sub." + zone, "nobody-has-this." + zone, zone + ".example"} {
-			if z, err := env.Provider().Zone(callContext(t), name); !dns.IsNoZone(err) {
-				t.Fatalf("%s: got %+v, %v", name, z, err)
+			if found, err := env.Provider().Zone(callContext(t), name); !dns.IsNoZone(err) {
+				t.Fatalf("%s: got %+v, %v", name, found, err)
 			}
 		}
 	}},

@@ -88,32 +88,32 @@ func (h *takeHistory) take(t T) ratelimit.Verdict {
 
 var limiterChecks = []limiterCheck{
 	{"exactly the limit is allowed", func(t T, l ports.Limiter) {
-		b := newBucket("a", 3)
+		bucket := newBucket("a", 3)
 		for remaining := 2; remaining >= 0; remaining-- {
-			requireAllowed(t, l, b, remaining)
+			requireAllowed(t, l, bucket, remaining)
 		}
-		requireLimited(t, l, b)
-		requireLimited(t, l, b)
+		requireLimited(t, l, bucket)
+		requireLimited(t, l, bucket)
 	}},
 	{"Remaining returns the remaining number and counts no request", func(t T, l ports.Limiter) {
-		b := newBucket("a", 2)
+		bucket := newBucket("a", 2)
 		for want := 2; want >= 0; want-- {
 			for range 3 {
-				if remaining := l.Remaining(t.Context(), b); remaining != want {
+				if remaining := l.Remaining(t.Context(), bucket); remaining != want {
 					t.Fatalf("%d remaining, want %d", remaining, want)
 				}
 			}
 			if want > 0 {
-				requireAllowed(t, l, b, want-1)
+				requireAllowed(t, l, bucket, want-1)
 			}
 		}
-		requireLimited(t, l, b)
+		requireLimited(t, l, bucket)
 	}},
 	{"requests that leave the window no longer count", func(t T, l ports.Limiter) {
-		b := ratelimit.Bucket{Key: "a", Limit: 1, Window: 200 * time.Millisecond}
-		v, _ := l.Take(t.Context(), b)
+		bucket := ratelimit.Bucket{Key: "a", Limit: 1, Window: 200 * time.Millisecond}
+		v, _ := l.Take(t.Context(), bucket)
 		<-time.After(v.ResetIn + timeTolerance)
-		if remaining := l.Remaining(t.Context(), b); remaining != 1 {
+		if remaining := l.Remaining(t.Context(), bucket); remaining != 1 {
 			t.Fatalf("%d remaining after the window", remaining)
 		}
 	}},
@@ -123,51 +123,51 @@ var limiterChecks = []limiterCheck{
 		requireLimited(t, l, newBucket("a", 1))
 	}},
 	{"a take can be given back once", func(t T, l ports.Limiter) {
-		b := newBucket("a", 2)
-		giveBack := requireAllowed(t, l, b, 1)
-		requireAllowed(t, l, b, 0)
+		bucket := newBucket("a", 2)
+		giveBack := requireAllowed(t, l, bucket, 1)
+		requireAllowed(t, l, bucket, 0)
 		giveBack()
 		giveBack()
-		requireAllowed(t, l, b, 0)
-		requireLimited(t, l, b)
+		requireAllowed(t, l, bucket, 0)
+		requireLimited(t, l, bucket)
 	}},
 	{"the window slides", func(t T, l ports.Limiter) {
-		h := &takeHistory{limiter: l, bucket: ratelimit.Bucket{Key: "a", Limit: 2, Window: 400 * time.Millisecond}}
-		h.take(t)
-		<-time.After(h.bucket.Window / 2)
-		h.take(t)
-		if v := h.take(t); !v.Allowed {
+		history := &takeHistory{limiter: l, bucket: ratelimit.Bucket{Key: "a", Limit: 2, Window: 400 * time.Millisecond}}
+		history.take(t)
+		<-time.After(history.bucket.Window / 2)
+		history.take(t)
+		if v := history.take(t); !v.Allowed {
 			<-time.After(v.RetryIn)
-			if v := h.take(t); !v.Allowed {
+			if v := history.take(t); !v.Allowed {
 				t.Fatalf("%+v, want it allowed after the wait that the refusal named", v)
 			}
 		}
-		h.take(t)
+		history.take(t)
 	}},
 	{"giving back a take removes this take, not the newest", func(t T, l ports.Limiter) {
-		b := newBucket("a", 2)
-		giveBack := requireAllowed(t, l, b, 1)
+		bucket := newBucket("a", 2)
+		giveBack := requireAllowed(t, l, bucket, 1)
 		<-time.After(200 * time.Millisecond)
 		second := time.Now()
-		requireAllowed(t, l, b, 0)
+		requireAllowed(t, l, bucket, 0)
 		giveBack()
-		v, _ := l.Take(t.Context(), b)
-		if !v.Allowed || v.ResetIn < b.Window-time.Since(second)-timeTolerance {
+		v, _ := l.Take(t.Context(), bucket)
+		if !v.Allowed || v.ResetIn < bucket.Window-time.Since(second)-timeTolerance {
 			t.Fatalf("%+v, want it allowed and counted from the second take", v)
 		}
 	}},
 	{"no window exceeds the limit, whatever the arrival times", func(t T, l ports.Limiter) {
-		h := &takeHistory{limiter: l, bucket: ratelimit.Bucket{Key: "a", Limit: 5, Window: 100 * time.Millisecond}}
-		for end := time.Now().Add(6 * h.bucket.Window); time.Now().Before(end); {
-			h.take(t)
+		history := &takeHistory{limiter: l, bucket: ratelimit.Bucket{Key: "a", Limit: 5, Window: 100 * time.Millisecond}}
+		for end := time.Now().Add(6 * history.bucket.Window); time.Now().Before(end); {
+			history.take(t)
 			<-time.After(time.Duration(rand.IntN(10)) * time.Millisecond)
 		}
 	}},
 	{"exactly the limit is allowed among concurrent takes", func(t T, l ports.Limiter) {
-		b := newBucket("a", 12)
+		bucket := newBucket("a", 12)
 		var allowed atomic.Int64
 		Concurrently(200, func(int) error {
-			if v, _ := l.Take(t.Context(), b); v.Allowed {
+			if v, _ := l.Take(t.Context(), bucket); v.Allowed {
 				allowed.Add(1)
 			}
 			return nil

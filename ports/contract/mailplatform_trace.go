@@ -120,9 +120,9 @@ var traceChecks = []mailCheck{
 	}},
 	{"mail/trace/invalid-cursor", "an invalid cursor is refused", func(t T, env MailPlatformEnv) {
 		s := newSendingTenant(t, env, Setup{})
-		q := s.traceQuery(env.Now(t).Add(-time.Hour), env.Now(t))
-		q.Cursor = "no cursor"
-		_, err := s.client.Sent(callContext(t), q)
+		query := s.traceQuery(env.Now(t).Add(-time.Hour), env.Now(t))
+		query.Cursor = "no cursor"
+		_, err := s.client.Sent(callContext(t), query)
 		requireOutcome(t, "sent", err, outcome.Refused)
 	}},
 }

@@ -338,8 +338,8 @@ func requireListing(t T, env SendingPlatformEnv, n int) {
 	want := manyAccounts(n)
 	env.Put(t, want...)
 	got, ids := map[string]bool{}, map[string]bool{}
-	all := allAccounts(t, env)
-	for _, a := range all {
+	listed := allAccounts(t, env)
+	for _, a := range listed {
 		got[strings.ToLower(a.Address)], ids[a.ID] = true, true
 		if !a.Exists() || a.State != integration.AccountConnected || a.HasError {
 			t.Fatalf("got %+v", a)
@@ -350,7 +350,7 @@ func requireListing(t T, env SendingPlatformEnv, n int) {
 			t.Fatalf("%s is missing", a.Address)
 		}
 	}
-	if len(all) != n || len(ids) != n {
-		t.Fatalf("%d accounts with %d ids, want %d", len(all), len(ids), n)
+	if len(listed) != n || len(ids) != n {
+		t.Fatalf("%d accounts with %d ids, want %d", len(listed), len(ids), n)
 	}
 }

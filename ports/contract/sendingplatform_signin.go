@@ -193,9 +193,9 @@ var sendingRemovalChecks = []sendingCheck{
 			err := env.Platform.Remove(callContext(t), id)
 			lift()
 			requireOutcome(t, "remove", err, outcome.Unknown)
-			there := slices.ContainsFunc(env.Held(t), func(held string) bool { return integration.SameAddress(held, address) })
-			if there != (failure == LosesRequest) {
-				t.Fatalf("%s is there: %v", address, there)
+			isHeld := slices.ContainsFunc(env.Held(t), func(held string) bool { return integration.SameAddress(held, address) })
+			if isHeld != (failure == LosesRequest) {
+				t.Fatalf("%s is there: %v", address, isHeld)
 			}
 			must(t, "remove again", env.Platform.Remove(callContext(t), id))
 		}

@@ -24,10 +24,10 @@ import (
 func (sim *simulator) controls() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("PUT /_control/zones/{name}", func(w http.ResponseWriter, r *http.Request) {
-		in := struct {
+		body := struct {
 			Status string `json:"status"`
 		}{"active"}
-		if err := simulate.ReadBody(r, &in); err != nil {
+		if err := simulate.ReadBody(r, &body); err != nil {
 			simulate.WriteError(w, http.StatusBadRequest, err.Error())
 			return
 		}
@@ -35,7 +35,7 @@ func (sim *simulator) controls() http.Handler {
 		if sim.sandbox != nil && !sim.syncAndRequireZone(w, r, name) {
 			return
 		}
-		sim.changeState(w, func(s *state) { s.zone(name).Status = in.Status })
+		sim.changeState(w, func(s *state) { s.zone(name).Status = body.Status })
 	})
 	mux.HandleFunc("GET /_control/zones/{name}/records", func(w http.ResponseWriter, r *http.Request) {
 		if !sim.syncOrFail(w, r, r.PathValue("name")) {
@@ -67,18 +67,18 @@ func (sim *simulator) controls() http.Handler {
 		}))
 	})
 	mux.HandleFunc("PUT /_control/token", func(w http.ResponseWriter, r *http.Request) {
-		var in struct {
+		var body struct {
 			Status string `json:"status"`
 		}
-		if err := simulate.ReadBody(r, &in); err != nil {
+		if err := simulate.ReadBody(r, &body); err != nil {
 			simulate.WriteError(w, http.StatusBadRequest, err.Error())
 			return
 		}
-		if !slices.Contains([]string{"active", "disabled", "expired"}, in.Status) {
+		if !slices.Contains([]string{"active", "disabled", "expired"}, body.Status) {
 			simulate.WriteError(w, http.StatusBadRequest, "status is active, disabled or expired")
 			return
 		}
-		sim.changeState(w, func(s *state) { s.Token = in.Status })
+		sim.changeState(w, func(s *state) { s.Token = body.Status })
 	})
 	mux.HandleFunc("POST /_control/credentials", sim.createToken)
 	return simulate.ControlCalls(mux, nil)

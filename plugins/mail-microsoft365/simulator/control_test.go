@@ -18,11 +18,11 @@ import (
 
 func TestControlCreatesAndListsTenants(t *testing.T) {
 	sim := startSimulator(t)
-	a := sim.control("POST", "/tenants", jsonObject{"name": "Fabrikam Outreach"})
-	id, admin := a.valueAt("tenant_id").(string), a.valueAt("admin").(string)
-	if len(a.body) != 2 || !regexp.MustCompile(`^[0-9a-f-]{36}$`).MatchString(id) ||
+	created := sim.control("POST", "/tenants", jsonObject{"name": "Fabrikam Outreach"})
+	id, admin := created.valueAt("tenant_id").(string), created.valueAt("admin").(string)
+	if len(created.body) != 2 || !regexp.MustCompile(`^[0-9a-f-]{36}$`).MatchString(id) ||
 		!regexp.MustCompile(`^admin@fabrikamoutreach\d+\.onmicrosoft\.com$`).MatchString(admin) {
-		t.Errorf("%s", a.raw)
+		t.Errorf("%s", created.raw)
 	}
 	sim.control("POST", "/tenants", jsonObject{})
 	var list []jsonObject
@@ -91,9 +91,9 @@ func TestControlRefusesInvalidRequests(t *testing.T) {
 		{"unknown trace_throttled", "POST", tenantPath + "/behaviour", `{"trace_throttled":503}`, 400},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			a := testTenant.do(tt.method, testTenant.ready.URL+"/_control"+tt.path, nil, tt.body)
-			if text, _ := a.valueAt("error").(string); a.status != tt.status || text == "" {
-				t.Errorf("%d %s", a.status, a.raw)
+			answer := testTenant.do(tt.method, testTenant.ready.URL+"/_control"+tt.path, nil, tt.body)
+			if text, _ := answer.valueAt("error").(string); answer.status != tt.status || text == "" {
+				t.Errorf("%d %s", answer.status, answer.raw)
 			}
 		})
 	}
@@ -146,8 +146,8 @@ func TestJournalAndGraphOmitPasswords(t *testing.T) {
 	if strings.Contains(raw, "Correct-Horse-7") {
 		t.Error("the journal holds a password")
 	}
-	if a := testTenant.callGraph("GET", "/users/"+testTenant.admin, nil); a.status != http.StatusOK || strings.Contains(string(a.raw), "Correct-Horse-7") {
-		t.Errorf("%s", a.raw)
+	if answer := testTenant.callGraph("GET", "/users/"+testTenant.admin, nil); answer.status != http.StatusOK || strings.Contains(string(answer.raw), "Correct-Horse-7") {
+		t.Errorf("%s", answer.raw)
 	}
 }
 
@@ -164,8 +164,8 @@ func TestReadyDescribesSimulator(t *testing.T) {
 	if diff := cmp.Diff([]string{"tenants", "messages"}, sim.ready.Control); diff != "" {
 		t.Error(diff)
 	}
-	if a := sim.do("GET", sim.ready.URL+"/elsewhere", nil, ""); a.status != http.StatusNotFound {
-		t.Errorf("an unknown host: %d", a.status)
+	if answer := sim.do("GET", sim.ready.URL+"/elsewhere", nil, ""); answer.status != http.StatusNotFound {
+		t.Errorf("an unknown host: %d", answer.status)
 	}
 }
 

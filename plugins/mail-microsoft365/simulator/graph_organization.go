@@ -114,11 +114,11 @@ func listSubscriptions(c *graphCall, t *tenant) result {
 		}
 	}
 	rows, next := c.page(objects, t.Behaviour.PageSize)
-	out := c.collection("directory/subscriptions", rows)
+	answer := c.collection("directory/subscriptions", rows)
 	if next != "" {
-		out.body.(object)["@odata.nextLink"] = next
+		answer.body.(object)["@odata.nextLink"] = next
 	}
-	return out
+	return answer
 }
 
 // subscription returns one subscription as Graph shows it.

@@ -133,11 +133,11 @@ func getUser(c *graphCall, t *tenant) result {
 	if refusal != nil {
 		return errorResult(refusal)
 	}
-	o := userObject(*u)
+	found := userObject(*u)
 	if c.selectedProperties() == nil {
-		o = selectProperties(o, defaultUserProperties)
+		found = selectProperties(found, defaultUserProperties)
 	}
-	return c.entity(http.StatusOK, "users", o)
+	return c.entity(http.StatusOK, "users", found)
 }
 
 // deleteUser answers DELETE /users/{id}. It deletes the mailbox with the account.

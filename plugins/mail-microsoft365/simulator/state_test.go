@@ -127,11 +127,11 @@ func TestStateSurvivesSIGKILL(t *testing.T) {
 		t.Errorf("the journal ends with %+v", last)
 	}
 	testTenant.simClient = restarted
-	if a := testTenant.runCmdletWith(header, "", "Get-Mailbox", jsonObject{"Identity": "a@" + domain}); a.status != http.StatusOK {
-		t.Errorf("the mailbox, read with a token from before the restart: %d %s", a.status, a.raw)
+	if answer := testTenant.runCmdletWith(header, "", "Get-Mailbox", jsonObject{"Identity": "a@" + domain}); answer.status != http.StatusOK {
+		t.Errorf("the mailbox, read with a token from before the restart: %d %s", answer.status, answer.raw)
 	}
-	if a := testTenant.runCmdletWith(header, "", "Set-Mailbox", jsonObject{"Identity": "a@" + domain, "DisplayName": "x"}); a.status != http.StatusServiceUnavailable {
-		t.Errorf("the planned fault: %d", a.status)
+	if answer := testTenant.runCmdletWith(header, "", "Set-Mailbox", jsonObject{"Identity": "a@" + domain, "DisplayName": "x"}); answer.status != http.StatusServiceUnavailable {
+		t.Errorf("the planned fault: %d", answer.status)
 	}
 }
 
@@ -159,21 +159,21 @@ func TestEffectsStayWhenClockMovesBack(t *testing.T) {
 
 	testTenant.control("POST", "/clock", jsonObject{"now": time.Now().Add(-48 * time.Hour)})
 	for _, path := range []string{"/domains/" + domain, "/users/" + id, "/users/" + testTenant.admin} {
-		if a := testTenant.callGraph("GET", path, nil); a.status != http.StatusOK {
-			t.Errorf("%s: %d %s", path, a.status, a.raw)
+		if answer := testTenant.callGraph("GET", path, nil); answer.status != http.StatusOK {
+			t.Errorf("%s: %d %s", path, answer.status, answer.raw)
 		}
 	}
-	if a := testTenant.callGraph("POST", "/domains/later.example/verify", nil); a.status != http.StatusOK {
-		t.Errorf("the missing record is still cached: %d %s", a.status, a.raw)
+	if answer := testTenant.callGraph("POST", "/domains/later.example/verify", nil); answer.status != http.StatusOK {
+		t.Errorf("the missing record is still cached: %d %s", answer.status, answer.raw)
 	}
-	if a := testTenant.runCmdlet("Get-AcceptedDomain", jsonObject{"Identity": domain}); a.status != http.StatusOK {
-		t.Errorf("accepted domain: %d %s", a.status, a.raw)
+	if answer := testTenant.runCmdlet("Get-AcceptedDomain", jsonObject{"Identity": domain}); answer.status != http.StatusOK {
+		t.Errorf("accepted domain: %d %s", answer.status, answer.raw)
 	}
-	if a := testTenant.runCmdlet("Get-OrganizationConfig", jsonObject{}); a.valueAt("value", 0, "IsDehydrated") != false {
-		t.Errorf("dehydrated again: %s", a.raw)
+	if answer := testTenant.runCmdlet("Get-OrganizationConfig", jsonObject{}); answer.valueAt("value", 0, "IsDehydrated") != false {
+		t.Errorf("dehydrated again: %s", answer.raw)
 	}
-	if a := testTenant.runCmdlet("Set-CASMailbox", jsonObject{"Identity": "anna@" + domain, "SmtpClientAuthenticationDisabled": false}); a.status != http.StatusOK {
-		t.Errorf("mailbox: %d %s", a.status, a.raw)
+	if answer := testTenant.runCmdlet("Set-CASMailbox", jsonObject{"Identity": "anna@" + domain, "SmtpClientAuthenticationDisabled": false}); answer.status != http.StatusOK {
+		t.Errorf("mailbox: %d %s", answer.status, answer.raw)
 	}
 	testTenant.signInCode(testTenant.admin) // the administrator still has the role
 
@@ -181,8 +181,8 @@ func TestEffectsStayWhenClockMovesBack(t *testing.T) {
 	testTenant.callGraph("POST", "/domains", jsonObject{"id": "new.example"})
 	assertGolden(t, "graph-not-found", testTenant.callGraph("GET", "/domains/new.example", nil))
 	testTenant.control("POST", "/clock", jsonObject{"now": time.Now().Add(-48*time.Hour + 61*time.Second)})
-	if a := testTenant.callGraph("GET", "/domains/new.example", nil); a.status != http.StatusOK {
-		t.Errorf("a lag that began after the clock moved back does not end: %d %s", a.status, a.raw)
+	if answer := testTenant.callGraph("GET", "/domains/new.example", nil); answer.status != http.StatusOK {
+		t.Errorf("a lag that began after the clock moved back does not end: %d %s", answer.status, answer.raw)
 	}
 }
 
@@ -193,9 +193,9 @@ func runConcurrently(n int, run func() response) map[int]int {
 	got := map[int]int{}
 	for range n {
 		running.Go(func() {
-			a := run()
+			answer := run()
 			mu.Lock()
-			got[a.status]++
+			got[answer.status]++
 			mu.Unlock()
 		})
 	}

@@ -39,9 +39,9 @@ func TestUsersAreInPages(t *testing.T) {
 func TestUsersCanBeFiltered(t *testing.T) {
 	testTenant := startSimulator(t).newConnectedTenant()
 	eventual := func() http.Header {
-		h := bearer(testTenant.token(graphScope))
-		h.Set("ConsistencyLevel", "eventual")
-		return h
+		header := bearer(testTenant.token(graphScope))
+		header.Set("ConsistencyLevel", "eventual")
+		return header
 	}
 	for filter, want := range map[string]int{
 		"userPrincipalName eq '" + testTenant.admin + "'":                  1,

@@ -157,14 +157,14 @@ type behaviour struct {
 
 // setBehaviour changes the settings that the body of the control call contains.
 func setBehaviour(req *request) (any, error) {
-	b := &req.State.Vendor
-	if err := req.Read(b); err != nil {
+	settings := &req.State.Vendor
+	if err := req.Read(settings); err != nil {
 		return nil, err
 	}
-	if b.LinkAt == "" {
+	if settings.LinkAt == "" {
 		return nil, simulate.BadRequest("link_at is a path such as data.url")
 	}
-	return nil, simulate.OneOf("bad_key", b.BadKey, 200, 401, 403)
+	return nil, simulate.OneOf("bad_key", settings.BadKey, 200, 401, 403)
 }
 
 // refuse returns an error. PlusVibe does not document its form.

@@ -106,10 +106,10 @@ type behaviour struct {
 
 // setBehaviour changes the settings that the body of the control call contains.
 func setBehaviour(req *request) (any, error) {
-	b := &req.State.Vendor
-	err := req.Read(b)
-	return nil, cmp.Or(err, simulate.OneOf("skip", b.Skip, "offset", "page", "ignored"),
-		simulate.OneOf("past_end", b.PastEnd, "empty", "repeat"), simulate.OneOf("shape", b.Shape, "grouped", "folders", "flat"))
+	settings := &req.State.Vendor
+	err := req.Read(settings)
+	return nil, cmp.Or(err, simulate.OneOf("skip", settings.Skip, "offset", "page", "ignored"),
+		simulate.OneOf("past_end", settings.PastEnd, "empty", "repeat"), simulate.OneOf("shape", settings.Shape, "grouped", "folders", "flat"))
 }
 
 // refuse returns an error in SalesBlink's envelope.
@@ -177,7 +177,7 @@ func refuseWorkspace() simulate.Answer { return refuse(http.StatusOK, "Workspace
 
 // listSenders answers with a page of senders, sorted by folder.
 func listSenders(req *request) simulate.Answer {
-	workspace, b := workspaceOf(req), req.State.Vendor
+	workspace, settings := workspaceOf(req), req.State.Vendor
 	if workspace == "" {
 		return refuseWorkspace()
 	}
@@ -188,12 +188,12 @@ func listSenders(req *request) simulate.Answer {
 	}
 	var found []*sender
 	for _, a := range req.Visible(workspace) {
-		if !b.Search || strings.Contains(strings.ToLower(a.Email), strings.ToLower(req.Query("search"))) {
+		if !settings.Search || strings.Contains(strings.ToLower(a.Email), strings.ToLower(req.Query("search"))) {
 			found = append(found, a)
 		}
 	}
 	slices.SortStableFunc(found, func(a, b *sender) int { return strings.Compare(a.Folder, b.Folder) })
-	return dataAnswer(b.format(b.slicePage(found, skip, limit)))
+	return dataAnswer(settings.format(settings.slicePage(found, skip, limit)))
 }
 
 // slicePage returns the page of senders for skip and limit.

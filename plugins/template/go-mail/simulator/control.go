@@ -135,17 +135,17 @@ func sendMessages(c *call) (any, error) {
 		return nil, err
 	}
 	for _, t := range c.platformState.Tenants {
-		b := t.findMailbox(body.Mailbox)
-		if b == nil {
+		sender := t.findMailbox(body.Mailbox)
+		if sender == nil {
 			continue
 		}
 		isRefused := false
 		for _, r := range t.Rules {
-			isRefused = isRefused || r.blocks(b.Address, c.now, milliseconds(t.Behaviour.RuleMS))
+			isRefused = isRefused || r.blocks(sender.Address, c.now, milliseconds(t.Behaviour.RuleMS))
 		}
 		for range body.Count {
 			c.platformState.Serial++
-			t.Messages = append(t.Messages, message{ID: fmt.Sprintf("m-%d", c.platformState.Serial), Sender: strings.ToLower(b.Address), At: c.now, Refused: isRefused})
+			t.Messages = append(t.Messages, message{ID: fmt.Sprintf("m-%d", c.platformState.Serial), Sender: strings.ToLower(sender.Address), At: c.now, Refused: isRefused})
 		}
 		return struct{}{}, nil
 	}

@@ -56,8 +56,8 @@ func addDomain(c *call) (any, string) {
 func getDomain(c *call) (any, string) { return c.domain.doc(), "" }
 
 func removeDomain(c *call) (any, string) {
-	for _, b := range c.tenant.Mailboxes {
-		if strings.HasSuffix(b.Address, "@"+c.domain.Name) {
+	for _, m := range c.tenant.Mailboxes {
+		if strings.HasSuffix(m.Address, "@"+c.domain.Name) {
 			return nil, "domain_used"
 		}
 	}

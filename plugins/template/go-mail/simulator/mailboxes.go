@@ -39,17 +39,17 @@ func createMailbox(c *call) (any, string) {
 	case c.tenant.findMailbox(address) != nil:
 		return nil, "address_taken"
 	}
-	b := &mailbox{ID: c.platformState.newID(), Name: body.Name, Address: address, Created: c.now}
-	b.Alias = fmt.Sprintf("%s%d", local, c.platformState.Serial)
-	b.Username = b.Alias + "@" + c.tenant.Builtin
-	c.tenant.Mailboxes = append(c.tenant.Mailboxes, b)
-	return b, ""
+	created := &mailbox{ID: c.platformState.newID(), Name: body.Name, Address: address, Created: c.now}
+	created.Alias = fmt.Sprintf("%s%d", local, c.platformState.Serial)
+	created.Username = created.Alias + "@" + c.tenant.Builtin
+	c.tenant.Mailboxes = append(c.tenant.Mailboxes, created)
+	return created, ""
 }
 
 // findMailboxInPath returns the mailbox with the address or the id in the path.
 func (c *call) findMailboxInPath(part string) (*mailbox, string) {
-	if b := c.tenant.findMailbox(c.http.PathValue(part)); b != nil {
-		return b, ""
+	if m := c.tenant.findMailbox(c.http.PathValue(part)); m != nil {
+		return m, ""
 	}
 	return nil, "no_mailbox"
 }
@@ -57,27 +57,27 @@ func (c *call) findMailboxInPath(part string) (*mailbox, string) {
 // visibleMailbox returns the mailbox of findMailboxInPath, or an error code while the directory
 // does not show it yet.
 func (c *call) visibleMailbox(part string) (*mailbox, string) {
-	b, code := c.findMailboxInPath(part)
-	if code == "" && c.now.Before(b.Created.Add(milliseconds(c.tenant.Behaviour.MailboxMS))) {
+	m, code := c.findMailboxInPath(part)
+	if code == "" && c.now.Before(m.Created.Add(milliseconds(c.tenant.Behaviour.MailboxMS))) {
 		return nil, "not_ready"
 	}
-	return b, code
+	return m, code
 }
 
 func getMailbox(c *call) (any, string) { return c.findMailboxInPath("address") }
 
 func renameMailbox(c *call) (any, string) {
-	b, code := c.findMailboxInPath("address")
+	m, code := c.findMailboxInPath("address")
 	if code == "" {
-		c.read(b) // the only member is name
+		c.read(m) // the only member is name
 	}
-	return b, code
+	return m, code
 }
 
 func openSubmission(c *call) (any, string) {
-	b, code := c.visibleMailbox("address")
+	m, code := c.visibleMailbox("address")
 	if code == "" {
-		b.Submission = true
+		m.Submission = true
 	}
 	return struct{}{}, code
 }
@@ -88,21 +88,21 @@ func openAccount(c *call) (any, string) {
 		Password string `json:"password"`
 	}
 	c.read(&body)
-	b, code := c.visibleMailbox("id")
+	m, code := c.visibleMailbox("id")
 	switch {
 	case code != "":
 		return nil, code
 	case len(body.Password) < shortestPassword:
 		return nil, "password_weak"
 	}
-	b.Username, b.Enabled = body.Username, true
+	m.Username, m.Enabled = body.Username, true
 	return struct{}{}, ""
 }
 
 func removeAccount(c *call) (any, string) {
-	b, code := c.visibleMailbox("id")
+	m, code := c.visibleMailbox("id")
 	if code == "" {
-		c.tenant.Mailboxes = slices.DeleteFunc(c.tenant.Mailboxes, func(other *mailbox) bool { return other == b })
+		c.tenant.Mailboxes = slices.DeleteFunc(c.tenant.Mailboxes, func(other *mailbox) bool { return other == m })
 	}
 	return struct{}{}, code
 }

@@ -144,9 +144,9 @@ func (t *tenant) acceptsMailFor(name string, now time.Time) bool {
 
 // findMailbox returns the mailbox with an address or an id, or nil.
 func (t *tenant) findMailbox(key string) *mailbox {
-	for _, b := range t.Mailboxes {
-		if strings.EqualFold(b.Address, key) || b.ID == key {
-			return b
+	for _, m := range t.Mailboxes {
+		if strings.EqualFold(m.Address, key) || m.ID == key {
+			return m
 		}
 	}
 	return nil
