@@ -65,8 +65,8 @@ func TestFingerprintIsUniquePerConnection(t *testing.T) {
 		}
 	}
 	connection := Connection{Settings: map[string]string{"a": "1", "b": "2", "c": "3"}}
-	two := Connection{Settings: map[string]string{"c": "3", "b": "2", "a": "1"}, Secrets: text()}
-	if connection.Fingerprint() != two.Fingerprint() {
+	reordered := Connection{Settings: map[string]string{"c": "3", "b": "2", "a": "1"}, Secrets: text()}
+	if connection.Fingerprint() != reordered.Fingerprint() {
 		t.Error("equal connections have different fingerprints")
 	}
 }
