@@ -145,9 +145,9 @@ func (s *SendingTest) Suite() (out simulate.Suite) {
 	return expand(s.t, out, map[string]any{"$url": s.URL})
 }
 
-// expand returns a copy of in, which must have a JSON form, in which the keys of words are replaced
-// by their values. A text that consists of one such word can become a JSON value of any type. Words
-// inside a replacement are not replaced.
+// expand returns a copy of in with the keys of words replaced by their values. in must have a JSON
+// form. A text that consists of one such word can become a JSON value of any type. Words inside a
+// replacement are not replaced.
 func expand[V any](t T, in V, words map[string]any) (out V) {
 	t.Helper()
 	raw, err := json.Marshal(in)

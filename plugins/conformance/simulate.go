@@ -135,8 +135,9 @@ func (s *Simulator) Connection(settings, secrets map[string]string) sdk.Connecti
 	return c
 }
 
-// Control sends in as JSON to a path below /_control and decodes the answer into out, which may be
-// nil. The test fails if the status is 300 or above, or if the answer cannot be decoded.
+// Control sends the value of in as JSON to a path below /_control and decodes the answer into out,
+// which may be nil. The test fails if the status is 300 or above, or if the answer cannot be
+// decoded.
 func (s *Simulator) Control(t T, method, path string, in, out any) {
 	t.Helper()
 	status, answer := s.callControl(t, method, path, in)
