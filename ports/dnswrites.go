@@ -44,9 +44,9 @@ type DNSUndo interface {
 	// a different run has an active job for one of them.
 	BeginUndo(ctx context.Context, owner access.AccountID, runID string, now time.Time) ([]dns.Write, error)
 	// FinishUndo marks the writes as undone and records the undo, as described at Audit.
-	FinishUndo(ctx context.Context, owner access.AccountID, runID string, writes []dns.Write, done Undone) error
+	FinishUndo(ctx context.Context, owner access.AccountID, runID string, writes []dns.Write, done UndoCounts) error
 }
 
-// Undone counts the values that an undo put back or removed (Restored), and those that it did not
-// touch because someone has changed them (Kept).
-type Undone struct{ Restored, Kept int }
+// UndoCounts counts the values that an undo put back or removed (Restored), and those that it did
+// not touch because someone has changed them (Kept).
+type UndoCounts struct{ Restored, Kept int }

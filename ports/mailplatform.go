@@ -141,8 +141,8 @@ type Mailboxes interface {
 	// domain. Unlike other writes, it must not be repeated without a call of Mailbox in between.
 	CreateMailbox(ctx context.Context, m mailbox.Spec) (mailbox.Platform, error)
 	// OpenSignIn sets the password of the mailbox's account, enables its sign-in and sets its
-	// sign-in name to the address. It fails with outcome.NotReady until the directory shows the
-	// account, or with weak_password.
+	// sign-in name to the address. It fails with weak_password, or with outcome.NotReady while the
+	// directory does not show the account.
 	OpenSignIn(ctx context.Context, objectID, address string, password secret.Text) error
 	// OpenSubmission enables authenticated SMTP for one mailbox. It fails with outcome.NotReady
 	// until the mail server shows the mailbox.

@@ -4,17 +4,18 @@
 // stores, providers, the queue and cryptography. Adapters implement them. In some code bases,
 // `ports` means inbound HTTP. Here it means outbound dependencies.
 //
-// Every call takes a context with a deadline. A read changes nothing. It is safe to repeat a write,
-// except where its comment says otherwise. A provider call that fails returns an *outcome.Error.
-// The words "fails with" in a comment are followed by the fault codes that the method returns.
+// Every call takes a context with a deadline. A read changes nothing. A write may be repeated,
+// unless its comment says otherwise. A provider call that fails returns an *outcome.Error. The
+// words "fails with" in a comment are followed by the fault codes that the method returns.
 //
 // Start reading at MailPlatform (mailplatform.go) and Tenants (tenants.go). The files are:
 //
-//   - Providers: mailplatform.go, dnsprovider.go and sendingplatform.go are what a plugin implements.
-//     dnsproviders.go lists the DNS providers that have plugins. dns.go reads the public DNS.
+//   - Providers: a plugin implements one of the interfaces of mailplatform.go, dnsprovider.go and
+//     sendingplatform.go. dnsproviders.go lists the DNS providers that have plugins. dns.go reads
+//     the public DNS.
 //   - Stored objects: accounts.go, keys.go, tenants.go, domains.go, mailboxes.go, connectflows.go,
-//     connectsessions.go, integrations.go, dnsconnections.go, webhooks.go and events.go. removals.go
-//     removes objects that exist at the mail platform.
+//     connectsessions.go, integrations.go, dnsconnections.go, webhooks.go and events.go.
+//     removals.go removes objects that exist at the mail platform.
 //   - Send limits: sendlimits.go stores limits and blocks, and claims the tenants to count.
 //     enforcement.go is the log of blocks. sendhealth.go summarizes counting and blocking.
 //     sendcapacity.go stores the data for the headroom of a tenant.

@@ -44,7 +44,7 @@ type Removals interface {
 	RemovePolicy(ctx context.Context, r SendRun, policyID string, completion *Completion) (held bool, err error)
 }
 
-// DomainRemoval says what the beginning of a domain's removal found.
+// DomainRemoval tells what was known about a domain when its removal began.
 type DomainRemoval struct {
 	// Repeated is true if an earlier removal has begun less than domain.RemovalRepeatWindow before.
 	// An earlier removal does not count if it was cancelled, or if Domains.ReserveDomain reserved

@@ -15,8 +15,8 @@ import (
 //
 // Errors: Refused with access_denied if the platform rejects the credential. The cause is
 // plan_inactive if the credential's plan has ended. Refused with capability_not_supported for an
-// unsupported operation, and with invalid_request for invalid settings. Each call counts as one
-// request for the rate limits of the platform.
+// unsupported operation, and with invalid_request for invalid settings. For the rate limits of the
+// platform, a call counts as the number of requests that the plugin's budgets state, by default 1.
 type SendingPlatform interface {
 	// Check tests the credential and returns the workspaces to which it has access.
 	Check(ctx context.Context) (integration.Reach, error)

@@ -68,14 +68,15 @@ type SendRuns interface {
 	// HoldTenant renews the lease. held is false if the claim is invalid or the tenant was deleted.
 	// The caller must then stop. The methods below that return held write nothing if held is false.
 	HoldTenant(ctx context.Context, r SendRun, lease time.Duration) (held bool, err error)
-	// SendBoxes lists the tenant's mailboxes by address, with their counts of the days that began
-	// at the time since or later. It does not set MailboxState.Sent.
-	SendBoxes(ctx context.Context, r SendRun, since time.Time) ([]SendBox, error)
+	// CountedMailboxes lists the tenant's mailboxes by address, with their counts of the days that
+	// began at the time since or later. It does not set MailboxState.Sent.
+	CountedMailboxes(ctx context.Context, r SendRun, since time.Time) ([]CountedMailbox, error)
 	// SaveCounts stores counts and the mark up to which the trace is final. It may be repeated.
 	SaveCounts(ctx context.Context, r SendRun, c SendCounts) (held bool, err error)
 	// SaveOrphanRules stores the names of orphan rules: managed rules that a pass found and whose
 	// scopes ScopesWithRules does not list. They come from an earlier connection of the tenant.
-	// ScopesWithRules lists their scopes until SaveChanges gets them as emptied. It may be repeated.
+	// ScopesWithRules lists their scopes until SaveChanges gets them in EmptyScopes. It may be
+	// repeated.
 	SaveOrphanRules(ctx context.Context, r SendRun, ruleNames []string) (held bool, err error)
 	// SaveIntents replaces the stored intents of the tenant with the changes that a pass is about
 	// to make at the platform. Deleted mailboxes are ignored. An intent is deleted with its
@@ -112,15 +113,15 @@ type SendRun struct {
 	Mark time.Time
 }
 
-// SendBox is a mailbox with its counts, oldest first.
-type SendBox struct {
+// CountedMailbox is a mailbox with its counts, oldest first.
+type CountedMailbox struct {
 	sendlimit.MailboxState
 
 	Counts []sendlimit.Count
 }
 
 // On returns the mailbox with its count of a day, if there is one.
-func (b SendBox) On(day sendlimit.Day) sendlimit.MailboxState {
+func (b CountedMailbox) On(day sendlimit.Day) sendlimit.MailboxState {
 	for _, c := range b.Counts {
 		if c.Day.Equal(day.Start) {
 			b.Sent, b.Counted = c.Total(), !c.Partial
@@ -136,8 +137,8 @@ type SendCounts struct {
 	Today time.Time
 	At    time.Time // time of the count
 	Mark  time.Time // zero leaves the mark unchanged
-	// Boxes are the counts by mailbox id. Deleted mailboxes are ignored.
-	Boxes map[string][]sendlimit.Count
+	// ByMailbox has the counts by mailbox id. Deleted mailboxes are ignored.
+	ByMailbox map[string][]sendlimit.Count
 }
 
 // SendChanges is the outcome of a pass.
@@ -148,11 +149,11 @@ type SendChanges struct {
 	// Done are the mailboxes that are now blocked or unblocked. Only an actual change gets an
 	// event, so SaveChanges may be repeated.
 	Done []sendlimit.Change
-	// Open lists the mailboxes whose outcome is unknown. Their intents are kept, and all other
-	// intents of the tenant are deleted.
-	Open []string
-	// Emptied lists scopes that have no policy in force and whose rules block no mailbox.
+	// Unresolved lists the mailboxes whose outcome is unknown. Their intents are kept, and all
+	// other intents of the tenant are deleted.
+	Unresolved []string
+	// EmptyScopes lists scopes that have no policy in force and whose rules block no mailbox.
 	// SaveChanges deletes their orphan rules. If the domain of such a scope no longer exists,
 	// SaveChanges also deletes the stored policy.
-	Emptied []string
+	EmptyScopes []string
 }

@@ -78,14 +78,14 @@ type Discoveries interface {
 	// is not blocked when it is found again. A mailbox that a pass intends to block is kept until a
 	// pass knows the outcome. Domains and mailboxes that Removals has removed are omitted, as
 	// described at its methods. SaveDiscovery fails with tenant_not_found.
-	SaveDiscovery(ctx context.Context, owner access.AccountID, id tenant.GUID, f Found) error
+	SaveDiscovery(ctx context.Context, owner access.AccountID, id tenant.GUID, f DiscoveryResult) error
 	// KnownNames returns the names of all stored domains of a tenant and the addresses of all
 	// stored mailboxes, including missing and unfinished ones. It fails with tenant_not_found.
 	KnownNames(ctx context.Context, owner access.AccountID, id tenant.GUID) (domains, mailboxes []string, err error)
 }
 
-// Found is the result of one discovery of a tenant.
-type Found struct {
+// DiscoveryResult is the result of one discovery of a tenant.
+type DiscoveryResult struct {
 	Began time.Time
 	// At is the time of storage, and not before Began. Events get this time, as with
 	// SendChanges.At.

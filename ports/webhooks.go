@@ -204,6 +204,6 @@ type WebhookWatch interface {
 type WebhookSender interface {
 	// CheckURL fails with invalid_webhook_url if messages may not be sent to the URL.
 	CheckURL(ctx context.Context, url string) error
-	// Send sends a message once. It follows no redirect and reads no answer.
+	// Send sends a message once. It follows no redirect and ignores the body of the answer.
 	Send(ctx context.Context, m webhook.Message) webhook.Response
 }

@@ -20,7 +20,7 @@ import (
 // newGuardedSending returns p with the interceptor of b. fingerprint identifies the credential of
 // all calls.
 func newGuardedSending(b *Breaker, p ports.SendingPlatform, fingerprint string, ownServer func(context.Context) bool) ports.SendingPlatform {
-	return wire.SendingInProcess(p, wire.Timeout(callTimeout), b.Interceptor(ByProvider(fingerprint, ownServer)), wire.CutReads())
+	return wire.SendingInProcess(p, wire.Timeout(callTimeout), b.Interceptor(ByProvider(fingerprint, ownServer)), wire.CutReadsAsDown())
 }
 
 // sender is a sending platform that returns err from every call and records the calls. If hangs is

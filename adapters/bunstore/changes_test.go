@@ -121,7 +121,7 @@ func TestEachChangeOfDomainIsLoggedOnce(t *testing.T) {
 		d.CheckedAt, d.Health.Drifted = now.Add(2*time.Hour), nil
 		save("no drift any longer", event.DomainHealthChanged)
 		began := now.Add(time.Hour)
-		found := ports.Found{Began: began, At: began, Domains: []domain.Platform{{Name: "b.test", Verified: true}}}
+		found := ports.DiscoveryResult{Began: began, At: began, Domains: []domain.Platform{{Name: "b.test", Verified: true}}}
 		must(t, "first miss", s.SaveDiscovery(t.Context(), ann, guid(1), withMissedNames(t, s, ann, guid(1), found)))
 		log.requireTypes(t, "a missed domain and a found one", event.DomainAdded, event.DomainVerified)
 		found.Began = began.Add(observation.ReplicaLag)
@@ -140,7 +140,7 @@ func TestMissingDomainThatIsAddedAgainIsLoggedAsRemovedAndAdded(t *testing.T) {
 		ann := newAccount(t, s, "ann")
 		attachTenant(t, s, ann, 1)
 		d := addDomain(t, s, ann, guid(1), "a.test")
-		missed := ports.Found{Began: now.Add(time.Hour), Domains: []domain.Platform{}}
+		missed := ports.DiscoveryResult{Began: now.Add(time.Hour), Domains: []domain.Platform{}}
 		must(t, "miss", s.SaveDiscovery(t.Context(), ann, guid(1), withMissedNames(t, s, ann, guid(1), missed)))
 		log := readerAtEnd(t, s, ann)
 		reserved, err := s.ReserveDomain(t.Context(), ann, guid(1), d.Name, domain.MaxPerTenant, now.Add(2*time.Hour))
@@ -188,7 +188,7 @@ func TestEachChangeOfMailboxIsLoggedOnce(t *testing.T) {
 		log.requireTypes(t, "unblock", event.MailboxUnblocked)
 		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), r, doneChanges(fixture.blockChange(1, 26))))
 		log.requireTypes(t, "block", event.MailboxBlocked)
-		found := ports.Found{Began: now.Add(time.Hour), At: now.Add(time.Hour), Mailboxes: platformMailboxes(box.Address, "new@a.test")}
+		found := ports.DiscoveryResult{Began: now.Add(time.Hour), At: now.Add(time.Hour), Mailboxes: platformMailboxes(box.Address, "new@a.test")}
 		saveAgain(t, s, fixture.owner, fixture.guid, found)
 		log.requireTypes(t, "a discovery", event.MailboxUpdated, event.MailboxUnblocked, event.MailboxVanished, event.MailboxVanished, event.MailboxCreated, readinessChanged)
 	})
@@ -224,7 +224,7 @@ func TestEachResultOfProvisioningIsLoggedOnce(t *testing.T) {
 		must(t, "create run", s.CreateRun(t.Context(), run3, []provisioning.Job{job3, four}, nil))
 		saveJobStatus(t, s, claimJob(t, s, job3.ID, later), provisioning.Completed)
 		log.requireTypes(t, "one of two")
-		saveAgain(t, s, ann, guid(1), ports.Found{Began: later, Domains: []domain.Platform{{Name: domains[0].Name}}})
+		saveAgain(t, s, ann, guid(1), ports.DiscoveryResult{Began: later, Domains: []domain.Platform{{Name: domains[0].Name}}})
 		log.requireTypes(t, "the domain of a job was deleted", event.DomainRemoved, event.DNSRunCompleted, readinessChanged)
 	})
 }

@@ -27,7 +27,7 @@ const unfinishedGrace = time.Hour
 // SaveDiscovery implements ports.Discoveries. It locks the tenant before its domains, so that no
 // domain is reserved during the comparison. It also locks the enforcement state, so that no mailbox
 // is blocked or unblocked during the comparison.
-func (s *Store) SaveDiscovery(ctx context.Context, owner access.AccountID, id tenant.GUID, f ports.Found) error {
+func (s *Store) SaveDiscovery(ctx context.Context, owner access.AccountID, id tenant.GUID, f ports.DiscoveryResult) error {
 	f.Began = storedTime(f.Began)
 	return s.inTransaction(ctx, "save discovery", func(ctx context.Context, tx bun.IDB) error {
 		t, err := s.lockTenant(ctx, tx, accountKey(owner), ident.ParseOrZero(string(id)))
@@ -97,7 +97,7 @@ func mayBeMissed(began, storedAt time.Time, finished bool) bool {
 	return !storedAt.After(began)
 }
 
-func (s *Store) mergeDomains(ctx context.Context, tx bun.IDB, t tenantRow, rows []domainRow, f ports.Found) error {
+func (s *Store) mergeDomains(ctx context.Context, tx bun.IDB, t tenantRow, rows []domainRow, f ports.DiscoveryResult) error {
 	found := make(map[string]domain.Platform, len(f.Domains))
 	for _, p := range f.Domains {
 		found[storedText(p.Name)] = p
@@ -135,7 +135,7 @@ func (s *Store) mergeDomains(ctx context.Context, tx bun.IDB, t tenantRow, rows 
 	return insertDomains(ctx, tx, t, found, f)
 }
 
-func insertDomains(ctx context.Context, tx bun.IDB, t tenantRow, found map[string]domain.Platform, f ports.Found) error {
+func insertDomains(ctx context.Context, tx bun.IDB, t tenantRow, found map[string]domain.Platform, f ports.DiscoveryResult) error {
 	rows := make([]domainRow, 0, len(found))
 	newObservations := make([]observationRow, 0, len(found))
 	for _, p := range found {
@@ -154,7 +154,7 @@ func insertDomains(ctx context.Context, tx bun.IDB, t tenantRow, found map[strin
 	return saveObservations(ctx, tx, domainObservations, newObservations...)
 }
 
-func (s *Store) mergeMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, f ports.Found) error {
+func (s *Store) mergeMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, f ports.DiscoveryResult) error {
 	sendState, err := s.lockSendState(ctx, tx, t.AccountID, tenantIDQuery(tx, t))
 	if err != nil {
 		return err
@@ -202,7 +202,7 @@ func (s *Store) lockMailboxes(ctx context.Context, tx bun.IDB, t tenantRow) ([]m
 
 // compareMailboxes returns the stored mailboxes that the discovery changes, and the rows of the
 // mailboxes that no longer exist. It removes known mailboxes from found.
-func compareMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, rows []mailboxRow, found map[string]mailbox.Platform, f ports.Found) (changed []change[mailbox.Mailbox], gone []mailboxRow, err error) {
+func compareMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, rows []mailboxRow, found map[string]mailbox.Platform, f ports.DiscoveryResult) (changed []change[mailbox.Mailbox], gone []mailboxRow, err error) {
 	ids := make([]string, 0, len(rows))
 	for _, row := range rows {
 		ids = append(ids, row.ID)
@@ -230,7 +230,7 @@ func compareMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, rows []mailb
 	return changed, gone, nil
 }
 
-func insertMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, found map[string]mailbox.Platform, f ports.Found) error {
+func insertMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, found map[string]mailbox.Platform, f ports.DiscoveryResult) error {
 	rows := make([]mailboxRow, 0, len(found))
 	newObservations := make([]observationRow, 0, len(found))
 	for address, p := range found {
@@ -263,7 +263,7 @@ func tenantIDQuery(db bun.IDB, t tenantRow) *bun.SelectQuery {
 // pass removes these mailboxes from the transport rule. It does not return the row of a mailbox
 // with an intended block (see SaveIntents), because only a pass can find out whether that mailbox
 // is blocked.
-func unblockGone(ctx context.Context, tx bun.IDB, t tenantRow, state sendTenantRow, gone []mailboxRow, f ports.Found) (deletable []mailboxRow, released []sendlimit.Event, err error) {
+func unblockGone(ctx context.Context, tx bun.IDB, t tenantRow, state sendTenantRow, gone []mailboxRow, f ports.DiscoveryResult) (deletable []mailboxRow, released []sendlimit.Event, err error) {
 	if len(gone) == 0 {
 		return nil, nil, nil
 	}

@@ -27,12 +27,12 @@ var discoveryStart = now.Add(time.Minute)
 
 func saveDiscovery(t testing.TB, s *Store, owner access.AccountID, domains []domain.Platform, boxes []mailbox.Platform) {
 	t.Helper()
-	saveAgain(t, s, owner, guid(1), ports.Found{Began: discoveryStart, Domains: domains, Mailboxes: boxes})
+	saveAgain(t, s, owner, guid(1), ports.DiscoveryResult{Began: discoveryStart, Domains: domains, Mailboxes: boxes})
 }
 
 // saveAgain stores the discovery found. The stored domains and mailboxes that found does not list
 // are missing for the second time, because an earlier discovery did not list them either.
-func saveAgain(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID, found ports.Found) {
+func saveAgain(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID, found ports.DiscoveryResult) {
 	t.Helper()
 	since := storedTime(found.Began.Add(-observation.ReplicaLag))
 	for table, rows := range map[string]string{"domain_observations": "domains", "mailbox_observations": "mailboxes"} {
@@ -48,7 +48,7 @@ func saveAgain(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID, f
 
 // withMissedNames returns the discovery with MissedDomains and MissedMailboxes set to all stored
 // names that its lists do not contain.
-func withMissedNames(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID, found ports.Found) ports.Found {
+func withMissedNames(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID, found ports.DiscoveryResult) ports.DiscoveryResult {
 	t.Helper()
 	domains, mailboxes, err := s.KnownNames(t.Context(), owner, id)
 	must(t, "list known names", err)
@@ -179,7 +179,7 @@ func TestDiscoveryStoresBothListsOrNone(t *testing.T) {
 		hook := &cancelBefore{}
 		s := migratedStore(t, url(t), hook)
 		ann, d := newMailDomain(t, s)
-		found := ports.Found{Began: discoveryStart, Domains: []domain.Platform{{Name: "new.test"}}, Mailboxes: platformMailboxes("sales@new.test")}
+		found := ports.DiscoveryResult{Began: discoveryStart, Domains: []domain.Platform{{Name: "new.test"}}, Mailboxes: platformMailboxes("sales@new.test")}
 		hook.cutOff(t, `INSERT INTO "mailboxes"`, func(ctx context.Context) error { return s.SaveDiscovery(ctx, ann, guid(1), found) })
 		if got := domainNamesOf(t, s, ann); !slices.Equal(got, []string{d.Name}) {
 			t.Fatalf("stored without the mailboxes: %v", got)
@@ -193,7 +193,7 @@ func TestDiscoveryDoesNotOverwriteNewerState(t *testing.T) {
 		verified := d
 		verified.Verified, verified.Observed.Verified = true, discoveryStart.Add(time.Second)
 		must(t, "save", s.SaveDomain(t.Context(), ann, verified, nil))
-		older := ports.Found{Began: discoveryStart, Domains: []domain.Platform{{Name: d.Name}}}
+		older := ports.DiscoveryResult{Began: discoveryStart, Domains: []domain.Platform{{Name: d.Name}}}
 		must(t, "save discovery", s.SaveDiscovery(t.Context(), ann, guid(1), older))
 		got, err := s.Domain(t.Context(), ann, guid(1), d.Name)
 		must(t, "domain", err)
@@ -207,9 +207,9 @@ func TestOnlyHolderOfTenantCanStoreDiscovery(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, d := newMailDomain(t, s)
 		bob := newAccount(t, s, "bob")
-		foreign := s.SaveDiscovery(t.Context(), bob, guid(1), ports.Found{Began: discoveryStart, Domains: []domain.Platform{}})
+		foreign := s.SaveDiscovery(t.Context(), bob, guid(1), ports.DiscoveryResult{Began: discoveryStart, Domains: []domain.Platform{}})
 		requireRefusal(t, "save discovery", foreign, fault.TenantNotFound)
-		requireSameError(t, "save discovery", foreign, s.SaveDiscovery(t.Context(), ann, unknownGUID, ports.Found{Began: discoveryStart}))
+		requireSameError(t, "save discovery", foreign, s.SaveDiscovery(t.Context(), ann, unknownGUID, ports.DiscoveryResult{Began: discoveryStart}))
 		if got := domainNamesOf(t, s, ann); !slices.Equal(got, []string{d.Name}) {
 			t.Fatalf("stored: %v", got)
 		}
@@ -373,7 +373,7 @@ func TestConcurrentDiscoveriesAndReservationsStoreEachMailboxOnce(t *testing.T) 
 				_, err := s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "a", "b", "c"), 3, now)
 				return err
 			}
-			return s.SaveDiscovery(t.Context(), ann, guid(1), ports.Found{Began: discoveryStart, Mailboxes: platformMailboxes("a@contoso.test", "b@contoso.test", "c@contoso.test")})
+			return s.SaveDiscovery(t.Context(), ann, guid(1), ports.DiscoveryResult{Began: discoveryStart, Mailboxes: platformMailboxes("a@contoso.test", "b@contoso.test", "c@contoso.test")})
 		})
 		if n := countWinners(t, errs, nil); n != 20 || len(addressesOf(t, s, ann)) > 3 {
 			t.Fatalf("%d went well, listed: %v", n, addressesOf(t, s, ann))
@@ -391,7 +391,7 @@ func TestMissedOnceIsHiddenAndKept(t *testing.T) {
 		m := addMailbox(t, s, ann, other, "sales", mailbox.Ready)
 		must(t, "limit", s.SetSendLimit(t.Context(), ann, m.ID, 9, now))
 		known := []domain.Platform{{Name: d.Name}}
-		withoutBoth := ports.Found{Began: discoveryStart, Domains: known, Mailboxes: []mailbox.Platform{}}
+		withoutBoth := ports.DiscoveryResult{Began: discoveryStart, Domains: known, Mailboxes: []mailbox.Platform{}}
 		miss := func(after time.Duration) {
 			t.Helper()
 			discovery := withMissedNames(t, s, ann, guid(1), withoutBoth)
@@ -412,7 +412,7 @@ func TestMissedOnceIsHiddenAndKept(t *testing.T) {
 		if stored.DomainCount != 1 || stored.MailboxCount != 0 {
 			t.Fatalf("counted: %d domains, %d mailboxes", stored.DomainCount, stored.MailboxCount)
 		}
-		foundAgain := ports.Found{Began: discoveryStart.Add(observation.ReplicaLag), Mailboxes: platformMailboxes(m.Address),
+		foundAgain := ports.DiscoveryResult{Began: discoveryStart.Add(observation.ReplicaLag), Mailboxes: platformMailboxes(m.Address),
 			Domains: append(known, domain.Platform{Name: other.Name, Verified: true})}
 		must(t, "find again", s.SaveDiscovery(t.Context(), ann, guid(1), foundAgain))
 		if got := findMailbox(t, s, ann, m.Address); got.ID != m.ID || got.DailySendLimit != 9 || got.Stage != mailbox.Ready || !got.Provisioned {
@@ -429,7 +429,7 @@ func TestMissedTwiceIsRemoved(t *testing.T) {
 		ann, d := newMailDomain(t, s)
 		addMailbox(t, s, ann, d, "sales", mailbox.Ready)
 		for _, at := range []time.Time{discoveryStart, discoveryStart.Add(observation.ReplicaLag)} {
-			discovery := withMissedNames(t, s, ann, guid(1), ports.Found{Began: at, Domains: []domain.Platform{}, Mailboxes: []mailbox.Platform{}})
+			discovery := withMissedNames(t, s, ann, guid(1), ports.DiscoveryResult{Began: at, Domains: []domain.Platform{}, Mailboxes: []mailbox.Platform{}})
 			must(t, "save discovery", s.SaveDiscovery(t.Context(), ann, guid(1), discovery))
 		}
 		domains, mailboxes, err := s.KnownNames(t.Context(), ann, guid(1))
@@ -447,7 +447,7 @@ func TestUnlistedIsNotMissedUntilReadByName(t *testing.T) {
 		ann, d := newMailDomain(t, s)
 		addMailbox(t, s, ann, d, "sales", mailbox.Ready)
 		for _, at := range []time.Time{discoveryStart, discoveryStart.Add(observation.ReplicaLag)} {
-			discovery := ports.Found{Began: at, Domains: []domain.Platform{}, Mailboxes: []mailbox.Platform{}}
+			discovery := ports.DiscoveryResult{Began: at, Domains: []domain.Platform{}, Mailboxes: []mailbox.Platform{}}
 			must(t, "save discovery", s.SaveDiscovery(t.Context(), ann, guid(1), discovery))
 		}
 		if names, boxes := domainNamesOf(t, s, ann), addressesOf(t, s, ann); len(names) != 1 || len(boxes) != 1 {
@@ -459,9 +459,9 @@ func TestUnlistedIsNotMissedUntilReadByName(t *testing.T) {
 func TestOutdatedDiscoveryChangesNothing(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, d := newMailDomain(t, s)
-		newer := ports.Found{Began: discoveryStart.Add(time.Minute), Domains: []domain.Platform{{Name: d.Name, Verified: true}}, Mailboxes: platformMailboxes("a@contoso.test")}
+		newer := ports.DiscoveryResult{Began: discoveryStart.Add(time.Minute), Domains: []domain.Platform{{Name: d.Name, Verified: true}}, Mailboxes: platformMailboxes("a@contoso.test")}
 		must(t, "newer", s.SaveDiscovery(t.Context(), ann, guid(1), newer))
-		older := ports.Found{Began: discoveryStart, Domains: []domain.Platform{{Name: d.Name}, {Name: "removed.test"}}, Mailboxes: platformMailboxes("removed@contoso.test")}
+		older := ports.DiscoveryResult{Began: discoveryStart, Domains: []domain.Platform{{Name: d.Name}, {Name: "removed.test"}}, Mailboxes: platformMailboxes("removed@contoso.test")}
 		must(t, "older", s.SaveDiscovery(t.Context(), ann, guid(1), withMissedNames(t, s, ann, guid(1), older)))
 		if names, boxes := domainNamesOf(t, s, ann), addressesOf(t, s, ann); !slices.Equal(names, []string{d.Name}) || !slices.Equal(boxes, []string{"a@contoso.test"}) {
 			t.Fatalf("listed are %v and %v", names, boxes)
@@ -479,7 +479,7 @@ func TestMissingIsReservedAgain(t *testing.T) {
 		ann, d := newMailDomain(t, s)
 		missingDomain := addDomain(t, s, ann, guid(1), "other.test")
 		missingBox := addMailbox(t, s, ann, d, "lost", mailbox.Ready)
-		discovery := ports.Found{Began: discoveryStart, Domains: []domain.Platform{{Name: d.Name}}, Mailboxes: []mailbox.Platform{}}
+		discovery := ports.DiscoveryResult{Began: discoveryStart, Domains: []domain.Platform{{Name: d.Name}}, Mailboxes: []mailbox.Platform{}}
 		must(t, "miss", s.SaveDiscovery(t.Context(), ann, guid(1), withMissedNames(t, s, ann, guid(1), discovery)))
 		_, err := s.ReserveDomain(t.Context(), ann, guid(1), missingDomain.Name, 1, discoveryStart)
 		requireRefusal(t, "reserve over the cap", err, fault.DomainLimitReached)

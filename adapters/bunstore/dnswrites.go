@@ -328,7 +328,7 @@ func forgetWritten(ctx context.Context, tx bun.IDB, owner string, w dns.Write) e
 }
 
 // FinishUndo implements ports.DNSUndo.
-func (s *Store) FinishUndo(ctx context.Context, owner access.AccountID, runID string, writes []dns.Write, result ports.Undone) error {
+func (s *Store) FinishUndo(ctx context.Context, owner access.AccountID, runID string, writes []dns.Write, result ports.UndoCounts) error {
 	return s.inTransaction(ctx, "finish undo of a run", func(ctx context.Context, tx bun.IDB) error {
 		for _, w := range writes {
 			_, err := tx.NewUpdate().Model((*dnsChangeRow)(nil)).Set("state = ?", changeUndone).

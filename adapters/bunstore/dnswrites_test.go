@@ -248,9 +248,9 @@ func TestUndoOfARunForgetsItsWrites(t *testing.T) {
 
 		startRun(t, s, ann, d, 3)
 		requireRefusal(t, "begin while a different run is active", begin(ann), fault.JobActive)
-		must(t, "finish of a different account", s.FinishUndo(t.Context(), bob, runID(1), writes, ports.Undone{}))
+		must(t, "finish of a different account", s.FinishUndo(t.Context(), bob, runID(1), writes, ports.UndoCounts{}))
 		requireRunWrites(t, s, runID(1), ann, writes...)
-		must(t, "finish", s.FinishUndo(t.Context(), ann, runID(1), writes, ports.Undone{Restored: 2, Kept: 1}))
+		must(t, "finish", s.FinishUndo(t.Context(), ann, runID(1), writes, ports.UndoCounts{Restored: 2, Kept: 1}))
 		requireRunWrites(t, s, runID(1), ann)
 		requireOpenWrites(t, s, ann, d.ID)
 		events, err := s.AuditEvents(t.Context(), ports.AuditQuery{Account: ann, Limit: 1})

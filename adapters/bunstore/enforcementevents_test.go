@@ -314,7 +314,7 @@ func TestTenantsWithLimitThatWereNotCountedRecentlyAreLagging(t *testing.T) {
 		fixture.saveCounts(t, s, run, 3)
 		requireHealth(t, "counted", s, dueTime.Add(time.Hour), ports.SendHealth{Limited: 1})
 		requireHealth(t, "counted long ago", s, dueTime.Add(time.Hour+time.Second), ports.SendHealth{Limited: 1, Lagging: 1})
-		ahead := ports.SendCounts{Today: dayStart, At: dueTime.Add(48 * time.Hour), Mark: dayStart, Boxes: map[string][]sendlimit.Count{fixture.boxes[0].ID: {{Day: dayStart}}}}
+		ahead := ports.SendCounts{Today: dayStart, At: dueTime.Add(48 * time.Hour), Mark: dayStart, ByMailbox: map[string][]sendlimit.Count{fixture.boxes[0].ID: {{Day: dayStart}}}}
 		requireHeld(t, "count by a clock that is ahead", true)(s.SaveCounts(t.Context(), run, ahead))
 		requireHealth(t, "counted ahead of now", s, dueTime, ports.SendHealth{Limited: 1, Lagging: 1})
 		stored, err := s.Tenant(t.Context(), fixture.owner, fixture.guid)

@@ -32,7 +32,7 @@ func domainNames(t testing.TB, s *Store, owner access.AccountID) string {
 // missed.
 func discoverDomains(t testing.TB, s *Store, owner access.AccountID, at time.Time, missed string, names ...string) {
 	t.Helper()
-	discovery := ports.Found{Began: at, At: at, Domains: []domain.Platform{}, MissedDomains: map[string]bool{missed: true}}
+	discovery := ports.DiscoveryResult{Began: at, At: at, Domains: []domain.Platform{}, MissedDomains: map[string]bool{missed: true}}
 	for _, name := range names {
 		discovery.Domains = append(discovery.Domains, domain.Platform{Name: name, Verified: true})
 	}
@@ -96,7 +96,7 @@ func TestRepeatedRemovalReportsAnEarlierChange(t *testing.T) {
 		discover := func(minutes int, verified bool) {
 			t.Helper()
 			must(t, "discover", s.SaveDiscovery(t.Context(), ann, guid(1),
-				ports.Found{Began: at(minutes), At: at(minutes), Domains: []domain.Platform{{Name: d.Name, Verified: verified}}}))
+				ports.DiscoveryResult{Began: at(minutes), At: at(minutes), Domains: []domain.Platform{{Name: d.Name, Verified: verified}}}))
 		}
 		begin := func(minutes int, verified bool, want ports.DomainRemoval) {
 			t.Helper()
@@ -255,7 +255,7 @@ func TestRemovedMailboxIsLeftOutOfLaggingLists(t *testing.T) {
 			{observation.ReplicaLag + time.Hour, "object-1", 1}, // restored
 		} {
 			at := now.Add(tt.after)
-			must(t, "discover", s.SaveDiscovery(t.Context(), ann, guid(1), ports.Found{Began: at, At: at,
+			must(t, "discover", s.SaveDiscovery(t.Context(), ann, guid(1), ports.DiscoveryResult{Began: at, At: at,
 				Mailboxes: []mailbox.Platform{{ObjectID: tt.objectID, Address: m.Address}}}))
 			list, err := s.Mailboxes(t.Context(), ann, guid(1))
 			must(t, "list", err)

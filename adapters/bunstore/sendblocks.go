@@ -71,13 +71,13 @@ func (s *Store) SaveChanges(ctx context.Context, r ports.SendRun, c ports.SendCh
 		if err != nil {
 			return err
 		}
-		if err := deleteOrphanPolicies(ctx, tx, state, r.Tenant, c.Emptied); err != nil {
+		if err := deleteOrphanPolicies(ctx, tx, state, r.Tenant, c.EmptyScopes); err != nil {
 			return err
 		}
-		if err := deleteOrphanRules(ctx, tx, state, c.Emptied); err != nil {
+		if err := deleteOrphanRules(ctx, tx, state, c.EmptyScopes); err != nil {
 			return err
 		}
-		if err := dropIntents(ctx, tx, state, c.Open); err != nil {
+		if err := dropIntents(ctx, tx, state, c.Unresolved); err != nil {
 			return err
 		}
 		return recordEvents(ctx, tx, state.AccountID, events)

@@ -226,8 +226,8 @@ func TestChangeOfDeletedOrForeignMailboxIsSkipped(t *testing.T) {
 	})
 }
 
-// An orphan rule has a scope until it is emptied. The rule of a domain that is too long for the name
-// of the rule has one scope, that of its policy if there is one.
+// An orphan rule has a scope until it is emptied. The rule of a domain that is too long for the
+// name of the rule has one scope, that of its policy if there is one.
 func TestOrphanRulesAreKnownUntilEmptied(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
@@ -244,10 +244,10 @@ func TestOrphanRulesAreKnownUntilEmptied(t *testing.T) {
 		addDomain(t, s, fixture.owner, fixture.guid, long)
 		setPolicy(t, s, fixture.owner, fixture.guid, long, 5)
 		requireScopesWithRules(t, s, fixture.owner, fixture.guid, sendlimit.TenantWide, "gone.test", long)
-		requireHeld(t, "another tenant's", true)(s.SaveChanges(t.Context(), other.claim(t, s), ports.SendChanges{Emptied: []string{"gone.test"}}))
-		requireHeld(t, "emptied", true)(s.SaveChanges(t.Context(), run, ports.SendChanges{Emptied: []string{sendlimit.TenantWide, long}}))
+		requireHeld(t, "another tenant's", true)(s.SaveChanges(t.Context(), other.claim(t, s), ports.SendChanges{EmptyScopes: []string{"gone.test"}}))
+		requireHeld(t, "emptied", true)(s.SaveChanges(t.Context(), run, ports.SendChanges{EmptyScopes: []string{sendlimit.TenantWide, long}}))
 		requireScopesWithRules(t, s, fixture.owner, fixture.guid, "gone.test", long)
-		requireHeld(t, "emptied", true)(s.SaveChanges(t.Context(), run, ports.SendChanges{Emptied: []string{"gone.test"}}))
+		requireHeld(t, "emptied", true)(s.SaveChanges(t.Context(), run, ports.SendChanges{EmptyScopes: []string{"gone.test"}}))
 		requireScopesWithRules(t, s, fixture.owner, fixture.guid, long)
 	})
 }
@@ -259,16 +259,16 @@ func TestEmptiedScopeIsDeletedOnlyAfterItsDomainIsGone(t *testing.T) {
 		setPolicy(t, s, fixture.owner, fixture.guid, "a.test", 5)
 		setPolicy(t, s, fixture.owner, fixture.guid, sendlimit.TenantWide, 5)
 		scopes := []string{"a.test", sendlimit.TenantWide}
-		requireHeld(t, "emptied", true)(s.SaveChanges(t.Context(), run, ports.SendChanges{Emptied: scopes}))
+		requireHeld(t, "emptied", true)(s.SaveChanges(t.Context(), run, ports.SendChanges{EmptyScopes: scopes}))
 		requireScopesWithRules(t, s, fixture.owner, fixture.guid, scopes...)
 		removeAllDomains(t, s, fixture.owner, fixture.guid)
 		other := addSendLimitTenant(t, s, fixture.owner, 2)
 		setPolicy(t, s, fixture.owner, other.guid, "a.test", 5)
 		removeAllDomains(t, s, fixture.owner, other.guid)
 		requireHeld(t, "not emptied", true)(s.SaveChanges(t.Context(), run, ports.SendChanges{}))
-		requireHeld(t, "another emptied", true)(s.SaveChanges(t.Context(), run, ports.SendChanges{Emptied: []string{"b.test"}}))
+		requireHeld(t, "another emptied", true)(s.SaveChanges(t.Context(), run, ports.SendChanges{EmptyScopes: []string{"b.test"}}))
 		requireScopesWithRules(t, s, fixture.owner, fixture.guid, scopes...)
-		requireHeld(t, "emptied", true)(s.SaveChanges(t.Context(), run, ports.SendChanges{Emptied: scopes}))
+		requireHeld(t, "emptied", true)(s.SaveChanges(t.Context(), run, ports.SendChanges{EmptyScopes: scopes}))
 		requireScopesWithRules(t, s, fixture.owner, fixture.guid, sendlimit.TenantWide)
 		requireScopesWithRules(t, s, fixture.owner, other.guid, "a.test")
 	})
@@ -285,7 +285,7 @@ func TestPolicyOfHiddenDomainIsKept(t *testing.T) {
 		if err != nil || hidden.Added || hidden.Observed.Missed.IsZero() {
 			t.Fatalf("the missing domain is reserved as %+v, %v", hidden, err)
 		}
-		requireHeld(t, "emptied", true)(s.SaveChanges(t.Context(), run, ports.SendChanges{Emptied: []string{"a.test"}}))
+		requireHeld(t, "emptied", true)(s.SaveChanges(t.Context(), run, ports.SendChanges{EmptyScopes: []string{"a.test"}}))
 		if p, err := s.Policy(t.Context(), fixture.owner, fixture.guid, "a.test"); err != nil || p.PerDay != 5 {
 			t.Fatalf("the send limit is %+v, %v", p, err)
 		}
@@ -295,7 +295,7 @@ func TestPolicyOfHiddenDomainIsKept(t *testing.T) {
 // saveSync stores a sync that ended at this time and found exactly these mailboxes.
 func saveSync(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID, at time.Time, there ...string) {
 	t.Helper()
-	saveAgain(t, s, owner, id, ports.Found{Began: at.Add(-time.Second), At: at, Mailboxes: platformMailboxes(there...)})
+	saveAgain(t, s, owner, id, ports.DiscoveryResult{Began: at.Add(-time.Second), At: at, Mailboxes: platformMailboxes(there...)})
 }
 
 // unblockEvent returns the event that is recorded when a sync removes a blocked mailbox.
@@ -398,7 +398,7 @@ func TestSyncDoesNotUnblockMailboxesOfDifferentAccount(t *testing.T) {
 		fixture, other := newSendLimitFixture(t, s, "ann", 1), newSendLimitFixture(t, s, "bob", 2)
 		block := other.blockChange(0, 8)
 		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), other.claim(t, s), doneChanges(block)))
-		saveAgain(t, s, fixture.owner, fixture.guid, ports.Found{Began: saveTime, At: saveTime, Mailboxes: []mailbox.Platform{}})
+		saveAgain(t, s, fixture.owner, fixture.guid, ports.DiscoveryResult{Began: saveTime, At: saveTime, Mailboxes: []mailbox.Platform{}})
 		other.requireEvents(t, s, block.Event)
 		fixture.requireEvents(t, s)
 	})
@@ -423,7 +423,7 @@ func (fixture sendLimitFixture) saveIntents(t testing.TB, s *Store, run ports.Se
 // removeAllMailboxes stores a sync that found no mailboxes.
 func removeAllMailboxes(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID) {
 	t.Helper()
-	saveAgain(t, s, owner, id, ports.Found{Began: now.Add(time.Hour), Mailboxes: []mailbox.Platform{}})
+	saveAgain(t, s, owner, id, ports.DiscoveryResult{Began: now.Add(time.Hour), Mailboxes: []mailbox.Platform{}})
 }
 
 func TestIntentsAreKeptUntilNextRunSavesItsOwn(t *testing.T) {
@@ -459,7 +459,7 @@ func TestIntentIsDeletedWhenItsOutcomeIsKnown(t *testing.T) {
 		one, two := fixture.blockChange(0, 1), fixture.blockChange(1, 2)
 		fixture.saveIntents(t, s, run, one, two)
 		c := doneChanges(one)
-		c.Open = []string{two.MailboxID}
+		c.Unresolved = []string{two.MailboxID}
 		for range 2 {
 			requireHeld(t, "save", true)(s.SaveChanges(t.Context(), run, c))
 			fixture.requireIntents(t, s, run, two)

@@ -40,8 +40,8 @@ func (r dayCountRow) count() sendlimit.Count {
 // countRetention is how long a count is kept after the last reading that can change it.
 const countRetention = 48 * time.Hour
 
-// SendBoxes implements ports.SendRuns.
-func (s *Store) SendBoxes(ctx context.Context, r ports.SendRun, since time.Time) ([]ports.SendBox, error) {
+// CountedMailboxes implements ports.SendRuns.
+func (s *Store) CountedMailboxes(ctx context.Context, r ports.SendRun, since time.Time) ([]ports.CountedMailbox, error) {
 	var boxes []mailboxRow
 	var dayCounts []dayCountRow
 	var reasons map[string]blockReasonRow
@@ -73,11 +73,11 @@ func (s *Store) SendBoxes(ctx context.Context, r ports.SendRun, since time.Time)
 	for _, c := range dayCounts {
 		counts[c.MailboxID] = append(counts[c.MailboxID], c.count())
 	}
-	sendBoxes := make([]ports.SendBox, 0, len(boxes))
+	countedMailboxes := make([]ports.CountedMailbox, 0, len(boxes))
 	for _, m := range boxes {
-		sendBoxes = append(sendBoxes, ports.SendBox{Counts: counts[m.ID], MailboxState: m.sendBox(reasons[m.ID])})
+		countedMailboxes = append(countedMailboxes, ports.CountedMailbox{Counts: counts[m.ID], MailboxState: m.sendBox(reasons[m.ID])})
 	}
-	return sendBoxes, err
+	return countedMailboxes, err
 }
 
 // SaveCounts implements ports.SendRuns.
@@ -124,7 +124,7 @@ func saveDayCounts(ctx context.Context, tx bun.IDB, state sendTenantRow, mailbox
 	var rows []dayCountRow
 	var today []string
 	for _, id := range mailboxIDs {
-		for _, count := range c.Boxes[id] {
+		for _, count := range c.ByMailbox[id] {
 			row := dayCountRow{AccountID: state.AccountID, MailboxID: id, DayStart: storedTime(count.Day),
 				Final: count.Final, Recent: count.Recent, CountedAt: storedTime(c.At)}
 			if count.Partial {

@@ -49,7 +49,7 @@ func requireScopesWithRules(t testing.TB, s *Store, owner access.AccountID, id t
 // removeAllDomains stores a discovery that found no domains.
 func removeAllDomains(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID) {
 	t.Helper()
-	saveAgain(t, s, owner, id, ports.Found{Began: now.Add(time.Hour), Domains: []domain.Platform{}})
+	saveAgain(t, s, owner, id, ports.DiscoveryResult{Began: now.Add(time.Hour), Domains: []domain.Platform{}})
 }
 
 func requireNoPolicy(t testing.TB, what string, s *Store, owner access.AccountID, id tenant.GUID, scope string) {
@@ -421,14 +421,14 @@ func TestCountsOfEarlierDayAreNotCountedToday(t *testing.T) {
 		next := dayStart.Add(24 * time.Hour)
 		requireHeld(t, "save counts", true)(s.SaveCounts(t.Context(), run, ports.SendCounts{
 			Today: next, At: next.Add(time.Hour), Mark: next,
-			Boxes: map[string][]sendlimit.Count{fixture.boxes[0].ID: {{Day: next, Recent: 3}}},
+			ByMailbox: map[string][]sendlimit.Count{fixture.boxes[0].ID: {{Day: next, Recent: 3}}},
 		}))
 		if got := fixture.readSending(t, s, next.Add(2*time.Hour)); got.Today != 3 || !got.TodayAt.Equal(next.Add(time.Hour)) {
 			t.Fatalf("%+v, want 3 an hour into the day", got)
 		}
 		requireHeld(t, "save counts", true)(s.SaveCounts(t.Context(), run, ports.SendCounts{
 			Today: next, At: next.Add(2 * time.Hour), Mark: next,
-			Boxes: map[string][]sendlimit.Count{fixture.boxes[1].ID: {{Day: next}}},
+			ByMailbox: map[string][]sendlimit.Count{fixture.boxes[1].ID: {{Day: next}}},
 		}))
 		if got := fixture.readSending(t, s, next.Add(3*time.Hour)); got.Today != 3 || !got.TodayAt.Equal(next.Add(time.Hour)) {
 			t.Fatalf("%+v, want the oldest count's time", got)

@@ -78,16 +78,16 @@ func (fixture sendLimitFixture) requireNotClaimed(t testing.TB, label string, s 
 // saveCounts stores that each mailbox sent n messages on the current day.
 func (fixture sendLimitFixture) saveCounts(t testing.TB, s *Store, run ports.SendRun, n int) {
 	t.Helper()
-	counts := ports.SendCounts{Today: dayStart, At: dueTime, Mark: dueTime.Add(-6 * time.Hour), Boxes: map[string][]sendlimit.Count{}}
+	counts := ports.SendCounts{Today: dayStart, At: dueTime, Mark: dueTime.Add(-6 * time.Hour), ByMailbox: map[string][]sendlimit.Count{}}
 	for _, m := range fixture.boxes {
-		counts.Boxes[m.ID] = []sendlimit.Count{{Day: dayStart, Final: n - 1, Recent: 1}}
+		counts.ByMailbox[m.ID] = []sendlimit.Count{{Day: dayStart, Final: n - 1, Recent: 1}}
 	}
 	requireHeld(t, "save counts", true)(s.SaveCounts(t.Context(), run, counts))
 }
 
-func (fixture sendLimitFixture) listBoxes(t testing.TB, s *Store, run ports.SendRun) []ports.SendBox {
+func (fixture sendLimitFixture) listBoxes(t testing.TB, s *Store, run ports.SendRun) []ports.CountedMailbox {
 	t.Helper()
-	boxes, err := s.SendBoxes(t.Context(), run, dayStart)
+	boxes, err := s.CountedMailboxes(t.Context(), run, dayStart)
 	must(t, "list mailboxes", err)
 	return boxes
 }
@@ -255,7 +255,7 @@ func TestRunThatLostItsTenantChangesNothing(t *testing.T) {
 		second := fixture.takeOver(t, s, first)
 		fixture.saveCounts(t, s, second, 7)
 		want := fixture.listBoxes(t, s, second)
-		lateCounts := ports.SendCounts{Today: dayStart, At: dueTime, Mark: dueTime, Boxes: map[string][]sendlimit.Count{fixture.boxes[0].ID: {{Day: dayStart, Final: 99}}}}
+		lateCounts := ports.SendCounts{Today: dayStart, At: dueTime, Mark: dueTime, ByMailbox: map[string][]sendlimit.Count{fixture.boxes[0].ID: {{Day: dayStart, Final: 99}}}}
 		requireHeld(t, "hold", false)(s.HoldTenant(t.Context(), first, longLease))
 		requireHeld(t, "counts", false)(s.SaveCounts(t.Context(), first, lateCounts))
 		requireHeld(t, "changes", false)(s.SaveChanges(t.Context(), first, doneChanges(fixture.blockChange(0, 1))))
@@ -353,16 +353,16 @@ func TestCountsAreStoredByMailboxAndDay(t *testing.T) {
 		run := fixture.claim(t, s)
 		must(t, "limit", s.SetSendLimit(t.Context(), fixture.owner, fixture.boxes[1].ID, 9, now))
 		yesterday := dayStart.Add(-24 * time.Hour)
-		c := ports.SendCounts{Today: dayStart, At: dueTime, Mark: dayStart, Boxes: map[string][]sendlimit.Count{
+		c := ports.SendCounts{Today: dayStart, At: dueTime, Mark: dayStart, ByMailbox: map[string][]sendlimit.Count{
 			fixture.boxes[0].ID: {{Day: dayStart, Final: 3, Recent: 4}, {Day: yesterday, Final: 8}},
 			unknownMailboxID:    {{Day: dayStart, Final: 3}},
 		}}
 		for range 2 {
 			requireHeld(t, "save", true)(s.SaveCounts(t.Context(), run, c))
 		}
-		boxes, err := s.SendBoxes(t.Context(), run, yesterday)
+		boxes, err := s.CountedMailboxes(t.Context(), run, yesterday)
 		must(t, "list", err)
-		want := []ports.SendBox{
+		want := []ports.CountedMailbox{
 			{MailboxState: sendlimit.MailboxState{ID: fixture.boxes[0].ID, Address: "ada@a.test", Domain: "a.test"}, Counts: []sendlimit.Count{{Day: yesterday, Final: 8}, {Day: dayStart, Final: 3, Recent: 4}}},
 			{MailboxState: sendlimit.MailboxState{ID: fixture.boxes[1].ID, Address: "bob@a.test", Domain: "a.test", OwnLimit: 9}},
 		}
@@ -392,7 +392,7 @@ func TestPartialCountIsNotShownAndDoesNotMoveMark(t *testing.T) {
 		}
 		save := func(c ports.SendCounts, count sendlimit.Count) {
 			t.Helper()
-			c.At, c.Boxes = dueTime, map[string][]sendlimit.Count{fixture.boxes[0].ID: {count}}
+			c.At, c.ByMailbox = dueTime, map[string][]sendlimit.Count{fixture.boxes[0].ID: {count}}
 			requireHeld(t, "save", true)(s.SaveCounts(t.Context(), run, c))
 		}
 		partial := sendlimit.Count{Day: dayStart, Recent: 3, Partial: true}
@@ -422,7 +422,7 @@ func TestCountsAreDeletedTwoDaysAfterMarkPassedThem(t *testing.T) {
 		run := fixture.claim(t, s)
 		fixture.saveCounts(t, s, run, 7)
 		days := func() int {
-			boxes, err := s.SendBoxes(t.Context(), run, dayStart.Add(-240*time.Hour))
+			boxes, err := s.CountedMailboxes(t.Context(), run, dayStart.Add(-240*time.Hour))
 			must(t, "list", err)
 			return len(boxes[0].Counts)
 		}

@@ -187,7 +187,7 @@ func TestWorkOnTenantThatIsBeingDeletedDoesNotFindIt(t *testing.T) {
 					_, err := s.ReserveDomain(t.Context(), ann, guid(n), "new.test", 12, now)
 					return err
 				default:
-					return s.SaveDiscovery(t.Context(), ann, guid(n), ports.Found{Began: now, Mailboxes: platformMailboxes("a@contoso.test")})
+					return s.SaveDiscovery(t.Context(), ann, guid(n), ports.DiscoveryResult{Began: now, Mailboxes: platformMailboxes("a@contoso.test")})
 				}
 			}) {
 				if err != nil && !errors.Is(err, fault.TenantNotFound) && !errors.Is(err, fault.DomainNotFound) {

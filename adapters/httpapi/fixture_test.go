@@ -204,7 +204,7 @@ func (env *testEnv) addMailbox(t *testing.T, owner testAccount) string {
 func (env *testEnv) addDomainAndMailbox(t *testing.T, owner testAccount) (domain.Domain, mailbox.Mailbox) {
 	t.Helper()
 	name := string(owner.tenant)[:8] + ".example"
-	err := env.store.SaveDiscovery(t.Context(), owner.account.ID, owner.tenant, ports.Found{
+	err := env.store.SaveDiscovery(t.Context(), owner.account.ID, owner.tenant, ports.DiscoveryResult{
 		Began:     time.Now(),
 		Domains:   []domain.Platform{{Name: name, Verified: true}},
 		Mailboxes: []mailbox.Platform{{ObjectID: "object-" + name, DisplayName: "Ana", Address: "ana@" + name, PrincipalName: "ana@" + name, Alias: "ana", AccountEnabled: true, CreatedAt: time.Now()}},

@@ -60,7 +60,7 @@ func newGuardBench(b *testing.B) guardBench {
 	must(store.AddKey(b.Context(), key))
 	_, err = store.Attach(b.Context(), account.ID, tenant.Tenant{GUID: tenantOfA, Name: "Example", ConsentedAt: time.Now()})
 	must(err)
-	must(store.SaveDiscovery(b.Context(), account.ID, tenantOfA, ports.Found{
+	must(store.SaveDiscovery(b.Context(), account.ID, tenantOfA, ports.DiscoveryResult{
 		Began: time.Now(), Mailboxes: []mailbox.Platform{{ObjectID: "o", DisplayName: "Ana", Address: "ana@a.example", CreatedAt: time.Now()}},
 	}))
 	stored, err := store.Mailboxes(b.Context(), account.ID, tenantOfA)

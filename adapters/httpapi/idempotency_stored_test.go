@@ -21,7 +21,7 @@ import (
 func (env *testEnv) longNameCall(t *testing.T, key string, n int) call {
 	t.Helper()
 	path := env.addMailbox(t, env.accountA)
-	found := ports.Found{Began: time.Now(), Mailboxes: []mailbox.Platform{{
+	found := ports.DiscoveryResult{Began: time.Now(), Mailboxes: []mailbox.Platform{{
 		ObjectID: "object-aaaaaaaa.example", DisplayName: strings.Repeat("n", n), Address: "ana@aaaaaaaa.example", AccountEnabled: true,
 	}}}
 	must(t, env.store.SaveDiscovery(t.Context(), env.accountA.account.ID, env.accountA.tenant, found))

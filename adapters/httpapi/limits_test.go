@@ -153,7 +153,7 @@ func (env *testEnv) addSendCount(t *testing.T, mailboxID string, sent int) {
 	}
 	today := sendlimit.DayOf(now, time.UTC).Start
 	saved, err := env.store.SaveCounts(t.Context(), r, ports.SendCounts{Today: today, At: now, Mark: now,
-		Boxes: map[string][]sendlimit.Count{mailboxID: {{Day: today, Final: sent}}}})
+		ByMailbox: map[string][]sendlimit.Count{mailboxID: {{Day: today, Final: sent}}}})
 	if err != nil || !saved {
 		t.Fatalf("not counted: %v", err)
 	}

@@ -57,7 +57,7 @@ func (u *Undo) Run(ctx context.Context, runID string) ([]UndoneZone, error) {
 	if err != nil {
 		return nil, err
 	}
-	var done ports.Undone
+	var done ports.UndoCounts
 	for _, z := range zones {
 		if err := z.apply(ctx); err != nil {
 			return nil, err

@@ -21,7 +21,7 @@ func (fx *fixture) hideDomain(t *testing.T) {
 	t.Helper()
 	time.Sleep(time.Minute)
 	now := fx.Now()
-	must(t, fx.store.SaveDiscovery(t.Context(), fx.account.ID, guid, ports.Found{
+	must(t, fx.store.SaveDiscovery(t.Context(), fx.account.ID, guid, ports.DiscoveryResult{
 		Began: now, At: now, Domains: []domain.Platform{}, MissedDomains: map[string]bool{zone: true},
 	}))
 	if listed, err := fx.List(t.Context(), fx.account.ID, guid); err != nil || len(listed) != 0 {

@@ -29,7 +29,7 @@ func (fx *fixture) discover(t *testing.T) {
 	found, err := fx.fake.For(guid).Domains(t.Context())
 	must(t, err)
 	now := time.Now()
-	must(t, fx.store.SaveDiscovery(t.Context(), fx.account.ID, guid, ports.Found{Began: now, At: now, Domains: domain.WithCanonicalNames(found)}))
+	must(t, fx.store.SaveDiscovery(t.Context(), fx.account.ID, guid, ports.DiscoveryResult{Began: now, At: now, Domains: domain.WithCanonicalNames(found)}))
 }
 
 // isStored reports whether the tenant has a domain in the service.
@@ -279,7 +279,7 @@ func (fx *fixture) verifyAtPlatform(t *testing.T) {
 // storeMissAt stores the discovery of a sync that began at the given time and found no domain.
 func (fx *fixture) storeMissAt(t *testing.T, at time.Time) {
 	t.Helper()
-	must(t, fx.store.SaveDiscovery(t.Context(), fx.account.ID, guid, ports.Found{Began: at, At: at, Domains: []domain.Platform{}, MissedDomains: map[string]bool{zone: true}}))
+	must(t, fx.store.SaveDiscovery(t.Context(), fx.account.ID, guid, ports.DiscoveryResult{Began: at, At: at, Domains: []domain.Platform{}, MissedDomains: map[string]bool{zone: true}}))
 }
 
 // loseRemoval removes the domain at the platform. The answer is lost, and the read after it fails.

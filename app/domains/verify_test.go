@@ -118,7 +118,7 @@ func TestLaggingListKeepsAVerifiedDomain(t *testing.T) {
 			discover := func(after time.Duration, verified bool) {
 				t.Helper()
 				time.Sleep(after)
-				found := ports.Found{Began: fx.Now(), At: fx.Now(), Domains: []domain.Platform{{Name: zone}}}
+				found := ports.DiscoveryResult{Began: fx.Now(), At: fx.Now(), Domains: []domain.Platform{{Name: zone}}}
 				must(t, fx.store.SaveDiscovery(t.Context(), fx.account.ID, guid, found))
 				if d := fx.storedDomain(t); d.Verified != verified || d.MailReady != verified {
 					t.Errorf("stored is %+v", d)

@@ -68,7 +68,7 @@ func (svc *benchService) addDomains(zones []zoneCase) (paths []string) {
 			offers[c.domain()] = c.offer()
 			found = append(found, domain.Platform{Name: c.domain(), Verified: true})
 		}
-		svc.must(store.SaveDiscovery(ctx, owner, tenant.GUID(id), ports.Found{Began: time.Now(), Domains: found}))
+		svc.must(store.SaveDiscovery(ctx, owner, tenant.GUID(id), ports.DiscoveryResult{Began: time.Now(), Domains: found}))
 		stored, err := store.Domains(ctx, owner, tenant.GUID(id))
 		svc.must(err)
 		for _, d := range stored {

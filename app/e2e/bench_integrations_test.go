@@ -100,7 +100,7 @@ func (svc *benchService) fillAccount() (addresses []string) {
 
 // fillTenant adds domains and mailboxes to the tenant with index n.
 func (svc *benchService) fillTenant(store *bunstore.Store, owner access.AccountID, n int) (addresses []string) {
-	found, id := ports.Found{Began: time.Now()}, tenant.GUID(svc.tenants[n])
+	found, id := ports.DiscoveryResult{Began: time.Now()}, tenant.GUID(svc.tenants[n])
 	for i := range benchPerTenant {
 		zone := fmt.Sprintf("d%d.example-%d.test", i/mailbox.MaxPerDomain, n)
 		if i%mailbox.MaxPerDomain == 0 {

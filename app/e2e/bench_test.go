@@ -321,7 +321,7 @@ func (svc *benchService) addMailboxes() (paths []string) {
 	svc.must(err)
 	for i, id := range svc.tenants {
 		address := fmt.Sprintf("ana@example-%d.test", i)
-		svc.must(store.SaveDiscovery(ctx, accounts[0].ID, tenant.GUID(id), ports.Found{Began: time.Now(), Mailboxes: []mailbox.Platform{
+		svc.must(store.SaveDiscovery(ctx, accounts[0].ID, tenant.GUID(id), ports.DiscoveryResult{Began: time.Now(), Mailboxes: []mailbox.Platform{
 			{ObjectID: address, DisplayName: "Ana", Address: address, PrincipalName: address, AccountEnabled: true, CreatedAt: time.Now()},
 		}}))
 		stored, err := store.Mailboxes(ctx, accounts[0].ID, tenant.GUID(id))

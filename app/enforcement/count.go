@@ -51,7 +51,7 @@ func (p *pass) readContext(ctx context.Context) (context.Context, context.Cancel
 // countReading reads the trace of one reading's period and stores the counts. If it cannot read the
 // whole period, it stores partial counts and returns the error.
 func (p *pass) countReading(ctx, readCtx context.Context, r sendlimit.Reading) error {
-	boxes, err := p.Runs.SendBoxes(ctx, p.SendRun, r.Days[0].Start)
+	boxes, err := p.Runs.CountedMailboxes(ctx, p.SendRun, r.Days[0].Start)
 	if err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func (p *pass) countReading(ctx, readCtx context.Context, r sendlimit.Reading) e
 // rotateRandomly returns the mailboxes rotated by a random offset. The platform is asked for their
 // messages in this order. A pass that runs out of time therefore misses different mailboxes than
 // the pass before.
-func rotateRandomly(boxes []ports.SendBox) []ports.SendBox {
+func rotateRandomly(boxes []ports.CountedMailbox) []ports.CountedMailbox {
 	if len(boxes) == 0 {
 		return nil
 	}
@@ -81,7 +81,7 @@ func rotateRandomly(boxes []ports.SendBox) []ports.SendBox {
 // readSent returns the messages that managed mailboxes sent. If a call fails, it returns the
 // messages read so far and the error. It drops the messages of other senders page by page, to bound
 // memory.
-func (p *pass) readSent(ctx context.Context, r sendlimit.Reading, boxes []ports.SendBox) (sent []sendlimit.Sent, err error) {
+func (p *pass) readSent(ctx context.Context, r sendlimit.Reading, boxes []ports.CountedMailbox) (sent []sendlimit.Sent, err error) {
 	query := sendlimit.TraceQuery{From: r.From, To: r.To}
 	managed := make(map[string]bool, len(boxes))
 	for _, b := range boxes {
@@ -112,16 +112,16 @@ func (p *pass) readSent(ctx context.Context, r sendlimit.Reading, boxes []ports.
 // saveReading stores the counts of a complete reading. If the reading starts after the start of a
 // day, saveReading updates only mailboxes that already have a count for that day. The count of any
 // other mailbox stays unknown, because a missing count is not zero.
-func (p *pass) saveReading(ctx context.Context, r sendlimit.Reading, boxes []ports.SendBox) error {
+func (p *pass) saveReading(ctx context.Context, r sendlimit.Reading, boxes []ports.CountedMailbox) error {
 	tally := r.Tally()
-	counts := ports.SendCounts{At: p.now, Mark: r.Mark, Boxes: make(map[string][]sendlimit.Count, len(boxes))}
+	counts := ports.SendCounts{At: p.now, Mark: r.Mark, ByMailbox: make(map[string][]sendlimit.Count, len(boxes))}
 	for _, day := range r.Days {
 		if day.Start.Equal(p.day.Start) {
 			counts.Today = day.Start
 		}
 		for _, b := range boxes {
 			if before, counted := countOn(b, day.Start); counted || !day.Start.Before(r.From) {
-				counts.Boxes[b.ID] = append(counts.Boxes[b.ID], tally.CountAfter(before, b.Address))
+				counts.ByMailbox[b.ID] = append(counts.ByMailbox[b.ID], tally.CountAfter(before, b.Address))
 			}
 		}
 	}
@@ -131,10 +131,10 @@ func (p *pass) saveReading(ctx context.Context, r sendlimit.Reading, boxes []por
 // savePartial stores what an incomplete reading counted. A partial count is a lower bound: it can
 // block a mailbox but cannot unblock one. The stored mark does not change, so the next pass reads
 // the same period again.
-func (p *pass) savePartial(ctx context.Context, r sendlimit.Reading, boxes []ports.SendBox) error {
+func (p *pass) savePartial(ctx context.Context, r sendlimit.Reading, boxes []ports.CountedMailbox) error {
 	r.Mark = r.From // no message of this reading is final
 	tally := r.Tally()
-	counts := ports.SendCounts{At: p.now, Boxes: map[string][]sendlimit.Count{}}
+	counts := ports.SendCounts{At: p.now, ByMailbox: map[string][]sendlimit.Count{}}
 	for _, day := range r.Days {
 		for _, b := range boxes {
 			before, counted := countOn(b, day.Start)
@@ -143,11 +143,11 @@ func (p *pass) savePartial(ctx context.Context, r sendlimit.Reading, boxes []por
 			}
 			atLeast := tally.CountAfter(before, b.Address)
 			if atLeast.Partial = true; atLeast.Total() > before.Total() {
-				counts.Boxes[b.ID] = append(counts.Boxes[b.ID], atLeast)
+				counts.ByMailbox[b.ID] = append(counts.ByMailbox[b.ID], atLeast)
 			}
 		}
 	}
-	if len(counts.Boxes) == 0 {
+	if len(counts.ByMailbox) == 0 {
 		return nil
 	}
 	return p.saveCounts(ctx, counts)
@@ -158,7 +158,7 @@ func (p *pass) saveCounts(ctx context.Context, counts ports.SendCounts) error {
 }
 
 // countOn returns the stored count of a mailbox on a day, or a zero count and false.
-func countOn(b ports.SendBox, day time.Time) (sendlimit.Count, bool) {
+func countOn(b ports.CountedMailbox, day time.Time) (sendlimit.Count, bool) {
 	if i := slices.IndexFunc(b.Counts, func(c sendlimit.Count) bool { return c.Day.Equal(day) }); i >= 0 {
 		return b.Counts[i], true
 	}

@@ -67,7 +67,7 @@ func (p *pass) reconcileIntents(ctx context.Context) error {
 // countedBoxes returns the tenant's mailboxes, each with its count of the current day if there is
 // one.
 func (p *pass) countedBoxes(ctx context.Context) ([]sendlimit.MailboxState, error) {
-	all, err := p.Runs.SendBoxes(ctx, p.SendRun, p.day.Start)
+	all, err := p.Runs.CountedMailboxes(ctx, p.SendRun, p.day.Start)
 	boxes := make([]sendlimit.MailboxState, 0, len(all))
 	for _, b := range all {
 		boxes = append(boxes, b.On(p.day))
@@ -90,17 +90,17 @@ func (a *applier) saveChanges(ctx context.Context) error {
 	for _, change := range a.Changes {
 		switch {
 		case a.unknownOutcome(change):
-			changes.Open = append(changes.Open, change.MailboxID)
+			changes.Unresolved = append(changes.Unresolved, change.MailboxID)
 		case change.Action == sendlimit.Unblocked || a.isListed(change):
 			changes.Done = append(changes.Done, change)
 		}
 	}
 	for _, scope := range a.ruledScopes {
 		if !a.HasPolicy(scope) && !slices.Contains(a.failedScopes, scope) {
-			changes.Emptied = append(changes.Emptied, scope)
+			changes.EmptyScopes = append(changes.EmptyScopes, scope)
 		}
 	}
-	if len(a.Changes) == 0 && len(changes.Emptied) == 0 {
+	if len(a.Changes) == 0 && len(changes.EmptyScopes) == 0 {
 		return nil
 	}
 	changes.At = a.Now()

@@ -357,7 +357,7 @@ func (h *history) runFourTimes(t *testing.T) {
 // pass with a fast clock may have set it.
 func (h *history) lastBlockTime(t *testing.T) (last time.Time) {
 	t.Helper()
-	boxes, err := h.store.SendBoxes(t.Context(), ports.SendRun{Account: h.owner, Tenant: h.id}, time.Time{})
+	boxes, err := h.store.CountedMailboxes(t.Context(), ports.SendRun{Account: h.owner, Tenant: h.id}, time.Time{})
 	must(t, err)
 	for _, b := range boxes {
 		last = laterOf(last, b.MailboxState.BlockedAt)
@@ -368,7 +368,7 @@ func (h *history) lastBlockTime(t *testing.T) (last time.Time) {
 // checkCountsGrow fails the test if the count of a day decreased.
 func (h *history) checkCountsGrow(t *testing.T) {
 	t.Helper()
-	boxes, err := h.store.SendBoxes(t.Context(), ports.SendRun{Account: h.owner, Tenant: h.id}, time.Time{})
+	boxes, err := h.store.CountedMailboxes(t.Context(), ports.SendRun{Account: h.owner, Tenant: h.id}, time.Time{})
 	must(t, err)
 	for _, b := range boxes {
 		for _, c := range b.Counts {

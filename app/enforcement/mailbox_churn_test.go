@@ -21,7 +21,7 @@ import (
 // removed by the second discovery.
 func (fx *fixture) syncMailboxes(t *testing.T, present []string) {
 	t.Helper()
-	found := ports.Found{Mailboxes: []mailbox.Platform{}, MissedMailboxes: map[string]bool{}}
+	found := ports.DiscoveryResult{Mailboxes: []mailbox.Platform{}, MissedMailboxes: map[string]bool{}}
 	for _, address := range present {
 		found.Mailboxes = append(found.Mailboxes, mailbox.Platform{Address: address})
 	}

@@ -102,7 +102,7 @@ func (fx *fixture) addDomain(t *testing.T, zone string) domain.Domain {
 // dropDomain stores two discoveries that miss the domain, which deletes it.
 func (fx *fixture) dropDomain(t *testing.T, zone string) {
 	t.Helper()
-	f := ports.Found{Domains: []domain.Platform{}, MissedDomains: map[string]bool{zone: true}}
+	f := ports.DiscoveryResult{Domains: []domain.Platform{}, MissedDomains: map[string]bool{zone: true}}
 	for _, f.Began = range []time.Time{fx.now.Add(47 * time.Hour), fx.now.Add(48 * time.Hour)} {
 		must(t, fx.store.SaveDiscovery(t.Context(), fx.owner, fx.id, f))
 	}

@@ -157,7 +157,7 @@ func (e *policyEnding) decide(ctx context.Context, now time.Time) (unblocked []s
 	if err != nil {
 		return nil, nil, err
 	}
-	stored, err := e.Runs.SendBoxes(ctx, e.run, day.Start)
+	stored, err := e.Runs.CountedMailboxes(ctx, e.run, day.Start)
 	if err != nil {
 		return nil, nil, err
 	}

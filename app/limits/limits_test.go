@@ -268,7 +268,7 @@ func TestTenantDeletedDuringSet(t *testing.T) {
 func TestDomainDeletedDuringSet(t *testing.T) {
 	fx := newFixture(t)
 	fx.Platform = deletingPlatform{fx.fake, func() {
-		missed := ports.Found{Began: fx.now.Add(time.Hour), Domains: []domain.Platform{}, MissedDomains: map[string]bool{zone: true}}
+		missed := ports.DiscoveryResult{Began: fx.now.Add(time.Hour), Domains: []domain.Platform{}, MissedDomains: map[string]bool{zone: true}}
 		must(t, fx.store.SaveDiscovery(t.Context(), fx.owner, guid, missed))
 		missed.Began = missed.Began.Add(observation.ReplicaLag)
 		must(t, fx.store.SaveDiscovery(t.Context(), fx.owner, guid, missed))

@@ -33,12 +33,12 @@ func TestProvisionKeepsAMailboxThatReplicasDoNotShow(t *testing.T) {
 				must(t, err)
 				before := fx.storedMailboxes(t)[0]
 				must(t, fx.store.SetSendLimit(t.Context(), fx.account.ID, before.ID, 7, fx.Now()))
-				discover := func(found ports.Found) {
+				discover := func(found ports.DiscoveryResult) {
 					time.Sleep(time.Minute)
 					found.Began, found.At = fx.Now(), fx.Now()
 					must(t, fx.store.SaveDiscovery(t.Context(), fx.account.ID, guid, found))
 				}
-				discover(ports.Found{Mailboxes: []mailbox.Platform{}, MissedMailboxes: map[string]bool{anna: true}})
+				discover(ports.DiscoveryResult{Mailboxes: []mailbox.Platform{}, MissedMailboxes: map[string]bool{anna: true}})
 				if listed := fx.storedMailboxes(t); len(listed) != 0 {
 					t.Fatalf("listed are %+v", listed)
 				}
@@ -49,7 +49,7 @@ func TestProvisionKeepsAMailboxThatReplicasDoNotShow(t *testing.T) {
 					endMisses()
 					shown, err := fx.fake.For(guid).Mailbox(t.Context(), anna)
 					must(t, err)
-					discover(ports.Found{Mailboxes: []mailbox.Platform{shown}})
+					discover(ports.DiscoveryResult{Mailboxes: []mailbox.Platform{shown}})
 				} else {
 					must(t, err)
 					if got[0].Status != mailbox.ResultExists {
@@ -82,7 +82,7 @@ func TestProvisionCompletesAMailboxThatReplicasDoNotShow(t *testing.T) {
 		endFault()
 		before := fx.storedMailboxes(t)[0]
 		time.Sleep(time.Minute)
-		must(t, fx.store.SaveDiscovery(t.Context(), fx.account.ID, guid, ports.Found{
+		must(t, fx.store.SaveDiscovery(t.Context(), fx.account.ID, guid, ports.DiscoveryResult{
 			Began: fx.Now(), At: fx.Now(), Mailboxes: []mailbox.Platform{}, MissedMailboxes: map[string]bool{anna: true},
 		}))
 		if listed := fx.storedMailboxes(t); len(listed) != 0 {
@@ -127,7 +127,7 @@ func TestProvisionSetsNoPasswordForAnEarlierObject(t *testing.T) {
 		existing, err := fx.fake.For(guid).Mailbox(t.Context(), anna)
 		must(t, err)
 		time.Sleep(time.Minute)
-		must(t, fx.store.SaveDiscovery(t.Context(), fx.account.ID, guid, ports.Found{
+		must(t, fx.store.SaveDiscovery(t.Context(), fx.account.ID, guid, ports.DiscoveryResult{
 			Began: fx.Now(), At: fx.Now(), Mailboxes: []mailbox.Platform{}, MissedMailboxes: map[string]bool{anna: true},
 		}))
 		fx.Platform = findingPlatform{fx.fake, existing}

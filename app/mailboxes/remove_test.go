@@ -60,7 +60,7 @@ func (fx *fixture) discover(t *testing.T, at time.Time, found ...mailbox.Platfor
 			missed[m.Address] = true
 		}
 	}
-	must(t, fx.store.SaveDiscovery(t.Context(), fx.account.ID, guid, ports.Found{Began: at, At: at, Mailboxes: append([]mailbox.Platform{}, found...), MissedMailboxes: missed}))
+	must(t, fx.store.SaveDiscovery(t.Context(), fx.account.ID, guid, ports.DiscoveryResult{Began: at, At: at, Mailboxes: append([]mailbox.Platform{}, found...), MissedMailboxes: missed}))
 }
 
 // platformMailboxes returns the mailboxes at the platform.

@@ -219,7 +219,7 @@ func TestLaggingListKeepsANewName(t *testing.T) {
 		discover := func(after time.Duration, shown mailbox.Platform, want string) {
 			t.Helper()
 			time.Sleep(after)
-			found := ports.Found{Began: fx.Now(), At: fx.Now(), Mailboxes: []mailbox.Platform{shown}}
+			found := ports.DiscoveryResult{Began: fx.Now(), At: fx.Now(), Mailboxes: []mailbox.Platform{shown}}
 			must(t, fx.store.SaveDiscovery(t.Context(), fx.account.ID, guid, found))
 			if got := fx.storedMailboxes(t)[0].DisplayName; got != want {
 				t.Errorf("the name is %q, want %q", got, want)

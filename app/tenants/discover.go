@@ -26,7 +26,7 @@ const parallelDomains = 6
 // discover sets MailboxError of the sync's result.
 func (r *syncRun) discover(ctx context.Context) (directoryErr, err error) {
 	r.discoveryBegan = r.Now()
-	found := ports.Found{Began: r.discoveryBegan}
+	found := ports.DiscoveryResult{Began: r.discoveryBegan}
 	found.Mailboxes = r.listMailboxes(ctx)
 	r.countUsers(ctx)
 	if err := r.readLicenses(ctx); err != nil {

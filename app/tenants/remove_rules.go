@@ -140,7 +140,7 @@ func (s *Service) recordUnblocks(ctx context.Context, r ports.SendRun) error {
 	if err != nil {
 		return err
 	}
-	boxes, err := s.Runs.SendBoxes(ctx, r, day.Start)
+	boxes, err := s.Runs.CountedMailboxes(ctx, r, day.Start)
 	if err != nil {
 		return err
 	}

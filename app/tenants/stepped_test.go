@@ -150,7 +150,7 @@ func (s steppedStore) Attach(ctx context.Context, owner access.AccountID, t tena
 	return s.Store.Attach(ctx, owner, t, sessions...)
 }
 
-func (s steppedStore) SaveDiscovery(ctx context.Context, owner access.AccountID, id tenant.GUID, f ports.Found) error {
+func (s steppedStore) SaveDiscovery(ctx context.Context, owner access.AccountID, id tenant.GUID, f ports.DiscoveryResult) error {
 	interleaving.Step(ctx)
 	return s.Store.SaveDiscovery(ctx, owner, id, f)
 }

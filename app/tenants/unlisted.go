@@ -21,7 +21,7 @@ const parallelReads = 6
 // list can come from a replica that lags. An object is therefore recorded as missed only if the
 // platform also does not find it by name. If that read fails, the object is recorded neither as
 // found nor as missed. Only an error of the store is returned.
-func (r *syncRun) readUnlisted(ctx context.Context, found *ports.Found) error {
+func (r *syncRun) readUnlisted(ctx context.Context, found *ports.DiscoveryResult) error {
 	var names, addresses []string
 	err := reconcile.Store(ctx, func(ctx context.Context) (err error) {
 		names, addresses, err = r.Discoveries.KnownNames(ctx, r.owner, r.tenant.GUID)

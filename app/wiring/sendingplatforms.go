@@ -191,7 +191,7 @@ func (p *sendingPlatforms) For(provider string, credential secret.Credential) po
 		return err == nil && description.FaultDomain == wire.FaultCredential
 	}
 	interceptors := chain.accountInterceptors(breaker.ByProvider(p.fingerprint(credential), circuitPerCredential))
-	return p.pluginPort(provider, account, append(interceptors, wire.CutReads())...)
+	return p.pluginPort(provider, account, append(interceptors, wire.CutReadsAsDown())...)
 }
 
 // faultDomain returns the kind of a platform's fault domains: "credential" or "provider". It is

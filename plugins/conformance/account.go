@@ -21,7 +21,7 @@ func accountChecks(kind string) []contract.Check[*environment] {
 	area := kind + "/account/"
 	checks := []contract.Check[*environment]{
 		{ID: area + "accepted", Proves: "the provider accepts the credential", Run: func(t T, e *environment) {
-			if err := e.checkCredential(t, guardedContext(t)); err != nil {
+			if err := e.checkCredential(t, callContext(t)); err != nil {
 				t.Fatalf("check: %v", err)
 			}
 		}},
@@ -30,7 +30,7 @@ func accountChecks(kind string) []contract.Check[*environment] {
 	case string(wire.KindDNS):
 		checks = append(checks, contract.Check[*environment]{ID: area + "no-such-zone", Proves: "a name that is nobody's zone is reported as no zone", Run: func(t T, e *environment) {
 			name := strings.ToLower("nobody-has-" + rand.Text()[:12] + ".example")
-			if z, err := e.dns(e.process, e.connection()).Zone(guardedContext(t), name); !dns.IsNoZone(err) {
+			if z, err := e.dns(e.process, e.connection()).Zone(callContext(t), name); !dns.IsNoZone(err) {
 				t.Fatalf("%s: got %+v, %v", name, z, err)
 			}
 		}})
@@ -44,8 +44,8 @@ func accountChecks(kind string) []contract.Check[*environment] {
 	return checks
 }
 
-// guardedContext returns a context that ends after the timeout of a call.
-func guardedContext(t T) context.Context {
+// callContext returns a context with the timeout callTimeout. The end of the test cancels it.
+func callContext(t T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), callTimeout)
 	t.Cleanup(cancel)
 	return ctx
@@ -60,7 +60,7 @@ func (e *environment) checkCredential(t T, ctx context.Context) error {
 const maxPages = 1000
 
 func checkNoSuchMailbox(t T, platform sdk.SendingPlatform) {
-	a, err := platform.Account(guardedContext(t), strings.ToLower(rand.Text()[:12])+"@nobody.example")
+	a, err := platform.Account(callContext(t), strings.ToLower(rand.Text()[:12])+"@nobody.example")
 	if err != nil || a.Exists() {
 		t.Fatalf("got %+v, %v", a, err)
 	}
@@ -69,7 +69,7 @@ func checkNoSuchMailbox(t T, platform sdk.SendingPlatform) {
 func checkListEnds(t T, platform sdk.SendingPlatform) {
 	cursor, seen := "", map[string]bool{}
 	for range maxPages {
-		page, err := platform.Accounts(guardedContext(t), cursor)
+		page, err := platform.Accounts(callContext(t), cursor)
 		if errors.Is(err, fault.CapabilityMissing) {
 			t.Skipf("the platform does not list accounts")
 		}

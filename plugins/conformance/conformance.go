@@ -87,7 +87,7 @@ type Binary struct {
 	limits   wire.Limits
 	// isNotHTTP is true if the plugin does not use HTTP to call its provider.
 	isNotHTTP bool
-	zone      string // the name for which the call Zone of readCalls asks; empty for a name without a zone
+	zone      string // the zone that the call Zone of readCalls looks up; empty for a zone that does not exist
 }
 
 // requireHTTP skips a check that needs an HTTP answer of the provider, if the plugin does not use
@@ -107,11 +107,11 @@ func (b Binary) Start(t T) *wire.Process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	line, timeout := func(line []byte) { _, _ = os.Stderr.Write(append(line, '\n')) }, startTimeout
+	onLine, timeout := func(line []byte) { _, _ = os.Stderr.Write(append(line, '\n')) }, startTimeout
 	if b.exchange != nil {
-		line, timeout = b.exchange.recordOutput, handshakeTimeout
+		onLine, timeout = b.exchange.recordOutput, handshakeTimeout
 	}
-	p, err := wire.Start(wire.Launch{Exe: path, Name: filepath.Base(path), Timeout: timeout, OnLine: line, Limits: b.limits, Env: append(inheritedVariables(pluginVariables), wire.SearchPath)})
+	p, err := wire.Start(wire.Launch{Exe: path, Name: filepath.Base(path), Timeout: timeout, OnLine: onLine, Limits: b.limits, Env: append(inheritedVariables(pluginVariables), wire.SearchPath)})
 	if err != nil {
 		t.Fatalf("start %s: %v", b.Path, err)
 	}

@@ -25,10 +25,10 @@ type dnsEnvironment struct {
 
 func newDNSEnvironment(t T, e *environment) *dnsEnvironment {
 	t.Helper()
-	w := newZoneServer(t, e.description.Name)
-	e.start(t, w.url)
+	zones := newZoneServer(t, e.description.Name)
+	e.start(t, zones.url)
 	e.isNotHTTP = !e.speaksHTTP()
-	return &dnsEnvironment{e, w, t}
+	return &dnsEnvironment{e, zones, t}
 }
 
 // Provider implements contract.DNSProviderEnv.
@@ -62,16 +62,16 @@ func (d *dnsEnvironment) Lose(t T, failure contract.Failure) {
 // that calls can be cancelled.
 func (d *dnsEnvironment) Silent(t T) (p sdk.DNSProvider, asked <-chan struct{}, requireQuiet func(T)) {
 	s := newSilentServer()
-	return d.dns(d.process, d.connect(t, d.startSilent(t, s))), s.asked, s.requireQuiet
+	return d.dns(d.process, d.connect(t, d.startSilentServer(t, s))), s.asked, s.requireQuiet
 }
 
 // dnsChecks are the checks of a DNS plugin that the contract suite does not have.
 var dnsChecks = []contract.Check[*dnsEnvironment]{
 	{ID: "dns/read/many-records", Proves: "all record sets of a large zone are read once each", Run: func(t T, d *dnsEnvironment) {
-		const n = 1030 // more than a page of any known provider, and more than two pages of most
+		const setCount = 1030 // more than a page of any known provider, and more than two pages of most
 		zone := d.NewZone(t)
 		var records []recordDoc
-		for i := range n {
+		for i := range setCount {
 			records = append(records, recordDoc{Type: "TXT", Name: fmt.Sprintf("r%04d.%s", i, zone), Content: fmt.Sprint("value ", i), TTL: 300})
 		}
 		d.zones.replace(zone, func(recordDoc) bool { return false }, records)
@@ -90,8 +90,8 @@ var dnsChecks = []contract.Check[*dnsEnvironment]{
 		for _, s := range sets {
 			seen[s.Name] = true
 		}
-		if len(sets) != n || len(seen) != n {
-			t.Fatalf("%d record sets with %d names, want %d", len(sets), len(seen), n)
+		if len(sets) != setCount || len(seen) != setCount {
+			t.Fatalf("%d record sets with %d names, want %d", len(sets), len(seen), setCount)
 		}
 	}},
 	{ID: "dns/write/not-sent-twice", Proves: "a write whose answer is lost is sent once, because the host decides on a repetition", Run: func(t T, d *dnsEnvironment) {
@@ -108,21 +108,21 @@ var dnsChecks = []contract.Check[*dnsEnvironment]{
 		}
 	}},
 	{ID: "dns/write/status-500", Proves: "a write that the provider answers with 500 is reported as broken or unknown", Run: func(t T, d *dnsEnvironment) {
-		d.failedWrite(t, 500, outcome.Broken, outcome.Unknown)
+		d.checkFailedWrite(t, 500, outcome.Broken, outcome.Unknown)
 	}},
 	{ID: "dns/write/status-504", Proves: "a write that a gateway answers with 504 has an unknown outcome", Run: func(t T, d *dnsEnvironment) {
 		d.requireHTTP(t)
-		d.failedWrite(t, 504, outcome.Unknown, outcome.Broken)
+		d.checkFailedWrite(t, 504, outcome.Unknown, outcome.Broken)
 	}},
 	{ID: "dns/write/status-503", Proves: "a write that the provider answers with 503 is reported as down", Run: func(t T, d *dnsEnvironment) {
 		d.requireHTTP(t)
-		d.failedWrite(t, 503, outcome.Down)
+		d.checkFailedWrite(t, 503, outcome.Down)
 	}},
 }
 
-// failedWrite makes one write that the provider answers with status, and checks that its outcome is
-// one of want.
-func (d *dnsEnvironment) failedWrite(t T, status int, want ...outcome.Kind) {
+// checkFailedWrite makes one write that the provider answers with status, and checks that its
+// outcome is one of want.
+func (d *dnsEnvironment) checkFailedWrite(t T, status int, want ...outcome.Kind) {
 	t.Helper()
 	zone := d.NewZone(t)
 	found, err := d.Provider().Zone(t.Context(), zone)

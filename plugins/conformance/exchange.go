@@ -30,11 +30,11 @@ const (
 // from all texts, and records which texts of the plugin contained a secret. A nil exchange records
 // nothing.
 type exchange struct {
-	mu      sync.Mutex
-	secrets map[string]string // maps the value of a secret to its name
-	records []string
-	dropped int
-	leaks   []string
+	mu             sync.Mutex
+	secrets        map[string]string // maps the value of a secret to its name
+	records        []string
+	droppedRecords int
+	leaks          []string
 }
 
 // addSecrets adds secrets of the check. redact removes them, and searchLeak searches for them.
@@ -63,16 +63,16 @@ func (e *exchange) redactLocked(text string) string {
 	return text
 }
 
-// show returns a short form of text without the secrets. The secrets are removed first, because a
-// part of a secret cannot be found.
-func (e *exchange) show(text string) string { return shorten(e.redact(text)) }
+// redactAndShorten returns a short form of text without the secrets. It removes the secrets first,
+// because it cannot find a secret that was cut.
+func (e *exchange) redactAndShorten(text string) string { return shorten(e.redact(text)) }
 
 func (e *exchange) record(format string, args ...any) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.records = append(e.records, e.redactLocked(fmt.Sprintf(format, args...)))
 	if len(e.records) > maxRecorded {
-		e.records, e.dropped = e.records[1:], e.dropped+1
+		e.records, e.droppedRecords = e.records[1:], e.droppedRecords+1
 	}
 }
 
@@ -91,7 +91,7 @@ func (e *exchange) searchLeak(where, text string) {
 func (e *exchange) recordOutput(line []byte) {
 	text := strings.ToValidUTF8(string(line), "?")
 	e.searchLeak("a line that the plugin prints", text)
-	e.record("plugin prints: %s", e.show(text))
+	e.record("plugin prints: %s", e.redactAndShorten(text))
 }
 
 // interceptors returns the interceptor that records the calls of a connection.
@@ -108,11 +108,11 @@ func (e *exchange) interceptors(c sdk.Connection) []wire.Interceptor {
 		err := next(ctx)
 		request, answer := call.Texts()
 		if err == nil {
-			e.record("host calls %s {%s}: {%s}", call.Operation, e.show(request), e.show(answer))
+			e.record("host calls %s {%s}: {%s}", call.Operation, e.redactAndShorten(request), e.redactAndShorten(answer))
 			return nil
 		}
 		e.searchLeak("the error of "+call.Operation, describeError(err))
-		e.record("host calls %s {%s}: %s", call.Operation, e.show(request), describeError(err))
+		e.record("host calls %s {%s}: %s", call.Operation, e.redactAndShorten(request), describeError(err))
 		return err
 	}}
 }
@@ -133,7 +133,7 @@ func describeError(err error) string {
 // recordProviderCall records a request that the plugin sent to its provider, and its result.
 func (e *exchange) recordProviderCall(r *http.Request, body []byte, result string) {
 	if e != nil {
-		e.record("plugin calls %s %s {%s}: %s", r.Method, r.URL.RequestURI(), e.show(strings.ToValidUTF8(string(body), "?")), e.show(result))
+		e.record("plugin calls %s %s {%s}: %s", r.Method, r.URL.RequestURI(), e.redactAndShorten(strings.ToValidUTF8(string(body), "?")), e.redactAndShorten(result))
 	}
 }
 
@@ -154,8 +154,8 @@ func shorten(text string) string {
 func (e *exchange) recordsAndLeaks() (records, leaks []string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.dropped > 0 {
-		records = append(records, fmt.Sprintf("(%d earlier calls are not shown)", e.dropped))
+	if e.droppedRecords > 0 {
+		records = append(records, fmt.Sprintf("(%d earlier calls are not shown)", e.droppedRecords))
 	}
 	return append(records, e.records...), e.leaks
 }

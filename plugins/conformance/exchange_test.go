@@ -11,15 +11,15 @@ import (
 // a part of another secret, or has a line break.
 func TestRecordsHaveNoPartOfASecret(t *testing.T) {
 	const short, long, key = "s3cret-token", "s3cret-token-of-the-account", "-----BEGIN\nsecret-key\n-----END"
-	e := &exchange{secrets: map[string]string{}}
-	e.addSecrets(map[string]string{"short": short, "long": long, "key": key})
+	recorder := &exchange{secrets: map[string]string{}}
+	recorder.addSecrets(map[string]string{"short": short, "long": long, "key": key})
 	for name, text := range map[string]string{
 		"at the end of what is shown": strings.Repeat("x", maxShown-4) + long,
 		"a part of another secret":    "token " + long + ".",
 		"with a line break":           "key " + key + ".",
 	} {
-		e.recordOutput([]byte(text))
-		shown := e.records[len(e.records)-1]
+		recorder.recordOutput([]byte(text))
+		shown := recorder.records[len(recorder.records)-1]
 		for _, part := range []string{"s3cr", "of-the-account", "secret-key"} {
 			if strings.Contains(shown, part) {
 				t.Errorf("%s: %s", name, shown[max(0, len(shown)-100):])

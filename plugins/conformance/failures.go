@@ -29,19 +29,19 @@ func failureChecks(kind string) []check {
 			b.expectOutcome(t, UnreachableURL(t), outcome.Down)
 		}},
 		{ID: area + "html-page", Proves: "an HTML page instead of an answer is reported as broken", Run: func(t T, b Binary) {
-			b.expectOutcome(t, b.startPage(t), outcome.Broken)
+			b.expectOutcome(t, b.startHTMLServer(t), outcome.Broken)
 		}},
 		{ID: area + "status-500", Proves: "a 500 without a body is reported as broken or down", Run: func(t T, b Binary) {
 			b.requireHTTP(t)
 			b.expectOutcome(t, startServer(t, statusHandler(http.StatusInternalServerError)), outcome.Broken, outcome.Down)
 		}},
 		{ID: area + "endless-answer", Proves: "an endless answer is reported as broken", Run: func(t T, b Binary) {
-			b.expectOutcomeOfReads(t, b.startFlood(t), 1, []outcome.Kind{outcome.Broken})
+			b.expectOutcomeOfReads(t, b.startEndlessServer(t), 1, []outcome.Kind{outcome.Broken})
 		}},
 		{ID: area + "redirect", Proves: "a redirect is not followed", Run: func(t T, b Binary) {
 			b.requireHTTP(t)
-			elsewhere := startServer(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a redirect was followed") }))
-			b.expectOutcome(t, startServer(t, http.RedirectHandler(elsewhere, http.StatusTemporaryRedirect)), outcome.Broken, outcome.Down)
+			redirectTarget := startServer(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a redirect was followed") }))
+			b.expectOutcome(t, startServer(t, http.RedirectHandler(redirectTarget, http.StatusTemporaryRedirect)), outcome.Broken, outcome.Down)
 		}},
 		{ID: area + "deadline", Proves: "a call without an answer ends at its deadline, and its outcome is unknown", Run: checkDeadline},
 		{ID: area + "cancelled", Proves: "a cancelled call returns, and its request to the provider ends", Run: checkCancelled},
@@ -97,7 +97,7 @@ var dnsFailureChecks = []check{
 		}
 	}},
 	{ID: "dns/failures/write-html-page", Proves: "a write that is answered with an HTML page is reported as broken or unknown", Run: func(t T, b Binary) {
-		url := b.startPage(t)
+		url := b.startHTMLServer(t)
 		ctx, cancel := context.WithTimeout(t.Context(), callTimeout)
 		defer cancel()
 		_, err := b.dns(b.Start(t), b.Connect(url)).Apply(ctx, unknownZone, []dns.Change{{
@@ -124,8 +124,8 @@ func writeEndlessly(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// silentServer reads requests and never answers them. Each request holds the read lock of open
-// while it is open. The first request closes asked.
+// silentServer reads requests and never answers them. Each request holds the read lock of
+// openRequests until it ends. The first request closes asked.
 type silentServer struct {
 	openRequests sync.RWMutex
 	asked        chan struct{}
@@ -148,19 +148,19 @@ func (s *silentServer) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	<-r.Context().Done()
 }
 
-// callDeadline is the time limit of a call whose provider never answers. A plugin fails the check
-// if its request to the provider is still open abandonTimeout after that. abandonTimeout is longer
-// than the host's longest deadline of 20 seconds, because several calls of a plugin may share one
-// request, such as a token request.
+// callDeadline is the time limit of a call whose provider never answers.
 const callDeadline = 300 * time.Millisecond
 
-// abandonTimeout is a variable so that the tests of this package can shorten it.
+// abandonTimeout is how long after the end of a call the plugin's request to the provider may stay
+// open. It is longer than the host's longest deadline of 20 seconds, because several calls of a
+// plugin may share one request, such as a token request. It is a variable so that the tests of this
+// package can shorten it.
 var abandonTimeout = 30 * time.Second
 
 func checkDeadline(t T, b Binary) {
 	p := b.Start(t)
 	provider := newSilentServer()
-	for name, read := range b.readCalls(t, p, b.Connect(b.startSilent(t, provider))) {
+	for name, read := range b.readCalls(t, p, b.Connect(b.startSilentServer(t, provider))) {
 		ctx, cancel := context.WithTimeout(t.Context(), callDeadline)
 		err, returned := runWithin(callTimeout, func() error { return read(ctx) })
 		cancel()
@@ -187,7 +187,7 @@ func (s *silentServer) requireQuiet(t T) {
 func checkCancelled(t T, b Binary) {
 	p := b.Start(t)
 	provider := newSilentServer()
-	read := b.readCalls(t, p, b.Connect(b.startSilent(t, provider)))["Check"]
+	read := b.readCalls(t, p, b.Connect(b.startSilentServer(t, provider)))["Check"]
 	ctx, cancel := context.WithCancel(t.Context())
 	timer := panics.AfterFunc(callDeadline, cancel, func(*panics.Error) {})
 	defer timer.Stop()
@@ -233,7 +233,7 @@ func (b Binary) expectOutcomeOfReads(t T, url string, atOnce int, want []outcome
 			slots <- struct{}{}
 			defer func() { <-slots }()
 			if hung.Load() {
-				return // the call that hung is reported, and each more would take minutes
+				return // a call that hung is reported already, and each further call would take minutes
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), callTimeout)
 			defer cancel()

@@ -26,7 +26,7 @@ type faultInjector struct {
 	mu         sync.Mutex
 	planned    simulate.Fault // a fault for a simulator that cannot plan faults itself
 	failure    contract.Failure
-	firstPages map[string][]byte // keyed by path; used while failure is contract.Repeats
+	firstPages map[string][]byte // keyed by path; used while failure is contract.RepeatsFirstPage
 }
 
 // Fail makes every call of the provider's API fail until lift is called. It implements Fail of
@@ -71,8 +71,8 @@ func (f *faultInjector) setPlanned(fault simulate.Fault) {
 	f.planned = fault
 }
 
-// takePlanned returns the planned fault if it applies to r. A request with a method other than GET
-// and HEAD is a write.
+// takePlanned returns the planned fault if it applies to r. It also counts r if r is a write, which
+// is a request with a method other than GET and HEAD.
 func (f *faultInjector) takePlanned(r *http.Request) (fault simulate.Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -99,7 +99,7 @@ func (f *faultInjector) serve(w http.ResponseWriter, r *http.Request, next http.
 	case simulate.DropBefore:
 		panic(http.ErrAbortHandler)
 	case simulate.DropAfter:
-		next.ServeHTTP(newBuffer(), r)
+		next.ServeHTTP(newResponseBuffer(), r)
 		panic(http.ErrAbortHandler)
 	}
 	failure := f.currentFailure()
@@ -115,32 +115,32 @@ func (f *faultInjector) serve(w http.ResponseWriter, r *http.Request, next http.
 	case contract.Redirects:
 		http.Redirect(w, r, f.redirectURL, http.StatusTemporaryRedirect)
 		return
-	case contract.Floods:
+	case contract.AnswersWithoutEnd:
 		writeEndlessly(w, r)
 		return
 	}
-	out := newBuffer()
-	next.ServeHTTP(out, r)
-	body := out.body.Bytes()
+	response := newResponseBuffer()
+	next.ServeHTTP(response, r)
+	body := response.body.Bytes()
 	switch failure {
-	case contract.Babbles:
+	case contract.AnswersHTML:
 		w.Header().Set("Content-Type", "text/html")
 		_, _ = io.WriteString(w, "<html><body>Checking your browser</body></html>")
 		return
 	case contract.Truncates:
 		body = body[:len(body)/2]
-	case contract.Misshapes:
+	case contract.AnswersWrongShape:
 		body = []byte(`{"welcome":"to another service"}`)
-	case contract.Repeats:
+	case contract.RepeatsFirstPage:
 		body = f.repeatFirstPage(r, body)
-	case contract.Strays:
+	case contract.ReturnsForeignLinks:
 		body = f.replaceAuthHosts(body)
 	}
-	for name, values := range out.header {
+	for name, values := range response.header {
 		w.Header()[name] = values
 	}
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-	w.WriteHeader(out.status)
+	w.WriteHeader(response.status)
 	_, _ = w.Write(body)
 }
 

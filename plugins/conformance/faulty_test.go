@@ -85,8 +85,9 @@ var plantedBugs = []struct{ check, bug string }{
 	{"sending/describe/fields", "no-workspace"},
 }
 
-// faulty returns the path of the plugin testdata/faulty of a kind with a bug.
-func faulty(t *testing.T, kind, bug string) string {
+// faultyPlugin returns the path of the plugin testdata/faulty, of the given kind and with the given
+// bug.
+func faultyPlugin(t *testing.T, kind, bug string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), kind+"-faulty="+bug)
 	if err := os.Symlink(testserver.Program(t, "testdata/faulty"), path); err != nil {
@@ -98,10 +99,10 @@ func faulty(t *testing.T, kind, bug string) string {
 // TestSuiteFindsPlantedBugs runs, for each planted bug, the plugin with this bug and the check that
 // must find it.
 func TestSuiteFindsPlantedBugs(t *testing.T) {
-	stop, abandon := stopTimeout, abandonTimeout
-	// Plugins with a planted bug make the checks wait for the whole time.
+	oldStop, oldAbandon := stopTimeout, abandonTimeout
+	// With some of the bugs, a check waits for the whole of these times.
 	stopTimeout, abandonTimeout = 2*time.Second, 2*time.Second
-	t.Cleanup(func() { stopTimeout, abandonTimeout = stop, abandon })
+	t.Cleanup(func() { stopTimeout, abandonTimeout = oldStop, oldAbandon })
 	for _, tt := range plantedBugs {
 		t.Run(tt.check+"="+tt.bug, func(t *testing.T) {
 			t.Parallel() // the checks mostly wait
@@ -109,14 +110,14 @@ func TestSuiteFindsPlantedBugs(t *testing.T) {
 			if kind == "plugin" { // a check of every plugin
 				kind = "dns"
 			}
-			path := faulty(t, kind, tt.bug)
+			path := faultyPlugin(t, kind, tt.bug)
 			report, err := Test(t.Context(), Options{Path: path, Only: []string{tt.check}})
 			if err != nil || len(report.Results) != 1 || report.Results[0].Status != Failed {
 				t.Fatalf("the check does not find the bug: %+v, %v", report, err)
 			}
 			result := report.Results[0]
-			if all := strings.Join(append(result.Messages, result.Calls...), "\n"); strings.Contains(all, "simulated-token-of-faulty") {
-				t.Errorf("the result contains the token:\n%s", all)
+			if shown := strings.Join(append(result.Messages, result.Calls...), "\n"); strings.Contains(shown, "simulated-token-of-faulty") {
+				t.Errorf("the result contains the token:\n%s", shown)
 			}
 		})
 	}
@@ -125,7 +126,7 @@ func TestSuiteFindsPlantedBugs(t *testing.T) {
 // TestSuiteNeedsNoControlCalls runs the whole suite over a plugin whose simulator serves nothing
 // but the provider's API. Small simulators in other languages do the same.
 func TestSuiteNeedsNoControlCalls(t *testing.T) {
-	report, err := Test(t.Context(), Options{Path: faulty(t, "dns", "simulator-without-control-calls")})
+	report, err := Test(t.Context(), Options{Path: faultyPlugin(t, "dns", "simulator-without-control-calls")})
 	if err != nil || report.Count(Passed) != len(List("dns")) {
 		t.Fatalf("%v %+v", err, report)
 	}
@@ -134,7 +135,7 @@ func TestSuiteNeedsNoControlCalls(t *testing.T) {
 // TestSuitePassesStrictProvider runs the whole suite over a plugin whose simulator enforces a rate
 // limit and a minimum TTL, as providers do.
 func TestSuitePassesStrictProvider(t *testing.T) {
-	report, err := Test(t.Context(), Options{Path: faulty(t, "dns", "strict-provider")})
+	report, err := Test(t.Context(), Options{Path: faultyPlugin(t, "dns", "strict-provider")})
 	if err != nil || report.Count(Passed) != len(List("dns")) {
 		t.Fatalf("%v %+v", err, report)
 	}
@@ -168,15 +169,15 @@ func TestSuitePassesCorrectPlatforms(t *testing.T) {
 		"mail":    {"plugin", "mail/account", "mail/failures"},
 		"sending": {"plugin", "sending/account", "sending/describe"},
 	} {
-		report, err := Test(t.Context(), Options{Path: faulty(t, kind, ""), Only: only})
+		report, err := Test(t.Context(), Options{Path: faultyPlugin(t, kind, ""), Only: only})
 		if err != nil || report.Kind != kind || report.Count(Passed) != len(report.Results) || len(report.Results) <= len(pluginChecks) {
 			t.Errorf("%s: %v %+v", kind, err, report)
 		}
 	}
 }
 
-// TestEachCheckHasAPlantedBug fails for each check, of all kinds of plugins, that no planted bug
-// makes fail.
+// TestEachCheckHasAPlantedBug checks that each check of each kind of plugin has a planted bug that
+// makes the check fail.
 func TestEachCheckHasAPlantedBug(t *testing.T) {
 	found := map[string]bool{}
 	for _, tt := range plantedBugs {
@@ -203,7 +204,7 @@ func TestEachCheckHasAPlantedBug(t *testing.T) {
 // TestSettingsCannotReplaceTheSimulator passes the address of a different provider to the suite,
 // without the option Real. All checks that call the provider fail, and the provider gets no call.
 func TestSettingsCannotReplaceTheSimulator(t *testing.T) {
-	path := faulty(t, "dns", "")
+	path := faultyPlugin(t, "dns", "")
 	other, err := startSimulator(t, path, newZoneServer(t, "faulty").url, &exchange{secrets: map[string]string{}})
 	if err != nil {
 		t.Fatal(err)
@@ -224,7 +225,7 @@ func TestSettingsCannotReplaceTheSimulator(t *testing.T) {
 func TestRealAccountIsOnlyRead(t *testing.T) {
 	for _, kind := range []string{"dns", "mail", "sending"} {
 		t.Run(kind, func(t *testing.T) {
-			path := faulty(t, kind, "")
+			path := faultyPlugin(t, kind, "")
 			provider, err := startSimulator(t, path, newZoneServer(t, "faulty").url, &exchange{secrets: map[string]string{}})
 			if err != nil {
 				t.Fatal(err)
@@ -234,8 +235,8 @@ func TestRealAccountIsOnlyRead(t *testing.T) {
 				t.Fatalf("%+v, %v", report, err)
 			}
 			for _, r := range report.Results {
-				safe := strings.HasPrefix(r.ID, "plugin/") || strings.HasPrefix(r.ID, kind+"/account/") || r.ID == sendingDescription.ID
-				if r.Status != Passed || !safe {
+				isSafe := strings.HasPrefix(r.ID, "plugin/") || strings.HasPrefix(r.ID, kind+"/account/") || r.ID == sendingDescription.ID
+				if r.Status != Passed || !isSafe {
 					t.Errorf("%+v", r)
 				}
 			}

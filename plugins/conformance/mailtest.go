@@ -84,21 +84,21 @@ func (m *MailTest) Platform() sdk.MailPlatform { return m.platform }
 func (m *MailTest) NewTenant(t T, s contract.Setup) contract.Tenant {
 	t.Helper()
 	name := fmt.Sprintf("Contract %d", m.tenants.Add(1))
-	in := map[string]any{"name": name}
+	settings := map[string]any{"name": name}
 	if s.Dehydrated {
-		in["bootstrap"] = "dehydrated"
+		settings["bootstrap"] = "dehydrated"
 	}
 	if s.Denied {
-		in["bootstrap"] = "denied"
+		settings["bootstrap"] = "denied"
 	}
 	if s.SMTPAuthRefused {
-		in["smtp_auth"] = "refused"
+		settings["smtp_auth"] = "refused"
 	}
 	var created struct {
 		ID    string `json:"tenant_id"`
 		Admin string `json:"admin"`
 	}
-	m.Control(t, http.MethodPost, "/tenants", in, &created)
+	m.Control(t, http.MethodPost, "/tenants", settings, &created)
 	behaviour := map[string]any{"consent_ms": 20, "role_ms": 200, "domain_ms": 50}
 	if s.AcceptedDomainLag > 0 {
 		behaviour["accepted_domain_ms"] = s.AcceptedDomainLag.Milliseconds()
@@ -115,8 +115,8 @@ func (m *MailTest) NewTenant(t T, s contract.Setup) contract.Tenant {
 	behaviour["rule_ms"], behaviour["trace_ms"] = s.RuleLag.Milliseconds(), s.TraceLag.Milliseconds()
 	m.Control(t, http.MethodPost, "/tenants/"+created.ID+"/behaviour", behaviour, nil)
 	_, domain, _ := strings.Cut(created.Admin, "@")
-	people := expand(t, m.suite, map[string]any{"$domain": domain})
-	return contract.Tenant{GUID: tenant.GUID(created.ID), Name: name, Admin: created.Admin, Member: people.Member, Guest: people.Guest, Platform: m.Ready.Provider}
+	suite := expand(t, m.suite, map[string]any{"$domain": domain})
+	return contract.Tenant{GUID: tenant.GUID(created.ID), Name: name, Admin: created.Admin, Member: suite.Member, Guest: suite.Guest, Platform: m.Ready.Provider}
 }
 
 // Visit implements contract.MailPlatformEnv. It submits the form of a page and returns the query of
@@ -152,11 +152,11 @@ func (m *MailTest) NewZone(T) string { return m.zones.add() }
 func (m *MailTest) Publish(_ T, zone string, records ...dns.Record) {
 	var documents []recordDoc
 	for _, r := range records {
-		in := recordDoc{Type: string(r.Type), Name: r.Name, Content: r.Content, TTL: r.TTL}
+		document := recordDoc{Type: string(r.Type), Name: r.Name, Content: r.Content, TTL: r.TTL}
 		if r.Type == dns.MX {
-			in.Priority = &r.Preference
+			document.Priority = &r.Preference
 		}
-		documents = append(documents, in)
+		documents = append(documents, document)
 	}
 	m.zones.replace(zone, func(recordDoc) bool { return true }, documents)
 }
@@ -195,11 +195,11 @@ func (m *MailTest) Rules(t T, id tenant.GUID) map[string][]string {
 		} `json:"rules"`
 	}
 	m.Control(t, http.MethodGet, "/tenants/"+string(id), nil, &answer)
-	out := map[string][]string{}
+	blocked := map[string][]string{}
 	for _, r := range answer.Rules {
-		out[r.Name] = append([]string(nil), r.Blocks...)
+		blocked[r.Name] = append([]string(nil), r.Blocks...)
 	}
-	return out
+	return blocked
 }
 
 // Revoke implements contract.MailPlatformEnv.

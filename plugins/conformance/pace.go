@@ -68,7 +68,7 @@ func (p *pacer) countOrWait(call *pacedCall) (wait time.Duration) {
 	defer p.mu.Unlock()
 	now, longest := time.Now(), time.Duration(0)
 	for _, b := range p.budgets {
-		wait, longest = max(wait, p.wait(b, call, now)), max(longest, b.Window)
+		wait, longest = max(wait, p.waitForBudget(b, call, now)), max(longest, b.Window)
 	}
 	if wait > 0 {
 		return wait
@@ -78,9 +78,9 @@ func (p *pacer) countOrWait(call *pacedCall) (wait time.Duration) {
 	return 0
 }
 
-// wait returns how long a call must wait because of a budget. A call can send requests until it
-// ends, so it counts until a full window after its end.
-func (p *pacer) wait(b sdk.Budget, call *pacedCall, now time.Time) time.Duration {
+// waitForBudget returns how long a call must wait because of a budget. A call can send requests
+// until it ends, so it counts for a full window after its end.
+func (p *pacer) waitForBudget(b sdk.Budget, call *pacedCall, now time.Time) time.Duration {
 	remaining := b.Limit - b.Cost(call.operation)
 	if b.Cost(call.operation) == 0 {
 		return 0
@@ -90,15 +90,15 @@ func (p *pacer) wait(b sdk.Budget, call *pacedCall, now time.Time) time.Duration
 		if b.Key == "credential" && c.credential != call.credential {
 			continue
 		}
-		until := b.Window
+		countsFor := b.Window
 		if !c.ended.IsZero() {
-			until -= now.Sub(c.ended)
+			countsFor -= now.Sub(c.ended)
 		}
-		if until <= 0 {
+		if countsFor <= 0 {
 			continue
 		}
 		if remaining -= b.Cost(c.operation); remaining < 0 && b.Cost(c.operation) > 0 {
-			wait = max(wait, until)
+			wait = max(wait, countsFor)
 		}
 	}
 	return wait

@@ -18,7 +18,7 @@ func TestPacerKeepsToBudgets(t *testing.T) {
 		calls   []string // the operations; one with a ! has a different credential
 		want    []time.Duration
 	}{
-		"a window after the end of the calls that fill it": {
+		"a call waits until a window after earlier calls ended": {
 			[]sdk.Budget{{Key: "credential", Limit: 2, Window: time.Second}},
 			[]string{"zone", "zone", "zone", "zone"},
 			[]time.Duration{0, 100 * time.Millisecond, 1100 * time.Millisecond, 1200 * time.Millisecond},
@@ -48,7 +48,7 @@ func TestPacerKeepsToBudgets(t *testing.T) {
 			[]string{"zone", "zone!"},
 			[]time.Duration{0, 100 * time.Millisecond},
 		},
-		"the credentials share the egress": {
+		"all credentials share an egress budget": {
 			[]sdk.Budget{{Key: "egress", Limit: 1, Window: time.Second}},
 			[]string{"zone", "zone!"},
 			[]time.Duration{0, 1100 * time.Millisecond},
@@ -62,12 +62,12 @@ func TestPacerKeepsToBudgets(t *testing.T) {
 					if n := len(operation) - 1; operation[n] == '!' {
 						operation, credential = operation[:n], "b"
 					}
-					begun := p.begin(t.Context(), credential, operation)
+					call := p.begin(t.Context(), credential, operation)
 					if at := time.Since(start); at != c.want[i] {
 						t.Errorf("call %d began after %s, want %s", i, at, c.want[i])
 					}
 					time.Sleep(100 * time.Millisecond)
-					p.end(begun)
+					p.end(call)
 				}
 			})
 		})

@@ -26,36 +26,36 @@ var (
 
 var pluginChecks = []check{
 	{ID: "plugin/describe/complete", Proves: "the description is complete and valid", Run: func(t T, b Binary) {
-		d := describe(t, b.Start(t))
-		if !providerID.MatchString(d.Name) {
-			t.Errorf("the name %q is not a provider's id (%s)", d.Name, providerID)
+		description := describe(t, b.Start(t))
+		if !providerID.MatchString(description.Name) {
+			t.Errorf("the name %q is not a provider's id (%s)", description.Name, providerID)
 		}
-		if d.Kind != wire.KindMail && d.Kind != wire.KindDNS && d.Kind != wire.KindSending {
-			t.Errorf("kind %q is not mail, dns or sending", d.Kind)
+		if description.Kind != wire.KindMail && description.Kind != wire.KindDNS && description.Kind != wire.KindSending {
+			t.Errorf("kind %q is not mail, dns or sending", description.Kind)
 		}
-		if d.Version == "" || d.Title == "" {
-			t.Errorf("version %q or title %q is empty", d.Version, d.Title)
+		if description.Version == "" || description.Title == "" {
+			t.Errorf("version %q or title %q is empty", description.Version, description.Title)
 		}
-		if len(d.NameServers) > 0 && d.Kind != wire.KindDNS {
+		if len(description.NameServers) > 0 && description.Kind != wire.KindDNS {
 			t.Error("only a DNS provider has patterns of name servers")
 		}
-		checkFields(t, d.Fields)
-		checkBudgets(t, d)
-		checkHosts(t, d)
-		checkFacts(t, d)
+		checkFields(t, description.Fields)
+		checkBudgets(t, description)
+		checkHosts(t, description)
+		checkFacts(t, description)
 	}},
 	{ID: "plugin/commands/describe", Proves: "describe and --version match the description", Run: func(t T, b Binary) {
-		d := describe(t, b.Start(t))
+		description := describe(t, b.Start(t))
 		var printed struct{ Name, Kind, Version string }
 		stdout, _ := runWithoutHost(t, b, 0, "describe")
 		if err := json.Unmarshal(stdout, &printed); err != nil {
 			t.Fatalf("describe does not print one JSON object and nothing else on standard output: %v", err)
 		}
-		if printed.Name != d.Name || printed.Kind != string(d.Kind) || printed.Version != d.Version {
-			t.Errorf("describe prints %+v, the host is told %s, %s, %s", printed, d.Name, d.Kind, d.Version)
+		if printed.Name != description.Name || printed.Kind != string(description.Kind) || printed.Version != description.Version {
+			t.Errorf("describe prints %+v, the host is told %s, %s, %s", printed, description.Name, description.Kind, description.Version)
 		}
-		if stdout, _ := runWithoutHost(t, b, 0, "--version"); !bytes.Contains(stdout, []byte(d.Version)) {
-			t.Errorf("--version prints %q without %s", stdout, d.Version)
+		if stdout, _ := runWithoutHost(t, b, 0, "--version"); !bytes.Contains(stdout, []byte(description.Version)) {
+			t.Errorf("--version prints %q without %s", stdout, description.Version)
 		}
 	}},
 	{ID: "plugin/commands/without-host", Proves: "if it is started by hand, it exits with 2 and says that it is a plugin", Run: func(t T, b Binary) {
@@ -92,7 +92,7 @@ func describe(t T, p *wire.Process) sdk.Description {
 
 // runWithoutHost runs the binary from the command line and returns what it prints. The test fails
 // if the exit code is not wantCode.
-func runWithoutHost(t T, b Binary, wantCode int, args ...string) (printed, problems []byte) {
+func runWithoutHost(t T, b Binary, wantCode int, args ...string) (output, errorOutput []byte) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), callTimeout)
 	defer cancel()

@@ -18,23 +18,23 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// recorder is a testing.TB that records failures instead of failing the embedded test. Its cleanups
-// run when the embedded test ends.
-type recorder struct {
+// failureRecorder is a testing.TB that records failures instead of failing the embedded test. Its
+// cleanups run when the embedded test ends.
+type failureRecorder struct {
 	testing.TB
 	mu       sync.Mutex
 	messages []string
 }
 
-func (r *recorder) record(text string) {
+func (r *failureRecorder) record(text string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.messages = append(r.messages, text)
 }
 
-func (r *recorder) Error(args ...any)                 { r.record(fmt.Sprint(args...)) }
-func (r *recorder) Errorf(format string, args ...any) { r.record(fmt.Sprintf(format, args...)) }
-func (r *recorder) Fatalf(format string, args ...any) {
+func (r *failureRecorder) Error(args ...any)                 { r.record(fmt.Sprint(args...)) }
+func (r *failureRecorder) Errorf(format string, args ...any) { r.record(fmt.Sprintf(format, args...)) }
+func (r *failureRecorder) Fatalf(format string, args ...any) {
 	r.Errorf(format, args...)
 	runtime.Goexit()
 }
@@ -44,7 +44,7 @@ func TestSuitesReportFaultyPlugins(t *testing.T) {
 	previous := stopTimeout
 	stopTimeout = time.Second
 	t.Cleanup(func() { stopTimeout = previous })
-	linkTo := func(program, name string) Binary {
+	pluginNamed := func(program, name string) Binary {
 		path := filepath.Join(t.TempDir(), name)
 		if err := os.Symlink(testserver.Program(t, "testdata/"+program), path); err != nil {
 			t.Fatal(err)
@@ -60,18 +60,18 @@ func TestSuitesReportFaultyPlugins(t *testing.T) {
 		plugin Binary
 		want   string
 	}{
-		{"it crashes at the start", pluginChecks, "plugin/describe/complete", linkTo("puppet", "mail-crashes"), "start"},
-		{"it has a different protocol version", pluginChecks, "plugin/describe/complete", linkTo("hostile", "mail-liar"), "protocol version"},
-		{"it has no version", pluginChecks, "plugin/describe/complete", linkTo("hostile", "mail-giant"), "version"},
-		{"its name is invalid", pluginChecks, "plugin/describe/complete", linkTo("puppet", "mail-Odd Name"), "provider's id"},
-		{"it has no commands", pluginChecks, "plugin/commands/describe", linkTo("hostile", "mail-giant"), "exits"},
-		{"it outlives its host", pluginChecks, "plugin/process/exits", linkTo("hostile", "mail-giant"), "killed"},
-		{"its errors have no kind", failureChecks("mail"), "mail/failures/nothing-listens", linkTo("puppet", "mail-puppet"), "want [down]"},
-		{"it panics", failureChecks("mail"), "mail/failures/html-page", linkTo("puppet", "mail-puppet"), "did not classify"},
-		{"it returns without an answer", failureChecks("mail"), "mail/failures/deadline", linkTo("puppet", "mail-puppet"), "returned"},
+		{"it crashes at the start", pluginChecks, "plugin/describe/complete", pluginNamed("puppet", "mail-crashes"), "start"},
+		{"it has a different protocol version", pluginChecks, "plugin/describe/complete", pluginNamed("hostile", "mail-liar"), "protocol version"},
+		{"it has no version", pluginChecks, "plugin/describe/complete", pluginNamed("hostile", "mail-giant"), "version"},
+		{"its name is invalid", pluginChecks, "plugin/describe/complete", pluginNamed("puppet", "mail-Odd Name"), "provider's id"},
+		{"it has no commands", pluginChecks, "plugin/commands/describe", pluginNamed("hostile", "mail-giant"), "exits"},
+		{"it outlives its host", pluginChecks, "plugin/process/exits", pluginNamed("hostile", "mail-giant"), "killed"},
+		{"its errors have no kind", failureChecks("mail"), "mail/failures/nothing-listens", pluginNamed("puppet", "mail-puppet"), "want [down]"},
+		{"it panics", failureChecks("mail"), "mail/failures/html-page", pluginNamed("puppet", "mail-puppet"), "did not classify"},
+		{"it returns without an answer", failureChecks("mail"), "mail/failures/deadline", pluginNamed("puppet", "mail-puppet"), "returned"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			r := &recorder{TB: t}
+			r := &failureRecorder{TB: t}
 			for _, c := range tt.checks {
 				if c.ID == tt.check {
 					done := make(chan struct{})
@@ -82,8 +82,8 @@ func TestSuitesReportFaultyPlugins(t *testing.T) {
 					<-done
 				}
 			}
-			if all := strings.Join(r.messages, "\n"); !strings.Contains(all, tt.want) {
-				t.Fatalf("the suite does not report %q:\n%s", tt.want, all)
+			if messages := strings.Join(r.messages, "\n"); !strings.Contains(messages, tt.want) {
+				t.Fatalf("the suite does not report %q:\n%s", tt.want, messages)
 			}
 		})
 	}
@@ -93,9 +93,9 @@ func TestSuitesReportFaultyPlugins(t *testing.T) {
 // text about what it proves.
 func TestEveryCheckHasAnID(t *testing.T) {
 	for _, kind := range []string{"", "mail", "dns", "sending"} {
-		form, seen := regexp.MustCompile(`^(plugin|`+cmp.Or(kind, "plugin")+`)(/[a-z0-9]+(-[a-z0-9]+)*){2}$`), map[string]bool{}
+		idPattern, seen := regexp.MustCompile(`^(plugin|`+cmp.Or(kind, "plugin")+`)(/[a-z0-9]+(-[a-z0-9]+)*){2}$`), map[string]bool{}
 		for _, c := range List(kind) {
-			if !form.MatchString(c.ID) || seen[c.ID] || c.Proves == "" {
+			if !idPattern.MatchString(c.ID) || seen[c.ID] || c.Proves == "" {
 				t.Errorf("%s plugins: the check %q is listed twice, or proves nothing: %q", kind, c.ID, c.Proves)
 			}
 			seen[c.ID] = true
@@ -108,22 +108,26 @@ func TestEveryCheckHasAnID(t *testing.T) {
 
 // TestFactsOfAMailPlatformAreChecked checks descriptions with one mistake each.
 func TestFactsOfAMailPlatformAreChecked(t *testing.T) {
-	for want, change := range map[string]func(d *sdk.Description){
-		"":                                 func(*sdk.Description) {},
-		`mail host "mx.acme.com"`:          func(d *sdk.Description) { d.MailPlatform.Hosts.Exchanges = []string{"mx.acme.com"} },
-		`mail host ".Dkim.acme.com"`:       func(d *sdk.Description) { d.MailPlatform.Hosts.Signers = []string{".Dkim.acme.com"} },
-		`built-in domain ".mail.acme.com"`: func(d *sdk.Description) { d.MailPlatform.BuiltinDomains = []string{".mail.acme.com"} },
-		`application, "token"`:             func(d *sdk.Description) { d.MailPlatform.ApplicationField = "token" },
-		`application, "app"`:               func(d *sdk.Description) { d.MailPlatform.ApplicationField = "app" },
-		"only a mail platform":             func(d *sdk.Description) { d.Kind = "dns" },
+	for want, change := range map[string]func(description *sdk.Description){
+		"":                        func(*sdk.Description) {},
+		`mail host "mx.acme.com"`: func(description *sdk.Description) { description.MailPlatform.Hosts.Exchanges = []string{"mx.acme.com"} },
+		`mail host ".Dkim.acme.com"`: func(description *sdk.Description) {
+			description.MailPlatform.Hosts.Signers = []string{".Dkim.acme.com"}
+		},
+		`built-in domain ".mail.acme.com"`: func(description *sdk.Description) {
+			description.MailPlatform.BuiltinDomains = []string{".mail.acme.com"}
+		},
+		`application, "token"`: func(description *sdk.Description) { description.MailPlatform.ApplicationField = "token" },
+		`application, "app"`:   func(description *sdk.Description) { description.MailPlatform.ApplicationField = "app" },
+		"only a mail platform": func(description *sdk.Description) { description.Kind = "dns" },
 	} {
-		d := sdk.Description{Kind: "mail", Fields: []sdk.Field{{Name: "client_id"}, {Name: "token", Secret: true}}, MailPlatform: sdk.PlatformFacts{
+		description := sdk.Description{Kind: "mail", Fields: []sdk.Field{{Name: "client_id"}, {Name: "token", Secret: true}}, MailPlatform: sdk.PlatformFacts{
 			BuiltinDomains: []string{"mail.acme.com"}, ApplicationField: "client_id",
 			Hosts: sdk.PlatformHosts{Exchanges: []string{".mx.acme.com"}, Verification: []string{".proof.invalid"}},
 		}}
-		change(&d)
-		r := &recorder{TB: t}
-		checkFacts(r, d)
+		change(&description)
+		r := &failureRecorder{TB: t}
+		checkFacts(r, description)
 		if len(r.messages) > 1 || (len(r.messages) == 0) != (want == "") || !strings.Contains(strings.Join(r.messages, ""), want) {
 			t.Errorf("got %q, want %q", r.messages, want)
 		}

@@ -99,7 +99,7 @@ func startSimulator(t T, binary, zonesURL string, e *exchange) (*Simulator, erro
 func startSimulatorProcess(t T, binary, zonesURL, proxy string) (ready simulate.Ready, err error) {
 	t.Helper()
 	// The cleanup must end the process. The test's context ends before the cleanups run, so the
-	// process must not depend on it.
+	// process must use a different context.
 	command := exec.CommandContext(context.WithoutCancel(t.Context()), binary, "simulate", "--listen", "127.0.0.1:0", "--data", t.TempDir(), "--world", zonesURL)
 	command.Env = append(inheritedVariables(simulatorVariables), simulate.URLVariable+"="+proxy)
 	stdin, err := command.StdinPipe()
@@ -107,8 +107,8 @@ func startSimulatorProcess(t T, binary, zonesURL, proxy string) (ready simulate.
 		t.Fatalf("simulator: %v", err)
 	}
 	stdout, stdoutWriter := io.Pipe()
-	problems := &lastBytes{}
-	command.Stdout, command.Stderr = stdoutWriter, problems
+	stderrTail := &lastBytes{}
+	command.Stdout, command.Stderr = stdoutWriter, stderrTail
 	command.WaitDelay = cleanupTimeout
 	if err := command.Start(); err != nil {
 		t.Fatalf("start the simulator: %v", err)
@@ -153,7 +153,7 @@ func startSimulatorProcess(t T, binary, zonesURL, proxy string) (ready simulate.
 	if command.ProcessState != nil && command.ProcessState.ExitCode() == exitNoSimulator {
 		return ready, errNoSimulator
 	}
-	t.Fatalf("the simulator ended with %v: %s", exitErr, shorten(problems.String()))
+	t.Fatalf("the simulator ended with %v: %s", exitErr, shorten(stderrTail.String()))
 	return ready, nil
 }
 

@@ -17,7 +17,7 @@ func RetryAfter(t T, open opener, p sdk.Plugin) {
 	env.FailOnce(map[string]any{"kind": "status", "status": http.StatusTooManyRequests, "retry_after": 300})
 	for call := range 3 {
 		_, err := env.With().Check(t.Context())
-		if o := sdk.OutcomeOf(err); o.Kind != sdk.Throttled || o.RetryAfter <= 0 || o.RetryAfter > 5*time.Minute {
+		if result := sdk.OutcomeOf(err); result.Kind != sdk.Throttled || result.RetryAfter <= 0 || result.RetryAfter > 5*time.Minute {
 			t.Errorf("call %d after a Retry-After of 5 minutes: %v, want throttled with the rest of the wait", call+1, err)
 		}
 	}

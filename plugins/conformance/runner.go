@@ -16,9 +16,9 @@ import (
 // checkTimeout limits one check of Test. Only a plugin that hangs takes that long.
 const checkTimeout = 3 * time.Minute
 
-// leaveTimeout is how long a check may take to return after its context and its processes have
+// returnTimeout is how long a check may take to return after its context and its processes have
 // ended.
-const leaveTimeout = 5 * time.Second
+const returnTimeout = 5 * time.Second
 
 // checkRun is the T of one check of Test. A check runs in its own goroutine, which Fatalf ends.
 type checkRun struct {
@@ -56,7 +56,7 @@ func runCheck(ctx context.Context, timeout time.Duration, run func(T)) *checkRun
 	// If the check still does not return, its goroutine is abandoned.
 	select {
 	case <-ended:
-	case <-time.After(leaveTimeout):
+	case <-time.After(returnTimeout):
 	}
 	return t
 }

@@ -37,7 +37,7 @@ func Sending[R contract.Runner[R]](t R, b Binary, newFixture NewSendingFixture) 
 // against its code inside the test process. It calls newFixture once for each check of the contract
 // suite.
 func SendingInProcess[R contract.Runner[R]](t R, p sdk.Plugin, newFixture NewSendingFixture) {
-	checkSending(t, p.Describe)
+	checkSendingDescription(t, p.Describe)
 	contract.SendingPlatform(t, func(t T) contract.SendingPlatformEnv {
 		return newFixture(t, func(c sdk.Connection) sdk.SendingPlatform {
 			platform, err := p.Sending(c)
@@ -52,9 +52,9 @@ func SendingInProcess[R contract.Runner[R]](t R, p sdk.Plugin, newFixture NewSen
 // sendingCapabilities are the capabilities that the description of a sending platform may list.
 var sendingCapabilities = []string{sdk.CanOAuth, sdk.CanRefresh, sdk.CanDisconnect}
 
-// checkSending checks that the description of a sending platform has everything that the host
-// needs.
-func checkSending(t T, description sdk.Description) {
+// checkSendingDescription checks that the description of a sending platform has everything that the
+// host needs.
+func checkSendingDescription(t T, description sdk.Description) {
 	t.Helper()
 	if description.Kind != wire.KindSending {
 		t.Errorf("the kind is %q", description.Kind)
@@ -117,5 +117,5 @@ func newSendingEnvironment(t T, e *environment) contract.SendingPlatformEnv {
 
 // sendingDescription is the check of a sending platform's description.
 var sendingDescription = check{ID: "sending/describe/fields", Proves: "the description fits a sending platform", Run: func(t T, b Binary) {
-	checkSending(t, describe(t, b.Start(t)))
+	checkSendingDescription(t, describe(t, b.Start(t)))
 }}

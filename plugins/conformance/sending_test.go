@@ -21,7 +21,7 @@ import (
 )
 
 // TestSendingDescriptionProblemsAreReported breaks a valid description in one way at a time and
-// expects one message for it.
+// expects a message about it.
 func TestSendingDescriptionProblemsAreReported(t *testing.T) {
 	valid := func() sdk.Description {
 		return sdk.Description{
@@ -34,32 +34,34 @@ func TestSendingDescriptionProblemsAreReported(t *testing.T) {
 			FaultDomain: sdk.FaultCredential,
 		}
 	}
-	for want, spoil := range map[string]func(*sdk.Description){
+	for want, change := range map[string]func(*sdk.Description){
 		"":                               func(*sdk.Description) {},
-		"the kind is":                    func(d *sdk.Description) { d.Kind = "dns" },
-		"no account field api_key":       func(d *sdk.Description) { d.Fields[0].Secret = false },
-		"account setting workspace_id":   func(d *sdk.Description) { d.Fields[1].Account = false },
-		"no operator setting auth_hosts": func(d *sdk.Description) { d.Fields[3].Default = "" },
-		"is not one of":                  func(d *sdk.Description) { d.Capabilities = append(d.Capabilities, "mailbox_warmup") },
-		"does not list":                  func(d *sdk.Description) { d.Needs[sdk.CanRefresh] = nil },
-		"which is not a field":           func(d *sdk.Description) { d.Needs[sdk.CanOAuth] = []string{"password"} },
-		"fault domain":                   func(d *sdk.Description) { d.FaultDomain = "tenant" },
-		"that is secret and required":    func(d *sdk.Description) { d.Fields[0].Required = false },
-		"no optional account setting":    func(d *sdk.Description) { d.Fields = slices.Delete(d.Fields, 1, 2) },
-		"auth_hosts with a default":      func(d *sdk.Description) { d.Fields[3].Account = true },
+		"the kind is":                    func(description *sdk.Description) { description.Kind = "dns" },
+		"no account field api_key":       func(description *sdk.Description) { description.Fields[0].Secret = false },
+		"account setting workspace_id":   func(description *sdk.Description) { description.Fields[1].Account = false },
+		"no operator setting auth_hosts": func(description *sdk.Description) { description.Fields[3].Default = "" },
+		"is not one of": func(description *sdk.Description) {
+			description.Capabilities = append(description.Capabilities, "mailbox_warmup")
+		},
+		"does not list":               func(description *sdk.Description) { description.Needs[sdk.CanRefresh] = nil },
+		"which is not a field":        func(description *sdk.Description) { description.Needs[sdk.CanOAuth] = []string{"password"} },
+		"fault domain":                func(description *sdk.Description) { description.FaultDomain = "tenant" },
+		"that is secret and required": func(description *sdk.Description) { description.Fields[0].Required = false },
+		"no optional account setting": func(description *sdk.Description) { description.Fields = slices.Delete(description.Fields, 1, 2) },
+		"auth_hosts with a default":   func(description *sdk.Description) { description.Fields[3].Account = true },
 	} {
-		d := valid()
-		spoil(&d)
-		r := &recorder{TB: t}
-		checkSending(r, d)
-		if all := strings.Join(r.messages, "\n"); (want == "") != (all == "") || !strings.Contains(all, want) {
-			t.Errorf("%q: the suite reports %q", want, all)
+		description := valid()
+		change(&description)
+		r := &failureRecorder{TB: t}
+		checkSendingDescription(r, description)
+		if messages := strings.Join(r.messages, "\n"); (want == "") != (messages == "") || !strings.Contains(messages, want) {
+			t.Errorf("%q: the suite reports %q", want, messages)
 		}
 	}
 }
 
-// TestExpandReplacesWords checks values and texts with the characters that JSON escapes, at each
-// end of a text, and words that occur in a value or begin with another word.
+// TestExpandReplacesWords checks texts with characters that JSON escapes, at each end of the text.
+// It also checks a word inside the value of another word, and a word that another word begins with.
 func TestExpandReplacesWords(t *testing.T) {
 	words := map[string]any{"$name": `"Ann" $first "B" \`, "$first": `"Ann"`, "$names": []string{"a", "b"}, "$third": "2"}
 	for text, want := range map[string]any{
@@ -99,10 +101,10 @@ func TestBudgetProblemsAreReported(t *testing.T) {
 		{"mail", sdk.Budget{Key: "egress", Limit: 5, Window: time.Minute, Only: []string{"apply"}}, `"apply" is not one of`},
 		{"sending", sdk.Budget{Key: "egress", Limit: 5, Window: time.Minute, Only: []string{"init"}}, `"init" is not one of`},
 	} {
-		r := &recorder{TB: t}
+		r := &failureRecorder{TB: t}
 		checkBudgets(r, sdk.Description{Kind: tt.kind, Budgets: []sdk.Budget{tt.budget}})
-		if all := strings.Join(r.messages, "\n"); (tt.want == "") != (all == "") || !strings.Contains(all, tt.want) {
-			t.Errorf("%s %+v: the suite reports %q, want %q", tt.kind, tt.budget, all, tt.want)
+		if messages := strings.Join(r.messages, "\n"); (tt.want == "") != (messages == "") || !strings.Contains(messages, tt.want) {
+			t.Errorf("%s %+v: the suite reports %q, want %q", tt.kind, tt.budget, messages, tt.want)
 		}
 	}
 }

@@ -22,7 +22,7 @@ import (
 // simulate.Platform, and POST /behaviour with `list_lag_ms`. invalid is a body of POST /behaviour
 // with a value that is not allowed.
 func SendingSimulator[R contract.Runner[R]](t R, open opener, p sdk.Plugin, invalid string) {
-	start := func(t R) (*SendingTest, func(address string) sdk.Account, func() string) {
+	startSimulator := func(t R) (*SendingTest, func(address string) sdk.Account, func() string) {
 		env := SimulateSending(t, open, p.Sending)
 		if workspaces := env.Ready.Sending.Workspaces; len(workspaces) > 0 {
 			env.Ready.Settings["workspace_id"] = workspaces[0].ID
@@ -45,8 +45,8 @@ func SendingSimulator[R contract.Runner[R]](t R, open opener, p sdk.Plugin, inva
 		}
 	}
 	t.Run("a sign-in link works once for ten minutes", func(t R) {
-		env, account, link := start(t)
-		usedLink := link()
+		env, account, newLink := startSimulator(t)
+		usedLink := newLink()
 		if status, page := env.OpenLink(usedLink); status != http.StatusOK || !strings.Contains(page, p.Describe.Title) || strings.Contains(page, "anna@a.example") {
 			t.Errorf("%d %s", status, page)
 		}
@@ -56,7 +56,7 @@ func SendingSimulator[R contract.Runner[R]](t R, open opener, p sdk.Plugin, inva
 		if a := account("bob.king@a.example"); a.State != sdk.AccountConnected || a.Name != "Bob King" {
 			t.Errorf("the account that signed in: %+v", a)
 		}
-		expiredLink := link()
+		expiredLink := newLink()
 		env.Send(http.MethodPost, "/clock", map[string]string{"advance": "10m"})
 		for _, closed := range []string{usedLink, expiredLink} {
 			if status, _ := env.Decide(closed, "carl@a.example", "accept"); status != http.StatusBadRequest {
@@ -68,9 +68,9 @@ func SendingSimulator[R contract.Runner[R]](t R, open opener, p sdk.Plugin, inva
 		}
 	})
 	t.Run("a new account appears after the list lag", func(t R) {
-		env, account, link := start(t)
+		env, account, newLink := startSimulator(t)
 		env.Behave(map[string]any{"list_lag_ms": 60000})
-		env.Decide(link(), "anna@a.example", "accept")
+		env.Decide(newLink(), "anna@a.example", "accept")
 		if a := account("anna@a.example"); a.Exists() {
 			t.Errorf("at once: %+v", a)
 		}
@@ -80,7 +80,7 @@ func SendingSimulator[R contract.Runner[R]](t R, open opener, p sdk.Plugin, inva
 		}
 	})
 	t.Run("control calls change accounts", func(t R) {
-		env, account, _ := start(t)
+		env, account, _ := startSimulator(t)
 		env.Put("anna@a.example", map[string]any{})
 		first := account("anna@a.example")
 		env.Put("anna@a.example", map[string]any{"status": "ERROR"})
@@ -97,7 +97,7 @@ func SendingSimulator[R contract.Runner[R]](t R, open opener, p sdk.Plugin, inva
 		}
 	})
 	t.Run("invalid control calls change nothing", func(t R) {
-		env, _, _ := start(t)
+		env, _, _ := startSimulator(t)
 		for call, body := range map[string]string{
 			"PUT /accounts/anna@a.example": `{"state": "active"}`, "DELETE /accounts/anna@a.example": ``, "PUT /keys/k": `{"workspace": "w"}`,
 			"POST /behaviour": invalid, "PUT /behaviour": `{}`, "POST /accounts": ``,
@@ -124,7 +124,7 @@ func SendingSimulator[R contract.Runner[R]](t R, open opener, p sdk.Plugin, inva
 			if err != nil {
 				t.Fatal(err)
 			}
-			answer := newBuffer()
+			answer := newResponseBuffer()
 			if handler.ServeHTTP(answer, request); answer.status != http.StatusOK {
 				t.Errorf("%s: %d", method, answer.status)
 			}
@@ -133,7 +133,7 @@ func SendingSimulator[R contract.Runner[R]](t R, open opener, p sdk.Plugin, inva
 }
 
 // ReadmeNamesTests checks the table rows of README.md that end with the name of a test. There must
-// be at least as many such rows as least says, and the tests must exist in the folder.
+// be at least least such rows, and the tests must exist in the folder.
 func ReadmeNamesTests(t T, least int) {
 	page, err := os.ReadFile("README.md")
 	if err != nil {
@@ -152,9 +152,9 @@ func ReadmeNamesTests(t T, least int) {
 		_, _ = sources.Write(raw)
 	}
 	testNames := regexp.MustCompile("`(Test[A-Za-z]+)` \\|").FindAllStringSubmatch(string(page), -1)
-	for _, n := range testNames {
-		if !strings.Contains(sources.String(), "func "+n[1]+"(t *testing.T)") {
-			t.Errorf("there is no %s", n[1])
+	for _, match := range testNames {
+		if !strings.Contains(sources.String(), "func "+match[1]+"(t *testing.T)") {
+			t.Errorf("there is no %s", match[1])
 		}
 	}
 	if len(testNames) < least {

@@ -145,9 +145,9 @@ func (s *SendingTest) Suite() (out simulate.Suite) {
 	return expand(s.t, out, map[string]any{"$url": s.URL})
 }
 
-// expand replaces words in the texts of in, which is a value of package simulate. A text that
-// consists of one such word can become a JSON value of any type. A word in the value of another
-// word stays.
+// expand returns a copy of in with the keys of words replaced by their values. in must have a JSON
+// form. A text that consists of one such word can become a JSON value of any type. Words inside a
+// replacement are not replaced.
 func expand[V any](t T, in V, words map[string]any) (out V) {
 	t.Helper()
 	raw, err := json.Marshal(in)
@@ -245,7 +245,7 @@ func (s *SendingTest) Fixture(d sdk.Description, newPlatform func(sdk.Connection
 		fixture.AuthHosts = []string{hosts}
 		fixture.SignIn = func(_ T, session sdk.SignInSession, address string) { s.Decide(session.URL, address, "accept") }
 	}
-	s.addOptional(&fixture, suite, newPlatform)
+	s.setOptionalFields(&fixture, suite, newPlatform)
 	return fixture
 }
 
@@ -261,8 +261,8 @@ func (s *SendingTest) settingsWithURL(base string) map[string]string {
 	return settings
 }
 
-// addOptional sets the fields of the environment that only some platforms have.
-func (s *SendingTest) addOptional(fixture *SendingFixture, suite simulate.Suite, newPlatform func(sdk.Connection) sdk.SendingPlatform) {
+// setOptionalFields sets the fields of the environment that only some platforms have.
+func (s *SendingTest) setOptionalFields(fixture *SendingFixture, suite simulate.Suite, newPlatform func(sdk.Connection) sdk.SendingPlatform) {
 	s.t.Helper()
 	fixture.Sessions = suite.Sessions
 	if suite.Declines {

@@ -69,20 +69,22 @@ var noRedirects = &http.Client{
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 }
 
-// buffer collects a response, so that a failure can change or drop it.
-type buffer struct {
+// responseBuffer collects a response, so that a failure can change or drop it.
+type responseBuffer struct {
 	header http.Header
 	status int
 	body   bytes.Buffer
 }
 
-func newBuffer() *buffer { return &buffer{header: http.Header{}, status: http.StatusOK} }
+func newResponseBuffer() *responseBuffer {
+	return &responseBuffer{header: http.Header{}, status: http.StatusOK}
+}
 
 // Header implements http.ResponseWriter.
-func (b *buffer) Header() http.Header { return b.header }
+func (b *responseBuffer) Header() http.Header { return b.header }
 
 // WriteHeader implements http.ResponseWriter.
-func (b *buffer) WriteHeader(status int) { b.status = status }
+func (b *responseBuffer) WriteHeader(status int) { b.status = status }
 
 // Write implements http.ResponseWriter.
-func (b *buffer) Write(p []byte) (int, error) { return b.body.Write(p) }
+func (b *responseBuffer) Write(p []byte) (int, error) { return b.body.Write(p) }

@@ -135,8 +135,9 @@ func (s *Simulator) Connection(settings, secrets map[string]string) sdk.Connecti
 	return c
 }
 
-// Control sends in as JSON to a path below /_control and decodes the answer into out, which may be
-// nil. The test fails if the status is 300 or above, or if the answer cannot be decoded.
+// Control sends the value of in as JSON to a path below /_control and decodes the answer into out,
+// which may be nil. The test fails if the status is 300 or above, or if the answer cannot be
+// decoded.
 func (s *Simulator) Control(t T, method, path string, in, out any) {
 	t.Helper()
 	status, answer := s.callControl(t, method, path, in)
@@ -146,8 +147,8 @@ func (s *Simulator) Control(t T, method, path string, in, out any) {
 }
 
 // writeCount returns the number of requests so far that could change the provider's state. If the
-// simulator has a journal, writeCount counts the requests that the journal marks as writes.
-// Otherwise it counts all requests with a method other than GET and HEAD.
+// simulator has control calls, it also has a journal, and writeCount counts the requests that the
+// journal marks as writes. Otherwise it counts all requests with a method other than GET and HEAD.
 func (s *Simulator) writeCount(t T) (n int) {
 	t.Helper()
 	if !s.plansFaults {
@@ -172,8 +173,8 @@ func (s *Simulator) Violations(t T) []simulate.Entry {
 	return slices.DeleteFunc(calls, func(e simulate.Entry) bool { return e.Violation == "" })
 }
 
-// planFault makes the next calls fail, until lift deletes all faults. If f.Times is 0, it counts as
-// 1,000. If the simulator has no control calls for faults, the proxy injects the fault.
+// planFault makes the next f.Times calls fail, or 1,000 calls if f.Times is 0. lift deletes all
+// planned faults. If the simulator has no control calls for faults, the proxy injects the fault.
 func (s *Simulator) planFault(t T, f simulate.Fault) (lift func()) {
 	t.Helper()
 	f.Times = cmp.Or(f.Times, 1000)

@@ -43,7 +43,7 @@ type Options struct {
 // parallelChecks is how many checks run at the same time. They mostly wait.
 const parallelChecks = 4
 
-// Item is a check of the suite in the form for lists.
+// Item describes a check of the suite.
 type Item struct {
 	ID     string
 	Proves string
@@ -114,9 +114,9 @@ func checksOf(kind string) []suiteCheck {
 func withSimulator(checks []check) (suiteChecks []suiteCheck) {
 	for _, c := range checks {
 		suiteChecks = append(suiteChecks, suiteCheck{Item{c.ID, c.Proves, false}, func(t T, e *environment) {
-			w := newZoneServer(t, e.description.Name)
-			e.zone = w.add()
-			e.startSimulator(t, w.url)
+			zones := newZoneServer(t, e.description.Name)
+			e.zone = zones.add()
+			e.startSimulator(t, zones.url)
 			e.Connect, e.isNotHTTP = func(base string) sdk.Connection { return e.connect(t, base) }, !e.speaksHTTP()
 			c.Run(t, e.Binary)
 		}})
@@ -125,9 +125,9 @@ func withSimulator(checks []check) (suiteChecks []suiteCheck) {
 }
 
 // inEnvironment returns the checks as suiteChecks. open creates the environment of each check.
-func inEnvironment[E any](checks []contract.Check[E], open func(T, *environment) E) (suiteChecks []suiteCheck) {
+func inEnvironment[E any](checks []contract.Check[E], newEnvironment func(T, *environment) E) (suiteChecks []suiteCheck) {
 	for _, c := range checks {
-		suiteChecks = append(suiteChecks, suiteCheck{Item{c.ID, c.Proves, false}, func(t T, e *environment) { c.Run(t, open(t, e)) }})
+		suiteChecks = append(suiteChecks, suiteCheck{Item{c.ID, c.Proves, false}, func(t T, e *environment) { c.Run(t, newEnvironment(t, e)) }})
 	}
 	return suiteChecks
 }
@@ -153,7 +153,7 @@ func Test(ctx context.Context, o Options) (Report, error) {
 	}
 	if len(o.Only) > 0 {
 		checks = slices.DeleteFunc(checks, func(c suiteCheck) bool {
-			return !slices.ContainsFunc(o.Only, func(key string) bool { return keyCovers(key, c.ID) })
+			return !slices.ContainsFunc(o.Only, func(key string) bool { return keyMatches(key, c.ID) })
 		})
 	}
 	report.Results = o.runAll(ctx, checks, description)
@@ -162,8 +162,8 @@ func Test(ctx context.Context, o Options) (Report, error) {
 
 // describe returns the description of the plugin.
 func (o *Options) describe(ctx context.Context) (d sdk.Description, err error) {
-	b := Binary{Path: o.Path, exchange: o.newExchange(), limits: o.Limits}
-	run := runCheck(ctx, checkTimeout, func(t T) { d = describe(t, b.Start(t)) })
+	binary := Binary{Path: o.Path, exchange: o.newExchange(), limits: o.Limits}
+	run := runCheck(ctx, checkTimeout, func(t T) { d = describe(t, binary.Start(t)) })
 	if run.hasFailed {
 		return sdk.Description{}, errors.New(strings.Join(run.messages, "; "))
 	}
@@ -171,23 +171,23 @@ func (o *Options) describe(ctx context.Context) (d sdk.Description, err error) {
 }
 
 func (o *Options) newExchange() *exchange {
-	e := &exchange{secrets: map[string]string{}}
-	e.addSecrets(o.Secrets)
-	return e
+	recorder := &exchange{secrets: map[string]string{}}
+	recorder.addSecrets(o.Secrets)
+	return recorder
 }
 
-// unknownCheck returns a key of Only or Skip that stands for no check, or "".
+// unknownCheck returns a key of Only or Skip that matches no check, or "".
 func (o *Options) unknownCheck(checks []suiteCheck) string {
 	for _, key := range slices.Concat(o.Only, slices.Sorted(maps.Keys(o.Skip))) {
-		if !slices.ContainsFunc(checks, func(c suiteCheck) bool { return keyCovers(key, c.ID) }) {
+		if !slices.ContainsFunc(checks, func(c suiteCheck) bool { return keyMatches(key, c.ID) }) {
 			return key
 		}
 	}
 	return ""
 }
 
-// keyCovers reports whether a key of Only or Skip stands for a check.
-func keyCovers(key, id string) bool {
+// keyMatches reports whether a key of Only or Skip is the id of a check or a prefix of it.
+func keyMatches(key, id string) bool {
 	return key == id || strings.HasPrefix(id, strings.TrimSuffix(key, "/")+"/")
 }
 
@@ -224,7 +224,7 @@ func (o *Options) runAll(ctx context.Context, checks []suiteCheck, d sdk.Descrip
 func (o *Options) runOne(ctx context.Context, c suiteCheck, d sdk.Description) Result {
 	result := Result{ID: c.ID, Proves: c.Proves, Status: Passed}
 	for key, reason := range o.Skip {
-		if keyCovers(key, c.ID) {
+		if keyMatches(key, c.ID) {
 			result.Status, result.Reason = Skipped, cmp.Or(reason, "skipped by --skip")
 			return result
 		}
@@ -233,16 +233,16 @@ func (o *Options) runOne(ctx context.Context, c suiteCheck, d sdk.Description) R
 		result.Status, result.Reason = Skipped, "the run was interrupted"
 		return result
 	}
-	start, e := time.Now(), o.newExchange()
+	start, recorder := time.Now(), o.newExchange()
 	run := runCheck(ctx, checkTimeout, func(t T) {
-		c.run(t, &environment{Binary: Binary{Path: o.Path, exchange: e, pacer: newPacer(d.Budgets), limits: o.Limits}, options: o, description: d})
+		c.run(t, &environment{Binary: Binary{Path: o.Path, exchange: recorder, pacer: newPacer(d.Budgets), limits: o.Limits}, options: o, description: d})
 	})
 	result.Duration = time.Since(start)
 	run.mu.Lock()
 	defer run.mu.Unlock()
-	records, leaks := e.recordsAndLeaks()
+	records, leaks := recorder.recordsAndLeaks()
 	for _, message := range append(run.messages, leaks...) {
-		result.Messages = append(result.Messages, e.redact(message))
+		result.Messages = append(result.Messages, recorder.redact(message))
 	}
 	switch {
 	case run.hasFailed || len(leaks) > 0:

@@ -33,23 +33,23 @@ func isLoopbackAddress(value string) bool {
 	return err == nil && address.Addr().IsLoopback()
 }
 
-// page is the body of an HTTP answer. It is sent to a plugin that does not use HTTP, as if a wrong
-// server had answered.
-const page = "<html>Welcome!</html>"
+// htmlPage is the body of the answers of startHTMLServer.
+const htmlPage = "<html>Welcome!</html>"
 
-// startPage starts a provider that answers with an HTML page.
-func (b Binary) startPage(t T) string {
+// startHTMLServer starts a provider that answers with an HTML page. A plugin that does not use HTTP
+// also gets an HTTP answer, as from a wrong server.
+func (b Binary) startHTMLServer(t T) string {
 	t.Helper()
 	if b.isNotHTTP {
 		return startTCP(t, func(conn net.Conn) {
-			_, _ = io.WriteString(conn, "HTTP/1.1 400 Bad Request\r\nContent-Type: text/html\r\nConnection: close\r\n\r\n"+page)
+			_, _ = io.WriteString(conn, "HTTP/1.1 400 Bad Request\r\nContent-Type: text/html\r\nConnection: close\r\n\r\n"+htmlPage)
 		})
 	}
-	return startServer(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, page) }))
+	return startServer(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, htmlPage) }))
 }
 
-// startFlood starts a provider whose answers do not end.
-func (b Binary) startFlood(t T) string {
+// startEndlessServer starts a provider whose answers do not end.
+func (b Binary) startEndlessServer(t T) string {
 	t.Helper()
 	if b.isNotHTTP {
 		return startTCP(t, func(conn net.Conn) {
@@ -63,8 +63,8 @@ func (b Binary) startFlood(t T) string {
 	return startServer(t, http.HandlerFunc(writeEndlessly))
 }
 
-// startSilent starts a provider that never answers.
-func (b Binary) startSilent(t T, s *silentServer) string {
+// startSilentServer starts a provider that never answers.
+func (b Binary) startSilentServer(t T, s *silentServer) string {
 	t.Helper()
 	if b.isNotHTTP {
 		return startTCP(t, func(conn net.Conn) {

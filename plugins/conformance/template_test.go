@@ -24,7 +24,8 @@ var templateBugs = []struct{ check, template, file, old, planted string }{
 }
 
 // TestSuiteFindsBugsOfTemplates builds a template with each planted bug, and runs the check that
-// must find the bug over the process. The same check passes over the template as it is.
+// must find the bug against the built program. The same check must pass for the template without
+// the bug.
 func TestSuiteFindsBugsOfTemplates(t *testing.T) {
 	t.Run("passes", func(t *testing.T) {
 		for _, tt := range templateBugs {

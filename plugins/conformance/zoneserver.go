@@ -76,22 +76,22 @@ func (w *zoneServer) list(response http.ResponseWriter, r *http.Request) {
 }
 
 func (w *zoneServer) edit(response http.ResponseWriter, r *http.Request) {
-	var in zoneDoc
-	if err := json.NewDecoder(io.LimitReader(r.Body, maxBody)).Decode(&in); err != nil {
+	var sent zoneDoc
+	if err := json.NewDecoder(io.LimitReader(r.Body, maxBody)).Decode(&sent); err != nil {
 		simulate.WriteError(response, http.StatusBadRequest, "the body is not a zone: "+err.Error())
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	z := w.find(r.PathValue("name"))
+	zone := w.find(r.PathValue("name"))
 	switch {
-	case z == nil:
+	case zone == nil:
 		simulate.WriteError(response, http.StatusNotFound, "no such zone")
-	case z.Version != in.Version:
+	case zone.Version != sent.Version:
 		simulate.WriteError(response, http.StatusConflict, "the zone has changed")
 	default:
-		z.Version++
-		z.Records, z.Veiled = in.Records, in.Veiled
+		zone.Version++
+		zone.Records, zone.Veiled = sent.Records, sent.Veiled
 		simulate.WriteJSON(response, http.StatusOK, struct{}{})
 	}
 }

@@ -23,19 +23,20 @@ import (
 
 const repository = "github.com/tenantry/tenantry/"
 
-// promised are the packages whose exported API stays compatible, see docs/sdk-promise.md.
-var promised = []string{repository + "plugins/sdk", repository + "plugins/sdk/simulate", repository + "plugins/conformance"}
+// promisedPackages are the packages whose exported API stays compatible, see docs/sdk-promise.md.
+var promisedPackages = []string{repository + "plugins/sdk", repository + "plugins/sdk/simulate", repository + "plugins/conformance"}
 
-var update = flag.Bool("update", false, "add what is new to the files of testdata; delete by hand what a new version breaks")
+var update = flag.Bool("update", false, "add new lines to the files of testdata; lines that a new version breaks are deleted by hand")
 
 // TestExportedAPIIsKept compares the exported API of the SDK with testdata/api.txt. It fails when
 // something was removed or changed, which breaks plugins, and when something new is not in the
 // file.
 func TestExportedAPIIsKept(t *testing.T) {
-	compareWithPromise(t, "testdata/api.txt", exportedAPI(t, promised))
+	compareWithPromise(t, "testdata/api.txt", exportedAPI(t, promisedPackages))
 }
 
-// TestProtocolIsKept compares the messages and services of the protocol with testdata/protocol.txt.
+// TestProtocolIsKept compares the messageLines and services of the protocol with
+// testdata/protocol.txt.
 func TestProtocolIsKept(t *testing.T) {
 	compareWithPromise(t, "testdata/protocol.txt", protocol())
 }
@@ -52,8 +53,8 @@ func compareWithPromise(t *testing.T, path string, current []string) {
 	}
 	broken, added := difference(kept, current), difference(current, kept)
 	if *update && len(added) > 0 {
-		all := slices.Sorted(slices.Values(append(kept, added...)))
-		if err := os.WriteFile(path, []byte(strings.Join(all, "\n")+"\n"), 0o644); err != nil {
+		lines := slices.Sorted(slices.Values(append(kept, added...)))
+		if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		added = nil
@@ -89,11 +90,11 @@ func TestDifferencesOfAnAPIAreFound(t *testing.T) {
 		after  []string
 		broken int
 	}{
-		"a new field":             {append(slices.Clone(before), "field sdk.S.B int"), 0},
-		"a removed function":      {before[1:], 1},
-		"a changed parameter":     {append([]string{"func sdk.F(int) error"}, before[1:]...), 1},
-		"a method that all need":  {append([]string{"type sdk.I interface{A(); B()}"}, slices.Delete(slices.Clone(before), 1, 2)...), 1},
-		"a field of another type": {append(slices.Clone(before[:3]), "field sdk.S.A int"), 1},
+		"a new field":                   {append(slices.Clone(before), "field sdk.S.B int"), 0},
+		"a removed function":            {before[1:], 1},
+		"a changed parameter":           {append([]string{"func sdk.F(int) error"}, before[1:]...), 1},
+		"a new method of an interface":  {append([]string{"type sdk.I interface{A(); B()}"}, slices.Delete(slices.Clone(before), 1, 2)...), 1},
+		"a field with a different type": {append(slices.Clone(before[:3]), "field sdk.S.A int"), 1},
 	} {
 		if broken := difference(before, c.after); len(broken) != c.broken {
 			t.Errorf("%s: broken are %q", change, broken)
@@ -116,7 +117,7 @@ func exportedAPI(t *testing.T, packages []string) []string {
 		}
 		for _, name := range pkg.Scope().Names() {
 			if object := pkg.Scope().Lookup(name); object.Exported() {
-				d.object(object)
+				d.addObject(object)
 			}
 		}
 	}
@@ -149,7 +150,7 @@ func qualifier(p *types.Package) string { return strings.TrimPrefix(p.Path(), re
 
 func (d apiDump) add(format string, args ...any) { d.lines[fmt.Sprintf(format, args...)] = true }
 
-func (d apiDump) object(object types.Object) {
+func (d apiDump) addObject(object types.Object) {
 	name := qualifier(object.Pkg()) + "." + object.Name()
 	switch o := object.(type) {
 	case *types.Const:
@@ -159,13 +160,13 @@ func (d apiDump) object(object types.Object) {
 	case *types.Func:
 		d.add("func %s%s", name, strings.TrimPrefix(types.TypeString(o.Type(), qualifier), "func"))
 	case *types.TypeName:
-		d.typeName(o)
+		d.addType(o)
 		return
 	}
-	d.reach(object.Type())
+	d.addUsedTypes(object.Type())
 }
 
-func (d apiDump) typeName(o *types.TypeName) {
+func (d apiDump) addType(o *types.TypeName) {
 	if d.seen[o] {
 		return
 	}
@@ -174,7 +175,7 @@ func (d apiDump) typeName(o *types.TypeName) {
 	if o.IsAlias() {
 		target := types.Unalias(o.Type())
 		d.add("type %s = %s", name, types.TypeString(target, qualifier))
-		d.reach(target)
+		d.addUsedTypes(target)
 		return
 	}
 	switch under := o.Type().Underlying().(type) {
@@ -183,50 +184,50 @@ func (d apiDump) typeName(o *types.TypeName) {
 		for field := range under.Fields() {
 			if field.Exported() {
 				d.add("field %s.%s %s", name, field.Name(), types.TypeString(field.Type(), qualifier))
-				d.reach(field.Type())
+				d.addUsedTypes(field.Type())
 			}
 		}
 	default:
 		d.add("type %s %s", name, types.TypeString(under, qualifier))
-		d.reach(under)
+		d.addUsedTypes(under)
 	}
 	if named, ok := o.Type().(*types.Named); ok {
 		for method := range named.Methods() {
 			if method.Exported() {
 				d.add("method %s.%s%s", name, method.Name(), strings.TrimPrefix(types.TypeString(method.Type(), qualifier), "func"))
-				d.reach(method.Type())
+				d.addUsedTypes(method.Type())
 			}
 		}
 	}
 }
 
-// reach adds lines for the types of this repository that a type consists of.
-func (d apiDump) reach(of types.Type) {
-	switch t := of.(type) {
+// addUsedTypes adds lines for the types of this repository that a type consists of.
+func (d apiDump) addUsedTypes(used types.Type) {
+	switch t := used.(type) {
 	case *types.Alias:
-		d.reach(types.Unalias(t))
+		d.addUsedTypes(types.Unalias(t))
 	case *types.Named:
 		if pkg := t.Obj().Pkg(); pkg != nil && strings.HasPrefix(pkg.Path(), repository) && t.Obj().Exported() {
-			d.typeName(t.Obj())
+			d.addType(t.Obj())
 		}
 	case *types.Pointer:
-		d.reach(t.Elem())
+		d.addUsedTypes(t.Elem())
 	case *types.Slice:
-		d.reach(t.Elem())
+		d.addUsedTypes(t.Elem())
 	case *types.Map:
-		d.reach(t.Key())
-		d.reach(t.Elem())
+		d.addUsedTypes(t.Key())
+		d.addUsedTypes(t.Elem())
 	case *types.Chan:
-		d.reach(t.Elem())
+		d.addUsedTypes(t.Elem())
 	case *types.Signature:
 		for _, tuple := range []*types.Tuple{t.Params(), t.Results()} {
 			for v := range tuple.Variables() {
-				d.reach(v.Type())
+				d.addUsedTypes(v.Type())
 			}
 		}
 	case *types.Interface:
 		for method := range t.Methods() {
-			d.reach(method.Type())
+			d.addUsedTypes(method.Type())
 		}
 	}
 }
@@ -237,8 +238,8 @@ func protocol() []string {
 	for _, file := range []protoreflect.FileDescriptor{
 		proto.File_plugins_proto_plugin_proto, proto.File_plugins_proto_mail_proto, proto.File_plugins_proto_dns_proto, proto.File_plugins_proto_sending_proto, proto.File_plugins_proto_options_proto,
 	} {
-		lines = append(lines, messages(file.Messages())...)
-		lines = append(lines, enums(file.Enums())...)
+		lines = append(lines, messageLines(file.Messages())...)
+		lines = append(lines, enumLines(file.Enums())...)
 		for i := range file.Services().Len() {
 			methods := file.Services().Get(i).Methods()
 			for j := range methods.Len() {
@@ -251,7 +252,7 @@ func protocol() []string {
 	return lines
 }
 
-func messages(all protoreflect.MessageDescriptors) (lines []string) {
+func messageLines(all protoreflect.MessageDescriptors) (lines []string) {
 	for i := range all.Len() {
 		m := all.Get(i)
 		lines = append(lines, fmt.Sprintf("message %s", m.FullName()))
@@ -266,13 +267,13 @@ func messages(all protoreflect.MessageDescriptors) (lines []string) {
 			}
 			lines = append(lines, fmt.Sprintf("field %s = %d %s %s", f.FullName(), f.Number(), f.Cardinality(), fieldType))
 		}
-		lines = append(lines, messages(m.Messages())...)
-		lines = append(lines, enums(m.Enums())...)
+		lines = append(lines, messageLines(m.Messages())...)
+		lines = append(lines, enumLines(m.Enums())...)
 	}
 	return lines
 }
 
-func enums(all protoreflect.EnumDescriptors) (lines []string) {
+func enumLines(all protoreflect.EnumDescriptors) (lines []string) {
 	for i := range all.Len() {
 		values := all.Get(i).Values()
 		for j := range values.Len() {

@@ -39,8 +39,9 @@ func QuoteText(text string) string {
 	return b.String()
 }
 
-// UnquoteText returns the joined strings of a TXT content in the format of zone files. It returns a
-// content that does not begin with a quote unchanged. It fails if quotes or escapes are malformed.
+// UnquoteText returns the joined strings of a TXT content in the format of zone files. Content that
+// does not begin with a quote is returned unchanged. UnquoteText fails if quotes or escapes are
+// malformed.
 func UnquoteText(content string) (string, error) {
 	if !strings.HasPrefix(content, `"`) {
 		return content, nil

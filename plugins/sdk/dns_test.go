@@ -52,7 +52,7 @@ func TestUnquoteTextInvertsQuoteText(t *testing.T) {
 
 func TestReadAndWriteContent(t *testing.T) {
 	for _, tt := range []struct {
-		of             dns.Type
+		recordType     dns.Type
 		content, value string
 	}{
 		{dns.CNAME, "target.example.", "target.example"},
@@ -62,12 +62,12 @@ func TestReadAndWriteContent(t *testing.T) {
 		{dns.TXT, `"a b"`, "a b"},
 		{"A", "192.0.2.1", "192.0.2.1"},
 	} {
-		value, err := sdk.ReadContent(tt.of, tt.content)
+		value, err := sdk.ReadContent(tt.recordType, tt.content)
 		if value != tt.value || err != nil {
-			t.Errorf("%s %s is read as %q, %v", tt.of, tt.content, value, err)
+			t.Errorf("%s %s is read as %q, %v", tt.recordType, tt.content, value, err)
 		}
-		if got := sdk.WriteContent(tt.of, value); got != tt.content {
-			t.Errorf("%s %s is written as %s", tt.of, value, got)
+		if got := sdk.WriteContent(tt.recordType, value); got != tt.content {
+			t.Errorf("%s %s is written as %s", tt.recordType, value, got)
 		}
 	}
 	if got, _ := sdk.ReadContent(dns.MX, "10  Mail.Example"); got != "10 mail.example" {
@@ -78,7 +78,7 @@ func TestReadAndWriteContent(t *testing.T) {
 	}
 }
 
-// oneZone is a provider with one zone. Its only method that may be called is Records.
+// oneZone is a provider with one zone. Only its method Records may be called.
 type oneZone struct {
 	sdk.DNSProvider
 	sets []dns.RRSet
@@ -94,11 +94,11 @@ func TestReadBackComparesTheZoneWithTheChanges(t *testing.T) {
 		zone oneZone
 		kind outcome.Kind // 0 for success
 	}{
-		"written":               {oneZone{sets: []dns.RRSet{want}}, 0},
-		"not written":           {oneZone{}, outcome.Broken},
-		"the read is refused":   {oneZone{err: sdk.CredentialRefused("x")}, outcome.Unknown},
-		"the read is cut":       {oneZone{err: sdk.UnknownEffect("x")}, outcome.Unknown},
-		"the read is malformed": {oneZone{err: sdk.BrokenAnswer("x")}, outcome.Broken},
+		"written":                         {oneZone{sets: []dns.RRSet{want}}, 0},
+		"not written":                     {oneZone{}, outcome.Broken},
+		"the read is refused":             {oneZone{err: sdk.CredentialRefused("x")}, outcome.Unknown},
+		"the read has an unknown outcome": {oneZone{err: sdk.UnknownEffect("x")}, outcome.Unknown},
+		"the read is malformed":           {oneZone{err: sdk.BrokenAnswer("x")}, outcome.Broken},
 	} {
 		sets, err := sdk.ReadBack(t.Context(), tt.zone, dns.Zone{}, changes)
 		if outcome.KindOf(err) != tt.kind || (err == nil) != (len(sets) == 1) {

@@ -24,7 +24,7 @@ import (
 // WithMaxAnswer changes it for a call.
 const MaxAnswer = 1 << 20
 
-// ErrAnswerTooLarge is the error of a read after an answer has reached its limit.
+// ErrAnswerTooLarge is the error of reading an answer that is longer than its limit.
 var ErrAnswerTooLarge = errors.New("the provider's answer is too large")
 
 type maxAnswerKey struct{}
@@ -76,7 +76,7 @@ type hostLimiter struct{ next http.RoundTripper }
 func (l hostLimiter) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !wire.MayConnect(r.Context(), r.URL.Hostname()) {
 		if r.Body != nil {
-			_ = r.Body.Close() // a transport closes the body, even after an error
+			_ = r.Body.Close() // http.RoundTripper requires that the body is closed, also after an error
 		}
 		return nil, ErrHostNotNamed
 	}

@@ -31,17 +31,17 @@ func startProvider(t *testing.T, answer http.HandlerFunc) string {
 
 func get(t *testing.T, url string) (*http.Response, []byte, error) {
 	t.Helper()
-	q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := NewHTTPClient(4 * time.Minute).Do(q)
+	answer, err := NewHTTPClient(4 * time.Minute).Do(request)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = a.Body.Close() }()
-	body, err := io.ReadAll(a.Body)
-	return a, body, err
+	defer func() { _ = answer.Body.Close() }()
+	body, err := io.ReadAll(answer.Body)
+	return answer, body, err
 }
 
 // TestRequestsGoOnlyToNamedHosts sends requests and opens connections in a call whose plugin names
@@ -77,8 +77,8 @@ func TestRequestsGoOnlyToNamedHosts(t *testing.T) {
 			t.Errorf("NewDialer to %s: %v; allowed: %t", address, err, allowed)
 		}
 	}
-	if o := outcome.KindOf(TransportError(ErrHostNotNamed)); o != outcome.Broken {
-		t.Errorf("the outcome is %v", o)
+	if kind := outcome.KindOf(TransportError(ErrHostNotNamed)); kind != outcome.Broken {
+		t.Errorf("the outcome is %v", kind)
 	}
 	if _, _, err := get(t, local); err != nil {
 		t.Errorf("a request outside a call: %v", err)
@@ -106,9 +106,9 @@ func TestAnswersAreLimitedInSize(t *testing.T) {
 					return
 				}
 				w.Header().Set("Content-Encoding", "gzip")
-				z := gzip.NewWriter(w)
-				_, _ = z.Write(body)
-				_ = z.Close()
+				compressor := gzip.NewWriter(w)
+				_, _ = compressor.Write(body)
+				_ = compressor.Close()
 			})
 			_, got, err := get(t, url)
 			if len(got) != tt.length || !errors.Is(err, tt.err) || (tt.err == nil) != (err == nil) {
@@ -138,19 +138,19 @@ func TestEnvironmentProxiesAreIgnored(t *testing.T) {
 	c := pluginCommand(t, "fetch", "http://provider.invalid/")
 	c.Env = append(c.Env, "HTTP_PROXY="+proxy, "http_proxy="+proxy, "NO_PROXY=", "no_proxy=")
 	if output, err := c.CombinedOutput(); err == nil || called {
-		t.Fatalf("it went through the proxy: %v, %s", err, output)
+		t.Fatalf("the request went through the proxy: %v, %s", err, output)
 	}
 }
 
 func TestCallsTimeOut(t *testing.T) {
-	end := make(chan struct{})
-	url := startProvider(t, func(http.ResponseWriter, *http.Request) { <-end })
-	t.Cleanup(func() { close(end) }) // must run before server.Close, which waits for the handler
+	release := make(chan struct{})
+	url := startProvider(t, func(http.ResponseWriter, *http.Request) { <-release })
+	t.Cleanup(func() { close(release) }) // must run before server.Close, which waits for the handler
 	c := NewHTTPClient(50 * time.Millisecond)
 	a, err := c.Get(url)
 	if err == nil {
 		_ = a.Body.Close()
-		t.Fatal("it waited")
+		t.Fatal("the call did not time out")
 	}
 }
 
@@ -171,16 +171,16 @@ func TestSpansNameNoCustomers(t *testing.T) {
 	if path != "/v1.0/domains/customer.example?code=hunter2" {
 		t.Fatalf("the provider was asked for %s", path)
 	}
-	all := spans.GetSpans()
-	if len(all) != 1 || !strings.Contains(traceparent, all[0].SpanContext.SpanID().String()) {
-		t.Fatalf("%d spans; the provider saw traceparent %q", len(all), traceparent)
+	recorded := spans.GetSpans()
+	if len(recorded) != 1 || !strings.Contains(traceparent, recorded[0].SpanContext.SpanID().String()) {
+		t.Fatalf("%d spans; the provider saw traceparent %q", len(recorded), traceparent)
 	}
-	for _, a := range all[0].Attributes {
+	for _, a := range recorded[0].Attributes {
 		if v := a.Value.String(); strings.Contains(v, "customer") || strings.Contains(v, "hunter2") {
 			t.Errorf("%s = %s", a.Key, v)
 		}
 	}
-	if strings.Contains(all[0].Name, "customer") {
-		t.Errorf("the span is called %s", all[0].Name)
+	if strings.Contains(recorded[0].Name, "customer") {
+		t.Errorf("the span is called %s", recorded[0].Name)
 	}
 }

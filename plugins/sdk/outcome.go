@@ -47,8 +47,8 @@ func OutcomeOf(err error) Outcome {
 // NewSecret returns a Secret with the given text. It is meant for tests.
 func NewSecret(value string) Secret { return secret.New(value) }
 
-// Misconfigured returns a refusal for a connection with an invalid setting. The plugin detects it
-// before it calls the provider.
+// Misconfigured returns a refusal for a connection with an invalid setting. The plugin returns it
+// without a call to the provider.
 func Misconfigured(setting, detail string) error {
 	return &outcome.Error{Kind: outcome.Refused, Code: fault.InvalidRequest, Cause: outcome.CauseSetting + setting, Detail: setting + ": " + detail}
 }
@@ -102,8 +102,8 @@ func UnknownEffect(cause string) error {
 
 // TransportError classifies the error of a request that got no complete answer. The request changed
 // nothing if no connection could be opened, if Waits held it back, or for ErrPrivateAddress and
-// ErrHostNotNamed. After a cancellation or a timeout, even while the connection is opened, the
-// effect of the request is unknown. The effect is also unknown after any other error of the
+// ErrHostNotNamed. After a cancellation or a timeout, even while the connection is being opened,
+// the effect of the request is unknown. The effect is also unknown after any other error of the
 // connection. An answer over its limit becomes AnswerTooLarge.
 func TransportError(err error) error {
 	var opErr *net.OpError

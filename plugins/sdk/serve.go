@@ -16,8 +16,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/wire"
 )
 
-// flushTime is the timeout for exporting the last spans before the process exits.
-const flushTime = time.Second
+// flushTimeout limits the export of the last spans before the process exits.
+const flushTimeout = time.Second
 
 // Exit codes of a plugin binary.
 const (
@@ -46,12 +46,12 @@ func serveHost(plugin Plugin) int {
 	log := newLog(os.Stderr, plugin.Describe.Name)
 	flush := startTelemetry(plugin.Describe, log)
 	flushSpans := func() {
-		ctx, cancel := context.WithTimeout(context.Background(), flushTime)
+		ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
 		defer cancel()
 		flush(ctx)
 	}
 	go func() {
-		<-stdinClosed(os.Stdin)
+		<-watchStdin(os.Stdin)
 		flushSpans()
 		os.Exit(exitDone)
 	}()
@@ -94,11 +94,11 @@ func describe(d Description, stdout, stderr io.Writer) int {
 	return exitDone
 }
 
-// stdinClosed returns a channel that is closed at the end of standard input. The host has the other
+// watchStdin returns a channel that is closed at the end of standard input. The host has the other
 // end of the pipe open, and the kernel closes that end if the host is killed. If standard input is
 // neither a pipe nor a socket, but for example a terminal or /dev/null, the channel is never
 // closed.
-func stdinClosed(stdin *os.File) <-chan struct{} {
+func watchStdin(stdin *os.File) <-chan struct{} {
 	closed := make(chan struct{})
 	info, err := stdin.Stat()
 	if err != nil || info.Mode()&(os.ModeNamedPipe|os.ModeSocket) == 0 {

@@ -50,8 +50,8 @@ func testSimulator(o simulate.Options) (http.Handler, simulate.Ready, error) {
 	if strings.HasSuffix(o.DataDir, "unusable") {
 		return nil, simulate.Ready{}, errors.New("the folder is unusable")
 	}
-	says := func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, o.DataDir+" "+o.World) }
-	return http.HandlerFunc(says), simulate.Ready{
+	answerOptions := func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, o.DataDir+" "+o.World) }
+	return http.HandlerFunc(answerOptions), simulate.Ready{
 		Provider: "test", URL: o.URL, Settings: map[string]string{"url": o.URL},
 		Secrets: map[string]string{"client_secret": "s"}, Control: []string{"tenants"},
 	}, nil
@@ -72,15 +72,15 @@ func TestCommandsPrintAndExitAsDocumented(t *testing.T) {
 		stdout string
 		stderr string
 	}{
-		{"by hand", nil, 2, "", "is a plugin of tenantry"},
+		{"no arguments", nil, 2, "", "is a plugin of tenantry"},
 		{"an unknown command", []string{"serve"}, 2, "", "describe | simulate"},
 		{"--version", []string{"--version"}, 0, "test 0.1.0\n", ""},
 		{"describe", []string{"describe"}, 0, `"window_seconds": 1.5`, ""},
 		{"simulate without a simulator", []string{"simulate", "--data", "x"}, 2, "", "has no simulator"},
 		{"simulate without a folder", []string{"simulate"}, 2, "", "--data"},
 		{"simulate on every address", []string{"simulate", "--data", "x", "--listen", ":0"}, 2, "", "loopback"},
-		{"simulate on an outside address", []string{"simulate", "--data", "x", "--listen", "0.0.0.0:0"}, 2, "", "loopback"},
-		{"simulate with more", []string{"simulate", "--data", "x", "more"}, 2, "", "unexpected"},
+		{"simulate on the unspecified address", []string{"simulate", "--data", "x", "--listen", "0.0.0.0:0"}, 2, "", "loopback"},
+		{"simulate with an extra argument", []string{"simulate", "--data", "x", "more"}, 2, "", "unexpected"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := pluginCommand(t, "plain", tt.args...)
@@ -152,12 +152,12 @@ func TestSimulatorServesUntilStopped(t *testing.T) {
 			if ready.Provider != "test" || ready.Settings["url"] != ready.URL || ready.Control[0] != "tenants" {
 				t.Fatalf("ready: %+v", ready)
 			}
-			a, err := http.Get(ready.URL)
+			answer, err := http.Get(ready.URL)
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer func() { _ = a.Body.Close() }()
-			if body, _ := io.ReadAll(a.Body); string(body) != "folder http://world" {
+			defer func() { _ = answer.Body.Close() }()
+			if body, _ := io.ReadAll(answer.Body); string(body) != "folder http://world" {
 				t.Fatalf("the simulator answered %q", body)
 			}
 			if err := tt.stop(c, stdin); err != nil {
@@ -175,11 +175,11 @@ func TestSimulatorServesUntilStopped(t *testing.T) {
 func TestSimulatorKeepsRunningWithoutStandardInput(t *testing.T) {
 	c := pluginCommand(t, "simulator", "simulate", "--data", "folder")
 	ready := startSimulator(t, c)
-	a, err := http.Get(ready.URL)
+	answer, err := http.Get(ready.URL)
 	if err != nil {
 		t.Fatalf("the simulator does not answer: %v", err)
 	}
-	_ = a.Body.Close()
+	_ = answer.Body.Close()
 	if err := c.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}

@@ -40,7 +40,7 @@ func runSimulator(p Plugin, args []string, stdout, stderr io.Writer) int {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
-		<-stdinClosed(os.Stdin)
+		<-watchStdin(os.Stdin)
 		cancel()
 	}()
 	if err := serveSimulator(ctx, p, f, stdout, stderr); err != nil {
@@ -92,19 +92,19 @@ func serveSimulator(ctx context.Context, p Plugin, f simulatorFlags, stdout, std
 	}
 	ready.Address = ln.Addr().String()
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(ln) }()
+	serveErr := make(chan error, 1)
+	go func() { serveErr <- server.Serve(ln) }()
 	if err := json.NewEncoder(stdout).Encode(ready); err != nil {
 		return fmt.Errorf("print the ready line: %w", err)
 	}
 	select {
-	case err := <-served:
+	case err := <-serveErr:
 		return err
 	case <-ctx.Done():
 	}
-	grace, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	shutdownCtx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
-	if server.Shutdown(grace) != nil {
+	if server.Shutdown(shutdownCtx) != nil {
 		_ = server.Close()
 	}
 	return nil

@@ -75,18 +75,18 @@ func (w *Waits) Left(ctx context.Context, scopes ...string) time.Duration {
 			delete(w.until, scope)
 		}
 	}
-	left := time.Duration(0)
+	remaining := time.Duration(0)
 	for _, scope := range scopes {
-		left = max(left, w.until[scope].Sub(now))
+		remaining = max(remaining, w.until[scope].Sub(now))
 	}
 	host := w.host
 	w.mu.Unlock()
-	if host != nil && left == 0 {
+	if host != nil && remaining == 0 {
 		for _, scope := range scopes {
-			left = max(left, host.Wait(ctx, scope, 0))
+			remaining = max(remaining, host.Wait(ctx, scope, 0))
 		}
 	}
-	return left
+	return remaining
 }
 
 // Check returns a Throttled outcome if the calls of the scopes have to wait.

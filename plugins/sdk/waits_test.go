@@ -13,7 +13,7 @@ import (
 	"github.com/tenantry/tenantry/core/outcome"
 )
 
-// hostStore replaces the waits that the host shares.
+// hostStore is a ports.Waits in memory. It replaces the host.
 type hostStore map[string]time.Duration
 
 func (s hostStore) Wait(_ context.Context, scope string, atLeast time.Duration) time.Duration {
@@ -66,9 +66,9 @@ func TestNilWaitsHoldNothingBack(t *testing.T) {
 // TestClientObservesRetryAfter checks that a client sends nothing while its scope has to wait.
 func TestClientObservesRetryAfter(t *testing.T) {
 	for _, tt := range []struct {
-		status int
-		header string
-		held   bool
+		status    int
+		header    string
+		throttled bool
 	}{
 		{429, "7", true}, {503, "7", true}, {429, "", false}, {429, "soon", false}, {500, "7", false}, {200, "7", false},
 	} {
@@ -95,9 +95,9 @@ func TestClientObservesRetryAfter(t *testing.T) {
 			t.Fatal(err)
 		}
 		err := get("key")
-		var o *outcome.Error
-		throttled := errors.As(err, &o) && o.Kind == outcome.Throttled && o.RetryAfter == 7*time.Second && calls == 1
-		if throttled != tt.held || !tt.held && err != nil {
+		var result *outcome.Error
+		throttled := errors.As(err, &result) && result.Kind == outcome.Throttled && result.RetryAfter == 7*time.Second && calls == 1
+		if throttled != tt.throttled || !tt.throttled && err != nil {
 			t.Errorf("%d, Retry-After %q: %v after %d calls", tt.status, tt.header, err, calls)
 		}
 		if err := get("other key"); err != nil {

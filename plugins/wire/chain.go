@@ -267,9 +267,9 @@ func snakeCase(name string) string {
 	return out.String()
 }
 
-// CutReads returns an interceptor that changes the outcome of reads. If the connection was cut, it
-// replaces Unknown by Down, because a read has no effect.
-func CutReads() Interceptor {
+// CutReadsAsDown returns an interceptor that changes the outcome of reads. If the connection was
+// cut, it replaces Unknown by Down, because a read has no effect.
+func CutReadsAsDown() Interceptor {
 	return func(ctx context.Context, c Call, next func(context.Context) error) error {
 		err := next(ctx)
 		var cutErr *outcome.Error

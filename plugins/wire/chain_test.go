@@ -80,21 +80,21 @@ var sampleZone = dns.Zone{ID: "z", Name: "a.test"}
 func TestProbeIsAReadOfTheSameProvider(t *testing.T) {
 	var probe Call
 	var sendErr error
-	toProbe := func(ctx context.Context, c Call, _ func(context.Context) error) error {
+	sendProbe := func(ctx context.Context, c Call, _ func(context.Context) error) error {
 		probe = c.Probe()
 		sendErr = probe.Send(ctx)
 		return errors.New("only the probe is sent")
 	}
 	mail, zones, sending := &recordingPlatform{}, &recordingDNS{}, &recordingSending{}
-	_ = MailInProcess(mail, toProbe).For("t-1").RemoveRules(t.Context())
+	_ = MailInProcess(mail, sendProbe).For("t-1").RemoveRules(t.Context())
 	if probe.Operation != "profile" || !probe.ReadOnly || probe.Tenant() != "t-1" || sendErr != nil || !strings.HasPrefix(mail.lastCall, "Profile") {
 		t.Errorf("mail: %+v, %v, %s", probe, sendErr, mail.lastCall)
 	}
-	_, _ = DNSInProcess(zones, toProbe).Apply(t.Context(), sampleZone, nil)
+	_, _ = DNSInProcess(zones, sendProbe).Apply(t.Context(), sampleZone, nil)
 	if probe.Operation != "zone" || !probe.ReadOnly || sendErr != nil {
 		t.Errorf("DNS: %+v, %v", probe, sendErr)
 	}
-	_ = SendingInProcess(sending, toProbe).Remove(t.Context(), "a")
+	_ = SendingInProcess(sending, sendProbe).Remove(t.Context(), "a")
 	if probe.Operation != "check" || !probe.ReadOnly || sendErr != nil {
 		t.Errorf("sending: %+v, %v", probe, sendErr)
 	}
@@ -150,7 +150,7 @@ func TestTextsOfACallHaveNoSecrets(t *testing.T) {
 	}
 }
 
-// linkPlatform starts sign-ins.
+// linkPlatform is a platform whose sign-ins all have the same link.
 type linkPlatform struct{ ports.SendingPlatform }
 
 func (linkPlatform) StartSignIn(context.Context, string) (integration.SignIn, error) {
@@ -196,11 +196,11 @@ func TestFenceGuardsWrites(t *testing.T) {
 	}
 	for name, provider := range map[string]ports.DNSProvider{"direct": &recordingDNS{}, "with a chain": DNSInProcess(&recordingDNS{})} {
 		guarded = 0
-		at := Fence{}.DNS(provider, guard)
-		if _, err := at.Check(t.Context()); err != nil || guarded != 0 {
+		fenced := Fence{}.DNS(provider, guard)
+		if _, err := fenced.Check(t.Context()); err != nil || guarded != 0 {
 			t.Errorf("%s: a read: %v, %d guarded", name, err, guarded)
 		}
-		if _, err := at.Apply(t.Context(), sampleZone, nil); err != nil || guarded != 1 {
+		if _, err := fenced.Apply(t.Context(), sampleZone, nil); err != nil || guarded != 1 {
 			t.Errorf("%s: a write: %v, %d guarded", name, err, guarded)
 		}
 	}

@@ -114,11 +114,11 @@ func convertList[A, B any](list []A, convert func(A) B) []B {
 	if len(list) == 0 {
 		return nil
 	}
-	out := make([]B, len(list))
+	converted := make([]B, len(list))
 	for i, a := range list {
-		out[i] = convert(a)
+		converted[i] = convert(a)
 	}
-	return out
+	return converted
 }
 
 // convertCounts converts the values of a map to a different integer type. It returns nil for an

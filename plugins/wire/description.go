@@ -102,8 +102,8 @@ type Field struct {
 	Account bool
 }
 
-// Budget is a rate limit of the provider: at most Limit calls in Window for each tenant, credential
-// or egress address. Key selects one of the three: "tenant", "credential" or "egress".
+// Budget is a rate limit of the provider: at most Limit requests in Window for each tenant,
+// credential or egress address. Key selects one of the three: "tenant", "credential" or "egress".
 type Budget struct {
 	Key    string
 	Limit  int

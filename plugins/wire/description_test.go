@@ -64,9 +64,9 @@ func TestFingerprintIsUniquePerConnection(t *testing.T) {
 			t.Errorf("%q is not a SHA-256 in hex", print)
 		}
 	}
-	one := Connection{Settings: map[string]string{"a": "1", "b": "2", "c": "3"}}
-	two := Connection{Settings: map[string]string{"c": "3", "b": "2", "a": "1"}, Secrets: text()}
-	if one.Fingerprint() != two.Fingerprint() {
+	connection := Connection{Settings: map[string]string{"a": "1", "b": "2", "c": "3"}}
+	reordered := Connection{Settings: map[string]string{"c": "3", "b": "2", "a": "1"}, Secrets: text()}
+	if connection.Fingerprint() != reordered.Fingerprint() {
 		t.Error("equal connections have different fingerprints")
 	}
 }

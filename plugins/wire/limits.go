@@ -58,7 +58,7 @@ func (l Limits) Output(cmd *exec.Cmd, most int) ([]byte, error) {
 	return output.text, err
 }
 
-// limitedBuffer stores what is written to it, up to a limit. left is negative if more than the
+// limitedBuffer stores what is written to it, up to a limit. remaining is negative if more than the
 // limit was written.
 type limitedBuffer struct {
 	text      []byte

@@ -55,7 +55,7 @@ func TestLimitsAreInForce(t *testing.T) {
 	}
 	want := Limits{Memory: 300 << 20, OpenFiles: 200, Processes: 100}
 	if os.Geteuid() == 0 {
-		want.Processes = 0 // for root the kernel does not enforce it
+		want.Processes = 0 // the kernel does not enforce this limit for root
 	}
 	if p.Limits() != want {
 		t.Errorf("in force: %s, want %s", p.Limits(), want)

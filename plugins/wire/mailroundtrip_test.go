@@ -64,8 +64,8 @@ func connectInMemory(t *testing.T, server *grpc.Server) *grpc.ClientConn {
 	return conn
 }
 
-// checkCall calls a method of both values, and checks that remote answers as direct does.
-func checkCall(t *testing.T, method string, args []reflect.Value, remote, direct any) {
+// requireSameAnswer calls a method of remote and of direct, and checks that both return the same.
+func requireSameAnswer(t *testing.T, method string, args []reflect.Value, remote, direct any) {
 	t.Helper()
 	got := results(reflect.ValueOf(remote).MethodByName(method).Call(args))
 	want := results(reflect.ValueOf(direct).MethodByName(method).Call(args))
@@ -96,7 +96,7 @@ func TestEveryMailMethodCrossesTheWire(t *testing.T) {
 			methods++
 			t.Run(m.Name, func(t *testing.T) {
 				args := arguments(t, m.Type)
-				checkCall(t, m.Name, args, pair.remote, pair.direct)
+				requireSameAnswer(t, m.Name, args, pair.remote, pair.direct)
 				if served.lastCall != direct.lastCall || !strings.HasPrefix(served.lastCall, m.Name) {
 					t.Errorf("the author's code received\n%s, in a direct call\n%s", served.lastCall, direct.lastCall)
 				}
@@ -119,7 +119,7 @@ func arguments(t *testing.T, m reflect.Type) []reflect.Value {
 	return args
 }
 
-// listedStates has a state for each type of which the host takes only the listed values.
+// listedStates has a valid value for each type for which docs/plugin-protocol.md lists the values.
 var listedStates = map[reflect.Type]string{
 	reflect.TypeFor[tenant.Bootstrap]():         string(tenant.BootstrapFailed),
 	reflect.TypeFor[tenant.BootstrapStep]():     string(tenant.StepGrantRole),
@@ -168,11 +168,11 @@ func fill(v reflect.Value, at string) {
 }
 
 func results(values []reflect.Value) []any {
-	var all []any
+	var results []any
 	for _, v := range values {
-		all = append(all, v.Interface())
+		results = append(results, v.Interface())
 	}
-	return all
+	return results
 }
 
 func TestConnectionCrossesTheWire(t *testing.T) {
@@ -191,11 +191,11 @@ func TestConnectionCrossesTheWire(t *testing.T) {
 
 func TestRequestIDAndDeadlineCrossTheWire(t *testing.T) {
 	var id string
-	var left time.Duration
+	var timeLeft time.Duration
 	platform := mailOverWire(t, &recordingPlatform{profile: func(ctx context.Context) (tenant.Profile, error) {
 		id = ports.RequestID(ctx)
 		deadline, _ := ctx.Deadline()
-		left = time.Until(deadline)
+		timeLeft = time.Until(deadline)
 		return tenant.Profile{}, nil
 	}}, nil, nil)
 	ctx, cancel := context.WithTimeout(ports.WithRequestID(t.Context(), "req-7"), time.Minute)
@@ -203,8 +203,8 @@ func TestRequestIDAndDeadlineCrossTheWire(t *testing.T) {
 	if _, err := platform.For("t").Profile(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if id != "req-7" || left <= 0 || left > time.Minute {
-		t.Fatalf("the author saw request id %q and %s left", id, left)
+	if id != "req-7" || timeLeft <= 0 || timeLeft > time.Minute {
+		t.Fatalf("the author saw request id %q and %s left", id, timeLeft)
 	}
 }
 

@@ -86,14 +86,14 @@ func classify(err error) *outcome.Error {
 	}
 }
 
-// undecodable is the beginning of the text of a codes.Internal status if grpc-go cannot decode an
-// answer. Only this text distinguishes such a status from an answer that was cut off.
-const undecodable = "grpc: failed to unmarshal the received message"
+// undecodablePrefix is the beginning of the text of a codes.Internal status if grpc-go cannot
+// decode an answer. Only this text distinguishes such a status from an answer that was cut off.
+const undecodablePrefix = "grpc: failed to unmarshal the received message"
 
 // fromStatus converts a gRPC error of a call to an outcome. The outcome is Unknown if the plugin
 // may have executed the call. This also applies to reads, although they have no effect, see
-// CutReads. ctx is the context of the call. grpc-go reports codes.Canceled in two cases: the caller
-// cancelled ctx, or the connection was closed because the process had ended.
+// CutReadsAsDown. ctx is the context of the call. grpc-go reports codes.Canceled in two cases: the
+// caller cancelled ctx, or the connection was closed because the process had ended.
 func fromStatus(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -106,7 +106,7 @@ func fromStatus(ctx context.Context, err error) error {
 	}
 	switch st.Code() {
 	case codes.Internal:
-		if strings.HasPrefix(st.Message(), undecodable) {
+		if strings.HasPrefix(st.Message(), undecodablePrefix) {
 			return &outcome.Error{Kind: outcome.Broken, Cause: CauseProtocol, Detail: "the plugin's answer is not valid"}
 		}
 	case codes.DeadlineExceeded:

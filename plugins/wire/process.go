@@ -162,12 +162,12 @@ func (p *Process) ExplainExit(err error) error {
 // Ping runs the health check of the process. It fails if the plugin does not answer, or reports
 // that it is not serving.
 func (p *Process) Ping(ctx context.Context) error {
-	a, err := grpc_health_v1.NewHealthClient(p.conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: plugin.GRPCServiceName})
+	answer, err := grpc_health_v1.NewHealthClient(p.conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: plugin.GRPCServiceName})
 	if err != nil {
 		return fromStatus(ctx, err)
 	}
-	if a.GetStatus() != grpc_health_v1.HealthCheckResponse_SERVING {
-		return fmt.Errorf("the plugin says it is %s", a.GetStatus())
+	if answer.GetStatus() != grpc_health_v1.HealthCheckResponse_SERVING {
+		return fmt.Errorf("the plugin says it is %s", answer.GetStatus())
 	}
 	return nil
 }

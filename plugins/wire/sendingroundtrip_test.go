@@ -84,7 +84,7 @@ func TestEverySendingMethodCrossesTheWire(t *testing.T) {
 		methods++
 		t.Run(m.Name, func(t *testing.T) {
 			args := arguments(t, m.Type)
-			checkCall(t, m.Name, args, remote, direct)
+			requireSameAnswer(t, m.Name, args, remote, direct)
 			if served.lastCall != direct.lastCall || !strings.HasPrefix(served.lastCall, m.Name) {
 				t.Errorf("the author's code received\n%s, in a direct call\n%s", served.lastCall, direct.lastCall)
 			}

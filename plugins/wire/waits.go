@@ -64,7 +64,7 @@ type waitStream interface {
 // the store can combine them. A request that panics gets no answer, and the plugin then uses the
 // waits of its own process.
 func answerWaits(ctx context.Context, stream waitStream, store ports.Waits) {
-	var sending sync.Mutex
+	var sendMu sync.Mutex
 	slots := make(chan struct{}, maxWaitRequests)
 	for {
 		q, err := stream.Recv()
@@ -79,8 +79,8 @@ func answerWaits(ctx context.Context, stream waitStream, store ports.Waits) {
 				atLeast := min(max(q.GetAtLeast().AsDuration(), 0), maxSharedWait)
 				answer.Left = durationpb.New(store.Wait(ctx, sanitize(scope), atLeast))
 			}
-			sending.Lock()
-			defer sending.Unlock()
+			sendMu.Lock()
+			defer sendMu.Unlock()
 			_ = stream.Send(answer) // after an error the stream has ended
 		}, func(*panics.Error) {})
 	}
@@ -104,7 +104,7 @@ type hostWaits struct {
 	stream proto.Plugin_ShareWaitsServer
 	ended  <-chan struct{}
 
-	sending sync.Mutex
+	sendMu  sync.Mutex
 	mu      sync.Mutex
 	lastID  uint64
 	answers map[uint64]chan time.Duration // by the id of the request
@@ -139,8 +139,8 @@ func (h *hostWaits) Wait(ctx context.Context, scope string, atLeast time.Duratio
 }
 
 func (h *hostWaits) send(q *proto.WaitRequest) error {
-	h.sending.Lock()
-	defer h.sending.Unlock()
+	h.sendMu.Lock()
+	defer h.sendMu.Unlock()
 	return h.stream.Send(q)
 }
 

@@ -28,8 +28,8 @@ func (r *failureRecorder) stop() {
 	runtime.Goexit()
 }
 
-// fails runs a check with a failureRecorder and reports whether the check failed.
-func fails(t *testing.T, run func(T)) bool {
+// checkFails runs a check with a failureRecorder and reports whether the check failed.
+func checkFails(t *testing.T, run func(T)) bool {
 	r := &failureRecorder{T: t}
 	done := make(chan struct{})
 	go func() {

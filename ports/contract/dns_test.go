@@ -58,7 +58,7 @@ func TestDNSReaderSuiteDetectsBrokenPromises(t *testing.T) {
 			for _, c := range dnsChecks {
 				env := newFakeEnv()
 				env.reader = brokenReader{env.fake.DNS, change}
-				if fails(t, func(t T) { c.run(t, env) }) {
+				if checkFails(t, func(t T) { c.run(t, env) }) {
 					return
 				}
 			}
@@ -144,8 +144,8 @@ func (b brokenProvider) Apply(ctx context.Context, z dns.Zone, changes []dns.Cha
 	return b.DNSProvider.Apply(ctx, z, changes)
 }
 
-// overwrite stores the wanted record sets without comparing the current ones.
-func overwrite(f *fake.DNSProvider, z dns.Zone, changes []dns.Change) []dns.RRSet {
+// overwriteSets stores the wanted record sets without comparing the current ones.
+func overwriteSets(f *fake.DNSProvider, z dns.Zone, changes []dns.Change) []dns.RRSet {
 	var after []dns.RRSet
 	for _, c := range changes {
 		f.Put(z.ID, c.After)
@@ -157,8 +157,9 @@ func overwrite(f *fake.DNSProvider, z dns.Zone, changes []dns.Change) []dns.RRSe
 // applyFunc is the Apply of a fake DNS provider.
 type applyFunc = func(*fake.DNSProvider, context.Context, dns.Zone, []dns.Change) ([]dns.RRSet, error)
 
-// applyEdited returns an Apply that edits each change before it passes the change to the fake.
-func applyEdited(edit func(dns.Change) dns.Change) applyFunc {
+// withEditedChanges returns an Apply that edits each change before it passes the change to the
+// fake.
+func withEditedChanges(edit func(dns.Change) dns.Change) applyFunc {
 	return func(f *fake.DNSProvider, ctx context.Context, z dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {
 		changes = slices.Clone(changes)
 		for i := range changes {
@@ -230,24 +231,24 @@ func TestDNSProviderSuiteDetectsBrokenPromises(t *testing.T) {
 			if err := dns.CheckChanges(z.Name, changes); err != nil || ctx.Err() != nil {
 				return nil, err
 			}
-			return overwrite(f, z, changes), nil
+			return overwriteSets(f, z, changes), nil
 		}},
 		"writes one change after the other": {apply: func(f *fake.DNSProvider, ctx context.Context, z dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {
-			var all []dns.RRSet
+			var written []dns.RRSet
 			for _, c := range changes {
 				sets, err := f.Apply(ctx, z, []dns.Change{c})
 				if err != nil {
 					return nil, err
 				}
-				all = append(all, sets...)
+				written = append(written, sets...)
 			}
-			return all, nil
+			return written, nil
 		}},
-		"writes the planned TTL over a changed one": {apply: applyEdited(func(c dns.Change) dns.Change {
+		"writes the planned TTL over a changed one": {apply: withEditedChanges(func(c dns.Change) dns.Change {
 			c.Before.TTL = -1
 			return c
 		})},
-		"appends instead of replacing": {apply: applyEdited(func(c dns.Change) dns.Change {
+		"appends instead of replacing": {apply: withEditedChanges(func(c dns.Change) dns.Change {
 			for _, v := range c.Before.Values {
 				if !slices.Contains(c.After.Values, v) && len(c.After.Values) > 0 {
 					c.After.Values = append(slices.Clone(c.After.Values), v)
@@ -255,7 +256,7 @@ func TestDNSProviderSuiteDetectsBrokenPromises(t *testing.T) {
 			}
 			return c
 		})},
-		"never removes": {apply: applyEdited(func(c dns.Change) dns.Change {
+		"never removes": {apply: withEditedChanges(func(c dns.Change) dns.Change {
 			if len(c.After.Values) == 0 {
 				return dns.Change{Before: c.Before, After: c.Before}
 			}
@@ -298,7 +299,7 @@ func TestDNSProviderSuiteDetectsBrokenPromises(t *testing.T) {
 				env := newProviderEnv()
 				b.DNSProvider = env.fake
 				env.provider = b
-				if fails(t, func(t T) { c.Run(t, env) }) {
+				if checkFails(t, func(t T) { c.Run(t, env) }) {
 					return
 				}
 			}
@@ -309,7 +310,7 @@ func TestDNSProviderSuiteDetectsBrokenPromises(t *testing.T) {
 		for _, c := range DNSProviderChecks() {
 			env := newProviderEnv()
 			env.refused = env.fake
-			if fails(t, func(t T) { c.Run(t, env) }) {
+			if checkFails(t, func(t T) { c.Run(t, env) }) {
 				return
 			}
 		}

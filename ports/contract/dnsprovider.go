@@ -56,9 +56,9 @@ func recordSet(name string, kind dns.Type, ttl int, values ...string) dns.RRSet 
 	return dns.RRSet{Name: name, Type: kind, TTL: ttl, Values: values}
 }
 
-// newTTL is the TTL of sets that the checks create. existingTTL is the TTL of most sets that exist
-// before a check. Many providers refuse a TTL of less than an hour, and some allow only a few
-// values.
+// newTTL is the TTL of sets that the checks create. existingTTL is the TTL of sets that exist
+// before a check and that the check changes. Many providers refuse a TTL of less than an hour, and
+// some allow only a few values.
 const (
 	newTTL      = 3600
 	existingTTL = 7200
@@ -134,16 +134,16 @@ var zoneReadChecks = []providerCheck{
 	}},
 	{"dns/read/finds-zone", "a zone is found by its apex", func(t T, env DNSProviderEnv) {
 		zone := env.NewZone(t)
-		z := findZone(t, env.Provider(), zone)
-		if z.Name != zone || z.ID == "" || z.Idle != "" || len(z.NameServers) == 0 || slices.Contains(z.NameServers, "") {
-			t.Fatalf("got %+v", z)
+		found := findZone(t, env.Provider(), zone)
+		if found.Name != zone || found.ID == "" || found.Idle != "" || len(found.NameServers) == 0 || slices.Contains(found.NameServers, "") {
+			t.Fatalf("got %+v", found)
 		}
 	}},
 	{"dns/read/apex-only", "a name below the apex is not a zone", func(t T, env DNSProviderEnv) {
 		zone := env.NewZone(t)
 		for _, name := range []string{"sub." + zone, "nobody-has-this." + zone, zone + ".example"} {
-			if z, err := env.Provider().Zone(callContext(t), name); !dns.IsNoZone(err) {
-				t.Fatalf("%s: got %+v, %v", name, z, err)
+			if found, err := env.Provider().Zone(callContext(t), name); !dns.IsNoZone(err) {
+				t.Fatalf("%s: got %+v, %v", name, found, err)
 			}
 		}
 	}},
@@ -182,8 +182,8 @@ var zoneReadChecks = []providerCheck{
 		requireEndOfContext(t, startWrite(ctx, env.Provider(), foundZone))
 		requireZone(t, env, zone)
 		if env, ok := env.(silentProviderEnv); ok {
-			p, asked, requireQuiet := env.Silent(t)
-			requireEndOfRequests(t, func(ctx context.Context) <-chan error { return startWrite(ctx, p, foundZone) }, asked, requireQuiet)
+			p, requested, requireQuiet := env.Silent(t)
+			requireEndOfRequests(t, func(ctx context.Context) <-chan error { return startWrite(ctx, p, foundZone) }, requested, requireQuiet)
 		}
 	}},
 }
@@ -217,9 +217,9 @@ func requireEndOfRequests(t T, start func(context.Context) <-chan error, request
 }
 
 // startWrite starts a write and returns a channel for its error.
-func startWrite(ctx context.Context, p ports.DNSProvider, at dns.Zone) <-chan error {
+func startWrite(ctx context.Context, p ports.DNSProvider, zone dns.Zone) <-chan error {
 	return startCall(func() error {
-		_, err := p.Apply(ctx, at, []dns.Change{{Before: recordSet(at.Name, dns.TXT, 0), After: recordSet(at.Name, dns.TXT, newTTL, "x")}})
+		_, err := p.Apply(ctx, zone, []dns.Change{{Before: recordSet(zone.Name, dns.TXT, 0), After: recordSet(zone.Name, dns.TXT, newTTL, "x")}})
 		return err
 	})
 }
@@ -254,7 +254,7 @@ func newMailRecords(zone string) []dns.RRSet {
 	}
 }
 
-func creations(sets []dns.RRSet) []dns.Change {
+func createChanges(sets []dns.RRSet) []dns.Change {
 	var changes []dns.Change
 	for _, s := range sets {
 		changes = append(changes, dns.Change{Before: recordSet(s.Name, s.Type, 0), After: s})
@@ -269,7 +269,7 @@ var zoneWriteChecks = []providerCheck{
 			env.Put(t, zone, s)
 		}
 		foundZone := findZone(t, env.Provider(), zone)
-		got, err := env.Provider().Apply(callContext(t), foundZone, creations(newMailRecords(zone)))
+		got, err := env.Provider().Apply(callContext(t), foundZone, createChanges(newMailRecords(zone)))
 		must(t, "apply", err)
 		if diff := cmp.Diff(sortedSets(newMailRecords(zone)), sortedSets(got)); diff != "" {
 			t.Fatalf("returned (-want +got):\n%s", diff)
@@ -282,11 +282,11 @@ var zoneWriteChecks = []providerCheck{
 		env.Put(t, zone, old)
 		foundZone := findZone(t, env.Provider(), zone)
 		want := recordSet(zone, dns.TXT, existingTTL, append(slices.Clone(old.Values), "MS=ms12345678")...)
-		seen := old
-		seen.TTL = 60 // a resolver shows the remaining TTL, and the write must keep the provider's TTL
+		planned := old
+		planned.TTL = 60 // a resolver shows the remaining TTL, and the write must keep the provider's TTL
 		after := want
 		after.TTL = 60
-		got, err := env.Provider().Apply(callContext(t), foundZone, []dns.Change{{Before: seen, After: after}})
+		got, err := env.Provider().Apply(callContext(t), foundZone, []dns.Change{{Before: planned, After: after}})
 		must(t, "apply", err)
 		if diff := cmp.Diff(sortedSets([]dns.RRSet{want}), sortedSets(got)); diff != "" {
 			t.Fatalf("returned (-want +got):\n%s", diff)
@@ -315,7 +315,7 @@ var zoneWriteChecks = []providerCheck{
 		zone := env.NewZone(t)
 		foundZone := findZone(t, env.Provider(), zone)
 		for range 2 {
-			got, err := env.Provider().Apply(callContext(t), foundZone, creations(newMailRecords(zone)))
+			got, err := env.Provider().Apply(callContext(t), foundZone, createChanges(newMailRecords(zone)))
 			must(t, "apply", err)
 			if diff := cmp.Diff(sortedSets(newMailRecords(zone)), sortedSets(got)); diff != "" {
 				t.Fatalf("returned (-want +got):\n%s", diff)
@@ -329,7 +329,7 @@ var zoneWriteChecks = []providerCheck{
 		for _, s := range newMailRecords(zone)[:2] {
 			env.Put(t, zone, s)
 		}
-		_, err := env.Provider().Apply(callContext(t), foundZone, creations(newMailRecords(zone)))
+		_, err := env.Provider().Apply(callContext(t), foundZone, createChanges(newMailRecords(zone)))
 		must(t, "apply", err)
 		requireZone(t, env, zone, newMailRecords(zone)...)
 	}},
@@ -343,7 +343,7 @@ var zoneWriteChecks = []providerCheck{
 		zone := env.NewZone(t)
 		foundZone := findZone(t, env.Provider(), zone)
 		for _, s := range []dns.RRSet{recordSet(zone, dns.NS, 300, "ns.evil.example"), recordSet("elsewhere.example", dns.TXT, 300, "x")} {
-			changes := append(creations(newMailRecords(zone)), dns.Change{Before: recordSet(s.Name, s.Type, 0), After: s})
+			changes := append(createChanges(newMailRecords(zone)), dns.Change{Before: recordSet(s.Name, s.Type, 0), After: s})
 			_, err := env.Provider().Apply(callContext(t), foundZone, changes)
 			requireOutcome(t, "apply", err, outcome.Refused)
 			requireZone(t, env, zone)
@@ -354,12 +354,12 @@ var zoneWriteChecks = []providerCheck{
 			zone := env.NewZone(t)
 			foundZone := findZone(t, env.Provider(), zone)
 			env.Lose(t, failure)
-			_, err := env.Provider().Apply(callContext(t), foundZone, creations(newMailRecords(zone)))
+			_, err := env.Provider().Apply(callContext(t), foundZone, createChanges(newMailRecords(zone)))
 			requireDoneOrUnknown(t, err)
 			if failure == LosesRequest && err == nil {
 				t.Fatal("a write that the provider did not receive succeeded")
 			}
-			_, err = env.Provider().Apply(callContext(t), foundZone, creations(newMailRecords(zone)))
+			_, err = env.Provider().Apply(callContext(t), foundZone, createChanges(newMailRecords(zone)))
 			must(t, "apply again", err)
 			requireZone(t, env, zone, newMailRecords(zone)...)
 		}
@@ -369,12 +369,12 @@ var zoneWriteChecks = []providerCheck{
 var zoneChangedChecks = []providerCheck{
 	{"dns/write/changed-since-plan", "a record set that changed since the plan stops the whole write", func(t T, env DNSProviderEnv) {
 		for name, change := range map[string]func(dns.RRSet) dns.RRSet{
-			"another value": func(s dns.RRSet) dns.RRSet { return recordSet(s.Name, s.Type, s.TTL, "v=spf1 mx -all") },
-			"one value more": func(s dns.RRSet) dns.RRSet {
+			"a different value": func(s dns.RRSet) dns.RRSet { return recordSet(s.Name, s.Type, s.TTL, "v=spf1 mx -all") },
+			"one more value": func(s dns.RRSet) dns.RRSet {
 				return recordSet(s.Name, s.Type, s.TTL, append(s.Values[:2:2], "more")...)
 			},
-			"one value less": func(s dns.RRSet) dns.RRSet { return recordSet(s.Name, s.Type, s.TTL, s.Values[0]) },
-			"gone":           func(s dns.RRSet) dns.RRSet { return recordSet(s.Name, s.Type, 0) },
+			"one value fewer": func(s dns.RRSet) dns.RRSet { return recordSet(s.Name, s.Type, s.TTL, s.Values[0]) },
+			"no values":       func(s dns.RRSet) dns.RRSet { return recordSet(s.Name, s.Type, 0) },
 		} {
 			zone := env.NewZone(t)
 			old := existingRecords(zone)[1]
@@ -382,7 +382,7 @@ var zoneChangedChecks = []providerCheck{
 			foundZone := findZone(t, env.Provider(), zone)
 			changed := change(old)
 			env.Put(t, zone, changed)
-			_, err := env.Provider().Apply(callContext(t), foundZone, append(creations(newMailRecords(zone)),
+			_, err := env.Provider().Apply(callContext(t), foundZone, append(createChanges(newMailRecords(zone)),
 				dns.Change{Before: old, After: recordSet(zone, dns.TXT, existingTTL, "v=spf1 include:new.example -all")}))
 			requireChangedZone(t, name, err)
 			if len(changed.Values) == 0 {
@@ -397,7 +397,7 @@ var zoneChangedChecks = []providerCheck{
 		foundZone := findZone(t, env.Provider(), zone)
 		foreign := recordSet("_dmarc."+zone, dns.TXT, 300, "v=DMARC1; p=reject")
 		env.Put(t, zone, foreign)
-		_, err := env.Provider().Apply(callContext(t), foundZone, creations(newMailRecords(zone)))
+		_, err := env.Provider().Apply(callContext(t), foundZone, createChanges(newMailRecords(zone)))
 		requireChangedZone(t, "apply", err)
 		requireZone(t, env, zone, foreign)
 	}},
@@ -407,10 +407,10 @@ var zoneChangedChecks = []providerCheck{
 		key := recordSet("selector1._domainkey."+zone, dns.TXT, 300, "v=DKIM1; p=abc")
 		vendor := recordSet("_dmarc."+zone, dns.CNAME, 300, "dmarc.vendor.example")
 		env.Put(t, zone, key)
-		_, err := env.Provider().Apply(callContext(t), foundZone, creations(newMailRecords(zone)[:1]))
+		_, err := env.Provider().Apply(callContext(t), foundZone, createChanges(newMailRecords(zone)[:1]))
 		requireChangedZone(t, "a CNAME beside a TXT", err)
 		env.Put(t, zone, vendor)
-		_, err = env.Provider().Apply(callContext(t), foundZone, creations(newMailRecords(zone)[2:3]))
+		_, err = env.Provider().Apply(callContext(t), foundZone, createChanges(newMailRecords(zone)[2:3]))
 		requireChangedZone(t, "a TXT beside a CNAME", err)
 		requireZone(t, env, zone, key, vendor)
 	}},

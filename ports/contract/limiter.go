@@ -54,9 +54,9 @@ func requireLimited(t T, l ports.Limiter, b ratelimit.Bucket) {
 // exact time.
 const timeTolerance = 20 * time.Millisecond
 
-// history records the calls of Take that a limiter allowed in one bucket. It stores when each call
-// started and ended, so that its assertions are valid on a machine of any speed.
-type history struct {
+// takeHistory records the calls of Take that a limiter allowed in one bucket. It stores when each
+// call started and ended, so that its assertions are valid on a machine of any speed.
+type takeHistory struct {
 	limiter ports.Limiter
 	bucket  ratelimit.Bucket
 
@@ -64,7 +64,7 @@ type history struct {
 }
 
 // take calls Take once and fails the test if the verdict is wrong.
-func (h *history) take(t T) ratelimit.Verdict {
+func (h *takeHistory) take(t T) ratelimit.Verdict {
 	t.Helper()
 	began := time.Now()
 	v, _ := h.limiter.Take(t.Context(), h.bucket)
@@ -88,32 +88,32 @@ func (h *history) take(t T) ratelimit.Verdict {
 
 var limiterChecks = []limiterCheck{
 	{"exactly the limit is allowed", func(t T, l ports.Limiter) {
-		b := newBucket("a", 3)
+		bucket := newBucket("a", 3)
 		for remaining := 2; remaining >= 0; remaining-- {
-			requireAllowed(t, l, b, remaining)
+			requireAllowed(t, l, bucket, remaining)
 		}
-		requireLimited(t, l, b)
-		requireLimited(t, l, b)
+		requireLimited(t, l, bucket)
+		requireLimited(t, l, bucket)
 	}},
-	{"remaining tells what is left and counts nothing", func(t T, l ports.Limiter) {
-		b := newBucket("a", 2)
+	{"Remaining returns the remaining number and counts no request", func(t T, l ports.Limiter) {
+		bucket := newBucket("a", 2)
 		for want := 2; want >= 0; want-- {
 			for range 3 {
-				if remaining := l.Remaining(t.Context(), b); remaining != want {
+				if remaining := l.Remaining(t.Context(), bucket); remaining != want {
 					t.Fatalf("%d remaining, want %d", remaining, want)
 				}
 			}
 			if want > 0 {
-				requireAllowed(t, l, b, want-1)
+				requireAllowed(t, l, bucket, want-1)
 			}
 		}
-		requireLimited(t, l, b)
+		requireLimited(t, l, bucket)
 	}},
-	{"requests that leave the window remain no longer", func(t T, l ports.Limiter) {
-		b := ratelimit.Bucket{Key: "a", Limit: 1, Window: 200 * time.Millisecond}
-		v, _ := l.Take(t.Context(), b)
+	{"requests that leave the window no longer count", func(t T, l ports.Limiter) {
+		bucket := ratelimit.Bucket{Key: "a", Limit: 1, Window: 200 * time.Millisecond}
+		v, _ := l.Take(t.Context(), bucket)
 		<-time.After(v.ResetIn + timeTolerance)
-		if remaining := l.Remaining(t.Context(), b); remaining != 1 {
+		if remaining := l.Remaining(t.Context(), bucket); remaining != 1 {
 			t.Fatalf("%d remaining after the window", remaining)
 		}
 	}},
@@ -123,51 +123,51 @@ var limiterChecks = []limiterCheck{
 		requireLimited(t, l, newBucket("a", 1))
 	}},
 	{"a take can be given back once", func(t T, l ports.Limiter) {
-		b := newBucket("a", 2)
-		giveBack := requireAllowed(t, l, b, 1)
-		requireAllowed(t, l, b, 0)
+		bucket := newBucket("a", 2)
+		giveBack := requireAllowed(t, l, bucket, 1)
+		requireAllowed(t, l, bucket, 0)
 		giveBack()
 		giveBack()
-		requireAllowed(t, l, b, 0)
-		requireLimited(t, l, b)
+		requireAllowed(t, l, bucket, 0)
+		requireLimited(t, l, bucket)
 	}},
 	{"the window slides", func(t T, l ports.Limiter) {
-		h := &history{limiter: l, bucket: ratelimit.Bucket{Key: "a", Limit: 2, Window: 400 * time.Millisecond}}
-		h.take(t)
-		<-time.After(h.bucket.Window / 2)
-		h.take(t)
-		if v := h.take(t); !v.Allowed {
+		history := &takeHistory{limiter: l, bucket: ratelimit.Bucket{Key: "a", Limit: 2, Window: 400 * time.Millisecond}}
+		history.take(t)
+		<-time.After(history.bucket.Window / 2)
+		history.take(t)
+		if v := history.take(t); !v.Allowed {
 			<-time.After(v.RetryIn)
-			if v := h.take(t); !v.Allowed {
+			if v := history.take(t); !v.Allowed {
 				t.Fatalf("%+v, want it allowed after the wait that the refusal named", v)
 			}
 		}
-		h.take(t)
+		history.take(t)
 	}},
-	{"giving back frees the take that was given, not the newest", func(t T, l ports.Limiter) {
-		b := newBucket("a", 2)
-		giveBack := requireAllowed(t, l, b, 1)
+	{"giving back a take removes this take, not the newest", func(t T, l ports.Limiter) {
+		bucket := newBucket("a", 2)
+		giveBack := requireAllowed(t, l, bucket, 1)
 		<-time.After(200 * time.Millisecond)
 		second := time.Now()
-		requireAllowed(t, l, b, 0)
+		requireAllowed(t, l, bucket, 0)
 		giveBack()
-		v, _ := l.Take(t.Context(), b)
-		if !v.Allowed || v.ResetIn < b.Window-time.Since(second)-timeTolerance {
+		v, _ := l.Take(t.Context(), bucket)
+		if !v.Allowed || v.ResetIn < bucket.Window-time.Since(second)-timeTolerance {
 			t.Fatalf("%+v, want it allowed and counted from the second take", v)
 		}
 	}},
 	{"no window exceeds the limit, whatever the arrival times", func(t T, l ports.Limiter) {
-		h := &history{limiter: l, bucket: ratelimit.Bucket{Key: "a", Limit: 5, Window: 100 * time.Millisecond}}
-		for end := time.Now().Add(6 * h.bucket.Window); time.Now().Before(end); {
-			h.take(t)
+		history := &takeHistory{limiter: l, bucket: ratelimit.Bucket{Key: "a", Limit: 5, Window: 100 * time.Millisecond}}
+		for end := time.Now().Add(6 * history.bucket.Window); time.Now().Before(end); {
+			history.take(t)
 			<-time.After(time.Duration(rand.IntN(10)) * time.Millisecond)
 		}
 	}},
-	{"of concurrent takes exactly the limit is allowed", func(t T, l ports.Limiter) {
-		b := newBucket("a", 12)
+	{"exactly the limit is allowed among concurrent takes", func(t T, l ports.Limiter) {
+		bucket := newBucket("a", 12)
 		var allowed atomic.Int64
 		Concurrently(200, func(int) error {
-			if v, _ := l.Take(t.Context(), b); v.Allowed {
+			if v, _ := l.Take(t.Context(), bucket); v.Allowed {
 				allowed.Add(1)
 			}
 			return nil
@@ -184,7 +184,7 @@ var limiterChecks = []limiterCheck{
 		}
 		requireLimited(t, l, newBucket("a", 1))
 	}},
-	{"slots are entered and left", func(t T, l ports.Limiter) {
+	{"slots can be taken and released", func(t T, l ports.Limiter) {
 		enter := func(name string, want bool) func() {
 			t.Helper()
 			leave, ok := l.Enter(t.Context(), name, 2)
@@ -202,7 +202,7 @@ var limiterChecks = []limiterCheck{
 		enter("a", true)
 		enter("a", false)
 	}},
-	{"of concurrent entries as many succeed as there are slots", func(t T, l ports.Limiter) {
+	{"as many concurrent entries succeed as there are slots", func(t T, l ports.Limiter) {
 		for round := range 5 {
 			var entered atomic.Int64
 			Concurrently(50, func(int) error {

@@ -175,7 +175,7 @@ func TestLimiterSuiteDetectsBrokenPromises(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				for _, c := range limiterChecks {
 					b.plainLimiter = newPlainLimiter()
-					detected = detected || fails(t, func(t T) { c.run(t, b) })
+					detected = detected || checkFails(t, func(t T) { c.run(t, b) })
 				}
 			})
 			if !detected {

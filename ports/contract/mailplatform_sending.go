@@ -90,11 +90,11 @@ var ruleChecks = []mailCheck{
 		s.block(t, s.domain, true, s.mailboxes[0])
 		name := sendlimit.RuleName(s.domain)
 		for what, other := range map[string]sendlimit.Rule{
-			"switched off":    {Name: name, Lists: s.mailboxes[:1]},
-			"another list":    {Name: name, Enabled: true, Lists: s.mailboxes[1:]},
-			"everybody's":     {Name: name, Enabled: true},
-			"a longer list":   {Name: name, Enabled: true, Lists: s.mailboxes},
-			"off and another": {Name: name, Lists: s.mailboxes[2:]},
+			"disabled":                      {Name: name, Lists: s.mailboxes[:1]},
+			"a different list":              {Name: name, Enabled: true, Lists: s.mailboxes[1:]},
+			"no list":                       {Name: name, Enabled: true},
+			"a longer list":                 {Name: name, Enabled: true, Lists: s.mailboxes},
+			"disabled and a different list": {Name: name, Lists: s.mailboxes[2:]},
 		} {
 			env.SetRule(t, s.testTenant.GUID, other)
 			r, err := s.client.Block(callContext(t), s.domain, s.mailboxes[:1])
@@ -254,11 +254,12 @@ func newSendingTenant(t T, env MailPlatformEnv, s Setup) sendingTenant {
 }
 
 // block makes the rule of a scope block exactly these addresses, and checks the returned rule.
-func (s sendingTenant) block(t T, scope string, written bool, list ...string) sendlimit.Rule {
+// wantWritten is the wanted value of Rule.Written.
+func (s sendingTenant) block(t T, scope string, wantWritten bool, list ...string) sendlimit.Rule {
 	t.Helper()
 	r, err := s.client.Block(callContext(t), scope, list)
 	must(t, "block", err)
-	if r.ID == "" || r.Name != sendlimit.RuleName(scope) || r.Enabled != (len(list) > 0) || r.Written != written || !slices.Equal(r.Blocks(), list) {
+	if r.ID == "" || r.Name != sendlimit.RuleName(scope) || r.Enabled != (len(list) > 0) || r.Written != wantWritten || !slices.Equal(r.Blocks(), list) {
 		t.Fatalf("got %+v, want to block %v", r, list)
 	}
 	return r

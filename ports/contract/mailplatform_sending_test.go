@@ -273,7 +273,7 @@ func TestSendSuitesDetectBrokenPromises(t *testing.T) {
 					p := brokenTenant(func(m ports.MailTenant) brokenRulesOrTrace { b.MailTenant = m; return b })
 					p.MailPlatform = env.fake
 					env.platform = p
-					if fails(t, func(t T) { c.Run(t, env) }) {
+					if checkFails(t, func(t T) { c.Run(t, env) }) {
 						return
 					}
 				}

@@ -405,7 +405,7 @@ func TestMailPlatformSuiteDetectsBrokenPromises(t *testing.T) {
 				env := newFakeEnv()
 				b.MailPlatform = env.fake
 				env.platform = b
-				if fails(t, func(t T) { c.Run(t, env) }) {
+				if checkFails(t, func(t T) { c.Run(t, env) }) {
 					return
 				}
 			}

@@ -37,23 +37,23 @@ var traceChecks = []mailCheck{
 			env.Send(t, s.testTenant.GUID, box, 5+i)
 		}
 		all := s.mailboxes
-		for what, asked := range map[string][]string{
-			"one": all[1:2], "two": {strings.ToUpper(all[2]), all[0]}, "nobody": nil, "who is not there": {"nobody@" + s.domain},
+		for what, senders := range map[string][]string{
+			"one sender": all[1:2], "two senders": {strings.ToUpper(all[2]), all[0]}, "no sender": nil, "an unknown mailbox": {"nobody@" + s.domain},
 		} {
-			s.mailboxes = asked
+			s.mailboxes = senders
 			sent := s.readTrace(t, env)
 			for _, m := range sent {
-				if !slices.ContainsFunc(asked, func(box string) bool { return strings.EqualFold(box, m.Sender) }) {
+				if !slices.ContainsFunc(senders, func(box string) bool { return strings.EqualFold(box, m.Sender) }) {
 					t.Fatalf("queried %s, got %+v", what, m)
 				}
 			}
 			for i, box := range all {
 				want := 0
-				if slices.ContainsFunc(asked, func(one string) bool { return strings.EqualFold(one, box) }) {
+				if slices.ContainsFunc(senders, func(sender string) bool { return strings.EqualFold(sender, box) }) {
 					want = 5 + i
 				}
 				if got := countBySender(sent)[box]; got != want {
-					t.Fatalf("asked for %s: %s sent %d, want %d", what, box, got, want)
+					t.Fatalf("queried %s: %s sent %d, want %d", what, box, got, want)
 				}
 			}
 		}
@@ -63,7 +63,7 @@ var traceChecks = []mailCheck{
 		began := env.Now(t)
 		env.Send(t, s.testTenant.GUID, s.mailboxes[0], 2)
 		sent := s.readTrace(t, env)
-		if now := env.Now(t); len(sent) == 0 || !sentWithin(sent[0].At, began, now) {
+		if now := env.Now(t); len(sent) == 0 || !isSentWithin(sent[0].At, began, now) {
 			t.Fatalf("the trace shows %+v, want messages between %s and %s", sent, began, now)
 		}
 		at := sent[0].At
@@ -92,7 +92,7 @@ var traceChecks = []mailCheck{
 		}
 		env.Advance(t, 2*time.Hour)
 		got := s.readTrace(t, env)
-		if countBySender(got)[s.mailboxes[0]] != 3 || !sentWithin(got[0].At, began, ended) {
+		if countBySender(got)[s.mailboxes[0]] != 3 || !isSentWithin(got[0].At, began, ended) {
 			t.Fatalf("the trace shows %+v, want messages between %s and %s", got, began, ended)
 		}
 	}},
@@ -120,9 +120,9 @@ var traceChecks = []mailCheck{
 	}},
 	{"mail/trace/invalid-cursor", "an invalid cursor is refused", func(t T, env MailPlatformEnv) {
 		s := newSendingTenant(t, env, Setup{})
-		q := s.traceQuery(env.Now(t).Add(-time.Hour), env.Now(t))
-		q.Cursor = "no cursor"
-		_, err := s.client.Sent(callContext(t), q)
+		query := s.traceQuery(env.Now(t).Add(-time.Hour), env.Now(t))
+		query.Cursor = "no cursor"
+		_, err := s.client.Sent(callContext(t), query)
 		requireOutcome(t, "sent", err, outcome.Refused)
 	}},
 }
@@ -168,8 +168,8 @@ func countBySender(sent []sendlimit.Sent) map[string]int {
 	return counts
 }
 
-// sentWithin reports whether at lies between two times of the platform's clock, with a tolerance of
-// one minute.
-func sentWithin(at, from, to time.Time) bool {
+// isSentWithin reports whether at lies between two times of the platform's clock, with a tolerance
+// of one minute.
+func isSentWithin(at, from, to time.Time) bool {
 	return at.After(from.Add(-time.Minute)) && at.Before(to.Add(time.Minute))
 }

@@ -145,7 +145,7 @@ func TestEachSendingCheckFindsItsPlantedBug(t *testing.T) {
 					env.WithWorkspaces = func(t T, n int) ports.SendingPlatform {
 						return wire.SendingInProcess(workspaces(t, n), calls.record)
 					}
-					if failed := fails(t, func(t T) { c.Run(t, env) }); failed != (plant != nil) {
+					if failed := checkFails(t, func(t T) { c.Run(t, env) }); failed != (plant != nil) {
 						t.Errorf("with the bug: %v, the check fails: %v", plant != nil, failed)
 					}
 					if plant != nil && !calls.has(bug.operation) {

@@ -316,12 +316,12 @@ func TestEachMailCheckFindsItsPlantedBug(t *testing.T) {
 		t.Run(c.ID, func(t *testing.T) {
 			env, calls := newFakeEnv(), &operationLog{}
 			env.platform = wire.MailInProcess(env.fake, calls.record)
-			if fails(t, func(t T) { c.Run(t, env) }) {
+			if checkFails(t, func(t T) { c.Run(t, env) }) {
 				t.Fatal("the check fails without the bug")
 			}
 			env, calls = newFakeEnv(), &operationLog{}
 			env.platform = wire.MailInProcess(bug.plant(env.fake), calls.record)
-			if !fails(t, func(t T) { c.Run(t, env) }) {
+			if !checkFails(t, func(t T) { c.Run(t, env) }) {
 				t.Error("the check does not find the bug")
 			}
 			if !calls.has(bug.operation) {

@@ -66,22 +66,22 @@ type SendingPlatformEnv struct {
 
 // Failures that only sending platforms have. Throttles sends Retry-After with ThrottleWait.
 const (
-	// Babbles answers 200 OK with an HTML page, as a proxy does.
-	Babbles Failure = iota + 11
+	// AnswersHTML answers 200 OK with an HTML page, as a proxy does.
+	AnswersHTML Failure = iota + 11
 	// Truncates cuts every answer in half.
 	Truncates
-	// Misshapes answers with JSON of an unexpected shape.
-	Misshapes
+	// AnswersWrongShape answers with JSON of an unexpected shape.
+	AnswersWrongShape
 	// Hangs accepts requests and never answers.
 	Hangs
-	// Repeats answers every request for a page with the first page.
-	Repeats
+	// RepeatsFirstPage answers every request for a page with the first page.
+	RepeatsFirstPage
 	// Redirects redirects every call to a different host.
 	Redirects
-	// Floods answers with a body that never ends.
-	Floods
-	// Strays returns sign-in links to hosts that are not allowed.
-	Strays
+	// AnswersWithoutEnd answers with a body that never ends.
+	AnswersWithoutEnd
+	// ReturnsForeignLinks returns sign-in links to hosts that are not allowed.
+	ReturnsForeignLinks
 )
 
 // ThrottleWait is the Retry-After of a platform that Throttles.
@@ -176,8 +176,8 @@ func findAccount(t T, env SendingPlatformEnv, address string) integration.Accoun
 	return a
 }
 
-// sameState reports whether two accounts are equal apart from id, name and stamp.
-func sameState(a, b integration.Account) bool {
+// hasSameState reports whether two accounts are equal apart from id, name and stamp.
+func hasSameState(a, b integration.Account) bool {
 	return integration.SameAddress(a.Address, b.Address) && a.State == b.State && a.Paused == b.Paused && a.HasError == b.HasError && a.Reason == b.Reason
 }
 
@@ -241,7 +241,7 @@ var sendingAccountChecks = []sendingCheck{
 	{"sending/accounts/found", "an account is found by its address, whatever its case", func(t T, env SendingPlatformEnv) {
 		env.Put(t, workingAccount("Anna.Schmidt@Case.example"))
 		first := findAccount(t, env, "anna.schmidt@case.example")
-		if !first.Exists() || !sameState(first, workingAccount("anna.schmidt@case.example")) {
+		if !first.Exists() || !hasSameState(first, workingAccount("anna.schmidt@case.example")) {
 			t.Fatalf("got %+v", first)
 		}
 		if again := findAccount(t, env, "ANNA.SCHMIDT@CASE.EXAMPLE"); again != first {
@@ -282,10 +282,10 @@ var sendingAccountChecks = []sendingCheck{
 		listed := allAccounts(t, env)
 		for _, a := range want {
 			got := findAccount(t, env, a.Address)
-			if !got.Exists() || !sameState(got, a) {
+			if !got.Exists() || !hasSameState(got, a) {
 				t.Fatalf("got %+v, want %+v", got, a)
 			}
-			if !slices.ContainsFunc(listed, func(l integration.Account) bool { return l.ID == got.ID && sameState(l, a) }) {
+			if !slices.ContainsFunc(listed, func(l integration.Account) bool { return l.ID == got.ID && hasSameState(l, a) }) {
 				t.Fatalf("%+v is listed otherwise: %+v", got, listed)
 			}
 		}
@@ -299,7 +299,7 @@ var sendingListChecks = []sendingCheck{
 	{"sending/list/many", "250 accounts are listed once each", func(t T, env SendingPlatformEnv) { requireListing(t, env, 250) }},
 	{"sending/list/repeated-page", "a listing whose pages repeat is reported as broken", func(t T, env SendingPlatformEnv) {
 		env.Put(t, manyAccounts(250)...)
-		env.Fail(t, Repeats)
+		env.Fail(t, RepeatsFirstPage)
 		cursor := ""
 		for range 20 {
 			page, err := env.Platform.Accounts(callContext(t), cursor)
@@ -338,8 +338,8 @@ func requireListing(t T, env SendingPlatformEnv, n int) {
 	want := manyAccounts(n)
 	env.Put(t, want...)
 	got, ids := map[string]bool{}, map[string]bool{}
-	all := allAccounts(t, env)
-	for _, a := range all {
+	listed := allAccounts(t, env)
+	for _, a := range listed {
 		got[strings.ToLower(a.Address)], ids[a.ID] = true, true
 		if !a.Exists() || a.State != integration.AccountConnected || a.HasError {
 			t.Fatalf("got %+v", a)
@@ -350,7 +350,7 @@ func requireListing(t T, env SendingPlatformEnv, n int) {
 			t.Fatalf("%s is missing", a.Address)
 		}
 	}
-	if len(all) != n || len(ids) != n {
-		t.Fatalf("%d accounts with %d ids, want %d", len(all), len(ids), n)
+	if len(listed) != n || len(ids) != n {
+		t.Fatalf("%d accounts with %d ids, want %d", len(listed), len(ids), n)
 	}
 }

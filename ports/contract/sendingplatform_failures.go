@@ -14,9 +14,9 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// adapterTimeout is shorter than the timeouts of the adapters. A call that takes longer has ignored
-// its caller's deadline.
-const adapterTimeout = 10 * time.Second
+// deadlineTolerance is how late a call may return after its caller's deadline. It is shorter than
+// the timeouts of the adapters, so a call that ends at a timeout of the adapter takes too long.
+const deadlineTolerance = 10 * time.Second
 
 var sendingFailureChecks = []sendingCheck{
 	{"sending/failures/throttled", "a throttled call is reported with the platform's Retry-After", func(t T, env SendingPlatformEnv) {
@@ -32,11 +32,11 @@ var sendingFailureChecks = []sendingCheck{
 	}},
 	{"sending/failures/down", "a platform that answers 503 is reported as down", everyCallFails(IsDown, outcome.Down)},
 	{"sending/failures/broken", "a platform that answers 500 is reported as broken", everyCallFails(Breaks, outcome.Broken)},
-	{"sending/failures/html-page", "an HTML page of a proxy is reported as broken", everyCallFails(Babbles, outcome.Broken)},
+	{"sending/failures/html-page", "an HTML page of a proxy is reported as broken", everyCallFails(AnswersHTML, outcome.Broken)},
 	{"sending/failures/half-an-answer", "half an answer is reported as broken", everyCallFails(Truncates, outcome.Broken)},
-	{"sending/failures/unexpected-shape", "an answer of an unexpected shape is reported as broken", everyCallFails(Misshapes, outcome.Broken)},
+	{"sending/failures/unexpected-shape", "an answer of an unexpected shape is reported as broken", everyCallFails(AnswersWrongShape, outcome.Broken)},
 	{"sending/failures/redirect", "a redirect is reported as broken, and not followed", everyCallFails(Redirects, outcome.Broken)},
-	{"sending/failures/endless-answer", "an endless answer is reported as broken", everyCallFails(Floods, outcome.Broken)},
+	{"sending/failures/endless-answer", "an endless answer is reported as broken", everyCallFails(AnswersWithoutEnd, outcome.Broken)},
 	{"sending/failures/lost-answer", "the outcome of a call whose answer is lost is unknown", everyCallFails(LosesAnswer, outcome.Unknown)},
 	{"sending/failures/lost-request", "the outcome of a call whose request is lost is unknown", everyCallFails(LosesRequest, outcome.Unknown)},
 	{"sending/failures/nothing-listens", "a refused connection is reported as down", func(t T, env SendingPlatformEnv) {
@@ -65,7 +65,7 @@ var sendingFailureChecks = []sendingCheck{
 			began := time.Now()
 			err := call(ctx)
 			cancel()
-			if requireOutcome(t, what, err, outcome.Unknown); time.Since(began) > adapterTimeout {
+			if requireOutcome(t, what, err, outcome.Unknown); time.Since(began) > deadlineTolerance {
 				t.Fatalf("%s returned after %s, want the end of the caller's deadline", what, time.Since(began))
 			}
 			env.requireNoSecrets(t, what, err)
@@ -102,8 +102,8 @@ func (env SendingPlatformEnv) callWrite(ctx context.Context, p ports.SendingPlat
 	return err
 }
 
-// everyCallFails returns a check. The check makes the platform fail in this way, and expects this
-// outcome from every call.
+// everyCallFails returns a check that makes the platform fail in this way. The check expects the
+// outcome want from each of supportedCalls.
 func everyCallFails(failure Failure, want outcome.Kind) func(t T, env SendingPlatformEnv) {
 	return func(t T, env SendingPlatformEnv) {
 		env.Put(t, workingAccount("anna@a.example"))
@@ -126,16 +126,16 @@ func everyCallFails(failure Failure, want outcome.Kind) func(t T, env SendingPla
 // supportedCalls returns the methods of p that the platform supports, without Remove. Each method
 // returns only its error.
 func (env SendingPlatformEnv) supportedCalls(p ports.SendingPlatform, session string) map[string]func(context.Context) error {
-	all := map[string]func(context.Context) error{
+	calls := map[string]func(context.Context) error{
 		"check":    func(ctx context.Context) error { _, err := p.Check(ctx); return err },
 		"account":  func(ctx context.Context) error { _, err := p.Account(ctx, "anna@a.example"); return err },
 		"accounts": func(ctx context.Context) error { _, err := p.Accounts(ctx, ""); return err },
 	}
 	if env.hasCapability(integration.CanOAuth) {
-		all["start"] = func(ctx context.Context) error { _, err := p.StartSignIn(ctx, "anna@a.example"); return err }
+		calls["start"] = func(ctx context.Context) error { _, err := p.StartSignIn(ctx, "anna@a.example"); return err }
 		if env.Sessions {
-			all["sign in"] = func(ctx context.Context) error { _, err := p.SignIn(ctx, session); return err }
+			calls["sign in"] = func(ctx context.Context) error { _, err := p.SignIn(ctx, session); return err }
 		}
 	}
-	return all
+	return calls
 }

@@ -38,7 +38,7 @@ var sendingSignInChecks = []sendingCheck{
 		}
 	}),
 	signInCheck("sending/sign-in/foreign-host", "a link to a host that is not allowed is not returned", func(t T, env SendingPlatformEnv) {
-		env.Fail(t, Strays)
+		env.Fail(t, ReturnsForeignLinks)
 		s, err := env.Platform.StartSignIn(callContext(t), "anna@stray.example")
 		if s.URL != "" {
 			t.Fatal("a link is returned")
@@ -57,11 +57,11 @@ var sendingSignInChecks = []sendingCheck{
 		if p := requireSignInState(t, env, s, integration.SignInSucceeded); env.Sessions && !integration.SameAddress(p.Address, a.Address) {
 			t.Fatalf("the session tells of %q", p.Address)
 		}
-		again := startSignIn(t, env, "anna@done.example")
+		second := startSignIn(t, env, "anna@done.example")
 		if current := findAccount(t, env, "anna@done.example"); current.Stamp != a.Stamp {
 			t.Fatalf("the stamp moves from %q to %q before anybody signed in", a.Stamp, current.Stamp)
 		}
-		env.SignIn(t, again, "anna@done.example")
+		env.SignIn(t, second, "anna@done.example")
 		if current := waitForAccount(t, env, "anna@done.example"); current.Stamp == a.Stamp || current.ID != a.ID {
 			t.Fatalf("after a second sign-in: %+v, before: %+v", current, a)
 		}
@@ -100,14 +100,14 @@ var sendingSignInChecks = []sendingCheck{
 		requireSignInState(t, env, integration.SignIn{ID: "00000000-0000-4000-8000-000000000000"}, integration.SignInExpired)
 	}),
 	{"sending/capabilities/missing", "a missing capability is reported as such", func(t T, env SendingPlatformEnv) {
-		less := env.Lesser
+		limited := env.Lesser
 		if !env.hasCapability(integration.CanOAuth) {
-			less = env.Platform
+			limited = env.Platform
 		}
-		if less != nil {
-			_, err := less.StartSignIn(callContext(t), "anna@less.example")
+		if limited != nil {
+			_, err := limited.StartSignIn(callContext(t), "anna@less.example")
 			requireRefusal(t, "start", err, fault.CapabilityMissing)
-			_, err = less.Check(callContext(t))
+			_, err = limited.Check(callContext(t))
 			must(t, "check with the same credential", err)
 		}
 		if !env.hasCapability(integration.CanOAuth) || !env.Sessions {
@@ -193,9 +193,9 @@ var sendingRemovalChecks = []sendingCheck{
 			err := env.Platform.Remove(callContext(t), id)
 			lift()
 			requireOutcome(t, "remove", err, outcome.Unknown)
-			there := slices.ContainsFunc(env.Held(t), func(held string) bool { return integration.SameAddress(held, address) })
-			if there != (failure == LosesRequest) {
-				t.Fatalf("%s is there: %v", address, there)
+			isHeld := slices.ContainsFunc(env.Held(t), func(held string) bool { return integration.SameAddress(held, address) })
+			if isHeld != (failure == LosesRequest) {
+				t.Fatalf("%s is there: %v", address, isHeld)
 			}
 			must(t, "remove again", env.Platform.Remove(callContext(t), id))
 		}
@@ -206,7 +206,7 @@ var sendingRemovalChecks = []sendingCheck{
 	removalCheck("sending/remove/html-page", "a proxy's HTML page does not count as a removal", func(t T, env SendingPlatformEnv) {
 		env.Put(t, workingAccount("anna@page.example"))
 		id := findAccount(t, env, "anna@page.example").ID
-		env.Fail(t, Babbles)
+		env.Fail(t, AnswersHTML)
 		requireOutcome(t, "remove", env.Platform.Remove(callContext(t), id), outcome.Broken)
 	}),
 }

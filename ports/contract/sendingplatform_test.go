@@ -30,11 +30,11 @@ func fakeSending(p *fake.SendingPlatform) SendingPlatformEnv {
 		},
 		Put: func(_ T, accounts ...integration.Account) { p.Put(accounts...) },
 		Held: func(T) []string {
-			var all []string
+			var addresses []string
 			for _, a := range p.AllAccounts() {
-				all = append(all, a.Address)
+				addresses = append(addresses, a.Address)
 			}
-			return all
+			return addresses
 		},
 		Unpaid: func(T) { p.SetPlanEnded(true) },
 		Fail:   func(_ T, failure Failure) func() { return failSending(p, failure) },
@@ -79,7 +79,7 @@ func failSending(p *fake.SendingPlatform, failure Failure) (lift func()) {
 				g.Release()
 			}
 		}
-	case Repeats:
+	case RepeatsFirstPage:
 		return p.Fail(fake.Fault{Method: "Accounts", Skip: 1, Kind: outcome.Broken})
 	}
 	kinds := map[Failure]outcome.Kind{
@@ -140,7 +140,7 @@ func TestIncompleteSendingPlatformEnvFails(t *testing.T) {
 	} {
 		env := fakeSendingEnvs()["all capabilities"]()
 		breakPromise(&env)
-		if !fails(t, env.requireComplete) {
+		if !checkFails(t, env.requireComplete) {
 			t.Errorf("%s: the suite does not detect it", name)
 		}
 	}
@@ -388,7 +388,7 @@ func requireSendingDetected(t *testing.T, open func() SendingPlatformEnv, breakP
 	for _, c := range sendingChecks() {
 		env := open()
 		breakPromise(&env)
-		if fails(t, func(t T) { c.Run(t, env) }) {
+		if checkFails(t, func(t T) { c.Run(t, env) }) {
 			return
 		}
 	}

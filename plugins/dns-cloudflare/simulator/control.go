@@ -24,10 +24,10 @@ import (
 func (sim *simulator) controls() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("PUT /_control/zones/{name}", func(w http.ResponseWriter, r *http.Request) {
-		in := struct {
+		body := struct {
 			Status string `json:"status"`
 		}{"active"}
-		if err := simulate.ReadBody(r, &in); err != nil {
+		if err := simulate.ReadBody(r, &body); err != nil {
 			simulate.WriteError(w, http.StatusBadRequest, err.Error())
 			return
 		}
@@ -35,7 +35,7 @@ func (sim *simulator) controls() http.Handler {
 		if sim.sandbox != nil && !sim.syncAndRequireZone(w, r, name) {
 			return
 		}
-		sim.change(w, func(s *state) { s.zone(name).Status = in.Status })
+		sim.changeState(w, func(s *state) { s.zone(name).Status = body.Status })
 	})
 	mux.HandleFunc("GET /_control/zones/{name}/records", func(w http.ResponseWriter, r *http.Request) {
 		if !sim.syncOrFail(w, r, r.PathValue("name")) {
@@ -55,7 +55,7 @@ func (sim *simulator) controls() http.Handler {
 			simulate.WriteError(w, http.StatusBadRequest, err.Error())
 			return
 		}
-		sim.done(w, sim.edit(r.Context(), r.PathValue("name"), func(t *transaction) error {
+		sim.answerControlCall(w, sim.edit(r.Context(), r.PathValue("name"), func(t *transaction) error {
 			for i := range list {
 				if list[i].ID == "" {
 					t.serial++
@@ -67,18 +67,18 @@ func (sim *simulator) controls() http.Handler {
 		}))
 	})
 	mux.HandleFunc("PUT /_control/token", func(w http.ResponseWriter, r *http.Request) {
-		var in struct {
+		var body struct {
 			Status string `json:"status"`
 		}
-		if err := simulate.ReadBody(r, &in); err != nil {
+		if err := simulate.ReadBody(r, &body); err != nil {
 			simulate.WriteError(w, http.StatusBadRequest, err.Error())
 			return
 		}
-		if !slices.Contains([]string{"active", "disabled", "expired"}, in.Status) {
+		if !slices.Contains([]string{"active", "disabled", "expired"}, body.Status) {
 			simulate.WriteError(w, http.StatusBadRequest, "status is active, disabled or expired")
 			return
 		}
-		sim.change(w, func(s *state) { s.Token = in.Status })
+		sim.changeState(w, func(s *state) { s.Token = body.Status })
 	})
 	mux.HandleFunc("POST /_control/credentials", sim.createToken)
 	return simulate.ControlCalls(mux, nil)
@@ -98,15 +98,17 @@ func (sim *simulator) syncAndRequireZone(w http.ResponseWriter, r *http.Request,
 	return known
 }
 
-func (sim *simulator) change(w http.ResponseWriter, fn func(*state)) { sim.done(w, sim.file.Do(fn)) }
+func (sim *simulator) changeState(w http.ResponseWriter, fn func(*state)) {
+	sim.answerControlCall(w, sim.file.Do(fn))
+}
 
-func (sim *simulator) done(w http.ResponseWriter, err error) {
-	var bad refusal
+func (sim *simulator) answerControlCall(w http.ResponseWriter, err error) {
+	var refused refusal
 	switch {
-	case errors.As(err, &bad) && bad == errNoZone:
+	case errors.As(err, &refused) && refused == errNoZone:
 		simulate.WriteError(w, http.StatusNotFound, "no such zone")
-	case errors.As(err, &bad):
-		simulate.WriteError(w, http.StatusBadRequest, bad.text)
+	case errors.As(err, &refused):
+		simulate.WriteError(w, http.StatusBadRequest, refused.text)
 	case err != nil:
 		simulate.WriteError(w, http.StatusInternalServerError, err.Error())
 	default:

@@ -76,17 +76,17 @@ func (sim *simulator) listZones(w http.ResponseWriter, r *http.Request) {
 // syncOrFail synchronizes a zone with the sandbox, or all zones if name is empty. If that fails, it
 // answers the request and returns false.
 func (sim *simulator) syncOrFail(w http.ResponseWriter, r *http.Request, name string) bool {
-	sim.editing.Lock()
-	defer sim.editing.Unlock()
+	sim.editMu.Lock()
+	defer sim.editMu.Unlock()
 	if err := sim.syncFromSandbox(r.Context(), name); err != nil {
-		sim.fail(w, err)
+		sim.writeError(w, err)
 		return false
 	}
 	return true
 }
 
-// fail answers a request with an error.
-func (sim *simulator) fail(w http.ResponseWriter, err error) {
+// writeError answers a request with an error.
+func (sim *simulator) writeError(w http.ResponseWriter, err error) {
 	var refused refusal
 	switch {
 	case !errors.As(err, &refused):
@@ -145,7 +145,7 @@ func (sim *simulator) listRecords(w http.ResponseWriter, r *http.Request) {
 		}
 	})
 	if !found {
-		sim.fail(w, errNoZone)
+		sim.writeError(w, errNoZone)
 		return
 	}
 	onPage, info, ok := page(r, list, 100, 5_000_000)
@@ -166,22 +166,22 @@ type batchDoc struct {
 
 func (sim *simulator) batch(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body) // cannot fail: the body is in memory
-	var in, out batchDoc
-	if !decode(body, &in) || len(in.Deletes)+len(in.Patches)+len(in.Puts)+len(in.Posts) > maxBatch {
+	var request, result batchDoc
+	if !decode(body, &request) || len(request.Deletes)+len(request.Patches)+len(request.Puts)+len(request.Posts) > maxBatch {
 		refuse(w, http.StatusBadRequest, 9207, "Request body is invalid")
 		return
 	}
 	name, ok := sim.zoneName(r.PathValue("zone"))
 	if !ok {
-		sim.fail(w, errNoZone)
+		sim.writeError(w, errNoZone)
 		return
 	}
 	if err := sim.edit(r.Context(), name, func(t *transaction) (err error) {
-		out, err = t.apply(in)
+		result, err = t.apply(request)
 		return err
 	}); err != nil {
-		sim.fail(w, err)
+		sim.writeError(w, err)
 		return
 	}
-	answer(w, out, nil)
+	answer(w, result, nil)
 }

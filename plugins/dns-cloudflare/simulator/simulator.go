@@ -42,7 +42,7 @@ type simulator struct {
 	mux     *http.ServeMux
 	sandbox *sandboxClient // nil outside a sandbox; the zones then exist only in the state
 
-	editing sync.Mutex // held while the state is synchronized with the sandbox
+	editMu sync.Mutex // held while the state is synchronized with the sandbox, and while a zone is edited
 
 	rateLimits rateLimits
 }
@@ -108,7 +108,7 @@ func (sim *simulator) Fail(w http.ResponseWriter, _ *http.Request, status, retry
 func (sim *simulator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	token := sim.token(r)
 	remaining, wait := sim.rateLimits.count(token, sim.kit.Now())
-	w.Header().Set("Ratelimit-Policy", fmt.Sprintf(`"default";q=%d;w=%d`, limit, int(window.Seconds())))
+	w.Header().Set("Ratelimit-Policy", fmt.Sprintf(`"default";q=%d;w=%d`, maxCalls, int(rateWindow.Seconds())))
 	w.Header().Set("Ratelimit", fmt.Sprintf(`"default";r=%d;t=%d`, remaining, int(wait.Seconds())))
 	switch {
 	case wait > 0:

@@ -146,28 +146,28 @@ var errNoZone = refusal{7003, "Could not route to the zone"}
 // sandbox, edit first writes to the sandbox. If the zone was changed there in the meantime, edit
 // synchronizes the zone and calls change again.
 func (sim *simulator) edit(ctx context.Context, name string, change func(*transaction) error) error {
-	sim.editing.Lock()
-	defer sim.editing.Unlock()
+	sim.editMu.Lock()
+	defer sim.editMu.Unlock()
 	for {
 		if err := sim.syncFromSandbox(ctx, name); err != nil {
 			return err
 		}
-		work := &transaction{zone: name}
+		edited := &transaction{zone: name}
 		var zoneInSandbox sandboxZone
 		known := false
 		sim.file.View(func(s *state) {
 			if z := s.Zones[name]; z != nil {
 				known, zoneInSandbox.Version = true, z.Version
-				work.records, work.serial = slices.Clone(z.Records), s.Serial
+				edited.records, edited.serial = slices.Clone(z.Records), s.Serial
 			}
 		})
 		if !known {
 			return errNoZone
 		}
-		if err := change(work); err != nil {
+		if err := change(edited); err != nil {
 			return err
 		}
-		err := sim.writeToSandbox(ctx, name, zoneInSandbox.Version, work.records)
+		err := sim.writeToSandbox(ctx, name, zoneInSandbox.Version, edited.records)
 		if errors.Is(err, errZoneChanged) {
 			continue
 		}
@@ -175,7 +175,7 @@ func (sim *simulator) edit(ctx context.Context, name string, change func(*transa
 			return err
 		}
 		return sim.file.Do(func(s *state) {
-			s.Zones[name].Records, s.Serial = work.records, max(s.Serial, work.serial)
+			s.Zones[name].Records, s.Serial = edited.records, max(s.Serial, edited.serial)
 		})
 	}
 }

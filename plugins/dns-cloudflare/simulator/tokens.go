@@ -37,7 +37,7 @@ func (sim *simulator) createToken(w http.ResponseWriter, r *http.Request) {
 		s.Tokens[token] = true
 	})
 	if err != nil {
-		sim.done(w, err)
+		sim.answerControlCall(w, err)
 		return
 	}
 	simulate.WriteJSON(w, http.StatusOK, map[string]any{"secrets": map[string]string{"api_token": token}})
@@ -60,10 +60,10 @@ func (sim *simulator) tokenStatus() string {
 	return cmp.Or(status, "active")
 }
 
-// A token may make at most limit calls in each window.
+// A token may make at most maxCalls calls in each rateWindow.
 const (
-	limit  = 1200
-	window = 5 * time.Minute
+	maxCalls   = 1200
+	rateWindow = 5 * time.Minute
 )
 
 // rateLimits has the rate limit of each token.
@@ -77,9 +77,9 @@ type rateLimit struct {
 	blockedUntil time.Time
 }
 
-// count records a call at the time now. A call that exceeds the limit blocks all calls of its token
-// for one window. wait is the remaining time of the block, 0 if there is none. remaining is how
-// many more calls are allowed.
+// count records a call at the time now. A call that exceeds maxCalls blocks all calls of its
+// token for one rateWindow. wait is the remaining time of the block, 0 if there is none. remaining
+// is how many more calls are allowed.
 func (l *rateLimits) count(token string, now time.Time) (remaining int, wait time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -87,15 +87,15 @@ func (l *rateLimits) count(token string, now time.Time) (remaining int, wait tim
 		l.byToken[token] = &rateLimit{}
 	}
 	current := l.byToken[token]
-	for len(current.calls) > 0 && now.Sub(current.calls[0]) >= window {
+	for len(current.calls) > 0 && now.Sub(current.calls[0]) >= rateWindow {
 		current.calls = current.calls[1:]
 	}
-	if len(current.calls) >= limit && !current.blockedUntil.After(now) {
-		current.blockedUntil = now.Add(window)
+	if len(current.calls) >= maxCalls && !current.blockedUntil.After(now) {
+		current.blockedUntil = now.Add(rateWindow)
 	}
 	if current.blockedUntil.After(now) {
 		return 0, current.blockedUntil.Sub(now)
 	}
 	current.calls = append(current.calls, now)
-	return limit - len(current.calls), 0
+	return maxCalls - len(current.calls), 0
 }

@@ -17,42 +17,42 @@ type transaction struct {
 
 // apply executes a batch in the order of the API: deletes, patches, puts, posts. It returns the
 // changed records, or the error of the first invalid operation.
-func (t *transaction) apply(in batchDoc) (batchDoc, error) {
-	var out batchDoc
-	for _, r := range in.Deletes {
+func (t *transaction) apply(batch batchDoc) (batchDoc, error) {
+	var result batchDoc
+	for _, r := range batch.Deletes {
 		i := t.find(r.ID)
 		if i < 0 {
-			return out, refusal{81044, "Record does not exist."}
+			return result, refusal{81044, "Record does not exist."}
 		}
-		out.Deletes = append(out.Deletes, t.records[i])
+		result.Deletes = append(result.Deletes, t.records[i])
 		t.records = slices.Delete(t.records, i, i+1)
 	}
-	for _, r := range append(slices.Clone(in.Patches), in.Puts...) {
+	for _, r := range append(slices.Clone(batch.Patches), batch.Puts...) {
 		i := t.find(r.ID)
 		if i < 0 {
-			return out, refusal{81044, "Record does not exist."}
+			return result, refusal{81044, "Record does not exist."}
 		}
 		existing := t.records[i]
 		t.records = slices.Delete(t.records, i, i+1)
-		if slices.ContainsFunc(in.Patches, func(p record) bool { return p.ID == r.ID }) {
+		if slices.ContainsFunc(batch.Patches, func(p record) bool { return p.ID == r.ID }) {
 			r = existing.applyPatch(r)
-			out.Patches = append(out.Patches, r)
+			result.Patches = append(result.Patches, r)
 		} else {
-			out.Puts = append(out.Puts, r)
+			result.Puts = append(result.Puts, r)
 		}
 		if err := t.add(r); err != nil {
-			return out, err
+			return result, err
 		}
 	}
-	for _, r := range in.Posts {
+	for _, r := range batch.Posts {
 		t.serial++
 		r.ID = fmt.Sprintf("%032x", 0xbeef0000+t.serial)
 		if err := t.add(r); err != nil {
-			return out, err
+			return result, err
 		}
-		out.Posts = append(out.Posts, r)
+		result.Posts = append(result.Posts, r)
 	}
-	return out, nil
+	return result, nil
 }
 
 func (t *transaction) find(id string) int {
@@ -93,9 +93,9 @@ func (t *transaction) add(r record) error {
 			return refusal{81053, "An A, AAAA, or CNAME record with that host already exists."}
 		case same && other.Type == "CNAME":
 			return refusal{81054, "A CNAME record with that host already exists."}
-		case same && other.Type == r.Type && other.Content == r.Content && preference(other) == preference(r) && other.TTL != r.TTL:
+		case same && other.Type == r.Type && other.Content == r.Content && mxPreference(other) == mxPreference(r) && other.TTL != r.TTL:
 			return refusal{81057, "The record already exists."}
-		case same && other.Type == r.Type && other.Content == r.Content && preference(other) == preference(r):
+		case same && other.Type == r.Type && other.Content == r.Content && mxPreference(other) == mxPreference(r):
 			return refusal{81058, "An identical record already exists."}
 		}
 	}
@@ -103,14 +103,14 @@ func (t *transaction) add(r record) error {
 	return nil
 }
 
-// coexistsWithApexCNAME reports whether two records do not conflict because one of them is a CNAME at the apex.
-// A CNAME at the apex conflicts only with address records and with another CNAME.
+// coexistsWithApexCNAME reports whether r and other may both exist at the apex. A CNAME at the apex
+// conflicts only with address records and with another CNAME.
 func (t *transaction) coexistsWithApexCNAME(r, other record) bool {
 	conflictingTypes := []string{"A", "AAAA", "CNAME"}
 	return r.Name == t.zone && slices.Contains(conflictingTypes, r.Type) != slices.Contains(conflictingTypes, other.Type)
 }
 
-func preference(r record) int {
+func mxPreference(r record) int {
 	if r.Priority == nil {
 		return 0
 	}

@@ -152,8 +152,8 @@ func (s *simulator) listZones(w http.ResponseWriter, r *http.Request) {
 	simulate.WriteJSON(w, http.StatusOK, docs)
 }
 
-// readZone answers with a zone and its record sets. The parameters `rrset_name` and `rrset_type` select
-// record sets. With `rrsets=false` the answer has no record sets.
+// readZone answers with a zone and its record sets. The parameters `rrset_name` and `rrset_type`
+// select record sets. With `rrsets=false` the answer has no record sets.
 func (s *simulator) readZone(w http.ResponseWriter, r *http.Request) {
 	zone, err := s.zones.Get(r.Context(), strings.TrimSuffix(r.PathValue("zone"), "."))
 	if err != nil {
@@ -203,8 +203,8 @@ func fail(w http.ResponseWriter, err error) {
 	}
 }
 
-// answerPlainText answers with a status, and with the name of the status as text. PowerDNS answers like this
-// if its HTTP server refuses a request.
+// answerPlainText answers with a status, and with the name of the status as text. PowerDNS answers
+// like this if its HTTP server refuses a request.
 func answerPlainText(w http.ResponseWriter, status int) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(status)

@@ -18,8 +18,9 @@ import (
 )
 
 const (
-	soaTTL    = 3600
-	clockSkew = 300
+	soaTTL = 3600
+	// tsigFudge is the largest accepted difference between the clocks, in seconds.
+	tsigFudge = 300
 	// maxRecordsPerMessage is the maximum number of records in one message of a transfer.
 	maxRecordsPerMessage = 100
 )
@@ -90,7 +91,7 @@ func (req *request) sign(msg *wire.Msg, mac *string, followsAnother bool) (raw [
 	if req.tsig == nil {
 		return msg.Pack()
 	}
-	msg.SetTsig(req.tsig.Hdr.Name, req.tsig.Algorithm, clockSkew, time.Now().Unix())
+	msg.SetTsig(req.tsig.Hdr.Name, req.tsig.Algorithm, tsigFudge, time.Now().Unix())
 	tsig := msg.IsTsig()
 	tsig.Error, tsig.OrigId = req.keyError, msg.Id
 	if req.keyError == wire.RcodeBadKey || req.keyError == wire.RcodeBadSig { // such an answer is not signed (RFC 8945, 5.2)

@@ -121,7 +121,8 @@ func sameRecord(a, b wire.RR) bool {
 	return wire.IsDuplicate(a, b)
 }
 
-// prescan returns NOERROR if all updates are valid (RFC 2136, 3.4.1).
+// prescan returns NOERROR if all updates are valid, and otherwise the code of the first invalid one
+// (RFC 2136, 3.4.1).
 func prescan(zone string, updates []wire.RR) int {
 	for _, rr := range updates {
 		header := rr.Header()

@@ -13,14 +13,14 @@ import (
 // the sandbox. The other fields are for tests, and make the simulator behave in ways that Microsoft
 // documents.
 type behaviour struct {
-	ConsentMS        int  `json:"consent_ms"`
-	RoleMS           int  `json:"role_ms"`
-	AcceptedDomainMS int  `json:"accepted_domain_ms"`
-	MailboxMS        int  `json:"mailbox_ms"`
-	TraceMS          int  `json:"trace_ms"`
-	RuleMS           int  `json:"rule_ms"`
-	AliasTaken       bool `json:"alias_taken"`
-	NulForbidden     bool `json:"nul_403"`
+	ConsentMS        int  `json:"consent_ms"`         // until a consent applies
+	RoleMS           int  `json:"role_ms"`            // until a directory role applies
+	AcceptedDomainMS int  `json:"accepted_domain_ms"` // until Exchange accepts mail for a domain
+	MailboxMS        int  `json:"mailbox_ms"`         // until Graph shows a new mailbox
+	TraceMS          int  `json:"trace_ms"`           // until the message trace shows a message
+	RuleMS           int  `json:"rule_ms"`            // until a change of a rule applies to mail
+	AliasTaken       bool `json:"alias_taken"`        // the next New-Mailbox finds its alias taken
+	NulForbidden     bool `json:"nul_403"`            // a 403 of Exchange has a body of NUL bytes
 
 	// GraphReplicas and ExchangeReplicas make some reads return an older state of the objects in a
 	// snapshot.
@@ -35,9 +35,9 @@ type behaviour struct {
 	CasMS *int `json:"cas_ms"`
 	// DNSNegativeMS is how long the resolvers cache that a record is missing.
 	DNSNegativeMS int    `json:"dns_negative_ms"`
-	TokenSeconds  int    `json:"token_seconds"`
-	PageSize      int    `json:"page_size"`
-	NextLink      string `json:"next_link"` // "follow" or "expired"
+	TokenSeconds  int    `json:"token_seconds"` // the lifetime of tokens
+	PageSize      int    `json:"page_size"`     // the most rows in a page of Graph or Exchange
+	NextLink      string `json:"next_link"`     // "follow" or "expired"
 	// Elsewhere lists domains that an organization outside the sandbox has verified. ElsewhereAt is
 	// the call that refuses these domains and the domains of other tenants: "verify" or "add".
 	Elsewhere   []string `json:"elsewhere"`
@@ -59,16 +59,16 @@ type behaviour struct {
 	UPNAlias bool `json:"upn_alias"`
 	// BannedWords are words that must not be the core of a password.
 	BannedWords       []string `json:"banned_words"`
-	SecurityDefaults  bool     `json:"security_defaults"`
-	NoExchange        bool     `json:"no_exchange"`
-	AppDisabled       bool     `json:"app_disabled"`
-	ConditionalAccess bool     `json:"conditional_access"`
-	Deleted           bool     `json:"deleted"`
+	SecurityDefaults  bool     `json:"security_defaults"`  // whether security defaults are enabled
+	NoExchange        bool     `json:"no_exchange"`        // the tenant has no Exchange Online
+	AppDisabled       bool     `json:"app_disabled"`       // the application is disabled in the tenant
+	ConditionalAccess bool     `json:"conditional_access"` // Conditional Access refuses tokens
+	Deleted           bool     `json:"deleted"`            // the tenant is deleted
 	// Licenses replaces the licences that the simulator otherwise derives from the users.
 	Licenses *licenses `json:"licenses"`
 	// ConsentBusy makes the next consent fail as if a concurrent consent were in progress.
 	ConsentBusy     bool `json:"consent_busy"`
-	TraceDuplicates bool `json:"trace_duplicates"`
+	TraceDuplicates bool `json:"trace_duplicates"` // some rows of the message trace appear twice
 	// TracePage is the largest number of rows in an answer of the message trace. 0 means 5000.
 	TracePage int `json:"trace_page"`
 	// TraceQuota is how many trace queries are allowed in 5 minutes. 0 means 100. TraceThrottled is
@@ -180,7 +180,7 @@ func (b behaviour) mailboxLag(now time.Time) lag {
 }
 
 // lag is the time during which a change has no visible effect yet. The zero value stands for no
-// delay: passed returns true and started returns false.
+// delay: hasPassed returns true and hasStarted returns false.
 type lag struct {
 	Since time.Time `json:"since"`
 	Until time.Time `json:"until"`

@@ -139,9 +139,9 @@ func (s *simClient) readResponse(resp *http.Response) response {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	a := response{status: resp.StatusCode, header: resp.Header, raw: raw}
-	_ = json.Unmarshal(raw, &a.body)
-	return a
+	answer := response{status: resp.StatusCode, header: resp.Header, raw: raw}
+	_ = json.Unmarshal(raw, &answer.body)
+	return answer
 }
 
 // control makes a control call. It fails the test when the status is not 200.
@@ -151,11 +151,11 @@ func (s *simClient) control(method, path string, body any) response {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	a := s.do(method, s.ready.URL+"/_control"+path, nil, string(raw))
-	if a.status != http.StatusOK {
-		s.t.Fatalf("%s %s: %d %s", method, path, a.status, a.raw)
+	answer := s.do(method, s.ready.URL+"/_control"+path, nil, string(raw))
+	if answer.status != http.StatusOK {
+		s.t.Fatalf("%s %s: %d %s", method, path, answer.status, answer.raw)
 	}
-	return a
+	return answer
 }
 
 // jsonObject is a JSON object.

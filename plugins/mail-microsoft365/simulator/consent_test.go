@@ -14,10 +14,10 @@ import (
 func TestConsentRedirectsWithResult(t *testing.T) {
 	accept, deny := url.Values{"decision": {"accept"}}, url.Values{"decision": {"deny"}}
 	for _, tt := range []struct {
-		name   string
-		v1     bool
-		before jsonObject
-		form   url.Values
+		name      string
+		olderPage bool // uses the older consent page
+		before    jsonObject
+		form      url.Values
 		// want is the parameters of the redirect. "*" matches any text, "" means absent.
 		want map[string]string
 	}{
@@ -38,7 +38,7 @@ func TestConsentRedirectsWithResult(t *testing.T) {
 				testTenant.setBehaviour(tt.before)
 			}
 			address := testTenant.consentURL()
-			if tt.v1 {
+			if tt.olderPage {
 				address = strings.Replace(address, "/organizations/v2.0/", "/"+testTenant.id+"/", 1)
 			}
 			tt.form.Set("username", testTenant.admin)
@@ -48,8 +48,8 @@ func TestConsentRedirectsWithResult(t *testing.T) {
 			}
 			for name, want := range tt.want {
 				got := redirect.Get(name)
-				prefix, any := strings.CutSuffix(want, "*")
-				if got != want && !(any && got != "" && strings.HasPrefix(got, prefix)) {
+				prefix, isPattern := strings.CutSuffix(want, "*")
+				if got != want && !(isPattern && got != "" && strings.HasPrefix(got, prefix)) {
 					t.Errorf("%s: %q, want %q", name, got, want)
 				}
 			}
@@ -82,11 +82,11 @@ func TestConsentRestoresRevokedGrants(t *testing.T) {
 			testTenant := startSimulator(t).newConnectedTenant()
 			oldToken := bearer(testTenant.token(exchangeScope))
 			testTenant.revoke(label)
-			if answer := testTenant.exchangeWith(oldToken, "", "Get-OrganizationConfig", jsonObject{}); answer.status != 401 && answer.status != 403 {
+			if answer := testTenant.runCmdletWith(oldToken, "", "Get-OrganizationConfig", jsonObject{}); answer.status != 401 && answer.status != 403 {
 				t.Errorf("a token from before the revocation still works: %d", answer.status)
 			}
 			testTenant.consent()
-			if answer := testTenant.exchange("Get-OrganizationConfig", jsonObject{}); answer.status != http.StatusOK {
+			if answer := testTenant.runCmdlet("Get-OrganizationConfig", jsonObject{}); answer.status != http.StatusOK {
 				t.Errorf("after consent: %d %s", answer.status, answer.raw)
 			}
 		})
@@ -166,7 +166,7 @@ func TestDeniedTenantRefusesRoleAssignment(t *testing.T) {
 	testTenant := startSimulator(t).newTenant(jsonObject{"bootstrap": "denied"})
 	testTenant.consent()
 	assertGolden(t, "graph-denied", testTenant.assignExchange())
-	if answer := testTenant.graph("GET", "/roleManagement/directory/roleAssignments", nil); answer.status != http.StatusOK {
+	if answer := testTenant.callGraph("GET", "/roleManagement/directory/roleAssignments", nil); answer.status != http.StatusOK {
 		t.Errorf("reading roles: %d", answer.status)
 	}
 }
@@ -230,8 +230,8 @@ func readPage(t *testing.T, text string) parsedPage {
 	p := parsedPage{fields: map[string]string{}, labelled: map[string]bool{}}
 	for n := range root.Descendants() {
 		attributes := map[string]string{}
-		for _, answer := range n.Attr {
-			attributes[answer.Key] = answer.Val
+		for _, attribute := range n.Attr {
+			attributes[attribute.Key] = attribute.Val
 		}
 		switch n.Data {
 		case "html":

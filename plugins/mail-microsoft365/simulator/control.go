@@ -67,7 +67,7 @@ func (s *simulator) controlCreate(w http.ResponseWriter, r *http.Request) {
 	simulate.WriteJSON(w, http.StatusOK, map[string]string{"tenant_id": t.ID, "admin": t.adminName()})
 }
 
-// controlList answers all tenants in the order of creation.
+// controlList answers with all tenants in the order of creation.
 func (s *simulator) controlList(w http.ResponseWriter, _ *http.Request) {
 	list := []map[string]string{}
 	for _, f := range s.store.all() {
@@ -88,19 +88,19 @@ func (s *simulator) updateTenant(w http.ResponseWriter, r *http.Request, run fun
 		simulate.WriteError(w, http.StatusNotFound, "there is no such tenant")
 		return false
 	}
-	var bad error
+	var refusal error
 	err := f.Do(func(t *tenant) {
-		bad = run(t)
+		refusal = run(t)
 		t.recordSnapshot(s.kit.Now())
 	})
 	if err != nil {
 		simulate.WriteError(w, http.StatusInternalServerError, err.Error())
 		return false
 	}
-	if bad != nil {
-		simulate.WriteError(w, http.StatusBadRequest, bad.Error())
+	if refusal != nil {
+		simulate.WriteError(w, http.StatusBadRequest, refusal.Error())
 	}
-	return bad == nil
+	return refusal == nil
 }
 
 // newTenant returns a tenant that has not consented yet. It has an administrator, an ordinary
@@ -117,14 +117,14 @@ func (s *simulator) newTenant(serial int, body createTenantRequest) tenant {
 	if t.Name == "" {
 		t.Name = "Example Outreach " + strconv.Itoa(serial)
 	}
-	t.Prefix = domainPrefix(t.Name) + digits(6, seed, t.ID)
+	t.Prefix = domainPrefix(t.Name) + deriveDigits(6, seed, t.ID)
 	t.Exchange = organization{Dehydrated: body.Bootstrap == "dehydrated", SMTPAuthDisabled: true}
 	t.addInitialObjects(key, now)
 	return t
 }
 
-// controlShow answers the domains, shared mailboxes, rules and consent of a tenant. It omits the
-// initial domain and mailboxes of other kinds, because no client has created them.
+// controlShow answers with the domains, shared mailboxes, rules and consent of a tenant. It omits
+// the initial domain and mailboxes of other kinds, because no client has created them.
 func (s *simulator) controlShow(w http.ResponseWriter, r *http.Request) {
 	type domainView struct {
 		Name        string `json:"name"`
@@ -319,13 +319,13 @@ func (s *simulator) controlMessages(w http.ResponseWriter, r *http.Request) {
 		simulate.WriteError(w, http.StatusBadRequest, "count must be between 1 and 10000, recipients between 0 and 500")
 		return
 	}
-	sent := false
+	isSent := false
 	for _, f := range s.store.all() {
-		holds := false
-		if f.View(func(t *tenant) { holds = t.hasMailbox(body.Mailbox) }); !holds {
+		hasMailbox := false
+		if f.View(func(t *tenant) { hasMailbox = t.hasMailbox(body.Mailbox) }); !hasMailbox {
 			continue
 		}
-		sent = true
+		isSent = true
 		err := f.Do(func(t *tenant) {
 			s.sendMessages(t, messageBatch{Sender: strings.ToLower(body.Mailbox), Count: body.Count, At: body.At, Recipients: body.Recipients,
 				Bounced: body.Bounced}, s.kit.Now())
@@ -335,7 +335,7 @@ func (s *simulator) controlMessages(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	if !sent {
+	if !isSent {
 		simulate.WriteError(w, http.StatusNotFound, "there is no such mailbox")
 		return
 	}

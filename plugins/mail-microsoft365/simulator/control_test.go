@@ -18,11 +18,11 @@ import (
 
 func TestControlCreatesAndListsTenants(t *testing.T) {
 	sim := startSimulator(t)
-	a := sim.control("POST", "/tenants", jsonObject{"name": "Fabrikam Outreach"})
-	id, admin := a.valueAt("tenant_id").(string), a.valueAt("admin").(string)
-	if len(a.body) != 2 || !regexp.MustCompile(`^[0-9a-f-]{36}$`).MatchString(id) ||
+	created := sim.control("POST", "/tenants", jsonObject{"name": "Fabrikam Outreach"})
+	id, admin := created.valueAt("tenant_id").(string), created.valueAt("admin").(string)
+	if len(created.body) != 2 || !regexp.MustCompile(`^[0-9a-f-]{36}$`).MatchString(id) ||
 		!regexp.MustCompile(`^admin@fabrikamoutreach\d+\.onmicrosoft\.com$`).MatchString(admin) {
-		t.Errorf("%s", a.raw)
+		t.Errorf("%s", created.raw)
 	}
 	sim.control("POST", "/tenants", jsonObject{})
 	var list []jsonObject
@@ -69,7 +69,7 @@ func TestControlRefusesInvalidRequests(t *testing.T) {
 		{"domain instead of tenant id", "GET", "/tenants/" + testTenant.initialDomain(), "", 404},
 		{"unknown tenant's behaviour", "POST", "/tenants/x/behaviour", "{}", 404},
 		{"unknown call", "GET", "/weather", "", 404},
-		{"unknown knob", "POST", tenantPath + "/behaviour", `{"consent_seconds":1}`, 400},
+		{"unknown setting", "POST", tenantPath + "/behaviour", `{"consent_seconds":1}`, 400},
 		{"negative delay", "POST", tenantPath + "/behaviour", `{"consent_ms":-1}`, 400},
 		{"wrong type", "POST", tenantPath + "/behaviour", `{"alias_taken":"yes"}`, 400},
 		{"unknown early_records", "POST", tenantPath + "/behaviour", `{"early_records":"maybe"}`, 400},
@@ -91,9 +91,9 @@ func TestControlRefusesInvalidRequests(t *testing.T) {
 		{"unknown trace_throttled", "POST", tenantPath + "/behaviour", `{"trace_throttled":503}`, 400},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			a := testTenant.do(tt.method, testTenant.ready.URL+"/_control"+tt.path, nil, tt.body)
-			if text, _ := a.valueAt("error").(string); a.status != tt.status || text == "" {
-				t.Errorf("%d %s", a.status, a.raw)
+			answer := testTenant.do(tt.method, testTenant.ready.URL+"/_control"+tt.path, nil, tt.body)
+			if text, _ := answer.valueAt("error").(string); answer.status != tt.status || text == "" {
+				t.Errorf("%d %s", answer.status, answer.raw)
 			}
 		})
 	}
@@ -112,13 +112,13 @@ func TestJournalNamesOperations(t *testing.T) {
 	testTenant := newTenantWithMailbox(t)
 	testTenant.control("DELETE", "/calls", nil)
 	graphToken, exchangeToken := bearer(testTenant.token(graphScope)), bearer(testTenant.token(exchangeScope))
-	testTenant.graphWith(graphToken, "POST", "/domains", jsonObject{"id": "x.example"})
-	testTenant.graphWith(graphToken, "GET", "/domains/x.example/verificationDnsRecords", nil)
-	testTenant.graphWith(graphToken, "POST", "/domains/x.example/verify", nil)
-	testTenant.graphWith(graphToken, "PATCH", "/users/"+testTenant.admin, jsonObject{"displayName": "Ada"})
-	testTenant.graphWith(graphToken, "GET", "/roleManagement/directory/roleAssignments", nil)
-	testTenant.exchangeWith(exchangeToken, "", "Get-Mailbox", jsonObject{"Identity": "nobody"})
-	testTenant.exchangeWith(exchangeToken, "", "Set-Mailbox", jsonObject{"Identity": "anna@" + domain, "DisplayName": "New"})
+	testTenant.callGraphWith(graphToken, "POST", "/domains", jsonObject{"id": "x.example"})
+	testTenant.callGraphWith(graphToken, "GET", "/domains/x.example/verificationDnsRecords", nil)
+	testTenant.callGraphWith(graphToken, "POST", "/domains/x.example/verify", nil)
+	testTenant.callGraphWith(graphToken, "PATCH", "/users/"+testTenant.admin, jsonObject{"displayName": "Ada"})
+	testTenant.callGraphWith(graphToken, "GET", "/roleManagement/directory/roleAssignments", nil)
+	testTenant.runCmdletWith(exchangeToken, "", "Get-Mailbox", jsonObject{"Identity": "nobody"})
+	testTenant.runCmdletWith(exchangeToken, "", "Set-Mailbox", jsonObject{"Identity": "anna@" + domain, "DisplayName": "New"})
 	var calls []simulate.Entry
 	if err := json.Unmarshal(testTenant.control("GET", "/calls", nil).raw, &calls); err != nil {
 		t.Fatal(err)
@@ -141,13 +141,13 @@ func TestJournalNamesOperations(t *testing.T) {
 
 func TestJournalAndGraphOmitPasswords(t *testing.T) {
 	testTenant := newTenantWithMailbox(t)
-	testTenant.graph("PATCH", "/users/"+testTenant.admin, enableWithPassword)
+	testTenant.callGraph("PATCH", "/users/"+testTenant.admin, enableWithPassword)
 	raw := string(testTenant.control("GET", "/calls", nil).raw)
 	if strings.Contains(raw, "Correct-Horse-7") {
 		t.Error("the journal holds a password")
 	}
-	if a := testTenant.graph("GET", "/users/"+testTenant.admin, nil); a.status != http.StatusOK || strings.Contains(string(a.raw), "Correct-Horse-7") {
-		t.Errorf("%s", a.raw)
+	if answer := testTenant.callGraph("GET", "/users/"+testTenant.admin, nil); answer.status != http.StatusOK || strings.Contains(string(answer.raw), "Correct-Horse-7") {
+		t.Errorf("%s", answer.raw)
 	}
 }
 
@@ -164,12 +164,13 @@ func TestReadyDescribesSimulator(t *testing.T) {
 	if diff := cmp.Diff([]string{"tenants", "messages"}, sim.ready.Control); diff != "" {
 		t.Error(diff)
 	}
-	if a := sim.do("GET", sim.ready.URL+"/elsewhere", nil, ""); a.status != http.StatusNotFound {
-		t.Errorf("an unknown host: %d", a.status)
+	if answer := sim.do("GET", sim.ready.URL+"/elsewhere", nil, ""); answer.status != http.StatusNotFound {
+		t.Errorf("an unknown host: %d", answer.status)
 	}
 }
 
-// A Retry-After applies to the application in this tenant at this host, and to no other calls.
+// TestIgnoredRetryAfterIsRecorded checks, for each throttle scope, which of two tenants must wait
+// after a Retry-After.
 func TestIgnoredRetryAfterIsRecorded(t *testing.T) {
 	for _, tt := range []struct {
 		setting, header string
@@ -187,7 +188,7 @@ func TestIgnoredRetryAfterIsRecorded(t *testing.T) {
 				header := bearer(testTenant.token(graphScope))
 				header.Set("User-Agent", "app/1.0")
 				header.Set("client-request-id", "6f9619ff-8b86-d011-b42d-00cf4fc964ff")
-				return testTenant.graphWith(header, "GET", "/organization", nil)
+				return testTenant.callGraphWith(header, "GET", "/organization", nil)
 			}
 			sim.planFault(jsonObject{"match": "GET /graph/v1.0/organization", "kind": "status", "status": 429, "retry_after": 3600, "times": 1})
 			if scope := read(throttled).header.Get("x-ms-throttle-scope"); !strings.HasPrefix(scope, tt.header) {

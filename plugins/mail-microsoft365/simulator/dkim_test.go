@@ -11,7 +11,7 @@ import (
 // newDKIMConfig creates a disabled DKIM configuration with keys of 2048 bits.
 func (t *tenant) newDKIMConfig(name string) response {
 	t.t.Helper()
-	answer := t.exchange("New-DkimSigningConfig", jsonObject{"DomainName": name, "KeySize": 2048, "Enabled": false})
+	answer := t.runCmdlet("New-DkimSigningConfig", jsonObject{"DomainName": name, "KeySize": 2048, "Enabled": false})
 	if answer.status != http.StatusOK {
 		t.t.Fatalf("%d %s", answer.status, answer.raw)
 	}
@@ -56,12 +56,16 @@ func TestEnablingDKIMRequiresBothCNAMEs(t *testing.T) {
 		succeeds bool
 	}{
 		{"nothing published", func(string, string) []string { return nil }, false},
-		{"one selector", func(answer, _ string) []string { return []string{"selector1 CNAME " + answer} }, false},
-		{"another target", func(_, b string) []string {
-			return []string{"selector1 CNAME elsewhere.example", "selector2 CNAME " + b}
+		{"one selector", func(first, _ string) []string { return []string{"selector1 CNAME " + first} }, false},
+		{"another target", func(_, second string) []string {
+			return []string{"selector1 CNAME elsewhere.example", "selector2 CNAME " + second}
 		}, false},
-		{"the targets swapped", func(answer, b string) []string { return []string{"selector1 CNAME " + b, "selector2 CNAME " + answer} }, false},
-		{"both", func(answer, b string) []string { return []string{"selector1 CNAME " + answer, "selector2 CNAME " + b} }, true},
+		{"the targets swapped", func(first, second string) []string {
+			return []string{"selector1 CNAME " + second, "selector2 CNAME " + first}
+		}, false},
+		{"both", func(first, second string) []string {
+			return []string{"selector1 CNAME " + first, "selector2 CNAME " + second}
+		}, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			testTenant := startSimulator(t).newConnectedTenant()
@@ -70,8 +74,8 @@ func TestEnablingDKIMRequiresBothCNAMEs(t *testing.T) {
 			for _, record := range tt.records(row["Selector1CNAME"].(string), row["Selector2CNAME"].(string)) {
 				testTenant.fakeDNS.publish(strings.Replace(record, " CNAME", "._domainkey."+domain+". 60 IN CNAME", 1) + ".")
 			}
-			answer := testTenant.exchange("Set-DkimSigningConfig", jsonObject{"Identity": domain, "Enabled": true})
-			shown := testTenant.exchange("Get-DkimSigningConfig", jsonObject{"Identity": domain})
+			answer := testTenant.runCmdlet("Set-DkimSigningConfig", jsonObject{"Identity": domain, "Enabled": true})
+			shown := testTenant.runCmdlet("Get-DkimSigningConfig", jsonObject{"Identity": domain})
 			if tt.succeeds {
 				if answer.status != http.StatusOK || shown.valueAt("value", 0, "Status") != "Valid" || shown.valueAt("value", 0, "Enabled") != true {
 					t.Errorf("%d %s, read %s", answer.status, answer.raw, shown.raw)
@@ -86,17 +90,17 @@ func TestEnablingDKIMRequiresBothCNAMEs(t *testing.T) {
 	}
 }
 
-// TestNewDKIMConfigTwiceFails creates a configuration twice. The first call fails to enable it, but
-// leaves it behind disabled.
+// TestNewDKIMConfigTwiceFails creates a configuration twice. The first call cannot enable the
+// configuration, and leaves it disabled.
 func TestNewDKIMConfigTwiceFails(t *testing.T) {
 	testTenant := startSimulator(t).newConnectedTenant()
 	testTenant.addMailDomain(domain)
-	assertGolden(t, "exchange-no-cname", testTenant.exchange("New-DkimSigningConfig", jsonObject{"DomainName": domain, "Enabled": true}))
-	if answer := testTenant.exchange("Get-DkimSigningConfig", jsonObject{"Identity": domain}); answer.valueAt("value", 0, "Enabled") != false || answer.valueAt("value", 0, "Selector1KeySize") != 1024.0 {
+	assertGolden(t, "exchange-no-cname", testTenant.runCmdlet("New-DkimSigningConfig", jsonObject{"DomainName": domain, "Enabled": true}))
+	if answer := testTenant.runCmdlet("Get-DkimSigningConfig", jsonObject{"Identity": domain}); answer.valueAt("value", 0, "Enabled") != false || answer.valueAt("value", 0, "Selector1KeySize") != 1024.0 {
 		t.Errorf("%s", answer.raw)
 	}
-	assertGolden(t, "exchange-signing-exists", testTenant.exchange("New-DkimSigningConfig", jsonObject{"DomainName": domain, "Enabled": false}))
-	if answer := testTenant.exchange("Get-DkimSigningConfig", jsonObject{}); len(answer.rows()) != 2 || answer.valueAt("value", 0, "IsDefault") != true {
+	assertGolden(t, "exchange-signing-exists", testTenant.runCmdlet("New-DkimSigningConfig", jsonObject{"DomainName": domain, "Enabled": false}))
+	if answer := testTenant.runCmdlet("Get-DkimSigningConfig", jsonObject{}); len(answer.rows()) != 2 || answer.valueAt("value", 0, "IsDefault") != true {
 		t.Errorf("%s", answer.raw)
 	}
 }
@@ -105,12 +109,12 @@ func TestEnablingDKIMCreatesMissingKeys(t *testing.T) {
 	testTenant := startSimulator(t).newConnectedTenant()
 	testTenant.setBehaviour(jsonObject{"dkim_listed": true})
 	testTenant.addMailDomain(domain)
-	if answer := testTenant.exchange("Get-DkimSigningConfig", jsonObject{"Identity": domain}); answer.valueAt("value", 0, "Status") != "NoDKIMKeys" || answer.valueAt("value", 0, "Selector1CNAME") != "" {
+	if answer := testTenant.runCmdlet("Get-DkimSigningConfig", jsonObject{"Identity": domain}); answer.valueAt("value", 0, "Status") != "NoDKIMKeys" || answer.valueAt("value", 0, "Selector1CNAME") != "" {
 		t.Errorf("%s", answer.raw)
 	}
-	assertGolden(t, "exchange-no-cname", testTenant.exchange("Set-DkimSigningConfig", jsonObject{"Identity": domain, "Enabled": true}))
+	assertGolden(t, "exchange-no-cname", testTenant.runCmdlet("Set-DkimSigningConfig", jsonObject{"Identity": domain, "Enabled": true}))
 	testTenant.publishSelectorCNAMEs(domain)
-	if answer := testTenant.exchange("Set-DkimSigningConfig", jsonObject{"Identity": domain, "Enabled": true}); answer.status != http.StatusOK {
+	if answer := testTenant.runCmdlet("Set-DkimSigningConfig", jsonObject{"Identity": domain, "Enabled": true}); answer.status != http.StatusOK {
 		t.Errorf("%d %s", answer.status, answer.raw)
 	}
 }
@@ -119,24 +123,24 @@ func TestDehydratedTenantRefusesDKIM(t *testing.T) {
 	testTenant := startSimulator(t).newConnectedTenant(jsonObject{"bootstrap": "dehydrated"})
 	testTenant.setBehaviour(jsonObject{"hydrate_ms": 30_000})
 	testTenant.addMailDomain(domain)
-	dehydrated := func() any {
-		return testTenant.exchange("Get-OrganizationConfig", jsonObject{}).valueAt("value", 0, "IsDehydrated")
+	isDehydrated := func() any {
+		return testTenant.runCmdlet("Get-OrganizationConfig", jsonObject{}).valueAt("value", 0, "IsDehydrated")
 	}
 	assertRefused := func() {
 		t.Helper()
-		assertGolden(t, "exchange-dehydrated", testTenant.exchange("New-DkimSigningConfig", jsonObject{"DomainName": domain, "Enabled": false}))
-		assertGolden(t, "exchange-dehydrated", testTenant.exchange("Set-DkimSigningConfig", jsonObject{"Identity": domain, "Enabled": true}))
+		assertGolden(t, "exchange-dehydrated", testTenant.runCmdlet("New-DkimSigningConfig", jsonObject{"DomainName": domain, "Enabled": false}))
+		assertGolden(t, "exchange-dehydrated", testTenant.runCmdlet("Set-DkimSigningConfig", jsonObject{"Identity": domain, "Enabled": true}))
 	}
 	assertRefused()
-	if answer := testTenant.exchange("Enable-OrganizationCustomization", jsonObject{}); answer.status != http.StatusOK || len(answer.rows()) != 0 || dehydrated() != true {
+	if answer := testTenant.runCmdlet("Enable-OrganizationCustomization", jsonObject{}); answer.status != http.StatusOK || len(answer.rows()) != 0 || isDehydrated() != true {
 		t.Fatalf("%d %s", answer.status, answer.raw)
 	}
 	assertRefused()
-	assertGolden(t, "exchange-already-hydrated", testTenant.exchange("Enable-OrganizationCustomization", jsonObject{}))
+	assertGolden(t, "exchange-already-hydrated", testTenant.runCmdlet("Enable-OrganizationCustomization", jsonObject{}))
 	testTenant.control("POST", "/clock", jsonObject{"advance": "31s"})
-	if dehydrated() != false {
+	if isDehydrated() != false {
 		t.Error("still dehydrated")
 	}
 	testTenant.newDKIMConfig(domain)
-	assertGolden(t, "exchange-already-hydrated", testTenant.exchange("Enable-OrganizationCustomization", jsonObject{}))
+	assertGolden(t, "exchange-already-hydrated", testTenant.runCmdlet("Enable-OrganizationCustomization", jsonObject{}))
 }

@@ -31,41 +31,41 @@ func TestAddDomainRefusesInvalidDomains(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			testTenant := startSimulator(t).newConnectedTenant()
-			testTenant.graph("POST", "/domains", jsonObject{"id": domain})
+			testTenant.callGraph("POST", "/domains", jsonObject{"id": domain})
 			if tt.before != nil {
 				testTenant.setBehaviour(tt.before)
 			}
-			assertGolden(t, tt.golden, testTenant.graph("POST", "/domains", tt.body))
+			assertGolden(t, tt.golden, testTenant.callGraph("POST", "/domains", tt.body))
 		})
 	}
 }
 
 func TestDomainObjectShowsVerification(t *testing.T) {
 	testTenant := startSimulator(t).newConnectedTenant()
-	added := testTenant.graph("POST", "/domains", jsonObject{"id": domain})
+	added := testTenant.callGraph("POST", "/domains", jsonObject{"id": domain})
 	if added.status != http.StatusCreated || added.valueAt("isVerified") != false || added.valueAt("availabilityStatus") != nil ||
 		len(added.valueAt("supportedServices").([]any)) != 0 || added.valueAt("id") != domain {
 		t.Errorf("added: %d %s", added.status, added.raw)
 	}
 	testTenant.publishVerificationRecord(domain)
-	verified := testTenant.graph("POST", "/domains/"+domain+"/verify", nil)
+	verified := testTenant.callGraph("POST", "/domains/"+domain+"/verify", nil)
 	if verified.valueAt("isVerified") != true || verified.valueAt("isRoot") != true || verified.valueAt("availabilityStatus") != "AvailableImmediately" {
 		t.Errorf("verified: %s", verified.raw)
 	}
-	shown := testTenant.graph("GET", "/domains/"+domain, nil)
+	shown := testTenant.callGraph("GET", "/domains/"+domain, nil)
 	if shown.valueAt("isVerified") != true || shown.valueAt("availabilityStatus") != nil {
 		t.Errorf("read: %s", shown.raw)
 	}
-	if answer := testTenant.graph("GET", "/domains", nil); len(answer.rows()) != 2 || answer.valueAt("value", 0, "isInitial") != true {
+	if answer := testTenant.callGraph("GET", "/domains", nil); len(answer.rows()) != 2 || answer.valueAt("value", 0, "isInitial") != true {
 		t.Errorf("list: %s", answer.raw)
 	}
-	assertGolden(t, "graph-unsupported-query", testTenant.graph("GET", "/domains?$filter=isVerified eq true", nil))
+	assertGolden(t, "graph-unsupported-query", testTenant.callGraph("GET", "/domains?$filter=isVerified eq true", nil))
 }
 
 func TestSubdomainOfVerifiedDomainIsVerified(t *testing.T) {
 	testTenant := startSimulator(t).newConnectedTenant()
 	testTenant.addMailDomain(domain)
-	if answer := testTenant.graph("POST", "/domains", jsonObject{"id": "sub." + domain}); answer.valueAt("isVerified") != true || answer.valueAt("isRoot") != false {
+	if answer := testTenant.callGraph("POST", "/domains", jsonObject{"id": "sub." + domain}); answer.valueAt("isVerified") != true || answer.valueAt("isRoot") != false {
 		t.Errorf("%s", answer.raw)
 	}
 }
@@ -73,12 +73,12 @@ func TestSubdomainOfVerifiedDomainIsVerified(t *testing.T) {
 func TestNewDomainIsVisibleAfterLag(t *testing.T) {
 	testTenant := startSimulator(t).newConnectedTenant()
 	testTenant.setBehaviour(jsonObject{"domain_ms": 2000})
-	testTenant.graph("POST", "/domains", jsonObject{"id": domain})
+	testTenant.callGraph("POST", "/domains", jsonObject{"id": domain})
 	for _, path := range []string{"", "/verificationDnsRecords", "/serviceConfigurationRecords", "/domainNameReferences"} {
-		assertGolden(t, "graph-not-found", testTenant.graph("GET", "/domains/"+domain+path, nil))
+		assertGolden(t, "graph-not-found", testTenant.callGraph("GET", "/domains/"+domain+path, nil))
 	}
 	testTenant.control("POST", "/clock", jsonObject{"advance": "3s"})
-	if answer := testTenant.graph("GET", "/domains/"+domain, nil); answer.status != http.StatusOK {
+	if answer := testTenant.callGraph("GET", "/domains/"+domain, nil); answer.status != http.StatusOK {
 		t.Errorf("%d %s", answer.status, answer.raw)
 	}
 }
@@ -88,8 +88,8 @@ func TestVerificationTokenIsStablePerTenant(t *testing.T) {
 	first, second := sim.newConnectedTenant(), sim.newConnectedTenant()
 	tokens := map[string]bool{}
 	for _, testTenant := range []*tenant{first, second} {
-		testTenant.graph("POST", "/domains", jsonObject{"id": domain})
-		answer := testTenant.graph("GET", "/domains/"+domain+"/verificationDnsRecords", nil)
+		testTenant.callGraph("POST", "/domains", jsonObject{"id": domain})
+		answer := testTenant.callGraph("GET", "/domains/"+domain+"/verificationDnsRecords", nil)
 		text := answer.valueAt("value", 0, "text").(string)
 		tokens[text] = true
 		token := strings.TrimPrefix(text, "MS=")
@@ -97,7 +97,7 @@ func TestVerificationTokenIsStablePerTenant(t *testing.T) {
 			answer.valueAt("value", 1, "mailExchange") != token+".msv1.invalid" || answer.valueAt("value", 1, "preference") != 32767.0 {
 			t.Errorf("%s", answer.raw)
 		}
-		repeated := testTenant.graph("GET", "/domains/"+domain+"/verificationDnsRecords", nil)
+		repeated := testTenant.callGraph("GET", "/domains/"+domain+"/verificationDnsRecords", nil)
 		if repeated.valueAt("value", 0, "text") != text {
 			t.Error("the token is not stable")
 		}
@@ -124,7 +124,7 @@ func TestServiceRecordsFollowMXStyle(t *testing.T) {
 				testTenant.setBehaviour(tt.before)
 			}
 			testTenant.addMailDomain(tt.domain)
-			answer := testTenant.graph("GET", "/domains/"+tt.domain+"/serviceConfigurationRecords", nil)
+			answer := testTenant.callGraph("GET", "/domains/"+tt.domain+"/serviceConfigurationRecords", nil)
 			mx, _ := answer.valueAt("value", 0, "mailExchange").(string)
 			if len(answer.rows()) != 3 || !regexp.MustCompile(tt.mx).MatchString(mx) || answer.valueAt("value", 0, "preference") != 0.0 {
 				t.Errorf("MX %q: %s", mx, answer.raw)
@@ -142,10 +142,10 @@ func TestServiceRecordsFollowMXStyle(t *testing.T) {
 
 func TestServiceRecordsBeforeEmailIsEnabled(t *testing.T) {
 	testTenant := startSimulator(t).newConnectedTenant()
-	testTenant.graph("POST", "/domains", jsonObject{"id": domain})
+	testTenant.callGraph("POST", "/domains", jsonObject{"id": domain})
 	read := func(earlyRecords string) response {
 		testTenant.setBehaviour(jsonObject{"early_records": earlyRecords})
-		return testTenant.graph("GET", "/domains/"+domain+"/serviceConfigurationRecords", nil)
+		return testTenant.callGraph("GET", "/domains/"+domain+"/serviceConfigurationRecords", nil)
 	}
 	if answer := read("empty"); answer.status != http.StatusOK || len(answer.rows()) != 0 {
 		t.Errorf("%d %s", answer.status, answer.raw)
@@ -155,7 +155,7 @@ func TestServiceRecordsBeforeEmailIsEnabled(t *testing.T) {
 	}
 	assertGolden(t, "graph-bad-request", read("refused"))
 	testTenant.publishVerificationRecord(domain)
-	testTenant.graph("POST", "/domains/"+domain+"/verify", nil)
+	testTenant.callGraph("POST", "/domains/"+domain+"/verify", nil)
 	if answer := read("empty"); len(answer.rows()) != 0 {
 		t.Errorf("verified, e-mail not enabled: %s", answer.raw)
 	}
@@ -163,8 +163,8 @@ func TestServiceRecordsBeforeEmailIsEnabled(t *testing.T) {
 
 func TestUpdateDomainRefusesInvalidChanges(t *testing.T) {
 	testTenant := startSimulator(t).newConnectedTenant()
-	testTenant.graph("POST", "/domains", jsonObject{"id": "unverified.example"})
-	assertGolden(t, "graph-bad-request", testTenant.graph("PATCH", "/domains/unverified.example", jsonObject{"supportedServices": []string{"Email"}}))
+	testTenant.callGraph("POST", "/domains", jsonObject{"id": "unverified.example"})
+	assertGolden(t, "graph-bad-request", testTenant.callGraph("PATCH", "/domains/unverified.example", jsonObject{"supportedServices": []string{"Email"}}))
 	testTenant.addMailDomain(domain)
 	for name, body := range map[string]jsonObject{
 		"unknown service": {"supportedServices": []string{"Pigeon"}},
@@ -172,11 +172,11 @@ func TestUpdateDomainRefusesInvalidChanges(t *testing.T) {
 		"take default":    {"isDefault": false},
 		"other property":  {"isVerified": true},
 	} {
-		if answer := testTenant.graph("PATCH", "/domains/"+domain, body); answer.status != http.StatusBadRequest {
+		if answer := testTenant.callGraph("PATCH", "/domains/"+domain, body); answer.status != http.StatusBadRequest {
 			t.Errorf("%s: %d %s", name, answer.status, answer.raw)
 		}
 	}
-	assertGolden(t, "graph-not-found", testTenant.graph("PATCH", "/domains/other.example", jsonObject{"isDefault": true}))
+	assertGolden(t, "graph-not-found", testTenant.callGraph("PATCH", "/domains/other.example", jsonObject{"isDefault": true}))
 }
 
 func TestDomainIsAcceptedAfterLag(t *testing.T) {
@@ -184,19 +184,19 @@ func TestDomainIsAcceptedAfterLag(t *testing.T) {
 	testTenant.setBehaviour(jsonObject{"accepted_domain_ms": 10_000})
 	testTenant.addMailDomain(domain)
 	listed := func() bool {
-		return strings.Contains(string(testTenant.exchange("Get-AcceptedDomain", jsonObject{}).raw), `"`+domain+`"`)
+		return strings.Contains(string(testTenant.runCmdlet("Get-AcceptedDomain", jsonObject{}).raw), `"`+domain+`"`)
 	}
 	newMailbox := jsonObject{"Shared": true, "Name": "a@" + domain, "Alias": "a.d", "PrimarySmtpAddress": "a@" + domain}
 	if listed() {
 		t.Error("listed at once")
 	}
-	assertGolden(t, "exchange-not-accepted", testTenant.exchange("New-Mailbox", newMailbox))
-	assertGolden(t, "exchange-not-found", testTenant.exchange("New-DkimSigningConfig", jsonObject{"DomainName": domain, "Enabled": false}))
+	assertGolden(t, "exchange-not-accepted", testTenant.runCmdlet("New-Mailbox", newMailbox))
+	assertGolden(t, "exchange-not-found", testTenant.runCmdlet("New-DkimSigningConfig", jsonObject{"DomainName": domain, "Enabled": false}))
 	testTenant.control("POST", "/clock", jsonObject{"advance": "11s"})
 	if !listed() {
 		t.Error("not listed after the lag")
 	}
-	if answer := testTenant.exchange("New-Mailbox", newMailbox); answer.status != http.StatusOK {
+	if answer := testTenant.runCmdlet("New-Mailbox", newMailbox); answer.status != http.StatusOK {
 		t.Errorf("%d %s", answer.status, answer.raw)
 	}
 }
@@ -205,10 +205,10 @@ func TestDomainIsAcceptedAfterLag(t *testing.T) {
 // enabled.
 func TestVerifyDoesNotEnableMail(t *testing.T) {
 	testTenant := startSimulator(t).newConnectedTenant()
-	testTenant.graph("POST", "/domains", jsonObject{"id": domain})
+	testTenant.callGraph("POST", "/domains", jsonObject{"id": domain})
 	testTenant.publishVerificationRecord(domain)
-	testTenant.graph("POST", "/domains/"+domain+"/verify", nil)
-	if answer := testTenant.exchange("Get-AcceptedDomain", jsonObject{}); len(answer.rows()) != 1 || answer.valueAt("value", 0, "InitialDomain") != true {
+	testTenant.callGraph("POST", "/domains/"+domain+"/verify", nil)
+	if answer := testTenant.runCmdlet("Get-AcceptedDomain", jsonObject{}); len(answer.rows()) != 1 || answer.valueAt("value", 0, "InitialDomain") != true {
 		t.Errorf("%s", answer.raw)
 	}
 }
@@ -217,40 +217,40 @@ func TestDeleteDomainRefusesDomainInUse(t *testing.T) {
 	testTenant := startSimulator(t).newConnectedTenant()
 	testTenant.addMailDomain(domain)
 	testTenant.newMailbox("a@"+domain, "a.d")
-	if answer := testTenant.graph("GET", "/domains/"+domain+"/domainNameReferences", nil); len(answer.rows()) != 1 {
+	if answer := testTenant.callGraph("GET", "/domains/"+domain+"/domainNameReferences", nil); len(answer.rows()) != 1 {
 		t.Errorf("%s", answer.raw)
 	}
-	assertGolden(t, "graph-referenced", testTenant.graph("DELETE", "/domains/"+domain, nil))
-	assertGolden(t, "graph-bad-request", testTenant.graph("DELETE", "/domains/"+testTenant.initialDomain(), nil))
-	assertGolden(t, "graph-not-found", testTenant.graph("DELETE", "/domains/other.example", nil))
-	testTenant.exchange("Remove-Mailbox", jsonObject{"Identity": "a@" + domain, "Confirm": false})
-	if answer := testTenant.graph("DELETE", "/domains/"+domain, nil); answer.status != http.StatusNoContent {
+	assertGolden(t, "graph-referenced", testTenant.callGraph("DELETE", "/domains/"+domain, nil))
+	assertGolden(t, "graph-bad-request", testTenant.callGraph("DELETE", "/domains/"+testTenant.initialDomain(), nil))
+	assertGolden(t, "graph-not-found", testTenant.callGraph("DELETE", "/domains/other.example", nil))
+	testTenant.runCmdlet("Remove-Mailbox", jsonObject{"Identity": "a@" + domain, "Confirm": false})
+	if answer := testTenant.callGraph("DELETE", "/domains/"+domain, nil); answer.status != http.StatusNoContent {
 		t.Errorf("%d %s", answer.status, answer.raw)
 	}
-	assertGolden(t, "graph-not-found", testTenant.graph("GET", "/domains/"+domain, nil))
+	assertGolden(t, "graph-not-found", testTenant.callGraph("GET", "/domains/"+domain, nil))
 }
 
 func TestForceDeleteMovesUsersToInitialDomain(t *testing.T) {
 	testTenant := startSimulator(t).newConnectedTenant()
 	testTenant.addMailDomain(domain)
 	id := testTenant.newMailbox("a@"+domain, "a.d")["ExternalDirectoryObjectId"].(string)
-	if answer := testTenant.graph("POST", "/domains/"+domain+"/forceDelete", jsonObject{"disableUserAccounts": true}); answer.status != http.StatusAccepted {
+	if answer := testTenant.callGraph("POST", "/domains/"+domain+"/forceDelete", jsonObject{"disableUserAccounts": true}); answer.status != http.StatusAccepted {
 		t.Fatalf("%d %s", answer.status, answer.raw)
 	}
-	if answer := testTenant.graph("GET", "/users/"+id, nil); answer.valueAt("userPrincipalName") != "a@"+testTenant.initialDomain() {
+	if answer := testTenant.callGraph("GET", "/users/"+id, nil); answer.valueAt("userPrincipalName") != "a@"+testTenant.initialDomain() {
 		t.Errorf("%s", answer.raw)
 	}
-	assertGolden(t, "graph-not-found", testTenant.graph("GET", "/domains/"+domain, nil))
+	assertGolden(t, "graph-not-found", testTenant.callGraph("GET", "/domains/"+domain, nil))
 }
 
 func TestDNSOutageFailsVerification(t *testing.T) {
 	testTenant := startSimulator(t).newConnectedTenant()
-	testTenant.graph("POST", "/domains", jsonObject{"id": domain})
+	testTenant.callGraph("POST", "/domains", jsonObject{"id": domain})
 	testTenant.publishVerificationRecord(domain)
 	testTenant.fakeDNS.setUnavailable(true)
-	assertGolden(t, "graph-verification-failed", testTenant.graph("POST", "/domains/"+domain+"/verify", nil))
+	assertGolden(t, "graph-verification-failed", testTenant.callGraph("POST", "/domains/"+domain+"/verify", nil))
 	testTenant.fakeDNS.setUnavailable(false)
-	if answer := testTenant.graph("POST", "/domains/"+domain+"/verify", nil); answer.status != http.StatusOK {
+	if answer := testTenant.callGraph("POST", "/domains/"+domain+"/verify", nil); answer.status != http.StatusOK {
 		t.Errorf("%d %s", answer.status, answer.raw)
 	}
 }
@@ -277,12 +277,12 @@ func TestVerifyQueriesDNS(t *testing.T) {
 			if tt.before != nil {
 				testTenant.setBehaviour(tt.before)
 			}
-			testTenant.graph("POST", "/domains", jsonObject{"id": domain})
-			text := testTenant.graph("GET", "/domains/"+domain+"/verificationDnsRecords", nil).valueAt("value", 0, "text").(string)
+			testTenant.callGraph("POST", "/domains", jsonObject{"id": domain})
+			text := testTenant.callGraph("GET", "/domains/"+domain+"/verificationDnsRecords", nil).valueAt("value", 0, "text").(string)
 			for _, r := range tt.records {
 				testTenant.fakeDNS.publish(domain + ". 60 IN " + strings.ReplaceAll(r, "%TOKEN%", strings.TrimPrefix(text, "MS=")))
 			}
-			answer := testTenant.graph("POST", "/domains/"+domain+"/verify", jsonObject{"forceTakeover": false})
+			answer := testTenant.callGraph("POST", "/domains/"+domain+"/verify", jsonObject{"forceTakeover": false})
 			if tt.golden != "" {
 				assertGolden(t, tt.golden, answer)
 			} else if answer.status != http.StatusOK {
@@ -295,8 +295,8 @@ func TestVerifyQueriesDNS(t *testing.T) {
 func TestVerifyRefusesVerifiedDomain(t *testing.T) {
 	testTenant := startSimulator(t).newConnectedTenant()
 	testTenant.addMailDomain(domain)
-	assertGolden(t, "graph-already-verified", testTenant.graph("POST", "/domains/"+domain+"/verify", nil))
-	assertGolden(t, "graph-not-found", testTenant.graph("POST", "/domains/other.example/verify", nil))
+	assertGolden(t, "graph-already-verified", testTenant.callGraph("POST", "/domains/"+domain+"/verify", nil))
+	assertGolden(t, "graph-not-found", testTenant.callGraph("POST", "/domains/other.example/verify", nil))
 }
 
 // TestVerifyRefusesDomainOfAnotherTenant checks that the domain can be added, but not verified,
@@ -305,23 +305,23 @@ func TestVerifyRefusesDomainOfAnotherTenant(t *testing.T) {
 	sim := startSimulator(t)
 	owner, other := sim.newConnectedTenant(), sim.newConnectedTenant()
 	owner.addMailDomain(domain)
-	if answer := other.graph("POST", "/domains", jsonObject{"id": domain}); answer.status != http.StatusCreated {
+	if answer := other.callGraph("POST", "/domains", jsonObject{"id": domain}); answer.status != http.StatusCreated {
 		t.Fatalf("%d %s", answer.status, answer.raw)
 	}
-	assertGolden(t, "graph-verified-elsewhere", other.graph("POST", "/domains/"+domain+"/verify", nil))
+	assertGolden(t, "graph-verified-elsewhere", other.callGraph("POST", "/domains/"+domain+"/verify", nil))
 	other.publishVerificationRecord(domain)
-	assertGolden(t, "graph-verified-elsewhere", other.graph("POST", "/domains/"+domain+"/verify", nil))
+	assertGolden(t, "graph-verified-elsewhere", other.callGraph("POST", "/domains/"+domain+"/verify", nil))
 }
 
 func TestMissingRecordIsCached(t *testing.T) {
 	testTenant := startSimulator(t).newConnectedTenant()
 	testTenant.setBehaviour(jsonObject{"dns_negative_ms": 30_000})
-	testTenant.graph("POST", "/domains", jsonObject{"id": domain})
-	assertGolden(t, "graph-verification-failed", testTenant.graph("POST", "/domains/"+domain+"/verify", nil))
+	testTenant.callGraph("POST", "/domains", jsonObject{"id": domain})
+	assertGolden(t, "graph-verification-failed", testTenant.callGraph("POST", "/domains/"+domain+"/verify", nil))
 	testTenant.publishVerificationRecord(domain)
-	assertGolden(t, "graph-verification-failed", testTenant.graph("POST", "/domains/"+domain+"/verify", nil))
+	assertGolden(t, "graph-verification-failed", testTenant.callGraph("POST", "/domains/"+domain+"/verify", nil))
 	testTenant.control("POST", "/clock", jsonObject{"advance": "31s"})
-	if answer := testTenant.graph("POST", "/domains/"+domain+"/verify", nil); answer.status != http.StatusOK {
+	if answer := testTenant.callGraph("POST", "/domains/"+domain+"/verify", nil); answer.status != http.StatusOK {
 		t.Errorf("%d %s", answer.status, answer.raw)
 	}
 }

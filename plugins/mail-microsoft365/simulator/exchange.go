@@ -167,8 +167,8 @@ func (call *invocation) replica(cmd cmdlet, t *tenant) *tenant {
 		return t
 	}
 	_, hasIdentity := cmd.parameter("Identity") // without this parameter, the organization has one such object
-	list := hasIdentity && !call.params.has("Identity")
-	return t.replicaOf(t.Behaviour.ExchangeReplicas, &t.History.ExchangeReads, list, call.now)
+	isList := hasIdentity && !call.params.has("Identity")
+	return t.replicaOf(t.Behaviour.ExchangeReplicas, &t.History.ExchangeReads, isList, call.now)
 }
 
 // moduleFile answers GET EXOModuleFile with the names of the cmdlets.

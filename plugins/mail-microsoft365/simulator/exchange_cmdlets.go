@@ -97,8 +97,8 @@ var (
 	dateParam = paramType{name: "DateTime", accepts: isDate}
 	// stringListParam is one text or a list of texts. null removes the previous value.
 	stringListParam = paramType{name: "MultiValuedProperty", accepts: func(v any) bool {
-		several, _ := v.([]any)
-		return v == nil || isString(v) || several != nil && !slices.ContainsFunc(several, func(one any) bool { return !isString(one) })
+		list, _ := v.([]any)
+		return v == nil || isString(v) || list != nil && !slices.ContainsFunc(list, func(element any) bool { return !isString(element) })
 	}}
 	unlimitedParam = paramType{name: "Unlimited", accepts: func(v any) bool {
 		n, ok := v.(float64)

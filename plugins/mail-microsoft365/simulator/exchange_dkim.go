@@ -85,8 +85,8 @@ func (t *tenant) dkimRow(config dkimConfig) object {
 		"HeaderCanonicalization": "Relaxed", "BodyCanonicalization": "Relaxed", "Algorithm": "RsaSHA256",
 	}
 	if config.Keys {
-		row["Selector1PublicKey"] = key + digest("selector1", t.ID, config.Domain) + ";"
-		row["Selector2PublicKey"] = key + digest("selector2", t.ID, config.Domain) + ";"
+		row["Selector1PublicKey"] = key + deriveText("selector1", t.ID, config.Domain) + ";"
+		row["Selector2PublicKey"] = key + deriveText("selector2", t.ID, config.Domain) + ";"
 	}
 	return row
 }

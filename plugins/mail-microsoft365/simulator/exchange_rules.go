@@ -99,17 +99,17 @@ func (v ruleVersion) isInEffectAt(at, now time.Time) bool {
 // blocks reports whether the rule blocks mail from sender to a recipient outside the tenant. The
 // rule blocks only if all its conditions are true.
 func (r transportRule) blocks(sender string) bool {
-	among := func(list []string) bool {
+	isSenderIn := func(list []string) bool {
 		return slices.ContainsFunc(list, func(a string) bool { return strings.EqualFold(a, sender) })
 	}
 	_, domain, _ := strings.Cut(sender, "@")
-	within := func(d string) bool {
+	isSenderBelow := func(d string) bool {
 		return strings.EqualFold(domain, d) || strings.HasSuffix(strings.ToLower(domain), "."+strings.ToLower(d))
 	}
 	return r.Enabled && r.Mode == "Enforce" && (r.Reason != "" || r.Code != "" || r.Delete) &&
-		(len(r.From) == 0 || among(r.From)) &&
-		(len(r.SenderDomains) == 0 || slices.ContainsFunc(r.SenderDomains, within)) &&
-		r.SentTo != "InOrganization" && !among(r.ExceptFrom)
+		(len(r.From) == 0 || isSenderIn(r.From)) &&
+		(len(r.SenderDomains) == 0 || slices.ContainsFunc(r.SenderDomains, isSenderBelow)) &&
+		r.SentTo != "InOrganization" && !isSenderIn(r.ExceptFrom)
 }
 
 // size returns how many bytes of the limit of 8 KB the rule uses.

@@ -49,7 +49,7 @@ func TestCmdletsReturnDocumentedExceptions(t *testing.T) {
 				testTenant = newTenantWithMailbox(t)
 				testTenant.setBehaviour(tt.before)
 			}
-			assertGolden(t, tt.golden, testTenant.exchange(tt.cmdlet, tt.params))
+			assertGolden(t, tt.golden, testTenant.runCmdlet(tt.cmdlet, tt.params))
 		})
 	}
 }
@@ -82,7 +82,7 @@ func TestExchangeRequiresBothGrants(t *testing.T) {
 			if tt.header != nil {
 				header = tt.header(testTenant)
 			}
-			answer := testTenant.exchangeWith(header, "", "Get-OrganizationConfig", jsonObject{})
+			answer := testTenant.runCmdletWith(header, "", "Get-OrganizationConfig", jsonObject{})
 			if answer.status != tt.status {
 				t.Fatalf("%d %s", answer.status, answer.raw)
 			}
@@ -98,11 +98,11 @@ func TestExchangeRequiresBothGrants(t *testing.T) {
 func TestUnknownCmdletIsForbidden(t *testing.T) {
 	testTenant := startSimulator(t).newConnectedTenant()
 	for _, name := range []string{"Get-Everything", "", "Get-MessageTrace", "New-InboundConnector", "New-RoleGroup"} {
-		if answer := testTenant.exchange(name, jsonObject{}); answer.status != http.StatusForbidden {
+		if answer := testTenant.runCmdlet(name, jsonObject{}); answer.status != http.StatusForbidden {
 			t.Errorf("%q: %d %s", name, answer.status, answer.raw)
 		}
 	}
-	if answer := testTenant.exchange("gEt-oRgAnIzAtIoNcOnFiG", jsonObject{}); answer.status != http.StatusOK {
+	if answer := testTenant.runCmdlet("gEt-oRgAnIzAtIoNcOnFiG", jsonObject{}); answer.status != http.StatusOK {
 		t.Errorf("cmdlets are named in any case: %d", answer.status)
 	}
 }
@@ -138,7 +138,7 @@ func TestUnreadableCommandsAreRefused(t *testing.T) {
 
 func TestExchangeAnswerHasEnvelope(t *testing.T) {
 	testTenant := newTenantWithMailbox(t)
-	answer := testTenant.exchange("Get-OrganizationConfig", jsonObject{})
+	answer := testTenant.runCmdlet("Get-OrganizationConfig", jsonObject{})
 	warnings, isList := answer.valueAt("@adminapi.warnings").([]any)
 	if !isList || len(warnings) != 0 || answer.valueAt("adminapi.warnings@odata.type") != "#Collection(String)" ||
 		!strings.Contains(answer.valueAt("@odata.context").(string), "#Collection(Exchange.GenericHashTable)") {
@@ -147,19 +147,19 @@ func TestExchangeAnswerHasEnvelope(t *testing.T) {
 	if answer.valueAt("value", 0, "WhenChanged@data.type") != "System.DateTime" || answer.valueAt("value", 0, "IsDehydrated") != false {
 		t.Errorf("%s", answer.raw)
 	}
-	row := testTenant.exchange("Get-Mailbox", jsonObject{"Identity": "anna@" + domain}).valueAt("value", 0).(jsonObject)
+	row := testTenant.runCmdlet("Get-Mailbox", jsonObject{"Identity": "anna@" + domain}).valueAt("value", 0).(jsonObject)
 	if row["EmailAddresses@odata.type"] != "#Collection(String)" || row["RecipientLimits@data.type"] != "System.Int32" {
 		t.Errorf("sidecars: %v", row)
 	}
-	selected := testTenant.exchangeWith(bearer(testTenant.token(exchangeScope)), "?$select=Name,WhenMailboxCreated", "Get-Mailbox", jsonObject{"Identity": "anna@" + domain})
+	selected := testTenant.runCmdletWith(bearer(testTenant.token(exchangeScope)), "?$select=Name,WhenMailboxCreated", "Get-Mailbox", jsonObject{"Identity": "anna@" + domain})
 	if len(selected.valueAt("value", 0).(jsonObject)) != 3 {
 		t.Errorf("$select: %s", selected.raw)
 	}
-	empty := testTenant.exchange("Set-Mailbox", jsonObject{"Identity": "anna@" + domain, "DisplayName": "New"})
+	empty := testTenant.runCmdlet("Set-Mailbox", jsonObject{"Identity": "anna@" + domain, "DisplayName": "New"})
 	if rows, isList := empty.valueAt("value").([]any); empty.status != http.StatusOK || !isList || len(rows) != 0 {
 		t.Errorf("%s", empty.raw)
 	}
-	repeated := testTenant.exchange("Set-Mailbox", jsonObject{"Identity": "anna@" + domain, "DisplayName": "New"})
+	repeated := testTenant.runCmdlet("Set-Mailbox", jsonObject{"Identity": "anna@" + domain, "DisplayName": "New"})
 	if text, _ := repeated.valueAt("@adminapi.warnings", 0).(string); !strings.HasPrefix(text, "The command completed successfully but no settings of") {
 		t.Errorf("%s", repeated.raw)
 	}
@@ -168,7 +168,7 @@ func TestExchangeAnswerHasEnvelope(t *testing.T) {
 func TestExchangeAnswersInPages(t *testing.T) {
 	testTenant := newTenantWithMailbox(t)
 	testTenant.setBehaviour(jsonObject{"page_size": 2})
-	first := testTenant.exchange("Get-Mailbox", jsonObject{"ResultSize": "Unlimited"})
+	first := testTenant.runCmdlet("Get-Mailbox", jsonObject{"ResultSize": "Unlimited"})
 	link, _ := first.valueAt("@odata.nextLink").(string)
 	if len(first.rows()) != 2 || link == "" || len(first.valueAt("@adminapi.warnings").([]any)) != 1 {
 		t.Fatalf("%s", first.raw)
@@ -184,10 +184,10 @@ func TestExchangeAnswersInPages(t *testing.T) {
 
 	header := bearer(testTenant.token(exchangeScope))
 	header.Set("Prefer", "odata.maxpagesize=1")
-	if answer := testTenant.exchangeWith(header, "", "Get-Mailbox", jsonObject{}); len(answer.rows()) != 1 {
+	if answer := testTenant.runCmdletWith(header, "", "Get-Mailbox", jsonObject{}); len(answer.rows()) != 1 {
 		t.Errorf("Prefer: %s", answer.raw)
 	}
-	if answer := testTenant.exchange("Get-Mailbox", jsonObject{"ResultSize": 1}); len(answer.rows()) != 1 || answer.valueAt("@odata.nextLink") != nil {
+	if answer := testTenant.runCmdlet("Get-Mailbox", jsonObject{"ResultSize": 1}); len(answer.rows()) != 1 || answer.valueAt("@odata.nextLink") != nil {
 		t.Errorf("ResultSize: %s", answer.raw)
 	}
 }
@@ -195,12 +195,12 @@ func TestExchangeAnswersInPages(t *testing.T) {
 func TestEnumPrefixIsAcceptedAndMatchesNothing(t *testing.T) {
 	testTenant := newTenantWithMailbox(t)
 	for value, want := range map[string]int{"SharedMailbox": 1, "sharedmailbox": 1, "Shared": 0, "UserMailbox": 1, "DiscoveryMailbox": 1} {
-		answer := testTenant.exchange("Get-Mailbox", jsonObject{"RecipientTypeDetails": []string{value}, "ResultSize": "Unlimited"})
+		answer := testTenant.runCmdlet("Get-Mailbox", jsonObject{"RecipientTypeDetails": []string{value}, "ResultSize": "Unlimited"})
 		if answer.status != http.StatusOK || len(answer.rows()) != want {
 			t.Errorf("%s: %d %s", value, answer.status, answer.raw)
 		}
 	}
-	system := testTenant.exchange("Get-Mailbox", jsonObject{"RecipientTypeDetails": "DiscoveryMailbox"})
+	system := testTenant.runCmdlet("Get-Mailbox", jsonObject{"RecipientTypeDetails": "DiscoveryMailbox"})
 	if system.valueAt("value", 0, "ExternalDirectoryObjectId") != "" {
 		t.Errorf("%s", system.raw)
 	}
@@ -232,14 +232,14 @@ func TestScriptedExceptionReplacesCmdlet(t *testing.T) {
 		{"Microsoft.Exchange.Net.SPRetriableException", "A server side error has occurred. Please try again after some time."},
 	} {
 		testTenant.setBehaviour(scriptedCmdlets(jsonObject{"Set-Mailbox": jsonObject{"exception": jsonObject{"type": tt[0], "text": tt[1]}}}))
-		answer := testTenant.exchange("Set-Mailbox", jsonObject{"Identity": "anna@" + domain, "DisplayName": "New"})
+		answer := testTenant.runCmdlet("Set-Mailbox", jsonObject{"Identity": "anna@" + domain, "DisplayName": "New"})
 		inner := answer.valueAt("error", "innererror", "internalexception").(jsonObject)
 		if answer.status != http.StatusBadRequest || inner["type"] != tt[0] || inner["message"] != tt[1] ||
 			answer.valueAt("error", "details", 0, "message") != "|"+tt[0]+"|"+tt[1] {
 			t.Errorf("%d %s", answer.status, answer.raw)
 		}
 	}
-	if answer := testTenant.exchange("Get-Mailbox", jsonObject{"Identity": "anna@" + domain}); answer.valueAt("value", 0, "DisplayName") != "Anna Keller" {
+	if answer := testTenant.runCmdlet("Get-Mailbox", jsonObject{"Identity": "anna@" + domain}); answer.valueAt("value", 0, "DisplayName") != "Anna Keller" {
 		t.Error("the cmdlet ran despite the exception")
 	}
 }
@@ -252,9 +252,9 @@ func TestTransientExceptionIs400(t *testing.T) {
 		"type": "Microsoft.Exchange.Data.Directory.ServerBusyException",
 		"text": "The server is too busy to process the request. Please try again after some time."}}}))
 	for range 2 {
-		assertGolden(t, "exchange-busy", testTenant.exchange("Set-Mailbox", jsonObject{"Identity": "anna@" + domain, "DisplayName": "New"}))
+		assertGolden(t, "exchange-busy", testTenant.runCmdlet("Set-Mailbox", jsonObject{"Identity": "anna@" + domain, "DisplayName": "New"}))
 	}
-	if answer := testTenant.exchange("Set-Mailbox", jsonObject{"Identity": "anna@" + domain, "DisplayName": "New"}); answer.status != http.StatusOK {
+	if answer := testTenant.runCmdlet("Set-Mailbox", jsonObject{"Identity": "anna@" + domain, "DisplayName": "New"}); answer.status != http.StatusOK {
 		t.Errorf("afterwards: %d %s", answer.status, answer.raw)
 	}
 }
@@ -272,10 +272,10 @@ func TestStateThatCannotBeSavedIs500(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(dir, "tenants")); err != nil {
 		t.Fatal(err)
 	}
-	if answer := testTenant.exchange("New-Mailbox", mailboxParams("anna@"+domain, "anna.d")); answer.status != http.StatusInternalServerError {
+	if answer := testTenant.runCmdlet("New-Mailbox", mailboxParams("anna@"+domain, "anna.d")); answer.status != http.StatusInternalServerError {
 		t.Errorf("Exchange answers %d %s", answer.status, answer.raw)
 	}
-	if answer := testTenant.graph("POST", "/domains", jsonObject{"id": "other.example"}); answer.status != http.StatusInternalServerError {
+	if answer := testTenant.callGraph("POST", "/domains", jsonObject{"id": "other.example"}); answer.status != http.StatusInternalServerError {
 		t.Errorf("Graph answers %d %s", answer.status, answer.raw)
 	}
 }
@@ -283,11 +283,11 @@ func TestStateThatCannotBeSavedIs500(t *testing.T) {
 func TestScriptedErrorsAndWarningsAre200(t *testing.T) {
 	testTenant := newTenantWithMailbox(t)
 	testTenant.setBehaviour(scriptedCmdlets(jsonObject{"Set-Mailbox": jsonObject{"errors": []string{"could not be changed"}}, "Get-Mailbox": jsonObject{"warnings": []string{"Micro delay applied"}}}))
-	answer := testTenant.exchange("Set-Mailbox", jsonObject{"Identity": "anna@" + domain, "DisplayName": "New"})
+	answer := testTenant.runCmdlet("Set-Mailbox", jsonObject{"Identity": "anna@" + domain, "DisplayName": "New"})
 	if answer.status != http.StatusOK || answer.valueAt("@adminapi.errors", 0) != "could not be changed" {
 		t.Errorf("%d %s", answer.status, answer.raw)
 	}
-	answer = testTenant.exchange("Get-Mailbox", jsonObject{"Identity": "anna@" + domain})
+	answer = testTenant.runCmdlet("Get-Mailbox", jsonObject{"Identity": "anna@" + domain})
 	if answer.valueAt("@adminapi.warnings", 0) != "Micro delay applied" || answer.valueAt("value", 0, "DisplayName") != "Anna Keller" {
 		t.Errorf("%s", answer.raw)
 	}
@@ -316,7 +316,7 @@ func TestExchangeAnswersPlannedFaults(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			testTenant := newTenantWithMailbox(t)
 			testTenant.planFault(jsonObject{"kind": "status", "status": tt.status, "retry_after": tt.retryAfter, "times": 1, "operation": "Set-Mailbox"})
-			answer := testTenant.exchange("Set-Mailbox", jsonObject{"Identity": "anna@" + domain, "DisplayName": "New"})
+			answer := testTenant.runCmdlet("Set-Mailbox", jsonObject{"Identity": "anna@" + domain, "DisplayName": "New"})
 			switch {
 			case tt.golden != "":
 				assertGolden(t, tt.golden, answer)
@@ -331,7 +331,7 @@ func TestExchangeAnswersPlannedFaults(t *testing.T) {
 			}
 			// A planned 504 comes after the cmdlet has run. With any other status the cmdlet does
 			// not run.
-			name := testTenant.exchange("Get-Mailbox", jsonObject{"Identity": "anna@" + domain}).valueAt("value", 0, "DisplayName")
+			name := testTenant.runCmdlet("Get-Mailbox", jsonObject{"Identity": "anna@" + domain}).valueAt("value", 0, "DisplayName")
 			if want := map[bool]string{true: "New", false: "Anna Keller"}[tt.status == 504]; name != want {
 				t.Errorf("afterwards the name is %v, want %s", name, want)
 			}
@@ -345,7 +345,7 @@ func TestPlannedFaultHitsOneOfThreeCalls(t *testing.T) {
 	testTenant.planFault(jsonObject{"kind": "status", "status": 500, "times": 1, "skip": 1, "operation": "New-Mailbox"})
 	var got []int
 	for _, n := range []string{"b", "c", "d"} {
-		got = append(got, testTenant.exchange("New-Mailbox", mailboxParams(n+"@"+domain, n+".d")).status)
+		got = append(got, testTenant.runCmdlet("New-Mailbox", mailboxParams(n+"@"+domain, n+".d")).status)
 	}
 	if !slices.Equal(got, []int{200, 500, 200}) {
 		t.Errorf("%v", got)

@@ -36,17 +36,17 @@ func (r traceRow) id() string { return guid("message", r.Sender, strconv.Itoa(r.
 
 // rows returns one row for each message and recipient.
 func (b messageBatch) rows() []traceRow {
-	var out []traceRow
+	var rows []traceRow
 	for i := range b.Count {
 		recipients := b.Recipients
 		if recipients == 0 {
 			recipients = 1 + i%3
 		}
 		for n := range recipients {
-			out = append(out, traceRow{b, b.Serial + i, fmt.Sprintf("reader-%06d-%d@recipient.example", b.Serial+i, n)})
+			rows = append(rows, traceRow{b, b.Serial + i, fmt.Sprintf("reader-%06d-%d@recipient.example", b.Serial+i, n)})
 		}
 	}
-	return out
+	return rows
 }
 
 // The limits of Get-MessageTraceV2.

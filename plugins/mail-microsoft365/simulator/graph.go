@@ -71,14 +71,15 @@ type result struct {
 // errorResult returns the result with an error.
 func errorResult(e *graphError) result { return result{refusal: e} }
 
-// withTenant returns an operation that calls run with the tenant locked, and saves the tenant.
+// withTenant returns an operation that calls run with the tenant locked, and saves the tenant. For
+// a GET request, run gets the tenant as the replica that answers shows it.
 func withTenant(run func(*graphCall, *tenant) result) func(*graphCall) result {
 	return func(call *graphCall) result {
 		var answer result
 		err := call.file.Do(func(t *tenant) {
 			if call.r.Method == http.MethodGet {
-				list := call.r.PathValue("id") == ""
-				answer = run(call, t.replicaOf(t.Behaviour.GraphReplicas, &t.History.GraphReads, list, call.now))
+				isList := call.r.PathValue("id") == ""
+				answer = run(call, t.replicaOf(t.Behaviour.GraphReplicas, &t.History.GraphReads, isList, call.now))
 				return
 			}
 			answer = run(call, t)
@@ -159,14 +160,14 @@ func tokenIsCurrent(claims map[string]any, now time.Time) bool {
 
 // stringList returns the strings of a decoded JSON array, and nil for any other value.
 func stringList(claim any) []string {
-	list, _ := claim.([]any)
-	var values []string
-	for _, v := range list {
+	values, _ := claim.([]any)
+	var texts []string
+	for _, v := range values {
 		if text, ok := v.(string); ok {
-			values = append(values, text)
+			texts = append(texts, text)
 		}
 	}
-	return values
+	return texts
 }
 
 // writeGraphResult writes a result with the headers that Graph always sends.
@@ -189,7 +190,7 @@ func (s *simulator) writeGraphResult(w http.ResponseWriter, r *http.Request, ans
 				`/oauth2/authorize", client_id="`+graphAppID+`"`)
 		}
 	}
-	if text, plain := body.(string); plain {
+	if text, isText := body.(string); isText {
 		headers.Set("Content-Type", "text/plain")
 		w.WriteHeader(status)
 		_, _ = w.Write([]byte(text))

@@ -12,7 +12,9 @@ import (
 
 // verificationToken returns the token that proves ownership of a domain. It is always the same for
 // a domain in a tenant, and different in each tenant.
-func (t *tenant) verificationToken(name string) string { return "ms" + digits(8, "proof", t.ID, name) }
+func (t *tenant) verificationToken(name string) string {
+	return "ms" + deriveDigits(8, "proof", t.ID, name)
+}
 
 // listVerificationRecords answers GET /domains/{fqdn}/verificationDnsRecords with two records. Only
 // one of them must be published.
@@ -35,7 +37,7 @@ func verifyDomain(call *graphCall) result {
 	name := strings.ToLower(call.r.PathValue("id"))
 	token := ""
 	call.file.View(func(t *tenant) { token = t.verificationToken(name) })
-	elsewhere, found := call.isVerifiedInOtherTenant(name), call.verificationRecordPublished(name, token)
+	isVerifiedElsewhere, isPublished := call.isVerifiedInOtherTenant(name), call.isVerificationRecordPublished(name, token)
 	return withTenant(func(call *graphCall, t *tenant) result {
 		d := t.domain(name)
 		switch {
@@ -43,11 +45,11 @@ func verifyDomain(call *graphCall) result {
 			return errorResult(errNotFound.with(name))
 		case d.Verified:
 			return errorResult(errVerified.with(""))
-		case elsewhere || t.isOwnedOutsideSandbox(name): // a permanent refusal, whatever the DNS contains
+		case isVerifiedElsewhere || t.isOwnedOutsideSandbox(name): // a permanent refusal, whatever the DNS contains
 			return errorResult(errElsewhere.with(name))
-		case !found || !d.Denied.hasPassed(call.now):
-			if !found {
-				d.Denied = startLag(call.now, t.Behaviour.DNSNegativeMS)
+		case !isPublished || !d.CachedMissing.hasPassed(call.now):
+			if !isPublished {
+				d.CachedMissing = startLag(call.now, t.Behaviour.DNSNegativeMS)
 			}
 			return errorResult(errNoRecord.with(name))
 		}
@@ -56,8 +58,8 @@ func verifyDomain(call *graphCall) result {
 	})(call)
 }
 
-// verificationRecordPublished reports whether the DNS has the TXT record or its MX alternative.
-func (c *graphCall) verificationRecordPublished(name, token string) bool {
+// isVerificationRecordPublished reports whether the DNS has the TXT record or its MX alternative.
+func (c *graphCall) isVerificationRecordPublished(name, token string) bool {
 	if slices.Contains(c.s.lookupOrLog(c.r.Context(), name, "TXT"), "MS="+token) {
 		return true
 	}
@@ -120,7 +122,7 @@ func (t *tenant) mailExchange(domain string) string {
 	if t.Behaviour.MXStyle[domain] == "classic" {
 		return dashedName(domain, "01b") + ".mail.protection.outlook.com"
 	}
-	return dashedName(domain, "01b") + "." + letter("mx", domain) + "-v1.mx.microsoft"
+	return dashedName(domain, "01b") + "." + deriveLetter("mx", domain) + "-v1.mx.microsoft"
 }
 
 // documentationAddr is an address reserved for documentation (RFC 5737), so no host has it. The

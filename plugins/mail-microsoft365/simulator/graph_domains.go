@@ -17,8 +17,8 @@ type mailDomain struct {
 	Services []string `json:"services"`
 	Visible  lag      `json:"visible"`  // the delay until GET finds the domain
 	Accepted lag      `json:"accepted"` // the delay from the enabling of Email until Exchange accepts mail
-	// Denied is how long the resolvers cache that the verification record is missing.
-	Denied lag `json:"denied"`
+	// CachedMissing is how long the resolvers cache that the verification record is missing.
+	CachedMissing lag `json:"denied"`
 }
 
 // isEmailEnabled reports whether the e-mail service is enabled for the domain.
@@ -108,14 +108,14 @@ func createDomain(call *graphCall) result {
 	if !domainPattern.MatchString(name) || len(name) > 253 || strings.HasSuffix(name, ".onmicrosoft.com") {
 		return errorResult(errValues.with(""))
 	}
-	elsewhere := call.isVerifiedInOtherTenant(name)
+	isVerifiedElsewhere := call.isVerifiedInOtherTenant(name)
 	return withTenant(func(call *graphCall, t *tenant) result {
 		switch {
 		case t.domain(name) != nil && t.Behaviour.DomainConflict == http.StatusConflict:
 			return errorResult(errSameKey.with(""))
 		case t.domain(name) != nil:
 			return errorResult(errConflict.with(""))
-		case t.Behaviour.ElsewhereAt == "add" && (elsewhere || t.isOwnedOutsideSandbox(name)):
+		case t.Behaviour.ElsewhereAt == "add" && (isVerifiedElsewhere || t.isOwnedOutsideSandbox(name)):
 			return errorResult(errConflict.with(""))
 		}
 		d := mailDomain{Name: name, Visible: startLag(call.now, t.Behaviour.DomainMS), Verified: t.hasVerifiedParent(name)}

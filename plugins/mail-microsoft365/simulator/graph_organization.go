@@ -106,27 +106,27 @@ func listSubscriptions(c *graphCall, t *tenant) result {
 	objects := []object{}
 	for _, s := range []struct {
 		product
-		trial bool
-		seats int
+		trial    bool
+		licences int
 	}{{powerBI, false, 1000000}, {businessBasic, false, have.Paid}, {officeE3, true, have.Trial}} {
-		if s.seats > 0 {
-			objects = append(objects, t.subscription(s.product, s.trial, s.seats, c.now))
+		if s.licences > 0 {
+			objects = append(objects, t.subscription(s.product, s.trial, s.licences, c.now))
 		}
 	}
 	rows, next := c.page(objects, t.Behaviour.PageSize)
-	out := c.collection("directory/subscriptions", rows)
+	answer := c.collection("directory/subscriptions", rows)
 	if next != "" {
-		out.body.(object)["@odata.nextLink"] = next
+		answer.body.(object)["@odata.nextLink"] = next
 	}
-	return out
+	return answer
 }
 
 // subscription returns one subscription as Graph shows it.
-func (t *tenant) subscription(p product, trial bool, seats int, now time.Time) object {
+func (t *tenant) subscription(p product, trial bool, licences int, now time.Time) object {
 	return object{
 		"id": guid("subscription", t.ID, p.sku), "commerceSubscriptionId": guid("commerce", t.ID, p.sku),
 		"createdDateTime": t.Created.Format(time.RFC3339), "nextLifecycleDateTime": now.AddDate(0, 1, 0).Format(time.RFC3339),
-		"isTrial": trial, "status": "Enabled", "totalLicenses": seats, "skuId": p.sku, "skuPartNumber": p.name,
+		"isTrial": trial, "status": "Enabled", "totalLicenses": licences, "skuId": p.sku, "skuPartNumber": p.name,
 		"serviceStatus": p.plans, "ownerId": nil, "ownerTenantId": nil, "ownerType": nil,
 	}
 }

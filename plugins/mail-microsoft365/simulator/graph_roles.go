@@ -52,13 +52,13 @@ func createRoleAssignment(c *graphCall, t *tenant) result {
 	case principal != t.Grant.Principal && t.user(principal) == nil:
 		return errorResult(errNotFound.with(principal))
 	}
-	for _, a := range t.Assignments {
-		if a.Principal == principal && a.Role == role {
+	for _, assignment := range t.Assignments {
+		if assignment.Principal == principal && assignment.Role == role {
 			return errorResult(errConflict.with(""))
 		}
 	}
-	a := t.assignRole(principal, role, startLag(c.now, t.Behaviour.RoleMS))
-	return c.entity(http.StatusCreated, roleAssignmentsPath, roleAssignmentObject(a))
+	assignment := t.assignRole(principal, role, startLag(c.now, t.Behaviour.RoleMS))
+	return c.entity(http.StatusCreated, roleAssignmentsPath, roleAssignmentObject(assignment))
 }
 
 // principalObject returns the service principal of the application as Graph shows it.
@@ -124,7 +124,7 @@ func (t *tenant) appRoleAssignmentObjects() []object {
 	for _, role := range t.Grant.Roles {
 		known := appRoles[role]
 		rows = append(rows, object{
-			"id": digest("grant", t.ID, role), "appRoleId": known.id, "principalId": t.Grant.Principal,
+			"id": deriveText("grant", t.ID, role), "appRoleId": known.id, "principalId": t.Grant.Principal,
 			"principalType": "ServicePrincipal", "principalDisplayName": "tenantry",
 			"resourceId": guid("resource", t.ID, known.resource), "resourceDisplayName": names[known.resource],
 			"createdDateTime": t.Grant.Visible.Since.Format(time.RFC3339),

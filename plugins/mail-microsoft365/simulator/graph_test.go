@@ -29,7 +29,7 @@ func TestGraphRefusesInvalidTokens(t *testing.T) {
 			if tt.after != nil {
 				tt.after(testTenant)
 			}
-			answer := testTenant.graphWith(header, "GET", "/organization", nil)
+			answer := testTenant.callGraphWith(header, "GET", "/organization", nil)
 			assertGolden(t, tt.golden, answer)
 			if (answer.header.Get("WWW-Authenticate") != "") != (answer.status == http.StatusUnauthorized) {
 				t.Errorf("WWW-Authenticate: %q", answer.header.Get("WWW-Authenticate"))
@@ -43,7 +43,7 @@ func TestGraphRefusesInvalidTokens(t *testing.T) {
 func TestGraphRefusesWithdrawnPermission(t *testing.T) {
 	testTenant := startSimulator(t).newConnectedTenant()
 	withdrawAppRole("Domain.ReadWrite.All")(testTenant)
-	assertGolden(t, "graph-denied", testTenant.graph("GET", "/domains", nil))
+	assertGolden(t, "graph-denied", testTenant.callGraph("GET", "/domains", nil))
 }
 
 func TestExpiredTokensAreRefused(t *testing.T) {
@@ -51,8 +51,8 @@ func TestExpiredTokensAreRefused(t *testing.T) {
 	testTenant.setBehaviour(jsonObject{"token_seconds": 5})
 	graphToken, exchangeToken := bearer(testTenant.token(graphScope)), bearer(testTenant.token(exchangeScope))
 	testTenant.control("POST", "/clock", jsonObject{"advance": "6s"})
-	assertGolden(t, "graph-expired", testTenant.graphWith(graphToken, "GET", "/organization", nil))
-	if answer := testTenant.exchangeWith(exchangeToken, "", "Get-OrganizationConfig", jsonObject{}); answer.status != http.StatusUnauthorized {
+	assertGolden(t, "graph-expired", testTenant.callGraphWith(graphToken, "GET", "/organization", nil))
+	if answer := testTenant.runCmdletWith(exchangeToken, "", "Get-OrganizationConfig", jsonObject{}); answer.status != http.StatusUnauthorized {
 		t.Errorf("Exchange: %d", answer.status)
 	}
 }
@@ -61,7 +61,7 @@ func TestGraphAnswerHasHeaders(t *testing.T) {
 	testTenant := startSimulator(t).newConnectedTenant()
 	header := bearer(testTenant.token(graphScope))
 	header.Set("client-request-id", "5d1b6a1e-3333-49f1-8a54-abcdef012345")
-	answer := testTenant.graphWith(header, "GET", "/domains/nope.example", nil)
+	answer := testTenant.callGraphWith(header, "GET", "/domains/nope.example", nil)
 	assertGolden(t, "graph-not-found", answer)
 	for _, name := range []string{"request-id", "x-ms-ags-diagnostic", "Date", "x-ms-resource-unit"} {
 		if answer.header.Get(name) == "" {
@@ -81,7 +81,7 @@ func TestGraphAnswersPlannedFaults(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			testTenant := startSimulator(t).newConnectedTenant()
 			testTenant.planFault(jsonObject{"kind": "status", "status": status, "times": 1, "match": "GET /v1.0/organization"})
-			assertGolden(t, name, testTenant.graph("GET", "/organization", nil))
+			assertGolden(t, name, testTenant.callGraph("GET", "/organization", nil))
 		})
 	}
 }
@@ -90,7 +90,7 @@ func TestGraphThrottlingHasHeaders(t *testing.T) {
 	testTenant := startSimulator(t).newConnectedTenant()
 	for _, retryAfter := range []int{10, 0} {
 		testTenant.planFault(jsonObject{"kind": "status", "status": 429, "retry_after": retryAfter, "times": 1, "match": "GET /graph"})
-		answer := testTenant.graph("GET", "/organization", nil)
+		answer := testTenant.callGraph("GET", "/organization", nil)
 		assertGolden(t, "graph-throttled", answer)
 		if got := answer.header.Get("Retry-After"); got != map[int]string{10: "10", 0: ""}[retryAfter] {
 			t.Errorf("Retry-After: %q", got)
@@ -104,7 +104,7 @@ func TestGraphThrottlingHasHeaders(t *testing.T) {
 
 func TestGraphRefusesUnknownPath(t *testing.T) {
 	testTenant := startSimulator(t).newConnectedTenant()
-	if answer := testTenant.graph("GET", "/nothing", nil); answer.status != http.StatusBadRequest || answer.valueAt("error", "code") != "BadRequest" {
+	if answer := testTenant.callGraph("GET", "/nothing", nil); answer.status != http.StatusBadRequest || answer.valueAt("error", "code") != "BadRequest" {
 		t.Errorf("%d %s", answer.status, answer.raw)
 	}
 }
@@ -112,8 +112,8 @@ func TestGraphRefusesUnknownPath(t *testing.T) {
 func TestOrganizationListsVerifiedDomains(t *testing.T) {
 	testTenant := startSimulator(t).newConnectedTenant(jsonObject{"name": "Fabrikam Outreach"})
 	testTenant.addMailDomain("fabrikam-mail.example")
-	testTenant.graph("POST", "/domains", jsonObject{"id": "unverified.example"})
-	answer := testTenant.graph("GET", "/organization", nil)
+	testTenant.callGraph("POST", "/domains", jsonObject{"id": "unverified.example"})
+	answer := testTenant.callGraph("GET", "/organization", nil)
 	domains := answer.valueAt("value", 0, "verifiedDomains").([]any)
 	if len(answer.rows()) != 1 || answer.valueAt("value", 0, "id") != testTenant.id || answer.valueAt("value", 0, "displayName") != "Fabrikam Outreach" || len(domains) != 2 {
 		t.Fatalf("%s", answer.raw)
@@ -122,8 +122,8 @@ func TestOrganizationListsVerifiedDomains(t *testing.T) {
 	if initial["name"] != testTenant.initialDomain() || initial["isInitial"] != true || initial["isDefault"] != true || custom["isDefault"] != false {
 		t.Errorf("%s", answer.raw)
 	}
-	testTenant.graph("PATCH", "/domains/fabrikam-mail.example", jsonObject{"isDefault": true})
-	answer = testTenant.graph("GET", "/organization?$select=verifiedDomains", nil)
+	testTenant.callGraph("PATCH", "/domains/fabrikam-mail.example", jsonObject{"isDefault": true})
+	answer = testTenant.callGraph("GET", "/organization?$select=verifiedDomains", nil)
 	if answer.valueAt("value", 0, "verifiedDomains", 0, "isDefault") != false || answer.valueAt("value", 0, "verifiedDomains", 1, "isDefault") != true {
 		t.Errorf("%s", answer.raw)
 	}
@@ -140,12 +140,12 @@ func TestRoleAssignmentTwiceIsConflict(t *testing.T) {
 		t.Fatalf("%d %s", answer.status, answer.raw)
 	}
 	assertGolden(t, "graph-conflict", testTenant.assignExchange())
-	rows := testTenant.graph("GET", "/roleManagement/directory/roleAssignments?$filter=principalId eq '"+testTenant.principal()+"'", nil).rows()
+	rows := testTenant.callGraph("GET", "/roleManagement/directory/roleAssignments?$filter=principalId eq '"+testTenant.principal()+"'", nil).rows()
 	if len(rows) != 1 {
 		t.Errorf("%v", rows)
 	}
-	assertGolden(t, "graph-unsupported-query", testTenant.graph("GET", "/roleManagement/directory/roleAssignments?$filter=startswith(who,'x')", nil))
-	assertGolden(t, "graph-unsupported-query", testTenant.graph("GET", "/roleManagement/directory/roleAssignments?$filter=principalId gt 3", nil))
+	assertGolden(t, "graph-unsupported-query", testTenant.callGraph("GET", "/roleManagement/directory/roleAssignments?$filter=startswith(who,'x')", nil))
+	assertGolden(t, "graph-unsupported-query", testTenant.callGraph("GET", "/roleManagement/directory/roleAssignments?$filter=principalId gt 3", nil))
 	for name, change := range map[string]jsonObject{
 		"unknown role":      {"roleDefinitionId": "11111111-2222-4333-8444-555555555555"},
 		"another scope":     {"directoryScopeId": "/administrativeUnits/1"},
@@ -156,7 +156,7 @@ func TestRoleAssignmentTwiceIsConflict(t *testing.T) {
 		for k, v := range change {
 			body[k] = v
 		}
-		if answer := testTenant.graph("POST", "/roleManagement/directory/roleAssignments", body); answer.status != 400 && answer.status != 404 {
+		if answer := testTenant.callGraph("POST", "/roleManagement/directory/roleAssignments", body); answer.status != 400 && answer.status != 404 {
 			t.Errorf("%s: %d %s", name, answer.status, answer.raw)
 		}
 	}
@@ -172,25 +172,25 @@ func TestServicePrincipalsNeedApplicationRead(t *testing.T) {
 	testTenant := sim.newTenant()
 	testTenant.consent()
 	byApp := "/servicePrincipals(appId='" + sim.ready.Settings["client_id"] + "')"
-	assertGolden(t, "graph-denied", testTenant.graph("GET", byApp, nil))
+	assertGolden(t, "graph-denied", testTenant.callGraph("GET", byApp, nil))
 	sim.control("POST", "/app", jsonObject{"permissions": []string{"Application.Read.All", "RoleManagement.ReadWrite.Directory"}})
 	testTenant.consent()
-	answer := testTenant.graph("GET", byApp+"?$select=id,appId", nil)
+	answer := testTenant.callGraph("GET", byApp+"?$select=id,appId", nil)
 	if answer.valueAt("id") != testTenant.principal() || answer.valueAt("appId") != sim.ready.Settings["client_id"] || answer.valueAt("displayName") != nil {
 		t.Errorf("%s", answer.raw)
 	}
-	assertGolden(t, "graph-not-found", testTenant.graph("GET", "/servicePrincipals(appId='11111111-2222-4333-8444-555555555555')", nil))
+	assertGolden(t, "graph-not-found", testTenant.callGraph("GET", "/servicePrincipals(appId='11111111-2222-4333-8444-555555555555')", nil))
 	for _, path := range []string{byApp + "/appRoleAssignments", "/servicePrincipals/" + testTenant.principal() + "/appRoleAssignments"} {
-		answer := testTenant.graph("GET", path, nil)
+		answer := testTenant.callGraph("GET", path, nil)
 		if len(answer.rows()) != 2 || answer.valueAt("value", 1, "appRoleId") != "9e3f62cf-ca93-4989-b6ce-bf83c28f9fe8" {
 			t.Errorf("%s: %s", path, answer.raw)
 		}
 	}
 	filter := "/servicePrincipals?$filter=appId eq '" + sim.ready.Settings["client_id"] + "'"
-	if answer := testTenant.graph("GET", filter, nil); len(answer.rows()) != 1 {
+	if answer := testTenant.callGraph("GET", filter, nil); len(answer.rows()) != 1 {
 		t.Errorf("%s", answer.raw)
 	}
-	if answer := testTenant.graph("GET", "/servicePrincipals/"+testTenant.principal(), nil); answer.valueAt("id") != testTenant.principal() {
+	if answer := testTenant.callGraph("GET", "/servicePrincipals/"+testTenant.principal(), nil); answer.valueAt("id") != testTenant.principal() {
 		t.Errorf("%s", answer.raw)
 	}
 }
@@ -199,17 +199,17 @@ func TestSecurityDefaultsFollowSetting(t *testing.T) {
 	testTenant := startSimulator(t).newConnectedTenant()
 	for _, enabled := range []bool{false, true} {
 		testTenant.setBehaviour(jsonObject{"security_defaults": enabled})
-		if answer := testTenant.graph("GET", "/policies/identitySecurityDefaultsEnforcementPolicy", nil); answer.valueAt("isEnabled") != enabled {
+		if answer := testTenant.callGraph("GET", "/policies/identitySecurityDefaultsEnforcementPolicy", nil); answer.valueAt("isEnabled") != enabled {
 			t.Errorf("%v: %s", enabled, answer.raw)
 		}
 	}
 }
 
-// seats returns the number of licences of each product.
-func (t *tenant) seats() map[string]any {
+// licencesByProduct returns the number of licences of each product.
+func (t *tenant) licencesByProduct() map[string]any {
 	t.t.Helper()
 	values := map[string]any{}
-	for _, row := range t.graph("GET", "/directory/subscriptions", nil).rows() {
+	for _, row := range t.callGraph("GET", "/directory/subscriptions", nil).rows() {
 		s := row.(jsonObject)
 		values[s["skuPartNumber"].(string)] = s["totalLicenses"]
 	}
@@ -218,7 +218,7 @@ func (t *tenant) seats() map[string]any {
 
 func TestSubscriptionsFollowLicenseSetting(t *testing.T) {
 	testTenant := startSimulator(t).newConnectedTenant()
-	answer := testTenant.graph("GET", "/directory/subscriptions", nil)
+	answer := testTenant.callGraph("GET", "/directory/subscriptions", nil)
 	if answer.status != http.StatusOK || len(answer.rows()) != 2 {
 		t.Fatalf("%d %s", answer.status, answer.raw)
 	}
@@ -232,16 +232,16 @@ func TestSubscriptionsFollowLicenseSetting(t *testing.T) {
 		t.Errorf("bought: %v", bought)
 	}
 	// The administrator's licence belongs to the paid product.
-	users := testTenant.graph("GET", "/users?$select=assignedLicenses&$filter=startswith(userPrincipalName,'admin@')", nil)
+	users := testTenant.callGraph("GET", "/users?$select=assignedLicenses&$filter=startswith(userPrincipalName,'admin@')", nil)
 	if users.valueAt("value", 0, "assignedLicenses", 0, "skuId") != bought["skuId"] {
 		t.Errorf("another product than %s", users.raw)
 	}
 	testTenant.setBehaviour(jsonObject{"licenses": jsonObject{"paid": 25, "trial": 5}})
-	if got := testTenant.seats(); len(got) != 3 || got["O365_BUSINESS_ESSENTIALS"] != 25.0 || got["ENTERPRISEPACK"] != 5.0 {
+	if got := testTenant.licencesByProduct(); len(got) != 3 || got["O365_BUSINESS_ESSENTIALS"] != 25.0 || got["ENTERPRISEPACK"] != 5.0 {
 		t.Errorf("%v", got)
 	}
 	testTenant.setBehaviour(jsonObject{"licenses": jsonObject{"paid": 0}}) // the number of trial licences stays unchanged
-	if got := testTenant.seats(); len(got) != 2 || got["ENTERPRISEPACK"] != 5.0 {
+	if got := testTenant.licencesByProduct(); len(got) != 2 || got["ENTERPRISEPACK"] != 5.0 {
 		t.Errorf("%v", got)
 	}
 	if answer := testTenant.do("POST", testTenant.ready.URL+"/_control/tenants/"+testTenant.id+"/behaviour", nil, `{"licenses": {"paid": -1}}`); answer.status != http.StatusBadRequest {
@@ -252,24 +252,24 @@ func TestSubscriptionsFollowLicenseSetting(t *testing.T) {
 func TestSubscriptionsAreInPages(t *testing.T) {
 	testTenant := startSimulator(t).newConnectedTenant()
 	testTenant.setBehaviour(jsonObject{"page_size": 1, "licenses": jsonObject{"paid": 25, "trial": 5}})
-	var seats []any
+	var licenceCounts []any
 	for next := "/directory/subscriptions"; next != ""; {
-		answer := testTenant.graph("GET", next, nil)
-		if len(answer.rows()) != 1 || len(seats) > 3 {
+		answer := testTenant.callGraph("GET", next, nil)
+		if len(answer.rows()) != 1 || len(licenceCounts) > 3 {
 			t.Fatalf("%s", answer.raw)
 		}
-		seats = append(seats, answer.valueAt("value", 0, "totalLicenses"))
+		licenceCounts = append(licenceCounts, answer.valueAt("value", 0, "totalLicenses"))
 		link, _ := answer.valueAt("@odata.nextLink").(string)
 		next = strings.TrimPrefix(link, testTenant.ready.Settings["graph_url"]+"/v1.0")
 	}
-	if len(seats) != 3 || seats[1] != 25.0 || seats[2] != 5.0 {
-		t.Errorf("%v", seats)
+	if len(licenceCounts) != 3 || licenceCounts[1] != 25.0 || licenceCounts[2] != 5.0 {
+		t.Errorf("%v", licenceCounts)
 	}
 	testTenant.setBehaviour(jsonObject{"page_size": 1000})
-	if answer := testTenant.graph("GET", "/directory/subscriptions?$select=status", nil); answer.valueAt("value", 0, "status") != "Enabled" || answer.valueAt("value", 0, "id") != nil {
+	if answer := testTenant.callGraph("GET", "/directory/subscriptions?$select=status", nil); answer.valueAt("value", 0, "status") != "Enabled" || answer.valueAt("value", 0, "id") != nil {
 		t.Errorf("$select: %s", answer.raw)
 	}
-	assertGolden(t, "graph-unsupported-query", testTenant.graph("GET", "/directory/subscriptions?$top=1", nil))
+	assertGolden(t, "graph-unsupported-query", testTenant.callGraph("GET", "/directory/subscriptions?$top=1", nil))
 }
 
 // TestSubscriptionsNeedOrganizationRead checks the refusal without the permission, and the answer
@@ -277,7 +277,7 @@ func TestSubscriptionsAreInPages(t *testing.T) {
 func TestSubscriptionsNeedOrganizationRead(t *testing.T) {
 	testTenant := startSimulator(t).newConnectedTenant()
 	testTenant.planFault(jsonObject{"operation": "directory.list-subscriptions", "kind": "status", "status": 503, "times": 1})
-	assertGolden(t, "graph-unavailable", testTenant.graph("GET", "/directory/subscriptions", nil))
+	assertGolden(t, "graph-unavailable", testTenant.callGraph("GET", "/directory/subscriptions", nil))
 	testTenant.control("POST", "/tenants/"+testTenant.id+"/revoke", jsonObject{"what": "app_role", "role": "Organization.Read.All"})
-	assertGolden(t, "graph-denied", testTenant.graph("GET", "/directory/subscriptions", nil))
+	assertGolden(t, "graph-denied", testTenant.callGraph("GET", "/directory/subscriptions", nil))
 }

@@ -54,10 +54,10 @@ func (c *graphCall) visibleUsers(t *tenant) ([]object, *graphError) {
 	if refusal != nil {
 		return nil, refusal
 	}
-	eventual := c.r.Header.Get("ConsistencyLevel") == "eventual"
-	counted := query.Get("$count") == "true" || strings.HasSuffix(c.r.URL.Path, "/$count")
+	isEventual := c.r.Header.Get("ConsistencyLevel") == "eventual"
+	isCounted := query.Get("$count") == "true" || strings.HasSuffix(c.r.URL.Path, "/$count")
 	for _, clause := range clauses {
-		if clause.needsEventualConsistency() && !(eventual && counted) {
+		if clause.needsEventualConsistency() && !(isEventual && isCounted) {
 			return nil, errFilter.with(clause.property)
 		}
 	}
@@ -133,11 +133,11 @@ func getUser(c *graphCall, t *tenant) result {
 	if refusal != nil {
 		return errorResult(refusal)
 	}
-	o := userObject(*u)
+	found := userObject(*u)
 	if c.selectedProperties() == nil {
-		o = selectProperties(o, defaultUserProperties)
+		found = selectProperties(found, defaultUserProperties)
 	}
-	return c.entity(http.StatusOK, "users", o)
+	return c.entity(http.StatusOK, "users", found)
 }
 
 // deleteUser answers DELETE /users/{id}. It deletes the mailbox with the account.

@@ -51,7 +51,7 @@ func (s *simulator) tenantInPath(r *http.Request) (*simulate.File[tenant], *aads
 	return nil, errTenantNotFound.with(name)
 }
 
-// openIDConfiguration answers the OpenID Connect metadata. The issuer of a shared authority
+// openIDConfiguration answers with the OpenID Connect metadata. The issuer of a shared authority
 // contains the text {tenantid}.
 func (s *simulator) openIDConfiguration(w http.ResponseWriter, r *http.Request) {
 	name, issuerOf := r.PathValue("tenant"), "{tenantid}"
@@ -81,7 +81,7 @@ func (s *simulator) openIDConfiguration(w http.ResponseWriter, r *http.Request) 
 	})
 }
 
-// jwks answers the public keys that verify tokens.
+// jwks answers with the public keys that verify tokens.
 func (s *simulator) jwks(w http.ResponseWriter, r *http.Request) {
 	issuer := s.authority("{tenantid}") + "/v2.0"
 	if name := r.PathValue("tenant"); !isSharedAuthority(name) {

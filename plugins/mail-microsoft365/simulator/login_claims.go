@@ -20,7 +20,7 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 )
 
-// appTokenClaims returns the claims of an app-only token: It contains the roles that the service
+// appTokenClaims returns the claims of an app-only token. It contains the roles that the service
 // principal holds now. A role that is granted later is only in later tokens.
 func (s *simulator) appTokenClaims(t *tenant, req tokenRequest, audience string) map[string]any {
 	now := s.kit.Now()
@@ -64,7 +64,7 @@ func (s *simulator) idTokenClaims(t *tenant, u user, app registration, c authori
 	claims := map[string]any{
 		"ver": "2.0", "iss": s.authority(t.ID) + "/v2.0", "aud": app.ClientID, "tid": t.ID,
 		"iat": now.Unix(), "nbf": now.Unix(), "exp": now.Add(t.tokenLifetime()).Unix(),
-		"sub": digest(app.ClientID, u.ID), "uti": randomText(16),
+		"sub": deriveText(app.ClientID, u.ID), "uti": randomText(16),
 	}
 	if c.Nonce != "" {
 		claims["nonce"] = c.Nonce

@@ -160,7 +160,8 @@ func (s *simulator) grantConsent(f *simulate.File[tenant], app registration) *aa
 	return refusal
 }
 
-// consentError returns the error with which the tenant rejects consent, or nil.
+// consentError returns the error with which the tenant rejects consent, or nil. The setting
+// ConsentBusy applies to one request, so the method clears it.
 func (t *tenant) consentError(app registration) *aadsts {
 	if t.Behaviour.ConsentBusy {
 		t.Behaviour.ConsentBusy = false

@@ -284,7 +284,7 @@ func (s *simulator) delegatedTokenClaims(t *tenant, u user, app registration, sc
 	return map[string]any{
 		"aud": graphAudience, "iss": "https://sts.windows.net/" + t.ID + "/", "ver": "1.0",
 		"iat": now.Unix(), "nbf": now.Unix(), "exp": now.Add(t.tokenLifetime()).Unix(),
-		"appid": app.ClientID, "idtyp": "user", "oid": u.ID, "sub": digest("graph", u.ID),
+		"appid": app.ClientID, "idtyp": "user", "oid": u.ID, "sub": deriveText("graph", u.ID),
 		"tid": t.ID, "scp": strings.Join(scopes, " "), "uti": randomText(16),
 	}
 }

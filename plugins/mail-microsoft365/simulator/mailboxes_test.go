@@ -29,7 +29,7 @@ func TestNewMailboxIsFoundByAllIdentities(t *testing.T) {
 	}
 	for _, identity := range []string{"bob.b@" + domain, "BOB.B@" + domain, "bob.d", row["ExternalDirectoryObjectId"].(string),
 		row["Guid"].(string), "bob.d@" + testTenant.initialDomain()} {
-		if answer := testTenant.exchange("Get-Mailbox", jsonObject{"Identity": identity}); answer.valueAt("value", 0, "Guid") != row["Guid"] {
+		if answer := testTenant.runCmdlet("Get-Mailbox", jsonObject{"Identity": identity}); answer.valueAt("value", 0, "Guid") != row["Guid"] {
 			t.Errorf("%s finds %s", identity, answer.raw)
 		}
 	}
@@ -41,7 +41,7 @@ func TestDerivedAliasesCollide(t *testing.T) {
 	testTenant := newTenantWithMailbox(t)
 	testTenant.addMailDomain("second.example")
 	for i, d := range []string{domain, "second.example"} {
-		answer := testTenant.exchange("New-Mailbox", jsonObject{"Shared": true, "Name": "kim@" + d, "PrimarySmtpAddress": "kim@" + d})
+		answer := testTenant.runCmdlet("New-Mailbox", jsonObject{"Shared": true, "Name": "kim@" + d, "PrimarySmtpAddress": "kim@" + d})
 		if i == 0 && answer.valueAt("value", 0, "Alias") != "kim" {
 			t.Fatalf("%d %s", answer.status, answer.raw)
 		}
@@ -54,9 +54,9 @@ func TestDerivedAliasesCollide(t *testing.T) {
 func TestNewMailboxRefusesTakenAlias(t *testing.T) {
 	testTenant := newTenantWithMailbox(t)
 	testTenant.setBehaviour(jsonObject{"alias_taken": true})
-	assertGolden(t, "exchange-proxy-address", testTenant.exchange("New-Mailbox", mailboxParams("bob@"+domain, "bob.d")))
-	assertGolden(t, "exchange-proxy-address", testTenant.exchange("New-Mailbox", mailboxParams("bob@"+domain, "bob.d")))
-	if answer := testTenant.exchange("New-Mailbox", mailboxParams("bob@"+domain, "bob.d.2")); answer.status != http.StatusOK {
+	assertGolden(t, "exchange-proxy-address", testTenant.runCmdlet("New-Mailbox", mailboxParams("bob@"+domain, "bob.d")))
+	assertGolden(t, "exchange-proxy-address", testTenant.runCmdlet("New-Mailbox", mailboxParams("bob@"+domain, "bob.d")))
+	if answer := testTenant.runCmdlet("New-Mailbox", mailboxParams("bob@"+domain, "bob.d.2")); answer.status != http.StatusOK {
 		t.Errorf("another alias: %d %s", answer.status, answer.raw)
 	}
 }
@@ -78,11 +78,11 @@ func TestNewMailboxRefusesInvalidParameters(t *testing.T) {
 		for k, v := range change {
 			params[k] = v
 		}
-		if answer := testTenant.exchange("New-Mailbox", params); answer.status != http.StatusBadRequest || answer.valueAt("error", "message") != "Invalid Operation" {
+		if answer := testTenant.runCmdlet("New-Mailbox", params); answer.status != http.StatusBadRequest || answer.valueAt("error", "message") != "Invalid Operation" {
 			t.Errorf("%s: %d %s", name, answer.status, answer.raw)
 		}
 	}
-	if answer := testTenant.exchange("New-Mailbox", mailboxParams("new@"+domain, "new.d")); answer.status != http.StatusOK {
+	if answer := testTenant.runCmdlet("New-Mailbox", mailboxParams("new@"+domain, "new.d")); answer.status != http.StatusOK {
 		t.Errorf("a refused call left an object behind: %s", answer.raw)
 	}
 }
@@ -110,13 +110,13 @@ func TestMailboxIsVisibleAfterLag(t *testing.T) {
 			testTenant := newTenantWithMailbox(t)
 			testTenant.setBehaviour(tt.behaviour)
 			id := testTenant.newMailbox("bob@"+domain, "bob.d")["ExternalDirectoryObjectId"].(string)
-			assertGolden(t, "graph-not-found", testTenant.graph("PATCH", "/users/"+id, enableWithPassword))
-			assertGolden(t, "exchange-not-found", testTenant.exchange("Set-CASMailbox", enableSMTPAuth))
+			assertGolden(t, "graph-not-found", testTenant.callGraph("PATCH", "/users/"+id, enableWithPassword))
+			assertGolden(t, "exchange-not-found", testTenant.runCmdlet("Set-CASMailbox", enableSMTPAuth))
 			testTenant.control("POST", "/clock", jsonObject{"advance": "5s"})
-			if answer := testTenant.graph("PATCH", "/users/"+id, enableWithPassword); (answer.status == http.StatusNoContent) != tt.inGraph {
+			if answer := testTenant.callGraph("PATCH", "/users/"+id, enableWithPassword); (answer.status == http.StatusNoContent) != tt.inGraph {
 				t.Errorf("Graph: %d %s", answer.status, answer.raw)
 			}
-			if answer := testTenant.exchange("Set-CASMailbox", enableSMTPAuth); (answer.status == http.StatusOK) != tt.inExchange {
+			if answer := testTenant.runCmdlet("Set-CASMailbox", enableSMTPAuth); (answer.status == http.StatusOK) != tt.inExchange {
 				t.Errorf("Set-CASMailbox: %d %s", answer.status, answer.raw)
 			}
 		})
@@ -126,22 +126,22 @@ func TestMailboxIsVisibleAfterLag(t *testing.T) {
 func TestSMTPAuthOfMailboxCanBeSet(t *testing.T) {
 	testTenant := newTenantWithMailbox(t)
 	read := func() any {
-		return testTenant.exchange("Get-CASMailbox", jsonObject{"Identity": "anna@" + domain}).valueAt("value", 0, "SmtpClientAuthenticationDisabled")
+		return testTenant.runCmdlet("Get-CASMailbox", jsonObject{"Identity": "anna@" + domain}).valueAt("value", 0, "SmtpClientAuthenticationDisabled")
 	}
 	if read() != nil {
 		t.Errorf("a new mailbox does not follow the organization: %v", read())
 	}
 	for _, value := range []any{false, true, nil} {
-		answer := testTenant.exchange("Set-CASMailbox", jsonObject{"Identity": "anna@" + domain, "SmtpClientAuthenticationDisabled": value})
+		answer := testTenant.runCmdlet("Set-CASMailbox", jsonObject{"Identity": "anna@" + domain, "SmtpClientAuthenticationDisabled": value})
 		if answer.status != http.StatusOK || read() != value {
 			t.Errorf("%v: %d %s, read %v", value, answer.status, answer.raw, read())
 		}
 	}
-	repeated := testTenant.exchange("Set-CASMailbox", jsonObject{"Identity": "anna@" + domain, "SmtpClientAuthenticationDisabled": nil})
+	repeated := testTenant.runCmdlet("Set-CASMailbox", jsonObject{"Identity": "anna@" + domain, "SmtpClientAuthenticationDisabled": nil})
 	if len(repeated.valueAt("@adminapi.warnings").([]any)) != 1 {
 		t.Errorf("%s", repeated.raw)
 	}
-	if answer := testTenant.exchange("Get-CASMailbox", jsonObject{}); len(answer.rows()) != 3 {
+	if answer := testTenant.runCmdlet("Get-CASMailbox", jsonObject{}); len(answer.rows()) != 3 {
 		t.Errorf("%s", answer.raw)
 	}
 }
@@ -151,12 +151,12 @@ func TestSMTPAuthOfOrganizationCanBeSet(t *testing.T) {
 		t.Run(smtpAuth, func(t *testing.T) {
 			testTenant := startSimulator(t).newConnectedTenant(jsonObject{"smtp_auth": smtpAuth})
 			read := func() any {
-				return testTenant.exchange("Get-TransportConfig", jsonObject{}).valueAt("value", 0, "SmtpClientAuthenticationDisabled")
+				return testTenant.runCmdlet("Get-TransportConfig", jsonObject{}).valueAt("value", 0, "SmtpClientAuthenticationDisabled")
 			}
 			if read() != true {
 				t.Error("authenticated SMTP is enabled in a new tenant")
 			}
-			answer := testTenant.exchange("Set-TransportConfig", jsonObject{"SmtpClientAuthenticationDisabled": false})
+			answer := testTenant.runCmdlet("Set-TransportConfig", jsonObject{"SmtpClientAuthenticationDisabled": false})
 			if (answer.status == http.StatusOK) != (smtpAuth == "allowed") || read() != (smtpAuth == "refused") {
 				t.Errorf("%d %s, read %v", answer.status, answer.raw, read())
 			}
@@ -166,10 +166,10 @@ func TestSMTPAuthOfOrganizationCanBeSet(t *testing.T) {
 
 func TestRemoveMailboxFreesAddresses(t *testing.T) {
 	testTenant := newTenantWithMailbox(t)
-	id := testTenant.exchange("Get-Mailbox", jsonObject{"Identity": "anna@" + domain}).valueAt("value", 0, "ExternalDirectoryObjectId").(string)
-	if answer := testTenant.exchange("Remove-Mailbox", jsonObject{"Identity": "anna@" + domain, "Confirm": false}); answer.status != http.StatusOK {
+	id := testTenant.runCmdlet("Get-Mailbox", jsonObject{"Identity": "anna@" + domain}).valueAt("value", 0, "ExternalDirectoryObjectId").(string)
+	if answer := testTenant.runCmdlet("Remove-Mailbox", jsonObject{"Identity": "anna@" + domain, "Confirm": false}); answer.status != http.StatusOK {
 		t.Fatalf("%d %s", answer.status, answer.raw)
 	}
-	assertGolden(t, "graph-not-found", testTenant.graph("GET", "/users/"+id, nil))
+	assertGolden(t, "graph-not-found", testTenant.callGraph("GET", "/users/"+id, nil))
 	testTenant.newMailbox("anna@"+domain, "anna.d") // the addresses can be used again
 }

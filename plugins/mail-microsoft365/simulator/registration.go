@@ -78,8 +78,8 @@ func (s *simulator) registration() registration {
 }
 
 // signingKeys returns the keys of the registration, of which the last one signs. It generates the
-// first key when a token is signed, and not at the start of the simulator, because that would take
-// longer than the rest of the start.
+// first key when a key is first needed, and not at the start of the simulator, because that would
+// take longer than the rest of the start.
 func (s *simulator) signingKeys() ([]signingKey, error) {
 	s.firstKey.Lock()
 	defer s.firstKey.Unlock()

@@ -32,13 +32,13 @@ func (r replicas) validate() error {
 
 func (r replicas) lag() time.Duration { return time.Duration(r.LagMS) * time.Millisecond }
 
-// lags reports whether the lagging replica answers the nth read.
-func (r replicas) lags(list bool, n int) bool {
+// laggingAnswers reports whether the lagging replica answers the nth read.
+func (r replicas) laggingAnswers(isList bool, n int) bool {
 	switch r.Answers {
 	case "lists":
-		return list
+		return isList
 	case "objects":
-		return !list
+		return !isList
 	case "alternate":
 		return n%2 == 0
 	default:
@@ -118,11 +118,11 @@ func (t *tenant) recordSnapshot(now time.Time) {
 	t.History.Snapshots = snapshots
 }
 
-// replicaOf returns the tenant as shown by the replica that answers the next read at a host. list
+// replicaOf returns the tenant as shown by the replica that answers the next read at a host. isList
 // is true if the read returns a list. reads is the counter of the reads at the host.
-func (t *tenant) replicaOf(r replicas, reads *int, list bool, now time.Time) *tenant {
+func (t *tenant) replicaOf(r replicas, reads *int, isList bool, now time.Time) *tenant {
 	*reads++
-	if r.LagMS == 0 || len(t.History.Snapshots) == 0 || !r.lags(list, *reads) {
+	if r.LagMS == 0 || len(t.History.Snapshots) == 0 || !r.laggingAnswers(isList, *reads) {
 		return t
 	}
 	snapshot := t.History.Snapshots[0]

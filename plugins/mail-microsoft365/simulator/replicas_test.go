@@ -17,21 +17,21 @@ func TestLaggingReplicaAnswersChosenGraphReads(t *testing.T) {
 		t.Run("answers "+answers, func(t *testing.T) {
 			testTenant := startSimulator(t).newConnectedTenant()
 			testTenant.setBehaviour(jsonObject{"domain_ms": 0, "graph_replicas": jsonObject{"lag_ms": 3_600_000, "answers": answers}})
-			testTenant.graph("POST", "/domains", jsonObject{"id": domain})
-			check := func(when string, listed, found bool) {
+			testTenant.callGraph("POST", "/domains", jsonObject{"id": domain})
+			expectRead := func(when string, listed, found bool) {
 				t.Helper()
-				if n := len(testTenant.graph("GET", "/domains", nil).rows()); (n == 2) != listed {
+				if n := len(testTenant.callGraph("GET", "/domains", nil).rows()); (n == 2) != listed {
 					t.Errorf("%s: %d domains are listed", when, n)
 				}
-				if answer := testTenant.graph("GET", "/domains/"+domain, nil); (answer.status == http.StatusOK) != found {
+				if answer := testTenant.callGraph("GET", "/domains/"+domain, nil); (answer.status == http.StatusOK) != found {
 					t.Errorf("%s: the domain answers %d", when, answer.status)
 				}
 			}
-			check("at once", want.listed, want.found)
+			expectRead("at once", want.listed, want.found)
 			testTenant.control("POST", "/clock", jsonObject{"advance": "61m"})
-			check("an hour later", true, true)
-			testTenant.graph("DELETE", "/domains/"+domain, nil)
-			check("deleted", !want.listed, !want.found)
+			expectRead("an hour later", true, true)
+			testTenant.callGraph("DELETE", "/domains/"+domain, nil)
+			expectRead("deleted", !want.listed, !want.found)
 		})
 	}
 }
@@ -39,7 +39,7 @@ func TestLaggingReplicaAnswersChosenGraphReads(t *testing.T) {
 func TestLaggingReplicaAnswersChosenExchangeReads(t *testing.T) {
 	testTenant := newTenantWithMailbox(t)
 	rows := func() int {
-		return len(testTenant.exchange("Get-Mailbox", jsonObject{"RecipientTypeDetails": []string{"SharedMailbox"}, "ResultSize": "Unlimited"}).rows())
+		return len(testTenant.runCmdlet("Get-Mailbox", jsonObject{"RecipientTypeDetails": []string{"SharedMailbox"}, "ResultSize": "Unlimited"}).rows())
 	}
 	before := rows()
 	testTenant.setBehaviour(jsonObject{"mailbox_ms": 0, "exchange_replicas": jsonObject{"lag_ms": 3_600_000, "answers": "lists"}})
@@ -47,7 +47,7 @@ func TestLaggingReplicaAnswersChosenExchangeReads(t *testing.T) {
 	if got := rows(); got != before {
 		t.Errorf("%d mailboxes are listed at once, want %d", got, before)
 	}
-	if answer := testTenant.exchange("Get-Mailbox", jsonObject{"Identity": "bob@" + domain}); answer.status != http.StatusOK {
+	if answer := testTenant.runCmdlet("Get-Mailbox", jsonObject{"Identity": "bob@" + domain}); answer.status != http.StatusOK {
 		t.Errorf("a read by address: %d %s", answer.status, answer.raw)
 	}
 	testTenant.control("POST", "/clock", jsonObject{"advance": "61m"})
@@ -59,10 +59,10 @@ func TestLaggingReplicaAnswersChosenExchangeReads(t *testing.T) {
 func TestReplicasDisagree(t *testing.T) {
 	testTenant := startSimulator(t).newConnectedTenant()
 	testTenant.setBehaviour(jsonObject{"domain_ms": 0, "graph_replicas": jsonObject{"lag_ms": 3_600_000, "answers": "alternate"}})
-	testTenant.graph("POST", "/domains", jsonObject{"id": domain})
+	testTenant.callGraph("POST", "/domains", jsonObject{"id": domain})
 	seen := map[int]bool{}
 	for range 2 {
-		seen[testTenant.graph("GET", "/domains/"+domain, nil).status] = true
+		seen[testTenant.callGraph("GET", "/domains/"+domain, nil).status] = true
 	}
 	if !seen[http.StatusOK] || !seen[http.StatusNotFound] {
 		t.Fatalf("two reads answered %v", seen)
@@ -92,7 +92,7 @@ var laggingObjects = []laggingObject{
 		read:  func(t *tenant) any { return len(t.mustRun("Get-AcceptedDomain", jsonObject{}).rows()) },
 		old:   2, new: 3,
 		writeAgain: func(t *tenant) response {
-			return t.exchange("New-Mailbox", mailboxParams("cara@second.example", "cara.s"))
+			return t.runCmdlet("New-Mailbox", mailboxParams("cara@second.example", "cara.s"))
 		},
 		sees: "cara@second.example",
 	},
@@ -100,21 +100,23 @@ var laggingObjects = []laggingObject{
 		name: "an accepted domain", replicas: "exchange_replicas",
 		write: func(t *tenant) { t.addMailDomain("second.example") },
 		read: func(t *tenant) any {
-			return t.exchange("Get-AcceptedDomain", jsonObject{"Identity": "second.example"}).status
+			return t.runCmdlet("Get-AcceptedDomain", jsonObject{"Identity": "second.example"}).status
 		},
 		old: http.StatusBadRequest, new: http.StatusOK,
 		writeAgain: func(t *tenant) response {
-			return t.exchange("New-DkimSigningConfig", jsonObject{"DomainName": "second.example", "Enabled": false})
+			return t.runCmdlet("New-DkimSigningConfig", jsonObject{"DomainName": "second.example", "Enabled": false})
 		},
 		sees: "selector1-second-example",
 	},
 	{
 		name: "a new DKIM configuration", replicas: "exchange_replicas",
 		write: func(t *tenant) { t.newDKIMConfig(domain) },
-		read:  func(t *tenant) any { return t.exchange("Get-DkimSigningConfig", jsonObject{"Identity": domain}).status },
-		old:   http.StatusBadRequest, new: http.StatusOK,
+		read: func(t *tenant) any {
+			return t.runCmdlet("Get-DkimSigningConfig", jsonObject{"Identity": domain}).status
+		},
+		old: http.StatusBadRequest, new: http.StatusOK,
 		writeAgain: func(t *tenant) response {
-			return t.exchange("New-DkimSigningConfig", jsonObject{"DomainName": domain, "Enabled": false})
+			return t.runCmdlet("New-DkimSigningConfig", jsonObject{"DomainName": domain, "Enabled": false})
 		},
 		sees: "ADObjectAlreadyExistsException",
 	},
@@ -129,18 +131,20 @@ var laggingObjects = []laggingObject{
 		},
 		old: false, new: true,
 		writeAgain: func(t *tenant) response {
-			return t.exchange("Set-DkimSigningConfig", jsonObject{"Identity": domain, "Enabled": true})
+			return t.runCmdlet("Set-DkimSigningConfig", jsonObject{"Identity": domain, "Enabled": true})
 		},
 		sees: "no settings of '" + domain + "' have been modified",
 	},
 	{
 		name: "a new rule", replicas: "exchange_replicas",
-		write:      func(t *tenant) { t.mustRun("New-TransportRule", ruleParams(ruleName, "anna@"+domain)) },
-		read:       func(t *tenant) any { return len(t.mustRun("Get-TransportRule", jsonObject{}).rows()) },
-		old:        0,
-		new:        1,
-		writeAgain: func(t *tenant) response { return t.exchange("New-TransportRule", ruleParams(ruleName, "anna@"+domain)) },
-		sees:       "already exists",
+		write: func(t *tenant) { t.mustRun("New-TransportRule", ruleParams(ruleName, "anna@"+domain)) },
+		read:  func(t *tenant) any { return len(t.mustRun("Get-TransportRule", jsonObject{}).rows()) },
+		old:   0,
+		new:   1,
+		writeAgain: func(t *tenant) response {
+			return t.runCmdlet("New-TransportRule", ruleParams(ruleName, "anna@"+domain))
+		},
+		sees: "already exists",
 	},
 	{
 		name: "the senders of a rule", replicas: "exchange_replicas",
@@ -156,7 +160,7 @@ var laggingObjects = []laggingObject{
 		},
 		old: []any{"anna@" + domain}, new: []any{"ben@" + domain},
 		writeAgain: func(t *tenant) response {
-			return t.exchange("Set-TransportRule", jsonObject{"Identity": ruleName, "Comments": "the rule has a new name"})
+			return t.runCmdlet("Set-TransportRule", jsonObject{"Identity": ruleName, "Comments": "the rule has a new name"})
 		},
 		sees: "ManagementObjectNotFoundException",
 	},
@@ -169,7 +173,7 @@ var laggingObjects = []laggingObject{
 		},
 		old: 1, new: 0,
 		writeAgain: func(t *tenant) response {
-			return t.exchange("Disable-TransportRule", jsonObject{"Identity": ruleName})
+			return t.runCmdlet("Disable-TransportRule", jsonObject{"Identity": ruleName})
 		},
 		sees: "ManagementObjectNotFoundException",
 	},
@@ -183,7 +187,7 @@ var laggingObjects = []laggingObject{
 		},
 		old: true, new: false,
 		writeAgain: func(t *tenant) response {
-			return t.exchange("Set-TransportConfig", jsonObject{"SmtpClientAuthenticationDisabled": false})
+			return t.runCmdlet("Set-TransportConfig", jsonObject{"SmtpClientAuthenticationDisabled": false})
 		},
 		sees: "no settings of 'Transport Settings' have been modified",
 	},
@@ -195,7 +199,7 @@ var laggingObjects = []laggingObject{
 		},
 		old: true, new: false,
 		writeAgain: func(t *tenant) response {
-			return t.exchange("New-TransportRule", ruleParams(ruleName, "anna@"+domain))
+			return t.runCmdlet("New-TransportRule", ruleParams(ruleName, "anna@"+domain))
 		},
 		sees: ruleName,
 	},
@@ -221,7 +225,7 @@ var laggingObjects = []laggingObject{
 
 // countRoles returns how many directory roles the application holds.
 func countRoles(t *tenant) any {
-	return len(t.graph("GET", "/roleManagement/directory/roleAssignments?$filter=principalId eq '"+t.principal()+"'", nil).rows())
+	return len(t.callGraph("GET", "/roleManagement/directory/roleAssignments?$filter=principalId eq '"+t.principal()+"'", nil).rows())
 }
 
 // TestReadAfterWriteShowsOlderState writes an object of each kind. A lagging replica shows the old
@@ -235,23 +239,23 @@ func TestReadAfterWriteShowsOlderState(t *testing.T) {
 			if object.setUp != nil {
 				object.setUp(testTenant)
 			}
-			check := func(when string, want any) {
+			expectRead := func(when string, want any) {
 				t.Helper()
 				if got := object.read(testTenant); !reflect.DeepEqual(got, want) {
 					t.Errorf("%s: a read shows %v, want %v", when, got, want)
 				}
 			}
 			testTenant.setBehaviour(jsonObject{object.replicas: jsonObject{"lag_ms": 3_600_000, "answers": "all"}})
-			check("before the write", object.old)
+			expectRead("before the write", object.old)
 			object.write(testTenant)
-			check("at once", object.old)
+			expectRead("at once", object.old)
 			if answer := object.writeAgain(testTenant); !strings.Contains(string(answer.raw), object.sees) {
 				t.Errorf("a second write: %d %s", answer.status, answer.raw)
 			}
 			testTenant.control("POST", "/clock", jsonObject{"advance": "30m"})
-			check("after half of the lag", object.old)
+			expectRead("after half of the lag", object.old)
 			testTenant.control("POST", "/clock", jsonObject{"advance": "31m"})
-			check("after the lag", object.new)
+			expectRead("after the lag", object.new)
 		})
 	}
 }
@@ -275,7 +279,7 @@ func TestLaggingReplicaCountsTraceQueries(t *testing.T) {
 	testTenant := startSimulator(t).newConnectedTenant()
 	testTenant.setBehaviour(jsonObject{"trace_quota": 2, "exchange_replicas": jsonObject{"lag_ms": 3_600_000, "answers": "all"}})
 	for n, want := range []int{http.StatusOK, http.StatusOK, http.StatusBadRequest} {
-		if answer := testTenant.exchange("Get-MessageTraceV2", jsonObject{}); answer.status != want {
+		if answer := testTenant.runCmdlet("Get-MessageTraceV2", jsonObject{}); answer.status != want {
 			t.Errorf("query %d: %d %s", n+1, answer.status, answer.raw)
 		}
 	}

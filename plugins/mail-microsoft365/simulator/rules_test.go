@@ -33,7 +33,7 @@ func newTenantWithRule(t *testing.T) *tenant {
 // mustRun runs a cmdlet. It fails the test when the status is not 200.
 func (t *tenant) mustRun(cmdlet string, params any) response {
 	t.t.Helper()
-	answer := t.exchange(cmdlet, params)
+	answer := t.runCmdlet(cmdlet, params)
 	if answer.status != http.StatusOK {
 		t.t.Fatalf("%s: %d %s", cmdlet, answer.status, answer.raw)
 	}
@@ -235,7 +235,7 @@ func TestInvalidRuleChangesAreRefused(t *testing.T) {
 		{"unknown rule removed", "Remove-TransportRule", jsonObject{"Identity": "x"}, "couldn't be found"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			answer := testTenant.exchange(tt.cmdlet, tt.params)
+			answer := testTenant.runCmdlet(tt.cmdlet, tt.params)
 			text, _ := answer.valueAt("error", "innererror", "internalexception", "message").(string)
 			if answer.status != http.StatusBadRequest || !strings.Contains(text, tt.message) {
 				t.Errorf("%d %s", answer.status, answer.raw)
@@ -251,7 +251,7 @@ func TestRuleCountIsLimited(t *testing.T) {
 	testTenant := newTenantWithMailbox(t)
 	token := bearer(testTenant.token(exchangeScope))
 	for n := range 301 {
-		answer := testTenant.exchangeWith(token, "", "New-TransportRule", ruleParams(fmt.Sprint("rule ", n), "anna@"+domain))
+		answer := testTenant.runCmdletWith(token, "", "New-TransportRule", ruleParams(fmt.Sprint("rule ", n), "anna@"+domain))
 		if want := map[bool]int{true: http.StatusOK, false: http.StatusBadRequest}[n < 300]; answer.status != want {
 			t.Fatalf("rule %d: %d %s", n, answer.status, answer.raw)
 		}
@@ -260,5 +260,5 @@ func TestRuleCountIsLimited(t *testing.T) {
 
 func TestDehydratedTenantRefusesRules(t *testing.T) {
 	testTenant := startSimulator(t).newConnectedTenant(jsonObject{"bootstrap": "dehydrated"})
-	assertGolden(t, "exchange-dehydrated", testTenant.exchange("New-TransportRule", ruleParams(ruleName, testTenant.admin)))
+	assertGolden(t, "exchange-dehydrated", testTenant.runCmdlet("New-TransportRule", ruleParams(ruleName, testTenant.admin)))
 }

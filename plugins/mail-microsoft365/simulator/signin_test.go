@@ -69,7 +69,7 @@ func TestIDTokenIdentifiesUser(t *testing.T) {
 				t.Errorf("idp: %v", idp)
 			}
 			filter := "?$filter=principalId eq '" + claims["oid"].(string) + "' and roleDefinitionId eq '" + globalAdministrator + "'"
-			rows := testTenant.graph("GET", "/roleManagement/directory/roleAssignments"+filter, nil).rows()
+			rows := testTenant.callGraph("GET", "/roleManagement/directory/roleAssignments"+filter, nil).rows()
 			if (len(rows) == 1) != tt.admin {
 				t.Errorf("administrator: %v", rows)
 			}

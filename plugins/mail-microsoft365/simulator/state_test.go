@@ -127,11 +127,11 @@ func TestStateSurvivesSIGKILL(t *testing.T) {
 		t.Errorf("the journal ends with %+v", last)
 	}
 	testTenant.simClient = restarted
-	if a := testTenant.exchangeWith(header, "", "Get-Mailbox", jsonObject{"Identity": "a@" + domain}); a.status != http.StatusOK {
-		t.Errorf("the mailbox, read with a token from before the restart: %d %s", a.status, a.raw)
+	if answer := testTenant.runCmdletWith(header, "", "Get-Mailbox", jsonObject{"Identity": "a@" + domain}); answer.status != http.StatusOK {
+		t.Errorf("the mailbox, read with a token from before the restart: %d %s", answer.status, answer.raw)
 	}
-	if a := testTenant.exchangeWith(header, "", "Set-Mailbox", jsonObject{"Identity": "a@" + domain, "DisplayName": "x"}); a.status != http.StatusServiceUnavailable {
-		t.Errorf("the planned fault: %d", a.status)
+	if answer := testTenant.runCmdletWith(header, "", "Set-Mailbox", jsonObject{"Identity": "a@" + domain, "DisplayName": "x"}); answer.status != http.StatusServiceUnavailable {
+		t.Errorf("the planned fault: %d", answer.status)
 	}
 }
 
@@ -151,38 +151,38 @@ func TestEffectsStayWhenClockMovesBack(t *testing.T) {
 	testTenant := startSimulator(t).newConnectedTenant(jsonObject{"bootstrap": "dehydrated"})
 	testTenant.addMailDomain(domain)
 	id := testTenant.newMailbox("anna@"+domain, "anna.d")["ExternalDirectoryObjectId"].(string)
-	testTenant.exchange("Enable-OrganizationCustomization", jsonObject{})
+	testTenant.runCmdlet("Enable-OrganizationCustomization", jsonObject{})
 	testTenant.setBehaviour(jsonObject{"dns_negative_ms": 30_000})
-	testTenant.graph("POST", "/domains", jsonObject{"id": "later.example"})
-	assertGolden(t, "graph-verification-failed", testTenant.graph("POST", "/domains/later.example/verify", nil))
+	testTenant.callGraph("POST", "/domains", jsonObject{"id": "later.example"})
+	assertGolden(t, "graph-verification-failed", testTenant.callGraph("POST", "/domains/later.example/verify", nil))
 	testTenant.publishVerificationRecord("later.example")
 
 	testTenant.control("POST", "/clock", jsonObject{"now": time.Now().Add(-48 * time.Hour)})
 	for _, path := range []string{"/domains/" + domain, "/users/" + id, "/users/" + testTenant.admin} {
-		if a := testTenant.graph("GET", path, nil); a.status != http.StatusOK {
-			t.Errorf("%s: %d %s", path, a.status, a.raw)
+		if answer := testTenant.callGraph("GET", path, nil); answer.status != http.StatusOK {
+			t.Errorf("%s: %d %s", path, answer.status, answer.raw)
 		}
 	}
-	if a := testTenant.graph("POST", "/domains/later.example/verify", nil); a.status != http.StatusOK {
-		t.Errorf("the missing record is still cached: %d %s", a.status, a.raw)
+	if answer := testTenant.callGraph("POST", "/domains/later.example/verify", nil); answer.status != http.StatusOK {
+		t.Errorf("the missing record is still cached: %d %s", answer.status, answer.raw)
 	}
-	if a := testTenant.exchange("Get-AcceptedDomain", jsonObject{"Identity": domain}); a.status != http.StatusOK {
-		t.Errorf("accepted domain: %d %s", a.status, a.raw)
+	if answer := testTenant.runCmdlet("Get-AcceptedDomain", jsonObject{"Identity": domain}); answer.status != http.StatusOK {
+		t.Errorf("accepted domain: %d %s", answer.status, answer.raw)
 	}
-	if a := testTenant.exchange("Get-OrganizationConfig", jsonObject{}); a.valueAt("value", 0, "IsDehydrated") != false {
-		t.Errorf("dehydrated again: %s", a.raw)
+	if answer := testTenant.runCmdlet("Get-OrganizationConfig", jsonObject{}); answer.valueAt("value", 0, "IsDehydrated") != false {
+		t.Errorf("dehydrated again: %s", answer.raw)
 	}
-	if a := testTenant.exchange("Set-CASMailbox", jsonObject{"Identity": "anna@" + domain, "SmtpClientAuthenticationDisabled": false}); a.status != http.StatusOK {
-		t.Errorf("mailbox: %d %s", a.status, a.raw)
+	if answer := testTenant.runCmdlet("Set-CASMailbox", jsonObject{"Identity": "anna@" + domain, "SmtpClientAuthenticationDisabled": false}); answer.status != http.StatusOK {
+		t.Errorf("mailbox: %d %s", answer.status, answer.raw)
 	}
 	testTenant.signInCode(testTenant.admin) // the administrator still has the role
 
 	testTenant.setBehaviour(jsonObject{"domain_ms": 60_000})
-	testTenant.graph("POST", "/domains", jsonObject{"id": "new.example"})
-	assertGolden(t, "graph-not-found", testTenant.graph("GET", "/domains/new.example", nil))
+	testTenant.callGraph("POST", "/domains", jsonObject{"id": "new.example"})
+	assertGolden(t, "graph-not-found", testTenant.callGraph("GET", "/domains/new.example", nil))
 	testTenant.control("POST", "/clock", jsonObject{"now": time.Now().Add(-48*time.Hour + 61*time.Second)})
-	if a := testTenant.graph("GET", "/domains/new.example", nil); a.status != http.StatusOK {
-		t.Errorf("a lag that began after the clock moved back does not end: %d %s", a.status, a.raw)
+	if answer := testTenant.callGraph("GET", "/domains/new.example", nil); answer.status != http.StatusOK {
+		t.Errorf("a lag that began after the clock moved back does not end: %d %s", answer.status, answer.raw)
 	}
 }
 
@@ -193,9 +193,9 @@ func runConcurrently(n int, run func() response) map[int]int {
 	got := map[int]int{}
 	for range n {
 		running.Go(func() {
-			a := run()
+			answer := run()
 			mu.Lock()
-			got[a.status]++
+			got[answer.status]++
 			mu.Unlock()
 		})
 	}
@@ -207,13 +207,13 @@ func TestConcurrentCreatesSucceedOnce(t *testing.T) {
 	testTenant := newTenantWithMailbox(t)
 	exchangeToken, graphToken := bearer(testTenant.token(exchangeScope)), bearer(testTenant.token(graphScope))
 	mailboxes := runConcurrently(12, func() response {
-		return testTenant.exchangeWith(exchangeToken, "", "New-Mailbox", mailboxParams("bob@"+domain, "bob.d"))
+		return testTenant.runCmdletWith(exchangeToken, "", "New-Mailbox", mailboxParams("bob@"+domain, "bob.d"))
 	})
 	if mailboxes[http.StatusOK] != 1 || mailboxes[http.StatusBadRequest] != 11 {
 		t.Errorf("mailboxes: %v", mailboxes)
 	}
 	domains := runConcurrently(12, func() response {
-		return testTenant.graphWith(graphToken, "POST", "/domains", jsonObject{"id": "new.example"})
+		return testTenant.callGraphWith(graphToken, "POST", "/domains", jsonObject{"id": "new.example"})
 	})
 	if domains[http.StatusCreated] != 1 || domains[http.StatusBadRequest] != 11 {
 		t.Errorf("domains: %v", domains)
@@ -224,7 +224,7 @@ func TestConcurrentVerificationsSucceedOnce(t *testing.T) {
 	sim := startSimulator(t)
 	tenants := []*tenant{sim.newConnectedTenant(), sim.newConnectedTenant()}
 	for _, testTenant := range tenants {
-		testTenant.graph("POST", "/domains", jsonObject{"id": domain})
+		testTenant.callGraph("POST", "/domains", jsonObject{"id": domain})
 		testTenant.publishVerificationRecord(domain)
 	}
 	pending := make(chan *tenant, len(tenants))
@@ -233,7 +233,7 @@ func TestConcurrentVerificationsSucceedOnce(t *testing.T) {
 	}
 	got := runConcurrently(len(tenants), func() response {
 		testTenant := <-pending
-		return testTenant.graph("POST", "/domains/"+domain+"/verify", nil)
+		return testTenant.callGraph("POST", "/domains/"+domain+"/verify", nil)
 	})
 	if got[http.StatusOK] != 1 || got[http.StatusBadRequest] != 1 {
 		t.Errorf("%v", got)

@@ -111,28 +111,28 @@ func guid(parts ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	sum[6] = sum[6]&0x0f | 0x40
 	sum[8] = sum[8]&0x3f | 0x80
-	x := hex.EncodeToString(sum[:16])
-	return fmt.Sprintf("%s-%s-%s-%s-%s", x[:8], x[8:12], x[12:16], x[16:20], x[20:])
+	digits := hex.EncodeToString(sum[:16])
+	return fmt.Sprintf("%s-%s-%s-%s-%s", digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:])
 }
 
 // newGUID returns a random GUID, for ids to which no later request refers.
 func newGUID() string { return guid(randomText(16)) }
 
-// digits derives n decimal digits from parts.
-func digits(n int, parts ...string) string {
+// deriveDigits derives n decimal digits from parts.
+func deriveDigits(n int, parts ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	number := fmt.Sprintf("%020d", binary.BigEndian.Uint64(sum[:8]))
 	return number[len(number)-n:]
 }
 
-// letter derives one lower-case letter from parts.
-func letter(parts ...string) string {
+// deriveLetter derives one lower-case letter from parts.
+func deriveLetter(parts ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	return string(rune('a' + sum[0]%26))
 }
 
-// digest derives an opaque text from parts: a SHA-256 sum in base64url.
-func digest(parts ...string) string {
+// deriveText derives an opaque text from parts: a SHA-256 sum in base64url.
+func deriveText(parts ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }

@@ -166,7 +166,7 @@ func (t *tenant) addInitialObjects(key func(string) string, now time.Time) {
 
 // assignRole adds a role assignment and returns it. The role is in effect once the lag has passed.
 func (t *tenant) assignRole(principal, role string, effective lag) roleAssignment {
-	a := roleAssignment{ID: digest("assignment", t.ID, principal, role), Principal: principal, Role: role,
+	a := roleAssignment{ID: deriveText("assignment", t.ID, principal, role), Principal: principal, Role: role,
 		Effective: effective}
 	t.Assignments = append(t.Assignments, a)
 	return a

@@ -152,14 +152,14 @@ func (t *tenant) token(scope string) string {
 // bearer returns the header that authorizes a call with a token.
 func bearer(token string) http.Header { return http.Header{"Authorization": {"Bearer " + token}} }
 
-// graph calls Microsoft Graph with a new token.
-func (t *tenant) graph(method, path string, body any) response {
+// callGraph calls Microsoft Graph with a new token.
+func (t *tenant) callGraph(method, path string, body any) response {
 	t.t.Helper()
-	return t.graphWith(bearer(t.token(graphScope)), method, path, body)
+	return t.callGraphWith(bearer(t.token(graphScope)), method, path, body)
 }
 
-// graphWith calls Microsoft Graph and checks the answer against the OpenAPI description.
-func (t *tenant) graphWith(header http.Header, method, path string, body any) response {
+// callGraphWith calls Microsoft Graph and checks the answer against the OpenAPI description.
+func (t *tenant) callGraphWith(header http.Header, method, path string, body any) response {
 	t.t.Helper()
 	var raw []byte
 	if body != nil {
@@ -176,7 +176,7 @@ func (t *tenant) graphWith(header http.Header, method, path string, body any) re
 // assignExchange assigns the Exchange Administrator role to the application.
 func (t *tenant) assignExchange() response {
 	t.t.Helper()
-	return t.graph("POST", "/roleManagement/directory/roleAssignments", jsonObject{
+	return t.callGraph("POST", "/roleManagement/directory/roleAssignments", jsonObject{
 		"@odata.type":      "#microsoft.graph.unifiedRoleAssignment",
 		"roleDefinitionId": exchangeAdministrator, "principalId": t.principal(), "directoryScopeId": "/"})
 }
@@ -193,14 +193,14 @@ func (t *tenant) principal() string {
 	return claimsOf(t.t, t.token(graphScope))["oid"].(string)
 }
 
-// exchange runs a cmdlet with a new token.
-func (t *tenant) exchange(cmdlet string, params any) response {
+// runCmdlet runs a cmdlet with a new token.
+func (t *tenant) runCmdlet(cmdlet string, params any) response {
 	t.t.Helper()
-	return t.exchangeWith(bearer(t.token(exchangeScope)), "", cmdlet, params)
+	return t.runCmdletWith(bearer(t.token(exchangeScope)), "", cmdlet, params)
 }
 
-// exchangeWith runs a cmdlet. query is appended to the address.
-func (t *tenant) exchangeWith(header http.Header, query, cmdlet string, params any) response {
+// runCmdletWith runs a cmdlet. query is appended to the address.
+func (t *tenant) runCmdletWith(header http.Header, query, cmdlet string, params any) response {
 	t.t.Helper()
 	raw, err := json.Marshal(jsonObject{"CmdletInput": jsonObject{"CmdletName": cmdlet, "Parameters": params}})
 	if err != nil {
@@ -267,25 +267,25 @@ func TestTenantCanBeSetUpToSendMail(t *testing.T) {
 		t.Fatalf("sign-in: %d %s", answer.status, answer.raw)
 	}
 	testTenant.addMailDomain(domain)
-	if answer := testTenant.exchange("Enable-OrganizationCustomization", jsonObject{}); answer.status != http.StatusOK {
+	if answer := testTenant.runCmdlet("Enable-OrganizationCustomization", jsonObject{}); answer.status != http.StatusOK {
 		t.Fatalf("hydrate: %d %s", answer.status, answer.raw)
 	}
-	if answer := testTenant.exchange("New-DkimSigningConfig", jsonObject{"DomainName": domain, "KeySize": 2048, "Enabled": false}); answer.status != http.StatusOK {
+	if answer := testTenant.runCmdlet("New-DkimSigningConfig", jsonObject{"DomainName": domain, "KeySize": 2048, "Enabled": false}); answer.status != http.StatusOK {
 		t.Fatalf("new signing: %d %s", answer.status, answer.raw)
 	}
 	testTenant.publishSelectorCNAMEs(domain)
-	if answer := testTenant.exchange("Set-DkimSigningConfig", jsonObject{"Identity": domain, "Enabled": true}); answer.status != http.StatusOK {
+	if answer := testTenant.runCmdlet("Set-DkimSigningConfig", jsonObject{"Identity": domain, "Enabled": true}); answer.status != http.StatusOK {
 		t.Fatalf("enable signing: %d %s", answer.status, answer.raw)
 	}
 	row := testTenant.newMailbox(box, "anna.k.fabrikam-mail")
-	if answer := testTenant.graph("PATCH", "/users/"+row["ExternalDirectoryObjectId"].(string), enableWithPassword); answer.status != http.StatusNoContent {
+	if answer := testTenant.callGraph("PATCH", "/users/"+row["ExternalDirectoryObjectId"].(string), enableWithPassword); answer.status != http.StatusNoContent {
 		t.Fatalf("password: %d %s", answer.status, answer.raw)
 	}
 	for cmdlet, params := range map[string]jsonObject{
 		"Set-CASMailbox":      {"Identity": box, "SmtpClientAuthenticationDisabled": false},
 		"Set-TransportConfig": {"SmtpClientAuthenticationDisabled": false},
 	} {
-		if answer := testTenant.exchange(cmdlet, params); answer.status != http.StatusOK || len(answer.rows()) != 0 {
+		if answer := testTenant.runCmdlet(cmdlet, params); answer.status != http.StatusOK || len(answer.rows()) != 0 {
 			t.Fatalf("%s: %d %s", cmdlet, answer.status, answer.raw)
 		}
 	}
@@ -304,14 +304,14 @@ var enableWithPassword = jsonObject{"accountEnabled": true, "passwordPolicies": 
 // addMailDomain adds a domain, verifies it and enables Email for it.
 func (t *tenant) addMailDomain(name string) {
 	t.t.Helper()
-	if answer := t.graph("POST", "/domains", jsonObject{"id": name}); answer.status != http.StatusCreated {
+	if answer := t.callGraph("POST", "/domains", jsonObject{"id": name}); answer.status != http.StatusCreated {
 		t.t.Fatalf("add %s: %d %s", name, answer.status, answer.raw)
 	}
 	t.publishVerificationRecord(name)
-	if answer := t.graph("POST", "/domains/"+name+"/verify", nil); answer.status != http.StatusOK || answer.valueAt("isVerified") != true {
+	if answer := t.callGraph("POST", "/domains/"+name+"/verify", nil); answer.status != http.StatusOK || answer.valueAt("isVerified") != true {
 		t.t.Fatalf("verify %s: %d %s", name, answer.status, answer.raw)
 	}
-	if answer := t.graph("PATCH", "/domains/"+name, jsonObject{"supportedServices": []string{"Email"}}); answer.status != http.StatusNoContent {
+	if answer := t.callGraph("PATCH", "/domains/"+name, jsonObject{"supportedServices": []string{"Email"}}); answer.status != http.StatusNoContent {
 		t.t.Fatalf("enable mail of %s: %d %s", name, answer.status, answer.raw)
 	}
 }
@@ -319,14 +319,14 @@ func (t *tenant) addMailDomain(name string) {
 // publishVerificationRecord publishes the verification record of a domain.
 func (t *tenant) publishVerificationRecord(name string) {
 	t.t.Helper()
-	text := t.graph("GET", "/domains/"+name+"/verificationDnsRecords", nil).valueAt("value", 0, "text").(string)
+	text := t.callGraph("GET", "/domains/"+name+"/verificationDnsRecords", nil).valueAt("value", 0, "text").(string)
 	t.fakeDNS.publish(name + `. 60 IN TXT "` + text + `"`)
 }
 
 // publishSelectorCNAMEs publishes the CNAME records of both DKIM selectors.
 func (t *tenant) publishSelectorCNAMEs(name string) {
 	t.t.Helper()
-	row := t.exchange("Get-DkimSigningConfig", jsonObject{"Identity": name})
+	row := t.runCmdlet("Get-DkimSigningConfig", jsonObject{"Identity": name})
 	t.fakeDNS.publish("selector1._domainkey."+name+". 60 IN CNAME "+row.valueAt("value", 0, "Selector1CNAME").(string)+".",
 		"selector2._domainkey."+name+". 60 IN CNAME "+row.valueAt("value", 0, "Selector2CNAME").(string)+".")
 }
@@ -334,7 +334,7 @@ func (t *tenant) publishSelectorCNAMEs(name string) {
 // newMailbox creates a shared mailbox and returns its row.
 func (t *tenant) newMailbox(address, alias string) jsonObject {
 	t.t.Helper()
-	answer := t.exchange("New-Mailbox", jsonObject{"Shared": true, "Name": address, "DisplayName": "Anna Keller", "Alias": alias,
+	answer := t.runCmdlet("New-Mailbox", jsonObject{"Shared": true, "Name": address, "DisplayName": "Anna Keller", "Alias": alias,
 		"PrimarySmtpAddress": address})
 	if answer.status != http.StatusOK {
 		t.t.Fatalf("new mailbox: %d %s", answer.status, answer.raw)

@@ -164,7 +164,7 @@ func TestTokenHasRolesOfItsIssueTime(t *testing.T) {
 	if !tokenHasRole() {
 		t.Error("the role is not in a new token")
 	}
-	if answer := testTenant.exchangeWith(bearer(earlyToken), "", "Get-OrganizationConfig", jsonObject{}); answer.status != http.StatusForbidden {
+	if answer := testTenant.runCmdletWith(bearer(earlyToken), "", "Get-OrganizationConfig", jsonObject{}); answer.status != http.StatusForbidden {
 		t.Errorf("the old token: %d", answer.status)
 	}
 }

@@ -37,8 +37,8 @@ func TestTraceRowHasFields(t *testing.T) {
 	}
 }
 
-// TestTraceHasOneRowPerRecipient checks that some rows are duplicated and that the newest come
-// first.
+// TestTraceHasOneRowPerRecipient checks that each message has a row for each recipient, that some
+// rows are duplicated, and that the newest come first.
 func TestTraceHasOneRowPerRecipient(t *testing.T) {
 	testTenant := newTenantWithMailbox(t)
 	now := time.Now().UTC()
@@ -95,17 +95,17 @@ func TestTraceWindowIsLimited(t *testing.T) {
 		t.Errorf("by default: %v", got)
 	}
 	if got := testTenant.trace(jsonObject{"StartDate": date(4 * day), "EndDate": date(2*day) + "Z"}); len(messageIDs(got)) != 1 {
-		t.Errorf("asked for: %v", got)
+		t.Errorf("with a range of dates: %v", got)
 	}
 	for name, params := range map[string]jsonObject{
-		"more than 10 days": {"StartDate": date(11 * day), "EndDate": date(0)},
-		"backwards":         {"StartDate": date(0), "EndDate": date(day)},
-		"too long ago":      {"StartDate": date(95 * day), "EndDate": date(91 * day)},
-		"no date":           {"StartDate": "yesterday"},
-		"too many rows":     {"ResultSize": 5001},
-		"no rows":           {"ResultSize": 0},
+		"more than 10 days":        {"StartDate": date(11 * day), "EndDate": date(0)},
+		"the end before the start": {"StartDate": date(0), "EndDate": date(day)},
+		"too long ago":             {"StartDate": date(95 * day), "EndDate": date(91 * day)},
+		"a word as the date":       {"StartDate": "yesterday"},
+		"too many rows":            {"ResultSize": 5001},
+		"no rows":                  {"ResultSize": 0},
 	} {
-		if answer := testTenant.exchange("Get-MessageTraceV2", params); answer.status != http.StatusBadRequest {
+		if answer := testTenant.runCmdlet("Get-MessageTraceV2", params); answer.status != http.StatusBadRequest {
 			t.Errorf("%s: %d %s", name, answer.status, answer.raw)
 		}
 	}
@@ -157,7 +157,7 @@ func TestTraceShowsBlockedMailAsFailed(t *testing.T) {
 func TestTraceQueriesAreLimited(t *testing.T) {
 	testTenant := newTenantWithMailbox(t)
 	token := bearer(testTenant.token(exchangeScope))
-	ask := func() response { return testTenant.exchangeWith(token, "", "Get-MessageTraceV2", jsonObject{}) }
+	ask := func() response { return testTenant.runCmdletWith(token, "", "Get-MessageTraceV2", jsonObject{}) }
 	for n := range 100 {
 		if answer := ask(); answer.status != http.StatusOK {
 			t.Fatalf("query %d: %d %s", n, answer.status, answer.raw)
@@ -169,7 +169,7 @@ func TestTraceQueriesAreLimited(t *testing.T) {
 		t.Errorf("%d %s", answer.status, answer.raw)
 	}
 	other := testTenant.newConnectedTenant()
-	if answer := other.exchange("Get-MessageTraceV2", jsonObject{}); answer.status != http.StatusOK {
+	if answer := other.runCmdlet("Get-MessageTraceV2", jsonObject{}); answer.status != http.StatusOK {
 		t.Errorf("another tenant: %d %s", answer.status, answer.raw)
 	}
 }

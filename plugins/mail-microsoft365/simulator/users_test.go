@@ -16,7 +16,7 @@ func TestUsersAreInPages(t *testing.T) {
 		if pages > 5 {
 			t.Fatal("the pages do not end")
 		}
-		answer := testTenant.graph("GET", next, nil)
+		answer := testTenant.callGraph("GET", next, nil)
 		for _, row := range answer.rows() {
 			seen[row.(jsonObject)["id"].(string)] = true
 		}
@@ -30,18 +30,18 @@ func TestUsersAreInPages(t *testing.T) {
 		t.Errorf("%d users", len(seen))
 	}
 	testTenant.setBehaviour(jsonObject{"page_size": 1})
-	if answer := testTenant.graph("GET", "/users", nil); len(answer.rows()) != 1 || answer.valueAt("@odata.nextLink") == nil {
+	if answer := testTenant.callGraph("GET", "/users", nil); len(answer.rows()) != 1 || answer.valueAt("@odata.nextLink") == nil {
 		t.Errorf("page_size: %s", answer.raw)
 	}
-	assertGolden(t, "graph-bad-request", testTenant.graph("GET", "/users?$top=1000", nil))
+	assertGolden(t, "graph-bad-request", testTenant.callGraph("GET", "/users?$top=1000", nil))
 }
 
 func TestUsersCanBeFiltered(t *testing.T) {
 	testTenant := startSimulator(t).newConnectedTenant()
 	eventual := func() http.Header {
-		h := bearer(testTenant.token(graphScope))
-		h.Set("ConsistencyLevel", "eventual")
-		return h
+		header := bearer(testTenant.token(graphScope))
+		header.Set("ConsistencyLevel", "eventual")
+		return header
 	}
 	for filter, want := range map[string]int{
 		"userPrincipalName eq '" + testTenant.admin + "'":                  1,
@@ -54,16 +54,16 @@ func TestUsersCanBeFiltered(t *testing.T) {
 		"displayName eq 'O''Neil'":                                         0,
 		"assignedLicenses/$count ne 0 and accountEnabled eq true":          1,
 	} {
-		answer := testTenant.graphWith(eventual(), "GET", "/users?$count=true&$filter="+filter, nil)
+		answer := testTenant.callGraphWith(eventual(), "GET", "/users?$count=true&$filter="+filter, nil)
 		if answer.status != http.StatusOK || len(answer.rows()) != want || answer.valueAt("@odata.count") != float64(want) {
 			t.Errorf("%s: %d %s", filter, answer.status, answer.raw)
 		}
 	}
 	for _, path := range []string{"/users?$filter=endswith(mail,'x')", "/users?$filter=assignedLicenses/$count ne 0",
 		"/users?$filter=shoeSize eq 42", "/users/$count"} {
-		assertGolden(t, "graph-unsupported-query", testTenant.graph("GET", path, nil))
+		assertGolden(t, "graph-unsupported-query", testTenant.callGraph("GET", path, nil))
 	}
-	if answer := testTenant.graphWith(eventual(), "GET", "/users/$count?$filter=assignedLicenses/$count ne 0", nil); string(answer.raw) != "1" {
+	if answer := testTenant.callGraphWith(eventual(), "GET", "/users/$count?$filter=assignedLicenses/$count ne 0", nil); string(answer.raw) != "1" {
 		t.Errorf("%d %s", answer.status, answer.raw)
 	}
 }
@@ -92,7 +92,7 @@ func TestUserUpdateChecksValues(t *testing.T) {
 			if upn, ok := tt.body["userPrincipalName"].(string); ok && strings.HasSuffix(upn, "@") {
 				tt.body["userPrincipalName"] = testTenant.admin
 			}
-			answer := testTenant.graph("PATCH", "/users/"+id, tt.body)
+			answer := testTenant.callGraph("PATCH", "/users/"+id, tt.body)
 			if tt.golden != "" {
 				assertGolden(t, tt.golden, answer)
 			} else if answer.status != http.StatusNoContent {
@@ -107,7 +107,7 @@ func TestUserUpdateChecksValues(t *testing.T) {
 func TestBannedPasswordsFollowSetting(t *testing.T) {
 	testTenant := startSimulator(t).newConnectedTenant()
 	set := func(password string) response {
-		return testTenant.graph("PATCH", "/users/"+testTenant.admin, jsonObject{"passwordProfile": jsonObject{"password": password}})
+		return testTenant.callGraph("PATCH", "/users/"+testTenant.admin, jsonObject{"passwordProfile": jsonObject{"password": password}})
 	}
 	passwords := []string{"Passw0rd!", "P@ssw0rd1", "Password123!", "Welcome1!", "Qwerty-12"}
 	for _, password := range passwords {
@@ -134,11 +134,11 @@ func TestUserUpdateNeedsPermissions(t *testing.T) {
 	} {
 		t.Run(role, func(t *testing.T) {
 			testTenant := startSimulator(t).newConnectedTenant()
-			if answer := testTenant.graph("PATCH", "/users/"+testTenant.admin, body); answer.status != http.StatusNoContent {
+			if answer := testTenant.callGraph("PATCH", "/users/"+testTenant.admin, body); answer.status != http.StatusNoContent {
 				t.Errorf("with it: %d %s", answer.status, answer.raw)
 			}
 			withdrawAppRole(role)(testTenant)
-			assertGolden(t, "graph-denied", testTenant.graph("PATCH", "/users/"+testTenant.admin, body))
+			assertGolden(t, "graph-denied", testTenant.callGraph("PATCH", "/users/"+testTenant.admin, body))
 		})
 	}
 }
@@ -147,16 +147,16 @@ func TestDeleteUserDeletesMailbox(t *testing.T) {
 	testTenant := startSimulator(t).newConnectedTenant()
 	testTenant.addMailDomain("d.example")
 	id := testTenant.newMailbox("anna@d.example", "anna.d")["ExternalDirectoryObjectId"].(string)
-	answer := testTenant.graph("GET", "/users/anna@d.example", nil)
+	answer := testTenant.callGraph("GET", "/users/anna@d.example", nil)
 	if answer.valueAt("id") != id || answer.valueAt("accountEnabled") != nil {
 		t.Errorf("without $select: %s", answer.raw)
 	}
-	if answer := testTenant.graph("GET", "/users/"+id+"?$select=accountEnabled,assignedLicenses", nil); answer.valueAt("accountEnabled") != false || answer.valueAt("id") != nil {
+	if answer := testTenant.callGraph("GET", "/users/"+id+"?$select=accountEnabled,assignedLicenses", nil); answer.valueAt("accountEnabled") != false || answer.valueAt("id") != nil {
 		t.Errorf("with $select: %s", answer.raw)
 	}
-	if answer := testTenant.graph("DELETE", "/users/"+id, nil); answer.status != http.StatusNoContent {
+	if answer := testTenant.callGraph("DELETE", "/users/"+id, nil); answer.status != http.StatusNoContent {
 		t.Errorf("%d %s", answer.status, answer.raw)
 	}
-	assertGolden(t, "graph-not-found", testTenant.graph("GET", "/users/"+id, nil))
-	assertGolden(t, "exchange-not-found", testTenant.exchange("Get-Mailbox", jsonObject{"Identity": "anna@d.example"}))
+	assertGolden(t, "graph-not-found", testTenant.callGraph("GET", "/users/"+id, nil))
+	assertGolden(t, "exchange-not-found", testTenant.runCmdlet("Get-Mailbox", jsonObject{"Identity": "anna@d.example"}))
 }

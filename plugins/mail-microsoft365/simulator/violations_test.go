@@ -27,9 +27,9 @@ func TestJournalNamesBrokenRules(t *testing.T) {
 	}
 	s := &simulator{kit: kit}
 	without := func(name string) http.Header {
-		h := completeHeader()
-		h.Del(name)
-		return h
+		header := completeHeader()
+		header.Del(name)
+		return header
 	}
 	for _, tt := range []struct {
 		name, host, path string

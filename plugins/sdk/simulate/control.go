@@ -70,7 +70,7 @@ func (k *Kit) addFault(r *http.Request) error {
 	if err := ReadBody(r, &f); err != nil {
 		return err
 	}
-	if err := f.check(); err != nil {
+	if err := f.validate(); err != nil {
 		return BadRequest(err.Error())
 	}
 	if f.Provider != "" && f.Provider != k.name {
@@ -98,12 +98,12 @@ func ReadBody(r *http.Request, v any) error {
 	if bytes.Equal(bytes.TrimSpace(raw), []byte("null")) {
 		return BadRequest("body: null is not allowed")
 	}
-	in := json.NewDecoder(bytes.NewReader(raw))
-	in.DisallowUnknownFields()
-	if err := in.Decode(v); err != nil && !errors.Is(err, io.EOF) {
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(v); err != nil && !errors.Is(err, io.EOF) {
 		return BadRequest("body: " + err.Error())
 	}
-	if _, err := in.Token(); !errors.Is(err, io.EOF) {
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		return BadRequest("body: more than one value")
 	}
 	return nil
@@ -131,9 +131,9 @@ func ControlCalls(mux *http.ServeMux, next http.Handler) http.Handler {
 			return
 		}
 		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete} {
-			other := *r
-			other.Method = method
-			if _, pattern := mux.Handler(&other); pattern != "" {
+			withMethod := *r
+			withMethod.Method = method
+			if _, pattern := mux.Handler(&withMethod); pattern != "" {
 				WriteError(w, http.StatusBadRequest, "there is no such control call: the method is "+method)
 				return
 			}

@@ -23,12 +23,12 @@ func TestChangeReportsErrors(t *testing.T) {
 	}
 	statusOf := func(body string) int {
 		var in book
-		out := httptest.NewRecorder()
-		simulate.Change(out, httptest.NewRequest(http.MethodPut, "/_control/book", strings.NewReader(body)), f, &in, func(b *book) { *b = in })
-		return out.Code
+		answer := httptest.NewRecorder()
+		simulate.Change(answer, httptest.NewRequest(http.MethodPut, "/_control/book", strings.NewReader(body)), f, &in, func(b *book) { *b = in })
+		return answer.Code
 	}
-	if a, b := statusOf(`{"pages":7}`), statusOf(`{"title":"One"}`); a != http.StatusBadRequest || b != http.StatusOK {
-		t.Errorf("an unknown member: %d, a valid body: %d", a, b)
+	if unknownMember, validBody := statusOf(`{"pages":7}`), statusOf(`{"title":"One"}`); unknownMember != http.StatusBadRequest || validBody != http.StatusOK {
+		t.Errorf("an unknown member: %d, a valid body: %d", unknownMember, validBody)
 	}
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
@@ -38,8 +38,8 @@ func TestChangeReportsErrors(t *testing.T) {
 	}
 }
 
-// TestNextStampNeverRepeatsATime also covers a clock that shows an earlier time than the previous
-// change has.
+// TestNextStampNeverRepeatsATime also covers a clock that was set to a time before the previous
+// change.
 func TestNextStampNeverRepeatsATime(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 400_000, time.FixedZone("", 3600))
 	for before, want := range map[string]string{
@@ -55,7 +55,7 @@ func TestNextStampNeverRepeatsATime(t *testing.T) {
 	}
 }
 
-func TestNameOfBuildsADisplayName(t *testing.T) {
+func TestDisplayNameOfAnAddress(t *testing.T) {
 	for address, want := range map[string]string{"ann.lee@a.example": "Ann Lee", "BOB_king-3@a.example": "Bob King 3", "émile+sales@a.example": "Émile Sales", "@": ""} {
 		if got := simulate.DisplayName(address); got != want {
 			t.Errorf("%s is %q", address, got)

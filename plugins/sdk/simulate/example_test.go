@@ -36,8 +36,9 @@ func (a acme) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	simulate.WriteJSON(w, http.StatusOK, zone)
 }
 
-// The function is the field Simulator of sdk.Plugin. The Kit adds the clock, the faults, the
-// journal and the control calls, and Zones keeps the zones, in a sandbox or in a file.
+// The function newSimulator is a value for the field Simulator of sdk.Plugin. The Kit adds the
+// clock, the faults, the journal and the control calls. Zones stores the zones, in the sandbox or
+// in a file.
 func ExampleOpenZones() {
 	newSimulator := func(o simulate.Options) (http.Handler, simulate.Ready, error) {
 		kit, err := simulate.Open("acme", o)

@@ -51,8 +51,8 @@ type Fault struct {
 	WritesOnly bool   `json:"writes_only,omitempty"`
 }
 
-// check returns an error that describes what is invalid in a fault.
-func (f Fault) check() error {
+// validate returns an error that describes what is invalid in a fault.
+func (f Fault) validate() error {
 	kinds := []Kind{Status, Delay, DelayAfter, DropBefore, DropAfter, HTML, WrongShape, Truncate}
 	method, prefix, hasPrefix := strings.Cut(f.Match, " ")
 	switch {

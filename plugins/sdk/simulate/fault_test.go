@@ -62,19 +62,19 @@ func newSimulator(t *testing.T, dir string) *testSimulator {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &testSimulator{t: t, provider: &fakeProvider{}, kit: kit}
-	r.handler = kit.Handler(r.provider, http.NotFoundHandler())
-	return r
+	s := &testSimulator{t: t, provider: &fakeProvider{}, kit: kit}
+	s.handler = kit.Handler(s.provider, http.NotFoundHandler())
+	return s
 }
 
 // startSimulator returns a simulator with an HTTP server.
 func startSimulator(t *testing.T, dir string) *testSimulator {
 	t.Helper()
-	r := newSimulator(t, dir)
-	server := httptest.NewServer(r.handler)
+	s := newSimulator(t, dir)
+	server := httptest.NewServer(s.handler)
 	t.Cleanup(server.Close)
-	r.url = server.URL
-	return r
+	s.url = server.URL
+	return s
 }
 
 // call makes one call and returns status and body. The status is 0 if no answer was received.
@@ -129,9 +129,9 @@ func TestFaultsAffectMatchingCalls(t *testing.T) {
 		executed int
 	}{
 		{"no fault", nil, [][2]string{{"GET", "/shop/a"}}, []int{201}, 1},
-		{"status answers without the work", []string{status + `}`},
+		{"status does not execute the request", []string{status + `}`},
 			[][2]string{{"GET", "/shop/a"}, {"GET", "/shop/a"}}, []int{503, 201}, 1},
-		{"a status that comes after the work", []string{`{"kind":"status","status":504,"times":1}`},
+		{"a status in WorkAt executes the request", []string{`{"kind":"status","status":504,"times":1}`},
 			[][2]string{{"POST", "/shop/a"}}, []int{504}, 1},
 		{"times", []string{`{"kind":"status","status":429,"times":2}`},
 			[][2]string{{"GET", "/a"}, {"GET", "/a"}, {"GET", "/a"}}, []int{429, 429, 201}, 1},
@@ -147,49 +147,50 @@ func TestFaultsAffectMatchingCalls(t *testing.T) {
 			[][2]string{{"POST", "/shop/b"}}, []int{201}, 1},
 		{"writes only", []string{status + `,"writes_only":true}`},
 			[][2]string{{"GET", "/a"}, {"POST", "/a"}}, []int{201, 503}, 1},
-		{"drop_before does not do the work", []string{`{"kind":"drop_before","times":1}`},
+		{"drop_before does not execute the request", []string{`{"kind":"drop_before","times":1}`},
 			[][2]string{{"POST", "/a"}, {"POST", "/a"}}, []int{0, 201}, 1},
-		{"drop_after does the work", []string{`{"kind":"drop_after","times":1}`},
+		{"drop_after executes the request", []string{`{"kind":"drop_after","times":1}`},
 			[][2]string{{"POST", "/a"}, {"POST", "/a"}}, []int{0, 201}, 2},
-		{"each fault counts for itself", []string{status + `}`, `{"kind":"status","status":429,"times":1,"skip":1}`},
+		{"each fault counts its own calls", []string{status + `}`, `{"kind":"status","status":429,"times":1,"skip":1}`},
 			[][2]string{{"GET", "/a"}, {"GET", "/a"}, {"GET", "/a"}}, []int{503, 429, 201}, 1},
 		{"the older of two due faults comes first", []string{status + `}`, `{"kind":"status","status":429,"times":1}`},
 			[][2]string{{"GET", "/a"}, {"GET", "/a"}, {"GET", "/a"}}, []int{503, 429, 201}, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			r := startSimulator(t, t.TempDir())
+			s := startSimulator(t, t.TempDir())
 			for _, f := range tt.faults {
-				r.planFault(f)
+				s.planFault(f)
 			}
 			for i, c := range tt.calls {
-				if got, _ := r.call(c[0], c[1], "buy"); got != tt.want[i] {
+				if got, _ := s.call(c[0], c[1], "buy"); got != tt.want[i] {
 					t.Errorf("call %d %v: %d, want %d", i, c, got, tt.want[i])
 				}
 			}
-			if r.provider.executed() != tt.executed {
-				t.Errorf("the work was done %d times, want %d", r.provider.executed(), tt.executed)
+			if s.provider.executed() != tt.executed {
+				t.Errorf("%d requests were executed, want %d", s.provider.executed(), tt.executed)
 			}
 		})
 	}
 }
 
 // TestDelayBeforeAndAfterExecution checks when a request is executed and when it is answered. The
-// call must be in the journal at once. Its status must follow when the request has been executed.
+// call must be in the journal at once. Its status must be there as soon as the request has been
+// executed, even before the answer is sent.
 func TestDelayBeforeAndAfterExecution(t *testing.T) {
 	const wait = 80 * time.Millisecond
-	for kind, worked := range map[string]int{"delay": 0, "delay_after": http.StatusCreated} {
+	for kind, statusDuringDelay := range map[string]int{"delay": 0, "delay_after": http.StatusCreated} {
 		t.Run(kind, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := newSimulator(t, t.TempDir())
-				r.planFault(`{"kind":"` + kind + `","delay_ms":80,"times":1}`)
+				s := newSimulator(t, t.TempDir())
+				s.planFault(`{"kind":"` + kind + `","delay_ms":80,"times":1}`)
 				began, statusOf := time.Now(), make(chan int)
 				go func() {
-					status, _ := r.call("POST", "/a", "x")
+					status, _ := s.call("POST", "/a", "x")
 					statusOf <- status
 				}()
 				synctest.Wait()
-				if calls := r.journal(); len(calls) != 1 || calls[0].Status != worked {
-					t.Errorf("during the delay the journal is %+v, want one call with status %d", calls, worked)
+				if calls := s.journal(); len(calls) != 1 || calls[0].Status != statusDuringDelay {
+					t.Errorf("during the delay the journal is %+v, want one call with status %d", calls, statusDuringDelay)
 				}
 				if status := <-statusOf; status != http.StatusCreated || time.Since(began) != wait {
 					t.Errorf("the answer is %d after %s, want 201 after %s", status, time.Since(began), wait)
@@ -200,9 +201,9 @@ func TestDelayBeforeAndAfterExecution(t *testing.T) {
 }
 
 func TestRetryAfterReachesTheProvider(t *testing.T) {
-	r := startSimulator(t, t.TempDir())
-	r.planFault(`{"kind":"status","status":429,"retry_after":7,"times":1}`)
-	req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, r.url+"/a", nil)
+	s := startSimulator(t, t.TempDir())
+	s.planFault(`{"kind":"status","status":429,"retry_after":7,"times":1}`)
+	req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/a", nil)
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		t.Fatal(err)
@@ -214,10 +215,10 @@ func TestRetryAfterReachesTheProvider(t *testing.T) {
 }
 
 func TestFaultsCanBeDeleted(t *testing.T) {
-	r := startSimulator(t, t.TempDir())
-	r.planFault(`{"kind":"status","status":500,"times":9}`)
-	r.call("DELETE", "/_control/faults", "")
-	if got, body := r.call("PUT", "/a", "x"); got != http.StatusCreated || body != "x" {
+	s := startSimulator(t, t.TempDir())
+	s.planFault(`{"kind":"status","status":500,"times":9}`)
+	s.call("DELETE", "/_control/faults", "")
+	if got, body := s.call("PUT", "/a", "x"); got != http.StatusCreated || body != "x" {
 		t.Errorf("%d %s", got, body)
 	}
 }
@@ -243,8 +244,8 @@ func TestControlRefusesInvalidCalls(t *testing.T) {
 		{"no time", "clock", `{"now":"soon"}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			r := startSimulator(t, t.TempDir())
-			status, body := r.call("POST", "/_control/"+tt.path, tt.body)
+			s := startSimulator(t, t.TempDir())
+			status, body := s.call("POST", "/_control/"+tt.path, tt.body)
 			if status != http.StatusBadRequest || !strings.HasPrefix(body, `{"error":"`) {
 				t.Errorf("%d %s", status, body)
 			}
@@ -255,26 +256,26 @@ func TestControlRefusesInvalidCalls(t *testing.T) {
 func TestClockCanBeSetAndAdvanced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
-		r := newSimulator(t, dir)
-		if !r.kit.Now().Equal(time.Now()) {
-			t.Fatalf("a new clock shows %v", r.kit.Now())
+		s := newSimulator(t, dir)
+		if !s.kit.Now().Equal(time.Now()) {
+			t.Fatalf("a new clock shows %v", s.kit.Now())
 		}
-		r.call("POST", "/_control/clock", `{"now":"2031-05-01T12:00:00Z"}`)
+		s.call("POST", "/_control/clock", `{"now":"2031-05-01T12:00:00Z"}`)
 		set := time.Date(2031, 5, 1, 12, 0, 0, 0, time.UTC)
-		if !r.kit.Now().Equal(set) {
-			t.Fatalf("the clock shows %v after it was set, want %v", r.kit.Now(), set)
+		if !s.kit.Now().Equal(set) {
+			t.Fatalf("the clock shows %v after it was set, want %v", s.kit.Now(), set)
 		}
-		r.call("POST", "/_control/clock", `{"advance":"24h"}`)
+		s.call("POST", "/_control/clock", `{"advance":"24h"}`)
 		time.Sleep(time.Second)
 		want := set.Add(24*time.Hour + time.Second)
-		if !r.kit.Now().Equal(want) {
-			t.Fatalf("the clock shows %v one second after the advance, want %v", r.kit.Now(), want)
+		if !s.kit.Now().Equal(want) {
+			t.Fatalf("the clock shows %v one second after the advance, want %v", s.kit.Now(), want)
 		}
-		if again := newSimulator(t, dir); !again.kit.Now().Equal(want) {
-			t.Fatalf("after a restart the clock shows %v, want %v", again.kit.Now(), want)
+		if restarted := newSimulator(t, dir); !restarted.kit.Now().Equal(want) {
+			t.Fatalf("after a restart the clock shows %v, want %v", restarted.kit.Now(), want)
 		}
-		r.call("GET", "/a", "")
-		if at := r.journal()[0].At; !at.Equal(want) {
+		s.call("GET", "/a", "")
+		if at := s.journal()[0].At; !at.Equal(want) {
 			t.Fatalf("the journal has the time %v, want %v", at, want)
 		}
 	})
@@ -282,9 +283,9 @@ func TestClockCanBeSetAndAdvanced(t *testing.T) {
 
 func TestPlannedFaultsSurviveARestart(t *testing.T) {
 	dir := t.TempDir()
-	r := startSimulator(t, dir)
-	r.planFault(`{"kind":"status","status":503,"times":1,"skip":1}`)
-	r.call("GET", "/a", "")
+	s := startSimulator(t, dir)
+	s.planFault(`{"kind":"status","status":503,"times":1,"skip":1}`)
+	s.call("GET", "/a", "")
 	if status, _ := startSimulator(t, dir).call("GET", "/a", ""); status != http.StatusServiceUnavailable {
 		t.Errorf("%d", status)
 	}
@@ -301,21 +302,21 @@ func TestFaultsThatReplaceTheAnswer(t *testing.T) {
 		"half of the answer":        {`{"kind":"truncate","times":1}`, "bre", http.StatusCreated, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := startSimulator(t, t.TempDir())
-			if status, body := r.call("POST", "/_control/faults", tt.fault); status != http.StatusOK {
+			s := startSimulator(t, t.TempDir())
+			if status, body := s.call("POST", "/_control/faults", tt.fault); status != http.StatusOK {
 				t.Fatalf("%d %s", status, body)
 			}
-			if status, body := r.call("POST", "/bread", "breads"); status != tt.status || body != tt.body || r.provider.executed() != tt.executed {
-				t.Errorf("%d %q after %d works", status, body, r.provider.executed())
+			if status, body := s.call("POST", "/bread", "breads"); status != tt.status || body != tt.body || s.provider.executed() != tt.executed {
+				t.Errorf("%d %q after %d executions", status, body, s.provider.executed())
 			}
-			if status, _ := r.call("POST", "/bread", "breads"); status != http.StatusCreated {
+			if status, _ := s.call("POST", "/bread", "breads"); status != http.StatusCreated {
 				t.Errorf("afterwards %d", status)
 			}
 		})
 	}
-	r := startSimulator(t, t.TempDir())
+	s := startSimulator(t, t.TempDir())
 	for _, bad := range []string{`{"kind":"html","status":700,"times":1}`, `{"kind":"misshape","status":500,"times":1}`, `{"kind":"html","retry_after":5,"times":1}`} {
-		if status, _ := r.call("POST", "/_control/faults", bad); status != http.StatusBadRequest {
+		if status, _ := s.call("POST", "/_control/faults", bad); status != http.StatusBadRequest {
 			t.Errorf("%s: %d", bad, status)
 		}
 	}

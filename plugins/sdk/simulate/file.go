@@ -12,9 +12,9 @@ import (
 	"sync"
 )
 
-// File keeps one value in memory and, as JSON, on disk. Every change is on disk before Do returns.
-// The value is written to a temporary file that is then renamed. If the process is killed at any
-// time, the file has either the old or the new value.
+// File keeps one value in memory and, as JSON, in a file. Every change is in the file before Do
+// returns. The value is written to a temporary file that is then renamed. If the process is killed
+// at any time, the file has either the old or the new value.
 type File[T any] struct {
 	path string
 

@@ -47,7 +47,7 @@ func (k *Kit) withFaults(p Provider) http.Handler {
 // was executed. A test that waits for the effect of a request can therefore see the status while
 // the answer is still delayed.
 func (k *Kit) serve(w http.ResponseWriter, r *http.Request, p Provider, call Call, f Fault, number int) {
-	out := &bufferedResponse{header: http.Header{}, status: http.StatusOK}
+	buffered := &bufferedResponse{header: http.Header{}, status: http.StatusOK}
 	switch f.Kind {
 	case DropBefore:
 		panic(http.ErrAbortHandler)
@@ -55,24 +55,24 @@ func (k *Kit) serve(w http.ResponseWriter, r *http.Request, p Provider, call Cal
 		if slices.Contains(call.WorkAt, f.Status) {
 			p.ServeHTTP(&bufferedResponse{header: http.Header{}}, r)
 		}
-		p.Fail(out, r, f.Status, f.RetryAfter)
+		p.Fail(buffered, r, f.Status, f.RetryAfter)
 	case HTML:
-		out.header.Set("Content-Type", "text/html")
-		out.WriteHeader(cmp.Or(f.Status, http.StatusOK))
-		_, _ = out.Write([]byte("<html><body><h1>Attention required</h1></body></html>\n"))
+		buffered.header.Set("Content-Type", "text/html")
+		buffered.WriteHeader(cmp.Or(f.Status, http.StatusOK))
+		_, _ = buffered.Write([]byte("<html><body><h1>Attention required</h1></body></html>\n"))
 	case WrongShape:
-		WriteJSON(out, http.StatusOK, map[string]any{"unexpected": []any{}})
+		WriteJSON(buffered, http.StatusOK, map[string]any{"unexpected": []any{}})
 	case Delay:
 		// A real server would also execute the request if the client no longer waits.
 		time.Sleep(f.delay())
-		p.ServeHTTP(out, r)
+		p.ServeHTTP(buffered, r)
 	default:
-		p.ServeHTTP(out, r)
+		p.ServeHTTP(buffered, r)
 	}
 	if f.Kind == Truncate {
-		out.body.Truncate(out.body.Len() / 2)
+		buffered.body.Truncate(buffered.body.Len() / 2)
 	}
-	if err := k.journal.recordStatus(number, out.status); err != nil {
+	if err := k.journal.recordStatus(number, buffered.status); err != nil {
 		k.failInternally(w, err)
 		return
 	}
@@ -85,8 +85,8 @@ func (k *Kit) serve(w http.ResponseWriter, r *http.Request, p Provider, call Cal
 		case <-r.Context().Done():
 		}
 	}
-	k.waits.observe(call.Scope, out.status, out.header, k.Now())
-	out.send(w)
+	k.waits.observe(call.Scope, buffered.status, buffered.header, k.Now())
+	buffered.send(w)
 }
 
 // takeFault returns the planned fault for a call, and counts the call. It returns the zero Fault if

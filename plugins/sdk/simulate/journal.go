@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// Entry is one call to a simulator. Status is 0 until the status of the answer is known, even if
-// the answer is not sent yet. It stays 0 if the connection was closed without executing the
-// request. After the fault DropAfter, it is the status of the answer that was dropped.
+// Entry is one call to a simulator. Status is the status of the answer. It is recorded before the
+// answer is sent, and is 0 until then. It stays 0 if the connection was closed without executing
+// the request. After the fault DropAfter, it is the status of the answer that was dropped.
 type Entry struct {
 	Method    string    `json:"method"`
 	Path      string    `json:"path"`
@@ -29,7 +29,7 @@ type Entry struct {
 
 // journal keeps the entries in the order in which the calls arrived. A line is appended to its file
 // when a call arrives, and another line when the status is known. If the process is killed, the
-// file therefore contains every call that it received.
+// file therefore contains every call that the process received.
 type journal struct {
 	mu      sync.Mutex
 	file    *os.File

@@ -38,8 +38,8 @@ type limiter struct {
 // call that another window still counts.
 type counter struct {
 	calls []time.Time // the times of the counted calls
-	// windowStart has the begin of the current window of each fixed rate, by the length of the
-	// window.
+	// windowStart has the start of the current window of each fixed rate, keyed by the length of
+	// the window.
 	windowStart map[time.Duration]time.Time
 }
 

@@ -26,7 +26,7 @@ type book struct {
 
 type libraryRequest = simulate.Request[bool, book, int]
 
-func library(rates ...simulate.Rate) simulate.Platform[bool, book, int] {
+func newLibrary(rates ...simulate.Rate) simulate.Platform[bool, book, int] {
 	titles := func(q *libraryRequest) simulate.Answer {
 		titles := []string{}
 		for _, b := range q.Visible("1") {
@@ -69,10 +69,11 @@ func library(rates ...simulate.Rate) simulate.Platform[bool, book, int] {
 	}
 }
 
-// openLibrary returns a function that makes a call and returns the status and the body.
+// openLibrary returns a function that makes a call and returns the status, the body and the header
+// of the answer.
 func openLibrary(t *testing.T, dir string, rates ...simulate.Rate) func(call, body string) (int, string, http.Header) {
 	t.Helper()
-	h, _, err := library(rates...).Open(simulate.Options{DataDir: dir, Log: io.Discard})
+	h, _, err := newLibrary(rates...).Open(simulate.Options{DataDir: dir, Log: io.Discard})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,8 +111,8 @@ func TestRoutesAreAdmittedNamedAndServed(t *testing.T) {
 		}
 	}
 	call("POST /_control/faults", `{"kind":"status","status":429,"retry_after":7,"times":1,"operation":"list"}`)
-	if status, answer, h := call("GET /v1/books?key=reader", ""); status != 429 || answer != "7" || h.Get("Retry-After") != "7" {
-		t.Errorf("a planned fault: %d %s %v", status, answer, h)
+	if status, answer, header := call("GET /v1/books?key=reader", ""); status != 429 || answer != "7" || header.Get("Retry-After") != "7" {
+		t.Errorf("a planned fault: %d %s %v", status, answer, header)
 	}
 	if _, answer, _ := openLibrary(t, dir)("GET /v1/books?key=reader", ""); answer != "[]" {
 		t.Errorf("after a restart: %s", answer)
@@ -151,8 +152,8 @@ func TestControlCallsKeepOmittedMembers(t *testing.T) {
 	}
 }
 
-// TestRatesSlideOrAreFixed makes a call after each number of seconds, and expects the seconds to
-// wait.
+// TestRatesSlideOrAreFixed sleeps for the seconds of after before each call, and expects the
+// seconds of waits in the header Retry-After.
 func TestRatesSlideOrAreFixed(t *testing.T) {
 	slides, fixed := simulate.Rate{Calls: 2, Window: time.Minute}, simulate.Rate{Calls: 2, Window: time.Minute, Fixed: true}
 	for name, tt := range map[string]struct {
@@ -174,8 +175,8 @@ func TestRatesSlideOrAreFixed(t *testing.T) {
 				call := openLibrary(t, t.TempDir(), tt.rates...)
 				for i, after := range tt.after {
 					time.Sleep(time.Duration(after) * time.Second)
-					_, _, h := call("GET /v1/books?key=reader", "")
-					if wait, _ := strconv.Atoi(h.Get("Retry-After")); wait != tt.waits[i] {
+					_, _, header := call("GET /v1/books?key=reader", "")
+					if wait, _ := strconv.Atoi(header.Get("Retry-After")); wait != tt.waits[i] {
 						t.Errorf("call %d: wait %d seconds, want %d", i, wait, tt.waits[i])
 					}
 				}

@@ -140,17 +140,17 @@ func (q *Request[K, A, V]) Visible(workspace string) (docs []*A) {
 // the account does not exist, Account creates it with Platform.NewAccount, and the API does not
 // show it for the time lag. For an existing account, Account calls Platform.Touch.
 func (q *Request[K, A, V]) Account(workspace, address string, lag time.Duration) *A {
-	candidate := q.State.Find(workspace, address)
-	if candidate == nil {
-		candidate = &Account[A]{Workspace: workspace, Address: address, Doc: q.server.platform.NewAccount(q, workspace, address)}
+	account := q.State.Find(workspace, address)
+	if account == nil {
+		account = &Account[A]{Workspace: workspace, Address: address, Doc: q.server.platform.NewAccount(q, workspace, address)}
 		if lag > 0 {
-			candidate.VisibleAt = q.Now.Add(lag)
+			account.VisibleAt = q.Now.Add(lag)
 		}
-		q.State.Accounts = append(q.State.Accounts, candidate)
-		return &candidate.Doc
+		q.State.Accounts = append(q.State.Accounts, account)
+		return &account.Doc
 	}
-	q.server.platform.Touch(&candidate.Doc, q.Now)
-	return &candidate.Doc
+	q.server.platform.Touch(&account.Doc, q.Now)
+	return &account.Doc
 }
 
 // StartSignIn stores a sign-in that expires after lifetime. It returns the link to the sign-in
@@ -195,7 +195,7 @@ func (s *server[K, A, V]) listAccounts(q *Request[K, A, V]) (any, error) {
 	return docs, nil
 }
 
-// putAccount creates an account, or changes those of its members that the body contains.
+// putAccount creates an account, or changes the members that the body contains.
 func (s *server[K, A, V]) putAccount(req *Request[K, A, V]) (any, error) {
 	workspace, address := req.workspace(), req.Path("address")
 	if s.platform.WorkspaceOf != nil {

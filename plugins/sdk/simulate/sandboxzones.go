@@ -40,8 +40,8 @@ func (w *sandboxZones) zones(ctx context.Context, name string) (all []Zone, err 
 }
 
 func (w *sandboxZones) edit(ctx context.Context, name string, version uint32, records []Record) error {
-	in := map[string]any{"version": version, "records": append([]Record{}, records...)}
-	return w.call(ctx, http.MethodPut, "/zones/"+url.PathEscape(name), in, nil)
+	body := map[string]any{"version": version, "records": append([]Record{}, records...)}
+	return w.call(ctx, http.MethodPut, "/zones/"+url.PathEscape(name), body, nil)
 }
 
 // call sends in as JSON and decodes the answer into out, unless out is nil. If the sandbox refuses

@@ -19,20 +19,20 @@ import (
 )
 
 func TestSignInPageShowsFormOrProblem(t *testing.T) {
-	out := httptest.NewRecorder()
-	simulate.SignInPage{Platform: "Example", Action: "/authorize?state=a&b=c", Username: `"><script>x</script>`}.Show(out)
+	answer := httptest.NewRecorder()
+	simulate.SignInPage{Platform: "Example", Action: "/authorize?state=a&b=c", Username: `"><script>x</script>`}.Show(answer)
 	for _, has := range []string{`name="username"`, `name="decision" value="accept"`, `name="decision" value="deny"`, `formnovalidate`, `action="/authorize?state=a&amp;b=c"`, `method="post"`} {
-		if !strings.Contains(out.Body.String(), has) {
+		if !strings.Contains(answer.Body.String(), has) {
 			t.Errorf("the page has no %s", has)
 		}
 	}
-	if strings.Contains(out.Body.String(), "<script") {
+	if strings.Contains(answer.Body.String(), "<script") {
 		t.Error("the page contains a script from the link")
 	}
-	out = httptest.NewRecorder()
-	simulate.SignInPage{Platform: "Example", Status: http.StatusGone, Problem: "too late"}.Show(out)
-	if out.Code != http.StatusGone || strings.Contains(out.Body.String(), "<form") || !strings.Contains(out.Body.String(), "too late") {
-		t.Errorf("%d %s", out.Code, out.Body)
+	answer = httptest.NewRecorder()
+	simulate.SignInPage{Platform: "Example", Status: http.StatusGone, Problem: "too late"}.Show(answer)
+	if answer.Code != http.StatusGone || strings.Contains(answer.Body.String(), "<form") || !strings.Contains(answer.Body.String(), "too late") {
+		t.Errorf("%d %s", answer.Code, answer.Body)
 	}
 }
 
@@ -54,8 +54,8 @@ type signInFixture struct {
 
 func newSignInFixture(t *testing.T) signInFixture {
 	t.Helper()
-	o := simulate.Options{URL: "http://127.0.0.1:4000", DataDir: t.TempDir(), Log: io.Discard}
-	kit, file, err := simulate.OpenState("shop", "club.json", o, func(time.Time) memberState {
+	options := simulate.Options{URL: "http://127.0.0.1:4000", DataDir: t.TempDir(), Log: io.Discard}
+	kit, file, err := simulate.OpenState("shop", "club.json", options, func(time.Time) memberState {
 		return memberState{Links: map[string]*simulate.SignIn{}, Members: map[string]string{}}
 	})
 	if err != nil {
@@ -63,21 +63,21 @@ func newSignInFixture(t *testing.T) signInFixture {
 	}
 	return signInFixture{simulate.SignInLinks[memberState]{
 		Platform: "Example", Path: signInPath, Kit: kit, File: file, Attach: (*memberState).attach,
-		Started: func(c *memberState) map[string]*simulate.SignIn { return c.Links },
+		Started: func(m *memberState) map[string]*simulate.SignIn { return m.Links },
 	}, t}
 }
 
 func (f signInFixture) start(id string) (link string) {
 	f.t.Helper()
-	if err := f.File.Do(func(c *memberState) { link = f.Start(c, id, "first", 10*time.Minute) }); err != nil {
+	if err := f.File.Do(func(m *memberState) { link = f.Start(m, id, "first", 10*time.Minute) }); err != nil {
 		f.t.Fatal(err)
 	}
 	return link
 }
 
-func (f signInFixture) members() (all []string) {
-	f.File.View(func(c *memberState) { all = slices.Sorted(maps.Keys(c.Members)) })
-	return all
+func (f signInFixture) members() (addresses []string) {
+	f.File.View(func(m *memberState) { addresses = slices.Sorted(maps.Keys(m.Members)) })
+	return addresses
 }
 
 func form(username, decision string) *strings.Reader {
@@ -92,9 +92,9 @@ func visit(page http.Handler, link, username, decision string) (status int, text
 		request = httptest.NewRequest(http.MethodPost, link, form(username, decision))
 		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
-	out := httptest.NewRecorder()
-	page.ServeHTTP(out, request)
-	return out.Code, out.Body.String()
+	answer := httptest.NewRecorder()
+	page.ServeHTTP(answer, request)
+	return answer.Code, answer.Body.String()
 }
 
 // TestSignInLinkWorksOnce checks valid, invalid, repeated and guessed uses of a link.
@@ -125,42 +125,42 @@ func TestSignInLinkWorksOnce(t *testing.T) {
 	if status, page := visit(f, signInPath+"?state=guessed", "carl@a.example", "accept"); status != http.StatusBadRequest || !strings.Contains(page, "This link is unknown") {
 		t.Errorf("a guess: %d %s", status, page)
 	}
-	if all := f.members(); !slices.Equal(all, []string{"bob@a.example"}) {
-		t.Errorf("members: %v", all)
+	if members := f.members(); !slices.Equal(members, []string{"bob@a.example"}) {
+		t.Errorf("members: %v", members)
 	}
 }
 
-// doBefore is a body that does something before it is read.
-type doBefore struct {
+// bodyWithHook is a request body that calls beforeRead before each read.
+type bodyWithHook struct {
 	io.Reader
-	do func()
+	beforeRead func()
 }
 
-func (b doBefore) Read(p []byte) (int, error) {
-	b.do()
+func (b bodyWithHook) Read(p []byte) (int, error) {
+	b.beforeRead()
 	return b.Reader.Read(p)
 }
 
 // TestSignInLinkConnectsOnceWhenSubmittedTwice submits a link while its first submission is still
-// being read. One of the two connects its mailbox, and the other one says that it does not.
+// being read. The faster submission connects its mailbox, and the slower one fails.
 func TestSignInLinkConnectsOnceWhenSubmittedTwice(t *testing.T) {
 	for _, decision := range []string{"accept", "deny"} {
 		t.Run(decision, func(t *testing.T) {
 			f := newSignInFixture(t)
 			link := f.start("one")
-			request := httptest.NewRequest(http.MethodPost, link, doBefore{form("carl@a.example", decision), sync.OnceFunc(func() {
+			request := httptest.NewRequest(http.MethodPost, link, bodyWithHook{form("carl@a.example", decision), sync.OnceFunc(func() {
 				if status, page := visit(f, link, "bob@a.example", "accept"); status != http.StatusOK || strings.Contains(page, `role="alert"`) {
 					t.Errorf("the faster submission: %d %s", status, page)
 				}
 			})})
 			request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-			out := httptest.NewRecorder()
-			f.ServeHTTP(out, request)
-			if out.Code != http.StatusBadRequest || !strings.Contains(out.Body.String(), "used already") {
-				t.Errorf("the slower submission: %d %s", out.Code, out.Body)
+			answer := httptest.NewRecorder()
+			f.ServeHTTP(answer, request)
+			if answer.Code != http.StatusBadRequest || !strings.Contains(answer.Body.String(), "used already") {
+				t.Errorf("the slower submission: %d %s", answer.Code, answer.Body)
 			}
-			if all := f.members(); !slices.Equal(all, []string{"bob@a.example"}) {
-				t.Errorf("members: %v", all)
+			if members := f.members(); !slices.Equal(members, []string{"bob@a.example"}) {
+				t.Errorf("members: %v", members)
 			}
 		})
 	}
@@ -172,11 +172,11 @@ func TestSignInLinkExpires(t *testing.T) {
 	link := f.start("one")
 	clock := f.Kit.Handler(&fakeProvider{}, nil)
 	for later, want := range map[time.Duration]int{9 * time.Minute: http.StatusOK, 10 * time.Minute: http.StatusBadRequest} {
-		out := httptest.NewRecorder()
+		answer := httptest.NewRecorder()
 		now := time.Now().Add(later).Format(time.RFC3339Nano)
-		clock.ServeHTTP(out, httptest.NewRequest(http.MethodPost, "/_control/clock", strings.NewReader(`{"now":"`+now+`"}`)))
-		if out.Code != http.StatusOK {
-			t.Fatalf("%d %s", out.Code, out.Body)
+		clock.ServeHTTP(answer, httptest.NewRequest(http.MethodPost, "/_control/clock", strings.NewReader(`{"now":"`+now+`"}`)))
+		if answer.Code != http.StatusOK {
+			t.Fatalf("%d %s", answer.Code, answer.Body)
 		}
 		if status, page := visit(f, link, "", ""); status != want {
 			t.Errorf("after %s: %d %s", later, status, page)

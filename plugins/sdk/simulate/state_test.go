@@ -21,18 +21,18 @@ var ignoreTime = cmpopts.IgnoreFields(simulate.Entry{}, "At")
 
 func TestJournalSurvivesAKilledProcess(t *testing.T) {
 	dir := t.TempDir()
-	r := startSimulator(t, dir)
-	r.planFault(`{"kind":"status","status":418,"times":1,"match":"GET /b"}`)
-	r.planFault(`{"kind":"drop_before","times":1,"match":"GET /c"}`)
-	r.call("POST", "/a?secret=1", "buy")
-	r.call("GET", "/b", "look")
-	r.call("GET", "/c", "look")
+	s := startSimulator(t, dir)
+	s.planFault(`{"kind":"status","status":418,"times":1,"match":"GET /b"}`)
+	s.planFault(`{"kind":"drop_before","times":1,"match":"GET /c"}`)
+	s.call("POST", "/a?secret=1", "buy")
+	s.call("GET", "/b", "look")
+	s.call("GET", "/c", "look")
 	want := []simulate.Entry{
 		{Method: "POST", Path: "/a", Operation: "buy", Status: 201, Write: true},
 		{Method: "GET", Path: "/b", Operation: "look", Status: 418},
 		{Method: "GET", Path: "/c", Operation: "look"},
 	}
-	if diff := cmp.Diff(want, r.journal(), ignoreTime); diff != "" {
+	if diff := cmp.Diff(want, s.journal(), ignoreTime); diff != "" {
 		t.Fatal(diff)
 	}
 
@@ -46,8 +46,8 @@ func TestJournalSurvivesAKilledProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = file.Close()
-	again := startSimulator(t, dir)
-	again.call("GET", "/d", "later")
+	restarted := startSimulator(t, dir)
+	restarted.call("GET", "/d", "later")
 	want = append(want, simulate.Entry{Method: "GET", Path: "/d", Operation: "later", Status: 201})
 	if diff := cmp.Diff(want, startSimulator(t, dir).journal(), ignoreTime); diff != "" {
 		t.Fatal(diff)
@@ -59,23 +59,23 @@ func TestJournalSurvivesAKilledProcess(t *testing.T) {
 func TestClearedJournalIgnoresLateStatuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
-		r := newSimulator(t, dir)
-		r.call("GET", "/before", "")
-		r.planFault(`{"kind":"delay","delay_ms":60,"times":1}`)
-		held := make(chan struct{})
-		go func() { r.call("GET", "/held", ""); close(held) }()
+		s := newSimulator(t, dir)
+		s.call("GET", "/before", "")
+		s.planFault(`{"kind":"delay","delay_ms":60,"times":1}`)
+		answered := make(chan struct{})
+		go func() { s.call("GET", "/delayed", ""); close(answered) }()
 		synctest.Wait()
-		if calls := r.journal(); len(calls) != 2 {
+		if calls := s.journal(); len(calls) != 2 {
 			t.Fatalf("the journal is %v, want two calls", calls)
 		}
-		r.call("DELETE", "/_control/calls", "")
-		if calls := r.journal(); len(calls) != 0 {
+		s.call("DELETE", "/_control/calls", "")
+		if calls := s.journal(); len(calls) != 0 {
 			t.Fatalf("the emptied journal is %v", calls)
 		}
-		r.call("POST", "/after", "")
-		<-held
+		s.call("POST", "/after", "")
+		<-answered
 		want := []simulate.Entry{{Method: "POST", Path: "/after", Status: 201, Write: true}}
-		for _, j := range []*testSimulator{r, newSimulator(t, dir)} {
+		for _, j := range []*testSimulator{s, newSimulator(t, dir)} {
 			if diff := cmp.Diff(want, j.journal(), ignoreTime); diff != "" {
 				t.Fatal(diff)
 			}
@@ -93,11 +93,11 @@ func TestFileKeepsChanges(t *testing.T) {
 	if err := f.Do(func(s *state) { s.Name = "changed" }); err != nil {
 		t.Fatal(err)
 	}
-	again, err := simulate.OpenFile(path, state{"fresh"})
+	reopened, err := simulate.OpenFile(path, state{"fresh"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	again.View(func(s *state) {
+	reopened.View(func(s *state) {
 		if s.Name != "changed" {
 			t.Errorf("after a restart: %q", s.Name)
 		}
@@ -108,7 +108,8 @@ func TestFileKeepsChanges(t *testing.T) {
 	}
 }
 
-// TestFileForgetsAChangeThatIsNotSaved makes the saving fail. The value is that of the disk.
+// TestFileForgetsAChangeThatIsNotSaved makes saving fail. The File must then have the value that
+// was last saved.
 func TestFileForgetsAChangeThatIsNotSaved(t *testing.T) {
 	type state struct{ Name string }
 	folder := filepath.Join(t.TempDir(), "data")
@@ -168,11 +169,11 @@ func TestOpenStateStartsFreshOrFails(t *testing.T) {
 
 func TestDiskErrorIsReported(t *testing.T) {
 	dir := t.TempDir()
-	r := startSimulator(t, dir)
+	s := startSimulator(t, dir)
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
-	if status, _ := r.call("POST", "/_control/clock", `{"advance":"1h"}`); status != http.StatusInternalServerError {
+	if status, _ := s.call("POST", "/_control/clock", `{"advance":"1h"}`); status != http.StatusInternalServerError {
 		t.Errorf("%d although nothing could be saved", status)
 	}
 }

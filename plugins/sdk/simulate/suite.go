@@ -8,7 +8,7 @@ package simulate
 //
 //   - $url: the URL of the simulator
 //   - $name, $first and $last: the display name of an account, and its two words
-//   - $third: 0, 1 or 2, a different one for each account
+//   - $third: the number of the account modulo 3
 //   - $session: the id of a sign-in session
 //   - $workspaces, as a whole value: a list of workspaces, see SuiteWorkspaces
 type Suite struct {

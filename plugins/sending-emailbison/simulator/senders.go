@@ -159,7 +159,7 @@ func getUser(req *request) simulate.Answer {
 		"updated_at": "2025-04-14T16:59:21.000000Z", "workspace": nil,
 	}
 	for _, workspace := range req.State.Vendor.Workspaces {
-		if workspace.ID == req.Key.Workspace && !req.State.Vendor.Quirks.HideOwn {
+		if workspace.ID == req.Key.Workspace && !req.State.Vendor.Quirks.HideOwnWorkspace {
 			doc["workspace"] = workspace
 		}
 	}
@@ -167,7 +167,7 @@ func getUser(req *request) simulate.Answer {
 }
 
 func listWorkspaces(req *request) simulate.Answer {
-	if req.State.Vendor.Quirks.HideList && !req.Key.isSuperAdmin() {
+	if req.State.Vendor.Quirks.HideWorkspaceList && !req.Key.isSuperAdmin() {
 		return forbidden
 	}
 	return pageOf(req, visibleWorkspaces(req), pageSize)

@@ -78,14 +78,14 @@ var platform = simulate.Platform[token, sender, instance]{
 	},
 	Controls: map[string]func(*request) (any, error){
 		"PUT /tokens": func(req *request) (any, error) {
-			in := struct {
+			body := struct {
 				Token string `json:"token"`
 				token
 			}{token: token{Type: "api-user", Workspace: 1}}
-			if req.Read(&in) != nil || in.Token == "" || in.Type != "api-user" && !in.isSuperAdmin() {
+			if req.Read(&body) != nil || body.Token == "" || body.Type != "api-user" && !body.isSuperAdmin() {
 				return nil, simulate.BadRequest("token is its text, type is api-user or super-admin")
 			}
-			req.State.Keys[in.Token] = in.token
+			req.State.Keys[body.Token] = body.token
 			return nil, nil
 		},
 		"PUT /workspaces": func(req *request) (any, error) {
@@ -130,10 +130,10 @@ type workspace struct {
 
 // quirks are properties in which instances differ.
 type quirks struct {
-	HonourPerPage bool `json:"honour_per_page"` // the parameter per_page sets the page size; otherwise it is 15
-	HideList      bool `json:"hide_list"`       // only super-admins may list workspaces
-	HideOwn       bool `json:"hide_own"`        // the answer to GET /users does not contain the workspace
-	IgnoreSearch  bool `json:"ignore_search"`
+	HonourPerPage     bool `json:"honour_per_page"` // the parameter per_page sets the page size; otherwise it is 15
+	HideWorkspaceList bool `json:"hide_list"`       // only super-admins may list workspaces
+	HideOwnWorkspace  bool `json:"hide_own"`        // the answer to GET /users does not contain the workspace
+	IgnoreSearch      bool `json:"ignore_search"`
 }
 
 // rate is the limit of calls of an instance. All tokens of the instance share it.

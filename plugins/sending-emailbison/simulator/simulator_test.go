@@ -40,13 +40,13 @@ func openSimulator(t *testing.T, dir string) client {
 var httpClient = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 
 // call makes a request and decodes the JSON of its answer.
-func (c client) call(method, path string, in any) (status int, h http.Header, doc map[string]any) {
+func (c client) call(method, path string, body any) (status int, headers http.Header, doc map[string]any) {
 	c.t.Helper()
-	body, err := json.Marshal(in)
+	encoded, err := json.Marshal(body)
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	req, err := http.NewRequest(method, c.url+path, bytes.NewReader(body))
+	req, err := http.NewRequest(method, c.url+path, bytes.NewReader(encoded))
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -63,9 +63,9 @@ func (c client) call(method, path string, in any) (status int, h http.Header, do
 	return resp.StatusCode, resp.Header, doc
 }
 
-func (c client) control(method, path string, in any) {
+func (c client) control(method, path string, body any) {
 	c.t.Helper()
-	if status, _, doc := c.call(method, "/_control"+path, in); status != http.StatusOK {
+	if status, _, doc := c.call(method, "/_control"+path, body); status != http.StatusOK {
 		c.t.Fatalf("%s %s: %d %v", method, path, status, doc)
 	}
 }

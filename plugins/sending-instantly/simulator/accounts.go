@@ -94,14 +94,14 @@ func (a *account) isAfter(cursor string) bool {
 // listAccounts answers with a page, oldest first. Every page with accounts has a cursor, even the
 // last page.
 func listAccounts(req *request) simulate.Answer {
-	query, b := req.HTTP.URL.Query(), req.State.Vendor.Behaviour
+	query, behaviour := req.HTTP.URL.Query(), req.State.Vendor.Behaviour
 	limit, problem := readListing(query)
 	if problem != "" {
 		return refuse(http.StatusBadRequest, problem)
 	}
 	var found []*account
 	for _, a := range req.Visible(req.Workspace) {
-		if a.matchesFilters(query) && (b.RepeatPage || a.isAfter(query.Get("starting_after"))) {
+		if a.matchesFilters(query) && (behaviour.RepeatPage || a.isAfter(query.Get("starting_after"))) {
 			found = append(found, a)
 		}
 	}
@@ -110,7 +110,7 @@ func listAccounts(req *request) simulate.Answer {
 	})
 	items := simulate.Slice(found, 0, limit)
 	doc := map[string]any{"items": items}
-	if len(items) > 0 && !(b.NoCursor && len(items) == len(found)) {
+	if len(items) > 0 && !(behaviour.NoCursor && len(items) == len(found)) {
 		last := items[len(items)-1]
 		doc["next_starting_after"] = last.Created + "&" + last.Email
 	}

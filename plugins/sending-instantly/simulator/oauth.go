@@ -20,7 +20,7 @@ const sessionLifetime = 10 * time.Minute
 // initOAuth starts a session. The session does not belong to a mailbox: Instantly connects the
 // mailbox that signs in, whichever it is.
 func initOAuth(req *request) simulate.Answer {
-	if wait := startThrottled(req); wait > 0 {
+	if wait := countSignInStart(req); wait > 0 {
 		req.RetryAfter(wait)
 		return refuse(http.StatusTooManyRequests, "Rate limit exceeded for OAuth session creation")
 	}

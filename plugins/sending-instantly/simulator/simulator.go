@@ -71,8 +71,8 @@ var platform = simulate.Platform[key, account, extra]{
 	Touch:        func(a *account, now time.Time) { a.Updated = simulate.NextStamp(a.Updated, now) },
 	WorkspaceOf:  func(*account) int { return 0 }, // control calls see the accounts of all workspaces
 	Page:         simulate.Page{Path: authorizePath, Operation: "authorize", ClosedStatus: http.StatusGone},
-	SignedIn: func(req *request, in, address string) {
-		attach(req, in, address, simulate.DisplayName(address))
+	SignedIn: func(req *request, workspace, address string) {
+		attach(req, workspace, address, simulate.DisplayName(address))
 	},
 	Controls: map[string]func(*request) (any, error){
 		"POST /accounts":          putAccounts,
@@ -83,19 +83,19 @@ var platform = simulate.Platform[key, account, extra]{
 			return nil, err
 		},
 		"PUT /workspaces/{id}": func(req *request) (any, error) {
-			var in struct {
+			var body struct {
 				Name     string `json:"name"`
 				Inactive bool   `json:"inactive"`
 			}
-			err := req.Read(&in)
+			err := req.Read(&body)
 			w := workspaceOf(req, req.Path("id"))
-			w.Name, w.Inactive = cmp.Or(in.Name, w.Name), in.Inactive
+			w.Name, w.Inactive = cmp.Or(body.Name, w.Name), body.Inactive
 			return nil, err
 		},
 		"GET /sessions":                listSessions,
 		"POST /sessions/{id}/complete": completeSession,
-		"POST /sessions/{id}/deny":     endSession(func(x *simulate.SignIn, _ time.Time) { x.Used = true }),
-		"POST /sessions/{id}/expire":   endSession(func(x *simulate.SignIn, now time.Time) { x.ExpiresAt = now }),
+		"POST /sessions/{id}/deny":     endSession(func(signIn *simulate.SignIn, _ time.Time) { signIn.Used = true }),
+		"POST /sessions/{id}/expire":   endSession(func(signIn *simulate.SignIn, now time.Time) { signIn.ExpiresAt = now }),
 		"POST /sessions/{id}/forget":   forgetSession,
 		"POST /behaviour":              func(req *request) (any, error) { return nil, req.Read(&req.State.Vendor.Behaviour) },
 	},
@@ -157,12 +157,12 @@ func refuse(status int, message string) simulate.Answer {
 	return simulate.Answer{Status: status, Body: map[string]any{"statusCode": status, "error": http.StatusText(status), "message": message}}
 }
 
-// The published rate limits.
+// The published rate limits: of all calls of a workspace, and of starts of sign-ins.
 var (
-	perSecond      = simulate.Rate{Calls: 100, Window: time.Second}
-	perMinute      = simulate.Rate{Calls: 6000, Window: time.Minute}
-	workspaceStart = simulate.Rate{Calls: 75, Window: time.Minute}
-	addressStart   = simulate.Rate{Calls: 150, Window: time.Minute}
+	perSecond          = simulate.Rate{Calls: 100, Window: time.Second}
+	perMinute          = simulate.Rate{Calls: 6000, Window: time.Minute}
+	startsPerWorkspace = simulate.Rate{Calls: 75, Window: time.Minute}
+	startsPerAddress   = simulate.Rate{Calls: 150, Window: time.Minute}
 )
 
 // admit checks the key, the rate limits, the scope, the plan and the body. The rates use the
@@ -186,15 +186,15 @@ func admit(req *request) simulate.Answer {
 		return refuse(http.StatusForbidden, "The API key lacks the scope "+req.Route.Scope)
 	case req.State.Vendor.Workspaces[granted.Workspace].Inactive:
 		return refuse(http.StatusPaymentRequired, "Workspace does not have an active paid plan")
-	case emptyJSON(req.HTTP):
+	case hasEmptyJSONBody(req.HTTP):
 		return refuse(http.StatusBadRequest, "Body cannot be empty when content-type is set to 'application/json'")
 	}
 	return simulate.Answer{}
 }
 
-// emptyJSON reports whether r is a write with the content type of JSON and an empty body.
+// hasEmptyJSONBody reports whether r is a write with the content type of JSON and an empty body.
 // Instantly's framework refuses such requests.
-func emptyJSON(r *http.Request) bool {
+func hasEmptyJSONBody(r *http.Request) bool {
 	if r.Method == http.MethodGet || !strings.HasPrefix(r.Header.Get("Content-Type"), "application/json") {
 		return false
 	}
@@ -202,13 +202,13 @@ func emptyJSON(r *http.Request) bool {
 	return err == nil && len(body) == 0
 }
 
-// startThrottled counts a start of OAuth. If the start exceeds the limit of its IP address or of
-// the workspace, it returns how long the caller must wait. A start that exceeds only the limit of
-// the workspace counts towards the limit of the address.
-func startThrottled(req *request) time.Duration {
+// countSignInStart counts a start of a sign-in. If the start exceeds the limit of its IP address or
+// of the workspace, it returns how long the caller must wait. A start that exceeds only the limit
+// of the workspace counts towards the limit of the address.
+func countSignInStart(req *request) time.Duration {
 	address, _, _ := net.SplitHostPort(req.HTTP.RemoteAddr)
-	if wait := req.Count("start from "+address, time.Now(), addressStart).Wait; wait > 0 {
+	if wait := req.Count("start from "+address, time.Now(), startsPerAddress).Wait; wait > 0 {
 		return wait
 	}
-	return req.Count("start in "+req.Workspace, time.Now(), workspaceStart).Wait
+	return req.Count("start in "+req.Workspace, time.Now(), startsPerWorkspace).Wait
 }

@@ -43,7 +43,7 @@ const bearer = "Bearer " + simulator.Key
 
 // TestRefusalsHaveInstantlysEnvelope covers requests that Instantly refuses.
 func TestRefusalsHaveInstantlysEnvelope(t *testing.T) {
-	h := startSimulator(t, t.TempDir())
+	handler := startSimulator(t, t.TempDir())
 	for name, tt := range map[string]struct {
 		method, path string
 		header       []string
@@ -59,7 +59,7 @@ func TestRefusalsHaveInstantlysEnvelope(t *testing.T) {
 		"no such path":       {"GET", "/api/v2/oauth/status/x", []string{"Authorization", bearer}, 404, "not found"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			status, answer := request(h, tt.method, tt.path, "", tt.header...)
+			status, answer := request(handler, tt.method, tt.path, "", tt.header...)
 			if status != tt.status || answer["statusCode"] != float64(tt.status) || answer["error"] != http.StatusText(tt.status) || !strings.Contains(fmt.Sprint(answer["message"]), tt.message) {
 				t.Errorf("%d %v", status, answer)
 			}
@@ -68,14 +68,14 @@ func TestRefusalsHaveInstantlysEnvelope(t *testing.T) {
 }
 
 func TestListFiltersAndCursors(t *testing.T) {
-	h := startSimulator(t, t.TempDir())
-	request(h, "POST", "/_control/accounts", `[{"email":"a@one.test"},{"email":"b@one.test","status":-1},{"email":"c@two.test","provider_code":2}]`)
+	handler := startSimulator(t, t.TempDir())
+	request(handler, "POST", "/_control/accounts", `[{"email":"a@one.test"},{"email":"b@one.test","status":-1},{"email":"c@two.test","provider_code":2}]`)
 	for query, want := range map[string]int{
 		"": 3, "search=ONE.test": 2, "status=-1": 1, "provider_code=2": 1, "limit=2": 2,
 		"starting_after=2020-01-01T00:00:00.000Z": 3, "starting_after=2099-01-01T00:00:00.000Z": 0,
 		"starting_after=" + url.QueryEscape("2020-01-01T00:00:00.000Z&a@one.test"): 3,
 	} {
-		status, answer := request(h, "GET", "/api/v2/accounts?"+query, "", "Authorization", bearer)
+		status, answer := request(handler, "GET", "/api/v2/accounts?"+query, "", "Authorization", bearer)
 		items, _ := answer["items"].([]any)
 		if _, cursor := answer["next_starting_after"]; status != http.StatusOK || len(items) != want || cursor != (want > 0) {
 			t.Errorf("%s: %d %v", query, status, answer)
@@ -86,46 +86,46 @@ func TestListFiltersAndCursors(t *testing.T) {
 // TestSignInPageWorksOnce submits the page with invalid values first, and restarts the simulator.
 func TestSignInPageWorksOnce(t *testing.T) {
 	dir := t.TempDir()
-	h := startSimulator(t, dir)
-	_, started := request(h, "POST", "/api/v2/oauth/microsoft/init", "", "Authorization", bearer)
+	handler := startSimulator(t, dir)
+	_, started := request(handler, "POST", "/api/v2/oauth/microsoft/init", "", "Authorization", bearer)
 	_, link, _ := strings.Cut(fmt.Sprint(started["auth_url"]), "http://127.0.0.1:1")
 	post := func(handler http.Handler, username, decision string) int {
 		status, _ := request(handler, "POST", link, url.Values{"username": {username}, "decision": {decision}}.Encode(), "Content-Type", "application/x-www-form-urlencoded")
 		return status
 	}
 	for _, invalid := range []string{"", "no address", "A <a@b.test>"} {
-		if status := post(h, invalid, "accept"); status != http.StatusBadRequest {
+		if status := post(handler, invalid, "accept"); status != http.StatusBadRequest {
 			t.Errorf("%q: %d", invalid, status)
 		}
 	}
-	if status := post(h, "a@b.test", "maybe"); status != http.StatusBadRequest {
+	if status := post(handler, "a@b.test", "maybe"); status != http.StatusBadRequest {
 		t.Errorf("neither accepted nor denied: %d", status)
 	}
 	// After a restart with the same folder the link still works, once.
-	h = startSimulator(t, dir)
-	if status := post(h, "a@b.test", "accept"); status != http.StatusOK {
+	handler = startSimulator(t, dir)
+	if status := post(handler, "a@b.test", "accept"); status != http.StatusOK {
 		t.Errorf("accepted: %d", status)
 	}
-	if status := post(h, "a@b.test", "accept"); status != http.StatusGone {
+	if status := post(handler, "a@b.test", "accept"); status != http.StatusGone {
 		t.Errorf("accepted again: %d", status)
 	}
-	if status, _ := request(h, "GET", "/common/oauth2/v2.0/authorize?state=guessed", ""); status != http.StatusGone {
+	if status, _ := request(handler, "GET", "/common/oauth2/v2.0/authorize?state=guessed", ""); status != http.StatusGone {
 		t.Errorf("a guessed link: %d", status)
 	}
 }
 
 func TestControlCallsReportMissingObjects(t *testing.T) {
-	h := startSimulator(t, t.TempDir())
+	handler := startSimulator(t, t.TempDir())
 	for call, want := range map[string]int{
 		"DELETE /accounts/a@b.test": http.StatusNotFound, "POST /sessions/x/complete": http.StatusBadRequest, "POST /sessions/x/deny": http.StatusNotFound,
 		"POST /sessions/x/forget": http.StatusNotFound, "GET /nothing": http.StatusNotFound, "POST /behaviour": http.StatusOK, "GET /sessions": http.StatusOK,
 	} {
 		method, path, _ := strings.Cut(call, " ")
-		if status, _ := request(h, method, "/_control"+path, "{}"); status != want {
+		if status, _ := request(handler, method, "/_control"+path, "{}"); status != want {
 			t.Errorf("%s: %d", call, status)
 		}
 	}
-	if status, _ := request(h, "PUT", "/_control/keys/k", `{"scope":["a"]}`); status != http.StatusBadRequest {
+	if status, _ := request(handler, "PUT", "/_control/keys/k", `{"scope":["a"]}`); status != http.StatusBadRequest {
 		t.Errorf("an unknown member: %d", status)
 	}
 }

@@ -40,7 +40,7 @@ type (
 // Route.Scope of the calls that need a partner's login.
 const (
 	deletePath = "/account/delete"
-	partner    = "partner" // needs a partner's login instead of a key
+	partner    = "partner"
 )
 
 var platform = simulate.Platform[customer, account, behaviour]{
@@ -107,8 +107,8 @@ func (c customer) hasAccessTo(id string) bool {
 	return slices.ContainsFunc(c.Workspaces, func(w simulate.Workspace) bool { return w.ID == id })
 }
 
-// docs returns the workspaces in the format of the API.
-func (c customer) docs() []map[string]string {
+// workspaceDocs returns the workspaces in the format of the API.
+func (c customer) workspaceDocs() []map[string]string {
 	docs := []map[string]string{}
 	for _, w := range c.Workspaces {
 		docs = append(docs, map[string]string{"_id": w.ID, "name": w.Name})
@@ -157,14 +157,14 @@ type behaviour struct {
 
 // setBehaviour changes the settings that the body of the control call contains.
 func setBehaviour(req *request) (any, error) {
-	b := &req.State.Vendor
-	if err := req.Read(b); err != nil {
+	settings := &req.State.Vendor
+	if err := req.Read(settings); err != nil {
 		return nil, err
 	}
-	if b.LinkAt == "" {
+	if settings.LinkAt == "" {
 		return nil, simulate.BadRequest("link_at is a path such as data.url")
 	}
-	return nil, simulate.OneOf("bad_key", b.BadKey, 200, 401, 403)
+	return nil, simulate.OneOf("bad_key", settings.BadKey, 200, 401, 403)
 }
 
 // refuse returns an error. PlusVibe does not document its form.
@@ -221,21 +221,21 @@ func admitPartner(req *request) simulate.Answer {
 }
 
 func authenticate(req *request) simulate.Answer {
-	return simulate.OK(map[string]any{"status": "success", "workspaces": req.Key.docs()})
+	return simulate.OK(map[string]any{"status": "success", "workspaces": req.Key.workspaceDocs()})
 }
 
 func partnerWorkspaces(req *request) simulate.Answer {
-	return simulate.OK(map[string]any{"code": 1, "message": "success", "data": req.Key.docs()})
+	return simulate.OK(map[string]any{"code": 1, "message": "success", "data": req.Key.workspaceDocs()})
 }
 
 // listAccounts answers with a page of accounts. The parameter "email" matches parts of addresses.
 func listAccounts(req *request) simulate.Answer {
-	skip, okSkip := req.Number("skip", 0)
-	limit, okLimit := req.Number("limit", 100)
+	skip, skipIsValid := req.Number("skip", 0)
+	limit, limitIsValid := req.Number("limit", 100)
 	switch {
 	case !req.Key.hasAccessTo(req.Query("workspace_id")):
 		return refuse(http.StatusBadRequest, "Invalid workspace_id")
-	case !okSkip, !okLimit, limit < 1, limit > 1000:
+	case !skipIsValid, !limitIsValid, limit < 1, limit > 1000:
 		return refuse(http.StatusBadRequest, "Invalid paging")
 	}
 	if req.State.Vendor.IgnoreSkip {

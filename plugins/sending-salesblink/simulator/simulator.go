@@ -106,10 +106,10 @@ type behaviour struct {
 
 // setBehaviour changes the settings that the body of the control call contains.
 func setBehaviour(req *request) (any, error) {
-	b := &req.State.Vendor
-	err := req.Read(b)
-	return nil, cmp.Or(err, simulate.OneOf("skip", b.Skip, "offset", "page", "ignored"),
-		simulate.OneOf("past_end", b.PastEnd, "empty", "repeat"), simulate.OneOf("shape", b.Shape, "grouped", "folders", "flat"))
+	settings := &req.State.Vendor
+	err := req.Read(settings)
+	return nil, cmp.Or(err, simulate.OneOf("skip", settings.Skip, "offset", "page", "ignored"),
+		simulate.OneOf("past_end", settings.PastEnd, "empty", "repeat"), simulate.OneOf("shape", settings.Shape, "grouped", "folders", "flat"))
 }
 
 // refuse returns an error in SalesBlink's envelope.
@@ -117,22 +117,24 @@ func refuse(status int, message string) simulate.Answer {
 	return simulate.Answer{Status: status, Body: map[string]any{"success": false, "message": message}}
 }
 
-// data returns an answer in SalesBlink's envelope.
-func data(v any) simulate.Answer { return simulate.OK(map[string]any{"success": true, "data": v}) }
+// dataAnswer returns an answer in SalesBlink's envelope.
+func dataAnswer(v any) simulate.Answer {
+	return simulate.OK(map[string]any{"success": true, "data": v})
+}
 
 // admit accepts a known key that has not exceeded its limits: 30 reads and 15 writes per minute.
 // The value of the header Authorization is only the key, without the word Bearer. The limits use
 // the machine's clock, not the clock of the sandbox, which tests and people can move.
 func admit(req *request) simulate.Answer {
-	text, known := req.HTTP.Header.Get("Authorization"), false
-	if req.Key, known = req.State.Keys[text]; !known {
+	key, known := req.HTTP.Header.Get("Authorization"), false
+	if req.Key, known = req.State.Keys[key]; !known {
 		return refuse(http.StatusUnauthorized, "Invalid API key")
 	}
 	rate := simulate.Rate{Calls: 15, Window: time.Minute}
 	if req.HTTP.Method == http.MethodGet {
 		rate.Calls = 30
 	}
-	if req.State.Vendor.Limits && req.Count(req.HTTP.Method+" "+text, time.Now(), rate).Wait > 0 {
+	if req.State.Vendor.Limits && req.Count(req.HTTP.Method+" "+key, time.Now(), rate).Wait > 0 {
 		return refuse(http.StatusTooManyRequests, "Too many requests, wait a minute")
 	}
 	return simulate.Answer{}
@@ -147,7 +149,7 @@ func listWorkspaces(req *request) simulate.Answer {
 	if req.Key.Role != "owner" {
 		return refuse(http.StatusForbidden, "Only the owner can list workspaces")
 	}
-	return data(append([]simulate.Workspace{}, req.Key.Workspaces...))
+	return dataAnswer(append([]simulate.Workspace{}, req.Key.Workspaces...))
 }
 
 // workspaceOf returns the id of the workspace in the query of a GET or the body of a POST, or, if
@@ -161,9 +163,9 @@ func workspaceOf(req *request) string {
 		body.Workspace = ""
 		_ = req.Decode(&body) // the body may be empty
 	}
-	for _, reached := range req.Key.Workspaces {
-		if body.Workspace == "" || body.Workspace == reached.ID {
-			return reached.ID
+	for _, workspace := range req.Key.Workspaces {
+		if body.Workspace == "" || body.Workspace == workspace.ID {
+			return workspace.ID
 		}
 	}
 	return ""
@@ -175,23 +177,23 @@ func refuseWorkspace() simulate.Answer { return refuse(http.StatusOK, "Workspace
 
 // listSenders answers with a page of senders, sorted by folder.
 func listSenders(req *request) simulate.Answer {
-	workspace, b := workspaceOf(req), req.State.Vendor
+	workspace, settings := workspaceOf(req), req.State.Vendor
 	if workspace == "" {
 		return refuseWorkspace()
 	}
-	skip, okSkip := req.Number("skip", 0)
-	limit, okLimit := req.Number("limit", 20)
-	if !okSkip || !okLimit || limit < 1 || limit > 100 {
+	skip, skipIsValid := req.Number("skip", 0)
+	limit, limitIsValid := req.Number("limit", 20)
+	if !skipIsValid || !limitIsValid || limit < 1 || limit > 100 {
 		return refuse(http.StatusBadRequest, "limit is at most 100")
 	}
 	var found []*sender
 	for _, a := range req.Visible(workspace) {
-		if !b.Search || strings.Contains(strings.ToLower(a.Email), strings.ToLower(req.Query("search"))) {
+		if !settings.Search || strings.Contains(strings.ToLower(a.Email), strings.ToLower(req.Query("search"))) {
 			found = append(found, a)
 		}
 	}
 	slices.SortStableFunc(found, func(a, b *sender) int { return strings.Compare(a.Folder, b.Folder) })
-	return data(b.format(b.slicePage(found, skip, limit)))
+	return dataAnswer(settings.format(settings.slicePage(found, skip, limit)))
 }
 
 // slicePage returns the page of senders for skip and limit.
@@ -236,7 +238,7 @@ func startOAuth(req *request) simulate.Answer {
 		return refuseWorkspace()
 	}
 	_, link := req.StartSignIn(workspace, 10*time.Minute)
-	return data(map[string]string{"auth_url": cmp.Or(req.State.Vendor.LinkTo, link)})
+	return dataAnswer(map[string]string{"auth_url": cmp.Or(req.State.Vendor.LinkTo, link)})
 }
 
 // signedIn connects the sender of the mailbox that has signed in.

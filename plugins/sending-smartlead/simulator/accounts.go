@@ -77,12 +77,12 @@ func (a account) doc(q quirks) map[string]any {
 }
 
 func listAccounts(req *request) simulate.Answer {
-	offset, okOffset := req.Number("offset", 0)
-	limit, okLimit := req.Number("limit", maxPage)
+	offset, offsetIsValid := req.Number("offset", 0)
+	limit, limitIsValid := req.Number("limit", maxPage)
 	switch {
-	case !okOffset:
+	case !offsetIsValid:
 		return badRequest(`"offset" must be a number`)
-	case !okLimit:
+	case !limitIsValid:
 		return badRequest(`"limit" must be a number`)
 	case limit < 1 || limit > maxPage:
 		return badRequest(`"limit" must be between 1 and 100`)
@@ -153,8 +153,8 @@ func deleteAccount(req *request) simulate.Answer {
 	return simulate.OK(map[string]any{"ok": true, "message": "Email account deleted successfully!", "emailAccountId": id})
 }
 
-// suspend suspends an account on PUT and resumes it on DELETE.
-func suspend(req *request) simulate.Answer {
+// setSuspended suspends an account on PUT and resumes it on DELETE.
+func setSuspended(req *request) simulate.Answer {
 	a := findAccount(req)
 	if a == nil {
 		return errorAnswer(http.StatusBadRequest, "Email account not found")
@@ -194,20 +194,20 @@ type saveOAuthRequest struct {
 
 // saveOAuth creates an account from OAuth tokens that the caller already has.
 func saveOAuth(req *request) simulate.Answer {
-	var in saveOAuthRequest
-	if req.Decode(&in) != nil {
+	var body saveOAuthRequest
+	if req.Decode(&body) != nil {
 		return badRequest("the body is not JSON")
 	}
-	if problem := in.problem(); problem != "" {
+	if problem := body.problem(); problem != "" {
 		return invalidValue(problem)
 	}
-	if t := in.Token; t.TokenType != "Bearer" || time.UnixMilli(t.ExpiryDate).Before(req.Now) {
+	if t := body.Token; t.TokenType != "Bearer" || time.UnixMilli(t.ExpiryDate).Before(req.Now) {
 		return simulate.Answer{Status: http.StatusBadRequest, Body: map[string]any{"ok": false, "message": "Invalid or expired OAuth token"}}
 	}
-	a := attach(req, req.Workspace, *in.FromEmail)
-	a.Username, a.Type, a.ClientID = *in.Username, in.Type, in.ClientID
-	if *in.FromName != "" {
-		a.FromName = *in.FromName
+	a := attach(req, req.Workspace, *body.FromEmail)
+	a.Username, a.Type, a.ClientID = *body.Username, body.Type, body.ClientID
+	if *body.FromName != "" {
+		a.FromName = *body.FromName
 	}
 	return simulate.OK(map[string]any{"ok": true, "message": "Email account saved", "data": map[string]any{
 		"id": a.ID, "from_email": a.FromEmail, "type": a.Type, "is_smtp_success": a.SMTP, "is_imap_success": a.IMAP,

@@ -52,8 +52,8 @@ var platform = simulate.Platform[keyOwner, account, extra]{
 		{On: "GET /email-accounts", Name: "listAccounts", Serve: listAccounts},
 		{On: "GET /email-accounts/{id}", Name: "getAccount", Serve: getAccount},
 		{On: "DELETE /email-accounts/{id}", Name: "deleteAccount", Serve: deleteAccount},
-		{On: "PUT /email-accounts/suspend/{id}", Name: "suspendAccount", Serve: suspend},
-		{On: "DELETE /email-accounts/unsuspend/{id}", Name: "unsuspendAccount", Serve: suspend},
+		{On: "PUT /email-accounts/suspend/{id}", Name: "suspendAccount", Serve: setSuspended},
+		{On: "DELETE /email-accounts/unsuspend/{id}", Name: "unsuspendAccount", Serve: setSuspended},
 		{On: "POST /email-accounts/save-oauth", Name: "saveOAuth", Serve: saveOAuth},
 		{On: "GET /client", Name: "listClients", Serve: listClients},
 	},
@@ -125,7 +125,7 @@ type quirks struct {
 	NumbersAsStrings bool `json:"numbers_as_strings"`
 	Envelope         bool `json:"envelope"`         // lists have the form {"success": true, "data": […]}
 	LagSeconds       int  `json:"lag_seconds"`      // how many seconds a new account is missing from lists
-	ErrorOnGood      bool `json:"error_on_success"` // every answer is an error with status 200
+	ErrorOnSuccess   bool `json:"error_on_success"` // every answer is an error with status 200
 }
 
 // plans maps each plan to the published limits of a key: per minute, per hour and per second. The
@@ -155,7 +155,7 @@ func admit(req *request) simulate.Answer {
 	switch {
 	case usage.Wait > 0:
 		return tooManyRequests(req.RetryAfter(usage.Wait))
-	case req.State.Vendor.Quirks.ErrorOnGood:
+	case req.State.Vendor.Quirks.ErrorOnSuccess:
 		return errorWithCode(http.StatusOK, "INTERNAL_ERROR", "Something went wrong")
 	}
 	return simulate.Answer{}

@@ -33,26 +33,26 @@ func openSimulator(t *testing.T, dir string) testClient {
 }
 
 // call makes a request and decodes the JSON of its answer.
-func (c testClient) call(method, path string, in any) (status int, headers http.Header, doc any) {
+func (c testClient) call(method, path string, body any) (status int, headers http.Header, doc any) {
 	c.t.Helper()
-	body, err := json.Marshal(in)
+	encoded, err := json.Marshal(body)
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	answer := httptest.NewRecorder()
-	c.handler.ServeHTTP(answer, httptest.NewRequest(method, path, bytes.NewReader(body)))
+	c.handler.ServeHTTP(answer, httptest.NewRequest(method, path, bytes.NewReader(encoded)))
 	_ = json.NewDecoder(answer.Body).Decode(&doc)
 	return answer.Code, answer.Header(), doc
 }
 
 // api makes a request to the API with the key of the sandbox.
-func (c testClient) api(method, path string, in any) (int, http.Header, any) {
+func (c testClient) api(method, path string, body any) (int, http.Header, any) {
 	c.t.Helper()
 	separator := "?"
 	if strings.Contains(path, "?") {
 		separator = "&"
 	}
-	return c.call(method, prefix+path+separator+"api_key="+Key, in)
+	return c.call(method, prefix+path+separator+"api_key="+Key, body)
 }
 
 func TestPathsAreServedWithAndWithoutTrailingSlash(t *testing.T) {
@@ -176,9 +176,9 @@ func TestSaveOAuthValidatesItsFields(t *testing.T) {
 		}
 	}
 	for field, want := range map[string]string{"from_name": "from_name is required", "type": "type must be one of [GMAIL, OUTLOOK]", "token": "token is required", "warmup_enabled": "warmup_enabled is required"} {
-		in := valid()
-		delete(in, field)
-		if status, _, doc := client.api("POST", "/email-accounts/save-oauth", in); status != 422 || doc.(map[string]any)["error"] != want {
+		incomplete := valid()
+		delete(incomplete, field)
+		if status, _, doc := client.api("POST", "/email-accounts/save-oauth", incomplete); status != 422 || doc.(map[string]any)["error"] != want {
 			t.Errorf("without %s: %d %v", field, status, doc)
 		}
 	}

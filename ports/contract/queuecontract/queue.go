@@ -153,14 +153,14 @@ var queueWakes = []queueCheck{
 	{"a wake-up arrives at its time, unchanged", func(t testing.TB, open func() ports.Worker) {
 		w, recorder := open(), newWakeupRecorder()
 		startWorker(t, w, recordingHandlers(recorder))
-		asked := ports.Wakeup{Kind: "job", ID: "1", Account: "ann", At: time.Now().Add(800 * time.Millisecond), Trace: traceparent}
-		wake(t, w, asked)
+		sent := ports.Wakeup{Kind: "job", ID: "1", Account: "ann", At: time.Now().Add(800 * time.Millisecond), Trace: traceparent}
+		wake(t, w, sent)
 		got := recorder.next(t)
-		if early := time.Until(asked.At); early > 0 {
+		if early := time.Until(sent.At); early > 0 {
 			t.Fatalf("it came %s early", early)
 		}
-		if got.Kind != asked.Kind || got.ID != asked.ID || got.Account != asked.Account || got.Trace != asked.Trace {
-			t.Fatalf("%+v, want %+v", got, asked)
+		if got.Kind != sent.Kind || got.ID != sent.ID || got.Account != sent.Account || got.Trace != sent.Trace {
+			t.Fatalf("%+v, want %+v", got, sent)
 		}
 	}},
 	{"a wake-up without a time, or with a past time, arrives at once", func(t testing.TB, open func() ports.Worker) {
@@ -265,11 +265,11 @@ var queueWakes = []queueCheck{
 	}},
 	{"a handler can wake its own job later, with the same trace", func(t testing.TB, open func() ports.Worker) {
 		w, recorder := open(), newWakeupRecorder()
-		asked := make(chan time.Time, 10)
+		dueTimes := make(chan time.Time, 10)
 		startWorker(t, w, map[string]ports.Handler{"job": func(ctx context.Context, got ports.Wakeup) error {
-			if len(asked) == 0 {
+			if len(dueTimes) == 0 {
 				at := time.Now().Add(700 * time.Millisecond)
-				asked <- at
+				dueTimes <- at
 				if err := w.Wake(ctx, ports.Wakeup{Kind: "job", ID: "1", At: at}); err != nil {
 					return err
 				}
@@ -278,12 +278,12 @@ var queueWakes = []queueCheck{
 		}})
 		wake(t, w, ports.Wakeup{Kind: "job", ID: "1", Trace: traceparent})
 		recorder.requireNext(t, "1")
-		again := recorder.requireNext(t, "1")
-		if early := time.Until(<-asked); early > 0 {
+		second := recorder.requireNext(t, "1")
+		if early := time.Until(<-dueTimes); early > 0 {
 			t.Fatalf("it came %s early", early)
 		}
-		if again.Trace != traceparent {
-			t.Fatalf("caused by %q, want %q", again.Trace, traceparent)
+		if second.Trace != traceparent {
+			t.Fatalf("caused by %q, want %q", second.Trace, traceparent)
 		}
 	}},
 	{"Wake fails with a cancelled context", func(t testing.TB, open func() ports.Worker) {
@@ -310,10 +310,10 @@ var queueBacklogs = []queueCheck{
 		if backlog := backlogOf(t, w); len(backlog) != 0 {
 			t.Fatalf("an empty queue has %+v", backlog)
 		}
-		hour := time.Now().Add(time.Hour)
+		inAnHour := time.Now().Add(time.Hour)
 		wake(t, w,
 			ports.Wakeup{Kind: "late", ID: "1", At: time.Now().Add(-time.Hour)}, ports.Wakeup{Kind: "late", ID: "2", At: time.Now().Add(-time.Minute)},
-			ports.Wakeup{Kind: "early", ID: "1", At: hour}, ports.Wakeup{Kind: "early", ID: "2", Account: "ann", At: hour}, ports.Wakeup{Kind: "early", ID: "3", At: hour},
+			ports.Wakeup{Kind: "early", ID: "1", At: inAnHour}, ports.Wakeup{Kind: "early", ID: "2", Account: "ann", At: inAnHour}, ports.Wakeup{Kind: "early", ID: "3", At: inAnHour},
 			ports.Wakeup{Kind: "now", ID: "1"})
 		backlog := backlogOf(t, w)
 		if len(backlog) != 3 || backlog[0].Kind != "early" || backlog[1].Kind != "late" || backlog[2].Kind != "now" {
@@ -357,7 +357,7 @@ var queueBacklogs = []queueCheck{
 // is the number of jobs that the workers start in 5 s.
 const maxJobsBefore = QueueMaxHandlers * int(5*time.Second/QueueHandlerTimeout)
 
-func wakeFlood(t testing.TB, q ports.Queue, account access.AccountID, n int) {
+func wakeMany(t testing.TB, q ports.Queue, account access.AccountID, n int) {
 	t.Helper()
 	wakeups := make([]ports.Wakeup, n)
 	for i := range wakeups {
@@ -366,13 +366,13 @@ func wakeFlood(t testing.TB, q ports.Queue, account access.AccountID, n int) {
 	wake(t, q, wakeups...)
 }
 
-// floodHandler handles jobs that run until their deadline.
-type floodHandler struct {
+// blockingHandler is a handler whose jobs run until their deadline.
+type blockingHandler struct {
 	begun chan access.AccountID
 	count atomic.Int64
 }
 
-func (f *floodHandler) handle(ctx context.Context, w ports.Wakeup) error {
+func (f *blockingHandler) handle(ctx context.Context, w ports.Wakeup) error {
 	f.count.Add(1)
 	select {
 	case f.begun <- w.Account:
@@ -382,13 +382,13 @@ func (f *floodHandler) handle(ctx context.Context, w ports.Wakeup) error {
 	return nil
 }
 
-// startFlooded wakes many jobs for each of several accounts, starts a worker, and waits until a job
-// of each account has started.
-func startFlooded(t testing.TB, open func() ports.Worker, accounts, each int) (ports.Worker, *wakeupRecorder, *floodHandler) {
+// startWithBacklog wakes many jobs for each of several accounts, starts a worker, and waits until a
+// job of each account has started.
+func startWithBacklog(t testing.TB, open func() ports.Worker, accounts, each int) (ports.Worker, *wakeupRecorder, *blockingHandler) {
 	t.Helper()
-	w, recorder, flood := open(), newWakeupRecorder(), &floodHandler{begun: make(chan access.AccountID, accounts*each)}
+	w, recorder, flood := open(), newWakeupRecorder(), &blockingHandler{begun: make(chan access.AccountID, accounts*each)}
 	for i := range accounts {
-		wakeFlood(t, w, access.AccountID(fmt.Sprintf("ann-%d", i)), each)
+		wakeMany(t, w, access.AccountID(fmt.Sprintf("ann-%d", i)), each)
 	}
 	startWorker(t, w, map[string]ports.Handler{"job": recorder.record, "flood": flood.handle})
 	for seen := map[access.AccountID]bool{}; len(seen) < accounts; {
@@ -398,9 +398,9 @@ func startFlooded(t testing.TB, open func() ports.Worker, accounts, each int) (p
 }
 
 // requireShortDelay wakes a job of an account and checks that at most maxJobsBefore jobs start
-// before it. An earlier job may run again meanwhile: on a slow machine, it can be rescued before
-// its end is stored.
-func requireShortDelay(t testing.TB, w ports.Worker, recorder *wakeupRecorder, flood *floodHandler, account access.AccountID) {
+// before it. On a slow machine, an earlier job may run again meanwhile, because the queue can
+// rescue the job before the end of the job is stored.
+func requireShortDelay(t testing.TB, w ports.Worker, recorder *wakeupRecorder, flood *blockingHandler, account access.AccountID) {
 	t.Helper()
 	before := flood.count.Load()
 	id := fmt.Sprintf("%s-%d", account, before)
@@ -413,14 +413,14 @@ func requireShortDelay(t testing.TB, w ports.Worker, recorder *wakeupRecorder, f
 }
 
 var queueShares = []queueCheck{
-	{"10,000 jobs of an account delay another's first by at most 5 s", func(t testing.TB, open func() ports.Worker) {
-		w, recorder, flood := startFlooded(t, open, 1, 10_000)
+	{"10,000 jobs of an account delay the first job of a different account by at most 5 s", func(t testing.TB, open func() ports.Worker) {
+		w, recorder, flood := startWithBacklog(t, open, 1, 10_000)
 		for _, account := range []access.AccountID{"bob", "cem", "bob", ""} {
 			requireShortDelay(t, w, recorder, flood, account)
 		}
 	}},
-	{"an account's jobs in a separate fairness group do not delay its others by more than 5 s", func(t testing.TB, open func() ports.Worker) {
-		w, recorder, flood := open(), newWakeupRecorder(), &floodHandler{begun: make(chan access.AccountID, 2000)}
+	{"an account's jobs in a separate fairness group do not delay its other jobs by more than 5 s", func(t testing.TB, open func() ports.Worker) {
+		w, recorder, flood := open(), newWakeupRecorder(), &blockingHandler{begun: make(chan access.AccountID, 2000)}
 		var wakeups []ports.Wakeup
 		for i := range 2000 {
 			wakeups = append(wakeups, ports.Wakeup{Kind: "flood", ID: fmt.Sprint(i), Account: "ann", SeparateGroup: true})
@@ -432,15 +432,15 @@ var queueShares = []queueCheck{
 		}
 		requireShortDelay(t, w, recorder, flood, "ann")
 	}},
-	{"the jobs of several accounts do not delay another's first by more than 5 s", func(t testing.TB, open func() ports.Worker) {
-		w, recorder, flood := startFlooded(t, open, 5, 500)
+	{"the jobs of several accounts do not delay the first job of a different account by more than 5 s", func(t testing.TB, open func() ports.Worker) {
+		w, recorder, flood := startWithBacklog(t, open, 5, 500)
 		requireShortDelay(t, w, recorder, flood, "bob")
 	}},
 	{"a single account can use half of the workers", func(t testing.TB, open func() ports.Worker) {
 		w := open()
 		begun, release := make(chan string, 100), make(chan bool)
 		defer close(release)
-		wakeFlood(t, w, "ann", 100)
+		wakeMany(t, w, "ann", 100)
 		startWorker(t, w, map[string]ports.Handler{"flood": func(_ context.Context, w ports.Wakeup) error {
 			begun <- w.ID
 			<-release

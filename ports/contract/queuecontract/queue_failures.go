@@ -181,8 +181,8 @@ var queueStops = []queueCheck{
 		// Stop may return an error because the handler ended late. The job must run again in either
 		// case.
 		_ = stopWorker(t, w, QueueHandlerTimeout/2)
-		after, recorder := open(), newWakeupRecorder()
-		startWorker(t, after, recordingHandlers(recorder), rows.sweep(after))
+		restarted, recorder := open(), newWakeupRecorder()
+		startWorker(t, restarted, recordingHandlers(recorder), rows.sweep(restarted))
 		recorder.requireNext(t, "1")
 	}},
 	{"a stop returns although a handler does not", func(t testing.TB, open func() ports.Worker) {
@@ -210,9 +210,9 @@ var queueSweeps = []queueCheck{
 	}},
 	{"a worker that lost its job cannot save", func(t testing.TB, open func() ports.Worker) {
 		rows, w := newJobLog(t, "1"), open()
-		late, saved := make(chan error, 10), make(chan error, 10)
-		paused, other := make(chan bool, 10), make(chan bool)
-		release := sync.OnceFunc(func() { close(other) })
+		firstSave, secondSave := make(chan error, 10), make(chan error, 10)
+		paused, resume := make(chan bool, 10), make(chan bool)
+		release := sync.OnceFunc(func() { close(resume) })
 		defer release()
 		step := func(context.Context, ports.Wakeup) error {
 			epoch, ok, err := rows.Take("1")
@@ -221,10 +221,10 @@ var queueSweeps = []queueCheck{
 				return err
 			case epoch == 1: // pauses until a second worker is done
 				paused <- true
-				<-other
-				late <- rows.Save("1", epoch)
+				<-resume
+				firstSave <- rows.Save("1", epoch)
 			default:
-				saved <- rows.Save("1", epoch)
+				secondSave <- rows.Save("1", epoch)
 			}
 			return nil
 		}
@@ -235,11 +235,11 @@ var queueSweeps = []queueCheck{
 		receiveWithin(t, eventTimeout, paused, "the worker")
 		second := open()
 		startWorker(t, second, map[string]ports.Handler{"job": step}, rows.sweep(second))
-		if err := receiveWithin(t, eventTimeout, saved, "the second worker"); err != nil {
+		if err := receiveWithin(t, eventTimeout, secondSave, "the second worker"); err != nil {
 			t.Fatal(err)
 		}
 		release()
-		if err := receiveWithin(t, eventTimeout, late, "the first worker"); err == nil {
+		if err := receiveWithin(t, eventTimeout, firstSave, "the first worker"); err == nil {
 			t.Fatal("the first worker overwrote the result of the second")
 		}
 	}},

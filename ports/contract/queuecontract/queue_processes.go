@@ -230,8 +230,8 @@ func (p processes) pauseWorker(t *testing.T) {
 	first.stop(t)
 	second.stop(t)
 	for _, event := range jobs.events(t) {
-		late := event.PID == first.Process.Pid && event.Epoch == 1
-		if (event.What == "saved") == late && event.What != "added" && event.What != "taken" {
+		byFirstClaim := event.PID == first.Process.Pid && event.Epoch == 1
+		if (event.What == "saved") == byFirstClaim && event.What != "added" && event.What != "taken" {
 			t.Errorf("%+v, though the first process has pid %d", event, first.Process.Pid)
 		}
 	}
@@ -296,7 +296,7 @@ type jobState struct {
 	saved bool
 }
 
-func (s jobState) available(now time.Time) bool {
+func (s jobState) isAvailable(now time.Time) bool {
 	return !s.saved && now.Sub(s.taken) > QueueRescueAfter
 }
 
@@ -322,7 +322,7 @@ func jobStates(events []jobEvent) (ids []string, states map[string]jobState) {
 func (r *jobLog) Take(id string) (epoch int, ok bool, err error) {
 	err = r.update(func(events []jobEvent) []jobEvent {
 		_, states := jobStates(events)
-		if !states[id].available(time.Now()) {
+		if !states[id].isAvailable(time.Now()) {
 			return nil
 		}
 		epoch, ok = states[id].epoch+1, true
@@ -353,7 +353,7 @@ func (r *jobLog) Due(context.Context) (due []ports.Wakeup, err error) {
 	err = r.update(func(events []jobEvent) []jobEvent {
 		ids, states := jobStates(events)
 		for i, id := range ids {
-			if states[id].available(time.Now()) {
+			if states[id].isAvailable(time.Now()) {
 				due = append(due, ports.Wakeup{Kind: "job", ID: id, Account: access.AccountID(fmt.Sprint("ann-", i%4))})
 			}
 		}

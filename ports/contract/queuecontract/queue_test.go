@@ -94,8 +94,8 @@ func startWithoutPeriodic(w ports.Worker, ctx context.Context, work ports.Work) 
 	return w.Start(ctx, ports.Work{Handlers: work.Handlers})
 }
 
-// oncePerJob returns a queue that drops all wake-ups of a job except the first one.
-func oncePerJob() brokenQueue {
+// firstWakeupOnly returns a queue that drops all wake-ups of a job except the first one.
+func firstWakeupOnly() brokenQueue {
 	var mu sync.Mutex
 	seen := map[string]bool{}
 	return brokenQueue{wake: keepOnly(func(w ports.Wakeup) bool {
@@ -107,9 +107,9 @@ func oncePerJob() brokenQueue {
 	})}
 }
 
-// storedChanged returns a queue that changes each wake-up before it is stored. The handler receives
-// the original wake-up.
-func storedChanged(change func(n int, w *ports.Wakeup)) brokenQueue {
+// storesChangedWakeups returns a queue that changes each wake-up before it is stored. The handler
+// receives the original wake-up.
+func storesChangedWakeups(change func(n int, w *ports.Wakeup)) brokenQueue {
 	var mu sync.Mutex
 	originals := map[string]ports.Wakeup{}
 	return brokenQueue{
@@ -170,12 +170,12 @@ var brokenQueues = []struct {
 		return brokenQueue{wake: keepOnly(func(ports.Wakeup) bool { return n.Add(1)%10 != 0 })}
 	}},
 	{"runs every duplicate", "duplicate wake-ups are merged", func() brokenQueue {
-		return storedChanged(func(n int, w *ports.Wakeup) { w.ID += string(rune('A' + n)) })
+		return storesChangedWakeups(func(n int, w *ports.Wakeup) { w.ID += string(rune('A' + n)) })
 	}},
-	{"ignores the second wake-up of a job", "of two wake-ups of a job the earlier time counts", oncePerJob},
-	{"a running job is not woken", "a wake-up of a running job runs it again", oncePerJob},
-	{"only the first wake-up arrives", "the last wake-up of a job is never lost", oncePerJob},
-	{"a handler cannot wake its own job", "a handler can wake its own job later, with the same trace", oncePerJob},
+	{"ignores the second wake-up of a job", "of two wake-ups of a job the earlier time counts", firstWakeupOnly},
+	{"a running job is not woken", "a wake-up of a running job runs it again", firstWakeupOnly},
+	{"only the first wake-up arrives", "the last wake-up of a job is never lost", firstWakeupOnly},
+	{"a handler cannot wake its own job", "a handler can wake its own job later, with the same trace", firstWakeupOnly},
 	{"a handler's wake-ups run at once", "a handler can wake its own job later, with the same trace", func() brokenQueue {
 		return brokenQueue{wake: changeEach(func(w *ports.Wakeup) { w.At = time.Time{} })}
 	}},
@@ -244,14 +244,14 @@ var brokenQueues = []struct {
 			return w.Start(ctx, work)
 		}}
 	}},
-	{"no separate fairness groups", "an account's jobs in a separate fairness group do not delay its others by more than 5 s", func() brokenQueue {
+	{"no separate fairness groups", "an account's jobs in a separate fairness group do not delay its other jobs by more than 5 s", func() brokenQueue {
 		return brokenQueue{wake: changeEach(func(w *ports.Wakeup) { w.SeparateGroup = false })}
 	}},
-	{"all jobs have the same account", "10,000 jobs of an account delay another's first by at most 5 s", func() brokenQueue {
-		return storedChanged(func(_ int, w *ports.Wakeup) { w.Account = "all" })
+	{"all jobs have the same account", "10,000 jobs of an account delay the first job of a different account by at most 5 s", func() brokenQueue {
+		return storesChangedWakeups(func(_ int, w *ports.Wakeup) { w.Account = "all" })
 	}},
-	{"all jobs of several accounts have the same account", "the jobs of several accounts do not delay another's first by more than 5 s", func() brokenQueue {
-		return storedChanged(func(_ int, w *ports.Wakeup) { w.Account = "all" })
+	{"all jobs of several accounts have the same account", "the jobs of several accounts do not delay the first job of a different account by more than 5 s", func() brokenQueue {
+		return storesChangedWakeups(func(_ int, w *ports.Wakeup) { w.Account = "all" })
 	}},
 	{"has half as many workers", "a single account can use half of the workers", func() brokenQueue {
 		return brokenQueue{options: func(o *queue.Options) { o.MaxHandlers = QueueMaxHandlers / 2 }}
@@ -309,7 +309,7 @@ func TestQueueSuiteDetectsBrokenPromises(t *testing.T) {
 		proven[b.check] = true
 		t.Run(b.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				if !fails(t, func(t testing.TB) { checks[b.check].run(t, func() ports.Worker { return openQueue(t, b.make()) }) }) {
+				if !checkFails(t, func(t testing.TB) { checks[b.check].run(t, func() ports.Worker { return openQueue(t, b.make()) }) }) {
 					t.Fatalf("the check %q does not fail", b.check)
 				}
 			})
@@ -360,8 +360,8 @@ func (r *failureRecorder) stop() {
 	runtime.Goexit()
 }
 
-// fails runs a check with a failureRecorder and reports whether the check failed.
-func fails(t *testing.T, run func(testing.TB)) bool {
+// checkFails runs a check with a failureRecorder and reports whether the check failed.
+func checkFails(t *testing.T, run func(testing.TB)) bool {
 	r := &failureRecorder{TB: t}
 	done := make(chan struct{})
 	go func() {

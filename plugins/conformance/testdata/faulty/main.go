@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command faulty is a plugin with one planted bug. The part of its file name after the last "=" is
-// the name of the bug. If the file name has no "=", the plugin has no bug. The suite must detect
-// each bug. The file name mail-faulty=BUG is a mail platform, sending-faulty=BUG a sending
-// platform, and any other a DNS provider.
+// Command faulty is a plugin with one planted bug, which the suite must detect. The part of its
+// file name after the first "=" is the name of the bug. If the file name has no "=", the plugin has
+// no bug. If the file name begins with "mail-" or "sending-", the plugin is a platform of this
+// kind. Otherwise it is a DNS provider.
 //
 //   - main.go: the description, the commands, and the bugs of the process. Start here.
 //   - provider.go: the calls, and the bugs in them.
@@ -42,10 +42,11 @@ var kind = func() wire.Kind {
 // tokenField is the name of the secret. The host expects sending platforms to use the name api_key.
 var tokenField = map[wire.Kind]string{wire.KindDNS: "api_token", wire.KindMail: "api_token", wire.KindSending: "api_key"}[kind]
 
-// The limits of a provider that is strict. This is not a bug.
+// strictProvider is not a bug. It makes the simulator enforce the rate strictRate and a minimum
+// TTL.
 const (
-	strict     = "strict-provider"
-	strictRate = 4 // requests per second
+	strictProvider = "strict-provider"
+	strictRate     = 4 // requests per second
 )
 
 func description() sdk.Description {
@@ -78,7 +79,7 @@ func description() sdk.Description {
 		described.Fields = described.Fields[:2]
 	case "no-window":
 		described.Budgets[0].Window = 0
-	case strict:
+	case strictProvider:
 		// A large zone has several pages, so a call makes several requests.
 		described.Budgets = []sdk.Budget{{Key: "credential", Limit: strictRate, Window: time.Second, Costs: map[string]int{"records": 3, "apply": 3}}}
 	case "describes-otherwise":

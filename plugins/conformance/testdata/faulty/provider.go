@@ -65,9 +65,9 @@ func (p provider) call(ctx context.Context, method, path string, in, out any) er
 	response, err := client.Do(request)
 	switch {
 	case err != nil && bug == "retries-writes" && method == http.MethodPut && ctx.Err() == nil:
-		again := request.Clone(ctx)
-		again.Body, _ = request.GetBody()
-		if response, err = client.Do(again); err != nil {
+		retry := request.Clone(ctx)
+		retry.Body, _ = request.GetBody()
+		if response, err = client.Do(retry); err != nil {
 			return sdk.TransportError(err)
 		}
 	case err != nil && bug == "unreachable-is-unknown":
@@ -79,10 +79,10 @@ func (p provider) call(ctx context.Context, method, path string, in, out any) er
 	}
 	defer func() { _ = response.Body.Close() }()
 	waits.Observe(ctx, p.connection.Fingerprint(), response.StatusCode, response.Header)
-	if err := p.status(response, method, secret); err != nil {
+	if err := p.statusError(response, method, secret); err != nil {
 		return err
 	}
-	answer, err := p.read(response)
+	answer, err := p.readBody(response)
 	switch {
 	case err != nil:
 		return err
@@ -97,8 +97,7 @@ func (p provider) call(ctx context.Context, method, path string, in, out any) er
 	return nil
 }
 
-// read reads the body of an answer.
-func (p provider) read(response *http.Response) ([]byte, error) {
+func (p provider) readBody(response *http.Response) ([]byte, error) {
 	if bug == "reads-endlessly" {
 		_, _ = io.CopyN(io.Discard, response.Body, 8<<20)
 		return nil, &sdk.Outcome{Kind: sdk.Down, Detail: "gave up", Cause: "long"}
@@ -110,8 +109,8 @@ func (p provider) read(response *http.Response) ([]byte, error) {
 	return answer, nil
 }
 
-// status returns the error for the status of an answer.
-func (p provider) status(r *http.Response, method, secret string) error {
+// statusError returns the error for the status of an answer, or nil.
+func (p provider) statusError(r *http.Response, method, secret string) error {
 	switch {
 	case r.StatusCode == http.StatusConflict:
 		return errConflict
@@ -226,8 +225,8 @@ func (z zoneDoc) sets() (sets []dns.RRSet) {
 	return sets
 }
 
-// writers makes the effect of the bug "no-condition" certain: all four concurrent writers read the
-// zone before one of them writes.
+// writers makes the bugs "no-condition" and "conflict-is-broken" certain to show: all four
+// concurrent writers read the zone before one of them writes.
 var writers struct {
 	sync.Mutex
 	count   int

@@ -85,7 +85,7 @@ func (s simulator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	body, _ := io.ReadAll(r.Body)
-	if bug == strict {
+	if bug == strictProvider {
 		if usage := s.kit.Count("token", time.Now(), simulate.Rate{Calls: strictRate, Window: time.Second}); usage.Wait > 0 {
 			s.Fail(w, r, http.StatusTooManyRequests, 1)
 			return
@@ -120,10 +120,10 @@ func (s simulator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // setsShortTTL reports whether a write gives a record a TTL below one hour that no record with this
 // name and type has yet.
 func (s simulator) setsShortTTL(w http.ResponseWriter, body []byte) bool {
-	var in zoneDoc
-	_ = json.Unmarshal(body, &in)
-	return slices.ContainsFunc(in.Records, func(r recordDoc) bool {
-		return r.TTL < 3600 && !slices.ContainsFunc(s.zones(w, in.Name), func(z zoneDoc) bool {
+	var written zoneDoc
+	_ = json.Unmarshal(body, &written)
+	return slices.ContainsFunc(written.Records, func(r recordDoc) bool {
+		return r.TTL < 3600 && !slices.ContainsFunc(s.zones(w, written.Name), func(z zoneDoc) bool {
 			return slices.ContainsFunc(z.Records, func(old recordDoc) bool { return old.Name == r.Name && old.Type == r.Type && old.TTL == r.TTL })
 		})
 	})

@@ -22,7 +22,7 @@ var errUnknown = errors.New("there is no such tenant or mailbox")
 func (s *simulator) controlHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /_control/suite", func(w http.ResponseWriter, _ *http.Request) { simulate.WriteJSON(w, http.StatusOK, suite) })
-	for pattern, op := range map[string]func(c *call) (any, error){
+	for pattern, run := range map[string]func(c *call) (any, error){
 		"POST /_control/tenants": createTenant, "GET /_control/tenants/{id}": showTenant,
 		"POST /_control/tenants/{id}/behaviour": setBehaviour, "POST /_control/tenants/{id}/rules": setForeignRule,
 		"POST /_control/tenants/{id}/revoke": revokeAccess, "POST /_control/messages": sendMessages,
@@ -34,7 +34,7 @@ func (s *simulator) controlHandler() http.Handler {
 				if r.PathValue("id") != "" && c.tenant == nil {
 					return errUnknown
 				}
-				out, err := op(c)
+				out, err := run(c)
 				if err != nil {
 					return err
 				}
@@ -135,17 +135,17 @@ func sendMessages(c *call) (any, error) {
 		return nil, err
 	}
 	for _, t := range c.platformState.Tenants {
-		b := t.findMailbox(body.Mailbox)
-		if b == nil {
+		sender := t.findMailbox(body.Mailbox)
+		if sender == nil {
 			continue
 		}
 		isRefused := false
 		for _, r := range t.Rules {
-			isRefused = isRefused || r.blocks(b.Address, c.now, milliseconds(t.Behaviour.RuleMS))
+			isRefused = isRefused || r.blocks(sender.Address, c.now, milliseconds(t.Behaviour.RuleMS))
 		}
 		for range body.Count {
 			c.platformState.Serial++
-			t.Messages = append(t.Messages, message{ID: fmt.Sprintf("m-%d", c.platformState.Serial), Sender: strings.ToLower(b.Address), At: c.now, Refused: isRefused})
+			t.Messages = append(t.Messages, message{ID: fmt.Sprintf("m-%d", c.platformState.Serial), Sender: strings.ToLower(sender.Address), At: c.now, Refused: isRefused})
 		}
 		return struct{}{}, nil
 	}

@@ -16,13 +16,14 @@ func (d *domain) doc() domainDoc {
 	return domainDoc{Name: d.Name, Verified: d.Verified, MailEnabled: d.MailEnabled}
 }
 
-// ofDomain selects the domain in the path.
-func ofDomain(op operation) operation {
+// ofDomain returns an operation that calls run with the domain in the path. If the tenant has no
+// such domain, it answers no_domain instead.
+func ofDomain(run operation) operation {
 	return func(c *call) (any, string) {
 		if c.domain = c.tenant.Domains[c.http.PathValue("domain")]; c.domain == nil {
 			return nil, "no_domain"
 		}
-		return op(c)
+		return run(c)
 	}
 }
 
@@ -55,8 +56,8 @@ func addDomain(c *call) (any, string) {
 func getDomain(c *call) (any, string) { return c.domain.doc(), "" }
 
 func removeDomain(c *call) (any, string) {
-	for _, b := range c.tenant.Mailboxes {
-		if strings.HasSuffix(b.Address, "@"+c.domain.Name) {
+	for _, m := range c.tenant.Mailboxes {
+		if strings.HasSuffix(m.Address, "@"+c.domain.Name) {
 			return nil, "domain_used"
 		}
 	}

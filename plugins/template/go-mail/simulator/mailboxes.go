@@ -9,20 +9,20 @@ import (
 )
 
 const (
-	users            = 1 // the administrator has a licensed mailbox
+	licensedUsers    = 1 // the administrator has a licensed mailbox
 	shortestPassword = 8
 )
 
-func people(c *call) (any, string) {
+func countPeople(c *call) (any, string) {
 	paid := licences{Paid: 1}
 	if l := c.tenant.Behaviour.Licenses; l != nil {
 		paid = *l
 	}
-	return map[string]any{"users": users, "licences": paid}, ""
+	return map[string]any{"users": licensedUsers, "licences": paid}, ""
 }
 
 func listMailboxes(c *call) (any, string) {
-	return map[string]any{"mailboxes": append([]*box{}, c.tenant.Mailboxes...)}, ""
+	return map[string]any{"mailboxes": append([]*mailbox{}, c.tenant.Mailboxes...)}, ""
 }
 
 func createMailbox(c *call) (any, string) {
@@ -39,45 +39,45 @@ func createMailbox(c *call) (any, string) {
 	case c.tenant.findMailbox(address) != nil:
 		return nil, "address_taken"
 	}
-	b := &box{ID: c.platformState.newID(), Name: body.Name, Address: address, Created: c.now}
-	b.Alias = fmt.Sprintf("%s%d", local, c.platformState.Serial)
-	b.Username = b.Alias + "@" + c.tenant.Builtin
-	c.tenant.Mailboxes = append(c.tenant.Mailboxes, b)
-	return b, ""
+	created := &mailbox{ID: c.platformState.newID(), Name: body.Name, Address: address, Created: c.now}
+	created.Alias = fmt.Sprintf("%s%d", local, c.platformState.Serial)
+	created.Username = created.Alias + "@" + c.tenant.Builtin
+	c.tenant.Mailboxes = append(c.tenant.Mailboxes, created)
+	return created, ""
 }
 
-// findBox returns the mailbox with the address or the id in the path.
-func (c *call) findBox(part string) (*box, string) {
-	if b := c.tenant.findMailbox(c.http.PathValue(part)); b != nil {
-		return b, ""
+// findMailboxInPath returns the mailbox with the address or the id in the path.
+func (c *call) findMailboxInPath(part string) (*mailbox, string) {
+	if m := c.tenant.findMailbox(c.http.PathValue(part)); m != nil {
+		return m, ""
 	}
 	return nil, "no_mailbox"
 }
 
-// visibleBox returns the mailbox of findBox, or an error code while the directory does not show it
-// yet.
-func (c *call) visibleBox(part string) (*box, string) {
-	b, code := c.findBox(part)
-	if code == "" && c.now.Before(b.Created.Add(milliseconds(c.tenant.Behaviour.MailboxMS))) {
+// visibleMailbox returns the mailbox of findMailboxInPath, or an error code while the directory
+// does not show it yet.
+func (c *call) visibleMailbox(part string) (*mailbox, string) {
+	m, code := c.findMailboxInPath(part)
+	if code == "" && c.now.Before(m.Created.Add(milliseconds(c.tenant.Behaviour.MailboxMS))) {
 		return nil, "not_ready"
 	}
-	return b, code
+	return m, code
 }
 
-func getMailbox(c *call) (any, string) { return c.findBox("address") }
+func getMailbox(c *call) (any, string) { return c.findMailboxInPath("address") }
 
 func renameMailbox(c *call) (any, string) {
-	b, code := c.findBox("address")
+	m, code := c.findMailboxInPath("address")
 	if code == "" {
-		c.read(b) // the only member is name
+		c.read(m) // the only member is name
 	}
-	return b, code
+	return m, code
 }
 
 func openSubmission(c *call) (any, string) {
-	b, code := c.visibleBox("address")
+	m, code := c.visibleMailbox("address")
 	if code == "" {
-		b.Submission = true
+		m.Submission = true
 	}
 	return struct{}{}, code
 }
@@ -88,21 +88,21 @@ func openAccount(c *call) (any, string) {
 		Password string `json:"password"`
 	}
 	c.read(&body)
-	b, code := c.visibleBox("id")
+	m, code := c.visibleMailbox("id")
 	switch {
 	case code != "":
 		return nil, code
 	case len(body.Password) < shortestPassword:
 		return nil, "password_weak"
 	}
-	b.Username, b.Enabled = body.Username, true
+	m.Username, m.Enabled = body.Username, true
 	return struct{}{}, ""
 }
 
 func removeAccount(c *call) (any, string) {
-	b, code := c.visibleBox("id")
+	m, code := c.visibleMailbox("id")
 	if code == "" {
-		c.tenant.Mailboxes = slices.DeleteFunc(c.tenant.Mailboxes, func(other *box) bool { return other == b })
+		c.tenant.Mailboxes = slices.DeleteFunc(c.tenant.Mailboxes, func(other *mailbox) bool { return other == m })
 	}
 	return struct{}{}, code
 }

@@ -50,7 +50,7 @@ func goBack(w http.ResponseWriter, r *http.Request, query url.Values) {
 	http.Redirect(w, r, r.URL.Query().Get("redirect")+"?"+query.Encode(), http.StatusSeeOther)
 }
 
-// consent is the page on which an administrator lets the application into the tenant.
+// consent is the page on which an administrator grants the application access to the tenant.
 func (s *simulator) consent(w http.ResponseWriter, r *http.Request) {
 	username, accepted, done := readDecision(w, r, "Let tenantry manage your mail?")
 	if !done {
@@ -100,7 +100,7 @@ func (s *simulator) signIn(w http.ResponseWriter, r *http.Request) {
 	goBack(w, r, url.Values{"code": {code}})
 }
 
-// redeemCode serves POST /logins: it says who signed in. A code works once.
+// redeemCode serves POST /logins. It returns the person who signed in. A code works once.
 func redeemCode(c *call) (any, string) {
 	var body struct {
 		Code     string `json:"code"`

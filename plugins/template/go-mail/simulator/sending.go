@@ -89,7 +89,7 @@ func listMessages(c *call) (any, string) {
 			found = append(found, m)
 		}
 	}
-	end := min(len(found), skip+cmp.Or(c.tenant.Behaviour.TracePage, tracePage))
+	end := min(len(found), skip+cmp.Or(c.tenant.Behaviour.TracePageSize, tracePage))
 	next := ""
 	if end < len(found) {
 		next = strconv.Itoa(end)

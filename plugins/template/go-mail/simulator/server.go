@@ -7,18 +7,19 @@ import "time"
 // wakeTime is how long the preparation of a dormant mail server takes.
 const wakeTime = time.Minute
 
-// requireRole returns an operation that does op. While the application does not have the role, it
+// requireRole returns an operation that calls run. While the application does not have the role, it
 // answers no_role instead.
-func requireRole(op operation) operation {
+func requireRole(run operation) operation {
 	return func(c *call) (any, string) {
 		if c.tenant.RoleAt.IsZero() || c.now.Before(c.tenant.RoleAt) {
 			return nil, "no_role"
 		}
-		return op(c)
+		return run(c)
 	}
 }
 
-// takeRole gives the application the role, and begins the preparation of a dormant mail server.
+// takeRole gives the application the role, and begins the preparation of a dormant mail server. It
+// answers with the state of the role.
 func takeRole(c *call) (any, string) {
 	t, state := c.tenant, "active"
 	switch {
@@ -59,10 +60,10 @@ func listMailDomains(c *call) (any, string) {
 
 func getSigning(c *call) (any, string) {
 	d := c.tenant.Domains[c.http.PathValue("domain")]
-	if d == nil || !d.Signing {
+	if d == nil || !d.SigningCreated {
 		return nil, "no_signing"
 	}
-	return map[string]any{"enabled": d.Signs, "records": signingRecords(d.Name)}, ""
+	return map[string]any{"enabled": d.SigningEnabled, "records": signingRecords(d.Name)}, ""
 }
 
 func createSigning(c *call) (any, string) {
@@ -70,21 +71,21 @@ func createSigning(c *call) (any, string) {
 	if !c.tenant.acceptsMailFor(name, c.now) {
 		return nil, "not_ready"
 	}
-	c.tenant.Domains[name].Signing = true
+	c.tenant.Domains[name].SigningCreated = true
 	return getSigning(c)
 }
 
 // enableSigning asks the DNS for the records of both selectors.
 func enableSigning(c *call) (any, string) {
 	d := c.tenant.Domains[c.http.PathValue("domain")]
-	if d == nil || !d.Signing {
+	if d == nil || !d.SigningCreated {
 		return nil, "no_signing"
 	}
 	for _, r := range signingRecords(d.Name) {
-		if !d.Signs && !c.isPublished(c.http.Context(), r) {
+		if !d.SigningEnabled && !c.isPublished(c.http.Context(), r) {
 			return nil, "signing_records_missing"
 		}
 	}
-	d.Signs = true
+	d.SigningEnabled = true
 	return struct{}{}, ""
 }

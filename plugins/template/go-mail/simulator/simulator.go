@@ -68,7 +68,7 @@ type operation func(c *call) (answer any, code string)
 
 // routes are the operations of a tenant, by method and path below the tenant.
 var routes = map[string]operation{
-	"GET ": profile, "GET /people": people,
+	"GET ": profile, "GET /people": countPeople,
 	"GET /domains": listDomains, "PUT /domains/{domain}": addDomain, "GET /domains/{domain}": ofDomain(getDomain),
 	"DELETE /domains/{domain}": ofDomain(removeDomain), "GET /domains/{domain}/records": ofDomain(getRecords),
 	"POST /domains/{domain}/verify": ofDomain(verifyDomain), "POST /domains/{domain}/mail": ofDomain(enableMail),
@@ -94,8 +94,8 @@ type call struct {
 // read decodes the body of the request. A body that is not valid counts as an empty one.
 func (c *call) read(v any) { _ = json.NewDecoder(c.http.Body).Decode(v) }
 
-// serve returns the handler of an operation.
-func (s *simulator) serve(op operation) http.HandlerFunc {
+// serve returns the handler that calls the operation run.
+func (s *simulator) serve(run operation) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer "+Token {
 			refuse(w, http.StatusUnauthorized, "token_refused")
@@ -105,7 +105,7 @@ func (s *simulator) serve(op operation) http.HandlerFunc {
 		var code string
 		var raw []byte
 		err := s.state.Do(func(platformState *state) {
-			if answer, code = op(&call{simulator: s, http: r, platformState: platformState, now: s.kit.Now()}); code == "" {
+			if answer, code = run(&call{simulator: s, http: r, platformState: platformState, now: s.kit.Now()}); code == "" {
 				raw, _ = json.Marshal(answer) // the documents of this package are valid
 			}
 		})
@@ -121,15 +121,15 @@ func (s *simulator) serve(op operation) http.HandlerFunc {
 	}
 }
 
-// ofTenant selects the tenant in the path. Without the consent of its administrator, the
-// application can do nothing there.
-func ofTenant(op operation) operation {
+// ofTenant returns an operation that calls run with the tenant in the path. Without the consent of
+// the administrator of the tenant, it answers no_consent instead.
+func ofTenant(run operation) operation {
 	return func(c *call) (any, string) {
 		c.tenant = c.platformState.Tenants[c.http.PathValue("tenant")]
 		if c.tenant == nil || c.tenant.ConsentAt.IsZero() || c.now.Before(c.tenant.ConsentAt) {
 			return nil, "no_consent"
 		}
-		return op(c)
+		return run(c)
 	}
 }
 

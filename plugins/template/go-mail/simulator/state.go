@@ -23,36 +23,36 @@ type state struct {
 
 // tenant is one customer of the platform.
 type tenant struct {
-	ID          string    `json:"id"`
-	Name        string    `json:"name"`
-	Builtin     string    `json:"builtin_domain"`
-	Denied      bool      `json:"denied"`       // the application may not take the role itself
-	SMTPRefused bool      `json:"smtp_refused"` // the platform keeps SMTP disabled
-	SMTP        bool      `json:"smtp"`         // authenticated SMTP is enabled
-	Dormant     bool      `json:"dormant"`      // the mail server needs preparation
-	ConsentAt   time.Time `json:"consent_at"`   // when the consent applies; zero without consent
-	RoleAt      time.Time `json:"role_at"`      // when the role applies; zero without the role
-	AwakeAt     time.Time `json:"awake_at"`     // when the preparation ends; zero before it begins
-	Behaviour   behaviour `json:"behaviour"`    // delays
-	Domains     domains   `json:"domains"`      // by name
-	Mailboxes   []*box    `json:"mailboxes"`    // in the order of their creation
-	Rules       []*rule   `json:"rules"`        // in the order of their creation
-	Messages    []message `json:"messages"`     // in the order in which they were sent
+	ID          string     `json:"id"`
+	Name        string     `json:"name"`
+	Builtin     string     `json:"builtin_domain"`
+	Denied      bool       `json:"denied"`       // the application may not take the role itself
+	SMTPRefused bool       `json:"smtp_refused"` // the platform keeps SMTP disabled
+	SMTP        bool       `json:"smtp"`         // authenticated SMTP is enabled
+	Dormant     bool       `json:"dormant"`      // the mail server needs preparation
+	ConsentAt   time.Time  `json:"consent_at"`   // when the consent applies; zero without consent
+	RoleAt      time.Time  `json:"role_at"`      // when the role applies; zero without the role
+	AwakeAt     time.Time  `json:"awake_at"`     // when the preparation ends; zero before it begins
+	Behaviour   behaviour  `json:"behaviour"`
+	Domains     domains    `json:"domains"`   // by name
+	Mailboxes   []*mailbox `json:"mailboxes"` // in the order of their creation
+	Rules       []*rule    `json:"rules"`     // in the order of their creation
+	Messages    []message  `json:"messages"`  // in the order in which they were sent
 }
 
 type domains map[string]*domain
 
 // behaviour has delays in milliseconds, the rows of a page of the message trace, and the licences.
 type behaviour struct {
-	ConsentMS  int       `json:"consent_ms"`
-	RoleMS     int       `json:"role_ms"`
-	DomainMS   int       `json:"domain_ms"`
-	AcceptedMS int       `json:"accepted_domain_ms"`
-	MailboxMS  int       `json:"mailbox_ms"`
-	RuleMS     int       `json:"rule_ms"`
-	TraceMS    int       `json:"trace_ms"`
-	TracePage  int       `json:"trace_page"`
-	Licenses   *licences `json:"licenses"`
+	ConsentMS     int       `json:"consent_ms"`
+	RoleMS        int       `json:"role_ms"`
+	DomainMS      int       `json:"domain_ms"`
+	AcceptedMS    int       `json:"accepted_domain_ms"`
+	MailboxMS     int       `json:"mailbox_ms"`
+	RuleMS        int       `json:"rule_ms"`
+	TraceMS       int       `json:"trace_ms"`
+	TracePageSize int       `json:"trace_page"`
+	Licenses      *licences `json:"licenses"`
 }
 
 type licences struct {
@@ -62,16 +62,16 @@ type licences struct {
 
 // domain is a domain of a tenant.
 type domain struct {
-	Name        string    `json:"name"`
-	Verified    bool      `json:"verified"`
-	MailEnabled bool      `json:"mail_enabled"`
-	AcceptedAt  time.Time `json:"accepted_at"` // when the mail server accepts its mail
-	Signing     bool      `json:"signing"`     // the DKIM configuration was created
-	Signs       bool      `json:"signs"`
+	Name           string    `json:"name"`
+	Verified       bool      `json:"verified"`
+	MailEnabled    bool      `json:"mail_enabled"`
+	AcceptedAt     time.Time `json:"accepted_at"` // when the mail server accepts its mail
+	SigningCreated bool      `json:"signing"`     // the DKIM configuration was created
+	SigningEnabled bool      `json:"signs"`
 }
 
-// box is a shared mailbox.
-type box struct {
+// mailbox is a shared mailbox.
+type mailbox struct {
 	ID         string    `json:"id"`
 	Name       string    `json:"name"`
 	Address    string    `json:"address"`
@@ -143,18 +143,17 @@ func (t *tenant) acceptsMailFor(name string, now time.Time) bool {
 }
 
 // findMailbox returns the mailbox with an address or an id, or nil.
-func (t *tenant) findMailbox(key string) *box {
-	for _, b := range t.Mailboxes {
-		if strings.EqualFold(b.Address, key) || b.ID == key {
-			return b
+func (t *tenant) findMailbox(key string) *mailbox {
+	for _, m := range t.Mailboxes {
+		if strings.EqualFold(m.Address, key) || m.ID == key {
+			return m
 		}
 	}
 	return nil
 }
 
 // proofRecord returns the record that proves that a tenant owns a domain. Each tenant has a
-// different
-// one.
+// different one.
 func (t *tenant) proofRecord(domain string) record {
 	sum := sha256.Sum256([]byte(t.ID + " " + domain))
 	return record{Type: "TXT", Name: domain, Content: name + "-verification=" + hex.EncodeToString(sum[:8]), TTL: 3600}

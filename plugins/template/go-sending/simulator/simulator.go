@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	prefix    = "/v1"
-	workspace = "ws-1"
-	pageSize  = 100
-	linkLife  = 10 * time.Minute
+	prefix       = "/v1"
+	workspace    = "ws-1"
+	pageSize     = 100
+	linkLifetime = 10 * time.Minute
 	// Key is the key of the simulated customer.
 	Key = "simulated-key-of-example"
 )
@@ -62,7 +62,7 @@ var platform = simulate.Platform[key, account, struct{}]{
 			Secrets:  map[string]string{"api_key": Key}, Sending: &simulate.Sending{APIKey: Key},
 		}
 	},
-	// What the conformance suite must know: the members of an account, and how a session ends.
+	// Suite tells the conformance suite the members of an account and how a session ends.
 	Suite: simulate.Suite{
 		Address: "address", Name: map[string]any{"name": "$name"},
 		States: []simulate.SuiteState{
@@ -92,7 +92,7 @@ var platform = simulate.Platform[key, account, struct{}]{
 			return simulate.OK(map[string]bool{"removed": true})
 		}},
 		{On: "POST /links", Name: "create_link", Serve: func(q *request) simulate.Answer {
-			id, url := q.StartSignIn(q.Workspace, linkLife)
+			id, url := q.StartSignIn(q.Workspace, linkLifetime)
 			q.State.SignIns[id].ID = id
 			return simulate.OK(link{ID: id, URL: url, State: "pending", Until: q.State.SignIns[id].ExpiresAt})
 		}},
@@ -105,15 +105,15 @@ var platform = simulate.Platform[key, account, struct{}]{
 	},
 	Touch:    func(a *account, _ time.Time) { a.Revision++ },
 	Page:     simulate.Page{Path: "/authorize", Operation: "authorize"},
-	SignedIn: func(q *request, in, address string) { q.Account(in, address, 0).State = "ok" },
+	SignedIn: func(q *request, workspace, address string) { q.Account(workspace, address, 0).State = "ok" },
 	Controls: map[string]func(*request) (any, error){
 		"PUT /keys/{key}": (*request).PutKey,
 		"POST /links/{id}/expire": func(q *request) (any, error) {
-			started := q.State.SignIns[q.Path("id")]
-			if started == nil {
+			signIn := q.State.SignIns[q.Path("id")]
+			if signIn == nil {
 				return nil, simulate.NotFound("no such link")
 			}
-			started.ExpiresAt = q.Now
+			signIn.ExpiresAt = q.Now
 			return nil, nil
 		},
 	},
@@ -134,14 +134,14 @@ func admit(req *request) simulate.Answer {
 	if req.Key.Unpaid {
 		return refuse(http.StatusPaymentRequired)
 	}
-	wanted := req.HTTP.Header.Get("X-Workspace")
+	requested := req.HTTP.Header.Get("X-Workspace")
 	for _, w := range req.Key.Workspaces {
-		if wanted == "" || wanted == w.ID {
+		if requested == "" || requested == w.ID {
 			req.Workspace = w.ID
 			return simulate.Answer{}
 		}
 	}
-	if wanted == "" && req.HTTP.URL.Path == prefix+"/workspaces" {
+	if requested == "" && req.HTTP.URL.Path == prefix+"/workspaces" {
 		return simulate.Answer{} // a key without a workspace
 	}
 	return refuse(http.StatusForbidden)
@@ -159,8 +159,8 @@ func listAccounts(req *request) simulate.Answer {
 			found = append(found, a)
 		}
 	}
-	page, ok := req.Number("page", 0)
-	if !ok {
+	page, pageIsValid := req.Number("page", 0)
+	if !pageIsValid {
 		return refuse(http.StatusBadRequest)
 	}
 	return simulate.OK(map[string]any{
@@ -169,17 +169,17 @@ func listAccounts(req *request) simulate.Answer {
 }
 
 func getLink(req *request) simulate.Answer {
-	started := req.State.SignIns[req.Path("id")]
-	if started == nil {
+	signIn := req.State.SignIns[req.Path("id")]
+	if signIn == nil {
 		return refuse(http.StatusNotFound)
 	}
-	doc := link{ID: req.Path("id"), State: "expired", Address: started.Address, Until: started.ExpiresAt}
+	doc := link{ID: req.Path("id"), State: "expired", Address: signIn.Address, Until: signIn.ExpiresAt}
 	switch {
-	case started.Open(req.Now):
+	case signIn.Open(req.Now):
 		doc.State = "pending"
-	case started.Used && started.Address == "":
+	case signIn.Used && signIn.Address == "":
 		doc.State = "denied"
-	case started.Used:
+	case signIn.Used:
 		doc.State = "done"
 	}
 	return simulate.OK(doc)
