@@ -21,7 +21,8 @@ type faultInjector struct {
 	authHosts   []string // the hosts of the simulator's sign-in links
 	redirectURL string   // a client that requests it has followed a redirect
 
-	writes atomic.Int64 // the number of requests with a method other than GET and HEAD
+	requests atomic.Int64 // the number of requests
+	writes   atomic.Int64 // the number of requests with a method other than GET and HEAD
 
 	mu         sync.Mutex
 	planned    simulate.Fault // a fault for a simulator that cannot plan faults itself
@@ -77,6 +78,7 @@ func (f *faultInjector) takePlanned(r *http.Request) (fault simulate.Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	isRead := r.Method == http.MethodGet || r.Method == http.MethodHead
+	f.requests.Add(1)
 	if !isRead {
 		f.writes.Add(1)
 	}

@@ -36,6 +36,7 @@ var plantedBugs = []struct{ check, bug string }{
 	{"dns/read/every-byte", "cuts-texts"},
 	{"dns/read/finds-zone", "no-name-servers"},
 	{"dns/read/many-records", "reads-one-page"},
+	{"dns/read/many-records", "reads-one-large-page"},
 	{"dns/read/many-records", "repeats-the-first-page"},
 	{"dns/read/rejected-credential", "rejected-is-broken"},
 	{"dns/read/rejected-credential", "quotes-the-token"},

@@ -164,6 +164,17 @@ func (s *Simulator) writeCount(t T) (n int) {
 	return n
 }
 
+// requestCount returns the number of requests of the provider's API so far.
+func (s *Simulator) requestCount(t T) int {
+	t.Helper()
+	if !s.plansFaults {
+		return int(s.faults.requests.Load())
+	}
+	var calls []simulate.Entry
+	s.Control(t, http.MethodGet, "/calls", nil, &calls)
+	return len(calls)
+}
+
 // Violations returns the calls that broke a rule of the provider, for example calls that ignored a
 // Retry-After.
 func (s *Simulator) Violations(t T) []simulate.Entry {

@@ -19,7 +19,12 @@ import (
 const token = "simulated-token-of-faulty"
 
 // pageSize is the number of records on a page.
-const pageSize = 100
+var pageSize = func() int {
+	if bug == "reads-one-large-page" {
+		return 500
+	}
+	return 100
+}()
 
 // zoneDoc is a zone of the API. The test environment serves its zones, at simulator.zonesURL, in
 // the same JSON.
