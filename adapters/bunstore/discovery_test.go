@@ -381,81 +381,6 @@ func TestConcurrentDiscoveriesAndReservationsStoreEachMailboxOnce(t *testing.T) 
 	})
 }
 
-// TestMissedOnceIsHiddenAndKept checks a domain and a mailbox that one discovery does not find.
-// They are not listed and not counted, but their rows are kept. They are listed again when a
-// discovery finds them.
-func TestMissedOnceIsHiddenAndKept(t *testing.T) {
-	eachStore(t, func(t *testing.T, s *Store) {
-		ann, d := newMailDomain(t, s)
-		other := addDomain(t, s, ann, guid(1), "other.test")
-		m := addMailbox(t, s, ann, other, "sales", mailbox.Ready)
-		must(t, "limit", s.SetSendLimit(t.Context(), ann, m.ID, 9, now))
-		known := []domain.Platform{{Name: d.Name}}
-		withoutBoth := ports.DiscoveryResult{Began: discoveryStart, Domains: known, Mailboxes: []mailbox.Platform{}}
-		miss := func(after time.Duration) {
-			t.Helper()
-			discovery := withMissedNames(t, s, ann, guid(1), withoutBoth)
-			discovery.Began = discoveryStart.Add(after)
-			must(t, "save discovery", s.SaveDiscovery(t.Context(), ann, guid(1), discovery))
-		}
-		miss(0)
-		miss(observation.ReplicaLag - time.Second)
-		if got := domainNamesOf(t, s, ann); !slices.Equal(got, []string{d.Name}) {
-			t.Fatalf("listed: %v", got)
-		}
-		_, err := s.DomainByID(t.Context(), ann, other.ID)
-		requireRefusal(t, "missing domain", err, fault.DomainNotFound)
-		_, err = s.Mailbox(t.Context(), ann, guid(1), m.ID)
-		requireRefusal(t, "missing mailbox", err, fault.MailboxNotFound)
-		stored, err := s.Tenant(t.Context(), ann, guid(1))
-		must(t, "tenant", err)
-		if stored.DomainCount != 1 || stored.MailboxCount != 0 {
-			t.Fatalf("counted: %d domains, %d mailboxes", stored.DomainCount, stored.MailboxCount)
-		}
-		foundAgain := ports.DiscoveryResult{Began: discoveryStart.Add(observation.ReplicaLag), Mailboxes: platformMailboxes(m.Address),
-			Domains: append(known, domain.Platform{Name: other.Name, Verified: true})}
-		must(t, "find again", s.SaveDiscovery(t.Context(), ann, guid(1), foundAgain))
-		if got := findMailbox(t, s, ann, m.Address); got.ID != m.ID || got.DailySendLimit != 9 || got.Stage != mailbox.Ready || !got.Provisioned {
-			t.Fatalf("the mailbox is %+v", got)
-		}
-		if got := findDomain(t, s, ann, other); got.ID != other.ID || !got.Verified {
-			t.Fatalf("the domain is %+v", got)
-		}
-	})
-}
-
-func TestMissedTwiceIsRemoved(t *testing.T) {
-	eachStore(t, func(t *testing.T, s *Store) {
-		ann, d := newMailDomain(t, s)
-		addMailbox(t, s, ann, d, "sales", mailbox.Ready)
-		for _, at := range []time.Time{discoveryStart, discoveryStart.Add(observation.ReplicaLag)} {
-			discovery := withMissedNames(t, s, ann, guid(1), ports.DiscoveryResult{Began: at, Domains: []domain.Platform{}, Mailboxes: []mailbox.Platform{}})
-			must(t, "save discovery", s.SaveDiscovery(t.Context(), ann, guid(1), discovery))
-		}
-		domains, mailboxes, err := s.KnownNames(t.Context(), ann, guid(1))
-		must(t, "list known names", err)
-		if len(domains)+len(mailboxes) != 0 {
-			t.Fatalf("left are %v and %v", domains, mailboxes)
-		}
-	})
-}
-
-// TestUnlistedIsNotMissedUntilReadByName checks that an object which the list does not contain is
-// not missing if a direct read finds it, or if that read fails.
-func TestUnlistedIsNotMissedUntilReadByName(t *testing.T) {
-	eachStore(t, func(t *testing.T, s *Store) {
-		ann, d := newMailDomain(t, s)
-		addMailbox(t, s, ann, d, "sales", mailbox.Ready)
-		for _, at := range []time.Time{discoveryStart, discoveryStart.Add(observation.ReplicaLag)} {
-			discovery := ports.DiscoveryResult{Began: at, Domains: []domain.Platform{}, Mailboxes: []mailbox.Platform{}}
-			must(t, "save discovery", s.SaveDiscovery(t.Context(), ann, guid(1), discovery))
-		}
-		if names, boxes := domainNamesOf(t, s, ann), addressesOf(t, s, ann); len(names) != 1 || len(boxes) != 1 {
-			t.Fatalf("listed are %v and %v", names, boxes)
-		}
-	})
-}
-
 func TestOutdatedDiscoveryChangesNothing(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, d := newMailDomain(t, s)
@@ -468,41 +393,6 @@ func TestOutdatedDiscoveryChangesNothing(t *testing.T) {
 		}
 		if got := findDomain(t, s, ann, d); !got.Verified {
 			t.Fatal("the older list reverted the verification")
-		}
-	})
-}
-
-// TestMissingIsReservedAgain checks a request for a missing domain or mailbox. The row becomes a
-// reservation of this request, and counts as a new one.
-func TestMissingIsReservedAgain(t *testing.T) {
-	eachStore(t, func(t *testing.T, s *Store) {
-		ann, d := newMailDomain(t, s)
-		missingDomain := addDomain(t, s, ann, guid(1), "other.test")
-		missingBox := addMailbox(t, s, ann, d, "lost", mailbox.Ready)
-		discovery := ports.DiscoveryResult{Began: discoveryStart, Domains: []domain.Platform{{Name: d.Name}}, Mailboxes: []mailbox.Platform{}}
-		must(t, "miss", s.SaveDiscovery(t.Context(), ann, guid(1), withMissedNames(t, s, ann, guid(1), discovery)))
-		_, err := s.ReserveDomain(t.Context(), ann, guid(1), missingDomain.Name, 1, discoveryStart)
-		requireRefusal(t, "reserve over the cap", err, fault.DomainLimitReached)
-		reserved, err := s.ReserveDomain(t.Context(), ann, guid(1), missingDomain.Name, 2, discoveryStart)
-		must(t, "reserve", err)
-		if reserved.ID != missingDomain.ID || reserved.Added || reserved.JustReserved {
-			t.Fatalf("got %+v", reserved)
-		}
-		must(t, "release", s.EndReservation(t.Context(), ann, reserved.ID, reserved.ReservedAt))
-		free, err := s.ReserveDomain(t.Context(), ann, guid(1), "free.test", 2, discoveryStart)
-		must(t, "reserve a different domain", err)
-		must(t, "release", s.EndReservation(t.Context(), ann, free.ID, free.ReservedAt))
-		later, err := s.ReserveDomain(t.Context(), ann, guid(1), missingDomain.Name, 2, discoveryStart.Add(time.Hour))
-		must(t, "reserve", err)
-		if later.ID != missingDomain.ID || !later.Observed.Missed.Equal(discoveryStart) {
-			t.Fatalf("missing since %v: %+v", later.Observed.Missed, later)
-		}
-		_, err = s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "a", "b", "lost"), 2, discoveryStart)
-		requireRefusal(t, "reserve over the cap", err, fault.MailboxLimitReached)
-		boxes, err := s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "a", "b", "lost"), 3, discoveryStart)
-		must(t, "reserve", err)
-		if got := boxes[2]; got.ID != missingBox.ID || got.Stage != mailbox.Reserved || !got.Provisioned || got.JustReserved {
-			t.Fatalf("got %+v", got)
 		}
 	})
 }

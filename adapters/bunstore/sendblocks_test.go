@@ -3,7 +3,6 @@
 package bunstore
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -401,111 +400,6 @@ func TestSyncDoesNotUnblockMailboxesOfDifferentAccount(t *testing.T) {
 		saveAgain(t, s, fixture.owner, fixture.guid, ports.DiscoveryResult{Began: saveTime, At: saveTime, Mailboxes: []mailbox.Platform{}})
 		other.requireEvents(t, s, block.Event)
 		fixture.requireEvents(t, s)
-	})
-}
-
-// requireIntents checks the tenant's intents, in any order.
-func (fixture sendLimitFixture) requireIntents(t testing.TB, s *Store, run ports.SendRun, want ...sendlimit.Change) {
-	t.Helper()
-	got, err := s.Intents(t.Context(), run)
-	must(t, "list intents", err)
-	slices.SortFunc(want, func(a, b sendlimit.Change) int { return cmp.Compare(a.Event.Address, b.Event.Address) })
-	if diff := compare.Diff(append([]sendlimit.Change{}, want...), got); diff != "" {
-		t.Fatalf("intents (-want +got):\n%s", diff)
-	}
-}
-
-func (fixture sendLimitFixture) saveIntents(t testing.TB, s *Store, run ports.SendRun, changes ...sendlimit.Change) {
-	t.Helper()
-	requireHeld(t, "save intents", true)(s.SaveIntents(t.Context(), run, changes))
-}
-
-// removeAllMailboxes stores a sync that found no mailboxes.
-func removeAllMailboxes(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID) {
-	t.Helper()
-	saveAgain(t, s, owner, id, ports.DiscoveryResult{Began: now.Add(time.Hour), Mailboxes: []mailbox.Platform{}})
-}
-
-func TestIntentsAreKeptUntilNextRunSavesItsOwn(t *testing.T) {
-	eachStore(t, func(t *testing.T, s *Store) {
-		fixture := newSendLimitFixture(t, s, "ann", 1)
-		run := fixture.claim(t, s)
-		fixture.requireIntents(t, s, run)
-		one, two := fixture.blockChange(1, 1), fixture.newChange(0, 2, sendlimit.Unblocked)
-		for range 2 {
-			fixture.saveIntents(t, s, run, one, two)
-			fixture.requireIntents(t, s, run, one, two)
-		}
-		next := fixture.takeOver(t, s, run)
-		fixture.requireIntents(t, s, next, one, two)
-		if at := fixture.blockedAt(t, s, 1); !at.IsZero() {
-			t.Fatalf("an intent was applied at %s", at)
-		}
-		if page := listEvents(t, s, fixture.owner, ports.EventQuery{Limit: 9}); page.Total != 0 {
-			t.Fatalf("%d events of what is only intended", page.Total)
-		}
-		three := fixture.blockChange(0, 3)
-		fixture.saveIntents(t, s, next, three)
-		fixture.requireIntents(t, s, next, three)
-		fixture.saveIntents(t, s, next)
-		fixture.requireIntents(t, s, next)
-	})
-}
-
-func TestIntentIsDeletedWhenItsOutcomeIsKnown(t *testing.T) {
-	eachStore(t, func(t *testing.T, s *Store) {
-		fixture := newSendLimitFixture(t, s, "ann", 1)
-		run := fixture.claim(t, s)
-		one, two := fixture.blockChange(0, 1), fixture.blockChange(1, 2)
-		fixture.saveIntents(t, s, run, one, two)
-		c := doneChanges(one)
-		c.Unresolved = []string{two.MailboxID}
-		for range 2 {
-			requireHeld(t, "save", true)(s.SaveChanges(t.Context(), run, c))
-			fixture.requireIntents(t, s, run, two)
-			fixture.requireEvents(t, s, one.Event)
-		}
-		requireHeld(t, "save", true)(s.SaveChanges(t.Context(), run, ports.SendChanges{}))
-		fixture.requireIntents(t, s, run)
-		fixture.requireEvents(t, s, one.Event)
-		if at := fixture.blockedAt(t, s, 1); !at.IsZero() {
-			t.Fatalf("a change that did not happen was applied at %s", at)
-		}
-	})
-}
-
-func TestRunThatLostItsTenantCannotSaveIntents(t *testing.T) {
-	eachStore(t, func(t *testing.T, s *Store) {
-		fixture := newSendLimitFixture(t, s, "ann", 1)
-		first := fixture.claim(t, s)
-		fixture.saveIntents(t, s, first, fixture.blockChange(0, 1))
-		second := fixture.takeOver(t, s, first)
-		requireHeld(t, "late intents", false)(s.SaveIntents(t.Context(), first, []sendlimit.Change{fixture.blockChange(1, 2)}))
-		requireHeld(t, "late changes", false)(s.SaveChanges(t.Context(), first, ports.SendChanges{}))
-		fixture.requireIntents(t, s, second, fixture.blockChange(0, 1))
-	})
-}
-
-func TestIntentsAreDeletedWithTheirMailbox(t *testing.T) {
-	eachStore(t, func(t *testing.T, s *Store) {
-		ann := newAccount(t, s, "ann")
-		fixture, other := addSendLimitTenant(t, s, ann, 1), addSendLimitTenant(t, s, ann, 2)
-		run, beside := fixture.claim(t, s), other.claim(t, s)
-		gone := fixture.blockChange(0, 1)
-		gone.MailboxID = unknownMailboxID
-		fixture.saveIntents(t, s, run, gone, other.blockChange(0, 2), fixture.blockChange(1, 3))
-		fixture.requireIntents(t, s, run, fixture.blockChange(1, 3))
-		other.saveIntents(t, s, beside, other.newChange(0, 4, sendlimit.Unblocked))
-		fixture.saveIntents(t, s, run, fixture.blockChange(0, 5))
-		requireHeld(t, "save", true)(s.SaveChanges(t.Context(), run, ports.SendChanges{}))
-		other.requireIntents(t, s, beside, other.newChange(0, 4, sendlimit.Unblocked))
-		fixture.requireIntents(t, s, run)
-		stranger := beside
-		stranger.Account = newAccount(t, s, "bob")
-		other.requireIntents(t, s, stranger)
-		requireHeld(t, "foreign", false)(s.SaveIntents(t.Context(), stranger, nil))
-		removeAllMailboxes(t, s, ann, other.guid)
-		other.requireIntents(t, s, beside)
 	})
 }
 

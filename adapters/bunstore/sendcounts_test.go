@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bunstore
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tenantry/tenantry/core/sendlimit"
+	"github.com/tenantry/tenantry/ports"
+)
+
+func TestCountsAreStoredByMailboxAndDay(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		fixture := newSendLimitFixture(t, s, "ann", 1)
+		run := fixture.claim(t, s)
+		must(t, "limit", s.SetSendLimit(t.Context(), fixture.owner, fixture.boxes[1].ID, 9, now))
+		yesterday := dayStart.Add(-24 * time.Hour)
+		c := ports.SendCounts{Today: dayStart, At: dueTime, Mark: dayStart, ByMailbox: map[string][]sendlimit.Count{
+			fixture.boxes[0].ID: {{Day: dayStart, Final: 3, Recent: 4}, {Day: yesterday, Final: 8}},
+			unknownMailboxID:    {{Day: dayStart, Final: 3}},
+		}}
+		for range 2 {
+			requireHeld(t, "save", true)(s.SaveCounts(t.Context(), run, c))
+		}
+		boxes, err := s.CountedMailboxes(t.Context(), run, yesterday)
+		must(t, "list", err)
+		want := []ports.CountedMailbox{
+			{MailboxState: sendlimit.MailboxState{ID: fixture.boxes[0].ID, Address: "ada@a.test", Domain: "a.test"}, Counts: []sendlimit.Count{{Day: yesterday, Final: 8}, {Day: dayStart, Final: 3, Recent: 4}}},
+			{MailboxState: sendlimit.MailboxState{ID: fixture.boxes[1].ID, Address: "bob@a.test", Domain: "a.test", OwnLimit: 9}},
+		}
+		if diff := cmp.Diff(want, boxes); diff != "" {
+			t.Fatalf("(-want +got):\n%s", diff)
+		}
+		if n := len(fixture.listBoxes(t, s, run)[0].Counts); n != 1 {
+			t.Fatalf("%d counts from today on", n)
+		}
+		shown, err := s.Mailboxes(t.Context(), fixture.owner, fixture.guid)
+		must(t, "mailboxes", err)
+		if shown[0].SendsToday != 7 || !shown[0].SendsTodayAt.Equal(dueTime.Truncate(time.Microsecond)) || shown[1].SendsToday != 0 || !shown[1].SendsTodayAt.IsZero() {
+			t.Fatalf("shown %+v", shown)
+		}
+	})
+}
+
+func TestPartialCountIsNotShownAndDoesNotMoveMark(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		fixture := newSendLimitFixture(t, s, "ann", 1)
+		run := fixture.claim(t, s)
+		requireCount := func(label string, want sendlimit.Count) {
+			t.Helper()
+			if got := fixture.listBoxes(t, s, run)[0]; len(got.Counts) != 1 || got.Counts[0] != want || got.On(sendlimit.DayOf(dayStart, time.UTC)).Counted == want.Partial {
+				t.Fatalf("%s: %+v", label, got)
+			}
+		}
+		save := func(c ports.SendCounts, count sendlimit.Count) {
+			t.Helper()
+			c.At, c.ByMailbox = dueTime, map[string][]sendlimit.Count{fixture.boxes[0].ID: {count}}
+			requireHeld(t, "save", true)(s.SaveCounts(t.Context(), run, c))
+		}
+		partial := sendlimit.Count{Day: dayStart, Recent: 3, Partial: true}
+		complete := sendlimit.Count{Day: dayStart, Recent: 3}
+		for range 2 {
+			save(ports.SendCounts{}, partial)
+			requireCount("a part", partial)
+		}
+		shown, err := s.Mailboxes(t.Context(), fixture.owner, fixture.guid)
+		if must(t, "mailboxes", err); !shown[0].SendsTodayAt.IsZero() {
+			t.Fatalf("shown %+v", shown[0])
+		}
+		save(ports.SendCounts{Today: dayStart, Mark: dayStart}, complete)
+		requireCount("the whole", complete)
+		complete.Recent++
+		save(ports.SendCounts{}, complete)
+		requireCount("more", complete)
+		if run = fixture.takeOver(t, s, run); !run.Mark.Equal(dayStart) {
+			t.Fatalf("the mark is %s", run.Mark)
+		}
+	})
+}
+
+func TestCountsAreDeletedTwoDaysAfterMarkPassedThem(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		fixture := newSendLimitFixture(t, s, "ann", 1)
+		run := fixture.claim(t, s)
+		fixture.saveCounts(t, s, run, 7)
+		days := func() int {
+			boxes, err := s.CountedMailboxes(t.Context(), run, dayStart.Add(-240*time.Hour))
+			must(t, "list", err)
+			return len(boxes[0].Counts)
+		}
+		save := func(label string, mark time.Time, want int) {
+			t.Helper()
+			for range 2 { // a run may store days one by one
+				requireHeld(t, "save", true)(s.SaveCounts(t.Context(), run, ports.SendCounts{Today: dayStart, At: dueTime, Mark: mark}))
+			}
+			if n := days(); n != want {
+				t.Fatalf("%s: %d days", label, n)
+			}
+		}
+		save("on the second day", dayStart.Add(48*time.Hour), 1)
+		run = fixture.takeOver(t, s, run)
+		save("long after it, by a clock that is ahead", dayStart.Add(1000*time.Hour), 1)
+		run.Mark = dayStart.Add(48*time.Hour + time.Microsecond)
+		save("after it", dayStart.Add(72*time.Hour), 0)
+	})
+}

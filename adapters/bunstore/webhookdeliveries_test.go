@@ -1,0 +1,397 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bunstore
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/tenantry/tenantry/adapters/bunstore/database"
+	"github.com/tenantry/tenantry/adapters/testserver/soak"
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/event"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/webhook"
+	"github.com/tenantry/tenantry/ports"
+)
+
+func TestDeliveriesAreClaimedOnce(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		owner := newAccount(t, s, "a")
+		hook, other := addWebhook(t, s, owner, nil), addWebhook(t, s, owner, nil)
+		for n := range 10 {
+			emitEvents(t, s, owner, domainEvent(guid(1), fmt.Sprint(n), event.DomainAdded))
+		}
+		fanOut(t, s, owner)
+		none, err := claimWithSlots(t, s, slotsOf(0, 0), now, hook)
+		must(t, "claim without slots", err)
+		if len(none.Deliveries) != 0 || !slices.Equal(none.Waiting, []ports.DueWebhook{dueWebhook(hook)}) || len(none.Next) != 0 {
+			t.Errorf("claimed without slots: %+v", none)
+		}
+		var mu sync.Mutex
+		var claimed []ports.ClaimedDelivery
+		errs := concurrently(20, func(int) error {
+			got, err := claimWithSlots(t, s, slotsOf(3, 0), now, hook)
+			// An empty result means that another claim has locked the webhook.
+			for err == nil && len(got.Deliveries) == 0 && len(got.Waiting) > 0 {
+				got, err = claimWithSlots(t, s, slotsOf(3, 0), now, hook)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			claimed = append(claimed, got.Deliveries...)
+			return err
+		})
+		countWinners(t, errs, nil)
+		if len(claimed) != webhook.MaxConcurrent || claimed[0].Event == nil || claimed[0].Event.ID != claimed[0].EventID || claimed[0].Event.Type != event.DomainAdded {
+			t.Fatalf("claimed %+v", claimed)
+		}
+		if more := claimDeliveries(t, s, other, now); len(more) != webhook.MaxConcurrent {
+			t.Errorf("the other webhook has %d", len(more))
+		}
+		if !saveTry(t, s, hook, claimed[0].Delivery, 200, now) || saveTry(t, s, hook, claimed[0].Delivery, 200, now) {
+			t.Error("a result is stored once")
+		}
+		must(t, "release", s.ReleaseDelivery(t.Context(), owner, claimed[1].Delivery))
+		if again := claimDeliveries(t, s, hook, now); len(again) != 2 || again[0].ID != claimed[1].ID || saveTry(t, s, hook, claimed[1].Delivery, 200, now) {
+			t.Errorf("claimed after a result and a release: %+v", again)
+		}
+		must(t, "end leases", s.EndLeases(t.Context()))
+		if again := claimDeliveries(t, s, hook, now); len(again) != webhook.MaxConcurrent {
+			t.Errorf("claimed after the leases ended: %d", len(again))
+		}
+		_, err = s.SetActive(t.Context(), owner, false)
+		must(t, "suspend", err)
+		must(t, "end leases", s.EndLeases(t.Context()))
+		if got := claimDeliveries(t, s, hook, now); got != nil {
+			t.Errorf("claimed for a suspended account: %+v", got)
+		}
+	})
+}
+
+func TestRedeliveryAndReplayDeliverEventsAgain(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		owner, other := newAccount(t, s, "a"), newAccount(t, s, "b")
+		hook, second := addWebhook(t, s, owner, nil), addWebhook(t, s, owner, nil)
+		emitEvents(t, s, owner, domainEvent(guid(1), "1", event.DomainAdded), domainEvent(guid(1), "2", event.DomainAdded))
+		fanOut(t, s, owner)
+		for _, d := range claimDeliveries(t, s, hook, now) {
+			saveTry(t, s, hook, d.Delivery, 200, now)
+		}
+		delivered := deliveriesOf(t, s, hook, webhook.Delivered)
+		if len(delivered) != 2 || delivered[0].ID < delivered[1].ID || len(delivered[0].Attempts) != 1 || delivered[0].Attempts[0].StatusCode != 200 || delivered[0].Tries != 1 {
+			t.Fatalf("delivered: %+v", delivered)
+		}
+		redelivery, err := s.Redeliver(t.Context(), owner, hook.ID, delivered[1].ID, now)
+		must(t, "redeliver", err)
+		if redelivery.Status != webhook.Pending || redelivery.Tries != 0 || len(redelivery.Attempts) != 1 {
+			t.Errorf("redelivered: %+v", redelivery)
+		}
+		if got := claimDeliveries(t, s, hook, now); len(got) != 1 || got[0].ID != delivered[1].ID || got[0].EventID != delivered[1].EventID {
+			t.Errorf("claimed: %+v", got)
+		}
+		for _, tt := range []struct {
+			owner             access.AccountID
+			webhook, delivery string
+			code              fault.Code
+		}{
+			{other, hook.ID, delivered[0].ID, fault.WebhookNotFound}, {owner, second.ID, delivered[0].ID, fault.DeliveryNotFound}, {owner, hook.ID, newID(), fault.DeliveryNotFound},
+		} {
+			_, err := s.Redeliver(t.Context(), tt.owner, tt.webhook, tt.delivery, now)
+			requireRefusal(t, "redeliver", err, tt.code)
+		}
+		_, err = s.ListDeliveries(t.Context(), other, hook.ID, ports.DeliveryQuery{Limit: 1})
+		requireRefusal(t, "list", err, fault.WebhookNotFound)
+		page, err := s.ListDeliveries(t.Context(), owner, hook.ID, ports.DeliveryQuery{Limit: 1, Before: delivered[0].ID})
+		must(t, "second page", err)
+		if len(page) != 1 || page[0].ID != delivered[1].ID {
+			t.Errorf("second page: %+v", page)
+		}
+
+		must(t, "replay", s.Replay(t.Context(), owner, hook.ID, ports.ReplayFrom{Sequence: 1}))
+		fanOut(t, s, owner)
+		if deliveries := deliveriesOf(t, s, hook, ""); len(deliveries) != 3 || deliveries[0].EventID != delivered[0].EventID || len(deliveriesOf(t, s, second, "")) != 2 {
+			t.Errorf("after a replay: %+v", deliveries)
+		}
+		must(t, "replay from the end", s.Replay(t.Context(), owner, hook.ID, ports.ReplayFrom{At: time.Now().Add(time.Hour)}))
+		requireRefusal(t, "replay from after the end", s.Replay(t.Context(), owner, hook.ID, ports.ReplayFrom{Sequence: 99}), fault.InvalidRequest)
+		fanOut(t, s, owner)
+		if deliveries := deliveriesOf(t, s, hook, ""); len(deliveries) != 3 {
+			t.Errorf("%d deliveries after a replay of nothing", len(deliveries))
+		}
+		must(t, "replay all", s.Replay(t.Context(), owner, hook.ID, ports.ReplayFrom{At: time.Now().Add(-time.Hour)}))
+		fanOut(t, s, owner)
+		if deliveries := deliveriesOf(t, s, hook, ""); len(deliveries) != 5 {
+			t.Errorf("%d deliveries after a replay of all", len(deliveries))
+		}
+		_, err = s.DropEvents(t.Context(), time.Now().Add(48*time.Hour))
+		must(t, "drop events", err)
+		requireRefusal(t, "replay dropped events", s.Replay(t.Context(), owner, hook.ID, ports.ReplayFrom{Sequence: 0}), fault.CursorExpired)
+	})
+}
+
+// TestReplayFromATimeFindsTheFirstEvent draws times of events that are nearly in order, and
+// compares the position for each time with a search through all events.
+func TestReplayFromATimeFindsTheFirstEvent(t *testing.T) {
+	const size, dropped = 300, 20
+	eachStore(t, func(t *testing.T, s *Store) {
+		owner, random := newAccount(t, s, "a"), soak.Rand(t)
+		rows := make([]eventRow, 0, size)
+		for i := range size - dropped {
+			at := now.Add(time.Duration(i/10)*time.Hour + time.Duration(random.Int64N(int64(maxDisorder)))).Truncate(time.Millisecond)
+			rows = append(rows, eventRow{AccountID: accountKey(owner), Sequence: int64(dropped + i + 1), ID: newID(), Type: string(event.DomainAdded),
+				TenantGUID: string(guid(1)), SubjectType: "domain", SubjectID: "d", Version: 1, Data: []byte("{}"), CreatedAt: storedTime(at)})
+		}
+		_, err := s.db.NewInsert().Model(&rows).Exec(t.Context())
+		must(t, "insert", err)
+		log := eventLogRow{AccountID: accountKey(owner), LastSequence: size, DroppedSequence: dropped}
+		for range 100 {
+			at := now.Add(time.Duration(random.Int64N(int64(size/10+2)*int64(time.Hour))) - time.Hour)
+			if random.IntN(2) == 0 {
+				at = rows[random.IntN(len(rows))].CreatedAt
+			}
+			want := int64(size)
+			if first := slices.IndexFunc(rows, func(r eventRow) bool { return !r.CreatedAt.Before(storedTime(at)) }); first >= 0 {
+				want = rows[first].Sequence - 1
+			}
+			must(t, "find position", s.db.Run(t.Context(), "find position", func(ctx context.Context, db bun.IDB) error {
+				got, err := positionAt(ctx, db, log, at)
+				if got != want {
+					t.Errorf("%s: position %d, want %d", at, got, want)
+				}
+				return err
+			}))
+		}
+	})
+}
+
+func TestTestDeliveriesAreClaimedWhenTheyAreMade(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		owner, other := newAccount(t, s, "a"), newAccount(t, s, "b")
+		hook := addWebhook(t, s, owner, func(hook *webhook.Webhook) { hook.Status = webhook.Disabled })
+		_, _, err := s.ClaimTest(t.Context(), other, hook.ID, testLease, now)
+		requireRefusal(t, "test", err, fault.WebhookNotFound)
+		for n := range webhook.MaxConcurrent {
+			d, claimed, err := s.ClaimTest(t.Context(), owner, hook.ID, testLease, now)
+			must(t, "test", err)
+			if !claimed || d.Event == nil || d.Event.Type != webhook.TestType || d.EventID != d.Event.ID {
+				t.Fatalf("test %d: %+v", n, d)
+			}
+			if n == 0 {
+				defer func() {
+					if !saveTry(t, s, hook, d.Delivery, 200, now) {
+						t.Error("the result of a test is not stored")
+					}
+				}()
+			}
+		}
+		if _, claimed, err := s.ClaimTest(t.Context(), owner, hook.ID, testLease, now); claimed || err != nil {
+			t.Errorf("one more: %v, %v", claimed, err)
+		}
+	})
+}
+
+func TestOldDeliveriesAreDropped(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		owner := newAccount(t, s, "a")
+		hook := addWebhook(t, s, owner, nil)
+		for n := range 3 {
+			emitEvents(t, s, owner, domainEvent(guid(1), fmt.Sprint(n), event.DomainAdded))
+			_, err := fanOutOnce(t, s, owner, 10, now.Add(time.Duration(n)*time.Hour))
+			must(t, "fan out", err)
+		}
+		deliveries := deliveriesOf(t, s, hook, "")
+		listAfter := func(webhookID string, d webhook.Delivery) ([]webhook.Delivery, error) {
+			return s.ListDeliveries(t.Context(), owner, webhookID, ports.DeliveryQuery{Before: d.ID, Limit: 10})
+		}
+		if remaining, err := listAfter(hook.ID, deliveries[1]); err != nil || len(remaining) != 1 {
+			t.Errorf("before the oldest deliveries were dropped: %v, %v", remaining, err)
+		}
+		_, err := listAfter(addWebhook(t, s, owner, nil).ID, deliveries[1])
+		requireRefusal(t, "a cursor of a different webhook", err, fault.InvalidRequest)
+		drop := func(limit int) int {
+			t.Helper()
+			n, err := s.DropDeliveries(t.Context(), now.Add(2*time.Hour), limit)
+			must(t, "drop", err)
+			return n
+		}
+		if a, b, c := drop(1), drop(5), drop(5); a != 1 || b != 1 || c != 0 || len(deliveriesOf(t, s, hook, "")) != 1 {
+			t.Errorf("dropped %d, %d, %d", a, b, c)
+		}
+		_, err = listAfter(hook.ID, deliveries[1])
+		requireRefusal(t, "a cursor of a dropped delivery", err, fault.CursorExpired)
+		if remaining, err := listAfter(hook.ID, deliveries[0]); err != nil || len(remaining) != 0 {
+			t.Errorf("after the newest delivery: %v, %v", remaining, err)
+		}
+	})
+}
+
+// TestTriesAtAnOldURLDoNotCount changes the URL of a failing webhook while a message is sent.
+func TestTriesAtAnOldURLDoNotCount(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		owner := newAccount(t, s, "a")
+		hook := addWebhook(t, s, owner, nil)
+		emitEvents(t, s, owner, domainEvent(guid(1), "d", event.DomainAdded))
+		fanOut(t, s, owner)
+		saveTry(t, s, hook, claimDeliveries(t, s, hook, now)[0].Delivery, 500, now)
+		delivery := claimDeliveries(t, s, hook, now.Add(24*time.Hour))[0].Delivery
+		_, err := s.ChangeWebhook(t.Context(), owner, hook.ID, "", nil, func(hook *webhook.Webhook) { hook.URL = "https://new.example.test/in" })
+		must(t, "change the URL", err)
+		if saveTry(t, s, hook, delivery, 410, now.Add(24*time.Hour)) {
+			t.Error("a late 410 of the old URL is stored")
+		}
+		read, err := s.Webhook(t.Context(), owner, hook.ID)
+		must(t, "read", err)
+		if read.Status != webhook.Enabled || !read.FailingSince.IsZero() {
+			t.Errorf("%s, failing since %s", read.Status, read.FailingSince)
+		}
+		if again := claimDeliveries(t, s, hook, now.Add(24*time.Hour)); len(again) != 1 {
+			t.Errorf("%d deliveries for the new URL", len(again))
+		}
+	})
+}
+
+// TestDeliveriesAreClaimedTogether claims deliveries of several webhooks in one call. Each webhook
+// gets the same as in a call of its own: its oldest due deliveries with their events, as far as its
+// standing and the slots allow.
+func TestDeliveriesAreClaimedTogether(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		accountA, accountB, suspended := newAccount(t, s, "a"), newAccount(t, s, "b"), newAccount(t, s, "c")
+		proven, failing, unproven := addWebhook(t, s, accountA, nil), addWebhook(t, s, accountB, func(hook *webhook.Webhook) { hook.FailingSince = now }), addWebhook(t, s, accountB, nil)
+		later, off, removed, waits := addWebhook(t, s, accountB, nil), addWebhook(t, s, accountA, nil), addWebhook(t, s, accountA, nil), addWebhook(t, s, suspended, nil)
+		for _, owner := range []access.AccountID{accountA, accountB, suspended} {
+			for n := range 5 {
+				emitEvents(t, s, owner, domainEvent(guid(1), fmt.Sprint(n), event.DomainAdded))
+				_, err := fanOutOnce(t, s, owner, 100, now.Add(time.Duration(n)*time.Second))
+				must(t, "fan out", err)
+			}
+		}
+		for _, d := range claimDeliveries(t, s, later, now.Add(time.Hour)) {
+			saveTry(t, s, later, d.Delivery, 500, now.Add(time.Hour))
+		}
+		saveTry(t, s, later, claimDeliveries(t, s, later, now.Add(time.Hour))[0].Delivery, 500, now.Add(2*time.Hour))
+		_, err := s.ChangeWebhook(t.Context(), accountA, off.ID, "", nil, func(hook *webhook.Webhook) { hook.Status = webhook.Disabled })
+		must(t, "disable", err)
+		must(t, "remove", s.RemoveWebhook(t.Context(), accountA, removed.ID, nil))
+		_, err = s.SetActive(t.Context(), suspended, false)
+		must(t, "suspend", err)
+
+		slots := slotsOf(100, 100)
+		slots.Conduct = func(id string) webhook.Conduct { return webhook.Conduct{Accepted: id != unproven.ID} }
+		got, err := claimWithSlots(t, s, slots, now.Add(time.Minute), proven, failing, unproven, later, off, removed, waits, proven)
+		must(t, "claim", err)
+		claimed := map[string][]string{}
+		for _, d := range got.Deliveries {
+			claimed[d.WebhookID] = append(claimed[d.WebhookID], d.Event.Subject.ID)
+			if d.Webhook.ID != d.WebhookID || d.Event.ID != d.EventID || d.Event.Account != d.Webhook.Account || d.Standing != slots.Standing(d.Webhook) {
+				t.Errorf("claimed %+v", d)
+			}
+		}
+		want := map[string][]string{proven.ID: {"0", "1", "2", "3"}, failing.ID: {"0"}, unproven.ID: {"0"}}
+		if !maps.EqualFunc(claimed, want, slices.Equal) || len(got.Waiting) != 0 {
+			t.Errorf("claimed %v, want %v; waiting %v", claimed, want, got.Waiting)
+		}
+		if next := got.Next[dueWebhook(later)]; len(got.Next) != 1 || !next.Equal(now.Add(time.Hour+5*time.Second)) {
+			t.Errorf("next: %v", got.Next)
+		}
+		must(t, "end leases", s.EndLeases(t.Context()))
+		fewSlots := slotsOf(100, 0)
+		fewSlots.Conduct = slots.Conduct
+		got, err = claimWithSlots(t, s, fewSlots, now.Add(time.Minute), failing, unproven, proven)
+		must(t, "claim with slots for proven webhooks alone", err)
+		if len(got.Deliveries) != webhook.MaxConcurrent || len(got.Waiting) != 2 {
+			t.Errorf("claimed %d, waiting %v", len(got.Deliveries), got.Waiting)
+		}
+	})
+}
+
+// TestClaimsDoNotWaitForLockedWebhooks checks that a claim skips and reports the webhooks that
+// another transaction has locked. SQLite has only one writing transaction at a time, so the test
+// needs PostgreSQL.
+func TestClaimsDoNotWaitForLockedWebhooks(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		if !database.IsPostgres(s.db) {
+			return
+		}
+		owner := newAccount(t, s, "a")
+		locked, free, off := addWebhook(t, s, owner, nil), addWebhook(t, s, owner, nil), addWebhook(t, s, owner, nil)
+		emitEvents(t, s, owner, domainEvent(guid(1), "d", event.DomainAdded))
+		fanOut(t, s, owner)
+		_, err := s.ChangeWebhook(t.Context(), owner, off.ID, "", nil, func(hook *webhook.Webhook) { hook.Status = webhook.Disabled })
+		must(t, "disable", err)
+		must(t, "lock", s.inTransaction(t.Context(), "lock webhook", func(ctx context.Context, tx bun.IDB) error {
+			if _, err := s.lockWebhook(ctx, tx, accountKey(owner), locked.ID); err != nil {
+				return err
+			}
+			// The timeout makes a claim fail that waits for the lock.
+			claimCtx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			got, err := s.ClaimDeliveries(claimCtx, convertAll([]webhook.Webhook{locked, free, off}, dueWebhook), manySlots, testLease, now)
+			must(t, "claim", err)
+			if len(got.Deliveries) != 1 || got.Deliveries[0].WebhookID != free.ID || !slices.Equal(got.Waiting, []ports.DueWebhook{dueWebhook(locked)}) {
+				t.Errorf("claimed %+v, waiting %v", got.Deliveries, got.Waiting)
+			}
+			return nil
+		}))
+		if got := claimDeliveries(t, s, locked, now); len(got) != 1 {
+			t.Errorf("after the other transaction: %+v", got)
+		}
+	})
+}
+
+// TestResultsAreSavedTogether saves results of several webhooks at once. Each result must change
+// only its own webhook.
+func TestResultsAreSavedTogether(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		accountA, accountB := newAccount(t, s, "a"), newAccount(t, s, "b")
+		succeeding, failing, disabled := addWebhook(t, s, accountA, nil), addWebhook(t, s, accountB, nil), addWebhook(t, s, accountB, nil)
+		removed, late := addWebhook(t, s, accountA, nil), addWebhook(t, s, accountA, nil)
+		var batch []ports.TriedDelivery
+		for n := range 6 {
+			emitEvents(t, s, accountA, domainEvent(guid(1), fmt.Sprint(n), event.DomainAdded))
+		}
+		emitEvents(t, s, accountB, domainEvent(guid(1), "b", event.DomainAdded))
+		fanOut(t, s, accountA)
+		fanOut(t, s, accountB)
+		for _, d := range claimDeliveries(t, s, succeeding, now) {
+			batch = append(batch, triedDelivery(succeeding, d.Delivery, 200, now))
+		}
+		for _, tt := range []struct {
+			hook   webhook.Webhook
+			status int
+		}{{failing, 500}, {disabled, 410}, {removed, 200}, {late, 200}} {
+			batch = append(batch, triedDelivery(tt.hook, claimDeliveries(t, s, tt.hook, now)[0].Delivery, tt.status, now))
+		}
+		must(t, "remove", s.RemoveWebhook(t.Context(), accountA, removed.ID, nil))
+		must(t, "end leases", s.EndLeases(t.Context()))
+		claimDeliveries(t, s, late, now)
+		saved, err := s.SaveDeliveries(t.Context(), batch, now)
+		must(t, "save", err)
+		savedNotDue := ports.SavedDelivery{Saved: true}
+		want := []ports.SavedDelivery{{Saved: true, HasDue: true}, {Saved: true, HasDue: true}, {Saved: true, HasDue: true}, {Saved: true, HasDue: true}, savedNotDue, savedNotDue, {}, {HasDue: true}}
+		if !slices.Equal(saved, want) {
+			t.Errorf("saved %+v, want %+v", saved, want)
+		}
+		for _, tt := range []struct {
+			hook      webhook.Webhook
+			delivered int
+			status    webhook.Status
+			failing   bool
+		}{{succeeding, 4, webhook.Enabled, false}, {failing, 0, webhook.Enabled, true}, {disabled, 0, webhook.Disabled, true}, {late, 0, webhook.Enabled, false}} {
+			read, err := s.Webhook(t.Context(), tt.hook.Account, tt.hook.ID)
+			must(t, "read", err)
+			if n := len(deliveriesOf(t, s, tt.hook, webhook.Delivered)); n != tt.delivered || read.Status != tt.status || read.IsFailing() != tt.failing {
+				t.Errorf("%d delivered, %s, failing %v; want %+v", n, read.Status, read.IsFailing(), tt)
+			}
+		}
+		if again := claimDeliveries(t, s, failing, now.Add(time.Minute)); len(again) != 1 || len(again[0].Attempts) != 1 {
+			t.Errorf("the failed one is claimed again as %+v", again)
+		}
+	})
+}

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bunstore
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/event"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/core/webhook"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// TestFanOutGivesEachEventOnce checks that each webhook gets each event that it wants once, while
+// several processes fan out and events are written.
+func TestFanOutGivesEachEventOnce(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		owner, other := newAccount(t, s, "a"), newAccount(t, s, "b")
+		emitEvents(t, s, owner, domainEvent(guid(1), "before", event.DomainAdded))
+		allTypes := addWebhook(t, s, owner, nil)
+		oneType := addWebhook(t, s, owner, func(hook *webhook.Webhook) { hook.Types = []event.Type{event.DomainRemoved} })
+		bounded := addWebhook(t, s, owner, func(hook *webhook.Webhook) { hook.Tenants = []tenant.GUID{guid(2)} })
+		disabled := addWebhook(t, s, owner, func(hook *webhook.Webhook) { hook.Status = webhook.Disabled })
+		foreign := addWebhook(t, s, other, nil)
+		const writers, rounds = 4, 10
+		errs := concurrently(2*writers, func(i int) error {
+			for n := range rounds {
+				if i < writers {
+					emitEvents(t, s, owner, domainEvent(guid(1), fmt.Sprint(i, n), event.DomainAdded), domainEvent(guid(2), fmt.Sprint(i, n), event.DomainRemoved))
+					continue
+				}
+				if _, err := fanOutOnce(t, s, owner, 7, now); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if n := countWinners(t, errs, nil); n != len(errs) {
+			t.Fatal(errs)
+		}
+		for hasMore := true; hasMore; {
+			fanned, err := fanOutOnce(t, s, owner, 7, now)
+			must(t, "fan out", err)
+			hasMore = fanned.More
+		}
+		for _, tt := range []struct {
+			hook webhook.Webhook
+			want int
+		}{{allTypes, 2 * writers * rounds}, {oneType, writers * rounds}, {bounded, writers * rounds}, {disabled, 0}, {foreign, 0}} {
+			seen := map[string]bool{}
+			for _, d := range deliveriesOf(t, s, tt.hook, "") {
+				seen[d.EventID] = true
+			}
+			if n := len(deliveriesOf(t, s, tt.hook, "")); n != tt.want || len(seen) != n {
+				t.Errorf("%d deliveries of %d events, want %d", n, len(seen), tt.want)
+			}
+		}
+		lagging, err := s.AccountsWithNewEvents(t.Context(), 10)
+		must(t, "list accounts", err)
+		if len(lagging) != 0 {
+			t.Errorf("accounts with unread events: %v", lagging)
+		}
+	})
+}
+
+func TestOnlyAccountsWithUnreadEventsAreListedAndInRandomOrder(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		accountA, accountB, accountC := newAccount(t, s, "a"), newAccount(t, s, "b"), newAccount(t, s, "c")
+		for _, owner := range []access.AccountID{accountA, accountB, accountC} {
+			addWebhook(t, s, owner, nil)
+			addWebhook(t, s, owner, nil)
+			emitEvents(t, s, owner, domainEvent(guid(1), "d", event.DomainAdded))
+		}
+		_, err := s.SetActive(t.Context(), accountB, false)
+		must(t, "suspend", err)
+		want := []access.AccountID{accountA, accountC}
+		slices.Sort(want)
+		got, err := s.AccountsWithNewEvents(t.Context(), 10)
+		must(t, "list", err)
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			t.Errorf("accounts with unread events: %v, want %v", got, want)
+		}
+		first := map[access.AccountID]bool{}
+		for range 200 { // each account must come first sometimes, so that none waits for all others
+			listed, err := s.AccountsWithNewEvents(t.Context(), 1)
+			must(t, "list one", err)
+			if len(listed) != 1 {
+				t.Fatalf("a list of one has %v", listed)
+			}
+			first[listed[0]] = true
+		}
+		if len(first) != 2 || first[accountB] {
+			t.Errorf("only %v are first", first)
+		}
+		if ids := fanOut(t, s, accountA); len(ids) != 2 {
+			t.Errorf("%d webhooks got deliveries", len(ids))
+		}
+		if got, err := s.AccountsWithNewEvents(t.Context(), 10); err != nil || !slices.Equal(got, []access.AccountID{accountC}) {
+			t.Errorf("accounts with unread events: %v, %v", got, err)
+		}
+	})
+}
+
+// TestAReplayDelaysNoOtherWebhook checks that one fan-out reads both the old events for a replay
+// and the new events for the account's other webhooks.
+func TestAReplayDelaysNoOtherWebhook(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		owner := newAccount(t, s, "a")
+		replayed, other := addWebhook(t, s, owner, nil), addWebhook(t, s, owner, nil)
+		for n := range 8 {
+			emitEvents(t, s, owner, domainEvent(guid(1), fmt.Sprint(n), event.DomainAdded))
+		}
+		fanOut(t, s, owner)
+		must(t, "replay", s.Replay(t.Context(), owner, replayed.ID, ports.ReplayFrom{Sequence: 0}))
+		emitEvents(t, s, owner, domainEvent(guid(1), "new", event.DomainAdded))
+		fanned, err := fanOutOnce(t, s, owner, 3, now)
+		must(t, "fan out", err)
+		if a, b := len(deliveriesOf(t, s, replayed, "")), len(deliveriesOf(t, s, other, "")); a != 8+3 || b != 9 || !fanned.More {
+			t.Errorf("%d deliveries of the replay, %d of the other webhook, more: %v", a, b, fanned.More)
+		}
+		for hasMore := true; hasMore; {
+			fanned, err := fanOutOnce(t, s, owner, 3, now)
+			must(t, "fan out", err)
+			hasMore = fanned.More
+		}
+		if a, b := len(deliveriesOf(t, s, replayed, "")), len(deliveriesOf(t, s, other, "")); a != 8+9 || b != 9 {
+			t.Errorf("in the end %d deliveries of the replay, %d of the other webhook", a, b)
+		}
+	})
+}
+
+// TestFanOutClaimsWhatItAdds checks the limits of the claims: four deliveries of a webhook, one of
+// a failing webhook, both over all calls, and the number of slots.
+func TestFanOutClaimsWhatItAdds(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		accountA, accountB := newAccount(t, s, "a"), newAccount(t, s, "b")
+		working, failing := addWebhook(t, s, accountA, nil), addWebhook(t, s, accountB, func(hook *webhook.Webhook) { hook.FailingSince = now })
+		emit := func(n int) {
+			for i := range n {
+				for _, owner := range []access.AccountID{accountA, accountB} {
+					emitEvents(t, s, owner, domainEvent(guid(1), fmt.Sprint(i), event.DomainAdded))
+				}
+			}
+		}
+		fan := func(slots ports.Slots) (claims map[string]int, waiting []ports.DueWebhook) {
+			t.Helper()
+			fanned, err := s.FanOut(t.Context(), []access.AccountID{accountA, accountB}, 100, slots, testLease, now)
+			must(t, "fan out", err)
+			claims = map[string]int{}
+			for _, d := range fanned.Claimed {
+				claims[d.WebhookID]++
+				if (d.Standing == webhook.Proven) != (d.WebhookID == working.ID) || d.Event == nil || d.Event.ID != d.EventID || d.Webhook.ID != d.WebhookID || d.Webhook.Account != d.Event.Account {
+					t.Errorf("claimed %+v", d)
+				}
+				if claims[d.WebhookID] == 1 && !saveTry(t, s, d.Webhook, d.Delivery, 200, now) {
+					t.Error("the result of a claim is not stored")
+				}
+			}
+			return claims, fanned.Waiting
+		}
+		emit(6)
+		claims, waiting := fan(slotsOf(3, 0))
+		if claims[working.ID] != 3 || claims[failing.ID] != 0 || len(waiting) != 2 {
+			t.Errorf("with three slots: %v, waiting %v", claims, waiting)
+		}
+		emit(6)
+		claims, waiting = fan(manySlots)
+		if claims[working.ID] != 2 || claims[failing.ID] != 1 || len(waiting) != 0 {
+			t.Errorf("with slots: %v, waiting %v", claims, waiting)
+		}
+		if n := len(claimDeliveries(t, s, working, now)); n != 1 {
+			t.Errorf("%d claimed after one try finished", n)
+		}
+		if n := len(deliveriesOf(t, s, working, webhook.Pending)); n != 10 {
+			t.Errorf("%d pending", n)
+		}
+	})
+}
