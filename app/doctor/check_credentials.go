@@ -81,9 +81,21 @@ func checkTLSCertificate(c settings.Config, now time.Time) finding {
 		return failedFinding(fix, "tls_certificate_file: %s", problem)
 	case expires.Sub(now) < expiryWarning:
 		return warningFinding(fix, "tls_certificate_file: the certificate expires on %s", expires.UTC().Format(time.DateOnly))
-	default:
-		return okFinding("tls_certificate_file: the certificate expires on %s", expires.UTC().Format(time.DateOnly))
 	}
+	if mode, isOpen := openToOthers(c.TLSKeyFile); isOpen {
+		return warningFinding("chmod 600 "+c.TLSKeyFile, "tls_key_file is open to others (mode %#o)", mode)
+	}
+	return okFinding("tls_certificate_file: the certificate expires on %s", expires.UTC().Format(time.DateOnly))
+}
+
+// openToOthers returns the permissions of a file, and reports whether users outside its group have
+// access.
+func openToOthers(path string) (mode fs.FileMode, isOpen bool) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0, false
+	}
+	return info.Mode().Perm(), info.Mode().Perm()&0o007 != 0
 }
 
 // severity orders the statuses of findings: OK is 0, Warning is 1, Failed is 2.
@@ -111,9 +123,8 @@ func checkSecretFile(field wire.Field, path string, now time.Time) finding {
 			return warningFinding("create and register a new certificate now, and write it with its key into "+path, "%s", summary)
 		}
 	}
-	info, err := os.Stat(path)
-	if err == nil && info.Mode().Perm()&0o007 != 0 {
-		return warningFinding("chmod 600 "+path, "%s is open to others (mode %#o)", name, info.Mode().Perm())
+	if mode, isOpen := openToOthers(path); isOpen {
+		return warningFinding("chmod 600 "+path, "%s is open to others (mode %#o)", name, mode)
 	}
 	return okFinding("%s", summary)
 }

@@ -95,6 +95,13 @@ func certificateFile(t *testing.T, from, until time.Duration, keyMatches bool) s
 	return writeTempFile(t, string(text), 0o600)
 }
 
+// openFile lets every user read the file, and returns its path.
+func openFile(t *testing.T, path string) string {
+	t.Helper()
+	must(t, os.Chmod(path, 0o644))
+	return path
+}
+
 // serveTCP serves each connection in a goroutine until the test ends. It returns the address.
 func serveTCP(t *testing.T, serve func(net.Conn)) string {
 	t.Helper()

@@ -101,7 +101,7 @@ func TestPluginTestShowsTheFailedExchange(t *testing.T) {
 		} `xml:"testcase"`
 	}
 	if err := xml.Unmarshal(raw, &suite); err != nil || suite.Failures != 1 || len(suite.Cases) != 1 || suite.Cases[0].Name != check ||
-		suite.Cases[0].Failure.Message != "a rejected credential fails every call" {
+		suite.Cases[0].Failure.Message != "calls with a rejected credential are refused with access_denied" {
 		t.Fatalf("%v\n%s", err, raw)
 	}
 	for name, shown := range map[string]string{"text": text, "JUnit": suite.Cases[0].Failure.Text} {

@@ -90,7 +90,7 @@ var dnsChecks = []contract.Check[*dnsEnvironment]{
 	{ID: "dns/write/status-500", Proves: "a write that the provider answers with 500 is reported as broken or unknown", Run: func(t T, d *dnsEnvironment) {
 		d.checkFailedWrite(t, 500, outcome.Broken, outcome.Unknown)
 	}},
-	{ID: "dns/write/status-504", Proves: "a write that a gateway answers with 504 has an unknown outcome", Run: func(t T, d *dnsEnvironment) {
+	{ID: "dns/write/status-504", Proves: "a write that a gateway answers with 504 is reported as unknown or broken", Run: func(t T, d *dnsEnvironment) {
 		d.requireHTTP(t)
 		d.checkFailedWrite(t, 504, outcome.Unknown, outcome.Broken)
 	}},

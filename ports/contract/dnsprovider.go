@@ -121,7 +121,7 @@ var zoneReadChecks = []providerCheck{
 			t.Fatalf("%d zones, then %d", before, after)
 		}
 	}},
-	{"dns/read/rejected-credential", "a rejected credential fails every call", func(t T, env DNSProviderEnv) {
+	{"dns/read/rejected-credential", "calls with a rejected credential are refused with access_denied", func(t T, env DNSProviderEnv) {
 		zone := env.NewZone(t)
 		foundZone := findZone(t, env.Provider(), zone)
 		_, err := env.Refused().Check(callContext(t))

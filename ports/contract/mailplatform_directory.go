@@ -86,7 +86,7 @@ var consentChecks = []mailCheck{
 		giveConsent(t, env, other)
 		requireSignInRefused(t, env, func(s *ports.SignIn) { s.Tenant = other.GUID })
 	}},
-	{"mail/connect/without-consent", "every call for a tenant without consent is refused with access_denied", func(t T, env MailPlatformEnv) {
+	{"mail/connect/without-consent", "a call for a tenant without consent is refused with access_denied", func(t T, env MailPlatformEnv) {
 		testTenant := env.NewTenant(t, Setup{})
 		_, err := env.Platform().For(testTenant.GUID).Profile(callContext(t))
 		requireRefusal(t, "profile", err, fault.AccessDenied)
@@ -248,7 +248,7 @@ var directoryChecks = []mailCheck{
 			t.Fatalf("got %+v, want the e-mail service on", d)
 		}
 	}},
-	{"mail/connect/withdrawn", "after a withdrawn consent every call is refused with access_denied", func(t T, env MailPlatformEnv) {
+	{"mail/connect/withdrawn", "after a withdrawn consent, calls are refused with access_denied", func(t T, env MailPlatformEnv) {
 		testTenant, client := newReadyTenant(t, env, Setup{})
 		env.Revoke(t, testTenant.GUID, GrantConsent)
 		for what, use := range map[string]func() error{

@@ -189,7 +189,7 @@ var sendingCredentialChecks = []sendingCheck{
 			t.Fatalf("got %+v", reach)
 		}
 	}},
-	{"sending/credential/rejected", "a rejected credential fails every call", func(t T, env SendingPlatformEnv) {
+	{"sending/credential/rejected", "calls with a rejected credential are refused with access_denied", func(t T, env SendingPlatformEnv) {
 		p := env.Refused
 		calls := map[string]func(context.Context) error{
 			"check":    func(ctx context.Context) error { _, err := p.Check(ctx); return err },
