@@ -21,8 +21,8 @@ func TestEveryLinkLeadsToAPageAndAHeading(t *testing.T) {
 	if len(pages) < 10 {
 		t.Fatalf("only %d pages: %v", len(pages), pages)
 	}
-	// This page is a part of the API page, and links to pages of the running service. A test in
-	// that package checks these links.
+	// introduction.md is a part of the API page, and links to pages of the running service. A test
+	// in adapters/httpapi/openapi checks these links.
 	delete(pages, "adapters/httpapi/openapi/introduction.md")
 	for path, text := range pages {
 		for _, problem := range linkProblems(path, text) {
@@ -47,7 +47,8 @@ func TestBrokenLinksAreFound(t *testing.T) {
 	}
 }
 
-// markdownPages returns the text of all Markdown files, keyed by path from the root.
+// markdownPages returns the text of the Markdown files, except those of testdata and of installed
+// packages, keyed by path from the root.
 func markdownPages(t *testing.T) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -81,7 +82,8 @@ var (
 	linkText    = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
 )
 
-// linkProblems returns a problem for each link, and for each file name in the text, that does not exist.
+// linkProblems returns a message for each broken link, and for each path in backticks whose file does
+// not exist.
 func linkProblems(path, text string) []string {
 	var problems []string
 	text = codeBlock.ReplaceAllString(text, "")
@@ -139,7 +141,7 @@ func anchors(page string) map[string]bool {
 	return names
 }
 
-// TestEveryTestThatAPageNamesExists checks that every test that a page names exists.
+// TestEveryTestThatAPageNamesExists checks each test name in backticks. The test must exist.
 func TestEveryTestThatAPageNamesExists(t *testing.T) {
 	t.Parallel()
 	out, err := exec.Command("git", "-C", "..", "grep", "-hoE", "--untracked", "^func Test[A-Za-z0-9_]+", "--", "*_test.go").Output()

@@ -56,7 +56,7 @@ func TestTenantGoesFromConnectLinkToDeletion(t *testing.T) {
 	c.expect("DELETE", tenant.path(""), nil, 404, "tenant_not_found")
 }
 
-// checkSync syncs the tenant twice. It checks the responses and the tenant afterwards.
+// checkSync syncs the tenant twice. It checks the responses, and the tenant after the first sync.
 func (tenant accountTenant) checkSync() {
 	tenant.t.Helper()
 	got := tenant.mustSync()
@@ -105,8 +105,8 @@ func TestTenantsAreListedNewestFirst(t *testing.T) {
 	c.checkTenants(second.guid, first.guid)
 }
 
-// TestUnreadyTenantsExplainWhatIsMissing checks that sync, readiness and the operations that need
-// it report what is missing.
+// TestUnreadyTenantsExplainWhatIsMissing checks that the response of a sync, the readiness and the
+// refused operations report what the tenant lacks.
 func TestUnreadyTenantsExplainWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t).newAccount(nil)
@@ -175,8 +175,9 @@ func TestDehydratedTenantBecomesReady(t *testing.T) {
 }
 
 // TestAssignedTenantWorksLikeAConnectedOne checks that an assigned tenant works like a connected
-// one. After the withdrawal sync answers access_denied, and other operations answer
-// tenant_not_found. After a deletion sync answers tenant_not_found too.
+// one. When the operator withdraws the assignment, a sync returns access_denied, and other
+// operations return tenant_not_found or domain_not_found. When the tenant is deleted, a sync also
+// returns tenant_not_found.
 func TestAssignedTenantWorksLikeAConnectedOne(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t).newAccount(object{"tenant_slots": 1})

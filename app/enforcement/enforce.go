@@ -18,8 +18,8 @@ import (
 // rules, and stores which changes were applied. It returns the time at which the tenant is due
 // again.
 //
-// A change is stored only after the platform has applied it. If a pass stops before it stores a
-// change, the intent stays in the store, and the next pass first reconciles the intent.
+// A change is stored as done only after the platform has applied it. Until then the store has only
+// its intent. If the pass stops before that, the next pass first reconciles the intent.
 func (p *pass) enforce(ctx context.Context) (due time.Time, err error) {
 	if err := p.reconcileIntents(ctx); err != nil {
 		return due, err
@@ -122,8 +122,9 @@ func (a *applier) unknownOutcome(c sendlimit.Change) bool {
 	return slices.Contains(a.failedScopes, c.Scope)
 }
 
-// isListed reports whether the decision put the mailbox on the list of a rule. It returns false for
-// a missing mailbox and for a scope that was created during this pass.
+// isListed reports whether the decision put the mailbox on the list of a rule. It returns false if
+// the platform does not show the mailbox, or if the scope had no rule when this pass read the
+// scopes.
 func (a *applier) isListed(c sendlimit.Change) bool {
 	return slices.Contains(a.ruledScopes, c.Scope) && slices.Contains(a.BlockLists[c.Scope], c.Event.Address)
 }
@@ -138,7 +139,8 @@ func (p *pass) reportChanges(ctx context.Context, changes []sendlimit.Change) {
 	}
 }
 
-// reportLag calls OnBlockDelay with the delay of each block.
+// reportLag calls OnBlockDelay with the delay of each block, if the time at which the mailbox
+// exceeded its limit is known.
 func (p *pass) reportLag(ctx context.Context, changes []sendlimit.Change) {
 	if p.OnBlockDelay == nil {
 		return

@@ -57,8 +57,8 @@ func TestSyncDropsBlockedMailbox(t *testing.T) {
 	}
 }
 
-// TestUnblockWithoutLimit checks that the event of an unblock names the limit of the block if the
-// mailbox has no limit any more.
+// TestUnblockWithoutLimit checks the event of an unblock of a mailbox that has no limit any more.
+// The event names the limit for which the mailbox was blocked.
 func TestUnblockWithoutLimit(t *testing.T) {
 	fx := newFixture(t)
 	ada := fx.boxes[0].Address
@@ -166,8 +166,8 @@ func (c *mailboxChurn) eventCount(t *testing.T) (n int) {
 }
 
 // checkAlternation fails the test unless the blocks and unblocks of each address alternate in time
-// order. The last event of each known address must match the stored state. A mailbox that the store
-// does not list can still be blocked, so it is not known.
+// order. The last event of each known address must match the stored state. known has no mailboxes
+// that the store does not list: their last event can be a block.
 func (c *mailboxChurn) checkAlternation(t *testing.T, known []string) {
 	t.Helper()
 	blocked := c.storedBlocked(t)
@@ -183,7 +183,8 @@ func (c *mailboxChurn) checkAlternation(t *testing.T, known []string) {
 	}
 }
 
-// checkFinalState runs syncs and passes until the state is stable, and checks it.
+// checkFinalState runs several syncs and passes, after which the state must be stable, and checks
+// it.
 func (c *mailboxChurn) checkFinalState(t *testing.T) {
 	t.Helper()
 	for range 3 {

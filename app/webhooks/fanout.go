@@ -32,9 +32,9 @@ const (
 )
 
 // FanOut runs one round of the fan-out: it adds the deliveries of new events, and starts their
-// tries. more is true if events are left. The accounts come in random order. If one account makes
-// its batch fail, the next round therefore puts the other accounts of the batch into different
-// batches.
+// tries. more is true if events may be left. The accounts come in random order. If one account
+// makes its batch fail, the next round therefore puts the other accounts of the batch into
+// different batches.
 func (w *Worker) FanOut(ctx context.Context) (more bool, err error) {
 	accounts, err := w.Deliveries.AccountsWithNewEvents(ctx, maxAccounts)
 	if err != nil {

@@ -132,8 +132,8 @@ type Progress struct {
 	// with an internal fault or were refused without a known reason.
 	Attempt, Faults int
 	// Since is when the current stage was entered. Unavailable is the total length of the outages
-	// of providers that ended since then. UnavailableSince is when the current outage began, zero
-	// if there is none.
+	// of providers that ended during this stage. UnavailableSince is when the current outage began,
+	// zero if there is none.
 	Since            time.Time
 	Unavailable      time.Duration
 	UnavailableSince time.Time
@@ -157,8 +157,8 @@ func NewJob(id, runID string, account access.AccountID, domainID string, tenantG
 	}
 }
 
-// MayWrite reports whether the job may write the plan of the step Apply, which z summarizes. This
-// plan must require no action, and must equal the plan of the step Plan.
+// MayWrite reports whether the job may write the plan that the step Apply made. z is the summary of
+// this plan. The plan must require no action, and must equal the plan of the step Plan.
 func (j Job) MayWrite(z Zone) bool {
 	return j.Next == Apply && z.requiredAction() == "" && z.Hash == j.PlanHash
 }

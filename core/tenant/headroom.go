@@ -31,8 +31,8 @@ func (l Licenses) ExternalRecipientLimit() int {
 type Sending struct {
 	Licenses   Licenses
 	LicensesAt time.Time // when the licences were read, zero if they were never read
-	// Today is the number of messages that the tenant's mailboxes sent on the current day in the
-	// tenant's time zone, as shown to callers.
+	// Today is the number of messages that the tenant's mailboxes sent on the current day, in the
+	// tenant's time zone. Callers see this number.
 	Today int
 	// TodayAt is when the oldest of the mailboxes' counts was taken, zero if there is none yet.
 	TodayAt time.Time

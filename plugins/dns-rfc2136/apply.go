@@ -49,8 +49,8 @@ func (p *provider) Apply(ctx context.Context, zone sdk.Zone, changes []sdk.Chang
 	return sdk.SetsAfter(current, changes), nil
 }
 
-// newUpdateMessage returns the update message for the changes. Removals come before additions, so that a
-// CNAME can replace a set of a different type with the same name, and vice versa.
+// newUpdateMessage returns the update message for the changes. Removals come before additions, so
+// that a CNAME can replace a set of a different type with the same name, and vice versa.
 func newUpdateMessage(zone string, records []wire.RR, changes []sdk.Change) (*wire.Msg, error) {
 	msg := new(wire.Msg).SetUpdate(wire.Fqdn(zone))
 	var additions []wire.RR
@@ -67,10 +67,10 @@ func newUpdateMessage(zone string, records []wire.RR, changes []sdk.Change) (*wi
 	return msg, nil
 }
 
-// addPrerequisites adds two prerequisites for one change. The first is that the set still has the
-// records in existing. The second is that no CNAME will coexist with a record of a different type.
-// The second one is needed because a server silently ignores an addition after which a CNAME would
-// coexist with a different type (RFC 2136, 3.4.2.2).
+// addPrerequisites adds the prerequisites for one change. If the set exists, it must still have the
+// records in existing. If it does not exist, it must still be missing, and no CNAME may coexist
+// with a record of a different type: a server silently ignores such an addition (RFC 2136,
+// 3.4.2.2).
 func addPrerequisites(msg *wire.Msg, existing []wire.RR, c sdk.Change, changes []sdk.Change) {
 	anySet := &wire.ANY{Hdr: wire.RR_Header{Name: wire.Fqdn(c.After.Name), Rrtype: wire.StringToType[string(c.After.Type)]}}
 	if len(existing) > 0 {
@@ -95,15 +95,15 @@ func addPrerequisites(msg *wire.Msg, existing []wire.RR, c sdk.Change, changes [
 }
 
 // addUpdates adds the removals of one change to the message and returns the records to add. If the
-// TTL changes, the update removes the whole set and adds it again. A text that does not change
-// stays split into the same strings.
+// TTL changes, the update removes the whole set and adds it again. A TXT record that does not
+// change keeps its division into character-strings.
 func addUpdates(msg *wire.Msg, existing []wire.RR, change sdk.Change) ([]wire.RR, error) {
 	ttl := uint32(defaultTTL)
 	if change.After.TTL > 0 {
 		ttl = uint32(change.After.TTL)
 	}
 	ttlChanges := len(existing) > 0 && existing[0].Header().Ttl != ttl
-	missing := slices.Clone(change.After.Values) // contains a text twice if the set contains it twice
+	missing := slices.Clone(change.After.Values) // two TXT records that differ only in their division have equal values
 	var added, removed []wire.RR
 	for _, rr := range existing {
 		value, err := valueOf(rr)

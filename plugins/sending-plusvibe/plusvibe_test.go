@@ -41,7 +41,7 @@ func TestStampChangesWithTheUpdateTimeAndTheStatus(t *testing.T) {
 }
 
 // TestCallsAreLimitedToTheWorkspace checks that calls see only the accounts of the connection's
-// workspace, and that every call except Check requires a workspace.
+// workspace, and that a list, the start of a sign-in and a removal require a workspace.
 func TestCallsAreLimitedToTheWorkspace(t *testing.T) {
 	env := newTestEnv(t)
 	env.Put("anna@a.example", jsonObject{})
@@ -92,9 +92,9 @@ func TestRemoveChecksTheAccountWhenTheCallFails(t *testing.T) {
 	}
 }
 
-// TestPluginMakesOnlyTheExpectedCalls checks that the plugin does not call the partner's list of
-// accounts, which needs a password in the URL, or the reconnection, which does not work for
-// Microsoft accounts.
+// TestPluginMakesOnlyTheExpectedCalls checks that the plugin does not call two endpoints. The
+// partner's list of accounts needs a password in the URL. The endpoint that reconnects an account
+// does not work for Microsoft accounts.
 func TestPluginMakesOnlyTheExpectedCalls(t *testing.T) {
 	env := newTestEnv(t)
 	p := env.With(nil)
@@ -202,8 +202,9 @@ func TestInvalidCursorsAreRefused(t *testing.T) {
 	}
 }
 
-// TestRemovalsDuringAListingSkipNoAccount removes accounts during a listing. Fewer removals than
-// the overlap must skip no account. With more removals the listing must fail.
+// TestRemovalsDuringAListingSkipNoAccount removes accounts during a listing. Each page
+// overlaps the page before it by the number of accounts overlap. With fewer removals each remaining
+// account is listed once. With as many or more removals the listing must fail.
 func TestRemovalsDuringAListingSkipNoAccount(t *testing.T) {
 	removals := []int{4, 5}
 	if soak.On() {

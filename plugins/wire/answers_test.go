@@ -67,7 +67,7 @@ func (f fixedSending) Account(context.Context, string) (integration.Account, err
 }
 
 // TestAnswersAboutOtherObjectsAreBroken checks that the host gets only the object that it asked
-// for. Each call returns its answer and the error.
+// for.
 func TestAnswersAboutOtherObjectsAreBroken(t *testing.T) {
 	zone := dns.Zone{ID: "z-1", Name: "a.test"}
 	records := func(name string, typ dns.Type) func(context.Context) (any, error) {
@@ -142,8 +142,8 @@ func TestAnswersAboutOtherObjectsAreBroken(t *testing.T) {
 	}
 }
 
-// unlistedStates has answers whose state is not one of those that docs/plugin-protocol.md lists, by
-// the name of their message.
+// unlistedStates has, for each message name, answers with a state that docs/plugin-protocol.md does
+// not list.
 var unlistedStates = map[protoreflect.Name][]protobuf.Message{
 	"Progress": {
 		&proto.Progress{Status: "Ready"}, &proto.Progress{Status: "ready", Step: "call_support"}, &proto.Progress{},

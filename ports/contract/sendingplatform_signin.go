@@ -148,8 +148,8 @@ func requireSignInState(t T, env SendingPlatformEnv, s integration.SignIn, want 
 	return p
 }
 
-// waitForAccount waits for an account that was signed in. A platform may list it late, with no
-// stated limit.
+// waitForAccount waits for an account that was signed in. A platform may list it late, and
+// documents no maximum delay.
 func waitForAccount(t T, env SendingPlatformEnv, address string) integration.Account {
 	t.Helper()
 	for end := time.Now().Add(hangTimeout); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {

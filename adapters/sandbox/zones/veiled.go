@@ -104,7 +104,8 @@ func (s *Store) flattenedAnswer(alias Record, name string, qtype uint16, depth i
 	return out
 }
 
-// veiledAsServed returns the answers for all veiled records of a zone. The caller holds the lock.
+// veiledAsServed returns the A, AAAA, MX and TXT records with which a zone answers for its veiled
+// records. The caller holds the lock.
 func (s *Store) veiledAsServed(z *zone) []Record {
 	var out []Record
 	for _, owner := range slices.Sorted(maps.Keys(z.veils)) {

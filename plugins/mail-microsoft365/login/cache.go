@@ -36,8 +36,8 @@ type cacheEntry struct {
 	refusals        map[int]refusals // by the status, 401 or 403
 }
 
-// refusals counts consecutive new tokens that an API refused with the same status as the tokens
-// before them.
+// refusals counts consecutive replacement tokens that an API refused with the same status. An
+// accepted replacement resets the count.
 type refusals struct {
 	count int
 	last  Token // the new token that was counted last
@@ -74,8 +74,8 @@ func (c *TokenCache) entry(key tokenKey) *cacheEntry {
 	return existing
 }
 
-// tokenOrRequest returns the cached token if it can be used. Otherwise it returns the request to
-// wait for. mustSend is true if the caller must send that request.
+// tokenOrRequest returns the cached token if it can be used and no renewal is wanted. Otherwise it
+// returns the request to wait for. mustSend is true if the caller must send that request.
 func (c *TokenCache) tokenOrRequest(key tokenKey) (cached Token, request *tokenRequest, mustSend bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -142,8 +142,8 @@ func (c *TokenCache) discardRefused(key tokenKey, t Token, status int) bool {
 	return true
 }
 
-// recordReplacement records whether an API refused the new token t. The API had refused the token
-// before t with this status.
+// recordReplacement records whether an API refused the new token t. status is the status with which
+// the API refused the token that t replaces.
 func (c *TokenCache) recordReplacement(key tokenKey, t Token, status int, refused bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

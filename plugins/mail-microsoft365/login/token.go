@@ -3,7 +3,8 @@
 // Package login talks to Microsoft's login host. It handles admin consent, the sign-in of an
 // administrator, and the access tokens of the application itself.
 //
-//   - token.go: Host and AppToken, which requests an access token; Check. Start here.
+//   - token.go: Host; AppToken, which requests an access token; Check, which tests the credential.
+//     Start here.
 //   - source.go, cache.go: TokenSource and TokenCache, which keep tokens between calls.
 //   - credential.go: Credential, the client secret or certificate.
 //   - consent.go: the consent page and its callback.
@@ -128,8 +129,8 @@ func (h Host) requestToken(ctx context.Context, effect call.Effect, endpoint str
 	return got, nil
 }
 
-// gate returns the gate of a request. The login host throttles the requests of an application for
-// one tenant. The tenant is the first element of the path.
+// gate returns what holds back a request after a Retry-After. The login host throttles the requests
+// of an application for one tenant. The tenant is the first element of the path.
 func (h Host) gate(address string) call.Gate {
 	tenantName, _, _ := strings.Cut(strings.TrimPrefix(address, h.URL+"/"), "/")
 	return call.Gate{Waits: h.Waits, Scopes: []string{"login/" + strings.ToLower(tenantName)}}
@@ -168,7 +169,8 @@ var tenantNamePattern = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-
 // IsTenantName reports whether name can identify a tenant in a path.
 func IsTenantName(name string) bool { return tenantNamePattern.MatchString(name) }
 
-// credentialProblems describes the numbers of the class operatorError.
+// credentialProblems says what is wrong with the credential, for each AADSTS number of the class
+// operatorError.
 var credentialProblems = map[int]string{
 	7000215: "the client secret is not one of this application",
 	7000222: "the client secret has expired",

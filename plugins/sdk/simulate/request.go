@@ -93,8 +93,8 @@ func (q *Request[K, A, V]) Path(name string) string { return q.HTTP.PathValue(na
 // Query returns a query parameter.
 func (q *Request[K, A, V]) Query(name string) string { return q.HTTP.URL.Query().Get(name) }
 
-// Number returns a query parameter that is a number of at least 0. It returns fallback if the query
-// does not contain the parameter. ok is false if the parameter is not such a number.
+// Number returns a query parameter that is a number of at least 0. It returns fallback if the
+// parameter is missing or empty. ok is false if the parameter is not such a number.
 func (q *Request[K, A, V]) Number(name string, fallback int) (n int, ok bool) {
 	text := q.Query(name)
 	if text == "" {
@@ -137,8 +137,8 @@ func (q *Request[K, A, V]) Visible(workspace string) (docs []*A) {
 }
 
 // Account returns the account of an address in a workspace, so that the caller can change it. If
-// the account does not exist, Account creates it with Platform.NewAccount, and the API does not
-// show it for the time lag. For an existing account, Account calls Platform.Touch.
+// the account does not exist, Account creates it with Platform.NewAccount, and the API shows it
+// only after the duration lag. For an existing account, Account calls Platform.Touch.
 func (q *Request[K, A, V]) Account(workspace, address string, lag time.Duration) *A {
 	account := q.State.Find(workspace, address)
 	if account == nil {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command puppet is a plugin written with the SDK that misbehaves on request. The setting `do` of a
-// call's connection selects what Profile does. The name of the file selects what happens at the
-// start: a plugin with the name `crashes` exits, and one with the name `silent` does nothing. A
-// plugin with the name `exits-first` exits during its first call. The file mail-NAME-VERSION is a
-// plugin of that version.
+// call's connection selects what Profile does. The path of the file selects what happens at the
+// start: if it contains `crashes`, the plugin exits, and if it contains `silent`, it does nothing.
+// If it contains `exits-first`, the plugin exits in its first call of Profile. The file
+// mail-NAME-VERSION is a plugin of that version.
 package main
 
 import (
@@ -64,8 +64,8 @@ type puppet struct {
 
 func (p puppet) For(t tenant.GUID) sdk.MailTenant { return p }
 
-// Profile returns the process id as Name, the request id of the context as BuiltinDomain and
-// os.Args[0] as DefaultDomain.
+// Profile returns, unless the setting `do` selects something else, the process id as Name, the
+// request id of the context as BuiltinDomain and os.Args[0] as DefaultDomain.
 func (p puppet) Profile(ctx context.Context) (tenant.Profile, error) {
 	if strings.Contains(os.Args[0], "exits-first") {
 		os.Exit(4)
