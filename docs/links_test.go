@@ -82,8 +82,8 @@ var (
 	linkText    = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
 )
 
-// linkProblems returns a message for each broken link, and for each path in backticks whose file does
-// not exist.
+// linkProblems returns a message for each broken link, and for each path in backticks whose file
+// does not exist.
 func linkProblems(path, text string) []string {
 	var problems []string
 	text = codeBlock.ReplaceAllString(text, "")
