@@ -36,13 +36,16 @@ type Options struct {
 	OpenTime time.Duration
 	// Budget counts a call against the provider's budgets before the call is sent. domain is the
 	// fault domain whose budgets are used; operation is wire.Call.Operation. If the call exceeds a
-	// budget, Budget returns false and the time after which a retry can succeed. If Budget is nil,
-	// all calls are allowed.
-	Budget func(ctx context.Context, domain, operation string) (retryIn time.Duration, ok bool)
+	// budget, Budget returns false and the time after which a retry can succeed. Otherwise giveBack
+	// removes the call from the budgets. If Budget is nil, all calls are allowed.
+	Budget BudgetFunc
 	// MaxCircuits is the maximum number of circuits. If there are more, the least recently used one
 	// is removed. The default is 4096.
 	MaxCircuits int
 }
+
+// BudgetFunc is the type of Options.Budget.
+type BudgetFunc func(ctx context.Context, domain, operation string) (giveBack func(), retryIn time.Duration, ok bool)
 
 func (o Options) orDefaults() Options {
 	if o.Log == nil {
@@ -58,7 +61,7 @@ func (o Options) orDefaults() Options {
 		o.OpenTime = 30 * time.Second
 	}
 	if o.Budget == nil {
-		o.Budget = func(context.Context, string, string) (time.Duration, bool) { return 0, true }
+		o.Budget = func(context.Context, string, string) (func(), time.Duration, bool) { return func() {}, 0, true }
 	}
 	if o.MaxCircuits <= 0 {
 		o.MaxCircuits = 4096

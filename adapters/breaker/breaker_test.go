@@ -304,9 +304,9 @@ func TestBudgetsSeeTheOperation(t *testing.T) {
 	var counted []string
 	exceeded := false
 	p := &provider{}
-	m := newGuardedMail(p, Options{Budget: func(_ context.Context, domain, operation string) (time.Duration, bool) {
+	m := newGuardedMail(p, Options{Budget: func(_ context.Context, domain, operation string) (func(), time.Duration, bool) {
 		counted = append(counted, domain+" "+operation)
-		return time.Minute, !exceeded
+		return nil, time.Minute, !exceeded
 	}}).For("t")
 	if page, err := m.Sent(t.Context(), sendlimit.TraceQuery{}); err != nil || page.Next != "2" {
 		t.Fatalf("%+v, %v", page, err)
@@ -323,6 +323,41 @@ func TestBudgetsSeeTheOperation(t *testing.T) {
 	if !errors.As(err, &result) || result.Kind != outcome.Throttled || result.RetryAfter != time.Minute || len(p.calls) > 0 {
 		t.Errorf("got %v, asked %v", err, p.calls)
 	}
+}
+
+// TestHeldBackCallCountsNowhere checks that a call which the plugin did not send uses no budget, and
+// does not close a circuit.
+func TestHeldBackCallCountsNowhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		counted := 0
+		p := &provider{}
+		b := New(Options{Failures: 1, OpenTime: time.Minute, Budget: func(context.Context, string, string) (func(), time.Duration, bool) {
+			counted++
+			return func() { counted-- }, 0, true
+		}})
+		m := wire.MailInProcess(p, b.Interceptor(ByTenant)).For("t")
+		for _, step := range []struct {
+			err     error
+			wait    time.Duration // before the call
+			counted int
+			state   State
+		}{
+			{&outcome.Error{Kind: outcome.Throttled, Cause: outcome.CauseHeldBack, RetryAfter: time.Second}, 0, 0, Closed},
+			{&outcome.Error{Kind: outcome.Throttled, Cause: "http_429", RetryAfter: time.Second}, 0, 1, Closed},
+			{outcomeError(outcome.Down), 0, 2, Open},
+			{&outcome.Error{Kind: outcome.Throttled, Cause: outcome.CauseHeldBack, RetryAfter: time.Second}, 2 * time.Minute, 2, HalfOpen},
+			{nil, 0, 3, Closed},
+		} {
+			time.Sleep(step.wait)
+			p.err = step.err
+			if _, err := m.Sent(t.Context(), sendlimit.TraceQuery{}); fmt.Sprint(err) != fmt.Sprint(step.err) {
+				t.Fatalf("got %v, want %v", err, step.err)
+			}
+			if state := b.Circuits()[0].State; counted != step.counted || state != step.state {
+				t.Errorf("after %v: %d calls counted, %s; want %d, %s", step.err, counted, state, step.counted, step.state)
+			}
+		}
+	})
 }
 
 // TestReadIsSentBeforeARuleIsWritten checks that a read also tests the circuit before a write that

@@ -32,7 +32,7 @@ const probeWait = time.Second
 type circuit struct {
 	domain   string
 	openTime time.Duration
-	budget   func(ctx context.Context, domain, operation string) (retryIn time.Duration, ok bool)
+	budget   BudgetFunc
 	openedAt atomic.Int64 // the time of the last opening, in Unix nanoseconds
 	breaker  *gobreaker.CircuitBreaker[struct{}]
 }
@@ -73,10 +73,14 @@ func (c *circuit) run(ctx context.Context, call wire.Call, budgetDomain string, 
 		if !call.ReadOnly && c.breaker.State() == gobreaker.StateHalfOpen {
 			return struct{}{}, errReadFirst
 		}
-		if err = c.countAgainstBudgets(ctx, call, budgetDomain); err != nil {
+		giveBack, refusal := c.countAgainstBudgets(ctx, call, budgetDomain)
+		if err = refusal; err != nil {
 			return struct{}{}, errNoEvidence
 		}
 		err = send(ctx)
+		if outcome.IsHeldBack(err) {
+			giveBack()
+		}
 		recordEffects(ctx, call, err)
 		return struct{}{}, classify(ctx, call, err)
 	})
@@ -92,19 +96,20 @@ func (c *circuit) run(ctx context.Context, call wire.Call, budgetDomain string, 
 	}
 }
 
-// countAgainstBudgets counts the call against the budgets of budgetDomain. It returns
-// outcome.Throttled when a budget is exceeded.
-func (c *circuit) countAgainstBudgets(ctx context.Context, call wire.Call, budgetDomain string) error {
+// countAgainstBudgets counts the call against the budgets of budgetDomain; giveBack removes it from
+// them. It returns outcome.Throttled when a budget is exceeded.
+func (c *circuit) countAgainstBudgets(ctx context.Context, call wire.Call, budgetDomain string) (giveBack func(), err error) {
 	if call.WithoutProvider {
-		return nil
+		return func() {}, nil
 	}
-	if wait, ok := c.budget(ctx, budgetDomain, call.Operation); !ok {
-		return &outcome.Error{
+	giveBack, wait, ok := c.budget(ctx, budgetDomain, call.Operation)
+	if !ok {
+		return nil, &outcome.Error{
 			Kind: outcome.Throttled, Cause: "budget", RetryAfter: wait,
 			Detail: "the number of calls that the provider allows is used up",
 		}
 	}
-	return nil
+	return giveBack, nil
 }
 
 // recordEffects records in ports.Effects whether the provider answered, or only that it was called.
@@ -126,6 +131,8 @@ func classify(ctx context.Context, call wire.Call, err error) error {
 	switch kind := outcome.KindOf(err); {
 	case errors.Is(context.Cause(ctx), context.Canceled):
 		return errNoEvidence // the caller has cancelled the call
+	case outcome.IsHeldBack(err):
+		return errNoEvidence
 	case kind == outcome.Down, kind == outcome.Broken, kind == outcome.Unknown:
 		return errFailed
 	case kind != 0: // the call was refused, is not ready or was throttled, so the provider answers

@@ -175,9 +175,9 @@ func TestDNSCallsCountForTheirCredential(t *testing.T) {
 	var counted []string
 	exceeded := false
 	backend := &zoneProvider{}
-	circuits := New(Options{Budget: func(_ context.Context, domain, operation string) (time.Duration, bool) {
+	circuits := New(Options{Budget: func(_ context.Context, domain, operation string) (func(), time.Duration, bool) {
 		counted = append(counted, domain+" "+operation)
-		return time.Minute, !exceeded
+		return nil, time.Minute, !exceeded
 	}})
 	p := newGuardedDNS(circuits, backend, "a")
 	_, _ = p.Check(t.Context())

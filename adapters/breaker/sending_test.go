@@ -174,9 +174,9 @@ func TestBudgetSeesCredentialAndOperation(t *testing.T) {
 	var counted []string
 	exceeded := false
 	backend := &sender{}
-	circuits := New(Options{Budget: func(_ context.Context, domain, operation string) (time.Duration, bool) {
+	circuits := New(Options{Budget: func(_ context.Context, domain, operation string) (func(), time.Duration, bool) {
 		counted = append(counted, domain+" "+operation)
-		return time.Minute, !exceeded
+		return nil, time.Minute, !exceeded
 	}})
 	p := newGuardedSending(circuits, backend, "a", sharedServer)
 	var want []string

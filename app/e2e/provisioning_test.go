@@ -341,15 +341,14 @@ func (m *manyDomains) openRuns() (runs []object) {
 }
 
 // TestProvisioningSurvivesKills provisions many domains while service and plugins are killed and
-// the providers fail. All runs complete, and no record exists twice.
+// the providers fail. All runs complete, and no record exists twice. The subtests are not parallel,
+// because parallel subtests begin after all other tests, and these take long.
 func TestProvisioningSurvivesKills(t *testing.T) {
 	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {
-		t.Parallel()
 		provisionOverKills(t, &restartingSandbox{}, 10, func() {})
 	})
 	t.Run("postgres", func(t *testing.T) {
-		t.Parallel()
 		server, err := testserver.StartPostgres(t.Context())
 		must(t, err)
 		t.Cleanup(server.Stop)

@@ -86,7 +86,6 @@ func TestWebhooksSurviveAKill(t *testing.T) {
 		times  int    // how often the event in flight arrives
 	}{{"before", 1}, {"during", 2}, {"after", 2}} {
 		t.Run(kill.moment, func(t *testing.T) {
-			t.Parallel()
 			withKilledSenders(t, func(t *testing.T, k *killedSender) {
 				for range 3 {
 					k.logEvent()
@@ -125,17 +124,12 @@ func TestWebhooksSurviveAKill(t *testing.T) {
 	}
 }
 
-// withKilledSenders runs a test with a killedSender on SQLite and with one on PostgreSQL.
+// withKilledSenders runs a test with a killedSender on SQLite and then with one on PostgreSQL. They
+// are not parallel, because parallel subtests begin after all other tests, and these take long.
 func withKilledSenders(t *testing.T, test func(*testing.T, *killedSender)) {
 	t.Helper()
-	t.Run("sqlite", func(t *testing.T) {
-		t.Parallel()
-		test(t, newKilledSender(t))
-	})
-	t.Run("postgres", func(t *testing.T) {
-		t.Parallel()
-		test(t, newKilledSender(t, "--database", testserver.Database(t)))
-	})
+	t.Run("sqlite", func(t *testing.T) { test(t, newKilledSender(t)) })
+	t.Run("postgres", func(t *testing.T) { test(t, newKilledSender(t, "--database", testserver.Database(t))) })
 }
 
 // waitForEnd waits until the process of the service has ended.

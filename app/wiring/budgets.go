@@ -22,13 +22,18 @@ type budgets struct {
 
 // spend takes the cost of one call from each budget that covers the call's fault domain. If one
 // budget has too little left, spend takes nothing, and returns false with the time until a retry
-// can succeed. The signature is that of breaker.Options.Budget.
-func (b budgets) spend(ctx context.Context, faultDomain, operation string) (retryIn time.Duration, ok bool) {
+// can succeed. giveBack returns what was taken. The signature is that of breaker.Options.Budget.
+func (b budgets) spend(ctx context.Context, faultDomain, operation string) (giveBack func(), retryIn time.Duration, ok bool) {
+	var undos []func()
+	giveBack = func() {
+		for _, undoTake := range undos {
+			undoTake()
+		}
+	}
 	description, err := b.describe(ctx, b.provider)
 	if err != nil {
-		return 0, true // the call itself will fail with this error
+		return giveBack, 0, true // the call itself will fail with this error
 	}
-	var undos []func()
 	for _, budget := range description.Budgets {
 		owner, covered := b.owner(budget.Key, faultDomain)
 		if !covered {
@@ -39,15 +44,13 @@ func (b budgets) spend(ctx context.Context, faultDomain, operation string) (retr
 				Key: b.bucketKey(budget, owner), Limit: budget.Limit, Window: budget.Window,
 			})
 			if !decision.Allowed {
-				for _, undoTake := range undos {
-					undoTake()
-				}
-				return decision.RetryIn, false
+				giveBack()
+				return nil, decision.RetryIn, false
 			}
 			undos = append(undos, undoTake)
 		}
 	}
-	return 0, true
+	return giveBack, 0, true
 }
 
 // bucketKey returns the key of a budget's bucket for one owner. It includes the window and the

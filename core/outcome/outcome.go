@@ -105,6 +105,17 @@ func (e *Error) Unwrap() error {
 // CauseTooLarge is the Cause when the answer exceeds the size that tenantry reads.
 const CauseTooLarge = "answer_too_large"
 
+// CauseHeldBack is the Cause of a Throttled outcome when the plugin did not send the call, because
+// the provider asked for a pause before.
+const CauseHeldBack = "held_back"
+
+// IsHeldBack reports whether the plugin did not send the call, because the provider asked for a
+// pause before.
+func IsHeldBack(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Kind == Throttled && e.Cause == CauseHeldBack
+}
+
 // CauseConnectionCut is the Cause of an Unknown outcome when the connection was closed before the
 // answer. If the call was a read, it changed nothing and may be reported as Down.
 const CauseConnectionCut = "connection_cut"

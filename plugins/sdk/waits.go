@@ -99,7 +99,7 @@ func (w *Waits) Check(ctx context.Context, scopes ...string) error {
 
 // CauseHeldBack is the Cause of a Throttled outcome when the call was not sent, because its scope
 // has to wait.
-const CauseHeldBack = "held_back"
+const CauseHeldBack = outcome.CauseHeldBack
 
 // Observe makes the calls of a scope wait if a response with this status and header asks for it:
 // 429 or 503 with Retry-After.

@@ -97,7 +97,7 @@ function checkWait(scope) {
   for (const [name, until] of waits) if (until <= performance.now()) waits.delete(name);
   if (waits.has(scope)) {
     const retryAfter = (waits.get(scope) - performance.now()) / 1000;
-    throw new Outcome('throttled', 'waiting', 'the provider wants us to wait', { retryAfter });
+    throw new Outcome('throttled', 'held_back', 'the provider wants us to wait', { retryAfter });
   }
 }
 

@@ -141,7 +141,7 @@ class ProviderTest(unittest.TestCase):
         key = simulator.KEY + "-waiting"
         self.control("POST", "/faults", {"kind": "status", "status": 429, "retry_after": 3600, "times": 1})
         self.assertEqual(self.refused("throttled", "status 429", self.connect(key).check).retry_after, 3600)
-        self.refused("throttled", "waiting", self.connect(key).check)
+        self.refused("throttled", "held_back", self.connect(key).check)
         self.refused("refused", "status 401", self.connect("guessed").check)
 
     def test_lost_answers_are_unknown(self):

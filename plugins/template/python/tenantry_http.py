@@ -130,4 +130,4 @@ def _check_wait(scope):
             del _waits[name]
         left = _waits.get(scope, 0.0) - time.monotonic()
     if left > 0:
-        raise Outcome("throttled", "waiting", "the provider wants us to wait", retry_after=left)
+        raise Outcome("throttled", "held_back", "the provider wants us to wait", retry_after=left)

@@ -80,7 +80,7 @@ test('a Retry-After holds back all calls of the token', async () => {
   const token = `${simulator.TOKEN}-waiting`;
   await control('POST', '/faults', { kind: 'status', status: 429, retry_after: 3600, times: 1 });
   await refused({ kind: 'throttled', cause: 'status 429' }, connect(token).check(call));
-  await refused({ kind: 'throttled', cause: 'waiting' }, connect(token).check(call));
+  await refused({ kind: 'throttled', cause: 'held_back' }, connect(token).check(call));
   assert.equal(await connect().check(call), 1);
 });
 

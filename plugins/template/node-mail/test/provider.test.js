@@ -137,7 +137,7 @@ test('a Retry-After holds back all calls of the token', async () => {
   const { tenant } = await connected();
   await control('POST', '/faults', { kind: 'status', status: 429, retry_after: 3600, times: 1 });
   await refused({ kind: 'throttled', cause: 'status 429' }, tenant.profile());
-  await refused({ kind: 'throttled', cause: 'waiting' }, connect().check(call));
+  await refused({ kind: 'throttled', cause: 'held_back' }, connect().check(call));
 });
 
 test('lost answers are unknown, and an unreachable platform is down', async () => {

@@ -123,7 +123,7 @@ test('a link to a host that is not allowed is not returned', async () => {
 test('a Retry-After holds back all calls of the key', async () => {
   await control('POST', '/faults', { kind: 'status', status: 429, retry_after: 3600, times: 1 });
   await refused({ kind: 'throttled', cause: 'status 429' }, connect().check(call));
-  await refused({ kind: 'throttled', cause: 'waiting' }, connect({ workspace_id: 'ws-1' }).accounts(call, ''));
+  await refused({ kind: 'throttled', cause: 'held_back' }, connect({ workspace_id: 'ws-1' }).accounts(call, ''));
 });
 
 test('lost answers are unknown, and an unreachable platform is down', async () => {
