@@ -131,8 +131,9 @@ type Mailboxes interface {
 	// UserMailboxes returns the number of licensed user mailboxes, even if the mail server is not
 	// prepared.
 	UserMailboxes(ctx context.Context) (int, error)
-	// EmailLicenses returns the tenant's e-mail licences, assigned or not, even if the mail server
-	// is not prepared.
+	// EmailLicenses returns the tenant's e-mail licences, assigned or not, and the limit of external
+	// recipients that the platform publishes for them. It works even if the mail server is not
+	// prepared.
 	EmailLicenses(ctx context.Context) (tenant.Licenses, error)
 	// Mailbox returns a shared mailbox by its address. It fails with mailbox_not_found.
 	Mailbox(ctx context.Context, address string) (mailbox.Platform, error)

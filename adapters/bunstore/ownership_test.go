@@ -21,7 +21,7 @@ var ownedTables = []string{
 	"accounts", "members", "api_keys", "tenants", "tenant_holders", "withdrawn", "domains", "mailboxes", "connect_flows",
 	"audit_events", "closed_accounts", "idempotency_keys", "dns_connections", "dns_writes", "dns_changes",
 	"dns_runs", "dns_jobs", "integrations", "mailbox_connections", "oauth_sessions", "enforcement_events", "enforcement_counts",
-	"send_policies", "send_tenants", "tenant_licenses", "mailbox_sends", "mailbox_blocks", "send_intents", "block_grounds",
+	"send_policies", "send_tenants", "tenant_licenses", "recipient_limits", "mailbox_sends", "mailbox_blocks", "send_intents", "block_grounds",
 	"orphan_rules",
 	"account_settings", "connect_sessions", "connect_session_links", "forgotten_domains", "removed_mailboxes",
 	"tenant_observations", "domain_observations", "mailbox_observations", "integration_observations",

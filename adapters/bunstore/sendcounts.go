@@ -176,6 +176,14 @@ type licensesRow struct {
 	ReadAt    time.Time
 }
 
+type recipientLimitRow struct {
+	bun.BaseModel `bun:"table:recipient_limits,alias:rl"`
+
+	AccountID  string `bun:",pk"`
+	TenantID   string `bun:",pk"`
+	Recipients int    // 0 if the platform publishes no limit
+}
+
 // SaveLicenses implements ports.SendCapacity.
 func (s *Store) SaveLicenses(ctx context.Context, owner access.AccountID, id tenant.GUID, l tenant.Licenses, at time.Time) error {
 	return s.inTransaction(ctx, "save licences", func(ctx context.Context, tx bun.IDB) error {
@@ -189,9 +197,17 @@ func (s *Store) SaveLicenses(ctx context.Context, owner access.AccountID, id ten
 			return err
 		}
 		row := licensesRow{AccountID: t.AccountID, TenantID: t.ID, Paid: l.Paid, Trial: l.Trial, ReadAt: storedTime(at)}
-		_, err = tx.NewInsert().Model(&row).On("CONFLICT (account_id, tenant_id) DO UPDATE").
+		saved, err := tx.NewInsert().Model(&row).On("CONFLICT (account_id, tenant_id) DO UPDATE").
 			Set("paid = EXCLUDED.paid").Set("trial = EXCLUDED.trial").Set("read_at = EXCLUDED.read_at").
 			Where("tl.read_at <= EXCLUDED.read_at").Exec(ctx)
+		if err != nil {
+			return err
+		}
+		if n, err := saved.RowsAffected(); n == 0 { // a later report is stored
+			return err
+		}
+		limit := recipientLimitRow{AccountID: t.AccountID, TenantID: t.ID, Recipients: l.RecipientLimit}
+		_, err = tx.NewInsert().Model(&limit).On("CONFLICT (account_id, tenant_id) DO UPDATE").Set("recipients = EXCLUDED.recipients").Exec(ctx)
 		return err
 	})
 }
@@ -201,6 +217,7 @@ type sendingRow struct {
 	TimeZone     string
 	Paid         int
 	Trial        int
+	Recipients   int
 	ReadAt       time.Time
 	SendsToday   int
 	SendsTodayAt time.Time
@@ -212,9 +229,10 @@ func (s *Store) Sending(ctx context.Context, owner access.AccountID, id tenant.G
 	err := s.db.Run(ctx, "read what a tenant sends", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
 		return db.NewSelect().TableExpr("tenants AS t").ColumnExpr("COALESCE(st.place, '') AS time_zone").
-			ColumnExpr("tl.paid, tl.trial, tl.read_at, m.sends_today, m.sends_today_at").
+			ColumnExpr("tl.paid, tl.trial, tl.read_at, rl.recipients, m.sends_today, m.sends_today_at").
 			Join(sendStateOfTenant).
 			Join("LEFT JOIN tenant_licenses AS tl ON tl.account_id = t.account_id AND tl.tenant_id = t.id").
+			Join("LEFT JOIN recipient_limits AS rl ON rl.account_id = t.account_id AND rl.tenant_id = t.id").
 			Join("LEFT JOIN mailboxes AS m ON "+mailboxOfTenant+" AND m.sends_today_at IS NOT NULL AND m.stage IN (?)",
 				listedStages).
 			Where("t.account_id = ?", accountKey(owner)).Where("t.guid = ?", ident.ParseOrZero(string(id))).Scan(ctx, &rows)
@@ -234,7 +252,7 @@ func sumSending(rows []sendingRow, now time.Time) (tenant.Sending, error) {
 	if err != nil {
 		return tenant.Sending{}, fmt.Errorf("the tenant's day: %w", err)
 	}
-	out := tenant.Sending{Licenses: tenant.Licenses{Paid: first.Paid, Trial: first.Trial}, LicensesAt: first.ReadAt.UTC()}
+	out := tenant.Sending{Licenses: tenant.Licenses{Paid: first.Paid, Trial: first.Trial, RecipientLimit: first.Recipients}, LicensesAt: first.ReadAt.UTC()}
 	today := sendlimit.DayOf(now, timeZone)
 	for _, r := range rows {
 		if !today.Contains(r.SendsTodayAt) {

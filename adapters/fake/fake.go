@@ -95,7 +95,8 @@ type Setup struct {
 	AddRefusesTakenDomain bool
 	// TracePage is the number of rows of a page of the message trace. Values below 2 mean 1000.
 	TracePage int
-	// Licenses are the e-mail licences of the tenant. Zero means one paid licence.
+	// Licenses are the e-mail licences of the tenant. Zero means one paid licence and a limit of
+	// 10,000 recipients.
 	Licenses tenant.Licenses
 	Lag      Lag
 }
@@ -150,7 +151,7 @@ func (p *Platform) AddTenant(id tenant.GUID, s Setup) {
 		s.TracePage = tracePage
 	}
 	if s.Licenses == (tenant.Licenses{}) {
-		s.Licenses.Paid = 1
+		s.Licenses = tenant.Licenses{Paid: 1, RecipientLimit: 10_000}
 	}
 	p.tenants[id] = &tenantState{
 		Setup: s, guid: id, builtinDomain: builtin, consent: "none", smtpAuth: tenant.SMTPAuthDisabled,

@@ -143,7 +143,7 @@ type readiness struct {
 	ReadyToProvision  bool    `json:"ready_to_provision" doc:"Whether mailboxes can be provisioned on a verified domain."`
 	NextStep          *string `json:"next_step" enum:"reconnect,grant_role,sync,add_domain,publish_dns,verify_domain,enable_dkim,create_mailboxes" doc:"The next thing to do, or null."`
 
-	Headroom nullable[headroom] `json:"headroom" doc:"How close the tenant is to the sending limit of its mail platform. Null until a sync has read its licences. This is an estimate; nothing else depends on it."`
+	Headroom nullable[headroom] `json:"headroom" doc:"How close the tenant is to the sending limit of its mail platform. Null until a sync has read its licences, and if the platform publishes no limit. This is an estimate; nothing else depends on it."`
 }
 
 type deletedTenant struct {
@@ -263,7 +263,7 @@ func textOrNil(text string) *string {
 }
 
 type headroom struct {
-	ExternalRecipientLimit int        `json:"external_recipient_limit" doc:"The maximum number of recipients outside the tenant for all of its mail in 24 hours, by the platform's published formula: 500 times the purchased e-mail licences to the power of 0.7, plus 9500; 5000 if no licences were purchased. The platform may apply another limit."`
+	ExternalRecipientLimit int        `json:"external_recipient_limit" doc:"The maximum number of recipients outside the tenant for all of its mail in 24 hours that the platform publishes for the tenant's licences. The platform may apply another limit."`
 	SendsToday             int        `json:"sends_today" doc:"The number of messages that the tenant's mailboxes have sent on the current day in the tenant's time zone. It is 0 until the first count of the day, while the mailboxes still show the count of the previous day. This counts messages of shared mailboxes since midnight, not recipients; the platform counts external recipients of the last 24 hours."`
 	SendsTodayAt           *time.Time `json:"sends_today_at" doc:"When the oldest of these counts was taken, null before the first count of the day."`
 	Remaining              int        `json:"remaining" doc:"The remaining part of the limit, 0 if the limit is exceeded."`

@@ -19,7 +19,7 @@ func (fx *fixture) headroom(t *testing.T) *tenant.Headroom {
 }
 
 func TestSyncReadsLicenses(t *testing.T) {
-	fx := newConnectedFixture(t, fake.Setup{Licenses: tenant.Licenses{Paid: 25, Trial: 5}})
+	fx := newConnectedFixture(t, fake.Setup{Licenses: tenant.Licenses{Paid: 25, Trial: 5, RecipientLimit: 14259}})
 	if got := fx.headroom(t); got != nil {
 		t.Fatalf("before the first sync: %+v", got)
 	}

@@ -11,20 +11,9 @@ import (
 type Licenses struct {
 	Paid  int
 	Trial int // licences of trial subscriptions
-}
-
-// trialRecipients is the limit of a tenant without paid licences.
-const trialRecipients = 5000
-
-// ExternalRecipientLimit returns the estimated limit of external recipients in 24 hours, by the
-// formula that the bundled mail platform publishes. Decision 0020 says why the core has this
-// formula. Trial licences do not count. Without paid licences it returns the trial limit, which is
-// lower than the formula's result.
-func (l Licenses) ExternalRecipientLimit() int {
-	if l.Paid <= 0 {
-		return trialRecipients
-	}
-	return int(math.Round(500*math.Pow(float64(l.Paid), 0.7) + 9500))
+	// RecipientLimit is the maximum number of external recipients of all mail of the tenant in 24
+	// hours that the platform publishes for these licences. It is 0 if the platform publishes none.
+	RecipientLimit int
 }
 
 // Sending is the stored data about how much a tenant sends and may send.
@@ -51,12 +40,13 @@ type Headroom struct {
 	At        time.Time // when the licences were read
 }
 
-// Headroom returns the estimate, or nil if the licences were never read.
+// Headroom returns the estimate, or nil if the licences were never read or the platform publishes
+// no limit.
 func (s Sending) Headroom() *Headroom {
-	if s.LicensesAt.IsZero() {
+	limit := s.Licenses.RecipientLimit
+	if limit <= 0 {
 		return nil
 	}
-	limit := s.Licenses.ExternalRecipientLimit()
 	return &Headroom{
 		Limit: limit, Sent: s.Today, SentAt: s.TodayAt, Remaining: max(0, limit-s.Today), Licenses: s.Licenses.Paid, At: s.LicensesAt,
 		Percent: math.Round(float64(s.Today)/float64(limit)*1000) / 10,

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"math"
 	"slices"
 	"strings"
 
@@ -62,5 +63,18 @@ func (c *tenantClient) EmailLicenses(ctx context.Context) (tenant.Licenses, erro
 			licenses.Paid += max(0, s.Licenses)
 		}
 	}
+	licenses.RecipientLimit = recipientLimit(licenses.Paid)
 	return licenses, err
+}
+
+// trialRecipientLimit is the limit of a tenant without paid licences.
+const trialRecipientLimit = 5000
+
+// recipientLimit returns the maximum number of external recipients of a tenant in 24 hours, by the
+// formula that Microsoft publishes. Trial licences do not count.
+func recipientLimit(paid int) int {
+	if paid <= 0 {
+		return trialRecipientLimit
+	}
+	return int(math.Round(500*math.Pow(float64(paid), 0.7) + 9500))
 }

@@ -41,9 +41,21 @@ func TestEmailLicensesCountsActiveSubscriptionsWithAMailbox(t *testing.T) {
 			fake.answers["GET /directory/subscriptions"] = `{"value":[` + tt.subscription +
 				`,{"status":"Enabled","totalLicenses":1,"serviceStatus":[{"servicePlanName":"EXCHANGE_S_STANDARD"}]}]}`
 			tt.want.Paid++
+			tt.want.RecipientLimit = recipientLimit(tt.want.Paid)
 			got, err := fake.client.EmailLicenses(t.Context())
 			expectEqual(t, err, got, tt.want)
 		})
+	}
+}
+
+// TestRecipientLimit compares the formula with the values that Microsoft has published.
+func TestRecipientLimit(t *testing.T) {
+	for paid, want := range map[int]int{
+		0: 5000, 1: 10000, 2: 10312, 10: 12006, 25: 14259, 100: 22059, 1000: 72446, 10_000: 324979, 100_000: 1590639,
+	} {
+		if got := recipientLimit(paid); got != want {
+			t.Errorf("%d licences: got %d, want %d", paid, got, want)
+		}
 	}
 }
 
@@ -51,10 +63,10 @@ func TestEmailLicensesReadsAllPages(t *testing.T) {
 	env := newTestEnv(t)
 	tenantInfo, c := env.preparedTenant(t, options{"page_size": 1, "licenses": options{"paid": 25, "trial": 4}})
 	got, err := c.EmailLicenses(t.Context())
-	expectEqual(t, err, got, tenant.Licenses{Paid: 25, Trial: 4})
+	expectEqual(t, err, got, tenant.Licenses{Paid: 25, Trial: 4, RecipientLimit: 14259})
 	env.setBehaviour(t, tenantInfo.GUID, options{"licenses": nil})
 	got, err = c.EmailLicenses(t.Context())
-	expectEqual(t, err, got, tenant.Licenses{Paid: 1})
+	expectEqual(t, err, got, tenant.Licenses{Paid: 1, RecipientLimit: 10000})
 }
 
 func TestEmailLicensesIsRefusedWithoutPermission(t *testing.T) {

@@ -1355,11 +1355,12 @@ func (x *UserMailboxesAnswer) GetCount() int64 {
 }
 
 type EmailLicensesAnswer struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Paid          int64                  `protobuf:"varint,1,opt,name=paid,proto3" json:"paid,omitempty"`
-	Trial         int64                  `protobuf:"varint,2,opt,name=trial,proto3" json:"trial,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Paid           int64                  `protobuf:"varint,1,opt,name=paid,proto3" json:"paid,omitempty"`
+	Trial          int64                  `protobuf:"varint,2,opt,name=trial,proto3" json:"trial,omitempty"`
+	RecipientLimit int64                  `protobuf:"varint,3,opt,name=recipient_limit,json=recipientLimit,proto3" json:"recipient_limit,omitempty"` // 0 if the platform publishes none
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *EmailLicensesAnswer) Reset() {
@@ -1402,6 +1403,13 @@ func (x *EmailLicensesAnswer) GetPaid() int64 {
 func (x *EmailLicensesAnswer) GetTrial() int64 {
 	if x != nil {
 		return x.Trial
+	}
+	return 0
+}
+
+func (x *EmailLicensesAnswer) GetRecipientLimit() int64 {
+	if x != nil {
+		return x.RecipientLimit
 	}
 	return 0
 }
@@ -2249,10 +2257,11 @@ const file_plugins_proto_mail_proto_rawDesc = "" +
 	"\x0fMailboxesAnswer\x12?\n" +
 	"\tmailboxes\x18\x01 \x03(\v2!.tenantry.plugin.v1.SharedMailboxR\tmailboxes\"+\n" +
 	"\x13UserMailboxesAnswer\x12\x14\n" +
-	"\x05count\x18\x01 \x01(\x03R\x05count\"?\n" +
+	"\x05count\x18\x01 \x01(\x03R\x05count\"h\n" +
 	"\x13EmailLicensesAnswer\x12\x12\n" +
 	"\x04paid\x18\x01 \x01(\x03R\x04paid\x12\x14\n" +
-	"\x05trial\x18\x02 \x01(\x03R\x05trial\"\xad\x01\n" +
+	"\x05trial\x18\x02 \x01(\x03R\x05trial\x12'\n" +
+	"\x0frecipient_limit\x18\x03 \x01(\x03R\x0erecipientLimit\"\xad\x01\n" +
 	"\x0eMailboxRequest\x12>\n" +
 	"\n" +
 	"connection\x18\x01 \x01(\v2\x1e.tenantry.plugin.v1.ConnectionR\n" +

@@ -176,7 +176,7 @@ func (t tenantClient) UserMailboxes(ctx context.Context) (int, error) {
 
 func (t tenantClient) EmailLicenses(ctx context.Context) (tenant.Licenses, error) {
 	resp, err := t.rpc.EmailLicenses(ctx, t.request())
-	return tenant.Licenses{Paid: int(resp.GetPaid()), Trial: int(resp.GetTrial())}, err
+	return tenant.Licenses{Paid: int(resp.GetPaid()), Trial: int(resp.GetTrial()), RecipientLimit: int(resp.GetRecipientLimit())}, err
 }
 
 func (t tenantClient) Mailbox(ctx context.Context, address string) (mailbox.Platform, error) {

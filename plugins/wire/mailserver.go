@@ -118,7 +118,7 @@ func (s *mailServer) UserMailboxes(ctx context.Context, req *proto.TenantRequest
 func (s *mailServer) EmailLicenses(ctx context.Context, req *proto.TenantRequest) (*proto.EmailLicensesAnswer, error) {
 	return serveTenant(s, req, func(t ports.MailTenant) (tenant.Licenses, error) { return t.EmailLicenses(ctx) },
 		func(l tenant.Licenses) *proto.EmailLicensesAnswer {
-			return &proto.EmailLicensesAnswer{Paid: int64(l.Paid), Trial: int64(l.Trial)}
+			return &proto.EmailLicensesAnswer{Paid: int64(l.Paid), Trial: int64(l.Trial), RecipientLimit: int64(l.RecipientLimit)}
 		})
 }
 

@@ -72,7 +72,8 @@ type Setup struct {
 	// RuleLag is the time from a change of a rule until it applies to mail. TraceLag is the time
 	// from a message until the message trace shows it. Zero means no lag.
 	RuleLag, TraceLag time.Duration
-	// Licenses are the tenant's e-mail licences. Zero means one paid licence.
+	// Licenses are the tenant's e-mail licences. Zero means one paid licence. The platform itself
+	// sets the RecipientLimit.
 	Licenses tenant.Licenses
 	// TracePage is the number of rows of a page of the message trace. Zero means any number.
 	TracePage int

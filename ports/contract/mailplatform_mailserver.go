@@ -314,8 +314,8 @@ func requireLicenses(t T, client ports.MailTenant, want tenant.Licenses) {
 	t.Helper()
 	got, err := client.EmailLicenses(callContext(t))
 	must(t, "licences", err)
-	if got != want {
-		t.Fatalf("licences are %+v, want %+v", got, want)
+	if got.Paid != want.Paid || got.Trial != want.Trial || got.RecipientLimit < 0 {
+		t.Fatalf("licences are %+v, want %+v and a limit that is not negative", got, want)
 	}
 }
 

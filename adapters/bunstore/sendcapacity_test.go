@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bunstore
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/sendlimit"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// readSending returns the stored counts and licences of the tenant at a time.
+func (fixture sendLimitFixture) readSending(t testing.TB, s *Store, at time.Time) tenant.Sending {
+	t.Helper()
+	out, err := s.Sending(t.Context(), fixture.owner, fixture.guid, at)
+	must(t, "sending", err)
+	return out
+}
+
+func (fixture sendLimitFixture) requireSending(t testing.TB, s *Store, want tenant.Sending) {
+	t.Helper()
+	if got := fixture.readSending(t, s, dueTime); got != want {
+		t.Fatalf("got %+v, want %+v", got, want)
+	}
+}
+
+func TestLicencesOfLatestReadAreKept(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		fixture := newSendLimitFixture(t, s, "ann", 1)
+		fixture.requireSending(t, s, tenant.Sending{})
+		for _, read := range []struct {
+			have tenant.Licenses
+			at   time.Duration
+			want tenant.Sending
+		}{
+			{tenant.Licenses{Paid: 25, Trial: 5, RecipientLimit: 7}, 0, tenant.Sending{Licenses: tenant.Licenses{Paid: 25, Trial: 5, RecipientLimit: 7}, LicensesAt: now}},
+			{tenant.Licenses{Paid: 1, RecipientLimit: 4 << 30}, time.Hour, tenant.Sending{Licenses: tenant.Licenses{Paid: 1, RecipientLimit: 4 << 30}, LicensesAt: now.Add(time.Hour)}},
+			{tenant.Licenses{Paid: 9, RecipientLimit: 9}, time.Minute, tenant.Sending{Licenses: tenant.Licenses{Paid: 1, RecipientLimit: 4 << 30}, LicensesAt: now.Add(time.Hour)}},
+			{tenant.Licenses{}, 2 * time.Hour, tenant.Sending{LicensesAt: now.Add(2 * time.Hour)}},
+		} {
+			must(t, "save", s.SaveLicenses(t.Context(), fixture.owner, fixture.guid, read.have, now.Add(read.at)))
+			fixture.requireSending(t, s, read.want)
+		}
+	})
+}
+
+// TestMigrationComputesTheLimitOfStoredLicences migrates a database whose licences an earlier release
+// has stored, without a limit of recipients.
+func TestMigrationComputesTheLimitOfStoredLicences(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		n := 0
+		for paid, want := range map[int]int{0: 5000, 1: 10000, 25: 14259, 100_000: 1590639} {
+			n++
+			fixture := newSendLimitFixture(t, s, fmt.Sprint("ann", n), n)
+			must(t, "save", s.SaveLicenses(t.Context(), fixture.owner, fixture.guid, tenant.Licenses{Paid: paid}, now))
+			for _, statement := range []string{"DELETE FROM recipient_limits", "DELETE FROM bun_migrations"} {
+				_, err := s.db.ExecContext(t.Context(), statement)
+				must(t, statement, err)
+			}
+			must(t, "migrate", s.Migrate(t.Context()))
+			fixture.requireSending(t, s, tenant.Sending{Licenses: tenant.Licenses{Paid: paid, RecipientLimit: want}, LicensesAt: now})
+		}
+	})
+}
+
+func TestTenantThatIsSavedOrConnectedAgainKeepsItsLicences(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		fixture := newSendLimitFixture(t, s, "ann", 1)
+		have := tenant.Licenses{Paid: 25, RecipientLimit: 7}
+		must(t, "save", s.SaveLicenses(t.Context(), fixture.owner, fixture.guid, have, now))
+		held, err := s.Tenant(t.Context(), fixture.owner, fixture.guid)
+		must(t, "tenant", err)
+		must(t, "save tenant", s.SaveTenant(t.Context(), fixture.owner, held))
+		_, err = s.Attach(t.Context(), fixture.owner, held)
+		must(t, "attach", err)
+		fixture.requireSending(t, s, tenant.Sending{Licenses: have, LicensesAt: now})
+	})
+}
+
+func TestCountsOfAllMailboxesOnCurrentDayAreSummed(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		fixture := newSendLimitFixture(t, s, "ann", 1)
+		otherTenant := addSendLimitTenant(t, s, fixture.owner, 2)
+		fixture.saveCounts(t, s, fixture.claim(t, s), 7)
+		fixture.requireSending(t, s, tenant.Sending{Today: 14, TodayAt: dueTime.UTC().Truncate(time.Microsecond)})
+		otherTenant.requireSending(t, s, tenant.Sending{})
+		for name, moment := range map[string]time.Time{
+			"the day before": dayStart.Add(-time.Microsecond), "the day after": dayStart.Add(24 * time.Hour),
+		} {
+			if got := fixture.readSending(t, s, moment); got.Today != 0 || !got.TodayAt.IsZero() {
+				t.Fatalf("%+v on %s", got, name)
+			}
+		}
+		if got := fixture.readSending(t, s, dayStart.Add(24*time.Hour-time.Microsecond)).Today; got != 14 {
+			t.Fatalf("%d at the day's end", got)
+		}
+	})
+}
+
+func TestCountsOfEarlierDayAreNotCountedToday(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		fixture := newSendLimitFixture(t, s, "ann", 1)
+		run := fixture.claim(t, s)
+		fixture.saveCounts(t, s, run, 7)
+		next := dayStart.Add(24 * time.Hour)
+		requireHeld(t, "save counts", true)(s.SaveCounts(t.Context(), run, ports.SendCounts{
+			Today: next, At: next.Add(time.Hour), Mark: next,
+			ByMailbox: map[string][]sendlimit.Count{fixture.boxes[0].ID: {{Day: next, Recent: 3}}},
+		}))
+		if got := fixture.readSending(t, s, next.Add(2*time.Hour)); got.Today != 3 || !got.TodayAt.Equal(next.Add(time.Hour)) {
+			t.Fatalf("%+v, want 3 an hour into the day", got)
+		}
+		requireHeld(t, "save counts", true)(s.SaveCounts(t.Context(), run, ports.SendCounts{
+			Today: next, At: next.Add(2 * time.Hour), Mark: next,
+			ByMailbox: map[string][]sendlimit.Count{fixture.boxes[1].ID: {{Day: next}}},
+		}))
+		if got := fixture.readSending(t, s, next.Add(3*time.Hour)); got.Today != 3 || !got.TodayAt.Equal(next.Add(time.Hour)) {
+			t.Fatalf("%+v, want the oldest count's time", got)
+		}
+	})
+}
+
+func TestSummedDayIsInTimeZoneOfTenant(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		fixture := newSendLimitFixture(t, s, "ann", 1)
+		_, err := s.SetTimeZone(t.Context(), fixture.guid, "Pacific/Auckland")
+		must(t, "set day", err)
+		fixture.saveCounts(t, s, fixture.claim(t, s), 7)
+		auckland, err := sendlimit.TimeZone("Pacific/Auckland")
+		must(t, "load the time zone", err)
+		day := sendlimit.DayOf(dueTime, auckland)
+		if within, after := fixture.readSending(t, s, day.End.Add(-time.Second)).Today, fixture.readSending(t, s, day.End).Today; within != 14 || after != 0 {
+			t.Fatalf("%d within the day, %d after it", within, after)
+		}
+	})
+}
+
+func TestSendingOfForeignTenantGetsTheSameAnswerAsUnknownOne(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		fixture := newSendLimitFixture(t, s, "ann", 1)
+		bob := newAccount(t, s, "bob")
+		foreign := s.SaveLicenses(t.Context(), bob, fixture.guid, tenant.Licenses{Paid: 9}, now)
+		requireRefusal(t, "save", foreign, fault.TenantNotFound)
+		requireSameError(t, "save", foreign, s.SaveLicenses(t.Context(), fixture.owner, unknownGUID, tenant.Licenses{Paid: 9}, now))
+		_, foreign = s.Sending(t.Context(), bob, fixture.guid, dueTime)
+		requireRefusal(t, "sending", foreign, fault.TenantNotFound)
+		_, unknown := s.Sending(t.Context(), fixture.owner, unknownGUID, dueTime)
+		requireSameError(t, "sending", foreign, unknown)
+		fixture.requireSending(t, s, tenant.Sending{})
+	})
+}
+
+func TestLicencesAreDeletedWithTheirTenant(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		fixture := newSendLimitFixture(t, s, "ann", 1)
+		must(t, "save", s.SaveLicenses(t.Context(), fixture.owner, fixture.guid, tenant.Licenses{Paid: 9}, now))
+		must(t, "delete", s.DeleteTenant(t.Context(), fixture.owner, fixture.guid, nil))
+		requireRefusal(t, "save", s.SaveLicenses(t.Context(), fixture.owner, fixture.guid, tenant.Licenses{Paid: 9}, now), fault.TenantNotFound)
+		attachTenant(t, s, fixture.owner, 1)
+		fixture.requireSending(t, s, tenant.Sending{})
+	})
+}
