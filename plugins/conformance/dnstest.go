@@ -18,7 +18,8 @@ import (
 type DNSFixture = contract.DNSProviderEnv
 
 // DNSTest is a DNSFixture that uses the simulator of the plugin. The simulator must have the
-// control calls of simulate.Zones.
+// control calls of simulate.Zones. DNSTest also has the methods of Simulator: Connection, Control,
+// Fail and Violations.
 type DNSTest struct {
 	*Simulator
 	newProvider func(sdk.Connection) sdk.DNSProvider

@@ -21,7 +21,8 @@ import (
 type opener = func(simulate.Options) (http.Handler, simulate.Ready, error)
 
 // SendingTest is the simulator of a sending platform, for the tests of the plugin. Each method
-// fails the test if the simulator refuses the call.
+// fails the test if the simulator refuses the call. SendingTest also has the methods of Simulator:
+// Connection, Control, Fail and Violations.
 type SendingTest struct {
 	*Simulator
 	t           T
