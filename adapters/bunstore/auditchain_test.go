@@ -31,10 +31,10 @@ func exportEntries(t testing.TB, s *Store, owner access.AccountID) []audit.Entry
 		must(t, "line", err)
 		lines.Write(append(line, '\n'))
 	}
-	proof, err := audit.Verify(&lines)
+	verified, err := audit.Verify(&lines)
 	must(t, "verify", err)
-	if proof.Entries != len(entries) {
-		t.Fatalf("%d of %d entries are verified", proof.Entries, len(entries))
+	if verified.Entries != len(entries) {
+		t.Fatalf("%d of %d entries are verified", verified.Entries, len(entries))
 	}
 	return entries
 }

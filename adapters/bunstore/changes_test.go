@@ -207,7 +207,7 @@ func TestEachResultOfProvisioningIsLoggedOnce(t *testing.T) {
 		job1, job2 = claimJob(t, s, job1.ID, later), claimJob(t, s, job2.ID, later)
 		log.requireTypes(t, "two jobs run")
 		blocked := job1
-		blocked.Status, blocked.Required = provisioning.ActionRequired, "dns_conflict"
+		blocked.Status, blocked.RequiredAction = provisioning.ActionRequired, "dns_conflict"
 		requireHeld(t, "save", true)(s.SaveJob(t.Context(), blocked))
 		log.requireTypes(t, "a conflict", event.DNSJobActionRequired)
 		_, err := s.RetryJob(t.Context(), ann, job1.ID, later, nil)

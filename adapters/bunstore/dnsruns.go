@@ -68,9 +68,9 @@ type storedProgress struct {
 	PlanHash            string
 	ZoneChanges         int `json:"Moves"`
 	Attempt, Faults     int
-	Since               time.Time
-	Unavailable         time.Duration `json:"Away"`
-	UnavailableSince    time.Time     `json:"AwaySince"`
+	StageSince          time.Time     `json:"Since"`
+	OutageTime          time.Duration `json:"Away"`
+	OutageSince         time.Time     `json:"AwaySince"`
 	UnreliableSince     time.Time
 	MissingSince        time.Time
 	SeenAt, PublishedAt time.Time
@@ -82,7 +82,7 @@ func newDNSJobRow(j provisioning.Job) dnsJobRow {
 		AccountID: accountKey(j.Account), ID: ident.ParseOrZero(j.ID), RunID: ident.ParseOrZero(j.RunID), DomainID: ident.ParseOrZero(j.DomainID),
 		TenantGUID: ident.ParseOrZero(string(j.TenantGUID)), DomainName: storedText(j.DomainName),
 		Stage: storedText(string(j.Stage)), Status: storedText(string(j.Status)), NextStep: storedText(string(j.Next)),
-		Provider: storedText(j.Provider), Required: storedText(string(j.Required)), Message: storedText(j.Message),
+		Provider: storedText(j.Provider), Required: storedText(string(j.RequiredAction)), Message: storedText(j.Message),
 		NextAttemptAt: storedTime(j.NextAttemptAt), Epoch: j.Epoch, Trace: storedText(j.Trace), Progress: newProgress(j.Progress),
 		CreatedAt: storedTime(j.CreatedAt), StartedAt: storedTime(j.StartedAt), EndedAt: storedTime(j.EndedAt), UpdatedAt: storedTime(j.UpdatedAt),
 	}
@@ -99,14 +99,14 @@ func (r dnsJobRow) job() provisioning.Job {
 		ID: r.ID, RunID: r.RunID, Account: access.AccountID(r.AccountID), DomainID: r.DomainID,
 		TenantGUID: tenant.GUID(r.TenantGUID), DomainName: r.DomainName,
 		Stage: provisioning.Stage(r.Stage), Status: provisioning.Status(r.Status), Next: provisioning.Step(r.NextStep),
-		Provider: r.Provider, Required: dns.ActionRequired(r.Required), Message: r.Message,
+		Provider: r.Provider, RequiredAction: dns.ActionRequired(r.Required), Message: r.Message,
 		NextAttemptAt: r.NextAttemptAt.UTC(), Epoch: r.Epoch, Trace: r.Trace, Progress: r.Progress.utc(),
 		CreatedAt: r.CreatedAt.UTC(), StartedAt: r.StartedAt.UTC(), EndedAt: r.EndedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
 	}
 }
 
 func (p storedProgress) utc() provisioning.Progress {
-	for _, t := range []*time.Time{&p.Since, &p.UnavailableSince, &p.UnreliableSince, &p.MissingSince, &p.SeenAt, &p.PublishedAt} {
+	for _, t := range []*time.Time{&p.StageSince, &p.OutageSince, &p.UnreliableSince, &p.MissingSince, &p.SeenAt, &p.PublishedAt} {
 		*t = t.UTC()
 	}
 	return provisioning.Progress(p)

@@ -100,10 +100,10 @@ func requireOrder(t testing.TB, label string, got []string, want ...string) {
 func jobWithAllFields(j provisioning.Job) provisioning.Job {
 	at := func(n int) time.Time { return now.Add(time.Duration(n) * time.Minute) }
 	j.Stage, j.Status, j.Next = provisioning.StageDKIMPublication, provisioning.Waiting, provisioning.ReadDNS
-	j.Provider, j.Required, j.Message = "powerdns", dns.ConflictToResolve, "resolve "+hostileText
+	j.Provider, j.RequiredAction, j.Message = "powerdns", dns.ConflictToResolve, "resolve "+hostileText
 	j.NextAttemptAt, j.StartedAt, j.EndedAt, j.UpdatedAt = at(1), at(2), at(3), at(4)
 	j.Progress = provisioning.Progress{
-		PlanHash: "hash", ZoneChanges: 1, Attempt: 2, Faults: 3, Since: at(5), Unavailable: 6 * time.Second, UnavailableSince: at(7),
+		PlanHash: "hash", ZoneChanges: 1, Attempt: 2, Faults: 3, StageSince: at(5), OutageTime: 6 * time.Second, OutageSince: at(7),
 		UnreliableSince: at(8), MissingSince: at(11), SeenAt: at(9), PublishedAt: at(10), NegativeTTL: time.Hour,
 	}
 	return j

@@ -231,7 +231,7 @@ func TestUndoOfARunForgetsItsWrites(t *testing.T) {
 		leased := claimJob(t, s, job.ID, now.Add(time.Hour))
 		requireRefusal(t, "begin while a worker has the job", begin(ann), fault.JobActive)
 		requireWritten(t, s, ann, d.ID, writes[0].Written[0], writes[1].Written[0], other.Written[0])
-		leased.Required = dns.ConflictToResolve
+		leased.RequiredAction = dns.ConflictToResolve
 		saveJobStatus(t, s, leased, provisioning.ActionRequired)
 		must(t, "begin of a different account", begin(bob))
 		if got := storedJob(t, s, job); got.Status != provisioning.ActionRequired {
@@ -239,7 +239,7 @@ func TestUndoOfARunForgetsItsWrites(t *testing.T) {
 		}
 		must(t, "begin", begin(ann, writes...))
 		stopped := storedJob(t, s, job)
-		if stopped.Status != provisioning.Failed || stopped.Required != "" || stopped.Message == "" || !stopped.EndedAt.Equal(now) || stopped.Epoch != leased.Epoch+1 {
+		if stopped.Status != provisioning.Failed || stopped.RequiredAction != "" || stopped.Message == "" || !stopped.EndedAt.Equal(now) || stopped.Epoch != leased.Epoch+1 {
 			t.Fatalf("the job is %+v", stopped)
 		}
 		requireWritten(t, s, ann, d.ID, other.Written...)

@@ -86,16 +86,16 @@ func TestCountsOfAllMailboxesOnCurrentDayAreSummed(t *testing.T) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
 		otherTenant := addSendLimitTenant(t, s, fixture.owner, 2)
 		fixture.saveCounts(t, s, fixture.claim(t, s), 7)
-		fixture.requireSending(t, s, tenant.Sending{Today: 14, TodayAt: dueTime.UTC().Truncate(time.Microsecond)})
+		fixture.requireSending(t, s, tenant.Sending{SentToday: 14, CountedAt: dueTime.UTC().Truncate(time.Microsecond)})
 		otherTenant.requireSending(t, s, tenant.Sending{})
 		for name, moment := range map[string]time.Time{
 			"the day before": dayStart.Add(-time.Microsecond), "the day after": dayStart.Add(24 * time.Hour),
 		} {
-			if got := fixture.readSending(t, s, moment); got.Today != 0 || !got.TodayAt.IsZero() {
+			if got := fixture.readSending(t, s, moment); got.SentToday != 0 || !got.CountedAt.IsZero() {
 				t.Fatalf("%+v on %s", got, name)
 			}
 		}
-		if got := fixture.readSending(t, s, dayStart.Add(24*time.Hour-time.Microsecond)).Today; got != 14 {
+		if got := fixture.readSending(t, s, dayStart.Add(24*time.Hour-time.Microsecond)).SentToday; got != 14 {
 			t.Fatalf("%d at the day's end", got)
 		}
 	})
@@ -111,14 +111,14 @@ func TestCountsOfEarlierDayAreNotCountedToday(t *testing.T) {
 			Today: next, At: next.Add(time.Hour), Mark: next,
 			ByMailbox: map[string][]sendlimit.Count{fixture.boxes[0].ID: {{Day: next, Recent: 3}}},
 		}))
-		if got := fixture.readSending(t, s, next.Add(2*time.Hour)); got.Today != 3 || !got.TodayAt.Equal(next.Add(time.Hour)) {
+		if got := fixture.readSending(t, s, next.Add(2*time.Hour)); got.SentToday != 3 || !got.CountedAt.Equal(next.Add(time.Hour)) {
 			t.Fatalf("%+v, want 3 an hour into the day", got)
 		}
 		requireHeld(t, "save counts", true)(s.SaveCounts(t.Context(), run, ports.SendCounts{
 			Today: next, At: next.Add(2 * time.Hour), Mark: next,
 			ByMailbox: map[string][]sendlimit.Count{fixture.boxes[1].ID: {{Day: next}}},
 		}))
-		if got := fixture.readSending(t, s, next.Add(3*time.Hour)); got.Today != 3 || !got.TodayAt.Equal(next.Add(time.Hour)) {
+		if got := fixture.readSending(t, s, next.Add(3*time.Hour)); got.SentToday != 3 || !got.CountedAt.Equal(next.Add(time.Hour)) {
 			t.Fatalf("%+v, want the oldest count's time", got)
 		}
 	})
@@ -133,7 +133,7 @@ func TestSummedDayIsInTimeZoneOfTenant(t *testing.T) {
 		auckland, err := sendlimit.TimeZone("Pacific/Auckland")
 		must(t, "load the time zone", err)
 		day := sendlimit.DayOf(dueTime, auckland)
-		if within, after := fixture.readSending(t, s, day.End.Add(-time.Second)).Today, fixture.readSending(t, s, day.End).Today; within != 14 || after != 0 {
+		if within, after := fixture.readSending(t, s, day.End.Add(-time.Second)).SentToday, fixture.readSending(t, s, day.End).SentToday; within != 14 || after != 0 {
 			t.Fatalf("%d within the day, %d after it", within, after)
 		}
 	})

@@ -258,9 +258,9 @@ func sumSending(rows []sendingRow, now time.Time) (tenant.Sending, error) {
 		if !today.Contains(r.SendsTodayAt) {
 			continue
 		}
-		out.Today += r.SendsToday
-		if at := r.SendsTodayAt.UTC(); out.TodayAt.IsZero() || at.Before(out.TodayAt) {
-			out.TodayAt = at
+		out.SentToday += r.SendsToday
+		if at := r.SendsTodayAt.UTC(); out.CountedAt.IsZero() || at.Before(out.CountedAt) {
+			out.CountedAt = at
 		}
 	}
 	return out, nil

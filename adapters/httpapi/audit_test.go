@@ -166,9 +166,9 @@ func TestEntryTellsTheRequest(t *testing.T) {
 		lines = append(lines, string(line))
 	}
 	slices.Reverse(lines)
-	proof, err := audit.Verify(strings.NewReader(strings.Join(lines, "\n")))
-	if err != nil || proof.Entries != 4 || list.body["next_cursor"] != nil {
-		t.Errorf("the list is not the chain: %+v, %v\n%s", proof, err, list.raw)
+	verified, err := audit.Verify(strings.NewReader(strings.Join(lines, "\n")))
+	if err != nil || verified.Entries != 4 || list.body["next_cursor"] != nil {
+		t.Errorf("the list is not the chain: %+v, %v\n%s", verified, err, list.raw)
 	}
 }
 

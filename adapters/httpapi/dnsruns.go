@@ -188,6 +188,6 @@ func runOf(r provisioning.Run) provisioningRun {
 
 func jobOf(j provisioning.Job) provisioningJob {
 	return provisioningJob{ID: j.ID, RunID: j.RunID, DomainID: j.DomainID, TenantID: string(j.TenantGUID), DomainName: j.DomainName,
-		Stage: string(j.Stage), Status: string(j.Status), Provider: textOrNil(j.Provider), ActionRequiredCode: textOrNil(string(j.Required)),
+		Stage: string(j.Stage), Status: string(j.Status), Provider: textOrNil(j.Provider), ActionRequiredCode: textOrNil(string(j.RequiredAction)),
 		Message: textOrNil(j.Message), NextAttemptAt: j.NextAttemptAt.UTC()}
 }

@@ -161,7 +161,7 @@ func TestRetryQueuesAStoppedJob(t *testing.T) {
 	client.expect(retry, 409, "provisioning_job_not_retryable") // it is queued
 	env.updateJob(t, job, func(j *provisioning.Job) {
 		j.Status, j.Stage, j.Next, j.StartedAt = provisioning.ActionRequired, provisioning.StagePropagation, provisioning.ReadDNS, time.Now()
-		j.Required, j.Message = provisioning.PropagationTimeout, "It was not seen."
+		j.RequiredAction, j.Message = provisioning.PropagationTimeout, "It was not seen."
 	})
 	stopped := client.expect(call{method: "GET", path: runsPath + "/" + run, key: env.accountA.key}, 200, "")
 	if member(stopped.body, "run.status") != "action_required" || !strings.Contains(stopped.raw, `"action_required_code":"propagation_timeout","message":"It was not seen."`) {
@@ -281,7 +281,7 @@ func TestProvisioningRunsOncePerKey(t *testing.T) {
 		{"retry", 200, func(env *testEnv, client *apiClient, path string) string {
 			_, job := env.startProvisioning(client, path)
 			env.updateJob(client.t.(*testing.T), job, func(j *provisioning.Job) {
-				j.Status, j.Stage, j.Required, j.Message = provisioning.ActionRequired, provisioning.StagePlan, dns.ReadUnreliable, "Nobody answers."
+				j.Status, j.Stage, j.RequiredAction, j.Message = provisioning.ActionRequired, provisioning.StagePlan, dns.ReadUnreliable, "Nobody answers."
 			})
 			return jobsPath + job + "/retry"
 		}},

@@ -277,7 +277,7 @@ func headroomOf(h *tenant.Headroom) nullable[headroom] {
 		return nullable[headroom]{}
 	}
 	return nullable[headroom]{&headroom{
-		ExternalRecipientLimit: h.Limit, SendsToday: h.Sent, SendsTodayAt: timeOrNil(h.SentAt), Remaining: h.Remaining, UtilizationPct: h.Percent,
-		EmailLicenses: h.Licenses, EstimatedAt: h.At.UTC(),
+		ExternalRecipientLimit: h.Limit, SendsToday: h.Sent, SendsTodayAt: timeOrNil(h.CountedAt), Remaining: h.Remaining, UtilizationPct: h.Percent,
+		EmailLicenses: h.Licenses, EstimatedAt: h.LicensesAt.UTC(),
 	}}
 }

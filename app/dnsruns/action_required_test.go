@@ -98,10 +98,10 @@ func TestAJobNamesTheActionItRequires(t *testing.T) {
 			tt.cause(t, fx)
 			id := fx.createJob(t).ID
 			j := fx.run(t, fx.Worker, id)
-			if j.Status != provisioning.ActionRequired || j.Required != required || j.Stage != tt.stage || j.Message == "" {
+			if j.Status != provisioning.ActionRequired || j.RequiredAction != required || j.Stage != tt.stage || j.Message == "" {
 				t.Fatalf("the job is %+v", j)
 			}
-			if j.Required == dns.ConflictToResolve && fx.providers.Writes() != 0 {
+			if j.RequiredAction == dns.ConflictToResolve && fx.providers.Writes() != 0 {
 				t.Error("a zone with a conflict was written")
 			}
 			tt.fix(t, fx)
@@ -137,7 +137,7 @@ func TestAnUnsupportedProviderRequiresAnAction(t *testing.T) {
 	fx := newFixture(t)
 	fx.providers = &fake.DNSProviders{}
 	fx.Worker = fx.worker(dependencies{fx.fake, fx.store, fx.store, fx.providers})
-	if j := fx.run(t, fx.Worker, fx.createJob(t).ID); j.Required != dns.ProviderUnsupported || j.Provider != "" {
+	if j := fx.run(t, fx.Worker, fx.createJob(t).ID); j.RequiredAction != dns.ProviderUnsupported || j.Provider != "" {
 		t.Fatalf("the job is %+v", j)
 	}
 }
@@ -164,7 +164,7 @@ func TestChangeOfTheCustomerIsNoticed(t *testing.T) {
 	fx.provider.Put(zone, foreign)
 	fx.provider.show(t.Context(), dns.Zone{ID: zone, Name: zone})
 	fx.wait(j.NextAttemptAt)
-	if j = fx.run(t, fx.Worker, id); j.Required != dns.ConflictToResolve {
+	if j = fx.run(t, fx.Worker, id); j.RequiredAction != dns.ConflictToResolve {
 		t.Fatalf("the job is %+v", j)
 	}
 	records, err := fx.provider.Records(t.Context(), dns.Zone{ID: zone, Name: zone})
@@ -199,7 +199,7 @@ func TestChangeBeforeTheWriteIsNoticed(t *testing.T) {
 		}
 	}}
 	fx.connect(t, provider)
-	if j := fx.run(t, fx.Worker, fx.createJob(t).ID); j.Required != dns.ConflictToResolve || provider.reads != 2 || len(fx.provider.applied) != 0 {
+	if j := fx.run(t, fx.Worker, fx.createJob(t).ID); j.RequiredAction != dns.ConflictToResolve || provider.reads != 2 || len(fx.provider.applied) != 0 {
 		t.Fatalf("after %d reads and %d writes the job is %+v", provider.reads, len(fx.provider.applied), j)
 	}
 }

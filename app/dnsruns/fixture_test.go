@@ -242,7 +242,7 @@ func (fx *fixture) requireHealthy(t *testing.T, j provisioning.Job) {
 	t.Helper()
 	d, err := fx.store.DomainByID(t.Context(), fx.account.ID, fx.domain.ID)
 	must(t, err)
-	if j.Status != provisioning.Completed || j.Stage != provisioning.StageDone || j.Required != "" {
+	if j.Status != provisioning.Completed || j.Stage != provisioning.StageDone || j.RequiredAction != "" {
 		t.Fatalf("the job ended %+v", j)
 	}
 	if !d.Verified || !d.DKIMEnabled || !d.MailReady || d.Status.DKIM != dns.DKIMHealthy || d.Status.SPF == dns.Missing || d.Status.MX == dns.Missing {

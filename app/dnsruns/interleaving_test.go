@@ -224,7 +224,7 @@ func TestManagedRecordsWereWrittenByUsInEveryOrder(t *testing.T) {
 					must(t, errors.Join(o.Run(t.Context(), func() {}, acts...)...))
 					race.requireOnlyWritten(t)
 					j := race.run(t, race.Worker, race.id)
-					if j.Required != "" {
+					if j.RequiredAction != "" {
 						_, err := race.store.RetryJob(t.Context(), race.account.ID, j.ID, race.clock, nil)
 						must(t, err)
 						j = race.run(t, race.Worker, race.id)

@@ -54,7 +54,7 @@ func TestRefusedWriteOwnsNothing(t *testing.T) {
 	fx := newFixture(t)
 	fx.connect(t, changingZoneProvider{fx.provider})
 	j := fx.run(t, fx.Worker, fx.createJob(t).ID)
-	if j.Required != provisioning.ZoneChanged {
+	if j.RequiredAction != provisioning.ZoneChanged {
 		t.Fatalf("the job is %+v", j)
 	}
 	fx.requireManaged(t)
@@ -143,7 +143,7 @@ func TestOverlappingWriteStopsTheJob(t *testing.T) {
 	fx := newFixture(t)
 	fx.connect(t, overlappingProvider{fx.provider})
 	j := fx.run(t, fx.Worker, fx.createJob(t).ID)
-	if j.Required != provisioning.ZoneChanged || j.ZoneChanges != 0 {
+	if j.RequiredAction != provisioning.ZoneChanged || j.ZoneChanges != 0 {
 		t.Fatalf("the job is %+v", j)
 	}
 	fx.requireManaged(t, fx.providerRecords(t)...)

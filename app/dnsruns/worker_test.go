@@ -43,7 +43,7 @@ func TestRecordsByHandAreEnough(t *testing.T) {
 			fx.requireHealthyByHand(t)
 			return
 		}
-		if j.Required != dns.ConnectionRequired {
+		if j.RequiredAction != dns.ConnectionRequired {
 			t.Fatalf("the job is %+v", j)
 		}
 		survey, err := fx.Domains.Survey(t.Context(), fx.account.ID, fx.domain.ID)

@@ -90,11 +90,11 @@ func credentialFile(t *testing.T, text string) string {
 type commandError struct{ Code, Message, Fix string }
 
 // checkError checks exit code and error code of a command that failed, and returns its error.
-func (r commandResult) checkError(t *testing.T, code int, name string) commandError {
+func (r commandResult) checkError(t *testing.T, code int, errorCode string) commandError {
 	t.Helper()
 	var printed struct{ Error commandError }
-	if err := json.Unmarshal([]byte(r.stderr), &printed); err != nil || r.code != code || r.stdout != "" || printed.Error.Code != name {
-		t.Errorf("%v: exit code %d, want %d %s\n%s%s", r.args, r.code, code, name, r.stdout, r.stderr)
+	if err := json.Unmarshal([]byte(r.stderr), &printed); err != nil || r.code != code || r.stdout != "" || printed.Error.Code != errorCode {
+		t.Errorf("%v: exit code %d, want %d %s\n%s%s", r.args, r.code, code, errorCode, r.stdout, r.stderr)
 	}
 	return printed.Error
 }
@@ -123,17 +123,17 @@ func TestOperatorManagesDNSConnections(t *testing.T) {
 		args := []string{"dns-connection", "add", "--account", "ann@example.com", "--provider", "cloudflare", "--credential-file", file, "-o", "json"}
 		return runTenantry(t, env, append(args, flags...)...)
 	}
-	good := credentialFile(t, c.token)
-	bad := add(credentialFile(t, "another"+rand.Text())).checkError(t, cli.ExitExternal, "provider_credential_rejected")
-	if !strings.HasSuffix(bad.Message, "; nothing is stored") || bad.Fix != "use a credential that the provider accepts and that has the necessary permissions" {
-		t.Errorf("got %v", bad)
+	validFile := credentialFile(t, c.token)
+	refused := add(credentialFile(t, "another"+rand.Text())).checkError(t, cli.ExitExternal, "provider_credential_rejected")
+	if !strings.HasSuffix(refused.Message, "; nothing is stored") || refused.Fix != "use a credential that the provider accepts and that has the necessary permissions" {
+		t.Errorf("got %v", refused)
 	}
 	checkConnections(t, env)
 
-	first := add(good, "--name", "zones of ann").mustJSON(t)
+	first := add(validFile, "--name", "zones of ann").mustJSON(t)
 	checkMembers(t, "connection", first, dnsConnectionMembers)
 	checkValues(t, first, object{"account_id": ann, "provider": "cloudflare", "name": "zones of ann", "status": "connected", "zones_visible": 2})
-	second := add(good).mustJSON(t)
+	second := add(validFile).mustJSON(t)
 	checkConnections(t, env, first, second)
 
 	c.revoked.Store(true)
@@ -200,9 +200,9 @@ func TestDNSConnectionToPowerDNS(t *testing.T) {
 	}
 	runTenantry(t, env, "migrate", "-o", "json").mustJSON(t)
 	runTenantry(t, env, "account", "create", "--email", "ann@example.com", "-o", "json").mustJSON(t)
-	add := func(env []string, set string) commandResult {
+	add := func(env []string, apiURL string) commandResult {
 		return runTenantry(t, env, "dns-connection", "add", "--account", "ann@example.com", "--provider", "powerdns",
-			"--credential-file", credentialFile(t, server.Key), "--set", "api_url="+set, "-o", "json")
+			"--credential-file", credentialFile(t, server.Key), "--set", "api_url="+apiURL, "-o", "json")
 	}
 	if got := add(env, server.API).checkError(t, cli.ExitRefused, "failed"); !strings.Contains(got.Fix, "keyset create") {
 		t.Errorf("got %v", got)
@@ -234,7 +234,7 @@ func TestDNSConnectionMistakesAreExplained(t *testing.T) {
 	env := []string{"TENANTRY_DATA_DIR=" + t.TempDir()}
 	runTenantry(t, env, "migrate", "-o", "json").mustJSON(t)
 	runTenantry(t, env, "account", "create", "--email", "ann@example.com", "-o", "json").mustJSON(t)
-	key := credentialFile(t, "c2VjcmV0")
+	keyFile := credentialFile(t, "c2VjcmV0")
 	for _, tt := range []struct {
 		code int
 		args string
@@ -247,15 +247,15 @@ func TestDNSConnectionMistakesAreExplained(t *testing.T) {
 		{cli.ExitUsage, "add --account ann@example.com --provider cloudflare --set api_token=5up3rs3cr3t", "--credential-file"},
 		{cli.ExitUsage, "add --account ann@example.com --provider cloudflare --set api_url=5up3rs3cr3t", "set by the operator"},
 		{cli.ExitUsage, "add --account ann@example.com --provider cloudflare --set 5up3rs3cr3t", "NAME=VALUE"},
-		{cli.ExitUsage, "add --account ann@example.com --provider rfc2136 --credential-file " + key + " --set server=5up3rs3cr3t", "needs --set zones, --set key_name"},
+		{cli.ExitUsage, "add --account ann@example.com --provider rfc2136 --credential-file " + keyFile + " --set server=5up3rs3cr3t", "needs --set zones, --set key_name"},
 		{cli.ExitUsage, "add --account ann@example.com --provider rfc2136 --set server=a --set server=5up3rs3cr3t", "repeated"},
 		{cli.ExitUsage, "add --account ann@example.com --provider rfc2136 --set server=", "no value"},
 		{cli.ExitUsage, "add --account ann@example.com --provider rfc2136 --set servers=a", "--set server=…"},
-		{cli.ExitUsage, "add --account ann@example.com --provider powerdns --credential-file " + key + " --set api_url=5up3rs3cr3t", "api_url: it must be a URL"},
+		{cli.ExitUsage, "add --account ann@example.com --provider powerdns --credential-file " + keyFile + " --set api_url=5up3rs3cr3t", "api_url: it must be a URL"},
 		{cli.ExitUsage, "add --account ann@example.com --provider rfc2136 --credential-file " + credentialFile(t, "5up3rs3cr3t!") +
 			" --set server=ns1.example.com --set zones=example.com --set key_name=k", "key_secret: it is missing or is not base64"},
 		{cli.ExitRefused, "add --account ann@example.com --provider cloudflare --credential-file missing", "missing"},
-		{cli.ExitNotFound, "add --account bob@example.com --provider cloudflare --credential-file " + key, "account list"},
+		{cli.ExitNotFound, "add --account bob@example.com --provider cloudflare --credential-file " + keyFile, "account list"},
 		{cli.ExitNotFound, "list --account bob@example.com", "account list"},
 		{cli.ExitUsage, "test", "--connection"},
 		{cli.ExitUsage, "remove", "--connection"},
@@ -267,7 +267,7 @@ func TestDNSConnectionMistakesAreExplained(t *testing.T) {
 		}
 	}
 	noPluginsEnv := append(env, "TENANTRY_PLUGIN_DIR="+t.TempDir())
-	runTenantry(t, noPluginsEnv, "dns-connection", "add", "--account", "ann@example.com", "--provider", "cloudflare", "--credential-file", key).checkFailure(t, cli.ExitRefused)
+	runTenantry(t, noPluginsEnv, "dns-connection", "add", "--account", "ann@example.com", "--provider", "cloudflare", "--credential-file", keyFile).checkFailure(t, cli.ExitRefused)
 	checkConnections(t, env)
 }
 
@@ -281,17 +281,17 @@ func TestKilledDNSConnectionAddStoresAllOrNothing(t *testing.T) {
 	runTenantry(t, env, "migrate", "-o", "json").mustJSON(t)
 	runTenantry(t, env, "account", "create", "--email", "ann@example.com", "-o", "json").mustJSON(t)
 	file := credentialFile(t, c.token)
-	for round, name := range []string{"unanswered", "answered", "unanswered", "answered", "answered"} {
+	for round, outcomeName := range []string{"unanswered", "answered", "unanswered", "answered", "answered"} {
 		called, killed := make(chan struct{}, 100), make(chan struct{})
 		onCall := func() {
 			called <- struct{}{}
-			if name == "unanswered" {
+			if outcomeName == "unanswered" {
 				<-killed
 			}
 		}
 		c.onCall.Store(&onCall)
 		p, err := launchProcess(requirePrograms(t, releaseBuild), env, io.Discard, "dns-connection", "add", "--account", "ann@example.com", "--provider", "cloudflare",
-			"--credential-file", file, "--name", fmt.Sprint(name, " ", round))
+			"--credential-file", file, "--name", fmt.Sprint(outcomeName, " ", round))
 		must(t, err)
 		<-called
 		p.kill()

@@ -387,7 +387,7 @@ func addWaitingRuns(t *testing.T, file string, owners ...accountResources) {
 		now := time.Now().UTC()
 		run, job := ident.New(now, [ident.Entropy]byte{1, byte(i)}), ident.New(now, [ident.Entropy]byte{2, byte(i)})
 		j := provisioning.NewJob(job, run, access.AccountID(resources.id), resources.ids["domain_id"], tenant.GUID(resources.guid), resources.ids["domain_name"], now)
-		j.Status, j.Required, j.Message = provisioning.ActionRequired, provisioning.DomainUnavailable, "It belongs to another tenant."
+		j.Status, j.RequiredAction, j.Message = provisioning.ActionRequired, provisioning.DomainUnavailable, "It belongs to another tenant."
 		r := provisioning.Run{ID: run, Account: j.Account, TotalDomains: 1, CreatedAt: now}
 		must(t, store.CreateRun(t.Context(), r, []provisioning.Job{j}, nil))
 		resources.ids["run_id"], resources.ids["job_id"] = run, job

@@ -111,12 +111,12 @@ func TestUnreadyTenantsExplainWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t).newAccount(nil)
 	for _, tt := range []struct {
-		name      string
-		setup     object
-		behaviour object
-		sync      object
-		next      string
-		provision string // error code of provisioning
+		name          string
+		setup         object
+		behaviour     object
+		sync          object
+		next          string
+		provisionCode string // error code of provisioning
 	}{
 		{
 			"dehydrated for a long time", object{"bootstrap": "dehydrated"}, object{"hydrate_ms": 3_600_000},
@@ -153,9 +153,9 @@ func TestUnreadyTenantsExplainWhatIsMissing(t *testing.T) {
 			}
 			tenant.publishRecords(zone)
 			tenant.post(tenant.domainPath(zone, "/verify"), nil)
-			tenant.expect("POST", tenant.path("/mailboxes"), mailboxesBody(zone, "ada"), 409, tt.provision)
-			if tt.provision == "exchange_bootstrap_not_ready" {
-				tenant.expect("POST", tenant.domainPath(zone, "/enable-dkim"), nil, 409, tt.provision)
+			tenant.expect("POST", tenant.path("/mailboxes"), mailboxesBody(zone, "ada"), 409, tt.provisionCode)
+			if tt.provisionCode == "exchange_bootstrap_not_ready" {
+				tenant.expect("POST", tenant.domainPath(zone, "/enable-dkim"), nil, 409, tt.provisionCode)
 			}
 		})
 	}
@@ -188,7 +188,7 @@ func TestAssignedTenantWorksLikeAConnectedOne(t *testing.T) {
 	c.expect("GET", "/v1/tenants/connect-url", nil, 402, "tenant_limit_reached") // the assigned tenant uses the slot
 	zone := tenant.newVerifiedDomain()
 	tenant.post(tenant.path("/mailboxes"), mailboxesBody(zone, "ada"))
-	mailbox := tenant.path("/mailboxes/" + tenant.get(tenant.path("/mailboxes")).objects("mailboxes")[0].text("id"))
+	mailboxPath := tenant.path("/mailboxes/" + tenant.get(tenant.path("/mailboxes")).objects("mailboxes")[0].text("id"))
 	domainDNSPath := "/v1/domains/" + tenant.get(tenant.path("/domains")).objects("domains")[0].text("id") + "/dns"
 
 	tenant.control("DELETE", "/managed/"+tenant.guid, nil)
@@ -201,7 +201,7 @@ func TestAssignedTenantWorksLikeAConnectedOne(t *testing.T) {
 		{"POST", tenant.path("/domains"), object{"domain": "a.example"}}, {"POST", tenant.domainPath(zone, "/verify"), nil},
 		{"POST", tenant.domainPath(zone, "/enable-dkim"), nil}, {"GET", tenant.domainPath(zone, "/dkim-status"), nil}, {"GET", tenant.domainPath(zone, "/dns"), nil},
 		{"GET", tenant.path("/mailboxes"), nil}, {"POST", tenant.path("/mailboxes"), mailboxesBody(zone, "max")},
-		{"PATCH", mailbox, object{"daily_send_limit": 5}}, {"GET", mailbox + "/usage", nil},
+		{"PATCH", mailboxPath, object{"daily_send_limit": 5}}, {"GET", mailboxPath + "/usage", nil},
 	} {
 		tenant.expect(tt.method, tt.path, tt.body, 404, "tenant_not_found")
 	}
@@ -228,7 +228,7 @@ func TestWithdrawnConsentDeniesPlatformCalls(t *testing.T) {
 	tenant := sharedSandbox(t).newAccount(nil).newConnectedTenant(nil)
 	zone := tenant.newVerifiedDomain()
 	tenant.post(tenant.path("/mailboxes"), mailboxesBody(zone, "ada"))
-	mailbox := tenant.path("/mailboxes/" + tenant.get(tenant.path("/mailboxes")).objects("mailboxes")[0].text("id"))
+	mailboxPath := tenant.path("/mailboxes/" + tenant.get(tenant.path("/mailboxes")).objects("mailboxes")[0].text("id"))
 	before := tenant.get(tenant.path(""))
 
 	tenant.revoke("consent")
@@ -239,11 +239,11 @@ func TestWithdrawnConsentDeniesPlatformCalls(t *testing.T) {
 	tenant.expect("POST", tenant.domainPath(zone, "/enable-dkim"), nil, 403, "access_denied")
 	tenant.expect("POST", tenant.path("/domains"), object{"domain": zone}, 403, "access_denied")
 	tenant.expect("POST", tenant.domainPath(zone, "/verify"), nil, 403, "access_denied")
-	tenant.expect("PATCH", mailbox, object{"display_name": "Ada K."}, 403, "access_denied")
-	tenant.expect("PATCH", mailbox, object{"daily_send_limit": 7}, 200, "")
+	tenant.expect("PATCH", mailboxPath, object{"display_name": "Ada K."}, 403, "access_denied")
+	tenant.expect("PATCH", mailboxPath, object{"daily_send_limit": 7}, 200, "")
 	tenant.get(tenant.path("/domains"))
 	tenant.get(tenant.domainPath(zone, "/dns"))
-	tenant.get(mailbox + "/usage")
+	tenant.get(mailboxPath + "/usage")
 
 	tenant.connect()
 	tenant.mustSync()
@@ -252,7 +252,7 @@ func TestWithdrawnConsentDeniesPlatformCalls(t *testing.T) {
 	if after.text("consented_at") <= before.text("consented_at") {
 		t.Errorf("consented_at was %v and is %v", before.valueAt("consented_at"), after.valueAt("consented_at"))
 	}
-	tenant.expect("PATCH", mailbox, object{"display_name": "Ada K."}, 200, "")
+	tenant.expect("PATCH", mailboxPath, object{"display_name": "Ada K."}, 200, "")
 }
 
 // TestSyncRestoresAWithdrawnExchangeRole checks that sync assigns the role again, if it may.

@@ -47,15 +47,15 @@ func auditVerifyCommand() *cobra.Command {
 			"GET /v1/audit, or pass that hash as --last-hash.",
 		Args: cli.OneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			proof, err := verifyFile(args[0])
+			verified, err := verifyFile(args[0])
 			if err != nil {
 				return err
 			}
-			if lastHash != "" && proof.LastHash != lastHash {
-				return cli.WithFix(fmt.Errorf("the last entry of %s has the hash %s", args[0], proof.LastHash),
+			if lastHash != "" && verified.LastHash != lastHash {
+				return cli.WithFix(fmt.Errorf("the last entry of %s has the hash %s", args[0], verified.LastHash),
 					"entries at the end are missing, or the export is older than this hash: export again")
 			}
-			return cli.Show(cmd, proofRow{proof.Entries, proof.First, proof.Last, proof.Anchor, proof.LastHash})
+			return cli.Show(cmd, proofRow{verified.Entries, verified.First, verified.Last, verified.Anchor, verified.LastHash})
 		},
 	}
 	cmd.Flags().StringVar(&lastHash, "last-hash", "", "the hash that the last entry must have, from the newest entry of GET /v1/audit")
@@ -69,16 +69,16 @@ func verifyFile(name string) (audit.Proof, error) {
 		return audit.Proof{}, cli.ExternalError(err)
 	}
 	defer func() { _ = file.Close() }()
-	proof, err := audit.Verify(file)
+	verified, err := audit.Verify(file)
 	var broken *audit.BrokenError
 	switch {
 	case errors.As(err, &broken):
-		return proof, cli.WithFix(fmt.Errorf("%s is not an unbroken chain: %w", name, err),
+		return verified, cli.WithFix(fmt.Errorf("%s is not an unbroken chain: %w", name, err),
 			"export again; if a new export is broken too, somebody changed entries in the database")
 	case err != nil:
-		return proof, cli.ExternalError(err)
-	case proof.Entries == 0:
-		return proof, cli.WithFix(fmt.Errorf("%s has no entries", name), "export again")
+		return verified, cli.ExternalError(err)
+	case verified.Entries == 0:
+		return verified, cli.WithFix(fmt.Errorf("%s has no entries", name), "export again")
 	}
-	return proof, nil
+	return verified, nil
 }

@@ -24,7 +24,7 @@ func TestSyncReadsLicenses(t *testing.T) {
 		t.Fatalf("before the first sync: %+v", got)
 	}
 	fx.sync(t)
-	want := tenant.Headroom{Limit: 14259, Remaining: 14259, Licenses: 25, At: fx.now}
+	want := tenant.Headroom{Limit: 14259, Remaining: 14259, Licenses: 25, LicensesAt: fx.now}
 	if got := fx.headroom(t); got == nil || *got != want {
 		t.Fatalf("got %+v, want %+v", got, want)
 	}

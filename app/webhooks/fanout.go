@@ -74,9 +74,9 @@ func (w *Worker) Handlers() map[string]ports.Handler {
 
 // Periodic returns the background jobs. One wakes due deliveries whose wake-up was lost, and
 // disables failing webhooks. The other deletes old deliveries.
-func (w *Worker) Periodic(sweep time.Duration) []ports.Periodic {
+func (w *Worker) Periodic(sweepInterval time.Duration) []ports.Periodic {
 	return []ports.Periodic{
-		{Kind: "webhook_sweep", Every: sweep, Do: w.Sweep},
+		{Kind: "webhook_sweep", Every: sweepInterval, Do: w.Sweep},
 		{Kind: "webhook_retention", Every: time.Hour, Do: w.DeleteOldDeliveries},
 	}
 }

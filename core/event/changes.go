@@ -90,7 +90,7 @@ func ofDomain(eventType Type, d domain.Domain) Event {
 // OfJob returns the events of a change of a provisioning job. A job that requires an action gets a
 // new event when it requires a different action.
 func OfJob(before, after provisioning.Job) []Event {
-	same := before.Status == after.Status && before.Required == after.Required
+	same := before.Status == after.Status && before.RequiredAction == after.RequiredAction
 	switch {
 	case same:
 		return nil
@@ -105,7 +105,7 @@ func OfJob(before, after provisioning.Job) []Event {
 func ofJob(eventType Type, j provisioning.Job) Event {
 	return Event{Type: eventType, Tenant: j.TenantGUID, Subject: Subject{DNSJob, j.ID}, Data: JobData{
 		TenantID: string(j.TenantGUID), DomainID: j.DomainID, Domain: j.DomainName, RunID: j.RunID, JobID: j.ID,
-		Stage: string(j.Stage), Status: string(j.Status), ActionRequiredCode: orNil(string(j.Required)),
+		Stage: string(j.Stage), Status: string(j.Status), ActionRequiredCode: orNil(string(j.RequiredAction)),
 	}}
 }
 

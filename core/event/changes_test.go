@@ -278,9 +278,9 @@ func TestNextStepIsPartOfReadiness(t *testing.T) {
 }
 
 func TestChangedActionOfJobIsEvent(t *testing.T) {
-	job := provisioning.Job{ID: "j", Status: provisioning.ActionRequired, Required: dns.ActionRequired("dns_conflict")}
+	job := provisioning.Job{ID: "j", Status: provisioning.ActionRequired, RequiredAction: dns.ActionRequired("dns_conflict")}
 	other := job
-	other.Required = dns.ActionRequired("dns_changed")
+	other.RequiredAction = dns.ActionRequired("dns_changed")
 	for _, c := range []struct {
 		before, after provisioning.Job
 		want          []Type
@@ -291,7 +291,7 @@ func TestChangedActionOfJobIsEvent(t *testing.T) {
 		{job, provisioning.Job{ID: "j", Status: provisioning.Queued}, nil},
 	} {
 		if got := typesOf(OfJob(c.before, c.after)); !slices.Equal(got, c.want) {
-			t.Errorf("from %s %s to %s %s: %q", c.before.Status, c.before.Required, c.after.Status, c.after.Required, got)
+			t.Errorf("from %s %s to %s %s: %q", c.before.Status, c.before.RequiredAction, c.after.Status, c.after.RequiredAction, got)
 		}
 	}
 }

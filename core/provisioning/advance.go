@@ -35,7 +35,7 @@ func BeginAttempt(j Job, now time.Time) (Job, Step) {
 // was due and not attempted. A job is not attempted while its account is suspended or no worker
 // runs.
 func (j *Job) excludeIdle(idle time.Duration) {
-	for _, began := range []*time.Time{&j.Since, &j.UnavailableSince, &j.UnreliableSince, &j.MissingSince} {
+	for _, began := range []*time.Time{&j.StageSince, &j.OutageSince, &j.UnreliableSince, &j.MissingSince} {
 		if !began.IsZero() {
 			*began = began.Add(idle)
 		}
@@ -161,23 +161,23 @@ func (d *decision) trackErrors(class errorClass) {
 		d.MissingSince = time.Time{}
 	}
 	switch {
-	case class == unavailable && d.UnavailableSince.IsZero():
-		d.UnavailableSince = d.Now
-	case class != unavailable && !d.UnavailableSince.IsZero():
-		d.Unavailable, d.UnavailableSince = d.Unavailable+elapsed(d.UnavailableSince, d.Now), time.Time{}
+	case class == unavailable && d.OutageSince.IsZero():
+		d.OutageSince = d.Now
+	case class != unavailable && !d.OutageSince.IsZero():
+		d.OutageTime, d.OutageSince = d.OutageTime+elapsed(d.OutageSince, d.Now), time.Time{}
 	}
 }
 
 // enterStage moves the job to a different stage, and restarts the time limit.
 func (d *decision) enterStage(s Stage, next Step) {
-	d.Stage, d.Since, d.Unavailable, d.UnavailableSince = s, d.Now, 0, time.Time{}
+	d.Stage, d.StageSince, d.OutageTime, d.OutageSince = s, d.Now, 0, time.Time{}
 	d.enterStep(next)
 }
 
 // enterStep moves the job to a different step and resets the progress of a step.
 func (d *decision) enterStep(next Step) {
 	d.Next, d.Attempt, d.SeenAt, d.UnreliableSince = next, 0, time.Time{}, time.Time{}
-	d.Status, d.NextAttemptAt, d.Required, d.Message = Running, d.Now, "", ""
+	d.Status, d.NextAttemptAt, d.RequiredAction, d.Message = Running, d.Now, "", ""
 }
 
 // wait schedules the same step again, after a pause of at least minPause. If the stage has exceeded
@@ -251,7 +251,7 @@ func (d *decision) countFault(message string) {
 
 // require stops the job until a person has acted.
 func (d *decision) require(action dns.ActionRequired, message string) {
-	d.Status, d.Required, d.Message = ActionRequired, action, cmp.Or(message, actionMessages[action])
+	d.Status, d.RequiredAction, d.Message = ActionRequired, action, cmp.Or(message, actionMessages[action])
 }
 
 // fail ends the job as failed.

@@ -34,8 +34,8 @@ func (r advanceCase) run(t *testing.T) {
 		r.history(&j, now)
 	}
 	got, step := DefaultTimetable.Advance(j, observationNamed(t, r.observation), at(now))
-	if got.Stage != r.stage || got.Status != r.status || got.Next != r.next || got.Required != r.code {
-		t.Fatalf("got %s, %s, next %q, code %q", got.Stage, got.Status, got.Next, got.Required)
+	if got.Stage != r.stage || got.Status != r.status || got.Next != r.next || got.RequiredAction != r.code {
+		t.Fatalf("got %s, %s, next %q, code %q", got.Stage, got.Status, got.Next, got.RequiredAction)
 	}
 	want := map[Status]Step{Running: r.next, Waiting: Wait}[r.status]
 	if step != want {
@@ -61,9 +61,9 @@ func (r advanceCase) run(t *testing.T) {
 // firstPause is the first pause of DefaultTimetable.
 const firstPause = 15 * time.Second
 
-func overdue(j *Job, now time.Time) { j.Since = now.Add(-48 * time.Hour) }
+func overdue(j *Job, now time.Time) { j.StageSince = now.Add(-48 * time.Hour) }
 
-func almostOverdue(j *Job, now time.Time) { j.Since = now.Add(-48*time.Hour + time.Second) }
+func almostOverdue(j *Job, now time.Time) { j.StageSince = now.Add(-48*time.Hour + time.Second) }
 
 func zoneChangedOnce(j *Job, _ time.Time) { j.ZoneChanges = 1 }
 
@@ -191,7 +191,7 @@ func TestAdvanceDecidesOnEachObservation(t *testing.T) {
 		{name: "a call that is refused twenty times in a row without a known reason", history: nineteenFaults, observation: "refused without reason", stage: StagePlan, status: Failed},
 		{name: "an internal fault", observation: "internal fault", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
 		{name: "the twentieth internal fault in a row", history: nineteenFaults, observation: "internal fault", stage: StagePlan, status: Failed},
-		{name: "the clock was set back by days", path: toRead, history: func(j *Job, now time.Time) { j.Since = now.Add(99 * time.Hour) }, observation: "not shown",
+		{name: "the clock was set back by days", path: toRead, history: func(j *Job, now time.Time) { j.StageSince = now.Add(99 * time.Hour) }, observation: "not shown",
 			stage: StagePropagation, status: Waiting, next: ReadDNS, pause: firstPause},
 	} {
 		t.Run(r.name, r.run)
@@ -200,7 +200,7 @@ func TestAdvanceDecidesOnEachObservation(t *testing.T) {
 
 func TestAHealthyJobCompletes(t *testing.T) {
 	j := afterObservations(t, newJob(), toCompleted...)
-	if j.Status != Completed || j.Stage != StageDone || j.Provider != "powerdns" || j.StartedAt.IsZero() || j.EndedAt.IsZero() || j.Required != "" {
+	if j.Status != Completed || j.Stage != StageDone || j.Provider != "powerdns" || j.StartedAt.IsZero() || j.EndedAt.IsZero() || j.RequiredAction != "" {
 		t.Fatalf("got %+v", j)
 	}
 }
@@ -230,7 +230,7 @@ func TestUnavailableTimeDoesNotCount(t *testing.T) {
 	jobWithOutage := func(hours int) Job {
 		j := afterObservations(t, newJob(), toRead...)
 		j, _ = BeginAttempt(j, j.NextAttemptAt)
-		since := j.Since
+		since := j.StageSince
 		for h := range hours {
 			j.Status = Running
 			j, _ = DefaultTimetable.Advance(j, Observation{Err: providerError(outcome.Throttled, time.Hour)}, at(since.Add(time.Duration(h)*time.Hour)))
@@ -243,17 +243,17 @@ func TestUnavailableTimeDoesNotCount(t *testing.T) {
 	}
 	j := jobWithOutage(40)
 	for hours, want := range map[int]Status{87: Waiting, 88: ActionRequired} {
-		answered, _ := DefaultTimetable.Advance(j, observationNamed(t, "not shown"), at(j.Since.Add(40*time.Hour)))
+		answered, _ := DefaultTimetable.Advance(j, observationNamed(t, "not shown"), at(j.StageSince.Add(40*time.Hour)))
 		answered.Status = Running
-		got, _ := DefaultTimetable.Advance(answered, observationNamed(t, "not shown"), at(j.Since.Add(time.Duration(hours)*time.Hour)))
+		got, _ := DefaultTimetable.Advance(answered, observationNamed(t, "not shown"), at(j.StageSince.Add(time.Duration(hours)*time.Hour)))
 		if got.Status != want {
 			t.Errorf("at %d h: %s", hours, got.Status)
 		}
 	}
 	j = jobWithOutage(95)
-	got, _ := DefaultTimetable.Advance(j, observationNamed(t, "down"), at(j.Since.Add(96*time.Hour)))
-	if got.Required != PropagationTimeout || !strings.Contains(got.Message, suffixUnavailableAtEnd) {
-		t.Errorf("after 96 h: %s, %q", got.Required, got.Message)
+	got, _ := DefaultTimetable.Advance(j, observationNamed(t, "down"), at(j.StageSince.Add(96*time.Hour)))
+	if got.RequiredAction != PropagationTimeout || !strings.Contains(got.Message, suffixUnavailableAtEnd) {
+		t.Errorf("after 96 h: %s, %q", got.RequiredAction, got.Message)
 	}
 }
 
@@ -299,16 +299,16 @@ func TestStageResetsProgress(t *testing.T) {
 	jobWithProgress := func(path []string) Job {
 		j := afterObservations(t, newJob(), path...)
 		j, _ = BeginAttempt(j, start)
-		j.Attempt, j.Unavailable, j.UnavailableSince, j.SeenAt, j.UnreliableSince = 5, time.Hour, start.Add(time.Hour), start, start
+		j.Attempt, j.OutageTime, j.OutageSince, j.SeenAt, j.UnreliableSince = 5, time.Hour, start.Add(time.Hour), start, start
 		return j
 	}
 	got, _ := DefaultTimetable.Advance(jobWithProgress(toMail), observationNamed(t, "platform ready"), at(start.Add(time.Minute)))
-	if got.Attempt != 0 || got.Unavailable != 0 || !got.UnavailableSince.IsZero() || !got.SeenAt.IsZero() || !got.UnreliableSince.IsZero() || !got.Since.Equal(start.Add(time.Minute)) {
+	if got.Attempt != 0 || got.OutageTime != 0 || !got.OutageSince.IsZero() || !got.SeenAt.IsZero() || !got.UnreliableSince.IsZero() || !got.StageSince.Equal(start.Add(time.Minute)) {
 		t.Errorf("a new stage begins with %+v", got.Progress)
 	}
 	// An outage that began in the future, by clock skew, counts as no time.
 	got, _ = DefaultTimetable.Advance(jobWithProgress(toVerify), observationNamed(t, "platform ready"), at(start.Add(time.Minute)))
-	if got.Attempt != 0 || got.Unavailable != time.Hour || !got.UnavailableSince.IsZero() || !got.SeenAt.IsZero() || !got.UnreliableSince.IsZero() {
+	if got.Attempt != 0 || got.OutageTime != time.Hour || !got.OutageSince.IsZero() || !got.SeenAt.IsZero() || !got.UnreliableSince.IsZero() {
 		t.Errorf("a new step begins with %+v", got.Progress)
 	}
 	got, _ = DefaultTimetable.Advance(jobWithProgress(toValidate), observationNamed(t, "unchanged"), at(start.Add(time.Minute)))

@@ -56,16 +56,16 @@ func codesIn(cell string) []string {
 // time.
 var jobHistories = map[string]func(*Job){
 	"new":     func(*Job) {},
-	"overdue": func(j *Job) { j.Since = j.Since.Add(-DefaultTimetable.StageLimit) },
+	"overdue": func(j *Job) { j.StageSince = j.StageSince.Add(-DefaultTimetable.StageLimit) },
 	"unavailable for long": func(j *Job) {
-		j.Since, j.UnavailableSince = j.Since.Add(-2*DefaultTimetable.StageLimit), j.Since.Add(-2*DefaultTimetable.StageLimit)
+		j.StageSince, j.OutageSince = j.StageSince.Add(-2*DefaultTimetable.StageLimit), j.StageSince.Add(-2*DefaultTimetable.StageLimit)
 	},
-	"unreliable":         func(j *Job) { j.UnreliableSince = j.Since.Add(-DefaultTimetable.UnreliableLimit) },
-	"domain missing":     func(j *Job) { j.MissingSince = j.Since.Add(-observation.ReplicaLag) },
-	"seen once":          func(j *Job) { j.SeenAt = j.Since.Add(-time.Minute) },
+	"unreliable":         func(j *Job) { j.UnreliableSince = j.StageSince.Add(-DefaultTimetable.UnreliableLimit) },
+	"domain missing":     func(j *Job) { j.MissingSince = j.StageSince.Add(-observation.ReplicaLag) },
+	"seen once":          func(j *Job) { j.SeenAt = j.StageSince.Add(-time.Minute) },
 	"zone changed twice": func(j *Job) { j.ZoneChanges = 2 },
 	"many faults":        func(j *Job) { j.Faults = maxFaults - 1 },
-	"published long ago": func(j *Job) { j.PublishedAt = j.Since.Add(-time.Hour) },
+	"published long ago": func(j *Job) { j.PublishedAt = j.StageSince.Add(-time.Hour) },
 }
 
 // reachableStages returns the row of each stage, as Advance decides. It makes each observation at
@@ -92,8 +92,8 @@ func reachableStages(t testing.TB) map[Stage]stageRow {
 				if after.Status == Failed {
 					add(stops, j.Stage, string(Failed))
 				}
-				if after.Required != "" {
-					add(stops, j.Stage, string(after.Required))
+				if after.RequiredAction != "" {
+					add(stops, j.Stage, string(after.RequiredAction))
 				}
 			}
 		}

@@ -102,11 +102,11 @@ type Job struct {
 	Next Step
 	// Provider is the id of the DNS provider, "" until it is known.
 	Provider string
-	// Required is the action that a person has to take, "" if none. Message describes the action,
-	// or says what the job waits for.
-	Required      dns.ActionRequired
-	Message       string
-	NextAttemptAt time.Time
+	// RequiredAction is the action that a person has to take, "" if none. Message describes the
+	// action, or says what the job waits for.
+	RequiredAction dns.ActionRequired
+	Message        string
+	NextAttemptAt  time.Time
 	// Epoch counts how often the job was claimed. Only the worker with the latest claim may write
 	// the job.
 	Epoch int64
@@ -131,12 +131,12 @@ type Progress struct {
 	// Attempt counts the tries of the current step. Faults counts consecutive tries that failed
 	// with an internal fault or were refused without a known reason.
 	Attempt, Faults int
-	// Since is when the current stage was entered. Unavailable is the total length of the outages
-	// of providers that ended during this stage. UnavailableSince is when the current outage began,
+	// StageSince is when the current stage was entered. OutageTime is the total length of the
+	// providers' outages that ended during this stage. OutageSince is when the current outage began,
 	// zero if there is none.
-	Since            time.Time
-	Unavailable      time.Duration
-	UnavailableSince time.Time
+	StageSince  time.Time
+	OutageTime  time.Duration
+	OutageSince time.Time
 	// UnreliableSince is when reads of the DNS became unreliable, zero while they are reliable.
 	UnreliableSince time.Time
 	// MissingSince is when the domain was not found for the first time, zero if it was found since.
@@ -153,7 +153,7 @@ func NewJob(id, runID string, account access.AccountID, domainID string, tenantG
 	return Job{
 		ID: id, RunID: runID, Account: account, DomainID: domainID, TenantGUID: tenantGUID, DomainName: name,
 		Stage: StageQueued, Status: Queued, Next: Plan,
-		NextAttemptAt: now, CreatedAt: now, UpdatedAt: now, Progress: Progress{Since: now},
+		NextAttemptAt: now, CreatedAt: now, UpdatedAt: now, Progress: Progress{StageSince: now},
 	}
 }
 

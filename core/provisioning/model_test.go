@@ -115,8 +115,8 @@ func (s *simulation) checkDecision(t *rapid.T, step Step) {
 			t.Fatalf("runs %q at %s", j.Next, j.NextAttemptAt)
 		}
 	case ActionRequired:
-		if !slices.Contains(s.table[j.Stage].stops, string(j.Required)) || j.Message == "" || j.Next == None {
-			t.Fatalf("stops in %s with %q: %q", j.Stage, j.Required, j.Message)
+		if !slices.Contains(s.table[j.Stage].stops, string(j.RequiredAction)) || j.Message == "" || j.Next == None {
+			t.Fatalf("stops in %s with %q: %q", j.Stage, j.RequiredAction, j.Message)
 		}
 	case Completed, Failed:
 		if j.EndedAt.IsZero() || j.Next != None || (j.Status == Completed) != (j.Stage == StageDone) {
@@ -125,8 +125,8 @@ func (s *simulation) checkDecision(t *rapid.T, step Step) {
 	default:
 		t.Fatalf("a step results in status %s", j.Status)
 	}
-	if j.Status != ActionRequired && j.Required != "" {
-		t.Fatalf("%s requires %s", j.Status, j.Required)
+	if j.Status != ActionRequired && j.RequiredAction != "" {
+		t.Fatalf("%s requires %s", j.Status, j.RequiredAction)
 	}
 }
 

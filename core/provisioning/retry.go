@@ -20,7 +20,7 @@ func Retry(j Job, now time.Time) (Job, error) {
 	default:
 		return j, fault.JobNotRetryable.With("the job is %s", j.Status)
 	}
-	j.Status, j.Required, j.Message = Queued, "", ""
+	j.Status, j.RequiredAction, j.Message = Queued, "", ""
 	j.NextAttemptAt, j.UpdatedAt, j.Attempt = now, now, 0
 	j.Epoch++
 	return j, nil
@@ -31,7 +31,7 @@ func Retry(j Job, now time.Time) (Job, error) {
 func Stop(j Job, now time.Time) Job {
 	d := decision{Moment: Moment{Now: now}, Job: j}
 	d.fail(messageUndone)
-	d.Required, d.UpdatedAt = "", now
+	d.RequiredAction, d.UpdatedAt = "", now
 	d.Epoch++
 	return d.Job
 }
@@ -39,8 +39,8 @@ func Stop(j Job, now time.Time) Job {
 // resetForRetry returns a stopped job with fresh progress and the step at which to resume. After an
 // action in the DNS, the zone is planned again.
 func resetForRetry(j Job, now time.Time) Job {
-	required := j.Required
-	j.Progress = Progress{Since: now, PublishedAt: j.PublishedAt, NegativeTTL: j.NegativeTTL}
+	required := j.RequiredAction
+	j.Progress = Progress{StageSince: now, PublishedAt: j.PublishedAt, NegativeTTL: j.NegativeTTL}
 	switch {
 	case j.Stage == StageHealth && required == DKIMTimeout:
 		j.Stage, j.Next = StageDKIMEnablement, EnableDKIM

@@ -14,8 +14,8 @@ import (
 // stoppedJob returns a job that reached a step by the observations of path and requires an action.
 func stoppedJob(t *testing.T, code dns.ActionRequired, path []string) Job {
 	j, _ := BeginAttempt(afterObservations(t, newJob(), path...), start)
-	j.Status, j.Required, j.Message, j.ZoneChanges, j.Attempt, j.Faults, j.Epoch = ActionRequired, code, "words", 2, 9, 3, 7
-	j.Unavailable, j.UnavailableSince, j.UnreliableSince, j.SeenAt, j.PublishedAt, j.NegativeTTL = time.Hour, start, start, start, start, time.Minute
+	j.Status, j.RequiredAction, j.Message, j.ZoneChanges, j.Attempt, j.Faults, j.Epoch = ActionRequired, code, "words", 2, 9, 3, 7
+	j.OutageTime, j.OutageSince, j.UnreliableSince, j.SeenAt, j.PublishedAt, j.NegativeTTL = time.Hour, start, start, start, start, time.Minute
 	return j
 }
 
@@ -61,8 +61,8 @@ func TestRetryResumesWhereItStopped(t *testing.T) {
 		if err != nil || got.Stage != tt.stage || got.Next != tt.next {
 			t.Errorf("%s at %s: %s, %q, %v", tt.code, before.Next, got.Stage, got.Next, err)
 		}
-		if got.Status != Queued || got.Required != "" || got.Message != "" || got.Epoch != 8 || !got.NextAttemptAt.Equal(later) ||
-			got.Progress != (Progress{Since: later, PublishedAt: start, NegativeTTL: time.Minute}) {
+		if got.Status != Queued || got.RequiredAction != "" || got.Message != "" || got.Epoch != 8 || !got.NextAttemptAt.Equal(later) ||
+			got.Progress != (Progress{StageSince: later, PublishedAt: start, NegativeTTL: time.Minute}) {
 			t.Errorf("%s at %s leaves %+v", tt.code, before.Next, got)
 		}
 	}
@@ -77,7 +77,7 @@ func TestRetryWaitingJob(t *testing.T) {
 	if err != nil || got.Stage != StagePropagation || got.Next != ReadDNS || got.Status != Queued || got.Epoch != before.Epoch+1 {
 		t.Fatalf("got %+v, %v", got, err)
 	}
-	if !got.Since.Equal(before.Since) || got.Attempt != 0 || !got.NextAttemptAt.Equal(later) || got.Message != "" || !got.UpdatedAt.Equal(later) {
+	if !got.StageSince.Equal(before.StageSince) || got.Attempt != 0 || !got.NextAttemptAt.Equal(later) || got.Message != "" || !got.UpdatedAt.Equal(later) {
 		t.Fatalf("got %+v", got)
 	}
 }

@@ -60,11 +60,11 @@ func elapsed(then, now time.Time) time.Duration { return max(0, now.Sub(then)) }
 
 // isOverdue reports whether the job has exceeded the time limit of its stage.
 func (t Timetable) isOverdue(j Job, now time.Time) bool {
-	unavailable := j.Unavailable
-	if !j.UnavailableSince.IsZero() {
-		unavailable += elapsed(j.UnavailableSince, now)
+	unavailable := j.OutageTime
+	if !j.OutageSince.IsZero() {
+		unavailable += elapsed(j.OutageSince, now)
 	}
-	return elapsed(j.Since, now)-min(unavailable, t.StageLimit) >= t.StageLimit
+	return elapsed(j.StageSince, now)-min(unavailable, t.StageLimit) >= t.StageLimit
 }
 
 // timeoutAction returns the action that is required when the stage exceeds its time limit.

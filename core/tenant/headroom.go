@@ -20,24 +20,24 @@ type Licenses struct {
 type Sending struct {
 	Licenses   Licenses
 	LicensesAt time.Time // when the licences were read, zero if they were never read
-	// Today is the number of messages that the tenant's mailboxes sent on the current day, in the
+	// SentToday is the number of messages that the tenant's mailboxes sent on the current day, in the
 	// tenant's time zone. Callers see this number.
-	Today int
-	// TodayAt is when the oldest of the mailboxes' counts was taken, zero if there is none yet.
-	TodayAt time.Time
+	SentToday int
+	// CountedAt is when the oldest of the mailboxes' counts was taken, zero if there is none yet.
+	CountedAt time.Time
 }
 
 // Headroom estimates how close a tenant is to the platform's sending limit. It is only an estimate,
 // because tenantry counts messages since midnight, and the platform counts external recipients in
 // the last 24 hours.
 type Headroom struct {
-	Limit     int       // external recipients in 24 hours
-	Sent      int       // messages on the current day
-	SentAt    time.Time // when Sent was counted, zero if not yet on this day
-	Remaining int       // 0 if Sent exceeds Limit
-	Percent   float64   // one decimal
-	Licenses  int       // paid licences
-	At        time.Time // when the licences were read
+	Limit      int       // external recipients in 24 hours
+	Sent       int       // messages on the current day
+	CountedAt  time.Time // when Sent was counted, zero if not yet on this day
+	Remaining  int       // 0 if Sent exceeds Limit
+	Percent    float64   // one decimal
+	Licenses   int       // paid licences
+	LicensesAt time.Time // when the licences were read
 }
 
 // Headroom returns the estimate, or nil if the licences were never read or the platform publishes
@@ -48,7 +48,7 @@ func (s Sending) Headroom() *Headroom {
 		return nil
 	}
 	return &Headroom{
-		Limit: limit, Sent: s.Today, SentAt: s.TodayAt, Remaining: max(0, limit-s.Today), Licenses: s.Licenses.Paid, At: s.LicensesAt,
-		Percent: math.Round(float64(s.Today)/float64(limit)*1000) / 10,
+		Limit: limit, Sent: s.SentToday, CountedAt: s.CountedAt, Remaining: max(0, limit-s.SentToday), Licenses: s.Licenses.Paid, LicensesAt: s.LicensesAt,
+		Percent: math.Round(float64(s.SentToday)/float64(limit)*1000) / 10,
 	}
 }

@@ -18,16 +18,16 @@ func TestHeadroomSubtractsTheMessagesOfTheDay(t *testing.T) {
 		sending tenant.Sending
 		want    *tenant.Headroom
 	}{
-		{"licences never read", tenant.Sending{Today: 7}, nil},
-		{"the platform publishes no limit", tenant.Sending{Licenses: tenant.Licenses{Paid: 1}, LicensesAt: at, Today: 7}, nil},
+		{"licences never read", tenant.Sending{SentToday: 7}, nil},
+		{"the platform publishes no limit", tenant.Sending{Licenses: tenant.Licenses{Paid: 1}, LicensesAt: at, SentToday: 7}, nil},
 		{"nothing sent", tenant.Sending{Licenses: tenant.Licenses{Paid: 1, RecipientLimit: 10000}, LicensesAt: at},
-			&tenant.Headroom{Limit: 10000, Remaining: 10000, Licenses: 1, At: at}},
-		{"some sent", tenant.Sending{Licenses: tenant.Licenses{Paid: 25, RecipientLimit: 14259}, LicensesAt: at, Today: 900, TodayAt: at.Add(time.Hour)},
-			&tenant.Headroom{Limit: 14259, Sent: 900, SentAt: at.Add(time.Hour), Remaining: 13359, Percent: 6.3, Licenses: 25, At: at}},
-		{"near the limit of a trial", tenant.Sending{Licenses: tenant.Licenses{Trial: 25, RecipientLimit: 5000}, LicensesAt: at, Today: 4987},
-			&tenant.Headroom{Limit: 5000, Sent: 4987, Remaining: 13, Percent: 99.7, At: at}},
-		{"above the limit nothing remains", tenant.Sending{Licenses: tenant.Licenses{RecipientLimit: 5000}, LicensesAt: at, Today: 5200},
-			&tenant.Headroom{Limit: 5000, Sent: 5200, Percent: 104, At: at}},
+			&tenant.Headroom{Limit: 10000, Remaining: 10000, Licenses: 1, LicensesAt: at}},
+		{"some sent", tenant.Sending{Licenses: tenant.Licenses{Paid: 25, RecipientLimit: 14259}, LicensesAt: at, SentToday: 900, CountedAt: at.Add(time.Hour)},
+			&tenant.Headroom{Limit: 14259, Sent: 900, CountedAt: at.Add(time.Hour), Remaining: 13359, Percent: 6.3, Licenses: 25, LicensesAt: at}},
+		{"near the limit of a trial", tenant.Sending{Licenses: tenant.Licenses{Trial: 25, RecipientLimit: 5000}, LicensesAt: at, SentToday: 4987},
+			&tenant.Headroom{Limit: 5000, Sent: 4987, Remaining: 13, Percent: 99.7, LicensesAt: at}},
+		{"above the limit nothing remains", tenant.Sending{Licenses: tenant.Licenses{RecipientLimit: 5000}, LicensesAt: at, SentToday: 5200},
+			&tenant.Headroom{Limit: 5000, Sent: 5200, Percent: 104, LicensesAt: at}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := tt.sending.Headroom()
@@ -41,7 +41,7 @@ func TestHeadroomSubtractsTheMessagesOfTheDay(t *testing.T) {
 func TestHeadroomIsConsistent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit, sent := rapid.IntRange(1, 3000000).Draw(t, "limit"), rapid.IntRange(0, 100000).Draw(t, "sent")
-		headroom := tenant.Sending{Licenses: tenant.Licenses{RecipientLimit: limit}, LicensesAt: time.Unix(1, 0), Today: sent}.Headroom()
+		headroom := tenant.Sending{Licenses: tenant.Licenses{RecipientLimit: limit}, LicensesAt: time.Unix(1, 0), SentToday: sent}.Headroom()
 		exact := float64(sent) / float64(headroom.Limit) * 100
 		if headroom.Remaining < 0 || headroom.Remaining+min(sent, headroom.Limit) != headroom.Limit || headroom.Percent-exact > 0.051 || exact-headroom.Percent > 0.051 {
 			t.Fatalf("%d sent of %d: %+v", sent, limit, headroom)

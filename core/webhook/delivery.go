@@ -87,10 +87,10 @@ var retryPauses = []time.Duration{
 // MaxTries is the maximum number of tries of a delivery. A redelivery allows as many tries again.
 var MaxTries = len(retryPauses) + 1
 
-// AfterTry returns the delivery after a try that began at the given time. chance is between 0 and 1
+// AfterTry returns the delivery after a try that began at the given time. jitter is between 0 and 1
 // and makes a pause up to a fifth longer, so that deliveries that failed together are not repeated
 // together.
-func (d Delivery) AfterTry(r Response, at time.Time, chance float64) Delivery {
+func (d Delivery) AfterTry(r Response, at time.Time, jitter float64) Delivery {
 	a := Attempt{At: at, StatusCode: r.StatusCode, Error: r.Error, Duration: r.Duration}
 	if a.Error == "" && !r.Accepted() {
 		a.Error = "the endpoint answered " + strconv.Itoa(r.StatusCode)
@@ -104,7 +104,7 @@ func (d Delivery) AfterTry(r Response, at time.Time, chance float64) Delivery {
 		d.Status = Failed
 	default:
 		pause := retryPauses[d.Tries-1]
-		pause += time.Duration(chance * float64(pause) / 5)
+		pause += time.Duration(jitter * float64(pause) / 5)
 		d.NextAttemptAt = at.Add(r.Duration).Add(max(pause, min(r.RetryAfter, maxRetryAfter)))
 	}
 	return d

@@ -20,11 +20,11 @@ func TestTriesFollowTheSchedule(t *testing.T) {
 		}
 		want = append(want, pause)
 	}
-	for _, chance := range []float64{0, 0.5, 0.999} {
+	for _, jitter := range []float64{0, 0.5, 0.999} {
 		d := webhook.Delivery{EventType: event.DomainAdded, Status: webhook.Pending}
 		at, pauses := now, []time.Duration(nil)
 		for d.Status == webhook.Pending {
-			d = d.AfterTry(webhook.Response{StatusCode: 500, Duration: time.Second}, at, chance)
+			d = d.AfterTry(webhook.Response{StatusCode: 500, Duration: time.Second}, at, jitter)
 			if d.Status == webhook.Pending {
 				pauses = append(pauses, d.NextAttemptAt.Sub(at)-time.Second)
 				at = d.NextAttemptAt
@@ -34,8 +34,8 @@ func TestTriesFollowTheSchedule(t *testing.T) {
 			t.Fatalf("%+v", d)
 		}
 		for n, pause := range pauses {
-			if pause < want[n] || pause > want[n]*6/5 || chance == 0 && pause != want[n] {
-				t.Errorf("pause %d with chance %v: %s", n, chance, pause)
+			if pause < want[n] || pause > want[n]*6/5 || jitter == 0 && pause != want[n] {
+				t.Errorf("pause %d with jitter %v: %s", n, jitter, pause)
 			}
 		}
 	}

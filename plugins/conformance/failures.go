@@ -220,12 +220,12 @@ func (b Binary) expectOutcome(t T, url string, want ...outcome.Kind) {
 	b.expectOutcomeOfReads(t, url, len(mailReads)+1, want)
 }
 
-// expectOutcomeOfReads is expectOutcome with at most atOnce calls at the same time. If a read needs
+// expectOutcomeOfReads is expectOutcome with at most maxParallel calls at the same time. If a read needs
 // much CPU time, too many concurrent calls would exceed the plugin's own timeouts.
-func (b Binary) expectOutcomeOfReads(t T, url string, atOnce int, want []outcome.Kind) {
+func (b Binary) expectOutcomeOfReads(t T, url string, maxParallel int, want []outcome.Kind) {
 	t.Helper()
 	p := b.Start(t)
-	slots := make(chan struct{}, atOnce)
+	slots := make(chan struct{}, maxParallel)
 	var hung atomic.Bool
 	var pending panics.Group
 	for name, read := range b.readCalls(t, p, b.Connect(url)) {

@@ -72,7 +72,7 @@ func newUpdateMessage(zone string, records []wire.RR, changes []sdk.Change) (*wi
 // with a record of a different type: a server silently ignores such an addition (RFC 2136,
 // 3.4.2.2).
 func addPrerequisites(msg *wire.Msg, existing []wire.RR, c sdk.Change, changes []sdk.Change) {
-	anySet := &wire.ANY{Hdr: wire.RR_Header{Name: wire.Fqdn(c.After.Name), Rrtype: wire.StringToType[string(c.After.Type)]}}
+	changedSet := &wire.ANY{Hdr: wire.RR_Header{Name: wire.Fqdn(c.After.Name), Rrtype: wire.StringToType[string(c.After.Type)]}}
 	if len(existing) > 0 {
 		copies := make([]wire.RR, len(existing))
 		for i, rr := range existing {
@@ -86,11 +86,11 @@ func addPrerequisites(msg *wire.Msg, existing []wire.RR, c sdk.Change, changes [
 	})
 	switch {
 	case c.After.Type == sdk.CNAME && onlyTypeOfName:
-		msg.NameNotUsed([]wire.RR{anySet})
+		msg.NameNotUsed([]wire.RR{changedSet})
 	case onlyTypeOfName:
-		msg.RRsetNotUsed([]wire.RR{anySet, &wire.ANY{Hdr: wire.RR_Header{Name: anySet.Hdr.Name, Rrtype: wire.TypeCNAME}}})
+		msg.RRsetNotUsed([]wire.RR{changedSet, &wire.ANY{Hdr: wire.RR_Header{Name: changedSet.Hdr.Name, Rrtype: wire.TypeCNAME}}})
 	default:
-		msg.RRsetNotUsed([]wire.RR{anySet})
+		msg.RRsetNotUsed([]wire.RR{changedSet})
 	}
 }
 

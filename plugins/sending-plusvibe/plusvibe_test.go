@@ -59,9 +59,9 @@ func TestCallsAreLimitedToTheWorkspace(t *testing.T) {
 	if reach, err := withoutWorkspace.Check(t.Context()); err != nil || len(reach.Workspaces) != 2 {
 		t.Errorf("check without a workspace: %+v, %v", reach, err)
 	}
-	_, accounts := withoutWorkspace.Accounts(t.Context(), "")
-	_, start := withoutWorkspace.StartSignIn(t.Context(), "anna@a.example")
-	for _, err := range []error{accounts, start, withoutWorkspace.Remove(t.Context(), "anna@a.example")} {
+	_, listErr := withoutWorkspace.Accounts(t.Context(), "")
+	_, signInErr := withoutWorkspace.StartSignIn(t.Context(), "anna@a.example")
+	for _, err := range []error{listErr, signInErr, withoutWorkspace.Remove(t.Context(), "anna@a.example")} {
 		if sdk.OutcomeOf(err).Code.Name != "invalid_request" {
 			t.Errorf("without a workspace: %v", err)
 		}
@@ -99,11 +99,11 @@ func TestPluginMakesOnlyTheExpectedCalls(t *testing.T) {
 	env := newTestEnv(t)
 	p := env.With(nil)
 	env.Put("anna@a.example", jsonObject{"status": "ERROR"})
-	_, check := p.Check(t.Context())
-	_, accounts := p.Accounts(t.Context(), "")
-	_, account := p.Account(t.Context(), "anna@a.example")
-	_, start := p.StartSignIn(t.Context(), "anna@a.example")
-	for _, err := range []error{check, accounts, account, start, p.Remove(t.Context(), "anna@a.example")} {
+	_, checkErr := p.Check(t.Context())
+	_, listErr := p.Accounts(t.Context(), "")
+	_, accountErr := p.Account(t.Context(), "anna@a.example")
+	_, signInErr := p.StartSignIn(t.Context(), "anna@a.example")
+	for _, err := range []error{checkErr, listErr, accountErr, signInErr, p.Remove(t.Context(), "anna@a.example")} {
 		if err != nil {
 			t.Error(err)
 		}
@@ -134,10 +134,10 @@ func TestSecretsStayOutOfURLs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, check := platform.Check(t.Context())
-	_, accounts := platform.Accounts(t.Context(), "")
-	_, start := platform.StartSignIn(t.Context(), "anna@a.example")
-	if err := errors.Join(check, accounts, start, platform.Remove(t.Context(), "anna@a.example")); err != nil {
+	_, checkErr := platform.Check(t.Context())
+	_, listErr := platform.Accounts(t.Context(), "")
+	_, signInErr := platform.StartSignIn(t.Context(), "anna@a.example")
+	if err := errors.Join(checkErr, listErr, signInErr, platform.Remove(t.Context(), "anna@a.example")); err != nil {
 		t.Fatal(err)
 	}
 	for _, requested := range urls {

@@ -84,14 +84,14 @@ func TestInspectDoesNotChangeDatabase(t *testing.T) {
 func TestInspectErrorsContainCauseAndNoPassword(t *testing.T) {
 	garbage := filepath.Join(t.TempDir(), "garbage.db")
 	must(t, "write file", os.WriteFile(garbage, []byte(strings.Repeat("no database ", 100)), 0o600))
-	for url, says := range map[string]string{
+	for url, wantText := range map[string]string{
 		"sqlite://" + garbage:                  "not a database",
 		"postgres://ann:hunter2@127.0.0.1:1/x": "does not answer at 127.0.0.1:1: connect: connection refused",
 		"postgres://ann:hunter2@db.invalid/x":  "does not answer at db.invalid:5432: its name does not resolve",
 		"mysql://ann:hunter2@127.0.0.1:1/x":    "sqlite:///path",
 	} {
 		_, err := Inspect(t.Context(), url)
-		if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "hunter2") {
+		if err == nil || !strings.Contains(err.Error(), wantText) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %v", url, err)
 		}
 	}

@@ -165,11 +165,11 @@ func (c *TokenCache) recordReplacement(key tokenKey, t Token, status int, refuse
 // replacement, up to MaxTokenAge. A delay is needed because it takes minutes to an hour until new
 // tokens contain a new role, and a caller may try once per second.
 func replacementDelay(count int) time.Duration {
-	const atOnce = 3
-	if count < atOnce {
+	const withoutDelay = 3
+	if count < withoutDelay {
 		return 0
 	}
-	return min(time.Second<<min(count-atOnce, 16), MaxTokenAge)
+	return min(time.Second<<min(count-withoutDelay, 16), MaxTokenAge)
 }
 
 // The login host answers AADSTS50196 to an application that sends the same request too often, and
