@@ -20,6 +20,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/plugins/wire"
 )
 
@@ -113,7 +114,8 @@ func ByProvider(fingerprint string, ownServer func(context.Context) bool) FaultD
 // with outcome.Throttled.
 //
 // A write never tests a half-open circuit, because it could end with an unknown outcome at a
-// provider that still fails. The interceptor first sends the read of wire.Call.Probe.
+// provider that still fails. The interceptor first sends the read of wire.Call.Probe. If a budget or
+// a pause holds back this read, the write fails with the same outcome.Throttled.
 func (b *Breaker) Interceptor(domainsOf FaultDomain) wire.Interceptor {
 	return func(ctx context.Context, call wire.Call, next func(context.Context) error) error {
 		domain, budgetDomain := domainsOf(ctx, call)
@@ -123,7 +125,11 @@ func (b *Breaker) Interceptor(domainsOf FaultDomain) wire.Interceptor {
 			return err
 		}
 		probe := call.Probe()
-		if probeErr := c.run(ctx, probe, budgetDomain, probe.Send); classify(ctx, probe, probeErr) != nil {
+		probeErr := c.run(ctx, probe, budgetDomain, probe.Send)
+		switch {
+		case outcome.KindOf(probeErr) == outcome.Throttled && c.isHalfOpen(): // the read was not sent
+			return probeErr
+		case classify(ctx, probe, probeErr) != nil:
 			return c.refusal(c.waitAfterProbe())
 		}
 		if err = c.run(ctx, call, budgetDomain, next); errors.Is(err, errReadFirst) {

@@ -70,7 +70,7 @@ func (c *circuit) run(ctx context.Context, call wire.Call, budgetDomain string, 
 	}
 	var err error
 	_, verdict := c.breaker.Execute(func() (struct{}, error) {
-		if !call.ReadOnly && c.breaker.State() == gobreaker.StateHalfOpen {
+		if !call.ReadOnly && c.isHalfOpen() {
 			return struct{}{}, errReadFirst
 		}
 		giveBack, refusal := c.countAgainstBudgets(ctx, call, budgetDomain)
@@ -95,6 +95,8 @@ func (c *circuit) run(ctx context.Context, call wire.Call, budgetDomain string, 
 		return err
 	}
 }
+
+func (c *circuit) isHalfOpen() bool { return c.breaker.State() == gobreaker.StateHalfOpen }
 
 // countAgainstBudgets counts the call against the budgets of budgetDomain; giveBack removes it from
 // them. It returns outcome.Throttled when a budget is exceeded.

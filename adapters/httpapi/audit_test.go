@@ -248,8 +248,6 @@ func TestRefusalWithoutAnEntryIsNotSent(t *testing.T) {
 // TestFailedWriteIsAnEntryIfItMayHaveChangedSomething checks writes that are answered with a 5xx.
 func TestFailedWriteIsAnEntryIfItMayHaveChangedSomething(t *testing.T) {
 	env := newTestEnv(t)
-	keys := &hookedKeys{Idempotency: env.store}
-	env.options.Guard.Idempotency.Keys = keys
 	client := serve(t, env.handler(t))
 	undo := env.platform.Fail(fake.Fault{Method: "AddDomain", Kind: outcome.Down})
 	client.expect(keyedCall(env, "k", "POST", domainsOfA, `{"domain":"example.com"}`), 503, "provider_unavailable")

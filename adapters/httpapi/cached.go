@@ -8,12 +8,12 @@ import (
 	"encoding/hex"
 	"io"
 	"net/http"
-	"strconv"
 	"strings"
 	"sync"
 
 	"github.com/tenantry/tenantry/adapters/httpapi/guard"
 	"github.com/tenantry/tenantry/adapters/httpapi/openapi"
+	"github.com/tenantry/tenantry/adapters/httpapi/pages"
 )
 
 // cachedDocument is a document in the two encodings in which it is served. All answers share its
@@ -53,7 +53,7 @@ func serveDocument(contentType string, notation func(openapi.Documents) []byte) 
 		body, tag := d.plain, `"`+d.tag+`"`
 		w.Header().Set("Vary", "Accept-Encoding")
 		w.Header().Set("Cache-Control", "public, max-age=300")
-		if acceptsValue(r.Header.Values("Accept-Encoding"), "gzip") {
+		if pages.Accepts(r.Header.Values("Accept-Encoding"), "gzip") {
 			body, tag = d.compressed, `"`+d.tag+`-gzip"`
 			w.Header().Set("Content-Encoding", "gzip")
 		}
@@ -76,25 +76,6 @@ func hasTag(header []string, tag string) bool {
 		if entry == "*" || strings.TrimPrefix(entry, "W/") == tag {
 			return true
 		}
-	}
-	return false
-}
-
-// acceptsValue reports whether an Accept or Accept-Encoding header names the value with a weight
-// above 0. A wildcard does not name the value.
-func acceptsValue(header []string, value string) bool {
-	for entry := range strings.SplitSeq(strings.Join(header, ","), ",") {
-		name, params, _ := strings.Cut(entry, ";")
-		if !strings.EqualFold(strings.TrimSpace(name), value) {
-			continue
-		}
-		weight := 1.0
-		for param := range strings.SplitSeq(params, ";") {
-			if q, ok := strings.CutPrefix(strings.ToLower(strings.TrimSpace(param)), "q="); ok {
-				weight, _ = strconv.ParseFloat(q, 64) // an invalid weight counts as 0
-			}
-		}
-		return weight > 0
 	}
 	return false
 }

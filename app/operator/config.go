@@ -107,8 +107,8 @@ func displayValue(field reflect.StructField, value reflect.Value) string {
 	return text
 }
 
-// redactURL replaces the password of a URL and all secret query parameters. A URL that cannot
-// be parsed is replaced as a whole.
+// redactURL replaces the password of a URL and all secret query parameters. A URL or a query that
+// cannot be parsed is replaced as a whole.
 func redactURL(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -117,7 +117,10 @@ func redactURL(address string) string {
 	if _, ok := u.User.Password(); ok {
 		u.User = url.UserPassword(u.User.Username(), redacted)
 	}
-	query := u.Query()
+	query, err := url.ParseQuery(u.RawQuery)
+	if err != nil { // a malformed part is not in query, and can contain a password
+		query, u.RawQuery = nil, redacted
+	}
 	for name := range query {
 		if isSecretName(name) {
 			query.Set(name, redacted)

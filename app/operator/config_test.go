@@ -11,6 +11,7 @@ import (
 func TestPasswordsInURLsAreNotShown(t *testing.T) {
 	for databaseURL, want := range map[string]string{
 		"postgres://h/x?password=p&a=b": "postgres://h/x?a=b&password=[redacted]",
+		"postgres://h/x?password=p;q":   "postgres://h/x?[redacted]",
 		"postgres://a:p@[/x":            redacted,
 		"sqlite:///x/tenantry.db":       "sqlite:///x/tenantry.db",
 	} {

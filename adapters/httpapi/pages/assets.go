@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"path"
+	"strconv"
 	"strings"
 	"sync"
 )
@@ -85,11 +86,30 @@ func Asset(w http.ResponseWriter, r *http.Request, name string) bool {
 	}
 	w.Header().Set("Vary", "Accept-Encoding")
 	w.Header().Set("Cache-Control", "public, max-age=86400")
-	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+	if Accepts(r.Header.Values("Accept-Encoding"), "gzip") {
 		w.Header().Set("Content-Encoding", "gzip")
 		_, _ = io.WriteString(w, a.compressed)
 		return true
 	}
 	_, _ = io.WriteString(w, a.content())
 	return true
+}
+
+// Accepts reports whether an Accept or Accept-Encoding header names the value with a weight
+// above 0. A wildcard does not name the value.
+func Accepts(header []string, value string) bool {
+	for entry := range strings.SplitSeq(strings.Join(header, ","), ",") {
+		name, params, _ := strings.Cut(entry, ";")
+		if !strings.EqualFold(strings.TrimSpace(name), value) {
+			continue
+		}
+		weight := 1.0
+		for param := range strings.SplitSeq(params, ";") {
+			if q, ok := strings.CutPrefix(strings.ToLower(strings.TrimSpace(param)), "q="); ok {
+				weight, _ = strconv.ParseFloat(q, 64) // an invalid weight counts as 0
+			}
+		}
+		return weight > 0
+	}
+	return false
 }
