@@ -15,8 +15,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// minCheckInterval is the minimum time between two checks of a session at the platform. It applies
-// to all callers together.
+// minCheckInterval is the minimum time between two checks of a session at the platform. All callers
+// share this limit.
 const minCheckInterval = 3 * time.Second
 
 // SessionStatus returns a session. It first checks an open session at the platform. It fails with

@@ -106,7 +106,7 @@ func maxConnections(s *wiring.Service) int {
 
 // Run serves the API on one listener and the admin handler on the other until ctx is cancelled.
 // Then it lets requests in progress finish, and closes the service and both listeners. It calls
-// ready once both servers accept requests. With a nil tlsConfig the API is served over plain HTTP.
+// ready once both servers accept requests. If tlsConfig is nil, the API is served over plain HTTP.
 //
 // Run returns an error when the jobs do not start, when a listener fails, when requests had to be
 // cancelled at the end of drain_time, or when the service does not close cleanly.

@@ -69,7 +69,8 @@ func UnknownVariables(environment []string) []string {
 }
 
 // misspeltVariable returns an error for the first unknown variable of environment that was probably
-// meant as a setting: its name is similar to a setting, or begins like the settings of providers.
+// meant as a setting. Such a name is similar to the name of a setting, or begins like the settings
+// of providers.
 func misspeltVariable(environment []string) error {
 	for _, name := range UnknownVariables(environment) {
 		if _, ok := strings.CutPrefix(name, VariableName(providersSetting)); ok {
@@ -84,7 +85,7 @@ func misspeltVariable(environment []string) error {
 }
 
 // WarnUnknownVariables writes a warning for each unknown variable of the environment, except
-// variables that Read refuses. `tenantry serve` logs these warnings instead.
+// variables that Read refuses. `tenantry serve` does not call it, but logs the unknown variables.
 func WarnUnknownVariables(w io.Writer, asJSON bool) {
 	for _, name := range UnknownVariables(os.Environ()) {
 		if misspeltVariable([]string{name}) != nil {

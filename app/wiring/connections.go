@@ -22,8 +22,8 @@ import (
 )
 
 // Connections builds provider connections from the operator's settings and credential files. A
-// connection holds the settings and secrets with which a plugin calls its provider. An account can
-// add its own part.
+// connection holds the settings and secrets with which a plugin calls its provider. The operator
+// provides one part of a connection, and an account can add its own part.
 type Connections struct {
 	// Settings are the settings of each provider, by provider and name.
 	Settings map[string]map[string]string
@@ -181,7 +181,8 @@ func (s *Service) checkProviderSettings(ctx context.Context, configured map[stri
 }
 
 // WarnOfMissingMailPlatform logs a warning when the mail platform cannot be called with the
-// operator's settings. It also loads the facts of the platform, which later requests need.
+// operator's settings. It also loads the facts of the platform (platform.Facts), which later
+// requests need.
 func (s *Service) WarnOfMissingMailPlatform(ctx context.Context, configured map[string]map[string]string) {
 	ctx, cancel := context.WithTimeout(ctx, describeTimeout)
 	defer cancel()
