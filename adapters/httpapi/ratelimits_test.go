@@ -130,8 +130,8 @@ func (k *staleKeys) KeyRecord(ctx context.Context, key idempotency.KeyID) (idemp
 	return k.Idempotency.KeyRecord(ctx, key)
 }
 
-// TestLostKeyRaceIsRefunded checks that a request which lost the race for its key is refunded, and
-// that its answer counts as a read.
+// TestLostKeyRaceIsRefunded checks a request whose key a concurrent request claimed first. The
+// request is refunded, and its answer counts as a read.
 func TestLostKeyRaceIsRefunded(t *testing.T) {
 	env := newTestEnv(t)
 	keys := &staleKeys{Idempotency: env.store, staleReads: 2}
@@ -159,8 +159,8 @@ func (k *contestedKeys) Claim(ctx context.Context, c ports.Claim) (string, bool,
 	return k.Idempotency.Claim(ctx, c)
 }
 
-// TestRequestThatWinsItsKeyLaterCounts checks that a request counts if it runs, even if it lost
-// earlier races for its key. A request that loses every race is refunded.
+// TestRequestThatWinsItsKeyLaterCounts checks that a request counts if it runs, even if its first
+// claims of the key failed. If all its claims fail, the request is refunded.
 func TestRequestThatWinsItsKeyLaterCounts(t *testing.T) {
 	env := newTestEnv(t)
 	keys := &contestedKeys{Idempotency: env.store, losses: 2}

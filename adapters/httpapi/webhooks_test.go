@@ -23,7 +23,7 @@ import (
 )
 
 // recordingSender is a sender without a network. It refuses URLs that contain "private", and
-// answers each message with the status of its path.
+// answers each message with the status that is the path of its URL.
 type recordingSender struct {
 	mu   sync.Mutex
 	sent []webhook.Message

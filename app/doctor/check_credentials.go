@@ -179,7 +179,7 @@ func (e *examination) checkKeyset(ctx context.Context) finding {
 }
 
 // missingKeyset distinguishes a first start from a lost keyset. The finding is a failure when the
-// database is in use, because a new keyset could not decrypt the values that an earlier keyset
+// database has accounts, because a new keyset could not decrypt the values that an earlier keyset
 // encrypted. `tenantry serve` creates a keyset only if the database has no encrypted values.
 func (e *examination) missingKeyset(ctx context.Context, path string) finding {
 	if db, err := e.openDatabase(); err == nil {

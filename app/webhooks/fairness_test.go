@@ -109,8 +109,8 @@ func TestHangingEndpointsDelayNoOther(t *testing.T) {
 }
 
 // TestFailingEndpointsGetHalfOfTheSlots fills the slots of a process with endpoints that hang and
-// then fail. After their failure, each takes one slot, and together they take at most half of all
-// slots.
+// then fail. After that, each failing endpoint takes one slot, and all of them together take at
+// most half of the slots.
 func TestFailingEndpointsGetHalfOfTheSlots(t *testing.T) {
 	fx := newFixture(t)
 	p := fx.startProcess(t, func(o *webhooks.Options) { o.Slots = 8 })
@@ -211,7 +211,8 @@ func TestProcessesShareTheLimitOfAnEndpoint(t *testing.T) {
 	}
 }
 
-// TestEventsAreFannedOutWithoutAPoll checks that the fan-out of Start is triggered by a commit.
+// TestEventsAreFannedOutWithoutAPoll checks that a logged event starts the fan-out at once, before
+// the next poll.
 func TestEventsAreFannedOutWithoutAPoll(t *testing.T) {
 	fx := newFixture(t)
 	p := fx.startProcess(t, nil)

@@ -22,14 +22,15 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// fixture has a store, the endpoints of its webhooks and a clock. startProcess returns the services
-// of a process over them.
+// fixture has a store, the endpoints of webhooks and a clock. All processes that startProcess
+// starts use these.
 type fixture struct {
 	store  *bunstore.Store
 	sealer ports.Sealer
 	queue  fake.Wakeups
 	sender *endpointSender
-	// emitters are the webhooks that emit disables, by account.
+	// emitters has the id of a webhook for each account. The method emit disables this webhook to
+	// log an event.
 	emitters map[access.AccountID]string
 
 	mu    sync.Mutex
