@@ -360,8 +360,8 @@ func TestHeldBackCallCountsNowhere(t *testing.T) {
 	})
 }
 
-// TestReadIsSentBeforeARuleIsWritten checks that a read also tests the circuit before a write that
-// returns a result.
+// TestReadIsSentBeforeARuleIsWritten checks that a read also tests a half-open circuit before a
+// transport rule is written.
 func TestReadIsSentBeforeARuleIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &provider{err: outcomeError(outcome.Unknown)}

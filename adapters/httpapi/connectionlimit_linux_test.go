@@ -192,9 +192,8 @@ func TestAllClientsTogetherGetMax(t *testing.T) {
 	requireCounts(t, limit, 8, httpapi.ClosedConnections{OfAll: 1})
 }
 
-// TestConnectionsWithRequestsStay checks that a new connection beyond the limit is closed when all
-// other connections have a request in progress. When a connection ends, a new connection is
-// accepted.
+// TestConnectionsWithRequestsStay checks that a new connection beyond a limit is closed when all
+// other connections that count for the limit have a request in progress.
 func TestConnectionsWithRequestsStay(t *testing.T) {
 	limit := &httpapi.ConnectionLimit{Max: 4}
 	s := newLimitedServer(t, limit, false)

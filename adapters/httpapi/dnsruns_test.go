@@ -101,7 +101,7 @@ func TestProvisioningRefusalsHaveAFixedOrder(t *testing.T) {
 		t.Errorf("conflicts %v", conflicts)
 	}
 	provider.Put(plannedDomain, dns.RRSet{Name: plannedDomain, Type: dns.MX})
-	for _, foreign := range []dns.RRSet{ // these records are known although the domain is not verified yet
+	for _, foreign := range []dns.RRSet{ // these conflicts are found although the domain is not verified yet
 		{Name: plannedDomain, Type: dns.TXT, Values: []string{"v=spf1 mx -all", "v=spf1 a -all"}},
 		{Name: "selector1._domainkey." + plannedDomain, Type: dns.CNAME, Values: []string{"s1.esp.test"}},
 		{Name: "selector2._domainkey." + plannedDomain, Type: dns.TXT, Values: []string{"v=DKIM1; p=x"}},
@@ -158,7 +158,7 @@ func TestRetryQueuesAStoppedJob(t *testing.T) {
 	}
 	client.expect(call{method: "POST", path: jobsPath + job + "/retry", key: env.accountB.key}, 404, "provisioning_job_not_found")
 	client.expect(call{method: "GET", path: runsPath + "/" + run, key: env.accountB.key}, 404, "provisioning_run_not_found")
-	client.expect(retry, 409, "provisioning_job_not_retryable") // it is queued
+	client.expect(retry, 409, "provisioning_job_not_retryable") // the job is still queued
 	env.updateJob(t, job, func(j *provisioning.Job) {
 		j.Status, j.Stage, j.Next, j.StartedAt = provisioning.ActionRequired, provisioning.StagePropagation, provisioning.ReadDNS, time.Now()
 		j.RequiredAction, j.Message = provisioning.PropagationTimeout, "It was not seen."

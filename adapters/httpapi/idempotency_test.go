@@ -211,7 +211,7 @@ func TestPanicIsNotReplayed(t *testing.T) {
 }
 
 // TestFirstRequestContinuesWithoutItsCaller checks that a request runs to its end after its caller
-// disconnects. Until then the same request is refused, and afterwards it is a replay.
+// disconnects. A repeated request is refused until the first request ends, and then gets a replay.
 func TestFirstRequestContinuesWithoutItsCaller(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))

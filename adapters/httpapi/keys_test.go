@@ -181,7 +181,7 @@ func TestKeysAreListedByPages(t *testing.T) {
 	}
 }
 
-// TestOwnRotationKeepsTheBounds checks the rotation of the key of the request.
+// TestOwnRotationKeepsTheBounds rotates the key with which the request is sent.
 func TestOwnRotationKeepsTheBounds(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))

@@ -53,10 +53,10 @@ func TestSlowBodyIsAnsweredAndClosed(t *testing.T) {
 	}
 }
 
-// TestUnreadBodyLosesNoAnswer checks a client that continues to send a body which the service does
-// not read to its end. The client gets the whole answer, and then the connection is closed. If the
-// service closed the connection with unread bytes, the kernel would reset it, and the client could
-// lose the answer. A body that arrives completely leaves the connection open.
+// TestUnreadBodyLosesNoAnswer sends requests whose body the service does not read to its end. The
+// client gets the whole answer, and then the service closes the connection. If the service closed
+// the connection with unread bytes, the kernel would reset it, and the client could lose the
+// answer. A body that arrives completely leaves the connection open.
 func TestUnreadBodyLosesNoAnswer(t *testing.T) {
 	env := newTestEnv(t)
 	env.options.Guard.Pages = console.New(console.Options{

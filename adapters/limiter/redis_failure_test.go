@@ -161,7 +161,7 @@ func TestClockSkewOfRedisDoesNotBlock(t *testing.T) {
 	if n := countAllowed(10, b, l); n != 2 {
 		t.Fatalf("%d passed", n)
 	}
-	// A clock far ahead has the same effect.
+	// Redis would also lose the counted requests if its clock jumped far ahead.
 	if _, err := redis.DoContext(client, t.Context(), "DEL", "tenantry:bucket:"+b.Key); err != nil {
 		t.Fatal(err)
 	}

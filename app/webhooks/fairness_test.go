@@ -108,9 +108,9 @@ func TestHangingEndpointsDelayNoOther(t *testing.T) {
 	}
 }
 
-// TestFailingEndpointsGetHalfOfTheSlots fills the slots of a process with endpoints that hang and
-// then fail. After that, each failing endpoint takes one slot, and all of them together take at
-// most half of the slots.
+// TestFailingEndpointsGetHalfOfTheSlots lets six endpoints fail and then hang. All of them together
+// take at most half of the slots of the process. An endpoint of a different account gets all its
+// messages meanwhile.
 func TestFailingEndpointsGetHalfOfTheSlots(t *testing.T) {
 	fx := newFixture(t)
 	p := fx.startProcess(t, func(o *webhooks.Options) { o.Slots = 8 })

@@ -29,8 +29,7 @@ type fixture struct {
 	sealer ports.Sealer
 	queue  fake.Wakeups
 	sender *endpointSender
-	// emitters has the id of a webhook for each account. The method emit disables this webhook to
-	// log an event.
+	// emitters has the id of the webhook that the method emit enables and disables, by account.
 	emitters map[access.AccountID]string
 
 	mu    sync.Mutex
@@ -102,7 +101,8 @@ func (fx *fixture) addWebhook(t testing.TB, p process, owner access.AccountID, h
 	return w
 }
 
-// emit logs n events of the account. Each event is that a separate webhook was disabled.
+// emit logs n events of the account. For each event it enables and disables a webhook that it adds
+// for this purpose.
 func (fx *fixture) emit(t testing.TB, owner access.AccountID, n int) {
 	t.Helper()
 	fx.mu.Lock()

@@ -273,7 +273,7 @@ func (crashingStore) SaveDeliveries(context.Context, []ports.TriedDelivery, time
 }
 
 // TestACrashAfterSendingRepeatsTheMessage checks that a message whose result was not stored is sent
-// again with the same id, and that no other message is sent again.
+// again with the same id, but only after the claim of its delivery has expired.
 func TestACrashAfterSendingRepeatsTheMessage(t *testing.T) {
 	fx := newFixture(t)
 	crashing := fx.startProcess(t, func(o *webhooks.Options) { o.Deliveries = crashingStore{o.Deliveries} })
@@ -340,7 +340,7 @@ func TestATestWakesWhatWaitedForIt(t *testing.T) {
 }
 
 // resultStore is a store of deliveries that only stores results. Each call waits until the test
-// sends its error.
+// sends the error that the call is to return.
 type resultStore struct {
 	ports.Deliveries
 	calls  chan int // how many results each call has
