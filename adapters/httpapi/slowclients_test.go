@@ -32,8 +32,8 @@ import (
 // slowClients is the number of slow connections that a test opens.
 const slowClients = 200
 
-// TestSlowFormsHoldNoSlot checks that requests are answered while many clients send the form of a
-// connect page a byte at a time. The process has slots for only four requests.
+// TestSlowFormsHoldNoSlot checks that requests are answered while many clients have sent only a
+// part of the form of a connect page. The process has slots for only four requests.
 func TestSlowFormsHoldNoSlot(t *testing.T) {
 	env := newTestEnv(t)
 	env.options.Guard.Limits = guard.Limits{Counters: newCounters(t), MaxInFlight: 4}
@@ -122,9 +122,10 @@ func heapInUse() uint64 {
 	return m.HeapAlloc
 }
 
-// TestUnreadAnswersShareTheirContent checks that clients which do not read a file or a document
-// cost little memory, whether they accept gzip or not. It also checks that the service closes their
-// connections long before its write timeout, and serves a client that reads slowly to the end.
+// TestUnreadAnswersShareTheirContent checks that clients which do not read their answer, a file or
+// a document, cost little memory. It checks this with and without gzip. It also checks that the
+// service closes their connections long before its write timeout, and serves a client that reads
+// slowly to the end.
 func TestUnreadAnswersShareTheirContent(t *testing.T) {
 	const memoryOfClient = 96 << 10 // the smallest of these answers has more than 200 KB
 	handler := newTestEnv(t).handler(t)

@@ -233,8 +233,8 @@ func TestLinkLeadsToDeclaredHosts(t *testing.T) {
 	fx.requireStatus(t, id, fx.anna, integration.ConnectionFailed)
 }
 
-// TestSlowRequestLosesItsSession checks that a request returns no link if another request has ended
-// its session.
+// TestSlowRequestLosesItsSession checks that a request returns no link if another request has
+// replaced its session.
 func TestSlowRequestLosesItsSession(t *testing.T) {
 	fx := newFixture(t)
 	id := fx.createIntegration(t, "instantly")

@@ -50,7 +50,8 @@ var (
 )
 
 // UnknownVariables returns the sorted names of the variables in environment that begin with
-// TENANTRY_, set no setting, and are not one of the exceptions above or a TENANTRY_TEST_ variable.
+// TENANTRY_, set no setting, and are not one of the exceptions above. Variables that begin with
+// TENANTRY_TEST_ are not unknown either.
 func UnknownVariables(environment []string) []string {
 	var names []string
 	for _, variable := range environment {

@@ -59,8 +59,8 @@ func (h *databaseHealth) Check(ctx context.Context) error {
 	return h.err
 }
 
-// gauges observes the state of this process at each scrape. Counters and histograms are recorded
-// where the events happen.
+// gauges has the gauges and counters that are read from the state of this process at each scrape.
+// All other counters and all histograms are recorded where the events happen.
 type gauges struct {
 	service *Service
 	config  settings.Config
