@@ -325,8 +325,8 @@ func TestBudgetsSeeTheOperation(t *testing.T) {
 	}
 }
 
-// TestHeldBackCallCountsNowhere checks that a call which the plugin did not send uses no budget, and
-// does not close a circuit.
+// TestHeldBackCallCountsNowhere checks that a call which the plugin did not send uses no budget,
+// and does not close a circuit.
 func TestHeldBackCallCountsNowhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		counted := 0

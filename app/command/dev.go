@@ -242,7 +242,7 @@ func serveSandbox(ctx context.Context, environment *sandbox.Environment, c setti
 }
 
 // useSimulators adds the settings with which the service calls the simulators. It does not replace
-// settings that the operator has set.
+// DNS resolvers or provider settings that the operator has set.
 func useSimulators(c *settings.Config, environment *sandbox.Environment) {
 	if len(c.DNSResolvers) == 0 {
 		c.DNSResolvers, c.DNSPort, c.DNSAllowPrivate = []string{environment.DNSAddr()}, environment.DNSPort(), true

@@ -62,7 +62,8 @@ func (g *guard) runOperation(w http.ResponseWriter, r *http.Request, x *run, nex
 // operation, recordOutcome does nothing.
 //
 // held is false if a different attempt has claimed the key. If recordOutcome returns an error, the
-// answer was not stored and could not be replayed. The caller must then not send it.
+// answer may not be stored. The caller must then not send the answer, because it could not be
+// replayed.
 func (x *run) recordOutcome(ctx context.Context, a *answer) (held bool, err error) {
 	switch idempotency.DecideEnd(a.status, fault.IsFromStore(exchangeOf(ctx).cause), x.effects.Recorded()) {
 	case idempotency.AnswerKept:
