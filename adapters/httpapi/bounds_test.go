@@ -164,7 +164,7 @@ var visibleObjects = map[string]int{
 	// bounds.
 	"GET /v1/tenants/connect-url": 403, "GET /v1/audit/export": 403, "DELETE /v1/integrations/{integration_id}": 403,
 	"POST /v1/keys": 403, "DELETE /v1/keys/{key_id}": 403, "POST /v1/keys/{key_id}/rotate": 403,
-	"POST /api-key/rotate": 403, // access_denied, because the address is not a member's
+	"POST /api-key/rotate": 403, // the code is access_denied, because user_email is not the address of the account
 }
 
 // TestTenantsOutsideTheBoundsAreForeign sends each operation with the objects of a tenant to which

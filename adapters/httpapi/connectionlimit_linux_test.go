@@ -208,8 +208,9 @@ func TestConnectionsWithRequestsStay(t *testing.T) {
 	s.requireOpen(t, 4)
 }
 
-// TestSlowClientsLeaveConnections checks that clients which send bodies slowly or do not read their
-// answers do not keep a caller from connecting, from their own address or from a different one.
+// TestSlowClientsLeaveConnections opens all connections for clients that send bodies slowly or do
+// not read their answers. Other callers must still be able to connect, from the same addresses and
+// from a different one.
 func TestSlowClientsLeaveConnections(t *testing.T) {
 	const limitOfAll = 8
 	env := newTestEnv(t)

@@ -34,9 +34,9 @@ const (
 // the links, because a request can complete the earlier links or make them expire.
 const growthInterval = 500
 
-// FuzzRequestsWithoutKey sends arbitrary requests of a client without an API key to all paths: the
-// pages, the operations, and each step of the connect pages with values that it accepts. No request
-// is answered with a 5xx, and the memory of the process does not grow.
+// FuzzRequestsWithoutKey sends arbitrary requests without an API key to all pages and operations.
+// It also goes through the steps of the connect pages with values that each step accepts. No
+// request is answered with a 5xx, and the memory of the process does not grow.
 func FuzzRequestsWithoutKey(f *testing.F) {
 	env := newTestEnv(f)
 	env.options.Guard.Pages = console.New(console.Options{

@@ -55,8 +55,8 @@ func checkNoRateHeaders(t *testing.T, got reply) {
 	}
 }
 
-// TestOperationsCountInTheirBucket checks that each operation counts in its bucket, whatever its
-// answer is. A request that is refused before the limit is checked does not count.
+// TestOperationsCountInTheirBucket checks that each operation counts in its bucket, also if it
+// fails. A request that is refused before the limit is checked does not count.
 func TestOperationsCountInTheirBucket(t *testing.T) {
 	env, client := newRateLimitedEnv(t)
 	key := env.accountA.key
@@ -99,7 +99,8 @@ func TestFullBucketRefusesRequests(t *testing.T) {
 	checkRateHeaders(t, client.expect(status, 404, "tenant_not_found"), "expensive", 30, 29)
 }
 
-// TestReplaysCountAsReads checks that a replay counts as one read, whatever its operation is.
+// TestReplaysCountAsReads checks that the replay of a write counts as one read. It is sent even if
+// the bucket of the write is full.
 func TestReplaysCountAsReads(t *testing.T) {
 	env, client := newRateLimitedEnv(t)
 	first := client.expect(addDomainCall(env, "k"), 200, "")

@@ -53,9 +53,9 @@ func (s *Service) refresh(ctx context.Context, owner access.AccountID, id string
 }
 
 // handleIncomplete handles a listing that was interrupted. It changes no connection. It stores a
-// rejection of the credential. After any other error it marks the integration as failing, with
-// three exceptions: the request was cancelled, the platform throttled the first page, or a later
-// refresh continues the listing.
+// rejection of the credential. After any other error it marks the integration as failing. It does
+// not mark the integration if the request was cancelled, if the platform throttled the first page,
+// or if a later refresh continues the listing.
 func (s *Service) handleIncomplete(ctx context.Context, i integration.Integration, read *accountRead) (RefreshResult, error) {
 	cause := read.cause
 	if errors.Is(ctx.Err(), context.Canceled) {

@@ -39,8 +39,8 @@ func isSetting(key string) bool {
 	return false
 }
 
-// These variables begin with TENANTRY_ and are not settings. otherVariables lists, without the
-// prefix, variables that the sandbox writes for shells, and variables that control tests.
+// These variables begin with TENANTRY_ and are not settings. otherVariables lists names without the
+// prefix: variables that the sandbox writes for shells, and variables that control tests.
 // serviceLink and servicePort match variables that Kubernetes sets in every container if there is a
 // service named tenantry.
 var (

@@ -23,7 +23,7 @@ import (
 )
 
 // fixture has a store, the endpoints of webhooks and a clock. All processes that startProcess
-// starts use these.
+// starts share them.
 type fixture struct {
 	store  *bunstore.Store
 	sealer ports.Sealer

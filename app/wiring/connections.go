@@ -112,9 +112,10 @@ func SettingOf(field wire.Field) string {
 	return field.Name
 }
 
-// ProviderSettingProblems returns an error for each provider that has settings but no plugin, and
-// for each setting that the provider's plugin does not define. plugins are the names of all
-// plugins. ProviderSettingProblems skips a plugin whose description cannot be read.
+// ProviderSettingProblems returns an error for each provider that has settings but no plugin. It
+// also returns an error for each setting that the provider's plugin does not define. The parameter
+// plugins has the names of all plugins. ProviderSettingProblems skips a plugin whose description
+// cannot be read.
 func ProviderSettingProblems(configured map[string]map[string]string, plugins []string, describe func(provider string) (wire.Description, error)) []settings.Problem {
 	var problems []settings.Problem
 	for _, provider := range slices.Sorted(maps.Keys(configured)) {

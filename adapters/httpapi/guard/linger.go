@@ -61,8 +61,9 @@ func (e *exchange) finishBody(w http.ResponseWriter, r *http.Request, body io.Re
 }
 
 // linger flushes the answer and reads what the client still sends, before net/http closes the
-// connection. If a connection is closed while there are unread bytes, the kernel resets it, and the
-// client can lose the answer. net/http itself waits only after a body that is too large.
+// connection. If a connection is closed while it has unread bytes, the kernel resets the
+// connection, and the client can lose the answer. net/http itself waits only after a body that is
+// too large.
 func linger(w http.ResponseWriter, body io.Reader) {
 	connection := http.NewResponseController(w)
 	if connection.Flush() != nil || connection.SetReadDeadline(time.Now().Add(lingerTime)) != nil {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pages serves the HTML pages about the API. Home is the page at the root, API shows the
-// OpenAPI document in a browser, Guides and Guide explain what several operations have in common,
-// Errors and Error explain the error codes, and Asset serves the scripts and styles. The pages load
+// Package pages serves the HTML pages about the API. Home is the page at the root. API shows the
+// OpenAPI document in a browser. Guides and Guide explain what several operations have in common.
+// Errors and Error explain the error codes. Asset serves the scripts and styles. The pages load
 // nothing from other hosts.
 //
 // pages.go has all of these functions except Asset, which is in assets.go. The folder examples has
