@@ -7,7 +7,7 @@
 // A Breaker holds the circuits of one provider, one for each fault domain: a tenant, a credential,
 // or the provider as a whole. Breaker.Interceptor runs around each call (see plugins/wire). The
 // interceptor also counts the call against the provider's budgets, and records in ports.Effects
-// whether the provider was called. The .proto files mark which methods are reads.
+// whether the provider was called. The .proto files in plugins/proto mark which methods are reads.
 //
 //   - breaker.go: Breaker, Options and the fault domains. Start here.
 //   - circuit.go: one circuit, and which outcomes count as failures.
@@ -113,9 +113,9 @@ func ByProvider(fingerprint string, ownServer func(context.Context) bool) FaultD
 // it. If the circuit is open, the call fails with outcome.Down. If a budget is exceeded, it fails
 // with outcome.Throttled.
 //
-// A write never tests a half-open circuit, because it could end with an unknown outcome at a
-// provider that still fails. The interceptor first sends the read of wire.Call.Probe. If a budget or
-// a pause holds back this read, the write fails with the same outcome.Throttled.
+// A write never tests a half-open circuit, because its outcome could stay unknown if the provider
+// still fails. Instead, the interceptor first sends the read that wire.Call.Probe returns. If
+// a budget or a pause holds back this read, the write fails with the same outcome.Throttled.
 func (b *Breaker) Interceptor(domainsOf FaultDomain) wire.Interceptor {
 	return func(ctx context.Context, call wire.Call, next func(context.Context) error) error {
 		domain, budgetDomain := domainsOf(ctx, call)

@@ -326,8 +326,8 @@ func TestBudgetsSeeTheOperation(t *testing.T) {
 	}
 }
 
-// TestHeldBackCallCountsNowhere checks that a call which the plugin did not send uses no budget, and
-// does not close a circuit.
+// TestHeldBackCallCountsNowhere checks that a call which the plugin did not send uses no budget,
+// and does not close a circuit.
 func TestHeldBackCallCountsNowhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		counted := 0
@@ -383,8 +383,8 @@ func TestWriteIsThrottledLikeItsProbe(t *testing.T) {
 	}
 }
 
-// TestReadIsSentBeforeARuleIsWritten checks that a read also tests the circuit before a write that
-// returns a result.
+// TestReadIsSentBeforeARuleIsWritten checks that a read also tests a half-open circuit before a
+// transport rule is written.
 func TestReadIsSentBeforeARuleIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &provider{err: outcomeError(outcome.Unknown)}

@@ -17,7 +17,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// The errors that are passed to gobreaker instead of the call's own error.
+// The errors that run returns to gobreaker instead of the error of the call.
 var (
 	errFailed     = errors.New("the call failed")
 	errNoEvidence = errors.New("the call says nothing about the provider")
@@ -61,9 +61,9 @@ func newCircuit(domain string, options Options) *circuit {
 	return c
 }
 
-// run sends the call if the circuit and the budgets of budgetDomain allow it. It returns
-// errReadFirst for a write if the circuit is half open, and service_unavailable if a different
-// attempt has taken over the request.
+// run sends the call if the circuit and the budgets of budgetDomain allow it. If the circuit is
+// half open, run does not send a write and returns errReadFirst. If a different attempt has taken
+// over the request, run returns service_unavailable.
 func (c *circuit) run(ctx context.Context, call wire.Call, budgetDomain string, send func(context.Context) error) error {
 	if ports.Stopped(ctx) {
 		return fault.ServiceUnavailable.With("a different attempt has taken over this request")
@@ -98,8 +98,8 @@ func (c *circuit) run(ctx context.Context, call wire.Call, budgetDomain string, 
 
 func (c *circuit) isHalfOpen() bool { return c.breaker.State() == gobreaker.StateHalfOpen }
 
-// countAgainstBudgets counts the call against the budgets of budgetDomain; giveBack removes it from
-// them. It returns outcome.Throttled when a budget is exceeded.
+// countAgainstBudgets counts the call against the budgets of budgetDomain; giveBack reverses the
+// count. countAgainstBudgets returns outcome.Throttled when a budget is exceeded.
 func (c *circuit) countAgainstBudgets(ctx context.Context, call wire.Call, budgetDomain string) (giveBack func(), err error) {
 	if call.WithoutProvider {
 		return func() {}, nil
@@ -127,7 +127,7 @@ func recordEffects(ctx context.Context, call wire.Call, err error) {
 	}
 }
 
-// classify classifies a finished call for gobreaker. It returns nil if the provider answered,
+// classify translates the result of a call for gobreaker. It returns nil if the provider answered,
 // errFailed if the provider failed, and errNoEvidence if the call shows neither.
 func classify(ctx context.Context, call wire.Call, err error) error {
 	switch kind := outcome.KindOf(err); {
@@ -164,9 +164,9 @@ func (c *circuit) remainingOpenTime() time.Duration {
 	return max(remaining, 0) + time.Millisecond
 }
 
-// waitAfterProbe returns the Retry-After of a write whose probe failed or was not sent. If the
-// probe failed, the circuit is open again. The probe is not sent while a different call tests the
-// provider.
+// waitAfterProbe returns the Retry-After of a write that was refused because its probe, the read
+// before the write, failed or was not sent. If the probe failed, the circuit is open again. A probe
+// is not sent while a different call tests the provider.
 func (c *circuit) waitAfterProbe() time.Duration {
 	if c.breaker.State() == gobreaker.StateOpen {
 		return c.remainingOpenTime()

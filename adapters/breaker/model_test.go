@@ -22,7 +22,7 @@ type model struct {
 }
 
 // call records a call with this outcome. It returns the calls that the provider receives. isRefused
-// reports whether the caller is refused.
+// reports whether the circuit refuses the call.
 func (m *model) call(write bool, kind outcome.Kind, limit int) (received []string, isRefused bool) {
 	name := "Mailboxes"
 	if write {

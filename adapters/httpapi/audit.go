@@ -70,8 +70,8 @@ type auditOutcome struct {
 
 const auditPath = "/v1/audit"
 
-// exportTime is the time limit of an export. As with every answer, the client must also receive
-// each part of the export within sendTimeout of package guard.
+// exportTime is the time limit of an export. The client must also receive each part of the export
+// within sendTimeout of package guard.
 const exportTime = 10 * time.Minute
 
 func registerAuditOperations(api huma.API, service *audits.Service) {
@@ -134,8 +134,8 @@ func exportFrom(ctx context.Context, service *audits.Service, owner access.Accou
 // auditListName is the name of the list of audit entries in its cursors.
 const auditListName = "audit"
 
-// query returns the query of the input. A key that is limited to some tenants gets only their
-// entries.
+// query returns the query of the input. A key that is limited to some tenants gets only the entries
+// of these tenants.
 func (in *auditInput) query(ctx context.Context) (ports.EntryQuery, error) {
 	query := ports.EntryQuery{Actor: in.Actor, Action: in.Action, Limit: page.DefaultLimit}
 	if in.TenantID != "" {

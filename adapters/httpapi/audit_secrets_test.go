@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// TestChangesOfSecretsAreEntries makes every change of keys and webhooks with the same key. Each
-// change has one entry, which names this key and the changed object. The chain shows no secret.
+// TestChangesOfSecretsAreEntries makes every change of keys and webhooks with the same API key.
+// Each change has one entry, which names this key and the changed object. The chain shows no
+// secret.
 func TestChangesOfSecretsAreEntries(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))

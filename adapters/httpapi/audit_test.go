@@ -48,8 +48,8 @@ func (e receivedEntry) summary() string {
 	return strings.TrimSpace(fmt.Sprintf("%s %s: %d %s", e.Action, subject, e.Outcome.Status, e.Outcome.Code))
 }
 
-// exportedEntries returns the entries of an export, except those of the fixture. It checks that
-// they form a chain.
+// exportedEntries returns the entries of an export, except the entries that the fixture added. It
+// checks that the export is an unbroken chain.
 func exportedEntries(client *apiClient, key string) (entries []receivedEntry) {
 	client.t.Helper()
 	got := client.expect(call{method: "GET", path: "/v1/audit/export", key: key}, 200, "")
@@ -81,7 +81,8 @@ func requireEntries(t *testing.T, client *apiClient, env *testEnv, want ...strin
 	}
 }
 
-// TestEveryWriteIsOneEntry sends all kinds of requests. Only writes that succeed get an entry.
+// TestEveryWriteIsOneEntry sends all kinds of requests. Of these, only the writes that succeed get
+// an entry.
 func TestEveryWriteIsOneEntry(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
@@ -101,7 +102,7 @@ func TestEveryWriteIsOneEntry(t *testing.T) {
 		send(added, 200)
 	}
 	send(keyedCall(env, "one", "POST", base+"/domains", `{"domain":"other.example"}`), 409)
-	send(call{method: "POST", path: base + "/domains", body: `{"domain":"example.com"}`}, 200) // exists already
+	send(call{method: "POST", path: base + "/domains", body: `{"domain":"example.com"}`}, 200) // the domain exists already
 	send(call{method: "POST", path: base + "/domains", body: `{"domain":"-"}`}, 400)
 	send(call{method: "POST", path: base + "/domains", body: `{`}, 400)
 	send(call{method: "POST", path: "/v1/tenants/" + string(env.accountB.tenant) + "/sync"}, 404)
@@ -146,8 +147,8 @@ func TestEveryWriteIsOneEntry(t *testing.T) {
 	}
 }
 
-// TestEntryTellsTheRequest checks the members of an entry, and that the list has the same members
-// as the export.
+// TestEntryTellsTheRequest checks the members of an entry. An entry in the list must have the same
+// members as in the export.
 func TestEntryTellsTheRequest(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
@@ -212,7 +213,7 @@ func TestRefusalsOfKnownKeysAreEntries(t *testing.T) {
 	)
 }
 
-// failingChains is a store whose EndAct fails for the outcomes for which fails returns true.
+// failingChains is a store whose EndAct fails for an outcome if the function fails returns true.
 type failingChains struct {
 	ports.AuditChains
 	fails func(*audit.Outcome) bool
@@ -226,8 +227,8 @@ func (c failingChains) EndAct(ctx context.Context, o *audit.Outcome) error {
 }
 
 // TestRefusalWithoutAnEntryIsNotSent checks that a refusal is sent only if its entry could be
-// stored. The answer to a successful change is sent nevertheless, because the change has stored the
-// act.
+// stored. The answer to a successful change is sent even so, because the act was stored together
+// with the change.
 func TestRefusalWithoutAnEntryIsNotSent(t *testing.T) {
 	env := newTestEnv(t)
 	env.options.Guard.Audit = failingChains{env.store, func(o *audit.Outcome) bool { return o != nil }}
@@ -259,8 +260,8 @@ func TestFailedWriteIsAnEntryIfItMayHaveChangedSomething(t *testing.T) {
 	)
 }
 
-// TestKilledWriteIsAnEntry ends the process between the change and the answer, as a crash does: no
-// step after the change runs.
+// TestKilledWriteIsAnEntry simulates a crash between the change and the answer: no step after the
+// change runs.
 func TestKilledWriteIsAnEntry(t *testing.T) {
 	env := newTestEnv(t)
 	errKilled := errors.New("the process was killed")

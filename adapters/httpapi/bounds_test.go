@@ -110,8 +110,8 @@ func TestEveryOperationChecksTheKey(t *testing.T) {
 }
 
 // TestNetworksOfAKeyHoldTheClient sends requests with keys that are limited to a network. The
-// address is the one that a trusted proxy names, and otherwise the peer's. All requests come from
-// 127.0.0.1.
+// client's address is the one that a trusted proxy names. Without a trusted proxy it is the address
+// of the peer. All requests come from 127.0.0.1.
 func TestNetworksOfAKeyHoldTheClient(t *testing.T) {
 	for _, tt := range []struct {
 		name, trusted, network, forwarded string
@@ -160,14 +160,15 @@ var visibleObjects = map[string]int{
 	"GET /v1/me": 200, "GET /v1/keys": 200, "GET /v1/events": 200, "GET /v1/audit": 200, "GET /v1/webhooks": 200, "POST /v1/webhooks": 200,
 	"POST /v1/integrations": 200, "POST /v1/integrations/{integration_id}/test": 200, "POST /v1/integrations/{integration_id}/mailboxes/refresh": 200,
 	// These operations concern tenants outside the bounds of the key: a new tenant, all tenants,
-	// and connections of mailboxes in other tenants. One creates a key without bounds.
+	// and connections of mailboxes in other tenants. POST /v1/keys would create a key without
+	// bounds.
 	"GET /v1/tenants/connect-url": 403, "GET /v1/audit/export": 403, "DELETE /v1/integrations/{integration_id}": 403,
 	"POST /v1/keys": 403, "DELETE /v1/keys/{key_id}": 403, "POST /v1/keys/{key_id}/rotate": 403,
-	"POST /api-key/rotate": 403, // access_denied, because the address is not a member's
+	"POST /api-key/rotate": 403, // the code is access_denied, because user_email is not the address of the account
 }
 
 // TestTenantsOutsideTheBoundsAreForeign sends each operation with the objects of a tenant to which
-// the key is not limited. The answer must be that for objects of a different account.
+// the key is not limited. The answer must be the same as for objects of a different account.
 func TestTenantsOutsideTheBoundsAreForeign(t *testing.T) {
 	env := newTestEnv(t)
 	owned, foreign := ownershipCases(env, t)

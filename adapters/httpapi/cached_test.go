@@ -63,7 +63,7 @@ func TestDocumentIsCompressedAndCacheable(t *testing.T) {
 }
 
 // TestPagesAreCacheable checks that a client may keep each page and each file for some time. An
-// answer that there is no such page must not be kept.
+// answer to a request for an unknown page must not be kept.
 func TestPagesAreCacheable(t *testing.T) {
 	handler := newTestEnv(t).handler(t)
 	browser := map[string]string{"Accept": "text/html"}
@@ -127,9 +127,9 @@ func TestIntroductionIsShort(t *testing.T) {
 }
 
 // TestGuidesAgreeWithTheDocument checks that the guide about requests names each status of a
-// success in the OpenAPI document. It also checks that the pages of the errors that are never
-// stored do not ask for a new Idempotency-Key, because the guide about retries asks for the same
-// one.
+// success in the OpenAPI document. Some errors are never stored for replay. The guide about retries
+// says to repeat such a request with the same Idempotency-Key. The test checks that the pages of
+// these errors do not ask for a new key.
 func TestGuidesAgreeWithTheDocument(t *testing.T) {
 	handler := newTestEnv(t).handler(t)
 	var document struct {

@@ -36,8 +36,8 @@ const connectionWarning = time.Minute
 // complete, while the body arrives, and while the answer is sent. The limit never closes a
 // connection while the service works on its request.
 //
-// An attacker who opens connections and then sends nothing, sends slowly or does not read therefore
-// does not lock other callers out, not even callers from the attacker's own address.
+// An attacker can open connections and then send nothing, send slowly or not read. Because of the
+// limit, other callers can still connect, even from the attacker's own address.
 type ConnectionLimit struct {
 	Max            int
 	TrustedProxies []netip.Prefix
@@ -141,12 +141,12 @@ func (l *ConnectionLimit) add(conn net.Conn) (surplus net.Conn) {
 // clientOf returns the client of a connection. It adds the client to byClient if the client has no
 // other connection.
 func (l *ConnectionLimit) clientOf(conn net.Conn) *clientConnections {
-	peer, _ := netip.ParseAddrPort(conn.RemoteAddr().String()) // all unknown addresses count as one client
+	peer, _ := netip.ParseAddrPort(conn.RemoteAddr().String()) // all addresses that cannot be parsed count as one client
 	address := peer.Addr().Unmap().WithZone("")
 	network := guard.ClientNetwork(address)
 	trusted := slices.ContainsFunc(l.TrustedProxies, func(p netip.Prefix) bool { return p.Contains(address) })
 	if trusted {
-		network = address.String() // other addresses of its network may not be trusted
+		network = address.String() // the other addresses of its network may be untrusted
 	}
 	c := l.byClient[network]
 	if c == nil {

@@ -160,7 +160,7 @@ func TestOneClientGetsHalfOfTheConnections(t *testing.T) {
 			limit := &httpapi.ConnectionLimit{Max: 8}
 			s := newLimitedServer(t, limit, encrypted)
 			busy := s.dial(t, "127.0.0.1")
-			s.hold(t, busy) // it is the oldest connection, but it has a request in progress
+			s.hold(t, busy) // the oldest connection, which stays open because it has a request in progress
 			idle := s.dial(t, "127.0.0.1")
 			s.get(t, idle)
 			silent := []net.Conn{s.dial(t, "127.0.0.1"), s.dial(t, "127.0.0.1")}
@@ -192,8 +192,8 @@ func TestAllClientsTogetherGetMax(t *testing.T) {
 	requireCounts(t, limit, 8, httpapi.ClosedConnections{OfAll: 1})
 }
 
-// TestConnectionsWithRequestsStay checks that a connection beyond the limit is closed when all
-// others have a request in progress, and that a place becomes free when a connection ends.
+// TestConnectionsWithRequestsStay checks that a new connection beyond a limit is closed when all
+// other connections that count for the limit have a request in progress.
 func TestConnectionsWithRequestsStay(t *testing.T) {
 	limit := &httpapi.ConnectionLimit{Max: 4}
 	s := newLimitedServer(t, limit, false)
@@ -208,8 +208,9 @@ func TestConnectionsWithRequestsStay(t *testing.T) {
 	s.requireOpen(t, 4)
 }
 
-// TestSlowClientsLeaveConnections checks that clients which send bodies slowly or do not read their
-// answers do not keep a caller from connecting, from their own address or from a different one.
+// TestSlowClientsLeaveConnections opens all connections for clients that send bodies slowly or do
+// not read their answers. Other callers must still be able to connect, from the same addresses and
+// from a different one.
 func TestSlowClientsLeaveConnections(t *testing.T) {
 	const limitOfAll = 8
 	env := newTestEnv(t)
@@ -253,8 +254,8 @@ func (s *limitedServer) serves(t *testing.T, client string) bool {
 	return answer.StatusCode == http.StatusOK
 }
 
-// TestTrustedProxyGetsAllConnections checks that the connections of a proxy, which come from many
-// clients, are limited only together.
+// TestTrustedProxyGetsAllConnections checks that a trusted proxy can have all connections up to the
+// total limit, because it forwards the requests of many clients.
 func TestTrustedProxyGetsAllConnections(t *testing.T) {
 	s := newLimitedServer(t, &httpapi.ConnectionLimit{Max: 6, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.7/32")}}, false)
 	var conns []net.Conn
@@ -285,8 +286,8 @@ func (c *addressedConn) Close() error {
 }
 
 // TestNetworkOfIPv6IsOneClient checks that all addresses of an IPv6 /64 share half of the
-// connections, and that an IPv4 address is the same client in both notations. The half does not
-// apply to a trusted proxy, but it does apply to other addresses in the proxy's /64.
+// connections, and that an IPv4 address is the same client in both notations. A trusted proxy can
+// have more than half, but the other addresses in the proxy's /64 cannot.
 func TestNetworkOfIPv6IsOneClient(t *testing.T) {
 	for _, tt := range []struct {
 		name   string

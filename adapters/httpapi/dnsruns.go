@@ -80,7 +80,7 @@ func registerRetryJob(api huma.API, service *dnsruns.Service) {
 }
 
 // runsInput declares its parameters as text, because huma accepts more forms of booleans and
-// numbers than the document allows.
+// numbers than the OpenAPI document allows.
 type runsInput struct {
 	ActiveOnly string `query:"active_only"`
 	Limit      string `query:"limit"`

@@ -66,7 +66,7 @@ func TestProvisionAnswerMatchesTheRun(t *testing.T) {
 // TestProvisioningRefusalsHaveAFixedOrder checks which refusal is returned when several apply. It
 // removes the reasons one after another.
 func TestProvisioningRefusalsHaveAFixedOrder(t *testing.T) {
-	env := newTestEnv(t) // a plan without automatic DNS, a provider without a plugin
+	env := newTestEnv(t) // the plan has no automatic DNS, and the provider has no plugin
 	client, path := env.serveWithDomain(t)
 	env.platform.DNS.Publish(plannedDomain, dns.Record{Type: dns.MX, Name: plannedDomain, Content: "mx.other.test", Preference: 10})
 	provision := call{method: "POST", path: path + "/provision", key: env.accountA.key}
@@ -101,7 +101,7 @@ func TestProvisioningRefusalsHaveAFixedOrder(t *testing.T) {
 		t.Errorf("conflicts %v", conflicts)
 	}
 	provider.Put(plannedDomain, dns.RRSet{Name: plannedDomain, Type: dns.MX})
-	for _, foreign := range []dns.RRSet{ // known although the domain is not verified yet
+	for _, foreign := range []dns.RRSet{ // these conflicts are found although the domain is not verified yet
 		{Name: plannedDomain, Type: dns.TXT, Values: []string{"v=spf1 mx -all", "v=spf1 a -all"}},
 		{Name: "selector1._domainkey." + plannedDomain, Type: dns.CNAME, Values: []string{"s1.esp.test"}},
 		{Name: "selector2._domainkey." + plannedDomain, Type: dns.TXT, Values: []string{"v=DKIM1; p=x"}},
@@ -121,8 +121,8 @@ func TestProvisioningRefusalsHaveAFixedOrder(t *testing.T) {
 }
 
 // TestRefusalsAfterADNSReadAreReplayed checks that a refusal after a DNS read is replayed for its
-// key, even when the zone has changed. A new key reads the DNS again. A refusal without a DNS read
-// does not use up its key.
+// key, even when the zone has changed. A request with a new key reads the DNS again. After a
+// refusal without a DNS read, the same key can be used again.
 func TestRefusalsAfterADNSReadAreReplayed(t *testing.T) {
 	env, client, path := newProvisioningEnv(t)
 	env.platform.DNS.Publish(plannedDomain, dns.Record{Type: dns.CNAME, Name: plannedDomain, Content: "web.other.test"})
@@ -158,7 +158,7 @@ func TestRetryQueuesAStoppedJob(t *testing.T) {
 	}
 	client.expect(call{method: "POST", path: jobsPath + job + "/retry", key: env.accountB.key}, 404, "provisioning_job_not_found")
 	client.expect(call{method: "GET", path: runsPath + "/" + run, key: env.accountB.key}, 404, "provisioning_run_not_found")
-	client.expect(retry, 409, "provisioning_job_not_retryable") // it is queued
+	client.expect(retry, 409, "provisioning_job_not_retryable") // the job is still queued
 	env.updateJob(t, job, func(j *provisioning.Job) {
 		j.Status, j.Stage, j.Next, j.StartedAt = provisioning.ActionRequired, provisioning.StagePropagation, provisioning.ReadDNS, time.Now()
 		j.RequiredAction, j.Message = provisioning.PropagationTimeout, "It was not seen."
@@ -187,7 +187,7 @@ func TestRetryQueuesAStoppedJob(t *testing.T) {
 	if repeated := client.expect(once, 200, ""); repeated.raw != got.raw || repeated.header.Get("Idempotency-Replayed") != "true" {
 		t.Error(repeated.raw)
 	}
-	if n := countWakeups(&env.queue, job); n != 2 { // by provision and by the one retry
+	if n := countWakeups(&env.queue, job); n != 2 { // one wake-up by provision, one by the retry
 		t.Errorf("woken %d times", n)
 	}
 	client.expect(retry, 409, "provisioning_job_not_retryable")

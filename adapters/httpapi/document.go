@@ -263,8 +263,8 @@ var pageLimit = huma.Param{
 	Example:     page.MaxLimit,
 }
 
-// Document returns the OpenAPI document. It builds the document once per process, and needs no
-// services for it.
+// Document returns the OpenAPI document. It builds the document once per process. It needs no
+// services.
 func Document() (openapi.Documents, error) { return document() }
 
 var document = sync.OnceValues(func() (openapi.Documents, error) {

@@ -137,8 +137,8 @@ func visitObjects(node any, pointer string, visit func(pointer string, node map[
 	}
 }
 
-// examplesOf returns the examples of a node with a schema, keyed by JSON pointer. References to
-// components are resolved.
+// examplesOf returns the examples of a JSON object that has a schema, keyed by JSON pointer.
+// References to components are resolved.
 func examplesOf(doc any, pointer string, node map[string]any) map[string]any {
 	found := map[string]any{}
 	if _, ok := node["schema"]; !ok {

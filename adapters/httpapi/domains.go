@@ -159,7 +159,7 @@ type domainEntry struct {
 	LastChecked *time.Time `json:"last_checked" doc:"The last DNS read, null before the first."`
 }
 
-// addDomain has no schema rules for the domain, because package core checks the domain and returns
+// addDomain has no schema rules for the domain, because the use case checks the domain and returns
 // specific error codes.
 type addDomain struct {
 	Domain string `json:"domain" doc:"The domain to add: a host name of at least two labels that is not a public suffix such as co.uk. U-labels are converted to A-labels, and one final dot is removed."`
@@ -254,7 +254,7 @@ func reportOf(r domains.DKIMReport) dkimReport {
 		Selectors: selectors{Selector1: string(r.Selector1), Selector2: string(r.Selector2)}}
 }
 
-// liveOf returns the status of each record. A record that was never read has the status missing.
+// liveOf returns the status of each record. A record that was never read has the status "missing".
 func liveOf(s dns.Status) liveStatus {
 	return liveStatus{SPFStatus: orMissing(s.SPF), DKIMStatus: orMissing(s.DKIM), DMARCStatus: orMissing(s.DMARC), MXStatus: orMissing(s.MX)}
 }

@@ -29,7 +29,7 @@ import (
 const maxWaitSeconds = 30
 
 // eventListName is the name of the list of events in its cursors. endOfEvents is the cursor of the
-// end of the log.
+// end of the event log.
 const (
 	eventListName = "events"
 	endOfEvents   = "now"
@@ -50,7 +50,7 @@ type eventLog struct {
 	HasMore    bool          `json:"has_more" doc:"Whether there were more events when the page was read."`
 }
 
-// loggedEvent is an event of the log. Its schema lists the schemas of all event types as
+// loggedEvent is an event of the event log. Its schema lists the schemas of all event types as
 // alternatives.
 type loggedEvent struct {
 	ID       string       `json:"id"`
@@ -100,8 +100,8 @@ func registerEventOperations(api huma.API, service *events.Service) {
 	})
 }
 
-// query returns the query of the input. A key that is limited to some tenants gets only their
-// events.
+// query returns the query of the input. A key that is limited to some tenants gets only the events
+// of these tenants.
 func (in *logInput) query(ctx context.Context) (query ports.LogQuery, wait time.Duration, err error) {
 	query = ports.LogQuery{After: ports.FromOldest, Limit: page.DefaultLimit}
 	var wrong []refusal.ProblemField

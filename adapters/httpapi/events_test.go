@@ -140,8 +140,8 @@ func TestWaitingRequestIsAnsweredByEvent(t *testing.T) {
 			answers <- client.doWhenNotBusy(call{method: "GET", path: "/v1/events?after=now&wait_seconds=30&types=tenant.connected", key: env.accountA.key})
 		})
 	}
-	// Other requests are answered while these wait. Each of them also causes an event of a
-	// different type.
+	// Other requests are answered while these requests wait. Each of the other requests also causes
+	// an event of a different type.
 	for i := range 20 {
 		env.addKey(t, env.accountA.account.ID)
 		if got := client.doWhenNotBusy(call{method: "GET", path: fmt.Sprintf("/v1/events?limit=%d", i+1), key: env.accountA.key}); got.status != http.StatusOK {
@@ -150,8 +150,8 @@ func TestWaitingRequestIsAnsweredByEvent(t *testing.T) {
 	}
 	ctx, stop := context.WithTimeout(t.Context(), testTimeout)
 	defer stop()
-	// A request that begins to wait only after an event was stored does not get it. So the test
-	// stores events until all requests are answered.
+	// A request that begins to wait after an event was stored does not get that event. Therefore
+	// the test stores events until all requests are answered.
 	for n := 0; len(answers) < waiting && ctx.Err() == nil; n++ {
 		env.attachTenantWithoutPlatform(t, env.accountA, tenant.GUID(fmt.Sprintf("aaaaaaaa-0000-4000-8000-%012d", 100+n%20)))
 		must(t, env.store.DeleteTenant(t.Context(), env.accountA.account.ID, tenant.GUID(fmt.Sprintf("aaaaaaaa-0000-4000-8000-%012d", 100+n%20)), nil))
@@ -190,7 +190,7 @@ func TestFewRequestsOfAccountWait(t *testing.T) {
 	path := "/v1/events?after=now&wait_seconds=30"
 	for range 5 {
 		wg.Go(func() {
-			for ctx.Err() == nil { // again, because one of the short waits below can take the fifth place
+			for ctx.Err() == nil { // wait again, because one of the short waits below can take the fifth place
 				request := call{method: "GET", path: path, key: env.accountA.key}.request(t, client.server.URL).WithContext(ctx)
 				if response, err := noRedirects.Do(request); err == nil {
 					_ = response.Body.Close()

@@ -14,8 +14,8 @@ import (
 	"github.com/tenantry/tenantry/core/webhook"
 )
 
-// The examples of the document are values of the types of requests and answers. Tests validate or
-// execute each of them.
+// The examples of the OpenAPI document are values of the request and answer types. Tests validate
+// or execute each example.
 const (
 	exampleTenantID   = "5d1a8f6c-2f43-4a7b-9d10-6c0f3b7e9a21"
 	exampleResourceID = "019a52c0-7a10-7c3e-8b55-0d6a41c0f001"
@@ -134,7 +134,7 @@ var examplePlanItems = []dns.Item{
 		Observed: []string{"v=spf1 ip4:192.0.2.7 ~all"}, Reason: dns.ReasonSPFMerged},
 }
 
-// exampleValues are the values of fault.Error.Values in the examples of errors, keyed by code.
+// exampleValues has the value of fault.Error.Values for the example of each error, keyed by code.
 var exampleValues = map[fault.Code]any{
 	fault.DNSConflict:         examplePlanItems[:1],
 	fault.PlusVibeWorkspace:   exampleWorkspaces,

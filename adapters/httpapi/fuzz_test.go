@@ -20,8 +20,8 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver/soak"
 )
 
-// These words are replaced in an input by values of connect links of this process. Each process of
-// a fuzzing run has its own links.
+// The test replaces these words in an input by values of connect links of this process. Each
+// process of a fuzzing run has its own links.
 const (
 	validState  = "VALID-STATE"  // the state of a link that waits for an administrator
 	validSignIn = "VALID-SIGNIN" // the query with which an administrator returns from the sign-in
@@ -31,12 +31,12 @@ const (
 )
 
 // growthInterval is the number of requests between two checks of the memory. Each check also renews
-// the links, because a request can complete or expire the earlier ones.
+// the links, because a request can complete the earlier links or make them expire.
 const growthInterval = 500
 
-// FuzzRequestsWithoutKey sends arbitrary requests of a client without an API key to all paths: the
-// pages, the operations, and each step of the connect pages with values that it accepts. None is
-// answered with a 5xx, and the memory of the process does not grow.
+// FuzzRequestsWithoutKey sends arbitrary requests without an API key to all pages and operations.
+// It also goes through the steps of the connect pages with values that each step accepts. No
+// request is answered with a 5xx, and the memory of the process does not grow.
 func FuzzRequestsWithoutKey(f *testing.F) {
 	env := newTestEnv(f)
 	env.options.Guard.Pages = console.New(console.Options{

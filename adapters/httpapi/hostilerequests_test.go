@@ -54,7 +54,8 @@ func newRequestMutator(t *testing.T) *requestMutator {
 		"domain_id": firstID("/domains", "domains"), "mailbox_id": firstID("/mailboxes", "mailboxes")}}
 }
 
-// exampleBody returns the request example of an operation in the document, "" if it has no body.
+// exampleBody returns the request example of an operation in the OpenAPI document. It returns "" if
+// the operation has no body.
 func exampleBody(op operation) string {
 	raw, err := json.Marshal(op.doc["requestBody"])
 	if err != nil {
@@ -79,8 +80,8 @@ func (m *requestMutator) validCall(op operation) call {
 	return call{method: strings.ToUpper(op.method), path: path, body: exampleBody(op), key: m.env.accountA.key, headers: map[string]string{}}
 }
 
-// faultyRequests returns the requests with one fault for an operation: each path parameter, the
-// query, each header, the body and its members are varied.
+// faultyRequests returns requests for an operation that have one fault each. The fault is in a path
+// parameter, the query, a header, the body or a member of the body.
 func (m *requestMutator) faultyRequests(op operation) (requests []faultyRequest) {
 	add := func(fault string, change func(*faultyRequest)) {
 		f := faultyRequest{fault: fault, call: m.validCall(op)}
@@ -180,8 +181,8 @@ func TestRequestsWithOneFault(t *testing.T) {
 }
 
 // TestFinalRequestsWithOneFault does the same as TestRequestsWithOneFault for the operations that
-// delete an object or invalidate the API key. Its tenant id is unknown, so that no valid request
-// deletes a tenant.
+// delete an object or invalidate the API key. The tenant id in the requests is unknown, so that no
+// request deletes a tenant.
 func TestFinalRequestsWithOneFault(t *testing.T) {
 	env := newTestEnv(t)
 	m := &requestMutator{client: serve(t, env.handler(t)), env: env, ids: map[string]string{"tenant_id": "eeeeeeee-0000-4000-8000-000000000009"}}
@@ -197,9 +198,9 @@ func TestFinalRequestsWithOneFault(t *testing.T) {
 	}
 }
 
-// checkRequest sends a request and returns the status of its answer, or 0 when no client can send
-// the request. It reports an error for a status of 500 or more other than provider_unavailable, and
-// for an answer with a secret.
+// checkRequest sends a request and returns the status of its answer, or 0 when an HTTP client
+// cannot send the request. It reports an error for an answer with a secret. It also reports an
+// error for a status of 500 or more, unless the code is provider_unavailable.
 func (m *requestMutator) checkRequest(f faultyRequest, key string) int {
 	m.client.t.Helper()
 	if _, set := f.headers["Idempotency-Key"]; !set {

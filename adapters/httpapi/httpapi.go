@@ -5,21 +5,22 @@
 //
 // New builds the handler from Options, and Server builds the HTTP server for it. A request passes
 // the middleware of package guard and then reaches an operation or a page. An operation converts
-// its input, calls a use case of the app packages and converts the result. It returns refusals as
-// errors of core/fault, which package refusal converts to HTTP answers.
+// its input, calls a use case in the packages of app, and converts the result. It returns a refusal
+// as an error of core/fault, which package refusal converts to an HTTP answer.
 //
 // Start reading with one resource, such as tenants.go, then with register.go.
 //
 // Operations: one file per resource (tenants.go, connectsessions.go, domains.go, dns.go,
 // dnsruns.go, mailboxes.go, limits.go, enforcement.go, integrations.go, integrations_mailboxes.go,
 // events.go, webhooks.go, keys.go, me.go, audit.go), with the shapes of its requests and answers.
-// The shapes of webhooks are in webhook_shapes.go. Each operation declares guard.OperationRules:
-// rate limit, scope, error codes, examples. register.go configures the huma library and adds
-// operations to the API. paging.go has the cursors of lists.
+// The shapes of webhooks are in webhook_shapes.go. Each operation declares its
+// guard.OperationRules, such as the rate limit, the scope, the error codes and the examples.
+// register.go configures the huma library and adds operations to the API. paging.go has the cursors
+// of lists.
 //
-// Document: package openapi completes the OpenAPI document that huma derives. document.go and
-// examples.go have its descriptions and examples. public.go serves the pages, and cached.go serves
-// the document.
+// OpenAPI document: package openapi completes the OpenAPI document that huma derives. document.go
+// and examples.go have its descriptions and examples. public.go serves the pages, and cached.go
+// serves the document.
 //
 // Connections: Server sets the timeouts of a connection. connectionlimit.go limits the number of
 // connections.
@@ -56,7 +57,7 @@ type Options struct {
 	Enforcement *enforcement.Service
 	// Integrations manages the integrations with sending platforms.
 	Integrations *integrations.Service
-	// Events reads the log of events.
+	// Events reads the event log.
 	Events *events.Service
 	// Profile describes the caller's account and key.
 	Profile *keys.Profile

@@ -34,7 +34,7 @@ func (f finishHook) Finish(ctx context.Context, c ports.Completion) (bool, error
 
 // TestAnswerIsCommittedWithItsChange covers writes for which a second run would return a different
 // answer. Their answers are stored in the same transaction as the change, so that a crash cannot
-// happen between the two. A replay must be the first answer.
+// happen between the two. A replay must equal the first answer.
 func TestAnswerIsCommittedWithItsChange(t *testing.T) {
 	env := newTestEnv(t)
 	finished := map[idempotency.KeyID]bool{}
@@ -129,8 +129,8 @@ func (s *hookedKeys) Finish(ctx context.Context, c ports.Completion) (bool, erro
 	return s.Idempotency.Finish(ctx, c)
 }
 
-// TestKeyLeaseIsRenewed checks that a run renews its lease until it ends. Each renewal is stored
-// for an hour, so that the lease does not expire on a slow machine.
+// TestKeyLeaseIsRenewed checks that a run renews its lease until it ends. The test stores each
+// renewal with a lease of an hour, so that the lease does not expire on a slow machine.
 func TestKeyLeaseIsRenewed(t *testing.T) {
 	env := newTestEnv(t)
 	renewed := make(chan struct{}, 1)
@@ -180,8 +180,8 @@ func TestExpiredKeyIsTakenOver(t *testing.T) {
 	client.expect(addDomainCall(env, "k"), 200, "")
 }
 
-// TestSlowAttemptLosesItsKey checks an attempt whose key was taken over. It returns the answer of
-// the new attempt, or that the request is in progress.
+// TestSlowAttemptLosesItsKey checks an attempt whose key was taken over. The answer is that of the
+// new attempt, or says that the request is in progress.
 func TestSlowAttemptLosesItsKey(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))

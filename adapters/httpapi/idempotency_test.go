@@ -100,7 +100,7 @@ func TestKeyIdentifiesOneRequest(t *testing.T) {
 	}
 	upper := keyedCall(env, "k", "POST", strings.Replace(domainsOfA, string(tenantOfA), strings.ToUpper(string(tenantOfA)), 1), `{"domain":"example.com"}`)
 	checkReplay(t, first, client.expect(upper, 200, ""))
-	client.expect(keyedCall(env, `"k"`, "POST", domainsOfA, `{"domain":"example.org"}`), 200, "") // with quotes it is a different key
+	client.expect(keyedCall(env, `"k"`, "POST", domainsOfA, `{"domain":"example.org"}`), 200, "") // a key with quotes is a different key
 	otherAccount := addDomainCall(env, "k")
 	otherAccount.key, otherAccount.path = env.accountB.key, strings.Replace(domainsOfA, string(tenantOfA), string(tenantOfB), 1)
 	if got := client.do(otherAccount); got.header.Get("Idempotency-Replayed") != "" || got.code() == "idempotency_key_conflict" {
@@ -211,7 +211,7 @@ func TestPanicIsNotReplayed(t *testing.T) {
 }
 
 // TestFirstRequestContinuesWithoutItsCaller checks that a request runs to its end after its caller
-// disconnects. Until then the same request is refused, and afterwards it is a replay.
+// disconnects. A repeated request is refused until the first request ends, and then gets a replay.
 func TestFirstRequestContinuesWithoutItsCaller(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))

@@ -32,8 +32,8 @@ type createIntegrationInput struct {
 	Body createIntegration
 }
 
-// createIntegration is the body of create-integration. The provider's plugin checks the form of the
-// credential.
+// createIntegration is the body of create-integration. The provider's plugin checks the format of
+// the credential.
 type createIntegration struct {
 	Provider    string        `json:"provider" minLength:"1" maxLength:"64" doc:"The sending platform's id. GET /v1/me lists the sending platforms."`
 	Name        string        `json:"name" doc:"A label of your choice, 1 to 256 characters."`

@@ -111,7 +111,8 @@ func TestIntegrationAnswersHaveTheirMembers(t *testing.T) {
 	env.client.expect(call{method: "GET", path: path, key: env.base.accountA.key}, 404, "integration_not_found")
 }
 
-// checkConnectionCounts checks the mailbox_connections of an integration. want is their JSON.
+// checkConnectionCounts checks the mailbox_connections of an integration. want is the JSON of that
+// member.
 func (env integrationEnv) checkConnectionCounts(path, want string) {
 	env.client.t.Helper()
 	got := env.client.expect(call{method: "GET", path: path, key: env.base.accountA.key}, 200, "")
@@ -204,9 +205,10 @@ func TestWorkspaceMustBeChosen(t *testing.T) {
 	}
 }
 
-// TestRefusedCredentialsAreNotRepeated checks that creating an integration with a refused
-// credential fails, and the failure is replayed. A test of an integration whose credential is
-// refused later is answered 200 with the status failed. No answer repeats the credential.
+// TestRefusedCredentialsAreNotRepeated creates an integration with a credential that the platform
+// refuses. The request fails and the failure is replayed. If the platform refuses a credential
+// later, a test of the integration is answered 200 with the status failed. No answer contains the
+// credential.
 func TestRefusedCredentialsAreNotRepeated(t *testing.T) {
 	env := newIntegrationEnv(t)
 	for body, code := range map[string]string{
@@ -242,7 +244,8 @@ func TestRefusedCredentialsAreNotRepeated(t *testing.T) {
 }
 
 // TestSendingPlatformFailuresMapToProblems checks the status and code of each kind of failure. A
-// failure is not replayed: the same key succeeds when the failure is over.
+// failure is not replayed: a request with the same Idempotency-Key succeeds when the platform works
+// again.
 func TestSendingPlatformFailuresMapToProblems(t *testing.T) {
 	env := newIntegrationEnv(t)
 	path := env.addIntegration("instantly")

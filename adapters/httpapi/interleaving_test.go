@@ -17,8 +17,8 @@ import (
 )
 
 // contendedKeys is a key store in which each claim of a first request can fail, because a second
-// request has claimed the same key before. order chooses whether that happens. It also chooses the
-// state of the second request when the first one reads the key.
+// request has claimed the same key before. order chooses whether a claim fails. It also chooses the
+// state of the second request at the time when the first request reads the key.
 type contendedKeys struct {
 	ports.Idempotency
 	order  *interleaving.Order

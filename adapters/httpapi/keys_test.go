@@ -164,7 +164,7 @@ func TestKeysAreListedByPages(t *testing.T) {
 		want = append(want, memberText(createKey(client, env.accountA.key, `{"name":"k","scopes":["*"]}`), "id"))
 	}
 	want = append(want, env.keyID(t, env.accountA))
-	slices.Sort(want) // ids of one millisecond are in no order of time
+	slices.Sort(want) // ids of the same millisecond are not ordered by time
 	slices.Reverse(want)
 	var got []string
 	for path := "/v1/keys?limit=2"; path != ""; {
@@ -181,7 +181,7 @@ func TestKeysAreListedByPages(t *testing.T) {
 	}
 }
 
-// TestOwnRotationKeepsTheBounds checks the rotation of the key of the request.
+// TestOwnRotationKeepsTheBounds rotates the key with which the request is sent.
 func TestOwnRotationKeepsTheBounds(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))

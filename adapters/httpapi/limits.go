@@ -96,7 +96,7 @@ func registerEndMailboxLimit(api huma.API, service *limits.Service) {
 }
 
 // setLimit keeps the raw members of the body, because a daily_send_limit of the wrong type has a
-// specific error code. See updateMailbox.
+// specific error code.
 type setLimit struct{ members map[string]json.RawMessage }
 
 // UnmarshalJSON accepts any JSON value. The method requestedLimit validates it.
@@ -108,7 +108,8 @@ func (b *setLimit) UnmarshalJSON(raw []byte) error {
 }
 
 // requestedLimit returns the requested limit, or invalid_request. It accepts a missing limit and a
-// limit of the wrong type, because package core refuses them, after the ownership is checked.
+// limit of the wrong type. The use case refuses them after it has checked that the account owns the
+// tenant.
 func (b setLimit) requestedLimit() (limit limits.SetRequest, err error) {
 	if b.members == nil {
 		return limit, refusal.Invalid("the body is not an object", refusal.ProblemField{Location: "body", Message: "expected object"})
@@ -131,7 +132,7 @@ func (b setLimit) requestedLimit() (limit limits.SetRequest, err error) {
 	return limit, nil
 }
 
-// Schema documents the rules that requestedLimit and package core enforce.
+// Schema documents the rules that requestedLimit and the use case enforce.
 func (setLimit) Schema(huma.Registry) *huma.Schema {
 	minimum, maximum := float64(sendlimit.MinLimit), float64(sendlimit.MaxLimit)
 	return &huma.Schema{

@@ -147,7 +147,7 @@ func registerMailboxUsage(api huma.API, service *mailboxes.Service) {
 }
 
 // provisionMailboxes is the body of provision-mailboxes. Domain, password and addresses have no
-// schema rules, because package core checks them and returns specific error codes.
+// schema rules, because the packages of core check them and return specific error codes.
 type provisionMailboxes struct {
 	Domain          string          `json:"domain" doc:"A verified domain of the tenant."`
 	AccountPassword string          `json:"account_password" writeOnly:"true" doc:"8 to 256 characters from at least three of four classes: lower-case letters, upper-case letters, digits (each as defined by Unicode, so ö is lower case) and all other characters. It is never stored or shown."`
@@ -165,8 +165,8 @@ func (b provisionMailboxes) request() mailboxes.Request {
 	})}
 }
 
-// updateMailbox keeps the raw members of the body. The error code depends on all members together.
-// A daily_send_limit of the wrong type has a specific error code.
+// updateMailbox keeps the raw members of the body, because the error code depends on the
+// combination of members. A daily_send_limit of the wrong type has a specific error code.
 type updateMailbox struct{ members map[string]json.RawMessage }
 
 // UnmarshalJSON accepts any JSON value. The method change validates it.
@@ -178,7 +178,8 @@ func (b *updateMailbox) UnmarshalJSON(raw []byte) error {
 }
 
 // change returns the requested change, or invalid_request. It accepts an empty change and a send
-// limit of the wrong type, because package core refuses them, after the ownership is checked.
+// limit of the wrong type. The use case refuses them after it has checked that the account owns the
+// mailbox.
 func (b updateMailbox) change() (mailboxes.Change, error) {
 	if b.members == nil {
 		return mailboxes.Change{}, refusal.Invalid("the body is not an object", refusal.ProblemField{Location: "body", Message: "expected object"})
@@ -227,7 +228,7 @@ func (b updateMailbox) unknownMembers() []refusal.ProblemField {
 }
 
 // wholeNumber parses an integer literal: 5, but not 5.0, 1e1 or "5". It returns 0 for anything
-// else. Package core refuses 0 with the error code of daily_send_limit.
+// else. The use case refuses 0 with the error code of daily_send_limit.
 func wholeNumber(raw json.RawMessage) int {
 	n, err := strconv.Atoi(string(raw))
 	if err != nil {
@@ -236,7 +237,7 @@ func wholeNumber(raw json.RawMessage) int {
 	return n
 }
 
-// Schema documents the rules that change and core enforce.
+// Schema documents the rules that change and the use case enforce.
 func (updateMailbox) Schema(huma.Registry) *huma.Schema {
 	minimum, maximum := float64(sendlimit.MinLimit), float64(sendlimit.MaxLimit)
 	one, maxLength := 1, 256

@@ -15,7 +15,8 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// addPublicRoutes adds the routes that need no key: the document and the pages about the API.
+// addPublicRoutes adds the routes that need no API key: the OpenAPI document and the pages about
+// the API.
 func addPublicRoutes(mux *http.ServeMux, doc *huma.OpenAPI) {
 	mux.HandleFunc("/{$}", serveHome)
 	mux.HandleFunc("GET /openapi.json", serveDocument("application/json", func(d openapi.Documents) []byte { return d.JSON }))

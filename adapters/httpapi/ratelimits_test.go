@@ -55,8 +55,8 @@ func checkNoRateHeaders(t *testing.T, got reply) {
 	}
 }
 
-// TestOperationsCountInTheirBucket checks that each operation counts in its bucket, whatever its
-// answer is. A request that is refused before the limit is checked does not count.
+// TestOperationsCountInTheirBucket checks that each operation counts in its bucket, also if it
+// fails. A request that is refused before the limit is checked does not count.
 func TestOperationsCountInTheirBucket(t *testing.T) {
 	env, client := newRateLimitedEnv(t)
 	key := env.accountA.key
@@ -99,7 +99,8 @@ func TestFullBucketRefusesRequests(t *testing.T) {
 	checkRateHeaders(t, client.expect(status, 404, "tenant_not_found"), "expensive", 30, 29)
 }
 
-// TestReplaysCountAsReads checks that a replay counts as one read, whatever its operation is.
+// TestReplaysCountAsReads checks that the replay of a write counts as one read. It is sent even if
+// the bucket of the write is full.
 func TestReplaysCountAsReads(t *testing.T) {
 	env, client := newRateLimitedEnv(t)
 	first := client.expect(addDomainCall(env, "k"), 200, "")
@@ -130,8 +131,8 @@ func (k *staleKeys) KeyRecord(ctx context.Context, key idempotency.KeyID) (idemp
 	return k.Idempotency.KeyRecord(ctx, key)
 }
 
-// TestLostKeyRaceIsRefunded checks that a request which lost the race for its key is refunded, and
-// that its answer counts as a read.
+// TestLostKeyRaceIsRefunded checks a request whose key a concurrent request claimed first. The
+// request is refunded, and its answer counts as a read.
 func TestLostKeyRaceIsRefunded(t *testing.T) {
 	env := newTestEnv(t)
 	keys := &staleKeys{Idempotency: env.store, staleReads: 2}
@@ -159,8 +160,8 @@ func (k *contestedKeys) Claim(ctx context.Context, c ports.Claim) (string, bool,
 	return k.Idempotency.Claim(ctx, c)
 }
 
-// TestRequestThatWinsItsKeyLaterCounts checks that a request counts if it runs, even if it lost
-// earlier races for its key. A request that loses every race is refunded.
+// TestRequestThatWinsItsKeyLaterCounts checks that a request counts if it runs, even if its first
+// claims of the key failed. If all its claims fail, the request is refunded.
 func TestRequestThatWinsItsKeyLaterCounts(t *testing.T) {
 	env := newTestEnv(t)
 	keys := &contestedKeys{Idempotency: env.store, losses: 2}

@@ -55,8 +55,7 @@ func registerConverting[I, R, O any](api huma.API, op huma.Operation, shape func
 }
 
 // stream sends the parts of an answer that is too long to be kept in memory. If the stream returns
-// an error, the caller's connection is closed. The error is an error of send or of the stream
-// itself.
+// an error, the caller's connection is closed. The error comes from send or from the stream itself.
 type stream func(send func(part []byte) error) error
 
 // registerStream adds a read whose answer is a stream. The handler must return all refusals,
@@ -96,7 +95,7 @@ func registerWithStoredAnswer[I, R, O any](api huma.API, op huma.Operation, shap
 	})
 }
 
-// registerOperations registers all operations and completes the document.
+// registerOperations registers all operations and completes the OpenAPI document.
 func registerOperations(api huma.API, options Options) {
 	registerTenantOperations(api, options.Tenants)
 	registerDomainOperations(api, options.Domains)
@@ -166,8 +165,8 @@ func newAPI(mux *http.ServeMux) huma.API {
 // maxFields limits how many fields one error names.
 const maxFields = 10
 
-// humaRefusal converts a validation error of huma. Package guard has already checked everything
-// else, so any other status is an internal error.
+// humaRefusal converts a validation error of huma. Package guard has already refused every other
+// invalid request, so any other status is an internal error.
 func humaRefusal(status int, errs []error) error {
 	if status != http.StatusUnprocessableEntity && status != http.StatusBadRequest {
 		return fault.InternalError
@@ -181,8 +180,8 @@ func humaRefusal(status int, errs []error) error {
 	return refusal.Invalid("the request does not have the form that this operation takes", fields...)
 }
 
-// safeLocation matches locations whose names have the form of the API's names. Any other name was
-// chosen by the caller, who may have written a secret in the place of a name.
+// safeLocation matches locations whose names have the form of the names in this API. A name of a
+// different form comes from the caller, and may be a secret that was put in the wrong place.
 var safeLocation = regexp.MustCompile(`^[a-z]+(\.[a-z0-9_]{1,40}|\[[0-9]{1,5}\])*$`)
 
 // fieldOf returns the location and the message of a validation error. It omits the value.

@@ -26,7 +26,7 @@ func gzipText(text string) string {
 }
 
 // TestInvalidBodiesAreRefused checks the code for each kind of invalid body. No answer repeats the
-// canary of the request or has more than 10 errors.
+// canary of the request, and no answer has more than 10 errors.
 func TestInvalidBodiesAreRefused(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
@@ -140,7 +140,8 @@ func TestUnknownMembersAreLocated(t *testing.T) {
 	}
 }
 
-// TestFieldsOfCoreAreLocatedInTheBody checks the location of a field that core names.
+// TestFieldsOfCoreAreLocatedInTheBody checks the location of a field that an error of a use case
+// names.
 func TestFieldsOfCoreAreLocatedInTheBody(t *testing.T) {
 	env := newTestEnv(t)
 	got := serve(t, env.handler(t)).expect(call{

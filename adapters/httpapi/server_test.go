@@ -20,8 +20,8 @@ import (
 )
 
 // TestSlowBodyIsAnsweredAndClosed checks that a caller whose body does not arrive in time gets an
-// answer, and that its connection is closed. The test sets the read deadline after the header has
-// arrived, as net/http does for ReadTimeout.
+// answer, and that the service closes the connection. The test sets the read deadline after the
+// header has arrived, as net/http does for ReadTimeout.
 func TestSlowBodyIsAnsweredAndClosed(t *testing.T) {
 	env := newTestEnv(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -53,10 +53,10 @@ func TestSlowBodyIsAnsweredAndClosed(t *testing.T) {
 	}
 }
 
-// TestUnreadBodyLosesNoAnswer checks that a client whose body the service does not read to its end
-// gets the whole answer and then the end of the connection, although it sends on. If the service
-// closed the connection with unread bytes, the kernel would reset it, and the client could lose
-// the answer. A body that arrives completely leaves the connection open.
+// TestUnreadBodyLosesNoAnswer sends requests whose body the service does not read to its end. The
+// client gets the whole answer, and then the service closes the connection. If the service closed
+// the connection with unread bytes, the kernel would reset it, and the client could lose the
+// answer. A body that arrives completely leaves the connection open.
 func TestUnreadBodyLosesNoAnswer(t *testing.T) {
 	env := newTestEnv(t)
 	env.options.Guard.Pages = console.New(console.Options{
@@ -214,8 +214,8 @@ func TestMalformedHTTPIsAnswered(t *testing.T) {
 	}
 }
 
-// TestBrokenBodyEndsOnlyItsRequest checks that the server still answers after a body that breaks
-// off.
+// TestBrokenBodyEndsOnlyItsRequest checks that the server still answers other requests after a
+// request whose body was incomplete.
 func TestBrokenBodyEndsOnlyItsRequest(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))

@@ -32,8 +32,8 @@ import (
 // slowClients is the number of slow connections that a test opens.
 const slowClients = 200
 
-// TestSlowFormsHoldNoSlot checks that requests are answered while many clients send the form of a
-// connect page a byte at a time. The process has slots for only four requests.
+// TestSlowFormsHoldNoSlot checks that requests are answered while many clients have sent only a
+// part of the form of a connect page. The process has slots for only four requests.
 func TestSlowFormsHoldNoSlot(t *testing.T) {
 	env := newTestEnv(t)
 	env.options.Guard.Limits = guard.Limits{Counters: newCounters(t), MaxInFlight: 4}
@@ -122,9 +122,10 @@ func heapInUse() uint64 {
 	return m.HeapAlloc
 }
 
-// TestUnreadAnswersShareTheirContent checks that clients which do not read a file or a document
-// cost little memory, whether they accept gzip or not. It also checks that the service closes their
-// connections long before its write timeout, and serves a client that reads slowly to the end.
+// TestUnreadAnswersShareTheirContent checks that clients which do not read their answer, a file or
+// a document, cost little memory. It checks this with and without gzip. It also checks that the
+// service closes their connections long before its write timeout, and serves a client that reads
+// slowly to the end.
 func TestUnreadAnswersShareTheirContent(t *testing.T) {
 	const memoryOfClient = 96 << 10 // the smallest of these answers has more than 200 KB
 	handler := newTestEnv(t).handler(t)
@@ -210,7 +211,7 @@ func (w *discardingWriter) Write(p []byte) (int, error) {
 }
 
 // TestAFileIsSentThroughOneBuffer checks that sending a large file allocates hardly more than
-// sending a small one. A copy of each part would make the garbage collector slow down all other
+// sending a small one. If each chunk were copied, the garbage collector would slow down all other
 // requests.
 func TestAFileIsSentThroughOneBuffer(t *testing.T) {
 	handler := newTestEnv(t).handler(t)
@@ -228,7 +229,7 @@ func TestAFileIsSentThroughOneBuffer(t *testing.T) {
 	if size < 1<<20 {
 		t.Fatalf("the large file has only %d bytes", size)
 	}
-	if large > small+20 { // it has 90 parts
+	if large > small+20 { // the large file is sent in about 90 chunks
 		t.Errorf("a large file takes %.0f allocations, a small one %.0f", large, small)
 	}
 }
@@ -298,8 +299,8 @@ func (h *heldRequests) finish() {
 
 // TestSlotsAreSharedBetweenAddresses checks that one address cannot take all slots of the connect
 // pages, nor all slots of the requests whose key is checked. All addresses together leave slots to
-// the other groups. Addresses of one IPv6 /64 are one client. Only a trusted proxy names the
-// addresses.
+// the other groups. Addresses of one IPv6 /64 are one client. The address that X-Forwarded-For
+// names counts only behind a trusted proxy.
 func TestSlotsAreSharedBetweenAddresses(t *testing.T) {
 	for _, group := range []struct {
 		name        string
@@ -345,7 +346,7 @@ func TestSlotsAreSharedBetweenAddresses(t *testing.T) {
 				} {
 					want := tt.refused
 					if !trusted {
-						want = i >= 2 // all come from the proxy, whose share is two slots
+						want = i >= 2 // all requests come from the address of the proxy, which gets two slots
 					}
 					sent := group.request
 					sent.headers = map[string]string{"X-Forwarded-For": tt.address}
@@ -353,12 +354,12 @@ func TestSlotsAreSharedBetweenAddresses(t *testing.T) {
 						t.Errorf("request %d from %s: refused is %v", i, tt.address, refused)
 					}
 					if i == 2 && trusted {
-						expectOK(call{method: "GET", path: "/v1/tenants"}, "192.0.2.9") // one share is free
+						expectOK(call{method: "GET", path: "/v1/tenants"}, "192.0.2.9") // a new client gets a slot
 					}
 				}
 				for _, address := range []string{"192.0.2.2", "2001:db8:0:1::1"} {
 					expectOK(group.other, address)
-					expectOK(call{method: "GET", path: "/v1/tenants"}, address) // the key of this address was accepted before
+					expectOK(call{method: "GET", path: "/v1/tenants"}, address) // the key of this request was accepted before
 					expectOK(call{method: "GET", path: "/docs"}, address)
 				}
 			})

@@ -71,7 +71,8 @@ func registerCreateWebhook(api huma.API, service *webhooks.Service) {
 		if err != nil {
 			return webhooks.WebhookWithSecret{}, err
 		}
-		// A key that is limited to some tenants adds a webhook with the same limit.
+		// If the API key is limited to some tenants, the new webhook is limited to the same
+		// tenants.
 		requested := webhooks.NewWebhook{Account: caller.Account.ID, URL: in.Body.URL, Types: types, Tenants: caller.Bounds.Tenants}
 		if in.Body.Description != nil {
 			requested.Description = *in.Body.Description
@@ -272,8 +273,8 @@ func (b replayWebhook) replayStart() (ports.ReplayFrom, error) {
 	return ports.ReplayFrom{Sequence: sequence}, nil
 }
 
-// updateWebhook keeps the raw members of the body. A body without a known member has its own error
-// code. See updateMailbox.
+// updateWebhook keeps the raw members of the body, because a body without a known member has its
+// own error code.
 type updateWebhook struct{ members map[string]json.RawMessage }
 
 // UnmarshalJSON accepts any JSON value. The method change validates it.
@@ -284,8 +285,8 @@ func (b *updateWebhook) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// change returns the requested change, or invalid_request. It accepts an empty change, because the
-// use case refuses it, after it has checked the ownership.
+// change returns the requested change, or invalid_request. It accepts an empty change. The use case
+// refuses an empty change after it has checked that the account owns the webhook.
 func (b updateWebhook) change() (webhooks.Change, error) {
 	var changes webhooks.Change
 	if b.members == nil {

@@ -23,7 +23,8 @@ import (
 )
 
 // recordingSender is a sender without a network. It refuses URLs that contain "private", and
-// answers each message with the status of its path.
+// answers each message with the status in the path of the URL, or with 200 if the path is not a
+// number.
 type recordingSender struct {
 	mu   sync.Mutex
 	sent []webhook.Message

@@ -92,9 +92,9 @@ func (rs *redisSession) isInFlight(b *batch) bool {
 	return !rs.hasEnded && rs.inFlight == b
 }
 
-// sendCommand sends a command and reports whether Redis answered. It has no context, because a
-// command that is interrupted with its request would count as a failure of Redis. If a batch gets
-// no answer, sendCommand returns false to all waiting callers.
+// sendCommand sends a command and reports whether Redis answered. It takes no context: if a
+// cancelled request interrupted its command, the interruption would count as a failure of Redis. If
+// a batch gets no answer, sendCommand returns false to all callers whose commands are in the batch.
 func (s *redisCounters) sendCommand(c *command) bool {
 	session := s.session.Load()
 	b, isFirst := session.join(c)
@@ -177,8 +177,9 @@ func (s *redisCounters) sendPipeline(ctx context.Context, commands []*command) (
 }
 
 // startTimeout ends the session if the batch gets no answer within answerTimeout. It uses two
-// timers in sequence, each for half of that time. If the process was paused, the first timer fires
-// at once. The second timer leaves time to receive an answer that arrived during the pause.
+// timers in sequence, each for half of answerTimeout. After a pause of the process, the first timer
+// can fire at once. The second timer then leaves time to receive an answer that arrived during the
+// pause.
 func (s *redisCounters) startTimeout(session *redisSession, b *batch) *time.Timer {
 	return panics.AfterFunc(s.answerTimeout/2, func() {
 		panics.AfterFunc(s.answerTimeout/2, func() {

@@ -10,9 +10,9 @@ import (
 )
 
 // counters holds the buckets of this process. All times are times of a monotonic clock. Unused
-// buckets are removed as follows: each use of a bucket puts it into current. Once per
-// longestWindow, previous is dropped and current becomes previous. All requests in a dropped bucket
-// are therefore older than its window.
+// buckets are removed in this way: each use of a bucket puts the bucket into current. Once per
+// longestWindow, previous is dropped and current becomes previous. A bucket that is dropped was
+// therefore not used for longer than its window.
 type counters struct {
 	clock func() time.Duration
 

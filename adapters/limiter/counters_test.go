@@ -30,7 +30,7 @@ func TestUnusedBucketsAreDropped(t *testing.T) {
 			next = now + 10*time.Minute
 		}
 	}
-	// There are two generations of 600 s each, and one key per second.
+	// The maps current and previous each hold the keys of 600 s, with one key per second.
 	if n := len(c.current) + len(c.previous); n > 1300 {
 		t.Errorf("%d buckets are kept", n)
 	}

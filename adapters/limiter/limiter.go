@@ -31,7 +31,7 @@ import (
 
 // Options configures a Limiter. Zero values are the defaults.
 type Options struct {
-	// URL is the address of the Redis that all replicas share; "" means no Redis.
+	// URL is the address of the Redis server that all replicas share. "" means that there is none.
 	URL string
 	Log *slog.Logger
 	// Lease is how long a slot stays in use after its replica last renewed the lease. The default
@@ -55,8 +55,8 @@ type Limiter struct {
 
 var _ ports.Limiter = (*Limiter)(nil)
 
-// Open returns a Limiter. It fails only when the URL is invalid. It does not fail if Redis cannot
-// be reached. It then probes Redis in the background until Redis answers.
+// Open returns a Limiter. It fails only when the URL is invalid. If Redis cannot be reached, the
+// Limiter probes Redis in the background until Redis answers.
 func Open(ctx context.Context, options Options) (*Limiter, error) {
 	if options.Log == nil {
 		options.Log = slog.New(slog.DiscardHandler)

@@ -62,7 +62,7 @@ func TestProcessCountsAloneWhileRedisFails(t *testing.T) {
 			for range 1000 {
 				replica1.Take(t.Context(), testBucket(12))
 			}
-			// All requests wait at the same time. If they waited one after the other, this would
+			// All requests wait at the same time. If they waited one after the other, they would
 			// take longer.
 			if duration := time.Since(began); duration > 50*tt.answerTimeout {
 				t.Errorf("the requests took %s, want less than 50 times %s", duration, tt.answerTimeout)
@@ -72,7 +72,7 @@ func TestProcessCountsAloneWhileRedisFails(t *testing.T) {
 			if n := countAllowed(50, testBucket(12), replica1); n != 0 {
 				t.Errorf("%d more passed in a process that had already allowed 12", n)
 			}
-			// Redis executes the commands that it received while it hung, so they count.
+			// Redis executes the commands that it received while it hung, so these requests count.
 			if n := countAllowed(50, testBucket(12), openShared(t, options)); n > tt.maxAllowed {
 				t.Errorf("%d passed in a new process, where %d were left", n, tt.maxAllowed)
 			}
@@ -161,7 +161,7 @@ func TestClockSkewOfRedisDoesNotBlock(t *testing.T) {
 	if n := countAllowed(10, b, l); n != 2 {
 		t.Fatalf("%d passed", n)
 	}
-	// A clock far ahead has the same effect.
+	// Redis would also lose the counted requests if its clock jumped far ahead.
 	if _, err := redis.DoContext(client, t.Context(), "DEL", "tenantry:bucket:"+b.Key); err != nil {
 		t.Fatal(err)
 	}

@@ -59,7 +59,7 @@ type redisCounters struct {
 
 	ctx        context.Context // cancelled by close
 	cancel     context.CancelFunc
-	mu         sync.Mutex // orders close and goUnlessClosed
+	mu         sync.Mutex // held by close and goUnlessClosed, so that no goroutine starts after close
 	background panics.Group
 }
 
@@ -140,7 +140,8 @@ func (s *redisCounters) probeUntilAvailable() {
 	s.log.Info("Redis answers: replicas count rate limits together")
 }
 
-// probe returns an error if Redis does not run the script, or does not answer within answerTimeout.
+// probe returns an error if Redis does not run the script, or if no attempt gets an answer within
+// answerTimeout.
 func (s *redisCounters) probe() error {
 	for range probeAttempts {
 		start := time.Now()

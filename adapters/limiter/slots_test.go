@@ -11,7 +11,7 @@ import (
 )
 
 // TestSlotsOfADeadProcessAreReleased checks that the slots of a dead process become free when their
-// lease ends. A live process keeps its slots, even if Redis loses its data.
+// lease expires. A live process keeps its slots, even if Redis loses its data.
 func TestSlotsOfADeadProcessAreReleased(t *testing.T) {
 	t.Parallel()
 	// A lease is renewed after a third of its duration, so a renewal may be late by two thirds of

@@ -11,7 +11,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// expectWait checks that nearly the whole wait is left. The test may be slow, but not half an hour.
+// expectWait checks that nearly the whole wait is left. It allows for a slow test of up to half an
+// hour.
 func expectWait(t *testing.T, waits ports.Waits, scope string, want time.Duration) {
 	t.Helper()
 	if wait := waits.Wait(t.Context(), scope, 0); wait > want || wait < want-30*time.Minute || wait < 0 {
@@ -47,7 +48,7 @@ func testWaits(t *testing.T, a, b ports.Waits) {
 	waitUntil(t, "the wait ends", func() bool { return a.Wait(t.Context(), "short", 0) == 0 && b.Wait(t.Context(), "short", 0) == 0 })
 }
 
-// A process keeps the waits that it set itself when Redis loses its data.
+// TestWaitsSurviveAnEmptyRedis checks that a process keeps its own waits when Redis loses its data.
 func TestWaitsSurviveAnEmptyRedis(t *testing.T) {
 	t.Parallel()
 	server := testserver.NewRedis(t)

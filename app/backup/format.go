@@ -64,8 +64,8 @@ type (
 
 // manifestBuilder computes the manifest of a backup while its lines are written or read.
 type manifestBuilder struct {
-	contentHash hash.Hash // of all lines, with their line breaks
-	tableHash   hash.Hash // of the rows of the current table, nil before the first table
+	contentHash hash.Hash // hash of all lines, with their line breaks
+	tableHash   hash.Hash // hash of the rows of the current table, nil before the first table
 	manifest    backupManifest
 }
 

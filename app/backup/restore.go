@@ -87,8 +87,8 @@ func addRestoreFix(err error) error {
 	}
 }
 
-// backupSource is a backup file. restore reads it twice, because the checksums are at the end of
-// the file: first to check it, then to load it.
+// backupSource is a backup file. restore reads the file twice, because the checksums are at the end
+// of the file: first to check it, then to load it.
 type backupSource struct {
 	name string
 	// decrypter is nil without a passphrase.
@@ -96,8 +96,8 @@ type backupSource struct {
 }
 
 // read decrypts the file and passes its tables and rows to sink. It fails when the file is not a
-// backup. It also fails when the file is encrypted and there is no passphrase, and when the file is
-// not encrypted and there is a passphrase.
+// backup. It also fails when there is no passphrase for an encrypted file, or a passphrase for an
+// unencrypted file.
 func (s backupSource) read(sink rowSink) (backupInfo, error) {
 	f, err := os.Open(s.name)
 	if err != nil {
@@ -164,9 +164,9 @@ func restore(ctx context.Context, c settings.Config, source backupSource) (backu
 }
 
 // loadBackup loads the rows in one transaction and writes the keyset file. If the commit fails,
-// loadBackup does not remove the keyset file: the database may have committed the rows although its
-// answer was lost. A second restore accepts the keyset file, because it has the keyset of the
-// backup.
+// loadBackup does not remove the keyset file, because the database may have committed the rows
+// although its answer was lost. A second restore accepts the file, because the file contains the
+// keyset of the backup.
 func loadBackup(ctx context.Context, c settings.Config, db *database.DB, source backupSource, info backupInfo) error {
 	return maintenance.Load(ctx, db, info.header.Migrations, func(ctx context.Context, loader *maintenance.Loading) error {
 		loaded, err := source.read(&databaseSink{ctx: ctx, loader: loader, version: info.header.Version})
@@ -180,7 +180,8 @@ func loadBackup(ctx context.Context, c settings.Config, db *database.DB, source 
 	})
 }
 
-// checkKeysetFile returns an error when the file at path exists and is not the keyset want.
+// checkKeysetFile returns an error when the file at path exists and does not contain the keyset
+// want.
 func checkKeysetFile(path string, want []byte) error {
 	existing, err := secrets.ReadKeyset(path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && bytes.Equal(existing, want) {

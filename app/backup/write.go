@@ -23,8 +23,8 @@ import (
 )
 
 // writeBackup writes a backup of the database and the keyset into the file with this name. It
-// writes a temporary file in the same folder and renames it at the end, so that the name never
-// belongs to an incomplete backup. It fails when name exists and force is not set.
+// writes a temporary file in the same folder and renames it at the end. A file with this name is
+// therefore never an incomplete backup. It fails when name exists and force is not set.
 func writeBackup(ctx context.Context, c settings.Config, name string, passphrase secret.Text, force bool) (info backupInfo, err error) {
 	if err := checkTarget(name, force); err != nil {
 		return info, err

@@ -88,9 +88,9 @@ func AtLeastOneFile(cmd *cobra.Command, args []string) error {
 // removes it.
 var mayBeEmpty = []string{"name", "display-name", "support-url"}
 
-// RefuseEmpty returns a usage error when a flag has an empty value. A script passes an empty value
-// when its variable is not set, and the command must not treat the flag as missing. Settings and
-// the flags in mayBeEmpty may be empty.
+// RefuseEmpty returns a usage error when a flag has an empty value. A script can pass an empty
+// value by mistake, because a variable is not set. The command would treat the flag as missing.
+// Flags of settings and the flags in mayBeEmpty may be empty.
 func RefuseEmpty(cmd *cobra.Command) (err error) {
 	cmd.Flags().Visit(func(flag *pflag.Flag) {
 		_, isSetting := flag.Annotations[SettingFlag]
@@ -134,7 +134,7 @@ func RequireFlags(cmd *cobra.Command, names ...string) {
 
 // ReadSecret reads a secret from the named file, or from standard input when name is "-". It
 // removes the white space around the secret. When name is empty, it returns an empty secret. kind
-// says in errors what the secret is, such as "passphrase".
+// is the name of the secret in error messages, such as "passphrase".
 func ReadSecret(cmd *cobra.Command, name, kind string) (secret.Text, error) {
 	if name == "" {
 		return secret.Text{}, nil

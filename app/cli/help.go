@@ -14,7 +14,8 @@ import (
 // SettingFlag is the annotation of flags that set a setting.
 const SettingFlag = "tenantry_setting"
 
-// The groups of commands in the help. A command that groupOf does not list is in groupOperate.
+// The groups of commands in the help. A command that the map groupOf does not contain is in
+// groupOperate.
 const (
 	groupServe   = "serve"
 	groupOperate = "operate"

@@ -15,7 +15,7 @@ import (
 
 // Row is an object that a command prints. With --output json it is encoded by encoding/json.
 type Row interface {
-	// Columns returns the title and the text of each column of the object's line in a table.
+	// Columns returns the title and the text of each column for this object.
 	Columns() [][2]string
 }
 

@@ -3,5 +3,5 @@
 package cli
 
 // Version and Commit name the release that runs. The program sets them before it does anything
-// else; tests leave them as they are here.
+// else. Tests do not set them.
 var Version, Commit = "0.1.0-dev", "unknown"

@@ -48,7 +48,7 @@ type devOptions struct {
 	plugin          string
 	noSeed, json    bool
 
-	printText func(string) // prints a text for the user; does nothing with json
+	printText func(string) // prints a text for the user; does nothing with --json
 }
 
 func devCommand() *cobra.Command {
@@ -241,8 +241,8 @@ func serveSandbox(ctx context.Context, environment *sandbox.Environment, c setti
 	return server.Run(ctx, s, api, admin, nil, func() { ready(opened, s) })
 }
 
-// useSimulators adds the settings with which the service calls the simulators. It keeps the
-// settings of the operator.
+// useSimulators adds the settings with which the service calls the simulators. It does not replace
+// DNS resolvers or provider settings that the operator has set.
 func useSimulators(c *settings.Config, environment *sandbox.Environment) {
 	if len(c.DNSResolvers) == 0 {
 		c.DNSResolvers, c.DNSPort, c.DNSAllowPrivate = []string{environment.DNSAddr()}, environment.DNSPort(), true
@@ -322,7 +322,8 @@ Tenants of %s that can be connected:
 	_, _ = fmt.Fprintln(out, "\nStop with Ctrl-C. After a restart, the sandbox continues with the same data.")
 }
 
-// shellPath returns the path in a form that the shell command `.` does not look up in PATH.
+// shellPath returns the path with a slash in it, because the shell command `.` searches PATH for a
+// name without a slash.
 func shellPath(path string) string {
 	if filepath.IsAbs(path) || strings.HasPrefix(path, ".") {
 		return path

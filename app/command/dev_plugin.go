@@ -31,7 +31,7 @@ type pluginUnderDevelopment struct {
 	name    string
 	kind    string             // the plugin's kind in the catalog, such as kindMail
 	program string             // the path of the program that the author builds
-	built   string             // the file that a new build changes: the program, or the manifest of its files
+	built   string             // the file that changes with each build: the program, or the manifest of the plugin's files
 	host    pluginhost.Options // the plugin folder of the sandbox, and the limits of a plugin
 
 	copiedSum [sha256.Size]byte // checksum of the built file that was copied last
@@ -68,8 +68,8 @@ func programOf(dir string) (string, error) {
 	return path, nil
 }
 
-// openPlugin fills the plugin folder o.Dir with the plugins of the folder base and with the plugin
-// in dir. It returns the plugin in dir.
+// openPlugin puts the plugins of the folder base and the plugin in dir into the plugin folder
+// o.Dir. It returns the plugin in dir.
 func openPlugin(ctx context.Context, dir, base string, o pluginhost.Options) (*pluginUnderDevelopment, error) {
 	program, err := programOf(dir)
 	if err != nil {
@@ -121,7 +121,7 @@ func checksumOf(path string) (sum [sha256.Size]byte, err error) {
 
 // wasRebuilt reports whether the plugin was built again. If the built file has changed since the
 // last check, the build may still be writing the file. wasRebuilt then returns false, and the next
-// check compares again.
+// call checks again.
 func (p *pluginUnderDevelopment) wasRebuilt() bool {
 	now, err := p.builtFileState()
 	if err != nil || now != p.seen {

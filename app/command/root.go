@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package command is the command line of tenantry: the tree of its commands.
+// Package command is the command line of tenantry, with all its commands.
 //
 //   - root.go: Root adds every command and sets the flags that all commands share. Start here.
 //   - serve.go: `tenantry serve` and `tenantry migrate`.

@@ -34,7 +34,8 @@ type object map[string]any
 // text returns the value of a member as text.
 func (o object) text(name string) string { return fmt.Sprint(o[name]) }
 
-// objects returns the objects in an array member, and none if the member is not an array.
+// objects returns the objects in an array member. It returns an empty list if the member is not an
+// array.
 func (o object) objects(name string) []object {
 	items, _ := o[name].([]any)
 	objects := make([]object, 0, len(items))
@@ -80,8 +81,8 @@ func (w *walkthrough) callOK(ctx context.Context, method, path string, body any)
 }
 
 // callUntil repeats a call every second until done returns true for the answer and its status. A
-// client waits for the mail platform in this way. callUntil fails when a call fails, when ctx is
-// cancelled, or on a status of 500 and above other than 503 and 504.
+// real client can wait for the mail platform in this way. callUntil fails when a call fails or ctx
+// is cancelled. It also fails on a status of 500 or higher, except 503 and 504.
 func (w *walkthrough) callUntil(ctx context.Context, method, path string, body any, done func(object, int) bool) (object, error) {
 	for {
 		answer, status, err := w.call(ctx, method, path, body)

@@ -89,8 +89,8 @@ func receiverHandler(arrived chan<- message) http.HandlerFunc {
 	}
 }
 
-// expectEvents waits until an event of each of these types has arrived, and prints them. It fails
-// when a message has no valid signature. Events can arrive in any order.
+// expectEvents waits until an event of each of these types has arrived, and prints the types. It
+// fails when a message has no valid signature. Events can arrive in any order.
 func (w *walkthrough) expectEvents(ctx context.Context, types []string) error {
 	for _, expected := range types {
 		for !w.hook.types[expected] {

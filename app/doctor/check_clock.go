@@ -51,9 +51,10 @@ func (e *examination) checkClock(ctx context.Context) finding {
 }
 
 // platformClockOffset returns how far the mail platform's clock is ahead of this machine's clock.
-// It reads the Date header of a response from the URL in the first setting of the plugin whose name
-// ends in _url. The header has only whole seconds, so platformClockOffset adds half a second, the
-// mean of the lost fraction. It returns false when it could not read a time.
+// It sends a request to the URL in the first setting of the plugin whose name ends in _url, and
+// reads the Date header of the response. The header has whole seconds only. platformClockOffset
+// adds half a second, the average of the missing fraction. It returns false when it could not read
+// a time.
 func (e *examination) platformClockOffset(ctx context.Context) (time.Duration, bool) {
 	description, err := e.describe(e.config.MailPlatform)
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/wire"
 )
 
-// expiryWarning is the time before the expiry of a credential at which doctor begins to warn. In
-// this time the operator can create, register and roll out a new credential.
+// expiryWarning is the time before the expiry of a credential at which doctor begins to warn. It
+// leaves the operator enough time to create, register and roll out a new credential.
 const expiryWarning = 30 * 24 * time.Hour
 
 // checkCredentials checks the operator's secrets and certificates for the mail platform, and the
@@ -178,9 +178,9 @@ func (e *examination) checkKeyset(ctx context.Context) finding {
 	return okFinding("%s opens (mode %#o)", path, info.Mode().Perm())
 }
 
-// missingKeyset distinguishes a first start from a lost keyset. It fails when the database has
-// accounts: a new keyset could not decrypt the values that an earlier keyset encrypted. `tenantry
-// serve` creates a keyset only if the database has no encrypted values.
+// missingKeyset distinguishes a first start from a lost keyset. The finding is a failure when the
+// database has accounts, because a new keyset could not decrypt the values that an earlier keyset
+// encrypted. `tenantry serve` creates a keyset only if the database has no encrypted values.
 func (e *examination) missingKeyset(ctx context.Context, path string) finding {
 	if db, err := e.openDatabase(); err == nil {
 		if m, err := db.Migrations(ctx); err == nil && m.InUse {

@@ -54,8 +54,8 @@ func (e *examination) checkDatabase(ctx context.Context) finding {
 	return okFinding("%s %s, %s, accepts writes", db.Kind, db.Version, db.File)
 }
 
-// checkMigrations checks that all migrations of this version are applied: those of the tables and
-// those of the job queue.
+// checkMigrations checks that all migrations of this version are applied, for the tables and for
+// the job queue.
 func (e *examination) checkMigrations(ctx context.Context) finding {
 	db, err := e.openDatabase()
 	if err != nil {

@@ -109,8 +109,8 @@ func (e *examination) redirectURIHint(address string) string {
 	return "redirect URIs to register: " + strings.Join(tenants.RedirectURIs(address, e.config.MailPlatform), " and ")
 }
 
-// resolveHost returns the IP addresses of a host. It queries the first configured resolver, and the
-// resolvers of this machine if none is configured.
+// resolveHost returns the IP addresses of a host. It queries the first configured resolver. If no
+// resolver is configured, it queries the resolvers of this machine.
 func (e *examination) resolveHost(ctx context.Context, host string) ([]netip.Addr, error) {
 	if a, err := netip.ParseAddr(host); err == nil {
 		return []netip.Addr{a}, nil

@@ -43,7 +43,7 @@ func (e *examination) checkPlugins(context.Context) finding {
 		strings.Join(running, ", "), limitsInForce(host), e.allowedHosts(host))
 }
 
-// allowedHosts returns the hosts that each plugin may connect to, in words.
+// allowedHosts returns a text with the hosts that each plugin may connect to.
 func (e *examination) allowedHosts(host *pluginhost.Host) string {
 	var texts []string
 	for _, p := range host.Status() {
@@ -59,8 +59,8 @@ func (e *examination) allowedHosts(host *pluginhost.Host) string {
 	return strings.Join(texts, "; ")
 }
 
-// limitsInForce returns, in words, the limits that the kernel enforces on each plugin process. All
-// plugins have the same limits.
+// limitsInForce describes the limits that the kernel enforces on each plugin process. All plugins
+// have the same limits.
 func limitsInForce(host *pluginhost.Host) string {
 	for _, p := range host.Status() {
 		if p.State == pluginhost.Running {

@@ -16,14 +16,15 @@ import (
 	"github.com/tenantry/tenantry/core/secret"
 )
 
-// crashingService returns a service over the same state whose process crashes at one of its steps.
+// crashingService returns a service that uses the same store and platforms. Its process crashes at
+// one of the steps.
 func (fx *fixture) crashingService(process *fake.CrashingProcess) *integrations.Service {
 	return fx.service(fake.SteppedIntegrations(fx.store, process), fake.SteppedConnections(fx.store, process), fake.SteppedSendingPlatforms(fx.platforms, process))
 }
 
 // connectAndDisconnect creates an integration, connects a mailbox and disconnects it again. If an
-// earlier call has created the integration, it uses this one. A real caller would get its id from a
-// replayed answer.
+// earlier call has created the integration, connectAndDisconnect uses that integration. A real
+// caller would get the integration's id from a replayed answer.
 func (fx *fixture) connectAndDisconnect(t *testing.T, s *integrations.Service, provider string) error {
 	t.Helper()
 	views, err := s.List(t.Context(), fx.ann.ID)
@@ -138,8 +139,8 @@ func TestSameRequestAfterACrashBegins(t *testing.T) {
 	}
 }
 
-// TestCrashOfADisconnect crashes a disconnect at each step. A retry or a refresh resolves its
-// outcome.
+// TestCrashOfADisconnect crashes a disconnect at each step. A retry or a refresh resolves the
+// outcome of the disconnect.
 func TestCrashOfADisconnect(t *testing.T) {
 	fx := newFixture(t)
 	for _, afterEffect := range []bool{false, true} {

@@ -41,8 +41,9 @@ func (s *Service) Create(ctx context.Context, input NewIntegration, answer ports
 	return s.add(ctx, i, credential, answer)
 }
 
-// testCredential tests a credential and returns its workspace. The workspace is the one that the
-// input names, else the one in the credential, else the choice of integration.Reach.Choose.
+// testCredential tests a credential and returns its workspace. The workspace is the one that input
+// names. If input names none, it is the workspace in the credential, and otherwise the choice of
+// integration.Reach.Choose.
 func (s *Service) testCredential(ctx context.Context, input NewIntegration, credential secret.Credential) (integration.Workspace, error) {
 	workspaceID := input.WorkspaceID
 	if workspaceID == "" {

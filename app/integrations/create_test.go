@@ -166,8 +166,8 @@ func TestTestStoresItsResult(t *testing.T) {
 	requireRefusal(t, err, fault.IntegrationNotFound)
 }
 
-// TestACredentialIsOfItsIntegrationAccountAndProvider checks that a sealed credential opens only in
-// the row that it was sealed for.
+// TestACredentialIsOfItsIntegrationAccountAndProvider checks that a sealed credential can be
+// decrypted only in the row for which it was encrypted.
 func TestACredentialIsOfItsIntegrationAccountAndProvider(t *testing.T) {
 	fx := newFixture(t)
 	id := fx.createIntegration(t, "instantly")

@@ -31,7 +31,7 @@ func (s *Service) seal(i integration.Integration, credential secret.Credential) 
 }
 
 // openPlatform decrypts the integration's credential and returns a client of the platform that uses
-// the credential. It fails with UnreadableError.
+// the credential. It fails with UnreadableError if the credential cannot be decrypted or decoded.
 func (s *Service) openPlatform(i integration.Integration, sealed []byte) (ports.SendingPlatform, error) {
 	plain, err := s.Sealer.Open(sealed, associatedData(i))
 	if err != nil {

@@ -16,11 +16,11 @@ import (
 )
 
 // Disconnect removes a mailbox's account from the platform. An account that no longer exists counts
-// as removed. If the outcome of the removal stays unknown, the connection stays `disconnecting`.
-// Until a retry or a refresh has resolved the outcome, the mailbox cannot connect through a
+// as removed. If the outcome of the removal is unknown, the connection stays `disconnecting` until
+// a retry or a refresh resolves the outcome. Until then, the mailbox cannot connect through a
 // different integration.
 //
-// It fails with integration_not_found, mailbox_not_found, provider_timeout,
+// Disconnect fails with integration_not_found, mailbox_not_found, provider_timeout,
 // provider_credential_rejected, or another error of the platform. If the account exists and the
 // integration cannot remove accounts, it fails with capability_not_supported.
 func (s *Service) Disconnect(ctx context.Context, owner access.AccountID, id, mailboxID string, answer ports.Answer[DisconnectResult]) (DisconnectResult, error) {

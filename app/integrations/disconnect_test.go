@@ -81,8 +81,8 @@ func TestDisconnectOfAMissingAccount(t *testing.T) {
 	fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected)
 }
 
-// TestDisconnectOfAnAccountThatDoesNotShowYet checks an account that signed in some seconds ago and
-// is not visible yet. It is removed by its stored id.
+// TestDisconnectOfAnAccountThatDoesNotShowYet checks an account that the platform does not list
+// yet, because the sign-in was a few seconds ago. Disconnect removes the account by its stored id.
 func TestDisconnectOfAnAccountThatDoesNotShowYet(t *testing.T) {
 	fx := newFixture(t)
 	id := fx.createIntegration(t, "instantly")

@@ -82,7 +82,7 @@ func (fx *fixture) switchAccount(t *testing.T) {
 	fx.anna = fx.createMailbox(t, fx.ann, guid, fmt.Sprintf("anna%d", fx.accounts))
 }
 
-// service returns the service of a new process, with these ports.
+// service returns the service of a new process that uses these ports.
 func (fx *fixture) service(i ports.Integrations, c ports.Connections, p ports.SendingPlatforms) *integrations.Service {
 	return &integrations.Service{
 		Integrations: i, Connections: c, Tenants: fx.store, Platforms: p, Sealer: fx.sealer, Queue: fx.wakeups,

@@ -20,9 +20,9 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// signInRace is a race over one mailbox. In some races an earlier sign-in session has expired here,
-// but the person can still complete it at the platform. Each call of the service to the store or to
-// a platform is a step: other actors can run before it.
+// signInRace is a race over one mailbox. In some races an earlier sign-in session has expired in
+// the store, but the person can still complete the session at the platform. Each call of the
+// service to the store or to a platform is a step. Other actors can run before each step.
 type signInRace struct {
 	*fixture
 	t         *testing.T
@@ -58,7 +58,7 @@ func (p watchedPlatforms) For(provider string, c secret.Credential) ports.Sendin
 // with this context.
 type calledKey struct{}
 
-// watchedPlatform records whether a use case called the platform, and what the platform called
+// watchedPlatform records whether a use case called the platform, and what the platform answered
 // about the earlier session.
 type watchedPlatform struct {
 	ports.SendingPlatform
@@ -137,7 +137,7 @@ func connectMailbox(r *signInRace) {
 }
 
 // checkEarlierSession returns an error if the earlier session ended without an answer of the
-// platform, or in contradiction to it.
+// platform, or if its status contradicts that answer.
 func checkEarlierSession(r *signInRace) error {
 	s, err := r.store.Session(r.t.Context(), r.ann.ID, r.id, r.anna.ID, r.earlier.Session.ID)
 	switch {
@@ -205,9 +205,9 @@ var signInRaces = []struct {
 	},
 }
 
-// TestSignInsInEveryOrder checks that no sign-in is lost. If a request fails because another one
-// won the race, its error must not be stored for its Idempotency-Key. After the race a refresh
-// stores the state of the platform.
+// TestSignInsInEveryOrder checks that no sign-in is lost. If a request fails because a concurrent
+// request was first, the error must not be stored for its Idempotency-Key. After the race, a
+// refresh must store the state of the platform.
 func TestSignInsInEveryOrder(t *testing.T) {
 	for _, tt := range signInRaces {
 		t.Run(tt.name, func(t *testing.T) {
@@ -234,8 +234,8 @@ func TestSignInsInEveryOrder(t *testing.T) {
 }
 
 // credentialRace is a race over an integration whose credential the platform rejects for some time.
-// Each call of the service to the store or to the platform is a step: other actors can run before
-// it.
+// Each call of the service to the store or to the platform is a step. Other actors can run before
+// each step.
 type credentialRace struct {
 	*fixture
 	id       string    // of the integration
@@ -312,8 +312,8 @@ func (r *credentialRace) test(ctx context.Context) error {
 	return err
 }
 
-// rejectForAWhile lets the platform refuse the credential for a time, as if a customer revoked and
-// restored it.
+// rejectForAWhile makes the platform reject the credential and then accept it again, as if a
+// customer had revoked and restored the credential.
 func (r *credentialRace) rejectForAWhile(ctx context.Context) error {
 	interleaving.Step(ctx)
 	endFault := r.instantly.Fail(fake.Fault{Kind: outcome.Refused, Code: fault.AccessDenied})

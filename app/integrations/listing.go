@@ -21,10 +21,11 @@ const (
 )
 
 // listing reads the platform's list of accounts and finds the account of each mailbox. It keeps
-// only the accounts of mailboxes, so its memory does not grow with the platform's list.
+// only the accounts of mailboxes, so the memory that it needs does not grow with the platform's
+// list.
 type listing struct {
 	platform       ports.SendingPlatform
-	indexByAddress map[string]int        // indexAddress into found by folded address
+	indexByAddress map[string]int        // index into found, by folded address
 	found          []integration.Account // the account of each mailbox, zero if there is none
 	pages          int                   // pages read so far
 	now            func() time.Time
@@ -36,7 +37,8 @@ type listing struct {
 
 func newListing(mailboxes []integration.EligibleMailbox) *listing {
 	l := &listing{indexByAddress: make(map[string]int, len(mailboxes)), found: make([]integration.Account, len(mailboxes)), seenCursors: map[string]bool{}}
-	// If the address of one mailbox is the principal name of another, the address wins.
+	// If the address of one mailbox is the principal name of another, the name stands for the
+	// mailbox with the address.
 	for i, e := range mailboxes {
 		l.indexAddress(e.Mailbox.PrincipalName, i)
 	}
@@ -99,8 +101,8 @@ func (l *listing) readPage(ctx context.Context, cursor string) (page integration
 }
 
 const (
-	// maxListingTime bounds a listing that is continued over several refreshes. Older pages may be
-	// outdated.
+	// maxListingTime bounds a listing that is continued over several refreshes. After this time the
+	// first pages may be outdated.
 	maxListingTime = 15 * time.Minute
 	// minPause is the shortest pause before a listing is continued, even if the platform permits an
 	// earlier call.
@@ -119,7 +121,7 @@ type accountRead struct {
 	cause error
 }
 
-// continueAfter reports whether a later refresh is to continue the read, and after which pause.
+// continueAfter reports whether a later refresh continues the read, and how long to wait before it.
 func (r *accountRead) continueAfter(now time.Time) (after time.Duration, willContinue bool) {
 	if !r.resumable || r.listing == nil || r.pages == 0 || outcome.KindOf(r.cause) != outcome.Throttled {
 		return 0, false
@@ -129,7 +131,7 @@ func (r *accountRead) continueAfter(now time.Time) (after time.Duration, willCon
 }
 
 // partialReads holds the interrupted reads of this process in memory. If a different process gets
-// the next wake-up, it starts its own read.
+// the next wake-up, that process starts a new read.
 type partialReads struct {
 	mu   sync.Mutex
 	byID map[string]*accountRead // by integration id

@@ -44,7 +44,7 @@ func (fx *fixture) takeWakeup(t *testing.T) ports.Wakeup {
 // can be read at a time. Anna's account is on the last page. Ben's account does not exist.
 func newLimitedFixture(t *testing.T) (fx *fixture, id string, r *limitedPlatform) {
 	fx = newFixture(t)
-	fx.Limit = time.Second // less than a pause needs
+	fx.Limit = time.Second // too short for a pause
 	id = fx.createIntegration(t, "instantly")
 	fx.connect(t, id, fx.ben)
 	fx.instantly.DropAccount(fx.ben.Address)
@@ -98,7 +98,7 @@ func TestScheduledRefreshReadsOn(t *testing.T) {
 }
 
 // TestRefreshOnRequestDoesNotReadOn checks that a requested refresh ends at a throttled page. It
-// wakes no refresh that would continue the list.
+// schedules no refresh that would continue the list.
 func TestRefreshOnRequestDoesNotReadOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fx, id, r := newLimitedFixture(t)

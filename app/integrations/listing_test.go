@@ -14,8 +14,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// TestTwoAccountsOfOneMailbox checks a list with two accounts of one address. The connected account
-// is used, whatever the order of the accounts.
+// TestTwoAccountsOfOneMailbox checks a list with two accounts that have the same address. The
+// connected account is used, in both orders of the accounts.
 func TestTwoAccountsOfOneMailbox(t *testing.T) {
 	fx := newFixture(t)
 	id := fx.createIntegration(t, "instantly")
@@ -54,7 +54,7 @@ func TestListingWaitsInTheMiddle(t *testing.T) {
 		if r := fx.refresh(t, id); r.Status != integrations.RefreshCompleted || r.Connected != 2 {
 			t.Errorf("%+v", r)
 		}
-		fx.Limit = 5 * time.Second // less than a pause needs
+		fx.Limit = 5 * time.Second // too short for the pause
 		fx.platforms.AddWorkspace("instantly", "key", "ws-1", &throttledOnce{SendingPlatform: fx.instantly})
 		if r := fx.refresh(t, id); r.Status != integrations.RefreshPartial {
 			t.Errorf("%+v", r)

@@ -52,13 +52,14 @@ func (s *Service) refresh(ctx context.Context, owner access.AccountID, id string
 	return s.reconcile(ctx, i, read, answer)
 }
 
-// handleIncomplete handles a listing that was interrupted. It changes no connection. It marks the
-// integration as failing, with two exceptions: the platform throttled the first page, or a later
-// refresh continues the listing.
+// handleIncomplete handles a listing that was interrupted. It changes no connection. It stores a
+// rejection of the credential. After any other error it marks the integration as failing. It does
+// not mark the integration if the request was cancelled, if the platform throttled the first page,
+// or if a later refresh continues the listing.
 func (s *Service) handleIncomplete(ctx context.Context, i integration.Integration, read *accountRead) (RefreshResult, error) {
 	cause := read.cause
 	if errors.Is(ctx.Err(), context.Canceled) {
-		return RefreshResult{}, cause // the request was cancelled; the error says nothing about the integration
+		return RefreshResult{}, cause // the request was cancelled, so the error is not a failure of the integration
 	}
 	if isCredentialRejected(cause) {
 		s.reportDrift(i.Provider, integration.DriftRefused)
@@ -86,7 +87,7 @@ func (s *Service) handleIncomplete(ctx context.Context, i integration.Integratio
 	return result, nil
 }
 
-// reconcile stores the connections that follow from a complete listing. It rereads the stored
+// reconcile updates the stored connections to match a complete listing. It rereads the stored
 // connections, because another refresh can have stored an older listing in the meantime. Each
 // changed connection is stored with the time at which the listing began, so that only a newer
 // listing replaces it.

@@ -112,7 +112,7 @@ func TestIncompleteListingChangesNothing(t *testing.T) {
 				fx.instantly.Fail(tt.fault)
 			}
 			if tt.fault.Kind == outcome.Throttled {
-				fx.Limit = time.Second // less than a pause needs
+				fx.Limit = time.Second // too short for a pause
 			}
 			r, err := fx.Refresh(t.Context(), fx.ann.ID, id, nil)
 			if tt.want.Name != "" {
@@ -183,8 +183,8 @@ func TestRefreshNeedsTheCapability(t *testing.T) {
 	}
 }
 
-// heldPlatforms are platforms whose lists of accounts arrive late. A list is created at the call,
-// and returned when release is closed.
+// heldPlatforms are platforms whose lists of accounts arrive late. A list is created when it is
+// requested, and returned when release is closed.
 type heldPlatforms struct {
 	ports.SendingPlatforms
 	created, release chan struct{}

@@ -28,8 +28,8 @@ const (
 	// maxRefreshes, spread over the time until the next tick.
 	refreshTick  = 5 * time.Minute
 	maxRefreshes = 100
-	// sessionGrace is the time after a session's expiry from which the sweep checks the session. It
-	// is longer than any request that opens a session.
+	// sessionGrace is how long after a session's expiry the sweep waits before it ends the session.
+	// It is longer than any request that opens a session.
 	sessionGrace = time.Minute
 	// maxCheckDelay limits how long an expired session stays pending while the platform cannot be
 	// reached for the final check.
@@ -54,7 +54,7 @@ func (s *Service) Periodic(sweep, refresh time.Duration) []ports.Periodic {
 	}
 }
 
-// SessionSweep returns the periodic job that queues the jobs which end expired sessions.
+// SessionSweep returns the periodic job that finds expired sessions and queues a job for each.
 func (s *Service) SessionSweep(every time.Duration) ports.Periodic {
 	return ports.Sweep("sending_sessions", every, s.Queue, s.expiredSessions)
 }
@@ -79,8 +79,8 @@ func refreshAfter(id string, owner access.AccountID, after time.Duration) ports.
 }
 
 // refreshDue refreshes one integration. It does not return errors of the platform; the next
-// scheduled refresh tries again. It returns internal errors, so that the queue retries. A listing
-// that the platform throttles is continued later.
+// scheduled refresh tries again. It returns internal errors, so that the queue retries. It
+// schedules the continuation of a listing that the platform throttled.
 func (s *Service) refreshDue(ctx context.Context, w ports.Wakeup) error {
 	read := s.partial.take(w.ID, s.now())
 	_, err := s.refresh(ctx, w.Account, w.ID, read, nil)
@@ -135,7 +135,7 @@ func (s *Service) endExpired(ctx context.Context, owner access.AccountID, id, ma
 
 // endExpiredSession ends an expired session. A session that never had a link ends at once. For any
 // other session, endExpiredSession first checks the session at the platform. If the check fails,
-// the session ends only once maxCheckDelay has passed.
+// the session ends only after maxCheckDelay has passed since its expiry.
 func (sc sessionCheck) endExpiredSession(ctx context.Context) error {
 	if sc.session.Opened {
 		_, err := sc.checkAtPlatform(ctx)

@@ -27,13 +27,13 @@ const openTimeout = 10 * time.Second
 
 // BeginSignIn starts the sign-in of a mailbox at the platform and returns the link. It stores the
 // session before it asks the platform for the link. Therefore only one of several concurrent
-// requests asks for a link, and every valid link belongs to a stored session, even after a crash.
-// If an earlier session of the mailbox has expired but is still pending, BeginSignIn first checks
-// the earlier session for the last time and ends it.
+// requests asks for a link. Every valid link belongs to a stored session, even after a crash. If an
+// earlier session of the mailbox has expired but is still pending, BeginSignIn first checks the
+// earlier session once more and ends it.
 //
-// Before it asks for the link, it fails, in this order, with integration_not_found,
-// mailbox_not_found, tenant_limit_reached, capability_not_supported,
-// mailbox_already_connected_elsewhere, or oauth_session_pending. It also fails with an error of the
+// Before BeginSignIn asks for the link, it checks for these errors in this order:
+// integration_not_found, mailbox_not_found, tenant_limit_reached, capability_not_supported,
+// mailbox_already_connected_elsewhere, oauth_session_pending. It also returns errors of the
 // platform.
 func (s *Service) BeginSignIn(ctx context.Context, acc access.Account, id, mailboxID string, answer ports.Answer[StartedSession]) (StartedSession, error) {
 	i, sealed, err := s.Integrations.Integration(ctx, acc.ID, id)
@@ -91,19 +91,19 @@ type sessionOpener struct {
 	*Service
 	platform     ports.SendingPlatform
 	integration  integration.Integration
-	eligible     integration.EligibleMailbox // as read before the session
+	eligible     integration.EligibleMailbox // as read before the session was stored
 	session      integration.Session
-	connectionID string // id for a new connection, if there is none yet
+	connectionID string // id of the new connection, if the mailbox has none yet
 }
 
 // reserve ends an expired session of the mailbox and stores the row of the new session. In this
 // process, only one request at a time stores a row for a mailbox at an integration. reserve refuses
-// the other requests with oauth_session_pending. earlier holds the integration and the mailbox;
+// the other requests with oauth_session_pending. earlier has the integration and the mailbox.
 // endEarlier sets earlier.session.
 func (s *Service) reserve(ctx context.Context, earlier sessionCheck, platform ports.SendingPlatform) (*sessionOpener, error) {
 	i := earlier.integration
-	// Without this check the other requests would wait for a row lock, each with a database
-	// connection.
+	// Without this check the other requests would wait for a row lock, and each would hold a
+	// database connection.
 	pair := [2]string{i.ID, earlier.eligible.Mailbox.ID}
 	if _, reserving := s.reserving.LoadOrStore(pair, nil); reserving {
 		return nil, fault.SessionActive.With("another request begins a session of the mailbox at this integration")
@@ -174,8 +174,8 @@ func (o *sessionOpener) openSession(ctx context.Context, answer ports.Answer[Sta
 }
 
 // requestLink asks the platform for a link. Before that, requestLink stores the mark of the
-// mailbox's account in the session. If a later check finds a different mark, a person has signed
-// in.
+// mailbox's account (see integration.Account.Mark) in the session. If a later check finds a
+// different mark, a person has signed in.
 func (o *sessionOpener) requestLink(ctx context.Context) (secret.Text, error) {
 	before, err := fetchAccount(ctx, o.platform, o.eligible.Address())
 	if err != nil {
@@ -227,7 +227,7 @@ func (o *sessionOpener) failSession(ctx context.Context, cause error) error {
 		return err
 	})
 	if errors.Is(err, fault.IntegrationNotFound) || errors.Is(err, fault.MailboxNotFound) {
-		err = nil // deleted in the meantime, together with its sessions
+		err = nil // the integration or the mailbox was deleted, together with the session
 	}
 	return errors.Join(o.recordRejection(ctx, o.integration, o.session.CreatedAt, cause), err)
 }

@@ -78,7 +78,7 @@ func (fx *fixture) createForeignMailbox(t *testing.T) mailbox.Mailbox {
 	return m
 }
 
-// TestOneOfFiftyBegins checks that exactly one of 50 concurrent requests, on two integrations, gets
+// TestOneOfFiftyBegins checks that exactly one of 50 concurrent requests for two integrations gets
 // a session.
 func TestOneOfFiftyBegins(t *testing.T) {
 	fx := newFixture(t)
@@ -199,8 +199,8 @@ func (p interruptedStarts) StartSignIn(context.Context, string) (integration.Sig
 	return integration.SignIn{}, &outcome.Error{Kind: outcome.Throttled}
 }
 
-// TestRefreshDuringAStart checks that a failed start does not undo the result of a concurrent
-// refresh.
+// TestRefreshDuringAStart checks that a failed start of a session does not undo the result of a
+// concurrent refresh.
 func TestRefreshDuringAStart(t *testing.T) {
 	fx := newFixture(t)
 	id := fx.createIntegration(t, "instantly")
@@ -217,7 +217,8 @@ func TestRefreshDuringAStart(t *testing.T) {
 	fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected)
 }
 
-// TestLinkLeadsToDeclaredHosts checks that a link to an undeclared host is not returned.
+// TestLinkLeadsToDeclaredHosts checks that BeginSignIn does not return a link to a host that the
+// plugin has not declared.
 func TestLinkLeadsToDeclaredHosts(t *testing.T) {
 	fx := newFixture(t)
 	fx.platforms.AddProvider(integration.Provider{ID: "evil", Title: "Evil", AuthHosts: []string{"login.other.example"}}, nil)
@@ -232,8 +233,8 @@ func TestLinkLeadsToDeclaredHosts(t *testing.T) {
 	fx.requireStatus(t, id, fx.anna, integration.ConnectionFailed)
 }
 
-// TestSlowRequestLosesItsSession checks that a request returns no link if another request has ended
-// its session.
+// TestSlowRequestLosesItsSession checks that a request returns no link if another request has
+// replaced its session.
 func TestSlowRequestLosesItsSession(t *testing.T) {
 	fx := newFixture(t)
 	id := fx.createIntegration(t, "instantly")

@@ -15,12 +15,13 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// minCheckInterval is the minimum time between two checks of a session at the platform. It applies
-// to all callers together.
+// minCheckInterval is the minimum time between two checks of a session at the platform. All callers
+// share this limit.
 const minCheckInterval = 3 * time.Second
 
-// SessionStatus returns a session. It first checks an open session at the platform. It fails with
-// integration_not_found, mailbox_not_found, oauth_session_not_found, or an error of the platform.
+// SessionStatus returns a session. It first checks an open session at the platform, at most once
+// per minCheckInterval. It fails with integration_not_found, mailbox_not_found,
+// oauth_session_not_found, or an error of the platform.
 func (s *Service) SessionStatus(ctx context.Context, owner access.AccountID, id, mailboxID, sessionID string) (integration.Session, error) {
 	sc, err := s.loadCheck(ctx, owner, id, mailboxID, sessionID)
 	if err != nil || sc.session.Status != integration.SessionPending || !sc.session.Opened {

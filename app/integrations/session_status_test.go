@@ -133,7 +133,7 @@ func TestASessionEndsWithTheStateOfItsSignIn(t *testing.T) {
 }
 
 // TestSessionOfAConnectedMailbox checks that a mailbox stays connected during a repeated sign-in,
-// and that a change of the account proves this sign-in.
+// and that a change of the account shows that the person has signed in.
 func TestSessionOfAConnectedMailbox(t *testing.T) {
 	for _, provider := range []string{"instantly", "plusvibe"} {
 		t.Run(provider, func(t *testing.T) {

@@ -238,7 +238,7 @@ func (r accountRow) Columns() [][2]string {
 	}
 }
 
-// accountStatusRow shows a stored account with its status and the number of tenants it has.
+// accountStatusRow shows a stored account with its status and its number of tenants.
 type accountStatusRow struct {
 	accountRow
 

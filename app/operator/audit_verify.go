@@ -31,8 +31,8 @@ func (r proofRow) Columns() [][2]string {
 	}
 }
 
-// auditVerifyCommand returns the command that proves an export. It needs no database and no
-// settings, so a customer can run it too.
+// auditVerifyCommand returns the command that checks that an export is an unbroken chain. The
+// command needs no database and no settings, so a customer can run it too.
 func auditVerifyCommand() *cobra.Command {
 	var lastHash string
 	cmd := &cobra.Command{

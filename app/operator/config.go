@@ -170,7 +170,7 @@ func providerRows(r settings.Reading, descriptions map[string]wire.Description) 
 }
 
 // describePlugins returns the descriptions of all plugins of the catalog, by name. It omits plugins
-// that do not start, which `tenantry doctor` reports.
+// that do not start. `tenantry doctor` reports these plugins.
 func describePlugins(ctx context.Context, c settings.Config) map[string]wire.Description {
 	host, err := pluginhost.New(pluginhost.Options{Dir: c.PluginDir, Log: slog.New(slog.DiscardHandler), Env: os.Environ(), Limits: wiring.PluginLimits(c)})
 	if err != nil {

@@ -32,9 +32,9 @@ func (s credentialSecrets) withSettings(settings map[string]string) secret.Crede
 	return secret.Credential{Settings: settings, Secrets: s}
 }
 
-// settings parses the --set flags into values keyed by field name. It fails when a field is
-// unknown, is a secret, is set twice, or can be set only in tenantry.yaml. It also fails when a
-// required field is missing.
+// settings parses the --set flags into values keyed by field name. It fails when a required field
+// is missing. It also fails when a field is unknown, is a secret, is set twice, or is a setting of
+// the operator.
 func (f credentialForm) settings(set []string) (map[string]string, error) {
 	values := map[string]string{}
 	for _, assignment := range set {
@@ -107,7 +107,7 @@ func (f credentialForm) secrets(cmd *cobra.Command, file string) (credentialSecr
 	return f.parseSecrets(fields, text)
 }
 
-// secretFields returns the secret fields that an account has to provide.
+// secretFields returns the secret fields of an account's connection.
 func (f credentialForm) secretFields() []wire.Field {
 	return slices.DeleteFunc(f.FieldsOf(wire.OfAccount), func(field wire.Field) bool { return !field.Secret })
 }
@@ -134,8 +134,8 @@ func (f credentialForm) parseSecrets(fields []wire.Field, text secret.Text) (cre
 	return secrets, nil
 }
 
-// usageError returns err as a usage error with the list of all fields as its fix. It returns err
-// unchanged when err has a fix of its own, such as for a file that cannot be read.
+// usageError returns err as a usage error with the list of all fields as its fix. If err already
+// has a fix, for example because a file cannot be read, usageError returns err unchanged.
 func (f credentialForm) usageError(err error) error {
 	if cli.HasFix(err) {
 		return err

@@ -12,7 +12,7 @@ import (
 	"github.com/tenantry/tenantry/core/audit"
 )
 
-// keysetKeyRow shows a key without its material.
+// keysetKeyRow shows the id and the status of a key, not the key itself.
 type keysetKeyRow struct {
 	KeyID  string `json:"key_id"`
 	Status string `json:"status"`
@@ -23,7 +23,7 @@ func (k keysetKeyRow) Columns() [][2]string {
 	return [][2]string{{"KEY", k.KeyID}, {"STATUS", k.Status}}
 }
 
-// keysetRow shows a keyset without the material of its keys.
+// keysetRow shows the ids and statuses of the keys in a keyset, not the keys themselves.
 type keysetRow struct {
 	File    string         `json:"keyset_file"`
 	Primary string         `json:"primary_key_id"`

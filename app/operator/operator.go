@@ -3,10 +3,11 @@
 // Package operator implements the commands with which an operator manages an installation: its
 // accounts, API keys, tenants, DNS connections, plugins, keyset, audit log and settings.
 //
-// Commands returns one group of commands for each subject. The commands work on the database and on
-// files directly, so the service need not run. A command has three parts. A function returns the
-// *cobra.Command with its flags. A body calls the store or a service. A row type implements
-// cli.Row: it has the columns of the table and the members of the JSON output.
+// Commands returns one group of commands for each subject. The commands use the database and files
+// directly, so the service does not have to run. A command has three parts: a function that builds
+// the cobra.Command with its flags, a body that calls the store or a service, and a row type. The
+// row type implements cli.Row. It defines the columns of the table and the members of the JSON
+// output.
 //
 //   - operator.go: Commands, and the helpers that open the database (withStore) or all services
 //     (withService) for the body of a command.
@@ -22,7 +23,8 @@
 //     pluginmanifest.go lists a plugin's files with their checksums, and plugintest.go runs the
 //     conformance suite.
 //   - keyset.go: the keys that encrypt stored secrets.
-//   - audit.go: the audit log. audit_verify.go: the proof of an export of audit entries.
+//   - audit.go: the audit log. audit_verify.go: checks that an export of audit entries is an
+//     unbroken chain.
 //   - config.go: the values of all settings.
 //   - completion.go: the shell completion of flags whose value is the name of a plugin.
 //

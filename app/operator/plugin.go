@@ -25,7 +25,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/wire"
 )
 
-// pluginNotFound is the error of a plugin name that the catalog does not have.
+// pluginNotFound is the error for a plugin name that is not in the catalog.
 var pluginNotFound = fault.Code{
 	Name: "plugin_not_found", Kind: fault.NotFound, Title: "Plugin not found",
 	About: "`tenantry plugin list` shows the catalog",
@@ -82,7 +82,7 @@ func (r addedPluginRow) Columns() [][2]string {
 	}
 }
 
-// reachesOf returns the hosts to which the HTTP clients of a plugin connect.
+// reachesOf returns the hosts to which the HTTP clients of a plugin may connect.
 func reachesOf(d wire.Description) []string {
 	if len(d.Hosts) == 0 {
 		return []string{"any host"} // connections of a plugin that names no host are not limited
@@ -234,8 +234,8 @@ func newPluginRow(inspection pluginhost.Inspection) pluginRow {
 	return row
 }
 
-// newPluginSettings returns the rows of these fields. A field that the operator sets has the name
-// of its setting.
+// newPluginSettings returns a row for each field. The row of a field that the operator sets shows
+// the name of its setting.
 func newPluginSettings(fields []wire.Field) []pluginSetting {
 	settings := []pluginSetting{}
 	for _, f := range fields {

@@ -85,8 +85,9 @@ func pluginNewCommand() *cobra.Command {
 	return cmd
 }
 
-// chooseSDK sets which tenantry a plugin in Go uses: this release, or the source code in a folder.
-// A build that is not a release uses the checkout that contains its program.
+// chooseSDK sets which version of tenantry's SDK a plugin in Go uses: this release, or the source
+// code in a folder. If this program is not a release, the plugin uses the checkout that contains
+// the program.
 func chooseSDK(o *template.Options) error {
 	if o.Source != "" {
 		folder, err := filepath.Abs(o.Source)

@@ -169,7 +169,7 @@ func readTexts(flag, name string) (texts map[string]string, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", flag, err)
 	}
-	if json.Unmarshal(raw, &texts) != nil { // the error may quote the file
+	if json.Unmarshal(raw, &texts) != nil { // the error could quote a secret from the file
 		return nil, fmt.Errorf("%s: %s must contain one JSON object whose values are strings", flag, name)
 	}
 	return texts, nil

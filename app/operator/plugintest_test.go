@@ -162,8 +162,8 @@ func TestPluginTestOfAFolderNamesTheProgram(t *testing.T) {
 	}
 }
 
-// TestPluginTestAgainstRealOnlyReads checks that a test of a real provider needs consent, and runs
-// no check that writes. Nothing listens at the address of the provider.
+// TestPluginTestAgainstRealOnlyReads checks that a test of a real provider asks for confirmation
+// and runs no check that writes. Nothing listens at the address of the provider.
 func TestPluginTestAgainstRealOnlyReads(t *testing.T) {
 	settings, credential := map[string]string{"api_url": "http://127.0.0.1:1"}, map[string]string{"api_token": "a-wrong-token"}
 	args := []string{"--against", "real", "--settings", writeJSON(t, settings), "--credential-file", writeJSON(t, credential)}
@@ -183,8 +183,8 @@ func TestPluginTestAgainstRealOnlyReads(t *testing.T) {
 	}
 }
 
-// TestPluginTestAgainstRealOfEachKind checks that a test of a real provider only reads, and reads
-// nothing before consent. The real provider is the simulator of the plugin.
+// TestPluginTestAgainstRealOfEachKind checks that a test of a real provider only reads, and calls
+// nothing before the confirmation. The real provider is the simulator of the plugin.
 func TestPluginTestAgainstRealOfEachKind(t *testing.T) {
 	for _, kind := range []string{"dns", "mail", "sending"} {
 		t.Run(kind, func(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"errors"
 	"strconv"
 	"time"
-	_ "time/tzdata" // all replicas have the same time zones, whatever is installed on their hosts
+	_ "time/tzdata" // all replicas have the same time zones, even if their hosts have different time zone files
 
 	"github.com/spf13/cobra"
 

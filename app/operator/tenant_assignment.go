@@ -129,11 +129,10 @@ func (r withdrawnTenantRow) Columns() [][2]string {
 	}
 }
 
-// withdrawalService returns the service that removes managed transport rules from the tenants ids
-// and withdraws them. The caller calls the returned function to close the service. The service can
-// call the mail platform only when one of the tenants may have managed rules. Otherwise it needs
-// only the database. If the mail platform cannot be set up, withdrawalService warns and returns a
-// service without it.
+// withdrawalService returns a service that withdraws the tenants with these ids and removes their
+// managed transport rules. The caller must call the returned function to close the service. If none
+// of the tenants has managed rules, the service uses only the database. If the mail platform cannot
+// be set up, withdrawalService warns and returns a service that cannot call the mail platform.
 func withdrawalService(ctx context.Context, cmd *cobra.Command, store *bunstore.Store, owner access.AccountID, ids ...tenant.GUID) (*tenants.Service, func(), error) {
 	for _, id := range ids {
 		scopes, err := store.ScopesWithRules(ctx, owner, id)

@@ -98,8 +98,8 @@ func readinessChecks(ctx context.Context, s *wiring.Service) []readinessCheck {
 	return append(all, circuitCheck(s))
 }
 
-// circuitCheck reports the open circuit breakers of the mail platform: those of the login host and
-// those of tenants.
+// circuitCheck reports the open circuit breakers of the mail platform, for the login host and for
+// tenants.
 func circuitCheck(s *wiring.Service) readinessCheck {
 	check, counts := readinessCheck{name: "circuits of " + s.MailPlatform, isVendor: true}, s.CircuitStates()
 	login := counts[wiring.CircuitKey{Provider: s.MailPlatform, Domain: "login", State: breaker.Open}]

@@ -13,8 +13,8 @@ import (
 	"github.com/tenantry/tenantry/app/wiring"
 )
 
-// TestServersLimitConnections checks that a server closes a connection beyond the limit although it
-// has sent a request, because the other connection of the address has one in progress.
+// TestServersLimitConnections opens two connections, of which one address may have only one. The
+// server closes the second connection, because the first has a request in progress.
 func TestServersLimitConnections(t *testing.T) {
 	listener, err := Listen(t.Context(), "127.0.0.1:0")
 	if err != nil {
@@ -36,7 +36,7 @@ func TestServersLimitConnections(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = conn.Close() })
-		_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n") // fails if the server has closed it
+		_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n") // fails if the server has closed the connection
 		return conn
 	}
 	sendRequest()

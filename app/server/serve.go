@@ -35,9 +35,10 @@ import (
 )
 
 // Serve listens on the addresses of the settings, assembles the service and runs it until ctx is
-// cancelled. It returns an error when the SQLite database is locked by a different process, when
-// the certificate cannot be used, when an address is in use, when a setting of a provider is
-// unknown, or when the service fails to start. It also returns the errors of Run.
+// cancelled. It returns an error when a different process has locked the SQLite database, when the
+// certificate cannot be used, or when an address is in use. It also returns an error when a setting
+// of a provider is unknown, or when the service fails to start. Serve also returns the errors of
+// Run.
 func Serve(ctx context.Context, c settings.Config, log *slog.Logger) error {
 	if path, embedded := strings.CutPrefix(c.DatabaseURL, "sqlite://"); embedded {
 		release, err := Lock(path)
@@ -106,10 +107,11 @@ func maxConnections(s *wiring.Service) int {
 
 // Run serves the API on one listener and the admin handler on the other until ctx is cancelled.
 // Then it lets requests in progress finish, and closes the service and both listeners. It calls
-// ready once both servers accept requests. With a nil tlsConfig the API is served over plain HTTP.
+// ready once both servers accept requests. If tlsConfig is nil, the API is served over plain HTTP.
 //
-// Run returns an error when the jobs do not start, when a listener fails, when requests had to be
-// cancelled at the end of drain_time, or when the service does not close cleanly.
+// Run returns an error when the jobs do not start, when a listener fails, or when the service does
+// not close cleanly. It also returns an error when requests were cancelled because drain_time was
+// over.
 func Run(ctx context.Context, s *wiring.Service, api, admin net.Listener, tlsConfig *tls.Config, ready func()) error {
 	if s.RunsJobs {
 		if err := s.Queue.Start(ctx, s.QueueWork()); err != nil {

@@ -23,7 +23,8 @@ import (
 // cancelled, plugins exit and telemetry is flushed.
 const cutOffReserve = 3 * time.Second
 
-// errStopping is the cancellation cause of the requests that did not finish in drain_time.
+// errStopping is the cancellation cause of requests that did not finish before the last part of
+// drain_time (see cutOffReserve).
 var errStopping = errors.New("the service stops")
 
 // runningServer is an HTTP server that accepts connections on its listener.

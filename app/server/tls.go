@@ -16,8 +16,8 @@ import (
 )
 
 // newTLSConfig returns the TLS configuration of the API's listener. It returns nil when no
-// certificate is configured: then a proxy terminates TLS. It fails when the certificate cannot be
-// loaded.
+// certificate is configured. In this case a proxy terminates TLS. It fails when the certificate
+// cannot be loaded.
 //
 // The cipher suites are Go's defaults. Package httpapi switches HTTP/2 off.
 func newTLSConfig(c settings.Config, log *slog.Logger) (*tls.Config, error) {
@@ -74,8 +74,8 @@ func (f *certificateFiles) getCertificate(*tls.ClientHelloInfo) (*tls.Certificat
 	return f.current, nil
 }
 
-// fileVersion identifies the content of a file. The size is part of it because two quick writes can
-// have the same modification time.
+// fileVersion identifies the content of a file. It includes the size, because two writes in quick
+// succession can have the same modification time.
 type fileVersion struct {
 	modTime time.Time
 	size    int64

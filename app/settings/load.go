@@ -32,12 +32,12 @@ const (
 // Reading is the result of reading and merging all sources, before the values are checked.
 type Reading struct {
 	Config Config
-	// Sources maps each setting that a source set to the name of that source.
+	// Sources maps each setting that has a value to the name of the source of that value.
 	Sources map[string]string
 }
 
 // Load reads all sources and checks the result. preset holds values that a command sets. They
-// override the defaults. The settings file, variables and flags override them.
+// override the defaults. The settings file, variables and flags override the values in preset.
 func Load(flags *pflag.FlagSet, preset map[string]any) (Config, error) {
 	r, err := Read(flags, preset)
 	if err != nil {
@@ -47,7 +47,7 @@ func Load(flags *pflag.FlagSet, preset map[string]any) (Config, error) {
 }
 
 // Read reads all sources. It fails when a variable is misspelt, or when a value does not have the
-// type of its setting. It does no other checks.
+// type of its setting. It does not check anything else.
 func Read(flags *pflag.FlagSet, preset map[string]any) (Reading, error) {
 	reading, merged := Reading{Sources: map[string]string{}}, koanf.New(".")
 	for _, source := range []struct {

@@ -39,8 +39,8 @@ func isSetting(key string) bool {
 	return false
 }
 
-// These variables begin with TENANTRY_ and are not settings. otherVariables lists, without the
-// prefix, variables that the sandbox writes for shells, and variables that control tests.
+// These variables begin with TENANTRY_ and are not settings. otherVariables lists names without the
+// prefix: variables that the sandbox writes for shells, and variables that control tests.
 // serviceLink and servicePort match variables that Kubernetes sets in every container if there is a
 // service named tenantry.
 var (
@@ -50,7 +50,8 @@ var (
 )
 
 // UnknownVariables returns the sorted names of the variables in environment that begin with
-// TENANTRY_, set no setting, and are not one of the exceptions above or a TENANTRY_TEST_ variable.
+// TENANTRY_, set no setting, and are not one of the exceptions above. Variables that begin with
+// TENANTRY_TEST_ are not unknown either.
 func UnknownVariables(environment []string) []string {
 	var names []string
 	for _, variable := range environment {
@@ -69,7 +70,8 @@ func UnknownVariables(environment []string) []string {
 }
 
 // misspeltVariable returns an error for the first unknown variable of environment that was probably
-// meant as a setting: its name is similar to a setting, or begins like the settings of providers.
+// meant as a setting. Such a name is similar to the name of a setting, or begins like the settings
+// of providers.
 func misspeltVariable(environment []string) error {
 	for _, name := range UnknownVariables(environment) {
 		if _, ok := strings.CutPrefix(name, VariableName(providersSetting)); ok {
@@ -84,7 +86,7 @@ func misspeltVariable(environment []string) error {
 }
 
 // WarnUnknownVariables writes a warning for each unknown variable of the environment, except
-// variables that Read refuses. `tenantry serve` logs these warnings instead.
+// variables that Read refuses. `tenantry serve` does not call it, but logs the unknown variables.
 func WarnUnknownVariables(w io.Writer, asJSON bool) {
 	for _, name := range UnknownVariables(os.Environ()) {
 		if misspeltVariable([]string{name}) != nil {

@@ -12,10 +12,9 @@ import (
 	"github.com/knadh/koanf/v2"
 )
 
-// checkValues returns an error for the first value that does not have the type of its setting.
-// Unlike the decoder's error, this error says which values are valid. The decoder would also accept
-// and misread some values: `drain_time: 25` as 25 nanoseconds, and an empty TENANTRY_WORKER as
-// false.
+// checkValues returns an error for the first value that does not have the type of its setting. The
+// error says which values are valid, which an error of the decoder does not. The decoder would also
+// misread some values: `drain_time: 25` as 25 nanoseconds, and an empty TENANTRY_WORKER as false.
 func (r Reading) checkValues(merged *koanf.Koanf) error {
 	for field := range Fields() {
 		key := field.Tag.Get("koanf")

@@ -94,7 +94,7 @@ func (s *Service) Update(ctx context.Context, owner access.AccountID, id string,
 	})
 }
 
-// set sets field to the new value if there is one.
+// set sets *field to *newValue, if newValue is not nil.
 func set[T any](field *T, newValue *T) {
 	if newValue != nil {
 		*field = *newValue
@@ -168,8 +168,8 @@ func (s *Service) Test(ctx context.Context, owner access.AccountID, id string) (
 	return TestResult{tried.Delivery.Status, attempts[len(attempts)-1]}, nil
 }
 
-// Redeliver makes a delivery due at once, with all its tries. It fails with webhook_not_found and
-// webhook_delivery_not_found.
+// Redeliver makes a delivery due at once, and allows the full number of tries again. It fails with
+// webhook_not_found or webhook_delivery_not_found.
 func (s *Service) Redeliver(ctx context.Context, owner access.AccountID, id, deliveryID string) (webhook.Delivery, error) {
 	d, err := s.Deliveries.Redeliver(ctx, owner, id, deliveryID, s.now())
 	if err != nil {
@@ -178,8 +178,8 @@ func (s *Service) Redeliver(ctx context.Context, owner access.AccountID, id, del
 	return d, s.Queue.Wake(ctx, wakeup(owner, id))
 }
 
-// Replay makes a webhook get the events after a position again. It fails with webhook_not_found
-// and cursor_expired.
+// Replay sends the events after a position to a webhook again. It fails with webhook_not_found or
+// cursor_expired.
 func (s *Service) Replay(ctx context.Context, owner access.AccountID, id string, from ports.ReplayFrom) error {
 	return s.Webhooks.Replay(ctx, owner, id, from)
 }

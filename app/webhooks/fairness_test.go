@@ -108,9 +108,9 @@ func TestHangingEndpointsDelayNoOther(t *testing.T) {
 	}
 }
 
-// TestFailingEndpointsGetHalfOfTheSlots fills the slots of a process with endpoints that hang and
-// then fail. After their failure, each takes one slot, and together they take at most half of all
-// slots.
+// TestFailingEndpointsGetHalfOfTheSlots lets six endpoints fail and then hang. All of them together
+// take at most half of the slots of the process. An endpoint of a different account gets all its
+// messages meanwhile.
 func TestFailingEndpointsGetHalfOfTheSlots(t *testing.T) {
 	fx := newFixture(t)
 	p := fx.startProcess(t, func(o *webhooks.Options) { o.Slots = 8 })
@@ -211,7 +211,8 @@ func TestProcessesShareTheLimitOfAnEndpoint(t *testing.T) {
 	}
 }
 
-// TestEventsAreFannedOutWithoutAPoll checks that the fan-out of Start is triggered by a commit.
+// TestEventsAreFannedOutWithoutAPoll checks that a logged event starts the fan-out at once, before
+// the next poll.
 func TestEventsAreFannedOutWithoutAPoll(t *testing.T) {
 	fx := newFixture(t)
 	p := fx.startProcess(t, nil)

@@ -17,11 +17,12 @@ const (
 	// pollInterval is how often a process checks for events that other processes have logged.
 	pollInterval = 2 * time.Second
 	// A round of the fan-out serves at most maxAccounts accounts, and at most maxEvents events of
-	// each account. The limits keep an account with many events from delaying the other accounts.
+	// each account. Because of these limits, an account with many events does not delay the other
+	// accounts.
 	maxAccounts = 200
 	maxEvents   = 100
 	// One transaction serves at most fanOutBatch accounts, and locks their webhooks until it ends.
-	// It claims at most maxClaims deliveries, so that other claims find free slots.
+	// It claims at most maxClaims deliveries, so that slots stay free for other claims.
 	fanOutBatch = 20
 	maxClaims   = 256
 	// One sweep wakes at most maxSweep webhooks and disables at most maxDisabled webhooks.
@@ -32,9 +33,9 @@ const (
 )
 
 // FanOut runs one round of the fan-out: it adds the deliveries of new events, and starts their
-// tries. more is true if events may be left. The accounts come in random order. If one account
-// makes its batch fail, the next round therefore puts the other accounts of the batch into
-// different batches.
+// tries. more is true if events may be left. The accounts come in random order, so each round puts
+// an account into a batch with other accounts. An account that makes its batch fail therefore does
+// not delay the same accounts in each round.
 func (w *Worker) FanOut(ctx context.Context) (more bool, err error) {
 	accounts, err := w.Deliveries.AccountsWithNewEvents(ctx, maxAccounts)
 	if err != nil {
@@ -52,8 +53,8 @@ func (w *Worker) FanOut(ctx context.Context) (more bool, err error) {
 	return more, errors.Join(errs...)
 }
 
-// fanOutAccounts adds the deliveries of some accounts and starts their tries. Deliveries for which
-// no slot is free are claimed later.
+// fanOutAccounts adds the deliveries for the new events of some accounts and starts their tries.
+// Deliveries for which no slot is free are claimed later.
 func (w *Worker) fanOutAccounts(ctx context.Context, owners []access.AccountID) (more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, batchLimit)
 	defer cancel()

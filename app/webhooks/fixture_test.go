@@ -22,14 +22,14 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// fixture has a store, the endpoints of its webhooks and a clock. startProcess returns the services
-// of a process over them.
+// fixture has a store, the endpoints of webhooks and a clock. All processes that startProcess
+// starts share them.
 type fixture struct {
 	store  *bunstore.Store
 	sealer ports.Sealer
 	queue  fake.Wakeups
 	sender *endpointSender
-	// emitters are the webhooks that emit disables, by account.
+	// emitters has the id of the webhook that the method emit enables and disables, by account.
 	emitters map[access.AccountID]string
 
 	mu    sync.Mutex
@@ -101,7 +101,8 @@ func (fx *fixture) addWebhook(t testing.TB, p process, owner access.AccountID, h
 	return w
 }
 
-// emit logs n events of the account. Each event is that a separate webhook was disabled.
+// emit logs n events of the account. For each event it enables and disables a webhook that it adds
+// for this purpose.
 func (fx *fixture) emit(t testing.TB, owner access.AccountID, n int) {
 	t.Helper()
 	fx.mu.Lock()

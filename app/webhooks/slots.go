@@ -15,8 +15,8 @@ import (
 const maxAccepted = 100_000
 
 // slots limits how many tries a process makes at the same time. A try to an endpoint that hangs
-// occupies its slot for 15 s. Endpoints of a lower standing therefore get fewer slots. slots also
-// remembers how the endpoints behaved, which is a part of their standing.
+// occupies its slot for 15 s. Endpoints with a lower webhook.Standing therefore get fewer slots.
+// slots also records how the endpoints answered, which determines their standing.
 type slots struct {
 	total int
 
@@ -71,8 +71,8 @@ func (s *slots) countSlowTries() (n int) {
 	return n
 }
 
-// conduct returns how the endpoint of a webhook behaved: whether it accepted the last message, and
-// the age of the oldest try that waits for its answer.
+// conduct returns whether the endpoint of a webhook accepted the last message, and the age of the
+// oldest try that waits for an answer of the endpoint.
 func (s *slots) conduct(webhookID string) webhook.Conduct {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -17,8 +17,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// lease is how long a claim of a delivery is valid. It is longer than a try and the storing of the
-// result together. After a crash, the delivery is sent again when the lease has expired. The
+// lease is how long a claim of a delivery is valid. It is longer than the time for a try and for
+// storing the result. After a crash, the delivery is sent again when the lease has expired. The
 // webhook-id header stays the same.
 const lease = 30 * time.Second
 
@@ -31,8 +31,8 @@ const (
 	// storeRetry is the pause after the database could not store a batch.
 	storeRetry = 500 * time.Millisecond
 	// storeBatch is how many results one transaction stores. It is about the number of slots of a
-	// process. One transaction can therefore store all results that waited for the locks of a
-	// fan-out.
+	// process. Therefore one transaction can store all results that had to wait while a fan-out
+	// held the locks.
 	storeBatch = 1000
 )
 
@@ -181,8 +181,8 @@ func (t *Tries) send(ctx context.Context, d ports.ClaimedDelivery) webhook.Respo
 }
 
 // message returns the signed message of a delivery. The timestamp comes from the machine's clock,
-// even in the sandbox, whose own clock can be moved. The reason is that an endpoint compares the
-// timestamp with the time at the endpoint.
+// because an endpoint compares the timestamp with its own clock. In the sandbox, the service's
+// clock can be moved.
 func (t *Tries) message(d ports.ClaimedDelivery) (webhook.Message, error) {
 	w := d.Webhook
 	var secrets []secret.Text

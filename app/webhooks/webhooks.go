@@ -2,9 +2,10 @@
 
 // Package webhooks delivers the events of accounts to the endpoints that the accounts chose.
 //
-// Service has the use cases of the API. Worker does the background work. It reads the logs of
-// events, adds a delivery for each event that an endpoint wants (the fan-out), and sends the due
-// deliveries. Tries sends a claimed delivery once and stores the result, for Service and Worker.
+// Service has the use cases of the API. Worker does the background work. It reads the event logs
+// and adds a delivery for each event that an endpoint wants. This is called the fan-out. It also
+// sends the due deliveries. Tries sends a claimed delivery once and stores the result, for Service
+// and Worker.
 //
 //   - webhooks.go: Service, and reading webhooks and deliveries. Start here.
 //   - change.go: creating and changing webhooks, secrets, test, redelivery and replay.
@@ -55,7 +56,7 @@ func (s *Service) Get(ctx context.Context, owner access.AccountID, id string) (w
 }
 
 // ListDeliveries returns deliveries of a webhook, newest first, at most q.Limit. more is true if
-// older deliveries follow. It fails with webhook_not_found, cursor_expired and invalid_request.
+// older deliveries follow. It fails with webhook_not_found, cursor_expired or invalid_request.
 func (s *Service) ListDeliveries(ctx context.Context, owner access.AccountID, id string, q ports.DeliveryQuery) (list []webhook.Delivery, more bool, err error) {
 	limit := q.Limit
 	q.Limit++

@@ -273,7 +273,7 @@ func (crashingStore) SaveDeliveries(context.Context, []ports.TriedDelivery, time
 }
 
 // TestACrashAfterSendingRepeatsTheMessage checks that a message whose result was not stored is sent
-// again with the same id, and that no other message is sent again.
+// again with the same id, but only after the claim of its delivery has expired.
 func TestACrashAfterSendingRepeatsTheMessage(t *testing.T) {
 	fx := newFixture(t)
 	crashing := fx.startProcess(t, func(o *webhooks.Options) { o.Deliveries = crashingStore{o.Deliveries} })
@@ -303,8 +303,8 @@ func TestACrashAfterSendingRepeatsTheMessage(t *testing.T) {
 	}
 }
 
-// TestATestWakesWhatWaitedForIt checks a failing endpoint, which gets one message at a time. A
-// delivery that becomes due during a test message is sent right after that message, without a
+// TestATestWakesWhatWaitedForIt sends a test message to a failing endpoint, which gets one message
+// at a time. A delivery that becomes due meanwhile is sent right after the test message, without a
 // sweep.
 func TestATestWakesWhatWaitedForIt(t *testing.T) {
 	fx := newFixture(t)
@@ -340,7 +340,7 @@ func TestATestWakesWhatWaitedForIt(t *testing.T) {
 }
 
 // resultStore is a store of deliveries that only stores results. Each call waits until the test
-// sends its error.
+// sends the error that the call is to return.
 type resultStore struct {
 	ports.Deliveries
 	calls  chan int // how many results each call has
@@ -363,8 +363,8 @@ func (s resultStore) SaveDeliveries(_ context.Context, tried []ports.TriedDelive
 }
 
 // TestResultsAreStoredInBatches checks that results which arrive during a call of the store share
-// the next call. Each attempt gets its own result of the call. A failed call fails only its own
-// attempts.
+// the next call. Each attempt gets its own result. If a call fails, only the attempts of that call
+// fail.
 func TestResultsAreStoredInBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := resultStore{calls: make(chan int, 10), answer: make(chan error)}

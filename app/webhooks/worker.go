@@ -31,7 +31,7 @@ const (
 	failedPause = 5 * time.Second
 	// claimBatch is the number of webhooks whose deliveries one transaction claims. claimBatches is
 	// the number of such transactions that run at the same time. While one transaction waits for
-	// the lock of a webhook, the others go on.
+	// the lock of a webhook, the other transactions continue.
 	claimBatch   = 50
 	claimBatches = 4
 	// roundPause is the shortest time between two rounds of the fan-out or of the claims.
@@ -39,7 +39,7 @@ const (
 	roundPause = 25 * time.Millisecond
 	// batchLimit bounds the time of a batch's transaction.
 	batchLimit = 15 * time.Second
-	// stopGrace is how long tries in progress may go on after the worker was told to stop.
+	// stopGrace is how long tries in progress may continue after Stop was called.
 	stopGrace = 2 * time.Second
 )
 
@@ -55,7 +55,7 @@ type Options struct {
 	Now    func() time.Time
 	Log    *slog.Logger
 	// Slots is how many deliveries the process sends at the same time, 1,024 by default. Endpoints
-	// that are not proven get only some of the slots, see webhook.Standing.
+	// that are unproven or failing get only some of the slots, see webhook.Standing.
 	Slots int
 	// Retention is how long deliveries are kept; 0 keeps them forever.
 	Retention time.Duration
@@ -64,7 +64,8 @@ type Options struct {
 // Worker sends the deliveries of all accounts. The handler of the queue only records that a webhook
 // is due, so an endpoint that hangs occupies no handler. Two limits apply to tries. The claims in
 // the database limit the simultaneous tries to one endpoint over all processes
-// (webhook.Standing.MaxParallel). The slots limit the simultaneous tries of this process.
+// (webhook.Standing.MaxParallel). The slots of this process limit its simultaneous tries (see
+// slots.go).
 type Worker struct {
 	Options
 
@@ -92,9 +93,9 @@ func NewWorker(o Options) *Worker {
 }
 
 // Start starts the fan-out and the claims of this process, which run until Stop. Each process reads
-// the logs of events itself and uses no job of the queue. With jobs, each event would add a job.
-// After a crash, the events of an account would wait until the queue rescues the job of the
-// account.
+// the event logs itself and does not use the job queue. If it used the queue, each event would add
+// a job. After a crash, the events of an account would wait until the queue runs the account's
+// interrupted job again.
 func (w *Worker) Start() { w.start(w.repeatFanOut, w.repeatClaims) }
 
 func (w *Worker) start(loops ...func(context.Context)) {
@@ -113,7 +114,7 @@ func (w *Worker) repeatClaims(ctx context.Context) {
 
 // repeat runs rounds until ctx ends. After a round that fails or leaves no work, repeat waits until
 // the pause has passed or wake receives a value. If several consecutive rounds fail, repeat logs
-// the message failure only for the first.
+// only the first failure. The text of the log message is the parameter failure.
 func (w *Worker) repeat(ctx context.Context, failure string, round func(context.Context) (more bool, err error), pause func() time.Duration, wake <-chan struct{}) {
 	failing := false
 	for ctx.Err() == nil {
@@ -187,7 +188,7 @@ func (w *Worker) untilDue() time.Duration {
 	return time.Until(first)
 }
 
-// takeDue takes at most n webhooks that are due, in random order.
+// takeDue removes at most n due webhooks from w.due and returns them, in no particular order.
 func (w *Worker) takeDue(n int) (taken []ports.DueWebhook) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -202,7 +203,7 @@ func (w *Worker) takeDue(n int) (taken []ports.DueWebhook) {
 }
 
 // Claim runs one round of the claims: it claims due deliveries of the webhooks that are due, and
-// starts their tries. Deliveries that Claim leaves because their endpoint is busy are claimed after
+// starts their tries. Claim does not claim the deliveries of a busy endpoint. They are claimed when
 // the endpoint's next try ends. more is true if more webhooks may be due.
 func (w *Worker) Claim(ctx context.Context) (more bool, err error) {
 	due := w.takeDue(claimBatches * claimBatch)
@@ -266,9 +267,9 @@ func (w *Worker) try(d ports.ClaimedDelivery, t *startedTry) {
 	}
 }
 
-// Stop ends the loops of Start, and no new try starts. Tries in progress may go on for two seconds.
-// Then Stop interrupts them. An interrupted try does not count, and another process repeats the
-// try. Stop fails if tries have not ended when ctx ends.
+// Stop ends the loops of Start, and no new try starts. Tries in progress may continue for
+// stopGrace. Then Stop interrupts them. An interrupted try does not count, and a running process
+// repeats it. Stop fails if tries have not ended when ctx ends.
 func (w *Worker) Stop(ctx context.Context) error {
 	w.slots.close()
 	w.endLoops()

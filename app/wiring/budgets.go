@@ -22,7 +22,7 @@ type budgets struct {
 
 // spend takes the cost of one call from each budget that covers the call's fault domain. If one
 // budget has too little left, spend takes nothing, and returns false with the time until a retry
-// can succeed. giveBack returns what was taken. The signature is that of breaker.Options.Budget.
+// can succeed. giveBack returns the cost to the budgets. spend is used as breaker.Options.Budget.
 func (b budgets) spend(ctx context.Context, faultDomain, operation string) (giveBack func(), retryIn time.Duration, ok bool) {
 	var undos []func()
 	giveBack = func() {
@@ -32,7 +32,7 @@ func (b budgets) spend(ctx context.Context, faultDomain, operation string) (give
 	}
 	description, err := b.describe(ctx, b.provider)
 	if err != nil {
-		return giveBack, 0, true // the call itself will fail with this error
+		return giveBack, 0, true // the call itself fails with this error
 	}
 	for _, budget := range description.Budgets {
 		owner, covered := b.owner(budget.Key, faultDomain)

@@ -42,14 +42,15 @@ func (c callChain) interceptors(faultDomain breaker.FaultDomain) []wire.Intercep
 	return []wire.Interceptor{c.measure, c.circuits.Interceptor(faultDomain), failpointInterceptor}
 }
 
-// accountInterceptors returns the interceptors of calls that use the credential of an account.
-// After the measurement, a call also passes a timeout.
+// accountInterceptors returns the interceptors of calls that use the credential of an account. A
+// call passes them in this order: the measurement, the timeout, the circuit breaker with the
+// budgets, the failpoints of tests.
 func (c callChain) accountInterceptors(faultDomain breaker.FaultDomain) []wire.Interceptor {
 	return []wire.Interceptor{c.measure, wire.Timeout(accountCallTimeout), c.circuits.Interceptor(faultDomain), failpointInterceptor}
 }
 
-// failpointInterceptor is an interceptor. It has a failpoint before each call and a failpoint after
-// each successful call.
+// failpointInterceptor is a wire.Interceptor with a failpoint before each call and a failpoint
+// after each successful call. Tests use failpoints to kill the process.
 func failpointInterceptor(ctx context.Context, c wire.Call, next func(context.Context) error) error {
 	failpoint.Before(c.Operation)
 	err := next(ctx)

@@ -22,8 +22,8 @@ import (
 )
 
 // Connections builds provider connections from the operator's settings and credential files. A
-// connection holds the settings and secrets with which a plugin calls its provider. An account can
-// add its own part.
+// connection holds the settings and secrets with which a plugin calls its provider. The operator
+// provides one part of a connection, and an account can add its own part.
 type Connections struct {
 	// Settings are the settings of each provider, by provider and name.
 	Settings map[string]map[string]string
@@ -112,9 +112,10 @@ func SettingOf(field wire.Field) string {
 	return field.Name
 }
 
-// ProviderSettingProblems returns an error for each provider that has settings but no plugin, and
-// for each setting that the provider's plugin does not define. plugins are the names of all
-// plugins. ProviderSettingProblems skips a plugin whose description cannot be read.
+// ProviderSettingProblems returns an error for each provider that has settings but no plugin. It
+// also returns an error for each setting that the provider's plugin does not define. The parameter
+// plugins has the names of all plugins. ProviderSettingProblems skips a plugin whose description
+// cannot be read.
 func ProviderSettingProblems(configured map[string]map[string]string, plugins []string, describe func(provider string) (wire.Description, error)) []settings.Problem {
 	var problems []settings.Problem
 	for _, provider := range slices.Sorted(maps.Keys(configured)) {
@@ -181,7 +182,8 @@ func (s *Service) checkProviderSettings(ctx context.Context, configured map[stri
 }
 
 // WarnOfMissingMailPlatform logs a warning when the mail platform cannot be called with the
-// operator's settings. It also loads the facts of the platform, which later requests need.
+// operator's settings. It also loads the facts of the platform (platform.Facts), which later
+// requests need.
 func (s *Service) WarnOfMissingMailPlatform(ctx context.Context, configured map[string]map[string]string) {
 	ctx, cancel := context.WithTimeout(ctx, describeTimeout)
 	defer cancel()

@@ -111,7 +111,7 @@ func (p *DNSProviders) cacheDescription(ctx context.Context, name string) {
 		return
 	}
 	servers := description.NameServers
-	if len(servers) > 0 && p.nameServers != nil { // a provider whose plugin describes no name servers is not detected by name servers
+	if len(servers) > 0 && p.nameServers != nil { // without name servers in its description, a provider is not detected by name servers
 		servers = slices.Concat(servers, p.nameServers(name))
 	}
 	p.mu.Lock()
@@ -119,9 +119,9 @@ func (p *DNSProviders) cacheDescription(ctx context.Context, name string) {
 	p.cache[name] = dns.Provider{ID: description.Name, Title: description.Title, NameServers: servers}
 }
 
-// For returns the port of a provider for one credential. A call is measured, then passes the
-// circuit breaker of the credential, then reaches the plugin. If the provider has no plugin, every
-// call fails.
+// For returns the port of a provider for one credential. Each call passes the interceptors of
+// callChain.accountInterceptors on its way to the plugin. If the provider has no plugin, every call
+// fails.
 func (p *DNSProviders) For(provider string, credential secret.Credential) ports.DNSProvider {
 	account := wire.Connection{Settings: credential.Settings, Secrets: credential.Secrets}
 	chain, ok := p.chains[provider]

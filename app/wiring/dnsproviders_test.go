@@ -27,8 +27,8 @@ import (
 // must ends the test if err is not nil.
 var must = apptest.Must
 
-// openTestProviders opens the DNS providers or the sending platforms of a plugin folder, which
-// count their budgets in counters.
+// openTestProviders opens the DNS providers or the sending platforms of a plugin folder. Their
+// budgets are counted in counters.
 func openTestProviders[P any](t *testing.T, open func(settings.Config, providerOptions) (P, error), dir string,
 	fingerprinter ports.Fingerprinter, counters ports.Limiter, providerSettings map[string]map[string]string) P {
 	t.Helper()
@@ -80,8 +80,8 @@ func TestProvidersListsTheDNSPlugins(t *testing.T) {
 }
 
 // TestSandboxServersDetectAProvider checks that the sandbox's name servers also identify a
-// provider, in addition to the patterns of its plugin. A provider without patterns gets none,
-// because its customers name the servers.
+// provider, in addition to the patterns of its plugin. A provider whose plugin has no patterns gets
+// none, because its customers choose the names of the servers.
 func TestSandboxServersDetectAProvider(t *testing.T) {
 	t.Parallel()
 	fingerprinter, counters := newFingerprinterAndLimiter(t)
@@ -99,7 +99,8 @@ func TestSandboxServersDetectAProvider(t *testing.T) {
 }
 
 // TestDNSPluginGetsEachFieldFromItsOwner checks that a plugin receives operator fields only from
-// the operator and account fields only from the account. Circuits are named by fingerprint.
+// the operator and account fields only from the account. The name of a circuit contains the
+// fingerprint of the credential.
 func TestDNSPluginGetsEachFieldFromItsOwner(t *testing.T) {
 	t.Parallel()
 	fingerprinter, counters := newFingerprinterAndLimiter(t)

@@ -22,8 +22,8 @@ import (
 	"github.com/tenantry/tenantry/core/panics"
 )
 
-// meterName is the instrumentation scope of this package's metrics. Exporters publish the scope. It
-// must not change, so it is still the path of the package that first defined the metrics.
+// meterName is the instrumentation scope of this package's metrics. Exporters publish the scope, so
+// it must not change. It is still the path of the package that first defined the metrics.
 const meterName = "github.com/tenantry/tenantry/app/tenantry"
 
 // DatabaseTimeout bounds a database query of a health check or of a scrape.
@@ -34,7 +34,8 @@ const DatabaseTimeout = 2 * time.Second
 // database hangs, and its caller would consider the service down.
 const pingCacheTTL = time.Second
 
-// databaseHealth checks whether the database answers. Checks within pingCacheTTL share one ping.
+// databaseHealth checks whether the database answers. Checks within pingCacheTTL share the result
+// of one ping.
 type databaseHealth struct {
 	ping func(context.Context) error
 
@@ -58,8 +59,8 @@ func (h *databaseHealth) Check(ctx context.Context) error {
 	return h.err
 }
 
-// gauges observes the state of this process at each scrape. Other counters, and histograms, are
-// recorded where the events happen.
+// gauges has the gauges and counters that are read from the state of this process at each scrape.
+// All other counters and all histograms are recorded where the events happen.
 type gauges struct {
 	service *Service
 	config  settings.Config

@@ -17,8 +17,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// storedCountsTTL is how long the gauges reuse the counts of a query. A query counts all rows, and
-// each replica is scraped often.
+// storedCountsTTL is how long the gauges reuse the counts of a query. The counts are reused because
+// a query counts all rows and each replica is scraped often.
 const storedCountsTTL = 15 * time.Second
 
 // lagThreshold is the age at which the last count of a tenant's messages counts as lagging. By then

@@ -31,7 +31,7 @@ const FixMigrations = "run `tenantry migrate` with the same database settings"
 // is migrated by `tenantry migrate`; OpenStore fails when migrations are missing. It also fails
 // when the database is unreachable or its schema is newer than this release.
 //
-// now is the clock of events, nil for time.Now.
+// now is the clock for the times of events. If it is nil, OpenStore uses time.Now.
 func OpenStore(ctx context.Context, c settings.Config, log *slog.Logger, now func() time.Time) (*bunstore.Store, error) {
 	embedded := strings.HasPrefix(c.DatabaseURL, "sqlite:")
 	if err := CreateDataFolder(c); err != nil {
@@ -154,7 +154,7 @@ func CatalogFix(dir string, err error) string {
 }
 
 // OpenKeyset opens the keyset. If create is set and the file does not exist, it creates a keyset.
-// If the database then has values that an earlier keyset encrypted, OpenKeyset fails instead: a new
+// It creates none, and fails, if the database has values that an earlier keyset encrypted. A new
 // keyset would hide the loss of the earlier keyset until the first decryption fails.
 func OpenKeyset(ctx context.Context, c settings.Config, store *bunstore.Store, create bool) (*secrets.Sealer, error) {
 	if _, err := os.Stat(c.KeysetFile); create && errors.Is(err, fs.ErrNotExist) {
@@ -195,7 +195,7 @@ func KeysetError(file string, err error) error {
 // RecordAction writes an audit event about an action outside the database, for example the addition
 // of a plugin. It does nothing when the embedded database does not exist, or when the database has
 // no audit table yet. details must not contain secrets. If the event cannot be written, the error
-// says that the action is done and not recorded.
+// says that the action was done but not recorded.
 func RecordAction(ctx context.Context, c settings.Config, action audit.Action, details map[string]string) error {
 	if path, embedded := strings.CutPrefix(c.DatabaseURL, "sqlite://"); embedded {
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {

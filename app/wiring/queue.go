@@ -47,7 +47,8 @@ const (
 
 	// EnforceSweepEvery is the interval of the sweep that wakes tenants whose messages are due to
 	// be counted. The sandbox has the same interval. The users of the sandbox trigger enforcement
-	// through the control interface. A more frequent sweep would often enforce before they do.
+	// through the control interface. A more frequent sweep would often enforce the limits before a
+	// user does.
 	EnforceSweepEvery = time.Minute
 
 	// sessionSweepEvery is the interval of the sweep that ends expired sign-in sessions. A request
@@ -70,8 +71,8 @@ const (
 	keyBatchTimeout = 10 * time.Second
 )
 
-// SandboxTimetable is the retry policy of provisioning jobs in the sandbox. It is the default
-// policy with shorter pauses.
+// SandboxTimetable is the retry policy of provisioning jobs in the sandbox. It is
+// provisioning.DefaultTimetable with shorter pauses.
 var SandboxTimetable = func() provisioning.Timetable {
 	t := provisioning.DefaultTimetable
 	t.FirstPause, t.LongestPause, t.BetweenReads = time.Second, 15*time.Second, time.Second
@@ -148,8 +149,8 @@ func (s *Service) QueueWork() ports.Work {
 
 // WakeDueJobs wakes the jobs that are due by the service's clock: provisioning jobs, domain checks,
 // expired sessions and deliveries. It also deletes old events, audit entries and deliveries. The
-// sandbox calls WakeDueJobs after its clock was moved, because the periodic sweeps would do this
-// work later.
+// sandbox calls WakeDueJobs after its clock was moved, so that it does not have to wait for the
+// periodic sweeps.
 func (s *Service) WakeDueJobs(ctx context.Context) error {
 	return errors.Join(
 		s.dnsWorker.Sweep(jobSweepEvery).Do(ctx),
@@ -177,7 +178,7 @@ var runsForInactiveAccounts = map[string]bool{
 
 // onlyForActiveAccounts returns a handler that ignores the wake-ups of inactive accounts. The
 // sweeps exclude the jobs of inactive accounts, but a wake-up can be older than the suspension.
-// After the account is resumed, the next sweep wakes the job.
+// When the account is active again, the next sweep wakes the job.
 func onlyForActiveAccounts(accounts ports.Keys, handle ports.Handler) ports.Handler {
 	return func(ctx context.Context, w ports.Wakeup) error {
 		acc, err := accounts.Account(ctx, w.Account)
@@ -222,8 +223,8 @@ func (s *Service) initDNSWorker(c settings.Config, o Overrides) {
 	}
 }
 
-// initDomainWatch builds the job that reads the DNS of verified domains again. It fails when its
-// counter cannot be registered.
+// initDomainWatch builds the job that periodically reads the DNS of verified domains. It fails when
+// its counter cannot be registered.
 func (s *Service) initDomainWatch(c settings.Config, o Overrides) error {
 	results := make([]string, 0, len(domains.CheckResults))
 	for _, check := range domains.CheckResults {

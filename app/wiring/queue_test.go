@@ -70,9 +70,9 @@ func TestJobsOfInactiveAccountsWait(t *testing.T) {
 }
 
 // TestEachKindOfJobDecidesOnInactiveAccounts checks that runsForInactiveAccounts lists exactly the
-// kinds of job that QueueWork returns, and that exactly the jobs that wait load their account. The
-// database is closed, so loading an account fails. The handlers have no services, so a handler that
-// runs panics.
+// kinds of job that QueueWork returns, and that only the jobs that wait for an active account load
+// the account. The database is closed, so loading an account fails. The handlers have no services,
+// so a handler that runs panics.
 func TestEachKindOfJobDecidesOnInactiveAccounts(t *testing.T) {
 	store, err := bunstore.Open(t.Context(), "sqlite://"+filepath.Join(t.TempDir(), "tenantry.db"), bunstore.Options{})
 	must(t, err)

@@ -105,8 +105,8 @@ func (p *sendingPlatforms) cachedDescription(name string) (wire.Description, boo
 	return description, ok
 }
 
-// describe returns the description of a plugin and caches it. The description changes
-// only when the plugin is upgraded.
+// describe returns the description of a plugin. It caches the description, which changes only when
+// the plugin is upgraded.
 func (p *sendingPlatforms) describe(ctx context.Context, name string) (wire.Description, error) {
 	if description, ok := p.cachedDescription(name); ok {
 		return description, nil
@@ -178,8 +178,9 @@ func (p *sendingPlatforms) hasField(description wire.Description, field string, 
 	}
 }
 
-// For returns the port of a platform for one credential. A call is measured, then passes the
-// circuit breaker, then reaches the plugin. If the platform has no plugin, every call fails.
+// For returns the port of a platform for one credential. Each call passes the interceptors of
+// callChain.accountInterceptors on its way to the plugin. If the platform has no plugin, every call
+// fails.
 func (p *sendingPlatforms) For(provider string, credential secret.Credential) ports.SendingPlatform {
 	account := wire.Connection{Settings: credential.Settings, Secrets: credential.Secrets}
 	chain, ok := p.chains[provider]
@@ -194,7 +195,7 @@ func (p *sendingPlatforms) For(provider string, credential secret.Credential) po
 	return p.pluginPort(provider, account, append(interceptors, wire.CutReadsAsDown())...)
 }
 
-// faultDomain returns the kind of a platform's fault domains: "credential" or "provider". It is
+// faultDomain returns what one circuit of a platform covers: "credential" or "provider". It returns
 // "provider" until the plugin has described itself.
 func (p *sendingPlatforms) faultDomain(provider string) string {
 	if description, ok := p.cachedDescription(provider); ok && description.FaultDomain == wire.FaultCredential {
@@ -203,9 +204,9 @@ func (p *sendingPlatforms) faultDomain(provider string) string {
 	return "provider"
 }
 
-// fingerprint returns the name of a credential in circuits and budgets. It covers the API key and
-// all settings except the workspace. Platforms count calls by API key. Integrations that use the
-// same key in several workspaces therefore share a fingerprint.
+// fingerprint returns the name of a credential in the keys of circuits and budgets. It is computed
+// from the API key and all settings except the workspace. Platforms count calls by API key.
+// Integrations that use the same key in several workspaces therefore share a fingerprint.
 func (p *sendingPlatforms) fingerprint(credential secret.Credential) string {
 	connection := wire.Connection{Settings: maps.Clone(credential.Settings), Secrets: map[string]secret.Text{apiKeyField: credential.Secrets[apiKeyField]}}
 	delete(connection.Settings, workspaceField)

@@ -105,13 +105,13 @@ type Overrides struct {
 	// CountsTTL is how long the gauges of stored data reuse the counts of a query. The default is
 	// storedCountsTTL.
 	CountsTTL time.Duration
-	// OwnProviders are the provider settings that the operator set, Config.Providers if nil. The
-	// sandbox sets OwnProviders, because it adds its own settings to Config.Providers. Assemble
-	// fails if one of the settings in OwnProviders is unknown.
+	// OwnProviders are the provider settings that the operator set. If OwnProviders is nil,
+	// Config.Providers is used. The sandbox sets OwnProviders, because it adds its own settings to
+	// Config.Providers. Assemble fails if one of the settings in OwnProviders is unknown.
 	OwnProviders map[string]map[string]string
-	// NameServers returns the name servers of a DNS provider in a sandbox. A DNS provider is
-	// detected by the name servers that its plugin describes and by these name servers. NameServers
-	// may be nil.
+	// NameServers returns the name servers that a DNS provider has in a sandbox, in addition to
+	// those that its plugin describes. The service uses them to detect the provider of a zone.
+	// NameServers may be nil.
 	NameServers func(provider string) []string
 	// OnlyLimited excludes tenants without a send limit from the enforcement sweep.
 	OnlyLimited bool
@@ -176,8 +176,8 @@ type Service struct {
 
 // Assemble opens the adapters and builds the use cases, in the order of their dependencies.
 // publicURL is the URL at which browsers reach the service. Assemble fails when a setting is
-// invalid or when the database, the queue, Redis, the plugin folder or the keyset cannot be
-// opened. Before it returns an error, it closes the adapters that it opened.
+// invalid or when the database, the queue, Redis, the plugin folder or the keyset cannot be opened.
+// Before Assemble returns an error, it closes the adapters that it opened.
 func Assemble(ctx context.Context, c settings.Config, log *slog.Logger, publicURL string, o Overrides) (*Service, error) {
 	tuneGC()
 	if o.Now == nil {
@@ -251,14 +251,15 @@ func Assemble(ctx context.Context, c settings.Config, log *slog.Logger, publicUR
 	return s, nil
 }
 
-// memoryTarget is the soft memory limit of the Go runtime. Close to it, the runtime collects
-// garbage more often.
+// memoryTarget is the soft memory limit of the Go runtime. When the memory is near this limit, the
+// runtime collects garbage more often.
 const memoryTarget = 128 << 20
 
-// tuneGC lets the heap grow to five times the live heap before a collection, instead of twice. The
-// live heap is about ten megabytes. With the default, collections took an eighth of the CPU time of
-// a list request. memoryTarget bounds this growth, because many connections can make the live heap
-// five times as large. If GOGC or GOMEMLIMIT is set, it takes precedence.
+// tuneGC lets the heap grow to five times the live heap before a collection, not to twice the live
+// heap as by default. The live heap is about ten megabytes. With Go's default, collections took an
+// eighth of the CPU time of a list request. memoryTarget bounds this growth, because many
+// connections can make the live heap five times as large. If GOGC or GOMEMLIMIT is set, it takes
+// precedence.
 func tuneGC() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(400)
@@ -334,9 +335,9 @@ func (s *Service) Handler() http.Handler {
 	})
 }
 
-// Close stops the plugins, stores the last uses of API keys, then closes the limiter, the queue and
-// the store, and returns their errors. At the same time it exports the last telemetry. It only logs
-// a failure of this export.
+// Close stops the plugins, stores the last uses of API keys, and closes the limiter, the queue and
+// the store. At the same time it exports the last telemetry. Close returns the errors of the
+// limiter, the queue and the store. It only logs the other failures.
 func (s *Service) Close(ctx context.Context) error {
 	var flush panics.Group
 	flush.Go(func() {

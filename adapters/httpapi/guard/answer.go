@@ -60,8 +60,9 @@ func Refuse(w http.ResponseWriter, r *http.Request, err error) {
 	_ = out.Encode(p) // writes to memory, cannot fail
 }
 
-// recoverPanics buffers the answer until the handler returns. If the handler panics, it sends a 500
-// answer instead. Before the answer is sent, recoverPanics writes the audit entry of the request.
+// recoverPanics buffers the answer until the handler returns, unless the answer is a stream. If the
+// handler panics, it sends a 500 answer instead. Before the answer is sent, recoverPanics writes
+// the audit entry of the request.
 func (g *guard) recoverPanics(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body := r.Body // a later step replaces r.Body

@@ -60,7 +60,7 @@ func (g *guard) readBody(next http.Handler) http.Handler {
 func requiresBody(op *huma.Operation) bool { return op.RequestBody != nil && op.RequestBody.Required }
 
 // readForm reads the body of a request for a page. It returns nil if the body is larger than
-// maxForm or cannot be read. The page refuses such a form, because all its fields are missing.
+// maxForm or cannot be read. The page refuses an empty form, because its fields are missing.
 func readForm(w http.ResponseWriter, r *http.Request, e *exchange) []byte {
 	body, err := e.readAll(http.MaxBytesReader(w, r.Body, maxForm))
 	if err != nil {

@@ -14,13 +14,13 @@
 //     body is not complete, so that the client gets the answer (linger.go). While a request waits
 //     for its client, its connection counts as waiting (clientwait.go).
 //  5. limitInFlight answers 503 if the process or the client's address has too many requests in
-//     flight (inflight.go). A request whose key was accepted before counts for its account
-//     (acceptedkeys.go).
+//     flight (inflight.go). A request whose API key was accepted earlier counts for the key's
+//     account (acceptedkeys.go).
 //  6. authenticate identifies the caller by the API key, or answers 401 (guard.go).
 //  7. checkPlan answers 402 without an active API plan (guard.go).
 //  8. limitAccount answers 503 if the account has too many requests in flight (inflight.go).
 //  9. route answers 404 and 405 (routing.go).
-//  10. beginAct puts the data for the audit entry of a write into the context (audit.go).
+//  10. beginAct puts the act of a write, the data for its audit entry, into the context (audit.go).
 //  11. checkAccept answers 406 (routing.go).
 //  12. checkScope answers 403 if the API key lacks the scope of the operation (bounds.go).
 //  13. checkKey answers 400 for a missing or invalid Idempotency-Key (idempotency.go).

@@ -28,7 +28,7 @@ type Idempotency struct {
 	Lease time.Duration
 }
 
-// storeTimeout limits each database call that must continue if the request is cancelled.
+// storeTimeout limits each database call that continues after the request is cancelled.
 const storeTimeout = 5 * time.Second
 
 // keyedWrite is a request with an Idempotency-Key and the stored record of that key.
@@ -41,8 +41,8 @@ type keyedWrite struct {
 }
 
 // replayStored answers a request whose Idempotency-Key has a record, unless the request may claim
-// the key. It runs before the content of the request is checked, because the object of the first
-// request may no longer exist.
+// the key. It runs before the steps that check the content of the request. Those steps could refuse
+// the repeated request, for example because its object no longer exists.
 func (g *guard) replayStored(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := exchangeOf(r.Context())
@@ -128,7 +128,7 @@ func keyInProgressError() error {
 	return fault.KeyInProgress.RetryIn(time.Second, "the first request with this Idempotency-Key is still running")
 }
 
-// claimKey lets only one of the requests with the same key execute the operation. This request
+// claimKey lets only one of several requests with the same key execute the operation. That request
 // continues even if its caller disconnects.
 func (g *guard) claimKey(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

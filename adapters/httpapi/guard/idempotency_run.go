@@ -19,7 +19,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// run is one attempt to execute a write. The attempt has claimed the key of the write.
+// run is one attempt to execute a write. The attempt has claimed the Idempotency-Key of the write.
 type run struct {
 	*keyedWrite
 
@@ -62,7 +62,8 @@ func (g *guard) runOperation(w http.ResponseWriter, r *http.Request, x *run, nex
 // operation, recordOutcome does nothing.
 //
 // held is false if a different attempt has claimed the key. If recordOutcome returns an error, the
-// answer must not be sent, because it could not be replayed.
+// answer may not be stored. The caller must then not send the answer, because it could not be
+// replayed.
 func (x *run) recordOutcome(ctx context.Context, a *answer) (held bool, err error) {
 	switch idempotency.DecideEnd(a.status, fault.IsFromStore(exchangeOf(ctx).cause), x.effects.Recorded()) {
 	case idempotency.AnswerKept:
@@ -80,7 +81,7 @@ func (x *run) recordOutcome(ctx context.Context, a *answer) (held bool, err erro
 	}
 }
 
-// storeAnswer stores the sealed answer for replays.
+// storeAnswer stores the encrypted answer for replays.
 func (x *run) storeAnswer(ctx context.Context, a *answer) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
@@ -101,7 +102,7 @@ func (x *run) leaveUnresolved(ctx context.Context) bool {
 	return x.guard.keyStillHeld(ctx, isHeld, err)
 }
 
-// releaseKey releases the key, so that a new attempt can claim it. Its result is that of
+// releaseKey releases the key, so that a new attempt can claim it. It returns the same result as
 // leaveUnresolved.
 func (x *run) releaseKey(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
@@ -155,8 +156,8 @@ func (o *Idempotency) open(id idempotency.KeyID, sealed []byte) (storedAnswer, e
 	return s, nil
 }
 
-// sendStored sends the stored answer again. If the answer cannot be opened, sendStored logs an
-// error and answers 500; the operation is not executed again.
+// sendStored sends the stored answer again. If the answer cannot be decrypted, sendStored logs an
+// error and answers 500. It does not execute the operation again.
 func (g *guard) sendStored(w http.ResponseWriter, r *http.Request, keyed *keyedWrite) {
 	s, err := g.idempotency.open(keyed.keyID, keyed.record.Answer)
 	if err != nil {

@@ -17,10 +17,10 @@ import (
 //
 // There are three groups of slots. A request for a connect page holds a slot of the group "pages".
 // A request for an operation first holds a slot of the group "authenticating". When its key is
-// accepted, it moves to the group "authenticated". It begins in this group if the process has
-// accepted the key before. The groups "pages" and "authenticating" have lower limits, so that
-// requests without a valid key leave slots for others. Each group shares its slots between clients.
-// Files and documents need no slot, because they are in memory.
+// accepted, the request moves to the group "authenticated". If the process has accepted the key
+// before, the request begins in the group "authenticated". The groups "pages" and "authenticating"
+// have lower limits, so that requests without a valid key leave slots for others. Each group shares
+// its slots between clients. Files and documents need no slot, because they are in memory.
 type inFlightLimit struct {
 	max int // of all groups together
 
@@ -132,8 +132,8 @@ func ClientNetwork(a netip.Addr) string {
 	return a.String()
 }
 
-// limitInFlight answers 503 if the process handles Limits.MaxInFlight requests, or if the client
-// has used up its share of the slots.
+// limitInFlight answers 503 if all slots of the process or of the request's group are taken, or if
+// the client has used up its share of the group.
 func (g *guard) limitInFlight(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := exchangeOf(r.Context())

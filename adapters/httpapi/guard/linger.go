@@ -9,10 +9,11 @@ import (
 	"time"
 )
 
-// lingerTime is how long the server waits for the rest of a request body that no step reads. It
-// waits before the answer is sent, so that the connection can be reused. If the rest has not
-// arrived by then, it waits again after the answer, before the connection is closed. maxRest is how
-// many bytes it reads each time. net/http has the same limit.
+// lingerTime is how long the server waits for the rest of a request body that no step reads. The
+// server waits before it sends the answer, so that the connection can be reused. If the rest does
+// not arrive in this time, the server waits again after the answer, and then closes the connection.
+// maxRest is the maximum number of bytes that the server reads during each wait. net/http has the
+// same limit.
 const (
 	lingerTime = 500 * time.Millisecond
 	maxRest    = 256 << 10
@@ -41,7 +42,7 @@ func (e *exchange) readAll(body io.Reader) ([]byte, error) {
 // complete, so that the connection can be reused.
 //
 // Without finishBody, net/http would read the rest before it sends the answer. The answer to a slow
-// client would wait for the read timeout and miss its own deadline.
+// client would be delayed until the read timeout, and would exceed its own deadline.
 func (e *exchange) finishBody(w http.ResponseWriter, r *http.Request, body io.Reader) bool {
 	if body == nil || body == http.NoBody || e.body == bodyComplete {
 		return true
@@ -60,8 +61,9 @@ func (e *exchange) finishBody(w http.ResponseWriter, r *http.Request, body io.Re
 }
 
 // linger flushes the answer and reads what the client still sends, before net/http closes the
-// connection. If a connection is closed while there are unread bytes, the kernel resets it, and the
-// client can lose the answer. net/http itself waits only after a body that is too large.
+// connection. If a connection is closed while it has unread bytes, the kernel resets the
+// connection, and the client can lose the answer. net/http itself waits only after a body that is
+// too large.
 func linger(w http.ResponseWriter, body io.Reader) {
 	connection := http.NewResponseController(w)
 	if connection.Flush() != nil || connection.SetReadDeadline(time.Now().Add(lingerTime)) != nil {

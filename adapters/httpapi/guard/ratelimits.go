@@ -86,7 +86,7 @@ type Balance struct {
 	Remaining int
 }
 
-// Balances returns the balance of each bucket. It counts no request.
+// Balances returns the balance of each bucket. It does not change the counts.
 func (l Limits) Balances(ctx context.Context, account access.AccountID) []Balance {
 	var balances []Balance
 	for _, b := range Buckets() {
@@ -178,8 +178,8 @@ func (g *guard) refuseTooMany(w http.ResponseWriter, r *http.Request, name strin
 	Refuse(w, r, fault.RateLimitExceeded.RetryIn(max(decision.RetryIn, time.Second), detail, args...))
 }
 
-// The names of the rate limit headers, in the form in which net/http sends them. It does not have to
-// convert names of this form.
+// The names of the rate limit headers, in the canonical form of net/http. Names in this form need
+// no conversion.
 const (
 	bucketHeader    = "X-Ratelimit-Bucket"
 	limitHeader     = "X-Ratelimit-Limit"

@@ -70,7 +70,7 @@ func queryValues(raw, name string) (values []string, ok bool) {
 }
 
 // validateJSON answers 400 for a body that is not strict JSON, for a missing body, and for a body
-// if the operation accepts no body. Huma and package core validate the members.
+// if the operation accepts no body. Huma and the use cases validate the members.
 func (g *guard) validateJSON(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		op := exchangeOf(r.Context()).route.op
@@ -92,7 +92,7 @@ func (g *guard) validateJSON(next http.Handler) http.Handler {
 }
 
 // checkBody returns invalid_request if body is not strict JSON, or if it is empty and the operation
-// needs one. If declared is nil, the operation accepts no body, and body must be empty or {}.
+// needs one. If declared is nil, the operation accepts no body: body must be empty or {}.
 func checkBody(body []byte, declared *huma.RequestBody) error {
 	switch {
 	case len(body) == 0 && declared != nil && declared.Required:

@@ -62,7 +62,7 @@ func exampleComponents(c *huma.Components, used map[string]*huma.Response, value
 }
 
 // refusals returns the documentation of one error status with its codes. The schema lists the
-// codes, so a client that validates answers detects a different code.
+// codes, so that a client which validates answers detects an undocumented code.
 func refusals(status int, codes []fault.Code) *huma.Response {
 	var descriptions []string
 	var names []any
@@ -158,7 +158,8 @@ func bucketNames() []any {
 	return append(names, guard.ProviderConcurrency, guard.EventWaiters, guard.DeniedRequests)
 }
 
-// addRateHeaderRefs adds references to the rate limit headers to headers and returns headers.
+// addRateHeaderRefs adds a reference for each rate limit header to the map headers, and returns the
+// map.
 func addRateHeaderRefs(headers map[string]*huma.Param) map[string]*huma.Param {
 	for name := range rateHeaders() {
 		headers[name] = &huma.Param{Ref: "#/components/headers/" + name}

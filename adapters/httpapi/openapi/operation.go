@@ -38,7 +38,7 @@ func Describe(op *huma.Operation) {
 func responses(op *huma.Operation, t guard.OperationRules) map[string]*huma.Response {
 	codes := t.Codes(op.Method)
 	byStatus := map[int][]fault.Code{}
-	for _, c := range fault.All() { // in the order of package core/fault
+	for _, c := range fault.All() {
 		if slices.Contains(codes, c) {
 			byStatus[refusal.StatusOf[c.Kind]] = append(byStatus[refusal.StatusOf[c.Kind]], c)
 		}
@@ -79,9 +79,9 @@ func documentReplays(documented map[string]*huma.Response) {
 	documented["409"].Headers["Retry-After"] = retryAfter("Only with `idempotency_request_in_progress`: seconds after which to try again.", 1)
 }
 
-// DescribeParameters replaces the parameters that huma derived from an input type with those of the
-// map docs. A key of docs is a parameter's name, or "operation-id.name" for one operation.
-// DescribeParameters also adds the header parameters.
+// DescribeParameters replaces the parameters that huma derived from an input type with the
+// parameters in docs. A key of docs is a parameter's name, or "operation-id.name" for one
+// operation. DescribeParameters also adds the header parameters.
 func DescribeParameters(operation *huma.Operation, docs map[string]huma.Param) {
 	for i, p := range operation.Parameters {
 		param, specific := docs[operation.OperationID+"."+p.Name]

@@ -20,7 +20,7 @@ import (
 var files embed.FS
 
 // asset is a file of the pages. Its content is a string, because package guard sends a string
-// without a copy. So all answers share the memory of one string.
+// without copying it. All answers therefore share the memory of one string.
 type asset struct {
 	contentType string
 	content     func() string // the uncompressed content

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pages serves the HTML pages about the API. Home is the page at the root, API is the API
-// document in a browser, Guides and Guide explain what several operations have in common, Errors
-// and Error explain the error codes, and Asset serves the scripts and styles. The pages load
+// Package pages serves the HTML pages about the API. Home is the page at the root. API shows the
+// OpenAPI document in a browser. Guides and Guide explain what several operations have in common.
+// Errors and Error explain the error codes. Asset serves the scripts and styles. The pages load
 // nothing from other hosts.
 //
 // pages.go has all of these functions except Asset, which is in assets.go. The folder examples has
@@ -125,7 +125,7 @@ func Guide(w http.ResponseWriter, name string) bool {
 }
 
 // exampleSources returns the sources of the programs in examples, by file name. It panics if it
-// cannot read one: the files are embedded, so that is a bug.
+// cannot read a file. The files are embedded, so that is a bug.
 func exampleSources() map[string]string {
 	const folder = "examples/verify"
 	sources := map[string]string{}
@@ -148,7 +148,7 @@ func render(w http.ResponseWriter, name, policy string, data any) {
 	send(w, policy, execute(name, data))
 }
 
-// execute returns a page. It panics when a template fails: the templates are embedded and tested,
+// execute returns a page. It panics when a template fails. The templates are embedded and tested,
 // so that is a bug.
 func execute(name string, data any) string {
 	var page strings.Builder
@@ -192,5 +192,5 @@ func inlineSpans(text string) []span {
 const apiPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// API serves the page that shows the API document with Swagger UI.
+// API serves the page that shows the OpenAPI document with Swagger UI.
 func API(w http.ResponseWriter, _ *http.Request) { render(w, "api.html", apiPolicy, nil) }

@@ -55,8 +55,8 @@ type Problem struct {
 	Conflicts  []PlanAction   `json:"conflicts,omitempty" doc:"With dns_conflict: the actions that block the plan."`
 	Workspaces []workspace    `json:"workspaces,omitempty" doc:"With the codes that end in workspace_required, and with invalid_request at workspace_id: the workspaces that the credential has access to."`
 
-	// RequiredScope is the scope that the request needs. A key with this scope can also be refused,
-	// because of its tenants or a different bound.
+	// RequiredScope is the scope that the request needs. A key that has this scope can still be
+	// refused, because it is limited to some tenants or has another bound.
 	RequiredScope string `json:"required_scope,omitempty" doc:"With insufficient_scope: the scope that the request needs."`
 
 	retryAfter time.Duration
@@ -180,7 +180,8 @@ func (planRemark) Schema(huma.Registry) *huma.Schema {
 	return enumSchema("An additional remark, as a word that does not change.", dns.Notes())
 }
 
-// enumSchema returns a schema of these words that describes each word.
+// enumSchema returns the schema of a string that has one of these words as its value. It describes
+// each word.
 func enumSchema[W interface {
 	~string
 	Explain() string
