@@ -20,8 +20,8 @@ import (
 // reaches the zone, findHolder also returns the provider, and zoneRead with the records that the
 // provider stores.
 //
-// If the provider does not answer, findHolder marks the returned read as unreliable. The zone may
-// then contain records that its name servers do not show.
+// If the provider does not answer, findHolder marks the returned read as unreliable, because the
+// zone may contain records that its name servers do not show.
 func (s *Steps) findHolder(ctx context.Context, owner access.AccountID, zoneRead dns.ZoneRead) (dns.Holder, dns.ZoneRead, ports.DNSProvider, error) {
 	providers, err := s.Connections.Providers.Providers(ctx)
 	if err != nil {
@@ -94,8 +94,9 @@ func (s *Steps) findConnection(ctx context.Context, owner access.AccountID, zone
 	return accesses, nil
 }
 
-// accessStanding translates the error of a provider call into the standing of the connection.
-// detail is set only when the provider refuses the settings.
+// accessStanding translates the error of a provider call into the standing of the connection:
+// whether the connection reaches the zone, or why not. detail is set only when the provider refuses
+// the settings.
 func accessStanding(err error) (standing dns.Standing, detail string) {
 	var refusal *outcome.Error
 	switch {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package reconcile makes the mail platform set up verified domains: enable the e-mail service,
-// accept mail at the mail server, and create the DKIM configuration. It also has the retry loop for
-// provider calls, which other packages use.
+// Package reconcile sets up verified domains at the mail platform: it enables the e-mail service,
+// waits until the mail server accepts mail, and creates the DKIM configuration. It also has the
+// retry loop for provider calls, which other packages use.
 //
 // The requests verify, sync, enable-dkim and provision call Reconciler.ReconcileDomain, which
 // repeats steps within a time limit. Provisioning jobs call the same steps with one try each:
 // Reconciler.SetUpMail and Reconciler.CreateSigning. A request and a job can run for the same
-// domain at the same time, because a finished step is not repeated.
+// domain at the same time, because all steps are idempotent.
 //
 // Start reading at Reconciler.ReconcileDomain and Run.
 //
@@ -33,17 +33,18 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// passLimit bounds a pass unless Limit is set.
+// passLimit is the default of Reconciler.Limit.
 const passLimit = 20 * time.Second
 
-// Reconciler makes the mail platform set up verified domains.
+// Reconciler sets up verified domains at the mail platform.
 type Reconciler struct {
 	Platform ports.MailPlatform
 	Domains  ports.Domains
 	DNS      ports.DNSReader
 	Facts    ports.PlatformFacts
 	Now      func() time.Time
-	// Limit bounds one pass; it defaults to 20 s. Pause is the time between two tries.
+	// Limit bounds the steps of one ReconcileDomain. It does not include the reads of records and
+	// DNS after the steps. It defaults to 20 s. Pause is the time between two tries.
 	Limit, Pause time.Duration
 }
 
@@ -134,8 +135,8 @@ func PlatformHosts(ctx context.Context, facts ports.PlatformFacts) *dns.Platform
 	return &platformFacts.Hosts
 }
 
-// ReadZone reads a domain's DNS for an account, including the names of the wanted records, with its
-// own timeout. It fails with the error of the reader.
+// ReadZone reads a domain's DNS for an account, including the names of the wanted records. It takes
+// at most readLimit. It fails with the error of the reader.
 func ReadZone(ctx context.Context, reader ports.DNSReader, owner access.AccountID, name string, wanted ...dns.Desired) (dns.ZoneRead, error) {
 	ctx, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()
