@@ -39,7 +39,7 @@ type Survey struct {
 	// domain needs.
 	RecordsVisible bool
 
-	offer        dns.Offer         // the records that the platform requires; the plan was made for them
+	offer        dns.Offer         // the records that the plan must provide
 	zoneProvider ports.DNSProvider // the provider of the zone, or nil when the account has no access to it
 	// resolution tells which earlier writes of unknown outcome took effect. It is empty without
 	// zoneProvider.

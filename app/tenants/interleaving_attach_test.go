@@ -19,8 +19,8 @@ type attachRace struct {
 	inactive bool // whether the account was deactivated
 }
 
-// connectTenant signs in and confirms, as an administrator does. It tolerates an account without a
-// free slot or a plan.
+// connectTenant signs in and confirms, as an administrator does. It ignores the error of an account
+// without a free slot or an active plan.
 func (r *attachRace) connectTenant(username string) useCase {
 	b := r.openCallback(r.t, r.grantConsent(r.t, r.ann, username))
 	query := r.visitPage(r.t, b.page, username)
