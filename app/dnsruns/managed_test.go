@@ -110,7 +110,8 @@ func (p editingProvider) Apply(ctx context.Context, z dns.Zone, changes []dns.Ch
 }
 
 // TestRecordsOfUnknownOriginAreForeign checks a write whose answer was lost and whose sets were
-// edited before the next read. Its values may be the customer's, so none of them is managed.
+// edited before the next read. The values of the write may be the customer's, so tenantry manages
+// none of these values.
 func TestRecordsOfUnknownOriginAreForeign(t *testing.T) {
 	fx := newFixture(t)
 	fx.connect(t, editingProvider{fx.provider, new(bool)})

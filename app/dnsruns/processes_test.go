@@ -38,8 +38,8 @@ type secondProcess struct {
 	lines *bufio.Reader
 }
 
-// newSharedFixture returns a fixture in PostgreSQL with a job whose next step verifies the domain.
-// A second process claims the job and waits at point.
+// newSharedFixture returns a fixture in a database that two processes can share. It has a job whose
+// next step verifies the domain. A second process claims the job and waits at point.
 func newSharedFixture(t *testing.T, point string) (*fixture, string, *secondProcess) {
 	t.Helper()
 	url := testserver.Database(t)

@@ -66,7 +66,7 @@ func (s *Service) checkPlan(ctx context.Context, acc access.Account) error {
 	return acc.CheckMayGrow(tenantCount)
 }
 
-// checkDomain refuses a tenant that cannot be reached and a domain that has an active job. If
+// checkDomain refuses a tenant without a valid consent and a domain that has an active job. If
 // several concurrent requests pass this check, CreateRun accepts only one of them.
 func (s *Service) checkDomain(ctx context.Context, owner access.AccountID, d domain.Domain) error {
 	t, err := s.Tenants.Tenant(ctx, owner, d.TenantGUID)

@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// defaultLease is how long a job stays claimed after its worker was killed. The next sweep then
-	// queues the job again.
+	// defaultLease is how long a job stays claimed at most after its worker was killed. After that,
+	// the next sweep queues the job again.
 	defaultLease = 30 * time.Second
 	// stepLimit bounds one step: a read of the DNS, and the calls to the mail platform and the DNS
 	// provider.
@@ -70,7 +70,7 @@ func (w *Worker) Handle(ctx context.Context, wakeup ports.Wakeup) error {
 	return err
 }
 
-// Sweep returns the periodic job that queues the due jobs that have no wake-up.
+// Sweep returns the periodic job that queues due jobs. It finds jobs whose wake-up was lost.
 func (w *Worker) Sweep(every time.Duration) ports.Periodic {
 	return ports.Sweep("dns_sweep", every, w.Queue, w.dueWakeups)
 }

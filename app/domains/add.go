@@ -59,9 +59,8 @@ func (s *Service) Add(ctx context.Context, acc access.Account, id tenant.GUID, r
 	return s.reserveAndAdd(ctx, acc.ID, t, name, answer)
 }
 
-// checkLimits checks that the tenant may have one more domain, and that the account has no more
-// tenants than its plan allows. If the tenant already has the domain, checkLimits skips the first
-// check.
+// checkLimits checks that the tenant may have one more domain, unless the tenant already has this
+// domain. It then checks that the account has no more tenants than its plan allows.
 func (s *Service) checkLimits(ctx context.Context, acc access.Account, id tenant.GUID, name string) error {
 	stored, err := s.Domains.Domains(ctx, acc.ID, id)
 	if err != nil {

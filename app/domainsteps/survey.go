@@ -96,10 +96,10 @@ func (s *Steps) Replan(ctx context.Context, owner access.AccountID, survey Surve
 	})
 }
 
-// makePlan returns the survey with its plan. It plans from the records that the provider stores if
-// the account has access to them, otherwise from the public DNS. Public answers can differ from the
-// zone, because name servers flatten CNAMEs, proxy addresses and expand wildcards. findHolder
-// returns the holder of the zone, the records to plan from, and the provider or nil.
+// makePlan returns the survey with its plan. If the account has access to the records that the
+// provider stores, makePlan plans from them, otherwise from the public DNS. Public answers can
+// differ from the zone, because name servers flatten CNAMEs, proxy addresses and expand wildcards.
+// findHolder returns the holder of the zone, the records to plan from, and the provider or nil.
 func (s *Steps) makePlan(ctx context.Context, owner access.AccountID, survey Survey, findHolder func() (dns.Holder, dns.ZoneRead, ports.DNSProvider, error)) (Survey, error) {
 	managed, err := s.Writes.Written(ctx, owner, survey.Domain.ID)
 	if err != nil {

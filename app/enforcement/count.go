@@ -68,7 +68,7 @@ func (p *pass) countReading(ctx, readCtx context.Context, r sendlimit.Reading) e
 }
 
 // rotateRandomly returns the mailboxes rotated by a random offset. The trace is read in this order
-// of mailboxes. If passes run out of time, each pass therefore misses different mailboxes.
+// of mailboxes. Passes that run out of time therefore usually miss different mailboxes.
 func rotateRandomly(boxes []ports.CountedMailbox) []ports.CountedMailbox {
 	if len(boxes) == 0 {
 		return nil

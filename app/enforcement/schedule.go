@@ -26,7 +26,7 @@ const (
 	// maxTenantsPerSweep is the number of tenants that one sweep wakes at most.
 	maxTenantsPerSweep = 500
 	// ParallelPasses is the number of passes that a process makes in parallel. It is less than the
-	// number of database connections, so that requests find a free connection.
+	// default number of connections to a database server, so that requests find a free connection.
 	ParallelPasses = 18
 	// ParallelCalls is the number of platform calls that passes make in parallel. It is less than
 	// ParallelPasses, so that other passes can use the database meanwhile.

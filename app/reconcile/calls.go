@@ -42,8 +42,7 @@ func Call(ctx context.Context, step func(context.Context) error) error {
 	return err
 }
 
-// RetryPolicy says how often Run tries a call. The zero value repeats the call until the context
-// ends.
+// RetryPolicy says how often Run tries a call. The zero value sets no maximum number of tries.
 type RetryPolicy struct {
 	// Tries is the maximum number of tries, 0 for no maximum.
 	Tries int

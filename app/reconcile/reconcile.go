@@ -16,8 +16,8 @@
 //     Reconciler.CreateSigning
 //   - calls.go: Call, which makes one provider call with a timeout; Run, which decides whether a
 //     call is repeated; Consent, which detects a revoked consent
-//   - enforcement_intents.go: ReconcileIntents, which resolves the unknown outcomes of an interrupted
-//     enforcement pass
+//   - enforcement_intents.go: ReconcileIntents, which resolves the unknown outcomes of an
+//     interrupted enforcement pass
 //   - pause.go: EnforcementPause, which stops enforcement while a use case changes a tenant's rules
 package reconcile
 
@@ -48,17 +48,17 @@ type Reconciler struct {
 	Limit, Pause time.Duration
 }
 
-// MailServerReady is the value of ReconcileDomain's argument mailServerReady for a tenant whose
-// mail server is known to be prepared.
+// MailServerReady is the argument mailServerReady of ReconcileDomain for a tenant whose mail server
+// is known to be prepared.
 const MailServerReady = true
 
-// ReconcileDomain runs all steps on a verified domain and returns it with its current records,
-// signing state, MailReady and DNS. If mailServerReady is false, it skips the steps that need a
-// prepared mail server.
+// ReconcileDomain runs all steps on a verified domain. It returns the domain with its current
+// records, signing state, MailReady and DNS. If mailServerReady is false, ReconcileDomain skips the
+// steps that need a prepared mail server.
 //
-// Work that the platform has not finished is not an error. The fields of the returned domain show
-// which steps are finished. ReconcileDomain fails when a step or the store fails. It stores the
-// state even when a step fails.
+// If the platform has not finished a step in time, ReconcileDomain does not fail. The fields of the
+// returned domain show which steps are finished. ReconcileDomain fails when a step or the store
+// fails. It stores the state even when a step fails.
 func (p *Reconciler) ReconcileDomain(ctx context.Context, owner access.AccountID, d domain.Domain, mailServerReady bool) (domain.Domain, error) {
 	stepErr := p.runAndReadRecords(ctx, &d, mailServerReady)
 	stored, err := SaveDomain(ctx, p.Domains, owner, p.WithCurrentDNS(ctx, owner, d))

@@ -119,7 +119,7 @@ func mailboxError(err error) string {
 // checkDomains reads the records and DNS of each domain and advances the verified domains. It
 // starts with the domains whose last check is oldest. If the time ends before all domains are
 // checked, the next sync starts with the unchecked domains. If the platform fails for a domain,
-// checkDomains leaves that domain unchanged. Only an error of the store is returned.
+// checkDomains continues with the other domains. It returns only errors of the store.
 func (r *syncRun) checkDomains(ctx context.Context) error {
 	stored, err := r.Domains.Domains(ctx, r.owner, r.tenant.GUID)
 	if err != nil {

@@ -52,7 +52,7 @@ type syncRun struct {
 	bootstrap tenant.Progress
 	// answered is true once the platform has answered any call.
 	answered bool
-	// deniedAt is the time at which the last call that the platform denied began.
+	// deniedAt is the start time of the last call that the platform denied.
 	deniedAt time.Time
 	// discoveryBegan is a time before the reads of the lists of domains and mailboxes.
 	discoveryBegan time.Time
