@@ -208,7 +208,7 @@ func maxInterruptions(actors int) int {
 
 // TestManagedRecordsWereWrittenByUsInEveryOrder runs a job while the owner changes the zone, and
 // while a different worker takes over the job. After the race, every managed value must be a value
-// that a worker wrote.
+// that a worker wrote, or one in foundAsPlanned.
 func TestManagedRecordsWereWrittenByUsInEveryOrder(t *testing.T) {
 	for _, tt := range zoneRaces {
 		t.Run(tt.name, func(t *testing.T) {

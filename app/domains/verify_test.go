@@ -66,10 +66,10 @@ func TestVerifyOfAVerifiedDomainThatReplicasHide(t *testing.T) {
 	requireRefusal(t, err, fault.DomainNotFound)
 }
 
-// TestFailedVerificationStoresANewDomain checks that a domain that was removed and added again is
-// stored as not verified, although its verification fails. Within ReplicaLag after the first
-// verification, a read that shows the domain as not verified can come from a lagging replica. Only
-// the error verification_failed then proves that the domain is new.
+// TestFailedVerificationStoresANewDomain checks when a failed verification stores a domain as not
+// verified. The domain was removed and added again. Within ReplicaLag after the first verification,
+// a read that shows the domain as not verified can come from a lagging replica. Only the error
+// verification_failed then proves that the domain is new. Later, the read is enough.
 func TestFailedVerificationStoresANewDomain(t *testing.T) {
 	for _, tt := range []struct {
 		name          string

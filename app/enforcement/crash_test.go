@@ -90,8 +90,7 @@ func (p *crashPlan) crashPoint() string {
 	return "before " + p.lastStep
 }
 
-// crashSteps are the writes of a pass. TestCrashThenDifferentDecision must crash before and after
-// each of them.
+// crashSteps are the steps before and after which TestCrashThenDifferentDecision must crash.
 var crashSteps = []string{"SaveCounts", "Settle", "SaveIntents", "Block", "SaveChanges", "ReleaseTenant"}
 
 // TestIntentsStayOpenWithoutRules checks that a pass with open intents makes no decision while it

@@ -31,8 +31,8 @@ func (fx *fixture) deleteTenant(t *testing.T, s *tenants.Service) {
 	}
 }
 
-// seizingRuns closes seized when a tenant is seized. SeizeTenant returns when the interrupted pass
-// has ended.
+// seizingRuns closes seized when a tenant is seized. Its SeizeTenant returns only after the test
+// has closed ended.
 type seizingRuns struct {
 	ports.SendRuns
 	seized, ended chan struct{}

@@ -191,9 +191,8 @@ func (a *applier) unblockMissing(ctx context.Context, all, rest []string) error 
 }
 
 // missingMailboxes holds, for each tenant, the mailboxes that a rule should block but that the
-// platform did not list. Passes do not try to block these mailboxes until the entry expires,
-// sendlimit.MaxInterval later. A sync may delete the mailbox meanwhile, or the platform may list it
-// again.
+// platform did not list. Passes do not try to block these mailboxes until the entry of the tenant
+// expires. That is sendlimit.MaxInterval after the last add for the tenant.
 type missingMailboxes struct {
 	mu       sync.Mutex
 	byTenant map[tenant.GUID]missingEntry

@@ -99,7 +99,7 @@ func (fx *fixture) addDomain(t *testing.T, zone string) domain.Domain {
 	return d
 }
 
-// dropDomain stores two discoveries that miss the domain, which deletes it.
+// dropDomain stores two discoveries that miss the domain. The second discovery deletes the domain.
 func (fx *fixture) dropDomain(t *testing.T, zone string) {
 	t.Helper()
 	f := ports.DiscoveryResult{Domains: []domain.Platform{}, MissedDomains: map[string]bool{zone: true}}

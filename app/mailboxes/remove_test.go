@@ -90,8 +90,8 @@ func TestRemoveEndsConnectionsBeforeItRemovesTheMailbox(t *testing.T) {
 		t.Errorf("ended the connections of %v", connections.ended)
 	}
 	fx.requireComplete(t, 1)
-	// A list that a lagging replica may have returned does not bring the removed mailbox back. A
-	// list after ReplicaLag does, because the mailbox was then restored at the platform.
+	// A list that may come from a lagging replica does not bring the removed mailbox back. A later
+	// list does, because someone must have restored the mailbox at the platform.
 	fx.discover(t, time.Now(), before...)
 	fx.requireComplete(t, 1)
 	fx.discover(t, time.Now().Add(16*time.Minute), before...)

@@ -110,7 +110,7 @@ func TestDeleteRemovesRulesThatTheListLacks(t *testing.T) {
 }
 
 // TestDeleteNamesRuleThatTheListLacks checks that the result names a rule that may still exist,
-// because the platform did not answer its removal.
+// because its removal by name failed.
 func TestDeleteNamesRuleThatTheListLacks(t *testing.T) {
 	fx := newFixtureWithRule(t)
 	fx.platform.Fail(fake.Fault{Method: "RemoveRule", Kind: outcome.Down})
