@@ -115,7 +115,7 @@ func TestAJobNamesTheActionItRequires(t *testing.T) {
 // actionCase is a condition that a person must fix.
 type actionCase struct {
 	cause, fix func(*testing.T, *fixture)
-	stage      provisioning.Stage // in which the job stops
+	stage      provisioning.Stage // the stage in which the job stops
 }
 
 // requiredActionAt returns a case in which the mail platform refuses a call until the condition is
@@ -188,8 +188,8 @@ func (p *readCountingProvider) Records(ctx context.Context, z dns.Zone) ([]dns.R
 	return p.publishingProvider.Records(ctx, z)
 }
 
-// TestChangeBeforeTheWriteIsNoticed checks records that a customer writes between the plan and its
-// write. The public DNS does not show them yet.
+// TestChangeBeforeTheWriteIsNoticed checks records that a customer writes after the job has made
+// its plan and before it writes the plan. The public DNS does not show these records yet.
 func TestChangeBeforeTheWriteIsNoticed(t *testing.T) {
 	fx := newFixture(t)
 	foreign := dns.RRSet{Name: zone, Type: dns.MX, TTL: 300, Values: []string{"10 mail.example.net"}}
@@ -204,8 +204,8 @@ func TestChangeBeforeTheWriteIsNoticed(t *testing.T) {
 	}
 }
 
-// TestPlanAndWriteShareARead checks that a plan and its write share one read of the public DNS, and
-// that each of them reads the records at the provider.
+// TestPlanAndWriteShareARead checks that a plan and the write of the plan share one read of the
+// public DNS. Each of them reads the records at the provider.
 func TestPlanAndWriteShareARead(t *testing.T) {
 	fx := newFixture(t)
 	provider := &readCountingProvider{publishingProvider: fx.provider, onRead: func(int) {}}
@@ -213,9 +213,9 @@ func TestPlanAndWriteShareARead(t *testing.T) {
 	earlierReads := fx.fake.DNS.Reads()
 	fx.requireHealthy(t, fx.run(t, fx.Worker, fx.createJob(t).ID))
 	// The job writes two plans, without and with DKIM. For each plan it reads the records at the
-	// provider four times: for the plan, before the write, and twice after it. It reads them once
-	// more at the end. The public DNS is not read before the two writes, but once before DKIM is
-	// enabled.
+	// provider four times: for the plan, before the write, and twice after it. It reads the records
+	// once more at the end. It reads the public DNS equally often, with two differences: not before
+	// the two writes, and once more before it enables DKIM.
 	if public := fx.fake.DNS.Reads() - earlierReads; provider.reads != 9 || public != provider.reads-2+1 {
 		t.Errorf("the DNS was read %d times, the records at the provider %d times", public, provider.reads)
 	}

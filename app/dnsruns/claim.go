@@ -23,7 +23,8 @@ type claim struct {
 }
 
 // startClaim renews the lease of a claimed job until stopRenewal is called. acquired is a time just
-// before the job was claimed. The returned context ends when the lease is lost or may have expired.
+// before the job was claimed. The returned context ends when the lease is lost or cannot be renewed
+// in time.
 func (w *Worker) startClaim(ctx context.Context, j provisioning.Job, acquired time.Time) (context.Context, *claim) {
 	c := &claim{Worker: w, job: j, lease: lease.New(acquired, w.leaseDuration(), func(ctx context.Context, duration time.Duration) (bool, error) {
 		return w.Jobs.HoldJob(ctx, j, duration) // the epoch of the claimed job identifies the lease

@@ -37,7 +37,7 @@ func (p crashingProvider) Apply(ctx context.Context, z dns.Zone, changes []dns.C
 	return fake.Answer(ctx, p.process, func() ([]dns.RRSet, error) { return p.DNSProvider.Apply(ctx, z, changes) })
 }
 
-// crashingJobs crashes its process at the calls of the store of jobs.
+// crashingJobs crashes its process at the calls that claim, save or release a job.
 type crashingJobs struct {
 	ports.DNSJobs
 
@@ -67,7 +67,7 @@ func (s crashingJobs) HoldJob(ctx context.Context, j provisioning.Job, lease tim
 	return s.DNSJobs.HoldJob(ctx, j, lease)
 }
 
-// crashingWrites crashes its process at the calls of the store of writes.
+// crashingWrites crashes its process when the store records a write to a zone.
 type crashingWrites struct {
 	ports.DNSWrites
 

@@ -50,8 +50,7 @@ type Service struct {
 	Trace func(ctx context.Context) string
 }
 
-// now returns the time in the precision of the store, so that the times in an answer equal those of
-// a later read.
+// now returns the time in the precision of the store, so that a later read returns the same times.
 func (s *Service) now() time.Time { return s.Now().UTC().Truncate(time.Microsecond) }
 
 // List returns an account's runs, newest first.

@@ -44,8 +44,8 @@ var (
 
 var fixtureStart = time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
 
-// fixture is a worker over SQLite and the fakes. It has a ready tenant, a domain, and a provider
-// whose zone is public. Its clock moves only while jobs wait.
+// fixture is a worker over a database and the fakes. It has a ready tenant, a domain, and a
+// provider whose zone is public. Its clock moves only while jobs wait.
 type fixture struct {
 	*Worker
 	store      *bunstore.Store
@@ -97,7 +97,7 @@ type dependencies struct {
 // worker returns the worker of a new process, with these dependencies.
 func (fx *fixture) worker(deps dependencies) *Worker {
 	now := func() time.Time { return fx.clock }
-	pass := &reconcile.Reconciler{Platform: deps.platform, Domains: deps.domains, DNS: fx.fake.DNS, Facts: fx.fake, Now: now, Limit: apptest.HangTimeout, Pause: time.Millisecond}
+	reconciler := &reconcile.Reconciler{Platform: deps.platform, Domains: deps.domains, DNS: fx.fake.DNS, Facts: fx.fake, Now: now, Limit: apptest.HangTimeout, Pause: time.Millisecond}
 	return &Worker{
 		Jobs: deps.jobs, Queue: fx.wakeups, Fence: wire.Fence{}, Timetable: provisioning.DefaultTimetable, Now: now, Chance: func() float64 { return 0 },
 		Log: slog.New(slog.DiscardHandler),
@@ -105,7 +105,7 @@ func (fx *fixture) worker(deps dependencies) *Worker {
 			_ = do(ctx)
 		},
 		Domains: &domainsteps.Steps{
-			Tenants: fx.store, Domains: deps.domains, Platform: deps.platform, DNS: fx.fake.DNS, Facts: fx.fake, Reconciler: pass, Now: now,
+			Tenants: fx.store, Domains: deps.domains, Platform: deps.platform, DNS: fx.fake.DNS, Facts: fx.fake, Reconciler: reconciler, Now: now,
 			Writes:      fx.store,
 			Connections: &dnsconnections.Service{Connections: fx.store, Providers: deps.providers, Sealer: fx.sealer, Now: now},
 		},
@@ -216,8 +216,9 @@ func records(sets []dns.RRSet) (list []dns.Record) {
 	return list
 }
 
-// requireOneOfEach requires that no record set of the zone has a value twice. The domain has one MX
-// and two texts, the ownership record and SPF. Each step at the platform took effect once.
+// requireOneOfEach requires that no record set of the zone has a value twice. The domain must have
+// one MX and two texts: the ownership record and SPF. Each step at the platform must have taken
+// effect once.
 func (fx *fixture) requireOneOfEach(t *testing.T) {
 	t.Helper()
 	records, err := fx.provider.Records(t.Context(), dns.Zone{ID: zone, Name: zone})

@@ -22,11 +22,11 @@ import (
 // workers are steps of the race.
 type sharedZone struct {
 	*publishingProvider
-	// written are the records that a worker's write added, and that the owner has not removed
-	// since.
+	// written are the records that the writes of workers added and that the owner has not removed.
 	written map[string]bool
-	// foundAsPlanned are records that the owner published between a plan and its write, with the
-	// planned value. By decision 0026 they may count as managed.
+	// foundAsPlanned are the records that the owner published with the planned value, after a
+	// worker made its plan and before it wrote the plan. They may count as managed (docs/decisions,
+	// 0026).
 	foundAsPlanned map[string]bool
 }
 
@@ -54,7 +54,7 @@ func (z *sharedZone) Apply(ctx context.Context, zone dns.Zone, changes []dns.Cha
 	return sets, err
 }
 
-// record returns a value of a record set as text.
+// record returns one value of a record set as a text with its name and type.
 func record(name string, recordType dns.Type, value string) string {
 	return name + " " + string(recordType) + " " + value
 }
@@ -105,7 +105,7 @@ type zoneRace struct {
 	*fixture
 	zone    *sharedZone
 	id      string
-	planned []dns.RRSet // the sets that the job plans
+	planned []dns.RRSet // the record sets of the job's plan
 }
 
 func newZoneRace(t *testing.T) *zoneRace {
@@ -129,7 +129,7 @@ func (r *zoneRace) work(ctx context.Context) error {
 }
 
 // takeOver ends the lease of the worker that executes the job, and lets a different worker execute
-// it. Calls that the first worker has already sent still reach the zone.
+// the job. Calls that the first worker has already sent still reach the zone.
 func (r *zoneRace) takeOver(ctx context.Context) error {
 	interleaving.Step(ctx)
 	j, err := r.store.Job(ctx, r.account.ID, r.id)
@@ -181,8 +181,9 @@ func (r *zoneRace) addAndPublish(ctx context.Context) error {
 	return r.publishTexts(ctx)
 }
 
-// In the first race, the owner publishes all records of an intended write within an hour. They then
-// count as managed (decision 0026), so this race has no second worker and no lost answer.
+// In the first race, the owner publishes all records of a plan. If an answer were lost, or a second
+// worker took over, these records could count as managed (docs/decisions, 0026). The race therefore
+// has neither.
 var zoneRaces = []struct {
 	name       string
 	losesFirst bool // whether the answer or the request of the first write is lost
@@ -196,8 +197,8 @@ var zoneRaces = []struct {
 
 type actors = []func(*zoneRace, context.Context) error
 
-// maxInterruptions returns how often a soak interrupts an actor of a race. With three actors it is
-// once, because a soak has no time for more orders.
+// maxInterruptions returns how often a soak test interrupts an actor of a race. A race of three
+// actors has more orders, so a soak test has time for only one interruption.
 func maxInterruptions(actors int) int {
 	if actors > 2 {
 		return 1
@@ -206,8 +207,8 @@ func maxInterruptions(actors int) int {
 }
 
 // TestManagedRecordsWereWrittenByUsInEveryOrder runs a job while the owner changes the zone, and
-// while a different worker takes over the job. Afterwards every managed value is one that a worker
-// wrote.
+// while a different worker takes over the job. After the race, every managed value must be a value
+// that a worker wrote, or one in foundAsPlanned.
 func TestManagedRecordsWereWrittenByUsInEveryOrder(t *testing.T) {
 	for _, tt := range zoneRaces {
 		t.Run(tt.name, func(t *testing.T) {
@@ -239,7 +240,7 @@ func TestManagedRecordsWereWrittenByUsInEveryOrder(t *testing.T) {
 	}
 }
 
-// requireOnlyWritten requires that a worker wrote every managed value.
+// requireOnlyWritten requires that every managed value is in written or foundAsPlanned.
 func (r *zoneRace) requireOnlyWritten(t *testing.T) {
 	t.Helper()
 	managed, err := r.store.Written(t.Context(), r.account.ID, r.domain.ID)

@@ -49,7 +49,7 @@ func (fx *fixture) requireManaged(t *testing.T, want ...string) {
 }
 
 // TestRefusedWriteOwnsNothing checks a job whose writes the provider refuses because the zone
-// changed. If the customer then publishes the planned records, they are not managed.
+// changed. If the customer then publishes the planned records, tenantry does not manage them.
 func TestRefusedWriteOwnsNothing(t *testing.T) {
 	fx := newFixture(t)
 	fx.connect(t, changingZoneProvider{fx.provider})
@@ -110,7 +110,8 @@ func (p editingProvider) Apply(ctx context.Context, z dns.Zone, changes []dns.Ch
 }
 
 // TestRecordsOfUnknownOriginAreForeign checks a write whose answer was lost and whose sets were
-// edited before the next read. Its values may be the customer's, so none of them is managed.
+// edited before the next read. The values of the write may be the customer's, so tenantry manages
+// none of these values.
 func TestRecordsOfUnknownOriginAreForeign(t *testing.T) {
 	fx := newFixture(t)
 	fx.connect(t, editingProvider{fx.provider, new(bool)})
@@ -126,8 +127,8 @@ func TestRecordsOfUnknownOriginAreForeign(t *testing.T) {
 	fx.requireManaged(t, slices.DeleteFunc(fx.providerRecords(t), func(r string) bool { return slices.Contains(firstWrite, r) })...)
 }
 
-// overlappingProvider makes each write and reports that it overlapped with a change of someone
-// else.
+// overlappingProvider makes each write and reports that the write overlapped with a change of
+// someone else.
 type overlappingProvider struct{ *publishingProvider }
 
 func (p overlappingProvider) Apply(ctx context.Context, z dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {

@@ -22,7 +22,7 @@ import (
 )
 
 // testLease returns the duration of the leases in tests that stop or kill a process. A running
-// process can renew such a lease in time even on a slow machine. A soak uses the duration of
+// process can renew such a lease in time even on a slow machine. A soak test uses the duration of
 // production.
 func testLease() time.Duration {
 	if soak.On() {
@@ -38,8 +38,8 @@ type secondProcess struct {
 	lines *bufio.Reader
 }
 
-// newSharedFixture returns a fixture in PostgreSQL with a job whose next step verifies the domain.
-// A second process claims the job and waits at point.
+// newSharedFixture returns a fixture in a database that two processes can share. It has a job whose
+// next step verifies the domain. A second process claims the job and waits at point.
 func newSharedFixture(t *testing.T, point string) (*fixture, string, *secondProcess) {
 	t.Helper()
 	url := testserver.Database(t)
@@ -83,7 +83,8 @@ func (p *secondProcess) readUntil(t *testing.T, word string) (before []string) {
 
 // TestAStoppedProcessCannotWrite sends SIGSTOP to a process that holds a job, at each point around
 // its first write. When the lease has expired, the worker of the test finishes the job. Then the
-// stopped process continues. It must neither write to the platform nor change the job.
+// stopped process continues. From then on, it must neither write to the platform nor change the
+// job.
 func TestAStoppedProcessCannotWrite(t *testing.T) {
 	for point, writes := range map[string]int{beforeCheck: 0, afterCheck: 0, beforeSave: 1} {
 		t.Run(point, func(t *testing.T) {
@@ -114,8 +115,8 @@ func TestAStoppedProcessCannotWrite(t *testing.T) {
 }
 
 // TestAKilledProcessIsRescued kills a process that holds a job. The sweep of the test's worker
-// finds the job, and the worker finishes it. With production's lease and sweep interval this takes
-// at most 90 s.
+// finds the job, and the worker continues the job. With production's lease and sweep interval this
+// takes at most 90 s.
 func TestAKilledProcessIsRescued(t *testing.T) {
 	t.Parallel()
 	sweep, limit := time.Second, apptest.HangTimeout

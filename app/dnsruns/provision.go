@@ -25,9 +25,9 @@ type StartedRun struct {
 	Jobs     []provisioning.Job
 }
 
-// Provision queues the provisioning of a domain and returns the run. It starts no run if a
-// condition is found that only a person can fix. The job itself waits out conditions that may pass
-// within an hour, such as an unreliable DNS read.
+// Provision queues the provisioning of a domain and returns the run. It starts no run if it finds a
+// condition that only a person can fix. A condition that may pass within an hour, such as an
+// unreliable DNS read, does not prevent a run: the job waits.
 //
 // It fails with domain_not_found, dns_automation_not_in_plan, tenant_limit_reached, a code of
 // Tenant.CheckConsent, domain_provisioning_already_active, an error of the survey,
@@ -66,7 +66,7 @@ func (s *Service) checkPlan(ctx context.Context, acc access.Account) error {
 	return acc.CheckMayGrow(tenantCount)
 }
 
-// checkDomain refuses a tenant that cannot be reached and a domain that has an active job. If
+// checkDomain refuses a tenant without a valid consent and a domain that has an active job. If
 // several concurrent requests pass this check, CreateRun accepts only one of them.
 func (s *Service) checkDomain(ctx context.Context, owner access.AccountID, d domain.Domain) error {
 	t, err := s.Tenants.Tenant(ctx, owner, d.TenantGUID)

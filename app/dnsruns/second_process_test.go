@@ -48,7 +48,7 @@ func (w *pausePoint) pause() {
 	})
 }
 
-// pausedJobs waits before or after the store calls around a write.
+// pausedJobs is a store of jobs that waits at one of the points around a write.
 type pausedJobs struct {
 	ports.DNSJobs
 	point string
@@ -69,7 +69,7 @@ func (p pausedJobs) HoldJob(ctx context.Context, j provisioning.Job, lease time.
 	return held, err
 }
 
-// SaveJob waits once the write of the step is done.
+// SaveJob waits before it saves the result of the write.
 func (p pausedJobs) SaveJob(ctx context.Context, j provisioning.Job) (bool, error) {
 	if p.point == beforeSave && j.Next != provisioning.Verify {
 		p.wait.pause()

@@ -13,7 +13,7 @@ import (
 	"github.com/tenantry/tenantry/core/provisioning"
 )
 
-// observe executes a step and returns what it observed.
+// observe executes a step and returns its observation.
 func (c *claim) observe(ctx context.Context, step provisioning.Step) provisioning.Observation {
 	switch step {
 	case provisioning.Plan:
@@ -41,8 +41,8 @@ func (c *claim) observe(ctx context.Context, step provisioning.Step) provisionin
 	}
 }
 
-// survey reads the DNS and plans the changes. It also stores the outcomes of earlier writes, as far
-// as the records show them.
+// survey reads the DNS and plans the changes. It also stores the outcomes of earlier writes that
+// the records show.
 func (c *claim) survey(ctx context.Context) (domainsteps.Survey, provisioning.Observation) {
 	survey, err := c.domains.Survey(ctx, c.job.Account, c.job.DomainID)
 	return c.observeSurvey(ctx, survey, err)
@@ -79,8 +79,8 @@ func (c *claim) apply(ctx context.Context) provisioning.Observation {
 	return o
 }
 
-// replan returns a new plan after the step Plan. It reuses the survey of that step. If a different
-// worker executed the step Plan, replan makes a new survey.
+// replan returns a new plan after the step Plan. It reuses the public DNS in the survey of that
+// step. If a different worker executed the step Plan, replan makes a new survey.
 func (c *claim) replan(ctx context.Context) (domainsteps.Survey, provisioning.Observation) {
 	planned := c.planned
 	if c.planned = nil; planned == nil {

@@ -23,7 +23,7 @@ type Undo struct {
 	Now func() time.Time
 }
 
-// UndoneZone holds the changes of an undo in the zone of one domain.
+// UndoneZone is an undo in the zone of one domain.
 type UndoneZone struct {
 	domainsteps.OpenedZone
 	dns.Undo
@@ -39,9 +39,10 @@ func (u *Undo) Plan(ctx context.Context, runID string) ([]UndoneZone, error) {
 	return u.planZones(ctx, owner, writes)
 }
 
-// Run ends the active jobs of the run, restores the records that the run changed, and returns the
-// changes. It does not touch a record that someone else changed since the run. An interrupted undo
-// can be repeated. Run fails with an error of Plan or BeginUndo, or with the error of a provider.
+// Run ends the run's active jobs for the domains that the run changed, restores the records, and
+// returns the changes. It keeps a record that someone else has changed since the run. An
+// interrupted undo can be repeated. Run fails with an error of Plan or BeginUndo, or with the error
+// of a provider.
 func (u *Undo) Run(ctx context.Context, runID string) ([]UndoneZone, error) {
 	owner, writes, err := u.Writes.RunWrites(ctx, runID)
 	if err != nil || len(writes) == 0 {

@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// defaultLease is how long a job stays claimed after its worker was killed. The next sweep then
-	// queues the job again.
+	// defaultLease is how long a job stays claimed at most after its worker was killed. After that,
+	// the next sweep queues the job again.
 	defaultLease = 30 * time.Second
 	// stepLimit bounds one step: a read of the DNS, and the calls to the mail platform and the DNS
 	// provider.
@@ -37,7 +37,7 @@ type Worker struct {
 	Jobs    ports.DNSJobs
 	Domains *domainsteps.Steps
 	Queue   ports.Queue
-	// Fence makes the writes to providers check the lease of the job.
+	// Fence wraps providers so that each write first checks the lease of the job.
 	Fence ports.Fence
 	// Timetable is the retry policy of jobs. Production uses provisioning.DefaultTimetable.
 	Timetable provisioning.Timetable
@@ -70,7 +70,7 @@ func (w *Worker) Handle(ctx context.Context, wakeup ports.Wakeup) error {
 	return err
 }
 
-// Sweep returns the periodic job that queues due jobs without a wake-up.
+// Sweep returns the periodic job that queues due jobs. It finds jobs whose wake-up was lost.
 func (w *Worker) Sweep(every time.Duration) ports.Periodic {
 	return ports.Sweep("dns_sweep", every, w.Queue, w.dueWakeups)
 }
@@ -119,7 +119,8 @@ func (c *claim) runJob(ctx context.Context) error {
 }
 
 // runStep executes a step with a timeout. If the step panics, runStep stores an internal fault of
-// the job and panics again. A job with too many faults fails, so it cannot panic forever.
+// the job and panics again. Advance fails a job with too many faults, so a job cannot panic
+// forever.
 func (c *claim) runStep(ctx context.Context, step provisioning.Step) (o provisioning.Observation) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -192,8 +193,8 @@ func (c *claim) releaseJob(ctx context.Context) error {
 	return c.wake(ctx, now)
 }
 
-// wake queues the job for the time at. That time is on the service's clock, and the queue uses the
-// system clock. In the sandbox the two clocks differ.
+// wake queues the job for the time at. It converts this time from the service's clock to the system
+// clock, which the queue uses. The two clocks differ in the sandbox.
 func (c *claim) wake(ctx context.Context, at time.Time) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeLimit)
 	defer cancel()

@@ -32,8 +32,8 @@ func TestJobGoesAllTheWay(t *testing.T) {
 	}
 }
 
-// TestRecordsByHandAreEnough checks a domain without a DNS connection. The job writes nothing. It
-// finishes by retries after a person has published the planned records.
+// TestRecordsByHandAreEnough checks a domain without a DNS connection. The job writes nothing.
+// After a person has published the planned records, retries finish the job.
 func TestRecordsByHandAreEnough(t *testing.T) {
 	fx := newFixture(t)
 	id := fx.createJob(t).ID
@@ -70,8 +70,8 @@ func (fx *fixture) requireHealthyByHand(t *testing.T) {
 	}
 }
 
-// TestStopReleasesTheJob checks that a stopping worker releases its job at once, in the state
-// before the step.
+// TestStopReleasesTheJob checks that a worker that is stopped during a step releases its job at
+// once. The job keeps the state that it had before the step.
 func TestStopReleasesTheJob(t *testing.T) {
 	fx := newFixture(t)
 	fx.connect(t, fx.provider)
@@ -147,7 +147,8 @@ func TestLateWorkerCannotWrite(t *testing.T) {
 	}
 }
 
-// expireLease expires the lease of a job and returns the epoch of the lease.
+// expireLease releases a job, so that another worker can claim it as if the lease had expired. It
+// returns the epoch of the ended lease.
 func (fx *fixture) expireLease(t *testing.T, id string) int64 {
 	t.Helper()
 	j := fx.job(t, id)
@@ -159,8 +160,7 @@ func (fx *fixture) expireLease(t *testing.T, id string) int64 {
 	return j.Epoch
 }
 
-// TestSweepWakesWhatIsDue checks that the sweep wakes a due job that has no wake-up, and no running
-// job.
+// TestSweepWakesWhatIsDue checks that the sweep wakes a due job, and does not wake a running job.
 func TestSweepWakesWhatIsDue(t *testing.T) {
 	fx := newFixture(t)
 	j := fx.createJob(t)
@@ -193,8 +193,8 @@ func TestWaitsForTheMailServer(t *testing.T) {
 	fx.requireHealthy(t, fx.run(t, fx.Worker, id))
 }
 
-// TestPassesAndJobsShareTheirWork checks that a job does not repeat the steps of a Verify request.
-// An EnableDKIM request does not repeat the steps of a job.
+// TestPassesAndJobsShareTheirWork checks that a job does not repeat the steps that a Verify request
+// has finished. An EnableDKIM request does not repeat the steps that the job has finished.
 func TestPassesAndJobsShareTheirWork(t *testing.T) {
 	fx := newFixture(t)
 	fx.connect(t, fx.provider)

@@ -59,9 +59,8 @@ func (s *Service) Add(ctx context.Context, acc access.Account, id tenant.GUID, r
 	return s.reserveAndAdd(ctx, acc.ID, t, name, answer)
 }
 
-// checkLimits checks that the tenant may have one more domain, and that the account has no more
-// tenants than its plan allows. If the tenant already has the domain, checkLimits skips the first
-// check.
+// checkLimits checks that the tenant may have one more domain, unless the tenant already has this
+// domain. It then checks that the account has no more tenants than its plan allows.
 func (s *Service) checkLimits(ctx context.Context, acc access.Account, id tenant.GUID, name string) error {
 	stored, err := s.Domains.Domains(ctx, acc.ID, id)
 	if err != nil {
@@ -79,10 +78,10 @@ func (s *Service) checkLimits(ctx context.Context, acc access.Account, id tenant
 	return acc.CheckMayGrow(tenantCount)
 }
 
-// reserveAndAdd stores a row before it calls the platform. Otherwise, after a crash, a domain at
-// the platform could have no row and not count towards the tenant's limit. It also calls
-// ReserveDomain for a domain that was added already. ReserveDomain deletes the record of an earlier
-// removal, so that a later removal is not taken for a repetition of the earlier removal.
+// reserveAndAdd stores a row before it calls the platform. Otherwise a crash could leave a domain
+// at the platform that has no row and does not count towards the tenant's limit. reserveAndAdd
+// calls ReserveDomain even for a domain that was added already. ReserveDomain deletes the record of
+// an earlier removal. The next removal is then a new one, not a repetition of the earlier removal.
 func (s *Service) reserveAndAdd(ctx context.Context, owner access.AccountID, t tenant.Tenant, name string,
 	answer ports.Answer[AddResult]) (AddResult, error) {
 	d, err := s.Domains.ReserveDomain(ctx, owner, t.GUID, name, domain.MaxPerTenant, s.Now())
@@ -133,12 +132,12 @@ func (s *Service) saveAdded(ctx context.Context, owner access.AccountID, added A
 //   - The request changed nothing, and no earlier request had reserved the row: the reservation
 //     ends.
 //   - The request changed nothing, but an earlier request had reserved the row and may have added
-//     the domain: only the reservation of this request is withdrawn.
+//     the domain: only the reservation of this request is withdrawn, and the row stays.
 //   - Otherwise this request may have added the domain: the reservation stays.
 //
 // A row that a later request has reserved stays as it is. When a reservation ends, the row is
-// deleted. But the row of a domain that a discovery missed becomes missing again, and only a sync
-// deletes it.
+// deleted, with one exception: the row of a domain that a discovery missed becomes missing again.
+// Only a sync deletes a missing row.
 func (s *Service) releaseReservation(ctx context.Context, owner access.AccountID, id tenant.GUID, d domain.Domain, cause error) error {
 	refused := errors.Is(cause, fault.DomainUnavailable) || errors.Is(cause, fault.InvalidDomain)
 	unchanged := outcome.ChangedNothing(cause)

@@ -202,7 +202,7 @@ func TestFailedAddKeepsTheRowOfAPossibleDomain(t *testing.T) {
 type storedDomains = ports.Domains
 
 // contestedDomains is a store in which a later request reserves a domain again, right after the
-// first request has reserved it. This happens once.
+// first request has reserved the domain. This happens only for the first reservation.
 type contestedDomains struct {
 	storedDomains
 	// later is called with the reservation of the later request.

@@ -27,8 +27,9 @@ func serversOf(answer bool) []dns.Server {
 	return []dns.Server{{Name: "ns", State: dns.ServerUnreachable}}
 }
 
-// TestOneAccountCannotStopTheChecks lets all name servers of one account stop answering, among them
-// those that answered last. The checks continue while a domain of a different account answers.
+// TestOneAccountCannotStopTheChecks lets all name servers of one account stop answering, including
+// those of the domains that answered last. The checks continue while a domain of a different
+// account answers.
 func TestOneAccountCannotStopTheChecks(t *testing.T) {
 	now := time.Now()
 	published := nameServers{"ann.test": true, "eve.test": true, "eve2.test": true}

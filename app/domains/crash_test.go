@@ -23,8 +23,7 @@ func (fx *fixture) setUpDomain(t *testing.T, s *Service) error {
 	fx.publishSpecified(t)
 	_, err := s.EnableDKIM(t.Context(), fx.account.ID, guid, zone)
 	if err != nil && fx.fake.Calls("EnsureSigning") > 0 {
-		// Verify may have crashed after it created the DKIM configuration, so the DKIM targets can
-		// be new.
+		// If EnableDKIM has created the DKIM configuration, the DKIM records are not published yet.
 		fx.publishSpecified(t)
 		_, err = s.EnableDKIM(t.Context(), fx.account.ID, guid, zone)
 	}

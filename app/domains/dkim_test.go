@@ -36,7 +36,7 @@ func TestEnableDKIMRefusals(t *testing.T) {
 		name     string
 		arrange  func(*testing.T, *fixture)
 		want     fault.Code // the zero Code if EnableDKIM succeeds
-		wantCall bool       // of EnableSigning
+		wantCall bool       // whether EnableSigning is called
 	}{
 		{"an unverified domain", func(t *testing.T, fx *fixture) { fx.addDomain(t) }, fault.DKIMNotReady, false},
 		{"an unverified domain of a tenant that is not ready", func(t *testing.T, fx *fixture) { fx.addDomain(t); notReady(t, fx) }, fault.DKIMNotReady, false},

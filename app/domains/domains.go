@@ -29,8 +29,8 @@ import (
 // workLimit bounds the calls of one request to the mail platform.
 const workLimit = 55 * time.Second
 
-// searchLimit is the default of Service.Search. It exceeds the time that the platform's replicas
-// usually need to show a domain that was just added.
+// searchLimit is the default of Service.Search. The platform's replicas usually show a new domain
+// within this time.
 const searchLimit = 6 * time.Second
 
 // Service has the use cases of domains.

@@ -65,18 +65,18 @@ func newFixture(t *testing.T) *fixture {
 
 // service returns the service of a new process, with this platform and this store.
 func (fx *fixture) service(platform ports.MailPlatform, domains ports.Domains) *Service {
-	pass := &reconcile.Reconciler{
+	reconciler := &reconcile.Reconciler{
 		Platform: platform, Domains: domains, DNS: fx.fake.DNS, Facts: fx.fake, Now: time.Now,
 		Limit: apptest.HangTimeout, Pause: time.Millisecond,
 	}
 	return &Service{Search: apptest.HangTimeout, Removals: fx.store, Steps: &domainsteps.Steps{
-		Tenants: fx.store, Domains: domains, Platform: platform, DNS: fx.fake.DNS, Facts: fx.fake, Reconciler: pass, Now: time.Now, Writes: fx.store,
+		Tenants: fx.store, Domains: domains, Platform: platform, DNS: fx.fake.DNS, Facts: fx.fake, Reconciler: reconciler, Now: time.Now, Writes: fx.store,
 		Connections: &dnsconnections.Service{Connections: fx.store, Providers: fx.providers, Sealer: fx.sealer, Now: time.Now},
 	}}
 }
 
-// lagMailServer delays when the mail server accepts a domain, so that a pass ends before that. It
-// is for tests in fake time.
+// lagMailServer makes the mail server accept domains so late that ReconcileDomain reaches its time
+// limit first. It is for tests in fake time.
 func (fx *fixture) lagMailServer() {
 	fx.fake.SetLag(guid, fake.Lag{CallsUntilListed: 1_000_000})
 	fx.Reconciler.Limit = 100 * time.Millisecond

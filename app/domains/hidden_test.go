@@ -31,8 +31,8 @@ func (fx *fixture) hideDomain(t *testing.T) {
 }
 
 // TestAddKeepsADomainThatReplicasDoNotShow adds a verified domain that a discovery missed. The row
-// must stay, whichever reads of the platform miss the domain. It must stay even if the platform
-// refuses to add a domain that the tenant has.
+// must stay, whichever reads of the platform miss the domain. The row must also stay if the
+// platform refuses the add because the tenant already has the domain.
 func TestAddKeepsADomainThatReplicasDoNotShow(t *testing.T) {
 	taken := fake.Fault{Method: "AddDomain", Kind: outcome.Refused, Code: fault.DomainUnavailable}
 	hidden := func(method string, times int) fake.Fault {
@@ -87,9 +87,10 @@ func TestAddKeepsADomainThatReplicasDoNotShow(t *testing.T) {
 	}
 }
 
-// TestRefusalOfAHiddenDomainBecomesFinal checks that a refusal of the platform counts only
-// ReplicaLag after the first miss, when all replicas show the domain. The domain is then missing as
-// before: it does not count towards the limit of the tenant, and only a sync deletes its row.
+// TestRefusalOfAHiddenDomainBecomesFinal checks that Add returns the platform's refusal only
+// ReplicaLag after the first miss. Before that, a lagging replica may hide a domain of this tenant.
+// After the refusal the row is still missing: it does not count towards the limit of the tenant,
+// and only a sync deletes it.
 func TestRefusalOfAHiddenDomainBecomesFinal(t *testing.T) {
 	inFakeTime(t, "a different tenant has the domain", func(t *testing.T) {
 		fx := newFixture(t)
@@ -99,7 +100,7 @@ func TestRefusalOfAHiddenDomainBecomesFinal(t *testing.T) {
 		fx.fake.Fail(fake.Fault{Method: "AddDomain", Kind: outcome.Refused, Code: fault.DomainUnavailable})
 		add := func() error { _, err := fx.Add(t.Context(), fx.account, guid, zone, nil); return err }
 		requireRefusal(t, add(), fault.ProviderTimeout)
-		time.Sleep(observation.ReplicaLag - 2*time.Second) // hideDomain slept for a second
+		time.Sleep(observation.ReplicaLag - 2*time.Second) // hideDomain slept for a second after the miss
 		requireRefusal(t, add(), fault.ProviderTimeout)
 		time.Sleep(time.Second)
 		requireRefusal(t, add(), fault.DomainUnavailable)
@@ -125,8 +126,8 @@ func TestRefusalOfAHiddenDomainBecomesFinal(t *testing.T) {
 	})
 }
 
-// TestRefusalAfterALostAnswer checks a refusal of the platform after a lost answer. The refusal
-// does not count while an earlier request may have added the domain.
+// TestRefusalAfterALostAnswer checks a refusal of the platform after a lost answer. Add does not
+// return the refusal while an earlier request may have added the domain.
 func TestRefusalAfterALostAnswer(t *testing.T) {
 	failFirstAdd := func(t *testing.T, lostAnswer fake.Fault) (fx *fixture, add func() error, endMisses func()) {
 		fx = newFixture(t)

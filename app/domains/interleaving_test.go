@@ -25,8 +25,8 @@ var addFaults = []fake.Fault{
 }
 
 // TestTwoAddsOfADomainInEveryOrder lets two requests with different Idempotency-Keys add the same
-// domain, while one call of the platform fails. If a request succeeds, the domain is stored. Every
-// domain at the platform has a row, so that it counts towards the limit of the tenant.
+// domain, while one call of the platform fails. If a request succeeds, the domain is stored. A
+// domain at the platform always has a row, so that it counts towards the limit of the tenant.
 func TestTwoAddsOfADomainInEveryOrder(t *testing.T) {
 	interleaving.Explore(t, 3, func(t *testing.T, o *interleaving.Order) {
 		synctest.Test(t, func(t *testing.T) {

@@ -18,8 +18,8 @@ import (
 
 // addAtPlatform reads the domain at the platform and adds it only if it is missing. exists is true
 // if the tenant had the domain before tenantry tried to add it. exists is also true for a domain
-// that an earlier sync found and a later sync missed. exists is false if the domain can only come
-// from an earlier request that reserved the row.
+// that an earlier sync found and a later sync missed. exists is false if an earlier request of
+// tenantry must have added the domain.
 func (s *Service) addAtPlatform(ctx context.Context, id tenant.GUID, d *domain.Domain) (exists bool, err error) {
 	platform := s.Platform.For(id)
 	at := s.Now()
@@ -43,8 +43,9 @@ func (s *Service) addAtPlatform(ctx context.Context, id tenant.GUID, d *domain.D
 }
 
 // explainRefusal returns the error of a failed add. While a lagging replica may hide the domain, a
-// refusal can also mean that this tenant has the domain already. The error then says that the
-// request is unfinished. A later request finds the domain, or gets the refusal.
+// refusal can also mean that this tenant has the domain already. explainRefusal then returns the
+// outcome NotReady. When the replicas no longer lag, a repeated request finds the domain or gets
+// the refusal.
 func (s *Service) explainRefusal(d domain.Domain, err error) error {
 	if d.MayBeHidden(s.Now()) && errors.Is(err, fault.DomainUnavailable) {
 		return &outcome.Error{Kind: outcome.NotReady, Cause: "domain_taken", Detail: "the domain may be on the tenant and not show yet"}

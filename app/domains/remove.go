@@ -71,8 +71,8 @@ func (s *Service) Remove(ctx context.Context, owner access.AccountID, id tenant.
 // removeFromPlatform then does not remove the new domain.
 //
 // The beginning of the removal is stored before the first call that can remove the domain. If an
-// earlier removal had begun, and a read after that showed a changed domain, the platform's domain
-// may be new too and is not removed.
+// earlier removal had begun, and a later read showed that the domain has changed, the platform's
+// domain may be a new one. removeFromPlatform does not remove it either.
 func (s *Service) removeFromPlatform(ctx context.Context, owner access.AccountID, d domain.Domain) (mayBeNew bool, err error) {
 	platform := s.Platform.For(d.TenantGUID)
 	var found domain.Platform
@@ -96,7 +96,7 @@ func (s *Service) removeFromPlatform(ctx context.Context, owner access.AccountID
 	if removal.MayBeNew {
 		return true, nil
 	}
-	unchanged := true // no call can have removed the domain
+	unchanged := true // whether no call so far can have removed the domain
 	err = reconcile.Run(ctx, reconcile.RetryPolicy{Tries: removeTries, Pause: s.Reconciler.Pause}, func(ctx context.Context) error {
 		err := platform.RemoveDomain(ctx, d.Name)
 		unchanged = unchanged && outcome.ChangedNothing(err)

@@ -119,8 +119,8 @@ func TestRemoveRefusesADomainInUse(t *testing.T) {
 }
 
 // TestRepeatedRemovalKeepsANewDomain adds the domain again at the platform after a removal lost its
-// answer. The repeated removal must not remove the new domain if an observation in between showed
-// it.
+// answer. The repeated removal must not remove the new domain if a sync, a request or its own read
+// shows that the domain has changed.
 func TestRepeatedRemovalKeepsANewDomain(t *testing.T) {
 	addNew, verifyNew, discover := (*fixture).addAtPlatform, (*fixture).verifyAtPlatform, (*fixture).discover
 	storeMiss := func(fx *fixture, t *testing.T) { t.Helper(); fx.storeMissAt(t, time.Now()) }
@@ -183,8 +183,8 @@ func TestSyncDoesNotStoreANewDomainAfterALostAnswer(t *testing.T) {
 }
 
 // TestNewRemovalRemovesANewDomain checks that a removal removes a domain that was added again,
-// unless it repeats an earlier removal. Each case waits for ReplicaLag first. Before that, an
-// unverified new domain could not be told from a late read of the verified one.
+// unless it repeats an earlier removal. Each case waits for ReplicaLag first. Before that, a read
+// that shows the domain as unverified could come from a lagging replica.
 func TestNewRemovalRemovesANewDomain(t *testing.T) {
 	inFakeTime(t, "no earlier removal", func(t *testing.T) {
 		fx := newFixture(t)
@@ -234,8 +234,8 @@ func TestNewRemovalRemovesANewDomain(t *testing.T) {
 	})
 }
 
-// TestRemovalThatChangedNothingIsRepeated fails a removal without an effect, and lets a sync find
-// the domain before the removal is repeated.
+// TestRemovalThatChangedNothingIsRepeated checks a removal that failed without an effect. A sync
+// then finds the domain. The repeated removal removes the domain.
 func TestRemovalThatChangedNothingIsRepeated(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -282,7 +282,8 @@ func (fx *fixture) storeMissAt(t *testing.T, at time.Time) {
 	must(t, fx.store.SaveDiscovery(t.Context(), fx.account.ID, guid, ports.DiscoveryResult{Began: at, At: at, Domains: []domain.Platform{}, MissedDomains: map[string]bool{zone: true}}))
 }
 
-// loseRemoval removes the domain at the platform. The answer is lost, and the read after it fails.
+// loseRemoval sends a removal that takes effect at the platform. The answer of the platform is
+// lost, and the read that follows fails, so the removal fails.
 func (fx *fixture) loseRemoval(t *testing.T) {
 	t.Helper()
 	fx.fake.Fail(fake.Fault{Method: "RemoveDomain", Kind: outcome.Unknown, Times: 1, AfterEffect: true})

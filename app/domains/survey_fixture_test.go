@@ -18,14 +18,15 @@ import (
 // fakeServers are the servers to which the fake DNS delegates every zone.
 var fakeServers = []string{"ns1.fake.test", "ns2.fake.test"}
 
-// detectedProvider is detected from the names of its servers. undetectedProvider is found only
-// through a connection.
+// A survey detects detectedProvider from the names of its name servers. It finds undetectedProvider
+// only through a connection.
 var (
 	detectedProvider   = dns.Provider{ID: "cloudflare", Title: "Cloudflare", NameServers: []string{"*.fake.test"}}
 	undetectedProvider = dns.Provider{ID: "powerdns", Title: "PowerDNS"}
 )
 
-// servingProvider returns a provider account whose zone is served by the delegated servers.
+// servingProvider returns a provider account that has the zone, with the name servers to which the
+// fake DNS delegates it.
 func servingProvider(sets ...dns.RRSet) *fake.DNSProvider {
 	p := &fake.DNSProvider{}
 	p.AddZone(zone, sets...)

@@ -73,7 +73,7 @@ func TestSurveyTakesTheProvidersOwnList(t *testing.T) {
 }
 
 // TestSurveyReplacesOnlyManagedRecords checks that a plan replaces a managed record but not an
-// equal foreign one.
+// equal foreign record.
 func TestSurveyReplacesOnlyManagedRecords(t *testing.T) {
 	fx := newFixture(t)
 	d := fx.addAndVerify(t)

@@ -43,7 +43,7 @@ func (s *Service) loadDomain(ctx context.Context, owner access.AccountID, id ten
 	return t, d, err
 }
 
-// loadReachable loads a tenant and its domain. It fails when the tenant cannot be reached.
+// loadReachable loads a tenant and its domain. It fails with a code of Tenant.CheckConsent.
 func (s *Service) loadReachable(ctx context.Context, owner access.AccountID, id tenant.GUID, name string) (tenant.Tenant, domain.Domain, error) {
 	t, d, err := s.loadDomain(ctx, owner, id, name)
 	if err == nil {

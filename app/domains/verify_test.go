@@ -36,8 +36,8 @@ func TestVerifyReconcilesTheDomain(t *testing.T) {
 	}
 }
 
-// TestVerifyOfADomainThatWasAddedAgain checks that the state of a removed domain does not count for
-// a new domain with the same name.
+// TestVerifyOfADomainThatWasAddedAgain checks that Verify does not use the stored state of a
+// removed domain for a new domain with the same name.
 func TestVerifyOfADomainThatWasAddedAgain(t *testing.T) {
 	fx := newFixture(t)
 	fx.addAndVerify(t)
@@ -66,9 +66,10 @@ func TestVerifyOfAVerifiedDomainThatReplicasHide(t *testing.T) {
 	requireRefusal(t, err, fault.DomainNotFound)
 }
 
-// TestFailedVerificationStoresANewDomain checks that a domain that was removed and added again is
-// stored as not verified, although its verification fails. Soon after the first verification, only
-// a failed verification shows that the domain is new, because replicas can show the old state.
+// TestFailedVerificationStoresANewDomain checks when a failed verification stores a domain as not
+// verified. The domain was removed and added again. Within ReplicaLag after the first verification,
+// a read that shows the domain as not verified can come from a lagging replica. Only the error
+// verification_failed then proves that the domain is new. Later, the read is enough.
 func TestFailedVerificationStoresANewDomain(t *testing.T) {
 	for _, tt := range []struct {
 		name          string
@@ -193,8 +194,8 @@ func TestVerifyReportsWhyItFailed(t *testing.T) {
 	}
 }
 
-// TestVerifyNoticesALostConsent checks that a domain counts as verified even when the consent is
-// lost during the pass.
+// TestVerifyNoticesALostConsent checks that a domain counts as verified even if the consent is lost
+// right after the verification. The lost consent is stored.
 func TestVerifyNoticesALostConsent(t *testing.T) {
 	fx := newFixture(t)
 	fx.addAndPublish(t)

@@ -48,7 +48,7 @@ const (
 	CheckSilent     CheckResult = "silent"     // no name server answered
 )
 
-// CheckResults lists all values of Check.
+// CheckResults lists all values of CheckResult.
 var CheckResults = []CheckResult{CheckReliable, CheckUnreliable, CheckSilent}
 
 // Sweep returns the periodic job that schedules domain checks. Each run schedules its share of a
@@ -57,13 +57,13 @@ func (w *Watch) Sweep(every time.Duration) ports.Periodic {
 	return ports.Periodic{Kind: "domain_checks", Every: every, Do: func(ctx context.Context) error { return w.schedule(ctx, every, every) }}
 }
 
-// CheckDue schedules the checks of all domains that are due, at once. The sandbox calls CheckDue
-// after the clock of the sandbox was moved.
+// CheckDue schedules the checks of all due domains at once. The sandbox calls CheckDue after its
+// clock was moved.
 func (w *Watch) CheckDue(ctx context.Context) error { return w.schedule(ctx, domain.RereadInterval, 0) }
 
 // schedule schedules the part of a day's checks that falls into one interval. It spreads these
-// checks over the duration spread. Each check is a separate job, so that accounts get fair shares
-// and all replicas work on the checks.
+// checks evenly over the duration spread. Each check is a separate job, so that accounts get fair
+// shares and every process of the service can execute checks.
 func (w *Watch) schedule(ctx context.Context, interval, spread time.Duration) error {
 	if w.Disabled || w.backoff.isActive(w.Now()) {
 		return nil
@@ -85,8 +85,8 @@ func (w *Watch) schedule(ctx context.Context, interval, spread time.Duration) er
 }
 
 // Handle reads a domain's DNS and stores the result. It does nothing if the domain was read less
-// than half a day ago. A read that got no answer counts as a read. Handle ignores deleted domains
-// and fails when the store fails.
+// than half a day ago. A read without an answer counts too. Handle ignores deleted domains and
+// fails when the store fails.
 func (w *Watch) Handle(ctx context.Context, wakeup ports.Wakeup) error {
 	if w.Disabled || w.backoff.isActive(w.Now()) {
 		return nil // a later sweep schedules the domain again
@@ -138,13 +138,15 @@ const (
 )
 
 // resolverBackoff stops the reads of a Watch during an outage of the resolver or of the service's
-// network. Otherwise the daily read of each domain would be used up without a result.
+// network. A read without an answer counts as the daily read of its domain, so reads during an
+// outage would be wasted.
 type resolverBackoff struct {
 	mu     sync.Mutex
 	silent int // consecutive reads without an answer
-	// answering are the domains that answered most recently, the latest first. detectOutage probes
-	// them: if they do not answer either, the resolver is down. They belong to different accounts,
-	// so that one account with dead name servers cannot stop the reads of all others.
+	// answering are the domains that answered most recently, the latest first. If none of these
+	// domains answers a probe, detectOutage concludes that the resolver is down. The domains belong
+	// to different accounts, so that one account with dead name servers cannot stop the reads of
+	// all others.
 	answering []answeringDomain
 	end       time.Time
 }
@@ -183,17 +185,17 @@ func (b *resolverBackoff) record(owner access.AccountID, zoneRead dns.ZoneRead) 
 	return false, nil
 }
 
-// start stops reads for backoffTime. After that, a single read without an answer makes the resolver
-// suspected again.
+// start stops reads for backoffTime. After that, the resolver is suspected again after a single
+// read without an answer.
 func (b *resolverBackoff) start(now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.silent, b.end = maxSilentReads-1, now.Add(backoffTime)
 }
 
-// detectOutage starts the backoff after several reads in a row without an answer. It first probes
-// domains that answered before, because the unanswered reads may all be for one customer with dead
-// name servers.
+// detectOutage starts the backoff after maxSilentReads reads in a row without an answer. It first
+// probes domains that answered before, because all unanswered reads may belong to one customer with
+// dead name servers.
 func (w *Watch) detectOutage(ctx context.Context, owner access.AccountID, zoneRead dns.ZoneRead) {
 	suspect, probes := w.backoff.record(owner, zoneRead)
 	if !suspect {

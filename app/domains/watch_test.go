@@ -43,7 +43,7 @@ func (w *watchFixture) Wake(_ context.Context, wakeups ...ports.Wakeup) error {
 	return nil
 }
 
-// tick runs a tick, handles its wake-ups and returns them.
+// tick runs the sweep once, handles its wake-ups and returns them.
 func (w *watchFixture) tick(t *testing.T, every time.Duration) []ports.Wakeup {
 	t.Helper()
 	w.woken = nil
@@ -147,7 +147,8 @@ func TestWatchReadsOnlyWhatIsDue(t *testing.T) {
 	}
 }
 
-// addMany adds n verified domains that were never checked. answers selects those that have a zone.
+// addMany adds n verified domains that were never checked. nameServers selects the domains that
+// have a zone.
 func (w *watchFixture) addMany(t *testing.T, n int, nameServers func(i int) bool) {
 	t.Helper()
 	for i := range n {
@@ -253,8 +254,8 @@ func TestWatchBacksOffDuringAResolverOutage(t *testing.T) {
 	}
 }
 
-// TestDeadDomainsDoNotDelayOtherChecks lets 40 of 60 domains have name servers that do not answer.
-// The checks of the other domains must not be delayed.
+// TestDeadDomainsDoNotDelayOtherChecks checks 60 domains, of which 40 have name servers that do not
+// answer. The checks of the other domains must not be delayed.
 func TestDeadDomainsDoNotDelayOtherChecks(t *testing.T) {
 	w := newWatchFixture(t)
 	w.addMany(t, 60, func(i int) bool { return true })
@@ -283,7 +284,7 @@ func (failingChecks) DomainHealth(context.Context) (ports.DomainHealth, error) {
 	return ports.DomainHealth{}, fault.ServiceUnavailable
 }
 
-// deletingDomains is a store in which the domain is deleted while it is read.
+// deletingDomains is a store in which the domain is deleted while its DNS is read.
 type deletingDomains struct{ anyDomains }
 
 // anyDomains is an alias of the port whose name differs from all of the port's methods.

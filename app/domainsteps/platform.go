@@ -28,17 +28,17 @@ func (s *Steps) VerifyAndStore(ctx context.Context, owner access.AccountID, d do
 	}
 	if err != nil {
 		if errors.Is(err, fault.VerificationFailed) && stored.Verified && !d.Verified {
-			d.Observed.Verified = observation.HeldUntil(s.Now()) // replaces a verification stored with HeldUntil
+			d.Observed.Verified = observation.HeldUntil(s.Now()) // replaces even a verification that was stored with HeldUntil
 		}
 		return d, s.recordFailedVerification(ctx, owner, d, err)
 	}
 	return reconcile.SaveDomain(ctx, s.Domains, owner, verified)
 }
 
-// readBeforeVerification reads a domain that is stored as verified. The platform can have a new
-// domain with the same name. Only a read before the verification shows this, because the
-// verification also verifies the new domain. If the read does not find the domain, a lagging
-// replica hides the domain, or the domain is new.
+// readBeforeVerification reads a domain that is stored as verified. The platform may have a new,
+// unverified domain with the same name. Only a read before the verification shows this, because the
+// verification verifies the new domain too. If the read does not find the domain, a lagging replica
+// hides it, or someone has removed it.
 func (s *Steps) readBeforeVerification(ctx context.Context, d domain.Domain) (domain.Domain, error) {
 	if !d.Verified {
 		return d, nil
@@ -76,9 +76,9 @@ func (s *Steps) verifyAtPlatform(ctx context.Context, d domain.Domain) (verified
 	return verified, err
 }
 
-// recordFailedVerification stores what was observed of a domain before its verification failed, and
-// the current DNS if the platform refused the verification. From the stored DNS, a caller can tell
-// whether the record is missing or only not visible to the platform yet.
+// recordFailedVerification stores the state that was read before the verification failed. If the
+// platform refused the verification, it also stores the current DNS. The stored DNS shows a caller
+// whether the record is missing, or is published and the platform does not see it yet.
 func (s *Steps) recordFailedVerification(ctx context.Context, owner access.AccountID, d domain.Domain, cause error) error {
 	verificationFailed := errors.Is(cause, fault.VerificationFailed)
 	if verificationFailed {
@@ -114,8 +114,8 @@ func FetchDomain(ctx context.Context, platform ports.MailTenant, name string) (f
 }
 
 // StartSigningOf starts DKIM signing of a domain and returns the stored domain. It checks the
-// public DNS before it calls the platform, because the platform remembers for a long time that it
-// found no record.
+// public DNS before it calls the platform, because the platform caches for a long time that a
+// record is missing.
 func (s *Steps) StartSigningOf(ctx context.Context, owner access.AccountID, d domain.Domain) (domain.Domain, error) {
 	if d.Signing.Selector1.Name == "" {
 		return domain.Domain{}, signingNotCreated()
@@ -159,7 +159,7 @@ func enableSigning(ctx context.Context, platform ports.MailTenant, name string) 
 }
 
 // FetchSigning returns d with the signing state that the platform reports. It stores nothing,
-// except that the tenant's consent was revoked.
+// except a revocation of the tenant's consent.
 func (s *Steps) FetchSigning(ctx context.Context, owner access.AccountID, t tenant.Tenant, d domain.Domain) (domain.Domain, error) {
 	if err := t.CheckConsent(); err != nil {
 		return d, err

@@ -26,7 +26,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Steps are the steps of domains. A step does not retry: its caller decides whether to run it
+// Steps are the steps of domains. A step does not retry. Its caller decides whether to run the step
 // again. All fields except DMARC are required.
 type Steps struct {
 	Tenants    ports.Tenants

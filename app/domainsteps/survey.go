@@ -18,12 +18,13 @@ import (
 )
 
 // planLimit bounds a survey's calls to the mail platform, and separately its calls to DNS
-// providers. Survey succeeds even if one of them does not answer in time.
+// providers. If a DNS provider does not answer in time, Survey plans without its answer. If the
+// mail platform does not answer in time, Survey uses the stored records.
 const planLimit = 15 * time.Second
 
 // Survey is a live read of a domain's DNS, compared with the records that the mail platform
-// requires. A survey changes nothing at a provider. It stores nothing, except that the tenant's
-// consent was revoked.
+// requires. A survey changes nothing at a provider. It stores nothing, except a revocation of the
+// tenant's consent.
 type Survey struct {
 	Domain domain.Domain
 	// Public is the DNS as public resolvers show it. ZoneRead is the input of the plan. If the
@@ -38,15 +39,15 @@ type Survey struct {
 	// domain needs.
 	RecordsVisible bool
 
-	offer        dns.Offer         // the records that the platform requires; the plan was made for them
+	offer        dns.Offer         // the records that the plan must provide
 	zoneProvider ports.DNSProvider // the provider of the zone, or nil when the account has no access to it
 	// resolution tells which earlier writes of unknown outcome took effect. It is empty without
 	// zoneProvider.
 	resolution dns.Resolution
 }
 
-// Automation returns whether tenantry can write the changes. If it cannot, the result says what a
-// person must do first.
+// Automation returns whether tenantry can write the changes. If tenantry cannot, the result says
+// what a person must do first.
 func (survey Survey) Automation() dns.Automation {
 	return survey.Holder.Automate(survey.ZoneRead, survey.Plan)
 }
@@ -95,10 +96,10 @@ func (s *Steps) Replan(ctx context.Context, owner access.AccountID, survey Surve
 	})
 }
 
-// makePlan returns the survey with its plan. It plans from the records that the provider stores if
-// the account has access to them, otherwise from the public DNS. Public answers can differ from the
-// zone, because name servers flatten CNAMEs, proxy addresses and expand wildcards. findHolder
-// returns the holder of the zone, the records to plan from, and the provider or nil.
+// makePlan returns the survey with its plan. If the account has access to the records that the
+// provider stores, makePlan plans from them, otherwise from the public DNS. Public answers can
+// differ from the zone, because name servers flatten CNAMEs, proxy addresses and expand wildcards.
+// findHolder returns the holder of the zone, the records to plan from, and the provider or nil.
 func (s *Steps) makePlan(ctx context.Context, owner access.AccountID, survey Survey, findHolder func() (dns.Holder, dns.ZoneRead, ports.DNSProvider, error)) (Survey, error) {
 	managed, err := s.Writes.Written(ctx, owner, survey.Domain.ID)
 	if err != nil {
@@ -188,8 +189,8 @@ func (s *Steps) Write(ctx context.Context, owner access.AccountID, runID string,
 	}
 }
 
-// ResolveWrites stores which earlier writes of unknown outcome took effect, as the survey found
-// out. It fails with the error of the store.
+// ResolveWrites stores which earlier writes of unknown outcome took effect according to the survey.
+// It fails with the error of the store.
 func (s *Steps) ResolveWrites(ctx context.Context, owner access.AccountID, survey Survey) error {
 	for _, w := range survey.resolution.Made {
 		if err := s.Writes.ConfirmWrite(ctx, owner, w.ID); err != nil {

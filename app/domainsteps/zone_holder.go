@@ -16,12 +16,12 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// findHolder finds the DNS provider that serves a domain's zone. If the account's connection
-// reaches the zone, findHolder also returns the provider, and zoneRead with the records that the
-// provider stores.
+// findHolder finds the DNS provider that serves a domain's zone. If a connection of the account
+// reaches the zone, findHolder returns zoneRead with the records that the provider stores, and the
+// provider. Otherwise it returns zoneRead and nil.
 //
-// If the provider does not answer, findHolder marks the returned read as unreliable. The zone may
-// then contain records that its name servers do not show.
+// If the provider does not answer, findHolder marks the returned read as unreliable, because the
+// zone may contain records that its name servers do not show.
 func (s *Steps) findHolder(ctx context.Context, owner access.AccountID, zoneRead dns.ZoneRead) (dns.Holder, dns.ZoneRead, ports.DNSProvider, error) {
 	providers, err := s.Connections.Providers.Providers(ctx)
 	if err != nil {
@@ -38,8 +38,8 @@ func (s *Steps) findHolder(ctx context.Context, owner access.AccountID, zoneRead
 	return holder, zoneRead, zoneProvider, ctx.Err()
 }
 
-// readProviderRecords returns zoneRead with the records that the provider stores, if the account's
-// connection reaches the zone. Otherwise the returned provider is nil.
+// readProviderRecords returns zoneRead with the records that the provider stores, if a connection
+// of the account reaches the zone. Otherwise the returned provider is nil.
 func readProviderRecords(ctx context.Context, holder dns.Holder, zoneRead dns.ZoneRead, zoneProvider ports.DNSProvider) (dns.Holder, dns.ZoneRead, ports.DNSProvider) {
 	if holder.Access.Standing == dns.ReachesZone {
 		records, err := zoneProvider.Records(ctx, holder.Access.Zone)
@@ -75,8 +75,9 @@ func providerOrder(first string, connections []dnsconnection.Connection) []strin
 }
 
 // findConnection asks the account's connections for the zone, provider by provider, until a
-// provider serves the zone. It begins with the provider whose id is first. It returns the access to
-// each provider that it asked, and the provider that serves the zone, or nil.
+// provider serves the zone. It begins with the provider whose id is the argument first. It returns
+// the access to each provider that it asked. It also returns the provider that serves the zone, or
+// nil.
 func (s *Steps) findConnection(ctx context.Context, owner access.AccountID, zoneRead dns.ZoneRead, first string, connections []dnsconnection.Connection) (accesses []dns.Access, zoneProvider ports.DNSProvider) {
 	if zoneRead.Zone == "" || len(zoneRead.Delegation) == 0 {
 		return nil, nil
@@ -94,8 +95,9 @@ func (s *Steps) findConnection(ctx context.Context, owner access.AccountID, zone
 	return accesses, nil
 }
 
-// accessStanding translates the error of a provider call into the standing of the connection.
-// detail is set only when the provider refuses the settings.
+// accessStanding translates the error of a provider call into the standing of the connection:
+// whether the connection reaches the zone, or why not. detail is set only when the provider refuses
+// the settings.
 func accessStanding(err error) (standing dns.Standing, detail string) {
 	var refusal *outcome.Error
 	switch {

@@ -20,9 +20,9 @@ import (
 const maxRead = 25 * time.Second
 
 // count reads the message trace from the stored mark to now, and stores the counts of each day. The
-// mark is the time up to which earlier passes have read a trace that is final: no earlier message
-// can still appear in the trace. A long trace is read in several readings. Each reading is stored
-// before the next one begins, so a later pass can continue where this pass stopped.
+// mark is a time: earlier passes have read all messages before the mark, and no further message
+// before it can appear in the trace. A long trace is read in several readings. Each reading is
+// stored before the next one begins, so a later pass can continue where this pass stopped.
 func (p *pass) count(ctx context.Context) error {
 	readCtx, cancel := p.readContext(ctx)
 	defer cancel()
@@ -67,9 +67,8 @@ func (p *pass) countReading(ctx, readCtx context.Context, r sendlimit.Reading) e
 	return nil
 }
 
-// rotateRandomly returns the mailboxes rotated by a random offset. The platform is asked for their
-// messages in this order. A pass that runs out of time therefore misses different mailboxes than
-// the pass before.
+// rotateRandomly returns the mailboxes rotated by a random offset. The trace is read in this order
+// of mailboxes. Passes that run out of time therefore usually miss different mailboxes.
 func rotateRandomly(boxes []ports.CountedMailbox) []ports.CountedMailbox {
 	if len(boxes) == 0 {
 		return nil
@@ -79,8 +78,8 @@ func rotateRandomly(boxes []ports.CountedMailbox) []ports.CountedMailbox {
 }
 
 // readSent returns the messages that managed mailboxes sent. If a call fails, it returns the
-// messages read so far and the error. It drops the messages of other senders page by page, to bound
-// memory.
+// messages read so far and the error. It drops the messages of other senders after each page, to
+// bound memory.
 func (p *pass) readSent(ctx context.Context, r sendlimit.Reading, boxes []ports.CountedMailbox) (sent []sendlimit.Sent, err error) {
 	query := sendlimit.TraceQuery{From: r.From, To: r.To}
 	managed := make(map[string]bool, len(boxes))

@@ -59,8 +59,9 @@ func (fx *fixture) dayTotals(t *testing.T, id string) (totals []int) {
 	return totals
 }
 
-// TestLongTraceIsReadByManyPasses checks the passes after a gap, when the trace is too long for one
-// pass. Each pass reads the current day first, and then more of the earlier days.
+// TestLongTraceIsReadByManyPasses checks the passes after three days without a pass, when the trace
+// is too long for one pass. Each pass reads the current day first, and then more of the earlier
+// days.
 func TestLongTraceIsReadByManyPasses(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, sendlimit.TenantWide, 5)
@@ -132,15 +133,16 @@ func TestSlowTraceLeavesTimeToEnforce(t *testing.T) {
 	})
 }
 
-// TestPartialCountsBlockAndDoNotUnblock checks days that no pass can read completely, so that each
-// pass reads a different part. A partial count can block a mailbox and cannot unblock one. It is
-// not shown.
+// TestPartialCountsBlockAndDoNotUnblock checks a trace that no pass can read completely. Each pass
+// reads the messages of one mailbox. A partial count can block a mailbox and cannot unblock one.
+// Partial counts are not shown to callers.
 func TestPartialCountsBlockAndDoNotUnblock(t *testing.T) {
 	t.Run("no complete count before", func(t *testing.T) { testPartialCounts(t, false) })
 	t.Run("a complete count before", func(t *testing.T) { testPartialCounts(t, true) })
 }
 
-// testPartialCounts runs the test. If countedBefore is true, one pass could read the day before.
+// testPartialCounts runs the test. If countedBefore is true, an earlier pass has read the complete
+// trace.
 func testPartialCounts(t *testing.T, countedBefore bool) {
 	t.Helper()
 	fx := newFixture(t)
@@ -156,7 +158,7 @@ func testPartialCounts(t *testing.T, countedBefore bool) {
 		allAddresses = append(allAddresses, m.Address)
 	}
 	slices.Sort(allAddresses)
-	rows := 1000 // rows that one pass can read
+	rows := 1000 // the number of rows that one pass can read
 	endReplacement := fx.replaceTrace(func(ctx context.Context, m ports.MailTenant, q sendlimit.TraceQuery) (sendlimit.Trace, error) {
 		if q.Cursor != "" {
 			return sendlimit.Trace{}, &outcome.Error{Kind: outcome.Unknown, Cause: "context"}
@@ -180,7 +182,7 @@ func testPartialCounts(t *testing.T, countedBefore bool) {
 		}
 		fx.checkConsistent(t)
 	}
-	for _, m := range fx.boxes { // the new limit exceeds the partial counts, which may be too low
+	for _, m := range fx.boxes { // the new limit is not below any partial count, but a partial count may be too low
 		must(t, fx.store.SetSendLimit(t.Context(), fx.owner, m.ID, 20, fx.now))
 	}
 	if err := fx.run(t); outcome.KindOf(err) != outcome.Unknown || !slices.Equal(fx.storedBlocked(t), allAddresses) {
@@ -235,7 +237,7 @@ func TestUnreadableDayDoesNotStopLaterDays(t *testing.T) {
 }
 
 // TestTraceOfForeignSendersIsIgnored checks that a pass requests only the rows of managed
-// mailboxes, and keeps no others in memory.
+// mailboxes. If the trace contains other rows, the pass does not keep them in memory.
 func TestTraceOfForeignSendersIsIgnored(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, sendlimit.TenantWide, 5)
@@ -291,7 +293,7 @@ func TestTenantWithoutMailboxes(t *testing.T) {
 	}
 }
 
-// TestLateRowsCountOnTheCurrentDay checks that rows which the trace shows hours later still count.
+// TestLateRowsCountOnTheCurrentDay checks that rows still count if the trace shows them hours late.
 func TestLateRowsCountOnTheCurrentDay(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, sendlimit.TenantWide, 5)
@@ -307,8 +309,8 @@ func TestLateRowsCountOnTheCurrentDay(t *testing.T) {
 	}
 }
 
-// TestMailboxDiscoveredLate checks mailboxes that are discovered during the day. Their count starts
-// at the midnight before. It does not include the previous day.
+// TestMailboxDiscoveredLate checks mailboxes that are discovered during the day. Their counts
+// include all messages of this day, and no message of the previous day.
 func TestMailboxDiscoveredLate(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, sendlimit.TenantWide, 5)
@@ -380,8 +382,8 @@ func TestAFastClockDoesNoLastingHarm(t *testing.T) {
 	}
 }
 
-// TestDayWithoutMidnight checks the day before one whose midnight is skipped by daylight saving
-// time. The block ends at the day boundary.
+// TestDayWithoutMidnight checks a block on the day before daylight saving time begins in the
+// Azores. The clock there skips from midnight to one o'clock. The block ends at that moment.
 func TestDayWithoutMidnight(t *testing.T) {
 	fx := newFixture(t)
 	fx.advance(time.Date(2027, 3, 27, 10, 0, 0, 0, time.UTC).Sub(fx.now))

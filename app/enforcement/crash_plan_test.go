@@ -25,8 +25,8 @@ type crashPlan struct {
 	stepsLeft   int    // steps before the crash
 	stepName    string // only steps with this name count; empty counts all steps
 	afterEffect bool
-	// pause, if set, runs at the step instead of the crash. It reports whether the lease was lost
-	// meanwhile.
+	// pause, if set, is called at the step, and the process does not crash. pause reports whether
+	// the process lost its lease meanwhile.
 	pause func() (lost bool)
 
 	crashed  bool
@@ -35,7 +35,9 @@ type crashPlan struct {
 }
 
 // step executes do as a step with this name, unless the process has crashed or crashes before the
-// effect of do. callsPlatform is true if do calls the platform.
+// effect of do. callsPlatform is true if do calls the platform. step renames a SaveChanges that
+// follows a read of the rules to Settle: that SaveChanges stores the outcomes of an earlier pass's
+// intents.
 func (p *crashPlan) step(name string, callsPlatform bool, do func() error) error {
 	if p.crashed {
 		return errCrashed
@@ -64,8 +66,8 @@ func (p *crashPlan) step(name string, callsPlatform bool, do func() error) error
 	return errCrashed
 }
 
-// pauseAt pauses before or after the effect of do. It does not call the platform after the lease
-// was lost.
+// pauseAt pauses before or after the effect of do. If the lease was lost during a pause before the
+// effect, pauseAt does not make a call to the platform.
 func (p *crashPlan) pauseAt(callsPlatform bool, do func() error) error {
 	if p.afterEffect {
 		err := do()
@@ -159,8 +161,8 @@ func (fx *fixture) runWithPlan(t *testing.T, plan *crashPlan) error {
 	return fx.Run(t.Context(), fx.owner, fx.id)
 }
 
-// runCrashing runs a pass that crashes at the step with this number, if the pass reaches that step.
-// The lease then expires.
+// runCrashing runs a pass that crashes at the step with this number, if the pass has that many
+// steps. After a crash, the lease expires.
 func (fx *fixture) runCrashing(t *testing.T, step int, afterEffect bool) *crashPlan {
 	t.Helper()
 	plan := &crashPlan{stepsLeft: step, afterEffect: afterEffect}
@@ -168,7 +170,7 @@ func (fx *fixture) runCrashing(t *testing.T, step int, afterEffect bool) *crashP
 	return plan
 }
 
-// runCrashingAt runs a pass that crashes as the plan says. The lease then expires.
+// runCrashingAt runs a pass that crashes as the plan says. After a crash, the lease expires.
 func (fx *fixture) runCrashingAt(t *testing.T, plan *crashPlan) {
 	t.Helper()
 	fx.advance(sendlimit.MaxInterval)

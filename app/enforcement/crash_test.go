@@ -38,7 +38,8 @@ func newWithPendingChanges(t *testing.T) (fx *fixture, ada, bob string) {
 	return newWithPendingChangesIn(t, newStore(t), 0)
 }
 
-// newWithPendingChangesIn returns such a fixture in a store that it can share with others.
+// newWithPendingChangesIn returns the same as newWithPendingChanges, in a store that several
+// fixtures can share.
 func newWithPendingChangesIn(t *testing.T, store *bunstore.Store, n int) (fx *fixture, ada, bob string) {
 	t.Helper()
 	fx = newNumberedFixture(t, store, n)
@@ -53,8 +54,8 @@ func newWithPendingChangesIn(t *testing.T, store *bunstore.Store, n int) (fx *fi
 }
 
 // TestCrashThenDifferentDecision crashes a pass. The next pass decides differently and can crash
-// too. Each change at the platform still has its event. In the course of the test, passes crash
-// before and after each write.
+// too. Each change at the platform still has its event. Over all cases, passes crash before and
+// after each write.
 func TestCrashThenDifferentDecision(t *testing.T) {
 	store, reached, n := newStore(t), map[string]bool{}, 0
 	for _, afterEffect := range []bool{false, true} {
@@ -80,7 +81,8 @@ func TestCrashThenDifferentDecision(t *testing.T) {
 	}
 }
 
-// crashPoint returns at which step the process crashed, and whether before or after its effect.
+// crashPoint returns the step at which the process crashed or paused, and whether this was before
+// or after the effect of the step.
 func (p *crashPlan) crashPoint() string {
 	if p.afterEffect {
 		return "after " + p.lastStep
@@ -88,12 +90,11 @@ func (p *crashPlan) crashPoint() string {
 	return "before " + p.lastStep
 }
 
-// crashSteps are the writes of a pass. TestCrashThenDifferentDecision must crash before and after
-// each of them.
+// crashSteps are the steps before and after which TestCrashThenDifferentDecision must crash.
 var crashSteps = []string{"SaveCounts", "Settle", "SaveIntents", "Block", "SaveChanges", "ReleaseTenant"}
 
-// TestIntentsStayOpenWithoutRules checks that a pass makes no decision while it cannot read the
-// rules. Open intents stay open. Counts are still stored.
+// TestIntentsStayOpenWithoutRules checks that a pass with open intents makes no decision while it
+// cannot read the rules. The intents stay open. Counts are still stored.
 func TestIntentsStayOpenWithoutRules(t *testing.T) {
 	fx := newFixture(t)
 	ada, bob := fx.boxes[0].Address, fx.boxes[1].Address
@@ -120,8 +121,9 @@ func TestIntentsStayOpenWithoutRules(t *testing.T) {
 	}
 }
 
-// TestBlockMovesBetweenRules checks a blocked mailbox whose rule changes. It is always blocked by
-// one of the two rules. If the new rule cannot be set, the old rule keeps blocking the mailbox.
+// TestBlockMovesBetweenRules checks a blocked mailbox that moves from one rule to another. One of
+// the two rules always blocks the mailbox. If the new rule cannot be set, the old rule keeps
+// blocking the mailbox.
 func TestBlockMovesBetweenRules(t *testing.T) {
 	for name, move := range map[string]func(fx *fixture){
 		"to the rule of its domain": func(fx *fixture) { fx.limit(t, one, 5) },

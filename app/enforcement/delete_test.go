@@ -31,7 +31,8 @@ func (fx *fixture) deleteTenant(t *testing.T, s *tenants.Service) {
 	}
 }
 
-// seizingRuns signals when a tenant is seized, and continues when the interrupted pass has ended.
+// seizingRuns closes seized when a tenant is seized. Its SeizeTenant returns only after the test
+// has closed ended.
 type seizingRuns struct {
 	ports.SendRuns
 	seized, ended chan struct{}
@@ -44,9 +45,9 @@ func (s seizingRuns) SeizeTenant(ctx context.Context, owner access.AccountID, id
 	return r, won, err
 }
 
-// TestDeleteDuringCall deletes a tenant during a long call of a pass, which revokes the lease of
-// the pass. No rule remains, whether the call takes effect before or after the revocation. The
-// block and the unblock have one event each.
+// TestDeleteDuringCall deletes a tenant during a long call of a pass. The deletion revokes the
+// lease of the pass. No rule remains, whether the call takes effect before or after the revocation.
+// The block and the unblock have one event each.
 func TestDeleteDuringCall(t *testing.T) {
 	for name, lateEffect := range map[string]bool{"the call takes effect before the revocation": false, "the call takes effect after the revocation": true} {
 		t.Run(name, func(t *testing.T) {
@@ -62,7 +63,7 @@ func TestDeleteDuringCall(t *testing.T) {
 				go func() { defer close(done); fx.deleteTenant(t, s) }()
 				select {
 				case <-runs.seized:
-				case <-done: // the deletion failed the test itself
+				case <-done: // the deletion ended early, and deleteTenant has reported the error
 				}
 				return false // the call still reaches the platform
 			}}

@@ -46,7 +46,7 @@ func (fx *fixture) sendUnderLimits(t *testing.T, limits map[string]int, sent ...
 
 func TestEndUnblocksOnlyTheMailboxesOfThePolicy(t *testing.T) {
 	fx := newFixture(t)
-	fx.sendUnderLimits(t, map[string]int{sendlimit.TenantWide: 10, one: 5}, 6, 11, 12) // the first two mailboxes are of domain one, the third is of domain two
+	fx.sendUnderLimits(t, map[string]int{sendlimit.TenantWide: 10, one: 5}, 6, 11, 12) // the first two mailboxes belong to domain one, the third to domain two
 	ended, err := fx.endPolicy(t, one)
 	must(t, err)
 	kept := []string{fx.boxes[2].Address, fx.boxes[1].Address} // sorted
@@ -87,8 +87,8 @@ func TestEndTenantWideKeepsDomains(t *testing.T) {
 }
 
 // TestEndConvergesAfterAFailure fails the end of a policy at each call to the platform, before and
-// after its effect. A pass then restores the block. A repetition ends the policy, with and without
-// such a pass.
+// after the effect of the call. A pass restores the block. A repeated End ends the policy, with or
+// without a pass in between.
 func TestEndConvergesAfterAFailure(t *testing.T) {
 	for _, method := range []string{"Block", "RemoveRule"} {
 		for _, afterEffect := range []bool{false, true} {

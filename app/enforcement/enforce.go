@@ -18,8 +18,9 @@ import (
 // rules, and stores which changes were applied. It returns the time at which the tenant is due
 // again.
 //
-// A change is stored as done only after the platform has applied it. Until then the store has only
-// its intent. If the pass stops before that, the next pass first reconciles the intent.
+// A change is stored as done only after the platform has applied it. Until then, the store has only
+// the intent of the change. If a pass stops before it stores the change as done, the next pass
+// reconciles the intent.
 func (p *pass) enforce(ctx context.Context) (due time.Time, err error) {
 	if err := p.reconcileIntents(ctx); err != nil {
 		return due, err
@@ -113,8 +114,8 @@ func (a *applier) saveChanges(ctx context.Context) error {
 }
 
 // unknownOutcome reports whether the outcome of a change is unknown. A call that failed may still
-// have changed its rule. The store does not record which rule blocks a mailbox. After any failed
-// call, the outcome of an unblock is therefore unknown.
+// have changed its rule. The outcome of an unblock is unknown after any failed call, because the
+// store does not record which rule blocks a mailbox.
 func (a *applier) unknownOutcome(c sendlimit.Change) bool {
 	if c.Action == sendlimit.Unblocked {
 		return len(a.failedScopes) > 0
@@ -122,9 +123,8 @@ func (a *applier) unknownOutcome(c sendlimit.Change) bool {
 	return slices.Contains(a.failedScopes, c.Scope)
 }
 
-// isListed reports whether the decision put the mailbox on the list of a rule. It returns false if
-// the platform does not show the mailbox, or if the scope had no rule when this pass read the
-// scopes.
+// isListed reports whether the pass put the mailbox on the list of a rule. It returns false if the
+// platform does not list the mailbox, or if the scope had no rule when this pass read the scopes.
 func (a *applier) isListed(c sendlimit.Change) bool {
 	return slices.Contains(a.ruledScopes, c.Scope) && slices.Contains(a.BlockLists[c.Scope], c.Event.Address)
 }

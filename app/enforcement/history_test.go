@@ -29,9 +29,10 @@ const (
 )
 
 // TestStateRulesAndEventsAgreeAfterRandomHistories runs random sequences of sends, limit changes,
-// faults, crashes and lost leases. When the faults stop, the stored state, rules and events agree.
-// Each block and each unblock has one event. Exactly the mailboxes that exceed their limit today
-// are blocked. TENANTRY_SOAK runs all sequences instead of a few.
+// faults, crashes and lost leases. After the faults have stopped, the stored state, the rules and
+// the events agree. Each block and each unblock has one event. Exactly the mailboxes that exceed
+// their limit today are blocked. A soak test runs soakHistories sequences instead of
+// defaultHistories.
 func TestStateRulesAndEventsAgreeAfterRandomHistories(t *testing.T) {
 	histories, shards := defaultHistories, 1
 	if soak.On() {
@@ -177,8 +178,8 @@ func (h *history) wait(*testing.T) {
 	h.advance(waited)
 }
 
-// stepClock sets the clock of the service back, or to the right time. It changes the time zone too
-// in half of the cases, which makes the tenant due.
+// stepClock sets the clock of the service back, or to the right time. In half of the cases it also
+// changes the time zone, so that the tenant becomes due.
 func (h *history) stepClock(t *testing.T) {
 	t.Helper()
 	h.latestClock = laterOf(h.latestClock, h.now)
@@ -229,7 +230,7 @@ func (h *history) changeZone(t *testing.T) {
 	h.zoneChanges++
 }
 
-// runOnce runs a pass when the tenant is due.
+// runOnce advances the clocks until the tenant is due, and runs a pass.
 func (h *history) runOnce(t *testing.T) {
 	t.Helper()
 	h.advance(sendlimit.MaxInterval)
@@ -258,7 +259,8 @@ func (h *history) crashRun(t *testing.T) {
 	h.checkCountsGrow(t)
 }
 
-// randomCrash returns a plan that crashes or pauses at a random step.
+// randomCrash returns a plan that crashes at a random step. If the caller sets pause, the plan
+// pauses at the step instead.
 func (h *history) randomCrash() *crashPlan {
 	return &crashPlan{stepsLeft: max(0, h.IntN(6)-3), afterEffect: h.IntN(2) == 0,
 		stepName: []string{"Sent", "SaveCounts", "Rules", "Settle", "SaveIntents", "Block", "Block", "SaveChanges", "ReleaseTenant"}[h.IntN(9)]}
@@ -315,7 +317,7 @@ func (h *history) removeTenant(t *testing.T) {
 }
 
 // checkDeleted fails the test if a deleted tenant has a blocked mailbox, or if a block or an
-// unblock has no event. The unblock by the deletion itself needs none.
+// unblock has no event. An unblock by the deletion itself needs no event.
 func (h *history) checkDeleted(t *testing.T) {
 	t.Helper()
 	must(t, h.Run(t.Context(), h.owner, h.id))
@@ -341,7 +343,7 @@ func laterOf(a, b time.Time) time.Time {
 	return b
 }
 
-// runFourTimes runs four passes, which reach a stable state. Fewer can be too few, because a pass
+// runFourTimes runs passes until the state is stable. It needs four tries, because an earlier pass
 // with a fast clock can postpone the next pass by one interval and some minutes.
 func (h *history) runFourTimes(t *testing.T) {
 	t.Helper()

@@ -35,8 +35,8 @@ func (fx *fixture) syncMailboxes(t *testing.T, present []string) {
 	must(t, fx.store.SaveDiscovery(t.Context(), fx.owner, fx.id, found))
 }
 
-// TestSyncDropsBlockedMailbox checks a blocked mailbox that a sync deletes. It is unblocked, and
-// the events of the block and the unblock are kept.
+// TestSyncDropsBlockedMailbox checks a blocked mailbox that a sync deletes. The mailbox is
+// unblocked, and the events of the block and the unblock are kept.
 func TestSyncDropsBlockedMailbox(t *testing.T) {
 	fx := newFixture(t)
 	ada := fx.boxes[0].Address
@@ -166,8 +166,9 @@ func (c *mailboxChurn) eventCount(t *testing.T) (n int) {
 }
 
 // checkAlternation fails the test unless the blocks and unblocks of each address alternate in time
-// order. The last event of each known address must match the stored state. known has no mailboxes
-// that the store does not list: their last event can be a block.
+// order. For the addresses in known, the last event must also match the stored state. While a sync
+// hides a blocked mailbox, its last event is a block although the store does not list it. Such a
+// mailbox must not be in known.
 func (c *mailboxChurn) checkAlternation(t *testing.T, known []string) {
 	t.Helper()
 	blocked := c.storedBlocked(t)
@@ -183,8 +184,7 @@ func (c *mailboxChurn) checkAlternation(t *testing.T, known []string) {
 	}
 }
 
-// checkFinalState runs several syncs and passes, after which the state must be stable, and checks
-// it.
+// checkFinalState runs enough syncs and passes to reach a stable state, and checks this state.
 func (c *mailboxChurn) checkFinalState(t *testing.T) {
 	t.Helper()
 	for range 3 {

@@ -16,7 +16,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// partialPlatform is a platform that no longer has some of the stored mailboxes.
+// partialPlatform is a platform that has only the mailboxes whose addresses are in present.
 type partialPlatform struct {
 	ports.MailPlatform
 
@@ -50,7 +50,8 @@ func (p partialTenant) Block(ctx context.Context, scope string, list []string) (
 }
 
 // TestAMissingMailboxDoesNotPreventOtherBlocks checks that a mailbox that is missing at the
-// platform does not prevent the block of others. It is not shown as blocked.
+// platform does not prevent the blocks of other mailboxes. The missing mailbox is not shown as
+// blocked.
 func TestAMissingMailboxDoesNotPreventOtherBlocks(t *testing.T) {
 	fx := newFixture(t)
 	ada, bob := fx.boxes[0].Address, fx.boxes[1].Address
@@ -85,8 +86,8 @@ func TestAMissingMailboxDoesNotPreventOtherBlocks(t *testing.T) {
 	}
 }
 
-// TestMissingMailboxAndCrash crashes a pass that finds a blocked mailbox missing. The events stay
-// consistent, even if the mailbox returns before the next pass.
+// TestMissingMailboxAndCrash crashes a pass that finds a blocked mailbox missing. The state, the
+// rules and the events agree after the next pass, even if the mailbox returns before that pass.
 func TestMissingMailboxAndCrash(t *testing.T) {
 	store, n := newStore(t), 0
 	for _, afterEffect := range []bool{false, true} {
@@ -118,8 +119,8 @@ func TestMissingMailboxAndCrash(t *testing.T) {
 	}
 }
 
-// TestMissingMailboxIsRemembered checks that a pass does not try to block a mailbox again that an
-// earlier pass found missing.
+// TestMissingMailboxIsRemembered checks that a pass does not try to block a mailbox that an earlier
+// pass found missing.
 func TestMissingMailboxIsRemembered(t *testing.T) {
 	fx := newFixture(t)
 	ada, bob := fx.boxes[0].Address, fx.boxes[1].Address
@@ -143,7 +144,7 @@ func TestMissingMailboxIsRemembered(t *testing.T) {
 }
 
 // TestMailboxWithChangedAddress checks that a mailbox whose address changed at the platform does
-// not prevent the block of others.
+// not prevent the blocks of other mailboxes.
 func TestMailboxWithChangedAddress(t *testing.T) {
 	fx := newFixture(t)
 	ada, bob := fx.boxes[0].Address, fx.boxes[1].Address

@@ -30,7 +30,7 @@ func (m *model) today(address string, now time.Time) (n int) {
 	return n
 }
 
-// blocked reports whether an address sent more than its limit.
+// blocked reports whether an address sent more than its limit on the day of now.
 func (m *model) blocked(address string, now time.Time) bool {
 	_, name, _ := strings.Cut(address, "@")
 	limit, enforced := m.limits[name]

@@ -33,8 +33,8 @@ type applier struct {
 	failedScopes []string
 }
 
-// listRules returns the managed rules of the tenant. It asks the platform once per pass, and
-// returns the same rules afterwards.
+// listRules returns the managed rules of the tenant. After the first successful call of a pass, it
+// returns the same rules without a call to the platform.
 func (p *pass) listRules(ctx context.Context) ([]sendlimit.Rule, error) {
 	if p.rulesListed {
 		return p.foundRules, nil
@@ -50,7 +50,7 @@ func (p *pass) listRules(ctx context.Context) ([]sendlimit.Rule, error) {
 // applyRules updates each managed transport rule to block exactly the mailboxes of the decision. A
 // rule whose scope has no policy is set to block no mailbox. applyRules does not set a rule that is
 // already correct and that the decision does not change. It returns the joined errors of the rules
-// that could not be set.
+// that it could not set, or lease.ErrLost.
 func (a *applier) applyRules(ctx context.Context) (err error) {
 	for _, scope := range a.WriteOrder(a.ruledScopes) {
 		setErr := a.setRule(ctx, scope)
@@ -67,8 +67,8 @@ func (a *applier) applyRules(ctx context.Context) (err error) {
 // scopesWithRules returns the scopes that may have a managed rule. The first pass and every pass
 // with such a scope list the tenant's rules. A listed rule of an unknown scope is an orphan: it
 // remains from an earlier connection of the tenant, or was created while its policy was being
-// deleted. scopesWithRules stores orphan rules before it returns their scopes. If this pass then
-// fails to empty an orphan rule, later passes still know its scope.
+// deleted. scopesWithRules stores orphan rules before it returns their scopes. Later passes then
+// know the scope even if this pass fails to empty the rule.
 func (p *pass) scopesWithRules(ctx context.Context) (scopes []string, err error) {
 	scopes, err = p.Policies.ScopesWithRules(ctx, p.Account, p.Tenant)
 	if err != nil || len(scopes) == 0 && !p.Mark.IsZero() {
@@ -93,8 +93,8 @@ func (p *pass) scopesWithRules(ctx context.Context) (scopes []string, err error)
 	return p.Policies.ScopesWithRules(ctx, p.Account, p.Tenant)
 }
 
-// setRule sets the rule of one scope. If a mailbox moves from this rule to a rule that could not be
-// set, this rule keeps blocking the mailbox.
+// setRule sets the rule of one scope. If a mailbox moves from this rule to a rule that this pass
+// failed to set, this rule keeps blocking the mailbox.
 func (a *applier) setRule(ctx context.Context, scope string) error {
 	if a.BlocksForFailed(scope, a.failedScopes) {
 		if list := a.AddressesWithFailed(scope, a.failedScopes, a.foundRules); len(list) > 0 {
@@ -112,10 +112,10 @@ func (a *applier) setRule(ctx context.Context, scope string) error {
 }
 
 // changesRule reports whether a change of the decision, or an intent of an earlier pass, may change
-// the rule of a scope. Then the rule must be set even if the list of rules already shows it as
-// requested: a lagging replica can show the state before the last change. The mailbox of an unblock
-// can be in the list of its own scope, of the tenant-wide rule, or of a rule whose scope has no
-// policy. An unblock may therefore change each of these rules.
+// the rule of a scope. Such a rule must be set even if the listed rule already has the requested
+// state, because the list of a lagging replica can show an old state. An unblock may change the
+// rule of its own scope, the tenant-wide rule, and each rule whose scope has no policy, because any
+// of them can list the mailbox.
 func (a *applier) changesRule(scope string) bool {
 	return slices.ContainsFunc(slices.Concat(a.Changes, a.intents), func(c sendlimit.Change) bool {
 		return c.Scope == scope || c.Action == sendlimit.Unblocked && (scope == sendlimit.TenantWide || !a.HasPolicy(scope))
@@ -137,8 +137,8 @@ func (a *applier) block(ctx context.Context, scope string) error {
 
 // blockExisting removes missing mailboxes from the list of a scope and sets the rule again. The
 // platform refuses a list with a missing mailbox, so one missing mailbox would prevent the blocks
-// of all others. A mailbox is missing if the platform does not list its address, for example after
-// the address was changed. If none is missing, blockExisting returns cause.
+// of all others. A mailbox is missing if the platform does not list its address, for example
+// because the address was changed. If no mailbox is missing, blockExisting returns cause.
 func (a *applier) blockExisting(ctx context.Context, scope string, cause error) error {
 	existing := map[string]bool{}
 	if err := a.callReadOnly(ctx, func(ctx context.Context) error {
@@ -153,7 +153,7 @@ func (a *applier) blockExisting(ctx context.Context, scope string, cause error) 
 	all := a.BlockLists[scope]
 	rest := slices.DeleteFunc(slices.Clone(all), func(address string) bool { return !existing[strings.ToLower(address)] })
 	if len(rest) == len(all) {
-		return cause // the platform lists every mailbox and still refuses the list
+		return cause // the platform lists every mailbox but refuses the rule
 	}
 	a.rememberMissing(all, rest)
 	a.BlockLists[scope] = rest
@@ -191,8 +191,8 @@ func (a *applier) unblockMissing(ctx context.Context, all, rest []string) error 
 }
 
 // missingMailboxes holds, for each tenant, the mailboxes that a rule should block but that the
-// platform did not list. Passes do not try to block these mailboxes. An entry expires after
-// sendlimit.MaxInterval: by then a sync has deleted the mailbox, or the platform lists it again.
+// platform did not list. Passes do not try to block these mailboxes until the entry of the tenant
+// expires. That is sendlimit.MaxInterval after the last add for the tenant.
 type missingMailboxes struct {
 	mu       sync.Mutex
 	byTenant map[tenant.GUID]missingEntry

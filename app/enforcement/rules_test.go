@@ -30,8 +30,8 @@ func TestUnchangedRulesCostOneRead(t *testing.T) {
 	}
 }
 
-// A lagging replica lists a rule as it was before the last change. A pass that returns to this
-// state sets the rule nevertheless.
+// The test freezes the list of rules, as a lagging replica does. If a decision returns to the state
+// that the list shows, the pass must still set the rule.
 func TestOldRuleListDoesNotReplaceAChange(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, one, 5)
@@ -61,8 +61,8 @@ func TestOldRuleListDoesNotReplaceAChange(t *testing.T) {
 	check("with a higher limit for the third time", false)
 }
 
-// The answer to a block is lost, and a lagging replica lists the rule without it. The next pass, in
-// which the mailbox is below its limit, switches the rule off nevertheless.
+// The answer to a block is lost, and a lagging replica lists the rule without this block. The limit
+// is then raised above the count. The next pass must still switch the rule off.
 func TestOldRuleListDoesNotHideAnUnknownOutcome(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, one, 5)
@@ -109,8 +109,8 @@ func TestManualRuleChangeIsCorrected(t *testing.T) {
 	}
 }
 
-// Rules from an earlier connection of a tenant block no mailbox after its first pass, with or
-// without a limit. Later passes over a tenant without a limit read no rules.
+// Rules from an earlier connection of a tenant block no mailbox after the first successful pass,
+// whether the tenant has a limit or not. Later passes over a tenant without a limit read no rules.
 func TestOrphanRulesAreEmptied(t *testing.T) {
 	long := strings.Repeat("long-", 12) + one
 	for name, limited := range map[string]bool{"limited": true, "without a limit": false} {
@@ -146,9 +146,9 @@ func TestOrphanRulesAreEmptied(t *testing.T) {
 	}
 }
 
-// A rule of an earlier connection is emptied even if the first pass cannot change it, or ends after it
-// has stored its mark. The tenant has no limit, so only the stored orphan makes later passes read
-// the rules.
+// A rule of an earlier connection is emptied even if the first pass fails to change the rule, or
+// crashes before the change. The tenant has no limit. Later passes therefore read the rules only
+// because the first pass stored the orphan rule.
 func TestOrphanRuleIsEmptiedAfterAFailedFirstPass(t *testing.T) {
 	for name, fail := range map[string]func(*fixture, *testing.T){
 		"refused": func(fx *fixture, t *testing.T) {

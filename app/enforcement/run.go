@@ -18,10 +18,10 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// defaultLease is how long a pass holds a tenant without renewing its lease. The lease is renewed
-// before the wait for a call slot and before the call. defaultLease must therefore exceed the
-// longest wait and the longest call. After a crash, no pass can claim the tenant for at most
-// defaultLease.
+// defaultLease is how long a pass holds a tenant without renewing its lease. A pass renews the
+// lease before it waits for a call slot, and again before the call. defaultLease must therefore
+// exceed the longest wait and the longest call. After a crash, another pass can claim the tenant
+// when the lease expires.
 const defaultLease = 30 * time.Second
 
 // Runner makes enforcement passes. A pass counts what a tenant's mailboxes sent, and has the mail
@@ -33,12 +33,13 @@ type Runner struct {
 	Platform ports.MailPlatform
 	Now      func() time.Time
 	Lease    time.Duration // defaults to 30 s
-	// OnBlockDelay, if set, is called for each blocked mailbox. lag is the time between the message
-	// that exceeded the limit and the block.
+	// OnBlockDelay, if set, is called for each block, if the trace shows when the mailbox exceeded
+	// its limit. lag is the time from the message that exceeded the limit to the block.
 	OnBlockDelay func(ctx context.Context, lag time.Duration)
 	// OnChange, if set, is called for each mailbox that was blocked or unblocked.
 	OnChange func(ctx context.Context, a sendlimit.Action)
-	// OnPassEnd, if set, is called with the result of each pass.
+	// OnPassEnd, if set, is called with the result of each pass, unless the pass lost its lease or
+	// the tenant was deleted.
 	OnPassEnd func(ctx context.Context, err error)
 	// OnlyLimited excludes tenants without a limit from sweeps, so their messages are not counted.
 	// The sandbox sets it, so that its journal of platform calls shows only the calls that a limit
@@ -67,7 +68,8 @@ type pass struct {
 	now        time.Time      // when the pass began
 	day        sendlimit.Day  // the current day in the tenant's time zone
 	readBudget time.Duration  // remaining time for trace calls
-	// todayReading is the part of the trace of the current day that this pass read.
+	// todayReading is the reading of this pass that ends at the time of the pass. It is zero if
+	// that reading failed.
 	todayReading sendlimit.Reading
 	// foundRules are the managed rules at the start of the pass, valid once rulesListed is true.
 	foundRules  []sendlimit.Rule
@@ -160,7 +162,7 @@ func (p *pass) callWithRenewedLease(ctx context.Context, call func(context.Conte
 }
 
 // callReadOnly makes a call that changes nothing. It renews the lease only if the lease is stale,
-// because a read does no harm after the lease is lost.
+// because a read is harmless even after the lease was lost.
 func (p *pass) callReadOnly(ctx context.Context, call func(context.Context) error) error {
 	return p.withCallSlot(ctx, func() error {
 		if err := p.lease.RenewIfStale(ctx); err != nil {
@@ -171,7 +173,7 @@ func (p *pass) callReadOnly(ctx context.Context, call func(context.Context) erro
 }
 
 // withCallSlot waits until fewer than ParallelCalls calls are in progress, then runs call. The wait
-// can take as long as a call, so withCallSlot renews the lease before it waits.
+// can take as long as a call, so withCallSlot renews a stale lease before it waits.
 func (p *pass) withCallSlot(ctx context.Context, call func() error) error {
 	p.callsOnce.Do(func() { p.callSlots = make(chan struct{}, ParallelCalls) })
 	select {

@@ -62,7 +62,7 @@ func newNumberedFixture(t *testing.T, store *bunstore.Store, n int) *fixture {
 	return newFixtureIn(t, store, fmt.Sprintf("ann%d@example.com", n), tenant.GUID(fmt.Sprintf("11111111-2222-4333-8444-%012d", n)))
 }
 
-// newFixtureIn returns a fixture in a store that it can share with others.
+// newFixtureIn returns a fixture in a store that several fixtures can share.
 func newFixtureIn(t *testing.T, store *bunstore.Store, email string, id tenant.GUID) *fixture {
 	t.Helper()
 	fx := &fixture{store: store, id: id, fake: fake.New(), now: time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)} // the start time of the fake platform
@@ -99,7 +99,7 @@ func (fx *fixture) addDomain(t *testing.T, zone string) domain.Domain {
 	return d
 }
 
-// dropDomain stores two discoveries that miss the domain, which deletes it.
+// dropDomain stores two discoveries that miss the domain. The second discovery deletes the domain.
 func (fx *fixture) dropDomain(t *testing.T, zone string) {
 	t.Helper()
 	f := ports.DiscoveryResult{Domains: []domain.Platform{}, MissedDomains: map[string]bool{zone: true}}
@@ -123,7 +123,7 @@ func (fx *fixture) limit(t *testing.T, scope string, perDay int) {
 	must(t, fx.store.SavePolicy(t.Context(), fx.owner, p, nil))
 }
 
-// run waits until the tenant is due and runs a pass.
+// run advances the clocks until the tenant is due, and runs a pass.
 func (fx *fixture) run(t *testing.T) error {
 	t.Helper()
 	fx.advance(sendlimit.MaxInterval)
@@ -200,8 +200,8 @@ func (fx *fixture) events(t *testing.T) map[string][]sendlimit.Event {
 	return byAddress
 }
 
-// checkConsistent fails the test unless the stored state, rules and events agree. Each start and
-// end of a block by the rules has one event, in that order.
+// checkConsistent fails the test unless the stored state, the rules and the events agree. For each
+// block and each unblock by the rules there must be one event, in the same order.
 func (fx *fixture) checkConsistent(t *testing.T) {
 	t.Helper()
 	if rules, blocked := fx.blockedByRules(t), fx.storedBlocked(t); !slices.Equal(rules, blocked) {
@@ -212,8 +212,8 @@ func (fx *fixture) checkConsistent(t *testing.T) {
 	}
 }
 
-// ruleTransitions returns, for each address, the order in which the rules began (true) and ceased
-// (false) to block it.
+// ruleTransitions returns, for each address, the blocks (true) and unblocks (false) by the rules,
+// oldest first.
 func (fx *fixture) ruleTransitions() map[string][]bool {
 	ruleChanges := map[string][]bool{}
 	for _, change := range fx.fake.BlockChanges(fx.id) {
@@ -271,8 +271,8 @@ func TestBlockAndUnblock(t *testing.T) {
 }
 
 // TestAFailedBlockIsNotShownAndIsTriedAgain checks that a mailbox is not shown as blocked if its
-// rule could not be set. The next pass sets the rule, or finds the rule if only the answer was
-// lost.
+// rule could not be set. The next pass sets the rule. If only the answer was lost, the next pass
+// finds the rule.
 func TestAFailedBlockIsNotShownAndIsTriedAgain(t *testing.T) {
 	for name, f := range map[string]fake.Fault{
 		"the platform is down": {Method: "Block", Kind: outcome.Down, Times: 1},
@@ -298,8 +298,8 @@ func TestAFailedBlockIsNotShownAndIsTriedAgain(t *testing.T) {
 	}
 }
 
-// TestAnUnreadableTraceUnblocksOnlyAtTheDayBoundary checks passes that cannot read the trace. They
-// unblock no mailbox during the day, and all mailboxes at the day boundary.
+// TestAnUnreadableTraceUnblocksOnlyAtTheDayBoundary checks passes that cannot read the trace. Such
+// passes unblock no mailbox during the day, and all mailboxes at the day boundary.
 func TestAnUnreadableTraceUnblocksOnlyAtTheDayBoundary(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, one, 5)
@@ -376,8 +376,8 @@ func TestPausedPassLosesLease(t *testing.T) {
 	fx.checkConsistent(t)
 }
 
-// TestClockStepsBack checks a clock that steps back after a block. The events stay in the order of
-// their times, and the mailbox is unblocked under a raised limit.
+// TestClockStepsBack checks a clock that steps back after a block. The times of the events still
+// increase. When the clock is right again, the raised limit has unblocked the mailbox.
 func TestClockStepsBack(t *testing.T) {
 	for name, tt := range map[string]struct {
 		step       time.Duration

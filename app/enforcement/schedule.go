@@ -19,17 +19,17 @@ import (
 // tenant. The ID of the wake-up is the GUID of the tenant.
 const PassKind = "enforcement"
 
-// sweepKind is the Kind of the sweep, which lists the tenants that are due, and wakes them.
+// sweepKind is the Kind of the sweep, which wakes the due tenants.
 const sweepKind = "enforcement_sweep"
 
 const (
 	// maxTenantsPerSweep is the number of tenants that one sweep wakes at most.
 	maxTenantsPerSweep = 500
 	// ParallelPasses is the number of passes that a process makes in parallel. It is less than the
-	// number of database connections, so that requests find a free connection.
+	// default number of connections to a database server, so that requests find a free connection.
 	ParallelPasses = 18
 	// ParallelCalls is the number of platform calls that passes make in parallel. It is less than
-	// ParallelPasses, so that the remaining passes can read and store.
+	// ParallelPasses, so that other passes can use the database meanwhile.
 	ParallelCalls = 12
 	// slotWait is how long a wake-up waits for one of the ParallelPasses slots. It is short, so
 	// that most of the handler's time remains for the pass itself.
@@ -63,8 +63,8 @@ func (r *Runner) Handlers() map[string]ports.Handler {
 }
 
 // Periodic returns the sweep, which wakes the tenants that are due. If more tenants are due than
-// one sweep wakes, the sweep runs again after one second. A tenant that was listed by two sweeps
-// still gets only one wake-up.
+// one sweep wakes, the sweep runs again after one second. A tenant that two sweeps list still gets
+// only one wake-up.
 func (r *Runner) Periodic(interval time.Duration, q ports.Queue) []ports.Periodic {
 	return []ports.Periodic{{Kind: sweepKind, Every: interval, Do: func(ctx context.Context) error {
 		due, more, err := r.dueWakeups(ctx)

@@ -116,7 +116,7 @@ func TestACancelledPassReleasesItsTenant(t *testing.T) {
 	}
 }
 
-// cancellingRuns cancels the context of the process during a claim.
+// cancellingRuns cancels the context of the pass when the pass claims its tenant.
 type cancellingRuns struct {
 	ports.SendRuns
 
@@ -128,8 +128,8 @@ func (s cancellingRuns) ClaimTenant(ctx context.Context, owner access.AccountID,
 	return s.SendRuns.ClaimTenant(ctx, owner, id, lease, now)
 }
 
-// endlessDueRuns is a store with any number of due tenants. A claim waits for the test and then
-// fails.
+// endlessDueRuns is a store in which many tenants are due; due is their number. A claim waits for
+// the test and then does not win its tenant.
 type endlessDueRuns struct {
 	ports.SendRuns
 

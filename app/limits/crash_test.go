@@ -77,8 +77,8 @@ func (m crashingTenant) EnsureRule(ctx context.Context, scope string, mailboxes 
 	return r, err
 }
 
-// TestSetConvergesAfterACrash crashes the process once at each step of a request. After that, no
-// policy is in force without its rule, and each rule has a stored policy, which may be only
+// TestSetConvergesAfterACrash crashes the process once at each step of a request. After the crash,
+// no policy is in force without its rule. Each rule has a stored policy, which may be only
 // reserved. After a repeated request there is exactly one rule.
 func TestSetConvergesAfterACrash(t *testing.T) {
 	for _, afterEffect := range []bool{false, true} {

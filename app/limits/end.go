@@ -40,7 +40,8 @@ type EndResult struct {
 //
 // The policy is deleted last, while enforcement is paused. If End stops before the deletion, the
 // next enforcement pass restores the rule, and the caller can repeat End. After End, a different
-// limit can apply to some mailboxes. The next pass is due at once, and blocks those that exceed it.
+// limit can apply to some mailboxes. The next pass is due at once and blocks the mailboxes that
+// exceed their new limit.
 //
 // End fails with tenant_not_found, policy_not_found, access_denied or exchange_bootstrap_not_ready,
 // and with the errors of the platform and the store.
@@ -188,8 +189,8 @@ func (e *policyEnding) decide(ctx context.Context, now time.Time) (unblocked []s
 }
 
 // setRules makes the tenant-wide rule block exactly the mailboxes of tenantWideList, unless the
-// list is empty. Then it removes the rule of the policy. A mailbox that moves is therefore always
-// blocked by one of the two rules. Both calls can be repeated.
+// list is empty. After that, it removes the rule of the policy. In this order, a mailbox that moves
+// between the rules stays blocked. Both calls can be repeated.
 func (e *policyEnding) setRules(ctx context.Context, tenantWideList []string) error {
 	if len(tenantWideList) > 0 {
 		err := reconcile.Run(ctx, reconcile.RetryPolicy{Tries: endTries, Pause: e.Pause}, func(ctx context.Context) error {

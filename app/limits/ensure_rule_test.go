@@ -14,8 +14,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// partialPlatform accepts rules only for the mailboxes in accepts. It lists these mailboxes and
-// those in lists.
+// partialPlatform accepts rules only for the mailboxes in accepts. It lists the mailboxes in
+// accepts and in lists.
 type partialPlatform struct {
 	ports.MailPlatform
 	accepts, lists []string
@@ -47,8 +47,8 @@ func (p partialTenant) EnsureRule(ctx context.Context, scope string, list []stri
 }
 
 // TestAMissingMailboxDoesNotPreventALimit checks that a limit is set although a mailbox is missing
-// at the platform. The disabled rule lists a different mailbox. If there is none, Set creates no
-// rule.
+// at the platform. The new rule, which is switched off, lists a different mailbox. If the platform
+// has no mailbox, Set creates no rule.
 func TestAMissingMailboxDoesNotPreventALimit(t *testing.T) {
 	ada, bob := "ada@"+zone, "bob@"+zone
 	for name, tt := range map[string]struct {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package limits sets, shows and ends the daily send limits of tenants and of domains. It stores a
-// limit, and creates and removes the transport rule of the limit. Package enforcement counts
-// messages and blocks mailboxes.
+// Package limits sets, shows and ends the daily send limits of tenants and of domains. It stores
+// each limit as a policy, and creates and removes the transport rule of the policy. Package
+// enforcement counts messages and blocks mailboxes.
 //
 // Service has the use cases. Get returns a Limit. Set takes a SetRequest and returns a SetResult.
 //

@@ -193,8 +193,8 @@ func TestSetRefusesInvalidScopesAndLimits(t *testing.T) {
 	}
 }
 
-// TestPolicyNeedsItsRule checks that a policy is not in force before the platform has its rule.
-// Until then the policy is stored as reserved, because the rule may exist.
+// TestPolicyNeedsItsRule checks that a policy is not in force if its rule could not be created. The
+// policy stays reserved, because the rule may exist.
 func TestPolicyNeedsItsRule(t *testing.T) {
 	fx := newFixture(t)
 	fx.fake.Fail(fake.Fault{Method: "EnsureRule", Kind: outcome.Down, Times: 1})
@@ -239,7 +239,7 @@ func TestLostConsentIsStored(t *testing.T) {
 	}
 }
 
-// deletingPlatform calls drop before it creates a rule.
+// deletingPlatform calls drop before each EnsureRule.
 type deletingPlatform struct {
 	ports.MailPlatform
 	drop func()

@@ -38,9 +38,9 @@ type SetResult struct {
 
 // Set enforces a daily limit in a scope. It returns the limit that is now in force.
 //
-// Set reserves the policy first, so that a deletion of the tenant finds the scope and removes a
-// rule that may exist. The policy comes into force last, so that no policy promises a limit whose
-// rule the platform refused. A failed Set can be repeated.
+// Set reserves the policy first, so that a deletion of the tenant also removes a rule that Set may
+// have created. The policy comes into force last, so that no policy is in force whose rule the
+// platform refused. A failed Set can be repeated.
 //
 // Set fails with tenant_not_found, domain_not_found, invalid_send_limit, access_denied or
 // exchange_bootstrap_not_ready, and with the errors of the platform and the store.
@@ -120,9 +120,9 @@ func (s *Service) deletedError(ctx context.Context, owner access.AccountID, p se
 }
 
 // ensureRule creates the transport rule of a policy if it does not exist, and returns it. The
-// platform needs one mailbox to create a rule. Any mailbox will do, because the rule is switched
-// off until enforcement blocks a mailbox. If the platform has none of the addresses, ensureRule
-// creates no rule, and the first block creates it.
+// platform needs one mailbox to create a rule. ensureRule uses any mailbox, because the rule is
+// switched off until enforcement blocks a mailbox. If the platform has none of the addresses,
+// ensureRule creates no rule, and the first block creates it.
 func (s *Service) ensureRule(ctx context.Context, p sendlimit.Policy, addresses []string) (sendlimit.Rule, error) {
 	platform := s.Platform.For(p.Tenant)
 	rule, err := s.ensureRuleWith(ctx, platform, p.Scope, addresses[:min(1, len(addresses))])
@@ -139,8 +139,8 @@ func (s *Service) ensureRule(ctx context.Context, p sendlimit.Policy, addresses 
 	return rule, err
 }
 
-// ensureRuleWith creates or finds the rule of a scope. The platform looks up the rule by its name,
-// so a call whose answer was lost can be repeated.
+// ensureRuleWith creates or finds the rule of a scope. The platform finds an existing rule by its
+// name, so a call whose answer was lost can be repeated.
 func (s *Service) ensureRuleWith(ctx context.Context, platform ports.MailTenant, scope string, senders []string) (rule sendlimit.Rule, err error) {
 	err = reconcile.Run(ctx, reconcile.RetryPolicy{Pause: s.Pause}, func(ctx context.Context) (err error) {
 		rule, err = platform.EnsureRule(ctx, scope, senders)

@@ -75,7 +75,7 @@ func TestTheSameRequestManyTimesAtOnce(t *testing.T) {
 }
 
 // contestedMailboxes is a store in which a later request reserves the same mailbox, just before the
-// first request stores the row in the given stage.
+// first request stores the row. This happens at the first write of a row with the given stage.
 type contestedMailboxes struct {
 	ports.MailboxStore
 	fx    *fixture

@@ -34,8 +34,8 @@ type creation struct {
 	enableSubmission bool
 	// mayExist is true once a mailbox that tenantry created may exist at the platform.
 	mayExist bool
-	// reappearing is true for a row whose mailbox existed at the platform earlier and was then
-	// missed by a sync. It becomes false when a call of this creation has an unknown outcome.
+	// reappearing is true for a row whose mailbox existed at the platform before a sync missed it.
+	// It becomes false when a call of this creation has an unknown outcome.
 	reappearing bool
 	// domainNotAccepted is true if the last creation at the platform failed because the mail server
 	// does not accept the domain yet.
@@ -94,13 +94,17 @@ func (c *creation) recordExisting(ctx context.Context, found mailbox.Platform, a
 // createAtPlatform creates the mailbox. The stage Creating is stored first: from then on a mailbox
 // with this address counts as created by tenantry.
 //
-// If the platform refuses because the address is taken, the outcome is unknown: an earlier call may
-// have created the mailbox. createAtPlatform then reads the mailbox. If the read finds no mailbox,
-// the address belongs to a different object, and createAtPlatform returns the refusal. But if the
-// outcome of an earlier call is unknown, the platform may not show the mailbox yet.
-// createAtPlatform then repeats the call and the read, at most maxHiddenLookups times. existed is
-// true if the last call was refused as taken, or if the mailbox is the object that the row had
-// before.
+// If the platform refuses because the address is taken, an earlier call may have created the
+// mailbox. createAtPlatform then reads the mailbox. If the read finds no mailbox, there are two
+// cases:
+//
+//   - Every earlier call has a known outcome: createAtPlatform returns the refusal. The address
+//     belongs to a different object or, if c.reappearing is true, to the mailbox of the row.
+//   - The outcome of an earlier call is unknown: the platform may not show the mailbox yet.
+//     createAtPlatform repeats the call and the read, at most maxHiddenLookups times.
+//
+// existed is true if the last call was refused because the address is taken, or if the mailbox is
+// the object that the row had before.
 func (c *creation) createAtPlatform(ctx context.Context) (found *mailbox.Platform, at time.Time, existed bool, err error) {
 	c.row.Stage, c.row.Observed.Stage = mailbox.Creating, c.Now()
 	if err := c.save(ctx, c.owner, c.row); err != nil {
@@ -142,9 +146,9 @@ func (c *creation) createAtPlatform(ctx context.Context) (found *mailbox.Platfor
 
 // keepReappearing ends the creation of a mailbox that still exists at the platform. The platform
 // refused to create a second mailbox with the same address. found is the mailbox at the time at, or
-// nil if the platform does not show the mailbox yet. The row keeps its id and its limit. Its stage
-// is Reserved again. If found is not nil, keepReappearing stores the mailbox as found. Otherwise
-// the next request does. Neither sets a new password.
+// nil if the platform does not show the mailbox yet. The row keeps its id and its limit, and its
+// stage becomes Reserved again. If found is not nil, keepReappearing stores the mailbox as found.
+// Otherwise a later request or sync stores the mailbox. No request sets a new password.
 func (c *creation) keepReappearing(ctx context.Context, found *mailbox.Platform, at time.Time) (Result, error) {
 	c.row.Stage, c.row.Observed.Stage = mailbox.Reserved, c.Now()
 	if err := c.save(ctx, c.owner, c.row); err != nil {
@@ -156,9 +160,9 @@ func (c *creation) keepReappearing(ctx context.Context, found *mailbox.Platform,
 	return c.recordExisting(ctx, *found, at)
 }
 
-// releaseReservation deletes the reserved row when tenantry cannot have left a mailbox at the
-// platform. No mailbox can be left when no call has an unknown outcome, or when the address belongs
-// to a different object.
+// releaseReservation deletes the reserved row if the platform cannot have a mailbox that tenantry
+// created. That is the case if every call has a known outcome, or if the address belongs to a
+// different object.
 func (c *creation) releaseReservation(ctx context.Context, cause error) (Result, error) {
 	c.row.JustReserved = !c.mayExist || errors.Is(cause, fault.InvalidMailboxEmail)
 	cause = c.releaseIfNew(ctx, c.owner, c.row, cause)
@@ -168,8 +172,8 @@ func (c *creation) releaseReservation(ctx context.Context, cause error) (Result,
 	return Result{}, cause
 }
 
-// isRefusal reports whether the platform refused this one mailbox. A revoked consent is not such a
-// refusal: it fails the whole request.
+// isRefusal reports whether the platform refused this one mailbox. A denied access is not such a
+// refusal, because it fails the whole request.
 func isRefusal(err error) bool {
 	return outcome.KindOf(err) == outcome.Refused && !errors.Is(err, fault.AccessDenied)
 }
@@ -200,8 +204,8 @@ func (c *creation) finishSetup(ctx context.Context, found mailbox.Platform, at t
 	return c.newResult(mailbox.ResultCreated), nil // storeResults stores the row after all mailboxes of the request have finished
 }
 
-// saveCreated stores the created mailbox. A second request for the same address may have been
-// refused and may have deleted the row. saveCreated then reserves the address again.
+// saveCreated stores the created mailbox. If a second request for the same address was refused,
+// that request may have deleted the row. saveCreated then reserves the address again.
 func (c *creation) saveCreated(ctx context.Context) error {
 	err := c.save(ctx, c.owner, c.row)
 	if !errors.Is(err, fault.MailboxNotFound) {

@@ -54,7 +54,7 @@ func TestProvisionRetriesTransientErrors(t *testing.T) {
 }
 
 // TestProvisionConvergesAfterLastingErrors checks that lasting errors of the platform fail the
-// request. After the errors have ended, the same request succeeds. One mailbox is created.
+// request. After the errors have ended, the same request succeeds. Only one mailbox is created.
 func TestProvisionConvergesAfterLastingErrors(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -149,8 +149,8 @@ func TestProvisionReadsAgainWhenTheAddressIsTaken(t *testing.T) {
 	})
 }
 
-// TestProvisionReleasesTheRowOfATakenAddress checks that the row is deleted when the platform
-// refuses the address at each try and never shows a mailbox with it.
+// TestProvisionReleasesTheRowOfATakenAddress checks that the row is deleted if the platform refuses
+// the address at each try and never shows a mailbox with this address.
 func TestProvisionReleasesTheRowOfATakenAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fx := newFixture(t)
@@ -164,14 +164,14 @@ func TestProvisionReleasesTheRowOfATakenAddress(t *testing.T) {
 		if tries := fx.fake.Calls("CreateMailbox"); tries != 1+maxHiddenLookups {
 			t.Fatalf("%d tries", tries)
 		}
-		if reserveFreeSlots := fx.reserveFreeSlots(t); reserveFreeSlots != mailbox.MaxPerDomain {
-			t.Fatalf("%d slots are free", reserveFreeSlots)
+		if freeSlots := fx.reserveFreeSlots(t); freeSlots != mailbox.MaxPerDomain {
+			t.Fatalf("%d slots are free", freeSlots)
 		}
 	})
 }
 
-// createWithoutAnswer sends a request that creates a mailbox. All its answers are lost, so that the
-// request fails.
+// createWithoutAnswer sends a request that creates a mailbox. The answers of the creation and of
+// all later reads are lost, so that the request fails.
 func (fx *fixture) createWithoutAnswer(t *testing.T) {
 	t.Helper()
 	endFaults := []func(){
@@ -230,8 +230,8 @@ func TestProvisionFailsOneItem(t *testing.T) {
 		t.Fatalf("got %+v", got)
 	}
 	fx.requireComplete(t, 1)
-	if reserveFreeSlots := fx.reserveFreeSlots(t); reserveFreeSlots != 2 {
-		t.Fatalf("%d slots are free, want 2", reserveFreeSlots)
+	if freeSlots := fx.reserveFreeSlots(t); freeSlots != 2 {
+		t.Fatalf("%d slots are free, want 2", freeSlots)
 	}
 }
 
@@ -269,8 +269,9 @@ func TestProvisionFailsWhatThePlatformRefuses(t *testing.T) {
 	}
 }
 
-// TestProvisionReportsWhatAnUnansweredRequestCreated checks that a retry reports a mailbox as
-// created if the first request created it and got no answer.
+// TestProvisionReportsWhatAnUnansweredRequestCreated checks a request that creates one mailbox and
+// fails because of another. The caller gets no results, so the repeated request reports both
+// mailboxes as created.
 func TestProvisionReportsWhatAnUnansweredRequestCreated(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -368,8 +369,8 @@ func TestProvisionWithAccessWithdrawn(t *testing.T) {
 			if stored.Consent != want {
 				t.Fatalf("the consent is stored as %s, want %s", stored.Consent, want)
 			}
-			if reserveFreeSlots := fx.reserveFreeSlots(t); reserveFreeSlots != mailbox.MaxPerDomain {
-				t.Fatalf("%d slots are free", reserveFreeSlots)
+			if freeSlots := fx.reserveFreeSlots(t); freeSlots != mailbox.MaxPerDomain {
+				t.Fatalf("%d slots are free", freeSlots)
 			}
 		})
 	}
@@ -377,7 +378,7 @@ func TestProvisionWithAccessWithdrawn(t *testing.T) {
 
 // TestProvisionChecksTheDomainAgain checks a domain that is stored as accepted by the mail server,
 // because a lagging replica showed an earlier domain with its name. After the mail server has
-// refused a mailbox, the next request enables the e-mail service of the domain.
+// refused a mailbox, the next request checks again whether the mail server accepts the domain.
 func TestProvisionChecksTheDomainAgain(t *testing.T) {
 	inFakeTime(t, "refused mailbox", func(t *testing.T) {
 		fx := newFixture(t)

@@ -67,14 +67,14 @@ func newFixture(t *testing.T) *fixture {
 	return fx
 }
 
-// service returns a service as a new process would have it, with the same store and platform.
+// service returns the service of a new process, with the same store and platform.
 func (fx *fixture) service() *Service {
-	pass := &reconcile.Reconciler{
+	reconciler := &reconcile.Reconciler{
 		Platform: fx.fake, Domains: fx.store, DNS: fx.fake.DNS, Facts: fx.fake, Now: time.Now,
 		Limit: apptest.HangTimeout, Pause: time.Millisecond,
 	}
 	return &Service{
-		Tenants: fx.store, Domains: fx.store, Mailboxes: fx.store, Policies: fx.store, Removals: fx.store, Platform: fx.fake, Reconciler: pass, Now: time.Now,
+		Tenants: fx.store, Domains: fx.store, Mailboxes: fx.store, Policies: fx.store, Removals: fx.store, Platform: fx.fake, Reconciler: reconciler, Now: time.Now,
 		RequireSMTPAuth: true, Pause: time.Millisecond, Limit: apptest.HangTimeout,
 	}
 }
@@ -147,8 +147,8 @@ func (fx *fixture) requireComplete(t *testing.T, want int) {
 	}
 }
 
-// reserveAddressUsesSlot reserves the address of Anna Keller and reports whether this used one of the
-// domain's mailbox slots.
+// reserveAddressUsesSlot reserves the address of Anna Keller. It reports whether the reservation
+// used one of the domain's mailbox slots.
 func (fx *fixture) reserveAddressUsesSlot(t *testing.T) bool {
 	t.Helper()
 	d, err := fx.store.Domain(t.Context(), fx.account.ID, guid, zone)

@@ -18,13 +18,13 @@ import (
 
 // TestProvisionKeepsAMailboxThatReplicasDoNotShow checks a request for a completed mailbox that a
 // discovery missed, because the platform's replicas lag. The platform refuses to create it again.
-// The row keeps its id and its limit, and the mailbox gets no second password. This also holds if
+// The row keeps its id and its limit, and the mailbox gets no second password. The same is true if
 // the replicas show the mailbox again during the request.
 func TestProvisionKeepsAMailboxThatReplicasDoNotShow(t *testing.T) {
 	const anna = "anna@example.test"
 	for _, tt := range []struct {
 		name   string
-		misses int // the reads of the request that do not show the mailbox; 0 means all
+		misses int // how many reads of the request do not show the mailbox; 0 means all reads
 	}{{"all reads miss the mailbox", 0}, {"a read after the refusal finds the mailbox", 1}} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -117,7 +117,8 @@ func (m findingTenant) CreateMailbox(context.Context, mailbox.Spec) (mailbox.Pla
 }
 
 // TestProvisionSetsNoPasswordForAnEarlierObject checks a request for a completed mailbox that a
-// discovery missed. The creation returns the object that the row already has.
+// discovery missed. CreateMailbox returns the mailbox whose object id the row already has. The
+// request must not set its password.
 func TestProvisionSetsNoPasswordForAnEarlierObject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const anna = "anna@example.test"

@@ -35,9 +35,9 @@ type Result struct {
 	Failure *fault.Error
 }
 
-// Provision creates mailboxes and returns one result for each. If a mailbox is unfinished when the
-// time limit ends, the whole request fails with provider_timeout. A repetition of the request
-// continues the work.
+// Provision creates mailboxes and returns one result for each mailbox. If a mailbox is unfinished
+// when the time limit ends, the whole request fails with provider_timeout. A repetition of the
+// request continues the work.
 //
 // It fails with invalid_request, tenant_not_found, domain_not_found, the codes of
 // mailbox.CheckAddresses and mailbox.CheckPassword, or a code of Tenant.CheckConsent. It also fails
@@ -82,8 +82,8 @@ func (s *Service) Provision(ctx context.Context, acc access.Account, id tenant.G
 	return s.combineResults(ctx, acc.ID, t.GUID, results, errs)
 }
 
-// checkBody refuses malformed bodies. Provision calls it before it checks that the account has
-// the tenant.
+// checkBody refuses an empty list of mailboxes and invalid names. Provision calls checkBody before
+// it checks that the account has the tenant.
 func checkBody(r Request) ([]mailbox.Spec, error) {
 	if len(r.Mailboxes) == 0 {
 		return nil, fault.InvalidRequest.At("the request names no mailbox",
@@ -144,7 +144,7 @@ func (s *Service) checkCapacity(ctx context.Context, owner access.AccountID, d d
 }
 
 // provisionAll creates all mailboxes concurrently. It returns a result or an error for each row, in
-// the order of rows. An error of markMailNotReady is added to that of the first row.
+// the order of rows. An error of markMailNotReady is joined to the error of the first row.
 func (s *Service) provisionAll(ctx context.Context, owner access.AccountID, t tenant.Tenant, d domain.Domain,
 	specs []mailbox.Spec, rows []mailbox.Mailbox, password secret.Text) ([]Result, []error) {
 	results, errs := make([]Result, len(rows)), make([]error, len(rows))
@@ -184,8 +184,8 @@ func (s *Service) markMailNotReady(ctx context.Context, owner access.AccountID, 
 }
 
 // prepareDomain makes the mail server accept mail for the domain, and then sets up DKIM. It does
-// nothing if the mail server accepts the domain already, or if all mailboxes are ready. It does not
-// fail if only DKIM fails.
+// nothing if the domain is stored as accepted by the mail server, or if all mailboxes are ready. It
+// does not fail if only DKIM fails.
 func (s *Service) prepareDomain(ctx context.Context, owner access.AccountID, d domain.Domain, rows []mailbox.Mailbox) error {
 	if d.MailReady || !anyUnfinished(rows) {
 		return nil

@@ -19,8 +19,8 @@ import (
 
 // Connections ends the connections of a mailbox to sending platforms.
 type Connections interface {
-	// DisconnectAll removes the mailbox's accounts from the sending platforms and ends its
-	// connections. It may be repeated.
+	// DisconnectAll removes the mailbox from its sending platforms and ends its connections. It may
+	// be repeated.
 	DisconnectAll(ctx context.Context, owner access.AccountID, mailboxID string) error
 }
 

@@ -18,7 +18,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// endedConnections records the mailboxes whose connections ended, and fails with err.
+// endedConnections implements Connections. It records the mailboxes whose connections it ended, and
+// fails with err.
 type endedConnections struct {
 	ended []string
 	err   error
@@ -45,7 +46,7 @@ func (fx *fixture) provisionRemovable(t *testing.T) (mailbox.Mailbox, *endedConn
 	return fx.storedMailboxes(t)[0], connections
 }
 
-// remove removes a mailbox, with the confirmation by its address.
+// remove removes a mailbox, with its address as the confirmation.
 func (fx *fixture) remove(t *testing.T, m mailbox.Mailbox) (RemoveResult, error) {
 	t.Helper()
 	return fx.Remove(t.Context(), fx.account.ID, guid, m.ID, m.Address, nil)
@@ -89,8 +90,8 @@ func TestRemoveEndsConnectionsBeforeItRemovesTheMailbox(t *testing.T) {
 		t.Errorf("ended the connections of %v", connections.ended)
 	}
 	fx.requireComplete(t, 1)
-	// A list from a lagging replica does not bring the removed mailbox back. A mailbox that was
-	// restored later is found again.
+	// A list that may come from a lagging replica does not bring the removed mailbox back. A later
+	// list does, because someone must have restored the mailbox at the platform.
 	fx.discover(t, time.Now(), before...)
 	fx.requireComplete(t, 1)
 	fx.discover(t, time.Now().Add(16*time.Minute), before...)

@@ -16,9 +16,9 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// storeResults stores the created mailboxes and the answer in one transaction. If any mailbox of
-// the request has an error, the caller gets no results. storeResults then stores the created
-// mailboxes as unfinished, so that a repetition of the request reports them as created.
+// storeResults stores the created mailboxes and the answer in one transaction. If errs contains an
+// error, the caller gets no results. storeResults then stores the created mailboxes as unfinished,
+// so that a repetition of the request reports them as created.
 func (s *Service) storeResults(ctx context.Context, owner access.AccountID, results []Result, errs []error, answer ports.Answer[[]Result]) error {
 	stage := mailbox.Ready
 	if errors.Join(errs...) != nil {

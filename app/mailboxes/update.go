@@ -17,8 +17,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Change holds the fields to change; a nil field stays unchanged. Update checks the range of
-// DailySendLimit.
+// Change holds the fields to change. A nil field stays unchanged.
 type Change struct {
 	DisplayName    *string
 	DailySendLimit *int
@@ -27,11 +26,12 @@ type Change struct {
 }
 
 // Update changes a mailbox's display name at the platform, its stored limit, or both, and returns
-// the mailbox. The platform is changed first: if it refuses the name, the limit is not stored
-// either.
+// the mailbox. It first changes the name. If the platform refuses the name, Update does not store
+// the limit.
 //
-// It fails with tenant_not_found, mailbox_not_found, no_updates, exchange_bootstrap_not_ready, the
-// codes of the validation, or an error of the platform.
+// It fails with tenant_not_found, mailbox_not_found, no_updates, invalid_request or
+// invalid_send_limit. If it changes the name, it also fails with a code of Tenant.CheckConsent,
+// exchange_bootstrap_not_ready, or an error of the platform.
 func (s *Service) Update(ctx context.Context, owner access.AccountID, id tenant.GUID, mailboxID string, c Change) (mailbox.Mailbox, error) {
 	c, err := normalize(c)
 	if err != nil {

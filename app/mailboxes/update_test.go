@@ -58,8 +58,8 @@ func TestUsageWithoutALimit(t *testing.T) {
 	}
 }
 
-// TestUsageUnderTheEffectiveLimit checks that usage shows the limit of the mailbox. A mailbox
-// without one has the limit of its domain, or of its tenant.
+// TestUsageUnderTheEffectiveLimit checks that usage shows the mailbox's own limit. A mailbox
+// without its own limit has the limit of its domain, or else of its tenant.
 func TestUsageUnderTheEffectiveLimit(t *testing.T) {
 	fx := newFixture(t)
 	m := provisionOne(t, fx)

@@ -42,34 +42,33 @@ func Call(ctx context.Context, step func(context.Context) error) error {
 	return err
 }
 
-// RetryPolicy says how often Run tries a call. The zero value repeats the call until the context
-// ends.
+// RetryPolicy says how often Run tries a call. The zero value sets no maximum number of tries.
 type RetryPolicy struct {
 	// Tries is the maximum number of tries, 0 for no maximum.
 	Tries int
 	// Pause is the time between two tries. It defaults to one second.
 	Pause time.Duration
 	// ThrottleReserve, if positive, makes Run wait while the provider throttles. Run waits only if
-	// at least this much time remains between the wait and the deadline. A throttled call does not
-	// count as a try.
+	// at least ThrottleReserve remains between the end of the wait and the deadline. A throttled
+	// call does not count as a try.
 	ThrottleReserve time.Duration
 }
 
 // Once is the policy of a call that is tried once.
 var Once = RetryPolicy{Tries: 1}
 
-// EffectCheck reads whether a call with an unknown outcome had its effect. It sets the timeout of
-// its own calls. It fails if the read gets no answer, or if the answer proves that another try of
-// the call cannot succeed.
+// EffectCheck reads whether a call with an unknown outcome had its effect. Run sets no timeout for
+// an EffectCheck. An EffectCheck fails if its read gets no answer, or if the answer proves that
+// another try of the call cannot succeed.
 type EffectCheck func(ctx context.Context) (done bool, err error)
 
 // Run makes a provider call and decides by its outcome whether to repeat it:
 //
 //   - success, Refused, Down, or an error of tenantry itself: Run returns.
 //   - Throttled: Run returns, or waits if the policy has a ThrottleReserve.
-//   - NotReady: Run pauses and calls again, until the context ends.
-//   - Unknown: Run calls check first. It repeats the call only if check found no effect. It repeats
-//     a check that got no answer. A call without a check must be idempotent.
+//   - NotReady: Run pauses and calls again, until the tries or the time are used up.
+//   - Unknown: Run calls check, and repeats the call only if check found no effect. If check got no
+//     answer, Run repeats check. If check is nil, Run repeats the call, which must be idempotent.
 //   - Broken: as Unknown, at most maxBrokenTries times.
 //
 // Run returns the last error. If the tries or the time are used up before check has an answer, Run
@@ -163,7 +162,7 @@ func Store(ctx context.Context, save func(context.Context) error) error {
 	return err
 }
 
-// Consent detects that a tenant's consent was revoked.
+// Consent detects and stores that a tenant's consent was revoked.
 type Consent struct {
 	Tenants  ports.Tenants
 	Platform ports.MailPlatform
@@ -171,7 +170,7 @@ type Consent struct {
 }
 
 // RecordIfRevoked returns err, joined with the store's error if storing fails. If err is
-// access_denied, RecordIfRevoked reads the tenant's profile at the platform:
+// access_denied, RecordIfRevoked first reads the tenant's profile at the platform:
 //
 //   - The platform denies the read: the consent was revoked. RecordIfRevoked stores this, and the
 //     tenant's readiness shows it.

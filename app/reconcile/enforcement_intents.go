@@ -12,11 +12,12 @@ import (
 )
 
 // ReconcileIntents finds out which intents of an interrupted enforcement pass took effect. An
-// intent is a stored block or unblock of a mailbox. It took effect if the rules at the platform
-// show it. ReconcileIntents stores these changes with their events, and returns them as done.
+// intent is a stored block or unblock of a mailbox. An intent took effect if the rules at the
+// platform show it. ReconcileIntents stores the intents that took effect with their events, and
+// returns them as done.
 //
-// A lagging replica can answer the read of the rules. A rule that an intent concerns can therefore
-// differ from that read, so ReconcileIntents also returns all intents.
+// The rules may be read from a lagging replica. The caller must therefore not rely on the read
+// state of a rule that an intent concerns. ReconcileIntents returns all intents for this purpose.
 //
 // held is false when a different pass holds the tenant. ReconcileIntents fails when the store or
 // the platform fails.

@@ -12,7 +12,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// farFuture is later than any tenant's next due time.
+// farFuture is longer than the time until any tenant is due.
 const farFuture = 365 * 24 * time.Hour
 
 // EnforcementPause stops enforcement passes over a tenant while a use case changes the tenant's
@@ -27,9 +27,9 @@ type EnforcementPause struct {
 }
 
 // Begin claims the tenant for the duration of the lease. If a pass holds the tenant for longer than
-// PassWait, Begin revokes the lease of the pass. The pass can then change nothing after its current
-// call, and Begin waits CallWait for that call. held is false for a tenant with a revoked consent
-// or an unprepared mail server, because enforcement makes no pass over such a tenant.
+// PassWait, Begin revokes the lease of the pass. After its current call the pass can change nothing
+// more. Begin waits CallWait for this call. held is false for a tenant with a revoked consent or an
+// unprepared mail server, because enforcement makes no pass over such a tenant.
 func (p EnforcementPause) Begin(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration) (r ports.SendRun, held bool, err error) {
 	if r, held, err = p.claim(ctx, owner, id, lease); err != nil || held {
 		return r, held, err
@@ -41,8 +41,8 @@ func (p EnforcementPause) Begin(ctx context.Context, owner access.AccountID, id 
 	return r, true, nil
 }
 
-// claim claims the lease of the tenant. It returns false when a pass still holds the tenant after
-// PassWait.
+// claim claims the tenant. It returns false when the tenant cannot be claimed within PassWait,
+// because a pass holds it or enforcement excludes it.
 func (p EnforcementPause) claim(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration) (r ports.SendRun, won bool, err error) {
 	waitCtx, cancel := context.WithTimeout(ctx, p.PassWait)
 	defer cancel()

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package reconcile makes the mail platform set up verified domains: enable the e-mail service,
-// accept mail at the mail server, and create the DKIM configuration. It also has the retry loop for
-// provider calls, which other packages use.
+// Package reconcile sets up verified domains at the mail platform: it enables the e-mail service,
+// waits until the mail server accepts mail, and creates the DKIM configuration. It also has the
+// retry loop for provider calls, which other packages use.
 //
 // The requests verify, sync, enable-dkim and provision call Reconciler.ReconcileDomain, which
 // repeats steps within a time limit. Provisioning jobs call the same steps with one try each:
 // Reconciler.SetUpMail and Reconciler.CreateSigning. A request and a job can run for the same
-// domain at the same time, because a finished step is not repeated.
+// domain at the same time, because all steps are idempotent.
 //
 // Start reading at Reconciler.ReconcileDomain and Run.
 //
@@ -16,8 +16,8 @@
 //     Reconciler.CreateSigning
 //   - calls.go: Call, which makes one provider call with a timeout; Run, which decides whether a
 //     call is repeated; Consent, which detects a revoked consent
-//   - enforcement_intents.go: ReconcileIntents, which resolves the unknown outcomes of an interrupted
-//     enforcement pass
+//   - enforcement_intents.go: ReconcileIntents, which resolves the unknown outcomes of an
+//     interrupted enforcement pass
 //   - pause.go: EnforcementPause, which stops enforcement while a use case changes a tenant's rules
 package reconcile
 
@@ -33,31 +33,32 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// passLimit bounds a pass unless Limit is set.
+// passLimit is the default of Reconciler.Limit.
 const passLimit = 20 * time.Second
 
-// Reconciler makes the mail platform set up verified domains.
+// Reconciler sets up verified domains at the mail platform.
 type Reconciler struct {
 	Platform ports.MailPlatform
 	Domains  ports.Domains
 	DNS      ports.DNSReader
 	Facts    ports.PlatformFacts
 	Now      func() time.Time
-	// Limit bounds one pass; it defaults to 20 s. Pause is the time between two tries.
+	// Limit bounds the steps of one ReconcileDomain. It does not include the reads of records and
+	// DNS after the steps. It defaults to 20 s. Pause is the time between two tries.
 	Limit, Pause time.Duration
 }
 
-// MailServerReady is the value of ReconcileDomain's argument mailServerReady for a tenant whose
-// mail server is known to be prepared.
+// MailServerReady is the argument mailServerReady of ReconcileDomain for a tenant whose mail server
+// is known to be prepared.
 const MailServerReady = true
 
-// ReconcileDomain runs all steps on a verified domain and returns it with its current records,
-// signing state, MailReady and DNS. If mailServerReady is false, it skips the steps that need a
-// prepared mail server.
+// ReconcileDomain runs all steps on a verified domain. It returns the domain with its current
+// records, signing state, MailReady and DNS. If mailServerReady is false, ReconcileDomain skips the
+// steps that need a prepared mail server.
 //
-// Work that the platform has not finished is not an error. The fields of the returned domain show
-// which steps are finished. ReconcileDomain fails when a step or the store fails. It stores the
-// state even when a step fails.
+// If the platform has not finished a step in time, ReconcileDomain does not fail. The fields of the
+// returned domain show which steps are finished. ReconcileDomain fails when a step or the store
+// fails. It stores the state even when a step fails.
 func (p *Reconciler) ReconcileDomain(ctx context.Context, owner access.AccountID, d domain.Domain, mailServerReady bool) (domain.Domain, error) {
 	stepErr := p.runAndReadRecords(ctx, &d, mailServerReady)
 	stored, err := SaveDomain(ctx, p.Domains, owner, p.WithCurrentDNS(ctx, owner, d))
@@ -134,8 +135,8 @@ func PlatformHosts(ctx context.Context, facts ports.PlatformFacts) *dns.Platform
 	return &platformFacts.Hosts
 }
 
-// ReadZone reads a domain's DNS for an account, including the names of the wanted records, with its
-// own timeout. It fails with the error of the reader.
+// ReadZone reads a domain's DNS for an account, including the names of the wanted records. It takes
+// at most readLimit. It fails with the error of the reader.
 func ReadZone(ctx context.Context, reader ports.DNSReader, owner access.AccountID, name string, wanted ...dns.Desired) (dns.ZoneRead, error) {
 	ctx, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()

@@ -53,7 +53,8 @@ func (s *oneDomain) ChangeDomain(_ context.Context, _ access.AccountID, now doma
 	return s.stored, nil
 }
 
-// newPass returns a pass over a verified domain, its platform and its store.
+// newPass returns a Reconciler, its platform with a verified domain, and its store with this
+// domain.
 func newPass(t *testing.T, setup fake.Setup) (*Reconciler, *fake.Platform, *oneDomain) {
 	t.Helper()
 	platform := fake.New()
@@ -78,8 +79,8 @@ func TestAPassRunsAllStepsWithinItsLimit(t *testing.T) {
 		setup       fake.Setup
 		mailServer  bool
 		fault       fake.Fault
-		want        fault.Code // the zero Code if the pass succeeds
-		wantMail    bool       // the mail server accepts the domain
+		want        fault.Code // the zero Code if ReconcileDomain succeeds
+		wantMail    bool       // whether MailReady is true afterwards
 		wantSigning bool
 	}{
 		{name: "everything exists at once", mailServer: true, wantMail: true, wantSigning: true},
@@ -94,11 +95,11 @@ func TestAPassRunsAllStepsWithinItsLimit(t *testing.T) {
 		{name: "access is denied", mailServer: true, fault: fake.Fault{Kind: outcome.Refused, Code: fault.AccessDenied}, want: fault.AccessDenied},
 	} {
 		inFakeTime(t, tt.name, func(t *testing.T) {
-			pass, platform, store := newPass(t, tt.setup)
+			reconciler, platform, store := newPass(t, tt.setup)
 			if tt.fault.Kind != 0 {
 				platform.Fail(tt.fault)
 			}
-			d, err := pass.ReconcileDomain(t.Context(), "owner", store.stored, tt.mailServer)
+			d, err := reconciler.ReconcileDomain(t.Context(), "owner", store.stored, tt.mailServer)
 			if tt.want == (fault.Code{}) {
 				must(t, err)
 			} else if !errors.Is(err, tt.want) {
@@ -120,38 +121,38 @@ func TestAPassRunsAllStepsWithinItsLimit(t *testing.T) {
 // TestPassReadsBeforeItWrites checks that the e-mail service is enabled once, even after an unknown
 // outcome or a crash.
 func TestPassReadsBeforeItWrites(t *testing.T) {
-	pass, platform, store := newPass(t, fake.Setup{})
+	reconciler, platform, store := newPass(t, fake.Setup{})
 	platform.Fail(fake.Fault{Method: "EnableMail", Kind: outcome.Unknown, AfterEffect: true, Times: 1})
 	for range 2 {
 		d := store.stored
 		d.MailReady = false // as if nothing had been stored
-		d, err := pass.ReconcileDomain(t.Context(), "", d, true)
+		d, err := reconciler.ReconcileDomain(t.Context(), "", d, true)
 		must(t, err)
 		if !d.MailReady || platform.Calls("EnableMail") != 1 {
 			t.Fatalf("ready %v after %d writes", d.MailReady, platform.Calls("EnableMail"))
 		}
 	}
-	if n := platform.Calls("MailDomains"); n != 3 { // before the write, after it, and in the second pass
+	if n := platform.Calls("MailDomains"); n != 3 { // before and after the write, and in the second ReconcileDomain
 		t.Errorf("%d reads of the accepted domains", n)
 	}
 }
 
-// TestPassEnablesMailWithoutTheMailServer checks that a pass enables the e-mail service at the
-// directory even if the mail server denies reads.
+// TestPassEnablesMailWithoutTheMailServer checks that ReconcileDomain enables the e-mail service
+// even if the mail server denies reads.
 func TestPassEnablesMailWithoutTheMailServer(t *testing.T) {
-	pass, platform, store := newPass(t, fake.Setup{})
+	reconciler, platform, store := newPass(t, fake.Setup{})
 	platform.Revoke(guid, "exchange_role")
-	_, err := pass.ReconcileDomain(t.Context(), "", store.stored, true)
+	_, err := reconciler.ReconcileDomain(t.Context(), "", store.stored, true)
 	if !errors.Is(err, fault.AccessDenied) || platform.Effects("EnableMail") != 1 {
 		t.Fatalf("got %v after %d writes", err, platform.Effects("EnableMail"))
 	}
 }
 
 func TestPassKeepsChangesOfOthers(t *testing.T) {
-	pass, _, store := newPass(t, fake.Setup{})
+	reconciler, _, store := newPass(t, fake.Setup{})
 	loaded := store.stored
 	store.stored.Default, store.stored.Observed.Verified = true, time.Now()
-	d, err := pass.ReconcileDomain(t.Context(), "owner", loaded, true)
+	d, err := reconciler.ReconcileDomain(t.Context(), "owner", loaded, true)
 	must(t, err)
 	if !d.Default || !store.stored.Default || !store.stored.MailReady {
 		t.Fatalf("stored %+v", store.stored)
@@ -159,33 +160,33 @@ func TestPassKeepsChangesOfOthers(t *testing.T) {
 }
 
 func TestPassFailsForADeletedDomain(t *testing.T) {
-	pass, _, store := newPass(t, fake.Setup{})
+	reconciler, _, store := newPass(t, fake.Setup{})
 	store.err = fault.DomainNotFound.With("gone")
-	if _, err := pass.ReconcileDomain(t.Context(), "owner", store.stored, true); !errors.Is(err, fault.DomainNotFound) {
+	if _, err := reconciler.ReconcileDomain(t.Context(), "owner", store.stored, true); !errors.Is(err, fault.DomainNotFound) {
 		t.Fatalf("got %v", err)
 	}
 }
 
 func TestAnIncompleteReadKeepsTheStoredDNS(t *testing.T) {
-	pass, platform, store := newPass(t, fake.Setup{})
+	reconciler, platform, store := newPass(t, fake.Setup{})
 	d := store.stored
 	d.Status = dns.Status{MX: "mx.example.", SPF: "v=spf1 -all", VerificationSeen: true}
 	platform.DNS.FailReads("no_authoritative_answer")
-	got := pass.WithCurrentDNS(t.Context(), "", d)
+	got := reconciler.WithCurrentDNS(t.Context(), "", d)
 	if got.Status.MX != d.Status.MX || !got.Status.VerificationSeen || got.CheckedAt.IsZero() {
 		t.Fatalf("got %+v", got)
 	}
 }
 
 func TestAFlattenedSelectorIsPublished(t *testing.T) {
-	pass, platform, store := newPass(t, fake.Setup{})
+	reconciler, platform, store := newPass(t, fake.Setup{})
 	d := store.stored
 	d.Signing.Selector1 = dns.Record{Type: dns.CNAME, Name: "selector1._domainkey." + d.Name, Content: "key." + d.Name}
 	for key, want := range map[string]string{"v=DKIM1; p=abc": dns.DKIMPartial, "v=DKIM1; p=other": dns.Missing} {
 		platform.DNS.Publish(d.Name,
 			dns.Record{Type: dns.TXT, Name: "selector1._domainkey." + d.Name, Content: "v=DKIM1; p=abc", TTL: 300},
 			dns.Record{Type: dns.TXT, Name: "key." + d.Name, Content: key, TTL: 300})
-		if got := pass.WithCurrentDNS(t.Context(), "", d).Status.DKIM; got != want {
+		if got := reconciler.WithCurrentDNS(t.Context(), "", d).Status.DKIM; got != want {
 			t.Errorf("%s: got %q, want %q", key, got, want)
 		}
 	}
@@ -290,8 +291,8 @@ func sameError(a, b error) bool {
 	return a == nil && b == nil || a != nil && b != nil && a.Error() == b.Error()
 }
 
-// TestRunKeepsTheUnknownOutcomeAtItsEnd checks that a check without an answer does not replace
-// the outcome of the call when the time is up.
+// TestRunKeepsTheUnknownOutcomeAtItsEnd checks that Run returns the unknown outcome of the call,
+// and not the error of the check, when the time is up.
 func TestRunKeepsTheUnknownOutcomeAtItsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
@@ -349,8 +350,8 @@ func TestDetachKeepsTheEarlierDeadline(t *testing.T) {
 	}
 }
 
-// TestStoreThatDoesNotAnswerIsUnavailable checks the error of a save that reaches the timeout. The
-// error must not look like that of a provider that did not answer in time.
+// TestStoreThatDoesNotAnswerIsUnavailable checks that a save that reaches its timeout fails with
+// service_unavailable. An error of the store itself is returned unchanged.
 func TestStoreThatDoesNotAnswerIsUnavailable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		err := Store(t.Context(), func(ctx context.Context) error {

@@ -63,8 +63,8 @@ func (p *Reconciler) createSigning(ctx context.Context, platform ports.MailTenan
 	}, nil)
 }
 
-// enableMail reads the accepted domains before each try. A domain that the mail server accepts is
-// ready and needs no further call, even if an earlier outcome is unknown.
+// enableMail reads the accepted domains before each try, if the mail server is ready. A domain that
+// the mail server accepts needs no further call, even if the outcome of an earlier call is unknown.
 func (p *Reconciler) enableMail(ctx context.Context, platform ports.MailTenant, d *domain.Domain, mailServerReady bool, retry RetryPolicy) error {
 	return Run(ctx, retry, func(ctx context.Context) error {
 		began := p.Now()

@@ -89,7 +89,7 @@ func (r *syncRun) readSMTPAuth(ctx context.Context) (state tenant.SMTPAuth, err 
 // enableSMTPAuth enables SMTP AUTH. The new state is stored with observation.HeldUntil, because a
 // lagging replica may show the old state to a later read.
 func (r *syncRun) enableSMTPAuth(ctx context.Context) error {
-	var at time.Time // when the platform had the new state
+	var at time.Time // a time at which the platform had the new state
 	err := reconcile.Run(ctx, reconcile.Once, func(ctx context.Context) error {
 		err := r.call(ctx, r.platform.EnableSMTPAuth)
 		at = r.Now()
@@ -103,7 +103,7 @@ func (r *syncRun) enableSMTPAuth(ctx context.Context) error {
 	case err == nil:
 		r.tenant.SMTPAuth, r.tenant.Observed.SMTPAuth = tenant.SMTPAuthEnabled, observation.HeldUntil(at)
 	case errors.Is(err, fault.SMTPAuthNotEnabled):
-		r.tenant.SMTPAuth, r.tenant.Observed.SMTPAuth = tenant.SMTPAuthRefused, observation.HeldUntil(at) // replaces a state stored with Held
+		r.tenant.SMTPAuth, r.tenant.Observed.SMTPAuth = tenant.SMTPAuthRefused, observation.HeldUntil(at) // replaces even a state that was stored with HeldUntil
 		return nil
 	}
 	return err

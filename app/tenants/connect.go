@@ -45,8 +45,9 @@ type Link struct {
 	ExpiresAt time.Time
 }
 
-// LinkRequest holds the options of a new link. State is the caller's text that the return URL gets
-// in its query. The zero LinkRequest asks for a link with the default lifetime and no return URL.
+// LinkRequest holds the options of a new link. State is a text of the caller. The return URL
+// carries it in its query. The zero LinkRequest asks for a link with the default lifetime and no
+// return URL.
 type LinkRequest struct {
 	ReturnURL *string
 	State     string
@@ -128,8 +129,8 @@ func (s *Service) newLink(ctx context.Context, acc access.Account, session tenan
 // redirect. Callback marks the link as used, binds the flow to this browser, and returns a redirect
 // to the sign-in. It fails with connect_link_invalid, consent_declined or invalid_request.
 //
-// The tenant in the query proves nothing, because anyone can open this page with any GUID. The
-// query only selects the tenant to which the administrator signs in.
+// The tenant in the query proves nothing, because anyone can open this URL with any GUID. It only
+// selects the tenant to which the administrator signs in.
 func (s *Service) Callback(ctx context.Context, rawQuery string) (Redirect, error) {
 	state, err := singleParam(rawQuery, "state")
 	if err != nil {
@@ -157,7 +158,7 @@ func (s *Service) Callback(ctx context.Context, rawQuery string) (Redirect, erro
 }
 
 // claimedTenant returns the tenant that the platform's redirect names. It fails with
-// invalid_request when the query names none.
+// invalid_request when the query names no tenant.
 func (s *Service) claimedTenant(ctx context.Context, rawQuery string) (tenant.GUID, error) {
 	grantedGUID, err := s.Platform.Granted(ctx, rawQuery)
 	if err != nil {

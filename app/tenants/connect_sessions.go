@@ -113,9 +113,9 @@ func (s *Service) originOfLink(ctx context.Context, stateHash [32]byte) (Origin,
 	return Origin{DisplayName: settings.DisplayName, SupportURL: settings.SupportURL, ReturnURL: session.ReturnTo(s.Now())}, nil
 }
 
-// recordDecline returns err. If err is a refusal that a second try cannot change, recordDecline
-// first marks the session of the flow as declined. An error of the platform or the store does not
-// change the session.
+// recordDecline returns err. If err is a refusal, recordDecline first marks the session of the flow
+// as declined. Other errors, such as an outage of the platform or the store, do not change the
+// session.
 func (s *Service) recordDecline(ctx context.Context, flow ports.ConnectFlow, err error) error {
 	if err == nil {
 		return nil
@@ -127,8 +127,8 @@ func (s *Service) recordDecline(ctx context.Context, flow ports.ConnectFlow, err
 	return err
 }
 
-// sessionIDs returns the id of the connect session of the flow that a cookie names. It returns no
-// id if an earlier release, which had no sessions, started the flow.
+// sessionIDs returns the id of the connect session of the flow that a cookie names. The flow of a
+// link that an earlier release created has no session. sessionIDs then returns no id.
 func (s *Service) sessionIDs(ctx context.Context, cookie secret.Text) ([]string, error) {
 	id, err := flowID(cookie)
 	if err != nil {

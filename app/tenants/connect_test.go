@@ -128,7 +128,8 @@ func TestDeclinedLinkIsUsedUp(t *testing.T) {
 }
 
 // TestForgedGUID puts the tenant of a different account into the callback of a link of ann. The
-// consent of that tenant is valid, so the service could be tricked (confused deputy).
+// consent of that tenant is valid. A service that checked only the consent would attach the tenant
+// to ann (confused deputy).
 func TestForgedGUID(t *testing.T) {
 	fx := newFixture(t)
 	fx.connect(t, fx.bob, otherAdmin)
@@ -153,7 +154,7 @@ func TestForgedGUID(t *testing.T) {
 	}
 }
 
-// lyingPlatform reports each administrator as one of the tenant otherGUID.
+// lyingPlatform reports each administrator as an administrator of the tenant otherGUID.
 type lyingPlatform struct{ ports.MailPlatform }
 
 func (p lyingPlatform) Administrator(ctx context.Context, s ports.SignIn, code secret.Text) (tenant.Administrator, error) {
@@ -236,8 +237,8 @@ func TestSignInRefused(t *testing.T) {
 	}
 }
 
-// TestADifferentBrowserCannotContinueTheFlow checks that a browser which only knows the URLs of a
-// flow cannot continue the flow. Its attempt does not end the flow for the first browser.
+// TestADifferentBrowserCannotContinueTheFlow checks that a browser which knows only the URLs of a
+// flow cannot continue the flow. After its attempt, the first browser can still continue the flow.
 func TestADifferentBrowserCannotContinueTheFlow(t *testing.T) {
 	fx := newFixture(t)
 	b := fx.openCallback(t, fx.grantConsent(t, fx.ann, admin))
@@ -257,8 +258,8 @@ func TestADifferentBrowserCannotContinueTheFlow(t *testing.T) {
 	}
 }
 
-// TestAForgedCookieIsRefused forges a cookie, as an attacker can who requested the link and knows
-// the id of the flow.
+// TestAForgedCookieIsRefused forges a cookie. An attacker who requested the link knows the id of
+// the flow, but not the random part of its cookie.
 func TestAForgedCookieIsRefused(t *testing.T) {
 	fx := newFixture(t)
 	b, _ := fx.openOffer(t, fx.ann, admin)
@@ -271,7 +272,8 @@ func TestAForgedCookieIsRefused(t *testing.T) {
 	}
 }
 
-// csrfOf computes the CSRF token of a cookie, as an attacker who has read the code can.
+// csrfOf computes the CSRF token of a cookie. An attacker can do the same, because the code is
+// public.
 func csrfOf(cookie secret.Text) string {
 	sum := sha256.Sum256([]byte("csrf\x00" + cookie.Reveal()))
 	return base64.RawURLEncoding.EncodeToString(sum[:])
@@ -300,7 +302,7 @@ type busyTenants struct {
 	hasFailed bool
 }
 
-type tenantStore = ports.Tenants // a field cannot have the name of a method
+type tenantStore = ports.Tenants // an embedded ports.Tenants would hide its method Tenants
 
 func (b *busyTenants) Attach(ctx context.Context, owner access.AccountID, t tenant.Tenant, sessions ...string) (tenant.Tenant, error) {
 	if !b.hasFailed {

@@ -17,12 +17,13 @@ import (
 	"github.com/tenantry/tenantry/core/secret"
 )
 
-// A connect flow uses three kinds of token.
+// A connect flow uses four tokens.
 //
 // The state is part of the link. It is sealed and contains the account and the expiry. The cookie
 // binds one browser to the flow: it contains the flow's hash and a random part. The sign-in's state
-// and the CSRF token are one-way hashes of the cookie. The service can check all three kinds before
-// it reads the store.
+// and the CSRF token are one-way hashes of the cookie. Before it reads the store, the service
+// checks the seal of the state. It also checks the sign-in's state and the CSRF token against the
+// cookie.
 //
 // stateAssociatedData is the associated data of a sealed state.
 const stateAssociatedData = "connect/state"
@@ -96,7 +97,7 @@ func flowID(cookie secret.Text) ([32]byte, error) {
 func hash(text string) [32]byte { return sha256.Sum256([]byte(text)) }
 
 // deriveToken returns the token that a cookie has for one purpose: the state of the sign-in, or the
-// CSRF token. The token is a one-way hash, so the cookie cannot be computed from it.
+// CSRF token. The token is a one-way hash, so the cookie cannot be computed from the token.
 func deriveToken(cookie secret.Text, purpose string) string {
 	sum := hash(purpose + "\x00" + cookie.Reveal())
 	return base64.RawURLEncoding.EncodeToString(sum[:])

@@ -26,8 +26,8 @@ type DeleteResult struct {
 }
 
 // Delete removes the tenant and all its data from the service. It first removes the managed
-// transport rules at the platform. A rule that remains would block mailboxes after the service has
-// deleted their limits. If the removal fails, Delete deletes the tenant anyway, and the result
+// transport rules at the platform. Otherwise a rule would keep blocking mailboxes after the service
+// has deleted their limits. If the removal fails, Delete deletes the tenant anyway, and the result
 // names the remaining rules. Delete changes nothing else at the platform. It fails with
 // tenant_not_found.
 func (s *Service) Delete(ctx context.Context, owner access.AccountID, id tenant.GUID, answer ports.Answer[DeleteResult]) (DeleteResult, error) {

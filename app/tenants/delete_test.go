@@ -94,7 +94,8 @@ func TestDeleteRemovesManagedRules(t *testing.T) {
 }
 
 // TestDeleteRemovesRulesThatTheListLacks deletes a tenant whose list of rules lacks a managed rule,
-// because a replica lags. The rule is removed too. Otherwise it would block mailboxes forever.
+// because a replica lags. Delete removes this rule too. Otherwise the rule would block mailboxes
+// forever.
 func TestDeleteRemovesRulesThatTheListLacks(t *testing.T) {
 	fx := newFixtureWithRule(t)
 	fx.platform.DropRule(guid, sendlimit.RuleName(sendlimit.TenantWide))
@@ -109,7 +110,7 @@ func TestDeleteRemovesRulesThatTheListLacks(t *testing.T) {
 }
 
 // TestDeleteNamesRuleThatTheListLacks checks that the result names a rule that may still exist,
-// because the platform did not answer its removal.
+// because its removal by name failed.
 func TestDeleteNamesRuleThatTheListLacks(t *testing.T) {
 	fx := newFixtureWithRule(t)
 	fx.platform.Fail(fake.Fault{Method: "RemoveRule", Kind: outcome.Down})
@@ -231,7 +232,7 @@ func TestWithdrawRemovesManagedRules(t *testing.T) {
 }
 
 // newManagedFixtureWithRule returns the same as newFixtureWithRule, with a tenant that the operator
-// manages.
+// assigned.
 func newManagedFixtureWithRule(t *testing.T) *fixture {
 	t.Helper()
 	fx, _ := newManagedFixture(t)
@@ -265,8 +266,9 @@ func TestWithdrawWithoutPlatform(t *testing.T) {
 	}
 }
 
-// TestRemoveAllRules checks that RemoveAllRules removes the managed rules of each tenant of an
-// account and pauses enforcement. Resume ends the pause.
+// TestRemoveAllRules checks that RemoveAllRules removes the managed rules of the tenants of an
+// account and pauses enforcement. It reports the rules of a tenant without consent as remaining.
+// ResumeEnforcement ends the pause.
 func TestRemoveAllRules(t *testing.T) {
 	fx := newFixtureWithRule(t)
 	fx.connect(t, fx.ann, otherAdmin)

@@ -91,9 +91,9 @@ func (r *syncRun) countUsers(ctx context.Context) {
 	}
 }
 
-// readLicenses stores the number of email licenses. If the platform fails, the stored number is
-// kept and the sync continues. The API shows how old the number is. Only an error of the store is
-// returned.
+// readLicenses stores the number of email licenses. If the platform fails, readLicenses keeps the
+// stored number and the sync continues. The API shows how old the number is. Only an error of the
+// store is returned.
 func (r *syncRun) readLicenses(ctx context.Context) error {
 	var licenses tenant.Licenses
 	began := r.Now()
@@ -118,8 +118,8 @@ func mailboxError(err error) string {
 
 // checkDomains reads the records and DNS of each domain and advances the verified domains. It
 // starts with the domains whose last check is oldest. If the time ends before all domains are
-// checked, the next sync continues with the others. If the platform fails for a domain,
-// checkDomains leaves that domain unchanged. Only an error of the store is returned.
+// checked, the next sync starts with the unchecked domains. If the platform fails for a domain,
+// checkDomains continues with the other domains. It returns only errors of the store.
 func (r *syncRun) checkDomains(ctx context.Context) error {
 	stored, err := r.Domains.Domains(ctx, r.owner, r.tenant.GUID)
 	if err != nil {

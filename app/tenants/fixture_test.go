@@ -77,7 +77,8 @@ func (fx *fixture) grantConsent(t *testing.T, account access.Account, username s
 	return fx.visitPage(t, link.URL, username)
 }
 
-// visitPage accepts a page of the platform as this user, and returns the query of the redirect.
+// visitPage consents or signs in as this user on a page of the platform. It returns the query of
+// the redirect.
 func (fx *fixture) visitPage(t *testing.T, page, username string) (query string) {
 	t.Helper()
 	query, err := fx.platform.Visit(page, username, true)

@@ -12,7 +12,7 @@ import (
 	"github.com/tenantry/tenantry/core/secret"
 )
 
-// openSealer is a sealer that decrypts any bytes to themselves.
+// openSealer is a sealer that encrypts nothing and accepts any bytes.
 type openSealer struct{}
 
 func (openSealer) Seal(text secret.Text, _ string) ([]byte, error) { return []byte(text.Reveal()), nil }
@@ -21,7 +21,8 @@ func (openSealer) Open(sealed []byte, _ string) (secret.Text, error) {
 }
 
 // FuzzTokens checks that no state and no cookie causes a panic, even if every seal is accepted. An
-// accepted value must contain the returned account or the returned id of the flow.
+// accepted state must contain the returned account, and an accepted cookie the returned id of the
+// flow.
 func FuzzTokens(f *testing.F) {
 	now := time.Unix(1_000_000, 0)
 	service := &Service{Sealer: openSealer{}, Now: func() time.Time { return now }, Random: strings.NewReader(strings.Repeat("x", 1000))}

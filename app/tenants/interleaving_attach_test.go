@@ -19,8 +19,8 @@ type attachRace struct {
 	inactive bool // whether the account was deactivated
 }
 
-// connectTenant signs in and confirms, as an administrator does. It tolerates an account without a
-// free slot or a plan.
+// connectTenant signs in and confirms, as an administrator does. It ignores the error of an account
+// without a free slot or an active plan.
 func (r *attachRace) connectTenant(username string) useCase {
 	b := r.openCallback(r.t, r.grantConsent(r.t, r.ann, username))
 	query := r.visitPage(r.t, b.page, username)
@@ -28,7 +28,7 @@ func (r *attachRace) connectTenant(username string) useCase {
 		offer, err := r.FinishSignIn(ctx, query, b.cookie)
 		if err == nil {
 			interleaving.Step(ctx)
-			_, err = r.Confirm(ctx, b.cookie, offer.CSRF, true) // the last step is the one before Attach
+			_, err = r.Confirm(ctx, b.cookie, offer.CSRF, true) // its only step is before Attach
 		}
 		switch {
 		case err == nil && r.inactive:

@@ -24,8 +24,8 @@ const (
 	theConnection  = "01890000-0000-7000-8000-000000000002"
 )
 
-// storeObjectsWithRows stores the objects of the platform, and the ids of their rows. The mailbox
-// anna has a send limit and a connection.
+// storeObjectsWithRows stores the objects of the platform, and keeps the ids of their rows in
+// r.before. It gives the mailbox anna a send limit and a connection.
 func storeObjectsWithRows(r *race) {
 	storeObjects(r)
 	anna := r.box("anna@one.test")
@@ -53,8 +53,8 @@ func missObjectsOnce(r *race) {
 	}
 }
 
-// tolerateHidden returns a use case that ignores the error if its object is hidden because a list
-// lacked it.
+// tolerateHidden returns a use case that runs use. If use does not find its object, because a sync
+// has hidden the object, the use case sets r.hidden and returns no error.
 func (r *race) tolerateHidden(use useCase) useCase {
 	return func(ctx context.Context) error {
 		err := use(ctx)
@@ -65,7 +65,7 @@ func (r *race) tolerateHidden(use useCase) useCase {
 	}
 }
 
-// endLag moves the clock to a time at which the replica no longer lags.
+// endLag moves the clock to a time at which the replica no longer lags behind the platform.
 func (r *race) endLag(ctx context.Context) error {
 	interleaving.Step(ctx)
 	r.now = r.now.Add(observation.ReplicaLag)
@@ -195,8 +195,9 @@ var missingRaces = []struct {
 	},
 }
 
-// requireRowIfMailboxExists makes a further sync, after the one that each race makes at its end. It
-// returns an error unless the mailbox anna then has a row exactly if the platform has the mailbox.
+// requireRowIfMailboxExists makes a second sync after the race, ReplicaLag after the first one. It
+// returns an error if the platform has the mailbox anna and the store has no row for it, or the
+// reverse.
 func requireRowIfMailboxExists(r *race) error {
 	r.now = r.now.Add(observation.ReplicaLag)
 	r.fixture.sync(r.t)
@@ -210,8 +211,8 @@ func requireRowIfMailboxExists(r *race) error {
 }
 
 // TestObjectsThatReplicasLackKeepTheirRowsInEveryOrder checks that a row is removed only if its
-// object no longer exists. Its limit and its connection stay until then. A soak interrupts a use
-// case only once, because a sync has many steps.
+// object no longer exists. The limit and the connection of a mailbox stay until then. A soak test
+// interrupts a use case only once, because a sync has many steps.
 func TestObjectsThatReplicasLackKeepTheirRowsInEveryOrder(t *testing.T) {
 	for _, tt := range missingRaces {
 		t.Run(tt.name, func(t *testing.T) {

@@ -32,8 +32,8 @@ type race struct {
 	t         *testing.T
 	domains   *domains.Service
 	mailboxes *mailboxes.Service
-	callTimes map[string]time.Time // by property: when the call with the newest answer began
-	answers   map[string]any       // by property: the newest answer
+	callTimes map[string]time.Time // by property of the tenant: the start of the call with the newest answer
+	answers   map[string]any       // by property of the tenant: the newest answer
 	users     int                  // the number of user mailboxes at the platform
 	lagUntil  time.Time            // until then a replica of the platform lacks all objects
 	before    map[string]string    // the ids of the rows before the race, by name
@@ -70,7 +70,8 @@ func (r *race) run(o *interleaving.Order, cases ...useCase) {
 	}
 }
 
-// recordAnswer records an answer about a property of the tenant, if its call is the newest one.
+// recordAnswer records the platform's answer about a property of the tenant, unless a later call
+// has already returned a newer answer.
 func (r *race) recordAnswer(property string, start time.Time, answer any) {
 	if !start.Before(r.callTimes[property]) {
 		r.callTimes[property], r.answers[property] = start, answer
@@ -122,7 +123,7 @@ func (r *race) reconnect(ctx context.Context) error {
 
 // noticeRevocation makes a sync that finds the consent revoked.
 func (r *race) noticeRevocation(ctx context.Context) error {
-	_ = r.sync(ctx) // it fails with access_denied unless the consent is granted again before
+	_ = r.sync(ctx) // it fails with access_denied, unless reconnect has already run
 	return nil
 }
 
@@ -255,8 +256,8 @@ var races = []struct {
 	},
 }
 
-// maxInterruptions returns how often a soak interrupts a use case of a race. With three use cases
-// it is twice, because a soak has no time for more orders.
+// maxInterruptions returns how often a soak test interrupts a use case of a race. A race of three
+// use cases has more orders, so a soak test has time for only two interruptions.
 func maxInterruptions(useCases int) int {
 	if useCases > 2 {
 		return 2

@@ -35,8 +35,8 @@ func (s *Service) pauseEnforcement(ctx context.Context, owner access.AccountID, 
 }
 
 // reconcileIntents records the blocks and unblocks that an interrupted pass applied but did not
-// record. Once the rules and the tenant are deleted, nobody can find out which blocks were applied.
-// If the recording fails, the deletion continues.
+// record. It runs before the rules are removed, because only the rules show which blocks were
+// applied. If the recording fails, the deletion continues.
 func (s *Service) reconcileIntents(ctx context.Context, r ports.SendRun) {
 	ctx, cancel := context.WithTimeout(ctx, reconcileLimit)
 	defer cancel()

@@ -19,8 +19,8 @@ import (
 const (
 	// parallelRemovals is the number of tenants whose rules RemoveAllRules removes in parallel.
 	parallelRemovals = 8
-	// parallelScopes is the number of rules that removeRules removes in parallel in one tenant. It
-	// is the number of commands that Exchange runs for a tenant without delaying them.
+	// parallelScopes is the number of rules that removeRules removes in parallel in one tenant. The
+	// mail platform delays the commands of a tenant if more of them run in parallel.
 	parallelScopes = 3
 	// closeLease is how long RemoveAllRules pauses enforcement for the tenants of an account. It
 	// exceeds the time to process all tenants that one account can have.
@@ -51,7 +51,8 @@ var (
 
 // removeManagedRules removes the managed rules from a tenant that may have some, and records the
 // unblocks. Until the lease expires, no enforcement pass can create the rules again. If rules may
-// remain, the result names them and the reason. removeManagedRules fails only when the store fails.
+// remain, the result names them and the reason. removeManagedRules fails when the store fails or
+// the context ends.
 func (s *Service) removeManagedRules(ctx context.Context, owner access.AccountID, t tenant.Tenant, lease time.Duration) (result RuleRemoval, err error) {
 	scopes, err := s.Policies.ScopesWithRules(ctx, owner, t.GUID)
 	if err != nil || len(scopes) == 0 {
@@ -74,9 +75,9 @@ func (s *Service) removeManagedRules(ctx context.Context, owner access.AccountID
 	return result, nil
 }
 
-// removeRulesAndRecord removes the rules and records the unblocks. If enforcement is not paused
-// although it makes passes over the tenant, all rules count as remaining, because a pass may create
-// them again.
+// removeRulesAndRecord removes the rules and records the unblocks. If enforcement makes passes over
+// the tenant and could not be paused, a pass may create the rules again. All rules then count as
+// remaining.
 func (s *Service) removeRulesAndRecord(ctx context.Context, t tenant.Tenant, scopes []string, result *RuleRemoval) error {
 	if result.paused {
 		s.reconcileIntents(ctx, result.pause)
@@ -101,9 +102,9 @@ func ruleNames(scopes []string) (names []string) {
 // removeTries is how often removeRules tries a call whose outcome stays unknown.
 const removeTries = 3
 
-// removeRules removes the managed rules that the platform lists, then the rule of each scope by its
-// name, because the list of a lagging replica can lack a new rule. It returns the names of the
-// rules that may still exist, and the first error.
+// removeRules first removes the managed rules that the platform lists. The list of a lagging
+// replica can lack a new rule, so removeRules then removes the rule of each scope by its name. It
+// returns the names of the rules that may still exist, and the first error.
 func (s *Service) removeRules(ctx context.Context, id tenant.GUID, scopes []string) (remaining []string, firstErr error) {
 	platform, retry := s.Platform.For(id), reconcile.RetryPolicy{Tries: removeTries, Pause: s.Pause}
 	if err := reconcile.Run(ctx, retry, platform.RemoveRules, nil); err != nil {
@@ -153,11 +154,12 @@ func (s *Service) recordUnblocks(ctx context.Context, r ports.SendRun) error {
 	if len(changes.Done) == 0 {
 		return nil
 	}
-	_, err = s.Runs.SaveChanges(ctx, r, changes) // if the lease was lost, its new holder records the unblocks
+	_, err = s.Runs.SaveChanges(ctx, r, changes) // if a concurrent deletion has seized the lease, that deletion records the unblocks
 	return err
 }
 
-// resumeEnforcement ends the pause of a tenant that stays in its account after all.
+// resumeEnforcement ends the pause of enforcement, after the deletion of the tenant or the closing
+// of its account has failed.
 func (s *Service) resumeEnforcement(ctx context.Context, r RuleRemoval) {
 	if !r.paused {
 		return
@@ -175,8 +177,8 @@ type TenantRuleRemoval struct {
 }
 
 // RemoveAllRules removes the managed rules from all tenants of an account that the operator is
-// about to close. It returns the tenants that may have had rules. If one tenant fails,
-// RemoveAllRules resumes enforcement in the others and returns the joined errors.
+// about to close. It returns the tenants that may have had rules. If the removal fails for one
+// tenant, RemoveAllRules resumes enforcement in the other tenants and returns the joined errors.
 func (s *Service) RemoveAllRules(ctx context.Context, owner access.AccountID) ([]TenantRuleRemoval, error) {
 	owned, err := s.Tenants.Tenants(ctx, owner)
 	if err != nil {
@@ -208,8 +210,8 @@ func (s *Service) RemoveAllRules(ctx context.Context, owner access.AccountID) ([
 	return removals, nil
 }
 
-// ResumeEnforcement resumes enforcement in the tenants of an account that was not closed after all.
-// Enforcement creates their rules again.
+// ResumeEnforcement resumes enforcement in the tenants of an account whose closing failed.
+// Enforcement creates the rules of these tenants again.
 func (s *Service) ResumeEnforcement(ctx context.Context, removals []TenantRuleRemoval) {
 	for _, removal := range removals {
 		s.resumeEnforcement(ctx, removal.RuleRemoval)

@@ -159,7 +159,7 @@ func (s *Service) consentedProfile(ctx context.Context, id tenant.GUID) (tenant.
 }
 
 // checkTenantLimit returns the account if it can attach the tenant. Attach enforces the limit too.
-// This earlier check lets the user know before the confirmation page.
+// The earlier check tells the user about the limit before the confirmation page.
 func (s *Service) checkTenantLimit(ctx context.Context, flow ports.ConnectFlow) (access.Account, error) {
 	acc, err := s.Accounts.Account(ctx, flow.Account)
 	if err != nil {
@@ -188,12 +188,12 @@ func (s *Service) saveProof(ctx context.Context, flow ports.ConnectFlow) error {
 	return err
 }
 
-// Confirm attaches the tenant to the account and returns it. If connect is false, it only ends the
-// flow and returns the zero value. It fails with connect_link_invalid, no_api_plan,
+// Confirm attaches the tenant to the account and returns the tenant. If connect is false, Confirm
+// only ends the flow and returns the zero value. It fails with connect_link_invalid, no_api_plan,
 // tenant_limit_reached or tenant_held_elsewhere.
 //
-// The flow ends before the tenant is attached. If the process crashes in between, the user starts
-// again with a new link. If the store is unavailable, Confirm moves the flow back, and the user can
+// The flow ends before the tenant is attached. If the process crashes between these two steps, the
+// user needs a new link. If the store is unavailable, Confirm moves the flow back, and the user can
 // confirm again. A repeated Confirm attaches the same tenant and takes no second slot. Confirm does
 // not call the mail platform. The next sync prepares the tenant.
 func (s *Service) Confirm(ctx context.Context, cookie secret.Text, csrf string, connect bool) (tenant.Tenant, error) {

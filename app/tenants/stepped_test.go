@@ -69,7 +69,7 @@ func (m steppedTenant) Domains(ctx context.Context) ([]domain.Platform, error) {
 	return list, err
 }
 
-// Domain, like Mailbox, is a step only for a use case that reads a lagging replica.
+// Domain and Mailbox are steps only for a use case that reads a replica.
 func (m steppedTenant) Domain(ctx context.Context, name string) (domain.Platform, error) {
 	if readsReplica(ctx) {
 		interleaving.Step(ctx)
@@ -96,7 +96,8 @@ func onReplica(use useCase) useCase {
 // readsReplica reports whether the use case of the context reads a replica.
 func readsReplica(ctx context.Context) bool { return ctx.Value(replicaKey{}) != nil }
 
-// replica returns the tenant as the replica that answers now shows it.
+// replica returns the tenant as a use case reads it: without objects if the use case reads a
+// replica that still lags.
 func (m steppedTenant) replica(ctx context.Context) ports.MailTenant {
 	if readsReplica(ctx) && m.race.now.Before(m.race.lagUntil) {
 		return laggingTenant{m.MailTenant, true}

@@ -19,7 +19,8 @@ const (
 	// syncLimit is the default of Service.Limit. The API allows a sync 5 s more, to store its
 	// results.
 	syncLimit = 105 * time.Second
-	// bootstrapLimit is how long a sync waits for a mail server that is being prepared.
+	// bootstrapLimit is how long a sync waits for a mail server that is being prepared, unless
+	// Reconciler.Limit is set.
 	bootstrapLimit = 20 * time.Second
 )
 
@@ -51,10 +52,9 @@ type syncRun struct {
 	bootstrap tenant.Progress
 	// answered is true once the platform has answered any call.
 	answered bool
-	// deniedAt is the time at which the last call that the platform denied began.
+	// deniedAt is the start time of the last call that the platform denied.
 	deniedAt time.Time
-	// discoveryBegan is when the discovery began. The lists of domains and mailboxes were read
-	// after that time.
+	// discoveryBegan is a time before the reads of the lists of domains and mailboxes.
 	discoveryBegan time.Time
 }
 
@@ -92,8 +92,8 @@ func (s *Service) Sync(ctx context.Context, owner access.AccountID, id tenant.GU
 }
 
 // ownedTenant returns the tenant. For a managed tenant whose assignment was withdrawn, ownedTenant
-// fails with access_denied. This answer reveals nothing new, because the account had the tenant
-// before. For any other tenant that the account does not have, ownedTenant fails with
+// fails with access_denied. This error reveals nothing new to the account, because the account had
+// the tenant before. For any other tenant that the account does not have, ownedTenant fails with
 // tenant_not_found.
 func (s *Service) ownedTenant(ctx context.Context, owner access.AccountID, id tenant.GUID) (tenant.Tenant, error) {
 	t, err := s.Tenants.Tenant(ctx, owner, id)

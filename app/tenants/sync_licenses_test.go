@@ -30,8 +30,8 @@ func TestSyncReadsLicenses(t *testing.T) {
 	}
 }
 
-// TestASyncSucceedsWithoutLicenses checks that a sync succeeds if the licenses cannot be read. It
-// keeps the earlier number.
+// TestASyncSucceedsWithoutLicenses checks that a sync succeeds if the licenses cannot be read. The
+// sync then keeps the earlier number.
 func TestASyncSucceedsWithoutLicenses(t *testing.T) {
 	for _, licenseFault := range []fake.Fault{
 		{Method: "EmailLicenses", Kind: outcome.Down}, {Method: "EmailLicenses", Kind: outcome.Unknown},

@@ -65,9 +65,9 @@ func TestListThatLacksAnObjectDoesNotRemoveIt(t *testing.T) {
 	}
 }
 
-// TestObjectIsRemovedAfterTwoMisses checks objects that neither the lists nor reads by name show.
-// They are hidden. If they return, a mailbox still has its limit. Otherwise a sync 15 minutes later
-// removes them.
+// TestObjectIsRemovedAfterTwoMisses checks objects that neither the lists nor reads by name show. A
+// sync hides such objects. If the objects return, the mailbox still has its limit. Otherwise a sync
+// at least ReplicaLag after the first miss removes them.
 func TestObjectIsRemovedAfterTwoMisses(t *testing.T) {
 	for name, returns := range map[string]bool{"the objects return": true, "the objects stay missing": false} {
 		t.Run(name, func(t *testing.T) {

@@ -54,8 +54,8 @@ func (m panickingTenant) Records(ctx context.Context, name string) (domain.Recor
 }
 
 // TestPanicInASyncEndsTheRequest checks that a panic in a goroutine of a sync continues in the
-// goroutine of the request, and that the next sync succeeds. Each operation is called in a
-// goroutine for each domain or mailbox.
+// goroutine of the request, and that the next sync succeeds. A sync calls each of the operations in
+// one goroutine for each domain or mailbox.
 func TestPanicInASyncEndsTheRequest(t *testing.T) {
 	for _, operation := range []string{"Domain", "Mailbox", "Records"} {
 		t.Run(operation, func(t *testing.T) {

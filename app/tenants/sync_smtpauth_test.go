@@ -28,7 +28,7 @@ func TestSyncWithSMTPAuthRefused(t *testing.T) {
 }
 
 // TestSyncWithSMTPAuthThatTakesEffectLater checks SMTP AUTH that was enabled but that reads do not
-// show yet. It counts neither as refused nor as enabled.
+// show yet. The stored state is then disabled, neither refused nor enabled.
 func TestSyncWithSMTPAuthThatTakesEffectLater(t *testing.T) {
 	fx := newConnectedFixture(t, fake.Setup{})
 	endFault := fx.platform.Fail(fake.Fault{Method: "EnableSMTPAuth", Kind: outcome.NotReady})
@@ -66,8 +66,9 @@ func (t tenantWithLaggingSMTPAuth) EnableSMTPAuth(ctx context.Context) error {
 }
 
 // TestSyncKeepsSMTPAuthThatReadsDoNotShow checks reads that show SMTP AUTH as disabled after it was
-// enabled. Soon after, such a read can come from a lagging replica, so SMTP AUTH stays enabled.
-// Later, or if the platform refuses to enable SMTP AUTH, the new state is stored.
+// enabled. Within ReplicaLag, such a read can come from a lagging replica, so the stored state
+// stays enabled. Later, or if the platform refuses to enable SMTP AUTH, the sync stores the new
+// state.
 func TestSyncKeepsSMTPAuthThatReadsDoNotShow(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -130,8 +131,9 @@ func enableAfterRefusal(t *testing.T, fx *fixture) {
 	fx.sync(t)
 }
 
-// TestSyncWithSMTPAuthThatCannotBeSwitchedNow checks a failed call to enable SMTP AUTH, which is
-// not a refusal. The state that was read before is stored.
+// TestSyncWithSMTPAuthThatCannotBeSwitchedNow checks a call to enable SMTP AUTH that fails with an
+// error other than smtp_auth_not_enabled. The sync then stores the state that it read before the
+// call.
 func TestSyncWithSMTPAuthThatCannotBeSwitchedNow(t *testing.T) {
 	for _, f := range []fake.Fault{
 		{Method: "EnableSMTPAuth", Kind: outcome.Throttled},

@@ -105,7 +105,7 @@ func TestAssignToClosedAccount(t *testing.T) {
 	closed, err := fx.store.FindAccount(t.Context(), string(fx.ann.ID))
 	apptest.Must(t, err)
 	_, err = fx.Assign(t.Context(), closed, guid)
-	requireRefusal(t, err, fault.AccountClosed) // a call to the platform would fail with access_denied
+	requireRefusal(t, err, fault.AccountClosed) // not the access_denied of a platform call
 }
 
 func TestManagedTenantsTakeSlots(t *testing.T) {
