@@ -191,39 +191,40 @@ func (a *applier) unblockMissing(ctx context.Context, all, rest []string) error 
 }
 
 // missingMailboxes holds, for each tenant, the mailboxes that a rule should block but that the
-// platform did not list. Passes do not try to block these mailboxes until the entry of the tenant
-// expires. That is sendlimit.MaxInterval after the last add for the tenant.
+// platform did not list. Passes do not try to block such a mailbox until its id expires. That is
+// sendlimit.MaxInterval after the last add of this id.
 type missingMailboxes struct {
 	mu       sync.Mutex
-	byTenant map[tenant.GUID]missingEntry
+	byTenant map[tenant.GUID]map[string]time.Time // when each id expires
 }
 
-// missingEntry holds the ids of a tenant's missing mailboxes, and when the entry expires.
-type missingEntry struct {
-	ids   []string
-	until time.Time
-}
-
-// add records missing mailboxes of a tenant and deletes expired entries of all tenants.
+// add records missing mailboxes of a tenant and deletes the expired ids of all tenants.
 func (m *missingMailboxes) add(id tenant.GUID, ids []string, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.byTenant == nil {
-		m.byTenant = map[tenant.GUID]missingEntry{}
+		m.byTenant = map[tenant.GUID]map[string]time.Time{}
 	}
-	maps.DeleteFunc(m.byTenant, func(_ tenant.GUID, entry missingEntry) bool { return !now.Before(entry.until) })
-	m.byTenant[id] = missingEntry{append(m.byTenant[id].ids, ids...), now.Add(sendlimit.MaxInterval)}
+	maps.DeleteFunc(m.byTenant, func(_ tenant.GUID, expiry map[string]time.Time) bool {
+		maps.DeleteFunc(expiry, func(_ string, until time.Time) bool { return !now.Before(until) })
+		return len(expiry) == 0
+	})
+	if m.byTenant[id] == nil {
+		m.byTenant[id] = map[string]time.Time{}
+	}
+	for _, mailbox := range ids {
+		m.byTenant[id][mailbox] = now.Add(sendlimit.MaxInterval)
+	}
 }
 
 // exclude returns the mailboxes without the missing ones. It keeps a missing mailbox that is
-// blocked, because that mailbox still needs an unblock. It ignores an entry that expires later than
+// blocked, because that mailbox still needs an unblock. It ignores an id that expires later than
 // sendlimit.MaxInterval from now, which can only come from clock skew.
 func (m *missingMailboxes) exclude(id tenant.GUID, boxes []sendlimit.MailboxState, now time.Time) []sendlimit.MailboxState {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	entry := m.byTenant[id]
-	if !now.Before(entry.until) || entry.until.Sub(now) > sendlimit.MaxInterval {
-		return boxes
-	}
-	return slices.DeleteFunc(boxes, func(b sendlimit.MailboxState) bool { return b.BlockedAt.IsZero() && slices.Contains(entry.ids, b.ID) })
+	return slices.DeleteFunc(boxes, func(b sendlimit.MailboxState) bool {
+		until := m.byTenant[id][b.ID]
+		return b.BlockedAt.IsZero() && now.Before(until) && until.Sub(now) <= sendlimit.MaxInterval
+	})
 }
