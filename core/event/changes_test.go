@@ -113,7 +113,7 @@ func TestEveryFieldHasEventOrReason(t *testing.T) {
 		"Status":   {newValue: provisioning.Failed, event: DNSJobFailed},
 		"Next":     noEvent(internal),
 		"Provider": noEvent("found once, by the first plan"),
-		"Required": noEvent("only with the status action_required, see TestChangedActionOfJobIsEvent"),
+		"RequiredAction": noEvent("only with the status action_required, see TestChangedActionOfJobIsEvent"),
 		"Message":  noEvent("a sentence about the status"), "NextAttemptAt": noEvent("progress"),
 		"Epoch": noEvent(internal), "Trace": noEvent(internal), "Progress": noEvent(internal),
 		"StartedAt": noEvent("progress"), "EndedAt": noEvent("set with the status"), "UpdatedAt": noEvent("progress"),
