@@ -106,7 +106,7 @@ func (z zoneView) inheritedTags() map[string]string {
 // tree walk).
 const maxWalk = 8
 
-// ParentDMARCNames returns the names at which parent domains have a DMARC record that can cover the
+// ParentDMARCNames returns the names at which a DMARC record of a parent domain can cover the
 // domain, nearest first. They are the names of the tree walk of RFC 9989.
 func ParentDMARCNames(domain string) []string {
 	labels := strings.Split(strings.TrimSuffix(strings.ToLower(domain), "."), ".")

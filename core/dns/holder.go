@@ -19,7 +19,7 @@ type Provider struct {
 	NameServers []string
 }
 
-// Detection is the DNS provider that serves a zone, detected by its name servers.
+// Detection is the DNS provider that serves a zone, or the reason why the provider is not known.
 type Detection struct {
 	// Provider has an empty ID when there is no plugin for the provider.
 	Provider Provider
@@ -39,8 +39,8 @@ const (
 	DetectionUnknown DetectionReason = "unknown"
 	// DetectionUnsupported means that there is no plugin for the provider.
 	DetectionUnsupported DetectionReason = "unsupported"
-	// DetectionMulti means that the servers belong to several providers. A write at one provider
-	// would leave the records of the others unchanged.
+	// DetectionMulti means that the servers belong to several providers, at least one of which has
+	// a plugin. A write at one provider would leave the records of the others unchanged.
 	DetectionMulti DetectionReason = "multi_provider"
 )
 
@@ -125,18 +125,19 @@ const (
 	SettingsRefused Standing = "settings_refused"
 	// AnswerTooLarge means that the provider's answer exceeds the size that tenantry reads.
 	AnswerTooLarge Standing = "answer_too_large"
-	// ProviderSilent means that the provider did not answer, so nothing is known.
+	// ProviderSilent means that the provider did not answer, so the access to the zone is unknown.
 	ProviderSilent Standing = "provider_silent"
 	// NoConnection means that the account has no connection to the provider.
 	NoConnection Standing = "no_connection"
 )
 
-// RecordsUnknown reports whether the provider's records are unknown.
+// RecordsUnknown reports whether the provider's records are unknown although the provider has not
+// rejected the connection.
 func (s Standing) RecordsUnknown() bool { return s == ProviderSilent || s == AnswerTooLarge }
 
 // standingPriority lists the standings that do not allow a write. FindHolder reports the first of
-// them that a connection has. Standings that leave open whether the connection has access to the
-// zone come first.
+// them that a connection has. The first two do not show whether the connection has access to the
+// zone.
 var standingPriority = []Standing{ProviderSilent, AnswerTooLarge, ProviderRefuses, SettingsRefused, ReachesIdle, ReachesElsewhere, ZoneUnreached}
 
 // Holder is the DNS provider that serves a zone, and the account's access to the zone there.
@@ -146,8 +147,9 @@ type Holder struct {
 }
 
 // FindHolder returns the provider that serves the zone of a read. If a connection has access to the
-// published zone, its provider is the holder. This holds even if the name servers match the
-// patterns of a different provider, because a provider may use servers with any names.
+// published zone, its provider is the holder. The names of the servers do not matter then, because
+// a provider may use servers with any names. Otherwise Detect determines the provider, and Access
+// is the most relevant access that does not allow a write.
 func FindHolder(read ZoneRead, providers []Provider, accesses []Access) Holder {
 	h := Holder{Detection: Detect(read, providers), Access: Access{Standing: NoConnection}}
 	checked := make([]Access, 0, len(accesses))

@@ -61,8 +61,8 @@ type undoPlanner struct {
 	items []UndoItem
 }
 
-// undoChange undoes one change of a write. It first undoes each value that the change added, then
-// the values that the change removed without a replacement.
+// undoChange undoes one change of a write. It first undoes each value that the change added. It
+// then restores the values that the change removed without a replacement.
 func (u *undoPlanner) undoChange(c Change, written []Written) {
 	unchanged := Find(u.sets, c.After.Name, c.After.Type).Same(c.After)
 	var replaced []string

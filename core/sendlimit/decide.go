@@ -146,15 +146,16 @@ func mustBlock(b MailboxState, limit int, day Day) bool {
 		return true
 	}
 	if b.Counted {
-		// A block that was set after the end of the day means that the clock went back. A count of
-		// an earlier day does not unblock the mailbox.
+		// A block after the end of day means that the clock went back. The count of this earlier
+		// day must not unblock the mailbox.
 		return b.isBlocked() && !b.BlockedAt.Before(day.End)
 	}
 	return b.isBlocked() && !b.BlockedAt.Before(day.Start)
 }
 
-// MinInterval and MaxInterval bound the interval between two evaluations of a tenant. The
-// platform's trace lags by minutes, so more frequent evaluations would find nothing new.
+// MinInterval and MaxInterval bound the interval between two evaluations of a tenant, before
+// NextEvaluation subtracts the tenant's offset. The platform's trace lags by minutes, so more
+// frequent evaluations would find nothing new.
 const (
 	MinInterval = 5 * time.Minute
 	MaxInterval = 30 * time.Minute
@@ -162,7 +163,8 @@ const (
 
 // NextEvaluation returns the time of a tenant's next evaluation. The interval shrinks as a mailbox
 // approaches its limit. If a mailbox is blocked, the next evaluation is at the end of the day or
-// earlier. An offset for each tenant, of up to a tenth of the interval, spreads the load.
+// earlier. To spread the load, each tenant has an offset of up to a tenth of the interval, which
+// makes the interval shorter.
 func NextEvaluation(id tenant.GUID, policies Policies, mailboxes []MailboxState, day Day, now time.Time) time.Time {
 	closest, anyBlocked := 0.0, false
 	for _, b := range mailboxes {
