@@ -14,7 +14,7 @@ import (
 // The values that the platform specifies for a.test.
 const (
 	platformMX         = "a-test.r4nd.mx.microsoft"
-	previousMX         = "a-test.mail.protection.outlook.com" // a host that the platform used earlier
+	previousMX         = "a-test.mail.protection.outlook.com" // used by the platform earlier
 	platformSPF        = "spf.protection.outlook.com"
 	ownershipText      = "MS=ms12345678"
 	autodiscoverTarget = "autodiscover.outlook.com"

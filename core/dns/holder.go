@@ -147,9 +147,10 @@ type Holder struct {
 }
 
 // FindHolder returns the provider that serves the zone of a read. If a connection has access to the
-// published zone, its provider is the holder. The names of the servers do not matter then, because
-// a provider may use servers with any names. Otherwise Detect determines the provider, and Access
-// is the most relevant access that does not allow a write.
+// published zone, its provider is the holder. The patterns of providers do not matter then, because
+// a provider may use servers with any names. Otherwise Detect determines the provider. Access is
+// then the first relevant access in the order of standingPriority, or has the standing
+// NoConnection.
 func FindHolder(read ZoneRead, providers []Provider, accesses []Access) Holder {
 	h := Holder{Detection: Detect(read, providers), Access: Access{Standing: NoConnection}}
 	checked := make([]Access, 0, len(accesses))

@@ -112,8 +112,8 @@ func NewPlan(o Offer, read ZoneRead, managed []Written) Plan {
 
 // Incomplete reports whether the platform has not specified the domain's SPF and MX records yet.
 // The platform specifies them after it has verified the domain. Until then the plan has no SPF, MX
-// and DKIM records. It has only those conflicts with them that remain with every record that the
-// platform can specify.
+// and DKIM records. It reports a conflict with such a record only if the conflict remains whatever
+// the platform specifies.
 func (p Plan) Incomplete() bool {
 	return !slices.ContainsFunc(p.Desired, func(d Desired) bool { return d.Purpose == Sending })
 }

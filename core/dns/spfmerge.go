@@ -184,8 +184,8 @@ func (r spfRecord) withTerms(terms []string) string {
 }
 
 // checkLimits returns the verdict with notes about the record r. If r needs more lookups than RFC
-// 7208 allows, it returns a conflict instead. It also returns a conflict if r is an update and its
-// lookups cannot be counted.
+// 7208 allows, checkLimits returns a conflict instead. An update whose lookups cannot be counted is
+// a conflict too.
 func (z zoneView) checkLimits(r, desired spfRecord, v verdict) verdict {
 	cost := spfTree(z.Referenced.SPF).cost(r)
 	foreignUnknown := cost.unknown && !z.onlyPlatformUnknown(r, desired)

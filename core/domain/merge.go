@@ -108,7 +108,7 @@ func (d Domain) WithRecords(r Records, at time.Time) Domain {
 	return d
 }
 
-// WithSigning returns the domain with its DKIMEnabled configuration, as observed at the time at.
+// WithSigning returns the domain with its DKIM configuration, as observed at the time at.
 func (d Domain) WithSigning(s dns.Signing, at time.Time) Domain {
 	d.Signing, d.DKIMEnabled, d.Observed.Signing, d.Observed.Selectors = s, s.Enabled, at, at
 	return d

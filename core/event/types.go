@@ -30,7 +30,7 @@ const (
 	MailboxBlocked    Type = "mailbox.blocked"
 	MailboxUnblocked  Type = "mailbox.unblocked"
 	MailboxRestricted Type = "mailbox.restricted" // by the mail platform
-	MailboxVanished   Type = "mailbox.vanished"   // the mail platform no longer has the mailbox, and its row was deleted
+	MailboxVanished   Type = "mailbox.vanished"   // the mail platform no longer has the mailbox
 	MailboxRemoved    Type = "mailbox.removed"
 	MailboxWouldBlock Type = "mailbox.would_block" // shadow mode of a policy
 

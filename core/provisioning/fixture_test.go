@@ -26,7 +26,7 @@ var (
 	zoneWithChanges      = Zone{Provider: "powerdns", FromProvider: true, Reliable: true, Changes: true, Hash: "plan"}
 	zoneWithOtherChanges = Zone{Provider: "powerdns", FromProvider: true, Reliable: true, Changes: true, Hash: "another plan"}
 	unchangedZone        = Zone{Provider: "powerdns", FromProvider: true, Reliable: true, Hash: "unchanged"}
-	zoneNotShown         = Zone{Provider: "powerdns", Reliable: true, Changes: true, Hash: "plan"} // the name servers do not return the records
+	zoneNotShown         = Zone{Provider: "powerdns", Reliable: true, Changes: true, Hash: "plan"} // not published yet
 	zoneWithConflict     = Zone{Provider: "powerdns", FromProvider: true, Reliable: true, Conflict: true, Changes: true, Hash: "blocked",
 		Required: dns.ConflictToResolve, Message: "Resolve these conflicts first. MX at contoso.test."}
 	unreliableZone = Zone{Provider: "powerdns", Required: dns.ReadUnreliable, Message: "The DNS could not be read reliably (servers_disagree)."}

@@ -72,7 +72,7 @@ func (t Tenant) nextStep() string {
 }
 
 // lacksGrant reports whether the mail server lacks the role or the consent that tenantry needs.
-// Only an administrator can restore it.
+// Only an administrator can grant them.
 func (t Tenant) lacksGrant() bool {
 	return t.Bootstrap != BootstrapReady && (t.BootstrapStep == StepGrantRole || t.BootstrapStep == StepReconnect)
 }

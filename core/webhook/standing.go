@@ -4,8 +4,8 @@ package webhook
 
 import "time"
 
-// Standing says how likely it is that a message to an endpoint occupies a slot of a sender for a
-// long time.
+// Standing says how likely an endpoint is to answer in time. A message that is not answered
+// occupies a slot of the sender.
 type Standing int
 
 // The standings of an endpoint.

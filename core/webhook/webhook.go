@@ -122,8 +122,8 @@ func (w Webhook) Wants(t event.Type, tenantGUID tenant.GUID) bool {
 func (w Webhook) IsFailing() bool { return !w.FailingSince.IsZero() }
 
 // AfterTry returns the webhook after the last try of d. If the try disables the webhook, AfterTry
-// also returns the reason. Otherwise the reason is empty. gone is true if the endpoint asked for no
-// more messages.
+// also returns the reason. Otherwise the reason is empty. gone is true if the endpoint answered
+// that it wants no more messages.
 func (w Webhook) AfterTry(d Delivery, gone bool) (Webhook, Reason) {
 	at := d.Attempts[len(d.Attempts)-1].At
 	switch {
