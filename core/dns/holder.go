@@ -113,7 +113,8 @@ type Standing string
 const (
 	// ReachesZone means that the credential has access to the zone.
 	ReachesZone Standing = "reaches_zone"
-	// ReachesElsewhere means that the zone is delegated to name servers of a different provider.
+	// ReachesElsewhere means that the zone is delegated to name servers other than
+	// Zone.NameServers.
 	ReachesElsewhere Standing = "reaches_elsewhere"
 	// ReachesIdle means that the provider does not publish the zone. Zone.Idle says why.
 	ReachesIdle Standing = "reaches_idle"

@@ -22,7 +22,8 @@ func CheckDomainLimit(count, limit int) error {
 }
 
 // Observed holds the times at which the parts of a domain were observed at the platform, zero for
-// never. Package observation defines which time counts. CheckedAt is the time of the DNS read.
+// never. Package observation defines which time counts. The time of the DNS read is in
+// Domain.CheckedAt.
 type Observed struct {
 	State     time.Time // Added, MissingSince and Missed
 	Verified  time.Time // Verified and Default; see observation.HeldUntil

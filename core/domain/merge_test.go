@@ -13,7 +13,8 @@ import (
 	"github.com/tenantry/tenantry/core/observation"
 )
 
-// observations returns changes of one domain by observations, in the order of their times.
+// observations returns functions that apply one observation each to a domain, ordered by the time
+// of the observation.
 func observations() []func(domain.Domain) domain.Domain {
 	signing := func(content string, enabled bool) dns.Signing {
 		return dns.Signing{Enabled: enabled, Selector1: dns.Record{Name: "one", Content: content}, Selector2: dns.Record{Name: "two"}}

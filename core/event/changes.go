@@ -195,8 +195,9 @@ func ofIntegration(eventType Type, i integration.Integration) Event {
 	}}
 }
 
-// OfConnection returns the events of a change of a connection. id is the tenant of its mailbox. The
-// event is ConnectionExpired if a connected connection becomes pending, failed or other.
+// OfConnection returns the events of a change of a connection. id is the tenant of the connection's
+// mailbox. The event is ConnectionExpired if a connected connection becomes pending, failed or
+// other.
 func OfConnection(id tenant.GUID, before, after integration.Connection) []Event {
 	if after.ID == "" { // a deleted connection
 		after = before

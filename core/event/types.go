@@ -32,7 +32,7 @@ const (
 	MailboxRestricted Type = "mailbox.restricted" // by the mail platform
 	MailboxVanished   Type = "mailbox.vanished"   // the mail platform no longer has the mailbox
 	MailboxRemoved    Type = "mailbox.removed"
-	MailboxWouldBlock Type = "mailbox.would_block" // shadow mode of a policy
+	MailboxWouldBlock Type = "mailbox.would_block" // a policy in shadow mode would block the mailbox
 
 	IntegrationConnected          Type = "integration.connected"
 	IntegrationCredentialRejected Type = "integration.credential_rejected"

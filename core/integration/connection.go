@@ -18,7 +18,7 @@ const (
 	ConnectionFailed        ConnectionStatus = "failed"    // the account cannot sign in, or the last session failed or expired
 	ConnectionDisconnected  ConnectionStatus = "disconnected"
 	ConnectionDisconnecting ConnectionStatus = "disconnecting" // requested, outcome unknown
-	ConnectionOther         ConnectionStatus = "other"         // the account's state is AccountOther
+	ConnectionOther         ConnectionStatus = "other"         // any other state of the account
 )
 
 // HoldsMailbox reports whether this status keeps other integrations from connecting the mailbox.

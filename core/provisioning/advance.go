@@ -224,7 +224,7 @@ func (d *decision) waitForProvider(minWait time.Duration) {
 }
 
 // waitForDomain waits until the missing domain is found again. The platform's replicas lag, so the
-// job fails only if the domain is missing for observation.ReplicaLag.
+// job fails only after the domain has been missing for observation.ReplicaLag.
 func (d *decision) waitForDomain() {
 	if observation.IsGone(d.MissingSince, d.Now) {
 		d.fail(messageGone)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package provisioning is the state machine that takes a domain from its first DNS record to
-// signed, healthy mail. A Job is plain data. Its next step depends only on the Observation of the
-// last step and on the time. docs/provisioning.md draws the states.
+// signed, healthy mail. A Job is plain data. Its next step depends only on the job, the Observation
+// of the last step and the time. docs/provisioning.md draws the states.
 //
 // Start reading at BeginAttempt and Timetable.Advance in advance.go.
 //
@@ -141,8 +141,8 @@ type Progress struct {
 	UnreliableSince time.Time
 	// MissingSince is when the domain was not found for the first time, zero if it was found later.
 	MissingSince time.Time
-	// SeenAt is when all servers were first seen to show the written records. PublishedAt is when a
-	// second read confirmed it.
+	// SeenAt is when a read first found the written records on all servers. PublishedAt is when a
+	// second read confirmed their publication.
 	SeenAt, PublishedAt time.Time
 	// NegativeTTL is how long resolvers cache the absence of a record.
 	NegativeTTL time.Duration
