@@ -158,7 +158,7 @@ func (b Bounds) CheckCovers(other Bounds, required Scope) error {
 }
 
 // containsNetwork reports whether the networks of b together contain all addresses of n. If no
-// network contains n, but some networks are parts of n, it checks each half of n.
+// network contains n, but some networks are parts of n, containsNetwork checks each half of n.
 func (b Bounds) containsNetwork(n netip.Prefix) bool {
 	if slices.ContainsFunc(b.Networks, func(own netip.Prefix) bool { return own.Bits() <= n.Bits() && own.Contains(n.Addr()) }) {
 		return true

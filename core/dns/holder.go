@@ -12,9 +12,9 @@ import (
 
 // Provider is a DNS provider that has a plugin.
 type Provider struct {
-	ID    string // such as cloudflare
-	Title string // display name, such as Cloudflare
-	// NameServers are patterns of the provider's name servers, such as *.ns.cloudflare.com. A
+	ID    string // id of the provider in its plugin
+	Title string // display name
+	// NameServers are patterns of the provider's name servers, such as *.ns.example.com. A
 	// provider without patterns can be found only through a connection that has access to the zone.
 	NameServers []string
 }
@@ -45,8 +45,8 @@ const (
 )
 
 // Detect returns the provider that serves the zone of a read, by the names of the delegated name
-// servers. It cannot detect providers without fixed name server names, such as PowerDNS. FindHolder
-// finds such a provider through a connection that has access to the zone.
+// servers. It cannot detect a provider whose name servers can have any names. FindHolder finds such
+// a provider through a connection that has access to the zone.
 func Detect(read ZoneRead, providers []Provider) Detection {
 	if len(read.Delegation) == 0 {
 		return Detection{Reason: DetectionUnknown}

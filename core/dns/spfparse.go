@@ -197,7 +197,8 @@ func (r spfRecord) first(name string) *spfTerm {
 	return nil
 }
 
-// reachableTerms returns the terms that receivers evaluate. Terms after "all" are ignored.
+// reachableTerms returns the terms up to and including the first "all". Receivers evaluate no
+// mechanism after "all".
 func (r spfRecord) reachableTerms() []spfTerm {
 	for i, t := range r.terms {
 		if t.is("all") {

@@ -26,8 +26,8 @@ import (
 
 // Provider is a sending platform that has a plugin.
 type Provider struct {
-	ID    string // such as instantly
-	Title string // display name, such as Instantly
+	ID    string // id of the platform in its plugin
+	Title string // display name
 	// AuthHosts are the hosts that the platform's authorization URLs may use, with the port if it
 	// is not 443.
 	AuthHosts []string

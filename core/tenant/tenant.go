@@ -109,7 +109,7 @@ type BootstrapStep string
 
 // The bootstrap steps. StepGrantRole needs an administrator of the tenant, because the platform
 // does not let the service assign the role to itself. StepNoExchange means that the tenant has no
-// Exchange, and is final.
+// mail server, and is final.
 const (
 	StepNone       BootstrapStep = ""
 	StepWait       BootstrapStep = "wait"
@@ -118,8 +118,8 @@ const (
 	StepNoExchange BootstrapStep = "no_exchange"
 )
 
-// Progress is the result of one call of Bootstrap: the state, and what the bootstrap waits
-// for.
+// Progress is the result of one call of ports.MailTenant.Bootstrap: the state, and what the
+// bootstrap waits for.
 type Progress struct {
 	Status  Bootstrap
 	Step    BootstrapStep
