@@ -99,8 +99,8 @@ func drawManaged(t *rapid.T) []dns.Written {
 	return rapid.SliceOfNDistinct(rapid.SampledFrom(someManaged), 0, len(someManaged), func(w dns.Written) string { return string(w.Purpose) }).Draw(t, "managed")
 }
 
-// TestPlanIsIdempotent checks that the plan after a written plan changes nothing. The second plan
-// preserves the written records and has the same conflicts.
+// TestPlanIsIdempotent writes a plan and makes a second plan. The second plan must change nothing,
+// preserve the written records and have the same conflicts.
 func TestPlanIsIdempotent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		read, managed := drawZone(t), drawManaged(t)
@@ -122,7 +122,8 @@ func TestPlanIsIdempotent(t *testing.T) {
 }
 
 // TestPlanKeepsForeignValues checks which values a plan replaces: managed values, values of the
-// platform, and an SPF record, to which it adds the platform. All other values stay byte for byte.
+// platform, and an SPF record, to which it adds the platform's include. All other values keep every
+// byte.
 func TestPlanKeepsForeignValues(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		read, managed := drawZone(t), drawManaged(t)

@@ -23,8 +23,9 @@ type simulation struct {
 	staleJobs []Job              // the job as workers that lost their claims have loaded it
 }
 
-// maxDuration and maxSteps limit how long a job can run without an action of a person. Each stage
-// may take StageLimit twice, and the zone may change twice.
+// maxDuration and maxSteps limit how long a job can run without an action of a person. Each of the
+// nine stages may take twice StageLimit, because outages do not count. The zone may change twice,
+// and the job then starts again.
 const (
 	maxDuration = 3 * 9 * (2*48 + 3) * time.Hour
 	maxSteps    = 3 * 9 * 500 // the pause grows to 15 minutes

@@ -156,7 +156,7 @@ func TestDecideIsConsistent(t *testing.T) {
 	})
 }
 
-// applyChanges returns the mailboxes after the changes of a decision.
+// applyChanges returns the mailboxes after the changes of a decision were made.
 func applyChanges(t *rapid.T, boxes []sendlimit.MailboxState, decision sendlimit.Decision) []sendlimit.MailboxState {
 	boxesAfter := slices.Clone(boxes)
 	for _, c := range decision.Changes {

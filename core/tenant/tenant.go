@@ -118,7 +118,7 @@ const (
 	StepNoExchange BootstrapStep = "no_exchange"
 )
 
-// Progress is the result of one call of ports.MailTenant.Bootstrap: the state, and what the
+// Progress is the result of one call of ports.MailServer.Bootstrap: the state, and what the
 // bootstrap waits for.
 type Progress struct {
 	Status  Bootstrap
