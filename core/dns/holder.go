@@ -23,8 +23,8 @@ type Provider struct {
 type Detection struct {
 	// Provider has an empty ID when there is no plugin for the provider.
 	Provider Provider
-	// Title is the display name. It is the provider's title, or the domain of the name servers if
-	// there is no plugin. It is "" when unknown.
+	// Title is the display name: the provider's title, or the domain of the name servers if there
+	// is no plugin. It is "" when unknown.
 	Title  string
 	Reason DetectionReason
 }

@@ -31,9 +31,9 @@ type Observed struct {
 	Signing   time.Time // DKIMEnabled and Signing.Enabled
 	Selectors time.Time // the two CNAMEs of Signing
 	Records   time.Time // Verification and Service
-	// Change is the time of the newest change that can mean a new domain with the same name: a
-	// different value of Verified, or a missing domain that was found. A removal that repeats no
-	// earlier removal sets Change to zero.
+	// Change is the time of the newest change that can mean a new domain with the same name. Such a
+	// change is a different value of Verified, or a missing domain that was found. A removal that
+	// repeats no earlier removal sets Change to zero.
 	Change time.Time
 	// Missed is the MissingSince that the domain had before it became a reservation again.
 	Missed time.Time

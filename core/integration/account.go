@@ -38,8 +38,8 @@ const (
 // Exists reports whether the account exists at the platform.
 func (a Account) Exists() bool { return a.ID != "" }
 
-// Mark returns the string that is compared to detect a new sign-in of the account: Stamp, or the
-// state and the id if the platform has no stamps. It is empty if the account does not exist.
+// Mark returns the string that is compared to detect a new sign-in of the account. It is Stamp, or
+// the state and the id if the platform has no stamps. It is empty if the account does not exist.
 func (a Account) Mark() string {
 	if a.Exists() && a.Stamp == "" {
 		return string(a.State) + " " + a.ID // then only a change of state shows a new sign-in

@@ -12,10 +12,11 @@ type Standing int
 const (
 	// Failing means that a try has failed since the last success.
 	Failing Standing = iota
-	// Unproven means that the endpoint is not failing, but has not accepted a message of this
-	// process yet, did not accept its last message, or has not answered a message in time.
+	// Unproven means that the endpoint is neither failing nor proven. An endpoint is unproven until
+	// it has accepted a message of this process.
 	Unproven
-	// Proven means that the endpoint accepted its last message and answers in time.
+	// Proven means that the endpoint accepted the message of the last try that ended, and that no
+	// try has lasted for SlowAfter.
 	Proven
 )
 
