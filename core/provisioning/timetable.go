@@ -24,7 +24,7 @@ type Timetable struct {
 	StageLimit time.Duration
 }
 
-// DefaultTimetable is the timetable that the service uses.
+// DefaultTimetable is the timetable that the service uses outside the sandbox.
 var DefaultTimetable = Timetable{
 	FirstPause: 15 * time.Second, LongestPause: 15 * time.Minute, BetweenReads: 10 * time.Second,
 	UnreliableLimit: time.Hour, MaxWait: time.Hour, StageLimit: 48 * time.Hour,

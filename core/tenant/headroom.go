@@ -24,7 +24,8 @@ type Sending struct {
 	// SentToday is the number of messages that the tenant's mailboxes sent on the current day, in
 	// the tenant's time zone. Callers see this number.
 	SentToday int
-	// CountedAt is when the oldest of the mailboxes' counts was taken, zero if there is none yet.
+	// CountedAt is when the oldest of the mailboxes' counts of this day was taken, zero if there is
+	// no such count.
 	CountedAt time.Time
 }
 
