@@ -60,8 +60,8 @@ type Caller struct {
 // Status is the state of an account or of a key.
 type Status string
 
-// The statuses. An account is active, suspended or closed. A key is active or revoked. Only a
-// suspended account can become active again.
+// The statuses. An account is active, suspended or closed. A key is active or revoked. A closed
+// account and a revoked key never become active again.
 const (
 	StatusActive    Status = "active"
 	StatusSuspended Status = "suspended"

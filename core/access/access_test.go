@@ -14,7 +14,7 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// keyDigits are the random digits of a key.
+// keyDigits stands for the random digits of a key.
 const keyDigits = "0123456789abcdef0123456789abcdef0123456789abcdef"
 
 func TestPlansHaveThePublishedLimits(t *testing.T) {

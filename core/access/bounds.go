@@ -34,9 +34,10 @@ const maxBounds = 100
 const maxYear = 9999
 
 // NewBounds returns bounds without repetitions, in the given order. A nil list of tenants or
-// networks sets no bound. It fails with invalid_request for an empty list, an unknown scope, a
-// malformed id or network, and an expiry that is not after now. A nil expiresAt means that the key
-// never expires.
+// networks sets no bound. NewBounds fails with invalid_request for an empty list, a list of more
+// than maxBounds entries, an unknown scope, and a malformed id or network. It also fails if the
+// expiry is not after now or is after the year maxYear. A nil expiresAt means that the key never
+// expires.
 func NewBounds(scopes, tenants, networks []string, expiresAt *time.Time, now time.Time) (Bounds, error) {
 	for _, list := range []struct {
 		name    string
@@ -157,7 +158,7 @@ func (b Bounds) CheckCovers(other Bounds, required Scope) error {
 }
 
 // containsNetwork reports whether the networks of b together contain all addresses of n. If no
-// network contains n, but some networks are parts of n, it checks each half of n.
+// network contains n, but some networks are parts of n, containsNetwork checks each half of n.
 func (b Bounds) containsNetwork(n netip.Prefix) bool {
 	if slices.ContainsFunc(b.Networks, func(own netip.Prefix) bool { return own.Bits() <= n.Bits() && own.Contains(n.Addr()) }) {
 		return true
@@ -169,7 +170,7 @@ func (b Bounds) containsNetwork(n netip.Prefix) bool {
 	return b.containsNetwork(low) && b.containsNetwork(high)
 }
 
-// halves splits a masked network of more than one address.
+// halves splits a masked network of more than one address into two networks of equal size.
 func halves(n netip.Prefix) (low, high netip.Prefix) {
 	address, bits := n.Addr().AsSlice(), n.Bits()
 	address[bits/8] |= 0x80 >> (bits % 8) // the first bit after the prefix

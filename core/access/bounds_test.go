@@ -151,7 +151,7 @@ func TestBoundsCoverOnlyNarrowerBounds(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		other   access.Bounds
-		missing access.Scope // the scope that the error demands, empty if the bounds are covered
+		missing access.Scope // the scope in the error, empty if the bounds are covered
 	}{
 		{"the same", limited, ""},
 		{"a narrower scope", limitedWith(func(b *access.Bounds) { b.Scopes = []access.Scope{"tenants:read"} }), ""},
@@ -179,8 +179,8 @@ func TestBoundsCoverOnlyNarrowerBounds(t *testing.T) {
 	}
 }
 
-// TestNetworksCoverTogether checks that a network is covered if several networks of the caller
-// together contain all its addresses.
+// TestNetworksCoverTogether checks that several networks of one key can together cover a network of
+// another key.
 func TestNetworksCoverTogether(t *testing.T) {
 	for _, tt := range []struct {
 		own, other string
@@ -282,8 +282,8 @@ func TestCheckCoversIsAnOrder(t *testing.T) {
 	})
 }
 
-// TestEveryScopeIsCoveredByItsResource checks that a key can have the scope of each operation, and
-// the scope of the whole resource, which allows it.
+// TestEveryScopeIsCoveredByItsResource checks that a key can have the scope of each operation. A
+// key can also have the scope of the whole resource, which includes the scope of the operation.
 func TestEveryScopeIsCoveredByItsResource(t *testing.T) {
 	for _, scope := range access.OperationScopes() {
 		resource, _, _ := strings.Cut(string(scope), ":")

@@ -20,7 +20,7 @@ type Settings struct {
 	DisplayName string
 	// SupportURL is where an administrator finds help: an https or mailto URL.
 	SupportURL string
-	// ReturnHosts are the hosts to which the connect pages may link at the end, in lower case. A
+	// ReturnHosts are the hosts to which the last connect page may link, in lower case. A
 	// host without a port allows every port.
 	ReturnHosts []string
 }
@@ -77,7 +77,7 @@ func (s Settings) CheckReturnURL(text string) error {
 	}
 	host, _, err := net.SplitHostPort(u.Host)
 	if err != nil {
-		host = u.Host // it has no port
+		host = u.Host // u.Host has no port
 	} else if strings.Contains(host, ":") {
 		host = "[" + host + "]"
 	}

@@ -26,11 +26,11 @@ type Automation struct {
 	Connected bool     // whether the account has a connection to Provider
 	Safe      bool     // whether the plan may be written
 	Required  ActionRequired
-	Message   string // states the required action for the domain's owner
+	Message   string // for the domain's owner: the required action, or that none is required
 }
 
 // Automate returns whether the plan can be written through the account's connection to the
-// provider. If it cannot, the result has the first thing that a person must do. Problems with the
+// provider. If a person must act first, the result has the first required action. Problems with the
 // provider come first, because they prevent every write. Conflicts come last, because an unreliable
 // read may report conflicts that do not exist.
 func (h Holder) Automate(read ZoneRead, p Plan) Automation {
@@ -106,8 +106,8 @@ func (h Holder) unconnectedMessage(read ZoneRead) string {
 	}
 }
 
-// misplacedMessage returns the message for a zone that the account's credential reaches, but whose
-// records are not published.
+// misplacedMessage returns the message for a zone to which the account's credential has access, but
+// whose records there are not published.
 func (h Holder) misplacedMessage(read ZoneRead) string {
 	if h.Access.Standing == ReachesIdle {
 		return fmt.Sprintf("The account has access to the zone %s at %s, but records written there are not visible: the zone is %s there.", read.Zone, h.Access.Title, h.Access.Zone.Idle)

@@ -14,7 +14,7 @@ const (
 	SelectorMismatch   Selector = "mismatch"
 )
 
-// decideSelector decides on one DKIM selector, independently of the other selector.
+// decideSelector decides on one DKIM selector. The other selector does not matter.
 func (z zoneView) decideSelector(want Desired) verdict {
 	targets := z.setAt(want.Name, CNAME).Values
 	others := z.valuesExceptCNAME(want.Name)
@@ -70,8 +70,8 @@ func earlySelectors(domain string, signing Signing) (selectors []Desired) {
 
 // decideEarlySelector decides on one DKIM selector while its target is not known. It returns a
 // conflict only if the conflict would remain with any target. Otherwise it returns the zero
-// verdict. A TXT record is a conflict only in the provider's own list of records, because a server
-// may return a TXT record in place of the CNAME. A delegation is not a conflict yet, because the
+// verdict. A TXT record is a conflict only in the provider's own list of records. A server's answer
+// may have a TXT record in place of the CNAME. A delegation is not a conflict yet, because the
 // right CNAME may be published there later.
 func (z zoneView) decideEarlySelector(want Desired) verdict {
 	targets, others := z.setAt(want.Name, CNAME).Values, z.valuesExceptCNAME(want.Name)

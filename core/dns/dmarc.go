@@ -44,7 +44,7 @@ func ValidDMARC(text string) bool {
 // a parent domain applies, decideDMARC adds no record, because a new one could weaken the policy.
 func (z zoneView) decideDMARC(want Record) verdict {
 	aliasTargets := z.setAt(want.Name, CNAME).Values
-	// Receivers accept a record from a wildcard, so it counts here too.
+	// Receivers accept a record from a wildcard, so such a record counts too.
 	records := filter(z.values(want.Name, TXT), isDMARC)
 	delegation := z.setAt(want.Name, NS).Values
 	inherited := z.inheritedTags()
@@ -106,7 +106,7 @@ func (z zoneView) inheritedTags() map[string]string {
 // tree walk).
 const maxWalk = 8
 
-// ParentDMARCNames returns the names at which parent domains have a DMARC record that can cover the
+// ParentDMARCNames returns the names at which a DMARC record of a parent domain can cover the
 // domain, nearest first. They are the names of the tree walk of RFC 9989.
 func ParentDMARCNames(domain string) []string {
 	labels := strings.Split(strings.TrimSuffix(strings.ToLower(domain), "."), ".")

@@ -14,7 +14,7 @@ import (
 // The values that the platform specifies for a.test.
 const (
 	platformMX         = "a-test.r4nd.mx.microsoft"
-	previousMX         = "a-test.mail.protection.outlook.com" // of an earlier platform configuration
+	previousMX         = "a-test.mail.protection.outlook.com" // used by the platform earlier
 	platformSPF        = "spf.protection.outlook.com"
 	ownershipText      = "MS=ms12345678"
 	autodiscoverTarget = "autodiscover.outlook.com"
@@ -141,7 +141,7 @@ func rrset(name string, typ dns.Type, values ...string) dns.RRSet {
 	return dns.RRSet{Name: name, Type: typ, Values: values}
 }
 
-// fromWildcard returns the record set as an answer that a wildcard caused.
+// fromWildcard returns the record set as the answer of a wildcard.
 func fromWildcard(s dns.RRSet) dns.RRSet {
 	s.Synthesised = true
 	return s

@@ -35,8 +35,8 @@ func FuzzReadStatus(f *testing.F) {
 }
 
 // FuzzPlan checks that no content of a zone or of a referenced name causes a panic. Among the TXT
-// records, a plan replaces only the SPF record. The new SPF record is the old one with the include
-// of the platform.
+// records, a plan replaces only the SPF record. The new SPF record is the old record with the
+// platform's include added.
 func FuzzPlan(f *testing.F) {
 	for _, seed := range []string{"", "v=spf1 -all", "v=spf1 a:x.test//64 ?all", "v=spf1 include:%{i}.x.test", "v=spf1 redirect=one.test", "v=DMARC1; p=none", ";=", "0 .", "\x00\xff"} {
 		f.Add(seed, seed, seed)

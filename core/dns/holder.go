@@ -12,19 +12,19 @@ import (
 
 // Provider is a DNS provider that has a plugin.
 type Provider struct {
-	ID    string // such as cloudflare
-	Title string // display name, such as Cloudflare
-	// NameServers are patterns of the provider's name servers, such as *.ns.cloudflare.com. A
+	ID    string // id of the provider in its plugin
+	Title string // display name
+	// NameServers are patterns of the provider's name servers, such as *.ns.example.com. A
 	// provider without patterns can be found only through a connection that has access to the zone.
 	NameServers []string
 }
 
-// Detection is the DNS provider that serves a zone, detected by its name servers.
+// Detection is the DNS provider that serves a zone, or the reason why the provider is not known.
 type Detection struct {
 	// Provider has an empty ID when there is no plugin for the provider.
 	Provider Provider
-	// Title is the display name. It is the provider's title, or the domain of the name servers if
-	// there is no plugin. It is "" when unknown.
+	// Title is the display name: the provider's title, or the domain of the name servers if there
+	// is no plugin. It is "" when unknown.
 	Title  string
 	Reason DetectionReason
 }
@@ -39,14 +39,14 @@ const (
 	DetectionUnknown DetectionReason = "unknown"
 	// DetectionUnsupported means that there is no plugin for the provider.
 	DetectionUnsupported DetectionReason = "unsupported"
-	// DetectionMulti means that the servers belong to several providers. A write at one provider
-	// would leave the records of the others unchanged.
+	// DetectionMulti means that the servers belong to several providers, at least one of which has
+	// a plugin. A write at one provider would leave the records of the others unchanged.
 	DetectionMulti DetectionReason = "multi_provider"
 )
 
 // Detect returns the provider that serves the zone of a read, by the names of the delegated name
-// servers. It cannot detect providers without fixed name server names, such as PowerDNS. FindHolder
-// finds such a provider through a connection that has access to the zone.
+// servers. It cannot detect a provider whose name servers can have any names. FindHolder finds such
+// a provider through a connection that has access to the zone.
 func Detect(read ZoneRead, providers []Provider) Detection {
 	if len(read.Delegation) == 0 {
 		return Detection{Reason: DetectionUnknown}
@@ -113,7 +113,8 @@ type Standing string
 const (
 	// ReachesZone means that the credential has access to the zone.
 	ReachesZone Standing = "reaches_zone"
-	// ReachesElsewhere means that the zone is delegated to name servers of a different provider.
+	// ReachesElsewhere means that the zone is delegated to name servers other than
+	// Zone.NameServers.
 	ReachesElsewhere Standing = "reaches_elsewhere"
 	// ReachesIdle means that the provider does not publish the zone. Zone.Idle says why.
 	ReachesIdle Standing = "reaches_idle"
@@ -125,18 +126,19 @@ const (
 	SettingsRefused Standing = "settings_refused"
 	// AnswerTooLarge means that the provider's answer exceeds the size that tenantry reads.
 	AnswerTooLarge Standing = "answer_too_large"
-	// ProviderSilent means that the provider did not answer, so nothing is known.
+	// ProviderSilent means that the provider did not answer, so the access to the zone is unknown.
 	ProviderSilent Standing = "provider_silent"
 	// NoConnection means that the account has no connection to the provider.
 	NoConnection Standing = "no_connection"
 )
 
-// RecordsUnknown reports whether the provider's records are unknown.
+// RecordsUnknown reports whether the provider's records are unknown although the provider has not
+// rejected the connection.
 func (s Standing) RecordsUnknown() bool { return s == ProviderSilent || s == AnswerTooLarge }
 
 // standingPriority lists the standings that do not allow a write. FindHolder reports the first of
-// them that a connection has. Standings that leave open whether the connection has access to the
-// zone come first.
+// them that a connection has. The first two do not show whether the connection has access to the
+// zone.
 var standingPriority = []Standing{ProviderSilent, AnswerTooLarge, ProviderRefuses, SettingsRefused, ReachesIdle, ReachesElsewhere, ZoneUnreached}
 
 // Holder is the DNS provider that serves a zone, and the account's access to the zone there.
@@ -146,8 +148,10 @@ type Holder struct {
 }
 
 // FindHolder returns the provider that serves the zone of a read. If a connection has access to the
-// published zone, its provider is the holder. This holds even if the name servers match the
-// patterns of a different provider, because a provider may use servers with any names.
+// published zone, its provider is the holder. The patterns of providers do not matter then, because
+// a provider may use servers with any names. Otherwise Detect determines the provider. Access is
+// then the first relevant access in the order of standingPriority, or has the standing
+// NoConnection.
 func FindHolder(read ZoneRead, providers []Provider, accesses []Access) Holder {
 	h := Holder{Detection: Detect(read, providers), Access: Access{Standing: NoConnection}}
 	checked := make([]Access, 0, len(accesses))

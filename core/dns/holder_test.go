@@ -15,7 +15,7 @@ import (
 var (
 	cloudflare    = dns.Provider{ID: "cloudflare", Title: "Cloudflare", NameServers: []string{"*.ns.cloudflare.com", "*.foundationdns.net"}}
 	smallProvider = dns.Provider{ID: "small", NameServers: []string{"ns1.small.test", "NS2.Small.test."}}
-	// nestedProvider has its servers below a name that another provider's pattern covers.
+	// The name servers of nestedProvider also match a shorter pattern of another provider.
 	nestedProvider = dns.Provider{ID: "inside", Title: "Inside", NameServers: []string{"*.deep.ns.cloudflare.com"}}
 	powerDNS       = dns.Provider{ID: "powerdns", Title: "PowerDNS"}
 )
@@ -50,7 +50,7 @@ func TestDetectNamesTheProviderOfTheNameServers(t *testing.T) {
 	}
 }
 
-// An invalid pattern must never match all name servers.
+// TestDetectIgnoresInvalidPatterns checks that an invalid pattern matches no name server.
 func TestDetectIgnoresInvalidPatterns(t *testing.T) {
 	for _, pattern := range []string{"", "*", ".", "*.", "*com", "ns*.small.test"} {
 		p := dns.Provider{ID: "greedy", NameServers: []string{pattern}}

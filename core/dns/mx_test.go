@@ -113,7 +113,7 @@ func TestPlanMXBeforeVerification(t *testing.T) {
 }
 
 // TestPlatformHostOfHyphenatedDomain checks which hosts count as an earlier MX of my-shop.com. For
-// a domain with hyphens, the platform removes them from the host and adds a suffix.
+// a domain with hyphens, the platform removes the hyphens from the host and adds a suffix.
 func TestPlatformHostOfHyphenatedDomain(t *testing.T) {
 	for label, isPlatformHost := range map[string]bool{
 		"myshop-com01b": true, "myshop-com03i": true, "MyShop-com01be2e": true,

@@ -45,8 +45,8 @@ type Offer struct {
 }
 
 // PlatformHosts are the domains of the mail platform's hosts, each with a leading dot. A record
-// with such a host is one that the platform specified earlier. tenantry derives no record from
-// these domains.
+// that names such a host was specified by the platform, now or earlier. tenantry derives no record
+// from these domains.
 type PlatformHosts struct {
 	Exchanges []string // of MX records
 	Signers   []string // of the targets of DKIM records
@@ -76,7 +76,7 @@ func (s Signing) Wanted() []Desired {
 }
 
 // VerificationRecord returns the record that proves ownership, or false if the platform offers
-// none. It prefers a TXT record, because that does not affect mail.
+// none. It prefers a TXT record, because a TXT record does not affect mail.
 func VerificationRecord(offered []Record) (Record, bool) {
 	for _, r := range offered {
 		if r.Type == TXT {

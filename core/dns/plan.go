@@ -28,8 +28,8 @@ type Item struct {
 	Action  Action
 	Type    Type
 	Name    string
-	// Desired is the content to publish, for SPF the merged record. It is "" until the platform has
-	// specified the content.
+	// Desired is the content to publish. For an update of the SPF record it is the merged record.
+	// It is "" until the platform has specified the content.
 	Desired string
 	// Observed holds the existing contents that concern the purpose.
 	Observed []string
@@ -37,8 +37,8 @@ type Item struct {
 	Notes    []Note
 	// Blocking is true for an item that a person must resolve before anything is written.
 	Blocking bool
-	// Optional is true for an update that only removes old verification records. It is written
-	// together with the next change that the domain needs.
+	// Optional is true for an update that only removes old verification records. The update is
+	// written together with the next change that the domain needs.
 	Optional bool
 }
 
@@ -53,7 +53,7 @@ type Written struct {
 	Replaced string
 }
 
-// largeTXT is the total size of the texts at one name, in octets, that some providers reject.
+// largeTXT is the total size, in octets, above which some providers reject the texts at one name.
 const largeTXT = 8192
 
 // Plan is the set of changes that a domain's records need, with reasons. To detect later changes of
@@ -75,9 +75,9 @@ type Plan struct {
 	Writes []Written
 }
 
-// NewPlan returns the plan for a domain's records. It adds missing values, and replaces only values
-// of the platform or of tenantry. If a foreign value that existing mail may need is in the way, the
-// plan has a conflict, which a person must resolve.
+// NewPlan returns the plan for a domain's records. The plan adds missing values. It replaces values
+// of the platform and of tenantry, and adds the platform's terms to a foreign SPF record. If any
+// other foreign value prevents a record, the plan has a conflict.
 func NewPlan(o Offer, read ZoneRead, managed []Written) Plan {
 	p := Plan{Domain: read.Domain, Zone: read.Zone, Reliable: read.Complete, Reason: read.Reason, At: read.At,
 		Desired: DesiredRecords(read.Domain, o), Observed: observedSets(read)}
@@ -112,8 +112,8 @@ func NewPlan(o Offer, read ZoneRead, managed []Written) Plan {
 
 // Incomplete reports whether the platform has not specified the domain's SPF and MX records yet.
 // The platform specifies them after it has verified the domain. Until then the plan has no SPF, MX
-// and DKIM records. For these records, it has only the conflicts that remain whatever the platform
-// will specify.
+// and DKIM records. It reports a conflict with such a record only if the conflict remains whatever
+// the platform specifies.
 func (p Plan) Incomplete() bool {
 	return !slices.ContainsFunc(p.Desired, func(d Desired) bool { return d.Purpose == Sending })
 }
@@ -186,9 +186,9 @@ func (p *Plan) addItem(want Desired, v verdict) {
 	p.Items = append(p.Items, item)
 }
 
-// addChange adds a verdict's edit to the change of the record set current. An existing set keeps
-// its TTL. A set that a wildcard produced does not exist in the zone, so the change writes all its
-// values.
+// addChange adds a verdict to the change of the record set current. An existing set keeps its TTL.
+// A set that a wildcard produced does not exist in the zone, so the change also writes the values
+// of the wildcard.
 func (p *Plan) addChange(current RRSet, ttl int, v verdict) {
 	i := slices.IndexFunc(p.Changes, func(c Change) bool { return c.After.Type == current.Type && sameName(c.After.Name, current.Name) })
 	if i < 0 {
@@ -218,7 +218,8 @@ func (p *Plan) addWrites(want Desired, v verdict) {
 	}
 }
 
-// textSize returns the total length of the texts of a changed set after the change, in octets.
+// textSize returns the total length, in octets, of the texts at the name of record after the
+// changes.
 func (p *Plan) textSize(record Record) int {
 	total := 0
 	for _, c := range p.Changes {
@@ -259,7 +260,8 @@ func (p Plan) Blocking() []Item {
 // SafeToApply reports whether the changes may be written: the read is reliable and no item blocks.
 func (p Plan) SafeToApply() bool { return p.Reliable && len(p.Blocking()) == 0 }
 
-// Complete reports whether the domain needs no change. The plan may still have optional changes.
+// Complete reports whether the domain needs no change. The plan can still have optional changes and
+// conflicts.
 func (p Plan) Complete() bool {
 	return !slices.ContainsFunc(p.Items, func(i Item) bool {
 		return (i.Action == Create || i.Action == Update) && !i.Optional

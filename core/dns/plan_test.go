@@ -26,7 +26,7 @@ func TestPlanForEmptyZone(t *testing.T) {
 		}
 		order = append(order, c.After.Name+" "+string(c.After.Type))
 	}
-	// The ownership record is written first. It shares its record set with SPF.
+	// The ownership record is written first, in the same record set as SPF.
 	want := []string{"a.test TXT", "a.test MX", "autodiscover.a.test CNAME", "_dmarc.a.test TXT",
 		"selector1._domainkey.a.test CNAME", "selector2._domainkey.a.test CNAME"}
 	if diff := cmp.Diff(want, order); diff != "" {
@@ -98,8 +98,8 @@ func TestPlanHashDependsOnlyOnTheInspectedRecords(t *testing.T) {
 	}
 }
 
-// TestPlanSurvivesJSON checks that a plan is equal after it was encoded as JSON and decoded. This
-// holds only for texts in UTF-8.
+// TestPlanSurvivesJSON checks that a plan is equal after it was encoded as JSON and decoded, if all
+// its texts are valid UTF-8.
 func TestPlanSurvivesJSON(t *testing.T) {
 	p := dns.NewPlan(offer(), reliableRead(rrset("a.test", dns.TXT, "v=spf1 a -all"), rrset("a.test", dns.MX, "0 .")), nil)
 	encoded, err := json.Marshal(p)
@@ -146,8 +146,8 @@ func TestPlanForDomainServedByWildcard(t *testing.T) {
 }
 
 // TestPlanForWildcardDMARC checks a DMARC record from a wildcard, which receivers apply. The name
-// servers return it as a record of the name. The provider's list contains only the wildcard. Both
-// must lead to the same plan.
+// servers return it as a record of the name. The provider's list contains only the wildcard. The
+// answers and the list must lead to the same plan.
 func TestPlanForWildcardDMARC(t *testing.T) {
 	answers := reliableRead(fromWildcard(rrset("_dmarc.a.test", dns.TXT, "v=DMARC1; p=reject")))
 	wildcard := rrset("*.a.test", dns.TXT, "v=DMARC1; p=reject")
@@ -161,8 +161,8 @@ func TestPlanForWildcardDMARC(t *testing.T) {
 	}
 }
 
-// TestPlanForApexEqualToWildcard checks the apex of a zone, which always has its own records. They
-// count as its own even if a wildcard has equal texts.
+// TestPlanForApexEqualToWildcard checks the apex of a zone, which always has its own records. These
+// records are not treated as a wildcard's answer, even if a wildcard has equal texts.
 func TestPlanForApexEqualToWildcard(t *testing.T) {
 	s := reliableRead(fromWildcard(withTTL(60, rrset("a.test", dns.TXT, "v=spf1 a -all"))))
 	c := dns.NewPlan(offerWithoutOwnership(), s, nil).Changes[1] // after the MX

@@ -33,7 +33,7 @@ var (
 	}
 )
 
-// drawZone draws a reliable read of a.test, with managed records and records of others.
+// drawZone draws a reliable read of a.test, with managed and foreign records.
 func drawZone(t *rapid.T) dns.ZoneRead {
 	var sets []dns.RRSet
 	drawSet := func(name string, recordType dns.Type, values []string, atMost int) {
@@ -99,8 +99,8 @@ func drawManaged(t *rapid.T) []dns.Written {
 	return rapid.SliceOfNDistinct(rapid.SampledFrom(someManaged), 0, len(someManaged), func(w dns.Written) string { return string(w.Purpose) }).Draw(t, "managed")
 }
 
-// TestPlanIsIdempotent checks that the plan after a written plan changes nothing. It preserves the
-// written records and has the same conflicts.
+// TestPlanIsIdempotent writes a plan and makes a second plan. The second plan must change nothing,
+// preserve the written records and have the same conflicts.
 func TestPlanIsIdempotent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		read, managed := drawZone(t), drawManaged(t)
@@ -122,7 +122,8 @@ func TestPlanIsIdempotent(t *testing.T) {
 }
 
 // TestPlanKeepsForeignValues checks which values a plan replaces: managed values, values of the
-// platform, and an SPF record, to which it adds the platform. All other values stay byte for byte.
+// platform, and an SPF record, to which it adds the platform's include. All other values keep every
+// byte.
 func TestPlanKeepsForeignValues(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		read, managed := drawZone(t), drawManaged(t)
@@ -145,8 +146,7 @@ func TestPlanKeepsForeignValues(t *testing.T) {
 	})
 }
 
-// mayBeReplaced reports whether a plan may replace a value. It decides this without the code under
-// test.
+// mayBeReplaced reports whether a plan may replace a value. It does not use the code under test.
 func mayBeReplaced(p dns.Plan, rrset dns.RRSet, managed []dns.Written, value string) bool {
 	written := slices.ContainsFunc(managed, func(w dns.Written) bool { return w.Name == rrset.Name && w.Type == rrset.Type && w.Value == value })
 	switch {
@@ -187,8 +187,8 @@ func TestPlanIgnoresAnswerOrder(t *testing.T) {
 }
 
 // TestPlanExplainsEveryWrite checks that each new value of a plan is the desired value of an item
-// that creates or updates. It also checks that only conflicts block, and that each item has a
-// reason.
+// that creates or updates. It also checks that only conflicts block a plan, and that each reason
+// has a sentence.
 func TestPlanExplainsEveryWrite(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := dns.NewPlan(offer(), drawZone(t), drawManaged(t))

@@ -10,7 +10,8 @@ import (
 // Reason is a stable word for the reason of a plan's decision on an item.
 type Reason string
 
-// The reasons for values that are written or preserved.
+// The reasons for values that are written or preserved. ReasonAutodiscoverTaken is the reason for a
+// conflict that never blocks the plan.
 const (
 	ReasonMissing           Reason = "missing"
 	ReasonPresent           Reason = "present"
@@ -27,7 +28,7 @@ const (
 	ReasonAutodiscoverTaken Reason = "autodiscover_taken"
 )
 
-// The reasons for conflicts, which a person must resolve.
+// The reasons for other conflicts. A person must resolve only the conflicts whose item is Blocking.
 const (
 	ReasonAliasAtDomain   Reason = "cname_at_domain"
 	ReasonMXOther         Reason = "mx_other_provider"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package dns reads the mail records of a domain and plans the changes that they need. It is pure:
-// adapters make the DNS queries and call the providers.
+// Package dns evaluates the mail records of a domain and plans the changes that they need. It does
+// no I/O: adapters make the DNS queries and call the providers.
 //
 // Start reading at NewPlan in plan.go. It compares a ZoneRead, which is one read of a domain's DNS,
 // with an Offer, the records that the mail platform specifies. The resulting Plan lists the record
@@ -47,7 +47,7 @@ const (
 	DNAME Type = "DNAME"
 )
 
-// Record is one record that the mail platform specifies.
+// Record is one DNS record that the mail platform or the operator specifies.
 type Record struct {
 	Type Type
 	// Name is fully qualified, in lower case, without the final dot.
@@ -84,8 +84,8 @@ type RRSet struct {
 }
 
 // Same reports whether two sets have the same name, type and values, in any order. It ignores the
-// TTL. The name is not Equal, because test libraries compare values with a method of this name, and
-// tests must also compare the TTL.
+// TTL. The method is not called Equal, because test libraries use a method Equal to compare values,
+// and tests must also compare the TTL.
 func (s RRSet) Same(other RRSet) bool {
 	return sameName(s.Name, other.Name) && s.Type == other.Type &&
 		slices.Equal(slices.Sorted(slices.Values(s.Values)), slices.Sorted(slices.Values(other.Values)))

@@ -11,8 +11,8 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-// spfTree returns a function that adds the SPF records of other names to a read. An empty text adds a
-// name without records.
+// spfTree returns a function that adds the SPF records of other names to a read. An empty text adds
+// a name without records.
 func spfTree(records map[string]string) func(*dns.Referenced) {
 	return func(r *dns.Referenced) {
 		for name, text := range records {
@@ -158,7 +158,8 @@ func TestPlanSPFReplacesManagedRecord(t *testing.T) {
 	}
 }
 
-// TestSPFGrammar checks that a plan recognizes which SPF records receivers reject as invalid.
+// TestSPFGrammar checks that a plan reports a syntax error exactly for the SPF records that
+// receivers reject.
 func TestSPFGrammar(t *testing.T) {
 	valid := []string{
 		"a/24", "a//64", "a/24//64", "a:x.test/24//64", "mx:x.test", "ptr", "ptr:x.test", "ip4:192.0.2.1", "ip4:192.0.2.0/24", "ip6:2001:db8::/32",

@@ -11,7 +11,7 @@ import (
 const longSPF = 450
 
 // decideSPF decides on the SPF record. A domain may have only one SPF record, so decideSPF adds the
-// platform's terms to an existing one.
+// platform's terms to an existing SPF record.
 func (z zoneView) decideSPF(want Record) verdict {
 	if z.domainIsCNAME() {
 		return blockingConflict(ReasonAliasAtDomain).withObserved(z.setAt(z.Domain, CNAME).Values)
@@ -40,7 +40,7 @@ func (z zoneView) decideEarlySPF() verdict {
 	records := filter(z.setAt(z.Domain, TXT).Values, isSPF)
 	distinct := slices.Compact(slices.Clone(records))
 	switch {
-	case z.domainIsCNAME(), len(distinct) == 0: // decideMX reports an alias
+	case z.domainIsCNAME(), len(distinct) == 0: // decideMX reports a CNAME at the domain
 		return verdict{}
 	case len(distinct) > 1:
 		return blockingConflict(ReasonSPFMultiple).withObserved(records)
@@ -55,7 +55,7 @@ func (z zoneView) decideEarlySPF() verdict {
 	if v, ok := mergeConflict(existing); !ok && v.blocking {
 		return v.withObserved(records)
 	}
-	// A record that needs too many lookups needs no fewer with the platform's terms.
+	// The platform's terms never reduce the number of lookups.
 	if v := z.checkLimits(existing, existing, preserve(ReasonPresent)); v.blocking {
 		return v.withObserved(records)
 	}
@@ -79,9 +79,9 @@ func (z zoneView) decideExistingSPF(text string, desired spfRecord) verdict {
 	}
 	base, reason := existing, ReasonSPFMerged
 	if w, managed := z.findWritten(Sending, text); managed {
-		// tenantry wrote this record, so the record can be replaced. If the earlier write replaced
-		// a foreign SPF record, the new record is that foreign record with the missing terms.
-		// Otherwise the new record is the platform's record.
+		// tenantry wrote this record, so the record can be replaced. If that write replaced an SPF
+		// record, the new record is the replaced record with the missing terms. Otherwise the new
+		// record is the platform's record.
 		base, reason = desired, ReasonOwnSuperseded
 		if earlier, ok := parseSPF(w.Replaced); ok {
 			base = earlier
@@ -183,8 +183,9 @@ func (r spfRecord) withTerms(terms []string) string {
 	return r.text + gap + words + " ~all"
 }
 
-// checkLimits applies the lookup limits of RFC 7208 to a verdict. If the lookups of an updated
-// record cannot be counted, checkLimits returns a conflict, so that the record is not written.
+// checkLimits returns the verdict with notes about the record r. If r needs more lookups than RFC
+// 7208 allows, checkLimits returns a conflict instead. An update whose lookups cannot be counted is
+// a conflict too.
 func (z zoneView) checkLimits(r, desired spfRecord, v verdict) verdict {
 	cost := spfTree(z.Referenced.SPF).cost(r)
 	foreignUnknown := cost.unknown && !z.onlyPlatformUnknown(r, desired)
@@ -205,8 +206,8 @@ func (z zoneView) checkLimits(r, desired spfRecord, v verdict) verdict {
 		withNoteIf(allTerm != nil && allTerm.qualifier == '+', NoteSPFPermissive)
 }
 
-// onlyPlatformUnknown reports whether the platform's own record references all names that could not
-// be read. Such a name counts as one lookup and does not prevent a write.
+// onlyPlatformUnknown reports whether all names that could not be read are referenced by the
+// platform's own record. Such a name counts as one lookup and does not prevent a write.
 func (z zoneView) onlyPlatformUnknown(r, desired spfRecord) bool {
 	tree := spfTree{}
 	for name, texts := range z.Referenced.SPF {

@@ -22,11 +22,12 @@ type spfTerm struct {
 	offset     int
 	qualifier  byte   // + - ~ ?, of a mechanism only
 	name       string // lower case
-	value      string // as written, without a leading : or =; of a and mx it may begin with /
+	value      string // as written, without a leading : or =; for a and mx it may begin with /
 	isModifier bool
 }
 
-// key returns a string that is equal for equivalent terms.
+// key returns a string that is equal for terms with the same name and value. It ignores letter
+// case, a final dot and the qualifier.
 func (t spfTerm) key() string {
 	return t.name + " " + strings.TrimSuffix(strings.ToLower(t.value), ".")
 }
@@ -37,8 +38,8 @@ func (t spfTerm) is(name string) bool {
 	return t.name == name && t.isModifier == (name == "redirect" || name == "exp")
 }
 
-// spfRecord is a parsed SPF record. Edits change its text in place, so all other terms keep every
-// byte.
+// spfRecord is a parsed SPF record. withTerms inserts terms into the text, so that the existing
+// terms keep every byte.
 type spfRecord struct {
 	text  string
 	terms []spfTerm
@@ -196,7 +197,8 @@ func (r spfRecord) first(name string) *spfTerm {
 	return nil
 }
 
-// reachableTerms returns the terms that receivers evaluate. Terms after "all" are ignored.
+// reachableTerms returns the terms up to and including the first "all". Receivers evaluate no
+// mechanism after "all".
 func (r spfRecord) reachableTerms() []spfTerm {
 	for i, t := range r.terms {
 		if t.is("all") {
@@ -214,8 +216,8 @@ func (r spfRecord) redirect() string {
 	return ""
 }
 
-// SPFReferences returns the names of the includes and the redirect of an SPF record, without those
-// that contain a macro. It returns nil for any other text.
+// SPFReferences returns the names of the includes and the redirect of an SPF record, without names
+// that contain a macro. It returns nil for a text that is not a valid SPF record.
 func SPFReferences(text string) []string {
 	r, ok := parseSPF(text)
 	if !ok {

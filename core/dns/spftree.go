@@ -16,9 +16,9 @@ const (
 // spfCost is what receivers need to evaluate a record and all records that it references.
 type spfCost struct {
 	lookups int
-	void    int  // names without any records
+	void    int  // names without TXT records
 	unknown bool // a name could not be read, so there may be more lookups
-	broken  bool // a name has no valid record
+	broken  bool // a name has no valid SPF record, or has several
 }
 
 // spfTree holds the TXT values of the names that SPF records reference, by name.
@@ -54,7 +54,7 @@ func (t spfTree) follow(to string, path []string, total *spfCost) {
 		return
 	}
 	if slices.Contains(path, to) {
-		total.lookups = maxLookups + 1 // a loop never ends
+		total.lookups = maxLookups + 1 // a loop needs endless lookups
 		return
 	}
 	texts, known := t[to]

@@ -16,7 +16,8 @@ const (
 	DKIMPartial = "partial"
 )
 
-// Status is the status of a domain's mail records: raw record text or "missing".
+// Status is the status of a domain's mail records. MX is the preferred host, and SPF and DMARC are
+// the texts of the records. Each of the three is "missing" if there is no such record.
 type Status struct {
 	MX    string
 	SPF   string
@@ -27,7 +28,7 @@ type Status struct {
 }
 
 // ReadStatus returns the status of a domain's mail records. verification holds the ownership
-// records that the platform offers, signing its DKIM targets.
+// records that the platform offers. signing holds the platform's DKIM targets.
 func ReadStatus(read ZoneRead, verification []Record, signing Signing) Status {
 	selector1, selector2 := ReadSelectors(read, signing)
 	return Status{
@@ -114,8 +115,8 @@ func firstKnown(earlier, seen string) string {
 	return earlier
 }
 
-// Soundness says whether the published records of one kind are correct. It is SoundnessUnknown when
-// the read, or the records that the platform specifies, do not suffice to decide.
+// Soundness says whether the published records of one kind are correct. SoundnessUnknown means that
+// the platform has not specified the record, or that the read lacks a referenced name.
 type Soundness int
 
 // The values of Soundness.

@@ -14,7 +14,7 @@ const (
 	// UndoRestore restores a value that the run removed. If the run wrote a value in its place, the
 	// undo removes that value.
 	UndoRestore UndoAction = "restore"
-	// UndoNothing means that the zone has the state from before the run.
+	// UndoNothing means that the zone already has the state from before the run.
 	UndoNothing UndoAction = "nothing_to_do"
 	// UndoLeave means that the value was changed since the run, so the undo does not touch it.
 	UndoLeave UndoAction = "changed_since"
@@ -34,8 +34,8 @@ type UndoItem struct {
 // Undo is the plan that undoes the writes of a run in a zone.
 type Undo struct {
 	Items []UndoItem
-	// Changes are the record sets to write. Their Before is the record set from which Undo was
-	// planned.
+	// Changes are the record sets to write. In each of them, Before is the record set from which
+	// the undo was planned.
 	Changes []Change
 }
 
@@ -54,15 +54,15 @@ func NewUndo(current []RRSet, writes []Write) Undo {
 	return Undo{u.items, u.changes(current)}
 }
 
-// undoPlanner is an Undo that is being planned. sets are the zone's record sets as they will be
-// after all items so far.
+// undoPlanner is an Undo that is being planned. sets are the zone's record sets after the undo of
+// all items so far.
 type undoPlanner struct {
 	sets  []RRSet
 	items []UndoItem
 }
 
-// undoChange undoes one change of a write. It first undoes each value that the change added, then
-// the values that the change removed without a replacement.
+// undoChange undoes one change of a write. It first undoes each value that the change added. It
+// then restores the values that the change removed without a replacement.
 func (u *undoPlanner) undoChange(c Change, written []Written) {
 	unchanged := Find(u.sets, c.After.Name, c.After.Type).Same(c.After)
 	var replaced []string

@@ -38,8 +38,8 @@ func runWrites() []dns.Write {
 	}
 }
 
-// afterRun returns the record sets after the run. A given set replaces the set with its name and
-// type.
+// afterRun returns the record sets after the run. Each set in changed replaces the set with the
+// same name and type.
 func afterRun(changed ...dns.RRSet) []dns.RRSet {
 	var sets []dns.RRSet
 	for _, c := range runWrites()[1].Changes {

@@ -22,8 +22,8 @@ func intendedWrite(at time.Time) dns.Write {
 		}}
 }
 
-// TestResolveNeedsTheExactSetsOfAWrite checks which zones prove that a write with an unknown
-// outcome was made. A zone that someone else may have edited proves nothing.
+// TestResolveNeedsTheExactSetsOfAWrite checks for which records of a zone a write with an unknown
+// outcome counts as made. It does not count as made if someone else may have edited the zone.
 func TestResolveNeedsTheExactSetsOfAWrite(t *testing.T) {
 	at := time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
 	write := intendedWrite(at)

@@ -86,9 +86,9 @@ func hasCause(err error, kind outcome.Kind, cause string) bool {
 	return errors.As(err, &callErr) && callErr.Kind == kind && callErr.Cause == cause
 }
 
-// Outstanding returns the changes that are not made yet. It sets the Before of each of them to the
-// current record set. current holds the provider's current sets. Changes that are already made are
-// omitted, so that a write can be repeated. Outstanding fails with ChangedError if a set equals
+// Outstanding returns the changes that are not made yet. current holds the provider's current
+// record sets. In each returned change, Before is the current set. Changes that are already made
+// are omitted, so that a write can be repeated. Outstanding fails with ChangedError if a set equals
 // neither Before nor After of its change, or if a CNAME would share its name with other records.
 // The caller must then write nothing.
 func Outstanding(current []RRSet, changes []Change) ([]Change, error) {
@@ -113,8 +113,8 @@ func Outstanding(current []RRSet, changes []Change) ([]Change, error) {
 	return outstanding, nil
 }
 
-// cnamesStandAlone reports whether each changed CNAME is the only record set at its name after the
-// changes.
+// cnamesStandAlone reports whether no name of a changed set has both a CNAME and other records
+// after the changes.
 func cnamesStandAlone(current []RRSet, changes []Change) bool {
 	planned := func(s RRSet) bool {
 		return slices.ContainsFunc(changes, func(c Change) bool {

@@ -31,7 +31,7 @@ type ZoneRead struct {
 	// Warnings are the codes for problems of the zone's DNS that do not make the read incomplete.
 	// They are part of the API.
 	Warnings []string
-	// Secure is true when a DNSSEC-validating resolver vouches for the zone.
+	// Secure is true when a resolver has validated the DNSSEC signatures of the zone.
 	Secure     bool
 	At         time.Time
 	Referenced Referenced
@@ -60,7 +60,7 @@ func (read ZoneRead) countServers(matches func(Server) bool) int {
 // ServerState is the behaviour of an authoritative server.
 type ServerState string
 
-// The states of servers.
+// The states of servers. A blocked server was not queried, because all its addresses are forbidden.
 const (
 	ServerOK          ServerState = "ok"
 	ServerLame        ServerState = "lame"
@@ -81,7 +81,7 @@ const ReasonNotDelegated = "not_delegated"
 
 // ReasonProviderUnavailable is ZoneRead.Reason when the records that the DNS provider stores could
 // not be read. The provider can store records that its name servers do not return, so the read is
-// not reliable without them. Package dnsresolver defines most other reasons.
+// not reliable without the stored records. Package adapters/dnsresolver defines most other reasons.
 const ReasonProviderUnavailable = "provider_unavailable"
 
 // ReasonRecursive is ZoneRead.Reason when the records come from recursive resolvers, whose caches
@@ -143,8 +143,8 @@ type MXProblem string
 
 // The problems of an MX host. A usable host has no entry.
 const (
-	MXProblemAlias     MXProblem = "alias"   // a CNAME, which RFC 2181 forbids there
-	MXProblemNoAddress MXProblem = "nowhere" // no address
+	MXProblemAlias     MXProblem = "alias"   // the host is a CNAME; RFC 2181 forbids this
+	MXProblemNoAddress MXProblem = "nowhere" // the host has no address
 )
 
 // Needs lists the names outside the domain that must be read before its records can be planned.

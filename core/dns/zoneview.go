@@ -133,10 +133,11 @@ func observedSets(read ZoneRead) []RRSet {
 }
 
 // WithProviderRecords returns the read with the provider's own list of records in place of the
-// servers' answers. Servers can flatten CNAMEs, proxy addresses and expand wildcards.
-// WithProviderRecords keeps answers of wildcards where the provider has no records, because
-// receivers accept them. It also keeps answers for names that the list delegates or redirects,
-// because the list does not contain the records of these names.
+// servers' answers. The answers can differ from the list, because servers can flatten CNAMEs, proxy
+// addresses and expand wildcards. WithProviderRecords keeps the answers of wildcards for names
+// without records at the provider, because receivers use these answers. It also keeps answers for
+// names that the list delegates or redirects, because the list does not contain the records of
+// these names.
 func (read ZoneRead) WithProviderRecords(stored []RRSet) ZoneRead {
 	public := zoneView{ZoneRead: read}
 	read.FromProvider = true
@@ -155,7 +156,7 @@ func (read ZoneRead) WithProviderRecords(stored []RRSet) ZoneRead {
 }
 
 // redirectedElsewhere reports whether a zone's own records redirect queries for a name: by a
-// delegation, or by a DNAME above it.
+// delegation, or by a DNAME above the name.
 func redirectedElsewhere(stored []RRSet, zone, name string) bool {
 	return slices.ContainsFunc(stored, func(set RRSet) bool {
 		exact := sameName(name, set.Name)

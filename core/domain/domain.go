@@ -34,9 +34,9 @@ type Domain struct {
 	Added bool
 	// JustReserved is not stored. It is true when a reservation has just created the row.
 	JustReserved bool
-	// ReservedAt identifies a reservation. PreviousReservedAt is the ReservedAt of the earlier
-	// reservation that this one renews, zero if there is none. Only ports.Domains.ReserveDomain
-	// sets them.
+	// ReservedAt identifies a reservation. PreviousReservedAt is the ReservedAt of the reservation
+	// that was renewed, zero if there was none. Only ports.Domains.ReserveDomain sets these two
+	// fields.
 	ReservedAt, PreviousReservedAt time.Time
 
 	Default     bool
@@ -45,7 +45,7 @@ type Domain struct {
 	// MailReady is true once the mail server accepts the domain.
 	MailReady bool
 	// Verification and Service are the records that the platform specifies. Signing holds the two
-	// DKIMEnabled CNAMEs once the platform has created them.
+	// DKIM CNAMEs once the platform has created them.
 	Verification []dns.Record
 	Service      []dns.Record
 	Signing      dns.Signing
@@ -77,15 +77,15 @@ type Records struct {
 	Service      []dns.Record
 }
 
-// The states of a domain's DKIMEnabled.
+// The states of a domain's DKIM signing.
 const (
 	DKIMPending = "pending" // the records are not created or not published yet
 	DKIMReady   = "ready"   // both records are published, so signing can be enabled
 	DKIMEnabled = "enabled" // the platform signs
 )
 
-// DKIMStatus returns the state of the domain's DKIMEnabled. The arguments are the published states
-// of its two selectors.
+// DKIMStatus returns the state of the domain's DKIM signing. The arguments are the published states
+// of the two DKIM selectors.
 func (d Domain) DKIMStatus(selector1, selector2 dns.Selector) string {
 	switch {
 	case d.DKIMEnabled:
@@ -97,7 +97,8 @@ func (d Domain) DKIMStatus(selector1, selector2 dns.Selector) string {
 	}
 }
 
-// DKIMMessage returns a sentence that says what DKIMEnabled waits for.
+// DKIMMessage returns a sentence for a status that DKIMStatus returned. It says what to do next, or
+// what to wait for.
 func (d Domain) DKIMMessage(status string) string {
 	switch {
 	case status == DKIMEnabled:

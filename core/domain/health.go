@@ -15,7 +15,7 @@ type Drift string
 // The kinds of drift.
 const (
 	SPFGone    Drift = "spf_gone"    // SPF no longer allows the mail platform to send for the domain
-	DKIMBroken Drift = "dkim_broken" // the domain's DKIMEnabled keys are no longer found
+	DKIMBroken Drift = "dkim_broken" // the domain's DKIM keys are no longer found
 	MXMoved    Drift = "mx_moved"    // mail for the domain goes elsewhere
 )
 
@@ -70,7 +70,7 @@ func (h Health) afterRead(seen map[Drift]dns.Soundness) Health {
 	return next
 }
 
-// RereadInterval is the interval in which the DNS of each verified domain is read again.
+// RereadInterval is the interval at which the DNS of each verified domain is read again.
 const RereadInterval = 24 * time.Hour
 
 // DueSince returns the time half a day ago. A domain is due if its last read was at that time or

@@ -30,8 +30,8 @@ func verifiedDomain() domain.Domain {
 	}
 }
 
-// readWith returns a reliable read of a zone. Each argument tells whether the zone has the records
-// of that kind.
+// readWith returns a reliable read of a zone. Each argument says whether the zone has the correct
+// records of that kind.
 func readWith(spf, dkim, mx bool) dns.ZoneRead {
 	read := dns.ZoneRead{Domain: "a.test", Zone: "a.test", Complete: true}
 	add := func(name string, recordType dns.Type, value string) {
@@ -101,8 +101,8 @@ func TestUnreliableReadKeepsStatus(t *testing.T) {
 	}
 }
 
-// Records of a kind have drifted if they were right in a reliable read and are not right in the
-// last reliable read.
+// TestDriftOverReads checks that a kind of records has drifted if it was correct in a reliable read
+// and is not correct in the last reliable read.
 func TestDriftOverReads(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := verifiedDomain()

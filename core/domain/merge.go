@@ -22,7 +22,8 @@ func CheckDomainLimit(count, limit int) error {
 }
 
 // Observed holds the times at which the parts of a domain were observed at the platform, zero for
-// never. Package observation defines which time counts. CheckedAt is the time of the DNS read.
+// never. Package observation defines which time counts. The time of the DNS read is in
+// Domain.CheckedAt.
 type Observed struct {
 	State     time.Time // Added, MissingSince and Missed
 	Verified  time.Time // Verified and Default; see observation.HeldUntil
@@ -30,9 +31,9 @@ type Observed struct {
 	Signing   time.Time // DKIMEnabled and Signing.Enabled
 	Selectors time.Time // the two CNAMEs of Signing
 	Records   time.Time // Verification and Service
-	// Change is the time of the newest change that can mean a new domain with the same name: a
-	// different value of Verified, or a missing domain that was found. A removal that repeats no
-	// earlier removal sets Change to zero.
+	// Change is the time of the newest change that can mean a new domain with the same name. Such a
+	// change is a different value of Verified, or a missing domain that was found. A removal that
+	// repeats no earlier removal sets Change to zero.
 	Change time.Time
 	// Missed is the MissingSince that the domain had before it became a reservation again.
 	Missed time.Time
@@ -108,7 +109,7 @@ func (d Domain) WithRecords(r Records, at time.Time) Domain {
 	return d
 }
 
-// WithSigning returns the domain with its DKIMEnabled configuration, as observed at the time at.
+// WithSigning returns the domain with its DKIM configuration, as observed at the time at.
 func (d Domain) WithSigning(s dns.Signing, at time.Time) Domain {
 	d.Signing, d.DKIMEnabled, d.Observed.Signing, d.Observed.Selectors = s, s.Enabled, at, at
 	return d

@@ -13,7 +13,8 @@ import (
 	"github.com/tenantry/tenantry/core/observation"
 )
 
-// observations returns changes of one domain by observations, in the order of their times.
+// observations returns functions that apply one observation each to a domain, ordered by the time
+// of the observation.
 func observations() []func(domain.Domain) domain.Domain {
 	signing := func(content string, enabled bool) dns.Signing {
 		return dns.Signing{Enabled: enabled, Selector1: dns.Record{Name: "one", Content: content}, Selector2: dns.Record{Name: "two"}}
@@ -90,9 +91,9 @@ func TestUnverifiedDomainStartsOver(t *testing.T) {
 	}
 }
 
-// TestReplicaKeepsAVerifiedDomain checks a read soon after a verification, which may come from a
-// lagging replica. The domain stays verified, but the read counts as a change that can mean a new
-// domain.
+// TestReplicaKeepsAVerifiedDomain checks an unverified state that is read soon after a
+// verification. The read may come from a lagging replica, so the domain stays verified. The read
+// still counts as a change that can mean a new domain.
 func TestReplicaKeepsAVerifiedDomain(t *testing.T) {
 	verifiedAt := time.Unix(1000, 0)
 	d := domain.Domain{Name: "a.test"}.WithPlatformState(domain.Platform{Verified: true}, verifiedAt)
@@ -181,7 +182,7 @@ func TestChangeThatCanMeanANewDomain(t *testing.T) {
 }
 
 // TestReservationOfAMissingDomain checks that reservations of a missing domain do not change the
-// time of its first miss. Only finding the domain ends the miss.
+// time of its first miss. The domain is missing until it is found.
 func TestReservationOfAMissingDomain(t *testing.T) {
 	firstMiss := time.Unix(10000, 0)
 	missed, _ := domain.Domain{Name: "a.test"}.WithPlatformState(domain.Platform{Verified: true}, firstMiss.Add(-1)).AfterMiss(firstMiss)

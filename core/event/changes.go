@@ -52,7 +52,8 @@ func OfReadiness(id tenant.GUID, r tenant.Readiness) Event {
 	}}
 }
 
-// OfDomain returns the events of a change of a domain. A reservation is not a domain yet.
+// OfDomain returns the events of a change of a domain. A domain that is only reserved (Added is
+// false) has no events.
 func OfDomain(before, after domain.Domain) []Event {
 	switch {
 	case !before.Added && !after.Added:
@@ -126,9 +127,9 @@ func OfRun(run provisioning.Run, before, after []provisioning.Job) []Event {
 	return []Event{e}
 }
 
-// OfMailbox returns the events of a change of a mailbox, except of a block or an unblock. OfBlock
-// returns the event of these. A reservation is not a mailbox yet. removalType is the type of the
-// event of a deleted mailbox: MailboxVanished if the mail platform no longer has it, otherwise
+// OfMailbox returns the events of a change of a mailbox, except when it is blocked or unblocked;
+// see OfBlock. A mailbox that the API does not list yet has no events. removalType is the type of
+// the event of a deleted mailbox: MailboxVanished if the mail platform no longer has it, otherwise
 // MailboxRemoved.
 func OfMailbox(before, after mailbox.Mailbox, removalType Type) []Event {
 	listedBefore, listedAfter := before.Stage.IsListed(), after.Stage.IsListed()
@@ -194,8 +195,9 @@ func ofIntegration(eventType Type, i integration.Integration) Event {
 	}}
 }
 
-// OfConnection returns the events of a change of a connection. id is the tenant of its mailbox. The
-// event is ConnectionExpired if a connected connection becomes pending, failed or other.
+// OfConnection returns the events of a change of a connection. id is the tenant of the connection's
+// mailbox. The event is ConnectionExpired if a connected connection becomes pending, failed or
+// other.
 func OfConnection(id tenant.GUID, before, after integration.Connection) []Event {
 	if after.ID == "" { // a deleted connection
 		after = before

@@ -24,7 +24,7 @@ import (
 var later = time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
 
 // field describes a change of one field of an object. The change to newValue causes the event. If
-// event is empty, a change causes no event, for the reason.
+// event is empty, the change causes no event, and reason says why.
 type field struct {
 	newValue any
 	event    Type

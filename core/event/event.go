@@ -15,7 +15,7 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// Event is one change of an object. It is never changed after it was stored.
+// Event is one change of an object. A stored event is never changed.
 type Event struct {
 	// ID is a UUIDv7. The store sets ID, Sequence, At and Version.
 	ID string

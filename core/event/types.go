@@ -30,9 +30,9 @@ const (
 	MailboxBlocked    Type = "mailbox.blocked"
 	MailboxUnblocked  Type = "mailbox.unblocked"
 	MailboxRestricted Type = "mailbox.restricted" // by the mail platform
-	MailboxVanished   Type = "mailbox.vanished"   // the mail platform lost it, and its row was deleted
+	MailboxVanished   Type = "mailbox.vanished"   // the mail platform no longer has the mailbox
 	MailboxRemoved    Type = "mailbox.removed"
-	MailboxWouldBlock Type = "mailbox.would_block" // shadow mode of a policy
+	MailboxWouldBlock Type = "mailbox.would_block" // a policy in shadow mode would block the mailbox
 
 	IntegrationConnected          Type = "integration.connected"
 	IntegrationCredentialRejected Type = "integration.credential_rejected"
@@ -50,7 +50,7 @@ const (
 
 	PolicySet     Type = "policy.set"
 	PolicyRemoved Type = "policy.removed"
-	LimitStepped  Type = "limit.stepped" // a step of a ramp; its subject is the policy
+	LimitStepped  Type = "limit.stepped" // the ramp of a policy reached its next limit
 )
 
 // Kind describes the events of a type.

@@ -38,11 +38,11 @@ const (
 // Exists reports whether the account exists at the platform.
 func (a Account) Exists() bool { return a.ID != "" }
 
-// Mark returns a string that changes with each new sign-in of the account. It is empty if the
-// account does not exist.
+// Mark returns the string that is compared to detect a new sign-in of the account. It is Stamp, or
+// the state and the id if the platform has no stamps. It is empty if the account does not exist.
 func (a Account) Mark() string {
 	if a.Exists() && a.Stamp == "" {
-		return string(a.State) + " " + a.ID // without a stamp, only a state change shows a new sign-in
+		return string(a.State) + " " + a.ID // then only a change of state shows a new sign-in
 	}
 	return a.Stamp
 }

@@ -18,7 +18,7 @@ const (
 	ConnectionFailed        ConnectionStatus = "failed"    // the account cannot sign in, or the last session failed or expired
 	ConnectionDisconnected  ConnectionStatus = "disconnected"
 	ConnectionDisconnecting ConnectionStatus = "disconnecting" // requested, outcome unknown
-	ConnectionOther         ConnectionStatus = "other"         // the account is in an AccountOther state
+	ConnectionOther         ConnectionStatus = "other"         // any other state of the account
 )
 
 // HoldsMailbox reports whether this status keeps other integrations from connecting the mailbox.
@@ -144,7 +144,7 @@ func (e EligibleMailbox) AfterFailedStart(id, integrationID, reason string, now 
 	case c.ID == "":
 		c = Connection{ID: id, IntegrationID: integrationID, MailboxID: e.Mailbox.ID}
 		return c.WithFailure(reason, now)
-	case c.Status == ConnectionPending: // pending since an earlier session, which has failed too
+	case c.Status == ConnectionPending: // an earlier session left the connection pending
 		return c.WithFailure(reason, now)
 	}
 	c.UpdatedAt = now

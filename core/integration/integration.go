@@ -26,8 +26,8 @@ import (
 
 // Provider is a sending platform that has a plugin.
 type Provider struct {
-	ID    string // such as instantly
-	Title string // display name, such as Instantly
+	ID    string // id of the platform in its plugin
+	Title string // display name
 	// AuthHosts are the hosts that the platform's authorization URLs may use, with the port if it
 	// is not 443.
 	AuthHosts []string
@@ -68,8 +68,8 @@ type Integration struct {
 	Observed    Observed // used only by Merge
 }
 
-// Capabilities lists what an integration can do. It depends on the provider's description, the
-// fields of the credential and the operator's settings.
+// Capabilities lists what an integration can do. This depends on the provider's plugin, the fields
+// of the credential and the operator's settings.
 type Capabilities struct {
 	OAuth             bool // microsoft_oauth
 	MailboxRefresh    bool // mailbox_refresh
@@ -92,7 +92,7 @@ type Workspace struct {
 
 // Reach describes the workspaces that a valid credential can access.
 type Reach struct {
-	// Workspaces lists these workspaces. If the platform offers no choice, it has one entry,
+	// Workspaces lists these workspaces. If the platform offers no choice, the list has one entry,
 	// possibly without an id.
 	Workspaces []Workspace
 	// SelectedWorkspaceOnly is true for a credential that acts in the workspace that is currently
@@ -104,9 +104,11 @@ type Reach struct {
 // Choose returns the workspace in which a credential is used. requestedID is the workspace id that
 // the caller requests, empty if the caller requests none. Choose fails with
 // provider_credential_rejected if the credential has access to no workspace. It fails with the
-// provider's workspace_required error, which lists the workspaces, if the caller requested no
-// workspace and there are several, if the credential has no access to the requested workspace, or
-// if there are several and SelectedWorkspaceOnly is true.
+// provider's workspace_required error, which lists the workspaces, in these cases:
+//
+//   - There are several workspaces, and the caller requests none.
+//   - There are several workspaces, and SelectedWorkspaceOnly is true.
+//   - The credential has no access to the requested workspace.
 func (r Reach) Choose(provider, requestedID string) (Workspace, error) {
 	if len(r.Workspaces) == 0 {
 		return Workspace{}, fault.CredentialRejected.With("the credential has no access to any workspace")
@@ -132,8 +134,8 @@ func (r Reach) Choose(provider, requestedID string) (Workspace, error) {
 	return Workspace{}, workspaceRequired(provider, r.Workspaces, "the credential has no access to the requested workspace")
 }
 
-// workspaceRequired returns an error with the provider's workspace_required code. If no such code
-// is published, the error has the code invalid_request.
+// workspaceRequired returns an error with the provider's workspace_required code. If the provider
+// has no such code, the error has the code invalid_request.
 func workspaceRequired(provider string, workspaces []Workspace, detail string) error {
 	code, ok := fault.ByName(provider + "_workspace_required")
 	if !ok {

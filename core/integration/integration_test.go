@@ -49,8 +49,8 @@ func TestChooseNeedsAnUnambiguousWorkspace(t *testing.T) {
 	}
 }
 
-// TestChooseStaysWithinReach checks that Choose returns only workspaces that the credential
-// reaches. If it reaches several, Choose returns none unless the caller requests one.
+// TestChooseStaysWithinReach checks that Choose returns only workspaces to which the credential has
+// access. If there are several, Choose returns none unless the caller requests one.
 func TestChooseStaysWithinReach(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ids := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "b", "c", "d"}), 0, 4, rapid.ID[string]).Draw(t, "ids")

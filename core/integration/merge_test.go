@@ -11,7 +11,8 @@ import (
 	"github.com/tenantry/tenantry/core/integration"
 )
 
-// observations returns changes of one integration by observations, in the order of their times.
+// observations returns functions that apply one observation each to an integration, ordered by the
+// time of the observation.
 func observations() []func(integration.Integration) integration.Integration {
 	at := func(n int64) time.Time { return time.Unix(n, 0) }
 	return []func(integration.Integration) integration.Integration{

@@ -107,8 +107,8 @@ func TestDriftedNamesUnexpectedChanges(t *testing.T) {
 	}
 }
 
-// TestASecondReconcileChangesNothing checks that a connection follows its account in a listing,
-// that the same listing changes nothing the second time, and that the counters are consistent.
+// TestASecondReconcileChangesNothing checks that a connection gets the state of its account in a
+// listing. The same listing must change nothing the second time. The counters must be consistent.
 func TestASecondReconcileChangesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var tally integration.Tally

@@ -32,8 +32,8 @@ type Session struct {
 	Opened bool
 	// PlatformID is the session's id at the platform, empty if the platform has none.
 	PlatformID string
-	// PreviousMark is the Mark of the account before the session began, empty if there was no
-	// account. A sign-in is proved only when the Mark has changed.
+	// PreviousMark is Account.Mark of the account before the session began, empty if there was no
+	// account. A sign-in is proved only when the mark has changed.
 	PreviousMark string
 	// AccountID, AccountAddress and AccountName identify the account that signed in.
 	AccountID      string
@@ -43,8 +43,8 @@ type Session struct {
 	CreatedAt      time.Time
 	ExpiresAt      time.Time
 	ConnectedAt    time.Time
-	// CheckedAt is when the platform was last asked. It limits the platform calls of clients that
-	// poll.
+	// CheckedAt is when the platform was last asked. It limits how often a client that polls can
+	// cause a call of the platform.
 	CheckedAt time.Time
 }
 

@@ -32,8 +32,8 @@ func FuzzAddress(f *testing.F) {
 	})
 }
 
-// FuzzDisplayName checks that an accepted name is not empty and has no line break, NUL or override
-// of the direction. A second check must return the same name.
+// FuzzDisplayName checks that an accepted name is not empty and has no line break, NUL or U+202E,
+// which reverses the text direction. A second check must return the same name.
 func FuzzDisplayName(f *testing.F) {
 	for _, seed := range []string{"", " ", "Ada", " Ada ", "\u202egnp.exe", "\u200b", "a\r\nb", "a\x00", "\xff", strings.Repeat("ä", 257)} {
 		f.Add(seed)

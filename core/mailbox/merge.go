@@ -18,9 +18,9 @@ type Observed struct {
 }
 
 // Merge returns the stored mailbox m, updated with the observation seen. A part of m stays only if
-// it was observed later than the same part of seen. If tenantry created the mailbox and its stage
-// is Ready, Merge never changes the stage: a slower request for the same address could otherwise
-// set an earlier stage.
+// it was observed later than the same part of seen. Merge never changes the stage of a Ready
+// mailbox that tenantry created. Otherwise a slower request for the same address could set an
+// earlier stage.
 func (m Mailbox) Merge(seen Mailbox) Mailbox {
 	completed := m.Stage == Ready && m.Provisioned
 	if !completed && observation.Advance(&m.Observed.Stage, seen.Observed.Stage) {

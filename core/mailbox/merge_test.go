@@ -10,8 +10,8 @@ import (
 	"github.com/tenantry/tenantry/core/observation"
 )
 
-// TestRenameKeepsStageOfNewerCreation checks a rename that loaded the mailbox before its creation
-// was completed. The rename changes only the name.
+// TestRenameKeepsStageOfNewerCreation checks a rename whose request loaded the mailbox before the
+// creation was completed. The rename must change only the name.
 func TestRenameKeepsStageOfNewerCreation(t *testing.T) {
 	loaded := mailbox.Mailbox{ID: "id", Address: "a@b.test", Stage: mailbox.Created, Provisioned: true, PrincipalName: "first"}
 	loaded.Observed = mailbox.Observed{Stage: time.Unix(1, 0), Account: time.Unix(1, 0), Name: time.Unix(1, 0)}

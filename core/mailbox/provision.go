@@ -48,8 +48,8 @@ const (
 )
 
 // NextStep returns the next action for a mailbox. stage is the stage of the stored row, and found
-// says whether the platform has a mailbox with the address. A row in stage Reserved never reached
-// the platform, so a mailbox that exists with its address is foreign.
+// says whether the platform has a mailbox with the address. tenantry has not called the platform
+// for a row in stage Reserved, so a mailbox with the address is foreign.
 func NextStep(stage Stage, found bool) Step {
 	switch {
 	case stage == Ready:
@@ -68,8 +68,8 @@ const (
 	aliasBytes = 6 // bytes of the hash; each byte becomes two hexadecimal characters
 )
 
-// Alias returns the directory alias of a managed mailbox. From the alias, the platform derives an
-// address on the tenant's built-in domain. anna@one.example and anna@two.example therefore need
+// Alias returns the directory alias of a managed mailbox. The platform derives an address on the
+// tenant's built-in domain from the alias. Therefore anna@one.example and anna@two.example need
 // different aliases. A hash of the whole address makes the aliases unique and reproducible.
 func Alias(address string) string {
 	sum := sha256.Sum256([]byte(address))

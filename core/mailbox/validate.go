@@ -82,7 +82,7 @@ func isAlphanumeric(c byte) bool {
 const maxName = 256
 
 // CheckNames returns the specs with canonical display names. The names must already be in the
-// Unicode form NFC. It fails with invalid_request.
+// Unicode form NFC. CheckNames fails with invalid_request.
 func CheckNames(specs []Spec) ([]Spec, error) {
 	named := make([]Spec, len(specs))
 	var invalid []fault.Field

@@ -59,7 +59,7 @@ func (t Timetable) Advance(j Job, o Observation, at Moment) (Job, Step) {
 	return d.Job, d.currentStep()
 }
 
-// decision is a job while Advance changes it, with the inputs of the decision.
+// decision is a job that is being changed, with the inputs of the decision.
 type decision struct {
 	Timetable
 	Moment
@@ -151,8 +151,8 @@ func (d *decision) writeFailed(o Observation) {
 	}
 }
 
-// trackErrors updates the count of consecutive faults, the time that a provider was
-// unavailable, and the time since which the domain is missing.
+// trackErrors resets Faults and MissingSince unless the error continues them. It also records when
+// a provider's outage begins or ends.
 func (d *decision) trackErrors(class errorClass) {
 	if class != internalFault && class != unexplained {
 		d.Faults = 0
@@ -168,20 +168,20 @@ func (d *decision) trackErrors(class errorClass) {
 	}
 }
 
-// enterStage moves the job to a different stage, and restarts the time limit.
+// enterStage moves the job to the beginning of a stage, and restarts the time limit.
 func (d *decision) enterStage(s Stage, next Step) {
 	d.Stage, d.StageSince, d.OutageTime, d.OutageSince = s, d.Now, 0, time.Time{}
 	d.enterStep(next)
 }
 
-// enterStep moves the job to a different step and resets the progress of a step.
+// enterStep moves the job to a step, and resets the progress within a step.
 func (d *decision) enterStep(next Step) {
 	d.Next, d.Attempt, d.SeenAt, d.UnreliableSince = next, 0, time.Time{}, time.Time{}
 	d.Status, d.NextAttemptAt, d.RequiredAction, d.Message = Running, d.Now, "", ""
 }
 
-// wait schedules the same step again, after a pause of at least minPause. If the stage has exceeded
-// its time limit, the job requires an action instead.
+// wait schedules the same step again. The pause is at least minPause, but a minPause above MaxWait
+// counts as MaxWait. If the stage has exceeded its time limit, the job requires an action instead.
 func (d *decision) wait(minPause time.Duration) {
 	if d.isOverdue(d.Job, d.Now) {
 		d.require(d.Stage.timeoutAction(), "")
@@ -199,8 +199,8 @@ func (d *decision) waitFor(pause time.Duration) {
 
 // waitForPlatform waits until the mail platform can complete the step. The steps Verify and
 // EnableDKIM depend on published records. For them, waitForPlatform first checks that the records
-// are still in the zone. The pause is then long enough for resolvers to forget that the records did
-// not exist.
+// are still in the zone. The pause then lasts at least until resolvers no longer cache the absence
+// of the records.
 func (d *decision) waitForPlatform(z Zone, minWait time.Duration) {
 	if d.Next == Verify || d.Next == EnableDKIM {
 		if d.handleZoneChange(z) {
@@ -224,7 +224,7 @@ func (d *decision) waitForProvider(minWait time.Duration) {
 }
 
 // waitForDomain waits until the missing domain is found again. The platform's replicas lag, so the
-// job fails only if the domain is missing for observation.ReplicaLag.
+// job fails only after the domain has been missing for observation.ReplicaLag.
 func (d *decision) waitForDomain() {
 	if observation.IsGone(d.MissingSince, d.Now) {
 		d.fail(messageGone)

@@ -225,7 +225,7 @@ func TestPausesGrowUpToALimit(t *testing.T) {
 }
 
 // TestUnavailableTimeDoesNotCount checks that the time limit of a stage does not count the time
-// during which a provider was unavailable. At most StageLimit is left out in this way.
+// during which a provider was unavailable. At most StageLimit is left out.
 func TestUnavailableTimeDoesNotCount(t *testing.T) {
 	jobWithOutage := func(hours int) Job {
 		j := afterObservations(t, newJob(), toRead...)
@@ -293,8 +293,8 @@ func TestMissingDomainIsFoundAgain(t *testing.T) {
 	}
 }
 
-// TestStageResetsProgress checks that a new stage resets the progress of a job. A new step keeps
-// how long a provider was unavailable.
+// TestStageResetsProgress checks that a new stage resets the progress of a job. A new step of the
+// same stage does not reset OutageTime.
 func TestStageResetsProgress(t *testing.T) {
 	jobWithProgress := func(path []string) Job {
 		j := afterObservations(t, newJob(), path...)
@@ -340,8 +340,8 @@ func TestMayWriteAcceptsOnlyTheApprovedPlan(t *testing.T) {
 	}
 }
 
-// TestAPlansMessageTakesPrecedence checks the message of a job. The message of its plan takes
-// precedence over the general message of the required action.
+// TestAPlansMessageTakesPrecedence checks that the plan's message takes precedence over the general
+// message of the required action.
 func TestAPlansMessageTakesPrecedence(t *testing.T) {
 	for name, want := range map[string]string{
 		"no connection": "message of dns_connection_required", "conflict": zoneWithConflict.Message,
@@ -411,7 +411,7 @@ func TestAdvanceIgnoresJobThatIsNotRunning(t *testing.T) {
 }
 
 // TestIdleTimeDoesNotCount checks a job of a suspended account, which was due for days without an
-// attempt. It continues with the time that its stage had left.
+// attempt. Those days do not count towards its time limits.
 func TestIdleTimeDoesNotCount(t *testing.T) {
 	for observation, limit := range map[string]time.Duration{
 		"not shown": 48 * time.Hour, "unreliable": time.Hour, "down": 96 * time.Hour, "domain missing": 15 * time.Minute,

@@ -52,7 +52,7 @@ func codesIn(cell string) []string {
 	return slices.Compact(codes)
 }
 
-// jobHistories are functions that change a running job to one that has been at its step for some
+// jobHistories are functions that change a running job as if the job had been at its step for some
 // time.
 var jobHistories = map[string]func(*Job){
 	"new":     func(*Job) {},
@@ -68,8 +68,8 @@ var jobHistories = map[string]func(*Job){
 	"published long ago": func(j *Job) { j.PublishedAt = j.StageSince.Add(-time.Hour) },
 }
 
-// reachableStages returns the row of each stage, as Advance decides. It makes each observation at
-// each step, after each of jobHistories.
+// reachableStages returns the rows that result from the decisions of Advance. It makes each
+// observation at each step, after each of jobHistories.
 func reachableStages(t testing.TB) map[Stage]stageRow {
 	next, stops := map[Stage]map[string]bool{}, map[Stage]map[string]bool{}
 	add := func(transitions map[Stage]map[string]bool, from Stage, to string) {
@@ -141,7 +141,8 @@ func TestDocsExplainRequiredActions(t *testing.T) {
 	}
 }
 
-// TestDocsStateTheTimetable checks that the page states the durations of the code.
+// TestDocsStateTheTimetable checks that docs/provisioning.md states the durations of
+// DefaultTimetable.
 func TestDocsStateTheTimetable(t *testing.T) {
 	text, err := os.ReadFile(docPath)
 	if err != nil {

@@ -20,13 +20,13 @@ const (
 	accessDenied              // the service may not manage the tenant
 	domainTaken               // the domain belongs to a different tenant
 	domainMissing             // the mail platform or a sync does not find the domain
-	domainGone                // the tenant no longer exists
+	domainGone                // the tenant no longer exists, or the account is closed
 	unexplained               // a provider refuses, and its reason has no error code
 	refused                   // a retry cannot succeed
 	internalFault             // an internal error of the service
 )
 
-// classByCode holds the classes of the error codes from which the class follows directly.
+// classByCode maps error codes to classes. The class of any other error depends on its kind.
 var classByCode = map[fault.Code]errorClass{
 	fault.AccessDenied: accessDenied, fault.DomainUnavailable: domainTaken,
 	fault.DomainNotFound: domainMissing, fault.TenantNotFound: domainGone, fault.AccountClosed: domainGone,

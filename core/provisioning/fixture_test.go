@@ -14,25 +14,25 @@ import (
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// at returns a Moment without a random addition to pauses.
+// at returns a Moment with the Chance 0, so that pauses are not shortened at random.
 func at(now time.Time) Moment { return Moment{Now: now} }
 
 func newJob() Job {
 	return NewJob("job", "run", "ann", "domain", "guid", "contoso.test", start)
 }
 
-// The plans that observations contain.
+// The summaries of plans that observations contain.
 var (
 	zoneWithChanges      = Zone{Provider: "powerdns", FromProvider: true, Reliable: true, Changes: true, Hash: "plan"}
 	zoneWithOtherChanges = Zone{Provider: "powerdns", FromProvider: true, Reliable: true, Changes: true, Hash: "another plan"}
 	unchangedZone        = Zone{Provider: "powerdns", FromProvider: true, Reliable: true, Hash: "unchanged"}
-	zoneNotShown         = Zone{Provider: "powerdns", Reliable: true, Changes: true, Hash: "plan"} // by the public name servers
+	zoneNotShown         = Zone{Provider: "powerdns", Reliable: true, Changes: true, Hash: "plan"} // not published yet
 	zoneWithConflict     = Zone{Provider: "powerdns", FromProvider: true, Reliable: true, Conflict: true, Changes: true, Hash: "blocked",
 		Required: dns.ConflictToResolve, Message: "Resolve these conflicts first. MX at contoso.test."}
 	unreliableZone = Zone{Provider: "powerdns", Required: dns.ReadUnreliable, Message: "The DNS could not be read reliably (servers_disagree)."}
 )
 
-// zoneRequiring returns a plan that requires an action of a person.
+// zoneRequiring returns the summary of a plan that requires an action.
 func zoneRequiring(action dns.ActionRequired) Zone {
 	return Zone{Provider: "powerdns", Reliable: true, Changes: true, Hash: "plan", Required: action, Message: "message of " + string(action)}
 }

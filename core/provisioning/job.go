@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package provisioning is the state machine that takes a domain from its first DNS record to
-// signed, healthy mail. A Job is plain data. Its next step depends only on the Observation of the
-// last step and on the time. docs/provisioning.md draws the states.
+// signed, healthy mail. A Job is plain data. Its next step depends only on the job, the Observation
+// of the last step and the time. docs/provisioning.md draws the states.
 //
 // Start reading at BeginAttempt and Timetable.Advance in advance.go.
 //
@@ -107,8 +107,8 @@ type Job struct {
 	RequiredAction dns.ActionRequired
 	Message        string
 	NextAttemptAt  time.Time
-	// Epoch counts how often the job was claimed. Only the worker with the latest claim may write
-	// the job.
+	// Epoch grows with each claim, and when the job is retried or stopped. A worker may write the
+	// job only while the epoch is that of its claim.
 	Epoch int64
 	// Trace is the W3C traceparent of the request that created the job, or "".
 	Trace string
@@ -128,21 +128,21 @@ type Progress struct {
 	PlanHash string
 	// ZoneChanges counts how often the zone changed after it was planned.
 	ZoneChanges int
-	// Attempt counts the tries of the current step. Faults counts consecutive tries that failed
-	// with an internal fault or were refused without a known reason.
+	// Attempt counts the tries of the current step, and determines the next pause. Faults counts
+	// consecutive tries that failed with an internal fault or were refused without a known reason.
 	Attempt, Faults int
 	// StageSince is when the current stage was entered. OutageTime is the total length of the
-	// providers' outages that ended during this stage. OutageSince is when the current outage began,
-	// zero if there is none.
+	// providers' outages that ended during this stage. OutageSince is when the current outage
+	// began, zero if there is none.
 	StageSince  time.Time
 	OutageTime  time.Duration
 	OutageSince time.Time
 	// UnreliableSince is when reads of the DNS became unreliable, zero while they are reliable.
 	UnreliableSince time.Time
-	// MissingSince is when the domain was not found for the first time, zero if it was found since.
+	// MissingSince is when the domain was not found for the first time, zero if it was found later.
 	MissingSince time.Time
-	// SeenAt is when all servers were first seen to show the written records. PublishedAt is when a
-	// second read confirmed it.
+	// SeenAt is when a read first found the written records on all servers. PublishedAt is when a
+	// second read confirmed their publication.
 	SeenAt, PublishedAt time.Time
 	// NegativeTTL is how long resolvers cache the absence of a record.
 	NegativeTTL time.Duration

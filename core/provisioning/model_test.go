@@ -14,24 +14,25 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// simulation runs one job as the queue, workers and people do. It checks the invariants after each
-// action.
+// simulation runs one job as the queue, workers and people do. It checks the invariants of the job
+// after each action.
 type simulation struct {
 	job       Job
 	now       time.Time
 	table     map[Stage]stageRow // the table of docs/provisioning.md
-	staleJobs []Job              // the job as workers without a claim know it
+	staleJobs []Job              // the job as workers that lost their claims have loaded it
 }
 
-// maxDuration and maxSteps limit how long a job can run without an action of a person. Each stage
-// may take StageLimit twice, and the zone may change twice.
+// maxDuration and maxSteps limit how long a job can run without an action of a person. Each of the
+// nine stages may take twice StageLimit, because outages do not count. The zone may change twice,
+// and the job then starts again.
 const (
 	maxDuration = 3 * 9 * (2*48 + 3) * time.Hour
 	maxSteps    = 3 * 9 * 500 // the pause grows to 15 minutes
 )
 
-// act chooses one event: usually a step of a worker, sometimes a jump of the clock, a retry, or the
-// loss of a claim.
+// act draws and performs one event: usually a step of a worker, sometimes a jump of the clock, a
+// retry, or the loss of a claim.
 func (s *simulation) act(t *rapid.T) {
 	before := s.job
 	switch rapid.IntRange(0, 11).Draw(t, "act") {
@@ -39,12 +40,12 @@ func (s *simulation) act(t *rapid.T) {
 		s.now = s.now.Add(time.Duration(rapid.IntRange(-72, 72).Draw(t, "hours")) * time.Hour)
 	case 1: // a person retries the job
 		s.retry(t)
-	case 2: // a worker loses the job, and the next one claims it
+	case 2: // a worker loses its claim, and another worker claims the job
 		s.staleJobs = append(s.staleJobs, s.job)
 		if s.job.Status == Running {
 			s.job.Epoch++
 		}
-	case 3: // a worker without a claim continues
+	case 3: // a worker that lost its claim continues
 		s.advanceStaleJob(t)
 	default:
 		s.work(t)
@@ -52,7 +53,7 @@ func (s *simulation) act(t *rapid.T) {
 	s.checkTransition(t, before)
 }
 
-// retry lets a person retry the job.
+// retry retries the job, and checks that only a waiting or stopped job can be retried.
 func (s *simulation) retry(t *rapid.T) {
 	got, err := Retry(s.job, s.now)
 	mayRetry := s.job.Status == Waiting || s.job.Status == ActionRequired
@@ -62,8 +63,8 @@ func (s *simulation) retry(t *rapid.T) {
 	s.job = got
 }
 
-// advanceStaleJob lets a worker without a claim make a decision. The store accepts it only if the
-// job did not change since.
+// advanceStaleJob lets a worker that lost its claim make a decision. The decision is stored only if
+// the job has not changed since the worker loaded it.
 func (s *simulation) advanceStaleJob(t *rapid.T) {
 	if len(s.staleJobs) == 0 {
 		return
@@ -151,8 +152,8 @@ func (s *simulation) checkTransition(t *rapid.T, before Job) {
 	}
 }
 
-// TestEveryJobEndsOrRequiresAnAction applies random events to a job. After them, at most three
-// kinds of observations repeat. The job must still end or require an action.
+// TestEveryJobEndsOrRequiresAnAction applies random events to a job, and then repeats at most three
+// kinds of observations. The job must end or require an action.
 func TestEveryJobEndsOrRequiresAnAction(t *testing.T) {
 	table := documentedStages(t)
 	rapid.Check(t, func(t *rapid.T) {

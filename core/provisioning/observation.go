@@ -11,7 +11,7 @@ import (
 // Observation is the result of a step. The zero value means that there was no error, that the DNS
 // read is not reliable, and that the platform is not ready.
 type Observation struct {
-	// Err is the error with which the step failed: a refusal, or an outcome.Error of the mail
+	// Err is the error with which the step failed: a fault.Error, or an outcome.Error of the mail
 	// platform or another component. Any other error counts as an internal fault.
 	Err error
 	// WriteErr is the error of Apply's write at the DNS provider. It is nil when the write

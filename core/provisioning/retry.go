@@ -9,9 +9,10 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// Retry queues a job for another attempt, which resumes where the job stopped. A job that required
-// an action gets its full time limit again. A worker that has claimed the job loses its claim.
-// Retry fails with provisioning_job_not_retryable if the job is neither Waiting nor ActionRequired.
+// Retry queues a job for another attempt. The attempt resumes at the step where the job stopped, or
+// plans the zone again; see resetForRetry. A job that required an action gets its full time limit
+// again. A worker that has claimed the job loses its claim. Retry fails with
+// provisioning_job_not_retryable if the job is neither Waiting nor ActionRequired.
 func Retry(j Job, now time.Time) (Job, error) {
 	switch j.Status {
 	case Waiting:
@@ -37,7 +38,7 @@ func Stop(j Job, now time.Time) Job {
 }
 
 // resetForRetry returns a stopped job with fresh progress and the step at which to resume. After an
-// action in the DNS, the zone is planned again.
+// action in the DNS, the zone is planned again, except in the final check.
 func resetForRetry(j Job, now time.Time) Job {
 	required := j.RequiredAction
 	j.Progress = Progress{StageSince: now, PublishedAt: j.PublishedAt, NegativeTTL: j.NegativeTTL}

@@ -68,7 +68,7 @@ func TestRetryResumesWhereItStopped(t *testing.T) {
 	}
 }
 
-// TestRetryWaitingJob checks that a retried job that was waiting repeats its step at once. Its time
+// TestRetryWaitingJob checks that a waiting job that is retried repeats its step at once. Its time
 // limit does not start again.
 func TestRetryWaitingJob(t *testing.T) {
 	later := start.Add(40 * time.Hour)

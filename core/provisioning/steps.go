@@ -8,8 +8,8 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-// afterPlan continues with the write of the plan if it may be written. If the zone needs no write,
-// for example because a person published the records, it skips the write.
+// afterPlan continues with the write of the plan, unless the plan requires an action. If the zone
+// needs no write, for example because a person published the records, the job skips the write.
 func (d *decision) afterPlan(z Zone) {
 	switch required := z.requiredAction(); {
 	case z.needsNoWrite():
@@ -71,7 +71,8 @@ func (d *decision) afterRead(o Observation) {
 }
 
 // handleZoneChange handles a change of the zone by someone else after the write. It acts on a new
-// conflict and on records that are missing at the provider. It reports whether it acted.
+// conflict and on records that are missing at the provider. It returns false if it did not change
+// the job.
 func (d *decision) handleZoneChange(z Zone) bool {
 	switch {
 	case z.Reliable && z.Conflict:
@@ -111,7 +112,7 @@ func (d *decision) afterPlatformStep(o Observation) {
 	}
 }
 
-// afterValidate completes the job when nothing is missing.
+// afterValidate completes the job when all records are published and the platform signs.
 func (d *decision) afterValidate(o Observation) {
 	switch z := o.Zone; {
 	case d.handleZoneChange(z):

@@ -10,8 +10,8 @@ import (
 
 // Timetable holds the retry delays and timeouts of jobs.
 type Timetable struct {
-	// FirstPause is the pause after the first try. It doubles with each further try, up to
-	// LongestPause.
+	// FirstPause is the pause after the first try of a step. The pause doubles with each further
+	// try, up to LongestPause.
 	FirstPause, LongestPause time.Duration
 	// BetweenReads is the minimum time between the two reads that confirm publication.
 	BetweenReads time.Duration
@@ -24,7 +24,7 @@ type Timetable struct {
 	StageLimit time.Duration
 }
 
-// DefaultTimetable is the timetable that the service uses.
+// DefaultTimetable is the timetable that the service uses outside the sandbox.
 var DefaultTimetable = Timetable{
 	FirstPause: 15 * time.Second, LongestPause: 15 * time.Minute, BetweenReads: 10 * time.Second,
 	UnreliableLimit: time.Hour, MaxWait: time.Hour, StageLimit: 48 * time.Hour,
@@ -42,7 +42,8 @@ type Moment struct {
 	Chance float64
 }
 
-// pause returns the wait after the given number of tries, shortened at random by up to a fifth.
+// pause returns the wait after a try, shortened at random by up to a fifth. tries is the number of
+// earlier tries of the step.
 func (t Timetable) pause(tries int, chance float64) time.Duration {
 	pause := t.FirstPause
 	for range tries {

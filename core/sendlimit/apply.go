@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// InEffect reports whether the mail platform's rules already show the effect of c: the address is
-// blocked after a Blocked change, and not blocked after an Unblocked one.
+// InEffect reports whether the mail platform's rules already have the effect of c. If the action is
+// Blocked, a rule must block the address. If the action is Unblocked, no rule may block the
+// address.
 func (c Change) InEffect(rules []Rule) bool {
 	blocked := slices.ContainsFunc(rules, func(r Rule) bool { return r.blocksAddress(c.Event.Address) })
 	return blocked == (c.Action == Blocked)

@@ -45,8 +45,8 @@ func TestRuleWriteOrder(t *testing.T) {
 }
 
 // TestBlockedMailboxesStayBlocked writes the rules of a decision one by one, and some writes fail.
-// A mailbox that must stay blocked is blocked by some rule after each write. If no write fails,
-// each rule blocks the addresses of the decision.
+// After each write, some rule blocks each mailbox that must stay blocked. If no write fails, each
+// rule blocks the addresses of the decision.
 func TestBlockedMailboxesStayBlocked(t *testing.T) {
 	scopes := []string{sendlimit.TenantWide, "a.test", "b.test"}
 	rapid.Check(t, func(t *rapid.T) {

@@ -92,8 +92,8 @@ func TestReadingsCoverTheUncountedTime(t *testing.T) {
 }
 
 // TestCountsMatchLateTrace reads a trace whose rows are repeated, unordered and late. A row may
-// appear at any time of the day of its message. After that day it appears less than Overlap after
-// the message. Each message counts once, on its day, and no count decreases.
+// appear at any time on the day of its message. A row that appears on a later day appears less than
+// Overlap after the message. Each message counts once, on its day, and no count decreases.
 func TestCountsMatchLateTrace(t *testing.T) {
 	type row struct {
 		sendlimit.Sent

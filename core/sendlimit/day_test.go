@@ -41,8 +41,8 @@ func loadZone(t *testing.T, zone string) *time.Location {
 }
 
 // TestDaysAreContiguous checks that each moment is in exactly one day, and that each day starts
-// where the previous one ends. It covers zones where midnight is skipped or occurs twice, and one
-// that skipped a date.
+// where the previous one ends. It covers time zones where midnight is skipped or occurs twice, and
+// one that skipped a date.
 func TestDaysAreContiguous(t *testing.T) {
 	for zone, years := range map[string][]int{
 		"UTC": {2026}, "Europe/Berlin": {2026}, "America/St_Johns": {2010, 2026}, "Pacific/Apia": {2011}, "Asia/Kathmandu": {2026},

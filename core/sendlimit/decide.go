@@ -45,7 +45,7 @@ func (b MailboxState) isBlocked() bool { return !b.BlockedAt.IsZero() }
 // Decision is the decision for a tenant: the addresses that each rule must block, and the changes.
 type Decision struct {
 	// BlockLists maps the scope of each policy to the addresses to block, sorted. An empty list
-	// means that the rule is switched off.
+	// means that the rule must be switched off.
 	BlockLists map[string][]string
 	// Changes are the mailboxes to block or unblock. They take effect only once the rules at the
 	// platform equal BlockLists.
@@ -76,7 +76,7 @@ func (a Action) IsKnown() bool { return a == Blocked || a == Unblocked }
 // Event records that a mailbox was blocked or unblocked. It is kept after its mailbox and tenant
 // are deleted.
 type Event struct {
-	ID      string // UUIDv7 of At, in milliseconds
+	ID      string // UUIDv7 with the time At
 	Tenant  tenant.GUID
 	Address string // address of the mailbox at that time
 	Action  Action
@@ -93,7 +93,7 @@ func (e Event) Message() string {
 	return fmt.Sprintf("Mailbox unblocked: sent %d, limit %d", e.Sent, e.Limit)
 }
 
-// Decide returns the decision for a tenant's mailboxes on day, made at now.
+// Decide returns the decision at the time now for a tenant's mailboxes on a day.
 //
 // A mailbox is blocked when its count exceeds its limit. It is unblocked when the day ends, when
 // the limit is raised to the count or above, or when no policy covers it. A missing count is not
@@ -146,15 +146,16 @@ func mustBlock(b MailboxState, limit int, day Day) bool {
 		return true
 	}
 	if b.Counted {
-		// A block that was set after the end of the day means that the clock went back. A count of
-		// an earlier day does not unblock the mailbox.
+		// A block after the end of day means that the clock went back. The count of this earlier
+		// day must not unblock the mailbox.
 		return b.isBlocked() && !b.BlockedAt.Before(day.End)
 	}
 	return b.isBlocked() && !b.BlockedAt.Before(day.Start)
 }
 
-// MinInterval and MaxInterval bound the interval between two evaluations of a tenant. The
-// platform's trace lags by minutes, so more frequent evaluations would find nothing new.
+// MinInterval and MaxInterval bound the interval between two evaluations of a tenant, before
+// NextEvaluation subtracts the tenant's offset. The platform's trace lags by minutes, so more
+// frequent evaluations would find nothing new.
 const (
 	MinInterval = 5 * time.Minute
 	MaxInterval = 30 * time.Minute
@@ -162,7 +163,8 @@ const (
 
 // NextEvaluation returns the time of a tenant's next evaluation. The interval shrinks as a mailbox
 // approaches its limit. If a mailbox is blocked, the next evaluation is at the end of the day or
-// earlier. An offset for each tenant, of up to a tenth of the interval, spreads the load.
+// earlier. To spread the load, each tenant has an offset of up to a tenth of the interval, which
+// makes the interval shorter.
 func NextEvaluation(id tenant.GUID, policies Policies, mailboxes []MailboxState, day Day, now time.Time) time.Time {
 	closest, anyBlocked := 0.0, false
 	for _, b := range mailboxes {

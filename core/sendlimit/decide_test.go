@@ -81,7 +81,7 @@ func TestDecideReturnsEvents(t *testing.T) {
 }
 
 // TestUnblockEventLimit checks the limit in the event of an unblocked mailbox. If no policy covers
-// the mailbox any more, it is the limit that applied when the mailbox was blocked.
+// the mailbox any more, the event has the limit that applied when the mailbox was blocked.
 func TestUnblockEventLimit(t *testing.T) {
 	blocked := sendlimit.MailboxState{ID: "1", Address: "ada@a.test", Domain: "a.test", Sent: 26, Counted: true, BlockedAt: noon, BlockedBy: 25}
 	withOwnLimit, withoutBlockedBy := blocked, blocked
@@ -105,8 +105,8 @@ func TestUnblockEventLimit(t *testing.T) {
 	}
 }
 
-// TestDecideIsConsistent checks that exactly the blocked mailboxes are listed in a rule after a
-// decision was applied, and that the next decision changes nothing.
+// TestDecideIsConsistent checks a decision that was applied. The rules then list exactly the
+// blocked mailboxes, and the next decision changes nothing.
 func TestDecideIsConsistent(t *testing.T) {
 	domains := []string{"a.test", "b.test", "c.test"}
 	rapid.Check(t, func(t *rapid.T) {
@@ -156,7 +156,7 @@ func TestDecideIsConsistent(t *testing.T) {
 	})
 }
 
-// applyChanges returns the mailboxes after the changes of a decision.
+// applyChanges returns the mailboxes after the changes of a decision were made.
 func applyChanges(t *rapid.T, boxes []sendlimit.MailboxState, decision sendlimit.Decision) []sendlimit.MailboxState {
 	boxesAfter := slices.Clone(boxes)
 	for _, c := range decision.Changes {

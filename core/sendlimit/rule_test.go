@@ -33,7 +33,7 @@ func TestRuleNamesAreUniqueAndShort(t *testing.T) {
 }
 
 // TestRuleNamesAreUnique checks that the rule name of any domain is valid at the platform,
-// recognized as managed, and unique.
+// recognized by IsRuleName, and unique.
 func TestRuleNamesAreUnique(t *testing.T) {
 	domains := rapid.StringMatching(`([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.){1,4}[a-z]{2,10}`)
 	rapid.Check(t, func(t *rapid.T) {

@@ -31,12 +31,12 @@ type ConnectSession struct {
 	// link.
 	Lifetime  time.Duration
 	ExpiresAt time.Time
-	// ReturnURL is the URL to which the last connect page links. If it is empty, the page has no
-	// such link. State is added to the query of the URL, unless it is empty.
+	// ReturnURL is the URL to which the last connect page links. If ReturnURL is empty, the page
+	// has no such link. A State that is not empty is added to the query of the URL.
 	ReturnURL, State string
 }
 
-// IsFinal reports whether no step of a link can change the status any more.
+// IsFinal reports whether the stored status can no longer change.
 func (s SessionStatus) IsFinal() bool { return s == SessionConnected || s == SessionDeclined }
 
 // StatusAt returns the status at the time now: the stored status, or SessionExpired.
@@ -47,9 +47,10 @@ func (s ConnectSession) StatusAt(now time.Time) SessionStatus {
 	return s.Status
 }
 
-// ReturnTo returns ReturnURL with these parameters in its query: session_id, result, which is the
-// status at the time now, and state, unless it is empty. It returns "" if the session has no valid
-// ReturnURL. The page at the URL must not trust the parameters, because anyone can write them.
+// ReturnTo returns ReturnURL with the parameters session_id, result and state in its query. result
+// is the status at the time now. An empty state is left out. ReturnTo returns "" if the session has
+// no valid ReturnURL. The page at the URL must not trust the parameters, because anyone can write
+// them.
 func (s ConnectSession) ReturnTo(now time.Time) string {
 	u, err := url.Parse(s.ReturnURL)
 	if err != nil || s.ReturnURL == "" {

@@ -11,8 +11,9 @@ import (
 type Licenses struct {
 	Paid  int
 	Trial int // licences of trial subscriptions
-	// RecipientLimit is the maximum number of external recipients of all mail of the tenant in 24
-	// hours that the platform publishes for these licences. It is 0 if the platform publishes none.
+	// RecipientLimit is the limit that the platform publishes for these licences: the maximum
+	// number of external recipients of all mail of the tenant in 24 hours. It is 0 if the platform
+	// publishes no limit.
 	RecipientLimit int
 }
 
@@ -20,10 +21,11 @@ type Licenses struct {
 type Sending struct {
 	Licenses   Licenses
 	LicensesAt time.Time // when the licences were read, zero if they were never read
-	// SentToday is the number of messages that the tenant's mailboxes sent on the current day, in the
-	// tenant's time zone. Callers see this number.
+	// SentToday is the number of messages that the tenant's mailboxes sent on the current day, in
+	// the tenant's time zone. Callers see this number.
 	SentToday int
-	// CountedAt is when the oldest of the mailboxes' counts was taken, zero if there is none yet.
+	// CountedAt is when the oldest of the mailboxes' counts of this day was taken, zero if there is
+	// no such count.
 	CountedAt time.Time
 }
 

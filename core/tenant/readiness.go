@@ -71,8 +71,8 @@ func (t Tenant) nextStep() string {
 	}
 }
 
-// lacksGrant reports whether the mail server lacks the role or the consent that tenantry needs.
-// Only an administrator can restore it.
+// lacksGrant reports whether tenantry lacks the role or the consent that it needs at the mail
+// server. Only an administrator can grant them.
 func (t Tenant) lacksGrant() bool {
 	return t.Bootstrap != BootstrapReady && (t.BootstrapStep == StepGrantRole || t.BootstrapStep == StepReconnect)
 }

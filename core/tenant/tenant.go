@@ -28,7 +28,7 @@ func ParseGUID(raw string) (GUID, bool) {
 	return GUID(id), ok
 }
 
-// ParseGUIDOrNone returns the GUID to look up for raw. It returns NoGUID for a malformed one, so
+// ParseGUIDOrNone returns the GUID to look up for raw. It returns NoGUID if raw is malformed, so
 // that the caller gets the same answer as for an unknown GUID.
 func ParseGUIDOrNone(raw string) GUID { return GUID(ident.ParseOrZero(raw)) }
 
@@ -109,7 +109,7 @@ type BootstrapStep string
 
 // The bootstrap steps. StepGrantRole needs an administrator of the tenant, because the platform
 // does not let the service assign the role to itself. StepNoExchange means that the tenant has no
-// Exchange, and is final.
+// mail server, and is final.
 const (
 	StepNone       BootstrapStep = ""
 	StepWait       BootstrapStep = "wait"
@@ -118,8 +118,8 @@ const (
 	StepNoExchange BootstrapStep = "no_exchange"
 )
 
-// Progress is the result of one call of Bootstrap: the state, and what the bootstrap waits
-// for.
+// Progress is the result of one call of ports.MailServer.Bootstrap: the state, and what the
+// bootstrap waits for.
 type Progress struct {
 	Status  Bootstrap
 	Step    BootstrapStep
@@ -142,7 +142,7 @@ type Administrator struct {
 
 // CheckConsent fails with access_denied if the tenant's consent is revoked. Operations that may
 // call the platform call CheckConsent after they validate the request, and before they check the
-// tenant's state. Only a sync does not call it, because a sync finds out whether the consent is
+// tenant's state. A sync does not call CheckConsent, because it finds out whether the consent is
 // valid again.
 func (t Tenant) CheckConsent() error {
 	if t.Consent == ConsentRevoked {

@@ -25,7 +25,8 @@ type Delivery struct {
 	// NextAttemptAt is the time of the next try of a pending delivery.
 	NextAttemptAt time.Time
 	CreatedAt     time.Time
-	// Epoch grows with each claim. A result is stored only if the epoch is unchanged.
+	// Epoch grows each time a sender claims the delivery. A result is stored only if the epoch is
+	// unchanged.
 	Epoch int64
 }
 
@@ -87,9 +88,9 @@ var retryPauses = []time.Duration{
 // MaxTries is the maximum number of tries of a delivery. A redelivery allows as many tries again.
 var MaxTries = len(retryPauses) + 1
 
-// AfterTry returns the delivery after a try that began at the given time. jitter is between 0 and 1
-// and makes a pause up to a fifth longer, so that deliveries that failed together are not repeated
-// together.
+// AfterTry returns the delivery after a try that began at the given time. jitter is between 0 and
+// 1. It makes a pause up to a fifth longer, so that deliveries that failed together are not
+// repeated together.
 func (d Delivery) AfterTry(r Response, at time.Time, jitter float64) Delivery {
 	a := Attempt{At: at, StatusCode: r.StatusCode, Error: r.Error, Duration: r.Duration}
 	if a.Error == "" && !r.Accepted() {

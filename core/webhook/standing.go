@@ -4,18 +4,19 @@ package webhook
 
 import "time"
 
-// Standing says how likely it is that a message to an endpoint occupies a slot of a sender for a
-// long time.
+// Standing says how likely an endpoint is to answer in time. A message that is not answered
+// occupies a slot of the sender.
 type Standing int
 
 // The standings of an endpoint.
 const (
 	// Failing means that a try has failed since the last success.
 	Failing Standing = iota
-	// Unproven means that the endpoint is not failing, but has not accepted a message of this
-	// process yet, did not accept its last message, or has not answered a message in time.
+	// Unproven means that the endpoint is neither failing nor proven. An endpoint is unproven until
+	// it has accepted a message of this process.
 	Unproven
-	// Proven means that the endpoint accepted its last message and answers in time.
+	// Proven means that the endpoint accepted the message of the last try that ended, and that no
+	// try has lasted for SlowAfter.
 	Proven
 )
 

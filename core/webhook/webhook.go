@@ -59,7 +59,8 @@ type Webhook struct {
 // Secrets are the sealed secrets that sign the messages of a webhook.
 type Secrets struct {
 	Current []byte
-	// Previous also signs until PreviousUntil. It is nil if there was no rotation.
+	// Previous also signs until PreviousUntil. It is nil if there was no rotation, or if the last
+	// rotation had no overlap.
 	Previous      []byte
 	PreviousUntil time.Time
 }
@@ -122,8 +123,8 @@ func (w Webhook) Wants(t event.Type, tenantGUID tenant.GUID) bool {
 func (w Webhook) IsFailing() bool { return !w.FailingSince.IsZero() }
 
 // AfterTry returns the webhook after the last try of d. If the try disables the webhook, AfterTry
-// also returns the reason. Otherwise the reason is empty. gone is true if the endpoint asked for no
-// more messages.
+// also returns the reason. Otherwise the reason is empty. gone is true if the endpoint answered
+// that it wants no more messages.
 func (w Webhook) AfterTry(d Delivery, gone bool) (Webhook, Reason) {
 	at := d.Attempts[len(d.Attempts)-1].At
 	switch {
@@ -148,7 +149,7 @@ func (w Webhook) AfterTry(d Delivery, gone bool) (Webhook, Reason) {
 }
 
 // Rotate returns the secrets with current as the new secret. The previous secret also signs
-// messages until the overlap has passed.
+// messages until the overlap has passed. If overlap is 0, the previous secret is dropped at once.
 func (s Secrets) Rotate(current []byte, overlap time.Duration, now time.Time) Secrets {
 	if overlap == 0 {
 		return Secrets{Current: current}
