@@ -109,12 +109,12 @@ func TestEveryFieldHasEventOrReason(t *testing.T) {
 	checkFields(t, provisioning.Job{ID: "j", Status: provisioning.Running}, OfJob, map[string]field{
 		"ID": noEvent(identity), "RunID": noEvent(identity), "Account": noEvent(identity), "DomainID": noEvent(identity),
 		"TenantGUID": noEvent(identity), "DomainName": noEvent(identity), "CreatedAt": noEvent(identity),
-		"Stage":    noEvent("progress; a job that waits for a person or fails is an event, and so is the end of its run"),
-		"Status":   {newValue: provisioning.Failed, event: DNSJobFailed},
-		"Next":     noEvent(internal),
-		"Provider": noEvent("found once, by the first plan"),
+		"Stage":          noEvent("progress; a job that waits for a person or fails is an event, and so is the end of its run"),
+		"Status":         {newValue: provisioning.Failed, event: DNSJobFailed},
+		"Next":           noEvent(internal),
+		"Provider":       noEvent("found once, by the first plan"),
 		"RequiredAction": noEvent("only with the status action_required, see TestChangedActionOfJobIsEvent"),
-		"Message":  noEvent("a sentence about the status"), "NextAttemptAt": noEvent("progress"),
+		"Message":        noEvent("a sentence about the status"), "NextAttemptAt": noEvent("progress"),
 		"Epoch": noEvent(internal), "Trace": noEvent(internal), "Progress": noEvent(internal),
 		"StartedAt": noEvent("progress"), "EndedAt": noEvent("set with the status"), "UpdatedAt": noEvent("progress"),
 	})
