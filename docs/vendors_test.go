@@ -30,10 +30,9 @@ var exemptFolders = []string{"app/e2e", "adapters/httpapi/pages/assets"}
 var allowedVendors = map[string][]string{
 	// published names and codes, and texts about these names
 	"core/fault/codes.go":                                           {"emailbison", "instantly", "plusvibe", "salesblink", "smartlead"},
-	"core/integration/integration.go":                               {"instantly", "microsoft"},
+	"core/integration/integration.go":                               {"microsoft"},
 	"adapters/httpapi/pages/templates/guide-sending-platforms.html": {"emailbison", "instantly", "microsoft", "plusvibe", "salesblink", "smartlead"},
 	// examples of a provider's id
-	"core/dns/holder.go":                  {"cloudflare", "powerdns"},
 	"core/dnsconnection/dnsconnection.go": {"cloudflare"},
 	"app/operator/dnsconnection_add.go":   {"cloudflare", "powerdns"},
 	"app/settings/load.go":                {"microsoft"},
