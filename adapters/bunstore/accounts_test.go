@@ -236,7 +236,7 @@ func TestConnectLinkExpiresWithItsAccount(t *testing.T) {
 		flow := ports.ConnectFlow{StateHash: [32]byte{1}, Account: ann, Step: ports.FlowStarted, ExpiresAt: now.Add(time.Hour)}
 		must(t, "start flow", s.StartConnectSession(t.Context(), tenant.ConnectSession{ID: newID(), ExpiresAt: flow.ExpiresAt}, flow))
 		closeAccount(t, s, ann)
-		_, err := s.TakeFlow(t.Context(), flow.StateHash, ports.FlowStarted, ports.FlowSigningIn, now)
+		_, err := s.TakeFlow(t.Context(), flow.StateHash, flow.BrowserHash, ports.FlowStarted, ports.FlowSigningIn, now)
 		requireRefusal(t, "take", err, fault.ConnectLinkInvalid)
 		_, _, err = s.ConnectSessionOfLink(t.Context(), flow.StateHash)
 		requireRefusal(t, "session", err, fault.ConnectSessionUnknown)

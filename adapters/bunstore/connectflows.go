@@ -67,13 +67,16 @@ func linkInvalid() error {
 // TakeFlow implements ports.ConnectFlows. The query names no account, because a browser sends only
 // the state. The hash of 256 random bits identifies the row.
 //
-// Anyone can send an invented state. TakeFlow therefore first reads whether the flow exists, so
-// that such a request causes no write.
-func (s *Store) TakeFlow(ctx context.Context, stateHash [32]byte, from, to ports.ConnectStep, now time.Time) (ports.ConnectFlow, error) {
+// Anyone can send an invented state or cookie. TakeFlow therefore first reads whether the flow
+// exists, so that such a request causes no write.
+func (s *Store) TakeFlow(ctx context.Context, stateHash, browserHash [32]byte, from, to ports.ConnectStep, now time.Time) (ports.ConnectFlow, error) {
+	condition := func(q bun.QueryBuilder) bun.QueryBuilder {
+		return q.Where("state_hash = ?", stateHash[:]).Where("browser = ?", browserHash[:]).Where("step = ?", string(from)).
+			Where("expires_at > ?", storedTime(now))
+	}
 	exists := false
 	err := s.db.Run(ctx, "find connect flow", func(ctx context.Context, db bun.IDB) (err error) {
-		exists, err = db.NewSelect().Model((*flowRow)(nil)).Where("state_hash = ?", stateHash[:]).Where("step = ?", string(from)).
-			Where("expires_at > ?", storedTime(now)).Exists(ctx)
+		exists, err = db.NewSelect().Model((*flowRow)(nil)).ApplyQueryBuilder(condition).Exists(ctx)
 		return err
 	})
 	if err == nil && !exists {
@@ -84,9 +87,7 @@ func (s *Store) TakeFlow(ctx context.Context, stateHash [32]byte, from, to ports
 	}
 	var row flowRow
 	err = s.db.RunWrite(ctx, "take connect flow", func(ctx context.Context, db bun.IDB) error {
-		err := db.NewUpdate().Model(&row).Set("step = ?", string(to)).
-			Where("state_hash = ?", stateHash[:]).Where("step = ?", string(from)).
-			Where("expires_at > ?", storedTime(now)).Returning("*").Scan(ctx)
+		err := db.NewUpdate().Model(&row).Set("step = ?", string(to)).ApplyQueryBuilder(condition).Returning("*").Scan(ctx)
 		if errors.Is(err, sql.ErrNoRows) {
 			return linkInvalid()
 		}

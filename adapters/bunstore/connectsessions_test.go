@@ -51,9 +51,9 @@ func TestSessionIsFoundByItsLinks(t *testing.T) {
 				t.Fatalf("the session of %s (-want +got):\n%s", owner, diff)
 			}
 		}
-		_, err := s.TakeFlow(t.Context(), flow.StateHash, ports.FlowStarted, ports.FlowSigningIn, now)
+		_, err := s.TakeFlow(t.Context(), flow.StateHash, flow.BrowserHash, ports.FlowStarted, ports.FlowSigningIn, now)
 		requireRefusal(t, "the replaced link", err, fault.ConnectLinkInvalid)
-		_, err = s.TakeFlow(t.Context(), renewed.StateHash, ports.FlowStarted, ports.FlowSigningIn, now)
+		_, err = s.TakeFlow(t.Context(), renewed.StateHash, renewed.BrowserHash, ports.FlowStarted, ports.FlowSigningIn, now)
 		must(t, "the new link", err)
 		_, foreign := s.ConnectSession(t.Context(), bob, want.ID)
 		_, unknown := s.ConnectSession(t.Context(), bob, newID())

@@ -371,9 +371,9 @@ func TestFlowStoresWhatItsStepsAdd(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		want, other := startFlow(t, s, ann, 1), startFlow(t, s, ann, 2)
-		_, err := s.TakeFlow(t.Context(), other.StateHash, ports.FlowStarted, ports.FlowSigningIn, now)
+		_, err := s.TakeFlow(t.Context(), other.StateHash, other.BrowserHash, ports.FlowStarted, ports.FlowSigningIn, now)
 		must(t, "first step of another flow", err)
-		got, err := s.TakeFlow(t.Context(), want.StateHash, ports.FlowStarted, ports.FlowSigningIn, now)
+		got, err := s.TakeFlow(t.Context(), want.StateHash, want.BrowserHash, ports.FlowStarted, ports.FlowSigningIn, now)
 		must(t, "first step", err)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatalf("the flow before the step (-want +got):\n%s", diff)
@@ -383,12 +383,12 @@ func TestFlowStoresWhatItsStepsAdd(t *testing.T) {
 		want.Administrator = tenant.Administrator{Tenant: guid(1), Address: "admin@contoso.test", Name: hostileText}
 		want.Profile = tenant.Profile{Name: hostileText, BuiltinDomain: "contoso.onmicrosoft.com", DefaultDomain: "contoso.test"}
 		must(t, "save", s.SaveFlow(t.Context(), want))
-		got, err = s.TakeFlow(t.Context(), want.StateHash, ports.FlowSigningIn, ports.FlowProving, now)
+		got, err = s.TakeFlow(t.Context(), want.StateHash, want.BrowserHash, ports.FlowSigningIn, ports.FlowProving, now)
 		must(t, "second step", err)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatalf("the flow after saving (-want +got):\n%s", diff)
 		}
-		got, err = s.TakeFlow(t.Context(), other.StateHash, ports.FlowSigningIn, ports.FlowProving, now)
+		got, err = s.TakeFlow(t.Context(), other.StateHash, other.BrowserHash, ports.FlowSigningIn, ports.FlowProving, now)
 		must(t, "second step of the other flow", err)
 		other.Step = ports.FlowSigningIn
 		if diff := cmp.Diff(other, got); diff != "" {
@@ -401,22 +401,23 @@ func TestOnlyFlowAtExpectedStepMovesOn(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		flow := startFlow(t, s, newAccount(t, s, "ann"), 1)
 		for _, tt := range []struct {
-			name string
-			hash [32]byte
-			from ports.ConnectStep
-			at   time.Time
+			name          string
+			hash, browser [32]byte
+			from          ports.ConnectStep
+			at            time.Time
 		}{
-			{"unknown state", [32]byte{9}, ports.FlowStarted, now},
-			{"a later step", flow.StateHash, ports.FlowConfirm, now},
-			{"at its expiry", flow.StateHash, ports.FlowStarted, flow.ExpiresAt},
-			{"long expired", flow.StateHash, ports.FlowStarted, flow.ExpiresAt.Add(time.Hour)},
+			{"unknown state", [32]byte{9}, flow.BrowserHash, ports.FlowStarted, now},
+			{"a different browser", flow.StateHash, [32]byte{9}, ports.FlowStarted, now},
+			{"a later step", flow.StateHash, flow.BrowserHash, ports.FlowConfirm, now},
+			{"at its expiry", flow.StateHash, flow.BrowserHash, ports.FlowStarted, flow.ExpiresAt},
+			{"long expired", flow.StateHash, flow.BrowserHash, ports.FlowStarted, flow.ExpiresAt.Add(time.Hour)},
 		} {
-			_, err := s.TakeFlow(t.Context(), tt.hash, tt.from, ports.FlowDone, tt.at)
+			_, err := s.TakeFlow(t.Context(), tt.hash, tt.browser, tt.from, ports.FlowDone, tt.at)
 			requireRefusal(t, tt.name, err, fault.ConnectLinkInvalid)
 		}
-		_, err := s.TakeFlow(t.Context(), flow.StateHash, ports.FlowStarted, ports.FlowSigningIn, now)
+		_, err := s.TakeFlow(t.Context(), flow.StateHash, flow.BrowserHash, ports.FlowStarted, ports.FlowSigningIn, now)
 		must(t, "the flow afterwards", err)
-		_, err = s.TakeFlow(t.Context(), flow.StateHash, ports.FlowStarted, ports.FlowSigningIn, now)
+		_, err = s.TakeFlow(t.Context(), flow.StateHash, flow.BrowserHash, ports.FlowStarted, ports.FlowSigningIn, now)
 		requireRefusal(t, "used again", err, fault.ConnectLinkInvalid)
 	})
 }
@@ -427,10 +428,10 @@ func TestInventedFlowDoesNotWaitForWriters(t *testing.T) {
 	s := migratedStore(t, Memory)
 	flow := startFlow(t, s, newAccount(t, s, "ann"), 1)
 	release := holdWriteSlot(t, s)
-	_, err := s.TakeFlow(t.Context(), [32]byte{9}, ports.FlowStarted, ports.FlowSigningIn, now)
+	_, err := s.TakeFlow(t.Context(), [32]byte{9}, [32]byte{}, ports.FlowStarted, ports.FlowSigningIn, now)
 	requireRefusal(t, "invented", err, fault.ConnectLinkInvalid)
 	release()
-	_, err = s.TakeFlow(t.Context(), flow.StateHash, ports.FlowStarted, ports.FlowSigningIn, now)
+	_, err = s.TakeFlow(t.Context(), flow.StateHash, flow.BrowserHash, ports.FlowStarted, ports.FlowSigningIn, now)
 	must(t, "the real flow", err)
 }
 
@@ -438,7 +439,7 @@ func TestOneOfConcurrentAttemptsTakesStepOfFlow(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		flow := startFlow(t, s, newAccount(t, s, "ann"), 1)
 		errs := concurrently(concurrency, func(int) error {
-			_, err := s.TakeFlow(t.Context(), flow.StateHash, ports.FlowStarted, ports.FlowSigningIn, now)
+			_, err := s.TakeFlow(t.Context(), flow.StateHash, flow.BrowserHash, ports.FlowStarted, ports.FlowSigningIn, now)
 			return err
 		})
 		if n := countWinners(t, errs, fault.ConnectLinkInvalid); n != 1 {
@@ -454,7 +455,7 @@ func TestFlowThatMovedOnIsNotOverwritten(t *testing.T) {
 		foreign := flow
 		foreign.Account = bob
 		requireRefusal(t, "save for another account", s.SaveFlow(t.Context(), foreign), fault.ConnectLinkInvalid)
-		_, err := s.TakeFlow(t.Context(), flow.StateHash, ports.FlowStarted, ports.FlowSigningIn, now)
+		_, err := s.TakeFlow(t.Context(), flow.StateHash, flow.BrowserHash, ports.FlowStarted, ports.FlowSigningIn, now)
 		must(t, "step", err)
 		requireRefusal(t, "save at the step before", s.SaveFlow(t.Context(), flow), fault.ConnectLinkInvalid)
 	})
@@ -468,9 +469,9 @@ func TestExpiredFlowsAreDropped(t *testing.T) {
 		lateFlow.StateHash, lateFlow.ExpiresAt = [32]byte{3}, current.ExpiresAt.Add(time.Hour)
 		must(t, "start", s.StartConnectSession(t.Context(), tenant.ConnectSession{ID: newID(), ExpiresAt: lateFlow.ExpiresAt}, lateFlow))
 		must(t, "drop", s.DeleteFlows(t.Context(), expired.ExpiresAt.Add(time.Second)))
-		_, err := s.TakeFlow(t.Context(), expired.StateHash, ports.FlowStarted, ports.FlowDone, now)
+		_, err := s.TakeFlow(t.Context(), expired.StateHash, expired.BrowserHash, ports.FlowStarted, ports.FlowDone, now)
 		requireRefusal(t, "dropped", err, fault.ConnectLinkInvalid)
-		_, err = s.TakeFlow(t.Context(), lateFlow.StateHash, ports.FlowStarted, ports.FlowDone, now)
+		_, err = s.TakeFlow(t.Context(), lateFlow.StateHash, lateFlow.BrowserHash, ports.FlowStarted, ports.FlowDone, now)
 		must(t, "kept", err)
 	})
 }

@@ -144,7 +144,7 @@ func (s *Service) Callback(ctx context.Context, rawQuery string) (Redirect, erro
 	if consentErr != nil && fault.ErrorOf(consentErr).Code.Kind != fault.Forbidden {
 		return Redirect{}, consentErr // the link can still be used
 	}
-	flow, err := s.Flows.TakeFlow(ctx, hash(state), ports.FlowStarted, ports.FlowSigningIn, s.Now())
+	flow, err := s.Flows.TakeFlow(ctx, hash(state), [32]byte{}, ports.FlowStarted, ports.FlowSigningIn, s.Now())
 	if err != nil {
 		return Redirect{}, err
 	}

@@ -259,16 +259,19 @@ func TestADifferentBrowserCannotContinueTheFlow(t *testing.T) {
 }
 
 // TestAForgedCookieIsRefused forges a cookie. An attacker who requested the link knows the id of
-// the flow, but not the random part of its cookie.
+// the flow, but not the random part of its cookie. The flow stays usable for the real browser.
 func TestAForgedCookieIsRefused(t *testing.T) {
 	fx := newFixture(t)
-	b, _ := fx.openOffer(t, fx.ann, admin)
+	b, offer := fx.openOffer(t, fx.ann, admin)
 	flowID, _, _ := strings.Cut(b.cookie.Reveal(), ".")
 	forged := secret.New(flowID + ".AAAA")
 	_, err := fx.Confirm(t.Context(), forged, csrfOf(forged), true)
 	requireRefusal(t, err, fault.ConnectLinkInvalid)
 	if guids := fx.listedTenants(t, fx.ann); len(guids) != 0 {
 		t.Fatalf("attached %v", guids)
+	}
+	if _, err := fx.Confirm(t.Context(), b.cookie, offer.CSRF, true); err != nil {
+		t.Fatalf("the forged cookie ended the flow: %v", err)
 	}
 }
 

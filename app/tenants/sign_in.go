@@ -95,19 +95,18 @@ func signInAnswer(rawQuery string, cookie secret.Text) (code secret.Text, declin
 }
 
 // takeFlow moves the flow that the cookie names from one step to another. It fails with
-// connect_link_invalid when the flow belongs to a different browser.
+// connect_link_invalid, and the flow stays where it is, when the flow belongs to a different
+// browser.
 func (s *Service) takeFlow(ctx context.Context, cookie secret.Text, from, to ports.ConnectStep) (ports.ConnectFlow, error) {
 	id, err := flowID(cookie)
 	if err != nil {
 		return ports.ConnectFlow{}, err
 	}
-	flow, err := s.Flows.TakeFlow(ctx, id, from, to, s.Now())
+	flow, err := s.Flows.TakeFlow(ctx, id, hash(cookie.Reveal()), from, to, s.Now())
 	if err != nil {
 		return ports.ConnectFlow{}, err
 	}
-	browserHash := hash(cookie.Reveal())
-	signInHash := hash(deriveToken(cookie, "sign-in"))
-	if subtle.ConstantTimeCompare(browserHash[:], flow.BrowserHash[:]) != 1 || subtle.ConstantTimeCompare(signInHash[:], flow.SignInHash[:]) != 1 {
+	if signInHash := hash(deriveToken(cookie, "sign-in")); signInHash != flow.SignInHash {
 		return ports.ConnectFlow{}, invalidLinkError()
 	}
 	flow.Step = to
@@ -184,7 +183,7 @@ func (s *Service) saveProof(ctx context.Context, flow ports.ConnectFlow) error {
 	if err := s.Flows.SaveFlow(ctx, flow); err != nil {
 		return err
 	}
-	_, err := s.Flows.TakeFlow(ctx, flow.StateHash, ports.FlowProving, ports.FlowConfirm, s.Now())
+	_, err := s.Flows.TakeFlow(ctx, flow.StateHash, flow.BrowserHash, ports.FlowProving, ports.FlowConfirm, s.Now())
 	return err
 }
 
