@@ -45,14 +45,33 @@ func TestOneAccountCannotStopTheChecks(t *testing.T) {
 	for range 2 * maxSilentReads {
 		read("eve", "eve.test")
 	}
-	if w.backoff.isActive(now) {
+	if w.backoff.stopsAll(now) {
 		t.Fatal("the silent domains of one account stop the checks of all")
 	}
 	published["ann.test"] = false
 	for range maxSilentReads {
 		read("eve", "eve.test")
 	}
-	if !w.backoff.isActive(now) {
+	if !w.backoff.stopsAll(now) {
 		t.Fatal("the checks continue although no domain answers")
+	}
+}
+
+// TestOneAccountCannotStopTheChecksAfterARestart lets the first reads of a new process be those of
+// an account whose name servers do not answer. Only the checks of this account stop, until a read
+// of a different account has no answer either.
+func TestOneAccountCannotStopTheChecksAfterARestart(t *testing.T) {
+	now := time.Now()
+	w := &Watch{Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler)}
+	silentRead := dns.ZoneRead{Servers: serversOf(false)}
+	for range maxSilentReads {
+		w.detectOutage(t.Context(), "eve", silentRead)
+	}
+	if !w.backoff.stops("eve", now) || w.backoff.stops("ann", now) || w.backoff.stopsAll(now) {
+		t.Fatal("the checks of exactly this account should stop")
+	}
+	w.detectOutage(t.Context(), "ann", silentRead)
+	if !w.backoff.stopsAll(now) {
+		t.Fatal("the checks continue although no domain of two accounts answers")
 	}
 }

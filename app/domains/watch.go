@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -65,7 +66,7 @@ func (w *Watch) CheckDue(ctx context.Context) error { return w.schedule(ctx, dom
 // checks evenly over the duration spread. Each check is a separate job, so that accounts get fair
 // shares and every process of the service can execute checks.
 func (w *Watch) schedule(ctx context.Context, interval, spread time.Duration) error {
-	if w.Disabled || w.backoff.isActive(w.Now()) {
+	if w.Disabled || w.backoff.stopsAll(w.Now()) {
 		return nil
 	}
 	health, err := w.Checks.DomainHealth(ctx)
@@ -88,7 +89,7 @@ func (w *Watch) schedule(ctx context.Context, interval, spread time.Duration) er
 // than half a day ago. A read without an answer counts too. Handle ignores deleted domains and
 // fails when the store fails.
 func (w *Watch) Handle(ctx context.Context, wakeup ports.Wakeup) error {
-	if w.Disabled || w.backoff.isActive(w.Now()) {
+	if w.Disabled || w.backoff.stops(wakeup.Account, w.Now()) {
 		return nil // a later sweep schedules the domain again
 	}
 	d, err := w.Domains.DomainByID(ctx, wakeup.Account, wakeup.ID)
@@ -139,16 +140,20 @@ const (
 
 // resolverBackoff stops the reads of a Watch during an outage of the resolver or of the service's
 // network. A read without an answer counts as the daily read of its domain, so reads during an
-// outage would be wasted.
+// outage would be wasted. While all domains without an answer belong to one account, only the reads
+// of this account stop, because its own name servers may be dead.
 type resolverBackoff struct {
 	mu     sync.Mutex
 	silent int // consecutive reads without an answer
+	// silentAccounts are the accounts of these reads.
+	silentAccounts map[access.AccountID]bool
 	// answering are the domains that answered most recently, the latest first. If none of these
 	// domains answers a probe, detectOutage concludes that the resolver is down. The domains belong
 	// to different accounts, so that one account with dead name servers cannot stop the reads of
 	// all others.
 	answering []answeringDomain
 	end       time.Time
+	only      access.AccountID // the account whose reads stop; empty if the reads of all accounts stop
 }
 
 type answeringDomain struct {
@@ -159,11 +164,18 @@ type answeringDomain struct {
 // maxProbes is how many domains detectOutage probes.
 const maxProbes = 2
 
-// isActive reports whether reads are still stopped.
-func (b *resolverBackoff) isActive(now time.Time) bool {
+// stopsAll reports whether the reads of all accounts are still stopped.
+func (b *resolverBackoff) stopsAll(now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return now.Before(b.end)
+	return now.Before(b.end) && b.only == ""
+}
+
+// stops reports whether the reads of an account are still stopped.
+func (b *resolverBackoff) stops(owner access.AccountID, now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return now.Before(b.end) && (b.only == "" || b.only == owner)
 }
 
 // record counts a read of an account's domain. It reports whether the resolver is suspected, and
@@ -173,6 +185,10 @@ func (b *resolverBackoff) record(owner access.AccountID, zoneRead dns.ZoneRead) 
 	defer b.mu.Unlock()
 	if zoneRead.AllServersSilent() {
 		b.silent++
+		if b.silentAccounts == nil {
+			b.silentAccounts = map[access.AccountID]bool{}
+		}
+		b.silentAccounts[owner] = true
 		return b.silent >= maxSilentReads, b.answering
 	}
 	latest := []answeringDomain{{owner, zoneRead.Domain}}
@@ -181,16 +197,24 @@ func (b *resolverBackoff) record(owner access.AccountID, zoneRead dns.ZoneRead) 
 			latest = append(latest, d)
 		}
 	}
-	b.silent, b.answering = 0, latest
+	b.silent, b.silentAccounts, b.answering = 0, nil, latest
 	return false, nil
 }
 
-// start stops reads for backoffTime. After that, the resolver is suspected again after a single
-// read without an answer.
-func (b *resolverBackoff) start(now time.Time) {
+// start stops reads for backoffTime, after neither the latest reads nor the probes had an answer.
+// It stops the reads of all accounts if these domains belong to several accounts, and otherwise
+// those of owner. It returns the account whose reads stop, or "" for all. After backoffTime, the
+// resolver is suspected again after a single read without an answer.
+func (b *resolverBackoff) start(owner access.AccountID, now time.Time) access.AccountID {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	isOther := func(d answeringDomain) bool { return d.owner != owner }
+	b.only = owner
+	if len(b.silentAccounts) > 1 || slices.ContainsFunc(b.answering, isOther) {
+		b.only = ""
+	}
 	b.silent, b.end = maxSilentReads-1, now.Add(backoffTime)
+	return b.only
 }
 
 // detectOutage starts the backoff after maxSilentReads reads in a row without an answer. It first
@@ -207,6 +231,9 @@ func (w *Watch) detectOutage(ctx context.Context, owner access.AccountID, zoneRe
 			return
 		}
 	}
-	w.backoff.start(w.Now())
+	if only := w.backoff.start(owner, w.Now()); only != "" {
+		w.Log.WarnContext(ctx, "no name server of an account answers: the checks of its domains pause", "account", only, "for", backoffTime.String())
+		return
+	}
 	w.Log.WarnContext(ctx, "no name server answers: the checks of domains pause", "for", backoffTime.String())
 }

@@ -167,7 +167,7 @@ func TestSPFGrammar(t *testing.T) {
 	}
 	invalid := []string{
 		"a/33", "a/", "a//129", "a:x.test/+4", "a:", "a:test", "include", "include:", "include:test", "ip4", "ip4:x.test", "ip4:192.0.2.1/33",
-		"ip4:2001:db8::1", "ip6:192.0.2.1", "ip6:fe80::1%eth0", "all:x.test", "exists:%{q}.x.test", "exists:%x.x.test", "exists:%{.x.test", "include:x.test\ty",
+		"ip4:2001:db8::1", "ip6:192.0.2.1", "ip6:fe80::1%eth0", "all:x.test", "exists:%{q}.x.test", "exists:%{dx}.x.test", "exists:%{d0}.x.test", "exists:%{d2rr}.x.test", "exists:%{}.x.test", "exists:%x.x.test", "exists:%{.x.test", "include:x.test\ty",
 		"moo", "moo:x.test", "+", "redirect=", "redirect=x.test redirect=y.test", "+x=y", "=x", "_x=y", "a,mx", "\xff", "include:b\u00fccher.test",
 	}
 	checkSyntax := func(terms string, wantValid bool) {

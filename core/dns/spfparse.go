@@ -4,6 +4,7 @@ package dns
 
 import (
 	"net/netip"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -165,29 +166,12 @@ func validDomainSpec(s string) bool {
 	return validMacros(s) && (strings.Contains(s, "%{") || strings.Contains(strings.TrimSuffix(s, "."), "."))
 }
 
-// validMacros reports whether s is visible ASCII in which each % starts a valid macro.
-func validMacros(s string) bool {
-	for i := 0; i < len(s); i++ {
-		if s[i] <= ' ' || s[i] > '~' {
-			return false
-		}
-		if s[i] != '%' {
-			continue
-		}
-		rest := s[i+1:]
-		if rest == "" || strings.IndexByte("%_-{", rest[0]) < 0 {
-			return false
-		}
-		if end := strings.IndexByte(rest, '}'); rest[0] == '{' {
-			if end < 2 || !strings.ContainsRune("slodiphcrtvSLODIPHCRTV", rune(rest[1])) {
-				return false
-			}
-			i += end
-		}
-		i++
-	}
-	return true
-}
+// macroString is the grammar of RFC 7208, section 7.1: visible ASCII in which each % starts an
+// escape or a macro. A macro has a letter, optionally a number of labels other than 0, an "r" and
+// delimiters.
+var macroString = regexp.MustCompile(`^([!-$&-~]|%[%_-]|%\{[slodiphcrtvSLODIPHCRTV](0*[1-9][0-9]*)?[rR]?[-.+,/_=]*\})*$`)
+
+func validMacros(s string) bool { return macroString.MatchString(s) }
 
 // first returns the first term with this name, or nil.
 func (r spfRecord) first(name string) *spfTerm {
