@@ -4,11 +4,11 @@ package e2e
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -30,26 +30,29 @@ import (
 // process is a started binary with the logs that it wrote to standard error.
 type process struct {
 	cmd  *exec.Cmd
-	logs *syncBuffer
+	logs processLog
 	done chan struct{}
 }
 
-// syncBuffer is a bytes.Buffer that is safe for concurrent use.
-type syncBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
+// processLog is a file without a name, to which a process writes its log. It is not a pipe, because
+// the process of a benchmark would then copy each line while it measures.
+type processLog struct{ *os.File }
+
+func newProcessLog() (processLog, error) {
+	file, err := os.CreateTemp(scratchDir, "log-")
+	if err != nil {
+		return processLog{}, err
+	}
+	return processLog{file}, os.Remove(file.Name())
 }
 
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *syncBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
+// String returns what the process has written so far.
+func (l processLog) String() string {
+	text, err := io.ReadAll(io.NewSectionReader(l, 0, math.MaxInt64))
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
 }
 
 // startProcess runs a binary until the test ends. env is added to a clean environment; out receives
@@ -65,9 +68,13 @@ func startProcess(t *testing.T, build programs, env []string, out io.Writer, arg
 // launchProcess runs a binary until it is stopped. Rate limits are off unless env turns them on,
 // because tests send more requests than an account may.
 func launchProcess(build programs, env []string, out io.Writer, args ...string) (*process, error) {
-	p := &process{cmd: exec.Command(build.binary, args...), logs: &syncBuffer{}, done: make(chan struct{})}
+	logs, err := newProcessLog()
+	if err != nil {
+		return nil, err
+	}
+	p := &process{cmd: exec.Command(build.binary, args...), logs: logs, done: make(chan struct{})}
 	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + scratchDir, "TENANTRY_LIMITS=off"}, env...)
-	p.cmd.Stdout, p.cmd.Stderr = out, p.logs
+	p.cmd.Stdout, p.cmd.Stderr = out, logs.File
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := p.cmd.Start(); err != nil {
 		return nil, err

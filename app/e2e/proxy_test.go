@@ -202,10 +202,11 @@ func (f *proxyFixture) installSnippet(name string, replacements ...string) {
 // start runs the proxy until the test ends, as nobody if the test runs as root.
 func (f *proxyFixture) start(args ...string) {
 	f.t.Helper()
-	log := &syncBuffer{}
+	log, err := newProcessLog()
+	must(f.t, err)
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH") + ":/usr/sbin", "HOME=" + f.folder}
-	cmd.Dir, cmd.Stdout, cmd.Stderr = f.folder, log, log
+	cmd.Dir, cmd.Stdout, cmd.Stderr = f.folder, log.File, log.File
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if os.Getuid() == 0 {
 		cmd.SysProcAttr.Credential = f.giveToNobody()
