@@ -154,7 +154,9 @@ func (k Kind) retryAdvice() string {
 		return "No. Nothing was changed; correct the request first."
 	case Conflict:
 		return "Yes, after the state described above has changed. " + keyAdvice
-	case Unavailable:
+	case Gone:
+		return "No: an expired cursor stays expired. Nothing was changed."
+	case Unavailable, RateLimited:
 		return "Yes: wait for the number of seconds in the `Retry-After` header, then use the same Idempotency-Key."
 	case Timeout:
 		return "Yes, with the same Idempotency-Key, after a few seconds. Completed work is detected and not repeated."

@@ -10,6 +10,7 @@ import (
 	"go/token"
 	"regexp"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -103,5 +104,19 @@ func TestErrorMatchesItsCode(t *testing.T) {
 	}
 	if got := fault.DomainNotFound.With("none").Error(); got != "domain_not_found: none" {
 		t.Fatal(got)
+	}
+}
+
+func TestRetryAdviceFitsTheCode(t *testing.T) {
+	for code, want := range map[fault.Code]string{
+		fault.RateLimitExceeded:  "`Retry-After`",
+		fault.ServiceUnavailable: "`Retry-After`",
+		fault.KeyInProgress:      "`Retry-After`",
+		fault.CursorExpired:      "No:",
+		fault.InternalError:      "increasing delays",
+	} {
+		if advice := code.Again(); !strings.Contains(advice, want) {
+			t.Errorf("the advice for %s does not say %q: %s", code.Name, want, advice)
+		}
 	}
 }
