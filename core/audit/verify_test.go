@@ -62,9 +62,8 @@ func hashOf(t testing.TB, line string) string {
 	return e.Hash
 }
 
-// TestHashOfAnEntry compares the hash of an entry with one that the command sha256sum computed for
-// the
-// line without its hash.
+// TestHashOfAnEntry compares the line of an entry with the expected line. The command sha256sum
+// computed the expected hash from the line without its hash.
 func TestHashOfAnEntry(t *testing.T) {
 	lines := chain(t, 1, 0, audit.Anchor)
 	want := `{"action":"add-domain","actor":{"id":"k","name":"pro\"d <ü>","type":"key"},"at":"2026-11-02T09:00:00.000001Z","client_ip":"192.0.2.1",` +
@@ -106,8 +105,8 @@ func TestVerifyProvesAnExport(t *testing.T) {
 }
 
 // TestVerifyNeedsAReasonForMissingEntries checks exports that do not begin with the first entry.
-// Such an export is valid only if it contains an entry of the action DropEntries with the hash of
-// the last dropped entry.
+// Such an export is valid only if it contains an entry of the service with the action DropEntries
+// and the hash of the last dropped entry.
 func TestVerifyNeedsAReasonForMissingEntries(t *testing.T) {
 	lines := chain(t, 4, 0, audit.Anchor)
 	dropEntry := func(actor audit.ActorType, action audit.Action, hash string) string {

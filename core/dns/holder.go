@@ -137,7 +137,7 @@ const (
 func (s Standing) RecordsUnknown() bool { return s == ProviderSilent || s == AnswerTooLarge }
 
 // standingPriority lists the standings that do not allow a write. FindHolder reports the first of
-// them that a connection has. The first two do not show whether the connection has access to the
+// them that a connection has. The first two leave unknown whether the connection has access to the
 // zone.
 var standingPriority = []Standing{ProviderSilent, AnswerTooLarge, ProviderRefuses, SettingsRefused, ReachesIdle, ReachesElsewhere, ZoneUnreached}
 

@@ -118,8 +118,8 @@ func TestPlanSurvivesJSON(t *testing.T) {
 	}
 }
 
-// TestPlanForDomainServedByWildcard checks a domain without its own records, for which a wildcard
-// of the parent zone answers. The first record that is written at the domain overrides that
+// TestPlanForDomainServedByWildcard checks a domain without records of its own. A wildcard of the
+// zone answers for the domain. The first record that is written at the domain overrides that
 // wildcard.
 func TestPlanForDomainServedByWildcard(t *testing.T) {
 	read := reliableRead(fromWildcard(withTTL(60, rrset("a.test", dns.TXT, "x", "v=spf1 mx ~all"))), fromWildcard(rrset("a.test", dns.MX, "5 mx.else.test")))
@@ -165,7 +165,7 @@ func TestPlanForWildcardDMARC(t *testing.T) {
 // records are not treated as a wildcard's answer, even if a wildcard has equal texts.
 func TestPlanForApexEqualToWildcard(t *testing.T) {
 	s := reliableRead(fromWildcard(withTTL(60, rrset("a.test", dns.TXT, "v=spf1 a -all"))))
-	c := dns.NewPlan(offerWithoutOwnership(), s, nil).Changes[1] // after the MX
+	c := dns.NewPlan(offerWithoutOwnership(), s, nil).Changes[1] // the first change is the MX
 	if diff := cmp.Diff(withTTL(60, rrset("a.test", dns.TXT, "v=spf1 a -all")), c.Before); diff != "" {
 		t.Error(diff)
 	}

@@ -146,7 +146,8 @@ func TestPlanKeepsForeignValues(t *testing.T) {
 	})
 }
 
-// mayBeReplaced reports whether a plan may replace a value. It does not use the code under test.
+// mayBeReplaced reports whether a plan may replace a value. An SPF record may be replaced only if
+// the plan has an item that adds nothing but the platform's include.
 func mayBeReplaced(p dns.Plan, rrset dns.RRSet, managed []dns.Written, value string) bool {
 	written := slices.ContainsFunc(managed, func(w dns.Written) bool { return w.Name == rrset.Name && w.Type == rrset.Type && w.Value == value })
 	switch {
@@ -165,7 +166,8 @@ func mayBeReplaced(p dns.Plan, rrset dns.RRSet, managed []dns.Written, value str
 	}
 }
 
-// addsOnly reports whether the SPF record after is the record before with the platform added.
+// addsOnly reports whether the SPF record after is the record before, or the record before with the
+// platform's include added.
 func addsOnly(before, after string) bool {
 	return strings.Replace(after, includePlatform+" ", "", 1) == before || after == before+" "+includePlatform+" ~all" || after == before
 }

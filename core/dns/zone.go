@@ -13,7 +13,7 @@ import (
 
 // Zone is a zone at a DNS provider.
 type Zone struct {
-	ID          string // opaque id of the provider
+	ID          string // id at the provider, opaque
 	Name        string // the apex, in the form of Record.Name
 	NameServers []string
 	// Idle is a stable word for why the provider does not publish the zone ("pending", "moved",

@@ -21,7 +21,7 @@ import (
 	"github.com/tenantry/tenantry/core/webhook"
 )
 
-var later = time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
+var changedAt = time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
 
 // field describes a change of one field of an object. The change to newValue causes the event. If
 // event is empty, the change causes no event, and reason says why.
@@ -147,7 +147,7 @@ func TestEveryFieldHasEventOrReason(t *testing.T) {
 		"Bounds": noEvent("given when it is created"), "CreatedBy": noEvent(identity),
 		"Hash": noEvent("a fresh secret is a rotation, see OfRotation"), "Hint": noEvent("a fresh secret is a rotation, see OfRotation"),
 		"Name":       noEvent("given when it is created"),
-		"RevokedAt":  {newValue: later, event: KeyRevoked},
+		"RevokedAt":  {newValue: changedAt, event: KeyRevoked},
 		"LastUsedAt": noEvent("a request is no change"),
 	})
 	checkFields(t, webhook.Webhook{ID: "w", Status: webhook.Enabled}, webhookEvents, map[string]field{
@@ -233,7 +233,7 @@ func checkFields[T any](t *testing.T, base T, eventsOf func(before, after T) []E
 	}
 }
 
-// setOtherValue sets a field to a value that no test uses otherwise.
+// setOtherValue changes the value of a field.
 func setOtherValue(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.String:
@@ -250,7 +250,7 @@ func setOtherValue(v reflect.Value) {
 		v.SetUint(v.Uint() + 1)
 	case reflect.Struct:
 		if v.Type() == reflect.TypeFor[time.Time]() {
-			v.Set(reflect.ValueOf(later))
+			v.Set(reflect.ValueOf(changedAt))
 			return
 		}
 		setOtherValue(v.Field(0))

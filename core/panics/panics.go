@@ -2,9 +2,9 @@
 
 // Package panics prevents a panic in a goroutine from ending the process.
 //
-// A panic that no function of its goroutine recovers ends the whole process, also when the
-// goroutine works for a single request. Code of the service and of its plugins therefore starts
-// goroutines only here:
+// A panic that no function of its goroutine recovers ends the whole process, even if the goroutine
+// works for a single request. Code of the service and of its plugins therefore starts goroutines
+// only with this package:
 //
 //   - Group is a sync.WaitGroup whose Wait panics if one of its goroutines has panicked. Use it
 //     when the code that starts the goroutines waits for them. The panic then reaches the code that

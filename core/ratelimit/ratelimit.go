@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ratelimit decides whether a request is within a rate limit. The window slides: in no
-// period of the window's length are more requests accepted than the limit.
+// Package ratelimit decides whether a request is within a rate limit. The window slides: no period
+// of the window's length has more accepted requests than the limit.
 //
 // Log.Take decides on a request and returns a Verdict. Log.Remaining returns how many requests are
 // left. Bucket describes the limit.

@@ -22,10 +22,10 @@ func BenchmarkDecide(b *testing.B) {
 	limits := sendlimit.Policies{sendlimit.TenantWide: 20}
 	var boxes []sendlimit.MailboxState
 	for n := range 36 {
-		zone := fmt.Sprintf("domain-%d.test", n/3)
-		box := sendlimit.MailboxState{ID: fmt.Sprint(n), Address: fmt.Sprint("box-", n, "@", zone), Domain: zone, Counted: true, Sent: n % 22}
+		domainName := fmt.Sprintf("domain-%d.test", n/3)
+		box := sendlimit.MailboxState{ID: fmt.Sprint(n), Address: fmt.Sprint("box-", n, "@", domainName), Domain: domainName, Counted: true, Sent: n % 22}
 		if n%3 == 0 {
-			limits[zone] = 15
+			limits[domainName] = 15
 		}
 		if n%9 == 0 {
 			box.BlockedAt = noon.Add(-time.Hour)

@@ -132,17 +132,17 @@ func TestDecideIsConsistent(t *testing.T) {
 		}
 		boxesAfter := applyChanges(t, boxes, decision)
 		for _, box := range boxesAfter {
-			listed := 0
+			blockingRules := 0
 			for scope, list := range decision.BlockLists {
 				if slices.Contains(list, box.Address) {
-					listed++
+					blockingRules++
 					if covering, _ := policies.Covering(box.Domain); covering != scope {
 						t.Fatalf("%s is blocked by the rule of %q", box.Address, scope)
 					}
 				}
 			}
-			if blocked := !box.BlockedAt.IsZero(); blocked != (listed == 1) || listed > 1 {
-				t.Fatalf("%+v is in %d rules", box, listed)
+			if blocked := !box.BlockedAt.IsZero(); blocked != (blockingRules == 1) || blockingRules > 1 {
+				t.Fatalf("%+v is in %d rules", box, blockingRules)
 			}
 			if limit := policies.Effective(box.OwnLimit, box.Domain); limit > 0 && box.Sent > limit {
 				if _, covered := policies.Covering(box.Domain); covered == box.BlockedAt.IsZero() {
@@ -172,8 +172,8 @@ func applyChanges(t *rapid.T, boxes []sendlimit.MailboxState, decision sendlimit
 	return boxesAfter
 }
 
-func TestNextComesSoonerNearALimit(t *testing.T) {
-	wide := sendlimit.Policies{sendlimit.TenantWide: 20}
+func TestNextEvaluationComesSoonerNearALimit(t *testing.T) {
+	tenantPolicy := sendlimit.Policies{sendlimit.TenantWide: 20}
 	evening := today.End.Add(-10 * time.Minute)
 	for _, tt := range []struct {
 		name     string
@@ -182,14 +182,14 @@ func TestNextComesSoonerNearALimit(t *testing.T) {
 		at       time.Time
 		wait     time.Duration // without the tenant's individual offset
 	}{
-		{"nothing sent", wide, sendlimit.MailboxState{Counted: true}, noon, 30 * time.Minute},
-		{"at half its limit", wide, sendlimit.MailboxState{Counted: true, Sent: 10}, noon, 17*time.Minute + 30*time.Second},
-		{"at its limit", wide, sendlimit.MailboxState{Counted: true, Sent: 20}, noon, 5 * time.Minute},
-		{"at its own limit", wide, sendlimit.MailboxState{OwnLimit: 4, Counted: true, Sent: 4}, noon, 5 * time.Minute},
-		{"a blocked mailbox", wide, sendlimit.MailboxState{Counted: true, Sent: 21, BlockedAt: noon}, noon, 30 * time.Minute},
+		{"nothing sent", tenantPolicy, sendlimit.MailboxState{Counted: true}, noon, 30 * time.Minute},
+		{"at half its limit", tenantPolicy, sendlimit.MailboxState{Counted: true, Sent: 10}, noon, 17*time.Minute + 30*time.Second},
+		{"at its limit", tenantPolicy, sendlimit.MailboxState{Counted: true, Sent: 20}, noon, 5 * time.Minute},
+		{"at its own limit", tenantPolicy, sendlimit.MailboxState{OwnLimit: 4, Counted: true, Sent: 4}, noon, 5 * time.Minute},
+		{"a blocked mailbox", tenantPolicy, sendlimit.MailboxState{Counted: true, Sent: 21, BlockedAt: noon}, noon, 30 * time.Minute},
 		{"no policy", nil, sendlimit.MailboxState{OwnLimit: 4, Counted: true, Sent: 4}, noon, 30 * time.Minute},
-		{"not counted", wide, sendlimit.MailboxState{}, noon, 30 * time.Minute},
-		{"a partial count at the limit", wide, sendlimit.MailboxState{Sent: 20}, noon, 5 * time.Minute},
+		{"not counted", tenantPolicy, sendlimit.MailboxState{}, noon, 30 * time.Minute},
+		{"a partial count at the limit", tenantPolicy, sendlimit.MailboxState{Sent: 20}, noon, 5 * time.Minute},
 	} {
 		next := sendlimit.NextEvaluation("guid", tt.policies, []sendlimit.MailboxState{tt.box}, today, tt.at)
 		if wait := next.Sub(tt.at); wait > tt.wait || wait <= tt.wait*9/10 {
@@ -197,12 +197,12 @@ func TestNextComesSoonerNearALimit(t *testing.T) {
 		}
 	}
 	anyBlocked := []sendlimit.MailboxState{{Counted: true, Sent: 21, BlockedAt: noon}}
-	if next := sendlimit.NextEvaluation("guid", wide, anyBlocked, today, evening); !next.Equal(today.End) {
+	if next := sendlimit.NextEvaluation("guid", tenantPolicy, anyBlocked, today, evening); !next.Equal(today.End) {
 		t.Errorf("the next evaluation after a block is at %s, want the end of the day", next)
 	}
 }
 
-func TestNextSpreadsTenants(t *testing.T) {
+func TestNextEvaluationSpreadsTenants(t *testing.T) {
 	waits := map[time.Duration]int{}
 	for n := range 1000 {
 		next := sendlimit.NextEvaluation(tenant.GUID(fmt.Sprint(n)), nil, nil, today, noon)
@@ -213,8 +213,9 @@ func TestNextSpreadsTenants(t *testing.T) {
 	}
 }
 
-// TestNextShrinksWithCount checks that one more message never makes the next evaluation later.
-func TestNextShrinksWithCount(t *testing.T) {
+// TestNextEvaluationIsNotLaterAfterAMessage checks that one more message never makes the next
+// evaluation later.
+func TestNextEvaluationIsNotLaterAfterAMessage(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit, sent := rapid.IntRange(1, 25).Draw(t, "limit"), rapid.IntRange(0, 24).Draw(t, "sent")
 		at := func(sent int) time.Time {

@@ -188,7 +188,7 @@ func TestSMTPAuthPart(t *testing.T) {
 	}
 }
 
-func TestBootstrappedFollowsTheAnswerOfThePlatform(t *testing.T) {
+func TestCorrectProgressDetectsAWithdrawnRole(t *testing.T) {
 	lacking := tenant.Progress{Status: tenant.BootstrapPending, Step: tenant.StepGrantRole}
 	waiting := tenant.Progress{Status: tenant.BootstrapPending, Step: tenant.StepWait}
 	ready := tenant.Progress{Status: tenant.BootstrapReady}
