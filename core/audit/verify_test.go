@@ -87,7 +87,7 @@ func TestVerifyProvesAnExport(t *testing.T) {
 	if proof, err := audit.Verify(strings.NewReader("")); err != nil || proof != (audit.Proof{}) {
 		t.Errorf("an empty export: %+v, %v", proof, err)
 	}
-	var indented bytes.Buffer
+	var reformatted bytes.Buffer
 	for _, line := range lines { // white space and escapes do not matter
 		var members map[string]any
 		if err := json.Unmarshal([]byte(line), &members); err != nil {
@@ -97,9 +97,9 @@ func TestVerifyProvesAnExport(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		fmt.Fprintf(&indented, " %s\t\r\n", text)
+		fmt.Fprintf(&reformatted, " %s\t\r\n", text)
 	}
-	if proof, err := audit.Verify(&indented); err != nil || proof != want {
+	if proof, err := audit.Verify(&reformatted); err != nil || proof != want {
 		t.Errorf("in another form: %+v, %v", proof, err)
 	}
 }
@@ -170,8 +170,8 @@ func TestVerifyFindsEveryChange(t *testing.T) {
 			change, changed = "drop", slices.Delete(changed, position, position+1)
 		case 1:
 			position = random.IntN(len(lines) - 1)
-			other := position + 1 + random.IntN(len(lines)-position-1)
-			changed[position], changed[other] = changed[other], changed[position]
+			otherPosition := position + 1 + random.IntN(len(lines)-position-1)
+			changed[position], changed[otherPosition] = changed[otherPosition], changed[position]
 			change = "swap"
 		case 2:
 			change, changed = "repeat", slices.Insert(changed, position+1, lines[position])

@@ -116,7 +116,7 @@ func Outstanding(current []RRSet, changes []Change) ([]Change, error) {
 // cnamesStandAlone reports whether no name of a changed set has both a CNAME and other records
 // after the changes.
 func cnamesStandAlone(current []RRSet, changes []Change) bool {
-	planned := func(s RRSet) bool {
+	isPlanned := func(s RRSet) bool {
 		return slices.ContainsFunc(changes, func(c Change) bool {
 			return c.After.Type == s.Type && sameName(c.After.Name, s.Name)
 		})
@@ -126,7 +126,7 @@ func cnamesStandAlone(current []RRSet, changes []Change) bool {
 		after = append(after, c.After)
 	}
 	for _, s := range current {
-		if !planned(s) {
+		if !isPlanned(s) {
 			after = append(after, s)
 		}
 	}

@@ -49,8 +49,8 @@ func TestIsPublicAgreesWithALibrary(t *testing.T) {
 		}
 		return b
 	}
-	special := append(append([]netip.Prefix{ssrf.IPv6GlobalUnicast, ssrf.IPv6NAT64Prefix}, ssrf.IPv4DeniedPrefixes...), ssrf.IPv6DeniedPrefixes...)
-	for _, network := range special {
+	specialNetworks := append(append([]netip.Prefix{ssrf.IPv6GlobalUnicast, ssrf.IPv6NAT64Prefix}, ssrf.IPv4DeniedPrefixes...), ssrf.IPv6DeniedPrefixes...)
+	for _, network := range specialNetworks {
 		first := network.Masked().Addr()
 		lastBytes := first.AsSlice()
 		for bit := network.Bits(); bit < first.BitLen(); bit++ {

@@ -86,8 +86,8 @@ func TestEveryFieldHasEventOrReason(t *testing.T) {
 		"MissingSince": noEvent("a replica may lag; the domain is removed when it is missed again"),
 		"Observed":     noEvent(internal),
 	})
-	vanished := func(before, after mailbox.Mailbox) []Event { return OfMailbox(before, after, MailboxVanished) }
-	checkFields(t, mailbox.Mailbox{ID: "m", TenantGUID: "t", Stage: mailbox.Created}, vanished, map[string]field{
+	mailboxEvents := func(before, after mailbox.Mailbox) []Event { return OfMailbox(before, after, MailboxVanished) }
+	checkFields(t, mailbox.Mailbox{ID: "m", TenantGUID: "t", Stage: mailbox.Created}, mailboxEvents, map[string]field{
 		"ID": noEvent(identity), "TenantGUID": noEvent(identity), "DomainID": noEvent(identity), "Address": noEvent(identity),
 		"Stage":        {newValue: mailbox.Ready, event: MailboxUpdated}, // the mailbox's password and sign-in are set
 		"JustReserved": noEvent(unstored), "ReservedAt": noEvent(internal),
@@ -128,8 +128,8 @@ func TestEveryFieldHasEventOrReason(t *testing.T) {
 		"RefreshedAt": noEvent("a refresh that finds nothing new is no news"), "CreatedAt": noEvent(identity), "UpdatedAt": noEvent("set with the others"),
 		"Observed": noEvent(internal),
 	})
-	expired := func(before, after integration.Connection) []Event { return OfConnection("t", before, after) }
-	checkFields(t, integration.Connection{ID: "c", Status: integration.ConnectionConnected}, expired, map[string]field{
+	connectionEvents := func(before, after integration.Connection) []Event { return OfConnection("t", before, after) }
+	checkFields(t, integration.Connection{ID: "c", Status: integration.ConnectionConnected}, connectionEvents, map[string]field{
 		"ID": {newValue: "", event: ConnectionDisconnected}, "IntegrationID": noEvent(identity), "MailboxID": noEvent(identity),
 		"Status":    {newValue: integration.ConnectionFailed, event: ConnectionExpired},
 		"AccountID": noEvent("describes the platform's account"), "AccountAddress": noEvent("describes the platform's account"), "AccountName": noEvent("describes the platform's account"),
@@ -279,14 +279,14 @@ func TestNextStepIsPartOfReadiness(t *testing.T) {
 
 func TestChangedActionOfJobIsEvent(t *testing.T) {
 	job := provisioning.Job{ID: "j", Status: provisioning.ActionRequired, RequiredAction: dns.ActionRequired("dns_conflict")}
-	other := job
-	other.RequiredAction = dns.ActionRequired("dns_changed")
+	jobWithOtherAction := job
+	jobWithOtherAction.RequiredAction = dns.ActionRequired("dns_changed")
 	for _, c := range []struct {
 		before, after provisioning.Job
 		want          []Type
 	}{
 		{provisioning.Job{ID: "j", Status: provisioning.Running}, job, []Type{DNSJobActionRequired}},
-		{job, other, []Type{DNSJobActionRequired}},
+		{job, jobWithOtherAction, []Type{DNSJobActionRequired}},
 		{job, job, nil},
 		{job, provisioning.Job{ID: "j", Status: provisioning.Queued}, nil},
 	} {
