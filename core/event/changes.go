@@ -18,8 +18,8 @@ import (
 // state. The argument before is the zero value for a new object. The argument after is the zero
 // value for a deleted object.
 
-// OfTenant returns the events of a change of a tenant, except of its readiness. The readiness also
-// depends on other objects, so OfReadiness returns its event.
+// OfTenant returns the events of a change of a tenant, except the event of a changed readiness.
+// OfReadiness returns that event, because the readiness also depends on other objects.
 func OfTenant(before, after tenant.Tenant) []Event {
 	hasConsent := func(t tenant.Tenant, c tenant.Consent) bool { return t.GUID != "" && t.Consent == c }
 	switch {

@@ -159,8 +159,8 @@ const (
 // the replicas of a provider lag and can miss an object that exists.
 var statusesNotKept = []int{401, 402, 404, 429}
 
-// DecideEnd returns what happens to the key, from the answer's HTTP status and the effects of the
-// request:
+// DecideEnd returns what happens to the key. The decision depends on the answer's HTTP status and
+// on the effects of the request:
 //
 //   - The answer to a successful request is kept.
 //   - A refusal (4xx) is kept if a provider or a DNS server was asked and answered, because the next

@@ -129,8 +129,8 @@ func (g *Group) Go(f func()) {
 	}))
 }
 
-// Wait waits until all goroutines of the group have ended. If one of them panicked, Wait then
-// panics with the *Error of the first such goroutine.
+// Wait waits until all goroutines of the group have ended. If goroutines panicked, Wait panics with
+// the *Error of the first of them.
 func (g *Group) Wait() {
 	g.running.Wait()
 	g.mu.Lock()
