@@ -64,8 +64,9 @@ func TestPluginTestsImportOnlyTheSDK(t *testing.T) {
 	}
 }
 
-// TestImportsNoticesViolations checks that violations reports one forbidden import of each kind.
-func TestImportsNoticesViolations(t *testing.T) {
+// TestViolationsFindsForbiddenImports checks that violations reports each of several forbidden
+// imports.
+func TestViolationsFindsForbiddenImports(t *testing.T) {
 	page, err := os.ReadFile("imports.md")
 	if err != nil {
 		t.Fatal(err)

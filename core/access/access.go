@@ -118,9 +118,9 @@ func (a Account) CheckActive() error {
 }
 
 // CheckMayConnect fails with tenant_limit_reached if no tenant slot is free for a connect link.
-// connected is the number of tenants with a valid consent. It excludes tenants with a revoked
-// consent, because such a tenant needs no new slot when it is connected again. CheckMayAttach
-// checks the slots again when the administrator confirms.
+// connected is the number of tenants with a valid consent. Tenants with a revoked consent are not
+// counted, because connecting one of them again needs no new slot. CheckMayAttach checks the slots
+// again when the administrator confirms.
 func (a Account) CheckMayConnect(connected int) error {
 	if connected >= a.Plan.TenantSlots {
 		return fault.TenantLimitReached.With("all %d tenant slots of the plan are taken", a.Plan.TenantSlots)

@@ -75,7 +75,7 @@ func TestClosedAccountsStayClosed(t *testing.T) {
 	}
 }
 
-func TestNoSuchPlanListsPlans(t *testing.T) {
+func TestUnknownPlanListsPlans(t *testing.T) {
 	err := access.UnknownPlan()
 	for _, plan := range access.Plans() {
 		if !errors.Is(err, fault.InvalidRequest) || !strings.Contains(err.Error(), plan.Name) {

@@ -111,8 +111,8 @@ func (b Bounds) CheckScope(required Scope) error {
 }
 
 // CheckAllTenants fails with insufficient_scope if the key is limited to some tenants. Operations
-// that can concern any tenant of the account call it. The error names required, the scope of the
-// operation.
+// that can concern any tenant of the account call CheckAllTenants. The error names required, the
+// scope of the operation.
 func (b Bounds) CheckAllTenants(required Scope) error {
 	if b.Tenants == nil {
 		return nil

@@ -17,7 +17,7 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-var today = time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC)
+var now = time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC)
 
 const (
 	tenantOne = "aaaaaaaa-0000-4000-8000-000000000001"
@@ -55,7 +55,7 @@ func TestAScopeAllowsOnlyWhatItNames(t *testing.T) {
 	}
 }
 
-func TestPermitNamesTheMissingScope(t *testing.T) {
+func TestCheckScopeNamesTheMissingScope(t *testing.T) {
 	err := access.Bounds{Scopes: []access.Scope{"tenants:read"}}.CheckScope(access.DNSWrite)
 	var f *fault.Error
 	if !errors.Is(err, fault.InsufficientScope) || !errors.As(err, &f) || f.Values != access.DNSWrite {
@@ -72,7 +72,7 @@ func TestNewBoundsNamesTheInvalidField(t *testing.T) {
 		wantField                 string // the field that the error names, empty if the bounds are valid
 	}{
 		{"only the scope of everything", everyScope, nil, nil, nil, ""},
-		{"bounds of each kind", []string{"domains:write", "tenants:*"}, []string{tenantOne}, []string{"192.0.2.0/24", "2001:db8::/32"}, new(today.Add(time.Hour)), ""},
+		{"bounds of each kind", []string{"domains:write", "tenants:*"}, []string{tenantOne}, []string{"192.0.2.0/24", "2001:db8::/32"}, new(now.Add(time.Hour)), ""},
 		{"no scope", nil, nil, nil, nil, "scopes"},
 		{"an unknown scope", []string{"tenants:delete"}, nil, nil, nil, "scopes"},
 		{"a resource without read, write or *", []string{"tenants"}, nil, nil, nil, "scopes"},
@@ -87,12 +87,12 @@ func TestNewBoundsNamesTheInvalidField(t *testing.T) {
 		{"101 scopes", slices.Repeat(everyScope, 101), nil, nil, nil, "scopes"},
 		{"101 tenants", everyScope, slices.Repeat([]string{tenantOne}, 101), nil, nil, "tenant_ids"},
 		{"101 networks", everyScope, nil, slices.Repeat([]string{"192.0.2.0/24"}, 101), nil, "allowed_cidrs"},
-		{"an expiry now", everyScope, nil, nil, new(today), "expires_at"},
+		{"an expiry now", everyScope, nil, nil, new(now), "expires_at"},
 		{"the zero time as expiry", everyScope, nil, nil, new(time.Time{}), "expires_at"},
 		{"an expiry in the year 10000", everyScope, nil, nil, new(time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)), "expires_at"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := access.NewBounds(tt.scopes, tt.tenants, tt.networks, tt.expiresAt, today)
+			_, err := access.NewBounds(tt.scopes, tt.tenants, tt.networks, tt.expiresAt, now)
 			if tt.wantField == "" && err == nil {
 				return
 			}
@@ -106,18 +106,18 @@ func TestNewBoundsNamesTheInvalidField(t *testing.T) {
 
 func TestBoundsAreNormalised(t *testing.T) {
 	denormalized, err := access.NewBounds([]string{"tenants:read", "dns:*", "dns:*"}, []string{tenantTwo, "AAAAAAAA-0000-4000-8000-000000000001"},
-		[]string{"192.0.2.77/24", "10.0.0.0/8"}, new(today.Add(time.Hour)), today)
+		[]string{"192.0.2.77/24", "10.0.0.0/8"}, new(now.Add(time.Hour)), now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	normalized, err := access.NewBounds([]string{"dns:*", "tenants:read"}, []string{tenantOne, tenantTwo}, []string{"10.0.0.0/8", "192.0.2.0/24"}, new(today.Add(time.Hour)), today)
+	normalized, err := access.NewBounds([]string{"dns:*", "tenants:read"}, []string{tenantOne, tenantTwo}, []string{"10.0.0.0/8", "192.0.2.0/24"}, new(now.Add(time.Hour)), now)
 	if err != nil || denormalized.Text() != normalized.Text() {
 		t.Fatalf("%s and %s, %v", denormalized.Text(), normalized.Text(), err)
 	}
 }
 
 func TestCheckUseRefusesOtherAddressesAndExpiredKeys(t *testing.T) {
-	bounded := access.Bounds{Networks: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("2001:db8::/32")}, ExpiresAt: today}
+	bounded := access.Bounds{Networks: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("2001:db8::/32")}, ExpiresAt: now}
 	for _, tt := range []struct {
 		name   string
 		bounds access.Bounds
@@ -125,12 +125,12 @@ func TestCheckUseRefusesOtherAddressesAndExpiredKeys(t *testing.T) {
 		at     time.Time
 		want   error
 	}{
-		{"no bounds", access.Unbounded(), netip.Addr{}, today, nil},
-		{"an allowed address", bounded, netip.MustParseAddr("192.0.2.9"), today.Add(-1), nil},
-		{"an allowed IPv6 address", bounded, netip.MustParseAddr("2001:db8::9"), today.Add(-1), nil},
-		{"a different address", bounded, netip.MustParseAddr("192.0.3.9"), today.Add(-1), fault.InvalidAPIKey},
-		{"an unknown address", bounded, netip.Addr{}, today.Add(-1), fault.InvalidAPIKey},
-		{"expired", bounded, netip.MustParseAddr("192.0.2.9"), today, fault.InvalidAPIKey},
+		{"no bounds", access.Unbounded(), netip.Addr{}, now, nil},
+		{"an allowed address", bounded, netip.MustParseAddr("192.0.2.9"), now.Add(-1), nil},
+		{"an allowed IPv6 address", bounded, netip.MustParseAddr("2001:db8::9"), now.Add(-1), nil},
+		{"a different address", bounded, netip.MustParseAddr("192.0.3.9"), now.Add(-1), fault.InvalidAPIKey},
+		{"an unknown address", bounded, netip.Addr{}, now.Add(-1), fault.InvalidAPIKey},
+		{"expired", bounded, netip.MustParseAddr("192.0.2.9"), now, fault.InvalidAPIKey},
 	} {
 		if err := tt.bounds.CheckUse(tt.from, tt.at); !errors.Is(err, tt.want) {
 			t.Errorf("%s: %v", tt.name, err)
@@ -139,7 +139,7 @@ func TestCheckUseRefusesOtherAddressesAndExpiredKeys(t *testing.T) {
 }
 
 func TestBoundsCoverOnlyNarrowerBounds(t *testing.T) {
-	limited, err := access.NewBounds([]string{"keys:write", "tenants:*", "dns:read"}, []string{tenantOne}, []string{"10.0.0.0/8"}, new(today.Add(time.Hour)), today)
+	limited, err := access.NewBounds([]string{"keys:write", "tenants:*", "dns:read"}, []string{tenantOne}, []string{"10.0.0.0/8"}, new(now.Add(time.Hour)), now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,8 +162,8 @@ func TestBoundsCoverOnlyNarrowerBounds(t *testing.T) {
 		{"a smaller network", limitedWith(func(b *access.Bounds) { b.Networks = []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")} }), ""},
 		{"a larger network", limitedWith(func(b *access.Bounds) { b.Networks = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/7")} }), "keys:write"},
 		{"all addresses", limitedWith(func(b *access.Bounds) { b.Networks = nil }), "keys:write"},
-		{"an earlier expiry", limitedWith(func(b *access.Bounds) { b.ExpiresAt = today.Add(time.Minute) }), ""},
-		{"a later expiry", limitedWith(func(b *access.Bounds) { b.ExpiresAt = today.Add(2 * time.Hour) }), "keys:write"},
+		{"an earlier expiry", limitedWith(func(b *access.Bounds) { b.ExpiresAt = now.Add(time.Minute) }), ""},
+		{"a later expiry", limitedWith(func(b *access.Bounds) { b.ExpiresAt = now.Add(2 * time.Hour) }), "keys:write"},
 		{"no expiry", limitedWith(func(b *access.Bounds) { b.ExpiresAt = time.Time{} }), "keys:write"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -209,7 +209,7 @@ func TestNetworksCoverTogether(t *testing.T) {
 // networksOf parses networks that are separated by spaces.
 func networksOf(t *testing.T, text string) []netip.Prefix {
 	t.Helper()
-	b, err := access.NewBounds([]string{"*"}, nil, strings.Fields(text), nil, today)
+	b, err := access.NewBounds([]string{"*"}, nil, strings.Fields(text), nil, now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -232,7 +232,7 @@ func drawBounds(t *rapid.T, name string) access.Bounds {
 		}
 	}
 	if hours := rapid.IntRange(0, 3).Draw(t, name+" hours"); hours > 0 {
-		b.ExpiresAt = today.Add(time.Duration(hours) * time.Hour)
+		b.ExpiresAt = now.Add(time.Duration(hours) * time.Hour)
 	}
 	return b
 }
@@ -259,7 +259,7 @@ func TestCoveredBoundsPermitNothingMore(t *testing.T) {
 			for _, text := range []string{"10.1.2.3", "10.1.2.131", "138.1.2.3"} {
 				from := netip.PrefixFrom(netip.MustParseAddr(text), bits).Masked().Addr()
 				for hour := range 5 {
-					at := today.Add(time.Duration(hour) * time.Hour)
+					at := now.Add(time.Duration(hour) * time.Hour)
 					if created.CheckUse(from, at) == nil && creator.CheckUse(from, at) != nil {
 						t.Fatalf("%+v works from %s at %s, %+v does not", created, from, at, creator)
 					}

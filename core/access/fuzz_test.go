@@ -29,9 +29,9 @@ func FuzzParseKey(f *testing.F) {
 	})
 }
 
-// FuzzBearer checks that a token is the end of its header, without blanks around it, and that two
-// headers are refused.
-func FuzzBearer(f *testing.F) {
+// FuzzBearerToken checks that a token is the end of its header, without blanks around it, and that
+// two headers are refused.
+func FuzzBearerToken(f *testing.F) {
 	for _, seed := range []string{"", "Bearer", "Bearer x", "bearer  x ", "Basic x", "Bearer\tx", "Bearer x y", "BEARER \x00"} {
 		f.Add(seed)
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/tenantry/tenantry/core/secret"
 )
 
-func TestBearerRequiresExactlyOneToken(t *testing.T) {
+func TestBearerTokenRequiresExactlyOneHeader(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		headers []string

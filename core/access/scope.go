@@ -54,14 +54,14 @@ func OperationScopes() []Scope {
 // KeyScopes returns the scopes that a key can have: `*`, those of OperationScopes, and a resource
 // with a star.
 func KeyScopes() []Scope {
-	all := []Scope{AnyScope}
+	scopes := []Scope{AnyScope}
 	for _, s := range OperationScopes() {
-		if star := Scope(s.resource() + ":*"); !slices.Contains(all, star) {
-			all = append(all, star)
+		if star := Scope(s.resource() + ":*"); !slices.Contains(scopes, star) {
+			scopes = append(scopes, star)
 		}
-		all = append(all, s)
+		scopes = append(scopes, s)
 	}
-	return all
+	return scopes
 }
 
 func (s Scope) resource() string {

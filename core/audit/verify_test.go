@@ -62,9 +62,8 @@ func hashOf(t testing.TB, line string) string {
 	return e.Hash
 }
 
-// TestHashOfAnEntry compares the hash of an entry with one that the command sha256sum computed for
-// the
-// line without its hash.
+// TestHashOfAnEntry compares the line of an entry with the expected line. The command sha256sum
+// computed the expected hash from the line without its hash.
 func TestHashOfAnEntry(t *testing.T) {
 	lines := chain(t, 1, 0, audit.Anchor)
 	want := `{"action":"add-domain","actor":{"id":"k","name":"pro\"d <ü>","type":"key"},"at":"2026-11-02T09:00:00.000001Z","client_ip":"192.0.2.1",` +
@@ -88,7 +87,7 @@ func TestVerifyProvesAnExport(t *testing.T) {
 	if proof, err := audit.Verify(strings.NewReader("")); err != nil || proof != (audit.Proof{}) {
 		t.Errorf("an empty export: %+v, %v", proof, err)
 	}
-	var indented bytes.Buffer
+	var reformatted bytes.Buffer
 	for _, line := range lines { // white space and escapes do not matter
 		var members map[string]any
 		if err := json.Unmarshal([]byte(line), &members); err != nil {
@@ -98,16 +97,16 @@ func TestVerifyProvesAnExport(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		fmt.Fprintf(&indented, " %s\t\r\n", text)
+		fmt.Fprintf(&reformatted, " %s\t\r\n", text)
 	}
-	if proof, err := audit.Verify(&indented); err != nil || proof != want {
+	if proof, err := audit.Verify(&reformatted); err != nil || proof != want {
 		t.Errorf("in another form: %+v, %v", proof, err)
 	}
 }
 
 // TestVerifyNeedsAReasonForMissingEntries checks exports that do not begin with the first entry.
-// Such an export is valid only if it contains an entry of the action DropEntries with the hash of
-// the last dropped entry.
+// Such an export is valid only if it contains an entry of the service with the action DropEntries
+// and the hash of the last dropped entry.
 func TestVerifyNeedsAReasonForMissingEntries(t *testing.T) {
 	lines := chain(t, 4, 0, audit.Anchor)
 	dropEntry := func(actor audit.ActorType, action audit.Action, hash string) string {
@@ -171,8 +170,8 @@ func TestVerifyFindsEveryChange(t *testing.T) {
 			change, changed = "drop", slices.Delete(changed, position, position+1)
 		case 1:
 			position = random.IntN(len(lines) - 1)
-			other := position + 1 + random.IntN(len(lines)-position-1)
-			changed[position], changed[other] = changed[other], changed[position]
+			otherPosition := position + 1 + random.IntN(len(lines)-position-1)
+			changed[position], changed[otherPosition] = changed[otherPosition], changed[position]
 			change = "swap"
 		case 2:
 			change, changed = "repeat", slices.Insert(changed, position+1, lines[position])

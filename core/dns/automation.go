@@ -106,8 +106,8 @@ func (h Holder) unconnectedMessage(read ZoneRead) string {
 	}
 }
 
-// misplacedMessage returns the message for a zone to which the account's credential has access, but
-// whose records there are not published.
+// misplacedMessage returns the message for a zone whose provider gives the account access but does
+// not publish the zone.
 func (h Holder) misplacedMessage(read ZoneRead) string {
 	if h.Access.Standing == ReachesIdle {
 		return fmt.Sprintf("The account has access to the zone %s at %s, but records written there are not visible: the zone is %s there.", read.Zone, h.Access.Title, h.Access.Zone.Idle)

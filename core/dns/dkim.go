@@ -14,7 +14,7 @@ const (
 	SelectorMismatch   Selector = "mismatch"
 )
 
-// decideSelector decides on one DKIM selector. The other selector does not matter.
+// decideSelector decides on one DKIM selector. The decision does not depend on the other selector.
 func (z zoneView) decideSelector(want Desired) verdict {
 	targets := z.setAt(want.Name, CNAME).Values
 	others := z.valuesExceptCNAME(want.Name)

@@ -52,9 +52,9 @@ func TestPlanDKIM(t *testing.T) {
 
 func TestSelectorsAreDecidedIndependently(t *testing.T) {
 	p := dns.NewPlan(offer(), reliableRead(rrset("selector1._domainkey.a.test", dns.CNAME, "s1.esp.test")), nil)
-	one, two := itemFor(t, p, dns.Selector1), itemFor(t, p, dns.Selector2)
-	if one.Action != dns.Conflict || two.Action != dns.Create || two.Desired != target2 {
-		t.Fatalf("got %+v and %+v", one, two)
+	item1, item2 := itemFor(t, p, dns.Selector1), itemFor(t, p, dns.Selector2)
+	if item1.Action != dns.Conflict || item2.Action != dns.Create || item2.Desired != target2 {
+		t.Fatalf("got %+v and %+v", item1, item2)
 	}
 }
 

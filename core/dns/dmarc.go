@@ -33,8 +33,8 @@ func parseDMARC(text string) (map[string]string, bool) {
 	return tags, true
 }
 
-// ValidDMARC reports whether a text is a valid DMARC record with a policy that fits into one TXT
-// string.
+// ValidDMARC reports whether a text is a valid DMARC record that has a valid policy, fits into one
+// TXT string and contains no control characters.
 func ValidDMARC(text string) bool {
 	tags, ok := parseDMARC(text)
 	return ok && (isEnforced(tags["p"]) || strings.EqualFold(tags["p"], "none")) && len(text) <= maxString && EscapeText(text) == text
@@ -77,8 +77,8 @@ func decideExistingDMARC(record string, want Record) verdict {
 	return preserve(reason).withNoteIf(mayRejectUnsigned(tags), NoteDMARCStrict).withNoteIf(!isNone && !isEnforced(tags["p"]), NoteDMARCUnenforced)
 }
 
-// mayRejectUnsigned reports whether receivers may reject mail that is sent before DKIM signing
-// starts.
+// mayRejectUnsigned reports whether a DMARC record with these tags lets receivers reject mail that
+// is sent before DKIM signing starts.
 func mayRejectUnsigned(tags map[string]string) bool {
 	return isEnforced(tags["p"]) || isEnforced(tags["sp"]) || strings.EqualFold(tags["adkim"], "s") || strings.EqualFold(tags["aspf"], "s")
 }

@@ -75,7 +75,7 @@ func TestPlanKeepsInheritedDMARC(t *testing.T) {
 	}
 }
 
-func TestDMARCAbove(t *testing.T) {
+func TestParentDMARCNames(t *testing.T) {
 	for domain, want := range map[string][]string{
 		"a.test":                   {"_dmarc.test"},
 		"Mail.A.test.":             {"_dmarc.a.test", "_dmarc.test"},

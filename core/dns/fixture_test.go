@@ -36,7 +36,8 @@ func offer() dns.Offer {
 	}}
 }
 
-// reliableRead returns a read of the zone a.test on which all name servers agree.
+// reliableRead returns a complete read of the zone a.test with these record sets. It includes the
+// SPF record of the platform.
 func reliableRead(sets ...dns.RRSet) dns.ZoneRead {
 	read := readOf(sets...)
 	read.Zone, read.Complete = "a.test", true
@@ -56,7 +57,7 @@ func itemFor(t *testing.T, p dns.Plan, purpose dns.Purpose) dns.Item {
 	return dns.Item{}
 }
 
-// valuesAfter returns the values of a record set after the plan was written.
+// valuesAfter returns the values that a record set has after the plan is written.
 func valuesAfter(p dns.Plan, read dns.ZoneRead, name string, typ dns.Type) []string {
 	for _, c := range p.Changes {
 		if c.After.Name == name && c.After.Type == typ {

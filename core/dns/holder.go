@@ -137,7 +137,7 @@ const (
 func (s Standing) RecordsUnknown() bool { return s == ProviderSilent || s == AnswerTooLarge }
 
 // standingPriority lists the standings that do not allow a write. FindHolder reports the first of
-// them that a connection has. The first two do not show whether the connection has access to the
+// them that a connection has. The first two leave unknown whether the connection has access to the
 // zone.
 var standingPriority = []Standing{ProviderSilent, AnswerTooLarge, ProviderRefuses, SettingsRefused, ReachesIdle, ReachesElsewhere, ZoneUnreached}
 
@@ -148,10 +148,9 @@ type Holder struct {
 }
 
 // FindHolder returns the provider that serves the zone of a read. If a connection has access to the
-// published zone, its provider is the holder. The patterns of providers do not matter then, because
-// a provider may use servers with any names. Otherwise Detect determines the provider. Access is
-// then the first relevant access in the order of standingPriority, or has the standing
-// NoConnection.
+// published zone, its provider is the holder, whatever names its servers have. Otherwise Detect
+// determines the provider, and Access is the first relevant access in the order of
+// standingPriority. If no access is relevant, Access has the standing NoConnection.
 func FindHolder(read ZoneRead, providers []Provider, accesses []Access) Holder {
 	h := Holder{Detection: Detect(read, providers), Access: Access{Standing: NoConnection}}
 	checked := make([]Access, 0, len(accesses))
@@ -181,7 +180,7 @@ func FindHolder(read ZoneRead, providers []Provider, accesses []Access) Holder {
 //
 //   - a connection that has access to the zone, although its provider does not publish the zone
 //   - a connection to a provider without name server patterns, unless its credential has no access
-//     to the zone; such a provider could serve the zone
+//     to the zone, because this provider may serve the zone
 func (h Holder) isRelevant(a Access, providers []Provider) bool {
 	if h.Provider.ID != "" {
 		return a.Provider == h.Provider.ID

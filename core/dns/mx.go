@@ -106,9 +106,9 @@ func (z zoneView) decideExchanges(groups exchanges, want Record) verdict {
 	}
 }
 
-// replaceEarlierHosts replaces the platform's earlier hosts and removes verification records.
-// Verification records are no longer needed then, because the platform specifies the desired record
-// only after verification.
+// replaceEarlierHosts replaces the platform's earlier hosts and removes verification records. The
+// platform specifies the desired record only after verification, so verification records are no
+// longer needed.
 func replaceEarlierHosts(groups exchanges, want Record) verdict {
 	reason := ReasonMXMigration
 	if groups.managed {

@@ -78,8 +78,9 @@ func TestPlanMX(t *testing.T) {
 	}
 }
 
-// TestPlanMXBeforeVerification checks plans from before the verification of the domain, when the
-// platform has specified no MX yet. An MX record of another provider blocks such a plan too.
+// TestPlanMXBeforeVerification checks plans that are made before the verification of the domain,
+// when the platform has specified no MX yet. An MX record of another provider blocks such a plan
+// too.
 func TestPlanMXBeforeVerification(t *testing.T) {
 	for _, tt := range []struct {
 		name, value string
@@ -129,9 +130,9 @@ func TestPlatformHostOfHyphenatedDomain(t *testing.T) {
 	}
 }
 
-// TestLeftoverOfVerificationDoesNotHoldADomainUp checks a plan that only removes an MX record left
+// TestALeftoverOfVerificationDoesNotDelayADomain checks a plan that only removes an MX record left
 // over from the verification. Such a plan is complete. The next write removes the record.
-func TestLeftoverOfVerificationDoesNotHoldADomainUp(t *testing.T) {
+func TestALeftoverOfVerificationDoesNotDelayADomain(t *testing.T) {
 	read := reliableRead(rrset("a.test", dns.MX, "32767 ms999.msv1.invalid", "0 "+platformMX))
 	plan := dns.NewPlan(offer(), read, nil)
 	if plan.Complete() {

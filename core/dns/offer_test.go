@@ -10,7 +10,7 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-func TestDesireTakesOnlyTheRecordsOfTheDomain(t *testing.T) {
+func TestDesiredRecordsAreRecordsOfTheDomain(t *testing.T) {
 	platformOffer := offer()
 	platformOffer.Service = append([]dns.Record{
 		{Type: dns.MX, Name: "a.test", Content: "second.mx.microsoft", Preference: 5},
@@ -53,7 +53,7 @@ func TestDesireTakesOnlyTheRecordsOfTheDomain(t *testing.T) {
 	})
 }
 
-func TestVerificationPrefersTheTextRecord(t *testing.T) {
+func TestVerificationRecordPrefersTXT(t *testing.T) {
 	for _, tt := range []struct {
 		name             string
 		ownershipRecords []dns.Record

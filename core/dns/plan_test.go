@@ -64,17 +64,17 @@ func TestUnreliableReadIsNotSafeToApply(t *testing.T) {
 func TestPlanHashDependsOnlyOnTheInspectedRecords(t *testing.T) {
 	zoneSets := []dns.RRSet{rrset("a.test", dns.TXT, "x", "v=spf1 a -all"), rrset("a.test", dns.MX, "0 "+previousMX)}
 	hash := func(sets ...dns.RRSet) string { return dns.NewPlan(offer(), reliableRead(sets...), nil).Hash() }
-	equal := map[string]string{
+	equalHashes := map[string]string{
 		"another order":                      hash(zoneSets[1], rrset("A.test.", dns.TXT, "v=spf1 a -all", "x")),
 		"another TTL":                        hash(withTTL(60, zoneSets[0]), zoneSets[1]),
 		"names that a plan does not inspect": hash(zoneSets[0], zoneSets[1], rrset("www.a.test", dns.CNAME, "x.test"), rrset("a.test", "A", "192.0.2.1")),
 	}
-	for name, got := range equal {
+	for name, got := range equalHashes {
 		if got != hash(zoneSets...) {
 			t.Errorf("the hash changes with %s", name)
 		}
 	}
-	different := map[string]string{
+	differentHashes := map[string]string{
 		"another text next to the SPF record": hash(rrset("a.test", dns.TXT, "y", "v=spf1 a -all"), zoneSets[1]),
 		"bytes that JSON alters":              hash(rrset("a.test", dns.TXT, "\xff", "v=spf1 a -all"), zoneSets[1]),
 		"other bytes that JSON alters":        hash(rrset("a.test", dns.TXT, "\xfe", "v=spf1 a -all"), zoneSets[1]),
@@ -87,10 +87,10 @@ func TestPlanHashDependsOnlyOnTheInspectedRecords(t *testing.T) {
 	readWithForeignMX := reliableRead(rrset("a.test", dns.MX, "5 mx.else.test"))
 	offerWithOtherMX := offer()
 	offerWithOtherMX.Service[0].Content = "a-test.el5e.mx.microsoft"
-	different["a conflict over one host"] = dns.NewPlan(offer(), readWithForeignMX, nil).Hash()
-	different["a conflict over another"] = dns.NewPlan(offerWithOtherMX, readWithForeignMX, nil).Hash()
+	differentHashes["a conflict over one host"] = dns.NewPlan(offer(), readWithForeignMX, nil).Hash()
+	differentHashes["a conflict over another"] = dns.NewPlan(offerWithOtherMX, readWithForeignMX, nil).Hash()
 	nameOfHash := map[string]string{}
-	for name, got := range different {
+	for name, got := range differentHashes {
 		if nameOfHash[got] != "" {
 			t.Errorf("%s has the same hash as %s", name, nameOfHash[got])
 		}
@@ -118,8 +118,8 @@ func TestPlanSurvivesJSON(t *testing.T) {
 	}
 }
 
-// TestPlanForDomainServedByWildcard checks a domain without its own records, for which a wildcard
-// of the parent zone answers. The first record that is written at the domain overrides that
+// TestPlanForDomainServedByWildcard checks a domain without records of its own. A wildcard of the
+// zone answers for the domain. The first record that is written at the domain overrides that
 // wildcard.
 func TestPlanForDomainServedByWildcard(t *testing.T) {
 	read := reliableRead(fromWildcard(withTTL(60, rrset("a.test", dns.TXT, "x", "v=spf1 mx ~all"))), fromWildcard(rrset("a.test", dns.MX, "5 mx.else.test")))
@@ -136,11 +136,11 @@ func TestPlanForDomainServedByWildcard(t *testing.T) {
 		t.Error(diff)
 	}
 	providerRecords := []dns.RRSet{rrset("*.test", dns.TXT, "x", "v=spf1 mx ~all"), rrset("*.test", dns.MX, "5 mx.else.test")}
-	if again := dns.NewPlan(offerWithoutOwnership(), read.WithProviderRecords(providerRecords), nil); again.Hash() != plan.Hash() {
-		t.Errorf("the provider's list results in %+v", again.Items)
+	if planOfRecords := dns.NewPlan(offerWithoutOwnership(), read.WithProviderRecords(providerRecords), nil); planOfRecords.Hash() != plan.Hash() {
+		t.Errorf("the provider's list results in %+v", planOfRecords.Items)
 	}
-	explicit := read.WithProviderRecords([]dns.RRSet{rrset("a.test", dns.TXT, "mine")})
-	if got := dns.NewPlan(offerWithoutOwnership(), explicit, nil); !got.SafeToApply() {
+	readWithOwnRecord := read.WithProviderRecords([]dns.RRSet{rrset("a.test", dns.TXT, "mine")})
+	if got := dns.NewPlan(offerWithoutOwnership(), readWithOwnRecord, nil); !got.SafeToApply() {
 		t.Errorf("own records override the wildcard: %+v", got.Items)
 	}
 }
@@ -165,7 +165,7 @@ func TestPlanForWildcardDMARC(t *testing.T) {
 // records are not treated as a wildcard's answer, even if a wildcard has equal texts.
 func TestPlanForApexEqualToWildcard(t *testing.T) {
 	s := reliableRead(fromWildcard(withTTL(60, rrset("a.test", dns.TXT, "v=spf1 a -all"))))
-	c := dns.NewPlan(offerWithoutOwnership(), s, nil).Changes[1] // after the MX
+	c := dns.NewPlan(offerWithoutOwnership(), s, nil).Changes[1] // the first change is the MX
 	if diff := cmp.Diff(withTTL(60, rrset("a.test", dns.TXT, "v=spf1 a -all")), c.Before); diff != "" {
 		t.Error(diff)
 	}
@@ -252,8 +252,8 @@ func TestPlanUsesProviderRecords(t *testing.T) {
 	if diff := cmp.Diff(planOfAnswers.Changes, planOfRecords.Changes); diff != "" {
 		t.Error(diff)
 	}
-	aliased := reliableRead(rrset("a.test", dns.CNAME, "web.else.test")).WithProviderRecords(providerRecords)
-	if got := itemFor(t, dns.NewPlan(offer(), aliased, nil), dns.Inbound); got.Reason != "cname_at_domain" {
+	readWithCNAME := reliableRead(rrset("a.test", dns.CNAME, "web.else.test")).WithProviderRecords(providerRecords)
+	if got := itemFor(t, dns.NewPlan(offer(), readWithCNAME, nil), dns.Inbound); got.Reason != "cname_at_domain" {
 		t.Errorf("a published CNAME: %+v", got)
 	}
 	if len(providerRecords) != 3 || providerRecords[0].Type != dns.CNAME {

@@ -108,14 +108,14 @@ func TestPlanIsIdempotent(t *testing.T) {
 		if !plan.SafeToApply() {
 			return
 		}
-		again := dns.NewPlan(offer(), readAfter(t, read, plan), managed)
-		if len(again.Changes) != 0 || !again.SafeToApply() {
-			t.Fatalf("the plan is not done: %+v", again)
+		secondPlan := dns.NewPlan(offer(), readAfter(t, read, plan), managed)
+		if len(secondPlan.Changes) != 0 || !secondPlan.SafeToApply() {
+			t.Fatalf("the plan is not done: %+v", secondPlan)
 		}
-		for i, now := range again.Items {
-			before := plan.Items[i]
-			if now.Action != dns.Preserve && (before.Action != dns.Conflict || now.Reason != before.Reason) {
-				t.Fatalf("%+v becomes %+v", before, now)
+		for i, itemAfter := range secondPlan.Items {
+			itemBefore := plan.Items[i]
+			if itemAfter.Action != dns.Preserve && (itemBefore.Action != dns.Conflict || itemAfter.Reason != itemBefore.Reason) {
+				t.Fatalf("%+v becomes %+v", itemBefore, itemAfter)
 			}
 		}
 	})
@@ -128,25 +128,26 @@ func TestPlanKeepsForeignValues(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		read, managed := drawZone(t), drawManaged(t)
 		plan := dns.NewPlan(offer(), read, managed)
-		next := readAfter(t, read, plan)
-		for _, before := range recordsAtProvider(read) {
-			now := dns.Find(next.Sets, before.Name, before.Type)
-			if now.TTL != before.TTL {
-				t.Fatalf("the TTL of %+v becomes %d", before, now.TTL)
+		readAfterPlan := readAfter(t, read, plan)
+		for _, setBefore := range recordsAtProvider(read) {
+			setAfter := dns.Find(readAfterPlan.Sets, setBefore.Name, setBefore.Type)
+			if setAfter.TTL != setBefore.TTL {
+				t.Fatalf("the TTL of %+v becomes %d", setBefore, setAfter.TTL)
 			}
-			mustStay := slices.DeleteFunc(slices.Clone(before.Values), func(v string) bool { return mayBeReplaced(plan, before, managed, v) })
-			stayed := slices.DeleteFunc(slices.Clone(now.Values), func(v string) bool { return !slices.Contains(mustStay, v) })
+			mustStay := slices.DeleteFunc(slices.Clone(setBefore.Values), func(v string) bool { return mayBeReplaced(plan, setBefore, managed, v) })
+			stayed := slices.DeleteFunc(slices.Clone(setAfter.Values), func(v string) bool { return !slices.Contains(mustStay, v) })
 			if diff := cmp.Diff(mustStay, stayed); diff != "" {
-				t.Fatalf("of %+v: %s", before, diff)
+				t.Fatalf("of %+v: %s", setBefore, diff)
 			}
 		}
-		if len(next.Sets) > len(read.Sets)+6 || len(plan.Changes) > 6 {
+		if len(readAfterPlan.Sets) > len(read.Sets)+6 || len(plan.Changes) > 6 {
 			t.Fatalf("%d record sets are written", len(plan.Changes))
 		}
 	})
 }
 
-// mayBeReplaced reports whether a plan may replace a value. It does not use the code under test.
+// mayBeReplaced reports whether a plan may replace a value. An SPF record may be replaced only if
+// the plan has an item that adds nothing but the platform's include.
 func mayBeReplaced(p dns.Plan, rrset dns.RRSet, managed []dns.Written, value string) bool {
 	written := slices.ContainsFunc(managed, func(w dns.Written) bool { return w.Name == rrset.Name && w.Type == rrset.Type && w.Value == value })
 	switch {
@@ -165,7 +166,8 @@ func mayBeReplaced(p dns.Plan, rrset dns.RRSet, managed []dns.Written, value str
 	}
 }
 
-// addsOnly reports whether the SPF record after is the record before with the platform added.
+// addsOnly reports whether the SPF record after is the record before, or the record before with the
+// platform's include added.
 func addsOnly(before, after string) bool {
 	return strings.Replace(after, includePlatform+" ", "", 1) == before || after == before+" "+includePlatform+" ~all" || after == before
 }

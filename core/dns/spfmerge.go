@@ -88,8 +88,8 @@ func (z zoneView) decideExistingSPF(text string, desired spfRecord) verdict {
 			missing, _ = missingTerms(base, desired)
 		}
 	}
-	if found, ok := mergeConflict(base); !ok {
-		return found
+	if v, ok := mergeConflict(base); !ok {
+		return v
 	}
 	if base.text == desired.text {
 		missing = nil

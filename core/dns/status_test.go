@@ -95,8 +95,8 @@ func TestReadStatusIgnoresAnswerOrder(t *testing.T) {
 	})
 }
 
-// TestReadStatusEscapesBinary checks that a status is valid UTF-8, whatever bytes the zone
-// contains.
+// TestReadStatusEscapesBinary checks that control characters and invalid UTF-8 are escaped in a
+// status.
 func TestReadStatusEscapesBinary(t *testing.T) {
 	s := dns.ReadStatus(readOf(rrset("a.test", dns.TXT, "v=spf1 \xff\x00 -all"), rrset("_dmarc.a.test", dns.TXT, "v=DMARC1; p=\xfe")), nil, dns.Signing{})
 	if s.SPF != `v=spf1 \255\000 -all` || s.DMARC != `v=DMARC1; p=\254` {
@@ -106,7 +106,7 @@ func TestReadStatusEscapesBinary(t *testing.T) {
 
 func TestAnIncompleteReadKeepsTheEarlierStatus(t *testing.T) {
 	earlier := dns.Status{MX: "old.example.", SPF: "v=spf1 -all", DMARC: dns.Missing, DKIM: dns.DKIMPartial, VerificationSeen: true}
-	nothing := dns.Status{MX: dns.Missing, SPF: dns.Missing, DMARC: dns.Missing, DKIM: dns.Missing}
+	allMissing := dns.Status{MX: dns.Missing, SPF: dns.Missing, DMARC: dns.Missing, DKIM: dns.Missing}
 	allNew := dns.Status{MX: "new.example.", SPF: dns.Missing, DMARC: "v=DMARC1; p=none", DKIM: dns.DKIMHealthy}
 	for _, tt := range []struct {
 		name          string
@@ -114,12 +114,12 @@ func TestAnIncompleteReadKeepsTheEarlierStatus(t *testing.T) {
 		complete      bool
 		want          dns.Status
 	}{
-		{"a complete read replaces the status", earlier, nothing, true, nothing},
-		{"absence in an incomplete read means nothing", earlier, nothing, false, earlier},
+		{"a complete read replaces the status", earlier, allMissing, true, allMissing},
+		{"absence in an incomplete read means nothing", earlier, allMissing, false, earlier},
 		{"an incomplete read only fills in missing values", earlier, allNew, false,
 			dns.Status{MX: "old.example.", SPF: "v=spf1 -all", DMARC: "v=DMARC1; p=none", DKIM: dns.DKIMPartial, VerificationSeen: true}},
 		{"a complete read replaces all values", earlier, allNew, true, allNew},
-		{"the first read may be incomplete", dns.Status{}, nothing, false, nothing},
+		{"the first read may be incomplete", dns.Status{}, allMissing, false, allMissing},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := dns.MergeStatus(tt.earlier, tt.read, tt.complete); got != tt.want {

@@ -34,8 +34,8 @@ type UndoItem struct {
 // Undo is the plan that undoes the writes of a run in a zone.
 type Undo struct {
 	Items []UndoItem
-	// Changes are the record sets to write. In each of them, Before is the record set from which
-	// the undo was planned.
+	// Changes are the record sets to write. In each change, Before is the current record set from
+	// which the undo was planned.
 	Changes []Change
 }
 

@@ -114,12 +114,12 @@ func TestUndoRestoresWhatAPlanChanged(t *testing.T) {
 		undo := dns.NewUndo(written.Sets, writes)
 		restored := readAfter(t, written, dns.Plan{Changes: undo.Changes})
 		for _, c := range plan.Changes {
-			if now := dns.Find(restored.Sets, c.After.Name, c.After.Type); !sameDistinct(now.Values, c.Before.Values) {
-				t.Fatalf("%+v, not %+v, after %+v", now, c.Before, undo.Items)
+			if restoredSet := dns.Find(restored.Sets, c.After.Name, c.After.Type); !sameDistinct(restoredSet.Values, c.Before.Values) {
+				t.Fatalf("%+v, not %+v, after %+v", restoredSet, c.Before, undo.Items)
 			}
 		}
-		if again := dns.NewUndo(restored.Sets, writes); len(again.Changes) != 0 {
-			t.Fatalf("again: %+v", again)
+		if secondUndo := dns.NewUndo(restored.Sets, writes); len(secondUndo.Changes) != 0 {
+			t.Fatalf("again: %+v", secondUndo)
 		}
 	})
 }

@@ -17,8 +17,8 @@ type Write struct {
 	// Written are the values that the changes add. They are managed by tenantry once the write is
 	// confirmed.
 	Written []Written
-	// At is when the write was stored, just before the request was sent. Confirmed is true once it
-	// is known that the provider made the write.
+	// At is when the write was stored, just before the request was sent. Confirmed is true once the
+	// provider is known to have made the write.
 	At        time.Time
 	Confirmed bool
 }

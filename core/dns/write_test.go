@@ -9,7 +9,7 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-// intendedWrite returns a write of a text and a CNAME. at is when the write was about to be made.
+// intendedWrite returns a write of a text and a CNAME that was stored at the time at.
 func intendedWrite(at time.Time) dns.Write {
 	before := withTTL(300, rrset("a.test", dns.TXT, "of the owner"))
 	after := withTTL(300, rrset("a.test", dns.TXT, "of the owner", "MS=ms1"))
@@ -22,9 +22,10 @@ func intendedWrite(at time.Time) dns.Write {
 		}}
 }
 
-// TestResolveNeedsTheExactSetsOfAWrite checks for which records of a zone a write with an unknown
-// outcome counts as made. It does not count as made if someone else may have edited the zone.
-func TestResolveNeedsTheExactSetsOfAWrite(t *testing.T) {
+// TestResolveWritesNeedsTheExactSetsOfAWrite checks for which records of a zone a write with an
+// unknown outcome counts as made. It does not count as made if someone else may have edited the
+// zone.
+func TestResolveWritesNeedsTheExactSetsOfAWrite(t *testing.T) {
 	at := time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
 	write := intendedWrite(at)
 	texts, autodiscover := write.Changes[0].After, write.Changes[1].After

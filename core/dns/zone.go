@@ -13,7 +13,7 @@ import (
 
 // Zone is a zone at a DNS provider.
 type Zone struct {
-	ID          string // opaque id of the provider
+	ID          string // id at the provider, opaque
 	Name        string // the apex, in the form of Record.Name
 	NameServers []string
 	// Idle is a stable word for why the provider does not publish the zone ("pending", "moved",
@@ -116,7 +116,7 @@ func Outstanding(current []RRSet, changes []Change) ([]Change, error) {
 // cnamesStandAlone reports whether no name of a changed set has both a CNAME and other records
 // after the changes.
 func cnamesStandAlone(current []RRSet, changes []Change) bool {
-	planned := func(s RRSet) bool {
+	isPlanned := func(s RRSet) bool {
 		return slices.ContainsFunc(changes, func(c Change) bool {
 			return c.After.Type == s.Type && sameName(c.After.Name, s.Name)
 		})
@@ -126,7 +126,7 @@ func cnamesStandAlone(current []RRSet, changes []Change) bool {
 		after = append(after, c.After)
 	}
 	for _, s := range current {
-		if !planned(s) {
+		if !isPlanned(s) {
 			after = append(after, s)
 		}
 	}

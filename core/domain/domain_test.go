@@ -13,7 +13,7 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-func TestAdmitLimitsTheDomainsOfATenant(t *testing.T) {
+func TestCheckDomainLimitAllowsTwelveDomains(t *testing.T) {
 	if err := domain.CheckDomainLimit(11, domain.MaxPerTenant); err != nil {
 		t.Errorf("the twelfth request is refused: %v", err)
 	}
@@ -22,7 +22,7 @@ func TestAdmitLimitsTheDomainsOfATenant(t *testing.T) {
 	}
 }
 
-func TestListedHasOnlyCanonicalNames(t *testing.T) {
+func TestWithCanonicalNamesOmitsInvalidNames(t *testing.T) {
 	got := domain.WithCanonicalNames([]domain.Platform{{Name: "New.test", Verified: true}, {Name: "not a name"}, {Name: "b.test"}})
 	if diff := cmp.Diff([]domain.Platform{{Name: "new.test", Verified: true}, {Name: "b.test"}}, got); diff != "" {
 		t.Fatal(diff)

@@ -9,9 +9,9 @@ import (
 	"github.com/tenantry/tenantry/core/domain"
 )
 
-// FuzzName checks that ParseName returns a canonical name. ParseName and ParseNameOrNone must
+// FuzzParseName checks that ParseName returns a canonical name. ParseName and ParseNameOrNone must
 // return a canonical name unchanged.
-func FuzzName(f *testing.F) {
+func FuzzParseName(f *testing.F) {
 	for _, seed := range []string{"", "example.com", "EXAMPLE.com.", "müller.example", "xn--mller-kva.example", "a。example", "co.uk", "a.onmicrosoft.com", "127.0.0.1", "a\x00.example", "xn--a.example"} {
 		f.Add(seed)
 	}

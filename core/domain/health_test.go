@@ -20,13 +20,13 @@ const (
 
 // verifiedDomain returns a verified domain for which the platform has specified all records.
 func verifiedDomain() domain.Domain {
-	key := func(name string) dns.Record {
+	selectorRecord := func(name string) dns.Record {
 		return dns.Record{Type: dns.CNAME, Name: name + "._domainkey.a.test", Content: name + ".keys.test"}
 	}
 	return domain.Domain{
 		Name: "a.test", Added: true, Verified: true,
 		Service: []dns.Record{{Type: dns.MX, Name: "a.test", Content: platformMX}, {Type: dns.TXT, Name: "a.test", Content: platformSPF}},
-		Signing: dns.Signing{Selector1: key("selector1"), Selector2: key("selector2")},
+		Signing: dns.Signing{Selector1: selectorRecord("selector1"), Selector2: selectorRecord("selector2")},
 	}
 }
 

@@ -32,8 +32,8 @@ type Observed struct {
 	Selectors time.Time // the two CNAMEs of Signing
 	Records   time.Time // Verification and Service
 	// Change is the time of the newest change that can mean a new domain with the same name. Such a
-	// change is a different value of Verified, or a missing domain that was found. A removal that
-	// repeats no earlier removal sets Change to zero.
+	// change is a different value of Verified, or a missing domain that was found. A removal sets
+	// Change to zero, unless it repeats an earlier removal.
 	Change time.Time
 	// Missed is the MissingSince that the domain had before it became a reservation again.
 	Missed time.Time
@@ -129,8 +129,8 @@ func (d Domain) MissingAgain() Domain {
 	return d
 }
 
-// MayBeHidden reports whether the tenant may have a reserved domain that the platform does not show
-// at the time now. This is possible in two cases:
+// MayBeHidden reports whether the tenant may have the reserved domain d at the time now although
+// the platform does not show it. This is possible in two cases:
 //
 //   - A discovery missed the domain for the first time, less than observation.ReplicaLag ago.
 //   - An earlier request reserved the domain less than observation.ReplicaLag ago, and may have
@@ -139,9 +139,10 @@ func (d Domain) MayBeHidden(now time.Time) bool {
 	return now.Sub(d.Observed.Missed) < observation.ReplicaLag || now.Sub(d.PreviousReservedAt) < observation.ReplicaLag
 }
 
-// AfterMiss returns the stored domain after a discovery, which began at the time at, found it
-// neither in the platform's list nor by its name. gone reports whether the domain no longer exists.
-// If the stored observation is newer than the discovery, AfterMiss changes nothing.
+// AfterMiss returns the stored domain after a discovery that did not find it, neither in the
+// platform's list nor by its name. The discovery began at the time at. gone reports whether the
+// domain no longer exists. If the stored observation is newer than the discovery, AfterMiss changes
+// nothing.
 func (d Domain) AfterMiss(at time.Time) (missed Domain, gone bool) {
 	since := cmp.Or(d.MissingSince, d.Observed.Missed)
 	if !observation.Advance(&d.Observed.State, at) {

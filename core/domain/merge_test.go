@@ -192,8 +192,8 @@ func TestReservationOfAMissingDomain(t *testing.T) {
 		if !d.MayBeHidden(firstMiss.Add(observation.ReplicaLag-1)) || d.MayBeHidden(firstMiss.Add(observation.ReplicaLag)) {
 			t.Errorf("hidden for a different time: %+v", d)
 		}
-		if later, gone := d.AfterMiss(firstMiss.Add(observation.ReplicaLag)); !gone || !later.MissingSince.Equal(firstMiss) || !later.Observed.Missed.IsZero() {
-			t.Errorf("gone %v, %+v", gone, later)
+		if afterMiss, gone := d.AfterMiss(firstMiss.Add(observation.ReplicaLag)); !gone || !afterMiss.MissingSince.Equal(firstMiss) || !afterMiss.Observed.Missed.IsZero() {
+			t.Errorf("gone %v, %+v", gone, afterMiss)
 		}
 	}
 	if d := reserved.MissingAgain(); d.Added || !d.MissingSince.Equal(firstMiss) || !d.Observed.Missed.IsZero() {

@@ -117,7 +117,7 @@ func TestInvalidNamesAreRefused(t *testing.T) {
 	}
 }
 
-func TestLookupReturnsNoNameForInvalidNames(t *testing.T) {
+func TestParseNameOrNoneReturnsNoNameForInvalidNames(t *testing.T) {
 	for _, tt := range []struct{ raw, want string }{
 		{"EXAMPLE.com.", "example.com"},
 		{"müller.example", "xn--mller-kva.example"},

@@ -5,9 +5,9 @@ package egress
 
 import "net/netip"
 
-// forbiddenNetworks lists networks of unicast addresses to which users may not direct connections.
-// In IPv6, only 2000::/3 is public at all. The IPv6 networks listed here are parts of 2000::/3 that
-// embed other networks, or are reserved for documentation or special services.
+// forbiddenNetworks lists networks to which customers may not direct connections. In IPv6, only
+// 2000::/3 is public at all. The IPv6 networks listed here are parts of 2000::/3 that embed other
+// networks, or are reserved for documentation or special services.
 var forbiddenNetworks = parsePrefixes(
 	"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12",
 	"192.0.0.0/24", "192.0.2.0/24", "192.31.196.0/24", "192.52.193.0/24", "192.88.99.0/24", "192.168.0.0/16",

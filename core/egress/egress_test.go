@@ -28,10 +28,10 @@ func TestSpecialAddressesAreNotPublic(t *testing.T) {
 	}
 }
 
-// TestPublicAgreesWithAnOracle compares IsPublic with a library that was generated from the
-// registries of IANA. It compares the addresses around the borders of each special network, and
+// TestIsPublicAgreesWithALibrary compares IsPublic with a library whose lists were generated from
+// the registries of IANA. It compares the addresses around the borders of each special network, and
 // random addresses.
-func TestPublicAgreesWithAnOracle(t *testing.T) {
+func TestIsPublicAgreesWithALibrary(t *testing.T) {
 	library := ssrf.New(ssrf.WithAnyPort())
 	compare := func(a netip.Addr) {
 		t.Helper()
@@ -49,8 +49,8 @@ func TestPublicAgreesWithAnOracle(t *testing.T) {
 		}
 		return b
 	}
-	special := append(append([]netip.Prefix{ssrf.IPv6GlobalUnicast, ssrf.IPv6NAT64Prefix}, ssrf.IPv4DeniedPrefixes...), ssrf.IPv6DeniedPrefixes...)
-	for _, network := range special {
+	specialNetworks := append(append([]netip.Prefix{ssrf.IPv6GlobalUnicast, ssrf.IPv6NAT64Prefix}, ssrf.IPv4DeniedPrefixes...), ssrf.IPv6DeniedPrefixes...)
+	for _, network := range specialNetworks {
 		first := network.Masked().Addr()
 		lastBytes := first.AsSlice()
 		for bit := network.Bits(); bit < first.BitLen(); bit++ {

@@ -18,8 +18,8 @@ import (
 // state. The argument before is the zero value for a new object. The argument after is the zero
 // value for a deleted object.
 
-// OfTenant returns the events of a change of a tenant, except of its readiness. The readiness also
-// depends on other objects, so OfReadiness returns its event.
+// OfTenant returns the events of a change of a tenant, except the event of a changed readiness.
+// OfReadiness returns that event, because the readiness also depends on other objects.
 func OfTenant(before, after tenant.Tenant) []Event {
 	hasConsent := func(t tenant.Tenant, c tenant.Consent) bool { return t.GUID != "" && t.Consent == c }
 	switch {
@@ -196,8 +196,8 @@ func ofIntegration(eventType Type, i integration.Integration) Event {
 }
 
 // OfConnection returns the events of a change of a connection. id is the tenant of the connection's
-// mailbox. The event is ConnectionExpired if a connected connection becomes pending, failed or
-// other.
+// mailbox. The event is ConnectionExpired if the status changes from connected to pending, failed
+// or other.
 func OfConnection(id tenant.GUID, before, after integration.Connection) []Event {
 	if after.ID == "" { // a deleted connection
 		after = before

@@ -21,7 +21,7 @@ import (
 	"github.com/tenantry/tenantry/core/webhook"
 )
 
-var later = time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
+var changedAt = time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
 
 // field describes a change of one field of an object. The change to newValue causes the event. If
 // event is empty, the change causes no event, and reason says why.
@@ -86,8 +86,8 @@ func TestEveryFieldHasEventOrReason(t *testing.T) {
 		"MissingSince": noEvent("a replica may lag; the domain is removed when it is missed again"),
 		"Observed":     noEvent(internal),
 	})
-	vanished := func(before, after mailbox.Mailbox) []Event { return OfMailbox(before, after, MailboxVanished) }
-	checkFields(t, mailbox.Mailbox{ID: "m", TenantGUID: "t", Stage: mailbox.Created}, vanished, map[string]field{
+	mailboxEvents := func(before, after mailbox.Mailbox) []Event { return OfMailbox(before, after, MailboxVanished) }
+	checkFields(t, mailbox.Mailbox{ID: "m", TenantGUID: "t", Stage: mailbox.Created}, mailboxEvents, map[string]field{
 		"ID": noEvent(identity), "TenantGUID": noEvent(identity), "DomainID": noEvent(identity), "Address": noEvent(identity),
 		"Stage":        {newValue: mailbox.Ready, event: MailboxUpdated}, // the mailbox's password and sign-in are set
 		"JustReserved": noEvent(unstored), "ReservedAt": noEvent(internal),
@@ -128,8 +128,8 @@ func TestEveryFieldHasEventOrReason(t *testing.T) {
 		"RefreshedAt": noEvent("a refresh that finds nothing new is no news"), "CreatedAt": noEvent(identity), "UpdatedAt": noEvent("set with the others"),
 		"Observed": noEvent(internal),
 	})
-	expired := func(before, after integration.Connection) []Event { return OfConnection("t", before, after) }
-	checkFields(t, integration.Connection{ID: "c", Status: integration.ConnectionConnected}, expired, map[string]field{
+	connectionEvents := func(before, after integration.Connection) []Event { return OfConnection("t", before, after) }
+	checkFields(t, integration.Connection{ID: "c", Status: integration.ConnectionConnected}, connectionEvents, map[string]field{
 		"ID": {newValue: "", event: ConnectionDisconnected}, "IntegrationID": noEvent(identity), "MailboxID": noEvent(identity),
 		"Status":    {newValue: integration.ConnectionFailed, event: ConnectionExpired},
 		"AccountID": noEvent("describes the platform's account"), "AccountAddress": noEvent("describes the platform's account"), "AccountName": noEvent("describes the platform's account"),
@@ -147,7 +147,7 @@ func TestEveryFieldHasEventOrReason(t *testing.T) {
 		"Bounds": noEvent("given when it is created"), "CreatedBy": noEvent(identity),
 		"Hash": noEvent("a fresh secret is a rotation, see OfRotation"), "Hint": noEvent("a fresh secret is a rotation, see OfRotation"),
 		"Name":       noEvent("given when it is created"),
-		"RevokedAt":  {newValue: later, event: KeyRevoked},
+		"RevokedAt":  {newValue: changedAt, event: KeyRevoked},
 		"LastUsedAt": noEvent("a request is no change"),
 	})
 	checkFields(t, webhook.Webhook{ID: "w", Status: webhook.Enabled}, webhookEvents, map[string]field{
@@ -233,7 +233,7 @@ func checkFields[T any](t *testing.T, base T, eventsOf func(before, after T) []E
 	}
 }
 
-// setOtherValue sets a field to a value that no test uses otherwise.
+// setOtherValue changes the value of a field.
 func setOtherValue(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.String:
@@ -250,7 +250,7 @@ func setOtherValue(v reflect.Value) {
 		v.SetUint(v.Uint() + 1)
 	case reflect.Struct:
 		if v.Type() == reflect.TypeFor[time.Time]() {
-			v.Set(reflect.ValueOf(later))
+			v.Set(reflect.ValueOf(changedAt))
 			return
 		}
 		setOtherValue(v.Field(0))
@@ -279,14 +279,14 @@ func TestNextStepIsPartOfReadiness(t *testing.T) {
 
 func TestChangedActionOfJobIsEvent(t *testing.T) {
 	job := provisioning.Job{ID: "j", Status: provisioning.ActionRequired, RequiredAction: dns.ActionRequired("dns_conflict")}
-	other := job
-	other.RequiredAction = dns.ActionRequired("dns_changed")
+	jobWithOtherAction := job
+	jobWithOtherAction.RequiredAction = dns.ActionRequired("dns_changed")
 	for _, c := range []struct {
 		before, after provisioning.Job
 		want          []Type
 	}{
 		{provisioning.Job{ID: "j", Status: provisioning.Running}, job, []Type{DNSJobActionRequired}},
-		{job, other, []Type{DNSJobActionRequired}},
+		{job, jobWithOtherAction, []Type{DNSJobActionRequired}},
 		{job, job, nil},
 		{job, provisioning.Job{ID: "j", Status: provisioning.Queued}, nil},
 	} {

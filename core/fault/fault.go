@@ -160,7 +160,7 @@ func (k Kind) retryAdvice() string {
 		return "Yes: wait for the number of seconds in the `Retry-After` header, then use the same Idempotency-Key."
 	case Timeout:
 		return "Yes, with the same Idempotency-Key, after a few seconds. Completed work is detected and not repeated."
-	default: // Internal and BadGateway
+	default: // Gone, RateLimited, Internal and BadGateway
 		return "Yes, with the same Idempotency-Key, a few times and with increasing delays. Completed work is detected and not repeated."
 	}
 }

@@ -66,7 +66,7 @@ func TestCodesAreValid(t *testing.T) {
 	}
 }
 
-func TestOfHidesEverythingButPublishedErrors(t *testing.T) {
+func TestErrorOfHidesUnpublishedErrors(t *testing.T) {
 	internal := errors.New("dial 10.0.0.1: refused")
 	for _, tt := range []struct {
 		name string

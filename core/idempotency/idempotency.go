@@ -159,14 +159,15 @@ const (
 // the replicas of a provider lag and can miss an object that exists.
 var statusesNotKept = []int{401, 402, 404, 429}
 
-// DecideEnd returns what happens to the key, from the answer's HTTP status and the effects of the
-// request:
+// DecideEnd returns what happens to the key. The decision depends on the answer's HTTP status and
+// on the effects of the request:
 //
 //   - The answer to a successful request is kept.
-//   - A refusal (4xx) is kept if a provider or a DNS server answered the request, because the next
-//     answer may differ. There are two exceptions: statuses in statusesNotKept, and refusals with
-//     fromStore, which depend only on stored data that a concurrent request can change.
-//   - Of any other request, only the key is kept if the request asked a provider or the DNS, or
+//   - A refusal (4xx) is kept if a provider or a DNS server was asked and answered, because the next
+//     answer may differ. There are two exceptions: statuses in statusesNotKept, and refusals for
+//     which fromStore is true. Such a refusal depends only on stored data, which a concurrent
+//     request can change.
+//   - For any other request, only the key is kept if the request asked a provider or the DNS, or
 //     changed data. Otherwise the key is released.
 func DecideEnd(status int, fromStore bool, e Effects) Result {
 	switch {

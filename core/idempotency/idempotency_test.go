@@ -37,7 +37,7 @@ func TestDecideReplaysOnlyTheSameRequest(t *testing.T) {
 	}
 }
 
-func TestEndKeepsTheKeyWhileEffectsAreUncertain(t *testing.T) {
+func TestDecideEndKeepsTheKeyWhileEffectsAreUncertain(t *testing.T) {
 	nothing, changed := Effects{}, Effects{Changed: true}
 	asked, answered := Effects{Asked: true}, Effects{Asked: true, Answered: true}
 	for _, tt := range []struct {

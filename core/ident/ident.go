@@ -69,8 +69,8 @@ func New(now time.Time, random [Entropy]byte) string {
 	return text[:8] + "-" + text[8:12] + "-" + text[12:16] + "-" + text[16:20] + "-" + text[20:]
 }
 
-// Time returns the time at which New created an id, with milliseconds. id must be a canonical UUID,
-// as ParseOrZero returns it.
+// Time returns the time that was passed to New for an id, to the millisecond. id must be a
+// canonical UUID, as ParseOrZero returns it.
 func Time(id string) time.Time {
 	ms, err := strconv.ParseUint(id[:8]+id[9:13], 16, 64)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/tenantry/tenantry/core/ident"
 )
 
-func TestLookupAcceptsOnlyTheHyphenatedForm(t *testing.T) {
+func TestParseOrZeroAcceptsOnlyTheHyphenatedForm(t *testing.T) {
 	const id = "7b1d9c52-6a0e-4a55-8f0e-0c2f5b6a9d11"
 	for _, tt := range []struct{ name, raw, want string }{
 		{"canonical", id, id},
@@ -47,7 +47,7 @@ func TestParseIgnoresCase(t *testing.T) {
 	})
 }
 
-func TestLookupAlwaysReturnsUUID(t *testing.T) {
+func TestParseOrZeroAlwaysReturnsUUID(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		if got := ident.ParseOrZero(rapid.String().Draw(t, "raw")); ident.ParseOrZero(got) != got {
 			t.Fatalf("%q is not canonical", got)

@@ -54,8 +54,8 @@ type Page struct {
 	Next string
 }
 
-// SameAddress reports whether two mail addresses are equal. It ignores the case of ASCII letters
-// only.
+// SameAddress reports whether two mail addresses are equal. It ignores the case of ASCII letters,
+// but not of other letters.
 func SameAddress(a, b string) bool { return FoldAddress(a) == FoldAddress(b) }
 
 // FoldAddress returns an address with ASCII letters in lower case, the form for comparisons.

@@ -10,10 +10,10 @@ import (
 )
 
 func TestConnectionAfterSession(t *testing.T) {
-	working := integration.Account{ID: "1", Address: "anna@a.test", State: integration.AccountConnected}
-	broken := integration.Account{ID: "1", Address: "anna@a.test", State: integration.AccountFailed, Reason: "connection_error"}
-	succeeded := openSession("p").WithProgress(integration.Progress{State: integration.SignInSucceeded, Address: anna.Address, Name: "Anna"}, anna, now)
-	failed, expired := openSession("p").WithFailure("access_denied"), openSession("p").AfterLastCheck(integration.Account{}, now)
+	workingAccount := integration.Account{ID: "1", Address: "anna@a.test", State: integration.AccountConnected}
+	failedAccount := integration.Account{ID: "1", Address: "anna@a.test", State: integration.AccountFailed, Reason: "connection_error"}
+	connectedSession := openSession("p").WithProgress(integration.Progress{State: integration.SignInSucceeded, Address: anna.Address, Name: "Anna"}, anna, now)
+	failedSession, expiredSession := openSession("p").WithFailure("access_denied"), openSession("p").AfterLastCheck(integration.Account{}, now)
 	for _, tt := range []struct {
 		name       string
 		before     integration.ConnectionStatus
@@ -22,17 +22,17 @@ func TestConnectionAfterSession(t *testing.T) {
 		want       integration.ConnectionStatus
 		wantReason string
 	}{
-		{"connected", integration.ConnectionPending, succeeded, integration.Account{}, integration.ConnectionConnected, ""},
-		{"connected, connected before", integration.ConnectionConnected, succeeded, working, integration.ConnectionConnected, ""},
-		{"failed", integration.ConnectionPending, failed, integration.Account{}, integration.ConnectionFailed, "access_denied"},
-		{"failed, connected before", integration.ConnectionConnected, failed, integration.Account{}, integration.ConnectionConnected, ""},
-		{"expired", integration.ConnectionPending, expired, integration.Account{}, integration.ConnectionFailed, integration.ReasonExpired},
-		{"expired, the account works", integration.ConnectionPending, expired, working, integration.ConnectionConnected, ""},
-		{"expired, the account does not work", integration.ConnectionPending, expired, broken, integration.ConnectionFailed, "connection_error"},
-		{"expired, connected before", integration.ConnectionConnected, expired, broken, integration.ConnectionConnected, ""},
-		{"failed while being disconnected", integration.ConnectionDisconnecting, failed, integration.Account{}, integration.ConnectionDisconnecting, ""},
-		{"connected while being disconnected", integration.ConnectionDisconnecting, succeeded, working, integration.ConnectionConnected, ""},
-		{"failed after a disconnect", integration.ConnectionDisconnected, failed, integration.Account{}, integration.ConnectionDisconnected, ""},
+		{"connected", integration.ConnectionPending, connectedSession, integration.Account{}, integration.ConnectionConnected, ""},
+		{"connected, connected before", integration.ConnectionConnected, connectedSession, workingAccount, integration.ConnectionConnected, ""},
+		{"failed", integration.ConnectionPending, failedSession, integration.Account{}, integration.ConnectionFailed, "access_denied"},
+		{"failed, connected before", integration.ConnectionConnected, failedSession, integration.Account{}, integration.ConnectionConnected, ""},
+		{"expired", integration.ConnectionPending, expiredSession, integration.Account{}, integration.ConnectionFailed, integration.ReasonExpired},
+		{"expired, the account works", integration.ConnectionPending, expiredSession, workingAccount, integration.ConnectionConnected, ""},
+		{"expired, the account does not work", integration.ConnectionPending, expiredSession, failedAccount, integration.ConnectionFailed, "connection_error"},
+		{"expired, connected before", integration.ConnectionConnected, expiredSession, failedAccount, integration.ConnectionConnected, ""},
+		{"failed while being disconnected", integration.ConnectionDisconnecting, failedSession, integration.Account{}, integration.ConnectionDisconnecting, ""},
+		{"connected while being disconnected", integration.ConnectionDisconnecting, connectedSession, workingAccount, integration.ConnectionConnected, ""},
+		{"failed after a disconnect", integration.ConnectionDisconnected, failedSession, integration.Account{}, integration.ConnectionDisconnected, ""},
 	} {
 		got := integration.Connection{ID: "c", Status: tt.before, ConnectedAt: now.Add(-time.Hour)}.AfterSession(tt.session, tt.account, now.Add(time.Second))
 		if got.Status != tt.want || got.Reason != tt.wantReason || tt.session.Status == integration.SessionConnected && !got.ConnectedAt.Equal(tt.session.ConnectedAt) {

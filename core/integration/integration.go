@@ -37,7 +37,7 @@ type Provider struct {
 	Capabilities Capabilities
 }
 
-// Status is the result of an integration's last test.
+// Status says whether the platform accepted the integration's credential in the last test or call.
 type Status string
 
 // The statuses. A credential that fails its first test is not stored. Therefore only a later test
@@ -65,7 +65,7 @@ type Integration struct {
 	RefreshedAt time.Time
 	CreatedAt   time.Time
 	UpdatedAt   time.Time
-	Observed    Observed // used only by Merge
+	Observed    Observed // the times that Merge compares
 }
 
 // Capabilities lists what an integration can do. This depends on the provider's plugin, the fields

@@ -77,7 +77,7 @@ func TestChooseStaysWithinReach(t *testing.T) {
 	})
 }
 
-func TestAuthURL(t *testing.T) {
+func TestIsAllowedAuthURL(t *testing.T) {
 	hosts := []string{"login.microsoftonline.com", "127.0.0.1:8443", "proxy.example:8443"}
 	for raw, want := range map[string]bool{
 		"https://login.microsoftonline.com/common/oauth2/v2.0/authorize?state=x": true,

@@ -90,7 +90,7 @@ func TestReconcileUsesStoredState(t *testing.T) {
 	}
 }
 
-func TestDriftedNamesUnexpectedChanges(t *testing.T) {
+func TestDriftBetweenNamesUnexpectedChanges(t *testing.T) {
 	for _, tt := range []struct {
 		before, after integration.ConnectionStatus
 		want          integration.Drift

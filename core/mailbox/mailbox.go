@@ -32,10 +32,10 @@ const (
 	// ask. If the platform now has a mailbox with the address, that mailbox is managed by tenantry,
 	// and its creation must be completed.
 	Creating Stage = "creating"
-	// Created means that the mailbox exists. Setting its password and its sign-in has not started
-	// or has an unknown outcome.
+	// Created means that the mailbox exists, and that its password and its sign-in may not be set
+	// yet. A mailbox also stays Created if a different mailbox of its request is not complete.
 	Created Stage = "created"
-	// Ready means that the creation is complete.
+	// Ready means that the creation is complete, or that tenantry did not create the mailbox.
 	Ready Stage = "ready"
 )
 

@@ -21,7 +21,7 @@ func TestOnlyCreatedMailboxesAreListed(t *testing.T) {
 	}
 }
 
-func TestSeenMergesAMailboxWithItsListing(t *testing.T) {
+func TestWithPlatformStateUpdatesAMailbox(t *testing.T) {
 	const (
 		address     = "anna@example.test"
 		initialName = "anna.1@t.onmicrosoft.test"

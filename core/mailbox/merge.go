@@ -41,8 +41,8 @@ func (m Mailbox) Merge(seen Mailbox) Mailbox {
 // Ready. If the stage is Creating, tenantry created the mailbox. The mailbox becomes Created, and
 // still lacks its password.
 //
-// tenantry sets the sign-in name of a mailbox that it created to the address. The platform may show
-// this name late, so WithPlatformState ignores any other name once a name is stored.
+// For a mailbox that tenantry created, the sign-in name is the address. The platform may show this
+// name late. WithPlatformState therefore ignores any other name once a name is stored.
 func (m Mailbox) WithPlatformState(p Platform, at time.Time) Mailbox {
 	switch m.Stage {
 	case Reserved:
@@ -71,9 +71,10 @@ func (m Mailbox) ReservedAgain(at time.Time) Mailbox {
 	return m
 }
 
-// AfterMiss returns the stored mailbox after a discovery, which began at the time at, found it
-// neither in the platform's list nor by its address. gone reports whether the mailbox no longer
-// exists. If the stored observation is newer than the discovery, AfterMiss changes nothing.
+// AfterMiss returns the stored mailbox after a discovery that did not find it, neither in the
+// platform's list nor by its address. The discovery began at the time at. gone reports whether the
+// mailbox no longer exists. If the stored observation is newer than the discovery, AfterMiss
+// changes nothing.
 func (m Mailbox) AfterMiss(at time.Time) (missed Mailbox, gone bool) {
 	since := m.MissingSince
 	if !observation.Advance(&m.Observed.Account, at) {

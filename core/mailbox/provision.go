@@ -11,9 +11,9 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// SelectNew returns the wanted mailboxes that need a new slot on a domain with the existing
-// addresses. An existing mailbox needs no slot, so a request can be repeated. If the new mailboxes
-// do not all fit, SelectNew fails with mailbox_limit_reached.
+// SelectNew returns the wanted mailboxes that do not exist yet. existing has the addresses of the
+// domain's mailboxes. SelectNew fails with mailbox_limit_reached if the domain would have more than
+// limit mailboxes. Without new mailboxes it never fails, so a request can be repeated.
 func SelectNew(existing []string, wanted []Spec, limit int) ([]Spec, error) {
 	var newSpecs []Spec
 	for _, w := range wanted {

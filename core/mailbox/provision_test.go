@@ -37,7 +37,7 @@ func TestAliasOfLongAddress(t *testing.T) {
 	}
 }
 
-func TestAdmitLimitsTheMailboxesOfADomain(t *testing.T) {
+func TestSelectNewAllowsThreeMailboxes(t *testing.T) {
 	three := []string{"a@a.test", "b@a.test", "c@a.test"}
 	for _, tt := range []struct {
 		name        string
@@ -64,7 +64,7 @@ func TestAdmitLimitsTheMailboxesOfADomain(t *testing.T) {
 	}
 }
 
-func TestAdmitNeverExceedsLimit(t *testing.T) {
+func TestSelectNewNeverExceedsTheLimit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		address := rapid.Custom(func(t *rapid.T) string { return fmt.Sprintf("m%d@a.test", rapid.IntRange(0, 5).Draw(t, "n")) })
 		drawDistinct := func(name string, atMost int) []string {

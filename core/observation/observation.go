@@ -12,9 +12,9 @@
 // certain only then. A read that overlaps a write therefore never replaces the result of the write.
 // HeldUntil is for a value whose old state a lagging replica can show even after the write.
 //
-// Times are those of the processes' clocks. If the clock of a process is slow, its observation
-// does not replace the observations that other processes made just before. The next sync reads the
-// object again.
+// The times come from the clocks of the processes. If the clock of a process is behind, its
+// observation does not replace the observations that other processes made just before. The next
+// sync reads the object again.
 package observation
 
 import "time"

@@ -106,11 +106,10 @@ func (e *Error) Unwrap() error {
 const CauseTooLarge = "answer_too_large"
 
 // CauseHeldBack is the Cause of a Throttled outcome when the plugin did not send the call, because
-// the provider asked for a pause before.
+// an earlier answer of the provider demanded a pause.
 const CauseHeldBack = "held_back"
 
-// IsHeldBack reports whether the plugin did not send the call, because the provider asked for a
-// pause before.
+// IsHeldBack reports whether err has the Cause CauseHeldBack.
 func IsHeldBack(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Kind == Throttled && e.Cause == CauseHeldBack

@@ -40,7 +40,7 @@ type Page[T any] struct {
 }
 
 // New makes a page from the entries that follow the position of the query. entries must have one
-// entry more than the limit, unless the list ends before that.
+// entry more than the limit, or all remaining entries if there are fewer.
 func New[T any](q Query, entries []T, position func(T) Cursor) Page[T] {
 	if len(entries) <= q.Limit {
 		return Page[T]{Entries: entries}

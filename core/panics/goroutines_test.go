@@ -68,7 +68,7 @@ func goroutineStarts(t *testing.T, path string, source any) []token.Position {
 }
 
 // TestGoroutinesAreGuarded checks that all code that starts goroutines uses this package or is
-// listed in unguarded, and that that each entry of the list is needed.
+// listed in unguarded, and that each entry of the list is needed.
 func TestGoroutinesAreGuarded(t *testing.T) {
 	needed := map[string]bool{}
 	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
@@ -99,8 +99,9 @@ func TestGoroutinesAreGuarded(t *testing.T) {
 	}
 }
 
-// TestStartsFindsGoroutines checks that goroutineStarts finds each way to start a goroutine.
-func TestStartsFindsGoroutines(t *testing.T) {
+// TestGoroutineStartsFindsGoroutines checks that goroutineStarts finds each way to start a
+// goroutine.
+func TestGoroutineStartsFindsGoroutines(t *testing.T) {
 	for _, source := range []string{
 		"func f() { go f() }", "func f() { defer func() { go f() }() }", "func f() { var wg sync.WaitGroup; wg.Go(f) }",
 		"type s struct{ wg sync.WaitGroup }", "func f() { time.AfterFunc(0, f) }", "func f() { _ = context.AfterFunc }",

@@ -2,9 +2,9 @@
 
 // Package panics prevents a panic in a goroutine from ending the process.
 //
-// A panic that no function of its goroutine recovers ends the whole process, also when the
-// goroutine works for a single request. Code of the service and of its plugins therefore starts
-// goroutines only here:
+// A panic that no function of its goroutine recovers ends the whole process, even if the goroutine
+// works for a single request. Code of the service and of its plugins therefore starts goroutines
+// only with this package:
 //
 //   - Group is a sync.WaitGroup whose Wait panics if one of its goroutines has panicked. Use it
 //     when the code that starts the goroutines waits for them. The panic then reaches the code that
@@ -129,8 +129,8 @@ func (g *Group) Go(f func()) {
 	}))
 }
 
-// Wait waits until all goroutines of the group have ended. If one of them panicked, Wait then
-// panics with the *Error of the first such goroutine.
+// Wait waits until all goroutines of the group have ended. If goroutines panicked, Wait panics with
+// the *Error of the first of them.
 func (g *Group) Wait() {
 	g.running.Wait()
 	g.mu.Lock()

@@ -127,9 +127,9 @@ func (d *decision) checkError(err error, z Zone) bool {
 	return false
 }
 
-// writeFailed updates the job after a write that the DNS provider refused or whose outcome is
-// unknown. The job repeats a write with an unknown outcome. The repeated write accepts values that
-// are already in the zone.
+// writeFailed updates the job after the write at the DNS provider has failed. If the outcome of the
+// write is unknown, the job repeats it. The repeated write accepts values that are already in the
+// zone.
 func (d *decision) writeFailed(o Observation) {
 	err := o.WriteErr
 	class, _ := classify(err)
@@ -151,8 +151,8 @@ func (d *decision) writeFailed(o Observation) {
 	}
 }
 
-// trackErrors resets Faults and MissingSince unless the error continues them. It also records when
-// a provider's outage begins or ends.
+// trackErrors resets Faults unless the error is a fault, and MissingSince unless the domain is
+// missing. It also records when a provider's outage begins or ends.
 func (d *decision) trackErrors(class errorClass) {
 	if class != internalFault && class != unexplained {
 		d.Faults = 0
@@ -174,7 +174,7 @@ func (d *decision) enterStage(s Stage, next Step) {
 	d.enterStep(next)
 }
 
-// enterStep moves the job to a step, and resets the progress within a step.
+// enterStep moves the job to a step, and resets the progress of the previous step.
 func (d *decision) enterStep(next Step) {
 	d.Next, d.Attempt, d.SeenAt, d.UnreliableSince = next, 0, time.Time{}, time.Time{}
 	d.Status, d.NextAttemptAt, d.RequiredAction, d.Message = Running, d.Now, "", ""

@@ -91,8 +91,8 @@ func unreliableInFuture(j *Job, now time.Time) { j.UnreliableSince = now.Add(tim
 
 func nineteenFaults(j *Job, _ time.Time) { j.Faults = 19 }
 
-func publishedAgo(ago, negative time.Duration) func(*Job, time.Time) {
-	return func(j *Job, now time.Time) { j.PublishedAt, j.NegativeTTL = now.Add(-ago), negative }
+func publishedAgo(ago, negativeTTL time.Duration) func(*Job, time.Time) {
+	return func(j *Job, now time.Time) { j.PublishedAt, j.NegativeTTL = now.Add(-ago), negativeTTL }
 }
 
 func TestAdvanceDecidesOnEachObservation(t *testing.T) {
@@ -423,7 +423,7 @@ func TestIdleTimeDoesNotCount(t *testing.T) {
 		j := afterObservations(t, newJob(), append(path[:len(path):len(path)], observation)...)
 		due, resumed := j.NextAttemptAt, j.NextAttemptAt.Add(1000*time.Hour)
 		j, _ = BeginAttempt(j, resumed)
-		j, _ = BeginAttempt(j, resumed) // the first worker died
+		j, _ = BeginAttempt(j, resumed) // the first worker crashed
 		if next, _ := DefaultTimetable.Advance(j, observationNamed(t, observation), at(resumed)); next.Status != Waiting {
 			t.Errorf("%s: the job is %s after 1000 idle hours", observation, next.Status)
 		}

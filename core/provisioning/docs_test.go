@@ -42,7 +42,7 @@ func documentedStages(t testing.TB) map[Stage]stageRow {
 	return found
 }
 
-// codesIn returns the words in backquotes of a cell, sorted.
+// codesIn returns the words of a cell that are in backquotes, sorted and without repetitions.
 func codesIn(cell string) []string {
 	var codes []string
 	for _, m := range codePattern.FindAllStringSubmatch(cell, -1) {

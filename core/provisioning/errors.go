@@ -21,7 +21,7 @@ const (
 	domainTaken               // the domain belongs to a different tenant
 	domainMissing             // the mail platform or a sync does not find the domain
 	domainGone                // the tenant no longer exists, or the account is closed
-	unexplained               // a provider refuses, and its reason has no error code
+	unexplained               // a provider refuses for a reason that has no error code of its own
 	refused                   // a retry cannot succeed
 	internalFault             // an internal error of the service
 )

@@ -116,7 +116,8 @@ func afterObservations(t testing.TB, j Job, names ...string) Job {
 	return j
 }
 
-// Each of these lists has the names of the observations that bring a new job to a step.
+// Each list except pathsToSteps has the names of the observations that bring a new job to a step.
+// pathsToSteps has the list for each step at which an observation is made.
 var (
 	toApply      = []string{"changes"}
 	toRead       = []string{"changes", "plan written"}

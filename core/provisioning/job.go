@@ -108,7 +108,7 @@ type Job struct {
 	Message        string
 	NextAttemptAt  time.Time
 	// Epoch grows with each claim, and when the job is retried or stopped. A worker may write the
-	// job only while the epoch is that of its claim.
+	// job only while Epoch has the value from the claim of this worker.
 	Epoch int64
 	// Trace is the W3C traceparent of the request that created the job, or "".
 	Trace string
@@ -131,15 +131,17 @@ type Progress struct {
 	// Attempt counts the tries of the current step, and determines the next pause. Faults counts
 	// consecutive tries that failed with an internal fault or were refused without a known reason.
 	Attempt, Faults int
-	// StageSince is when the current stage was entered. OutageTime is the total length of the
-	// providers' outages that ended during this stage. OutageSince is when the current outage
-	// began, zero if there is none.
+	// StageSince is when the time limit of the current stage began. This is when the stage was
+	// entered, except that excludeIdle moves the start times of time limits forward. OutageTime is
+	// the total length of the providers' outages that ended during this stage. OutageSince is when
+	// the current outage began, zero if there is none.
 	StageSince  time.Time
 	OutageTime  time.Duration
 	OutageSince time.Time
 	// UnreliableSince is when reads of the DNS became unreliable, zero while they are reliable.
 	UnreliableSince time.Time
-	// MissingSince is when the domain was not found for the first time, zero if it was found later.
+	// MissingSince is when a step first did not find the domain. A step with any other result
+	// resets it to zero.
 	MissingSince time.Time
 	// SeenAt is when a read first found the written records on all servers. PublishedAt is when a
 	// second read confirmed their publication.

@@ -20,20 +20,20 @@ type simulation struct {
 	job       Job
 	now       time.Time
 	table     map[Stage]stageRow // the table of docs/provisioning.md
-	staleJobs []Job              // the job as workers that lost their claims have loaded it
+	staleJobs []Job              // copies that workers loaded before they lost their claims
 }
 
 // maxDuration and maxSteps limit how long a job can run without an action of a person. Each of the
-// nine stages may take twice StageLimit, because outages do not count. The zone may change twice,
-// and the job then starts again.
+// nine stages may take twice StageLimit, because an outage of up to StageLimit does not count. The
+// job may start again twice, because the zone may change twice.
 const (
 	maxDuration = 3 * 9 * (2*48 + 3) * time.Hour
 	maxSteps    = 3 * 9 * 500 // the pause grows to 15 minutes
 )
 
-// act draws and performs one event: usually a step of a worker, sometimes a jump of the clock, a
-// retry, or the loss of a claim.
-func (s *simulation) act(t *rapid.T) {
+// performEvent draws and performs one event: usually a step of a worker, sometimes a jump of the
+// clock, a retry, or the loss of a claim.
+func (s *simulation) performEvent(t *rapid.T) {
 	before := s.job
 	switch rapid.IntRange(0, 11).Draw(t, "act") {
 	case 0: // the clock jumps
@@ -159,7 +159,7 @@ func TestEveryJobEndsOrRequiresAnAction(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := &simulation{job: newJob(), now: start, table: table}
 		for range rapid.IntRange(0, 60).Draw(t, "acts") {
-			s.act(t)
+			s.performEvent(t)
 		}
 		s.runUntilStopped(t)
 	})

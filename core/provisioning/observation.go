@@ -17,9 +17,9 @@ type Observation struct {
 	// WriteErr is the error of Apply's write at the DNS provider. It is nil when the write
 	// succeeded or none was made.
 	WriteErr error
-	// Zone is what the zone needs. It is set after Plan, Apply, ReadDNS and Validate. It is also
-	// set after a Verify or EnableDKIM for which the platform was not ready. After a failed read it
-	// is the zero Zone.
+	// Zone summarizes what the zone needs. It is set after Plan, Apply, ReadDNS and Validate. It is
+	// also set after a Verify or EnableDKIM for which the platform was not ready. After a failed
+	// read it is the zero Zone.
 	Zone Zone
 	// RecordsVisible is set after ReadDNS. It is true for a reliable read in which every server
 	// that answers shows all records of the plan.

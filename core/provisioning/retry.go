@@ -37,8 +37,10 @@ func Stop(j Job, now time.Time) Job {
 	return d.Job
 }
 
-// resetForRetry returns a stopped job with fresh progress and the step at which to resume. After an
-// action in the DNS, the zone is planned again, except in the final check.
+// resetForRetry returns a stopped job with new progress and the step at which to resume. If the
+// required action concerned the zone, or if the job stopped at Apply, the zone is planned again.
+// Otherwise the job resumes at the step at which it stopped. A job in StageHealth is not planned
+// again. After a DKIMTimeout it resumes at EnableDKIM, otherwise at the final check.
 func resetForRetry(j Job, now time.Time) Job {
 	required := j.RequiredAction
 	j.Progress = Progress{StageSince: now, PublishedAt: j.PublishedAt, NegativeTTL: j.NegativeTTL}

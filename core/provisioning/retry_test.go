@@ -20,7 +20,7 @@ func stoppedJob(t *testing.T, code dns.ActionRequired, path []string) Job {
 }
 
 func TestRetryResumesWhereItStopped(t *testing.T) {
-	later := start.Add(1000 * time.Hour)
+	retriedAt := start.Add(1000 * time.Hour)
 	for _, tt := range []struct {
 		code  dns.ActionRequired
 		path  []string
@@ -57,12 +57,12 @@ func TestRetryResumesWhereItStopped(t *testing.T) {
 		{DKIMTimeout, toValidate, StageDKIMEnablement, EnableDKIM},
 	} {
 		before := stoppedJob(t, tt.code, tt.path)
-		got, err := Retry(before, later)
+		got, err := Retry(before, retriedAt)
 		if err != nil || got.Stage != tt.stage || got.Next != tt.next {
 			t.Errorf("%s at %s: %s, %q, %v", tt.code, before.Next, got.Stage, got.Next, err)
 		}
-		if got.Status != Queued || got.RequiredAction != "" || got.Message != "" || got.Epoch != 8 || !got.NextAttemptAt.Equal(later) ||
-			got.Progress != (Progress{StageSince: later, PublishedAt: start, NegativeTTL: time.Minute}) {
+		if got.Status != Queued || got.RequiredAction != "" || got.Message != "" || got.Epoch != 8 || !got.NextAttemptAt.Equal(retriedAt) ||
+			got.Progress != (Progress{StageSince: retriedAt, PublishedAt: start, NegativeTTL: time.Minute}) {
 			t.Errorf("%s at %s leaves %+v", tt.code, before.Next, got)
 		}
 	}
@@ -71,13 +71,13 @@ func TestRetryResumesWhereItStopped(t *testing.T) {
 // TestRetryWaitingJob checks that a waiting job that is retried repeats its step at once. Its time
 // limit does not start again.
 func TestRetryWaitingJob(t *testing.T) {
-	later := start.Add(40 * time.Hour)
+	retriedAt := start.Add(40 * time.Hour)
 	before := afterObservations(t, newJob(), append(toRead[:2:2], "not shown", "not shown")...)
-	got, err := Retry(before, later)
+	got, err := Retry(before, retriedAt)
 	if err != nil || got.Stage != StagePropagation || got.Next != ReadDNS || got.Status != Queued || got.Epoch != before.Epoch+1 {
 		t.Fatalf("got %+v, %v", got, err)
 	}
-	if !got.StageSince.Equal(before.StageSince) || got.Attempt != 0 || !got.NextAttemptAt.Equal(later) || got.Message != "" || !got.UpdatedAt.Equal(later) {
+	if !got.StageSince.Equal(before.StageSince) || got.Attempt != 0 || !got.NextAttemptAt.Equal(retriedAt) || got.Message != "" || !got.UpdatedAt.Equal(retriedAt) {
 		t.Fatalf("got %+v", got)
 	}
 }

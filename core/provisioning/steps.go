@@ -28,8 +28,9 @@ func (d *decision) afterPlan(z Zone) {
 	}
 }
 
-// afterApply continues once the plan is written. It also continues if the new plan has no changes:
-// the records were then written by someone else, or by an earlier attempt whose answer was lost.
+// afterApply continues once the plan is written. It also continues if the new plan has no changes.
+// In this case someone else wrote the records, or an earlier attempt wrote them and its answer was
+// lost.
 func (d *decision) afterApply(o Observation) {
 	z := o.Zone
 	switch required := z.requiredAction(); {

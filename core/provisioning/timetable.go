@@ -19,8 +19,8 @@ type Timetable struct {
 	UnreliableLimit time.Duration
 	// MaxWait is the longest wait that a provider or a cached negative answer can impose.
 	MaxWait time.Duration
-	// StageLimit is the time limit of a stage. It does not count the time during which a provider
-	// was unavailable, up to a total of StageLimit.
+	// StageLimit is the time limit of a stage. Up to StageLimit of the time during which a provider
+	// was unavailable does not count.
 	StageLimit time.Duration
 }
 
@@ -35,8 +35,8 @@ const (
 	maxFaults      = 20 // consecutive faults
 )
 
-// Moment is the time of a decision. Chance, in [0, 1), randomizes the pauses of jobs that started
-// together.
+// Moment is the time of a decision. Chance is a random number in [0, 1). It shortens pauses, so
+// that jobs that started together do not try again together.
 type Moment struct {
 	Now    time.Time
 	Chance float64
@@ -61,11 +61,11 @@ func elapsed(then, now time.Time) time.Duration { return max(0, now.Sub(then)) }
 
 // isOverdue reports whether the job has exceeded the time limit of its stage.
 func (t Timetable) isOverdue(j Job, now time.Time) bool {
-	unavailable := j.OutageTime
+	outage := j.OutageTime
 	if !j.OutageSince.IsZero() {
-		unavailable += elapsed(j.OutageSince, now)
+		outage += elapsed(j.OutageSince, now)
 	}
-	return elapsed(j.StageSince, now)-min(unavailable, t.StageLimit) >= t.StageLimit
+	return elapsed(j.StageSince, now)-min(outage, t.StageLimit) >= t.StageLimit
 }
 
 // timeoutAction returns the action that is required when the stage exceeds its time limit.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ratelimit decides whether a request is within a rate limit. The window slides: in no
-// period of the window's length are more requests accepted than the limit.
+// Package ratelimit decides whether a request is within a rate limit. The window slides: no period
+// of the window's length has more accepted requests than the limit.
 //
 // Log.Take decides on a request and returns a Verdict. Log.Remaining returns how many requests are
 // left. Bucket describes the limit.
@@ -44,17 +44,17 @@ type Log struct {
 // to GiveBack to undo the request.
 func (l *Log) Take(b Bucket, now, since time.Duration) (v Verdict, token time.Duration) {
 	l.dropUntil(now - b.Window)
-	counting := l.accepted[l.expired:]
-	if n := len(counting); n >= b.Limit {
+	inWindow := l.accepted[l.expired:]
+	if n := len(inWindow); n >= b.Limit {
 		// After the limit was lowered, the window can have more requests than the limit.
-		return Verdict{Limit: b.Limit, ResetIn: counting[0] + b.Window - now, RetryIn: counting[n-b.Limit] + b.Window - now}, 0
+		return Verdict{Limit: b.Limit, ResetIn: inWindow[0] + b.Window - now, RetryIn: inWindow[n-b.Limit] + b.Window - now}, 0
 	}
-	if n := len(counting); n > 0 {
-		since = max(since, counting[n-1]) // keep the entries sorted
+	if n := len(inWindow); n > 0 {
+		since = max(since, inWindow[n-1]) // keep the entries sorted
 	}
 	l.accepted = append(l.accepted, since)
-	counting = l.accepted[l.expired:]
-	return Verdict{Allowed: true, Limit: b.Limit, Remaining: b.Limit - len(counting), ResetIn: counting[0] + b.Window - now}, since
+	inWindow = l.accepted[l.expired:]
+	return Verdict{Allowed: true, Limit: b.Limit, Remaining: b.Limit - len(inWindow), ResetIn: inWindow[0] + b.Window - now}, since
 }
 
 // Remaining returns the number of requests that would be allowed at now.

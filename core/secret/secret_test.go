@@ -30,7 +30,7 @@ type exportedFields struct {
 type unexportedFields struct {
 	name     string
 	password secret.Text
-	all      []secret.Text
+	list     []secret.Text
 	byName   map[string]secret.Text
 }
 

@@ -19,9 +19,10 @@ func (c Change) InEffect(rules []Rule) bool {
 // HasPolicy reports whether the scope has a policy.
 func (decision Decision) HasPolicy(scope string) bool { return decision.BlockLists[scope] != nil }
 
-// WriteOrder returns the scopes in the order in which their rules must be written. A mailbox that
-// moves from one rule to another is then always blocked by one of the two. Rules of domains with a
-// policy come first, then the tenant-wide rule, then the rules of domains without a policy.
+// WriteOrder returns the scopes in the order in which their rules must be written. In this order, a
+// mailbox that moves from one rule to another is always blocked by at least one of them. Rules of
+// domains with a policy come first, then the tenant-wide rule, then the rules of domains without a
+// policy.
 func (decision Decision) WriteOrder(scopes []string) []string {
 	writeOrder := func(scope string) int {
 		switch {

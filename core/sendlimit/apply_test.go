@@ -62,12 +62,12 @@ func TestBlockedMailboxesStayBlocked(t *testing.T) {
 			address := "ada@" + domain
 			blockingScope := rapid.SampledFrom([]string{sendlimit.TenantWide, domain, "none"}).Draw(t, "blocking scope")
 			blockedByScope[blockingScope] = append(blockedByScope[blockingScope], address)
-			covering := domain
+			coveringScope := domain
 			if !decision.HasPolicy(domain) {
-				covering = sendlimit.TenantWide
+				coveringScope = sendlimit.TenantWide
 			}
-			if decision.HasPolicy(covering) && rapid.Bool().Draw(t, "over") {
-				decision.BlockLists[covering] = append(decision.BlockLists[covering], address)
+			if decision.HasPolicy(coveringScope) && rapid.Bool().Draw(t, "over") {
+				decision.BlockLists[coveringScope] = append(decision.BlockLists[coveringScope], address)
 				if blockingScope != "none" {
 					mustStayBlocked = append(mustStayBlocked, address)
 				}

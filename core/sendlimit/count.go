@@ -183,17 +183,17 @@ func (t Tally) CountAfter(before Count, address string) Count {
 // reading must cover the day from its start. known is false when the sender did not exceed the
 // limit.
 func (r Reading) ExceededAt(address string, limit int, day Day) (at time.Time, known bool) {
-	first := map[string]time.Time{} // a message's rows may have different times
+	firstTimes := map[string]time.Time{} // a message's rows may have different times
 	for _, s := range r.Sent {
 		if s.Refused || !strings.EqualFold(s.Sender, address) || !day.Contains(s.At) || s.At.Before(r.From) {
 			continue
 		}
-		if earliest, seen := first[s.Message]; !seen || s.At.Before(earliest) {
-			first[s.Message] = s.At
+		if earliest, seen := firstTimes[s.Message]; !seen || s.At.Before(earliest) {
+			firstTimes[s.Message] = s.At
 		}
 	}
-	times := make([]time.Time, 0, len(first))
-	for _, at := range first {
+	times := make([]time.Time, 0, len(firstTimes))
+	for _, at := range firstTimes {
 		times = append(times, at)
 	}
 	slices.SortFunc(times, time.Time.Compare)

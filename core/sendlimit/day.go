@@ -26,8 +26,8 @@ func DayOf(at time.Time, location *time.Location) Day {
 	return Day{end, startOfDate(year, month, date+2, location)}
 }
 
-// startOfDate returns the first moment at which a time zone reaches a date, in UTC. time.Date does
-// not return it where midnight is skipped or occurs twice.
+// startOfDate returns the first moment at which a time zone reaches a date, in UTC. If midnight is
+// skipped or occurs twice, time.Date may return a different moment.
 func startOfDate(year int, month time.Month, date int, location *time.Location) time.Time {
 	midnight := time.Date(year, month, date, 0, 0, 0, 0, time.UTC)
 	for at := midnight.Add(-48 * time.Hour).In(location); ; {

@@ -31,7 +31,7 @@ type MailboxState struct {
 	Address  string
 	Domain   string
 	OwnLimit int // the mailbox's own limit, 0 for none
-	// Sent is the number of messages sent on the day. It is a lower bound unless Counted.
+	// Sent is the number of messages sent on the day. It is a lower bound unless Counted is true.
 	Sent    int
 	Counted bool
 	// BlockedAt is when the decision to block the mailbox was made, zero when it is not blocked.
@@ -166,17 +166,17 @@ const (
 // earlier. To spread the load, each tenant has an offset of up to a tenth of the interval, which
 // makes the interval shorter.
 func NextEvaluation(id tenant.GUID, policies Policies, mailboxes []MailboxState, day Day, now time.Time) time.Time {
-	closest, anyBlocked := 0.0, false
+	highestUse, anyBlocked := 0.0, false
 	for _, b := range mailboxes {
 		if _, covered := policies.Covering(b.Domain); !covered {
 			continue
 		}
 		anyBlocked = anyBlocked || b.isBlocked()
 		if limit := policies.Effective(b.OwnLimit, b.Domain); !b.isBlocked() && limit > 0 {
-			closest = max(closest, min(1, float64(b.Sent)/float64(limit)))
+			highestUse = max(highestUse, min(1, float64(b.Sent)/float64(limit)))
 		}
 	}
-	wait := MaxInterval - time.Duration(closest*float64(MaxInterval-MinInterval))
+	wait := MaxInterval - time.Duration(highestUse*float64(MaxInterval-MinInterval))
 	next := now.Add(wait - tenantOffset(id, wait/10))
 	if anyBlocked && day.Contains(now) && next.After(day.End) {
 		return day.End

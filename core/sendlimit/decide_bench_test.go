@@ -20,23 +20,23 @@ func TestBenchmarks(t *testing.T) { testserver.Benchmarks(t, "Decide") }
 func BenchmarkDecide(b *testing.B) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	limits := sendlimit.Policies{sendlimit.TenantWide: 20}
-	var boxes []sendlimit.MailboxState
+	var mailboxes []sendlimit.MailboxState
 	for n := range 36 {
-		zone := fmt.Sprintf("domain-%d.test", n/3)
-		box := sendlimit.MailboxState{ID: fmt.Sprint(n), Address: fmt.Sprint("box-", n, "@", zone), Domain: zone, Counted: true, Sent: n % 22}
+		domainName := fmt.Sprintf("domain-%d.test", n/3)
+		mailbox := sendlimit.MailboxState{ID: fmt.Sprint(n), Address: fmt.Sprint("box-", n, "@", domainName), Domain: domainName, Counted: true, Sent: n % 22}
 		if n%3 == 0 {
-			limits[zone] = 15
+			limits[domainName] = 15
 		}
 		if n%9 == 0 {
-			box.BlockedAt = noon.Add(-time.Hour)
+			mailbox.BlockedAt = noon.Add(-time.Hour)
 		}
-		boxes = append(boxes, box)
+		mailboxes = append(mailboxes, mailbox)
 	}
 	tenants, changes := 0, 0
 	for b.Loop() {
 		id := tenant.GUID(fmt.Sprint(tenants))
-		changes += len(sendlimit.Decide(id, limits, boxes, today, noon).Changes)
-		if next := sendlimit.NextEvaluation(id, limits, boxes, today, noon); !next.After(noon) {
+		changes += len(sendlimit.Decide(id, limits, mailboxes, today, noon).Changes)
+		if next := sendlimit.NextEvaluation(id, limits, mailboxes, today, noon); !next.After(noon) {
 			b.Fatal("the next evaluation is not later")
 		}
 		tenants++
@@ -44,6 +44,6 @@ func BenchmarkDecide(b *testing.B) {
 	if changes == 0 {
 		b.Fatal("nothing was decided")
 	}
-	b.ReportMetric(b.Elapsed().Seconds()/float64(tenants*len(boxes))*1e6, "s/million")
+	b.ReportMetric(b.Elapsed().Seconds()/float64(tenants*len(mailboxes))*1e6, "s/million")
 	b.ReportMetric(0, "ns/op")
 }

@@ -27,7 +27,7 @@ func TestDecideBlocksOnlyAboveTheLimit(t *testing.T) {
 	for _, tt := range []struct {
 		name       string
 		policies   sendlimit.Policies
-		box        sendlimit.MailboxState
+		mailbox    sendlimit.MailboxState
 		want       sendlimit.Action // "" for no change
 		wantListed bool
 	}{
@@ -49,18 +49,18 @@ func TestDecideBlocksOnlyAboveTheLimit(t *testing.T) {
 		{"blocked after the end of the day", tenantPolicy, sendlimit.MailboxState{Counted: true, BlockedAt: today.End.Add(time.Hour)}, "", true},
 		{"no longer covered by a policy", domainPolicy, sendlimit.MailboxState{Domain: "b.test", Sent: 30, Counted: true, BlockedAt: blockedToday}, sendlimit.Unblocked, false},
 	} {
-		box := tt.box
-		box.ID, box.Address = "id", "ada@a.test"
-		if box.Domain == "" {
-			box.Domain = "a.test"
+		mailbox := tt.mailbox
+		mailbox.ID, mailbox.Address = "id", "ada@a.test"
+		if mailbox.Domain == "" {
+			mailbox.Domain = "a.test"
 		}
-		decision := sendlimit.Decide("guid", tt.policies, []sendlimit.MailboxState{box}, today, noon)
+		decision := sendlimit.Decide("guid", tt.policies, []sendlimit.MailboxState{mailbox}, today, noon)
 		var got sendlimit.Action
 		if len(decision.Changes) > 0 {
 			got = decision.Changes[0].Action
 		}
-		scope, _ := tt.policies.Covering(box.Domain)
-		if got != tt.want || slices.Contains(decision.BlockLists[scope], box.Address) != tt.wantListed {
+		scope, _ := tt.policies.Covering(mailbox.Domain)
+		if got != tt.want || slices.Contains(decision.BlockLists[scope], mailbox.Address) != tt.wantListed {
 			t.Errorf("%s: %+v", tt.name, decision)
 		}
 	}
@@ -89,7 +89,7 @@ func TestUnblockEventLimit(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
 		policies sendlimit.Policies
-		box      sendlimit.MailboxState
+		mailbox  sendlimit.MailboxState
 		want     int
 	}{
 		{"the limit was raised", sendlimit.Policies{"a.test": 26}, blocked, 26},
@@ -98,7 +98,7 @@ func TestUnblockEventLimit(t *testing.T) {
 		{"the mailbox's own limit, which no policy enforces", nil, withOwnLimit, 25},
 		{"the limit of the block is unknown", nil, withoutBlockedBy, 0},
 	} {
-		changes := sendlimit.Decide("guid", tt.policies, []sendlimit.MailboxState{tt.box}, today, noon).Changes
+		changes := sendlimit.Decide("guid", tt.policies, []sendlimit.MailboxState{tt.mailbox}, today, noon).Changes
 		if len(changes) != 1 || changes[0].Action != sendlimit.Unblocked || changes[0].Event.Limit != tt.want {
 			t.Errorf("%s: %+v", tt.name, changes)
 		}
@@ -116,93 +116,93 @@ func TestDecideIsConsistent(t *testing.T) {
 				policies[scope] = rapid.IntRange(1, 25).Draw(t, "limit")
 			}
 		}
-		var boxes []sendlimit.MailboxState
+		var mailboxes []sendlimit.MailboxState
 		for n := range rapid.IntRange(0, 12).Draw(t, "boxes") {
-			box := sendlimit.MailboxState{ID: string(rune('a' + n)), Domain: rapid.SampledFrom(domains).Draw(t, "domain"),
+			mailbox := sendlimit.MailboxState{ID: string(rune('a' + n)), Domain: rapid.SampledFrom(domains).Draw(t, "domain"),
 				OwnLimit: rapid.IntRange(0, 25).Draw(t, "own"), Sent: rapid.IntRange(0, 40).Draw(t, "sent"), Counted: rapid.Bool().Draw(t, "counted")}
-			box.Address = box.ID + "@" + box.Domain
+			mailbox.Address = mailbox.ID + "@" + mailbox.Domain
 			if rapid.Bool().Draw(t, "blocked") {
-				box.BlockedAt = noon.Add(time.Duration(rapid.IntRange(-60, 30).Draw(t, "hours")) * time.Hour)
+				mailbox.BlockedAt = noon.Add(time.Duration(rapid.IntRange(-60, 30).Draw(t, "hours")) * time.Hour)
 			}
-			boxes = append(boxes, box)
+			mailboxes = append(mailboxes, mailbox)
 		}
-		decision := sendlimit.Decide("guid", policies, boxes, today, noon)
+		decision := sendlimit.Decide("guid", policies, mailboxes, today, noon)
 		if len(decision.BlockLists) != len(policies) {
 			t.Fatalf("%d rules for %d policies", len(decision.BlockLists), len(policies))
 		}
-		boxesAfter := applyChanges(t, boxes, decision)
-		for _, box := range boxesAfter {
-			listed := 0
+		mailboxesAfter := applyChanges(t, mailboxes, decision)
+		for _, mailbox := range mailboxesAfter {
+			blockingRules := 0
 			for scope, list := range decision.BlockLists {
-				if slices.Contains(list, box.Address) {
-					listed++
-					if covering, _ := policies.Covering(box.Domain); covering != scope {
-						t.Fatalf("%s is blocked by the rule of %q", box.Address, scope)
+				if slices.Contains(list, mailbox.Address) {
+					blockingRules++
+					if covering, _ := policies.Covering(mailbox.Domain); covering != scope {
+						t.Fatalf("%s is blocked by the rule of %q", mailbox.Address, scope)
 					}
 				}
 			}
-			if blocked := !box.BlockedAt.IsZero(); blocked != (listed == 1) || listed > 1 {
-				t.Fatalf("%+v is in %d rules", box, listed)
+			if blocked := !mailbox.BlockedAt.IsZero(); blocked != (blockingRules == 1) || blockingRules > 1 {
+				t.Fatalf("%+v is in %d rules", mailbox, blockingRules)
 			}
-			if limit := policies.Effective(box.OwnLimit, box.Domain); limit > 0 && box.Sent > limit {
-				if _, covered := policies.Covering(box.Domain); covered == box.BlockedAt.IsZero() {
-					t.Fatalf("%+v with the limit %d", box, limit)
+			if limit := policies.Effective(mailbox.OwnLimit, mailbox.Domain); limit > 0 && mailbox.Sent > limit {
+				if _, covered := policies.Covering(mailbox.Domain); covered == mailbox.BlockedAt.IsZero() {
+					t.Fatalf("%+v with the limit %d", mailbox, limit)
 				}
 			}
 		}
-		if again := sendlimit.Decide("guid", policies, boxesAfter, today, noon); len(again.Changes) > 0 || cmp.Diff(decision.BlockLists, again.BlockLists) != "" {
+		if again := sendlimit.Decide("guid", policies, mailboxesAfter, today, noon); len(again.Changes) > 0 || cmp.Diff(decision.BlockLists, again.BlockLists) != "" {
 			t.Fatalf("decided again: %+v after %+v", again, decision)
 		}
 	})
 }
 
 // applyChanges returns the mailboxes after the changes of a decision were made.
-func applyChanges(t *rapid.T, boxes []sendlimit.MailboxState, decision sendlimit.Decision) []sendlimit.MailboxState {
-	boxesAfter := slices.Clone(boxes)
+func applyChanges(t *rapid.T, mailboxes []sendlimit.MailboxState, decision sendlimit.Decision) []sendlimit.MailboxState {
+	mailboxesAfter := slices.Clone(mailboxes)
 	for _, c := range decision.Changes {
-		index := slices.IndexFunc(boxesAfter, func(b sendlimit.MailboxState) bool { return b.ID == c.MailboxID })
-		if blocked := !boxesAfter[index].BlockedAt.IsZero(); blocked == (c.Action == sendlimit.Blocked) {
+		index := slices.IndexFunc(mailboxesAfter, func(b sendlimit.MailboxState) bool { return b.ID == c.MailboxID })
+		if blocked := !mailboxesAfter[index].BlockedAt.IsZero(); blocked == (c.Action == sendlimit.Blocked) {
 			t.Fatalf("%s: %s, but it already is", c.MailboxID, c.Action)
 		}
-		boxesAfter[index].BlockedAt = time.Time{}
+		mailboxesAfter[index].BlockedAt = time.Time{}
 		if c.Action == sendlimit.Blocked {
-			boxesAfter[index].BlockedAt = noon
+			mailboxesAfter[index].BlockedAt = noon
 		}
 	}
-	return boxesAfter
+	return mailboxesAfter
 }
 
-func TestNextComesSoonerNearALimit(t *testing.T) {
-	wide := sendlimit.Policies{sendlimit.TenantWide: 20}
+func TestNextEvaluationComesSoonerNearALimit(t *testing.T) {
+	tenantPolicy := sendlimit.Policies{sendlimit.TenantWide: 20}
 	evening := today.End.Add(-10 * time.Minute)
 	for _, tt := range []struct {
 		name     string
 		policies sendlimit.Policies
-		box      sendlimit.MailboxState
+		mailbox  sendlimit.MailboxState
 		at       time.Time
 		wait     time.Duration // without the tenant's individual offset
 	}{
-		{"nothing sent", wide, sendlimit.MailboxState{Counted: true}, noon, 30 * time.Minute},
-		{"at half its limit", wide, sendlimit.MailboxState{Counted: true, Sent: 10}, noon, 17*time.Minute + 30*time.Second},
-		{"at its limit", wide, sendlimit.MailboxState{Counted: true, Sent: 20}, noon, 5 * time.Minute},
-		{"at its own limit", wide, sendlimit.MailboxState{OwnLimit: 4, Counted: true, Sent: 4}, noon, 5 * time.Minute},
-		{"a blocked mailbox", wide, sendlimit.MailboxState{Counted: true, Sent: 21, BlockedAt: noon}, noon, 30 * time.Minute},
+		{"nothing sent", tenantPolicy, sendlimit.MailboxState{Counted: true}, noon, 30 * time.Minute},
+		{"at half its limit", tenantPolicy, sendlimit.MailboxState{Counted: true, Sent: 10}, noon, 17*time.Minute + 30*time.Second},
+		{"at its limit", tenantPolicy, sendlimit.MailboxState{Counted: true, Sent: 20}, noon, 5 * time.Minute},
+		{"at its own limit", tenantPolicy, sendlimit.MailboxState{OwnLimit: 4, Counted: true, Sent: 4}, noon, 5 * time.Minute},
+		{"a blocked mailbox", tenantPolicy, sendlimit.MailboxState{Counted: true, Sent: 21, BlockedAt: noon}, noon, 30 * time.Minute},
 		{"no policy", nil, sendlimit.MailboxState{OwnLimit: 4, Counted: true, Sent: 4}, noon, 30 * time.Minute},
-		{"not counted", wide, sendlimit.MailboxState{}, noon, 30 * time.Minute},
-		{"a partial count at the limit", wide, sendlimit.MailboxState{Sent: 20}, noon, 5 * time.Minute},
+		{"not counted", tenantPolicy, sendlimit.MailboxState{}, noon, 30 * time.Minute},
+		{"a partial count at the limit", tenantPolicy, sendlimit.MailboxState{Sent: 20}, noon, 5 * time.Minute},
 	} {
-		next := sendlimit.NextEvaluation("guid", tt.policies, []sendlimit.MailboxState{tt.box}, today, tt.at)
+		next := sendlimit.NextEvaluation("guid", tt.policies, []sendlimit.MailboxState{tt.mailbox}, today, tt.at)
 		if wait := next.Sub(tt.at); wait > tt.wait || wait <= tt.wait*9/10 {
 			t.Errorf("%s: after %s", tt.name, wait)
 		}
 	}
 	anyBlocked := []sendlimit.MailboxState{{Counted: true, Sent: 21, BlockedAt: noon}}
-	if next := sendlimit.NextEvaluation("guid", wide, anyBlocked, today, evening); !next.Equal(today.End) {
+	if next := sendlimit.NextEvaluation("guid", tenantPolicy, anyBlocked, today, evening); !next.Equal(today.End) {
 		t.Errorf("the next evaluation after a block is at %s, want the end of the day", next)
 	}
 }
 
-func TestNextSpreadsTenants(t *testing.T) {
+func TestNextEvaluationSpreadsTenants(t *testing.T) {
 	waits := map[time.Duration]int{}
 	for n := range 1000 {
 		next := sendlimit.NextEvaluation(tenant.GUID(fmt.Sprint(n)), nil, nil, today, noon)
@@ -213,8 +213,9 @@ func TestNextSpreadsTenants(t *testing.T) {
 	}
 }
 
-// TestNextShrinksWithCount checks that one more message never makes the next evaluation later.
-func TestNextShrinksWithCount(t *testing.T) {
+// TestNextEvaluationIsNotLaterAfterAMessage checks that one more message never makes the next
+// evaluation later.
+func TestNextEvaluationIsNotLaterAfterAMessage(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit, sent := rapid.IntRange(1, 25).Draw(t, "limit"), rapid.IntRange(0, 24).Draw(t, "sent")
 		at := func(sent int) time.Time {

@@ -49,7 +49,7 @@ func TestWithReportsWhetherThePolicyIsNewOrChanged(t *testing.T) {
 	rule := sendlimit.Rule{ID: "r"}
 	createdRule, writtenRule := rule, rule
 	createdRule.Created, writtenRule.Written = true, true
-	inForce := sendlimit.Policy{PerDay: 5, RuleID: "r", UpdatedAt: noon}
+	existingPolicy := sendlimit.Policy{PerDay: 5, RuleID: "r", UpdatedAt: noon}
 	later := noon.Add(time.Hour)
 	for _, tt := range []struct {
 		name   string
@@ -61,17 +61,17 @@ func TestWithReportsWhetherThePolicyIsNewOrChanged(t *testing.T) {
 		{"the first time", sendlimit.Policy{}, 5, createdRule, sendlimit.Created},
 		{"the first time, with an existing rule", sendlimit.Policy{}, 5, rule, sendlimit.Created},
 		{"the first time, without mailboxes", sendlimit.Policy{}, 5, sendlimit.Rule{}, sendlimit.Created},
-		{"the same again", inForce, 5, rule, sendlimit.Unchanged},
-		{"a different limit", inForce, 6, rule, sendlimit.Updated},
-		{"a corrected rule", inForce, 5, writtenRule, sendlimit.Updated},
-		{"a missing rule", inForce, 5, createdRule, sendlimit.Created},
+		{"the same again", existingPolicy, 5, rule, sendlimit.Unchanged},
+		{"a different limit", existingPolicy, 6, rule, sendlimit.Updated},
+		{"a corrected rule", existingPolicy, 5, writtenRule, sendlimit.Updated},
+		{"a missing rule", existingPolicy, 5, createdRule, sendlimit.Created},
 	} {
 		p, got := tt.before.With(tt.perDay, tt.rule, later)
 		if got != tt.want || p.PerDay != tt.perDay || p.RuleID != tt.rule.ID || (got == sendlimit.Unchanged) == p.UpdatedAt.Equal(later) {
 			t.Errorf("%s: %s, %+v", tt.name, got, p)
 		}
 	}
-	if kept, _ := inForce.With(6, sendlimit.Rule{}, later); kept.RuleID != "r" {
+	if kept, _ := existingPolicy.With(6, sendlimit.Rule{}, later); kept.RuleID != "r" {
 		t.Errorf("the rule's id was dropped: %+v", kept)
 	}
 }

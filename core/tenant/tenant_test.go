@@ -126,12 +126,12 @@ func TestReadinessCopiesTheState(t *testing.T) {
 }
 
 func TestPrimaryDomainFallsBackToTheBuiltinDomain(t *testing.T) {
-	example := tenant.Tenant{BuiltinDomain: "t.onmicrosoft.com"}
-	if got := example.PrimaryDomain(); got != "t.onmicrosoft.com" {
+	exampleTenant := tenant.Tenant{BuiltinDomain: "t.onmicrosoft.com"}
+	if got := exampleTenant.PrimaryDomain(); got != "t.onmicrosoft.com" {
 		t.Errorf("without a primary domain: %s", got)
 	}
-	example.DefaultDomain = "a.test"
-	if got := example.PrimaryDomain(); got != "a.test" {
+	exampleTenant.DefaultDomain = "a.test"
+	if got := exampleTenant.PrimaryDomain(); got != "a.test" {
 		t.Errorf("with a primary domain: %s", got)
 	}
 }
@@ -188,7 +188,7 @@ func TestSMTPAuthPart(t *testing.T) {
 	}
 }
 
-func TestBootstrappedFollowsTheAnswerOfThePlatform(t *testing.T) {
+func TestCorrectProgressDetectsAWithdrawnRole(t *testing.T) {
 	lacking := tenant.Progress{Status: tenant.BootstrapPending, Step: tenant.StepGrantRole}
 	waiting := tenant.Progress{Status: tenant.BootstrapPending, Step: tenant.StepWait}
 	ready := tenant.Progress{Status: tenant.BootstrapReady}
@@ -222,12 +222,12 @@ func TestBootstrapPartHasMessage(t *testing.T) {
 }
 
 func TestCheckConsentRequiresAConsent(t *testing.T) {
-	example := readyTenant()
-	if err := example.CheckConsent(); err != nil {
+	exampleTenant := readyTenant()
+	if err := exampleTenant.CheckConsent(); err != nil {
 		t.Fatalf("with a consent: %v", err)
 	}
-	example.Consent = tenant.ConsentRevoked
-	if err := example.CheckConsent(); !errors.Is(err, fault.AccessDenied) || fault.ErrorOf(err).Detail == "" {
+	exampleTenant.Consent = tenant.ConsentRevoked
+	if err := exampleTenant.CheckConsent(); !errors.Is(err, fault.AccessDenied) || fault.ErrorOf(err).Detail == "" {
 		t.Fatalf("without: %v", err)
 	}
 }

@@ -85,7 +85,8 @@ var retryPauses = []time.Duration{
 	10 * time.Hour, 14 * time.Hour, 20 * time.Hour, 24 * time.Hour,
 }
 
-// MaxTries is the maximum number of tries of a delivery. A redelivery allows as many tries again.
+// MaxTries is the maximum number of tries of a delivery. A redelivered delivery gets the same
+// number of tries again.
 var MaxTries = len(retryPauses) + 1
 
 // AfterTry returns the delivery after a try that began at the given time. jitter is between 0 and

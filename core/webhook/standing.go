@@ -12,8 +12,8 @@ type Standing int
 const (
 	// Failing means that a try has failed since the last success.
 	Failing Standing = iota
-	// Unproven means that the endpoint is neither failing nor proven. An endpoint is unproven until
-	// it has accepted a message of this process.
+	// Unproven is the standing of all other endpoints. An endpoint that is not failing stays
+	// unproven until it has accepted a message from this process.
 	Unproven
 	// Proven means that the endpoint accepted the message of the last try that ended, and that no
 	// try has lasted for SlowAfter.
