@@ -5,7 +5,9 @@ package bunstore
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"encoding/json"
+	"errors"
 	"maps"
 	"math"
 	"slices"
@@ -233,6 +235,8 @@ const (
 	mergedRanges = 32
 	// scannedEvents is how many events the scan of eventsAfter reads. It takes a few milliseconds.
 	scannedEvents = 5_000
+	// eventsPerMatch is how many events eventsOfTenants reads for each event of a page.
+	eventsPerMatch = 4
 )
 
 // eventsAfter returns the events of a page, and one more if there is one. Each combination of a
@@ -240,7 +244,9 @@ const (
 //
 // If there are more than mergedRanges ranges, eventsAfter first scans the next scannedEvents events
 // and filters them. If the filter selects many events, the page is then full. Otherwise eventsAfter
-// merges the ranges after the scanned events, but only those ranges that the page can need.
+// reads the next events of the tenants, of all types, and filters them. If that does not fill the
+// page either, because the types are rare, eventsAfter merges the ranges after the scanned events,
+// but only those ranges that the page can need.
 func (s *Store) eventsAfter(ctx context.Context, tx bun.IDB, log eventLogRow, after int64, q ports.LogQuery) (rows []eventRow, err error) {
 	limit := q.Limit + 1
 	types := convertAll(q.Types, func(t event.Type) string { return string(t) })
@@ -265,6 +271,10 @@ func (s *Store) eventsAfter(ctx context.Context, tx bun.IDB, log eventLogRow, af
 		}
 		after, limit = end, limit-len(rows)
 		if len(tenants) > 0 && len(types) > 0 {
+			found, err := s.eventsOfTenants(ctx, tx, log.AccountID, after, limit, tenants, types)
+			if err != nil || len(found) == limit {
+				return append(rows, found...), err
+			}
 			if ranges, err = firstRanges(ctx, tx, log.AccountID, after, limit, tenants, types); err != nil || len(ranges) == 0 {
 				return rows, err
 			}
@@ -272,6 +282,17 @@ func (s *Store) eventsAfter(ctx context.Context, tx bun.IDB, log eventLogRow, af
 	}
 	merged, err := s.mergedEvents(ctx, tx, log.AccountID, after, limit, ranges)
 	return append(rows, merged...), err
+}
+
+// eventsOfTenants looks for the first limit events of tenants and types among the next events of the
+// tenants. It can return fewer than there are. On SQLite it returns none, because it takes longer
+// there than firstRanges.
+func (s *Store) eventsOfTenants(ctx context.Context, tx bun.IDB, owner string, after int64, limit int, tenants, types []string) ([]eventRow, error) {
+	if !database.IsPostgres(s.db) {
+		return nil, nil
+	}
+	found, err := s.mergedEvents(ctx, tx, owner, after, eventsPerMatch*limit, rangesOf(tenants, nil), types...)
+	return found[:min(limit, len(found))], err
 }
 
 // logAfter selects the first events of a log after a sequence number.
@@ -330,30 +351,33 @@ func firstRanges(ctx context.Context, tx bun.IDB, owner string, after int64, lim
 	return ranges, err
 }
 
-// mergedEvents returns the first events of ranges. It first reads the sequence numbers of the
-// ranges from the index, and then the rows of one page.
-func (s *Store) mergedEvents(ctx context.Context, tx bun.IDB, owner string, after int64, limit int, ranges []logRange) (rows []eventRow, err error) {
+// mergedEvents returns the first limit events of ranges, without those that do not have one of the
+// given types. It first reads the sequence numbers of the ranges from the index, and then the rows
+// of one page.
+func (s *Store) mergedEvents(ctx context.Context, tx bun.IDB, owner string, after int64, limit int, ranges []logRange, types ...string) (rows []eventRow, err error) {
 	log := func() *bun.SelectQuery { return logAfter(tx, owner, after, limit) }
 	if ranges[0].TenantGUID == ident.Zero && ranges[0].Type == "" {
 		err = log().Scan(ctx, &rows)
 		return rows, err
 	}
-	var numbers *bun.SelectQuery
+	unite, bound := unionOfRanges, int64(math.MaxInt64)
 	if database.IsPostgres(s.db) {
-		perRange := (2*limit + len(ranges) - 1) / len(ranges)
-		prefixes := joinedRanges(tx, tx.NewSelect(), log().Limit(int64(perRange)), ranges)
-		// prefixes selects a few sequence numbers of each range. bound is the number at which a
-		// page of these numbers ends. The real page ends at bound or earlier, so the second query
-		// reads each range only up to bound. LIMIT makes the planner compute bound once, and count
-		// its cost once.
-		bound := tx.NewSelect().TableExpr("(?) AS f", prefixes).Column("f.sequence").Order("f.sequence").Offset(int64(limit) - 1).Limit(1)
-		last := tx.NewSelect().TableExpr("(SELECT COALESCE((?), ?) AS last LIMIT 1) AS b", bound, int64(math.MaxInt64))
-		numbers = joinedRanges(tx, last, log().Where("e.sequence <= b.last"), ranges)
-	} else {
-		numbers = unionOfRanges(tx, log, ranges)
+		unite = joinedRanges
 	}
-	page := tx.NewSelect().TableExpr("(?) AS p", numbers).Column("p.sequence").Order("p.sequence").Limit(int64(limit))
-	err = tx.NewSelect().Model(&rows).Where("e.account_id = ?", owner).Where("e.sequence IN (?)", page).Order("e.sequence").Scan(ctx)
+	if database.IsPostgres(s.db) && len(ranges) > 1 { // SQLite takes longer to plan a second query than to read longer ranges
+		// prefixes selects a few sequence numbers of each range. bound is the number at which a
+		// page of these numbers ends. The real page ends at bound or earlier.
+		perRange := (2*limit + len(ranges) - 1) / len(ranges)
+		prefixes := unite(tx, func() *bun.SelectQuery { return log().Limit(int64(perRange)) }, ranges)
+		err := prefixes.Order("r.sequence").Offset(int64(limit)-1).Limit(1).Scan(ctx, &bound)
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return nil, err
+		}
+	}
+	numbers := unite(tx, func() *bun.SelectQuery { return log().Where("e.sequence <= ?", bound) }, ranges)
+	page := numbers.Order("r.sequence").Limit(int64(limit))
+	err = whereIn(tx.NewSelect().Model(&rows), "e.type", types).Where("e.account_id = ?", owner).Where("e.sequence IN (?)", page).
+		Order("e.sequence").Scan(ctx)
 	return rows, err
 }
 
@@ -369,20 +393,19 @@ func whereRange(q *bun.SelectQuery, r logRange, tenant, kind any) *bun.SelectQue
 	return q
 }
 
-// unionOfRanges selects the sequence numbers of all ranges. It runs the query that log returns for
-// each range, and unites the results.
+// unionOfRanges selects the sequence numbers of all ranges as r.sequence. It runs the query that log
+// returns for each range, and unites the results.
 func unionOfRanges(tx bun.IDB, log func() *bun.SelectQuery, ranges []logRange) *bun.SelectQuery {
 	parts := convertAll(ranges, func(r logRange) any { return whereRange(log().Column("sequence"), r, r.TenantGUID, r.Type) })
-	union := strings.Join(slices.Repeat([]string{"SELECT * FROM (?) AS r"}, len(parts)), " UNION ALL ")
-	return tx.NewSelect().TableExpr("("+union+") AS u", parts...).Column("u.sequence")
+	union := strings.Join(slices.Repeat([]string{"SELECT * FROM (?) AS part"}, len(parts)), " UNION ALL ")
+	return tx.NewSelect().TableExpr("("+union+") AS r", parts...).Column("r.sequence")
 }
 
-// joinedRanges adds the sequence numbers of all ranges to a query, as unionOfRanges selects them.
-// It uses a join, because PostgreSQL takes longer to plan a union of many ranges than to read them.
-// log can refer to the tables of the query.
-func joinedRanges(tx bun.IDB, q, log *bun.SelectQuery, ranges []logRange) *bun.SelectQuery {
-	numbers := whereRange(log.Column("sequence"), ranges[0], bun.Ident("v.tenant_guid"), bun.Ident("v.type"))
-	return q.With("v", tx.NewValues(&ranges)).TableExpr("v").Column("r.sequence").TableExpr("LATERAL (?) AS r", numbers)
+// joinedRanges selects the same as unionOfRanges. It uses a join, because PostgreSQL takes longer to
+// plan a union of many ranges than to read them.
+func joinedRanges(tx bun.IDB, log func() *bun.SelectQuery, ranges []logRange) *bun.SelectQuery {
+	numbers := whereRange(log().Column("sequence"), ranges[0], bun.Ident("v.tenant_guid"), bun.Ident("v.type"))
+	return tx.NewSelect().With("v", tx.NewValues(&ranges)).TableExpr("v").Column("r.sequence").TableExpr("LATERAL (?) AS r", numbers)
 }
 
 // LastEvents implements ports.EventLogs.
