@@ -44,7 +44,7 @@ func (fx *fixture) replaceTrace(sent func(context.Context, ports.MailTenant, sen
 	return func() { fx.Platform = fx.fake }
 }
 
-// dayTotals returns the counts of a mailbox, oldest day first.
+// dayTotals returns the stored number of messages of a mailbox for each day, oldest day first.
 func (fx *fixture) dayTotals(t *testing.T, id string) (totals []int) {
 	t.Helper()
 	boxes, err := fx.store.CountedMailboxes(t.Context(), ports.SendRun{Account: fx.owner, Tenant: fx.id}, time.Time{})
@@ -141,8 +141,8 @@ func TestPartialCountsBlockAndDoNotUnblock(t *testing.T) {
 	t.Run("a complete count before", func(t *testing.T) { testPartialCounts(t, true) })
 }
 
-// testPartialCounts runs the test. If countedBefore is true, an earlier pass has read the complete
-// trace.
+// testPartialCounts runs TestPartialCountsBlockAndDoNotUnblock. If countedBefore is true, an
+// earlier pass has read the complete trace.
 func testPartialCounts(t *testing.T, countedBefore bool) {
 	t.Helper()
 	fx := newFixture(t)
@@ -158,20 +158,20 @@ func testPartialCounts(t *testing.T, countedBefore bool) {
 		allAddresses = append(allAddresses, m.Address)
 	}
 	slices.Sort(allAddresses)
-	rows := 1000 // the number of rows that one pass can read
+	maxRows := 1000 // the number of rows that one pass can read
 	endReplacement := fx.replaceTrace(func(ctx context.Context, m ports.MailTenant, q sendlimit.TraceQuery) (sendlimit.Trace, error) {
 		if q.Cursor != "" {
 			return sendlimit.Trace{}, &outcome.Error{Kind: outcome.Unknown, Cause: "context"}
 		}
 		answer := sendlimit.Trace{Next: "more"}
-		for q.Senders = q.Senders[:1]; len(answer.Sent) < rows; {
+		for q.Senders = q.Senders[:1]; len(answer.Sent) < maxRows; {
 			page, err := m.Sent(ctx, q)
 			if answer.Sent = append(answer.Sent, page.Sent...); err != nil || page.Next == "" {
 				return answer, err
 			}
 			q.Cursor = page.Next
 		}
-		answer.Sent = answer.Sent[:rows]
+		answer.Sent = answer.Sent[:maxRows]
 		return answer, nil
 	})
 	fx.advance(sendlimit.MaxInterval)
@@ -182,7 +182,7 @@ func testPartialCounts(t *testing.T, countedBefore bool) {
 		}
 		fx.checkConsistent(t)
 	}
-	for _, m := range fx.boxes { // the new limit is not below any partial count, but a partial count may be too low
+	for _, m := range fx.boxes { // no partial count exceeds the new limit, but the true count may exceed it
 		must(t, fx.store.SetSendLimit(t.Context(), fx.owner, m.ID, 20, fx.now))
 	}
 	if err := fx.run(t); outcome.KindOf(err) != outcome.Unknown || !slices.Equal(fx.storedBlocked(t), allAddresses) {
@@ -195,7 +195,7 @@ func testPartialCounts(t *testing.T, countedBefore bool) {
 	}
 	_, err := fx.store.SetTimeZone(t.Context(), fx.id, "Europe/Berlin") // deletes the counts
 	must(t, err)
-	for rows = 1; rows < 4; rows++ {
+	for maxRows = 1; maxRows < 4; maxRows++ {
 		if err := fx.run(t); outcome.KindOf(err) != outcome.Unknown || !slices.Equal(fx.storedBlocked(t), allAddresses) {
 			t.Fatalf("%v, the blocked mailboxes are %q", err, fx.storedBlocked(t))
 		}
@@ -222,8 +222,8 @@ func TestUnreadableDayDoesNotStopLaterDays(t *testing.T) {
 	})()
 	ada := fx.boxes[0]
 	for n := range 4 {
-		by := []time.Duration{15 * time.Minute, 7 * time.Hour}[n%2]
-		fx.advance(today.End.Add(time.Duration(n)*24*time.Hour + by).Sub(fx.now))
+		timeOfDay := []time.Duration{15 * time.Minute, 7 * time.Hour}[n%2]
+		fx.advance(today.End.Add(time.Duration(n)*24*time.Hour + timeOfDay).Sub(fx.now))
 		for range 2 { // the first pass unblocks ada at the day boundary
 			if err := fx.run(t); outcome.KindOf(err) != outcome.Unknown {
 				t.Fatal(err)
@@ -337,7 +337,7 @@ func TestMailboxDiscoveredLate(t *testing.T) {
 	for fx.now.Day() == 2 || fx.now.Hour() > 1 {
 		must(t, fx.run(t))
 	}
-	zoe := discover("zoe") // discovered while passes still read the end of the day before
+	zoe := discover("zoe") // discovered while passes still read the end of the previous day
 	must(t, fx.run(t))
 	if got := fx.dayTotals(t, zoe.ID); !slices.Equal(got, []int{0}) {
 		t.Fatalf("counted are %v", got)

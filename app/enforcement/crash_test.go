@@ -55,7 +55,7 @@ func newWithPendingChangesIn(t *testing.T, store *bunstore.Store, n int) (fx *fi
 
 // TestCrashThenDifferentDecision crashes a pass. The next pass decides differently and can crash
 // too. Each change at the platform still has its event. Over all cases, passes crash before and
-// after each write.
+// after each step in crashSteps.
 func TestCrashThenDifferentDecision(t *testing.T) {
 	store, reached, n := newStore(t), map[string]bool{}, 0
 	for _, afterEffect := range []bool{false, true} {
@@ -81,8 +81,8 @@ func TestCrashThenDifferentDecision(t *testing.T) {
 	}
 }
 
-// crashPoint returns the step at which the process crashed or paused, and whether this was before
-// or after the effect of the step.
+// crashPoint returns "before" or "after" and the name of the step at which the process crashed or
+// paused.
 func (p *crashPlan) crashPoint() string {
 	if p.afterEffect {
 		return "after " + p.lastStep

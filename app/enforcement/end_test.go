@@ -86,8 +86,8 @@ func TestEndTenantWideKeepsDomains(t *testing.T) {
 	fx.checkEvents(t)
 }
 
-// TestEndConvergesAfterAFailure fails the end of a policy at each call to the platform, before and
-// after the effect of the call. A pass restores the block. A repeated End ends the policy, with or
+// TestEndConvergesAfterAFailure lets each platform call of End fail, before and after the effect of
+// the call. After a failed End, a pass restores the block. A repeated End ends the policy, with or
 // without a pass in between.
 func TestEndConvergesAfterAFailure(t *testing.T) {
 	for _, method := range []string{"Block", "RemoveRule"} {

@@ -393,9 +393,9 @@ func (h *history) checkFinalState(t *testing.T) {
 	h.advance(max(0, h.latestClock.Sub(h.now)) + maxTraceLag)
 	h.note("no more faults")
 	h.runFourTimes(t)
-	if day, decided := sendlimit.DayOf(h.now, h.want.zone), h.lastBlockTime(t); !decided.Before(day.End) {
+	if day, lastBlock := sendlimit.DayOf(h.now, h.want.zone), h.lastBlockTime(t); !lastBlock.Before(day.End) {
 		h.note("the clock reaches the time of the last block")
-		h.advance(decided.Sub(h.now))
+		h.advance(lastBlock.Sub(h.now))
 		h.runFourTimes(t)
 	}
 	h.checkConsistent(t)

@@ -9,8 +9,8 @@ import (
 	"github.com/tenantry/tenantry/core/sendlimit"
 )
 
-// TestEachMissingMailboxExpires checks that a mailbox which is missing later does not keep an
-// earlier one excluded.
+// TestEachMissingMailboxExpires checks that a missing mailbox is excluded only for its own period.
+// A second missing mailbox does not extend the exclusion of the first.
 func TestEachMissingMailboxExpires(t *testing.T) {
 	var missing missingMailboxes
 	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

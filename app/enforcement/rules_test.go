@@ -11,7 +11,8 @@ import (
 	"github.com/tenantry/tenantry/core/sendlimit"
 )
 
-// A pass reads all rules with one call and sets only those that differ.
+// TestUnchangedRulesCostOneRead checks that a pass reads all rules with one call, and sets only the
+// rules that differ from the decision.
 func TestUnchangedRulesCostOneRead(t *testing.T) {
 	fx := newFixture(t)
 	for _, scope := range []string{one, two, sendlimit.TenantWide} {
@@ -30,8 +31,8 @@ func TestUnchangedRulesCostOneRead(t *testing.T) {
 	}
 }
 
-// The test freezes the list of rules, as a lagging replica does. If a decision returns to the state
-// that the list shows, the pass must still set the rule.
+// TestOldRuleListDoesNotReplaceAChange freezes the list of rules, as a lagging replica does. If a
+// new decision equals the state that the old list shows, the pass must still set the rule.
 func TestOldRuleListDoesNotReplaceAChange(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, one, 5)
@@ -61,8 +62,9 @@ func TestOldRuleListDoesNotReplaceAChange(t *testing.T) {
 	check("with a higher limit for the third time", false)
 }
 
-// The answer to a block is lost, and a lagging replica lists the rule without this block. The limit
-// is then raised above the count. The next pass must still switch the rule off.
+// TestOldRuleListDoesNotHideAnUnknownOutcome loses the answer to a block, while a lagging replica
+// lists the rule without this block. The limit is then raised above the count. The next pass must
+// still switch the rule off.
 func TestOldRuleListDoesNotHideAnUnknownOutcome(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, one, 5)
@@ -80,7 +82,7 @@ func TestOldRuleListDoesNotHideAnUnknownOutcome(t *testing.T) {
 	}
 }
 
-// A pass corrects every manual change of a rule.
+// TestManualRuleChangeIsCorrected checks that a pass corrects every manual change of a rule.
 func TestManualRuleChangeIsCorrected(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, one, 5)
@@ -109,8 +111,9 @@ func TestManualRuleChangeIsCorrected(t *testing.T) {
 	}
 }
 
-// Rules from an earlier connection of a tenant block no mailbox after the first successful pass,
-// whether the tenant has a limit or not. Later passes over a tenant without a limit read no rules.
+// TestOrphanRulesAreEmptied checks rules from an earlier connection of a tenant. They block no
+// mailbox after the first successful pass, even if the tenant has no limit. Later passes over a
+// tenant without a limit read no rules.
 func TestOrphanRulesAreEmptied(t *testing.T) {
 	long := strings.Repeat("long-", 12) + one
 	for name, limited := range map[string]bool{"limited": true, "without a limit": false} {
@@ -146,9 +149,10 @@ func TestOrphanRulesAreEmptied(t *testing.T) {
 	}
 }
 
-// A rule of an earlier connection is emptied even if the first pass fails to change the rule, or
-// crashes before the change. The tenant has no limit. Later passes therefore read the rules only
-// because the first pass stored the orphan rule.
+// TestOrphanRuleIsEmptiedAfterAFailedFirstPass checks that a later pass empties a rule of an
+// earlier connection. The first pass fails to change the rule, or crashes before the change. The
+// tenant has no limit, so later passes read the rules only because the first pass stored the orphan
+// rule.
 func TestOrphanRuleIsEmptiedAfterAFailedFirstPass(t *testing.T) {
 	for name, fail := range map[string]func(*fixture, *testing.T){
 		"refused": func(fx *fixture, t *testing.T) {

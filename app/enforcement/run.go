@@ -18,7 +18,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// defaultLease is how long a pass holds a tenant without renewing its lease. A pass renews the
+// defaultLease is how long a pass holds a tenant without renewing its lease. A pass renews a stale
 // lease before it waits for a call slot, and again before the call. defaultLease must therefore
 // exceed the longest wait and the longest call. After a crash, another pass can claim the tenant
 // when the lease expires.

@@ -72,10 +72,10 @@ func newFixtureIn(t *testing.T, store *bunstore.Store, email string, id tenant.G
 	must(t, err)
 	fx.owner = account.ID
 	fx.fake.Connect(id, fake.Setup{TracePage: 7})
-	x, err := store.Attach(t.Context(), fx.owner, tenant.Tenant{GUID: id, ConsentedAt: fx.now})
+	attached, err := store.Attach(t.Context(), fx.owner, tenant.Tenant{GUID: id, ConsentedAt: fx.now})
 	must(t, err)
-	x.Bootstrap = tenant.BootstrapReady
-	must(t, store.SaveTenant(t.Context(), fx.owner, x))
+	attached.Bootstrap = tenant.BootstrapReady
+	must(t, store.SaveTenant(t.Context(), fx.owner, attached))
 	for _, zone := range []string{one, two} {
 		d := fx.addDomain(t, zone)
 		for _, local := range []string{"ada", "bob"} {
@@ -377,7 +377,8 @@ func TestPausedPassLosesLease(t *testing.T) {
 }
 
 // TestClockStepsBack checks a clock that steps back after a block. The times of the events still
-// increase. When the clock is right again, the raised limit has unblocked the mailbox.
+// increase. Once the clock is right again, a pass has unblocked the mailbox, because its limit was
+// raised.
 func TestClockStepsBack(t *testing.T) {
 	for name, tt := range map[string]struct {
 		step       time.Duration

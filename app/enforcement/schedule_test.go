@@ -128,8 +128,8 @@ func (s cancellingRuns) ClaimTenant(ctx context.Context, owner access.AccountID,
 	return s.SendRuns.ClaimTenant(ctx, owner, id, lease, now)
 }
 
-// endlessDueRuns is a store in which many tenants are due; due is their number. A claim waits for
-// the test and then does not win its tenant.
+// endlessDueRuns is a store with due tenants. The field due is their number. ClaimTenant waits for
+// the test, and then reports that the tenant was not claimed.
 type endlessDueRuns struct {
 	ports.SendRuns
 
@@ -163,8 +163,8 @@ func TestSweepRepeatsWhileMoreAreDue(t *testing.T) {
 	}
 }
 
-// TestPassesWaitForASlot checks that a pass waits for a slot, and that a cancelled pass without a
-// slot returns an error.
+// TestPassesWaitForASlot starts as many passes as there are slots. A further pass whose context is
+// cancelled gets no slot and returns an error.
 func TestPassesWaitForASlot(t *testing.T) {
 	runs := endlessDueRuns{arrived: make(chan struct{}), answer: make(chan struct{})}
 	r := &enforcement.Runner{Runs: runs, Now: time.Now}

@@ -42,10 +42,10 @@ func TestCreateTestsAndStores(t *testing.T) {
 	if others, err := fx.List(t.Context(), fx.bob.ID); err != nil || len(others) > 0 {
 		t.Errorf("a different account sees %v, %v", others, err)
 	}
-	_, sealed, err := fx.store.Integration(t.Context(), fx.ann.ID, v.ID)
+	_, sealedCredential, err := fx.store.Integration(t.Context(), fx.ann.ID, v.ID)
 	must(t, err)
 	for _, part := range []string{"s3cret", "partner", "api_key"} {
-		if strings.Contains(string(sealed), part) {
+		if strings.Contains(string(sealedCredential), part) {
 			t.Errorf("%q can be read", part)
 		}
 	}
@@ -171,7 +171,7 @@ func TestTestStoresItsResult(t *testing.T) {
 func TestACredentialIsOfItsIntegrationAccountAndProvider(t *testing.T) {
 	fx := newFixture(t)
 	id := fx.createIntegration(t, "instantly")
-	i, sealed, err := fx.store.Integration(t.Context(), fx.ann.ID, id)
+	i, sealedCredential, err := fx.store.Integration(t.Context(), fx.ann.ID, id)
 	must(t, err)
 	inOtherAccount := i
 	inOtherAccount.ID, inOtherAccount.AccountID = "019aa000-0000-7000-8000-000000000001", fx.bob.ID
@@ -181,7 +181,7 @@ func TestACredentialIsOfItsIntegrationAccountAndProvider(t *testing.T) {
 	ofOtherProvider.Provider = "plusvibe"
 	must(t, fx.store.RemoveIntegration(t.Context(), fx.ann.ID, id, nil))
 	for _, i := range []integration.Integration{inOtherAccount, inSameAccount, ofOtherProvider} {
-		must(t, fx.store.AddIntegration(t.Context(), i, sealed, nil))
+		must(t, fx.store.AddIntegration(t.Context(), i, sealedCredential, nil))
 		var unreadable integrations.UnreadableError
 		if _, err := fx.Test(t.Context(), i.AccountID, i.ID, nil); !errors.As(err, &unreadable) || fault.ErrorOf(err).Code != fault.InternalError {
 			t.Errorf("%+v: %v", i, err)

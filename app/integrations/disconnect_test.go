@@ -48,7 +48,7 @@ func TestDisconnectRemovesTheAccountAtThePlatform(t *testing.T) {
 }
 
 // TestDisconnectAllDisconnectsTheMailbox checks that DisconnectAll ends the connection of one
-// mailbox, and that it fails if the platform does not answer.
+// mailbox, and that it fails if the platform is down.
 func TestDisconnectAllDisconnectsTheMailbox(t *testing.T) {
 	fx := newFixture(t)
 	id, second := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
@@ -102,7 +102,7 @@ func (withoutAccounts) Account(context.Context, string) (integration.Account, er
 }
 
 // TestDisconnectHoldsTheMailboxMeanwhile checks that the connection is stored as disconnecting
-// before the platform is called.
+// before the platform removes the account.
 func TestDisconnectHoldsTheMailboxMeanwhile(t *testing.T) {
 	fx := newFixture(t)
 	id := fx.createIntegration(t, "instantly")

@@ -42,8 +42,8 @@ const (
 )
 
 // fixture is the service over SQLite and the fakes. Its platforms are `instantly`, which has
-// sessions, and `plusvibe`, which has none. Its tenant has the mailboxes anna and ben, created by
-// the service. Its clock changes only when the test changes it.
+// sessions, and `plusvibe`, which has none. Its tenant has the mailboxes anna and ben. Its clock
+// changes only when the test changes it.
 type fixture struct {
 	*integrations.Service
 	store     *bunstore.Store
@@ -129,7 +129,7 @@ func (fx *fixture) createMailbox(t *testing.T, account access.Account, guid tena
 	return m
 }
 
-// createIntegration adds an integration whose credential the platform accepts.
+// createIntegration adds an integration of the account ann. The platform accepts its credential.
 func (fx *fixture) createIntegration(t *testing.T, provider string) string {
 	t.Helper()
 	return fx.createIntegrationOf(t, fx.ann, provider)

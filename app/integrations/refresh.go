@@ -23,16 +23,16 @@ func (s *Service) Refresh(ctx context.Context, owner access.AccountID, id string
 	return s.refresh(ctx, owner, id, &accountRead{}, answer)
 }
 
-// refresh starts or continues the read.
+// refresh does the work of Refresh. It starts read, or continues it if it has already started.
 func (s *Service) refresh(ctx context.Context, owner access.AccountID, id string, read *accountRead, answer ports.Answer[RefreshResult]) (RefreshResult, error) {
-	i, sealed, err := s.Integrations.Integration(ctx, owner, id)
+	i, sealedCredential, err := s.Integrations.Integration(ctx, owner, id)
 	if err != nil {
 		return RefreshResult{}, err
 	}
 	if !s.newView(ctx, i).Capabilities.MailboxRefresh {
 		return RefreshResult{}, fault.CapabilityMissing.With("this integration cannot list the accounts of the platform")
 	}
-	platform, err := s.openPlatform(i, sealed)
+	platform, err := s.openPlatform(i, sealedCredential)
 	if err != nil {
 		return RefreshResult{}, err
 	}

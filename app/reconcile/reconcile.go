@@ -43,8 +43,9 @@ type Reconciler struct {
 	DNS      ports.DNSReader
 	Facts    ports.PlatformFacts
 	Now      func() time.Time
-	// Limit bounds the steps of one ReconcileDomain. It does not include the reads of records and
-	// DNS after the steps. It defaults to 20 s. Pause is the time between two tries.
+	// Limit is the maximum duration of the steps of one ReconcileDomain call. It does not include
+	// the reads of records and DNS after the steps. It defaults to 20 s. Pause is the time between
+	// two tries.
 	Limit, Pause time.Duration
 }
 

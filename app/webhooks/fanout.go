@@ -28,7 +28,7 @@ const (
 	// One sweep wakes at most maxSweep webhooks and disables at most maxDisabled webhooks.
 	maxSweep    = 1000
 	maxDisabled = 100
-	// dropBatch is how many deliveries one statement deletes.
+	// dropBatch is the maximum number of deliveries that one statement deletes.
 	dropBatch = 1000
 )
 
@@ -62,10 +62,10 @@ func (w *Worker) fanOutAccounts(ctx context.Context, owners []access.AccountID) 
 	if closed {
 		return false, nil
 	}
-	fanned, err := w.Deliveries.FanOut(ctx, owners, maxEvents, slots, lease, w.now())
-	w.startTries(slots, fanned.Claimed)
-	w.scheduleClaim(noSlotPause, fanned.Waiting...)
-	return fanned.More, err
+	result, err := w.Deliveries.FanOut(ctx, owners, maxEvents, slots, lease, w.now())
+	w.startTries(slots, result.Claimed)
+	w.scheduleClaim(noSlotPause, result.Waiting...)
+	return result.More, err
 }
 
 // Handlers returns the handlers of this package's job kinds.

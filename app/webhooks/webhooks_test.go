@@ -34,26 +34,26 @@ func TestEventsAreDelivered(t *testing.T) {
 	fx := newFixture(t)
 	p := fx.startProcess(t, nil)
 	owner := fx.createAccount(t, "a")
-	good, chosen := newRecorder(200), newRecorder(200)
-	w, other := fx.addWebhook(t, p, owner, good.handle), fx.addWebhook(t, p, owner, chosen.handle)
+	good, keyEvents := newRecorder(200), newRecorder(200)
+	w, other := fx.addWebhook(t, p, owner, good.handle), fx.addWebhook(t, p, owner, keyEvents.handle)
 	_, err := p.Update(t.Context(), owner, other.ID, webhooks.Change{Types: &[]event.Type{event.KeyCreated}})
 	apptest.Must(t, err)
 	fx.emit(t, owner, 20)
 	fx.fanOut(t, p)
 	messages := good.wait(t, 20)
-	seen := map[string]bool{}
+	receivedIDs := map[string]bool{}
 	for _, m := range messages {
-		seen[m.ID] = true
+		receivedIDs[m.ID] = true
 		if !signedWith(t, m, w) || signedWith(t, m, other) || !bytes.Contains(m.Body, []byte(`"data":{"id":"`+m.ID+`"`)) {
 			t.Errorf("the message is not signed with the secret of its webhook: %+v", m)
 		}
 	}
 	list := fx.deliveries(t, p, w.Webhook)
-	if len(seen) != 20 || len(list) != 20 || len(fx.deliveries(t, p, other.Webhook)) != 0 {
-		t.Fatalf("%d events, %d deliveries", len(seen), len(list))
+	if len(receivedIDs) != 20 || len(list) != 20 || len(fx.deliveries(t, p, other.Webhook)) != 0 {
+		t.Fatalf("%d events, %d deliveries", len(receivedIDs), len(list))
 	}
 	for _, d := range list {
-		if d.Status != webhook.Delivered || len(d.Attempts) != 1 || !seen[d.EventID] {
+		if d.Status != webhook.Delivered || len(d.Attempts) != 1 || !receivedIDs[d.EventID] {
 			t.Errorf("%+v", d)
 		}
 	}
@@ -265,7 +265,8 @@ func TestURLsAreChecked(t *testing.T) {
 // errCrashed is the error of a process that has crashed.
 var errCrashed = errors.New("the process is dead")
 
-// crashingStore is a store whose process crashes after an attempt, before its result is stored.
+// crashingStore is a store whose process crashes after an attempt, before the result of the attempt
+// is stored.
 type crashingStore struct{ ports.Deliveries }
 
 func (crashingStore) SaveDeliveries(context.Context, []ports.TriedDelivery, time.Time) ([]ports.SavedDelivery, error) {

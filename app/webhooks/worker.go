@@ -22,7 +22,7 @@ import (
 const Kind = "webhook_deliveries"
 
 const (
-	// defaultSlots is how many deliveries a process sends at the same time.
+	// defaultSlots is the default of Options.Slots.
 	defaultSlots = 1024
 	// noSlotPause is how long deliveries wait when no slot is free, or when another transaction has
 	// locked their webhook.
@@ -37,7 +37,7 @@ const (
 	// roundPause is the shortest time between two rounds of the fan-out or of the claims.
 	// Deliveries that become due in this time are claimed in one transaction.
 	roundPause = 25 * time.Millisecond
-	// batchLimit bounds the time of a batch's transaction.
+	// batchLimit is the timeout of the transaction of one batch.
 	batchLimit = 15 * time.Second
 	// stopGrace is how long tries in progress may continue after Stop was called.
 	stopGrace = 2 * time.Second
@@ -70,10 +70,10 @@ type Worker struct {
 	Options
 
 	slots       *slots
-	triesCtx    context.Context // all tries run in it
+	triesCtx    context.Context // the context of the tries that this worker starts
 	cancelTries context.CancelFunc
 	loops       panics.Group    // the fan-out and the claims
-	loopsCtx    context.Context // the loops run in it
+	loopsCtx    context.Context // the context of the loops
 	endLoops    context.CancelFunc
 
 	mu sync.Mutex // guards due
@@ -84,7 +84,7 @@ type Worker struct {
 	woken chan struct{} // receives a value when due has changed
 }
 
-// NewWorker returns a worker that does nothing yet.
+// NewWorker returns a worker that is not started.
 func NewWorker(o Options) *Worker {
 	w := &Worker{Options: o, slots: newSlots(cmp.Or(o.Slots, defaultSlots)), due: map[ports.DueWebhook]time.Time{}, woken: make(chan struct{}, 1)}
 	w.triesCtx, w.cancelTries = context.WithCancel(context.Background())
