@@ -45,10 +45,10 @@ func (fx *fixture) publishSpecified(t *testing.T) {
 // repeats setUpDomain and succeeds. Nothing is created twice.
 func TestEveryCrashConverges(t *testing.T) {
 	for _, afterEffect := range []bool{false, true} {
-		for steps, finished := 0, false; !finished; steps++ {
-			t.Run(fmt.Sprintf("step %d, after its effect %v", steps, afterEffect), func(t *testing.T) {
+		for step, finished := 0, false; !finished; step++ {
+			t.Run(fmt.Sprintf("step %d, after its effect %v", step, afterEffect), func(t *testing.T) {
 				fx := newFixture(t)
-				process := fake.NewCrashingProcess(steps, afterEffect)
+				process := fake.NewCrashingProcess(step, afterEffect)
 				err := fx.setUpDomain(t, fx.service(fake.SteppedMailPlatform(fx.fake, process), fake.SteppedDomains(fx.store, process)))
 				if finished = !process.Dead(); finished {
 					must(t, err)

@@ -98,7 +98,7 @@ func TestEveryCrashConverges(t *testing.T) {
 func (fx *fixture) requireConvergence(t *testing.T, provider string) {
 	t.Helper()
 	fx.advance(12 * time.Minute)
-	fx.sweep(t, sessions)
+	fx.sweep(t, sessionSweep)
 	must(t, fx.connectAndDisconnect(t, fx.Service, provider))
 	views, err := fx.List(t.Context(), fx.ann.ID)
 	if err != nil || len(views) != 1 {

@@ -33,8 +33,8 @@ var (
 
 const (
 	// the kinds of the periodic jobs
-	sessions  = "sending_sessions"
-	refreshes = "sending_refreshes"
+	sessionSweep = "sending_sessions"
+	refreshSweep = "sending_refreshes"
 
 	theTenant = tenant.GUID("22222222-2222-4333-8444-555555555555")
 	zone      = "example.test"

@@ -238,9 +238,9 @@ func TestSignInsInEveryOrder(t *testing.T) {
 // each step.
 type credentialRace struct {
 	*fixture
-	id       string    // the id of the integration
-	calledAt time.Time // when the newest call was made
-	rejected bool      // the platform rejected the newest call
+	id               string    // the id of the integration
+	calledAt         time.Time // when the newest call was made
+	rejected         bool      // the platform rejected the newest call
 	refreshCompleted bool      // a refresh was completed
 }
 

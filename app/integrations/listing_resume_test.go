@@ -58,7 +58,7 @@ func newLimitedFixture(t *testing.T) (fx *fixture, id string, r *limitedPlatform
 	fx.platforms.AddWorkspace("instantly", "key", "ws-1", r)
 	fx.advance(7 * time.Hour)
 	for _, p := range fx.Periodic(time.Minute, 6*time.Hour) {
-		if p.Kind == refreshes {
+		if p.Kind == refreshSweep {
 			must(t, p.Do(t.Context()))
 		}
 	}

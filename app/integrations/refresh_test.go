@@ -194,7 +194,7 @@ func (p heldPlatforms) For(provider string, c secret.Credential) ports.SendingPl
 	return heldPlatform{p.SendingPlatforms.For(provider, c), p}
 }
 
-// heldPlatform is one of heldPlatforms.
+// heldPlatform is a platform of heldPlatforms.
 type heldPlatform struct {
 	ports.SendingPlatform
 	held heldPlatforms

@@ -34,7 +34,7 @@ const (
 	// maxCheckDelay limits how long an expired session stays pending while the platform cannot be
 	// reached for the final check.
 	maxCheckDelay = time.Hour
-	// maxSessions is how many sessions one sweep queues.
+	// maxSessions is the maximum number of sessions for which one sweep queues jobs.
 	maxSessions = 1000
 )
 
@@ -59,8 +59,8 @@ func (s *Service) SessionSweep(every time.Duration) ports.Periodic {
 	return ports.Sweep("sending_sessions", every, s.Queue, s.expiredSessions)
 }
 
-// dueRefreshes schedules the refreshes that are due. Each refresh is a separate job, spread over
-// time, so that accounts get fair shares.
+// dueRefreshes returns the wake-ups of the integrations whose refresh is due, spread over the time
+// until the next call. Each refresh is a separate job, so that accounts get fair shares.
 func (s *Service) dueRefreshes(ctx context.Context, every time.Duration) ([]ports.Wakeup, error) {
 	now := s.now()
 	due, err := s.Integrations.DueRefreshes(ctx, now.Add(-every), now, maxRefreshes)

@@ -52,12 +52,12 @@ func TestScheduledRefreshesDetectChanges(t *testing.T) {
 	}
 	endFault()
 	fx.advance(time.Hour)
-	fx.sweep(t, refreshes)
+	fx.sweep(t, refreshSweep)
 	if n := fx.plusvibe.Calls("Accounts"); n != 1 {
 		t.Errorf("refreshed %d times in an hour", n)
 	}
 	fx.advance(6 * time.Hour)
-	fx.sweep(t, refreshes)
+	fx.sweep(t, refreshSweep)
 	if i := fx.storedIntegration(t, second); i.HasError || i.Status != integration.Connected {
 		t.Errorf("%+v", i)
 	}

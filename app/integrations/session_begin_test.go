@@ -19,8 +19,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// TestBeginRefusesBeforeItCallsThePlatform checks which refusal a request gets, and that a refused
-// request does not call the platform.
+// TestBeginRefusesBeforeItCallsThePlatform checks with which code BeginSignIn refuses a request,
+// and that a refused request does not call the platform.
 func TestBeginRefusesBeforeItCallsThePlatform(t *testing.T) {
 	fx := newFixture(t)
 	fx.addPlatform("emailbison", func([]string) integration.Capabilities { return integration.Capabilities{MailboxRefresh: true} })
@@ -120,7 +120,7 @@ func (s slowSessions) BeginSession(ctx context.Context, owner access.AccountID, 
 }
 
 // TestOneRequestAtTheStore checks that only one request at a time asks the store to begin a session
-// of a mailbox. Other requests for the mailbox are refused without a call of the store. Requests
+// of a mailbox. Other requests for the mailbox are refused before they call BeginSession. Requests
 // for other mailboxes are not refused.
 func TestOneRequestAtTheStore(t *testing.T) {
 	fx := newFixture(t)
@@ -156,16 +156,16 @@ func TestAFailedStartRestoresTheConnection(t *testing.T) {
 		"the answer is broken":                  {fake.Fault{Method: "StartSignIn", Kind: outcome.Broken, Times: 1}, fault.ProviderError},
 		"the read of the account has no answer": {fake.Fault{Method: "Account", Kind: outcome.Unknown, Times: 1}, fault.ProviderTimeout},
 	} {
-		for _, before := range []integration.ConnectionStatus{"", integration.ConnectionConnected, integration.ConnectionDisconnected} {
-			t.Run(name+" "+string(before), func(t *testing.T) {
+		for _, previousStatus := range []integration.ConnectionStatus{"", integration.ConnectionConnected, integration.ConnectionDisconnected} {
+			t.Run(name+" "+string(previousStatus), func(t *testing.T) {
 				fx.switchAccount(t)
 				id, second := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
 				want := integration.ConnectionFailed
-				if before != "" {
+				if previousStatus != "" {
 					fx.connect(t, id, fx.anna)
-					want = before
+					want = previousStatus
 				}
-				if before == integration.ConnectionDisconnected {
+				if previousStatus == integration.ConnectionDisconnected {
 					_, err := fx.Disconnect(t.Context(), fx.ann.ID, id, fx.anna.ID, nil)
 					must(t, err)
 				}
@@ -176,7 +176,7 @@ func TestAFailedStartRestoresTheConnection(t *testing.T) {
 				if i := fx.storedIntegration(t, id); i.HasError != (name == "the platform refuses") || (i.Status == integration.Failed) != i.HasError {
 					t.Errorf("the integration is %+v", i)
 				}
-				if before == "" {
+				if previousStatus == "" {
 					fx.connect(t, second, fx.anna)
 				} else {
 					fx.connect(t, id, fx.anna)

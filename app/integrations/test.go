@@ -21,11 +21,11 @@ import (
 // credential is a result, not an error. Test fails with integration_not_found, or when the platform
 // cannot be reached.
 func (s *Service) Test(ctx context.Context, owner access.AccountID, id string, answer ports.Answer[TestResult]) (TestResult, error) {
-	i, sealed, err := s.Integrations.Integration(ctx, owner, id)
+	i, sealedCredential, err := s.Integrations.Integration(ctx, owner, id)
 	if err != nil {
 		return TestResult{}, err
 	}
-	platform, err := s.openPlatform(i, sealed)
+	platform, err := s.openPlatform(i, sealedCredential)
 	if err != nil {
 		return TestResult{}, err
 	}

@@ -45,9 +45,9 @@ type Link struct {
 	ExpiresAt time.Time
 }
 
-// LinkRequest holds the options of a new link. State is a text of the caller. The return URL
-// carries it in its query. The zero LinkRequest asks for a link with the default lifetime and no
-// return URL.
+// LinkRequest holds the options of a new link. State is a text of the caller, which the service
+// adds to the query of the return URL. The zero LinkRequest asks for a link with the default
+// lifetime and no return URL.
 type LinkRequest struct {
 	ReturnURL *string
 	State     string
@@ -62,10 +62,10 @@ type Redirect struct {
 
 // ConnectURL starts a connect session and returns its first link. It fails with invalid_return_url,
 // tenant_limit_reached, or with service_unavailable when no mail platform is configured.
-func (s *Service) ConnectURL(ctx context.Context, acc access.Account, want LinkRequest) (Link, error) {
+func (s *Service) ConnectURL(ctx context.Context, acc access.Account, request LinkRequest) (Link, error) {
 	var returnURL string
-	if want.ReturnURL != nil {
-		returnURL = *want.ReturnURL
+	if request.ReturnURL != nil {
+		returnURL = *request.ReturnURL
 		settings, err := s.Settings.Settings(ctx, acc.ID)
 		if err != nil {
 			return Link{}, err
@@ -79,7 +79,7 @@ func (s *Service) ConnectURL(ctx context.Context, acc access.Account, want LinkR
 		return Link{}, err
 	}
 	session := tenant.ConnectSession{
-		ID: id, Status: tenant.SessionPending, Lifetime: orDefault(want.Lifetime, DefaultLinkLifetime), ReturnURL: returnURL, State: want.State,
+		ID: id, Status: tenant.SessionPending, Lifetime: orDefault(request.Lifetime, DefaultLinkLifetime), ReturnURL: returnURL, State: request.State,
 	}
 	link, flow, err := s.newLink(ctx, acc, session)
 	if err != nil {

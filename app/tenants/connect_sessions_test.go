@@ -223,8 +223,8 @@ func TestReturnURLIsCheckedBeforeTheSlots(t *testing.T) {
 	requireRefusal(t, err, fault.TenantLimitReached)
 }
 
-// TestLinkWithoutASession completes the flow of a link that has no session, as an earlier release
-// created it.
+// TestLinkWithoutASession completes the flow of a link without a session. Earlier releases created
+// links without sessions.
 func TestLinkWithoutASession(t *testing.T) {
 	fx := newFixture(t)
 	query := fx.grantConsent(t, fx.ann, admin)

@@ -17,8 +17,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// laggingPlatform is a platform whose replicas lack all domains and mailboxes. Its lists are empty.
-// If lacksObjects is true, reads by name do not find them either.
+// laggingPlatform is a platform whose lists of domains and mailboxes are empty, because its
+// replicas lag. If lacksObjects is true, reads by name find no domain and no mailbox either.
 type laggingPlatform struct {
 	ports.MailPlatform
 	lacksObjects bool

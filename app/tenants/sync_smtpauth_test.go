@@ -74,7 +74,7 @@ func TestSyncKeepsSMTPAuthThatReadsDoNotShow(t *testing.T) {
 		name    string
 		enable  func(*testing.T, *fixture)
 		after   time.Duration
-		refuses bool // whether the platform refuses to enable it
+		refuses bool // whether the platform refuses to enable SMTP AUTH
 		want    tenant.SMTPAuth
 	}{
 		{"a sync soon after a sync enabled it", enableBySync, observation.ReplicaLag - time.Minute, false, tenant.SMTPAuthEnabled},

@@ -15,12 +15,12 @@ import (
 
 // hangingEndpoint is an endpoint that answers only when it is released.
 type hangingEndpoint struct {
-	mu      sync.Mutex
-	waiting int // messages that wait for an answer
+	mu         sync.Mutex
+	waiting    int // messages that wait for an answer
 	maxWaiting int
-	arrived chan struct{}
-	release chan struct{}
-	status  int
+	arrived    chan struct{}
+	release    chan struct{}
+	status     int
 }
 
 func newHangingEndpoint(status int) *hangingEndpoint {
