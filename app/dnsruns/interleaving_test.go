@@ -183,7 +183,7 @@ func (r *zoneRace) addAndPublish(ctx context.Context) error {
 
 // In the first race, the owner publishes all records of a plan. If an answer were lost, or a second
 // worker took over, these records could count as managed (docs/decisions, 0026). The race therefore
-// has neither.
+// loses no answer and has no second worker.
 var zoneRaces = []struct {
 	name       string
 	losesFirst bool // whether the answer or the request of the first write is lost

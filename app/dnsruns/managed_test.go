@@ -88,7 +88,7 @@ func TestLostAnswerIsResolved(t *testing.T) {
 }
 
 // editingProvider loses the answer to the first write. Before the next read, the customer adds a
-// text to a set of the write.
+// text to a record set that the write changed.
 type editingProvider struct {
 	*publishingProvider
 	edited *bool
@@ -109,9 +109,9 @@ func (p editingProvider) Apply(ctx context.Context, z dns.Zone, changes []dns.Ch
 	return sets, err
 }
 
-// TestRecordsOfUnknownOriginAreForeign checks a write whose answer was lost and whose sets were
-// edited before the next read. The values of the write may be the customer's, so tenantry manages
-// none of these values.
+// TestRecordsOfUnknownOriginAreForeign checks a write whose answer was lost and whose record sets
+// were edited before the next read. The values of the write may be the customer's, so tenantry
+// manages none of these values.
 func TestRecordsOfUnknownOriginAreForeign(t *testing.T) {
 	fx := newFixture(t)
 	fx.connect(t, editingProvider{fx.provider, new(bool)})

@@ -45,10 +45,10 @@ func newSharedFixture(t *testing.T, point string) (*fixture, string, *secondProc
 	url := testserver.Database(t)
 	fx := newFixtureIn(t, url)
 	fx.connect(t, fx.provider)
-	const run, id = "01890000-0000-7000-8000-000000000001", "01890000-0000-7000-8000-000000000002"
-	j := provisioning.NewJob(id, run, fx.account.ID, fx.domain.ID, theTenant, zone, fx.clock)
+	const runID, id = "01890000-0000-7000-8000-000000000001", "01890000-0000-7000-8000-000000000002"
+	j := provisioning.NewJob(id, runID, fx.account.ID, fx.domain.ID, tenantGUID, zone, fx.clock)
 	j.Stage, j.Next = provisioning.StageDomainVerification, provisioning.Verify
-	must(t, fx.store.CreateRun(t.Context(), provisioning.Run{ID: run, Account: fx.account.ID, TotalDomains: 1, CreatedAt: fx.clock}, []provisioning.Job{j}, nil))
+	must(t, fx.store.CreateRun(t.Context(), provisioning.Run{ID: runID, Account: fx.account.ID, TotalDomains: 1, CreatedAt: fx.clock}, []provisioning.Job{j}, nil))
 	second := &secondProcess{cmd: exec.CommandContext(t.Context(), os.Args[0])}
 	second.cmd.Env = append(os.Environ(), pausePointEnv+"="+point, databaseEnv+"="+url, jobEnv+"="+id, leaseEnv+"="+testLease().String())
 	second.cmd.Stderr = os.Stderr
@@ -142,7 +142,7 @@ func TestAKilledProcessIsRescued(t *testing.T) {
 	must(t, river.Start(t.Context(), ports.Work{
 		Handlers: map[string]ports.Handler{Kind: func(ctx context.Context, wakeup ports.Wakeup) error {
 			err := rescuer.Handle(ctx, wakeup)
-			if j, lost := fx.store.Job(ctx, fx.account.ID, id); lost == nil && j.Epoch > 1 {
+			if j, jobErr := fx.store.Job(ctx, fx.account.ID, id); jobErr == nil && j.Epoch > 1 {
 				continued <- time.Now()
 			}
 			return err

@@ -23,7 +23,7 @@ type Undo struct {
 	Now func() time.Time
 }
 
-// UndoneZone is an undo in the zone of one domain.
+// UndoneZone is the zone of one domain and the undo in this zone.
 type UndoneZone struct {
 	domainsteps.OpenedZone
 	dns.Undo

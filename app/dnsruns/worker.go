@@ -19,16 +19,16 @@ import (
 )
 
 const (
-	// defaultLease is how long a job stays claimed at most after its worker was killed. After that,
-	// the next sweep queues the job again.
+	// defaultLease is the longest time that a job stays claimed after its worker was killed. After
+	// that, the next sweep queues the job again.
 	defaultLease = 30 * time.Second
-	// stepLimit bounds one step: a read of the DNS, and the calls to the mail platform and the DNS
-	// provider.
+	// stepLimit is the timeout of one step, with its reads of the DNS and its calls to the mail
+	// platform and the DNS provider.
 	stepLimit = 40 * time.Second
 	// minStepTime is the time that a step usually needs. If less time is left, the worker releases
 	// the job and queues it, so that any worker can claim it at once.
 	minStepTime = 15 * time.Second
-	// storeLimit bounds the storing of a step's result.
+	// storeLimit is the timeout for storing the result of a step.
 	storeLimit = 10 * time.Second
 )
 
@@ -75,7 +75,8 @@ func (w *Worker) Sweep(every time.Duration) ports.Periodic {
 	return ports.Sweep("dns_sweep", every, w.Queue, w.dueWakeups)
 }
 
-// maxSweepJobs is how many jobs one sweep queues. Accounts get fair shares of them.
+// maxSweepJobs is the maximum number of jobs that one sweep queues. Accounts get fair shares of
+// these jobs.
 const maxSweepJobs = 1000
 
 func (w *Worker) dueWakeups(ctx context.Context) ([]ports.Wakeup, error) {

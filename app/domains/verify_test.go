@@ -104,7 +104,7 @@ func TestFailedVerificationStoresANewDomain(t *testing.T) {
 }
 
 // TestLaggingListKeepsAVerifiedDomain checks that a domain stays verified if a discovery shows it
-// as not verified within ReplicaLag after its verification. A later discovery changes it.
+// as not verified within ReplicaLag after its verification. A later discovery makes it unverified.
 func TestLaggingListKeepsAVerifiedDomain(t *testing.T) {
 	loseAnswer := func(fx *fixture) {
 		fx.fake.Fail(fake.Fault{Method: "VerifyDomain", Kind: outcome.Unknown, AfterEffect: true, Times: 1})

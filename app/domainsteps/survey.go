@@ -17,9 +17,10 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// planLimit bounds a survey's calls to the mail platform, and separately its calls to DNS
-// providers. If a DNS provider does not answer in time, Survey plans without its answer. If the
-// mail platform does not answer in time, Survey uses the stored records.
+// planLimit is the timeout of a survey's calls to the mail platform. It is also the timeout of its
+// calls to DNS providers, which starts anew. If a DNS provider does not answer in time, Survey
+// plans without its answer. If the mail platform does not answer in time, Survey uses the stored
+// records.
 const planLimit = 15 * time.Second
 
 // Survey is a live read of a domain's DNS, compared with the records that the mail platform
@@ -41,8 +42,8 @@ type Survey struct {
 
 	offer        dns.Offer         // the records that the plan must provide
 	zoneProvider ports.DNSProvider // the provider of the zone, or nil when the account has no access to it
-	// resolution tells which earlier writes of unknown outcome took effect. It is empty without
-	// zoneProvider.
+	// resolution tells which earlier writes of unknown outcome took effect. It is empty if
+	// zoneProvider is nil.
 	resolution dns.Resolution
 }
 
@@ -124,8 +125,8 @@ func (s *Steps) makePlan(ctx context.Context, owner access.AccountID, survey Sur
 }
 
 // fetchMissingRecords asks the mail platform for the records and the signing state that are not
-// stored yet. If the platform does not answer, fetchMissingRecords returns the domain with its
-// stored records. If no records are stored, it returns the platform's error.
+// stored yet. If the platform fails, fetchMissingRecords returns the domain with its stored
+// records. If no records are stored, it returns the platform's error.
 func (s *Steps) fetchMissingRecords(ctx context.Context, owner access.AccountID, d domain.Domain) (domain.Domain, error) {
 	needRecords := len(d.Service) == 0 && (d.Verified || len(d.Verification) == 0)
 	needSigning := d.Verified && d.Signing.Selector1.Name == ""
@@ -163,10 +164,10 @@ func (s *Steps) fetchRecords(ctx context.Context, owner access.AccountID, d *dom
 	return s.RecordLostConsent(ctx, owner, d.TenantGUID, err)
 }
 
-// Write applies a survey's changes at the provider that serves the zone, for a run. It stores the
-// intended write first. After the provider has confirmed the write, tenantry manages the written
-// values. If the outcome is unknown, a later survey finds out whether the write took effect. Write
-// fails with the error of the store or of the provider.
+// Write applies a survey's changes at the provider that serves the zone. runID is the id of the run
+// that makes the write. It stores the intended write first. After the provider has confirmed the
+// write, tenantry manages the written values. If the outcome is unknown, a later survey finds out
+// whether the write took effect. Write fails with the error of the store or of the provider.
 func (s *Steps) Write(ctx context.Context, owner access.AccountID, runID string, survey Survey) error {
 	zone := survey.Holder.Access.Zone
 	id, err := s.Writes.IntendWrite(ctx, owner, dns.Write{

@@ -36,9 +36,9 @@ const (
 	sessionSweep = "sending_sessions"
 	refreshSweep = "sending_refreshes"
 
-	theTenant = tenant.GUID("22222222-2222-4333-8444-555555555555")
-	zone      = "example.test"
-	unknownID = "10000000-0000-4000-8000-000000000000"
+	tenantGUID = tenant.GUID("22222222-2222-4333-8444-555555555555")
+	zone       = "example.test"
+	unknownID  = "10000000-0000-4000-8000-000000000000"
 )
 
 // fixture is the service over SQLite and the fakes. Its platforms are `instantly`, which has
@@ -66,9 +66,9 @@ func newFixture(t *testing.T) *fixture {
 	fx.instantly, fx.plusvibe = fx.addPlatform("instantly", nil), fx.addPlatform("plusvibe", nil)
 	fx.plusvibe.Sessionless = true
 	fx.Service = fx.service(fx.store, fx.store, fx.platforms)
-	fx.ann = fx.createAccount(t, "ann@example.com", theTenant)
+	fx.ann = fx.createAccount(t, "ann@example.com", tenantGUID)
 	fx.bob = fx.createAccount(t, "bob@example.com", "33333333-2222-4333-8444-555555555555")
-	fx.anna, fx.ben = fx.createMailbox(t, fx.ann, theTenant, "anna"), fx.createMailbox(t, fx.ann, theTenant, "ben")
+	fx.anna, fx.ben = fx.createMailbox(t, fx.ann, tenantGUID, "anna"), fx.createMailbox(t, fx.ann, tenantGUID, "ben")
 	return fx
 }
 

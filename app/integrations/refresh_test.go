@@ -25,7 +25,7 @@ func TestRefreshStoresTheStatesOfThePlatform(t *testing.T) {
 	id, second := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
 	mailboxes := map[string]mailbox.Mailbox{}
 	for _, name := range []string{"closed", "vanished", "revoked", "steady", "elsewhere", "never", "found", "paused"} {
-		mailboxes[name] = fx.createMailbox(t, fx.ann, theTenant, name)
+		mailboxes[name] = fx.createMailbox(t, fx.ann, tenantGUID, name)
 	}
 	for _, name := range []string{"vanished", "revoked", "steady", "paused"} {
 		fx.connect(t, id, mailboxes[name])
@@ -101,7 +101,7 @@ func TestIncompleteListingChangesNothing(t *testing.T) {
 			id := fx.createIntegration(t, "instantly")
 			fx.connect(t, id, fx.anna)
 			fx.connect(t, id, fx.ben)
-			fx.createMailbox(t, fx.ann, theTenant, "never")
+			fx.createMailbox(t, fx.ann, tenantGUID, "never")
 			fx.instantly.PageSize = 1
 			fx.instantly.DropAccount(fx.ben.Address)
 			fx.instantly.Put(integration.Account{Address: "x@other.test", State: integration.AccountConnected},
@@ -212,7 +212,7 @@ func (p heldPlatform) Accounts(ctx context.Context, cursor string) (integration.
 func TestOlderListingDoesNotOverwriteNewerOne(t *testing.T) {
 	fx := newFixture(t)
 	id := fx.createIntegration(t, "instantly")
-	box := fx.createMailbox(t, fx.ann, theTenant, "gone")
+	box := fx.createMailbox(t, fx.ann, tenantGUID, "gone")
 	fx.connect(t, id, box)
 	fx.advance(time.Minute)
 	held := heldPlatforms{fx.Platforms, make(chan struct{}), make(chan struct{})}

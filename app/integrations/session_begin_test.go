@@ -68,7 +68,7 @@ func TestBeginRefusesBeforeItCallsThePlatform(t *testing.T) {
 // createForeignMailbox adds a mailbox that the service did not create.
 func (fx *fixture) createForeignMailbox(t *testing.T) mailbox.Mailbox {
 	t.Helper()
-	d, err := fx.store.Domain(t.Context(), fx.ann.ID, theTenant, zone)
+	d, err := fx.store.Domain(t.Context(), fx.ann.ID, tenantGUID, zone)
 	must(t, err)
 	rows, err := fx.store.ReserveMailboxes(t.Context(), fx.ann.ID, d.ID, []mailbox.Spec{{Address: "found@" + zone}}, 99, fx.clock)
 	must(t, err)

@@ -17,13 +17,13 @@ import (
 func TestSweepEndsExpiredSessions(t *testing.T) {
 	fx := newFixture(t)
 	id, second := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
-	cyd := fx.createMailbox(t, fx.ann, theTenant, "cyd")
+	cyd := fx.createMailbox(t, fx.ann, tenantGUID, "cyd")
 	b := fx.beginSession(t, id, fx.anna)
 	fx.beginSession(t, second, fx.ben)
 	fx.beginSession(t, id, cyd)
 	fx.instantly.CompleteSignIn(b.AuthURL.Reveal(), fx.anna.Address, "Anna")
 	must(t, fx.store.BeginSession(t.Context(), fx.ann.ID, integration.Session{
-		ID: unknownID, IntegrationID: id, MailboxID: fx.createMailbox(t, fx.ann, theTenant, "dead").ID, Status: integration.SessionPending, CreatedAt: fx.clock, ExpiresAt: fx.clock.Add(time.Second),
+		ID: unknownID, IntegrationID: id, MailboxID: fx.createMailbox(t, fx.ann, tenantGUID, "dead").ID, Status: integration.SessionPending, CreatedAt: fx.clock, ExpiresAt: fx.clock.Add(time.Second),
 	}, unknownID, fx.clock))
 	fx.sweep(t, sessionSweep)
 	fx.requireStatus(t, id, fx.anna, integration.ConnectionPending)

@@ -16,8 +16,9 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// maxHiddenLookups is how often creation looks up a mailbox whose address the platform reports as
-// taken. An earlier call may have created that mailbox, and the platform may not show it yet.
+// maxHiddenLookups is the maximum number of times that creation looks up a mailbox whose address
+// the platform reports as taken. An earlier call may have created that mailbox, and the platform
+// may not show it yet.
 const maxHiddenLookups = 5
 
 // creation takes one mailbox from its reserved row to a usable mailbox. Each step is stored, so

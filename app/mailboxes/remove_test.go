@@ -119,7 +119,7 @@ func TestRemoveMailboxRefused(t *testing.T) {
 	fx.requireComplete(t, 2)
 }
 
-// TestRepeatedRemovalKeepsANewMailbox fails a removal after its effect. Before the removal is
+// TestRepeatedRemovalKeepsANewMailbox makes a removal fail after its effect. Before the removal is
 // repeated, a sync misses the mailbox, and someone creates a new mailbox with the same address.
 func TestRepeatedRemovalKeepsANewMailbox(t *testing.T) {
 	fx := newFixture(t)

@@ -173,8 +173,8 @@ func TestFailedRenameLeavesTheStoredName(t *testing.T) {
 			tt.arrange(t, fx)
 			name, limit := "New", 5
 			_, err := fx.Update(t.Context(), fx.account.ID, guid, m.ID, Change{DisplayName: &name, DailySendLimit: &limit})
-			stored, lost := fx.store.Mailbox(t.Context(), fx.account.ID, guid, m.ID)
-			must(t, lost)
+			stored, readErr := fx.store.Mailbox(t.Context(), fx.account.ID, guid, m.ID)
+			must(t, readErr)
 			if tt.want == (fault.Code{}) {
 				must(t, err)
 				if stored.DisplayName != name || stored.DailySendLimit != limit {

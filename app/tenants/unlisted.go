@@ -62,7 +62,7 @@ func withoutListed(names []string, listed map[string]bool) (rest []string) {
 // platform answered notFound.
 func readEach[T any](ctx context.Context, names []string, notFound error, read func(context.Context, string) (T, error)) (found []T, missed map[string]bool) {
 	var (
-		reads  panics.Group
+		reads panics.Group
 		lock  sync.Mutex
 		slots = make(chan struct{}, parallelReads)
 	)
