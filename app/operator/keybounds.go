@@ -49,7 +49,7 @@ func (f *boundsFlags) bounds(now time.Time) (access.Bounds, error) {
 	return b, err
 }
 
-// boundsRow shows the bounds of a key. Where the key has no bound, the list is null in JSON and "-"
+// boundsRow shows the bounds of a key. A bound that the key does not have is null in JSON and "-"
 // in the table.
 type boundsRow struct {
 	Scopes       []string `json:"scopes"`

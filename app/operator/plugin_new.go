@@ -24,7 +24,7 @@ type writtenPluginRow struct {
 	Module   *string  `json:"module"` // null for other languages than Go
 	Files    []string `json:"files"`
 
-	build []string // commands
+	build []string // the commands that build the plugin
 }
 
 // Columns implements cli.Row.
