@@ -22,8 +22,8 @@ import (
 )
 
 // testLease returns the duration of the leases in tests that stop or kill a process. A running
-// process can renew such a lease in time even on a slow machine. A soak test uses the duration of
-// production.
+// process can renew such a lease in time even on a slow machine. A soak test uses the lease
+// duration of production.
 func testLease() time.Duration {
 	if soak.On() {
 		return defaultLease

@@ -75,7 +75,7 @@ func TestUndoRestoresWhatARunChanged(t *testing.T) {
 	}
 
 	// The customer publishes a record that equals one of the run's records. A second undo does not
-	// change it.
+	// change this record.
 	fx.provider.Put(zone, dns.RRSet{Name: "autodiscover." + zone, Type: dns.CNAME, TTL: 300, Values: []string{"autodiscover.outlook.com"}})
 	customers := fx.providerRecords(t)
 	if again, err := fx.undo().Run(t.Context(), j.RunID); err != nil || len(again) != 0 {

@@ -23,7 +23,8 @@ func (fx *fixture) setUpDomain(t *testing.T, s *Service) error {
 	fx.publishSpecified(t)
 	_, err := s.EnableDKIM(t.Context(), fx.account.ID, guid, zone)
 	if err != nil && fx.fake.Calls("EnsureSigning") > 0 {
-		// If EnableDKIM has created the DKIM configuration, the DKIM records are not published yet.
+		// EnableDKIM may just have created the DKIM configuration. Its records are then not
+		// published yet.
 		fx.publishSpecified(t)
 		_, err = s.EnableDKIM(t.Context(), fx.account.ID, guid, zone)
 	}

@@ -131,7 +131,7 @@ func TestRepeatedRemovalKeepsANewDomain(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name          string
-		oldUnverified bool // whether the removed domain was not verified
+		oldUnverified bool // true if the removed domain was not verified
 		between       []func(*fixture, *testing.T)
 	}{
 		{name: "an unverified new domain", between: []func(*fixture, *testing.T){addNew}},

@@ -17,8 +17,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// planLimit is the timeout of a survey's calls to the mail platform. It is also the timeout of its
-// calls to DNS providers, which starts anew. If a DNS provider does not answer in time, Survey
+// planLimit is the timeout of a survey's calls to the mail platform. Its calls to DNS providers
+// have a separate timeout of the same length. If a DNS provider does not answer in time, Survey
 // plans without its answer. If the mail platform does not answer in time, Survey uses the stored
 // records.
 const planLimit = 15 * time.Second
@@ -98,9 +98,10 @@ func (s *Steps) Replan(ctx context.Context, owner access.AccountID, survey Surve
 }
 
 // makePlan returns the survey with its plan. If the account has access to the records that the
-// provider stores, makePlan plans from them, otherwise from the public DNS. Public answers can
-// differ from the zone, because name servers flatten CNAMEs, proxy addresses and expand wildcards.
-// findHolder returns the holder of the zone, the records to plan from, and the provider or nil.
+// provider stores, makePlan makes the plan from these records. Otherwise it uses the public DNS.
+// Public answers can differ from the zone, because name servers flatten CNAMEs, proxy addresses and
+// expand wildcards. findHolder returns the holder of the zone, the records to plan from, and the
+// provider or nil.
 func (s *Steps) makePlan(ctx context.Context, owner access.AccountID, survey Survey, findHolder func() (dns.Holder, dns.ZoneRead, ports.DNSProvider, error)) (Survey, error) {
 	managed, err := s.Writes.Written(ctx, owner, survey.Domain.ID)
 	if err != nil {
@@ -165,7 +166,7 @@ func (s *Steps) fetchRecords(ctx context.Context, owner access.AccountID, d *dom
 }
 
 // Write applies a survey's changes at the provider that serves the zone. runID is the id of the run
-// that makes the write. It stores the intended write first. After the provider has confirmed the
+// that makes the write. Write stores the intended write first. After the provider has confirmed the
 // write, tenantry manages the written values. If the outcome is unknown, a later survey finds out
 // whether the write took effect. Write fails with the error of the store or of the provider.
 func (s *Steps) Write(ctx context.Context, owner access.AccountID, runID string, survey Survey) error {

@@ -131,7 +131,7 @@ func (p *pass) saveReading(ctx context.Context, r sendlimit.Reading, boxes []por
 // block a mailbox but cannot unblock one. The stored mark does not change, so the next pass reads
 // the same period again.
 func (p *pass) savePartial(ctx context.Context, r sendlimit.Reading, boxes []ports.CountedMailbox) error {
-	r.Mark = r.From // no message of this reading is final
+	r.Mark = r.From // the next pass reads the messages of this reading again
 	tally := r.Tally()
 	counts := ports.SendCounts{At: p.now, ByMailbox: map[string][]sendlimit.Count{}}
 	for _, day := range r.Days {

@@ -16,7 +16,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// deletionService returns a service that deletes the tenant without waiting for a pass.
+// deletionService returns a service that deletes the tenant. It waits only a millisecond for a pass
+// in progress.
 func (fx *fixture) deletionService() *tenants.Service {
 	return &tenants.Service{Tenants: fx.store, Policies: fx.store, Runs: fx.store, Platform: fx.fake, Now: fx.Now,
 		Pause: time.Millisecond, PassWait: time.Millisecond, CallWait: time.Millisecond}

@@ -142,7 +142,7 @@ func (h *history) setLimit(t *testing.T) {
 	}
 }
 
-// setMailboxLimit sets the own limit of a random mailbox.
+// setMailboxLimit sets the limit of a random mailbox.
 func (h *history) setMailboxLimit(t *testing.T) {
 	t.Helper()
 	m := h.boxes[h.IntN(len(h.boxes))]
@@ -343,8 +343,8 @@ func laterOf(a, b time.Time) time.Time {
 	return b
 }
 
-// runFourTimes runs passes until the state is stable. It needs four tries, because an earlier pass
-// with a fast clock can postpone the next pass by one interval and some minutes.
+// runFourTimes runs four passes, after which the state is stable. Fewer passes are not enough,
+// because an earlier pass with a fast clock can postpone the next pass.
 func (h *history) runFourTimes(t *testing.T) {
 	t.Helper()
 	for range 4 {

@@ -113,17 +113,17 @@ func (a *applier) setRule(ctx context.Context, scope string) error {
 
 // changesRule reports whether a change of the decision, or an intent of an earlier pass, may change
 // the rule of a scope. Such a rule must be set even if the listed rule already has the requested
-// state, because the list of a lagging replica can show an old state. An unblock may change the
-// rule of its own scope, the tenant-wide rule, and each rule whose scope has no policy, because any
-// of them can list the mailbox.
+// state. The list can come from a lagging replica and show an old state. An unblock may change the
+// rule of its own scope, the tenant-wide rule, and each rule whose scope has no policy. Each of
+// these rules can list the mailbox.
 func (a *applier) changesRule(scope string) bool {
 	return slices.ContainsFunc(slices.Concat(a.Changes, a.intents), func(c sendlimit.Change) bool {
 		return c.Scope == scope || c.Action == sendlimit.Unblocked && (scope == sendlimit.TenantWide || !a.HasPolicy(scope))
 	})
 }
 
-// block makes one rule block exactly its list. It fails when the rule that the platform returns has
-// a different list.
+// block makes the rule of a scope block exactly the mailboxes in its list. It fails when the rule
+// that the platform returns has a different list.
 func (a *applier) block(ctx context.Context, scope string) error {
 	list := a.BlockLists[scope]
 	return a.callWithRenewedLease(ctx, func(ctx context.Context) error {

@@ -51,8 +51,8 @@ type Runner struct {
 	// runAllLock lets RunAll wait for the passes in progress, and stops Run from starting new
 	// passes meanwhile.
 	runAllLock sync.RWMutex
-	// callSlots holds one element for each platform call in progress. callsOnce creates it on the
-	// first call.
+	// callSlots holds one element for each platform call in progress. callsOnce creates callSlots
+	// on the first call.
 	callsOnce sync.Once
 	callSlots chan struct{}
 }

@@ -23,7 +23,7 @@ const PassKind = "enforcement"
 const sweepKind = "enforcement_sweep"
 
 const (
-	// maxTenantsPerSweep is the number of tenants that one sweep wakes at most.
+	// maxTenantsPerSweep is the maximum number of tenants that one sweep wakes.
 	maxTenantsPerSweep = 500
 	// ParallelPasses is the number of passes that a process makes in parallel. It is less than the
 	// default number of connections to a database server, so that requests find a free connection.

@@ -48,8 +48,8 @@ func (s *Service) Disconnect(ctx context.Context, owner access.AccountID, id, ma
 }
 
 // DisconnectAll disconnects a mailbox from all integrations of the account, because the mailbox is
-// about to be removed. If an integration lacks the capability to remove accounts, or the platform
-// rejects its credential, the account stays at the platform and DisconnectAll does not fail.
+// about to be removed. An account stays at its platform if the integration cannot remove accounts,
+// or if the platform rejects the credential. DisconnectAll does not fail in these cases.
 func (s *Service) DisconnectAll(ctx context.Context, owner access.AccountID, mailboxID string) error {
 	integrations, err := s.Integrations.Integrations(ctx, owner)
 	if err != nil {

@@ -31,8 +31,8 @@ const (
 	// sessionGrace is how long after a session's expiry the sweep waits before it ends the session.
 	// It is longer than any request that opens a session.
 	sessionGrace = time.Minute
-	// maxCheckDelay limits how long an expired session stays pending while the platform cannot be
-	// reached for the final check.
+	// maxCheckDelay is the longest time that an expired session stays pending while the platform
+	// cannot be reached for the final check.
 	maxCheckDelay = time.Hour
 	// maxSessions is the maximum number of sessions for which one sweep queues jobs.
 	maxSessions = 1000

@@ -19,8 +19,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// TestBeginRefusesBeforeItCallsThePlatform checks with which code BeginSignIn refuses a request,
-// and that a refused request does not call the platform.
+// TestBeginRefusesBeforeItCallsThePlatform checks the error code of each refused request, and that
+// a refused request does not call the platform.
 func TestBeginRefusesBeforeItCallsThePlatform(t *testing.T) {
 	fx := newFixture(t)
 	fx.addPlatform("emailbison", func([]string) integration.Capabilities { return integration.Capabilities{MailboxRefresh: true} })
@@ -143,7 +143,7 @@ func TestOneRequestAtTheStore(t *testing.T) {
 }
 
 // TestAFailedStartRestoresTheConnection checks that a failed start restores an earlier connection
-// of the mailbox. The mailbox can then begin a session.
+// of the mailbox. A new sign-in can then connect the mailbox.
 func TestAFailedStartRestoresTheConnection(t *testing.T) {
 	fx := newFixture(t)
 	for name, tt := range map[string]struct {

@@ -93,7 +93,7 @@ func (fx *fixture) addDomain(t *testing.T, name string, locals ...string) {
 	}
 }
 
-// set sets a limit for a scope, nil for the whole tenant.
+// set sets a limit for a scope. A nil scope means the whole tenant.
 func (fx *fixture) set(t *testing.T, scope *string, perDay int) limits.SetResult {
 	t.Helper()
 	result, err := fx.Set(t.Context(), fx.owner, guid, limits.SetRequest{DomainScope: scope, PerDay: perDay}, nil)

@@ -376,10 +376,10 @@ func TestProvisionWithAccessWithdrawn(t *testing.T) {
 	}
 }
 
-// TestProvisionChecksTheDomainAgain checks a domain that is stored as accepted by the mail server,
-// for example because a lagging replica showed an earlier domain with the same name. After the mail
-// server has refused a mailbox, the next request checks again whether the mail server accepts the
-// domain.
+// TestProvisionChecksTheDomainAgain checks a domain that is stored as accepted although the mail
+// server does not accept it. For example, a lagging replica has shown an earlier domain with the
+// same name. After the mail server has refused a mailbox, the next request checks again whether the
+// mail server accepts the domain.
 func TestProvisionChecksTheDomainAgain(t *testing.T) {
 	inFakeTime(t, "refused mailbox", func(t *testing.T) {
 		fx := newFixture(t)

@@ -17,9 +17,9 @@ import (
 )
 
 // TestProvisionKeepsAMailboxThatReplicasDoNotShow checks a request for a completed mailbox that a
-// discovery missed, because the platform's replicas lag. The platform refuses to create it again.
-// The row keeps its id and its limit, and the mailbox gets no second password. The same is true if
-// the replicas show the mailbox again during the request.
+// discovery missed, because the platform's replicas lag. The platform refuses to create the mailbox
+// again. The row keeps its id and its limit, and the mailbox gets no second password. The same is
+// true if the replicas show the mailbox again during the request.
 func TestProvisionKeepsAMailboxThatReplicasDoNotShow(t *testing.T) {
 	const anna = "anna@example.test"
 	for _, tt := range []struct {
@@ -118,7 +118,7 @@ func (m findingTenant) CreateMailbox(context.Context, mailbox.Spec) (mailbox.Pla
 
 // TestProvisionSetsNoPasswordForAnEarlierObject checks a request for a completed mailbox that a
 // discovery missed. CreateMailbox returns the mailbox whose object id the row already has. The
-// request must not set its password.
+// request must not set the password of this mailbox.
 func TestProvisionSetsNoPasswordForAnEarlierObject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const anna = "anna@example.test"

@@ -18,8 +18,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// endedConnections implements Connections. It records the mailboxes whose connections it ended, and
-// fails with err.
+// endedConnections implements Connections. It records the mailboxes whose connections it ended. If
+// err is set, DisconnectAll fails with err.
 type endedConnections struct {
 	ended []string
 	err   error

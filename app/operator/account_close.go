@@ -66,7 +66,7 @@ func closeCommand() *cobra.Command {
 }
 
 // removeRules removes the transport rules managed by tenantry from all tenants of an account. It
-// returns the result for each tenant that could have such rules.
+// returns the result for each tenant that may have had managed rules.
 func removeRules(ctx context.Context, cmd *cobra.Command, store *bunstore.Store, owner access.AccountID) ([]tenants.TenantRuleRemoval, error) {
 	stored, err := store.Tenants(ctx, owner)
 	if err != nil {

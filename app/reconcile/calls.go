@@ -27,7 +27,7 @@ const (
 	// maxBrokenTries is the maximum number of tries of a call that the provider answers with
 	// internal errors.
 	maxBrokenTries = 3
-	// defaultPause is the time between two tries unless the caller sets one.
+	// defaultPause is the default of RetryPolicy.Pause.
 	defaultPause = time.Second
 )
 
@@ -112,9 +112,9 @@ func Run(ctx context.Context, p RetryPolicy, call func(context.Context) error, c
 	}
 }
 
-// waitForThrottle waits for as long as a throttling provider demands, and then returns true. It
-// returns false without a wait if err is a different error or names no time. It also returns false
-// if the policy or the deadline does not allow the wait.
+// waitForThrottle waits for as long as a throttling provider demands. It returns true unless the
+// context ends during the wait. It returns false without a wait if err is a different error or
+// names no time. It also returns false if the policy or the deadline does not allow the wait.
 func (p RetryPolicy) waitForThrottle(ctx context.Context, err error) bool {
 	deadline, hasDeadline := ctx.Deadline()
 	pause := outcome.RetryAfter(err)
@@ -176,7 +176,7 @@ type Consent struct {
 //
 //   - The platform denies the read: the consent was revoked. RecordIfRevoked stores this, and the
 //     tenant's readiness shows it.
-//   - The read succeeds: only a grant of the mail server is missing. The next sync restores it.
+//   - The read succeeds: only a grant at the mail server is missing. The next sync restores it.
 //   - The read fails with a different error: RecordIfRevoked stores nothing.
 func (c Consent) RecordIfRevoked(ctx context.Context, owner access.AccountID, id tenant.GUID, err error) error {
 	if !errors.Is(err, fault.AccessDenied) {

@@ -20,8 +20,8 @@ import (
 // caller asks for a different one.
 const DefaultLinkLifetime = 15 * time.Minute
 
-// ConnectPath returns the beginning of the paths of the connect pages, with a final slash. platform
-// is the name of the mail platform's plugin.
+// ConnectPath returns the common prefix of the paths of the connect pages. It ends with a slash.
+// platform is the name of the mail platform's plugin.
 func ConnectPath(platform string) string { return "/connect/" + platform + "/" }
 
 // RedirectURIs returns the redirect URIs to register with the mail platform. The platform redirects
@@ -37,8 +37,9 @@ func (s *Service) redirectURIs() (callback, signIn string) {
 	return uris[0], uris[1]
 }
 
-// Link is a connect link. It works once, until it expires. SessionID is the id of the connect
-// session. The caller uses SessionID to read the status of the session and to renew the link.
+// Link is a connect link. It works only once, and only until it expires. SessionID is the id of the
+// connect session. The caller uses SessionID to read the status of the session and to renew the
+// link.
 type Link struct {
 	SessionID string
 	URL       string

@@ -64,7 +64,7 @@ func TestSessionFollowsTheFlow(t *testing.T) {
 	}
 	_, err = fx.RenewLink(t.Context(), fx.ann, link.SessionID, nil)
 	requireRefusal(t, err, fault.SessionConnected)
-	// The status is kept for 30 days after the expiry, longer than the flow.
+	// The session is kept for 30 days after its link has expired. The flow is deleted earlier.
 	for _, days := range []int{30, 31} {
 		fx.now = link.ExpiresAt.Add(time.Duration(days) * 24 * time.Hour)
 		_, err = fx.ConnectURL(t.Context(), fx.ann, tenants.LinkRequest{})

@@ -32,8 +32,8 @@ type race struct {
 	t         *testing.T
 	domains   *domains.Service
 	mailboxes *mailboxes.Service
-	callTimes map[string]time.Time // by property of the tenant: the start of the call with the newest answer
-	answers   map[string]any       // by property of the tenant: the newest answer
+	callTimes map[string]time.Time // the start of the call with the newest answer, by property of the tenant
+	answers   map[string]any       // the newest answer, by property of the tenant
 	users     int                  // the number of user mailboxes at the platform
 	lagUntil  time.Time            // until then a replica of the platform lacks all objects
 	before    map[string]string    // the ids of the rows before the race, by name

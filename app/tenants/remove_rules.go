@@ -178,8 +178,8 @@ type TenantRuleRemoval struct {
 
 // RemoveAllRules removes the managed rules from all tenants of an account that the operator is
 // about to close. It returns the tenants that may have had rules. If the platform fails to remove
-// rules, the result of the tenant names them. If the store fails for one tenant, RemoveAllRules
-// resumes enforcement in the other tenants and returns the joined errors.
+// rules, the result of the tenant names the remaining rules. If the store fails for one tenant,
+// RemoveAllRules resumes enforcement in the other tenants and returns the joined errors.
 func (s *Service) RemoveAllRules(ctx context.Context, owner access.AccountID) ([]TenantRuleRemoval, error) {
 	owned, err := s.Tenants.Tenants(ctx, owner)
 	if err != nil {

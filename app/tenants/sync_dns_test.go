@@ -100,8 +100,8 @@ func TestSyncIgnoresUnreliableDNS(t *testing.T) {
 	}
 }
 
-// TestSyncOfMoreDomainsThanThereIsTimeFor checks that a sync ends at its time limit, and that the
-// next sync begins with the domains that the first one did not read.
+// TestSyncOfMoreDomainsThanThereIsTimeFor checks that a sync ends at its time limit. The next sync
+// begins with the domains that the first sync did not read.
 func TestSyncOfMoreDomainsThanThereIsTimeFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fx := newConnectedFixture(t, fake.Setup{})

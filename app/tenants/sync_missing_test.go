@@ -66,8 +66,8 @@ func TestListThatLacksAnObjectDoesNotRemoveIt(t *testing.T) {
 }
 
 // TestObjectIsRemovedAfterTwoMisses checks objects that neither the lists nor reads by name show. A
-// sync hides such objects. If the objects return, the mailbox still has its limit. Otherwise a sync
-// at least ReplicaLag after the first miss removes them.
+// sync hides these objects. If the objects return, the mailbox still has its limit. If they stay
+// missing, a sync at least ReplicaLag after the first miss removes them.
 func TestObjectIsRemovedAfterTwoMisses(t *testing.T) {
 	for name, returns := range map[string]bool{"the objects return": true, "the objects stay missing": false} {
 		t.Run(name, func(t *testing.T) {

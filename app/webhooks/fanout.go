@@ -33,9 +33,9 @@ const (
 )
 
 // FanOut runs one round of the fan-out: it adds the deliveries of new events, and starts their
-// tries. more is true if events may be left. The accounts come in random order, so each round puts
-// an account into a batch with other accounts. An account that makes its batch fail therefore does
-// not delay the same accounts in each round.
+// tries. more is true if events may be left. The accounts come in random order, so an account
+// shares its batch with different accounts in each round. An account that makes its batch fail
+// therefore does not delay the same accounts in each round.
 func (w *Worker) FanOut(ctx context.Context) (more bool, err error) {
 	accounts, err := w.Deliveries.AccountsWithNewEvents(ctx, maxAccounts)
 	if err != nil {

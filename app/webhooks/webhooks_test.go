@@ -273,8 +273,8 @@ func (crashingStore) SaveDeliveries(context.Context, []ports.TriedDelivery, time
 	return nil, errCrashed
 }
 
-// TestACrashAfterSendingRepeatsTheMessage checks that a message whose result was not stored is sent
-// again with the same id, but only after the claim of its delivery has expired.
+// TestACrashAfterSendingRepeatsTheMessage checks a message whose result was not stored. The message
+// is sent again with the same id, but only after the claim of its delivery has expired.
 func TestACrashAfterSendingRepeatsTheMessage(t *testing.T) {
 	fx := newFixture(t)
 	crashing := fx.startProcess(t, func(o *webhooks.Options) { o.Deliveries = crashingStore{o.Deliveries} })

@@ -54,8 +54,9 @@ type Options struct {
 	Logged <-chan struct{}
 	Now    func() time.Time
 	Log    *slog.Logger
-	// Slots is how many deliveries the process sends at the same time, 1,024 by default. Endpoints
-	// that are unproven or failing get only some of the slots, see webhook.Standing.
+	// Slots is the maximum number of deliveries that the process sends at the same time. It
+	// defaults to 1,024. Endpoints that are unproven or failing get only some of the slots, see
+	// webhook.Standing.
 	Slots int
 	// Retention is how long deliveries are kept; 0 keeps them forever.
 	Retention time.Duration
