@@ -194,9 +194,9 @@ func (p *publishingProvider) show(ctx context.Context, z dns.Zone) {
 	if p.hidden {
 		return
 	}
-	held, err := p.Records(context.WithoutCancel(ctx), dns.Zone{ID: z.Name, Name: z.Name})
+	recordSets, err := p.Records(context.WithoutCancel(ctx), dns.Zone{ID: z.Name, Name: z.Name})
 	if err == nil {
-		p.publicDNS.Publish(z.Name, records(held)...)
+		p.publicDNS.Publish(z.Name, records(recordSets)...)
 	}
 }
 

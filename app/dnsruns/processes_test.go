@@ -55,9 +55,9 @@ func newSharedFixture(t *testing.T, point string) (*fixture, string, *secondProc
 	var err error
 	second.in, err = second.cmd.StdinPipe()
 	must(t, err)
-	out, err := second.cmd.StdoutPipe()
+	stdout, err := second.cmd.StdoutPipe()
 	must(t, err)
-	second.lines = bufio.NewReader(out)
+	second.lines = bufio.NewReader(stdout)
 	must(t, second.cmd.Start())
 	t.Cleanup(func() {
 		_ = second.cmd.Process.Kill()
@@ -67,17 +67,17 @@ func newSharedFixture(t *testing.T, point string) (*fixture, string, *secondProc
 }
 
 // readUntil reads the output of the process up to word, and returns the lines before it.
-func (p *secondProcess) readUntil(t *testing.T, word string) (before []string) {
+func (p *secondProcess) readUntil(t *testing.T, word string) (linesBefore []string) {
 	t.Helper()
 	for {
 		line, err := p.lines.ReadString('\n')
 		if err != nil {
-			t.Fatalf("the other process ended after %q: %v", before, err)
+			t.Fatalf("the other process ended after %q: %v", linesBefore, err)
 		}
 		if strings.HasPrefix(line, word) {
-			return before
+			return linesBefore
 		}
-		before = append(before, strings.TrimSpace(line))
+		linesBefore = append(linesBefore, strings.TrimSpace(line))
 	}
 }
 

@@ -107,8 +107,8 @@ func (c *claim) runJob(ctx context.Context) error {
 		if c.lease.IsTaken() || ctx.Err() != nil && (observed.Err != nil || observed.WriteErr != nil) {
 			return c.releaseJob(ctx) // the step was interrupted, so its error says nothing about the job
 		}
-		decided, next := c.Timetable.Advance(c.job, observed, provisioning.Moment{Now: c.now(), Chance: c.Chance()})
-		if err := c.save(ctx, decided); err != nil {
+		advanced, next := c.Timetable.Advance(c.job, observed, provisioning.Moment{Now: c.now(), Chance: c.Chance()})
+		if err := c.save(ctx, advanced); err != nil {
 			return err
 		}
 		step = next
@@ -127,8 +127,8 @@ func (c *claim) runStep(ctx context.Context, step provisioning.Step) (o provisio
 		if p := recover(); p != nil {
 			e := panics.ErrorOf(p)
 			o = provisioning.Observation{Err: e}
-			decided, _ := c.Timetable.Advance(c.job, o, provisioning.Moment{Now: c.now(), Chance: c.Chance()})
-			_ = c.save(ctx, decided)
+			advanced, _ := c.Timetable.Advance(c.job, o, provisioning.Moment{Now: c.now(), Chance: c.Chance()})
+			_ = c.save(ctx, advanced)
 			panic(e)
 		}
 	}()
@@ -194,11 +194,11 @@ func (c *claim) releaseJob(ctx context.Context) error {
 	return c.wake(ctx, now)
 }
 
-// wake queues the job for the time at. It converts this time from the service's clock to the system
-// clock, which the queue uses. The two clocks differ in the sandbox.
-func (c *claim) wake(ctx context.Context, at time.Time) error {
+// wake queues the job for the time attemptAt. It converts this time from the service's clock to the
+// system clock, which the queue uses. The two clocks differ in the sandbox.
+func (c *claim) wake(ctx context.Context, attemptAt time.Time) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeLimit)
 	defer cancel()
 	j := c.job
-	return c.Queue.Wake(ctx, ports.Wakeup{Kind: Kind, ID: j.ID, Account: j.Account, At: time.Now().Add(at.Sub(c.now())), Trace: j.Trace})
+	return c.Queue.Wake(ctx, ports.Wakeup{Kind: Kind, ID: j.ID, Account: j.Account, At: time.Now().Add(attemptAt.Sub(c.now())), Trace: j.Trace})
 }

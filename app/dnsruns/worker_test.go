@@ -139,10 +139,10 @@ func TestLateWorkerCannotWrite(t *testing.T) {
 	lateEpoch := fx.expireLease(t, id)
 	fx.providers.AddAccount("cloudflare", "token", fx.provider)
 	fx.requireHealthy(t, fx.run(t, fx.worker(dependencies{fx.fake, fx.store, fx.store, fx.providers}), id))
-	before, writes := fx.job(t, id), fx.providers.Writes()
+	jobBefore, writes := fx.job(t, id), fx.providers.Writes()
 	provider.answer <- struct{}{}
 	must(t, <-ended)
-	if fx.providers.Writes() != writes || fx.job(t, id) != before || before.Epoch <= lateEpoch {
+	if fx.providers.Writes() != writes || fx.job(t, id) != jobBefore || jobBefore.Epoch <= lateEpoch {
 		t.Fatalf("the late worker wrote: %d writes, %+v", fx.providers.Writes(), fx.job(t, id))
 	}
 }

@@ -66,11 +66,11 @@ func (fx *fixture) platformCalls() (calls int) {
 
 // actions returns the action and the reason of each item of a plan, by purpose.
 func actions(p dns.Plan) map[dns.Purpose]string {
-	decided := map[dns.Purpose]string{}
+	actionsByPurpose := map[dns.Purpose]string{}
 	for _, i := range p.Items {
-		decided[i.Purpose] = string(i.Action) + " " + string(i.Reason)
+		actionsByPurpose[i.Purpose] = string(i.Action) + " " + string(i.Reason)
 	}
-	return decided
+	return actionsByPurpose
 }
 
 // brokenProvider is a provider account whose calls of Zone or Records fail.

@@ -187,7 +187,7 @@ func TestVerifyReportsWhyItFailed(t *testing.T) {
 			} else {
 				requireRefusal(t, err, tt.want)
 			}
-			if done := tt.want == (fault.Code{}); d.Verified != done || fx.storedDomain(t).Verified != done {
+			if succeeds := tt.want == (fault.Code{}); d.Verified != succeeds || fx.storedDomain(t).Verified != succeeds {
 				t.Fatalf("answered %v, stored %v", d.Verified, fx.storedDomain(t).Verified)
 			}
 		})

@@ -112,11 +112,11 @@ func TestWatchNoticesDrift(t *testing.T) {
 
 func TestWatchTakesNoUnreliableReadForDrift(t *testing.T) {
 	w := newWatchFixture(t)
-	before := w.addHealthy(t)
+	domainBefore := w.addHealthy(t)
 	for reason, want := range map[string]CheckResult{"servers_disagree": CheckSilent, dns.ReasonNotDelegated: CheckUnreliable} {
 		w.fake.DNS.FailReads(reason)
 		got := w.nextDay(t)
-		if len(got.Health.Drifted) > 0 || got.Status != before.Status || !got.CheckedAt.After(before.CheckedAt) {
+		if len(got.Health.Drifted) > 0 || got.Status != domainBefore.Status || !got.CheckedAt.After(domainBefore.CheckedAt) {
 			t.Fatalf("%s: %+v, %+v", reason, got.Health, got.Status)
 		}
 		if reported := w.checked[len(w.checked)-1]; reported != want {
@@ -250,8 +250,8 @@ func TestWatchBacksOffDuringAResolverOutage(t *testing.T) {
 	w.clock = w.clock.Add(backoffTime)
 	w.tick(t, time.Hour)
 	w.tick(t, time.Hour)
-	if last := w.checked[len(w.checked)-4:]; slices.Contains(last, CheckSilent) {
-		t.Fatalf("the checks after the outage: %v", last)
+	if lastResults := w.checked[len(w.checked)-4:]; slices.Contains(lastResults, CheckSilent) {
+		t.Fatalf("the checks after the outage: %v", lastResults)
 	}
 }
 

@@ -247,9 +247,9 @@ func TestTraceOfForeignSendersIsIgnored(t *testing.T) {
 	}
 	rows := make([]sendlimit.Sent, 5000)
 	for i := range rows {
-		rows[i] = sendlimit.Sent{Message: strconv.Itoa(i), Sender: "foreign@" + one, At: fx.now}
+		rows[i] = sendlimit.Sent{Message: strconv.Itoa(i), Sender: "foreign@" + domainOne, At: fx.now}
 	}
-	rows[7] = sendlimit.Sent{Message: "7", Sender: "ADA@" + one, At: fx.now}
+	rows[7] = sendlimit.Sent{Message: "7", Sender: "ADA@" + domainOne, At: fx.now}
 	heapSize := func() uint64 {
 		var m runtime.MemStats
 		runtime.GC()
@@ -257,7 +257,7 @@ func TestTraceOfForeignSendersIsIgnored(t *testing.T) {
 		return m.HeapAlloc
 	}
 	const pages = 100
-	var before, after uint64
+	var heapBefore, heapAfter uint64
 	defer fx.replaceTrace(func(_ context.Context, _ ports.MailTenant, q sendlimit.TraceQuery) (sendlimit.Trace, error) {
 		if slices.Sort(q.Senders); !slices.Equal(q.Senders, slices.Sorted(slices.Values(managed))) {
 			t.Errorf("the senders of the query are %q", q.Senders)
@@ -265,9 +265,9 @@ func TestTraceOfForeignSendersIsIgnored(t *testing.T) {
 		page, _ := strconv.Atoi(q.Cursor)
 		switch page {
 		case 0:
-			before = heapSize()
+			heapBefore = heapSize()
 		case pages:
-			after = heapSize()
+			heapAfter = heapSize()
 			return sendlimit.Trace{}, nil
 		}
 		return sendlimit.Trace{Sent: rows, Next: strconv.Itoa(page + 1)}, nil
@@ -276,8 +276,8 @@ func TestTraceOfForeignSendersIsIgnored(t *testing.T) {
 	if n := fx.shownSends(t, fx.boxes[0].Address); n != 1 {
 		t.Errorf("%d are counted", n)
 	}
-	if after > before+8<<20 {
-		t.Errorf("%d bytes are kept of %d rows", after-before, pages*len(rows))
+	if heapAfter > heapBefore+8<<20 {
+		t.Errorf("%d bytes are kept of %d rows", heapAfter-heapBefore, pages*len(rows))
 	}
 }
 
@@ -316,15 +316,15 @@ func TestMailboxDiscoveredLate(t *testing.T) {
 	fx.limit(t, sendlimit.TenantWide, 5)
 	must(t, fx.run(t))
 	discover := func(local string) mailbox.Mailbox {
-		d, err := fx.store.Domain(t.Context(), fx.owner, fx.id, one)
+		d, err := fx.store.Domain(t.Context(), fx.owner, fx.id, domainOne)
 		must(t, err)
-		rows, err := fx.store.ReserveMailboxes(t.Context(), fx.owner, d.ID, []mailbox.Spec{{Address: local + "@" + one}}, 9, fx.now)
+		rows, err := fx.store.ReserveMailboxes(t.Context(), fx.owner, d.ID, []mailbox.Spec{{Address: local + "@" + domainOne}}, 9, fx.now)
 		must(t, err)
 		rows[0].Stage = mailbox.Ready
 		must(t, fx.store.SaveMailbox(t.Context(), fx.owner, rows[0]))
 		return rows[0]
 	}
-	fx.fake.Send(fx.id, "eve@"+one, 20)
+	fx.fake.Send(fx.id, "eve@"+domainOne, 20)
 	for range 16 {
 		must(t, fx.run(t))
 	}

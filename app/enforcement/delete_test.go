@@ -94,7 +94,7 @@ func (fx *fixture) checkEvents(t *testing.T) {
 // records the unblocks.
 func TestDeleteUnblocksMailboxes(t *testing.T) {
 	fx := newFixture(t)
-	fx.limit(t, one, 5)
+	fx.limit(t, domainOne, 5)
 	ada := fx.boxes[0].Address
 	fx.fake.Send(fx.id, ada, 6)
 	must(t, fx.run(t))
@@ -121,7 +121,7 @@ func TestFailedDeleteResumesEnforcement(t *testing.T) {
 	for name, hadPass := range map[string]bool{"after a pass": true, "before the first pass": false} {
 		t.Run(name, func(t *testing.T) {
 			fx := newFixture(t)
-			fx.limit(t, one, 5)
+			fx.limit(t, domainOne, 5)
 			ada := fx.boxes[0].Address
 			fx.fake.Send(fx.id, ada, 6)
 			if fx.advance(time.Hour); hadPass {

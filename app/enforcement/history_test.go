@@ -130,7 +130,7 @@ func (h *history) sendMail(t *testing.T) {
 // setLimit sets the limit of a random scope.
 func (h *history) setLimit(t *testing.T) {
 	t.Helper()
-	scope := []string{sendlimit.TenantWide, one, two}[h.IntN(3)]
+	scope := []string{sendlimit.TenantWide, domainOne, domainTwo}[h.IntN(3)]
 	if _, err := h.store.Domain(t.Context(), h.owner, h.id, scope); scope != sendlimit.TenantWide && err != nil {
 		h.addDomain(t, scope)
 	}
@@ -154,7 +154,7 @@ func (h *history) setMailboxLimit(t *testing.T) {
 // dropRandomDomain deletes a domain of the tenant and its policy.
 func (h *history) dropRandomDomain(t *testing.T) {
 	t.Helper()
-	scope := []string{one, two}[h.IntN(2)]
+	scope := []string{domainOne, domainTwo}[h.IntN(2)]
 	h.note("the domain %s is deleted", scope)
 	delete(h.want.limits, scope)
 	h.dropDomain(t, scope)
@@ -326,8 +326,8 @@ func (h *history) checkDeleted(t *testing.T) {
 	}
 	ruleChanges, eventChanges := h.ruleTransitions(), h.eventTransitions(t)
 	for address, changes := range ruleChanges {
-		if last := len(changes) - 1; len(eventChanges[address]) == last && !changes[last] {
-			ruleChanges[address] = changes[:last] // the deletion ended this block
+		if lastIndex := len(changes) - 1; len(eventChanges[address]) == lastIndex && !changes[lastIndex] {
+			ruleChanges[address] = changes[:lastIndex] // the deletion ended this block
 		}
 	}
 	if diff := cmp.Diff(ruleChanges, eventChanges); diff != "" {

@@ -62,10 +62,10 @@ func TestSyncDropsBlockedMailbox(t *testing.T) {
 func TestUnblockWithoutLimit(t *testing.T) {
 	fx := newFixture(t)
 	ada := fx.boxes[0].Address
-	fx.limit(t, one, 5)
+	fx.limit(t, domainOne, 5)
 	fx.fake.Send(fx.id, ada, 6)
 	must(t, fx.run(t))
-	fx.dropDomain(t, one)
+	fx.dropDomain(t, domainOne)
 	must(t, fx.run(t))
 	fx.checkConsistent(t)
 	if events := fx.events(t)[ada]; len(events) != 2 || events[1].Message() != "Mailbox unblocked: sent 6, limit 5" {
@@ -124,7 +124,7 @@ func newMailboxChurn(t *testing.T, store *bunstore.Store, seed int) *mailboxChur
 	c.present = slices.Clone(c.everyAddress)
 	c.Platform = partialPlatform{c.fake, &c.present}
 	c.limit(t, sendlimit.TenantWide, 5)
-	c.limit(t, one, 7)
+	c.limit(t, domainOne, 7)
 	return c
 }
 
@@ -144,9 +144,9 @@ func (c *mailboxChurn) playStep(t *testing.T) {
 			c.present = append(slices.Clone(c.present), address)
 		}
 	case 3, 4:
-		before := c.eventCount(t)
+		countBefore := c.eventCount(t)
 		c.syncMailboxes(t, c.present)
-		c.syncEvents += c.eventCount(t) - before
+		c.syncEvents += c.eventCount(t) - countBefore
 	case 5:
 		c.runCrashingAt(t, &crashPlan{stepsLeft: c.IntN(2), afterEffect: c.IntN(2) == 0, stepName: []string{"SaveIntents", "Block", "SaveChanges", "Settle"}[c.IntN(4)]})
 	case 6:

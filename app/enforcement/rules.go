@@ -178,13 +178,13 @@ func (a *applier) rememberMissing(requested, found []string) {
 // unblockMissing adds an unblock for each missing mailbox that was blocked. It stores the unblock
 // as an intent before the rule is set without the mailbox.
 func (a *applier) unblockMissing(ctx context.Context, requested, found []string) error {
-	before := len(a.Changes)
+	countBefore := len(a.Changes)
 	for _, b := range a.boxes {
 		if !b.BlockedAt.IsZero() && slices.Contains(requested, b.Address) && !slices.Contains(found, b.Address) {
 			a.Changes = append(a.Changes, b.ChangeTo(sendlimit.Unblocked, a.Tenant, a.limits, a.now))
 		}
 	}
-	if len(a.Changes) == before {
+	if len(a.Changes) == countBefore {
 		return nil
 	}
 	return a.saveIntents(ctx)

@@ -88,7 +88,7 @@ func TestOnlyLimitedExcludesTenantsWithoutALimit(t *testing.T) {
 	if n := fx.sweep(t); n != 0 {
 		t.Fatalf("%d are woken without a limit", n)
 	}
-	fx.limit(t, one, 5)
+	fx.limit(t, domainOne, 5)
 	if n := fx.sweep(t); n != 1 {
 		t.Fatalf("%d are woken with a limit", n)
 	}
@@ -156,9 +156,9 @@ func TestSweepRepeatsWhileMoreAreDue(t *testing.T) {
 		sweep := r.Periodic(time.Hour, queue)[0]
 		must(t, sweep.Do(t.Context()))
 		woken := queue.All()
-		last := woken[len(woken)-1]
-		if repeats := last.Kind == sweep.Kind; repeats != wantRepeat || repeats && time.Until(last.At) > time.Minute {
-			t.Errorf("of %d due tenants %d are woken, then %+v", due, len(woken), last)
+		lastWakeup := woken[len(woken)-1]
+		if repeats := lastWakeup.Kind == sweep.Kind; repeats != wantRepeat || repeats && time.Until(lastWakeup.At) > time.Minute {
+			t.Errorf("of %d due tenants %d are woken, then %+v", due, len(woken), lastWakeup)
 		}
 	}
 }

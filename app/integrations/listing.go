@@ -124,12 +124,12 @@ type accountRead struct {
 }
 
 // continueAfter reports whether a later refresh continues the read, and how long to wait before it.
-func (r *accountRead) continueAfter(now time.Time) (after time.Duration, willContinue bool) {
+func (r *accountRead) continueAfter(now time.Time) (pause time.Duration, willContinue bool) {
 	if !r.resumable || r.listing == nil || r.pages == 0 || outcome.KindOf(r.cause) != outcome.Throttled {
 		return 0, false
 	}
-	after = max(outcome.RetryAfter(r.cause), minPause)
-	return after, now.Add(after).Sub(r.began) < maxListingTime
+	pause = max(outcome.RetryAfter(r.cause), minPause)
+	return pause, now.Add(pause).Sub(r.began) < maxListingTime
 }
 
 // partialReads holds the interrupted reads of this process in memory. If a different process gets

@@ -22,7 +22,7 @@ import (
 
 func TestRefreshStoresTheStatesOfThePlatform(t *testing.T) {
 	fx := newFixture(t)
-	id, second := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
+	id, secondID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
 	mailboxes := map[string]mailbox.Mailbox{}
 	for _, name := range []string{"closed", "vanished", "revoked", "steady", "elsewhere", "never", "found", "paused"} {
 		mailboxes[name] = fx.createMailbox(t, fx.ann, tenantGUID, name)
@@ -30,7 +30,7 @@ func TestRefreshStoresTheStatesOfThePlatform(t *testing.T) {
 	for _, name := range []string{"vanished", "revoked", "steady", "paused"} {
 		fx.connect(t, id, mailboxes[name])
 	}
-	fx.connect(t, second, mailboxes["elsewhere"])
+	fx.connect(t, secondID, mailboxes["elsewhere"])
 	b := fx.beginSession(t, id, mailboxes["closed"])
 	fx.instantly.CompleteSignIn(b.AuthURL.Reveal(), mailboxes["closed"].Address, "Closed")
 	fx.instantly.DropAccount(mailboxes["vanished"].Address)
@@ -56,7 +56,7 @@ func TestRefreshStoresTheStatesOfThePlatform(t *testing.T) {
 	if c := fx.storedConnection(t, id, mailboxes["revoked"]); !c.HasError || c.Reason != "connection_error" {
 		t.Errorf("%+v", c)
 	}
-	fx.requireStatus(t, second, mailboxes["elsewhere"], integration.ConnectionConnected)
+	fx.requireStatus(t, secondID, mailboxes["elsewhere"], integration.ConnectionConnected)
 	if diff := cmp.Diff(map[integration.Drift]int{integration.DriftGone: 1, integration.DriftGrantLost: 1, integration.DriftAppeared: 1}, countDrifts(fx.drifts)); diff != "" {
 		t.Error(diff)
 	}

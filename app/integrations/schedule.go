@@ -66,16 +66,16 @@ func (s *Service) dueRefreshes(ctx context.Context, every time.Duration) ([]port
 	due, err := s.Integrations.DueRefreshes(ctx, now.Add(-every), now, maxRefreshes)
 	wakeups := make([]ports.Wakeup, 0, len(due))
 	for index, i := range due {
-		after := min(refreshTick, every) * time.Duration(index) / time.Duration(len(due))
-		wakeups = append(wakeups, refreshAfter(i.ID, i.AccountID, after))
+		delay := min(refreshTick, every) * time.Duration(index) / time.Duration(len(due))
+		wakeups = append(wakeups, refreshAfter(i.ID, i.AccountID, delay))
 	}
 	return wakeups, err
 }
 
 // refreshAfter returns the wake-up of a refresh. It uses the machine's clock, as queues do. In the
 // sandbox, the service's clock may be hours ahead of the machine's clock.
-func refreshAfter(id string, owner access.AccountID, after time.Duration) ports.Wakeup {
-	return ports.Wakeup{Kind: RefreshKind, ID: id, Account: owner, At: time.Now().Add(after)}
+func refreshAfter(id string, owner access.AccountID, delay time.Duration) ports.Wakeup {
+	return ports.Wakeup{Kind: RefreshKind, ID: id, Account: owner, At: time.Now().Add(delay)}
 }
 
 // refreshDue refreshes one integration. It does not return errors of the platform; the next
@@ -84,9 +84,9 @@ func refreshAfter(id string, owner access.AccountID, after time.Duration) ports.
 func (s *Service) refreshDue(ctx context.Context, w ports.Wakeup) error {
 	read := s.partial.take(w.ID, s.now())
 	_, err := s.refresh(ctx, w.Account, w.ID, read, nil)
-	if after, willContinue := read.continueAfter(s.now()); willContinue && err == nil {
+	if pause, willContinue := read.continueAfter(s.now()); willContinue && err == nil {
 		s.partial.keep(w.ID, read, s.now())
-		return s.Queue.Wake(ctx, refreshAfter(w.ID, w.Account, after))
+		return s.Queue.Wake(ctx, refreshAfter(w.ID, w.Account, pause))
 	}
 	if outcome.KindOf(err) != 0 || errors.Is(err, fault.IntegrationNotFound) || errors.Is(err, fault.CapabilityMissing) {
 		return nil

@@ -24,10 +24,10 @@ import (
 func TestBeginRefusesBeforeItCallsThePlatform(t *testing.T) {
 	fx := newFixture(t)
 	fx.addPlatform("emailbison", func([]string) integration.Capabilities { return integration.Capabilities{MailboxRefresh: true} })
-	id, second, bison := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe"), fx.createIntegration(t, "emailbison")
+	id, secondID, bison := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe"), fx.createIntegration(t, "emailbison")
 	boxOfBob := fx.createMailbox(t, fx.bob, "33333333-2222-4333-8444-555555555555", "bob")
 	foreignBox := fx.createForeignMailbox(t)
-	fx.connect(t, second, fx.ben)
+	fx.connect(t, secondID, fx.ben)
 	calls := fx.instantly.Calls("Account") + fx.instantly.Calls("StartSignIn")
 	limited := fx.ann
 	limited.Plan.TenantSlots = 0
@@ -61,7 +61,7 @@ func TestBeginRefusesBeforeItCallsThePlatform(t *testing.T) {
 	fx.beginSession(t, id, fx.anna)
 	_, err = fx.BeginSignIn(t.Context(), fx.ann, id, fx.anna.ID, nil)
 	requireRefusal(t, err, fault.SessionActive)
-	_, err = fx.BeginSignIn(t.Context(), fx.ann, second, fx.anna.ID, nil)
+	_, err = fx.BeginSignIn(t.Context(), fx.ann, secondID, fx.anna.ID, nil)
 	requireRefusal(t, err, fault.ConnectedElsewhere)
 }
 
@@ -159,7 +159,7 @@ func TestAFailedStartRestoresTheConnection(t *testing.T) {
 		for _, previousStatus := range []integration.ConnectionStatus{"", integration.ConnectionConnected, integration.ConnectionDisconnected} {
 			t.Run(name+" "+string(previousStatus), func(t *testing.T) {
 				fx.switchAccount(t)
-				id, second := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
+				id, secondID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
 				want := integration.ConnectionFailed
 				if previousStatus != "" {
 					fx.connect(t, id, fx.anna)
@@ -177,7 +177,7 @@ func TestAFailedStartRestoresTheConnection(t *testing.T) {
 					t.Errorf("the integration is %+v", i)
 				}
 				if previousStatus == "" {
-					fx.connect(t, second, fx.anna)
+					fx.connect(t, secondID, fx.anna)
 				} else {
 					fx.connect(t, id, fx.anna)
 				}

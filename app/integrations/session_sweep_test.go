@@ -16,10 +16,10 @@ import (
 // reads any more, and sessions of crashed requests.
 func TestSweepEndsExpiredSessions(t *testing.T) {
 	fx := newFixture(t)
-	id, second := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
+	id, secondID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
 	cyd := fx.createMailbox(t, fx.ann, tenantGUID, "cyd")
 	b := fx.beginSession(t, id, fx.anna)
-	fx.beginSession(t, second, fx.ben)
+	fx.beginSession(t, secondID, fx.ben)
 	fx.beginSession(t, id, cyd)
 	fx.instantly.CompleteSignIn(b.AuthURL.Reveal(), fx.anna.Address, "Anna")
 	must(t, fx.store.BeginSession(t.Context(), fx.ann.ID, integration.Session{
@@ -32,11 +32,11 @@ func TestSweepEndsExpiredSessions(t *testing.T) {
 	fx.sweep(t, sessionSweep)
 	fx.requireStatus(t, id, fx.anna, integration.ConnectionConnected)
 	fx.requireStatus(t, id, cyd, integration.ConnectionFailed)
-	fx.requireStatus(t, second, fx.ben, integration.ConnectionPending) // its platform is down
+	fx.requireStatus(t, secondID, fx.ben, integration.ConnectionPending) // its platform is down
 	endFault()
 	fx.plusvibe.Put(integration.Account{Address: fx.ben.Address, State: integration.AccountConnected})
 	fx.sweep(t, sessionSweep)
-	fx.requireStatus(t, second, fx.ben, integration.ConnectionConnected)
+	fx.requireStatus(t, secondID, fx.ben, integration.ConnectionConnected)
 	_, counts, err := fx.Get(t.Context(), fx.ann.ID, id)
 	if err != nil || counts.Pending != 0 || counts.Failed != 2 {
 		t.Errorf("%+v, %v", counts, err)

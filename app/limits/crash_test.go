@@ -97,9 +97,9 @@ func TestSetConvergesAfterACrash(t *testing.T) {
 				if _, err := fx.Get(t.Context(), fx.owner, guid, nil); err == nil && len(rules) == 0 || err != nil && !errors.Is(err, fault.PolicyNotFound) {
 					t.Errorf("%v with the rules %+v", err, rules)
 				}
-				known, err := fx.store.ScopesWithRules(t.Context(), fx.owner, guid)
+				scopes, err := fx.store.ScopesWithRules(t.Context(), fx.owner, guid)
 				must(t, err)
-				if len(rules) > 0 && !slices.Contains(known, sendlimit.TenantWide) {
+				if len(rules) > 0 && !slices.Contains(scopes, sendlimit.TenantWide) {
 					t.Errorf("no policy records the rules %+v", rules)
 				}
 				result := fx.set(t, nil, 5)

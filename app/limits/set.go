@@ -129,11 +129,11 @@ func (s *Service) ensureRule(ctx context.Context, p sendlimit.Policy, addresses 
 	if !errors.Is(err, fault.MailboxNotFound) {
 		return rule, err
 	}
-	known, err := s.knownAddresses(ctx, platform, addresses)
+	listedAddresses, err := s.knownAddresses(ctx, platform, addresses)
 	if err != nil {
 		return rule, err
 	}
-	if rule, err = s.ensureRuleWith(ctx, platform, p.Scope, known[:min(1, len(known))]); errors.Is(err, fault.MailboxNotFound) {
+	if rule, err = s.ensureRuleWith(ctx, platform, p.Scope, listedAddresses[:min(1, len(listedAddresses))]); errors.Is(err, fault.MailboxNotFound) {
 		return s.ensureRuleWith(ctx, platform, p.Scope, nil) // the mailbox was deleted in the meantime
 	}
 	return rule, err

@@ -102,14 +102,14 @@ func TestProvisionConvergesAfterLastingErrors(t *testing.T) {
 // platform does not show yet. A failing later request keeps the row. A third request reports the
 // mailbox as created.
 func TestProvisionKeepsTheRowOfAnEarlierRequest(t *testing.T) {
-	hidden := fake.Fault{Method: "Mailbox", Kind: outcome.Refused, Code: fault.MailboxNotFound}
+	missFault := fake.Fault{Method: "Mailbox", Kind: outcome.Refused, Code: fault.MailboxNotFound}
 	for _, tt := range []struct {
 		name   string
 		faults []fake.Fault
 		want   fault.Code
 	}{
 		{"reads fail", []fake.Fault{{Method: "Mailbox", Kind: outcome.Down}}, fault.ProviderUnavailable},
-		{"the domain is not accepted", []fake.Fault{hidden, {Method: "CreateMailbox", Kind: outcome.NotReady}}, fault.ProviderTimeout},
+		{"the domain is not accepted", []fake.Fault{missFault, {Method: "CreateMailbox", Kind: outcome.NotReady}}, fault.ProviderTimeout},
 	} {
 		inFakeTime(t, tt.name, func(t *testing.T) {
 			fx := newFixture(t)

@@ -80,7 +80,7 @@ func TestRemoveEndsConnectionsBeforeItRemovesTheMailbox(t *testing.T) {
 			t.Error("the mailbox was removed before its connections ended")
 		}
 	}
-	before := fx.platformMailboxes()
+	mailboxesBefore := fx.platformMailboxes()
 	removed, err := fx.Remove(t.Context(), fx.account.ID, guid, m.ID, "ANN@"+zone, nil)
 	must(t, err)
 	if remaining := time.Until(removed.RestorableUntil); removed.Mailbox.ID != m.ID || remaining > mailbox.Retention || remaining < mailbox.Retention-time.Hour {
@@ -92,9 +92,9 @@ func TestRemoveEndsConnectionsBeforeItRemovesTheMailbox(t *testing.T) {
 	fx.requireComplete(t, 1)
 	// A list that may come from a lagging replica does not bring the removed mailbox back. A later
 	// list does, because someone must have restored the mailbox at the platform.
-	fx.discover(t, time.Now(), before...)
+	fx.discover(t, time.Now(), mailboxesBefore...)
 	fx.requireComplete(t, 1)
-	fx.discover(t, time.Now().Add(16*time.Minute), before...)
+	fx.discover(t, time.Now().Add(16*time.Minute), mailboxesBefore...)
 	if stored := fx.storedMailboxes(t); len(stored) != 2 || stored[0].Provisioned {
 		t.Errorf("stored %+v", stored)
 	}

@@ -33,10 +33,10 @@ const (
 
 // Call makes one provider call with a timeout and returns its error. If the context ends before the
 // answer, Call returns an error of kind outcome.Unknown.
-func Call(ctx context.Context, step func(context.Context) error) error {
+func Call(ctx context.Context, call func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
-	err := step(ctx)
+	err := call(ctx)
 	if outcome.KindOf(err) == 0 && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)) {
 		return &outcome.Error{Kind: outcome.Unknown, Cause: "context", Detail: "the call ended before its answer"}
 	}

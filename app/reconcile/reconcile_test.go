@@ -333,8 +333,8 @@ func TestRunWaitsOutAThrottle(t *testing.T) {
 			if tries != tt.tries || (err == nil) != (tt.tries == 2) {
 				t.Fatalf("%d tries end with %v", tries, err)
 			}
-			if took := time.Since(start); tries == 2 && took != tt.demanded {
-				t.Fatalf("Run waited %s", took)
+			if elapsed := time.Since(start); tries == 2 && elapsed != tt.demanded {
+				t.Fatalf("Run waited %s", elapsed)
 			}
 		})
 	}

@@ -202,9 +202,9 @@ func requireRowIfMailboxExists(r *race) error {
 	r.now = r.now.Add(observation.ReplicaLag)
 	r.fixture.sync(r.t)
 	_, err := r.platform.For(guid).Mailbox(r.t.Context(), "anna@one.test")
-	_, known, readErr := r.store.KnownNames(r.t.Context(), r.ann.ID, guid)
+	_, storedAddresses, readErr := r.store.KnownNames(r.t.Context(), r.ann.ID, guid)
 	must(r.t, readErr)
-	if exists, stored := err == nil, slices.Contains(known, "anna@one.test"); exists != stored {
+	if exists, stored := err == nil, slices.Contains(storedAddresses, "anna@one.test"); exists != stored {
 		return fmt.Errorf("the platform has the mailbox: %v, a row exists: %v", exists, stored)
 	}
 	return nil

@@ -34,13 +34,13 @@ func TestEventsAreDelivered(t *testing.T) {
 	fx := newFixture(t)
 	p := fx.startProcess(t, nil)
 	owner := fx.createAccount(t, "a")
-	good, keyEvents := newRecorder(200), newRecorder(200)
-	w, other := fx.addWebhook(t, p, owner, good.handle), fx.addWebhook(t, p, owner, keyEvents.handle)
+	accepting, keyEvents := newRecorder(200), newRecorder(200)
+	w, other := fx.addWebhook(t, p, owner, accepting.handle), fx.addWebhook(t, p, owner, keyEvents.handle)
 	_, err := p.Update(t.Context(), owner, other.ID, webhooks.Change{Types: &[]event.Type{event.KeyCreated}})
 	apptest.Must(t, err)
 	fx.emit(t, owner, 20)
 	fx.fanOut(t, p)
-	messages := good.wait(t, 20)
+	messages := accepting.wait(t, 20)
 	receivedIDs := map[string]bool{}
 	for _, m := range messages {
 		receivedIDs[m.ID] = true
@@ -136,19 +136,19 @@ func TestBothSecretsSignDuringARotation(t *testing.T) {
 	fx := newFixture(t)
 	p := fx.startProcess(t, nil)
 	owner := fx.createAccount(t, "a")
-	good := newRecorder(200)
-	before := fx.addWebhook(t, p, owner, good.handle)
-	after, err := p.RotateSecret(t.Context(), owner, before.ID, time.Hour, nil)
+	accepting := newRecorder(200)
+	oldWebhook := fx.addWebhook(t, p, owner, accepting.handle)
+	rotatedWebhook, err := p.RotateSecret(t.Context(), owner, oldWebhook.ID, time.Hour, nil)
 	apptest.Must(t, err)
 	for _, c := range []struct {
 		wait          time.Duration
 		previousSigns bool
 	}{{0, true}, {time.Hour, false}} {
 		fx.advance(c.wait)
-		_, err := p.Test(t.Context(), owner, before.ID)
+		_, err := p.Test(t.Context(), owner, oldWebhook.ID)
 		apptest.Must(t, err)
-		messages := good.wait(t, 1)
-		if m := messages[len(messages)-1]; !signedWith(t, m, after) || signedWith(t, m, before) != c.previousSigns {
+		messages := accepting.wait(t, 1)
+		if m := messages[len(messages)-1]; !signedWith(t, m, rotatedWebhook) || signedWith(t, m, oldWebhook) != c.previousSigns {
 			t.Errorf("after %s: %q", c.wait, m.Signature)
 		}
 	}

@@ -162,12 +162,12 @@ func (w *Worker) Handle(_ context.Context, wakeup ports.Wakeup) error {
 // claim of a webhook is already scheduled, scheduleClaim keeps the earlier time. scheduleClaim uses
 // the machine's clock, because the service's clock may be hours ahead in the sandbox.
 func (w *Worker) scheduleClaim(pause time.Duration, webhooks ...ports.DueWebhook) {
-	at := time.Now().Add(pause)
+	claimAt := time.Now().Add(pause)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, d := range webhooks {
-		if known, found := w.due[d]; !found || at.Before(known) {
-			w.due[d] = at
+		if scheduledAt, found := w.due[d]; !found || claimAt.Before(scheduledAt) {
+			w.due[d] = claimAt
 		}
 	}
 	select {
@@ -181,9 +181,9 @@ func (w *Worker) untilDue() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	first := time.Now().Add(time.Hour)
-	for _, at := range w.due {
-		if at.Before(first) {
-			first = at
+	for _, claimAt := range w.due {
+		if claimAt.Before(first) {
+			first = claimAt
 		}
 	}
 	return time.Until(first)
@@ -194,8 +194,8 @@ func (w *Worker) takeDue(n int) (taken []ports.DueWebhook) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := time.Now()
-	for d, at := range w.due {
-		if len(taken) < n && !at.After(now) {
+	for d, claimAt := range w.due {
+		if len(taken) < n && !claimAt.After(now) {
 			taken = append(taken, d)
 			delete(w.due, d)
 		}
@@ -234,8 +234,8 @@ func (w *Worker) claim(ctx context.Context, due []ports.DueWebhook) error {
 		return err
 	}
 	w.scheduleClaim(noSlotPause, claimed.Waiting...)
-	for d, at := range claimed.Next {
-		w.scheduleClaim(at.Sub(now), d)
+	for d, nextDue := range claimed.Next {
+		w.scheduleClaim(nextDue.Sub(now), d)
 	}
 	return nil
 }
