@@ -19,10 +19,11 @@ import (
 // count as a trace call.
 const maxRead = 25 * time.Second
 
-// count reads the message trace from the stored mark to now, and stores the counts of each day. The
-// mark is a time. Earlier passes have counted all messages that were sent before the mark, and no
-// more of them can appear in the trace. A long trace is read in several readings. Each reading is
-// stored before the next one begins, so a later pass can continue where this pass stopped.
+// count reads the message trace and stores the counts of each day. It reads from the stored mark,
+// or from the start of the current day if that is earlier, until now. The mark is a time. Earlier
+// passes have counted all messages that were sent before the mark, and no more of them can appear
+// in the trace. A long trace is read in several readings. Each reading is stored before the next
+// one begins, so a later pass can continue where this pass stopped.
 func (p *pass) count(ctx context.Context) error {
 	readCtx, cancel := p.readContext(ctx)
 	defer cancel()

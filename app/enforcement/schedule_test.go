@@ -128,17 +128,17 @@ func (s cancellingRuns) ClaimTenant(ctx context.Context, owner access.AccountID,
 	return s.SendRuns.ClaimTenant(ctx, owner, id, lease, now)
 }
 
-// endlessDueRuns is a store with due tenants. The field due is their number. ClaimTenant waits for
-// the test, and then reports that the tenant was not claimed.
+// endlessDueRuns is a store with due tenants. dueCount is their number. ClaimTenant waits for the
+// test, and then reports that the tenant was not claimed.
 type endlessDueRuns struct {
 	ports.SendRuns
 
-	due             int
+	dueCount        int
 	arrived, answer chan struct{}
 }
 
 func (r endlessDueRuns) DueTenants(_ context.Context, _ time.Time, limit int) ([]ports.DueTenant, error) {
-	return make([]ports.DueTenant, min(r.due, limit)), nil
+	return make([]ports.DueTenant, min(r.dueCount, limit)), nil
 }
 
 func (r endlessDueRuns) ClaimTenant(context.Context, access.AccountID, tenant.GUID, time.Duration, time.Time) (run ports.SendRun, won bool, err error) {
@@ -152,7 +152,7 @@ func (r endlessDueRuns) ClaimTenant(context.Context, access.AccountID, tenant.GU
 func TestSweepRepeatsWhileMoreAreDue(t *testing.T) {
 	for due, wantRepeat := range map[int]bool{1: false, 1 << 20: true} {
 		queue := &fake.Wakeups{}
-		r := &enforcement.Runner{Runs: endlessDueRuns{due: due}, Now: time.Now}
+		r := &enforcement.Runner{Runs: endlessDueRuns{dueCount: due}, Now: time.Now}
 		sweep := r.Periodic(time.Hour, queue)[0]
 		must(t, sweep.Do(t.Context()))
 		woken := queue.All()

@@ -46,17 +46,17 @@ const (
 // changes only when the test changes it.
 type fixture struct {
 	*integrations.Service
-	store     *bunstore.Store
-	platforms *fake.SendingPlatforms
-	instantly *fake.SendingPlatform
-	plusvibe  *fake.SendingPlatform
-	sealer    ports.Sealer
-	ann, bob  access.Account
-	anna, ben mailbox.Mailbox
-	wakeups   *fake.Wakeups
-	drifts    []integration.Drift
-	accounts  int // number of accounts that switchAccount created
-	clock     time.Time
+	store           *bunstore.Store
+	platforms       *fake.SendingPlatforms
+	instantly       *fake.SendingPlatform
+	plusvibe        *fake.SendingPlatform
+	sealer          ports.Sealer
+	ann, bob        access.Account
+	anna, ben       mailbox.Mailbox
+	wakeups         *fake.Wakeups
+	drifts          []integration.Drift
+	createdAccounts int // number of accounts that switchAccount created
+	clock           time.Time
 }
 
 func newFixture(t *testing.T) *fixture {
@@ -76,10 +76,10 @@ func newFixture(t *testing.T) *fixture {
 // would take much longer.
 func (fx *fixture) switchAccount(t *testing.T) {
 	t.Helper()
-	fx.accounts++
-	guid := tenant.GUID(fmt.Sprintf("%08d-2222-4333-8444-555555555555", fx.accounts))
-	fx.ann = fx.createAccount(t, fmt.Sprintf("ann%d@example.com", fx.accounts), guid)
-	fx.anna = fx.createMailbox(t, fx.ann, guid, fmt.Sprintf("anna%d", fx.accounts))
+	fx.createdAccounts++
+	guid := tenant.GUID(fmt.Sprintf("%08d-2222-4333-8444-555555555555", fx.createdAccounts))
+	fx.ann = fx.createAccount(t, fmt.Sprintf("ann%d@example.com", fx.createdAccounts), guid)
+	fx.anna = fx.createMailbox(t, fx.ann, guid, fmt.Sprintf("anna%d", fx.createdAccounts))
 }
 
 // service returns the service of a new process that uses these ports.

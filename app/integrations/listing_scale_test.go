@@ -46,8 +46,8 @@ func (p *manyAccounts) Accounts(_ context.Context, cursor string) (integration.P
 type manyMailboxes struct {
 	ports.Connections
 
-	eligible []integration.EligibleMailbox
-	stored   int
+	eligible    []integration.EligibleMailbox
+	storedCount int
 }
 
 func (s *manyMailboxes) Eligible(context.Context, access.AccountID, string) ([]integration.EligibleMailbox, error) {
@@ -55,7 +55,7 @@ func (s *manyMailboxes) Eligible(context.Context, access.AccountID, string) ([]i
 }
 
 func (s *manyMailboxes) SaveRefresh(_ context.Context, _ access.AccountID, _ integration.Integration, _ time.Time, connections []integration.Connection, _ *ports.Completion) (int, error) {
-	s.stored += len(connections)
+	s.storedCount += len(connections)
 	return len(connections), nil
 }
 
@@ -78,8 +78,8 @@ func TestRefreshOfManyKeepsLittleMemory(t *testing.T) {
 	fx.platforms.AddWorkspace("instantly", "key", "ws-1", platform)
 	r, err := fx.service(fx.store, store, fx.platforms).Refresh(t.Context(), fx.ann.ID, id, nil)
 	must(t, err)
-	if r.Checked != 3600 || r.NewlyConnected != 3600 || store.stored != 3600 || platform.calls != 40 {
-		t.Errorf("%+v with %d calls, stored %d", r, platform.calls, store.stored)
+	if r.Checked != 3600 || r.NewlyConnected != 3600 || store.storedCount != 3600 || platform.calls != 40 {
+		t.Errorf("%+v with %d calls, stored %d", r, platform.calls, store.storedCount)
 	}
 	if growth := int64(memoryAfter.HeapAlloc) - int64(memoryBefore.HeapAlloc); growth > 4<<20 {
 		t.Errorf("the refresh keeps %d KiB", growth>>10)
