@@ -202,10 +202,10 @@ func (b *resolverBackoff) record(owner access.AccountID, zoneRead dns.ZoneRead) 
 }
 
 // start stops reads for backoffTime. It is called when neither the latest reads nor the probes had
-// an answer. If their domains belong to several accounts, start stops the reads of all accounts.
-// Otherwise it stops the reads of owner. It returns the account whose reads stop, or "" for all
-// accounts. After backoffTime, the resolver is suspected again after a single read without an
-// answer.
+// an answer. If the domains of these reads and probes belong to several accounts, start stops the
+// reads of all accounts. Otherwise it stops the reads of owner. It returns the account whose reads
+// stop, or "" for all accounts. After backoffTime, the resolver is suspected again after a single
+// read without an answer.
 func (b *resolverBackoff) start(owner access.AccountID, now time.Time) access.AccountID {
 	b.mu.Lock()
 	defer b.mu.Unlock()

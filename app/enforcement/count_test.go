@@ -310,7 +310,7 @@ func TestLateRowsCountOnTheCurrentDay(t *testing.T) {
 }
 
 // TestMailboxDiscoveredLate checks mailboxes that are discovered during the day. Their counts
-// include all messages of this day, and no message of the previous day.
+// include all messages of this day. They get no count of the previous day.
 func TestMailboxDiscoveredLate(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, sendlimit.TenantWide, 5)

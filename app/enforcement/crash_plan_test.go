@@ -34,8 +34,8 @@ type crashPlan struct {
 	lastStep string // the latest step; after a crash or pause, the step of the crash or pause
 }
 
-// step executes do, unless the process has crashed. If the plan names this step, step crashes or
-// pauses the process before or after do. callsPlatform is true if do calls the platform. step
+// step executes do, unless the process has crashed. If this is the step of the plan, the process
+// crashes or pauses before or after do. callsPlatform is true if do calls the platform. step
 // renames a SaveChanges that follows a read of the rules to Settle: that SaveChanges stores the
 // outcomes of an earlier pass's intents.
 func (p *crashPlan) step(name string, callsPlatform bool, do func() error) error {

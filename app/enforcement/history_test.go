@@ -127,7 +127,8 @@ func (h *history) sendMail(t *testing.T) {
 	}
 }
 
-// setLimit sets the limit of a random scope.
+// setLimit sets the limit of a random scope. If the domain of the scope was deleted, setLimit first
+// adds the domain again.
 func (h *history) setLimit(t *testing.T) {
 	t.Helper()
 	scope := []string{sendlimit.TenantWide, domainOne, domainTwo}[h.IntN(3)]

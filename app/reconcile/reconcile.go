@@ -2,7 +2,7 @@
 
 // Package reconcile sets up verified domains at the mail platform: it enables the e-mail service,
 // waits until the mail server accepts mail, and creates the DKIM configuration. Other packages use
-// its retry loop for provider calls.
+// the retry loop of this package for provider calls.
 //
 // The API requests verify, sync, enable-dkim and provision call Reconciler.ReconcileDomain, which
 // repeats steps within a time limit. Provisioning jobs call the same steps with one try each:

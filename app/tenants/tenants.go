@@ -73,7 +73,7 @@ type Service struct {
 	// Limit is the timeout of a sync. It defaults to 105 s.
 	Limit time.Duration
 	// ConsentTimeout is how long FinishSignIn waits for a new consent to take effect at the
-	// platform. Pause is the time between two tries of a platform call. They default to 15 s and 1
+	// platform. Pause is the time between two tries of a platform call. The defaults are 15 s and 1
 	// s.
 	ConsentTimeout, Pause time.Duration
 	// PassWait is how long a deletion waits for an enforcement pass to finish. After that, the

@@ -183,7 +183,7 @@ func (t *Tries) send(ctx context.Context, d ports.ClaimedDelivery) webhook.Respo
 
 // message returns the signed message of a delivery. The timestamp comes from the machine's clock,
 // because an endpoint compares the timestamp with its own clock. The service's clock can differ
-// from it, because the sandbox can move the service's clock.
+// from the machine's clock, because the sandbox can move the service's clock.
 func (t *Tries) message(d ports.ClaimedDelivery) (webhook.Message, error) {
 	w := d.Webhook
 	var secrets []secret.Text
