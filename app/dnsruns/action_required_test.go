@@ -78,12 +78,12 @@ func TestAJobNamesTheActionItRequires(t *testing.T) {
 		provisioning.TenantAccessLost: {
 			cause: func(t *testing.T, fx *fixture) {
 				fx.connect(t, fx.provider)
-				fx.fake.Revoke(theTenant, "consent")
+				fx.fake.Revoke(tenantGUID, "consent")
 			},
 			fix: func(t *testing.T, fx *fixture) {
-				fx.fake.Connect(theTenant, fake.Setup{})
+				fx.fake.Connect(tenantGUID, fake.Setup{})
 				fx.change(t, func(x *tenant.Tenant) { x.Consent, x.Observed.Consent = tenant.ConsentGranted, fx.clock })
-				_, err := fx.fake.For(theTenant).AddDomain(t.Context(), zone)
+				_, err := fx.fake.For(tenantGUID).AddDomain(t.Context(), zone)
 				must(t, err)
 			},
 			stage: provisioning.StageDomainVerification,
@@ -214,8 +214,8 @@ func TestPlanAndWriteShareARead(t *testing.T) {
 	fx.requireHealthy(t, fx.run(t, fx.Worker, fx.createJob(t).ID))
 	// The job writes two plans, without and with DKIM. For each plan it reads the records at the
 	// provider four times: for the plan, before the write, and twice after it. It reads the records
-	// once more at the end. It reads the public DNS equally often, with two differences: not before
-	// the two writes, and once more before it enables DKIM.
+	// once more at the end. It reads the public DNS at the same times, except before the two
+	// writes. It also reads the public DNS once before it enables DKIM.
 	if public := fx.fake.DNS.Reads() - earlierReads; provider.reads != 9 || public != provider.reads-2+1 {
 		t.Errorf("the DNS was read %d times, the records at the provider %d times", public, provider.reads)
 	}

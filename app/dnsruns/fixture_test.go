@@ -33,8 +33,8 @@ import (
 )
 
 const (
-	theTenant = tenant.GUID("22222222-2222-4333-8444-555555555555")
-	zone      = "example.test"
+	tenantGUID = tenant.GUID("22222222-2222-4333-8444-555555555555")
+	zone       = "example.test"
 )
 
 var (
@@ -68,15 +68,15 @@ func newFixtureIn(t *testing.T, url string) *fixture {
 	fx := &fixture{fake: fake.New(), providers: &fake.DNSProviders{}, wakeups: &fake.Wakeups{}, clock: fixtureStart}
 	fx.store, fx.sealer = apptest.OpenStore(t, url), apptest.NewSealer(t)
 	fx.Worker = fx.worker(dependencies{fx.fake, fx.store, fx.store, fx.providers})
-	fx.fake.Connect(theTenant, fake.Setup{})
+	fx.fake.Connect(tenantGUID, fake.Setup{})
 	fx.fake.DNS.Publish(zone)
 	var err error
 	fx.account, err = fx.store.CreateAccount(t.Context(), "worker@example.com", "complete", 0, fx.clock)
 	must(t, err)
-	_, err = fx.store.Attach(t.Context(), fx.account.ID, tenant.Tenant{GUID: theTenant, Name: "Fabrikam", BuiltinDomain: "f.onmicrosoft.com", ConsentedAt: fx.clock})
+	_, err = fx.store.Attach(t.Context(), fx.account.ID, tenant.Tenant{GUID: tenantGUID, Name: "Fabrikam", BuiltinDomain: "f.onmicrosoft.com", ConsentedAt: fx.clock})
 	must(t, err)
 	fx.change(t, func(x *tenant.Tenant) { x.Bootstrap, x.Consent = tenant.BootstrapReady, tenant.ConsentGranted })
-	added, err := (&domains.Service{Steps: fx.Domains}).Add(t.Context(), fx.account, theTenant, zone, nil)
+	added, err := (&domains.Service{Steps: fx.Domains}).Add(t.Context(), fx.account, tenantGUID, zone, nil)
 	must(t, err)
 	fx.domain = added.Domain
 	fx.provider = &publishingProvider{DNSProvider: &fake.DNSProvider{}, publicDNS: fx.fake.DNS}
@@ -124,15 +124,15 @@ func (fx *fixture) connect(t *testing.T, provider ports.DNSProvider) {
 
 func (fx *fixture) change(t *testing.T, change func(*tenant.Tenant)) {
 	t.Helper()
-	apptest.ChangeTenant(t, fx.store, fx.account.ID, theTenant, change)
+	apptest.ChangeTenant(t, fx.store, fx.account.ID, tenantGUID, change)
 }
 
 // createJob stores a run with a job for the domain.
 func (fx *fixture) createJob(t *testing.T) provisioning.Job {
 	t.Helper()
-	const run, id = "01890000-0000-7000-8000-000000000001", "01890000-0000-7000-8000-000000000002"
-	j := provisioning.NewJob(id, run, fx.account.ID, fx.domain.ID, theTenant, zone, fx.clock)
-	must(t, fx.store.CreateRun(t.Context(), provisioning.Run{ID: run, Account: fx.account.ID, TotalDomains: 1, CreatedAt: fx.clock}, []provisioning.Job{j}, nil))
+	const runID, jobID = "01890000-0000-7000-8000-000000000001", "01890000-0000-7000-8000-000000000002"
+	j := provisioning.NewJob(jobID, runID, fx.account.ID, fx.domain.ID, tenantGUID, zone, fx.clock)
+	must(t, fx.store.CreateRun(t.Context(), provisioning.Run{ID: runID, Account: fx.account.ID, TotalDomains: 1, CreatedAt: fx.clock}, []provisioning.Job{j}, nil))
 	return j
 }
 
@@ -194,9 +194,9 @@ func (p *publishingProvider) show(ctx context.Context, z dns.Zone) {
 	if p.hidden {
 		return
 	}
-	held, err := p.Records(context.WithoutCancel(ctx), dns.Zone{ID: z.Name, Name: z.Name})
+	recordSets, err := p.Records(context.WithoutCancel(ctx), dns.Zone{ID: z.Name, Name: z.Name})
 	if err == nil {
-		p.publicDNS.Publish(z.Name, records(held)...)
+		p.publicDNS.Publish(z.Name, records(recordSets)...)
 	}
 }
 
@@ -217,8 +217,8 @@ func records(sets []dns.RRSet) (list []dns.Record) {
 }
 
 // requireOneOfEach requires that no record set of the zone has a value twice. The domain must have
-// one MX and two texts: the ownership record and SPF. Each step at the platform must have taken
-// effect once.
+// one MX and two TXT values: the ownership record and SPF. Each step at the platform must have
+// taken effect once.
 func (fx *fixture) requireOneOfEach(t *testing.T) {
 	t.Helper()
 	records, err := fx.provider.Records(t.Context(), dns.Zone{ID: zone, Name: zone})

@@ -37,16 +37,16 @@ func (z *sharedZone) Records(ctx context.Context, zone dns.Zone) ([]dns.RRSet, e
 
 func (z *sharedZone) Apply(ctx context.Context, zone dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {
 	interleaving.Step(ctx)
-	before := z.records(ctx)
+	recordsBefore := z.records(ctx)
 	sets, err := z.publishingProvider.Apply(ctx, zone, changes)
 	for r := range z.records(ctx) {
-		if !before[r] {
+		if !recordsBefore[r] {
 			z.written[r] = true
 		}
 	}
 	for _, c := range changes {
 		for _, v := range c.After.Values {
-			if r := record(c.After.Name, c.After.Type, v); before[r] && !slices.Contains(c.Before.Values, v) {
+			if r := record(c.After.Name, c.After.Type, v); recordsBefore[r] && !slices.Contains(c.Before.Values, v) {
 				z.foundAsPlanned[r] = true
 			}
 		}
@@ -61,9 +61,9 @@ func record(name string, recordType dns.Type, value string) string {
 
 // records returns the records of the zone as texts.
 func (z *sharedZone) records(ctx context.Context) map[string]bool {
-	held, _ := z.publishingProvider.Records(context.WithoutCancel(ctx), dns.Zone{ID: zone, Name: zone})
+	recordSets, _ := z.publishingProvider.Records(context.WithoutCancel(ctx), dns.Zone{ID: zone, Name: zone})
 	records := map[string]bool{}
-	for _, s := range held {
+	for _, s := range recordSets {
 		for _, v := range s.Values {
 			records[record(s.Name, s.Type, v)] = true
 		}
@@ -170,11 +170,11 @@ func (r *zoneRace) publishTexts(ctx context.Context) error {
 // addAndPublish adds a text and then replaces the texts by the planned ones, as the owner does.
 func (r *zoneRace) addAndPublish(ctx context.Context) error {
 	interleaving.Step(ctx)
-	held, err := r.zone.publishingProvider.Records(ctx, dns.Zone{ID: zone, Name: zone})
+	recordSets, err := r.zone.publishingProvider.Records(ctx, dns.Zone{ID: zone, Name: zone})
 	if err != nil {
 		return err
 	}
-	set := dns.Find(held, zone, dns.TXT)
+	set := dns.Find(recordSets, zone, dns.TXT)
 	set.Name, set.Type, set.TTL = zone, dns.TXT, 300
 	set.Values = append(set.Values, "of the owner")
 	r.zone.put(ctx, set)
@@ -183,7 +183,7 @@ func (r *zoneRace) addAndPublish(ctx context.Context) error {
 
 // In the first race, the owner publishes all records of a plan. If an answer were lost, or a second
 // worker took over, these records could count as managed (docs/decisions, 0026). The race therefore
-// has neither.
+// loses no answer and has no second worker.
 var zoneRaces = []struct {
 	name       string
 	losesFirst bool // whether the answer or the request of the first write is lost
@@ -246,7 +246,7 @@ func (r *zoneRace) requireOnlyWritten(t *testing.T) {
 	managed, err := r.store.Written(t.Context(), r.account.ID, r.domain.ID)
 	must(t, err)
 	for _, v := range managed {
-		if held := record(v.Name, v.Type, v.Value); !r.zone.written[held] && !r.zone.foundAsPlanned[held] {
+		if recordText := record(v.Name, v.Type, v.Value); !r.zone.written[recordText] && !r.zone.foundAsPlanned[recordText] {
 			t.Errorf("%+v is managed, although the owner published it", v)
 		}
 	}

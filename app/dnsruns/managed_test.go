@@ -17,9 +17,9 @@ import (
 // is a text with its name, type and value.
 func (fx *fixture) providerRecords(t *testing.T) (records []string) {
 	t.Helper()
-	held, err := fx.provider.Records(t.Context(), dns.Zone{ID: zone, Name: zone})
+	recordSets, err := fx.provider.Records(t.Context(), dns.Zone{ID: zone, Name: zone})
 	must(t, err)
-	for _, s := range held {
+	for _, s := range recordSets {
 		for _, value := range s.Values {
 			if s.Type != dns.SOA && s.Type != dns.NS {
 				records = append(records, s.Name+" "+string(s.Type)+" "+value)
@@ -88,7 +88,7 @@ func TestLostAnswerIsResolved(t *testing.T) {
 }
 
 // editingProvider loses the answer to the first write. Before the next read, the customer adds a
-// text to a set of the write.
+// text to a record set that the write changed.
 type editingProvider struct {
 	*publishingProvider
 	edited *bool
@@ -101,17 +101,17 @@ func (p editingProvider) Apply(ctx context.Context, z dns.Zone, changes []dns.Ch
 	*p.edited = true
 	p.LoseNextAnswer(true)
 	sets, err := p.publishingProvider.Apply(ctx, z, changes)
-	held, _ := p.Records(ctx, z)
-	texts := dns.Find(held, zone, dns.TXT)
+	recordSets, _ := p.Records(ctx, z)
+	texts := dns.Find(recordSets, zone, dns.TXT)
 	texts.Values = append(texts.Values, "of the customer")
 	p.Put(zone, texts)
 	p.show(ctx, z)
 	return sets, err
 }
 
-// TestRecordsOfUnknownOriginAreForeign checks a write whose answer was lost and whose sets were
-// edited before the next read. The values of the write may be the customer's, so tenantry manages
-// none of these values.
+// TestRecordsOfUnknownOriginAreForeign checks a write whose answer was lost and whose record sets
+// were edited before the next read. The values of the write may be the customer's, so tenantry
+// manages none of these values.
 func TestRecordsOfUnknownOriginAreForeign(t *testing.T) {
 	fx := newFixture(t)
 	fx.connect(t, editingProvider{fx.provider, new(bool)})

@@ -22,8 +22,8 @@ import (
 )
 
 // testLease returns the duration of the leases in tests that stop or kill a process. A running
-// process can renew such a lease in time even on a slow machine. A soak test uses the duration of
-// production.
+// process can renew such a lease in time even on a slow machine. A soak test uses the lease
+// duration of production.
 func testLease() time.Duration {
 	if soak.On() {
 		return defaultLease
@@ -45,19 +45,19 @@ func newSharedFixture(t *testing.T, point string) (*fixture, string, *secondProc
 	url := testserver.Database(t)
 	fx := newFixtureIn(t, url)
 	fx.connect(t, fx.provider)
-	const run, id = "01890000-0000-7000-8000-000000000001", "01890000-0000-7000-8000-000000000002"
-	j := provisioning.NewJob(id, run, fx.account.ID, fx.domain.ID, theTenant, zone, fx.clock)
+	const runID, id = "01890000-0000-7000-8000-000000000001", "01890000-0000-7000-8000-000000000002"
+	j := provisioning.NewJob(id, runID, fx.account.ID, fx.domain.ID, tenantGUID, zone, fx.clock)
 	j.Stage, j.Next = provisioning.StageDomainVerification, provisioning.Verify
-	must(t, fx.store.CreateRun(t.Context(), provisioning.Run{ID: run, Account: fx.account.ID, TotalDomains: 1, CreatedAt: fx.clock}, []provisioning.Job{j}, nil))
+	must(t, fx.store.CreateRun(t.Context(), provisioning.Run{ID: runID, Account: fx.account.ID, TotalDomains: 1, CreatedAt: fx.clock}, []provisioning.Job{j}, nil))
 	second := &secondProcess{cmd: exec.CommandContext(t.Context(), os.Args[0])}
 	second.cmd.Env = append(os.Environ(), pausePointEnv+"="+point, databaseEnv+"="+url, jobEnv+"="+id, leaseEnv+"="+testLease().String())
 	second.cmd.Stderr = os.Stderr
 	var err error
 	second.in, err = second.cmd.StdinPipe()
 	must(t, err)
-	out, err := second.cmd.StdoutPipe()
+	stdout, err := second.cmd.StdoutPipe()
 	must(t, err)
-	second.lines = bufio.NewReader(out)
+	second.lines = bufio.NewReader(stdout)
 	must(t, second.cmd.Start())
 	t.Cleanup(func() {
 		_ = second.cmd.Process.Kill()
@@ -67,17 +67,17 @@ func newSharedFixture(t *testing.T, point string) (*fixture, string, *secondProc
 }
 
 // readUntil reads the output of the process up to word, and returns the lines before it.
-func (p *secondProcess) readUntil(t *testing.T, word string) (before []string) {
+func (p *secondProcess) readUntil(t *testing.T, word string) (linesBefore []string) {
 	t.Helper()
 	for {
 		line, err := p.lines.ReadString('\n')
 		if err != nil {
-			t.Fatalf("the other process ended after %q: %v", before, err)
+			t.Fatalf("the other process ended after %q: %v", linesBefore, err)
 		}
 		if strings.HasPrefix(line, word) {
-			return before
+			return linesBefore
 		}
-		before = append(before, strings.TrimSpace(line))
+		linesBefore = append(linesBefore, strings.TrimSpace(line))
 	}
 }
 
@@ -142,7 +142,7 @@ func TestAKilledProcessIsRescued(t *testing.T) {
 	must(t, river.Start(t.Context(), ports.Work{
 		Handlers: map[string]ports.Handler{Kind: func(ctx context.Context, wakeup ports.Wakeup) error {
 			err := rescuer.Handle(ctx, wakeup)
-			if j, lost := fx.store.Job(ctx, fx.account.ID, id); lost == nil && j.Epoch > 1 {
+			if j, jobErr := fx.store.Job(ctx, fx.account.ID, id); jobErr == nil && j.Epoch > 1 {
 				continued <- time.Now()
 			}
 			return err

@@ -131,7 +131,7 @@ func (s *Service) newID(now time.Time) (string, error) {
 	return ident.New(now, random), nil
 }
 
-// wakeLimit bounds how long a caller waits for a job to be queued.
+// wakeLimit is the timeout for queueing a job.
 const wakeLimit = 5 * time.Second
 
 // wake queues the job to start at once. If the wake-up is lost, the sweep finds the stored job.

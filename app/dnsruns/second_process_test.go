@@ -99,11 +99,11 @@ func runSecondProcess(point string) {
 	fx := &fixture{fake: fake.New(), providers: &fake.DNSProviders{}, wakeups: &fake.Wakeups{}, clock: fixtureStart}
 	fx.store, err = bunstore.Open(ctx, os.Getenv(databaseEnv), bunstore.Options{})
 	panicOn(err)
-	fx.fake.Connect(theTenant, fake.Setup{})
+	fx.fake.Connect(tenantGUID, fake.Setup{})
 	fx.fake.DNS.Publish(zone)
-	_, err = fx.fake.For(theTenant).AddDomain(ctx, zone)
+	_, err = fx.fake.For(tenantGUID).AddDomain(ctx, zone)
 	panicOn(err)
-	records, err := fx.fake.For(theTenant).Records(ctx, zone)
+	records, err := fx.fake.For(tenantGUID).Records(ctx, zone)
 	panicOn(err)
 	fx.fake.DNS.Publish(zone, records.Verification...)
 	jobs := pausedJobs{fx.store, point, &pausePoint{lines: bufio.NewReader(os.Stdin)}}

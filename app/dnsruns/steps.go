@@ -41,8 +41,8 @@ func (c *claim) observe(ctx context.Context, step provisioning.Step) provisionin
 	}
 }
 
-// survey reads the DNS and plans the changes. It also stores the outcomes of earlier writes that
-// the records show.
+// survey reads the DNS and plans the changes. If the records show the outcomes of earlier writes,
+// survey also stores these outcomes.
 func (c *claim) survey(ctx context.Context) (domainsteps.Survey, provisioning.Observation) {
 	survey, err := c.domains.Survey(ctx, c.job.Account, c.job.DomainID)
 	return c.observeSurvey(ctx, survey, err)
@@ -67,8 +67,8 @@ func (c *claim) surveyAndStore(ctx context.Context) (domainsteps.Survey, provisi
 	return survey, o
 }
 
-// apply makes a new plan from the records that the provider stores now. It writes this plan only if
-// it equals the plan of the step Plan.
+// apply makes a new plan from the records that the provider stores now. It writes the new plan only
+// if the new plan equals the plan of the step Plan.
 func (c *claim) apply(ctx context.Context) provisioning.Observation {
 	survey, o := c.replan(ctx)
 	if o.Err != nil || !c.job.MayWrite(o.Zone) {

@@ -23,7 +23,7 @@ type Undo struct {
 	Now func() time.Time
 }
 
-// UndoneZone is an undo in the zone of one domain.
+// UndoneZone is the zone of one domain and the undo in this zone.
 type UndoneZone struct {
 	domainsteps.OpenedZone
 	dns.Undo
@@ -58,7 +58,7 @@ func (u *Undo) Run(ctx context.Context, runID string) ([]UndoneZone, error) {
 	if err != nil {
 		return nil, err
 	}
-	var done ports.UndoCounts
+	var counts ports.UndoCounts
 	for _, z := range zones {
 		if err := z.apply(ctx); err != nil {
 			return nil, err
@@ -66,13 +66,13 @@ func (u *Undo) Run(ctx context.Context, runID string) ([]UndoneZone, error) {
 		for _, i := range z.Items {
 			switch i.Action {
 			case dns.UndoRemove, dns.UndoRestore:
-				done.Restored++
+				counts.Restored++
 			case dns.UndoLeave:
-				done.Kept++
+				counts.Kept++
 			}
 		}
 	}
-	return zones, u.Writes.FinishUndo(ctx, owner, runID, writes, done)
+	return zones, u.Writes.FinishUndo(ctx, owner, runID, writes, counts)
 }
 
 func (z UndoneZone) apply(ctx context.Context) error {

@@ -56,26 +56,26 @@ func (fx *fixture) requireRecords(t *testing.T, want []string) {
 func TestUndoRestoresWhatARunChanged(t *testing.T) {
 	fx := newFixture(t)
 	fx.addCustomerRecords(t)
-	before := fx.providerRecords(t)
+	recordsBefore := fx.providerRecords(t)
 	j := fx.run(t, fx.Worker, fx.createJob(t).ID)
 	if j.Status != provisioning.Completed {
 		t.Fatalf("the job ended %+v", j)
 	}
-	after := fx.providerRecords(t)
+	recordsAfter := fx.providerRecords(t)
 	planned, err := fx.undo().Plan(t.Context(), j.RunID)
 	must(t, err)
-	fx.requireRecords(t, after)
-	fx.requireManaged(t, slices.DeleteFunc(slices.Clone(after), func(r string) bool { return slices.Contains(before, r) })...)
-	done, err := fx.undo().Run(t.Context(), j.RunID)
+	fx.requireRecords(t, recordsAfter)
+	fx.requireManaged(t, slices.DeleteFunc(slices.Clone(recordsAfter), func(r string) bool { return slices.Contains(recordsBefore, r) })...)
+	undone, err := fx.undo().Run(t.Context(), j.RunID)
 	must(t, err)
-	fx.requireRecords(t, before)
+	fx.requireRecords(t, recordsBefore)
 	fx.requireManaged(t)
-	if diff := cmp.Diff(undoActions(planned), undoActions(done)); diff != "" || undoActions(done)[dns.UndoLeave] != 0 {
-		t.Errorf("the undo differs from its plan: %v, %s", undoActions(done), diff)
+	if diff := cmp.Diff(undoActions(planned), undoActions(undone)); diff != "" || undoActions(undone)[dns.UndoLeave] != 0 {
+		t.Errorf("the undo differs from its plan: %v, %s", undoActions(undone), diff)
 	}
 
 	// The customer publishes a record that equals one of the run's records. A second undo does not
-	// change it.
+	// change this record.
 	fx.provider.Put(zone, dns.RRSet{Name: "autodiscover." + zone, Type: dns.CNAME, TTL: 300, Values: []string{"autodiscover.outlook.com"}})
 	customers := fx.providerRecords(t)
 	if again, err := fx.undo().Run(t.Context(), j.RunID); err != nil || len(again) != 0 {
@@ -101,9 +101,9 @@ func TestUndoKeepsValuesThatWereChangedSince(t *testing.T) {
 	texts.Values = append(texts.Values, "added later")
 	fx.provider.Put(zone, texts)
 	fx.provider.Put(zone, dns.RRSet{Name: "_dmarc." + zone, Type: dns.TXT})
-	done, err := fx.undo().Run(t.Context(), j.RunID)
+	undone, err := fx.undo().Run(t.Context(), j.RunID)
 	must(t, err)
-	counts := undoActions(done)
+	counts := undoActions(undone)
 	if counts[dns.UndoLeave] != 1 || counts[dns.UndoNothing] != 1 {
 		t.Errorf("got %v", counts)
 	}
@@ -116,18 +116,18 @@ func TestUndoKeepsValuesThatWereChangedSince(t *testing.T) {
 func TestUndoEndsTheRun(t *testing.T) {
 	fx := newFixture(t)
 	fx.addCustomerRecords(t)
-	before := fx.providerRecords(t)
+	recordsBefore := fx.providerRecords(t)
 	id := fx.createJob(t).ID
 	j := fx.runUntil(t, id, provisioning.StagePropagation)
 	_, err := fx.undo().Run(t.Context(), j.RunID)
 	must(t, err)
-	fx.requireRecords(t, before)
+	fx.requireRecords(t, recordsBefore)
 	fx.wait(j.NextAttemptAt)
 	must(t, fx.Handle(t.Context(), ports.Wakeup{Kind: Kind, ID: id}))
 	if j = fx.job(t, id); j.Status != provisioning.Failed || j.Message == "" {
 		t.Errorf("the job is %+v", j)
 	}
-	fx.requireRecords(t, before)
+	fx.requireRecords(t, recordsBefore)
 }
 
 // TestUndoIncludesAWriteWhoseAnswerWasLost undoes a run whose job has not yet seen the outcome of
@@ -135,16 +135,16 @@ func TestUndoEndsTheRun(t *testing.T) {
 func TestUndoIncludesAWriteWhoseAnswerWasLost(t *testing.T) {
 	fx := newFixture(t)
 	fx.addCustomerRecords(t)
-	before := fx.providerRecords(t)
+	recordsBefore := fx.providerRecords(t)
 	id := fx.createJob(t).ID
 	fx.provider.LoseNextAnswer(true)
 	j := fx.runUntil(t, id, provisioning.StageApply)
-	if slices.Equal(before, fx.providerRecords(t)) {
+	if slices.Equal(recordsBefore, fx.providerRecords(t)) {
 		t.Fatal("nothing was written")
 	}
 	_, err := fx.undo().Run(t.Context(), j.RunID)
 	must(t, err)
-	fx.requireRecords(t, before)
+	fx.requireRecords(t, recordsBefore)
 	fx.requireManaged(t)
 }
 
@@ -155,7 +155,7 @@ func TestInterruptedUndoIsRepeated(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			fx := newFixture(t)
 			fx.addCustomerRecords(t)
-			before := fx.providerRecords(t)
+			recordsBefore := fx.providerRecords(t)
 			j := fx.run(t, fx.Worker, fx.createJob(t).ID)
 			fx.provider.LoseNextAnswer(wasMade)
 			if _, err := fx.undo().Run(t.Context(), j.RunID); err == nil {
@@ -164,7 +164,7 @@ func TestInterruptedUndoIsRepeated(t *testing.T) {
 			fx.requireManaged(t)
 			_, err := fx.undo().Run(t.Context(), j.RunID)
 			must(t, err)
-			fx.requireRecords(t, before)
+			fx.requireRecords(t, recordsBefore)
 			if remaining, err := fx.undo().Plan(t.Context(), j.RunID); err != nil || len(remaining) != 0 {
 				t.Errorf("a further undo would change %+v, %v", remaining, err)
 			}
@@ -179,7 +179,7 @@ func TestUndoNeedsTheRunAndItsZone(t *testing.T) {
 		t.Errorf("an unknown run: %v", err)
 	}
 	j := fx.run(t, fx.Worker, fx.createJob(t).ID)
-	after := fx.providerRecords(t)
+	recordsAfter := fx.providerRecords(t)
 	connections, err := fx.Domains.Connections.List(t.Context(), fx.account.ID)
 	must(t, err)
 	for _, c := range connections {
@@ -191,14 +191,14 @@ func TestUndoNeedsTheRunAndItsZone(t *testing.T) {
 	if _, err := fx.undo().Run(t.Context(), j.RunID); !errors.Is(err, fault.ConnectionRequired) {
 		t.Errorf("without a connection: %v", err)
 	}
-	fx.requireRecords(t, after)
+	fx.requireRecords(t, recordsAfter)
 	if afterRefusal, err := fx.store.Written(t.Context(), fx.account.ID, fx.domain.ID); err != nil || !slices.Equal(managed, afterRefusal) {
 		t.Errorf("managed after a refused undo: %+v, %v", afterRefusal, err)
 	}
 	fx.connect(t, fx.provider)
 	_, err = fx.undo().Run(t.Context(), j.RunID)
 	must(t, err)
-	if slices.Equal(after, fx.providerRecords(t)) {
+	if slices.Equal(recordsAfter, fx.providerRecords(t)) {
 		t.Error("with a connection the undo changed nothing")
 	}
 }

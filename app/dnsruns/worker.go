@@ -19,16 +19,16 @@ import (
 )
 
 const (
-	// defaultLease is how long a job stays claimed at most after its worker was killed. After that,
-	// the next sweep queues the job again.
+	// defaultLease is the longest time that a job stays claimed after its worker was killed. After
+	// that, the next sweep queues the job again.
 	defaultLease = 30 * time.Second
-	// stepLimit bounds one step: a read of the DNS, and the calls to the mail platform and the DNS
-	// provider.
+	// stepLimit is the timeout of one step, with its reads of the DNS and its calls to the mail
+	// platform and the DNS provider.
 	stepLimit = 40 * time.Second
 	// minStepTime is the time that a step usually needs. If less time is left, the worker releases
 	// the job and queues it, so that any worker can claim it at once.
 	minStepTime = 15 * time.Second
-	// storeLimit bounds the storing of a step's result.
+	// storeLimit is the timeout for storing the result of a step.
 	storeLimit = 10 * time.Second
 )
 
@@ -75,7 +75,8 @@ func (w *Worker) Sweep(every time.Duration) ports.Periodic {
 	return ports.Sweep("dns_sweep", every, w.Queue, w.dueWakeups)
 }
 
-// maxSweepJobs is how many jobs one sweep queues. Accounts get fair shares of them.
+// maxSweepJobs is the maximum number of jobs that one sweep queues. Accounts get fair shares of
+// these jobs.
 const maxSweepJobs = 1000
 
 func (w *Worker) dueWakeups(ctx context.Context) ([]ports.Wakeup, error) {
@@ -106,8 +107,8 @@ func (c *claim) runJob(ctx context.Context) error {
 		if c.lease.IsTaken() || ctx.Err() != nil && (observed.Err != nil || observed.WriteErr != nil) {
 			return c.releaseJob(ctx) // the step was interrupted, so its error says nothing about the job
 		}
-		decided, next := c.Timetable.Advance(c.job, observed, provisioning.Moment{Now: c.now(), Chance: c.Chance()})
-		if err := c.save(ctx, decided); err != nil {
+		advanced, next := c.Timetable.Advance(c.job, observed, provisioning.Moment{Now: c.now(), Chance: c.Chance()})
+		if err := c.save(ctx, advanced); err != nil {
 			return err
 		}
 		step = next
@@ -126,8 +127,8 @@ func (c *claim) runStep(ctx context.Context, step provisioning.Step) (o provisio
 		if p := recover(); p != nil {
 			e := panics.ErrorOf(p)
 			o = provisioning.Observation{Err: e}
-			decided, _ := c.Timetable.Advance(c.job, o, provisioning.Moment{Now: c.now(), Chance: c.Chance()})
-			_ = c.save(ctx, decided)
+			advanced, _ := c.Timetable.Advance(c.job, o, provisioning.Moment{Now: c.now(), Chance: c.Chance()})
+			_ = c.save(ctx, advanced)
 			panic(e)
 		}
 	}()
@@ -193,11 +194,11 @@ func (c *claim) releaseJob(ctx context.Context) error {
 	return c.wake(ctx, now)
 }
 
-// wake queues the job for the time at. It converts this time from the service's clock to the system
-// clock, which the queue uses. The two clocks differ in the sandbox.
-func (c *claim) wake(ctx context.Context, at time.Time) error {
+// wake queues the job for the time attemptAt. It converts this time from the service's clock to the
+// system clock, which the queue uses. The two clocks differ in the sandbox.
+func (c *claim) wake(ctx context.Context, attemptAt time.Time) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeLimit)
 	defer cancel()
 	j := c.job
-	return c.Queue.Wake(ctx, ports.Wakeup{Kind: Kind, ID: j.ID, Account: j.Account, At: time.Now().Add(at.Sub(c.now())), Trace: j.Trace})
+	return c.Queue.Wake(ctx, ports.Wakeup{Kind: Kind, ID: j.ID, Account: j.Account, At: time.Now().Add(attemptAt.Sub(c.now())), Trace: j.Trace})
 }

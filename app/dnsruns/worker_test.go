@@ -25,9 +25,9 @@ func TestJobGoesAllTheWay(t *testing.T) {
 	if j.Provider != "cloudflare" || j.StartedAt.IsZero() || j.EndedAt.IsZero() {
 		t.Errorf("the job ended %+v", j)
 	}
-	for _, a := range fx.wakeups.All() {
-		if a.Kind != Kind || a.ID != j.ID || a.Account != fx.account.ID || a.At.IsZero() {
-			t.Errorf("the wake-up is %+v", a)
+	for _, wakeup := range fx.wakeups.All() {
+		if wakeup.Kind != Kind || wakeup.ID != j.ID || wakeup.Account != fx.account.ID || wakeup.At.IsZero() {
+			t.Errorf("the wake-up is %+v", wakeup)
 		}
 	}
 }
@@ -111,7 +111,7 @@ func (fx *fixture) runUntil(t *testing.T, id string, stage provisioning.Stage) p
 	return provisioning.Job{}
 }
 
-// stalledProvider is a provider that answers only when the test allows it.
+// stalledProvider is a provider that answers a read of records only when the test allows it.
 type stalledProvider struct {
 	*publishingProvider
 	arrived, answer chan struct{}
@@ -139,10 +139,10 @@ func TestLateWorkerCannotWrite(t *testing.T) {
 	lateEpoch := fx.expireLease(t, id)
 	fx.providers.AddAccount("cloudflare", "token", fx.provider)
 	fx.requireHealthy(t, fx.run(t, fx.worker(dependencies{fx.fake, fx.store, fx.store, fx.providers}), id))
-	before, writes := fx.job(t, id), fx.providers.Writes()
+	jobBefore, writes := fx.job(t, id), fx.providers.Writes()
 	provider.answer <- struct{}{}
 	must(t, <-ended)
-	if fx.providers.Writes() != writes || fx.job(t, id) != before || before.Epoch <= lateEpoch {
+	if fx.providers.Writes() != writes || fx.job(t, id) != jobBefore || jobBefore.Epoch <= lateEpoch {
 		t.Fatalf("the late worker wrote: %d writes, %+v", fx.providers.Writes(), fx.job(t, id))
 	}
 }
@@ -200,11 +200,11 @@ func TestPassesAndJobsShareTheirWork(t *testing.T) {
 	fx.connect(t, fx.provider)
 	id := fx.createJob(t).ID
 	fx.runUntil(t, id, provisioning.StagePropagation)
-	_, err := (&domains.Service{Steps: fx.Domains}).Verify(t.Context(), fx.account.ID, theTenant, zone)
+	_, err := (&domains.Service{Steps: fx.Domains}).Verify(t.Context(), fx.account.ID, tenantGUID, zone)
 	must(t, err)
 	fx.wait(fx.job(t, id).NextAttemptAt)
 	fx.requireHealthy(t, fx.run(t, fx.Worker, id))
-	_, err = (&domains.Service{Steps: fx.Domains}).EnableDKIM(t.Context(), fx.account.ID, theTenant, zone)
+	_, err = (&domains.Service{Steps: fx.Domains}).EnableDKIM(t.Context(), fx.account.ID, tenantGUID, zone)
 	must(t, err)
 	fx.requireHealthy(t, fx.job(t, id))
 }

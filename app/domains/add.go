@@ -80,8 +80,8 @@ func (s *Service) checkLimits(ctx context.Context, acc access.Account, id tenant
 
 // reserveAndAdd stores a row before it calls the platform. Otherwise a crash could leave a domain
 // at the platform that has no row and does not count towards the tenant's limit. reserveAndAdd
-// calls ReserveDomain even for a domain that was added already. ReserveDomain deletes the record of
-// an earlier removal. The next removal is then a new one, not a repetition of the earlier removal.
+// calls ReserveDomain even for a domain that was added already. ReserveDomain deletes the stored
+// state of an earlier removal, so that the next removal does not count as its repetition.
 func (s *Service) reserveAndAdd(ctx context.Context, owner access.AccountID, t tenant.Tenant, name string,
 	answer ports.Answer[AddResult]) (AddResult, error) {
 	d, err := s.Domains.ReserveDomain(ctx, owner, t.GUID, name, domain.MaxPerTenant, s.Now())

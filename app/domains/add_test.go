@@ -172,14 +172,14 @@ func TestFailedAddKeepsTheRowOfAPossibleDomain(t *testing.T) {
 		inFakeTime(t, tt.name, func(t *testing.T) {
 			fx := newFixture(t)
 			fx.Search = time.Second
-			lift := fx.fake.Fail(tt.fault)
+			endFault := fx.fake.Fail(tt.fault)
 			_, err := fx.Add(t.Context(), fx.account, guid, zone, nil)
 			if tt.want == (fault.Code{}) {
 				must(t, err)
 			} else {
 				requireRefusal(t, err, tt.want)
 			}
-			lift()
+			endFault()
 			fx.changeTenant(t, func(x *tenant.Tenant) { x.Consent = tenant.ConsentGranted })
 			d, err := fx.store.ReserveDomain(t.Context(), fx.account.ID, guid, zone, domain.MaxPerTenant, time.Now())
 			must(t, err)
@@ -205,19 +205,19 @@ type storedDomains = ports.Domains
 // first request has reserved the domain. This happens only for the first reservation.
 type contestedDomains struct {
 	storedDomains
-	// later is called with the reservation of the later request.
-	later func(domain.Domain)
+	// onReservation is called with the reservation of the later request.
+	onReservation func(domain.Domain)
 }
 
 func (s *contestedDomains) ReserveDomain(ctx context.Context, owner access.AccountID, id tenant.GUID, name string, limit int, now time.Time) (domain.Domain, error) {
 	d, err := s.storedDomains.ReserveDomain(ctx, owner, id, name, limit, now)
-	if later := s.later; later != nil && err == nil {
-		s.later = nil
+	if onReservation := s.onReservation; onReservation != nil && err == nil {
+		s.onReservation = nil
 		reserved, err := s.storedDomains.ReserveDomain(ctx, owner, id, name, limit, now)
 		if err != nil {
 			return d, err
 		}
-		later(reserved)
+		onReservation(reserved)
 	}
 	return d, err
 }
@@ -227,12 +227,12 @@ func (s *contestedDomains) ReserveDomain(ctx context.Context, owner access.Accou
 func TestFailedAddLeavesALaterReservation(t *testing.T) {
 	fx := newFixture(t)
 	fx.fake.Fail(fake.Fault{Method: "AddDomain", Kind: outcome.Throttled, Times: 1})
-	var later domain.Domain
-	s := fx.service(fx.fake, &contestedDomains{fx.store, func(d domain.Domain) { later = d }})
+	var laterDomain domain.Domain
+	s := fx.service(fx.fake, &contestedDomains{fx.store, func(d domain.Domain) { laterDomain = d }})
 	_, err := s.Add(t.Context(), fx.account, guid, zone, nil)
 	requireRefusal(t, err, fault.ProviderUnavailable)
-	later.Added = true
-	must(t, fx.store.SaveDomain(t.Context(), fx.account.ID, later, nil))
+	laterDomain.Added = true
+	must(t, fx.store.SaveDomain(t.Context(), fx.account.ID, laterDomain, nil))
 }
 
 // TestAddSurvivesTheReleaseOfALaterRequest checks that an added domain is stored even if a later

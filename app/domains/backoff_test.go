@@ -57,9 +57,9 @@ func TestOneAccountCannotStopTheChecks(t *testing.T) {
 	}
 }
 
-// TestOneAccountCannotStopTheChecksAfterARestart lets the first reads of a new process be those of
-// an account whose name servers do not answer. Only the checks of this account stop, until a read
-// of a different account has no answer either.
+// TestOneAccountCannotStopTheChecksAfterARestart checks a new process that first reads only domains
+// of one account, whose name servers do not answer. Only the checks of this account stop, until a
+// read of a different account has no answer either.
 func TestOneAccountCannotStopTheChecksAfterARestart(t *testing.T) {
 	now := time.Now()
 	w := &Watch{Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler)}

@@ -23,7 +23,8 @@ func (fx *fixture) setUpDomain(t *testing.T, s *Service) error {
 	fx.publishSpecified(t)
 	_, err := s.EnableDKIM(t.Context(), fx.account.ID, guid, zone)
 	if err != nil && fx.fake.Calls("EnsureSigning") > 0 {
-		// If EnableDKIM has created the DKIM configuration, the DKIM records are not published yet.
+		// EnableDKIM may just have created the DKIM configuration. Its records are then not
+		// published yet.
 		fx.publishSpecified(t)
 		_, err = s.EnableDKIM(t.Context(), fx.account.ID, guid, zone)
 	}
@@ -45,10 +46,10 @@ func (fx *fixture) publishSpecified(t *testing.T) {
 // repeats setUpDomain and succeeds. Nothing is created twice.
 func TestEveryCrashConverges(t *testing.T) {
 	for _, afterEffect := range []bool{false, true} {
-		for steps, finished := 0, false; !finished; steps++ {
-			t.Run(fmt.Sprintf("step %d, after its effect %v", steps, afterEffect), func(t *testing.T) {
+		for step, finished := 0, false; !finished; step++ {
+			t.Run(fmt.Sprintf("step %d, after its effect %v", step, afterEffect), func(t *testing.T) {
 				fx := newFixture(t)
-				process := fake.NewCrashingProcess(steps, afterEffect)
+				process := fake.NewCrashingProcess(step, afterEffect)
 				err := fx.setUpDomain(t, fx.service(fake.SteppedMailPlatform(fx.fake, process), fake.SteppedDomains(fx.store, process)))
 				if finished = !process.Dead(); finished {
 					must(t, err)

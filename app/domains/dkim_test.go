@@ -81,13 +81,13 @@ func TestEnableDKIMRefusals(t *testing.T) {
 			fx := newFixture(t)
 			tt.arrange(t, fx)
 			_, err := fx.EnableDKIM(t.Context(), fx.account.ID, guid, zone)
-			done := tt.want == (fault.Code{})
-			if done {
+			succeeds := tt.want == (fault.Code{})
+			if succeeds {
 				must(t, err)
 			} else {
 				requireRefusal(t, err, tt.want)
 			}
-			if fx.storedDomain(t).DKIMEnabled != done || (fx.fake.Calls("EnableSigning") > 0) != tt.wantCall {
+			if fx.storedDomain(t).DKIMEnabled != succeeds || (fx.fake.Calls("EnableSigning") > 0) != tt.wantCall {
 				t.Fatalf("stored as enabled %v, EnableSigning was called %d times", fx.storedDomain(t).DKIMEnabled, fx.fake.Calls("EnableSigning"))
 			}
 			if fx.storedTenant(t).Consent != tenant.ConsentGranted {
@@ -142,13 +142,13 @@ func TestDKIMStatus(t *testing.T) {
 func TestDKIMStatusReadsMissingTargets(t *testing.T) {
 	fx := newFixture(t)
 	d := fx.addAndVerify(t)
-	known := d.Signing
+	signing := d.Signing
 	d.Signing = dns.Signing{}
 	must(t, fx.store.SaveDomain(t.Context(), fx.account.ID, d, nil))
-	fx.publish(d, known.Selector1, known.Selector2)
+	fx.publish(d, signing.Selector1, signing.Selector2)
 	r, err := fx.DKIMStatus(t.Context(), fx.account.ID, guid, zone)
 	must(t, err)
-	if r.Status != domain.DKIMReady || fx.storedDomain(t).Signing != known {
+	if r.Status != domain.DKIMReady || fx.storedDomain(t).Signing != signing {
 		t.Fatalf("got %+v", r)
 	}
 	fx.fake.Revoke(guid, "consent")

@@ -26,7 +26,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// workLimit bounds the calls of one request to the mail platform.
+// workLimit is the timeout for all platform calls of one request.
 const workLimit = 55 * time.Second
 
 // searchLimit is the default of Service.Search. The platform's replicas usually show a new domain

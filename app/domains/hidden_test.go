@@ -35,7 +35,7 @@ func (fx *fixture) hideDomain(t *testing.T) {
 // platform refuses the add because the tenant already has the domain.
 func TestAddKeepsADomainThatReplicasDoNotShow(t *testing.T) {
 	taken := fake.Fault{Method: "AddDomain", Kind: outcome.Refused, Code: fault.DomainUnavailable}
-	hidden := func(method string, times int) fake.Fault {
+	missFault := func(method string, times int) fake.Fault {
 		return fake.Fault{Method: method, Kind: outcome.Refused, Code: fault.DomainNotFound, Times: times}
 	}
 	for _, tt := range []struct {
@@ -44,15 +44,15 @@ func TestAddKeepsADomainThatReplicasDoNotShow(t *testing.T) {
 		want   fault.Code // the zero Code if Add succeeds
 	}{
 		{"all reads find the domain", nil, fault.Code{}},
-		{"the first read misses the domain", []fake.Fault{hidden("Domain", 1)}, fault.Code{}},
-		{"the first reads of its records miss the domain", []fake.Fault{hidden("Domain", 1), hidden("Records", 3)}, fault.Code{}},
-		{"all reads miss the domain", []fake.Fault{hidden("Domain", 0), taken}, fault.ProviderTimeout},
-		{"an add has no answer, and all reads miss the domain", []fake.Fault{hidden("Domain", 0), {Method: "AddDomain", Kind: outcome.Unknown}}, fault.ProviderTimeout},
+		{"the first read misses the domain", []fake.Fault{missFault("Domain", 1)}, fault.Code{}},
+		{"the first reads of its records miss the domain", []fake.Fault{missFault("Domain", 1), missFault("Records", 3)}, fault.Code{}},
+		{"all reads miss the domain", []fake.Fault{missFault("Domain", 0), taken}, fault.ProviderTimeout},
+		{"an add has no answer, and all reads miss the domain", []fake.Fault{missFault("Domain", 0), {Method: "AddDomain", Kind: outcome.Unknown}}, fault.ProviderTimeout},
 	} {
 		inFakeTime(t, tt.name, func(t *testing.T) {
 			fx := newFixture(t)
 			fx.Search = time.Second
-			before := fx.addAndVerify(t)
+			domainBefore := fx.addAndVerify(t)
 			fx.hideDomain(t)
 			var endFaults []func()
 			for _, f := range tt.faults {
@@ -67,12 +67,12 @@ func TestAddKeepsADomainThatReplicasDoNotShow(t *testing.T) {
 				got, err = fx.Add(t.Context(), fx.account, guid, zone, nil)
 			}
 			must(t, err)
-			if after := fx.storedDomain(t); !got.Exists || after.ID != before.ID || !after.Verified || !after.MailReady {
-				t.Errorf("exists: %v, stored is %+v, before %+v", got.Exists, after, before)
+			if domainAfter := fx.storedDomain(t); !got.Exists || domainAfter.ID != domainBefore.ID || !domainAfter.Verified || !domainAfter.MailReady {
+				t.Errorf("exists: %v, stored is %+v, before %+v", got.Exists, domainAfter, domainBefore)
 			}
 			_, err = fx.Verify(t.Context(), fx.account.ID, guid, zone)
 			must(t, err)
-			fx.publish(fx.storedDomain(t), before.Signing.Selector1, before.Signing.Selector2)
+			fx.publish(fx.storedDomain(t), domainBefore.Signing.Selector1, domainBefore.Signing.Selector2)
 			d, err := fx.EnableDKIM(t.Context(), fx.account.ID, guid, zone)
 			must(t, err)
 			if !d.DKIMEnabled {
@@ -94,7 +94,7 @@ func TestAddKeepsADomainThatReplicasDoNotShow(t *testing.T) {
 func TestRefusalOfAHiddenDomainBecomesFinal(t *testing.T) {
 	inFakeTime(t, "a different tenant has the domain", func(t *testing.T) {
 		fx := newFixture(t)
-		before := fx.addAndVerify(t)
+		domainBefore := fx.addAndVerify(t)
 		fx.hideDomain(t)
 		fx.fake.Fail(fake.Fault{Method: "Domain", Kind: outcome.Refused, Code: fault.DomainNotFound})
 		fx.fake.Fail(fake.Fault{Method: "AddDomain", Kind: outcome.Refused, Code: fault.DomainUnavailable})
@@ -105,17 +105,17 @@ func TestRefusalOfAHiddenDomainBecomesFinal(t *testing.T) {
 		time.Sleep(time.Second)
 		requireRefusal(t, add(), fault.DomainUnavailable)
 		requireRefusal(t, add(), fault.DomainUnavailable)
-		var others []domain.Domain
+		var otherDomains []domain.Domain
 		for n := range domain.MaxPerTenant {
 			d, err := fx.store.ReserveDomain(t.Context(), fx.account.ID, guid, fmt.Sprintf("d-%d.test", n), domain.MaxPerTenant, fx.Now())
 			must(t, err)
-			others = append(others, d)
+			otherDomains = append(otherDomains, d)
 		}
-		must(t, fx.store.EndReservation(t.Context(), fx.account.ID, others[0].ID, others[0].ReservedAt))
+		must(t, fx.store.EndReservation(t.Context(), fx.account.ID, otherDomains[0].ID, otherDomains[0].ReservedAt))
 		d, err := fx.store.ReserveDomain(t.Context(), fx.account.ID, guid, zone, domain.MaxPerTenant, fx.Now())
 		must(t, err)
-		if d.ID != before.ID || d.Added {
-			t.Errorf("the row is %+v, before %+v", d, before)
+		if d.ID != domainBefore.ID || d.Added {
+			t.Errorf("the row is %+v, before %+v", d, domainBefore)
 		}
 		must(t, fx.store.EndReservation(t.Context(), fx.account.ID, d.ID, d.ReservedAt))
 		time.Sleep(time.Hour + time.Second) // a sync deletes no row that a request reserved in the last hour

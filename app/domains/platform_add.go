@@ -22,7 +22,7 @@ import (
 // tenantry must have added the domain.
 func (s *Service) addAtPlatform(ctx context.Context, id tenant.GUID, d *domain.Domain) (exists bool, err error) {
 	platform := s.Platform.For(id)
-	at := s.Now()
+	readAt := s.Now()
 	found, err := domainsteps.FetchDomain(ctx, platform, d.Name)
 	switch {
 	case err == nil:
@@ -33,12 +33,12 @@ func (s *Service) addAtPlatform(ctx context.Context, id tenant.GUID, d *domain.D
 		if found, err = s.add(ctx, platform, d.Name); err != nil {
 			return false, s.explainRefusal(*d, err)
 		}
-		at = s.Now()
+		readAt = s.Now()
 		exists = d.Verified && found.Verified // a domain that was added just now is not verified yet
 		// From here on the platform has the domain, so releaseReservation must not release the row.
 		d.JustReserved, d.PreviousReservedAt = false, time.Time{}
 	}
-	*d = d.WithPlatformState(found, at)
+	*d = d.WithPlatformState(found, readAt)
 	return exists, s.readRecords(ctx, platform, d)
 }
 

@@ -96,7 +96,7 @@ func (s *Service) removeFromPlatform(ctx context.Context, owner access.AccountID
 	if removal.MayBeNew {
 		return true, nil
 	}
-	unchanged := true // whether no call so far can have removed the domain
+	unchanged := true // true as long as no call can have removed the domain
 	err = reconcile.Run(ctx, reconcile.RetryPolicy{Tries: removeTries, Pause: s.Reconciler.Pause}, func(ctx context.Context) error {
 		err := platform.RemoveDomain(ctx, d.Name)
 		unchanged = unchanged && outcome.ChangedNothing(err)
@@ -111,5 +111,5 @@ func (s *Service) removeFromPlatform(ctx context.Context, owner access.AccountID
 	return mayBeNew, err
 }
 
-// removeTries is how often the platform is asked to remove a domain while the outcome is unknown.
+// removeTries is the maximum number of RemoveDomain calls in one removal.
 const removeTries = 3

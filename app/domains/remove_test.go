@@ -131,7 +131,7 @@ func TestRepeatedRemovalKeepsANewDomain(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name          string
-		oldUnverified bool // whether the removed domain was not verified
+		oldUnverified bool // true if the removed domain was not verified
 		between       []func(*fixture, *testing.T)
 	}{
 		{name: "an unverified new domain", between: []func(*fixture, *testing.T){addNew}},
@@ -322,11 +322,11 @@ func TestRemovalWithUnknownOutcome(t *testing.T) {
 // before a new process repeats the removal.
 func TestEveryCrashOfARemovalConverges(t *testing.T) {
 	for _, afterEffect := range []bool{false, true} {
-		for steps, finished := 0, false; !finished; steps++ {
-			t.Run(fmt.Sprintf("step %d, after its effect %v", steps, afterEffect), func(t *testing.T) {
+		for step, finished := 0, false; !finished; step++ {
+			t.Run(fmt.Sprintf("step %d, after its effect %v", step, afterEffect), func(t *testing.T) {
 				fx := newFixture(t)
 				fx.addAndVerify(t)
-				process := fake.NewCrashingProcess(steps, afterEffect)
+				process := fake.NewCrashingProcess(step, afterEffect)
 				crashing := fx.service(fake.SteppedMailPlatform(fx.fake, process), fake.SteppedDomains(fx.store, process))
 				_, err := crashing.Remove(t.Context(), fx.account.ID, guid, zone, true, nil)
 				if finished = !process.Dead(); finished {

@@ -15,11 +15,11 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// fakeServers are the servers to which the fake DNS delegates every zone.
+// fakeServers are the name servers to which the fake DNS delegates every zone.
 var fakeServers = []string{"ns1.fake.test", "ns2.fake.test"}
 
-// A survey detects detectedProvider from the names of its name servers. It finds undetectedProvider
-// only through a connection.
+// A survey detects detectedProvider from the names of the zone's name servers. It finds
+// undetectedProvider only through a connection.
 var (
 	detectedProvider   = dns.Provider{ID: "cloudflare", Title: "Cloudflare", NameServers: []string{"*.fake.test"}}
 	undetectedProvider = dns.Provider{ID: "powerdns", Title: "PowerDNS"}
@@ -64,13 +64,13 @@ func (fx *fixture) platformCalls() (calls int) {
 	return calls
 }
 
-// actions returns the action and the reason of each item of a plan.
+// actions returns the action and the reason of each item of a plan, by purpose.
 func actions(p dns.Plan) map[dns.Purpose]string {
-	decided := map[dns.Purpose]string{}
+	actionsByPurpose := map[dns.Purpose]string{}
 	for _, i := range p.Items {
-		decided[i.Purpose] = string(i.Action) + " " + string(i.Reason)
+		actionsByPurpose[i.Purpose] = string(i.Action) + " " + string(i.Reason)
 	}
-	return decided
+	return actionsByPurpose
 }
 
 // brokenProvider is a provider account whose calls of Zone or Records fail.

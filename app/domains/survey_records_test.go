@@ -39,8 +39,8 @@ func TestSurveyFetchesMissingRecords(t *testing.T) {
 		{"the consent was withdrawn", fake.Fault{Kind: outcome.Refused, Code: fault.AccessDenied}, fault.AccessDenied},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			lift := fx.fake.Fail(tt.fault)
-			defer lift()
+			endFault := fx.fake.Fail(tt.fault)
+			defer endFault()
 			_, err := fx.Survey(t.Context(), fx.account.ID, d.ID)
 			requireRefusal(t, err, tt.want)
 		})

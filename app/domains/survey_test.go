@@ -29,7 +29,7 @@ func TestSurveyOfAZoneWithForeignRecords(t *testing.T) {
 		{Type: dns.TXT, Name: "_dmarc." + zone, Content: "v=DMARC1; p=reject"},
 		{Type: dns.TXT, Name: "selector1._domainkey." + zone, Content: "v=DKIM1; p=x"},
 	})...)
-	calls, before := fx.platformCalls(), fx.storedDomain(t)
+	calls, domainBefore := fx.platformCalls(), fx.storedDomain(t)
 	survey := fx.survey(t)
 	want := map[dns.Purpose]string{
 		dns.Ownership: "preserve present", dns.Inbound: "conflict mx_other_provider", dns.Sending: "update spf_merged",
@@ -47,7 +47,7 @@ func TestSurveyOfAZoneWithForeignRecords(t *testing.T) {
 	if fx.platformCalls() != calls {
 		t.Error("the mail platform was called, although the records are stored")
 	}
-	if diff := cmp.Diff(before, fx.storedDomain(t)); diff != "" {
+	if diff := cmp.Diff(domainBefore, fx.storedDomain(t)); diff != "" {
 		t.Errorf("the domain was changed: %s", diff)
 	}
 }
@@ -77,13 +77,13 @@ func TestSurveyTakesTheProvidersOwnList(t *testing.T) {
 func TestSurveyReplacesOnlyManagedRecords(t *testing.T) {
 	fx := newFixture(t)
 	d := fx.addAndVerify(t)
-	old := dns.Record{Type: dns.CNAME, Name: "autodiscover." + zone, Content: "autodiscover.old.test"}
-	fx.fake.DNS.Publish(zone, old)
+	oldRecord := dns.Record{Type: dns.CNAME, Name: "autodiscover." + zone, Content: "autodiscover.old.test"}
+	fx.fake.DNS.Publish(zone, oldRecord)
 	if got := actions(fx.survey(t).Plan)[dns.Autodiscover]; got != "conflict autodiscover_taken" {
 		t.Errorf("a foreign record: %s", got)
 	}
 	id, err := fx.store.IntendWrite(t.Context(), fx.account.ID, dns.Write{DomainID: d.ID,
-		Written: []dns.Written{{Purpose: dns.Autodiscover, Name: old.Name, Type: old.Type, Value: old.Content}}})
+		Written: []dns.Written{{Purpose: dns.Autodiscover, Name: oldRecord.Name, Type: oldRecord.Type, Value: oldRecord.Content}}})
 	must(t, err)
 	if got := actions(fx.survey(t).Plan)[dns.Autodiscover]; got != "conflict autodiscover_taken" {
 		t.Errorf("a write that was intended and not confirmed: %s", got)

@@ -104,7 +104,7 @@ func TestFailedVerificationStoresANewDomain(t *testing.T) {
 }
 
 // TestLaggingListKeepsAVerifiedDomain checks that a domain stays verified if a discovery shows it
-// as not verified within ReplicaLag after its verification. A later discovery changes it.
+// as not verified within ReplicaLag after its verification. A later discovery makes it unverified.
 func TestLaggingListKeepsAVerifiedDomain(t *testing.T) {
 	loseAnswer := func(fx *fixture) {
 		fx.fake.Fail(fake.Fault{Method: "VerifyDomain", Kind: outcome.Unknown, AfterEffect: true, Times: 1})
@@ -187,7 +187,7 @@ func TestVerifyReportsWhyItFailed(t *testing.T) {
 			} else {
 				requireRefusal(t, err, tt.want)
 			}
-			if done := tt.want == (fault.Code{}); d.Verified != done || fx.storedDomain(t).Verified != done {
+			if succeeds := tt.want == (fault.Code{}); d.Verified != succeeds || fx.storedDomain(t).Verified != succeeds {
 				t.Fatalf("answered %v, stored %v", d.Verified, fx.storedDomain(t).Verified)
 			}
 		})

@@ -86,8 +86,8 @@ func (w *Watch) schedule(ctx context.Context, interval, spread time.Duration) er
 }
 
 // Handle reads a domain's DNS and stores the result. It does nothing if the domain was read less
-// than half a day ago. A read without an answer counts too. Handle ignores deleted domains and
-// fails when the store fails.
+// than half a day ago. A read without an answer counts as a read too. Handle ignores deleted
+// domains and fails when the store fails.
 func (w *Watch) Handle(ctx context.Context, wakeup ports.Wakeup) error {
 	if w.Disabled || w.backoff.stops(wakeup.Account, w.Now()) {
 		return nil // a later sweep schedules the domain again
@@ -145,15 +145,15 @@ const (
 type resolverBackoff struct {
 	mu     sync.Mutex
 	silent int // consecutive reads without an answer
-	// silentAccounts are the accounts of these reads.
+	// silentAccounts are the accounts of the reads that silent counts.
 	silentAccounts map[access.AccountID]bool
 	// answering are the domains that answered most recently, the latest first. If none of these
 	// domains answers a probe, detectOutage concludes that the resolver is down. The domains belong
 	// to different accounts, so that one account with dead name servers cannot stop the reads of
 	// all others.
-	answering []answeringDomain
-	end       time.Time
-	only      access.AccountID // the account whose reads stop; empty if the reads of all accounts stop
+	answering   []answeringDomain
+	end         time.Time
+	onlyAccount access.AccountID // the account whose reads stop; empty if the reads of all accounts stop
 }
 
 type answeringDomain struct {
@@ -161,21 +161,21 @@ type answeringDomain struct {
 	name  string
 }
 
-// maxProbes is how many domains detectOutage probes.
+// maxProbes is the maximum number of domains that detectOutage probes.
 const maxProbes = 2
 
 // stopsAll reports whether the reads of all accounts are still stopped.
 func (b *resolverBackoff) stopsAll(now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return now.Before(b.end) && b.only == ""
+	return now.Before(b.end) && b.onlyAccount == ""
 }
 
 // stops reports whether the reads of an account are still stopped.
 func (b *resolverBackoff) stops(owner access.AccountID, now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return now.Before(b.end) && (b.only == "" || b.only == owner)
+	return now.Before(b.end) && (b.onlyAccount == "" || b.onlyAccount == owner)
 }
 
 // record counts a read of an account's domain. It reports whether the resolver is suspected, and
@@ -201,20 +201,21 @@ func (b *resolverBackoff) record(owner access.AccountID, zoneRead dns.ZoneRead) 
 	return false, nil
 }
 
-// start stops reads for backoffTime, after neither the latest reads nor the probes had an answer.
-// It stops the reads of all accounts if these domains belong to several accounts, and otherwise
-// those of owner. It returns the account whose reads stop, or "" for all. After backoffTime, the
-// resolver is suspected again after a single read without an answer.
+// start stops reads for backoffTime. It is called when neither the latest reads nor the probes had
+// an answer. If the domains of these reads and probes belong to several accounts, start stops the
+// reads of all accounts. Otherwise it stops the reads of owner. It returns the account whose reads
+// stop, or "" for all accounts. After backoffTime, the resolver is suspected again after a single
+// read without an answer.
 func (b *resolverBackoff) start(owner access.AccountID, now time.Time) access.AccountID {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	isOther := func(d answeringDomain) bool { return d.owner != owner }
-	b.only = owner
+	b.onlyAccount = owner
 	if len(b.silentAccounts) > 1 || slices.ContainsFunc(b.answering, isOther) {
-		b.only = ""
+		b.onlyAccount = ""
 	}
 	b.silent, b.end = maxSilentReads-1, now.Add(backoffTime)
-	return b.only
+	return b.onlyAccount
 }
 
 // detectOutage starts the backoff after maxSilentReads reads in a row without an answer. It first
@@ -231,8 +232,8 @@ func (w *Watch) detectOutage(ctx context.Context, owner access.AccountID, zoneRe
 			return
 		}
 	}
-	if only := w.backoff.start(owner, w.Now()); only != "" {
-		w.Log.WarnContext(ctx, "no name server of an account answers: the checks of its domains pause", "account", only, "for", backoffTime.String())
+	if onlyAccount := w.backoff.start(owner, w.Now()); onlyAccount != "" {
+		w.Log.WarnContext(ctx, "no name server of an account answers: the checks of its domains pause", "account", onlyAccount, "for", backoffTime.String())
 		return
 	}
 	w.Log.WarnContext(ctx, "no name server answers: the checks of domains pause", "for", backoffTime.String())

@@ -54,7 +54,8 @@ func (w *watchFixture) tick(t *testing.T, every time.Duration) []ports.Wakeup {
 	return w.woken
 }
 
-// addHealthy adds a domain with all its records and returns it. Its last check is now.
+// addHealthy adds a domain with all its records and returns it. It sets the clock to the time of
+// the domain's last check.
 func (w *watchFixture) addHealthy(t *testing.T) domain.Domain {
 	t.Helper()
 	w.addAndPublishDKIM(t)
@@ -64,7 +65,7 @@ func (w *watchFixture) addHealthy(t *testing.T) domain.Domain {
 	return d
 }
 
-// nextDay runs the check of the domain one day later.
+// nextDay runs the check of the domain one day later, and returns the stored domain.
 func (w *watchFixture) nextDay(t *testing.T) domain.Domain {
 	t.Helper()
 	w.clock = w.clock.Add(domain.RereadInterval)
@@ -111,11 +112,11 @@ func TestWatchNoticesDrift(t *testing.T) {
 
 func TestWatchTakesNoUnreliableReadForDrift(t *testing.T) {
 	w := newWatchFixture(t)
-	before := w.addHealthy(t)
+	domainBefore := w.addHealthy(t)
 	for reason, want := range map[string]CheckResult{"servers_disagree": CheckSilent, dns.ReasonNotDelegated: CheckUnreliable} {
 		w.fake.DNS.FailReads(reason)
 		got := w.nextDay(t)
-		if len(got.Health.Drifted) > 0 || got.Status != before.Status || !got.CheckedAt.After(before.CheckedAt) {
+		if len(got.Health.Drifted) > 0 || got.Status != domainBefore.Status || !got.CheckedAt.After(domainBefore.CheckedAt) {
 			t.Fatalf("%s: %+v, %+v", reason, got.Health, got.Status)
 		}
 		if reported := w.checked[len(w.checked)-1]; reported != want {
@@ -147,9 +148,9 @@ func TestWatchReadsOnlyWhatIsDue(t *testing.T) {
 	}
 }
 
-// addMany adds n verified domains that were never checked. nameServers selects the domains that
-// have a zone.
-func (w *watchFixture) addMany(t *testing.T, n int, nameServers func(i int) bool) {
+// addMany adds n verified domains that were never checked. hasZone selects the domains whose zone
+// is published.
+func (w *watchFixture) addMany(t *testing.T, n int, hasZone func(i int) bool) {
 	t.Helper()
 	for i := range n {
 		name := fmt.Sprintf("d%03d.test", i)
@@ -157,7 +158,7 @@ func (w *watchFixture) addMany(t *testing.T, n int, nameServers func(i int) bool
 		must(t, err)
 		d.Added, d.Verified = true, true
 		must(t, w.store.SaveDomain(t.Context(), w.account.ID, d, nil))
-		if nameServers(i) {
+		if hasZone(i) {
 			w.fake.DNS.Publish(name)
 		}
 	}
@@ -168,7 +169,7 @@ func TestWatchSpreadsDomainsOverTheDay(t *testing.T) {
 	const domains, tick = 200, 30 * time.Minute
 	w.addMany(t, domains, func(int) bool { return true })
 	w.clock = w.clock.Add(domain.RereadInterval / 2)
-	seen := map[string]int{}
+	checkCounts := map[string]int{}
 	for range int(domain.RereadInterval / tick) {
 		start := time.Now()
 		woken := w.tick(t, tick)
@@ -176,20 +177,20 @@ func TestWatchSpreadsDomainsOverTheDay(t *testing.T) {
 			t.Fatalf("a tick woke %d of %d", len(woken), domains)
 		}
 		for i, wakeup := range woken {
-			seen[wakeup.ID]++
+			checkCounts[wakeup.ID]++
 			if due := tick * time.Duration(i) / time.Duration(len(woken)); wakeup.At.Before(start.Add(due)) || wakeup.Account != w.account.ID || wakeup.Kind != CheckKind {
 				t.Fatalf("number %d of %d is %+v", i, len(woken), wakeup)
 			}
 		}
 		w.clock = w.clock.Add(tick)
 	}
-	for id, n := range seen {
+	for id, n := range checkCounts {
 		if n > 2 {
 			t.Errorf("%s was read %d times in a day", id, n)
 		}
 	}
-	if len(seen) != domains {
-		t.Fatalf("%d of %d domains were read in a day", len(seen), domains)
+	if len(checkCounts) != domains {
+		t.Fatalf("%d of %d domains were read in a day", len(checkCounts), domains)
 	}
 }
 
@@ -249,8 +250,8 @@ func TestWatchBacksOffDuringAResolverOutage(t *testing.T) {
 	w.clock = w.clock.Add(backoffTime)
 	w.tick(t, time.Hour)
 	w.tick(t, time.Hour)
-	if last := w.checked[len(w.checked)-4:]; slices.Contains(last, CheckSilent) {
-		t.Fatalf("the checks after the outage: %v", last)
+	if lastResults := w.checked[len(w.checked)-4:]; slices.Contains(lastResults, CheckSilent) {
+		t.Fatalf("the checks after the outage: %v", lastResults)
 	}
 }
 
@@ -287,7 +288,8 @@ func (failingChecks) DomainHealth(context.Context) (ports.DomainHealth, error) {
 // deletingDomains is a store in which the domain is deleted while its DNS is read.
 type deletingDomains struct{ anyDomains }
 
-// anyDomains is an alias of the port whose name differs from all of the port's methods.
+// anyDomains renames ports.Domains, so that deletingDomains can embed it. An embedded field named
+// Domains would hide the method Domains.
 type anyDomains = ports.Domains
 
 func (deletingDomains) ChangeDomain(context.Context, access.AccountID, domain.Domain) (domain.Domain, error) {

@@ -17,9 +17,10 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// planLimit bounds a survey's calls to the mail platform, and separately its calls to DNS
-// providers. If a DNS provider does not answer in time, Survey plans without its answer. If the
-// mail platform does not answer in time, Survey uses the stored records.
+// planLimit is the timeout of a survey's calls to the mail platform. Its calls to DNS providers
+// have a separate timeout of the same length. If a DNS provider does not answer in time, Survey
+// plans without its answer. If the mail platform does not answer in time, Survey uses the stored
+// records.
 const planLimit = 15 * time.Second
 
 // Survey is a live read of a domain's DNS, compared with the records that the mail platform
@@ -41,8 +42,8 @@ type Survey struct {
 
 	offer        dns.Offer         // the records that the plan must provide
 	zoneProvider ports.DNSProvider // the provider of the zone, or nil when the account has no access to it
-	// resolution tells which earlier writes of unknown outcome took effect. It is empty without
-	// zoneProvider.
+	// resolution tells which earlier writes of unknown outcome took effect. It is empty if
+	// zoneProvider is nil.
 	resolution dns.Resolution
 }
 
@@ -97,9 +98,10 @@ func (s *Steps) Replan(ctx context.Context, owner access.AccountID, survey Surve
 }
 
 // makePlan returns the survey with its plan. If the account has access to the records that the
-// provider stores, makePlan plans from them, otherwise from the public DNS. Public answers can
-// differ from the zone, because name servers flatten CNAMEs, proxy addresses and expand wildcards.
-// findHolder returns the holder of the zone, the records to plan from, and the provider or nil.
+// provider stores, makePlan makes the plan from these records. Otherwise it uses the public DNS.
+// Public answers can differ from the zone, because name servers flatten CNAMEs, proxy addresses and
+// expand wildcards. findHolder returns the holder of the zone, the records to plan from, and the
+// provider or nil.
 func (s *Steps) makePlan(ctx context.Context, owner access.AccountID, survey Survey, findHolder func() (dns.Holder, dns.ZoneRead, ports.DNSProvider, error)) (Survey, error) {
 	managed, err := s.Writes.Written(ctx, owner, survey.Domain.ID)
 	if err != nil {
@@ -124,8 +126,8 @@ func (s *Steps) makePlan(ctx context.Context, owner access.AccountID, survey Sur
 }
 
 // fetchMissingRecords asks the mail platform for the records and the signing state that are not
-// stored yet. If the platform does not answer, fetchMissingRecords returns the domain with its
-// stored records. If no records are stored, it returns the platform's error.
+// stored yet. If the platform fails, fetchMissingRecords returns the domain with its stored
+// records. If no records are stored, it returns the platform's error.
 func (s *Steps) fetchMissingRecords(ctx context.Context, owner access.AccountID, d domain.Domain) (domain.Domain, error) {
 	needRecords := len(d.Service) == 0 && (d.Verified || len(d.Verification) == 0)
 	needSigning := d.Verified && d.Signing.Selector1.Name == ""
@@ -163,10 +165,10 @@ func (s *Steps) fetchRecords(ctx context.Context, owner access.AccountID, d *dom
 	return s.RecordLostConsent(ctx, owner, d.TenantGUID, err)
 }
 
-// Write applies a survey's changes at the provider that serves the zone, for a run. It stores the
-// intended write first. After the provider has confirmed the write, tenantry manages the written
-// values. If the outcome is unknown, a later survey finds out whether the write took effect. Write
-// fails with the error of the store or of the provider.
+// Write applies a survey's changes at the provider that serves the zone. runID is the id of the run
+// that makes the write. Write stores the intended write first. After the provider has confirmed the
+// write, tenantry manages the written values. If the outcome is unknown, a later survey finds out
+// whether the write took effect. Write fails with the error of the store or of the provider.
 func (s *Steps) Write(ctx context.Context, owner access.AccountID, runID string, survey Survey) error {
 	zone := survey.Holder.Access.Zone
 	id, err := s.Writes.IntendWrite(ctx, owner, dns.Write{

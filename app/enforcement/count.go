@@ -19,10 +19,11 @@ import (
 // count as a trace call.
 const maxRead = 25 * time.Second
 
-// count reads the message trace from the stored mark to now, and stores the counts of each day. The
-// mark is a time: earlier passes have read all messages before the mark, and no further message
-// before it can appear in the trace. A long trace is read in several readings. Each reading is
-// stored before the next one begins, so a later pass can continue where this pass stopped.
+// count reads the message trace and stores the counts of each day. It reads from the stored mark,
+// or from the start of the current day if that is earlier, until now. The mark is a time. Earlier
+// passes have counted all messages that were sent before the mark, and no more of them can appear
+// in the trace. A long trace is read in several readings. Each reading is stored before the next
+// one begins, so a later pass can continue where this pass stopped.
 func (p *pass) count(ctx context.Context) error {
 	readCtx, cancel := p.readContext(ctx)
 	defer cancel()
@@ -35,8 +36,8 @@ func (p *pass) count(ctx context.Context) error {
 }
 
 // readContext returns the context for reading the trace, and sets p.readBudget. Trace calls get at
-// most half of the remaining time, and waiting for call slots at most another quarter. The rest is
-// reserved for the transport rules.
+// most half of the remaining time. Trace calls and waits for call slots together get at most three
+// quarters. The rest is reserved for the transport rules.
 func (p *pass) readContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	p.readBudget = maxRead
 	deadline, hasDeadline := ctx.Deadline()
@@ -119,8 +120,8 @@ func (p *pass) saveReading(ctx context.Context, r sendlimit.Reading, boxes []por
 			counts.Today = day.Start
 		}
 		for _, b := range boxes {
-			if before, counted := countOn(b, day.Start); counted || !day.Start.Before(r.From) {
-				counts.ByMailbox[b.ID] = append(counts.ByMailbox[b.ID], tally.CountAfter(before, b.Address))
+			if stored, counted := countOn(b, day.Start); counted || !day.Start.Before(r.From) {
+				counts.ByMailbox[b.ID] = append(counts.ByMailbox[b.ID], tally.CountAfter(stored, b.Address))
 			}
 		}
 	}
@@ -131,17 +132,17 @@ func (p *pass) saveReading(ctx context.Context, r sendlimit.Reading, boxes []por
 // block a mailbox but cannot unblock one. The stored mark does not change, so the next pass reads
 // the same period again.
 func (p *pass) savePartial(ctx context.Context, r sendlimit.Reading, boxes []ports.CountedMailbox) error {
-	r.Mark = r.From // no message of this reading is final
+	r.Mark = r.From // the next pass reads the messages of this reading again
 	tally := r.Tally()
 	counts := ports.SendCounts{At: p.now, ByMailbox: map[string][]sendlimit.Count{}}
 	for _, day := range r.Days {
 		for _, b := range boxes {
-			before, counted := countOn(b, day.Start)
+			stored, counted := countOn(b, day.Start)
 			if !counted && day.Start.Before(r.From) {
 				continue
 			}
-			atLeast := tally.CountAfter(before, b.Address)
-			if atLeast.Partial = true; atLeast.Total() > before.Total() {
+			atLeast := tally.CountAfter(stored, b.Address)
+			if atLeast.Partial = true; atLeast.Total() > stored.Total() {
 				counts.ByMailbox[b.ID] = append(counts.ByMailbox[b.ID], atLeast)
 			}
 		}

@@ -44,7 +44,7 @@ func (fx *fixture) replaceTrace(sent func(context.Context, ports.MailTenant, sen
 	return func() { fx.Platform = fx.fake }
 }
 
-// dayTotals returns the counts of a mailbox, oldest day first.
+// dayTotals returns the stored number of messages of a mailbox for each day, oldest day first.
 func (fx *fixture) dayTotals(t *testing.T, id string) (totals []int) {
 	t.Helper()
 	boxes, err := fx.store.CountedMailboxes(t.Context(), ports.SendRun{Account: fx.owner, Tenant: fx.id}, time.Time{})
@@ -141,8 +141,8 @@ func TestPartialCountsBlockAndDoNotUnblock(t *testing.T) {
 	t.Run("a complete count before", func(t *testing.T) { testPartialCounts(t, true) })
 }
 
-// testPartialCounts runs the test. If countedBefore is true, an earlier pass has read the complete
-// trace.
+// testPartialCounts runs TestPartialCountsBlockAndDoNotUnblock. If countedBefore is true, an
+// earlier pass has read the complete trace.
 func testPartialCounts(t *testing.T, countedBefore bool) {
 	t.Helper()
 	fx := newFixture(t)
@@ -158,20 +158,20 @@ func testPartialCounts(t *testing.T, countedBefore bool) {
 		allAddresses = append(allAddresses, m.Address)
 	}
 	slices.Sort(allAddresses)
-	rows := 1000 // the number of rows that one pass can read
+	maxRows := 1000 // the number of rows that one pass can read
 	endReplacement := fx.replaceTrace(func(ctx context.Context, m ports.MailTenant, q sendlimit.TraceQuery) (sendlimit.Trace, error) {
 		if q.Cursor != "" {
 			return sendlimit.Trace{}, &outcome.Error{Kind: outcome.Unknown, Cause: "context"}
 		}
 		answer := sendlimit.Trace{Next: "more"}
-		for q.Senders = q.Senders[:1]; len(answer.Sent) < rows; {
+		for q.Senders = q.Senders[:1]; len(answer.Sent) < maxRows; {
 			page, err := m.Sent(ctx, q)
 			if answer.Sent = append(answer.Sent, page.Sent...); err != nil || page.Next == "" {
 				return answer, err
 			}
 			q.Cursor = page.Next
 		}
-		answer.Sent = answer.Sent[:rows]
+		answer.Sent = answer.Sent[:maxRows]
 		return answer, nil
 	})
 	fx.advance(sendlimit.MaxInterval)
@@ -182,7 +182,7 @@ func testPartialCounts(t *testing.T, countedBefore bool) {
 		}
 		fx.checkConsistent(t)
 	}
-	for _, m := range fx.boxes { // the new limit is not below any partial count, but a partial count may be too low
+	for _, m := range fx.boxes { // no partial count exceeds the new limit, but the true count may exceed it
 		must(t, fx.store.SetSendLimit(t.Context(), fx.owner, m.ID, 20, fx.now))
 	}
 	if err := fx.run(t); outcome.KindOf(err) != outcome.Unknown || !slices.Equal(fx.storedBlocked(t), allAddresses) {
@@ -195,7 +195,7 @@ func testPartialCounts(t *testing.T, countedBefore bool) {
 	}
 	_, err := fx.store.SetTimeZone(t.Context(), fx.id, "Europe/Berlin") // deletes the counts
 	must(t, err)
-	for rows = 1; rows < 4; rows++ {
+	for maxRows = 1; maxRows < 4; maxRows++ {
 		if err := fx.run(t); outcome.KindOf(err) != outcome.Unknown || !slices.Equal(fx.storedBlocked(t), allAddresses) {
 			t.Fatalf("%v, the blocked mailboxes are %q", err, fx.storedBlocked(t))
 		}
@@ -222,8 +222,8 @@ func TestUnreadableDayDoesNotStopLaterDays(t *testing.T) {
 	})()
 	ada := fx.boxes[0]
 	for n := range 4 {
-		by := []time.Duration{15 * time.Minute, 7 * time.Hour}[n%2]
-		fx.advance(today.End.Add(time.Duration(n)*24*time.Hour + by).Sub(fx.now))
+		timeOfDay := []time.Duration{15 * time.Minute, 7 * time.Hour}[n%2]
+		fx.advance(today.End.Add(time.Duration(n)*24*time.Hour + timeOfDay).Sub(fx.now))
 		for range 2 { // the first pass unblocks ada at the day boundary
 			if err := fx.run(t); outcome.KindOf(err) != outcome.Unknown {
 				t.Fatal(err)
@@ -247,9 +247,9 @@ func TestTraceOfForeignSendersIsIgnored(t *testing.T) {
 	}
 	rows := make([]sendlimit.Sent, 5000)
 	for i := range rows {
-		rows[i] = sendlimit.Sent{Message: strconv.Itoa(i), Sender: "foreign@" + one, At: fx.now}
+		rows[i] = sendlimit.Sent{Message: strconv.Itoa(i), Sender: "foreign@" + domainOne, At: fx.now}
 	}
-	rows[7] = sendlimit.Sent{Message: "7", Sender: "ADA@" + one, At: fx.now}
+	rows[7] = sendlimit.Sent{Message: "7", Sender: "ADA@" + domainOne, At: fx.now}
 	heapSize := func() uint64 {
 		var m runtime.MemStats
 		runtime.GC()
@@ -257,7 +257,7 @@ func TestTraceOfForeignSendersIsIgnored(t *testing.T) {
 		return m.HeapAlloc
 	}
 	const pages = 100
-	var before, after uint64
+	var heapBefore, heapAfter uint64
 	defer fx.replaceTrace(func(_ context.Context, _ ports.MailTenant, q sendlimit.TraceQuery) (sendlimit.Trace, error) {
 		if slices.Sort(q.Senders); !slices.Equal(q.Senders, slices.Sorted(slices.Values(managed))) {
 			t.Errorf("the senders of the query are %q", q.Senders)
@@ -265,9 +265,9 @@ func TestTraceOfForeignSendersIsIgnored(t *testing.T) {
 		page, _ := strconv.Atoi(q.Cursor)
 		switch page {
 		case 0:
-			before = heapSize()
+			heapBefore = heapSize()
 		case pages:
-			after = heapSize()
+			heapAfter = heapSize()
 			return sendlimit.Trace{}, nil
 		}
 		return sendlimit.Trace{Sent: rows, Next: strconv.Itoa(page + 1)}, nil
@@ -276,8 +276,8 @@ func TestTraceOfForeignSendersIsIgnored(t *testing.T) {
 	if n := fx.shownSends(t, fx.boxes[0].Address); n != 1 {
 		t.Errorf("%d are counted", n)
 	}
-	if after > before+8<<20 {
-		t.Errorf("%d bytes are kept of %d rows", after-before, pages*len(rows))
+	if heapAfter > heapBefore+8<<20 {
+		t.Errorf("%d bytes are kept of %d rows", heapAfter-heapBefore, pages*len(rows))
 	}
 }
 
@@ -310,21 +310,21 @@ func TestLateRowsCountOnTheCurrentDay(t *testing.T) {
 }
 
 // TestMailboxDiscoveredLate checks mailboxes that are discovered during the day. Their counts
-// include all messages of this day, and no message of the previous day.
+// include all messages of this day. They get no count of the previous day.
 func TestMailboxDiscoveredLate(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, sendlimit.TenantWide, 5)
 	must(t, fx.run(t))
 	discover := func(local string) mailbox.Mailbox {
-		d, err := fx.store.Domain(t.Context(), fx.owner, fx.id, one)
+		d, err := fx.store.Domain(t.Context(), fx.owner, fx.id, domainOne)
 		must(t, err)
-		rows, err := fx.store.ReserveMailboxes(t.Context(), fx.owner, d.ID, []mailbox.Spec{{Address: local + "@" + one}}, 9, fx.now)
+		rows, err := fx.store.ReserveMailboxes(t.Context(), fx.owner, d.ID, []mailbox.Spec{{Address: local + "@" + domainOne}}, 9, fx.now)
 		must(t, err)
 		rows[0].Stage = mailbox.Ready
 		must(t, fx.store.SaveMailbox(t.Context(), fx.owner, rows[0]))
 		return rows[0]
 	}
-	fx.fake.Send(fx.id, "eve@"+one, 20)
+	fx.fake.Send(fx.id, "eve@"+domainOne, 20)
 	for range 16 {
 		must(t, fx.run(t))
 	}
@@ -337,7 +337,7 @@ func TestMailboxDiscoveredLate(t *testing.T) {
 	for fx.now.Day() == 2 || fx.now.Hour() > 1 {
 		must(t, fx.run(t))
 	}
-	zoe := discover("zoe") // discovered while passes still read the end of the day before
+	zoe := discover("zoe") // discovered while passes still read the end of the previous day
 	must(t, fx.run(t))
 	if got := fx.dayTotals(t, zoe.ID); !slices.Equal(got, []int{0}) {
 		t.Fatalf("counted are %v", got)

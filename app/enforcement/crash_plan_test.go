@@ -22,7 +22,7 @@ var errCrashed = errors.New("the process is dead")
 // crashPlan crashes a process at one of its steps, before or after the effect of the step. Later
 // calls of the process reach neither the store nor the platform.
 type crashPlan struct {
-	stepsLeft   int    // steps before the crash
+	stepsLeft   int    // steps before the crash; negative if no step crashes
 	stepName    string // only steps with this name count; empty counts all steps
 	afterEffect bool
 	// pause, if set, is called at the step, and the process does not crash. pause reports whether
@@ -34,10 +34,10 @@ type crashPlan struct {
 	lastStep string // the latest step; after a crash or pause, the step of the crash or pause
 }
 
-// step executes do as a step with this name, unless the process has crashed or crashes before the
-// effect of do. callsPlatform is true if do calls the platform. step renames a SaveChanges that
-// follows a read of the rules to Settle: that SaveChanges stores the outcomes of an earlier pass's
-// intents.
+// step executes do, unless the process has crashed. If this is the step of the plan, the process
+// crashes or pauses before or after do. callsPlatform is true if do calls the platform. step
+// renames a SaveChanges that follows a read of the rules to Settle: that SaveChanges stores the
+// outcomes of an earlier pass's intents.
 func (p *crashPlan) step(name string, callsPlatform bool, do func() error) error {
 	if p.crashed {
 		return errCrashed
@@ -46,14 +46,14 @@ func (p *crashPlan) step(name string, callsPlatform bool, do func() error) error
 		name = "Settle"
 	}
 	counts := p.stepName == "" || p.stepName == name
-	last := counts && p.stepsLeft == 0
+	isPlannedStep := counts && p.stepsLeft == 0
 	if p.stepsLeft >= 0 {
 		p.lastStep = name
 	}
 	if counts {
 		p.stepsLeft--
 	}
-	if !last {
+	if !isPlannedStep {
 		return do()
 	}
 	if p.pause != nil {
@@ -80,7 +80,7 @@ func (p *crashPlan) pauseAt(callsPlatform bool, do func() error) error {
 	return do()
 }
 
-// crashingRuns crashes or pauses at the writes of a pass.
+// crashingRuns is a store that crashes or pauses the process at the writes of a pass.
 type crashingRuns struct {
 	ports.SendRuns
 	*crashPlan
@@ -117,7 +117,7 @@ func (c crashingRuns) ReleaseTenant(ctx context.Context, r ports.SendRun, due ti
 	return held, err
 }
 
-// crashingPlatform crashes or pauses at the calls of its tenants.
+// crashingPlatform is a platform that crashes or pauses the process when a pass calls it.
 type crashingPlatform struct {
 	ports.MailPlatform
 	*crashPlan
@@ -161,7 +161,7 @@ func (fx *fixture) runWithPlan(t *testing.T, plan *crashPlan) error {
 	return fx.Run(t.Context(), fx.owner, fx.id)
 }
 
-// runCrashing runs a pass that crashes at the step with this number, if the pass has that many
+// runCrashing runs a pass that crashes at this step, counted from 0, if the pass has that many
 // steps. After a crash, the lease expires.
 func (fx *fixture) runCrashing(t *testing.T, step int, afterEffect bool) *crashPlan {
 	t.Helper()

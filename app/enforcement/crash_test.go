@@ -44,18 +44,18 @@ func newWithPendingChangesIn(t *testing.T, store *bunstore.Store, n int) (fx *fi
 	t.Helper()
 	fx = newNumberedFixture(t, store, n)
 	ada, bob = fx.boxes[0].Address, fx.boxes[2].Address
-	fx.limit(t, one, 5)
-	fx.limit(t, two, 5)
+	fx.limit(t, domainOne, 5)
+	fx.limit(t, domainTwo, 5)
 	fx.fake.Send(fx.id, bob, 6)
 	must(t, fx.run(t))
 	fx.fake.Send(fx.id, ada, 6)
-	fx.limit(t, two, 6)
+	fx.limit(t, domainTwo, 6)
 	return fx, ada, bob
 }
 
 // TestCrashThenDifferentDecision crashes a pass. The next pass decides differently and can crash
 // too. Each change at the platform still has its event. Over all cases, passes crash before and
-// after each write.
+// after each step in crashSteps.
 func TestCrashThenDifferentDecision(t *testing.T) {
 	store, reached, n := newStore(t), map[string]bool{}, 0
 	for _, afterEffect := range []bool{false, true} {
@@ -64,8 +64,8 @@ func TestCrashThenDifferentDecision(t *testing.T) {
 				fx, _, _ := newWithPendingChangesIn(t, store, n)
 				plan := fx.runCrashing(t, first, afterEffect)
 				reached[plan.crashPoint()], crashed = true, plan.crashed
-				fx.limit(t, one, 9) // ada is below this limit
-				fx.limit(t, two, 3) // bob exceeds this limit
+				fx.limit(t, domainOne, 9) // ada is below this limit
+				fx.limit(t, domainTwo, 3) // bob exceeds this limit
 				plan = fx.runCrashing(t, second, !afterEffect)
 				n++
 				reached[plan.crashPoint()], more = true, plan.crashed && first%3 == 0
@@ -81,8 +81,8 @@ func TestCrashThenDifferentDecision(t *testing.T) {
 	}
 }
 
-// crashPoint returns the step at which the process crashed or paused, and whether this was before
-// or after the effect of the step.
+// crashPoint returns "before" or "after" and the name of the step at which the process crashed or
+// paused.
 func (p *crashPlan) crashPoint() string {
 	if p.afterEffect {
 		return "after " + p.lastStep
@@ -98,13 +98,13 @@ var crashSteps = []string{"SaveCounts", "Settle", "SaveIntents", "Block", "SaveC
 func TestIntentsStayOpenWithoutRules(t *testing.T) {
 	fx := newFixture(t)
 	ada, bob := fx.boxes[0].Address, fx.boxes[1].Address
-	fx.limit(t, one, 5)
+	fx.limit(t, domainOne, 5)
 	fx.fake.Send(fx.id, ada, 6)
 	fx.fake.Fail(fake.Fault{Method: "Block", Kind: outcome.Unknown, AfterEffect: true, Times: 1})
 	if err := fx.run(t); err == nil {
 		t.Fatal("the fault was not reported")
 	}
-	fx.limit(t, one, 9)
+	fx.limit(t, domainOne, 9)
 	endFault := fx.fake.Fail(fake.Fault{Method: "Rules", Kind: outcome.Down})
 	fx.fake.Send(fx.id, bob, 2)
 	for range 2 {
@@ -126,17 +126,17 @@ func TestIntentsStayOpenWithoutRules(t *testing.T) {
 // blocking the mailbox.
 func TestBlockMovesBetweenRules(t *testing.T) {
 	for name, move := range map[string]func(fx *fixture){
-		"to the rule of its domain": func(fx *fixture) { fx.limit(t, one, 5) },
-		"to the rule of the tenant": func(fx *fixture) { fx.dropDomain(t, one) },
+		"to the rule of its domain": func(fx *fixture) { fx.limit(t, domainOne, 5) },
+		"to the rule of the tenant": func(fx *fixture) { fx.dropDomain(t, domainOne) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			fx := newFixture(t)
 			ada, otherBox := fx.boxes[0].Address, fx.boxes[2].Address
-			from, to := sendlimit.TenantWide, one
+			from, to := sendlimit.TenantWide, domainOne
 			fx.limit(t, sendlimit.TenantWide, 5)
 			if name == "to the rule of the tenant" {
 				from, to = to, from
-				fx.limit(t, one, 5)
+				fx.limit(t, domainOne, 5)
 			}
 			fx.fake.Send(fx.id, ada, 6)
 			fx.fake.Send(fx.id, otherBox, 6)

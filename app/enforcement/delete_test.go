@@ -16,7 +16,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// deletionService returns a service that deletes the tenant without waiting for a pass.
+// deletionService returns a service that deletes the tenant. It waits only a millisecond for a pass
+// in progress.
 func (fx *fixture) deletionService() *tenants.Service {
 	return &tenants.Service{Tenants: fx.store, Policies: fx.store, Runs: fx.store, Platform: fx.fake, Now: fx.Now,
 		Pause: time.Millisecond, PassWait: time.Millisecond, CallWait: time.Millisecond}
@@ -93,7 +94,7 @@ func (fx *fixture) checkEvents(t *testing.T) {
 // records the unblocks.
 func TestDeleteUnblocksMailboxes(t *testing.T) {
 	fx := newFixture(t)
-	fx.limit(t, one, 5)
+	fx.limit(t, domainOne, 5)
 	ada := fx.boxes[0].Address
 	fx.fake.Send(fx.id, ada, 6)
 	must(t, fx.run(t))
@@ -120,7 +121,7 @@ func TestFailedDeleteResumesEnforcement(t *testing.T) {
 	for name, hadPass := range map[string]bool{"after a pass": true, "before the first pass": false} {
 		t.Run(name, func(t *testing.T) {
 			fx := newFixture(t)
-			fx.limit(t, one, 5)
+			fx.limit(t, domainOne, 5)
 			ada := fx.boxes[0].Address
 			fx.fake.Send(fx.id, ada, 6)
 			if fx.advance(time.Hour); hadPass {

@@ -15,7 +15,8 @@ import (
 	"github.com/tenantry/tenantry/core/sendlimit"
 )
 
-// limitService returns a service that ends policies without waiting for a pass.
+// limitService returns a service that ends policies. It waits only a millisecond for a pass in
+// progress.
 func (fx *fixture) limitService() *limits.Service {
 	return &limits.Service{Tenants: fx.store, Domains: fx.store, Mailboxes: fx.store, Policies: fx.store, Runs: fx.store, Removals: fx.store, Platform: fx.fake,
 		Now: fx.Now, Pause: time.Millisecond, PassWait: time.Millisecond, CallWait: time.Millisecond}
@@ -46,22 +47,22 @@ func (fx *fixture) sendUnderLimits(t *testing.T, limits map[string]int, sent ...
 
 func TestEndUnblocksOnlyTheMailboxesOfThePolicy(t *testing.T) {
 	fx := newFixture(t)
-	fx.sendUnderLimits(t, map[string]int{sendlimit.TenantWide: 10, one: 5}, 6, 11, 12) // the first two mailboxes belong to domain one, the third to domain two
-	ended, err := fx.endPolicy(t, one)
+	fx.sendUnderLimits(t, map[string]int{sendlimit.TenantWide: 10, domainOne: 5}, 6, 11, 12) // the first two mailboxes belong to domain one, the third to domain two
+	ended, err := fx.endPolicy(t, domainOne)
 	must(t, err)
-	kept := []string{fx.boxes[2].Address, fx.boxes[1].Address} // sorted
-	if ended.Unblocked != 1 || ended.Policy.PerDay != 5 || !slices.Equal(fx.blockedByRules(t), kept) || !slices.Equal(fx.storedBlocked(t), kept) {
-		t.Fatalf("%+v; the rules block %v, the store %v, want %v", ended, fx.blockedByRules(t), fx.storedBlocked(t), kept)
+	wantBlocked := []string{fx.boxes[2].Address, fx.boxes[1].Address} // sorted
+	if ended.Unblocked != 1 || ended.Policy.PerDay != 5 || !slices.Equal(fx.blockedByRules(t), wantBlocked) || !slices.Equal(fx.storedBlocked(t), wantBlocked) {
+		t.Fatalf("%+v; the rules block %v, the store %v, want %v", ended, fx.blockedByRules(t), fx.storedBlocked(t), wantBlocked)
 	}
-	if sendlimit.RuleOf(one, fx.fake.SnapshotOf(fx.id).Rules).Name != "" {
+	if sendlimit.RuleOf(domainOne, fx.fake.SnapshotOf(fx.id).Rules).Name != "" {
 		t.Fatalf("the platform has %+v", fx.fake.SnapshotOf(fx.id).Rules)
 	}
-	_, err = fx.endPolicy(t, one)
+	_, err = fx.endPolicy(t, domainOne)
 	if !errors.Is(err, fault.PolicyNotFound) {
 		t.Fatalf("a second end: %v", err)
 	}
 	must(t, fx.run(t))
-	if !slices.Equal(fx.blockedByRules(t), kept) {
+	if !slices.Equal(fx.blockedByRules(t), wantBlocked) {
 		t.Fatalf("after a pass the rules block %v", fx.blockedByRules(t))
 	}
 	ended, err = fx.endPolicy(t, sendlimit.TenantWide)
@@ -76,27 +77,27 @@ func TestEndUnblocksOnlyTheMailboxesOfThePolicy(t *testing.T) {
 // rules of domains.
 func TestEndTenantWideKeepsDomains(t *testing.T) {
 	fx := newFixture(t)
-	fx.sendUnderLimits(t, map[string]int{sendlimit.TenantWide: 10, one: 5}, 6, 1, 12)
+	fx.sendUnderLimits(t, map[string]int{sendlimit.TenantWide: 10, domainOne: 5}, 6, 1, 12)
 	ended, err := fx.endPolicy(t, sendlimit.TenantWide)
 	must(t, err)
-	kept := []string{fx.boxes[0].Address}
-	if ended.Unblocked != 1 || !slices.Equal(fx.blockedByRules(t), kept) || !slices.Equal(fx.storedBlocked(t), kept) {
+	wantBlocked := []string{fx.boxes[0].Address}
+	if ended.Unblocked != 1 || !slices.Equal(fx.blockedByRules(t), wantBlocked) || !slices.Equal(fx.storedBlocked(t), wantBlocked) {
 		t.Fatalf("%+v; the rules block %v, the store %v", ended, fx.blockedByRules(t), fx.storedBlocked(t))
 	}
 	fx.checkEvents(t)
 }
 
-// TestEndConvergesAfterAFailure fails the end of a policy at each call to the platform, before and
-// after the effect of the call. A pass restores the block. A repeated End ends the policy, with or
+// TestEndConvergesAfterAFailure lets each platform call of End fail, before and after the effect of
+// the call. After a failed End, a pass restores the block. A repeated End ends the policy, with or
 // without a pass in between.
 func TestEndConvergesAfterAFailure(t *testing.T) {
 	for _, method := range []string{"Block", "RemoveRule"} {
 		for _, afterEffect := range []bool{false, true} {
 			for _, withPass := range []bool{false, true} {
 				fx := newFixture(t)
-				fx.sendUnderLimits(t, map[string]int{sendlimit.TenantWide: 10, one: 5}, 6, 11)
+				fx.sendUnderLimits(t, map[string]int{sendlimit.TenantWide: 10, domainOne: 5}, 6, 11)
 				endFault := fx.fake.Fail(fake.Fault{Method: method, Kind: outcome.Unknown, AfterEffect: afterEffect})
-				_, err := fx.endPolicy(t, one)
+				_, err := fx.endPolicy(t, domainOne)
 				endFault()
 				if outcome.KindOf(err) != outcome.Unknown {
 					t.Fatalf("%s: got %v", method, err)
@@ -108,10 +109,10 @@ func TestEndConvergesAfterAFailure(t *testing.T) {
 						t.Fatalf("%s, after %v: a pass leaves %v blocked, and stored %v", method, afterEffect, fx.blockedByRules(t), fx.storedBlocked(t))
 					}
 				}
-				_, err = fx.endPolicy(t, one)
+				_, err = fx.endPolicy(t, domainOne)
 				must(t, err)
-				kept := []string{fx.boxes[1].Address}
-				if !slices.Equal(fx.blockedByRules(t), kept) || !slices.Equal(fx.storedBlocked(t), kept) {
+				wantBlocked := []string{fx.boxes[1].Address}
+				if !slices.Equal(fx.blockedByRules(t), wantBlocked) || !slices.Equal(fx.storedBlocked(t), wantBlocked) {
 					t.Errorf("%s, after %v: the rules block %v, the store %v", method, afterEffect, fx.blockedByRules(t), fx.storedBlocked(t))
 				}
 			}

@@ -68,9 +68,9 @@ func (p *pass) reconcileIntents(ctx context.Context) error {
 // countedBoxes returns the tenant's mailboxes, each with its count of the current day if there is
 // one.
 func (p *pass) countedBoxes(ctx context.Context) ([]sendlimit.MailboxState, error) {
-	all, err := p.Runs.CountedMailboxes(ctx, p.SendRun, p.day.Start)
-	boxes := make([]sendlimit.MailboxState, 0, len(all))
-	for _, b := range all {
+	mailboxes, err := p.Runs.CountedMailboxes(ctx, p.SendRun, p.day.Start)
+	boxes := make([]sendlimit.MailboxState, 0, len(mailboxes))
+	for _, b := range mailboxes {
 		boxes = append(boxes, b.On(p.day))
 	}
 	return boxes, err
@@ -123,8 +123,9 @@ func (a *applier) unknownOutcome(c sendlimit.Change) bool {
 	return slices.Contains(a.failedScopes, c.Scope)
 }
 
-// isListed reports whether the pass put the mailbox on the list of a rule. It returns false if the
-// platform does not list the mailbox, or if the scope had no rule when this pass read the scopes.
+// isListed reports whether the pass put the mailbox on the list of the rule of its scope. It
+// returns false if the platform does not list the mailbox, or if the scope had no rule when this
+// pass read the scopes.
 func (a *applier) isListed(c sendlimit.Change) bool {
 	return slices.Contains(a.ruledScopes, c.Scope) && slices.Contains(a.BlockLists[c.Scope], c.Event.Address)
 }

@@ -127,10 +127,11 @@ func (h *history) sendMail(t *testing.T) {
 	}
 }
 
-// setLimit sets the limit of a random scope.
+// setLimit sets the limit of a random scope. If the domain of the scope was deleted, setLimit first
+// adds the domain again.
 func (h *history) setLimit(t *testing.T) {
 	t.Helper()
-	scope := []string{sendlimit.TenantWide, one, two}[h.IntN(3)]
+	scope := []string{sendlimit.TenantWide, domainOne, domainTwo}[h.IntN(3)]
 	if _, err := h.store.Domain(t.Context(), h.owner, h.id, scope); scope != sendlimit.TenantWide && err != nil {
 		h.addDomain(t, scope)
 	}
@@ -142,7 +143,7 @@ func (h *history) setLimit(t *testing.T) {
 	}
 }
 
-// setMailboxLimit sets the own limit of a random mailbox.
+// setMailboxLimit sets the limit of a random mailbox.
 func (h *history) setMailboxLimit(t *testing.T) {
 	t.Helper()
 	m := h.boxes[h.IntN(len(h.boxes))]
@@ -154,7 +155,7 @@ func (h *history) setMailboxLimit(t *testing.T) {
 // dropRandomDomain deletes a domain of the tenant and its policy.
 func (h *history) dropRandomDomain(t *testing.T) {
 	t.Helper()
-	scope := []string{one, two}[h.IntN(2)]
+	scope := []string{domainOne, domainTwo}[h.IntN(2)]
 	h.note("the domain %s is deleted", scope)
 	delete(h.want.limits, scope)
 	h.dropDomain(t, scope)
@@ -326,8 +327,8 @@ func (h *history) checkDeleted(t *testing.T) {
 	}
 	ruleChanges, eventChanges := h.ruleTransitions(), h.eventTransitions(t)
 	for address, changes := range ruleChanges {
-		if last := len(changes) - 1; len(eventChanges[address]) == last && !changes[last] {
-			ruleChanges[address] = changes[:last] // the deletion ended this block
+		if lastIndex := len(changes) - 1; len(eventChanges[address]) == lastIndex && !changes[lastIndex] {
+			ruleChanges[address] = changes[:lastIndex] // the deletion ended this block
 		}
 	}
 	if diff := cmp.Diff(ruleChanges, eventChanges); diff != "" {
@@ -343,8 +344,8 @@ func laterOf(a, b time.Time) time.Time {
 	return b
 }
 
-// runFourTimes runs passes until the state is stable. It needs four tries, because an earlier pass
-// with a fast clock can postpone the next pass by one interval and some minutes.
+// runFourTimes runs four passes, after which the state is stable. Fewer passes are not enough,
+// because an earlier pass with a fast clock can postpone the next pass.
 func (h *history) runFourTimes(t *testing.T) {
 	t.Helper()
 	for range 4 {
@@ -393,9 +394,9 @@ func (h *history) checkFinalState(t *testing.T) {
 	h.advance(max(0, h.latestClock.Sub(h.now)) + maxTraceLag)
 	h.note("no more faults")
 	h.runFourTimes(t)
-	if day, decided := sendlimit.DayOf(h.now, h.want.zone), h.lastBlockTime(t); !decided.Before(day.End) {
+	if day, lastBlock := sendlimit.DayOf(h.now, h.want.zone), h.lastBlockTime(t); !lastBlock.Before(day.End) {
 		h.note("the clock reaches the time of the last block")
-		h.advance(decided.Sub(h.now))
+		h.advance(lastBlock.Sub(h.now))
 		h.runFourTimes(t)
 	}
 	h.checkConsistent(t)

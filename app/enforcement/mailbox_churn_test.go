@@ -57,15 +57,15 @@ func TestSyncDropsBlockedMailbox(t *testing.T) {
 	}
 }
 
-// TestUnblockWithoutLimit checks the event of an unblock of a mailbox that has no limit any more.
-// The event names the limit for which the mailbox was blocked.
+// TestUnblockWithoutLimit checks the unblock of a mailbox that no longer has a limit. The event
+// names the limit for which the mailbox was blocked.
 func TestUnblockWithoutLimit(t *testing.T) {
 	fx := newFixture(t)
 	ada := fx.boxes[0].Address
-	fx.limit(t, one, 5)
+	fx.limit(t, domainOne, 5)
 	fx.fake.Send(fx.id, ada, 6)
 	must(t, fx.run(t))
-	fx.dropDomain(t, one)
+	fx.dropDomain(t, domainOne)
 	must(t, fx.run(t))
 	fx.checkConsistent(t)
 	if events := fx.events(t)[ada]; len(events) != 2 || events[1].Message() != "Mailbox unblocked: sent 6, limit 5" {
@@ -124,7 +124,7 @@ func newMailboxChurn(t *testing.T, store *bunstore.Store, seed int) *mailboxChur
 	c.present = slices.Clone(c.everyAddress)
 	c.Platform = partialPlatform{c.fake, &c.present}
 	c.limit(t, sendlimit.TenantWide, 5)
-	c.limit(t, one, 7)
+	c.limit(t, domainOne, 7)
 	return c
 }
 
@@ -144,15 +144,15 @@ func (c *mailboxChurn) playStep(t *testing.T) {
 			c.present = append(slices.Clone(c.present), address)
 		}
 	case 3, 4:
-		before := c.eventCount(t)
+		countBefore := c.eventCount(t)
 		c.syncMailboxes(t, c.present)
-		c.syncEvents += c.eventCount(t) - before
+		c.syncEvents += c.eventCount(t) - countBefore
 	case 5:
 		c.runCrashingAt(t, &crashPlan{stepsLeft: c.IntN(2), afterEffect: c.IntN(2) == 0, stepName: []string{"SaveIntents", "Block", "SaveChanges", "Settle"}[c.IntN(4)]})
 	case 6:
 		c.advance(time.Duration(c.IntN(10)) * time.Hour)
 	default:
-		_ = c.run(t) // the platform refuses missing mailboxes
+		_ = c.run(t) // can fail, because the platform refuses missing mailboxes
 	}
 }
 
@@ -166,9 +166,9 @@ func (c *mailboxChurn) eventCount(t *testing.T) (n int) {
 }
 
 // checkAlternation fails the test unless the blocks and unblocks of each address alternate in time
-// order. For the addresses in known, the last event must also match the stored state. While a sync
-// hides a blocked mailbox, its last event is a block although the store does not list it. Such a
-// mailbox must not be in known.
+// order. For the addresses in known, the last event must also match the stored state. known must
+// not contain a blocked mailbox that a sync hides. The last event of a hidden mailbox can be a
+// block, but the store does not list the mailbox.
 func (c *mailboxChurn) checkAlternation(t *testing.T, known []string) {
 	t.Helper()
 	blocked := c.storedBlocked(t)
@@ -207,7 +207,7 @@ func (c *mailboxChurn) checkFinalState(t *testing.T) {
 	}
 }
 
-// countBlocks returns the number of blocks among blocks (true) and unblocks (false).
+// countBlocks returns how many of the changes are blocks (true).
 func countBlocks(changes []bool) (n int) {
 	for _, isBlock := range changes {
 		if isBlock {

@@ -9,17 +9,17 @@ import (
 	"github.com/tenantry/tenantry/core/sendlimit"
 )
 
-// TestEachMissingMailboxExpires checks that a mailbox which is missing later does not keep an
-// earlier one excluded.
+// TestEachMissingMailboxExpires checks that a missing mailbox is excluded only for its own period.
+// A second missing mailbox does not extend the exclusion of the first.
 func TestEachMissingMailboxExpires(t *testing.T) {
 	var missing missingMailboxes
 	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	missing.add("t", []string{"early"}, start)
 	missing.add("t", []string{"late"}, start.Add(sendlimit.MaxInterval/2))
-	for after, want := range map[time.Duration]int{0: 1, sendlimit.MaxInterval / 2: 0, sendlimit.MaxInterval: 1, 2 * sendlimit.MaxInterval: 2} {
+	for elapsed, want := range map[time.Duration]int{0: 1, sendlimit.MaxInterval / 2: 0, sendlimit.MaxInterval: 1, 2 * sendlimit.MaxInterval: 2} {
 		boxes := []sendlimit.MailboxState{{ID: "early"}, {ID: "late"}}
-		if got := missing.exclude("t", boxes, start.Add(after)); len(got) != want {
-			t.Errorf("%s after the first: %d mailboxes are not excluded, want %d", after, len(got), want)
+		if got := missing.exclude("t", boxes, start.Add(elapsed)); len(got) != want {
+			t.Errorf("%s after the first: %d mailboxes are not excluded, want %d", elapsed, len(got), want)
 		}
 	}
 	missing.add("other", nil, start.Add(2*sendlimit.MaxInterval))

@@ -126,7 +126,7 @@ func TestMissingMailboxIsRemembered(t *testing.T) {
 	ada, bob := fx.boxes[0].Address, fx.boxes[1].Address
 	present := []string{bob}
 	fx.Platform = partialPlatform{fx.fake, &present}
-	fx.limit(t, one, 5)
+	fx.limit(t, domainOne, 5)
 	fx.fake.Send(fx.id, ada, 6)
 	fx.fake.Send(fx.id, bob, 6)
 	must(t, fx.run(t))
@@ -148,7 +148,7 @@ func TestMissingMailboxIsRemembered(t *testing.T) {
 func TestMailboxWithChangedAddress(t *testing.T) {
 	fx := newFixture(t)
 	ada, bob := fx.boxes[0].Address, fx.boxes[1].Address
-	present := []string{bob, "ada.k@" + one}
+	present := []string{bob, "ada.k@" + domainOne}
 	fx.Platform = renamedPlatform{partialPlatform{fx.fake, &present}}
 	fx.limit(t, sendlimit.TenantWide, 5)
 	fx.fake.Send(fx.id, ada, 6)

@@ -10,9 +10,9 @@ import (
 // model computes the expected state of a tenant, without the code under test.
 type model struct {
 	zone   *time.Location
-	sent   map[string][]time.Time // accepted messages by address
-	limits map[string]int         // by domain; "" is the whole tenant
-	own    map[string]int         // by address
+	sent   map[string][]time.Time // times of the accepted messages, by address
+	limits map[string]int         // limits by domain; "" is the whole tenant
+	own    map[string]int         // limits of single mailboxes, by address
 }
 
 func newModel() *model {

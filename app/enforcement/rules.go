@@ -64,11 +64,11 @@ func (a *applier) applyRules(ctx context.Context) (err error) {
 	return err
 }
 
-// scopesWithRules returns the scopes that may have a managed rule. The first pass and every pass
-// with such a scope list the tenant's rules. A listed rule of an unknown scope is an orphan: it
-// remains from an earlier connection of the tenant, or was created while its policy was being
-// deleted. scopesWithRules stores orphan rules before it returns their scopes. Later passes then
-// know the scope even if this pass fails to empty the rule.
+// scopesWithRules returns the scopes that may have a managed rule. It lists the tenant's rules in
+// the first pass, and in each pass over a tenant that has such a scope. A listed rule of an unknown
+// scope is an orphan: it remains from an earlier connection of the tenant, or was created while its
+// policy was being deleted. scopesWithRules stores orphan rules before it returns their scopes.
+// Later passes then know the scope even if this pass fails to empty the rule.
 func (p *pass) scopesWithRules(ctx context.Context) (scopes []string, err error) {
 	scopes, err = p.Policies.ScopesWithRules(ctx, p.Account, p.Tenant)
 	if err != nil || len(scopes) == 0 && !p.Mark.IsZero() {
@@ -113,17 +113,17 @@ func (a *applier) setRule(ctx context.Context, scope string) error {
 
 // changesRule reports whether a change of the decision, or an intent of an earlier pass, may change
 // the rule of a scope. Such a rule must be set even if the listed rule already has the requested
-// state, because the list of a lagging replica can show an old state. An unblock may change the
-// rule of its own scope, the tenant-wide rule, and each rule whose scope has no policy, because any
-// of them can list the mailbox.
+// state. The list can come from a lagging replica and show an old state. An unblock may change the
+// rule of its own scope, the tenant-wide rule, and each rule whose scope has no policy. Each of
+// these rules can list the mailbox.
 func (a *applier) changesRule(scope string) bool {
 	return slices.ContainsFunc(slices.Concat(a.Changes, a.intents), func(c sendlimit.Change) bool {
 		return c.Scope == scope || c.Action == sendlimit.Unblocked && (scope == sendlimit.TenantWide || !a.HasPolicy(scope))
 	})
 }
 
-// block makes one rule block exactly its list. It fails when the rule that the platform returns has
-// a different list.
+// block makes the rule of a scope block exactly the mailboxes in its list. It fails when the rule
+// that the platform returns has a different list.
 func (a *applier) block(ctx context.Context, scope string) error {
 	list := a.BlockLists[scope]
 	return a.callWithRenewedLease(ctx, func(ctx context.Context) error {
@@ -150,25 +150,25 @@ func (a *applier) blockExisting(ctx context.Context, scope string, cause error) 
 	}); err != nil {
 		return err
 	}
-	all := a.BlockLists[scope]
-	rest := slices.DeleteFunc(slices.Clone(all), func(address string) bool { return !existing[strings.ToLower(address)] })
-	if len(rest) == len(all) {
+	requested := a.BlockLists[scope]
+	found := slices.DeleteFunc(slices.Clone(requested), func(address string) bool { return !existing[strings.ToLower(address)] })
+	if len(found) == len(requested) {
 		return cause // the platform lists every mailbox but refuses the rule
 	}
-	a.rememberMissing(all, rest)
-	a.BlockLists[scope] = rest
-	if err := a.unblockMissing(ctx, all, rest); err != nil {
+	a.rememberMissing(requested, found)
+	a.BlockLists[scope] = found
+	if err := a.unblockMissing(ctx, requested, found); err != nil {
 		return err
 	}
 	return a.block(ctx, scope)
 }
 
 // rememberMissing excludes the missing mailboxes from the next passes. A mailbox is missing if its
-// address is in all but not in rest.
-func (a *applier) rememberMissing(all, rest []string) {
+// address is in requested but not in found.
+func (a *applier) rememberMissing(requested, found []string) {
 	var ids []string
 	for _, b := range a.boxes {
-		if slices.Contains(all, b.Address) && !slices.Contains(rest, b.Address) {
+		if slices.Contains(requested, b.Address) && !slices.Contains(found, b.Address) {
 			ids = append(ids, b.ID)
 		}
 	}
@@ -177,22 +177,22 @@ func (a *applier) rememberMissing(all, rest []string) {
 
 // unblockMissing adds an unblock for each missing mailbox that was blocked. It stores the unblock
 // as an intent before the rule is set without the mailbox.
-func (a *applier) unblockMissing(ctx context.Context, all, rest []string) error {
-	before := len(a.Changes)
+func (a *applier) unblockMissing(ctx context.Context, requested, found []string) error {
+	countBefore := len(a.Changes)
 	for _, b := range a.boxes {
-		if !b.BlockedAt.IsZero() && slices.Contains(all, b.Address) && !slices.Contains(rest, b.Address) {
+		if !b.BlockedAt.IsZero() && slices.Contains(requested, b.Address) && !slices.Contains(found, b.Address) {
 			a.Changes = append(a.Changes, b.ChangeTo(sendlimit.Unblocked, a.Tenant, a.limits, a.now))
 		}
 	}
-	if len(a.Changes) == before {
+	if len(a.Changes) == countBefore {
 		return nil
 	}
 	return a.saveIntents(ctx)
 }
 
 // missingMailboxes holds, for each tenant, the mailboxes that a rule should block but that the
-// platform did not list. Passes do not try to block such a mailbox until its id expires. That is
-// sendlimit.MaxInterval after the last add of this id.
+// platform did not list. Passes do not try to block such a mailbox until its id expires. An id
+// expires sendlimit.MaxInterval after its last add.
 type missingMailboxes struct {
 	mu       sync.Mutex
 	byTenant map[tenant.GUID]map[string]time.Time // when each id expires
@@ -218,8 +218,8 @@ func (m *missingMailboxes) add(id tenant.GUID, ids []string, now time.Time) {
 }
 
 // exclude returns the mailboxes without the missing ones. It keeps a missing mailbox that is
-// blocked, because that mailbox still needs an unblock. It ignores an id that expires later than
-// sendlimit.MaxInterval from now, which can only come from clock skew.
+// blocked, because that mailbox still needs an unblock. It also keeps a mailbox whose id expires
+// later than sendlimit.MaxInterval from now. Such an expiry can only come from clock skew.
 func (m *missingMailboxes) exclude(id tenant.GUID, boxes []sendlimit.MailboxState, now time.Time) []sendlimit.MailboxState {
 	m.mu.Lock()
 	defer m.mu.Unlock()

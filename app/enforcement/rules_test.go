@@ -11,10 +11,11 @@ import (
 	"github.com/tenantry/tenantry/core/sendlimit"
 )
 
-// A pass reads all rules with one call and sets only those that differ.
+// TestUnchangedRulesCostOneRead checks that a pass reads all rules with one call, and sets only the
+// rules that differ from the decision.
 func TestUnchangedRulesCostOneRead(t *testing.T) {
 	fx := newFixture(t)
-	for _, scope := range []string{one, two, sendlimit.TenantWide} {
+	for _, scope := range []string{domainOne, domainTwo, sendlimit.TenantWide} {
 		fx.limit(t, scope, 5)
 	}
 	must(t, fx.run(t))
@@ -30,106 +31,108 @@ func TestUnchangedRulesCostOneRead(t *testing.T) {
 	}
 }
 
-// The test freezes the list of rules, as a lagging replica does. If a decision returns to the state
-// that the list shows, the pass must still set the rule.
+// TestOldRuleListDoesNotReplaceAChange freezes the list of rules, as a lagging replica does. If a
+// new decision equals the state that the old list shows, the pass must still set the rule.
 func TestOldRuleListDoesNotReplaceAChange(t *testing.T) {
 	fx := newFixture(t)
-	fx.limit(t, one, 5)
+	fx.limit(t, domainOne, 5)
 	ada := fx.boxes[0].Address
 	check := func(when string, blocked bool) {
 		t.Helper()
 		must(t, fx.run(t))
-		if got := len(fx.ruleList(t, one)) == 1; got != blocked {
-			t.Errorf("%s: the rule blocks %q", when, fx.ruleList(t, one))
+		if got := len(fx.ruleList(t, domainOne)) == 1; got != blocked {
+			t.Errorf("%s: the rule blocks %q", when, fx.ruleList(t, domainOne))
 		}
 		fx.checkConsistent(t)
 	}
 	fx.fake.Send(fx.id, ada, 6)
 	check("above the limit", true)
 	fx.fake.FreezeRuleList(fx.id)
-	fx.limit(t, one, 10)
+	fx.limit(t, domainOne, 10)
 	check("with a higher limit", false)
-	fx.limit(t, one, 5)
+	fx.limit(t, domainOne, 5)
 	check("with the first limit", true)
 
-	fx.limit(t, one, 10)
+	fx.limit(t, domainOne, 10)
 	check("with a higher limit again", false)
 	fx.fake.FreezeRuleList(fx.id)
-	fx.limit(t, one, 5)
+	fx.limit(t, domainOne, 5)
 	check("with the first limit again", true)
-	fx.limit(t, one, 10)
+	fx.limit(t, domainOne, 10)
 	check("with a higher limit for the third time", false)
 }
 
-// The answer to a block is lost, and a lagging replica lists the rule without this block. The limit
-// is then raised above the count. The next pass must still switch the rule off.
+// TestOldRuleListDoesNotHideAnUnknownOutcome loses the answer to a block, while a lagging replica
+// lists the rule without this block. The limit is then raised above the count. The next pass must
+// still switch the rule off.
 func TestOldRuleListDoesNotHideAnUnknownOutcome(t *testing.T) {
 	fx := newFixture(t)
-	fx.limit(t, one, 5)
+	fx.limit(t, domainOne, 5)
 	must(t, fx.run(t))
 	fx.fake.FreezeRuleList(fx.id)
 	fx.fake.Send(fx.id, fx.boxes[0].Address, 6)
 	fx.fake.Fail(fake.Fault{Method: "Block", Kind: outcome.Unknown, AfterEffect: true, Times: 1})
-	if err := fx.run(t); err == nil || len(fx.ruleList(t, one)) != 1 {
-		t.Fatalf("%v: the rule blocks %q", err, fx.ruleList(t, one))
+	if err := fx.run(t); err == nil || len(fx.ruleList(t, domainOne)) != 1 {
+		t.Fatalf("%v: the rule blocks %q", err, fx.ruleList(t, domainOne))
 	}
-	fx.limit(t, one, 10)
+	fx.limit(t, domainOne, 10)
 	must(t, fx.run(t))
-	if list, stored := fx.ruleList(t, one), fx.storedBlocked(t); len(list) != 0 || len(stored) != 0 {
+	if list, stored := fx.ruleList(t, domainOne), fx.storedBlocked(t); len(list) != 0 || len(stored) != 0 {
 		t.Errorf("the rule blocks %q, stored is %q", list, stored)
 	}
 }
 
-// A pass corrects every manual change of a rule.
+// TestManualRuleChangeIsCorrected checks that a pass corrects every manual change of a rule.
 func TestManualRuleChangeIsCorrected(t *testing.T) {
 	fx := newFixture(t)
-	fx.limit(t, one, 5)
+	fx.limit(t, domainOne, 5)
 	ada, bob := fx.boxes[0].Address, fx.boxes[1].Address
 	fx.fake.Send(fx.id, ada, 6)
 	must(t, fx.run(t))
-	name := sendlimit.RuleName(one)
-	for what, other := range map[string]sendlimit.Rule{
+	name := sendlimit.RuleName(domainOne)
+	for situation, changedRule := range map[string]sendlimit.Rule{
 		"switched off":    {Lists: []string{ada}},
 		"another list":    {Enabled: true, Lists: []string{ada, bob}},
 		"everybody's":     {Enabled: true},
 		"something else":  {Enabled: true, Lists: []string{ada}, Altered: true},
 		"off and another": {Lists: []string{bob}, Altered: true},
 	} {
-		other.Name = name
-		fx.fake.SetRule(fx.id, other)
+		changedRule.Name = name
+		fx.fake.SetRule(fx.id, changedRule)
 		must(t, fx.run(t))
 		if r := fx.fake.SnapshotOf(fx.id).Rules[0]; !r.Matches([]string{ada}) {
-			t.Fatalf("%s: %+v", what, r)
+			t.Fatalf("%s: %+v", situation, r)
 		}
 	}
 	fx.fake.DropRule(fx.id, name)
 	must(t, fx.run(t))
-	if got := fx.ruleList(t, one); len(got) != 1 || len(fx.events(t)) != 1 {
+	if got := fx.ruleList(t, domainOne); len(got) != 1 || len(fx.events(t)) != 1 {
 		t.Fatalf("removed: %q, events %+v", got, fx.events(t))
 	}
 }
 
-// Rules from an earlier connection of a tenant block no mailbox after the first successful pass,
-// whether the tenant has a limit or not. Later passes over a tenant without a limit read no rules.
+// TestOrphanRulesAreEmptied checks rules from an earlier connection of a tenant. They block no
+// mailbox after the first successful pass, even if the tenant has no limit. Later passes over a
+// tenant without a limit read no rules.
 func TestOrphanRulesAreEmptied(t *testing.T) {
-	long := strings.Repeat("long-", 12) + one
+	long := strings.Repeat("long-", 12) + domainOne
 	for name, limited := range map[string]bool{"limited": true, "without a limit": false} {
 		t.Run(name, func(t *testing.T) {
 			fx := newFixture(t)
 			ada := fx.boxes[0].Address
-			for _, scope := range []string{one, long, sendlimit.TenantWide} {
+			for _, scope := range []string{domainOne, long, sendlimit.TenantWide} {
 				fx.fake.SetRule(fx.id, sendlimit.Rule{Name: sendlimit.RuleName(scope), Enabled: true, Lists: []string{ada}})
 			}
 			fx.fake.SetRule(fx.id, sendlimit.Rule{Name: "somebody's", Enabled: true, Lists: []string{ada}})
 			if limited {
-				fx.limit(t, two, 5)
+				fx.limit(t, domainTwo, 5)
 			}
 			fx.fake.Fail(fake.Fault{Method: "Rules", Kind: outcome.Down, Times: 1})
-			if err := fx.run(t); err == nil || len(fx.ruleList(t, one)) == 0 {
-				t.Fatalf("%v: %q", err, fx.ruleList(t, one))
+			if err := fx.run(t); err == nil || len(fx.ruleList(t, domainOne)) == 0 {
+				t.Fatalf("%v: %q", err, fx.ruleList(t, domainOne))
 			}
 			must(t, fx.run(t))
-			for _, scope := range []string{one, long, sendlimit.TenantWide} {
+			for _, scope := range []string{domainOne, long, sendlimit.TenantWide} {
 				if got := fx.ruleList(t, scope); len(got) != 0 {
 					t.Errorf("%q blocks %q", scope, got)
 				}
@@ -146,9 +149,10 @@ func TestOrphanRulesAreEmptied(t *testing.T) {
 	}
 }
 
-// A rule of an earlier connection is emptied even if the first pass fails to change the rule, or
-// crashes before the change. The tenant has no limit. Later passes therefore read the rules only
-// because the first pass stored the orphan rule.
+// TestOrphanRuleIsEmptiedAfterAFailedFirstPass checks that a later pass empties a rule of an
+// earlier connection. The first pass fails to change the rule, or crashes before the change. The
+// tenant has no limit, so later passes read the rules only because the first pass stored the orphan
+// rule.
 func TestOrphanRuleIsEmptiedAfterAFailedFirstPass(t *testing.T) {
 	for name, fail := range map[string]func(*fixture, *testing.T){
 		"refused": func(fx *fixture, t *testing.T) {
@@ -161,14 +165,14 @@ func TestOrphanRuleIsEmptiedAfterAFailedFirstPass(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			fx := newFixture(t)
-			fx.fake.SetRule(fx.id, sendlimit.Rule{Name: sendlimit.RuleName(one), Enabled: true, Lists: []string{fx.boxes[0].Address}})
+			fx.fake.SetRule(fx.id, sendlimit.Rule{Name: sendlimit.RuleName(domainOne), Enabled: true, Lists: []string{fx.boxes[0].Address}})
 			fail(fx, t)
-			if len(fx.ruleList(t, one)) == 0 {
+			if len(fx.ruleList(t, domainOne)) == 0 {
 				t.Fatal("the first pass emptied the rule")
 			}
 			fx.advance(sendlimit.MaxInterval)
 			must(t, fx.run(t))
-			if list := fx.ruleList(t, one); len(list) != 0 {
+			if list := fx.ruleList(t, domainOne); len(list) != 0 {
 				t.Errorf("the rule still blocks %q", list)
 			}
 			reads := fx.fake.Calls("Rules")

@@ -18,7 +18,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// defaultLease is how long a pass holds a tenant without renewing its lease. A pass renews the
+// defaultLease is how long a pass holds a tenant without renewing its lease. A pass renews a stale
 // lease before it waits for a call slot, and again before the call. defaultLease must therefore
 // exceed the longest wait and the longest call. After a crash, another pass can claim the tenant
 // when the lease expires.
@@ -51,8 +51,8 @@ type Runner struct {
 	// runAllLock lets RunAll wait for the passes in progress, and stops Run from starting new
 	// passes meanwhile.
 	runAllLock sync.RWMutex
-	// callSlots holds one element for each platform call in progress. callsOnce creates it on the
-	// first call.
+	// callSlots holds one element for each platform call in progress. callsOnce creates callSlots
+	// on the first call.
 	callsOnce sync.Once
 	callSlots chan struct{}
 }

@@ -34,9 +34,9 @@ var (
 )
 
 const (
-	guid = tenant.GUID("11111111-2222-4333-8444-555555555555")
-	one  = "one.test"
-	two  = "two.test"
+	guid      = tenant.GUID("11111111-2222-4333-8444-555555555555")
+	domainOne = "one.test"
+	domainTwo = "two.test"
 )
 
 // fixture is a runner over SQLite and the fake platform, with a tenant that has two domains with
@@ -72,11 +72,11 @@ func newFixtureIn(t *testing.T, store *bunstore.Store, email string, id tenant.G
 	must(t, err)
 	fx.owner = account.ID
 	fx.fake.Connect(id, fake.Setup{TracePage: 7})
-	x, err := store.Attach(t.Context(), fx.owner, tenant.Tenant{GUID: id, ConsentedAt: fx.now})
+	attached, err := store.Attach(t.Context(), fx.owner, tenant.Tenant{GUID: id, ConsentedAt: fx.now})
 	must(t, err)
-	x.Bootstrap = tenant.BootstrapReady
-	must(t, store.SaveTenant(t.Context(), fx.owner, x))
-	for _, zone := range []string{one, two} {
+	attached.Bootstrap = tenant.BootstrapReady
+	must(t, store.SaveTenant(t.Context(), fx.owner, attached))
+	for _, zone := range []string{domainOne, domainTwo} {
 		d := fx.addDomain(t, zone)
 		for _, local := range []string{"ada", "bob"} {
 			rows, err := store.ReserveMailboxes(t.Context(), fx.owner, d.ID, []mailbox.Spec{{Address: local + "@" + zone}}, 3, fx.now)
@@ -302,7 +302,7 @@ func TestAFailedBlockIsNotShownAndIsTriedAgain(t *testing.T) {
 // passes unblock no mailbox during the day, and all mailboxes at the day boundary.
 func TestAnUnreadableTraceUnblocksOnlyAtTheDayBoundary(t *testing.T) {
 	fx := newFixture(t)
-	fx.limit(t, one, 5)
+	fx.limit(t, domainOne, 5)
 	fx.fake.Send(fx.id, fx.boxes[0].Address, 6)
 	must(t, fx.run(t))
 	endFault := fx.fake.Fail(fake.Fault{Method: "Sent", Kind: outcome.Throttled})
@@ -321,10 +321,10 @@ func TestAnUnreadableTraceUnblocksOnlyAtTheDayBoundary(t *testing.T) {
 // TestRuleOfDeletedDomain checks that the rule of a deleted domain blocks no mailbox.
 func TestRuleOfDeletedDomain(t *testing.T) {
 	fx := newFixture(t)
-	fx.limit(t, one, 5)
+	fx.limit(t, domainOne, 5)
 	fx.fake.Send(fx.id, fx.boxes[0].Address, 6)
 	must(t, fx.run(t))
-	fx.dropDomain(t, one)
+	fx.dropDomain(t, domainOne)
 	must(t, fx.run(t))
 	fx.checkConsistent(t)
 	if scopes, err := fx.store.ScopesWithRules(t.Context(), fx.owner, fx.id); err != nil || len(scopes) != 0 || len(fx.blockedByRules(t)) != 0 {
@@ -377,7 +377,8 @@ func TestPausedPassLosesLease(t *testing.T) {
 }
 
 // TestClockStepsBack checks a clock that steps back after a block. The times of the events still
-// increase. When the clock is right again, the raised limit has unblocked the mailbox.
+// increase. Once the clock is right again, a pass has unblocked the mailbox, because its limit was
+// raised.
 func TestClockStepsBack(t *testing.T) {
 	for name, tt := range map[string]struct {
 		step       time.Duration
@@ -418,12 +419,12 @@ func TestClockStepsBack(t *testing.T) {
 // unblocked.
 func TestAFailedUnblockIsNotShown(t *testing.T) {
 	fx := newFixture(t)
-	fx.limit(t, one, 5)
-	fx.limit(t, two, 5)
+	fx.limit(t, domainOne, 5)
+	fx.limit(t, domainTwo, 5)
 	fx.fake.Send(fx.id, fx.boxes[0].Address, 6)
 	must(t, fx.run(t))
-	fx.limit(t, one, 6)
-	fx.fake.Fail(fake.Fault{Method: "Block", About: one, Kind: outcome.Down, Times: 1})
+	fx.limit(t, domainOne, 6)
+	fx.fake.Fail(fake.Fault{Method: "Block", About: domainOne, Kind: outcome.Down, Times: 1})
 	if err := fx.run(t); err == nil {
 		t.Fatal("the fault was not reported")
 	}

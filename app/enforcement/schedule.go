@@ -23,7 +23,7 @@ const PassKind = "enforcement"
 const sweepKind = "enforcement_sweep"
 
 const (
-	// maxTenantsPerSweep is the number of tenants that one sweep wakes at most.
+	// maxTenantsPerSweep is the maximum number of tenants that one sweep wakes.
 	maxTenantsPerSweep = 500
 	// ParallelPasses is the number of passes that a process makes in parallel. It is less than the
 	// default number of connections to a database server, so that requests find a free connection.
@@ -81,7 +81,7 @@ func (r *Runner) Periodic(interval time.Duration, q ports.Queue) []ports.Periodi
 // dueWakeups returns the wake-ups of due tenants, and whether more tenants may be due.
 func (r *Runner) dueWakeups(ctx context.Context) (wakeups []ports.Wakeup, more bool, err error) {
 	due, err := r.Runs.DueTenants(ctx, r.Now(), maxTenantsPerSweep)
-	all := make([]ports.Wakeup, 0, len(due))
+	passWakeups := make([]ports.Wakeup, 0, len(due))
 	for _, d := range due {
 		if r.OnlyLimited {
 			scopes, err := r.Policies.ScopesWithRules(ctx, d.Account, d.Tenant)
@@ -92,14 +92,14 @@ func (r *Runner) dueWakeups(ctx context.Context) (wakeups []ports.Wakeup, more b
 				continue
 			}
 		}
-		all = append(all, ports.Wakeup{Kind: PassKind, ID: string(d.Tenant), Account: d.Account, SeparateGroup: true})
+		passWakeups = append(passWakeups, ports.Wakeup{Kind: PassKind, ID: string(d.Tenant), Account: d.Account, SeparateGroup: true})
 	}
-	return all, len(due) == maxTenantsPerSweep, err
+	return passWakeups, len(due) == maxTenantsPerSweep, err
 }
 
 // RunAll makes a pass over every tenant, due or not. It skips the tenants that DueTenants excludes,
 // such as tenants with a revoked consent. It first waits for the passes in progress in this
-// process. It returns the joined errors of the passes that it made. The sandbox uses it.
+// process. It returns the joined errors of the passes that it made. The sandbox uses RunAll.
 func (r *Runner) RunAll(ctx context.Context) error {
 	r.runAllLock.Lock()
 	defer r.runAllLock.Unlock()

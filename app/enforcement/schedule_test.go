@@ -88,7 +88,7 @@ func TestOnlyLimitedExcludesTenantsWithoutALimit(t *testing.T) {
 	if n := fx.sweep(t); n != 0 {
 		t.Fatalf("%d are woken without a limit", n)
 	}
-	fx.limit(t, one, 5)
+	fx.limit(t, domainOne, 5)
 	if n := fx.sweep(t); n != 1 {
 		t.Fatalf("%d are woken with a limit", n)
 	}
@@ -128,17 +128,17 @@ func (s cancellingRuns) ClaimTenant(ctx context.Context, owner access.AccountID,
 	return s.SendRuns.ClaimTenant(ctx, owner, id, lease, now)
 }
 
-// endlessDueRuns is a store in which many tenants are due; due is their number. A claim waits for
-// the test and then does not win its tenant.
+// endlessDueRuns is a store with due tenants. dueCount is their number. ClaimTenant waits for the
+// test, and then reports that the tenant was not claimed.
 type endlessDueRuns struct {
 	ports.SendRuns
 
-	due             int
+	dueCount        int
 	arrived, answer chan struct{}
 }
 
 func (r endlessDueRuns) DueTenants(_ context.Context, _ time.Time, limit int) ([]ports.DueTenant, error) {
-	return make([]ports.DueTenant, min(r.due, limit)), nil
+	return make([]ports.DueTenant, min(r.dueCount, limit)), nil
 }
 
 func (r endlessDueRuns) ClaimTenant(context.Context, access.AccountID, tenant.GUID, time.Duration, time.Time) (run ports.SendRun, won bool, err error) {
@@ -152,19 +152,19 @@ func (r endlessDueRuns) ClaimTenant(context.Context, access.AccountID, tenant.GU
 func TestSweepRepeatsWhileMoreAreDue(t *testing.T) {
 	for due, wantRepeat := range map[int]bool{1: false, 1 << 20: true} {
 		queue := &fake.Wakeups{}
-		r := &enforcement.Runner{Runs: endlessDueRuns{due: due}, Now: time.Now}
+		r := &enforcement.Runner{Runs: endlessDueRuns{dueCount: due}, Now: time.Now}
 		sweep := r.Periodic(time.Hour, queue)[0]
 		must(t, sweep.Do(t.Context()))
 		woken := queue.All()
-		last := woken[len(woken)-1]
-		if repeats := last.Kind == sweep.Kind; repeats != wantRepeat || repeats && time.Until(last.At) > time.Minute {
-			t.Errorf("of %d due tenants %d are woken, then %+v", due, len(woken), last)
+		lastWakeup := woken[len(woken)-1]
+		if repeats := lastWakeup.Kind == sweep.Kind; repeats != wantRepeat || repeats && time.Until(lastWakeup.At) > time.Minute {
+			t.Errorf("of %d due tenants %d are woken, then %+v", due, len(woken), lastWakeup)
 		}
 	}
 }
 
-// TestPassesWaitForASlot checks that a pass waits for a slot, and that a cancelled pass without a
-// slot returns an error.
+// TestPassesWaitForASlot starts as many passes as there are slots. A further pass whose context is
+// cancelled gets no slot and returns an error.
 func TestPassesWaitForASlot(t *testing.T) {
 	runs := endlessDueRuns{arrived: make(chan struct{}), answer: make(chan struct{})}
 	r := &enforcement.Runner{Runs: runs, Now: time.Now}

@@ -67,9 +67,9 @@ func (fx *fixture) signIn(t *testing.T, s *integrations.Service, id string) erro
 	return err
 }
 
-// TestEveryCrashConverges crashes the process once at each step of
-// connectAndDisconnect. A new process sweeps, repeats connectAndDisconnect and succeeds. Nothing
-// exists twice, and another integration can connect the mailbox.
+// TestEveryCrashConverges crashes the process once at each step of connectAndDisconnect. A new
+// process sweeps, repeats connectAndDisconnect and succeeds. Nothing exists twice, and another
+// integration can connect the mailbox.
 func TestEveryCrashConverges(t *testing.T) {
 	fx := newFixture(t)
 	for _, provider := range []string{"instantly", "plusvibe"} {
@@ -98,7 +98,7 @@ func TestEveryCrashConverges(t *testing.T) {
 func (fx *fixture) requireConvergence(t *testing.T, provider string) {
 	t.Helper()
 	fx.advance(12 * time.Minute)
-	fx.sweep(t, sessions)
+	fx.sweep(t, sessionSweep)
 	must(t, fx.connectAndDisconnect(t, fx.Service, provider))
 	views, err := fx.List(t.Context(), fx.ann.ID)
 	if err != nil || len(views) != 1 {
@@ -115,16 +115,15 @@ func (fx *fixture) requireConvergence(t *testing.T, provider string) {
 	}
 }
 
-// TestSameRequestAfterACrashBegins crashes a request at each step of BeginSignIn. When the lease of
-// its Idempotency-Key has expired, the repeated request begins a session, unless the link was
-// already stored.
+// TestSameRequestAfterACrashBegins crashes a request at each step of BeginSignIn. The same request
+// begins a session 15 s later, unless the crashed request has stored its link.
 func TestSameRequestAfterACrashBegins(t *testing.T) {
 	fx := newFixture(t)
 	for _, afterEffect := range []bool{false, true} {
-		for steps, finished := 0, false; !finished; steps++ {
+		for step, finished := 0, false; !finished; step++ {
 			fx.switchAccount(t)
 			id := fx.createIntegration(t, "instantly")
-			process := fake.NewCrashingProcess(steps, afterEffect)
+			process := fake.NewCrashingProcess(step, afterEffect)
 			_, err := fx.crashingService(process).BeginSignIn(t.Context(), fx.ann, id, fx.anna.ID, nil)
 			if finished = !process.Dead(); finished {
 				must(t, err)
@@ -132,8 +131,8 @@ func TestSameRequestAfterACrashBegins(t *testing.T) {
 			}
 			fx.advance(15 * time.Second)
 			_, err = fx.BeginSignIn(t.Context(), fx.ann, id, fx.anna.ID, nil)
-			if stored := afterEffect && steps == 3; stored != errors.Is(err, fault.SessionActive) || !stored && err != nil {
-				t.Errorf("step %d, after its effect %v: %v", steps, afterEffect, err)
+			if stored := afterEffect && step == 3; stored != errors.Is(err, fault.SessionActive) || !stored && err != nil {
+				t.Errorf("step %d, after its effect %v: %v", step, afterEffect, err)
 			}
 		}
 	}
@@ -144,13 +143,13 @@ func TestSameRequestAfterACrashBegins(t *testing.T) {
 func TestCrashOfADisconnect(t *testing.T) {
 	fx := newFixture(t)
 	for _, afterEffect := range []bool{false, true} {
-		for steps, finished := 0, false; !finished; steps++ {
+		for step, finished := 0, false; !finished; step++ {
 			for _, retry := range []bool{true, false} {
 				fx.switchAccount(t)
 				id := fx.createIntegration(t, "instantly")
 				fx.connect(t, id, fx.anna)
 				fx.advance(time.Second)
-				process := fake.NewCrashingProcess(steps, afterEffect)
+				process := fake.NewCrashingProcess(step, afterEffect)
 				_, err := fx.crashingService(process).Disconnect(t.Context(), fx.ann.ID, id, fx.anna.ID, nil)
 				if finished = !process.Dead(); finished {
 					must(t, err)
@@ -170,7 +169,7 @@ func TestCrashOfADisconnect(t *testing.T) {
 	}
 }
 
-// hasAccount reports whether a platform has the account.
+// hasAccount reports whether one of the two platforms has an account with this address.
 func (fx *fixture) hasAccount(address string) bool {
 	return slices.ContainsFunc(append(fx.instantly.AllAccounts(), fx.plusvibe.AllAccounts()...), func(a integration.Account) bool {
 		return integration.SameAddress(a.Address, address)

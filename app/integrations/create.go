@@ -41,9 +41,9 @@ func (s *Service) Create(ctx context.Context, input NewIntegration, answer ports
 	return s.add(ctx, i, credential, answer)
 }
 
-// testCredential tests a credential and returns its workspace. The workspace is the one that input
-// names. If input names none, it is the workspace in the credential, and otherwise the choice of
-// integration.Reach.Choose.
+// testCredential tests a credential for the workspace that input names. If input names no
+// workspace, it uses the workspace in the credential, if there is one. It returns the workspace
+// that integration.Reach.Choose selects.
 func (s *Service) testCredential(ctx context.Context, input NewIntegration, credential secret.Credential) (integration.Workspace, error) {
 	workspaceID := input.WorkspaceID
 	if workspaceID == "" {
@@ -75,7 +75,7 @@ func nameCredentialField(err error) error {
 }
 
 func (s *Service) add(ctx context.Context, i integration.Integration, credential secret.Credential, answer ports.Answer[View]) (View, error) {
-	sealed, err := s.seal(i, credential)
+	sealedCredential, err := s.seal(i, credential)
 	if err != nil {
 		return View{}, err
 	}
@@ -85,7 +85,7 @@ func (s *Service) add(ctx context.Context, i integration.Integration, credential
 		return View{}, err
 	}
 	err = reconcile.Store(ctx, func(ctx context.Context) error {
-		return s.Integrations.AddIntegration(ctx, i, sealed, completion)
+		return s.Integrations.AddIntegration(ctx, i, sealedCredential, completion)
 	})
 	if err != nil {
 		return View{}, fmt.Errorf("add integration: %w", err)

@@ -39,13 +39,13 @@ func TestCreateTestsAndStores(t *testing.T) {
 	if diff := cmp.Diff([]integrations.View{want}, views); diff != "" {
 		t.Error(diff)
 	}
-	if others, err := fx.List(t.Context(), fx.bob.ID); err != nil || len(others) > 0 {
-		t.Errorf("a different account sees %v, %v", others, err)
+	if otherViews, err := fx.List(t.Context(), fx.bob.ID); err != nil || len(otherViews) > 0 {
+		t.Errorf("a different account sees %v, %v", otherViews, err)
 	}
-	_, sealed, err := fx.store.Integration(t.Context(), fx.ann.ID, v.ID)
+	_, sealedCredential, err := fx.store.Integration(t.Context(), fx.ann.ID, v.ID)
 	must(t, err)
 	for _, part := range []string{"s3cret", "partner", "api_key"} {
-		if strings.Contains(string(sealed), part) {
+		if strings.Contains(string(sealedCredential), part) {
 			t.Errorf("%q can be read", part)
 		}
 	}
@@ -150,11 +150,11 @@ func TestTestStoresItsResult(t *testing.T) {
 		t.Errorf("a deleted workspace: %+v, %v", got, err)
 	}
 	fx.instantly.Fail(fake.Fault{Kind: outcome.Down})
-	before := fx.storedIntegration(t, id)
+	storedBefore := fx.storedIntegration(t, id)
 	fx.advance(time.Hour)
 	_, err = fx.Test(t.Context(), fx.ann.ID, id, nil)
 	requireRefusal(t, err, fault.ProviderUnavailable)
-	if diff := cmp.Diff(before, fx.storedIntegration(t, id)); diff != "" {
+	if diff := cmp.Diff(storedBefore, fx.storedIntegration(t, id)); diff != "" {
 		t.Errorf("a platform that is down changed the integration: %s", diff)
 	}
 	cancelled, cancel := context.WithCancel(t.Context())
@@ -171,7 +171,7 @@ func TestTestStoresItsResult(t *testing.T) {
 func TestACredentialIsOfItsIntegrationAccountAndProvider(t *testing.T) {
 	fx := newFixture(t)
 	id := fx.createIntegration(t, "instantly")
-	i, sealed, err := fx.store.Integration(t.Context(), fx.ann.ID, id)
+	i, sealedCredential, err := fx.store.Integration(t.Context(), fx.ann.ID, id)
 	must(t, err)
 	inOtherAccount := i
 	inOtherAccount.ID, inOtherAccount.AccountID = "019aa000-0000-7000-8000-000000000001", fx.bob.ID
@@ -181,7 +181,7 @@ func TestACredentialIsOfItsIntegrationAccountAndProvider(t *testing.T) {
 	ofOtherProvider.Provider = "plusvibe"
 	must(t, fx.store.RemoveIntegration(t.Context(), fx.ann.ID, id, nil))
 	for _, i := range []integration.Integration{inOtherAccount, inSameAccount, ofOtherProvider} {
-		must(t, fx.store.AddIntegration(t.Context(), i, sealed, nil))
+		must(t, fx.store.AddIntegration(t.Context(), i, sealedCredential, nil))
 		var unreadable integrations.UnreadableError
 		if _, err := fx.Test(t.Context(), i.AccountID, i.ID, nil); !errors.As(err, &unreadable) || fault.ErrorOf(err).Code != fault.InternalError {
 			t.Errorf("%+v: %v", i, err)
@@ -193,7 +193,7 @@ func TestACredentialIsOfItsIntegrationAccountAndProvider(t *testing.T) {
 // after Delete, and that Delete does not call the platform.
 func TestDeleteLetsOtherIntegrationsConnect(t *testing.T) {
 	fx := newFixture(t)
-	id, second := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
+	id, secondID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
 	fx.connect(t, id, fx.anna)
 	calls := fx.instantly.Calls("Remove") + fx.instantly.Calls("Account")
 	_, err := fx.Delete(t.Context(), fx.bob.ID, id, nil)
@@ -205,7 +205,7 @@ func TestDeleteLetsOtherIntegrationsConnect(t *testing.T) {
 	if n := fx.instantly.Calls("Remove") + fx.instantly.Calls("Account"); n != calls || len(fx.instantly.AllAccounts()) != 1 {
 		t.Error("the platform was called")
 	}
-	fx.connect(t, second, fx.anna)
+	fx.connect(t, secondID, fx.anna)
 	_, _, err = fx.Get(t.Context(), fx.ann.ID, id)
 	requireRefusal(t, err, fault.IntegrationNotFound)
 }

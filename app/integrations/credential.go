@@ -16,8 +16,8 @@ import (
 // integration's row, not with the credential.
 const workspaceField = "workspace_id"
 
-// associatedData binds a sealed credential to the row of its integration, its provider and its
-// account.
+// associatedData returns the associated data of a sealed credential, which binds the credential to
+// its integration, provider and account.
 func associatedData(i integration.Integration) string {
 	return "integrations/" + string(i.AccountID) + "/" + i.ID + "/" + i.Provider
 }
@@ -32,8 +32,8 @@ func (s *Service) seal(i integration.Integration, credential secret.Credential) 
 
 // openPlatform decrypts the integration's credential and returns a client of the platform that uses
 // the credential. It fails with UnreadableError if the credential cannot be decrypted or decoded.
-func (s *Service) openPlatform(i integration.Integration, sealed []byte) (ports.SendingPlatform, error) {
-	plain, err := s.Sealer.Open(sealed, associatedData(i))
+func (s *Service) openPlatform(i integration.Integration, sealedCredential []byte) (ports.SendingPlatform, error) {
+	plain, err := s.Sealer.Open(sealedCredential, associatedData(i))
 	if err != nil {
 		return nil, UnreadableError{i.ID, err}
 	}
@@ -73,8 +73,8 @@ func fieldNames(c secret.Credential) []string {
 	return names
 }
 
-// UnreadableError is the error for an integration whose credential cannot be decrypted, for example
-// after the keyset was lost.
+// UnreadableError is the error for an integration whose credential cannot be decrypted or decoded,
+// for example after the keyset was lost.
 type UnreadableError struct {
 	Integration string
 	Cause       error
@@ -85,5 +85,5 @@ func (u UnreadableError) Error() string {
 	return "the credential of integration " + u.Integration + " cannot be read: " + u.Cause.Error()
 }
 
-// Unwrap returns the error of the sealer.
+// Unwrap returns Cause.
 func (u UnreadableError) Unwrap() error { return u.Cause }

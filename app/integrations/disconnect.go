@@ -15,16 +15,16 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Disconnect removes a mailbox's account from the platform. An account that no longer exists counts
-// as removed. If the outcome of the removal is unknown, the connection stays `disconnecting` until
-// a retry or a refresh resolves the outcome. Until then, the mailbox cannot connect through a
+// Disconnect removes a mailbox's account from the platform. It succeeds if the account no longer
+// exists. If the outcome of the removal is unknown, the connection stays `disconnecting` until a
+// retry or a refresh resolves the outcome. Until then, the mailbox cannot connect through a
 // different integration.
 //
 // Disconnect fails with integration_not_found, mailbox_not_found, provider_timeout,
 // provider_credential_rejected, or another error of the platform. If the account exists and the
 // integration cannot remove accounts, it fails with capability_not_supported.
 func (s *Service) Disconnect(ctx context.Context, owner access.AccountID, id, mailboxID string, answer ports.Answer[DisconnectResult]) (DisconnectResult, error) {
-	i, sealed, err := s.Integrations.Integration(ctx, owner, id)
+	i, sealedCredential, err := s.Integrations.Integration(ctx, owner, id)
 	if err != nil {
 		return DisconnectResult{}, err
 	}
@@ -35,7 +35,7 @@ func (s *Service) Disconnect(ctx context.Context, owner access.AccountID, id, ma
 	if e.Connection.ID == "" || e.Connection.Status == integration.ConnectionDisconnected {
 		return DisconnectResult{IntegrationID: i.ID, MailboxID: e.Mailbox.ID}, nil
 	}
-	platform, err := s.openPlatform(i, sealed)
+	platform, err := s.openPlatform(i, sealedCredential)
 	if err != nil {
 		return DisconnectResult{}, err
 	}
@@ -48,8 +48,8 @@ func (s *Service) Disconnect(ctx context.Context, owner access.AccountID, id, ma
 }
 
 // DisconnectAll disconnects a mailbox from all integrations of the account, because the mailbox is
-// about to be removed. If an integration lacks the capability to remove accounts, or the platform
-// rejects its credential, the account stays at the platform and DisconnectAll does not fail.
+// about to be removed. An account stays at its platform if the integration cannot remove accounts,
+// or if the platform rejects the credential. DisconnectAll does not fail in these cases.
 func (s *Service) DisconnectAll(ctx context.Context, owner access.AccountID, mailboxID string) error {
 	integrations, err := s.Integrations.Integrations(ctx, owner)
 	if err != nil {
@@ -101,7 +101,7 @@ func (r *removal) disconnect(ctx context.Context) (DisconnectResult, error) {
 // removeAccount removes the account at the platform. It first stores the connection as
 // `disconnecting`, unless the mailbox is connected through a different integration.
 func (r *removal) removeAccount(ctx context.Context, id string) (DisconnectResult, error) {
-	before := r.connection
+	original := r.connection
 	if !r.eligible.HeldElsewhere {
 		if err := r.save(ctx, r.withStatus(integration.ConnectionDisconnecting), nil); err != nil {
 			return DisconnectResult{}, err
@@ -112,8 +112,8 @@ func (r *removal) removeAccount(ctx context.Context, id string) (DisconnectResul
 	case err == nil:
 		return r.storeDisconnected(ctx, true)
 	case outcome.ChangedNothing(err):
-		before.UpdatedAt = r.now()
-		if saveErr := r.save(ctx, before, nil); saveErr != nil {
+		original.UpdatedAt = r.now()
+		if saveErr := r.save(ctx, original, nil); saveErr != nil {
 			return DisconnectResult{}, saveErr
 		}
 		return DisconnectResult{}, err

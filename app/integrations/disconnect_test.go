@@ -16,7 +16,7 @@ import (
 
 func TestDisconnectRemovesTheAccountAtThePlatform(t *testing.T) {
 	fx := newFixture(t)
-	id, second := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
+	id, secondID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
 	d, err := fx.Disconnect(t.Context(), fx.ann.ID, id, fx.anna.ID, nil)
 	if err != nil || d.Removed || d.IntegrationID != id || d.MailboxID != fx.anna.ID || fx.instantly.Calls("Account")+fx.instantly.Calls("Remove") != 0 {
 		t.Fatalf("without a connection: %+v, %v", d, err)
@@ -32,7 +32,7 @@ func TestDisconnectRemovesTheAccountAtThePlatform(t *testing.T) {
 	if d, err = fx.Disconnect(t.Context(), fx.ann.ID, id, fx.anna.ID, nil); err != nil || d.Removed || fx.instantly.Calls("Account") != calls {
 		t.Fatalf("again: %+v, %v", d, err)
 	}
-	fx.connect(t, second, fx.anna)
+	fx.connect(t, secondID, fx.anna)
 	for _, tt := range []struct {
 		id, mailbox string
 		want        fault.Code
@@ -43,15 +43,15 @@ func TestDisconnectRemovesTheAccountAtThePlatform(t *testing.T) {
 		_, err := fx.Disconnect(t.Context(), fx.ann.ID, tt.id, tt.mailbox, nil)
 		requireRefusal(t, err, tt.want)
 	}
-	_, err = fx.Disconnect(t.Context(), fx.bob.ID, second, fx.anna.ID, nil)
+	_, err = fx.Disconnect(t.Context(), fx.bob.ID, secondID, fx.anna.ID, nil)
 	requireRefusal(t, err, fault.IntegrationNotFound)
 }
 
 // TestDisconnectAllDisconnectsTheMailbox checks that DisconnectAll ends the connection of one
-// mailbox, and that it fails if the platform does not answer.
+// mailbox, and that it fails if the platform is down.
 func TestDisconnectAllDisconnectsTheMailbox(t *testing.T) {
 	fx := newFixture(t)
-	id, second := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
+	id, secondID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
 	fx.connect(t, id, fx.anna)
 	endFault := fx.instantly.Fail(fake.Fault{Method: "Remove", Kind: outcome.Down})
 	requireRefusal(t, fx.DisconnectAll(t.Context(), fx.ann.ID, fx.anna.ID), fault.ProviderUnavailable)
@@ -64,9 +64,9 @@ func TestDisconnectAllDisconnectsTheMailbox(t *testing.T) {
 			t.Errorf("%+v, held %v", c, fx.instantly.AllAccounts())
 		}
 	}
-	fx.connect(t, second, fx.anna)
+	fx.connect(t, secondID, fx.anna)
 	must(t, fx.DisconnectAll(t.Context(), fx.ann.ID, unknownID))
-	fx.requireStatus(t, second, fx.anna, integration.ConnectionConnected)
+	fx.requireStatus(t, secondID, fx.anna, integration.ConnectionConnected)
 }
 
 // TestDisconnectOfAMissingAccount checks that Disconnect succeeds if the platform no longer has the
@@ -102,7 +102,7 @@ func (withoutAccounts) Account(context.Context, string) (integration.Account, er
 }
 
 // TestDisconnectHoldsTheMailboxMeanwhile checks that the connection is stored as disconnecting
-// before the platform is called.
+// before the platform removes the account.
 func TestDisconnectHoldsTheMailboxMeanwhile(t *testing.T) {
 	fx := newFixture(t)
 	id := fx.createIntegration(t, "instantly")
@@ -158,7 +158,7 @@ func TestDisconnectWithoutAnAnswer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			fx := newFixture(t)
-			id, second := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
+			id, secondID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
 			fx.connect(t, id, fx.anna)
 			var endFaults []func()
 			for _, f := range tt.faults {
@@ -178,7 +178,7 @@ func TestDisconnectWithoutAnAnswer(t *testing.T) {
 			if tt.status != integration.ConnectionDisconnecting {
 				return
 			}
-			_, err = fx.BeginSignIn(t.Context(), fx.ann, second, fx.anna.ID, nil)
+			_, err = fx.BeginSignIn(t.Context(), fx.ann, secondID, fx.anna.ID, nil)
 			requireRefusal(t, err, fault.ConnectedElsewhere)
 			_, counts, err := fx.Get(t.Context(), fx.ann.ID, id)
 			if err != nil || counts.Other != 1 {
@@ -195,7 +195,7 @@ func TestDisconnectWithoutAnAnswer(t *testing.T) {
 			}
 			_, err = fx.Disconnect(t.Context(), fx.ann.ID, id, fx.anna.ID, nil)
 			must(t, err)
-			fx.connect(t, second, fx.anna)
+			fx.connect(t, secondID, fx.anna)
 		})
 	}
 }
@@ -204,7 +204,7 @@ func TestDisconnectWithoutAnAnswer(t *testing.T) {
 // unknown outcome, because the account may still exist.
 func TestSignInDuringADisconnect(t *testing.T) {
 	fx := newFixture(t)
-	id, second := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
+	id, secondID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
 	fx.connect(t, id, fx.anna)
 	endFault := fx.instantly.Fail(fake.Fault{Method: "Remove", Kind: outcome.Unknown})
 	fx.advance(time.Second)
@@ -218,7 +218,7 @@ func TestSignInDuringADisconnect(t *testing.T) {
 	fx.advance(time.Minute)
 	fx.requireSession(t, b, integration.SessionFailed)
 	fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnecting)
-	_, err = fx.BeginSignIn(t.Context(), fx.ann, second, fx.anna.ID, nil)
+	_, err = fx.BeginSignIn(t.Context(), fx.ann, secondID, fx.anna.ID, nil)
 	requireRefusal(t, err, fault.ConnectedElsewhere)
 	fx.connect(t, id, fx.anna)
 }
@@ -227,15 +227,15 @@ func TestSignInDuringADisconnect(t *testing.T) {
 // platform, after a different integration has connected the mailbox.
 func TestDisconnectOfALeftOverAccount(t *testing.T) {
 	fx := newFixture(t)
-	id, second := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
+	id, secondID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
 	fx.connect(t, id, fx.anna)
 	fx.instantly.Put(integration.Account{Address: fx.anna.Address, State: integration.AccountFailed})
 	fx.refresh(t, id)
-	fx.connect(t, second, fx.anna)
+	fx.connect(t, secondID, fx.anna)
 	_, err := fx.Disconnect(t.Context(), fx.ann.ID, id, fx.anna.ID, nil)
 	must(t, err)
 	fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected)
-	fx.requireStatus(t, second, fx.anna, integration.ConnectionConnected)
+	fx.requireStatus(t, secondID, fx.anna, integration.ConnectionConnected)
 	if len(fx.instantly.AllAccounts()) != 0 {
 		t.Error("the platform still has the account")
 	}

@@ -33,30 +33,30 @@ var (
 
 const (
 	// the kinds of the periodic jobs
-	sessions  = "sending_sessions"
-	refreshes = "sending_refreshes"
+	sessionSweep = "sending_sessions"
+	refreshSweep = "sending_refreshes"
 
-	theTenant = tenant.GUID("22222222-2222-4333-8444-555555555555")
-	zone      = "example.test"
-	unknownID = "10000000-0000-4000-8000-000000000000"
+	tenantGUID = tenant.GUID("22222222-2222-4333-8444-555555555555")
+	zone       = "example.test"
+	unknownID  = "10000000-0000-4000-8000-000000000000"
 )
 
 // fixture is the service over SQLite and the fakes. Its platforms are `instantly`, which has
-// sessions, and `plusvibe`, which has none. Its tenant has the mailboxes anna and ben, created by
-// the service. Its clock changes only when the test changes it.
+// sessions, and `plusvibe`, which has none. Its tenant has the mailboxes anna and ben. Its clock
+// changes only when the test changes it.
 type fixture struct {
 	*integrations.Service
-	store     *bunstore.Store
-	platforms *fake.SendingPlatforms
-	instantly *fake.SendingPlatform
-	plusvibe  *fake.SendingPlatform
-	sealer    ports.Sealer
-	ann, bob  access.Account
-	anna, ben mailbox.Mailbox
-	wakeups   *fake.Wakeups
-	drifts    []integration.Drift
-	accounts  int // number of accounts that switchAccount created
-	clock     time.Time
+	store           *bunstore.Store
+	platforms       *fake.SendingPlatforms
+	instantly       *fake.SendingPlatform
+	plusvibe        *fake.SendingPlatform
+	sealer          ports.Sealer
+	ann, bob        access.Account
+	anna, ben       mailbox.Mailbox
+	wakeups         *fake.Wakeups
+	drifts          []integration.Drift
+	createdAccounts int // number of accounts that switchAccount created
+	clock           time.Time
 }
 
 func newFixture(t *testing.T) *fixture {
@@ -66,9 +66,9 @@ func newFixture(t *testing.T) *fixture {
 	fx.instantly, fx.plusvibe = fx.addPlatform("instantly", nil), fx.addPlatform("plusvibe", nil)
 	fx.plusvibe.Sessionless = true
 	fx.Service = fx.service(fx.store, fx.store, fx.platforms)
-	fx.ann = fx.createAccount(t, "ann@example.com", theTenant)
+	fx.ann = fx.createAccount(t, "ann@example.com", tenantGUID)
 	fx.bob = fx.createAccount(t, "bob@example.com", "33333333-2222-4333-8444-555555555555")
-	fx.anna, fx.ben = fx.createMailbox(t, fx.ann, theTenant, "anna"), fx.createMailbox(t, fx.ann, theTenant, "ben")
+	fx.anna, fx.ben = fx.createMailbox(t, fx.ann, tenantGUID, "anna"), fx.createMailbox(t, fx.ann, tenantGUID, "ben")
 	return fx
 }
 
@@ -76,10 +76,10 @@ func newFixture(t *testing.T) *fixture {
 // would take much longer.
 func (fx *fixture) switchAccount(t *testing.T) {
 	t.Helper()
-	fx.accounts++
-	guid := tenant.GUID(fmt.Sprintf("%08d-2222-4333-8444-555555555555", fx.accounts))
-	fx.ann = fx.createAccount(t, fmt.Sprintf("ann%d@example.com", fx.accounts), guid)
-	fx.anna = fx.createMailbox(t, fx.ann, guid, fmt.Sprintf("anna%d", fx.accounts))
+	fx.createdAccounts++
+	guid := tenant.GUID(fmt.Sprintf("%08d-2222-4333-8444-555555555555", fx.createdAccounts))
+	fx.ann = fx.createAccount(t, fmt.Sprintf("ann%d@example.com", fx.createdAccounts), guid)
+	fx.anna = fx.createMailbox(t, fx.ann, guid, fmt.Sprintf("anna%d", fx.createdAccounts))
 }
 
 // service returns the service of a new process that uses these ports.
@@ -129,7 +129,7 @@ func (fx *fixture) createMailbox(t *testing.T, account access.Account, guid tena
 	return m
 }
 
-// createIntegration adds an integration whose credential the platform accepts.
+// createIntegration adds an integration of the account ann. The platform accepts its credential.
 func (fx *fixture) createIntegration(t *testing.T, provider string) string {
 	t.Helper()
 	return fx.createIntegrationOf(t, fx.ann, provider)

@@ -7,12 +7,13 @@
 // An integration is an account's credential for one platform. A connection is the state of one
 // mailbox at one integration. A session is one sign-in of a mailbox by a person.
 //
-// Start reading at Service in integrations.go. Credentials are created in create.go, tested in
-// test.go and sealed in credential.go. A session starts in session_begin.go and is checked in
-// session_status.go. A check can end the session; schedule.go ends expired sessions. Refreshes
-// compare a platform's accounts with the stored connections: refresh.go, with the paged list in
-// listing.go. The periodic jobs are in schedule.go, and the handling of rejected credentials is in
-// rejection.go. disconnect.go removes the account of a mailbox from a platform.
+// Start reading at Service in integrations.go. create.go creates integrations, test.go tests their
+// credentials, and credential.go encrypts the credentials. A session starts in session_begin.go and
+// is checked in session_status.go. A check can end the session; schedule.go ends expired sessions.
+// A refresh in refresh.go compares a platform's accounts with the stored connections. listing.go
+// reads the paged list of accounts. The periodic jobs are in schedule.go, and the handling of
+// rejected credentials is in rejection.go. disconnect.go removes the account of a mailbox from a
+// platform.
 package integrations
 
 import (
@@ -29,7 +30,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// workLimit bounds the work of one request unless Limit is set.
+// workLimit is the default of Service.Limit.
 const workLimit = 55 * time.Second
 
 // Service has the use cases of integrations.
@@ -45,7 +46,7 @@ type Service struct {
 	// OnDrift, if set, is called for each change that a refresh detects and that no request caused.
 	// It is for metrics: the arguments contain no customer data.
 	OnDrift func(provider string, kind integration.Drift)
-	// Limit bounds the work of one request. It defaults to 55 s.
+	// Limit is the maximum duration of the work of one request. It defaults to 55 s.
 	Limit time.Duration
 
 	partial   partialReads // lists of accounts that scheduled refreshes have read in part
@@ -59,7 +60,7 @@ type NewIntegration struct {
 	Name     string
 	// APIKey is the credential as one text, in the format that ports.SendingPlatforms reads.
 	APIKey secret.Text
-	// WorkspaceID is empty when the caller names none.
+	// WorkspaceID is empty when the caller names no workspace.
 	WorkspaceID string
 }
 

@@ -54,8 +54,8 @@ func (p watchedPlatforms) For(provider string, c secret.Credential) ports.Sendin
 	return watchedPlatform{p.SendingPlatforms.For(provider, c), p.race}
 }
 
-// calledKey is the key of a context value. The value is set to true when the platform is called
-// with this context.
+// calledKey is the key of a context value. The value is a *bool, which is set to true when the
+// platform is called with this context.
 type calledKey struct{}
 
 // watchedPlatform records whether a use case called the platform, and what the platform answered
@@ -238,10 +238,10 @@ func TestSignInsInEveryOrder(t *testing.T) {
 // each step.
 type credentialRace struct {
 	*fixture
-	id       string    // of the integration
-	calledAt time.Time // when the newest call was made
-	rejected bool      // the platform rejected the newest call
-	complete bool      // a refresh was completed
+	id               string    // the id of the integration
+	calledAt         time.Time // when the newest call was made
+	rejected         bool      // the platform rejected the newest call
+	refreshCompleted bool      // a refresh was completed
 }
 
 func newCredentialRace(t *testing.T) *credentialRace {
@@ -301,7 +301,7 @@ func (r *credentialRace) refreshIntegration(ctx context.Context) error {
 	if errors.Is(err, fault.CredentialRejected) {
 		return nil
 	}
-	r.complete = err == nil
+	r.refreshCompleted = err == nil
 	return err
 }
 
@@ -335,8 +335,8 @@ func TestNewestCallDecidesStatusInEveryOrder(t *testing.T) {
 			if (i.Status == integration.Failed) != r.rejected || i.HasError != r.rejected {
 				t.Errorf("the newest call was rejected: %v, stored %+v", r.rejected, i)
 			}
-			if i.RefreshedAt.IsZero() == r.complete || !i.LastTestedAt.After(created) {
-				t.Errorf("a refresh was completed: %v, stored %+v", r.complete, i)
+			if i.RefreshedAt.IsZero() == r.refreshCompleted || !i.LastTestedAt.After(created) {
+				t.Errorf("a refresh was completed: %v, stored %+v", r.refreshCompleted, i)
 			}
 		})
 	})

@@ -14,7 +14,8 @@ import (
 )
 
 const (
-	// maxPages bounds a listing. A platform with a longer listing counts as broken.
+	// maxPages is the maximum number of pages of a listing. A longer listing fails with
+	// outcome.Broken.
 	maxPages = 1000
 	// minPageTime is the time that must remain for the next page after a wait for throttling.
 	minPageTime = 5 * time.Second
@@ -37,8 +38,8 @@ type listing struct {
 
 func newListing(mailboxes []integration.EligibleMailbox) *listing {
 	l := &listing{indexByAddress: make(map[string]int, len(mailboxes)), found: make([]integration.Account, len(mailboxes)), seenCursors: map[string]bool{}}
-	// If the address of one mailbox is the principal name of another, the name stands for the
-	// mailbox with the address.
+	// One mailbox can have the principal name of another as its address. The index entry is then
+	// for the mailbox with this address.
 	for i, e := range mailboxes {
 		l.indexAddress(e.Mailbox.PrincipalName, i)
 	}
@@ -85,7 +86,7 @@ func (l *listing) matchAccounts(accounts []integration.Account) {
 	}
 }
 
-// readPage reads one page. If the platform throttles a page after the first, readPage waits and
+// readPage reads one page. If the platform throttles any page but the first, readPage waits and
 // retries while the deadline allows it, because a new listing would take longer.
 func (l *listing) readPage(ctx context.Context, cursor string) (page integration.Page, err error) {
 	retry := reconcile.Once
@@ -101,15 +102,16 @@ func (l *listing) readPage(ctx context.Context, cursor string) (page integration
 }
 
 const (
-	// maxListingTime bounds a listing that is continued over several refreshes. After this time the
-	// first pages may be outdated.
+	// maxListingTime is the maximum duration of a listing that several refreshes continue. After
+	// this time the first pages may be outdated.
 	maxListingTime = 15 * time.Minute
 	// minPause is the shortest pause before a listing is continued, even if the platform permits an
 	// earlier call.
 	minPause = 5 * time.Second
 )
 
-// accountRead is the read of a platform's accounts for one refresh.
+// accountRead is one read of a platform's list of accounts. Several scheduled refreshes can
+// continue the same read.
 type accountRead struct {
 	*listing // nil before the read has started
 
@@ -122,12 +124,12 @@ type accountRead struct {
 }
 
 // continueAfter reports whether a later refresh continues the read, and how long to wait before it.
-func (r *accountRead) continueAfter(now time.Time) (after time.Duration, willContinue bool) {
+func (r *accountRead) continueAfter(now time.Time) (pause time.Duration, willContinue bool) {
 	if !r.resumable || r.listing == nil || r.pages == 0 || outcome.KindOf(r.cause) != outcome.Throttled {
 		return 0, false
 	}
-	after = max(outcome.RetryAfter(r.cause), minPause)
-	return after, now.Add(after).Sub(r.began) < maxListingTime
+	pause = max(outcome.RetryAfter(r.cause), minPause)
+	return pause, now.Add(pause).Sub(r.began) < maxListingTime
 }
 
 // partialReads holds the interrupted reads of this process in memory. If a different process gets
@@ -156,9 +158,9 @@ func (p *partialReads) keep(id string, r *accountRead, now time.Time) {
 	if p.byID == nil {
 		p.byID = map[string]*accountRead{}
 	}
-	for other, old := range p.byID {
-		if now.Sub(old.began) >= maxListingTime {
-			delete(p.byID, other)
+	for otherID, otherRead := range p.byID {
+		if now.Sub(otherRead.began) >= maxListingTime {
+			delete(p.byID, otherID)
 		}
 	}
 	p.byID[id] = r

@@ -40,8 +40,9 @@ func (fx *fixture) takeWakeup(t *testing.T) ports.Wakeup {
 	return wakeups[0]
 }
 
-// newLimitedFixture returns a fixture whose platform lists accounts on seven pages, of which two
-// can be read at a time. Anna's account is on the last page. Ben's account does not exist.
+// newLimitedFixture returns a fixture whose platform has seven pages of accounts. The platform
+// throttles each request for a page until the test sets pagesLeft. Anna's account is on the last
+// page. Ben's account does not exist.
 func newLimitedFixture(t *testing.T) (fx *fixture, id string, r *limitedPlatform) {
 	fx = newFixture(t)
 	fx.Limit = time.Second // too short for a pause
@@ -57,7 +58,7 @@ func newLimitedFixture(t *testing.T) (fx *fixture, id string, r *limitedPlatform
 	fx.platforms.AddWorkspace("instantly", "key", "ws-1", r)
 	fx.advance(7 * time.Hour)
 	for _, p := range fx.Periodic(time.Minute, 6*time.Hour) {
-		if p.Kind == refreshes {
+		if p.Kind == refreshSweep {
 			must(t, p.Do(t.Context()))
 		}
 	}
@@ -110,8 +111,8 @@ func TestRefreshOnRequestDoesNotReadOn(t *testing.T) {
 	})
 }
 
-// TestScheduledRefreshThatTakesTooLong checks that scheduled refreshes give up a list after 15
-// parts and report an error.
+// TestScheduledRefreshThatTakesTooLong checks that scheduled refreshes stop reading a list after 15
+// parts, and mark the integration as failing.
 func TestScheduledRefreshThatTakesTooLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fx, id, r := newLimitedFixture(t)

@@ -46,8 +46,8 @@ func (p *manyAccounts) Accounts(_ context.Context, cursor string) (integration.P
 type manyMailboxes struct {
 	ports.Connections
 
-	eligible []integration.EligibleMailbox
-	stored   int
+	eligible    []integration.EligibleMailbox
+	storedCount int
 }
 
 func (s *manyMailboxes) Eligible(context.Context, access.AccountID, string) ([]integration.EligibleMailbox, error) {
@@ -55,7 +55,7 @@ func (s *manyMailboxes) Eligible(context.Context, access.AccountID, string) ([]i
 }
 
 func (s *manyMailboxes) SaveRefresh(_ context.Context, _ access.AccountID, _ integration.Integration, _ time.Time, connections []integration.Connection, _ *ports.Completion) (int, error) {
-	s.stored += len(connections)
+	s.storedCount += len(connections)
 	return len(connections), nil
 }
 
@@ -68,20 +68,20 @@ func TestRefreshOfManyKeepsLittleMemory(t *testing.T) {
 	for n := range 3600 {
 		store.eligible = append(store.eligible, integration.EligibleMailbox{Mailbox: mailbox.Mailbox{ID: strconv.Itoa(n), Address: fmt.Sprintf("mailbox-%d@example.test", n)}})
 	}
-	var before, after runtime.MemStats
+	var memoryBefore, memoryAfter runtime.MemStats
 	runtime.GC()
-	runtime.ReadMemStats(&before)
+	runtime.ReadMemStats(&memoryBefore)
 	platform := &manyAccounts{atLastPage: func() {
 		runtime.GC()
-		runtime.ReadMemStats(&after)
+		runtime.ReadMemStats(&memoryAfter)
 	}}
 	fx.platforms.AddWorkspace("instantly", "key", "ws-1", platform)
 	r, err := fx.service(fx.store, store, fx.platforms).Refresh(t.Context(), fx.ann.ID, id, nil)
 	must(t, err)
-	if r.Checked != 3600 || r.NewlyConnected != 3600 || store.stored != 3600 || platform.calls != 40 {
-		t.Errorf("%+v with %d calls, stored %d", r, platform.calls, store.stored)
+	if r.Checked != 3600 || r.NewlyConnected != 3600 || store.storedCount != 3600 || platform.calls != 40 {
+		t.Errorf("%+v with %d calls, stored %d", r, platform.calls, store.storedCount)
 	}
-	if growth := int64(after.HeapAlloc) - int64(before.HeapAlloc); growth > 4<<20 {
+	if growth := int64(memoryAfter.HeapAlloc) - int64(memoryBefore.HeapAlloc); growth > 4<<20 {
 		t.Errorf("the refresh keeps %d KiB", growth>>10)
 	}
 }

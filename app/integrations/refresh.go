@@ -23,16 +23,17 @@ func (s *Service) Refresh(ctx context.Context, owner access.AccountID, id string
 	return s.refresh(ctx, owner, id, &accountRead{}, answer)
 }
 
-// refresh starts or continues the read.
+// refresh does the work of Refresh. It starts the read, or continues a read that has already
+// started.
 func (s *Service) refresh(ctx context.Context, owner access.AccountID, id string, read *accountRead, answer ports.Answer[RefreshResult]) (RefreshResult, error) {
-	i, sealed, err := s.Integrations.Integration(ctx, owner, id)
+	i, sealedCredential, err := s.Integrations.Integration(ctx, owner, id)
 	if err != nil {
 		return RefreshResult{}, err
 	}
 	if !s.newView(ctx, i).Capabilities.MailboxRefresh {
 		return RefreshResult{}, fault.CapabilityMissing.With("this integration cannot list the accounts of the platform")
 	}
-	platform, err := s.openPlatform(i, sealed)
+	platform, err := s.openPlatform(i, sealedCredential)
 	if err != nil {
 		return RefreshResult{}, err
 	}
@@ -53,9 +54,9 @@ func (s *Service) refresh(ctx context.Context, owner access.AccountID, id string
 }
 
 // handleIncomplete handles a listing that was interrupted. It changes no connection. It stores a
-// rejection of the credential. After any other error it marks the integration as failing. It does
-// not mark the integration if the request was cancelled, if the platform throttled the first page,
-// or if a later refresh continues the listing.
+// rejection of the credential. After any other error it marks the integration as failing, with
+// three exceptions: the request was cancelled, the platform throttled the first page, or a later
+// refresh continues the listing.
 func (s *Service) handleIncomplete(ctx context.Context, i integration.Integration, read *accountRead) (RefreshResult, error) {
 	cause := read.cause
 	if errors.Is(ctx.Err(), context.Canceled) {

@@ -22,15 +22,15 @@ import (
 
 func TestRefreshStoresTheStatesOfThePlatform(t *testing.T) {
 	fx := newFixture(t)
-	id, second := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
+	id, secondID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
 	mailboxes := map[string]mailbox.Mailbox{}
 	for _, name := range []string{"closed", "vanished", "revoked", "steady", "elsewhere", "never", "found", "paused"} {
-		mailboxes[name] = fx.createMailbox(t, fx.ann, theTenant, name)
+		mailboxes[name] = fx.createMailbox(t, fx.ann, tenantGUID, name)
 	}
 	for _, name := range []string{"vanished", "revoked", "steady", "paused"} {
 		fx.connect(t, id, mailboxes[name])
 	}
-	fx.connect(t, second, mailboxes["elsewhere"])
+	fx.connect(t, secondID, mailboxes["elsewhere"])
 	b := fx.beginSession(t, id, mailboxes["closed"])
 	fx.instantly.CompleteSignIn(b.AuthURL.Reveal(), mailboxes["closed"].Address, "Closed")
 	fx.instantly.DropAccount(mailboxes["vanished"].Address)
@@ -56,7 +56,7 @@ func TestRefreshStoresTheStatesOfThePlatform(t *testing.T) {
 	if c := fx.storedConnection(t, id, mailboxes["revoked"]); !c.HasError || c.Reason != "connection_error" {
 		t.Errorf("%+v", c)
 	}
-	fx.requireStatus(t, second, mailboxes["elsewhere"], integration.ConnectionConnected)
+	fx.requireStatus(t, secondID, mailboxes["elsewhere"], integration.ConnectionConnected)
 	if diff := cmp.Diff(map[integration.Drift]int{integration.DriftGone: 1, integration.DriftGrantLost: 1, integration.DriftAppeared: 1}, countDrifts(fx.drifts)); diff != "" {
 		t.Error(diff)
 	}
@@ -101,7 +101,7 @@ func TestIncompleteListingChangesNothing(t *testing.T) {
 			id := fx.createIntegration(t, "instantly")
 			fx.connect(t, id, fx.anna)
 			fx.connect(t, id, fx.ben)
-			fx.createMailbox(t, fx.ann, theTenant, "never")
+			fx.createMailbox(t, fx.ann, tenantGUID, "never")
 			fx.instantly.PageSize = 1
 			fx.instantly.DropAccount(fx.ben.Address)
 			fx.instantly.Put(integration.Account{Address: "x@other.test", State: integration.AccountConnected},
@@ -194,7 +194,7 @@ func (p heldPlatforms) For(provider string, c secret.Credential) ports.SendingPl
 	return heldPlatform{p.SendingPlatforms.For(provider, c), p}
 }
 
-// heldPlatform is one of heldPlatforms.
+// heldPlatform is a platform of heldPlatforms.
 type heldPlatform struct {
 	ports.SendingPlatform
 	held heldPlatforms
@@ -212,7 +212,7 @@ func (p heldPlatform) Accounts(ctx context.Context, cursor string) (integration.
 func TestOlderListingDoesNotOverwriteNewerOne(t *testing.T) {
 	fx := newFixture(t)
 	id := fx.createIntegration(t, "instantly")
-	box := fx.createMailbox(t, fx.ann, theTenant, "gone")
+	box := fx.createMailbox(t, fx.ann, tenantGUID, "gone")
 	fx.connect(t, id, box)
 	fx.advance(time.Minute)
 	held := heldPlatforms{fx.Platforms, make(chan struct{}), make(chan struct{})}

@@ -40,15 +40,15 @@ func translateError(err error) error {
 }
 
 // recordRejection translates the error of a platform call for the caller. If the platform rejected
-// the credential, it first stores the rejection. at is a time just before the call.
-func (s *Service) recordRejection(ctx context.Context, i integration.Integration, at time.Time, err error) error {
+// the credential, it first stores the rejection. calledAt is a time just before the call.
+func (s *Service) recordRejection(ctx context.Context, i integration.Integration, calledAt time.Time, err error) error {
 	switch {
 	case !isCredentialRejected(err):
 		return translateError(err)
 	case isPlanInactive(err):
-		return errors.Join(translateError(err), s.saveObserved(ctx, i.AfterError(at)))
+		return errors.Join(translateError(err), s.saveObserved(ctx, i.AfterError(calledAt)))
 	default:
-		return errors.Join(translateError(err), s.saveObserved(ctx, i.AfterRejection(at)))
+		return errors.Join(translateError(err), s.saveObserved(ctx, i.AfterRejection(calledAt)))
 	}
 }
 

@@ -31,10 +31,10 @@ const (
 	// sessionGrace is how long after a session's expiry the sweep waits before it ends the session.
 	// It is longer than any request that opens a session.
 	sessionGrace = time.Minute
-	// maxCheckDelay limits how long an expired session stays pending while the platform cannot be
-	// reached for the final check.
+	// maxCheckDelay is the longest time that an expired session stays pending while the platform
+	// cannot be reached for the final check.
 	maxCheckDelay = time.Hour
-	// maxSessions is how many sessions one sweep queues.
+	// maxSessions is the maximum number of sessions for which one sweep queues jobs.
 	maxSessions = 1000
 )
 
@@ -59,23 +59,23 @@ func (s *Service) SessionSweep(every time.Duration) ports.Periodic {
 	return ports.Sweep("sending_sessions", every, s.Queue, s.expiredSessions)
 }
 
-// dueRefreshes schedules the refreshes that are due. Each refresh is a separate job, spread over
-// time, so that accounts get fair shares.
+// dueRefreshes returns the wake-ups of the integrations whose refresh is due, spread over the time
+// until the next call. Each refresh is a separate job, so that accounts get fair shares.
 func (s *Service) dueRefreshes(ctx context.Context, every time.Duration) ([]ports.Wakeup, error) {
 	now := s.now()
 	due, err := s.Integrations.DueRefreshes(ctx, now.Add(-every), now, maxRefreshes)
 	wakeups := make([]ports.Wakeup, 0, len(due))
 	for index, i := range due {
-		after := min(refreshTick, every) * time.Duration(index) / time.Duration(len(due))
-		wakeups = append(wakeups, refreshAfter(i.ID, i.AccountID, after))
+		delay := min(refreshTick, every) * time.Duration(index) / time.Duration(len(due))
+		wakeups = append(wakeups, refreshAfter(i.ID, i.AccountID, delay))
 	}
 	return wakeups, err
 }
 
 // refreshAfter returns the wake-up of a refresh. It uses the machine's clock, as queues do. In the
 // sandbox, the service's clock may be hours ahead of the machine's clock.
-func refreshAfter(id string, owner access.AccountID, after time.Duration) ports.Wakeup {
-	return ports.Wakeup{Kind: RefreshKind, ID: id, Account: owner, At: time.Now().Add(after)}
+func refreshAfter(id string, owner access.AccountID, delay time.Duration) ports.Wakeup {
+	return ports.Wakeup{Kind: RefreshKind, ID: id, Account: owner, At: time.Now().Add(delay)}
 }
 
 // refreshDue refreshes one integration. It does not return errors of the platform; the next
@@ -84,9 +84,9 @@ func refreshAfter(id string, owner access.AccountID, after time.Duration) ports.
 func (s *Service) refreshDue(ctx context.Context, w ports.Wakeup) error {
 	read := s.partial.take(w.ID, s.now())
 	_, err := s.refresh(ctx, w.Account, w.ID, read, nil)
-	if after, willContinue := read.continueAfter(s.now()); willContinue && err == nil {
+	if pause, willContinue := read.continueAfter(s.now()); willContinue && err == nil {
 		s.partial.keep(w.ID, read, s.now())
-		return s.Queue.Wake(ctx, refreshAfter(w.ID, w.Account, after))
+		return s.Queue.Wake(ctx, refreshAfter(w.ID, w.Account, pause))
 	}
 	if outcome.KindOf(err) != 0 || errors.Is(err, fault.IntegrationNotFound) || errors.Is(err, fault.CapabilityMissing) {
 		return nil

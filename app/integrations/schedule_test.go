@@ -19,7 +19,7 @@ import (
 // request.
 func TestScheduledRefreshesDetectChanges(t *testing.T) {
 	fx := newFixture(t)
-	id, second := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
+	id, secondID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
 	foreign := fx.createIntegrationOf(t, fx.bob, "instantly")
 	fx.connect(t, id, fx.anna)
 	fx.instantly.DropAccount(fx.anna.Address)
@@ -36,7 +36,7 @@ func TestScheduledRefreshesDetectChanges(t *testing.T) {
 			t.Errorf("wake-up %d comes after %s", n, wait)
 		}
 	}
-	if diff := cmp.Diff(map[string]access.AccountID{id: fx.ann.ID, second: fx.ann.ID, foreign: fx.bob.ID}, owners); diff != "" {
+	if diff := cmp.Diff(map[string]access.AccountID{id: fx.ann.ID, secondID: fx.ann.ID, foreign: fx.bob.ID}, owners); diff != "" {
 		t.Fatal(diff)
 	}
 	endFault := fx.plusvibe.Fail(fake.Fault{Kind: outcome.Refused, Code: fault.AccessDenied})
@@ -44,7 +44,7 @@ func TestScheduledRefreshesDetectChanges(t *testing.T) {
 		must(t, fx.Handlers()[wakeup.Kind](t.Context(), wakeup))
 	}
 	fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected)
-	if i := fx.storedIntegration(t, second); !i.HasError || i.Status != integration.Failed {
+	if i := fx.storedIntegration(t, secondID); !i.HasError || i.Status != integration.Failed {
 		t.Errorf("%+v", i)
 	}
 	if diff := cmp.Diff(map[integration.Drift]int{integration.DriftGone: 1, integration.DriftRefused: 1}, countDrifts(fx.drifts)); diff != "" {
@@ -52,13 +52,13 @@ func TestScheduledRefreshesDetectChanges(t *testing.T) {
 	}
 	endFault()
 	fx.advance(time.Hour)
-	fx.sweep(t, refreshes)
+	fx.sweep(t, refreshSweep)
 	if n := fx.plusvibe.Calls("Accounts"); n != 1 {
 		t.Errorf("refreshed %d times in an hour", n)
 	}
 	fx.advance(6 * time.Hour)
-	fx.sweep(t, refreshes)
-	if i := fx.storedIntegration(t, second); i.HasError || i.Status != integration.Connected {
+	fx.sweep(t, refreshSweep)
+	if i := fx.storedIntegration(t, secondID); i.HasError || i.Status != integration.Connected {
 		t.Errorf("%+v", i)
 	}
 }

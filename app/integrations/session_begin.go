@@ -36,7 +36,7 @@ const openTimeout = 10 * time.Second
 // mailbox_already_connected_elsewhere, oauth_session_pending. It also returns errors of the
 // platform.
 func (s *Service) BeginSignIn(ctx context.Context, acc access.Account, id, mailboxID string, answer ports.Answer[StartedSession]) (StartedSession, error) {
-	i, sealed, err := s.Integrations.Integration(ctx, acc.ID, id)
+	i, sealedCredential, err := s.Integrations.Integration(ctx, acc.ID, id)
 	if err != nil {
 		return StartedSession{}, err
 	}
@@ -47,13 +47,13 @@ func (s *Service) BeginSignIn(ctx context.Context, acc access.Account, id, mailb
 	if err := s.checkAllowed(ctx, acc, i, e); err != nil {
 		return StartedSession{}, err
 	}
-	platform, err := s.openPlatform(i, sealed)
+	platform, err := s.openPlatform(i, sealedCredential)
 	if err != nil {
 		return StartedSession{}, err
 	}
 	ctx, cancel := s.detach(ctx)
 	defer cancel()
-	opener, err := s.reserve(ctx, sessionCheck{Service: s, integration: i, sealed: sealed, eligible: e}, platform)
+	opener, err := s.reserve(ctx, sessionCheck{Service: s, integration: i, sealedCredential: sealedCredential, eligible: e}, platform)
 	if err != nil {
 		return StartedSession{}, err
 	}
@@ -98,8 +98,8 @@ type sessionOpener struct {
 
 // reserve ends an expired session of the mailbox and stores the row of the new session. In this
 // process, only one request at a time stores a row for a mailbox at an integration. reserve refuses
-// the other requests with oauth_session_pending. earlier has the integration and the mailbox.
-// endEarlier sets earlier.session.
+// the other requests with oauth_session_pending. earlier has the integration and the mailbox, but
+// no session, because endEarlier reads the session.
 func (s *Service) reserve(ctx context.Context, earlier sessionCheck, platform ports.SendingPlatform) (*sessionOpener, error) {
 	i := earlier.integration
 	// Without this check the other requests would wait for a row lock, and each would hold a
@@ -177,11 +177,11 @@ func (o *sessionOpener) openSession(ctx context.Context, answer ports.Answer[Sta
 // mailbox's account (see integration.Account.Mark) in the session. If a later check finds a
 // different mark, a person has signed in.
 func (o *sessionOpener) requestLink(ctx context.Context) (secret.Text, error) {
-	before, err := fetchAccount(ctx, o.platform, o.eligible.Address())
+	account, err := fetchAccount(ctx, o.platform, o.eligible.Address())
 	if err != nil {
 		return secret.Text{}, err
 	}
-	o.session.PreviousMark = before.Mark()
+	o.session.PreviousMark = account.Mark()
 	var signIn integration.SignIn
 	err = reconcile.Call(ctx, func(ctx context.Context) error {
 		signIn, err = o.platform.StartSignIn(ctx, o.eligible.Mailbox.Address)

@@ -19,15 +19,15 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// TestBeginRefusesBeforeItCallsThePlatform checks which refusal a request gets, and that a refused
-// request does not call the platform.
+// TestBeginRefusesBeforeItCallsThePlatform checks the error code of each refused request, and that
+// a refused request does not call the platform.
 func TestBeginRefusesBeforeItCallsThePlatform(t *testing.T) {
 	fx := newFixture(t)
 	fx.addPlatform("emailbison", func([]string) integration.Capabilities { return integration.Capabilities{MailboxRefresh: true} })
-	id, second, bison := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe"), fx.createIntegration(t, "emailbison")
+	id, secondID, bison := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe"), fx.createIntegration(t, "emailbison")
 	boxOfBob := fx.createMailbox(t, fx.bob, "33333333-2222-4333-8444-555555555555", "bob")
 	foreignBox := fx.createForeignMailbox(t)
-	fx.connect(t, second, fx.ben)
+	fx.connect(t, secondID, fx.ben)
 	calls := fx.instantly.Calls("Account") + fx.instantly.Calls("StartSignIn")
 	limited := fx.ann
 	limited.Plan.TenantSlots = 0
@@ -61,14 +61,14 @@ func TestBeginRefusesBeforeItCallsThePlatform(t *testing.T) {
 	fx.beginSession(t, id, fx.anna)
 	_, err = fx.BeginSignIn(t.Context(), fx.ann, id, fx.anna.ID, nil)
 	requireRefusal(t, err, fault.SessionActive)
-	_, err = fx.BeginSignIn(t.Context(), fx.ann, second, fx.anna.ID, nil)
+	_, err = fx.BeginSignIn(t.Context(), fx.ann, secondID, fx.anna.ID, nil)
 	requireRefusal(t, err, fault.ConnectedElsewhere)
 }
 
 // createForeignMailbox adds a mailbox that the service did not create.
 func (fx *fixture) createForeignMailbox(t *testing.T) mailbox.Mailbox {
 	t.Helper()
-	d, err := fx.store.Domain(t.Context(), fx.ann.ID, theTenant, zone)
+	d, err := fx.store.Domain(t.Context(), fx.ann.ID, tenantGUID, zone)
 	must(t, err)
 	rows, err := fx.store.ReserveMailboxes(t.Context(), fx.ann.ID, d.ID, []mailbox.Spec{{Address: "found@" + zone}}, 99, fx.clock)
 	must(t, err)
@@ -120,7 +120,7 @@ func (s slowSessions) BeginSession(ctx context.Context, owner access.AccountID, 
 }
 
 // TestOneRequestAtTheStore checks that only one request at a time asks the store to begin a session
-// of a mailbox. Other requests for the mailbox are refused without a call of the store. Requests
+// of a mailbox. Other requests for the mailbox are refused before they call BeginSession. Requests
 // for other mailboxes are not refused.
 func TestOneRequestAtTheStore(t *testing.T) {
 	fx := newFixture(t)
@@ -143,7 +143,7 @@ func TestOneRequestAtTheStore(t *testing.T) {
 }
 
 // TestAFailedStartRestoresTheConnection checks that a failed start restores an earlier connection
-// of the mailbox. The mailbox can then begin a session.
+// of the mailbox. A new sign-in can then connect the mailbox.
 func TestAFailedStartRestoresTheConnection(t *testing.T) {
 	fx := newFixture(t)
 	for name, tt := range map[string]struct {
@@ -156,16 +156,16 @@ func TestAFailedStartRestoresTheConnection(t *testing.T) {
 		"the answer is broken":                  {fake.Fault{Method: "StartSignIn", Kind: outcome.Broken, Times: 1}, fault.ProviderError},
 		"the read of the account has no answer": {fake.Fault{Method: "Account", Kind: outcome.Unknown, Times: 1}, fault.ProviderTimeout},
 	} {
-		for _, before := range []integration.ConnectionStatus{"", integration.ConnectionConnected, integration.ConnectionDisconnected} {
-			t.Run(name+" "+string(before), func(t *testing.T) {
+		for _, previousStatus := range []integration.ConnectionStatus{"", integration.ConnectionConnected, integration.ConnectionDisconnected} {
+			t.Run(name+" "+string(previousStatus), func(t *testing.T) {
 				fx.switchAccount(t)
-				id, second := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
+				id, secondID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
 				want := integration.ConnectionFailed
-				if before != "" {
+				if previousStatus != "" {
 					fx.connect(t, id, fx.anna)
-					want = before
+					want = previousStatus
 				}
-				if before == integration.ConnectionDisconnected {
+				if previousStatus == integration.ConnectionDisconnected {
 					_, err := fx.Disconnect(t.Context(), fx.ann.ID, id, fx.anna.ID, nil)
 					must(t, err)
 				}
@@ -176,8 +176,8 @@ func TestAFailedStartRestoresTheConnection(t *testing.T) {
 				if i := fx.storedIntegration(t, id); i.HasError != (name == "the platform refuses") || (i.Status == integration.Failed) != i.HasError {
 					t.Errorf("the integration is %+v", i)
 				}
-				if before == "" {
-					fx.connect(t, second, fx.anna)
+				if previousStatus == "" {
+					fx.connect(t, secondID, fx.anna)
 				} else {
 					fx.connect(t, id, fx.anna)
 				}

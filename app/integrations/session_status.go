@@ -42,17 +42,17 @@ func (s *Service) SessionStatus(ctx context.Context, owner access.AccountID, id,
 // sessionCheck is a session with the state that is needed to check it at the platform.
 type sessionCheck struct {
 	*Service
-	integration integration.Integration
-	sealed      []byte
-	eligible    integration.EligibleMailbox
-	session     integration.Session
+	integration      integration.Integration
+	sealedCredential []byte
+	eligible         integration.EligibleMailbox
+	session          integration.Session
 	// final makes this check end the session, even if the platform may still complete the session.
 	final bool
 }
 
 func (s *Service) loadCheck(ctx context.Context, owner access.AccountID, id, mailboxID, sessionID string) (sc sessionCheck, err error) {
 	sc.Service = s
-	if sc.integration, sc.sealed, err = s.Integrations.Integration(ctx, owner, id); err != nil {
+	if sc.integration, sc.sealedCredential, err = s.Integrations.Integration(ctx, owner, id); err != nil {
 		return sc, err
 	}
 	if sc.eligible, err = s.Connections.EligibleMailbox(ctx, owner, sc.integration.ID, mailboxID); err != nil {
@@ -65,25 +65,25 @@ func (s *Service) loadCheck(ctx context.Context, owner access.AccountID, id, mai
 // checkAtPlatform reads the progress of an open session. If the session has ended, checkAtPlatform
 // stores the end.
 func (sc sessionCheck) checkAtPlatform(ctx context.Context) (integration.Session, error) {
-	platform, err := sc.openPlatform(sc.integration, sc.sealed)
+	platform, err := sc.openPlatform(sc.integration, sc.sealedCredential)
 	if err != nil {
 		return integration.Session{}, err
 	}
 	began := sc.now()
-	next, seen, err := sc.readProgress(ctx, platform)
+	next, account, err := sc.readProgress(ctx, platform)
 	if err != nil {
 		return integration.Session{}, sc.recordRejection(ctx, sc.integration, began, err)
 	}
 	if next.Status == integration.SessionPending {
 		return next, nil
 	}
-	return sc.storeEnd(ctx, next, seen)
+	return sc.storeEnd(ctx, next, account)
 }
 
 // readProgress reads the progress of the sign-in at the platform. If the platform has no sign-in
 // sessions, readProgress reads the account instead. It also reads the account before it ends an
 // expired session, and after a successful sign-in.
-func (sc sessionCheck) readProgress(ctx context.Context, platform ports.SendingPlatform) (next integration.Session, seen integration.Account, err error) {
+func (sc sessionCheck) readProgress(ctx context.Context, platform ports.SendingPlatform) (next integration.Session, account integration.Account, err error) {
 	next, now := sc.session, sc.now()
 	var progress integration.Progress
 	if next.PlatformID != "" {
@@ -92,7 +92,7 @@ func (sc sessionCheck) readProgress(ctx context.Context, platform ports.SendingP
 			return err
 		})
 		if err != nil {
-			return next, seen, err
+			return next, account, err
 		}
 		next = next.WithProgress(progress, sc.eligible.Mailbox, now)
 	}
@@ -100,27 +100,27 @@ func (sc sessionCheck) readProgress(ctx context.Context, platform ports.SendingP
 	switch {
 	case next.Status == integration.SessionConnected:
 		// The platform may show the account some seconds late.
-		if seen, err = fetchAccount(ctx, platform, next.AccountAddress); err != nil {
-			seen = integration.Account{}
+		if account, err = fetchAccount(ctx, platform, next.AccountAddress); err != nil {
+			account = integration.Account{}
 		}
-		return next.WithAccount(seen), seen, nil
+		return next.WithAccount(account), account, nil
 	case next.Status != integration.SessionPending, next.PlatformID != "" && !expired:
-		return next, seen, nil
+		return next, account, nil
 	}
-	if seen, err = fetchAccount(ctx, platform, sc.eligible.Address()); err != nil {
-		return next, seen, err
+	if account, err = fetchAccount(ctx, platform, sc.eligible.Address()); err != nil {
+		return next, account, err
 	}
 	if expired {
-		return next.AfterLastCheck(seen, now), seen, nil
+		return next.AfterLastCheck(account, now), account, nil
 	}
-	return next.AfterCheck(seen, now), seen, nil
+	return next.AfterCheck(account, now), account, nil
 }
 
 // storeEnd stores the end of a session and the resulting connection. If a concurrent request has
 // ended the session, storeEnd keeps and returns that end. If the mailbox was connected through a
 // different integration in the meantime, the session fails.
-func (sc sessionCheck) storeEnd(ctx context.Context, next integration.Session, seen integration.Account) (integration.Session, error) {
-	saved, err := sc.save(ctx, next, seen)
+func (sc sessionCheck) storeEnd(ctx context.Context, next integration.Session, account integration.Account) (integration.Session, error) {
+	saved, err := sc.save(ctx, next, account)
 	if errors.Is(err, fault.ConnectedElsewhere) {
 		next = next.WithFailure(integration.ReasonElsewhere)
 		next.ConnectedAt = time.Time{}
@@ -135,9 +135,9 @@ func (sc sessionCheck) storeEnd(ctx context.Context, next integration.Session, s
 	return next, nil
 }
 
-func (sc sessionCheck) save(ctx context.Context, next integration.Session, seen integration.Account) (saved bool, err error) {
+func (sc sessionCheck) save(ctx context.Context, next integration.Session, account integration.Account) (saved bool, err error) {
 	err = reconcile.Store(ctx, func(ctx context.Context) error {
-		connection := sc.eligible.Connection.AfterSession(next, seen, sc.now())
+		connection := sc.eligible.Connection.AfterSession(next, account, sc.now())
 		changed := &connection
 		if connection == sc.eligible.Connection || connection.ID == "" {
 			changed = nil

@@ -142,15 +142,15 @@ func TestSessionOfAConnectedMailbox(t *testing.T) {
 			fx.connect(t, id, fx.anna)
 			b := fx.beginSession(t, id, fx.anna)
 			fx.requireSession(t, b, integration.SessionPending)
-			before := fx.requireStatus(t, id, fx.anna, integration.ConnectionConnected)
+			connectionBefore := fx.requireStatus(t, id, fx.anna, integration.ConnectionConnected)
 			fx.advance(12 * time.Minute)
 			fx.requireSession(t, b, integration.SessionExpired)
-			if c := fx.requireStatus(t, id, fx.anna, integration.ConnectionConnected); c != before {
-				t.Errorf("%+v, before %+v", c, before)
+			if c := fx.requireStatus(t, id, fx.anna, integration.ConnectionConnected); c != connectionBefore {
+				t.Errorf("%+v, before %+v", c, connectionBefore)
 			}
 			fx.connect(t, id, fx.anna)
-			if c := fx.requireStatus(t, id, fx.anna, integration.ConnectionConnected); !c.ConnectedAt.After(before.ConnectedAt) {
-				t.Errorf("%+v, before %+v", c, before)
+			if c := fx.requireStatus(t, id, fx.anna, integration.ConnectionConnected); !c.ConnectedAt.After(connectionBefore.ConnectedAt) {
+				t.Errorf("%+v, before %+v", c, connectionBefore)
 			}
 		})
 	}
@@ -158,7 +158,7 @@ func TestSessionOfAConnectedMailbox(t *testing.T) {
 
 func TestStatusFindsItsOwnSessionsOnly(t *testing.T) {
 	fx := newFixture(t)
-	id, second := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
+	id, secondID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
 	b := fx.beginSession(t, id, fx.anna)
 	for _, tt := range []struct {
 		owner                string
@@ -168,7 +168,7 @@ func TestStatusFindsItsOwnSessionsOnly(t *testing.T) {
 		{string(fx.bob.ID), id, fx.anna.ID, b.Session.ID, fault.IntegrationNotFound},
 		{string(fx.ann.ID), unknownID, fx.anna.ID, b.Session.ID, fault.IntegrationNotFound},
 		{string(fx.ann.ID), id, unknownID, b.Session.ID, fault.MailboxNotFound},
-		{string(fx.ann.ID), second, fx.anna.ID, b.Session.ID, fault.SessionNotFound},
+		{string(fx.ann.ID), secondID, fx.anna.ID, b.Session.ID, fault.SessionNotFound},
 		{string(fx.ann.ID), id, fx.ben.ID, b.Session.ID, fault.SessionNotFound},
 		{string(fx.ann.ID), id, fx.anna.ID, unknownID, fault.SessionNotFound},
 	} {
@@ -212,17 +212,17 @@ func TestStatusAsksEveryThreeSeconds(t *testing.T) {
 
 func TestSignInElsewhereMeanwhile(t *testing.T) {
 	fx := newFixture(t)
-	id, second := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
+	id, secondID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
 	b := fx.beginSession(t, id, fx.anna)
 	_, err := fx.Disconnect(t.Context(), fx.ann.ID, id, fx.anna.ID, nil)
 	must(t, err)
 	fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected)
-	fx.connect(t, second, fx.anna)
+	fx.connect(t, secondID, fx.anna)
 	fx.instantly.CompleteSignIn(b.AuthURL.Reveal(), fx.anna.Address, "Anna")
 	if s := fx.requireSession(t, b, integration.SessionFailed); s.Reason != integration.ReasonDisconnected {
 		t.Errorf("%+v", s)
 	}
-	fx.requireStatus(t, second, fx.anna, integration.ConnectionConnected)
+	fx.requireStatus(t, secondID, fx.anna, integration.ConnectionConnected)
 	fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected)
 }
 
@@ -230,18 +230,18 @@ func TestSignInElsewhereMeanwhile(t *testing.T) {
 // connected the mailbox meanwhile.
 func TestSignInAfterAnotherHasTheMailbox(t *testing.T) {
 	fx := newFixture(t)
-	id, second := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
+	id, secondID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
 	b := fx.beginSession(t, id, fx.anna)
 	c := fx.requireStatus(t, id, fx.anna, integration.ConnectionPending)
 	saved, err := fx.store.SaveConnection(t.Context(), fx.ann.ID, c.WithFailure("lost", fx.clock), c.UpdatedAt, nil)
 	if err != nil || !saved {
 		t.Fatal(saved, err)
 	}
-	fx.connect(t, second, fx.anna)
+	fx.connect(t, secondID, fx.anna)
 	fx.instantly.CompleteSignIn(b.AuthURL.Reveal(), fx.anna.Address, "Anna")
 	if s := fx.requireSession(t, b, integration.SessionFailed); s.Reason != integration.ReasonElsewhere || !s.ConnectedAt.IsZero() {
 		t.Errorf("%+v", s)
 	}
 	fx.requireStatus(t, id, fx.anna, integration.ConnectionFailed)
-	fx.requireStatus(t, second, fx.anna, integration.ConnectionConnected)
+	fx.requireStatus(t, secondID, fx.anna, integration.ConnectionConnected)
 }

@@ -16,27 +16,27 @@ import (
 // reads any more, and sessions of crashed requests.
 func TestSweepEndsExpiredSessions(t *testing.T) {
 	fx := newFixture(t)
-	id, second := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
-	cyd := fx.createMailbox(t, fx.ann, theTenant, "cyd")
+	id, secondID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
+	cyd := fx.createMailbox(t, fx.ann, tenantGUID, "cyd")
 	b := fx.beginSession(t, id, fx.anna)
-	fx.beginSession(t, second, fx.ben)
+	fx.beginSession(t, secondID, fx.ben)
 	fx.beginSession(t, id, cyd)
 	fx.instantly.CompleteSignIn(b.AuthURL.Reveal(), fx.anna.Address, "Anna")
 	must(t, fx.store.BeginSession(t.Context(), fx.ann.ID, integration.Session{
-		ID: unknownID, IntegrationID: id, MailboxID: fx.createMailbox(t, fx.ann, theTenant, "dead").ID, Status: integration.SessionPending, CreatedAt: fx.clock, ExpiresAt: fx.clock.Add(time.Second),
+		ID: unknownID, IntegrationID: id, MailboxID: fx.createMailbox(t, fx.ann, tenantGUID, "dead").ID, Status: integration.SessionPending, CreatedAt: fx.clock, ExpiresAt: fx.clock.Add(time.Second),
 	}, unknownID, fx.clock))
-	fx.sweep(t, sessions)
+	fx.sweep(t, sessionSweep)
 	fx.requireStatus(t, id, fx.anna, integration.ConnectionPending)
 	fx.advance(11*time.Minute + 4*time.Second)
 	endFault := fx.plusvibe.Fail(fake.Fault{Kind: outcome.Down})
-	fx.sweep(t, sessions)
+	fx.sweep(t, sessionSweep)
 	fx.requireStatus(t, id, fx.anna, integration.ConnectionConnected)
 	fx.requireStatus(t, id, cyd, integration.ConnectionFailed)
-	fx.requireStatus(t, second, fx.ben, integration.ConnectionPending) // its platform is down
+	fx.requireStatus(t, secondID, fx.ben, integration.ConnectionPending) // its platform is down
 	endFault()
 	fx.plusvibe.Put(integration.Account{Address: fx.ben.Address, State: integration.AccountConnected})
-	fx.sweep(t, sessions)
-	fx.requireStatus(t, second, fx.ben, integration.ConnectionConnected)
+	fx.sweep(t, sessionSweep)
+	fx.requireStatus(t, secondID, fx.ben, integration.ConnectionConnected)
 	_, counts, err := fx.Get(t.Context(), fx.ann.ID, id)
 	if err != nil || counts.Pending != 0 || counts.Failed != 2 {
 		t.Errorf("%+v, %v", counts, err)
@@ -54,7 +54,7 @@ func TestSweepMakesNoUnneededCalls(t *testing.T) {
 	}, unknownID, fx.clock))
 	calls := fx.instantly.Calls("SignIn") + fx.instantly.Calls("Account")
 	fx.advance(5 * time.Minute)
-	fx.sweep(t, sessions)
+	fx.sweep(t, sessionSweep)
 	fx.requireStatus(t, id, fx.ben, integration.ConnectionFailed)
 	handle := fx.Handlers()["sending_session"]
 	must(t, handle(t.Context(), ports.Wakeup{Account: fx.ann.ID, ID: id + "/" + fx.anna.ID + "/" + b.Session.ID}))
@@ -75,7 +75,7 @@ func TestSweepEndsSessionsWithoutACheck(t *testing.T) {
 	b := fx.beginSession(t, id, fx.anna)
 	fx.instantly.Fail(fake.Fault{Kind: outcome.Down})
 	fx.advance(80 * time.Minute)
-	fx.sweep(t, sessions)
+	fx.sweep(t, sessionSweep)
 	fx.requireStatus(t, id, fx.anna, integration.ConnectionFailed)
 	s, err := fx.SessionStatus(t.Context(), fx.ann.ID, id, fx.anna.ID, b.Session.ID)
 	if err != nil || s.Status != integration.SessionExpired {

@@ -21,11 +21,11 @@ import (
 // credential is a result, not an error. Test fails with integration_not_found, or when the platform
 // cannot be reached.
 func (s *Service) Test(ctx context.Context, owner access.AccountID, id string, answer ports.Answer[TestResult]) (TestResult, error) {
-	i, sealed, err := s.Integrations.Integration(ctx, owner, id)
+	i, sealedCredential, err := s.Integrations.Integration(ctx, owner, id)
 	if err != nil {
 		return TestResult{}, err
 	}
-	platform, err := s.openPlatform(i, sealed)
+	platform, err := s.openPlatform(i, sealedCredential)
 	if err != nil {
 		return TestResult{}, err
 	}
@@ -59,14 +59,14 @@ func currentWorkspace(i integration.Integration, reach integration.Reach) (integ
 	}
 }
 
-// testResult returns the result of a test that began at the time at, or the error when the platform
-// could not be reached.
-func testResult(i integration.Integration, at time.Time, err error) (TestResult, error) {
+// testResult returns the result of a test, or the error when the platform could not be reached.
+// began is the time at which the test began.
+func testResult(i integration.Integration, began time.Time, err error) (TestResult, error) {
 	switch {
 	case err == nil:
-		return TestResult{i.AfterSuccess(at), "The sending platform accepts the credential."}, nil
+		return TestResult{i.AfterSuccess(began), "The sending platform accepts the credential."}, nil
 	case errors.Is(err, fault.CredentialRejected), outcome.KindOf(err) == outcome.Refused:
-		return TestResult{i.AfterRejection(at), "The test failed: " + fault.ErrorOf(err).Detail + ". " + failureAdvice(err)}, nil
+		return TestResult{i.AfterRejection(began), "The test failed: " + fault.ErrorOf(err).Detail + ". " + failureAdvice(err)}, nil
 	default:
 		return TestResult{}, err
 	}

@@ -20,29 +20,31 @@ import (
 
 var errCrashed = errors.New("the process is dead")
 
-// crashPlan crashes a process at one of its steps, before or after the effect of the step.
+// crashPlan crashes a process at one of its steps, before or after the effect of the step. Later
+// calls of the process fail.
 type crashPlan struct {
 	stepsLeft   int
 	afterEffect bool
 	crashed     bool
 }
 
-// step executes do, unless the process has crashed or crashes before the effect of do.
+// step executes do, unless the process has crashed. If this is the step of the crash, the process
+// crashes before or after do.
 func (p *crashPlan) step(do func() error) error {
-	last := p.stepsLeft == 0
+	isCrashStep := p.stepsLeft == 0
 	p.stepsLeft--
-	if p.crashed || last && !p.afterEffect {
+	if p.crashed || isCrashStep && !p.afterEffect {
 		p.crashed = true
 		return errCrashed
 	}
 	err := do()
-	if p.crashed = last; last {
+	if p.crashed = isCrashStep; isCrashStep {
 		return errCrashed
 	}
 	return err
 }
 
-// crashingPolicies crashes at the calls of the store of policies.
+// crashingPolicies is a store that crashes the process at ReservePolicy and SavePolicy.
 type crashingPolicies struct {
 	ports.SendPolicies
 	*crashPlan
@@ -57,7 +59,7 @@ func (m crashingPolicies) SavePolicy(ctx context.Context, owner access.AccountID
 	return m.step(func() error { return m.SendPolicies.SavePolicy(ctx, owner, p, nil) })
 }
 
-// crashingPlatform crashes at EnsureRule of its tenants.
+// crashingPlatform is a platform that crashes the process at EnsureRule.
 type crashingPlatform struct {
 	ports.MailPlatform
 	*crashPlan
@@ -82,10 +84,10 @@ func (m crashingTenant) EnsureRule(ctx context.Context, scope string, mailboxes 
 // reserved. After a repeated request there is exactly one rule.
 func TestSetConvergesAfterACrash(t *testing.T) {
 	for _, afterEffect := range []bool{false, true} {
-		for steps := range 3 {
-			t.Run(fmt.Sprintf("step %d, after its effect %v", steps, afterEffect), func(t *testing.T) {
+		for step := range 3 {
+			t.Run(fmt.Sprintf("step %d, after its effect %v", step, afterEffect), func(t *testing.T) {
 				fx := newFixture(t)
-				plan := &crashPlan{stepsLeft: steps, afterEffect: afterEffect}
+				plan := &crashPlan{stepsLeft: step, afterEffect: afterEffect}
 				fx.Policies, fx.Platform = crashingPolicies{fx.store, plan}, crashingPlatform{fx.fake, plan}
 				if _, err := fx.Set(t.Context(), fx.owner, guid, limits.SetRequest{PerDay: 5}, nil); !errors.Is(err, errCrashed) {
 					t.Fatalf("the process did not end: %v", err)
@@ -95,9 +97,9 @@ func TestSetConvergesAfterACrash(t *testing.T) {
 				if _, err := fx.Get(t.Context(), fx.owner, guid, nil); err == nil && len(rules) == 0 || err != nil && !errors.Is(err, fault.PolicyNotFound) {
 					t.Errorf("%v with the rules %+v", err, rules)
 				}
-				known, err := fx.store.ScopesWithRules(t.Context(), fx.owner, guid)
+				scopes, err := fx.store.ScopesWithRules(t.Context(), fx.owner, guid)
 				must(t, err)
-				if len(rules) > 0 && !slices.Contains(known, sendlimit.TenantWide) {
+				if len(rules) > 0 && !slices.Contains(scopes, sendlimit.TenantWide) {
 					t.Errorf("no policy records the rules %+v", rules)
 				}
 				result := fx.set(t, nil, 5)

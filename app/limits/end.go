@@ -206,7 +206,7 @@ func (e *policyEnding) setRules(ctx context.Context, tenantWideList []string) er
 	}, nil)
 }
 
-// endTries is how often End tries to set or remove a rule while the outcome is unknown.
+// endTries is the maximum number of tries of each call that sets or removes a rule.
 const endTries = 3
 
 func checkReachable(t tenant.Tenant) error {

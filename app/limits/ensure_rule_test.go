@@ -30,11 +30,11 @@ func (p partialPlatform) For(id tenant.GUID) ports.MailTenant {
 	return partialTenant{p.MailPlatform.For(id), p.accepts, p.lists}
 }
 
-func (p partialTenant) Mailboxes(context.Context) (all []mailbox.Platform, err error) {
+func (p partialTenant) Mailboxes(context.Context) (listed []mailbox.Platform, err error) {
 	for _, address := range slices.Concat(p.lists, p.accepts) {
-		all = append(all, mailbox.Platform{Address: address})
+		listed = append(listed, mailbox.Platform{Address: address})
 	}
-	return all, nil
+	return listed, nil
 }
 
 func (p partialTenant) EnsureRule(ctx context.Context, scope string, list []string) (sendlimit.Rule, error) {

@@ -31,9 +31,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 var must = apptest.Must
 
 const (
-	guid        = tenant.GUID("11111111-2222-4333-8444-555555555555")
-	otherTenant = tenant.GUID("11111111-2222-4333-8444-666666666666")
-	zone        = "example.test"
+	guid      = tenant.GUID("11111111-2222-4333-8444-555555555555")
+	otherGUID = tenant.GUID("11111111-2222-4333-8444-666666666666")
+	zone      = "example.test"
 )
 
 // fixture is the service over SQLite and the fake platform, with a ready tenant and two domains.
@@ -72,10 +72,10 @@ func (fx *fixture) attach(t *testing.T, id tenant.GUID) {
 // changeTenant changes the stored tenant.
 func (fx *fixture) changeTenant(t *testing.T, apply func(*tenant.Tenant)) {
 	t.Helper()
-	x, err := fx.store.Tenant(t.Context(), fx.owner, guid)
+	stored, err := fx.store.Tenant(t.Context(), fx.owner, guid)
 	must(t, err)
-	apply(&x)
-	must(t, fx.store.SaveTenant(t.Context(), fx.owner, x))
+	apply(&stored)
+	must(t, fx.store.SaveTenant(t.Context(), fx.owner, stored))
 }
 
 // addDomain stores a domain with these mailboxes.
@@ -93,7 +93,7 @@ func (fx *fixture) addDomain(t *testing.T, name string, locals ...string) {
 	}
 }
 
-// set sets a limit for a scope, nil for the whole tenant.
+// set sets a limit for a scope. A nil scope means the whole tenant.
 func (fx *fixture) set(t *testing.T, scope *string, perDay int) limits.SetResult {
 	t.Helper()
 	result, err := fx.Set(t.Context(), fx.owner, guid, limits.SetRequest{DomainScope: scope, PerDay: perDay}, nil)
@@ -102,9 +102,9 @@ func (fx *fixture) set(t *testing.T, scope *string, perDay int) limits.SetResult
 }
 
 // requireRefusal requires that Set fails with this code.
-func (fx *fixture) requireRefusal(t *testing.T, situation string, w limits.SetRequest, want fault.Code) {
+func (fx *fixture) requireRefusal(t *testing.T, situation string, request limits.SetRequest, want fault.Code) {
 	t.Helper()
-	if _, err := fx.Set(t.Context(), fx.owner, guid, w, nil); !errors.Is(err, want) {
+	if _, err := fx.Set(t.Context(), fx.owner, guid, request, nil); !errors.Is(err, want) {
 		t.Fatalf("%s: %v", situation, err)
 	}
 }
@@ -164,11 +164,11 @@ func TestScopeWithoutMailboxesHasNoRule(t *testing.T) {
 
 func TestSetRefusesInvalidScopesAndLimits(t *testing.T) {
 	fx := newFixture(t)
-	fx.attach(t, otherTenant)
-	far, err := fx.store.ReserveDomain(t.Context(), fx.owner, otherTenant, "far.test", 12, fx.now)
+	fx.attach(t, otherGUID)
+	otherDomain, err := fx.store.ReserveDomain(t.Context(), fx.owner, otherGUID, "far.test", 12, fx.now)
 	must(t, err)
-	far.Added = true
-	must(t, fx.store.SaveDomain(t.Context(), fx.owner, far, nil))
+	otherDomain.Added = true
+	must(t, fx.store.SaveDomain(t.Context(), fx.owner, otherDomain, nil))
 	for _, scope := range []string{"", ".", "unknown.test", "far.test", "nodots", "\x00"} {
 		fx.requireRefusal(t, scope, limits.SetRequest{DomainScope: pointerTo(scope), PerDay: 99}, fault.DomainNotFound)
 		if _, err := fx.Get(t.Context(), fx.owner, guid, pointerTo(scope)); !errors.Is(err, fault.PolicyNotFound) {
@@ -232,10 +232,10 @@ func TestLostConsentIsStored(t *testing.T) {
 	fx := newFixture(t)
 	fx.fake.Revoke(guid, "consent")
 	fx.requireRefusal(t, "revoked", limits.SetRequest{PerDay: 5}, fault.AccessDenied)
-	x, err := fx.store.Tenant(t.Context(), fx.owner, guid)
+	stored, err := fx.store.Tenant(t.Context(), fx.owner, guid)
 	must(t, err)
-	if x.Consent != tenant.ConsentRevoked {
-		t.Fatalf("the consent is %s", x.Consent)
+	if stored.Consent != tenant.ConsentRevoked {
+		t.Fatalf("the consent is %s", stored.Consent)
 	}
 }
 

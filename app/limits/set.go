@@ -44,8 +44,8 @@ type SetResult struct {
 //
 // Set fails with tenant_not_found, domain_not_found, invalid_send_limit, access_denied or
 // exchange_bootstrap_not_ready, and with the errors of the platform and the store.
-func (s *Service) Set(ctx context.Context, owner access.AccountID, id tenant.GUID, w SetRequest, answer ports.Answer[SetResult]) (SetResult, error) {
-	scope, err := s.checkRequest(ctx, owner, id, w)
+func (s *Service) Set(ctx context.Context, owner access.AccountID, id tenant.GUID, request SetRequest, answer ports.Answer[SetResult]) (SetResult, error) {
+	scope, err := s.checkRequest(ctx, owner, id, request)
 	if err != nil {
 		return SetResult{}, err
 	}
@@ -67,15 +67,15 @@ func (s *Service) Set(ctx context.Context, owner access.AccountID, id tenant.GUI
 	var result SetResult
 	result.Mailboxes = len(addresses)
 	now := s.Now().UTC().Truncate(time.Microsecond) // the precision of the store
-	result.Policy, result.PolicyResult = p.With(w.PerDay, rule, now)
+	result.Policy, result.PolicyResult = p.With(request.PerDay, rule, now)
 	return result, s.save(ctx, owner, result, answer)
 }
 
 // checkRequest makes the checks that need no platform call, and returns the scope.
-func (s *Service) checkRequest(ctx context.Context, owner access.AccountID, id tenant.GUID, w SetRequest) (string, error) {
+func (s *Service) checkRequest(ctx context.Context, owner access.AccountID, id tenant.GUID, request SetRequest) (string, error) {
 	scope := sendlimit.TenantWide
-	if w.DomainScope != nil {
-		d, err := s.Domains.Domain(ctx, owner, id, domain.ParseNameOrNone(*w.DomainScope))
+	if request.DomainScope != nil {
+		d, err := s.Domains.Domain(ctx, owner, id, domain.ParseNameOrNone(*request.DomainScope))
 		if err != nil {
 			return "", err
 		}
@@ -85,7 +85,7 @@ func (s *Service) checkRequest(ctx context.Context, owner access.AccountID, id t
 	if err != nil {
 		return "", err
 	}
-	if err := sendlimit.CheckLimit(w.PerDay); err != nil {
+	if err := sendlimit.CheckLimit(request.PerDay); err != nil {
 		return "", err
 	}
 	return scope, checkReachable(t)
@@ -129,11 +129,11 @@ func (s *Service) ensureRule(ctx context.Context, p sendlimit.Policy, addresses 
 	if !errors.Is(err, fault.MailboxNotFound) {
 		return rule, err
 	}
-	known, err := s.knownAddresses(ctx, platform, addresses)
+	listedAddresses, err := s.knownAddresses(ctx, platform, addresses)
 	if err != nil {
 		return rule, err
 	}
-	if rule, err = s.ensureRuleWith(ctx, platform, p.Scope, known[:min(1, len(known))]); errors.Is(err, fault.MailboxNotFound) {
+	if rule, err = s.ensureRuleWith(ctx, platform, p.Scope, listedAddresses[:min(1, len(listedAddresses))]); errors.Is(err, fault.MailboxNotFound) {
 		return s.ensureRuleWith(ctx, platform, p.Scope, nil) // the mailbox was deleted in the meantime
 	}
 	return rule, err

@@ -28,25 +28,26 @@ type crashPoint struct {
 	crashed     bool
 }
 
-// step executes do, unless the process has crashed or crashes before the effect of do.
+// step executes do, unless the process has crashed. If this is the step of the crash, the process
+// crashes before or after do.
 func (p *crashPoint) step(do func() error) error {
 	p.mu.Lock()
-	last := p.stepsLeft == 0
+	isCrashStep := p.stepsLeft == 0
 	p.stepsLeft--
 	crashed := p.crashed
-	p.crashed = p.crashed || last
+	p.crashed = p.crashed || isCrashStep
 	p.mu.Unlock()
-	if crashed || last && !p.afterEffect {
+	if crashed || isCrashStep && !p.afterEffect {
 		return errCrashed
 	}
 	err := do()
-	if last {
+	if isCrashStep {
 		return errCrashed
 	}
 	return err
 }
 
-// crashingPlatform crashes at the calls of its tenants.
+// crashingPlatform is a platform that crashes the process at calls about mailboxes.
 type crashingPlatform struct {
 	ports.MailPlatform
 	*crashPoint
@@ -56,7 +57,7 @@ func (p crashingPlatform) For(id tenant.GUID) ports.MailTenant {
 	return crashingTenant{p.MailPlatform.For(id), p.crashPoint}
 }
 
-// crashingTenant crashes at the calls about mailboxes.
+// crashingTenant is a tenant of crashingPlatform.
 type crashingTenant struct {
 	ports.MailTenant
 	*crashPoint
@@ -80,7 +81,7 @@ func (m crashingTenant) OpenSubmission(ctx context.Context, address string) erro
 	return m.step(func() error { return m.MailTenant.OpenSubmission(ctx, address) })
 }
 
-// crashingStore crashes at the writes of the store.
+// crashingStore is a store that crashes the process at writes of mailboxes.
 type crashingStore struct {
 	ports.MailboxStore
 	*crashPoint
@@ -103,10 +104,10 @@ func (s crashingStore) ReleaseMailbox(ctx context.Context, owner access.AccountI
 func TestProvisionConvergesAfterACrash(t *testing.T) {
 	for _, afterEffect := range []bool{false, true} {
 		finished := false
-		for steps := 0; !finished; steps++ {
-			t.Run(fmt.Sprintf("step %d, after its effect %v", steps, afterEffect), func(t *testing.T) {
+		for step := 0; !finished; step++ {
+			t.Run(fmt.Sprintf("step %d, after its effect %v", step, afterEffect), func(t *testing.T) {
 				fx := newFixture(t)
-				point := &crashPoint{stepsLeft: steps, afterEffect: afterEffect}
+				point := &crashPoint{stepsLeft: step, afterEffect: afterEffect}
 				fx.Platform, fx.Mailboxes = crashingPlatform{fx.fake, point}, crashingStore{fx.store, point}
 				_, err := fx.provision(t.Context(), "anna@example.test", "ben@example.test")
 				if finished = !point.crashed; finished {
@@ -120,7 +121,7 @@ func TestProvisionConvergesAfterACrash(t *testing.T) {
 					t.Fatalf("%d creations", creations)
 				}
 			})
-			if steps > 100 {
+			if step > 100 {
 				t.Fatal("the request never ends")
 			}
 		}

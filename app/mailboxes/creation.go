@@ -16,12 +16,13 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// maxHiddenLookups is how often creation looks up a mailbox whose address the platform reports as
-// taken. An earlier call may have created that mailbox, and the platform may not show it yet.
+// maxHiddenLookups is the maximum number of times that creation looks up a mailbox whose address
+// the platform reports as taken. An earlier call may have created that mailbox, and the platform
+// may not show it yet.
 const maxHiddenLookups = 5
 
-// creation takes one mailbox from its reserved row to a usable mailbox. Each step is stored, so
-// that another request can continue.
+// creation creates one mailbox for its reserved row and makes the mailbox usable. Each step is
+// stored, so that another request can continue.
 type creation struct {
 	*Service
 	owner    access.AccountID
@@ -42,8 +43,8 @@ type creation struct {
 	domainNotAccepted bool
 }
 
-// run returns a result when the mailbox exists or when the platform refused it. It returns an error
-// when a repetition of the request can continue the creation.
+// run returns a result when the mailbox exists, when it was created, or when the platform refused
+// it. It returns an error when a repetition of the request can continue the creation.
 func (c *creation) run(ctx context.Context) (Result, error) {
 	if c.row.Stage == mailbox.Ready {
 		return c.newResult(mailbox.ResultExists), nil
@@ -103,8 +104,8 @@ func (c *creation) recordExisting(ctx context.Context, found mailbox.Platform, a
 //   - The outcome of an earlier call is unknown: the platform may not show the mailbox yet.
 //     createAtPlatform repeats the call and the read, at most maxHiddenLookups times.
 //
-// existed is true if the last call was refused because the address is taken, or if the mailbox is
-// the object that the row had before.
+// existed is true if the last call was refused because the address is taken. It is also true if the
+// mailbox is the object that the row had before.
 func (c *creation) createAtPlatform(ctx context.Context) (found *mailbox.Platform, at time.Time, existed bool, err error) {
 	c.row.Stage, c.row.Observed.Stage = mailbox.Creating, c.Now()
 	if err := c.save(ctx, c.owner, c.row); err != nil {
@@ -147,7 +148,7 @@ func (c *creation) createAtPlatform(ctx context.Context) (found *mailbox.Platfor
 // keepReappearing ends the creation of a mailbox that still exists at the platform. The platform
 // refused to create a second mailbox with the same address. found is the mailbox at the time at, or
 // nil if the platform does not show the mailbox yet. The row keeps its id and its limit, and its
-// stage becomes Reserved again. If found is not nil, keepReappearing stores the mailbox as found.
+// stage becomes Reserved again. If found is not nil, keepReappearing stores found in the row.
 // Otherwise a later request or sync stores the mailbox. No request sets a new password.
 func (c *creation) keepReappearing(ctx context.Context, found *mailbox.Platform, at time.Time) (Result, error) {
 	c.row.Stage, c.row.Observed.Stage = mailbox.Reserved, c.Now()

@@ -102,14 +102,14 @@ func TestProvisionConvergesAfterLastingErrors(t *testing.T) {
 // platform does not show yet. A failing later request keeps the row. A third request reports the
 // mailbox as created.
 func TestProvisionKeepsTheRowOfAnEarlierRequest(t *testing.T) {
-	hidden := fake.Fault{Method: "Mailbox", Kind: outcome.Refused, Code: fault.MailboxNotFound}
+	missFault := fake.Fault{Method: "Mailbox", Kind: outcome.Refused, Code: fault.MailboxNotFound}
 	for _, tt := range []struct {
 		name   string
 		faults []fake.Fault
 		want   fault.Code
 	}{
 		{"reads fail", []fake.Fault{{Method: "Mailbox", Kind: outcome.Down}}, fault.ProviderUnavailable},
-		{"the domain is not accepted", []fake.Fault{hidden, {Method: "CreateMailbox", Kind: outcome.NotReady}}, fault.ProviderTimeout},
+		{"the domain is not accepted", []fake.Fault{missFault, {Method: "CreateMailbox", Kind: outcome.NotReady}}, fault.ProviderTimeout},
 	} {
 		inFakeTime(t, tt.name, func(t *testing.T) {
 			fx := newFixture(t)
@@ -376,9 +376,10 @@ func TestProvisionWithAccessWithdrawn(t *testing.T) {
 	}
 }
 
-// TestProvisionChecksTheDomainAgain checks a domain that is stored as accepted by the mail server,
-// because a lagging replica showed an earlier domain with its name. After the mail server has
-// refused a mailbox, the next request checks again whether the mail server accepts the domain.
+// TestProvisionChecksTheDomainAgain checks a domain that is stored as accepted although the mail
+// server does not accept it. For example, a lagging replica has shown an earlier domain with the
+// same name. After the mail server has refused a mailbox, the next request checks again whether the
+// mail server accepts the domain.
 func TestProvisionChecksTheDomainAgain(t *testing.T) {
 	inFakeTime(t, "refused mailbox", func(t *testing.T) {
 		fx := newFixture(t)

@@ -17,9 +17,9 @@ import (
 )
 
 // TestProvisionKeepsAMailboxThatReplicasDoNotShow checks a request for a completed mailbox that a
-// discovery missed, because the platform's replicas lag. The platform refuses to create it again.
-// The row keeps its id and its limit, and the mailbox gets no second password. The same is true if
-// the replicas show the mailbox again during the request.
+// discovery missed, because the platform's replicas lag. The platform refuses to create the mailbox
+// again. The row keeps its id and its limit, and the mailbox gets no second password. The same is
+// true if the replicas show the mailbox again during the request.
 func TestProvisionKeepsAMailboxThatReplicasDoNotShow(t *testing.T) {
 	const anna = "anna@example.test"
 	for _, tt := range []struct {
@@ -31,8 +31,8 @@ func TestProvisionKeepsAMailboxThatReplicasDoNotShow(t *testing.T) {
 				fx := newFixture(t)
 				_, err := fx.provision(t.Context(), anna)
 				must(t, err)
-				before := fx.storedMailboxes(t)[0]
-				must(t, fx.store.SetSendLimit(t.Context(), fx.account.ID, before.ID, 7, fx.Now()))
+				mailboxBefore := fx.storedMailboxes(t)[0]
+				must(t, fx.store.SetSendLimit(t.Context(), fx.account.ID, mailboxBefore.ID, 7, fx.Now()))
 				discover := func(found ports.DiscoveryResult) {
 					time.Sleep(time.Minute)
 					found.Began, found.At = fx.Now(), fx.Now()
@@ -57,8 +57,8 @@ func TestProvisionKeepsAMailboxThatReplicasDoNotShow(t *testing.T) {
 					}
 				}
 				fx.requireComplete(t, 1)
-				if after := fx.storedMailboxes(t)[0]; after.ID != before.ID || after.DailySendLimit != 7 {
-					t.Errorf("stored is %+v, before %+v", after, before)
+				if mailboxAfter := fx.storedMailboxes(t)[0]; mailboxAfter.ID != mailboxBefore.ID || mailboxAfter.DailySendLimit != 7 {
+					t.Errorf("stored is %+v, before %+v", mailboxAfter, mailboxBefore)
 				}
 				if n := fx.fake.Calls("OpenSignIn"); n != 1 {
 					t.Errorf("the password was set %d times", n)
@@ -80,7 +80,7 @@ func TestProvisionCompletesAMailboxThatReplicasDoNotShow(t *testing.T) {
 		_, err := fx.provision(t.Context(), anna)
 		requireRefusal(t, err, fault.ProviderUnavailable)
 		endFault()
-		before := fx.storedMailboxes(t)[0]
+		mailboxBefore := fx.storedMailboxes(t)[0]
 		time.Sleep(time.Minute)
 		must(t, fx.store.SaveDiscovery(t.Context(), fx.account.ID, guid, ports.DiscoveryResult{
 			Began: fx.Now(), At: fx.Now(), Mailboxes: []mailbox.Platform{}, MissedMailboxes: map[string]bool{anna: true},
@@ -90,8 +90,8 @@ func TestProvisionCompletesAMailboxThatReplicasDoNotShow(t *testing.T) {
 		}
 		got, err := fx.provision(t.Context(), anna)
 		must(t, err)
-		if got[0].Status != mailbox.ResultCreated || got[0].Mailbox.ID != before.ID {
-			t.Errorf("got %+v, before %+v", got[0], before)
+		if got[0].Status != mailbox.ResultCreated || got[0].Mailbox.ID != mailboxBefore.ID {
+			t.Errorf("got %+v, before %+v", got[0], mailboxBefore)
 		}
 		fx.requireComplete(t, 1)
 	})
@@ -118,7 +118,7 @@ func (m findingTenant) CreateMailbox(context.Context, mailbox.Spec) (mailbox.Pla
 
 // TestProvisionSetsNoPasswordForAnEarlierObject checks a request for a completed mailbox that a
 // discovery missed. CreateMailbox returns the mailbox whose object id the row already has. The
-// request must not set its password.
+// request must not set the password of this mailbox.
 func TestProvisionSetsNoPasswordForAnEarlierObject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const anna = "anna@example.test"

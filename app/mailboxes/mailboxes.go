@@ -25,7 +25,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// workLimit bounds the work of one request unless Limit is set.
+// workLimit is the default of Service.Limit.
 const workLimit = 55 * time.Second
 
 // Service has the use cases of mailboxes.
@@ -43,8 +43,8 @@ type Service struct {
 	// RequireSMTPAuth makes Provision refuse tenants whose SMTP AUTH is not enabled. Operators set
 	// it to false where the platform no longer offers SMTP AUTH.
 	RequireSMTPAuth bool
-	// Pause is the time between two tries of a platform call. Limit bounds the work of one request.
-	// They default to 1 s and 55 s.
+	// Pause is the time between two tries of a platform call. Limit is the maximum duration of one
+	// request. They default to 1 s and 55 s.
 	Pause, Limit time.Duration
 }
 

@@ -27,7 +27,7 @@ func (panickingTenant) CreateMailbox(context.Context, mailbox.Spec) (mailbox.Pla
 }
 
 // TestPanicOfOneMailboxEndsTheRequest checks that a panic in the goroutine of a mailbox continues
-// in the goroutine of the request, and that the same request then finishes the mailboxes.
+// in the goroutine of the request. A repetition of the request then finishes the mailboxes.
 func TestPanicOfOneMailboxEndsTheRequest(t *testing.T) {
 	fx := newFixture(t)
 	fx.Platform = panickingPlatform{fx.fake}

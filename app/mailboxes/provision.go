@@ -102,7 +102,7 @@ func checkRequest(d domain.Domain, specs []mailbox.Spec, password secret.Text) (
 }
 
 // checkState checks the state of domain, account and tenant. The order of the checks follows the
-// published order of statuses: 400, 402 (tenant_limit_reached), 409.
+// published order of HTTP statuses: 400, 402 (tenant_limit_reached), 409.
 func (s *Service) checkState(ctx context.Context, acc access.Account, t tenant.Tenant, d domain.Domain, specs []mailbox.Spec) error {
 	if err := s.checkCapacity(ctx, acc.ID, d, specs); err != nil {
 		return err

@@ -100,7 +100,7 @@ func TestProvisionRefusesInvalidRequests(t *testing.T) {
 		{"more tenants than the plan allows", []func(*testing.T, *fixture){downgradePlan}, nil, fault.TenantLimitReached},
 		{"a tenant that is not ready", []func(*testing.T, *fixture){resetBootstrap}, nil, fault.ExchangeNotReady},
 		{"SMTP AUTH is disabled", []func(*testing.T, *fixture){disableSMTPAuth}, nil, fault.SMTPAuthNotEnabled},
-		// The order of refusals when several apply.
+		// The next cases check the order of refusals when several refusals apply.
 		{"the number of mailboxes is checked before the domain", nil, func(r *Request) { r.Domain, r.Mailboxes = "other.test", nil }, fault.InvalidRequest},
 		{"the domain is checked before the password", nil, func(r *Request) { r.Domain, r.Password = "other.test", secret.New("x") }, fault.DomainNotFound},
 		{"the consent is revoked", []func(*testing.T, *fixture){revokeConsent}, nil, fault.AccessDenied},

@@ -19,8 +19,8 @@ import (
 
 // Connections ends the connections of a mailbox to sending platforms.
 type Connections interface {
-	// DisconnectAll removes the mailbox from its sending platforms and ends its connections. It may
-	// be repeated.
+	// DisconnectAll removes the mailbox from its sending platforms and ends its connections. A
+	// caller may repeat it.
 	DisconnectAll(ctx context.Context, owner access.AccountID, mailboxID string) error
 }
 
@@ -84,12 +84,12 @@ func (s *Service) Remove(ctx context.Context, owner access.AccountID, id tenant.
 func (s *Service) removeAtPlatform(ctx context.Context, owner access.AccountID, m *mailbox.Mailbox) error {
 	platform := s.Platform.For(m.TenantGUID)
 	if m.ObjectID == "" {
-		at := s.Now()
+		readAt := s.Now()
 		found, err := fetchMailbox(ctx, platform, m.Address)
 		if err != nil || found == nil {
 			return err
 		}
-		*m = m.WithPlatformState(*found, at)
+		*m = m.WithPlatformState(*found, readAt)
 		if err := s.save(ctx, owner, *m); err != nil {
 			return err
 		}

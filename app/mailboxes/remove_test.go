@@ -18,8 +18,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// endedConnections implements Connections. It records the mailboxes whose connections it ended, and
-// fails with err.
+// endedConnections implements Connections. It records the mailboxes whose connections it ended. If
+// err is set, DisconnectAll fails with err.
 type endedConnections struct {
 	ended []string
 	err   error
@@ -80,7 +80,7 @@ func TestRemoveEndsConnectionsBeforeItRemovesTheMailbox(t *testing.T) {
 			t.Error("the mailbox was removed before its connections ended")
 		}
 	}
-	before := fx.platformMailboxes()
+	mailboxesBefore := fx.platformMailboxes()
 	removed, err := fx.Remove(t.Context(), fx.account.ID, guid, m.ID, "ANN@"+zone, nil)
 	must(t, err)
 	if remaining := time.Until(removed.RestorableUntil); removed.Mailbox.ID != m.ID || remaining > mailbox.Retention || remaining < mailbox.Retention-time.Hour {
@@ -92,9 +92,9 @@ func TestRemoveEndsConnectionsBeforeItRemovesTheMailbox(t *testing.T) {
 	fx.requireComplete(t, 1)
 	// A list that may come from a lagging replica does not bring the removed mailbox back. A later
 	// list does, because someone must have restored the mailbox at the platform.
-	fx.discover(t, time.Now(), before...)
+	fx.discover(t, time.Now(), mailboxesBefore...)
 	fx.requireComplete(t, 1)
-	fx.discover(t, time.Now().Add(16*time.Minute), before...)
+	fx.discover(t, time.Now().Add(16*time.Minute), mailboxesBefore...)
 	if stored := fx.storedMailboxes(t); len(stored) != 2 || stored[0].Provisioned {
 		t.Errorf("stored %+v", stored)
 	}
@@ -119,7 +119,7 @@ func TestRemoveMailboxRefused(t *testing.T) {
 	fx.requireComplete(t, 2)
 }
 
-// TestRepeatedRemovalKeepsANewMailbox fails a removal after its effect. Before the removal is
+// TestRepeatedRemovalKeepsANewMailbox makes a removal fail after its effect. Before the removal is
 // repeated, a sync misses the mailbox, and someone creates a new mailbox with the same address.
 func TestRepeatedRemovalKeepsANewMailbox(t *testing.T) {
 	fx := newFixture(t)

@@ -51,7 +51,7 @@ func (s *Service) storeResults(ctx context.Context, owner access.AccountID, resu
 }
 
 // combineResults returns the results, or one error for the whole request if any mailbox has an
-// error. A repetition of the request returns a result for every mailbox.
+// error. A repetition of the request can then return a result for every mailbox.
 func (s *Service) combineResults(ctx context.Context, owner access.AccountID, id tenant.GUID, results []Result, errs []error) ([]Result, error) {
 	worst := error(nil)
 	for _, err := range errs {

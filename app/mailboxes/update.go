@@ -106,19 +106,19 @@ func (s *Service) rename(ctx context.Context, owner access.AccountID, m mailbox.
 	return m, s.save(ctx, owner, m)
 }
 
-// renameAtPlatform changes the name. It returns a time at which the platform had the new name. It
+// renameAtPlatform changes the name. renamedAt is a time at which the platform had the new name. It
 // resolves an unknown outcome by reading the mailbox.
-func (s *Service) renameAtPlatform(ctx context.Context, platform ports.MailTenant, address, name string) (at time.Time, err error) {
+func (s *Service) renameAtPlatform(ctx context.Context, platform ports.MailTenant, address, name string) (renamedAt time.Time, err error) {
 	err = reconcile.Run(ctx, reconcile.Once, func(ctx context.Context) error {
 		err := platform.Rename(ctx, address, name)
-		at = s.Now()
+		renamedAt = s.Now()
 		return err
 	}, func(ctx context.Context) (bool, error) {
-		at = s.Now()
+		renamedAt = s.Now()
 		found, err := fetchMailbox(ctx, platform, address)
 		return found != nil && found.DisplayName == name, err
 	})
-	return at, err
+	return renamedAt, err
 }
 
 func (s *Service) save(ctx context.Context, owner access.AccountID, m mailbox.Mailbox) error {

@@ -173,8 +173,8 @@ func TestFailedRenameLeavesTheStoredName(t *testing.T) {
 			tt.arrange(t, fx)
 			name, limit := "New", 5
 			_, err := fx.Update(t.Context(), fx.account.ID, guid, m.ID, Change{DisplayName: &name, DailySendLimit: &limit})
-			stored, lost := fx.store.Mailbox(t.Context(), fx.account.ID, guid, m.ID)
-			must(t, lost)
+			stored, readErr := fx.store.Mailbox(t.Context(), fx.account.ID, guid, m.ID)
+			must(t, readErr)
 			if tt.want == (fault.Code{}) {
 				must(t, err)
 				if stored.DisplayName != name || stored.DailySendLimit != limit {
@@ -192,7 +192,7 @@ func TestFailedRenameLeavesTheStoredName(t *testing.T) {
 
 func TestListByAddress(t *testing.T) {
 	fx := newFixture(t)
-	before := time.Now().Truncate(time.Microsecond)
+	requestedAt := time.Now().Truncate(time.Microsecond)
 	_, err := fx.provision(t.Context(), "ben@example.test", "anna@example.test")
 	must(t, err)
 	list, err := fx.List(t.Context(), fx.account.ID, guid)
@@ -200,8 +200,8 @@ func TestListByAddress(t *testing.T) {
 	if len(list) != 2 || list[0].Address != "anna@example.test" || list[0].DomainName != zone || list[0].TenantName != "Fabrikam" {
 		t.Fatalf("listed %+v", list)
 	}
-	if at := list[0].CreatedAt; at.Before(before) || at.After(time.Now()) {
-		t.Fatalf("created at %s, before or after the request of %s", at, before)
+	if at := list[0].CreatedAt; at.Before(requestedAt) || at.After(time.Now()) {
+		t.Fatalf("created at %s, before or after the request of %s", at, requestedAt)
 	}
 }
 
@@ -214,7 +214,7 @@ func TestLaggingListKeepsANewName(t *testing.T) {
 		_, err := fx.provision(t.Context(), "anna@example.test")
 		must(t, err)
 		m := fx.storedMailboxes(t)[0]
-		old, err := fx.fake.For(guid).Mailbox(t.Context(), m.Address)
+		oldMailbox, err := fx.fake.For(guid).Mailbox(t.Context(), m.Address)
 		must(t, err)
 		discover := func(after time.Duration, shown mailbox.Platform, want string) {
 			t.Helper()
@@ -228,10 +228,10 @@ func TestLaggingListKeepsANewName(t *testing.T) {
 		for _, name := range []string{"First", "Second"} {
 			_, err = fx.Update(t.Context(), fx.account.ID, guid, m.ID, Change{DisplayName: &name})
 			must(t, err)
-			discover(observation.ReplicaLag/2, old, name)
+			discover(observation.ReplicaLag/2, oldMailbox, name)
 		}
-		discover(observation.ReplicaLag/2-time.Second, old, "Second")
-		changed := old
+		discover(observation.ReplicaLag/2-time.Second, oldMailbox, "Second")
+		changed := oldMailbox
 		changed.DisplayName = "Changed at the platform"
 		discover(time.Second, changed, changed.DisplayName)
 	})

@@ -130,8 +130,8 @@ func planNames() string {
 	for _, plan := range access.Plans() {
 		names = append(names, plan.Name+" ("+strconv.Itoa(plan.TenantSlots)+" tenants)")
 	}
-	last := len(names) - 1
-	return strings.Join(names[:last], ", ") + " or " + names[last]
+	lastIndex := len(names) - 1
+	return strings.Join(names[:lastIndex], ", ") + " or " + names[lastIndex]
 }
 
 // maxTenantSlots is far more than any account needs, and fits the integer column of both databases.

@@ -66,7 +66,7 @@ func closeCommand() *cobra.Command {
 }
 
 // removeRules removes the transport rules managed by tenantry from all tenants of an account. It
-// returns the result for each tenant that could have such rules.
+// returns the result for each tenant that may have had managed rules.
 func removeRules(ctx context.Context, cmd *cobra.Command, store *bunstore.Store, owner access.AccountID) ([]tenants.TenantRuleRemoval, error) {
 	stored, err := store.Tenants(ctx, owner)
 	if err != nil {
@@ -89,8 +89,9 @@ func closingQuestion(acc access.Account) string {
 	return fmt.Sprintf("Close the account %s of %s permanently? Its keys are revoked, its %d tenants are released, and its DNS connections and integrations are removed.", acc.ID, acc.Email, acc.TenantCount)
 }
 
-// confirm asks question on the terminal and returns nil when the reply is y or yes. It returns an
-// error for any other reply, when standard input is not a terminal, and when ctx ends.
+// confirm asks question on the terminal and returns nil when the reply is y or yes, in upper or
+// lower case. It returns an error for any other reply, when standard input is not a terminal, and
+// when ctx ends.
 func confirm(ctx context.Context, cmd *cobra.Command, question string) error {
 	notConfirmed := cli.WithFix(errors.New("the account was not closed: closing cannot be undone and was not confirmed"), "add --yes to close the account without a question")
 	in := cmd.InOrStdin()

@@ -105,8 +105,8 @@ func parseSince(raw string, now time.Time) (time.Time, error) {
 		return time.Time{}, nil
 	}
 	for _, layout := range []string{time.RFC3339, time.DateOnly} {
-		if at, err := time.Parse(layout, raw); err == nil {
-			return at, nil
+		if parsed, err := time.Parse(layout, raw); err == nil {
+			return parsed, nil
 		}
 	}
 	if ago, err := time.ParseDuration(raw); err == nil && ago >= 0 {

@@ -92,7 +92,7 @@ func (options addOptions) run(ctx context.Context, cmd *cobra.Command, deps dnsD
 }
 
 // describeProvider returns the description of the provider from its plugin. It fails when the
-// catalog has no such DNS provider or its plugin does not run.
+// catalog has no DNS provider with this name, or when the plugin does not run.
 func (options addOptions) describeProvider(ctx context.Context, p *wiring.DNSProviders) (wire.Description, error) {
 	names := p.Host.Names(wire.KindDNS)
 	if len(names) == 0 {

@@ -25,7 +25,7 @@ const (
 )
 
 // addFailure returns the error of a connection that was not added, with a fix. It returns a usage
-// error for a field that the plugin rejects before it calls the provider.
+// error for a field that the plugin rejects before the plugin calls the provider.
 func addFailure(provider string, err error) error {
 	var providerErr *outcome.Error
 	if errors.As(err, &providerErr) && providerErr.Kind == outcome.Refused && strings.HasPrefix(providerErr.Cause, outcome.CauseSetting) {

@@ -58,7 +58,7 @@ func TestFailedConnectionTestsHaveAFix(t *testing.T) {
 }
 
 // TestFieldsThatThePluginRejects checks a field that the plugin rejects. `add` returns a usage
-// error for it. `test` returns a failed test.
+// error for this field. `test` reports a failed test.
 func TestFieldsThatThePluginRejects(t *testing.T) {
 	t.Parallel()
 	rejected := sdk.Misconfigured("key_secret", "it is not base64")

@@ -143,7 +143,7 @@ func (f credentialForm) usageError(err error) error {
 	return cli.WithFix(cli.UsageError(err), "the fields of "+f.Name+":\n"+f.help())
 }
 
-// help returns one line for each field, with the way to pass the field and its purpose.
+// help returns one line for each field. The line shows how to pass the field and what it is for.
 func (f credentialForm) help() string {
 	var text strings.Builder
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)

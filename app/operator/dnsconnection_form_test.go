@@ -13,7 +13,7 @@ import (
 )
 
 // formWithTwoSecrets is the form of a provider with two secrets. No bundled provider has more than
-// one.
+// one secret.
 var formWithTwoSecrets = credentialForm{wire.Description{Name: "twofold", Fields: []wire.Field{
 	{Name: "user", Account: true, Required: true, Help: "who"},
 	{Name: "region", Account: true, Required: true, Default: "eu", Help: "where"},

@@ -35,11 +35,11 @@ var flagNames = map[string]string{"scopes": "scope", "tenant_ids": "tenant", "al
 func (f *boundsFlags) bounds(now time.Time) (access.Bounds, error) {
 	var expires *time.Time
 	if f.expires != "" {
-		at, err := time.Parse(time.RFC3339, f.expires)
+		expiry, err := time.Parse(time.RFC3339, f.expires)
 		if err != nil {
 			return access.Bounds{}, cli.UsageError(errors.New("--expires must be a time such as 2027-01-31T00:00:00Z"))
 		}
-		expires = &at
+		expires = &expiry
 	}
 	b, err := access.NewBounds(f.scopes, f.tenants, f.networks, expires, now)
 	var refused *fault.Error
@@ -49,7 +49,7 @@ func (f *boundsFlags) bounds(now time.Time) (access.Bounds, error) {
 	return b, err
 }
 
-// boundsRow shows the bounds of a key. Where the key has no bound, the list is null in JSON and "-"
+// boundsRow shows the bounds of a key. A bound that the key does not have is null in JSON and "-"
 // in the table.
 type boundsRow struct {
 	Scopes       []string `json:"scopes"`

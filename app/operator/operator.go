@@ -11,8 +11,8 @@
 //
 //   - operator.go: Commands, and the helpers that open the database (withStore) or all services
 //     (withService) for the body of a command.
-//   - account.go: accounts and their plans. account_set.go: the settings of their connect pages.
-//     account_close.go: closing them.
+//   - account.go: accounts and their plans. account_set.go: what the connect pages show of an
+//     account. account_close.go: the closing of accounts.
 //   - key.go: API keys. keybounds.go: the flags and columns of their bounds.
 //   - tenant.go: the list of tenants and their time zones. tenant_assignment.go: assigning
 //     managed tenants, withdrawing them, and removing managed transport rules.
@@ -111,7 +111,7 @@ func commandLog(cmd *cobra.Command, level slog.Level) *slog.Logger {
 }
 
 // findOptionalAccount returns the id of the account that idOrEmail names, or "" when idOrEmail is
-// empty. It fails when there is no such account.
+// empty. It fails when no account has this id or e-mail address.
 func findOptionalAccount(ctx context.Context, store *bunstore.Store, idOrEmail string) (access.AccountID, error) {
 	if idOrEmail == "" {
 		return "", nil

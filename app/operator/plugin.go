@@ -69,11 +69,11 @@ func newAddedPluginRow(a pluginhost.Addition) addedPluginRow {
 // Columns implements cli.Row.
 func (r addedPluginRow) Columns() [][2]string {
 	names := func(settings []pluginSetting) string {
-		var all []string
+		var settingNames []string
 		for _, s := range settings {
-			all = append(all, s.Name)
+			settingNames = append(settingNames, s.Name)
 		}
-		return cmp.Or(strings.Join(all, " "), "-")
+		return cmp.Or(strings.Join(settingNames, " "), "-")
 	}
 	return [][2]string{
 		{"NAME", r.Name}, {"KIND", r.Kind}, {"VERSION", r.Version}, {"STATUS", r.Status}, {"PREVIOUS VERSION", orDash(r.PreviousVersion)},

@@ -21,10 +21,10 @@ type writtenPluginRow struct {
 	Name     string   `json:"name"`
 	Language string   `json:"language"`
 	Folder   string   `json:"folder"`
-	Module   *string  `json:"module"` // null for other languages than Go
+	Module   *string  `json:"module"` // null unless the language is Go
 	Files    []string `json:"files"`
 
-	build []string // commands
+	build []string // the commands that build the plugin
 }
 
 // Columns implements cli.Row.

@@ -14,7 +14,7 @@ func TestPluginAddShowsWhatAPluginReaches(t *testing.T) {
 		{Name: "api_url", Default: "https://api.acme.example:8443/v1"},
 		{Name: "login_url"},
 		{Name: "server_url", Account: true},
-		{Name: "auth_hosts", Default: "login.other.example"}, // the plugin does not connect to these
+		{Name: "auth_hosts", Default: "login.other.example"}, // the plugin does not connect to these hosts
 	}
 	for _, tt := range []struct{ hosts, want []string }{
 		{nil, []string{"any host"}},

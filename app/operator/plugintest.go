@@ -159,8 +159,8 @@ func (f pluginTestFlags) options(file string) (o conformance.Options, err error)
 	return o, err
 }
 
-// readTexts reads a JSON object of texts from the file that a flag names. If name is empty, it
-// returns nil.
+// readTexts reads a JSON object whose values are strings. name is the file that the flag names. If
+// name is empty, readTexts returns nil.
 func readTexts(flag, name string) (texts map[string]string, err error) {
 	if name == "" {
 		return nil, nil

@@ -21,8 +21,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// faultyPlugin returns the path of the conformance tests' plugin of this kind, with a planted bug
-// or, if bug is empty, without one.
+// faultyPlugin returns the path of a test plugin of this kind. The plugin has this bug, or no bug
+// if bug is empty.
 func faultyPlugin(t *testing.T, kind, bug string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), kind+"-faulty="+bug)
@@ -32,7 +32,7 @@ func faultyPlugin(t *testing.T, kind, bug string) string {
 	return path
 }
 
-// runPluginTest runs `plugin test` over a DNS plugin with a planted bug, or without one.
+// runPluginTest runs `plugin test` over a DNS plugin that has this bug, or no bug if bug is empty.
 func runPluginTest(t *testing.T, bug, stdin string, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
 	return runPluginTestOf(t, faultyPlugin(t, "dns", bug), stdin, args...)

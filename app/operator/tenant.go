@@ -72,7 +72,7 @@ func tenantRows(ctx context.Context, store *bunstore.Store, owner access.Account
 	if err != nil {
 		return nil, err
 	}
-	sending, err := store.SendStandings(ctx, owner.ID)
+	standings, err := store.SendStandings(ctx, owner.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +90,7 @@ func tenantRows(ctx context.Context, store *bunstore.Store, owner access.Account
 		}
 		row := newTenantRow(owner, t, usage, requireSMTPAuth)
 		row.TimeZone = timeZone
-		row.CountedAt, row.Blocked = optionalStamp(sending[t.GUID].CountedAt), sending[t.GUID].Blocked
+		row.CountedAt, row.Blocked = optionalStamp(standings[t.GUID].CountedAt), standings[t.GUID].Blocked
 		rows = append(rows, row)
 	}
 	return rows, nil
@@ -103,9 +103,9 @@ func tenantOwners(ctx context.Context, store *bunstore.Store, idOrEmail string) 
 		owner, err := store.FindAccount(ctx, idOrEmail)
 		return []access.Account{owner}, err
 	}
-	all, err := store.Accounts(ctx)
+	accounts, err := store.Accounts(ctx)
 	var owners []access.Account
-	for _, acc := range all {
+	for _, acc := range accounts {
 		if acc.TenantCount > 0 {
 			owners = append(owners, acc)
 		}

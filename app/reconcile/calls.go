@@ -17,25 +17,26 @@ import (
 )
 
 const (
-	// callLimit bounds one provider call, readLimit one read of the DNS, and storeLimit one write
-	// to the store.
+	// callLimit is the timeout of one provider call. readLimit is the timeout of one read of the
+	// DNS. storeLimit is the timeout of one write to the store.
 	callLimit  = 20 * time.Second
 	readLimit  = 10 * time.Second
 	storeLimit = 10 * time.Second
-	// storeRetry is after how long a caller may try again when the store did not answer.
+	// storeRetry is the delay after which a caller may try again when the store did not answer.
 	storeRetry = 5 * time.Second
-	// maxBrokenTries is how often a call is tried while the provider answers with internal errors.
+	// maxBrokenTries is the maximum number of tries of a call that the provider answers with
+	// internal errors.
 	maxBrokenTries = 3
-	// defaultPause is the time between two tries unless the caller sets one.
+	// defaultPause is the default of RetryPolicy.Pause.
 	defaultPause = time.Second
 )
 
 // Call makes one provider call with a timeout and returns its error. If the context ends before the
-// answer, the outcome is unknown.
-func Call(ctx context.Context, step func(context.Context) error) error {
+// answer, Call returns an error of kind outcome.Unknown.
+func Call(ctx context.Context, call func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
-	err := step(ctx)
+	err := call(ctx)
 	if outcome.KindOf(err) == 0 && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)) {
 		return &outcome.Error{Kind: outcome.Unknown, Cause: "context", Detail: "the call ended before its answer"}
 	}
@@ -69,7 +70,7 @@ type EffectCheck func(ctx context.Context) (done bool, err error)
 //   - NotReady: Run pauses and calls again, until the tries or the time are used up.
 //   - Unknown: Run calls check, and repeats the call only if check found no effect. If check got no
 //     answer, Run repeats check. If check is nil, Run repeats the call, which must be idempotent.
-//   - Broken: as Unknown, at most maxBrokenTries times.
+//   - Broken: Run does the same as for Unknown, and returns after maxBrokenTries tries.
 //
 // Run returns the last error. If the tries or the time are used up before check has an answer, Run
 // returns the unknown outcome of the call.
@@ -111,8 +112,9 @@ func Run(ctx context.Context, p RetryPolicy, call func(context.Context) error, c
 	}
 }
 
-// waitForThrottle waits for as long as a throttling provider demands. It returns false if the
-// policy does not allow a wait, if the provider names no time, or if too little time is left.
+// waitForThrottle waits for as long as a throttling provider demands. It returns true unless the
+// context ends during the wait. It returns false without a wait if err is a different error or
+// names no time. It also returns false if the policy or the deadline does not allow the wait.
 func (p RetryPolicy) waitForThrottle(ctx context.Context, err error) bool {
 	deadline, hasDeadline := ctx.Deadline()
 	pause := outcome.RetryAfter(err)
@@ -150,8 +152,8 @@ func Detach(ctx context.Context, limit time.Duration) (context.Context, context.
 	return context.WithDeadline(context.WithoutCancel(ctx), end)
 }
 
-// Store calls save with its own timeout, even when ctx has ended, and returns its error. If save
-// reaches the timeout, the error is service_unavailable.
+// Store calls save and returns its error. The context of save has its own timeout and ignores the
+// end of ctx. If save reaches this timeout, Store returns service_unavailable.
 func Store(ctx context.Context, save func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeLimit)
 	defer cancel()
@@ -174,8 +176,8 @@ type Consent struct {
 //
 //   - The platform denies the read: the consent was revoked. RecordIfRevoked stores this, and the
 //     tenant's readiness shows it.
-//   - The read succeeds: only a grant of the mail server is missing. The next sync restores it.
-//   - The read gets no answer: RecordIfRevoked stores nothing.
+//   - The read succeeds: only a grant at the mail server is missing. The next sync restores it.
+//   - The read fails with a different error: RecordIfRevoked stores nothing.
 func (c Consent) RecordIfRevoked(ctx context.Context, owner access.AccountID, id tenant.GUID, err error) error {
 	if !errors.Is(err, fault.AccessDenied) {
 		return err

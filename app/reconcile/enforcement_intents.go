@@ -13,11 +13,12 @@ import (
 
 // ReconcileIntents finds out which intents of an interrupted enforcement pass took effect. An
 // intent is a stored block or unblock of a mailbox. An intent took effect if the rules at the
-// platform show it. ReconcileIntents stores the intents that took effect with their events, and
-// returns them as done.
+// platform show it. ReconcileIntents stores these intents as done, writes their events, and returns
+// them as done.
 //
-// The rules may be read from a lagging replica. The caller must therefore not rely on the read
-// state of a rule that an intent concerns. ReconcileIntents returns all intents for this purpose.
+// A lagging replica may return an old state of the rules. The caller must therefore set each rule
+// that an intent concerns, even if the rule seems to be correct. For this purpose ReconcileIntents
+// returns all intents.
 //
 // held is false when a different pass holds the tenant. ReconcileIntents fails when the store or
 // the platform fails.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package reconcile sets up verified domains at the mail platform: it enables the e-mail service,
-// waits until the mail server accepts mail, and creates the DKIM configuration. It also has the
-// retry loop for provider calls, which other packages use.
+// waits until the mail server accepts mail, and creates the DKIM configuration. Other packages use
+// the retry loop of this package for provider calls.
 //
-// The requests verify, sync, enable-dkim and provision call Reconciler.ReconcileDomain, which
+// The API requests verify, sync, enable-dkim and provision call Reconciler.ReconcileDomain, which
 // repeats steps within a time limit. Provisioning jobs call the same steps with one try each:
 // Reconciler.SetUpMail and Reconciler.CreateSigning. A request and a job can run for the same
 // domain at the same time, because all steps are idempotent.
@@ -43,13 +43,14 @@ type Reconciler struct {
 	DNS      ports.DNSReader
 	Facts    ports.PlatformFacts
 	Now      func() time.Time
-	// Limit bounds the steps of one ReconcileDomain. It does not include the reads of records and
-	// DNS after the steps. It defaults to 20 s. Pause is the time between two tries.
+	// Limit is the maximum duration of the steps of one ReconcileDomain call. It does not include
+	// the reads of records and DNS after the steps. It defaults to 20 s. Pause is the time between
+	// two tries.
 	Limit, Pause time.Duration
 }
 
-// MailServerReady is the argument mailServerReady of ReconcileDomain for a tenant whose mail server
-// is known to be prepared.
+// MailServerReady is passed as mailServerReady to ReconcileDomain if the tenant's mail server is
+// known to be prepared.
 const MailServerReady = true
 
 // ReconcileDomain runs all steps on a verified domain. It returns the domain with its current

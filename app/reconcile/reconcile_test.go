@@ -35,7 +35,8 @@ const (
 	zone = "example.test"
 )
 
-// domains is an alias of the port whose name differs from all of the port's methods.
+// domains renames ports.Domains, so that oneDomain can embed it. An embedded field named Domains
+// would hide the method Domains.
 type domains = ports.Domains
 
 // oneDomain is a store with one domain.
@@ -45,11 +46,11 @@ type oneDomain struct {
 	err    error
 }
 
-func (s *oneDomain) ChangeDomain(_ context.Context, _ access.AccountID, now domain.Domain) (domain.Domain, error) {
+func (s *oneDomain) ChangeDomain(_ context.Context, _ access.AccountID, observed domain.Domain) (domain.Domain, error) {
 	if s.err != nil {
 		return s.stored, s.err
 	}
-	s.stored = s.stored.Merge(now)
+	s.stored = s.stored.Merge(observed)
 	return s.stored, nil
 }
 
@@ -332,8 +333,8 @@ func TestRunWaitsOutAThrottle(t *testing.T) {
 			if tries != tt.tries || (err == nil) != (tt.tries == 2) {
 				t.Fatalf("%d tries end with %v", tries, err)
 			}
-			if took := time.Since(start); tries == 2 && took != tt.demanded {
-				t.Fatalf("Run waited %s", took)
+			if elapsed := time.Since(start); tries == 2 && elapsed != tt.demanded {
+				t.Fatalf("Run waited %s", elapsed)
 			}
 		})
 	}

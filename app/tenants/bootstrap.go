@@ -56,7 +56,7 @@ func (r *syncRun) enableSubmission(ctx context.Context) {
 		r.result.SMTPAuth = tenant.SMTPAuthSkippedPart()
 		return
 	}
-	began, stored := r.Now(), r.tenant.SMTPAuth
+	began, storedState := r.Now(), r.tenant.SMTPAuth
 	state, err := r.readSMTPAuth(ctx)
 	if err == nil {
 		r.tenant.SMTPAuth, r.tenant.Observed.SMTPAuth = state, began // stored even if the next call fails
@@ -65,7 +65,7 @@ func (r *syncRun) enableSubmission(ctx context.Context) {
 	case err != nil:
 	case state == tenant.SMTPAuthDisabled:
 		err = r.enableSMTPAuth(ctx)
-	case state == tenant.SMTPAuthEnabled && stored != state: // a lagging replica may still show the old state
+	case state == tenant.SMTPAuthEnabled && storedState != state: // a lagging replica may still show the old state
 		r.tenant.Observed.SMTPAuth = observation.HeldUntil(began)
 	}
 	switch {
@@ -89,21 +89,21 @@ func (r *syncRun) readSMTPAuth(ctx context.Context) (state tenant.SMTPAuth, err 
 // enableSMTPAuth enables SMTP AUTH. The new state is stored with observation.HeldUntil, because a
 // lagging replica may show the old state to a later read.
 func (r *syncRun) enableSMTPAuth(ctx context.Context) error {
-	var at time.Time // a time at which the platform had the new state
+	var observedAt time.Time // a time at which the platform had the new state
 	err := reconcile.Run(ctx, reconcile.Once, func(ctx context.Context) error {
 		err := r.call(ctx, r.platform.EnableSMTPAuth)
-		at = r.Now()
+		observedAt = r.Now()
 		return err
 	}, func(ctx context.Context) (bool, error) {
-		at = r.Now()
+		observedAt = r.Now()
 		state, err := r.readSMTPAuth(ctx)
 		return state == tenant.SMTPAuthEnabled, err
 	})
 	switch {
 	case err == nil:
-		r.tenant.SMTPAuth, r.tenant.Observed.SMTPAuth = tenant.SMTPAuthEnabled, observation.HeldUntil(at)
+		r.tenant.SMTPAuth, r.tenant.Observed.SMTPAuth = tenant.SMTPAuthEnabled, observation.HeldUntil(observedAt)
 	case errors.Is(err, fault.SMTPAuthNotEnabled):
-		r.tenant.SMTPAuth, r.tenant.Observed.SMTPAuth = tenant.SMTPAuthRefused, observation.HeldUntil(at) // replaces even a state that was stored with HeldUntil
+		r.tenant.SMTPAuth, r.tenant.Observed.SMTPAuth = tenant.SMTPAuthRefused, observation.HeldUntil(observedAt) // replaces even a state that was stored with HeldUntil
 		return nil
 	}
 	return err

@@ -20,8 +20,8 @@ import (
 // caller asks for a different one.
 const DefaultLinkLifetime = 15 * time.Minute
 
-// ConnectPath returns the beginning of the paths of the connect pages, with a final slash. platform
-// is the name of the mail platform's plugin.
+// ConnectPath returns the common prefix of the paths of the connect pages. It ends with a slash.
+// platform is the name of the mail platform's plugin.
 func ConnectPath(platform string) string { return "/connect/" + platform + "/" }
 
 // RedirectURIs returns the redirect URIs to register with the mail platform. The platform redirects
@@ -37,17 +37,18 @@ func (s *Service) redirectURIs() (callback, signIn string) {
 	return uris[0], uris[1]
 }
 
-// Link is a connect link. It works once, until it expires. SessionID is the id of the connect
-// session. The caller uses SessionID to read the status of the session and to renew the link.
+// Link is a connect link. It works only once, and only until it expires. SessionID is the id of the
+// connect session. The caller uses SessionID to read the status of the session and to renew the
+// link.
 type Link struct {
 	SessionID string
 	URL       string
 	ExpiresAt time.Time
 }
 
-// LinkRequest holds the options of a new link. State is a text of the caller. The return URL
-// carries it in its query. The zero LinkRequest asks for a link with the default lifetime and no
-// return URL.
+// LinkRequest holds the options of a new link. State is a text of the caller, which the service
+// adds to the query of the return URL. The zero LinkRequest asks for a link with the default
+// lifetime and no return URL.
 type LinkRequest struct {
 	ReturnURL *string
 	State     string
@@ -62,10 +63,10 @@ type Redirect struct {
 
 // ConnectURL starts a connect session and returns its first link. It fails with invalid_return_url,
 // tenant_limit_reached, or with service_unavailable when no mail platform is configured.
-func (s *Service) ConnectURL(ctx context.Context, acc access.Account, want LinkRequest) (Link, error) {
+func (s *Service) ConnectURL(ctx context.Context, acc access.Account, request LinkRequest) (Link, error) {
 	var returnURL string
-	if want.ReturnURL != nil {
-		returnURL = *want.ReturnURL
+	if request.ReturnURL != nil {
+		returnURL = *request.ReturnURL
 		settings, err := s.Settings.Settings(ctx, acc.ID)
 		if err != nil {
 			return Link{}, err
@@ -79,7 +80,7 @@ func (s *Service) ConnectURL(ctx context.Context, acc access.Account, want LinkR
 		return Link{}, err
 	}
 	session := tenant.ConnectSession{
-		ID: id, Status: tenant.SessionPending, Lifetime: orDefault(want.Lifetime, DefaultLinkLifetime), ReturnURL: returnURL, State: want.State,
+		ID: id, Status: tenant.SessionPending, Lifetime: orDefault(request.Lifetime, DefaultLinkLifetime), ReturnURL: returnURL, State: request.State,
 	}
 	link, flow, err := s.newLink(ctx, acc, session)
 	if err != nil {

@@ -58,8 +58,8 @@ func (s *Service) RenewLink(ctx context.Context, acc access.Account, id string, 
 type Origin struct {
 	// DisplayName and SupportURL are empty if the operator did not set them.
 	DisplayName, SupportURL string
-	// ReturnURL is the URL of the page's link back to the caller's site, with the result in its
-	// query. It is empty if the page has no such link.
+	// ReturnURL is the URL of the page's link back to the caller's site. The query of the URL
+	// contains the result of the flow. ReturnURL is empty if the page has no link back.
 	ReturnURL string
 }
 

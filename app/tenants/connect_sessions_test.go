@@ -64,7 +64,7 @@ func TestSessionFollowsTheFlow(t *testing.T) {
 	}
 	_, err = fx.RenewLink(t.Context(), fx.ann, link.SessionID, nil)
 	requireRefusal(t, err, fault.SessionConnected)
-	// The status is kept for 30 days after the expiry, longer than the flow.
+	// The session is kept for 30 days after its link has expired. The flow is deleted earlier.
 	for _, days := range []int{30, 31} {
 		fx.now = link.ExpiresAt.Add(time.Duration(days) * 24 * time.Hour)
 		_, err = fx.ConnectURL(t.Context(), fx.ann, tenants.LinkRequest{})
@@ -223,8 +223,8 @@ func TestReturnURLIsCheckedBeforeTheSlots(t *testing.T) {
 	requireRefusal(t, err, fault.TenantLimitReached)
 }
 
-// TestLinkWithoutASession completes the flow of a link that has no session, as an earlier release
-// created it.
+// TestLinkWithoutASession completes the flow of a link without a session. Earlier releases created
+// links without sessions.
 func TestLinkWithoutASession(t *testing.T) {
 	fx := newFixture(t)
 	query := fx.grantConsent(t, fx.ann, admin)

@@ -238,7 +238,7 @@ func TestSignInRefused(t *testing.T) {
 }
 
 // TestADifferentBrowserCannotContinueTheFlow checks that a browser which knows only the URLs of a
-// flow cannot continue the flow. After its attempt, the first browser can still continue the flow.
+// flow cannot continue the flow. After this attempt, the first browser can still continue the flow.
 func TestADifferentBrowserCannotContinueTheFlow(t *testing.T) {
 	fx := newFixture(t)
 	b := fx.openCallback(t, fx.grantConsent(t, fx.ann, admin))

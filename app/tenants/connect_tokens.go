@@ -39,11 +39,11 @@ func (s *Service) sealState(owner access.AccountID, expires time.Time) (string, 
 		return "", err
 	}
 	plain := strings.Join([]string{token, string(owner), strconv.FormatInt(expires.Unix(), 10)}, " ")
-	sealed, err := s.Sealer.Seal(secret.New(plain), stateAssociatedData)
+	sealedState, err := s.Sealer.Seal(secret.New(plain), stateAssociatedData)
 	if err != nil {
 		return "", fmt.Errorf("seal state: %w", err)
 	}
-	return base64.RawURLEncoding.EncodeToString(sealed), nil
+	return base64.RawURLEncoding.EncodeToString(sealedState), nil
 }
 
 // openState returns the account of a state. It fails with connect_link_invalid when the seal is
@@ -59,11 +59,11 @@ func (s *Service) openState(state string) (access.AccountID, error) {
 // unsealState returns the account and the expiry of a state. It fails with connect_link_invalid
 // when the seal is wrong.
 func (s *Service) unsealState(state string) (access.AccountID, time.Time, error) {
-	sealed, err := base64.RawURLEncoding.Strict().DecodeString(state)
+	sealedState, err := base64.RawURLEncoding.Strict().DecodeString(state)
 	if err != nil || state == "" {
 		return "", time.Time{}, invalidLinkError()
 	}
-	plain, err := s.Sealer.Open(sealed, stateAssociatedData)
+	plain, err := s.Sealer.Open(sealedState, stateAssociatedData)
 	if err != nil {
 		return "", time.Time{}, invalidLinkError()
 	}
@@ -84,7 +84,8 @@ func (s *Service) newCookie(stateHash [32]byte) (secret.Text, error) {
 	return secret.New(hex.EncodeToString(stateHash[:]) + "." + token), err
 }
 
-// flowID returns the id of the flow that a cookie names. It fails with connect_link_invalid.
+// flowID returns the id of the flow that a cookie names. It fails with connect_link_invalid when
+// the cookie is malformed.
 func flowID(cookie secret.Text) ([32]byte, error) {
 	hexID, _, ok := strings.Cut(cookie.Reveal(), ".")
 	id, err := hex.DecodeString(hexID)

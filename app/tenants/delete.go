@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// deleteLimit bounds a deletion.
+	// deleteLimit is the timeout of a deletion.
 	deleteLimit = 50 * time.Second
 	// pauseLease is how long a deletion pauses enforcement for the tenant.
 	pauseLease = time.Minute
@@ -54,8 +54,8 @@ func (s *Service) Delete(ctx context.Context, owner access.AccountID, id tenant.
 	return deleted, nil
 }
 
-// WithdrawResult is the result of Withdraw: the account that had the tenant, and the result of
-// removing the managed rules.
+// WithdrawResult is the result of Withdraw: the account to which the tenant was assigned, and the
+// result of removing the managed rules.
 type WithdrawResult struct {
 	Account access.AccountID
 	RuleRemoval

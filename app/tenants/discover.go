@@ -17,7 +17,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// parallelDomains is how many domains a sync checks in parallel.
+// parallelDomains is the maximum number of domains that a sync checks in parallel.
 const parallelDomains = 6
 
 // discover merges the platform's domains and mailboxes into the stored domains and mailboxes, then
@@ -127,21 +127,21 @@ func (r *syncRun) checkDomains(ctx context.Context) error {
 	}
 	slices.SortStableFunc(stored, func(a, b domain.Domain) int { return a.CheckedAt.Compare(b.CheckedAt) })
 	var (
-		wait  panics.Group
-		slots = make(chan struct{}, parallelDomains)
-		errs  = make([]error, len(stored))
+		checks panics.Group
+		slots  = make(chan struct{}, parallelDomains)
+		errs   = make([]error, len(stored))
 	)
 	for i, d := range stored {
 		slots <- struct{}{}
 		if ctx.Err() != nil {
 			break
 		}
-		wait.Go(func() {
+		checks.Go(func() {
 			defer func() { <-slots }()
 			errs[i] = r.checkDomain(ctx, d)
 		})
 	}
-	wait.Wait()
+	checks.Wait()
 	return errors.Join(errs...)
 }
 

@@ -21,8 +21,8 @@ func (openSealer) Open(sealed []byte, _ string) (secret.Text, error) {
 }
 
 // FuzzTokens checks that no state and no cookie causes a panic, even if every seal is accepted. An
-// accepted state must contain the returned account, and an accepted cookie the returned id of the
-// flow.
+// accepted state must contain the returned account. An accepted cookie must contain the returned id
+// of the flow.
 func FuzzTokens(f *testing.F) {
 	now := time.Unix(1_000_000, 0)
 	service := &Service{Sealer: openSealer{}, Now: func() time.Time { return now }, Random: strings.NewReader(strings.Repeat("x", 1000))}

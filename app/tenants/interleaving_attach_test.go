@@ -28,7 +28,7 @@ func (r *attachRace) connectTenant(username string) useCase {
 		offer, err := r.FinishSignIn(ctx, query, b.cookie)
 		if err == nil {
 			interleaving.Step(ctx)
-			_, err = r.Confirm(ctx, b.cookie, offer.CSRF, true) // its only step is before Attach
+			_, err = r.Confirm(ctx, b.cookie, offer.CSRF, true) // the only step of Confirm is before Attach
 		}
 		switch {
 		case err == nil && r.inactive:

@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	theIntegration = "01890000-0000-7000-8000-000000000001"
-	theConnection  = "01890000-0000-7000-8000-000000000002"
+	annaIntegrationID = "01890000-0000-7000-8000-000000000001"
+	annaConnectionID  = "01890000-0000-7000-8000-000000000002"
 )
 
 // storeObjectsWithRows stores the objects of the platform, and keeps the ids of their rows in
@@ -33,11 +33,11 @@ func storeObjectsWithRows(r *race) {
 	must(r.t, r.store.SaveMailbox(r.t.Context(), r.ann.ID, anna))
 	must(r.t, r.store.SetSendLimit(r.t.Context(), r.ann.ID, anna.ID, 9, r.now))
 	must(r.t, r.store.AddIntegration(r.t.Context(), integration.Integration{
-		ID: theIntegration, AccountID: r.ann.ID, Provider: "instantly", Name: "x", Status: integration.Connected, CreatedAt: r.now, UpdatedAt: r.now,
+		ID: annaIntegrationID, AccountID: r.ann.ID, Provider: "instantly", Name: "x", Status: integration.Connected, CreatedAt: r.now, UpdatedAt: r.now,
 	}, []byte("sealed"), nil))
 	must(r.t, r.store.BeginSession(r.t.Context(), r.ann.ID, integration.Session{
-		ID: theConnection, IntegrationID: theIntegration, MailboxID: anna.ID, Status: integration.SessionPending, CreatedAt: r.now, ExpiresAt: r.now.Add(time.Hour),
-	}, theConnection, r.now))
+		ID: annaConnectionID, IntegrationID: annaIntegrationID, MailboxID: anna.ID, Status: integration.SessionPending, CreatedAt: r.now, ExpiresAt: r.now.Add(time.Hour),
+	}, annaConnectionID, r.now))
 	r.before = r.rows()
 	r.now = r.now.Add(time.Minute)
 	r.lagUntil = r.now.Add(observation.ReplicaLag)
@@ -93,8 +93,8 @@ func requireSameRows(r *race) error {
 	if anna.DailySendLimit != 9 {
 		return fmt.Errorf("the mailbox is %+v", anna)
 	}
-	e, err := r.store.EligibleMailbox(r.t.Context(), r.ann.ID, theIntegration, anna.ID)
-	if err != nil || e.Connection.ID != theConnection {
+	e, err := r.store.EligibleMailbox(r.t.Context(), r.ann.ID, annaIntegrationID, anna.ID)
+	if err != nil || e.Connection.ID != annaConnectionID {
 		return fmt.Errorf("the connection is %+v, %w", e.Connection, err)
 	}
 	return nil
@@ -117,7 +117,7 @@ var missingRaces = []struct {
 	name    string
 	prepare func(*race)
 	cases   func(*race) []useCase
-	// check is called after a sync that reads no lagging replica.
+	// check is called after a sync that does not read from a lagging replica.
 	check func(*race) error
 }{
 	{
@@ -202,9 +202,9 @@ func requireRowIfMailboxExists(r *race) error {
 	r.now = r.now.Add(observation.ReplicaLag)
 	r.fixture.sync(r.t)
 	_, err := r.platform.For(guid).Mailbox(r.t.Context(), "anna@one.test")
-	_, known, readErr := r.store.KnownNames(r.t.Context(), r.ann.ID, guid)
+	_, storedAddresses, readErr := r.store.KnownNames(r.t.Context(), r.ann.ID, guid)
 	must(r.t, readErr)
-	if exists, stored := err == nil, slices.Contains(known, "anna@one.test"); exists != stored {
+	if exists, stored := err == nil, slices.Contains(storedAddresses, "anna@one.test"); exists != stored {
 		return fmt.Errorf("the platform has the mailbox: %v, a row exists: %v", exists, stored)
 	}
 	return nil

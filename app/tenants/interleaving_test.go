@@ -32,9 +32,9 @@ type race struct {
 	t         *testing.T
 	domains   *domains.Service
 	mailboxes *mailboxes.Service
-	callTimes map[string]time.Time // by property of the tenant: the start of the call with the newest answer
-	answers   map[string]any       // by property of the tenant: the newest answer
-	users     int                  // the number of user mailboxes at the platform
+	callTimes map[string]time.Time // the start of the call with the newest answer, by property of the tenant
+	answers   map[string]any       // the newest answer, by property of the tenant
+	userCount int                  // the number of user mailboxes at the platform
 	lagUntil  time.Time            // until then a replica of the platform lacks all objects
 	before    map[string]string    // the ids of the rows before the race, by name
 	hidden    bool                 // whether a use case did not find its object
@@ -240,9 +240,9 @@ var races = []struct {
 		func(r *race) []useCase {
 			return []useCase{r.sync, r.sync, func(ctx context.Context) error {
 				interleaving.Step(ctx)
-				r.users = 7
+				r.userCount = 7
 				interleaving.Step(ctx)
-				r.users = 9
+				r.userCount = 9
 				return nil
 			}}
 		},

@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	// passWait is the default of Service.PassWait, and callWait the default of Service.CallWait.
+	// passWait is the default of Service.PassWait. callWait is the default of Service.CallWait.
 	// Together they leave enough of deleteLimit to remove the rules.
 	passWait = 5 * time.Second
 	callWait = 20 * time.Second
-	// reconcileLimit bounds the reconciliation of the intents of an interrupted pass.
+	// reconcileLimit is the timeout for reconciling the intents of an interrupted pass.
 	reconcileLimit = 5 * time.Second
 )
 

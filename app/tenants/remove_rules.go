@@ -99,7 +99,7 @@ func ruleNames(scopes []string) (names []string) {
 	return names
 }
 
-// removeTries is how often removeRules tries a call whose outcome stays unknown.
+// removeTries is the maximum number of tries of each call of removeRules.
 const removeTries = 3
 
 // removeRules first removes the managed rules that the platform lists. The list of a lagging
@@ -177,8 +177,9 @@ type TenantRuleRemoval struct {
 }
 
 // RemoveAllRules removes the managed rules from all tenants of an account that the operator is
-// about to close. It returns the tenants that may have had rules. If the removal fails for one
-// tenant, RemoveAllRules resumes enforcement in the other tenants and returns the joined errors.
+// about to close. It returns the tenants that may have had rules. If the platform fails to remove
+// rules, the result of the tenant names the remaining rules. If the store fails for one tenant,
+// RemoveAllRules resumes enforcement in the other tenants and returns the joined errors.
 func (s *Service) RemoveAllRules(ctx context.Context, owner access.AccountID) ([]TenantRuleRemoval, error) {
 	owned, err := s.Tenants.Tenants(ctx, owner)
 	if err != nil {

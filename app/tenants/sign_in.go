@@ -94,9 +94,8 @@ func signInAnswer(rawQuery string, cookie secret.Text) (code secret.Text, declin
 	return secret.New(codeText), false, err
 }
 
-// takeFlow moves the flow that the cookie names from one step to another. It fails with
-// connect_link_invalid, and the flow stays where it is, when the flow belongs to a different
-// browser.
+// takeFlow moves the flow that the cookie names from one step to another. If the flow belongs to a
+// different browser, takeFlow fails with connect_link_invalid and does not move the flow.
 func (s *Service) takeFlow(ctx context.Context, cookie secret.Text, from, to ports.ConnectStep) (ports.ConnectFlow, error) {
 	id, err := flowID(cookie)
 	if err != nil {

@@ -56,8 +56,8 @@ func (m steppedTenant) SMTPAuth(ctx context.Context) (tenant.SMTPAuth, error) {
 func (m steppedTenant) UserMailboxes(ctx context.Context) (int, error) {
 	start := m.race.now
 	interleaving.Step(ctx)
-	m.race.recordAnswer("users", start, m.race.users)
-	return m.race.users, ctx.Err()
+	m.race.recordAnswer("users", start, m.race.userCount)
+	return m.race.userCount, ctx.Err()
 }
 
 // Domains is two steps: the platform creates the list after the first step, and returns the list

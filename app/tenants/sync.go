@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// syncLimit is the default of Service.Limit. The API allows a sync 5 s more, to store its
-	// results.
+	// syncLimit is the default of Service.Limit. The API's timeout of a sync is 5 s longer, so that
+	// the sync can store its results.
 	syncLimit = 105 * time.Second
 	// bootstrapLimit is how long a sync waits for a mail server that is being prepared, unless
 	// Reconciler.Limit is set.
@@ -63,7 +63,7 @@ type syncRun struct {
 // was withdrawn. It returns the platform's error when the platform answered no call.
 //
 // Sync reads the directory first. The directory denies access only if the consent was withdrawn.
-// The mail server also denies access while tenantry has no grant at the mail server yet.
+// The mail server also denies access until tenantry has a grant at the mail server.
 func (s *Service) Sync(ctx context.Context, owner access.AccountID, id tenant.GUID) (SyncResult, error) {
 	t, err := s.ownedTenant(ctx, owner, id)
 	if err != nil {

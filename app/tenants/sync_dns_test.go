@@ -77,7 +77,7 @@ func TestSyncIgnoresUnreliableDNS(t *testing.T) {
 	fx := newConnectedFixture(t, fake.Setup{})
 	fx.addPlatformObjects(t)
 	fx.sync(t)
-	before, _ := fx.storedObjects(t)
+	domainsBefore, _ := fx.storedObjects(t)
 	fx.platform.DNS.FailReads("no_authoritative_answer")
 	fx.sync(t)
 	fx.platform.DNS.FailReads("")
@@ -88,20 +88,20 @@ func TestSyncIgnoresUnreliableDNS(t *testing.T) {
 		return read, nil
 	}}
 	fx.sync(t)
-	after, _ := fx.storedObjects(t)
-	if before[0].Status.SPF == dns.Missing || before[0].Status.DMARC == dns.Missing {
-		t.Fatalf("the first sync stored no records: %+v", before[0].Status)
+	domainsAfter, _ := fx.storedObjects(t)
+	if domainsBefore[0].Status.SPF == dns.Missing || domainsBefore[0].Status.DMARC == dns.Missing {
+		t.Fatalf("the first sync stored no records: %+v", domainsBefore[0].Status)
 	}
-	if after[0].Status.SPF != before[0].Status.SPF || after[0].Status.DMARC != before[0].Status.DMARC {
-		t.Errorf("got %+v, want %+v", after[0].Status, before[0].Status)
+	if domainsAfter[0].Status.SPF != domainsBefore[0].Status.SPF || domainsAfter[0].Status.DMARC != domainsBefore[0].Status.DMARC {
+		t.Errorf("got %+v, want %+v", domainsAfter[0].Status, domainsBefore[0].Status)
 	}
-	if after[0].Status.MX != "mx.other.test." {
-		t.Errorf("the MX of the incomplete read is not stored: %+v", after[0].Status)
+	if domainsAfter[0].Status.MX != "mx.other.test." {
+		t.Errorf("the MX of the incomplete read is not stored: %+v", domainsAfter[0].Status)
 	}
 }
 
-// TestSyncOfMoreDomainsThanThereIsTimeFor checks that a sync ends at its time limit, and that the
-// next sync begins with the domains that the first one did not read.
+// TestSyncOfMoreDomainsThanThereIsTimeFor checks that a sync ends at its time limit. The next sync
+// begins with the domains that the first sync did not read.
 func TestSyncOfMoreDomainsThanThereIsTimeFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fx := newConnectedFixture(t, fake.Setup{})
@@ -129,8 +129,8 @@ func TestSyncOfMoreDomainsThanThereIsTimeFor(t *testing.T) {
 		}}
 		start := time.Now()
 		fx.sync(t)
-		if took := time.Since(start); took > fx.Limit || len(names) < readsInTime || len(names) > 2*readsInTime {
-			t.Fatalf("%d reads in %s, want %d to %d reads in %s", len(names), took, readsInTime, 2*readsInTime, fx.Limit)
+		if elapsed := time.Since(start); elapsed > fx.Limit || len(names) < readsInTime || len(names) > 2*readsInTime {
+			t.Fatalf("%d reads in %s, want %d to %d reads in %s", len(names), elapsed, readsInTime, 2*readsInTime, fx.Limit)
 		}
 		readFirst := slices.Clone(names[:readsInTime])
 		names = nil

@@ -46,14 +46,14 @@ func TestASyncSucceedsWithoutLicenses(t *testing.T) {
 			}
 			endFault()
 			fx.sync(t)
-			before := *fx.headroom(t)
+			headroomBefore := *fx.headroom(t)
 			fx.platform.Fail(licenseFault)
 			fx.now = fx.now.Add(time.Hour)
 			if synced := fx.sync(t); synced.Partial || !synced.Tenant.LastSyncAt.Equal(fx.now) {
 				t.Fatalf("got %+v", synced)
 			}
-			if got := fx.headroom(t); got == nil || *got != before {
-				t.Fatalf("got %+v, want %+v", got, before)
+			if got := fx.headroom(t); got == nil || *got != headroomBefore {
+				t.Fatalf("got %+v, want %+v", got, headroomBefore)
 			}
 		})
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// laggingPlatform is a platform whose replicas lack all domains and mailboxes. Its lists are empty.
-// If lacksObjects is true, reads by name do not find them either.
+// laggingPlatform is a platform whose lists of domains and mailboxes are empty, because its
+// replicas lag. If lacksObjects is true, reads by name find no domain and no mailbox either.
 type laggingPlatform struct {
 	ports.MailPlatform
 	lacksObjects bool
@@ -66,8 +66,8 @@ func TestListThatLacksAnObjectDoesNotRemoveIt(t *testing.T) {
 }
 
 // TestObjectIsRemovedAfterTwoMisses checks objects that neither the lists nor reads by name show. A
-// sync hides such objects. If the objects return, the mailbox still has its limit. Otherwise a sync
-// at least ReplicaLag after the first miss removes them.
+// sync hides these objects. If the objects return, the mailbox still has its limit. If they stay
+// missing, a sync at least ReplicaLag after the first miss removes them.
 func TestObjectIsRemovedAfterTwoMisses(t *testing.T) {
 	for name, returns := range map[string]bool{"the objects return": true, "the objects stay missing": false} {
 		t.Run(name, func(t *testing.T) {

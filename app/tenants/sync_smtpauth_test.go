@@ -27,8 +27,8 @@ func TestSyncWithSMTPAuthRefused(t *testing.T) {
 	}
 }
 
-// TestSyncWithSMTPAuthThatTakesEffectLater checks SMTP AUTH that was enabled but that reads do not
-// show yet. The stored state is then disabled, neither refused nor enabled.
+// TestSyncWithSMTPAuthThatTakesEffectLater checks a sync that enables SMTP AUTH before reads show
+// it as enabled. The sync stores the state as disabled, not as refused or enabled.
 func TestSyncWithSMTPAuthThatTakesEffectLater(t *testing.T) {
 	fx := newConnectedFixture(t, fake.Setup{})
 	endFault := fx.platform.Fail(fake.Fault{Method: "EnableSMTPAuth", Kind: outcome.NotReady})
@@ -67,14 +67,14 @@ func (t tenantWithLaggingSMTPAuth) EnableSMTPAuth(ctx context.Context) error {
 
 // TestSyncKeepsSMTPAuthThatReadsDoNotShow checks reads that show SMTP AUTH as disabled after it was
 // enabled. Within ReplicaLag, such a read can come from a lagging replica, so the stored state
-// stays enabled. Later, or if the platform refuses to enable SMTP AUTH, the sync stores the new
-// state.
+// stays enabled. After ReplicaLag, the sync stores the state as disabled. If the platform refuses
+// to enable SMTP AUTH, the sync stores the refusal at once.
 func TestSyncKeepsSMTPAuthThatReadsDoNotShow(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		enable  func(*testing.T, *fixture)
 		after   time.Duration
-		refuses bool // whether the platform refuses to enable it
+		refuses bool // whether the platform refuses to enable SMTP AUTH
 		want    tenant.SMTPAuth
 	}{
 		{"a sync soon after a sync enabled it", enableBySync, observation.ReplicaLag - time.Minute, false, tenant.SMTPAuthEnabled},

@@ -93,13 +93,13 @@ func TestSyncStoresWhatThePlatformReports(t *testing.T) {
 		t.Fatalf("readiness %+v", r)
 	}
 	domains, boxes := fx.storedObjects(t)
-	one, two := domains[0], domains[1]
-	if !one.Verified || !one.MailReady || one.Status.SPF != "v=spf1 -all" || one.Status.DMARC != "v=DMARC1; p=none" ||
-		one.Signing.Selector1.Content == "" || len(one.Service) == 0 || one.CheckedAt.IsZero() {
-		t.Errorf("one is %+v", one)
+	verifiedDomain, unverifiedDomain := domains[0], domains[1]
+	if !verifiedDomain.Verified || !verifiedDomain.MailReady || verifiedDomain.Status.SPF != "v=spf1 -all" || verifiedDomain.Status.DMARC != "v=DMARC1; p=none" ||
+		verifiedDomain.Signing.Selector1.Content == "" || len(verifiedDomain.Service) == 0 || verifiedDomain.CheckedAt.IsZero() {
+		t.Errorf("one is %+v", verifiedDomain)
 	}
-	if two.Verified || len(two.Verification) != 1 || two.Status.MX != "missing" || two.Status.VerificationSeen || two.CheckedAt.IsZero() {
-		t.Errorf("two is %+v", two)
+	if unverifiedDomain.Verified || len(unverifiedDomain.Verification) != 1 || unverifiedDomain.Status.MX != "missing" || unverifiedDomain.Status.VerificationSeen || unverifiedDomain.CheckedAt.IsZero() {
+		t.Errorf("two is %+v", unverifiedDomain)
 	}
 	if boxes[0].Address != "anna@one.test" || boxes[0].Provisioned {
 		t.Errorf("mailboxes %+v", boxes)
@@ -328,6 +328,7 @@ func TestSyncDoesNotRevealForeignTenants(t *testing.T) {
 }
 
 // TestSyncIsStoredForACancelledRequest cancels the request while the platform delays its answer.
+// The sync continues and stores its result.
 func TestSyncIsStoredForACancelledRequest(t *testing.T) {
 	fx := newConnectedFixture(t, fake.Setup{})
 	ctx, cancel := context.WithCancel(t.Context())

@@ -3,18 +3,19 @@
 // Package tenants connects, lists, synchronizes and deletes tenants. A tenant is one customer
 // organization at the mail platform.
 //
-// Service has the use cases. An administrator connects a tenant in four steps: ConnectURL makes the
-// link, Callback takes the consent, FinishSignIn proves the administrator, and Confirm attaches the
-// tenant. A managed tenant is not connected: the operator assigns it to an account with Assign.
-// Sync then prepares the mail server and reads domains and mailboxes. Delete and Withdraw first
-// remove the transport rules that tenantry manages in the tenant.
+// Service has the use cases. An administrator connects a tenant in four steps: ConnectURL creates
+// the link, Callback receives the consent, FinishSignIn proves the administrator, and Confirm
+// attaches the tenant. A managed tenant is not connected: the operator assigns it to an account
+// with Assign. Sync then prepares the mail server and reads domains and mailboxes. Delete and
+// Withdraw first remove the transport rules that tenantry manages in the tenant.
 //
 // Start reading at ConnectURL for the connect flow, at Sync, or at Delete.
 //
 //   - tenants.go: Service, List, Get, Assign
 //   - connect.go: the connect link and the consent callback
 //   - sign_in.go: the sign-in, the confirmation page and Confirm
-//   - connect_sessions.go: the status and the renewal of a connect link, and what its pages show
+//   - connect_sessions.go: the status and the renewal of a connect link, and the account that its
+//     pages show
 //   - connect_tokens.go: state, cookie and CSRF token of a connect flow
 //   - sync.go: Sync and its result
 //   - bootstrap.go: mail server preparation and SMTP AUTH during a sync
@@ -69,11 +70,11 @@ type Service struct {
 	// RequireSMTPAuth makes SMTP AUTH a condition of readiness. Operators set it to false where the
 	// platform no longer offers SMTP AUTH.
 	RequireSMTPAuth bool
-	// Limit bounds a sync. It defaults to 105 s.
+	// Limit is the timeout of a sync. It defaults to 105 s.
 	Limit time.Duration
 	// ConsentTimeout is how long FinishSignIn waits for a new consent to take effect at the
-	// platform. Pause is the time between two tries of a platform call. They default to 15 and 1
-	// seconds.
+	// platform. Pause is the time between two tries of a platform call. The defaults are 15 s and 1
+	// s.
 	ConsentTimeout, Pause time.Duration
 	// PassWait is how long a deletion waits for an enforcement pass to finish. After that, the
 	// deletion revokes the lease of the pass. CallWait is how long the deletion then waits for the

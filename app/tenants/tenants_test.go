@@ -92,8 +92,8 @@ func TestAssignKeepsConnectedTenant(t *testing.T) {
 	connected := fx.connect(t, fx.ann, admin)
 	_, err := fx.Assign(t.Context(), fx.ann, guid)
 	requireRefusal(t, err, fault.TenantHeld)
-	if after, _, err := fx.Get(t.Context(), fx.ann, guid); err != nil || after != connected {
-		t.Fatalf("after: %+v, %v; before: %+v", after, err, connected)
+	if tenantAfter, _, err := fx.Get(t.Context(), fx.ann, guid); err != nil || tenantAfter != connected {
+		t.Fatalf("after: %+v, %v; before: %+v", tenantAfter, err, connected)
 	}
 }
 

@@ -62,14 +62,14 @@ func withoutListed(names []string, listed map[string]bool) (rest []string) {
 // platform answered notFound.
 func readEach[T any](ctx context.Context, names []string, notFound error, read func(context.Context, string) (T, error)) (found []T, missed map[string]bool) {
 	var (
-		wait  panics.Group
+		reads panics.Group
 		lock  sync.Mutex
 		slots = make(chan struct{}, parallelReads)
 	)
 	missed = map[string]bool{}
 	for _, name := range names {
 		slots <- struct{}{}
-		wait.Go(func() {
+		reads.Go(func() {
 			defer func() { <-slots }()
 			var object T
 			err := reconcile.Call(ctx, func(ctx context.Context) (err error) {
@@ -86,6 +86,6 @@ func readEach[T any](ctx context.Context, names []string, notFound error, read f
 			}
 		})
 	}
-	wait.Wait()
+	reads.Wait()
 	return found, missed
 }

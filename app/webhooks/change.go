@@ -19,8 +19,8 @@ import (
 type NewWebhook struct {
 	Account     access.AccountID
 	URL         string
-	Types       []event.Type  // empty for all
-	Tenants     []tenant.GUID // empty for all
+	Types       []event.Type  // empty for all types
+	Tenants     []tenant.GUID // empty for all tenants
 	Description string
 }
 
@@ -42,13 +42,13 @@ func (s *Service) Create(ctx context.Context, input NewWebhook, answer ports.Ans
 	if err != nil {
 		return WebhookWithSecret{}, err
 	}
-	text, sealed, err := s.newSecret(input.Account, id)
+	text, sealedSecret, err := s.newSecret(input.Account, id)
 	if err != nil {
 		return WebhookWithSecret{}, err
 	}
 	created := WebhookWithSecret{webhook.Webhook{
 		ID: id, Account: input.Account, URL: input.URL, Types: input.Types, Tenants: input.Tenants, Description: input.Description, Status: webhook.Enabled,
-		Secrets: webhook.Secrets{Current: sealed}, CreatedAt: now,
+		Secrets: webhook.Secrets{Current: sealedSecret}, CreatedAt: now,
 	}, text}
 	completion, err := answer.Completion(created)
 	if err != nil {
@@ -57,12 +57,12 @@ func (s *Service) Create(ctx context.Context, input NewWebhook, answer ports.Ans
 	return created, s.Webhooks.AddWebhook(ctx, created.Webhook, completion)
 }
 
-func (s *Service) newSecret(owner access.AccountID, id string) (text secret.Text, sealed []byte, err error) {
+func (s *Service) newSecret(owner access.AccountID, id string) (text secret.Text, sealedSecret []byte, err error) {
 	if text, err = webhook.NewSecret(s.Random); err != nil {
 		return text, nil, err
 	}
-	sealed, err = s.Sealer.Seal(text, associatedData(owner, id))
-	return text, sealed, err
+	sealedSecret, err = s.Sealer.Seal(text, associatedData(owner, id))
+	return text, sealedSecret, err
 }
 
 // Change is the input of Update. A nil field does not change the webhook.
@@ -101,7 +101,8 @@ func set[T any](field *T, newValue *T) {
 	}
 }
 
-// Delete deletes a webhook with its deliveries and returns it. It fails with webhook_not_found.
+// Delete deletes a webhook with its deliveries, and returns the deleted webhook. It fails with
+// webhook_not_found.
 func (s *Service) Delete(ctx context.Context, owner access.AccountID, id string, answer ports.Answer[webhook.Webhook]) (webhook.Webhook, error) {
 	w, err := s.Webhooks.Webhook(ctx, owner, id)
 	if err != nil {
@@ -121,12 +122,12 @@ func (s *Service) RotateSecret(ctx context.Context, owner access.AccountID, id s
 	if err != nil {
 		return WebhookWithSecret{}, err
 	}
-	text, sealed, err := s.newSecret(owner, id)
+	text, sealedSecret, err := s.newSecret(owner, id)
 	if err != nil {
 		return WebhookWithSecret{}, err
 	}
 	now := s.now()
-	rotate := func(w *webhook.Webhook) { w.Secrets = w.Secrets.Rotate(sealed, overlap, now) }
+	rotate := func(w *webhook.Webhook) { w.Secrets = w.Secrets.Rotate(sealedSecret, overlap, now) }
 	rotate(&w)
 	completion, err := answer.Completion(WebhookWithSecret{w, text})
 	if err != nil {

@@ -8,7 +8,7 @@ func (w *Worker) StartClaims() { w.start(w.repeatClaims) }
 // WaitIdle waits until no attempt is in progress.
 func (w *Worker) WaitIdle() { w.slots.waitIdle() }
 
-// Due returns the number of webhooks whose deliveries are to be claimed at some time.
+// Due returns the number of webhooks with a scheduled claim.
 func (w *Worker) Due() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -15,12 +15,12 @@ import (
 
 // hangingEndpoint is an endpoint that answers only when it is released.
 type hangingEndpoint struct {
-	mu      sync.Mutex
-	waiting int // messages that wait for an answer
-	highest int
-	arrived chan struct{}
-	release chan struct{}
-	status  int
+	mu         sync.Mutex
+	waiting    int // messages that wait for an answer
+	maxWaiting int
+	arrived    chan struct{}
+	release    chan struct{}
+	status     int
 }
 
 func newHangingEndpoint(status int) *hangingEndpoint {
@@ -42,7 +42,7 @@ func (h *hangingEndpoint) changeWaiting(n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.waiting += n
-	h.highest = max(h.highest, h.waiting)
+	h.maxWaiting = max(h.maxWaiting, h.waiting)
 }
 
 // wait waits until n more messages have arrived.
@@ -52,11 +52,11 @@ func (h *hangingEndpoint) wait(n int) {
 	}
 }
 
-// maxConcurrent returns how many messages have waited at the same time.
+// maxConcurrent returns the largest number of messages that have waited at the same time.
 func (h *hangingEndpoint) maxConcurrent() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.highest
+	return h.maxWaiting
 }
 
 // TestHangingEndpointsDelayNoOther checks that eight endpoints which stop answering do not delay
@@ -178,17 +178,17 @@ func TestNewEndpointsThatHangDelayNoOther(t *testing.T) {
 // messages at the same time to an endpoint that is proven in both.
 func TestProcessesShareTheLimitOfAnEndpoint(t *testing.T) {
 	fx := newFixture(t)
-	one, two := fx.startProcess(t, nil), fx.startProcess(t, nil)
+	firstProcess, secondProcess := fx.startProcess(t, nil), fx.startProcess(t, nil)
 	owner := fx.createAccount(t, "a")
 	hanging, accepting := newHangingEndpoint(200), newRecorder(200)
 	var hang atomic.Bool
-	fx.addWebhook(t, one, owner, func(ctx context.Context, m webhook.Message) webhook.Response {
+	fx.addWebhook(t, firstProcess, owner, func(ctx context.Context, m webhook.Message) webhook.Response {
 		if hang.Load() {
 			return hanging.handle(ctx, m)
 		}
 		return accepting.handle(ctx, m)
 	})
-	for _, p := range []process{one, two} {
+	for _, p := range []process{firstProcess, secondProcess} {
 		fx.emit(t, owner, 1)
 		fx.fanOut(t, p)
 		accepting.wait(t, 1)
@@ -197,15 +197,15 @@ func TestProcessesShareTheLimitOfAnEndpoint(t *testing.T) {
 	hang.Store(true)
 	fx.emit(t, owner, 20)
 	var fanOuts sync.WaitGroup
-	for _, p := range []process{one, two} {
+	for _, p := range []process{firstProcess, secondProcess} {
 		fanOuts.Go(func() { fx.fanOut(t, p) })
 	}
 	fanOuts.Wait()
 	hanging.wait(webhook.MaxConcurrent)
 	close(hanging.release)
 	hanging.wait(20 - webhook.MaxConcurrent)
-	one.worker.WaitIdle()
-	two.worker.WaitIdle()
+	firstProcess.worker.WaitIdle()
+	secondProcess.worker.WaitIdle()
 	if n := hanging.maxConcurrent(); n != webhook.MaxConcurrent {
 		t.Errorf("the endpoint had %d messages at the same time", n)
 	}

@@ -28,14 +28,14 @@ const (
 	// One sweep wakes at most maxSweep webhooks and disables at most maxDisabled webhooks.
 	maxSweep    = 1000
 	maxDisabled = 100
-	// dropBatch is how many deliveries one statement deletes.
+	// dropBatch is the maximum number of deliveries that one statement deletes.
 	dropBatch = 1000
 )
 
 // FanOut runs one round of the fan-out: it adds the deliveries of new events, and starts their
-// tries. more is true if events may be left. The accounts come in random order, so each round puts
-// an account into a batch with other accounts. An account that makes its batch fail therefore does
-// not delay the same accounts in each round.
+// tries. more is true if events may be left. The accounts come in random order, so an account
+// shares its batch with different accounts in each round. An account that makes its batch fail
+// therefore does not delay the same accounts in each round.
 func (w *Worker) FanOut(ctx context.Context) (more bool, err error) {
 	accounts, err := w.Deliveries.AccountsWithNewEvents(ctx, maxAccounts)
 	if err != nil {
@@ -62,10 +62,10 @@ func (w *Worker) fanOutAccounts(ctx context.Context, owners []access.AccountID) 
 	if closed {
 		return false, nil
 	}
-	fanned, err := w.Deliveries.FanOut(ctx, owners, maxEvents, slots, lease, w.now())
-	w.startTries(slots, fanned.Claimed)
-	w.scheduleClaim(noSlotPause, fanned.Waiting...)
-	return fanned.More, err
+	result, err := w.Deliveries.FanOut(ctx, owners, maxEvents, slots, lease, w.now())
+	w.startTries(slots, result.Claimed)
+	w.scheduleClaim(noSlotPause, result.Waiting...)
+	return result.More, err
 }
 
 // Handlers returns the handlers of this package's job kinds.

@@ -101,8 +101,8 @@ func (fx *fixture) addWebhook(t testing.TB, p process, owner access.AccountID, h
 	return w
 }
 
-// emit logs n events of the account. For each event it enables and disables a webhook that it adds
-// for this purpose.
+// emit logs n events of the account. It adds one webhook for this purpose, and enables and disables
+// the webhook for each event.
 func (fx *fixture) emit(t testing.TB, owner access.AccountID, n int) {
 	t.Helper()
 	fx.mu.Lock()

@@ -11,7 +11,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// maxAccepted bounds how many webhooks slots.accepted holds.
+// maxAccepted is the maximum number of webhooks in slots.accepted.
 const maxAccepted = 100_000
 
 // slots limits how many tries a process makes at the same time. A try to an endpoint that hangs

@@ -19,10 +19,10 @@ import (
 
 // lease is how long a claim of a delivery is valid. It is longer than the time for a try and for
 // storing the result. After a crash, the delivery is sent again when the lease has expired. The
-// webhook-id header stays the same.
+// repeated message has the same webhook-id header.
 const lease = 30 * time.Second
 
-// saveLimit bounds how long the storing of a result may take.
+// saveLimit is the timeout for storing a result.
 const saveLimit = 10 * time.Second
 
 const (
@@ -30,9 +30,9 @@ const (
 	storePause = 20 * time.Millisecond
 	// storeRetry is the pause after the database could not store a batch.
 	storeRetry = 500 * time.Millisecond
-	// storeBatch is how many results one transaction stores. It is about the number of slots of a
-	// process. Therefore one transaction can store all results that had to wait while a fan-out
-	// held the locks.
+	// storeBatch is the maximum number of results that one transaction stores. It is about the
+	// number of slots of a process. Therefore one transaction can store all results that had to
+	// wait while a fan-out held the locks.
 	storeBatch = 1000
 )
 
@@ -46,7 +46,7 @@ type Tries struct {
 	// Chance returns a random number in [0, 1), for the jitter of pauses.
 	Chance func() float64
 	Log    *slog.Logger
-	// OnTry, if set, is called for each try. It is for metrics.
+	// OnTry, if set, is called for each try that was not interrupted. It is for metrics.
 	OnTry func(ctx context.Context, t TryResult)
 
 	mu      sync.Mutex // guards the fields below
@@ -58,7 +58,8 @@ type Tries struct {
 type TryResult struct {
 	Delivery webhook.Delivery
 	Response webhook.Response
-	// Lag is the time from the event to the end of its first try. It is negative for a later try.
+	// Lag is the time from the event to the end of its first try. It is negative for a later try,
+	// and if the event is no longer stored.
 	Lag time.Duration
 	// HasDue is true if the webhook has due deliveries that are not claimed.
 	HasDue bool
@@ -81,7 +82,7 @@ func (t *Tries) Try(ctx context.Context, d ports.ClaimedDelivery) (TryResult, er
 
 // try does the work of Try. It calls answered before it stores the result.
 func (t *Tries) try(ctx context.Context, d ports.ClaimedDelivery, answered func(webhook.Response)) (TryResult, error) {
-	at := t.now()
+	began := t.now()
 	response := t.send(ctx, d)
 	answered(response)
 	if ctx.Err() != nil && !response.Accepted() {
@@ -89,9 +90,9 @@ func (t *Tries) try(ctx context.Context, d ports.ClaimedDelivery, answered func(
 		defer cancel()
 		return TryResult{Delivery: d.Delivery, Response: response}, t.Deliveries.ReleaseDelivery(saveCtx, d.Webhook.Account, d.Delivery)
 	}
-	tried := TryResult{Delivery: d.AfterTry(response, at, t.Chance()), Response: response, Lag: -1}
+	tried := TryResult{Delivery: d.AfterTry(response, began, t.Chance()), Response: response, Lag: -1}
 	if d.Event != nil && len(d.Attempts) == 0 {
-		tried.Lag = max(0, at.Add(response.Duration).Sub(d.Event.At))
+		tried.Lag = max(0, began.Add(response.Duration).Sub(d.Event.At))
 	}
 	if t.OnTry != nil {
 		t.OnTry(ctx, tried)
@@ -181,8 +182,8 @@ func (t *Tries) send(ctx context.Context, d ports.ClaimedDelivery) webhook.Respo
 }
 
 // message returns the signed message of a delivery. The timestamp comes from the machine's clock,
-// because an endpoint compares the timestamp with its own clock. In the sandbox, the service's
-// clock can be moved.
+// because an endpoint compares the timestamp with its own clock. The service's clock can differ
+// from the machine's clock, because the sandbox can move the service's clock.
 func (t *Tries) message(d ports.ClaimedDelivery) (webhook.Message, error) {
 	w := d.Webhook
 	var secrets []secret.Text

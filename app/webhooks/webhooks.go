@@ -42,11 +42,11 @@ type Service struct {
 // now returns the time in the precision of the store.
 func (s *Service) now() time.Time { return s.Now().UTC().Truncate(time.Microsecond) }
 
-// List returns at most limit webhooks of the account, newest first, that are older than the webhook
-// whose id is before. If before is empty, the list starts with the newest webhook. more is true if
-// older webhooks follow.
-func (s *Service) List(ctx context.Context, owner access.AccountID, before string, limit int) (list []webhook.Webhook, more bool, err error) {
-	list, err = s.Webhooks.Webhooks(ctx, owner, before, limit+1)
+// List returns at most limit webhooks of the account, newest first. If beforeID is not empty, the
+// list has only webhooks that are older than the webhook with this id. more is true if older
+// webhooks follow.
+func (s *Service) List(ctx context.Context, owner access.AccountID, beforeID string, limit int) (list []webhook.Webhook, more bool, err error) {
+	list, err = s.Webhooks.Webhooks(ctx, owner, beforeID, limit+1)
 	return list[:min(limit, len(list))], len(list) > limit, err
 }
 
@@ -72,7 +72,8 @@ func (s *Service) newID(now time.Time) (string, error) {
 	return ident.New(now, random), nil
 }
 
-// associatedData binds a sealed secret to its webhook and account.
+// associatedData returns the associated data of a sealed secret, which binds the secret to its
+// webhook and account.
 func associatedData(owner access.AccountID, id string) string {
 	return "webhooks/" + string(owner) + "/" + id
 }

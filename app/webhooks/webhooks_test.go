@@ -34,26 +34,26 @@ func TestEventsAreDelivered(t *testing.T) {
 	fx := newFixture(t)
 	p := fx.startProcess(t, nil)
 	owner := fx.createAccount(t, "a")
-	good, chosen := newRecorder(200), newRecorder(200)
-	w, other := fx.addWebhook(t, p, owner, good.handle), fx.addWebhook(t, p, owner, chosen.handle)
+	accepting, keyEvents := newRecorder(200), newRecorder(200)
+	w, other := fx.addWebhook(t, p, owner, accepting.handle), fx.addWebhook(t, p, owner, keyEvents.handle)
 	_, err := p.Update(t.Context(), owner, other.ID, webhooks.Change{Types: &[]event.Type{event.KeyCreated}})
 	apptest.Must(t, err)
 	fx.emit(t, owner, 20)
 	fx.fanOut(t, p)
-	messages := good.wait(t, 20)
-	seen := map[string]bool{}
+	messages := accepting.wait(t, 20)
+	receivedIDs := map[string]bool{}
 	for _, m := range messages {
-		seen[m.ID] = true
+		receivedIDs[m.ID] = true
 		if !signedWith(t, m, w) || signedWith(t, m, other) || !bytes.Contains(m.Body, []byte(`"data":{"id":"`+m.ID+`"`)) {
 			t.Errorf("the message is not signed with the secret of its webhook: %+v", m)
 		}
 	}
 	list := fx.deliveries(t, p, w.Webhook)
-	if len(seen) != 20 || len(list) != 20 || len(fx.deliveries(t, p, other.Webhook)) != 0 {
-		t.Fatalf("%d events, %d deliveries", len(seen), len(list))
+	if len(receivedIDs) != 20 || len(list) != 20 || len(fx.deliveries(t, p, other.Webhook)) != 0 {
+		t.Fatalf("%d events, %d deliveries", len(receivedIDs), len(list))
 	}
 	for _, d := range list {
-		if d.Status != webhook.Delivered || len(d.Attempts) != 1 || !seen[d.EventID] {
+		if d.Status != webhook.Delivered || len(d.Attempts) != 1 || !receivedIDs[d.EventID] {
 			t.Errorf("%+v", d)
 		}
 	}
@@ -136,19 +136,19 @@ func TestBothSecretsSignDuringARotation(t *testing.T) {
 	fx := newFixture(t)
 	p := fx.startProcess(t, nil)
 	owner := fx.createAccount(t, "a")
-	good := newRecorder(200)
-	before := fx.addWebhook(t, p, owner, good.handle)
-	after, err := p.RotateSecret(t.Context(), owner, before.ID, time.Hour, nil)
+	accepting := newRecorder(200)
+	oldWebhook := fx.addWebhook(t, p, owner, accepting.handle)
+	rotatedWebhook, err := p.RotateSecret(t.Context(), owner, oldWebhook.ID, time.Hour, nil)
 	apptest.Must(t, err)
 	for _, c := range []struct {
 		wait          time.Duration
 		previousSigns bool
 	}{{0, true}, {time.Hour, false}} {
 		fx.advance(c.wait)
-		_, err := p.Test(t.Context(), owner, before.ID)
+		_, err := p.Test(t.Context(), owner, oldWebhook.ID)
 		apptest.Must(t, err)
-		messages := good.wait(t, 1)
-		if m := messages[len(messages)-1]; !signedWith(t, m, after) || signedWith(t, m, before) != c.previousSigns {
+		messages := accepting.wait(t, 1)
+		if m := messages[len(messages)-1]; !signedWith(t, m, rotatedWebhook) || signedWith(t, m, oldWebhook) != c.previousSigns {
 			t.Errorf("after %s: %q", c.wait, m.Signature)
 		}
 	}
@@ -265,15 +265,16 @@ func TestURLsAreChecked(t *testing.T) {
 // errCrashed is the error of a process that has crashed.
 var errCrashed = errors.New("the process is dead")
 
-// crashingStore is a store whose process crashes after an attempt, before its result is stored.
+// crashingStore is a store whose process crashes after an attempt, before the result of the attempt
+// is stored.
 type crashingStore struct{ ports.Deliveries }
 
 func (crashingStore) SaveDeliveries(context.Context, []ports.TriedDelivery, time.Time) ([]ports.SavedDelivery, error) {
 	return nil, errCrashed
 }
 
-// TestACrashAfterSendingRepeatsTheMessage checks that a message whose result was not stored is sent
-// again with the same id, but only after the claim of its delivery has expired.
+// TestACrashAfterSendingRepeatsTheMessage checks a message whose result was not stored. The message
+// is sent again with the same id, but only after the claim of its delivery has expired.
 func TestACrashAfterSendingRepeatsTheMessage(t *testing.T) {
 	fx := newFixture(t)
 	crashing := fx.startProcess(t, func(o *webhooks.Options) { o.Deliveries = crashingStore{o.Deliveries} })

@@ -22,7 +22,7 @@ import (
 const Kind = "webhook_deliveries"
 
 const (
-	// defaultSlots is how many deliveries a process sends at the same time.
+	// defaultSlots is the default of Options.Slots.
 	defaultSlots = 1024
 	// noSlotPause is how long deliveries wait when no slot is free, or when another transaction has
 	// locked their webhook.
@@ -37,7 +37,7 @@ const (
 	// roundPause is the shortest time between two rounds of the fan-out or of the claims.
 	// Deliveries that become due in this time are claimed in one transaction.
 	roundPause = 25 * time.Millisecond
-	// batchLimit bounds the time of a batch's transaction.
+	// batchLimit is the timeout of the transaction of one batch.
 	batchLimit = 15 * time.Second
 	// stopGrace is how long tries in progress may continue after Stop was called.
 	stopGrace = 2 * time.Second
@@ -54,8 +54,9 @@ type Options struct {
 	Logged <-chan struct{}
 	Now    func() time.Time
 	Log    *slog.Logger
-	// Slots is how many deliveries the process sends at the same time, 1,024 by default. Endpoints
-	// that are unproven or failing get only some of the slots, see webhook.Standing.
+	// Slots is the maximum number of deliveries that the process sends at the same time. It
+	// defaults to 1,024. Endpoints that are unproven or failing get only some of the slots, see
+	// webhook.Standing.
 	Slots int
 	// Retention is how long deliveries are kept; 0 keeps them forever.
 	Retention time.Duration
@@ -70,10 +71,10 @@ type Worker struct {
 	Options
 
 	slots       *slots
-	triesCtx    context.Context // all tries run in it
+	triesCtx    context.Context // the context of the tries that this worker starts
 	cancelTries context.CancelFunc
 	loops       panics.Group    // the fan-out and the claims
-	loopsCtx    context.Context // the loops run in it
+	loopsCtx    context.Context // the context of the loops
 	endLoops    context.CancelFunc
 
 	mu sync.Mutex // guards due
@@ -84,7 +85,7 @@ type Worker struct {
 	woken chan struct{} // receives a value when due has changed
 }
 
-// NewWorker returns a worker that does nothing yet.
+// NewWorker returns a worker that is not started.
 func NewWorker(o Options) *Worker {
 	w := &Worker{Options: o, slots: newSlots(cmp.Or(o.Slots, defaultSlots)), due: map[ports.DueWebhook]time.Time{}, woken: make(chan struct{}, 1)}
 	w.triesCtx, w.cancelTries = context.WithCancel(context.Background())
@@ -161,12 +162,12 @@ func (w *Worker) Handle(_ context.Context, wakeup ports.Wakeup) error {
 // claim of a webhook is already scheduled, scheduleClaim keeps the earlier time. scheduleClaim uses
 // the machine's clock, because the service's clock may be hours ahead in the sandbox.
 func (w *Worker) scheduleClaim(pause time.Duration, webhooks ...ports.DueWebhook) {
-	at := time.Now().Add(pause)
+	claimAt := time.Now().Add(pause)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, d := range webhooks {
-		if known, found := w.due[d]; !found || at.Before(known) {
-			w.due[d] = at
+		if scheduledAt, found := w.due[d]; !found || claimAt.Before(scheduledAt) {
+			w.due[d] = claimAt
 		}
 	}
 	select {
@@ -180,9 +181,9 @@ func (w *Worker) untilDue() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	first := time.Now().Add(time.Hour)
-	for _, at := range w.due {
-		if at.Before(first) {
-			first = at
+	for _, claimAt := range w.due {
+		if claimAt.Before(first) {
+			first = claimAt
 		}
 	}
 	return time.Until(first)
@@ -193,8 +194,8 @@ func (w *Worker) takeDue(n int) (taken []ports.DueWebhook) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := time.Now()
-	for d, at := range w.due {
-		if len(taken) < n && !at.After(now) {
+	for d, claimAt := range w.due {
+		if len(taken) < n && !claimAt.After(now) {
 			taken = append(taken, d)
 			delete(w.due, d)
 		}
@@ -233,8 +234,8 @@ func (w *Worker) claim(ctx context.Context, due []ports.DueWebhook) error {
 		return err
 	}
 	w.scheduleClaim(noSlotPause, claimed.Waiting...)
-	for d, at := range claimed.Next {
-		w.scheduleClaim(at.Sub(now), d)
+	for d, nextDue := range claimed.Next {
+		w.scheduleClaim(nextDue.Sub(now), d)
 	}
 	return nil
 }
