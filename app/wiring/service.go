@@ -100,8 +100,8 @@ type Overrides struct {
 	Now func() time.Time
 	// Secrets are credentials of simulated providers, by provider and field. No file contains them.
 	Secrets map[string]map[string]secret.Text
-	// Timetable is the retry policy of provisioning jobs.
-	Timetable provisioning.Timetable
+	// JobRetryPolicy is the retry policy of provisioning jobs.
+	JobRetryPolicy provisioning.RetryPolicy
 	// CountsTTL is how long the gauges of stored data reuse the counts of a query. The default is
 	// storedCountsTTL.
 	CountsTTL time.Duration
