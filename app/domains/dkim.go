@@ -29,7 +29,7 @@ type DKIMReport struct {
 // It fails with tenant_not_found, domain_not_found, dkim_not_ready, exchange_bootstrap_not_ready, a
 // code of Tenant.CheckConsent, or an error of the platform.
 func (s *Service) EnableDKIM(ctx context.Context, owner access.AccountID, id tenant.GUID, name string) (domain.Domain, error) {
-	t, d, err := s.loadReachable(ctx, owner, id, name)
+	t, d, err := s.loadWithConsent(ctx, owner, id, name)
 	if err != nil {
 		return domain.Domain{}, err
 	}

@@ -52,7 +52,7 @@ func (s *Service) End(ctx context.Context, owner access.AccountID, id tenant.GUI
 	}
 	t, err := s.Tenants.Tenant(ctx, owner, id)
 	if err == nil {
-		err = checkReachable(t)
+		err = checkConsentAndMailServer(t)
 	}
 	if err != nil {
 		return EndResult{}, err
@@ -209,7 +209,7 @@ func (e *policyEnding) setRules(ctx context.Context, tenantWideList []string) er
 // endTries is how often End tries to set or remove a rule while the outcome is unknown.
 const endTries = 3
 
-func checkReachable(t tenant.Tenant) error {
+func checkConsentAndMailServer(t tenant.Tenant) error {
 	if err := t.CheckConsent(); err != nil {
 		return err
 	}
