@@ -59,9 +59,9 @@ func (h *databaseHealth) Check(ctx context.Context) error {
 	return h.err
 }
 
-// gauges has the gauges and counters that are read from the state of this process at each scrape.
+// processMetrics has the processMetrics and counters that are read from the state of this process at each scrape.
 // All other counters and all histograms are recorded where the events happen.
-type gauges struct {
+type processMetrics struct {
 	service *Service
 	config  settings.Config
 
@@ -77,7 +77,7 @@ func (s *Service) registerGauges(c settings.Config) error {
 		s.Metrics.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))); err != nil {
 		return err
 	}
-	meter, g, errs := otel.Meter(meterName), &gauges{service: s, config: c}, []error(nil)
+	meter, g, errs := otel.Meter(meterName), &processMetrics{service: s, config: c}, []error(nil)
 	gauge := func(name, description string) metric.Float64ObservableGauge {
 		instrument, err := meter.Float64ObservableGauge(name, metric.WithDescription(description))
 		errs = append(errs, err)
@@ -120,7 +120,7 @@ func labels(pairs ...string) metric.MeasurementOption {
 	return metric.WithAttributes(set...)
 }
 
-func (g *gauges) observe(ctx context.Context, o metric.Observer) error {
+func (g *processMetrics) observe(ctx context.Context, o metric.Observer) error {
 	o.ObserveFloat64(g.buildInfo, 1, labels("version", cli.Version, "commit", cli.Commit, "go_version", runtime.Version()))
 	o.ObserveFloat64(g.databaseUp, boolValue(g.service.Database.Check(ctx) == nil))
 	limiterState := g.service.limiter.State()
