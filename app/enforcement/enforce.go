@@ -56,7 +56,7 @@ func (p *pass) enforce(ctx context.Context) (due time.Time, err error) {
 // runs before the decision. Otherwise a block or an unblock that took effect would get no event
 // when this pass decides differently.
 func (p *pass) reconcileIntents(ctx context.Context) error {
-	intents, done, leaseHeld, err := reconcile.ReconcileIntents(ctx, p.Runs, p.SendRun, p.Now, p.listRules)
+	intents, done, leaseHeld, err := reconcile.ReconcileIntents(ctx, p.Claims, p.TenantClaim, p.Now, p.listRules)
 	if err := leaseError(leaseHeld, err); err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func (p *pass) reconcileIntents(ctx context.Context) error {
 // countedBoxes returns the tenant's mailboxes, each with its count of the current day if there is
 // one.
 func (p *pass) countedBoxes(ctx context.Context) ([]sendlimit.MailboxState, error) {
-	all, err := p.Runs.CountedMailboxes(ctx, p.SendRun, p.day.Start)
+	all, err := p.Claims.CountedMailboxes(ctx, p.TenantClaim, p.day.Start)
 	boxes := make([]sendlimit.MailboxState, 0, len(all))
 	for _, b := range all {
 		boxes = append(boxes, b.On(p.day))
@@ -81,7 +81,7 @@ func (a *applier) saveIntents(ctx context.Context) error {
 	if len(a.Changes) == 0 {
 		return nil
 	}
-	return leaseError(a.Runs.SaveIntents(ctx, a.SendRun, a.Changes))
+	return leaseError(a.Claims.SaveIntents(ctx, a.TenantClaim, a.Changes))
 }
 
 // saveChanges stores the changes that the platform has applied, with their events. It also stores
@@ -105,7 +105,7 @@ func (a *applier) saveChanges(ctx context.Context) error {
 		return nil
 	}
 	changes.At = a.Now()
-	err := leaseError(a.Runs.SaveChanges(ctx, a.SendRun, changes))
+	err := leaseError(a.Claims.SaveChanges(ctx, a.TenantClaim, changes))
 	if err == nil {
 		a.reportChanges(ctx, changes.Done)
 		a.reportLag(ctx, changes.Done)

@@ -60,7 +60,7 @@ type history struct {
 	zoneChanges int
 	counts      map[string]int // the largest count of each mailbox and day so far
 	pausing     bool           // a paused pass is in progress
-	paused      ports.SendRun
+	paused      ports.TenantClaim
 	deleted     bool      // the tenant is deleted
 	latestClock time.Time // the latest time that the service's clock showed
 }
@@ -263,7 +263,7 @@ func (h *history) crashRun(t *testing.T) {
 // pauses at the step instead.
 func (h *history) randomCrash() *crashPlan {
 	return &crashPlan{stepsLeft: max(0, h.IntN(6)-3), afterEffect: h.IntN(2) == 0,
-		stepName: []string{"Sent", "SaveCounts", "Rules", "Settle", "SaveIntents", "Block", "Block", "SaveChanges", "ReleaseTenant"}[h.IntN(9)]}
+		stepName: []string{"Sent", "SaveCounts", "Rules", "ReconcileIntents", "SaveIntents", "Block", "Block", "SaveChanges", "ReleaseTenant"}[h.IntN(9)]}
 }
 
 // pauseRun pauses a pass at a random step and runs other operations meanwhile. The lease can
@@ -280,9 +280,9 @@ func (h *history) pauseRun(t *testing.T) {
 	plan.pause = func() (lost bool) {
 		lost, h.paused = h.IntN(3) > 0, plan.claimed
 		h.note("a pass pauses at %s, loses its lease: %v", plan.crashPoint(), lost)
-		runs, platform := h.Runs, h.Platform
-		h.Runs, h.Platform = h.store, h.fake
-		defer func() { h.Runs, h.Platform = runs, platform }()
+		claims, platform := h.Claims, h.Platform
+		h.Claims, h.Platform = h.store, h.fake
+		defer func() { h.Claims, h.Platform = claims, platform }()
 		if lost {
 			h.expireLease(t, plan.claimed)
 			h.runOnce(t)
@@ -359,7 +359,7 @@ func (h *history) runFourTimes(t *testing.T) {
 // pass with a fast clock may have set it.
 func (h *history) lastBlockTime(t *testing.T) (last time.Time) {
 	t.Helper()
-	boxes, err := h.store.CountedMailboxes(t.Context(), ports.SendRun{Account: h.owner, Tenant: h.id}, time.Time{})
+	boxes, err := h.store.CountedMailboxes(t.Context(), ports.TenantClaim{Account: h.owner, Tenant: h.id}, time.Time{})
 	must(t, err)
 	for _, b := range boxes {
 		last = laterOf(last, b.MailboxState.BlockedAt)
@@ -370,7 +370,7 @@ func (h *history) lastBlockTime(t *testing.T) (last time.Time) {
 // checkCountsGrow fails the test if the count of a day decreased.
 func (h *history) checkCountsGrow(t *testing.T) {
 	t.Helper()
-	boxes, err := h.store.CountedMailboxes(t.Context(), ports.SendRun{Account: h.owner, Tenant: h.id}, time.Time{})
+	boxes, err := h.store.CountedMailboxes(t.Context(), ports.TenantClaim{Account: h.owner, Tenant: h.id}, time.Time{})
 	must(t, err)
 	for _, b := range boxes {
 		for _, c := range b.Counts {
@@ -410,7 +410,7 @@ func (h *history) checkFinalState(t *testing.T) {
 	if h.checkConsistent(t); day.Contains(h.now) && h.fake.Effects("Block") != writes {
 		t.Fatal("unchanged values were written again")
 	}
-	intents, err := h.store.Intents(t.Context(), ports.SendRun{Account: h.owner, Tenant: h.id})
+	intents, err := h.store.Intents(t.Context(), ports.TenantClaim{Account: h.owner, Tenant: h.id})
 	if must(t, err); len(intents) != 0 {
 		t.Fatalf("open intents: %+v", intents)
 	}

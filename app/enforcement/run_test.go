@@ -66,7 +66,7 @@ func newNumberedFixture(t *testing.T, store *bunstore.Store, n int) *fixture {
 func newFixtureIn(t *testing.T, store *bunstore.Store, email string, id tenant.GUID) *fixture {
 	t.Helper()
 	fx := &fixture{store: store, id: id, fake: fake.New(), now: time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)} // the start time of the fake platform
-	fx.Runner = &enforcement.Runner{Runs: store, Policies: store, Tenants: store, Platform: fx.fake,
+	fx.Runner = &enforcement.Runner{Claims: store, Policies: store, Tenants: store, Platform: fx.fake,
 		Now: func() time.Time { return fx.now }}
 	account, err := store.CreateAccount(t.Context(), email, "complete", 0, fx.now)
 	must(t, err)

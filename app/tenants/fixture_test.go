@@ -49,7 +49,7 @@ func newFixture(t *testing.T) *fixture {
 	fx.platform.AddTenant(otherGUID, fake.Setup{Name: "Other"})
 	clock := func() time.Time { return fx.now }
 	fx.Service = &tenants.Service{
-		Tenants: store, Assignments: store, Discoveries: store, Domains: store, Flows: store, Sessions: store, Settings: store, Accounts: store, Policies: store, Runs: store, Capacity: store,
+		Tenants: store, Assignments: store, Discoveries: store, Domains: store, Flows: store, Sessions: store, Settings: store, Accounts: store, Policies: store, Claims: store, Capacity: store,
 		Platform: fx.platform, Sealer: apptest.NewSealer(t), Random: rand.Reader, Now: clock, PublicURL: "https://tenantry.test", PlatformName: "microsoft365",
 		RequireSMTPAuth: true, ConsentTimeout: apptest.HangTimeout, Pause: time.Millisecond,
 		Reconciler: &reconcile.Reconciler{

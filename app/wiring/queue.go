@@ -267,7 +267,7 @@ func (s *Service) InitEnforcer(o Overrides) error {
 		return err
 	}
 	s.Enforcer = &enforcement.Runner{
-		Runs: s.Store, Policies: s.Store, Tenants: s.Store, Platform: s.Platform, Now: o.Now,
+		Claims: s.Store, Policies: s.Store, Tenants: s.Store, Platform: s.Platform, Now: o.Now,
 		OnBlockDelay: m.RecordLag, OnChange: m.CountChange, OnPassEnd: m.CountPass, OnlyLimited: o.OnlyLimited,
 	}
 	return nil
