@@ -19,7 +19,7 @@ import (
 type DKIMReport struct {
 	Domain               domain.Domain
 	Status               string // pending, ready or enabled
-	Selector1, Selector2 dns.Selector
+	Selector1, Selector2 dns.SelectorState
 	ReadyToEnable        bool
 	CheckedAt            time.Time
 }
@@ -79,7 +79,7 @@ func (s *Service) readDKIMReport(ctx context.Context, owner access.AccountID, d 
 		return DKIMReport{}, err
 	}
 	r := DKIMReport{Domain: d, CheckedAt: d.CheckedAt}
-	r.Selector1, r.Selector2 = dns.ReadSelectors(zoneRead, d.Signing)
+	r.Selector1, r.Selector2 = dns.SelectorStates(zoneRead, d.Signing)
 	r.Status = d.DKIMStatus(r.Selector1, r.Selector2)
 	r.ReadyToEnable = r.Status == domain.DKIMReady
 	return r, nil

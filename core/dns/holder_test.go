@@ -93,7 +93,7 @@ func idle(a dns.Access, reason string) dns.Access {
 }
 
 func TestFindHolderPrefersTheConnectionOfTheZone(t *testing.T) {
-	const reaches, silent, rejected, unreached = dns.ReachesZone, dns.ProviderSilent, dns.ProviderRefuses, dns.ZoneUnreached
+	const accessible, silent, rejected, inaccessible = dns.ZoneAccessible, dns.ProviderSilent, dns.ProviderRefuses, dns.ZoneInaccessible
 	vanity, foreign := []string{"ns1.a.test", "ns2.a.test"}, []string{"ns1.other.test"}
 	for _, tt := range []struct {
 		name       string
@@ -103,32 +103,32 @@ func TestFindHolderPrefersTheConnectionOfTheZone(t *testing.T) {
 		standing   dns.Standing
 	}{
 		{"the provider of the servers' names, without a connection", cloudServers, nil, "cloudflare", dns.NoConnection},
-		{"a connection that reaches the zone", cloudServers, []dns.Access{access("cloudflare", reaches, "BOB.ns.cloudflare.com.", "ada.ns.cloudflare.com")}, "cloudflare", reaches},
+		{"a connection that reaches the zone", cloudServers, []dns.Access{access("cloudflare", accessible, "BOB.ns.cloudflare.com.", "ada.ns.cloudflare.com")}, "cloudflare", accessible},
 		{"several connections, of which one reaches the zone", cloudServers,
-			[]dns.Access{access("cloudflare", unreached), access("cloudflare", silent), access("cloudflare", reaches, cloudServers...)}, "cloudflare", reaches},
-		{"a connection to another zone of the same name", cloudServers, []dns.Access{access("cloudflare", reaches, "x.ns.cloudflare.com", "y.ns.cloudflare.com")}, "cloudflare", dns.ReachesElsewhere},
-		{"a zone with more servers than the delegation", cloudServers, []dns.Access{access("cloudflare", reaches, append(cloudServers, "z.ns.cloudflare.com")...)}, "cloudflare", dns.ReachesElsewhere},
-		{"an idle zone with the servers of the delegation", cloudServers, []dns.Access{idle(access("cloudflare", reaches, cloudServers...), "paused")}, "cloudflare", dns.ReachesIdle},
-		{"a connection to a zone with vanity name servers", vanity, []dns.Access{access("powerdns", reaches, vanity...)}, "powerdns", reaches},
-		{"a connection takes precedence over the names", cloudServers, []dns.Access{access("powerdns", reaches, cloudServers...)}, "powerdns", reaches},
-		{"a detectable provider with vanity name servers", vanity, []dns.Access{access("cloudflare", reaches, vanity...)}, "cloudflare", reaches},
-		{"several providers, and a connection that reaches all", append(cloudServers, vanity...), []dns.Access{access("powerdns", reaches, append(cloudServers, vanity...)...)}, "powerdns", reaches},
-		{"a zone without servers", vanity, []dns.Access{access("powerdns", reaches)}, "", dns.ReachesElsewhere},
-		{"a zone that moved away from the connection's provider", foreign, []dns.Access{idle(access("cloudflare", reaches, cloudServers...), "moved")}, "", dns.ReachesIdle},
-		{"a silent provider comes before a rejected credential", cloudServers, []dns.Access{access("cloudflare", unreached), access("cloudflare", rejected), access("cloudflare", silent)}, "cloudflare", silent},
-		{"a rejected credential comes before an idle zone", cloudServers, []dns.Access{idle(access("cloudflare", reaches), "moved"), access("cloudflare", rejected)}, "cloudflare", rejected},
-		{"problems of a different provider do not matter", cloudServers, []dns.Access{access("powerdns", silent), access("cloudflare", unreached)}, "cloudflare", unreached},
+			[]dns.Access{access("cloudflare", inaccessible), access("cloudflare", silent), access("cloudflare", accessible, cloudServers...)}, "cloudflare", accessible},
+		{"a connection to another zone of the same name", cloudServers, []dns.Access{access("cloudflare", accessible, "x.ns.cloudflare.com", "y.ns.cloudflare.com")}, "cloudflare", dns.ZoneDelegatedElsewhere},
+		{"a zone with more servers than the delegation", cloudServers, []dns.Access{access("cloudflare", accessible, append(cloudServers, "z.ns.cloudflare.com")...)}, "cloudflare", dns.ZoneDelegatedElsewhere},
+		{"an idle zone with the servers of the delegation", cloudServers, []dns.Access{idle(access("cloudflare", accessible, cloudServers...), "paused")}, "cloudflare", dns.ZoneIdle},
+		{"a connection to a zone with vanity name servers", vanity, []dns.Access{access("powerdns", accessible, vanity...)}, "powerdns", accessible},
+		{"a connection takes precedence over the names", cloudServers, []dns.Access{access("powerdns", accessible, cloudServers...)}, "powerdns", accessible},
+		{"a detectable provider with vanity name servers", vanity, []dns.Access{access("cloudflare", accessible, vanity...)}, "cloudflare", accessible},
+		{"several providers, and a connection that reaches all", append(cloudServers, vanity...), []dns.Access{access("powerdns", accessible, append(cloudServers, vanity...)...)}, "powerdns", accessible},
+		{"a zone without servers", vanity, []dns.Access{access("powerdns", accessible)}, "", dns.ZoneDelegatedElsewhere},
+		{"a zone that moved away from the connection's provider", foreign, []dns.Access{idle(access("cloudflare", accessible, cloudServers...), "moved")}, "", dns.ZoneIdle},
+		{"a silent provider comes before a rejected credential", cloudServers, []dns.Access{access("cloudflare", inaccessible), access("cloudflare", rejected), access("cloudflare", silent)}, "cloudflare", silent},
+		{"a rejected credential comes before an idle zone", cloudServers, []dns.Access{idle(access("cloudflare", accessible), "moved"), access("cloudflare", rejected)}, "cloudflare", rejected},
+		{"problems of a different provider do not matter", cloudServers, []dns.Access{access("powerdns", silent), access("cloudflare", inaccessible)}, "cloudflare", inaccessible},
 		{"problems of a provider with known name servers do not matter", foreign, []dns.Access{access("cloudflare", silent), access("cloudflare", rejected)}, "", dns.NoConnection},
 		{"a silent provider without patterns may hold the zone", foreign, []dns.Access{access("powerdns", silent)}, "", silent},
-		{"a provider without patterns that does not have the zone", foreign, []dns.Access{access("powerdns", unreached)}, "", dns.NoConnection},
-		{"no delegation", nil, []dns.Access{access("powerdns", unreached)}, "", dns.NoConnection},
+		{"a provider without patterns that does not have the zone", foreign, []dns.Access{access("powerdns", inaccessible)}, "", dns.NoConnection},
+		{"no delegation", nil, []dns.Access{access("powerdns", inaccessible)}, "", dns.NoConnection},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			holder := dns.FindHolder(dns.ZoneRead{Zone: "a.test", Delegation: tt.delegation}, []dns.Provider{cloudflare, powerDNS}, tt.accesses)
 			if holder.Provider.ID != tt.provider || holder.Access.Standing != tt.standing {
 				t.Fatalf("got %q, %q, want %q, %q", holder.Provider.ID, holder.Access.Standing, tt.provider, tt.standing)
 			}
-			if (tt.standing == dns.ReachesZone) != (holder.Access.Zone.Name != "" && holder.Access.Standing == dns.ReachesZone) {
+			if (tt.standing == dns.ZoneAccessible) != (holder.Access.Zone.Name != "" && holder.Access.Standing == dns.ZoneAccessible) {
 				t.Fatalf("got %+v", holder)
 			}
 		})
@@ -137,7 +137,7 @@ func TestFindHolderPrefersTheConnectionOfTheZone(t *testing.T) {
 
 func TestAutomationNamesTheRequiredAction(t *testing.T) {
 	foreign := rrset("a.test", dns.MX, "1 aspmx.l.google.com")
-	reaches := access("cloudflare", dns.ReachesZone, cloudServers...)
+	accessible := access("cloudflare", dns.ZoneAccessible, cloudServers...)
 	for _, tt := range []struct {
 		name          string
 		delegation    []string
@@ -148,24 +148,24 @@ func TestAutomationNamesTheRequiredAction(t *testing.T) {
 		wantConnected bool
 		message       string
 	}{
-		{"ready", cloudServers, []dns.Access{reaches}, nil, "", "", true, "written at Cloudflare"},
+		{"ready", cloudServers, []dns.Access{accessible}, nil, "", "", true, "written at Cloudflare"},
 		{"no connection", cloudServers, nil, nil, "", "dns_connection_required", false, "Cloudflare"},
-		{"a connection that does not reach the zone", cloudServers, []dns.Access{access("cloudflare", dns.ZoneUnreached)}, nil, "", "dns_connection_required", true, "a.test"},
-		{"a connection to another zone of the same name", cloudServers, []dns.Access{access("cloudflare", dns.ReachesZone, "x.ns.cloudflare.com")}, nil, "", "dns_connection_required", true, "x.ns.cloudflare.com"},
-		{"an idle zone", cloudServers, []dns.Access{idle(reaches, "paused")}, nil, "", "dns_connection_required", true, "paused"},
+		{"a connection that does not reach the zone", cloudServers, []dns.Access{access("cloudflare", dns.ZoneInaccessible)}, nil, "", "dns_connection_required", true, "a.test"},
+		{"a connection to another zone of the same name", cloudServers, []dns.Access{access("cloudflare", dns.ZoneAccessible, "x.ns.cloudflare.com")}, nil, "", "dns_connection_required", true, "x.ns.cloudflare.com"},
+		{"an idle zone", cloudServers, []dns.Access{idle(accessible, "paused")}, nil, "", "dns_connection_required", true, "paused"},
 		{"a rejected credential", cloudServers, []dns.Access{access("cloudflare", dns.ProviderRefuses)}, nil, "", "dns_credential_rejected", true, "Cloudflare"},
 		{"rejected settings", cloudServers, []dns.Access{refusedFor("cloudflare", "no public address")}, nil, "", "dns_connection_required", true,
 			"connection to Cloudflare are rejected (no public address). Replace"},
 		{"a zone that is too large", cloudServers, []dns.Access{access("cloudflare", dns.AnswerTooLarge)}, nil, "provider_unavailable", "dns_read_unreliable", true, "data at Cloudflare is too large"},
-		{"a conflict", cloudServers, []dns.Access{reaches}, []dns.RRSet{foreign}, "", "dns_conflict", true, "MX at a.test: Mail for the domain goes to another provider"},
-		{"a conflict in an unreliable read", cloudServers, []dns.Access{reaches}, []dns.RRSet{foreign}, "servers_disagree", "dns_read_unreliable", true, "servers_disagree"},
-		{"only recursive resolvers", cloudServers, []dns.Access{reaches}, nil, "recursive_only", "dns_read_unreliable", true, "only through recursive resolvers"},
+		{"a conflict", cloudServers, []dns.Access{accessible}, []dns.RRSet{foreign}, "", "dns_conflict", true, "MX at a.test: Mail for the domain goes to another provider"},
+		{"a conflict in an unreliable read", cloudServers, []dns.Access{accessible}, []dns.RRSet{foreign}, "servers_disagree", "dns_read_unreliable", true, "servers_disagree"},
+		{"only recursive resolvers", cloudServers, []dns.Access{accessible}, nil, "recursive_only", "dns_read_unreliable", true, "only through recursive resolvers"},
 		{"a silent provider", cloudServers, []dns.Access{access("cloudflare", dns.ProviderSilent)}, nil, "provider_unavailable", "dns_read_unreliable", true, "does not respond"},
 		{"a missing connection comes before an unreliable read", cloudServers, nil, nil, "servers_disagree", "dns_connection_required", false, "Cloudflare"},
 		{"no plugin", []string{"ns01.domaincontrol.com"}, nil, nil, "", "dns_provider_unsupported", false, "domaincontrol.com"},
 		{"no plugin, and an unreliable read", []string{"ns01.domaincontrol.com"}, nil, nil, "servers_disagree", "dns_provider_unsupported", false, "domaincontrol.com"},
 		{"several providers", append([]string{"ns01.domaincontrol.com"}, cloudServers...), nil, nil, "", "dns_provider_unsupported", false, "several providers"},
-		{"a zone that waits for its delegation", []string{"ns01.domaincontrol.com"}, []dns.Access{idle(reaches, "pending")}, nil, "", "dns_provider_unsupported", false, "pending"},
+		{"a zone that waits for its delegation", []string{"ns01.domaincontrol.com"}, []dns.Access{idle(accessible, "pending")}, nil, "", "dns_provider_unsupported", false, "pending"},
 		{"not delegated", nil, nil, nil, "not_delegated", "dns_read_unreliable", false, "not_delegated"},
 		{"a silent provider without patterns", []string{"ns1.a.test"}, []dns.Access{access("powerdns", dns.ProviderSilent)}, nil, "provider_unavailable", "dns_read_unreliable", false, "PowerDNS, to which the account has a connection, does not respond"},
 		{"a rejected credential of a provider without patterns", []string{"ns1.a.test"}, []dns.Access{access("powerdns", dns.ProviderRefuses)}, nil, "", "dns_credential_rejected", false, "PowerDNS no longer accepts the credential"},
@@ -197,7 +197,7 @@ func TestAutomationWithoutChanges(t *testing.T) {
 	}
 	complete := reliableRead(sets...)
 	complete.Delegation = cloudServers
-	holder := dns.FindHolder(complete, []dns.Provider{cloudflare}, []dns.Access{access("cloudflare", dns.ReachesZone, cloudServers...)})
+	holder := dns.FindHolder(complete, []dns.Provider{cloudflare}, []dns.Access{access("cloudflare", dns.ZoneAccessible, cloudServers...)})
 	if got := holder.Automate(complete, dns.NewPlan(offer(), complete, nil)); got.Required != "" || !got.Safe || !strings.Contains(got.Message, "No records") {
 		t.Fatalf("got %+v", got)
 	}
