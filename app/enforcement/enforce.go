@@ -108,7 +108,7 @@ func (a *applier) saveChanges(ctx context.Context) error {
 	err := leaseError(a.Claims.SaveChanges(ctx, a.TenantClaim, changes))
 	if err == nil {
 		a.reportChanges(ctx, changes.Done)
-		a.reportLag(ctx, changes.Done)
+		a.reportBlockDelays(ctx, changes.Done)
 	}
 	return err
 }
@@ -139,9 +139,9 @@ func (p *pass) reportChanges(ctx context.Context, changes []sendlimit.Change) {
 	}
 }
 
-// reportLag calls OnBlockDelay with the delay of each block, if the time at which the mailbox
-// exceeded its limit is known.
-func (p *pass) reportLag(ctx context.Context, changes []sendlimit.Change) {
+// reportBlockDelays calls OnBlockDelay with the delay of each block, if the time at which the
+// mailbox exceeded its limit is known.
+func (p *pass) reportBlockDelays(ctx context.Context, changes []sendlimit.Change) {
 	if p.OnBlockDelay == nil {
 		return
 	}

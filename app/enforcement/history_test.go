@@ -55,14 +55,14 @@ type history struct {
 	want *model
 	*rand.Rand
 
-	log         []string // the operations so far, for the failure message
-	clearFaults []func()
-	zoneChanges int
-	counts      map[string]int // the largest count of each mailbox and day so far
-	pausing     bool           // a paused pass is in progress
-	paused      ports.TenantClaim
-	deleted     bool      // the tenant is deleted
-	latestClock time.Time // the latest time that the service's clock showed
+	log             []string // the operations so far, for the failure message
+	clearFaults     []func()
+	timeZoneChanges int
+	counts          map[string]int // the largest count of each mailbox and day so far
+	pausing         bool           // a paused pass is in progress
+	paused          ports.TenantClaim
+	deleted         bool      // the tenant is deleted
+	latestClock     time.Time // the latest time that the service's clock showed
 }
 
 func newHistory(t *testing.T, store *bunstore.Store, seed int) *history {
@@ -101,7 +101,7 @@ func (h *history) playStep(t *testing.T) {
 	t.Helper()
 	operations := []func(*testing.T){
 		h.sendMail, h.sendMail, h.sendMail, h.setLimit, h.setMailboxLimit, h.failCall, h.failCall, h.wait, h.crashRun, h.crashRun, h.runOnce, h.runOnce,
-		h.changeZone, h.stepClock, h.runWithFastClock, h.dropRandomDomain, h.pauseRun, h.pauseRun, h.runOnTruncatedTrace,
+		h.changeTimeZone, h.stepClock, h.runWithFastClock, h.dropRandomDomain, h.pauseRun, h.pauseRun, h.runOnTruncatedTrace,
 	}
 	if h.IntN(400) == 0 {
 		h.removeTenant(t)
@@ -189,7 +189,7 @@ func (h *history) stepClock(t *testing.T) {
 	}
 	h.note("the clock steps")
 	if h.IntN(2) == 0 {
-		h.changeZone(t)
+		h.changeTimeZone(t)
 	}
 }
 
@@ -217,8 +217,8 @@ func (h *history) runWithFastClock(t *testing.T) {
 	h.checkCountsGrow(t)
 }
 
-// changeZone changes the time zone of the tenant.
-func (h *history) changeZone(t *testing.T) {
+// changeTimeZone changes the time zone of the tenant.
+func (h *history) changeTimeZone(t *testing.T) {
 	t.Helper()
 	zone := []string{"UTC", "Europe/Berlin", "America/St_Johns", "Asia/Tokyo", "Pacific/Kiritimati"}[h.IntN(5)]
 	h.note("the time zone is %s", zone)
@@ -227,7 +227,7 @@ func (h *history) changeZone(t *testing.T) {
 	must(t, err)
 	_, err = h.store.SetTimeZone(t.Context(), h.id, zone)
 	must(t, err)
-	h.zoneChanges++
+	h.timeZoneChanges++
 }
 
 // runOnce advances the clocks until the tenant is due, and runs a pass.
@@ -374,7 +374,7 @@ func (h *history) checkCountsGrow(t *testing.T) {
 	must(t, err)
 	for _, b := range boxes {
 		for _, c := range b.Counts {
-			key := fmt.Sprint(h.zoneChanges, b.Address, c.Day)
+			key := fmt.Sprint(h.timeZoneChanges, b.Address, c.Day)
 			if c.Total() < h.counts[key] {
 				t.Fatalf("%s on %s: %d after %d", b.Address, c.Day, c.Total(), h.counts[key])
 			}

@@ -34,8 +34,8 @@ type Runner struct {
 	Now      func() time.Time
 	Lease    time.Duration // defaults to 30 s
 	// OnBlockDelay, if set, is called for each block, if the trace shows when the mailbox exceeded
-	// its limit. lag is the time from the message that exceeded the limit to the block.
-	OnBlockDelay func(ctx context.Context, lag time.Duration)
+	// its limit. delay is the time from the message that exceeded the limit to the block.
+	OnBlockDelay func(ctx context.Context, delay time.Duration)
 	// OnChange, if set, is called for each mailbox that was blocked or unblocked.
 	OnChange func(ctx context.Context, a sendlimit.Action)
 	// OnPassEnd, if set, is called with the result of each pass, unless the pass lost its lease or

@@ -245,7 +245,7 @@ func TestBlockAndUnblock(t *testing.T) {
 		t.Fatalf("at its limit: %+v", fx.storedMailboxes(t)[0])
 	}
 	var delays []time.Duration
-	fx.OnBlockDelay = func(_ context.Context, lag time.Duration) { delays = append(delays, lag) }
+	fx.OnBlockDelay = func(_ context.Context, delay time.Duration) { delays = append(delays, delay) }
 	fx.fake.Send(fx.id, ada, 1)
 	for range 3 { // later passes write nothing
 		must(t, fx.run(t))

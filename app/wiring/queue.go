@@ -268,7 +268,7 @@ func (s *Service) InitEnforcer(o Overrides) error {
 	}
 	s.Enforcer = &enforcement.Runner{
 		Claims: s.Store, Policies: s.Store, Tenants: s.Store, Platform: s.Platform, Now: o.Now,
-		OnBlockDelay: m.RecordLag, OnChange: m.CountChange, OnPassEnd: m.CountPass, OnlyLimited: o.OnlyLimited,
+		OnBlockDelay: m.RecordBlockDelay, OnChange: m.CountChange, OnPassEnd: m.CountPass, OnlyLimited: o.OnlyLimited,
 	}
 	return nil
 }
