@@ -23,7 +23,7 @@ func openSession(platformID string) integration.Session {
 		WithSignIn(integration.SignIn{ID: platformID, ExpiresAt: now.Add(10 * time.Minute)}, now)
 }
 
-func TestOpenSetsExpiry(t *testing.T) {
+func TestWithSignInSetsTheExpiry(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		expiry time.Time
@@ -41,14 +41,14 @@ func TestOpenSetsExpiry(t *testing.T) {
 	}
 }
 
-func TestASessionIsOverAtItsDeadline(t *testing.T) {
+func TestHasEndedAtTheDeadline(t *testing.T) {
 	pending, expired := integration.Progress{State: integration.SignInPending}, integration.Progress{State: integration.SignInExpired}
 	for _, tt := range []struct {
 		name       string
 		platformID string
 		progress   integration.Progress
 		elapsed    time.Duration
-		wantOver   bool
+		wantEnded  bool
 	}{
 		{"before the deadline", "p", pending, 9 * time.Minute, false},
 		{"within the grace period after the deadline", "p", pending, 10*time.Minute + 59*time.Second, false},
@@ -57,7 +57,7 @@ func TestASessionIsOverAtItsDeadline(t *testing.T) {
 		{"a platform without sessions, before the deadline", "", integration.Progress{}, 10*time.Minute - 1, false},
 		{"a platform without sessions, at the deadline", "", integration.Progress{}, 10 * time.Minute, true},
 	} {
-		if got := openSession(tt.platformID).HasEnded(tt.progress, now.Add(tt.elapsed)); got != tt.wantOver {
+		if got := openSession(tt.platformID).HasEnded(tt.progress, now.Add(tt.elapsed)); got != tt.wantEnded {
 			t.Errorf("%s: %v", tt.name, got)
 		}
 	}
@@ -89,13 +89,13 @@ func TestWithProgressStoresTheStateOfTheSignIn(t *testing.T) {
 	}
 }
 
-func TestBelongsWithoutSignInName(t *testing.T) {
+func TestEmptyAddressIsNotAMailboxAddress(t *testing.T) {
 	if integration.IsMailboxAddress("", mailbox.Mailbox{Address: "a@b.test"}) {
-		t.Error("an empty address belongs to the mailbox")
+		t.Error("an empty address is an address of the mailbox")
 	}
 }
 
-func TestSeenAndEnded(t *testing.T) {
+func TestAfterCheckAndAfterLastCheck(t *testing.T) {
 	original := integration.Account{ID: "1", Address: "anna@a.test", State: integration.AccountConnected, Stamp: "one"}
 	signedInAgain, failed, settingUp := original, original, original
 	signedInAgain.Stamp, failed.Stamp, settingUp.Stamp = "two", "two", "two"
@@ -103,9 +103,9 @@ func TestSeenAndEnded(t *testing.T) {
 	failing, fixed := original, original
 	failing.Stamp, fixed.Stamp, failing.State = "", "", integration.AccountFailed
 	for _, tt := range []struct {
-		name                string
-		before, after       integration.Account
-		wantSeen, wantEnded integration.SessionStatus
+		name                               string
+		before, after                      integration.Account
+		wantAfterCheck, wantAfterLastCheck integration.SessionStatus
 	}{
 		{"the account is still absent", integration.Account{}, integration.Account{}, integration.SessionPending, integration.SessionExpired},
 		{"the account appeared", integration.Account{}, original, integration.SessionConnected, integration.SessionConnected},
@@ -120,11 +120,11 @@ func TestSeenAndEnded(t *testing.T) {
 	} {
 		s := openSession("")
 		s.PreviousMark = tt.before.Mark()
-		if got := s.AfterCheck(tt.after, now); got.Status != tt.wantSeen {
+		if got := s.AfterCheck(tt.after, now); got.Status != tt.wantAfterCheck {
 			t.Errorf("%s, in between: %+v", tt.name, got)
 		}
 		got := s.AfterLastCheck(tt.after, now)
-		if got.Status != tt.wantEnded || got.ConnectedAt.IsZero() == (tt.wantEnded == integration.SessionConnected) {
+		if got.Status != tt.wantAfterLastCheck || got.ConnectedAt.IsZero() == (tt.wantAfterLastCheck == integration.SessionConnected) {
 			t.Errorf("%s, at the end: %+v", tt.name, got)
 		}
 	}
@@ -152,8 +152,8 @@ func TestSessionConnectsOnlyAfterSignIn(t *testing.T) {
 		if connected && (after.State != integration.AccountConnected || !after.Exists() || after == before || ended.AccountID != after.ID) {
 			t.Fatalf("%+v connects, after %+v", after, before)
 		}
-		if seen := s.AfterCheck(after, now); (seen.Status == integration.SessionConnected) != connected {
-			t.Fatalf("Seen returns %s, Ended %s", seen.Status, ended.Status)
+		if checked := s.AfterCheck(after, now); (checked.Status == integration.SessionConnected) != connected {
+			t.Fatalf("AfterCheck returns %s, AfterLastCheck %s", checked.Status, ended.Status)
 		}
 	})
 }
