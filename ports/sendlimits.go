@@ -100,8 +100,8 @@ type DueTenant struct {
 	At time.Time
 }
 
-// TenantClaim is a tenant that a pass has claimed. It is valid until the next claim of the tenant
-// increments the epoch.
+// TenantClaim is a tenant that a pass has claimed. The claim is valid while the epoch of the tenant
+// is unchanged.
 type TenantClaim struct {
 	Account access.AccountID
 	Tenant  tenant.GUID

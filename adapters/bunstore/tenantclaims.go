@@ -163,8 +163,8 @@ func (s *Store) lockTenantClaim(ctx context.Context, tx bun.IDB, claim ports.Ten
 		Where("st.tenant_id = "+tenantOfClaim, owner, ident.ParseOrZero(string(claim.Tenant))).Where("st.epoch = ?", claim.Epoch), "st").Scan(ctx)
 }
 
-// tenantClaimFunc is a function that inTenantClaim calls in its transaction. state is the locked row
-// of the tenant.
+// tenantClaimFunc is a function that inTenantClaim calls in its transaction. state is the locked
+// row of the tenant.
 type tenantClaimFunc func(ctx context.Context, tx bun.IDB, state sendTenantRow) error
 
 // inTenantClaimLocking is inTenantClaim, but the function lock locks the tenant's row. lock must

@@ -39,10 +39,10 @@ func isSetting(key string) bool {
 	return false
 }
 
-// These variables begin with TENANTRY_ and are not settings. sandboxAndTestVariables lists names without the
-// prefix: variables that the sandbox writes for shells, and variables that control tests.
-// serviceLink and servicePort match variables that Kubernetes sets in every container if there is a
-// service named tenantry.
+// These variables begin with TENANTRY_ and are not settings. sandboxAndTestVariables lists names
+// without the prefix: variables that the sandbox writes for shells, and variables that control
+// tests. serviceLink and servicePort match variables that Kubernetes sets in every container if
+// there is a service named tenantry.
 var (
 	sandboxAndTestVariables = []string{"CONTROL", "FAILPOINTS", "KEY", "SEED", "SHOTS", "SOAK", "TENANT", "URL"}
 	serviceLink             = regexp.MustCompile(`^TENANTRY_(\w+_)?(SERVICE_HOST|SERVICE_PORT\w*|PORT_\d+_(TCP|UDP)\w*)$`)

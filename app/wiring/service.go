@@ -245,7 +245,7 @@ func Assemble(ctx context.Context, c settings.Config, log *slog.Logger, publicUR
 	if err := s.initDomainWatch(c, o); err != nil {
 		return nil, errors.Join(fmt.Errorf("metrics: %w", err), s.Close(ctx))
 	}
-	if err := errors.Join(s.registerGauges(c), s.registerStoredGauges(o.Now, cmp.Or(o.CountsTTL, storedCountsTTL))); err != nil {
+	if err := errors.Join(s.registerProcessMetrics(c), s.registerStoredGauges(o.Now, cmp.Or(o.CountsTTL, storedCountsTTL))); err != nil {
 		return nil, errors.Join(fmt.Errorf("metrics: %w", err), s.Close(ctx))
 	}
 	return s, nil
