@@ -267,7 +267,7 @@ func (s *Store) Intents(ctx context.Context, claim ports.TenantClaim) ([]sendlim
 		rows = nil
 		return db.NewSelect().Model(&rows).ColumnExpr("?TableColumns").ColumnExpr("m.address AS address").
 			Join("JOIN mailboxes AS m ON m.account_id = si.account_id AND m.id = si.mailbox_id").
-			Where("si.account_id = ?", owner).Where("si.tenant_id = "+tenantOfClaim, owner, guid).Order("m.address").Scan(ctx)
+			Where("si.account_id = ?", owner).Where("si.tenant_id = "+tenantByGUID, owner, guid).Order("m.address").Scan(ctx)
 	})
 	changes := make([]sendlimit.Change, 0, len(rows))
 	for _, row := range rows {

@@ -49,7 +49,7 @@ func (s *Store) CountedMailboxes(ctx context.Context, claim ports.TenantClaim, s
 	err := s.db.Snapshot(ctx, "list mailboxes with counts", func(ctx context.Context, tx bun.IDB) error {
 		boxes, dayCounts = nil, nil
 		if err := tx.NewSelect().Model(&boxes).Column("id", "address", "domain_name", "daily_send_limit", "blocked_at").
-			Where("m.account_id = ?", owner).Where("m.tenant_id = "+tenantOfClaim, owner, guid).Where("m.stage IN (?)", listedStages).Order("m.address").Scan(ctx); err != nil {
+			Where("m.account_id = ?", owner).Where("m.tenant_id = "+tenantByGUID, owner, guid).Where("m.stage IN (?)", listedStages).Order("m.address").Scan(ctx); err != nil {
 			return err
 		}
 		ids := make([]string, 0, len(boxes))

@@ -137,15 +137,15 @@ func (s *Store) ReleaseTenant(ctx context.Context, claim ports.TenantClaim, due 
 	})
 }
 
-// tenantOfClaim selects the tenant of a claim by its GUID.
-const tenantOfClaim = "(SELECT t.id FROM tenants AS t WHERE t.account_id = ? AND t.guid = ?)"
+// tenantByGUID selects the id of a tenant by its account and its GUID.
+const tenantByGUID = "(SELECT t.id FROM tenants AS t WHERE t.account_id = ? AND t.guid = ?)"
 
 // updateClaimedTenant returns an update of the tenant's enforcement state, restricted to the epoch
 // of the claim.
 func updateClaimedTenant(db bun.IDB, claim ports.TenantClaim) *bun.UpdateQuery {
 	owner := accountKey(claim.Account)
 	return db.NewUpdate().Model((*sendTenantRow)(nil)).Where("st.account_id = ?", owner).
-		Where("st.tenant_id = "+tenantOfClaim, owner, ident.ParseOrZero(string(claim.Tenant))).Where("st.epoch = ?", claim.Epoch)
+		Where("st.tenant_id = "+tenantByGUID, owner, ident.ParseOrZero(string(claim.Tenant))).Where("st.epoch = ?", claim.Epoch)
 }
 
 // inTenantClaim runs work in one transaction if the claim still holds the lease of the tenant. held
@@ -160,7 +160,7 @@ func (s *Store) inTenantClaim(ctx context.Context, operation string, claim ports
 func (s *Store) lockTenantClaim(ctx context.Context, tx bun.IDB, claim ports.TenantClaim, state *sendTenantRow) error {
 	owner := accountKey(claim.Account)
 	return s.db.LockRows(tx.NewSelect().Model(state).Where("st.account_id = ?", owner).
-		Where("st.tenant_id = "+tenantOfClaim, owner, ident.ParseOrZero(string(claim.Tenant))).Where("st.epoch = ?", claim.Epoch), "st").Scan(ctx)
+		Where("st.tenant_id = "+tenantByGUID, owner, ident.ParseOrZero(string(claim.Tenant))).Where("st.epoch = ?", claim.Epoch), "st").Scan(ctx)
 }
 
 // tenantClaimFunc is a function that inTenantClaim calls in its transaction. state is the locked
