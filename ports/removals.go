@@ -34,14 +34,14 @@ type Removals interface {
 	// with tenant_not_found or mailbox_not_found.
 	RemovableMailbox(ctx context.Context, owner access.AccountID, id tenant.GUID, mailboxID string) (mailbox.Mailbox, error)
 	// RemoveMailbox deletes a mailbox with its limit and connections. A blocked mailbox is
-	// unblocked with an event, as in SendRuns.SaveChanges, and the tenant becomes due. A mailbox
+	// unblocked with an event, as in TenantClaims.SaveChanges, and the tenant becomes due. A mailbox
 	// with an intended block is only hidden, and a later discovery deletes it. Discoveries that
 	// began up to observation.ReplicaLag after now ignore the mailbox. It fails with
 	// mailbox_not_found.
 	RemoveMailbox(ctx context.Context, owner access.AccountID, m mailbox.Mailbox, now time.Time, completion *Completion) error
-	// RemovePolicy deletes a policy. It changes nothing, and held is false, if the run no longer
+	// RemovePolicy deletes a policy. It changes nothing, and held is false, if the claim no longer
 	// holds the tenant. It fails with policy_not_found.
-	RemovePolicy(ctx context.Context, r SendRun, policyID string, completion *Completion) (held bool, err error)
+	RemovePolicy(ctx context.Context, claim TenantClaim, policyID string, completion *Completion) (held bool, err error)
 }
 
 // DomainRemoval tells what was known about a domain when its removal began.

@@ -47,10 +47,10 @@ type TenantTimeZones interface {
 	SetTimeZone(ctx context.Context, id tenant.GUID, timeZone string) (holder access.AccountID, err error)
 }
 
-// SendRuns provides tenants to enforcement passes. A pass claims a tenant by incrementing its
-// epoch, and may write only while the epoch is unchanged. Leases use the database's clock. Due
-// times use the caller's clock.
-type SendRuns interface {
+// TenantClaims lets enforcement passes claim tenants and store their results. A pass claims a
+// tenant by incrementing its epoch, and may write only while the epoch is unchanged. Leases use the
+// database's clock. Due times use the caller's clock.
+type TenantClaims interface {
 	// DueTenants lists at most limit tenants that are due at now and not leased. Accounts are
 	// served round-robin, beginning with the account that has the fewest running passes. Within an
 	// account, the tenant that has been due for the longest time comes first. Tenants with a
@@ -60,36 +60,36 @@ type SendRuns interface {
 	DueTenants(ctx context.Context, now time.Time, limit int) ([]DueTenant, error)
 	// ClaimTenant claims a tenant for the duration of the lease, if DueTenants would still list it.
 	// It does not change the due time.
-	ClaimTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration, now time.Time) (r SendRun, won bool, err error)
+	ClaimTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration, now time.Time) (claim TenantClaim, won bool, err error)
 	// SeizeTenant claims a tenant, due or not, even if a pass has claimed it. That pass can write
 	// nothing after its current call to the platform. won is false for a tenant with a revoked
 	// consent or an unprepared mail server.
-	SeizeTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration) (r SendRun, won bool, err error)
+	SeizeTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration) (claim TenantClaim, won bool, err error)
 	// HoldTenant renews the lease. held is false if the claim is invalid or the tenant was deleted.
 	// The caller must then stop. The methods below that return held write nothing if held is false.
-	HoldTenant(ctx context.Context, r SendRun, lease time.Duration) (held bool, err error)
+	HoldTenant(ctx context.Context, claim TenantClaim, lease time.Duration) (held bool, err error)
 	// CountedMailboxes lists the tenant's mailboxes by address, with their counts of the days that
 	// began at the time since or later. It does not set MailboxState.Sent.
-	CountedMailboxes(ctx context.Context, r SendRun, since time.Time) ([]CountedMailbox, error)
+	CountedMailboxes(ctx context.Context, claim TenantClaim, since time.Time) ([]CountedMailbox, error)
 	// SaveCounts stores counts and the mark up to which the trace is final. It may be repeated.
-	SaveCounts(ctx context.Context, r SendRun, c SendCounts) (held bool, err error)
+	SaveCounts(ctx context.Context, claim TenantClaim, c SendCounts) (held bool, err error)
 	// SaveOrphanRules stores the names of orphan rules: managed rules that a pass found and whose
 	// scopes ScopesWithRules does not list. They come from an earlier connection of the tenant.
 	// ScopesWithRules lists their scopes until SaveChanges gets them in EmptyScopes. It may be
 	// repeated.
-	SaveOrphanRules(ctx context.Context, r SendRun, ruleNames []string) (held bool, err error)
+	SaveOrphanRules(ctx context.Context, claim TenantClaim, ruleNames []string) (held bool, err error)
 	// SaveIntents replaces the stored intents of the tenant with the changes that a pass is about
 	// to make at the platform. Deleted mailboxes are ignored. An intent is deleted with its
 	// mailbox.
-	SaveIntents(ctx context.Context, r SendRun, changes []sendlimit.Change) (held bool, err error)
+	SaveIntents(ctx context.Context, claim TenantClaim, changes []sendlimit.Change) (held bool, err error)
 	// Intents lists the stored intents by address. They come from a pass that was interrupted or
 	// whose outcome is unknown.
-	Intents(ctx context.Context, r SendRun) ([]sendlimit.Change, error)
+	Intents(ctx context.Context, claim TenantClaim) ([]sendlimit.Change, error)
 	// SaveChanges stores the outcome of a pass's intents in one transaction.
-	SaveChanges(ctx context.Context, r SendRun, c SendChanges) (held bool, err error)
+	SaveChanges(ctx context.Context, claim TenantClaim, c SendChanges) (held bool, err error)
 	// ReleaseTenant ends a pass. The tenant becomes due at the time due, or at once if a limit has
 	// changed in the meantime.
-	ReleaseTenant(ctx context.Context, r SendRun, due time.Time) (held bool, err error)
+	ReleaseTenant(ctx context.Context, claim TenantClaim, due time.Time) (held bool, err error)
 }
 
 // DueTenant names a tenant that is due.
@@ -100,8 +100,9 @@ type DueTenant struct {
 	At time.Time
 }
 
-// SendRun is a tenant that a pass has claimed.
-type SendRun struct {
+// TenantClaim is a tenant that a pass has claimed. The claim is valid while the epoch of the tenant
+// is unchanged.
+type TenantClaim struct {
 	Account access.AccountID
 	Tenant  tenant.GUID
 	Epoch   int64

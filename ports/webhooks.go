@@ -99,12 +99,14 @@ type Slots struct {
 	// Unproven is the number of these slots that all unproven and failing webhooks together can
 	// take. Failing is the number that failing webhooks can take.
 	Unproven, Failing int
-	// Conduct returns what the claimer has seen of a webhook's endpoint.
-	Conduct func(webhookID string) webhook.Conduct
+	// Responsiveness returns what the claimer has seen of a webhook's endpoint.
+	Responsiveness func(webhookID string) webhook.Responsiveness
 }
 
 // Standing returns the standing of a webhook, from what the claimer has seen of its endpoint.
-func (s *Slots) Standing(w webhook.Webhook) webhook.Standing { return w.Standing(s.Conduct(w.ID)) }
+func (s *Slots) Standing(w webhook.Webhook) webhook.Standing {
+	return w.Standing(s.Responsiveness(w.ID))
+}
 
 // Take takes a slot for a delivery of a webhook with this standing. It returns false if no slot is
 // free for this standing.

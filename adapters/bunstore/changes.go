@@ -324,7 +324,7 @@ func (s *Store) lockReadiness(ctx context.Context, tx bun.IDB, key tenantKey) (r
 	var row readinessRow
 	lock := func() error {
 		return s.db.LockRows(tx.NewSelect().Model(&row).Where("tr.account_id = ?", key.owner).
-			Where("tr.tenant_id = "+tenantOfRun, key.owner, key.guid), "tr").Scan(ctx)
+			Where("tr.tenant_id = "+tenantByGUID, key.owner, key.guid), "tr").Scan(ctx)
 	}
 	err := lock()
 	if !errors.Is(err, sql.ErrNoRows) {

@@ -199,10 +199,10 @@ func TestEachResultOfProvisioningIsLoggedOnce(t *testing.T) {
 		ann := newAccount(t, s, "ann")
 		domains := manyDomains(t, s, ann, 0, 2)
 		log := readerAtEnd(t, s, ann)
-		run, job1 := newRun(ann, domains[0], 1)
-		run.TotalDomains = 2
+		claim, job1 := newRun(ann, domains[0], 1)
+		claim.TotalDomains = 2
 		_, job2 := newRun(ann, domains[1], 2)
-		must(t, "create run", s.CreateRun(t.Context(), run, []provisioning.Job{job1, job2}, nil))
+		must(t, "create run", s.CreateRun(t.Context(), claim, []provisioning.Job{job1, job2}, nil))
 		later := now.Add(time.Hour)
 		job1, job2 = claimJob(t, s, job1.ID, later), claimJob(t, s, job2.ID, later)
 		log.requireTypes(t, "two jobs run")
@@ -236,9 +236,9 @@ func TestRunIsCompletedOnceByConcurrentJobs(t *testing.T) {
 		ann := newAccount(t, s, "ann")
 		domains := manyDomains(t, s, ann, 0, 2)
 		for round := range 5 {
-			run, job1 := newRun(ann, domains[0], 2*round)
+			claim, job1 := newRun(ann, domains[0], 2*round)
 			_, job2 := newRun(ann, domains[1], 2*round+1)
-			must(t, "create run", s.CreateRun(t.Context(), run, []provisioning.Job{job1, job2}, nil))
+			must(t, "create run", s.CreateRun(t.Context(), claim, []provisioning.Job{job1, job2}, nil))
 			jobs := []provisioning.Job{claimJob(t, s, job1.ID, now.Add(time.Hour)), claimJob(t, s, job2.ID, now.Add(time.Hour))}
 			log := readerAtEnd(t, s, ann)
 			for _, err := range concurrently(2, func(i int) error {

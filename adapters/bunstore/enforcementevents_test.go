@@ -69,27 +69,27 @@ func expectedPage(events []sendlimit.Event, query ports.EventQuery) ports.EventP
 // same.
 func recordSampleEvents(t testing.TB, s *Store, owner access.AccountID) (events []sendlimit.Event) {
 	t.Helper()
-	run := rand.New(rand.NewPCG(1, 2))
+	random := rand.New(rand.NewPCG(1, 2))
 	for n := 1; n <= 3; n++ {
 		attachTenant(t, s, owner, n)
 	}
 	at := now.Add(-9 * 24 * time.Hour)
 	for n := range 400 {
-		events = append(events, newEvent(n, 1+run.IntN(3), at))
-		switch run.IntN(20) {
+		events = append(events, newEvent(n, 1+random.IntN(3), at))
+		switch random.IntN(20) {
 		case 0:
-			at = at.Add(time.Duration(run.IntN(50)) * time.Hour)
+			at = at.Add(time.Duration(random.IntN(50)) * time.Hour)
 		case 1:
 			at = at.Truncate(time.Hour).Add(time.Hour) // the first moment of an hour
 		case 2:
 			at = at.Truncate(time.Hour).Add(time.Hour - time.Millisecond)
 		default:
-			at = at.Add(time.Duration(run.IntN(3)) * time.Minute)
+			at = at.Add(time.Duration(random.IntN(3)) * time.Minute)
 		}
 	}
 	slices.SortFunc(events, func(a, b sendlimit.Event) int { return cmp.Compare(a.ID, b.ID) })
 	for i := 0; i < len(events); {
-		n := min(1+run.IntN(60), len(events)-i)
+		n := min(1+random.IntN(60), len(events)-i)
 		storeEvents(t, s, owner, events[i:i+n]...)
 		i += n
 	}
@@ -286,10 +286,10 @@ func TestHealthReportsLongestWaitingTenant(t *testing.T) {
 		requireHealth(t, "before", s, now.Add(-time.Second), ports.SendHealth{})
 		requireHealth(t, "never evaluated", s, dueTime, ports.SendHealth{Due: now})
 		requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), other.claim(t, s), dueTime.Add(time.Minute)))
-		run := fixture.claim(t, s)
-		requireHealth(t, "claimed by a run", s, dueTime, ports.SendHealth{})
+		claim := fixture.claim(t, s)
+		requireHealth(t, "claimed by a pass", s, dueTime, ports.SendHealth{})
 		requireHealth(t, "the other", s, dueTime.Add(time.Hour), ports.SendHealth{Due: dueTime.Add(time.Minute)})
-		requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), run, dueTime.Add(time.Second)))
+		requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), claim, dueTime.Add(time.Second)))
 		requireHealth(t, "both", s, dueTime.Add(time.Hour), ports.SendHealth{Due: dueTime.Add(time.Second)})
 	})
 }
@@ -306,16 +306,16 @@ func TestTenantThatSetDayMadeDueHasWaitedSinceItsConnection(t *testing.T) {
 func TestTenantsWithLimitThatWereNotCountedRecentlyAreLagging(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
-		run := fixture.claim(t, s)
+		claim := fixture.claim(t, s)
 		requireHealth(t, "without a limit", s, dueTime.Add(48*time.Hour), ports.SendHealth{})
 		fixture.setTenantLimit(t, s)
 		requireHealth(t, "ready for an hour", s, now.Add(time.Hour), ports.SendHealth{Limited: 1})
 		requireHealth(t, "never counted", s, now.Add(time.Hour+time.Second), ports.SendHealth{Limited: 1, Lagging: 1})
-		fixture.saveCounts(t, s, run, 3)
+		fixture.saveCounts(t, s, claim, 3)
 		requireHealth(t, "counted", s, dueTime.Add(time.Hour), ports.SendHealth{Limited: 1})
 		requireHealth(t, "counted long ago", s, dueTime.Add(time.Hour+time.Second), ports.SendHealth{Limited: 1, Lagging: 1})
 		ahead := ports.SendCounts{Today: dayStart, At: dueTime.Add(48 * time.Hour), Mark: dayStart, ByMailbox: map[string][]sendlimit.Count{fixture.boxes[0].ID: {{Day: dayStart}}}}
-		requireHeld(t, "count by a clock that is ahead", true)(s.SaveCounts(t.Context(), run, ahead))
+		requireHeld(t, "count by a clock that is ahead", true)(s.SaveCounts(t.Context(), claim, ahead))
 		requireHealth(t, "counted ahead of now", s, dueTime, ports.SendHealth{Limited: 1, Lagging: 1})
 		stored, err := s.Tenant(t.Context(), fixture.owner, fixture.guid)
 		must(t, "find", err)
@@ -329,8 +329,8 @@ func TestTenantWithoutMailboxesIsLaggingAfterDayWithoutPass(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
 		fixture.setTenantLimit(t, s)
-		run := fixture.claim(t, s)
-		requireHeld(t, "save", true)(s.SaveCounts(t.Context(), run, ports.SendCounts{Today: dayStart, At: dueTime, Mark: dayStart}))
+		claim := fixture.claim(t, s)
+		requireHeld(t, "save", true)(s.SaveCounts(t.Context(), claim, ports.SendCounts{Today: dayStart, At: dueTime, Mark: dayStart}))
 		requireHealth(t, "within the day", s, dayStart.Add(27*time.Hour), ports.SendHealth{Limited: 1})
 		requireHealth(t, "later", s, dayStart.Add(27*time.Hour+time.Second), ports.SendHealth{Limited: 1, Lagging: 1})
 	})
@@ -339,10 +339,10 @@ func TestTenantWithoutMailboxesIsLaggingAfterDayWithoutPass(t *testing.T) {
 func TestHealthCountsBlockedMailboxesAndStuckOnes(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
-		run := fixture.claim(t, s)
-		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), run, doneChanges(fixture.blockChange(0, 1), fixture.blockChange(1, 2))))
+		claim := fixture.claim(t, s)
+		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), claim, doneChanges(fixture.blockChange(0, 1), fixture.blockChange(1, 2))))
 		requireHealth(t, "blocked", s, dueTime, ports.SendHealth{Blocked: 2})
-		requireHeld(t, "unblock", true)(s.SaveChanges(t.Context(), run, doneChanges(fixture.newChange(1, 3, sendlimit.Unblocked))))
+		requireHeld(t, "unblock", true)(s.SaveChanges(t.Context(), claim, doneChanges(fixture.newChange(1, 3, sendlimit.Unblocked))))
 		stored, err := s.Tenant(t.Context(), fixture.owner, fixture.guid)
 		must(t, "find", err)
 		stored.Bootstrap = tenant.BootstrapFailed
@@ -356,9 +356,9 @@ func TestStandingsAreReturnedOnlyToAccountThatHoldsTenant(t *testing.T) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
 		addSendLimitTenant(t, s, fixture.owner, 2)
 		stranger := newSendLimitFixture(t, s, "bob", 3)
-		run := fixture.claim(t, s)
-		fixture.saveCounts(t, s, run, 3)
-		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), run, doneChanges(fixture.blockChange(0, 1))))
+		claim := fixture.claim(t, s)
+		fixture.saveCounts(t, s, claim, 3)
+		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), claim, doneChanges(fixture.blockChange(0, 1))))
 		stranger.saveCounts(t, s, stranger.claim(t, s), 3)
 		got, err := s.SendStandings(t.Context(), fixture.owner)
 		must(t, "standings", err)

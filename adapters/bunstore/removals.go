@@ -311,9 +311,9 @@ func leaveOutRemoved(ctx context.Context, tx bun.IDB, t tenantRow, found map[str
 }
 
 // RemovePolicy implements ports.Removals.
-func (s *Store) RemovePolicy(ctx context.Context, r ports.SendRun, policyID string, completion *ports.Completion) (bool, error) {
-	return s.inSendRun(ctx, "remove send limit", r, func(ctx context.Context, tx bun.IDB, state sendTenantRow) error {
-		removed, err := deletePolicies(ctx, r.Tenant, tx.NewDelete().Where("sp.account_id = ?", state.AccountID).
+func (s *Store) RemovePolicy(ctx context.Context, claim ports.TenantClaim, policyID string, completion *ports.Completion) (bool, error) {
+	return s.inTenantClaim(ctx, "remove send limit", claim, func(ctx context.Context, tx bun.IDB, state sendTenantRow) error {
+		removed, err := deletePolicies(ctx, claim.Tenant, tx.NewDelete().Where("sp.account_id = ?", state.AccountID).
 			Where("sp.tenant_id = ?", state.TenantID).Where("sp.id = ?", ident.ParseOrZero(policyID)).
 			Where("sp.daily_send_limit IS NOT NULL"))
 		if err != nil {

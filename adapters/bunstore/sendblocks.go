@@ -61,17 +61,17 @@ func (r intentRow) change(id tenant.GUID) sendlimit.Change {
 		Address: r.Address, Action: action, Sent: r.SentCount, Limit: r.LimitValue}}
 }
 
-// SaveChanges implements ports.SendRuns.
-func (s *Store) SaveChanges(ctx context.Context, r ports.SendRun, c ports.SendChanges) (bool, error) {
+// SaveChanges implements ports.TenantClaims.
+func (s *Store) SaveChanges(ctx context.Context, claim ports.TenantClaim, c ports.SendChanges) (bool, error) {
 	// All transactions change mailboxes in the same order, so that they do not deadlock.
 	changes := slices.Clone(c.Done)
 	slices.SortFunc(changes, func(a, b sendlimit.Change) int { return cmp.Compare(a.MailboxID, b.MailboxID) })
-	return s.inSendRun(ctx, "save changes of mailboxes", r, func(ctx context.Context, tx bun.IDB, state sendTenantRow) error {
-		events, err := applyChanges(ctx, tx, state, r.Tenant, changes, c.At)
+	return s.inTenantClaim(ctx, "save changes of mailboxes", claim, func(ctx context.Context, tx bun.IDB, state sendTenantRow) error {
+		events, err := applyChanges(ctx, tx, state, claim.Tenant, changes, c.At)
 		if err != nil {
 			return err
 		}
-		if err := deleteOrphanPolicies(ctx, tx, state, r.Tenant, c.EmptyScopes); err != nil {
+		if err := deleteOrphanPolicies(ctx, tx, state, claim.Tenant, c.EmptyScopes); err != nil {
 			return err
 		}
 		if err := deleteOrphanRules(ctx, tx, state, c.EmptyScopes); err != nil {
@@ -171,9 +171,9 @@ type orphanRuleRow struct {
 	RuleName  string `bun:",pk"`
 }
 
-// SaveOrphanRules implements ports.SendRuns.
-func (s *Store) SaveOrphanRules(ctx context.Context, r ports.SendRun, ruleNames []string) (bool, error) {
-	return s.inSendRun(ctx, "save orphan rules", r, func(ctx context.Context, tx bun.IDB, state sendTenantRow) error {
+// SaveOrphanRules implements ports.TenantClaims.
+func (s *Store) SaveOrphanRules(ctx context.Context, claim ports.TenantClaim, ruleNames []string) (bool, error) {
+	return s.inTenantClaim(ctx, "save orphan rules", claim, func(ctx context.Context, tx bun.IDB, state sendTenantRow) error {
 		rows := make([]orphanRuleRow, 0, len(ruleNames))
 		for _, name := range ruleNames {
 			rows = append(rows, orphanRuleRow{AccountID: state.AccountID, TenantID: state.TenantID, RuleName: storedText(name)})
@@ -228,9 +228,9 @@ func (r mailboxRow) sendBox(reason blockReasonRow) sendlimit.MailboxState {
 	return b
 }
 
-// SaveIntents implements ports.SendRuns.
-func (s *Store) SaveIntents(ctx context.Context, r ports.SendRun, changes []sendlimit.Change) (bool, error) {
-	return s.inSendRun(ctx, "save intents", r, func(ctx context.Context, tx bun.IDB, state sendTenantRow) error {
+// SaveIntents implements ports.TenantClaims.
+func (s *Store) SaveIntents(ctx context.Context, claim ports.TenantClaim, changes []sendlimit.Change) (bool, error) {
+	return s.inTenantClaim(ctx, "save intents", claim, func(ctx context.Context, tx bun.IDB, state sendTenantRow) error {
 		if err := dropIntents(ctx, tx, state, nil); err != nil {
 			return err
 		}
@@ -259,15 +259,15 @@ func (s *Store) SaveIntents(ctx context.Context, r ports.SendRun, changes []send
 	})
 }
 
-// Intents implements ports.SendRuns.
-func (s *Store) Intents(ctx context.Context, r ports.SendRun) ([]sendlimit.Change, error) {
+// Intents implements ports.TenantClaims.
+func (s *Store) Intents(ctx context.Context, claim ports.TenantClaim) ([]sendlimit.Change, error) {
 	var rows []intentRow
-	owner, guid := accountKey(r.Account), ident.ParseOrZero(string(r.Tenant))
+	owner, guid := accountKey(claim.Account), ident.ParseOrZero(string(claim.Tenant))
 	err := s.db.Run(ctx, "list intents", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
 		return db.NewSelect().Model(&rows).ColumnExpr("?TableColumns").ColumnExpr("m.address AS address").
 			Join("JOIN mailboxes AS m ON m.account_id = si.account_id AND m.id = si.mailbox_id").
-			Where("si.account_id = ?", owner).Where("si.tenant_id = "+tenantOfRun, owner, guid).Order("m.address").Scan(ctx)
+			Where("si.account_id = ?", owner).Where("si.tenant_id = "+tenantByGUID, owner, guid).Order("m.address").Scan(ctx)
 	})
 	changes := make([]sendlimit.Change, 0, len(rows))
 	for _, row := range rows {

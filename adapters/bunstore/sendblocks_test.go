@@ -69,24 +69,24 @@ func (fixture sendLimitFixture) blockedAt(t testing.TB, s *Store, box int) time.
 func TestBlockAndUnblockRecordOneEventEach(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
-		run := fixture.claim(t, s)
+		claim := fixture.claim(t, s)
 		block := fixture.blockChange(0, 1)
-		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), run, doneChanges(block)))
+		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), claim, doneChanges(block)))
 		event := fixture.requireEvents(t, s, block.Event)[0]
 		if at := fixture.blockedAt(t, s, 0); !event.At.Equal(saveTime) || !at.Equal(event.At) || !fixture.blockedAt(t, s, 1).IsZero() {
 			t.Fatalf("blocked at %s, but the time of the event is %s", at, event.At)
 		}
-		if boxes := fixture.listBoxes(t, s, run); !boxes[0].BlockedAt.Equal(block.At) || boxes[0].BlockedBy != 25 || !boxes[1].BlockedAt.IsZero() || boxes[1].BlockedBy != 0 {
+		if boxes := fixture.listBoxes(t, s, claim); !boxes[0].BlockedAt.Equal(block.At) || boxes[0].BlockedBy != 25 || !boxes[1].BlockedAt.IsZero() || boxes[1].BlockedBy != 0 {
 			t.Fatalf("listed %+v", boxes)
 		}
 		requireScopesWithRules(t, s, fixture.owner, fixture.guid, "a.test")
 		free := fixture.newChange(0, 2, sendlimit.Unblocked)
-		requireHeld(t, "unblock", true)(s.SaveChanges(t.Context(), run, doneChanges(free)))
+		requireHeld(t, "unblock", true)(s.SaveChanges(t.Context(), claim, doneChanges(free)))
 		fixture.requireEvents(t, s, free.Event, block.Event)
 		if at := fixture.blockedAt(t, s, 0); !at.IsZero() {
 			t.Fatalf("still blocked at %s", at)
 		}
-		if boxes := fixture.listBoxes(t, s, run); !boxes[0].BlockedAt.IsZero() || boxes[0].BlockedBy != 0 {
+		if boxes := fixture.listBoxes(t, s, claim); !boxes[0].BlockedAt.IsZero() || boxes[0].BlockedBy != 0 {
 			t.Fatalf("listed %+v", boxes)
 		}
 		requireScopesWithRules(t, s, fixture.owner, fixture.guid)
@@ -96,10 +96,10 @@ func TestBlockAndUnblockRecordOneEventEach(t *testing.T) {
 func TestUnblockingLeavesOtherMailboxesBlocked(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
-		run, stays := fixture.claim(t, s), fixture.blockChange(1, 2)
-		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), run, doneChanges(fixture.blockChange(0, 1), stays)))
-		requireHeld(t, "unblock", true)(s.SaveChanges(t.Context(), run, doneChanges(fixture.newChange(0, 3, sendlimit.Unblocked))))
-		if b := fixture.listBoxes(t, s, run)[1]; !b.BlockedAt.Equal(stays.At) || b.BlockedBy != 25 || fixture.blockedAt(t, s, 1).IsZero() {
+		claim, stays := fixture.claim(t, s), fixture.blockChange(1, 2)
+		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), claim, doneChanges(fixture.blockChange(0, 1), stays)))
+		requireHeld(t, "unblock", true)(s.SaveChanges(t.Context(), claim, doneChanges(fixture.newChange(0, 3, sendlimit.Unblocked))))
+		if b := fixture.listBoxes(t, s, claim)[1]; !b.BlockedAt.Equal(stays.At) || b.BlockedBy != 25 || fixture.blockedAt(t, s, 1).IsZero() {
 			t.Fatalf("the other mailbox is %+v", b)
 		}
 	})
@@ -134,11 +134,11 @@ func TestRunChangesOnlyMailboxesOfItsTenant(t *testing.T) {
 func TestEventsAreInOrderEvenIfClockStepsBack(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
-		run := fixture.claim(t, s)
+		claim := fixture.claim(t, s)
 		var want []sendlimit.Event
 		for n, at := range []time.Time{saveTime, saveTime, saveTime.Add(-24 * time.Hour), saveTime.Add(time.Second)} {
 			c := fixture.newChange(0, n, []sendlimit.Action{sendlimit.Blocked, sendlimit.Unblocked}[n%2])
-			requireHeld(t, "save", true)(s.SaveChanges(t.Context(), run, ports.SendChanges{At: at, Done: []sendlimit.Change{c}}))
+			requireHeld(t, "save", true)(s.SaveChanges(t.Context(), claim, ports.SendChanges{At: at, Done: []sendlimit.Change{c}}))
 			want = append([]sendlimit.Event{c.Event}, want...)
 		}
 		events := fixture.requireEvents(t, s, want...)
@@ -169,10 +169,10 @@ func TestLaterEventOfOneTenantDoesNotDelayEventsOfOthers(t *testing.T) {
 func TestRepeatedChangeIsStoredOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
-		run := fixture.claim(t, s)
+		claim := fixture.claim(t, s)
 		block, twin := fixture.blockChange(0, 1), fixture.blockChange(0, 2)
 		for _, c := range []sendlimit.Change{block, block, twin} {
-			requireHeld(t, "block", true)(s.SaveChanges(t.Context(), run, doneChanges(c)))
+			requireHeld(t, "block", true)(s.SaveChanges(t.Context(), claim, doneChanges(c)))
 		}
 		event := fixture.requireEvents(t, s, block.Event)[0]
 		if at := fixture.blockedAt(t, s, 0); !at.Equal(event.At) {
@@ -180,7 +180,7 @@ func TestRepeatedChangeIsStoredOnce(t *testing.T) {
 		}
 		free, again := fixture.newChange(0, 3, sendlimit.Unblocked), fixture.newChange(0, 4, sendlimit.Unblocked)
 		for _, c := range []sendlimit.Change{free, again, free} {
-			requireHeld(t, "unblock", true)(s.SaveChanges(t.Context(), run, doneChanges(c)))
+			requireHeld(t, "unblock", true)(s.SaveChanges(t.Context(), claim, doneChanges(c)))
 		}
 		fixture.requireEvents(t, s, free.Event, block.Event)
 	})
@@ -193,7 +193,7 @@ func TestOneOfConcurrentRunsWritesEventOfChange(t *testing.T) {
 		second := fixture.takeOver(t, s, first)
 		held := make([]bool, concurrency)
 		for _, err := range concurrently(concurrency, func(i int) (err error) {
-			held[i], err = s.SaveChanges(t.Context(), []ports.SendRun{first, second}[i%2], doneChanges(fixture.blockChange(1, i), fixture.blockChange(0, 100+i)))
+			held[i], err = s.SaveChanges(t.Context(), []ports.TenantClaim{first, second}[i%2], doneChanges(fixture.blockChange(1, i), fixture.blockChange(0, 100+i)))
 			return err
 		}) {
 			must(t, "save", err)
@@ -213,11 +213,11 @@ func TestChangeOfDeletedOrForeignMailboxIsSkipped(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		fixture, other := addSendLimitTenant(t, s, ann, 1), addSendLimitTenant(t, s, ann, 2)
-		run := fixture.claim(t, s)
+		claim := fixture.claim(t, s)
 		gone := fixture.blockChange(0, 1)
 		gone.MailboxID = unknownMailboxID
 		block := fixture.blockChange(1, 3)
-		requireHeld(t, "save", true)(s.SaveChanges(t.Context(), run, doneChanges(gone, other.blockChange(0, 2), block)))
+		requireHeld(t, "save", true)(s.SaveChanges(t.Context(), claim, doneChanges(gone, other.blockChange(0, 2), block)))
 		fixture.requireEvents(t, s, block.Event)
 		if at := other.blockedAt(t, s, 0); !at.IsZero() {
 			t.Fatalf("another tenant's was blocked at %s", at)
@@ -231,12 +231,12 @@ func TestOrphanRulesAreKnownUntilEmptied(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
 		other := addSendLimitTenant(t, s, fixture.owner, 2)
-		run := fixture.claim(t, s)
+		claim := fixture.claim(t, s)
 		long := strings.Repeat("long-", 12) + "a.test"
 		rules := []string{sendlimit.RuleName("gone.test"), sendlimit.RuleName(long), sendlimit.RuleName(sendlimit.TenantWide)}
 		truncated := sendlimit.ScopeOfRule(sendlimit.RuleName(long))
 		for range 2 {
-			requireHeld(t, "save", true)(s.SaveOrphanRules(t.Context(), run, rules))
+			requireHeld(t, "save", true)(s.SaveOrphanRules(t.Context(), claim, rules))
 		}
 		requireScopesWithRules(t, s, fixture.owner, fixture.guid, sendlimit.TenantWide, "gone.test", truncated)
 		requireScopesWithRules(t, s, fixture.owner, other.guid)
@@ -244,9 +244,9 @@ func TestOrphanRulesAreKnownUntilEmptied(t *testing.T) {
 		setPolicy(t, s, fixture.owner, fixture.guid, long, 5)
 		requireScopesWithRules(t, s, fixture.owner, fixture.guid, sendlimit.TenantWide, "gone.test", long)
 		requireHeld(t, "another tenant's", true)(s.SaveChanges(t.Context(), other.claim(t, s), ports.SendChanges{EmptyScopes: []string{"gone.test"}}))
-		requireHeld(t, "emptied", true)(s.SaveChanges(t.Context(), run, ports.SendChanges{EmptyScopes: []string{sendlimit.TenantWide, long}}))
+		requireHeld(t, "emptied", true)(s.SaveChanges(t.Context(), claim, ports.SendChanges{EmptyScopes: []string{sendlimit.TenantWide, long}}))
 		requireScopesWithRules(t, s, fixture.owner, fixture.guid, "gone.test", long)
-		requireHeld(t, "emptied", true)(s.SaveChanges(t.Context(), run, ports.SendChanges{EmptyScopes: []string{"gone.test"}}))
+		requireHeld(t, "emptied", true)(s.SaveChanges(t.Context(), claim, ports.SendChanges{EmptyScopes: []string{"gone.test"}}))
 		requireScopesWithRules(t, s, fixture.owner, fixture.guid, long)
 	})
 }
@@ -254,20 +254,20 @@ func TestOrphanRulesAreKnownUntilEmptied(t *testing.T) {
 func TestEmptiedScopeIsDeletedOnlyAfterItsDomainIsGone(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
-		run := fixture.claim(t, s)
+		claim := fixture.claim(t, s)
 		setPolicy(t, s, fixture.owner, fixture.guid, "a.test", 5)
 		setPolicy(t, s, fixture.owner, fixture.guid, sendlimit.TenantWide, 5)
 		scopes := []string{"a.test", sendlimit.TenantWide}
-		requireHeld(t, "emptied", true)(s.SaveChanges(t.Context(), run, ports.SendChanges{EmptyScopes: scopes}))
+		requireHeld(t, "emptied", true)(s.SaveChanges(t.Context(), claim, ports.SendChanges{EmptyScopes: scopes}))
 		requireScopesWithRules(t, s, fixture.owner, fixture.guid, scopes...)
 		removeAllDomains(t, s, fixture.owner, fixture.guid)
 		other := addSendLimitTenant(t, s, fixture.owner, 2)
 		setPolicy(t, s, fixture.owner, other.guid, "a.test", 5)
 		removeAllDomains(t, s, fixture.owner, other.guid)
-		requireHeld(t, "not emptied", true)(s.SaveChanges(t.Context(), run, ports.SendChanges{}))
-		requireHeld(t, "another emptied", true)(s.SaveChanges(t.Context(), run, ports.SendChanges{EmptyScopes: []string{"b.test"}}))
+		requireHeld(t, "not emptied", true)(s.SaveChanges(t.Context(), claim, ports.SendChanges{}))
+		requireHeld(t, "another emptied", true)(s.SaveChanges(t.Context(), claim, ports.SendChanges{EmptyScopes: []string{"b.test"}}))
 		requireScopesWithRules(t, s, fixture.owner, fixture.guid, scopes...)
-		requireHeld(t, "emptied", true)(s.SaveChanges(t.Context(), run, ports.SendChanges{EmptyScopes: scopes}))
+		requireHeld(t, "emptied", true)(s.SaveChanges(t.Context(), claim, ports.SendChanges{EmptyScopes: scopes}))
 		requireScopesWithRules(t, s, fixture.owner, fixture.guid, sendlimit.TenantWide)
 		requireScopesWithRules(t, s, fixture.owner, other.guid, "a.test")
 	})
@@ -277,14 +277,14 @@ func TestEmptiedScopeIsDeletedOnlyAfterItsDomainIsGone(t *testing.T) {
 func TestPolicyOfHiddenDomainIsKept(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
-		run := fixture.claim(t, s)
+		claim := fixture.claim(t, s)
 		setPolicy(t, s, fixture.owner, fixture.guid, "a.test", 5)
 		discoverDomains(t, s, fixture.owner, now, "a.test")
 		hidden, err := s.ReserveDomain(t.Context(), fixture.owner, fixture.guid, "a.test", 100, now.Add(time.Second))
 		if err != nil || hidden.Added || hidden.Observed.Missed.IsZero() {
 			t.Fatalf("the missing domain is reserved as %+v, %v", hidden, err)
 		}
-		requireHeld(t, "emptied", true)(s.SaveChanges(t.Context(), run, ports.SendChanges{EmptyScopes: []string{"a.test"}}))
+		requireHeld(t, "emptied", true)(s.SaveChanges(t.Context(), claim, ports.SendChanges{EmptyScopes: []string{"a.test"}}))
 		if p, err := s.Policy(t.Context(), fixture.owner, fixture.guid, "a.test"); err != nil || p.PerDay != 5 {
 			t.Fatalf("the send limit is %+v, %v", p, err)
 		}
@@ -320,11 +320,11 @@ func (fixture sendLimitFixture) requireUnblocked(t testing.TB, s *Store, address
 func TestBlockedMailboxThatSyncDropsIsUnblockedOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
-		run := fixture.claim(t, s)
+		claim := fixture.claim(t, s)
 		setPolicy(t, s, fixture.owner, fixture.guid, "a.test", 6)
-		fixture.saveCounts(t, s, run, 7)
+		fixture.saveCounts(t, s, claim, 7)
 		block := fixture.blockChange(0, 8)
-		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), run, doneChanges(block)))
+		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), claim, doneChanges(block)))
 		for range 2 { // the clock of the sync lags behind the clock of the block
 			saveSync(t, s, fixture.owner, fixture.guid, saveTime.Add(-time.Minute), fixture.boxes[1].Address)
 		}
@@ -339,7 +339,7 @@ func TestBlockedMailboxThatSyncDropsIsUnblockedOnce(t *testing.T) {
 		}
 		saveSync(t, s, fixture.owner, fixture.guid, saveTime, fixture.boxes[0].Address, fixture.boxes[1].Address)
 		fixture.requireUnblocked(t, s, fixture.boxes[0].Address)
-		requireHeld(t, "late", true)(s.SaveChanges(t.Context(), run, doneChanges(fixture.newChange(0, 9, sendlimit.Unblocked))))
+		requireHeld(t, "late", true)(s.SaveChanges(t.Context(), claim, doneChanges(fixture.newChange(0, 9, sendlimit.Unblocked))))
 		fixture.requireEvents(t, s, fixture.unblockEvent(0, 7, 6), block.Event)
 	})
 }
@@ -347,12 +347,12 @@ func TestBlockedMailboxThatSyncDropsIsUnblockedOnce(t *testing.T) {
 func TestEventOfMailboxThatSyncDropsHasItsLimitAndCount(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
-		run := fixture.claim(t, s)
+		claim := fixture.claim(t, s)
 		setPolicy(t, s, fixture.owner, fixture.guid, "a.test", 6)
-		fixture.saveCounts(t, s, run, 7)
+		fixture.saveCounts(t, s, claim, 7)
 		one, two := fixture.blockChange(0, 8), fixture.blockChange(1, 9)
-		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), run, doneChanges(one)))
-		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), run, doneChanges(two)))
+		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), claim, doneChanges(one)))
+		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), claim, doneChanges(two)))
 		removeAllDomains(t, s, fixture.owner, fixture.guid)
 		saveSync(t, s, fixture.owner, fixture.guid, saveTime, fixture.boxes[1].Address)
 		fixture.requireEvents(t, s, fixture.unblockEvent(0, 7, 25), two.Event, one.Event)
@@ -365,15 +365,15 @@ func TestEventOfMailboxThatSyncDropsHasItsLimitAndCount(t *testing.T) {
 func TestMailboxWithIntentStaysUntilOutcomeIsKnown(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
-		run := fixture.claim(t, s)
+		claim := fixture.claim(t, s)
 		one, two := fixture.blockChange(0, 8), fixture.blockChange(1, 9)
-		fixture.saveIntents(t, s, run, one, two)
+		fixture.saveIntents(t, s, claim, one, two)
 		saveSync(t, s, fixture.owner, fixture.guid, saveTime)
-		fixture.requireIntents(t, s, run, one, two)
-		requireHeld(t, "one of them was blocked", true)(s.SaveChanges(t.Context(), run, doneChanges(one)))
+		fixture.requireIntents(t, s, claim, one, two)
+		requireHeld(t, "one of them was blocked", true)(s.SaveChanges(t.Context(), claim, doneChanges(one)))
 		saveSync(t, s, fixture.owner, fixture.guid, saveTime)
 		fixture.requireEvents(t, s, fixture.unblockEvent(0, 0, 25), one.Event)
-		if left := fixture.listBoxes(t, s, run); len(left) != 0 {
+		if left := fixture.listBoxes(t, s, claim); len(left) != 0 {
 			t.Fatalf("left are %+v", left)
 		}
 	})
@@ -382,9 +382,9 @@ func TestMailboxWithIntentStaysUntilOutcomeIsKnown(t *testing.T) {
 func TestTenantWhoseBlockedMailboxSyncDroppedIsDueAtOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
-		run := fixture.claim(t, s)
-		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), run, doneChanges(fixture.blockChange(0, 8))))
-		requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), run, saveTime.Add(time.Minute)))
+		claim := fixture.claim(t, s)
+		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), claim, doneChanges(fixture.blockChange(0, 8))))
+		requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), claim, saveTime.Add(time.Minute)))
 		saveSync(t, s, fixture.owner, fixture.guid, saveTime, fixture.boxes[0].Address)
 		requireOrder(t, "no mailbox was unblocked", dueTenantIDs(t, s, saveTime, 9))
 		saveSync(t, s, fixture.owner, fixture.guid, saveTime)
@@ -441,13 +441,13 @@ func TestChangeAndEventAreOneTransaction(t *testing.T) {
 			`INSERT INTO "mailbox_blocks"`, `INSERT INTO "block_grounds"`, `INSERT INTO "enforcement_events"`, `INSERT INTO "enforcement_counts"`,
 		} {
 			fixture := newSendLimitFixture(t, s, fmt.Sprint("ann", n), n)
-			run, change := fixture.claim(t, s), fixture.blockChange(0, 26)
-			hook.cutOff(t, statement, func(ctx context.Context) error { _, err := s.SaveChanges(ctx, run, doneChanges(change)); return err })
+			claim, change := fixture.claim(t, s), fixture.blockChange(0, 26)
+			hook.cutOff(t, statement, func(ctx context.Context) error { _, err := s.SaveChanges(ctx, claim, doneChanges(change)); return err })
 			fixture.requireEvents(t, s)
 			if at := fixture.blockedAt(t, s, 0); !at.IsZero() {
 				t.Fatalf("cut at %s: blocked at %s", statement, at)
 			}
-			requireHeld(t, "save changes", true)(s.SaveChanges(t.Context(), run, doneChanges(change)))
+			requireHeld(t, "save changes", true)(s.SaveChanges(t.Context(), claim, doneChanges(change)))
 			fixture.requireEvents(t, s, change.Event)
 		}
 	})

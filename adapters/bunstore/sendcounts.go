@@ -40,16 +40,16 @@ func (r dayCountRow) count() sendlimit.Count {
 // countRetention is how long a count is kept after the last reading that can change it.
 const countRetention = 48 * time.Hour
 
-// CountedMailboxes implements ports.SendRuns.
-func (s *Store) CountedMailboxes(ctx context.Context, r ports.SendRun, since time.Time) ([]ports.CountedMailbox, error) {
+// CountedMailboxes implements ports.TenantClaims.
+func (s *Store) CountedMailboxes(ctx context.Context, claim ports.TenantClaim, since time.Time) ([]ports.CountedMailbox, error) {
 	var boxes []mailboxRow
 	var dayCounts []dayCountRow
 	var reasons map[string]blockReasonRow
-	owner, guid := accountKey(r.Account), ident.ParseOrZero(string(r.Tenant))
+	owner, guid := accountKey(claim.Account), ident.ParseOrZero(string(claim.Tenant))
 	err := s.db.Snapshot(ctx, "list mailboxes with counts", func(ctx context.Context, tx bun.IDB) error {
 		boxes, dayCounts = nil, nil
 		if err := tx.NewSelect().Model(&boxes).Column("id", "address", "domain_name", "daily_send_limit", "blocked_at").
-			Where("m.account_id = ?", owner).Where("m.tenant_id = "+tenantOfRun, owner, guid).Where("m.stage IN (?)", listedStages).Order("m.address").Scan(ctx); err != nil {
+			Where("m.account_id = ?", owner).Where("m.tenant_id = "+tenantByGUID, owner, guid).Where("m.stage IN (?)", listedStages).Order("m.address").Scan(ctx); err != nil {
 			return err
 		}
 		ids := make([]string, 0, len(boxes))
@@ -80,15 +80,15 @@ func (s *Store) CountedMailboxes(ctx context.Context, r ports.SendRun, since tim
 	return countedMailboxes, err
 }
 
-// SaveCounts implements ports.SendRuns.
-func (s *Store) SaveCounts(ctx context.Context, r ports.SendRun, c ports.SendCounts) (bool, error) {
+// SaveCounts implements ports.TenantClaims.
+func (s *Store) SaveCounts(ctx context.Context, claim ports.TenantClaim, c ports.SendCounts) (bool, error) {
 	lock := func(ctx context.Context, tx bun.IDB, state *sendTenantRow) error {
 		if c.Mark.IsZero() {
-			return s.lockSendRun(ctx, tx, r, state)
+			return s.lockTenantClaim(ctx, tx, claim, state)
 		}
-		return updateSendRun(tx, r).Set("mark = ?", storedTime(c.Mark)).Returning("*").Scan(ctx, state)
+		return updateClaimedTenant(tx, claim).Set("mark = ?", storedTime(c.Mark)).Returning("*").Scan(ctx, state)
 	}
-	return s.inSendRunLocking(ctx, "save counts", lock, func(ctx context.Context, tx bun.IDB, state sendTenantRow) error {
+	return s.inTenantClaimLocking(ctx, "save counts", lock, func(ctx context.Context, tx bun.IDB, state sendTenantRow) error {
 		var mailboxIDs []string
 		if err := tx.NewSelect().Model((*mailboxRow)(nil)).Column("id").Where("m.account_id = ?", state.AccountID).
 			Where("m.tenant_id = ?", state.TenantID).Scan(ctx, &mailboxIDs); err != nil {
@@ -97,7 +97,7 @@ func (s *Store) SaveCounts(ctx context.Context, r ports.SendRun, c ports.SendCou
 		if err := saveDayCounts(ctx, tx, state, mailboxIDs, c); err != nil {
 			return err
 		}
-		obsolete, newDay := retiredMark(r.Mark, c.Mark)
+		obsolete, newDay := retiredMark(claim.Mark, c.Mark)
 		if !newDay {
 			return nil
 		}
@@ -105,9 +105,9 @@ func (s *Store) SaveCounts(ctx context.Context, r ports.SendRun, c ports.SendCou
 	})
 }
 
-// retiredMark returns the mark before which counts are obsolete (see ports.SendRun). It is the
-// earlier mark of two successive runs, because the clock of one of them may be fast. newDay is true
-// once a day, which is often enough to delete counts.
+// retiredMark returns the mark before which counts are obsolete (see ports.TenantClaim). It is the
+// earlier mark of two successive passes, because the clock of one of them may be fast. newDay is
+// true once a day, which is often enough to delete counts.
 func retiredMark(previous, current time.Time) (mark time.Time, newDay bool) {
 	if previous.IsZero() || current.IsZero() || previous.UTC().Format(time.DateOnly) == current.UTC().Format(time.DateOnly) {
 		return mark, false
@@ -267,7 +267,7 @@ func sumSending(rows []sendingRow, now time.Time) (tenant.Sending, error) {
 }
 
 const (
-	// readySince approximates when a tenant without runs could have had its first run.
+	// readySince approximates when a tenant that was never claimed could first have been claimed.
 	readySince = "COALESCE(t.last_sync_at, t.consented_at)"
 	// waitsSince is when a tenant became due. A due time before the consent is ignored: it belongs
 	// to an earlier connection of the tenant, or it means that the tenant is due at once.
@@ -279,7 +279,7 @@ const (
 	// the same time. A time in the future can only come from clock skew, so such a tenant counts as
 	// lagging.
 	countedAt = "(SELECT max(m.sends_today_at) FROM mailboxes AS m WHERE " + mailboxOfTenant + ")"
-	// maxMarkLag is how far the mark of a tenant (see ports.SendRun) may lag behind the current
+	// maxMarkLag is how far the mark of a tenant (see ports.TenantClaim) may lag behind the current
 	// time if its counts are current. It is the length of the longest day. The mark is used for
 	// tenants without mailboxes, because they have no counts.
 	maxMarkLag = 26 * time.Hour

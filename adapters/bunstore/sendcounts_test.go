@@ -15,7 +15,7 @@ import (
 func TestCountsAreStoredByMailboxAndDay(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
-		run := fixture.claim(t, s)
+		claim := fixture.claim(t, s)
 		must(t, "limit", s.SetSendLimit(t.Context(), fixture.owner, fixture.boxes[1].ID, 9, now))
 		yesterday := dayStart.Add(-24 * time.Hour)
 		c := ports.SendCounts{Today: dayStart, At: dueTime, Mark: dayStart, ByMailbox: map[string][]sendlimit.Count{
@@ -23,9 +23,9 @@ func TestCountsAreStoredByMailboxAndDay(t *testing.T) {
 			unknownMailboxID:    {{Day: dayStart, Final: 3}},
 		}}
 		for range 2 {
-			requireHeld(t, "save", true)(s.SaveCounts(t.Context(), run, c))
+			requireHeld(t, "save", true)(s.SaveCounts(t.Context(), claim, c))
 		}
-		boxes, err := s.CountedMailboxes(t.Context(), run, yesterday)
+		boxes, err := s.CountedMailboxes(t.Context(), claim, yesterday)
 		must(t, "list", err)
 		want := []ports.CountedMailbox{
 			{MailboxState: sendlimit.MailboxState{ID: fixture.boxes[0].ID, Address: "ada@a.test", Domain: "a.test"}, Counts: []sendlimit.Count{{Day: yesterday, Final: 8}, {Day: dayStart, Final: 3, Recent: 4}}},
@@ -34,7 +34,7 @@ func TestCountsAreStoredByMailboxAndDay(t *testing.T) {
 		if diff := cmp.Diff(want, boxes); diff != "" {
 			t.Fatalf("(-want +got):\n%s", diff)
 		}
-		if n := len(fixture.listBoxes(t, s, run)[0].Counts); n != 1 {
+		if n := len(fixture.listBoxes(t, s, claim)[0].Counts); n != 1 {
 			t.Fatalf("%d counts from today on", n)
 		}
 		shown, err := s.Mailboxes(t.Context(), fixture.owner, fixture.guid)
@@ -48,17 +48,17 @@ func TestCountsAreStoredByMailboxAndDay(t *testing.T) {
 func TestPartialCountIsNotShownAndDoesNotMoveMark(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
-		run := fixture.claim(t, s)
+		claim := fixture.claim(t, s)
 		requireCount := func(label string, want sendlimit.Count) {
 			t.Helper()
-			if got := fixture.listBoxes(t, s, run)[0]; len(got.Counts) != 1 || got.Counts[0] != want || got.On(sendlimit.DayOf(dayStart, time.UTC)).Counted == want.Partial {
+			if got := fixture.listBoxes(t, s, claim)[0]; len(got.Counts) != 1 || got.Counts[0] != want || got.On(sendlimit.DayOf(dayStart, time.UTC)).Counted == want.Partial {
 				t.Fatalf("%s: %+v", label, got)
 			}
 		}
 		save := func(c ports.SendCounts, count sendlimit.Count) {
 			t.Helper()
 			c.At, c.ByMailbox = dueTime, map[string][]sendlimit.Count{fixture.boxes[0].ID: {count}}
-			requireHeld(t, "save", true)(s.SaveCounts(t.Context(), run, c))
+			requireHeld(t, "save", true)(s.SaveCounts(t.Context(), claim, c))
 		}
 		partial := sendlimit.Count{Day: dayStart, Recent: 3, Partial: true}
 		complete := sendlimit.Count{Day: dayStart, Recent: 3}
@@ -75,8 +75,8 @@ func TestPartialCountIsNotShownAndDoesNotMoveMark(t *testing.T) {
 		complete.Recent++
 		save(ports.SendCounts{}, complete)
 		requireCount("more", complete)
-		if run = fixture.takeOver(t, s, run); !run.Mark.Equal(dayStart) {
-			t.Fatalf("the mark is %s", run.Mark)
+		if claim = fixture.takeOver(t, s, claim); !claim.Mark.Equal(dayStart) {
+			t.Fatalf("the mark is %s", claim.Mark)
 		}
 	})
 }
@@ -84,26 +84,26 @@ func TestPartialCountIsNotShownAndDoesNotMoveMark(t *testing.T) {
 func TestCountsAreDeletedTwoDaysAfterMarkPassedThem(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
-		run := fixture.claim(t, s)
-		fixture.saveCounts(t, s, run, 7)
+		claim := fixture.claim(t, s)
+		fixture.saveCounts(t, s, claim, 7)
 		days := func() int {
-			boxes, err := s.CountedMailboxes(t.Context(), run, dayStart.Add(-240*time.Hour))
+			boxes, err := s.CountedMailboxes(t.Context(), claim, dayStart.Add(-240*time.Hour))
 			must(t, "list", err)
 			return len(boxes[0].Counts)
 		}
 		save := func(label string, mark time.Time, want int) {
 			t.Helper()
-			for range 2 { // a run may store days one by one
-				requireHeld(t, "save", true)(s.SaveCounts(t.Context(), run, ports.SendCounts{Today: dayStart, At: dueTime, Mark: mark}))
+			for range 2 { // a pass may store days one by one
+				requireHeld(t, "save", true)(s.SaveCounts(t.Context(), claim, ports.SendCounts{Today: dayStart, At: dueTime, Mark: mark}))
 			}
 			if n := days(); n != want {
 				t.Fatalf("%s: %d days", label, n)
 			}
 		}
 		save("on the second day", dayStart.Add(48*time.Hour), 1)
-		run = fixture.takeOver(t, s, run)
+		claim = fixture.takeOver(t, s, claim)
 		save("long after it, by a clock that is ahead", dayStart.Add(1000*time.Hour), 1)
-		run.Mark = dayStart.Add(48*time.Hour + time.Microsecond)
+		claim.Mark = dayStart.Add(48*time.Hour + time.Microsecond)
 		save("after it", dayStart.Add(72*time.Hour), 0)
 	})
 }

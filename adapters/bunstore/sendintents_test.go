@@ -18,9 +18,9 @@ import (
 )
 
 // requireIntents checks the tenant's intents, in any order.
-func (fixture sendLimitFixture) requireIntents(t testing.TB, s *Store, run ports.SendRun, want ...sendlimit.Change) {
+func (fixture sendLimitFixture) requireIntents(t testing.TB, s *Store, claim ports.TenantClaim, want ...sendlimit.Change) {
 	t.Helper()
-	got, err := s.Intents(t.Context(), run)
+	got, err := s.Intents(t.Context(), claim)
 	must(t, "list intents", err)
 	slices.SortFunc(want, func(a, b sendlimit.Change) int { return cmp.Compare(a.Event.Address, b.Event.Address) })
 	if diff := compare.Diff(append([]sendlimit.Change{}, want...), got); diff != "" {
@@ -28,9 +28,9 @@ func (fixture sendLimitFixture) requireIntents(t testing.TB, s *Store, run ports
 	}
 }
 
-func (fixture sendLimitFixture) saveIntents(t testing.TB, s *Store, run ports.SendRun, changes ...sendlimit.Change) {
+func (fixture sendLimitFixture) saveIntents(t testing.TB, s *Store, claim ports.TenantClaim, changes ...sendlimit.Change) {
 	t.Helper()
-	requireHeld(t, "save intents", true)(s.SaveIntents(t.Context(), run, changes))
+	requireHeld(t, "save intents", true)(s.SaveIntents(t.Context(), claim, changes))
 }
 
 // removeAllMailboxes stores a sync that found no mailboxes.
@@ -42,14 +42,14 @@ func removeAllMailboxes(t testing.TB, s *Store, owner access.AccountID, id tenan
 func TestIntentsAreKeptUntilNextRunSavesItsOwn(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
-		run := fixture.claim(t, s)
-		fixture.requireIntents(t, s, run)
+		claim := fixture.claim(t, s)
+		fixture.requireIntents(t, s, claim)
 		one, two := fixture.blockChange(1, 1), fixture.newChange(0, 2, sendlimit.Unblocked)
 		for range 2 {
-			fixture.saveIntents(t, s, run, one, two)
-			fixture.requireIntents(t, s, run, one, two)
+			fixture.saveIntents(t, s, claim, one, two)
+			fixture.requireIntents(t, s, claim, one, two)
 		}
-		next := fixture.takeOver(t, s, run)
+		next := fixture.takeOver(t, s, claim)
 		fixture.requireIntents(t, s, next, one, two)
 		if at := fixture.blockedAt(t, s, 1); !at.IsZero() {
 			t.Fatalf("an intent was applied at %s", at)
@@ -68,18 +68,18 @@ func TestIntentsAreKeptUntilNextRunSavesItsOwn(t *testing.T) {
 func TestIntentIsDeletedWhenItsOutcomeIsKnown(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
-		run := fixture.claim(t, s)
+		claim := fixture.claim(t, s)
 		one, two := fixture.blockChange(0, 1), fixture.blockChange(1, 2)
-		fixture.saveIntents(t, s, run, one, two)
+		fixture.saveIntents(t, s, claim, one, two)
 		c := doneChanges(one)
 		c.Unresolved = []string{two.MailboxID}
 		for range 2 {
-			requireHeld(t, "save", true)(s.SaveChanges(t.Context(), run, c))
-			fixture.requireIntents(t, s, run, two)
+			requireHeld(t, "save", true)(s.SaveChanges(t.Context(), claim, c))
+			fixture.requireIntents(t, s, claim, two)
 			fixture.requireEvents(t, s, one.Event)
 		}
-		requireHeld(t, "save", true)(s.SaveChanges(t.Context(), run, ports.SendChanges{}))
-		fixture.requireIntents(t, s, run)
+		requireHeld(t, "save", true)(s.SaveChanges(t.Context(), claim, ports.SendChanges{}))
+		fixture.requireIntents(t, s, claim)
 		fixture.requireEvents(t, s, one.Event)
 		if at := fixture.blockedAt(t, s, 1); !at.IsZero() {
 			t.Fatalf("a change that did not happen was applied at %s", at)
@@ -103,16 +103,16 @@ func TestIntentsAreDeletedWithTheirMailbox(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		fixture, other := addSendLimitTenant(t, s, ann, 1), addSendLimitTenant(t, s, ann, 2)
-		run, beside := fixture.claim(t, s), other.claim(t, s)
+		claim, beside := fixture.claim(t, s), other.claim(t, s)
 		gone := fixture.blockChange(0, 1)
 		gone.MailboxID = unknownMailboxID
-		fixture.saveIntents(t, s, run, gone, other.blockChange(0, 2), fixture.blockChange(1, 3))
-		fixture.requireIntents(t, s, run, fixture.blockChange(1, 3))
+		fixture.saveIntents(t, s, claim, gone, other.blockChange(0, 2), fixture.blockChange(1, 3))
+		fixture.requireIntents(t, s, claim, fixture.blockChange(1, 3))
 		other.saveIntents(t, s, beside, other.newChange(0, 4, sendlimit.Unblocked))
-		fixture.saveIntents(t, s, run, fixture.blockChange(0, 5))
-		requireHeld(t, "save", true)(s.SaveChanges(t.Context(), run, ports.SendChanges{}))
+		fixture.saveIntents(t, s, claim, fixture.blockChange(0, 5))
+		requireHeld(t, "save", true)(s.SaveChanges(t.Context(), claim, ports.SendChanges{}))
 		other.requireIntents(t, s, beside, other.newChange(0, 4, sendlimit.Unblocked))
-		fixture.requireIntents(t, s, run)
+		fixture.requireIntents(t, s, claim)
 		stranger := beside
 		stranger.Account = newAccount(t, s, "bob")
 		other.requireIntents(t, s, stranger)

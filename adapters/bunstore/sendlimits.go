@@ -207,11 +207,11 @@ func (s *Store) ScopesWithRules(ctx context.Context, owner access.AccountID, id 
 		rows = nil
 		owner, guid := accountKey(owner), ident.ParseOrZero(string(id))
 		ruled := db.NewSelect().TableExpr("send_policies AS sp").ColumnExpr("sp.tenant_id, sp.scope, NULL AS orphan_rule").
-			Where("sp.account_id = ?", owner).Where("sp.tenant_id = "+tenantOfRun, owner, guid).
+			Where("sp.account_id = ?", owner).Where("sp.tenant_id = "+tenantByGUID, owner, guid).
 			Union(db.NewSelect().TableExpr("mailbox_blocks AS mb").Join(mailboxOfBlock).
-				ColumnExpr("m.tenant_id, mb.scope, NULL").Where("mb.account_id = ?", owner).Where("m.tenant_id = "+tenantOfRun, owner, guid)).
+				ColumnExpr("m.tenant_id, mb.scope, NULL").Where("mb.account_id = ?", owner).Where("m.tenant_id = "+tenantByGUID, owner, guid)).
 			Union(db.NewSelect().TableExpr("orphan_rules AS orp").ColumnExpr("orp.tenant_id, NULL, orp.rule_name").
-				Where("orp.account_id = ?", owner).Where("orp.tenant_id = "+tenantOfRun, owner, guid))
+				Where("orp.account_id = ?", owner).Where("orp.tenant_id = "+tenantByGUID, owner, guid))
 		return db.NewSelect().TableExpr("tenants AS t").Join("LEFT JOIN (?) AS r ON r.tenant_id = t.id", ruled).
 			ColumnExpr("r.scope, r.orphan_rule").Where("t.account_id = ?", owner).Where("t.guid = ?", guid).
 			OrderExpr("r.scope").Scan(ctx, &rows)

@@ -300,12 +300,12 @@ func TestDayOfTenantIsInUTCUntilItsTimeZoneIsSet(t *testing.T) {
 func TestNewTimeZoneRestartsCountsAndEndsClaim(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
-		run := fixture.claim(t, s)
-		fixture.saveCounts(t, s, run, 7)
+		claim := fixture.claim(t, s)
+		fixture.saveCounts(t, s, claim, 7)
 		_, err := s.SetTimeZone(t.Context(), fixture.guid, "Europe/Berlin")
 		must(t, "set", err)
-		requireHeld(t, "the run", false)(s.HoldTenant(t.Context(), run, longLease))
-		requireHeld(t, "its counts", false)(s.SaveCounts(t.Context(), run, ports.SendCounts{Today: dayStart, At: dueTime, Mark: dueTime}))
+		requireHeld(t, "the claim", false)(s.HoldTenant(t.Context(), claim, longLease))
+		requireHeld(t, "its counts", false)(s.SaveCounts(t.Context(), claim, ports.SendCounts{Today: dayStart, At: dueTime, Mark: dueTime}))
 		fresh := fixture.claim(t, s)
 		if fresh.TimeZone != "Europe/Berlin" || !fresh.Mark.IsZero() {
 			t.Fatalf("claimed %+v", fresh)
@@ -320,11 +320,11 @@ func TestNewTimeZoneKeepsCountsOfOtherTenants(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
 		other := addSendLimitTenant(t, s, fixture.owner, 2)
-		run := other.claim(t, s)
-		other.saveCounts(t, s, run, 7)
+		claim := other.claim(t, s)
+		other.saveCounts(t, s, claim, 7)
 		_, err := s.SetTimeZone(t.Context(), fixture.guid, "Europe/Berlin")
 		must(t, "set", err)
-		if boxes := other.listBoxes(t, s, run); len(boxes[0].Counts) != 1 {
+		if boxes := other.listBoxes(t, s, claim); len(boxes[0].Counts) != 1 {
 			t.Fatalf("counts are gone: %+v", boxes)
 		}
 	})
@@ -333,12 +333,12 @@ func TestNewTimeZoneKeepsCountsOfOtherTenants(t *testing.T) {
 func TestSettingCurrentTimeZoneChangesNothing(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
-		run := fixture.claim(t, s)
-		fixture.saveCounts(t, s, run, 7)
+		claim := fixture.claim(t, s)
+		fixture.saveCounts(t, s, claim, 7)
 		_, err := s.SetTimeZone(t.Context(), fixture.guid, "UTC")
 		must(t, "set", err)
-		requireHeld(t, "the run", true)(s.HoldTenant(t.Context(), run, longLease))
-		if boxes := fixture.listBoxes(t, s, run); len(boxes[0].Counts) != 1 {
+		requireHeld(t, "the claim", true)(s.HoldTenant(t.Context(), claim, longLease))
+		if boxes := fixture.listBoxes(t, s, claim); len(boxes[0].Counts) != 1 {
 			t.Fatalf("counts are gone: %+v", boxes)
 		}
 	})

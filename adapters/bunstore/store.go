@@ -30,7 +30,7 @@
 //	connections.go        mailbox connections to an integration
 //	sessions.go           OAuth sessions of mailboxes
 //	sendlimits.go         send limit policies
-//	sendruns.go           enforcement runs: due tenants, leases, time zones
+//	tenantclaims.go       claims of tenants for enforcement: due tenants, leases, time zones
 //	sendcounts.go         counts of sent messages, licences, health of enforcement
 //	sendblocks.go         blocked mailboxes, block reasons, intents
 //	enforcementevents.go  the log of enforcement events and its counts
@@ -118,7 +118,7 @@ var _ interface {
 	ports.Connections
 	ports.SendPolicies
 	ports.TenantTimeZones
-	ports.SendRuns
+	ports.TenantClaims
 	ports.EnforcementEvents
 	ports.Audit
 	ports.AuditChains

@@ -283,7 +283,7 @@ func TestDeliveriesAreClaimedTogether(t *testing.T) {
 		must(t, "suspend", err)
 
 		slots := slotsOf(100, 100)
-		slots.Conduct = func(id string) webhook.Conduct { return webhook.Conduct{Accepted: id != unproven.ID} }
+		slots.Responsiveness = func(id string) webhook.Responsiveness { return webhook.Responsiveness{Accepted: id != unproven.ID} }
 		got, err := claimWithSlots(t, s, slots, now.Add(time.Minute), proven, failing, unproven, later, off, removed, waits, proven)
 		must(t, "claim", err)
 		claimed := map[string][]string{}
@@ -302,7 +302,7 @@ func TestDeliveriesAreClaimedTogether(t *testing.T) {
 		}
 		must(t, "end leases", s.EndLeases(t.Context()))
 		fewSlots := slotsOf(100, 0)
-		fewSlots.Conduct = slots.Conduct
+		fewSlots.Responsiveness = slots.Responsiveness
 		got, err = claimWithSlots(t, s, fewSlots, now.Add(time.Minute), failing, unproven, proven)
 		must(t, "claim with slots for proven webhooks alone", err)
 		if len(got.Deliveries) != webhook.MaxConcurrent || len(got.Waiting) != 2 {

@@ -23,11 +23,11 @@ import (
 // The test replaces these words in an input by values of connect links of this process. Each
 // process of a fuzzing run has its own links.
 const (
-	validState  = "VALID-STATE"  // the state of a link that waits for an administrator
-	validSignIn = "VALID-SIGNIN" // the query with which an administrator returns from the sign-in
-	validCookie = "VALID-COOKIE" // the name and value of the cookie of that browser
-	validCSRF   = "VALID-CSRF"   // the token of a page that asks to confirm the connection
-	validOffer  = "VALID-OFFER"  // the name and value of the cookie of that page
+	validState              = "VALID-STATE"               // the state of a link that waits for an administrator
+	validSignIn             = "VALID-SIGNIN"              // the query with which an administrator returns from the sign-in
+	validCookie             = "VALID-COOKIE"              // the name and value of the cookie of that browser
+	validCSRF               = "VALID-CSRF"                // the token of a page that asks to confirm the connection
+	validConfirmationCookie = "VALID-CONFIRMATION-COOKIE" // the name and value of the cookie of that page
 )
 
 // growthInterval is the number of requests between two checks of the memory. Each check also renews
@@ -64,7 +64,7 @@ func FuzzRequestsWithoutKey(f *testing.F) {
 	add("POST", "/v1/tenants", "application/json", `{"a":1}`)
 	f.Add("GET", "/connect/microsoft365/signin?"+validSignIn, "", "", "Cookie", validCookie)
 	for _, body := range []string{"decision=connect&csrf=" + validCSRF, "decision=cancel&csrf=" + validCSRF, "decision=connect&csrf=x", "decision=connect"} {
-		f.Add("POST", "/connect/microsoft365/confirm", form, body, "Cookie", validOffer)
+		f.Add("POST", "/connect/microsoft365/confirm", form, body, "Cookie", validConfirmationCookie)
 	}
 	var (
 		requests int
@@ -74,9 +74,9 @@ func FuzzRequestsWithoutKey(f *testing.F) {
 	f.Fuzz(func(t *testing.T, method, target, contentType, body, header, value string) {
 		if requests++; requests%growthInterval == 1 {
 			signIn, cookie := env.returnFromSignIn(t, handler)
-			csrf, offer := env.openOffer(t, handler)
+			csrf, confirmationCookie := env.openConfirmationPage(t, handler)
 			fill = strings.NewReplacer(validState, newConnectLink(t, handler, env.accountA.key).Query().Get("state"),
-				validSignIn, signIn, validCookie, cookie, validCSRF, csrf, validOffer, offer)
+				validSignIn, signIn, validCookie, cookie, validCSRF, csrf, validConfirmationCookie, confirmationCookie)
 			memory.requireNoGrowth(t, requests)
 		}
 		target = fill.Replace(target)
@@ -198,9 +198,9 @@ func (env *testEnv) returnFromSignIn(t testing.TB, handler http.Handler) (query,
 
 var csrfField = regexp.MustCompile(`name="csrf" value="([^"]+)"`)
 
-// openOffer takes an administrator to the page that asks to confirm the connection. It returns the
-// token of the page and the cookie of the browser.
-func (env *testEnv) openOffer(t testing.TB, handler http.Handler) (csrf, cookie string) {
+// openConfirmationPage takes an administrator to the page that asks to confirm the connection. It
+// returns the token of the page and the cookie of the browser.
+func (env *testEnv) openConfirmationPage(t testing.TB, handler http.Handler) (csrf, cookie string) {
 	t.Helper()
 	query, cookie := env.returnFromSignIn(t, handler)
 	r := httptest.NewRequest(http.MethodGet, "/connect/microsoft365/signin?"+query, nil)

@@ -16,9 +16,9 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// TestOperationsDeclareTheirTerms checks that each operation declares its bucket, its scope and
+// TestOperationsDeclareTheirRules checks that each operation declares its bucket, its scope and
 // whether it is a write. An operation that was not added by register declares none of them.
-func TestOperationsDeclareTheirTerms(t *testing.T) {
+func TestOperationsDeclareTheirRules(t *testing.T) {
 	api := newAPI(http.NewServeMux())
 	registerOperations(api, Options{})
 	writes := []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}

@@ -145,7 +145,7 @@ func (s *redisCounters) probeUntilAvailable() {
 func (s *redisCounters) probe() error {
 	for range probeAttempts {
 		start := time.Now()
-		if err := s.roundTrip(runScript(takeScript, "sign-of-life", 1, 1)); err != nil {
+		if err := s.roundTrip(runScript(takeScript, "probe", 1, 1)); err != nil {
 			return err
 		}
 		if time.Since(start) <= s.answerTimeout {

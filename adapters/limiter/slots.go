@@ -27,7 +27,7 @@ type slotLease struct {
 }
 
 func (s *redisCounters) newSlotLease(name string, duration time.Duration) *slotLease {
-	return &slotLease{s: s, name: "places:" + name, holder: rand.Text(), duration: duration}
+	return &slotLease{s: s, name: "slots:" + name, holder: rand.Text(), duration: duration}
 }
 
 // acquire takes the slot and starts to renew its lease. It returns false if all slots are in use.

@@ -50,10 +50,10 @@ func NewEnforcement() (*Enforcement, error) {
 // errInternal stands for all errors that are not from a provider.
 var errInternal = errors.New("failed")
 
-// RecordLag records the time between the first message beyond the limit and the storage of the
-// block.
-func (e *Enforcement) RecordLag(ctx context.Context, lag time.Duration) {
-	e.lag.Record(ctx, lag.Seconds())
+// RecordBlockDelay records the time between the first message beyond the limit and the storage of
+// the block.
+func (e *Enforcement) RecordBlockDelay(ctx context.Context, delay time.Duration) {
+	e.lag.Record(ctx, delay.Seconds())
 }
 
 // CountChange counts a mailbox that was blocked or unblocked.

@@ -81,7 +81,7 @@ func TestLagBucketsSeparateMinutesFromHours(t *testing.T) {
 		110 * time.Minute, 150 * time.Minute, 5 * time.Hour, 11 * time.Hour, 20 * time.Hour}
 	found := collectSamples(t, func(e *Enforcement) {
 		for _, lag := range lags {
-			e.RecordLag(t.Context(), lag)
+			e.RecordBlockDelay(t.Context(), lag)
 		}
 	})
 	const lag = "tenantry_enforcement_lag_seconds "

@@ -217,7 +217,7 @@ func serveSandbox(ctx context.Context, environment *sandbox.Environment, c setti
 	}
 	url := "http://" + api.Addr().String()
 	s, err := wiring.Assemble(ctx, c, log, url, wiring.Overrides{
-		Now: environment.Now, Secrets: environment.Secrets(), Timetable: wiring.SandboxTimetable,
+		Now: environment.Now, Secrets: environment.Secrets(), JobRetryPolicy: wiring.SandboxJobRetryPolicy,
 		CountsTTL: sandboxCountsTTL, OwnProviders: ownProviders, NameServers: sandbox.NameServers, OnlyLimited: true,
 	})
 	if err != nil {

@@ -105,7 +105,7 @@ func TestEveryCrashConverges(t *testing.T) {
 				fx.runUntilCrash(t, process, worker, id)
 				finished = !process.Dead()
 				if j := fx.job(t, id); j.Status == provisioning.Running {
-					fx.expireLease(t, id)
+					fx.releaseJob(t, id)
 				}
 				fx.requireHealthy(t, fx.run(t, fx.Worker, id))
 				fx.requireManaged(t, fx.providerRecords(t)...)

@@ -99,7 +99,7 @@ func (fx *fixture) worker(deps dependencies) *Worker {
 	now := func() time.Time { return fx.clock }
 	reconciler := &reconcile.Reconciler{Platform: deps.platform, Domains: deps.domains, DNS: fx.fake.DNS, Facts: fx.fake, Now: now, Limit: apptest.HangTimeout, Pause: time.Millisecond}
 	return &Worker{
-		Jobs: deps.jobs, Queue: fx.wakeups, Fence: wire.Fence{}, Timetable: provisioning.DefaultTimetable, Now: now, Chance: func() float64 { return 0 },
+		Jobs: deps.jobs, Queue: fx.wakeups, Fence: wire.Fence{}, RetryPolicy: provisioning.DefaultRetryPolicy, Now: now, Chance: func() float64 { return 0 },
 		Log: slog.New(slog.DiscardHandler),
 		RunInSpan: func(ctx context.Context, _ provisioning.Job, _ provisioning.Step, do func(context.Context) error) {
 			_ = do(ctx)

@@ -206,10 +206,10 @@ func maxInterruptions(actors int) int {
 	return 3
 }
 
-// TestManagedRecordsWereWrittenByUsInEveryOrder runs a job while the owner changes the zone, and
+// TestOnlyWrittenRecordsAreManagedInEveryOrder runs a job while the owner changes the zone, and
 // while a different worker takes over the job. After the race, every managed value must be a value
 // that a worker wrote, or one in foundAsPlanned.
-func TestManagedRecordsWereWrittenByUsInEveryOrder(t *testing.T) {
+func TestOnlyWrittenRecordsAreManagedInEveryOrder(t *testing.T) {
 	for _, tt := range zoneRaces {
 		t.Run(tt.name, func(t *testing.T) {
 			interleaving.Explore(t, maxInterruptions(len(tt.actors)), func(t *testing.T, o *interleaving.Order) {

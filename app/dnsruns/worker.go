@@ -39,8 +39,8 @@ type Worker struct {
 	Queue   ports.Queue
 	// Fence wraps providers so that each write first checks the lease of the job.
 	Fence ports.Fence
-	// Timetable is the retry policy of jobs. Production uses provisioning.DefaultTimetable.
-	Timetable provisioning.Timetable
+	// RetryPolicy is the retry policy of jobs. Production uses provisioning.DefaultRetryPolicy.
+	RetryPolicy provisioning.RetryPolicy
 	// Lease is how long a claim is valid without renewal. It defaults to 30 s.
 	Lease time.Duration
 	Now   func() time.Time
@@ -107,7 +107,7 @@ func (c *claim) runJob(ctx context.Context) error {
 		if c.lease.IsTaken() || ctx.Err() != nil && (observed.Err != nil || observed.WriteErr != nil) {
 			return c.releaseJob(ctx) // the step was interrupted, so its error says nothing about the job
 		}
-		advanced, next := c.Timetable.Advance(c.job, observed, provisioning.Moment{Now: c.now(), Chance: c.Chance()})
+		advanced, next := c.RetryPolicy.Advance(c.job, observed, provisioning.Moment{Now: c.now(), Chance: c.Chance()})
 		if err := c.save(ctx, advanced); err != nil {
 			return err
 		}
@@ -127,7 +127,7 @@ func (c *claim) runStep(ctx context.Context, step provisioning.Step) (o provisio
 		if p := recover(); p != nil {
 			e := panics.ErrorOf(p)
 			o = provisioning.Observation{Err: e}
-			advanced, _ := c.Timetable.Advance(c.job, o, provisioning.Moment{Now: c.now(), Chance: c.Chance()})
+			advanced, _ := c.RetryPolicy.Advance(c.job, o, provisioning.Moment{Now: c.now(), Chance: c.Chance()})
 			_ = c.save(ctx, advanced)
 			panic(e)
 		}

@@ -136,7 +136,7 @@ func TestLateWorkerCannotWrite(t *testing.T) {
 	<-provider.arrived
 	provider.answer <- struct{}{} // the read for the plan
 	<-provider.arrived            // the read before the write
-	lateEpoch := fx.expireLease(t, id)
+	lateEpoch := fx.releaseJob(t, id)
 	fx.providers.AddAccount("cloudflare", "token", fx.provider)
 	fx.requireHealthy(t, fx.run(t, fx.worker(dependencies{fx.fake, fx.store, fx.store, fx.providers}), id))
 	jobBefore, writes := fx.job(t, id), fx.providers.Writes()
@@ -147,9 +147,9 @@ func TestLateWorkerCannotWrite(t *testing.T) {
 	}
 }
 
-// expireLease releases a job, so that another worker can claim it as if the lease had expired. It
+// releaseJob releases a job, so that another worker can claim it as if the lease had expired. It
 // returns the epoch of the ended lease.
-func (fx *fixture) expireLease(t *testing.T, id string) int64 {
+func (fx *fixture) releaseJob(t *testing.T, id string) int64 {
 	t.Helper()
 	j := fx.job(t, id)
 	released, err := fx.store.ReleaseJob(t.Context(), j, fx.clock)
@@ -193,9 +193,9 @@ func TestWaitsForTheMailServer(t *testing.T) {
 	fx.requireHealthy(t, fx.run(t, fx.Worker, id))
 }
 
-// TestPassesAndJobsShareTheirWork checks that a job does not repeat the steps that a Verify request
+// TestFinishedStepsAreNotRepeated checks that a job does not repeat the steps that a Verify request
 // has finished. An EnableDKIM request does not repeat the steps that the job has finished.
-func TestPassesAndJobsShareTheirWork(t *testing.T) {
+func TestFinishedStepsAreNotRepeated(t *testing.T) {
 	fx := newFixture(t)
 	fx.connect(t, fx.provider)
 	id := fx.createJob(t).ID

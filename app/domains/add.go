@@ -168,7 +168,7 @@ func (s *Service) liveResult(ctx context.Context, owner access.AccountID, d doma
 	} else {
 		d = d.WithRead(zoneRead, began, reconcile.PlatformHosts(ctx, s.Facts))
 	}
-	status := d.DKIMStatus(dns.ReadSelectors(zoneRead, d.Signing))
+	status := d.DKIMStatus(dns.SelectorStates(zoneRead, d.Signing))
 	return AddResult{
 		Exists: exists, Domain: d, Live: dns.ReadStatus(zoneRead, d.Verification, d.Signing),
 		DKIM: DKIMState{status, d.DKIMMessage(status)},

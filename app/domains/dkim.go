@@ -19,7 +19,7 @@ import (
 type DKIMReport struct {
 	Domain               domain.Domain
 	Status               string // pending, ready or enabled
-	Selector1, Selector2 dns.Selector
+	Selector1, Selector2 dns.SelectorState
 	ReadyToEnable        bool
 	CheckedAt            time.Time
 }
@@ -29,7 +29,7 @@ type DKIMReport struct {
 // It fails with tenant_not_found, domain_not_found, dkim_not_ready, exchange_bootstrap_not_ready, a
 // code of Tenant.CheckConsent, or an error of the platform.
 func (s *Service) EnableDKIM(ctx context.Context, owner access.AccountID, id tenant.GUID, name string) (domain.Domain, error) {
-	t, d, err := s.loadReachable(ctx, owner, id, name)
+	t, d, err := s.loadWithConsent(ctx, owner, id, name)
 	if err != nil {
 		return domain.Domain{}, err
 	}
@@ -79,7 +79,7 @@ func (s *Service) readDKIMReport(ctx context.Context, owner access.AccountID, d 
 		return DKIMReport{}, err
 	}
 	r := DKIMReport{Domain: d, CheckedAt: d.CheckedAt}
-	r.Selector1, r.Selector2 = dns.ReadSelectors(zoneRead, d.Signing)
+	r.Selector1, r.Selector2 = dns.SelectorStates(zoneRead, d.Signing)
 	r.Status = d.DKIMStatus(r.Selector1, r.Selector2)
 	r.ReadyToEnable = r.Status == domain.DKIMReady
 	return r, nil

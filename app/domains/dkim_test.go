@@ -102,7 +102,7 @@ func TestDKIMStatus(t *testing.T) {
 		name                 string
 		arrange              func(*testing.T, *fixture)
 		status               string
-		selector1, selector2 dns.Selector
+		selector1, selector2 dns.SelectorState
 	}{
 		{"an unverified domain", func(t *testing.T, fx *fixture) { fx.addDomain(t) }, domain.DKIMPending, dns.SelectorMissing, dns.SelectorMissing},
 		{"one CNAME published", func(t *testing.T, fx *fixture) {

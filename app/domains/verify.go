@@ -16,7 +16,7 @@ import (
 // It fails with tenant_not_found, domain_not_found, a code of Tenant.CheckConsent,
 // verification_failed, or an error of the platform.
 func (s *Service) Verify(ctx context.Context, owner access.AccountID, id tenant.GUID, name string) (domain.Domain, error) {
-	t, d, err := s.loadReachable(ctx, owner, id, name)
+	t, d, err := s.loadWithConsent(ctx, owner, id, name)
 	if err != nil {
 		return domain.Domain{}, err
 	}
@@ -43,8 +43,8 @@ func (s *Service) loadDomain(ctx context.Context, owner access.AccountID, id ten
 	return t, d, err
 }
 
-// loadReachable loads a tenant and its domain. It fails with a code of Tenant.CheckConsent.
-func (s *Service) loadReachable(ctx context.Context, owner access.AccountID, id tenant.GUID, name string) (tenant.Tenant, domain.Domain, error) {
+// loadWithConsent loads a tenant and its domain. It fails with a code of Tenant.CheckConsent.
+func (s *Service) loadWithConsent(ctx context.Context, owner access.AccountID, id tenant.GUID, name string) (tenant.Tenant, domain.Domain, error) {
 	t, d, err := s.loadDomain(ctx, owner, id, name)
 	if err == nil {
 		err = t.CheckConsent()

@@ -136,7 +136,7 @@ func (s *Steps) checkPublished(ctx context.Context, owner access.AccountID, d do
 	if err != nil {
 		return fault.DKIMNotReady.With("the DKIM records could not be read from the DNS in time")
 	}
-	selector1, selector2 := dns.ReadSelectors(zoneRead, d.Signing)
+	selector1, selector2 := dns.SelectorStates(zoneRead, d.Signing)
 	if selector1 != dns.SelectorPropagated || selector2 != dns.SelectorPropagated {
 		return fault.DKIMNotReady.With("selector1 is %s, selector2 is %s in the DNS", selector1, selector2)
 	}

@@ -48,7 +48,7 @@ type Steps struct {
 // VerifyByID asks the mail platform to verify a domain, and stores the result. It fails with
 // verification_failed when the platform does not see the verification record.
 func (s *Steps) VerifyByID(ctx context.Context, owner access.AccountID, domainID string) error {
-	_, d, err := s.loadReachableByID(ctx, owner, domainID)
+	_, d, err := s.loadWithConsent(ctx, owner, domainID)
 	if err == nil {
 		_, err = s.VerifyAndStore(ctx, owner, d)
 	}
@@ -58,7 +58,7 @@ func (s *Steps) VerifyByID(ctx context.Context, owner access.AccountID, domainID
 // EnableMail enables the e-mail service of a verified domain. It fails with
 // exchange_bootstrap_not_ready until the tenant's mail server is prepared.
 func (s *Steps) EnableMail(ctx context.Context, owner access.AccountID, domainID string) error {
-	t, d, err := s.loadReachableByID(ctx, owner, domainID)
+	t, d, err := s.loadWithConsent(ctx, owner, domainID)
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (s *Steps) EnableMail(ctx context.Context, owner access.AccountID, domainID
 // EnsureSigning makes the platform create the DKIM records of a domain. It fails with
 // exchange_bootstrap_not_ready, or with dkim_not_ready if the records do not exist yet.
 func (s *Steps) EnsureSigning(ctx context.Context, owner access.AccountID, domainID string) error {
-	t, d, err := s.loadReachableByID(ctx, owner, domainID)
+	t, d, err := s.loadWithConsent(ctx, owner, domainID)
 	if err == nil {
 		err = CheckMailServerReady(t)
 	}
@@ -89,7 +89,7 @@ func (s *Steps) EnsureSigning(ctx context.Context, owner access.AccountID, domai
 // when the stored state says that signing is enabled. It fails with exchange_bootstrap_not_ready or
 // dkim_not_ready.
 func (s *Steps) StartSigning(ctx context.Context, owner access.AccountID, domainID string) error {
-	t, d, err := s.loadReachableByID(ctx, owner, domainID)
+	t, d, err := s.loadWithConsent(ctx, owner, domainID)
 	if err == nil {
 		err = CheckMailServerReady(t)
 	}
@@ -103,7 +103,7 @@ func (s *Steps) StartSigning(ctx context.Context, owner access.AccountID, domain
 // of the survey, together with the platform's answer if there is one. It fails with
 // exchange_bootstrap_not_ready or an error of the platform or the store.
 func (s *Steps) CheckSigning(ctx context.Context, owner access.AccountID, survey Survey) (bool, error) {
-	t, err := s.loadReachable(ctx, owner, survey.Domain)
+	t, err := s.loadTenantWithConsent(ctx, owner, survey.Domain)
 	if err == nil {
 		err = CheckMailServerReady(t)
 	}
@@ -114,17 +114,18 @@ func (s *Steps) CheckSigning(ctx context.Context, owner access.AccountID, survey
 	return stored.DKIMEnabled, errors.Join(err, storeErr)
 }
 
-func (s *Steps) loadReachableByID(ctx context.Context, owner access.AccountID, domainID string) (tenant.Tenant, domain.Domain, error) {
+func (s *Steps) loadWithConsent(ctx context.Context, owner access.AccountID, domainID string) (tenant.Tenant, domain.Domain, error) {
 	d, err := s.Domains.DomainByID(ctx, owner, domainID)
 	if err != nil {
 		return tenant.Tenant{}, d, err
 	}
-	t, err := s.loadReachable(ctx, owner, d)
+	t, err := s.loadTenantWithConsent(ctx, owner, d)
 	return t, d, err
 }
 
-// loadReachable returns the tenant of a domain. It fails with a code of Tenant.CheckConsent.
-func (s *Steps) loadReachable(ctx context.Context, owner access.AccountID, d domain.Domain) (tenant.Tenant, error) {
+// loadTenantWithConsent returns the tenant of a domain. It fails with a code of
+// Tenant.CheckConsent.
+func (s *Steps) loadTenantWithConsent(ctx context.Context, owner access.AccountID, d domain.Domain) (tenant.Tenant, error) {
 	t, err := s.Tenants.Tenant(ctx, owner, d.TenantGUID)
 	if err == nil {
 		err = t.CheckConsent()

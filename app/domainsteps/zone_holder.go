@@ -41,9 +41,9 @@ func (s *Steps) findHolder(ctx context.Context, owner access.AccountID, zoneRead
 // readProviderRecords returns zoneRead with the records that the provider stores, if a connection
 // of the account reaches the zone. Otherwise the returned provider is nil.
 func readProviderRecords(ctx context.Context, holder dns.Holder, zoneRead dns.ZoneRead, zoneProvider ports.DNSProvider) (dns.Holder, dns.ZoneRead, ports.DNSProvider) {
-	if holder.Access.Standing == dns.ReachesZone {
+	if holder.Access.Standing == dns.ZoneAccessible {
 		records, err := zoneProvider.Records(ctx, holder.Access.Zone)
-		if holder.Access.Standing, holder.Access.Detail = accessStanding(err); holder.Access.Standing == dns.ReachesZone {
+		if holder.Access.Standing, holder.Access.Detail = accessStanding(err); holder.Access.Standing == dns.ZoneAccessible {
 			return holder, zoneRead.WithProviderRecords(records), zoneProvider
 		}
 	}
@@ -102,9 +102,9 @@ func accessStanding(err error) (standing dns.Standing, detail string) {
 	var refusal *outcome.Error
 	switch {
 	case err == nil:
-		return dns.ReachesZone, ""
+		return dns.ZoneAccessible, ""
 	case dns.IsNoZone(err):
-		return dns.ZoneUnreached, ""
+		return dns.ZoneInaccessible, ""
 	case errors.Is(err, dnsconnections.ErrNoConnection): // the connection was removed in the meantime
 		return dns.NoConnection, ""
 	case outcome.IsTooLarge(err):

@@ -79,8 +79,8 @@ func TestKeysetRotationWhileServing(t *testing.T) {
 		return b, b.open(b.answerConsent(c.get("/v1/tenants/connect-url").text("connect_url"), tenant.admin, "accept")).location
 	}
 	finishConnect := func(tenant accountTenant, b *browser, address string) {
-		offer := b.open(b.signIn(address, tenant.admin).location)
-		if done := b.submit(offer, url.Values{"decision": {"connect"}}); done.status != http.StatusOK {
+		confirmation := b.open(b.signIn(address, tenant.admin).location)
+		if done := b.submit(confirmation, url.Values{"decision": {"connect"}}); done.status != http.StatusOK {
 			t.Errorf("%d %s", done.status, done.text)
 		}
 	}

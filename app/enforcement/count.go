@@ -52,7 +52,7 @@ func (p *pass) readContext(ctx context.Context) (context.Context, context.Cancel
 // countReading reads the trace of one reading's period and stores the counts. If it cannot read the
 // whole period, it stores partial counts and returns the error.
 func (p *pass) countReading(ctx, readCtx context.Context, r sendlimit.Reading) error {
-	boxes, err := p.Runs.CountedMailboxes(ctx, p.SendRun, r.Days[0].Start)
+	boxes, err := p.Claims.CountedMailboxes(ctx, p.TenantClaim, r.Days[0].Start)
 	if err != nil {
 		return err
 	}
@@ -154,7 +154,7 @@ func (p *pass) savePartial(ctx context.Context, r sendlimit.Reading, boxes []por
 }
 
 func (p *pass) saveCounts(ctx context.Context, counts ports.SendCounts) error {
-	return leaseError(p.Runs.SaveCounts(ctx, p.SendRun, counts))
+	return leaseError(p.Claims.SaveCounts(ctx, p.TenantClaim, counts))
 }
 
 // countOn returns the stored count of a mailbox on a day, or a zero count and false.

@@ -47,7 +47,7 @@ func (fx *fixture) replaceTrace(sent func(context.Context, ports.MailTenant, sen
 // dayTotals returns the stored number of messages of a mailbox for each day, oldest day first.
 func (fx *fixture) dayTotals(t *testing.T, id string) (totals []int) {
 	t.Helper()
-	boxes, err := fx.store.CountedMailboxes(t.Context(), ports.SendRun{Account: fx.owner, Tenant: fx.id}, time.Time{})
+	boxes, err := fx.store.CountedMailboxes(t.Context(), ports.TenantClaim{Account: fx.owner, Tenant: fx.id}, time.Time{})
 	must(t, err)
 	for _, b := range boxes {
 		for _, c := range b.Counts {

@@ -30,20 +30,20 @@ type crashPlan struct {
 	pause func() (lost bool)
 
 	crashed  bool
-	claimed  ports.SendRun
+	claimed  ports.TenantClaim
 	lastStep string // the latest step; after a crash or pause, the step of the crash or pause
 }
 
 // step executes do, unless the process has crashed. If this is the step of the plan, the process
 // crashes or pauses before or after do. callsPlatform is true if do calls the platform. step
-// renames a SaveChanges that follows a read of the rules to Settle: that SaveChanges stores the
+// renames a SaveChanges that follows a read of the rules to ReconcileIntents: that SaveChanges stores the
 // outcomes of an earlier pass's intents.
 func (p *crashPlan) step(name string, callsPlatform bool, do func() error) error {
 	if p.crashed {
 		return errCrashed
 	}
 	if name == "SaveChanges" && p.lastStep == "Rules" {
-		name = "Settle"
+		name = "ReconcileIntents"
 	}
 	counts := p.stepName == "" || p.stepName == name
 	isPlannedStep := counts && p.stepsLeft == 0
@@ -80,40 +80,40 @@ func (p *crashPlan) pauseAt(callsPlatform bool, do func() error) error {
 	return do()
 }
 
-// crashingRuns is a store that crashes or pauses the process at the writes of a pass.
-type crashingRuns struct {
-	ports.SendRuns
+// crashingClaims is a store that crashes or pauses the process at the writes of a pass.
+type crashingClaims struct {
+	ports.TenantClaims
 	*crashPlan
 }
 
-func (c crashingRuns) ClaimTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration, now time.Time) (ports.SendRun, bool, error) {
-	r, won, err := c.SendRuns.ClaimTenant(ctx, owner, id, lease, now)
+func (c crashingClaims) ClaimTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration, now time.Time) (ports.TenantClaim, bool, error) {
+	r, won, err := c.TenantClaims.ClaimTenant(ctx, owner, id, lease, now)
 	c.claimed = r
 	return r, won, err
 }
 
-func (c crashingRuns) SaveCounts(ctx context.Context, r ports.SendRun, counts ports.SendCounts) (held bool, err error) {
-	err = c.step("SaveCounts", false, func() error { held, err = c.SendRuns.SaveCounts(ctx, r, counts); return err })
+func (c crashingClaims) SaveCounts(ctx context.Context, claim ports.TenantClaim, counts ports.SendCounts) (held bool, err error) {
+	err = c.step("SaveCounts", false, func() error { held, err = c.TenantClaims.SaveCounts(ctx, claim, counts); return err })
 	return held, err
 }
 
-func (c crashingRuns) SaveOrphanRules(ctx context.Context, r ports.SendRun, names []string) (held bool, err error) {
-	err = c.step("SaveOrphanRules", false, func() error { held, err = c.SendRuns.SaveOrphanRules(ctx, r, names); return err })
+func (c crashingClaims) SaveOrphanRules(ctx context.Context, claim ports.TenantClaim, names []string) (held bool, err error) {
+	err = c.step("SaveOrphanRules", false, func() error { held, err = c.TenantClaims.SaveOrphanRules(ctx, claim, names); return err })
 	return held, err
 }
 
-func (c crashingRuns) SaveIntents(ctx context.Context, r ports.SendRun, changes []sendlimit.Change) (held bool, err error) {
-	err = c.step("SaveIntents", false, func() error { held, err = c.SendRuns.SaveIntents(ctx, r, changes); return err })
+func (c crashingClaims) SaveIntents(ctx context.Context, claim ports.TenantClaim, changes []sendlimit.Change) (held bool, err error) {
+	err = c.step("SaveIntents", false, func() error { held, err = c.TenantClaims.SaveIntents(ctx, claim, changes); return err })
 	return held, err
 }
 
-func (c crashingRuns) SaveChanges(ctx context.Context, r ports.SendRun, changes ports.SendChanges) (held bool, err error) {
-	err = c.step("SaveChanges", false, func() error { held, err = c.SendRuns.SaveChanges(ctx, r, changes); return err })
+func (c crashingClaims) SaveChanges(ctx context.Context, claim ports.TenantClaim, changes ports.SendChanges) (held bool, err error) {
+	err = c.step("SaveChanges", false, func() error { held, err = c.TenantClaims.SaveChanges(ctx, claim, changes); return err })
 	return held, err
 }
 
-func (c crashingRuns) ReleaseTenant(ctx context.Context, r ports.SendRun, due time.Time) (held bool, err error) {
-	err = c.step("ReleaseTenant", false, func() error { held, err = c.SendRuns.ReleaseTenant(ctx, r, due); return err })
+func (c crashingClaims) ReleaseTenant(ctx context.Context, claim ports.TenantClaim, due time.Time) (held bool, err error) {
+	err = c.step("ReleaseTenant", false, func() error { held, err = c.TenantClaims.ReleaseTenant(ctx, claim, due); return err })
 	return held, err
 }
 
@@ -155,9 +155,9 @@ func (c crashingTenant) Mailboxes(ctx context.Context) (boxes []mailbox.Platform
 // runWithPlan runs a pass that crashes or pauses as the plan says.
 func (fx *fixture) runWithPlan(t *testing.T, plan *crashPlan) error {
 	t.Helper()
-	runs, platform := fx.Runs, fx.Platform
-	defer func() { fx.Runs, fx.Platform = runs, platform }()
-	fx.Runs, fx.Platform = crashingRuns{runs, plan}, crashingPlatform{platform, plan}
+	claims, platform := fx.Claims, fx.Platform
+	defer func() { fx.Claims, fx.Platform = claims, platform }()
+	fx.Claims, fx.Platform = crashingClaims{claims, plan}, crashingPlatform{platform, plan}
 	return fx.Run(t.Context(), fx.owner, fx.id)
 }
 
@@ -181,9 +181,9 @@ func (fx *fixture) runCrashingAt(t *testing.T, plan *crashPlan) {
 }
 
 // expireLease expires the lease of a pass.
-func (fx *fixture) expireLease(t *testing.T, r ports.SendRun) {
+func (fx *fixture) expireLease(t *testing.T, claim ports.TenantClaim) {
 	t.Helper()
-	_, err := fx.store.HoldTenant(t.Context(), r, -time.Second)
+	_, err := fx.store.HoldTenant(t.Context(), claim, -time.Second)
 	must(t, err)
 }
 

@@ -91,7 +91,7 @@ func (p *crashPlan) crashPoint() string {
 }
 
 // crashSteps are the steps before and after which TestCrashThenDifferentDecision must crash.
-var crashSteps = []string{"SaveCounts", "Settle", "SaveIntents", "Block", "SaveChanges", "ReleaseTenant"}
+var crashSteps = []string{"SaveCounts", "ReconcileIntents", "SaveIntents", "Block", "SaveChanges", "ReleaseTenant"}
 
 // TestIntentsStayOpenWithoutRules checks that a pass with open intents makes no decision while it
 // cannot read the rules. The intents stay open. Counts are still stored.

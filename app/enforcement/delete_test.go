@@ -19,7 +19,7 @@ import (
 // deletionService returns a service that deletes the tenant. It waits only a millisecond for a pass
 // in progress.
 func (fx *fixture) deletionService() *tenants.Service {
-	return &tenants.Service{Tenants: fx.store, Policies: fx.store, Runs: fx.store, Platform: fx.fake, Now: fx.Now,
+	return &tenants.Service{Tenants: fx.store, Policies: fx.store, Claims: fx.store, Platform: fx.fake, Now: fx.Now,
 		Pause: time.Millisecond, PassWait: time.Millisecond, CallWait: time.Millisecond}
 }
 
@@ -32,15 +32,15 @@ func (fx *fixture) deleteTenant(t *testing.T, s *tenants.Service) {
 	}
 }
 
-// seizingRuns closes seized when a tenant is seized. Its SeizeTenant returns only after the test
+// seizingClaims closes seized when a tenant is seized. Its SeizeTenant returns only after the test
 // has closed ended.
-type seizingRuns struct {
-	ports.SendRuns
+type seizingClaims struct {
+	ports.TenantClaims
 	seized, ended chan struct{}
 }
 
-func (s seizingRuns) SeizeTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration) (ports.SendRun, bool, error) {
-	r, won, err := s.SendRuns.SeizeTenant(ctx, owner, id, lease)
+func (s seizingClaims) SeizeTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration) (ports.TenantClaim, bool, error) {
+	r, won, err := s.TenantClaims.SeizeTenant(ctx, owner, id, lease)
 	close(s.seized)
 	<-s.ended
 	return r, won, err
@@ -57,19 +57,19 @@ func TestDeleteDuringCall(t *testing.T) {
 			must(t, fx.run(t))
 			fx.fake.Send(fx.id, fx.boxes[0].Address, 6)
 			fx.advance(sendlimit.MaxInterval)
-			s, runs := fx.deletionService(), seizingRuns{fx.store, make(chan struct{}), make(chan struct{})}
-			s.Runs = runs
+			s, claims := fx.deletionService(), seizingClaims{fx.store, make(chan struct{}), make(chan struct{})}
+			s.Claims = claims
 			done := make(chan struct{})
 			plan := &crashPlan{stepName: "Block", afterEffect: !lateEffect, pause: func() bool {
 				go func() { defer close(done); fx.deleteTenant(t, s) }()
 				select {
-				case <-runs.seized:
+				case <-claims.seized:
 				case <-done: // the deletion ended early, and deleteTenant has reported the error
 				}
 				return false // the call still reaches the platform
 			}}
 			must(t, fx.runWithPlan(t, plan))
-			close(runs.ended)
+			close(claims.ended)
 			<-done
 			if eventChanges := fx.eventTransitions(t)[fx.boxes[0].Address]; len(eventChanges) != 2 || !eventChanges[0] || eventChanges[1] {
 				t.Fatalf("events %+v", fx.events(t))

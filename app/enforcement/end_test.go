@@ -18,7 +18,7 @@ import (
 // limitService returns a service that ends policies. It waits only a millisecond for a pass in
 // progress.
 func (fx *fixture) limitService() *limits.Service {
-	return &limits.Service{Tenants: fx.store, Domains: fx.store, Mailboxes: fx.store, Policies: fx.store, Runs: fx.store, Removals: fx.store, Platform: fx.fake,
+	return &limits.Service{Tenants: fx.store, Domains: fx.store, Mailboxes: fx.store, Policies: fx.store, Claims: fx.store, Removals: fx.store, Platform: fx.fake,
 		Now: fx.Now, Pause: time.Millisecond, PassWait: time.Millisecond, CallWait: time.Millisecond}
 }
 

@@ -56,7 +56,7 @@ func (p *pass) enforce(ctx context.Context) (due time.Time, err error) {
 // runs before the decision. Otherwise a block or an unblock that took effect would get no event
 // when this pass decides differently.
 func (p *pass) reconcileIntents(ctx context.Context) error {
-	intents, done, leaseHeld, err := reconcile.ReconcileIntents(ctx, p.Runs, p.SendRun, p.Now, p.listRules)
+	intents, done, leaseHeld, err := reconcile.ReconcileIntents(ctx, p.Claims, p.TenantClaim, p.Now, p.listRules)
 	if err := leaseError(leaseHeld, err); err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func (p *pass) reconcileIntents(ctx context.Context) error {
 // countedBoxes returns the tenant's mailboxes, each with its count of the current day if there is
 // one.
 func (p *pass) countedBoxes(ctx context.Context) ([]sendlimit.MailboxState, error) {
-	mailboxes, err := p.Runs.CountedMailboxes(ctx, p.SendRun, p.day.Start)
+	mailboxes, err := p.Claims.CountedMailboxes(ctx, p.TenantClaim, p.day.Start)
 	boxes := make([]sendlimit.MailboxState, 0, len(mailboxes))
 	for _, b := range mailboxes {
 		boxes = append(boxes, b.On(p.day))
@@ -81,7 +81,7 @@ func (a *applier) saveIntents(ctx context.Context) error {
 	if len(a.Changes) == 0 {
 		return nil
 	}
-	return leaseError(a.Runs.SaveIntents(ctx, a.SendRun, a.Changes))
+	return leaseError(a.Claims.SaveIntents(ctx, a.TenantClaim, a.Changes))
 }
 
 // saveChanges stores the changes that the platform has applied, with their events. It also stores
@@ -105,10 +105,10 @@ func (a *applier) saveChanges(ctx context.Context) error {
 		return nil
 	}
 	changes.At = a.Now()
-	err := leaseError(a.Runs.SaveChanges(ctx, a.SendRun, changes))
+	err := leaseError(a.Claims.SaveChanges(ctx, a.TenantClaim, changes))
 	if err == nil {
 		a.reportChanges(ctx, changes.Done)
-		a.reportLag(ctx, changes.Done)
+		a.reportBlockDelays(ctx, changes.Done)
 	}
 	return err
 }
@@ -140,9 +140,9 @@ func (p *pass) reportChanges(ctx context.Context, changes []sendlimit.Change) {
 	}
 }
 
-// reportLag calls OnBlockDelay with the delay of each block, if the time at which the mailbox
-// exceeded its limit is known.
-func (p *pass) reportLag(ctx context.Context, changes []sendlimit.Change) {
+// reportBlockDelays calls OnBlockDelay with the delay of each block, if the time at which the
+// mailbox exceeded its limit is known.
+func (p *pass) reportBlockDelays(ctx context.Context, changes []sendlimit.Change) {
 	if p.OnBlockDelay == nil {
 		return
 	}

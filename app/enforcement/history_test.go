@@ -55,14 +55,14 @@ type history struct {
 	want *model
 	*rand.Rand
 
-	log         []string // the operations so far, for the failure message
-	clearFaults []func()
-	zoneChanges int
-	counts      map[string]int // the largest count of each mailbox and day so far
-	pausing     bool           // a paused pass is in progress
-	paused      ports.SendRun
-	deleted     bool      // the tenant is deleted
-	latestClock time.Time // the latest time that the service's clock showed
+	log             []string // the operations so far, for the failure message
+	clearFaults     []func()
+	timeZoneChanges int
+	counts          map[string]int // the largest count of each mailbox and day so far
+	pausing         bool           // a paused pass is in progress
+	paused          ports.TenantClaim
+	deleted         bool      // the tenant is deleted
+	latestClock     time.Time // the latest time that the service's clock showed
 }
 
 func newHistory(t *testing.T, store *bunstore.Store, seed int) *history {
@@ -101,7 +101,7 @@ func (h *history) playStep(t *testing.T) {
 	t.Helper()
 	operations := []func(*testing.T){
 		h.sendMail, h.sendMail, h.sendMail, h.setLimit, h.setMailboxLimit, h.failCall, h.failCall, h.wait, h.crashRun, h.crashRun, h.runOnce, h.runOnce,
-		h.changeZone, h.stepClock, h.runWithFastClock, h.dropRandomDomain, h.pauseRun, h.pauseRun, h.runOnTruncatedTrace,
+		h.changeTimeZone, h.stepClock, h.runWithFastClock, h.dropRandomDomain, h.pauseRun, h.pauseRun, h.runOnTruncatedTrace,
 	}
 	if h.IntN(400) == 0 {
 		h.removeTenant(t)
@@ -190,7 +190,7 @@ func (h *history) stepClock(t *testing.T) {
 	}
 	h.note("the clock steps")
 	if h.IntN(2) == 0 {
-		h.changeZone(t)
+		h.changeTimeZone(t)
 	}
 }
 
@@ -218,8 +218,8 @@ func (h *history) runWithFastClock(t *testing.T) {
 	h.checkCountsGrow(t)
 }
 
-// changeZone changes the time zone of the tenant.
-func (h *history) changeZone(t *testing.T) {
+// changeTimeZone changes the time zone of the tenant.
+func (h *history) changeTimeZone(t *testing.T) {
 	t.Helper()
 	zone := []string{"UTC", "Europe/Berlin", "America/St_Johns", "Asia/Tokyo", "Pacific/Kiritimati"}[h.IntN(5)]
 	h.note("the time zone is %s", zone)
@@ -228,7 +228,7 @@ func (h *history) changeZone(t *testing.T) {
 	must(t, err)
 	_, err = h.store.SetTimeZone(t.Context(), h.id, zone)
 	must(t, err)
-	h.zoneChanges++
+	h.timeZoneChanges++
 }
 
 // runOnce advances the clocks until the tenant is due, and runs a pass.
@@ -264,7 +264,7 @@ func (h *history) crashRun(t *testing.T) {
 // pauses at the step instead.
 func (h *history) randomCrash() *crashPlan {
 	return &crashPlan{stepsLeft: max(0, h.IntN(6)-3), afterEffect: h.IntN(2) == 0,
-		stepName: []string{"Sent", "SaveCounts", "Rules", "Settle", "SaveIntents", "Block", "Block", "SaveChanges", "ReleaseTenant"}[h.IntN(9)]}
+		stepName: []string{"Sent", "SaveCounts", "Rules", "ReconcileIntents", "SaveIntents", "Block", "Block", "SaveChanges", "ReleaseTenant"}[h.IntN(9)]}
 }
 
 // pauseRun pauses a pass at a random step and runs other operations meanwhile. The lease can
@@ -281,9 +281,9 @@ func (h *history) pauseRun(t *testing.T) {
 	plan.pause = func() (lost bool) {
 		lost, h.paused = h.IntN(3) > 0, plan.claimed
 		h.note("a pass pauses at %s, loses its lease: %v", plan.crashPoint(), lost)
-		runs, platform := h.Runs, h.Platform
-		h.Runs, h.Platform = h.store, h.fake
-		defer func() { h.Runs, h.Platform = runs, platform }()
+		claims, platform := h.Claims, h.Platform
+		h.Claims, h.Platform = h.store, h.fake
+		defer func() { h.Claims, h.Platform = claims, platform }()
 		if lost {
 			h.expireLease(t, plan.claimed)
 			h.runOnce(t)
@@ -360,7 +360,7 @@ func (h *history) runFourTimes(t *testing.T) {
 // pass with a fast clock may have set it.
 func (h *history) lastBlockTime(t *testing.T) (last time.Time) {
 	t.Helper()
-	boxes, err := h.store.CountedMailboxes(t.Context(), ports.SendRun{Account: h.owner, Tenant: h.id}, time.Time{})
+	boxes, err := h.store.CountedMailboxes(t.Context(), ports.TenantClaim{Account: h.owner, Tenant: h.id}, time.Time{})
 	must(t, err)
 	for _, b := range boxes {
 		last = laterOf(last, b.MailboxState.BlockedAt)
@@ -371,11 +371,11 @@ func (h *history) lastBlockTime(t *testing.T) (last time.Time) {
 // checkCountsGrow fails the test if the count of a day decreased.
 func (h *history) checkCountsGrow(t *testing.T) {
 	t.Helper()
-	boxes, err := h.store.CountedMailboxes(t.Context(), ports.SendRun{Account: h.owner, Tenant: h.id}, time.Time{})
+	boxes, err := h.store.CountedMailboxes(t.Context(), ports.TenantClaim{Account: h.owner, Tenant: h.id}, time.Time{})
 	must(t, err)
 	for _, b := range boxes {
 		for _, c := range b.Counts {
-			key := fmt.Sprint(h.zoneChanges, b.Address, c.Day)
+			key := fmt.Sprint(h.timeZoneChanges, b.Address, c.Day)
 			if c.Total() < h.counts[key] {
 				t.Fatalf("%s on %s: %d after %d", b.Address, c.Day, c.Total(), h.counts[key])
 			}
@@ -411,7 +411,7 @@ func (h *history) checkFinalState(t *testing.T) {
 	if h.checkConsistent(t); day.Contains(h.now) && h.fake.Effects("Block") != writes {
 		t.Fatal("unchanged values were written again")
 	}
-	intents, err := h.store.Intents(t.Context(), ports.SendRun{Account: h.owner, Tenant: h.id})
+	intents, err := h.store.Intents(t.Context(), ports.TenantClaim{Account: h.owner, Tenant: h.id})
 	if must(t, err); len(intents) != 0 {
 		t.Fatalf("open intents: %+v", intents)
 	}

@@ -148,7 +148,7 @@ func (c *mailboxChurn) playStep(t *testing.T) {
 		c.syncMailboxes(t, c.present)
 		c.syncEvents += c.eventCount(t) - countBefore
 	case 5:
-		c.runCrashingAt(t, &crashPlan{stepsLeft: c.IntN(2), afterEffect: c.IntN(2) == 0, stepName: []string{"SaveIntents", "Block", "SaveChanges", "Settle"}[c.IntN(4)]})
+		c.runCrashingAt(t, &crashPlan{stepsLeft: c.IntN(2), afterEffect: c.IntN(2) == 0, stepName: []string{"SaveIntents", "Block", "SaveChanges", "ReconcileIntents"}[c.IntN(4)]})
 	case 6:
 		c.advance(time.Duration(c.IntN(10)) * time.Hour)
 	default:

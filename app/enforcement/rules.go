@@ -87,7 +87,7 @@ func (p *pass) scopesWithRules(ctx context.Context) (scopes []string, err error)
 	if len(orphans) == 0 {
 		return scopes, nil
 	}
-	if err := leaseError(p.Runs.SaveOrphanRules(ctx, p.SendRun, orphans)); err != nil {
+	if err := leaseError(p.Claims.SaveOrphanRules(ctx, p.TenantClaim, orphans)); err != nil {
 		return nil, err
 	}
 	return p.Policies.ScopesWithRules(ctx, p.Account, p.Tenant)

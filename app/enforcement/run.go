@@ -27,15 +27,15 @@ const defaultLease = 30 * time.Second
 // Runner makes enforcement passes. A pass counts what a tenant's mailboxes sent, and has the mail
 // platform block the mailboxes that exceed their limits.
 type Runner struct {
-	Runs     ports.SendRuns
+	Claims   ports.TenantClaims
 	Policies ports.SendPolicies
 	Tenants  ports.Tenants
 	Platform ports.MailPlatform
 	Now      func() time.Time
 	Lease    time.Duration // defaults to 30 s
 	// OnBlockDelay, if set, is called for each block, if the trace shows when the mailbox exceeded
-	// its limit. lag is the time from the message that exceeded the limit to the block.
-	OnBlockDelay func(ctx context.Context, lag time.Duration)
+	// its limit. delay is the time from the message that exceeded the limit to the block.
+	OnBlockDelay func(ctx context.Context, delay time.Duration)
 	// OnChange, if set, is called for each mailbox that was blocked or unblocked.
 	OnChange func(ctx context.Context, a sendlimit.Action)
 	// OnPassEnd, if set, is called with the result of each pass, unless the pass lost its lease or
@@ -60,7 +60,7 @@ type Runner struct {
 // pass is one evaluation of one tenant.
 type pass struct {
 	*Runner
-	ports.SendRun
+	ports.TenantClaim
 
 	platform   ports.MailTenant
 	lease      *lease.Lease
@@ -90,14 +90,14 @@ func (r *Runner) Run(ctx context.Context, owner access.AccountID, id tenant.GUID
 // runPass makes one pass over a tenant whose due time is at or before dueBy.
 func (r *Runner) runPass(ctx context.Context, owner access.AccountID, id tenant.GUID, dueBy time.Time) error {
 	acquired := time.Now()
-	claimed, won, err := r.Runs.ClaimTenant(ctx, owner, id, r.leaseDuration(), dueBy)
+	claimed, won, err := r.Claims.ClaimTenant(ctx, owner, id, r.leaseDuration(), dueBy)
 	if err != nil || !won {
 		return err
 	}
 	passLease := lease.New(acquired, r.leaseDuration(), func(ctx context.Context, duration time.Duration) (bool, error) {
-		return r.Runs.HoldTenant(ctx, claimed, duration)
+		return r.Claims.HoldTenant(ctx, claimed, duration)
 	})
-	p := &pass{Runner: r, SendRun: claimed, platform: r.Platform.For(id), lease: passLease, now: r.Now()}
+	p := &pass{Runner: r, TenantClaim: claimed, platform: r.Platform.For(id), lease: passLease, now: r.Now()}
 	due, err := p.countAndEnforce(ctx)
 	if errors.Is(err, lease.ErrLost) || errors.Is(err, fault.TenantNotFound) {
 		return nil
@@ -110,7 +110,7 @@ func (r *Runner) runPass(ctx context.Context, owner access.AccountID, id tenant.
 		err = reconcile.Consent{Tenants: r.Tenants, Platform: r.Platform, Now: r.Now}.RecordIfRevoked(ctx, owner, id, err)
 	}
 	releaseErr := reconcile.Store(ctx, func(ctx context.Context) error {
-		_, err := r.Runs.ReleaseTenant(ctx, claimed, due)
+		_, err := r.Claims.ReleaseTenant(ctx, claimed, due)
 		return err
 	})
 	return errors.Join(err, releaseErr)

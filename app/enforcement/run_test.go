@@ -66,7 +66,7 @@ func newNumberedFixture(t *testing.T, store *bunstore.Store, n int) *fixture {
 func newFixtureIn(t *testing.T, store *bunstore.Store, email string, id tenant.GUID) *fixture {
 	t.Helper()
 	fx := &fixture{store: store, id: id, fake: fake.New(), now: time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)} // the start time of the fake platform
-	fx.Runner = &enforcement.Runner{Runs: store, Policies: store, Tenants: store, Platform: fx.fake,
+	fx.Runner = &enforcement.Runner{Claims: store, Policies: store, Tenants: store, Platform: fx.fake,
 		Now: func() time.Time { return fx.now }}
 	account, err := store.CreateAccount(t.Context(), email, "complete", 0, fx.now)
 	must(t, err)
@@ -245,7 +245,7 @@ func TestBlockAndUnblock(t *testing.T) {
 		t.Fatalf("at its limit: %+v", fx.storedMailboxes(t)[0])
 	}
 	var delays []time.Duration
-	fx.OnBlockDelay = func(_ context.Context, lag time.Duration) { delays = append(delays, lag) }
+	fx.OnBlockDelay = func(_ context.Context, delay time.Duration) { delays = append(delays, delay) }
 	fx.fake.Send(fx.id, ada, 1)
 	for range 3 { // later passes write nothing
 		must(t, fx.run(t))

@@ -80,7 +80,7 @@ func (r *Runner) Periodic(interval time.Duration, q ports.Queue) []ports.Periodi
 
 // dueWakeups returns the wake-ups of due tenants, and whether more tenants may be due.
 func (r *Runner) dueWakeups(ctx context.Context) (wakeups []ports.Wakeup, more bool, err error) {
-	due, err := r.Runs.DueTenants(ctx, r.Now(), maxTenantsPerSweep)
+	due, err := r.Claims.DueTenants(ctx, r.Now(), maxTenantsPerSweep)
 	passWakeups := make([]ports.Wakeup, 0, len(due))
 	for _, d := range due {
 		if r.OnlyLimited {
@@ -104,7 +104,7 @@ func (r *Runner) RunAll(ctx context.Context) error {
 	r.runAllLock.Lock()
 	defer r.runAllLock.Unlock()
 	until := r.Now().Add(longestDelay)
-	dueTenants, err := r.Runs.DueTenants(ctx, until, 1<<30)
+	dueTenants, err := r.Claims.DueTenants(ctx, until, 1<<30)
 	if err != nil {
 		return err
 	}

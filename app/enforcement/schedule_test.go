@@ -106,45 +106,45 @@ func TestACancelledPassReleasesItsTenant(t *testing.T) {
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	fx.Runs = cancellingRuns{fx.Runs, cancel}
+	fx.Claims = cancellingClaims{fx.Claims, cancel}
 	if err := fx.Run(ctx, fx.owner, guid); err == nil || failed != 1 {
 		t.Fatalf("%v, %d passes ended with an error", err, failed)
 	}
-	fx.Runs = fx.store
+	fx.Claims = fx.store
 	if n := fx.sweep(t); n != 1 {
 		t.Fatalf("%d are woken after the stop", n)
 	}
 }
 
-// cancellingRuns cancels the context of the pass when the pass claims its tenant.
-type cancellingRuns struct {
-	ports.SendRuns
+// cancellingClaims cancels the context of the pass when the pass claims its tenant.
+type cancellingClaims struct {
+	ports.TenantClaims
 
 	cancel func()
 }
 
-func (s cancellingRuns) ClaimTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration, now time.Time) (ports.SendRun, bool, error) {
+func (s cancellingClaims) ClaimTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration, now time.Time) (ports.TenantClaim, bool, error) {
 	defer s.cancel()
-	return s.SendRuns.ClaimTenant(ctx, owner, id, lease, now)
+	return s.TenantClaims.ClaimTenant(ctx, owner, id, lease, now)
 }
 
-// endlessDueRuns is a store with due tenants. dueCount is their number. ClaimTenant waits for the
+// endlessDueTenants is a store with due tenants. dueCount is their number. ClaimTenant waits for the
 // test, and then reports that the tenant was not claimed.
-type endlessDueRuns struct {
-	ports.SendRuns
+type endlessDueTenants struct {
+	ports.TenantClaims
 
 	dueCount        int
 	arrived, answer chan struct{}
 }
 
-func (r endlessDueRuns) DueTenants(_ context.Context, _ time.Time, limit int) ([]ports.DueTenant, error) {
+func (r endlessDueTenants) DueTenants(_ context.Context, _ time.Time, limit int) ([]ports.DueTenant, error) {
 	return make([]ports.DueTenant, min(r.dueCount, limit)), nil
 }
 
-func (r endlessDueRuns) ClaimTenant(context.Context, access.AccountID, tenant.GUID, time.Duration, time.Time) (run ports.SendRun, won bool, err error) {
+func (r endlessDueTenants) ClaimTenant(context.Context, access.AccountID, tenant.GUID, time.Duration, time.Time) (claim ports.TenantClaim, won bool, err error) {
 	r.arrived <- struct{}{}
 	<-r.answer
-	return run, false, nil
+	return claim, false, nil
 }
 
 // TestSweepRepeatsWhileMoreAreDue checks that a sweep runs again at once if it could not wake all
@@ -152,7 +152,7 @@ func (r endlessDueRuns) ClaimTenant(context.Context, access.AccountID, tenant.GU
 func TestSweepRepeatsWhileMoreAreDue(t *testing.T) {
 	for due, wantRepeat := range map[int]bool{1: false, 1 << 20: true} {
 		queue := &fake.Wakeups{}
-		r := &enforcement.Runner{Runs: endlessDueRuns{dueCount: due}, Now: time.Now}
+		r := &enforcement.Runner{Claims: endlessDueTenants{dueCount: due}, Now: time.Now}
 		sweep := r.Periodic(time.Hour, queue)[0]
 		must(t, sweep.Do(t.Context()))
 		woken := queue.All()
@@ -166,20 +166,20 @@ func TestSweepRepeatsWhileMoreAreDue(t *testing.T) {
 // TestPassesWaitForASlot starts as many passes as there are slots. A further pass whose context is
 // cancelled gets no slot and returns an error.
 func TestPassesWaitForASlot(t *testing.T) {
-	runs := endlessDueRuns{arrived: make(chan struct{}), answer: make(chan struct{})}
-	r := &enforcement.Runner{Runs: runs, Now: time.Now}
+	claims := endlessDueTenants{arrived: make(chan struct{}), answer: make(chan struct{})}
+	r := &enforcement.Runner{Claims: claims, Now: time.Now}
 	for kind, handle := range r.Handlers() {
 		ended := make(chan error)
 		for range enforcement.ParallelPasses {
 			go func() { ended <- handle(t.Context(), ports.Wakeup{Kind: kind, ID: string(guid)}) }()
-			<-runs.arrived
+			<-claims.arrived
 		}
 		cancelled, cancel := context.WithCancel(t.Context())
 		cancel()
 		if err := handle(cancelled, ports.Wakeup{Kind: kind, ID: string(guid)}); !errors.Is(err, context.Canceled) {
 			t.Errorf("a pass while %d others run: %v", enforcement.ParallelPasses, err)
 		}
-		close(runs.answer)
+		close(claims.answer)
 		for range enforcement.ParallelPasses {
 			must(t, <-ended)
 		}
@@ -191,7 +191,7 @@ func TestPassesWaitForASlot(t *testing.T) {
 func TestConcurrentPlatformCallsAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		busy := &busyPlatform{answers: make(chan struct{})}
-		r := &enforcement.Runner{Runs: busy, Policies: busy, Platform: busy, Now: time.Now}
+		r := &enforcement.Runner{Claims: busy, Policies: busy, Platform: busy, Now: time.Now}
 		var passes sync.WaitGroup
 		for range enforcement.ParallelPasses {
 			passes.Go(func() {
@@ -214,7 +214,7 @@ func TestConcurrentPlatformCallsAreLimited(t *testing.T) {
 // busyPlatform is both a store whose tenants can all be claimed, and a platform whose calls wait
 // for the test and then fail.
 type busyPlatform struct {
-	ports.SendRuns
+	ports.TenantClaims
 	ports.SendPolicies
 	ports.MailPlatform
 	ports.MailTenant
@@ -223,15 +223,15 @@ type busyPlatform struct {
 	answers chan struct{}
 }
 
-func (b *busyPlatform) ClaimTenant(context.Context, access.AccountID, tenant.GUID, time.Duration, time.Time) (ports.SendRun, bool, error) {
-	return ports.SendRun{TimeZone: sendlimit.DefaultTimeZone}, true, nil
+func (b *busyPlatform) ClaimTenant(context.Context, access.AccountID, tenant.GUID, time.Duration, time.Time) (ports.TenantClaim, bool, error) {
+	return ports.TenantClaim{TimeZone: sendlimit.DefaultTimeZone}, true, nil
 }
 
-func (b *busyPlatform) HoldTenant(context.Context, ports.SendRun, time.Duration) (bool, error) {
+func (b *busyPlatform) HoldTenant(context.Context, ports.TenantClaim, time.Duration) (bool, error) {
 	return true, nil
 }
 
-func (b *busyPlatform) ReleaseTenant(context.Context, ports.SendRun, time.Time) (bool, error) {
+func (b *busyPlatform) ReleaseTenant(context.Context, ports.TenantClaim, time.Time) (bool, error) {
 	return true, nil
 }
 

@@ -52,15 +52,15 @@ func (s *Service) End(ctx context.Context, owner access.AccountID, id tenant.GUI
 	}
 	t, err := s.Tenants.Tenant(ctx, owner, id)
 	if err == nil {
-		err = checkReachable(t)
+		err = checkConsentAndMailServer(t)
 	}
 	if err != nil {
 		return EndResult{}, err
 	}
 	ctx, cancel := reconcile.Detach(ctx, orDefault(s.Limit, workLimit))
 	defer cancel()
-	run, paused, err := reconcile.EnforcementPause{
-		Runs: s.Runs, Now: s.Now, Pause: s.Pause, PassWait: orDefault(s.PassWait, passWait), CallWait: orDefault(s.CallWait, callWait),
+	claim, paused, err := reconcile.EnforcementPause{
+		Claims: s.Claims, Now: s.Now, Pause: s.Pause, PassWait: orDefault(s.PassWait, passWait), CallWait: orDefault(s.CallWait, callWait),
 	}.Begin(ctx, owner, id, endLease)
 	if err == nil && !paused {
 		err = pauseLost()
@@ -68,10 +68,10 @@ func (s *Service) End(ctx context.Context, owner access.AccountID, id tenant.GUI
 	if err != nil {
 		return EndResult{}, err
 	}
-	e := &policyEnding{Service: s, run: run, platform: s.Platform.For(id), ended: EndResult{Limit: limit}, answer: answer}
+	e := &policyEnding{Service: s, claim: claim, platform: s.Platform.For(id), ended: EndResult{Limit: limit}, answer: answer}
 	err = e.endPolicy(ctx)
 	_ = reconcile.Store(ctx, func(ctx context.Context) error { // if the release fails, the lease expires
-		_, err := s.Runs.ReleaseTenant(ctx, run, s.Now())
+		_, err := s.Claims.ReleaseTenant(ctx, claim, s.Now())
 		return err
 	})
 	if err != nil {
@@ -88,14 +88,14 @@ func pauseLost() error {
 // policyEnding ends one policy while enforcement is paused.
 type policyEnding struct {
 	*Service
-	run      ports.SendRun
+	claim    ports.TenantClaim
 	platform ports.MailTenant
 	ended    EndResult
 	answer   ports.Answer[EndResult]
 }
 
 func (e *policyEnding) endPolicy(ctx context.Context) error {
-	if _, _, leaseHeld, err := reconcile.ReconcileIntents(ctx, e.Runs, e.run, e.Now, e.listRules); err != nil || !leaseHeld {
+	if _, _, leaseHeld, err := reconcile.ReconcileIntents(ctx, e.Claims, e.claim, e.Now, e.listRules); err != nil || !leaseHeld {
 		return orPauseLost(leaseHeld, err)
 	}
 	now := e.Now()
@@ -104,7 +104,7 @@ func (e *policyEnding) endPolicy(ctx context.Context) error {
 		return err
 	}
 	if len(unblocked) > 0 {
-		if leaseHeld, err := e.Runs.SaveIntents(ctx, e.run, unblocked); err != nil || !leaseHeld {
+		if leaseHeld, err := e.Claims.SaveIntents(ctx, e.claim, unblocked); err != nil || !leaseHeld {
 			return orPauseLost(leaseHeld, err)
 		}
 	}
@@ -112,7 +112,7 @@ func (e *policyEnding) endPolicy(ctx context.Context) error {
 		return err
 	}
 	if len(unblocked) > 0 {
-		if leaseHeld, err := e.Runs.SaveChanges(ctx, e.run, ports.SendChanges{At: e.Now(), Done: unblocked}); err != nil || !leaseHeld {
+		if leaseHeld, err := e.Claims.SaveChanges(ctx, e.claim, ports.SendChanges{At: e.Now(), Done: unblocked}); err != nil || !leaseHeld {
 			return orPauseLost(leaseHeld, err)
 		}
 	}
@@ -123,7 +123,7 @@ func (e *policyEnding) endPolicy(ctx context.Context) error {
 	}
 	leaseHeld := false
 	err = reconcile.Store(ctx, func(ctx context.Context) (err error) {
-		leaseHeld, err = e.Removals.RemovePolicy(ctx, e.run, e.ended.Policy.ID, completion)
+		leaseHeld, err = e.Removals.RemovePolicy(ctx, e.claim, e.ended.Policy.ID, completion)
 		return err
 	})
 	return orPauseLost(leaseHeld, err)
@@ -149,16 +149,16 @@ func (e *policyEnding) listRules(ctx context.Context) (rules []sendlimit.Rule, e
 // moves from this policy's rule to the tenant-wide rule, tenantWideList holds all addresses that
 // the tenant-wide rule must block. Otherwise tenantWideList is nil.
 func (e *policyEnding) decide(ctx context.Context, now time.Time) (unblocked []sendlimit.Change, tenantWideList []string, err error) {
-	zone, err := sendlimit.TimeZone(e.run.TimeZone)
+	zone, err := sendlimit.TimeZone(e.claim.TimeZone)
 	if err != nil {
 		return nil, nil, err
 	}
 	day := sendlimit.DayOf(now, zone)
-	policies, err := e.Policies.Policies(ctx, e.run.Account, e.run.Tenant)
+	policies, err := e.Policies.Policies(ctx, e.claim.Account, e.claim.Tenant)
 	if err != nil {
 		return nil, nil, err
 	}
-	stored, err := e.Runs.CountedMailboxes(ctx, e.run, day.Start)
+	stored, err := e.Claims.CountedMailboxes(ctx, e.claim, day.Start)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -169,7 +169,7 @@ func (e *policyEnding) decide(ctx context.Context, now time.Time) (unblocked []s
 	for _, b := range stored {
 		mailboxes = append(mailboxes, b.On(day))
 	}
-	decision := sendlimit.Decide(e.run.Tenant, remaining, mailboxes, day, now)
+	decision := sendlimit.Decide(e.claim.Tenant, remaining, mailboxes, day, now)
 	anyMoves := false
 	for _, b := range mailboxes {
 		scope, covered := limits.Covering(b.Domain)
@@ -209,7 +209,7 @@ func (e *policyEnding) setRules(ctx context.Context, tenantWideList []string) er
 // endTries is the maximum number of tries of each call that sets or removes a rule.
 const endTries = 3
 
-func checkReachable(t tenant.Tenant) error {
+func checkConsentAndMailServer(t tenant.Tenant) error {
 	if err := t.CheckConsent(); err != nil {
 		return err
 	}

@@ -34,7 +34,7 @@ type Service struct {
 	Domains   ports.Domains
 	Mailboxes ports.MailboxStore
 	Policies  ports.SendPolicies
-	Runs      ports.SendRuns
+	Claims    ports.TenantClaims
 	Removals  ports.Removals
 	Platform  ports.MailPlatform
 	Now       func() time.Time

@@ -88,7 +88,7 @@ func (s *Service) checkRequest(ctx context.Context, owner access.AccountID, id t
 	if err := sendlimit.CheckLimit(request.PerDay); err != nil {
 		return "", err
 	}
-	return scope, checkReachable(t)
+	return scope, checkConsentAndMailServer(t)
 }
 
 // save stores the policy together with the answer. If the policy was deleted during Set, save fails

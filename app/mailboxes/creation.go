@@ -35,9 +35,9 @@ type creation struct {
 	enableSubmission bool
 	// mayExist is true once a mailbox that tenantry created may exist at the platform.
 	mayExist bool
-	// reappearing is true for a row whose mailbox existed at the platform before a sync missed it.
+	// missedBySync is true for a row whose mailbox existed at the platform before a sync missed it.
 	// It becomes false when a call of this creation has an unknown outcome.
-	reappearing bool
+	missedBySync bool
 	// domainNotAccepted is true if the last creation at the platform failed because the mail server
 	// does not accept the domain yet.
 	domainNotAccepted bool
@@ -50,7 +50,7 @@ func (c *creation) run(ctx context.Context) (Result, error) {
 		return c.newResult(mailbox.ResultExists), nil
 	}
 	c.mayExist = !c.row.JustReserved
-	c.reappearing = c.row.Stage == mailbox.Reserved && c.row.ObjectID != ""
+	c.missedBySync = c.row.Stage == mailbox.Reserved && c.row.ObjectID != ""
 	var found *mailbox.Platform
 	var at time.Time
 	err := reconcile.Run(ctx, c.retry, func(ctx context.Context) (err error) {
@@ -67,8 +67,8 @@ func (c *creation) run(ctx context.Context) (Result, error) {
 	case mailbox.Create:
 		var existed bool
 		switch found, at, existed, err = c.createAtPlatform(ctx); {
-		case c.reappearing && existed:
-			return c.keepReappearing(ctx, found, at)
+		case c.missedBySync && existed:
+			return c.keepMissedMailbox(ctx, found, at)
 		case err != nil:
 			return c.releaseReservation(ctx, err)
 		}
@@ -100,7 +100,7 @@ func (c *creation) recordExisting(ctx context.Context, found mailbox.Platform, a
 // cases:
 //
 //   - Every earlier call has a known outcome: createAtPlatform returns the refusal. The address
-//     belongs to a different object or, if c.reappearing is true, to the mailbox of the row.
+//     belongs to a different object or, if c.missedBySync is true, to the mailbox of the row.
 //   - The outcome of an earlier call is unknown: the platform may not show the mailbox yet.
 //     createAtPlatform repeats the call and the read, at most maxHiddenLookups times.
 //
@@ -123,7 +123,7 @@ func (c *creation) createAtPlatform(ctx context.Context) (found *mailbox.Platfor
 			takenErr = err
 			return &outcome.Error{Kind: outcome.Unknown, Cause: "address_taken", Detail: "the address is taken, perhaps by a mailbox that an earlier call created"}
 		case !outcome.ChangedNothing(err):
-			c.mayExist, c.reappearing = true, false
+			c.mayExist, c.missedBySync = true, false
 		}
 		return err
 	}, func(ctx context.Context) (bool, error) {
@@ -134,7 +134,7 @@ func (c *creation) createAtPlatform(ctx context.Context) (found *mailbox.Platfor
 		case err != nil:
 			c.mayExist = true
 		case found == nil && takenErr != nil:
-			if !c.mayExist || c.reappearing || hiddenLookups == maxHiddenLookups {
+			if !c.mayExist || c.missedBySync || hiddenLookups == maxHiddenLookups {
 				return false, takenErr
 			}
 			hiddenLookups++
@@ -145,12 +145,12 @@ func (c *creation) createAtPlatform(ctx context.Context) (found *mailbox.Platfor
 	return found, at, existed, err
 }
 
-// keepReappearing ends the creation of a mailbox that still exists at the platform. The platform
+// keepMissedMailbox ends the creation of a mailbox that still exists at the platform. The platform
 // refused to create a second mailbox with the same address. found is the mailbox at the time at, or
 // nil if the platform does not show the mailbox yet. The row keeps its id and its limit, and its
-// stage becomes Reserved again. If found is not nil, keepReappearing stores found in the row.
+// stage becomes Reserved again. If found is not nil, keepMissedMailbox stores found in the row.
 // Otherwise a later request or sync stores the mailbox. No request sets a new password.
-func (c *creation) keepReappearing(ctx context.Context, found *mailbox.Platform, at time.Time) (Result, error) {
+func (c *creation) keepMissedMailbox(ctx context.Context, found *mailbox.Platform, at time.Time) (Result, error) {
 	c.row.Stage, c.row.Observed.Stage = mailbox.Reserved, c.Now()
 	if err := c.save(ctx, c.owner, c.row); err != nil {
 		return Result{}, err

@@ -53,7 +53,7 @@ func closeCommand() *cobra.Command {
 		remaining, _ := remainingRules(removals)
 		closing, err := store.CloseAccount(ctx, acc.ID, time.Now(), ruleNames(remaining)...)
 		if err != nil {
-			(&tenants.Service{Runs: store, Now: time.Now}).ResumeEnforcement(ctx, removals)
+			(&tenants.Service{Claims: store, Now: time.Now}).ResumeEnforcement(ctx, removals)
 			return err
 		}
 		for _, removal := range removals {

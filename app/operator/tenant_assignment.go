@@ -149,7 +149,7 @@ func withdrawalService(ctx context.Context, cmd *cobra.Command, store *bunstore.
 		}
 		return service.Tenants, func() { _ = service.Close(context.WithoutCancel(ctx)) }, nil
 	}
-	return &tenants.Service{Tenants: store, Assignments: store, Policies: store, Runs: store, Now: time.Now}, func() {}, nil
+	return &tenants.Service{Tenants: store, Assignments: store, Policies: store, Claims: store, Now: time.Now}, func() {}, nil
 }
 
 // warnOfRemainingRules warns about the managed transport rules that may remain in a tenant.

@@ -22,8 +22,8 @@ import (
 //
 // held is false when a different pass holds the tenant. ReconcileIntents fails when the store or
 // the platform fails.
-func ReconcileIntents(ctx context.Context, runs ports.SendRuns, r ports.SendRun, now func() time.Time, rules func(context.Context) ([]sendlimit.Rule, error)) (intents, done []sendlimit.Change, held bool, err error) {
-	intents, err = runs.Intents(ctx, r)
+func ReconcileIntents(ctx context.Context, claims ports.TenantClaims, claim ports.TenantClaim, now func() time.Time, rules func(context.Context) ([]sendlimit.Rule, error)) (intents, done []sendlimit.Change, held bool, err error) {
+	intents, err = claims.Intents(ctx, claim)
 	if err != nil || len(intents) == 0 {
 		return nil, nil, true, err
 	}
@@ -36,6 +36,6 @@ func ReconcileIntents(ctx context.Context, runs ports.SendRuns, r ports.SendRun,
 			done = append(done, c)
 		}
 	}
-	held, err = runs.SaveChanges(ctx, r, ports.SendChanges{At: now(), Done: done})
+	held, err = claims.SaveChanges(ctx, claim, ports.SendChanges{At: now(), Done: done})
 	return intents, done, held, err
 }

@@ -16,10 +16,10 @@ import (
 const farFuture = 365 * 24 * time.Hour
 
 // EnforcementPause stops enforcement passes over a tenant while a use case changes the tenant's
-// rules. The use case ends the pause with Runs.ReleaseTenant, or the lease expires.
+// rules. The use case ends the pause with Claims.ReleaseTenant, or the lease expires.
 type EnforcementPause struct {
-	Runs ports.SendRuns
-	Now  func() time.Time
+	Claims ports.TenantClaims
+	Now    func() time.Time
 	// Pause is the time between two tries to claim the tenant. PassWait is how long to wait for a
 	// pass in progress. CallWait is how long to wait for the last call of a pass whose lease was
 	// revoked.
@@ -30,32 +30,32 @@ type EnforcementPause struct {
 // PassWait, Begin revokes the lease of the pass. After its current call the pass can change nothing
 // more. Begin waits CallWait for this call. held is false for a tenant with a revoked consent or an
 // unprepared mail server, because enforcement makes no pass over such a tenant.
-func (p EnforcementPause) Begin(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration) (r ports.SendRun, held bool, err error) {
-	if r, held, err = p.claim(ctx, owner, id, lease); err != nil || held {
-		return r, held, err
+func (p EnforcementPause) Begin(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration) (claim ports.TenantClaim, held bool, err error) {
+	if claim, held, err = p.claim(ctx, owner, id, lease); err != nil || held {
+		return claim, held, err
 	}
-	if r, held, err = p.Runs.SeizeTenant(ctx, owner, id, lease); err != nil || !held {
-		return r, false, err
+	if claim, held, err = p.Claims.SeizeTenant(ctx, owner, id, lease); err != nil || !held {
+		return claim, false, err
 	}
 	Wait(ctx, p.CallWait)
-	return r, true, nil
+	return claim, true, nil
 }
 
 // claim claims the tenant. It returns false when the tenant cannot be claimed within PassWait,
 // because a pass holds it or enforcement excludes it.
-func (p EnforcementPause) claim(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration) (r ports.SendRun, won bool, err error) {
+func (p EnforcementPause) claim(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration) (claim ports.TenantClaim, won bool, err error) {
 	waitCtx, cancel := context.WithTimeout(ctx, p.PassWait)
 	defer cancel()
 	for {
-		r, won, err = p.Runs.ClaimTenant(ctx, owner, id, lease, p.Now().Add(farFuture))
+		claim, won, err = p.Claims.ClaimTenant(ctx, owner, id, lease, p.Now().Add(farFuture))
 		if err != nil {
-			return r, false, fmt.Errorf("pause enforcement: %w", err)
+			return claim, false, fmt.Errorf("pause enforcement: %w", err)
 		}
 		if won {
-			return r, true, nil
+			return claim, true, nil
 		}
 		if !Wait(waitCtx, p.Pause) {
-			return r, false, ctx.Err()
+			return claim, false, ctx.Err()
 		}
 	}
 }

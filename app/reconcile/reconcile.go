@@ -33,8 +33,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// passLimit is the default of Reconciler.Limit.
-const passLimit = 20 * time.Second
+// defaultLimit is the default of Reconciler.Limit.
+const defaultLimit = 20 * time.Second
 
 // Reconciler sets up verified domains at the mail platform.
 type Reconciler struct {
@@ -97,7 +97,7 @@ func (p *Reconciler) runAndReadRecords(ctx context.Context, d *domain.Domain, ma
 func (p *Reconciler) runSteps(ctx context.Context, platform ports.MailTenant, d *domain.Domain, mailServerReady bool) error {
 	limit := p.Limit
 	if limit == 0 {
-		limit = passLimit
+		limit = defaultLimit
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

@@ -54,9 +54,9 @@ func (s *oneDomain) ChangeDomain(_ context.Context, _ access.AccountID, observed
 	return s.stored, nil
 }
 
-// newPass returns a Reconciler, its platform with a verified domain, and its store with this
+// newReconciler returns a Reconciler, its platform with a verified domain, and its store with this
 // domain.
-func newPass(t *testing.T, setup fake.Setup) (*Reconciler, *fake.Platform, *oneDomain) {
+func newReconciler(t *testing.T, setup fake.Setup) (*Reconciler, *fake.Platform, *oneDomain) {
 	t.Helper()
 	platform := fake.New()
 	platform.Connect(guid, setup)
@@ -74,7 +74,7 @@ func newPass(t *testing.T, setup fake.Setup) (*Reconciler, *fake.Platform, *oneD
 	}, platform, store
 }
 
-func TestAPassRunsAllStepsWithinItsLimit(t *testing.T) {
+func TestReconcileDomainRunsAllStepsWithinItsLimit(t *testing.T) {
 	for _, tt := range []struct {
 		name        string
 		setup       fake.Setup
@@ -96,7 +96,7 @@ func TestAPassRunsAllStepsWithinItsLimit(t *testing.T) {
 		{name: "access is denied", mailServer: true, fault: fake.Fault{Kind: outcome.Refused, Code: fault.AccessDenied}, want: fault.AccessDenied},
 	} {
 		inFakeTime(t, tt.name, func(t *testing.T) {
-			reconciler, platform, store := newPass(t, tt.setup)
+			reconciler, platform, store := newReconciler(t, tt.setup)
 			if tt.fault.Kind != 0 {
 				platform.Fail(tt.fault)
 			}
@@ -119,10 +119,10 @@ func TestAPassRunsAllStepsWithinItsLimit(t *testing.T) {
 	}
 }
 
-// TestPassReadsBeforeItWrites checks that the e-mail service is enabled once, even after an unknown
-// outcome or a crash.
-func TestPassReadsBeforeItWrites(t *testing.T) {
-	reconciler, platform, store := newPass(t, fake.Setup{})
+// TestReconcileDomainReadsBeforeItWrites checks that the e-mail service is enabled once, even after
+// an unknown outcome or a crash.
+func TestReconcileDomainReadsBeforeItWrites(t *testing.T) {
+	reconciler, platform, store := newReconciler(t, fake.Setup{})
 	platform.Fail(fake.Fault{Method: "EnableMail", Kind: outcome.Unknown, AfterEffect: true, Times: 1})
 	for range 2 {
 		d := store.stored
@@ -138,10 +138,10 @@ func TestPassReadsBeforeItWrites(t *testing.T) {
 	}
 }
 
-// TestPassEnablesMailWithoutTheMailServer checks that ReconcileDomain enables the e-mail service
-// even if the mail server denies reads.
-func TestPassEnablesMailWithoutTheMailServer(t *testing.T) {
-	reconciler, platform, store := newPass(t, fake.Setup{})
+// TestReconcileDomainEnablesMailWithoutTheMailServer checks that ReconcileDomain enables the e-mail
+// service even if the mail server denies reads.
+func TestReconcileDomainEnablesMailWithoutTheMailServer(t *testing.T) {
+	reconciler, platform, store := newReconciler(t, fake.Setup{})
 	platform.Revoke(guid, "exchange_role")
 	_, err := reconciler.ReconcileDomain(t.Context(), "", store.stored, true)
 	if !errors.Is(err, fault.AccessDenied) || platform.Effects("EnableMail") != 1 {
@@ -149,8 +149,8 @@ func TestPassEnablesMailWithoutTheMailServer(t *testing.T) {
 	}
 }
 
-func TestPassKeepsChangesOfOthers(t *testing.T) {
-	reconciler, _, store := newPass(t, fake.Setup{})
+func TestReconcileDomainKeepsConcurrentChanges(t *testing.T) {
+	reconciler, _, store := newReconciler(t, fake.Setup{})
 	loaded := store.stored
 	store.stored.Default, store.stored.Observed.Verified = true, time.Now()
 	d, err := reconciler.ReconcileDomain(t.Context(), "owner", loaded, true)
@@ -160,8 +160,8 @@ func TestPassKeepsChangesOfOthers(t *testing.T) {
 	}
 }
 
-func TestPassFailsForADeletedDomain(t *testing.T) {
-	reconciler, _, store := newPass(t, fake.Setup{})
+func TestReconcileDomainFailsForADeletedDomain(t *testing.T) {
+	reconciler, _, store := newReconciler(t, fake.Setup{})
 	store.err = fault.DomainNotFound.With("gone")
 	if _, err := reconciler.ReconcileDomain(t.Context(), "owner", store.stored, true); !errors.Is(err, fault.DomainNotFound) {
 		t.Fatalf("got %v", err)
@@ -169,7 +169,7 @@ func TestPassFailsForADeletedDomain(t *testing.T) {
 }
 
 func TestAnIncompleteReadKeepsTheStoredDNS(t *testing.T) {
-	reconciler, platform, store := newPass(t, fake.Setup{})
+	reconciler, platform, store := newReconciler(t, fake.Setup{})
 	d := store.stored
 	d.Status = dns.Status{MX: "mx.example.", SPF: "v=spf1 -all", VerificationSeen: true}
 	platform.DNS.FailReads("no_authoritative_answer")
@@ -180,7 +180,7 @@ func TestAnIncompleteReadKeepsTheStoredDNS(t *testing.T) {
 }
 
 func TestAFlattenedSelectorIsPublished(t *testing.T) {
-	reconciler, platform, store := newPass(t, fake.Setup{})
+	reconciler, platform, store := newReconciler(t, fake.Setup{})
 	d := store.stored
 	d.Signing.Selector1 = dns.Record{Type: dns.CNAME, Name: "selector1._domainkey." + d.Name, Content: "key." + d.Name}
 	for key, want := range map[string]string{"v=DKIM1; p=abc": dns.DKIMPartial, "v=DKIM1; p=other": dns.Missing} {

@@ -39,14 +39,14 @@ func isSetting(key string) bool {
 	return false
 }
 
-// These variables begin with TENANTRY_ and are not settings. otherVariables lists names without the
-// prefix: variables that the sandbox writes for shells, and variables that control tests.
-// serviceLink and servicePort match variables that Kubernetes sets in every container if there is a
-// service named tenantry.
+// These variables begin with TENANTRY_ and are not settings. sandboxAndTestVariables lists names
+// without the prefix: variables that the sandbox writes for shells, and variables that control
+// tests. serviceLink and servicePort match variables that Kubernetes sets in every container if
+// there is a service named tenantry.
 var (
-	otherVariables = []string{"CONTROL", "FAILPOINTS", "KEY", "SEED", "SHOTS", "SOAK", "TENANT", "URL"}
-	serviceLink    = regexp.MustCompile(`^TENANTRY_(\w+_)?(SERVICE_HOST|SERVICE_PORT\w*|PORT_\d+_(TCP|UDP)\w*)$`)
-	servicePort    = regexp.MustCompile(`^TENANTRY_(\w+_)?PORT=(tcp|udp)://`)
+	sandboxAndTestVariables = []string{"CONTROL", "FAILPOINTS", "KEY", "SEED", "SHOTS", "SOAK", "TENANT", "URL"}
+	serviceLink             = regexp.MustCompile(`^TENANTRY_(\w+_)?(SERVICE_HOST|SERVICE_PORT\w*|PORT_\d+_(TCP|UDP)\w*)$`)
+	servicePort             = regexp.MustCompile(`^TENANTRY_(\w+_)?PORT=(tcp|udp)://`)
 )
 
 // UnknownVariables returns the sorted names of the variables in environment that begin with
@@ -59,7 +59,7 @@ func UnknownVariables(environment []string) []string {
 		rest, hasPrefix := strings.CutPrefix(name, variablePrefix)
 		key, _ := FromVariable(name, "")
 		switch {
-		case !hasPrefix, key != "", slices.Contains(otherVariables, rest), strings.HasPrefix(rest, "TEST_"):
+		case !hasPrefix, key != "", slices.Contains(sandboxAndTestVariables, rest), strings.HasPrefix(rest, "TEST_"):
 		case serviceLink.MatchString(name), servicePort.MatchString(variable):
 		default:
 			names = append(names, name)

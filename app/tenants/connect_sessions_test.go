@@ -49,13 +49,13 @@ func TestSessionFollowsTheFlow(t *testing.T) {
 	fx.now = fx.now.Add(6 * 24 * time.Hour)
 	b := fx.openCallback(t, fx.visitPage(t, link.URL, admin))
 	fx.requireSession(t, link.SessionID, tenant.SessionPending, "") // the callback does not prove the consent
-	offer, err := b.signIn(t, admin)
+	confirmation, err := b.signIn(t, admin)
 	apptest.Must(t, err)
-	if offer.Origin.DisplayName != "Acme" || offer.Origin.SupportURL != "mailto:help@acme.example" {
-		t.Errorf("the page shows %+v", offer.Origin)
+	if confirmation.Origin.DisplayName != "Acme" || confirmation.Origin.SupportURL != "mailto:help@acme.example" {
+		t.Errorf("the page shows %+v", confirmation.Origin)
 	}
 	fx.requireSession(t, link.SessionID, tenant.SessionConsented, guid)
-	_, err = fx.Confirm(t.Context(), b.cookie, offer.CSRF, true)
+	_, err = fx.Confirm(t.Context(), b.cookie, confirmation.CSRF, true)
 	apptest.Must(t, err)
 	fx.requireSession(t, link.SessionID, tenant.SessionConnected, guid)
 	origin, err := fx.BrowserOrigin(t.Context(), b.cookie)
@@ -98,10 +98,10 @@ func TestSessionOfARefusedLinkIsDeclined(t *testing.T) {
 		}, tenant.SessionDeclined},
 		{"a tenant of another account", func(t *testing.T, fx *fixture, query string) error {
 			b := fx.openCallback(t, query)
-			offer, err := b.signIn(t, admin)
+			confirmation, err := b.signIn(t, admin)
 			apptest.Must(t, err)
 			fx.connect(t, fx.bob, admin)
-			_, err = fx.Confirm(t.Context(), b.cookie, offer.CSRF, true)
+			_, err = fx.Confirm(t.Context(), b.cookie, confirmation.CSRF, true)
 			return err
 		}, tenant.SessionDeclined},
 		{"the platform is down", func(t *testing.T, fx *fixture, query string) error {
@@ -132,9 +132,9 @@ func TestCancelledSessionIsDeclined(t *testing.T) {
 	fx := newFixture(t)
 	link := fx.newSession(t, 0)
 	b := fx.openCallback(t, fx.visitPage(t, link.URL, admin))
-	offer, err := b.signIn(t, admin)
+	confirmation, err := b.signIn(t, admin)
 	apptest.Must(t, err)
-	_, err = fx.Confirm(t.Context(), b.cookie, offer.CSRF, false)
+	_, err = fx.Confirm(t.Context(), b.cookie, confirmation.CSRF, false)
 	apptest.Must(t, err)
 	fx.requireSession(t, link.SessionID, tenant.SessionDeclined, guid)
 }
@@ -180,9 +180,9 @@ func TestRenewedLinkReplacesTheEarlierOne(t *testing.T) {
 	requireRefusal(t, err, fault.ConnectLinkInvalid)
 	fx.requireSession(t, first.SessionID, tenant.SessionPending, "")
 	b := fx.openCallback(t, fx.visitPage(t, renewed.URL, admin))
-	offer, err := b.signIn(t, admin)
+	confirmation, err := b.signIn(t, admin)
 	apptest.Must(t, err)
-	_, err = fx.Confirm(t.Context(), b.cookie, offer.CSRF, true)
+	_, err = fx.Confirm(t.Context(), b.cookie, confirmation.CSRF, true)
 	apptest.Must(t, err)
 	fx.requireSession(t, first.SessionID, tenant.SessionConnected, guid)
 }
@@ -230,12 +230,12 @@ func TestLinkWithoutASession(t *testing.T) {
 	query := fx.grantConsent(t, fx.ann, admin)
 	apptest.Must(t, fx.store.DeleteConnectSessions(t.Context(), fx.now.Add(time.Hour)))
 	b := fx.openCallback(t, query)
-	offer, err := b.signIn(t, admin)
+	confirmation, err := b.signIn(t, admin)
 	apptest.Must(t, err)
-	if offer.Origin != (tenants.Origin{}) {
-		t.Errorf("the page shows %+v", offer.Origin)
+	if confirmation.Origin != (tenants.Origin{}) {
+		t.Errorf("the page shows %+v", confirmation.Origin)
 	}
-	_, err = fx.Confirm(t.Context(), b.cookie, offer.CSRF, true)
+	_, err = fx.Confirm(t.Context(), b.cookie, confirmation.CSRF, true)
 	apptest.Must(t, err)
 	if guids := fx.listedTenants(t, fx.ann); len(guids) != 1 {
 		t.Errorf("the account has %v", guids)

@@ -33,15 +33,15 @@ func TestConnectAttachesTheConfirmedTenant(t *testing.T) {
 	if !link.ExpiresAt.Equal(fx.now.Add(15 * time.Minute)) {
 		t.Errorf("the link expires at %v", link.ExpiresAt)
 	}
-	b, offer := fx.openOffer(t, fx.ann, admin)
-	if offer.Account.ID != fx.ann.ID || offer.Account.Email != "ann@example.com" || offer.Tenant != guid ||
-		offer.Profile.Name != "One" || offer.Administrator.Address != admin {
-		t.Fatalf("the page offers %+v", offer)
+	b, confirmation := fx.openConfirmationPage(t, fx.ann, admin)
+	if confirmation.Account.ID != fx.ann.ID || confirmation.Account.Email != "ann@example.com" || confirmation.Tenant != guid ||
+		confirmation.Profile.Name != "One" || confirmation.Administrator.Address != admin {
+		t.Fatalf("the page shows %+v", confirmation)
 	}
 	if guids := fx.listedTenants(t, fx.ann); len(guids) != 0 {
 		t.Fatalf("attached before the confirmation: %v", guids)
 	}
-	attached, err := fx.Confirm(t.Context(), b.cookie, offer.CSRF, true)
+	attached, err := fx.Confirm(t.Context(), b.cookie, confirmation.CSRF, true)
 	apptest.Must(t, err)
 	if attached.GUID != guid || attached.Name != "One" || attached.ConnectedBy != admin || !attached.ConsentedAt.Equal(fx.now) ||
 		attached.Consent != tenant.ConsentGranted || attached.Bootstrap != tenant.BootstrapPending || attached.Managed {
@@ -246,11 +246,11 @@ func TestADifferentBrowserCannotContinueTheFlow(t *testing.T) {
 	answer := fx.visitPage(t, b.page, admin)
 	_, err := fx.FinishSignIn(t.Context(), answer, otherBrowser.cookie)
 	requireRefusal(t, err, fault.ConnectLinkInvalid)
-	offer, err := fx.FinishSignIn(t.Context(), answer, b.cookie)
+	confirmation, err := fx.FinishSignIn(t.Context(), answer, b.cookie)
 	apptest.Must(t, err)
-	_, err = fx.Confirm(t.Context(), otherBrowser.cookie, offer.CSRF, true)
+	_, err = fx.Confirm(t.Context(), otherBrowser.cookie, confirmation.CSRF, true)
 	requireRefusal(t, err, fault.ConnectLinkInvalid)
-	if _, err := fx.Confirm(t.Context(), b.cookie, offer.CSRF, true); err != nil {
+	if _, err := fx.Confirm(t.Context(), b.cookie, confirmation.CSRF, true); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := otherBrowser.signIn(t, otherAdmin); err != nil {
@@ -262,7 +262,7 @@ func TestADifferentBrowserCannotContinueTheFlow(t *testing.T) {
 // the flow, but not the random part of its cookie. The flow stays usable for the real browser.
 func TestAForgedCookieIsRefused(t *testing.T) {
 	fx := newFixture(t)
-	b, offer := fx.openOffer(t, fx.ann, admin)
+	b, confirmation := fx.openConfirmationPage(t, fx.ann, admin)
 	flowID, _, _ := strings.Cut(b.cookie.Reveal(), ".")
 	forged := secret.New(flowID + ".AAAA")
 	_, err := fx.Confirm(t.Context(), forged, csrfOf(forged), true)
@@ -270,7 +270,7 @@ func TestAForgedCookieIsRefused(t *testing.T) {
 	if guids := fx.listedTenants(t, fx.ann); len(guids) != 0 {
 		t.Fatalf("attached %v", guids)
 	}
-	if _, err := fx.Confirm(t.Context(), b.cookie, offer.CSRF, true); err != nil {
+	if _, err := fx.Confirm(t.Context(), b.cookie, confirmation.CSRF, true); err != nil {
 		t.Fatalf("the forged cookie ended the flow: %v", err)
 	}
 }
@@ -284,17 +284,17 @@ func csrfOf(cookie secret.Text) string {
 
 func TestConfirmNeedsTheCookieAndTheCSRFToken(t *testing.T) {
 	fx := newFixture(t)
-	b, offer := fx.openOffer(t, fx.ann, admin)
-	for _, csrf := range []string{"", "x", offer.CSRF + "x"} {
+	b, confirmation := fx.openConfirmationPage(t, fx.ann, admin)
+	for _, csrf := range []string{"", "x", confirmation.CSRF + "x"} {
 		_, err := fx.Confirm(t.Context(), b.cookie, csrf, true)
 		requireRefusal(t, err, fault.ConnectLinkInvalid)
 	}
-	_, err := fx.Confirm(t.Context(), secret.Text{}, offer.CSRF, true)
+	_, err := fx.Confirm(t.Context(), secret.Text{}, confirmation.CSRF, true)
 	requireRefusal(t, err, fault.ConnectLinkInvalid)
-	if _, err := fx.Confirm(t.Context(), b.cookie, offer.CSRF, true); err != nil {
+	if _, err := fx.Confirm(t.Context(), b.cookie, confirmation.CSRF, true); err != nil {
 		t.Fatalf("an invalid token ended the flow: %v", err)
 	}
-	_, err = fx.Confirm(t.Context(), b.cookie, offer.CSRF, true)
+	_, err = fx.Confirm(t.Context(), b.cookie, confirmation.CSRF, true)
 	requireRefusal(t, err, fault.ConnectLinkInvalid)
 }
 
@@ -317,43 +317,43 @@ func (b *busyTenants) Attach(ctx context.Context, owner access.AccountID, t tena
 
 func TestConfirmAgainAfterTheStoreWasUnavailable(t *testing.T) {
 	fx := newFixture(t)
-	b, offer := fx.openOffer(t, fx.ann, admin)
+	b, confirmation := fx.openConfirmationPage(t, fx.ann, admin)
 	fx.Tenants = &busyTenants{tenantStore: fx.Tenants}
-	_, err := fx.Confirm(t.Context(), b.cookie, offer.CSRF, true)
+	_, err := fx.Confirm(t.Context(), b.cookie, confirmation.CSRF, true)
 	requireRefusal(t, err, fault.ServiceUnavailable)
-	if _, err := fx.Confirm(t.Context(), b.cookie, offer.CSRF, true); err != nil {
+	if _, err := fx.Confirm(t.Context(), b.cookie, confirmation.CSRF, true); err != nil {
 		t.Fatal(err)
 	}
-	_, err = fx.Confirm(t.Context(), b.cookie, offer.CSRF, true)
+	_, err = fx.Confirm(t.Context(), b.cookie, confirmation.CSRF, true)
 	requireRefusal(t, err, fault.ConnectLinkInvalid)
 }
 
 func TestConfirmTooLate(t *testing.T) {
 	fx := newFixture(t)
-	b, offer := fx.openOffer(t, fx.ann, admin)
+	b, confirmation := fx.openConfirmationPage(t, fx.ann, admin)
 	fx.now = fx.now.Add(15 * time.Minute)
-	_, err := fx.Confirm(t.Context(), b.cookie, offer.CSRF, true)
+	_, err := fx.Confirm(t.Context(), b.cookie, confirmation.CSRF, true)
 	requireRefusal(t, err, fault.ConnectLinkInvalid)
 }
 
 func TestACancelledConfirmationAttachesNothing(t *testing.T) {
 	fx := newFixture(t)
-	b, offer := fx.openOffer(t, fx.ann, admin)
-	attached, err := fx.Confirm(t.Context(), b.cookie, offer.CSRF, false)
+	b, confirmation := fx.openConfirmationPage(t, fx.ann, admin)
+	attached, err := fx.Confirm(t.Context(), b.cookie, confirmation.CSRF, false)
 	if err != nil || attached != (tenant.Tenant{}) || len(fx.listedTenants(t, fx.ann)) != 0 {
 		t.Fatalf("got %+v, %v", attached, err)
 	}
-	_, err = fx.Confirm(t.Context(), b.cookie, offer.CSRF, true)
+	_, err = fx.Confirm(t.Context(), b.cookie, confirmation.CSRF, true)
 	requireRefusal(t, err, fault.ConnectLinkInvalid)
 }
 
 func TestOneOfConcurrentConfirmationsWins(t *testing.T) {
 	fx := newFixture(t)
-	b, offer := fx.openOffer(t, fx.ann, admin)
+	b, confirmation := fx.openConfirmationPage(t, fx.ann, admin)
 	var confirmations sync.WaitGroup
 	errs := make([]error, 8)
 	for i := range errs {
-		confirmations.Go(func() { _, errs[i] = fx.Confirm(t.Context(), b.cookie, offer.CSRF, true) })
+		confirmations.Go(func() { _, errs[i] = fx.Confirm(t.Context(), b.cookie, confirmation.CSRF, true) })
 	}
 	confirmations.Wait()
 	refused := 0
@@ -370,8 +370,8 @@ func TestOneOfConcurrentConfirmationsWins(t *testing.T) {
 func TestConfirmRefusesATenantOfAnotherAccount(t *testing.T) {
 	fx := newFixture(t)
 	fx.connect(t, fx.bob, admin)
-	b, offer := fx.openOffer(t, fx.ann, admin)
-	_, err := fx.Confirm(t.Context(), b.cookie, offer.CSRF, true)
+	b, confirmation := fx.openConfirmationPage(t, fx.ann, admin)
+	_, err := fx.Confirm(t.Context(), b.cookie, confirmation.CSRF, true)
 	requireRefusal(t, err, fault.TenantHeld)
 	if strings.Contains(fault.ErrorOf(err).Detail, "bob") || !slices.Equal(fx.listedTenants(t, fx.bob), []tenant.GUID{guid}) {
 		t.Fatalf("%v", err)
@@ -396,9 +396,9 @@ func TestConnectRespectsTheTenantLimit(t *testing.T) {
 		if _, err := fx.Delete(t.Context(), fx.ann.ID, otherGUID, nil); err != nil {
 			t.Fatal(err)
 		}
-		b, offer := fx.openOffer(t, fx.ann, admin)
+		b, confirmation := fx.openConfirmationPage(t, fx.ann, admin)
 		fx.connect(t, fx.ann, otherAdmin)
-		_, err := fx.Confirm(t.Context(), b.cookie, offer.CSRF, true)
+		_, err := fx.Confirm(t.Context(), b.cookie, confirmation.CSRF, true)
 		requireRefusal(t, err, fault.TenantLimitReached)
 		if guids := fx.listedTenants(t, fx.ann); !slices.Equal(guids, []tenant.GUID{otherGUID}) {
 			t.Fatalf("the account has %v", guids)
@@ -414,9 +414,9 @@ func TestPlanLapsedDuringFlow(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	b, offer := fx.openOffer(t, fx.ann, admin)
+	b, confirmation := fx.openConfirmationPage(t, fx.ann, admin)
 	setActive(false)
-	_, err := fx.Confirm(t.Context(), b.cookie, offer.CSRF, true)
+	_, err := fx.Confirm(t.Context(), b.cookie, confirmation.CSRF, true)
 	requireRefusal(t, err, fault.NoAPIPlan)
 	setActive(true)
 	second := fx.openCallback(t, fx.grantConsent(t, fx.ann, admin))

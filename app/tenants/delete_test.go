@@ -161,22 +161,22 @@ func TestRuleRemovalIsRetried(t *testing.T) {
 // pass may create them again.
 func TestEnforcementCannotBePaused(t *testing.T) {
 	fx := newFixtureWithRule(t)
-	fx.Runs = heldRuns{fx.store}
+	fx.Claims = refusedClaims{fx.store}
 	fx.PassWait = time.Millisecond
 	if deleted := fx.deleteTenant(t); deleted.RulesRemoved || len(deleted.RemainingRules) != 1 || deleted.Err == nil {
 		t.Fatalf("got %+v", deleted)
 	}
 }
 
-// heldRuns is a store in which no tenant can be claimed or seized.
-type heldRuns struct{ *bunstore.Store }
+// refusedClaims is a store in which no tenant can be claimed or seized.
+type refusedClaims struct{ *bunstore.Store }
 
-func (heldRuns) ClaimTenant(context.Context, access.AccountID, tenant.GUID, time.Duration, time.Time) (r ports.SendRun, won bool, err error) {
-	return r, false, nil
+func (refusedClaims) ClaimTenant(context.Context, access.AccountID, tenant.GUID, time.Duration, time.Time) (claim ports.TenantClaim, won bool, err error) {
+	return claim, false, nil
 }
 
-func (heldRuns) SeizeTenant(context.Context, access.AccountID, tenant.GUID, time.Duration) (r ports.SendRun, won bool, err error) {
-	return r, false, nil
+func (refusedClaims) SeizeTenant(context.Context, access.AccountID, tenant.GUID, time.Duration) (claim ports.TenantClaim, won bool, err error) {
+	return claim, false, nil
 }
 
 // TestDeleteWaitsForPass checks that a deletion waits for an enforcement pass in progress, which

@@ -49,7 +49,7 @@ func newFixture(t *testing.T) *fixture {
 	fx.platform.AddTenant(otherGUID, fake.Setup{Name: "Other"})
 	clock := func() time.Time { return fx.now }
 	fx.Service = &tenants.Service{
-		Tenants: store, Assignments: store, Discoveries: store, Domains: store, Flows: store, Sessions: store, Settings: store, Accounts: store, Policies: store, Runs: store, Capacity: store,
+		Tenants: store, Assignments: store, Discoveries: store, Domains: store, Flows: store, Sessions: store, Settings: store, Accounts: store, Policies: store, Claims: store, Capacity: store,
 		Platform: fx.platform, Sealer: apptest.NewSealer(t), Random: rand.Reader, Now: clock, PublicURL: "https://tenantry.test", PlatformName: "microsoft365",
 		RequireSMTPAuth: true, ConsentTimeout: apptest.HangTimeout, Pause: time.Millisecond,
 		Reconciler: &reconcile.Reconciler{
@@ -107,20 +107,20 @@ func (b browser) signIn(t *testing.T, username string) (tenants.ConfirmationPage
 	return b.FinishSignIn(t.Context(), b.visitPage(t, b.page, username), b.cookie)
 }
 
-// openOffer runs the connect flow up to the confirmation page.
-func (fx *fixture) openOffer(t *testing.T, account access.Account, username string) (browser, tenants.ConfirmationPage) {
+// openConfirmationPage runs the connect flow up to the confirmation page.
+func (fx *fixture) openConfirmationPage(t *testing.T, account access.Account, username string) (browser, tenants.ConfirmationPage) {
 	t.Helper()
 	b := fx.openCallback(t, fx.grantConsent(t, account, username))
-	offer, err := b.signIn(t, username)
+	confirmation, err := b.signIn(t, username)
 	apptest.Must(t, err)
-	return b, offer
+	return b, confirmation
 }
 
 // connect runs the whole connect flow and returns the connected tenant.
 func (fx *fixture) connect(t *testing.T, account access.Account, username string) tenant.Tenant {
 	t.Helper()
-	b, offer := fx.openOffer(t, account, username)
-	connected, err := fx.Confirm(t.Context(), b.cookie, offer.CSRF, true)
+	b, confirmation := fx.openConfirmationPage(t, account, username)
+	connected, err := fx.Confirm(t.Context(), b.cookie, confirmation.CSRF, true)
 	apptest.Must(t, err)
 	return connected
 }

@@ -25,10 +25,10 @@ func (r *attachRace) connectTenant(username string) useCase {
 	b := r.openCallback(r.t, r.grantConsent(r.t, r.ann, username))
 	query := r.visitPage(r.t, b.page, username)
 	return func(ctx context.Context) error {
-		offer, err := r.FinishSignIn(ctx, query, b.cookie)
+		confirmation, err := r.FinishSignIn(ctx, query, b.cookie)
 		if err == nil {
 			interleaving.Step(ctx)
-			_, err = r.Confirm(ctx, b.cookie, offer.CSRF, true) // the only step of Confirm is before Attach
+			_, err = r.Confirm(ctx, b.cookie, confirmation.CSRF, true) // the only step of Confirm is before Attach
 		}
 		switch {
 		case err == nil && r.inactive:

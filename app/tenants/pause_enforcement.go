@@ -25,24 +25,24 @@ const (
 
 // pauseEnforcement stops enforcement for a tenant whose managed rules are about to be removed, so
 // that no pass creates the rules again. held reports whether enforcement is paused.
-func (s *Service) pauseEnforcement(ctx context.Context, owner access.AccountID, t tenant.Tenant, lease time.Duration) (r ports.SendRun, held bool, err error) {
+func (s *Service) pauseEnforcement(ctx context.Context, owner access.AccountID, t tenant.Tenant, lease time.Duration) (claim ports.TenantClaim, held bool, err error) {
 	if t.Bootstrap != tenant.BootstrapReady {
-		return r, false, nil // enforcement makes no pass before the bootstrap
+		return claim, false, nil // enforcement makes no pass before the bootstrap
 	}
 	return reconcile.EnforcementPause{
-		Runs: s.Runs, Now: s.Now, Pause: s.Pause, PassWait: cmp.Or(s.PassWait, passWait), CallWait: cmp.Or(s.CallWait, callWait),
+		Claims: s.Claims, Now: s.Now, Pause: s.Pause, PassWait: cmp.Or(s.PassWait, passWait), CallWait: cmp.Or(s.CallWait, callWait),
 	}.Begin(ctx, owner, t.GUID, lease)
 }
 
 // reconcileIntents records the blocks and unblocks that an interrupted pass applied but did not
 // record. It runs before the rules are removed, because only the rules show which blocks were
 // applied. If the recording fails, the deletion continues.
-func (s *Service) reconcileIntents(ctx context.Context, r ports.SendRun) {
+func (s *Service) reconcileIntents(ctx context.Context, claim ports.TenantClaim) {
 	ctx, cancel := context.WithTimeout(ctx, reconcileLimit)
 	defer cancel()
-	_, _, _, _ = reconcile.ReconcileIntents(ctx, s.Runs, r, s.Now, func(ctx context.Context) (rules []sendlimit.Rule, err error) {
+	_, _, _, _ = reconcile.ReconcileIntents(ctx, s.Claims, claim, s.Now, func(ctx context.Context) (rules []sendlimit.Rule, err error) {
 		err = reconcile.Call(ctx, func(ctx context.Context) (err error) {
-			rules, err = s.Platform.For(r.Tenant).Rules(ctx)
+			rules, err = s.Platform.For(claim.Tenant).Rules(ctx)
 			return err
 		})
 		return rules, err

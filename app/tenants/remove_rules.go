@@ -37,7 +37,7 @@ type RuleRemoval struct {
 	Err            error
 
 	// pause is the lease that pauses enforcement. It is valid if paused is true.
-	pause  ports.SendRun
+	pause  ports.TenantClaim
 	paused bool
 }
 
@@ -130,31 +130,31 @@ func (s *Service) removeRules(ctx context.Context, id tenant.GUID, scopes []stri
 
 // recordUnblocks stores that the blocked mailboxes are unblocked. The events of the unblocks are
 // kept after the tenant is deleted.
-func (s *Service) recordUnblocks(ctx context.Context, r ports.SendRun) error {
-	zone, err := sendlimit.TimeZone(r.TimeZone)
+func (s *Service) recordUnblocks(ctx context.Context, claim ports.TenantClaim) error {
+	zone, err := sendlimit.TimeZone(claim.TimeZone)
 	if err != nil {
 		return err
 	}
 	now := s.Now()
 	day := sendlimit.DayOf(now, zone)
-	policies, err := s.Policies.Policies(ctx, r.Account, r.Tenant)
+	policies, err := s.Policies.Policies(ctx, claim.Account, claim.Tenant)
 	if err != nil {
 		return err
 	}
-	boxes, err := s.Runs.CountedMailboxes(ctx, r, day.Start)
+	boxes, err := s.Claims.CountedMailboxes(ctx, claim, day.Start)
 	if err != nil {
 		return err
 	}
 	changes := ports.SendChanges{At: now}
 	for _, b := range boxes {
 		if !b.BlockedAt.IsZero() {
-			changes.Done = append(changes.Done, b.On(day).ChangeTo(sendlimit.Unblocked, r.Tenant, sendlimit.ByScope(policies), now))
+			changes.Done = append(changes.Done, b.On(day).ChangeTo(sendlimit.Unblocked, claim.Tenant, sendlimit.ByScope(policies), now))
 		}
 	}
 	if len(changes.Done) == 0 {
 		return nil
 	}
-	_, err = s.Runs.SaveChanges(ctx, r, changes) // if a concurrent deletion has seized the lease, that deletion records the unblocks
+	_, err = s.Claims.SaveChanges(ctx, claim, changes) // if a concurrent deletion has seized the lease, that deletion records the unblocks
 	return err
 }
 
@@ -165,7 +165,7 @@ func (s *Service) resumeEnforcement(ctx context.Context, r RuleRemoval) {
 		return
 	}
 	_ = reconcile.Store(ctx, func(ctx context.Context) error { // if the release fails, the lease expires
-		_, err := s.Runs.ReleaseTenant(ctx, r.pause, s.Now())
+		_, err := s.Claims.ReleaseTenant(ctx, r.pause, s.Now())
 		return err
 	})
 }

@@ -51,7 +51,7 @@ type Service struct {
 	Sessions    ports.ConnectSessions
 	Settings    ports.AccountSettings
 	Policies    ports.SendPolicies
-	Runs        ports.SendRuns
+	Claims      ports.TenantClaims
 	Capacity    ports.SendCapacity
 	Accounts    ports.Keys
 	// Platform is nil in an operator's command that runs without a mail platform. Of the methods

@@ -51,7 +51,7 @@ func (s *slots) take(n int) (taken ports.Slots, closed bool) {
 	taken.All = min(n, free(webhook.Proven, s.used.All))
 	taken.Unproven = min(taken.All, free(webhook.Unproven, s.used.Unproven+s.countSlowTries()))
 	taken.Failing = min(taken.Unproven, free(webhook.Failing, s.used.Failing))
-	taken.Conduct = s.conduct
+	taken.Responsiveness = s.responsiveness
 	s.used.All += taken.All
 	s.used.Unproven += taken.Unproven
 	s.used.Failing += taken.Failing
@@ -71,16 +71,16 @@ func (s *slots) countSlowTries() (n int) {
 	return n
 }
 
-// conduct returns whether the endpoint of a webhook accepted the last message, and the age of the
-// oldest try that waits for an answer of the endpoint.
-func (s *slots) conduct(webhookID string) webhook.Conduct {
+// responsiveness returns whether the endpoint of a webhook accepted the last message, and the age
+// of the oldest try that waits for an answer of the endpoint.
+func (s *slots) responsiveness(webhookID string) webhook.Responsiveness {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := webhook.Conduct{Accepted: s.accepted[webhookID]}
+	r := webhook.Responsiveness{Accepted: s.accepted[webhookID]}
 	for _, t := range s.waiting[webhookID] {
-		c.Waiting = max(c.Waiting, time.Since(t.began))
+		r.Waiting = max(r.Waiting, time.Since(t.began))
 	}
-	return c
+	return r
 }
 
 // release releases unused slots.

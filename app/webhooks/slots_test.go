@@ -11,10 +11,10 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// TestSlotsFollowTheConduct checks that an endpoint is proven from its first accepted message until
-// it fails or does not answer a message for SlowAfter. An endpoint that is not proven takes one of
-// the slots for unproven endpoints.
-func TestSlotsFollowTheConduct(t *testing.T) {
+// TestStandingFollowsTheAnswersOfTheEndpoint checks that an endpoint is proven from its first
+// accepted message until it fails or does not answer a message for SlowAfter. An endpoint that is
+// not proven takes one of the slots for unproven endpoints.
+func TestStandingFollowsTheAnswersOfTheEndpoint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slots := newSlots(16)
 		expectSlots := func(situation string, want webhook.Standing, all, unproven, failing int) {

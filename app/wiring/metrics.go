@@ -59,9 +59,9 @@ func (h *databaseHealth) Check(ctx context.Context) error {
 	return h.err
 }
 
-// gauges has the gauges and counters that are read from the state of this process at each scrape.
-// All other counters and all histograms are recorded where the events happen.
-type gauges struct {
+// processMetrics has the gauges and counters that are read from the state of this process at each
+// scrape. All other counters and all histograms are recorded where the events happen.
+type processMetrics struct {
 	service *Service
 	config  settings.Config
 
@@ -70,14 +70,14 @@ type gauges struct {
 	pluginRestarts, pluginHangs, limiterFallbacks, closedConnections metric.Int64ObservableCounter
 }
 
-// registerGauges registers the gauges, and the collectors of the Go runtime and the process. It
-// fails when a collector is registered already or an instrument cannot be created.
-func (s *Service) registerGauges(c settings.Config) error {
+// registerProcessMetrics registers processMetrics, and the collectors of the Go runtime and the
+// process. It fails when a collector is registered already or an instrument cannot be created.
+func (s *Service) registerProcessMetrics(c settings.Config) error {
 	if err := errors.Join(s.Metrics.Register(collectors.NewGoCollector()),
 		s.Metrics.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))); err != nil {
 		return err
 	}
-	meter, g, errs := otel.Meter(meterName), &gauges{service: s, config: c}, []error(nil)
+	meter, m, errs := otel.Meter(meterName), &processMetrics{service: s, config: c}, []error(nil)
 	gauge := func(name, description string) metric.Float64ObservableGauge {
 		instrument, err := meter.Float64ObservableGauge(name, metric.WithDescription(description))
 		errs = append(errs, err)
@@ -88,18 +88,18 @@ func (s *Service) registerGauges(c settings.Config) error {
 		errs = append(errs, err)
 		return instrument
 	}
-	g.buildInfo = gauge("tenantry.build.info", "Always 1. The labels are the version, the commit and the Go version.")
-	g.databaseUp = gauge("tenantry.database.up", "1 while the database answers.")
-	g.circuits = gauge("tenantry.circuits", "Circuits by provider, fault domain and state.")
-	g.pluginState = gauge("tenantry.plugin.state", "1 for the current state of a plugin, 0 for its other states.")
-	g.credentialExpiry = gauge("tenantry.credential.expiry.timestamp.seconds", "Expiry of the operator's credential at a provider, or of the service's own TLS certificate, in Unix seconds.")
-	g.pluginRestarts = counter("tenantry.plugin.restarts", "Plugin processes that replaced a process that ended.")
-	g.pluginHangs = counter("tenantry.plugin.hangs", "Plugin processes killed because they did not answer.")
-	g.limiterFallback = gauge("tenantry.ratelimit.fallback", "1 while this process counts rate limits by itself, because its Redis does not answer.")
-	g.limiterFallbacks = counter("tenantry.ratelimit.fallbacks", "How often the Redis of the rate limits became unavailable.")
-	g.connections = gauge("tenantry.connections", "Open connections of the API listener.")
-	g.closedConnections = counter("tenantry.connections.closed", "Connections of the API listener that were closed because of max_connections, by the limit that was reached: of one address, or of all.")
-	_, err := meter.RegisterCallback(guarded(g.observe), g.buildInfo, g.databaseUp, g.circuits, g.pluginState, g.credentialExpiry, g.pluginRestarts, g.pluginHangs, g.limiterFallback, g.limiterFallbacks, g.connections, g.closedConnections)
+	m.buildInfo = gauge("tenantry.build.info", "Always 1. The labels are the version, the commit and the Go version.")
+	m.databaseUp = gauge("tenantry.database.up", "1 while the database answers.")
+	m.circuits = gauge("tenantry.circuits", "Circuits by provider, fault domain and state.")
+	m.pluginState = gauge("tenantry.plugin.state", "1 for the current state of a plugin, 0 for its other states.")
+	m.credentialExpiry = gauge("tenantry.credential.expiry.timestamp.seconds", "Expiry of the operator's credential at a provider, or of the service's own TLS certificate, in Unix seconds.")
+	m.pluginRestarts = counter("tenantry.plugin.restarts", "Plugin processes that replaced a process that ended.")
+	m.pluginHangs = counter("tenantry.plugin.hangs", "Plugin processes killed because they did not answer.")
+	m.limiterFallback = gauge("tenantry.ratelimit.fallback", "1 while this process counts rate limits by itself, because its Redis does not answer.")
+	m.limiterFallbacks = counter("tenantry.ratelimit.fallbacks", "How often the Redis of the rate limits became unavailable.")
+	m.connections = gauge("tenantry.connections", "Open connections of the API listener.")
+	m.closedConnections = counter("tenantry.connections.closed", "Connections of the API listener that were closed because of max_connections, by the limit that was reached: of one address, or of all.")
+	_, err := meter.RegisterCallback(guarded(m.observe), m.buildInfo, m.databaseUp, m.circuits, m.pluginState, m.credentialExpiry, m.pluginRestarts, m.pluginHangs, m.limiterFallback, m.limiterFallbacks, m.connections, m.closedConnections)
 	return errors.Join(append(errs, err)...)
 }
 
@@ -120,31 +120,31 @@ func labels(pairs ...string) metric.MeasurementOption {
 	return metric.WithAttributes(set...)
 }
 
-func (g *gauges) observe(ctx context.Context, o metric.Observer) error {
-	o.ObserveFloat64(g.buildInfo, 1, labels("version", cli.Version, "commit", cli.Commit, "go_version", runtime.Version()))
-	o.ObserveFloat64(g.databaseUp, boolValue(g.service.Database.Check(ctx) == nil))
-	limiterState := g.service.limiter.State()
-	o.ObserveFloat64(g.limiterFallback, boolValue(limiterState.Fallback))
-	o.ObserveInt64(g.limiterFallbacks, limiterState.Fallbacks)
-	open, closed := g.service.APIConnections.Counts()
-	o.ObserveFloat64(g.connections, float64(open))
-	o.ObserveInt64(g.closedConnections, closed.OfClient, labels("limit", "address"))
-	o.ObserveInt64(g.closedConnections, closed.OfAll, labels("limit", "all"))
-	for key, count := range g.service.CircuitStates() {
-		o.ObserveFloat64(g.circuits, count, labels("provider", key.Provider, "domain", key.Domain, "state", string(key.State)))
+func (m *processMetrics) observe(ctx context.Context, o metric.Observer) error {
+	o.ObserveFloat64(m.buildInfo, 1, labels("version", cli.Version, "commit", cli.Commit, "go_version", runtime.Version()))
+	o.ObserveFloat64(m.databaseUp, boolValue(m.service.Database.Check(ctx) == nil))
+	limiterState := m.service.limiter.State()
+	o.ObserveFloat64(m.limiterFallback, boolValue(limiterState.Fallback))
+	o.ObserveInt64(m.limiterFallbacks, limiterState.Fallbacks)
+	open, closed := m.service.APIConnections.Counts()
+	o.ObserveFloat64(m.connections, float64(open))
+	o.ObserveInt64(m.closedConnections, closed.OfClient, labels("limit", "address"))
+	o.ObserveInt64(m.closedConnections, closed.OfAll, labels("limit", "all"))
+	for key, count := range m.service.CircuitStates() {
+		o.ObserveFloat64(m.circuits, count, labels("provider", key.Provider, "domain", key.Domain, "state", string(key.State)))
 	}
-	for _, plugin := range g.service.Host.Status() {
+	for _, plugin := range m.service.Host.Status() {
 		for _, state := range pluginhost.States {
-			o.ObserveFloat64(g.pluginState, boolValue(plugin.State == state), labels("plugin", plugin.Name, "state", string(state)))
+			o.ObserveFloat64(m.pluginState, boolValue(plugin.State == state), labels("plugin", plugin.Name, "state", string(state)))
 		}
-		o.ObserveInt64(g.pluginRestarts, int64(max(plugin.Starts-1, 0)), labels("plugin", plugin.Name))
-		o.ObserveInt64(g.pluginHangs, int64(plugin.Hangs), labels("plugin", plugin.Name))
+		o.ObserveInt64(m.pluginRestarts, int64(max(plugin.Starts-1, 0)), labels("plugin", plugin.Name))
+		o.ObserveInt64(m.pluginHangs, int64(plugin.Hangs), labels("plugin", plugin.Name))
 	}
-	for setting, expiry := range credentialExpiries(g.config.Providers[g.config.MailPlatform]) {
-		o.ObserveFloat64(g.credentialExpiry, float64(expiry.Unix()), labels("provider", g.config.MailPlatform, "credential", setting))
+	for setting, expiry := range credentialExpiries(m.config.Providers[m.config.MailPlatform]) {
+		o.ObserveFloat64(m.credentialExpiry, float64(expiry.Unix()), labels("provider", m.config.MailPlatform, "credential", setting))
 	}
-	if expiry, ok := serverCertificateExpiry(g.config); ok {
-		o.ObserveFloat64(g.credentialExpiry, float64(expiry.Unix()), labels("provider", "tenantry", "credential", "tls_certificate_file"))
+	if expiry, ok := serverCertificateExpiry(m.config); ok {
+		o.ObserveFloat64(m.credentialExpiry, float64(expiry.Unix()), labels("provider", "tenantry", "credential", "tls_certificate_file"))
 	}
 	return nil
 }

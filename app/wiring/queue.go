@@ -71,12 +71,12 @@ const (
 	keyBatchTimeout = 10 * time.Second
 )
 
-// SandboxTimetable is the retry policy of provisioning jobs in the sandbox. It is
-// provisioning.DefaultTimetable with shorter pauses.
-var SandboxTimetable = func() provisioning.Timetable {
-	t := provisioning.DefaultTimetable
-	t.FirstPause, t.LongestPause, t.BetweenReads = time.Second, 15*time.Second, time.Second
-	return t
+// SandboxJobRetryPolicy is the retry policy of provisioning jobs in the sandbox. It is
+// provisioning.DefaultRetryPolicy with shorter pauses.
+var SandboxJobRetryPolicy = func() provisioning.RetryPolicy {
+	p := provisioning.DefaultRetryPolicy
+	p.FirstPause, p.LongestPause, p.BetweenReads = time.Second, 15*time.Second, time.Second
+	return p
 }()
 
 // jobQueue wakes jobs and runs them in this process.
@@ -218,7 +218,7 @@ func (s *Service) FinishInterrupted(ctx context.Context, databaseURL string) err
 func (s *Service) initDNSWorker(c settings.Config, o Overrides) {
 	spans := telemetry.Jobs{CustomerData: c.TraceCustomerData}
 	s.dnsWorker = &dnsruns.Worker{
-		Jobs: s.Store, Domains: s.domains.Steps, Queue: s.Queue, Fence: wire.Fence{}, Timetable: cmp.Or(o.Timetable, provisioning.DefaultTimetable),
+		Jobs: s.Store, Domains: s.domains.Steps, Queue: s.Queue, Fence: wire.Fence{}, RetryPolicy: cmp.Or(o.JobRetryPolicy, provisioning.DefaultRetryPolicy),
 		Now: o.Now, Chance: mathrand.Float64, Log: s.Log, RunInSpan: spans.Step,
 	}
 }
@@ -267,8 +267,8 @@ func (s *Service) InitEnforcer(o Overrides) error {
 		return err
 	}
 	s.Enforcer = &enforcement.Runner{
-		Runs: s.Store, Policies: s.Store, Tenants: s.Store, Platform: s.Platform, Now: o.Now,
-		OnBlockDelay: m.RecordLag, OnChange: m.CountChange, OnPassEnd: m.CountPass, OnlyLimited: o.OnlyLimited,
+		Claims: s.Store, Policies: s.Store, Tenants: s.Store, Platform: s.Platform, Now: o.Now,
+		OnBlockDelay: m.RecordBlockDelay, OnChange: m.CountChange, OnPassEnd: m.CountPass, OnlyLimited: o.OnlyLimited,
 	}
 	return nil
 }

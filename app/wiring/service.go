@@ -100,8 +100,8 @@ type Overrides struct {
 	Now func() time.Time
 	// Secrets are credentials of simulated providers, by provider and field. No file contains them.
 	Secrets map[string]map[string]secret.Text
-	// Timetable is the retry policy of provisioning jobs.
-	Timetable provisioning.Timetable
+	// JobRetryPolicy is the retry policy of provisioning jobs.
+	JobRetryPolicy provisioning.RetryPolicy
 	// CountsTTL is how long the gauges of stored data reuse the counts of a query. The default is
 	// storedCountsTTL.
 	CountsTTL time.Duration
@@ -245,7 +245,7 @@ func Assemble(ctx context.Context, c settings.Config, log *slog.Logger, publicUR
 	if err := s.initDomainWatch(c, o); err != nil {
 		return nil, errors.Join(fmt.Errorf("metrics: %w", err), s.Close(ctx))
 	}
-	if err := errors.Join(s.registerGauges(c), s.registerStoredGauges(o.Now, cmp.Or(o.CountsTTL, storedCountsTTL))); err != nil {
+	if err := errors.Join(s.registerProcessMetrics(c), s.registerStoredGauges(o.Now, cmp.Or(o.CountsTTL, storedCountsTTL))); err != nil {
 		return nil, errors.Join(fmt.Errorf("metrics: %w", err), s.Close(ctx))
 	}
 	return s, nil
@@ -294,7 +294,7 @@ func (s *Service) initUseCases(c settings.Config, publicURL string, sealer ports
 	s.KeyUses = &keys.Uses{Store: s.Store, Log: s.Log}
 	s.keys = &keys.Service{Keys: s.Store, AccountKeys: s.Store, Prefix: c.KeyPrefix, Random: rand.Reader, Now: o.Now, Uses: s.KeyUses}
 	s.Tenants = &tenants.Service{
-		Tenants: s.Store, Assignments: s.Store, Discoveries: s.Store, Domains: s.Store, Flows: s.Store, Sessions: s.Store, Settings: s.Store, Accounts: s.Store, Policies: s.Store, Runs: s.Store,
+		Tenants: s.Store, Assignments: s.Store, Discoveries: s.Store, Domains: s.Store, Flows: s.Store, Sessions: s.Store, Settings: s.Store, Accounts: s.Store, Policies: s.Store, Claims: s.Store,
 		Capacity: s.Store, Platform: s.Platform, Reconciler: reconciler, Sealer: sealer, Random: rand.Reader, Now: o.Now, PublicURL: publicURL, PlatformName: s.MailPlatform,
 		RequireSMTPAuth: c.RequireSMTPAuth,
 	}
@@ -313,7 +313,7 @@ func (s *Service) initUseCases(c settings.Config, publicURL string, sealer ports
 	s.enforcement = &enforcement.Service{Events: s.Store, Retention: time.Duration(c.KeepEventsDays) * 24 * time.Hour, Now: o.Now}
 	s.Events = &events.Service{Events: s.Store, Retention: time.Duration(c.KeepLogDays) * 24 * time.Hour, Now: o.Now, Log: s.Log}
 	s.sendLimits = &limits.Service{
-		Tenants: s.Store, Domains: s.Store, Mailboxes: s.Store, Policies: s.Store, Runs: s.Store, Removals: s.Store, Platform: s.Platform, Now: o.Now,
+		Tenants: s.Store, Domains: s.Store, Mailboxes: s.Store, Policies: s.Store, Claims: s.Store, Removals: s.Store, Platform: s.Platform, Now: o.Now,
 	}
 	s.mailboxes = &mailboxes.Service{
 		Tenants: s.Store, Domains: s.Store, Mailboxes: s.Store, Policies: s.Store, Platform: s.Platform, Reconciler: reconciler, Now: o.Now,

@@ -50,7 +50,7 @@ func (h Holder) requiredAction(read ZoneRead, p Plan) (ActionRequired, string) {
 		return CredentialRejected, fmt.Sprintf("%s no longer accepts the credential of the account's connection. Replace the connection.", h.Title)
 	case h.Access.Standing == SettingsRefused:
 		return ConnectionRequired, h.unusableMessage() + ". Replace the connection."
-	case h.Access.Standing != ReachesZone && !h.Access.Standing.RecordsUnknown():
+	case h.Access.Standing != ZoneAccessible && !h.Access.Standing.RecordsUnknown():
 		return ConnectionRequired, h.unconnectedMessage(read)
 	case !p.Reliable:
 		return ReadUnreliable, h.unreliableMessage(p.Reason)
@@ -76,7 +76,7 @@ func (h Holder) actionWithoutPlugin(read ZoneRead, p Plan) (ActionRequired, stri
 		return CredentialRejected, fmt.Sprintf("%s no longer accepts the credential of the account's connection", h.Access.Title) + holderUnknown
 	case h.Access.Standing == SettingsRefused:
 		return ConnectionRequired, h.unusableMessage() + holderUnknown
-	case h.Access.Standing == ReachesIdle, h.Access.Standing == ReachesElsewhere:
+	case h.Access.Standing == ZoneIdle, h.Access.Standing == ZoneDelegatedElsewhere:
 		return ProviderUnsupported, h.misplacedMessage(read) + " " + publishByHand
 	case h.Reason == DetectionMulti:
 		return ProviderUnsupported, "The name servers of the domain belong to several providers, and a write to one of them would not change the others. " + publishByHand
@@ -97,9 +97,9 @@ func (h Holder) unusableMessage() string {
 // unconnectedMessage returns the message for a zone that no connection of the account can write.
 func (h Holder) unconnectedMessage(read ZoneRead) string {
 	switch h.Access.Standing {
-	case ZoneUnreached:
+	case ZoneInaccessible:
 		return fmt.Sprintf("No connection of the account to %s has access to the zone %s. Give its credential access to the zone, or add another connection.", h.Title, read.Zone)
-	case ReachesIdle, ReachesElsewhere:
+	case ZoneIdle, ZoneDelegatedElsewhere:
 		return h.misplacedMessage(read)
 	default:
 		return fmt.Sprintf("The DNS of the domain is served by %s. Add a connection to this provider to the account, or publish the records of the plan by hand.", h.Title)
@@ -109,7 +109,7 @@ func (h Holder) unconnectedMessage(read ZoneRead) string {
 // misplacedMessage returns the message for a zone whose provider gives the account access but does
 // not publish the zone.
 func (h Holder) misplacedMessage(read ZoneRead) string {
-	if h.Access.Standing == ReachesIdle {
+	if h.Access.Standing == ZoneIdle {
 		return fmt.Sprintf("The account has access to the zone %s at %s, but records written there are not visible: the zone is %s there.", read.Zone, h.Access.Title, h.Access.Zone.Idle)
 	}
 	return fmt.Sprintf("The account has access to the zone %s at %s, but the domain is delegated to different name servers (%s) than those of that zone (%s). Add a connection to the provider that serves the zone, or change the delegation.",

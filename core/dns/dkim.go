@@ -4,20 +4,20 @@ package dns
 
 import "slices"
 
-// Selector is the state of one DKIM selector.
-type Selector string
+// SelectorState is the state of one DKIM selector.
+type SelectorState string
 
 // The states of a selector.
 const (
-	SelectorPropagated Selector = "propagated"
-	SelectorMissing    Selector = "missing"
-	SelectorMismatch   Selector = "mismatch"
+	SelectorPropagated SelectorState = "propagated"
+	SelectorMissing    SelectorState = "missing"
+	SelectorMismatch   SelectorState = "mismatch"
 )
 
 // decideSelector decides on one DKIM selector. The decision does not depend on the other selector.
 func (z zoneView) decideSelector(want Desired) verdict {
 	targets := z.setAt(want.Name, CNAME).Values
-	others := z.valuesExceptCNAME(want.Name)
+	others := z.nonCNAMEValues(want.Name)
 	delegation := slices.Concat(z.setAt("_domainkey."+z.Domain, NS).Values, z.setAt(want.Name, NS).Values)
 	switch {
 	case len(targets) == 1 && sameName(targets[0], want.Content):
@@ -74,7 +74,7 @@ func earlySelectors(domain string, signing Signing) (selectors []Desired) {
 // may have a TXT record in place of the CNAME. A delegation is not a conflict yet, because the
 // right CNAME may be published there later.
 func (z zoneView) decideEarlySelector(want Desired) verdict {
-	targets, others := z.setAt(want.Name, CNAME).Values, z.valuesExceptCNAME(want.Name)
+	targets, others := z.setAt(want.Name, CNAME).Values, z.nonCNAMEValues(want.Name)
 	foreign := func(target string) bool { return z.hosts.signingTenant(target) == "" }
 	switch {
 	case len(targets) > 1, slices.ContainsFunc(targets, foreign) && !z.allManaged(want.Purpose, targets):
@@ -93,21 +93,21 @@ func (z zoneView) isFlattened(want Desired) bool {
 	return len(texts) > 0 && slices.Equal(slices.Sorted(slices.Values(texts)), slices.Sorted(slices.Values(key)))
 }
 
-// ReadSelectors returns the states of the two DKIM selectors. Until the platform has specified the
+// SelectorStates returns the states of the two DKIM selectors. Until the platform has specified the
 // targets, published records count as a mismatch.
-func ReadSelectors(read ZoneRead, signing Signing) (Selector, Selector) {
-	return read.selector(Selector1, "selector1", signing.Selector1), read.selector(Selector2, "selector2", signing.Selector2)
+func SelectorStates(read ZoneRead, signing Signing) (SelectorState, SelectorState) {
+	return read.selectorState(Selector1, "selector1", signing.Selector1), read.selectorState(Selector2, "selector2", signing.Selector2)
 }
 
-// selector returns the state of a DKIM selector: SelectorPropagated if a plan would preserve the
-// published record.
-func (read ZoneRead) selector(purpose Purpose, label string, want Record) Selector {
+// selectorState returns the state of one DKIM selector: SelectorPropagated if a plan would preserve
+// the published record.
+func (read ZoneRead) selectorState(purpose Purpose, label string, want Record) SelectorState {
 	want.Type, want.Name = CNAME, label+"._domainkey."+read.Domain
 	z := zoneView{ZoneRead: read}
 	switch {
 	case z.decideSelector(Desired{purpose, want}).action == Preserve:
 		return SelectorPropagated
-	case len(z.setAt(want.Name, CNAME).Values) > 0 || len(z.valuesExceptCNAME(want.Name)) > 0:
+	case len(z.setAt(want.Name, CNAME).Values) > 0 || len(z.nonCNAMEValues(want.Name)) > 0:
 		return SelectorMismatch
 	default:
 		return SelectorMissing

@@ -64,7 +64,7 @@ func TestReadSelectorsComparesTheTargets(t *testing.T) {
 		name    string
 		signing dns.Signing
 		sets    []dns.RRSet
-		want    dns.Selector
+		want    dns.SelectorState
 	}{
 		{"no record", signing, nil, dns.SelectorMissing},
 		{"the target", signing, []dns.RRSet{rrset(name, dns.CNAME, target1)}, dns.SelectorPropagated},
@@ -75,7 +75,7 @@ func TestReadSelectorsComparesTheTargets(t *testing.T) {
 		{"no target specified, a record exists", dns.Signing{}, []dns.RRSet{rrset(name, dns.CNAME, target1)}, dns.SelectorMismatch},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got, _ := dns.ReadSelectors(readOf(tt.sets...), tt.signing); got != tt.want {
+			if got, _ := dns.SelectorStates(readOf(tt.sets...), tt.signing); got != tt.want {
 				t.Fatalf("got %s, want %s", got, tt.want)
 			}
 		})

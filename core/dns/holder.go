@@ -108,18 +108,18 @@ type Access struct {
 // Standing is what a connection can do with a zone, as a stable word.
 type Standing string
 
-// The standings. Only ReachesZone allows a write. FindHolder changes ReachesZone to
-// ReachesElsewhere or ReachesIdle if the provider does not publish the zone.
+// The standings. Only ZoneAccessible allows a write. FindHolder changes ZoneAccessible to
+// ZoneDelegatedElsewhere or ZoneIdle if the records of the zone at the provider are not published.
 const (
-	// ReachesZone means that the credential has access to the zone.
-	ReachesZone Standing = "reaches_zone"
-	// ReachesElsewhere means that the zone is delegated to name servers other than
+	// ZoneAccessible means that the credential has access to the zone.
+	ZoneAccessible Standing = "zone_accessible"
+	// ZoneDelegatedElsewhere means that the zone is delegated to name servers other than
 	// Zone.NameServers.
-	ReachesElsewhere Standing = "reaches_elsewhere"
-	// ReachesIdle means that the provider does not publish the zone. Zone.Idle says why.
-	ReachesIdle Standing = "reaches_idle"
-	// ZoneUnreached means that the credential has no access to the zone.
-	ZoneUnreached Standing = "zone_unreached"
+	ZoneDelegatedElsewhere Standing = "zone_delegated_elsewhere"
+	// ZoneIdle means that the provider does not publish the zone. Zone.Idle says why.
+	ZoneIdle Standing = "zone_idle"
+	// ZoneInaccessible means that the credential has no access to the zone.
+	ZoneInaccessible Standing = "zone_inaccessible"
 	// ProviderRefuses means that the provider rejects the credential.
 	ProviderRefuses Standing = "provider_refuses"
 	// SettingsRefused means that the provider rejects the connection's settings.
@@ -139,7 +139,7 @@ func (s Standing) RecordsUnknown() bool { return s == ProviderSilent || s == Ans
 // standingPriority lists the standings that do not allow a write. FindHolder reports the first of
 // them that a connection has. The first two leave unknown whether the connection has access to the
 // zone.
-var standingPriority = []Standing{ProviderSilent, AnswerTooLarge, ProviderRefuses, SettingsRefused, ReachesIdle, ReachesElsewhere, ZoneUnreached}
+var standingPriority = []Standing{ProviderSilent, AnswerTooLarge, ProviderRefuses, SettingsRefused, ZoneIdle, ZoneDelegatedElsewhere, ZoneInaccessible}
 
 // Holder is the DNS provider that serves a zone, and the account's access to the zone there.
 type Holder struct {
@@ -157,7 +157,7 @@ func FindHolder(read ZoneRead, providers []Provider, accesses []Access) Holder {
 	for _, a := range accesses {
 		a = a.checkDelegation(read.Delegation)
 		a.Title = detectionOf(a.Provider, providers).Title
-		if a.Standing == ReachesZone {
+		if a.Standing == ZoneAccessible {
 			h.Detection, h.Access = detectionOf(a.Provider, providers), a
 			return h
 		}
@@ -185,19 +185,19 @@ func (h Holder) isRelevant(a Access, providers []Provider) bool {
 	if h.Provider.ID != "" {
 		return a.Provider == h.Provider.ID
 	}
-	mayHoldZone := a.Standing != ZoneUnreached && len(detectionOf(a.Provider, providers).Provider.NameServers) == 0
-	return mayHoldZone || a.Standing == ReachesIdle || a.Standing == ReachesElsewhere
+	mayHoldZone := a.Standing != ZoneInaccessible && len(detectionOf(a.Provider, providers).Provider.NameServers) == 0
+	return mayHoldZone || a.Standing == ZoneIdle || a.Standing == ZoneDelegatedElsewhere
 }
 
-// checkDelegation returns the access with a corrected standing: ReachesZone is replaced if the zone
-// is idle or not delegated to the provider.
+// checkDelegation returns the access with a corrected standing: ZoneAccessible is replaced if the
+// zone is idle or not delegated to the provider.
 func (a Access) checkDelegation(delegation []string) Access {
 	switch {
-	case a.Standing != ReachesZone:
+	case a.Standing != ZoneAccessible:
 	case a.Zone.Idle != "":
-		a.Standing = ReachesIdle
+		a.Standing = ZoneIdle
 	case !a.Zone.ServesDelegation(delegation):
-		a.Standing = ReachesElsewhere
+		a.Standing = ZoneDelegatedElsewhere
 	}
 	return a
 }

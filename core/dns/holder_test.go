@@ -93,7 +93,7 @@ func idle(a dns.Access, reason string) dns.Access {
 }
 
 func TestFindHolderPrefersTheConnectionOfTheZone(t *testing.T) {
-	const reaches, silent, rejected, unreached = dns.ReachesZone, dns.ProviderSilent, dns.ProviderRefuses, dns.ZoneUnreached
+	const accessible, silent, rejected, inaccessible = dns.ZoneAccessible, dns.ProviderSilent, dns.ProviderRefuses, dns.ZoneInaccessible
 	vanityServers, foreignServers := []string{"ns1.a.test", "ns2.a.test"}, []string{"ns1.other.test"}
 	for _, tt := range []struct {
 		name       string
@@ -103,32 +103,32 @@ func TestFindHolderPrefersTheConnectionOfTheZone(t *testing.T) {
 		standing   dns.Standing
 	}{
 		{"the provider of the servers' names, without a connection", cloudServers, nil, "cloudflare", dns.NoConnection},
-		{"a connection that reaches the zone", cloudServers, []dns.Access{access("cloudflare", reaches, "BOB.ns.cloudflare.com.", "ada.ns.cloudflare.com")}, "cloudflare", reaches},
-		{"several connections, of which one reaches the zone", cloudServers,
-			[]dns.Access{access("cloudflare", unreached), access("cloudflare", silent), access("cloudflare", reaches, cloudServers...)}, "cloudflare", reaches},
-		{"a connection to another zone of the same name", cloudServers, []dns.Access{access("cloudflare", reaches, "x.ns.cloudflare.com", "y.ns.cloudflare.com")}, "cloudflare", dns.ReachesElsewhere},
-		{"a zone with more servers than the delegation", cloudServers, []dns.Access{access("cloudflare", reaches, append(cloudServers, "z.ns.cloudflare.com")...)}, "cloudflare", dns.ReachesElsewhere},
-		{"an idle zone with the servers of the delegation", cloudServers, []dns.Access{idle(access("cloudflare", reaches, cloudServers...), "paused")}, "cloudflare", dns.ReachesIdle},
-		{"a connection to a zone with vanity name servers", vanityServers, []dns.Access{access("powerdns", reaches, vanityServers...)}, "powerdns", reaches},
-		{"a connection takes precedence over the names", cloudServers, []dns.Access{access("powerdns", reaches, cloudServers...)}, "powerdns", reaches},
-		{"a detectable provider with vanity name servers", vanityServers, []dns.Access{access("cloudflare", reaches, vanityServers...)}, "cloudflare", reaches},
-		{"several providers, and a connection that reaches all", append(cloudServers, vanityServers...), []dns.Access{access("powerdns", reaches, append(cloudServers, vanityServers...)...)}, "powerdns", reaches},
-		{"a zone without servers", vanityServers, []dns.Access{access("powerdns", reaches)}, "", dns.ReachesElsewhere},
-		{"a zone that moved away from the connection's provider", foreignServers, []dns.Access{idle(access("cloudflare", reaches, cloudServers...), "moved")}, "", dns.ReachesIdle},
-		{"a silent provider comes before a rejected credential", cloudServers, []dns.Access{access("cloudflare", unreached), access("cloudflare", rejected), access("cloudflare", silent)}, "cloudflare", silent},
-		{"a rejected credential comes before an idle zone", cloudServers, []dns.Access{idle(access("cloudflare", reaches), "moved"), access("cloudflare", rejected)}, "cloudflare", rejected},
-		{"problems of a different provider do not matter", cloudServers, []dns.Access{access("powerdns", silent), access("cloudflare", unreached)}, "cloudflare", unreached},
+		{"a connection with access to the zone", cloudServers, []dns.Access{access("cloudflare", accessible, "BOB.ns.cloudflare.com.", "ada.ns.cloudflare.com")}, "cloudflare", accessible},
+		{"several connections, of which one has access to the zone", cloudServers,
+			[]dns.Access{access("cloudflare", inaccessible), access("cloudflare", silent), access("cloudflare", accessible, cloudServers...)}, "cloudflare", accessible},
+		{"a connection to another zone of the same name", cloudServers, []dns.Access{access("cloudflare", accessible, "x.ns.cloudflare.com", "y.ns.cloudflare.com")}, "cloudflare", dns.ZoneDelegatedElsewhere},
+		{"a zone with more servers than the delegation", cloudServers, []dns.Access{access("cloudflare", accessible, append(cloudServers, "z.ns.cloudflare.com")...)}, "cloudflare", dns.ZoneDelegatedElsewhere},
+		{"an idle zone with the servers of the delegation", cloudServers, []dns.Access{idle(access("cloudflare", accessible, cloudServers...), "paused")}, "cloudflare", dns.ZoneIdle},
+		{"a connection to a zone with vanity name servers", vanityServers, []dns.Access{access("powerdns", accessible, vanityServers...)}, "powerdns", accessible},
+		{"a connection takes precedence over the names", cloudServers, []dns.Access{access("powerdns", accessible, cloudServers...)}, "powerdns", accessible},
+		{"a detectable provider with vanity name servers", vanityServers, []dns.Access{access("cloudflare", accessible, vanityServers...)}, "cloudflare", accessible},
+		{"several providers, and a connection with access to all", append(cloudServers, vanityServers...), []dns.Access{access("powerdns", accessible, append(cloudServers, vanityServers...)...)}, "powerdns", accessible},
+		{"a zone without servers", vanityServers, []dns.Access{access("powerdns", accessible)}, "", dns.ZoneDelegatedElsewhere},
+		{"a zone that moved away from the connection's provider", foreignServers, []dns.Access{idle(access("cloudflare", accessible, cloudServers...), "moved")}, "", dns.ZoneIdle},
+		{"a silent provider comes before a rejected credential", cloudServers, []dns.Access{access("cloudflare", inaccessible), access("cloudflare", rejected), access("cloudflare", silent)}, "cloudflare", silent},
+		{"a rejected credential comes before an idle zone", cloudServers, []dns.Access{idle(access("cloudflare", accessible), "moved"), access("cloudflare", rejected)}, "cloudflare", rejected},
+		{"problems of a different provider do not matter", cloudServers, []dns.Access{access("powerdns", silent), access("cloudflare", inaccessible)}, "cloudflare", inaccessible},
 		{"problems of a provider with known name servers do not matter", foreignServers, []dns.Access{access("cloudflare", silent), access("cloudflare", rejected)}, "", dns.NoConnection},
 		{"a silent provider without patterns may hold the zone", foreignServers, []dns.Access{access("powerdns", silent)}, "", silent},
-		{"a provider without patterns that does not have the zone", foreignServers, []dns.Access{access("powerdns", unreached)}, "", dns.NoConnection},
-		{"no delegation", nil, []dns.Access{access("powerdns", unreached)}, "", dns.NoConnection},
+		{"a provider without patterns that does not have the zone", foreignServers, []dns.Access{access("powerdns", inaccessible)}, "", dns.NoConnection},
+		{"no delegation", nil, []dns.Access{access("powerdns", inaccessible)}, "", dns.NoConnection},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			holder := dns.FindHolder(dns.ZoneRead{Zone: "a.test", Delegation: tt.delegation}, []dns.Provider{cloudflare, powerDNS}, tt.accesses)
 			if holder.Provider.ID != tt.provider || holder.Access.Standing != tt.standing {
 				t.Fatalf("got %q, %q, want %q, %q", holder.Provider.ID, holder.Access.Standing, tt.provider, tt.standing)
 			}
-			if (tt.standing == dns.ReachesZone) != (holder.Access.Zone.Name != "" && holder.Access.Standing == dns.ReachesZone) {
+			if (tt.standing == dns.ZoneAccessible) != (holder.Access.Zone.Name != "" && holder.Access.Standing == dns.ZoneAccessible) {
 				t.Fatalf("got %+v", holder)
 			}
 		})
@@ -137,7 +137,7 @@ func TestFindHolderPrefersTheConnectionOfTheZone(t *testing.T) {
 
 func TestAutomationNamesTheRequiredAction(t *testing.T) {
 	foreignMX := rrset("a.test", dns.MX, "1 aspmx.l.google.com")
-	zoneAccess := access("cloudflare", dns.ReachesZone, cloudServers...)
+	zoneAccess := access("cloudflare", dns.ZoneAccessible, cloudServers...)
 	for _, tt := range []struct {
 		name          string
 		delegation    []string
@@ -150,8 +150,8 @@ func TestAutomationNamesTheRequiredAction(t *testing.T) {
 	}{
 		{"ready", cloudServers, []dns.Access{zoneAccess}, nil, "", "", true, "written at Cloudflare"},
 		{"no connection", cloudServers, nil, nil, "", "dns_connection_required", false, "Cloudflare"},
-		{"a connection that does not reach the zone", cloudServers, []dns.Access{access("cloudflare", dns.ZoneUnreached)}, nil, "", "dns_connection_required", true, "a.test"},
-		{"a connection to another zone of the same name", cloudServers, []dns.Access{access("cloudflare", dns.ReachesZone, "x.ns.cloudflare.com")}, nil, "", "dns_connection_required", true, "x.ns.cloudflare.com"},
+		{"a connection that does not reach the zone", cloudServers, []dns.Access{access("cloudflare", dns.ZoneInaccessible)}, nil, "", "dns_connection_required", true, "a.test"},
+		{"a connection to another zone of the same name", cloudServers, []dns.Access{access("cloudflare", dns.ZoneAccessible, "x.ns.cloudflare.com")}, nil, "", "dns_connection_required", true, "x.ns.cloudflare.com"},
 		{"an idle zone", cloudServers, []dns.Access{idle(zoneAccess, "paused")}, nil, "", "dns_connection_required", true, "paused"},
 		{"a rejected credential", cloudServers, []dns.Access{access("cloudflare", dns.ProviderRefuses)}, nil, "", "dns_credential_rejected", true, "Cloudflare"},
 		{"rejected settings", cloudServers, []dns.Access{refusedFor("cloudflare", "no public address")}, nil, "", "dns_connection_required", true,
@@ -197,7 +197,7 @@ func TestAutomationWithoutChanges(t *testing.T) {
 	}
 	complete := reliableRead(sets...)
 	complete.Delegation = cloudServers
-	holder := dns.FindHolder(complete, []dns.Provider{cloudflare}, []dns.Access{access("cloudflare", dns.ReachesZone, cloudServers...)})
+	holder := dns.FindHolder(complete, []dns.Provider{cloudflare}, []dns.Access{access("cloudflare", dns.ZoneAccessible, cloudServers...)})
 	if got := holder.Automate(complete, dns.NewPlan(offer(), complete, nil)); got.Required != "" || !got.Safe || !strings.Contains(got.Message, "No records") {
 		t.Fatalf("got %+v", got)
 	}

@@ -161,7 +161,7 @@ func (z zoneView) decideOwnership(want Record) verdict {
 // some mail clients use it.
 func (z zoneView) decideAutodiscover(want Record) verdict {
 	targets := z.setAt(want.Name, CNAME).Values
-	existing := slices.Concat(targets, z.valuesExceptCNAME(want.Name))
+	existing := slices.Concat(targets, z.nonCNAMEValues(want.Name))
 	switch {
 	case len(targets) == 1 && sameName(targets[0], want.Content):
 		return preserve(ReasonPresent).withObserved(targets)

@@ -388,7 +388,7 @@ func TestIncompletePlanReportsKnownConflicts(t *testing.T) {
 		t.Error("a plan with an SPF record is not complete")
 	}
 	holder := dns.Detection{Provider: dns.Provider{ID: "x"}, Title: "X"}
-	automation := dns.Holder{Detection: holder, Access: dns.Access{Standing: dns.ReachesZone}}.Automate(reliableRead(), dns.NewPlan(earlyOffer, reliableRead(), nil))
+	automation := dns.Holder{Detection: holder, Access: dns.Access{Standing: dns.ZoneAccessible}}.Automate(reliableRead(), dns.NewPlan(earlyOffer, reliableRead(), nil))
 	if automation.Required != "" || !strings.Contains(automation.Message, "not complete yet") {
 		t.Errorf("Automation is %+v", automation)
 	}

@@ -30,7 +30,7 @@ type Status struct {
 // ReadStatus returns the status of a domain's mail records. verification holds the ownership
 // records that the platform offers. signing holds the platform's DKIM targets.
 func ReadStatus(read ZoneRead, verification []Record, signing Signing) Status {
-	selector1, selector2 := ReadSelectors(read, signing)
+	selector1, selector2 := SelectorStates(read, signing)
 	return Status{
 		MX:               preferredMX(read.values(read.Domain, MX)),
 		SPF:              EscapeText(firstMatch(read.values(read.Domain, TXT), isSPF)),
@@ -40,7 +40,7 @@ func ReadStatus(read ZoneRead, verification []Record, signing Signing) Status {
 	}
 }
 
-func dkimStatus(selectors ...Selector) string {
+func dkimStatus(selectors ...SelectorState) string {
 	propagated := 0
 	for _, s := range selectors {
 		if s == SelectorPropagated {
@@ -143,7 +143,7 @@ func ReadSoundness(read ZoneRead, o Offer) (spf, dkim, mx Soundness) {
 		mx = soundnessOf(len(groups.desired)+len(groups.stale) > 0)
 	}
 	if o.Signing.Selector1.Content != "" && o.Signing.Selector2.Content != "" {
-		selector1, selector2 := ReadSelectors(read, o.Signing)
+		selector1, selector2 := SelectorStates(read, o.Signing)
 		dkim = soundnessOf(selector1 == SelectorPropagated && selector2 == SelectorPropagated)
 	}
 	if want, specified := o.serviceRecord(TXT, read.Domain, isSPF); specified {

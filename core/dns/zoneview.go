@@ -78,8 +78,8 @@ func (z zoneView) setAt(name string, recordType Type) RRSet {
 	return RRSet{Name: normalName(name), Type: recordType}
 }
 
-// valuesExceptCNAME returns the values of all existing sets of a name, except its CNAME.
-func (z zoneView) valuesExceptCNAME(name string) []string {
+// nonCNAMEValues returns the values of all existing sets of a name, except its CNAME.
+func (z zoneView) nonCNAMEValues(name string) []string {
 	var values []string
 	for _, s := range z.Sets {
 		if s.Type != CNAME && sameName(s.Name, name) && z.exists(s) {

@@ -86,7 +86,7 @@ const (
 
 // DKIMStatus returns the state of the domain's DKIM signing. The arguments are the published states
 // of the two DKIM selectors.
-func (d Domain) DKIMStatus(selector1, selector2 dns.Selector) string {
+func (d Domain) DKIMStatus(selector1, selector2 dns.SelectorState) string {
 	switch {
 	case d.DKIMEnabled:
 		return DKIMEnabled

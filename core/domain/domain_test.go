@@ -34,7 +34,7 @@ func TestDKIMStatus(t *testing.T) {
 	for _, tt := range []struct {
 		name                 string
 		domain               domain.Domain
-		selector1, selector2 dns.Selector
+		selector1, selector2 dns.SelectorState
 		wantStatus           string
 		wantMessage          string
 	}{

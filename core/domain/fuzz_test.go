@@ -25,7 +25,7 @@ func FuzzParseName(f *testing.F) {
 			return
 		}
 		if again, err := domain.ParseName(name, builtin); err != nil || again != name || found != name {
-			t.Errorf("%q: %q becomes %q, %v; Lookup returns %q", raw, name, again, err, found)
+			t.Errorf("%q: %q becomes %q, %v; ParseNameOrNone returns %q", raw, name, again, err, found)
 		}
 		if len(name) > 253 || name != strings.ToLower(name) || strings.HasSuffix(name, ".onmicrosoft.com") || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-.") != "" {
 			t.Errorf("%q becomes %q", raw, name)

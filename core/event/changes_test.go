@@ -120,11 +120,11 @@ func TestEveryFieldHasEventOrReason(t *testing.T) {
 	})
 	checkFields(t, integration.Integration{ID: "i", Status: integration.Connected}, OfIntegration, map[string]field{
 		"ID": {newValue: "", event: IntegrationRemoved}, "AccountID": noEvent(identity), "Provider": noEvent(identity),
-		"Name":             noEvent("given when it is created"),
-		"Workspace":        noEvent("given when it is created; a later name of it is a label"),
+		"Name":             noEvent("set at creation"),
+		"Workspace":        noEvent("set at creation; a later name is only a label"),
 		"Status":           {newValue: integration.Failed, event: IntegrationCredentialRejected},
 		"HasError":         noEvent("a refresh failed, which the next one repeats; a rejected credential is an event"),
-		"CredentialFields": noEvent("given when it is created"), "LastTestedAt": noEvent("a test that finds nothing new is no news"),
+		"CredentialFields": noEvent("set at creation"), "LastTestedAt": noEvent("a test that finds nothing new is no news"),
 		"RefreshedAt": noEvent("a refresh that finds nothing new is no news"), "CreatedAt": noEvent(identity), "UpdatedAt": noEvent("set with the others"),
 		"Observed": noEvent(internal),
 	})
@@ -144,14 +144,14 @@ func TestEveryFieldHasEventOrReason(t *testing.T) {
 	})
 	checkFields(t, access.Key{ID: "k"}, OfKey, map[string]field{
 		"ID": noEvent(identity), "Account": noEvent(identity), "Form": noEvent(identity), "CreatedAt": noEvent(identity),
-		"Bounds": noEvent("given when it is created"), "CreatedBy": noEvent(identity),
+		"Bounds": noEvent("set at creation"), "CreatedBy": noEvent(identity),
 		"Hash": noEvent("a fresh secret is a rotation, see OfRotation"), "Hint": noEvent("a fresh secret is a rotation, see OfRotation"),
-		"Name":       noEvent("given when it is created"),
+		"Name":       noEvent("set at creation"),
 		"RevokedAt":  {newValue: changedAt, event: KeyRevoked},
 		"LastUsedAt": noEvent("a request is no change"),
 	})
 	checkFields(t, webhook.Webhook{ID: "w", Status: webhook.Enabled}, webhookEvents, map[string]field{
-		"ID": noEvent(identity), "Account": noEvent(identity), "CreatedAt": noEvent(identity), "Tenants": noEvent("given when it is created"),
+		"ID": noEvent(identity), "Account": noEvent(identity), "CreatedAt": noEvent(identity), "Tenants": noEvent("set at creation"),
 		"URL": noEvent(ownSetting), "Types": noEvent(ownSetting), "Description": noEvent(ownSetting), "Secrets": noEvent(ownSetting),
 		"Status":       {newValue: webhook.Disabled, event: WebhookDisabled},
 		"FailingSince": noEvent("a failed try is in the list of deliveries; a webhook that fails for too long is disabled"),
@@ -162,7 +162,7 @@ func TestEveryFieldHasEventOrReason(t *testing.T) {
 // field must be listed with the reason why its change has no event.
 func TestObjectsWithoutEvents(t *testing.T) {
 	checkFields(t, tenant.ConnectSession{ID: "s"}, noEvents, map[string]field{
-		"ID": noEvent(identity), "Lifetime": noEvent("given when it is created"), "ReturnURL": noEvent("given when it is created"), "State": noEvent("given when it is created"),
+		"ID": noEvent(identity), "Lifetime": noEvent("set at creation"), "ReturnURL": noEvent("set at creation"), "State": noEvent("set at creation"),
 		"Status":    noEvent("a session that is connected is the event tenant.connected; another end is known to the person who uses the link"),
 		"Tenant":    noEvent("the tenant has its own event"),
 		"ExpiresAt": noEvent("set with a new link, which is the answer of a request"),
@@ -175,7 +175,7 @@ func TestObjectsWithoutEvents(t *testing.T) {
 		"DisplayName": noEvent(operatorSetting), "SupportURL": noEvent(operatorSetting), "ReturnHosts": noEvent(operatorSetting),
 	})
 	checkFields(t, dnsconnection.Connection{ID: "c"}, noEvents, map[string]field{
-		"ID": noEvent(identity), "AccountID": noEvent(identity), "Provider": noEvent(identity), "CreatedAt": noEvent(identity), "Name": noEvent("given when it is created"),
+		"ID": noEvent(identity), "AccountID": noEvent(identity), "Provider": noEvent(identity), "CreatedAt": noEvent(identity), "Name": noEvent("set at creation"),
 		"Status":       noEvent("found by a test that the operator runs; a job that the credential stops is the event dns_job.action_required"),
 		"ZonesVisible": noEvent("found by a test that the operator runs"), "TestedAt": noEvent("found by a test that the operator runs"),
 	})

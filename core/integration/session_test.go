@@ -91,7 +91,7 @@ func TestWithProgressStoresTheStateOfTheSignIn(t *testing.T) {
 
 func TestAnEmptyAddressIsNotAMailboxAddress(t *testing.T) {
 	if integration.IsMailboxAddress("", mailbox.Mailbox{Address: "a@b.test"}) {
-		t.Error("an empty address belongs to the mailbox")
+		t.Error("an empty address is an address of the mailbox")
 	}
 }
 
@@ -152,8 +152,8 @@ func TestSessionConnectsOnlyAfterSignIn(t *testing.T) {
 		if connected && (after.State != integration.AccountConnected || !after.Exists() || after == before || ended.AccountID != after.ID) {
 			t.Fatalf("%+v connects, after %+v", after, before)
 		}
-		if seen := s.AfterCheck(after, now); (seen.Status == integration.SessionConnected) != connected {
-			t.Fatalf("Seen returns %s, Ended %s", seen.Status, ended.Status)
+		if checked := s.AfterCheck(after, now); (checked.Status == integration.SessionConnected) != connected {
+			t.Fatalf("AfterCheck returns %s, AfterLastCheck %s", checked.Status, ended.Status)
 		}
 	})
 }

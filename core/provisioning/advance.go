@@ -45,11 +45,11 @@ func (j *Job) excludeIdle(idle time.Duration) {
 // Advance returns the job after the observation of its step, and the next step. The caller performs
 // the next step at once, unless it is Wait or None. Advance returns a job that is not Running
 // unchanged.
-func (t Timetable) Advance(j Job, o Observation, at Moment) (Job, Step) {
+func (p RetryPolicy) Advance(j Job, o Observation, at Moment) (Job, Step) {
 	if j.Status != Running {
 		return j, j.currentStep()
 	}
-	d := decision{Timetable: t, Moment: at, Job: j}
+	d := decision{RetryPolicy: p, Moment: at, Job: j}
 	d.UpdatedAt = at.Now
 	if d.Next == Apply && o.WriteErr != nil {
 		d.writeFailed(o)
@@ -61,7 +61,7 @@ func (t Timetable) Advance(j Job, o Observation, at Moment) (Job, Step) {
 
 // decision is a job that is being changed, with the inputs of the decision.
 type decision struct {
-	Timetable
+	RetryPolicy
 	Moment
 	Job
 }

@@ -33,7 +33,7 @@ func (r advanceCase) run(t *testing.T) {
 	if r.history != nil {
 		r.history(&j, now)
 	}
-	got, step := DefaultTimetable.Advance(j, observationNamed(t, r.observation), at(now))
+	got, step := DefaultRetryPolicy.Advance(j, observationNamed(t, r.observation), at(now))
 	if got.Stage != r.stage || got.Status != r.status || got.Next != r.next || got.RequiredAction != r.code {
 		t.Fatalf("got %s, %s, next %q, code %q", got.Stage, got.Status, got.Next, got.RequiredAction)
 	}
@@ -58,7 +58,7 @@ func (r advanceCase) run(t *testing.T) {
 	}
 }
 
-// firstPause is the first pause of DefaultTimetable.
+// firstPause is the first pause of DefaultRetryPolicy.
 const firstPause = 15 * time.Second
 
 func overdue(j *Job, now time.Time) { j.StageSince = now.Add(-48 * time.Hour) }
@@ -211,7 +211,7 @@ func TestPausesGrowUpToALimit(t *testing.T) {
 	for range 9 {
 		now := j.NextAttemptAt
 		j, _ = BeginAttempt(j, now)
-		j, _ = DefaultTimetable.Advance(j, observationNamed(t, "not shown"), at(now))
+		j, _ = DefaultRetryPolicy.Advance(j, observationNamed(t, "not shown"), at(now))
 		pauses = append(pauses, j.NextAttemptAt.Sub(now)/time.Second)
 	}
 	for i, want := range []time.Duration{15, 30, 60, 120, 240, 480, 900, 900, 900} {
@@ -219,7 +219,7 @@ func TestPausesGrowUpToALimit(t *testing.T) {
 			t.Fatalf("the pauses are %d", pauses)
 		}
 	}
-	if d := DefaultTimetable.pause(3, 0.5); d != 108*time.Second {
+	if d := DefaultRetryPolicy.pause(3, 0.5); d != 108*time.Second {
 		t.Errorf("with the chance 0.5 it is %s", d)
 	}
 }
@@ -233,7 +233,7 @@ func TestUnavailableTimeDoesNotCount(t *testing.T) {
 		since := j.StageSince
 		for h := range hours {
 			j.Status = Running
-			j, _ = DefaultTimetable.Advance(j, Observation{Err: providerError(outcome.Throttled, time.Hour)}, at(since.Add(time.Duration(h)*time.Hour)))
+			j, _ = DefaultRetryPolicy.Advance(j, Observation{Err: providerError(outcome.Throttled, time.Hour)}, at(since.Add(time.Duration(h)*time.Hour)))
 			if j.Status != Waiting {
 				t.Fatalf("after %d h: %s", h, j.Status)
 			}
@@ -243,15 +243,15 @@ func TestUnavailableTimeDoesNotCount(t *testing.T) {
 	}
 	j := jobWithOutage(40)
 	for hours, want := range map[int]Status{87: Waiting, 88: ActionRequired} {
-		answered, _ := DefaultTimetable.Advance(j, observationNamed(t, "not shown"), at(j.StageSince.Add(40*time.Hour)))
+		answered, _ := DefaultRetryPolicy.Advance(j, observationNamed(t, "not shown"), at(j.StageSince.Add(40*time.Hour)))
 		answered.Status = Running
-		got, _ := DefaultTimetable.Advance(answered, observationNamed(t, "not shown"), at(j.StageSince.Add(time.Duration(hours)*time.Hour)))
+		got, _ := DefaultRetryPolicy.Advance(answered, observationNamed(t, "not shown"), at(j.StageSince.Add(time.Duration(hours)*time.Hour)))
 		if got.Status != want {
 			t.Errorf("at %d h: %s", hours, got.Status)
 		}
 	}
 	j = jobWithOutage(95)
-	got, _ := DefaultTimetable.Advance(j, observationNamed(t, "down"), at(j.StageSince.Add(96*time.Hour)))
+	got, _ := DefaultRetryPolicy.Advance(j, observationNamed(t, "down"), at(j.StageSince.Add(96*time.Hour)))
 	if got.RequiredAction != PropagationTimeout || !strings.Contains(got.Message, suffixUnavailableAtEnd) {
 		t.Errorf("after 96 h: %s, %q", got.RequiredAction, got.Message)
 	}
@@ -260,9 +260,9 @@ func TestUnavailableTimeDoesNotCount(t *testing.T) {
 func TestAnswerResetsFaults(t *testing.T) {
 	j, _ := BeginAttempt(newJob(), start)
 	j.Faults = 19
-	j, _ = DefaultTimetable.Advance(j, observationNamed(t, "unreliable"), at(start))
+	j, _ = DefaultRetryPolicy.Advance(j, observationNamed(t, "unreliable"), at(start))
 	j.Status = Running
-	if j, _ = DefaultTimetable.Advance(j, observationNamed(t, "internal fault"), at(start)); j.Status != Waiting || j.Faults != 1 {
+	if j, _ = DefaultRetryPolicy.Advance(j, observationNamed(t, "internal fault"), at(start)); j.Status != Waiting || j.Faults != 1 {
 		t.Fatalf("got %s with %d faults", j.Status, j.Faults)
 	}
 }
@@ -273,7 +273,7 @@ func TestReadResetsProgress(t *testing.T) {
 	j := afterObservations(t, newJob(), toApply...)
 	j, _ = BeginAttempt(j, start)
 	j.UnreliableSince = start.Add(-59 * time.Minute)
-	if got, _ := DefaultTimetable.Advance(j, Observation{Zone: zoneWithChanges, WriteErr: nil, Ready: true}, at(start)); !got.UnreliableSince.IsZero() {
+	if got, _ := DefaultRetryPolicy.Advance(j, Observation{Zone: zoneWithChanges, WriteErr: nil, Ready: true}, at(start)); !got.UnreliableSince.IsZero() {
 		t.Error("a reliable read did not reset UnreliableSince")
 	}
 	j = afterObservations(t, newJob(), append(toRead[:2:2], "unchanged and shown", "not shown")...)
@@ -302,20 +302,20 @@ func TestStageResetsProgress(t *testing.T) {
 		j.Attempt, j.OutageTime, j.OutageSince, j.SeenAt, j.UnreliableSince = 5, time.Hour, start.Add(time.Hour), start, start
 		return j
 	}
-	got, _ := DefaultTimetable.Advance(jobWithProgress(toMail), observationNamed(t, "platform ready"), at(start.Add(time.Minute)))
+	got, _ := DefaultRetryPolicy.Advance(jobWithProgress(toMail), observationNamed(t, "platform ready"), at(start.Add(time.Minute)))
 	if got.Attempt != 0 || got.OutageTime != 0 || !got.OutageSince.IsZero() || !got.SeenAt.IsZero() || !got.UnreliableSince.IsZero() || !got.StageSince.Equal(start.Add(time.Minute)) {
 		t.Errorf("a new stage begins with %+v", got.Progress)
 	}
 	// An outage that began in the future, by clock skew, counts as no time.
-	got, _ = DefaultTimetable.Advance(jobWithProgress(toVerify), observationNamed(t, "platform ready"), at(start.Add(time.Minute)))
+	got, _ = DefaultRetryPolicy.Advance(jobWithProgress(toVerify), observationNamed(t, "platform ready"), at(start.Add(time.Minute)))
 	if got.Attempt != 0 || got.OutageTime != time.Hour || !got.OutageSince.IsZero() || !got.SeenAt.IsZero() || !got.UnreliableSince.IsZero() {
 		t.Errorf("a new step begins with %+v", got.Progress)
 	}
-	got, _ = DefaultTimetable.Advance(jobWithProgress(toValidate), observationNamed(t, "unchanged"), at(start.Add(time.Minute)))
+	got, _ = DefaultRetryPolicy.Advance(jobWithProgress(toValidate), observationNamed(t, "unchanged"), at(start.Add(time.Minute)))
 	if !got.UnreliableSince.IsZero() {
 		t.Error("a reliable read does not reset UnreliableSince")
 	}
-	got, _ = DefaultTimetable.Advance(jobWithProgress(nil), observationNamed(t, "unreliable"), at(start.Add(-time.Minute)))
+	got, _ = DefaultRetryPolicy.Advance(jobWithProgress(nil), observationNamed(t, "unreliable"), at(start.Add(-time.Minute)))
 	if !got.UnreliableSince.Equal(start.Add(-time.Minute)) {
 		t.Error("UnreliableSince stays in the future")
 	}
@@ -360,7 +360,7 @@ func TestAPlansMessageTakesPrecedence(t *testing.T) {
 	unconnected := Zone{Reliable: true, Conflict: true, Changes: true, Required: dns.ConnectionRequired, Message: "no connection"}
 	j := afterObservations(t, newJob(), toRead...)
 	j, _ = BeginAttempt(j, start)
-	if j, _ = DefaultTimetable.Advance(j, Observation{Zone: unconnected}, at(start)); j.Message != actionMessages[dns.ConflictToResolve] {
+	if j, _ = DefaultRetryPolicy.Advance(j, Observation{Zone: unconnected}, at(start)); j.Message != actionMessages[dns.ConflictToResolve] {
 		t.Errorf("the message of a conflict is %q", j.Message)
 	}
 }
@@ -399,7 +399,7 @@ func TestAdvanceIgnoresJobThatIsNotRunning(t *testing.T) {
 	for _, s := range []Status{Queued, Waiting, ActionRequired, Completed, Failed} {
 		j := newJob()
 		j.Status = s
-		got, step := DefaultTimetable.Advance(j, observationNamed(t, "changes"), at(start))
+		got, step := DefaultRetryPolicy.Advance(j, observationNamed(t, "changes"), at(start))
 		if want := map[bool]Step{true: Wait, false: None}[s == Queued || s == Waiting]; got != j || step != want {
 			t.Errorf("%s: step %q, %+v", s, step, got)
 		}
@@ -424,11 +424,11 @@ func TestIdleTimeDoesNotCount(t *testing.T) {
 		due, resumed := j.NextAttemptAt, j.NextAttemptAt.Add(1000*time.Hour)
 		j, _ = BeginAttempt(j, resumed)
 		j, _ = BeginAttempt(j, resumed) // the first worker crashed
-		if next, _ := DefaultTimetable.Advance(j, observationNamed(t, observation), at(resumed)); next.Status != Waiting {
+		if next, _ := DefaultRetryPolicy.Advance(j, observationNamed(t, observation), at(resumed)); next.Status != Waiting {
 			t.Errorf("%s: the job is %s after 1000 idle hours", observation, next.Status)
 		}
 		afterLimit := resumed.Add(limit)
-		if next, _ := DefaultTimetable.Advance(j, observationNamed(t, observation), at(afterLimit)); next.Status != ActionRequired && next.Status != Failed {
+		if next, _ := DefaultRetryPolicy.Advance(j, observationNamed(t, observation), at(afterLimit)); next.Status != ActionRequired && next.Status != Failed {
 			t.Errorf("%s: the job is %s %s after it was due at %s", observation, next.Status, limit, due)
 		}
 	}

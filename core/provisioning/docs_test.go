@@ -56,11 +56,11 @@ func codesIn(cell string) []string {
 // time.
 var jobHistories = map[string]func(*Job){
 	"new":     func(*Job) {},
-	"overdue": func(j *Job) { j.StageSince = j.StageSince.Add(-DefaultTimetable.StageLimit) },
+	"overdue": func(j *Job) { j.StageSince = j.StageSince.Add(-DefaultRetryPolicy.StageLimit) },
 	"unavailable for long": func(j *Job) {
-		j.StageSince, j.OutageSince = j.StageSince.Add(-2*DefaultTimetable.StageLimit), j.StageSince.Add(-2*DefaultTimetable.StageLimit)
+		j.StageSince, j.OutageSince = j.StageSince.Add(-2*DefaultRetryPolicy.StageLimit), j.StageSince.Add(-2*DefaultRetryPolicy.StageLimit)
 	},
-	"unreliable":         func(j *Job) { j.UnreliableSince = j.StageSince.Add(-DefaultTimetable.UnreliableLimit) },
+	"unreliable":         func(j *Job) { j.UnreliableSince = j.StageSince.Add(-DefaultRetryPolicy.UnreliableLimit) },
 	"domain missing":     func(j *Job) { j.MissingSince = j.StageSince.Add(-observation.ReplicaLag) },
 	"seen once":          func(j *Job) { j.SeenAt = j.StageSince.Add(-time.Minute) },
 	"zone changed twice": func(j *Job) { j.ZoneChanges = 2 },
@@ -85,7 +85,7 @@ func reachableStages(t testing.TB) map[Stage]stageRow {
 				now := j.NextAttemptAt.Add(time.Minute)
 				j, _ = BeginAttempt(j, now)
 				change(&j)
-				after, _ := DefaultTimetable.Advance(j, o, at(now))
+				after, _ := DefaultRetryPolicy.Advance(j, o, at(now))
 				if after.Stage != j.Stage {
 					add(next, j.Stage, string(after.Stage))
 				}
@@ -141,9 +141,9 @@ func TestDocsExplainRequiredActions(t *testing.T) {
 	}
 }
 
-// TestDocsStateTheTimetable checks that docs/provisioning.md states the durations of
-// DefaultTimetable.
-func TestDocsStateTheTimetable(t *testing.T) {
+// TestDocsStateTheRetryPolicy checks that docs/provisioning.md states the durations of
+// DefaultRetryPolicy.
+func TestDocsStateTheRetryPolicy(t *testing.T) {
 	text, err := os.ReadFile(docPath)
 	if err != nil {
 		t.Fatal(err)
@@ -153,7 +153,7 @@ func TestDocsStateTheTimetable(t *testing.T) {
 			t.Errorf("the page does not say %q", want)
 		}
 	}
-	if DefaultTimetable != (Timetable{15 * time.Second, 15 * time.Minute, 10 * time.Second, time.Hour, time.Hour, 48 * time.Hour}) {
-		t.Error("the timetable changed: change the page and this test with it")
+	if DefaultRetryPolicy != (RetryPolicy{15 * time.Second, 15 * time.Minute, 10 * time.Second, time.Hour, time.Hour, 48 * time.Hour}) {
+		t.Error("the retry policy changed: change the page and this test with it")
 	}
 }

@@ -111,7 +111,7 @@ func afterObservations(t testing.TB, j Job, names ...string) Job {
 		if j.Status != Running {
 			j, _ = BeginAttempt(j, now)
 		}
-		j, _ = DefaultTimetable.Advance(j, observationNamed(t, name), at(now))
+		j, _ = DefaultRetryPolicy.Advance(j, observationNamed(t, name), at(now))
 	}
 	return j
 }

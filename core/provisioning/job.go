@@ -4,13 +4,13 @@
 // signed, healthy mail. A Job is plain data. Its next step depends only on the job, the Observation
 // of the last step and the time. docs/provisioning.md draws the states.
 //
-// Start reading at BeginAttempt and Timetable.Advance in advance.go.
+// Start reading at BeginAttempt and RetryPolicy.Advance in advance.go.
 //
 //   - job.go: Job with its stages, statuses and steps, and Run, a set of jobs.
 //   - observation.go: Observation, the result of a step, and Zone, the summary of a DNS plan.
 //   - advance.go: the decision after a step; steps.go continues it for each kind of step.
 //   - errors.go: the classes of errors that a step can fail with.
-//   - timetable.go: the retry delays and timeouts.
+//   - retrypolicy.go: the retry delays and timeouts.
 //   - retry.go: Retry, which resumes a job that stopped.
 //   - messages.go: the texts of a job for callers.
 package provisioning

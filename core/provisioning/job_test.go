@@ -78,7 +78,7 @@ func TestOnlyEndedJobsAreInactive(t *testing.T) {
 func TestZoneOfSummarizesAPlan(t *testing.T) {
 	holder := dns.Holder{
 		Detection: dns.Detection{Provider: dns.Provider{ID: "powerdns", Title: "PowerDNS"}, Title: "PowerDNS"},
-		Access:    dns.Access{Provider: "powerdns", Standing: dns.ReachesZone},
+		Access:    dns.Access{Provider: "powerdns", Standing: dns.ZoneAccessible},
 	}
 	read := dns.ZoneRead{Domain: "contoso.test", Zone: "contoso.test", Complete: true}
 	offer := dns.Offer{Verification: []dns.Record{{Type: dns.TXT, Name: "contoso.test", Content: "MS=ms1"}}}

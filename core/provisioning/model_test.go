@@ -70,7 +70,7 @@ func (s *simulation) advanceStaleJob(t *rapid.T) {
 		return
 	}
 	old := rapid.SampledFrom(s.staleJobs).Draw(t, "stale job")
-	decided, _ := DefaultTimetable.Advance(old, s.drawObservation(t), Moment{Now: s.now})
+	decided, _ := DefaultRetryPolicy.Advance(old, s.drawObservation(t), Moment{Now: s.now})
 	if decided.Epoch != old.Epoch {
 		t.Fatalf("a step changed the epoch %d to %d", old.Epoch, decided.Epoch)
 	}
@@ -96,7 +96,7 @@ func (s *simulation) work(t *rapid.T) {
 		s.job, _ = BeginAttempt(s.job, s.now)
 	}
 	var step Step
-	s.job, step = DefaultTimetable.Advance(s.job, s.drawObservation(t), Moment{s.now, rapid.Float64Range(0, 0.999).Draw(t, "chance")})
+	s.job, step = DefaultRetryPolicy.Advance(s.job, s.drawObservation(t), Moment{s.now, rapid.Float64Range(0, 0.999).Draw(t, "chance")})
 	s.checkDecision(t, step)
 }
 
@@ -181,7 +181,7 @@ func (s *simulation) runUntilStopped(t *rapid.T) {
 			s.job, _ = BeginAttempt(s.job, s.now)
 		}
 		var step Step
-		s.job, step = DefaultTimetable.Advance(s.job, observations[repeated[steps%len(repeated)]], at(s.now))
+		s.job, step = DefaultRetryPolicy.Advance(s.job, observations[repeated[steps%len(repeated)]], at(s.now))
 		s.checkDecision(t, step)
 		if steps > maxSteps || s.now.Sub(since) > maxDuration {
 			t.Fatalf("the job does not end: after %d steps and %s it is %s in %s", steps, s.now.Sub(since), s.job.Status, s.job.Stage)
@@ -213,6 +213,6 @@ func attempt(j Job, now time.Time, o Observation) (Job, time.Time) {
 		now = j.NextAttemptAt
 	}
 	j, _ = BeginAttempt(j, now)
-	j, _ = DefaultTimetable.Advance(j, o, at(now))
+	j, _ = DefaultRetryPolicy.Advance(j, o, at(now))
 	return j, now
 }

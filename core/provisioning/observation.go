@@ -49,7 +49,7 @@ type Zone struct {
 // ZoneOf returns the summary of a plan, on which the decisions of a job depend.
 func ZoneOf(h dns.Holder, a dns.Automation, p dns.Plan) Zone {
 	return Zone{
-		Provider: a.Provider.ID, FromProvider: h.Access.Standing == dns.ReachesZone,
+		Provider: a.Provider.ID, FromProvider: h.Access.Standing == dns.ZoneAccessible,
 		Reliable: p.Reliable, Conflict: len(p.Blocking()) > 0, Changes: !p.Complete(),
 		Hash: p.Hash(), Required: a.Required, Message: a.Message,
 	}

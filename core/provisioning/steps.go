@@ -128,7 +128,7 @@ func (d *decision) afterValidate(o Observation) {
 	}
 }
 
-// waitForReliableRead waits for a reliable read, for at most Timetable.UnreliableLimit.
+// waitForReliableRead waits for a reliable read, for at most RetryPolicy.UnreliableLimit.
 func (d *decision) waitForReliableRead(z Zone) {
 	if d.UnreliableSince.IsZero() || d.UnreliableSince.After(d.Now) {
 		d.UnreliableSince = d.Now

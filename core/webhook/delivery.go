@@ -80,14 +80,14 @@ const maxRetryAfter = 24 * time.Hour
 const maxAttempts = 50
 
 // retryPauses holds the pauses after failed tries. After the last pause there is one more try.
-var retryPauses = []time.Duration{
+var retryPauses = [...]time.Duration{
 	5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour,
 	10 * time.Hour, 14 * time.Hour, 20 * time.Hour, 24 * time.Hour,
 }
 
 // MaxTries is the maximum number of tries of a delivery. A redelivered delivery gets the same
 // number of tries again.
-var MaxTries = len(retryPauses) + 1
+const MaxTries = len(retryPauses) + 1
 
 // AfterTry returns the delivery after a try that began at the given time. jitter is between 0 and
 // 1. It makes a pause up to a fifth longer, so that deliveries that failed together are not

@@ -23,8 +23,8 @@ const (
 // SlowAfter is how long a try may last before the endpoint counts as unproven.
 const SlowAfter = 2 * time.Second
 
-// Conduct is how an endpoint has answered the messages of one process.
-type Conduct struct {
+// Responsiveness is how an endpoint has answered the messages of one process.
+type Responsiveness struct {
 	// Accepted is true if the endpoint accepted the message of the last try that ended.
 	Accepted bool
 	// Waiting is the age of the oldest try in progress, 0 if there is none.
@@ -32,11 +32,11 @@ type Conduct struct {
 }
 
 // Standing returns the standing of the webhook's endpoint.
-func (w Webhook) Standing(c Conduct) Standing {
+func (w Webhook) Standing(r Responsiveness) Standing {
 	switch {
 	case w.IsFailing():
 		return Failing
-	case !c.Accepted || c.Waiting >= SlowAfter:
+	case !r.Accepted || r.Waiting >= SlowAfter:
 		return Unproven
 	default:
 		return Proven

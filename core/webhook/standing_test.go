@@ -14,19 +14,19 @@ func TestStandingOfEndpoints(t *testing.T) {
 	for _, c := range []struct {
 		name           string
 		endpoint       webhook.Webhook
-		conduct        webhook.Conduct
+		responsiveness webhook.Responsiveness
 		want           webhook.Standing
 		wantConcurrent int
 	}{
-		{"nothing is known", webhook.Webhook{}, webhook.Conduct{}, webhook.Unproven, 1},
-		{"nothing is known, and a try is in progress", webhook.Webhook{}, webhook.Conduct{Waiting: time.Second}, webhook.Unproven, 1},
-		{"the last message was accepted", webhook.Webhook{}, webhook.Conduct{Accepted: true}, webhook.Proven, 4},
-		{"the last message was accepted, and a try has just begun", webhook.Webhook{}, webhook.Conduct{Accepted: true, Waiting: webhook.SlowAfter - 1}, webhook.Proven, 4},
-		{"the last message was accepted, and a try waits for long", webhook.Webhook{}, webhook.Conduct{Accepted: true, Waiting: webhook.SlowAfter}, webhook.Unproven, 1},
-		{"failing", failing, webhook.Conduct{}, webhook.Failing, 1},
-		{"failing, although the last try succeeded", failing, webhook.Conduct{Accepted: true}, webhook.Failing, 1},
+		{"nothing is known", webhook.Webhook{}, webhook.Responsiveness{}, webhook.Unproven, 1},
+		{"nothing is known, and a try is in progress", webhook.Webhook{}, webhook.Responsiveness{Waiting: time.Second}, webhook.Unproven, 1},
+		{"the last message was accepted", webhook.Webhook{}, webhook.Responsiveness{Accepted: true}, webhook.Proven, 4},
+		{"the last message was accepted, and a try has just begun", webhook.Webhook{}, webhook.Responsiveness{Accepted: true, Waiting: webhook.SlowAfter - 1}, webhook.Proven, 4},
+		{"the last message was accepted, and a try waits for long", webhook.Webhook{}, webhook.Responsiveness{Accepted: true, Waiting: webhook.SlowAfter}, webhook.Unproven, 1},
+		{"failing", failing, webhook.Responsiveness{}, webhook.Failing, 1},
+		{"failing, although the last try succeeded", failing, webhook.Responsiveness{Accepted: true}, webhook.Failing, 1},
 	} {
-		if got := c.endpoint.Standing(c.conduct); got != c.want || got.MaxParallel() != c.wantConcurrent {
+		if got := c.endpoint.Standing(c.responsiveness); got != c.want || got.MaxParallel() != c.wantConcurrent {
 			t.Errorf("%s: standing %d with %d at once, want %d with %d", c.name, got, got.MaxParallel(), c.want, c.wantConcurrent)
 		}
 	}

@@ -35,9 +35,9 @@ func RefusalOf(ctx context.Context, err error) *refusal.Problem {
 // answered with f, which is internal_error. If err is a timeout and the operation can return
 // provider_timeout, it returns provider_timeout. If err is any other timeout or a cancellation, it
 // returns service_unavailable. Otherwise it returns f.
-func timeoutRefusal(f *fault.Error, err error, t OperationRules) *fault.Error {
+func timeoutRefusal(f *fault.Error, err error, rules OperationRules) *fault.Error {
 	switch expired := errors.Is(err, context.DeadlineExceeded); {
-	case expired && t.mayRefuse(fault.ProviderTimeout):
+	case expired && rules.mayRefuse(fault.ProviderTimeout):
 		return &fault.Error{Code: fault.ProviderTimeout, Detail: "the operation was not finished in time"}
 	case expired || errors.Is(err, context.Canceled):
 		return &fault.Error{Code: fault.ServiceUnavailable, Detail: "the operation was not finished in time"}

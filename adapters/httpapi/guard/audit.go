@@ -115,8 +115,8 @@ func objectOf(template, path string) (tenantID tenant.GUID, subject audit.Subjec
 
 // setCreatedSubject sets the subject of the act to the object that the operation created. It reads
 // the object's id from a successful answer.
-func (t OperationRules) setCreatedSubject(act *ports.Act, a *answer) {
-	if t.Creates == "" || !isSuccess(a.status) {
+func (r OperationRules) setCreatedSubject(act *ports.Act, a *answer) {
+	if r.Creates == "" || !isSuccess(a.status) {
 		return
 	}
 	var body map[string]json.RawMessage
@@ -127,13 +127,13 @@ func (t OperationRules) setCreatedSubject(act *ports.Act, a *answer) {
 		ID   string `json:"id"`
 		Name string `json:"domain_name"` // the subject of a domain is its name, as in paths
 	}
-	if rawObject, ok := body[string(t.Creates)]; ok {
+	if rawObject, ok := body[string(r.Creates)]; ok {
 		_ = json.Unmarshal(rawObject, &object) // if there is no id, the object of the path stays the subject
 	} else {
 		_ = json.Unmarshal(body["id"], &object.ID)
 	}
 	if id := cmp.Or(object.ID, object.Name); id != "" {
-		act.Entry.Subject = audit.Subject{Type: string(t.Creates), ID: id}
+		act.Entry.Subject = audit.Subject{Type: string(r.Creates), ID: id}
 	}
 }
 

@@ -51,20 +51,20 @@ type OperationRules struct {
 const rulesKey = "rules"
 
 // Metadata returns the huma metadata of an operation with these rules.
-func (t OperationRules) Metadata() map[string]any { return map[string]any{rulesKey: t} }
+func (r OperationRules) Metadata() map[string]any { return map[string]any{rulesKey: r} }
 
 // RulesOf returns the rules of an operation, or zero rules for an operation without rules.
 func RulesOf(op *huma.Operation) OperationRules {
-	t, _ := op.Metadata[rulesKey].(OperationRules)
-	return t
+	r, _ := op.Metadata[rulesKey].(OperationRules)
+	return r
 }
 
 // requestTime is the default time limit of an operation.
 const requestTime = 55 * time.Second
 
-func (t OperationRules) timeout() time.Duration { return cmp.Or(t.TimeLimit, requestTime) }
+func (r OperationRules) timeout() time.Duration { return cmp.Or(r.TimeLimit, requestTime) }
 
-func (t OperationRules) mayRefuse(c fault.Code) bool { return slices.Contains(t.Refuses, c) }
+func (r OperationRules) mayRefuse(c fault.Code) bool { return slices.Contains(r.Refuses, c) }
 
 // commonCodes are the error codes of every operation. Operations with a scope also have
 // insufficient_scope, writes also have writeCodes, and operations whose requests can have a body
@@ -78,15 +78,15 @@ var (
 
 // Codes returns all error codes of an operation with these rules and this method. The codes of the
 // middleware are included.
-func (t OperationRules) Codes(method string) []fault.Code {
-	codes := slices.Concat(t.Refuses, commonCodes)
-	if t.Scope != access.NoScope {
+func (r OperationRules) Codes(method string) []fault.Code {
+	codes := slices.Concat(r.Refuses, commonCodes)
+	if r.Scope != access.NoScope {
 		codes = append(codes, fault.InsufficientScope)
 	}
 	if mayHaveBody(method) {
 		codes = append(codes, bodyCodes...)
 	}
-	if t.Write {
+	if r.Write {
 		codes = append(codes, writeCodes...)
 	}
 	return codes

@@ -106,11 +106,11 @@ type concurrencyLimit struct {
 
 // concurrencyLimit returns the concurrency limit for a request with these rules. limited is false
 // if there is no such limit.
-func (g *guard) concurrencyLimit(t OperationRules, r *http.Request) (c concurrencyLimit, limited bool) {
+func (g *guard) concurrencyLimit(rules OperationRules, r *http.Request) (c concurrencyLimit, limited bool) {
 	switch {
-	case t.Bucket == ProviderHeavy || t.Bucket == ProviderHeavyWrites || t.CallsProviderIf != nil && t.CallsProviderIf(peekBody(r)):
+	case rules.Bucket == ProviderHeavy || rules.Bucket == ProviderHeavyWrites || rules.CallsProviderIf != nil && rules.CallsProviderIf(peekBody(r)):
 		c = concurrencyLimit{ProviderConcurrency, "account:", g.limits.MaxProviderOperations, "the account already has %d operations in progress that call providers"}
-	case t.WaitsIf != nil && t.WaitsIf(r.URL.Query()):
+	case rules.WaitsIf != nil && rules.WaitsIf(r.URL.Query()):
 		c = concurrencyLimit{EventWaiters, "waiters:", g.limits.MaxEventWaiters, "the account already has %d requests that wait for events"}
 	default:
 		return c, false

@@ -152,7 +152,7 @@ type behaviour struct {
 	LinkAt string `json:"link_at"`
 	LinkTo string `json:"link_to"`
 	// IgnoreSkip makes the simulator answer with the first page for every value of skip.
-	IgnoreSkip bool `json:"deaf_to_skip"`
+	IgnoreSkip bool `json:"ignore_skip"`
 }
 
 // setBehaviour changes the settings that the body of the control call contains.

@@ -32,8 +32,8 @@ type sendTenantRow struct {
 	LeasedUntil int64 // microseconds of Store.clock
 }
 
-func (r sendTenantRow) run(id string) ports.SendRun {
-	return ports.SendRun{Account: access.AccountID(r.AccountID), Tenant: tenant.GUID(id), Epoch: r.Epoch, TimeZone: r.TimeZone, Mark: r.Mark.UTC(), Due: r.DueAt.UTC()}
+func (r sendTenantRow) claim(id string) ports.TenantClaim {
+	return ports.TenantClaim{Account: access.AccountID(r.AccountID), Tenant: tenant.GUID(id), Epoch: r.Epoch, TimeZone: r.TimeZone, Mark: r.Mark.UTC(), Due: r.DueAt.UTC()}
 }
 
 // These conditions join rows of one account. Each of them compares account ids. A statement without
@@ -47,7 +47,7 @@ const (
 	tenantOfMailbox   = "tenants AS t ON t.account_id = m.account_id AND t.id = m.tenant_id"
 )
 
-// dueSince is when a tenant became due. A tenant without a row has never had a run.
+// dueSince is when a tenant became due. A tenant without a row was never claimed.
 const dueSince = "COALESCE(st.due_at, t.consented_at)"
 
 // maxClockSkew is the largest expected clock skew between replicas.
@@ -69,7 +69,7 @@ func enforceable(q *bun.SelectQuery) *bun.SelectQuery {
 		Where("t.consent = ?", string(tenant.ConsentGranted)).Where("t.bootstrap = ?", string(tenant.BootstrapReady))
 }
 
-// DueTenants implements ports.SendRuns. It serves accounts in fair shares, as DueJobs does.
+// DueTenants implements ports.TenantClaims. It serves accounts in fair shares, as DueJobs does.
 func (s *Store) DueTenants(ctx context.Context, now time.Time, limit int) ([]ports.DueTenant, error) {
 	var rows []struct {
 		AccountID string
@@ -95,8 +95,8 @@ func (s *Store) DueTenants(ctx context.Context, now time.Time, limit int) ([]por
 	return dueTenants, err
 }
 
-// ClaimTenant implements ports.SendRuns.
-func (s *Store) ClaimTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration, now time.Time) (ports.SendRun, bool, error) {
+// ClaimTenant implements ports.TenantClaims.
+func (s *Store) ClaimTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration, now time.Time) (ports.TenantClaim, bool, error) {
 	guid := ident.ParseOrZero(string(id))
 	var row sendTenantRow
 	err := s.inTransaction(ctx, "claim tenant", func(ctx context.Context, tx bun.IDB) error {
@@ -114,61 +114,62 @@ func (s *Store) ClaimTenant(ctx context.Context, owner access.AccountID, id tena
 			Where(isDue("st.due_at"), isDueArgs(now)...).Where("st.leased_until <= ?", s.clock()).Returning("*").Scan(ctx)
 	})
 	if errors.Is(err, sql.ErrNoRows) {
-		return ports.SendRun{}, false, nil
+		return ports.TenantClaim{}, false, nil
 	}
 	if err != nil {
-		return ports.SendRun{}, false, err
+		return ports.TenantClaim{}, false, err
 	}
-	return row.run(guid), true, nil
+	return row.claim(guid), true, nil
 }
 
-// HoldTenant implements ports.SendRuns.
-func (s *Store) HoldTenant(ctx context.Context, r ports.SendRun, lease time.Duration) (bool, error) {
+// HoldTenant implements ports.TenantClaims.
+func (s *Store) HoldTenant(ctx context.Context, claim ports.TenantClaim, lease time.Duration) (bool, error) {
 	return s.execChanged(ctx, "hold tenant", func(db bun.IDB) (sql.Result, error) {
-		return updateSendRun(db, r).Where("st.leased_until > 0").Set("leased_until = ? + ?", s.clock(), lease.Microseconds()).Exec(ctx)
+		return updateClaimedTenant(db, claim).Where("st.leased_until > 0").Set("leased_until = ? + ?", s.clock(), lease.Microseconds()).Exec(ctx)
 	})
 }
 
-// ReleaseTenant implements ports.SendRuns.
-func (s *Store) ReleaseTenant(ctx context.Context, r ports.SendRun, due time.Time) (bool, error) {
+// ReleaseTenant implements ports.TenantClaims.
+func (s *Store) ReleaseTenant(ctx context.Context, claim ports.TenantClaim, due time.Time) (bool, error) {
 	return s.execChanged(ctx, "release tenant", func(db bun.IDB) (sql.Result, error) {
-		return updateSendRun(db, r).Set("due_at = CASE WHEN st.due_at < ? THEN st.due_at ELSE ? END", storedTime(r.Due), storedTime(due)).
+		return updateClaimedTenant(db, claim).Set("due_at = CASE WHEN st.due_at < ? THEN st.due_at ELSE ? END", storedTime(claim.Due), storedTime(due)).
 			Set("leased_until = 0").Exec(ctx)
 	})
 }
 
-// tenantOfRun selects a run's tenant by its GUID.
-const tenantOfRun = "(SELECT t.id FROM tenants AS t WHERE t.account_id = ? AND t.guid = ?)"
+// tenantByGUID selects the id of a tenant by its account and its GUID.
+const tenantByGUID = "(SELECT t.id FROM tenants AS t WHERE t.account_id = ? AND t.guid = ?)"
 
-// updateSendRun returns an update of the tenant's enforcement state, restricted to the run's epoch.
-func updateSendRun(db bun.IDB, r ports.SendRun) *bun.UpdateQuery {
-	owner := accountKey(r.Account)
+// updateClaimedTenant returns an update of the tenant's enforcement state, restricted to the epoch
+// of the claim.
+func updateClaimedTenant(db bun.IDB, claim ports.TenantClaim) *bun.UpdateQuery {
+	owner := accountKey(claim.Account)
 	return db.NewUpdate().Model((*sendTenantRow)(nil)).Where("st.account_id = ?", owner).
-		Where("st.tenant_id = "+tenantOfRun, owner, ident.ParseOrZero(string(r.Tenant))).Where("st.epoch = ?", r.Epoch)
+		Where("st.tenant_id = "+tenantByGUID, owner, ident.ParseOrZero(string(claim.Tenant))).Where("st.epoch = ?", claim.Epoch)
 }
 
-// inSendRun runs work in one transaction if the run still holds the tenant's lease. held reports
-// whether the run holds the lease. inSendRun locks the row of the tenant, so that no other run
-// claims the tenant before the transaction ends.
-func (s *Store) inSendRun(ctx context.Context, operation string, r ports.SendRun, work sendRunFunc) (held bool, err error) {
-	return s.inSendRunLocking(ctx, operation, func(ctx context.Context, tx bun.IDB, state *sendTenantRow) error {
-		return s.lockSendRun(ctx, tx, r, state)
+// inTenantClaim runs work in one transaction if the claim still holds the lease of the tenant. held
+// reports whether the claim holds the lease. inTenantClaim locks the row of the tenant, so that
+// nothing else claims the tenant before the transaction ends.
+func (s *Store) inTenantClaim(ctx context.Context, operation string, claim ports.TenantClaim, work tenantClaimFunc) (held bool, err error) {
+	return s.inTenantClaimLocking(ctx, operation, func(ctx context.Context, tx bun.IDB, state *sendTenantRow) error {
+		return s.lockTenantClaim(ctx, tx, claim, state)
 	}, work)
 }
 
-func (s *Store) lockSendRun(ctx context.Context, tx bun.IDB, r ports.SendRun, state *sendTenantRow) error {
-	owner := accountKey(r.Account)
+func (s *Store) lockTenantClaim(ctx context.Context, tx bun.IDB, claim ports.TenantClaim, state *sendTenantRow) error {
+	owner := accountKey(claim.Account)
 	return s.db.LockRows(tx.NewSelect().Model(state).Where("st.account_id = ?", owner).
-		Where("st.tenant_id = "+tenantOfRun, owner, ident.ParseOrZero(string(r.Tenant))).Where("st.epoch = ?", r.Epoch), "st").Scan(ctx)
+		Where("st.tenant_id = "+tenantByGUID, owner, ident.ParseOrZero(string(claim.Tenant))).Where("st.epoch = ?", claim.Epoch), "st").Scan(ctx)
 }
 
-// sendRunFunc is a function that inSendRun calls in its transaction. state is the locked row of the
-// tenant.
-type sendRunFunc func(ctx context.Context, tx bun.IDB, state sendTenantRow) error
+// tenantClaimFunc is a function that inTenantClaim calls in its transaction. state is the locked
+// row of the tenant.
+type tenantClaimFunc func(ctx context.Context, tx bun.IDB, state sendTenantRow) error
 
-// inSendRunLocking is inSendRun, but the function lock locks the tenant's row. lock must return
-// sql.ErrNoRows if the run no longer holds the tenant's lease.
-func (s *Store) inSendRunLocking(ctx context.Context, operation string, lock func(context.Context, bun.IDB, *sendTenantRow) error, work sendRunFunc) (holdsLease bool, err error) {
+// inTenantClaimLocking is inTenantClaim, but the function lock locks the tenant's row. lock must
+// return sql.ErrNoRows if the claim no longer holds the lease of the tenant.
+func (s *Store) inTenantClaimLocking(ctx context.Context, operation string, lock func(context.Context, bun.IDB, *sendTenantRow) error, work tenantClaimFunc) (holdsLease bool, err error) {
 	err = s.inTransaction(ctx, operation, func(ctx context.Context, tx bun.IDB) error {
 		var state sendTenantRow
 		err := lock(ctx, tx, &state)
@@ -183,8 +184,8 @@ func (s *Store) inSendRunLocking(ctx context.Context, operation string, lock fun
 	return holdsLease && err == nil, err
 }
 
-// SeizeTenant implements ports.SendRuns.
-func (s *Store) SeizeTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration) (ports.SendRun, bool, error) {
+// SeizeTenant implements ports.TenantClaims.
+func (s *Store) SeizeTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration) (ports.TenantClaim, bool, error) {
 	guid := ident.ParseOrZero(string(id))
 	var row sendTenantRow
 	err := s.inTransaction(ctx, "seize tenant", func(ctx context.Context, tx bun.IDB) error {
@@ -201,14 +202,14 @@ func (s *Store) SeizeTenant(ctx context.Context, owner access.AccountID, id tena
 			Returning("*").Scan(ctx)
 	})
 	if errors.Is(err, sql.ErrNoRows) {
-		return ports.SendRun{}, false, nil
+		return ports.TenantClaim{}, false, nil
 	}
-	return row.run(guid), err == nil, err
+	return row.claim(guid), err == nil, err
 }
 
 // lockSendState locks the enforcement state of a tenant. The query tenantID selects the tenant's
-// id. Call it before you change other rows of the tenant: enforcement runs also lock this row
-// first, so the two do not deadlock. A tenant that never had a run has no row, and is due anyway.
+// id. Call it before you change other rows of the tenant: enforcement passes also lock this row
+// first, so the two do not deadlock. A tenant that was never claimed has no row, and is due anyway.
 func (s *Store) lockSendState(ctx context.Context, tx bun.IDB, owner string, tenantID *bun.SelectQuery) (state sendTenantRow, err error) {
 	err = s.db.LockRows(tx.NewSelect().Model(&state).Where("st.account_id = ?", owner).Where("st.tenant_id = (?)", tenantID), "st").Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -217,9 +218,9 @@ func (s *Store) lockSendState(ctx context.Context, tx bun.IDB, owner string, ten
 	return state, err
 }
 
-// makeDue makes a tenant due at now, unless the tenant is due earlier. A run in progress may have
-// read the values before the change. makeDue then sets a due time just before the due time that the
-// run claimed. ReleaseTenant keeps this earlier time, so the tenant is evaluated again.
+// makeDue makes a tenant due at now, unless the tenant is due earlier. A pass in progress may have
+// read the values before the change. makeDue then sets a due time just before the due time in the
+// claim of the pass. ReleaseTenant keeps this earlier time, so the tenant is evaluated again.
 func makeDue(ctx context.Context, tx bun.IDB, state sendTenantRow, now time.Time) error {
 	dueAt := storedTime(now)
 	if dueAt.After(state.DueAt) {

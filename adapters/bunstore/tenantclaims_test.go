@@ -51,20 +51,20 @@ func markReady(t testing.TB, s *Store, owner access.AccountID, unprepared tenant
 	must(t, "save tenant", s.SaveTenant(t.Context(), owner, unprepared))
 }
 
-func (fixture sendLimitFixture) claim(t testing.TB, s *Store) ports.SendRun {
+func (fixture sendLimitFixture) claim(t testing.TB, s *Store) ports.TenantClaim {
 	t.Helper()
-	run, isClaimed, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, dueTime)
+	claim, isClaimed, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, dueTime)
 	must(t, "claim", err)
 	if !isClaimed {
 		t.Fatal("not claimed")
 	}
-	return run
+	return claim
 }
 
-// takeOver ends the lease of a run and returns a new run that has the tenant.
-func (fixture sendLimitFixture) takeOver(t testing.TB, s *Store, run ports.SendRun) ports.SendRun {
+// takeOver ends the lease of a claim and returns a new claim of the tenant.
+func (fixture sendLimitFixture) takeOver(t testing.TB, s *Store, claim ports.TenantClaim) ports.TenantClaim {
 	t.Helper()
-	requireHeld(t, "let the lease end", true)(s.HoldTenant(t.Context(), run, expiredLease))
+	requireHeld(t, "let the lease end", true)(s.HoldTenant(t.Context(), claim, expiredLease))
 	return fixture.claim(t, s)
 }
 
@@ -76,18 +76,18 @@ func (fixture sendLimitFixture) requireNotClaimed(t testing.TB, label string, s 
 }
 
 // saveCounts stores that each mailbox sent n messages on the current day.
-func (fixture sendLimitFixture) saveCounts(t testing.TB, s *Store, run ports.SendRun, n int) {
+func (fixture sendLimitFixture) saveCounts(t testing.TB, s *Store, claim ports.TenantClaim, n int) {
 	t.Helper()
 	counts := ports.SendCounts{Today: dayStart, At: dueTime, Mark: dueTime.Add(-6 * time.Hour), ByMailbox: map[string][]sendlimit.Count{}}
 	for _, m := range fixture.boxes {
 		counts.ByMailbox[m.ID] = []sendlimit.Count{{Day: dayStart, Final: n - 1, Recent: 1}}
 	}
-	requireHeld(t, "save counts", true)(s.SaveCounts(t.Context(), run, counts))
+	requireHeld(t, "save counts", true)(s.SaveCounts(t.Context(), claim, counts))
 }
 
-func (fixture sendLimitFixture) listBoxes(t testing.TB, s *Store, run ports.SendRun) []ports.CountedMailbox {
+func (fixture sendLimitFixture) listBoxes(t testing.TB, s *Store, claim ports.TenantClaim) []ports.CountedMailbox {
 	t.Helper()
-	boxes, err := s.CountedMailboxes(t.Context(), run, dayStart)
+	boxes, err := s.CountedMailboxes(t.Context(), claim, dayStart)
 	must(t, "list mailboxes", err)
 	return boxes
 }
@@ -108,11 +108,11 @@ func TestClaimBeforeDueTimeDoesNotChangeDueTime(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
 		for range 2 {
-			run, isClaimed, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, dueTime.Add(1000*time.Hour))
+			claim, isClaimed, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, dueTime.Add(1000*time.Hour))
 			if must(t, "claim", err); !isClaimed {
 				t.Fatal("not claimed")
 			}
-			requireHeld(t, "let the lease end", true)(s.HoldTenant(t.Context(), run, expiredLease))
+			requireHeld(t, "let the lease end", true)(s.HoldTenant(t.Context(), claim, expiredLease))
 			requireOrder(t, "due", dueTenantIDs(t, s, now, 9), fixture.tenantID())
 		}
 	})
@@ -122,19 +122,19 @@ func TestSeizeTenantTakesTenantFromItsRun(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
 		first, isClaimed, err := s.SeizeTenant(t.Context(), fixture.owner, fixture.guid, longLease)
-		if must(t, "seize a tenant that never had a run", err); !isClaimed {
+		if must(t, "seize a tenant that was never claimed", err); !isClaimed {
 			t.Fatal("not seized")
 		}
 		requireHeld(t, "hold", true)(s.HoldTenant(t.Context(), first, expiredLease))
-		run := fixture.claim(t, s)
+		claim := fixture.claim(t, s)
 		seized, isClaimed, err := s.SeizeTenant(t.Context(), fixture.owner, fixture.guid, longLease)
 		must(t, "seize", err)
-		if want := (ports.SendRun{Account: fixture.owner, Tenant: fixture.guid, Epoch: seized.Epoch, TimeZone: run.TimeZone}); !isClaimed || seized.Epoch <= run.Epoch || seized.TimeZone != want.TimeZone || seized.Tenant != want.Tenant || seized.Account != want.Account {
-			t.Fatalf("seized %v: %+v after %+v", isClaimed, seized, run)
+		if want := (ports.TenantClaim{Account: fixture.owner, Tenant: fixture.guid, Epoch: seized.Epoch, TimeZone: claim.TimeZone}); !isClaimed || seized.Epoch <= claim.Epoch || seized.TimeZone != want.TimeZone || seized.Tenant != want.Tenant || seized.Account != want.Account {
+			t.Fatalf("seized %v: %+v after %+v", isClaimed, seized, claim)
 		}
-		requireHeld(t, "the run that had it", false)(s.HoldTenant(t.Context(), run, longLease))
-		requireHeld(t, "its changes", false)(s.SaveChanges(t.Context(), run, ports.SendChanges{}))
-		requireHeld(t, "its orphan rules", false)(s.SaveOrphanRules(t.Context(), run, []string{sendlimit.RuleName("a.test")}))
+		requireHeld(t, "the earlier claim", false)(s.HoldTenant(t.Context(), claim, longLease))
+		requireHeld(t, "its changes", false)(s.SaveChanges(t.Context(), claim, ports.SendChanges{}))
+		requireHeld(t, "its orphan rules", false)(s.SaveOrphanRules(t.Context(), claim, []string{sendlimit.RuleName("a.test")}))
 		fixture.requireNotClaimed(t, "a tenant that was seized", s, dueTime.Add(time.Hour))
 		requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), seized, dueTime))
 		requireOrder(t, "due", dueTenantIDs(t, s, dueTime, 9), fixture.tenantID())
@@ -179,12 +179,12 @@ func TestTenantIsDueWhenItIsConnected(t *testing.T) {
 		if diff := cmp.Diff([]ports.DueTenant{{Account: fixture.owner, Tenant: fixture.guid, At: now.Truncate(time.Microsecond)}}, dueTenants); diff != "" {
 			t.Fatalf("(-want +got):\n%s", diff)
 		}
-		run := fixture.claim(t, s)
-		if diff := cmp.Diff(ports.SendRun{Account: fixture.owner, Tenant: fixture.guid, Epoch: run.Epoch, TimeZone: "UTC", Due: now.Truncate(time.Microsecond)}, run); diff != "" {
+		claim := fixture.claim(t, s)
+		if diff := cmp.Diff(ports.TenantClaim{Account: fixture.owner, Tenant: fixture.guid, Epoch: claim.Epoch, TimeZone: "UTC", Due: now.Truncate(time.Microsecond)}, claim); diff != "" {
 			t.Fatalf("claimed (-want +got):\n%s", diff)
 		}
 		at := dueTime.Add(7 * time.Minute)
-		requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), run, at))
+		requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), claim, at))
 		requireOrder(t, "before its time", dueTenantIDs(t, s, at.Add(-time.Microsecond), 9))
 		fixture.requireNotClaimed(t, "before its time", s, at.Add(-time.Microsecond))
 		requireOrder(t, "at its time", dueTenantIDs(t, s, at, 9), fixture.tenantID())
@@ -211,10 +211,10 @@ func TestTenantWithDueTimeBeyondEveryPassIsDue(t *testing.T) {
 func TestOneOfConcurrentClaimsOfTenantSucceeds(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
-		for range 2 { // with and without a row of an earlier run
-			isClaimed, runs := make([]bool, concurrency), make([]ports.SendRun, concurrency)
+		for range 2 { // with and without a row of an earlier claim
+			isClaimed, claims := make([]bool, concurrency), make([]ports.TenantClaim, concurrency)
 			for _, err := range concurrently(concurrency, func(i int) (err error) {
-				runs[i], isClaimed[i], err = s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, dueTime)
+				claims[i], isClaimed[i], err = s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, dueTime)
 				return err
 			}) {
 				must(t, "claim", err)
@@ -224,7 +224,7 @@ func TestOneOfConcurrentClaimsOfTenantSucceeds(t *testing.T) {
 			}
 			for i := range isClaimed {
 				if isClaimed[i] {
-					requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), runs[i], dueTime))
+					requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), claims[i], dueTime))
 				}
 			}
 		}
@@ -284,8 +284,8 @@ func TestDueTenantsAlternateBetweenAccounts(t *testing.T) {
 				owner = bob
 			}
 			sendLimitFixtures = append(sendLimitFixtures, addSendLimitTenant(t, s, owner, n))
-			run := sendLimitFixtures[n-1].claim(t, s)
-			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), run, dueTime.Add(time.Duration(n)*time.Second)))
+			claim := sendLimitFixtures[n-1].claim(t, s)
+			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), claim, dueTime.Add(time.Duration(n)*time.Second)))
 		}
 		at := dueTime.Add(time.Minute)
 		requireOrder(t, "order of accounts", dueTenantIDs(t, s, at, 4), sendLimitFixtures[0].tenantID(), sendLimitFixtures[3].tenantID(), sendLimitFixtures[1].tenantID(), sendLimitFixtures[4].tenantID())
@@ -322,11 +322,11 @@ func TestTenantsThatCannotBeQueriedAreNotDue(t *testing.T) {
 		_, err = s.SetActive(t.Context(), fixture.owner, false)
 		must(t, "suspend", err)
 		requireOrder(t, "of a suspended account", dueTenantIDs(t, s, dueTime, 9), fixture.tenantID())
-		run := fixture.claim(t, s)
+		claim := fixture.claim(t, s)
 		must(t, "delete", s.DeleteTenant(t.Context(), fixture.owner, fixture.guid, nil))
 		requireNotDue("deleted")
-		requireHeld(t, "hold", false)(s.HoldTenant(t.Context(), run, longLease))
-		requireHeld(t, "release", false)(s.ReleaseTenant(t.Context(), run, dueTime))
+		requireHeld(t, "hold", false)(s.HoldTenant(t.Context(), claim, longLease))
+		requireHeld(t, "release", false)(s.ReleaseTenant(t.Context(), claim, dueTime))
 	})
 }
 
@@ -336,12 +336,12 @@ func TestTenantCanBeClaimedOnlyForAccountThatHoldsIt(t *testing.T) {
 		stranger := fixture
 		stranger.owner = newAccount(t, s, "bob")
 		stranger.requireNotClaimed(t, "a foreign tenant", s, dueTime)
-		run := fixture.claim(t, s)
-		run.Account = stranger.owner
-		requireHeld(t, "hold", false)(s.HoldTenant(t.Context(), run, longLease))
-		requireHeld(t, "counts", false)(s.SaveCounts(t.Context(), run, ports.SendCounts{Today: dayStart, At: dueTime, Mark: dueTime}))
-		requireHeld(t, "changes", false)(s.SaveChanges(t.Context(), run, doneChanges(fixture.blockChange(0, 1))))
-		if n := len(fixture.listBoxes(t, s, run)); n != 0 {
+		claim := fixture.claim(t, s)
+		claim.Account = stranger.owner
+		requireHeld(t, "hold", false)(s.HoldTenant(t.Context(), claim, longLease))
+		requireHeld(t, "counts", false)(s.SaveCounts(t.Context(), claim, ports.SendCounts{Today: dayStart, At: dueTime, Mark: dueTime}))
+		requireHeld(t, "changes", false)(s.SaveChanges(t.Context(), claim, doneChanges(fixture.blockChange(0, 1))))
+		if n := len(fixture.listBoxes(t, s, claim)); n != 0 {
 			t.Fatalf("%d foreign mailboxes", n)
 		}
 	})
@@ -392,11 +392,11 @@ func TestTenantWhoseLimitsChangeIsDueAtOnce(t *testing.T) {
 		}
 		at := dueTime
 		for label, setLimit := range limitSetters(t, s, fixture) {
-			run, isClaimed, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, nextRun.Add(time.Hour))
+			claim, isClaimed, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, nextRun.Add(time.Hour))
 			if err != nil || !isClaimed {
 				t.Fatalf("not claimed: %v", err)
 			}
-			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), run, nextRun))
+			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), claim, nextRun))
 			if setLimit(t.Context(), other.owner, 3, at) == nil {
 				t.Fatalf("%s: a stranger set it", label)
 			}
@@ -434,23 +434,23 @@ func TestTenantWhoseLimitsChangeDuringRunIsDueRightAfterIt(t *testing.T) {
 		perDay := 3
 		for label, setLimit := range limitSetters(t, s, fixture) {
 			for _, at := range []time.Time{dueTime, dueTime.Add(time.Second), now} {
-				run := fixture.claim(t, s)
+				claim := fixture.claim(t, s)
 				requireOrder(t, label+" leased", dueTenantIDs(t, s, nextRun, 9))
 				for range 2 { // a second change with the same time
 					perDay++
 					must(t, label, setLimit(t.Context(), fixture.owner, perDay, at))
 				}
-				requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), run, nextRun))
+				requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), claim, nextRun))
 				requireOrder(t, label, dueTenantIDs(t, s, dueTime.Add(time.Second), 9), fixture.tenantID())
-				run = fixture.claim(t, s)
+				claim = fixture.claim(t, s)
 				must(t, label+" as it was", setLimit(t.Context(), fixture.owner, perDay, at))
-				requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), run, dueTime))
+				requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), claim, dueTime))
 			}
 			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), fixture.claim(t, s), nextRun))
 			requireOrder(t, "nothing changed", dueTenantIDs(t, s, nextRun.Add(-time.Microsecond), 9))
-			run, _, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, nextRun)
+			claim, _, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, nextRun)
 			must(t, "claim", err)
-			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), run, dueTime))
+			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), claim, dueTime))
 		}
 	})
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-// Timetable holds the retry delays and timeouts of jobs.
-type Timetable struct {
+// RetryPolicy holds the retry delays and timeouts of jobs.
+type RetryPolicy struct {
 	// FirstPause is the pause after the first try of a step. The pause doubles with each further
 	// try, up to LongestPause.
 	FirstPause, LongestPause time.Duration
@@ -24,8 +24,8 @@ type Timetable struct {
 	StageLimit time.Duration
 }
 
-// DefaultTimetable is the timetable that the service uses outside the sandbox.
-var DefaultTimetable = Timetable{
+// DefaultRetryPolicy is the policy that the service uses outside the sandbox.
+var DefaultRetryPolicy = RetryPolicy{
 	FirstPause: 15 * time.Second, LongestPause: 15 * time.Minute, BetweenReads: 10 * time.Second,
 	UnreliableLimit: time.Hour, MaxWait: time.Hour, StageLimit: 48 * time.Hour,
 }
@@ -44,15 +44,15 @@ type Moment struct {
 
 // pause returns the wait after a try, shortened at random by up to a fifth. tries is the number of
 // earlier tries of the step.
-func (t Timetable) pause(tries int, chance float64) time.Duration {
-	pause := t.FirstPause
+func (p RetryPolicy) pause(tries int, chance float64) time.Duration {
+	pause := p.FirstPause
 	for range tries {
-		if pause >= t.LongestPause {
+		if pause >= p.LongestPause {
 			break
 		}
 		pause *= 2
 	}
-	pause = min(pause, t.LongestPause)
+	pause = min(pause, p.LongestPause)
 	return pause - time.Duration(float64(pause/5)*chance)
 }
 
@@ -60,12 +60,12 @@ func (t Timetable) pause(tries int, chance float64) time.Duration {
 func elapsed(then, now time.Time) time.Duration { return max(0, now.Sub(then)) }
 
 // isOverdue reports whether the job has exceeded the time limit of its stage.
-func (t Timetable) isOverdue(j Job, now time.Time) bool {
+func (p RetryPolicy) isOverdue(j Job, now time.Time) bool {
 	outage := j.OutageTime
 	if !j.OutageSince.IsZero() {
 		outage += elapsed(j.OutageSince, now)
 	}
-	return elapsed(j.StageSince, now)-min(outage, t.StageLimit) >= t.StageLimit
+	return elapsed(j.StageSince, now)-min(outage, p.StageLimit) >= p.StageLimit
 }
 
 // timeoutAction returns the action that is required when the stage exceeds its time limit.
