@@ -242,16 +242,16 @@ func TestLastUseOfKeyOnlyMovesForward(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		used, unused := newKey(t, s, ann, 1), newKey(t, s, ann, 2)
-		later := now.Add(5 * time.Minute)
+		newestUse := now.Add(5 * time.Minute)
 		must(t, "save nothing", s.SaveKeyUses(t.Context(), nil))
-		for _, at := range []time.Time{now, later, now.Add(time.Minute)} {
+		for _, at := range []time.Time{now, newestUse, now.Add(time.Minute)} {
 			must(t, "save", s.SaveKeyUses(t.Context(), map[string]time.Time{used.ID: at}))
 		}
 		for _, owner := range []access.AccountID{ann, ""} {
 			keys, err := s.IssuedKeys(t.Context(), owner)
 			must(t, "list", err)
 			for _, key := range keys {
-				want := map[string]time.Time{used.ID: later, unused.ID: {}}[key.ID]
+				want := map[string]time.Time{used.ID: newestUse, unused.ID: {}}[key.ID]
 				if !key.LastUsedAt.Equal(want) {
 					t.Errorf("key %s was last used at %v, want %v", key.ID, key.LastUsedAt, want)
 				}

@@ -203,28 +203,28 @@ func TestEachResultOfProvisioningIsLoggedOnce(t *testing.T) {
 		run.TotalDomains = 2
 		_, job2 := newRun(ann, domains[1], 2)
 		must(t, "create run", s.CreateRun(t.Context(), run, []provisioning.Job{job1, job2}, nil))
-		later := now.Add(time.Hour)
-		job1, job2 = claimJob(t, s, job1.ID, later), claimJob(t, s, job2.ID, later)
+		hourLater := now.Add(time.Hour)
+		job1, job2 = claimJob(t, s, job1.ID, hourLater), claimJob(t, s, job2.ID, hourLater)
 		log.requireTypes(t, "two jobs run")
-		blocked := job1
-		blocked.Status, blocked.RequiredAction = provisioning.ActionRequired, "dns_conflict"
-		requireHeld(t, "save", true)(s.SaveJob(t.Context(), blocked))
+		needsAction := job1
+		needsAction.Status, needsAction.RequiredAction = provisioning.ActionRequired, "dns_conflict"
+		requireHeld(t, "save", true)(s.SaveJob(t.Context(), needsAction))
 		log.requireTypes(t, "a conflict", event.DNSJobActionRequired)
-		_, err := s.RetryJob(t.Context(), ann, job1.ID, later, nil)
+		_, err := s.RetryJob(t.Context(), ann, job1.ID, hourLater, nil)
 		must(t, "retry", err)
 		log.requireTypes(t, "a retry")
-		job1 = claimJob(t, s, job1.ID, later)
+		job1 = claimJob(t, s, job1.ID, hourLater)
 		saveJobStatus(t, s, job1, provisioning.Completed)
 		log.requireTypes(t, "one job is completed")
 		saveJobStatus(t, s, job2, provisioning.Failed)
 		log.requireTypes(t, "the other job failed", event.DNSJobFailed, event.DNSRunCompleted)
 		// The deletion of a domain can also complete a run.
 		run3, job3 := newRun(ann, domains[0], 3)
-		_, four := newRun(ann, domains[1], 4)
-		must(t, "create run", s.CreateRun(t.Context(), run3, []provisioning.Job{job3, four}, nil))
-		saveJobStatus(t, s, claimJob(t, s, job3.ID, later), provisioning.Completed)
+		_, job4 := newRun(ann, domains[1], 4)
+		must(t, "create run", s.CreateRun(t.Context(), run3, []provisioning.Job{job3, job4}, nil))
+		saveJobStatus(t, s, claimJob(t, s, job3.ID, hourLater), provisioning.Completed)
 		log.requireTypes(t, "one of two")
-		saveAgain(t, s, ann, guid(1), ports.DiscoveryResult{Began: later, Domains: []domain.Platform{{Name: domains[0].Name}}})
+		saveAgain(t, s, ann, guid(1), ports.DiscoveryResult{Began: hourLater, Domains: []domain.Platform{{Name: domains[0].Name}}})
 		log.requireTypes(t, "the domain of a job was deleted", event.DomainRemoved, event.DNSRunCompleted, readinessChanged)
 	})
 }
@@ -349,7 +349,7 @@ func TestRemovedTenantRemovesAllInIt(t *testing.T) {
 	})
 }
 
-// errorOtherThan returns err unless it has the text of expected.
+// errorOtherThan returns an error unless err has the text of expected.
 func errorOtherThan(err, expected error) error {
 	if err != nil && err.Error() == expected.Error() {
 		return nil
@@ -380,7 +380,7 @@ func TestLastEventHasTheReadinessAfterConcurrentChanges(t *testing.T) {
 }
 
 // TestReadinessFollowsDomains changes each value of a domain that the readiness of a tenant counts.
-// After each change, the last readiness that readers got must be that of the stored tenant.
+// After each change, the readinessRow must have the readiness of the stored tenant.
 func TestReadinessFollowsDomains(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
@@ -389,7 +389,7 @@ func TestReadinessFollowsDomains(t *testing.T) {
 		attached.Observed = tenant.Observed{Bootstrap: now, SMTPAuth: now, Discovery: now}
 		must(t, "save tenant", s.SaveTenant(t.Context(), ann, attached))
 		d := addDomain(t, s, ann, guid(1), "a.test")
-		seen := map[string]bool{}
+		readinessTexts := map[string]bool{}
 		for i := range 32 {
 			flags, at := i^i>>1, now.Add(time.Duration(i+1)*time.Minute) // flags is a Gray code: each step changes one flag
 			d.Added, d.Verified, d.DKIMEnabled, d.Status.VerificationSeen, d.MissingSince = true, flags&1 != 0, flags&2 != 0, flags&4 != 0, time.Time{}
@@ -407,16 +407,16 @@ func TestReadinessFollowsDomains(t *testing.T) {
 			if diff := cmp.Diff(event.OfReadiness(guid(1), stored.Readiness(true)).Data, any(got)); diff != "" {
 				t.Fatalf("the readiness with the flags %04b (-want +got):\n%s", flags, diff)
 			}
-			seen[string(row.Readiness)] = true
+			readinessTexts[string(row.Readiness)] = true
 		}
-		if len(seen) < 5 {
-			t.Errorf("the readiness had only %d values", len(seen))
+		if len(readinessTexts) < 5 {
+			t.Errorf("the readiness had only %d values", len(readinessTexts))
 		}
 	})
 }
 
 // TestReadsOfTheDNSTakeFewStatements counts the statements of the two most frequent changes during
-// provisioning: storing a read of the DNS with a domain, and storing a step with its job.
+// provisioning: saving a domain after its DNS was read, and saving a job after a step.
 func TestReadsOfTheDNSTakeFewStatements(t *testing.T) {
 	var counter statementCounter
 	s := migratedStore(t, Memory, &counter)

@@ -39,7 +39,7 @@ func newIntegrationFixture(t testing.TB, s *Store, name string, n int) integrati
 	return fixture
 }
 
-// newConnection returns a connection of a mailbox with a value in every field.
+// newConnection returns a connection that has a value in every field.
 func (fixture integrationFixture) newConnection(i integration.Integration, box int, status integration.ConnectionStatus) integration.Connection {
 	return integration.Connection{
 		ID: connectionID(100*int(i.CreatedAt.Sub(now)/time.Second) + box), IntegrationID: i.ID, MailboxID: fixture.boxes[box].ID, Status: status,
@@ -159,13 +159,13 @@ func TestOneIntegrationHoldsMailboxInEveryStatus(t *testing.T) {
 func TestOneOfConcurrentConnectionsAtTwoIntegrationsSucceeds(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
-		isClaimed := make([]bool, concurrency)
+		isSaved := make([]bool, concurrency)
 		countWinners(t, concurrently(concurrency, func(n int) (err error) {
 			i := []integration.Integration{fixture.integration1, fixture.integration2}[n%2]
-			isClaimed[n], err = s.SaveConnection(t.Context(), fixture.owner, fixture.newConnection(i, 0, allConnectionStatuses[n%2]), time.Time{}, nil)
+			isSaved[n], err = s.SaveConnection(t.Context(), fixture.owner, fixture.newConnection(i, 0, allConnectionStatuses[n%2]), time.Time{}, nil)
 			return err
 		}), fault.ConnectedElsewhere)
-		if n := countTrue(isClaimed); n != 1 {
+		if n := countTrue(isSaved); n != 1 {
 			t.Fatalf("%d won", n)
 		}
 	})
@@ -328,9 +328,9 @@ func TestForeignAndDiscoveredMailboxesAreNotEligible(t *testing.T) {
 			for name, id := range map[string]string{"unknown": unknownMailboxID, "nonsense": "x", "found": found.ID} {
 				requireSameError(t, label+" "+name, foreign, call(bob.integration1.ID, id))
 			}
-			before := call(ann.integration1.ID, ann.boxes[0].ID)
-			requireRefusal(t, label+" by a foreign integration", before, fault.IntegrationNotFound)
-			requireSameError(t, label+" by an unknown one", before, call(integrationID(99), "x"))
+			foreignIntegration := call(ann.integration1.ID, ann.boxes[0].ID)
+			requireRefusal(t, label+" by a foreign integration", foreignIntegration, fault.IntegrationNotFound)
+			requireSameError(t, label+" by an unknown one", foreignIntegration, call(integrationID(99), "x"))
 		}
 		requireCounts(t, s, ann.owner, ann.integration1.ID, integration.Counts{})
 		requireCounts(t, s, bob.owner, bob.integration1.ID, integration.Counts{})

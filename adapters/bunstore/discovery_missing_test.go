@@ -14,9 +14,9 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// TestMissedOnceIsHiddenAndKept checks a domain and a mailbox that one discovery does not find.
-// They are not listed and not counted, but their rows are kept. They are listed again when a
-// discovery finds them.
+// TestMissedOnceIsHiddenAndKept checks a domain and a mailbox that discoveries do not find for less
+// than observation.ReplicaLag. They are not listed and not counted, but their rows are kept. They
+// are listed again when a discovery finds them.
 func TestMissedOnceIsHiddenAndKept(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, d := newMailDomain(t, s)
@@ -73,8 +73,8 @@ func TestMissedTwiceIsRemoved(t *testing.T) {
 	})
 }
 
-// TestUnlistedIsNotMissedUntilReadByName checks that an object which the list does not contain is
-// not missing if a direct read finds it, or if that read fails.
+// TestUnlistedIsNotMissedUntilReadByName checks that an object is not missing only because the list
+// does not contain it. MissedDomains or MissedMailboxes must also contain its name.
 func TestUnlistedIsNotMissedUntilReadByName(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, d := newMailDomain(t, s)
@@ -90,7 +90,7 @@ func TestUnlistedIsNotMissedUntilReadByName(t *testing.T) {
 }
 
 // TestMissingIsReservedAgain checks a request for a missing domain or mailbox. The row becomes a
-// reservation of this request, and counts as a new one.
+// reservation again, and counts against the limit.
 func TestMissingIsReservedAgain(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, d := newMailDomain(t, s)
@@ -106,13 +106,13 @@ func TestMissingIsReservedAgain(t *testing.T) {
 			t.Fatalf("got %+v", reserved)
 		}
 		must(t, "release", s.EndReservation(t.Context(), ann, reserved.ID, reserved.ReservedAt))
-		free, err := s.ReserveDomain(t.Context(), ann, guid(1), "free.test", 2, discoveryStart)
+		freeDomain, err := s.ReserveDomain(t.Context(), ann, guid(1), "free.test", 2, discoveryStart)
 		must(t, "reserve a different domain", err)
-		must(t, "release", s.EndReservation(t.Context(), ann, free.ID, free.ReservedAt))
-		later, err := s.ReserveDomain(t.Context(), ann, guid(1), missingDomain.Name, 2, discoveryStart.Add(time.Hour))
+		must(t, "release", s.EndReservation(t.Context(), ann, freeDomain.ID, freeDomain.ReservedAt))
+		reservedLater, err := s.ReserveDomain(t.Context(), ann, guid(1), missingDomain.Name, 2, discoveryStart.Add(time.Hour))
 		must(t, "reserve", err)
-		if later.ID != missingDomain.ID || !later.Observed.Missed.Equal(discoveryStart) {
-			t.Fatalf("missing since %v: %+v", later.Observed.Missed, later)
+		if reservedLater.ID != missingDomain.ID || !reservedLater.Observed.Missed.Equal(discoveryStart) {
+			t.Fatalf("missing since %v: %+v", reservedLater.Observed.Missed, reservedLater)
 		}
 		_, err = s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "a", "b", "lost"), 2, discoveryStart)
 		requireRefusal(t, "reserve over the cap", err, fault.MailboxLimitReached)

@@ -30,8 +30,8 @@ func saveDiscovery(t testing.TB, s *Store, owner access.AccountID, domains []dom
 	saveAgain(t, s, owner, guid(1), ports.DiscoveryResult{Began: discoveryStart, Domains: domains, Mailboxes: boxes})
 }
 
-// saveAgain stores the discovery found. The stored domains and mailboxes that found does not list
-// are missing for the second time, because an earlier discovery did not list them either.
+// saveAgain stores the discovery found. It first marks the stored domains and mailboxes as missing
+// since an earlier discovery. Those that found does not list are therefore removed.
 func saveAgain(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID, found ports.DiscoveryResult) {
 	t.Helper()
 	since := storedTime(found.Began.Add(-observation.ReplicaLag))

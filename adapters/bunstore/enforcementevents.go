@@ -295,7 +295,8 @@ func (s *Store) dropDays(ctx context.Context, days []eventCountRow) (dropped int
 	return dropped, err
 }
 
-// eventDaysBefore selects the days of all accounts that have events and were over at the time end.
+// eventDaysBefore selects the days of all accounts. It omits days without events, and days that
+// were not over at the time end.
 func eventDaysBefore(db bun.IDB, end time.Time) *bun.SelectQuery {
 	return db.NewSelect().Model((*eventCountRow)(nil)).Distinct().Column("account_id", "starts").Where("ec.tenant_guid = ?", ident.Zero).
 		Where("ec.span = ?", day).Where("ec.starts <= ?", end.Unix()-day).Order("ec.starts", "ec.account_id")
@@ -342,8 +343,9 @@ func subtractCounts(ctx context.Context, tx bun.IDB, d eventCountRow, deleted []
 }
 
 // eventTime returns the time for a tenant's next events. It is later than the times of all stored
-// events, even if the clock was set back. eventTime must run in the transaction that inserts the
-// events. Otherwise a new event could come before an event that a caller has already read.
+// events of the tenant, even if the clock was set back. eventTime must run in the transaction that
+// inserts the events. Otherwise a new event could come before an event that a caller has already
+// read.
 func eventTime(ctx context.Context, tx bun.IDB, owner string, id tenant.GUID, now time.Time) (time.Time, error) {
 	var newest enforcementRow
 	err := tx.NewSelect().Model(&newest).Where("ev.account_id = ?", owner).Where("ev.tenant_guid = ?", ident.ParseOrZero(string(id))).

@@ -24,16 +24,17 @@ import (
 )
 
 // BenchmarkEvents reads pages of a large log: the events of two years of an account with 100
-// tenants. These are 10 million events on PostgreSQL and 2 million on SQLite. Each page is compared
-// with the result of a query that counts and sorts all events.
+// tenants. These are 10 million events on PostgreSQL and 2 million on SQLite. Before the
+// measurement, a page at each kind of offset is compared with the result of a query that counts and
+// sorts all events.
 func BenchmarkEvents(b *testing.B) {
-	fewer := 1
+	divisor := 1
 	if testing.Short() {
-		fewer = 1000
+		divisor = 1000
 	}
-	b.Run("postgres", func(b *testing.B) { benchEvents(b, testserver.Database(b), 10_000_000/fewer) })
+	b.Run("postgres", func(b *testing.B) { benchEvents(b, testserver.Database(b), 10_000_000/divisor) })
 	b.Run("sqlite", func(b *testing.B) {
-		benchEvents(b, "sqlite://"+filepath.Join(b.TempDir(), "tenantry.db"), 2_000_000/fewer)
+		benchEvents(b, "sqlite://"+filepath.Join(b.TempDir(), "tenantry.db"), 2_000_000/divisor)
 	})
 }
 
@@ -162,7 +163,8 @@ func (l eventLog) benchmarkBatches(b *testing.B) {
 
 const eventsPerPass = 36
 
-// batchOf returns n events of one tenant.
+// batchOf returns the events of one pass. All of them belong to the tenant with the number n modulo
+// benchTenants.
 func batchOf(n int) (events []sendlimit.Event) {
 	now := time.Now().UTC()
 	for range eventsPerPass {
@@ -231,7 +233,7 @@ func (l eventLog) fill(ctx context.Context) error {
 				return err
 			}
 		}
-		if _, err := tx.ExecContext(ctx, l.events()); err != nil {
+		if _, err := tx.ExecContext(ctx, l.insertStatement()); err != nil {
 			return err
 		}
 		return l.fillCounts(ctx, tx)
@@ -247,8 +249,8 @@ func (l eventLog) fill(ctx context.Context) error {
 	return err
 }
 
-// events returns the statement that inserts all events.
-func (l eventLog) events() string {
+// insertStatement returns the statement that inserts all events.
+func (l eventLog) insertStatement() string {
 	numbers := "WITH RECURSIVE series(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM series WHERE n + 1 < %d)"
 	id := "printf('%%08x-%%04x-7%%03x-8%%03x-%%012x', ms / 65536, ms %% 65536, n %% 4096, n %% 4096, n)"
 	at, guid := "strftime('%%Y-%%m-%%d %%H:%%M:%%f+00:00', ms / 1000.0, 'unixepoch')", "printf('10000000-0000-4000-8000-%%012d', n * 7 %% 100)"

@@ -69,27 +69,27 @@ func expectedPage(events []sendlimit.Event, query ports.EventQuery) ports.EventP
 // same.
 func recordSampleEvents(t testing.TB, s *Store, owner access.AccountID) (events []sendlimit.Event) {
 	t.Helper()
-	run := rand.New(rand.NewPCG(1, 2))
+	random := rand.New(rand.NewPCG(1, 2))
 	for n := 1; n <= 3; n++ {
 		attachTenant(t, s, owner, n)
 	}
 	at := now.Add(-9 * 24 * time.Hour)
 	for n := range 400 {
-		events = append(events, newEvent(n, 1+run.IntN(3), at))
-		switch run.IntN(20) {
+		events = append(events, newEvent(n, 1+random.IntN(3), at))
+		switch random.IntN(20) {
 		case 0:
-			at = at.Add(time.Duration(run.IntN(50)) * time.Hour)
+			at = at.Add(time.Duration(random.IntN(50)) * time.Hour)
 		case 1:
 			at = at.Truncate(time.Hour).Add(time.Hour) // the first moment of an hour
 		case 2:
 			at = at.Truncate(time.Hour).Add(time.Hour - time.Millisecond)
 		default:
-			at = at.Add(time.Duration(run.IntN(3)) * time.Minute)
+			at = at.Add(time.Duration(random.IntN(3)) * time.Minute)
 		}
 	}
 	slices.SortFunc(events, func(a, b sendlimit.Event) int { return cmp.Compare(a.ID, b.ID) })
 	for i := 0; i < len(events); {
-		n := min(1+run.IntN(60), len(events)-i)
+		n := min(1+random.IntN(60), len(events)-i)
 		storeEvents(t, s, owner, events[i:i+n]...)
 		i += n
 	}
@@ -221,8 +221,8 @@ func TestWholeDaysOfEventsAreDroppedWithTheirCounts(t *testing.T) {
 		attachTenant(t, s, bob, 9)
 		storeEvents(t, s, bob, newEvent(1, 9, events[0].At))
 		before := events[200].At.Add(-time.Minute)
-		cut := before.Truncate(24 * time.Hour)
-		remaining := slices.DeleteFunc(slices.Clone(events), func(e sendlimit.Event) bool { return e.At.Before(cut) })
+		cutoff := before.Truncate(24 * time.Hour)
+		remaining := slices.DeleteFunc(slices.Clone(events), func(e sendlimit.Event) bool { return e.At.Before(cutoff) })
 		if len(remaining) == len(events) || len(remaining) == 0 {
 			t.Fatal("the log has nothing to drop, or nothing to keep")
 		}
@@ -449,7 +449,7 @@ func TestEventsAreDroppedInBatches(t *testing.T) {
 		_, err = s.Attach(ctx, account.ID, tenant.Tenant{GUID: guid, ConsentedAt: at})
 		must(t, "attach", err)
 		var events []sendlimit.Event
-		for n := range 7 { // in two hours of a day, and one event on the next day
+		for n := range 7 { // six events within two hours of a day, and one on the next day
 			e := sendlimit.Event{Tenant: guid, Address: "ada@a.test", Action: []sendlimit.Action{sendlimit.Blocked, sendlimit.Unblocked}[n%2]}
 			events = append(events, withIDAt(e, at.Add(time.Duration(n-5)*20*time.Minute)))
 		}

@@ -49,8 +49,8 @@ func (r eventRow) event() event.Event {
 	return e
 }
 
-// eventLogRow is the end of an account's event log. Transactions that add events lock it, so they
-// commit one after another.
+// eventLogRow holds the sequence numbers of the last event and of the last dropped event of an
+// account's log. Transactions that add events lock this row, so they commit one after another.
 type eventLogRow struct {
 	bun.BaseModel `bun:"table:event_logs,alias:el"`
 
@@ -87,10 +87,10 @@ func emit(ctx context.Context, owner string, events ...event.Event) {
 	}
 }
 
-// storeEvents appends the pending events to the logs of their accounts. It locks the ends of these
-// logs until the commit. Only pendingEntries.store may follow storeEvents in the transaction, so a
-// transaction that holds these locks waits only for audit chains. Logs are locked in the order of
-// their accounts, so that transactions do not deadlock.
+// storeEvents appends the pending events to the logs of their accounts. It locks the eventLogRows
+// of these accounts until the commit. Only pendingEntries.store may follow storeEvents in the
+// transaction, so a transaction that holds these locks waits only for audit chains. It locks the
+// rows in the order of the account ids, so that transactions do not deadlock.
 func (s *Store) storeEvents(ctx context.Context, tx bun.IDB, p *pendingEvents) error {
 	if err := s.emitReadiness(ctx, tx, p); err != nil {
 		return err
@@ -229,18 +229,18 @@ func (s *Store) LoggedEvents(ctx context.Context, owner access.AccountID, q port
 }
 
 const (
-	// mergedRanges is the largest number of ranges that can always be merged fast.
-	mergedRanges = 32
-	// scannedEvents is how many events the scan of eventsAfter reads. It takes a few milliseconds.
+	// maxMergedRanges is the largest number of ranges that can always be merged fast.
+	maxMergedRanges = 32
+	// scannedEvents is how many events eventsAfter scans. The scan takes a few milliseconds.
 	scannedEvents = 5_000
 )
 
 // eventsAfter returns the events of a page, and one more if there is one. Each combination of a
 // tenant and a type is a range of an index. Merging the ranges costs the same at any cursor.
 //
-// If there are more than mergedRanges ranges, eventsAfter first scans the next scannedEvents events
-// and filters them. If the filter selects many events, the page is then full. Otherwise eventsAfter
-// merges the ranges after the scanned events, but only those ranges that the page can need.
+// If there are more than maxMergedRanges ranges, eventsAfter first scans the next scannedEvents
+// events. If these fill the page, it stops. Otherwise it merges the ranges after the scanned
+// events. If q limits both tenants and types, it merges only the ranges that the page can need.
 func (s *Store) eventsAfter(ctx context.Context, tx bun.IDB, log eventLogRow, after int64, q ports.LogQuery) (rows []eventRow, err error) {
 	limit := q.Limit + 1
 	types := convertAll(q.Types, func(t event.Type) string { return string(t) })
@@ -255,7 +255,7 @@ func (s *Store) eventsAfter(ctx context.Context, tx bun.IDB, log eventLogRow, af
 		return nil, nil
 	}
 	ranges := rangesOf(tenants, types)
-	if len(ranges) > mergedRanges {
+	if len(ranges) > maxMergedRanges {
 		end := after + scannedEvents
 		// The LIMIT of the inner select makes the planner read the events in their order and stop
 		// when the page is full.
@@ -307,8 +307,8 @@ func rangesOf(tenants, types []string) (ranges []logRange) {
 // These are at most limit combinations: those whose first event comes earliest.
 func firstRanges(ctx context.Context, tx bun.IDB, owner string, after int64, limit int, tenants, types []string) ([]logRange, error) {
 	nextEvent := func() *bun.SelectQuery { return logAfter(tx, owner, after, 1).Column("e.sequence") }
-	// Tenants and types without a later event are omitted. LIMIT makes the planner find them before
-	// it combines the others.
+	// withLaterEvent selects the tenants or types that have an event after the sequence number
+	// after. LIMIT makes the planner run this query before the join.
 	withLaterEvent := func(list []logRange, column string) *bun.SelectQuery {
 		return tx.NewSelect().With("v", tx.NewValues(&list)).TableExpr("v").Column("v."+column).
 			Where("EXISTS (?)", nextEvent().Where("? = ?", bun.Ident("e."+column), bun.Ident("v."+column))).Limit(int64(len(list)))
@@ -342,8 +342,8 @@ func (s *Store) mergedEvents(ctx context.Context, tx bun.IDB, owner string, afte
 	if database.IsPostgres(s.db) {
 		perRange := (2*limit + len(ranges) - 1) / len(ranges)
 		prefixes := joinedRanges(tx, tx.NewSelect(), log().Limit(int64(perRange)), ranges)
-		// prefixes selects a few sequence numbers of each range. bound is the number at which a
-		// page of these numbers ends. The real page ends at bound or earlier, so the second query
+		// prefixes selects a few sequence numbers of each range. bound is the last number of a page
+		// that has only these numbers. The real page ends at bound or earlier, so the second query
 		// reads each range only up to bound. LIMIT makes the planner compute bound once, and count
 		// its cost once.
 		bound := tx.NewSelect().TableExpr("(?) AS f", prefixes).Column("f.sequence").Order("f.sequence").Offset(int64(limit) - 1).Limit(1)
@@ -377,9 +377,9 @@ func unionOfRanges(tx bun.IDB, log func() *bun.SelectQuery, ranges []logRange) *
 	return tx.NewSelect().TableExpr("("+union+") AS u", parts...).Column("u.sequence")
 }
 
-// joinedRanges adds the sequence numbers of all ranges to a query, as unionOfRanges selects them.
-// It uses a join, because PostgreSQL takes longer to plan a union of many ranges than to read them.
-// log can refer to the tables of the query.
+// joinedRanges makes a query select the sequence numbers of all ranges, like unionOfRanges. It uses
+// a join, because PostgreSQL takes longer to plan a union of many ranges than to read them. log can
+// refer to the tables of the query.
 func joinedRanges(tx bun.IDB, q, log *bun.SelectQuery, ranges []logRange) *bun.SelectQuery {
 	numbers := whereRange(log.Column("sequence"), ranges[0], bun.Ident("v.tenant_guid"), bun.Ident("v.type"))
 	return q.With("v", tx.NewValues(&ranges)).TableExpr("v").Column("r.sequence").TableExpr("LATERAL (?) AS r", numbers)

@@ -125,7 +125,7 @@ func TestKeysArePagedNewestFirst(t *testing.T) {
 	})
 }
 
-// secretHash returns the hash of a new secret of a key.
+// secretHash returns the hash of the nth new secret of a key.
 func secretHash(n byte) [32]byte { return [32]byte{n, 1, 's'} }
 
 func renewedKey(key access.Key, n byte, at time.Time) access.Key {

@@ -42,7 +42,7 @@ type mailboxRow struct {
 	SendsTodayAt   time.Time `bun:",nullzero"`
 	BlockedAt      time.Time `bun:",nullzero"`
 	CreatedAt      time.Time
-	StoredAt       time.Time // of the newest reservation
+	StoredAt       time.Time // time of the newest reservation
 
 	DomainID   string `bun:",scanonly"`
 	TenantGUID string `bun:"tenant_guid,scanonly"`
@@ -304,7 +304,7 @@ func insertReservations(ctx context.Context, tx bun.IDB, d domainRow, fresh []ma
 }
 
 // renewReservations stores a new time of reservation for each requested mailbox that is not created
-// yet. The time starts the grace period of its creation again.
+// yet. The grace period of its creation begins again at this time.
 func renewReservations(ctx context.Context, tx bun.IDB, rows []mailboxRow, specs []mailbox.Spec, now time.Time) error {
 	for i := range rows {
 		row := &rows[i]

@@ -127,16 +127,16 @@ func TestRefreshStoresIntegrationAndItsConnections(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
 		previous := fixture.setConnection(t, s, fixture.integration1, 0, integration.ConnectionConnected)
-		seen := fixture.newConnection(fixture.integration1, 0, integration.ConnectionFailed)
-		seen.ID, seen.AccountID, seen.AccountAddress, seen.AccountName, seen.Reason = connectionID(7), "other", "o@b.test", "", "other"
-		seen.ConnectedAt, seen.UpdatedAt = time.Time{}, now.Add(time.Minute)
+		listed := fixture.newConnection(fixture.integration1, 0, integration.ConnectionFailed)
+		listed.ID, listed.AccountID, listed.AccountAddress, listed.AccountName, listed.Reason = connectionID(7), "other", "o@b.test", "", "other"
+		listed.ConnectedAt, listed.UpdatedAt = time.Time{}, now.Add(time.Minute)
 		fresh := fixture.newConnection(fixture.integration1, 1, integration.ConnectionConnected)
 		after := withAllFieldsChanged(fixture.integration1)
-		if n := fixture.saveRefresh(t, s, after, previous.UpdatedAt, seen, fresh); n != 2 {
+		if n := fixture.saveRefresh(t, s, after, previous.UpdatedAt, listed, fresh); n != 2 {
 			t.Fatalf("%d were stored", n)
 		}
-		seen.ID = previous.ID
-		fixture.requireConnection(t, "seen", s, fixture.integration1, 0, seen)
+		listed.ID = previous.ID
+		fixture.requireConnection(t, "seen", s, fixture.integration1, 0, listed)
 		fixture.requireConnection(t, "new", s, fixture.integration1, 1, fresh)
 		after.Provider, after.Name, after.CredentialFields, after.CreatedAt = fixture.integration1.Provider, fixture.integration1.Name, fixture.integration1.CredentialFields, fixture.integration1.CreatedAt
 		requireIntegration(t, s, after, 10)
@@ -188,13 +188,13 @@ func TestConcurrentRefreshesAndSessionsShareMailboxes(t *testing.T) {
 				fixture.boxes = append(fixture.boxes, addMailbox(t, s, fixture.owner, d, local, mailbox.Ready))
 			}
 		}
-		var seen []integration.Connection
+		var listed []integration.Connection
 		for box := range fixture.boxes {
-			seen = append(seen, fixture.newConnection(fixture.integration1, box, integration.ConnectionConnected))
+			listed = append(listed, fixture.newConnection(fixture.integration1, box, integration.ConnectionConnected))
 		}
 		errs := concurrently(len(fixture.boxes)+2, func(n int) error {
 			if n >= len(fixture.boxes) {
-				_, err := s.SaveRefresh(t.Context(), fixture.owner, fixture.integration1, now, seen, nil)
+				_, err := s.SaveRefresh(t.Context(), fixture.owner, fixture.integration1, now, listed, nil)
 				return err
 			}
 			return s.BeginSession(t.Context(), fixture.owner, newSession(fixture.integration2, fixture.boxes[n], n), connectionID(5000+n), now)
@@ -207,7 +207,7 @@ func TestConcurrentRefreshesAndSessionsShareMailboxes(t *testing.T) {
 	})
 }
 
-// The size of an account with 100 full tenants.
+// manyTenants and manyMailboxes are the size of an account with 100 full tenants.
 const (
 	manyTenants   = 100
 	manyMailboxes = manyTenants * 12 * mailbox.MaxPerDomain

@@ -47,7 +47,8 @@ const (
 	tenantOfMailbox   = "tenants AS t ON t.account_id = m.account_id AND t.id = m.tenant_id"
 )
 
-// dueSince is when a tenant became due. A tenant without a row has never had a run.
+// dueSince is the SQL expression for the time when a tenant became due. A tenant without a row in
+// send_tenants never had a run. It is due since its consent.
 const dueSince = "COALESCE(st.due_at, t.consented_at)"
 
 // maxClockSkew is the largest expected clock skew between replicas.
@@ -166,7 +167,7 @@ func (s *Store) lockSendRun(ctx context.Context, tx bun.IDB, r ports.SendRun, st
 // tenant.
 type sendRunFunc func(ctx context.Context, tx bun.IDB, state sendTenantRow) error
 
-// inSendRunLocking is inSendRun, but the function lock locks the tenant's row. lock must return
+// inSendRunLocking works like inSendRun, but calls lock to lock the tenant's row. lock must return
 // sql.ErrNoRows if the run no longer holds the tenant's lease.
 func (s *Store) inSendRunLocking(ctx context.Context, operation string, lock func(context.Context, bun.IDB, *sendTenantRow) error, work sendRunFunc) (holdsLease bool, err error) {
 	err = s.inTransaction(ctx, operation, func(ctx context.Context, tx bun.IDB) error {
@@ -207,8 +208,9 @@ func (s *Store) SeizeTenant(ctx context.Context, owner access.AccountID, id tena
 }
 
 // lockSendState locks the enforcement state of a tenant. The query tenantID selects the tenant's
-// id. Call it before you change other rows of the tenant: enforcement runs also lock this row
-// first, so the two do not deadlock. A tenant that never had a run has no row, and is due anyway.
+// id. Call lockSendState before you change other rows of the tenant: enforcement runs also lock
+// this row first, so the two do not deadlock. A tenant that never had a run has no row, and is due
+// anyway.
 func (s *Store) lockSendState(ctx context.Context, tx bun.IDB, owner string, tenantID *bun.SelectQuery) (state sendTenantRow, err error) {
 	err = s.db.LockRows(tx.NewSelect().Model(&state).Where("st.account_id = ?", owner).Where("st.tenant_id = (?)", tenantID), "st").Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -236,7 +238,7 @@ func makeDue(ctx context.Context, tx bun.IDB, state sendTenantRow, now time.Time
 	return err
 }
 
-// heldTenantRow is a connected tenant and its time zone, found by the tenant's GUID alone.
+// heldTenantRow is a tenant, in the account that holds it, and its time zone.
 type heldTenantRow struct {
 	tenantRow `bun:",extend"`
 

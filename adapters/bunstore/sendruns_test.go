@@ -61,7 +61,7 @@ func (fixture sendLimitFixture) claim(t testing.TB, s *Store) ports.SendRun {
 	return run
 }
 
-// takeOver ends the lease of a run and returns a new run that has the tenant.
+// takeOver ends the lease of a run and returns a new run that holds the tenant.
 func (fixture sendLimitFixture) takeOver(t testing.TB, s *Store, run ports.SendRun) ports.SendRun {
 	t.Helper()
 	requireHeld(t, "let the lease end", true)(s.HoldTenant(t.Context(), run, expiredLease))
@@ -211,7 +211,7 @@ func TestTenantWithDueTimeBeyondEveryPassIsDue(t *testing.T) {
 func TestOneOfConcurrentClaimsOfTenantSucceeds(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
-		for range 2 { // with and without a row of an earlier run
+		for range 2 { // without a row of an earlier run, and then with one
 			isClaimed, runs := make([]bool, concurrency), make([]ports.SendRun, concurrency)
 			for _, err := range concurrently(concurrency, func(i int) (err error) {
 				runs[i], isClaimed[i], err = s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, dueTime)
@@ -308,13 +308,13 @@ func TestTenantsThatCannotBeQueriedAreNotDue(t *testing.T) {
 			requireOrder(t, label, dueTenantIDs(t, s, dueTime, 9))
 			fixture.requireNotClaimed(t, label, s, dueTime)
 		}
-		gone := stored
-		gone.Consent = tenant.ConsentRevoked
-		must(t, "revoke", s.SaveTenant(t.Context(), fixture.owner, gone))
+		changedTenant := stored
+		changedTenant.Consent = tenant.ConsentRevoked
+		must(t, "revoke", s.SaveTenant(t.Context(), fixture.owner, changedTenant))
 		requireNotDue("without consent")
-		gone = stored
-		gone.Bootstrap = tenant.BootstrapFailed
-		must(t, "fail", s.SaveTenant(t.Context(), fixture.owner, gone))
+		changedTenant = stored
+		changedTenant.Bootstrap = tenant.BootstrapFailed
+		must(t, "fail", s.SaveTenant(t.Context(), fixture.owner, changedTenant))
 		requireNotDue("without a mail server")
 		must(t, "mend", s.SaveTenant(t.Context(), fixture.owner, stored))
 		requireOrder(t, "back", dueTenantIDs(t, s, dueTime, 9), fixture.tenantID())
