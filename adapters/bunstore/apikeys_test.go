@@ -75,10 +75,10 @@ func TestRotatedKeyIsInvalidAndItsSuccessorIsValid(t *testing.T) {
 		if caller.Account.ID != ann {
 			t.Fatalf("the new key belongs to %s", caller.Account.ID)
 		}
-		fresh, err := s.IssuedKey(t.Context(), caller.KeyID)
+		successor, err := s.IssuedKey(t.Context(), caller.KeyID)
 		must(t, "find", err)
-		if fresh.Name != oldKey.Name {
-			t.Fatalf("the new key is named %q", fresh.Name)
+		if successor.Name != oldKey.Name {
+			t.Fatalf("the new key is named %q", successor.Name)
 		}
 	})
 }

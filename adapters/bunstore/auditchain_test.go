@@ -114,9 +114,9 @@ func TestChangeThatCommitsItsAnswerCommitsItsEntry(t *testing.T) {
 		completion.Outcome = createdOutcome
 		act := newAct(fixture.owner, "w")
 		ctx := ports.WithAct(t.Context(), act)
-		lost := *completion
-		lost.Attempt = newID()
-		requireRefusal(t, "a lost attempt", s.DeleteTenant(ctx, fixture.owner, guid(1), &lost), fault.KeyInProgress)
+		lostCompletion := *completion
+		lostCompletion.Attempt = newID()
+		requireRefusal(t, "a lost attempt", s.DeleteTenant(ctx, fixture.owner, guid(1), &lostCompletion), fault.KeyInProgress)
 		if len(exportEntries(t, s, fixture.owner)) != entriesBefore || act.State() != ports.ActNew {
 			t.Fatal("a rolled back change left an entry")
 		}
@@ -228,13 +228,13 @@ func TestLaterAttemptReplacesTheActOfAKilledOne(t *testing.T) {
 				attachTenant(t, s, owner, 1)
 				entriesBefore := len(exportEntries(t, s, owner))
 				storeActOf(t, s, ports.WithAct(t.Context(), newAct(owner, "w")), owner)
-				second := newAct(owner, "w")
-				ctx := ports.WithAct(t.Context(), second)
+				secondAct := newAct(owner, "w")
+				ctx := ports.WithAct(t.Context(), secondAct)
 				if changes {
 					must(t, "change", reserveDomainNamed(ctx, s, owner, "b.example"))
 				}
 				must(t, "end", s.EndAct(ctx, createdOutcome))
-				if e := requireOneMoreEntry(t, s, owner, entriesBefore); e.ID != second.Entry.ID {
+				if e := requireOneMoreEntry(t, s, owner, entriesBefore); e.ID != secondAct.Entry.ID {
 					t.Fatalf("got %+v", e)
 				}
 			})
@@ -274,8 +274,8 @@ func TestConcurrentWritersMakeOneChain(t *testing.T) {
 		}) {
 			must(t, "write", err)
 		}
-		if a, b := len(exportEntries(t, stores[0], owner)), len(exportEntries(t, stores[1], other)); a != 1+80 || b != 1+40 {
-			t.Errorf("%d and %d entries", a, b)
+		if ownerEntries, otherEntries := len(exportEntries(t, stores[0], owner)), len(exportEntries(t, stores[1], other)); ownerEntries != 1+80 || otherEntries != 1+40 {
+			t.Errorf("%d and %d entries", ownerEntries, otherEntries)
 		}
 	})
 }
@@ -363,9 +363,9 @@ func TestRetentionLeavesAChain(t *testing.T) {
 			t.Fatalf("dropped %v", dropped)
 		}
 		after := exportEntries(t, s, owner)
-		last := after[len(after)-1]
+		lastEntry := after[len(after)-1]
 		if len(after) != 4 || after[0] != before[5] || after[0].PreviousHash != before[4].Hash ||
-			last.Actor.Type != audit.Service || last.Action != audit.DropEntries || last.Subject.ID != before[4].Hash {
+			lastEntry.Actor.Type != audit.Service || lastEntry.Action != audit.DropEntries || lastEntry.Subject.ID != before[4].Hash {
 			t.Fatalf("left %+v", after)
 		}
 		if entries := exportEntries(t, s, other); len(entries) != 1 || entries[0].Action != audit.DropEntries || entries[0].Sequence != 2 {

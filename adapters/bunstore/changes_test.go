@@ -71,9 +71,9 @@ func TestEachChangeOfTenantIsLoggedOnce(t *testing.T) {
 		ann := newAccount(t, s, "ann")
 		log := readerAtEnd(t, s, ann)
 		attached := attachTenant(t, s, ann, 1)
-		first := log.requireTypes(t, "attach", event.TenantConnected)[0]
-		if first.Tenant != guid(1) || first.Subject != (event.Subject{Type: event.Tenant, ID: string(guid(1))}) {
-			t.Fatalf("the event is %+v", first)
+		connectedEvent := log.requireTypes(t, "attach", event.TenantConnected)[0]
+		if connectedEvent.Tenant != guid(1) || connectedEvent.Subject != (event.Subject{Type: event.Tenant, ID: string(guid(1))}) {
+			t.Fatalf("the event is %+v", connectedEvent)
 		}
 		attached.Name, attached.Observed.Profile = "Other name", now
 		must(t, "save", s.SaveTenant(t.Context(), ann, attached))
@@ -87,9 +87,9 @@ func TestEachChangeOfTenantIsLoggedOnce(t *testing.T) {
 		must(t, "attach again", err)
 		log.requireTypes(t, "attach again", event.TenantAccessRestored, readinessChanged)
 		must(t, "delete", s.DeleteTenant(t.Context(), ann, guid(1), nil))
-		last := log.requireTypes(t, "delete", event.TenantRemoved)[0]
-		if last.Version != 6 {
-			t.Fatalf("the version is %d", last.Version)
+		removedEvent := log.requireTypes(t, "delete", event.TenantRemoved)[0]
+		if removedEvent.Version != 6 {
+			t.Fatalf("the version is %d", removedEvent.Version)
 		}
 	})
 }
@@ -121,14 +121,14 @@ func TestEachChangeOfDomainIsLoggedOnce(t *testing.T) {
 		d.CheckedAt, d.Health.Drifted = now.Add(2*time.Hour), nil
 		save("no drift any longer", event.DomainHealthChanged)
 		began := now.Add(time.Hour)
-		found := ports.DiscoveryResult{Began: began, At: began, Domains: []domain.Platform{{Name: "b.test", Verified: true}}}
-		must(t, "first miss", s.SaveDiscovery(t.Context(), ann, guid(1), withMissedNames(t, s, ann, guid(1), found)))
+		discovery := ports.DiscoveryResult{Began: began, At: began, Domains: []domain.Platform{{Name: "b.test", Verified: true}}}
+		must(t, "first miss", s.SaveDiscovery(t.Context(), ann, guid(1), withMissedNames(t, s, ann, guid(1), discovery)))
 		log.requireTypes(t, "a missed domain and a found one", event.DomainAdded, event.DomainVerified)
-		found.Began = began.Add(observation.ReplicaLag)
-		must(t, "second miss", s.SaveDiscovery(t.Context(), ann, guid(1), withMissedNames(t, s, ann, guid(1), found)))
-		gone := log.requireTypes(t, "a domain missed again", event.DomainRemoved)[0]
-		if gone.Subject.ID != d.ID || gone.Tenant != guid(1) {
-			t.Fatalf("the event is %+v", gone)
+		discovery.Began = began.Add(observation.ReplicaLag)
+		must(t, "second miss", s.SaveDiscovery(t.Context(), ann, guid(1), withMissedNames(t, s, ann, guid(1), discovery)))
+		removedEvent := log.requireTypes(t, "a domain missed again", event.DomainRemoved)[0]
+		if removedEvent.Subject.ID != d.ID || removedEvent.Tenant != guid(1) {
+			t.Fatalf("the event is %+v", removedEvent)
 		}
 	})
 }
@@ -171,11 +171,11 @@ func TestEachChangeOfMailboxIsLoggedOnce(t *testing.T) {
 		must(t, "ready", s.ConcludeMailboxes(t.Context(), fixture.owner, []mailbox.Mailbox{box}, nil))
 		log.requireTypes(t, "ready", event.MailboxUpdated)
 		must(t, "limit", s.SetSendLimit(t.Context(), fixture.owner, box.ID, 7, now))
-		changed := log.requireTypes(t, "a limit", event.MailboxUpdated)[0]
+		updatedEvent := log.requireTypes(t, "a limit", event.MailboxUpdated)[0]
 		must(t, "limit", s.SetSendLimit(t.Context(), fixture.owner, box.ID, 7, now))
 		log.requireTypes(t, "the same limit")
 		var data event.MailboxData
-		must(t, "decode", json.Unmarshal(changed.Data.(json.RawMessage), &data))
+		must(t, "decode", json.Unmarshal(updatedEvent.Data.(json.RawMessage), &data))
 		if data.DailySendLimit == nil || *data.DailySendLimit != 7 || data.Email != box.Address || data.TenantID != string(fixture.guid) {
 			t.Fatalf("the data is %+v", data)
 		}
@@ -188,8 +188,8 @@ func TestEachChangeOfMailboxIsLoggedOnce(t *testing.T) {
 		log.requireTypes(t, "unblock", event.MailboxUnblocked)
 		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), r, doneChanges(fixture.blockChange(1, 26))))
 		log.requireTypes(t, "block", event.MailboxBlocked)
-		found := ports.DiscoveryResult{Began: now.Add(time.Hour), At: now.Add(time.Hour), Mailboxes: platformMailboxes(box.Address, "new@a.test")}
-		saveAgain(t, s, fixture.owner, fixture.guid, found)
+		discovery := ports.DiscoveryResult{Began: now.Add(time.Hour), At: now.Add(time.Hour), Mailboxes: platformMailboxes(box.Address, "new@a.test")}
+		saveAgain(t, s, fixture.owner, fixture.guid, discovery)
 		log.requireTypes(t, "a discovery", event.MailboxUpdated, event.MailboxUnblocked, event.MailboxVanished, event.MailboxVanished, event.MailboxCreated, readinessChanged)
 	})
 }

@@ -234,13 +234,13 @@ func TestAttemptThatLostItsKeyChangesNothing(t *testing.T) {
 func TestRefusedChangeCompletesNothing(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture, bob := newTenantFixture(t, s), newAccount(t, s, "bob")
-		gone := append(withStageReady(fixture.boxes), mailbox.Mailbox{ID: string(unknownGUID), Address: "gone@contoso.test", Stage: mailbox.Ready})
+		withUnknownMailbox := append(withStageReady(fixture.boxes), mailbox.Mailbox{ID: string(unknownGUID), Address: "gone@contoso.test", Stage: mailbox.Ready})
 		claim := newClaim(fixture.owner, 1)
 		completion := newCompletion(claim, mustClaim(t, s, claim))
 		requireRefusal(t, "delete", s.DeleteTenant(t.Context(), bob, fixture.domain.TenantGUID, completion), fault.TenantNotFound)
 		requireRefusal(t, "save domain", s.SaveDomain(t.Context(), bob, fixture.domain, completion), fault.DomainNotFound)
 		requireRefusal(t, "conclude for another", s.ConcludeMailboxes(t.Context(), bob, withStageReady(fixture.boxes), completion), fault.MailboxNotFound)
-		requireRefusal(t, "conclude", s.ConcludeMailboxes(t.Context(), fixture.owner, gone, completion), fault.MailboxNotFound)
+		requireRefusal(t, "conclude", s.ConcludeMailboxes(t.Context(), fixture.owner, withUnknownMailbox, completion), fault.MailboxNotFound)
 		if r := requireRecord(t, s, claim.Key); r.Answer != nil || !r.Leased || fixture.countReady(t, s) != 0 {
 			t.Fatalf("%d are concluded, %+v", fixture.countReady(t, s), r)
 		}

@@ -242,9 +242,9 @@ func TestProvisionedMailboxesAreEligibleByAddress(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
 		newIntegrationFixture(t, s, "bob", 2)
-		second := addDomain(t, s, fixture.owner, attachTenant(t, s, fixture.owner, 3).GUID, "more.test")
-		addMailbox(t, s, fixture.owner, second, "a", mailbox.Created)
-		addMailbox(t, s, fixture.owner, second, "unfinished", mailbox.Creating)
+		secondDomain := addDomain(t, s, fixture.owner, attachTenant(t, s, fixture.owner, 3).GUID, "more.test")
+		addMailbox(t, s, fixture.owner, secondDomain, "a", mailbox.Created)
+		addMailbox(t, s, fixture.owner, secondDomain, "unfinished", mailbox.Creating)
 		discoverAndFind(t, s, fixture, "found@ann.test", fixture.boxes[0].Address, fixture.boxes[1].Address)
 		want := fixture.setConnection(t, s, fixture.integration1, 0, integration.ConnectionFailed)
 		fixture.setConnection(t, s, fixture.integration2, 1, integration.ConnectionConnected)
@@ -305,7 +305,7 @@ func TestAccountWithoutMailboxesHasNoneEligible(t *testing.T) {
 func TestForeignAndDiscoveredMailboxesAreNotEligible(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newIntegrationFixture(t, s, "ann", 1), newIntegrationFixture(t, s, "bob", 2)
-		found := discoverAndFind(t, s, bob, "found@bob.test", bob.boxes[0].Address, bob.boxes[1].Address)
+		discovered := discoverAndFind(t, s, bob, "found@bob.test", bob.boxes[0].Address, bob.boxes[1].Address)
 		for label, call := range map[string]func(integrationID, mailboxID string) error{
 			"find": func(integrationID, mailboxID string) error {
 				_, err := s.EligibleMailbox(t.Context(), bob.owner, integrationID, mailboxID)
@@ -325,7 +325,7 @@ func TestForeignAndDiscoveredMailboxesAreNotEligible(t *testing.T) {
 		} {
 			foreign := call(bob.integration1.ID, ann.boxes[0].ID)
 			requireRefusal(t, label, foreign, fault.MailboxNotFound)
-			for name, id := range map[string]string{"unknown": unknownMailboxID, "nonsense": "x", "found": found.ID} {
+			for name, id := range map[string]string{"unknown": unknownMailboxID, "nonsense": "x", "found": discovered.ID} {
 				requireSameError(t, label+" "+name, foreign, call(bob.integration1.ID, id))
 			}
 			foreignIntegration := call(ann.integration1.ID, ann.boxes[0].ID)

@@ -23,8 +23,8 @@ func TestMissedOnceIsHiddenAndKept(t *testing.T) {
 		other := addDomain(t, s, ann, guid(1), "other.test")
 		m := addMailbox(t, s, ann, other, "sales", mailbox.Ready)
 		must(t, "limit", s.SetSendLimit(t.Context(), ann, m.ID, 9, now))
-		known := []domain.Platform{{Name: d.Name}}
-		withoutBoth := ports.DiscoveryResult{Began: discoveryStart, Domains: known, Mailboxes: []mailbox.Platform{}}
+		listedDomains := []domain.Platform{{Name: d.Name}}
+		withoutBoth := ports.DiscoveryResult{Began: discoveryStart, Domains: listedDomains, Mailboxes: []mailbox.Platform{}}
 		miss := func(after time.Duration) {
 			t.Helper()
 			discovery := withMissedNames(t, s, ann, guid(1), withoutBoth)
@@ -46,7 +46,7 @@ func TestMissedOnceIsHiddenAndKept(t *testing.T) {
 			t.Fatalf("counted: %d domains, %d mailboxes", stored.DomainCount, stored.MailboxCount)
 		}
 		foundAgain := ports.DiscoveryResult{Began: discoveryStart.Add(observation.ReplicaLag), Mailboxes: platformMailboxes(m.Address),
-			Domains: append(known, domain.Platform{Name: other.Name, Verified: true})}
+			Domains: append(listedDomains, domain.Platform{Name: other.Name, Verified: true})}
 		must(t, "find again", s.SaveDiscovery(t.Context(), ann, guid(1), foundAgain))
 		if got := findMailbox(t, s, ann, m.Address); got.ID != m.ID || got.DailySendLimit != 9 || got.Stage != mailbox.Ready || !got.Provisioned {
 			t.Fatalf("the mailbox is %+v", got)

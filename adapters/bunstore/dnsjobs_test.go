@@ -310,15 +310,15 @@ func TestTwoProcessesShareJobs(t *testing.T) {
 		for _, s := range []*Store{store1, store2, store1, store2} {
 			wg.Go(func() {
 				for {
-					due, err := s.DueJobs(t.Context(), now.Add(time.Hour), 7)
+					dueJobs, err := s.DueJobs(t.Context(), now.Add(time.Hour), 7)
 					if err != nil {
 						t.Error(err)
 						return
 					}
-					if len(due) == 0 {
+					if len(dueJobs) == 0 {
 						return
 					}
-					for _, d := range due {
+					for _, d := range dueJobs {
 						j, isClaimed, err := s.ClaimJob(t.Context(), d.ID, time.Minute, now.Add(time.Hour))
 						if err != nil {
 							t.Error(err)

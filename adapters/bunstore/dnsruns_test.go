@@ -354,8 +354,8 @@ func TestRunAndItsAnswerAreCommittedTogether(t *testing.T) {
 			attempt := mustClaim(t, s, claim)
 			requireRefusal(t, "an attempt that lost its key", change(newCompletion(claim, "20000000-0000-4000-8000-000000000000")), fault.KeyInProgress)
 			must(t, "change", change(newCompletion(claim, attempt)))
-			if a := requireRecord(t, s, claim.Key); string(a.Answer) != "answer" || a.Leased {
-				t.Fatalf("got %+v", a)
+			if record := requireRecord(t, s, claim.Key); string(record.Answer) != "answer" || record.Leased {
+				t.Fatalf("got %+v", record)
 			}
 			saveJobStatus(t, s, storedJob(t, s, j), provisioning.Waiting)
 		}

@@ -88,22 +88,22 @@ const eventBatch = 500
 func (s *Store) RecordEvents(ctx context.Context, owner access.AccountID, events []sendlimit.Event) error {
 	isRepeat := false
 	return s.inTransaction(ctx, "record enforcement events", func(ctx context.Context, tx bun.IDB) error {
-		fresh := events
+		notStored := events
 		if isRepeat {
 			var err error
-			if fresh, err = newEvents(ctx, tx, accountKey(owner), events); err != nil {
+			if notStored, err = newEvents(ctx, tx, accountKey(owner), events); err != nil {
 				return err
 			}
 		}
-		err := recordEvents(ctx, tx, accountKey(owner), fresh)
+		err := recordEvents(ctx, tx, accountKey(owner), notStored)
 		isRepeat = err != nil
 		return err
 	})
 }
 
 // newEvents returns the events that are not stored yet, without duplicates.
-func newEvents(ctx context.Context, tx bun.IDB, owner string, events []sendlimit.Event) (fresh []sendlimit.Event, err error) {
-	stored := map[string]bool{}
+func newEvents(ctx context.Context, tx bun.IDB, owner string, events []sendlimit.Event) (notStored []sendlimit.Event, err error) {
+	isStored := map[string]bool{}
 	for chunk := range slices.Chunk(events, eventBatch) {
 		ids := make([]string, 0, len(chunk))
 		for _, e := range chunk {
@@ -115,16 +115,16 @@ func newEvents(ctx context.Context, tx bun.IDB, owner string, events []sendlimit
 			return nil, err
 		}
 		for _, id := range storedIDs {
-			stored[id] = true
+			isStored[id] = true
 		}
 	}
 	for _, e := range events {
-		if id := ident.ParseOrZero(e.ID); !stored[id] {
-			stored[id] = true
-			fresh = append(fresh, e)
+		if id := ident.ParseOrZero(e.ID); !isStored[id] {
+			isStored[id] = true
+			notStored = append(notStored, e)
 		}
 	}
-	return fresh, nil
+	return notStored, nil
 }
 
 // recordEvents inserts new events and counts them. It writes the counts last. Concurrent

@@ -114,7 +114,7 @@ func appendEvents(ctx context.Context, tx bun.IDB, owner string, events []event.
 	if err != nil {
 		return err
 	}
-	next, err := raiseVersions(ctx, tx, owner, events)
+	nextVersions, err := raiseVersions(ctx, tx, owner, events)
 	if err != nil {
 		return err
 	}
@@ -127,9 +127,9 @@ func appendEvents(ctx context.Context, tx bun.IDB, owner string, events []event.
 		rows = append(rows, eventRow{
 			AccountID: owner, Sequence: log.LastSequence - int64(len(events)) + int64(i) + 1, ID: newID(), Type: string(e.Type),
 			TenantGUID: ident.ParseOrZero(string(e.Tenant)), SubjectType: string(e.Subject.Type), SubjectID: storedText(e.Subject.ID),
-			Version: next[e.Subject], Data: json.RawMessage(storedText(string(data))), CreatedAt: storedTime(now),
+			Version: nextVersions[e.Subject], Data: json.RawMessage(storedText(string(data))), CreatedAt: storedTime(now),
 		})
-		next[e.Subject]++
+		nextVersions[e.Subject]++
 	}
 	for chunk := range slices.Chunk(rows, eventBatch) {
 		if _, err := tx.NewInsert().Model(&chunk).Exec(ctx); err != nil {
@@ -142,18 +142,18 @@ func appendEvents(ctx context.Context, tx bun.IDB, owner string, events []event.
 // raiseVersions raises the version of each subject by the number of its events. It returns, for
 // each subject, the version of the first of these events.
 func raiseVersions(ctx context.Context, tx bun.IDB, owner string, events []event.Event) (map[event.Subject]int64, error) {
-	count := map[event.Subject]int64{}
+	eventCounts := map[event.Subject]int64{}
 	for _, e := range events {
-		count[e.Subject]++
+		eventCounts[e.Subject]++
 	}
-	rows := make([]eventVersionRow, 0, len(count))
-	for subject, n := range count {
+	rows := make([]eventVersionRow, 0, len(eventCounts))
+	for subject, n := range eventCounts {
 		rows = append(rows, eventVersionRow{AccountID: owner, SubjectType: string(subject.Type), SubjectID: storedText(subject.ID), Version: n})
 	}
 	slices.SortFunc(rows, func(a, b eventVersionRow) int {
 		return cmp.Or(cmp.Compare(a.SubjectType, b.SubjectType), cmp.Compare(a.SubjectID, b.SubjectID))
 	})
-	first := make(map[event.Subject]int64, len(rows))
+	firstVersions := make(map[event.Subject]int64, len(rows))
 	for chunk := range slices.Chunk(rows, eventBatch) {
 		var raised []eventVersionRow
 		if err := tx.NewInsert().Model(&chunk).On("CONFLICT (account_id, subject_type, subject_id) DO UPDATE").
@@ -162,10 +162,10 @@ func raiseVersions(ctx context.Context, tx bun.IDB, owner string, events []event
 		}
 		for _, r := range raised {
 			subject := event.Subject{Type: event.SubjectType(r.SubjectType), ID: r.SubjectID}
-			first[subject] = r.Version - count[subject] + 1
+			firstVersions[subject] = r.Version - eventCounts[subject] + 1
 		}
 	}
-	return first, nil
+	return firstVersions, nil
 }
 
 // EventsLogged returns a channel that receives a value after this process has committed events. A
@@ -387,9 +387,9 @@ func joinedRanges(tx bun.IDB, q, log *bun.SelectQuery, ranges []logRange) *bun.S
 
 // LastEvents implements ports.EventLogs.
 func (s *Store) LastEvents(ctx context.Context, owners ...access.AccountID) (map[access.AccountID]int64, error) {
-	last := make(map[access.AccountID]int64, len(owners))
+	lastSequences := make(map[access.AccountID]int64, len(owners))
 	for _, owner := range owners {
-		last[owner] = 0
+		lastSequences[owner] = 0
 	}
 	var rows []eventLogRow
 	err := s.db.Run(ctx, "last events", func(ctx context.Context, db bun.IDB) error {
@@ -397,9 +397,9 @@ func (s *Store) LastEvents(ctx context.Context, owners ...access.AccountID) (map
 		return db.NewSelect().Model(&rows).Where("el.account_id IN (?)", bun.List(convertAll(owners, accountKey))).Scan(ctx)
 	})
 	for _, r := range rows {
-		last[access.AccountID(r.AccountID)] = r.LastSequence
+		lastSequences[access.AccountID(r.AccountID)] = r.LastSequence
 	}
-	return last, err
+	return lastSequences, err
 }
 
 // DropEvents implements ports.EventLogs.

@@ -139,14 +139,14 @@ func (l *logSoak) killConnections(t *testing.T) {
 // got each event of a committed attempt once. Of an uncertain attempt they must have got all events
 // or none.
 func (l *logSoak) requireSameEvents(t *testing.T, eventsOfReaders [][]event.Event) {
-	found := map[string]int{}
+	eventCounts := map[string]int{} // keyed by attempt
 	for i, e := range eventsOfReaders[0] {
 		if e.Sequence != int64(i)+1 {
 			t.Fatalf("event %d has the sequence %d", i+1, e.Sequence)
 		}
-		found[e.Subject.ID]++
-		if e.Version != int64(found[e.Subject.ID]) {
-			t.Fatalf("event %d of %s has the version %d", found[e.Subject.ID], e.Subject.ID, e.Version)
+		eventCounts[e.Subject.ID]++
+		if e.Version != int64(eventCounts[e.Subject.ID]) {
+			t.Fatalf("event %d of %s has the version %d", eventCounts[e.Subject.ID], e.Subject.ID, e.Version)
 		}
 	}
 	for i, other := range eventsOfReaders[1:] {
@@ -155,12 +155,12 @@ func (l *logSoak) requireSameEvents(t *testing.T, eventsOfReaders [][]event.Even
 		}
 	}
 	for attempt, want := range l.committed {
-		if found[attempt] != want {
-			t.Errorf("%d events of %s are stored, %d were committed", found[attempt], attempt, want)
+		if eventCounts[attempt] != want {
+			t.Errorf("%d events of %s are stored, %d were committed", eventCounts[attempt], attempt, want)
 		}
-		delete(found, attempt)
+		delete(eventCounts, attempt)
 	}
-	for attempt, n := range found {
+	for attempt, n := range eventCounts {
 		if l.uncertain[attempt] != n {
 			t.Errorf("%d events of %s are stored, which was cut off with %d", n, attempt, l.uncertain[attempt])
 		}

@@ -286,14 +286,14 @@ func (s *Store) saveRefresh(ctx context.Context, i integration.Integration, obse
 // newConnectionRows returns the rows sorted by mailbox, so that two concurrent refreshes do not
 // deadlock. If a mailbox has several connections, the last one is kept.
 func newConnectionRows(parent integrationRow, connections []integration.Connection) []connectionRow {
-	last := make(map[string]connectionRow, len(connections))
+	lastOfMailbox := make(map[string]connectionRow, len(connections))
 	for _, c := range connections {
 		c.IntegrationID = parent.ID
 		row := newConnectionRow(parent.AccountID, c)
-		last[row.MailboxID] = row
+		lastOfMailbox[row.MailboxID] = row
 	}
-	rows := make([]connectionRow, 0, len(last))
-	for _, row := range last {
+	rows := make([]connectionRow, 0, len(lastOfMailbox))
+	for _, row := range lastOfMailbox {
 		rows = append(rows, row)
 	}
 	slices.SortFunc(rows, func(a, b connectionRow) int { return strings.Compare(a.MailboxID, b.MailboxID) })

@@ -178,10 +178,10 @@ func (f *sourceFile) mutatedSource(descriptions map[int]string) []byte {
 	for _, s := range f.sites {
 		replacement := "var"
 		if len(s.mutants) > 0 {
-			first := len(descriptions) + 1
-			replacement = fmt.Sprintf("mutant(%d, %s, %s)", first, source[s.pos:s.end], strings.Join(s.mutants, ", "))
+			firstNumber := len(descriptions) + 1
+			replacement = fmt.Sprintf("mutant(%d, %s, %s)", firstNumber, source[s.pos:s.end], strings.Join(s.mutants, ", "))
 			for i, m := range s.mutants {
-				descriptions[first+i] = s.location + " -> " + m
+				descriptions[firstNumber+i] = s.location + " -> " + m
 			}
 		}
 		source = slices.Concat(source[:s.pos], []byte(replacement), source[s.end:])

@@ -115,9 +115,9 @@ func TestFailedLoadStoresNothing(t *testing.T) {
 func TestMigrationsMissingFromBackupRunAgain(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
 		backup, s := dump(t, migratedDB(t, database.Memory)), migratedDB(t, url(t))
-		last := len(backup.migrations) - 1
-		missing := backup.migrations[last]
-		backup.migrations = backup.migrations[:last]
+		lastIndex := len(backup.migrations) - 1
+		missing := backup.migrations[lastIndex]
+		backup.migrations = backup.migrations[:lastIndex]
 		must(t, "load", backup.load(t.Context(), s))
 		pending, err := s.Pending(t.Context())
 		if err != nil || len(pending) != 1 || !strings.HasPrefix(pending[0], missing) {
@@ -128,8 +128,8 @@ func TestMigrationsMissingFromBackupRunAgain(t *testing.T) {
 }
 
 func TestUnknownMigrationsAreReported(t *testing.T) {
-	known := dump(t, migratedDB(t, database.Memory)).migrations
-	got, err := UnknownMigrations(append(known, "29990101000000"))
+	knownMigrations := dump(t, migratedDB(t, database.Memory)).migrations
+	got, err := UnknownMigrations(append(knownMigrations, "29990101000000"))
 	if err != nil || !slices.Equal(got, []string{"29990101000000"}) {
 		t.Fatalf("got %v, %v", got, err)
 	}
