@@ -53,8 +53,8 @@ func (h *stepHook) AfterQuery(_ context.Context, e *bun.QueryEvent) {
 
 // connectionWrites are the transactions that lock connections together with their sessions,
 // mailboxes or integrations. The fixture has a session that may expire and its pending connection,
-// both of box 0 at integration1. Box 1 has no connection. The session of the fixture has the number
-// n-1.
+// both of box 0 at integration1. Box 1 has no connection. run may begin the session with the number
+// n. The fixture's session has the number n-1.
 var connectionWrites = []struct {
 	name string
 	run  func(t testing.TB, s *Store, fixture integrationFixture, n int)

@@ -351,8 +351,7 @@ func TestTwoProcessesShareJobs(t *testing.T) {
 	})
 }
 
-// TestEndLeasesReleasesJobs and the next test cover the start of the only process that uses an
-// embedded database.
+// TestEndLeasesReleasesJobs checks that a job with a lease can be claimed after EndLeases.
 func TestEndLeasesReleasesJobs(t *testing.T) {
 	s := migratedStore(t, Memory)
 	queueJob(t, s, newAccount(t, s, "ann"), 1)

@@ -179,9 +179,10 @@ func (s *Store) signalEvents() {
 	}
 }
 
-// cursorAfterEnd returns the error for a cursor after the end of a list of the account, such as
-// "the log". Such a cursor was issued to a different account, or before the database was restored
-// from a backup. A reader of the log with such a cursor would miss all events up to the cursor.
+// cursorAfterEnd returns the error for a cursor that is after the end of a list. list names the
+// list, for example "the log". Such a cursor was issued to a different account, or before the
+// database was restored from a backup. A reader of the log with such a cursor would miss all events
+// up to the cursor.
 func cursorAfterEnd(list string) error {
 	problem := "the cursor is after the end of " + list + " of this account; begin without a cursor"
 	return fault.InvalidRequest.At(problem, fault.Field{Name: "after", Message: problem})

@@ -36,7 +36,7 @@ func (fixture sendLimitFixture) newChange(box, n int, action sendlimit.Action) s
 // saveTime is the time at which these tests save changes.
 var saveTime = dueTime.Add(time.Hour).UTC().Truncate(time.Microsecond)
 
-// doneChanges returns changes that were applied, saved at saveTime.
+// doneChanges returns what SaveChanges stores for changes that were applied at saveTime.
 func doneChanges(changes ...sendlimit.Change) ports.SendChanges {
 	return ports.SendChanges{At: saveTime, Done: changes}
 }
@@ -226,8 +226,8 @@ func TestChangeOfDeletedOrForeignMailboxIsSkipped(t *testing.T) {
 	})
 }
 
-// TestOrphanRulesAreKnownUntilEmptied also checks the rule of a domain that is too long for a rule
-// name. The scope of this rule is truncated until the domain has a policy.
+// TestOrphanRulesAreKnownUntilEmptied also checks the rule of a domain whose name is too long for a
+// rule name. The scope of this rule is truncated until the domain has a policy.
 func TestOrphanRulesAreKnownUntilEmptied(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)

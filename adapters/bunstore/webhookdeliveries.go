@@ -188,8 +188,8 @@ func webhookResults(tried []ports.TriedDelivery) []webhookResult {
 	return convertAll(sortedWebhookKeys(slices.Collect(maps.Keys(byHook))), func(k webhookKey) webhookResult { return byHook[k] })
 }
 
-// saveResults stores the results of deliveries that still have the epoch of the claim of their
-// claim, and returns the ids of these deliveries.
+// saveResults stores the results of deliveries that still have the epoch of their claim, and
+// returns the ids of these deliveries.
 func saveResults(ctx context.Context, tx bun.IDB, results []resultRow) (map[string]bool, error) {
 	var ids []string
 	err := tx.NewUpdate().With("r", tx.NewValues(&results)).Model((*deliveryRow)(nil)).TableExpr("r").

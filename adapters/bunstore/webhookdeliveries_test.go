@@ -258,8 +258,8 @@ func TestTriesAtAnOldURLDoNotCount(t *testing.T) {
 }
 
 // TestDeliveriesAreClaimedTogether claims deliveries of several webhooks in one call. Each webhook
-// gets the same as in a call of its own: its oldest due deliveries with their events, as far as its
-// standing and the slots allow.
+// must get its oldest due deliveries with their events, as many as its standing and the slots
+// allow.
 func TestDeliveriesAreClaimedTogether(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		accountA, accountB, suspended := newAccount(t, s, "a"), newAccount(t, s, "b"), newAccount(t, s, "c")

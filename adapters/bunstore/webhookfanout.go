@@ -127,7 +127,7 @@ func spansOf(hooks []webhookRow, logs []eventLogRow, limit int) (spans []logSpan
 	return spans, positions
 }
 
-// eventsIn returns the events in spans of logs, by account.
+// eventsIn returns the events in spans of logs, keyed by account.
 func eventsIn(ctx context.Context, tx bun.IDB, spans []logSpan) (map[string][]event.Event, error) {
 	var rows []eventRow
 	err := tx.NewSelect().With("s", tx.NewValues(&spans)).Model(&rows).

@@ -131,7 +131,7 @@ func (s *Sender) CheckURL(ctx context.Context, raw string) error {
 	return nil
 }
 
-// parse checks the form of a URL.
+// parse checks the form of a URL and returns the parsed URL.
 func (s *Sender) parse(raw string) (*url.URL, error) {
 	parsed, err := url.Parse(raw)
 	if err != nil || len(raw) > webhook.MaxURL || parsed.Opaque != "" || parsed.Hostname() == "" || strings.ContainsFunc(raw, isNotVisible) {

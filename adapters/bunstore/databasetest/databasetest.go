@@ -45,7 +45,7 @@ func Each(t *testing.T, run func(t *testing.T, url func(testing.TB) string)) {
 	}
 }
 
-// EachShared is Each without the database in memory.
+// EachShared works like Each, but omits the database in memory.
 func EachShared(t *testing.T, run func(t *testing.T, url func(testing.TB) string)) {
 	for _, kind := range Kinds()[1:] {
 		t.Run(kind.Name, func(t *testing.T) { run(t, kind.URL) })
