@@ -196,11 +196,11 @@ func domainByID(db *bun.DB) *database.PreparedRead {
 }
 
 // scanDomain reads a row of domainByID.
-func scanDomain(from database.Row) (domain.Domain, error) {
+func scanDomain(row database.Row) (domain.Domain, error) {
 	var r domainRow
 	var records []byte
 	var checked *time.Time
-	err := from.Scan(&r.AccountID, &r.ID, &r.TenantID, &r.Name, &r.Added, &r.IsDefault, &r.Verified, &r.DKIM, &r.MailReady, &records,
+	err := row.Scan(&r.AccountID, &r.ID, &r.TenantID, &r.Name, &r.Added, &r.IsDefault, &r.Verified, &r.DKIM, &r.MailReady, &records,
 		&r.MX, &r.SPF, &r.DMARC, &r.DKIMStatus, &r.VerificationSeen, &checked, &r.CreatedAt, &r.StoredAt, &r.TenantGUID)
 	if err == nil {
 		err = json.Unmarshal(records, &r.Records)

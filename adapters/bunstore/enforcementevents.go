@@ -224,7 +224,7 @@ func eventPage(ctx context.Context, tx bun.IDB, owner access.AccountID, wanted p
 
 // skipToOffset returns the span that contains the event at offset, and the number of events to skip
 // in this span.
-func skipToOffset(spans []eventCountRow, offset int) (span eventCountRow, rest int) {
+func skipToOffset(spans []eventCountRow, offset int) (span eventCountRow, offsetInSpan int) {
 	for _, span = range spans {
 		if offset < span.Events {
 			break

@@ -41,11 +41,11 @@ func BenchmarkEvents(b *testing.B) {
 // largestPage is the largest page that callers may request, and the slowest.
 const largestPage = 200
 
-func benchEvents(b *testing.B, url string, size int) {
-	l := newEventLog(b, url, size)
+func benchEvents(b *testing.B, url string, eventCount int) {
+	l := newEventLog(b, url, eventCount)
 	began := time.Now()
 	must(b, "fill", l.fill(b.Context()))
-	b.Logf("%d events were written in %s", size, time.Since(began).Round(time.Second))
+	b.Logf("%d events were written in %s", eventCount, time.Since(began).Round(time.Second))
 	for name, query := range map[string]ports.EventQuery{
 		"all": {}, "blocked": {Action: sendlimit.Blocked}, "unblocked": {Action: sendlimit.Unblocked},
 		"tenant": {Tenant: benchGUID(7)}, "tenant blocked": {Tenant: benchGUID(8), Action: sendlimit.Blocked},
@@ -210,7 +210,7 @@ func benchGUID(n int) tenant.GUID {
 	return tenant.GUID(fmt.Sprintf("10000000-0000-4000-8000-%012d", n))
 }
 
-func newEventLog(b *testing.B, url string, size int) eventLog {
+func newEventLog(b *testing.B, url string, eventCount int) eventLog {
 	s := openWithin(b, url, time.Hour) // filling the log takes long
 	b.Cleanup(func() { must(b, "close", s.Close()) })
 	must(b, "migrate", s.Migrate(b.Context()))
@@ -220,7 +220,7 @@ func newEventLog(b *testing.B, url string, size int) eventLog {
 		_, err := s.Attach(b.Context(), account.ID, tenant.Tenant{GUID: benchGUID(n), Name: "Contoso", ConsentedAt: time.Now()})
 		must(b, "attach", err)
 	}
-	return eventLog{s, account.ID, size}
+	return eventLog{s, account.ID, eventCount}
 }
 
 // fill inserts the log in a few statements, with the rows that RecordEvents would write. Half of a

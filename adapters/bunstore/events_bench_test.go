@@ -46,13 +46,13 @@ func guids(n int) (ids []tenant.GUID) {
 	return ids
 }
 
-func benchLog(b *testing.B, url string, size int) {
+func benchLog(b *testing.B, url string, eventCount int) {
 	s := migratedStore(b, url)
 	owner := newAccount(b, s, "ann")
 	began := time.Now()
-	for start := 0; start < size; start += 10_000 { // the types alternate, and the tenants are random
+	for start := 0; start < eventCount; start += 10_000 { // the types alternate, and the tenants are random
 		rows := make([]eventRow, 0, 10_000)
-		for i := start; i < min(start+10_000, size); i++ {
+		for i := start; i < min(start+10_000, eventCount); i++ {
 			kind, tenantNumber := event.Kinds()[i%len(event.Types())], rand.IntN(100)
 			if rand.IntN(200) == 0 {
 				tenantNumber += firstQuiet
@@ -64,13 +64,13 @@ func benchLog(b *testing.B, url string, size int) {
 		_, err := s.db.NewInsert().Model(&rows).Exec(b.Context())
 		must(b, "insert", err)
 	}
-	_, err := s.db.NewInsert().Model(&eventLogRow{AccountID: accountKey(owner), LastSequence: int64(size)}).Exec(b.Context())
+	_, err := s.db.NewInsert().Model(&eventLogRow{AccountID: accountKey(owner), LastSequence: int64(eventCount)}).Exec(b.Context())
 	must(b, "insert", err)
 	execSQL(b, s, "ANALYZE")
 	if database.IsPostgres(s.db) {
 		execSQL(b, s, "VACUUM events") // as autovacuum does
 	}
-	b.Logf("%d events were written in %s", size, time.Since(began).Round(time.Second))
+	b.Logf("%d events were written in %s", eventCount, time.Since(began).Round(time.Second))
 	for name, query := range map[string]ports.LogQuery{
 		"all": {}, "type": {Types: []event.Type{event.DomainVerified}}, "tenant": {Tenants: []tenant.GUID{guid(7)}},
 		"tenant and type":      {Tenants: []tenant.GUID{guid(7)}, Types: []event.Type{event.DomainVerified}},
@@ -86,7 +86,7 @@ func benchLog(b *testing.B, url string, size int) {
 			query.Limit = 100
 			var durations []time.Duration
 			for b.Loop() {
-				query.After = rand.Int64N(int64(size))
+				query.After = rand.Int64N(int64(eventCount))
 				started := time.Now()
 				_, err := s.LoggedEvents(b.Context(), owner, query)
 				must(b, fmt.Sprint("read after ", query.After), err)
