@@ -84,7 +84,7 @@ func defaultDrainTime(t *testing.T) time.Duration {
 }
 
 // serve runs a service on free ports until the test ends. It returns the line that the service logs
-// when it is ready. Its members api and admin are the URLs of the listeners.
+// when it is ready. The members api and admin of this line are the URLs of the listeners.
 func serve(t *testing.T, program string, env []string) object {
 	t.Helper()
 	cmd := exec.Command(program, "serve")
@@ -141,11 +141,11 @@ func get(t *testing.T, url, key string) (status int, answer object) {
 	if key != "" {
 		r.Header.Set("Authorization", "Bearer "+key)
 	}
-	got, err := http.DefaultClient.Do(r)
+	response, err := http.DefaultClient.Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = got.Body.Close() }()
-	_ = json.NewDecoder(got.Body).Decode(&answer)
-	return got.StatusCode, answer
+	defer func() { _ = response.Body.Close() }()
+	_ = json.NewDecoder(response.Body).Decode(&answer)
+	return response.StatusCode, answer
 }

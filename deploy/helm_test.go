@@ -147,7 +147,7 @@ func TestHelmChartHidesTheAdminListener(t *testing.T) {
 }
 
 // TestHelmChartRefusesInvalidValues checks that the schema of the chart refuses invalid values. It
-// also checks that a field is refused which does not exist in Kubernetes.
+// also checks that a field that Kubernetes does not have is refused.
 func TestHelmChartRefusesInvalidValues(t *testing.T) {
 	t.Parallel()
 	for name, wrong := range map[string]object{
@@ -240,22 +240,22 @@ func allValues() object {
 
 // kindsOf returns the kinds of the objects, sorted and separated by spaces.
 func kindsOf(objects []object) string {
-	var all []string
+	var kinds []string
 	for _, o := range objects {
-		all = append(all, o.text("kind"))
+		kinds = append(kinds, o.text("kind"))
 	}
-	slices.Sort(all)
-	return strings.Join(all, " ")
+	slices.Sort(kinds)
+	return strings.Join(kinds, " ")
 }
 
 // objectOfKind returns the first object of the kind. It fails the test if there is none.
-func objectOfKind(t *testing.T, objects []object, name string) object {
+func objectOfKind(t *testing.T, objects []object, kind string) object {
 	t.Helper()
 	for _, o := range objects {
-		if o.text("kind") == name {
+		if o.text("kind") == kind {
 			return o
 		}
 	}
-	t.Fatalf("no %s is rendered", name)
+	t.Fatalf("no %s is rendered", kind)
 	return nil
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // TestProxyTimeoutsMatchTheService compares the timeouts in the configurations of the proxies and
-// in README.md with those of the code.
+// in README.md with the timeouts in the code.
 func TestProxyTimeoutsMatchTheService(t *testing.T) {
 	t.Parallel()
 	server := httpapi.Server("", nil)
@@ -56,7 +56,7 @@ func TestProxyTimeoutsMatchTheService(t *testing.T) {
 }
 
 // TestProxiesPassLargeHeadersAndHideTheAdminListener checks that nginx accepts headers of the size
-// that the service accepts. No configuration names the admin listener.
+// that the service accepts. It also checks that no configuration names the admin listener.
 func TestProxiesPassLargeHeadersAndHideTheAdminListener(t *testing.T) {
 	t.Parallel()
 	nginx, caddy := fileText(t, "proxy/nginx.conf"), fileText(t, "proxy/Caddyfile")

@@ -32,8 +32,8 @@ import (
 const (
 	release   = "tenantry"
 	namespace = "mail"
-	// kubernetes is the oldest release that the chart supports.
-	kubernetes = "v1.27.0"
+	// oldestKubernetes is the oldest release of Kubernetes that the chart supports.
+	oldestKubernetes = "v1.27.0"
 )
 
 func main() {
@@ -54,13 +54,13 @@ func main() {
 func check(folder string, files []string) ([]map[string]any, error) {
 	values := map[string]any{}
 	for _, file := range files {
-		more, err := chartutil.ReadValuesFile(file)
+		fileValues, err := chartutil.ReadValuesFile(file)
 		if err != nil {
 			return nil, err
 		}
-		values = chartutil.CoalesceTables(more, values)
+		values = chartutil.CoalesceTables(fileValues, values)
 	}
-	version, err := chartutil.ParseKubeVersion(kubernetes)
+	version, err := chartutil.ParseKubeVersion(oldestKubernetes)
 	if err != nil {
 		return nil, err
 	}
@@ -114,8 +114,8 @@ func render(loaded *chart.Chart, values map[string]any, version *chartutil.KubeV
 	return objects, nil
 }
 
-// foreign lists the kinds that do not belong to Kubernetes itself.
-var foreign = []string{"ServiceMonitor"}
+// foreignKinds lists the kinds that do not belong to Kubernetes itself.
+var foreignKinds = []string{"ServiceMonitor"}
 
 func decode(document string) (map[string]any, error) {
 	var object map[string]any
@@ -123,7 +123,7 @@ func decode(document string) (map[string]any, error) {
 		return nil, err
 	}
 	kind, _ := object["kind"].(string)
-	if slices.Contains(foreign, kind) {
+	if slices.Contains(foreignKinds, kind) {
 		return object, nil
 	}
 	strict := serializer.NewSerializerWithOptions(serializer.DefaultMetaFactory, scheme.Scheme, scheme.Scheme,

@@ -115,11 +115,11 @@ func (c caller) addDomain(ctx context.Context) error {
 
 func (c caller) provision(ctx context.Context) error {
 	password := "Correct-Horse-7"
-	made, err := c.ProvisionMailboxesWithResponse(ctx, c.tenant, &api.ProvisionMailboxesParams{IdempotencyKey: uuid.NewString()}, api.ProvisionMailboxes{
+	provisioned, err := c.ProvisionMailboxesWithResponse(ctx, c.tenant, &api.ProvisionMailboxesParams{IdempotencyKey: uuid.NewString()}, api.ProvisionMailboxes{
 		Domain: c.domain, AccountPassword: &password, Mailboxes: []api.WantedMailbox{{Name: "Ada King", Email: "ada@" + c.domain}},
 	})
-	if err != nil || made.JSON200 == nil || made.JSON200.CreatedCount != 1 || made.JSON200.Results[0].Status != api.ProvisionResultStatusCreated {
-		return unexpected("provision", made, err)
+	if err != nil || provisioned.JSON200 == nil || provisioned.JSON200.CreatedCount != 1 || provisioned.JSON200.Results[0].Status != api.ProvisionResultStatusCreated {
+		return unexpected("provision", provisioned, err)
 	}
 	mailboxes, err := c.ListMailboxesWithResponse(ctx, c.tenant, nil)
 	if err != nil || mailboxes.JSON200 == nil || mailboxes.JSON200.Count != 1 || mailboxes.JSON200.Mailboxes[0].DailySendLimit != nil {
@@ -145,14 +145,14 @@ func (c caller) refusals(ctx context.Context) error {
 
 // unexpected returns an error that describes an unexpected result. If got is an answer, the error
 // contains its body.
-func unexpected(what string, got any, err error) error {
+func unexpected(label string, got any, err error) error {
 	if err != nil {
-		return fmt.Errorf("%s: %w", what, err)
+		return fmt.Errorf("%s: %w", label, err)
 	}
 	if answer, ok := got.(interface{ GetBody() []byte }); ok {
 		got = string(answer.GetBody())
 	}
-	return fmt.Errorf("%s: unexpected %+v", what, got)
+	return fmt.Errorf("%s: unexpected %+v", label, got)
 }
 
 // control calls the control interface of the sandbox. The calls do what the administrator of a

@@ -89,7 +89,7 @@ func build(file, folder string, args map[string]string) error {
 type stage struct {
 	root, workdir string
 	env           []string
-	config        map[string]string // USER, ENTRYPOINT and the like
+	config        map[string]string // the arguments of instructions such as USER and ENTRYPOINT
 }
 
 func (s *stage) do(word, rest string, stages map[string]*stage, args map[string]string) error {

@@ -88,7 +88,7 @@ func billOf(folder, version string) ([]byte, error) {
 
 // modulesOf returns Go itself and every module of a binary.
 func modulesOf(info *buildinfo.BuildInfo) []component {
-	all := []component{module("stdlib", strings.TrimPrefix(info.GoVersion, "go"))}
+	components := []component{module("stdlib", strings.TrimPrefix(info.GoVersion, "go"))}
 	for _, dependency := range info.Deps {
 		if dependency.Replace != nil {
 			dependency = dependency.Replace
@@ -96,9 +96,9 @@ func modulesOf(info *buildinfo.BuildInfo) []component {
 		if dependency.Version == "" {
 			continue // this repository, whose SDK is used by a plugin with its own module
 		}
-		all = append(all, module(dependency.Path, dependency.Version))
+		components = append(components, module(dependency.Path, dependency.Version))
 	}
-	return all
+	return components
 }
 
 func module(path, version string) component {

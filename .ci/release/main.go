@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command release creates the files that a release publishes, in the folder dist. For each platform
-// these are an archive with the binary, the plugins and their catalog, and a bill of materials. It
-// also creates a file with the SHA-256 of all these files.
+// it creates an archive and a bill of materials. The archive has the binary, the plugins and their
+// catalog. The command also creates a file with the SHA-256 of all these files.
 //
 //	go run ./.ci/release -version 0.2.0 -commit 0123456789ab
 //
@@ -60,11 +60,11 @@ func (r release) make() error {
 	if err := os.MkdirAll(r.dir, 0o755); err != nil {
 		return err
 	}
-	here := filepath.Join(scratch, "here")
-	if err := r.build(runtime.GOOS+"/"+runtime.GOARCH, here); err != nil {
+	hostFolder := filepath.Join(scratch, "here")
+	if err := r.build(runtime.GOOS+"/"+runtime.GOARCH, hostFolder); err != nil {
 		return err
 	}
-	catalog, err := describePlugins(here)
+	catalog, err := describePlugins(hostFolder)
 	if err != nil {
 		return err
 	}
@@ -134,8 +134,8 @@ type catalog struct {
 	Plugins []map[string]any `json:"plugins"`
 }
 
-// describePlugins returns the catalog of the plugins that were built for this machine. It is used
-// for all platforms, because the descriptions are the same on each.
+// describePlugins returns the catalog of the plugins that were built for this machine. The catalog
+// is used for all platforms, because the descriptions are the same on each.
 func describePlugins(folder string) (c catalog, err error) {
 	plugins, err := filepath.Glob(filepath.Join(folder, "plugins", "*"))
 	if err != nil {
@@ -156,7 +156,7 @@ func describePlugins(folder string) (c catalog, err error) {
 
 // writeCatalog writes a catalog with the checksums of a folder's files.
 func writeCatalog(c catalog, dir string) error {
-	var own catalog
+	var updated catalog
 	for _, entry := range c.Plugins {
 		file, _ := entry["file"].(string)
 		sum, err := sumOf(filepath.Join(dir, file))
@@ -168,9 +168,9 @@ func writeCatalog(c catalog, dir string) error {
 			copied[name] = value
 		}
 		copied["sha256"] = sum
-		own.Plugins = append(own.Plugins, copied)
+		updated.Plugins = append(updated.Plugins, copied)
 	}
-	text, err := json.MarshalIndent(own, "", "  ")
+	text, err := json.MarshalIndent(updated, "", "  ")
 	if err != nil {
 		return err
 	}
@@ -183,7 +183,7 @@ func sumOf(file string) (string, error) {
 	return hex.EncodeToString(sum[:]), err
 }
 
-// writeSums writes the checksums of a folder in the format of `sha256sum --check`.
+// writeSums writes the checksums of the files in a folder, in the format of `sha256sum --check`.
 func writeSums(dir string) error {
 	files, err := filepath.Glob(filepath.Join(dir, "*"))
 	if err != nil {

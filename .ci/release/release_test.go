@@ -18,8 +18,8 @@ import (
 	"time"
 )
 
-// folder returns a folder with copies of this test binary and a text.
-func folder(t *testing.T) string {
+// newReleaseFolder creates a folder with two copies of this test binary and a text file.
+func newReleaseFolder(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "tenantry_1.2.3_linux_amd64")
 	self, err := os.Executable()
@@ -48,7 +48,7 @@ func folder(t *testing.T) string {
 // TestSameContentSameArchive checks that the archive does not depend on the times and owners of the
 // files.
 func TestSameContentSameArchive(t *testing.T) {
-	one, two := folder(t), folder(t)
+	one, two := newReleaseFolder(t), newReleaseFolder(t)
 	if err := os.Chtimes(filepath.Join(two, "LICENSE"), time.Unix(1, 0), time.Unix(1, 0)); err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestSameContentSameArchive(t *testing.T) {
 // TestBillListsBinariesAndModules checks that the bill has each binary with its checksum, Go itself
 // and the dependencies of the binaries. A second bill must be the same as the first.
 func TestBillListsBinariesAndModules(t *testing.T) {
-	dir := folder(t)
+	dir := newReleaseFolder(t)
 	raw, err := billOf(dir, "1.2.3")
 	if err != nil {
 		t.Fatal(err)
@@ -128,7 +128,7 @@ func TestBillListsBinariesAndModules(t *testing.T) {
 // TestCatalogOfADifferentPlatform checks that the catalog has the same descriptions, with the
 // checksums of the files for the other platform.
 func TestCatalogOfADifferentPlatform(t *testing.T) {
-	dir := filepath.Join(folder(t), "plugins")
+	dir := filepath.Join(newReleaseFolder(t), "plugins")
 	if err := writeCatalog(catalog{[]map[string]any{{"name": "example", "file": "mail-example", "sha256": "of another"}}}, dir); err != nil {
 		t.Fatal(err)
 	}
@@ -143,14 +143,14 @@ func TestCatalogOfADifferentPlatform(t *testing.T) {
 	}
 }
 
-// TestModulesOfAPlugin checks a plugin with its own module. It uses the SDK of this repository,
-// which is not listed as a module that was downloaded.
+// TestModulesOfAPlugin checks a plugin with its own module. The plugin uses the SDK of this
+// repository. The SDK is not listed, because it is not a downloaded module.
 func TestModulesOfAPlugin(t *testing.T) {
-	all := modulesOf(&buildinfo.BuildInfo{GoVersion: "go1.26.8", Deps: []*debug.Module{
+	components := modulesOf(&buildinfo.BuildInfo{GoVersion: "go1.26.8", Deps: []*debug.Module{
 		{Path: "example.com/fork", Version: "v1.0.0", Replace: &debug.Module{Path: "example.com/ours", Version: "v1.1.0"}},
 		{Path: "github.com/tenantry/tenantry", Version: "v0.0.0", Replace: &debug.Module{Path: "../.."}},
 	}})
-	if len(all) != 2 || all[1].Ref != "pkg:golang/example.com/ours@v1.1.0" {
-		t.Errorf("got %+v", all)
+	if len(components) != 2 || components[1].Ref != "pkg:golang/example.com/ours@v1.1.0" {
+		t.Errorf("got %+v", components)
 	}
 }

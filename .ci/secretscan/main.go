@@ -35,7 +35,7 @@ var patterns = []struct {
 	{"a signed token", regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{16,}\.eyJ[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{32,}`)},
 }
 
-const allow = "secretscan:allow "
+const allowComment = "secretscan:allow "
 
 func main() {
 	found, err := run(os.Stdin, os.Stdout)
@@ -57,7 +57,7 @@ func run(names io.Reader, out io.Writer) (found int, err error) {
 	for list.Scan() {
 		content, err := os.ReadFile(list.Text())
 		if os.IsNotExist(err) {
-			continue // the file is deleted, but this is not committed yet
+			continue // the deletion of the file is not committed yet
 		}
 		if err != nil {
 			return found, err
@@ -78,7 +78,7 @@ type hit struct {
 func scan(content []byte, allowed bool) (hits []hit) {
 	for _, p := range patterns {
 		for _, at := range p.form.FindAllIndex(content, -1) {
-			if !allowed || !bytes.Contains(lineAt(content, at[0]), []byte(allow)) {
+			if !allowed || !bytes.Contains(lineAt(content, at[0]), []byte(allowComment)) {
 				hits = append(hits, hit{bytes.Count(content[:at[0]], []byte("\n")) + 1, p.name})
 			}
 		}
@@ -99,11 +99,11 @@ func mayAllow(name string) bool {
 	return strings.HasSuffix(name, "_test.go") || strings.Contains(name, "/testdata/")
 }
 
-func byNUL(data []byte, end bool) (advance int, token []byte, err error) {
+func byNUL(data []byte, atEOF bool) (advance int, token []byte, err error) {
 	if i := bytes.IndexByte(data, 0); i >= 0 {
 		return i + 1, data[:i], nil
 	}
-	if end && len(data) > 0 {
+	if atEOF && len(data) > 0 {
 		return len(data), data, nil
 	}
 	return 0, nil, nil

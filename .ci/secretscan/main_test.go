@@ -49,7 +49,8 @@ func TestPlantedSecretsAreFound(t *testing.T) {
 	}
 }
 
-// TestSimilarTextsAreNotReported checks names, hashes and forms without a value.
+// TestSimilarTextsAreNotReported checks texts that resemble secrets, such as hashes, and forms
+// without a value.
 func TestSimilarTextsAreNotReported(t *testing.T) {
 	hex := strings.Repeat("0123456789abcdef", 3)
 	for _, text := range []string{
@@ -65,7 +66,7 @@ func TestSimilarTextsAreNotReported(t *testing.T) {
 // TestOnlyTestsMayAllow checks that the comment `secretscan:allow` works only in files of tests,
 // and only for its own line.
 func TestOnlyTestsMayAllow(t *testing.T) {
-	line := planted()["a live key"] + " // " + allow + "it was revoked\n"
+	line := planted()["a live key"] + " // " + allowComment + "it was revoked\n"
 	for name, want := range map[string]int{"a_test.go": 0, "x/testdata/a.txt": 0, "main.go": 1, "testdata.go": 1} {
 		if hits := scan([]byte(line), mayAllow(name)); len(hits) != want {
 			t.Errorf("%s: %v", name, hits)

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command withservers starts private test servers and runs a command that uses them:
+// Command withservers starts a private PostgreSQL server for tests, and runs a command that uses
+// it:
 //
 //	go run ./.ci/withservers [-memory] -- go test ./...
 //
-// The servers stop when the command exits, even after a crash. With -memory their files are in
+// The server stops when the command exits, even after a crash. With -memory its files are in
 // memory, if there is enough memory. That is faster, because tests create and drop many tables, and
-// each has files.
+// each table has files.
 package main
 
 import (
@@ -53,15 +54,15 @@ func run(args []string) (int, error) {
 	return child(args, append(env, testserver.PostgresEnv+"="+postgres.URL), signals)
 }
 
-// sharedMemory is the folder of a file system in memory, and needed is how many bytes must be free
-// in it. The tests of the store, which write most, use 0.3 GB.
-const sharedMemory, needed = "/dev/shm", 4 << 30
+// sharedMemory is the folder of a file system in memory, and neededBytes is how many bytes must be
+// free in it. The tests of the store, which write most, use 0.3 GB.
+const sharedMemory, neededBytes = "/dev/shm", 4 << 30
 
 // useMemory makes sharedMemory the folder for temporary files of this process, if it has enough
 // space.
 func useMemory() error {
 	var fs syscall.Statfs_t
-	if err := syscall.Statfs(sharedMemory, &fs); err != nil || fs.Bavail*uint64(fs.Bsize) < needed {
+	if err := syscall.Statfs(sharedMemory, &fs); err != nil || fs.Bavail*uint64(fs.Bsize) < neededBytes {
 		return nil // the files stay on the disk
 	}
 	return os.Setenv("TMPDIR", sharedMemory)

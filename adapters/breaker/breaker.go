@@ -31,14 +31,16 @@ type Options struct {
 	// Failures is the number of consecutive failures that opens a circuit. The default is 5.
 	Failures int
 	// Window is the time in which failures are counted. The default is 2 minutes. A circuit also
-	// opens if 2 × Failures calls failed in the window, and they are at least half of all calls.
+	// opens if 2 × Failures calls failed in the window, and they are at least half of the calls in
+	// the window.
 	Window time.Duration
 	// OpenTime is how long a circuit stays open. The default is 30 seconds.
 	OpenTime time.Duration
 	// Budget counts a call against the provider's budgets before the call is sent. domain is the
 	// fault domain whose budgets are used; operation is wire.Call.Operation. If the call exceeds a
-	// budget, Budget returns false and the time after which a retry can succeed. Otherwise giveBack
-	// removes the call from the budgets. If Budget is nil, all calls are allowed.
+	// budget, Budget returns false and the time after which a retry can succeed. Otherwise Budget
+	// returns the function giveBack, which removes the call from the budgets again. If Budget is
+	// nil, all calls are allowed.
 	Budget BudgetFunc
 	// MaxCircuits is the maximum number of circuits. If there are more, the least recently used one
 	// is removed. The default is 4096.

@@ -361,19 +361,19 @@ func TestHeldBackCallCountsNowhere(t *testing.T) {
 	})
 }
 
-// TestWriteIsThrottledLikeItsProbe checks a write whose read before it exceeds a budget or is held
-// back. The write is not sent, and gets the wait of the read.
+// TestWriteIsThrottledLikeItsProbe checks a write whose probe, the read before it, exceeds a budget
+// or is held back. The write is not sent, and its error has the RetryAfter of the probe.
 func TestWriteIsThrottledLikeItsProbe(t *testing.T) {
 	for _, budgetLeft := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			p := &provider{err: outcomeError(outcome.Unknown)}
-			left := true
+			allowed := true
 			m := newGuardedMail(p, Options{Failures: 1, OpenTime: time.Minute, Budget: func(context.Context, string, string) (func(), time.Duration, bool) {
-				return func() {}, time.Hour, left
+				return func() {}, time.Hour, allowed
 			}}).For("t")
 			_, _ = m.Sent(t.Context(), sendlimit.TraceQuery{})
 			time.Sleep(time.Minute + time.Second)
-			left, p.calls = budgetLeft, nil
+			allowed, p.calls = budgetLeft, nil
 			p.err = &outcome.Error{Kind: outcome.Throttled, Cause: outcome.CauseHeldBack, RetryAfter: time.Hour}
 			_, err := m.Block(t.Context(), "", nil)
 			if outcome.KindOf(err) != outcome.Throttled || outcome.RetryAfter(err) != time.Hour || slices.Contains(p.calls, "Block") {

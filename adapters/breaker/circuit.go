@@ -17,7 +17,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// The errors that run returns to gobreaker instead of the error of the call.
+// run returns these errors to gobreaker, instead of the error of the call.
 var (
 	errFailed     = errors.New("the call failed")
 	errNoEvidence = errors.New("the call says nothing about the provider")

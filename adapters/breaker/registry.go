@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// The names of fault domains.
+// The names of fault domains. A name that ends with a slash is a prefix.
 const (
 	loginDomain      = "login"
 	providerDomain   = "provider"

@@ -80,8 +80,8 @@ var (
 func sharedServer(context.Context) bool { return false }
 func ownServer(context.Context) bool    { return true }
 
-// TestRefusalsAreNotFailures checks that a rejected key, an expired plan or a missing capability of
-// one customer does not count as a failure of the sending platform.
+// TestRefusalsAreNotFailures checks which outcomes count as failures of the sending platform. A
+// refusal does not count, because it concerns only one customer.
 func TestRefusalsAreNotFailures(t *testing.T) {
 	for kind, opens := range map[outcome.Kind]bool{
 		outcome.Refused: false, outcome.NotReady: false, outcome.Throttled: false,

@@ -28,7 +28,7 @@ type accountRow struct {
 	Email       string
 	Plan        string
 	Active      bool
-	TenantSlots int `bun:",nullzero"` // 0 if the account has the number of its plan
+	TenantSlots int `bun:",nullzero"` // 0 if the number of the plan applies
 	CreatedAt   time.Time
 
 	PlanSlots    int       `bun:",scanonly"`
@@ -55,7 +55,7 @@ func accountColumns(q *bun.SelectQuery) *bun.SelectQuery {
 		Join("JOIN plans AS p ON p.name = a.plan")
 }
 
-// operatorAccountColumns makes a query select accounts with their plans, and the columns that only
+// operatorAccountColumns works like accountColumns, and also selects the columns that only
 // operators see.
 func operatorAccountColumns(q *bun.SelectQuery) *bun.SelectQuery {
 	return accountColumns(q).ColumnExpr("c.closed_at").
@@ -335,7 +335,8 @@ func (s *Store) closeLockedAccount(ctx context.Context, tx bun.IDB, acc access.A
 	}, rulesLeft))
 }
 
-// withRulesLeft adds to audit details the transport rules that remain at the mail platform.
+// withRulesLeft adds the names of the transport rules that remain at the mail platform to audit
+// details.
 func withRulesLeft(details map[string]string, names []string) map[string]string {
 	if len(names) > 0 {
 		details["rules_left"] = strings.Join(names, ", ")

@@ -173,7 +173,7 @@ func TestClosingAccountRevokesKeysAndFreesTenants(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
 		firstKey, secondKey := newKey(t, s, ann, 1), newKey(t, s, ann, 2)
-		bobs := newKey(t, s, bob, 3)
+		bobKey := newKey(t, s, bob, 3)
 		attachTenant(t, s, ann, 1)
 		assignTenant(t, s, ann, 2)
 		attachTenant(t, s, bob, 3)
@@ -192,7 +192,7 @@ func TestClosingAccountRevokesKeysAndFreesTenants(t *testing.T) {
 		if len(tenants) != 0 {
 			t.Fatalf("still held: %+v", tenants)
 		}
-		_, err = s.Caller(t.Context(), bobs.Hash)
+		_, err = s.Caller(t.Context(), bobKey.Hash)
 		must(t, "another account's key", err)
 		_, err = s.Tenant(t.Context(), bob, guid(3))
 		must(t, "another account's tenant", err)

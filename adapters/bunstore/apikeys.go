@@ -103,8 +103,8 @@ func callerQuery(db *bun.DB) *bun.SelectQuery {
 }
 
 // Caller implements ports.Keys. It reads the key, its bounds, its account and its plan in one
-// query. It runs for each request, so a rotated key stops working at once in all processes. Only if
-// no key has the secret does a second query look among the secrets that rotations replaced.
+// query. It runs for each request, so a rotated key stops working at once in all processes. If no
+// key has this secret, a second query searches the secrets that rotations have replaced.
 func (s *Store) Caller(ctx context.Context, hash [32]byte) (access.Caller, error) {
 	var caller access.Caller
 	var isUsable bool
@@ -310,7 +310,7 @@ func keyByID(ctx context.Context, db bun.IDB, id string) (keyRow, error) {
 	return rows[0], nil
 }
 
-// lockKey returns a key, read under its account's lock.
+// lockKey locks the account of a key, and then reads the key again.
 func (s *Store) lockKey(ctx context.Context, tx bun.IDB, id string) (keyRow, error) {
 	row, err := keyByID(ctx, tx, id)
 	if err != nil {
@@ -368,7 +368,7 @@ func (s *Store) RevokeKey(ctx context.Context, id string, now time.Time) (access
 }
 
 // revokeKeyRow revokes a key that is not revoked yet (the caller checks this), and records the
-// revocation in the audit.
+// revocation in the audit log.
 func (s *Store) revokeKeyRow(ctx context.Context, tx bun.IDB, row keyRow, now time.Time) error {
 	_, err := tx.NewUpdate().Model((*keyRow)(nil)).Set("revoked_at = ?", storedTime(now)).
 		Where("account_id = ?", row.AccountID).Where("id = ?", row.ID).Exec(ctx)

@@ -75,10 +75,10 @@ func TestRotatedKeyIsInvalidAndItsSuccessorIsValid(t *testing.T) {
 		if caller.Account.ID != ann {
 			t.Fatalf("the new key belongs to %s", caller.Account.ID)
 		}
-		fresh, err := s.IssuedKey(t.Context(), caller.KeyID)
+		successor, err := s.IssuedKey(t.Context(), caller.KeyID)
 		must(t, "find", err)
-		if fresh.Name != oldKey.Name {
-			t.Fatalf("the new key is named %q", fresh.Name)
+		if successor.Name != oldKey.Name {
+			t.Fatalf("the new key is named %q", successor.Name)
 		}
 	})
 }
@@ -242,16 +242,16 @@ func TestLastUseOfKeyOnlyMovesForward(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		used, unused := newKey(t, s, ann, 1), newKey(t, s, ann, 2)
-		later := now.Add(5 * time.Minute)
+		newestUse := now.Add(5 * time.Minute)
 		must(t, "save nothing", s.SaveKeyUses(t.Context(), nil))
-		for _, at := range []time.Time{now, later, now.Add(time.Minute)} {
+		for _, at := range []time.Time{now, newestUse, now.Add(time.Minute)} {
 			must(t, "save", s.SaveKeyUses(t.Context(), map[string]time.Time{used.ID: at}))
 		}
 		for _, owner := range []access.AccountID{ann, ""} {
 			keys, err := s.IssuedKeys(t.Context(), owner)
 			must(t, "list", err)
 			for _, key := range keys {
-				want := map[string]time.Time{used.ID: later, unused.ID: {}}[key.ID]
+				want := map[string]time.Time{used.ID: newestUse, unused.ID: {}}[key.ID]
 				if !key.LastUsedAt.Equal(want) {
 					t.Errorf("key %s was last used at %v, want %v", key.ID, key.LastUsedAt, want)
 				}

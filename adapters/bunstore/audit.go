@@ -160,8 +160,9 @@ func (r entryRow) entry() audit.Entry {
 	return e
 }
 
-// chainRow is the end of an account's audit chain. Transactions that add entries lock this row, so
-// they commit one after another.
+// chainRow holds the sequence number and the hash of the last entry of an account's audit chain,
+// and the sequence number of the last dropped entry. Transactions that add entries lock this row,
+// so they commit one after another.
 type chainRow struct {
 	bun.BaseModel `bun:"table:audit_chains,alias:ac"`
 
@@ -179,8 +180,8 @@ func storedEntry(e audit.Entry) audit.Entry {
 	return e
 }
 
-// appendEntries appends entries to the chain of an account. It locks the end of the chain until the
-// commit.
+// appendEntries appends entries to the chain of an account. It locks the account's chainRow until
+// the commit.
 func (s *Store) appendEntries(ctx context.Context, tx bun.IDB, owner string, entries []audit.Entry) error {
 	for i := range entries {
 		if err := setTenantOfSubject(ctx, tx, owner, &entries[i]); err != nil {
@@ -220,8 +221,8 @@ var tenantQueries = map[string]string{
 		"JOIN tenants AS t ON t.account_id = d.account_id AND t.id = d.tenant_id WHERE dj.account_id = ? AND dj.id = ?",
 }
 
-// setTenantOfSubject sets the tenant of an entry whose subject belongs to a tenant, if it is not
-// set.
+// setTenantOfSubject sets the tenant of an entry without a tenant, if the subject of the entry
+// belongs to a tenant.
 func setTenantOfSubject(ctx context.Context, tx bun.IDB, owner string, e *audit.Entry) error {
 	query := tenantQueries[e.Subject.Type]
 	if e.Tenant != "" || query == "" {

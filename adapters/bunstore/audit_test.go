@@ -27,24 +27,24 @@ func auditEvents(t testing.TB, s *Store, query ports.AuditQuery) []audit.Event {
 	return found
 }
 
-// recordedActions returns the audit events of an account, oldest first. It skips the events of the
-// test's preparation, of which there are arranged.
-func recordedActions(t testing.TB, s *Store, owner access.AccountID, arranged int) []audit.Event {
+// recordedActions returns the audit events of an account, oldest first. It skips the first
+// eventsBefore events, which the test's preparation recorded.
+func recordedActions(t testing.TB, s *Store, owner access.AccountID, eventsBefore int) []audit.Event {
 	t.Helper()
 	events := auditEvents(t, s, ports.AuditQuery{Account: owner})
 	slices.Reverse(events)
-	if len(events) < arranged {
+	if len(events) < eventsBefore {
 		t.Fatalf("only %d events: %+v", len(events), events)
 	}
-	return events[arranged:]
+	return events[eventsBefore:]
 }
 
 // operatorActions are actions on a new account, with the audit events that each must record.
 var operatorActions = []struct {
-	name  string
-	do    func(t testing.TB, s *Store, owner access.AccountID)
-	want  []audit.Action
-	exact map[string]string // details of the last event
+	name        string
+	do          func(t testing.TB, s *Store, owner access.AccountID)
+	want        []audit.Action
+	lastDetails map[string]string // details of the last event
 }{
 	{"create key", func(t testing.TB, s *Store, owner access.AccountID) { newKey(t, s, owner, 1) }, []audit.Action{audit.CreateKey},
 		map[string]string{"key_id": apiKey("", 1).ID, "key_hint": "abcd", "form": "live", "name": "laptop"}},
@@ -148,8 +148,8 @@ func TestOperatorActionsAreRecorded(t *testing.T) {
 				if !slices.Equal(actions, tt.want) {
 					t.Fatalf("got %v, want %v", actions, tt.want)
 				}
-				if len(got) > 0 && !maps.Equal(got[len(got)-1].Details, tt.exact) {
-					t.Fatalf("got %v, want %v", got[len(got)-1].Details, tt.exact)
+				if len(got) > 0 && !maps.Equal(got[len(got)-1].Details, tt.lastDetails) {
+					t.Fatalf("got %v, want %v", got[len(got)-1].Details, tt.lastDetails)
 				}
 			})
 		})
@@ -406,14 +406,14 @@ func TestOperationFailsWithoutAuditEvent(t *testing.T) {
 
 // operatorView is the part of an account that operators can change.
 type operatorView struct {
-	account  access.Account
-	accounts int
-	key      access.Key
-	keys     int
-	tenant   tenant.Tenant
-	tenants  int
-	timeZone string
-	dns      int // connections
+	account            access.Account
+	accountCount       int
+	key                access.Key
+	keyCount           int
+	tenant             tenant.Tenant
+	tenantCount        int
+	timeZone           string
+	dnsConnectionCount int
 }
 
 func readState(t *testing.T, s *Store, id access.AccountID) operatorView {

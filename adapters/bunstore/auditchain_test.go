@@ -39,7 +39,8 @@ func exportEntries(t testing.TB, s *Store, owner access.AccountID) []audit.Entry
 	return entries
 }
 
-// newAct returns an act of a key of the account. write identifies the write.
+// newAct returns an act of an API key of the account. Acts with the same write belong to attempts
+// of the same request.
 func newAct(owner access.AccountID, write string) *ports.Act {
 	return &ports.Act{Write: []byte(write), Entry: audit.Entry{
 		ID: newID(), Account: owner, Actor: audit.Actor{Type: audit.Key, ID: "key-1", Name: hostileText + "\x00"}, Action: "add-domain",
@@ -49,22 +50,22 @@ func newAct(owner access.AccountID, write string) *ports.Act {
 
 var createdOutcome = &audit.Outcome{Status: 201}
 
-// storedActs returns the number of acts without an outcome.
-func storedActs(t testing.TB, s *Store) (n int) {
+// countStoredActs returns the number of acts without an outcome.
+func countStoredActs(t testing.TB, s *Store) (n int) {
 	t.Helper()
 	must(t, "count acts", s.db.DB.DB.QueryRowContext(t.Context(), "SELECT count(*) FROM audit_acts").Scan(&n))
 	return n
 }
 
-// requireOneMoreEntry checks that the chain has exactly arranged+1 entries, and that no act is
+// requireOneMoreEntry checks that the chain has exactly entriesBefore+1 entries, and that no act is
 // stored. It returns the last entry.
-func requireOneMoreEntry(t testing.TB, s *Store, owner access.AccountID, arranged int) audit.Entry {
+func requireOneMoreEntry(t testing.TB, s *Store, owner access.AccountID, entriesBefore int) audit.Entry {
 	t.Helper()
 	entries := exportEntries(t, s, owner)
-	if len(entries) != arranged+1 || storedActs(t, s) != 0 {
-		t.Fatalf("%d entries after %d, %d stored acts: %+v", len(entries), arranged, storedActs(t, s), entries[arranged:])
+	if len(entries) != entriesBefore+1 || countStoredActs(t, s) != 0 {
+		t.Fatalf("%d entries after %d, %d stored acts: %+v", len(entries), entriesBefore, countStoredActs(t, s), entries[entriesBefore:])
 	}
-	return entries[arranged]
+	return entries[entriesBefore]
 }
 
 func reserveDomainNamed(ctx context.Context, s *Store, owner access.AccountID, name string) error {
@@ -76,24 +77,24 @@ func TestActIsStoredWithTheChangeAndEndsWithTheAnswer(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		owner := newAccount(t, s, "ann")
 		attachTenant(t, s, owner, 1)
-		arranged := len(exportEntries(t, s, owner))
+		entriesBefore := len(exportEntries(t, s, owner))
 		request := newClaim(owner, 1)
 		attempt := mustClaim(t, s, request)
 		act := newAct(owner, "w")
 		ctx := ports.WithAct(t.Context(), act)
-		if _, err := s.Tenants(ctx, owner); err != nil || storedActs(t, s) != 0 {
+		if _, err := s.Tenants(ctx, owner); err != nil || countStoredActs(t, s) != 0 {
 			t.Fatalf("a read stored an act, %v", err)
 		}
 		for _, name := range []string{"a.example", "b.example"} {
 			must(t, "change", reserveDomainNamed(ctx, s, owner, name))
-			if storedActs(t, s) != 1 || act.State() != ports.ActStored || len(exportEntries(t, s, owner)) != arranged {
-				t.Fatalf("after %s: %d acts, state %d", name, storedActs(t, s), act.State())
+			if countStoredActs(t, s) != 1 || act.State() != ports.ActStored || len(exportEntries(t, s, owner)) != entriesBefore {
+				t.Fatalf("after %s: %d acts, state %d", name, countStoredActs(t, s), act.State())
 			}
 		}
 		completion := newCompletion(request, attempt)
 		completion.Outcome = createdOutcome
 		requireHeld(t, "finish", true)(s.Finish(ctx, *completion))
-		got := requireOneMoreEntry(t, s, owner, arranged)
+		got := requireOneMoreEntry(t, s, owner, entriesBefore)
 		want := act.Entry
 		want.Actor.Name = storedText(want.Actor.Name)
 		want.Sequence, want.At, want.Outcome, want.PreviousHash, want.Hash = got.Sequence, got.At, *createdOutcome, got.PreviousHash, got.Hash
@@ -106,29 +107,29 @@ func TestActIsStoredWithTheChangeAndEndsWithTheAnswer(t *testing.T) {
 func TestChangeThatCommitsItsAnswerCommitsItsEntry(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newTenantFixture(t, s)
-		arranged := len(exportEntries(t, s, fixture.owner))
+		entriesBefore := len(exportEntries(t, s, fixture.owner))
 		request := newClaim(fixture.owner, 1)
 		attempt := mustClaim(t, s, request)
 		completion := newCompletion(request, attempt)
 		completion.Outcome = createdOutcome
 		act := newAct(fixture.owner, "w")
 		ctx := ports.WithAct(t.Context(), act)
-		lost := *completion
-		lost.Attempt = newID()
-		requireRefusal(t, "a lost attempt", s.DeleteTenant(ctx, fixture.owner, guid(1), &lost), fault.KeyInProgress)
-		if len(exportEntries(t, s, fixture.owner)) != arranged || act.State() != ports.ActNew {
+		lostCompletion := *completion
+		lostCompletion.Attempt = newID()
+		requireRefusal(t, "a lost attempt", s.DeleteTenant(ctx, fixture.owner, guid(1), &lostCompletion), fault.KeyInProgress)
+		if len(exportEntries(t, s, fixture.owner)) != entriesBefore || act.State() != ports.ActNew {
 			t.Fatal("a rolled back change left an entry")
 		}
 		must(t, "delete", s.DeleteTenant(ctx, fixture.owner, guid(1), completion))
-		if e := requireOneMoreEntry(t, s, fixture.owner, arranged); e.ID != act.Entry.ID || e.Outcome != *createdOutcome {
+		if e := requireOneMoreEntry(t, s, fixture.owner, entriesBefore); e.ID != act.Entry.ID || e.Outcome != *createdOutcome {
 			t.Fatalf("got %+v", e)
 		}
 		must(t, "end again", s.EndAct(ctx, &audit.Outcome{Status: 503}))
 	})
 }
 
-// TestActEndsOnce brings an act into each state and ends it. It then runs a sweep, which must find
-// no more acts.
+// TestActEndsOnce brings an act into each state and ends it. It then calls EndLostActs, which must
+// find no act.
 func TestActEndsOnce(t *testing.T) {
 	failed := &audit.Outcome{Status: 500, Code: "internal_error"}
 	for name, tt := range map[string]struct {
@@ -156,16 +157,16 @@ func TestActEndsOnce(t *testing.T) {
 			eachStore(t, func(t *testing.T, s *Store) {
 				owner := newAccount(t, s, "ann")
 				attachTenant(t, s, owner, 1)
-				arranged := len(exportEntries(t, s, owner))
+				entriesBefore := len(exportEntries(t, s, owner))
 				ctx := ports.WithAct(t.Context(), newAct(owner, "w"))
 				tt.arrange(t, s, ctx, owner)
 				must(t, "end", s.EndAct(ctx, tt.outcome))
 				requireLostActs(t, s, 0)
 				var got []audit.Outcome
-				for _, e := range exportEntries(t, s, owner)[arranged:] {
+				for _, e := range exportEntries(t, s, owner)[entriesBefore:] {
 					got = append(got, e.Outcome)
 				}
-				if !slices.Equal(got, tt.want) || storedActs(t, s) != 0 {
+				if !slices.Equal(got, tt.want) || countStoredActs(t, s) != 0 {
 					t.Errorf("got %+v, want %+v", got, tt.want)
 				}
 			})
@@ -177,12 +178,12 @@ func TestActEndsOnce(t *testing.T) {
 func storeActOf(t *testing.T, s *Store, ctx context.Context, owner access.AccountID) {
 	t.Helper()
 	must(t, "change", reserveDomainNamed(ctx, s, owner, "a.example"))
-	if storedActs(t, s) != 1 {
+	if countStoredActs(t, s) != 1 {
 		t.Fatal("the act is not stored")
 	}
 }
 
-// requireLostActs runs a sweep that ends acts of any age. It requires that the sweep ends exactly
+// requireLostActs calls EndLostActs for acts of any age. It requires that EndLostActs ends exactly
 // want acts.
 func requireLostActs(t *testing.T, s *Store, want int) {
 	t.Helper()
@@ -196,13 +197,13 @@ func TestYoungActsAreNotLost(t *testing.T) {
 		owner := newAccount(t, s, "ann")
 		attachTenant(t, s, owner, 1)
 		storeActOf(t, s, ports.WithAct(t.Context(), newAct(owner, "w")), owner)
-		if n, err := s.EndLostActs(t.Context(), time.Hour, 100); err != nil || n != 0 || storedActs(t, s) != 1 {
+		if n, err := s.EndLostActs(t.Context(), time.Hour, 100); err != nil || n != 0 || countStoredActs(t, s) != 1 {
 			t.Fatalf("%d ended, %v", n, err)
 		}
 	})
 }
 
-// TestActsOfRunningWritesAreNotLost checks that a sweep does not end the act of a request that
+// TestActsOfRunningWritesAreNotLost checks that EndLostActs does not end the act of a request that
 // still runs. Such a request holds the lease on its Idempotency-Key.
 func TestActsOfRunningWritesAreNotLost(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
@@ -218,22 +219,22 @@ func TestActsOfRunningWritesAreNotLost(t *testing.T) {
 }
 
 // TestLaterAttemptReplacesTheActOfAKilledOne checks that a killed attempt of a write and the later
-// attempt that finishes the write get one entry together.
+// attempt that finishes the write produce only one entry.
 func TestLaterAttemptReplacesTheActOfAKilledOne(t *testing.T) {
 	for name, changes := range map[string]bool{"it changes something": true, "it finds everything done": false} {
 		t.Run(name, func(t *testing.T) {
 			eachStore(t, func(t *testing.T, s *Store) {
 				owner := newAccount(t, s, "ann")
 				attachTenant(t, s, owner, 1)
-				arranged := len(exportEntries(t, s, owner))
+				entriesBefore := len(exportEntries(t, s, owner))
 				storeActOf(t, s, ports.WithAct(t.Context(), newAct(owner, "w")), owner)
-				second := newAct(owner, "w")
-				ctx := ports.WithAct(t.Context(), second)
+				secondAct := newAct(owner, "w")
+				ctx := ports.WithAct(t.Context(), secondAct)
 				if changes {
 					must(t, "change", reserveDomainNamed(ctx, s, owner, "b.example"))
 				}
 				must(t, "end", s.EndAct(ctx, createdOutcome))
-				if e := requireOneMoreEntry(t, s, owner, arranged); e.ID != second.Entry.ID {
+				if e := requireOneMoreEntry(t, s, owner, entriesBefore); e.ID != secondAct.Entry.ID {
 					t.Fatalf("got %+v", e)
 				}
 			})
@@ -241,8 +242,8 @@ func TestLaterAttemptReplacesTheActOfAKilledOne(t *testing.T) {
 	}
 }
 
-// TestLostAttemptLeavesTheActOfTheOther checks an attempt whose Idempotency-Key was taken over by
-// another attempt. It must not delete the act of that other attempt.
+// TestLostAttemptLeavesTheActOfTheOther checks an attempt whose Idempotency-Key another attempt has
+// taken over. The first attempt must not delete the act of the other attempt.
 func TestLostAttemptLeavesTheActOfTheOther(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		owner := newAccount(t, s, "ann")
@@ -273,13 +274,14 @@ func TestConcurrentWritersMakeOneChain(t *testing.T) {
 		}) {
 			must(t, "write", err)
 		}
-		if a, b := len(exportEntries(t, stores[0], owner)), len(exportEntries(t, stores[1], other)); a != 1+80 || b != 1+40 {
-			t.Errorf("%d and %d entries", a, b)
+		if ownerEntries, otherEntries := len(exportEntries(t, stores[0], owner)), len(exportEntries(t, stores[1], other)); ownerEntries != 1+80 || otherEntries != 1+40 {
+			t.Errorf("%d and %d entries", ownerEntries, otherEntries)
 		}
 	})
 }
 
-// TestOperatorsAndAdministratorsAreInTheChain checks the entries of acts that are not requests.
+// TestOperatorsAndAdministratorsAreInTheChain checks the entries of an operator, and of an
+// administrator who connects a tenant in a browser.
 func TestOperatorsAndAdministratorsAreInTheChain(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		owner := newAccount(t, s, "ann")
@@ -312,7 +314,7 @@ func TestOperatorsAndAdministratorsAreInTheChain(t *testing.T) {
 				t.Errorf("got  %+v\nwant %+v", e, wanted)
 			}
 		}
-		if storedActs(t, s) != 0 {
+		if countStoredActs(t, s) != 0 {
 			t.Error("a browser's act is stored")
 		}
 	})
@@ -361,9 +363,9 @@ func TestRetentionLeavesAChain(t *testing.T) {
 			t.Fatalf("dropped %v", dropped)
 		}
 		after := exportEntries(t, s, owner)
-		last := after[len(after)-1]
+		lastEntry := after[len(after)-1]
 		if len(after) != 4 || after[0] != before[5] || after[0].PreviousHash != before[4].Hash ||
-			last.Actor.Type != audit.Service || last.Action != audit.DropEntries || last.Subject.ID != before[4].Hash {
+			lastEntry.Actor.Type != audit.Service || lastEntry.Action != audit.DropEntries || lastEntry.Subject.ID != before[4].Hash {
 			t.Fatalf("left %+v", after)
 		}
 		if entries := exportEntries(t, s, other); len(entries) != 1 || entries[0].Action != audit.DropEntries || entries[0].Sequence != 2 {

@@ -86,8 +86,8 @@ func isCall(call *ast.CallExpr, names ...string) bool {
 	return ok && slices.Contains(names, method.Sel.Name)
 }
 
-// containsWrite reports whether the call's function contains a statement that writes, or calls a
-// helper with such a statement.
+// containsWrite reports whether the call's function contains a statement that writes, or calls
+// recordAudit.
 func containsWrite(call *ast.CallExpr) bool {
 	if isCall(call, "RunWrite", "execChanged") {
 		return true

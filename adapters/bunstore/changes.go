@@ -26,8 +26,8 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// change is an object before and after the change of a transaction. A zero before or after means
-// that the object is not stored at that time.
+// change is an object before and after a transaction changes it. If before or after is zero, the
+// object is not stored at that time.
 type change[T any] struct{ before, after T }
 
 // emitTenant adds the events of a change of a tenant to the transaction.
@@ -110,7 +110,8 @@ func emitConnections(ctx context.Context, tx bun.IDB, owner string, connections 
 	return nil
 }
 
-// lockConnections returns the stored connections of mailboxes to an integration, by mailbox.
+// lockConnections locks the connections of mailboxes to an integration. It returns them keyed by
+// mailbox id.
 func (s *Store) lockConnections(ctx context.Context, tx bun.IDB, owner, integrationID string, mailboxIDs ...string) (map[string]connectionRow, error) {
 	byMailbox := make(map[string]connectionRow, len(mailboxIDs))
 	for chunk := range slices.Chunk(mailboxIDs, batchSize) {
@@ -144,7 +145,7 @@ func (s *Store) emitEndedConnections(ctx context.Context, tx bun.IDB, owner, col
 	return nil
 }
 
-// changeAndEmitRuns calls change, which can end jobs of these runs. It then emits the events of the
+// changeAndEmitRuns calls change, which can end jobs of the runs. It then emits the events of the
 // runs that have no active job any more. It first locks the runs. Without the lock, two
 // transactions could end the last two jobs of a run at the same time. Each would still see one
 // active job, and neither would emit the event.
@@ -214,8 +215,8 @@ func (s *Store) deleteDomains(ctx context.Context, tx bun.IDB, owner string, dom
 }
 
 // deleteMailboxes deletes locked mailboxes and everything that belongs to them. It first waits for
-// the transactions that are adding connections to these mailboxes (see lockToConnect). See
-// event.OfMailbox for the type of their events.
+// the transactions that are adding connections to these mailboxes (see lockToConnect). For
+// eventType see event.OfMailbox.
 func (s *Store) deleteMailboxes(ctx context.Context, tx bun.IDB, owner string, mailboxes []mailboxRow, eventType event.Type) error {
 	if len(mailboxes) == 0 {
 		return nil
@@ -241,7 +242,7 @@ func (s *Store) deleteMailboxes(ctx context.Context, tx bun.IDB, owner string, m
 	return nil
 }
 
-// readinessRow is the readiness of a tenant that the event log last reported. Transactions that
+// readinessRow is the readiness that the event log last reported for a tenant. Transactions that
 // change what the readiness depends on lock this row, so they run one after another.
 type readinessRow struct {
 	bun.BaseModel `bun:"table:tenant_readiness,alias:tr"`

@@ -71,9 +71,9 @@ func TestEachChangeOfTenantIsLoggedOnce(t *testing.T) {
 		ann := newAccount(t, s, "ann")
 		log := readerAtEnd(t, s, ann)
 		attached := attachTenant(t, s, ann, 1)
-		first := log.requireTypes(t, "attach", event.TenantConnected)[0]
-		if first.Tenant != guid(1) || first.Subject != (event.Subject{Type: event.Tenant, ID: string(guid(1))}) {
-			t.Fatalf("the event is %+v", first)
+		connectedEvent := log.requireTypes(t, "attach", event.TenantConnected)[0]
+		if connectedEvent.Tenant != guid(1) || connectedEvent.Subject != (event.Subject{Type: event.Tenant, ID: string(guid(1))}) {
+			t.Fatalf("the event is %+v", connectedEvent)
 		}
 		attached.Name, attached.Observed.Profile = "Other name", now
 		must(t, "save", s.SaveTenant(t.Context(), ann, attached))
@@ -87,9 +87,9 @@ func TestEachChangeOfTenantIsLoggedOnce(t *testing.T) {
 		must(t, "attach again", err)
 		log.requireTypes(t, "attach again", event.TenantAccessRestored, readinessChanged)
 		must(t, "delete", s.DeleteTenant(t.Context(), ann, guid(1), nil))
-		last := log.requireTypes(t, "delete", event.TenantRemoved)[0]
-		if last.Version != 6 {
-			t.Fatalf("the version is %d", last.Version)
+		removedEvent := log.requireTypes(t, "delete", event.TenantRemoved)[0]
+		if removedEvent.Version != 6 {
+			t.Fatalf("the version is %d", removedEvent.Version)
 		}
 	})
 }
@@ -121,14 +121,14 @@ func TestEachChangeOfDomainIsLoggedOnce(t *testing.T) {
 		d.CheckedAt, d.Health.Drifted = now.Add(2*time.Hour), nil
 		save("no drift any longer", event.DomainHealthChanged)
 		began := now.Add(time.Hour)
-		found := ports.DiscoveryResult{Began: began, At: began, Domains: []domain.Platform{{Name: "b.test", Verified: true}}}
-		must(t, "first miss", s.SaveDiscovery(t.Context(), ann, guid(1), withMissedNames(t, s, ann, guid(1), found)))
+		discovery := ports.DiscoveryResult{Began: began, At: began, Domains: []domain.Platform{{Name: "b.test", Verified: true}}}
+		must(t, "first miss", s.SaveDiscovery(t.Context(), ann, guid(1), withMissedNames(t, s, ann, guid(1), discovery)))
 		log.requireTypes(t, "a missed domain and a found one", event.DomainAdded, event.DomainVerified)
-		found.Began = began.Add(observation.ReplicaLag)
-		must(t, "second miss", s.SaveDiscovery(t.Context(), ann, guid(1), withMissedNames(t, s, ann, guid(1), found)))
-		gone := log.requireTypes(t, "a domain missed again", event.DomainRemoved)[0]
-		if gone.Subject.ID != d.ID || gone.Tenant != guid(1) {
-			t.Fatalf("the event is %+v", gone)
+		discovery.Began = began.Add(observation.ReplicaLag)
+		must(t, "second miss", s.SaveDiscovery(t.Context(), ann, guid(1), withMissedNames(t, s, ann, guid(1), discovery)))
+		removedEvent := log.requireTypes(t, "a domain missed again", event.DomainRemoved)[0]
+		if removedEvent.Subject.ID != d.ID || removedEvent.Tenant != guid(1) {
+			t.Fatalf("the event is %+v", removedEvent)
 		}
 	})
 }
@@ -171,11 +171,11 @@ func TestEachChangeOfMailboxIsLoggedOnce(t *testing.T) {
 		must(t, "ready", s.ConcludeMailboxes(t.Context(), fixture.owner, []mailbox.Mailbox{box}, nil))
 		log.requireTypes(t, "ready", event.MailboxUpdated)
 		must(t, "limit", s.SetSendLimit(t.Context(), fixture.owner, box.ID, 7, now))
-		changed := log.requireTypes(t, "a limit", event.MailboxUpdated)[0]
+		updatedEvent := log.requireTypes(t, "a limit", event.MailboxUpdated)[0]
 		must(t, "limit", s.SetSendLimit(t.Context(), fixture.owner, box.ID, 7, now))
 		log.requireTypes(t, "the same limit")
 		var data event.MailboxData
-		must(t, "decode", json.Unmarshal(changed.Data.(json.RawMessage), &data))
+		must(t, "decode", json.Unmarshal(updatedEvent.Data.(json.RawMessage), &data))
 		if data.DailySendLimit == nil || *data.DailySendLimit != 7 || data.Email != box.Address || data.TenantID != string(fixture.guid) {
 			t.Fatalf("the data is %+v", data)
 		}
@@ -188,8 +188,8 @@ func TestEachChangeOfMailboxIsLoggedOnce(t *testing.T) {
 		log.requireTypes(t, "unblock", event.MailboxUnblocked)
 		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), r, doneChanges(fixture.blockChange(1, 26))))
 		log.requireTypes(t, "block", event.MailboxBlocked)
-		found := ports.DiscoveryResult{Began: now.Add(time.Hour), At: now.Add(time.Hour), Mailboxes: platformMailboxes(box.Address, "new@a.test")}
-		saveAgain(t, s, fixture.owner, fixture.guid, found)
+		discovery := ports.DiscoveryResult{Began: now.Add(time.Hour), At: now.Add(time.Hour), Mailboxes: platformMailboxes(box.Address, "new@a.test")}
+		saveAgain(t, s, fixture.owner, fixture.guid, discovery)
 		log.requireTypes(t, "a discovery", event.MailboxUpdated, event.MailboxUnblocked, event.MailboxVanished, event.MailboxVanished, event.MailboxCreated, readinessChanged)
 	})
 }
@@ -203,28 +203,28 @@ func TestEachResultOfProvisioningIsLoggedOnce(t *testing.T) {
 		claim.TotalDomains = 2
 		_, job2 := newRun(ann, domains[1], 2)
 		must(t, "create run", s.CreateRun(t.Context(), claim, []provisioning.Job{job1, job2}, nil))
-		later := now.Add(time.Hour)
-		job1, job2 = claimJob(t, s, job1.ID, later), claimJob(t, s, job2.ID, later)
+		hourLater := now.Add(time.Hour)
+		job1, job2 = claimJob(t, s, job1.ID, hourLater), claimJob(t, s, job2.ID, hourLater)
 		log.requireTypes(t, "two jobs run")
-		blocked := job1
-		blocked.Status, blocked.RequiredAction = provisioning.ActionRequired, "dns_conflict"
-		requireHeld(t, "save", true)(s.SaveJob(t.Context(), blocked))
+		needsAction := job1
+		needsAction.Status, needsAction.RequiredAction = provisioning.ActionRequired, "dns_conflict"
+		requireHeld(t, "save", true)(s.SaveJob(t.Context(), needsAction))
 		log.requireTypes(t, "a conflict", event.DNSJobActionRequired)
-		_, err := s.RetryJob(t.Context(), ann, job1.ID, later, nil)
+		_, err := s.RetryJob(t.Context(), ann, job1.ID, hourLater, nil)
 		must(t, "retry", err)
 		log.requireTypes(t, "a retry")
-		job1 = claimJob(t, s, job1.ID, later)
+		job1 = claimJob(t, s, job1.ID, hourLater)
 		saveJobStatus(t, s, job1, provisioning.Completed)
 		log.requireTypes(t, "one job is completed")
 		saveJobStatus(t, s, job2, provisioning.Failed)
 		log.requireTypes(t, "the other job failed", event.DNSJobFailed, event.DNSRunCompleted)
 		// The deletion of a domain can also complete a run.
 		run3, job3 := newRun(ann, domains[0], 3)
-		_, four := newRun(ann, domains[1], 4)
-		must(t, "create run", s.CreateRun(t.Context(), run3, []provisioning.Job{job3, four}, nil))
-		saveJobStatus(t, s, claimJob(t, s, job3.ID, later), provisioning.Completed)
+		_, job4 := newRun(ann, domains[1], 4)
+		must(t, "create run", s.CreateRun(t.Context(), run3, []provisioning.Job{job3, job4}, nil))
+		saveJobStatus(t, s, claimJob(t, s, job3.ID, hourLater), provisioning.Completed)
 		log.requireTypes(t, "one of two")
-		saveAgain(t, s, ann, guid(1), ports.DiscoveryResult{Began: later, Domains: []domain.Platform{{Name: domains[0].Name}}})
+		saveAgain(t, s, ann, guid(1), ports.DiscoveryResult{Began: hourLater, Domains: []domain.Platform{{Name: domains[0].Name}}})
 		log.requireTypes(t, "the domain of a job was deleted", event.DomainRemoved, event.DNSRunCompleted, readinessChanged)
 	})
 }
@@ -349,7 +349,7 @@ func TestRemovedTenantRemovesAllInIt(t *testing.T) {
 	})
 }
 
-// errorOtherThan returns err unless it has the text of expected.
+// errorOtherThan returns an error unless err has the text of expected.
 func errorOtherThan(err, expected error) error {
 	if err != nil && err.Error() == expected.Error() {
 		return nil
@@ -380,7 +380,7 @@ func TestLastEventHasTheReadinessAfterConcurrentChanges(t *testing.T) {
 }
 
 // TestReadinessFollowsDomains changes each value of a domain that the readiness of a tenant counts.
-// After each change, the last readiness that readers got must be that of the stored tenant.
+// After each change, the readinessRow must have the readiness of the stored tenant.
 func TestReadinessFollowsDomains(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
@@ -389,7 +389,7 @@ func TestReadinessFollowsDomains(t *testing.T) {
 		attached.Observed = tenant.Observed{Bootstrap: now, SMTPAuth: now, Discovery: now}
 		must(t, "save tenant", s.SaveTenant(t.Context(), ann, attached))
 		d := addDomain(t, s, ann, guid(1), "a.test")
-		seen := map[string]bool{}
+		readinessTexts := map[string]bool{}
 		for i := range 32 {
 			flags, at := i^i>>1, now.Add(time.Duration(i+1)*time.Minute) // flags is a Gray code: each step changes one flag
 			d.Added, d.Verified, d.DKIMEnabled, d.Status.VerificationSeen, d.MissingSince = true, flags&1 != 0, flags&2 != 0, flags&4 != 0, time.Time{}
@@ -407,16 +407,16 @@ func TestReadinessFollowsDomains(t *testing.T) {
 			if diff := cmp.Diff(event.OfReadiness(guid(1), stored.Readiness(true)).Data, any(got)); diff != "" {
 				t.Fatalf("the readiness with the flags %04b (-want +got):\n%s", flags, diff)
 			}
-			seen[string(row.Readiness)] = true
+			readinessTexts[string(row.Readiness)] = true
 		}
-		if len(seen) < 5 {
-			t.Errorf("the readiness had only %d values", len(seen))
+		if len(readinessTexts) < 5 {
+			t.Errorf("the readiness had only %d values", len(readinessTexts))
 		}
 	})
 }
 
 // TestReadsOfTheDNSTakeFewStatements counts the statements of the two most frequent changes during
-// provisioning: storing a read of the DNS with a domain, and storing a step with its job.
+// provisioning: saving a domain after its DNS was read, and saving a job after a step.
 func TestReadsOfTheDNSTakeFewStatements(t *testing.T) {
 	var counter statementCounter
 	s := migratedStore(t, Memory, &counter)

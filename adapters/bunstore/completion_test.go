@@ -28,9 +28,9 @@ func TestStoredChangesAreNotedAsEffects(t *testing.T) {
 				return err
 			},
 		} {
-			ctx, seen := watchEffects(t)
+			ctx, recordedEffects := watchEffects(t)
 			must(t, name, change(ctx))
-			if !seen().Changed {
+			if !recordedEffects().Changed {
 				t.Fatalf("%s is not noted", name)
 			}
 		}
@@ -51,11 +51,11 @@ func TestReadsAndRefusedChangesAreNotNotedAsEffects(t *testing.T) {
 				return err
 			},
 		} {
-			ctx, seen := watchEffects(t)
+			ctx, recordedEffects := watchEffects(t)
 			if err := change(ctx); err != nil && fault.ErrorOf(err).Code == fault.InternalError {
 				t.Fatalf("%s: %v", name, err)
 			}
-			if seen().Changed {
+			if recordedEffects().Changed {
 				t.Fatalf("%s counts as a change", name)
 			}
 		}
@@ -76,9 +76,9 @@ func TestRolledBackChangeIsNotNotedAsEffect(t *testing.T) {
 				return err
 			},
 		} {
-			var noted ports.Effects
-			hook.cutOff(t, statement, func(ctx context.Context) error { return change(ports.WithEffects(ctx, &noted)) })
-			if noted.Recorded().Changed {
+			var effects ports.Effects
+			hook.cutOff(t, statement, func(ctx context.Context) error { return change(ports.WithEffects(ctx, &effects)) })
+			if effects.Recorded().Changed {
 				t.Fatalf("%s is noted", statement)
 			}
 		}
@@ -190,17 +190,17 @@ func TestChangeCommitsItsCompletion(t *testing.T) {
 		for _, label := range []string{"a saved domain", "concluded mailboxes", "a deletion"} {
 			key++
 			claim := newClaim(fixture.owner, key)
-			ctx, seen := watchEffects(t)
+			ctx, recordedEffects := watchEffects(t)
 			completing := fixture.changes(ctx, s)[label]
 			must(t, label, completing.change(newCompletion(claim, mustClaim(t, s, claim))))
-			if !seen().Completed {
+			if !recordedEffects().Completed {
 				t.Fatalf("%s is not noted as completed", label)
 			}
 			r := requireRecord(t, s, claim.Key)
 			if !completing.isStored(t) || string(r.Answer) != "answer" || r.Leased || !r.ExpiresAt.Equal(now.Add(time.Hour)) {
 				t.Fatalf("%s: made %v, %+v", label, completing.isStored(t), r)
 			}
-			// The attempt that has the key can still extend its lease.
+			// The attempt that holds the key can still extend its lease.
 			requireHeld(t, "hold after "+label, true)(s.Hold(t.Context(), claim.Key, r.Attempt, longLease))
 			requireHeld(t, "finish after "+label, true)(s.Finish(t.Context(), completionOf(claim.Key, r.Attempt, []byte("answer"), now)))
 		}
@@ -218,10 +218,10 @@ func TestAttemptThatLostItsKeyChangesNothing(t *testing.T) {
 		if !isClaimed {
 			t.Fatal("the key of an attempt whose lease had expired was not taken over")
 		}
-		ctx, seen := watchEffects(t)
+		ctx, recordedEffects := watchEffects(t)
 		for label, completing := range fixture.changes(ctx, s) {
 			requireRefusal(t, label, completing.change(newCompletion(claim, first)), fault.KeyInProgress)
-			if seen().Completed {
+			if recordedEffects().Completed {
 				t.Fatalf("%s is noted as completed", label)
 			}
 			if r := requireRecord(t, s, claim.Key); completing.isStored(t) || r.Answer != nil || r.Attempt != second {
@@ -234,13 +234,13 @@ func TestAttemptThatLostItsKeyChangesNothing(t *testing.T) {
 func TestRefusedChangeCompletesNothing(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture, bob := newTenantFixture(t, s), newAccount(t, s, "bob")
-		gone := append(withStageReady(fixture.boxes), mailbox.Mailbox{ID: string(unknownGUID), Address: "gone@contoso.test", Stage: mailbox.Ready})
+		withUnknownMailbox := append(withStageReady(fixture.boxes), mailbox.Mailbox{ID: string(unknownGUID), Address: "gone@contoso.test", Stage: mailbox.Ready})
 		claim := newClaim(fixture.owner, 1)
 		completion := newCompletion(claim, mustClaim(t, s, claim))
 		requireRefusal(t, "delete", s.DeleteTenant(t.Context(), bob, fixture.domain.TenantGUID, completion), fault.TenantNotFound)
 		requireRefusal(t, "save domain", s.SaveDomain(t.Context(), bob, fixture.domain, completion), fault.DomainNotFound)
 		requireRefusal(t, "conclude for another", s.ConcludeMailboxes(t.Context(), bob, withStageReady(fixture.boxes), completion), fault.MailboxNotFound)
-		requireRefusal(t, "conclude", s.ConcludeMailboxes(t.Context(), fixture.owner, gone, completion), fault.MailboxNotFound)
+		requireRefusal(t, "conclude", s.ConcludeMailboxes(t.Context(), fixture.owner, withUnknownMailbox, completion), fault.MailboxNotFound)
 		if r := requireRecord(t, s, claim.Key); r.Answer != nil || !r.Leased || fixture.countReady(t, s) != 0 {
 			t.Fatalf("%d are concluded, %+v", fixture.countReady(t, s), r)
 		}

@@ -53,7 +53,8 @@ func (h *stepHook) AfterQuery(_ context.Context, e *bun.QueryEvent) {
 
 // connectionWrites are the transactions that lock connections together with their sessions,
 // mailboxes or integrations. The fixture has a session that may expire and its pending connection,
-// both of box 0 at integration1. Box 1 has no connection.
+// both of box 0 at integration1. Box 1 has no connection. run may begin the session with the number
+// n. The fixture's session has the number n-1.
 var connectionWrites = []struct {
 	name string
 	run  func(t testing.TB, s *Store, fixture integrationFixture, n int)
@@ -99,8 +100,8 @@ var connectionWrites = []struct {
 }
 
 // TestWritesOfConnectionsDoNotDeadlock pauses one transaction after each of its statements in turn,
-// and runs a second one until it ends or waits for a lock. All of them lock rows in the order that
-// lockToConnect describes, so PostgreSQL never aborts one.
+// and runs a second one until it ends or waits for a lock. All transactions lock rows in the order
+// that lockToConnect describes, so PostgreSQL never aborts one.
 func TestWritesOfConnectionsDoNotDeadlock(t *testing.T) {
 	url := testserver.Database(t) // not shared, because the test observes all its connections
 	var firstHook, secondHook stepHook
@@ -112,24 +113,24 @@ func TestWritesOfConnectionsDoNotDeadlock(t *testing.T) {
 			pairs = append(pairs, pair{firstIndex, secondIndex})
 		}
 	}
-	number := 0
+	fixtureNumber := 0
 	for _, p := range soak.Sample(t, pairs, 8) {
 		firstWrite, secondWrite := connectionWrites[p.firstIndex], connectionWrites[p.secondIndex]
 		t.Run(firstWrite.name+", then "+secondWrite.name, func(t *testing.T) {
 			firstHook.deadlocks, secondHook.deadlocks = 0, 0
 			for step, finished := 1, false; !finished; step++ {
-				number++
-				fixture := newIntegrationFixture(t, setup, fmt.Sprintf("a%d", number), number)
-				fixture.beginSession(t, setup, fixture.integration1, 0, 4*number)
+				fixtureNumber++
+				fixture := newIntegrationFixture(t, setup, fmt.Sprintf("a%d", fixtureNumber), fixtureNumber)
+				fixture.beginSession(t, setup, fixture.integration1, 0, 4*fixtureNumber)
 				paused, resume := firstHook.pauseAt(step)
 				firstEnds, secondEnds := make(chan struct{}), make(chan struct{})
-				go func() { firstWrite.run(t, first, fixture, 4*number+1); close(firstEnds) }()
+				go func() { firstWrite.run(t, first, fixture, 4*fixtureNumber+1); close(firstEnds) }()
 				select {
 				case <-paused:
 				case <-firstEnds: // the transaction has fewer statements than step
 					finished = true
 				}
-				go func() { secondWrite.run(t, second, fixture, 4*number+1); close(secondEnds) }()
+				go func() { secondWrite.run(t, second, fixture, 4*fixtureNumber+1); close(secondEnds) }()
 				waitForLockOr(t, setup, secondEnds)
 				close(resume)
 				<-firstEnds
@@ -188,13 +189,13 @@ func TestNewConnectionOfARemovedMailboxIsLogged(t *testing.T) {
 	close(hook.resume)
 	must(t, "connect", <-connected)
 	must(t, "remove", <-removed)
-	var ended []event.Type
+	var types []event.Type
 	for _, e := range log.nextEvents(t) {
 		if e.Subject.Type == event.Connection {
-			ended = append(ended, e.Type)
+			types = append(types, e.Type)
 		}
 	}
-	if len(ended) != 2 || ended[1] != event.ConnectionDisconnected {
-		t.Errorf("the events of the connection are %q", ended)
+	if len(types) != 2 || types[1] != event.ConnectionDisconnected {
+		t.Errorf("the events of the connection are %q", types)
 	}
 }

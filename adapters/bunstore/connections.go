@@ -127,8 +127,8 @@ func (s *Store) SaveConnection(ctx context.Context, owner access.AccountID, c in
 }
 
 // lockToConnect locks an integration and the mailboxes to which the caller may add connections. A
-// concurrent deletion of such a mailbox waits for the caller, so that it sees the new connection
-// and emits its event.
+// concurrent deletion of one of these mailboxes waits for the caller. It then sees the new
+// connection and emits the event of its end.
 //
 // Transactions that lock several of these rows lock integrations first, then mailboxes, then
 // connections, and sessions last. A different order could end in a deadlock. PostgreSQL would abort
@@ -152,7 +152,8 @@ func (s *Store) lockToConnect(ctx context.Context, tx bun.IDB, owner, integratio
 	return nil
 }
 
-// insertConnection returns false if the mailbox already has a connection to the integration.
+// insertConnection inserts a connection. It returns false if the mailbox already has a connection
+// to the integration.
 func insertConnection(ctx context.Context, tx bun.IDB, row connectionRow) (bool, error) {
 	if _, err := eligibleMailbox(ctx, tx, row.AccountID, row.IntegrationID, row.MailboxID); err != nil {
 		return false, err
@@ -205,8 +206,8 @@ func checkNotHeld(ctx context.Context, tx bun.IDB, row connectionRow) error {
 // eligibleMailboxes selects an integration left-joined with its account's visible mailboxes that
 // satisfy joinCondition. A result without rows means that there is no integration. A row with an
 // empty mailbox means that there is no such mailbox. Connections are read separately. Right after
-// the first refresh PostgreSQL has no statistics about the connections, and a join would take over
-// a second.
+// the first refresh PostgreSQL has no statistics about the connections, and a join would take more
+// than a second.
 func eligibleMailboxes(ctx context.Context, db bun.IDB, owner, integrationID, joinCondition string, args ...any) *bun.SelectQuery {
 	visibleCondition, visibleArgs := ofVisibleTenant(ctx, "m")
 	joinCondition, args = joinCondition+visibleCondition, append(args, visibleArgs...)
@@ -220,7 +221,7 @@ func eligibleMailboxes(ctx context.Context, db bun.IDB, owner, integrationID, jo
 }
 
 // selectConnections selects an account's connections to an integration. It also selects the
-// connections of the mailboxes that other integrations hold.
+// connections by which other integrations hold mailboxes.
 func selectConnections(db bun.IDB, rows *[]connectionRow, owner, integrationID string) *bun.SelectQuery {
 	return db.NewSelect().Model(rows).Where("mc.account_id = ?", owner).
 		Where("(mc.integration_id = ? OR mc."+holdsMailbox+")", integrationID)
@@ -286,18 +287,18 @@ func (s *Store) EligibleMailbox(ctx context.Context, owner access.AccountID, int
 func eligibleMailbox(ctx context.Context, db bun.IDB, owner, integrationID, mailboxID string) (integration.EligibleMailbox, error) {
 	var row mailboxRow
 	err := eligibleMailboxes(ctx, db, owner, integrationID, " AND m.id = ?", mailboxID).Scan(ctx, &row)
-	isUnknown := errors.Is(err, sql.ErrNoRows)
-	if err != nil && !isUnknown {
+	isUnknownIntegration := errors.Is(err, sql.ErrNoRows)
+	if err != nil && !isUnknownIntegration {
 		return integration.EligibleMailbox{}, err
 	}
-	// An unknown mailbox needs the same queries as a known one. Therefore the time of the response
-	// does not reveal whether the mailbox exists.
+	// The function makes the same queries for an unknown mailbox as for a known one, so the time of
+	// the response does not reveal whether the mailbox exists.
 	var connections []connectionRow
 	err = selectConnections(db, &connections, owner, integrationID).Where("mc.mailbox_id = ?", mailboxID).Scan(ctx)
 	switch {
 	case err != nil:
 		return integration.EligibleMailbox{}, err
-	case isUnknown:
+	case isUnknownIntegration:
 		return integration.EligibleMailbox{}, integrationNotFound()
 	case row.ID == "":
 		return integration.EligibleMailbox{}, fault.MailboxNotFound.With("this service made no such mailbox in a tenant of the account")

@@ -39,7 +39,7 @@ func newIntegrationFixture(t testing.TB, s *Store, name string, n int) integrati
 	return fixture
 }
 
-// newConnection returns a connection of a mailbox with a value in every field.
+// newConnection returns a connection that has a value in every field.
 func (fixture integrationFixture) newConnection(i integration.Integration, box int, status integration.ConnectionStatus) integration.Connection {
 	return integration.Connection{
 		ID: connectionID(100*int(i.CreatedAt.Sub(now)/time.Second) + box), IntegrationID: i.ID, MailboxID: fixture.boxes[box].ID, Status: status,
@@ -159,13 +159,13 @@ func TestOneIntegrationHoldsMailboxInEveryStatus(t *testing.T) {
 func TestOneOfConcurrentConnectionsAtTwoIntegrationsSucceeds(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
-		isClaimed := make([]bool, concurrency)
+		isSaved := make([]bool, concurrency)
 		countWinners(t, concurrently(concurrency, func(n int) (err error) {
 			i := []integration.Integration{fixture.integration1, fixture.integration2}[n%2]
-			isClaimed[n], err = s.SaveConnection(t.Context(), fixture.owner, fixture.newConnection(i, 0, allConnectionStatuses[n%2]), time.Time{}, nil)
+			isSaved[n], err = s.SaveConnection(t.Context(), fixture.owner, fixture.newConnection(i, 0, allConnectionStatuses[n%2]), time.Time{}, nil)
 			return err
 		}), fault.ConnectedElsewhere)
-		if n := countTrue(isClaimed); n != 1 {
+		if n := countTrue(isSaved); n != 1 {
 			t.Fatalf("%d won", n)
 		}
 	})
@@ -242,9 +242,9 @@ func TestProvisionedMailboxesAreEligibleByAddress(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
 		newIntegrationFixture(t, s, "bob", 2)
-		second := addDomain(t, s, fixture.owner, attachTenant(t, s, fixture.owner, 3).GUID, "more.test")
-		addMailbox(t, s, fixture.owner, second, "a", mailbox.Created)
-		addMailbox(t, s, fixture.owner, second, "unfinished", mailbox.Creating)
+		secondDomain := addDomain(t, s, fixture.owner, attachTenant(t, s, fixture.owner, 3).GUID, "more.test")
+		addMailbox(t, s, fixture.owner, secondDomain, "a", mailbox.Created)
+		addMailbox(t, s, fixture.owner, secondDomain, "unfinished", mailbox.Creating)
 		discoverAndFind(t, s, fixture, "found@ann.test", fixture.boxes[0].Address, fixture.boxes[1].Address)
 		want := fixture.setConnection(t, s, fixture.integration1, 0, integration.ConnectionFailed)
 		fixture.setConnection(t, s, fixture.integration2, 1, integration.ConnectionConnected)
@@ -305,7 +305,7 @@ func TestAccountWithoutMailboxesHasNoneEligible(t *testing.T) {
 func TestForeignAndDiscoveredMailboxesAreNotEligible(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newIntegrationFixture(t, s, "ann", 1), newIntegrationFixture(t, s, "bob", 2)
-		found := discoverAndFind(t, s, bob, "found@bob.test", bob.boxes[0].Address, bob.boxes[1].Address)
+		discovered := discoverAndFind(t, s, bob, "found@bob.test", bob.boxes[0].Address, bob.boxes[1].Address)
 		for label, call := range map[string]func(integrationID, mailboxID string) error{
 			"find": func(integrationID, mailboxID string) error {
 				_, err := s.EligibleMailbox(t.Context(), bob.owner, integrationID, mailboxID)
@@ -325,12 +325,12 @@ func TestForeignAndDiscoveredMailboxesAreNotEligible(t *testing.T) {
 		} {
 			foreign := call(bob.integration1.ID, ann.boxes[0].ID)
 			requireRefusal(t, label, foreign, fault.MailboxNotFound)
-			for name, id := range map[string]string{"unknown": unknownMailboxID, "nonsense": "x", "found": found.ID} {
+			for name, id := range map[string]string{"unknown": unknownMailboxID, "nonsense": "x", "found": discovered.ID} {
 				requireSameError(t, label+" "+name, foreign, call(bob.integration1.ID, id))
 			}
-			before := call(ann.integration1.ID, ann.boxes[0].ID)
-			requireRefusal(t, label+" by a foreign integration", before, fault.IntegrationNotFound)
-			requireSameError(t, label+" by an unknown one", before, call(integrationID(99), "x"))
+			foreignIntegration := call(ann.integration1.ID, ann.boxes[0].ID)
+			requireRefusal(t, label+" by a foreign integration", foreignIntegration, fault.IntegrationNotFound)
+			requireSameError(t, label+" by an unknown one", foreignIntegration, call(integrationID(99), "x"))
 		}
 		requireCounts(t, s, ann.owner, ann.integration1.ID, integration.Counts{})
 		requireCounts(t, s, bob.owner, bob.integration1.ID, integration.Counts{})

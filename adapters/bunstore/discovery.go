@@ -43,7 +43,7 @@ func (s *Store) SaveDiscovery(ctx context.Context, owner access.AccountID, id te
 			return err
 		}
 		current := storedObservations[t.ID].ofTenant(t.tenant())
-		// A list of domains that was read before the stored observation was made is ignored.
+		// A list that is older than the stored observation is ignored.
 		if f.Domains != nil && observation.Advance(&current.Observed.Domains, f.Began) {
 			if err := s.mergeDomains(ctx, tx, t, stored, f); err != nil {
 				return err
@@ -260,9 +260,9 @@ func tenantIDQuery(db bun.IDB, t tenantRow) *bun.SelectQuery {
 
 // unblockGone handles mailboxes that no longer exist at the platform. It returns the rows to
 // delete, and an unblock event for each blocked mailbox. It makes the tenant due, so that the next
-// pass removes these mailboxes from the transport rule. It does not return the row of a mailbox
-// with an intended block (see SaveIntents), because only a pass can find out whether that mailbox
-// is blocked.
+// enforcement pass removes these mailboxes from the transport rule. It does not return the row of a
+// mailbox with an intended block (see SaveIntents), because only an enforcement pass can find out
+// whether that mailbox is blocked.
 func unblockGone(ctx context.Context, tx bun.IDB, t tenantRow, state sendTenantRow, gone []mailboxRow, f ports.DiscoveryResult) (deletable []mailboxRow, released []sendlimit.Event, err error) {
 	if len(gone) == 0 {
 		return nil, nil, nil

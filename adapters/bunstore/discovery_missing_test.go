@@ -14,17 +14,17 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// TestMissedOnceIsHiddenAndKept checks a domain and a mailbox that one discovery does not find.
-// They are not listed and not counted, but their rows are kept. They are listed again when a
-// discovery finds them.
+// TestMissedOnceIsHiddenAndKept checks a domain and a mailbox that discoveries do not find for less
+// than observation.ReplicaLag. They are not listed and not counted, but their rows are kept. They
+// are listed again when a discovery finds them.
 func TestMissedOnceIsHiddenAndKept(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, d := newMailDomain(t, s)
 		other := addDomain(t, s, ann, guid(1), "other.test")
 		m := addMailbox(t, s, ann, other, "sales", mailbox.Ready)
 		must(t, "limit", s.SetSendLimit(t.Context(), ann, m.ID, 9, now))
-		known := []domain.Platform{{Name: d.Name}}
-		withoutBoth := ports.DiscoveryResult{Began: discoveryStart, Domains: known, Mailboxes: []mailbox.Platform{}}
+		listedDomains := []domain.Platform{{Name: d.Name}}
+		withoutBoth := ports.DiscoveryResult{Began: discoveryStart, Domains: listedDomains, Mailboxes: []mailbox.Platform{}}
 		miss := func(after time.Duration) {
 			t.Helper()
 			discovery := withMissedNames(t, s, ann, guid(1), withoutBoth)
@@ -46,7 +46,7 @@ func TestMissedOnceIsHiddenAndKept(t *testing.T) {
 			t.Fatalf("counted: %d domains, %d mailboxes", stored.DomainCount, stored.MailboxCount)
 		}
 		foundAgain := ports.DiscoveryResult{Began: discoveryStart.Add(observation.ReplicaLag), Mailboxes: platformMailboxes(m.Address),
-			Domains: append(known, domain.Platform{Name: other.Name, Verified: true})}
+			Domains: append(listedDomains, domain.Platform{Name: other.Name, Verified: true})}
 		must(t, "find again", s.SaveDiscovery(t.Context(), ann, guid(1), foundAgain))
 		if got := findMailbox(t, s, ann, m.Address); got.ID != m.ID || got.DailySendLimit != 9 || got.Stage != mailbox.Ready || !got.Provisioned {
 			t.Fatalf("the mailbox is %+v", got)
@@ -73,8 +73,8 @@ func TestMissedTwiceIsRemoved(t *testing.T) {
 	})
 }
 
-// TestUnlistedIsNotMissedUntilReadByName checks that an object which the list does not contain is
-// not missing if a direct read finds it, or if that read fails.
+// TestUnlistedIsNotMissedUntilReadByName checks that an object is not missing only because the list
+// does not contain it. MissedDomains or MissedMailboxes must also contain its name.
 func TestUnlistedIsNotMissedUntilReadByName(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, d := newMailDomain(t, s)
@@ -90,7 +90,7 @@ func TestUnlistedIsNotMissedUntilReadByName(t *testing.T) {
 }
 
 // TestMissingIsReservedAgain checks a request for a missing domain or mailbox. The row becomes a
-// reservation of this request, and counts as a new one.
+// reservation again, and counts against the limit.
 func TestMissingIsReservedAgain(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, d := newMailDomain(t, s)
@@ -106,13 +106,13 @@ func TestMissingIsReservedAgain(t *testing.T) {
 			t.Fatalf("got %+v", reserved)
 		}
 		must(t, "release", s.EndReservation(t.Context(), ann, reserved.ID, reserved.ReservedAt))
-		free, err := s.ReserveDomain(t.Context(), ann, guid(1), "free.test", 2, discoveryStart)
+		freeDomain, err := s.ReserveDomain(t.Context(), ann, guid(1), "free.test", 2, discoveryStart)
 		must(t, "reserve a different domain", err)
-		must(t, "release", s.EndReservation(t.Context(), ann, free.ID, free.ReservedAt))
-		later, err := s.ReserveDomain(t.Context(), ann, guid(1), missingDomain.Name, 2, discoveryStart.Add(time.Hour))
+		must(t, "release", s.EndReservation(t.Context(), ann, freeDomain.ID, freeDomain.ReservedAt))
+		reservedLater, err := s.ReserveDomain(t.Context(), ann, guid(1), missingDomain.Name, 2, discoveryStart.Add(time.Hour))
 		must(t, "reserve", err)
-		if later.ID != missingDomain.ID || !later.Observed.Missed.Equal(discoveryStart) {
-			t.Fatalf("missing since %v: %+v", later.Observed.Missed, later)
+		if reservedLater.ID != missingDomain.ID || !reservedLater.Observed.Missed.Equal(discoveryStart) {
+			t.Fatalf("missing since %v: %+v", reservedLater.Observed.Missed, reservedLater)
 		}
 		_, err = s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "a", "b", "lost"), 2, discoveryStart)
 		requireRefusal(t, "reserve over the cap", err, fault.MailboxLimitReached)

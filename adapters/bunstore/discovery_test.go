@@ -30,8 +30,8 @@ func saveDiscovery(t testing.TB, s *Store, owner access.AccountID, domains []dom
 	saveAgain(t, s, owner, guid(1), ports.DiscoveryResult{Began: discoveryStart, Domains: domains, Mailboxes: boxes})
 }
 
-// saveAgain stores the discovery found. The stored domains and mailboxes that found does not list
-// are missing for the second time, because an earlier discovery did not list them either.
+// saveAgain stores the discovery found. It first marks the stored domains and mailboxes as missing
+// since an earlier discovery. Those that found does not list are therefore removed.
 func saveAgain(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID, found ports.DiscoveryResult) {
 	t.Helper()
 	since := storedTime(found.Began.Add(-observation.ReplicaLag))
@@ -88,12 +88,12 @@ func TestDiscoveryAddsListedDomainsAndRemovesMissingOnes(t *testing.T) {
 		if diff := cmp.Diff(listed, got); diff != "" {
 			t.Fatalf("the known domain (-want +got):\n%s", diff)
 		}
-		fresh, err := s.Domain(t.Context(), ann, guid(1), "new.test")
+		newDomain, err := s.Domain(t.Context(), ann, guid(1), "new.test")
 		must(t, "new", err)
 		want := domain.Domain{
-			ID: fresh.ID, TenantID: listed.TenantID, TenantGUID: guid(1), Name: "new.test", Added: true, Verified: true, CreatedAt: discoveryStart,
+			ID: newDomain.ID, TenantID: listed.TenantID, TenantGUID: guid(1), Name: "new.test", Added: true, Verified: true, CreatedAt: discoveryStart,
 		}
-		if diff := cmp.Diff(want, fresh); diff != "" {
+		if diff := cmp.Diff(want, newDomain); diff != "" {
 			t.Fatalf("the new domain (-want +got):\n%s", diff)
 		}
 	})
@@ -149,10 +149,10 @@ func TestDiscoveryReleasesAbandonedReservationOfDomain(t *testing.T) {
 		_, err := s.ReserveDomain(t.Context(), ann, guid(1), "resumed.test", 12, now)
 		must(t, "resume", err)
 		saveDiscovery(t, s, ann, []domain.Platform{}, nil)
-		for name, fresh := range map[string]bool{"abandoned.test": true, "resumed.test": false} {
+		for name, wantNew := range map[string]bool{"abandoned.test": true, "resumed.test": false} {
 			d, err := s.ReserveDomain(t.Context(), ann, guid(1), name, 12, now)
 			must(t, "reserve", err)
-			if d.JustReserved != fresh {
+			if d.JustReserved != wantNew {
 				t.Fatalf("%s: the reservation was released: %v", name, d.JustReserved)
 			}
 		}
@@ -163,13 +163,13 @@ func TestListedDomainWhoseAddCallLostItsAnswerBecomesAdded(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		attachTenant(t, s, ann, 1)
-		lost, err := s.ReserveDomain(t.Context(), ann, guid(1), "contoso.test", 12, now)
+		reservation, err := s.ReserveDomain(t.Context(), ann, guid(1), "contoso.test", 12, now)
 		must(t, "reserve", err)
 		saveDiscovery(t, s, ann, []domain.Platform{{Name: "contoso.test"}}, nil)
 		got, err := s.Domain(t.Context(), ann, guid(1), "contoso.test")
 		must(t, "domain", err)
-		if got.ID != lost.ID {
-			t.Fatalf("got %+v, want the row %s", got, lost.ID)
+		if got.ID != reservation.ID {
+			t.Fatalf("got %+v, want the row %s", got, reservation.ID)
 		}
 	})
 }
@@ -179,8 +179,8 @@ func TestDiscoveryStoresBothListsOrNone(t *testing.T) {
 		hook := &cancelBefore{}
 		s := migratedStore(t, url(t), hook)
 		ann, d := newMailDomain(t, s)
-		found := ports.DiscoveryResult{Began: discoveryStart, Domains: []domain.Platform{{Name: "new.test"}}, Mailboxes: platformMailboxes("sales@new.test")}
-		hook.cutOff(t, `INSERT INTO "mailboxes"`, func(ctx context.Context) error { return s.SaveDiscovery(ctx, ann, guid(1), found) })
+		discovery := ports.DiscoveryResult{Began: discoveryStart, Domains: []domain.Platform{{Name: "new.test"}}, Mailboxes: platformMailboxes("sales@new.test")}
+		hook.cutOff(t, `INSERT INTO "mailboxes"`, func(ctx context.Context) error { return s.SaveDiscovery(ctx, ann, guid(1), discovery) })
 		if got := domainNamesOf(t, s, ann); !slices.Equal(got, []string{d.Name}) {
 			t.Fatalf("stored without the mailboxes: %v", got)
 		}

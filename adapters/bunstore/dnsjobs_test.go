@@ -267,7 +267,7 @@ func addJobs(t *testing.T, s *Store, owner access.AccountID, n, count int, at ti
 
 // TestLargeBacklogDoesNotDelayOtherAccounts checks that a worker claims the job of a second account
 // next, although the first account has many queued jobs and keeps all workers busy. The workers
-// claim 24 jobs, so 1,000 are a backlog; TENANTRY_SOAK stores 10,000.
+// claim 24 jobs. The first account has 1,000 jobs, or 10,000 with TENANTRY_SOAK.
 func TestLargeBacklogDoesNotDelayOtherAccounts(t *testing.T) {
 	backlog := 1000
 	if soak.On() {
@@ -310,15 +310,15 @@ func TestTwoProcessesShareJobs(t *testing.T) {
 		for _, s := range []*Store{store1, store2, store1, store2} {
 			wg.Go(func() {
 				for {
-					due, err := s.DueJobs(t.Context(), now.Add(time.Hour), 7)
+					dueJobs, err := s.DueJobs(t.Context(), now.Add(time.Hour), 7)
 					if err != nil {
 						t.Error(err)
 						return
 					}
-					if len(due) == 0 {
+					if len(dueJobs) == 0 {
 						return
 					}
-					for _, d := range due {
+					for _, d := range dueJobs {
 						j, isClaimed, err := s.ClaimJob(t.Context(), d.ID, time.Minute, now.Add(time.Hour))
 						if err != nil {
 							t.Error(err)
@@ -351,7 +351,7 @@ func TestTwoProcessesShareJobs(t *testing.T) {
 	})
 }
 
-// This test and the next one cover the start of the only process that uses an embedded database.
+// TestEndLeasesReleasesJobs checks that a job with a lease can be claimed after EndLeases.
 func TestEndLeasesReleasesJobs(t *testing.T) {
 	s := migratedStore(t, Memory)
 	queueJob(t, s, newAccount(t, s, "ann"), 1)
@@ -364,11 +364,11 @@ func TestEndLeasesReleasesJobs(t *testing.T) {
 
 func TestEndLeasesReleasesTenants(t *testing.T) {
 	s := migratedStore(t, Memory)
-	w := newSendLimitFixture(t, s, "ann", 1)
-	first := w.claim(t, s)
-	w.requireNotClaimed(t, "a claimed tenant", s, dueTime)
+	fixture := newSendLimitFixture(t, s, "ann", 1)
+	first := fixture.claim(t, s)
+	fixture.requireNotClaimed(t, "a claimed tenant", s, dueTime)
 	must(t, "end leases", s.EndLeases(t.Context()))
-	if second := w.claim(t, s); second.Epoch != first.Epoch+1 {
+	if second := fixture.claim(t, s); second.Epoch != first.Epoch+1 {
 		t.Fatalf("epoch %d after %d", second.Epoch, first.Epoch)
 	}
 }

@@ -112,7 +112,8 @@ func (p storedProgress) utc() provisioning.Progress {
 	return provisioning.Progress(p)
 }
 
-// The conditions of the two partial indexes on the status of jobs.
+// activeJob and wakingJob are the conditions of the two partial indexes on the status of jobs. A
+// job that satisfies wakingJob has a next attempt.
 const (
 	activeJob = "dj.status IN ('queued', 'running', 'waiting', 'action_required')"
 	wakingJob = "dj.status IN ('queued', 'running', 'waiting')"
@@ -221,8 +222,8 @@ func (s *Store) Run(ctx context.Context, owner access.AccountID, id string) (pro
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return provisioning.Run{}, nil, err
 	}
-	// An unknown run needs the same queries as a run that is not visible. Therefore the time of the
-	// response does not reveal whether the run exists.
+	// Run makes the same queries for an unknown run as for a run that is not visible, so the time
+	// of the response does not reveal whether the run exists.
 	jobsByRun, err := s.readJobs(ctx, accountKey(owner), ident.ParseOrZero(id))
 	if err != nil {
 		return provisioning.Run{}, nil, err

@@ -215,18 +215,18 @@ func TestForeignRunsAndJobsGetTheSameAnswerAsUnknownOnes(t *testing.T) {
 		requireSameError(t, "create", create(foreign), create(unknown))
 		saveJobStatus(t, s, startRun(t, s, ann, d, 1), provisioning.Waiting)
 		for _, id := range []string{"x", unknownID} {
-			_, _, run := s.Run(t.Context(), bob, runID(1))
-			requireRefusal(t, "run", run, fault.RunNotFound)
-			_, _, other := s.Run(t.Context(), bob, id)
-			requireSameError(t, "run", run, other)
-			_, job := s.Job(t.Context(), bob, jobID(1))
-			requireRefusal(t, "job", job, fault.JobNotFound)
-			_, other = s.Job(t.Context(), bob, id)
-			requireSameError(t, "job", job, other)
-			_, retry := s.RetryJob(t.Context(), bob, jobID(1), now, nil)
-			requireRefusal(t, "retry", retry, fault.JobNotFound)
-			_, other = s.RetryJob(t.Context(), bob, id, now, nil)
-			requireSameError(t, "retry", retry, other)
+			_, _, runErr := s.Run(t.Context(), bob, runID(1))
+			requireRefusal(t, "run", runErr, fault.RunNotFound)
+			_, _, otherErr := s.Run(t.Context(), bob, id)
+			requireSameError(t, "run", runErr, otherErr)
+			_, jobErr := s.Job(t.Context(), bob, jobID(1))
+			requireRefusal(t, "job", jobErr, fault.JobNotFound)
+			_, otherErr = s.Job(t.Context(), bob, id)
+			requireSameError(t, "job", jobErr, otherErr)
+			_, retryErr := s.RetryJob(t.Context(), bob, jobID(1), now, nil)
+			requireRefusal(t, "retry", retryErr, fault.JobNotFound)
+			_, otherErr = s.RetryJob(t.Context(), bob, id, now, nil)
+			requireSameError(t, "retry", retryErr, otherErr)
 		}
 		_, unknownErr := s.RetryJob(t.Context(), ann, unknownID, now, nil)
 		requireRefusal(t, "retry of an unknown job beside an own one", unknownErr, fault.JobNotFound)
@@ -318,16 +318,16 @@ func TestRunsAreDeletedWithTheirDomainsAndAccount(t *testing.T) {
 		job1, job2 := claimJob(t, s, jobID(1), now.Add(time.Hour)), claimJob(t, s, jobID(2), now.Add(time.Hour))
 		must(t, "delete", s.DeleteTenant(t.Context(), ann, guid(1), nil))
 		closeAccount(t, s, bob)
-		for _, job1 := range []provisioning.Job{job1, job2} {
-			requireOrder(t, "runs", runIDs(t, s, job1.Account, ports.RunQuery{Limit: 9}))
-			_, _, err := s.Run(t.Context(), job1.Account, job1.RunID)
+		for _, job := range []provisioning.Job{job1, job2} {
+			requireOrder(t, "runs", runIDs(t, s, job.Account, ports.RunQuery{Limit: 9}))
+			_, _, err := s.Run(t.Context(), job.Account, job.RunID)
 			requireRefusal(t, "run", err, fault.RunNotFound)
-			_, err = s.Job(t.Context(), job1.Account, job1.ID)
+			_, err = s.Job(t.Context(), job.Account, job.ID)
 			requireRefusal(t, "job", err, fault.JobNotFound)
-			requireHeld(t, "hold", false)(s.HoldJob(t.Context(), job1, longLease))
-			requireHeld(t, "save", false)(s.SaveJob(t.Context(), job1))
-			requireHeld(t, "release", false)(s.ReleaseJob(t.Context(), job1, now))
-			if _, isClaimed, err := s.ClaimJob(t.Context(), job1.ID, longLease, now.Add(time.Hour)); err != nil || isClaimed {
+			requireHeld(t, "hold", false)(s.HoldJob(t.Context(), job, longLease))
+			requireHeld(t, "save", false)(s.SaveJob(t.Context(), job))
+			requireHeld(t, "release", false)(s.ReleaseJob(t.Context(), job, now))
+			if _, isClaimed, err := s.ClaimJob(t.Context(), job.ID, longLease, now.Add(time.Hour)); err != nil || isClaimed {
 				t.Fatalf("claimed: %v", err)
 			}
 		}
@@ -354,8 +354,8 @@ func TestRunAndItsAnswerAreCommittedTogether(t *testing.T) {
 			attempt := mustClaim(t, s, claim)
 			requireRefusal(t, "an attempt that lost its key", change(newCompletion(claim, "20000000-0000-4000-8000-000000000000")), fault.KeyInProgress)
 			must(t, "change", change(newCompletion(claim, attempt)))
-			if a := requireRecord(t, s, claim.Key); string(a.Answer) != "answer" || a.Leased {
-				t.Fatalf("got %+v", a)
+			if record := requireRecord(t, s, claim.Key); string(record.Answer) != "answer" || record.Leased {
+				t.Fatalf("got %+v", record)
 			}
 			saveJobStatus(t, s, storedJob(t, s, j), provisioning.Waiting)
 		}
@@ -375,8 +375,8 @@ func TestConcurrentProcessesCreateOneRun(t *testing.T) {
 			r, j := newRun(ann, d, i+1)
 			return []*Store{store1, store2}[i%2].CreateRun(t.Context(), r, []provisioning.Job{j}, nil)
 		})
-		if isClaimed := countWinners(t, errs, fault.JobActive); isClaimed != 1 {
-			t.Errorf("%d were created", isClaimed)
+		if winners := countWinners(t, errs, fault.JobActive); winners != 1 {
+			t.Errorf("%d were created", winners)
 		}
 	})
 }

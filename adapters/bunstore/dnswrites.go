@@ -316,7 +316,8 @@ func (s *Store) stopJob(ctx context.Context, tx bun.IDB, owner, runID, domainID 
 	return err
 }
 
-// forgetWritten deletes the record that the values of a write are managed by tenantry.
+// forgetWritten deletes the dnsWriteRows of a write. The values of the write then no longer count
+// as managed by tenantry.
 func forgetWritten(ctx context.Context, tx bun.IDB, owner string, w dns.Write) error {
 	for _, value := range w.Written {
 		row := newDNSWriteRow(owner, ident.ParseOrZero(w.DomainID), value, time.Time{})

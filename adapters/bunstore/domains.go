@@ -196,11 +196,11 @@ func domainByID(db *bun.DB) *database.PreparedRead {
 }
 
 // scanDomain reads a row of domainByID.
-func scanDomain(from database.Row) (domain.Domain, error) {
+func scanDomain(row database.Row) (domain.Domain, error) {
 	var r domainRow
 	var records []byte
 	var checked *time.Time
-	err := from.Scan(&r.AccountID, &r.ID, &r.TenantID, &r.Name, &r.Added, &r.IsDefault, &r.Verified, &r.DKIM, &r.MailReady, &records,
+	err := row.Scan(&r.AccountID, &r.ID, &r.TenantID, &r.Name, &r.Added, &r.IsDefault, &r.Verified, &r.DKIM, &r.MailReady, &records,
 		&r.MX, &r.SPF, &r.DMARC, &r.DKIMStatus, &r.VerificationSeen, &checked, &r.CreatedAt, &r.StoredAt, &r.TenantGUID)
 	if err == nil {
 		err = json.Unmarshal(records, &r.Records)
@@ -348,8 +348,8 @@ func nextReservation(last, now time.Time) time.Time {
 	return storedTime(last).Add(time.Microsecond)
 }
 
-// renewDomainReservation stores the time of the reservation d.ReservedAt. The domain was not added
-// yet, and the time starts its grace period again.
+// renewDomainReservation stores d.ReservedAt, the time of a new reservation of a domain that is not
+// added yet. The grace period of the domain begins again at this time.
 func renewDomainReservation(ctx context.Context, tx bun.IDB, owner string, d domain.Domain) error {
 	_, err := tx.NewUpdate().Model((*domainRow)(nil)).Set("stored_at = ?", d.ReservedAt).
 		Where("account_id = ?", owner).Where("id = ?", d.ID).Exec(ctx)
@@ -391,8 +391,9 @@ func (s *Store) EndReservation(ctx context.Context, owner access.AccountID, doma
 	})
 }
 
-// isDNSChecked and lastRead equal the condition and the order of the index domains_checked. Domains
-// of suspended and closed accounts are not checked, so they are not counted either.
+// isDNSChecked and lastRead equal the condition and the order of the index domains_checked. The
+// queries also use ofActiveAccount, because the domains of suspended and closed accounts are not
+// checked.
 const (
 	isDNSChecked = "d.verified AND d.added"
 	lastRead     = "COALESCE(d.checked_at, d.created_at)"

@@ -218,14 +218,14 @@ func TestConcurrentReservationsOfOneDomainCreateOneDomain(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		attachTenant(t, s, ann, 1)
-		fresh := make([]bool, concurrency)
+		isNew := make([]bool, concurrency)
 		errs := concurrently(concurrency, func(i int) error {
 			d, err := s.ReserveDomain(t.Context(), ann, guid(1), "contoso.test", 1, now)
-			fresh[i] = d.JustReserved
+			isNew[i] = d.JustReserved
 			return err
 		})
 		created := 0
-		for _, f := range fresh {
+		for _, f := range isNew {
 			if f {
 				created++
 			}
@@ -330,9 +330,9 @@ func TestConcurrentObservationsOfDomainAreAllStored(t *testing.T) {
 
 // addCheckedDomain adds a verified domain whose DNS was last read at now plus after. It was never
 // read if after is 0.
-func addCheckedDomain(t testing.TB, s *Store, owner access.AccountID, tenant int, name string, after time.Duration, drifted ...domain.Drift) domain.Domain {
+func addCheckedDomain(t testing.TB, s *Store, owner access.AccountID, tenantNumber int, name string, after time.Duration, drifted ...domain.Drift) domain.Domain {
 	t.Helper()
-	d := addDomain(t, s, owner, guid(tenant), name)
+	d := addDomain(t, s, owner, guid(tenantNumber), name)
 	d.Verified = true
 	d.Health = domain.Health{Sound: drifted, Drifted: drifted}
 	if after > 0 {
@@ -368,10 +368,10 @@ func TestDomainThatWasCheckedLongestAgoComesFirst(t *testing.T) {
 		third := addCheckedDomain(t, s, ann, 1, "three.test", 3*time.Hour)
 		second := addCheckedDomain(t, s, bob, 2, "two.test", 2*time.Hour)
 		fourth := addCheckedDomain(t, s, ann, 1, "four.test", 4*time.Hour)
-		afterAllEvents := addCheckedDomain(t, s, bob, 2, "never.test", 0)
-		requireOrder(t, "all", staleDomainIDs(t, s, 9*time.Hour, 9), afterAllEvents.ID, second.ID, third.ID, fourth.ID)
-		requireOrder(t, "at the third's time", staleDomainIDs(t, s, 3*time.Hour, 9), afterAllEvents.ID, second.ID, third.ID)
-		requireOrder(t, "two", staleDomainIDs(t, s, 9*time.Hour, 2), afterAllEvents.ID, second.ID)
+		neverChecked := addCheckedDomain(t, s, bob, 2, "never.test", 0)
+		requireOrder(t, "all", staleDomainIDs(t, s, 9*time.Hour, 9), neverChecked.ID, second.ID, third.ID, fourth.ID)
+		requireOrder(t, "at the third's time", staleDomainIDs(t, s, 3*time.Hour, 9), neverChecked.ID, second.ID, third.ID)
+		requireOrder(t, "two", staleDomainIDs(t, s, 9*time.Hour, 2), neverChecked.ID, second.ID)
 		staleDomains, err := s.StaleDomains(t.Context(), now.Add(time.Hour), 1)
 		must(t, "list", err)
 		if staleDomains[0].Account != bob {

@@ -19,7 +19,7 @@ var subjectRows = []string{"tenantRow", "domainRow", "mailboxRow", "dnsRunRow", 
 // emitters are the functions that add the events of a change to a transaction.
 var emitters = []string{"emit", "emitTenant", "emitDomain", "emitMailbox", "emitConnections", "emitIntegration", "emitPolicy", "emitKey", "emitJob", "failPendingDeliveries"}
 
-// silentWrites are the functions that write such rows and emit no event, with the reason.
+// silentWrites are the functions that write rows in subjectRows and emit no event, with the reason.
 var silentWrites = map[string]string{
 	"CreateRun":              "a queued run is the answer of the request that made it, and not an event",
 	"insertJob":              "a queued job is the answer of the request that made it, and not an event",
@@ -49,7 +49,8 @@ var silentWrites = map[string]string{
 	"findWebhook":            "it reads, with a select that its caller began",
 }
 
-// unknownRows are the row types of statements whose rows come from a function of another package.
+// unknownRows has the row types of statements for which the test cannot find the row type itself.
+// It is keyed by the function that contains the statement.
 var unknownRows = map[string]string{
 	"appendEvents": "eventRow", "raiseVersions": "eventVersionRow", "SaveIntents": "intentRow", "saveDayCounts": "daySendsRow", "insertDeliveries": "deliveryRow",
 	"EndLeases": "dnsJobRow", "markClosed": "dnsRunRow", // several tables
@@ -82,14 +83,14 @@ func TestEveryChangeOfSubjectEmits(t *testing.T) {
 func TestOtherPackagesWriteNoRows(t *testing.T) {
 	names, err := filepath.Glob("*/*.go")
 	must(t, "list files", err)
-	read := 0
+	fileCount := 0
 	for _, name := range names {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
 		must(t, "parse", err)
-		read++
+		fileCount++
 		ast.Inspect(file, func(n ast.Node) bool {
 			if call, ok := n.(*ast.CallExpr); ok && methodName(call) == "Model" {
 				t.Errorf("%s has a statement for a row type", name)
@@ -97,8 +98,8 @@ func TestOtherPackagesWriteNoRows(t *testing.T) {
 			return true
 		})
 	}
-	if read < 9 {
-		t.Fatalf("only %d files were found", read)
+	if fileCount < 9 {
+		t.Fatalf("only %d files were found", fileCount)
 	}
 }
 

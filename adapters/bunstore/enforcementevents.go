@@ -88,22 +88,22 @@ const eventBatch = 500
 func (s *Store) RecordEvents(ctx context.Context, owner access.AccountID, events []sendlimit.Event) error {
 	isRepeat := false
 	return s.inTransaction(ctx, "record enforcement events", func(ctx context.Context, tx bun.IDB) error {
-		fresh := events
+		notStored := events
 		if isRepeat {
 			var err error
-			if fresh, err = newEvents(ctx, tx, accountKey(owner), events); err != nil {
+			if notStored, err = newEvents(ctx, tx, accountKey(owner), events); err != nil {
 				return err
 			}
 		}
-		err := recordEvents(ctx, tx, accountKey(owner), fresh)
+		err := recordEvents(ctx, tx, accountKey(owner), notStored)
 		isRepeat = err != nil
 		return err
 	})
 }
 
 // newEvents returns the events that are not stored yet, without duplicates.
-func newEvents(ctx context.Context, tx bun.IDB, owner string, events []sendlimit.Event) (fresh []sendlimit.Event, err error) {
-	stored := map[string]bool{}
+func newEvents(ctx context.Context, tx bun.IDB, owner string, events []sendlimit.Event) (notStored []sendlimit.Event, err error) {
+	isStored := map[string]bool{}
 	for chunk := range slices.Chunk(events, eventBatch) {
 		ids := make([]string, 0, len(chunk))
 		for _, e := range chunk {
@@ -115,16 +115,16 @@ func newEvents(ctx context.Context, tx bun.IDB, owner string, events []sendlimit
 			return nil, err
 		}
 		for _, id := range storedIDs {
-			stored[id] = true
+			isStored[id] = true
 		}
 	}
 	for _, e := range events {
-		if id := ident.ParseOrZero(e.ID); !stored[id] {
-			stored[id] = true
-			fresh = append(fresh, e)
+		if id := ident.ParseOrZero(e.ID); !isStored[id] {
+			isStored[id] = true
+			notStored = append(notStored, e)
 		}
 	}
-	return fresh, nil
+	return notStored, nil
 }
 
 // recordEvents inserts new events and counts them. It writes the counts last. Concurrent
@@ -224,7 +224,7 @@ func eventPage(ctx context.Context, tx bun.IDB, owner access.AccountID, wanted p
 
 // skipToOffset returns the span that contains the event at offset, and the number of events to skip
 // in this span.
-func skipToOffset(spans []eventCountRow, offset int) (span eventCountRow, rest int) {
+func skipToOffset(spans []eventCountRow, offset int) (span eventCountRow, offsetInSpan int) {
 	for _, span = range spans {
 		if offset < span.Events {
 			break
@@ -295,7 +295,8 @@ func (s *Store) dropDays(ctx context.Context, days []eventCountRow) (dropped int
 	return dropped, err
 }
 
-// eventDaysBefore selects the days of all accounts that have events and were over at the time end.
+// eventDaysBefore selects the days of all accounts. It omits days without events, and days that
+// were not over at the time end.
 func eventDaysBefore(db bun.IDB, end time.Time) *bun.SelectQuery {
 	return db.NewSelect().Model((*eventCountRow)(nil)).Distinct().Column("account_id", "starts").Where("ec.tenant_guid = ?", ident.Zero).
 		Where("ec.span = ?", day).Where("ec.starts <= ?", end.Unix()-day).Order("ec.starts", "ec.account_id")
@@ -342,8 +343,9 @@ func subtractCounts(ctx context.Context, tx bun.IDB, d eventCountRow, deleted []
 }
 
 // eventTime returns the time for a tenant's next events. It is later than the times of all stored
-// events, even if the clock was set back. eventTime must run in the transaction that inserts the
-// events. Otherwise a new event could come before an event that a caller has already read.
+// events of the tenant, even if the clock was set back. eventTime must run in the transaction that
+// inserts the events. Otherwise a new event could come before an event that a caller has already
+// read.
 func eventTime(ctx context.Context, tx bun.IDB, owner string, id tenant.GUID, now time.Time) (time.Time, error) {
 	var newest enforcementRow
 	err := tx.NewSelect().Model(&newest).Where("ev.account_id = ?", owner).Where("ev.tenant_guid = ?", ident.ParseOrZero(string(id))).

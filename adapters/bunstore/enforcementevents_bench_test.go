@@ -24,27 +24,28 @@ import (
 )
 
 // BenchmarkEvents reads pages of a large log: the events of two years of an account with 100
-// tenants. These are 10 million events on PostgreSQL and 2 million on SQLite. Each page is compared
-// with the result of a query that counts and sorts all events.
+// tenants. These are 10 million events on PostgreSQL and 2 million on SQLite. Before the
+// measurement, a page at each kind of offset is compared with the result of a query that counts and
+// sorts all events.
 func BenchmarkEvents(b *testing.B) {
-	fewer := 1
+	divisor := 1
 	if testing.Short() {
-		fewer = 1000
+		divisor = 1000
 	}
-	b.Run("postgres", func(b *testing.B) { benchEvents(b, testserver.Database(b), 10_000_000/fewer) })
+	b.Run("postgres", func(b *testing.B) { benchEvents(b, testserver.Database(b), 10_000_000/divisor) })
 	b.Run("sqlite", func(b *testing.B) {
-		benchEvents(b, "sqlite://"+filepath.Join(b.TempDir(), "tenantry.db"), 2_000_000/fewer)
+		benchEvents(b, "sqlite://"+filepath.Join(b.TempDir(), "tenantry.db"), 2_000_000/divisor)
 	})
 }
 
 // largestPage is the largest page that callers may request, and the slowest.
 const largestPage = 200
 
-func benchEvents(b *testing.B, url string, size int) {
-	l := newEventLog(b, url, size)
+func benchEvents(b *testing.B, url string, eventCount int) {
+	l := newEventLog(b, url, eventCount)
 	began := time.Now()
 	must(b, "fill", l.fill(b.Context()))
-	b.Logf("%d events were written in %s", size, time.Since(began).Round(time.Second))
+	b.Logf("%d events were written in %s", eventCount, time.Since(began).Round(time.Second))
 	for name, query := range map[string]ports.EventQuery{
 		"all": {}, "blocked": {Action: sendlimit.Blocked}, "unblocked": {Action: sendlimit.Unblocked},
 		"tenant": {Tenant: benchGUID(7)}, "tenant blocked": {Tenant: benchGUID(8), Action: sendlimit.Blocked},
@@ -162,7 +163,8 @@ func (l eventLog) benchmarkBatches(b *testing.B) {
 
 const eventsPerPass = 36
 
-// batchOf returns n events of one tenant.
+// batchOf returns the events of one pass. All of them belong to the tenant with the number n modulo
+// benchTenants.
 func batchOf(n int) (events []sendlimit.Event) {
 	now := time.Now().UTC()
 	for range eventsPerPass {
@@ -208,7 +210,7 @@ func benchGUID(n int) tenant.GUID {
 	return tenant.GUID(fmt.Sprintf("10000000-0000-4000-8000-%012d", n))
 }
 
-func newEventLog(b *testing.B, url string, size int) eventLog {
+func newEventLog(b *testing.B, url string, eventCount int) eventLog {
 	s := openWithin(b, url, time.Hour) // filling the log takes long
 	b.Cleanup(func() { must(b, "close", s.Close()) })
 	must(b, "migrate", s.Migrate(b.Context()))
@@ -218,7 +220,7 @@ func newEventLog(b *testing.B, url string, size int) eventLog {
 		_, err := s.Attach(b.Context(), account.ID, tenant.Tenant{GUID: benchGUID(n), Name: "Contoso", ConsentedAt: time.Now()})
 		must(b, "attach", err)
 	}
-	return eventLog{s, account.ID, size}
+	return eventLog{s, account.ID, eventCount}
 }
 
 // fill inserts the log in a few statements, with the rows that RecordEvents would write. Half of a
@@ -231,7 +233,7 @@ func (l eventLog) fill(ctx context.Context) error {
 				return err
 			}
 		}
-		if _, err := tx.ExecContext(ctx, l.events()); err != nil {
+		if _, err := tx.ExecContext(ctx, l.insertStatement()); err != nil {
 			return err
 		}
 		return l.fillCounts(ctx, tx)
@@ -247,8 +249,8 @@ func (l eventLog) fill(ctx context.Context) error {
 	return err
 }
 
-// events returns the statement that inserts all events.
-func (l eventLog) events() string {
+// insertStatement returns the statement that inserts all events.
+func (l eventLog) insertStatement() string {
 	numbers := "WITH RECURSIVE series(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM series WHERE n + 1 < %d)"
 	id := "printf('%%08x-%%04x-7%%03x-8%%03x-%%012x', ms / 65536, ms %% 65536, n %% 4096, n %% 4096, n)"
 	at, guid := "strftime('%%Y-%%m-%%d %%H:%%M:%%f+00:00', ms / 1000.0, 'unixepoch')", "printf('10000000-0000-4000-8000-%%012d', n * 7 %% 100)"

@@ -221,8 +221,8 @@ func TestWholeDaysOfEventsAreDroppedWithTheirCounts(t *testing.T) {
 		attachTenant(t, s, bob, 9)
 		storeEvents(t, s, bob, newEvent(1, 9, events[0].At))
 		before := events[200].At.Add(-time.Minute)
-		cut := before.Truncate(24 * time.Hour)
-		remaining := slices.DeleteFunc(slices.Clone(events), func(e sendlimit.Event) bool { return e.At.Before(cut) })
+		cutoff := before.Truncate(24 * time.Hour)
+		remaining := slices.DeleteFunc(slices.Clone(events), func(e sendlimit.Event) bool { return e.At.Before(cutoff) })
 		if len(remaining) == len(events) || len(remaining) == 0 {
 			t.Fatal("the log has nothing to drop, or nothing to keep")
 		}
@@ -449,7 +449,7 @@ func TestEventsAreDroppedInBatches(t *testing.T) {
 		_, err = s.Attach(ctx, account.ID, tenant.Tenant{GUID: guid, ConsentedAt: at})
 		must(t, "attach", err)
 		var events []sendlimit.Event
-		for n := range 7 { // in two hours of a day, and one event on the next day
+		for n := range 7 { // six events within two hours of a day, and one on the next day
 			e := sendlimit.Event{Tenant: guid, Address: "ada@a.test", Action: []sendlimit.Action{sendlimit.Blocked, sendlimit.Unblocked}[n%2]}
 			events = append(events, withIDAt(e, at.Add(time.Duration(n-5)*20*time.Minute)))
 		}

@@ -51,8 +51,8 @@ func (r eventRow) event() event.Event {
 	return e
 }
 
-// eventLogRow is the end of an account's event log. Transactions that add events lock it, so they
-// commit one after another.
+// eventLogRow holds the sequence numbers of the last event and of the last dropped event of an
+// account's log. Transactions that add events lock this row, so they commit one after another.
 type eventLogRow struct {
 	bun.BaseModel `bun:"table:event_logs,alias:el"`
 
@@ -89,10 +89,10 @@ func emit(ctx context.Context, owner string, events ...event.Event) {
 	}
 }
 
-// storeEvents appends the pending events to the logs of their accounts. It locks the ends of these
-// logs until the commit. Only pendingEntries.store may follow storeEvents in the transaction, so a
-// transaction that holds these locks waits only for audit chains. Logs are locked in the order of
-// their accounts, so that transactions do not deadlock.
+// storeEvents appends the pending events to the logs of their accounts. It locks the eventLogRows
+// of these accounts until the commit. Only pendingEntries.store may follow storeEvents in the
+// transaction, so a transaction that holds these locks waits only for audit chains. It locks the
+// rows in the order of the account ids, so that transactions do not deadlock.
 func (s *Store) storeEvents(ctx context.Context, tx bun.IDB, p *pendingEvents) error {
 	if err := s.emitReadiness(ctx, tx, p); err != nil {
 		return err
@@ -116,7 +116,7 @@ func appendEvents(ctx context.Context, tx bun.IDB, owner string, events []event.
 	if err != nil {
 		return err
 	}
-	next, err := raiseVersions(ctx, tx, owner, events)
+	nextVersions, err := raiseVersions(ctx, tx, owner, events)
 	if err != nil {
 		return err
 	}
@@ -129,9 +129,9 @@ func appendEvents(ctx context.Context, tx bun.IDB, owner string, events []event.
 		rows = append(rows, eventRow{
 			AccountID: owner, Sequence: log.LastSequence - int64(len(events)) + int64(i) + 1, ID: newID(), Type: string(e.Type),
 			TenantGUID: ident.ParseOrZero(string(e.Tenant)), SubjectType: string(e.Subject.Type), SubjectID: storedText(e.Subject.ID),
-			Version: next[e.Subject], Data: json.RawMessage(storedText(string(data))), CreatedAt: storedTime(now),
+			Version: nextVersions[e.Subject], Data: json.RawMessage(storedText(string(data))), CreatedAt: storedTime(now),
 		})
-		next[e.Subject]++
+		nextVersions[e.Subject]++
 	}
 	for chunk := range slices.Chunk(rows, eventBatch) {
 		if _, err := tx.NewInsert().Model(&chunk).Exec(ctx); err != nil {
@@ -144,18 +144,18 @@ func appendEvents(ctx context.Context, tx bun.IDB, owner string, events []event.
 // raiseVersions raises the version of each subject by the number of its events. It returns, for
 // each subject, the version of the first of these events.
 func raiseVersions(ctx context.Context, tx bun.IDB, owner string, events []event.Event) (map[event.Subject]int64, error) {
-	count := map[event.Subject]int64{}
+	eventCounts := map[event.Subject]int64{}
 	for _, e := range events {
-		count[e.Subject]++
+		eventCounts[e.Subject]++
 	}
-	rows := make([]eventVersionRow, 0, len(count))
-	for subject, n := range count {
+	rows := make([]eventVersionRow, 0, len(eventCounts))
+	for subject, n := range eventCounts {
 		rows = append(rows, eventVersionRow{AccountID: owner, SubjectType: string(subject.Type), SubjectID: storedText(subject.ID), Version: n})
 	}
 	slices.SortFunc(rows, func(a, b eventVersionRow) int {
 		return cmp.Or(cmp.Compare(a.SubjectType, b.SubjectType), cmp.Compare(a.SubjectID, b.SubjectID))
 	})
-	first := make(map[event.Subject]int64, len(rows))
+	firstVersions := make(map[event.Subject]int64, len(rows))
 	for chunk := range slices.Chunk(rows, eventBatch) {
 		var raised []eventVersionRow
 		if err := tx.NewInsert().Model(&chunk).On("CONFLICT (account_id, subject_type, subject_id) DO UPDATE").
@@ -164,10 +164,10 @@ func raiseVersions(ctx context.Context, tx bun.IDB, owner string, events []event
 		}
 		for _, r := range raised {
 			subject := event.Subject{Type: event.SubjectType(r.SubjectType), ID: r.SubjectID}
-			first[subject] = r.Version - count[subject] + 1
+			firstVersions[subject] = r.Version - eventCounts[subject] + 1
 		}
 	}
-	return first, nil
+	return firstVersions, nil
 }
 
 // EventsLogged returns a channel that receives a value after this process has committed events. A
@@ -181,9 +181,10 @@ func (s *Store) signalEvents() {
 	}
 }
 
-// cursorAfterEnd returns the error for a cursor after the end of a list of the account, such as
-// "the log". Such a cursor was issued to a different account, or before the database was restored
-// from a backup. A reader of the log with such a cursor would miss all events up to the cursor.
+// cursorAfterEnd returns the error for a cursor that is after the end of a list. list names the
+// list, for example "the log". Such a cursor was issued to a different account, or before the
+// database was restored from a backup. A reader of the log with such a cursor would miss all events
+// up to the cursor.
 func cursorAfterEnd(list string) error {
 	problem := "the cursor is after the end of " + list + " of this account; begin without a cursor"
 	return fault.InvalidRequest.At(problem, fault.Field{Name: "after", Message: problem})
@@ -231,9 +232,9 @@ func (s *Store) LoggedEvents(ctx context.Context, owner access.AccountID, q port
 }
 
 const (
-	// mergedRanges is the largest number of ranges that can always be merged fast.
-	mergedRanges = 32
-	// scannedEvents is how many events the scan of eventsAfter reads. It takes a few milliseconds.
+	// maxMergedRanges is the largest number of ranges that can always be merged fast.
+	maxMergedRanges = 32
+	// scannedEvents is how many events eventsAfter scans. The scan takes a few milliseconds.
 	scannedEvents = 5_000
 	// eventsPerMatch is how many events eventsOfTenants reads for each event of a page.
 	eventsPerMatch = 4
@@ -242,11 +243,11 @@ const (
 // eventsAfter returns the events of a page, and one more if there is one. Each combination of a
 // tenant and a type is a range of an index. Merging the ranges costs the same at any cursor.
 //
-// If there are more than mergedRanges ranges, eventsAfter first scans the next scannedEvents events
-// and filters them. If the filter selects many events, the page is then full. Otherwise eventsAfter
-// reads the next events of the tenants, of all types, and filters them. If that does not fill the
-// page either, because the types are rare, eventsAfter merges the ranges after the scanned events,
-// but only those ranges that the page can need.
+// If there are more than maxMergedRanges ranges, eventsAfter first scans the next scannedEvents
+// events and filters them. If the filter selects many events, the page is then full. Otherwise
+// eventsAfter reads the next events of the tenants, of all types, and filters them. If that does
+// not fill the page either, because the types are rare, eventsAfter merges the ranges after the
+// scanned events, but only those ranges that the page can need.
 func (s *Store) eventsAfter(ctx context.Context, tx bun.IDB, log eventLogRow, after int64, q ports.LogQuery) (rows []eventRow, err error) {
 	limit := q.Limit + 1
 	types := convertAll(q.Types, func(t event.Type) string { return string(t) })
@@ -261,7 +262,7 @@ func (s *Store) eventsAfter(ctx context.Context, tx bun.IDB, log eventLogRow, af
 		return nil, nil
 	}
 	ranges := rangesOf(tenants, types)
-	if len(ranges) > mergedRanges {
+	if len(ranges) > maxMergedRanges {
 		end := after + scannedEvents
 		// The LIMIT of the inner select makes the planner read the events in their order and stop
 		// when the page is full.
@@ -284,9 +285,9 @@ func (s *Store) eventsAfter(ctx context.Context, tx bun.IDB, log eventLogRow, af
 	return append(rows, merged...), err
 }
 
-// eventsOfTenants looks for the first limit events of tenants and types among the next events of the
-// tenants. It can return fewer than there are. On SQLite it returns none, because it takes longer
-// there than firstRanges.
+// eventsOfTenants looks for the first limit events of tenants and types among the next events of
+// the tenants. It can return fewer than there are. On SQLite it returns none, because it takes
+// longer there than firstRanges.
 func (s *Store) eventsOfTenants(ctx context.Context, tx bun.IDB, owner string, after int64, limit int, tenants, types []string) ([]eventRow, error) {
 	if !database.IsPostgres(s.db) {
 		return nil, nil
@@ -328,8 +329,8 @@ func rangesOf(tenants, types []string) (ranges []logRange) {
 // These are at most limit combinations: those whose first event comes earliest.
 func firstRanges(ctx context.Context, tx bun.IDB, owner string, after int64, limit int, tenants, types []string) ([]logRange, error) {
 	nextEvent := func() *bun.SelectQuery { return logAfter(tx, owner, after, 1).Column("e.sequence") }
-	// Tenants and types without a later event are omitted. LIMIT makes the planner find them before
-	// it combines the others.
+	// withLaterEvent selects the tenants or types that have an event after the sequence number
+	// after. LIMIT makes the planner run this query before the join.
 	withLaterEvent := func(list []logRange, column string) *bun.SelectQuery {
 		return tx.NewSelect().With("v", tx.NewValues(&list)).TableExpr("v").Column("v."+column).
 			Where("EXISTS (?)", nextEvent().Where("? = ?", bun.Ident("e."+column), bun.Ident("v."+column))).Limit(int64(len(list)))
@@ -393,16 +394,16 @@ func whereRange(q *bun.SelectQuery, r logRange, tenant, kind any) *bun.SelectQue
 	return q
 }
 
-// unionOfRanges selects the sequence numbers of all ranges as r.sequence. It runs the query that log
-// returns for each range, and unites the results.
+// unionOfRanges selects the sequence numbers of all ranges as r.sequence. It runs the query that
+// log returns for each range, and unites the results.
 func unionOfRanges(tx bun.IDB, log func() *bun.SelectQuery, ranges []logRange) *bun.SelectQuery {
 	parts := convertAll(ranges, func(r logRange) any { return whereRange(log().Column("sequence"), r, r.TenantGUID, r.Type) })
 	union := strings.Join(slices.Repeat([]string{"SELECT * FROM (?) AS part"}, len(parts)), " UNION ALL ")
 	return tx.NewSelect().TableExpr("("+union+") AS r", parts...).Column("r.sequence")
 }
 
-// joinedRanges selects the same as unionOfRanges. It uses a join, because PostgreSQL takes longer to
-// plan a union of many ranges than to read them.
+// joinedRanges selects the same as unionOfRanges. It uses a join, because PostgreSQL takes longer
+// to plan a union of many ranges than to read them.
 func joinedRanges(tx bun.IDB, log func() *bun.SelectQuery, ranges []logRange) *bun.SelectQuery {
 	numbers := whereRange(log().Column("sequence"), ranges[0], bun.Ident("v.tenant_guid"), bun.Ident("v.type"))
 	return tx.NewSelect().With("v", tx.NewValues(&ranges)).TableExpr("v").Column("r.sequence").TableExpr("LATERAL (?) AS r", numbers)
@@ -410,9 +411,9 @@ func joinedRanges(tx bun.IDB, log func() *bun.SelectQuery, ranges []logRange) *b
 
 // LastEvents implements ports.EventLogs.
 func (s *Store) LastEvents(ctx context.Context, owners ...access.AccountID) (map[access.AccountID]int64, error) {
-	last := make(map[access.AccountID]int64, len(owners))
+	lastSequences := make(map[access.AccountID]int64, len(owners))
 	for _, owner := range owners {
-		last[owner] = 0
+		lastSequences[owner] = 0
 	}
 	var rows []eventLogRow
 	err := s.db.Run(ctx, "last events", func(ctx context.Context, db bun.IDB) error {
@@ -420,9 +421,9 @@ func (s *Store) LastEvents(ctx context.Context, owners ...access.AccountID) (map
 		return db.NewSelect().Model(&rows).Where("el.account_id IN (?)", bun.List(convertAll(owners, accountKey))).Scan(ctx)
 	})
 	for _, r := range rows {
-		last[access.AccountID(r.AccountID)] = r.LastSequence
+		lastSequences[access.AccountID(r.AccountID)] = r.LastSequence
 	}
-	return last, err
+	return lastSequences, err
 }
 
 // DropEvents implements ports.EventLogs.

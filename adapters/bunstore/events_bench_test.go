@@ -46,31 +46,31 @@ func guids(n int) (ids []tenant.GUID) {
 	return ids
 }
 
-func benchLog(b *testing.B, url string, size int) {
+func benchLog(b *testing.B, url string, eventCount int) {
 	s := migratedStore(b, url)
 	owner := newAccount(b, s, "ann")
 	began := time.Now()
-	for start := 0; start < size; start += 10_000 { // the types alternate, and the tenants are random
+	for start := 0; start < eventCount; start += 10_000 { // the types alternate, and the tenants are random
 		rows := make([]eventRow, 0, 10_000)
-		for i := start; i < min(start+10_000, size); i++ {
-			kind, tenant := event.Kinds()[i%len(event.Types())], rand.IntN(100)
+		for i := start; i < min(start+10_000, eventCount); i++ {
+			kind, tenantNumber := event.Kinds()[i%len(event.Types())], rand.IntN(100)
 			if rand.IntN(200) == 0 {
-				tenant += firstQuiet
+				tenantNumber += firstQuiet
 			}
 			rows = append(rows, eventRow{AccountID: accountKey(owner), Sequence: int64(i) + 1, ID: newID(), Type: string(kind.Type),
-				TenantGUID: string(guid(tenant)), SubjectType: string(kind.Subject), SubjectID: newID(), Version: 1,
+				TenantGUID: string(guid(tenantNumber)), SubjectType: string(kind.Subject), SubjectID: newID(), Version: 1,
 				Data: []byte(`{"domain":"example.com","is_verified":true,"dkim_enabled":true,"drifted":[]}`), CreatedAt: now})
 		}
 		_, err := s.db.NewInsert().Model(&rows).Exec(b.Context())
 		must(b, "insert", err)
 	}
-	_, err := s.db.NewInsert().Model(&eventLogRow{AccountID: accountKey(owner), LastSequence: int64(size)}).Exec(b.Context())
+	_, err := s.db.NewInsert().Model(&eventLogRow{AccountID: accountKey(owner), LastSequence: int64(eventCount)}).Exec(b.Context())
 	must(b, "insert", err)
 	execSQL(b, s, "ANALYZE")
 	if database.IsPostgres(s.db) {
 		execSQL(b, s, "VACUUM events") // as autovacuum does
 	}
-	b.Logf("%d events were written in %s", size, time.Since(began).Round(time.Second))
+	b.Logf("%d events were written in %s", eventCount, time.Since(began).Round(time.Second))
 	for name, query := range map[string]ports.LogQuery{
 		"all": {}, "type": {Types: []event.Type{event.DomainVerified}}, "tenant": {Tenants: []tenant.GUID{guid(7)}},
 		"tenant and type":      {Tenants: []tenant.GUID{guid(7)}, Types: []event.Type{event.DomainVerified}},
@@ -84,16 +84,16 @@ func benchLog(b *testing.B, url string, size int) {
 	} {
 		b.Run(name, func(b *testing.B) {
 			query.Limit = 100
-			var took []time.Duration
+			var durations []time.Duration
 			for b.Loop() {
-				query.After = rand.Int64N(int64(size))
+				query.After = rand.Int64N(int64(eventCount))
 				started := time.Now()
 				_, err := s.LoggedEvents(b.Context(), owner, query)
 				must(b, fmt.Sprint("read after ", query.After), err)
-				took = append(took, time.Since(started))
+				durations = append(durations, time.Since(started))
 			}
-			b.ReportMetric(quantileOf(took, .5), "ms/median")
-			b.ReportMetric(quantileOf(took, .99), "ms/p99")
+			b.ReportMetric(quantileOf(durations, .5), "ms/median")
+			b.ReportMetric(quantileOf(durations, .99), "ms/p99")
 			b.ReportMetric(0, "ns/op")
 		})
 	}

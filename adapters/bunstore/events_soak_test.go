@@ -47,9 +47,9 @@ func TestReadersOfLogShareOneOrder(t *testing.T) {
 		firstStore := migratedStore(t, address)
 		l := &logSoak{owner: newAccount(t, firstStore, "ann"), replicas: []*Store{firstStore, openStore(t, address)}, committed: map[string]int{}, uncertain: map[string]int{}}
 		var readers, writers sync.WaitGroup
-		seen := make([][]event.Event, 4)
-		for i := range seen {
-			readers.Go(func() { seen[i] = l.readToEnd(t, l.replicas[i%2], 1+i*3) })
+		eventsOfReaders := make([][]event.Event, 4)
+		for i := range eventsOfReaders {
+			readers.Go(func() { eventsOfReaders[i] = l.readToEnd(t, l.replicas[i%2], 1+i*3) })
 		}
 		for i := range 8 {
 			writers.Go(func() { l.writeEvents(t, i) })
@@ -63,7 +63,7 @@ func TestReadersOfLogShareOneOrder(t *testing.T) {
 		l.writersEnded.Store(true)
 		<-killingEnded
 		readers.Wait()
-		l.requireSameEvents(t, seen)
+		l.requireSameEvents(t, eventsOfReaders)
 	})
 }
 
@@ -101,20 +101,20 @@ func (l *logSoak) writeEvents(t *testing.T, writer int) {
 var errRolledBack = errors.New("the transaction fails")
 
 // readToEnd reads the log until all writers have ended and the end of the log is reached.
-func (l *logSoak) readToEnd(t *testing.T, s *Store, limit int) (seen []event.Event) {
+func (l *logSoak) readToEnd(t *testing.T, s *Store, limit int) (events []event.Event) {
 	after := ports.FromOldest
 	for {
 		isLastRound := l.writersEnded.Load()
 		page, err := s.LoggedEvents(t.Context(), l.owner, ports.LogQuery{After: after, Limit: limit})
 		if err != nil {
 			if t.Context().Err() != nil {
-				return seen
+				return events
 			}
 			continue // the connection was killed
 		}
-		seen, after = append(seen, page.Events...), page.Next
+		events, after = append(events, page.Events...), page.Next
 		if isLastRound && !page.More {
-			return seen
+			return events
 		}
 		if len(page.Events) == 0 {
 			time.Sleep(time.Millisecond) // leaves the processor to the writers; no result depends on it
@@ -136,34 +136,34 @@ func (l *logSoak) killConnections(t *testing.T) {
 }
 
 // requireSameEvents requires that all readers got the same events, without a gap. They must have
-// got each event of a certain commit once. Of an uncertain commit they must have got all events or
-// none.
-func (l *logSoak) requireSameEvents(t *testing.T, seen [][]event.Event) {
-	found := map[string]int{}
-	for i, e := range seen[0] {
+// got each event of a committed attempt once. Of an uncertain attempt they must have got all events
+// or none.
+func (l *logSoak) requireSameEvents(t *testing.T, eventsOfReaders [][]event.Event) {
+	eventCounts := map[string]int{} // keyed by attempt
+	for i, e := range eventsOfReaders[0] {
 		if e.Sequence != int64(i)+1 {
 			t.Fatalf("event %d has the sequence %d", i+1, e.Sequence)
 		}
-		found[e.Subject.ID]++
-		if e.Version != int64(found[e.Subject.ID]) {
-			t.Fatalf("event %d of %s has the version %d", found[e.Subject.ID], e.Subject.ID, e.Version)
+		eventCounts[e.Subject.ID]++
+		if e.Version != int64(eventCounts[e.Subject.ID]) {
+			t.Fatalf("event %d of %s has the version %d", eventCounts[e.Subject.ID], e.Subject.ID, e.Version)
 		}
 	}
-	for i, other := range seen[1:] {
-		if !slices.EqualFunc(seen[0], other, func(a, b event.Event) bool { return a.ID == b.ID }) {
-			t.Errorf("reader %d saw %d events, reader 0 saw %d or in a different order", i+1, len(other), len(seen[0]))
+	for i, other := range eventsOfReaders[1:] {
+		if !slices.EqualFunc(eventsOfReaders[0], other, func(a, b event.Event) bool { return a.ID == b.ID }) {
+			t.Errorf("reader %d saw %d events, reader 0 saw %d or in a different order", i+1, len(other), len(eventsOfReaders[0]))
 		}
 	}
 	for attempt, want := range l.committed {
-		if found[attempt] != want {
-			t.Errorf("%d events of %s are stored, %d were committed", found[attempt], attempt, want)
+		if eventCounts[attempt] != want {
+			t.Errorf("%d events of %s are stored, %d were committed", eventCounts[attempt], attempt, want)
 		}
-		delete(found, attempt)
+		delete(eventCounts, attempt)
 	}
-	for attempt, n := range found {
+	for attempt, n := range eventCounts {
 		if l.uncertain[attempt] != n {
 			t.Errorf("%d events of %s are stored, which was cut off with %d", n, attempt, l.uncertain[attempt])
 		}
 	}
-	t.Logf("%d events; %d transactions were committed, %d cut off", len(seen[0]), len(l.committed), len(l.uncertain))
+	t.Logf("%d events; %d transactions were committed, %d cut off", len(eventsOfReaders[0]), len(l.committed), len(l.uncertain))
 }

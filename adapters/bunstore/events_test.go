@@ -115,16 +115,16 @@ func TestPagesOfFilteredLog(t *testing.T) {
 // TestPagesOfManyRangesMatchTheFilteredLog reads a log whose wanted events are rare at the
 // beginning and frequent later. A page begins with wanted events among the next scannedEvents
 // events, which are read in order. It continues with the merged events of several ranges. There are
-// more ranges than mergedRanges, and some have no event.
+// more ranges than maxMergedRanges, and some have no event.
 func TestPagesOfManyRangesMatchTheFilteredLog(t *testing.T) {
-	const size, few = scannedEvents + 2500, scannedEvents + 500
+	const size, rareUntil = scannedEvents + 2500, scannedEvents + 500
 	eachStore(t, func(t *testing.T, s *Store) {
 		owner, random := newAccount(t, s, "a"), rand.New(rand.NewPCG(1, 0))
 		wantedTypes := event.Types()[:20]
 		rows := make([]eventRow, 0, size)
 		for i := range size {
 			kind := event.WebhookDisabled
-			if i >= few || random.IntN(300) == 0 {
+			if i >= rareUntil || random.IntN(300) == 0 {
 				kind = wantedTypes[random.IntN(len(wantedTypes))]
 			}
 			rows = append(rows, eventRow{AccountID: accountKey(owner), Sequence: int64(i) + 1, ID: newID(), Type: string(kind),
@@ -136,7 +136,7 @@ func TestPagesOfManyRangesMatchTheFilteredLog(t *testing.T) {
 		}
 		_, err := s.db.NewInsert().Model(&eventLogRow{AccountID: accountKey(owner), LastSequence: size}).Exec(t.Context())
 		must(t, "insert", err)
-		for _, after := range []int64{0, 1, 400, 499, 500, 2000, few - 100, few, size - 20, size} {
+		for _, after := range []int64{0, 1, 400, 499, 500, 2000, rareUntil - 100, rareUntil, size - 20, size} {
 			for _, limit := range []int{1, 20, 100} {
 				query := ports.LogQuery{After: after, Limit: limit, Types: wantedTypes[:13+random.IntN(8)], Tenants: append(guids(8), guid(100))}
 				var want, got []int64
@@ -172,17 +172,17 @@ func TestReadersOfEventsMissNone(t *testing.T) {
 				}
 			})
 		}
-		var seen []int64
-		for after := ports.FromOldest; len(seen) < 2*writers*rounds; {
+		var sequences []int64
+		for after := ports.FromOldest; len(sequences) < 2*writers*rounds; {
 			page, err := s.LoggedEvents(t.Context(), owner, ports.LogQuery{After: after, Limit: 7})
 			must(t, "read", err)
 			for _, e := range page.Events {
-				seen = append(seen, e.Sequence)
+				sequences = append(sequences, e.Sequence)
 			}
 			after = page.Next
 		}
 		wg.Wait()
-		for i, sequence := range seen {
+		for i, sequence := range sequences {
 			if sequence != int64(i)+1 {
 				t.Fatalf("event %d has the sequence %d", i+1, sequence)
 			}

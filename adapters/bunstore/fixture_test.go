@@ -25,20 +25,20 @@ import (
 	"github.com/tenantry/tenantry/ports/contract"
 )
 
-// sharedStore is a store that eachStore lends to the tests, on one kind of database.
+// sharedStore is a store on one kind of database. All tests that use eachStore share it.
 type sharedStore struct {
 	databasetest.Kind
-	// empty is the result of emptyingScript for the store. Both fields are set when the first test
-	// needs the store.
-	store *Store
-	empty string
+	// store and emptyingSQL are set when the first test needs the store. emptyingSQL is the result
+	// of emptyingScript.
+	store       *Store
+	emptyingSQL string
 }
 
-var sharedStores = func() (all []*sharedStore) {
+var sharedStores = func() (stores []*sharedStore) {
 	for _, kind := range databasetest.Kinds() {
-		all = append(all, &sharedStore{Kind: kind})
+		stores = append(stores, &sharedStore{Kind: kind})
 	}
-	return all
+	return stores
 }()
 
 // eachStore runs a test on an empty store: on PostgreSQL, and on SQLite in memory or in a file.
@@ -56,9 +56,9 @@ func (d *sharedStore) emptyStore(t testing.TB) *Store {
 	if d.store == nil {
 		d.store = openWithin(t, d.URL(t), hangTimeout, &seenStatements)
 		must(t, "migrate", d.store.Migrate(withoutCollection(t.Context())))
-		d.empty = emptyingScript(t, d.store)
+		d.emptyingSQL = emptyingScript(t, d.store)
 	}
-	_, err := d.store.db.DB.DB.ExecContext(t.Context(), d.empty) // not through the hook that collects statements
+	_, err := d.store.db.DB.DB.ExecContext(t.Context(), d.emptyingSQL) // not through the hook that collects statements
 	must(t, "delete all rows", err)
 	return d.store
 }
@@ -108,7 +108,7 @@ func openWithin(t testing.TB, url string, limit time.Duration, hooks ...bun.Quer
 	return s
 }
 
-// openStore opens a store for one test. It waits as long as a busy machine needs.
+// openStore opens a store for one test. It closes the store when the test ends.
 func openStore(t testing.TB, url string, hooks ...bun.QueryHook) *Store {
 	t.Helper()
 	s := openWithin(t, url, hangTimeout, hooks...)
@@ -225,7 +225,7 @@ func addDomain(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID, n
 	return d
 }
 
-// addMailbox stores a mailbox in a stage of its creation.
+// addMailbox stores a mailbox that is in this stage of its creation.
 func addMailbox(t testing.TB, s *Store, owner access.AccountID, d domain.Domain, local string, stage mailbox.Stage) mailbox.Mailbox {
 	t.Helper()
 	boxes, err := s.ReserveMailboxes(t.Context(), owner, d.ID, mailboxSpecs(d, local), mailbox.MaxPerDomain, now)

@@ -48,7 +48,8 @@ func requireNoRecord(t testing.TB, label string, s *Store, key idempotency.KeyID
 	}
 }
 
-// requireHeld checks the result of a write that reports whether the caller still holds its lease.
+// requireHeld returns a function that checks the results of a write. The first result says whether
+// the caller still holds its lease.
 func requireHeld(t testing.TB, label string, want bool) func(stillHeld bool, err error) {
 	return func(stillHeld bool, err error) {
 		t.Helper()
@@ -218,14 +219,14 @@ func TestIdempotencyKeyIsTakenOverOnceAfterItsLeaseExpires(t *testing.T) {
 		if requireRecord(t, s, request.Key).Leased {
 			t.Fatal("an expired lease counts")
 		}
-		wins := make([]bool, concurrency)
+		hasTakenOver := make([]bool, concurrency)
 		for _, err := range concurrently(concurrency, func(i int) (err error) {
-			_, wins[i], err = s.TakeOver(t.Context(), first, request)
+			_, hasTakenOver[i], err = s.TakeOver(t.Context(), first, request)
 			return err
 		}) {
 			must(t, "take over", err)
 		}
-		if n := countTrue(wins); n != 1 {
+		if n := countTrue(hasTakenOver); n != 1 {
 			t.Fatalf("%d took it over", n)
 		}
 	})

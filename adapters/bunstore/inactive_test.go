@@ -12,7 +12,7 @@ import (
 func TestWorkOfInactiveAccountsIsNotDue(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
-		anns, bobs := queueJob(t, s, ann, 1), queueJob(t, s, bob, 2)
+		annJob, bobJob := queueJob(t, s, ann, 1), queueJob(t, s, bob, 2)
 		attachTenant(t, s, ann, 3)
 		attachTenant(t, s, bob, 4)
 		stale := addCheckedDomain(t, s, ann, 3, "ann.test", time.Hour)
@@ -20,7 +20,7 @@ func TestWorkOfInactiveAccountsIsNotDue(t *testing.T) {
 
 		_, err := s.SetActive(t.Context(), ann, false)
 		must(t, "suspend", err)
-		requireOrder(t, "jobs", dueJobIDs(t, s, dueTime, 9), bobs.ID)
+		requireOrder(t, "jobs", dueJobIDs(t, s, dueTime, 9), bobJob.ID)
 		requireOrder(t, "domains", staleDomainIDs(t, s, 9*time.Hour, 9), other.ID)
 		if h := domainHealth(t, s); h.Verified != 1 || !h.Oldest.Equal(now.Add(2*time.Hour)) {
 			t.Errorf("counted while suspended: %+v", h)
@@ -28,7 +28,7 @@ func TestWorkOfInactiveAccountsIsNotDue(t *testing.T) {
 
 		_, err = s.SetActive(t.Context(), ann, true)
 		must(t, "resume", err)
-		requireOrder(t, "jobs", dueJobIDs(t, s, dueTime, 9), anns.ID, bobs.ID)
+		requireOrder(t, "jobs", dueJobIDs(t, s, dueTime, 9), annJob.ID, bobJob.ID)
 		requireOrder(t, "domains", staleDomainIDs(t, s, 9*time.Hour, 9), stale.ID, other.ID)
 		if h := domainHealth(t, s); h.Verified != 2 || !h.Oldest.Equal(now.Add(time.Hour)) {
 			t.Errorf("counted after the resumption: %+v", h)

@@ -182,7 +182,8 @@ func (s *Store) RemoveIntegration(ctx context.Context, owner access.AccountID, i
 
 // lockIntegrations locks the integrations with these ids, or all integrations of an account if
 // there are no ids, and returns them. The caller deletes them. lockIntegrations waits for the
-// transactions that are adding connections, and later such transactions wait for the caller.
+// transactions that are adding connections. Transactions that add connections later wait for the
+// caller.
 func (s *Store) lockIntegrations(ctx context.Context, tx bun.IDB, owner string, onlyIDs ...string) ([]integrationRow, error) {
 	var rows []integrationRow
 	q := tx.NewSelect().Model(&rows).ExcludeColumn("credential").Where("ig.account_id = ?", owner).Order("ig.id")
@@ -285,14 +286,14 @@ func (s *Store) saveRefresh(ctx context.Context, i integration.Integration, obse
 // newConnectionRows returns the rows sorted by mailbox, so that two concurrent refreshes do not
 // deadlock. If a mailbox has several connections, the last one is kept.
 func newConnectionRows(parent integrationRow, connections []integration.Connection) []connectionRow {
-	last := make(map[string]connectionRow, len(connections))
+	lastOfMailbox := make(map[string]connectionRow, len(connections))
 	for _, c := range connections {
 		c.IntegrationID = parent.ID
 		row := newConnectionRow(parent.AccountID, c)
-		last[row.MailboxID] = row
+		lastOfMailbox[row.MailboxID] = row
 	}
-	rows := make([]connectionRow, 0, len(last))
-	for _, row := range last {
+	rows := make([]connectionRow, 0, len(lastOfMailbox))
+	for _, row := range lastOfMailbox {
 		rows = append(rows, row)
 	}
 	slices.SortFunc(rows, func(a, b connectionRow) int { return strings.Compare(a.MailboxID, b.MailboxID) })
@@ -303,8 +304,8 @@ func newConnectionRows(parent integrationRow, connections []integration.Connecti
 // returns false if the connections of a refresh that began later are stored already.
 //
 // A refresh by a key that is limited to some tenants compares only their mailboxes. mergeRefreshed
-// does not store the time of such a refresh. Such a refresh must not delay the next scheduled
-// refresh, and an older list can still have changes for the other tenants.
+// does not store when such a refresh began. Otherwise it would delay the next scheduled refresh,
+// and an older refresh of all tenants could no longer be saved.
 func (s *Store) mergeRefreshed(ctx context.Context, tx bun.IDB, i integration.Integration, began time.Time) (isNewest bool, err error) {
 	_, isLimited := ports.VisibleTenants(ctx)
 	if !isLimited {
@@ -319,8 +320,9 @@ func (s *Store) mergeRefreshed(ctx context.Context, tx bun.IDB, i integration.In
 	return observation.Advance(&before.Observed.Listing, began), err
 }
 
-// savableConnections returns rows without the rows of deleted mailboxes and of mailboxes that a
-// different integration holds. If a mailbox is claimed later, the transaction fails and runs again.
+// savableConnections returns the rows whose mailbox still exists, is provisioned, and is not held
+// by a different integration. If a different integration claims a mailbox later, the transaction
+// fails and runs again.
 func savableConnections(ctx context.Context, tx bun.IDB, parent integrationRow, rows []connectionRow) ([]connectionRow, error) {
 	var mailboxIDs []string
 	err := tx.NewSelect().Model((*mailboxRow)(nil)).Column("id").Where("m.account_id = ?", parent.AccountID).

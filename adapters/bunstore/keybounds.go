@@ -122,7 +122,7 @@ func (r storedBounds) bounds() (access.Bounds, error) {
 	return b, nil
 }
 
-// oldSecretRow is a secret of a key that a rotation has replaced.
+// oldSecretRow is an earlier secret of a key. A rotation has replaced it.
 type oldSecretRow struct {
 	bun.BaseModel `bun:"table:api_key_old_secrets,alias:o"`
 

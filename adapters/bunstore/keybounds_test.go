@@ -125,7 +125,7 @@ func TestKeysArePagedNewestFirst(t *testing.T) {
 	})
 }
 
-// secretHash returns the hash of a new secret of a key.
+// secretHash returns the hash of the nth new secret of a key.
 func secretHash(n byte) [32]byte { return [32]byte{n, 1, 's'} }
 
 func renewedKey(key access.Key, n byte, at time.Time) access.Key {
@@ -139,12 +139,12 @@ func TestRenewedKeyHasBothSecretsUntilTheOverlapEnds(t *testing.T) {
 		key := newKey(t, s, ann, 1)
 		until := now.Add(24 * time.Hour)
 		must(t, "renew", s.RenewKeySecret(t.Context(), ann, key.ID, renewedKey(key, 1, now), until, nil))
-		old, err := s.Caller(t.Context(), key.Hash)
+		oldCaller, err := s.Caller(t.Context(), key.Hash)
 		must(t, "old secret", err)
-		fresh, err := s.Caller(t.Context(), secretHash(1))
+		newCaller, err := s.Caller(t.Context(), secretHash(1))
 		must(t, "new secret", err)
-		if old.KeyID != key.ID || fresh.KeyID != key.ID || !old.SecretUntil.Equal(until) || !fresh.SecretUntil.IsZero() {
-			t.Fatalf("old %+v, new %+v", old, fresh)
+		if oldCaller.KeyID != key.ID || newCaller.KeyID != key.ID || !oldCaller.SecretUntil.Equal(until) || !newCaller.SecretUntil.IsZero() {
+			t.Fatalf("old %+v, new %+v", oldCaller, newCaller)
 		}
 		stored, err := s.AccountKey(t.Context(), ann, key.ID)
 		must(t, "find", err)
@@ -163,10 +163,10 @@ func TestRenewalShortensEarlierOverlaps(t *testing.T) {
 		must(t, "renew the other key", s.RenewKeySecret(t.Context(), ann, other.ID, renewedKey(other, 9, now), now.Add(72*time.Hour), nil))
 		must(t, "renew", s.RenewKeySecret(t.Context(), ann, key.ID, renewedKey(key, 1, now), now.Add(72*time.Hour), nil))
 		must(t, "renew again", s.RenewKeySecret(t.Context(), ann, key.ID, renewedKey(key, 2, now), now.Add(time.Hour), nil))
-		first, err := s.Caller(t.Context(), key.Hash)
+		firstCaller, err := s.Caller(t.Context(), key.Hash)
 		must(t, "first secret", err)
-		if !first.SecretUntil.Equal(now.Add(time.Hour)) {
-			t.Fatalf("the first secret is valid until %s", first.SecretUntil)
+		if !firstCaller.SecretUntil.Equal(now.Add(time.Hour)) {
+			t.Fatalf("the first secret is valid until %s", firstCaller.SecretUntil)
 		}
 		must(t, "renew without overlap", s.RenewKeySecret(t.Context(), ann, key.ID, renewedKey(key, 3, now.Add(time.Minute)), now.Add(time.Minute), nil))
 		for _, hash := range [][32]byte{key.Hash, secretHash(1), secretHash(2)} {

@@ -42,7 +42,7 @@ type mailboxRow struct {
 	SendsTodayAt   time.Time `bun:",nullzero"`
 	BlockedAt      time.Time `bun:",nullzero"`
 	CreatedAt      time.Time
-	StoredAt       time.Time // of the newest reservation
+	StoredAt       time.Time // time of the newest reservation
 
 	DomainID   string `bun:",scanonly"`
 	TenantGUID string `bun:"tenant_guid,scanonly"`
@@ -204,11 +204,11 @@ func (s *Store) ReserveMailboxes(ctx context.Context, owner access.AccountID, do
 		if err != nil {
 			return err
 		}
-		fresh, err := mailbox.SelectNew(mailboxAddresses(rows), specs, limit)
+		newSpecs, err := mailbox.SelectNew(mailboxAddresses(rows), specs, limit)
 		if err != nil {
 			return err
 		}
-		reReserved, fresh, err := reserveMissing(ctx, tx, missing, fresh, storedTime(now))
+		reReserved, newSpecs, err := reserveMissing(ctx, tx, missing, newSpecs, storedTime(now))
 		if err != nil {
 			return err
 		}
@@ -216,7 +216,7 @@ func (s *Store) ReserveMailboxes(ctx context.Context, owner access.AccountID, do
 		if err := renewReservations(ctx, tx, rows, specs, now); err != nil {
 			return err
 		}
-		inserted, err := insertReservations(ctx, tx, d, fresh, storedTime(now))
+		inserted, err := insertReservations(ctx, tx, d, newSpecs, storedTime(now))
 		if err != nil {
 			return err
 		}
@@ -259,14 +259,14 @@ func mailboxesOfDomain(ctx context.Context, tx bun.IDB, d domainRow) (present, m
 	return present, missing, err
 }
 
-// reserveMissing turns each missing mailbox that a fresh spec names into a reservation, and returns
-// the rows of these mailboxes. The rows keep their ids, because the platform may still have the
-// mailboxes. other contains the specs without a row.
-func reserveMissing(ctx context.Context, tx bun.IDB, missing []mailboxRow, fresh []mailbox.Spec, now time.Time) (rows []mailboxRow, other []mailbox.Spec, err error) {
-	for _, spec := range fresh {
+// reserveMissing turns each missing mailbox that one of newSpecs names into a reservation, and
+// returns the rows of these mailboxes. The rows keep their ids, because the platform may still have
+// the mailboxes. unmatched contains the specs that have no row in missing.
+func reserveMissing(ctx context.Context, tx bun.IDB, missing []mailboxRow, newSpecs []mailbox.Spec, now time.Time) (rows []mailboxRow, unmatched []mailbox.Spec, err error) {
+	for _, spec := range newSpecs {
 		i := slices.IndexFunc(missing, func(r mailboxRow) bool { return r.Address == spec.Address })
 		if i < 0 {
-			other = append(other, spec)
+			unmatched = append(unmatched, spec)
 			continue
 		}
 		missed := missing[i].mailbox()
@@ -277,7 +277,7 @@ func reserveMissing(ctx context.Context, tx bun.IDB, missing []mailboxRow, fresh
 		missing[i].Stage = m.Stage
 		rows = append(rows, missing[i])
 	}
-	return rows, other, nil
+	return rows, unmatched, nil
 }
 
 func mailboxAddresses(rows []mailboxRow) []string {
@@ -288,12 +288,12 @@ func mailboxAddresses(rows []mailboxRow) []string {
 	return addresses
 }
 
-func insertReservations(ctx context.Context, tx bun.IDB, d domainRow, fresh []mailbox.Spec, now time.Time) ([]mailboxRow, error) {
-	if len(fresh) == 0 {
+func insertReservations(ctx context.Context, tx bun.IDB, d domainRow, newSpecs []mailbox.Spec, now time.Time) ([]mailboxRow, error) {
+	if len(newSpecs) == 0 {
 		return nil, nil
 	}
-	rows := make([]mailboxRow, 0, len(fresh))
-	for _, spec := range fresh {
+	rows := make([]mailboxRow, 0, len(newSpecs))
+	for _, spec := range newSpecs {
 		rows = append(rows, mailboxRow{
 			AccountID: d.AccountID, ID: newID(), TenantID: d.TenantID, Address: spec.Address, DomainName: d.Name,
 			Stage: mailbox.Reserved, DisplayName: storedText(spec.DisplayName), CreatedAt: now, StoredAt: now,
@@ -304,7 +304,7 @@ func insertReservations(ctx context.Context, tx bun.IDB, d domainRow, fresh []ma
 }
 
 // renewReservations stores a new time of reservation for each requested mailbox that is not created
-// yet. The time starts the grace period of its creation again.
+// yet. The grace period of its creation begins again at this time.
 func renewReservations(ctx context.Context, tx bun.IDB, rows []mailboxRow, specs []mailbox.Spec, now time.Time) error {
 	for i := range rows {
 		row := &rows[i]

@@ -267,7 +267,7 @@ func TestConcurrentReservationsOfOneAddressCreateOneMailbox(t *testing.T) {
 // pausingHook pauses after the first statement that contains text. It counts these statements.
 type pausingHook struct {
 	text           string
-	ran            atomic.Int32
+	matches        atomic.Int32
 	paused, resume chan struct{}
 }
 
@@ -278,7 +278,7 @@ func newPausingHook(text string) *pausingHook {
 func (*pausingHook) BeforeQuery(ctx context.Context, _ *bun.QueryEvent) context.Context { return ctx }
 
 func (h *pausingHook) AfterQuery(_ context.Context, e *bun.QueryEvent) {
-	if strings.Contains(e.Query, h.text) && h.ran.Add(1) == 1 {
+	if strings.Contains(e.Query, h.text) && h.matches.Add(1) == 1 {
 		close(h.paused)
 		<-h.resume
 	}
@@ -306,9 +306,9 @@ func TestReservationAndDeletionOfTenantDoNotDeadlock(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			url := testserver.Database(t) // not shared, because the test observes all its connections
 			pauseHook := newPausingHook(`NO KEY UPDATE OF "d"`)
-			reservations, deletions := newPausingHook("FOR KEY SHARE"), newPausingHook(`DELETE FROM "tenants"`)
-			close(reservations.resume)
-			close(deletions.resume)
+			reservationHook, deletionHook := newPausingHook("FOR KEY SHARE"), newPausingHook(`DELETE FROM "tenants"`)
+			close(reservationHook.resume)
+			close(deletionHook.resume)
 			setup := migratedStore(t, url)
 			ann, d := newMailDomain(t, setup)
 			reserve := func(hooks ...bun.QueryHook) func() error {
@@ -322,9 +322,9 @@ func TestReservationAndDeletionOfTenantDoNotDeadlock(t *testing.T) {
 				s := migratedStore(t, url, hooks...)
 				return func() error { return s.DeleteTenant(t.Context(), ann, guid(1), nil) }
 			}
-			firstCall, secondCall := reserve(reservations, pauseHook), remove(deletions)
+			firstCall, secondCall := reserve(reservationHook, pauseHook), remove(deletionHook)
 			if !reservationFirst {
-				firstCall, secondCall = remove(deletions, pauseHook), reserve(reservations)
+				firstCall, secondCall = remove(deletionHook, pauseHook), reserve(reservationHook)
 			}
 			firstEnds, secondEnds := make(chan error, 1), make(chan error, 1)
 			go func() { firstEnds <- firstCall() }()
@@ -339,7 +339,7 @@ func TestReservationAndDeletionOfTenantDoNotDeadlock(t *testing.T) {
 			} else {
 				requireRefusal(t, "second", err, fault.DomainNotFound)
 			}
-			if n, m := reservations.ran.Load(), deletions.ran.Load(); n != 1 || m != 1 {
+			if n, m := reservationHook.matches.Load(), deletionHook.matches.Load(); n != 1 || m != 1 {
 				t.Errorf("the reservation took %d attempts, the deletion %d", n, m)
 			}
 		})

@@ -27,7 +27,7 @@ import (
 type site struct {
 	file     string
 	pos, end int
-	location string // The file and the line. Messages show it.
+	location string // file, line number and source line, for messages
 	mutants  []string
 }
 
@@ -93,9 +93,9 @@ func (f *sourceFile) visitAll(exprs []ast.Expr) {
 	}
 }
 
-// withoutCondition returns the mutants of an argument of Where. For each condition on the owner
-// there is one without this condition. If the argument has another condition too, one more mutant
-// makes the whole argument true for all rows. All keep the placeholders.
+// withoutCondition returns the mutants of an argument of Where. For each condition on the owner,
+// one mutant lacks this condition. If the argument has other conditions too, one more mutant makes
+// the whole argument true for all rows. All mutants keep the placeholders.
 func (f *sourceFile) withoutCondition(arg ast.Expr) []string {
 	sql := f.text(arg)
 	mutants := withoutOwner(sql)
@@ -105,15 +105,15 @@ func (f *sourceFile) withoutCondition(arg ast.Expr) []string {
 	return append(mutants, `"(" + `+sql+` + ") OR 1 = 1"`)
 }
 
-// withoutOwner returns one mutant for each condition on the owner, in which this condition is
-// always true.
+// withoutOwner returns, for each condition on the owner, a mutant in which this condition is always
+// true.
 func withoutOwner(sql string) (mutants []string) {
-	for _, location := range ownerCondition.FindAllStringIndex(sql, -1) {
+	for _, indexes := range ownerCondition.FindAllStringIndex(sql, -1) {
 		replacement := "1 = 1"
-		if sql[location[1]-1] == '?' {
+		if sql[indexes[1]-1] == '?' {
 			replacement = "? IS NOT NULL"
 		}
-		mutants = append(mutants, sql[:location[0]]+replacement+sql[location[1]:])
+		mutants = append(mutants, sql[:indexes[0]]+replacement+sql[indexes[1]:])
 	}
 	return mutants
 }
@@ -138,8 +138,8 @@ func reversed(sql string) string {
 	return sql[:end] + " DESC" + sql[end:]
 }
 
-// constToVar replaces the declaration of a text constant by the declaration of a variable, so that
-// its value can be a mutant.
+// constToVar replaces the keyword const of a declaration of texts by var, because a constant cannot
+// call the function mutant.
 func (f *sourceFile) constToVar(decl ast.Decl) {
 	if d, ok := decl.(*ast.GenDecl); ok && d.Tok == token.CONST && strings.Contains(f.text(d), `"`) {
 		f.sites = append(f.sites, site{pos: f.offset(d.Pos()), end: f.offset(d.Pos()) + len("const")})
@@ -171,17 +171,17 @@ func sourceFiles(t *testing.T) (files []*sourceFile) {
 
 // mutatedSource returns the source in which each site with mutants calls the function mutant of
 // choiceSource, which chooses between the original and the mutants. It adds the description of each
-// mutant to descriptions, by the number of the mutant.
+// mutant to descriptions, keyed by the number of the mutant.
 func (f *sourceFile) mutatedSource(descriptions map[int]string) []byte {
 	source := bytes.Clone(f.source)
 	slices.SortFunc(f.sites, func(a, b site) int { return b.pos - a.pos })
 	for _, s := range f.sites {
 		replacement := "var"
 		if len(s.mutants) > 0 {
-			first := len(descriptions) + 1
-			replacement = fmt.Sprintf("mutant(%d, %s, %s)", first, source[s.pos:s.end], strings.Join(s.mutants, ", "))
+			firstNumber := len(descriptions) + 1
+			replacement = fmt.Sprintf("mutant(%d, %s, %s)", firstNumber, source[s.pos:s.end], strings.Join(s.mutants, ", "))
 			for i, m := range s.mutants {
-				descriptions[first+i] = s.location + " -> " + m
+				descriptions[firstNumber+i] = s.location + " -> " + m
 			}
 		}
 		source = slices.Concat(source[:s.pos], []byte(replacement), source[s.end:])
@@ -252,7 +252,7 @@ var harmlessMutants = map[string]string{
 // mutant, use -run with a part of its name.
 func TestEveryConditionIsTested(t *testing.T) {
 	t.Parallel()
-	number, overlay, dir := map[int]string{}, map[string]string{}, t.TempDir()
+	descriptions, overlay, dir := map[int]string{}, map[string]string{}, t.TempDir()
 	folder, err := os.Getwd()
 	must(t, "find folder", err)
 	write := func(name string, content []byte) {
@@ -261,10 +261,10 @@ func TestEveryConditionIsTested(t *testing.T) {
 	}
 	write("mutant.go", []byte(choiceSource))
 	for _, f := range sourceFiles(t) {
-		write(f.name, f.mutatedSource(number))
+		write(f.name, f.mutatedSource(descriptions))
 	}
 	for exception := range harmlessMutants {
-		if !slices.ContainsFunc(slices.Collect(maps.Values(number)), func(m string) bool { return strings.Contains(m, exception) }) {
+		if !slices.ContainsFunc(slices.Collect(maps.Values(descriptions)), func(m string) bool { return strings.Contains(m, exception) }) {
 			t.Errorf("no mutant needs the exception %q", exception)
 		}
 	}
@@ -274,23 +274,23 @@ func TestEveryConditionIsTested(t *testing.T) {
 	list, err := json.Marshal(map[string]any{"Replace": overlay})
 	must(t, "encode", err)
 	write("overlay.json", list)
-	tests := filepath.Join(dir, "tests")
-	output, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-overlay", filepath.Join(dir, "overlay.json"), "-o", tests, ".").CombinedOutput()
+	testBinary := filepath.Join(dir, "tests")
+	output, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-overlay", filepath.Join(dir, "overlay.json"), "-o", testBinary, ".").CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, output)
 	}
-	if output, err := runMutant(t, tests, 0); err != nil {
+	if output, err := runMutant(t, testBinary, 0); err != nil {
 		t.Fatalf("the tests fail without a mutant: %v\n%s", err, output)
 	}
-	for n := range len(number) {
-		t.Run(number[n+1], func(t *testing.T) {
+	for n := range len(descriptions) {
+		t.Run(descriptions[n+1], func(t *testing.T) {
 			t.Parallel()
 			for exception, reason := range harmlessMutants {
-				if strings.Contains(number[n+1], exception) {
+				if strings.Contains(descriptions[n+1], exception) {
 					t.Skip(reason)
 				}
 			}
-			if output, err := runMutant(t, tests, n+1); err == nil {
+			if output, err := runMutant(t, testBinary, n+1); err == nil {
 				t.Errorf("no test fails\n%s", output)
 			}
 		})
@@ -303,9 +303,9 @@ const unsuitableTests = "^Test(Benchmarks|EveryConditionIsTested)|/^postgres$|//
 
 // runMutant runs the tests on a mutant until the first one fails. It unsets TENANTRY_SOAK: the long
 // forms of the tests would take hours for all mutants.
-func runMutant(t *testing.T, tests string, n int) ([]byte, error) {
-	cmd := exec.CommandContext(t.Context(), tests, "-test.failfast", "-test.timeout=10m", "-test.skip="+unsuitableTests)
+func runMutant(t *testing.T, testBinary string, number int) ([]byte, error) {
+	cmd := exec.CommandContext(t.Context(), testBinary, "-test.failfast", "-test.timeout=10m", "-test.skip="+unsuitableTests)
 	isSoak := func(variable string) bool { return strings.HasPrefix(variable, "TENANTRY_SOAK=") }
-	cmd.Env = append(slices.DeleteFunc(os.Environ(), isSoak), fmt.Sprint("TENANTRY_MUTANT=", n))
+	cmd.Env = append(slices.DeleteFunc(os.Environ(), isSoak), fmt.Sprint("TENANTRY_MUTANT=", number))
 	return cmd.CombinedOutput()
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// observationRow contains when the parts of a row were last observed, and since when the platform
-// does not show the row's object. It is stored in one of the tables below.
+// observationRow contains when the parts of a row were last observed, and since when the row's
+// object is missing at the platform. It is stored in one of the tables below.
 type observationRow struct {
 	bun.BaseModel `bun:"table:domain_observations,alias:o"`
 
@@ -48,8 +48,8 @@ var (
 	integrationObservations = observationTable{name: "integration_observations"}
 )
 
-// The SQL conditions that the domain with the alias d, or the mailbox with the alias m, is not
-// missing.
+// presentDomain is the SQL condition that the domain with the alias d is not missing at the
+// platform. presentMailbox is the same condition for the mailbox with the alias m.
 const (
 	presentDomain = "NOT EXISTS (SELECT 1 FROM domain_observations AS o " +
 		"WHERE o.account_id = d.account_id AND o.id = d.id AND o.missing_since IS NOT NULL)"
@@ -274,7 +274,8 @@ func (s *Store) lockMailbox(ctx context.Context, tx bun.IDB, owner, id string) (
 	return row, err
 }
 
-// saveMailboxes stores the state of changed mailboxes at the platform, with their observations.
+// saveMailboxes stores the columns of changed mailboxes that come from the platform, and the
+// observations.
 func saveMailboxes(ctx context.Context, tx bun.IDB, owner string, changes ...change[mailbox.Mailbox]) error {
 	rows := make([]observationRow, 0, len(changes))
 	for _, c := range changes {

@@ -81,14 +81,14 @@ var statementsOfSeveralAccounts = map[string]string{
 }
 
 var (
-	named     = regexp.MustCompile(`(?:FROM|JOIN|UPDATE|INTO) "?(\w+)"?`)
-	condition = regexp.MustCompile(`(?:\w+\.)?"?account_id"? (?:= |IN \()(?:''|\$1|\w+\.account_id)`)
+	tableReference   = regexp.MustCompile(`(?:FROM|JOIN|UPDATE|INTO) "?(\w+)"?`)
+	accountCondition = regexp.MustCompile(`(?:\w+\.)?"?account_id"? (?:= |IN \()(?:''|\$1|\w+\.account_id)`)
 )
 
 // missingOwnerCondition describes a missing condition of a statement, or returns "".
 func missingOwnerCondition(statement string) string {
 	owned := 0
-	for _, m := range named.FindAllStringSubmatch(statement, -1) {
+	for _, m := range tableReference.FindAllStringSubmatch(statement, -1) {
 		if slices.Contains(ownedTables, m[1]) {
 			owned++
 		}
@@ -102,7 +102,7 @@ func missingOwnerCondition(statement string) string {
 		}
 		return ""
 	}
-	if n := len(condition.FindAllString(statement, -1)); n < owned {
+	if n := len(accountCondition.FindAllString(statement, -1)); n < owned {
 		return fmt.Sprintf("%d owned tables, %d conditions on account_id", owned, n)
 	}
 	return ""
@@ -110,12 +110,12 @@ func missingOwnerCondition(statement string) string {
 
 // statementSet is a hook that collects statements without their values.
 type statementSet struct {
-	mu  sync.Mutex
-	all map[string]bool
+	mu         sync.Mutex
+	statements map[string]bool
 }
 
 // seenStatements are the statements that the tests ran on the stores of eachStore.
-var seenStatements = statementSet{all: map[string]bool{}}
+var seenStatements = statementSet{statements: map[string]bool{}}
 
 type withoutCollectionKey struct{}
 
@@ -133,7 +133,7 @@ func (s *statementSet) AfterQuery(ctx context.Context, e *bun.QueryEvent) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.all[withoutValues(e.Query)] = true
+	s.statements[withoutValues(e.Query)] = true
 }
 
 // withoutValues returns a statement in which each quoted value is replaced by an empty one. It uses
@@ -153,12 +153,12 @@ func withoutValues(statement string) string {
 	return kept.String()
 }
 
-// TestEveryStatementNamesTheOwner checks the statements of all tests of this package. It is
-// parallel, so its checks run after the other tests have ended.
+// TestEveryStatementNamesTheOwner checks seenStatements. It is parallel, so it runs after the tests
+// that are not parallel.
 func TestEveryStatementNamesTheOwner(t *testing.T) {
 	t.Parallel()
 	used := map[string]bool{}
-	for statement := range seenStatements.all {
+	for statement := range seenStatements.statements {
 		if exempt(statement, used) {
 			continue
 		}
@@ -199,7 +199,7 @@ func withoutOneCondition(statement string) []string {
 		return []string{strings.Replace(statement, `"account_id"`, `"id"`, 1)}
 	}
 	var mutants []string
-	for _, at := range condition.FindAllStringIndex(statement, -1) {
+	for _, at := range accountCondition.FindAllStringIndex(statement, -1) {
 		mutants = append(mutants, statement[:at[0]]+"1 = 1"+statement[at[1]:])
 	}
 	return mutants

@@ -127,17 +127,17 @@ func TestRefreshStoresIntegrationAndItsConnections(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
 		previous := fixture.setConnection(t, s, fixture.integration1, 0, integration.ConnectionConnected)
-		seen := fixture.newConnection(fixture.integration1, 0, integration.ConnectionFailed)
-		seen.ID, seen.AccountID, seen.AccountAddress, seen.AccountName, seen.Reason = connectionID(7), "other", "o@b.test", "", "other"
-		seen.ConnectedAt, seen.UpdatedAt = time.Time{}, now.Add(time.Minute)
-		fresh := fixture.newConnection(fixture.integration1, 1, integration.ConnectionConnected)
+		listed := fixture.newConnection(fixture.integration1, 0, integration.ConnectionFailed)
+		listed.ID, listed.AccountID, listed.AccountAddress, listed.AccountName, listed.Reason = connectionID(7), "other", "o@b.test", "", "other"
+		listed.ConnectedAt, listed.UpdatedAt = time.Time{}, now.Add(time.Minute)
+		newlyListed := fixture.newConnection(fixture.integration1, 1, integration.ConnectionConnected)
 		after := withAllFieldsChanged(fixture.integration1)
-		if n := fixture.saveRefresh(t, s, after, previous.UpdatedAt, seen, fresh); n != 2 {
+		if n := fixture.saveRefresh(t, s, after, previous.UpdatedAt, listed, newlyListed); n != 2 {
 			t.Fatalf("%d were stored", n)
 		}
-		seen.ID = previous.ID
-		fixture.requireConnection(t, "seen", s, fixture.integration1, 0, seen)
-		fixture.requireConnection(t, "new", s, fixture.integration1, 1, fresh)
+		listed.ID = previous.ID
+		fixture.requireConnection(t, "seen", s, fixture.integration1, 0, listed)
+		fixture.requireConnection(t, "new", s, fixture.integration1, 1, newlyListed)
 		after.Provider, after.Name, after.CredentialFields, after.CreatedAt = fixture.integration1.Provider, fixture.integration1.Name, fixture.integration1.CredentialFields, fixture.integration1.CreatedAt
 		requireIntegration(t, s, after, 10)
 	})
@@ -150,7 +150,7 @@ func TestRefreshSkipsConnectionsThatChanged(t *testing.T) {
 		for _, local := range []string{"a", "b", "c"} {
 			fixture.boxes = append(fixture.boxes, addMailbox(t, s, fixture.owner, secondDomain, local, mailbox.Ready))
 		}
-		changed := fixture.setConnection(t, s, fixture.integration1, 0, integration.ConnectionDisconnecting)
+		disconnecting := fixture.setConnection(t, s, fixture.integration1, 0, integration.ConnectionDisconnecting)
 		pending := fixture.setConnection(t, s, fixture.integration2, 1, integration.ConnectionPending)
 		former := fixture.setConnection(t, s, fixture.integration2, 2, integration.ConnectionDisconnected)
 		otherConnection := fixture.setConnection(t, s, fixture.integration2, 3, integration.ConnectionOther)
@@ -161,14 +161,14 @@ func TestRefreshSkipsConnectionsThatChanged(t *testing.T) {
 		saveDiscovery(t, s, fixture.owner, nil, platformMailboxes("sales@ann.test", "support@ann.test", "a@more.test", "b@more.test", "c@more.test", "found@ann.test"))
 		discovered := withoutMailbox
 		discovered.MailboxID = findMailbox(t, s, fixture.owner, "found@ann.test").ID
-		stored := fixture.saveRefresh(t, s, fixture.integration1, changed.UpdatedAt.Add(-time.Microsecond), withoutMailbox, foreign, discovered,
+		storedCount := fixture.saveRefresh(t, s, fixture.integration1, disconnecting.UpdatedAt.Add(-time.Microsecond), withoutMailbox, foreign, discovered,
 			fixture.newConnection(fixture.integration1, 0, integration.ConnectionConnected), fixture.newConnection(fixture.integration1, 1, integration.ConnectionConnected),
 			fixture.newConnection(fixture.integration1, 2, integration.ConnectionConnected), fixture.newConnection(fixture.integration1, 3, integration.ConnectionFailed),
 			fixture.newConnection(fixture.integration1, 4, integration.ConnectionFailed), fixture.newConnection(fixture.integration1, 4, integration.ConnectionConnected))
-		if stored != 2 {
-			t.Fatalf("%d were stored", stored)
+		if storedCount != 2 {
+			t.Fatalf("%d were stored", storedCount)
 		}
-		fixture.requireConnection(t, "changed", s, fixture.integration1, 0, changed)
+		fixture.requireConnection(t, "changed", s, fixture.integration1, 0, disconnecting)
 		fixture.requireConnection(t, "not saved, because a different integration holds the mailbox", s, fixture.integration1, 1, integration.Connection{})
 		fixture.requireConnection(t, "the connection of the different integration", s, fixture.integration2, 1, pending)
 		fixture.requireConnection(t, "saved, because the different integration is disconnected", s, fixture.integration1, 2, fixture.newConnection(fixture.integration1, 2, integration.ConnectionConnected))
@@ -188,13 +188,13 @@ func TestConcurrentRefreshesAndSessionsShareMailboxes(t *testing.T) {
 				fixture.boxes = append(fixture.boxes, addMailbox(t, s, fixture.owner, d, local, mailbox.Ready))
 			}
 		}
-		var seen []integration.Connection
+		var listed []integration.Connection
 		for box := range fixture.boxes {
-			seen = append(seen, fixture.newConnection(fixture.integration1, box, integration.ConnectionConnected))
+			listed = append(listed, fixture.newConnection(fixture.integration1, box, integration.ConnectionConnected))
 		}
 		errs := concurrently(len(fixture.boxes)+2, func(n int) error {
 			if n >= len(fixture.boxes) {
-				_, err := s.SaveRefresh(t.Context(), fixture.owner, fixture.integration1, now, seen, nil)
+				_, err := s.SaveRefresh(t.Context(), fixture.owner, fixture.integration1, now, listed, nil)
 				return err
 			}
 			return s.BeginSession(t.Context(), fixture.owner, newSession(fixture.integration2, fixture.boxes[n], n), connectionID(5000+n), now)
@@ -207,7 +207,7 @@ func TestConcurrentRefreshesAndSessionsShareMailboxes(t *testing.T) {
 	})
 }
 
-// The size of an account with 100 full tenants.
+// manyTenants and manyMailboxes are the size of an account with 100 full tenants.
 const (
 	manyTenants   = 100
 	manyMailboxes = manyTenants * 12 * mailbox.MaxPerDomain

@@ -272,7 +272,7 @@ func (s *Store) RemoveMailbox(ctx context.Context, owner access.AccountID, m mai
 }
 
 // dropMailbox deletes a mailbox and records its unblock. A mailbox with an intended block is hidden
-// instead of deleted, because only a pass can find out whether the mailbox is blocked.
+// instead of deleted, because only an enforcement pass can find out whether the mailbox is blocked.
 func (s *Store) dropMailbox(ctx context.Context, tx bun.IDB, t tenantRow, state sendTenantRow, row mailboxRow, now time.Time) error {
 	deletable, released, err := unblockGone(ctx, tx, t, state, []mailboxRow{row}, ports.DiscoveryResult{Began: now, At: now})
 	if err != nil {

@@ -57,30 +57,30 @@ func TestDomainRemovalBeginsOnce(t *testing.T) {
 		first, repeated := ports.DomainRemoval{}, ports.DomainRemoval{Repeated: true}
 		_, err := s.BeginDomainRemoval(t.Context(), bob, d, now)
 		requireRefusal(t, "begin for another account", err, fault.DomainNotFound)
-		later := now.Add(time.Minute)
+		minuteLater := now.Add(time.Minute)
 		begin(now, first)
-		begin(later, repeated)
+		begin(minuteLater, repeated)
 		other := d
 		other.Name = "two.test"
 		otherTenant := d
 		otherTenant.TenantID = string(unknownGUID)
-		must(t, "cancel a later removal", s.CancelDomainRemoval(t.Context(), ann, d, later))
+		must(t, "cancel a later removal", s.CancelDomainRemoval(t.Context(), ann, d, minuteLater))
 		must(t, "cancel for another account", s.CancelDomainRemoval(t.Context(), bob, d, now))
 		must(t, "cancel for another domain", s.CancelDomainRemoval(t.Context(), ann, other, now))
 		must(t, "cancel for another tenant", s.CancelDomainRemoval(t.Context(), ann, otherTenant, now))
-		begin(later, repeated)
+		begin(minuteLater, repeated)
 		must(t, "cancel", s.CancelDomainRemoval(t.Context(), ann, d, now))
-		begin(later, first)
-		_, err = s.ReserveDomain(t.Context(), ann, guid(1), "one.test", domain.MaxPerTenant, later)
+		begin(minuteLater, first)
+		_, err = s.ReserveDomain(t.Context(), ann, guid(1), "one.test", domain.MaxPerTenant, minuteLater)
 		must(t, "reserve", err)
-		begin(later, first)
-		must(t, "remove", s.RemoveDomain(t.Context(), ann, d, later.Add(time.Minute), nil))
-		must(t, "cancel too late", s.CancelDomainRemoval(t.Context(), ann, d, later))
+		begin(minuteLater, first)
+		must(t, "remove", s.RemoveDomain(t.Context(), ann, d, minuteLater.Add(time.Minute), nil))
+		must(t, "cancel too late", s.CancelDomainRemoval(t.Context(), ann, d, minuteLater))
 		discoverDomains(t, s, ann, now.Add(time.Hour), "", "one.test", "two.test")
 		if got := domainNames(t, s, ann); got != "two.test" {
 			t.Fatalf("a discovery found %s", got)
 		}
-		_, err = s.BeginDomainRemoval(t.Context(), ann, d, later)
+		_, err = s.BeginDomainRemoval(t.Context(), ann, d, minuteLater)
 		requireRefusal(t, "begin after the removal", err, fault.DomainNotFound)
 	})
 }
@@ -122,10 +122,10 @@ func TestRepeatedRemovalReportsAnEarlierChange(t *testing.T) {
 		must(t, "begin", err)
 		discover(11, false) // the discovery began before the removal and ended later
 		begin(13, false, repeatedAfterChange)
-		const expired = 12 + 48*60
-		begin(expired-1, false, repeatedAfterChange)
-		begin(expired, false, first)
-		begin(expired+1, false, repeated) // the removal began again and is valid for a new period
+		const expiredMinute = 12 + 48*60
+		begin(expiredMinute-1, false, repeatedAfterChange)
+		begin(expiredMinute, false, first)
+		begin(expiredMinute+1, false, repeated) // the removal began again and is valid for a new period
 	})
 }
 
@@ -266,7 +266,8 @@ func TestRemovedMailboxIsLeftOutOfLaggingLists(t *testing.T) {
 	})
 }
 
-// TestRemovedMailboxIsUnblocked checks that the removal of a blocked mailbox leaves an event.
+// TestRemovedMailboxIsUnblocked checks that the removal of a blocked mailbox records an unblock
+// event.
 func TestRemovedMailboxIsUnblocked(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")

@@ -43,16 +43,16 @@ func TestPlansAreSeeded(t *testing.T) {
 }
 
 // TestPrimaryKeysBeginWithAccount checks that the primary key of every table begins with
-// account_id, so that a PostgreSQL cluster can shard by account. The tables in shared are
-// exceptions.
+// account_id, so that a PostgreSQL cluster can shard by account. The tables in the list exceptions
+// need not.
 func TestPrimaryKeysBeginWithAccount(t *testing.T) {
-	shared := []string{"api_keys", "api_key_uses", "api_key_bounds", "api_key_old_secrets", "tenant_holders", "plans", "schema_release"}
+	exceptions := []string{"api_keys", "api_key_uses", "api_key_bounds", "api_key_old_secrets", "tenant_holders", "plans", "schema_release"}
 	s := migratedStore(t, Memory)
 	for _, table := range tables(t, s) {
 		var key string
 		err := s.db.NewSelect().TableExpr("pragma_table_info(?)", table).Column("name").Where("pk = 1").Scan(t.Context(), &key)
 		must(t, "read key", err)
-		if !slices.Contains(shared, table) && key != "account_id" {
+		if !slices.Contains(exceptions, table) && key != "account_id" {
 			t.Errorf("the key of %s leads with %s", table, key)
 		}
 	}

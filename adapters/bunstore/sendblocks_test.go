@@ -22,11 +22,12 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// blockChange returns the nth change, which blocks a mailbox of the tenant.
+// blockChange returns a change that blocks a mailbox. See newChange for n.
 func (fixture sendLimitFixture) blockChange(box, n int) sendlimit.Change {
 	return fixture.newChange(box, n, sendlimit.Blocked)
 }
 
+// newChange returns a change with n sent messages. Its time is n seconds after dueTime.
 func (fixture sendLimitFixture) newChange(box, n int, action sendlimit.Action) sendlimit.Change {
 	return sendlimit.Change{MailboxID: fixture.boxes[box].ID, Scope: "a.test", Action: action, At: dueTime.Add(time.Duration(n) * time.Second).UTC().Truncate(time.Microsecond),
 		Event: sendlimit.Event{Tenant: fixture.guid, Address: fixture.boxes[box].Address, Action: action, Sent: n, Limit: 25}}
@@ -35,7 +36,7 @@ func (fixture sendLimitFixture) newChange(box, n int, action sendlimit.Action) s
 // saveTime is the time at which these tests save changes.
 var saveTime = dueTime.Add(time.Hour).UTC().Truncate(time.Microsecond)
 
-// doneChanges returns changes that were applied, saved at saveTime.
+// doneChanges returns what SaveChanges stores for changes that were applied at saveTime.
 func doneChanges(changes ...sendlimit.Change) ports.SendChanges {
 	return ports.SendChanges{At: saveTime, Done: changes}
 }
@@ -80,9 +81,9 @@ func TestBlockAndUnblockRecordOneEventEach(t *testing.T) {
 			t.Fatalf("listed %+v", boxes)
 		}
 		requireScopesWithRules(t, s, fixture.owner, fixture.guid, "a.test")
-		free := fixture.newChange(0, 2, sendlimit.Unblocked)
-		requireHeld(t, "unblock", true)(s.SaveChanges(t.Context(), claim, doneChanges(free)))
-		fixture.requireEvents(t, s, free.Event, block.Event)
+		unblock := fixture.newChange(0, 2, sendlimit.Unblocked)
+		requireHeld(t, "unblock", true)(s.SaveChanges(t.Context(), claim, doneChanges(unblock)))
+		fixture.requireEvents(t, s, unblock.Event, block.Event)
 		if at := fixture.blockedAt(t, s, 0); !at.IsZero() {
 			t.Fatalf("still blocked at %s", at)
 		}
@@ -170,19 +171,19 @@ func TestRepeatedChangeIsStoredOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
 		claim := fixture.claim(t, s)
-		block, twin := fixture.blockChange(0, 1), fixture.blockChange(0, 2)
-		for _, c := range []sendlimit.Change{block, block, twin} {
+		block, laterBlock := fixture.blockChange(0, 1), fixture.blockChange(0, 2)
+		for _, c := range []sendlimit.Change{block, block, laterBlock} {
 			requireHeld(t, "block", true)(s.SaveChanges(t.Context(), claim, doneChanges(c)))
 		}
 		event := fixture.requireEvents(t, s, block.Event)[0]
 		if at := fixture.blockedAt(t, s, 0); !at.Equal(event.At) {
 			t.Fatalf("blocked at %s, but the time of the event is %s", at, event.At)
 		}
-		free, again := fixture.newChange(0, 3, sendlimit.Unblocked), fixture.newChange(0, 4, sendlimit.Unblocked)
-		for _, c := range []sendlimit.Change{free, again, free} {
+		unblock, laterUnblock := fixture.newChange(0, 3, sendlimit.Unblocked), fixture.newChange(0, 4, sendlimit.Unblocked)
+		for _, c := range []sendlimit.Change{unblock, laterUnblock, unblock} {
 			requireHeld(t, "unblock", true)(s.SaveChanges(t.Context(), claim, doneChanges(c)))
 		}
-		fixture.requireEvents(t, s, free.Event, block.Event)
+		fixture.requireEvents(t, s, unblock.Event, block.Event)
 	})
 }
 
@@ -225,29 +226,29 @@ func TestChangeOfDeletedOrForeignMailboxIsSkipped(t *testing.T) {
 	})
 }
 
-// An orphan rule has a scope until it is emptied. The rule of a domain that is too long for the
-// name of the rule has one scope, that of its policy if there is one.
+// TestOrphanRulesAreKnownUntilEmptied also checks the rule of a domain whose name is too long for a
+// rule name. The scope of this rule is truncated until the domain has a policy.
 func TestOrphanRulesAreKnownUntilEmptied(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
 		other := addSendLimitTenant(t, s, fixture.owner, 2)
 		claim := fixture.claim(t, s)
-		long := strings.Repeat("long-", 12) + "a.test"
-		rules := []string{sendlimit.RuleName("gone.test"), sendlimit.RuleName(long), sendlimit.RuleName(sendlimit.TenantWide)}
-		truncated := sendlimit.ScopeOfRule(sendlimit.RuleName(long))
+		longDomain := strings.Repeat("long-", 12) + "a.test"
+		ruleNames := []string{sendlimit.RuleName("gone.test"), sendlimit.RuleName(longDomain), sendlimit.RuleName(sendlimit.TenantWide)}
+		truncated := sendlimit.ScopeOfRule(sendlimit.RuleName(longDomain))
 		for range 2 {
-			requireHeld(t, "save", true)(s.SaveOrphanRules(t.Context(), claim, rules))
+			requireHeld(t, "save", true)(s.SaveOrphanRules(t.Context(), claim, ruleNames))
 		}
 		requireScopesWithRules(t, s, fixture.owner, fixture.guid, sendlimit.TenantWide, "gone.test", truncated)
 		requireScopesWithRules(t, s, fixture.owner, other.guid)
-		addDomain(t, s, fixture.owner, fixture.guid, long)
-		setPolicy(t, s, fixture.owner, fixture.guid, long, 5)
-		requireScopesWithRules(t, s, fixture.owner, fixture.guid, sendlimit.TenantWide, "gone.test", long)
+		addDomain(t, s, fixture.owner, fixture.guid, longDomain)
+		setPolicy(t, s, fixture.owner, fixture.guid, longDomain, 5)
+		requireScopesWithRules(t, s, fixture.owner, fixture.guid, sendlimit.TenantWide, "gone.test", longDomain)
 		requireHeld(t, "another tenant's", true)(s.SaveChanges(t.Context(), other.claim(t, s), ports.SendChanges{EmptyScopes: []string{"gone.test"}}))
-		requireHeld(t, "emptied", true)(s.SaveChanges(t.Context(), claim, ports.SendChanges{EmptyScopes: []string{sendlimit.TenantWide, long}}))
-		requireScopesWithRules(t, s, fixture.owner, fixture.guid, "gone.test", long)
+		requireHeld(t, "emptied", true)(s.SaveChanges(t.Context(), claim, ports.SendChanges{EmptyScopes: []string{sendlimit.TenantWide, longDomain}}))
+		requireScopesWithRules(t, s, fixture.owner, fixture.guid, "gone.test", longDomain)
 		requireHeld(t, "emptied", true)(s.SaveChanges(t.Context(), claim, ports.SendChanges{EmptyScopes: []string{"gone.test"}}))
-		requireScopesWithRules(t, s, fixture.owner, fixture.guid, long)
+		requireScopesWithRules(t, s, fixture.owner, fixture.guid, longDomain)
 	})
 }
 
@@ -292,9 +293,9 @@ func TestPolicyOfHiddenDomainIsKept(t *testing.T) {
 }
 
 // saveSync stores a sync that ended at this time and found exactly these mailboxes.
-func saveSync(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID, at time.Time, there ...string) {
+func saveSync(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID, at time.Time, addresses ...string) {
 	t.Helper()
-	saveAgain(t, s, owner, id, ports.DiscoveryResult{Began: at.Add(-time.Second), At: at, Mailboxes: platformMailboxes(there...)})
+	saveAgain(t, s, owner, id, ports.DiscoveryResult{Began: at.Add(-time.Second), At: at, Mailboxes: platformMailboxes(addresses...)})
 }
 
 // unblockEvent returns the event that is recorded when a sync removes a blocked mailbox.
@@ -307,14 +308,14 @@ func (fixture sendLimitFixture) unblockEvent(box, sent, limit int) sendlimit.Eve
 // requireUnblocked checks that a mailbox exists and is not blocked.
 func (fixture sendLimitFixture) requireUnblocked(t testing.TB, s *Store, address string) {
 	t.Helper()
-	all, err := s.Mailboxes(t.Context(), fixture.owner, fixture.guid)
+	mailboxes, err := s.Mailboxes(t.Context(), fixture.owner, fixture.guid)
 	must(t, "list mailboxes", err)
-	for _, m := range all {
+	for _, m := range mailboxes {
 		if m.Address == address && m.BlockedAt.IsZero() {
 			return
 		}
 	}
-	t.Fatalf("%s is not there and free: %+v", address, all)
+	t.Fatalf("%s is not there and free: %+v", address, mailboxes)
 }
 
 func TestBlockedMailboxThatSyncDropsIsUnblockedOnce(t *testing.T) {
@@ -373,8 +374,8 @@ func TestMailboxWithIntentStaysUntilOutcomeIsKnown(t *testing.T) {
 		requireHeld(t, "one of them was blocked", true)(s.SaveChanges(t.Context(), claim, doneChanges(one)))
 		saveSync(t, s, fixture.owner, fixture.guid, saveTime)
 		fixture.requireEvents(t, s, fixture.unblockEvent(0, 0, 25), one.Event)
-		if left := fixture.listBoxes(t, s, claim); len(left) != 0 {
-			t.Fatalf("left are %+v", left)
+		if remaining := fixture.listBoxes(t, s, claim); len(remaining) != 0 {
+			t.Fatalf("left are %+v", remaining)
 		}
 	})
 }
@@ -403,32 +404,32 @@ func TestSyncDoesNotUnblockMailboxesOfDifferentAccount(t *testing.T) {
 	})
 }
 
-// cancelBefore ends the context of the caller when a statement is about to run.
+// cancelBefore cancels the context of the caller when a statement is about to run.
 type cancelBefore struct {
 	statement string
-	cut       context.CancelFunc
+	cancel    context.CancelFunc
 }
 
 func (c *cancelBefore) BeforeQuery(ctx context.Context, e *bun.QueryEvent) context.Context {
-	if c.cut != nil && strings.HasPrefix(e.Query, c.statement) {
-		c.cut()
+	if c.cancel != nil && strings.HasPrefix(e.Query, c.statement) {
+		c.cancel()
 	}
 	return ctx
 }
 
 func (*cancelBefore) AfterQuery(context.Context, *bun.QueryEvent) {}
 
-// cutOff calls the function call with a context that ends when the statement is about to run. The
-// call must fail.
+// cutOff calls the function call with a context that is cancelled when the statement is about to
+// run. The function must return an error.
 func (c *cancelBefore) cutOff(t testing.TB, statement string, call func(ctx context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	c.statement, c.cut = statement, cancel
+	c.statement, c.cancel = statement, cancel
 	if call(ctx) == nil {
 		t.Fatalf("the call was not cut off at %s", statement)
 	}
-	c.cut = nil
+	c.cancel = nil
 }
 
 // TestChangeAndEventAreOneTransaction repeats a change and cancels the caller's context at a

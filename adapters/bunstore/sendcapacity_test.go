@@ -16,9 +16,9 @@ import (
 // readSending returns the stored counts and licences of the tenant at a time.
 func (fixture sendLimitFixture) readSending(t testing.TB, s *Store, at time.Time) tenant.Sending {
 	t.Helper()
-	out, err := s.Sending(t.Context(), fixture.owner, fixture.guid, at)
+	sending, err := s.Sending(t.Context(), fixture.owner, fixture.guid, at)
 	must(t, "sending", err)
-	return out
+	return sending
 }
 
 func (fixture sendLimitFixture) requireSending(t testing.TB, s *Store, want tenant.Sending) {
@@ -48,8 +48,8 @@ func TestLicencesOfLatestReadAreKept(t *testing.T) {
 	})
 }
 
-// TestMigrationComputesTheLimitOfStoredLicences migrates a database whose licences an earlier release
-// has stored, without a limit of recipients.
+// TestMigrationComputesTheLimitOfStoredLicences migrates a database in which an earlier release
+// stored licences without a limit of recipients.
 func TestMigrationComputesTheLimitOfStoredLicences(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		n := 0

@@ -107,7 +107,7 @@ func (s *Store) SaveCounts(ctx context.Context, claim ports.TenantClaim, c ports
 
 // retiredMark returns the mark before which counts are obsolete (see ports.TenantClaim). It is the
 // earlier mark of two successive passes, because the clock of one of them may be fast. newDay is
-// true once a day, which is often enough to delete counts.
+// true if the marks are on different days in UTC. Deleting counts once a day is often enough.
 func retiredMark(previous, current time.Time) (mark time.Time, newDay bool) {
 	if previous.IsZero() || current.IsZero() || previous.UTC().Format(time.DateOnly) == current.UTC().Format(time.DateOnly) {
 		return mark, false
@@ -122,7 +122,7 @@ func retiredMark(previous, current time.Time) (mark time.Time, newDay bool) {
 // today that callers see.
 func saveDayCounts(ctx context.Context, tx bun.IDB, state sendTenantRow, mailboxIDs []string, c ports.SendCounts) error {
 	var rows []dayCountRow
-	var today []string
+	var todayIDs []string
 	for _, id := range mailboxIDs {
 		for _, count := range c.ByMailbox[id] {
 			row := dayCountRow{AccountID: state.AccountID, MailboxID: id, DayStart: storedTime(count.Day),
@@ -132,7 +132,7 @@ func saveDayCounts(ctx context.Context, tx bun.IDB, state sendTenantRow, mailbox
 			}
 			rows = append(rows, row)
 			if count.Day.Equal(c.Today) {
-				today = append(today, id)
+				todayIDs = append(todayIDs, id)
 			}
 		}
 	}
@@ -146,7 +146,7 @@ func saveDayCounts(ctx context.Context, tx bun.IDB, state sendTenantRow, mailbox
 			return err
 		}
 	}
-	return updateTodayCounts(ctx, tx, state, today, c)
+	return updateTodayCounts(ctx, tx, state, todayIDs, c)
 }
 
 // updateTodayCounts copies the counts of today to the rows of the mailboxes. Callers see these
@@ -312,7 +312,7 @@ func (s *Store) SendHealth(ctx context.Context, now, lagging time.Time) (health 
 	return health, err
 }
 
-// longestDue sets when the tenant that has waited longest became due.
+// longestDue sets h.Due to the time when the tenant that has waited longest became due.
 func longestDue(ctx context.Context, s *Store, tx bun.IDB, now time.Time, h *ports.SendHealth) error {
 	var due []time.Time
 	err := enforceable(tx.NewSelect()).ColumnExpr(waitsSince+" AS since").

@@ -103,21 +103,21 @@ func TestIntentsAreDeletedWithTheirMailbox(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		fixture, other := addSendLimitTenant(t, s, ann, 1), addSendLimitTenant(t, s, ann, 2)
-		claim, beside := fixture.claim(t, s), other.claim(t, s)
+		claim, otherRun := fixture.claim(t, s), other.claim(t, s)
 		gone := fixture.blockChange(0, 1)
 		gone.MailboxID = unknownMailboxID
 		fixture.saveIntents(t, s, claim, gone, other.blockChange(0, 2), fixture.blockChange(1, 3))
 		fixture.requireIntents(t, s, claim, fixture.blockChange(1, 3))
-		other.saveIntents(t, s, beside, other.newChange(0, 4, sendlimit.Unblocked))
+		other.saveIntents(t, s, otherRun, other.newChange(0, 4, sendlimit.Unblocked))
 		fixture.saveIntents(t, s, claim, fixture.blockChange(0, 5))
 		requireHeld(t, "save", true)(s.SaveChanges(t.Context(), claim, ports.SendChanges{}))
-		other.requireIntents(t, s, beside, other.newChange(0, 4, sendlimit.Unblocked))
+		other.requireIntents(t, s, otherRun, other.newChange(0, 4, sendlimit.Unblocked))
 		fixture.requireIntents(t, s, claim)
-		stranger := beside
+		stranger := otherRun
 		stranger.Account = newAccount(t, s, "bob")
 		other.requireIntents(t, s, stranger)
 		requireHeld(t, "foreign", false)(s.SaveIntents(t.Context(), stranger, nil))
 		removeAllMailboxes(t, s, ann, other.guid)
-		other.requireIntents(t, s, beside)
+		other.requireIntents(t, s, otherRun)
 	})
 }

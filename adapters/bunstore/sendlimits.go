@@ -50,7 +50,7 @@ func policyNotFound() error {
 
 // domainOfPolicy is the condition that a policy applies to the whole tenant, or that the policy's
 // own domain still exists. A new domain with the same name is a different domain. A missing domain
-// that is added again is a reservation and still the same domain, so its policy stays in force.
+// that is reserved again keeps its id, so its policy stays in force.
 const domainOfPolicy = "(sp.scope = '' OR EXISTS (SELECT 1 FROM domains AS d WHERE d.account_id = sp.account_id AND d.id = sp.domain_id))"
 
 // policiesOfTenant selects a tenant left-joined with its policies in force, see domainsOfTenant.
@@ -206,13 +206,13 @@ func (s *Store) ScopesWithRules(ctx context.Context, owner access.AccountID, id 
 	err := s.db.Run(ctx, "list scopes with rules", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
 		owner, guid := accountKey(owner), ident.ParseOrZero(string(id))
-		ruled := db.NewSelect().TableExpr("send_policies AS sp").ColumnExpr("sp.tenant_id, sp.scope, NULL AS orphan_rule").
+		scopesAndRules := db.NewSelect().TableExpr("send_policies AS sp").ColumnExpr("sp.tenant_id, sp.scope, NULL AS orphan_rule").
 			Where("sp.account_id = ?", owner).Where("sp.tenant_id = "+tenantByGUID, owner, guid).
 			Union(db.NewSelect().TableExpr("mailbox_blocks AS mb").Join(mailboxOfBlock).
 				ColumnExpr("m.tenant_id, mb.scope, NULL").Where("mb.account_id = ?", owner).Where("m.tenant_id = "+tenantByGUID, owner, guid)).
 			Union(db.NewSelect().TableExpr("orphan_rules AS orp").ColumnExpr("orp.tenant_id, NULL, orp.rule_name").
 				Where("orp.account_id = ?", owner).Where("orp.tenant_id = "+tenantByGUID, owner, guid))
-		return db.NewSelect().TableExpr("tenants AS t").Join("LEFT JOIN (?) AS r ON r.tenant_id = t.id", ruled).
+		return db.NewSelect().TableExpr("tenants AS t").Join("LEFT JOIN (?) AS r ON r.tenant_id = t.id", scopesAndRules).
 			ColumnExpr("r.scope, r.orphan_rule").Where("t.account_id = ?", owner).Where("t.guid = ?", guid).
 			OrderExpr("r.scope").Scan(ctx, &rows)
 	})

@@ -32,9 +32,9 @@ func setPolicy(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID, s
 
 func listPolicies(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID) []sendlimit.Policy {
 	t.Helper()
-	all, err := s.Policies(t.Context(), owner, id)
+	policies, err := s.Policies(t.Context(), owner, id)
 	must(t, "list policies", err)
-	return all
+	return policies
 }
 
 func requireScopesWithRules(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID, want ...string) {
@@ -52,10 +52,10 @@ func removeAllDomains(t testing.TB, s *Store, owner access.AccountID, id tenant.
 	saveAgain(t, s, owner, id, ports.DiscoveryResult{Began: now.Add(time.Hour), Domains: []domain.Platform{}})
 }
 
-func requireNoPolicy(t testing.TB, what string, s *Store, owner access.AccountID, id tenant.GUID, scope string) {
+func requireNoPolicy(t testing.TB, label string, s *Store, owner access.AccountID, id tenant.GUID, scope string) {
 	t.Helper()
 	if _, err := s.Policy(t.Context(), owner, id, scope); !errors.Is(err, fault.PolicyNotFound) {
-		t.Fatalf("%s: %v", what, err)
+		t.Fatalf("%s: %v", label, err)
 	}
 }
 
@@ -65,16 +65,16 @@ func TestEachScopeHasItsOwnPolicy(t *testing.T) {
 		attachTenant(t, s, ann, 1)
 		attachTenant(t, s, ann, 2)
 		addDomain(t, s, ann, guid(1), "a.test")
-		wide := setPolicy(t, s, ann, guid(1), sendlimit.TenantWide, 20)
-		domain := setPolicy(t, s, ann, guid(1), "a.test", 5)
-		want := sendlimit.Policy{ID: domain.ID, Tenant: guid(1), Scope: "a.test", PerDay: 5, RuleID: "rule of a.test", RuleName: sendlimit.RuleName("a.test"),
-			CreatedAt: now.Truncate(time.Microsecond), UpdatedAt: domain.UpdatedAt}
+		tenantWide := setPolicy(t, s, ann, guid(1), sendlimit.TenantWide, 20)
+		domainPolicy := setPolicy(t, s, ann, guid(1), "a.test", 5)
+		want := sendlimit.Policy{ID: domainPolicy.ID, Tenant: guid(1), Scope: "a.test", PerDay: 5, RuleID: "rule of a.test", RuleName: sendlimit.RuleName("a.test"),
+			CreatedAt: now.Truncate(time.Microsecond), UpdatedAt: domainPolicy.UpdatedAt}
 		got, err := s.Policy(t.Context(), ann, guid(1), "a.test")
 		must(t, "find", err)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatalf("(-want +got):\n%s", diff)
 		}
-		if diff := cmp.Diff([]sendlimit.Policy{wide, domain}, listPolicies(t, s, ann, guid(1))); diff != "" {
+		if diff := cmp.Diff([]sendlimit.Policy{tenantWide, domainPolicy}, listPolicies(t, s, ann, guid(1))); diff != "" {
 			t.Fatalf("(-want +got):\n%s", diff)
 		}
 		if n := len(listPolicies(t, s, ann, guid(2))); n != 0 {
@@ -181,7 +181,7 @@ func TestPolicyIsDeletedWithItsDomainAndItsScopeStillHasRule(t *testing.T) {
 		attachTenant(t, s, ann, 1)
 		addDomain(t, s, ann, guid(1), "a.test")
 		gone := setPolicy(t, s, ann, guid(1), "a.test", 5)
-		wide := setPolicy(t, s, ann, guid(1), sendlimit.TenantWide, 20)
+		tenantWide := setPolicy(t, s, ann, guid(1), sendlimit.TenantWide, 20)
 		removeAllDomains(t, s, ann, guid(1))
 		requireNoPolicy(t, "its domain is gone", s, ann, guid(1), "a.test")
 		if err := s.SavePolicy(t.Context(), ann, gone, nil); !errors.Is(err, fault.PolicyNotFound) {
@@ -194,7 +194,7 @@ func TestPolicyIsDeletedWithItsDomainAndItsScopeStillHasRule(t *testing.T) {
 		if fresh.ID == gone.ID {
 			t.Fatal("the policy of a former domain came back")
 		}
-		if diff := cmp.Diff([]sendlimit.Policy{wide, fresh}, listPolicies(t, s, ann, guid(1))); diff != "" {
+		if diff := cmp.Diff([]sendlimit.Policy{tenantWide, fresh}, listPolicies(t, s, ann, guid(1))); diff != "" {
 			t.Fatalf("(-want +got):\n%s", diff)
 		}
 	})
@@ -238,7 +238,7 @@ func TestPoliciesOfForeignTenantGetTheSameAnswerAsUnknownOnes(t *testing.T) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
 		attachTenant(t, s, bob, 2)
 		p := setPolicy(t, s, bob, guid(2), sendlimit.TenantWide, 20)
-		for what, ask := range map[string]func(context.Context, tenant.GUID) error{
+		for label, ask := range map[string]func(context.Context, tenant.GUID) error{
 			"list": func(ctx context.Context, id tenant.GUID) error { _, err := s.Policies(ctx, ann, id); return err },
 			"find": func(ctx context.Context, id tenant.GUID) error { _, err := s.Policy(ctx, ann, id, ""); return err },
 			"reserve": func(ctx context.Context, id tenant.GUID) error {
@@ -248,9 +248,9 @@ func TestPoliciesOfForeignTenantGetTheSameAnswerAsUnknownOnes(t *testing.T) {
 			"rules": func(ctx context.Context, id tenant.GUID) error { _, err := s.ScopesWithRules(ctx, ann, id); return err },
 		} {
 			foreign, unknown := ask(t.Context(), guid(2)), ask(t.Context(), guid(9))
-			requireSameError(t, what, foreign, unknown)
+			requireSameError(t, label, foreign, unknown)
 			if !errors.Is(foreign, fault.TenantNotFound) {
-				t.Fatalf("%s: %v", what, foreign)
+				t.Fatalf("%s: %v", label, foreign)
 			}
 		}
 		stolen := p
@@ -289,10 +289,10 @@ func TestDayOfTenantIsInUTCUntilItsTimeZoneIsSet(t *testing.T) {
 			requireDay(t, s, guid(1), timeZone, ann)
 			requireDay(t, s, guid(2), "UTC", bob)
 		}
-		_, _, unknown := s.TimeZone(t.Context(), guid(9))
-		_, set := s.SetTimeZone(t.Context(), guid(9), "UTC")
-		if !errors.Is(unknown, fault.TenantNotFound) || !errors.Is(set, fault.TenantNotFound) {
-			t.Fatalf("%v, %v", unknown, set)
+		_, _, readErr := s.TimeZone(t.Context(), guid(9))
+		_, setErr := s.SetTimeZone(t.Context(), guid(9), "UTC")
+		if !errors.Is(readErr, fault.TenantNotFound) || !errors.Is(setErr, fault.TenantNotFound) {
+			t.Fatalf("%v, %v", readErr, setErr)
 		}
 	})
 }

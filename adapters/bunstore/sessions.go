@@ -89,11 +89,11 @@ func (s *Store) BeginSession(ctx context.Context, owner access.AccountID, begun 
 
 // expireSessions expires the pending session of the mailbox, which would block the new session. It
 // expires the session only if the session's link was not returned to the caller. The session must
-// also have expired, or have begun before stale.
-func expireSessions(ctx context.Context, tx bun.IDB, fresh sessionRow, stale time.Time) error {
-	_, err := updatePendingSession(tx, fresh.AccountID, fresh.IntegrationID, fresh.MailboxID).
+// also have expired, or have begun before staleBefore.
+func expireSessions(ctx context.Context, tx bun.IDB, newSession sessionRow, staleBefore time.Time) error {
+	_, err := updatePendingSession(tx, newSession.AccountID, newSession.IntegrationID, newSession.MailboxID).
 		Set("status = ?", string(integration.SessionExpired)).Where("NOT os.opened").
-		Where("(os.expires_at <= ? OR os.created_at < ?)", fresh.CreatedAt, storedTime(stale)).Exec(ctx)
+		Where("(os.expires_at <= ? OR os.created_at < ?)", newSession.CreatedAt, storedTime(staleBefore)).Exec(ctx)
 	return err
 }
 

@@ -91,7 +91,7 @@ func TestMailboxHasOnePendingSessionAtIntegration(t *testing.T) {
 		for n, tt := range []struct {
 			name           string
 			isOpened       bool
-			beginsAt       time.Time // of the new session
+			beginsAt       time.Time // when the new session begins
 			unopenedBefore time.Time
 			endsPrevious   bool
 		}{
@@ -179,7 +179,7 @@ func TestOneOfConcurrentSessionsAtTwoIntegrationsBegins(t *testing.T) {
 		}
 		for n, i := range bothIntegrations {
 			pending := fixture.storedConnection(t, s, i, 0).Status == integration.ConnectionPending
-			if isClaimed := hasBegun[n] || countTrue(everyNth(hasBegun, 2, n)) == 1; pending != isClaimed {
+			if hasClaimed := hasBegun[n] || countTrue(everyNth(hasBegun, 2, n)) == 1; pending != hasClaimed {
 				t.Fatalf("pending at %d: %v", n, pending)
 			}
 		}
@@ -325,7 +325,7 @@ func TestSessionCannotConnectMailboxThatDifferentIntegrationHolds(t *testing.T) 
 		session := fixture.beginSession(t, s, fixture.integration1, 0, 1)
 		connection := fixture.newConnection(fixture.integration1, 0, integration.ConnectionDisconnected)
 		connection.ID = connectionID(1)
-		// The account was removed, so the mailbox is free.
+		// The account at the platform was removed, so no integration holds the mailbox.
 		fixture.saveRefresh(t, s, fixture.integration1, now.Add(time.Hour), connection)
 		otherConnection := fixture.setConnection(t, s, fixture.integration2, 0, integration.ConnectionConnected)
 		c := fixture.newConnection(fixture.integration1, 0, integration.ConnectionConnected)
@@ -344,14 +344,14 @@ func TestOneOfConcurrentEndsOfSessionIsStored(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
 		session := fixture.beginSession(t, s, fixture.integration1, 0, 1)
-		isClaimed := make([]bool, concurrency)
+		isStored := make([]bool, concurrency)
 		for _, err := range concurrently(concurrency, func(n int) (err error) {
-			isClaimed[n], err = s.SaveSession(t.Context(), fixture.owner, completedSession(session), nil, nil)
+			isStored[n], err = s.SaveSession(t.Context(), fixture.owner, completedSession(session), nil, nil)
 			return err
 		}) {
 			must(t, "end", err)
 		}
-		if n := countTrue(isClaimed); n != 1 {
+		if n := countTrue(isStored); n != 1 {
 			t.Fatalf("%d ended it", n)
 		}
 	})
@@ -468,8 +468,8 @@ func TestConcurrentProcessesBeginOneSession(t *testing.T) {
 		})
 		pending, err := store2.PendingSessions(t.Context(), now.Add(time.Hour), concurrency)
 		must(t, "list sessions", err)
-		if isClaimed := countWinners(t, errs, fault.SessionActive); isClaimed != 1 || len(pending) != 1 {
-			t.Fatalf("%d began, %d are pending", isClaimed, len(pending))
+		if winners := countWinners(t, errs, fault.SessionActive); winners != 1 || len(pending) != 1 {
+			t.Fatalf("%d began, %d are pending", winners, len(pending))
 		}
 		e, err := store1.EligibleMailbox(t.Context(), fixture.owner, pending[0].Session.IntegrationID, fixture.boxes[0].ID)
 		must(t, "find eligible mailbox", err)

@@ -12,9 +12,9 @@
 //	store.go              Options, Store, Open, inTransaction
 //	accounts.go           accounts: create, change, suspend, close
 //	apikeys.go            API keys and account members
-//	keybounds.go          bounds of keys, and the rows that a key with bounds can see
+//	keybounds.go          bounds of API keys, and the rows that are visible to a key with bounds
 //	audit.go              the operators' own log, and the chain of audit entries of each account
-//	auditacts.go          acts of requests: stored with the change, ended with the answer
+//	auditacts.go          ports.Act: stored with a request's change, ended with the response
 //	idempotency.go        Idempotency-Key records, their leases and stored answers
 //	connectflows.go       consent flows that connect a tenant, connect sessions, account settings
 //	tenants.go            tenants, attaching, managed assignments
@@ -33,11 +33,11 @@
 //	tenantclaims.go       claims of tenants for enforcement: due tenants, leases, time zones
 //	sendcounts.go         counts of sent messages, licences, health of enforcement
 //	sendblocks.go         blocked mailboxes, block reasons, intents
-//	enforcementevents.go  the log of enforcement events and its counts
-//	events.go             the log of events of each account
+//	enforcementevents.go  enforcement events, and their numbers per hour and day
+//	events.go             the event log of each account
 //	changes.go            events of changed objects and readiness; deleting domains and mailboxes
-//	webhooks.go           webhooks and their positions in the log
-//	webhookfanout.go      new deliveries for the events of the logs, and claims of due deliveries
+//	webhooks.go           webhooks and their positions in the event log
+//	webhookfanout.go      adding deliveries for new events, claiming due deliveries
 //	webhookdeliveries.go  deliveries of events to webhooks: rows, results, lists
 package bunstore
 
@@ -70,7 +70,7 @@ type Options struct {
 	Synchronous string
 	// Operator is the name that audit events record for changes made through this Store.
 	Operator string
-	// Now is the clock of events, time.Now by default.
+	// Now returns the time of new events. The default is time.Now.
 	Now func() time.Time
 	// AllowNoSMTPAuth is true if the operator accepts tenants without SMTP AUTH. The readiness in
 	// events then does not require SMTP AUTH.
@@ -246,8 +246,8 @@ var sealedColumns = map[string]string{
 	"integrations": "credential", "webhooks": "secret",
 }
 
-// HasSealedValues reports whether the database holds data encrypted with a keyset. Without the
-// keyset, the data is lost.
+// HasSealedValues reports whether the database holds data encrypted with a keyset. Without that
+// keyset the data cannot be read.
 func (s *Store) HasSealedValues(ctx context.Context) (bool, error) {
 	for table, column := range sealedColumns {
 		var exists bool

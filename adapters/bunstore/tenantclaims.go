@@ -47,7 +47,8 @@ const (
 	tenantOfMailbox   = "tenants AS t ON t.account_id = m.account_id AND t.id = m.tenant_id"
 )
 
-// dueSince is when a tenant became due. A tenant without a row was never claimed.
+// dueSince is the SQL expression for the time when a tenant became due. A tenant without a row in
+// send_tenants was never claimed. It is due since its consent.
 const dueSince = "COALESCE(st.due_at, t.consented_at)"
 
 // maxClockSkew is the largest expected clock skew between replicas.
@@ -167,7 +168,7 @@ func (s *Store) lockTenantClaim(ctx context.Context, tx bun.IDB, claim ports.Ten
 // row of the tenant.
 type tenantClaimFunc func(ctx context.Context, tx bun.IDB, state sendTenantRow) error
 
-// inTenantClaimLocking is inTenantClaim, but the function lock locks the tenant's row. lock must
+// inTenantClaimLocking works like inTenantClaim, but calls lock to lock the tenant's row. lock must
 // return sql.ErrNoRows if the claim no longer holds the lease of the tenant.
 func (s *Store) inTenantClaimLocking(ctx context.Context, operation string, lock func(context.Context, bun.IDB, *sendTenantRow) error, work tenantClaimFunc) (holdsLease bool, err error) {
 	err = s.inTransaction(ctx, operation, func(ctx context.Context, tx bun.IDB) error {
@@ -208,8 +209,9 @@ func (s *Store) SeizeTenant(ctx context.Context, owner access.AccountID, id tena
 }
 
 // lockSendState locks the enforcement state of a tenant. The query tenantID selects the tenant's
-// id. Call it before you change other rows of the tenant: enforcement passes also lock this row
-// first, so the two do not deadlock. A tenant that was never claimed has no row, and is due anyway.
+// id. Call lockSendState before you change other rows of the tenant: enforcement passes also lock
+// this row first, so the two do not deadlock. A tenant that was never claimed has no row, and is
+// due anyway.
 func (s *Store) lockSendState(ctx context.Context, tx bun.IDB, owner string, tenantID *bun.SelectQuery) (state sendTenantRow, err error) {
 	err = s.db.LockRows(tx.NewSelect().Model(&state).Where("st.account_id = ?", owner).Where("st.tenant_id = (?)", tenantID), "st").Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -237,7 +239,7 @@ func makeDue(ctx context.Context, tx bun.IDB, state sendTenantRow, now time.Time
 	return err
 }
 
-// heldTenantRow is a connected tenant and its time zone, found by the tenant's GUID alone.
+// heldTenantRow is a tenant, in the account that holds it, and its time zone.
 type heldTenantRow struct {
 	tenantRow `bun:",extend"`
 

@@ -211,7 +211,7 @@ func TestTenantWithDueTimeBeyondEveryPassIsDue(t *testing.T) {
 func TestOneOfConcurrentClaimsOfTenantSucceeds(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
-		for range 2 { // with and without a row of an earlier claim
+		for range 2 { // without a row of an earlier claim, and then with one
 			isClaimed, claims := make([]bool, concurrency), make([]ports.TenantClaim, concurrency)
 			for _, err := range concurrently(concurrency, func(i int) (err error) {
 				claims[i], isClaimed[i], err = s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, dueTime)
@@ -308,13 +308,13 @@ func TestTenantsThatCannotBeQueriedAreNotDue(t *testing.T) {
 			requireOrder(t, label, dueTenantIDs(t, s, dueTime, 9))
 			fixture.requireNotClaimed(t, label, s, dueTime)
 		}
-		gone := stored
-		gone.Consent = tenant.ConsentRevoked
-		must(t, "revoke", s.SaveTenant(t.Context(), fixture.owner, gone))
+		changedTenant := stored
+		changedTenant.Consent = tenant.ConsentRevoked
+		must(t, "revoke", s.SaveTenant(t.Context(), fixture.owner, changedTenant))
 		requireNotDue("without consent")
-		gone = stored
-		gone.Bootstrap = tenant.BootstrapFailed
-		must(t, "fail", s.SaveTenant(t.Context(), fixture.owner, gone))
+		changedTenant = stored
+		changedTenant.Bootstrap = tenant.BootstrapFailed
+		must(t, "fail", s.SaveTenant(t.Context(), fixture.owner, changedTenant))
 		requireNotDue("without a mail server")
 		must(t, "mend", s.SaveTenant(t.Context(), fixture.owner, stored))
 		requireOrder(t, "back", dueTenantIDs(t, s, dueTime, 9), fixture.tenantID())

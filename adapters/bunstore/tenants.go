@@ -46,8 +46,8 @@ type tenantRow struct {
 	MailboxCount                int `bun:",scanonly"`
 }
 
-// tenantScanner reads the rows of tenantQuery, which most requests run. Bun would look up the field
-// of each column for each row, and allocate memory for each row. Both are slower.
+// tenantScanner reads the rows of tenantQuery, which most requests run. Bun is slower: for each row
+// it looks up the field of each column, and allocates memory.
 type tenantScanner struct {
 	row        tenantRow
 	lastSyncAt *time.Time

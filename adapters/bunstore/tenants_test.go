@@ -107,9 +107,9 @@ func TestTenantCountsOnlyItsOwnDomainsAndMailboxes(t *testing.T) {
 			signed := addDomain(t, s, ann, attached.GUID, "signed.test")
 			signed.Verified, signed.DKIMEnabled, signed.Status.VerificationSeen = true, true, true
 			must(t, "save", s.SaveDomain(t.Context(), ann, signed, nil))
-			seen := addDomain(t, s, ann, attached.GUID, "seen.test")
-			seen.Status.VerificationSeen = true
-			must(t, "save", s.SaveDomain(t.Context(), ann, seen, nil))
+			published := addDomain(t, s, ann, attached.GUID, "seen.test")
+			published.Status.VerificationSeen = true
+			must(t, "save", s.SaveDomain(t.Context(), ann, published, nil))
 			_, err := s.ReserveDomain(t.Context(), ann, attached.GUID, "unfinished.test", 12, now)
 			must(t, "reserve", err)
 			addMailbox(t, s, ann, signed, "ready", mailbox.Ready)
@@ -273,9 +273,8 @@ func setSlots(t testing.TB, s *Store, owner access.AccountID, slots int) {
 	must(t, "change plan", err)
 }
 
-// TestAttachmentReadsTheAccountUnderItsLock checks that Attach uses the current state of the
-// account, and not the one that the caller read before. An operator can assign a tenant to a
-// suspended account.
+// TestAttachmentReadsTheAccountUnderItsLock checks that Attach refuses a suspended account until it
+// is resumed. An operator can assign a tenant to a suspended account.
 func TestAttachmentReadsTheAccountUnderItsLock(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")

@@ -32,14 +32,14 @@ func TestSpansContainNoValues(t *testing.T) {
 		if _, err := s.db.ExecContext(t.Context(), "SELECT CAST(? AS integer)", canary); err == nil && database.IsPostgres(s.db) {
 			t.Fatal("the statement works")
 		}
-		var shown string
+		var spanTexts string
 		for _, span := range spans.GetSpans() {
-			shown += fmt.Sprintf("\n%s %v %v %v", span.Name, span.Attributes, span.Events, span.Status)
+			spanTexts += fmt.Sprintf("\n%s %v %v %v", span.Name, span.Attributes, span.Events, span.Status)
 		}
-		if len(spans.GetSpans()) < 10 || !strings.Contains(shown, "INSERT") {
-			t.Fatalf("too few spans to say anything:\n%s", shown)
+		if len(spans.GetSpans()) < 10 || !strings.Contains(spanTexts, "INSERT") {
+			t.Fatalf("too few spans to say anything:\n%s", spanTexts)
 		}
-		for _, line := range strings.Split(shown, "\n") {
+		for _, line := range strings.Split(spanTexts, "\n") {
 			if strings.Contains(line, canary) {
 				t.Errorf("a span holds a value: %s", line)
 			}

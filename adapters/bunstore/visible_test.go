@@ -114,7 +114,8 @@ func TestEventsOfVisibleTenantsMatchListOfAllEvents(t *testing.T) {
 	})
 }
 
-// connectedFixture is an account with two tenants, each of which has a connected mailbox.
+// connectedFixture creates an account with two tenants. Each tenant has a mailbox with a
+// connection: one is connected, and the other has failed.
 func connectedFixture(t testing.TB, s *Store) integrationFixture {
 	t.Helper()
 	fixture := newIntegrationFixture(t, s, "ann", 1)
@@ -215,7 +216,7 @@ func TestLimitedRefreshLeavesOtherTenantsToTheNextOne(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := connectedFixture(t, s)
 		began := now.Add(time.Hour)
-		expire := func(ctx context.Context, box int, at time.Time) {
+		saveDisconnected := func(ctx context.Context, box int, at time.Time) {
 			c := fixture.storedConnection(t, s, fixture.integration1, box)
 			c.Status, c.UpdatedAt = integration.ConnectionDisconnected, at
 			n, err := s.SaveRefresh(ctx, fixture.owner, fixture.integration1, at, []integration.Connection{c}, nil)
@@ -224,12 +225,12 @@ func TestLimitedRefreshLeavesOtherTenantsToTheNextOne(t *testing.T) {
 				t.Fatalf("%d connections stored", n)
 			}
 		}
-		expire(contextLimitedTo(t, 1), 0, began)
+		saveDisconnected(contextLimitedTo(t, 1), 0, began)
 		due, err := s.DueRefreshes(t.Context(), began, began, 10)
 		must(t, "due", err)
 		if len(due) != 2 {
 			t.Errorf("%d refreshes are due", len(due))
 		}
-		expire(t.Context(), 2, began.Add(-time.Minute))
+		saveDisconnected(t.Context(), 2, began.Add(-time.Minute))
 	})
 }

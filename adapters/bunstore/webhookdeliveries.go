@@ -68,7 +68,7 @@ func sortedWebhookKeys(keys []webhookKey) []webhookKey {
 	}))
 }
 
-// countClaimed counts the deliveries with an unexpired lease, by webhook.
+// countClaimed counts the deliveries with an unexpired lease. The result is keyed by webhook id.
 func (s *Store) countClaimed(ctx context.Context, tx bun.IDB, keys []webhookKey) (map[string]int, error) {
 	var counted []struct {
 		WebhookID string
@@ -129,8 +129,8 @@ func newResultRow(d ports.TriedDelivery) resultRow {
 }
 
 // SaveDeliveries implements ports.Deliveries. It first locks the webhooks that the results change,
-// and then the deliveries, in the same order as the disabling of a webhook. It ends the pending
-// deliveries of a disabled webhook last, so that a delivery keeps the try that disabled the
+// and then the deliveries. Transactions that disable a webhook use the same order. If a result
+// disables a webhook, SaveDeliveries stores the result before it ends the pending deliveries of the
 // webhook.
 func (s *Store) SaveDeliveries(ctx context.Context, tried []ports.TriedDelivery, now time.Time) ([]ports.SavedDelivery, error) {
 	var results []ports.SavedDelivery
@@ -272,9 +272,9 @@ func (s *Store) ListDeliveries(ctx context.Context, owner access.AccountID, webh
 	return convertAll(rows, deliveryRow.delivery), err
 }
 
-// checkDeliveryCursor fails with cursor_expired if the delivery id was deleted. The deliveries
-// before that delivery are older, so they were deleted too. checkDeliveryCursor fails with
-// invalid_request if the delivery belongs to a different webhook.
+// checkDeliveryCursor fails with cursor_expired if the delivery with this id was deleted. The
+// deliveries before that delivery are older, so they were deleted too. checkDeliveryCursor fails
+// with invalid_request if the delivery belongs to a different webhook.
 func checkDeliveryCursor(ctx context.Context, tx bun.IDB, hook webhookRow, id string) error {
 	var webhooks []string
 	err := tx.NewSelect().Model((*deliveryRow)(nil)).Column("webhook_id").Where("wd.account_id = ?", hook.AccountID).

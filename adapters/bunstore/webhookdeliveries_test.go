@@ -136,8 +136,8 @@ func TestRedeliveryAndReplayDeliverEventsAgain(t *testing.T) {
 	})
 }
 
-// TestReplayFromATimeFindsTheFirstEvent draws times of events that are nearly in order, and
-// compares the position for each time with a search through all events.
+// TestReplayFromATimeFindsTheFirstEvent stores events whose times are nearly in order. It compares
+// the result of positionAt for random times with a search through all events.
 func TestReplayFromATimeFindsTheFirstEvent(t *testing.T) {
 	const size, dropped = 300, 20
 	eachStore(t, func(t *testing.T, s *Store) {
@@ -258,13 +258,13 @@ func TestTriesAtAnOldURLDoNotCount(t *testing.T) {
 }
 
 // TestDeliveriesAreClaimedTogether claims deliveries of several webhooks in one call. Each webhook
-// gets the same as in a call of its own: its oldest due deliveries with their events, as far as its
-// standing and the slots allow.
+// must get its oldest due deliveries with their events, as many as its standing and the slots
+// allow.
 func TestDeliveriesAreClaimedTogether(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		accountA, accountB, suspended := newAccount(t, s, "a"), newAccount(t, s, "b"), newAccount(t, s, "c")
 		proven, failing, unproven := addWebhook(t, s, accountA, nil), addWebhook(t, s, accountB, func(hook *webhook.Webhook) { hook.FailingSince = now }), addWebhook(t, s, accountB, nil)
-		later, off, removed, waits := addWebhook(t, s, accountB, nil), addWebhook(t, s, accountA, nil), addWebhook(t, s, accountA, nil), addWebhook(t, s, suspended, nil)
+		notDue, disabled, removed, hookOfSuspended := addWebhook(t, s, accountB, nil), addWebhook(t, s, accountA, nil), addWebhook(t, s, accountA, nil), addWebhook(t, s, suspended, nil)
 		for _, owner := range []access.AccountID{accountA, accountB, suspended} {
 			for n := range 5 {
 				emitEvents(t, s, owner, domainEvent(guid(1), fmt.Sprint(n), event.DomainAdded))
@@ -272,11 +272,11 @@ func TestDeliveriesAreClaimedTogether(t *testing.T) {
 				must(t, "fan out", err)
 			}
 		}
-		for _, d := range claimDeliveries(t, s, later, now.Add(time.Hour)) {
-			saveTry(t, s, later, d.Delivery, 500, now.Add(time.Hour))
+		for _, d := range claimDeliveries(t, s, notDue, now.Add(time.Hour)) {
+			saveTry(t, s, notDue, d.Delivery, 500, now.Add(time.Hour))
 		}
-		saveTry(t, s, later, claimDeliveries(t, s, later, now.Add(time.Hour))[0].Delivery, 500, now.Add(2*time.Hour))
-		_, err := s.ChangeWebhook(t.Context(), accountA, off.ID, "", nil, func(hook *webhook.Webhook) { hook.Status = webhook.Disabled })
+		saveTry(t, s, notDue, claimDeliveries(t, s, notDue, now.Add(time.Hour))[0].Delivery, 500, now.Add(2*time.Hour))
+		_, err := s.ChangeWebhook(t.Context(), accountA, disabled.ID, "", nil, func(hook *webhook.Webhook) { hook.Status = webhook.Disabled })
 		must(t, "disable", err)
 		must(t, "remove", s.RemoveWebhook(t.Context(), accountA, removed.ID, nil))
 		_, err = s.SetActive(t.Context(), suspended, false)
@@ -284,7 +284,7 @@ func TestDeliveriesAreClaimedTogether(t *testing.T) {
 
 		slots := slotsOf(100, 100)
 		slots.Responsiveness = func(id string) webhook.Responsiveness { return webhook.Responsiveness{Accepted: id != unproven.ID} }
-		got, err := claimWithSlots(t, s, slots, now.Add(time.Minute), proven, failing, unproven, later, off, removed, waits, proven)
+		got, err := claimWithSlots(t, s, slots, now.Add(time.Minute), proven, failing, unproven, notDue, disabled, removed, hookOfSuspended, proven)
 		must(t, "claim", err)
 		claimed := map[string][]string{}
 		for _, d := range got.Deliveries {
@@ -297,7 +297,7 @@ func TestDeliveriesAreClaimedTogether(t *testing.T) {
 		if !maps.EqualFunc(claimed, want, slices.Equal) || len(got.Waiting) != 0 {
 			t.Errorf("claimed %v, want %v; waiting %v", claimed, want, got.Waiting)
 		}
-		if next := got.Next[dueWebhook(later)]; len(got.Next) != 1 || !next.Equal(now.Add(time.Hour+5*time.Second)) {
+		if next := got.Next[dueWebhook(notDue)]; len(got.Next) != 1 || !next.Equal(now.Add(time.Hour+5*time.Second)) {
 			t.Errorf("next: %v", got.Next)
 		}
 		must(t, "end leases", s.EndLeases(t.Context()))
@@ -320,10 +320,10 @@ func TestClaimsDoNotWaitForLockedWebhooks(t *testing.T) {
 			return
 		}
 		owner := newAccount(t, s, "a")
-		locked, free, off := addWebhook(t, s, owner, nil), addWebhook(t, s, owner, nil), addWebhook(t, s, owner, nil)
+		locked, free, disabled := addWebhook(t, s, owner, nil), addWebhook(t, s, owner, nil), addWebhook(t, s, owner, nil)
 		emitEvents(t, s, owner, domainEvent(guid(1), "d", event.DomainAdded))
 		fanOut(t, s, owner)
-		_, err := s.ChangeWebhook(t.Context(), owner, off.ID, "", nil, func(hook *webhook.Webhook) { hook.Status = webhook.Disabled })
+		_, err := s.ChangeWebhook(t.Context(), owner, disabled.ID, "", nil, func(hook *webhook.Webhook) { hook.Status = webhook.Disabled })
 		must(t, "disable", err)
 		must(t, "lock", s.inTransaction(t.Context(), "lock webhook", func(ctx context.Context, tx bun.IDB) error {
 			if _, err := s.lockWebhook(ctx, tx, accountKey(owner), locked.ID); err != nil {
@@ -332,7 +332,7 @@ func TestClaimsDoNotWaitForLockedWebhooks(t *testing.T) {
 			// The timeout makes a claim fail that waits for the lock.
 			claimCtx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			got, err := s.ClaimDeliveries(claimCtx, convertAll([]webhook.Webhook{locked, free, off}, dueWebhook), manySlots, testLease, now)
+			got, err := s.ClaimDeliveries(claimCtx, convertAll([]webhook.Webhook{locked, free, disabled}, dueWebhook), manySlots, testLease, now)
 			must(t, "claim", err)
 			if len(got.Deliveries) != 1 || got.Deliveries[0].WebhookID != free.ID || !slices.Equal(got.Waiting, []ports.DueWebhook{dueWebhook(locked)}) {
 				t.Errorf("claimed %+v, waiting %v", got.Deliveries, got.Waiting)

@@ -90,17 +90,18 @@ type webhookPosition struct {
 	hasMore bool // more events follow
 }
 
-// logSpan is a part of a log: the events after one sequence number up to another.
+// logSpan is a part of a log: the events after the sequence number After, up to and including
+// Through.
 type logSpan struct {
 	AccountID string `bun:"type:uuid"`
 	After     int64  `bun:"low"`
 	Through   int64  `bun:"high"`
 }
 
-// spansOf returns the spans of events that the webhooks get next, and their new positions. A span
-// has at most limit events. The first span of an account begins at the account's lowest position. A
-// webhook whose position is after the current span begins the next span. A webhook that lags far
-// behind therefore does not delay the others.
+// spansOf returns the spans of events that the webhooks get next, and the webhooks' new positions.
+// A span has at most limit events. The first span of an account begins at the account's lowest
+// position. A webhook whose position is after the current span begins the next span. A webhook that
+// lags far behind therefore does not delay the others.
 func spansOf(hooks []webhookRow, logs []eventLogRow, limit int) (spans []logSpan, positions []webhookPosition) {
 	logByAccount := map[string]eventLogRow{}
 	for _, log := range logs {
@@ -126,7 +127,7 @@ func spansOf(hooks []webhookRow, logs []eventLogRow, limit int) (spans []logSpan
 	return spans, positions
 }
 
-// eventsIn returns the events in spans of logs, by account.
+// eventsIn returns the events in spans of logs, keyed by account.
 func eventsIn(ctx context.Context, tx bun.IDB, spans []logSpan) (map[string][]event.Event, error) {
 	var rows []eventRow
 	err := tx.NewSelect().With("s", tx.NewValues(&spans)).Model(&rows).
@@ -142,7 +143,7 @@ func eventsIn(ctx context.Context, tx bun.IDB, spans []logSpan) (map[string][]ev
 // addedDeliveries collects the deliveries that a fan-out adds and claims.
 type addedDeliveries struct {
 	slots   ports.Slots
-	claimed map[string]int // deliveries with an unexpired lease, by webhook
+	claimed map[string]int // number of deliveries with an unexpired lease, keyed by webhook id
 	now     time.Time
 
 	rows    []deliveryRow
@@ -151,7 +152,7 @@ type addedDeliveries struct {
 }
 
 // add adds the deliveries of one webhook, and claims as many of them as the endpoint may get at
-// once. The others are claimed when a try of that endpoint has finished.
+// once. The others are claimed when a delivery to that endpoint has finished.
 func (a *addedDeliveries) add(p webhookPosition, events []event.Event) {
 	w := p.hook.webhook()
 	standing, waits := a.slots.Standing(w), false
@@ -180,7 +181,8 @@ func (a *addedDeliveries) add(p webhookPosition, events []event.Event) {
 // insertBatch is the maximum number of deliveries that one statement inserts.
 const insertBatch = 500
 
-// insertDeliveries inserts new deliveries. A delivery with an epoch gets a lease.
+// insertDeliveries inserts new deliveries. A delivery whose epoch is not 0 is claimed, so it gets a
+// lease.
 func (s *Store) insertDeliveries(ctx context.Context, tx bun.IDB, rows []deliveryRow, lease time.Duration) error {
 	slices.SortStableFunc(rows, func(a, b deliveryRow) int { return cmp.Compare(b.Epoch, a.Epoch) })
 	unclaimed := slices.IndexFunc(rows, func(r deliveryRow) bool { return r.Epoch == 0 })
@@ -201,8 +203,8 @@ func (s *Store) insertDeliveries(ctx context.Context, tx bun.IDB, rows []deliver
 }
 
 // ClaimDeliveries implements ports.Deliveries. It does not wait for a fan-out, which locks webhooks
-// while it inserts their deliveries. While ClaimDeliveries waited, it would hold slots that it does
-// not use.
+// while it inserts their deliveries. Otherwise it would hold slots without using them while it
+// waits.
 func (s *Store) ClaimDeliveries(ctx context.Context, webhooks []ports.DueWebhook, slots ports.Slots, lease time.Duration, now time.Time) (ports.ClaimResult, error) {
 	var claimed ports.ClaimResult
 	err := s.inTransaction(ctx, "claim deliveries", func(ctx context.Context, tx bun.IDB) error {

@@ -14,8 +14,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// TestFanOutGivesEachEventOnce checks that each webhook gets each event that it wants once, while
-// several processes fan out and events are written.
+// TestFanOutGivesEachEventOnce checks that each webhook gets each event that it wants once,
+// although concurrent calls fan out while events are written.
 func TestFanOutGivesEachEventOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		owner, other := newAccount(t, s, "a"), newAccount(t, s, "b")
@@ -42,20 +42,20 @@ func TestFanOutGivesEachEventOnce(t *testing.T) {
 			t.Fatal(errs)
 		}
 		for hasMore := true; hasMore; {
-			fanned, err := fanOutOnce(t, s, owner, 7, now)
+			result, err := fanOutOnce(t, s, owner, 7, now)
 			must(t, "fan out", err)
-			hasMore = fanned.More
+			hasMore = result.More
 		}
 		for _, tt := range []struct {
 			hook webhook.Webhook
 			want int
 		}{{allTypes, 2 * writers * rounds}, {oneType, writers * rounds}, {bounded, writers * rounds}, {disabled, 0}, {foreign, 0}} {
-			seen := map[string]bool{}
+			eventIDs := map[string]bool{}
 			for _, d := range deliveriesOf(t, s, tt.hook, "") {
-				seen[d.EventID] = true
+				eventIDs[d.EventID] = true
 			}
-			if n := len(deliveriesOf(t, s, tt.hook, "")); n != tt.want || len(seen) != n {
-				t.Errorf("%d deliveries of %d events, want %d", n, len(seen), tt.want)
+			if n := len(deliveriesOf(t, s, tt.hook, "")); n != tt.want || len(eventIDs) != n {
+				t.Errorf("%d deliveries of %d events, want %d", n, len(eventIDs), tt.want)
 			}
 		}
 		lagging, err := s.AccountsWithNewEvents(t.Context(), 10)
@@ -117,15 +117,15 @@ func TestAReplayDelaysNoOtherWebhook(t *testing.T) {
 		fanOut(t, s, owner)
 		must(t, "replay", s.Replay(t.Context(), owner, replayed.ID, ports.ReplayFrom{Sequence: 0}))
 		emitEvents(t, s, owner, domainEvent(guid(1), "new", event.DomainAdded))
-		fanned, err := fanOutOnce(t, s, owner, 3, now)
+		result, err := fanOutOnce(t, s, owner, 3, now)
 		must(t, "fan out", err)
-		if a, b := len(deliveriesOf(t, s, replayed, "")), len(deliveriesOf(t, s, other, "")); a != 8+3 || b != 9 || !fanned.More {
-			t.Errorf("%d deliveries of the replay, %d of the other webhook, more: %v", a, b, fanned.More)
+		if a, b := len(deliveriesOf(t, s, replayed, "")), len(deliveriesOf(t, s, other, "")); a != 8+3 || b != 9 || !result.More {
+			t.Errorf("%d deliveries of the replay, %d of the other webhook, more: %v", a, b, result.More)
 		}
 		for hasMore := true; hasMore; {
-			fanned, err := fanOutOnce(t, s, owner, 3, now)
+			result, err := fanOutOnce(t, s, owner, 3, now)
 			must(t, "fan out", err)
-			hasMore = fanned.More
+			hasMore = result.More
 		}
 		if a, b := len(deliveriesOf(t, s, replayed, "")), len(deliveriesOf(t, s, other, "")); a != 8+9 || b != 9 {
 			t.Errorf("in the end %d deliveries of the replay, %d of the other webhook", a, b)
@@ -133,8 +133,8 @@ func TestAReplayDelaysNoOtherWebhook(t *testing.T) {
 	})
 }
 
-// TestFanOutClaimsWhatItAdds checks the limits of the claims: four deliveries of a webhook, one of
-// a failing webhook, both over all calls, and the number of slots.
+// TestFanOutClaimsWhatItAdds checks how many deliveries are claimed at once: at most four of a
+// webhook, one of a failing webhook, and no more than there are slots.
 func TestFanOutClaimsWhatItAdds(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		accountA, accountB := newAccount(t, s, "a"), newAccount(t, s, "b")
@@ -148,10 +148,10 @@ func TestFanOutClaimsWhatItAdds(t *testing.T) {
 		}
 		fan := func(slots ports.Slots) (claims map[string]int, waiting []ports.DueWebhook) {
 			t.Helper()
-			fanned, err := s.FanOut(t.Context(), []access.AccountID{accountA, accountB}, 100, slots, testLease, now)
+			result, err := s.FanOut(t.Context(), []access.AccountID{accountA, accountB}, 100, slots, testLease, now)
 			must(t, "fan out", err)
 			claims = map[string]int{}
-			for _, d := range fanned.Claimed {
+			for _, d := range result.Claimed {
 				claims[d.WebhookID]++
 				if (d.Standing == webhook.Proven) != (d.WebhookID == working.ID) || d.Event == nil || d.Event.ID != d.EventID || d.Webhook.ID != d.WebhookID || d.Webhook.Account != d.Event.Account {
 					t.Errorf("claimed %+v", d)
@@ -160,7 +160,7 @@ func TestFanOutClaimsWhatItAdds(t *testing.T) {
 					t.Error("the result of a claim is not stored")
 				}
 			}
-			return claims, fanned.Waiting
+			return claims, result.Waiting
 		}
 		emit(6)
 		claims, waiting := fan(slotsOf(3, 0))

@@ -107,7 +107,7 @@ func endOfLog(ctx context.Context, tx bun.IDB, owner string) (int64, error) {
 	return log.LastSequence, err
 }
 
-// logOf returns the end of an account's log. The result is zero if the account has no events.
+// logOf returns the eventLogRow of an account. The row is zero if the account has no events.
 func logOf(ctx context.Context, tx bun.IDB, owner string) (eventLogRow, error) {
 	var log eventLogRow
 	err := tx.NewSelect().Model(&log).Where("el.account_id = ?", owner).Scan(ctx)
@@ -225,8 +225,8 @@ func dropClaims(ctx context.Context, tx bun.IDB, owner, id string) error {
 	return err
 }
 
-// failPendingDeliveries ends the pending deliveries of a webhook that is being disabled, and emits
-// the event that the webhook is disabled.
+// failPendingDeliveries marks the pending deliveries of a webhook that is being disabled as failed.
+// It also emits the event that the webhook is disabled.
 func failPendingDeliveries(ctx context.Context, tx bun.IDB, owner, id string, reason webhook.Reason) error {
 	emit(ctx, owner, webhook.DisabledEvent(id, reason))
 	_, err := tx.NewUpdate().Model((*deliveryRow)(nil)).Set("status = ?", string(webhook.Failed)).Set("epoch = epoch + 1").Set("leased_until = 0").
@@ -283,8 +283,8 @@ func (s *Store) Replay(ctx context.Context, owner access.AccountID, id string, f
 	})
 }
 
-// maxDisorder exceeds the time by which an event of a log can be later than the event after it. The
-// clocks of processes differ, and a process reads its clock before it waits for the log.
+// maxDisorder is longer than the time by which an event can be later than the next event of the
+// log. The clocks of processes differ, and a process reads its clock before it waits for the log.
 const maxDisorder = 10 * time.Minute
 
 // positionAt returns the sequence number just before the first event at or after a time. The log

@@ -51,8 +51,8 @@ func fanOutOnce(t testing.TB, s *Store, owner access.AccountID, limit int, at ti
 	return s.FanOut(t.Context(), []access.AccountID{owner}, limit, slotsOf(0, 0), testLease, at)
 }
 
-// slotsOf returns slots for total deliveries, of which failing are for failing webhooks. No webhook
-// counts as unproven.
+// slotsOf returns slots for total deliveries. At most failing of these deliveries are for failing
+// webhooks. No webhook counts as unproven.
 func slotsOf(total, failing int) ports.Slots {
 	return ports.Slots{All: total, Unproven: failing, Failing: failing, Responsiveness: func(string) webhook.Responsiveness { return webhook.Responsiveness{Accepted: true} }}
 }
@@ -196,9 +196,9 @@ func TestFailingWebhooksAreDisabled(t *testing.T) {
 			t.Errorf("status %s, pending %v", read.Status, pending)
 		}
 		fanOut(t, s, owner)
-		toldDeliveries := claimDeliveries(t, s, watcher, now)
-		if len(toldDeliveries) != 1 || toldDeliveries[0].Event.Subject.ID != hook.ID {
-			t.Errorf("the other webhook was told %+v", toldDeliveries)
+		watcherDeliveries := claimDeliveries(t, s, watcher, now)
+		if len(watcherDeliveries) != 1 || watcherDeliveries[0].Event.Subject.ID != hook.ID {
+			t.Errorf("the other webhook was told %+v", watcherDeliveries)
 		}
 		emitEvents(t, s, owner, domainEvent(guid(1), "missed", event.DomainAdded))
 		_, err = s.ChangeWebhook(t.Context(), owner, hook.ID, "", nil, func(hook *webhook.Webhook) { hook.Status = webhook.Enabled })

@@ -39,8 +39,8 @@ type knownPlatform struct{ known platform.Facts }
 
 func (p knownPlatform) Facts(context.Context) (platform.Facts, error) { return p.known, nil }
 
-// TestLastPagesSayHowToUndoTheConnection checks that the last pages name the application and the
-// rules that stay.
+// TestLastPagesSayHowToUndoTheConnection checks that the last pages name the application, and say
+// whether mail flow rules stay.
 func TestLastPagesSayHowToUndoTheConnection(t *testing.T) {
 	settings := map[string]string{"application_name": "Acme & mailer", "client_id": "4711-id"}
 	c := &pages{Options{

@@ -29,7 +29,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Options configures a Limiter. Zero values are the defaults.
+// Options configures a Limiter. A zero field has its default value.
 type Options struct {
 	// URL is the address of the Redis server that all replicas share. "" means that there is none.
 	URL string

@@ -91,7 +91,7 @@ func parseTakeReply(b ratelimit.Bucket, reply []any) (takeReply, error) {
 	if err != nil {
 		return takeReply{}, fmt.Errorf("unexpected reply of the script: %v: %w", reply, err)
 	}
-	// A wait is at most the window. It could be longer if the clock of the Redis server was set
+	// The script can return a longer wait than the window if the clock of the Redis server was set
 	// back.
 	wait := func(microseconds int64) time.Duration {
 		return min(time.Duration(microseconds)*time.Microsecond, b.Window)

@@ -139,14 +139,14 @@ func TestClockSkewOfRedisDoesNotBlock(t *testing.T) {
 	server := testserver.NewRedis(t)
 	client, b := redisClient(t, server), testBucket(2)
 	l := openShared(t, longTimeoutOptions(server))
-	past := func(d time.Duration) any { return time.Now().Add(-d).UnixMicro() }
+	ago := func(d time.Duration) any { return time.Now().Add(-d).UnixMicro() }
 	for name, tt := range map[string]struct {
 		counted []any // the times of counted requests
 		allowed bool
 	}{
-		"back by less than a window": {[]any{past(-b.Window / 2), past(-b.Window / 2)}, false},
-		"back by more":               {[]any{past(-3 * b.Window), past(-3 * b.Window)}, true},
-		"on by more than a window":   {[]any{past(2 * b.Window), past(2 * b.Window)}, true},
+		"back by less than a window": {[]any{ago(-b.Window / 2), ago(-b.Window / 2)}, false},
+		"back by more":               {[]any{ago(-3 * b.Window), ago(-3 * b.Window)}, true},
+		"on by more than a window":   {[]any{ago(2 * b.Window), ago(2 * b.Window)}, true},
 	} {
 		b.Key = name
 		if _, err := redis.DoContext(client, t.Context(), "RPUSH", append([]any{"tenantry:bucket:" + name}, tt.counted...)...); err != nil {

@@ -28,7 +28,7 @@ const (
 	probeAttempts = 3
 )
 
-// Each script checks and counts atomically, with the clock of the Redis server.
+// Each script runs atomically and uses the clock of the Redis server.
 var (
 	//go:embed take.lua
 	takeText string

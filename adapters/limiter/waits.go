@@ -41,7 +41,7 @@ func (s *redisCounters) wait(scope string, atLeast time.Duration) time.Duration 
 // localWaits holds the waits of this process. The times are those of counters.clock.
 type localWaits struct {
 	mu    sync.Mutex
-	until map[string]time.Duration // by scope
+	until map[string]time.Duration // end of each wait, keyed by scope
 }
 
 func newLocalWaits() *localWaits { return &localWaits{until: map[string]time.Duration{}} }

@@ -199,8 +199,8 @@ func (s roundWork) next(o Options) time.Duration {
 }
 
 // idlePollInterval is the time between two rounds of a process without work. A process without
-// handlers adds wake-ups but triggers no round. A round finds such a wake-up after this interval at
-// the latest.
+// handlers adds wake-ups, but triggers no round in other processes. They find such a wake-up after
+// this interval at the latest.
 const idlePollInterval = 2 * time.Second
 
 func (a *admission) readRoundWork(ctx context.Context) (s roundWork, err error) {

@@ -24,8 +24,8 @@ import (
 // TestBenchmarks runs the benchmark once, to check that it still works.
 func TestBenchmarks(t *testing.T) { testserver.Benchmarks(t, "Jobs") }
 
-// BenchmarkJobs measures how many empty wake-ups a worker handles in a second. All are enqueued
-// before the worker starts. For comparison, `bare` is unmodified River.
+// BenchmarkJobs measures how many empty wake-ups a worker handles in a second. All wake-ups are
+// enqueued before the worker starts. For comparison, `bare` measures River without this package.
 func BenchmarkJobs(b *testing.B) {
 	b.Run("local", func(b *testing.B) {
 		l, err := queue.NewLocal(queue.Options{})

@@ -20,10 +20,10 @@ import (
 // handlers maps the kind of a job to its handler.
 type handlers map[string]ports.Handler
 
-// newHandlers returns the handlers of w, and a handler for each periodic. The handler of a periodic
-// job enqueues the next wake-up before it runs the job, so that a failure does not end the series.
-// wakeupID returns the id of the wake-up for the run at the time at. newHandlers fails if a kind
-// has two handlers or an interval is not positive.
+// newHandlers returns the handlers of w, and a handler for each periodic job. The handler of a
+// periodic job enqueues the next wake-up before it runs the job, so that a failure does not end the
+// series. wakeupID returns the id of the wake-up for the run at the time at. newHandlers fails if a
+// kind has two handlers or an interval is not positive.
 func newHandlers(q ports.Queue, w ports.Work, wakeupID func(at time.Time) string) (handlers, error) {
 	byKind := handlers{}
 	for kind, handle := range w.Handlers {

@@ -19,17 +19,17 @@ import (
 // The test binary is also the worker process that the tests kill and pause. It runs as a worker
 // process if TENANTRY_TEST_QUEUE_FOLDER is set.
 const (
-	processFolder   = "TENANTRY_TEST_QUEUE_FOLDER"
-	processDatabase = "TENANTRY_TEST_QUEUE_DATABASE" // for River; empty for Local
+	folderEnv   = "TENANTRY_TEST_QUEUE_FOLDER"
+	databaseEnv = "TENANTRY_TEST_QUEUE_DATABASE" // for River; empty for Local
 )
 
 func TestMain(m *testing.M) {
-	dir := os.Getenv(processFolder)
+	dir := os.Getenv(folderEnv)
 	if dir == "" {
 		_ = flag.Set("test.parallel", "8") // most tests wait and use little CPU
 		goleak.VerifyTestMain(m)
 	}
-	if err := runProcess(context.Background(), dir, os.Getenv(processDatabase)); err != nil {
+	if err := runProcess(context.Background(), dir, os.Getenv(databaseEnv)); err != nil {
 		panic(err)
 	}
 }
@@ -59,7 +59,7 @@ func runProcess(ctx context.Context, dir, database string) error {
 func workerCommand(database string) func(dir string) *exec.Cmd {
 	return func(dir string) *exec.Cmd {
 		cmd := exec.CommandContext(context.Background(), os.Args[0])
-		cmd.Env = append(os.Environ(), processFolder+"="+dir, processDatabase+"="+database)
+		cmd.Env = append(os.Environ(), folderEnv+"="+dir, databaseEnv+"="+database)
 		return cmd
 	}
 }

@@ -74,8 +74,8 @@ func (o Options) retryDelay(failures int) time.Duration {
 // replica may have a handler.
 const unknownKindDelay = time.Minute
 
-// fairnessGroup returns the group whose share of the handlers a wake-up uses: the account, or the
-// account and the kind for a wake-up with SeparateGroup.
+// fairnessGroup returns the group whose share of the handlers a wake-up uses: the account. If
+// SeparateGroup is set, it is the account and the kind.
 func fairnessGroup(w ports.Wakeup) access.AccountID {
 	if w.SeparateGroup {
 		return w.Account + access.AccountID("/"+w.Kind)

@@ -113,7 +113,7 @@ func (r *River) createClient() error {
 		MaxAttempts:          1,
 		RescueStuckJobsAfter: 2 * r.options.RescueAfter,
 		// FetchCooldown is the minimum time between two fetches. It is shorter than the time
-		// between two rounds, so that River fetches the jobs of each round at once.
+		// between two rounds of admission, so that River fetches the jobs of each round at once.
 		FetchCooldown:     minRoundInterval / 2,
 		FetchPollInterval: 2 * idlePollInterval, // finds jobs whose notification was lost
 		// Rows of ended jobs are not used.
@@ -161,8 +161,8 @@ func (r *River) Wake(ctx context.Context, wakeups ...ports.Wakeup) error {
 // insertBatch is the number of wake-ups that one statement inserts.
 const insertBatch = 1000
 
-// insertWakeups inserts wake-ups. If a job has several wake-ups, it keeps the earliest. It retries,
-// because after a restart of the database every connection in the pool may be broken.
+// insertWakeups inserts wake-ups. Of several wake-ups of a job it inserts only the earliest. It
+// retries, because after a restart of the database every connection in the pool may be broken.
 func (r *River) insertWakeups(ctx context.Context, wakeups []ports.Wakeup) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, opTimeout)
 	defer cancel()
@@ -175,7 +175,7 @@ func (r *River) insertWakeups(ctx context.Context, wakeups []ports.Wakeup) (err 
 	}
 	var kinds, ids, groups, accounts, traces []string
 	var separate []bool
-	var dueTimes []*time.Time // nil for the time of the database
+	var dueTimes []*time.Time // nil means the current time of the database
 	for _, w := range earliest {
 		kinds, ids, traces = append(kinds, w.Kind), append(ids, w.ID), append(traces, w.Trace)
 		groups, accounts, separate = append(groups, string(fairnessGroup(w))), append(accounts, string(w.Account)), append(separate, w.SeparateGroup)
@@ -204,8 +204,8 @@ func (r *River) Work(ctx context.Context, j *river.Job[riverArgs]) error {
 	return r.admission.finish(&endedHandler{job: j.Args, shouldRetry: retry, delay: delay})
 }
 
-// errStopped is the result of a River job whose end is not recorded. The wake-up of the job is
-// admitted again.
+// errStopped is the error of a River job whose end was not recorded before the queue stopped. The
+// wake-up of the job is admitted again.
 var errStopped = errors.New("the queue has stopped")
 
 // Stop implements ports.Worker.

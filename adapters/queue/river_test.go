@@ -68,7 +68,8 @@ func TestInvalidOptionsAreRefused(t *testing.T) {
 	}
 }
 
-// TestPeriodicWorkRunsOnceForAllReplicas starts three replicas.
+// TestPeriodicWorkRunsOnceForAllReplicas checks with three replicas that each run of a periodic job
+// happens once.
 func TestPeriodicWorkRunsOnceForAllReplicas(t *testing.T) {
 	t.Parallel()
 	url := newMigratedDatabase(t)
@@ -161,14 +162,14 @@ func TestIdleQueueMakesFewStatements(t *testing.T) {
 		t.Fatal(err)
 	}
 	handled.waitFor(t, "1")
-	const period, most, periods = 10 * time.Second, 40, 60
+	const period, maxTransactions, periods = 10 * time.Second, 40, 60
 	var counts []int
 	for before := count(); len(counts) < periods; before = count() {
 		time.Sleep(period)
 		counts = append(counts, count()-before)
-		if counts[len(counts)-1] <= most {
+		if counts[len(counts)-1] <= maxTransactions {
 			return
 		}
 	}
-	t.Errorf("an idle queue made %v transactions in periods of %s, want at most %d in one of them", counts, period, most)
+	t.Errorf("an idle queue made %v transactions in periods of %s, want at most %d in one of them", counts, period, maxTransactions)
 }

@@ -17,7 +17,7 @@ import (
 type entry struct {
 	ports.Wakeup
 	failures  int
-	heapIndex int // index in scheduler.later, -1 when the entry is due
+	heapIndex int // index in scheduler.notDue, -1 when the entry is due
 }
 
 // jobKey identifies a job.
@@ -32,9 +32,9 @@ func (e *entry) job() jobKey { return jobKey{e.Kind, e.ID} }
 type scheduler struct {
 	maxHandlers int
 	waiting     map[jobKey]*entry             // wake-ups whose job is not active, due or not
-	later       entryHeap                     // the entries of waiting that are not due
+	notDue      entryHeap                     // the entries of waiting that are not due
 	due         map[access.AccountID][]*entry // the entries of waiting that are due, by group
-	rotation    []access.AccountID            // groups with due entries, in the order of service
+	rotation    []access.AccountID            // groups with due entries, in the order in which they are served
 	active      map[jobKey]bool               // jobs whose handler runs
 	rerun       map[jobKey]*entry             // wake-ups that arrived while their job was active
 	busy        map[access.AccountID]int      // number of running handlers, by group
@@ -48,7 +48,7 @@ func newScheduler(maxHandlers int) scheduler {
 	}
 }
 
-// add enqueues a wake-up. If the job has a waiting wake-up, it keeps the earlier of the two.
+// add enqueues a wake-up. If the job already has a waiting wake-up, the earlier of the two is kept.
 func (s *scheduler) add(added *entry) {
 	if s.active[added.job()] {
 		if previous := s.rerun[added.job()]; previous == nil || added.At.Before(previous.At) {
@@ -59,20 +59,20 @@ func (s *scheduler) add(added *entry) {
 	previous := s.waiting[added.job()]
 	if previous == nil {
 		s.waiting[added.job()] = added
-		heap.Push(&s.later, added)
+		heap.Push(&s.notDue, added)
 		return
 	}
 	if previous.heapIndex >= 0 && added.At.Before(previous.At) {
 		previous.At = added.At
-		heap.Fix(&s.later, previous.heapIndex)
+		heap.Fix(&s.notDue, previous.heapIndex)
 	}
 }
 
 // take returns the next wake-up to start and marks its job as active. It serves the groups
 // round-robin and skips groups that have used their share. It returns nil if nothing can start.
 func (s *scheduler) take(now time.Time) *entry {
-	for len(s.later) > 0 && !s.later[0].At.After(now) {
-		earliest := heap.Pop(&s.later).(*entry)
+	for len(s.notDue) > 0 && !s.notDue[0].At.After(now) {
+		earliest := heap.Pop(&s.notDue).(*entry)
 		group := fairnessGroup(earliest.Wakeup)
 		if len(s.due[group]) == 0 {
 			s.rotation = append(s.rotation, group)
@@ -129,7 +129,7 @@ func (s *scheduler) handlerReturned(ended *entry) {
 	}
 }
 
-// backlog returns the waiting wake-ups by kind, sorted by kind.
+// backlog counts the waiting wake-ups of each kind. The result is sorted by kind.
 func (s *scheduler) backlog(now time.Time) []ports.Backlog {
 	kinds := map[string]ports.Backlog{}
 	for _, entries := range []map[jobKey]*entry{s.waiting, s.rerun} {
@@ -143,10 +143,10 @@ func (s *scheduler) backlog(now time.Time) []ports.Backlog {
 
 // nextAt returns the time at which the next wake-up becomes due. It returns false if there is none.
 func (s *scheduler) nextAt() (time.Time, bool) {
-	if len(s.later) == 0 {
+	if len(s.notDue) == 0 {
 		return time.Time{}, false
 	}
-	return s.later[0].At, true
+	return s.notDue[0].At, true
 }
 
 // entryHeap is a heap of entries, the earliest first.

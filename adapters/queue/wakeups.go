@@ -2,11 +2,11 @@
 
 package queue
 
-// The statements on the table wakeup. Each row is the wake-up of one job. If admitted_by is null,
-// the wake-up waits. Otherwise River has the wake-up, and admitted_by is the id of the River client
-// that admitted it. admission counts how often the row was admitted. The end of a handler is
-// recorded only if admission has not changed since the handler began. again_at is the time of a
-// wake-up that arrived while River had the job.
+// The constants below are the statements on the table wakeup. Each row is the wake-up of one job.
+// If admitted_by is null, the wake-up waits. Otherwise River has the wake-up, and admitted_by is
+// the id of the River client that admitted it. admission counts how often the row was admitted. The
+// end of a handler is recorded only if admission has not changed since the handler began. again_at
+// is the time of a wake-up that arrived while River had the job.
 
 const createWakeups = `
 CREATE TABLE IF NOT EXISTS wakeup (
@@ -29,9 +29,10 @@ CREATE INDEX IF NOT EXISTS wakeup_due ON wakeup (due_at) WHERE admitted_by IS NU
 CREATE INDEX IF NOT EXISTS wakeup_admitted ON wakeup (admitted_by, fairness_group) WHERE admitted_by IS NOT NULL;
 CREATE INDEX IF NOT EXISTS wakeup_rescue ON wakeup (admitted_at) WHERE admitted_by IS NOT NULL`
 
-// addWakeups adds wake-ups. If the job has a wake-up that is not admitted, it keeps the earlier due
-// time. If the wake-up is admitted, it stores the new due time in again_at, unless an earlier one
-// is stored there. It locks rows in a fixed order, so that two statements do not deadlock.
+// addWakeups adds wake-ups. If the job has a wake-up that is not admitted, the row keeps the
+// earlier of the two due times. If the wake-up is admitted, the statement stores the new due time
+// in again_at, unless an earlier one is stored there. It locks rows in a fixed order, so that two
+// statements do not deadlock.
 const addWakeups = `
 INSERT INTO wakeup (kind, id, fairness_group, account, separate_group, trace, due_at)
 SELECT kind, id, fairness_group, account, separate_group, trace, coalesce(due_at, now())

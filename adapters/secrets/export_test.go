@@ -10,8 +10,8 @@ import (
 	"github.com/tenantry/tenantry/core/secret"
 )
 
-// EncryptWithLowWorkFactor is Encrypt with a small work factor. The race detector makes scrypt
-// twenty times slower.
+// EncryptWithLowWorkFactor works like Encrypt, with a small work factor. The race detector makes
+// scrypt twenty times slower.
 func EncryptWithLowWorkFactor(to io.Writer, passphrase secret.Text) (io.WriteCloser, error) {
 	return encrypt(to, passphrase, 10)
 }

@@ -27,7 +27,7 @@ type keyring struct {
 	tink.AEAD
 
 	primary         uint32
-	fingerprintKeys map[uint32][]byte // by the id of the AES-GCM key from which each is derived
+	fingerprintKeys map[uint32][]byte // keyed by the id of the AES-GCM key from which each is derived
 }
 
 // hkdfInfo is the HKDF info parameter. It separates the derived keys from other uses of the keyset.

@@ -35,17 +35,17 @@ const (
 // that do not include this file: replicas, backups of the database, or a stolen disk of the
 // database server.
 func OpenKeyset(path string, create bool) (*Sealer, error) {
-	version, err := readKeysetFile(path)
+	file, err := readKeysetFile(path)
 	if create && errors.Is(err, fs.ErrNotExist) {
 		if _, err := CreateKeyset(path); err != nil && !errors.Is(err, fs.ErrExist) {
 			return nil, err
 		}
-		version, err = readKeysetFile(path)
+		file, err = readKeysetFile(path)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open keyset: %w", err)
 	}
-	return newSealer(path, version)
+	return newSealer(path, file)
 }
 
 // CreateKeyset writes a keyset with one key to a new file. Its error wraps fs.ErrExist when the
@@ -67,11 +67,11 @@ func CreateKeyset(path string) ([]Key, error) {
 
 // ReadKeyset returns the content of a keyset file, for a backup.
 func ReadKeyset(path string) ([]byte, error) {
-	version, err := readKeysetFile(path)
+	file, err := readKeysetFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read keyset: %w", err)
 	}
-	return version.content, nil
+	return file.content, nil
 }
 
 // CheckKeyset returns an error when content is not the content of a keyset file.

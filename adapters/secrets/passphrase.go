@@ -47,7 +47,7 @@ func encrypt(to io.Writer, passphrase secret.Text, workFactor int) (io.WriteClos
 	return w, nil
 }
 
-// Decrypter decrypts data of Encrypt with a passphrase. It can read the same data several times and
+// Decrypter decrypts data that Encrypt has encrypted. It can read the same data several times and
 // derives its key from the passphrase only once.
 type Decrypter struct {
 	identity *cachingIdentity
@@ -62,7 +62,7 @@ func NewDecrypter(passphrase secret.Text) (*Decrypter, error) {
 	return &Decrypter{&cachingIdentity{Identity: identity}}, nil
 }
 
-// Decrypt returns a reader that decrypts data of Encrypt. It fails with ErrPassphrase if the
+// Decrypt returns a reader that decrypts the data of from. It fails with ErrPassphrase if the
 // passphrase is wrong. If the data was changed, the reader fails before it returns the changed
 // part.
 func (d *Decrypter) Decrypt(from io.Reader) (io.Reader, error) {

@@ -57,23 +57,23 @@ func (s *Sealer) reloadChanged() {
 	if err != nil {
 		info = nil
 	}
-	if sameFile(s.lastRead, info) {
+	if sameFile(s.lastInfo, info) {
 		return
 	}
-	s.lastRead = info
+	s.lastInfo = info
 	s.reload()
 }
 
 // reload reads the file and uses its keyset. If the file cannot be used, the previous keyset stays
 // in use. The caller holds s.mu.
 func (s *Sealer) reload() {
-	version, err := readKeysetFile(s.path)
-	changed := !bytes.Equal(version.content, s.content)
+	file, err := readKeysetFile(s.path)
+	changed := !bytes.Equal(file.content, s.content)
 	if err == nil && changed {
-		err = s.loadRing(version.content)
+		err = s.loadRing(file.content)
 	}
 	if err == nil {
-		s.content, s.lastError = version.content, ""
+		s.content, s.lastError = file.content, ""
 		if changed {
 			s.Log.Info("keyset reloaded", "file", s.path)
 		}

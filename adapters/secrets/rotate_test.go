@@ -190,8 +190,8 @@ func TestSealerKeepsItsKeysetWhileTheFileIsUnusable(t *testing.T) {
 	var logged bytes.Buffer
 	s := openSealer(t, path)
 	s.Log = slog.New(slog.NewTextHandler(&logged, nil))
-	exists := sealSecret(t, s)
-	unknown := sealSecret(t, openSealer(t, createKeyset(t)))
+	ownSecret := sealSecret(t, s)
+	foreignSecret := sealSecret(t, openSealer(t, createKeyset(t)))
 	for name, breakIt := range map[string]func() error{
 		"cut off":        func() error { return os.WriteFile(path, validKeyset[:len(validKeyset)-9], 0o600) },
 		"gone":           func() error { return os.Remove(path) },
@@ -203,11 +203,11 @@ func TestSealerKeepsItsKeysetWhileTheFileIsUnusable(t *testing.T) {
 				t.Fatal(err)
 			}
 			for range 3 {
-				if _, err := s.Open(unknown, "p"); err == nil {
+				if _, err := s.Open(foreignSecret, "p"); err == nil {
 					t.Fatal("a secret of a different keyset opens")
 				}
 			}
-			requireOpens(t, s, exists)
+			requireOpens(t, s, ownSecret)
 			requireOpens(t, s, sealSecret(t, s))
 			if strings.Count(logged.String(), "stays in use") != 1 {
 				t.Errorf("the log does not report the error exactly once: %s", logged.String())
@@ -218,7 +218,7 @@ func TestSealerKeepsItsKeysetWhileTheFileIsUnusable(t *testing.T) {
 			if err := errors.Join(os.WriteFile(path, validKeyset, 0o600), os.Chmod(path, 0o600)); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := s.Open(unknown, "p"); err == nil {
+			if _, err := s.Open(foreignSecret, "p"); err == nil {
 				t.Fatal("a secret of a different keyset opens")
 			}
 		})

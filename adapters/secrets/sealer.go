@@ -38,10 +38,10 @@ type Sealer struct {
 	ring atomic.Pointer[keyring] // the keyring in use; reading it needs no lock
 
 	mu sync.Mutex // held while the file is checked and read
-	// content is the content of the file from which the current keyring was read. lastRead is the
+	// content is the content of the file from which the current keyring was read. lastInfo is the
 	// file info just before the file was last read. It is nil if there was no file.
 	content  []byte
-	lastRead fs.FileInfo
+	lastInfo fs.FileInfo
 	// checkedAt is when currentRing last checked the file for a change. lastError is the text of
 	// the last reload's error, "" if the reload succeeded.
 	checkedAt time.Time
@@ -50,9 +50,9 @@ type Sealer struct {
 
 var _ ports.Sealer = (*Sealer)(nil)
 
-func newSealer(path string, version keysetFile) (*Sealer, error) {
-	s := &Sealer{Log: slog.New(slog.DiscardHandler), path: path, content: version.content, lastRead: version.info, checkedAt: time.Now()}
-	return s, s.loadRing(version.content)
+func newSealer(path string, file keysetFile) (*Sealer, error) {
+	s := &Sealer{Log: slog.New(slog.DiscardHandler), path: path, content: file.content, lastInfo: file.info, checkedAt: time.Now()}
+	return s, s.loadRing(file.content)
 }
 
 // loadRing makes content the keyset in use. The caller holds s.mu, or is the only user of s.

@@ -91,10 +91,10 @@ func callAll(port any, except ...string) (calls int) {
 
 func TestOutcomeOfACallIsRecorded(t *testing.T) {
 	for _, tt := range []struct {
-		name         string
-		err          error
-		result, line string
-		failed       bool
+		name          string
+		err           error
+		result, level string
+		failed        bool
 	}{
 		{"an answer", nil, "done", "", false},
 		{"a refusal", &outcome.Error{Kind: outcome.Refused}, "refused", "", false},
@@ -122,7 +122,7 @@ func TestOutcomeOfACallIsRecorded(t *testing.T) {
 					t.Errorf("outcome %s", a.Value.AsString())
 				}
 			}
-			if tt.line == "" && log.Len() > 0 || tt.line != "" && !strings.Contains(log.String(), `"level":"`+tt.line+`","msg":"provider call failed","provider":"p","operation":"check","outcome":"`+tt.result) {
+			if tt.level == "" && log.Len() > 0 || tt.level != "" && !strings.Contains(log.String(), `"level":"`+tt.level+`","msg":"provider call failed","provider":"p","operation":"check","outcome":"`+tt.result) {
 				t.Errorf("log: %s", log.String())
 			}
 		})

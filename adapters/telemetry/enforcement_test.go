@@ -19,8 +19,9 @@ import (
 	"github.com/tenantry/tenantry/core/sendlimit"
 )
 
-// collectSamples returns the samples of all metrics that record has written. Keys are the name of
-// the metric and a label value, or the upper bound of a histogram bucket. Buckets are cumulative.
+// collectSamples returns the samples of all metrics that record has written. A key is the name of
+// the metric, followed by a label value or by the upper bound of a histogram bucket. Buckets are
+// cumulative.
 func collectSamples(t *testing.T, record func(*Enforcement)) map[string]float64 {
 	t.Helper()
 	registry := prometheus.NewRegistry()
@@ -84,18 +85,18 @@ func TestLagBucketsSeparateMinutesFromHours(t *testing.T) {
 			e.RecordBlockDelay(t.Context(), lag)
 		}
 	})
-	const lag = "tenantry_enforcement_lag_seconds "
+	const namePrefix = "tenantry_enforcement_lag_seconds "
 	bounds, before := []float64{}, 0.0
 	for name := range found {
-		if bound, err := strconv.ParseFloat(strings.TrimPrefix(name, lag), 64); err == nil && strings.HasPrefix(name, lag) {
+		if bound, err := strconv.ParseFloat(strings.TrimPrefix(name, namePrefix), 64); err == nil && strings.HasPrefix(name, namePrefix) {
 			bounds = append(bounds, bound)
 		}
 	}
 	slices.Sort(bounds)
 	for _, bound := range bounds {
-		upTo := found[fmt.Sprintf("%s%g", lag, bound)]
-		if in := upTo - before; in > 1 {
-			t.Errorf("%v lags lie in the bucket up to %s", in, time.Duration(bound)*time.Second)
+		upTo := found[fmt.Sprintf("%s%g", namePrefix, bound)]
+		if count := upTo - before; count > 1 {
+			t.Errorf("%v lags lie in the bucket up to %s", count, time.Duration(bound)*time.Second)
 		}
 		before = upTo
 	}

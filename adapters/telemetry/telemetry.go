@@ -8,7 +8,7 @@
 //   - jobs.go: Jobs, the spans of provisioning jobs; DomainChecks, the metric of DNS checks.
 //   - enforcement.go: Enforcement, the metrics of enforcement passes.
 //   - webhooks.go: Webhooks, the metrics of the messages to webhooks.
-//   - log.go: Logger, the structured log with trace ids; Traceparent, for stored requests.
+//   - log.go: Logger, the structured log with trace ids; Traceparent, which jobs store.
 //   - exemplar.go: traceOnlyReservoirs, which limits exemplars to trace ids.
 package telemetry
 

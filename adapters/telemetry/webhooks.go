@@ -20,7 +20,7 @@ type Webhooks struct {
 	lag      metric.Float64Histogram
 }
 
-// The results of a try.
+// The results of a try to send a message.
 const (
 	resultAccepted = "accepted" // the endpoint answered with a 2xx status
 	resultRejected = "rejected" // the endpoint answered with a different status
@@ -46,8 +46,8 @@ func NewWebhooks() (*Webhooks, error) {
 	return w, nil
 }
 
-// RecordTry counts a try. lag is the time since the event for the first try, and negative for later
-// tries.
+// RecordTry counts a try. For the first try, lag is the time since the event. For later tries it is
+// negative.
 func (w *Webhooks) RecordTry(ctx context.Context, r webhook.Response, lag time.Duration) {
 	result := resultRejected
 	switch {

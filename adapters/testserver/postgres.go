@@ -54,7 +54,7 @@ rm -rf "$2"
 
 // Postgres is a server on a free loopback port, with a random password and without durability.
 type Postgres struct {
-	URL string // of a superuser
+	URL string // for a superuser
 
 	stdin io.Closer // closing it ends the server
 	dir   string
@@ -167,8 +167,8 @@ func (p *Postgres) Stop() {
 	<-p.ended
 }
 
-// The range of the ports of freePort. It is below the range of the kernel's ephemeral ports, so
-// that no outgoing connection takes a port before the server starts.
+// minPort and maxPort limit the ports that freePort chooses. The range is below the range of the
+// kernel's ephemeral ports, so that no outgoing connection takes a port before the server starts.
 const minPort, maxPort = 10_000, 32_000
 
 // freePort returns a port on which nothing listens on 127.0.0.1. The port is random, so that tests

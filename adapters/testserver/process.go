@@ -41,8 +41,9 @@ type child struct {
 }
 
 // startChild writes the files to a new directory, starts the program and waits until ready returns
-// nil. As root it starts the program as an unprivileged user. It replaces $DIR in files and
-// arguments by the directory. It fails if the program exits, or is not ready within serverTimeout.
+// nil. If this process runs as root, the program runs as an unprivileged user. It replaces $DIR in
+// files and arguments by the directory. It fails if the program exits, or is not ready within
+// serverTimeout.
 func startChild(ctx context.Context, program string, args []string, files map[string]string, ready func(context.Context) error) (*child, error) {
 	ctx, cancel := context.WithTimeout(ctx, serverTimeout)
 	defer cancel()
@@ -121,11 +122,11 @@ func newServerDir(program string, files map[string]string) (string, *syscall.Sys
 }
 
 func expandDir(dir string, args []string) []string {
-	out := make([]string, len(args))
+	expanded := make([]string, len(args))
 	for i, a := range args {
-		out[i] = strings.ReplaceAll(a, "$DIR", dir)
+		expanded[i] = strings.ReplaceAll(a, "$DIR", dir)
 	}
-	return out
+	return expanded
 }
 
 // findProgram returns the path of a server's program. It also searches /usr/sbin, which is often
@@ -174,8 +175,8 @@ func hasPostgresPrograms(dir string) bool {
 }
 
 // newServerDirWithFile creates a directory with one file that only the server may read. It returns
-// the directory and the process attributes. PostgreSQL refuses to run as root, so root starts
-// servers as a different user.
+// the directory, and the process attributes of the server. If this process runs as root, the
+// attributes make the server run as a different user, because PostgreSQL refuses to run as root.
 func newServerDirWithFile(server, name, content string) (string, *syscall.SysProcAttr, error) {
 	dir, err := os.MkdirTemp("", "tenantry-"+server+"-")
 	if err != nil {

@@ -16,8 +16,9 @@ import (
 	"github.com/tenantry/tenantry/core/webhook"
 )
 
-// newConnectedSender returns a sender whose connections end at serve, until serving is done. It
-// uses no network, so that the fake clock of a test advances while it waits.
+// newConnectedSender returns a sender that calls serve with the other end of each of its
+// connections. serving.Wait waits until all these calls have returned. The sender uses no network,
+// so that the fake clock of a test advances while the sender waits.
 func newConnectedSender(t *testing.T, serve func(net.Conn)) (s *Sender, serving *sync.WaitGroup) {
 	t.Helper()
 	s, serving = New(Options{AllowPrivate: true}), &sync.WaitGroup{}

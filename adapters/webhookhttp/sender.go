@@ -3,9 +3,9 @@
 // Package webhookhttp sends the messages of webhooks over HTTP.
 //
 // A customer chooses the URL, so a message could be used to reach the internal network of the
-// service. Sender therefore checks the address of each connection after the host name was resolved,
-// when the connection is made. It follows no redirects and uses no proxy. It uses only the status
-// and the Retry-After of an answer, and ignores the body.
+// service. Sender therefore checks the resolved address of each connection when the connection is
+// made. It follows no redirects and uses no proxy. It uses only the status and the Retry-After of
+// an answer, and ignores the body.
 package webhookhttp
 
 import (
@@ -50,8 +50,8 @@ type Options struct {
 	AllowPrivate bool
 	// Resolver resolves the hosts of URLs. The default is the system's resolver.
 	Resolver *net.Resolver
-	// Roots are the certificate authorities that endpoints may use. The default is those of the
-	// system.
+	// Roots are the certificate authorities that endpoints may use. The default is the system's
+	// certificate authorities.
 	Roots *x509.CertPool
 }
 
@@ -131,7 +131,7 @@ func (s *Sender) CheckURL(ctx context.Context, raw string) error {
 	return nil
 }
 
-// parse checks the form of a URL.
+// parse checks the form of a URL and returns the parsed URL.
 func (s *Sender) parse(raw string) (*url.URL, error) {
 	parsed, err := url.Parse(raw)
 	if err != nil || len(raw) > webhook.MaxURL || parsed.Opaque != "" || parsed.Hostname() == "" || strings.ContainsFunc(raw, isNotVisible) {

@@ -25,8 +25,8 @@ import (
 	"github.com/tenantry/tenantry/core/webhook"
 )
 
-// forbiddenURLs are URLs that the service must not call. The test resolves the host names below
-// .test.
+// forbiddenURLs are URLs that the service must not call. The names below .test are in records, or
+// do not exist.
 var forbiddenURLs = []string{
 	// other schemes and forms
 	"", "hooks.example.test", "//hooks.example.test/", "https://", "https:///path", "https:hooks.example.test", "ftp://hooks.example.test/",
@@ -62,7 +62,8 @@ func lookupRecord(name string) ([]string, bool) {
 	return addresses, exists
 }
 
-// newResolver answers with the addresses that lookup returns for a name, if the name exists.
+// newResolver returns a resolver that answers with the results of lookup. The second result of
+// lookup says whether the name exists.
 func newResolver(t *testing.T, lookup func(name string) ([]string, bool)) *net.Resolver {
 	t.Helper()
 	server, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -118,9 +119,9 @@ func dnsAnswer(query []byte, lookup func(string) ([]string, bool)) []byte {
 }
 
 // TestForbiddenURLsAreRefused checks that each URL is refused when a webhook is created. It also
-// sends a message to each URL, because the check of the connection must not depend on the first
-// check. The test requires the sender's own refusal. At most of these addresses no server listens,
-// so another error would prove nothing.
+// sends messages to the URLs, because the check of the connection must not depend on the first
+// check. The error must be the sender's own refusal. No server listens at most of these addresses,
+// so a different error would prove nothing.
 func TestForbiddenURLsAreRefused(t *testing.T) {
 	if len(forbiddenURLs) < 60 {
 		t.Fatalf("only %d URLs", len(forbiddenURLs))
@@ -144,7 +145,8 @@ func TestForbiddenURLsAreRefused(t *testing.T) {
 	}
 }
 
-// TestAPrivateNetworkCanBeAllowed checks the setting for sandboxes: http only reaches loopback.
+// TestAPrivateNetworkCanBeAllowed checks AllowPrivate. It allows private addresses, and http only
+// to loopback.
 func TestAPrivateNetworkCanBeAllowed(t *testing.T) {
 	s := New(Options{Resolver: newResolver(t, lookupRecord), AllowPrivate: true})
 	for raw, allowed := range map[string]bool{

@@ -36,14 +36,14 @@ func main() {
 	// The analyzers in product skip test code, because it calls only servers that it has started,
 	// and its files are deleted when the tests end.
 	product := []*analysis.Analyzer{bodyclose.Analyzer, errcheck.Analyzer, errorlint.NewAnalyzer(), noctx.Analyzer}
-	all := []*analysis.Analyzer{ineffassign.Analyzer, nilerr.Analyzer, rowserr.NewAnalyzer(), sqlclose.NewAnalyzer(), unusedIdentifiers}
+	everywhere := []*analysis.Analyzer{ineffassign.Analyzer, nilerr.Analyzer, rowserr.NewAnalyzer(), sqlclose.NewAnalyzer(), unusedIdentifiers}
 	for _, a := range append(product, scannererr.Analyzer) { // scannererr is already in vet.Suite
 		filter(a, func(file string) bool { return !testCode.MatchString(file) })
 	}
-	for _, a := range all {
+	for _, a := range everywhere {
 		filter(a, func(string) bool { return true })
 	}
-	unitchecker.Main(slices.Concat(vet.Suite, product, all)...)
+	unitchecker.Main(slices.Concat(vet.Suite, product, everywhere)...)
 }
 
 var testCode = regexp.MustCompile(`_test\.go$|/testdata/|/adapters/testserver/|/ports/contract/`)

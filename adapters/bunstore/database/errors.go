@@ -138,7 +138,8 @@ func Unreachable(err error) bool {
 }
 
 // unavailableFault returns a fault for the caller if the database is unavailable, or if a conflict
-// remained after the last try. The fault wraps err for the log. It returns other errors unchanged.
+// remained after the last try. The fault wraps err for the log. Other errors are returned
+// unchanged.
 func unavailableFault(err error) error {
 	if !errors.Is(err, errUnavailable) && !errors.Is(err, errConflict) {
 		return err

@@ -27,8 +27,8 @@ func TestPendingListsMissingMigrations(t *testing.T) {
 	})
 }
 
-// TestMigrationsCanRunTwice covers a process that crashes between running a migration and marking
-// it.
+// TestMigrationsCanRunTwice covers a process that crashes after it ran a migration and before it
+// marked the migration as applied.
 func TestMigrationsCanRunTwice(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
 		s := migratedDB(t, url(t))

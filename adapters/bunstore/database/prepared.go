@@ -111,8 +111,8 @@ func (d *DB) readPostgres(ctx context.Context, p *PreparedRead, scanRow func(Row
 	return err
 }
 
-// readOnConn returns driver.ErrBadConn if the connection turns out to be closed before the first
-// row.
+// readOnConn runs the read on one connection. It returns driver.ErrBadConn if the connection is
+// closed before the first row.
 func (d *DB) readOnConn(ctx context.Context, p *PreparedRead, scanRow func(Row) error, values []any) error {
 	conn, err := d.DB.DB.Conn(ctx)
 	if err != nil {

@@ -35,8 +35,8 @@ func prepareRead(d *DB) func(ctx context.Context) error {
 	}
 }
 
-// TestPreparedReadSurvivesMigration prepares statements on tables, and then changes these tables as
-// a migration of the next release would.
+// TestPreparedReadSurvivesMigration prepares a statement on the table plans. It then changes the
+// table as a migration of the next release would.
 func TestPreparedReadSurvivesMigration(t *testing.T) {
 	s := migratedDB(t, databasetest.NewSchema(t))
 	read := prepareRead(s)
@@ -57,7 +57,7 @@ func TestPreparedReadSurvivesMigration(t *testing.T) {
 
 // TestPreparedReadSurvivesDeadConnections ends the connections of the pool, as a restart of the
 // server does. The next read must succeed nevertheless. The test needs its own database, because it
-// ends all connections to it.
+// ends all connections to the database.
 func TestPreparedReadSurvivesDeadConnections(t *testing.T) {
 	url := testserver.Database(t)
 	s, other := migratedDB(t, url), migratedDB(t, url)
@@ -93,7 +93,7 @@ func TestExecModeOfURLDisablesPreparedStatements(t *testing.T) {
 		isPrepared bool
 	}{{"", true}, {"&default_query_exec_mode=exec", false}} {
 		s := migratedDB(t, databasetest.NewSchema(t)+tt.query)
-		s.SetMaxOpenConns(1) // so that the count is that of one connection
+		s.SetMaxOpenConns(1) // so that all statements use the same connection
 		read := prepareRead(s)
 		for range 2 {
 			must(t, "read", read(t.Context()))

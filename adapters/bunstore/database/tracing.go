@@ -22,7 +22,7 @@ import (
 type tracing struct {
 	*bunotel.QueryHook
 	duration           metric.Float64Histogram
-	measurementOptions map[string]metric.MeasurementOption // by operation
+	measurementOptions map[string]metric.MeasurementOption // keyed by operation
 }
 
 // otherOperation is the label of all statements that have no series of their own.

@@ -90,7 +90,8 @@ func (d *DB) LockRows(q *bun.SelectQuery, table string) *bun.SelectQuery {
 	return q
 }
 
-// LockFreeRows is LockRows, but the select omits the rows that another transaction has locked.
+// LockFreeRows works like LockRows, but the select omits the rows that another transaction has
+// locked.
 func (d *DB) LockFreeRows(q *bun.SelectQuery, table string) *bun.SelectQuery {
 	if IsPostgres(d) {
 		return q.For("NO KEY UPDATE OF ? SKIP LOCKED", bun.Ident(table))

@@ -115,16 +115,16 @@ func transactionRunner(d *DB) func(context.Context, string, Func) error {
 	}
 }
 
-// TestDeadlockIsRetried runs two transactions that wait for each other. PostgreSQL ends one,
-// and the store runs it again.
+// TestDeadlockIsRetried runs two transactions that wait for each other. PostgreSQL aborts one of
+// them, and RetryWrite runs it again.
 func TestDeadlockIsRetried(t *testing.T) {
 	s := migratedDB(t, databasetest.NewSchema(t))
-	var first sync.WaitGroup
-	first.Add(2)
+	var firstUpdates sync.WaitGroup
+	firstUpdates.Add(2)
 	errs := make(chan error, 2)
 	for _, order := range [][]string{{"complete", "api_scale"}, {"api_scale", "complete"}} {
 		go func() {
-			meet := sync.OnceFunc(func() { first.Done(); first.Wait() })
+			meet := sync.OnceFunc(func() { firstUpdates.Done(); firstUpdates.Wait() })
 			errs <- transactionRunner(s)(t.Context(), "deadlock", func(ctx context.Context, tx bun.IDB) error {
 				for _, plan := range order {
 					if _, err := tx.NewRaw("UPDATE plans SET tenant_slots = tenant_slots + 1 WHERE name = ?", plan).Exec(ctx); err != nil {
@@ -182,8 +182,8 @@ func TestHangingDatabaseIsUnavailable(t *testing.T) {
 	})
 }
 
-// TestSQLiteWritersWaitForEachOther checks that the writers of SQLite wait for each other in the
-// process, and that readers do not wait.
+// TestSQLiteWritersWaitForEachOther checks that on SQLite the writers of a process wait for each
+// other, and that readers do not wait.
 func TestSQLiteWritersWaitForEachOther(t *testing.T) {
 	s := migratedDB(t, databasetest.NewFile(t))
 	s.writeSlot <- struct{}{}

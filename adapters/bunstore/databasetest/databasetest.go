@@ -45,7 +45,7 @@ func Each(t *testing.T, run func(t *testing.T, url func(testing.TB) string)) {
 	}
 }
 
-// EachShared is Each without the database in memory.
+// EachShared works like Each, but omits the database in memory.
 func EachShared(t *testing.T, run func(t *testing.T, url func(testing.TB) string)) {
 	for _, kind := range Kinds()[1:] {
 		t.Run(kind.Name, func(t *testing.T) { run(t, kind.URL) })
@@ -54,10 +54,10 @@ func EachShared(t *testing.T, run func(t *testing.T, url func(testing.TB) string
 
 // shared holds the databases that all tests of a package share.
 var shared struct {
-	dir     string // of SQLite files
-	url     string // of the PostgreSQL database
-	db      *sql.DB
-	schemas int
+	dir         string // folder of the SQLite files
+	url         string // URL of the PostgreSQL database
+	db          *sql.DB
+	schemaCount int
 }
 
 // Main runs the tests of a package, calls cleanups, deletes the databases and returns the exit
@@ -110,8 +110,8 @@ func NewSchema(t testing.TB) string {
 		}
 		shared.url = url
 	}
-	shared.schemas++
-	name := fmt.Sprintf("s%d", shared.schemas)
+	shared.schemaCount++
+	name := fmt.Sprintf("s%d", shared.schemaCount)
 	if _, err := shared.db.ExecContext(t.Context(), "CREATE SCHEMA "+name); err != nil {
 		t.Fatalf("create schema: %v", err)
 	}

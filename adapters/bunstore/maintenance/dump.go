@@ -38,8 +38,8 @@ const (
 	Int   Kind = "int"
 )
 
-// kinds maps the column types of both databases. A migration that uses a new type adds the type
-// here, and to the tests that load a backup of one database into the other.
+// kinds maps the column types of both databases. If a migration uses a new type, add the type here,
+// and to the tests that load a backup of one database into the other.
 var kinds = map[string]Kind{
 	"text": Text, "uuid": Text, "jsonb": Text,
 	"blob": Bytes, "bytea": Bytes,

@@ -17,8 +17,8 @@ import (
 	"github.com/tenantry/tenantry/adapters/bunstore/databasetest"
 )
 
-// TestDumpRestoresEveryTableIntoBothDatabases restores a dump of each database in the other one. It
-// includes every table, also those that later migrations will add.
+// TestDumpRestoresEveryTableIntoBothDatabases restores a dump of each database in the other one.
+// The dump includes every table, also those that later migrations will add.
 func TestDumpRestoresEveryTableIntoBothDatabases(t *testing.T) {
 	first, sqlite, second := migratedDB(t, databasetest.NewSchema(t)), migratedDB(t, databasetest.NewFile(t)), migratedDB(t, databasetest.NewSchema(t))
 	fillEmptyTables(t, first)
@@ -34,14 +34,14 @@ func TestDumpRestoresEveryTableIntoBothDatabases(t *testing.T) {
 		}
 	}
 	must(t, "load", want.load(t.Context(), sqlite))
-	between := dump(t, sqlite)
-	must(t, "load", between.load(t.Context(), second))
+	sqliteDump := dump(t, sqlite)
+	must(t, "load", sqliteDump.load(t.Context(), second))
 	for name, rows := range dump(t, second).comparableRows() {
 		if rows != want.comparableRows()[name] {
 			t.Errorf("%s was\n%s\nand is\n%s", name, want.comparableRows()[name], rows)
 		}
 	}
-	if !maps.Equal(want.comparableRows(), between.comparableRows()) {
+	if !maps.Equal(want.comparableRows(), sqliteDump.comparableRows()) {
 		t.Error("the dump of SQLite is different")
 	}
 }
@@ -68,10 +68,10 @@ func TestSnapshotIsConsistentAndDoesNotBlockWriters(t *testing.T) {
 			return // this database has only one connection
 		}
 		s := migratedDB(t, address)
-		err := TakeSnapshot(t.Context(), s, func(ctx context.Context, n *Snapshot) error {
+		err := TakeSnapshot(t.Context(), s, func(ctx context.Context, snapshot *Snapshot) error {
 			addAccount(t, s)
-			for _, table := range n.Tables {
-				if err := n.Rows(ctx, table, func([]byte) error {
+			for _, table := range snapshot.Tables {
+				if err := snapshot.Rows(ctx, table, func([]byte) error {
 					if table.Name == "accounts" || table.Name == "members" {
 						return errors.New("the snapshot has what came later in " + table.Name)
 					}
@@ -115,9 +115,9 @@ func TestFailedLoadStoresNothing(t *testing.T) {
 func TestMigrationsMissingFromBackupRunAgain(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
 		backup, s := dump(t, migratedDB(t, database.Memory)), migratedDB(t, url(t))
-		last := len(backup.migrations) - 1
-		missing := backup.migrations[last]
-		backup.migrations = backup.migrations[:last]
+		lastIndex := len(backup.migrations) - 1
+		missing := backup.migrations[lastIndex]
+		backup.migrations = backup.migrations[:lastIndex]
 		must(t, "load", backup.load(t.Context(), s))
 		pending, err := s.Pending(t.Context())
 		if err != nil || len(pending) != 1 || !strings.HasPrefix(pending[0], missing) {
@@ -128,8 +128,8 @@ func TestMigrationsMissingFromBackupRunAgain(t *testing.T) {
 }
 
 func TestUnknownMigrationsAreReported(t *testing.T) {
-	known := dump(t, migratedDB(t, database.Memory)).migrations
-	got, err := UnknownMigrations(append(known, "29990101000000"))
+	knownMigrations := dump(t, migratedDB(t, database.Memory)).migrations
+	got, err := UnknownMigrations(append(knownMigrations, "29990101000000"))
 	if err != nil || !slices.Equal(got, []string{"29990101000000"}) {
 		t.Fatalf("got %v, %v", got, err)
 	}
@@ -163,10 +163,10 @@ type memoryDump struct {
 func dump(t *testing.T, s *database.DB) memoryDump {
 	t.Helper()
 	d := memoryDump{rows: map[string][][]byte{}}
-	err := TakeSnapshot(t.Context(), s, func(ctx context.Context, n *Snapshot) error {
-		d.migrations, d.tables = n.Migrations, n.Tables
-		for _, table := range n.Tables {
-			if err := n.Rows(ctx, table, func(row []byte) error {
+	err := TakeSnapshot(t.Context(), s, func(ctx context.Context, snapshot *Snapshot) error {
+		d.migrations, d.tables = snapshot.Migrations, snapshot.Tables
+		for _, table := range snapshot.Tables {
+			if err := snapshot.Rows(ctx, table, func(row []byte) error {
 				d.rows[table.Name] = append(d.rows[table.Name], row)
 				return nil
 			}); err != nil {
@@ -236,7 +236,7 @@ func fillEmptyTables(t *testing.T, s *database.DB) {
 // columnType is a column's type in PostgreSQL's catalogue.
 type columnType struct{ TableName, ColumnName, DataType, IsNullable string }
 
-// columnTypes returns the types of all columns of the schema, by "table.column".
+// columnTypes returns the types of all columns of the schema, keyed by "table.column".
 func columnTypes(t *testing.T, s *database.DB) map[string]columnType {
 	t.Helper()
 	var columns []columnType

@@ -17,8 +17,8 @@ func TestMain(m *testing.M) { os.Exit(databasetest.Main(m)) }
 // is.
 const hangTimeout = 5 * time.Minute
 
-// migratedDB opens an empty, migrated database for one test. It waits as long as a busy machine
-// needs.
+// migratedDB opens an empty, migrated database for one test. It closes the database when the test
+// ends.
 func migratedDB(t testing.TB, url string) *database.DB {
 	t.Helper()
 	limits := database.Timeouts{Open: hangTimeout, Query: hangTimeout, Slot: hangTimeout}

@@ -27,7 +27,8 @@ import (
 )
 
 // Inspection is a database that is open for checks only. Unlike database.Open, Inspect creates no
-// file and does not change the journal mode. It can run while others use the database.
+// file and does not change the journal mode. Inspect can run while other processes use the
+// database.
 type Inspection struct {
 	Kind    string // SQLite or PostgreSQL
 	Version string
@@ -197,7 +198,7 @@ func (i *Inspection) ClockSkew(ctx context.Context) (time.Duration, bool, error)
 	return serverTime.Sub(began.Add(time.Since(began) / 2)), true, nil
 }
 
-// operatorError describes the problem for the operator. The servers' messages do not hold the
+// operatorError describes the problem for the operator. The servers' messages do not contain the
 // password.
 func operatorError(address string, err error) error {
 	var pg *pgconn.PgError

@@ -34,7 +34,8 @@ type Order struct {
 	steps []string
 }
 
-// Choose returns a number from 0 to n-1. In a soak test every number is chosen once.
+// Choose returns a number from 0 to n-1. In a soak test, each number is chosen in at least one
+// order.
 func (o *Order) Choose(n int) int {
 	chosen := o.pick(n, false)
 	o.steps = append(o.steps, strconv.Itoa(chosen))

@@ -21,7 +21,7 @@ const Variable = "TENANTRY_SOAK"
 // prints it.
 const SeedVariable = "TENANTRY_SEED"
 
-// On reports whether `make soak` runs the test. Then tests run all cases of each long test.
+// On reports whether `make soak` runs the test. Each long test then runs all its cases.
 func On() bool { return os.Getenv(Variable) != "" }
 
 // seed returns the seed of all samples of this process.
