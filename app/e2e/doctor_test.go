@@ -119,8 +119,8 @@ func TestDoctorPassesOnAHealthyService(t *testing.T) {
 	}
 }
 
-// TestDoctorShowsWhatPluginsMayUse runs doctor over a plugin with a fixed host, one with a setting
-// for its host, and two whose accounts name their host.
+// TestDoctorShowsWhatPluginsMayUse checks that doctor shows the resource limits of plugins and the
+// hosts to which they connect. The host is fixed, comes from a setting, or comes from the account.
 func TestDoctorShowsWhatPluginsMayUse(t *testing.T) {
 	t.Parallel()
 	fixture := newDoctorFixture(t)
@@ -163,8 +163,8 @@ func TestDoctorCreatesNoFiles(t *testing.T) {
 	}
 }
 
-// TestDoctorEndsWhenServersDoNotAnswer checks that doctor ends although two servers never answer,
-// and that the other checks succeed.
+// TestDoctorEndsWhenServersDoNotAnswer checks that doctor ends although the mail platform and Redis
+// never answer, and that checks that need neither of them succeed.
 func TestDoctorEndsWhenServersDoNotAnswer(t *testing.T) {
 	t.Parallel()
 	fixture := newDoctorFixture(t)
@@ -348,7 +348,7 @@ func TestDoctorChecksPostgreSQL(t *testing.T) {
 	checkDiagnosis(env, "migrations", doctor.Failed, "release 99", "newer tenantry")
 }
 
-// querySeparator returns what comes before a further query parameter of a URL.
+// querySeparator returns the character to write between url and a further query parameter.
 func querySeparator(url string) string {
 	if strings.Contains(url, "?") {
 		return "&"
