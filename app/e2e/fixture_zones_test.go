@@ -318,8 +318,9 @@ func decodeRecord(t testing.TB, raw json.RawMessage) (r cloudRecord) {
 	return r
 }
 
-// publish makes the name servers answer as Cloudflare's do. For a proxied record they answer with
-// an address of Cloudflare, and for a flattened record with the TXT and A records of its target.
+// publish makes the DNS server answer like Cloudflare's servers. For a proxied record it answers
+// with an address of Cloudflare, and for a flattened record with the TXT and A records of its
+// target.
 func (h *cloudflareHost) publish(t testing.TB, zone string) {
 	t.Helper()
 	var all []json.RawMessage
@@ -338,7 +339,7 @@ func (h *cloudflareHost) publish(t testing.TB, zone string) {
 	}
 }
 
-// servedRecords returns the records with which the name servers answer for a stored record.
+// servedRecords returns the records with which the DNS server answers for a stored record.
 func (h *cloudflareHost) servedRecords(t testing.TB, zone string, r cloudRecord) []zones.Record {
 	t.Helper()
 	out := zones.Record{Type: r.Type, Name: r.Name, Content: r.Content, TTL: r.TTL, Priority: r.Priority}

@@ -173,7 +173,7 @@ func (r *matrixRun) runRow(t *testing.T, row matrixRow) {
 			t.Errorf("rows have changed from\n%s\nto\n%s", before.rows, r.latest.rows)
 		}
 		for _, foreignValue := range r.otherAccountValues() {
-			if a.by.id != r.b.id && foreignValue != "" && bytes.Contains(bytes.ToLower(got.raw), []byte(strings.ToLower(foreignValue))) {
+			if a.account.id != r.b.id && foreignValue != "" && bytes.Contains(bytes.ToLower(got.raw), []byte(strings.ToLower(foreignValue))) {
 				t.Errorf("%s belongs to a different account: %s", foreignValue, got.raw)
 			}
 		}
@@ -230,7 +230,7 @@ func (f *matrixFixture) send(t *testing.T, op operation, a attempt) reply {
 	trace := newTraceID()
 	r.Header = http.Header{"Authorization": a.auth, "X-Request-Id": {trace}, "Traceparent": {"00-" + trace + "-00f067aa0ba902b7-01"}}
 	if a.auth == nil {
-		r.Header.Set("Authorization", "Bearer "+a.by.key)
+		r.Header.Set("Authorization", "Bearer "+a.account.key)
 	}
 	if op.method != http.MethodGet {
 		r.Header["Idempotency-Key"] = a.keys
