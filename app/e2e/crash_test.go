@@ -175,7 +175,7 @@ func enforceStep(events ...string) step {
 
 // TestWritesSurviveACrashAtEveryFailpoint executes every write once and kills the service at one
 // failpoint after the other. Each request is repeated until it succeeds, and nothing is created
-// twice. A soak uses all failpoints, otherwise a sample.
+// twice. A soak uses all failpoints, other runs use a sample.
 func TestWritesSurviveACrashAtEveryFailpoint(t *testing.T) {
 	t.Parallel()
 	o := newOnboarding(newRestartingSandbox(t, requirePrograms(t, failpointBuild), soak.Sample(t, failpointNames(), 10)))
@@ -187,7 +187,7 @@ func TestWritesSurviveACrashAtEveryFailpoint(t *testing.T) {
 }
 
 // TestWritesSurviveACrashAtOneFailpoint kills the service at a single failpoint in each run. A soak
-// uses all failpoints, otherwise a sample.
+// uses all failpoints, other runs use a sample.
 func TestWritesSurviveACrashAtOneFailpoint(t *testing.T) {
 	t.Parallel()
 	for _, name := range soak.Sample(t, failpointNames(), 2) {

@@ -51,7 +51,7 @@ func TestTenantSlotsAreEnforced(t *testing.T) {
 	refused := c.do("POST", c.ready.ControlURL+"/tenants/"+c.newTenant(nil).guid+"/consent", "", object{"api_key": c.key})
 	checkValues(t, refused.object, object{"page_status": 402})
 
-	// At the limit but not above it, other operations succeed.
+	// The account has used all its slots, but not more. Operations without a new tenant succeed.
 	tenant.post(tenant.path("/domains"), object{"domain": tenant.newZone()})
 
 	c.setPlan(object{"plan": "complete", "active": true, "tenant_slots": 1})

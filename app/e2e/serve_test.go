@@ -147,15 +147,15 @@ func unprivilegedDatabaseURL(t *testing.T) string {
 	return url + querySeparator(url) + "role=" + role
 }
 
-// TestLostKeysetIsNotReplaced checks that serve creates no keyset if the database has values that
-// are sealed with a different one. The operator can give up those values with `keyset create`.
+// TestLostKeysetIsNotReplaced checks that serve creates no keyset if the database has values that a
+// lost keyset encrypted. The operator can give up those values with `keyset create`.
 func TestLostKeysetIsNotReplaced(t *testing.T) {
 	t.Parallel()
 	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
 	data := t.TempDir()
 	env := fixture.env(data, "")
 	_, key := fixture.newAccount(env, "owner@example.com", "complete", 0)
-	p, c := fixture.serve(env) // the database is in use, but nothing is sealed: this creates the keyset
+	p, c := fixture.serve(env) // creates the keyset, because the database has no encrypted value yet
 	c.ready.APIKey = key
 	guid, admin := fixture.newTenant(c)
 	newAdministrator(t, admin).connect(c, key)
@@ -177,7 +177,7 @@ type databaseLink struct {
 
 	mu       sync.Mutex
 	listener net.Listener
-	ends     []net.Conn
+	conns    []net.Conn
 }
 
 // newDatabaseLink starts a proxy to the server at target.
@@ -209,7 +209,7 @@ func (link *databaseLink) connect() {
 				continue
 			}
 			link.mu.Lock()
-			link.ends = append(link.ends, clientConn, serverConn)
+			link.conns = append(link.conns, clientConn, serverConn)
 			link.mu.Unlock()
 			go func() { _, _ = io.Copy(serverConn, clientConn); _ = serverConn.Close() }()
 			go func() { _, _ = io.Copy(clientConn, serverConn); _ = clientConn.Close() }()
@@ -222,10 +222,10 @@ func (link *databaseLink) cut() {
 	link.mu.Lock()
 	defer link.mu.Unlock()
 	_ = link.listener.Close()
-	for _, end := range link.ends {
-		_ = end.Close()
+	for _, conn := range link.conns {
+		_ = conn.Close()
 	}
-	link.ends = nil
+	link.conns = nil
 }
 
 // TestServiceRecoversFromADatabaseRestart checks that requests are answered 503 with Retry-After
