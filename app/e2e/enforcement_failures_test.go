@@ -17,7 +17,7 @@ func (l limitedTenant) setClock(now string) {
 	l.control("POST", "/clock", object{"now": now})
 }
 
-// eventMessages returns the messages of all events, newest first.
+// eventMessages returns the messages of the events that match a query, newest first.
 func (c caller) eventMessages(query string) (messages []string) {
 	c.t.Helper()
 	list := c.get("/v1/enforcement/events" + query)
@@ -30,9 +30,9 @@ func (c caller) eventMessages(query string) (messages []string) {
 	return messages
 }
 
-// TestEnforcementRecoversFromFaults checks that during a failure outside the service no block is
-// recorded that the platform does not have, and no mailbox is unblocked. A later pass makes up for
-// the failed ones.
+// TestEnforcementRecoversFromFaults checks enforcement while something outside the service goes
+// wrong. The service records no block that the platform does not have, and it unblocks no mailbox.
+// After a failed pass, a later pass blocks the mailboxes.
 func TestEnforcementRecoversFromFaults(t *testing.T) {
 	t.Parallel()
 	c := privateSandbox(t)
@@ -194,8 +194,8 @@ func scopeHasNoMailboxes(limited limitedTenant) {
 	}
 }
 
-// existingRuleIsAdopted checks that an existing rule with a managed name is used and its list
-// replaced.
+// existingRuleIsAdopted checks that the service uses an existing rule that has the name of a
+// managed rule, and replaces the list of the rule.
 func existingRuleIsAdopted(limited limitedTenant) {
 	const name = "tenantry-block-tenantwide"
 	tenant := limited.caller.newConnectedTenant(nil)

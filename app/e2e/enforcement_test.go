@@ -61,7 +61,8 @@ func (l limitedTenant) usage(n int) object {
 }
 
 // checkBlocked checks that the platform's only rule blocks exactly the mailboxes with these
-// indexes. The rule must be off if there are none, and the service must report the same.
+// indexes. If there are none, the rule must be off. The service must report the same mailboxes as
+// blocked.
 func (l limitedTenant) checkBlocked(indexes ...int) {
 	l.t.Helper()
 	want := []any{}
@@ -83,7 +84,8 @@ func (l limitedTenant) checkBlocked(indexes ...int) {
 	}
 }
 
-// checkEvents checks the messages of all events, newest first.
+// checkEvents checks that all events are of the first mailbox and have these messages, newest
+// first.
 func (l limitedTenant) checkEvents(want ...string) {
 	l.t.Helper()
 	list := l.get("/v1/enforcement/events")
@@ -121,11 +123,11 @@ func TestMailboxOverItsLimitIsBlocked(t *testing.T) {
 		checkValues(t, limited.usage(1), object{"sends_today": 2, "remaining_sends": 3, "utilization_pct": 40})
 		const first = "Mailbox blocked: sent 6, limit 5"
 		limited.checkEvents(first)
-		since := limited.usage(0)["blocked_at"]
+		blockedAt := limited.usage(0)["blocked_at"]
 
-		limited.checkRepeatedPasses(since, first)
+		limited.checkRepeatedPasses(blockedAt, first)
 		limited.send(0, 3) // the rule blocks these messages
-		limited.checkRepeatedPasses(since, first)
+		limited.checkRepeatedPasses(blockedAt, first)
 
 		c.control("POST", "/clock", object{"advance": "14h"})
 		limited.enforce()
@@ -148,8 +150,8 @@ func TestMailboxOverItsLimitIsBlocked(t *testing.T) {
 }
 
 // checkRepeatedPasses runs two passes at once and then one more. It checks that they change
-// nothing.
-func (l limitedTenant) checkRepeatedPasses(since any, events ...string) {
+// nothing: the first mailbox is blocked since blockedAt and has the same events.
+func (l limitedTenant) checkRepeatedPasses(blockedAt any, events ...string) {
 	l.t.Helper()
 	l.control("DELETE", "/calls", nil)
 	var wg sync.WaitGroup
@@ -163,7 +165,7 @@ func (l limitedTenant) checkRepeatedPasses(since any, events ...string) {
 	}
 	l.checkBlocked(0)
 	l.checkEvents(events...)
-	checkValues(l.t, l.usage(0), object{"blocked_at": since, "sends_today": 6})
+	checkValues(l.t, l.usage(0), object{"blocked_at": blockedAt, "sends_today": 6})
 }
 
 // checkMetrics checks the enforcement metrics.
@@ -279,7 +281,7 @@ func TestHeadroomFollowsLicencesAndSends(t *testing.T) {
 		t.Errorf("estimated again at %v", later["estimated_at"])
 	}
 
-	// The next day begins with nothing sent, before the first count.
+	// On the next day, before its first count, no messages count as sent.
 	c.control("POST", "/clock", object{"advance": "14h"})
 	checkHeadroom(object{"sends_today": 0, "sends_today_at": nil, "remaining": 5000, "utilization_pct": 0})
 	for _, entry := range c.get("/v1/tenants").objects("tenants") {

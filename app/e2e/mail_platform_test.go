@@ -98,8 +98,8 @@ func walkWithMailPlatform(t *testing.T, plugin pluginInDevelopment) {
 	}
 }
 
-// connectByHand walks through the pages of the service and of the mail platform: a person declines,
-// then a person without the role signs in, and then the administrator connects the tenant.
+// connectByHand opens the pages of the service and of the mail platform. First a person declines,
+// then a person who is not an administrator signs in, then the administrator connects the tenant.
 func (tenant accountTenant) connectByHand(watch *vendorCheck, host string) {
 	tenant.t.Helper()
 	b := newBrowser(tenant.t)

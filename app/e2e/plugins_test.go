@@ -73,8 +73,8 @@ func TestOperatorManagesPlugins(t *testing.T) {
 
 // TestServiceFollowsAnUpgradeOfAPlugin upgrades the plugin of the mail platform twice while
 // requests use it. The first new version is healthy: it gets the calls, and the old process ends.
-// The second new version starts for the command and not for the service, so the service keeps the
-// first one. No request fails.
+// The second new version works when the command checks it, but exits when the service starts it.
+// The service therefore keeps the first new version. No request fails.
 func TestServiceFollowsAnUpgradeOfAPlugin(t *testing.T) {
 	t.Parallel()
 	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))

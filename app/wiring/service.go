@@ -122,7 +122,7 @@ type Service struct {
 	Store    *bunstore.Store
 	Database *databaseHealth
 	Queue    jobQueue
-	// RunsJobs reports whether this process runs the background jobs.
+	// RunsJobs is true if this process runs the background jobs.
 	RunsJobs         bool
 	limiter          *limiter.Limiter
 	requestLimits    guard.Limits
