@@ -285,7 +285,7 @@ func TestDoctorReportsEachFault(t *testing.T) {
 		{"credentials", "the TLS certificate expires soon", tlsCertificate(certificateFile(t, -24*time.Hour, 10*24*time.Hour, true)), doctor.Warning, "^tls_certificate_file: .*expires on", "tls_key_file"},
 		{"credentials", "the TLS certificate has expired", tlsCertificate(certificateFile(t, -48*time.Hour, -24*time.Hour, true)), doctor.Failed, "tls_certificate_file: .*expired on", "renew"},
 		{"credentials", "the TLS certificate is missing", tlsCertificate("/nonexistent/pem"), doctor.Failed, "tls_certificate_file cannot be read: no such file", "/nonexistent/pem"},
-		{"credentials", "the TLS key is open to others", tlsCertificate(openFile(t, certificateFile(t, -time.Hour, 90*24*time.Hour, true))), doctor.Warning, "tls_key_file is open to others", "chmod 600"},
+		{"credentials", "the TLS key is open to others", tlsCertificate(makeReadableByAll(t, certificateFile(t, -time.Hour, 90*24*time.Hour, true))), doctor.Warning, "tls_key_file is open to others", "chmod 600"},
 		{"credentials", "an invalid date", []string{provider("CREDENTIAL_EXPIRES", "soon")}, doctor.Failed, "not a date", "2027-01-31"},
 	}
 	for _, tt := range soak.Sample(t, cases, 15) {

@@ -24,8 +24,8 @@ import (
 	"github.com/tenantry/tenantry/app/settings"
 )
 
-// TestDocumentedCommandsExist checks that every command line and variable exists that a page, a
-// deployment file or an error text names.
+// TestDocumentedCommandsExist checks every command line and variable that pages, deployment files
+// and error texts name. The commands, flags and settings must exist.
 func TestDocumentedCommandsExist(t *testing.T) {
 	t.Parallel()
 	known := knownVariables(t)
@@ -48,7 +48,8 @@ func TestDocumentedCommandsExist(t *testing.T) {
 	}
 }
 
-// TestWrongDocumentedCommandsAreNoticed checks the checks of TestDocumentedCommandsExist.
+// TestWrongDocumentedCommandsAreNoticed checks that the functions of TestDocumentedCommandsExist
+// notice wrong commands and variables, and accept right ones.
 func TestWrongDocumentedCommandsAreNoticed(t *testing.T) {
 	t.Parallel()
 	for _, page := range []string{"`tenantry nowhere`", "`tenantry key make`", "`tenantry serve --nowhere`", "```\nbin/tenantry account nowhere\n```\n", "```\nsudo -u tenantry tenantry doctor --nowhere x\n```\n"} {

@@ -41,8 +41,8 @@ func matrixBuckets(t *testing.T) map[string]string {
 // limitsOn turns on the rate limits, which are off in other tests.
 const limitsOn = "TENANTRY_LIMITS=on"
 
-// TestEveryRateLimitIsEnforced runs the rate-limit rows of the matrix: when its bucket is
-// empty every operation answers 429, and the mail platform is not called.
+// TestEveryRateLimitIsEnforced checks the rate-limit rows of the matrix. If the bucket of an
+// operation is empty, the operation answers 429 and does not call the mail platform.
 func TestEveryRateLimitIsEnforced(t *testing.T) {
 	t.Parallel()
 	_, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), []string{limitsOn}, "--no-seed")

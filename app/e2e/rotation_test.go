@@ -62,8 +62,8 @@ func TestOperatorManagesTheKeyset(t *testing.T) {
 	}
 }
 
-// TestKeysetRotationWhileServing checks that secrets sealed with the old key can be opened after a
-// rotation, and that new secrets are soon sealed with the new key.
+// TestKeysetRotationWhileServing checks that secrets encrypted with the old key can be decrypted
+// after a rotation, and that new secrets are soon encrypted with the new key.
 func TestKeysetRotationWhileServing(t *testing.T) {
 	t.Parallel()
 	fixture, data := newServiceFixture(t, requirePrograms(t, releaseBuild)), t.TempDir()
@@ -84,20 +84,20 @@ func TestKeysetRotationWhileServing(t *testing.T) {
 			t.Errorf("%d %s", done.status, done.text)
 		}
 	}
-	before, waiting := beginConnect(early)
+	earlyBrowser, earlySignInURL := beginConnect(early)
 	newKeyID := fixture.runCommand(env, "keyset", "rotate").text("primary_key_id")
-	var after *browser
-	var address string
+	var lateBrowser *browser
+	var lateSignInURL string
 	server.eventually("a secret is sealed with the new key", func() bool {
-		after, address = beginConnect(late)
+		lateBrowser, lateSignInURL = beginConnect(late)
 		return isSealedWith(t, data, newKeyID)
 	})
-	finishConnect(early, before, waiting)
-	finishConnect(late, after, address)
+	finishConnect(early, earlyBrowser, earlySignInURL)
+	finishConnect(late, lateBrowser, lateSignInURL)
 }
 
-// isSealedWith reports whether a stored secret is sealed with this key: it begins with the key's
-// id.
+// isSealedWith reports whether a stored secret is encrypted with this key. An encrypted value
+// begins with the byte 1 and the id of its key.
 func isSealedWith(t *testing.T, data, key string) bool {
 	t.Helper()
 	id, err := strconv.ParseUint(key, 10, 32)
@@ -113,9 +113,9 @@ func isSealedWith(t *testing.T, data, key string) bool {
 }
 
 // newConnectedService starts a server with an account and a connected tenant.
-func newConnectedService(t *testing.T, fixture *serviceFixture, more ...string) (*process, accountTenant) {
+func newConnectedService(t *testing.T, fixture *serviceFixture, extraEnv ...string) (*process, accountTenant) {
 	t.Helper()
-	env := append(fixture.env(t.TempDir(), ""), more...)
+	env := append(fixture.env(t.TempDir(), ""), extraEnv...)
 	_, key := fixture.newAccount(env, "owner@example.com", "complete", 0)
 	p, c := fixture.serve(env)
 	c.ready.APIKey = key
