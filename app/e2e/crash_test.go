@@ -72,7 +72,7 @@ func allWriteSteps(o *onboarding) []step {
 		setLimitStep(o, 5),
 		step{name: "send", makeRequest: fixedRequest(request{method: "POST", path: "/messages", viaControl: true,
 			body: object{"mailbox": "max@" + o.domain, "count": 9}})},
-		// This pass cannot set its rule, so the next pass has to resolve its intents.
+		// This pass fails to change the rule, so the next pass must block the mailbox.
 		step{name: "inject fault", makeRequest: fixedRequest(request{method: "POST", path: "/faults", viaControl: true,
 			body: object{"provider": "microsoft365", "operation": "Set-TransportRule", "kind": "status", "status": 400, "times": 1}})},
 		step{name: "enforce with a fault", makeRequest: fixedRequest(request{method: "POST", path: "/enforcement/run", viaControl: true})},

@@ -89,7 +89,7 @@ func (s *databaseService) storedLimit(mailbox string) any {
 	return nil
 }
 
-// databaseURL returns the URL of a database on the server with this URL.
+// databaseURL returns the URL of a database. server is the URL of its database server.
 func databaseURL(t *testing.T, server, database string) string {
 	t.Helper()
 	u, err := url.Parse(server)
@@ -315,7 +315,7 @@ func (s *commitCutter) forward(clientConn net.Conn) {
 			return
 		}
 		if cut {
-			_, _ = io.Copy(io.Discard, clientConn) // until the other goroutine has read the database's response
+			_, _ = io.Copy(io.Discard, clientConn) // ends when the other goroutine has read the database's response
 			return
 		}
 	}

@@ -27,7 +27,7 @@ import (
 // checkIDs are the ids of all checks, in the order of the report.
 var checkIDs = strings.Fields("database migrations keyset public_url plugins provider_settings mail_platform dns redis clock credentials")
 
-// runDoctor runs doctor and returns its report, and its checks by id.
+// runDoctor runs doctor and returns its report, and the checks of the report by id.
 func runDoctor(t *testing.T, env []string) (object, map[string]object) {
 	t.Helper()
 	result := runTenantry(t, env, "doctor", "-o", "json")
@@ -120,7 +120,7 @@ func TestDoctorPassesOnAHealthyService(t *testing.T) {
 }
 
 // TestDoctorShowsWhatPluginsMayUse checks that doctor shows the resource limits of plugins and the
-// hosts to which they connect. The host is fixed, comes from a setting, or comes from the account.
+// hosts to which they connect. A host can be fixed, or come from a setting or from the account.
 func TestDoctorShowsWhatPluginsMayUse(t *testing.T) {
 	t.Parallel()
 	fixture := newDoctorFixture(t)

@@ -217,7 +217,8 @@ func TestTenantHasAtMostTwelveDomains(t *testing.T) {
 }
 
 // TestDomainOfADifferentTenantIsRefused checks that the tenant which verifies a domain first keeps
-// it. The other tenant gets domain_unavailable from the operation in which the platform refuses.
+// it. The other tenant gets domain_unavailable from the operation in which the platform refuses the
+// domain.
 func TestDomainOfADifferentTenantIsRefused(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t)

@@ -163,8 +163,8 @@ func tenantDeletedDuringPass(limited limitedTenant) {
 	limited.expect("GET", "/v1/enforcement/events?tenant_id="+limited.guid, nil, http.StatusNotFound, "tenant_not_found")
 }
 
-// scopeHasNoMailboxes checks that the rule of a scope without mailboxes is created by its first
-// block.
+// scopeHasNoMailboxes sets a limit for a domain without mailboxes. It checks that the limit's rule
+// is created when the first mailbox is blocked.
 func scopeHasNoMailboxes(limited limitedTenant) {
 	zone := limited.newVerifiedDomain()
 	limit := limited.post(limited.path("/mailbox-limits"), object{"daily_send_limit": 3, "domain_scope": zone})

@@ -208,8 +208,8 @@ func (history *enforcementHistory) enforceUntilCounted() {
 }
 
 // crashDuringPass kills the service during or soon after a pass that has a mailbox to block or to
-// unblock. It checks that each block that the platform has after the kill has exactly one event
-// after the next pass. It reports whether the pass was in progress at the kill.
+// unblock. After the next pass, each block that the platform had after the kill must have exactly
+// one event. crashDuringPass reports whether the pass was in progress at the kill.
 func (history *enforcementHistory) crashDuringPass() (inProgress bool) {
 	history.t.Helper()
 	history.control("DELETE", "/faults", nil)

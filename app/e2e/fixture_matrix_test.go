@@ -27,10 +27,10 @@ type matrixFixture struct {
 	full            caller            // has no free tenant slot
 	lapsed          matrixAccount     // its plan is not active
 	rotatedKey      string            // an API key of spare, invalid since its rotation
-	managed         accountTenant     // assigned to a different account, never to a
-	formerlyManaged accountTenant     // was assigned to a
-	deleted         accountTenant     // was connected to a
-	ids             map[string]string // ids of resources of the last three tenants
+	managed         accountTenant     // assigned to an account that is not in this fixture
+	formerlyManaged accountTenant     // was assigned to account a
+	deleted         accountTenant     // was connected to account a
+	ids             map[string]string // ids of resources of the tenants managed, formerlyManaged and deleted
 
 	journal       *spanReceiver
 	process       *process

@@ -119,8 +119,8 @@ func (i testIntegration) retryAndCleanUp(idempotencyKey string, call providerCal
 }
 
 // TestUnansweredDisconnectIsResolvedByRefresh checks that no other integration can connect a
-// mailbox while the outcome of its disconnect is unknown. A refresh finds out whether the
-// connection is disconnected or connected.
+// mailbox while the outcome of a request to disconnect the mailbox is unknown. A refresh finds out
+// whether the mailbox is still connected.
 func TestUnansweredDisconnectIsResolvedByRefresh(t *testing.T) {
 	t.Parallel()
 	_, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), []string{allPlugins, "TENANTRY_CIRCUIT_OPEN=100ms"})
@@ -130,23 +130,23 @@ func TestUnansweredDisconnectIsResolvedByRefresh(t *testing.T) {
 		integration.editPlatformAccount("PUT", 1, object{})
 		integration.refresh(object{"checked": 3, "connected": 2, "newly_connected": 2, "unchanged": 1})
 		atOtherPlatform := integration.addIntegration("instantly")
-		for n, lost := range []string{"drop_after", "drop_before"} {
+		for index, lost := range []string{"drop_after", "drop_before"} {
 			integration.control("POST", "/faults", object{"provider": integration.provider, "operation": simulatorOperation(integration.provider, "remove"), "kind": lost, "times": 20})
 			if lost == "drop_after" { // otherwise a read would show that the account is removed
 				integration.control("POST", "/faults", object{"provider": integration.provider, "operation": simulatorOperation(integration.provider, "account"), "kind": "status", "status": 500, "times": 20, "skip": 1})
 			}
-			got := integration.expect("DELETE", integration.mailboxPath(n, ""), nil, 504, "provider_timeout")
+			got := integration.expect("DELETE", integration.mailboxPath(index, ""), nil, 504, "provider_timeout")
 			if integration.t.Failed() {
 				t.Fatal(lost, string(got.raw))
 			}
-			integration.checkConnection(n, "disconnecting")
+			integration.checkConnection(index, "disconnecting")
 			checkValues(t, integration.get(integration.path("")).object, object{"mailbox_connections.other": 1})
-			atOtherPlatform.expect("POST", atOtherPlatform.mailboxPath(n, "/oauth/microsoft/init"), nil, 409, "mailbox_already_connected_elsewhere")
+			atOtherPlatform.expect("POST", atOtherPlatform.mailboxPath(index, "/oauth/microsoft/init"), nil, 409, "mailbox_already_connected_elsewhere")
 			integration.control("DELETE", "/faults", nil)
 			integration.eventually("a refresh decides", func() bool {
 				return integration.do("POST", integration.ready.APIURL+integration.path("/mailboxes/refresh"), integration.key, nil).status == http.StatusOK
 			})
-			integration.checkConnection(n, map[string]string{"drop_after": "disconnected", "drop_before": "connected"}[lost])
+			integration.checkConnection(index, map[string]string{"drop_after": "disconnected", "drop_before": "connected"}[lost])
 		}
 		integration.expect("DELETE", integration.mailboxPath(1, ""), nil, 200, "")
 		integration.checkConnection(1, "disconnected")

@@ -13,13 +13,13 @@ import (
 // attempt is one request for a row of the matrix. A row about malformed values has one attempt for
 // each value.
 type attempt struct {
-	account accountResources // sends the request
-	auth    []string         // Authorization headers; nil means the account's key
-	keys    []string         // the Idempotency-Key headers
-	ids     map[string]string
-	body    string
-	path    string                        // the path with its query
-	prepare func(t *testing.T, a attempt) // runs before the request, may be nil
+	account         accountResources // sends the request
+	auth            []string         // Authorization headers; nil means the account's key
+	idempotencyKeys []string         // the Idempotency-Key headers
+	ids             map[string]string
+	body            string
+	path            string                        // the path with its query
+	prepare         func(t *testing.T, a attempt) // runs before the request, may be nil
 }
 
 const (
@@ -31,7 +31,7 @@ var noSuchKey = "tny_live_" + strings.Repeat("0", 48)
 
 // ownRequest returns a valid request of an account for its own resources.
 func (f *matrixFixture) ownRequest(m matrixAccount, op operation) attempt {
-	return attempt{account: m.accountResources, ids: m.ids, body: validBody(m.accountResources, op), path: withRequiredQuery(op.path), keys: []string{f.newIdempotencyKey()}}
+	return attempt{account: m.accountResources, ids: m.ids, body: validBody(m.accountResources, op), path: withRequiredQuery(op.path), idempotencyKeys: []string{f.newIdempotencyKey()}}
 }
 
 func (f *matrixFixture) newIdempotencyKey() string { return fmt.Sprint("matrix-", uniqueNumber.Add(1)) }
@@ -128,7 +128,7 @@ func (f *matrixFixture) attempts(op operation, condition string) []attempt {
 		a.body = `{"domain":`
 		return one(a.withAuthorization("Bearer " + noSuchKey))
 	case "unknown_key_and_no_idempotency_key":
-		a.keys = nil
+		a.idempotencyKeys = nil
 		return one(a.withAuthorization("Bearer " + noSuchKey))
 	case "lapsed_plan":
 		return one(f.ownRequest(f.lapsed, op))
@@ -262,14 +262,14 @@ func (f *matrixFixture) idempotencyAttempts(op operation, condition string) []at
 	}
 	switch condition {
 	case "missing_idempotency_key":
-		a.keys = nil
+		a.idempotencyKeys = nil
 		return []attempt{a}
 	case "malformed_idempotency_key":
 		return []attempt{a.withIdempotencyKeys(""), a.withIdempotencyKeys(strings.Repeat("k", 256)), a.withIdempotencyKeys("a b"), a.withIdempotencyKeys("ü"), a.withIdempotencyKeys("one", "two")}
 	case "same_key_value_used_by_other_account":
 		a.prepare = func(t *testing.T, a attempt) {
 			other := f.onExpendable(f.ownRequest(f.b, op), op)
-			other.keys = a.keys
+			other.idempotencyKeys = a.idempotencyKeys
 			sendFirst(t, other)
 		}
 	case "replay_own_key", "replay_after_resource_is_gone":
@@ -302,7 +302,7 @@ func (f *matrixFixture) idempotencyAttempts(op operation, condition string) []at
 }
 
 func (a attempt) withIdempotencyKeys(keys ...string) attempt {
-	a.keys = keys
+	a.idempotencyKeys = keys
 	return a
 }
 

@@ -233,7 +233,7 @@ func (f *matrixFixture) send(t *testing.T, op operation, a attempt) reply {
 		r.Header.Set("Authorization", "Bearer "+a.account.key)
 	}
 	if op.method != http.MethodGet {
-		r.Header["Idempotency-Key"] = a.keys
+		r.Header["Idempotency-Key"] = a.idempotencyKeys
 	}
 	if a.body != "" {
 		r.Header.Set("Content-Type", "application/json")
@@ -250,7 +250,8 @@ func (f *matrixFixture) send(t *testing.T, op operation, a attempt) reply {
 	return got
 }
 
-// consentCallback is the route of the consent callback in the matrix. The service uses another one.
+// consentCallback is the route of the consent callback in the matrix. The service has a different
+// route for it.
 const consentCallback = "GET /connect/callback"
 
 // conditionTests names the test of each condition that a single request and its response cannot

@@ -85,7 +85,7 @@ func submatches(pattern *regexp.Regexp, text string) (found []string) {
 }
 
 // metricsOfBusyService returns the metrics of a service after requests, platform calls and refusals
-// have created them. It adds lagSeries, which these do not create.
+// have created them. It adds lagSeries, because nothing in this test creates those metrics.
 func metricsOfBusyService(t *testing.T) exposedMetrics {
 	t.Helper()
 	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
@@ -178,8 +178,8 @@ func runbookPages(t *testing.T) map[string]string {
 	return pages
 }
 
-// TestAlertsHaveRunbooks checks that each alert has a runbook page and each page an alert. The panels
-// that a page names exist, and the dashboard's links lead to existing pages.
+// TestAlertsHaveRunbooks checks that each alert has a runbook page, and that each page belongs to an
+// alert. The panels that a page names exist, and the dashboard's links lead to existing pages.
 func TestAlertsHaveRunbooks(t *testing.T) {
 	t.Parallel()
 	pages, index, tests := runbookPages(t), fileText(t, runbooks+"/README.md"), fileText(t, strings.Replace(alertsFile, ".yaml", "_test.yaml", 1))
@@ -263,9 +263,9 @@ func parseMetrics(metrics []byte) exposedMetrics {
 	return found
 }
 
-// knownValues returns all values that a label of a metric can have, or nil if the test does not know
-// them. It knows those of outcome. It also knows those of state and domain, because /metrics always
-// shows all of them.
+// knownValues returns all values that a label of a metric can have, or nil if the test does not
+// know them. It knows the values of outcome. It also knows the values of state and domain, because
+// /metrics always shows all of them.
 func (s exposedMetrics) knownValues(metric, label string) []string {
 	switch {
 	case label == "outcome":
@@ -324,8 +324,8 @@ func parsePromQuery(expression string) promQuery {
 	return q
 }
 
-// unknownNames describes the names in an expression that are not exported. shown are the labels that
-// an annotation, a legend or a link shows for the result of the expression.
+// unknownNames describes the names in an expression that are not exported. shown are the labels
+// that an annotation, a legend or a link shows for the result of the expression.
 func (s exposedMetrics) unknownNames(expression string, shown ...string) (wrong []string) {
 	q, labels := parsePromQuery(expression), map[string]bool{}
 	for _, metric := range q.metrics {

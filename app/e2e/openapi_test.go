@@ -36,7 +36,8 @@ type document struct {
 // operation is an operation of the API. path has parameters in braces.
 type operation struct{ method, path string }
 
-// messagePath and a message type are the path under which publishedDocument adds a webhook message.
+// messagePath, followed by a message type, is the path under which publishedDocument adds a webhook
+// message.
 const messagePath = "/messages/"
 
 // publishedDocument runs `tenantry openapi` once and returns the document. In its validator, a

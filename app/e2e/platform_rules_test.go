@@ -41,7 +41,8 @@ func drawFault(random *rand.Rand) object {
 	return fault
 }
 
-// drawTenant returns a variant of a tenant: the bodies of POST /tenants and of its behaviour.
+// drawTenant returns the request bodies for a variant of a simulated tenant: setup creates the
+// tenant, and behaviour changes its behaviour.
 func drawTenant(random *rand.Rand, bootstrap string) (setup, behaviour object) {
 	pick := func(values ...any) any { return values[random.IntN(len(values))] }
 	replicas := func() object {

@@ -124,7 +124,7 @@ func (f *proxyFixture) checkConnect(key map[string]string) {
 const clientAddress = "127.0.0.9"
 
 // proxyFixture is a server for the public name tenantry.example, and a reverse proxy on loopback in
-// front of it, which the server trusts.
+// front of it. The server trusts the proxy.
 type proxyFixture struct {
 	t       *testing.T
 	service *serviceFixture

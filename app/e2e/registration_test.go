@@ -59,8 +59,8 @@ func TestRegistrationWithoutRoleAssignment(t *testing.T) {
 	if step := h.nextStep(); step != "grant_role" {
 		t.Errorf("next step %v", step)
 	}
-	// A consent with the role assignment permission, followed by one without it, leaves the role
-	// assigned, like an assignment by an administrator.
+	// The service assigns the role after the first consent, which includes the permission to assign
+	// roles. The second consent has no such permission, and the role stays assigned.
 	for _, roles := range [][]permission{withAssignment, withoutAssignment} {
 		fixture.setPermissions(roles)
 		h.giveConsent()

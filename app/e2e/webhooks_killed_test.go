@@ -52,7 +52,7 @@ func (k *killedSender) logEvent() {
 
 // waitUntilDelivered waits until every event of the log is delivered. It checks the messages and
 // returns the events and how often each arrived. The claims of a killed process end after 30 s.
-// Then a change of the clock wakes its deliveries.
+// After that, the next change of the clock starts the claimed deliveries again.
 func (k *killedSender) waitUntilDelivered() (events []object, times map[string]int) {
 	k.t.Helper()
 	c := k.account()
