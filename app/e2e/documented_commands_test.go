@@ -209,8 +209,8 @@ func knownVariables(t *testing.T) func(string) bool {
 	}
 }
 
-// TestReadmeTourWorks runs every sh block of the README and of docs/limits.md in one shell. A sandbox
-// runs meanwhile, in the data folder that the README uses.
+// TestReadmeTourWorks runs every sh block of the README and of docs/limits.md in one shell.
+// Meanwhile a sandbox runs in the data folder that the README uses.
 func TestReadmeTourWorks(t *testing.T) {
 	t.Parallel()
 	block := regexp.MustCompile("(?s)```sh\n(.*?)```")

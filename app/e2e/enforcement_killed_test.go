@@ -301,8 +301,8 @@ func (history *enforcementHistory) checkConsistency() {
 	for _, address := range slices.Sorted(maps.Keys(stored)) {
 		usage, addressEvents := stored[address], events[address]
 		history.checkEqual("sent by "+address, usage["sends_today"], history.sent[address])
-		over := history.sent[address] > history.limits.Effective(history.mailboxLimits[address], domainOf(address))
-		if _, covered := history.limits.Covering(domainOf(address)); over && covered {
+		overLimit := history.sent[address] > history.limits.Effective(history.mailboxLimits[address], domainOf(address))
+		if _, hasLimit := history.limits.Covering(domainOf(address)); overLimit && hasLimit {
 			want = append(want, address)
 			history.checkEqual("events of "+address, len(addressEvents)%2, 1)
 			history.checkEqual("block of "+address, usage["blocked_at"], addressEvents[len(addressEvents)-1]["created_at"])

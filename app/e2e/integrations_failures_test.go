@@ -266,17 +266,17 @@ func TestSignInSessionsExpire(t *testing.T) {
 	}
 	unused[0].signIn("stranger@elsewhere.test", "deny")
 	c.control("POST", "/clock", object{"advance": "12m"})
-	for n, s := range unused {
+	for index, s := range unused {
 		want := "expired"
-		if n == 0 {
+		if index == 0 {
 			want = "failed" // this platform reports that the sign-in was declined
 		}
 		s.waitForStatus(want)
 		s.waitForStatus(want)
 		s.checkConnection(0, "failed")
-		used[n].waitForStatus("connected")
-		used[n].checkConnection(1, "connected")
-		f := forgotten[n]
+		used[index].waitForStatus("connected")
+		used[index].checkConnection(1, "connected")
+		f := forgotten[index]
 		f.eventually("the sweep ends the session", func() bool {
 			return f.get(f.path("")).valueAt("mailbox_connections.pending") == 0.0
 		})

@@ -178,8 +178,8 @@ func runbookPages(t *testing.T) map[string]string {
 	return pages
 }
 
-// TestAlertsHaveRunbooks checks that each alert has a runbook page, and that each page belongs to an
-// alert. The panels that a page names exist, and the dashboard's links lead to existing pages.
+// TestAlertsHaveRunbooks checks that each alert has a runbook page, and that each page belongs to
+// an alert. The panels that a page names exist, and the dashboard's links lead to existing pages.
 func TestAlertsHaveRunbooks(t *testing.T) {
 	t.Parallel()
 	pages, index, tests := runbookPages(t), fileText(t, runbooks+"/README.md"), fileText(t, strings.Replace(alertsFile, ".yaml", "_test.yaml", 1))

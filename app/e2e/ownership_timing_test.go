@@ -129,10 +129,10 @@ func (c timedOperation) distinguishablePairs(s *stopwatch, own, other accountRes
 	names := slices.Sorted(maps.Keys(durations))
 	for i, a := range names {
 		for _, b := range names[i+1:] {
-			between := compareSamples(durations[a], durations[b])
+			comparison := compareSamples(durations[a], durations[b])
 			s.t.Logf("%s %s: %s and %s: medians %.1f and %.1f µs, t %.2f, gap %.2f %%", c.op.method, c.op.path, a, b,
-				trimSample(durations[a])[len(trimSample(durations[a]))/2], trimSample(durations[b])[len(trimSample(durations[b]))/2], between.t, 100*between.gap)
-			if between.isNoticeable() {
+				trimSample(durations[a])[len(trimSample(durations[a]))/2], trimSample(durations[b])[len(trimSample(durations[b]))/2], comparison.t, 100*comparison.gap)
+			if comparison.isNoticeable() {
 				differ = append(differ, a+" and "+b)
 			}
 		}

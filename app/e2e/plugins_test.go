@@ -213,17 +213,17 @@ func (o outsideModule) run(t *testing.T, program string, args ...string) string 
 // authorPackages and the plugin's own.
 func (o outsideModule) checkImports(t *testing.T) {
 	t.Helper()
-	seen := 0
+	sdkImports := 0
 	out := o.run(t, "go", "list", "-f", `{{join .Imports " "}} {{join .TestImports " "}} {{join .XTestImports " "}}`, "./...")
 	for imp := range strings.FieldsSeq(out) {
 		if !strings.HasPrefix(imp, repository+"/") || strings.HasPrefix(imp, repository+"/plugins/sending-emailbison") {
 			continue
 		}
-		if seen++; !slices.Contains(authorPackages, imp) {
+		if sdkImports++; !slices.Contains(authorPackages, imp) {
 			t.Errorf("it imports %s", imp)
 		}
 	}
-	if seen < 3 {
-		t.Errorf("only %d imports of the SDK are seen", seen)
+	if sdkImports < 3 {
+		t.Errorf("only %d imports of the SDK are seen", sdkImports)
 	}
 }

@@ -86,21 +86,21 @@ func (tenant accountTenant) checkZoneRecords(zone string) {
 	tenant.t.Helper()
 	var records []object
 	must(tenant.t, json.Unmarshal(tenant.control("GET", "/zones/"+zone+"/records", nil).raw, &records))
-	seen := map[string]int{}
+	counts := map[string]int{}
 	for _, r := range records {
-		seen[r.text("type")+" "+r.text("name")]++
+		counts[r.text("type")+" "+r.text("name")]++
 	}
 	want := map[string]int{
 		"TXT " + zone: 2, "MX " + zone: 1, "CNAME autodiscover." + zone: 1, "TXT _dmarc." + zone: 1,
 		"CNAME selector1._domainkey." + zone: 1, "CNAME selector2._domainkey." + zone: 1,
 	}
 	for name, n := range want {
-		if seen[name] != n {
-			tenant.t.Errorf("%s: %d records, want %d", name, seen[name], n)
+		if counts[name] != n {
+			tenant.t.Errorf("%s: %d records, want %d", name, counts[name], n)
 		}
 	}
-	if len(seen) != len(want) {
-		tenant.t.Errorf("the zone has %v", seen)
+	if len(counts) != len(want) {
+		tenant.t.Errorf("the zone has %v", counts)
 	}
 }
 
@@ -306,20 +306,20 @@ func (m *manyDomains) waitForRuns(within time.Duration) {
 	m.t.Helper()
 	lastKill, progressChecked := time.Now(), !soak.On()
 	for {
-		open := m.openRuns()
+		openRuns := m.openRuns()
 		if isOverdue := time.Since(lastKill) > rescueTime; isOverdue && !progressChecked {
 			progressChecked = true
-			for _, run := range open {
+			for _, run := range openRuns {
 				if updatedAt, _ := time.Parse(time.RFC3339, run.text("updated_at")); updatedAt.Before(lastKill) {
 					m.t.Errorf("nothing has happened for %s since the last kill: %v", rescueTime, run)
 				}
 			}
 		}
-		if len(open) == 0 {
+		if len(openRuns) == 0 {
 			break
 		}
 		if time.Since(lastKill) > within {
-			m.t.Fatalf("open after %s: %v", within, open)
+			m.t.Fatalf("open after %s: %v", within, openRuns)
 		}
 		<-time.After(500 * time.Millisecond)
 	}

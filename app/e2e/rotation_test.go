@@ -71,29 +71,29 @@ func TestKeysetRotationWhileServing(t *testing.T) {
 	id, key := fixture.newAccount(env, "ann@example.com", "complete", 0)
 	_, server := fixture.serve(env)
 	c := caller{client: server, id: id, email: "ann@example.com", key: key}
-	early, late := accountTenant{caller: c}, accountTenant{caller: c}
-	early.guid, early.admin = fixture.newTenant(server)
-	late.guid, late.admin = fixture.newTenant(server)
+	beforeRotation, afterRotation := accountTenant{caller: c}, accountTenant{caller: c}
+	beforeRotation.guid, beforeRotation.admin = fixture.newTenant(server)
+	afterRotation.guid, afterRotation.admin = fixture.newTenant(server)
 	beginConnect := func(tenant accountTenant) (*browser, string) {
 		b := newBrowser(t)
 		return b, b.open(b.answerConsent(c.get("/v1/tenants/connect-url").text("connect_url"), tenant.admin, "accept")).location
 	}
 	finishConnect := func(tenant accountTenant, b *browser, address string) {
 		offer := b.open(b.signIn(address, tenant.admin).location)
-		if done := b.submit(offer, url.Values{"decision": {"connect"}}); done.status != http.StatusOK {
-			t.Errorf("%d %s", done.status, done.text)
+		if result := b.submit(offer, url.Values{"decision": {"connect"}}); result.status != http.StatusOK {
+			t.Errorf("%d %s", result.status, result.text)
 		}
 	}
-	earlyBrowser, earlySignInURL := beginConnect(early)
+	earlyBrowser, earlySignInURL := beginConnect(beforeRotation)
 	newKeyID := fixture.runCommand(env, "keyset", "rotate").text("primary_key_id")
 	var lateBrowser *browser
 	var lateSignInURL string
 	server.eventually("a secret is sealed with the new key", func() bool {
-		lateBrowser, lateSignInURL = beginConnect(late)
+		lateBrowser, lateSignInURL = beginConnect(afterRotation)
 		return isSealedWith(t, data, newKeyID)
 	})
-	finishConnect(early, earlyBrowser, earlySignInURL)
-	finishConnect(late, lateBrowser, lateSignInURL)
+	finishConnect(beforeRotation, earlyBrowser, earlySignInURL)
+	finishConnect(afterRotation, lateBrowser, lateSignInURL)
 }
 
 // isSealedWith reports whether a stored secret is encrypted with this key. An encrypted value

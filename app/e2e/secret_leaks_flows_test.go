@@ -381,12 +381,12 @@ func (s *leakSearch) runIntegrations(mailboxes, key string) {
 		integrationPath := "/v1/integrations/" + s.expectStatus(200, "POST", "/v1/integrations", key, body).text("id")
 		s.expectStatus(200, "POST", integrationPath+"/test", key, nil)
 		s.expectStatus(200, "POST", integrationPath+"/mailboxes/refresh", key, nil)
-		oauth := integrationPath + "/mailboxes/" + mailbox + "/oauth/microsoft"
-		started := s.do("POST", s.ready.APIURL+oauth+"/init", key, nil)
+		oauthPath := integrationPath + "/mailboxes/" + mailbox + "/oauth/microsoft"
+		started := s.do("POST", s.ready.APIURL+oauthPath+"/init", key, nil)
 		if started.status != http.StatusOK || !strings.Contains(started.text("auth_url"), s.secrets["sign-in link"]) {
 			s.client.t.Fatalf("init: %d %s", started.status, started.raw)
 		}
-		s.expectStatus(200, "GET", oauth+"/status?session_id="+started.text("session_id"), key, nil)
+		s.expectStatus(200, "GET", oauthPath+"/status?session_id="+started.text("session_id"), key, nil)
 		s.expectStatus(200, "GET", integrationPath, key, nil)
 		s.expectStatus(200, "DELETE", integrationPath+"/mailboxes/"+mailbox, key, nil)
 	}

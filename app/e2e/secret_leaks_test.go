@@ -73,9 +73,9 @@ func TestNoSecretLeaks(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = s.database.Close() })
 		u.Host = "127.0.0.1:1"
-		lost := startProcess(t, s.build, s.serviceFixture.env(s.data, u.String()), nil, "serve")
-		<-lost.done
-		s.keep("the log of a server without its database", []byte(lost.logs.String()))
+		serverWithoutDatabase := startProcess(t, s.build, s.serviceFixture.env(s.data, u.String()), nil, "serve")
+		<-serverWithoutDatabase.done
+		s.keep("the log of a server without its database", []byte(serverWithoutDatabase.logs.String()))
 		s.run(env)
 	})
 }

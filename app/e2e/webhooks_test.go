@@ -71,9 +71,9 @@ func TestWebhooksTellWhatHappened(t *testing.T) {
 func (c caller) checkListedDeliveries(path string, events []object) {
 	c.t.Helper()
 	c.eventually("each delivery is stored", func() bool { return len(c.deliveries(path, "delivered")) == len(events) })
-	listed, seen := c.deliveries(path, ""), map[string]bool{}
+	listed, deliveredIDs := c.deliveries(path, ""), map[string]bool{}
 	for _, d := range listed {
-		seen[d.text("event_id")] = true
+		deliveredIDs[d.text("event_id")] = true
 		attempts := d.objects("attempts")
 		if len(attempts) != 1 || attempts[0]["status_code"] != 200.0 || attempts[0]["error"] != nil || d["next_attempt_at"] != nil || d["status"] != "delivered" {
 			c.t.Errorf("delivery %v", d)
@@ -82,7 +82,7 @@ func (c caller) checkListedDeliveries(path string, events []object) {
 		checkMembers(c.t, "an attempt", attempts[0], "at status_code error duration_ms")
 	}
 	for _, e := range events {
-		if !seen[e.text("id")] {
+		if !deliveredIDs[e.text("id")] {
 			c.t.Errorf("no delivery of %v is listed", e)
 		}
 	}
@@ -352,8 +352,8 @@ func TestBoundedKeysHaveTheirOwnWebhooks(t *testing.T) {
 			}
 		}
 		keyOne.checkListedDeliveries(path, ofTenant)
-		if seen := keyOne.get("/v1/events?limit=100&after=" + cursor).objects("events"); !reflect.DeepEqual(seen, ofTenant) {
-			t.Errorf("the key sees the events %v, the webhook got %v", seen, ofTenant)
+		if visibleEvents := keyOne.get("/v1/events?limit=100&after=" + cursor).objects("events"); !reflect.DeepEqual(visibleEvents, ofTenant) {
+			t.Errorf("the key sees the events %v, the webhook got %v", visibleEvents, ofTenant)
 		}
 
 		delivery := keyOne.deliveries(path, "")[0].text("id")
