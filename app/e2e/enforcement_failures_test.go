@@ -119,8 +119,8 @@ func clockStepsBack(limited limitedTenant) {
 	limited.checkBlocked(0)
 	for _, now := range []string{"2031-03-12T09:00:00Z", "2031-03-11T12:00:00Z", "2031-03-12T10:30:00Z"} {
 		limited.setClock(now)
-		if w := limited.enforce(); len(w) != 0 {
-			limited.t.Errorf("at %s: %v", now, w)
+		if writes := limited.enforce(); len(writes) != 0 {
+			limited.t.Errorf("at %s: %v", now, writes)
 		}
 		limited.checkBlocked(0)
 		limited.checkEvents("Mailbox blocked: sent 6, limit 5")

@@ -108,14 +108,14 @@ func TestMailboxOverItsLimitIsBlocked(t *testing.T) {
 		limited := c.newLimitedTenant(5, "ada", "max")
 		limited.send(0, 5)
 		limited.send(1, 2)
-		if w := limited.enforce(); len(w) != 0 {
-			t.Errorf("at the limit: %v", w)
+		if writes := limited.enforce(); len(writes) != 0 {
+			t.Errorf("at the limit: %v", writes)
 		}
 		limited.checkBlocked()
 		checkValues(t, limited.usage(0), object{"daily_send_limit": 5, "sends_today": 5, "remaining_sends": 0, "utilization_pct": 100})
 
 		limited.send(0, 1)
-		if w := limited.enforce(); len(w) == 0 {
+		if writes := limited.enforce(); len(writes) == 0 {
 			t.Error("nothing was changed at the platform")
 		}
 		limited.checkBlocked(0)
@@ -160,8 +160,8 @@ func (l limitedTenant) checkRepeatedPasses(blockedAt any, events ...string) {
 	}
 	wg.Wait()
 	l.control("POST", "/enforcement/run", nil)
-	if w := l.ruleWrites(); len(w) != 0 {
-		l.t.Errorf("changed again: %v", w)
+	if writes := l.ruleWrites(); len(writes) != 0 {
+		l.t.Errorf("changed again: %v", writes)
 	}
 	l.checkBlocked(0)
 	l.checkEvents(events...)

@@ -240,9 +240,9 @@ func (tenant accountTenant) newVerifiedDomain() string {
 
 // mailboxesBody returns the request body that provisions mailboxes with these local parts.
 func mailboxesBody(domain string, localParts ...string) object {
-	list := []object{}
+	mailboxes := []object{}
 	for _, localPart := range localParts {
-		list = append(list, object{"name": strings.ToUpper(localPart[:1]) + localPart[1:], "email": localPart + "@" + domain})
+		mailboxes = append(mailboxes, object{"name": strings.ToUpper(localPart[:1]) + localPart[1:], "email": localPart + "@" + domain})
 	}
-	return object{"domain": domain, "account_password": "Correct-Horse-7", "mailboxes": list}
+	return object{"domain": domain, "account_password": "Correct-Horse-7", "mailboxes": mailboxes}
 }

@@ -47,12 +47,12 @@ type matrixAccount struct {
 
 // newMatrixAccount creates the resources of an account, with a second tenant if slots exceeds 1.
 func newMatrixAccount(c caller, slots int) matrixAccount {
-	m := matrixAccount{accountResources: c.newSigningResources("ada", "max", "lise")}
-	m.post(m.path("/domains"), object{"domain": m.newZone()})
+	account := matrixAccount{accountResources: c.newSigningResources("ada", "max", "lise")}
+	account.post(account.path("/domains"), object{"domain": account.newZone()})
 	if slots > 1 {
-		m.second = c.newSigningResources("ada")
+		account.second = c.newSigningResources("ada")
 	}
-	return m
+	return account
 }
 
 // newSigningResources creates a tenant that has a domain with DKIM, mailboxes and a send limit.

@@ -257,7 +257,7 @@ func (h *cloudflareHost) readDNS(t testing.TB, c zoneCase) dns.ZoneRead {
 
 func (h *cloudflareHost) replaceRecords(t testing.TB, zone string, records []zoneLine) {
 	t.Helper()
-	list := []map[string]any{}
+	body := []map[string]any{}
 	for _, line := range records {
 		content := strings.TrimSuffix(line.plainText(), ".")
 		r := map[string]any{"type": line.recordType, "name": line.name, "ttl": line.ttl}
@@ -274,10 +274,10 @@ func (h *cloudflareHost) replaceRecords(t testing.TB, zone string, records []zon
 			r["settings"] = map[string]any{"flatten_cname": strings.HasSuffix(line.text, flattenedMark)}
 		}
 		r["content"], r["proxied"] = content, strings.HasSuffix(line.text, proxiedMark)
-		list = append(list, r)
+		body = append(body, r)
 	}
 	h.control(t, http.MethodPut, "/zones/"+zone, map[string]string{}, nil)
-	h.control(t, http.MethodPut, "/zones/"+zone+"/records", list, nil)
+	h.control(t, http.MethodPut, "/zones/"+zone+"/records", body, nil)
 }
 
 // cloudRecord is a record in the format of Cloudflare's API.

@@ -39,10 +39,10 @@ func (f *matrixFixture) newIdempotencyKey() string { return fmt.Sprint("matrix-"
 // variants returns a copy of the attempt for each value of a parameter.
 func (a attempt) variants(param string, values ...string) (attempts []attempt) {
 	for _, value := range values {
-		v := a
-		v.ids = maps.Clone(a.ids)
-		v.ids[param] = value
-		attempts = append(attempts, v)
+		variant := a
+		variant.ids = maps.Clone(a.ids)
+		variant.ids[param] = value
+		attempts = append(attempts, variant)
 	}
 	return attempts
 }

@@ -148,11 +148,11 @@ func (pair *replicaPair) sendConcurrently(send func(i int, c client) reply) map[
 	}
 	close(gate)
 	requests.Wait()
-	count := map[string]int{}
+	counts := map[string]int{}
 	for _, a := range answers {
-		count[fmt.Sprint(a.status, " ", a.code())]++
+		counts[fmt.Sprint(a.status, " ", a.code())]++
 	}
-	return count
+	return counts
 }
 
 // post sends a POST request, and repeats it while the answer is 503.

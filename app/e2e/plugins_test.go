@@ -162,9 +162,9 @@ func newOutsideModule(t *testing.T, plugin string) outsideModule {
 	must(t, err)
 	o, sdkCopy := outsideModule{filepath.Join(t.TempDir(), plugin)}, filepath.Join(t.TempDir(), "tenantry")
 	must(t, os.CopyFS(o.dir, os.DirFS(filepath.Join(root, "plugins", plugin))))
-	list := exec.Command("go", append([]string{"list", "-deps", "-f", "{{with .Module}}{{if .Main}}{{$.ImportPath}}{{end}}{{end}}"}, authorPackages...)...)
-	list.Dir = root
-	out, err := list.Output()
+	listPackages := exec.Command("go", append([]string{"list", "-deps", "-f", "{{with .Module}}{{if .Main}}{{$.ImportPath}}{{end}}{{end}}"}, authorPackages...)...)
+	listPackages.Dir = root
+	out, err := listPackages.Output()
 	must(t, err)
 	copyFiles(t, root, sdkCopy, "go.mod", "go.sum")
 	for pkg := range strings.FieldsSeq(string(out)) {

@@ -53,21 +53,21 @@ func TestRegistrationWithoutRoleAssignment(t *testing.T) {
 		}
 	}
 	fixture := newRegistrationFixture(t, m)
-	h := fixture.newConsentedTenant(withoutAssignment)
-	h.confirmConnect()
-	checkValues(t, h.post(h.path("/sync"), nil).object, object{"status": "partial"})
-	if step := h.nextStep(); step != "grant_role" {
+	tenant := fixture.newConsentedTenant(withoutAssignment)
+	tenant.confirmConnect()
+	checkValues(t, tenant.post(tenant.path("/sync"), nil).object, object{"status": "partial"})
+	if step := tenant.nextStep(); step != "grant_role" {
 		t.Errorf("next step %v", step)
 	}
 	// The service assigns the role after the first consent, which includes the permission to assign
 	// roles. The second consent has no such permission, and the role stays assigned.
 	for _, roles := range [][]permission{withAssignment, withoutAssignment} {
 		fixture.setPermissions(roles)
-		h.giveConsent()
-		h.confirmConnect()
-		h.mustSync()
+		tenant.giveConsent()
+		tenant.confirmConnect()
+		tenant.mustSync()
 	}
-	if failedStep := h.runOnboarding(); failedStep != "" {
+	if failedStep := tenant.runOnboarding(); failedStep != "" {
 		t.Errorf("with the role assigned it stops at %q", failedStep)
 	}
 }

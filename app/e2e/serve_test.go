@@ -84,8 +84,8 @@ func TestPublicURLIsUsedInLinksAndCookies(t *testing.T) {
 	if len(cookies) != 1 {
 		t.Fatalf("%d: cookies %v", p.status, cookies)
 	}
-	if k := cookies[0]; k.Name != "__Host-tenantry-connect" || !k.Secure || !k.HttpOnly || k.Path != "/" || k.Domain != "" || k.SameSite != http.SameSiteLaxMode {
-		t.Errorf("cookie %v", k)
+	if cookie := cookies[0]; cookie.Name != "__Host-tenantry-connect" || !cookie.Secure || !cookie.HttpOnly || cookie.Path != "/" || cookie.Domain != "" || cookie.SameSite != http.SameSiteLaxMode {
+		t.Errorf("cookie %v", cookie)
 	}
 }
 
@@ -302,17 +302,17 @@ func TestIdleServiceMakesFewTransactions(t *testing.T) {
 	db, err := sql.Open("pgx", database)
 	must(t, err)
 	defer func() { _ = db.Close() }()
-	count := func() (n int) {
+	countTransactions := func() (n int) {
 		t.Helper()
-		const transactions = "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()"
-		must(t, db.QueryRowContext(t.Context(), transactions).Scan(&n))
+		const query = "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()"
+		must(t, db.QueryRowContext(t.Context(), query).Scan(&n))
 		return n
 	}
 	const period, maxTransactions, periods = 5 * time.Second, 20, 120
 	var counts []int
-	for before := count(); len(counts) < periods; before = count() {
+	for before := countTransactions(); len(counts) < periods; before = countTransactions() {
 		time.Sleep(period)
-		counts = append(counts, count()-before)
+		counts = append(counts, countTransactions()-before)
 		if counts[len(counts)-1] <= maxTransactions {
 			return
 		}
