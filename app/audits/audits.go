@@ -3,8 +3,8 @@
 // Package audits reads the audit chain of an account, deletes old entries of all chains, and adds
 // an entry for each request whose process was killed.
 //
-// Service is the only type. List and ExportPage are for callers. Forget and EndLostActs are
-// background jobs. No use case writes entries. The store writes the entries of changes in the
+// Service is the only type. List and ExportPage are for callers. DeleteOldEntries and EndLostActs
+// are background jobs. No use case writes entries. The store writes the entries of changes in the
 // transaction of the change. adapters/httpapi/guard writes the entry of a request when the request
 // ends. See docs/decisions/0036-audit-chains.md.
 package audits

@@ -19,11 +19,11 @@ import (
 // acts, and the configured entries as an export.
 type fakeChains struct {
 	ports.AuditChains
-	old, lost []int // the results of the next calls
-	err       error // returned after all results
-	before    []time.Time
-	ages      []time.Duration
-	entries   []audit.Entry
+	old, lost []int           // the results of the next calls of DropAuditEntries and EndLostActs
+	err       error           // returned after all results
+	before    []time.Time     // the arguments of the calls of DropAuditEntries
+	ages      []time.Duration // the arguments of the calls of EndLostActs
+	entries   []audit.Entry   // returned by AuditExport
 }
 
 // next removes the first of the results and returns it.
@@ -56,7 +56,7 @@ func newService(c *fakeChains, keep time.Duration) *audits.Service {
 	}}
 }
 
-func TestForgetDropsWholeDaysUntilNoneIsLeft(t *testing.T) {
+func TestDeleteOldEntriesDropsWholeDays(t *testing.T) {
 	c := &fakeChains{old: []int{5000, 5000, 7}}
 	if err := newService(c, 48*time.Hour).DeleteOldEntries(t.Context()); err != nil {
 		t.Fatal(err)
@@ -74,7 +74,7 @@ func TestEntriesAreKeptForeverWithoutALimit(t *testing.T) {
 	}
 }
 
-func TestEndLostEndsAllLostActs(t *testing.T) {
+func TestEndLostActsEndsAllLostActs(t *testing.T) {
 	c := &fakeChains{lost: []int{500, 3}}
 	if err := newService(c, 0).EndLostActs(t.Context()); err != nil || !slices.Equal(c.ages, []time.Duration{time.Minute, time.Minute, time.Minute}) {
 		t.Errorf("ended acts older than %v, %v", c.ages, err)

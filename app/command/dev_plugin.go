@@ -28,11 +28,11 @@ const kindMail = "mail"
 // pluginUnderDevelopment is the plugin of `tenantry dev --plugin`. The program of the plugin is
 // copied into the plugin folder of the sandbox at the start and after each new build.
 type pluginUnderDevelopment struct {
-	name    string
-	kind    string             // the plugin's kind in the catalog, such as kindMail
-	program string             // the path of the program that the author builds
-	built   string             // the file that changes with each build: the program, or the manifest of the plugin's files
-	host    pluginhost.Options // the plugin folder of the sandbox, and the limits of a plugin
+	name      string
+	kind      string             // the plugin's kind in the catalog, such as kindMail
+	program   string             // the path of the program that the author builds
+	builtFile string             // the file that changes with each build: the program, or the manifest of the plugin's files
+	host      pluginhost.Options // the plugin folder of the sandbox, and the limits of a plugin
 
 	copiedSum [sha256.Size]byte // checksum of the built file that was copied last
 	seen      fileState         // the state of the built file at the last check
@@ -78,19 +78,19 @@ func openPlugin(ctx context.Context, dir, base string, o pluginhost.Options) (*p
 	if err := pluginhost.Overlay(base, o.Dir); err != nil {
 		return nil, err
 	}
-	p := &pluginUnderDevelopment{program: program, built: program, host: o}
+	p := &pluginUnderDevelopment{program: program, builtFile: program, host: o}
 	source, _, err := verified.Source(program)
 	if err != nil {
 		return nil, err
 	}
 	if source != program {
-		p.built = filepath.Join(source, verified.ManifestFile)
+		p.builtFile = filepath.Join(source, verified.ManifestFile)
 	}
 	if p.seen, err = p.builtFileState(); err != nil {
 		return nil, err
 	}
 	p.lastRead = p.seen
-	if p.copiedSum, err = checksumOf(p.built); err != nil {
+	if p.copiedSum, err = checksumOf(p.builtFile); err != nil {
 		return nil, err
 	}
 	added, err := pluginhost.Add(ctx, o, program)
@@ -100,7 +100,7 @@ func openPlugin(ctx context.Context, dir, base string, o pluginhost.Options) (*p
 
 // builtFileState returns the state of the built file.
 func (p *pluginUnderDevelopment) builtFileState() (fileState, error) {
-	info, err := os.Stat(p.built)
+	info, err := os.Stat(p.builtFile)
 	if err != nil {
 		return fileState{}, err
 	}
@@ -132,7 +132,7 @@ func (p *pluginUnderDevelopment) wasRebuilt() bool {
 		return false
 	}
 	p.lastRead = now
-	sum, err := checksumOf(p.built)
+	sum, err := checksumOf(p.builtFile)
 	if err != nil || sum == p.copiedSum {
 		return false
 	}

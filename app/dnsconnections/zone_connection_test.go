@@ -19,7 +19,7 @@ import (
 // delegation is the delegation of the fake's zones.
 var delegation = []string{"ns1.provider.test", "ns2.provider.test"}
 
-// idleProvider is a provider whose zones are not public.
+// idleProvider is a provider that does not publish its zones.
 type idleProvider struct{ ports.DNSProvider }
 
 func (p idleProvider) Zone(ctx context.Context, name string) (dns.Zone, error) {

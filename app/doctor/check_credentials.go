@@ -64,7 +64,7 @@ func worstFinding(found []finding) finding {
 	return worst
 }
 
-// checkTLSCertificate checks the certificate and the key that the service serves TLS with.
+// checkTLSCertificate checks the service's TLS certificate and its key.
 func checkTLSCertificate(c settings.Config, now time.Time) finding {
 	const fix = "renew the certificate, and replace the files of tls_certificate_file and tls_key_file, the key first"
 	chain, err := os.ReadFile(c.TLSCertificateFile)

@@ -93,14 +93,14 @@ func Command() *cobra.Command {
 
 // print writes the report as a table, with the fix below the summary of a check.
 func (r report) print(w io.Writer) error {
-	count := map[string]int{}
+	counts := map[string]int{}
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, result := range r.Checks {
-		count[result.Status]++
-		first := result.Status + "\t" + result.ID
+		counts[result.Status]++
+		linePrefix := result.Status + "\t" + result.ID
 		for _, line := range wrapText(result.Summary) {
-			_, _ = fmt.Fprintf(table, "%s\t%s\n", first, line)
-			first = "\t"
+			_, _ = fmt.Fprintf(table, "%s\t%s\n", linePrefix, line)
+			linePrefix = "\t"
 		}
 		if result.Fix == "" {
 			continue
@@ -112,7 +112,7 @@ func (r report) print(w io.Writer) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\ntenantry %s: %s\n", r.Version, statusCounts(count))
+	_, err := fmt.Fprintf(w, "\ntenantry %s: %s\n", r.Version, statusCounts(counts))
 	return err
 }
 
@@ -132,10 +132,10 @@ func wrapText(text string) []string {
 }
 
 // statusCounts returns the number of checks for each status as text: "1 failed, 2 warnings, 7 ok".
-func statusCounts(count map[string]int) string {
+func statusCounts(counts map[string]int) string {
 	var parts []string
 	for _, status := range []string{Failed, Warning, OK} {
-		n, word := count[status], status
+		n, word := counts[status], status
 		if status == Warning && n > 1 {
 			word += "s"
 		}

@@ -50,7 +50,7 @@ func BenchmarkSweepMemory(b *testing.B) {
 	}
 }
 
-// benchSweeps measures as many sweeps of a database as rounds says, for each iteration.
+// benchSweeps measures sweeps of a database. Each iteration has rounds sweeps.
 func benchSweeps(b *testing.B, database string, tenants int, latency time.Duration, rounds int) {
 	if testing.Short() {
 		tenants = min(tenants, 50)

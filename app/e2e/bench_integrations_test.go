@@ -98,11 +98,11 @@ func (svc *benchService) fillAccount() (addresses []string) {
 	return addresses
 }
 
-// fillTenant adds domains and mailboxes to the tenant with index n.
-func (svc *benchService) fillTenant(store *bunstore.Store, owner access.AccountID, n int) (addresses []string) {
-	found, id := ports.DiscoveryResult{Began: time.Now()}, tenant.GUID(svc.tenants[n])
+// fillTenant adds domains and mailboxes to one tenant.
+func (svc *benchService) fillTenant(store *bunstore.Store, owner access.AccountID, tenantIndex int) (addresses []string) {
+	found, id := ports.DiscoveryResult{Began: time.Now()}, tenant.GUID(svc.tenants[tenantIndex])
 	for i := range benchPerTenant {
-		zone := fmt.Sprintf("d%d.example-%d.test", i/mailbox.MaxPerDomain, n)
+		zone := fmt.Sprintf("d%d.example-%d.test", i/mailbox.MaxPerDomain, tenantIndex)
 		if i%mailbox.MaxPerDomain == 0 {
 			found.Domains = append(found.Domains, domain.Platform{Name: zone, Verified: true})
 		}

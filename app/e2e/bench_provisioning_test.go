@@ -33,11 +33,11 @@ import (
 // real mail server takes minutes to an hour.
 const (
 	chainDomains     = 1000
-	chainsAlone      = 8
+	chainsAlone      = 8 // domains that are provisioned first, as the reference
 	chainPerTenant   = 12
 	chainCall        = 100 * time.Millisecond
 	chainAcceptDelay = 80 * time.Second
-	// chainLimit is longer than any run may take.
+	// chainLimit is the time after which the benchmark fails.
 	chainLimit = 4 * time.Minute
 )
 
@@ -60,10 +60,10 @@ func BenchmarkProvisioning(b *testing.B) {
 	}
 }
 
-// provisioningTimes is the duration of a batch.
+// provisioningTimes has the durations of a batch of domains.
 type provisioningTimes struct {
-	took    time.Duration // from the first request to the end of the last job
-	slowest time.Duration // from the request of a domain to its end
+	took    time.Duration // from the first request to the end of the last run
+	slowest time.Duration // of the slowest domain, from its request to the end of its run
 }
 
 // provision requests the provisioning of the domains, 16 at a time, and waits until all runs have
@@ -97,7 +97,7 @@ func (svc *provisioningBench) provision(domains []string) (times provisioningTim
 	return times
 }
 
-// openRunCount returns the number of open runs, at most one page.
+// openRunCount returns the number of open runs on the first page of the list.
 func (svc *provisioningBench) openRunCount() int {
 	svc.b.Helper()
 	got, err := svc.call(http.MethodGet, "/v1/dns/provisioning-runs?active_only=true", nil)
@@ -112,9 +112,9 @@ type provisioningBench struct {
 	zones    *zoneBench
 	platform string // the simulator's URL
 	process  *process
-	api      string
-	admin    string
-	domains  []string // ids
+	api      string   // the URL of the API
+	adminURL string   // the URL of the admin listener
+	domains  []string // the ids of the domains
 }
 
 // newProvisioningBench starts the service and adds all domains to tenants of its account.
@@ -125,14 +125,15 @@ func newProvisioningBench(b *testing.B, database string) *provisioningBench {
 	svc.runCommand("keyset", "create")
 	svc.addDNSConnection(svc.zones)
 	svc.process, svc.api = svc.serve()
-	svc.admin = servingLine.FindStringSubmatch(svc.process.logs.String())[2]
+	svc.adminURL = servingLine.FindStringSubmatch(svc.process.logs.String())[2]
 	svc.domains = make([]string, len(svc.zones.zones))
 	svc.forEachNumber(len(svc.domains)/chainPerTenant, svc.addTenant)
 	svc.must(svc.control("/faults", object{"kind": "delay", "delay_ms": chainCall.Milliseconds(), "times": 1_000_000}, nil))
 	return svc
 }
 
-// startPlatform starts the simulator of the mail platform, which uses the same name server.
+// startPlatform starts the simulator of the mail platform. The simulator reads DNS records from the
+// PowerDNS server.
 func (svc *provisioningBench) startPlatform() {
 	svc.b.Helper()
 	dnsLocator := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -263,7 +264,7 @@ var callCount = regexp.MustCompile(`(?m)^tenantry_provider_call_duration_seconds
 // providerCalls returns the number of calls to each provider so far.
 func (svc *provisioningBench) providerCalls() map[string]float64 {
 	svc.b.Helper()
-	answer, err := http.Get(svc.admin + "/metrics")
+	answer, err := http.Get(svc.adminURL + "/metrics")
 	svc.must(err)
 	defer func() { _ = answer.Body.Close() }()
 	raw, err := io.ReadAll(answer.Body)

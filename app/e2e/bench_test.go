@@ -43,7 +43,8 @@ type benchService struct {
 	tenants  []string // the GUIDs of the account's tenants
 }
 
-// newBenchService returns a database with one account and 25 tenants.
+// newBenchService creates a database with one account and 25 tenants. It does not start the
+// service.
 func newBenchService(b *testing.B, database string) *benchService {
 	b.Helper()
 	svc := newBenchAccount(b, database)
@@ -67,7 +68,7 @@ func newBenchService(b *testing.B, database string) *benchService {
 
 const benchOwner = "owner@example.com"
 
-// newBenchAccount returns a database with one account and no tenants.
+// newBenchAccount creates a database with one account and no tenants.
 func newBenchAccount(b *testing.B, database string) *benchService {
 	b.Helper()
 	svc := &benchService{b: b, database: database}
@@ -123,8 +124,8 @@ func (svc *benchService) serve() (p *process, api string) {
 }
 
 // isReady reports whether /readyz of the admin listener answers 200.
-func isReady(admin string) bool {
-	answer, err := http.Get(admin + "/readyz")
+func isReady(adminURL string) bool {
+	answer, err := http.Get(adminURL + "/readyz")
 	if err != nil {
 		return false
 	}
@@ -239,9 +240,9 @@ func cpuTime(b *testing.B, pid int) time.Duration {
 	return own
 }
 
-// processTimes returns the processor time that a process has used, and that of its children that
+// processTimes returns the processor time of a process, and the processor time of its children that
 // have ended.
-func processTimes(pid int) (own, ended time.Duration, err error) {
+func processTimes(pid int) (own, endedChildren time.Duration, err error) {
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, 0, err
@@ -371,8 +372,8 @@ func (svc *benchService) patchMailbox(c *http.Client, url string) {
 	}
 }
 
-// BenchmarkSlowPlatform measures the 99th percentile of list reads while 50 requests wait for a
-// mail platform that does not answer.
+// BenchmarkSlowPlatform measures how long list requests take, as the 99th percentile, while 50
+// other requests wait for a mail platform that does not answer.
 func BenchmarkSlowPlatform(b *testing.B) {
 	platform := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body) // the server notices a closed connection only after the body was read

@@ -25,7 +25,8 @@ import (
 )
 
 const (
-	// benchEndpoints is the number of webhooks. Of each ten, one hangs and one fails.
+	// benchEndpoints is the number of webhooks. Of every ten endpoints, one never answers and one
+	// fails.
 	benchEndpoints = 1000
 	// benchEventRate is the number of events that all accounts together write in a second.
 	benchEventRate = 200

@@ -328,8 +328,8 @@ func TestAuditListShowsOperatorActions(t *testing.T) {
 	}
 }
 
-// TestOperatorSetsATenantTimeZone checks that an operator sets the time zone of a tenant's day, and
-// that only a change is audited.
+// TestOperatorSetsATenantTimeZone checks that an operator can set the time zone in which a tenant's
+// day is counted, and that only a change is audited.
 func TestOperatorSetsATenantTimeZone(t *testing.T) {
 	t.Parallel()
 	tenant := sharedSandbox(t).newAccount(nil).newTenant(nil).connect()

@@ -209,10 +209,10 @@ func TestEveryCommandHasAHelpText(t *testing.T) {
 // with it.
 func TestEachShellGetsACompletionScript(t *testing.T) {
 	t.Parallel()
-	for shell, has := range map[string]string{
+	for shell, wantText := range map[string]string{
 		"bash": "__start_tenantry", "zsh": "#compdef tenantry", "fish": "complete -c tenantry", "powershell": "Register-ArgumentCompleter",
 	} {
-		if script := runTenantry(t, nil, "completion", shell); script.code != 0 || !strings.Contains(script.stdout, has) {
+		if script := runTenantry(t, nil, "completion", shell); script.code != 0 || !strings.Contains(script.stdout, wantText) {
 			t.Errorf("%s: exit code %d, %d bytes", shell, script.code, len(script.stdout))
 		}
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/tenantry/tenantry/app/settings"
 )
 
-// shownSettings returns the output of `tenantry config`, by name.
+// shownSettings returns the settings that `tenantry config` has printed, keyed by name.
 func shownSettings(t *testing.T, result commandResult) map[string]object {
 	t.Helper()
 	byName := map[string]object{}

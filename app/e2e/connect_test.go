@@ -17,8 +17,8 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver/soak"
 )
 
-// TestAdministratorConnectsATenant walks through the pages and checks their text and security
-// headers.
+// TestAdministratorConnectsATenant connects a tenant through the pages of the connect flow, and
+// checks their text and security headers.
 func TestAdministratorConnectsATenant(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t).newAccount(nil)
@@ -79,7 +79,7 @@ func checkFlowCookie(t *testing.T, p page) {
 		t.Fatalf("%d cookies", len(cookies))
 	}
 	cookie := cookies[0]
-	// Loopback has no TLS, which both Secure and __Host- require.
+	// The sandbox has no TLS. The attribute Secure and the name prefix __Host- would require it.
 	if cookie.Name != "tenantry-connect" || !cookie.HttpOnly || cookie.Secure || cookie.SameSite != http.SameSiteLaxMode || cookie.Path != "/" || cookie.Domain != "" ||
 		cookie.MaxAge < 1 || cookie.MaxAge > 900 || len(cookie.Value) < 40 {
 		t.Errorf("cookie %v", cookie)
@@ -162,8 +162,8 @@ func TestConnectRefusesWhenThePlanLapsed(t *testing.T) {
 	c.checkTenants()
 }
 
-// TestConnectFlowRefusesInvalidSteps checks that each mistake in the connect flow has its status
-// and a page, and connects no tenant.
+// TestConnectFlowRefusesInvalidSteps checks the status of the page that answers an invalid,
+// declined or cancelled step of the connect flow. No such step connects a tenant.
 func TestConnectFlowRefusesInvalidSteps(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -299,7 +299,7 @@ func TestConnectStateBelongsToItsAccount(t *testing.T) {
 	}
 
 	// With the state of a different account, the flow would connect the tenant to that account. The
-	// confirmation page names this account.
+	// confirmation page therefore names that account.
 	otherAccount := sharedSandbox(t).newAccount(nil)
 	state := queryParameter(t, otherAccount.get("/v1/tenants/connect-url").text("connect_url"), "state")
 	callback := b.open(withQueryParameter(t, ownCallback, "state", state))

@@ -72,33 +72,33 @@ func allWriteSteps(o *onboarding) []step {
 		setLimitStep(o, 5),
 		step{name: "send", makeRequest: fixedRequest(request{method: "POST", path: "/messages", viaControl: true,
 			body: object{"mailbox": "max@" + o.domain, "count": 9}})},
-		// This pass cannot set its rule, so the next pass has to resolve its intents.
+		// This pass fails to change the rule, so the next pass must block the mailbox.
 		step{name: "inject fault", makeRequest: fixedRequest(request{method: "POST", path: "/faults", viaControl: true,
 			body: object{"provider": "microsoft365", "operation": "Set-TransportRule", "kind": "status", "status": 400, "times": 1}})},
 		step{name: "enforce with a fault", makeRequest: fixedRequest(request{method: "POST", path: "/enforcement/run", viaControl: true})},
 		step{name: "remove faults", makeRequest: fixedRequest(request{method: "DELETE", path: "/faults", viaControl: true})},
 		enforceStep("blocked"), setLimitStep(o, 25), enforceStep("unblocked", "blocked"),
-		step{name: "check", makeRequest: fixedRequest(request{method: "GET", path: "/v1/tenants"}), checkReply: func(o *onboarding, _ reply) { o.checkOutcome() }},
+		step{name: "check", makeRequest: fixedRequest(request{method: "GET", path: "/v1/tenants"}), handleReply: func(o *onboarding, _ reply) { o.checkOutcome() }},
 		step{name: "renew", makeRequest: func(o *onboarding) request {
 			session := o.retryUntilSuccess(request{method: "GET", path: "/v1/tenants/connect-url"}).text("id")
 			return request{method: "POST", path: "/v1/connect-sessions/" + session + "/renew"}
-		}, checkReply: func(o *onboarding, got reply) {
+		}, handleReply: func(o *onboarding, got reply) {
 			session := o.retryUntilSuccess(request{method: "GET", path: "/v1/connect-sessions/" + got.text("id")})
 			o.checkEqual("renewed session", session.text("status"), "pending")
 		}},
 		step{name: "limit of the domain", makeRequest: func(o *onboarding) request {
 			return request{method: "POST", path: o.path("/mailbox-limits"), body: object{"daily_send_limit": 9, "domain_scope": o.domain}}
-		}, checkReply: func(o *onboarding, got reply) { o.checkEqual("limit", got.text("status"), "provisioned") }},
+		}, handleReply: func(o *onboarding, got reply) { o.checkEqual("limit", got.text("status"), "provisioned") }},
 		step{name: "end the limit", makeRequest: func(o *onboarding) request {
 			return request{method: "DELETE", path: o.path("/mailbox-limits?domain_scope=" + o.domain)}
-		}, checkReply: func(o *onboarding, got reply) {
+		}, handleReply: func(o *onboarding, got reply) {
 			o.checkEqual("end of the limit", got.text("status"), "removed")
 			o.checkEqual("rules", len(o.control("GET", "/tenants/"+o.tenant, nil).objects("rules")), 1)
 		}},
 		step{name: "remove a mailbox", makeRequest: func(o *onboarding) request {
 			mailbox := o.retryUntilSuccess(request{method: "GET", path: o.path("/mailboxes")}).objects("mailboxes")[2]
 			return request{method: "DELETE", path: o.path("/mailboxes/" + mailbox.text("id") + "?confirm=" + mailbox.text("primary_smtp"))}
-		}, checkReply: func(o *onboarding, got reply) {
+		}, handleReply: func(o *onboarding, got reply) {
 			o.checkEqual("removal of the mailbox", got.text("status"), "removed")
 			_, mailboxes := o.platformState(o.tenant)
 			o.checkEqual("mailboxes left", len(mailboxes), 2)
@@ -107,23 +107,23 @@ func allWriteSteps(o *onboarding) []step {
 			body: object{"tenant_id": managed, "account_id": o.ready.AccountID}})},
 		step{name: "withdraw", makeRequest: fixedRequest(request{method: "DELETE", path: "/managed/" + managed, viaControl: true, doneStatus: 404})},
 		step{name: "rotate", makeRequest: fixedRequest(request{method: "POST", path: "/api-key/rotate?user_email=" + o.ready.UserEmail}),
-			checkReply: func(o *onboarding, got reply) { o.ready.APIKey = got.text("api_key") }},
-		step{name: "fill domain slots", makeRequest: fixedRequest(request{method: "GET", path: "/v1/tenants"}), checkReply: func(o *onboarding, got reply) {
+			handleReply: func(o *onboarding, got reply) { o.ready.APIKey = got.text("api_key") }},
+		step{name: "fill domain slots", makeRequest: fixedRequest(request{method: "GET", path: "/v1/tenants"}), handleReply: func(o *onboarding, got reply) {
 			o.checkEqual("tenants after the withdrawal", got.text("count"), 1)
 			o.checkDomainSlots()
 		}},
 		step{name: "remove a domain", makeRequest: func(o *onboarding) request {
 			return request{method: "DELETE", path: o.path("/domains/" + o.ready.Zones[1] + "?from_platform=true")}
-		}, checkReply: func(o *onboarding, got reply) {
+		}, handleReply: func(o *onboarding, got reply) {
 			o.checkEqual("removal of the domain", got.text("status"), "removed")
 			domains, _ := o.platformState(o.tenant)
 			o.checkEqual("domains left", len(domains), 11)
 		}},
 		step{name: "delete", makeRequest: fixedRequest(request{method: "DELETE", path: o.path("")}),
-			checkReply: func(o *onboarding, got reply) { o.checkEqual("deletion", got.text("status"), "deleted") }},
+			handleReply: func(o *onboarding, got reply) { o.checkEqual("deletion", got.text("status"), "deleted") }},
 		step{name: "nothing is left", makeRequest: fixedRequest(request{method: "GET", path: "/v1/tenants"}),
-			checkReply: func(o *onboarding, got reply) { o.checkEqual("tenants after the deletion", got.text("count"), 0) }},
-		step{name: "audit", makeRequest: fixedRequest(request{method: "GET", path: "/v1/audit/export"}), checkReply: (*onboarding).checkAudit})
+			handleReply: func(o *onboarding, got reply) { o.checkEqual("tenants after the deletion", got.text("count"), 0) }},
+		step{name: "audit", makeRequest: fixedRequest(request{method: "GET", path: "/v1/audit/export"}), handleReply: (*onboarding).checkAudit})
 }
 
 // checkAudit checks that an export is an unbroken chain, and that it has one entry for each write
@@ -152,7 +152,7 @@ func (o *onboarding) checkAudit(got reply) {
 func setLimitStep(o *onboarding, perDay int) step {
 	return step{name: "limit", makeRequest: func(*onboarding) request {
 		return request{method: "POST", path: o.path("/mailbox-limits"), body: object{"daily_send_limit": perDay}}
-	}, checkReply: func(o *onboarding, got reply) { o.checkEqual("limit", got.text("status"), "provisioned") }}
+	}, handleReply: func(o *onboarding, got reply) { o.checkEqual("limit", got.text("status"), "provisioned") }}
 }
 
 // enforceStep returns the step that runs enforcement. It must leave these events, newest first, and
@@ -160,7 +160,7 @@ func setLimitStep(o *onboarding, perDay int) step {
 func enforceStep(events ...string) step {
 	return step{name: "enforce", makeRequest: func(*onboarding) request {
 		return request{method: "POST", path: "/enforcement/run", viaControl: true}
-	}, checkReply: func(o *onboarding, _ reply) {
+	}, handleReply: func(o *onboarding, _ reply) {
 		tenant := o.accountTenant()
 		var actions []string
 		for _, event := range tenant.get("/v1/enforcement/events").objects("events") {
@@ -175,7 +175,7 @@ func enforceStep(events ...string) step {
 
 // TestWritesSurviveACrashAtEveryFailpoint executes every write once and kills the service at one
 // failpoint after the other. Each request is repeated until it succeeds, and nothing is created
-// twice. A soak uses all failpoints, otherwise a sample.
+// twice. A soak uses all failpoints, other runs use a sample.
 func TestWritesSurviveACrashAtEveryFailpoint(t *testing.T) {
 	t.Parallel()
 	o := newOnboarding(newRestartingSandbox(t, requirePrograms(t, failpointBuild), soak.Sample(t, failpointNames(), 10)))
@@ -187,7 +187,7 @@ func TestWritesSurviveACrashAtEveryFailpoint(t *testing.T) {
 }
 
 // TestWritesSurviveACrashAtOneFailpoint kills the service at a single failpoint in each run. A soak
-// uses all failpoints, otherwise a sample.
+// uses all failpoints, other runs use a sample.
 func TestWritesSurviveACrashAtOneFailpoint(t *testing.T) {
 	t.Parallel()
 	for _, name := range soak.Sample(t, failpointNames(), 2) {
@@ -210,14 +210,14 @@ func dnsProvisioningSteps() []step {
 		return request{method: "POST", path: "/v1/domains/" + id + "/dns/provision"}
 	}
 	return []step{
-		{name: "automatic DNS", makeRequest: provision, checkReply: func(o *onboarding, got reply) {
+		{name: "automatic DNS", makeRequest: provision, handleReply: func(o *onboarding, got reply) {
 			run, job = fmt.Sprint(got.valueAt("run.id")), got.objects("jobs")[0].text("id")
 			o.waitForJob(run, func(job object) bool { return job["status"] == "waiting" })
 		}},
 		{name: "retry", makeRequest: func(*onboarding) request {
 			// A job with an attempt in progress is not retryable. After the attempt it waits again.
 			return request{method: "POST", path: "/v1/dns/provisioning-jobs/" + job + "/retry", retryCode: "provisioning_job_not_retryable"}
-		}, checkReply: func(o *onboarding, got reply) {
+		}, handleReply: func(o *onboarding, got reply) {
 			o.checkEqual("retry", got.text("status"), "queued")
 			o.control("DELETE", "/faults", nil)
 			o.waitForJob(run, func(job object) bool { return job["status"] == "completed" })
@@ -252,16 +252,16 @@ func integrationSteps() []step {
 	return []step{
 		{name: "integrate", makeRequest: func(o *onboarding) request {
 			return request{method: "POST", path: "/v1/integrations", body: o.integrationBody("instantly")}
-		}, checkReply: func(o *onboarding, got reply) {
+		}, handleReply: func(o *onboarding, got reply) {
 			id = got.text("id")
 			o.checkEqual("integrations", o.retryUntilSuccess(request{method: "GET", path: "/v1/integrations"}).text("count"), 1)
 		}},
-		{name: "test", makeRequest: integrationRequest("POST", "/test"), checkReply: func(o *onboarding, got reply) { o.checkEqual("test", got.text("status"), "connected") }},
+		{name: "test", makeRequest: integrationRequest("POST", "/test"), handleReply: func(o *onboarding, got reply) { o.checkEqual("test", got.text("status"), "connected") }},
 		{name: "sign in", makeRequest: func(o *onboarding) request {
 			r := mailboxRequest("POST", "/oauth/microsoft/init")(o)
 			r.retryCode = "oauth_session_pending" // the session of a killed service stays pending for some seconds
 			return r
-		}, checkReply: func(o *onboarding, got reply) {
+		}, handleReply: func(o *onboarding, got reply) {
 			link, session = got.text("auth_url"), got.text("session_id")
 			b := newBrowser(o.t)
 			b.submit(b.open(link), url.Values{"username": {got.text("mailbox")}, "decision": {"accept"}})
@@ -269,14 +269,14 @@ func integrationSteps() []step {
 			o.eventually("the session is connected", func() bool { return o.retryUntilSuccess(statusRequest).text("status") == "connected" })
 			checkConnectionCounts(o, object{"total": 1, "connected": 1})
 		}},
-		{name: "refresh", makeRequest: integrationRequest("POST", "/mailboxes/refresh"), checkReply: func(o *onboarding, got reply) {
+		{name: "refresh", makeRequest: integrationRequest("POST", "/mailboxes/refresh"), handleReply: func(o *onboarding, got reply) {
 			o.checkEqual("refreshed", got.text("checked")+" "+got.text("connected"), "3 1")
 		}},
-		{name: "disconnect", makeRequest: mailboxRequest("DELETE", ""), checkReply: func(o *onboarding, got reply) {
+		{name: "disconnect", makeRequest: mailboxRequest("DELETE", ""), handleReply: func(o *onboarding, got reply) {
 			o.checkEqual("disconnect", got.text("status"), "disconnected")
 			checkConnectionCounts(o, object{"total": 1, "disconnected": 1})
 		}},
-		{name: "delete integration", makeRequest: integrationRequest("DELETE", ""), checkReply: func(o *onboarding, got reply) {
+		{name: "delete integration", makeRequest: integrationRequest("DELETE", ""), handleReply: func(o *onboarding, got reply) {
 			o.checkEqual("deletion of the integration", got.text("status"), "deleted")
 			o.checkEqual("integrations left", o.retryUntilSuccess(request{method: "GET", path: "/v1/integrations"}).text("count"), 0)
 		}},

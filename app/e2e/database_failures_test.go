@@ -29,9 +29,9 @@ type databaseService struct {
 	db      *sql.DB // a direct connection to the database
 }
 
-// newDatabaseService starts a server on the database at serviceURL. Tests connect to it by the URL
-// direct.
-func newDatabaseService(t *testing.T, direct, serviceURL string) databaseService {
+// newDatabaseService starts a server on the database at serviceURL. The tests use the same database
+// at directURL.
+func newDatabaseService(t *testing.T, directURL, serviceURL string) databaseService {
 	t.Helper()
 	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
 	env := append(fixture.env(t.TempDir(), serviceURL), "TENANTRY_LIMITS=off")
@@ -39,7 +39,7 @@ func newDatabaseService(t *testing.T, direct, serviceURL string) databaseService
 	_, key := fixture.newAccount(env, "ann@example.com", "complete", 0)
 	_, c := fixture.serve(env)
 	c.ready.APIKey = key
-	db, err := sql.Open("pgx", direct)
+	db, err := sql.Open("pgx", directURL)
 	must(t, err)
 	t.Cleanup(func() { _ = db.Close() })
 	service := databaseService{accountResources{accountTenant{caller: caller{c, "", "ann@example.com", key}}, map[string]string{}}, fixture, db}
@@ -89,7 +89,7 @@ func (s *databaseService) storedLimit(mailbox string) any {
 	return nil
 }
 
-// databaseURL returns the URL of a database on a server.
+// databaseURL returns the URL of a database. server is the URL of its database server.
 func databaseURL(t *testing.T, server, database string) string {
 	t.Helper()
 	u, err := url.Parse(server)
@@ -174,8 +174,8 @@ func TestAcknowledgedWritesSurviveADatabaseCrash(t *testing.T) {
 // nothing.
 func TestSerializationFailuresAreRetried(t *testing.T) {
 	t.Parallel()
-	direct := testserver.Database(t)
-	service := newDatabaseService(t, direct, direct)
+	directURL := testserver.Database(t)
+	service := newDatabaseService(t, directURL, directURL)
 	service.addDomainAndMailboxes()
 	mailbox := service.get(service.path("/mailboxes")).objects("mailboxes")[0].text("id")
 	service.exec("CREATE SEQUENCE updates", // no rollback resets a sequence
@@ -199,8 +199,8 @@ func TestSerializationFailuresAreRetried(t *testing.T) {
 // for a lock, and succeed once the lock is released.
 func TestExhaustedPoolAnswers503(t *testing.T) {
 	t.Parallel()
-	direct := testserver.Database(t)
-	service := newDatabaseService(t, direct, direct)
+	directURL := testserver.Database(t)
+	service := newDatabaseService(t, directURL, directURL)
 	service.addDomainAndMailboxes()
 	mailbox := service.get(service.path("/mailboxes")).objects("mailboxes")[0].text("id")
 	tx, err := service.db.BeginTx(t.Context(), nil)
@@ -212,7 +212,7 @@ func TestExhaustedPoolAnswers503(t *testing.T) {
 	var released atomic.Bool
 	for range 64 {
 		writers.Go(func() {
-			for !released.Load() { // a write that waits too long releases its connection
+			for !released.Load() { // a write that times out gives its connection back, so the next write takes it
 				got, err := service.tryDo("PATCH", service.ready.APIURL+service.path("/mailboxes/"+mailbox), service.key, object{"daily_send_limit": rand.IntN(25) + 1})
 				if err != nil || got.status != 200 && (got.status != 503 || got.header.Get("Retry-After") == "") {
 					t.Errorf("a write that waits is answered %d %s, %v", got.status, got.raw, err)
@@ -315,13 +315,14 @@ func (s *commitCutter) forward(clientConn net.Conn) {
 			return
 		}
 		if cut {
-			_, _ = io.Copy(io.Discard, clientConn) // until the other goroutine has read the database's response
+			_, _ = io.Copy(io.Discard, clientConn) // ends when the other goroutine has read the database's response
 			return
 		}
 	}
 }
 
-// shouldCut reports whether sent is the COMMIT to cut, and whether to cut after it was executed.
+// shouldCut reports whether sent is the COMMIT to cut, and whether to cut the connection after the
+// database has executed the COMMIT.
 func (s *commitCutter) shouldCut(sent []byte) (cut, afterCommit bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -337,14 +338,14 @@ func (s *commitCutter) shouldCut(sent []byte) (cut, afterCommit bool) {
 	return true, s.afterCommit
 }
 
-// arm lets the cutter cut one COMMIT after it has let skip COMMITs pass.
+// arm lets skip COMMITs pass and cuts the next one.
 func (s *commitCutter) arm(skip int, afterCommit bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.isArmed, s.skip, s.afterCommit, s.cuts = true, skip, afterCommit, 0
 }
 
-// disarm returns the number of cuts since arm.
+// disarm ends the cutting and returns the number of cuts since arm.
 func (s *commitCutter) disarm() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -357,12 +358,12 @@ func (s *commitCutter) disarm() int {
 // request succeeds and has one effect.
 func TestWritesSurviveConnectionLossInCommit(t *testing.T) {
 	t.Parallel()
-	direct := testserver.Database(t)
-	address, err := url.Parse(direct)
+	directURL := testserver.Database(t)
+	address, err := url.Parse(directURL)
 	must(t, err)
 	cutter := newCommitCutter(t, address.Host)
 	address.Host = cutter.listener.Addr().String()
-	service := newDatabaseService(t, direct, address.String())
+	service := newDatabaseService(t, directURL, address.String())
 	service.addDomainAndMailboxes()
 	skips, cuts := 1, 0
 	if soak.On() {

@@ -159,8 +159,8 @@ func TestOperatorManagesDNSConnections(t *testing.T) {
 	c.checkLifecycle(t, env, ann)
 }
 
-// checkLifecycle checks that a stored connection is in a backup, is audited without its secret, and
-// is removed with its account.
+// checkLifecycle checks that a backup contains a stored connection, that the audit events do not
+// contain its secret, and that closing the account removes it.
 func (c *cloudflareFake) checkLifecycle(t *testing.T, env []string, account string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "all.backup")

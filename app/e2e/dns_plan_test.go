@@ -35,8 +35,8 @@ func (tenant accountTenant) newDomainAt(provider string) (zone, id string) {
 	return zone, id
 }
 
-// putConflictingRecords replaces the records of a zone with records that conflict with the plan.
-// verificationText is kept.
+// putConflictingRecords replaces the records of a zone with records that conflict with the plan. It
+// keeps the verification record, whose content is verificationText.
 func (tenant accountTenant) putConflictingRecords(zone string, verificationText any) []object {
 	tenant.t.Helper()
 	text := func(name, content string) object {
@@ -218,8 +218,8 @@ func (c *cloudflareFake) zoneRecords(t *testing.T, zone string) string {
 }
 
 // TestDNSPlanUsesTheProviderConnection checks that a plan is made from the provider's records if
-// the account has a connection to the zone, and that each problem with the connection has its own
-// code.
+// the account has a connection to the zone. It also checks the action that each problem with the
+// connection requires.
 func TestDNSPlanUsesTheProviderConnection(t *testing.T) {
 	t.Parallel()
 	zone := fmt.Sprintf("held-%d.test", uniqueNumber.Add(1))

@@ -27,7 +27,7 @@ import (
 // checkIDs are the ids of all checks, in the order of the report.
 var checkIDs = strings.Fields("database migrations keyset public_url plugins provider_settings mail_platform dns redis clock credentials")
 
-// runDoctor runs doctor and returns its report, and its checks by id.
+// runDoctor runs doctor and returns its report, and the checks of the report by id.
 func runDoctor(t *testing.T, env []string) (object, map[string]object) {
 	t.Helper()
 	result := runTenantry(t, env, "doctor", "-o", "json")
@@ -119,8 +119,8 @@ func TestDoctorPassesOnAHealthyService(t *testing.T) {
 	}
 }
 
-// TestDoctorShowsWhatPluginsMayUse runs doctor over a plugin with a fixed host, one with a setting
-// for its host, and two whose accounts name their host.
+// TestDoctorShowsWhatPluginsMayUse checks that doctor shows the resource limits of plugins and the
+// hosts to which they connect. A host can be fixed, or come from a setting or from the account.
 func TestDoctorShowsWhatPluginsMayUse(t *testing.T) {
 	t.Parallel()
 	fixture := newDoctorFixture(t)
@@ -163,8 +163,8 @@ func TestDoctorCreatesNoFiles(t *testing.T) {
 	}
 }
 
-// TestDoctorEndsWhenServersDoNotAnswer checks that doctor ends although two servers never answer,
-// and that the other checks succeed.
+// TestDoctorEndsWhenServersDoNotAnswer checks that doctor ends although the mail platform and Redis
+// never answer, and that checks that need neither of them succeed.
 func TestDoctorEndsWhenServersDoNotAnswer(t *testing.T) {
 	t.Parallel()
 	fixture := newDoctorFixture(t)
@@ -285,7 +285,7 @@ func TestDoctorReportsEachFault(t *testing.T) {
 		{"credentials", "the TLS certificate expires soon", tlsCertificate(certificateFile(t, -24*time.Hour, 10*24*time.Hour, true)), doctor.Warning, "^tls_certificate_file: .*expires on", "tls_key_file"},
 		{"credentials", "the TLS certificate has expired", tlsCertificate(certificateFile(t, -48*time.Hour, -24*time.Hour, true)), doctor.Failed, "tls_certificate_file: .*expired on", "renew"},
 		{"credentials", "the TLS certificate is missing", tlsCertificate("/nonexistent/pem"), doctor.Failed, "tls_certificate_file cannot be read: no such file", "/nonexistent/pem"},
-		{"credentials", "the TLS key is open to others", tlsCertificate(openFile(t, certificateFile(t, -time.Hour, 90*24*time.Hour, true))), doctor.Warning, "tls_key_file is open to others", "chmod 600"},
+		{"credentials", "the TLS key is open to others", tlsCertificate(makeReadableByAll(t, certificateFile(t, -time.Hour, 90*24*time.Hour, true))), doctor.Warning, "tls_key_file is open to others", "chmod 600"},
 		{"credentials", "an invalid date", []string{provider("CREDENTIAL_EXPIRES", "soon")}, doctor.Failed, "not a date", "2027-01-31"},
 	}
 	for _, tt := range soak.Sample(t, cases, 15) {
@@ -348,7 +348,7 @@ func TestDoctorChecksPostgreSQL(t *testing.T) {
 	checkDiagnosis(env, "migrations", doctor.Failed, "release 99", "newer tenantry")
 }
 
-// querySeparator returns what comes before a further query parameter of a URL.
+// querySeparator returns the character to write between url and a further query parameter.
 func querySeparator(url string) string {
 	if strings.Contains(url, "?") {
 		return "&"

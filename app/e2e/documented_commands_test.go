@@ -24,8 +24,8 @@ import (
 	"github.com/tenantry/tenantry/app/settings"
 )
 
-// TestDocumentedCommandsExist checks that every command line and variable exists that a page, a
-// deployment file or an error text names.
+// TestDocumentedCommandsExist checks every command line and variable that pages, deployment files
+// and error texts name. The commands, flags and settings must exist.
 func TestDocumentedCommandsExist(t *testing.T) {
 	t.Parallel()
 	known := knownVariables(t)
@@ -48,7 +48,8 @@ func TestDocumentedCommandsExist(t *testing.T) {
 	}
 }
 
-// TestWrongDocumentedCommandsAreNoticed checks the checks of TestDocumentedCommandsExist.
+// TestWrongDocumentedCommandsAreNoticed checks that the functions of TestDocumentedCommandsExist
+// notice wrong commands and variables, and accept right ones.
 func TestWrongDocumentedCommandsAreNoticed(t *testing.T) {
 	t.Parallel()
 	for _, page := range []string{"`tenantry nowhere`", "`tenantry key make`", "`tenantry serve --nowhere`", "```\nbin/tenantry account nowhere\n```\n", "```\nsudo -u tenantry tenantry doctor --nowhere x\n```\n"} {
@@ -208,8 +209,8 @@ func knownVariables(t *testing.T) func(string) bool {
 	}
 }
 
-// TestReadmeTourWorks runs every sh block of the README and of docs/limits.md in one shell. A sandbox
-// runs meanwhile, in the data folder that the README uses.
+// TestReadmeTourWorks runs every sh block of the README and of docs/limits.md in one shell.
+// Meanwhile a sandbox runs in the data folder that the README uses.
 func TestReadmeTourWorks(t *testing.T) {
 	t.Parallel()
 	block := regexp.MustCompile("(?s)```sh\n(.*?)```")

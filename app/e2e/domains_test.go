@@ -217,7 +217,8 @@ func TestTenantHasAtMostTwelveDomains(t *testing.T) {
 }
 
 // TestDomainOfADifferentTenantIsRefused checks that the tenant which verifies a domain first keeps
-// it. The other tenant gets domain_unavailable from the operation in which the platform refuses.
+// it. The other tenant gets domain_unavailable from the operation in which the platform refuses the
+// domain.
 func TestDomainOfADifferentTenantIsRefused(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t)
@@ -239,7 +240,7 @@ func TestDomainOfADifferentTenantIsRefused(t *testing.T) {
 	checkValues(t, third.get(third.path("/domains")).object, object{"count": 0})
 }
 
-// metricValue returns the value of a sample by metric name and one label, or "" if there is none.
+// metricValue returns the value of a metric for one value of a label, or "" if it is not exported.
 func (c client) metricValue(name, label, value string) string {
 	c.t.Helper()
 	sample := regexp.MustCompile(`(?m)^` + name + `\{[^}\n]*` + label + `="` + value + `"[^}\n]*\} (\S+)$`)
@@ -251,10 +252,10 @@ func (c client) metricValue(name, label, value string) string {
 }
 
 // zoneRecords returns the records of a zone in the form that the control interface accepts.
-func (c client) zoneRecords(zone string) (all []object) {
+func (c client) zoneRecords(zone string) (records []object) {
 	c.t.Helper()
-	must(c.t, json.Unmarshal(c.control("GET", "/zones/"+zone+"/records", nil).raw, &all))
-	return all
+	must(c.t, json.Unmarshal(c.control("GET", "/zones/"+zone+"/records", nil).raw, &records))
+	return records
 }
 
 // monitoredDomain is a healthy domain whose zone is edited while the service checks it.

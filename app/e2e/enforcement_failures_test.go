@@ -17,7 +17,7 @@ func (l limitedTenant) setClock(now string) {
 	l.control("POST", "/clock", object{"now": now})
 }
 
-// eventMessages returns the messages of all events, newest first.
+// eventMessages returns the messages of the events that match a query, newest first.
 func (c caller) eventMessages(query string) (messages []string) {
 	c.t.Helper()
 	list := c.get("/v1/enforcement/events" + query)
@@ -30,9 +30,9 @@ func (c caller) eventMessages(query string) (messages []string) {
 	return messages
 }
 
-// TestEnforcementRecoversFromFaults checks that during a failure outside the service no block is
-// recorded that the platform does not have, and no mailbox is unblocked. A later pass makes up for
-// the failed ones.
+// TestEnforcementRecoversFromFaults checks enforcement while something outside the service goes
+// wrong. The service records no block that the platform does not have, and it unblocks no mailbox.
+// After a failed pass, a later pass blocks the mailboxes.
 func TestEnforcementRecoversFromFaults(t *testing.T) {
 	t.Parallel()
 	c := privateSandbox(t)
@@ -119,8 +119,8 @@ func clockStepsBack(limited limitedTenant) {
 	limited.checkBlocked(0)
 	for _, now := range []string{"2031-03-12T09:00:00Z", "2031-03-11T12:00:00Z", "2031-03-12T10:30:00Z"} {
 		limited.setClock(now)
-		if w := limited.enforce(); len(w) != 0 {
-			limited.t.Errorf("at %s: %v", now, w)
+		if writes := limited.enforce(); len(writes) != 0 {
+			limited.t.Errorf("at %s: %v", now, writes)
 		}
 		limited.checkBlocked(0)
 		limited.checkEvents("Mailbox blocked: sent 6, limit 5")
@@ -163,8 +163,8 @@ func tenantDeletedDuringPass(limited limitedTenant) {
 	limited.expect("GET", "/v1/enforcement/events?tenant_id="+limited.guid, nil, http.StatusNotFound, "tenant_not_found")
 }
 
-// scopeHasNoMailboxes checks that the rule of a scope without mailboxes is created by its first
-// block.
+// scopeHasNoMailboxes sets a limit for a domain without mailboxes. It checks that the limit's rule
+// is created when the first mailbox is blocked.
 func scopeHasNoMailboxes(limited limitedTenant) {
 	zone := limited.newVerifiedDomain()
 	limit := limited.post(limited.path("/mailbox-limits"), object{"daily_send_limit": 3, "domain_scope": zone})
@@ -194,8 +194,8 @@ func scopeHasNoMailboxes(limited limitedTenant) {
 	}
 }
 
-// existingRuleIsAdopted checks that an existing rule with a managed name is used and its list
-// replaced.
+// existingRuleIsAdopted checks that the service uses an existing rule that has the name of a
+// managed rule, and replaces the list of the rule.
 func existingRuleIsAdopted(limited limitedTenant) {
 	const name = "tenantry-block-tenantwide"
 	tenant := limited.caller.newConnectedTenant(nil)

@@ -25,10 +25,10 @@ type enforcementHistory struct {
 	domains       []string
 	limits        sendlimit.Policies
 	mailboxLimits map[string]int
-	// sent is the number of messages of each address on the current day. latest is the latest time
-	// of that day so far.
-	sent        map[string]int
-	now, latest time.Time
+	// sent is the number of messages of each address on the current day. now is the clock of the
+	// sandbox, and latestNow the latest time that it had on the current day.
+	sent           map[string]int
+	now, latestNow time.Time
 }
 
 // newEnforcementHistory creates a tenant with two domains and two mailboxes in each.
@@ -61,7 +61,7 @@ func (history *enforcementHistory) sendRandomly() {
 	history.send(history.randomMailbox().text("primary_smtp"), 1+history.random.IntN(9))
 }
 
-// send sends messages from a mailbox. Messages of a blocked mailbox do not count.
+// send sends messages from a mailbox. It does not count the messages of a blocked mailbox in sent.
 func (history *enforcementHistory) send(address string, count int) {
 	history.t.Helper()
 	blocked := slices.Contains(history.blockedAtPlatform(), address)
@@ -100,20 +100,20 @@ func (history *enforcementHistory) nextDay() {
 		history.now = time.Date(2031, 3, 10, 0, 0, 0, 0, time.UTC)
 	}
 	history.now = history.now.Truncate(24 * time.Hour).Add(32 * time.Hour)
-	history.sent, history.latest = map[string]int{}, history.now
+	history.sent, history.latestNow = map[string]int{}, history.now
 	history.setClock()
 }
 
-// moveClock sets the clock to a random time, at most 90 minutes before or after the latest time of
-// the day. The service reads a longer period of the trace again.
+// moveClock sets the clock to a random time, at most 90 minutes before or after latestNow and not
+// after 18:00.
 func (history *enforcementHistory) moveClock() {
 	history.t.Helper()
-	history.now = history.latest.Add(time.Duration(history.random.IntN(180)-90) * time.Minute)
+	history.now = history.latestNow.Add(time.Duration(history.random.IntN(180)-90) * time.Minute)
 	if last := history.now.Truncate(24 * time.Hour).Add(18 * time.Hour); history.now.After(last) {
 		history.now = last
 	}
-	if history.now.After(history.latest) {
-		history.latest = history.now
+	if history.now.After(history.latestNow) {
+		history.latestNow = history.now
 	}
 	history.setClock()
 }
@@ -174,8 +174,8 @@ func (history *enforcementHistory) usageByAddress() map[string]object {
 	return usage
 }
 
-// eventsByAddress returns the events by address, oldest first. Blocked and unblocked must
-// alternate.
+// eventsByAddress returns the enforcement events by address, oldest first. It checks that blocks
+// and unblocks alternate, and that each block has a count above the limit.
 func (history *enforcementHistory) eventsByAddress() map[string][]object {
 	history.t.Helper()
 	events := map[string][]object{}
@@ -194,7 +194,7 @@ func (history *enforcementHistory) eventsByAddress() map[string][]object {
 	return events
 }
 
-// enforceUntilCounted runs enforcement until the trace was read.
+// enforceUntilCounted runs enforcement passes until one has counted the messages.
 func (history *enforcementHistory) enforceUntilCounted() {
 	history.t.Helper()
 	countedAt := func() any {
@@ -208,9 +208,8 @@ func (history *enforcementHistory) enforceUntilCounted() {
 }
 
 // crashDuringPass kills the service during or soon after a pass that has a mailbox to block or to
-// unblock. If an address is blocked at the platform when the service is killed, this block has
-// exactly one event after the next pass. crashDuringPass reports whether the pass was in progress
-// at the kill.
+// unblock. After the next pass, each block that the platform had after the kill must have exactly
+// one event. crashDuringPass reports whether the pass was in progress at the kill.
 func (history *enforcementHistory) crashDuringPass() (inProgress bool) {
 	history.t.Helper()
 	history.control("DELETE", "/faults", nil)
@@ -302,8 +301,8 @@ func (history *enforcementHistory) checkConsistency() {
 	for _, address := range slices.Sorted(maps.Keys(stored)) {
 		usage, addressEvents := stored[address], events[address]
 		history.checkEqual("sent by "+address, usage["sends_today"], history.sent[address])
-		over := history.sent[address] > history.limits.Effective(history.mailboxLimits[address], domainOf(address))
-		if _, covered := history.limits.Covering(domainOf(address)); over && covered {
+		overLimit := history.sent[address] > history.limits.Effective(history.mailboxLimits[address], domainOf(address))
+		if _, hasLimit := history.limits.Covering(domainOf(address)); overLimit && hasLimit {
 			want = append(want, address)
 			history.checkEqual("events of "+address, len(addressEvents)%2, 1)
 			history.checkEqual("block of "+address, usage["blocked_at"], addressEvents[len(addressEvents)-1]["created_at"])
@@ -316,9 +315,9 @@ func (history *enforcementHistory) checkConsistency() {
 	history.checkEqual("blocked at the platform", blocked, want)
 }
 
-// TestEnforcementStaysConsistentOverKills combines sends, limit changes, day boundaries, clock
-// steps, a late trace and platform faults with kills during passes. Afterwards usage, rules and
-// events agree, and every block has one event.
+// TestEnforcementStaysConsistentOverKills sends messages, changes limits, moves the clock, delays
+// the trace and injects platform faults. It kills the service during passes or soon after them.
+// Afterwards usage, rules and events agree, and every block has one event.
 func TestEnforcementStaysConsistentOverKills(t *testing.T) {
 	t.Parallel()
 	histories, kills := 1, 1

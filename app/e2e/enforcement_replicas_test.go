@@ -20,8 +20,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/exchange"
 )
 
-// enforcingReplicas are two services with one database, one Redis and one mail platform. Tests
-// start passes through the control interface, besides those that the services start themselves.
+// enforcingReplicas are two services with one database, one Redis and one mail platform. Passes are
+// started by the services, and by the tests through the control interface.
 type enforcingReplicas struct {
 	*serviceFixture
 	redis   string
@@ -143,8 +143,9 @@ func TestReplicasShareEnforcement(t *testing.T) {
 	r.checkTraceBudget()
 }
 
-// checkTraceBudget leaves three pages in the first tenant's trace budget for five minutes. The
-// replicas together request no more, and continue with other tenants.
+// checkTraceBudget leaves three pages in the first tenant's trace budget, which is refilled after
+// five minutes. The replicas together request only these three pages, and continue with other
+// tenants.
 func (r *enforcingReplicas) checkTraceBudget() {
 	r.t.Helper()
 	counters, err := limiter.Open(r.t.Context(), limiter.Options{URL: r.redis, AnswerTimeout: time.Minute})
@@ -175,11 +176,11 @@ func (r *enforcingReplicas) checkTraceBudget() {
 	r.tenants[0].checkBlocked()
 }
 
-// tracePages counts the pages of a tenant's trace that the platform returned. Responses that ask
-// for a new token do not count.
-func (r *enforcingReplicas) tracePages(n int) (pages int) {
+// tracePages counts the pages of the trace that the platform returned for the tenant with this
+// index. Responses that ask for a new token do not count.
+func (r *enforcingReplicas) tracePages(index int) (pages int) {
 	for _, sent := range r.recordedRequests() {
-		if sent.status == http.StatusOK && sent.cmdlet() == exchange.GetMessageTrace && strings.Contains(sent.path, r.tenants[n].guid) {
+		if sent.status == http.StatusOK && sent.cmdlet() == exchange.GetMessageTrace && strings.Contains(sent.path, r.tenants[index].guid) {
 			pages++
 		}
 	}

@@ -26,10 +26,10 @@ func (c caller) newLimitedTenant(perDay int, localParts ...string) limitedTenant
 	return limitedTenant{tenant, zone, tenant.get(tenant.path("/mailboxes")).objects("mailboxes")}
 }
 
-// send sends messages from the mailbox with index n.
-func (l limitedTenant) send(n, count int) {
+// send sends messages from the mailbox with this index.
+func (l limitedTenant) send(index, count int) {
 	l.t.Helper()
-	l.control("POST", "/messages", object{"mailbox": l.mailboxes[n].text("primary_smtp"), "count": count})
+	l.control("POST", "/messages", object{"mailbox": l.mailboxes[index].text("primary_smtp"), "count": count})
 }
 
 // enforce runs enforcement now and returns the rule changes that were requested from the platform.
@@ -54,14 +54,15 @@ func (l limitedTenant) ruleWrites() (writes []string) {
 // ruleCmdlets are the cmdlets that change rules.
 var ruleCmdlets = []string{"New-TransportRule", "Set-TransportRule", "Enable-TransportRule", "Disable-TransportRule", "Remove-TransportRule"}
 
-// usage returns the usage of the mailbox with index n.
-func (l limitedTenant) usage(n int) object {
+// usage returns the usage of the mailbox with this index.
+func (l limitedTenant) usage(index int) object {
 	l.t.Helper()
-	return l.get(l.path("/mailboxes/" + l.mailboxes[n].text("id") + "/usage")).object
+	return l.get(l.path("/mailboxes/" + l.mailboxes[index].text("id") + "/usage")).object
 }
 
 // checkBlocked checks that the platform's only rule blocks exactly the mailboxes with these
-// indexes. The rule must be off if there are none, and the service must report the same.
+// indexes. If there are none, the rule must be off. The service must report the same mailboxes as
+// blocked.
 func (l limitedTenant) checkBlocked(indexes ...int) {
 	l.t.Helper()
 	want := []any{}
@@ -83,7 +84,8 @@ func (l limitedTenant) checkBlocked(indexes ...int) {
 	}
 }
 
-// checkEvents checks the messages of all events, newest first.
+// checkEvents checks that all events are of the first mailbox and have these messages, newest
+// first.
 func (l limitedTenant) checkEvents(want ...string) {
 	l.t.Helper()
 	list := l.get("/v1/enforcement/events")
@@ -106,50 +108,50 @@ func TestMailboxOverItsLimitIsBlocked(t *testing.T) {
 		limited := c.newLimitedTenant(5, "ada", "max")
 		limited.send(0, 5)
 		limited.send(1, 2)
-		if w := limited.enforce(); len(w) != 0 {
-			t.Errorf("at the limit: %v", w)
+		if writes := limited.enforce(); len(writes) != 0 {
+			t.Errorf("at the limit: %v", writes)
 		}
 		limited.checkBlocked()
 		checkValues(t, limited.usage(0), object{"daily_send_limit": 5, "sends_today": 5, "remaining_sends": 0, "utilization_pct": 100})
 
 		limited.send(0, 1)
-		if w := limited.enforce(); len(w) == 0 {
+		if writes := limited.enforce(); len(writes) == 0 {
 			t.Error("nothing was changed at the platform")
 		}
 		limited.checkBlocked(0)
 		checkValues(t, limited.usage(0), object{"sends_today": 6, "remaining_sends": 0, "utilization_pct": 120})
 		checkValues(t, limited.usage(1), object{"sends_today": 2, "remaining_sends": 3, "utilization_pct": 40})
-		const first = "Mailbox blocked: sent 6, limit 5"
-		limited.checkEvents(first)
-		since := limited.usage(0)["blocked_at"]
+		const firstBlock = "Mailbox blocked: sent 6, limit 5"
+		limited.checkEvents(firstBlock)
+		blockedAt := limited.usage(0)["blocked_at"]
 
-		limited.checkRepeatedPasses(since, first)
+		limited.checkRepeatedPasses(blockedAt, firstBlock)
 		limited.send(0, 3) // the rule blocks these messages
-		limited.checkRepeatedPasses(since, first)
+		limited.checkRepeatedPasses(blockedAt, firstBlock)
 
 		c.control("POST", "/clock", object{"advance": "14h"})
 		limited.enforce()
 		limited.checkBlocked()
-		const second = "Mailbox unblocked: sent 0, limit 5"
-		limited.checkEvents(second, first)
+		const firstUnblock = "Mailbox unblocked: sent 0, limit 5"
+		limited.checkEvents(firstUnblock, firstBlock)
 		checkValues(t, limited.usage(0), object{"sends_today": 0, "remaining_sends": 5, "utilization_pct": 0})
 
 		limited.send(0, 7)
 		limited.enforce()
 		limited.checkBlocked(0)
-		const third, fourth = "Mailbox blocked: sent 7, limit 5", "Mailbox unblocked: sent 7, limit 7"
-		limited.checkEvents(third, second, first)
+		const secondBlock, secondUnblock = "Mailbox blocked: sent 7, limit 5", "Mailbox unblocked: sent 7, limit 7"
+		limited.checkEvents(secondBlock, firstUnblock, firstBlock)
 		limited.post(limited.path("/mailbox-limits"), object{"daily_send_limit": 7})
 		limited.enforce()
 		limited.checkBlocked()
-		limited.checkEvents(fourth, third, second, first)
+		limited.checkEvents(secondUnblock, secondBlock, firstUnblock, firstBlock)
 		limited.checkMetrics()
 	})
 }
 
 // checkRepeatedPasses runs two passes at once and then one more. It checks that they change
-// nothing.
-func (l limitedTenant) checkRepeatedPasses(since any, events ...string) {
+// nothing: the first mailbox is blocked since blockedAt and has the same events.
+func (l limitedTenant) checkRepeatedPasses(blockedAt any, events ...string) {
 	l.t.Helper()
 	l.control("DELETE", "/calls", nil)
 	var wg sync.WaitGroup
@@ -158,12 +160,12 @@ func (l limitedTenant) checkRepeatedPasses(since any, events ...string) {
 	}
 	wg.Wait()
 	l.control("POST", "/enforcement/run", nil)
-	if w := l.ruleWrites(); len(w) != 0 {
-		l.t.Errorf("changed again: %v", w)
+	if writes := l.ruleWrites(); len(writes) != 0 {
+		l.t.Errorf("changed again: %v", writes)
 	}
 	l.checkBlocked(0)
 	l.checkEvents(events...)
-	checkValues(l.t, l.usage(0), object{"blocked_at": since, "sends_today": 6})
+	checkValues(l.t, l.usage(0), object{"blocked_at": blockedAt, "sends_today": 6})
 }
 
 // checkMetrics checks the enforcement metrics.
@@ -256,7 +258,7 @@ func TestHeadroomFollowsLicencesAndSends(t *testing.T) {
 		checkValues(t, o, want)
 		return o
 	}
-	first := checkHeadroom(object{"external_recipient_limit": 10000, "email_licenses": 1, "sends_today": 0, "sends_today_at": nil, "remaining": 10000, "utilization_pct": 0})
+	firstHeadroom := checkHeadroom(object{"external_recipient_limit": 10000, "email_licenses": 1, "sends_today": 0, "sends_today_at": nil, "remaining": 10000, "utilization_pct": 0})
 
 	limited.send(0, 120)
 	limited.send(1, 5)
@@ -265,21 +267,21 @@ func TestHeadroomFollowsLicencesAndSends(t *testing.T) {
 	if counted == nil {
 		t.Fatal("no mailbox was counted")
 	}
-	checkHeadroom(object{"external_recipient_limit": 10000, "sends_today": 125, "sends_today_at": counted, "remaining": 9875, "utilization_pct": 1.3, "estimated_at": first["estimated_at"]})
+	checkHeadroom(object{"external_recipient_limit": 10000, "sends_today": 125, "sends_today_at": counted, "remaining": 9875, "utilization_pct": 1.3, "estimated_at": firstHeadroom["estimated_at"]})
 
 	// Only trial licences are left. A sync finds that out only if it may read the licences.
 	limited.setBehaviour(object{"licenses": object{"paid": 0, "trial": 25}})
 	limited.control("POST", "/faults", object{"provider": "microsoft365", "operation": "directory.list-subscriptions", "kind": "status", "status": 403, "times": 99})
 	c.control("POST", "/clock", object{"advance": "1h"})
 	limited.mustSync()
-	checkHeadroom(object{"external_recipient_limit": 10000, "email_licenses": 1, "estimated_at": first["estimated_at"]})
+	checkHeadroom(object{"external_recipient_limit": 10000, "email_licenses": 1, "estimated_at": firstHeadroom["estimated_at"]})
 	limited.control("DELETE", "/faults", nil)
 	limited.mustSync()
-	if later := checkHeadroom(object{"external_recipient_limit": 5000, "email_licenses": 0, "sends_today": 125, "remaining": 4875, "utilization_pct": 2.5}); later["estimated_at"] == first["estimated_at"] {
-		t.Errorf("estimated again at %v", later["estimated_at"])
+	if laterHeadroom := checkHeadroom(object{"external_recipient_limit": 5000, "email_licenses": 0, "sends_today": 125, "remaining": 4875, "utilization_pct": 2.5}); laterHeadroom["estimated_at"] == firstHeadroom["estimated_at"] {
+		t.Errorf("estimated again at %v", laterHeadroom["estimated_at"])
 	}
 
-	// The next day begins with nothing sent, before the first count.
+	// On the next day, before its first count, no messages count as sent.
 	c.control("POST", "/clock", object{"advance": "14h"})
 	checkHeadroom(object{"sends_today": 0, "sends_today_at": nil, "remaining": 5000, "utilization_pct": 0})
 	for _, entry := range c.get("/v1/tenants").objects("tenants") {

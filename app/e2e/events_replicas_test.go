@@ -18,8 +18,8 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver/soak"
 )
 
-// logReplicas are two servers on one PostgreSQL database, which are killed while 8 writers write
-// events of one account and 4 readers follow its log.
+// logReplicas are two servers on one PostgreSQL database with one account. The servers are killed
+// while logWriters write events and logReaders follow the log of the account.
 type logReplicas struct {
 	*serviceFixture
 	env []string
@@ -29,7 +29,8 @@ type logReplicas struct {
 	servers [2]client
 	names   map[string]bool // the keys that were requested; true if the creation was answered
 	written atomic.Int64    // the number of keys that were created
-	ended   atomic.Bool     // true when all writers have ended
+
+	writersEnded atomic.Bool
 }
 
 // soakTime is the duration for which the writers of a soak write.
@@ -42,9 +43,9 @@ const (
 	sampleKills, sampleWrites = 4, 60
 )
 
-// TestReplicasShareOneLog kills each of two servers with SIGKILL while 8 writers write and 4
-// readers read. Every reader gets each event once, in the same order. Each write that was answered
-// has its events, and each write without an answer has all of them or none.
+// TestReplicasShareOneLog kills each of two servers with SIGKILL while clients write and read
+// events. Every reader gets each event once, in the same order. Each write that was answered has
+// its events. A write without an answer has all its events or none.
 func TestReplicasShareOneLog(t *testing.T) {
 	t.Parallel()
 	f := newServiceFixture(t, requirePrograms(t, releaseBuild))
@@ -56,9 +57,9 @@ func TestReplicasShareOneLog(t *testing.T) {
 		processes[i], r.servers[i] = r.serve(r.env)
 	}
 	var writers, readers sync.WaitGroup
-	seen := make([][]object, logReaders)
-	for i := range seen {
-		readers.Go(func() { seen[i] = r.followLog(i) })
+	eventsByReader := make([][]object, logReaders)
+	for i := range eventsByReader {
+		readers.Go(func() { eventsByReader[i] = r.followLog(i) })
 	}
 	stop := make(chan struct{})
 	for i := range logWriters {
@@ -67,12 +68,12 @@ func TestReplicasShareOneLog(t *testing.T) {
 	kills := r.killAlternately(soak.Rand(t), processes)
 	close(stop)
 	writers.Wait()
-	r.ended.Store(true)
+	r.writersEnded.Store(true)
 	readers.Wait()
 	if !t.Failed() {
-		r.checkSeen(seen)
+		r.checkSeen(eventsByReader)
 	}
-	t.Logf("%d events of %d keys after %d kills", len(seen[0]), len(r.names), kills)
+	t.Logf("%d events of %d keys after %d kills", len(eventsByReader[0]), len(r.names), kills)
 }
 
 // server returns the client of a server. A restarted server has a new client.
@@ -135,10 +136,10 @@ func (r *logReplicas) writeEvents(writer int, stop <-chan struct{}) {
 // followLog reads the log until the writers have ended and no event is left. Readers request pages
 // of different sizes, and some wait for events. After a failed request a reader continues at the
 // other server.
-func (r *logReplicas) followLog(reader int) (seen []object) {
+func (r *logReplicas) followLog(reader int) (events []object) {
 	cursor := ""
 	for i, deadline := reader, time.Now().Add(waitTimeout); time.Now().Before(deadline) && r.t.Context().Err() == nil; {
-		writersEnded, c := r.ended.Load(), r.server(i)
+		writersEnded, c := r.writersEnded.Load(), r.server(i)
 		query := url.Values{"limit": {strconv.Itoa(1 + 33*reader)}, "wait_seconds": {strconv.Itoa(reader % 2)}}
 		if cursor != "" {
 			query.Set("after", cursor)
@@ -149,9 +150,9 @@ func (r *logReplicas) followLog(reader int) (seen []object) {
 			continue
 		}
 		deadline = time.Now().Add(waitTimeout)
-		seen, cursor = append(seen, page.objects("events")...), page.text("next_cursor")
+		events, cursor = append(events, page.objects("events")...), page.text("next_cursor")
 		if writersEnded && page.object["has_more"] != true && len(page.objects("events")) == 0 {
-			return seen
+			return events
 		}
 		if len(page.objects("events")) == 0 {
 			time.Sleep(10 * time.Millisecond) // leaves processor time to the writers; no result depends on this interval
@@ -160,12 +161,12 @@ func (r *logReplicas) followLog(reader int) (seen []object) {
 	if r.t.Context().Err() == nil {
 		r.t.Errorf("reader %d got no answer in %s", reader, waitTimeout)
 	}
-	return seen
+	return events
 }
 
-// checkSeen compares the events that the readers saw with the full log, and the full log with the
-// answers to the writers.
-func (r *logReplicas) checkSeen(seen [][]object) {
+// checkSeen compares the events of each reader with the full log, and the full log with the answers
+// to the writers.
+func (r *logReplicas) checkSeen(eventsByReader [][]object) {
 	r.t.Helper()
 	c := r.server(0)
 	fullLog := caller{client: c, key: r.key}.eventsAfter("")
@@ -175,7 +176,7 @@ func (r *logReplicas) checkSeen(seen [][]object) {
 		}
 		return ids
 	}
-	for i, events := range seen {
+	for i, events := range eventsByReader {
 		if !slices.Equal(ids(events), ids(fullLog)) {
 			r.t.Errorf("reader %d got %d events, and the log has %d, or their order differs", i, len(events), len(fullLog))
 		}

@@ -14,11 +14,11 @@ import (
 	"github.com/tenantry/tenantry/adapters/sandbox"
 )
 
-// uniqueNumber numbers the names that tests make, so that no two tests use the same name.
+// uniqueNumber is a counter for the names of objects, so that no two tests use the same name.
 var uniqueNumber atomic.Int64
 
-// caller is an account of one service. Every response to it is checked against the OpenAPI
-// document.
+// caller is an account of one service, with an API key. Its methods call, expect, get and post
+// check each response against the OpenAPI document.
 type caller struct {
 	client
 	id, email, key string
@@ -93,7 +93,8 @@ func (o object) valueAt(path string) any {
 	return v
 }
 
-// checkValues compares members of a response with the wanted values. want is keyed by path.
+// checkValues compares members of an object with the wanted values. The keys of want are paths for
+// valueAt.
 func checkValues(t *testing.T, o object, want object) {
 	t.Helper()
 	for _, path := range slices.Sorted(maps.Keys(want)) {
@@ -239,9 +240,9 @@ func (tenant accountTenant) newVerifiedDomain() string {
 
 // mailboxesBody returns the request body that provisions mailboxes with these local parts.
 func mailboxesBody(domain string, localParts ...string) object {
-	list := []object{}
+	mailboxes := []object{}
 	for _, localPart := range localParts {
-		list = append(list, object{"name": strings.ToUpper(localPart[:1]) + localPart[1:], "email": localPart + "@" + domain})
+		mailboxes = append(mailboxes, object{"name": strings.ToUpper(localPart[:1]) + localPart[1:], "email": localPart + "@" + domain})
 	}
-	return object{"domain": domain, "account_password": "Correct-Horse-7", "mailboxes": list}
+	return object{"domain": domain, "account_password": "Correct-Horse-7", "mailboxes": mailboxes}
 }

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/net/html"
 )
 
-// browser is the web browser of a person. It keeps cookies and follows redirects one step at a
-// time.
+// browser is a web browser that keeps cookies and does not follow redirects. Tests open
+// page.location to follow one.
 type browser struct {
 	t      *testing.T
 	client *http.Client
@@ -125,7 +125,8 @@ func (b *browser) signIn(address, username string) page {
 	return b.submit(b.open(address), url.Values{"username": {username}})
 }
 
-// openConfirmation walks from a new connect link to the confirmation page.
+// openConfirmation gets a connect link, consents and signs in as the tenant's administrator, and
+// returns the confirmation page.
 func (b *browser) openConfirmation(tenant accountTenant) page {
 	b.t.Helper()
 	link := tenant.get("/v1/tenants/connect-url").text("connect_url")
@@ -193,7 +194,7 @@ func (a *administrator) open(link string) {
 	a.load(answer, err)
 }
 
-// load makes a response the page of the browser.
+// load reads a response into page, status and address.
 func (a *administrator) load(answer *http.Response, err error) {
 	a.t.Helper()
 	must(a.t, err)
@@ -208,7 +209,7 @@ var (
 	inputPattern = regexp.MustCompile(`<input [^>]*name="([^"]+)"[^>]*?(?: value="([^"]*)")?[^>]*>`)
 )
 
-// form returns the address and the fields that the form of the page would send.
+// form returns the address and the fields of the form on the page. It fills in the user name.
 func (a *administrator) form() (to *url.URL, fields url.Values) {
 	a.t.Helper()
 	form := formPattern.FindStringSubmatch(a.page)
@@ -227,33 +228,33 @@ func (a *administrator) form() (to *url.URL, fields url.Values) {
 	return to, fields
 }
 
-// submit sends the form with a decision. host replaces scheme and host of the form's address if it
-// is not empty.
-func (a *administrator) submit(decision, host string) {
+// submit sends the form with a decision. If origin is not empty, it replaces scheme and host of the
+// form's address.
+func (a *administrator) submit(decision, origin string) {
 	a.t.Helper()
 	to, fields := a.form()
 	fields.Set("decision", decision)
 	target := to.String()
-	if host != "" {
-		target = host + to.Path
+	if origin != "" {
+		target = origin + to.Path
 	}
 	answer, err := a.browser.PostForm(target, fields)
 	a.load(answer, err)
 }
 
-// submitWhileUnavailable is submit for a person who sends the same form again while the answer is
-// 503.
-func (a *administrator) submitWhileUnavailable(t *testing.T, decision, host string) {
+// submitWhileUnavailable submits the same form again while the answer is 503.
+func (a *administrator) submitWhileUnavailable(t *testing.T, decision, origin string) {
 	t.Helper()
 	before := *a
 	client{t: t}.eventually("the form is accepted", func() bool {
 		*a = before
-		a.submit(decision, host)
+		a.submit(decision, origin)
 		return a.status != http.StatusServiceUnavailable
 	})
 }
 
-// openConfirmation walks from a new connect link to the confirmation page.
+// openConfirmation gets a connect link with the API key, consents and signs in. The page is then
+// the confirmation page.
 func (a *administrator) openConfirmation(c client, key string) {
 	a.t.Helper()
 	link := c.do("GET", c.ready.APIURL+"/v1/tenants/connect-url", key, nil)
@@ -263,7 +264,7 @@ func (a *administrator) openConfirmation(c client, key string) {
 	a.openConfirmationFrom(link.text("connect_url"))
 }
 
-// openConfirmationFrom walks from this connect link to the confirmation page.
+// openConfirmationFrom is openConfirmation for an existing connect link.
 func (a *administrator) openConfirmationFrom(link string) {
 	a.t.Helper()
 	a.open(link)

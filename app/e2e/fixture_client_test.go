@@ -30,8 +30,8 @@ var must = apptest.Must
 const waitTimeout = 5 * time.Minute
 
 // programs is a folder of $TENANTRY_TEST_BIN. It has the binary of the service, and the plugins in
-// the subfolder plugins. `make test-programs` builds them without the race detector, which makes
-// the embedded database many times slower.
+// the subfolder plugins. `make test-programs` builds them without the race detector, because it
+// would make the embedded database many times slower.
 type programs struct{ folder, binary string }
 
 var (
@@ -106,10 +106,10 @@ func requirePrograms(t *testing.T, buildFunc func() (programs, error)) programs 
 	return build
 }
 
-// object is a JSON object of a response.
+// object is a JSON object in a request or a response.
 type object map[string]any
 
-// text returns a member as a text, or "" if the member is missing or null.
+// text returns a member as text, or "" if the member is missing or null.
 func (o object) text(name string) string {
 	if o[name] == nil {
 		return ""
@@ -159,9 +159,9 @@ func (c client) tryDo(method, url, key string, body any) (reply, error) {
 	return c.tryWithKey(rand.Text(), method, url, key, body)
 }
 
-// retryWhileUnavailable is like tryWithKey, for a caller that repeats the request while the answer
-// is 503, or while an earlier try is in progress. A busy database leads to 503 for requests that
-// would wait too long for a connection.
+// retryWhileUnavailable is like tryWithKey, but repeats the request while an earlier try is in
+// progress or the answer is 503. A busy service answers 503 if a request waits too long for a
+// database connection.
 func (c client) retryWhileUnavailable(idempotencyKey, method, path, key string, body any) (got reply, err error) {
 	c.eventually(method+" "+path+" is not answered 503", func() bool {
 		got, err = c.tryWithKey(idempotencyKey, method, c.ready.APIURL+path, key, body)
@@ -170,7 +170,7 @@ func (c client) retryWhileUnavailable(idempotencyKey, method, path, key string, 
 	return got, err
 }
 
-// tryWithKey is like tryDo with the given Idempotency-Key, for writes that are sent again.
+// tryWithKey is like tryDo with the given Idempotency-Key, for tests that repeat a write.
 func (c client) tryWithKey(idempotencyKey, method, url, key string, body any) (reply, error) {
 	payload := []byte(nil)
 	if body != nil {

@@ -95,8 +95,8 @@ func certificateFile(t *testing.T, from, until time.Duration, keyMatches bool) s
 	return writeTempFile(t, string(text), 0o600)
 }
 
-// openFile lets every user read the file, and returns its path.
-func openFile(t *testing.T, path string) string {
+// makeReadableByAll lets every user read the file, and returns its path.
+func makeReadableByAll(t *testing.T, path string) string {
 	t.Helper()
 	must(t, os.Chmod(path, 0o644))
 	return path

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// sendingPlatforms are the names of the platforms that the sandbox simulates.
+// sendingPlatforms are the names of the sending platforms that the sandbox simulates.
 var sendingPlatforms = []string{"emailbison", "instantly", "plusvibe", "salesblink", "smartlead"}
 
 // mailboxTenant is a tenant with mailboxes that the service provisioned.
@@ -35,8 +35,8 @@ func (c caller) newMailboxTenant(localParts ...string) mailboxTenant {
 	return mailboxTenant{tenant, mailboxes}
 }
 
-// expect is like caller.expect, but repeats a request while the answer is 503. All tests share the
-// request limits of one platform customer.
+// expect is like caller.expect, but repeats a request while the answer is 503. A platform can
+// refuse requests, because all tests share the request limits of one customer.
 func (c mailboxTenant) expect(method, path string, body any, status int, code string) reply {
 	c.t.Helper()
 	for deadline := time.Now().Add(waitTimeout); status != http.StatusServiceUnavailable && time.Now().Before(deadline); {
@@ -101,31 +101,33 @@ func (c mailboxTenant) addIntegration(provider string) testIntegration {
 
 func (i testIntegration) path(rest string) string { return "/v1/integrations/" + i.id + rest }
 
-// mailboxPath returns the path of a mailbox of the integration.
-func (i testIntegration) mailboxPath(n int, rest string) string {
-	return i.path("/mailboxes/" + i.mailboxes[n].text("id") + rest)
+// mailboxPath returns the path of a mailbox of the integration. In all methods of testIntegration,
+// index is an index in i.mailboxes.
+func (i testIntegration) mailboxPath(index int, rest string) string {
+	return i.path("/mailboxes/" + i.mailboxes[index].text("id") + rest)
 }
 
 // address returns the address of a mailbox.
-func (i testIntegration) address(n int) string { return i.mailboxes[n].text("primary_smtp") }
+func (i testIntegration) address(index int) string { return i.mailboxes[index].text("primary_smtp") }
 
-// signInSession is the OAuth session of a mailbox, with its sign-in link.
+// signInSession is an OAuth session that connects a mailbox to a sending platform.
 type signInSession struct {
 	testIntegration
-	n      int // index of the mailbox
+	index  int // the index of the mailbox in mailboxes
 	id     string
-	link   string
-	answer reply
+	link   string // the sign-in link
+	answer reply  // the response that began the session
 }
 
 // beginSession begins an OAuth session for a mailbox.
-func (i testIntegration) beginSession(n int) signInSession {
+func (i testIntegration) beginSession(index int) signInSession {
 	i.t.Helper()
-	got := i.post(i.mailboxPath(n, "/oauth/microsoft/init"), nil)
-	return signInSession{i, n, got.text("session_id"), got.text("auth_url"), got}
+	got := i.post(i.mailboxPath(index, "/oauth/microsoft/init"), nil)
+	return signInSession{i, index, got.text("session_id"), got.text("auth_url"), got}
 }
 
-// signIn opens the link and signs in as username with a decision.
+// signIn opens the sign-in link, signs in as username and answers with a decision, for example
+// "accept".
 func (s signInSession) signIn(username, decision string) {
 	s.t.Helper()
 	b := newBrowser(s.t)
@@ -133,11 +135,11 @@ func (s signInSession) signIn(username, decision string) {
 }
 
 func (s signInSession) statusPath() string {
-	return s.mailboxPath(s.n, "/oauth/microsoft/status?session_id="+s.id)
+	return s.mailboxPath(s.index, "/oauth/microsoft/status?session_id="+s.id)
 }
 
-// waitForStatus waits until the session has a status. The service asks the platform every 3 seconds
-// at most.
+// waitForStatus waits until the session has a status. This takes a while, because the service asks
+// the platform at most once in 3 seconds.
 func (s signInSession) waitForStatus(status string) reply {
 	s.t.Helper()
 	var got reply
@@ -152,28 +154,28 @@ func (s signInSession) waitForStatus(status string) reply {
 }
 
 // connectMailbox signs a mailbox in and waits until it is connected.
-func (i testIntegration) connectMailbox(n int) {
+func (i testIntegration) connectMailbox(index int) {
 	i.t.Helper()
-	s := i.beginSession(n)
-	s.signIn(i.address(n), "accept")
+	s := i.beginSession(index)
+	s.signIn(i.address(index), "accept")
 	s.waitForStatus("connected")
 }
 
 // checkConnection checks the status of a mailbox's connection in the list of mailboxes, and returns
 // the connection. An empty status means that the mailbox never had a connection.
-func (i testIntegration) checkConnection(n int, status string) object {
+func (i testIntegration) checkConnection(index int, status string) object {
 	i.t.Helper()
 	for _, m := range i.get(i.path("/mailboxes")).objects("mailboxes") {
-		if m.text("mailbox_id") != i.mailboxes[n].text("id") {
+		if m.text("mailbox_id") != i.mailboxes[index].text("id") {
 			continue
 		}
 		c, _ := m["connection"].(map[string]any)
 		if (c == nil) != (status == "") || c != nil && c["status"] != status {
-			i.t.Errorf("%s: mailbox %d has the connection %v, want %q", i.provider, n, c, status)
+			i.t.Errorf("%s: mailbox %d has the connection %v, want %q", i.provider, index, c, status)
 		}
 		return c
 	}
-	i.t.Errorf("mailbox %d is not listed", n)
+	i.t.Errorf("mailbox %d is not listed", index)
 	return nil
 }
 
@@ -186,18 +188,18 @@ func (i testIntegration) refresh(want object) reply {
 	return got
 }
 
-// editPlatformAccount changes the mailbox's account at the platform directly.
-func (i testIntegration) editPlatformAccount(method string, n int, body any) {
+// editPlatformAccount changes the mailbox's account at the platform through the control interface.
+func (i testIntegration) editPlatformAccount(method string, index int, body any) {
 	i.t.Helper()
-	i.control(method, "/sending/"+i.provider+"/accounts/"+url.PathEscape(i.address(n)), body)
+	i.control(method, "/sending/"+i.provider+"/accounts/"+url.PathEscape(i.address(index)), body)
 }
 
 // countCalls counts the platform calls whose path contains a mailbox's address, and all DELETE
 // calls. It ignores other calls, because other tests use the platform at the same time.
-func (i testIntegration) countCalls(n int) (times int) {
+func (i testIntegration) countCalls(index int) (times int) {
 	i.t.Helper()
 	for _, call := range i.journal(i.provider) {
-		if call["method"] == "DELETE" || strings.Contains(call.text("path"), i.address(n)) {
+		if call["method"] == "DELETE" || strings.Contains(call.text("path"), i.address(index)) {
 			times++
 		}
 	}
@@ -252,17 +254,18 @@ func forEachPlatform(t *testing.T, capability string, do func(t *testing.T, name
 	}
 }
 
-// newSendingSandbox starts a seeded sandbox, with customers at all sending platforms, for one test.
+// newSendingSandbox starts a sandbox for one test, with all plugins and with customers at all
+// sending platforms.
 func newSendingSandbox(t *testing.T, args ...string) caller {
 	t.Helper()
 	_, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), []string{allPlugins}, args...)
 	return seededAccount(t, ready)
 }
 
-// hasAccount reports whether the platform has the mailbox's account.
-func (i testIntegration) hasAccount(n int) bool {
+// hasAccount reports whether the platform has an account for the mailbox.
+func (i testIntegration) hasAccount(index int) bool {
 	i.t.Helper()
-	return slices.Contains(i.accountAddresses(), i.address(n))
+	return slices.Contains(i.accountAddresses(), i.address(index))
 }
 
 // accountAddresses returns the addresses of the accounts at the platform.
@@ -281,7 +284,8 @@ func (i testIntegration) accountAddresses() (addresses []string) {
 	return addresses
 }
 
-// addIntegration adds an integration and begins a session for the mailbox.
+// addIntegration adds an integration and begins an OAuth session for the account's mailbox. It adds
+// their ids to ids.
 func (r accountResources) addIntegration() {
 	r.t.Helper()
 	created := r.post("/v1/integrations", r.integrationBody("instantly"))

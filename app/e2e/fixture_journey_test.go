@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// journey takes a tenant through all jobs at the mail platform, from the connection to the removal,
-// while the platform fails or shows old data. Each request is repeated until it succeeds.
+// journey takes a tenant through all operations at the mail platform, from the connection to the
+// removal, while the platform fails or shows old data. Each request is repeated until it succeeds.
 type journey struct {
 	accountTenant
 	zones []string
@@ -46,7 +46,7 @@ func (j *journey) do(method, path string, body any, retryCodes ...string) reply 
 		switch last = got; {
 		case got.status == http.StatusOK:
 			return got
-		case got.code() == "access_denied": // two 401 in a row look like a withdrawn consent, until a sync
+		case got.code() == "access_denied": // after two consecutive 401 the consent counts as revoked until a sync
 			key = rand.Text()
 			if sync := j.path("/sync"); path != sync {
 				j.do("POST", sync, nil)
@@ -89,8 +89,8 @@ func (j *journey) syncFully() {
 	})
 }
 
-// onboard connects the tenant and provisions mailboxes in two verified domains, one of which signs
-// its mail.
+// onboard connects the tenant and provisions mailboxes in two verified domains, one of which has
+// DKIM.
 func (j *journey) onboard() {
 	j.t.Helper()
 	j.step(func() {
@@ -221,8 +221,8 @@ func (j *journey) remove(ids map[string]string) {
 	var deleted reply
 	j.step(func() { deleted = j.do("DELETE", j.path(""), nil) })
 	for _, rule := range j.control("GET", "/tenants/"+j.guid, nil).objects("rules") {
-		// The tenant is deleted even if the platform cannot remove its rules. The answer names
-		// them.
+		// The tenant is deleted even if the platform cannot remove its rules. The response then
+		// names the rules.
 		if !strings.Contains(deleted.text("message"), rule.text("name")) {
 			j.t.Errorf("the platform has the rule %v, and the answer is %s", rule, deleted.raw)
 		}

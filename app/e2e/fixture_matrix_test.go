@@ -18,18 +18,19 @@ import (
 
 // matrixFixture has the accounts and resources of the authorization matrix.
 type matrixFixture struct {
-	owner           caller
-	a, b            matrixAccount // complete accounts with equal resources
-	trial           matrixAccount // its API key has the trial form
-	spare           matrixAccount // its plan lapses and its key is rotated during the test
-	downgraded      matrixAccount // has more tenants than its plan has slots
-	full            caller        // all slots are taken
-	lapsed          matrixAccount // its plan is not active
-	rotatedKey      string        // an API key that was rotated
-	managed         accountTenant // assigned to a different account, never to a
-	formerlyManaged accountTenant // was assigned to a
-	deleted         accountTenant // was connected to a
-	ids             map[string]string
+	owner           caller            // the account with which the sandbox starts
+	a               matrixAccount     // sends most requests
+	b               matrixAccount     // has the foreign resources
+	trial           matrixAccount     // its API key has the trial form
+	spare           matrixAccount     // its plan lapses and its key is rotated during the test
+	downgraded      matrixAccount     // has more tenants than its plan has slots
+	full            caller            // has no free tenant slot
+	lapsed          matrixAccount     // its plan is not active
+	rotatedKey      string            // an API key of spare, invalid since its rotation
+	managed         accountTenant     // assigned to an account that is not in this fixture
+	formerlyManaged accountTenant     // was assigned to account a
+	deleted         accountTenant     // was connected to account a
+	ids             map[string]string // ids of resources of the tenants managed, formerlyManaged and deleted
 
 	journal       *spanReceiver
 	process       *process
@@ -37,24 +38,24 @@ type matrixFixture struct {
 	snapshotQuery string // SQL that returns all rows of the tables that a refused request must not change, as text
 }
 
-// matrixAccount is an account with a tenant, two domains and three mailboxes, and a second tenant
-// with a domain and a mailbox.
+// matrixAccount is an account with a tenant, which has two domains and three mailboxes. It can have
+// a second tenant, which has a domain and a mailbox.
 type matrixAccount struct {
 	accountResources
-	second accountResources
+	second accountResources // empty if the account has one slot
 }
 
-// newMatrixAccount creates a matrixAccount. With one slot it has no second tenant.
+// newMatrixAccount creates the resources of an account, with a second tenant if slots exceeds 1.
 func newMatrixAccount(c caller, slots int) matrixAccount {
-	m := matrixAccount{accountResources: c.newSigningResources("ada", "max", "lise")}
-	m.post(m.path("/domains"), object{"domain": m.newZone()})
+	account := matrixAccount{accountResources: c.newSigningResources("ada", "max", "lise")}
+	account.post(account.path("/domains"), object{"domain": account.newZone()})
 	if slots > 1 {
-		m.second = c.newSigningResources("ada")
+		account.second = c.newSigningResources("ada")
 	}
-	return m
+	return account
 }
 
-// newSigningResources creates a tenant with a domain that signs with DKIM, mailboxes and a limit.
+// newSigningResources creates a tenant that has a domain with DKIM, mailboxes and a send limit.
 func (c caller) newSigningResources(localParts ...string) accountResources {
 	tenant := c.newConnectedTenant(nil)
 	zone := tenant.newVerifiedDomain()
@@ -166,11 +167,11 @@ type databaseSnapshot struct{ version, rows string }
 // the snapshot in before.
 func (f *matrixFixture) snapshot(t *testing.T, before databaseSnapshot) databaseSnapshot {
 	t.Helper()
-	now := databaseSnapshot{version: f.queryStrings(t, "PRAGMA data_version")[0], rows: before.rows}
-	if now.version != before.version {
-		now.rows = f.queryStrings(t, f.snapshotQuery)[0]
+	current := databaseSnapshot{version: f.queryStrings(t, "PRAGMA data_version")[0], rows: before.rows}
+	if current.version != before.version {
+		current.rows = f.queryStrings(t, f.snapshotQuery)[0]
 	}
-	return now
+	return current
 }
 
 // drainJournals empties the journals of the platforms and returns the number of calls in them.

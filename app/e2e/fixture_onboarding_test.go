@@ -22,14 +22,16 @@ type onboarding struct {
 	writes                  int // the number of writes with an Idempotency-Key that succeeded
 }
 
-// step is one request of the onboarding. checkReply, if set, checks the successful response.
+// step is one request of the onboarding. handleReply, if set, is called with the successful
+// response. It checks the response, or does what the next step needs.
 type step struct {
 	name        string
 	makeRequest func(o *onboarding) request
-	checkReply  func(o *onboarding, got reply)
+	handleReply func(o *onboarding, got reply)
 }
 
-// newOnboarding returns the onboarding of the first tenant of a sandbox, in its first zone.
+// newOnboarding returns the onboarding of the sandbox's first tenant, with its first zone as
+// domain.
 func newOnboarding(server *restartingSandbox) *onboarding {
 	server.t.Helper()
 	o := &onboarding{restartingSandbox: server, tenant: server.ready.Tenants[0].TenantID, domain: server.ready.Zones[0]}
@@ -50,7 +52,7 @@ func (o *onboarding) accountTenant() accountTenant {
 	return accountTenant{caller: seededAccount(o.t, o.ready), guid: o.tenant}
 }
 
-// onboardingSteps returns the steps from a tenant that is not connected to working mailboxes. Each
+// onboardingSteps returns the steps that connect a tenant, add a domain and create mailboxes. Each
 // request can be repeated, whatever the outcome of the previous attempt.
 func onboardingSteps() []step {
 	fixedRequest := func(method, rest string, body any) func(*onboarding) request {
@@ -66,18 +68,18 @@ func onboardingSteps() []step {
 		{name: "connect", makeRequest: func(o *onboarding) request {
 			return request{method: "POST", path: "/tenants/" + o.tenant + "/consent", body: object{"api_key": "of the account"}, viaControl: true}
 		}},
-		{name: "sync", makeRequest: fixedRequest("POST", "/sync", nil), checkReply: func(o *onboarding, got reply) { o.checkEqual("sync", got.text("status"), "completed") }},
+		{name: "sync", makeRequest: fixedRequest("POST", "/sync", nil), handleReply: func(o *onboarding, got reply) { o.checkEqual("sync", got.text("status"), "completed") }},
 		{name: "add domain", makeRequest: func(o *onboarding) request {
 			return request{method: "POST", path: o.path("/domains"), body: object{"domain": o.domain}}
-		}, checkReply: func(o *onboarding, got reply) {
+		}, handleReply: func(o *onboarding, got reply) {
 			o.checkEqual("add domain", got.text("status"), "added")
 			publish(o, got)
 		}},
-		{name: "verify", makeRequest: domainRequest("/verify"), checkReply: publish},
+		{name: "verify", makeRequest: domainRequest("/verify"), handleReply: publish},
 		{name: "enable-dkim", makeRequest: domainRequest("/enable-dkim")},
 		{name: "provision", makeRequest: func(o *onboarding) request {
 			return request{method: "POST", path: o.path("/mailboxes"), body: mailboxesBody(o.domain, "ada", "max", "lise")}
-		}, checkReply: func(o *onboarding, got reply) {
+		}, handleReply: func(o *onboarding, got reply) {
 			o.checkEqual("created mailboxes", got.text("created_count"), 3)
 			o.mailbox = o.accountTenant().get(o.path("/mailboxes")).objects("mailboxes")[0].text("id")
 		}},
@@ -98,15 +100,14 @@ func (o *onboarding) run(steps []step, do func(step, request) reply) {
 		if r.method != http.MethodGet && !r.viaControl && strings.HasPrefix(r.path, "/v1/") {
 			o.writes++
 		}
-		if s.checkReply != nil {
-			s.checkReply(o, got)
+		if s.handleReply != nil {
+			s.handleReply(o, got)
 		}
 	}
 }
 
-// requiredWrites are the numbers of writes that an onboarding needs, by platform operation. They
-// must be exact for these operations, because each creates something, or a read shows that it is
-// done. The service must therefore not repeat them after a failure.
+// requiredWrites are the numbers of writes in an onboarding, keyed by platform operation. The
+// service must not repeat these operations after a failure: it can read whether they were done.
 var requiredWrites = map[string]int{
 	"create-roleAssignments": 1, "Set-TransportConfig": 1,
 	"domain.create": 1, "domain.verify": 1, "domain.update": 1,
@@ -149,8 +150,8 @@ func (o *onboarding) checkOutcome() {
 	o.checkEqual("next step", tenant.nextStep(), nil)
 }
 
-// checkDomainSlots adds domains up to the limit of 12, because a crash must not change the number
-// of free slots.
+// checkDomainSlots checks that exactly 12 domains can be added, so that no crash has changed the
+// number of free slots.
 func (o *onboarding) checkDomainSlots() {
 	o.t.Helper()
 	tenant := o.accountTenant()
@@ -174,7 +175,7 @@ type restartingSandbox struct {
 	build   programs
 	data    string
 	process *process
-	// armedFailpoints kill the service when it reaches them. hitFailpoints have done so.
+	// armedFailpoints kill the service when it reaches them. hitFailpoints have already killed it.
 	armedFailpoints, hitFailpoints []string
 	extraEnv                       []string // environment variables besides the failpoints
 	flags                          []string
@@ -188,7 +189,8 @@ func newRestartingSandbox(t *testing.T, build programs, armed []string) *restart
 	return server
 }
 
-// start starts the service. A background job can reach a failpoint before the service is ready.
+// start starts the service. A background job can reach a failpoint before the service is ready;
+// start then disarms the failpoint and tries again.
 func (s *restartingSandbox) start() {
 	s.t.Helper()
 	env := append([]string{"TENANTRY_FAILPOINTS=" + strings.Join(s.armedFailpoints, ",")}, s.extraEnv...)
@@ -224,8 +226,8 @@ type request struct {
 	method, path string
 	body         any
 	viaControl   bool
-	// doneStatus, if not 0, is a further status that counts as success. It says that an earlier
-	// attempt has completed the operation.
+	// doneStatus, if not 0, is a further status that counts as success. The service answers it if
+	// an earlier attempt has completed the operation.
 	doneStatus int
 	// retryCode is the error code of a refusal that is temporary.
 	retryCode string

@@ -156,8 +156,8 @@ var linkPlugins = sync.OnceValues(func() (string, error) {
 	return allPlugins + dir, err
 })
 
-// shareSigningKey writes one shared signing key into the data folder of a simulator of the mail
-// platform that has no key yet. Generating a key takes longer than starting the service.
+// shareSigningKey writes a signing key that all tests share into the data folder of a mail platform
+// simulator, unless the folder has a key. Generating a key takes longer than starting the service.
 func shareSigningKey(dir string) error {
 	file := filepath.Join(dir, "app.json")
 	if _, err := os.Stat(file); err == nil {
@@ -167,8 +167,8 @@ func shareSigningKey(dir string) error {
 	return errors.Join(err, os.MkdirAll(dir, 0o700), os.WriteFile(file, key, 0o600))
 }
 
-// signingKey lets a simulator generate a key, and returns the part of its registration with the
-// key.
+// signingKey lets a simulator generate a key and returns the content for app.json, the file in
+// which simulators store their key.
 var signingKey = sync.OnceValues(func() ([]byte, error) {
 	dir := filepath.Join(scratchDir, "signing-key")
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -247,7 +247,8 @@ var sharedState struct {
 	err     error
 }
 
-// sharedSandbox returns the seeded account of the shared sandbox, which the first caller starts.
+// sharedSandbox returns the seeded account of the shared sandbox. The first call starts the
+// sandbox.
 func sharedSandbox(t *testing.T) caller {
 	t.Helper()
 	build := requirePrograms(t, releaseBuild)

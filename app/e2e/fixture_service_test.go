@@ -33,10 +33,10 @@ const mailPlatform = "microsoft365"
 type serviceFixture struct {
 	t           *testing.T
 	build       programs
-	url         string
-	zones       *zones.Store
-	settings    map[string]string
-	platformDir string // the data folder of the platform's simulator
+	url         string            // the URL of the platform's simulator
+	zones       *zones.Store      // the zones that the DNS server serves
+	settings    map[string]string // settings of the mail platform, by name
+	platformDir string            // the data folder of the platform's simulator
 	// stopPlatform stops the mail platform.
 	stopPlatform func()
 	// extraEnv are environment variables that every server of the fixture gets.
@@ -53,7 +53,7 @@ type platformRequest struct {
 	body         []byte
 	status       int
 	answer       []byte
-	location     string
+	location     string // the Location header of the response
 }
 
 // newServiceFixture starts the simulated mail platform and DNS until the test ends.
@@ -88,8 +88,8 @@ func newServiceFixture(t *testing.T, build programs) *serviceFixture {
 }
 
 // serveAndRecord passes a request to the simulator and records the request and its response. It
-// answers requests for zones itself and does not record them: in the sandbox, these belong to the
-// control interface.
+// answers requests for zones itself and does not record them, because the simulator does not know
+// them. In the sandbox they belong to the control interface.
 func (f *serviceFixture) serveAndRecord(simulatorHandler http.Handler, w http.ResponseWriter, req *http.Request) {
 	body, err := io.ReadAll(req.Body)
 	if err != nil {

@@ -117,11 +117,11 @@ func (r *webhookReceiver) waitAll(events []object) {
 
 // countMessages counts messages by their webhook-id.
 func countMessages(messages []webhookMessage) map[string]int {
-	count := map[string]int{}
+	counts := map[string]int{}
 	for _, message := range messages {
-		count[message.id]++
+		counts[message.id]++
 	}
-	return count
+	return counts
 }
 
 // data returns the member data of a message, which is the event.

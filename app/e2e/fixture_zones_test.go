@@ -257,7 +257,7 @@ func (h *cloudflareHost) readDNS(t testing.TB, c zoneCase) dns.ZoneRead {
 
 func (h *cloudflareHost) replaceRecords(t testing.TB, zone string, records []zoneLine) {
 	t.Helper()
-	list := []map[string]any{}
+	body := []map[string]any{}
 	for _, line := range records {
 		content := strings.TrimSuffix(line.plainText(), ".")
 		r := map[string]any{"type": line.recordType, "name": line.name, "ttl": line.ttl}
@@ -274,10 +274,10 @@ func (h *cloudflareHost) replaceRecords(t testing.TB, zone string, records []zon
 			r["settings"] = map[string]any{"flatten_cname": strings.HasSuffix(line.text, flattenedMark)}
 		}
 		r["content"], r["proxied"] = content, strings.HasSuffix(line.text, proxiedMark)
-		list = append(list, r)
+		body = append(body, r)
 	}
 	h.control(t, http.MethodPut, "/zones/"+zone, map[string]string{}, nil)
-	h.control(t, http.MethodPut, "/zones/"+zone+"/records", list, nil)
+	h.control(t, http.MethodPut, "/zones/"+zone+"/records", body, nil)
 }
 
 // cloudRecord is a record in the format of Cloudflare's API.
@@ -318,8 +318,9 @@ func decodeRecord(t testing.TB, raw json.RawMessage) (r cloudRecord) {
 	return r
 }
 
-// publish makes the name servers answer as Cloudflare's do. For a proxied record they answer with
-// an address of Cloudflare, and for a flattened record with the TXT and A records of its target.
+// publish makes the DNS server answer like Cloudflare's servers. For a proxied record it answers
+// with an address of Cloudflare, and for a flattened record with the TXT and A records of its
+// target.
 func (h *cloudflareHost) publish(t testing.TB, zone string) {
 	t.Helper()
 	var all []json.RawMessage
@@ -338,7 +339,7 @@ func (h *cloudflareHost) publish(t testing.TB, zone string) {
 	}
 }
 
-// servedRecords returns the records with which the name servers answer for a stored record.
+// servedRecords returns the records with which the DNS server answers for a stored record.
 func (h *cloudflareHost) servedRecords(t testing.TB, zone string, r cloudRecord) []zones.Record {
 	t.Helper()
 	out := zones.Record{Type: r.Type, Name: r.Name, Content: r.Content, TTL: r.TTL, Priority: r.Priority}

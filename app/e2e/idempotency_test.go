@@ -41,7 +41,8 @@ type raceFixture struct {
 }
 
 // sendIdentical sends identical requests to all servers at once and returns their common response.
-// Some may be answered idempotency_request_in_progress.
+// Some requests may instead be answered idempotency_request_in_progress. All other responses but
+// one must be replays.
 func (f *raceFixture) sendIdentical(idempotencyKey, method, path string, body any, status int) reply {
 	f.t.Helper()
 	answers, errs, gate := make([]reply, identicalRequests()), make([]error, identicalRequests()), make(chan struct{})
@@ -223,17 +224,17 @@ func checkDeletionTakeover(t *testing.T, fixture *serviceFixture, other client, 
 
 // checkTakeover sends the request that the killed server had claimed to a different server until it
 // succeeds.
-func checkTakeover(t *testing.T, other client, guid, point, zone string) {
+func checkTakeover(t *testing.T, other client, guid, failpoint, zone string) {
 	t.Helper()
 	for deadline := time.Now().Add(waitTimeout); ; {
 		got, err := other.tryWithKey(zone, "POST", other.ready.APIURL+"/v1/tenants/"+guid+"/domains", other.ready.APIKey, object{"domain": zone})
 		switch {
 		case err != nil || time.Now().After(deadline):
-			t.Fatalf("%s: %v, at last %d %s", point, err, got.status, got.raw)
+			t.Fatalf("%s: %v, at last %d %s", failpoint, err, got.status, got.raw)
 		case got.status == http.StatusOK:
 			return
 		case got.code() != "idempotency_request_in_progress" || got.header.Get("Retry-After") != "1":
-			t.Fatalf("%s: %d %s", point, got.status, got.raw)
+			t.Fatalf("%s: %d %s", failpoint, got.status, got.raw)
 		}
 		<-time.After(time.Second)
 	}

@@ -17,7 +17,7 @@ type providerCall struct {
 	method, path, operation string
 }
 
-// simulatorOperation returns the name of an operation in the faults of the platform's simulator.
+// simulatorOperation returns the name that the simulator of a platform has for an operation.
 func simulatorOperation(provider, operation string) string {
 	if simulatorName := map[string]string{
 		"smartlead check": "listAccounts", "smartlead account": "listAccounts", "smartlead accounts": "listAccounts", "smartlead remove": "deleteAccount",
@@ -37,8 +37,8 @@ func (i testIntegration) providerCallRequests() []providerCall {
 	return calls
 }
 
-// TestSendingPlatformFailuresAreAnswered checks that each platform failure has its own response, is
-// not replayed, and leaves nothing behind: the repeated request succeeds.
+// TestSendingPlatformFailuresAreAnswered checks the response to each kind of platform failure. The
+// service does not replay this response: the repeated request succeeds.
 func TestSendingPlatformFailuresAreAnswered(t *testing.T) {
 	t.Parallel()
 	_, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), []string{allPlugins, "TENANTRY_CIRCUIT_OPEN=100ms"})
@@ -79,7 +79,7 @@ func (i testIntegration) checkFaults(call providerCall) {
 		i.control("POST", "/faults", fault)
 		idempotencyKey := rand.Text()
 		got, err := i.tryWithKey(idempotencyKey, call.method, i.ready.APIURL+call.path, i.key, nil)
-		for n := 0; err == nil && got.status == 503 && status != 503 && n < 5; n++ { // the service's own request budget, before the fault
+		for n := 0; err == nil && got.status == 503 && status != 503 && n < 5; n++ { // the service limits its own calls to the platform, and did not reach the fault
 			<-time.After(time.Second)
 			got, err = i.tryWithKey(idempotencyKey, call.method, i.ready.APIURL+call.path, i.key, nil)
 		}
@@ -98,7 +98,8 @@ func (i testIntegration) checkFaults(call providerCall) {
 	}
 }
 
-// retryAndCleanUp repeats a request until it succeeds, and disconnects the session that it began.
+// retryAndCleanUp repeats a request until it succeeds. If the request began a sign-in, it then
+// disconnects the mailbox.
 func (i testIntegration) retryAndCleanUp(idempotencyKey string, call providerCall) {
 	i.t.Helper()
 	var got reply
@@ -118,8 +119,8 @@ func (i testIntegration) retryAndCleanUp(idempotencyKey string, call providerCal
 }
 
 // TestUnansweredDisconnectIsResolvedByRefresh checks that no other integration can connect a
-// mailbox while the outcome of its disconnect is unknown. A refresh makes the connection
-// disconnected or connected.
+// mailbox while the outcome of a request to disconnect the mailbox is unknown. A refresh finds out
+// whether the mailbox is still connected.
 func TestUnansweredDisconnectIsResolvedByRefresh(t *testing.T) {
 	t.Parallel()
 	_, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), []string{allPlugins, "TENANTRY_CIRCUIT_OPEN=100ms"})
@@ -129,31 +130,31 @@ func TestUnansweredDisconnectIsResolvedByRefresh(t *testing.T) {
 		integration.editPlatformAccount("PUT", 1, object{})
 		integration.refresh(object{"checked": 3, "connected": 2, "newly_connected": 2, "unchanged": 1})
 		atOtherPlatform := integration.addIntegration("instantly")
-		for n, lost := range []string{"drop_after", "drop_before"} {
+		for index, lost := range []string{"drop_after", "drop_before"} {
 			integration.control("POST", "/faults", object{"provider": integration.provider, "operation": simulatorOperation(integration.provider, "remove"), "kind": lost, "times": 20})
-			if lost == "drop_after" { // otherwise a read would show that the account still exists
+			if lost == "drop_after" { // otherwise a read would show that the account is removed
 				integration.control("POST", "/faults", object{"provider": integration.provider, "operation": simulatorOperation(integration.provider, "account"), "kind": "status", "status": 500, "times": 20, "skip": 1})
 			}
-			got := integration.expect("DELETE", integration.mailboxPath(n, ""), nil, 504, "provider_timeout")
+			got := integration.expect("DELETE", integration.mailboxPath(index, ""), nil, 504, "provider_timeout")
 			if integration.t.Failed() {
 				t.Fatal(lost, string(got.raw))
 			}
-			integration.checkConnection(n, "disconnecting")
+			integration.checkConnection(index, "disconnecting")
 			checkValues(t, integration.get(integration.path("")).object, object{"mailbox_connections.other": 1})
-			atOtherPlatform.expect("POST", atOtherPlatform.mailboxPath(n, "/oauth/microsoft/init"), nil, 409, "mailbox_already_connected_elsewhere")
+			atOtherPlatform.expect("POST", atOtherPlatform.mailboxPath(index, "/oauth/microsoft/init"), nil, 409, "mailbox_already_connected_elsewhere")
 			integration.control("DELETE", "/faults", nil)
 			integration.eventually("a refresh decides", func() bool {
 				return integration.do("POST", integration.ready.APIURL+integration.path("/mailboxes/refresh"), integration.key, nil).status == http.StatusOK
 			})
-			integration.checkConnection(n, map[string]string{"drop_after": "disconnected", "drop_before": "connected"}[lost])
+			integration.checkConnection(index, map[string]string{"drop_after": "disconnected", "drop_before": "connected"}[lost])
 		}
 		integration.expect("DELETE", integration.mailboxPath(1, ""), nil, 200, "")
 		integration.checkConnection(1, "disconnected")
 	})
 }
 
-// TestIncompleteListDisconnectsNothing checks that a list which breaks off in the middle changes no
-// connection.
+// TestIncompleteListDisconnectsNothing checks that a refresh which fails in the middle of the
+// account list disconnects nothing.
 func TestIncompleteListDisconnectsNothing(t *testing.T) {
 	t.Parallel()
 	_, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), nil)
@@ -176,8 +177,9 @@ func TestIncompleteListDisconnectsNothing(t *testing.T) {
 	checkValues(t, integration.get(integration.path("")).object, object{"has_error": false})
 }
 
-// TestSlowSendingPlatformAnswers504 checks that a request to a platform which does not answer ends
-// with 504, and that a killed plugin ends only its own call.
+// TestSlowSendingPlatformAnswers504 checks that a request is answered 504 if the platform does not
+// answer. If the plugin is killed during a call, the request fails or succeeds, and a repeated
+// request succeeds.
 func TestSlowSendingPlatformAnswers504(t *testing.T) {
 	t.Parallel()
 	_, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), nil)
@@ -264,17 +266,17 @@ func TestSignInSessionsExpire(t *testing.T) {
 	}
 	unused[0].signIn("stranger@elsewhere.test", "deny")
 	c.control("POST", "/clock", object{"advance": "12m"})
-	for n, s := range unused {
+	for index, s := range unused {
 		want := "expired"
-		if n == 0 {
+		if index == 0 {
 			want = "failed" // this platform reports that the sign-in was declined
 		}
 		s.waitForStatus(want)
 		s.waitForStatus(want)
 		s.checkConnection(0, "failed")
-		used[n].waitForStatus("connected")
-		used[n].checkConnection(1, "connected")
-		f := forgotten[n]
+		used[index].waitForStatus("connected")
+		used[index].checkConnection(1, "connected")
+		f := forgotten[index]
 		f.eventually("the sweep ends the session", func() bool {
 			return f.get(f.path("")).valueAt("mailbox_connections.pending") == 0.0
 		})

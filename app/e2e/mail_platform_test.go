@@ -41,8 +41,8 @@ func (v *vendorCheck) RoundTrip(r *http.Request) (*http.Response, error) {
 	var head bytes.Buffer
 	_ = answer.Header.Write(&head) // writing to memory does not fail
 	for _, text := range []string{head.String(), string(raw)} {
-		if at := microsoftNames.FindStringIndex(text); at != nil {
-			v.t.Errorf("%s %s names a vendor: …%s…", r.Method, r.URL.Path, text[max(0, at[0]-100):min(len(text), at[1]+100)])
+		if match := microsoftNames.FindStringIndex(text); match != nil {
+			v.t.Errorf("%s %s names a vendor: …%s…", r.Method, r.URL.Path, text[max(0, match[0]-100):min(len(text), match[1]+100)])
 		}
 	}
 	v.answers.Add(1)
@@ -98,8 +98,8 @@ func walkWithMailPlatform(t *testing.T, plugin pluginInDevelopment) {
 	}
 }
 
-// connectByHand walks through the pages of the service and of the mail platform: a person declines,
-// then a person without the role signs in, and then the administrator connects the tenant.
+// connectByHand opens the pages of the service and of the mail platform. First a person declines,
+// then a person who is not an administrator signs in, then the administrator connects the tenant.
 func (tenant accountTenant) connectByHand(watch *vendorCheck, host string) {
 	tenant.t.Helper()
 	b := newBrowser(tenant.t)

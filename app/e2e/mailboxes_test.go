@@ -47,8 +47,8 @@ func TestMailboxesGoFromCreationToALimit(t *testing.T) {
 	checkValues(t, tenant.get(tenant.path("")).object, object{"mailbox_count": 2, "readiness.mailboxes_total": 2, "readiness.ready_to_provision": true})
 }
 
-// checkPlatformMailboxes checks that the platform has one mailbox for each of localParts, that all
-// are in this zone, and that they are ready for sending.
+// checkPlatformMailboxes checks that the platform has as many mailboxes as localParts, that all are
+// in this zone, and that they are ready for sending.
 func (tenant accountTenant) checkPlatformMailboxes(zone string, localParts ...string) {
 	tenant.t.Helper()
 	atPlatform := tenant.control("GET", "/tenants/"+tenant.guid, nil).objects("mailboxes")

@@ -13,13 +13,13 @@ import (
 // attempt is one request for a row of the matrix. A row about malformed values has one attempt for
 // each value.
 type attempt struct {
-	by      accountResources
-	auth    []string // Authorization headers; nil is the account's key
-	keys    []string // the Idempotency-Key headers
-	ids     map[string]string
-	body    string
-	path    string // the path with its query
-	prepare func(t *testing.T, a attempt)
+	account         accountResources // sends the request
+	auth            []string         // Authorization headers; nil means the account's key
+	idempotencyKeys []string         // the Idempotency-Key headers
+	ids             map[string]string
+	body            string
+	path            string                        // the path with its query
+	prepare         func(t *testing.T, a attempt) // runs before the request, may be nil
 }
 
 const (
@@ -31,7 +31,7 @@ var noSuchKey = "tny_live_" + strings.Repeat("0", 48)
 
 // ownRequest returns a valid request of an account for its own resources.
 func (f *matrixFixture) ownRequest(m matrixAccount, op operation) attempt {
-	return attempt{by: m.accountResources, ids: m.ids, body: validBody(m.accountResources, op), path: withRequiredQuery(op.path), keys: []string{f.newIdempotencyKey()}}
+	return attempt{account: m.accountResources, ids: m.ids, body: validBody(m.accountResources, op), path: withRequiredQuery(op.path), idempotencyKeys: []string{f.newIdempotencyKey()}}
 }
 
 func (f *matrixFixture) newIdempotencyKey() string { return fmt.Sprint("matrix-", uniqueNumber.Add(1)) }
@@ -39,10 +39,10 @@ func (f *matrixFixture) newIdempotencyKey() string { return fmt.Sprint("matrix-"
 // variants returns a copy of the attempt for each value of a parameter.
 func (a attempt) variants(param string, values ...string) (attempts []attempt) {
 	for _, value := range values {
-		v := a
-		v.ids = maps.Clone(a.ids)
-		v.ids[param] = value
-		attempts = append(attempts, v)
+		variant := a
+		variant.ids = maps.Clone(a.ids)
+		variant.ids[param] = value
+		attempts = append(attempts, variant)
 	}
 	return attempts
 }
@@ -55,11 +55,11 @@ func (a attempt) withAuthorization(values ...string) attempt {
 
 // withBodyDomain replaces the account's domain in the body.
 func (a attempt) withBodyDomain(domain string) attempt {
-	a.body = strings.ReplaceAll(a.body, a.by.ids["domain_name"], domain)
+	a.body = strings.ReplaceAll(a.body, a.account.ids["domain_name"], domain)
 	return a
 }
 
-// withDomainScope makes the attempt concern the limit of a domain.
+// withDomainScope directs the attempt to the send limit of a domain.
 func (a attempt) withDomainScope(op operation, domain string) attempt {
 	if op.method != "POST" {
 		a.path += "?domain_scope=" + domain
@@ -112,14 +112,14 @@ func (f *matrixFixture) attempts(op operation, condition string) []attempt {
 	case "malformed_header_basic_scheme":
 		return one(a.withAuthorization("Basic eDp5"))
 	case "malformed_header_no_space":
-		return []attempt{a.withAuthorization("Bearer" + a.by.key), a.withAuthorization(a.by.key)}
+		return []attempt{a.withAuthorization("Bearer" + a.account.key), a.withAuthorization(a.account.key)}
 	case "two_authorization_headers":
-		return one(a.withAuthorization("Bearer "+a.by.key, "Bearer "+a.by.key))
+		return one(a.withAuthorization("Bearer "+a.account.key, "Bearer "+a.account.key))
 	case "empty_bearer":
 		return []attempt{a.withAuthorization("Bearer"), a.withAuthorization("Bearer "), a.withAuthorization("bearer   ")}
 	case "bad_key_format":
-		return []attempt{a.withAuthorization("Bearer " + a.by.key[:56]), a.withAuthorization("Bearer " + a.by.key + "0"), a.withAuthorization("Bearer " + strings.ToUpper(a.by.key)),
-			a.withAuthorization("Bearer x" + a.by.key), a.withAuthorization("Bearer " + a.by.key + " x"), a.withAuthorization("Bearer " + strings.Repeat("a", 8<<10))}
+		return []attempt{a.withAuthorization("Bearer " + a.account.key[:56]), a.withAuthorization("Bearer " + a.account.key + "0"), a.withAuthorization("Bearer " + strings.ToUpper(a.account.key)),
+			a.withAuthorization("Bearer x" + a.account.key), a.withAuthorization("Bearer " + a.account.key + " x"), a.withAuthorization("Bearer " + strings.Repeat("a", 8<<10))}
 	case "unknown_key":
 		return one(a.withAuthorization("Bearer " + noSuchKey))
 	case "rotated_key", "rotated_key_reused":
@@ -128,7 +128,7 @@ func (f *matrixFixture) attempts(op operation, condition string) []attempt {
 		a.body = `{"domain":`
 		return one(a.withAuthorization("Bearer " + noSuchKey))
 	case "unknown_key_and_no_idempotency_key":
-		a.keys = nil
+		a.idempotencyKeys = nil
 		return one(a.withAuthorization("Bearer " + noSuchKey))
 	case "lapsed_plan":
 		return one(f.ownRequest(f.lapsed, op))
@@ -139,7 +139,7 @@ func (f *matrixFixture) attempts(op operation, condition string) []attempt {
 	case "legacy_entitlement_trial_key":
 		return one(f.onExpendable(f.ownRequest(f.trial, op), op))
 	case "ceiling_reached":
-		a.by.caller = f.full
+		a.account.caller = f.full
 		return one(a)
 	case "over_ceiling_after_downgrade":
 		return one(f.ownRequest(f.downgraded, op))
@@ -234,8 +234,8 @@ func (f *matrixFixture) attempts(op operation, condition string) []attempt {
 	case "valid_key", "any_on_public_listener":
 		return one(a)
 	}
-	if all := f.integrationAttempts(a, condition); len(all) > 0 {
-		return all
+	if attempts := f.integrationAttempts(a, condition); len(attempts) > 0 {
+		return attempts
 	}
 	return f.idempotencyAttempts(op, condition)
 }
@@ -246,7 +246,7 @@ func (f *matrixFixture) onExpendable(a attempt, op operation) attempt {
 	case strings.HasPrefix(op.path, "/v1/integrations/{"):
 		return f.onExpendableIntegration(a, op)
 	case op.method == "DELETE":
-		tenant := a.by.newTenant(nil).connect()
+		tenant := a.account.newTenant(nil).connect()
 		a.ids = map[string]string{"tenant_id": tenant.guid}
 	}
 	return a
@@ -262,14 +262,14 @@ func (f *matrixFixture) idempotencyAttempts(op operation, condition string) []at
 	}
 	switch condition {
 	case "missing_idempotency_key":
-		a.keys = nil
+		a.idempotencyKeys = nil
 		return []attempt{a}
 	case "malformed_idempotency_key":
 		return []attempt{a.withIdempotencyKeys(""), a.withIdempotencyKeys(strings.Repeat("k", 256)), a.withIdempotencyKeys("a b"), a.withIdempotencyKeys("ü"), a.withIdempotencyKeys("one", "two")}
 	case "same_key_value_used_by_other_account":
 		a.prepare = func(t *testing.T, a attempt) {
 			other := f.onExpendable(f.ownRequest(f.b, op), op)
-			other.keys = a.keys
+			other.idempotencyKeys = a.idempotencyKeys
 			sendFirst(t, other)
 		}
 	case "replay_own_key", "replay_after_resource_is_gone":
@@ -302,15 +302,15 @@ func (f *matrixFixture) idempotencyAttempts(op operation, condition string) []at
 }
 
 func (a attempt) withIdempotencyKeys(keys ...string) attempt {
-	a.keys = keys
+	a.idempotencyKeys = keys
 	return a
 }
 
 // matrixPlatform is the sending platform of all integrations in the matrix.
 const matrixPlatform = "instantly"
 
-// addIntegrations adds an integration with an open session for its mailbox to each account. Account
-// a also gets the resources that conditions name.
+// addIntegrations adds an integration to each account, with an open OAuth session for a mailbox. It
+// adds the resources for other conditions about integrations to account a.
 func (f *matrixFixture) addIntegrations(t *testing.T) {
 	t.Helper()
 	for _, account := range []*accountResources{&f.a.accountResources, &f.b.accountResources, &f.trial.accountResources, &f.spare.accountResources, &f.downgraded.accountResources, &f.lapsed.accountResources} {
@@ -397,11 +397,11 @@ func (f *matrixFixture) onExpendableIntegration(a attempt, op operation) attempt
 	}
 	a.ids = maps.Clone(a.ids)
 	a.ids["mailbox_id"] = a.ids["unconnected_mailbox_id"]
-	for _, i := range a.by.get("/v1/integrations").objects("integrations") {
-		if id := i.text("id"); beginsSession && id != a.by.ids["integration_id"] && id != f.ids["other integration"] {
-			a.by.expect("DELETE", "/v1/integrations/"+id, nil, 200, "")
+	for _, i := range a.account.get("/v1/integrations").objects("integrations") {
+		if id := i.text("id"); beginsSession && id != a.account.ids["integration_id"] && id != f.ids["other integration"] {
+			a.account.expect("DELETE", "/v1/integrations/"+id, nil, 200, "")
 		}
 	}
-	a.ids["integration_id"] = a.by.post("/v1/integrations", a.by.integrationBody(matrixPlatform)).text("id")
+	a.ids["integration_id"] = a.account.post("/v1/integrations", a.account.integrationBody(matrixPlatform)).text("id")
 	return a
 }

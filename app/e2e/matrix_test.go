@@ -30,12 +30,11 @@ import (
 // rateLimitExceeded is the condition that TestEveryRateLimitIsEnforced covers, with limits on.
 const rateLimitExceeded = "rate_limit_exceeded"
 
-// otherRoutes are paths of the matrix that are not operations of the document.
+// otherRoutes are the requests of the matrix that the OpenAPI document does not describe.
 var otherRoutes = []string{"GET /openapi.json", "GET /debug/pprof/", "GET /v1/no-such-path", "PUT /v1/tenants"}
 
-// additions are the operations that the matrix does not have, with their rate limit buckets. The
-// tests of package httpapi cover them: TestEveryOperationChecksTheKey and those in its keys_test.go
-// and webhooks_test.go.
+// additions are the operations that are not in the matrix, with their rate limit buckets. Tests of
+// package httpapi cover them: TestEveryOperationChecksTheKey, keys_test.go and webhooks_test.go.
 var additions = map[string]string{
 	"GET /v1/me": "read", "GET /v1/keys": "read",
 	"POST /v1/keys": "write", "DELETE /v1/keys/{key_id}": "write", "POST /v1/keys/{key_id}/rotate": "write",
@@ -45,10 +44,11 @@ var additions = map[string]string{
 	"POST /v1/webhooks/{webhook_id}/replay": "write", "POST /v1/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver": "write",
 }
 
-// matrixRow is one line of the authorization matrix.
+// matrixRow is one line of the authorization matrix: a condition of an operation, and the expected
+// response. If twinCondition is set, the response must equal the response under that condition.
 type matrixRow struct {
-	id, condition, status, code, twin, calls, writes string
-	op                                               operation
+	id, condition, status, code, twinCondition, maxCalls, allowedWrites string
+	op                                                                  operation
 }
 
 // readMatrix returns the rows of the matrix that apply to this service.
@@ -134,13 +134,13 @@ func TestRowsOfTheMatrixAreAnswered(t *testing.T) {
 	run.compareStatements(t)
 }
 
-// matrixRun sends the requests of the rows and remembers the answers.
+// matrixRun sends the requests of the rows and stores the answers.
 type matrixRun struct {
 	*matrixFixture
 	rows    int
-	answers map[string][]string  // by operation and condition
-	traces  map[string]matrixRow // by trace id
-	latest  databaseSnapshot
+	answers map[string][]string  // keyed by operation and condition
+	traces  map[string]matrixRow // the rows, keyed by the trace ids of their requests
+	latest  databaseSnapshot     // the state after the last request
 }
 
 // runRow sends the requests of a row and checks the answers and their effects.
@@ -166,22 +166,22 @@ func (r *matrixRun) runRow(t *testing.T, row matrixRow) {
 		calls := r.drainJournals(t)
 		r.traces[got.header.Get("X-Request-ID")] = row
 		row.checkAnswer(t, got, original)
-		if row.calls == "0" && calls > 0 {
+		if row.maxCalls == "0" && calls > 0 {
 			t.Errorf("the mail platform was called %d times", calls)
 		}
-		if row.writes == "none" && r.latest.rows != before.rows {
+		if row.allowedWrites == "none" && r.latest.rows != before.rows {
 			t.Errorf("rows have changed from\n%s\nto\n%s", before.rows, r.latest.rows)
 		}
 		for _, foreignValue := range r.otherAccountValues() {
-			if a.by.id != r.b.id && foreignValue != "" && bytes.Contains(bytes.ToLower(got.raw), []byte(strings.ToLower(foreignValue))) {
+			if a.account.id != r.b.id && foreignValue != "" && bytes.Contains(bytes.ToLower(got.raw), []byte(strings.ToLower(foreignValue))) {
 				t.Errorf("%s belongs to a different account: %s", foreignValue, got.raw)
 			}
 		}
 		r.answers[row.key(row.condition)] = append(r.answers[row.key(row.condition)], got.comparable())
 	}
 	answers := r.answers[row.key(row.condition)]
-	if row.twin != "" {
-		answers = append(r.answers[row.key(row.twin)], answers...)
+	if row.twinCondition != "" {
+		answers = append(r.answers[row.key(row.twinCondition)], answers...)
 	}
 	for _, other := range answers {
 		if row.status == "404" && other != answers[0] {
@@ -195,7 +195,8 @@ func (row matrixRow) key(condition string) string {
 	return row.op.method + " " + row.op.path + " " + condition
 }
 
-// checkAnswer checks the response alone.
+// checkAnswer checks the response to one request. original is the response that it must replay, if
+// the row expects that.
 func (row matrixRow) checkAnswer(t *testing.T, got, original reply) {
 	t.Helper()
 	status, code := http.StatusText(got.status), got.code()
@@ -213,8 +214,8 @@ func (row matrixRow) checkAnswer(t *testing.T, got, original reply) {
 			t.Errorf("answered %d %q, not %s %q: %s", got.status, code, row.status, row.code, got.raw)
 		}
 	}
-	if kind := got.header.Get("Content-Type"); !strings.HasPrefix(kind, "application/json") && kind != "application/jsonl" && !strings.HasPrefix(kind, "application/problem+json") {
-		t.Errorf("answered as %q", kind)
+	if contentType := got.header.Get("Content-Type"); !strings.HasPrefix(contentType, "application/json") && contentType != "application/jsonl" && !strings.HasPrefix(contentType, "application/problem+json") {
+		t.Errorf("answered as %q", contentType)
 	}
 	if got.header.Get("X-Request-ID") == "" {
 		t.Error("no X-Request-ID")
@@ -229,10 +230,10 @@ func (f *matrixFixture) send(t *testing.T, op operation, a attempt) reply {
 	trace := newTraceID()
 	r.Header = http.Header{"Authorization": a.auth, "X-Request-Id": {trace}, "Traceparent": {"00-" + trace + "-00f067aa0ba902b7-01"}}
 	if a.auth == nil {
-		r.Header.Set("Authorization", "Bearer "+a.by.key)
+		r.Header.Set("Authorization", "Bearer "+a.account.key)
 	}
 	if op.method != http.MethodGet {
-		r.Header["Idempotency-Key"] = a.keys
+		r.Header["Idempotency-Key"] = a.idempotencyKeys
 	}
 	if a.body != "" {
 		r.Header.Set("Content-Type", "application/json")
@@ -249,7 +250,8 @@ func (f *matrixFixture) send(t *testing.T, op operation, a attempt) reply {
 	return got
 }
 
-// consentCallback is the route that the matrix assumes for the consent callback.
+// consentCallback is the route of the consent callback in the matrix. The service has a different
+// route for it.
 const consentCallback = "GET /connect/callback"
 
 // conditionTests names the test of each condition that a single request and its response cannot
@@ -259,7 +261,7 @@ var conditionTests = map[string]string{
 	"same_key_in_flight":                       "TestConcurrentRequestsWithOneKeyRunOnce",
 }
 
-// withDecisions applies the decisions of specification and docs that override the older matrix.
+// withDecisions corrects a row where the specification or the docs override the older matrix.
 func (row matrixRow) withDecisions() matrixRow {
 	name := row.op.method + " " + row.op.path
 	addsResources := slices.Contains(provisioningOps, name) ||
@@ -271,7 +273,7 @@ func (row matrixRow) withDecisions() matrixRow {
 		row.code = "idempotency_request_in_progress" // the published name
 	case row.condition == "over_ceiling_after_downgrade" && !addsResources:
 		row.status, row.code = "200-class", "" // only operations that make the account larger are refused
-		row.calls, row.writes = "endpoint", "as_documented"
+		row.maxCalls, row.allowedWrites = "endpoint", "as_documented"
 	case row.condition == "valid_key_user_email_of_other_account":
 		row.status, row.code = "403", "access_denied" // the key is valid, the address belongs to a different account
 	}
@@ -333,8 +335,8 @@ func (r *matrixRun) compareStatements(t *testing.T) {
 		if row.status != "404" || row.op.path == "/debug/pprof/" {
 			continue
 		}
-		baseKey := row.key(row.twin)
-		if row.twin == "" {
+		baseKey := row.key(row.twinCondition)
+		if row.twinCondition == "" {
 			baseKey = row.key(row.condition)
 		}
 		if byRow[baseKey] == nil {
@@ -359,8 +361,9 @@ func (r *matrixRun) compareStatements(t *testing.T) {
 	}
 }
 
-// provisioningOps queue jobs that continue in the background. Their calls would be counted in later
-// rows, so provisioningTest covers their successes without a worker.
+// provisioningOps are operations that queue jobs. The jobs call the mail platform during later
+// rows, where the calls would be counted. provisioningTest, which has no worker, therefore tests
+// the successes of these operations.
 var provisioningOps = []string{"POST /v1/domains/{domain_id}/dns/provision", "POST /v1/dns/provisioning-jobs/{job_id}/retry"}
 
 const provisioningTest = "TestProvisioningRunsOncePerKey"
@@ -368,16 +371,16 @@ const provisioningTest = "TestProvisioningRunsOncePerKey"
 // testedElsewhere returns the test that covers the condition of a row, or "" if the matrix test
 // does.
 func (row matrixRow) testedElsewhere() string {
-	queues := slices.Contains([]string{"legacy_entitlement_trial_key", "same_key_value_used_by_other_account", "replay_own_key",
+	succeeds := slices.Contains([]string{"legacy_entitlement_trial_key", "same_key_value_used_by_other_account", "replay_own_key",
 		"same_key_other_fingerprint", "replay_with_lapsed_plan", "replay_with_rotated_key"}, row.condition)
-	if queues && slices.Contains(provisioningOps, row.op.method+" "+row.op.path) {
+	if succeeds && slices.Contains(provisioningOps, row.op.method+" "+row.op.path) {
 		return provisioningTest
 	}
 	return conditionTests[row.condition]
 }
 
-// addWaitingRuns adds a run to each owner. The job of the run waits for a person, so that no worker
-// processes it.
+// addWaitingRuns adds a run to each account. The job of the run requires an action by a person, so
+// no worker processes it.
 func addWaitingRuns(t *testing.T, file string, owners ...accountResources) {
 	t.Helper()
 	store, err := bunstore.Open(t.Context(), "sqlite://"+file, bunstore.Options{})

@@ -47,13 +47,13 @@ func prometheusRules(t *testing.T) (rules []object) {
 	return rules
 }
 
-// textAt returns a nested member that is text, or "".
+// textAt returns the string at a path in nested objects, or "".
 func textAt(o object, path string) string {
 	text, _ := o.valueAt(path).(string)
 	return text
 }
 
-// objectAt returns a nested object, or nil.
+// objectAt returns the object at a path in nested objects, or nil.
 func objectAt(o object, path string) object {
 	inner, _ := o.valueAt(path).(map[string]any)
 	return inner
@@ -84,8 +84,8 @@ func submatches(pattern *regexp.Regexp, text string) (found []string) {
 	return found
 }
 
-// metricsOfBusyService returns the metrics of a service in which everything occurred that creates a
-// metric.
+// metricsOfBusyService returns the metrics of a service after requests, platform calls and refusals
+// have created them. It adds lagSeries, because nothing in this test creates those metrics.
 func metricsOfBusyService(t *testing.T) exposedMetrics {
 	t.Helper()
 	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
@@ -107,9 +107,9 @@ func metricsOfBusyService(t *testing.T) exposedMetrics {
 	return s
 }
 
-// lagSeries are the metrics that appear with the first block and the first message to a webhook.
-// metricsOfBusyService causes neither. TestMailboxOverItsLimitIsBlocked and
-// TestWebhookMetricsAreExported check that they are exported.
+// lagSeries are the metrics that first appear with a blocked mailbox or a message to a webhook, and
+// their labels. TestMailboxOverItsLimitIsBlocked and TestWebhookMetricsAreExported check that they
+// are exported.
 var lagSeries = map[string][]string{
 	"tenantry_enforcement_lag_seconds_bucket": {"le"}, "tenantry_enforcement_lag_seconds_count": nil,
 	"tenantry_webhook_lag_seconds_bucket": {"le"}, "tenantry_webhook_attempts_total": {"result"},
@@ -178,8 +178,8 @@ func runbookPages(t *testing.T) map[string]string {
 	return pages
 }
 
-// TestAlertsHaveRunbooks checks that each alert has a page and each page an alert. The panels that
-// a page names exist, and the dashboard's links lead to existing pages.
+// TestAlertsHaveRunbooks checks that each alert has a runbook page, and that each page belongs to
+// an alert. The panels that a page names exist, and the dashboard's links lead to existing pages.
 func TestAlertsHaveRunbooks(t *testing.T) {
 	t.Parallel()
 	pages, index, tests := runbookPages(t), fileText(t, runbooks+"/README.md"), fileText(t, strings.Replace(alertsFile, ".yaml", "_test.yaml", 1))
@@ -236,7 +236,7 @@ func TestAlertsHaveRunbooks(t *testing.T) {
 	}
 }
 
-// exposedMetrics is the output of /metrics: label values by metric name and label name.
+// exposedMetrics is the output of /metrics: label values, keyed by metric name and label name.
 type exposedMetrics map[string]map[string][]string
 
 var (
@@ -263,9 +263,9 @@ func parseMetrics(metrics []byte) exposedMetrics {
 	return found
 }
 
-// knownValues returns all values that a label of a metric can have, for the labels outcome, state
-// and domain. The metric always shows all states and domains. For other labels knownValues returns
-// nil.
+// knownValues returns all values that a label of a metric can have, or nil if the test does not
+// know them. It knows the values of outcome. It also knows the values of state and domain, because
+// /metrics always shows all of them.
 func (s exposedMetrics) knownValues(metric, label string) []string {
 	switch {
 	case label == "outcome":
@@ -324,8 +324,8 @@ func parsePromQuery(expression string) promQuery {
 	return q
 }
 
-// unknownNames describes the names in an expression that are not exported. shown are the labels that
-// a text about the result of the expression uses.
+// unknownNames describes the names in an expression that are not exported. shown are the labels
+// that an annotation, a legend or a link shows for the result of the expression.
 func (s exposedMetrics) unknownNames(expression string, shown ...string) (wrong []string) {
 	q, labels := parsePromQuery(expression), map[string]bool{}
 	for _, metric := range q.metrics {

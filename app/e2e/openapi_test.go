@@ -29,19 +29,20 @@ type document struct {
 	raw        []byte
 	operations []operation
 	scopes     map[operation]string // the scope that each operation requires, "" if it requires none
-	webhooks   int                  // the number of message types to webhooks that it describes
+	webhooks   int                  // the number of webhook message types in the document
 	validator  validator.Validator
 }
 
 // operation is an operation of the API. path has parameters in braces.
 type operation struct{ method, path string }
 
-// messagePath is the path at which the validator finds the messages to webhooks, before their type.
+// messagePath, followed by a message type, is the path under which publishedDocument adds a webhook
+// message.
 const messagePath = "/messages/"
 
-// publishedDocument runs `tenantry openapi` once and returns the document. It closes every schema,
-// so that a member which the document does not describe is an error. The validator checks only
-// requests to paths, so publishedDocument adds the messages to webhooks as paths.
+// publishedDocument runs `tenantry openapi` once and returns the document. In its validator, a
+// member that the document does not describe is an error. The validator checks only requests to
+// paths, so publishedDocument adds the webhook messages as paths.
 var publishedDocument = sync.OnceValues(func() (document, error) {
 	build, err := releaseBuild()
 	if err != nil {
@@ -176,8 +177,8 @@ func checkProblem(got reply) error {
 	return nil
 }
 
-// checkWorkspaces checks that a refusal lists workspaces when the caller must choose one. A
-// platform without a published code of its own refuses with invalid_request at workspace_id.
+// checkWorkspaces checks that a refusal lists workspaces if the caller must choose one. For a
+// platform without an error code of its own, the code is invalid_request, at body.workspace_id.
 func checkWorkspaces(got reply) error {
 	_, listsWorkspaces := got.object["workspaces"]
 	hasOwnCode := strings.HasSuffix(got.code(), "_workspace_required")

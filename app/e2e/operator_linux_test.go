@@ -35,14 +35,15 @@ func newTerminal(t *testing.T) (userSide, commandSide *os.File) {
 	return userSide, commandSide
 }
 
-// TestAccountCloseAsksForConfirmation checks that only "y" or "yes" closes the account.
+// TestAccountCloseAsksForConfirmation checks that the answer "Y" closes the account, and that other
+// answers, the end of the input and Ctrl-C do not.
 func TestAccountCloseAsksForConfirmation(t *testing.T) {
 	t.Parallel()
 	env := []string{"TENANTRY_DATA_DIR=" + t.TempDir()}
 	runTenantry(t, env, "migrate", "-o", "json").mustJSON(t)
 	runTenantry(t, env, "account", "create", "--email", "ann@example.com", "-o", "json").mustJSON(t)
 	for _, tt := range []struct {
-		typed  string
+		typed  string // "" means Ctrl-C
 		code   int
 		status string
 	}{
@@ -50,7 +51,7 @@ func TestAccountCloseAsksForConfirmation(t *testing.T) {
 		{"n\n", cli.ExitRefused, "active"},
 		{"yes, but\n", cli.ExitRefused, "active"},
 		{"\x04", cli.ExitRefused, "active"}, // end of input
-		{"", cli.ExitRefused, "active"},     // Ctrl-C
+		{"", cli.ExitRefused, "active"},
 		{"Y\n", 0, "closed"},
 	} {
 		userSide, commandSide := newTerminal(t)
@@ -62,7 +63,8 @@ func TestAccountCloseAsksForConfirmation(t *testing.T) {
 	}
 }
 
-// closeFromTerminal closes the account from a terminal. It returns the exit code and the output.
+// closeFromTerminal runs `account close` on a terminal, and types the text at the prompt. If typed
+// is empty, it interrupts the command instead. It returns the exit code and the standard error.
 func closeFromTerminal(t *testing.T, env []string, userSide, commandSide *os.File, typed string) (int, string) {
 	t.Helper()
 	prompt := &promptWatcher{want: "[y/N]", seen: make(chan struct{})}
@@ -89,7 +91,7 @@ func closeFromTerminal(t *testing.T, env []string, userSide, commandSide *os.Fil
 	return cmd.ProcessState.ExitCode(), prompt.output.String()
 }
 
-// promptWatcher collects output and closes seen when it contains want.
+// promptWatcher collects output and closes seen when the output contains want.
 type promptWatcher struct {
 	want   string
 	seen   chan struct{}
@@ -133,8 +135,8 @@ func TestCommandRunByTheWrongUserIsExplained(t *testing.T) {
 	}
 }
 
-// runAsOtherUser runs a command on files that it cannot read. Root runs it as a different user;
-// otherwise the files have mode 0.
+// runAsOtherUser runs a command that cannot read its database and keyset, because their mode is 0.
+// If the test runs as root, which ignores the mode, the command runs as a different user.
 func runAsOtherUser(t *testing.T, data string, args ...string) commandResult {
 	t.Helper()
 	var stdout, stderr bytes.Buffer

@@ -16,8 +16,8 @@ import (
 	"github.com/tenantry/tenantry/core/access"
 )
 
-// unownedOperations are the operations whose path names no owned resource, each with the test that
-// covers what they return.
+// unownedOperations are the operations without a path parameter. The values name the tests of these
+// operations.
 var unownedOperations = map[string]string{
 	"GET /v1/tenants":               "TestTenantGoesFromConnectLinkToDeletion: lists what the account holds",
 	"GET /v1/integrations":          "TestIntegrationGoesFromAdditionToDeletion: lists what the account holds",
@@ -46,7 +46,7 @@ var validBodies = map[string]any{
 	"POST /v1/webhooks/{webhook_id}/replay":                object{"after": "2026-01-31T09:30:00Z"},
 }
 
-// notFoundCodes is the error code for each parameter that names no resource of the caller.
+// notFoundCodes are the error codes for ids of no resource of the caller, keyed by path parameter.
 var notFoundCodes = map[string]string{
 	"tenant_id": "tenant_not_found", "domain_name": "domain_not_found", "domain_id": "domain_not_found", "mailbox_id": "mailbox_not_found",
 	"key_id": "key_not_found", "connect_session_id": "connect_session_not_found", "webhook_id": "webhook_not_found", "delivery_id": "webhook_delivery_not_found",
@@ -56,7 +56,7 @@ var notFoundCodes = map[string]string{
 // accountResources is an account with a tenant, and the ids of the account's resources.
 type accountResources struct {
 	accountTenant
-	ids map[string]string // by path parameter
+	ids map[string]string // keyed by path parameter
 }
 
 // newResources creates an account with a tenant, a domain, a mailbox and a tested webhook.
@@ -144,9 +144,9 @@ func TestForeignIDsLookUnknown(t *testing.T) {
 	}
 }
 
-// TestBoundedKeysSeeOnlyTheirTenants sends every operation with keys that only read, lack its
-// scope, are used from a wrong address or have expired. For a key that is limited to other tenants,
-// the account's own resources look like another account's.
+// TestBoundedKeysSeeOnlyTheirTenants calls every operation with keys that only read, lack its
+// scope, are used from a forbidden address or have expired. With a key that is limited to other
+// tenants, a resource of the account gets the same response as a resource of a different account.
 func TestBoundedKeysSeeOnlyTheirTenants(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -235,8 +235,8 @@ func addExpiredKey(t *testing.T, file string, owner accountResources) string {
 }
 
 // checkIndistinguishable checks that an operation answers each foreign value of one parameter
-// alike. The other parameters have the caller's own ids. Only the first request uses the ids of the
-// other account for all parameters, if param is the first of them.
+// alike. The other parameters have the caller's own ids. If param is the first parameter, the first
+// request has ids of the other account in all parameters.
 func (r accountResources) checkIndistinguishable(t *testing.T, other accountResources, op operation, param string) {
 	t.Helper()
 	body := validBodies[op.method+" "+op.path]
@@ -273,8 +273,8 @@ func (r reply) comparable() string {
 	return strings.ReplaceAll(fullText, r.header.Get("X-Request-ID"), "ID")
 }
 
-// TestForeignDomainInABodyLooksUnknown checks that a domain in a request body is checked for
-// ownership too.
+// TestForeignDomainInABodyLooksUnknown checks that a foreign domain in a request body gets the same
+// response as an unknown one.
 func TestForeignDomainInABodyLooksUnknown(t *testing.T) {
 	t.Parallel()
 	c := privateSandbox(t)

@@ -22,7 +22,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver/soak"
 )
 
-// timedOperation is an operation, and the parameter with which requests name a foreign resource.
+// timedOperation is an operation, and the path parameter in which the requests differ.
 type timedOperation struct {
 	op    operation
 	param string
@@ -39,8 +39,8 @@ var timedOperations = []timedOperation{
 // timedRounds is the number of times that a soak sends each kind of value to an operation.
 const timedRounds = 20_000
 
-// timedValues returns values of a parameter that must take the same time. They have the same
-// length, so that only the resource differs.
+// timedValues returns values of a parameter, keyed by their kind. Requests with them must take the
+// same time. The values have the same length, so that only the resource differs.
 func timedValues(param, foreignID string) map[string]string {
 	if param == "domain_name" {
 		n := len(foreignID)
@@ -121,17 +121,18 @@ func (c timedOperation) measureKinds(s *stopwatch, own, other accountResources, 
 	return durations
 }
 
-// distinguishablePairs measures an operation and returns the pairs of kinds whose durations differ.
+// distinguishablePairs measures an operation and returns the pairs of kinds whose durations differ
+// noticeably.
 func (c timedOperation) distinguishablePairs(s *stopwatch, own, other accountResources, rounds int) (differ []string) {
 	s.t.Helper()
 	durations := c.measureKinds(s, own, other, rounds)
 	names := slices.Sorted(maps.Keys(durations))
 	for i, a := range names {
 		for _, b := range names[i+1:] {
-			between := compareSamples(durations[a], durations[b])
+			comparison := compareSamples(durations[a], durations[b])
 			s.t.Logf("%s %s: %s and %s: medians %.1f and %.1f µs, t %.2f, gap %.2f %%", c.op.method, c.op.path, a, b,
-				trimSample(durations[a])[len(trimSample(durations[a]))/2], trimSample(durations[b])[len(trimSample(durations[b]))/2], between.t, 100*between.gap)
-			if between.isNoticeable() {
+				trimSample(durations[a])[len(trimSample(durations[a]))/2], trimSample(durations[b])[len(trimSample(durations[b]))/2], comparison.t, 100*comparison.gap)
+			if comparison.isNoticeable() {
 				differ = append(differ, a+" and "+b)
 			}
 		}
@@ -140,9 +141,9 @@ func (c timedOperation) distinguishablePairs(s *stopwatch, own, other accountRes
 }
 
 // TestForeignIDsTakeTheSameTime checks that the durations of refusals do not distinguish foreign,
-// unknown and malformed ids. Only a soak measures enough requests, and no other test runs at the
-// same time. A difference counts only if two measurements show it, because a difference that the
-// code causes occurs in each. A short run only checks the requests.
+// unknown and malformed ids. Only a soak measures enough requests, while no other test runs. Other
+// runs only check the responses. A difference counts only if two measurements show it, because a
+// single one can be noise of the machine.
 func TestForeignIDsTakeTheSameTime(t *testing.T) {
 	databases, rounds := map[string][]string{"sqlite": nil}, timedRounds
 	if soak.On() {
@@ -188,10 +189,10 @@ func compareSamples(a, b []float64) difference {
 	a, b = trimSample(a), trimSample(b)
 	meanA, errorA := moments(a)
 	meanB, errorB := moments(b)
-	middleA, middleB := a[len(a)/2], b[len(b)/2]
-	d := difference{t: (meanA - meanB) / math.Sqrt(errorA+errorB), gap: math.Abs(middleA-middleB) / min(middleA, middleB)}
+	medianA, medianB := a[len(a)/2], b[len(b)/2]
+	d := difference{t: (meanA - meanB) / math.Sqrt(errorA+errorB), gap: math.Abs(medianA-medianB) / min(medianA, medianB)}
 	if meanA == meanB {
-		d.t = 0 // also if nothing varies
+		d.t = 0 // without variance t would be 0/0
 	}
 	return d
 }
@@ -219,40 +220,41 @@ func moments(sample []float64) (mean, squaredError float64) {
 
 // syntheticDurations returns durations like those of requests: most near 300 µs, with a long tail
 // and rare outliers.
-func syntheticDurations(r *mathrand.Rand, n int, slower float64) (sample []float64) {
+func syntheticDurations(r *mathrand.Rand, n int, factor float64) (sample []float64) {
 	for range n {
 		v := 250 + 50*math.Exp(0.5*r.NormFloat64())
 		if r.IntN(100) == 0 {
 			v += 20_000 * r.Float64()
 		}
-		sample = append(sample, v*slower)
+		sample = append(sample, v*factor)
 	}
 	return sample
 }
 
-// TestPlantedTimingDifferencesAreNoticed checks that a planted difference is noticed in both
-// directions, and that equal samples show none.
+// TestPlantedTimingDifferencesAreNoticed checks that an artificial difference is noticed, whichever
+// sample is slower, and that samples of the same distribution show none.
 func TestPlantedTimingDifferencesAreNoticed(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(40) {
 		r := mathrand.New(mathrand.NewPCG(seed, 0))
 		plain := syntheticDurations(r, 4000, 1)
-		for _, slower := range []float64{1, 1.05, 1.2} {
-			isSlower := slower > 1
-			other := syntheticDurations(r, 4000, slower)
+		for _, factor := range []float64{1, 1.05, 1.2} {
+			isSlower := factor > 1
+			other := syntheticDurations(r, 4000, factor)
 			for _, d := range []difference{compareSamples(plain, other), compareSamples(other, plain)} {
 				if d.isNoticeable() != isSlower {
-					t.Errorf("seed %d, factor %v: noticeable is %v: %+v", seed, slower, d.isNoticeable(), d)
+					t.Errorf("seed %d, factor %v: noticeable is %v: %+v", seed, factor, d.isNoticeable(), d)
 				}
 			}
 			if d := compareSamples(plain, other); isSlower && d.t >= 0 {
-				t.Errorf("seed %d, factor %v: the sign is wrong: %+v", seed, slower, d)
+				t.Errorf("seed %d, factor %v: the sign is wrong: %+v", seed, factor, d)
 			}
 		}
 	}
 }
 
-// TestEachTimingBoundIsEnough checks that each of the two bounds alone is sufficient.
+// TestEachTimingBoundIsEnough checks that a difference is noticeable if it exceeds one of the
+// bounds.
 func TestEachTimingBoundIsEnough(t *testing.T) {
 	t.Parallel()
 	constantSample := func(v float64) []float64 { return slices.Repeat([]float64{v}, 100) }

@@ -39,8 +39,8 @@ func TestLapsedPlanAnswers402(t *testing.T) {
 	tenant.expect("GET", "/v1/tenants/connect-url", nil, 402, "tenant_limit_reached") // the account's only slot is still in use
 }
 
-// TestTenantSlotsAreEnforced checks that slots are counted for the link and again at the
-// confirmation. After a downgrade, operations that make the account larger are refused.
+// TestTenantSlotsAreEnforced checks that a connect link and a confirmation each need a free slot.
+// After a downgrade, operations that make the account larger are refused.
 func TestTenantSlotsAreEnforced(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t).newAccount(object{"tenant_slots": 2})
@@ -51,7 +51,7 @@ func TestTenantSlotsAreEnforced(t *testing.T) {
 	refused := c.do("POST", c.ready.ControlURL+"/tenants/"+c.newTenant(nil).guid+"/consent", "", object{"api_key": c.key})
 	checkValues(t, refused.object, object{"page_status": 402})
 
-	// At the limit but not above it, other operations succeed.
+	// All slots of the account are in use. Operations that add no tenant succeed.
 	tenant.post(tenant.path("/domains"), object{"domain": tenant.newZone()})
 
 	c.setPlan(object{"plan": "complete", "active": true, "tenant_slots": 1})
@@ -148,11 +148,11 @@ func (pair *replicaPair) sendConcurrently(send func(i int, c client) reply) map[
 	}
 	close(gate)
 	requests.Wait()
-	count := map[string]int{}
+	counts := map[string]int{}
 	for _, a := range answers {
-		count[fmt.Sprint(a.status, " ", a.code())]++
+		counts[fmt.Sprint(a.status, " ", a.code())]++
 	}
-	return count
+	return counts
 }
 
 // post sends a POST request, and repeats it while the answer is 503.

@@ -12,8 +12,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver/soak"
 )
 
-// platformWrites are the writes of each step at the mail platform, in order. The response of each
-// can be lost.
+// platformWrites are the operations with which each step writes to the mail platform, in order.
 var platformWrites = map[string][]string{
 	"connect":     {"token"},
 	"sync":        {"create-roleAssignments", "Set-TransportConfig"},
@@ -24,8 +23,8 @@ var platformWrites = map[string][]string{
 	"rename":      {"Set-Mailbox"},
 }
 
-// runDisturbed runs an onboarding in which disturb interferes with each step before the step is
-// repeated until it succeeds.
+// runDisturbed runs an onboarding. For each step it calls disturb, which sends the request of the
+// step and interferes with it. Then it repeats the request until it succeeds.
 func runDisturbed(t *testing.T, disturb func(o *onboarding, r request, operations []string)) {
 	t.Helper()
 	o := newOnboarding(newRestartingSandbox(t, requirePrograms(t, releaseBuild), nil))
@@ -69,7 +68,7 @@ func (o *onboarding) sendAsync(r request) *pendingRequest {
 // returns false if the request was answered first.
 func (o *onboarding) waitForOperation(p *pendingRequest, operation string, before int) bool {
 	o.t.Helper()
-	seen := false
+	executed := false
 	o.eventually(operation+" done", func() bool {
 		select {
 		case <-p.answered:
@@ -77,10 +76,10 @@ func (o *onboarding) waitForOperation(p *pendingRequest, operation string, befor
 		default:
 		}
 		counts, _ := o.operationCounts()
-		seen = counts[operation] > before
-		return seen
+		executed = counts[operation] > before
+		return executed
 	})
-	return seen
+	return executed
 }
 
 // holdAnswer lets the simulator delay its response to the next call of the operation by 60 s. It
@@ -93,7 +92,7 @@ func (o *onboarding) holdAnswer(operation string) (before int) {
 }
 
 // TestServiceKilledBeforeThePlatformAnswers kills the service after the platform has executed a
-// write and before its response arrives. A soak does so for each write, otherwise for a sample.
+// write and before its response arrives. A soak tests each write, other runs test a sample.
 func TestServiceKilledBeforeThePlatformAnswers(t *testing.T) {
 	t.Parallel()
 	chosen := soak.Sample(t, slices.Concat(slices.Collect(maps.Values(platformWrites))...), 4)
@@ -170,7 +169,7 @@ func (o *onboarding) checkInterrupted(operation string, p *pendingRequest) bool 
 	return status == http.StatusOK
 }
 
-// injectFault makes calls at the mail platform fail, once unless details say more. The fault ends
+// injectFault makes one call to the mail platform fail, or details["times"] calls. The fault ends
 // with the test.
 func (c caller) injectFault(kind string, details object) {
 	c.t.Helper()
@@ -191,8 +190,8 @@ func TestPlatformFailuresAreAnswered(t *testing.T) {
 }
 
 // checkPlatformErrorCodes checks the response to each kind of platform failure, and that the same
-// request succeeds afterwards. Each case has its own tenant, because a circuit opens for one
-// tenant.
+// request succeeds afterwards. Each case has its own tenant, because failures open the tenant's
+// circuit breaker.
 func checkPlatformErrorCodes(t *testing.T, c caller) {
 	t.Helper()
 	const allCalls = 1000
@@ -232,7 +231,7 @@ func checkPlatformErrorCodes(t *testing.T, c caller) {
 }
 
 // checkLostWriteAnswers checks that the service reads the result of a write that got no response.
-// The caller gets a success, and nothing exists twice.
+// The request succeeds, at the latest when it is repeated, and nothing exists twice.
 func checkLostWriteAnswers(t *testing.T, c caller) {
 	t.Helper()
 	tenant := c.newConnectedTenant(nil)
@@ -271,7 +270,7 @@ func checkLostWriteAnswers(t *testing.T, c caller) {
 }
 
 // TestSlowPlatformAnswers504 checks that a request is answered 504 while the mail platform still
-// delays its response. The delay is longer than the test may take.
+// delays its response. The delay is longer than waitTimeout.
 func TestSlowPlatformAnswers504(t *testing.T) {
 	t.Parallel()
 	tenant := privateSandbox(t).newTenant(nil).connect()

@@ -13,7 +13,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver/soak"
 )
 
-// lagMS returns the lag of the replicas in milliseconds. In a soak the lag is random.
+// lagMS returns a lag for replicas, in milliseconds. In a soak the lag is random.
 func lagMS(r *rand.Rand) int {
 	if soak.On() {
 		return 200 + r.IntN(8000)
@@ -22,9 +22,9 @@ func lagMS(r *rand.Rand) int {
 }
 
 // TestReplicasOfThePlatformDisagree takes a tenant through all jobs while reads at Graph and
-// Exchange return the state of some time ago: lists, reads of one object, all reads, or every
-// second read. So reads after writes miss the writes. Each object is created once, each mailbox
-// gets one password, and no row is deleted. A soak tests all four kinds of lagging reads, otherwise
+// Exchange return an old state, so that they miss recent writes. Either lists lag, or reads of one
+// object, or all reads, or every second read. Each object is created once, each mailbox gets one
+// password, and no row is deleted. A soak tests all four kinds of lagging reads, other runs test
 // two.
 func TestReplicasOfThePlatformDisagree(t *testing.T) {
 	t.Parallel()
@@ -39,8 +39,8 @@ func TestReplicasOfThePlatformDisagree(t *testing.T) {
 			}
 			j := newJourney(c, nil, lagging(lagMS(random), answers))
 			j.onboard()
-			// A sync that ran beside other requests can have missed a new mailbox. The mailbox is
-			// then hidden until the next sync.
+			// A sync during other requests can miss a new mailbox. The service then hides the
+			// mailbox until the next sync.
 			waitForAll := func() {
 				j.eventually("all mailboxes are listed", func() bool {
 					j.syncFully()
@@ -89,8 +89,8 @@ func TestReplicasOfThePlatformDisagree(t *testing.T) {
 }
 
 // TestRulesAreChangedWhileReplicasLag blocks and unblocks a mailbox and removes its rule, while
-// reads at Exchange return the state of the beginning. The platform has each change at once, and no
-// rule is left that no read shows.
+// reads at Exchange return an old state. The platform has each change at once. At the end it has no
+// rule, although no read showed the rule.
 func TestRulesAreChangedWhileReplicasLag(t *testing.T) {
 	t.Parallel()
 	c := privateSandbox(t)
@@ -159,9 +159,9 @@ func (j *journey) countVerifiedDomains() (n int) {
 }
 
 // TestHiddenDomainIsAddedAgain lets a sync miss a verified domain, because all reads at Graph
-// return the state before the domain was added. The domain is then requested again, while different
-// reads lag. It keeps its id, its verification and its limit, and the request succeeds with
-// the same Idempotency-Key.
+// return the state before the domain was added. A request then adds the domain again, while some
+// reads lag. If no read shows the domain, the request fails first and later succeeds with the same
+// Idempotency-Key. The domain keeps its id, its verification and its limit.
 func TestHiddenDomainIsAddedAgain(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t)

@@ -32,7 +32,7 @@ func drawFault(random *rand.Rand) object {
 		{"kind": "drop_before"}, {"kind": "drop_after"}, {"kind": "truncate"},
 		{"kind": "delay", "delay_ms": 100 + random.IntN(900)}, {"kind": "delay_after", "delay_ms": 100 + random.IntN(900)},
 	}
-	if target["operation"] == nil { // 401 of the login host means that the secret is wrong
+	if target["operation"] == nil { // a 401 of the login host would mean that the secret is wrong
 		kinds = append(kinds, object{"kind": "status", "status": 401, "times": 1})
 	}
 	fault := object{"provider": mailPlatform, "times": 1 + random.IntN(3), "skip": random.IntN(4)}
@@ -41,7 +41,8 @@ func drawFault(random *rand.Rand) object {
 	return fault
 }
 
-// drawTenant returns a variant of a tenant: the bodies of POST /tenants and of its behaviour.
+// drawTenant returns the request bodies for a variant of a simulated tenant: setup creates the
+// tenant, and behaviour changes its behaviour.
 func drawTenant(random *rand.Rand, bootstrap string) (setup, behaviour object) {
 	pick := func(values ...any) any { return values[random.IntN(len(values))] }
 	replicas := func() object {
@@ -58,10 +59,10 @@ func drawTenant(random *rand.Rand, bootstrap string) (setup, behaviour object) {
 	}
 }
 
-// TestFaultsBreakNoRuleOfThePlatform takes tenants through all jobs while the mail platform
-// throttles, fails, loses answers and shows old data. All jobs succeed. The platform's journal has
-// no violation of a rule for clients, such as a call before a Retry-After has passed. Two tenants,
-// one of them dehydrated, share the faults. A soak draws 12 pairs of tenants with faults.
+// TestFaultsBreakNoRuleOfThePlatform takes tenants through all operations while the mail platform
+// throttles, fails, loses answers and shows old data. All operations succeed. The platform's
+// journal has no violation of a rule for clients, such as a call before a Retry-After has passed.
+// Two tenants, one of them dehydrated, share the faults. A soak tests 12 pairs of tenants.
 func TestFaultsBreakNoRuleOfThePlatform(t *testing.T) {
 	t.Parallel()
 	c, random, pairs := privateSandbox(t), soak.Rand(t), 1
@@ -73,8 +74,8 @@ func TestFaultsBreakNoRuleOfThePlatform(t *testing.T) {
 	}
 }
 
-// checkPlatformRules takes two tenants through all jobs with faults, and checks the platform's
-// journal.
+// checkPlatformRules takes two tenants through all operations while faults occur, and checks the
+// platform's journal.
 func checkPlatformRules(t *testing.T, c caller, random *rand.Rand) {
 	t.Helper()
 	var lock sync.Mutex // random is not safe for concurrent use

@@ -38,7 +38,7 @@ func TestReplicasShareWaits(t *testing.T) {
 		name, match string
 		behaviour   object
 		throttled   string // the path of the host that asks for the wait
-		other       string // the path of a host that does not, or ""
+		other       string // the path of a host that asks for no wait, or ""
 		first       accountTenant
 		second      accountTenant // the tenant that the second service syncs
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/template"
 )
 
-// newPlugin writes a plugin in Go with `tenantry plugin new` and builds its program. It cannot
-// download other modules.
+// newPlugin writes a plugin in Go with `tenantry plugin new` and builds its program, without
+// downloads. It returns the folder of the plugin and the path of the program.
 func newPlugin(t *testing.T, kind, name string) (outsideModule, string) {
 	t.Helper()
 	source, err := filepath.Abs("../..")
@@ -95,7 +95,7 @@ type pluginInDevelopment struct {
 	versionFile string
 }
 
-// newPluginInDevelopment writes a plugin in a language and builds it.
+// newPluginInDevelopment writes a plugin in the given language and builds it.
 func newPluginInDevelopment(t *testing.T, kind, name, language string) pluginInDevelopment {
 	t.Helper()
 	if language == template.DefaultLanguage {
@@ -174,8 +174,8 @@ func (tenant accountTenant) provisionAt(provider, zone string) {
 }
 
 // TestSendingPluginUnderDevelopmentRunsInTheSandbox writes a sending plugin in each language and
-// starts the sandbox with it. A mailbox is connected at the platform of the plugin. The
-// platform still has the mailbox after the plugin was built again, and the mailbox is disconnected.
+// starts the sandbox with it. A mailbox is connected at the platform of the plugin. After the
+// plugin was built again, the platform still has the mailbox, and the mailbox can be disconnected.
 func TestSendingPluginUnderDevelopmentRunsInTheSandbox(t *testing.T) {
 	t.Parallel()
 	for _, language := range template.Languages {

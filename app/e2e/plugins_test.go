@@ -73,8 +73,8 @@ func TestOperatorManagesPlugins(t *testing.T) {
 
 // TestServiceFollowsAnUpgradeOfAPlugin upgrades the plugin of the mail platform twice while
 // requests use it. The first new version is healthy: it gets the calls, and the old process ends.
-// The second new version starts for the command and not for the service, so the service keeps the
-// first one. No request fails.
+// The second new version works when the command checks it, but exits when the service starts it.
+// The service therefore keeps the first new version. No request fails.
 func TestServiceFollowsAnUpgradeOfAPlugin(t *testing.T) {
 	t.Parallel()
 	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
@@ -162,9 +162,9 @@ func newOutsideModule(t *testing.T, plugin string) outsideModule {
 	must(t, err)
 	o, sdkCopy := outsideModule{filepath.Join(t.TempDir(), plugin)}, filepath.Join(t.TempDir(), "tenantry")
 	must(t, os.CopyFS(o.dir, os.DirFS(filepath.Join(root, "plugins", plugin))))
-	list := exec.Command("go", append([]string{"list", "-deps", "-f", "{{with .Module}}{{if .Main}}{{$.ImportPath}}{{end}}{{end}}"}, authorPackages...)...)
-	list.Dir = root
-	out, err := list.Output()
+	listPackages := exec.Command("go", append([]string{"list", "-deps", "-f", "{{with .Module}}{{if .Main}}{{$.ImportPath}}{{end}}{{end}}"}, authorPackages...)...)
+	listPackages.Dir = root
+	out, err := listPackages.Output()
 	must(t, err)
 	copyFiles(t, root, sdkCopy, "go.mod", "go.sum")
 	for pkg := range strings.FieldsSeq(string(out)) {
@@ -213,17 +213,17 @@ func (o outsideModule) run(t *testing.T, program string, args ...string) string 
 // authorPackages and the plugin's own.
 func (o outsideModule) checkImports(t *testing.T) {
 	t.Helper()
-	seen := 0
+	sdkImports := 0
 	out := o.run(t, "go", "list", "-f", `{{join .Imports " "}} {{join .TestImports " "}} {{join .XTestImports " "}}`, "./...")
 	for imp := range strings.FieldsSeq(out) {
 		if !strings.HasPrefix(imp, repository+"/") || strings.HasPrefix(imp, repository+"/plugins/sending-emailbison") {
 			continue
 		}
-		if seen++; !slices.Contains(authorPackages, imp) {
+		if sdkImports++; !slices.Contains(authorPackages, imp) {
 			t.Errorf("it imports %s", imp)
 		}
 	}
-	if seen < 3 {
-		t.Errorf("only %d imports of the SDK are seen", seen)
+	if sdkImports < 3 {
+		t.Errorf("only %d imports of the SDK are seen", sdkImports)
 	}
 }

@@ -146,8 +146,8 @@ func newProductionHost(t *testing.T) *productionHost {
 	return host
 }
 
-// environment returns the variables that differ from the documented server: the addresses of
-// Microsoft 365 and DNS, and free ports.
+// environment returns environment variables for the shell blocks and the service. They replace
+// settings of the documented server: the addresses of Microsoft 365 and DNS, and the ports.
 func (h *productionHost) environment() []string {
 	env := append([]string{
 		"PATH=" + h.root + "/bin:" + os.Getenv("PATH"), "HOME=" + h.root, "TENANTRY_LISTEN=127.0.0.1:0", "TENANTRY_ADMIN_LISTEN=127.0.0.1:0",
@@ -230,7 +230,7 @@ func (h *productionHost) startService() *process {
 }
 
 // connectTenant follows the connect link as the customer's administrator. printed is the response
-// of the API as the page prints it.
+// with the link, as the shell block printed it.
 func (h *productionHost) connectTenant(printed string) {
 	h.t.Helper()
 	var answer object
@@ -247,7 +247,8 @@ func (h *productionHost) connectTenant(printed string) {
 	}
 }
 
-// withoutProxy sends requests for the public URL directly to the service.
+// withoutProxy is the URL of the service. As a transport it sends requests for the public URL
+// directly to the service.
 type withoutProxy string
 
 func (b withoutProxy) RoundTrip(r *http.Request) (*http.Response, error) {

@@ -59,8 +59,8 @@ func (c caller) waitForRun(run string) reply {
 	return got
 }
 
-// checkProvisioned checks that a domain is verified and signed in the service and at the platform,
-// and that its zone has each record once.
+// checkProvisioned checks that a domain is verified and has DKIM, in the service and at the
+// platform, and that its zone has each record once.
 func (tenant accountTenant) checkProvisioned(zone string) {
 	tenant.t.Helper()
 	found := false
@@ -86,26 +86,26 @@ func (tenant accountTenant) checkZoneRecords(zone string) {
 	tenant.t.Helper()
 	var records []object
 	must(tenant.t, json.Unmarshal(tenant.control("GET", "/zones/"+zone+"/records", nil).raw, &records))
-	seen := map[string]int{}
+	counts := map[string]int{}
 	for _, r := range records {
-		seen[r.text("type")+" "+r.text("name")]++
+		counts[r.text("type")+" "+r.text("name")]++
 	}
 	want := map[string]int{
 		"TXT " + zone: 2, "MX " + zone: 1, "CNAME autodiscover." + zone: 1, "TXT _dmarc." + zone: 1,
 		"CNAME selector1._domainkey." + zone: 1, "CNAME selector2._domainkey." + zone: 1,
 	}
 	for name, n := range want {
-		if seen[name] != n {
-			tenant.t.Errorf("%s: %d records, want %d", name, seen[name], n)
+		if counts[name] != n {
+			tenant.t.Errorf("%s: %d records, want %d", name, counts[name], n)
 		}
 	}
-	if len(seen) != len(want) {
-		tenant.t.Errorf("the zone has %v", seen)
+	if len(counts) != len(want) {
+		tenant.t.Errorf("the zone has %v", counts)
 	}
 }
 
-// TestOneCallProvisionsADomain checks that one request verifies and signs a domain at a supported
-// DNS provider.
+// TestOneCallProvisionsADomain checks that one request writes the DNS records of a domain, verifies
+// it and enables DKIM. A second request during the run is refused.
 func TestOneCallProvisionsADomain(t *testing.T) {
 	t.Parallel()
 	onBothDatabases(t, sharedSandbox, func(t *testing.T, c caller) {
@@ -122,8 +122,8 @@ func TestOneCallProvisionsADomain(t *testing.T) {
 }
 
 // TestEachSimulatedDNSProviderIsProvisioned provisions a domain in the sandbox at each DNS provider
-// that has a simulator. The zone is created before the connection, because a connection for dynamic
-// updates names its zones.
+// that has a simulator. The zone is created before the DNS connection, because a connection for
+// dynamic updates (rfc2136) contains the names of its zones.
 func TestEachSimulatedDNSProviderIsProvisioned(t *testing.T) {
 	t.Parallel()
 	c := newSendingSandbox(t, "--no-seed")
@@ -143,8 +143,8 @@ const (
 	jobMembers = "id run_id domain_id tenant_id domain_name stage status provider action_required_code message next_attempt_at"
 )
 
-// TestProvisioningRunIsShown checks that a run is shown and listed until it has ended, and that a
-// completed job cannot be retried.
+// TestProvisioningRunIsShown checks the responses that show a run, and the list of runs. The list
+// of active runs omits a run that has ended. A completed job cannot be retried.
 func TestProvisioningRunIsShown(t *testing.T) {
 	t.Parallel()
 	tenant := sharedSandbox(t).newAccount(nil).withDNSConnection().newConnectedTenant(nil)
@@ -181,9 +181,9 @@ func TestProvisioningRunIsShown(t *testing.T) {
 	}
 }
 
-// TestProvisioningAfterAConflict checks that a zone with a foreign mail service is refused with the
-// conflicting records. Once they are removed the domain is provisioned, and a waiting job can be
-// retried at once.
+// TestProvisioningAfterAConflict checks that a zone with a foreign MX record is refused, and that
+// the response lists the record. After its removal the domain is provisioned, and a waiting job can
+// be retried at once.
 func TestProvisioningAfterAConflict(t *testing.T) {
 	t.Parallel()
 	tenant := sharedSandbox(t).newAccount(nil).withDNSConnection().newConnectedTenant(nil)
@@ -213,8 +213,8 @@ func TestProvisioningAfterAConflict(t *testing.T) {
 	tenant.checkProvisioned(zone)
 }
 
-// TestServiceWithoutWorkerLeavesJobsQueued checks that a process without a worker only answers
-// requests. A later process with a worker runs the job.
+// TestServiceWithoutWorkerLeavesJobsQueued checks that a process without a worker queues a job and
+// does not run it. A later process with a worker runs the job.
 func TestServiceWithoutWorkerLeavesJobsQueued(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
@@ -249,7 +249,7 @@ type manyDomains struct {
 // domainsPerAccount is the number of domains of an account, all in its only tenant.
 const domainsPerAccount = 10
 
-// newManyDomains creates accounts that together have as many domains as size says.
+// newManyDomains creates accounts with domains, size domains in total.
 func newManyDomains(t *testing.T, server *restartingSandbox, size int) *manyDomains {
 	t.Helper()
 	domains := &manyDomains{restartingSandbox: server}
@@ -279,8 +279,8 @@ func (m *manyDomains) startRuns() {
 	}
 }
 
-// injectFaults plans faults at the providers: throttling, errors, and responses that are lost
-// before or after the work. It may also kill their plugins.
+// injectFaults plans faults at the providers: throttling, errors, and connections that end before
+// or after a write takes effect. At random it also kills their plugins.
 func (m *manyDomains) injectFaults(random *rand.Rand) {
 	m.t.Helper()
 	for _, provider := range []string{"cloudflare", "microsoft365"} {
@@ -297,29 +297,29 @@ func (m *manyDomains) injectFaults(random *rand.Rand) {
 	}
 }
 
-// rescueTime is the time within which a different worker takes over the jobs of a killed one.
+// rescueTime is the time within which a worker takes over the jobs of a killed worker.
 const rescueTime = 90 * time.Second
 
-// waitForRuns waits until every run has ended. A soak checks that each run that was open at the
-// last kill made progress within rescueTime.
+// waitForRuns waits until every run has ended, and checks that all have completed. In a soak, each
+// run that is still open after rescueTime must have made progress since the last kill.
 func (m *manyDomains) waitForRuns(within time.Duration) {
 	m.t.Helper()
 	lastKill, progressChecked := time.Now(), !soak.On()
 	for {
-		open := m.openRuns()
+		openRuns := m.openRuns()
 		if isOverdue := time.Since(lastKill) > rescueTime; isOverdue && !progressChecked {
 			progressChecked = true
-			for _, run := range open {
+			for _, run := range openRuns {
 				if updatedAt, _ := time.Parse(time.RFC3339, run.text("updated_at")); updatedAt.Before(lastKill) {
 					m.t.Errorf("nothing has happened for %s since the last kill: %v", rescueTime, run)
 				}
 			}
 		}
-		if len(open) == 0 {
+		if len(openRuns) == 0 {
 			break
 		}
 		if time.Since(lastKill) > within {
-			m.t.Fatalf("open after %s: %v", within, open)
+			m.t.Fatalf("open after %s: %v", within, openRuns)
 		}
 		<-time.After(500 * time.Millisecond)
 	}

@@ -96,7 +96,7 @@ func (f *proxyFixture) checkClientAddress() {
 	}
 }
 
-// checkConnect walks through the connect pages at the address of the proxy.
+// checkConnect connects a tenant through the proxy.
 func (f *proxyFixture) checkConnect(key map[string]string) {
 	f.t.Helper()
 	guid, admin := f.service.newTenant(f.server)
@@ -124,7 +124,7 @@ func (f *proxyFixture) checkConnect(key map[string]string) {
 const clientAddress = "127.0.0.9"
 
 // proxyFixture is a server for the public name tenantry.example, and a reverse proxy on loopback in
-// front of it, which the server trusts.
+// front of it. The server trusts the proxy.
 type proxyFixture struct {
 	t       *testing.T
 	service *serviceFixture
@@ -132,9 +132,9 @@ type proxyFixture struct {
 	server  client
 	account string
 	key     string
-	folder  string
-	port    string
-	client  *http.Client
+	folder  string       // has the configuration and the logs of the proxy
+	port    string       // the port of the proxy
+	client  *http.Client // sends all requests to the proxy
 }
 
 // newProxyFixture starts the server and prepares the folder of the proxy. It does not start the
@@ -235,7 +235,7 @@ func (f *proxyFixture) start(args ...string) {
 	}
 }
 
-// giveToNobody changes the owner of the folder to nobody.
+// giveToNobody changes the owner of the folder to the user nobody. It returns the ids of this user.
 func (f *proxyFixture) giveToNobody() *syscall.Credential {
 	f.t.Helper()
 	nobody, err := user.Lookup("nobody")
@@ -266,8 +266,8 @@ func (f *proxyFixture) send(method, path, body string, headers map[string]string
 	return answer
 }
 
-// byHost sends requests through the transport for their host, and other requests through the
-// default transport.
+// byHost maps host names to transports. It sends requests to other hosts through the default
+// transport.
 type byHost map[string]http.RoundTripper
 
 func (b byHost) RoundTrip(r *http.Request) (*http.Response, error) {

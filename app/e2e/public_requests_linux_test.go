@@ -35,8 +35,8 @@ const (
 // unknownKey has the form of an API key, so the service looks for it in the database.
 var unknownKey = "Authorization: Bearer tny_live_" + strings.Repeat("0", 48) + "\r\n"
 
-// publicRequests has a request for every path without a key. Where a pattern matches several paths,
-// it is the one with the largest answer.
+// publicRequests has a request for every route that needs no key. If a route has several paths, the
+// request is for the path with the largest answer.
 var publicRequests = []publicRequest{
 	{route: "adapters/httpapi /{$}", method: "GET", path: "/", header: "Accept: text/html\r\n", status: 200},
 	{route: "adapters/httpapi GET /openapi.json", method: "GET", path: "/openapi.json", status: 200},
@@ -143,8 +143,8 @@ func publicRoutes(t *testing.T) (routes []string) {
 	return routes
 }
 
-// addedPattern returns the pattern of a call of Handle or HandleFunc. Of a pattern that is a sum,
-// it returns the last part.
+// addedPattern returns the pattern of a call of Handle or HandleFunc. If the pattern is a sum of
+// strings, it returns the last operand.
 func addedPattern(node ast.Node) (pattern string, ok bool) {
 	call, isCall := node.(*ast.CallExpr)
 	if !isCall || len(call.Args) != 2 {

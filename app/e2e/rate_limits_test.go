@@ -41,8 +41,8 @@ func matrixBuckets(t *testing.T) map[string]string {
 // limitsOn turns on the rate limits, which are off in other tests.
 const limitsOn = "TENANTRY_LIMITS=on"
 
-// TestEveryRateLimitIsEnforced runs the rate-limit rows of the matrix: when its bucket is
-// empty every operation answers 429, and the mail platform is not called.
+// TestEveryRateLimitIsEnforced checks the rate-limit rows of the matrix. If the bucket of an
+// operation is empty, the operation answers 429 and does not call the mail platform.
 func TestEveryRateLimitIsEnforced(t *testing.T) {
 	t.Parallel()
 	_, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), []string{limitsOn}, "--no-seed")
@@ -108,8 +108,8 @@ func TestEveryRateLimitIsEnforced(t *testing.T) {
 		t.Errorf("the mail platform was called: %s, before %s", now, before)
 	}
 	counts := parseMetrics(tenant.do("GET", tenant.ready.AdminURL+"/metrics", "", nil).raw)
-	if seen := slices.Sorted(slices.Values(counts["tenantry_ratelimit_refused_total"]["bucket"])); !slices.Equal(seen, []string{"expensive", "provider_heavy", "provider_heavy_writes", "read", "write"}) {
-		t.Errorf("refusals are counted for %q", seen)
+	if refusingBuckets := slices.Sorted(slices.Values(counts["tenantry_ratelimit_refused_total"]["bucket"])); !slices.Equal(refusingBuckets, []string{"expensive", "provider_heavy", "provider_heavy_writes", "read", "write"}) {
+		t.Errorf("refusals are counted for %q", refusingBuckets)
 	}
 }
 

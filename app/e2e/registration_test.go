@@ -17,8 +17,8 @@ import (
 )
 
 // TestRegistrationHasExactlyTheNeededPermissions checks that the onboarding succeeds with the
-// permissions of the manifest. Without any one permission it stops at the step that
-// deploy/microsoft365/README.md names.
+// permissions of the manifest. If one permission is missing, it stops at the step that
+// deploy/microsoft365/README.md names for this permission.
 func TestRegistrationHasExactlyTheNeededPermissions(t *testing.T) {
 	t.Parallel()
 	m := readManifest(t, "manifest.json")
@@ -53,27 +53,27 @@ func TestRegistrationWithoutRoleAssignment(t *testing.T) {
 		}
 	}
 	fixture := newRegistrationFixture(t, m)
-	h := fixture.newConsentedTenant(withoutAssignment)
-	h.confirmConnect()
-	checkValues(t, h.post(h.path("/sync"), nil).object, object{"status": "partial"})
-	if step := h.nextStep(); step != "grant_role" {
+	tenant := fixture.newConsentedTenant(withoutAssignment)
+	tenant.confirmConnect()
+	checkValues(t, tenant.post(tenant.path("/sync"), nil).object, object{"status": "partial"})
+	if step := tenant.nextStep(); step != "grant_role" {
 		t.Errorf("next step %v", step)
 	}
-	// A consent with the role assignment permission, followed by one without it, leaves the role
-	// assigned, like an assignment by an administrator.
+	// The service assigns the role after the first consent, which includes the permission to assign
+	// roles. The second consent has no such permission, and the role stays assigned.
 	for _, roles := range [][]permission{withAssignment, withoutAssignment} {
 		fixture.setPermissions(roles)
-		h.giveConsent()
-		h.confirmConnect()
-		h.mustSync()
+		tenant.giveConsent()
+		tenant.confirmConnect()
+		tenant.mustSync()
 	}
-	if failedStep := h.runOnboarding(); failedStep != "" {
+	if failedStep := tenant.runOnboarding(); failedStep != "" {
 		t.Errorf("with the role assigned it stops at %q", failedStep)
 	}
 }
 
-// TestRegistrationMatchesURLsAndScopes checks that redirect URIs are routes of the service, and
-// that scopes are those of the sign-in.
+// TestRegistrationMatchesURLsAndScopes checks that the redirect URIs of the manifests are routes of
+// the service, and that their scopes are the scopes that the sign-in requests.
 func TestRegistrationMatchesURLsAndScopes(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t).newAccount(nil)
@@ -156,9 +156,9 @@ func (f registrationFixture) newConsentedTenant(roles []permission) *consentedTe
 // consentedTenant is a tenant during the onboarding.
 type consentedTenant struct {
 	accountTenant
-	service  *serviceFixture
-	browser  *browser
-	callback string
+	service     *serviceFixture
+	browser     *browser // the administrator's
+	callbackURL string   // the address to which the consent page redirected the browser
 }
 
 // giveConsent lets the administrator consent with a new browser.
@@ -166,11 +166,12 @@ func (g *consentedTenant) giveConsent() {
 	g.t.Helper()
 	g.browser = newBrowser(g.t)
 	g.browser.client.Transport = timeoutTransport{&http.Transport{ResponseHeaderTimeout: waitTimeout}}
-	g.callback = g.browser.answerConsent(g.get("/v1/tenants/connect-url").text("connect_url"), g.admin, "accept")
+	g.callbackURL = g.browser.answerConsent(g.get("/v1/tenants/connect-url").text("connect_url"), g.admin, "accept")
 }
 
-// timeoutTransport answers 504 if the server does not respond in time. The page that waits until a
-// consent has taken effect can take most of a minute.
+// timeoutTransport returns a response with status 504 instead of an error, for example if the
+// server does not respond in time. The page that waits until a consent has taken effect can take
+// almost a minute.
 type timeoutTransport struct{ *http.Transport }
 
 func (i timeoutTransport) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -185,7 +186,7 @@ func (i timeoutTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 // connected.
 func (g *consentedTenant) confirmConnect() bool {
 	g.t.Helper()
-	signIn := g.browser.open(g.callback).location
+	signIn := g.browser.open(g.callbackURL).location
 	confirmation := g.browser.open(g.browser.signIn(signIn, g.admin).location)
 	return confirmation.action != "" && g.browser.submit(confirmation, url.Values{"decision": {"connect"}}).status == http.StatusOK
 }
@@ -248,12 +249,12 @@ type manifest struct {
 	} `json:"requiredResourceAccess"`
 }
 
-const registrationPage = "../../deploy/microsoft365/"
+const registrationFolder = "../../deploy/microsoft365/"
 
 // readManifest reads a manifest of deploy/microsoft365 and checks its audience and flows.
 func readManifest(t *testing.T, name string) (m manifest) {
 	t.Helper()
-	raw, err := os.ReadFile(registrationPage + name)
+	raw, err := os.ReadFile(registrationFolder + name)
 	must(t, err)
 	strict := json.NewDecoder(bytes.NewReader(raw))
 	strict.DisallowUnknownFields()
@@ -270,10 +271,10 @@ type permission struct{ resource, name, id, kind, failingStep string }
 
 var permissionRow = regexp.MustCompile("(?m)^\\| (\\S+) \\| `([^`]+)` \\| `([0-9a-f-]{36})` \\| (Role|Scope) \\| [^|]+ \\| ([^|]+) \\|$")
 
-// permissionRows returns the rows of the table by the id of the permission.
+// permissionRows returns the rows of the table, keyed by the id of the permission.
 func permissionRows(t *testing.T) map[string]permission {
 	t.Helper()
-	raw, err := os.ReadFile(registrationPage + "README.md")
+	raw, err := os.ReadFile(registrationFolder + "README.md")
 	must(t, err)
 	rows := map[string]permission{}
 	for _, m := range permissionRow.FindAllStringSubmatch(string(raw), -1) {

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// sendRaw sends a request with valid default headers, which headers replaces. A header with an
-// empty value is omitted. A newline separates several values of a header.
+// sendRaw sends a request. The values in headers replace the default headers, which are valid. A
+// header with an empty value is omitted. A newline separates several values of a header.
 func (c caller) sendRaw(method, path, body string, headers map[string]string) reply {
 	c.t.Helper()
 	r, err := http.NewRequestWithContext(c.t.Context(), method, c.ready.APIURL+path, strings.NewReader(body))

@@ -49,30 +49,32 @@ func TestRestoreOnADifferentDatabase(t *testing.T) {
 // address the same.
 type restoreFixture struct {
 	*serviceFixture
-	t          *testing.T
-	proxy      string
-	current    atomic.Pointer[url.URL]
-	data       string
-	env        []string
-	process    *process
-	tenant     accountTenant
-	zone       string
-	waiting    *browser      // the browser of an administrator who has consented and not signed in
-	callback   string        // the address at which the waiting administrator signs in
-	lateTenant accountTenant // the tenant of the waiting administrator
+	t         *testing.T
+	proxy     string
+	serverURL atomic.Pointer[url.URL] // the server to which the proxy forwards
+	data      string
+	env       []string
+	process   *process
+	tenant    accountTenant
+	zone      string
+
+	// A second administrator has consented before the backup and signs in after the restore.
+	secondBrowser   *browser
+	secondSignInURL string
+	secondTenant    accountTenant
 }
 
 // newRestoreFixture starts the reverse proxy. It does not start a server.
 func newRestoreFixture(t *testing.T) *restoreFixture {
 	f := &restoreFixture{serviceFixture: newServiceFixture(t, requirePrograms(t, releaseBuild)), t: t}
-	// The proxy has connections of its own, because other tests close those of the default
-	// transport. It reads each request body before it forwards the request: net/http closes an
-	// unread body when the proxy begins to answer, and the transport, which looks for the end of
-	// that body, would then close the connection to the server in the middle of the response.
+	// The proxy has its own transport, because other tests close the connections of the default
+	// transport. It reads each request body before it forwards the request. Otherwise net/http
+	// closes an unread body when the proxy begins to answer, and the transport then closes the
+	// connection to the server in the middle of the response.
 	proxy := httptest.NewServer(&httputil.ReverseProxy{
 		Transport: &http.Transport{DisableKeepAlives: true},
 		Rewrite: func(r *httputil.ProxyRequest) {
-			r.SetURL(f.current.Load())
+			r.SetURL(f.serverURL.Load())
 			body, err := io.ReadAll(r.In.Body)
 			if err != nil {
 				t.Errorf("read the request body: %v", err)
@@ -93,20 +95,20 @@ func (f *restoreFixture) startServer(data, database string) client {
 	serverURL, err := url.Parse(server.ready.APIURL)
 	must(f.t, err)
 	f.process = p
-	f.current.Store(serverURL)
+	f.serverURL.Store(serverURL)
 	server.ready.APIURL = f.proxy
 	return server
 }
 
-// setUp creates all that a backup must keep: an account with a key, a connected tenant with a
-// domain and a mailbox, and a connect flow in progress, for which a secret is sealed.
+// setUp creates everything that a backup must contain: an account with a key, a connected tenant
+// with a domain and a mailbox, and a connect flow in progress, which has an encrypted secret.
 func (f *restoreFixture) setUp(database string) {
 	f.t.Helper()
 	data := f.t.TempDir()
 	f.runCommand(f.serviceFixture.env(data, database), "migrate")
 	id, key := f.newAccount(f.serviceFixture.env(data, database), "ann@example.com", "complete", 0)
 	c := caller{client: f.startServer(data, database), id: id, email: "ann@example.com", key: key}
-	f.tenant, f.lateTenant = f.newTenant(c), f.newTenant(c)
+	f.tenant, f.secondTenant = f.newTenant(c), f.newTenant(c)
 	b := newBrowser(f.t)
 	b.submit(b.openConfirmation(f.tenant), url.Values{"decision": {"connect"}})
 	f.tenant.mustSync()
@@ -116,9 +118,9 @@ func (f *restoreFixture) setUp(database string) {
 	f.tenant.publishRecords(f.zone)
 	f.tenant.post(f.tenant.domainPath(f.zone, "/verify"), nil)
 	f.tenant.post(f.tenant.path("/mailboxes"), mailboxesBody(f.zone, "ada"))
-	f.waiting = newBrowser(f.t)
+	f.secondBrowser = newBrowser(f.t)
 	link := c.get("/v1/tenants/connect-url").text("connect_url")
-	f.callback = f.waiting.open(f.waiting.answerConsent(link, f.lateTenant.admin, "accept")).location
+	f.secondSignInURL = f.secondBrowser.open(f.secondBrowser.answerConsent(link, f.secondTenant.admin, "accept")).location
 }
 
 func (f *restoreFixture) newTenant(c caller) accountTenant {
@@ -216,7 +218,7 @@ func (f *restoreFixture) restore(file, database string) {
 		f.t.Errorf("the audit: %v", actions)
 	}
 	server := f.startServer(data, database)
-	f.tenant.client, f.lateTenant.client = server, server
+	f.tenant.client, f.secondTenant.client = server, server
 }
 
 // checkRestored uses the restored installation as its customers do.
@@ -230,12 +232,12 @@ func (f *restoreFixture) checkRestored() {
 	tenant.mustSync()
 	tenant.post(tenant.path("/mailboxes"), mailboxesBody(f.zone, "max"))
 	checkValues(f.t, tenant.get(tenant.path("")).object, object{"domain_count": 1, "mailbox_count": 2, "exchange_bootstrap_status": "ready", "connected_by": tenant.admin})
-	// The sealed secret of the second administrator's flow can be opened.
-	confirmation := f.waiting.open(f.waiting.signIn(f.callback, f.lateTenant.admin).location)
-	if result := f.waiting.submit(confirmation, url.Values{"decision": {"connect"}}); result.status != http.StatusOK {
+	// The second administrator completes the connect flow, which needs its encrypted secret.
+	confirmation := f.secondBrowser.open(f.secondBrowser.signIn(f.secondSignInURL, f.secondTenant.admin).location)
+	if result := f.secondBrowser.submit(confirmation, url.Values{"decision": {"connect"}}); result.status != http.StatusOK {
 		f.t.Errorf("%d %s", result.status, result.text)
 	}
-	tenant.checkTenants(f.lateTenant.guid, tenant.guid)
+	tenant.checkTenants(f.secondTenant.guid, tenant.guid)
 	if logs := f.process.logs.String(); strings.Contains(logs, `"level":"ERROR"`) {
 		f.t.Errorf("logs:\n%s", tail(logs, 3000))
 	}
@@ -280,7 +282,7 @@ const manyAccounts = 16_000
 // manyAccounts.
 func accountOfBackup(i int) string { return fmt.Sprintf("%08x-0000-4000-8000-000000000000", i) }
 
-// newLargeBackup writes a backup whose rows exceed the size of pipes and buffers.
+// newLargeBackup writes a backup that does not fit into the buffers of a pipe.
 func newLargeBackup(t *testing.T) string {
 	t.Helper()
 	data, file := t.TempDir(), filepath.Join(t.TempDir(), "large.backup")
@@ -298,8 +300,8 @@ func newLargeBackup(t *testing.T) string {
 	return file
 }
 
-// killRestoreHalfway passes the backup to restore through named pipes: completely for the check,
-// then half of it for the write.
+// killRestoreHalfway kills restore in the middle of a backup. restore reads the backup twice, first
+// to check it and then to write it. Through named pipes it gets the whole backup, then half of it.
 func killRestoreHalfway(t *testing.T, env []string, file string) {
 	t.Helper()
 	raw, err := os.ReadFile(file)

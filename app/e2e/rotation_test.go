@@ -62,8 +62,8 @@ func TestOperatorManagesTheKeyset(t *testing.T) {
 	}
 }
 
-// TestKeysetRotationWhileServing checks that secrets sealed with the old key can be opened after a
-// rotation, and that new secrets are soon sealed with the new key.
+// TestKeysetRotationWhileServing checks that secrets encrypted with the old key can be decrypted
+// after a rotation, and that new secrets are soon encrypted with the new key.
 func TestKeysetRotationWhileServing(t *testing.T) {
 	t.Parallel()
 	fixture, data := newServiceFixture(t, requirePrograms(t, releaseBuild)), t.TempDir()
@@ -71,33 +71,33 @@ func TestKeysetRotationWhileServing(t *testing.T) {
 	id, key := fixture.newAccount(env, "ann@example.com", "complete", 0)
 	_, server := fixture.serve(env)
 	c := caller{client: server, id: id, email: "ann@example.com", key: key}
-	early, late := accountTenant{caller: c}, accountTenant{caller: c}
-	early.guid, early.admin = fixture.newTenant(server)
-	late.guid, late.admin = fixture.newTenant(server)
+	beforeRotation, afterRotation := accountTenant{caller: c}, accountTenant{caller: c}
+	beforeRotation.guid, beforeRotation.admin = fixture.newTenant(server)
+	afterRotation.guid, afterRotation.admin = fixture.newTenant(server)
 	beginConnect := func(tenant accountTenant) (*browser, string) {
 		b := newBrowser(t)
 		return b, b.open(b.answerConsent(c.get("/v1/tenants/connect-url").text("connect_url"), tenant.admin, "accept")).location
 	}
 	finishConnect := func(tenant accountTenant, b *browser, address string) {
 		confirmation := b.open(b.signIn(address, tenant.admin).location)
-		if done := b.submit(confirmation, url.Values{"decision": {"connect"}}); done.status != http.StatusOK {
-			t.Errorf("%d %s", done.status, done.text)
+		if result := b.submit(confirmation, url.Values{"decision": {"connect"}}); result.status != http.StatusOK {
+			t.Errorf("%d %s", result.status, result.text)
 		}
 	}
-	before, waiting := beginConnect(early)
+	earlyBrowser, earlySignInURL := beginConnect(beforeRotation)
 	newKeyID := fixture.runCommand(env, "keyset", "rotate").text("primary_key_id")
-	var after *browser
-	var address string
+	var lateBrowser *browser
+	var lateSignInURL string
 	server.eventually("a secret is sealed with the new key", func() bool {
-		after, address = beginConnect(late)
+		lateBrowser, lateSignInURL = beginConnect(afterRotation)
 		return isSealedWith(t, data, newKeyID)
 	})
-	finishConnect(early, before, waiting)
-	finishConnect(late, after, address)
+	finishConnect(beforeRotation, earlyBrowser, earlySignInURL)
+	finishConnect(afterRotation, lateBrowser, lateSignInURL)
 }
 
-// isSealedWith reports whether a stored secret is sealed with this key: it begins with the key's
-// id.
+// isSealedWith reports whether a stored secret is encrypted with this key. An encrypted value
+// begins with the byte 1 and the id of its key.
 func isSealedWith(t *testing.T, data, key string) bool {
 	t.Helper()
 	id, err := strconv.ParseUint(key, 10, 32)
@@ -113,9 +113,9 @@ func isSealedWith(t *testing.T, data, key string) bool {
 }
 
 // newConnectedService starts a server with an account and a connected tenant.
-func newConnectedService(t *testing.T, fixture *serviceFixture, more ...string) (*process, accountTenant) {
+func newConnectedService(t *testing.T, fixture *serviceFixture, extraEnv ...string) (*process, accountTenant) {
 	t.Helper()
-	env := append(fixture.env(t.TempDir(), ""), more...)
+	env := append(fixture.env(t.TempDir(), ""), extraEnv...)
 	_, key := fixture.newAccount(env, "owner@example.com", "complete", 0)
 	p, c := fixture.serve(env)
 	c.ready.APIKey = key

@@ -135,8 +135,8 @@ func persistentState(tenant accountTenant) map[string]string {
 	}
 }
 
-// TestMovedClockSurvivesRestart checks that a sandbox without a seed is empty, and that it keeps a
-// moved clock. Otherwise stored times would be in the future.
+// TestMovedClockSurvivesRestart checks that a sandbox without a seed is empty, and that its clock
+// keeps the moved time after a restart. Otherwise stored times would be in the future.
 func TestMovedClockSurvivesRestart(t *testing.T) {
 	t.Parallel()
 	build, data := requirePrograms(t, releaseBuild), t.TempDir()

@@ -21,8 +21,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver"
 )
 
-// newSecret returns a new random secret with a prefix and registers it under a name. Secrets for
-// headers and queries have no unusual characters.
+// newSecret returns a new random secret with a prefix and registers it under a name.
 func (s *leakSearch) newSecret(name, prefix string) string {
 	s.secrets[name] = prefix + rand.Text()
 	return s.secrets[name]
@@ -55,8 +54,8 @@ func (s *leakSearch) sendUnknownSecrets() {
 	s.expectStatus(403, "POST", "/api-key/rotate?user_email="+s.newSecret("unknown address", "e")+"@example.com", s.ready.APIKey, nil)
 }
 
-// runConnectFlows walks through the connect flow: declined, failed, completed, and with a code that
-// is used twice.
+// runConnectFlows runs four connect flows: one is declined, one fails, one is completed, and one
+// uses the code of the completed flow again.
 func (s *leakSearch) runConnectFlows() {
 	s.client.t.Helper()
 	guid, name := s.serviceFixture.newTenant(s.client)
@@ -90,12 +89,12 @@ func (s *leakSearch) runConnectFlows() {
 	s.keep("the last page", []byte(connecting.page))
 }
 
-// addBrowserSecrets registers the cookies, codes and states that a browser sent, and the secrets of
-// the plugin's requests.
-func (s *leakSearch) addBrowserSecrets(a *administrator, who string) {
+// addBrowserSecrets registers the cookies that a browser received, the codes and states in the
+// addresses that it visited, and the secrets of the plugin's requests.
+func (s *leakSearch) addBrowserSecrets(a *administrator, namePrefix string) {
 	s.client.t.Helper()
 	for i, cookie := range a.cookies {
-		s.secrets[fmt.Sprint(who, "cookie ", i)] = cookie
+		s.secrets[fmt.Sprint(namePrefix, "cookie ", i)] = cookie
 	}
 	for _, visited := range a.visited {
 		u, err := url.Parse(visited)
@@ -104,7 +103,7 @@ func (s *leakSearch) addBrowserSecrets(a *administrator, who string) {
 		}
 		for _, name := range []string{"code", "state"} {
 			if value := u.Query().Get(name); len(value) > 20 {
-				s.secrets[who+name] = value
+				s.secrets[namePrefix+name] = value
 			}
 		}
 	}
@@ -134,7 +133,7 @@ func (s *leakSearch) addTokenSecrets() {
 	}
 }
 
-// runOperations sends passwords and keys through the operations, with and without failures.
+// runOperations calls operations with passwords and keys. Some of the calls fail.
 func (s *leakSearch) runOperations() {
 	s.client.t.Helper()
 	key, path := s.ready.APIKey, "/v1/tenants/"+s.tenant
@@ -194,8 +193,8 @@ func (s *leakSearch) runWebhooks(key string) {
 	receiver.answerStatus(http.StatusOK)
 }
 
-// runKeys creates a key, rotates it, and uses both secrets. Only the responses to the creation and
-// to the rotation may contain a key.
+// runKeys creates a key, rotates it, and uses the old and the new key. Only the responses to the
+// creation and to the rotation may contain a key.
 func (s *leakSearch) runKeys(key string) {
 	s.client.t.Helper()
 	c := caller{s.client, "", "", key}
@@ -215,8 +214,8 @@ func (s *leakSearch) runKeys(key string) {
 	}
 }
 
-// sendTwice sends a password twice with the same Idempotency-Key, which is a secret too because
-// callers may put anything into it. The second response is a replay.
+// sendTwice sends a password twice with the same Idempotency-Key. The second response is a replay.
+// The Idempotency-Key counts as a secret too, because callers may put anything into it.
 func (s *leakSearch) sendTwice(path, key string) {
 	s.client.t.Helper()
 	body := mailboxesBody(s.zone, "lise")
@@ -366,8 +365,8 @@ func (s *leakSearch) startSendingPlatforms() (env []string) {
 		"TENANTRY_PROVIDERS_PLUSVIBE_ALLOW_PASSWORD_CREDENTIALS=true"}
 }
 
-// runIntegrations sends credentials of sending platforms through the operations, with and without
-// failures. Only the response to POST …/init, which begins a sign-in, may contain the sign-in link.
+// runIntegrations calls operations with credentials of sending platforms. Some of the calls fail.
+// Only the response to POST …/init, which begins a sign-in, may contain the sign-in link.
 func (s *leakSearch) runIntegrations(mailboxes, key string) {
 	s.client.t.Helper()
 	addBody := func(provider, credential string) object {
@@ -382,12 +381,12 @@ func (s *leakSearch) runIntegrations(mailboxes, key string) {
 		integrationPath := "/v1/integrations/" + s.expectStatus(200, "POST", "/v1/integrations", key, body).text("id")
 		s.expectStatus(200, "POST", integrationPath+"/test", key, nil)
 		s.expectStatus(200, "POST", integrationPath+"/mailboxes/refresh", key, nil)
-		oauth := integrationPath + "/mailboxes/" + mailbox + "/oauth/microsoft"
-		started := s.do("POST", s.ready.APIURL+oauth+"/init", key, nil)
+		oauthPath := integrationPath + "/mailboxes/" + mailbox + "/oauth/microsoft"
+		started := s.do("POST", s.ready.APIURL+oauthPath+"/init", key, nil)
 		if started.status != http.StatusOK || !strings.Contains(started.text("auth_url"), s.secrets["sign-in link"]) {
 			s.client.t.Fatalf("init: %d %s", started.status, started.raw)
 		}
-		s.expectStatus(200, "GET", oauth+"/status?session_id="+started.text("session_id"), key, nil)
+		s.expectStatus(200, "GET", oauthPath+"/status?session_id="+started.text("session_id"), key, nil)
 		s.expectStatus(200, "GET", integrationPath, key, nil)
 		s.expectStatus(200, "DELETE", integrationPath+"/mailboxes/"+mailbox, key, nil)
 	}
@@ -396,8 +395,8 @@ func (s *leakSearch) runIntegrations(mailboxes, key string) {
 }
 
 // keepPluginProcesses keeps arguments and environment of the running plugin processes. It skips
-// processes that tests of other packages started from the same files: their environment is that of
-// a test.
+// plugin processes of other packages' tests, which have testserver.PostgresEnv in their
+// environment.
 func (s *leakSearch) keepPluginProcesses() {
 	s.client.t.Helper()
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")

@@ -41,7 +41,7 @@ type leakSearch struct {
 	tenant     string
 }
 
-// searchedOutput is something that was written or answered.
+// searchedOutput is an output of the service, for example a file, a log or a response.
 type searchedOutput struct {
 	name string
 	data []byte
@@ -73,9 +73,9 @@ func TestNoSecretLeaks(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = s.database.Close() })
 		u.Host = "127.0.0.1:1"
-		lost := startProcess(t, s.build, s.serviceFixture.env(s.data, u.String()), nil, "serve")
-		<-lost.done
-		s.keep("the log of a server without its database", []byte(lost.logs.String()))
+		serverWithoutDatabase := startProcess(t, s.build, s.serviceFixture.env(s.data, u.String()), nil, "serve")
+		<-serverWithoutDatabase.done
+		s.keep("the log of a server without its database", []byte(serverWithoutDatabase.logs.String()))
 		s.run(env)
 	})
 }
@@ -173,7 +173,7 @@ func (s *leakSearch) run(env []string) {
 	}
 }
 
-// keep keeps an output for search.
+// keep stores an output for the search at the end.
 func (s *leakSearch) keep(name string, data []byte) {
 	s.outputs = append(s.outputs, searchedOutput{name, data})
 }
@@ -307,8 +307,7 @@ func jsonText(secret string, escapeHTML bool) []byte {
 	return bytes.Trim(bytes.TrimSpace(b.Bytes()), `"`)
 }
 
-// TestPlantedLeaksAreFound plants secrets in each encoding. The leak tests are only as good as this
-// search.
+// TestPlantedLeaksAreFound checks that findLeaks finds a secret in each encoding.
 func TestPlantedLeaksAreFound(t *testing.T) {
 	secret := `Aa7&"<%/+ ` + rand.Text()
 	secrets := map[string]string{"password": secret}

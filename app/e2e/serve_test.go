@@ -84,8 +84,8 @@ func TestPublicURLIsUsedInLinksAndCookies(t *testing.T) {
 	if len(cookies) != 1 {
 		t.Fatalf("%d: cookies %v", p.status, cookies)
 	}
-	if k := cookies[0]; k.Name != "__Host-tenantry-connect" || !k.Secure || !k.HttpOnly || k.Path != "/" || k.Domain != "" || k.SameSite != http.SameSiteLaxMode {
-		t.Errorf("cookie %v", k)
+	if cookie := cookies[0]; cookie.Name != "__Host-tenantry-connect" || !cookie.Secure || !cookie.HttpOnly || cookie.Path != "/" || cookie.Domain != "" || cookie.SameSite != http.SameSiteLaxMode {
+		t.Errorf("cookie %v", cookie)
 	}
 }
 
@@ -147,15 +147,15 @@ func unprivilegedDatabaseURL(t *testing.T) string {
 	return url + querySeparator(url) + "role=" + role
 }
 
-// TestLostKeysetIsNotReplaced checks that serve creates no keyset if the database has values that
-// are sealed with a different one. The operator can give up those values with `keyset create`.
+// TestLostKeysetIsNotReplaced checks that serve creates no keyset if the database has values that a
+// lost keyset encrypted. The operator can give up those values with `keyset create`.
 func TestLostKeysetIsNotReplaced(t *testing.T) {
 	t.Parallel()
 	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
 	data := t.TempDir()
 	env := fixture.env(data, "")
 	_, key := fixture.newAccount(env, "owner@example.com", "complete", 0)
-	p, c := fixture.serve(env) // the database is in use, but nothing is sealed: this creates the keyset
+	p, c := fixture.serve(env) // creates the keyset, because the database has no encrypted value yet
 	c.ready.APIKey = key
 	guid, admin := fixture.newTenant(c)
 	newAdministrator(t, admin).connect(c, key)
@@ -177,7 +177,7 @@ type databaseLink struct {
 
 	mu       sync.Mutex
 	listener net.Listener
-	ends     []net.Conn
+	conns    []net.Conn
 }
 
 // newDatabaseLink starts a proxy to the server at target.
@@ -209,7 +209,7 @@ func (link *databaseLink) connect() {
 				continue
 			}
 			link.mu.Lock()
-			link.ends = append(link.ends, clientConn, serverConn)
+			link.conns = append(link.conns, clientConn, serverConn)
 			link.mu.Unlock()
 			go func() { _, _ = io.Copy(serverConn, clientConn); _ = serverConn.Close() }()
 			go func() { _, _ = io.Copy(clientConn, serverConn); _ = clientConn.Close() }()
@@ -222,10 +222,10 @@ func (link *databaseLink) cut() {
 	link.mu.Lock()
 	defer link.mu.Unlock()
 	_ = link.listener.Close()
-	for _, end := range link.ends {
-		_ = end.Close()
+	for _, conn := range link.conns {
+		_ = conn.Close()
 	}
-	link.ends = nil
+	link.conns = nil
 }
 
 // TestServiceRecoversFromADatabaseRestart checks that requests are answered 503 with Retry-After
@@ -302,17 +302,17 @@ func TestIdleServiceMakesFewTransactions(t *testing.T) {
 	db, err := sql.Open("pgx", database)
 	must(t, err)
 	defer func() { _ = db.Close() }()
-	count := func() (n int) {
+	countTransactions := func() (n int) {
 		t.Helper()
-		const transactions = "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()"
-		must(t, db.QueryRowContext(t.Context(), transactions).Scan(&n))
+		const query = "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()"
+		must(t, db.QueryRowContext(t.Context(), query).Scan(&n))
 		return n
 	}
 	const period, maxTransactions, periods = 5 * time.Second, 20, 120
 	var counts []int
-	for before := count(); len(counts) < periods; before = count() {
+	for before := countTransactions(); len(counts) < periods; before = countTransactions() {
 		time.Sleep(period)
-		counts = append(counts, count()-before)
+		counts = append(counts, countTransactions()-before)
 		if counts[len(counts)-1] <= maxTransactions {
 			return
 		}

@@ -37,7 +37,7 @@ type slowConns struct {
 	conns []*slowConn
 }
 
-// slowConn is one slow connection, and what the service did with it.
+// slowConn is one slow connection, with the answer of the service.
 type slowConn struct {
 	net.Conn
 	began, ended time.Time
@@ -46,7 +46,7 @@ type slowConn struct {
 	done         chan struct{} // closed when the service has ended the connection
 }
 
-// newSlowConns opens slowConnCount connections that begin with head.
+// newSlowConns opens slowConnCount connections that send head first.
 func newSlowConns(t *testing.T, address, head string) *slowConns {
 	t.Helper()
 	f := &slowConns{t: t}
@@ -90,8 +90,9 @@ func (c *slowConn) awaitEnd() {
 	c.ended = time.Now()
 }
 
-// checkEnd checks that the service ends each connection at its limit although bytes keep arriving,
-// and that it answers with status, or closes without a response if status is 0. A reset after a
+// checkEnd checks that the service does not end a connection much before the limit. A soak also
+// checks that it ends each connection soon after the limit, although bytes keep arriving. The
+// service must answer with status, or close without an answer if status is 0. A reset after a
 // complete answer is not an error.
 func (f *slowConns) checkEnd(limit time.Duration, status int) {
 	f.t.Helper()
@@ -120,16 +121,16 @@ func (f *slowConns) checkEnd(limit time.Duration, status int) {
 	}
 }
 
-// healthyRequests sends n good requests from each of several callers, and more until enough returns
-// true, if enough is not nil. Half of the callers use a new connection for each request. It returns
-// the duration of each request, in ascending order.
+// healthyRequests sends n valid requests from each of several callers. If enough is not nil, the
+// callers go on until enough returns true. Half of the callers use a new connection for each
+// request. healthyRequests returns the durations of all requests in ascending order.
 func healthyRequests(t *testing.T, c client, n int, enough func() bool) []time.Duration {
 	t.Helper()
 	const callers, pace = 4, 15 * time.Millisecond
-	took := make([][]time.Duration, callers)
-	var all sync.WaitGroup
+	durationsByCaller := make([][]time.Duration, callers)
+	var running sync.WaitGroup
 	for i := range callers {
-		all.Go(func() {
+		running.Go(func() {
 			httpClient := &http.Client{Transport: &http.Transport{DisableKeepAlives: i%2 == 0}, Timeout: waitTimeout}
 			defer httpClient.CloseIdleConnections()
 			tick := time.NewTicker(pace)
@@ -140,16 +141,16 @@ func healthyRequests(t *testing.T, c client, n int, enough func() bool) []time.D
 					t.Errorf("a healthy request: %v", err)
 					return
 				}
-				took[i] = append(took[i], time.Since(start))
+				durationsByCaller[i] = append(durationsByCaller[i], time.Since(start))
 				<-tick.C
 			}
 		})
 	}
-	all.Wait()
+	running.Wait()
 	if t.Failed() {
 		t.FailNow()
 	}
-	durations := slices.Concat(took...)
+	durations := slices.Concat(durationsByCaller...)
 	slices.Sort(durations)
 	return durations
 }

@@ -22,14 +22,14 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver/soak"
 )
 
-// The limits of a soak while 1,000 slow and 600 unread connections are open.
+// Limits in a soak, while 1,000 slow and 600 unread connections are open.
 const (
-	healthyP99    = 100 * time.Millisecond
-	serviceMemory = 250 << 20
+	maxHealthyP99    = 100 * time.Millisecond // for the duration of a request with a key
+	maxServiceMemory = 250 << 20              // bytes
 )
 
-// reopenAfter is the least time between two connections of a slow client. It is the time after
-// which the service ends a connection whose head is slow.
+// reopenAfter is the minimum time between two connections of a slow client. After the same time the
+// service ends a connection with a slow request head.
 const reopenAfter = 5 * time.Second
 
 // floodSize returns the number of clients that send slowly, and of those that do not read.
@@ -41,8 +41,8 @@ func floodSize() (slow, unread int) {
 }
 
 // publicFlood is a set of clients that send the same publicRequest. Half of the slow clients send
-// the head a byte at a time, the others the body. A slow client opens a new connection when the
-// service has ended its connection.
+// the request head a byte at a time, the others the body. A slow client opens a new connection when
+// the service has ended its connection.
 type publicFlood struct {
 	request publicRequest
 	address string
@@ -59,7 +59,8 @@ type publicFlood struct {
 }
 
 // startFlood starts the clients. It returns when each has opened a connection. stop ends the
-// clients and returns an error if a slow client got a wrong answer or none.
+// clients and returns the first error of a client, for example a wrong answer. Clients of the admin
+// listener record no errors.
 func startFlood(t *testing.T, q publicRequest, c client) (f *publicFlood, stop func() error) {
 	t.Helper()
 	running, cancel := context.WithCancel(t.Context())
@@ -102,8 +103,8 @@ func (f *publicFlood) fail(err error) {
 	}
 }
 
-// sendSlowly sends requests that begin with start, one after the other. Each must get a whole
-// answer with the status, or, if status is 0, only the end of the connection.
+// sendSlowly sends requests that begin with start, one after the other. Each must get a complete
+// answer with the status or with 503. If status is 0, the connection must end without an answer.
 func (f *publicFlood) sendSlowly(start string, status int) {
 	pace := time.NewTicker(reopenAfter)
 	defer pace.Stop()
@@ -129,8 +130,8 @@ func (f *publicFlood) sendSlowly(start string, status int) {
 	}
 }
 
-// sendOnce sends start, then a byte every slowByteInterval, until the answer or the end of the
-// connection.
+// sendOnce sends start, then a byte every slowByteInterval, until an answer arrives or the
+// connection ends.
 func (f *publicFlood) sendOnce(conn net.Conn, start string, status int) error {
 	defer context.AfterFunc(f.running, func() { _ = conn.Close() })()
 	if _, err := io.WriteString(conn, start); err != nil {
@@ -168,7 +169,7 @@ func (f *publicFlood) sendOnce(conn net.Conn, start string, status int) error {
 	return nil
 }
 
-// holdUnread sends requests at once and reads no answer.
+// holdUnread sends all requests at once and reads no answer until the flood is stopped.
 func (f *publicFlood) holdUnread(requests string) {
 	conn, err := f.dialer.DialContext(f.running, "tcp", f.address)
 	if err == nil {
@@ -185,8 +186,9 @@ func (f *publicFlood) holdUnread(requests string) {
 
 // TestPublicPathsDoNotBlockOthers sends requests that need no key from many slow clients and many
 // clients that do not read. Each slow client gets its answer, and requests with a key are answered
-// meanwhile. A soak tests all of publicRequests with many clients, otherwise two with few. A soak
-// also measures the requests with a key and the memory, while no other test of the package runs.
+// meanwhile. A soak tests all publicRequests with many clients, other runs test two with few. A
+// soak also measures the requests with a key and the memory, while no other test of the package
+// runs.
 func TestPublicPathsDoNotBlockOthers(t *testing.T) {
 	if !soak.On() {
 		t.Parallel()
@@ -201,34 +203,34 @@ func TestPublicPathsDoNotBlockOthers(t *testing.T) {
 		t.Run(q.String(), func(t *testing.T) {
 			c.t = t
 			if !soak.On() {
-				besideFlood(t, q, c, 10)
+				sendDuringFlood(t, q, c, 10)
 				return
 			}
 			resetPeakMemory(t, p.cmd.Process.Pid)
-			measureBesideFlood(t, q, c)
+			measureDuringFlood(t, q, c)
 			peak := peakMemory(t, p.cmd.Process.Pid)
 			t.Logf("at most %d MiB of memory", peak>>20)
-			if peak > serviceMemory {
-				t.Errorf("the service used %d MiB, the limit is %d MiB", peak>>20, serviceMemory>>20)
+			if peak > maxServiceMemory {
+				t.Errorf("the service used %d MiB, the limit is %d MiB", peak>>20, maxServiceMemory>>20)
 			}
 		})
 	}
 }
 
-// measureBesideFlood checks how long healthy requests take during a flood. It makes three tries,
-// because a busy machine can slow one down.
-func measureBesideFlood(t *testing.T, q publicRequest, c client) {
+// measureDuringFlood checks how long healthy requests take during a flood. It makes up to three
+// tries, because a busy machine can slow one down.
+func measureDuringFlood(t *testing.T, q publicRequest, c client) {
 	t.Helper()
 	const tries = 3
 	for try := 1; ; try++ {
-		took := besideFlood(t, q, c, 250)
-		middle, p99 := took[len(took)/2], took[len(took)*99/100]
-		t.Logf("try %d: %d healthy requests, median %v, 99th percentile %v, longest %v", try, len(took), middle, p99, took[len(took)-1])
-		if p99 < healthyP99 {
+		durations := sendDuringFlood(t, q, c, 250)
+		median, p99 := durations[len(durations)/2], durations[len(durations)*99/100]
+		t.Logf("try %d: %d healthy requests, median %v, 99th percentile %v, longest %v", try, len(durations), median, p99, durations[len(durations)-1])
+		if p99 < maxHealthyP99 {
 			return
 		}
 		if try == tries {
-			t.Errorf("the 99th percentile is %v, the limit is %v", p99, healthyP99)
+			t.Errorf("the 99th percentile is %v, the limit is %v", p99, maxHealthyP99)
 			return
 		}
 	}
@@ -236,7 +238,8 @@ func measureBesideFlood(t *testing.T, q publicRequest, c client) {
 
 var openConnectionsLine = regexp.MustCompile(`(?m)^tenantry_connections(?:\{.*\})? (\d+)$`)
 
-// openConnections returns the metric of the open connections, 0 if it is not exported.
+// openConnections returns the number of open connections from /metrics, or 0 if the service does
+// not export it.
 func openConnections(c client) (n int) {
 	if found := openConnectionsLine.FindSubmatch(c.do("GET", c.ready.AdminURL+"/metrics", "", nil).raw); found != nil {
 		n, _ = strconv.Atoi(string(found[1]))
@@ -244,16 +247,16 @@ func openConnections(c client) (n int) {
 	return n
 }
 
-// besideFlood sends n healthy requests from each caller while a flood runs, and further ones until
-// the service has ended the first connection of each slow client. It returns their durations in
-// ascending order.
-func besideFlood(t *testing.T, q publicRequest, c client, n int) []time.Duration {
+// sendDuringFlood calls healthyRequests while a flood runs, and sends further requests until the
+// service has ended the first connection of each slow client. It returns the durations of all
+// healthy requests in ascending order.
+func sendDuringFlood(t *testing.T, q publicRequest, c client, n int) []time.Duration {
 	t.Helper()
 	f, stop := startFlood(t, q, c)
 	if _, unread := floodSize(); !q.onAdminListener {
 		c.eventually("the unread connections are open", func() bool { return openConnections(c) >= unread })
 	}
-	took := healthyRequests(t, c, n, func() bool { return f.pending.Load() == 0 })
+	durations := healthyRequests(t, c, n, func() bool { return f.pending.Load() == 0 })
 	if q.onAdminListener { // the admin listener answers four requests at a time, also those of slow clients
 		c.eventually("/metrics answers 200", func() bool {
 			return c.do("GET", c.ready.AdminURL+"/metrics", "", nil).status == http.StatusOK
@@ -265,5 +268,5 @@ func besideFlood(t *testing.T, q publicRequest, c client, n int) []time.Duration
 	if refused := f.refused.Load(); refused > 0 {
 		t.Logf("%d requests of slow clients got 503", refused)
 	}
-	return took
+	return durations
 }

@@ -36,7 +36,7 @@ func processStat(pid int) (state string, parent int, started string) {
 	return fields[0], parent, fields[19]
 }
 
-// descendants returns the processes below a process.
+// descendants returns the child processes of a process, and their descendants.
 func descendants(t *testing.T, ancestor int) (found []processID) {
 	t.Helper()
 	folders, err := filepath.Glob("/proc/[0-9]*")
@@ -67,7 +67,7 @@ func newRequestInProgress(t *testing.T, delay time.Duration) (o *onboarding, p *
 }
 
 // startSlowRequest connects the tenant and starts a request that the platform delays. It returns
-// the request in progress and the processes below the service.
+// the request in progress and the child processes of the service with their descendants.
 func startSlowRequest(t *testing.T, o *onboarding, delay time.Duration) (_ *onboarding, p *pendingRequest, children []processID) {
 	t.Helper()
 	o.run(onboardingSteps()[:2], retrying(o))
@@ -114,7 +114,7 @@ func TestStopLetsRequestsFinish(t *testing.T) {
 }
 
 // TestKilledServiceLeavesNoProcesses checks that plugins and simulators end after SIGKILL to the
-// service. A call in progress would keep them longer than the test waits.
+// service. They do not wait for a call in progress, which takes longer than the test waits.
 func TestKilledServiceLeavesNoProcesses(t *testing.T) {
 	t.Parallel()
 	o, p, children := newRequestInProgress(t, 2*waitTimeout)

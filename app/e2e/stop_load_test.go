@@ -24,11 +24,11 @@ import (
 	"github.com/tenantry/tenantry/app/settings"
 )
 
-// drainTime is the default of the setting.
+// drainTime is the default of the setting drain_time.
 var drainTime, _ = time.ParseDuration(settings.Defaults()["drain_time"].(string))
 
 // clientLoad has clients that keep their connections. Some list tenants, others rotate their API
-// key, which they lose if they lose a response.
+// key. A client that loses the response to a rotation loses its key.
 type clientLoad struct {
 	t   *testing.T
 	api string

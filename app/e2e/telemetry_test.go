@@ -23,8 +23,8 @@ import (
 	"github.com/tenantry/tenantry/app/doctor"
 )
 
-// collectTelemetry runs the onboarding and a platform call that fails. It returns data of the
-// customer, and the spans, metrics and log lines.
+// collectTelemetry runs the onboarding and a platform call that fails. It returns values that
+// identify the customer, and the spans, metrics and log lines.
 func collectTelemetry(t *testing.T, env ...string) (customer map[string]string, spans, metrics, logs []byte) {
 	t.Helper()
 	receiver, fixture := newSpanReceiver(t), newServiceFixture(t, requirePrograms(t, releaseBuild))
@@ -168,7 +168,7 @@ func TestOutageLeadsFromAlertToTrace(t *testing.T) {
 	env := fixture.env(t.TempDir(), testserver.Database(t))
 	runTenantry(t, env, "migrate")
 	_, key := fixture.newAccount(env, "owner@example.com", "complete", 0)
-	// Without background jobs, so that the first failed call belongs to a request.
+	// The service has no background jobs, so the first failed call belongs to a request.
 	p, c := fixture.serve(append(append(env, "TENANTRY_WORKER=false"), receiver.env()...))
 	c.ready.APIKey = key
 	guid, admin := fixture.newTenant(c)
@@ -212,7 +212,7 @@ func sendWithoutPlatform(t *testing.T, tenant accountTenant) {
 	tenant.get(tenant.path("/domains"))
 }
 
-// providerCalls returns the counters of provider calls by their labels.
+// providerCalls returns the counters of provider calls, keyed by their labels.
 func providerCalls(c client) map[string]float64 {
 	c.t.Helper()
 	counts, metrics := map[string]float64{}, c.do("GET", c.ready.AdminURL+"/metrics", "", nil).raw

@@ -255,7 +255,7 @@ func TestWithdrawnConsentDeniesPlatformCalls(t *testing.T) {
 	tenant.expect("PATCH", mailboxPath, object{"display_name": "Ada K."}, 200, "")
 }
 
-// TestSyncRestoresAWithdrawnExchangeRole checks that sync assigns the role again, if it may.
+// TestSyncRestoresAWithdrawnExchangeRole checks that a sync assigns the Exchange role again.
 func TestSyncRestoresAWithdrawnExchangeRole(t *testing.T) {
 	t.Parallel()
 	tenant := sharedSandbox(t).newAccount(nil).newConnectedTenant(nil)
@@ -284,8 +284,8 @@ func TestWithdrawnExchangeGrantNeedsANewConsent(t *testing.T) {
 	tenant.post(tenant.path("/mailboxes"), mailboxesBody(zone, "ada"))
 }
 
-// TestExchangeRoleThatSyncCannotRestore checks that an administrator must assign the role if the
-// service may not.
+// TestExchangeRoleThatSyncCannotRestore checks that an administrator must act if the service has
+// lost the permission to assign the Exchange role.
 func TestExchangeRoleThatSyncCannotRestore(t *testing.T) {
 	t.Parallel()
 	tenant := sharedSandbox(t).newAccount(nil).newConnectedTenant(nil)

@@ -81,7 +81,7 @@ func TestTraceReachesTheMailPlatform(t *testing.T) {
 	checkChain(t, spans, calls)
 	checkLogIDs(t, p.logs.String())
 
-	// A short name would occur in random trace ids by chance.
+	// The name is long, because random trace ids could contain a short name.
 	customer := map[string]string{"domain": "traced.test", "address": "adalbertina@traced.test", "name": "Adalbertina", "tenant": guid,
 		"tenant without dashes": strings.ReplaceAll(guid, "-", ""), "administrator": admin, "owner": email}
 	for signal, data := range map[string][]byte{"spans": bytes.Join(raw, nil), "metrics": metrics, "logs": []byte(p.logs.String())} {
@@ -265,7 +265,7 @@ type spanReceiver struct {
 	mu    sync.Mutex
 	raw   [][]byte
 	spans []receivedSpan
-	bad   []string
+	wrong []string // the requests that are not valid OTLP over HTTP
 }
 
 // receivedSpan is a span with the name of its service.
@@ -300,7 +300,7 @@ func (r *spanReceiver) ServeHTTP(_ http.ResponseWriter, req *http.Request) {
 	r.raw = append(r.raw, body)
 	var q collector.ExportTraceServiceRequest
 	if req.URL.Path != "/v1/traces" || err != nil || proto.Unmarshal(body, &q) != nil {
-		r.bad = append(r.bad, req.Method+" "+req.URL.Path)
+		r.wrong = append(r.wrong, req.Method+" "+req.URL.Path)
 		return
 	}
 	for _, rs := range q.GetResourceSpans() {
@@ -323,8 +323,8 @@ func (r *spanReceiver) received(t *testing.T) ([]receivedSpan, [][]byte) {
 	t.Helper()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.bad) > 0 {
-		t.Errorf("not OTLP over HTTP: %v", r.bad)
+	if len(r.wrong) > 0 {
+		t.Errorf("not OTLP over HTTP: %v", r.wrong)
 	}
 	return append([]receivedSpan{}, r.spans...), append([][]byte{}, r.raw...)
 }

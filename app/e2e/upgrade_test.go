@@ -62,8 +62,8 @@ func TestPreviousReleaseWorksOnTheNewSchema(t *testing.T) {
 	})
 }
 
-// keepSettingsOf removes the settings that the plugin of a release does not have. The release
-// refuses to start with them.
+// keepSettingsOf keeps only the settings that the mail platform's plugin of a release has. The
+// release does not start with other settings.
 func (f *serviceFixture) keepSettingsOf(release programs) {
 	f.t.Helper()
 	out, err := exec.CommandContext(f.t.Context(), filepath.Join(release.folder, "plugins", "mail-microsoft365"), "describe").Output()

@@ -13,13 +13,13 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver/soak"
 )
 
-// killedSender is a sandbox with a webhook, which tests kill while it sends.
+// killedSender is a sandbox with a webhook. Tests kill the sandbox while it sends messages.
 type killedSender struct {
 	*restartingSandbox
-	receiver *webhookReceiver
-	webhook  string
-	secret   string
-	cursor   string // the end of the log when the webhook was created
+	receiver    *webhookReceiver
+	webhookPath string // the API path of the webhook
+	secret      string
+	cursor      string // the end of the log when the webhook was created
 }
 
 // newKilledSender starts a sandbox and adds a webhook for all events.
@@ -28,7 +28,7 @@ func newKilledSender(t *testing.T, flags ...string) *killedSender {
 	server := &restartingSandbox{client: client{t: t}, build: requirePrograms(t, failpointBuild), data: t.TempDir(), flags: append(flags, "--no-seed")}
 	server.start()
 	k := &killedSender{restartingSandbox: server, receiver: newWebhookReceiver(t)}
-	k.webhook, k.secret = k.account().addWebhook(k.receiver.url, "*")
+	k.webhookPath, k.secret = k.account().addWebhook(k.receiver.url, "*")
 	k.cursor = k.account().get("/v1/events?after=now").text("next_cursor")
 	return k
 }
@@ -51,15 +51,15 @@ func (k *killedSender) logEvent() {
 }
 
 // waitUntilDelivered waits until every event of the log is delivered. It checks the messages and
-// returns the events and how often each arrived. A killed process holds its claims for 30 s. After
-// that, a moved clock makes its deliveries due.
+// returns the events and how often each arrived. The claims of a killed process end after 30 s.
+// After that, the next change of the clock starts the claimed deliveries again.
 func (k *killedSender) waitUntilDelivered() (events []object, times map[string]int) {
 	k.t.Helper()
 	c := k.account()
 	events = c.eventsAfter(k.cursor)
 	k.eventually("every event is delivered", func() bool {
 		c.control("POST", "/clock", object{"advance": "1ms"})
-		return len(c.deliveries(k.webhook, "delivered")) == len(events)
+		return len(c.deliveries(k.webhookPath, "delivered")) == len(events)
 	})
 	times = countMessages(k.receiver.received())
 	for _, e := range events {
@@ -76,9 +76,9 @@ func (k *killedSender) waitUntilDelivered() (events []object, times map[string]i
 	return events, times
 }
 
-// TestWebhooksSurviveAKill kills the service with SIGKILL before, during and after the delivery of
-// one event. After the restart each event arrives. Only the one in flight arrives again, with the
-// same webhook-id.
+// TestWebhooksSurviveAKill kills the service with SIGKILL before, during or after the delivery of
+// one event. After the restart each event arrives. An event whose delivery had begun arrives twice,
+// with the same webhook-id.
 func TestWebhooksSurviveAKill(t *testing.T) {
 	t.Parallel()
 	for _, kill := range []struct {
@@ -165,9 +165,9 @@ func (k *killedSender) killDuringDelivery() (index int) {
 	return before
 }
 
-// TestKillsLoseNoEvent kills the service again and again while events are written and sent. Each
-// kill repeats at most the messages that were in flight: four, as many as one endpoint gets at
-// once.
+// TestKillsLoseNoEvent kills the service several times while events are written and sent. After
+// each kill at most four messages arrive again, because the service sends at most four at once to
+// one endpoint.
 func TestKillsLoseNoEvent(t *testing.T) {
 	t.Parallel()
 	kills := 2

@@ -36,11 +36,11 @@ func TestReplicasTellEachOther(t *testing.T) {
 			id, key := f.newAccount(env, "owner@example.com", "complete", 0)
 			var servers [2]caller
 			var receivers [2]*webhookReceiver
-			var webhooks [2]string
+			var webhookPaths [2]string
 			for i := range servers {
 				_, c := f.serve(env)
 				servers[i], receivers[i] = caller{client: c, id: id, key: key}, newWebhookReceiver(t)
-				webhooks[i], _ = servers[i].addWebhook(receivers[i].url, "*")
+				webhookPaths[i], _ = servers[i].addWebhook(receivers[i].url, "*")
 			}
 			cursor := servers[0].get("/v1/events?after=now").text("next_cursor")
 			checkWakes(t, servers, cursor)
@@ -51,7 +51,7 @@ func TestReplicasTellEachOther(t *testing.T) {
 			tries := 0
 			for i, receiver := range receivers {
 				receiver.waitAll(written)
-				tries += checkDeliveredOnce(t, servers[i], receiver, webhooks[i], written)
+				tries += checkDeliveredOnce(t, servers[i], receiver, webhookPaths[i], written)
 			}
 			checkTries(t, servers, tries)
 		})
@@ -102,10 +102,10 @@ func checkWakes(t *testing.T, servers [2]caller, cursor string) {
 // delivered. A try may be repeated only if it got no answer, as on an overloaded machine. The
 // endpoint may get an event at most once for each try. checkDeliveredOnce returns the number of
 // tries.
-func checkDeliveredOnce(t *testing.T, c caller, receiver *webhookReceiver, webhook string, written []object) (tries int) {
+func checkDeliveredOnce(t *testing.T, c caller, receiver *webhookReceiver, webhookPath string, written []object) (tries int) {
 	t.Helper()
-	c.eventually("every delivery is stored", func() bool { return len(c.deliveries(webhook, "pending")) == 0 })
-	delivered := c.deliveries(webhook, "delivered")
+	c.eventually("every delivery is stored", func() bool { return len(c.deliveries(webhookPath, "pending")) == 0 })
+	delivered := c.deliveries(webhookPath, "delivered")
 	if len(delivered) != len(written) {
 		t.Errorf("%d of %d events are delivered", len(delivered), len(written))
 	}

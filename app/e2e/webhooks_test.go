@@ -15,14 +15,14 @@ import (
 	"time"
 )
 
-// TestWebhooksTellWhatHappened connects, uses and removes a tenant that has webhooks. Each event
-// arrives once, is signed, and equals the event of GET /v1/events.
+// TestWebhooksTellWhatHappened connects, uses and removes a tenant of an account with webhooks.
+// Each event arrives once, is signed, and equals the event of GET /v1/events.
 func TestWebhooksTellWhatHappened(t *testing.T) {
 	t.Parallel()
 	onBothDatabases(t, func(t *testing.T) caller { return privateSandbox(t) }, func(t *testing.T, c caller) {
-		receiver, chosen := newWebhookReceiver(t), newWebhookReceiver(t)
+		receiver, filtered := newWebhookReceiver(t), newWebhookReceiver(t)
 		path, secret := c.addWebhook(receiver.url, "*")
-		chosenPath, _ := c.addWebhook(chosen.url, "domain.added", "tenant.removed")
+		filteredPath, _ := c.addWebhook(filtered.url, "domain.added", "tenant.removed")
 		cursor := c.get("/v1/events?after=now").text("next_cursor")
 		tenant := c.newConnectedTenant(object{"name": "Hook Ltd"})
 		zone := tenant.newVerifiedDomain()
@@ -58,9 +58,9 @@ func TestWebhooksTellWhatHappened(t *testing.T) {
 		wanted := slices.DeleteFunc(slices.Clone(logged), func(e object) bool {
 			return e.text("type") != "domain.added" && e.text("type") != "tenant.removed"
 		})
-		chosen.waitAll(wanted)
-		c.checkListedDeliveries(chosenPath, wanted)
-		if n := len(chosen.received()); n != len(wanted) {
+		filtered.waitAll(wanted)
+		c.checkListedDeliveries(filteredPath, wanted)
+		if n := len(filtered.received()); n != len(wanted) {
 			t.Errorf("a webhook of two types got %d messages, %d events have these types", n, len(wanted))
 		}
 	})
@@ -71,9 +71,9 @@ func TestWebhooksTellWhatHappened(t *testing.T) {
 func (c caller) checkListedDeliveries(path string, events []object) {
 	c.t.Helper()
 	c.eventually("each delivery is stored", func() bool { return len(c.deliveries(path, "delivered")) == len(events) })
-	listed, seen := c.deliveries(path, ""), map[string]bool{}
+	listed, deliveredIDs := c.deliveries(path, ""), map[string]bool{}
 	for _, d := range listed {
-		seen[d.text("event_id")] = true
+		deliveredIDs[d.text("event_id")] = true
 		attempts := d.objects("attempts")
 		if len(attempts) != 1 || attempts[0]["status_code"] != 200.0 || attempts[0]["error"] != nil || d["next_attempt_at"] != nil || d["status"] != "delivered" {
 			c.t.Errorf("delivery %v", d)
@@ -82,7 +82,7 @@ func (c caller) checkListedDeliveries(path string, events []object) {
 		checkMembers(c.t, "an attempt", attempts[0], "at status_code error duration_ms")
 	}
 	for _, e := range events {
-		if !seen[e.text("id")] {
+		if !deliveredIDs[e.text("id")] {
 			c.t.Errorf("no delivery of %v is listed", e)
 		}
 	}
@@ -115,7 +115,7 @@ func TestWebhooksAreTriedAgain(t *testing.T) {
 		path, secret := c.addWebhook(receiver.url, "*")
 		first := receiver.waitFor("the first try", 0, isAboutKey(c.logKeyEvent()))
 		c.eventually("the first try is stored", func() bool { return len(c.deliveries(path, "")[0].objects("attempts")) > 0 })
-		c.control("POST", "/clock", object{"advance": "7s"}) // the second try may have begun before
+		c.control("POST", "/clock", object{"advance": "7s"}) // starts the second try, unless it has begun already
 		failed := c.waitDelivery(path, first.id, "pending", 2)
 		checkPause(t, failed, 2*time.Hour) // Retry-After applies because it is longer than the 5 minutes of the schedule
 		if pause := attemptTime(t, failed, 1).Sub(attemptTime(t, failed, 0)); pause < 5*time.Second {
@@ -172,7 +172,7 @@ func checkPause(t *testing.T, delivery object, want time.Duration) {
 }
 
 // TestWebhooksAreDisabled checks the two reasons that disable a webhook: the answer 410, and five
-// days without a success. The log and other webhooks get the event.
+// days without a success. The event webhook.disabled is in the log and arrives at another webhook.
 func TestWebhooksAreDisabled(t *testing.T) {
 	t.Parallel()
 	onBothDatabases(t, func(t *testing.T) caller { return privateSandbox(t) }, func(t *testing.T, c caller) {
@@ -249,7 +249,7 @@ func TestWebhookSecretsRotate(t *testing.T) {
 }
 
 // TestWebhooksAreSentAgain redelivers a delivery, replays the log after a cursor and after a time,
-// and tests the webhook.
+// and sends a test message.
 func TestWebhooksAreSentAgain(t *testing.T) {
 	t.Parallel()
 	onBothDatabases(t, func(t *testing.T) caller { return privateSandbox(t) }, func(t *testing.T, c caller) {
@@ -318,8 +318,8 @@ func TestWebhooksAreSentAgain(t *testing.T) {
 	})
 }
 
-// TestBoundedKeysHaveTheirOwnWebhooks checks that a webhook of a key for one tenant gets the events
-// of this tenant only, and that a key for a different tenant cannot find it.
+// TestBoundedKeysHaveTheirOwnWebhooks creates a webhook with a key that is bounded to one tenant.
+// The webhook gets only events of this tenant, and a key for another tenant cannot find it.
 func TestBoundedKeysHaveTheirOwnWebhooks(t *testing.T) {
 	t.Parallel()
 	onBothDatabases(t, func(t *testing.T) caller { return privateSandbox(t) }, func(t *testing.T, c caller) {
@@ -352,8 +352,8 @@ func TestBoundedKeysHaveTheirOwnWebhooks(t *testing.T) {
 			}
 		}
 		keyOne.checkListedDeliveries(path, ofTenant)
-		if seen := keyOne.get("/v1/events?limit=100&after=" + cursor).objects("events"); !reflect.DeepEqual(seen, ofTenant) {
-			t.Errorf("the key sees the events %v, the webhook got %v", seen, ofTenant)
+		if visibleEvents := keyOne.get("/v1/events?limit=100&after=" + cursor).objects("events"); !reflect.DeepEqual(visibleEvents, ofTenant) {
+			t.Errorf("the key sees the events %v, the webhook got %v", visibleEvents, ofTenant)
 		}
 
 		delivery := keyOne.deliveries(path, "")[0].text("id")
@@ -398,7 +398,7 @@ var (
 	lagCountSample = regexp.MustCompile(`(?m)^tenantry_webhook_lag_seconds_count(?:\{.*\})? (\S+)$`)
 )
 
-// TestWebhookMetricsAreExported checks the metrics that a message to a webhook adds.
+// TestWebhookMetricsAreExported checks the metrics after one accepted and one refused message.
 func TestWebhookMetricsAreExported(t *testing.T) {
 	t.Parallel()
 	c := privateSandbox(t)
@@ -439,9 +439,10 @@ func TestWebhookMetricsAreExported(t *testing.T) {
 	}
 }
 
-// TestWebhooksReachNoPrivateAddress creates a webhook in a sandbox that allows private addresses.
-// It then forbids them, as the service does by default. URLs with private addresses are refused
-// when a webhook is created and when it is changed, and the existing webhook gets no message.
+// TestWebhooksReachNoPrivateAddress creates a webhook at a private address in a sandbox that allows
+// this. It then forbids private addresses, as the service does by default. URLs with private
+// addresses, and other forbidden URLs, are refused when a webhook is created and when it is
+// changed. The existing webhook gets no message.
 func TestWebhooksReachNoPrivateAddress(t *testing.T) {
 	t.Parallel()
 	build, data := requirePrograms(t, releaseBuild), t.TempDir()

@@ -13,14 +13,14 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// TestChangedZoneIsNotWrittenAtPowerDNS changes zones between plan and apply.
+// TestChangedZoneIsNotWrittenAtPowerDNS checks that a plan is not applied if its zone has changed.
 func TestChangedZoneIsNotWrittenAtPowerDNS(t *testing.T) {
 	t.Parallel()
 	runZoneChanges(t, newPowerDNSHost(t))
 }
 
-// TestChangedZoneIsNotWrittenAtCloudflare changes zones of the simulated Cloudflare between plan
-// and apply.
+// TestChangedZoneIsNotWrittenAtCloudflare is TestChangedZoneIsNotWrittenAtPowerDNS with the
+// simulator of Cloudflare.
 func TestChangedZoneIsNotWrittenAtCloudflare(t *testing.T) {
 	t.Parallel()
 	runZoneChanges(t, newCloudflareHost(t))
@@ -78,7 +78,8 @@ func runZoneChanges(t *testing.T, h zoneHost) {
 	})
 }
 
-// run checks that the records of a zone that was changed after its plan are not written.
+// run plans a zone, changes the zone, and checks that the plan is then refused and nothing is
+// written.
 func (v zoneChange) run(t *testing.T, h zoneHost) {
 	c := zoneCase{name: "moved-" + v.name, records: unprovisionedZone}
 	zoneRead, plan := c.storeAndPlan(t, h)

@@ -19,7 +19,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// zoneCase is a zone with its records and the wanted plan and result.
+// zoneCase is a zone with its records, the expected plan, and the expected records afterwards.
 //
 // Records are lines of name, TTL, type and content. {d} stands for the domain, {d-} for the domain
 // with dashes instead of dots, and {spf} for the mail platform's include. A TXT content that begins
@@ -28,8 +28,9 @@ type zoneCase struct {
 	name    string // the zone is name.messy.test
 	at      string // the label of the domain in the zone, or "" for the apex
 	records string
-	// want has the plan item of each purpose: the action and the reason, then "blocking" if it
-	// blocks, then each note with a plus. A purpose without an entry has "create missing".
+	// want has the expected plan item of each purpose: the action and the reason, then "blocking"
+	// if the item is blocking, then each note with a plus sign. For a purpose without an entry,
+	// "create missing" is expected.
 	want map[dns.Purpose]string
 	// removed are the lines of records that the plan replaces with the lines of added. Records that
 	// the plan creates are not in added.
@@ -58,7 +59,7 @@ type zoneLine struct {
 	text       string // in the format of zoneCase
 }
 
-// plainText returns the text without the marks of Cloudflare's settings.
+// plainText returns the text without flattenedMark and proxiedMark.
 func (l zoneLine) plainText() string {
 	return strings.TrimSuffix(strings.TrimSuffix(l.text, flattenedMark), proxiedMark)
 }
@@ -111,7 +112,7 @@ func parseZoneLines(zone, text string) []zoneLine {
 	return out
 }
 
-// expectedItem returns the wanted plan item of a purpose.
+// expectedItem returns the expected plan item of a purpose.
 func (c zoneCase) expectedItem(purpose dns.Purpose) string {
 	return cmp.Or(c.want[purpose], "create missing")
 }
@@ -128,7 +129,7 @@ func describeItem(i dns.Item) string {
 	return strings.Join(words, " ")
 }
 
-// isBlocked reports whether a wanted plan item is blocking, so that nothing may be written.
+// isBlocked reports whether an expected plan item is blocking. Nothing may be written then.
 func (c zoneCase) isBlocked() bool {
 	for _, want := range c.want {
 		if strings.Contains(want, " blocking") {
@@ -138,7 +139,7 @@ func (c zoneCase) isBlocked() bool {
 	return false
 }
 
-// expectedRecords returns the wanted records after the run.
+// expectedRecords returns the records that the zone must have after the plan was applied.
 func (c zoneCase) expectedRecords() []zoneLine {
 	linesBefore := c.parseRecords(c.records)
 	if c.isBlocked() {
@@ -268,7 +269,7 @@ func (c zoneCase) applyIfUnchanged(ctx context.Context, provider ports.DNSProvid
 	return err
 }
 
-// checkPlan compares each item of a plan with the wanted item.
+// checkPlan compares each item of a plan with the expected item.
 func (c zoneCase) checkPlan(t *testing.T, s *caseTotals, p dns.Plan) {
 	t.Helper()
 	if !p.Reliable || p.Zone != c.zone() {
@@ -338,7 +339,7 @@ func rawTexts(records []storedRecord) []string {
 }
 
 // checkPlanAfterwards reads the zone again by DNS. It checks that the planned records are present,
-// and that a new plan has no changes. Only conflicts may remain.
+// and that a new plan has no changes. Only conflicts of the plan p may remain.
 func (c zoneCase) checkPlanAfterwards(t *testing.T, h zoneHost, p dns.Plan) {
 	t.Helper()
 	zoneRead := h.readDNS(t, c)
@@ -365,7 +366,7 @@ func (c zoneCase) checkPlanAfterwards(t *testing.T, h zoneHost, p dns.Plan) {
 }
 
 // TestZonePlansAtPowerDNS plans each prepared zone from the DNS of a real server, applies the safe
-// plans through the plugin, and compares provider and DNS with the wanted records.
+// plans through the plugin, and compares provider and DNS with the expected records.
 func TestZonePlansAtPowerDNS(t *testing.T) {
 	t.Parallel()
 	runZoneCases(t, newPowerDNSHost(t), allZoneCases(), "powerdns")

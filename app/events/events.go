@@ -48,7 +48,7 @@ func (s *Service) List(ctx context.Context, owner access.AccountID, q ports.LogQ
 	return page, nil
 }
 
-// LastPosition returns the position after the last event of the account's log.
+// LastPosition returns the position of the last event of the account's log, 0 if it is empty.
 func (s *Service) LastPosition(ctx context.Context, owner access.AccountID) (int64, error) {
 	last, err := s.Events.LastEvents(ctx, owner)
 	return last[owner], err

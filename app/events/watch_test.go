@@ -16,12 +16,13 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// memoryLog is a log of events in memory. A page has the events of one type that follow a position.
+// memoryLog is a log of events in memory. A query may name at most one type. Its page has all
+// events of that type after the position, or of every type if the query names none.
 type memoryLog struct {
 	mu      sync.Mutex
 	types   map[access.AccountID][]event.Type
-	polls   int
-	failing bool
+	polls   int  // number of calls of LastEvents
+	failing bool // if set, LastEvents fails
 }
 
 // add appends an event of this type to the log of an account.

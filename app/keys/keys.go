@@ -4,8 +4,9 @@
 //
 // Service.Authenticate returns the caller of a request, and Service.Rotate replaces the caller's
 // key; both are in keys.go. Create, RenewSecret and Revoke manage other keys, in manage.go.
-// Overview describes the caller's account and key, in overview.go. Uses collects when keys were
-// last used, in uses.go. The format and the bounds of keys are defined in core/access.
+// Profile.Overview returns an account's number of tenants and its providers, in overview.go. Uses
+// collects when keys were last used, in uses.go. The format and the bounds of keys are defined in
+// core/access.
 package keys
 
 import (

@@ -67,16 +67,17 @@ func TestAuthenticateFindsTheCallerOfTheKey(t *testing.T) {
 
 func TestMalformedAndUnknownKeysGetOneAnswer(t *testing.T) {
 	service, _, key := newService(t)
-	unknown := secret.New(key.Reveal()[:len(key.Reveal())-1] + "x")
-	_, malformed := service.Authenticate(t.Context(), bearer(unknown), anyAddress)
+	malformedKey := secret.New(key.Reveal()[:len(key.Reveal())-1] + "x")
+	_, malformedErr := service.Authenticate(t.Context(), bearer(malformedKey), anyAddress)
 	last := key.Reveal()[len(key.Reveal())-1]
-	flipped := byte('0')
+	otherLast := byte('0')
 	if last == '0' {
-		flipped = '1'
+		otherLast = '1'
 	}
-	_, missing := service.Authenticate(t.Context(), bearer(secret.New(key.Reveal()[:len(key.Reveal())-1]+string(flipped))), anyAddress)
-	if malformed == nil || missing == nil || malformed.Error() != missing.Error() {
-		t.Fatalf("%v and %v", malformed, missing)
+	unknownKey := secret.New(key.Reveal()[:len(key.Reveal())-1] + string(otherLast))
+	_, unknownErr := service.Authenticate(t.Context(), bearer(unknownKey), anyAddress)
+	if malformedErr == nil || unknownErr == nil || malformedErr.Error() != unknownErr.Error() {
+		t.Fatalf("%v and %v", malformedErr, unknownErr)
 	}
 }
 

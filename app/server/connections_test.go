@@ -13,7 +13,7 @@ import (
 	"github.com/tenantry/tenantry/app/wiring"
 )
 
-// TestServersLimitConnections opens two connections, of which one address may have only one. The
+// TestServersLimitConnections opens two connections from an address that may have only one. The
 // server closes the second connection, because the first has a request in progress.
 func TestServersLimitConnections(t *testing.T) {
 	listener, err := Listen(t.Context(), "127.0.0.1:0")

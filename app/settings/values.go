@@ -13,7 +13,7 @@ import (
 )
 
 // checkValues returns an error for the first value that does not have the type of its setting. The
-// error says which values are valid, which an error of the decoder does not. The decoder would also
+// error says which values are valid; an error of the decoder does not. The decoder would also
 // misread some values: `drain_time: 25` as 25 nanoseconds, and an empty TENANTRY_WORKER as false.
 func (r Reading) checkValues(merged *koanf.Koanf) error {
 	for field := range Fields() {

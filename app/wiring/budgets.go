@@ -66,9 +66,9 @@ func (b budgets) bucketKey(budget wire.Budget, owner string) string {
 // owner returns the owner of a budget's bucket for a call, and whether the budget covers the call.
 // key is the kind of owner: "tenant", "credential" or "egress" (the service's own address).
 // faultDomain is a kind, or a kind and an id, such as `tenant/<id>` or `credential/<fingerprint>`.
-// If faultDomain has the kind key, the owner is its id. Otherwise a budget by tenant does not cover
-// the call. A budget by credential or by egress address covers every call; without an id in
-// faultDomain the owner is empty, and all such calls share one bucket.
+// If faultDomain has this kind and an id, the id is the owner. Otherwise a budget by tenant does
+// not cover the call, and a budget by credential or egress address has one bucket for all such
+// calls, with an empty owner.
 func (b budgets) owner(key, faultDomain string) (owner string, covered bool) {
 	if kind, id, ok := strings.Cut(faultDomain, "/"); ok && kind == key {
 		return id, true

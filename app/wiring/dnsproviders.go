@@ -111,7 +111,7 @@ func (p *DNSProviders) cacheDescription(ctx context.Context, name string) {
 		return
 	}
 	servers := description.NameServers
-	if len(servers) > 0 && p.nameServers != nil { // without name servers in its description, a provider is not detected by name servers
+	if len(servers) > 0 && p.nameServers != nil { // a provider without name servers in its description is not detected by name servers
 		servers = slices.Concat(servers, p.nameServers(name))
 	}
 	p.mu.Lock()

@@ -45,7 +45,7 @@ func tokenCredential(token string) secret.Credential {
 	return secret.Credential{Secrets: map[string]secret.Text{"api_token": secret.New(token)}}
 }
 
-// newFingerprinterAndLimiter returns an in-memory limiter and a fingerprinter with a new keyset.
+// newFingerprinterAndLimiter returns a fingerprinter with a new keyset and an in-memory limiter.
 func newFingerprinterAndLimiter(t *testing.T) (ports.Fingerprinter, ports.Limiter) {
 	t.Helper()
 	fingerprinter, err := secrets.OpenKeyset(filepath.Join(t.TempDir(), "keyset.json"), secrets.CreateMissing)

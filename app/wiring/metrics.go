@@ -113,11 +113,11 @@ func guarded(observe metric.Callback) metric.Callback {
 
 // labels returns the attributes of an observation. pairs alternates names and values.
 func labels(pairs ...string) metric.MeasurementOption {
-	set := make([]attribute.KeyValue, 0, len(pairs)/2)
+	attributes := make([]attribute.KeyValue, 0, len(pairs)/2)
 	for i := 0; i+1 < len(pairs); i += 2 {
-		set = append(set, attribute.String(pairs[i], pairs[i+1]))
+		attributes = append(attributes, attribute.String(pairs[i], pairs[i+1]))
 	}
-	return metric.WithAttributes(set...)
+	return metric.WithAttributes(attributes...)
 }
 
 func (m *processMetrics) observe(ctx context.Context, o metric.Observer) error {
@@ -168,7 +168,7 @@ type CircuitKey struct {
 // present with 0.
 func (s *Service) CircuitStates() map[CircuitKey]float64 {
 	counts := map[CircuitKey]float64{}
-	count := func(provider string, circuits []breaker.Circuit, domains ...string) {
+	addCircuits := func(provider string, circuits []breaker.Circuit, domains ...string) {
 		for _, domain := range domains {
 			for _, state := range []breaker.State{breaker.Closed, breaker.HalfOpen, breaker.Open} {
 				counts[CircuitKey{provider, domain, state}] = 0
@@ -179,12 +179,12 @@ func (s *Service) CircuitStates() map[CircuitKey]float64 {
 			counts[CircuitKey{provider, domain, c.State}]++
 		}
 	}
-	count(s.MailPlatform, s.mailCircuits.Circuits(), "login", "tenant")
+	addCircuits(s.MailPlatform, s.mailCircuits.Circuits(), "login", "tenant")
 	for provider, chain := range s.dnsProviders.chains {
-		count(provider, chain.circuits.Circuits(), "credential")
+		addCircuits(provider, chain.circuits.Circuits(), "credential")
 	}
 	for provider, chain := range s.sendingPlatforms.chains {
-		count(provider, chain.circuits.Circuits(), s.sendingPlatforms.faultDomain(provider))
+		addCircuits(provider, chain.circuits.Circuits(), s.sendingPlatforms.faultDomain(provider))
 	}
 	return counts
 }

@@ -80,7 +80,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// missingSettingRetry is the Retry-After of an answer that fails because a setting is missing.
+// missingSettingRetry is the Retry-After of an answer that says that a provider is not configured
+// or does not run.
 const missingSettingRetry = time.Minute
 
 // databaseOpenTimeout bounds how long a start or a command waits for a database server.
@@ -122,7 +123,7 @@ type Service struct {
 	Store    *bunstore.Store
 	Database *databaseHealth
 	Queue    jobQueue
-	// RunsJobs reports whether this process runs the background jobs.
+	// RunsJobs is true if this process runs the background jobs.
 	RunsJobs         bool
 	limiter          *limiter.Limiter
 	requestLimits    guard.Limits

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command bare is the baseline of benchmarks: a net/http handler that makes the same round trips to
-// the same database as the service and nothing else. A GET runs the statements of the tenant list.
-// A PATCH runs as many commits as one write.
+// the same database as the service, and does nothing else. A GET runs the statements of the tenant
+// list. A PATCH runs as many commits as a write of the service.
 //
 // Its arguments are the database URL and the Redis URL, or "". It prints its address.
 package main

@@ -16,7 +16,7 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-// barePlan sends the DNS queries of plan and decides nothing.
+// barePlan sends the DNS queries of plan and ignores the answers.
 func barePlan(ctx context.Context, in input) (figures, error) {
 	seconds, err := forEachDomain(in.Domains, planners, func(_ int, w domainOffer) error {
 		d := w.Domain + "."

@@ -27,7 +27,8 @@ func plan(ctx context.Context, in input) (figures, error) {
 	return f, err
 }
 
-// planAll is plan that also returns what it read, by the index of the domain.
+// planAll is like plan, but also returns the zone that it read for each domain, in the order of
+// in.Domains.
 func planAll(ctx context.Context, in input) ([]dns.ZoneRead, figures, error) {
 	reader := dnsresolver.New(dnsresolver.Options{Resolvers: []string{in.Resolver}, Port: in.Port, AllowPrivate: true})
 	zoneReads := make([]dns.ZoneRead, len(in.Domains))
@@ -43,8 +44,8 @@ func planAll(ctx context.Context, in input) ([]dns.ZoneRead, figures, error) {
 	return zoneReads, figures{Seconds: seconds}, err
 }
 
-// apply writes each plan through the plugin, after it made the same plan again from the provider's
-// records.
+// apply plans each domain, plans it again from the provider's records, and writes the plan through
+// the plugin if both plans are the same.
 func apply(ctx context.Context, in input) (figures, error) {
 	zoneReads, _, err := planAll(ctx, in)
 	if err != nil {

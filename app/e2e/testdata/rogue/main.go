@@ -30,8 +30,8 @@ import (
 )
 
 const (
-	giant = 100_000_000 // bytes
-	forks = 50          // processes
+	giantBytes = 100_000_000
+	forkCount  = 50
 )
 
 var name = strings.TrimPrefix(filepath.Base(os.Args[0]), "sending-")
@@ -81,14 +81,14 @@ func check(ctx context.Context, key string) (any, error) {
 	case "hangs":
 		time.Sleep(1<<63 - 1)
 	case "giant":
-		return &proto.SendingReach{Workspaces: []*proto.SendingWorkspace{{Id: strings.Repeat("x", giant)}}}, nil
+		return &proto.SendingReach{Workspaces: []*proto.SendingWorkspace{{Id: strings.Repeat("x", giantBytes)}}}, nil
 	case "mistyped":
 		return &proto.URL{Url: "not a workspace"}, nil
 	case "exits":
 		os.Exit(4)
 	case "forks":
 		started := 0
-		for started < forks && exec.Command("/bin/sleep", "3600").Start() == nil {
+		for started < forkCount && exec.Command("/bin/sleep", "3600").Start() == nil {
 			started++
 		}
 		os.Exit(started)
