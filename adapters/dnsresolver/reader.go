@@ -125,8 +125,8 @@ func (r *Reader) Read(ctx context.Context, owner access.AccountID, name string, 
 	return zoneRead, err
 }
 
-// normalise returns the lower-case A-label form of a name. It returns a name that is not a valid
-// host name in lower case. No zone exists for such a name.
+// normalise returns the lower-case A-label form of a name. If the name is not a valid host name,
+// normalise only converts it to lower case. No zone exists for such a name.
 func normalise(name string) string {
 	name = strings.ToLower(strings.TrimSuffix(name, "."))
 	if ascii, err := idna.Lookup.ToASCII(name); err == nil {

@@ -233,7 +233,7 @@ type Snapshot struct {
 	Rules     []sendlimit.Rule
 }
 
-// HeldDomain is a domain at the platform. Signed is whether DKIM signing is enabled.
+// HeldDomain is a domain at the platform. Signed is true if DKIM signing is enabled.
 type HeldDomain struct {
 	domain.Platform
 	Signed bool

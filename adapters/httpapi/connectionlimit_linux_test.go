@@ -127,7 +127,7 @@ func requireClosed(t *testing.T, label string, conn net.Conn) {
 	}
 }
 
-// requireOpen waits until a number of connections is open.
+// requireOpen waits until exactly this number of connections is open.
 func (s *limitedServer) requireOpen(t *testing.T, want int64) {
 	t.Helper()
 	waitFor(t, fmt.Sprintf("the number of open connections is not %d", want), func() bool { return s.open.Load() == want })

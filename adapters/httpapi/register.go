@@ -137,8 +137,8 @@ func convertAll[A, B any](list []A, convert func(A) B) []B {
 
 func typeOf[T any]() reflect.Type { return reflect.TypeFor[T]() }
 
-// Huma's error type and its strictness are package variables. They are set here, once, before any
-// operation is registered.
+// The error type and the strictness of huma are variables of its package. They are set here, once,
+// before any operation is registered.
 func init() {
 	huma.ValidateStrictCasing = true
 	huma.DefaultArrayNullable = false

@@ -124,15 +124,15 @@ func heapInUse() uint64 {
 
 // TestUnreadAnswersShareTheirContent checks that clients which do not read their answer, a file or
 // a document, cost little memory. It checks this with and without gzip. It also checks that the
-// service closes their connections long before its write timeout, and serves a client that reads
-// slowly to the end.
+// service closes their connections long before its write timeout, and that a client which reads
+// slowly gets its whole answer.
 func TestUnreadAnswersShareTheirContent(t *testing.T) {
 	const memoryOfClient = 96 << 10 // the smallest of these answers has more than 200 KB
 	handler := newTestEnv(t).handler(t)
 	for _, path := range []string{"/docs/assets/swagger-ui-bundle.js", "/openapi.json", "/openapi.yaml"} {
-		warm := httptest.NewRecorder()
-		handler.ServeHTTP(warm, httptest.NewRequest(http.MethodGet, path, nil))
-		content := warm.Body.Bytes()
+		recorder := httptest.NewRecorder()
+		handler.ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, path, nil))
+		content := recorder.Body.Bytes()
 		if len(content) < 2*memoryOfClient {
 			t.Fatalf("%s has only %d bytes", path, len(content))
 		}
@@ -187,7 +187,7 @@ func TestUnreadAnswersShareTheirContent(t *testing.T) {
 	}
 }
 
-// slowReader reads at most 4 KiB in two seconds.
+// slowReader reads at most 4 KiB every two seconds.
 type slowReader struct{ net.Conn }
 
 func (r *slowReader) Read(p []byte) (int, error) {
@@ -297,10 +297,10 @@ func (h *heldRequests) finish() {
 	h.sent.Wait()
 }
 
-// TestSlotsAreSharedBetweenAddresses checks that one address cannot take all slots of the connect
-// pages, nor all slots of the requests whose key is checked. All addresses together leave slots to
-// the other groups. Addresses of one IPv6 /64 are one client. The address that X-Forwarded-For
-// names counts only behind a trusted proxy.
+// TestSlotsAreSharedBetweenAddresses checks that one address cannot take all slots of a group. The
+// groups are the connect pages and the requests whose key is not accepted yet. Even all addresses
+// together leave slots for the other groups. Addresses of one IPv6 /64 are one client. The address
+// that X-Forwarded-For names counts only behind a trusted proxy.
 func TestSlotsAreSharedBetweenAddresses(t *testing.T) {
 	for _, group := range []struct {
 		name        string
@@ -392,7 +392,8 @@ func TestAccountsShareTheSlots(t *testing.T) {
 	client.expect(call{method: "GET", path: "/v1/tenants", key: env.accountA.key}, 200, "")
 }
 
-// TestServerSpeaksHTTP1Only checks that a client which supports only HTTP/2 gets no connection.
+// TestServerSpeaksHTTP1Only checks that the server negotiates HTTP/2 with no client, even if the
+// client does not support HTTP/1.1.
 func TestServerSpeaksHTTP1Only(t *testing.T) {
 	certificate := httptest.NewTLSServer(nil)
 	t.Cleanup(certificate.Close)

@@ -144,19 +144,19 @@ func Install(path, sum, target string) error {
 	if err != nil {
 		return err
 	}
-	complete := filepath.Join(temporary, entry)
+	copied := filepath.Join(temporary, entry)
 	if info, err := os.Stat(path); err != nil {
 		return err
 	} else if info.IsDir() {
-		complete = temporary
+		copied = temporary
 	}
 	// A file can be replaced in one step. A folder cannot, so it is removed first.
-	if info, err := os.Stat(target); err == nil && (info.IsDir() || complete == temporary) {
+	if info, err := os.Stat(target); err == nil && (info.IsDir() || copied == temporary) {
 		if err := os.RemoveAll(target); err != nil {
 			return err
 		}
 	}
-	return os.Rename(complete, target)
+	return os.Rename(copied, target)
 }
 
 func isSameFile(a, b string) bool {
@@ -180,7 +180,8 @@ func copyTo(folder, path, sum string) (entry string, err error) {
 		if name == entry {
 			mode = 0o755
 			// A process that starts while the file is open for writing inherits the open file for a
-			// moment. Linux does not execute a file that is open for writing.
+			// moment. Linux does not execute a file that is open for writing. While this lock is
+			// held, no process starts.
 			syscall.ForkLock.RLock()
 			defer syscall.ForkLock.RUnlock()
 		}
