@@ -106,12 +106,12 @@ func TestEveryWriteIsOneEntry(t *testing.T) {
 	send(call{method: "POST", path: base + "/domains", body: `{"domain":"-"}`}, 400)
 	send(call{method: "POST", path: base + "/domains", body: `{`}, 400)
 	send(call{method: "POST", path: "/v1/tenants/" + string(env.accountB.tenant) + "/sync"}, 404)
-	send(call{method: "POST", path: base + "/domains/example.com/verify"}, 400) // changes what was observed
+	send(call{method: "POST", path: base + "/domains/example.com/verify"}, 400) // stores an observation, but is refused
 	send(call{method: "POST", path: "/v1/nothing"}, 404)
 	send(call{method: "GET", path: base}, 200)
 	env.publishRecords(t, env.accountA, "example.com")
 	send(call{method: "POST", path: base + "/domains/example.com/verify"}, 200)
-	_, box := env.addDomainAndMailbox(t, env.accountA)
+	_, addedMailbox := env.addDomainAndMailbox(t, env.accountA)
 	id := map[string]string{}
 	for _, raw := range []struct{ name, method, path, body string }{
 		{"integration", "POST", "/v1/integrations", `{"provider":"instantly","name":"Outbound","api_key":"` + exampleAPIKey + `"}`},
@@ -124,7 +124,7 @@ func TestEveryWriteIsOneEntry(t *testing.T) {
 		}
 		id[raw.name], _ = object["id"].(string)
 	}
-	send(call{method: "PATCH", path: base + "/mailboxes/" + strings.ToUpper(box.ID), body: `{"daily_send_limit":5}`}, 200)
+	send(call{method: "PATCH", path: base + "/mailboxes/" + strings.ToUpper(addedMailbox.ID), body: `{"daily_send_limit":5}`}, 200)
 	send(call{method: "DELETE", path: "/v1/integrations/" + id["integration"]}, 200)
 	send(call{method: "DELETE", path: base}, 200)
 	rotated := send(call{method: "POST", path: "/api-key/rotate?user_email=ann@a.example", headers: map[string]string{"Idempotency-Key": ""}}, 200)
@@ -137,7 +137,7 @@ func TestEveryWriteIsOneEntry(t *testing.T) {
 		"verify-domain domain example.com: 200",
 		"create-integration integration "+id["integration"]+": 200",
 		"set-mailbox-limit policy "+id["policy"]+": 200",
-		"update-mailbox mailbox "+box.ID+": 200",
+		"update-mailbox mailbox "+addedMailbox.ID+": 200",
 		"delete-integration integration "+id["integration"]+": 200",
 		"delete-tenant tenant "+string(env.accountA.tenant)+": 200",
 		"rotate-api-key key "+keyID+": 200",
@@ -147,8 +147,8 @@ func TestEveryWriteIsOneEntry(t *testing.T) {
 	}
 }
 
-// TestEntryTellsTheRequest checks the members of an entry. An entry in the list must have the same
-// members as in the export.
+// TestEntryTellsTheRequest checks the members of an entry. It also checks that the listed entries
+// form a valid chain, as the lines of the export do.
 func TestEntryTellsTheRequest(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))

@@ -162,8 +162,8 @@ var noRedirects = &http.Client{
 // testTimeout is how long a test waits for an event. It is exceeded only if something hangs.
 const testTimeout = 4 * time.Minute
 
-// receive returns the next value of a channel. It fails the test with the description of the
-// failure if none arrives within testTimeout.
+// receive returns the next value of a channel. If no value arrives within testTimeout, it fails the
+// test with the text failure.
 func receive[T any](t testing.TB, values <-chan T, failure string) T {
 	t.Helper()
 	select {

@@ -180,8 +180,8 @@ func TestExpiredKeyIsTakenOver(t *testing.T) {
 	client.expect(addDomainCall(env, "k"), 200, "")
 }
 
-// TestSlowAttemptLosesItsKey checks an attempt whose key was taken over. The answer is that of the
-// new attempt, or says that the request is in progress.
+// TestSlowAttemptLosesItsKey checks an attempt whose key was taken over. Its answer is the answer
+// of the new attempt, or says that the request is in progress.
 func TestSlowAttemptLosesItsKey(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))

@@ -85,18 +85,18 @@ func TestOperationsCountInTheirBucket(t *testing.T) {
 // Retry-After. Other buckets and accounts are not affected.
 func TestFullBucketRefusesRequests(t *testing.T) {
 	env, client := newRateLimitedEnv(t)
-	status := call{method: "GET", path: domainsOfA + "/example.com/dkim-status", key: env.accountA.key}
+	dkimCall := call{method: "GET", path: domainsOfA + "/example.com/dkim-status", key: env.accountA.key}
 	for i := range 30 {
-		checkRateHeaders(t, client.expect(status, 404, "domain_not_found"), "expensive", 30, 29-i)
+		checkRateHeaders(t, client.expect(dkimCall, 404, "domain_not_found"), "expensive", 30, 29-i)
 	}
-	refused := client.expect(status, 429, "rate_limit_exceeded")
+	refused := client.expect(dkimCall, 429, "rate_limit_exceeded")
 	checkRateHeaders(t, refused, "expensive", 30, 0)
 	if retryAfter, err := strconv.Atoi(refused.header.Get("Retry-After")); err != nil || retryAfter < 1 || retryAfter > 60 {
 		t.Errorf("Retry-After %q", refused.header.Get("Retry-After"))
 	}
 	client.expect(call{method: "GET", path: "/v1/tenants", key: env.accountA.key}, 200, "")
-	status.key = env.accountB.key
-	checkRateHeaders(t, client.expect(status, 404, "tenant_not_found"), "expensive", 30, 29)
+	dkimCall.key = env.accountB.key
+	checkRateHeaders(t, client.expect(dkimCall, 404, "tenant_not_found"), "expensive", 30, 29)
 }
 
 // TestReplaysCountAsReads checks that the replay of a write counts as one read. It is sent even if
@@ -289,8 +289,8 @@ func TestRequestsBeyondInFlightAreRefused(t *testing.T) {
 func TestLimitsOffRefusesNothing(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
-	status := call{method: "GET", path: domainsOfA + "/example.com/dkim-status", key: env.accountA.key}
+	dkimCall := call{method: "GET", path: domainsOfA + "/example.com/dkim-status", key: env.accountA.key}
 	for i := range 33 {
-		checkRateHeaders(t, client.expect(status, 404, "domain_not_found"), "expensive", 30, max(0, 29-i))
+		checkRateHeaders(t, client.expect(dkimCall, 404, "domain_not_found"), "expensive", 30, max(0, 29-i))
 	}
 }

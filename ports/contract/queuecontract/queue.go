@@ -398,8 +398,8 @@ func startWithBacklog(t testing.TB, open func() ports.Worker, accounts, each int
 }
 
 // requireShortDelay wakes a job of an account and checks that at most maxJobsBefore jobs start
-// before it. On a slow machine, an earlier job may run again meanwhile, because the queue can
-// rescue the job before the end of the job is stored.
+// before it. It skips wake-ups of earlier jobs: on a slow machine, the queue can rescue a job
+// before its end is stored, so that the job runs again.
 func requireShortDelay(t testing.TB, w ports.Worker, recorder *wakeupRecorder, flood *blockingHandler, account access.AccountID) {
 	t.Helper()
 	before := flood.count.Load()
