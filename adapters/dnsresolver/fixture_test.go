@@ -32,7 +32,7 @@ type fixture struct {
 	port int
 	// resolver is the recursive resolver. It answers from its own list of records.
 	resolver *recordServer
-	// wait is the timeout of one question. Zero means hang.
+	// wait is the timeout of one question. Zero means hangTimeout.
 	wait time.Duration
 }
 

@@ -160,15 +160,16 @@ var visibleObjects = map[string]int{
 	"GET /v1/me": 200, "GET /v1/keys": 200, "GET /v1/events": 200, "GET /v1/audit": 200, "GET /v1/webhooks": 200, "POST /v1/webhooks": 200,
 	"POST /v1/integrations": 200, "POST /v1/integrations/{integration_id}/test": 200, "POST /v1/integrations/{integration_id}/mailboxes/refresh": 200,
 	// These operations concern tenants outside the bounds of the key: a new tenant, all tenants,
-	// and connections of mailboxes in other tenants. POST /v1/keys would create a key without
-	// bounds.
+	// and connections of mailboxes in other tenants. POST /v1/keys would create a key that is not
+	// limited to some tenants.
 	"GET /v1/tenants/connect-url": 403, "GET /v1/audit/export": 403, "DELETE /v1/integrations/{integration_id}": 403,
 	"POST /v1/keys": 403, "DELETE /v1/keys/{key_id}": 403, "POST /v1/keys/{key_id}/rotate": 403,
 	"POST /api-key/rotate": 403, // the code is access_denied, because user_email is not the address of the account
 }
 
-// TestTenantsOutsideTheBoundsAreForeign sends each operation with the objects of a tenant to which
-// the key is not limited. The answer must be the same as for objects of a different account.
+// TestTenantsOutsideTheBoundsAreForeign sends each operation with a key that is limited to a
+// different tenant than the tenant of the objects. The answer must be the same as for objects of a
+// different account.
 func TestTenantsOutsideTheBoundsAreForeign(t *testing.T) {
 	env := newTestEnv(t)
 	owned, foreign := ownershipCases(env, t)

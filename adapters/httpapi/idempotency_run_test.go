@@ -213,8 +213,8 @@ func (env *testEnv) expireLease(t *testing.T, key string) {
 	}
 }
 
-// serveWithoutRenewal returns a client of a second process, whose leases are too long to be renewed
-// during a test.
+// serveWithoutRenewal returns a client of a second handler on the same store. The leases of that
+// handler are too long to be renewed during a test.
 func serveWithoutRenewal(t *testing.T, env *testEnv) *apiClient {
 	t.Helper()
 	before := env.options.Guard.Idempotency

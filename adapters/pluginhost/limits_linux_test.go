@@ -22,9 +22,9 @@ import (
 	"github.com/tenantry/tenantry/plugins/wire"
 )
 
-// TestPluginThatEatsMemoryHarmsOnlyItself checks that the process ends at its limit, that the call
-// has an unknown outcome, and that the next call gets a new process. A different plugin is not
-// affected.
+// TestPluginThatEatsMemoryHarmsOnlyItself checks that a process ends when it reaches its memory
+// limit. The call in progress has an unknown outcome, and the next call gets a new process. A
+// different plugin is not affected.
 func TestPluginThatEatsMemoryHarmsOnlyItself(t *testing.T) {
 	host, logged := newHost(t, pluginhost.Options{Dir: pluginDir(t, "eats:puppet", "other:puppet"), Limits: wire.Limits{Memory: 256 << 20}})
 	firstPID, otherPID := processID(t, host, "eats"), processID(t, host, "other")
@@ -78,8 +78,9 @@ echo "limited $1" >> `+seen+`
 	}
 }
 
-// TestDescribeInheritsNoFile adds a script while the host has a file that it would pass on. The
-// script lists its open files when it has to describe itself.
+// TestDescribeInheritsNoFile adds a script while the host has an open file that child processes
+// inherit by default. The script lists its open files when it has to describe itself. The file must
+// not be in the list.
 func TestDescribeInheritsNoFile(t *testing.T) {
 	dir := t.TempDir()
 	inherited, seen := filepath.Join(dir, "inherited"), filepath.Join(dir, "seen")

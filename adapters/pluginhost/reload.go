@@ -54,8 +54,8 @@ func catalogSum(dir string) [sha256.Size]byte {
 // Reload applies the changes of the catalog since New. If a plugin has a different file in the
 // catalog, Reload starts the new version while the old version runs. If the new process is healthy
 // and describes itself as the catalog does, the host sends all further calls to it. The old process
-// finishes its calls in progress and is then stopped. Otherwise the old version stays in use and
-// Reload fails.
+// finishes its calls in progress and is then stopped. If the new process fails this check, the old
+// version stays in use and Reload fails.
 //
 // If the catalog no longer has a plugin, further calls to the plugin fail. If the catalog has a new
 // plugin, the next Host uses it.

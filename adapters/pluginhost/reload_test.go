@@ -17,8 +17,8 @@ import (
 	"github.com/tenantry/tenantry/core/outcome"
 )
 
-// offerVersion makes the catalog name a different version of the plugin puppet. Its program has the
-// same code and a different checksum.
+// offerVersion makes the catalog name a different version of the plugin puppet. The program of that
+// version has the same code and a different checksum.
 func offerVersion(t *testing.T, dir, version string) {
 	t.Helper()
 	content, err := os.ReadFile(testserver.Program(t, "testdata/puppet"))
@@ -56,9 +56,9 @@ func TestUpgradeTakesOverWithoutALostCall(t *testing.T) {
 	if err := host.Reload(); err != nil {
 		t.Fatal(err)
 	}
-	fresh := processID(t, host, "puppet")
-	if s := host.Status()[0]; fresh == oldPID || s.Version != "2.0.0" || s.PID != fresh {
-		t.Fatalf("process %d after %d, status %+v", fresh, oldPID, s)
+	newPID := processID(t, host, "puppet")
+	if s := host.Status()[0]; newPID == oldPID || s.Version != "2.0.0" || s.PID != newPID {
+		t.Fatalf("process %d after %d, status %+v", newPID, oldPID, s)
 	}
 	select {
 	case err := <-ended:
@@ -71,7 +71,7 @@ func TestUpgradeTakesOverWithoutALostCall(t *testing.T) {
 	cancel()
 	<-ended
 	waitForExit(t, oldPID, testTimeout)
-	if s := host.Status()[0]; s.ConsecutiveFailures != 0 || s.PID != fresh {
+	if s := host.Status()[0]; s.ConsecutiveFailures != 0 || s.PID != newPID {
 		t.Errorf("the end of the old process counts: %+v", s)
 	}
 	if d, err := host.Describe(t.Context(), "puppet"); err != nil || d.Version != "2.0.0" {
@@ -79,8 +79,9 @@ func TestUpgradeTakesOverWithoutALostCall(t *testing.T) {
 	}
 }
 
-// TestUnhealthyUpgradeIsRejected offers versions that do not start. The old process keeps its
-// calls, and a rejected version is not tried again.
+// TestUnhealthyUpgradeIsRejected offers versions that do not start, or that report a different
+// version than the catalog. The old process keeps its calls, and a rejected version is not tried
+// again.
 func TestUnhealthyUpgradeIsRejected(t *testing.T) {
 	dir := pluginDir(t, "puppet:puppet")
 	host, logged := newHost(t, pluginhost.Options{Dir: dir})
@@ -107,7 +108,7 @@ func TestUnhealthyUpgradeIsRejected(t *testing.T) {
 }
 
 // TestUpgradeThatFailsItsFirstCallIsReverted offers a version that is healthy and exits in its
-// first call. The call after it reaches the previous version at once.
+// first call. The next call reaches the previous version at once.
 func TestUpgradeThatFailsItsFirstCallIsReverted(t *testing.T) {
 	dir := pluginDir(t, "puppet:puppet")
 	policy := fastRestart
