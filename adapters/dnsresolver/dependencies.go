@@ -77,13 +77,13 @@ func (rd *domainRead) readTexts(ctx context.Context, names []string) (map[string
 		wg.Go(func() { found[i], errs[i] = rd.answers.lookup(ctx, question{name, wire.TypeTXT}) })
 	}
 	wg.Wait()
-	out, complete := map[string][]string{}, true
+	texts, complete := map[string][]string{}, true
 	for i, name := range names {
 		if complete = complete && errs[i] == nil; errs[i] == nil {
-			out[name] = found[i].values
+			texts[name] = found[i].values
 		}
 	}
-	return out, complete
+	return texts, complete
 }
 
 // checkExchanges returns the MX hosts that cannot receive mail, with the reason.
@@ -95,17 +95,17 @@ func (rd *domainRead) checkExchanges(ctx context.Context, hosts []string) map[st
 		wg.Go(func() { states[i] = rd.checkExchange(ctx, host) })
 	}
 	wg.Wait()
-	var out map[string]dns.MXProblem
+	var problems map[string]dns.MXProblem
 	for i, host := range hosts {
 		if states[i] == "" {
 			continue
 		}
-		if out == nil {
-			out = map[string]dns.MXProblem{}
+		if problems == nil {
+			problems = map[string]dns.MXProblem{}
 		}
-		out[host] = states[i]
+		problems[host] = states[i]
 	}
-	return out
+	return problems
 }
 
 // checkExchange returns why a host cannot receive mail. It returns "" if the host has an address,

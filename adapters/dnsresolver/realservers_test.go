@@ -72,8 +72,8 @@ func TestDifferencesBetweenTwoPowerDNSServersAreReported(t *testing.T) {
 	const none = "none"
 	for i, tt := range []struct {
 		name string
-		// first and second are the records of the two servers. If second is empty, it has the
-		// records of first. "none" stands for a server without the zone.
+		// first and second are the records of the two servers. If second is empty, the second
+		// server has the records of first. "none" stands for a server without the zone.
 		first, second string
 		serial        int // SOA serial of the second server
 		want          expectation

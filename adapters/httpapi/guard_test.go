@@ -254,8 +254,8 @@ func TestForwardedHeadersDecideNothing(t *testing.T) {
 	}
 }
 
-// linkTarget returns the host, path and redirect URI of a connect link, without the state that is
-// new in each.
+// linkTarget returns the host, path and redirect URI of a connect link, without the state, which is
+// different in each link.
 func linkTarget(t *testing.T, r reply) string {
 	t.Helper()
 	link, err := http.NewRequest("GET", r.body["connect_url"].(string), nil)
