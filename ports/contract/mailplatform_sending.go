@@ -139,9 +139,9 @@ var ruleChecks = []mailCheck{
 	{"mail/rules/altered", "an enabled rule of a different form is reported as altered until it is repaired", func(t T, env MailPlatformEnv) {
 		s := newSendingTenant(t, env, Setup{})
 		env.SetRule(t, s.testTenant.GUID, sendlimit.Rule{Name: sendlimit.RuleName(s.domain), Enabled: true, Lists: s.mailboxes[:1]})
-		all, err := s.client.Rules(callContext(t))
-		if must(t, "list rules", err); len(all) != 1 || !all[0].Altered || all[0].Matches(s.mailboxes[:1]) {
-			t.Fatalf("got %+v", all)
+		listed, err := s.client.Rules(callContext(t))
+		if must(t, "list rules", err); len(listed) != 1 || !listed[0].Altered || listed[0].Matches(s.mailboxes[:1]) {
+			t.Fatalf("got %+v", listed)
 		}
 		r := s.block(t, s.domain, true, s.mailboxes[0])
 		if s.requireRules(t, env, r); r.Altered || !r.Matches(s.mailboxes[:1]) {
