@@ -15,7 +15,7 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-// codeHandler returns a server that answers everything with one code.
+// codeHandler returns a handler that answers every question with the response code.
 func codeHandler(code int) wire.Handler {
 	return wire.HandlerFunc(func(w wire.ResponseWriter, q *wire.Msg) {
 		_ = w.WriteMsg(new(wire.Msg).SetRcode(q, code))
@@ -208,9 +208,9 @@ func TestTooManyRecordsAreRefused(t *testing.T) {
 }
 
 func TestOnlyValuesOfAllServersAreReturned(t *testing.T) {
-	fresh := standardZone + "example.test. 60 IN TXT \"MS=ms1\"\nmail.example.test. 60 IN A 192.0.2.1\n"
+	newRecords := standardZone + "example.test. 60 IN TXT \"MS=ms1\"\nmail.example.test. 60 IN A 192.0.2.1\n"
 	env := newFixture(t, delegation)
-	env.startServer("127.0.0.2", newServer(t, fresh))
+	env.startServer("127.0.0.2", newServer(t, newRecords))
 	lagging := newServer(t, standardZone)
 	env.startServer("127.0.0.3", lagging)
 	r := env.reader()
@@ -221,7 +221,7 @@ func TestOnlyValuesOfAllServersAreReturned(t *testing.T) {
 	if diff := cmp.Diff([]string{"v=spf1 -all"}, values(got, "example.test", dns.TXT)); diff != "" {
 		t.Fatal(diff)
 	}
-	lagging.replace(newServer(t, fresh).records)
+	lagging.replace(newServer(t, newRecords).records)
 	if got, err = r.Read(t.Context(), "ann", "example.test"); err != nil {
 		t.Fatal(err)
 	}

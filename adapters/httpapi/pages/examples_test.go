@@ -43,7 +43,7 @@ func TestTheGuideShowsTheExamples(t *testing.T) {
 }
 
 // TestExamplesVerifySignatures runs the programs of the guide on messages of the service. `make
-// test-programs` checks and compiles the one in TypeScript.
+// test-programs` checks and compiles the TypeScript program.
 func TestExamplesVerifySignatures(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "verify")
 	if output, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./examples/verify").CombinedOutput(); err != nil {
