@@ -46,7 +46,7 @@ func changeForType(qtype uint16, change func(msg, q *wire.Msg)) func(msg, q *wir
 
 func TestStateOfASecondServerIsReported(t *testing.T) {
 	notAuthoritative := func(msg, _ *wire.Msg) { msg.Authoritative = false }
-	upward := func(msg, q *wire.Msg) {
+	referToRoot := func(msg, q *wire.Msg) {
 		msg.Authoritative, msg.Answer = false, nil
 		msg.Ns = []wire.RR{&wire.NS{Hdr: wire.RR_Header{Name: ".", Rrtype: wire.TypeNS, Class: wire.ClassINET}, Ns: "a.root-servers.net."}}
 	}
@@ -65,7 +65,7 @@ func TestStateOfASecondServerIsReported(t *testing.T) {
 		}), dns.ServerLame, "single_server_answered", []string{"lame_delegation"}},
 		{"is not authoritative", codeHandler(wire.RcodeNotAuth), dns.ServerLame, "single_server_answered", []string{"lame_delegation"}},
 		{"answers from a cache", changingHandler(t, notAuthoritative), dns.ServerLame, "single_server_answered", []string{"lame_delegation"}},
-		{"refers upwards", changingHandler(t, upward), dns.ServerLame, "single_server_answered", []string{"lame_delegation"}},
+		{"refers upwards", changingHandler(t, referToRoot), dns.ServerLame, "single_server_answered", []string{"lame_delegation"}},
 		{"does not answer", silentHandler, dns.ServerUnreachable, "single_server_answered", []string{"server_unreachable"}},
 		{"does not run", nil, dns.ServerUnreachable, "single_server_answered", []string{"server_unreachable"}},
 		{"refuses one type", changingHandler(t, changeForType(wire.TypeTXT, func(msg, q *wire.Msg) { msg.SetRcode(q, wire.RcodeRefused) })), dns.ServerOK, "type_unknown", []string{"wildcard_ambiguous"}},
@@ -128,18 +128,18 @@ func TestReadIsIncompleteIfNoServerServesTheZone(t *testing.T) {
 func TestStrayPacketsAreIgnored(t *testing.T) {
 	env := newFixture(t, delegation)
 	s := newServer(t, standardZone)
-	stranger, err := net.ListenPacket("udp", "127.0.0.8:0")
+	otherSocket, err := net.ListenPacket("udp", "127.0.0.8:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer stranger.Close()
+	defer otherSocket.Close()
 	env.startServer("127.0.0.2", wire.HandlerFunc(func(w wire.ResponseWriter, q *wire.Msg) {
 		m := s.answer(w, q)
 		forged := m.Copy()
 		forged.Answer = []wire.RR{&wire.TXT{Hdr: wire.RR_Header{Name: q.Question[0].Name, Rrtype: wire.TypeTXT, Class: wire.ClassINET}, Txt: []string{"forged"}}}
 		if w.RemoteAddr().Network() == "udp" {
 			packet, _ := forged.Pack()
-			_, _ = stranger.WriteTo(packet, w.RemoteAddr())
+			_, _ = otherSocket.WriteTo(packet, w.RemoteAddr())
 			_, _ = w.Write([]byte{1, 2, 3})
 		}
 		forged.Id++

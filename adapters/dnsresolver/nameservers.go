@@ -41,15 +41,15 @@ func (r *Reader) addServers(ctx context.Context, z zone, fromZone, fromParent re
 		z.servers = r.resolversAsServers()
 		return z, ""
 	}
-	combined := referral{limitServers(union(fromParent.hosts, fromZone.hosts)), fromZone.glue}
-	if len(combined.hosts) == 0 {
+	allServers := referral{limitServers(union(fromParent.hosts, fromZone.hosts)), fromZone.glue}
+	if len(allServers.hosts) == 0 {
 		if ctx.Err() != nil {
 			return z, reasonDeadline
 		}
 		return z, reasonNoAnswer
 	}
-	found := r.resolveHosts(ctx, combined, z.apex, fromParent.glue)
-	z.servers = r.permittedServers(combined.hosts, found)
+	addrsOfHost := r.resolveHosts(ctx, allServers, z.apex, fromParent.glue)
+	z.servers = r.permittedServers(allServers.hosts, addrsOfHost)
 	return z, ""
 }
 
@@ -80,20 +80,20 @@ func union(a, b []string) []string {
 // moreGlue for hosts inside the zone. It asks the resolvers for all other hosts, and for hosts
 // without a glue record.
 func (r *Reader) resolveHosts(ctx context.Context, ref referral, apex string, moreGlue ...*wire.Msg) [][]netip.Addr {
-	found := make([][]netip.Addr, len(ref.hosts))
+	addrsOfHost := make([][]netip.Addr, len(ref.hosts))
 	var wg panics.Group
 	for i, host := range ref.hosts {
 		for _, m := range append(moreGlue, ref.glue) {
-			if m != nil && len(found[i]) == 0 {
-				found[i] = glueAddrs(m, host, apex)
+			if m != nil && len(addrsOfHost[i]) == 0 {
+				addrsOfHost[i] = glueAddrs(m, host, apex)
 			}
 		}
-		if len(found[i]) == 0 {
-			wg.Go(func() { found[i] = r.resolveHost(ctx, host) })
+		if len(addrsOfHost[i]) == 0 {
+			wg.Go(func() { addrsOfHost[i] = r.resolveHost(ctx, host) })
 		}
 	}
 	wg.Wait()
-	return found
+	return addrsOfHost
 }
 
 // glueAddrs returns the addresses of host in the additional section of m. For a host outside the

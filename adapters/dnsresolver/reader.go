@@ -139,15 +139,15 @@ func normalise(name string) string {
 // the names on which the records depend.
 func (r *Reader) read(ctx context.Context, name string, wanted []dns.Desired) dns.ZoneRead {
 	zoneRead := dns.ZoneRead{Domain: name, At: r.now()}
-	found, reason := r.findZone(ctx, name)
-	zoneRead.Zone, zoneRead.Delegation, zoneRead.Secure = found.apex, slices.Clone(found.delegation), found.isSecure
+	domainZone, reason := r.findZone(ctx, name)
+	zoneRead.Zone, zoneRead.Delegation, zoneRead.Secure = domainZone.apex, slices.Clone(domainZone.delegation), domainZone.isSecure
 	if reason != "" {
 		zoneRead.Reason = reason
 		return zoneRead
 	}
-	rd := &domainRead{reader: r, name: name, apex: found.apex, wanted: wanted, probeLabel: newProbeLabel(), answers: &answerCache{reader: r, entries: map[question]*cachedAnswer{}}}
-	compared := rd.askServers(ctx, found)
-	zoneRead.Sets = mergeReports(name, found.apex, compared.serving).Sets
+	rd := &domainRead{reader: r, name: name, apex: domainZone.apex, wanted: wanted, probeLabel: newProbeLabel(), answers: &answerCache{reader: r, entries: map[question]*cachedAnswer{}}}
+	compared := rd.askServers(ctx, domainZone)
+	zoneRead.Sets = mergeReports(name, domainZone.apex, compared.serving).Sets
 	zoneRead.Servers = compared.states()
 	zoneRead.Reason, zoneRead.Warnings = compared.unreliableReason(zoneRead.Servers), compared.warnings(zoneRead)
 	referenced, dependenciesRead := rd.readDependencies(ctx, zoneRead.Needs(wanted))

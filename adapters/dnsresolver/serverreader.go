@@ -57,13 +57,13 @@ func (sr *serverReader) queryCNAMEOrData(ctx context.Context, name string) bool 
 	if sr.isAbsent(name) {
 		return false
 	}
-	found := make([]bool, 3)
+	hasRecord := make([]bool, 3)
 	var wg panics.Group
 	for i, qtype := range []uint16{wire.TypeTXT, wire.TypeA, wire.TypeAAAA} {
-		wg.Go(func() { found[i] = sr.query(ctx, question{name, qtype}) })
+		wg.Go(func() { hasRecord[i] = sr.query(ctx, question{name, qtype}) })
 	}
 	wg.Wait()
-	return found[0] || found[1] || found[2]
+	return hasRecord[0] || hasRecord[1] || hasRecord[2]
 }
 
 // query asks the server one question, records the answer, and reports whether the answer holds a

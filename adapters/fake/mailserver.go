@@ -159,9 +159,9 @@ func (c tenantClient) EnableSigning(ctx context.Context, name string) error {
 
 func (t *tenantState) selectorRecord(label, name string) dns.Record {
 	prefix, _, _ := strings.Cut(t.builtinDomain, ".")
-	dashes := strings.ReplaceAll(strings.ReplaceAll(name, "-", ""), ".", "-")
+	dashedName := strings.ReplaceAll(strings.ReplaceAll(name, "-", ""), ".", "-")
 	return dns.Record{
 		Type: dns.CNAME, Name: label + "._domainkey." + name, TTL: 3600,
-		Content: label + "-" + dashes + "01i._domainkey." + prefix + ".n-v1.dkim.mail.microsoft",
+		Content: label + "-" + dashedName + "01i._domainkey." + prefix + ".n-v1.dkim.mail.microsoft",
 	}
 }

@@ -177,7 +177,7 @@ func TestEntryTellsTheRequest(t *testing.T) {
 func TestRefusalsOfKnownKeysAreEntries(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
-	revoked := env.addKey(t, env.accountA.account.ID)
+	revokedKey := env.addKey(t, env.accountA.account.ID)
 	keys, err := env.store.IssuedKeys(t.Context(), env.accountA.account.ID)
 	must(t, err)
 	if _, err := env.store.RevokeKey(t.Context(), keys[1].ID, time.Now()); err != nil {
@@ -185,14 +185,14 @@ func TestRefusalsOfKnownKeysAreEntries(t *testing.T) {
 	}
 	base := "/v1/tenants/" + string(env.accountA.tenant)
 	for _, path := range []string{"/v1/tenants", base, "/v1/nothing", "/v1/tenants/x"} {
-		client.expect(call{method: "GET", path: path, key: revoked}, 401, "invalid_api_key")
+		client.expect(call{method: "GET", path: path, key: revokedKey}, 401, "invalid_api_key")
 	}
-	client.expect(call{method: "DELETE", path: base, key: revoked}, 401, "invalid_api_key")
+	client.expect(call{method: "DELETE", path: base, key: revokedKey}, 401, "invalid_api_key")
 	client.expect(call{method: "GET", path: base, key: "tny_live_" + strings.Repeat("0", 48)}, 401, "invalid_api_key")
 	client.expect(call{method: "GET", path: base}, 401, "invalid_auth_header")
 	defer env.platform.Fail(fake.Fault{Method: "AddDomain", Kind: outcome.Refused, Code: fault.AccessDenied})()
-	denied := keyedCall(env, "denied", "POST", base+"/domains", `{"domain":"example.com"}`)
-	client.expect(denied, 403, "access_denied")
+	refusedCall := keyedCall(env, "denied", "POST", base+"/domains", `{"domain":"example.com"}`)
+	client.expect(refusedCall, 403, "access_denied")
 	client.expect(call{method: "POST", path: "/api-key/rotate?user_email=nobody@a.example", key: env.accountA.key,
 		headers: map[string]string{"Idempotency-Key": ""}}, 403, "access_denied")
 	got := exportedEntries(client, env.accountA.key)
@@ -250,9 +250,9 @@ func TestRefusalWithoutAnEntryIsNotSent(t *testing.T) {
 func TestFailedWriteIsAnEntryIfItMayHaveChangedSomething(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
-	undo := env.platform.Fail(fake.Fault{Method: "AddDomain", Kind: outcome.Down})
+	lift := env.platform.Fail(fake.Fault{Method: "AddDomain", Kind: outcome.Down})
 	client.expect(keyedCall(env, "k", "POST", domainsOfA, `{"domain":"example.com"}`), 503, "provider_unavailable")
-	undo()
+	lift()
 	client.expect(keyedCall(env, "k", "POST", domainsOfA, `{"domain":"example.com"}`), 200, "")
 	requireEntries(t, client, env,
 		"add-domain tenant "+string(env.accountA.tenant)+": 503 provider_unavailable",
@@ -289,13 +289,13 @@ func TestRefusalsAreLimited(t *testing.T) {
 	counters := newCounters(t)
 	env.options.Guard.Limits = guard.Limits{Counters: counters}
 	client := serve(t, env.handler(t))
-	revoked := env.addKey(t, env.accountA.account.ID)
+	revokedKey := env.addKey(t, env.accountA.account.ID)
 	keys, err := env.store.IssuedKeys(t.Context(), env.accountA.account.ID)
 	must(t, err)
 	if _, err := env.store.RevokeKey(t.Context(), keys[1].ID, time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	request := call{method: "GET", path: "/v1/tenants", key: revoked}
+	request := call{method: "GET", path: "/v1/tenants", key: revokedKey}
 	for range 1000 {
 		if got := client.do(request); got.status != 401 {
 			t.Fatalf("got %d\n%s", got.status, got.raw)

@@ -142,14 +142,14 @@ func (client *apiClient) expect(c call, status int, code string) reply {
 
 // locations returns the locations of the invalid parts of the request that an error answer names.
 func (r reply) locations() []string {
-	var found []string
-	listed, _ := r.body["errors"].([]any)
-	for _, detail := range listed {
+	var list []string
+	details, _ := r.body["errors"].([]any)
+	for _, detail := range details {
 		field, _ := detail.(map[string]any)
 		location, _ := field["location"].(string)
-		found = append(found, location)
+		list = append(list, location)
 	}
-	return found
+	return list
 }
 
 // noRedirects returns redirects as answers. It fails a request that is not answered within

@@ -139,16 +139,16 @@ func residentMemory(t *testing.T) int {
 // minutes. An input that fails is written to testdata.
 func TestFuzzingRequestsWithoutKey(t *testing.T) {
 	t.Parallel()
-	program, amount, processes := os.Args[0], "2000x", "1"
+	program, fuzzTime, processes := os.Args[0], "2000x", "1"
 	if soak.On() {
-		program, amount, processes = filepath.Join(t.TempDir(), "fuzz.test"), "10m", "2"
+		program, fuzzTime, processes = filepath.Join(t.TempDir(), "fuzz.test"), "10m", "2"
 		output, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-fuzz=.", "-o", program, ".").CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v: %s", err, output)
 		}
 	}
 	output, err := exec.CommandContext(t.Context(), program, "-test.run=^$", "-test.fuzz=^FuzzRequestsWithoutKey$",
-		"-test.fuzztime="+amount, "-test.parallel="+processes, "-test.fuzzcachedir="+t.TempDir()).CombinedOutput()
+		"-test.fuzztime="+fuzzTime, "-test.parallel="+processes, "-test.fuzzcachedir="+t.TempDir()).CombinedOutput()
 	if t.Logf("%s", output); err != nil {
 		t.Error(err)
 	}

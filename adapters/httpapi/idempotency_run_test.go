@@ -217,8 +217,8 @@ func (env *testEnv) expireLease(t *testing.T, key string) {
 // handler are too long to be renewed during a test.
 func serveWithoutRenewal(t *testing.T, env *testEnv) *apiClient {
 	t.Helper()
-	before := env.options.Guard.Idempotency
-	defer func() { env.options.Guard.Idempotency = before }()
+	previousOptions := env.options.Guard.Idempotency
+	defer func() { env.options.Guard.Idempotency = previousOptions }()
 	env.options.Guard.Idempotency.Lease = time.Hour
 	return serve(t, env.handler(t))
 }
@@ -226,14 +226,14 @@ func serveWithoutRenewal(t *testing.T, env *testEnv) *apiClient {
 // TestLostLeaseStopsTheRun checks that an attempt which cannot renew its lease stops calling the
 // platform before a different attempt can begin.
 func TestLostLeaseStopsTheRun(t *testing.T) {
-	for name, lost := range map[string]error{"taken over": nil, "database unavailable": errors.New("away")} {
+	for name, holdErr := range map[string]error{"taken over": nil, "database unavailable": errors.New("away")} {
 		t.Run(name, func(t *testing.T) {
 			env := newTestEnv(t)
 			renewalAsked, reachedPlatform := make(chan struct{}, 100), make(chan struct{})
 			env.options.Guard.Idempotency.Keys = &hookedKeys{Idempotency: env.store, hold: func(idempotency.KeyID, string) (bool, error) {
 				<-reachedPlatform
 				renewalAsked <- struct{}{}
-				return false, lost
+				return false, holdErr
 			}}
 			stopped := make(chan struct{})
 			env.options.Guard.Log = slog.New(logSignal{slog.DiscardHandler, "an Idempotency-Key could not be held", stopped})

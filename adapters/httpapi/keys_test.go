@@ -127,10 +127,10 @@ func TestInvalidKeysAreNotCreated(t *testing.T) {
 func TestKeysManageOnlyKeysWithinTheirBounds(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
-	limited := env.addBoundedKey(t, env.accountA.account.ID, access.Bounds{Scopes: []access.Scope{"keys:*", "tenants:read"}, Tenants: []tenant.GUID{env.accountA.tenant},
+	limitedKey := env.addBoundedKey(t, env.accountA.account.ID, access.Bounds{Scopes: []access.Scope{"keys:*", "tenants:read"}, Tenants: []tenant.GUID{env.accountA.tenant},
 		Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, ExpiresAt: time.Date(2126, 1, 1, 0, 0, 0, 0, time.UTC)})
-	valid := fmt.Sprintf(`{"name":"k","scopes":["tenants:read"],"tenant_ids":[%q],"allowed_cidrs":["127.0.0.1/32"],"expires_at":"2125-01-01T00:00:00Z"}`, env.accountA.tenant)
-	own := createKey(client, limited, valid)
+	validBody := fmt.Sprintf(`{"name":"k","scopes":["tenants:read"],"tenant_ids":[%q],"allowed_cidrs":["127.0.0.1/32"],"expires_at":"2125-01-01T00:00:00Z"}`, env.accountA.tenant)
+	createdReply := createKey(client, limitedKey, validBody)
 	for _, replace := range []struct{ old, replacement, scope string }{
 		{`"tenants:read"`, `"tenants:write"`, "tenants:write"},
 		{`"tenants:read"`, `"*"`, "*"},
@@ -141,20 +141,20 @@ func TestKeysManageOnlyKeysWithinTheirBounds(t *testing.T) {
 		{`2125-01`, `2127-01`, "keys:write"},
 		{`,"expires_at":"2125-01-01T00:00:00Z"`, ``, "keys:write"},
 	} {
-		got := client.expect(call{method: "POST", path: "/v1/keys", body: strings.Replace(valid, replace.old, replace.replacement, 1), key: limited}, 403, "insufficient_scope")
+		got := client.expect(call{method: "POST", path: "/v1/keys", body: strings.Replace(validBody, replace.old, replace.replacement, 1), key: limitedKey}, 403, "insufficient_scope")
 		if memberText(got, "required_scope") != replace.scope {
 			t.Errorf("%s instead of %s: %s", replace.replacement, replace.old, got.raw)
 		}
 	}
-	foreign := "/v1/keys/" + env.keyID(t, env.accountA)
-	client.expect(call{method: "POST", path: foreign + "/rotate", key: limited}, 403, "insufficient_scope")
-	client.expect(call{method: "DELETE", path: foreign, key: limited}, 403, "insufficient_scope")
-	listed := client.expect(call{method: "GET", path: "/v1/keys", key: limited}, 200, "")
+	outsidePath := "/v1/keys/" + env.keyID(t, env.accountA)
+	client.expect(call{method: "POST", path: outsidePath + "/rotate", key: limitedKey}, 403, "insufficient_scope")
+	client.expect(call{method: "DELETE", path: outsidePath, key: limitedKey}, 403, "insufficient_scope")
+	listed := client.expect(call{method: "GET", path: "/v1/keys", key: limitedKey}, 200, "")
 	if list := listed.body["keys"].([]any); len(list) != 2 { // the key itself and the key that it created
 		t.Errorf("got %s", listed.raw)
 	}
-	client.expect(call{method: "POST", path: "/v1/keys/" + memberText(own, "id") + "/rotate", key: limited}, 200, "")
-	client.expect(call{method: "DELETE", path: "/v1/keys/" + memberText(own, "id"), key: limited}, 200, "")
+	client.expect(call{method: "POST", path: "/v1/keys/" + memberText(createdReply, "id") + "/rotate", key: limitedKey}, 200, "")
+	client.expect(call{method: "DELETE", path: "/v1/keys/" + memberText(createdReply, "id"), key: limitedKey}, 200, "")
 }
 
 func TestKeysAreListedByPages(t *testing.T) {

@@ -20,16 +20,16 @@ type pageInput struct {
 // query returns the page that the request asks for. list is the name of the list in its cursors.
 func (in *pageInput) query(list string) (page.Query, error) {
 	q := page.Query{Limit: page.DefaultLimit}
-	var wrong []refusal.ProblemField
+	var invalidFields []refusal.ProblemField
 	if in.Limit != "" && !parsePlainInt(in.Limit, 1, page.MaxLimit, &q.Limit) {
-		wrong = append(wrong, refusal.ProblemField{Location: "query.limit", Message: "must be an integer from 1 to 100"})
+		invalidFields = append(invalidFields, refusal.ProblemField{Location: "query.limit", Message: "must be an integer from 1 to 100"})
 	}
 	var err error
 	if q.After, err = page.Decode(list, in.After); err != nil {
-		wrong = append(wrong, refusal.ProblemField{Location: "query.after", Message: "must be a next_cursor of this list"})
+		invalidFields = append(invalidFields, refusal.ProblemField{Location: "query.after", Message: "must be a next_cursor of this list"})
 	}
-	if wrong != nil {
-		return q, refusal.Invalid("a query parameter is not valid", wrong...)
+	if invalidFields != nil {
+		return q, refusal.Invalid("a query parameter is not valid", invalidFields...)
 	}
 	return q, nil
 }

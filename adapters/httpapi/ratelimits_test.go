@@ -248,12 +248,12 @@ func TestRequestsBeyondInFlightAreRefused(t *testing.T) {
 		}
 		handler.ServeHTTP(rw, r)
 	}))
-	sending, sent := io.Pipe()
+	bodyReader, bodyWriter := io.Pipe()
 	slow := call{method: "POST", path: domainsOfA, key: env.accountA.key, body: " "}.request(t, client.server.URL)
-	slow.Body, slow.ContentLength = sending, -1
-	finished := make(chan reply, 1)
-	go func() { finished <- client.send(slow) }()
-	if _, err := sent.Write([]byte(`{"domain":`)); err != nil {
+	slow.Body, slow.ContentLength = bodyReader, -1
+	slowReply := make(chan reply, 1)
+	go func() { slowReply <- client.send(slow) }()
+	if _, err := bodyWriter.Write([]byte(`{"domain":`)); err != nil {
 		t.Fatal(err)
 	}
 	receive(t, reading, "the server did not begin to read the slow body")
@@ -263,10 +263,10 @@ func TestRequestsBeyondInFlightAreRefused(t *testing.T) {
 	gate := env.platform.Hold("AddDomain")
 	release := sync.OnceFunc(gate.Release)
 	t.Cleanup(release)
-	if _, err := sent.Write([]byte(`"example.com"}`)); err != nil {
+	if _, err := bodyWriter.Write([]byte(`"example.com"}`)); err != nil {
 		t.Fatal(err)
 	}
-	_ = sent.Close()
+	_ = bodyWriter.Close()
 	receive(t, gate.Arrived(), "the slow request did not reach the platform")
 	client.expect(list, 503, "service_unavailable")
 	got := client.expect(list, 503, "service_unavailable")
@@ -275,7 +275,7 @@ func TestRequestsBeyondInFlightAreRefused(t *testing.T) {
 		t.Errorf("Retry-After %q", got.header.Get("Retry-After"))
 	}
 	release()
-	if got := receive(t, finished, "the slow request was not answered"); got.status != 200 {
+	if got := receive(t, slowReply, "the slow request was not answered"); got.status != 200 {
 		t.Errorf("the slow request got %d %s", got.status, got.raw)
 	}
 	client.expect(list, 200, "")

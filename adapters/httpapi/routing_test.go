@@ -87,7 +87,7 @@ func TestFirstFailingCheckDeterminesTheAnswer(t *testing.T) {
 	withoutPlan := env.addAccount(t, "carl@c.example", "cccccccc-0000-4000-8000-000000000003")
 	env.deactivate(t, withoutPlan)
 	client := serve(t, env.handler(t))
-	foreign := "/v1/tenants/" + string(env.accountB.tenant) + "/domains"
+	foreignPath := "/v1/tenants/" + string(env.accountB.tenant) + "/domains"
 	invalidHeaders := map[string]string{"Accept": "text/html", "Idempotency-Key": "a b", "Content-Type": "text/plain"}
 	tooLarge := strings.Repeat("x", 70<<10)
 
@@ -96,16 +96,16 @@ func TestFirstFailingCheckDeterminesTheAnswer(t *testing.T) {
 	client.expect(call{method: "GET", path: "/v1/tenants", key: "tny_live_short"}, 401, "invalid_api_key")
 	client.expect(call{method: "PUT", path: "/v1/nowhere", body: tooLarge, key: withoutPlan.key, headers: invalidHeaders}, 402, "no_api_plan")
 	client.expect(call{method: "PUT", path: "/v1/nowhere", body: tooLarge, key: env.accountA.key, headers: invalidHeaders}, 404, "route_not_found")
-	client.expect(call{method: "PUT", path: foreign, body: tooLarge, key: env.accountA.key, headers: invalidHeaders}, 405, "method_not_allowed")
-	client.expect(call{method: "POST", path: foreign, body: tooLarge, key: env.accountA.key, headers: invalidHeaders}, 406, "not_acceptable")
+	client.expect(call{method: "PUT", path: foreignPath, body: tooLarge, key: env.accountA.key, headers: invalidHeaders}, 405, "method_not_allowed")
+	client.expect(call{method: "POST", path: foreignPath, body: tooLarge, key: env.accountA.key, headers: invalidHeaders}, 406, "not_acceptable")
 	invalidHeaders["Accept"] = ""
-	client.expect(call{method: "POST", path: foreign, body: tooLarge, key: env.accountA.key, headers: invalidHeaders}, 400, "invalid_idempotency_key")
+	client.expect(call{method: "POST", path: foreignPath, body: tooLarge, key: env.accountA.key, headers: invalidHeaders}, 400, "invalid_idempotency_key")
 	invalidHeaders["Idempotency-Key"] = "k"
-	client.expect(call{method: "POST", path: foreign, body: tooLarge, key: env.accountA.key, headers: invalidHeaders}, 415, "unsupported_media_type")
+	client.expect(call{method: "POST", path: foreignPath, body: tooLarge, key: env.accountA.key, headers: invalidHeaders}, 415, "unsupported_media_type")
 	invalidHeaders["Content-Type"] = "application/json"
-	client.expect(call{method: "POST", path: foreign, body: tooLarge, key: env.accountA.key, headers: invalidHeaders}, 413, "request_too_large")
-	client.expect(call{method: "POST", path: foreign, body: `{"domain":1}`, key: env.accountA.key}, 400, "invalid_request")
-	client.expect(call{method: "POST", path: foreign, body: `{"domain":"com"}`, key: env.accountA.key}, 404, "tenant_not_found")
+	client.expect(call{method: "POST", path: foreignPath, body: tooLarge, key: env.accountA.key, headers: invalidHeaders}, 413, "request_too_large")
+	client.expect(call{method: "POST", path: foreignPath, body: `{"domain":1}`, key: env.accountA.key}, 400, "invalid_request")
+	client.expect(call{method: "POST", path: foreignPath, body: `{"domain":"com"}`, key: env.accountA.key}, 404, "tenant_not_found")
 	client.expect(call{method: "POST", path: domainsOfA, body: `{"domain":"com"}`, key: env.accountA.key}, 400, "invalid_domain")
 }
 

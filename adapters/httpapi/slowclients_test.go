@@ -48,10 +48,10 @@ func TestSlowFormsHoldNoSlot(t *testing.T) {
 		handler.ServeHTTP(rw, r)
 	}))
 	answers := make(chan *http.Response, slowClients)
-	var forms []*io.PipeWriter
+	var formWriters []*io.PipeWriter
 	for range slowClients {
 		form, writer := io.Pipe()
-		forms = append(forms, writer)
+		formWriters = append(formWriters, writer)
 		r := httptest.NewRequest(http.MethodPost, client.server.URL+"/connect/microsoft365/confirm", form)
 		r.RequestURI = ""
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
@@ -73,7 +73,7 @@ func TestSlowFormsHoldNoSlot(t *testing.T) {
 	if page := client.do(call{method: "GET", path: "/docs"}); page.status != http.StatusOK {
 		t.Errorf("a page got %d", page.status)
 	}
-	for i, form := range forms { // one after another, because there are few slots
+	for i, form := range formWriters { // one after another, because there are few slots
 		_, _ = form.Write([]byte("=connect"))
 		_ = form.Close()
 		answer := receive(t, answers, "a form was not answered")
@@ -150,10 +150,10 @@ func TestUnreadAnswersShareTheirContent(t *testing.T) {
 					go func() { _ = server.Serve(l) }()
 					request := "GET " + path + " HTTP/1.1\r\nHost: x\r\nAccept-Encoding: " + encoding + "\r\n\r\n"
 					before := heapInUse()
-					var unread []net.Conn
+					var unreadConns []net.Conn
 					for range slowClients {
 						conn := l.dial()
-						unread = append(unread, conn)
+						unreadConns = append(unreadConns, conn)
 						_, _ = io.WriteString(conn, request)
 					}
 					synctest.Wait() // each answer now waits for its client
@@ -165,7 +165,7 @@ func TestUnreadAnswersShareTheirContent(t *testing.T) {
 					if n := closed.Load(); n != slowClients {
 						t.Errorf("%d of %d connections were closed", n, slowClients)
 					}
-					for _, conn := range unread {
+					for _, conn := range unreadConns {
 						_ = conn.Close()
 					}
 					reader := l.dial()
@@ -224,13 +224,13 @@ func TestAFileIsSentThroughOneBuffer(t *testing.T) {
 		})
 		return n, size
 	}
-	small, _ := allocations("text.css")
-	large, size := allocations("swagger-ui-bundle.js")
+	smallFileAllocs, _ := allocations("text.css")
+	largeFileAllocs, size := allocations("swagger-ui-bundle.js")
 	if size < 1<<20 {
 		t.Fatalf("the large file has only %d bytes", size)
 	}
-	if large > small+20 { // the large file is sent in about 90 chunks
-		t.Errorf("a large file takes %.0f allocations, a small one %.0f", large, small)
+	if largeFileAllocs > smallFileAllocs+20 { // the large file is sent in about 90 chunks
+		t.Errorf("a large file takes %.0f allocations, a small one %.0f", largeFileAllocs, smallFileAllocs)
 	}
 }
 
@@ -304,7 +304,7 @@ func (h *heldRequests) finish() {
 func TestSlotsAreSharedBetweenAddresses(t *testing.T) {
 	for _, group := range []struct {
 		name        string
-		maxInFlight int // four slots for the group
+		maxInFlight int // this gives the group four slots
 		request     call
 		other       call // a request that needs a slot of a different group
 	}{
@@ -335,7 +335,7 @@ func TestSlotsAreSharedBetweenAddresses(t *testing.T) {
 				}
 				for i, tt := range []struct {
 					address string
-					refused bool // behind a trusted proxy
+					refused bool // the expected result behind a trusted proxy
 				}{
 					{"2001:db8:0:1::1", false},
 					{"2001:db8:0:1::2", false},

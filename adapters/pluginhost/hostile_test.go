@@ -43,7 +43,7 @@ func TestOversizedAnswerIsRefused(t *testing.T) {
 func TestAnswerThatCannotBeDecodedIsBroken(t *testing.T) {
 	host, logged := newHost(t, pluginhost.Options{Dir: pluginDir(t, "garbler:hostile")})
 	garbler := tenantOf(host, "garbler", "", logCalls(t, logged, "garbler"))
-	before, err := garbler.Bootstrap(t.Context())
+	firstProgress, err := garbler.Bootstrap(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,8 +55,8 @@ func TestAnswerThatCannotBeDecodedIsBroken(t *testing.T) {
 			t.Errorf("the %s: %v", name, err)
 		}
 	}
-	if after, err := garbler.Bootstrap(t.Context()); err != nil || after != before {
-		t.Errorf("the next call: process %s, before %s, %v", after.Message, before.Message, err)
+	if lastProgress, err := garbler.Bootstrap(t.Context()); err != nil || lastProgress != firstProgress {
+		t.Errorf("the next call: process %s, before %s, %v", lastProgress.Message, firstProgress.Message, err)
 	}
 	if s := host.Status()[0]; s.Starts != 1 || s.State != pluginhost.Running {
 		t.Errorf("status %+v", s)

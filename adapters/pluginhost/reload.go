@@ -114,11 +114,11 @@ func (s *supervisor) upgrade(wanted Entry) error {
 		i.release(0)
 		return nil
 	}
-	replacedEntry, replaced := s.entry, s.running
+	replacedEntry, replacedProcess := s.entry, s.running
 	s.entry, s.previous, s.rejected, s.wasRemoved = wanted, &replacedEntry, Entry{}, false
 	s.crashes, s.retryAt = 0, time.Time{}
 	s.setRunning(i)
-	s.drain(replaced)
+	s.drain(replacedProcess)
 	s.host.reportChange(s.name)
 	return nil
 }
@@ -131,9 +131,9 @@ func (s *supervisor) remove() {
 		return
 	}
 	s.wasRemoved, s.previous = true, nil
-	old := s.running
+	removedProcess := s.running
 	s.running = nil
-	s.drain(old)
+	s.drain(removedProcess)
 	s.log.Info("the plugin was removed from the catalog")
 }
 

@@ -43,10 +43,10 @@ func TestUpgradeTakesOverWithoutALostCall(t *testing.T) {
 	host, _ := newHost(t, pluginhost.Options{Dir: dir, Supervision: policy})
 	oldPID := processID(t, host, "puppet")
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
+	callErr := make(chan error, 1)
 	go func() {
 		_, err := tenantOf(host, "puppet", "hang").Profile(ctx)
-		ended <- err
+		callErr <- err
 	}()
 	for callsInProgress(host) == 0 {
 		time.Sleep(time.Millisecond) // until the call has begun
@@ -69,7 +69,7 @@ func TestUpgradeTakesOverWithoutALostCall(t *testing.T) {
 		t.Fatalf("the old process was stopped during its call: %v", err)
 	}
 	cancel()
-	<-ended
+	<-callErr
 	waitForExit(t, oldPID, testTimeout)
 	if s := host.Status()[0]; s.ConsecutiveFailures != 0 || s.PID != newPID {
 		t.Errorf("the end of the old process counts: %+v", s)
@@ -167,9 +167,9 @@ func TestRemovedPluginGetsNoCalls(t *testing.T) {
 		t.Fatal(err)
 	}
 	writeCatalog(t, dir)
-	watched, stop := context.WithCancel(t.Context())
+	watchCtx, stop := context.WithCancel(t.Context())
 	defer stop()
-	go host.Watch(watched, time.Millisecond)
+	go host.Watch(watchCtx, time.Millisecond)
 	if err := host.Reload(); err != nil {
 		t.Fatal(err)
 	}

@@ -132,31 +132,31 @@ func Install(path, sum, target string) error {
 	if isSameFile(path, target) {
 		return nil
 	}
-	temporary := target + ".new"
-	if err := os.RemoveAll(temporary); err != nil {
+	temporaryFolder := target + ".new"
+	if err := os.RemoveAll(temporaryFolder); err != nil {
 		return err
 	}
-	if err := os.Mkdir(temporary, 0o755); err != nil {
+	if err := os.Mkdir(temporaryFolder, 0o755); err != nil {
 		return err
 	}
-	defer func() { _ = os.RemoveAll(temporary) }()
-	entry, err := copyTo(temporary, path, sum)
+	defer func() { _ = os.RemoveAll(temporaryFolder) }()
+	entry, err := copyTo(temporaryFolder, path, sum)
 	if err != nil {
 		return err
 	}
-	copied := filepath.Join(temporary, entry)
+	copiedPath := filepath.Join(temporaryFolder, entry)
 	if info, err := os.Stat(path); err != nil {
 		return err
 	} else if info.IsDir() {
-		copied = temporary
+		copiedPath = temporaryFolder
 	}
 	// A file can be replaced in one step. A folder cannot, so it is removed first.
-	if info, err := os.Stat(target); err == nil && (info.IsDir() || copied == temporary) {
+	if info, err := os.Stat(target); err == nil && (info.IsDir() || copiedPath == temporaryFolder) {
 		if err := os.RemoveAll(target); err != nil {
 			return err
 		}
 	}
-	return os.Rename(copied, target)
+	return os.Rename(copiedPath, target)
 }
 
 func isSameFile(a, b string) bool {
@@ -185,11 +185,11 @@ func copyTo(folder, path, sum string) (entry string, err error) {
 			syscall.ForkLock.RLock()
 			defer syscall.ForkLock.RUnlock()
 		}
-		out, err := os.OpenFile(target, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+		targetFile, err := os.OpenFile(target, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 		if err != nil {
 			return err
 		}
-		return errors.Join(readFile(file, sum, out), out.Close())
+		return errors.Join(readFile(file, sum, targetFile), targetFile.Close())
 	})
 	return entry, err
 }
