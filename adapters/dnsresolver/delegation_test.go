@@ -60,7 +60,7 @@ example.test. 300 IN NS ns2.example.test.
 			env := newFixture(t, delegation+registry)
 			env.startServer("127.0.0.4", newReferralServer(t, tt.above))
 			for _, ip := range []string{"127.0.0.2", "127.0.0.3", "127.0.0.5"} {
-				env.startServer(ip, newServer(t, tt.own))
+				env.startServer(ip, newServer(t, tt.nsRecords))
 			}
 			got := env.read("example.test")
 			if !got.Complete {
@@ -98,7 +98,7 @@ func TestDelegationToLameServersIsReadFromTheParentZone(t *testing.T) {
 func TestSilentParentIsNotAskedAgain(t *testing.T) {
 	t.Parallel()
 	env := newFixture(t, delegation+registry+strings.ReplaceAll(delegation, "example.test", "second.test"))
-	env.wait = shortTimeout
+	env.questionTimeout = shortTimeout
 	queried := make(chan string, 10)
 	env.startServer("127.0.0.4", wire.HandlerFunc(func(_ wire.ResponseWriter, q *wire.Msg) { queried <- q.Question[0].Name }))
 	for _, ip := range []string{"127.0.0.2", "127.0.0.3"} {

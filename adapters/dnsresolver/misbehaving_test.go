@@ -96,7 +96,7 @@ func TestStateOfASecondServerIsReported(t *testing.T) {
 			t.Parallel()
 			env := newFixture(t, delegation)
 			if tt.state == dns.ServerUnreachable {
-				env.wait = shortTimeout
+				env.questionTimeout = shortTimeout
 			}
 			env.startServer("127.0.0.2", newServer(t, standardZone))
 			if tt.second != nil {
@@ -184,7 +184,7 @@ func TestBlockedTCPIsAWarning(t *testing.T) {
 	})
 	t.Parallel()
 	env := newFixture(t, delegation)
-	env.wait = shortTimeout
+	env.questionTimeout = shortTimeout
 	env.startServer("127.0.0.2", udpOnly)
 	env.startServer("127.0.0.3", newServer(t, standardZone))
 	got := env.read("example.test")

@@ -116,7 +116,7 @@ func TestDifferencesBetweenTwoPowerDNSServersAreReported(t *testing.T) {
 	t.Run("the second is stopped", func(t *testing.T) {
 		server2.Stop()
 		env := newRealServersFixture(t, "zone-0.test", "")
-		env.wait = shortTimeout
+		env.questionTimeout = shortTimeout
 		env.startServer("127.0.0.2", forwardTo(server1.addr()))
 		env.startServer("127.0.0.3", forwardTo(server2.addr()))
 		got := env.read("zone-0.test")

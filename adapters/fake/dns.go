@@ -100,10 +100,10 @@ func (d *DNS) hasRecord(r dns.Record) bool {
 	})
 }
 
-func (d *DNS) advance(by time.Duration) {
+func (d *DNS) advance(duration time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.now = d.now.Add(by)
+	d.now = d.now.Add(duration)
 }
 
 func recordSets(name string, records []dns.Record) []dns.RRSet {

@@ -133,10 +133,10 @@ func (p *SendingPlatform) SetPlanEnded(ended bool) {
 }
 
 // Advance moves the platform's clock forward.
-func (p *SendingPlatform) Advance(by time.Duration) {
+func (p *SendingPlatform) Advance(duration time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.clockOffset += by
+	p.clockOffset += duration
 }
 
 func (p *SendingPlatform) now() time.Time {

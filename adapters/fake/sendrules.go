@@ -18,21 +18,21 @@ import (
 type ruleState struct {
 	sendlimit.Rule
 	changedAt time.Time
-	// before is the rule before the change. It applies to mail until Lag.Rule has passed.
-	before *ruleState
+	// previous is the rule before the change. It applies to mail until Lag.Rule has passed.
+	previous *ruleState
 }
 
 // change changes the rule at the time now and keeps the previous state.
 func (r *ruleState) change(now time.Time, do func(*sendlimit.Rule)) {
 	previous := *r
-	r.before, r.changedAt = &previous, now
+	r.previous, r.changedAt = &previous, now
 	do(&r.Rule)
 }
 
 // blocks reports whether the rule blocks mail that an address sends at the time now. An enabled
 // rule without senders blocks every address.
 func (r *ruleState) blocks(address string, now time.Time, lag time.Duration) bool {
-	for version := r; version != nil; version = version.before {
+	for version := r; version != nil; version = version.previous {
 		if !now.Before(version.changedAt.Add(lag)) {
 			return version.Enabled && (len(version.Lists) == 0 || slices.Contains(version.Lists, address))
 		}

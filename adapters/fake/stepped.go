@@ -23,12 +23,12 @@ type Stepper interface {
 }
 
 // Answer is Step for a function that returns a value.
-func Answer[T any](ctx context.Context, s Stepper, do func() (T, error)) (out T, err error) {
+func Answer[T any](ctx context.Context, s Stepper, do func() (T, error)) (result T, err error) {
 	err = s.Step(ctx, func() (err error) {
-		out, err = do()
+		result, err = do()
 		return err
 	})
-	return out, err
+	return result, err
 }
 
 // SteppedMailPlatform wraps a mail platform so that the calls about one domain, and the calls of

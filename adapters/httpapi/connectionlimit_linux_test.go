@@ -274,11 +274,11 @@ func TestTrustedProxyGetsAllConnections(t *testing.T) {
 type addressedConn struct {
 	net.Conn
 
-	from   netip.AddrPort
+	client netip.AddrPort
 	closed bool
 }
 
-func (c *addressedConn) RemoteAddr() net.Addr { return net.TCPAddrFromAddrPort(c.from) }
+func (c *addressedConn) RemoteAddr() net.Addr { return net.TCPAddrFromAddrPort(c.client) }
 
 func (c *addressedConn) Close() error {
 	c.closed = true
@@ -308,12 +308,12 @@ func TestNetworkOfIPv6IsOneClient(t *testing.T) {
 			limit.Attach(&server)
 			var conns []*addressedConn
 			for _, client := range tt.from {
-				conns = append(conns, &addressedConn{from: netip.AddrPortFrom(netip.MustParseAddr(client), 50000)})
+				conns = append(conns, &addressedConn{client: netip.AddrPortFrom(netip.MustParseAddr(client), 50000)})
 				server.ConnState(conns[len(conns)-1], http.StateNew)
 			}
 			for i, conn := range conns {
 				if conn.closed != (i == tt.closed) {
-					t.Errorf("closed is %v for connection %d from %s", conn.closed, i, conn.from)
+					t.Errorf("closed is %v for connection %d from %s", conn.closed, i, conn.client)
 				}
 			}
 		})

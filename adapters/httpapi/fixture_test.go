@@ -231,8 +231,8 @@ const (
 
 // recordingCalls returns the interceptor that records in ports.Effects whether a provider was
 // called. It is a circuit breaker that does not open in these tests.
-func recordingCalls(of breaker.FaultDomain) wire.Interceptor {
-	return breaker.New(breaker.Options{Failures: 1000}).Interceptor(of)
+func recordingCalls(faultDomain breaker.FaultDomain) wire.Interceptor {
+	return breaker.New(breaker.Options{Failures: 1000}).Interceptor(faultDomain)
 }
 
 // interceptedSending calls the fake platforms through an interceptor.

@@ -144,7 +144,7 @@ func TestUsageAppliesTheEffectiveLimit(t *testing.T) {
 }
 
 // addSendCount stores the number of messages that a mailbox of account A has sent today.
-func (env *testEnv) addSendCount(t *testing.T, mailboxID string, sent int) {
+func (env *testEnv) addSendCount(t *testing.T, mailboxID string, count int) {
 	t.Helper()
 	now := time.Now()
 	r, isClaimed, err := env.store.ClaimTenant(t.Context(), env.accountA.account.ID, env.accountA.tenant, time.Minute, now)
@@ -153,7 +153,7 @@ func (env *testEnv) addSendCount(t *testing.T, mailboxID string, sent int) {
 	}
 	today := sendlimit.DayOf(now, time.UTC).Start
 	saved, err := env.store.SaveCounts(t.Context(), r, ports.SendCounts{Today: today, At: now, Mark: now,
-		ByMailbox: map[string][]sendlimit.Count{mailboxID: {{Day: today, Final: sent}}}})
+		ByMailbox: map[string][]sendlimit.Count{mailboxID: {{Day: today, Final: count}}}})
 	if err != nil || !saved {
 		t.Fatalf("not counted: %v", err)
 	}

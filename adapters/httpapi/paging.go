@@ -38,8 +38,8 @@ func (in *pageInput) query(list string) (page.Query, error) {
 var oldestTime, newestTime = time.Unix(0, 0).UTC(), time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
 
 // parseTime parses a time that selects objects by their age. It replaces a time beyond the bounds
-// by the nearest bound. The zero time stands for a missing time, and not every database can compare
-// times beyond the bounds.
+// by the nearest bound. The bounds are needed because the zero time stands for a missing time, and
+// because some databases cannot compare times beyond them.
 func parseTime(raw string) (time.Time, error) {
 	at, err := time.Parse(time.RFC3339, raw)
 	switch {

@@ -198,7 +198,7 @@ func (r *slowReader) Read(p []byte) (int, error) {
 // discardingWriter is a response writer that discards the answer.
 type discardingWriter struct {
 	header http.Header
-	sent   int
+	size   int
 }
 
 func (w *discardingWriter) Header() http.Header              { return w.header }
@@ -206,7 +206,7 @@ func (w *discardingWriter) WriteHeader(int)                  {}
 func (w *discardingWriter) SetWriteDeadline(time.Time) error { return nil }
 
 func (w *discardingWriter) Write(p []byte) (int, error) {
-	w.sent += len(p)
+	w.size += len(p)
 	return len(p), nil
 }
 
@@ -220,7 +220,7 @@ func TestAFileIsSentThroughOneBuffer(t *testing.T) {
 		n = testing.AllocsPerRun(20, func() {
 			w := &discardingWriter{header: http.Header{}}
 			handler.ServeHTTP(w, r)
-			size = w.sent
+			size = w.size
 		})
 		return n, size
 	}
@@ -240,7 +240,7 @@ type heldRequests struct {
 	ports.Keys
 
 	arrived, release chan struct{}
-	sent             sync.WaitGroup // the requests of isRefused
+	sentRequests     sync.WaitGroup // the requests of isRefused
 }
 
 var unknownKey = "tny_live_" + strings.Repeat("0", 48)
@@ -268,7 +268,7 @@ func (h *heldRequests) Caller(ctx context.Context, hash [32]byte) (access.Caller
 func (h *heldRequests) isRefused(t *testing.T, r *http.Request) bool {
 	t.Helper()
 	status := make(chan int, 1)
-	h.sent.Go(func() {
+	h.sentRequests.Go(func() {
 		answer, err := noRedirects.Do(r)
 		if err != nil {
 			t.Error(err)
@@ -294,7 +294,7 @@ func (h *heldRequests) isRefused(t *testing.T, r *http.Request) bool {
 // finish releases the held requests and waits for their answers.
 func (h *heldRequests) finish() {
 	close(h.release)
-	h.sent.Wait()
+	h.sentRequests.Wait()
 }
 
 // TestSlotsAreSharedBetweenAddresses checks that one address cannot take all slots of a group. The

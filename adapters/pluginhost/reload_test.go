@@ -61,7 +61,7 @@ func TestUpgradeTakesOverWithoutALostCall(t *testing.T) {
 		t.Fatalf("process %d after %d, status %+v", newPID, oldPID, s)
 	}
 	select {
-	case err := <-ended:
+	case err := <-callErr:
 		t.Fatalf("the call in progress ended: %v", err)
 	default:
 	}

@@ -190,10 +190,10 @@ func (x *run) keepLease(ctx context.Context) (context.Context, func()) {
 // together with a change. If the process dies after the commit, the answer can still be replayed.
 // The stored answer has the same bytes as the answer that the API sends. For an answer larger than
 // idempotency.MaxAnswer, Completion returns nil.
-func Completion(ctx context.Context, api huma.API, op *huma.Operation, out any) (*ports.Completion, error) {
+func Completion(ctx context.Context, api huma.API, op *huma.Operation, body any) (*ports.Completion, error) {
 	a := newAnswer(http.Header{"Content-Type": {"application/json"}})
 	a.WriteHeader(SuccessStatus(op))
-	if err := api.Marshal(a, "application/json", out); err != nil || a.body.Len() > idempotency.MaxAnswer {
+	if err := api.Marshal(a, "application/json", body); err != nil || a.body.Len() > idempotency.MaxAnswer {
 		return nil, err
 	}
 	return exchangeOf(ctx).run.completion(ctx, a)

@@ -31,7 +31,7 @@ import (
 // manifest.
 var ErrChecksum = errors.New("the file is not the one in the catalog (SHA-256 differs)")
 
-// Plugin is an opened plugin. Its files cannot change any more.
+// Plugin is an opened plugin. Its files had the right checksums when Open read them.
 type Plugin struct {
 	path       string
 	executable *os.File // the executable, or nil
@@ -56,10 +56,11 @@ func (p *Plugin) Close() error {
 // Open checks the files of the plugin at path and returns the plugin, ready to be executed. It
 // fails with ErrChecksum when a checksum differs, and with fs.ErrNotExist when a file is missing.
 //
-// A binary is executed from the open file that was checked, so it does not matter if the file at
-// path is replaced afterwards. A script loads further files by their paths. Therefore Open copies a
-// script or a folder to a private folder during the check, and the plugin runs there. A file that
-// the manifest does not list is not copied, so it cannot be loaded.
+// On Linux, a binary is executed from the open file that was checked, so it does not matter if the
+// file at path is replaced afterwards (see executablePath for other systems). A script loads
+// further files by their paths. Therefore Open copies a script or a folder to a private folder
+// during the check, and the plugin runs there. A file that the manifest does not list is not
+// copied, so it cannot be loaded.
 func Open(path, sum string) (*Plugin, error) {
 	file, err := os.Open(path)
 	if err != nil {

@@ -61,13 +61,13 @@ var queueFailures = []queueCheck{
 			case <-time.After(10 * time.Millisecond):
 			}
 		}
-		before := <-tries
+		previousTry := <-tries
 		for range 2 {
 			try := <-tries
-			if pause := try.Sub(before); pause < QueueRetryDelay*9/10 {
+			if pause := try.Sub(previousTry); pause < QueueRetryDelay*9/10 {
 				t.Fatalf("it came again after %s", pause)
 			}
-			before = try
+			previousTry = try
 		}
 	}},
 	{"a failing job does not affect other jobs", func(t testing.TB, open func() ports.Worker) {
@@ -82,7 +82,7 @@ var queueFailures = []queueCheck{
 	{"a handler has a deadline, after which its job is retried", func(t testing.TB, open func() ports.Worker) {
 		w, recorder := open(), newWakeupRecorder()
 		var tries atomic.Int32
-		limit := make(chan time.Duration, 1)
+		timesLeft := make(chan time.Duration, 1)
 		startWorker(t, w, map[string]ports.Handler{"job": func(ctx context.Context, w ports.Wakeup) error {
 			if tries.Add(1) > 1 {
 				return recorder.record(ctx, w)
@@ -91,12 +91,12 @@ var queueFailures = []queueCheck{
 			if !ok {
 				end = time.Now().Add(time.Hour)
 			}
-			limit <- time.Until(end)
+			timesLeft <- time.Until(end)
 			<-ctx.Done()
 			return ctx.Err()
 		}})
 		wake(t, w, ports.Wakeup{Kind: "job", ID: "1"})
-		if left := receiveWithin(t, eventTimeout, limit, "the handler"); left > QueueHandlerTimeout {
+		if left := receiveWithin(t, eventTimeout, timesLeft, "the handler"); left > QueueHandlerTimeout {
 			t.Fatalf("the handler's deadline is in %s", left)
 		}
 		recorder.requireNext(t, "1")
