@@ -12,9 +12,9 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// Audit stores the actions of operators. A store records all actions as those of one operator,
-// whose name it gets when it is opened. A method that acts for the operator stores its change and
-// the record of the action in one transaction.
+// Audit stores the actions of operators. A store is opened with the name of one operator, and
+// records all actions as those of this operator. A method that acts for the operator stores its
+// change and the record of the action in one transaction.
 type Audit interface {
 	// RecordAction records an action on something outside the database.
 	RecordAction(ctx context.Context, action audit.Action, details map[string]string) error
@@ -114,7 +114,7 @@ func (a *Act) AdvanceTo(state ActState) {
 
 type actKey struct{}
 
-// WithAct returns a context whose changes belong to the act.
+// WithAct returns a context in which all changes belong to the act.
 func WithAct(ctx context.Context, a *Act) context.Context { return context.WithValue(ctx, actKey{}, a) }
 
 // ActOf returns the act that ctx carries, or nil.

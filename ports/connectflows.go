@@ -11,8 +11,8 @@ import (
 )
 
 // ConnectFlows stores the flows in which a browser connects a tenant. ConnectSessions starts the
-// flows. The hash of the state in its link identifies a flow. If several concurrent calls take the
-// same step, only one of them succeeds.
+// flows. A flow is identified by the hash of the state in its link. If several concurrent calls
+// take the same step, only one of them succeeds.
 type ConnectFlows interface {
 	// TakeFlow changes the flow's step from `from` to `to`, and returns the changed flow.
 	// browserHash must be the flow's BrowserHash, which is zero until a browser has the cookie.

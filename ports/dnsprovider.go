@@ -11,10 +11,11 @@ import (
 // DNSProvider is a DNS provider, accessed through one connection of an account. Names and values
 // have the form of dns.RRSet.
 //
-// Errors: Refused with access_denied if the provider rejects the credential, and with
-// invalid_request if the connection's settings are invalid. After Throttled, Down and Refused the
-// zone is unchanged. After Unknown or Broken from Apply, the zone has either all changes or none.
-// The caller then repeats the same Apply, which accepts values that already exist.
+// A call fails as outcome.Refused with access_denied if the provider rejects the credential, and
+// with invalid_request if the connection's settings are invalid. After an error of kind Throttled,
+// Down or Refused, the zone is unchanged. If Apply fails as Unknown or Broken, the zone has either
+// all changes or none. The caller then repeats the same Apply, which accepts values that already
+// exist.
 type DNSProvider interface {
 	// Check tests the credential and returns the number of zones to which the credential has
 	// access. If the provider reports no total, zones counts only the first page.
@@ -32,7 +33,8 @@ type DNSProvider interface {
 	// with dns.ChangedError and writes nothing if a set equals neither Before nor After of its
 	// change, or if a CNAME would share its name with other records.
 	//
-	// Some providers cannot make a write conditional. There, Apply fails with dns.OverlappedError
-	// after the write if someone else changed the zone between Apply's last read and the write.
+	// Some providers cannot make a write conditional. For these providers, Apply fails with
+	// dns.OverlappedError after the write if someone else changed the zone between Apply's last
+	// read and the write.
 	Apply(ctx context.Context, zone dns.Zone, changes []dns.Change) ([]dns.RRSet, error)
 }

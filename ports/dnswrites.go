@@ -10,8 +10,8 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-// DNSWrites stores the requests that change zones, and the values that tenantry wrote. By these
-// values, tenantry distinguishes managed records from foreign records. A value is managed only
+// DNSWrites stores the requests that change zones, and the values that tenantry wrote. tenantry
+// uses these values to distinguish managed records from foreign records. A value is managed only
 // after its request was confirmed.
 type DNSWrites interface {
 	// Written lists the values that were written for a domain of the account, oldest first. If

@@ -30,12 +30,12 @@ type Domains interface {
 	//   - The domain is missing: its row becomes a reservation, and Added is false.
 	//   - The row is a reservation: the reservation is renewed, and PreviousReservedAt is its old time.
 	//
-	// The new ReservedAt is later than the ReservedAt of each earlier reservation of the row that
-	// was not withdrawn. ReserveDomain deletes the record of an earlier removal of the domain:
-	// discoveries may then store the domain again, and a later removal does not repeat the earlier
-	// one. It runs in one transaction under a lock on the tenant. It fails with tenant_not_found,
-	// or with domain_limit_reached if the domain needs a new reservation and the tenant has
-	// maxDomains rows. Reservations count, missing domains do not.
+	// Each time a row is reserved again, its ReservedAt increases. A withdrawn reservation does not
+	// count. ReserveDomain deletes the record of an earlier removal of the domain: discoveries may
+	// then store the domain again, and a later removal does not repeat the earlier one. It runs in
+	// one transaction under a lock on the tenant. It fails with tenant_not_found, or with
+	// domain_limit_reached if the domain needs a new reservation and the tenant has maxDomains
+	// rows. Reservations count, missing domains do not.
 	ReserveDomain(ctx context.Context, owner access.AccountID, id tenant.GUID, name string, maxDomains int, now time.Time) (domain.Domain, error)
 	// WithdrawReservation undoes the renewal of a reservation: the row gets the time
 	// d.PreviousReservedAt again. It does nothing if a different request has reserved the domain
@@ -73,8 +73,8 @@ type StaleDomain struct {
 // DomainHealth summarizes the verified domains of all active accounts.
 type DomainHealth struct {
 	Verified int
-	// Oldest is the time of the oldest last read, zero if there are no domains. A domain that was
-	// never read counts as read at its creation.
+	// Oldest is when the domain whose last read is the oldest was read. It is zero if there are no
+	// domains. A domain that was never read counts as read at its creation.
 	Oldest time.Time
 	// Drifted is the number of domains with drift, by kind.
 	Drifted map[domain.Drift]int

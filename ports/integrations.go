@@ -56,7 +56,7 @@ type Connections interface {
 	//     becomes pending without an error, unless it is connected or disconnecting.
 	//   - An earlier pending session that is not Opened expires if it began before staleBefore or
 	//     has reached its ExpiresAt. An earlier session that is Opened has a link. The caller
-	//     checks it at the platform and ends it before this call.
+	//     checks such a session at the platform and ends it before this call.
 	//
 	// Only one of several concurrent calls succeeds. BeginSession can fail like EligibleMailbox.
 	// After that check it fails with mailbox_already_connected_elsewhere if a different integration

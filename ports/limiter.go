@@ -21,7 +21,8 @@ type Limiter interface {
 	// the request from the count. It does nothing for a refused request and may be called more than
 	// once.
 	Take(ctx context.Context, b ratelimit.Bucket) (v ratelimit.Verdict, giveBack func())
-	// Remaining returns the number of requests that the bucket still allows now. It counts none.
+	// Remaining returns the number of requests that the bucket still allows now. It does not count
+	// a request.
 	Remaining(ctx context.Context, b ratelimit.Bucket) int
 	// Enter takes one of the slots of a name. slots is the total number of slots of that name. ok
 	// is false if no slot is free. leave releases the slot and may be called more than once. The

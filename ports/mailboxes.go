@@ -13,8 +13,9 @@ import (
 
 // MailboxStore stores the shared mailboxes of the owner's tenants.
 type MailboxStore interface {
-	// Mailboxes lists a tenant's mailboxes by address. It omits missing mailboxes, and mailboxes
-	// whose creation has not reached the platform. It fails with tenant_not_found.
+	// Mailboxes lists a tenant's mailboxes by address. It omits mailboxes that are marked missing,
+	// because discoveries did not find them at the platform. It also omits mailboxes whose creation
+	// has not reached the platform. It fails with tenant_not_found.
 	Mailboxes(ctx context.Context, owner access.AccountID, id tenant.GUID) ([]mailbox.Mailbox, error)
 	// Mailbox returns one of the mailboxes that Mailboxes lists. It fails with tenant_not_found or
 	// mailbox_not_found.
@@ -22,10 +23,10 @@ type MailboxStore interface {
 	// ReserveMailboxes stores reservations for the specs that have no row, in one transaction under
 	// a lock on the domain. It returns the rows in the order of specs. New rows are in stage
 	// reserved, with new ids and JustReserved set. A missing mailbox becomes a reservation again:
-	// it counts towards max like a new row, but keeps its id, and JustReserved is not set. The
-	// ReservedAt of an unfinished row is later than the ReservedAt of each earlier reservation of
-	// the row. ReserveMailboxes fails with domain_not_found. It fails with mailbox_limit_reached,
-	// and stores nothing, if the domain would have more than max rows that are not missing.
+	// it counts towards max like a new row, but keeps its id, and JustReserved is not set. Each
+	// time an unfinished row is reserved again, its ReservedAt increases. ReserveMailboxes fails
+	// with domain_not_found. It fails with mailbox_limit_reached, and stores nothing, if the domain
+	// would have more than max rows that are not missing.
 	ReserveMailboxes(ctx context.Context, owner access.AccountID, domainID string, specs []mailbox.Spec, max int, now time.Time) ([]mailbox.Mailbox, error)
 	// SaveMailbox merges the observation m into the stored mailbox with mailbox.Mailbox.Merge. It
 	// keeps each stored part that was observed later than the same part of m. It fails with
@@ -33,7 +34,7 @@ type MailboxStore interface {
 	SaveMailbox(ctx context.Context, owner access.AccountID, m mailbox.Mailbox) error
 	// ConcludeMailboxes does the same as SaveMailbox for all mailboxes of a request, or for none of
 	// them. It commits the completion with them.
-	ConcludeMailboxes(ctx context.Context, owner access.AccountID, all []mailbox.Mailbox, completion *Completion) error
+	ConcludeMailboxes(ctx context.Context, owner access.AccountID, mailboxes []mailbox.Mailbox, completion *Completion) error
 	// ReleaseMailbox deletes a reservation whose creation was refused by the platform or never
 	// started. It does nothing if a different request has reserved the mailbox after reservedAt.
 	ReleaseMailbox(ctx context.Context, owner access.AccountID, mailboxID string, reservedAt time.Time) error

@@ -34,8 +34,8 @@ type Wakeup struct {
 //
 // Accounts are served round-robin. No account can use all workers, and one worker is kept free. The
 // first job of an account therefore starts at most 5 s late, no matter how much work is due for
-// other accounts. The wake-ups of an account with SeparateGroup count as a separate account for
-// each kind.
+// other accounts. Wake-ups with SeparateGroup set are scheduled as if each pair of account and kind
+// were an account of its own.
 type Queue interface {
 	// Wake enqueues wake-ups. Call it only after the job's row is committed. A handler that starts
 	// after the call to Wake sees the committed row. A wake-up for a job whose handler is running
@@ -70,12 +70,12 @@ type Worker interface {
 	// Start starts the work, which runs until Stop. It may be called once. ctx limits only the
 	// start itself.
 	Start(ctx context.Context, w Work) error
-	// Stop starts no new work and waits for running handlers until ctx ends. Shortly before ctx
+	// Stop prevents new work and waits for running handlers until ctx ends. Shortly before ctx
 	// ends, Stop cancels the contexts of the handlers. It fails if handlers have not returned by
 	// then. Unfinished jobs are woken again by a different replica or after a restart. Wake may
 	// still be called.
 	Stop(ctx context.Context) error
-	// Backlog returns the waiting wake-ups by kind, in alphabetical order. Kinds without waiting
+	// Backlog returns the waiting wake-ups of each kind, sorted by kind. Kinds without waiting
 	// wake-ups are omitted. The backlog of a shared queue covers all replicas.
 	Backlog(ctx context.Context) ([]Backlog, error)
 }

@@ -15,9 +15,9 @@ import (
 // Removals removes domains, mailboxes and send limits at the request of their account. Each removal
 // is one transaction, which also commits the completion.
 type Removals interface {
-	// RemovableDomain returns an added domain by its name. The domain may be missing, because the
-	// answer of an earlier removal may have been lost. It fails with tenant_not_found or
-	// domain_not_found, and with domain_in_use while the account has mailboxes in the domain.
+	// RemovableDomain returns an added domain by its name. The domain may be marked as missing,
+	// because the answer to an earlier removal may have been lost. It fails with tenant_not_found
+	// or domain_not_found, and with domain_in_use while the account has mailboxes in the domain.
 	RemovableDomain(ctx context.Context, owner access.AccountID, id tenant.GUID, name string) (domain.Domain, error)
 	// BeginDomainRemoval stores that a removal of the domain at the platform begins at the time at,
 	// and merges d as Domains.ChangeDomain does. If the row of the domain is deleted after that,
@@ -30,7 +30,7 @@ type Removals interface {
 	// longer in force. Discoveries ignore the domain until Domains.ReserveDomain reserves it again.
 	// It fails with domain_not_found or domain_in_use.
 	RemoveDomain(ctx context.Context, owner access.AccountID, d domain.Domain, now time.Time, completion *Completion) error
-	// RemovableMailbox returns a mailbox. Like a domain, it may be missing. RemovableMailbox fails
+	// RemovableMailbox returns a mailbox, which may be marked as missing. RemovableMailbox fails
 	// with tenant_not_found or mailbox_not_found.
 	RemovableMailbox(ctx context.Context, owner access.AccountID, id tenant.GUID, mailboxID string) (mailbox.Mailbox, error)
 	// RemoveMailbox deletes a mailbox with its limit and connections. A blocked mailbox is
@@ -46,9 +46,9 @@ type Removals interface {
 
 // DomainRemoval tells what was known about a domain when its removal began.
 type DomainRemoval struct {
-	// Repeated is true if an earlier removal has begun less than domain.RemovalRepeatWindow before.
-	// An earlier removal does not count if it was cancelled, or if Domains.ReserveDomain reserved
-	// the domain after it.
+	// Repeated is true if an earlier removal began less than domain.RemovalRepeatWindow before this
+	// one. An earlier removal does not count if it was cancelled, or if Domains.ReserveDomain
+	// reserved the domain after it.
 	Repeated bool
 	// MayBeNew is true if the platform has shown a change of the domain since the earlier removal
 	// began (see domain.Observed.Change). Perhaps the earlier removal has removed the domain, and

@@ -30,8 +30,8 @@ func RequestID(ctx context.Context) string {
 
 type tenantsKey struct{}
 
-// WithTenants returns a context in which stores show only these tenants of the owner. In it,
-// objects of other tenants do not exist, and lists omit them.
+// WithTenants returns a context in which stores show only these tenants of the owner. To a call
+// with this context, objects of other tenants do not exist, and lists omit them.
 func WithTenants(ctx context.Context, tenants []tenant.GUID) context.Context {
 	return context.WithValue(ctx, tenantsKey{}, tenants)
 }

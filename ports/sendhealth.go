@@ -23,8 +23,8 @@ type SendWatch interface {
 
 // SendHealth is the state of enforcement for all accounts.
 type SendHealth struct {
-	// Due is when the first of the tenants that are due now became due. Tenants with a lease do not
-	// count. Due is zero if no tenant is due.
+	// Due is when the tenant that has been due for the longest time became due. Tenants with a
+	// lease do not count. Due is zero if no tenant is due.
 	Due time.Time
 	// Limited is the number of tenants that have an enforced limit, a valid consent and a prepared
 	// mail server. Lagging is the number of these tenants that are lagging.

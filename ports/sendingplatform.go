@@ -13,10 +13,11 @@ import (
 // credential's setting `workspace_id` names the workspace. If the credential has access to several
 // workspaces, only Check works without this setting.
 //
-// Errors: Refused with access_denied if the platform rejects the credential. The cause is
-// plan_inactive if the credential's plan has ended. Refused with capability_not_supported for an
-// unsupported operation, and with invalid_request for invalid settings. For the rate limits of the
-// platform, a call counts as the number of requests that the plugin's budgets state, by default 1.
+// A call fails with access_denied if the platform rejects the credential. The cause of this error
+// is plan_inactive if the credential's plan has ended. A call fails with capability_not_supported
+// if the platform does not support the operation, and with invalid_request if settings are invalid.
+// All these errors have the kind outcome.Refused. The plugin states how many requests of the
+// platform's rate limits a call uses, by default 1.
 type SendingPlatform interface {
 	// Check tests the credential and returns the workspaces to which it has access.
 	Check(ctx context.Context) (integration.Reach, error)
@@ -37,7 +38,7 @@ type SendingPlatform interface {
 
 // SendingPlatforms lists the sending platforms that have plugins.
 type SendingPlatforms interface {
-	// Platforms lists the platforms, by id.
+	// Platforms lists the platforms, sorted by id.
 	Platforms(ctx context.Context) ([]integration.Provider, error)
 	// ParseCredential parses a credential: a JSON object of the provider's account fields, or the
 	// value of the field `api_key`. Its errors do not quote the text. It fails with

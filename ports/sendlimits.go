@@ -73,10 +73,10 @@ type TenantClaims interface {
 	CountedMailboxes(ctx context.Context, claim TenantClaim, since time.Time) ([]CountedMailbox, error)
 	// SaveCounts stores counts and the mark up to which the trace is final. It may be repeated.
 	SaveCounts(ctx context.Context, claim TenantClaim, c SendCounts) (held bool, err error)
-	// SaveOrphanRules stores the names of orphan rules: managed rules that a pass found and whose
-	// scopes ScopesWithRules does not list. They come from an earlier connection of the tenant.
-	// ScopesWithRules lists their scopes until SaveChanges gets them in EmptyScopes. It may be
-	// repeated.
+	// SaveOrphanRules stores the names of orphan rules. These are managed rules that a pass found
+	// and whose scopes ScopesWithRules did not list. They come from an earlier connection of the
+	// tenant. After this call, ScopesWithRules lists their scopes, until SaveChanges is called with
+	// them in EmptyScopes. SaveOrphanRules may be repeated.
 	SaveOrphanRules(ctx context.Context, claim TenantClaim, ruleNames []string) (held bool, err error)
 	// SaveIntents replaces the stored intents of the tenant with the changes that a pass is about
 	// to make at the platform. Deleted mailboxes are ignored. An intent is deleted with its

@@ -51,8 +51,8 @@ type ReplayFrom struct {
 
 // Deliveries stores the deliveries of webhooks.
 //
-// Methods that claim deliveries lease them, by the database's clock. A claimed delivery has a new
-// Epoch, and only its claimer can store the result.
+// Methods that claim deliveries take a lease on each of them. Leases use the database's clock. A
+// claimed delivery has a new Epoch, and only its claimer can store the result.
 type Deliveries interface {
 	// AccountsWithNewEvents lists at most limit active accounts, in random order, whose log has
 	// events after the position of an enabled webhook.
@@ -93,11 +93,11 @@ type Deliveries interface {
 	DropDeliveries(ctx context.Context, before time.Time, limit int) (int, error)
 }
 
-// Slots limit how many deliveries are claimed.
+// Slots limit how many deliveries are claimed. All is the number of free slots.
 type Slots struct {
 	All int
-	// Unproven is the number of these slots that all unproven and failing webhooks together can
-	// take. Failing is the number that failing webhooks can take.
+	// Unproven is how many of the free slots unproven and failing webhooks together can take.
+	// Failing is how many of them failing webhooks can take.
 	Unproven, Failing int
 	// Responsiveness returns what the claimer has seen of a webhook's endpoint.
 	Responsiveness func(webhookID string) webhook.Responsiveness
@@ -172,7 +172,7 @@ type SavedDelivery struct {
 	HasDue bool
 }
 
-// DueWebhook is a webhook with due deliveries.
+// DueWebhook identifies a webhook with pending deliveries.
 type DueWebhook struct {
 	Account access.AccountID
 	ID      string
@@ -181,7 +181,7 @@ type DueWebhook struct {
 // DeliveryQuery selects deliveries of one webhook, newest first.
 type DeliveryQuery struct {
 	Status webhook.DeliveryStatus // empty selects all
-	Before string                 // the page begins with the delivery before this id; empty begins with the newest
+	Before string                 // the page begins with the first delivery that is older than this id; empty begins with the newest
 	Limit  int
 }
 

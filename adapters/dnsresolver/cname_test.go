@@ -86,7 +86,7 @@ func TestTargetIsUnansweredOnlyIfNoResolverResponds(t *testing.T) {
 			t.Parallel()
 			env := newFixture(t, delegation)
 			if tt.silent {
-				env.wait = shortTimeout
+				env.questionTimeout = shortTimeout
 			}
 			env.resolver.setChange(func(msg, q *wire.Msg) {
 				if q.Question[0].Name != tt.target {

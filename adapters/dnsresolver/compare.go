@@ -96,7 +96,7 @@ func (r report) keepsDisagreeing(other report, apex string) bool {
 // states returns the state of each name server. The state of a server with several addresses is the
 // best state of its addresses.
 func (v comparison) states() []dns.Server {
-	out := make([]dns.Server, len(v.zone.servers))
+	servers := make([]dns.Server, len(v.zone.servers))
 	for i, s := range v.zone.servers {
 		state, agrees := dns.ServerUnreachable, true
 		if s.isBlocked {
@@ -109,9 +109,9 @@ func (v comparison) states() []dns.Server {
 			}
 			agrees = agrees && (addrState != dns.ServerOK || v.agrees[addr])
 		}
-		out[i] = dns.Server{Name: s.name, State: state, Agrees: agrees && state == dns.ServerOK}
+		servers[i] = dns.Server{Name: s.name, State: state, Agrees: agrees && state == dns.ServerOK}
 	}
-	return out
+	return servers
 }
 
 // unreliableReason returns why the answers are not reliable, or "" if they are reliable.
@@ -144,7 +144,7 @@ func (v comparison) warnings(zoneRead dns.ZoneRead) []string {
 		return slices.ContainsFunc(zoneRead.Servers, func(n dns.Server) bool { return n.State == state })
 	}
 	anyReport := func(matches func(report) bool) bool { return slices.ContainsFunc(v.serving, matches) }
-	var out []string
+	var found []string
 	for _, w := range []struct {
 		warning string
 		applies bool
@@ -159,10 +159,10 @@ func (v comparison) warnings(zoneRead dns.ZoneRead) []string {
 		{warnMulti, v.isMultiProvider},
 	} {
 		if w.applies {
-			out = append(out, w.warning)
+			found = append(found, w.warning)
 		}
 	}
-	return out
+	return found
 }
 
 // delegationMismatch reports whether the zone's NS records differ from the delegation in the parent
@@ -174,17 +174,17 @@ func (v comparison) delegationMismatch(r report) bool {
 
 // unaskedServers returns the servers in the zone's NS records that are not in zone.servers.
 func (v comparison) unaskedServers() []string {
-	var out []string
+	var hosts []string
 	for _, r := range v.serving {
 		for _, host := range r.sets[setKey{v.zone.apex, dns.NS}].values {
 			isHost := func(s server) bool { return s.name == host }
-			if !slices.ContainsFunc(v.zone.servers, isHost) && !slices.Contains(out, host) {
-				out = append(out, host)
+			if !slices.ContainsFunc(v.zone.servers, isHost) && !slices.Contains(hosts, host) {
+				hosts = append(hosts, host)
 			}
 		}
 	}
-	slices.Sort(out)
-	return out
+	slices.Sort(hosts)
+	return hosts
 }
 
 // mergeReports returns a ZoneRead with the values that all serving servers return. A mail platform
@@ -199,7 +199,7 @@ func mergeReports(name, apex string, serving []report) dns.ZoneRead {
 
 // commonSets returns the values that all servers return, sorted by name, type and value.
 func commonSets(serving []report) []dns.RRSet {
-	var out []dns.RRSet
+	var sets []dns.RRSet
 	for k, first := range serving[0].sets {
 		values, ttl, synthesised := first.values, first.ttl, first.isSynthesised
 		for _, other := range serving[1:] {
@@ -211,21 +211,21 @@ func commonSets(serving []report) []dns.RRSet {
 		if len(values) > 0 {
 			values = slices.Clone(values)
 			sortValues(values, wire.StringToType[string(k.kind)])
-			out = append(out, dns.RRSet{Name: k.name, Type: k.kind, TTL: ttl, Values: values, Synthesised: synthesised})
+			sets = append(sets, dns.RRSet{Name: k.name, Type: k.kind, TTL: ttl, Values: values, Synthesised: synthesised})
 		}
 	}
-	slices.SortFunc(out, func(a, b dns.RRSet) int {
+	slices.SortFunc(sets, func(a, b dns.RRSet) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Type, b.Type))
 	})
-	return out
+	return sets
 }
 
 func intersect(a, b []string) []string {
-	var out []string
+	var common []string
 	for _, v := range a {
 		if slices.Contains(b, v) {
-			out = append(out, v)
+			common = append(common, v)
 		}
 	}
-	return out
+	return common
 }

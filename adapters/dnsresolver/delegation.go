@@ -19,7 +19,7 @@ import (
 type zone struct {
 	apex string
 	// delegation lists the name servers to which the parent zone delegates this zone. If the parent
-	// zone does not answer, it lists the zone's own NS records.
+	// zone does not answer, delegation lists the zone's own NS records.
 	delegation []string
 	servers    []server // the servers of the delegation and of the zone's NS records
 	// isSecure and isBogus are the result of the resolver's DNSSEC validation.
@@ -74,7 +74,7 @@ func (r *Reader) walkToZone(ctx context.Context, name string) (zone, string) {
 }
 
 // addServersOfBothSides returns z with the servers that the parent zone and the zone itself list. m
-// is the answer that showed the zone apex.
+// is the answer that contains the apex of z.
 func (r *Reader) addServersOfBothSides(ctx context.Context, z zone, m *wire.Msg) (zone, string) {
 	var fromParent referral
 	var parentRead panics.Group
@@ -226,17 +226,17 @@ func (r *Reader) parentZoneServers(ctx context.Context, name string) []netip.Add
 			return nil
 		}
 	}
-	var out []netip.AddrPort
+	var addrs []netip.AddrPort
 	if ok {
 		hosts := hostsOf(m, apex).hosts
 		rand.Shuffle(len(hosts), func(i, j int) { hosts[i], hosts[j] = hosts[j], hosts[i] })
 		hosts = hosts[:min(len(hosts), maxParentServers)]
 		for _, s := range r.permittedServers(hosts, r.resolveHosts(ctx, referral{hosts, m}, apex)) {
-			out = append(out, s.addrs[:min(len(s.addrs), 1)]...)
+			addrs = append(addrs, s.addrs[:min(len(s.addrs), 1)]...)
 		}
 	}
 	if ctx.Err() == nil {
-		r.parentAddrs.put(name, out)
+		r.parentAddrs.put(name, addrs)
 	}
-	return out
+	return addrs
 }

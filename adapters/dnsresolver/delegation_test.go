@@ -38,29 +38,29 @@ func serverStates(servers []dns.Server) []string {
 }
 
 func TestServersOfParentAndZoneAreAsked(t *testing.T) {
-	const own = `
+	const nsRecords = `
 example.test. 300 IN NS ns1.example.test.
 example.test. 300 IN NS ns2.example.test.
 `
-	otherServers := strings.ReplaceAll(own, "ns2", "ns3")
+	otherServers := strings.ReplaceAll(nsRecords, "ns2", "ns3")
 	servers := []string{"ns1.example.test ok", "ns2.example.test ok", "ns3.example.test ok"}
 	for _, tt := range []struct {
 		name, above string
-		own         string // records of all servers, in addition to those of the resolver
+		nsRecords   string // records of all servers, in addition to those of the resolver
 		delegation  []string
 		servers     []string
 		warnings    []string
 	}{
-		{"the parent and the zone list the same servers", own, standardZone, []string{"ns1.example.test", "ns2.example.test"}, servers[:2], nil},
+		{"the parent and the zone list the same servers", nsRecords, standardZone, []string{"ns1.example.test", "ns2.example.test"}, servers[:2], nil},
 		{"the parent lists a different server", otherServers, standardZone, []string{"ns1.example.test", "ns3.example.test"}, servers, []string{"delegation_mismatch"}},
-		{"the zone lists a different server", own, strings.ReplaceAll(standardZone, "ns2.", "ns3."), []string{"ns1.example.test", "ns2.example.test"}, servers, []string{"delegation_mismatch"}},
+		{"the zone lists a different server", nsRecords, strings.ReplaceAll(standardZone, "ns2.", "ns3."), []string{"ns1.example.test", "ns2.example.test"}, servers, []string{"delegation_mismatch"}},
 		{"the parent lists no servers", "", standardZone, []string{"ns1.example.test", "ns2.example.test"}, servers[:2], nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			env := newFixture(t, delegation+registry)
 			env.startServer("127.0.0.4", newReferralServer(t, tt.above))
 			for _, ip := range []string{"127.0.0.2", "127.0.0.3", "127.0.0.5"} {
-				env.startServer(ip, newServer(t, tt.own))
+				env.startServer(ip, newServer(t, tt.nsRecords))
 			}
 			got := env.read("example.test")
 			if !got.Complete {
@@ -98,7 +98,7 @@ func TestDelegationToLameServersIsReadFromTheParentZone(t *testing.T) {
 func TestSilentParentIsNotAskedAgain(t *testing.T) {
 	t.Parallel()
 	env := newFixture(t, delegation+registry+strings.ReplaceAll(delegation, "example.test", "second.test"))
-	env.wait = shortTimeout
+	env.questionTimeout = shortTimeout
 	queried := make(chan string, 10)
 	env.startServer("127.0.0.4", wire.HandlerFunc(func(_ wire.ResponseWriter, q *wire.Msg) { queried <- q.Question[0].Name }))
 	for _, ip := range []string{"127.0.0.2", "127.0.0.3"} {
@@ -145,15 +145,15 @@ func TestResultOfDNSSECValidationIsReported(t *testing.T) {
 
 func TestOneFailureIsNotDNSSECBogus(t *testing.T) {
 	env := newFixture(t, delegation)
-	var failed atomic.Bool
+	var hasFailed atomic.Bool
 	env.resolver.setChange(func(msg, q *wire.Msg) {
-		if q.Question[0].Qtype == wire.TypeNS && failed.CompareAndSwap(false, true) {
+		if q.Question[0].Qtype == wire.TypeNS && hasFailed.CompareAndSwap(false, true) {
 			msg.SetRcode(q, wire.RcodeServerFailure)
 		}
 	})
 	env.startServer("127.0.0.2", newServer(t, standardZone))
 	env.startServer("127.0.0.3", newServer(t, standardZone))
-	if got := env.read("example.test"); !got.Complete || !failed.Load() {
+	if got := env.read("example.test"); !got.Complete || !hasFailed.Load() {
 		t.Fatalf("got %q", got.Reason)
 	}
 }

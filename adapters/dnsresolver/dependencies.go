@@ -21,15 +21,15 @@ const (
 // needs two of them: the DMARC policy of the parent domain, and the DKIM keys. readDependencies
 // returns false if it could not read one of these two.
 func (rd *domainRead) readDependencies(ctx context.Context, needs dns.Needs) (dns.Referenced, bool) {
-	var found dns.Referenced
+	var referenced dns.Referenced
 	var parentOK, keysOK bool
 	var wg panics.Group
-	wg.Go(func() { found.SPF = rd.readSPFTree(ctx, needs.SPF) })
-	wg.Go(func() { found.ParentDMARC, parentOK = rd.readTexts(ctx, needs.ParentDMARC) })
-	wg.Go(func() { found.Keys, keysOK = rd.readTexts(ctx, needs.Keys) })
-	wg.Go(func() { found.Exchanges = rd.checkExchanges(ctx, needs.Exchanges) })
+	wg.Go(func() { referenced.SPF = rd.readSPFTree(ctx, needs.SPF) })
+	wg.Go(func() { referenced.ParentDMARC, parentOK = rd.readTexts(ctx, needs.ParentDMARC) })
+	wg.Go(func() { referenced.Keys, keysOK = rd.readTexts(ctx, needs.Keys) })
+	wg.Go(func() { referenced.Exchanges = rd.checkExchanges(ctx, needs.Exchanges) })
 	wg.Wait()
-	return found, parentOK && keysOK
+	return referenced, parentOK && keysOK
 }
 
 // readSPFTree reads the TXT records of an SPF tree, level by level, starting with the names in
@@ -45,10 +45,10 @@ func (rd *domainRead) readSPFTree(ctx context.Context, pending []string) map[str
 				level = append(level, name)
 			}
 		}
-		found, _ := rd.readTexts(ctx, level)
+		textsOf, _ := rd.readTexts(ctx, level)
 		pending = nil
 		for _, name := range level {
-			texts, hasAnswer := found[name]
+			texts, hasAnswer := textsOf[name]
 			if !hasAnswer {
 				continue
 			}
@@ -70,20 +70,20 @@ func (rd *domainRead) readTexts(ctx context.Context, names []string) (map[string
 	if len(names) == 0 {
 		return nil, true
 	}
-	found := make([]parsedAnswer, len(names))
+	answers := make([]parsedAnswer, len(names))
 	errs := make([]error, len(names))
 	var wg panics.Group
 	for i, name := range names {
-		wg.Go(func() { found[i], errs[i] = rd.answers.lookup(ctx, question{name, wire.TypeTXT}) })
+		wg.Go(func() { answers[i], errs[i] = rd.answers.lookup(ctx, question{name, wire.TypeTXT}) })
 	}
 	wg.Wait()
-	out, complete := map[string][]string{}, true
+	texts, complete := map[string][]string{}, true
 	for i, name := range names {
 		if complete = complete && errs[i] == nil; errs[i] == nil {
-			out[name] = found[i].values
+			texts[name] = answers[i].values
 		}
 	}
-	return out, complete
+	return texts, complete
 }
 
 // checkExchanges returns the MX hosts that cannot receive mail, with the reason.
@@ -95,17 +95,17 @@ func (rd *domainRead) checkExchanges(ctx context.Context, hosts []string) map[st
 		wg.Go(func() { states[i] = rd.checkExchange(ctx, host) })
 	}
 	wg.Wait()
-	var out map[string]dns.MXProblem
+	var problems map[string]dns.MXProblem
 	for i, host := range hosts {
 		if states[i] == "" {
 			continue
 		}
-		if out == nil {
-			out = map[string]dns.MXProblem{}
+		if problems == nil {
+			problems = map[string]dns.MXProblem{}
 		}
-		out[host] = states[i]
+		problems[host] = states[i]
 	}
-	return out
+	return problems
 }
 
 // checkExchange returns why a host cannot receive mail. It returns "" if the host has an address,

@@ -125,26 +125,26 @@ func TestFailingSPFNameIsAbsent(t *testing.T) {
 }
 
 func TestSPFTreeIsBounded(t *testing.T) {
-	var wide, deep strings.Builder
-	wide.WriteString(`example.test. 300 IN TXT "v=spf1`)
+	var wideRecord, deepRecords strings.Builder
+	wideRecord.WriteString(`example.test. 300 IN TXT "v=spf1`)
 	for i := range 80 {
 		chunk := fmt.Sprintf(" include:n%d.test", i)
 		if i%12 == 11 {
 			chunk = `" "` + chunk
 		}
-		wide.WriteString(chunk)
-		fmt.Fprintf(&deep, "deep%d.test. 300 IN TXT \"v=spf1 include:deep%d.test -all\"\n", i, i+1)
+		wideRecord.WriteString(chunk)
+		fmt.Fprintf(&deepRecords, "deep%d.test. 300 IN TXT \"v=spf1 include:deep%d.test -all\"\n", i, i+1)
 	}
-	wide.WriteString(` -all"`)
+	wideRecord.WriteString(` -all"`)
 	for _, tt := range []struct {
 		name, zone   string
 		maxQuestions int
 	}{
-		{"wide", wide.String(), 50},
+		{"wide", wideRecord.String(), 50},
 		{"deep", `example.test. 300 IN TXT "v=spf1 include:deep0.test -all"`, 12},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			env := newFixture(t, delegation+deep.String())
+			env := newFixture(t, delegation+deepRecords.String())
 			got := env.readForPlan(emptyZone + tt.zone)
 			texts := 0
 			for question, n := range env.resolver.counts() {

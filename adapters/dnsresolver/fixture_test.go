@@ -32,8 +32,8 @@ type fixture struct {
 	port int
 	// resolver is the recursive resolver. It answers from its own list of records.
 	resolver *recordServer
-	// wait is the timeout of one question. Zero means hang.
-	wait time.Duration
+	// questionTimeout is the timeout of one question. Zero means hangTimeout.
+	questionTimeout time.Duration
 }
 
 // standardZone is the zone of most tests.
@@ -117,14 +117,14 @@ const shortTimeout = time.Second
 
 // reader returns a Reader that uses the fixture's resolver.
 func (f *fixture) reader() *dnsresolver.Reader {
-	wait := cmp.Or(f.wait, hangTimeout)
+	timeout := cmp.Or(f.questionTimeout, hangTimeout)
 	return dnsresolver.New(dnsresolver.Options{
 		Resolvers:    []string{fmt.Sprintf("127.0.0.1:%d", f.port)},
 		Port:         f.port,
 		AllowPrivate: true,
 		Timeout:      hangTimeout,
-		UDPTimeout:   wait,
-		TCPTimeout:   wait,
+		UDPTimeout:   timeout,
+		TCPTimeout:   timeout,
 	})
 }
 

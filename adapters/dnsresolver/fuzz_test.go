@@ -42,14 +42,14 @@ func FuzzAnswer(f *testing.F) {
 		if err != nil {
 			return
 		}
-		twice := qtype != wire.TypeTXT && len(slices.Compact(slices.Clone(v.values))) != len(v.values)
-		if len(v.values) > maxRecords || twice {
+		hasDuplicates := qtype != wire.TypeTXT && len(slices.Compact(slices.Clone(v.values))) != len(v.values)
+		if len(v.values) > maxRecords || hasDuplicates {
 			t.Fatalf("%d values: %q", len(v.values), v.values)
 		}
 		answer := report{state: dns.ServerOK, sets: map[setKey]recordSet{{q.name, dns.TXT}: {values: v.values, ttl: v.ttl}}}
-		fromOne, fromTwo := commonSets([]report{answer}), commonSets([]report{answer, answer})
-		if !slices.EqualFunc(fromOne, fromTwo, func(x, y dns.RRSet) bool { return x.TTL == y.TTL && slices.Equal(x.Values, y.Values) }) {
-			t.Fatalf("%v and %v", fromOne, fromTwo)
+		setsOfOne, setsOfTwo := commonSets([]report{answer}), commonSets([]report{answer, answer})
+		if !slices.EqualFunc(setsOfOne, setsOfTwo, func(x, y dns.RRSet) bool { return x.TTL == y.TTL && slices.Equal(x.Values, y.Values) }) {
+			t.Fatalf("%v and %v", setsOfOne, setsOfTwo)
 		}
 	})
 }

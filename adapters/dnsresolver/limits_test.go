@@ -90,13 +90,13 @@ func TestQuestionsOfAnAccountLeaveSlotsFree(t *testing.T) {
 	}
 }
 
-// TestFreedSlotGoesToTheAccountWithTheFewest checks that an account with many waiting questions
-// does not delay the first question of the next account, and that a cancelled question holds no
-// slot.
+// TestFreedSlotGoesToTheAccountWithTheFewest checks that a free slot goes to the first question of
+// a new account, not to an account that already uses many slots. It also checks that a cancelled
+// question holds no slot.
 func TestFreedSlotGoesToTheAccountWithTheFewest(t *testing.T) {
 	s := newSlots(8)
 	releases := occupy(t, s, "ann")
-	waiting := s.enqueue("ann", testAddress(98), maxPerAddress)
+	annWaiter := s.enqueue("ann", testAddress(98), maxPerAddress)
 	releases = append(releases, occupy(t, s, "bob")...)
 	for _, account := range []access.AccountID{"x", "y", "z"} {
 		releases = append(releases, occupy(t, s, account)...)
@@ -109,11 +109,11 @@ func TestFreedSlotGoesToTheAccountWithTheFewest(t *testing.T) {
 	if _, err := s.acquire(ctx, "eve", testAddress(99), maxPerAddress); !errors.Is(err, context.Canceled) {
 		t.Fatalf("a question without a slot: %v", err)
 	}
-	waiter := s.enqueue("eve", testAddress(99), maxPerAddress)
+	eveWaiter := s.enqueue("eve", testAddress(99), maxPerAddress)
 	releases[0]()
-	<-waiter.granted
+	<-eveWaiter.granted
 	select {
-	case <-waiting.granted:
+	case <-annWaiter.granted:
 		t.Error("the account with the most questions got a slot")
 	default:
 	}
@@ -134,7 +134,7 @@ func TestBusyServerDelaysNoOtherServer(t *testing.T) {
 }
 
 // TestResolversKeepTheirSlots checks that silent servers of domains do not delay questions to
-// resolvers and to servers of public suffixes, not even to questions of the same account.
+// resolvers and to servers of public suffixes, not even questions of the same account.
 func TestResolversKeepTheirSlots(t *testing.T) {
 	r := New(Options{Resolvers: []string{"192.0.2.1"}})
 	occupy(t, r.client.serverSlots, testAccount)

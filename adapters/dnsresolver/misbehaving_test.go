@@ -15,7 +15,7 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-// codeHandler returns a server that answers everything with one code.
+// codeHandler returns a handler that answers every question with the response code.
 func codeHandler(code int) wire.Handler {
 	return wire.HandlerFunc(func(w wire.ResponseWriter, q *wire.Msg) {
 		_ = w.WriteMsg(new(wire.Msg).SetRcode(q, code))
@@ -46,7 +46,7 @@ func changeForType(qtype uint16, change func(msg, q *wire.Msg)) func(msg, q *wir
 
 func TestStateOfASecondServerIsReported(t *testing.T) {
 	notAuthoritative := func(msg, _ *wire.Msg) { msg.Authoritative = false }
-	upward := func(msg, q *wire.Msg) {
+	referToRoot := func(msg, q *wire.Msg) {
 		msg.Authoritative, msg.Answer = false, nil
 		msg.Ns = []wire.RR{&wire.NS{Hdr: wire.RR_Header{Name: ".", Rrtype: wire.TypeNS, Class: wire.ClassINET}, Ns: "a.root-servers.net."}}
 	}
@@ -65,7 +65,7 @@ func TestStateOfASecondServerIsReported(t *testing.T) {
 		}), dns.ServerLame, "single_server_answered", []string{"lame_delegation"}},
 		{"is not authoritative", codeHandler(wire.RcodeNotAuth), dns.ServerLame, "single_server_answered", []string{"lame_delegation"}},
 		{"answers from a cache", changingHandler(t, notAuthoritative), dns.ServerLame, "single_server_answered", []string{"lame_delegation"}},
-		{"refers upwards", changingHandler(t, upward), dns.ServerLame, "single_server_answered", []string{"lame_delegation"}},
+		{"refers upwards", changingHandler(t, referToRoot), dns.ServerLame, "single_server_answered", []string{"lame_delegation"}},
 		{"does not answer", silentHandler, dns.ServerUnreachable, "single_server_answered", []string{"server_unreachable"}},
 		{"does not run", nil, dns.ServerUnreachable, "single_server_answered", []string{"server_unreachable"}},
 		{"refuses one type", changingHandler(t, changeForType(wire.TypeTXT, func(msg, q *wire.Msg) { msg.SetRcode(q, wire.RcodeRefused) })), dns.ServerOK, "type_unknown", []string{"wildcard_ambiguous"}},
@@ -96,7 +96,7 @@ func TestStateOfASecondServerIsReported(t *testing.T) {
 			t.Parallel()
 			env := newFixture(t, delegation)
 			if tt.state == dns.ServerUnreachable {
-				env.wait = shortTimeout
+				env.questionTimeout = shortTimeout
 			}
 			env.startServer("127.0.0.2", newServer(t, standardZone))
 			if tt.second != nil {
@@ -128,18 +128,18 @@ func TestReadIsIncompleteIfNoServerServesTheZone(t *testing.T) {
 func TestStrayPacketsAreIgnored(t *testing.T) {
 	env := newFixture(t, delegation)
 	s := newServer(t, standardZone)
-	stranger, err := net.ListenPacket("udp", "127.0.0.8:0")
+	otherSocket, err := net.ListenPacket("udp", "127.0.0.8:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer stranger.Close()
+	defer otherSocket.Close()
 	env.startServer("127.0.0.2", wire.HandlerFunc(func(w wire.ResponseWriter, q *wire.Msg) {
 		m := s.answer(w, q)
 		forged := m.Copy()
 		forged.Answer = []wire.RR{&wire.TXT{Hdr: wire.RR_Header{Name: q.Question[0].Name, Rrtype: wire.TypeTXT, Class: wire.ClassINET}, Txt: []string{"forged"}}}
 		if w.RemoteAddr().Network() == "udp" {
 			packet, _ := forged.Pack()
-			_, _ = stranger.WriteTo(packet, w.RemoteAddr())
+			_, _ = otherSocket.WriteTo(packet, w.RemoteAddr())
 			_, _ = w.Write([]byte{1, 2, 3})
 		}
 		forged.Id++
@@ -184,7 +184,7 @@ func TestBlockedTCPIsAWarning(t *testing.T) {
 	})
 	t.Parallel()
 	env := newFixture(t, delegation)
-	env.wait = shortTimeout
+	env.questionTimeout = shortTimeout
 	env.startServer("127.0.0.2", udpOnly)
 	env.startServer("127.0.0.3", newServer(t, standardZone))
 	got := env.read("example.test")
@@ -208,9 +208,9 @@ func TestTooManyRecordsAreRefused(t *testing.T) {
 }
 
 func TestOnlyValuesOfAllServersAreReturned(t *testing.T) {
-	fresh := standardZone + "example.test. 60 IN TXT \"MS=ms1\"\nmail.example.test. 60 IN A 192.0.2.1\n"
+	newRecords := standardZone + "example.test. 60 IN TXT \"MS=ms1\"\nmail.example.test. 60 IN A 192.0.2.1\n"
 	env := newFixture(t, delegation)
-	env.startServer("127.0.0.2", newServer(t, fresh))
+	env.startServer("127.0.0.2", newServer(t, newRecords))
 	lagging := newServer(t, standardZone)
 	env.startServer("127.0.0.3", lagging)
 	r := env.reader()
@@ -221,7 +221,7 @@ func TestOnlyValuesOfAllServersAreReturned(t *testing.T) {
 	if diff := cmp.Diff([]string{"v=spf1 -all"}, values(got, "example.test", dns.TXT)); diff != "" {
 		t.Fatal(diff)
 	}
-	lagging.replace(newServer(t, fresh).records)
+	lagging.replace(newServer(t, newRecords).records)
 	if got, err = r.Read(t.Context(), "ann", "example.test"); err != nil {
 		t.Fatal(err)
 	}

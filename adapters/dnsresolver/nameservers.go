@@ -41,15 +41,15 @@ func (r *Reader) addServers(ctx context.Context, z zone, fromZone, fromParent re
 		z.servers = r.resolversAsServers()
 		return z, ""
 	}
-	combined := referral{limitServers(union(fromParent.hosts, fromZone.hosts)), fromZone.glue}
-	if len(combined.hosts) == 0 {
+	allServers := referral{limitServers(union(fromParent.hosts, fromZone.hosts)), fromZone.glue}
+	if len(allServers.hosts) == 0 {
 		if ctx.Err() != nil {
 			return z, reasonDeadline
 		}
 		return z, reasonNoAnswer
 	}
-	found := r.resolveHosts(ctx, combined, z.apex, fromParent.glue)
-	z.servers = r.permittedServers(combined.hosts, found)
+	addrsOfHost := r.resolveHosts(ctx, allServers, z.apex, fromParent.glue)
+	z.servers = r.permittedServers(allServers.hosts, addrsOfHost)
 	return z, ""
 }
 
@@ -80,20 +80,20 @@ func union(a, b []string) []string {
 // moreGlue for hosts inside the zone. It asks the resolvers for all other hosts, and for hosts
 // without a glue record.
 func (r *Reader) resolveHosts(ctx context.Context, ref referral, apex string, moreGlue ...*wire.Msg) [][]netip.Addr {
-	found := make([][]netip.Addr, len(ref.hosts))
+	addrsOfHost := make([][]netip.Addr, len(ref.hosts))
 	var wg panics.Group
 	for i, host := range ref.hosts {
 		for _, m := range append(moreGlue, ref.glue) {
-			if m != nil && len(found[i]) == 0 {
-				found[i] = glueAddrs(m, host, apex)
+			if m != nil && len(addrsOfHost[i]) == 0 {
+				addrsOfHost[i] = glueAddrs(m, host, apex)
 			}
 		}
-		if len(found[i]) == 0 {
-			wg.Go(func() { found[i] = r.resolveHost(ctx, host) })
+		if len(addrsOfHost[i]) == 0 {
+			wg.Go(func() { addrsOfHost[i] = r.resolveHost(ctx, host) })
 		}
 	}
 	wg.Wait()
-	return found
+	return addrsOfHost
 }
 
 // glueAddrs returns the addresses of host in the additional section of m. For a host outside the
@@ -102,13 +102,13 @@ func glueAddrs(m *wire.Msg, host, apex string) []netip.Addr {
 	if !isWithin(host, apex) {
 		return nil
 	}
-	var out []netip.Addr
+	var addrs []netip.Addr
 	for _, rr := range m.Extra {
 		if canonicalName(rr.Header().Name) == host {
-			out = appendAddr(out, rr)
+			addrs = appendAddr(addrs, rr)
 		}
 	}
-	return out
+	return addrs
 }
 
 // resolveHost returns the addresses of a name server, IPv4 first, because some machines have no
@@ -117,7 +117,7 @@ func (r *Reader) resolveHost(ctx context.Context, host string) []netip.Addr {
 	if cached, ok := r.hostAddrs.get(host); ok {
 		return slices.Clone(cached)
 	}
-	var out []netip.Addr
+	var addrs []netip.Addr
 	for _, qtype := range []uint16{wire.TypeA, wire.TypeAAAA} {
 		q := question{host, qtype}
 		m, err := r.queryResolvers(ctx, q)
@@ -130,20 +130,20 @@ func (r *Reader) resolveHost(ctx context.Context, host string) []netip.Addr {
 		}
 		for _, text := range parsed.values {
 			if a, err := netip.ParseAddr(text); err == nil {
-				out = append(out, a)
+				addrs = append(addrs, a)
 			}
 		}
 	}
-	if len(out) > 0 && ctx.Err() == nil {
-		r.hostAddrs.put(host, slices.Clone(out))
+	if len(addrs) > 0 && ctx.Err() == nil {
+		r.hostAddrs.put(host, slices.Clone(addrs))
 	}
-	return out
+	return addrs
 }
 
 // permittedServers returns the hosts with their permitted addresses: at most maxAddressesPerServer
 // for each host and maxAddresses in total. addrsOfHost holds the addresses of each host.
 func (r *Reader) permittedServers(hosts []string, addrsOfHost [][]netip.Addr) []server {
-	out := make([]server, len(hosts))
+	servers := make([]server, len(hosts))
 	permitted := map[netip.AddrPort]bool{}
 	for i, host := range hosts {
 		s := server{name: host}
@@ -159,9 +159,9 @@ func (r *Reader) permittedServers(hosts []string, addrsOfHost [][]netip.Addr) []
 			}
 		}
 		s.isBlocked = s.isBlocked && len(s.addrs) == 0
-		out[i] = s
+		servers[i] = s
 	}
-	return out
+	return servers
 }
 
 func appendAddr(list []netip.Addr, rr wire.RR) []netip.Addr {

@@ -30,12 +30,12 @@ func TestPanicOfASharedReadReachesItsCallers(t *testing.T) {
 				return err
 			})
 		}
-		failed := make(chan error, 2)
+		readErrs := make(chan error, 2)
 		for range 2 {
-			go func() { failed <- read(true) }()
+			go func() { readErrs <- read(true) }()
 		}
 		for range 2 {
-			if err := <-failed; err == nil || !strings.Contains(err.Error(), "TestPanicOfASharedRead") {
+			if err := <-readErrs; err == nil || !strings.Contains(err.Error(), "TestPanicOfASharedRead") {
 				t.Errorf("got %v, want the panic of the read", err)
 			}
 		}

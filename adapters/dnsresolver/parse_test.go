@@ -34,14 +34,14 @@ func TestInternalAddressesAreNotPublic(t *testing.T) {
 func TestServerAddressesAreLimited(t *testing.T) {
 	r := &Reader{port: 53}
 	hosts := make([]string, maxServers)
-	found := make([][]netip.Addr, maxServers)
+	addrsOfHost := make([][]netip.Addr, maxServers)
 	for i := range hosts {
 		for j := range 3 {
-			found[i] = append(found[i], netip.AddrFrom4([4]byte{8, 8, byte(i), byte(j)}))
+			addrsOfHost[i] = append(addrsOfHost[i], netip.AddrFrom4([4]byte{8, 8, byte(i), byte(j)}))
 		}
 	}
 	total := 0
-	for _, s := range r.permittedServers(hosts, found) {
+	for _, s := range r.permittedServers(hosts, addrsOfHost) {
 		if len(s.addrs) > maxAddressesPerServer || s.isBlocked {
 			t.Fatalf("got %v", s)
 		}

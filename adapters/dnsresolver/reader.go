@@ -125,8 +125,8 @@ func (r *Reader) Read(ctx context.Context, owner access.AccountID, name string, 
 	return zoneRead, err
 }
 
-// normalise returns the lower-case A-label form of a name. It returns a name that is not a valid
-// host name in lower case. No zone exists for such a name.
+// normalise returns the lower-case A-label form of a name. If the name is not a valid host name,
+// normalise only converts it to lower case. No zone exists for such a name.
 func normalise(name string) string {
 	name = strings.ToLower(strings.TrimSuffix(name, "."))
 	if ascii, err := idna.Lookup.ToASCII(name); err == nil {
@@ -139,15 +139,15 @@ func normalise(name string) string {
 // the names on which the records depend.
 func (r *Reader) read(ctx context.Context, name string, wanted []dns.Desired) dns.ZoneRead {
 	zoneRead := dns.ZoneRead{Domain: name, At: r.now()}
-	found, reason := r.findZone(ctx, name)
-	zoneRead.Zone, zoneRead.Delegation, zoneRead.Secure = found.apex, slices.Clone(found.delegation), found.isSecure
+	domainZone, reason := r.findZone(ctx, name)
+	zoneRead.Zone, zoneRead.Delegation, zoneRead.Secure = domainZone.apex, slices.Clone(domainZone.delegation), domainZone.isSecure
 	if reason != "" {
 		zoneRead.Reason = reason
 		return zoneRead
 	}
-	rd := &domainRead{reader: r, name: name, apex: found.apex, wanted: wanted, probeLabel: newProbeLabel(), answers: &answerCache{reader: r, entries: map[question]*cachedAnswer{}}}
-	compared := rd.askServers(ctx, found)
-	zoneRead.Sets = mergeReports(name, found.apex, compared.serving).Sets
+	rd := &domainRead{reader: r, name: name, apex: domainZone.apex, wanted: wanted, probeLabel: newProbeLabel(), answers: &answerCache{reader: r, entries: map[question]*cachedAnswer{}}}
+	compared := rd.askServers(ctx, domainZone)
+	zoneRead.Sets = mergeReports(name, domainZone.apex, compared.serving).Sets
 	zoneRead.Servers = compared.states()
 	zoneRead.Reason, zoneRead.Warnings = compared.unreliableReason(zoneRead.Servers), compared.warnings(zoneRead)
 	referenced, dependenciesRead := rd.readDependencies(ctx, zoneRead.Needs(wanted))

@@ -201,10 +201,10 @@ func TestCancelledReadReturnsTheContextsError(t *testing.T) {
 
 func TestConcurrentReadsAreShared(t *testing.T) {
 	env := newFixture(t, delegation)
-	s, second, hold := newServer(t, standardZone), make(chan struct{}), make(chan struct{})
+	s, asked, hold := newServer(t, standardZone), make(chan struct{}), make(chan struct{})
 	var once sync.Once
 	env.startServer("127.0.0.2", wire.HandlerFunc(func(w wire.ResponseWriter, q *wire.Msg) {
-		once.Do(func() { close(second); <-hold })
+		once.Do(func() { close(asked); <-hold })
 		s.ServeDNS(w, q)
 	}))
 	env.startServer("127.0.0.3", newServer(t, standardZone))
@@ -218,7 +218,7 @@ func TestConcurrentReadsAreShared(t *testing.T) {
 		}
 	}
 	wg.Go(read)
-	<-second
+	<-asked
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := r.Read(cancelled, "ann", "example.test"); !errors.Is(err, context.Canceled) {

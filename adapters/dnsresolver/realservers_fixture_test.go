@@ -131,11 +131,11 @@ func forwardTo(address string) wire.Handler {
 			}
 			answer = answer[:binary.BigEndian.Uint16(answer)]
 		}
-		least := 1 // one read returns a whole datagram
+		minBytes := 1 // one read returns a whole datagram
 		if network == "tcp" {
-			least = len(answer)
+			minBytes = len(answer)
 		}
-		n, err := io.ReadAtLeast(conn, answer, least)
+		n, err := io.ReadAtLeast(conn, answer, minBytes)
 		if err != nil {
 			return
 		}
@@ -144,12 +144,12 @@ func forwardTo(address string) wire.Handler {
 }
 
 // newRealServersFixture returns a fixture for a zone with two real name servers.
-func newRealServersFixture(t testing.TB, zone string, resolver string) *fixture {
+func newRealServersFixture(t testing.TB, zone string, resolverRecords string) *fixture {
 	return newFixture(t, fmt.Sprintf(`
 %[1]s. 300 IN SOA ns1.provider.example. hostmaster.provider.example. 7 3600 600 86400 60
 %[1]s. 300 IN NS ns1.provider.example.
 %[1]s. 300 IN NS ns2.provider.example.
 ns1.provider.example. 300 IN A 127.0.0.2
 ns2.provider.example. 300 IN A 127.0.0.3
-`, zone)+resolver)
+`, zone)+resolverRecords)
 }

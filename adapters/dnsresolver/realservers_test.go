@@ -72,8 +72,8 @@ func TestDifferencesBetweenTwoPowerDNSServersAreReported(t *testing.T) {
 	const none = "none"
 	for i, tt := range []struct {
 		name string
-		// first and second are the records of the two servers. If second is empty, it has the
-		// records of first. "none" stands for a server without the zone.
+		// first and second are the records of the two servers. If second is empty, the second
+		// server has the records of first. "none" stands for a server without the zone.
 		first, second string
 		serial        int // SOA serial of the second server
 		want          expectation
@@ -116,7 +116,7 @@ func TestDifferencesBetweenTwoPowerDNSServersAreReported(t *testing.T) {
 	t.Run("the second is stopped", func(t *testing.T) {
 		server2.Stop()
 		env := newRealServersFixture(t, "zone-0.test", "")
-		env.wait = shortTimeout
+		env.questionTimeout = shortTimeout
 		env.startServer("127.0.0.2", forwardTo(server1.addr()))
 		env.startServer("127.0.0.3", forwardTo(server2.addr()))
 		got := env.read("zone-0.test")
@@ -148,12 +148,12 @@ func setsOf(s dns.ZoneRead) []string {
 // TestPowerDNSAndBINDLeadToTheSameSets reads zones that both servers serve. The answers of both
 // servers must lead to the same sets.
 func TestPowerDNSAndBINDLeadToTheSameSets(t *testing.T) {
-	var big, bigShown strings.Builder
+	var bigSet, bigSetText strings.Builder
 	for i := range 50 {
-		fmt.Fprintf(&big, "@ TXT \"verification-%02d=%s\"\n", i, strings.Repeat("x", 120))
-		fmt.Fprintf(&bigShown, " | verification-%02d=%s", i, strings.Repeat("x", 120))
+		fmt.Fprintf(&bigSet, "@ TXT \"verification-%02d=%s\"\n", i, strings.Repeat("x", 120))
+		fmt.Fprintf(&bigSetText, " | verification-%02d=%s", i, strings.Repeat("x", 120))
 	}
-	wild := expectation{"", []string{"wildcard_ambiguous"}, bothOK, 2}
+	wildcardWarning := expectation{"", []string{"wildcard_ambiguous"}, bothOK, 2}
 	cases := []struct {
 		name, records string
 		want          expectation
@@ -163,26 +163,26 @@ func TestPowerDNSAndBINDLeadToTheSameSets(t *testing.T) {
 			" MX 0 mail.example.net", " TXT v=spf1 -all", "_dmarc TXT v=DMARC1; p=none", "autodiscover CNAME a.test",
 			"selector1._domainkey CNAME k1.test", "selector2._domainkey CNAME k2.test",
 		}},
-		{"large sets are read by TCP", big.String(), bothAgree, []string{" TXT " + strings.TrimPrefix(bigShown.String(), " | ")}},
-		{"a wildcard text", "* TXT \"v=spf1 -all\"\n", wild, []string{
+		{"large sets are read by TCP", bigSet.String(), bothAgree, []string{" TXT " + strings.TrimPrefix(bigSetText.String(), " | ")}},
+		{"a wildcard text", "* TXT \"v=spf1 -all\"\n", wildcardWarning, []string{
 			"* _dmarc TXT v=spf1 -all", "* autodiscover TXT v=spf1 -all", "* selector1._domainkey TXT v=spf1 -all", "* selector2._domainkey TXT v=spf1 -all",
 		}},
-		{"a wildcard alias", "* CNAME parked.test.\n", wild, []string{
+		{"a wildcard alias", "* CNAME parked.test.\n", wildcardWarning, []string{
 			"* _dmarc CNAME parked.test", "* autodiscover CNAME parked.test", "* selector1._domainkey CNAME parked.test", "* selector2._domainkey CNAME parked.test",
 		}},
-		{"a wildcard address", "* A 192.0.2.9\n", wild, []string{
+		{"a wildcard address", "* A 192.0.2.9\n", wildcardWarning, []string{
 			"* autodiscover A 192.0.2.9", "* selector1._domainkey A 192.0.2.9", "* selector2._domainkey A 192.0.2.9",
 		}},
 		{"records of their own end a wildcard", "* CNAME parked.test.\n_dmarc TXT \"v=DMARC1; p=none\"\nautodiscover A 192.0.2.7\nselector1._domainkey CNAME k1.test.\n", bothAgree, []string{
 			"_dmarc TXT v=DMARC1; p=none", "autodiscover A 192.0.2.7", "selector1._domainkey CNAME k1.test",
 		}},
-		{"a wildcard for keys", "*._domainkey TXT key\nselector1._domainkey TXT other\n", wild, []string{
+		{"a wildcard for keys", "*._domainkey TXT key\nselector1._domainkey TXT other\n", wildcardWarning, []string{
 			"selector1._domainkey TXT other", "* selector2._domainkey TXT key",
 		}},
 		{"a text beside what a wildcard shows is explicit", "* A 192.0.2.9\nautodiscover A 192.0.2.9\nautodiscover TXT mine\n_dmarc TXT \"v=DMARC1; p=none\"\n_domainkey TXT o\n", bothAgree, []string{
 			"_dmarc TXT v=DMARC1; p=none", "autodiscover A 192.0.2.9", "autodiscover TXT mine",
 		}},
-		{"a name without the text that a wildcard shows is explicit", "* A 192.0.2.9\n* TXT wild\nautodiscover A 192.0.2.9\n", wild, []string{
+		{"a name without the text that a wildcard shows is explicit", "* A 192.0.2.9\n* TXT wild\nautodiscover A 192.0.2.9\n", wildcardWarning, []string{
 			"* _dmarc TXT wild", "autodiscover A 192.0.2.9", "* selector1._domainkey A 192.0.2.9", "* selector1._domainkey TXT wild",
 			"* selector2._domainkey A 192.0.2.9", "* selector2._domainkey TXT wild",
 		}},
@@ -200,15 +200,15 @@ func TestPowerDNSAndBINDLeadToTheSameSets(t *testing.T) {
 	for i := range cases {
 		zones[i] = fmt.Sprintf("zone-%d.test", i)
 	}
-	power, bind := newPowerDNS(t), newBIND(t, zones...)
+	powerServer, bindServer := newPowerDNS(t), newBIND(t, zones...)
 	for i, tt := range cases {
 		t.Run(tt.name, func(t *testing.T) {
 			zone := zones[i]
-			power.load(t, zone, parseRecords(t, zone, apexRecords(zone, 7)+tt.records))
-			bind.load(t, zone, parseRecords(t, zone, tt.records))
+			powerServer.load(t, zone, parseRecords(t, zone, apexRecords(zone, 7)+tt.records))
+			bindServer.load(t, zone, parseRecords(t, zone, tt.records))
 			env := newRealServersFixture(t, zone, "policy.vendor.test. 300 IN TXT \"v=DMARC1; p=vendor\"\n_dmarc."+zone+". 300 IN TXT \"v=DMARC1; p=delegated\"\n")
-			env.startServer("127.0.0.2", forwardTo(power.addr()))
-			env.startServer("127.0.0.3", forwardTo(bind.addr()))
+			env.startServer("127.0.0.2", forwardTo(powerServer.addr()))
+			env.startServer("127.0.0.3", forwardTo(bindServer.addr()))
 			got := env.read(zone)
 			tt.want.requireMatch(t, got)
 			var want []string

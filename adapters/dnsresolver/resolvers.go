@@ -31,22 +31,22 @@ func resolverAddrs(list []string, log *slog.Logger) []netip.AddrPort {
 		}
 		list = config.Servers
 	}
-	var out []netip.AddrPort
+	var addrs []netip.AddrPort
 	for _, s := range list {
 		if ap, err := netip.ParseAddrPort(s); err == nil {
-			out = append(out, ap)
+			addrs = append(addrs, ap)
 		} else if a, err := netip.ParseAddr(s); err == nil {
-			out = append(out, netip.AddrPortFrom(a, 53))
+			addrs = append(addrs, netip.AddrPortFrom(a, 53))
 		} else {
 			log.Error("DNS resolver left out: it is neither address nor address:port", "resolver", s)
 		}
 	}
-	return out
+	return addrs
 }
 
 // queryResolvers asks the resolvers in order and returns the first answer. If there is no answer,
-// it asks once more the resolvers that did not respond. It does not ask a resolver again that
-// responded with an error code.
+// it asks the resolvers that did not respond once more. It does not ask the resolvers that
+// responded with an error code again.
 func (r *Reader) queryResolvers(ctx context.Context, q question) (*wire.Msg, error) {
 	return r.queryResolversAs(ctx, q, modeResolver)
 }

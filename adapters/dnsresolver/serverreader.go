@@ -27,8 +27,8 @@ type serverReader struct {
 func (q question) setKey() setKey { return setKey{q.name, dns.Type(wire.TypeToString[q.qtype])} }
 
 // queryAll starts the questions for all records that tenantry manages. The caller waits for sr.wg.
-// For the DKIM selectors and autodiscover it asks for the CNAME first. For the domain name and
-// _dmarc it asks only for MX and TXT, because these answers contain the CNAME.
+// For the DKIM selectors and autodiscover it asks for the CNAME first. It does not ask for a CNAME
+// of the domain name or of _dmarc, because the answers for MX and TXT would contain it.
 func (sr *serverReader) queryAll(ctx context.Context) {
 	for _, q := range []question{
 		{sr.read.apex, wire.TypeNS}, {sr.read.name, wire.TypeMX}, {sr.read.name, wire.TypeTXT}, {"_dmarc." + sr.read.name, wire.TypeTXT},
@@ -57,13 +57,13 @@ func (sr *serverReader) queryCNAMEOrData(ctx context.Context, name string) bool 
 	if sr.isAbsent(name) {
 		return false
 	}
-	found := make([]bool, 3)
+	hasRecord := make([]bool, 3)
 	var wg panics.Group
 	for i, qtype := range []uint16{wire.TypeTXT, wire.TypeA, wire.TypeAAAA} {
-		wg.Go(func() { found[i] = sr.query(ctx, question{name, qtype}) })
+		wg.Go(func() { hasRecord[i] = sr.query(ctx, question{name, qtype}) })
 	}
 	wg.Wait()
-	return found[0] || found[1] || found[2]
+	return hasRecord[0] || hasRecord[1] || hasRecord[2]
 }
 
 // query asks the server one question, records the answer, and reports whether the answer holds a

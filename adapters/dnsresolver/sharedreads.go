@@ -104,7 +104,8 @@ func (s *sharedReads) remove(key readKey, shared *sharedRead) {
 	}
 }
 
-// cloneRead returns a deep copy, so that each caller may change its result.
+// cloneRead returns a copy of s. The copy shares with s only the lists of values in Referenced,
+// which callers must not change.
 func cloneRead(s dns.ZoneRead) dns.ZoneRead {
 	s.Servers, s.Delegation, s.Warnings = slices.Clone(s.Servers), slices.Clone(s.Delegation), slices.Clone(s.Warnings)
 	s.Sets = slices.Clone(s.Sets)

@@ -37,9 +37,9 @@ func TestSilentServerIsRemembered(t *testing.T) {
 		t.Fatalf("after %v: %+v", err, r.soaMode(addr))
 	}
 	occupy(t, r.client.serverSlots, "")
-	pastDeadline, cancel := context.WithDeadline(t.Context(), time.Unix(1, 0))
+	expiredCtx, cancel := context.WithDeadline(t.Context(), time.Unix(1, 0))
 	defer cancel()
-	if err := ask(pastDeadline); !errors.Is(err, errNoSlot) || r.soaMode(addr) != modeServer {
+	if err := ask(expiredCtx); !errors.Is(err, errNoSlot) || r.soaMode(addr) != modeServer {
 		t.Fatalf("after %v: %+v", err, r.soaMode(addr))
 	}
 	r.client.serverSlots = newSlots(maxServerQuestions)

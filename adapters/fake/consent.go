@@ -89,7 +89,7 @@ func (p *Platform) Administrator(ctx context.Context, s ports.SignIn, code secre
 }
 
 // Visit simulates a person who opens the consent or the sign-in page of the platform as username.
-// accept is whether the person gives consent. Visit returns the query string of the redirect back
+// accept is true if the person gives consent. Visit returns the query string of the redirect back
 // to tenantry. It fails if the URL page is not one of these pages.
 func (p *Platform) Visit(page, username string, accept bool) (query string, err error) {
 	u, err := url.Parse(page)

@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// ErrCrashed is the error of every step after the crash.
+// ErrCrashed is the error of the step that crashes and of every later step.
 var ErrCrashed = errors.New("the process is dead")
 
 // CrashingProcess simulates a process that crashes at one of its steps, before or after the effect

@@ -48,50 +48,50 @@ func (c tenantClient) call(ctx context.Context, method, object string, effect fu
 
 // Profile implements ports.TenantDirectory.
 func (c tenantClient) Profile(ctx context.Context) (tenant.Profile, error) {
-	var out tenant.Profile
+	var profile tenant.Profile
 	err := c.call(ctx, "Profile", "", func(t *tenantState) (bool, error) {
-		out = tenant.Profile{Name: t.Name, BuiltinDomain: t.builtinDomain}
+		profile = tenant.Profile{Name: t.Name, BuiltinDomain: t.builtinDomain}
 		for _, d := range t.domains {
 			if d.Default {
-				out.DefaultDomain = d.Name
+				profile.DefaultDomain = d.Name
 			}
 		}
 		return false, nil
 	})
-	return out, err
+	return profile, err
 }
 
 // Domains implements ports.TenantDirectory.
 func (c tenantClient) Domains(ctx context.Context) ([]domain.Platform, error) {
-	var out []domain.Platform
+	var domains []domain.Platform
 	err := c.call(ctx, "Domains", "", func(t *tenantState) (bool, error) {
 		for _, name := range slices.Sorted(maps.Keys(t.domains)) {
-			out = append(out, t.domains[name].Platform)
+			domains = append(domains, t.domains[name].Platform)
 		}
 		return false, nil
 	})
-	return out, err
+	return domains, err
 }
 
 // Domain implements ports.TenantDirectory.
 func (c tenantClient) Domain(ctx context.Context, name string) (domain.Platform, error) {
-	var out domain.Platform
+	var found domain.Platform
 	err := c.call(ctx, "Domain", name, func(t *tenantState) (bool, error) {
 		d, err := t.domain(name)
 		if err == nil {
-			out = d.Platform
+			found = d.Platform
 		}
 		return false, err
 	})
-	return out, err
+	return found, err
 }
 
 // AddDomain implements ports.TenantDirectory.
 func (c tenantClient) AddDomain(ctx context.Context, name string) (domain.Platform, error) {
-	var out domain.Platform
+	var added domain.Platform
 	err := c.call(ctx, "AddDomain", name, func(t *tenantState) (bool, error) {
 		if d := t.domains[name]; d != nil {
-			out = d.Platform
+			added = d.Platform
 			return false, nil
 		}
 		if !strings.Contains(name, ".") || strings.HasSuffix(name, ".onmicrosoft.com") {
@@ -101,39 +101,39 @@ func (c tenantClient) AddDomain(ctx context.Context, name string) (domain.Platfo
 			return false, refuse(fault.DomainUnavailable, "the domain belongs to another tenant")
 		}
 		t.domains[name] = &domainState{Platform: domain.Platform{Name: name}}
-		out = t.domains[name].Platform
+		added = t.domains[name].Platform
 		return true, nil
 	})
-	return out, err
+	return added, err
 }
 
 // Records implements ports.TenantDirectory.
 func (c tenantClient) Records(ctx context.Context, name string) (domain.Records, error) {
-	var out domain.Records
+	var records domain.Records
 	err := c.call(ctx, "Records", name, func(t *tenantState) (bool, error) {
 		d, err := t.domain(name)
 		if err != nil {
 			return false, err
 		}
-		out.Verification = []dns.Record{t.ownershipRecord(name)}
+		records.Verification = []dns.Record{t.ownershipRecord(name)}
 		if d.MailEnabled {
-			out.Service = serviceRecords(name)
+			records.Service = serviceRecords(name)
 		}
 		return false, nil
 	})
-	return out, err
+	return records, err
 }
 
 // VerifyDomain implements ports.TenantDirectory.
 func (c tenantClient) VerifyDomain(ctx context.Context, name string) (domain.Platform, error) {
-	var out domain.Platform
+	var verified domain.Platform
 	err := c.call(ctx, "VerifyDomain", name, func(t *tenantState) (bool, error) {
 		d, err := t.domain(name)
 		if err != nil {
 			return false, err
 		}
 		if d.Verified {
-			out = d.Platform
+			verified = d.Platform
 			return false, nil
 		}
 		if c.p.verifiedElsewhere(t, name) {
@@ -143,10 +143,10 @@ func (c tenantClient) VerifyDomain(ctx context.Context, name string) (domain.Pla
 			return false, refuse(fault.VerificationFailed, "the platform does not see the record yet")
 		}
 		d.Verified = true
-		out = d.Platform
+		verified = d.Platform
 		return true, nil
 	})
-	return out, err
+	return verified, err
 }
 
 // EnableMail implements ports.TenantDirectory.

@@ -100,26 +100,26 @@ func (d *DNS) hasRecord(r dns.Record) bool {
 	})
 }
 
-func (d *DNS) advance(by time.Duration) {
+func (d *DNS) advance(duration time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.now = d.now.Add(by)
+	d.now = d.now.Add(duration)
 }
 
 func recordSets(name string, records []dns.Record) []dns.RRSet {
-	var out []dns.RRSet
+	var sets []dns.RRSet
 	for _, r := range records {
 		owner := canonical(r.Name)
 		if owner != name && !strings.HasSuffix(owner, "."+name) {
 			continue
 		}
-		i := slices.IndexFunc(out, func(s dns.RRSet) bool { return s.Name == owner && s.Type == r.Type })
+		i := slices.IndexFunc(sets, func(s dns.RRSet) bool { return s.Name == owner && s.Type == r.Type })
 		if i < 0 {
-			i, out = len(out), append(out, dns.RRSet{Name: owner, Type: r.Type, TTL: r.TTL})
+			i, sets = len(sets), append(sets, dns.RRSet{Name: owner, Type: r.Type, TTL: r.TTL})
 		}
-		out[i].Values = append(out[i].Values, content(r))
+		sets[i].Values = append(sets[i].Values, content(r))
 	}
-	return out
+	return sets
 }
 
 func content(r dns.Record) string {
@@ -159,13 +159,13 @@ func (d *DNS) referencedRecords(n dns.Needs) dns.Referenced {
 }
 
 func (d *DNS) allTexts(names []string) map[string][]string {
-	out := map[string][]string{}
+	byName := map[string][]string{}
 	for _, name := range names {
 		if texts, known := d.textsOf(name); known {
-			out[name] = texts
+			byName[name] = texts
 		}
 	}
-	return out
+	return byName
 }
 
 func (d *DNS) textsOf(name string) (values []string, known bool) {

@@ -136,11 +136,11 @@ func (p *DNSProvider) put(zone string, s dns.RRSet) {
 }
 
 func cloneSets(sets []dns.RRSet) []dns.RRSet {
-	out := slices.Clone(sets)
-	for i := range out {
-		out[i].Values = slices.Clone(out[i].Values)
+	cloned := slices.Clone(sets)
+	for i := range cloned {
+		cloned[i].Values = slices.Clone(cloned[i].Values)
 	}
-	return out
+	return cloned
 }
 
 // RefusingDNSProvider wraps a DNS provider whose credential is rejected: Check, Zone and Apply

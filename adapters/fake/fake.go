@@ -12,7 +12,7 @@
 //   - consent.go, directory.go, mailserver.go, mailboxes.go, sendrules.go, sendtrace.go: the
 //     methods of ports.MailPlatform and ports.MailTenant, one file for each group.
 //   - faults.go: Script and Fault, the calls that fail; Gate, the calls that wait.
-//   - stepped.go: Stepper, which makes the calls of a port steps of a test.
+//   - stepped.go: Stepper, and wrappers that run each call of a port as one step of a Stepper.
 //   - crash.go: CrashingProcess, which simulates a process that crashes at one of its steps.
 //   - dns.go: DNS, zones in memory, read like public DNS.
 //   - dnsprovider.go: DNSProvider, one DNS provider account, and DNSProviders, the set of
@@ -233,7 +233,7 @@ type Snapshot struct {
 	Rules     []sendlimit.Rule
 }
 
-// HeldDomain is a domain at the platform. Signed is whether DKIM signing is enabled.
+// HeldDomain is a domain at the platform. Signed is true if DKIM signing is enabled.
 type HeldDomain struct {
 	domain.Platform
 	Signed bool

@@ -22,52 +22,52 @@ type mailboxState struct {
 
 // Mailboxes implements ports.Mailboxes.
 func (c tenantClient) Mailboxes(ctx context.Context) ([]mailbox.Platform, error) {
-	var out []mailbox.Platform
+	var mailboxes []mailbox.Platform
 	err := c.callMailServer(ctx, "Mailboxes", "", func(t *tenantState) (bool, error) {
 		for _, address := range slices.Sorted(maps.Keys(t.mailboxes)) {
-			out = append(out, t.mailboxes[address].Platform)
+			mailboxes = append(mailboxes, t.mailboxes[address].Platform)
 		}
 		return false, nil
 	})
-	return out, err
+	return mailboxes, err
 }
 
 // UserMailboxes implements ports.Mailboxes.
 func (c tenantClient) UserMailboxes(ctx context.Context) (int, error) {
-	var out int
+	var count int
 	err := c.call(ctx, "UserMailboxes", "", func(t *tenantState) (bool, error) {
-		out = t.userMailboxes
+		count = t.userMailboxes
 		return false, nil
 	})
-	return out, err
+	return count, err
 }
 
 // EmailLicenses implements ports.Mailboxes.
 func (c tenantClient) EmailLicenses(ctx context.Context) (tenant.Licenses, error) {
-	var out tenant.Licenses
+	var licenses tenant.Licenses
 	err := c.call(ctx, "EmailLicenses", "", func(t *tenantState) (bool, error) {
-		out = t.Licenses
+		licenses = t.Licenses
 		return false, nil
 	})
-	return out, err
+	return licenses, err
 }
 
 // Mailbox implements ports.Mailboxes.
 func (c tenantClient) Mailbox(ctx context.Context, address string) (mailbox.Platform, error) {
-	var out mailbox.Platform
+	var found mailbox.Platform
 	err := c.callMailServer(ctx, "Mailbox", address, func(t *tenantState) (bool, error) {
 		m, err := t.mailbox(address)
 		if err == nil {
-			out = m.Platform
+			found = m.Platform
 		}
 		return false, err
 	})
-	return out, err
+	return found, err
 }
 
 // CreateMailbox implements ports.Mailboxes.
 func (c tenantClient) CreateMailbox(ctx context.Context, s mailbox.Spec) (mailbox.Platform, error) {
-	var out mailbox.Platform
+	var created mailbox.Platform
 	err := c.callMailServer(ctx, "CreateMailbox", s.Address, func(t *tenantState) (bool, error) {
 		address := strings.ToLower(s.Address)
 		local, name, _ := strings.Cut(address, "@")
@@ -79,15 +79,15 @@ func (c tenantClient) CreateMailbox(ctx context.Context, s mailbox.Spec) (mailbo
 		}
 		c.p.serial++
 		alias := fmt.Sprintf("%s.%d", local, c.p.serial)
-		out = mailbox.Platform{
+		created = mailbox.Platform{
 			ObjectID:    fmt.Sprintf("00000000-0000-4000-8000-%012d", c.p.serial),
 			DisplayName: s.DisplayName, Address: address, Alias: alias,
 			PrincipalName: alias + "@" + t.builtinDomain, CreatedAt: c.p.now,
 		}
-		t.mailboxes[address] = &mailboxState{Platform: out}
+		t.mailboxes[address] = &mailboxState{Platform: created}
 		return true, nil
 	})
-	return out, err
+	return created, err
 }
 
 // OpenSignIn implements ports.Mailboxes.

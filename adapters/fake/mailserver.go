@@ -30,12 +30,12 @@ func (c tenantClient) callMailServer(ctx context.Context, method, about string, 
 
 // Bootstrap implements ports.MailServer.
 func (c tenantClient) Bootstrap(ctx context.Context) (tenant.Progress, error) {
-	var out tenant.Progress
+	var progress tenant.Progress
 	err := c.call(ctx, "Bootstrap", "", func(t *tenantState) (changed bool, _ error) {
-		out, changed = t.bootstrap(c.p.now)
+		progress, changed = t.bootstrap(c.p.now)
 		return changed, nil
 	})
-	return out, err
+	return progress, err
 }
 
 func (t *tenantState) bootstrap(now time.Time) (tenant.Progress, bool) {
@@ -64,12 +64,12 @@ func (t *tenantState) bootstrap(now time.Time) (tenant.Progress, bool) {
 
 // SMTPAuth implements ports.MailServer.
 func (c tenantClient) SMTPAuth(ctx context.Context) (tenant.SMTPAuth, error) {
-	var out tenant.SMTPAuth
+	var smtpAuth tenant.SMTPAuth
 	err := c.callMailServer(ctx, "SMTPAuth", "", func(t *tenantState) (bool, error) {
-		out = t.smtpAuth
+		smtpAuth = t.smtpAuth
 		return false, nil
 	})
-	return out, err
+	return smtpAuth, err
 }
 
 // EnableSMTPAuth implements ports.MailServer.
@@ -86,9 +86,9 @@ func (c tenantClient) EnableSMTPAuth(ctx context.Context) error {
 
 // MailDomains implements ports.MailServer.
 func (c tenantClient) MailDomains(ctx context.Context) ([]string, error) {
-	var out []string
+	var names []string
 	err := c.callMailServer(ctx, "MailDomains", "", func(t *tenantState) (bool, error) {
-		out = append(out, t.builtinDomain)
+		names = append(names, t.builtinDomain)
 		for _, name := range slices.Sorted(maps.Keys(t.domains)) {
 			d := t.domains[name]
 			if d.MailEnabled && !c.p.now.Before(d.acceptedAt) && d.callsUntilListed > 0 {
@@ -96,12 +96,12 @@ func (c tenantClient) MailDomains(ctx context.Context) ([]string, error) {
 				continue
 			}
 			if t.acceptsDomain(name, c.p.now) {
-				out = append(out, name)
+				names = append(names, name)
 			}
 		}
 		return false, nil
 	})
-	return out, err
+	return names, err
 }
 
 func (t *tenantState) acceptsDomain(name string, now time.Time) bool {
@@ -111,19 +111,19 @@ func (t *tenantState) acceptsDomain(name string, now time.Time) bool {
 
 // Signing implements ports.MailServer.
 func (c tenantClient) Signing(ctx context.Context, name string) (dns.Signing, error) {
-	var out dns.Signing
+	var signing dns.Signing
 	err := c.callMailServer(ctx, "Signing", name, func(t *tenantState) (bool, error) {
 		if d := t.domains[name]; d != nil {
-			out = d.signing
+			signing = d.signing
 		}
 		return false, nil
 	})
-	return out, err
+	return signing, err
 }
 
 // EnsureSigning implements ports.MailServer.
 func (c tenantClient) EnsureSigning(ctx context.Context, name string) (dns.Signing, error) {
-	var out dns.Signing
+	var signing dns.Signing
 	err := c.callMailServer(ctx, "EnsureSigning", name, func(t *tenantState) (bool, error) {
 		if !t.acceptsDomain(name, c.p.now) {
 			return false, notReady("the mail server does not accept the domain yet")
@@ -133,10 +133,10 @@ func (c tenantClient) EnsureSigning(ctx context.Context, name string) (dns.Signi
 		if changed {
 			d.signing.Selector1, d.signing.Selector2 = t.selectorRecord("selector1", name), t.selectorRecord("selector2", name)
 		}
-		out = d.signing
+		signing = d.signing
 		return changed, nil
 	})
-	return out, err
+	return signing, err
 }
 
 // EnableSigning implements ports.MailServer.
@@ -159,9 +159,9 @@ func (c tenantClient) EnableSigning(ctx context.Context, name string) error {
 
 func (t *tenantState) selectorRecord(label, name string) dns.Record {
 	prefix, _, _ := strings.Cut(t.builtinDomain, ".")
-	dashes := strings.ReplaceAll(strings.ReplaceAll(name, "-", ""), ".", "-")
+	dashedName := strings.ReplaceAll(strings.ReplaceAll(name, "-", ""), ".", "-")
 	return dns.Record{
 		Type: dns.CNAME, Name: label + "._domainkey." + name, TTL: 3600,
-		Content: label + "-" + dashes + "01i._domainkey." + prefix + ".n-v1.dkim.mail.microsoft",
+		Content: label + "-" + dashedName + "01i._domainkey." + prefix + ".n-v1.dkim.mail.microsoft",
 	}
 }

@@ -24,7 +24,7 @@ type SendingPlatform struct {
 	Sessionless         bool              // StartSignIn returns no session
 	Reach               integration.Reach // the result of Check
 	PageSize            int               // the maximum number of accounts in a page of Accounts
-	MissingCapabilities []string          // calls that need one of them fail with capability_missing
+	MissingCapabilities []string          // calls that need one of them fail with fault.CapabilityMissing
 	// Now returns the platform's time. If it is nil, the clock moves only by Advance.
 	Now func() time.Time
 
@@ -133,10 +133,10 @@ func (p *SendingPlatform) SetPlanEnded(ended bool) {
 }
 
 // Advance moves the platform's clock forward.
-func (p *SendingPlatform) Advance(by time.Duration) {
+func (p *SendingPlatform) Advance(duration time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.clockOffset += by
+	p.clockOffset += duration
 }
 
 func (p *SendingPlatform) now() time.Time {
@@ -175,7 +175,7 @@ func (p *SendingPlatform) withLock(work func() (bool, error)) (bool, error) {
 	return work()
 }
 
-// requireCapability fails with capability_missing if the capability is in MissingCapabilities.
+// requireCapability fails with fault.CapabilityMissing if the capability is in MissingCapabilities.
 func (p *SendingPlatform) requireCapability(capability string) error {
 	if slices.Contains(p.MissingCapabilities, capability) {
 		return refuse(fault.CapabilityMissing, "the platform cannot do this")

@@ -18,21 +18,21 @@ import (
 type ruleState struct {
 	sendlimit.Rule
 	changedAt time.Time
-	// before is the rule before the change. It applies to mail until Lag.Rule has passed.
-	before *ruleState
+	// previous is the rule before the change. It applies to mail until Lag.Rule has passed.
+	previous *ruleState
 }
 
 // change changes the rule at the time now and keeps the previous state.
 func (r *ruleState) change(now time.Time, do func(*sendlimit.Rule)) {
 	previous := *r
-	r.before, r.changedAt = &previous, now
+	r.previous, r.changedAt = &previous, now
 	do(&r.Rule)
 }
 
 // blocks reports whether the rule blocks mail that an address sends at the time now. An enabled
 // rule without senders blocks every address.
 func (r *ruleState) blocks(address string, now time.Time, lag time.Duration) bool {
-	for version := r; version != nil; version = version.before {
+	for version := r; version != nil; version = version.previous {
 		if !now.Before(version.changedAt.Add(lag)) {
 			return version.Enabled && (len(version.Lists) == 0 || slices.Contains(version.Lists, address))
 		}
@@ -42,9 +42,9 @@ func (r *ruleState) blocks(address string, now time.Time, lag time.Duration) boo
 
 // answer returns the rule in the form in which the port returns it.
 func (r *ruleState) answer() sendlimit.Rule {
-	out := r.Rule
-	out.Lists, out.Altered = slices.Clone(r.Lists), r.Altered && r.Enabled
-	return out
+	answered := r.Rule
+	answered.Lists, answered.Altered = slices.Clone(r.Lists), r.Altered && r.Enabled
+	return answered
 }
 
 // BlockChange records that managed rules began to block a sender, or stopped blocking the sender.
@@ -93,41 +93,41 @@ func (c tenantClient) changeRules(ctx context.Context, method, scope string, do 
 
 // EnsureRule implements ports.SendRules.
 func (c tenantClient) EnsureRule(ctx context.Context, scope string, mailboxes []string) (sendlimit.Rule, error) {
-	var out sendlimit.Rule
+	var rule sendlimit.Rule
 	err := c.changeRules(ctx, "EnsureRule", scope, func(t *tenantState) (bool, error) {
 		if r := t.rules[sendlimit.RuleName(scope)]; r != nil {
 			blocksAll := r.Enabled && len(r.Lists) == 0
 			if blocksAll {
 				r.change(c.p.now, func(r *sendlimit.Rule) { r.Enabled = false })
 			}
-			out = r.answer()
-			out.Written = blocksAll
+			rule = r.answer()
+			rule.Written = blocksAll
 			return blocksAll, nil
 		}
 		if len(mailboxes) == 0 {
 			return false, nil
 		}
-		out = c.p.makeRule(t, scope, mailboxes, false).answer()
-		out.Created, out.Written = true, true
+		rule = c.p.makeRule(t, scope, mailboxes, false).answer()
+		rule.Created, rule.Written = true, true
 		return true, nil
 	})
-	return out, err
+	return rule, err
 }
 
 // Block implements ports.SendRules.
 func (c tenantClient) Block(ctx context.Context, scope string, mailboxes []string) (sendlimit.Rule, error) {
-	var out sendlimit.Rule
+	var rule sendlimit.Rule
 	err := c.changeRules(ctx, "Block", scope, func(t *tenantState) (bool, error) {
 		addresses, r := normalized(mailboxes), t.rules[sendlimit.RuleName(scope)]
 		switch {
 		case r == nil && len(addresses) == 0:
 			return false, nil
 		case r == nil:
-			out = c.p.makeRule(t, scope, addresses, true).answer()
-			out.Created, out.Written = true, true
+			rule = c.p.makeRule(t, scope, addresses, true).answer()
+			rule.Created, rule.Written = true, true
 			return true, nil
 		case r.answer().Matches(addresses):
-			out = r.answer()
+			rule = r.answer()
 			return false, nil
 		}
 		r.change(c.p.now, func(r *sendlimit.Rule) {
@@ -135,26 +135,26 @@ func (c tenantClient) Block(ctx context.Context, scope string, mailboxes []strin
 				r.Lists, r.Altered = addresses, false
 			}
 		})
-		out = r.answer()
-		out.Written = true
+		rule = r.answer()
+		rule.Written = true
 		return true, nil
 	})
-	return out, err
+	return rule, err
 }
 
 // Rules implements ports.SendRules.
 func (c tenantClient) Rules(ctx context.Context) ([]sendlimit.Rule, error) {
-	var out []sendlimit.Rule
+	var rules []sendlimit.Rule
 	err := c.callMailServer(ctx, "Rules", "", func(t *tenantState) (bool, error) {
 		listed := t.listedRules()
 		for _, name := range slices.Sorted(maps.Keys(listed)) {
 			if sendlimit.IsRuleName(name) {
-				out = append(out, listed[name].answer())
+				rules = append(rules, listed[name].answer())
 			}
 		}
 		return false, nil
 	})
-	return out, err
+	return rules, err
 }
 
 // RemoveRule implements ports.SendRules.
@@ -191,12 +191,12 @@ func (p *Platform) makeRule(t *tenantState, scope string, mailboxes []string, en
 
 // normalized returns the addresses in lower case, sorted and without duplicates.
 func normalized(mailboxes []string) []string {
-	var out []string
+	var addresses []string
 	for _, m := range mailboxes {
-		out = append(out, strings.ToLower(m))
+		addresses = append(addresses, strings.ToLower(m))
 	}
-	slices.Sort(out)
-	return slices.Compact(out)
+	slices.Sort(addresses)
+	return slices.Compact(addresses)
 }
 
 // SetRule creates or replaces a rule by its name, as a person at the platform does. A rule that

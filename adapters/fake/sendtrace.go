@@ -30,8 +30,8 @@ func (p *Platform) Send(id tenant.GUID, mailbox string, count int) (sent int) {
 	return p.SendAt(id, mailbox, count, time.Time{})
 }
 
-// SendAt is Send at a different time. With a time in the past, it simulates messages that the trace
-// shows late.
+// SendAt does the same as Send, at the time at. With a time in the past, it simulates messages that
+// the trace shows late.
 func (p *Platform) SendAt(id tenant.GUID, mailbox string, count int, at time.Time) (sent int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -60,7 +60,7 @@ func (p *Platform) SendAt(id tenant.GUID, mailbox string, count int, at time.Tim
 // Sent implements ports.SendTrace. A cursor is the index of the first row of a page; that row is
 // also the last row of the previous page.
 func (c tenantClient) Sent(ctx context.Context, q sendlimit.TraceQuery) (sendlimit.Trace, error) {
-	var out sendlimit.Trace
+	var page sendlimit.Trace
 	err := c.callMailServer(ctx, "Sent", "", func(t *tenantState) (bool, error) {
 		start, err := strconv.Atoi(q.Cursor)
 		if q.Cursor != "" && (err != nil || start < 1) {
@@ -69,13 +69,13 @@ func (c tenantClient) Sent(ctx context.Context, q sendlimit.TraceQuery) (sendlim
 		rows := t.visibleRows(q, c.p.now)
 		start = min(start, len(rows))
 		end := min(start+t.TracePage, len(rows))
-		out.Sent = rows[start:end]
+		page.Sent = rows[start:end]
 		if end < len(rows) {
-			out.Next = strconv.Itoa(end - 1)
+			page.Next = strconv.Itoa(end - 1)
 		}
 		return false, nil
 	})
-	return out, err
+	return page, err
 }
 
 // visibleRows returns the rows that match the query and are visible at the time now, newest first.

@@ -23,16 +23,16 @@ type Stepper interface {
 }
 
 // Answer is Step for a function that returns a value.
-func Answer[T any](ctx context.Context, s Stepper, do func() (T, error)) (out T, err error) {
+func Answer[T any](ctx context.Context, s Stepper, do func() (T, error)) (result T, err error) {
 	err = s.Step(ctx, func() (err error) {
-		out, err = do()
+		result, err = do()
 		return err
 	})
-	return out, err
+	return result, err
 }
 
-// SteppedMailPlatform wraps a mail platform so that its calls about one domain, RemoveMailbox and
-// RemoveRule are steps of s.
+// SteppedMailPlatform wraps a mail platform so that the calls about one domain, and the calls of
+// RemoveMailbox and RemoveRule, are steps of s.
 func SteppedMailPlatform(p ports.MailPlatform, s Stepper) ports.MailPlatform {
 	return steppedPlatform{p, s}
 }
@@ -118,9 +118,9 @@ func (s steppedDomains) SaveDomain(ctx context.Context, owner access.AccountID, 
 	return s.steps.Step(ctx, func() error { return s.storedDomains.SaveDomain(ctx, owner, d, completion) })
 }
 
-func (s steppedDomains) ChangeDomain(ctx context.Context, owner access.AccountID, now domain.Domain) (d domain.Domain, err error) {
+func (s steppedDomains) ChangeDomain(ctx context.Context, owner access.AccountID, observed domain.Domain) (d domain.Domain, err error) {
 	err = s.steps.Step(ctx, func() error {
-		d, err = s.storedDomains.ChangeDomain(ctx, owner, now)
+		d, err = s.storedDomains.ChangeDomain(ctx, owner, observed)
 		return err
 	})
 	return d, err

@@ -143,7 +143,7 @@ func (in *auditInput) query(ctx context.Context) (ports.EntryQuery, error) {
 	} else if visible, limited := ports.VisibleTenants(ctx); limited {
 		query.Tenants = visible
 	}
-	var wrong []refusal.ProblemField
+	var invalidFields []refusal.ProblemField
 	for _, bound := range []struct {
 		name, raw string
 		into      *time.Time
@@ -153,20 +153,20 @@ func (in *auditInput) query(ctx context.Context) (ports.EntryQuery, error) {
 		}
 		var err error
 		if *bound.into, err = parseTime(bound.raw); err != nil {
-			wrong = append(wrong, refusal.ProblemField{Location: "query." + bound.name, Message: "must be a time such as 2026-11-21T08:00:00Z"})
+			invalidFields = append(invalidFields, refusal.ProblemField{Location: "query." + bound.name, Message: "must be a time such as 2026-11-21T08:00:00Z"})
 		}
 	}
 	if in.Limit != "" && !parsePlainInt(in.Limit, 1, page.MaxLimit, &query.Limit) {
-		wrong = append(wrong, refusal.ProblemField{Location: "query.limit", Message: "must be an integer from 1 to 100"})
+		invalidFields = append(invalidFields, refusal.ProblemField{Location: "query.limit", Message: "must be an integer from 1 to 100"})
 	}
 	if in.After != "" {
 		var err error
 		if query.Before, err = decodeSequenceCursor(auditListName, in.After); err != nil {
-			wrong = append(wrong, refusal.ProblemField{Location: "query.after", Message: "must be a next_cursor of this list"})
+			invalidFields = append(invalidFields, refusal.ProblemField{Location: "query.after", Message: "must be a next_cursor of this list"})
 		}
 	}
-	if wrong != nil {
-		return query, refusal.Invalid("a query parameter is not valid", wrong...)
+	if invalidFields != nil {
+		return query, refusal.Invalid("a query parameter is not valid", invalidFields...)
 	}
 	return query, nil
 }

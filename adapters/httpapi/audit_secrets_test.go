@@ -19,8 +19,8 @@ func TestChangesOfSecretsAreEntries(t *testing.T) {
 		t.Helper()
 		got := client.expect(call{method: method, path: path, body: body, key: memberText(manager, "api_key")}, 200, "")
 		for _, member := range []string{"api_key", "secret"} {
-			if shown := memberText(got, member); shown != "" {
-				secrets = append(secrets, shown)
+			if shownSecret := memberText(got, member); shownSecret != "" {
+				secrets = append(secrets, shownSecret)
 			}
 		}
 		return got

@@ -106,12 +106,12 @@ func TestEveryWriteIsOneEntry(t *testing.T) {
 	send(call{method: "POST", path: base + "/domains", body: `{"domain":"-"}`}, 400)
 	send(call{method: "POST", path: base + "/domains", body: `{`}, 400)
 	send(call{method: "POST", path: "/v1/tenants/" + string(env.accountB.tenant) + "/sync"}, 404)
-	send(call{method: "POST", path: base + "/domains/example.com/verify"}, 400) // changes what was observed
+	send(call{method: "POST", path: base + "/domains/example.com/verify"}, 400) // stores an observation, but is refused
 	send(call{method: "POST", path: "/v1/nothing"}, 404)
 	send(call{method: "GET", path: base}, 200)
 	env.publishRecords(t, env.accountA, "example.com")
 	send(call{method: "POST", path: base + "/domains/example.com/verify"}, 200)
-	_, box := env.addDomainAndMailbox(t, env.accountA)
+	_, addedMailbox := env.addDomainAndMailbox(t, env.accountA)
 	id := map[string]string{}
 	for _, raw := range []struct{ name, method, path, body string }{
 		{"integration", "POST", "/v1/integrations", `{"provider":"instantly","name":"Outbound","api_key":"` + exampleAPIKey + `"}`},
@@ -124,7 +124,7 @@ func TestEveryWriteIsOneEntry(t *testing.T) {
 		}
 		id[raw.name], _ = object["id"].(string)
 	}
-	send(call{method: "PATCH", path: base + "/mailboxes/" + strings.ToUpper(box.ID), body: `{"daily_send_limit":5}`}, 200)
+	send(call{method: "PATCH", path: base + "/mailboxes/" + strings.ToUpper(addedMailbox.ID), body: `{"daily_send_limit":5}`}, 200)
 	send(call{method: "DELETE", path: "/v1/integrations/" + id["integration"]}, 200)
 	send(call{method: "DELETE", path: base}, 200)
 	rotated := send(call{method: "POST", path: "/api-key/rotate?user_email=ann@a.example", headers: map[string]string{"Idempotency-Key": ""}}, 200)
@@ -137,7 +137,7 @@ func TestEveryWriteIsOneEntry(t *testing.T) {
 		"verify-domain domain example.com: 200",
 		"create-integration integration "+id["integration"]+": 200",
 		"set-mailbox-limit policy "+id["policy"]+": 200",
-		"update-mailbox mailbox "+box.ID+": 200",
+		"update-mailbox mailbox "+addedMailbox.ID+": 200",
 		"delete-integration integration "+id["integration"]+": 200",
 		"delete-tenant tenant "+string(env.accountA.tenant)+": 200",
 		"rotate-api-key key "+keyID+": 200",
@@ -147,8 +147,8 @@ func TestEveryWriteIsOneEntry(t *testing.T) {
 	}
 }
 
-// TestEntryTellsTheRequest checks the members of an entry. An entry in the list must have the same
-// members as in the export.
+// TestEntryTellsTheRequest checks the members of an entry. It also checks that the listed entries
+// form a valid chain, as the lines of the export do.
 func TestEntryTellsTheRequest(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
@@ -177,7 +177,7 @@ func TestEntryTellsTheRequest(t *testing.T) {
 func TestRefusalsOfKnownKeysAreEntries(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
-	revoked := env.addKey(t, env.accountA.account.ID)
+	revokedKey := env.addKey(t, env.accountA.account.ID)
 	keys, err := env.store.IssuedKeys(t.Context(), env.accountA.account.ID)
 	must(t, err)
 	if _, err := env.store.RevokeKey(t.Context(), keys[1].ID, time.Now()); err != nil {
@@ -185,14 +185,14 @@ func TestRefusalsOfKnownKeysAreEntries(t *testing.T) {
 	}
 	base := "/v1/tenants/" + string(env.accountA.tenant)
 	for _, path := range []string{"/v1/tenants", base, "/v1/nothing", "/v1/tenants/x"} {
-		client.expect(call{method: "GET", path: path, key: revoked}, 401, "invalid_api_key")
+		client.expect(call{method: "GET", path: path, key: revokedKey}, 401, "invalid_api_key")
 	}
-	client.expect(call{method: "DELETE", path: base, key: revoked}, 401, "invalid_api_key")
+	client.expect(call{method: "DELETE", path: base, key: revokedKey}, 401, "invalid_api_key")
 	client.expect(call{method: "GET", path: base, key: "tny_live_" + strings.Repeat("0", 48)}, 401, "invalid_api_key")
 	client.expect(call{method: "GET", path: base}, 401, "invalid_auth_header")
 	defer env.platform.Fail(fake.Fault{Method: "AddDomain", Kind: outcome.Refused, Code: fault.AccessDenied})()
-	denied := keyedCall(env, "denied", "POST", base+"/domains", `{"domain":"example.com"}`)
-	client.expect(denied, 403, "access_denied")
+	refusedCall := keyedCall(env, "denied", "POST", base+"/domains", `{"domain":"example.com"}`)
+	client.expect(refusedCall, 403, "access_denied")
 	client.expect(call{method: "POST", path: "/api-key/rotate?user_email=nobody@a.example", key: env.accountA.key,
 		headers: map[string]string{"Idempotency-Key": ""}}, 403, "access_denied")
 	got := exportedEntries(client, env.accountA.key)
@@ -250,9 +250,9 @@ func TestRefusalWithoutAnEntryIsNotSent(t *testing.T) {
 func TestFailedWriteIsAnEntryIfItMayHaveChangedSomething(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
-	undo := env.platform.Fail(fake.Fault{Method: "AddDomain", Kind: outcome.Down})
+	lift := env.platform.Fail(fake.Fault{Method: "AddDomain", Kind: outcome.Down})
 	client.expect(keyedCall(env, "k", "POST", domainsOfA, `{"domain":"example.com"}`), 503, "provider_unavailable")
-	undo()
+	lift()
 	client.expect(keyedCall(env, "k", "POST", domainsOfA, `{"domain":"example.com"}`), 200, "")
 	requireEntries(t, client, env,
 		"add-domain tenant "+string(env.accountA.tenant)+": 503 provider_unavailable",
@@ -289,13 +289,13 @@ func TestRefusalsAreLimited(t *testing.T) {
 	counters := newCounters(t)
 	env.options.Guard.Limits = guard.Limits{Counters: counters}
 	client := serve(t, env.handler(t))
-	revoked := env.addKey(t, env.accountA.account.ID)
+	revokedKey := env.addKey(t, env.accountA.account.ID)
 	keys, err := env.store.IssuedKeys(t.Context(), env.accountA.account.ID)
 	must(t, err)
 	if _, err := env.store.RevokeKey(t.Context(), keys[1].ID, time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	request := call{method: "GET", path: "/v1/tenants", key: revoked}
+	request := call{method: "GET", path: "/v1/tenants", key: revokedKey}
 	for range 1000 {
 		if got := client.do(request); got.status != 401 {
 			t.Fatalf("got %d\n%s", got.status, got.raw)

@@ -22,13 +22,13 @@ const secondTenant = tenant.GUID("aaaaaaaa-0000-4000-8000-000000000009")
 
 func newBoundedKeys(t *testing.T, env *testEnv) boundedKeys {
 	t.Helper()
-	with := func(change func(*access.Bounds)) string {
+	keyWith := func(change func(*access.Bounds)) string {
 		b := access.Unbounded()
 		change(&b)
 		return env.addBoundedKey(t, env.accountA.account.ID, b)
 	}
 	return boundedKeys{
-		readOnly: with(func(b *access.Bounds) {
+		readOnly: keyWith(func(b *access.Bounds) {
 			b.Scopes = nil
 			for _, s := range access.OperationScopes() {
 				if strings.HasSuffix(string(s), ":read") {
@@ -36,11 +36,11 @@ func newBoundedKeys(t *testing.T, env *testEnv) boundedKeys {
 				}
 			}
 		}),
-		webhooksOnly: with(func(b *access.Bounds) { b.Scopes = []access.Scope{"webhooks:*"} }),
-		keysOnly:     with(func(b *access.Bounds) { b.Scopes = []access.Scope{"keys:*"} }),
-		otherTenant:  with(func(b *access.Bounds) { b.Tenants = []tenant.GUID{secondTenant} }),
-		expired:      with(func(b *access.Bounds) { b.ExpiresAt = time.Now().Add(-time.Second) }),
-		otherAddress: with(func(b *access.Bounds) { b.Networks = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")} }),
+		webhooksOnly: keyWith(func(b *access.Bounds) { b.Scopes = []access.Scope{"webhooks:*"} }),
+		keysOnly:     keyWith(func(b *access.Bounds) { b.Scopes = []access.Scope{"keys:*"} }),
+		otherTenant:  keyWith(func(b *access.Bounds) { b.Tenants = []tenant.GUID{secondTenant} }),
+		expired:      keyWith(func(b *access.Bounds) { b.ExpiresAt = time.Now().Add(-time.Second) }),
+		otherAddress: keyWith(func(b *access.Bounds) { b.Networks = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")} }),
 	}
 }
 
@@ -152,23 +152,24 @@ func TestNetworksOfAKeyHoldTheClient(t *testing.T) {
 	}
 }
 
-// visibleObjects lists the operations whose path names no object of a tenant. The value is the
+// statusForOtherTenant has the operations whose path names no object of a tenant. The value is the
 // status of the answer to a key that is limited to a different tenant.
-var visibleObjects = map[string]int{
+var statusForOtherTenant = map[string]int{
 	"GET /v1/tenants": 200, "GET /v1/dns/provisioning-runs": 200, "GET /v1/enforcement/events": 200,
 	"GET /v1/integrations": 200, "GET /v1/integrations/{integration_id}": 200, "GET /v1/integrations/{integration_id}/mailboxes": 200,
 	"GET /v1/me": 200, "GET /v1/keys": 200, "GET /v1/events": 200, "GET /v1/audit": 200, "GET /v1/webhooks": 200, "POST /v1/webhooks": 200,
 	"POST /v1/integrations": 200, "POST /v1/integrations/{integration_id}/test": 200, "POST /v1/integrations/{integration_id}/mailboxes/refresh": 200,
 	// These operations concern tenants outside the bounds of the key: a new tenant, all tenants,
-	// and connections of mailboxes in other tenants. POST /v1/keys would create a key without
-	// bounds.
+	// and connections of mailboxes in other tenants. POST /v1/keys would create a key that is not
+	// limited to some tenants.
 	"GET /v1/tenants/connect-url": 403, "GET /v1/audit/export": 403, "DELETE /v1/integrations/{integration_id}": 403,
 	"POST /v1/keys": 403, "DELETE /v1/keys/{key_id}": 403, "POST /v1/keys/{key_id}/rotate": 403,
 	"POST /api-key/rotate": 403, // the code is access_denied, because user_email is not the address of the account
 }
 
-// TestTenantsOutsideTheBoundsAreForeign sends each operation with the objects of a tenant to which
-// the key is not limited. The answer must be the same as for objects of a different account.
+// TestTenantsOutsideTheBoundsAreForeign sends each operation with a key that is limited to a
+// different tenant than the tenant of the objects. The answer must be the same as for objects of a
+// different account.
 func TestTenantsOutsideTheBoundsAreForeign(t *testing.T) {
 	env := newTestEnv(t)
 	owned, foreign := ownershipCases(env, t)
@@ -178,27 +179,27 @@ func TestTenantsOutsideTheBoundsAreForeign(t *testing.T) {
 	for _, op := range allOperations() {
 		t.Run(op.methodAndPath(), func(t *testing.T) {
 			client := client.forTest(t)
-			hidden := ""
+			hiddenParam := ""
 			for _, param := range parametersOf(op.path) {
-				if param != "integration_id" && param != "key_id" && hidden == "" {
-					hidden = param
+				if param != "integration_id" && param != "key_id" && hiddenParam == "" {
+					hiddenParam = param
 				}
 			}
-			if hidden == "" {
-				status, listed := visibleObjects[op.methodAndPath()]
+			if hiddenParam == "" {
+				status, listed := statusForOtherTenant[op.methodAndPath()]
 				if got := client.do(callOf(op, owned, key)); !listed || got.status != status {
 					t.Errorf("got %d, want %d\n%s", got.status, status, got.raw)
 				}
 				return
 			}
-			got := client.expect(callOf(op, owned, key), 404, notFoundCodes[hidden])
-			values := map[string]string{hidden: foreign[hidden][0]}
+			got := client.expect(callOf(op, owned, key), 404, notFoundCodes[hiddenParam])
+			values := map[string]string{hiddenParam: foreign[hiddenParam][0]}
 			for name, value := range owned {
 				if values[name] == "" {
 					values[name] = value
 				}
 			}
-			want := client.expect(callOf(op, values, env.accountA.key), 404, notFoundCodes[hidden])
+			want := client.expect(callOf(op, values, env.accountA.key), 404, notFoundCodes[hiddenParam])
 			if comparableText(got) != comparableText(want) {
 				t.Errorf("got\n%s\nwant\n%s", comparableText(got), comparableText(want))
 			}
@@ -246,8 +247,8 @@ func TestListsLeaveOutOtherTenants(t *testing.T) {
 		got := client.expect(call{method: "GET", path: "/v1/integrations/" + owned["integration_id"], key: key}, 200, "")
 		return got.body["mailbox_connections"].(map[string]any)["total"]
 	}
-	if forOwn, forOther := connections(ownKey), connections(otherKey); forOwn != 1.0 || forOther != 0.0 {
-		t.Errorf("connections: %v and %v", forOwn, forOther)
+	if countForOwn, countForOther := connections(ownKey), connections(otherKey); countForOwn != 1.0 || countForOther != 0.0 {
+		t.Errorf("connections: %v and %v", countForOwn, countForOther)
 	}
 	events := "/v1/enforcement/events?tenant_id=" + string(env.accountA.tenant)
 	client.expect(call{method: "GET", path: events, key: ownKey}, 200, "")
@@ -266,17 +267,17 @@ func TestReplaysNeedTheBoundsOfTheFirstRequest(t *testing.T) {
 	send := func(path, body, key string) reply {
 		return client.do(call{method: "POST", path: path, body: body, key: key, headers: map[string]string{"Idempotency-Key": "one"}})
 	}
-	sync := "/v1/tenants/" + owned["tenant_id"] + "/sync"
-	first := send(sync, "", env.accountA.key)
+	syncPath := "/v1/tenants/" + owned["tenant_id"] + "/sync"
+	first := send(syncPath, "", env.accountA.key)
 	if first.status != 200 {
 		t.Fatal(first.raw)
 	}
 	writer := env.addBoundedKey(t, env.accountA.account.ID, access.Bounds{Scopes: []access.Scope{"tenants:write"}})
-	if repeated := send(sync, "", writer); repeated.raw != first.raw || repeated.header.Get("Idempotency-Replayed") != "true" {
+	if repeated := send(syncPath, "", writer); repeated.raw != first.raw || repeated.header.Get("Idempotency-Replayed") != "true" {
 		t.Errorf("a key with the scope: %d %s", repeated.status, repeated.raw)
 	}
 	for key, code := range map[string]string{keys.readOnly: "insufficient_scope", keys.otherTenant: "tenant_not_found"} {
-		if repeated := send(sync, "", key); repeated.code() != code || repeated.header.Get("Idempotency-Replayed") != "" {
+		if repeated := send(syncPath, "", key); repeated.code() != code || repeated.header.Get("Idempotency-Replayed") != "" {
 			t.Errorf("got %d %s, want %s", repeated.status, repeated.raw, code)
 		}
 	}

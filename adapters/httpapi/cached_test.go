@@ -32,7 +32,7 @@ func TestDocumentIsCompressedAndCacheable(t *testing.T) {
 	handler := newTestEnv(t).handler(t)
 	for _, path := range []string{"/openapi.json", "/openapi.yaml"} {
 		tags := map[string]string{}
-		plain := getWithHeaders(handler, path, nil)
+		uncompressed := getWithHeaders(handler, path, nil)
 		for encoding, want := range map[string]string{"": "", "gzip": "gzip", "br, gzip;q=0.5": "gzip", "gzip;q=0": "", "*": ""} {
 			got := getWithHeaders(handler, path, map[string]string{"Accept-Encoding": encoding})
 			if got.Code != 200 || got.Header().Get("Content-Encoding") != want || got.Header().Get("Vary") != "Accept-Encoding" || !strings.HasPrefix(got.Header().Get("Cache-Control"), "public") {
@@ -40,12 +40,12 @@ func TestDocumentIsCompressedAndCacheable(t *testing.T) {
 			}
 			tags[want] = got.Header().Get("ETag")
 			if want == "gzip" {
-				if got.Body.Len()*4 > plain.Body.Len() {
-					t.Errorf("%s has %d bytes compressed and %d plain", path, got.Body.Len(), plain.Body.Len())
+				if got.Body.Len()*4 > uncompressed.Body.Len() {
+					t.Errorf("%s has %d bytes compressed and %d plain", path, got.Body.Len(), uncompressed.Body.Len())
 				}
-				unzipped, err := gzip.NewReader(got.Body)
+				decompressor, err := gzip.NewReader(got.Body)
 				must(t, err)
-				if content, err := io.ReadAll(unzipped); err != nil || string(content) != plain.Body.String() {
+				if content, err := io.ReadAll(decompressor); err != nil || string(content) != uncompressed.Body.String() {
 					t.Errorf("%s differs when it is compressed: %v", path, err)
 				}
 			}

@@ -142,14 +142,14 @@ func (client *apiClient) expect(c call, status int, code string) reply {
 
 // locations returns the locations of the invalid parts of the request that an error answer names.
 func (r reply) locations() []string {
-	var found []string
-	listed, _ := r.body["errors"].([]any)
-	for _, detail := range listed {
+	var list []string
+	details, _ := r.body["errors"].([]any)
+	for _, detail := range details {
 		field, _ := detail.(map[string]any)
 		location, _ := field["location"].(string)
-		found = append(found, location)
+		list = append(list, location)
 	}
-	return found
+	return list
 }
 
 // noRedirects returns redirects as answers. It fails a request that is not answered within
@@ -162,8 +162,8 @@ var noRedirects = &http.Client{
 // testTimeout is how long a test waits for an event. It is exceeded only if something hangs.
 const testTimeout = 4 * time.Minute
 
-// receive returns the next value of a channel. It fails the test with the description of the
-// failure if none arrives within testTimeout.
+// receive returns the next value of a channel. If no value arrives within testTimeout, it fails the
+// test with the text failure.
 func receive[T any](t testing.TB, values <-chan T, failure string) T {
 	t.Helper()
 	select {

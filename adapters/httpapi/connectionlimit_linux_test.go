@@ -127,7 +127,7 @@ func requireClosed(t *testing.T, label string, conn net.Conn) {
 	}
 }
 
-// requireOpen waits until a number of connections is open.
+// requireOpen waits until exactly this number of connections is open.
 func (s *limitedServer) requireOpen(t *testing.T, want int64) {
 	t.Helper()
 	waitFor(t, fmt.Sprintf("the number of open connections is not %d", want), func() bool { return s.open.Load() == want })
@@ -159,16 +159,16 @@ func TestOneClientGetsHalfOfTheConnections(t *testing.T) {
 		t.Run(fmt.Sprintf("TLS %v", encrypted), func(t *testing.T) {
 			limit := &httpapi.ConnectionLimit{Max: 8}
 			s := newLimitedServer(t, limit, encrypted)
-			busy := s.dial(t, "127.0.0.1")
-			s.hold(t, busy) // the oldest connection, which stays open because it has a request in progress
-			idle := s.dial(t, "127.0.0.1")
-			s.get(t, idle)
-			silent := []net.Conn{s.dial(t, "127.0.0.1"), s.dial(t, "127.0.0.1")}
+			busyConn := s.dial(t, "127.0.0.1")
+			s.hold(t, busyConn) // the oldest connection, which stays open because it has a request in progress
+			idleConn := s.dial(t, "127.0.0.1")
+			s.get(t, idleConn)
+			silentConns := []net.Conn{s.dial(t, "127.0.0.1"), s.dial(t, "127.0.0.1")}
 			s.requireOpen(t, 4)
 			s.get(t, s.dial(t, "127.0.0.1"))
-			requireClosed(t, "the idle connection", idle)
+			requireClosed(t, "the idle connection", idleConn)
 			s.get(t, s.dial(t, "127.0.0.1"))
-			requireClosed(t, "the silent connection", silent[0])
+			requireClosed(t, "the silent connection", silentConns[0])
 			s.get(t, s.dial(t, "127.0.0.2")) // a different client
 			s.requireOpen(t, 5)
 			requireCounts(t, limit, 5, httpapi.ClosedConnections{OfClient: 2})
@@ -181,13 +181,13 @@ func TestOneClientGetsHalfOfTheConnections(t *testing.T) {
 func TestAllClientsTogetherGetMax(t *testing.T) {
 	limit := &httpapi.ConnectionLimit{Max: 8}
 	s := newLimitedServer(t, limit, false)
-	var silent []net.Conn
+	var silentConns []net.Conn
 	for i, client := range []string{"127.0.0.1", "127.0.0.1", "127.0.0.2", "127.0.0.2", "127.0.0.2", "127.0.0.2", "127.0.0.3", "127.0.0.3"} {
-		silent = append(silent, s.dial(t, client))
+		silentConns = append(silentConns, s.dial(t, client))
 		s.requireOpen(t, int64(i+1))
 	}
 	s.get(t, s.dial(t, "127.0.0.9"))
-	requireClosed(t, "the oldest connection of the client with the most", silent[2])
+	requireClosed(t, "the oldest connection of the client with the most", silentConns[2])
 	s.requireOpen(t, 8)
 	requireCounts(t, limit, 8, httpapi.ClosedConnections{OfAll: 1})
 }
@@ -274,11 +274,11 @@ func TestTrustedProxyGetsAllConnections(t *testing.T) {
 type addressedConn struct {
 	net.Conn
 
-	from   netip.AddrPort
+	client netip.AddrPort
 	closed bool
 }
 
-func (c *addressedConn) RemoteAddr() net.Addr { return net.TCPAddrFromAddrPort(c.from) }
+func (c *addressedConn) RemoteAddr() net.Addr { return net.TCPAddrFromAddrPort(c.client) }
 
 func (c *addressedConn) Close() error {
 	c.closed = true
@@ -308,12 +308,12 @@ func TestNetworkOfIPv6IsOneClient(t *testing.T) {
 			limit.Attach(&server)
 			var conns []*addressedConn
 			for _, client := range tt.from {
-				conns = append(conns, &addressedConn{from: netip.AddrPortFrom(netip.MustParseAddr(client), 50000)})
+				conns = append(conns, &addressedConn{client: netip.AddrPortFrom(netip.MustParseAddr(client), 50000)})
 				server.ConnState(conns[len(conns)-1], http.StateNew)
 			}
 			for i, conn := range conns {
 				if conn.closed != (i == tt.closed) {
-					t.Errorf("closed is %v for connection %d from %s", conn.closed, i, conn.from)
+					t.Errorf("closed is %v for connection %d from %s", conn.closed, i, conn.client)
 				}
 			}
 		})

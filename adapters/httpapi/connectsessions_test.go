@@ -69,8 +69,8 @@ func TestConnectLinkParametersAreChecked(t *testing.T) {
 	client.expect(call{method: "GET", path: "/v1/tenants/connect-url?return_url=" + returnURL, key: env.accountB.key}, 400, "invalid_return_url")
 }
 
-// TestRenewedLinkIsReplayed checks that a repeated renewal returns the same link, and a new one a
-// different link.
+// TestRenewedLinkIsReplayed checks that a repeated renewal returns the same link, and that a new
+// renewal returns a different link.
 func TestRenewedLinkIsReplayed(t *testing.T) {
 	env := newTestEnv(t)
 	id := env.addConnectSession(t, env.accountA)

@@ -97,9 +97,9 @@ func TestDNSPlansMatchTheDocument(t *testing.T) {
 					t.Errorf("no %s in %s", text, got.raw)
 				}
 			}
-			ready := env.get(client, path+"/automation")
-			if member(ready, "automation.safe_to_apply") != tt.isSafe || member(ready, "automation.manual_action_required") != true {
-				t.Errorf("got %v", ready)
+			automation := env.get(client, path+"/automation")
+			if member(automation, "automation.safe_to_apply") != tt.isSafe || member(automation, "automation.manual_action_required") != true {
+				t.Errorf("got %v", automation)
 			}
 		})
 	}
@@ -116,10 +116,10 @@ func TestAutomationReportsTheDNSConnection(t *testing.T) {
 	env.dnsProviders.AddAccount("cloudflare", "one", provider)
 	checkAutomation := func(name string, present bool, code any) {
 		t.Helper()
-		ready := env.get(client, path+"/automation")
-		if member(ready, "automation.connection_present") != present || member(ready, "automation.action_required_code") != code ||
-			member(ready, "automation.manual_action_required") != (code != nil) || member(ready, "automation.message") == "" || member(ready, "automation.provider") != "cloudflare" {
-			t.Errorf("%s: got %v", name, ready)
+		automation := env.get(client, path+"/automation")
+		if member(automation, "automation.connection_present") != present || member(automation, "automation.action_required_code") != code ||
+			member(automation, "automation.manual_action_required") != (code != nil) || member(automation, "automation.message") == "" || member(automation, "automation.provider") != "cloudflare" {
+			t.Errorf("%s: got %v", name, automation)
 		}
 		env.get(client, path+"/plan")
 	}
@@ -159,7 +159,8 @@ func TestDNSPlanWithoutTheMailPlatform(t *testing.T) {
 	}
 }
 
-// TestDNSPlanTimeHasMicroseconds checks that times have at most microseconds, as in all answers.
+// TestDNSPlanTimeHasMicroseconds checks that times have at most microsecond precision, as in all
+// answers.
 func TestDNSPlanTimeHasMicroseconds(t *testing.T) {
 	env, client, path := newDNSPlanEnv(t)
 	env.platform.Advance(123_456_789 * time.Nanosecond)

@@ -114,15 +114,15 @@ func registerListRuns(api huma.API, service *dnsruns.Service) {
 
 func (in *runsInput) query() (ports.RunQuery, error) {
 	q := ports.RunQuery{Limit: defaultRunLimit}
-	var wrong []refusal.ProblemField
+	var invalidFields []refusal.ProblemField
 	if !parseFlag(in.ActiveOnly, &q.ActiveOnly) {
-		wrong = append(wrong, refusal.ProblemField{Location: "query.active_only", Message: "must be true or false"})
+		invalidFields = append(invalidFields, refusal.ProblemField{Location: "query.active_only", Message: "must be true or false"})
 	}
 	if in.Limit != "" && !parsePlainInt(in.Limit, 1, maxRunLimit, &q.Limit) {
-		wrong = append(wrong, refusal.ProblemField{Location: "query.limit", Message: "must be an integer from 1 to 100"})
+		invalidFields = append(invalidFields, refusal.ProblemField{Location: "query.limit", Message: "must be an integer from 1 to 100"})
 	}
-	if wrong != nil {
-		return q, refusal.Invalid("a query parameter is not valid", wrong...)
+	if invalidFields != nil {
+		return q, refusal.Invalid("a query parameter is not valid", invalidFields...)
 	}
 	return q, nil
 }

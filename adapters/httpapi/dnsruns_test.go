@@ -113,16 +113,16 @@ func TestProvisioningRefusalsHaveAFixedOrder(t *testing.T) {
 		provider.Put(plannedDomain, dns.RRSet{Name: foreign.Name, Type: foreign.Type})
 	}
 	env.platform.DNS.FailReads("servers_disagree")
-	if ready := env.get(client, path+"/automation"); member(ready, "automation.action_required_code") != "dns_read_unreliable" {
-		t.Errorf("got %v", ready)
+	if automation := env.get(client, path+"/automation"); member(automation, "automation.action_required_code") != "dns_read_unreliable" {
+		t.Errorf("got %v", automation)
 	}
 	env.startProvisioning(client, path)
 	client.expect(provision, 409, "domain_provisioning_already_active")
 }
 
 // TestRefusalsAfterADNSReadAreReplayed checks that a refusal after a DNS read is replayed for its
-// key, even when the zone has changed. A request with a new key reads the DNS again. After a
-// refusal without a DNS read, the same key can be used again.
+// Idempotency-Key, even when the zone has changed. A request with a new key reads the DNS again.
+// After a refusal without a DNS read, the same key can be used again.
 func TestRefusalsAfterADNSReadAreReplayed(t *testing.T) {
 	env, client, path := newProvisioningEnv(t)
 	env.platform.DNS.Publish(plannedDomain, dns.Record{Type: dns.CNAME, Name: plannedDomain, Content: "web.other.test"})
@@ -146,8 +146,8 @@ func TestRefusalsAfterADNSReadAreReplayed(t *testing.T) {
 	}
 }
 
-// TestRetryQueuesAStoppedJob checks that a stopped job is queued and woken once per key. A queued
-// job and a foreign job are refused.
+// TestRetryQueuesAStoppedJob checks that a stopped job is queued and woken once per
+// Idempotency-Key. A queued job and a foreign job are refused.
 func TestRetryQueuesAStoppedJob(t *testing.T) {
 	env, client, path := newProvisioningEnv(t)
 	run, job := env.startProvisioning(client, path)

@@ -89,18 +89,18 @@ func (in *eventsInput) query() (ports.EventQuery, error) {
 	if in.TenantID != "" {
 		query.Tenant = tenant.GUID(ident.ParseOrZero(in.TenantID))
 	}
-	var wrong []refusal.ProblemField
+	var invalidFields []refusal.ProblemField
 	if in.Action != "" && !query.Action.IsKnown() {
-		wrong = append(wrong, refusal.ProblemField{Location: "query.action", Message: "must be blocked or unblocked"})
+		invalidFields = append(invalidFields, refusal.ProblemField{Location: "query.action", Message: "must be blocked or unblocked"})
 	}
 	if in.Limit != "" && !parsePlainInt(in.Limit, 1, maxEventLimit, &query.Limit) {
-		wrong = append(wrong, refusal.ProblemField{Location: "query.limit", Message: "must be an integer from 1 to 200"})
+		invalidFields = append(invalidFields, refusal.ProblemField{Location: "query.limit", Message: "must be an integer from 1 to 200"})
 	}
 	if in.Offset != "" && !parsePlainInt(in.Offset, 0, maxOffset, &query.Offset) {
-		wrong = append(wrong, refusal.ProblemField{Location: "query.offset", Message: "must be an integer from 0 to " + strconv.Itoa(maxOffset)})
+		invalidFields = append(invalidFields, refusal.ProblemField{Location: "query.offset", Message: "must be an integer from 0 to " + strconv.Itoa(maxOffset)})
 	}
-	if wrong != nil {
-		return query, refusal.Invalid("a query parameter is not valid", wrong...)
+	if invalidFields != nil {
+		return query, refusal.Invalid("a query parameter is not valid", invalidFields...)
 	}
 	return query, nil
 }

@@ -104,9 +104,9 @@ func registerEventOperations(api huma.API, service *events.Service) {
 // of these tenants.
 func (in *logInput) query(ctx context.Context) (query ports.LogQuery, wait time.Duration, err error) {
 	query = ports.LogQuery{After: ports.FromOldest, Limit: page.DefaultLimit}
-	var wrong []refusal.ProblemField
+	var invalidFields []refusal.ProblemField
 	refuse := func(name, message string) {
-		wrong = append(wrong, refusal.ProblemField{Location: "query." + name, Message: message})
+		invalidFields = append(invalidFields, refusal.ProblemField{Location: "query." + name, Message: message})
 	}
 	if in.TenantID != "" {
 		query.Tenants = []tenant.GUID{tenant.ParseGUIDOrNone(in.TenantID)}
@@ -136,8 +136,8 @@ func (in *logInput) query(ctx context.Context) (query ports.LogQuery, wait time.
 	if in.WaitSeconds != "" && !parsePlainInt(in.WaitSeconds, 0, maxWaitSeconds, &seconds) {
 		refuse("wait_seconds", "must be an integer from 0 to 30")
 	}
-	if wrong != nil {
-		return query, 0, refusal.Invalid("a query parameter is not valid", wrong...)
+	if invalidFields != nil {
+		return query, 0, refusal.Invalid("a query parameter is not valid", invalidFields...)
 	}
 	return query, time.Duration(seconds) * time.Second, nil
 }

@@ -62,8 +62,8 @@ func validateEvent(t *testing.T, registry huma.Registry, e loggedEvent) []error 
 }
 
 // exampleData returns data of this type with valid values.
-func exampleData(of any) any {
-	v := reflect.New(reflect.TypeOf(of)).Elem()
+func exampleData(empty any) any {
+	v := reflect.New(reflect.TypeOf(empty)).Elem()
 	for i := range v.NumField() {
 		tag, target := v.Type().Field(i).Tag, v.Field(i)
 		first, _, enumerated := strings.Cut(tag.Get("enum"), ",")

@@ -140,8 +140,8 @@ func TestWaitingRequestIsAnsweredByEvent(t *testing.T) {
 			answers <- client.doWhenNotBusy(call{method: "GET", path: "/v1/events?after=now&wait_seconds=30&types=tenant.connected", key: env.accountA.key})
 		})
 	}
-	// Other requests are answered while these requests wait. Each of the other requests also causes
-	// an event of a different type.
+	// Other requests are answered while these requests wait. Each added key causes an event of a
+	// different type.
 	for i := range 20 {
 		env.addKey(t, env.accountA.account.ID)
 		if got := client.doWhenNotBusy(call{method: "GET", path: fmt.Sprintf("/v1/events?limit=%d", i+1), key: env.accountA.key}); got.status != http.StatusOK {

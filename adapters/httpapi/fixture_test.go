@@ -59,7 +59,7 @@ type testEnv struct {
 	platform           *fake.Platform
 	dnsProviders       fake.DNSProviders
 	sendingPlatforms   fake.SendingPlatforms
-	sendingPlatform    *fake.SendingPlatform // the platform of exampleAPIKey
+	sendingPlatform    *fake.SendingPlatform // accepts exampleAPIKey
 	options            httpapi.Options
 	queue              fake.Wakeups
 	accountA, accountB testAccount
@@ -89,7 +89,7 @@ func newTestEnvOn(t testing.TB, database string) *testEnv {
 	keyset, err := secrets.OpenKeyset(filepath.Join(t.TempDir(), "keyset.json"), secrets.CreateMissing)
 	must(t, err)
 	platform := wire.MailInProcess(env.platform, recordingCalls(breaker.ByTenant))
-	pass := &reconcile.Reconciler{Platform: platform, Domains: store, DNS: env.platform.DNS, Facts: env.platform, Now: time.Now, Limit: testTimeout, Pause: time.Millisecond}
+	reconciler := &reconcile.Reconciler{Platform: platform, Domains: store, DNS: env.platform.DNS, Facts: env.platform, Now: time.Now, Limit: testTimeout, Pause: time.Millisecond}
 	env.options = httpapi.Options{
 		Guard: guard.Options{
 			Log:         slog.New(slog.DiscardHandler),
@@ -99,13 +99,13 @@ func newTestEnvOn(t testing.TB, database string) *testEnv {
 			Limits:      guard.Limits{Counters: newCounters(t), Off: true},
 		},
 		Tenants: &tenants.Service{Tenants: store, Assignments: store, Discoveries: store, Domains: store, Flows: store, Sessions: store, Settings: store, Accounts: store, Policies: store, Claims: store, Capacity: store,
-			Platform: platform, Reconciler: pass, Sealer: keyset, Random: rand.Reader, Now: time.Now,
+			Platform: platform, Reconciler: reconciler, Sealer: keyset, Random: rand.Reader, Now: time.Now,
 			PublicURL: "https://api.example", PlatformName: "microsoft365"},
-		Domains: &domains.Service{Removals: store, Steps: &domainsteps.Steps{Tenants: store, Domains: store, Platform: platform, DNS: env.platform.DNS, Facts: env.platform, Reconciler: pass, Writes: store, Now: time.Now,
+		Domains: &domains.Service{Removals: store, Steps: &domainsteps.Steps{Tenants: store, Domains: store, Platform: platform, DNS: env.platform.DNS, Facts: env.platform, Reconciler: reconciler, Writes: store, Now: time.Now,
 			Connections: &dnsconnections.Service{Connections: store, Providers: &env.dnsProviders, Sealer: keyset, Now: time.Now}}},
 		DNSRuns: &dnsruns.Service{Tenants: store, Domains: store, Runs: store, Queue: &env.queue, Random: rand.Reader, Now: time.Now,
 			Trace: func(context.Context) string { return "" }},
-		Mailboxes: &mailboxes.Service{Tenants: store, Domains: store, Mailboxes: store, Policies: store, Platform: platform, Reconciler: pass, Now: time.Now,
+		Mailboxes: &mailboxes.Service{Tenants: store, Domains: store, Mailboxes: store, Policies: store, Platform: platform, Reconciler: reconciler, Now: time.Now,
 			RequireSMTPAuth: true, Pause: time.Millisecond, Limit: testTimeout},
 		Integrations: &integrations.Service{Integrations: store, Connections: store, Tenants: store, Platforms: interceptedSending{&env.sendingPlatforms, recordingCalls(breaker.ByCredential("one"))}, Sealer: keyset,
 			Queue: &env.queue, Random: rand.Reader, Now: time.Now},
@@ -200,7 +200,7 @@ func (env *testEnv) addMailbox(t *testing.T, owner testAccount) string {
 	return "/v1/tenants/" + string(owner.tenant) + "/mailboxes/" + m.ID
 }
 
-// addDomainAndMailbox adds a verified domain and a mailbox on it to the account's tenant.
+// addDomainAndMailbox adds a verified domain and a mailbox in it to the account's tenant.
 func (env *testEnv) addDomainAndMailbox(t *testing.T, owner testAccount) (domain.Domain, mailbox.Mailbox) {
 	t.Helper()
 	name := string(owner.tenant)[:8] + ".example"
@@ -226,13 +226,13 @@ func (env *testEnv) addDomainAndMailbox(t *testing.T, owner testAccount) (domain
 const (
 	integrationsPath = "/v1/integrations"
 	oauthPath        = integrationsPath + "/{integration_id}/mailboxes/{mailbox_id}/oauth/microsoft"
-	exampleAPIKey    = "<PROVIDER_API_KEY>" // the value of the document's example
+	exampleAPIKey    = "<PROVIDER_API_KEY>" // the value in the examples of the OpenAPI document
 )
 
 // recordingCalls returns the interceptor that records in ports.Effects whether a provider was
-// called. Its circuits do not open in these tests.
-func recordingCalls(of breaker.FaultDomain) wire.Interceptor {
-	return breaker.New(breaker.Options{Failures: 1000}).Interceptor(of)
+// called. It is a circuit breaker that does not open in these tests.
+func recordingCalls(faultDomain breaker.FaultDomain) wire.Interceptor {
+	return breaker.New(breaker.Options{Failures: 1000}).Interceptor(faultDomain)
 }
 
 // interceptedSending calls the fake platforms through an interceptor.

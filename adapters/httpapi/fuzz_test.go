@@ -25,7 +25,7 @@ import (
 const (
 	validState              = "VALID-STATE"               // the state of a link that waits for an administrator
 	validSignIn             = "VALID-SIGNIN"              // the query with which an administrator returns from the sign-in
-	validCookie             = "VALID-COOKIE"              // the name and value of the cookie of that browser
+	validCookie             = "VALID-COOKIE"              // the name and value of the cookie of the administrator's browser
 	validCSRF               = "VALID-CSRF"                // the token of a page that asks to confirm the connection
 	validConfirmationCookie = "VALID-CONFIRMATION-COOKIE" // the name and value of the cookie of that page
 )
@@ -114,8 +114,8 @@ func (g *growthCheck) requireNoGrowth(t *testing.T, requests int) {
 	}
 }
 
-// residentMemory returns the bytes of memory that the process needs, without files. It includes the
-// memory of the database, which is not in Go's heap.
+// residentMemory returns the resident memory of the process in bytes, without mapped files. It
+// includes the memory of the database, which is not in Go's heap.
 func residentMemory(t *testing.T) int {
 	t.Helper()
 	debug.FreeOSMemory()
@@ -134,21 +134,21 @@ func residentMemory(t *testing.T) int {
 	return kilobytes << 10
 }
 
-// TestFuzzingRequestsWithoutKey runs FuzzRequestsWithoutKey with new inputs: 2000 inputs in this
-// program, or 10 minutes in a program that is instrumented to find inputs for all branches. An
-// input that fails is written to testdata.
+// TestFuzzingRequestsWithoutKey runs FuzzRequestsWithoutKey with 2000 new inputs. When
+// TENANTRY_SOAK is set, it instead builds a program with coverage instrumentation and fuzzes for 10
+// minutes. An input that fails is written to testdata.
 func TestFuzzingRequestsWithoutKey(t *testing.T) {
 	t.Parallel()
-	program, amount, processes := os.Args[0], "2000x", "1"
+	program, fuzzTime, processes := os.Args[0], "2000x", "1"
 	if soak.On() {
-		program, amount, processes = filepath.Join(t.TempDir(), "fuzz.test"), "10m", "2"
+		program, fuzzTime, processes = filepath.Join(t.TempDir(), "fuzz.test"), "10m", "2"
 		output, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-fuzz=.", "-o", program, ".").CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v: %s", err, output)
 		}
 	}
 	output, err := exec.CommandContext(t.Context(), program, "-test.run=^$", "-test.fuzz=^FuzzRequestsWithoutKey$",
-		"-test.fuzztime="+amount, "-test.parallel="+processes, "-test.fuzzcachedir="+t.TempDir()).CombinedOutput()
+		"-test.fuzztime="+fuzzTime, "-test.parallel="+processes, "-test.fuzzcachedir="+t.TempDir()).CombinedOutput()
 	if t.Logf("%s", output); err != nil {
 		t.Error(err)
 	}

@@ -41,8 +41,8 @@ func (l tenantLister) Tenants(ctx context.Context, _ access.AccountID) ([]tenant
 	return l.list(ctx)
 }
 
-// newTenantListEnv returns an environment and a client of an API whose tenant list is the result of
-// list, and the log. The log is complete when the server is closed.
+// newTenantListEnv returns an environment, a client, and the log. The API gets the tenants of an
+// account from list. The log is complete when the server is closed.
 func newTenantListEnv(t *testing.T, list func(context.Context) ([]tenant.Tenant, error)) (*testEnv, *apiClient, *bytes.Buffer) {
 	t.Helper()
 	env := newTestEnv(t)
@@ -167,13 +167,13 @@ func TestLogLineAndSpanOfARequest(t *testing.T) {
 	if _, ok := line["duration_ms"].(float64); !ok {
 		t.Error("no duration")
 	}
-	ended := spans.GetSpans()
-	if len(ended) != 1 || ended[0].Name != "GET /v1/tenants/{tenant_id}" || ended[0].SpanContext.TraceID().String() != parent ||
-		ended[0].SpanKind != trace.SpanKindServer {
-		t.Fatalf("spans %+v", ended)
+	endedSpans := spans.GetSpans()
+	if len(endedSpans) != 1 || endedSpans[0].Name != "GET /v1/tenants/{tenant_id}" || endedSpans[0].SpanContext.TraceID().String() != parent ||
+		endedSpans[0].SpanKind != trace.SpanKindServer {
+		t.Fatalf("spans %+v", endedSpans)
 	}
 	output := lines.String()
-	for _, attribute := range ended[0].Attributes {
+	for _, attribute := range endedSpans[0].Attributes {
 		output += string(attribute.Key) + "=" + attribute.Value.String() + "\n"
 	}
 	if !strings.Contains(output, "http.route=/v1/tenants/{tenant_id}") {
@@ -238,14 +238,14 @@ func TestForwardedHeadersDecideNothing(t *testing.T) {
 	env := newTestEnv(t)
 	env.options.Guard.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}
 	client := serve(t, env.handler(t))
-	plain := call{method: "GET", path: "/v1/tenants/connect-url", key: env.accountA.key}
-	want := client.expect(plain, 200, "")
+	connectCall := call{method: "GET", path: "/v1/tenants/connect-url", key: env.accountA.key}
+	want := client.expect(connectCall, 200, "")
 	for name, value := range map[string]string{
 		"X-Forwarded-Host": "evil.example", "X-Forwarded-Proto": "http", "X-Forwarded-Port": "81", "X-Forwarded-Prefix": "/evil",
 		"Forwarded": "for=192.0.2.1;host=evil.example;proto=http", "X-Real-Ip": "192.0.2.1", "X-Original-Url": "/evil",
 		"X-Rewrite-Url": "/evil", "X-Http-Method-Override": "DELETE",
 	} {
-		c := plain
+		c := connectCall
 		c.headers = map[string]string{name: value}
 		got := client.expect(c, 200, "")
 		if linkTarget(t, got) != linkTarget(t, want) || bytes.Contains([]byte(got.raw), []byte("evil")) {
@@ -254,8 +254,8 @@ func TestForwardedHeadersDecideNothing(t *testing.T) {
 	}
 }
 
-// linkTarget returns the host, path and redirect URI of a connect link, without the state that is
-// new in each.
+// linkTarget returns the host, path and redirect URI of a connect link, without the state, which is
+// different in each link.
 func linkTarget(t *testing.T, r reply) string {
 	t.Helper()
 	link, err := http.NewRequest("GET", r.body["connect_url"].(string), nil)

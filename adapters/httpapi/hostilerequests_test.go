@@ -16,7 +16,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver/soak"
 )
 
-// faultyRequest is a valid request with one fault.
+// faultyRequest is a request with exactly one fault.
 type faultyRequest struct {
 	fault string
 	call
@@ -80,8 +80,8 @@ func (m *requestMutator) validCall(op operation) call {
 	return call{method: strings.ToUpper(op.method), path: path, body: exampleBody(op), key: m.env.accountA.key, headers: map[string]string{}}
 }
 
-// faultyRequests returns requests for an operation that have one fault each. The fault is in a path
-// parameter, the query, a header, the body or a member of the body.
+// faultyRequests returns requests for an operation. Each of them has one fault. The fault is in a
+// path parameter, the query, a header, the body or a member of the body.
 func (m *requestMutator) faultyRequests(op operation) (requests []faultyRequest) {
 	add := func(fault string, change func(*faultyRequest)) {
 		f := faultyRequest{fault: fault, call: m.validCall(op)}
@@ -180,9 +180,9 @@ func TestRequestsWithOneFault(t *testing.T) {
 	m.client.expect(call{method: "GET", path: "/v1/tenants", key: m.env.accountA.key}, 200, "")
 }
 
-// TestFinalRequestsWithOneFault does the same as TestRequestsWithOneFault for the operations that
-// delete an object or invalidate the API key. The tenant id in the requests is unknown, so that no
-// request deletes a tenant.
+// TestFinalRequestsWithOneFault sends requests with one fault to the operations that delete an
+// object or invalidate the API key. The tenant id in the requests is unknown, so that no request
+// deletes a tenant.
 func TestFinalRequestsWithOneFault(t *testing.T) {
 	env := newTestEnv(t)
 	m := &requestMutator{client: serve(t, env.handler(t)), env: env, ids: map[string]string{"tenant_id": "eeeeeeee-0000-4000-8000-000000000009"}}

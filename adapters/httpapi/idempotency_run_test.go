@@ -180,8 +180,8 @@ func TestExpiredKeyIsTakenOver(t *testing.T) {
 	client.expect(addDomainCall(env, "k"), 200, "")
 }
 
-// TestSlowAttemptLosesItsKey checks an attempt whose key was taken over. The answer is that of the
-// new attempt, or says that the request is in progress.
+// TestSlowAttemptLosesItsKey checks an attempt whose key was taken over. Its answer is the answer
+// of the new attempt, or says that the request is in progress.
 func TestSlowAttemptLosesItsKey(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
@@ -213,12 +213,12 @@ func (env *testEnv) expireLease(t *testing.T, key string) {
 	}
 }
 
-// serveWithoutRenewal returns a client of a second process, whose leases are too long to be renewed
-// during a test.
+// serveWithoutRenewal returns a client of a second handler on the same store. The leases of that
+// handler are too long to be renewed during a test.
 func serveWithoutRenewal(t *testing.T, env *testEnv) *apiClient {
 	t.Helper()
-	before := env.options.Guard.Idempotency
-	defer func() { env.options.Guard.Idempotency = before }()
+	previousOptions := env.options.Guard.Idempotency
+	defer func() { env.options.Guard.Idempotency = previousOptions }()
 	env.options.Guard.Idempotency.Lease = time.Hour
 	return serve(t, env.handler(t))
 }
@@ -226,14 +226,14 @@ func serveWithoutRenewal(t *testing.T, env *testEnv) *apiClient {
 // TestLostLeaseStopsTheRun checks that an attempt which cannot renew its lease stops calling the
 // platform before a different attempt can begin.
 func TestLostLeaseStopsTheRun(t *testing.T) {
-	for name, lost := range map[string]error{"taken over": nil, "database unavailable": errors.New("away")} {
+	for name, holdErr := range map[string]error{"taken over": nil, "database unavailable": errors.New("away")} {
 		t.Run(name, func(t *testing.T) {
 			env := newTestEnv(t)
 			renewalAsked, reachedPlatform := make(chan struct{}, 100), make(chan struct{})
 			env.options.Guard.Idempotency.Keys = &hookedKeys{Idempotency: env.store, hold: func(idempotency.KeyID, string) (bool, error) {
 				<-reachedPlatform
 				renewalAsked <- struct{}{}
-				return false, lost
+				return false, holdErr
 			}}
 			stopped := make(chan struct{})
 			env.options.Guard.Log = slog.New(logSignal{slog.DiscardHandler, "an Idempotency-Key could not be held", stopped})

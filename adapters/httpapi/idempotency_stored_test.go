@@ -21,10 +21,10 @@ import (
 func (env *testEnv) longNameCall(t *testing.T, key string, n int) call {
 	t.Helper()
 	path := env.addMailbox(t, env.accountA)
-	found := ports.DiscoveryResult{Began: time.Now(), Mailboxes: []mailbox.Platform{{
+	discovered := ports.DiscoveryResult{Began: time.Now(), Mailboxes: []mailbox.Platform{{
 		ObjectID: "object-aaaaaaaa.example", DisplayName: strings.Repeat("n", n), Address: "ana@aaaaaaaa.example", AccountEnabled: true,
 	}}}
-	must(t, env.store.SaveDiscovery(t.Context(), env.accountA.account.ID, env.accountA.tenant, found))
+	must(t, env.store.SaveDiscovery(t.Context(), env.accountA.account.ID, env.accountA.tenant, discovered))
 	return keyedCall(env, key, "PATCH", path, `{"daily_send_limit":5}`)
 }
 

@@ -154,12 +154,12 @@ func TestRefusalOfTheStoreIsNotReplayed(t *testing.T) {
 	answered := make(chan reply, 1)
 	go func() { answered <- s.client.do(begin) }()
 	receive(t, gate.Arrived(), "the request did not reach the platform")
-	pending, err := s.base.store.PendingSessions(t.Context(), time.Now().Add(time.Hour), 10)
-	if err != nil || len(pending) != 1 {
-		t.Fatalf("%+v, %v", pending, err)
+	sessions, err := s.base.store.PendingSessions(t.Context(), time.Now().Add(time.Hour), 10)
+	if err != nil || len(sessions) != 1 {
+		t.Fatalf("%+v, %v", sessions, err)
 	}
-	ended := pending[0].Session.WithFailure("test")
-	if saved, err := s.base.store.SaveSession(t.Context(), pending[0].Account, ended, nil, nil); err != nil || !saved {
+	failedSession := sessions[0].Session.WithFailure("test")
+	if saved, err := s.base.store.SaveSession(t.Context(), sessions[0].Account, failedSession, nil, nil); err != nil || !saved {
 		t.Fatal(saved, err)
 	}
 	gate.Release()
@@ -167,7 +167,7 @@ func TestRefusalOfTheStoreIsNotReplayed(t *testing.T) {
 		t.Fatalf("got %d %s", got.status, got.raw)
 	}
 	got := s.client.expect(begin, 200, "")
-	if got.header.Get("Idempotency-Replayed") != "" || got.body["session_id"] == ended.ID {
+	if got.header.Get("Idempotency-Replayed") != "" || got.body["session_id"] == failedSession.ID {
 		t.Errorf("got %s", got.raw)
 	}
 }
@@ -201,12 +201,12 @@ func TestProviderFailuresAreNotReplayed(t *testing.T) {
 func TestPanicIsNotReplayed(t *testing.T) {
 	env := newTestEnv(t)
 	workingClock := env.options.Domains.Now
-	broken := *env.options.Domains
-	broken.Now = func() time.Time { panic("clock") }
-	env.options.Domains = &broken
+	panickingService := *env.options.Domains
+	panickingService.Now = func() time.Time { panic("clock") }
+	env.options.Domains = &panickingService
 	client := serve(t, env.handler(t))
 	client.expect(addDomainCall(env, "k"), 500, "internal_error")
-	broken.Now = workingClock
+	panickingService.Now = workingClock
 	client.expect(addDomainCall(env, "k"), 200, "")
 }
 
@@ -217,13 +217,13 @@ func TestFirstRequestContinuesWithoutItsCaller(t *testing.T) {
 	client := serve(t, env.handler(t))
 	gate := env.platform.Hold("AddDomain")
 	ctx, disconnect := context.WithCancel(t.Context())
-	ended := make(chan error)
+	requestErr := make(chan error)
 	go func() {
 		answer, err := noRedirects.Do(addDomainCall(env, "k").request(t, client.server.URL).WithContext(ctx))
 		if err == nil {
 			_ = answer.Body.Close()
 		}
-		ended <- err
+		requestErr <- err
 	}()
 	receive(t, gate.Arrived(), "the first request did not reach the platform")
 	if got := client.expect(addDomainCall(env, "k"), 409, "idempotency_request_in_progress"); got.header.Get("Retry-After") != "1" {
@@ -231,7 +231,7 @@ func TestFirstRequestContinuesWithoutItsCaller(t *testing.T) {
 	}
 	client.expect(keyedCall(env, "k", "POST", domainsOfA, `{"domain":"example.org"}`), 409, "idempotency_key_conflict")
 	disconnect()
-	if err := receive(t, ended, "the cancelled request did not end"); err == nil {
+	if err := receive(t, requestErr, "the cancelled request did not end"); err == nil {
 		t.Fatal("the cancelled request was answered")
 	}
 	gate.Release()

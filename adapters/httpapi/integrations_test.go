@@ -16,7 +16,7 @@ import (
 )
 
 // integrationEnv is a test environment in which account A has a mailbox that the service
-// provisioned. platform is the sending platform of exampleAPIKey.
+// provisioned. platform is the fake sending platform that accepts exampleAPIKey.
 type integrationEnv struct {
 	base      *testEnv
 	client    *apiClient
@@ -122,28 +122,28 @@ func (env integrationEnv) checkConnectionCounts(path, want string) {
 	}
 }
 
-// TestOAuthAnswersHaveTheirMembers checks the answers of the OAuth operations until the mailbox is
-// connected, and of its disconnection.
+// TestOAuthAnswersHaveTheirMembers connects a mailbox through the OAuth operations and disconnects
+// it again. It checks the members of all answers.
 func TestOAuthAnswersHaveTheirMembers(t *testing.T) {
 	env := newIntegrationEnv(t)
 	path := env.addIntegration("instantly")
-	oauth := path + "/mailboxes/" + env.mailboxID + "/oauth/microsoft"
-	started := env.client.expect(call{method: "POST", path: oauth + "/init", key: env.base.accountA.key, headers: map[string]string{"Idempotency-Key": "once"}}, 200, "")
+	mailboxOAuthPath := path + "/mailboxes/" + env.mailboxID + "/oauth/microsoft"
+	started := env.client.expect(call{method: "POST", path: mailboxOAuthPath + "/init", key: env.base.accountA.key, headers: map[string]string{"Idempotency-Key": "once"}}, 200, "")
 	checkMemberNames(t, started.body, "status integration_id provider mailbox_id mailbox session_id auth_url expires_at")
 	if started.body["status"] != "pending" || started.body["mailbox_id"] != env.mailboxID || started.header.Get("X-RateLimit-Bucket") != "provider_heavy_writes" {
 		t.Errorf("begun %s", started.raw)
 	}
-	if repeated := env.client.expect(call{method: "POST", path: oauth + "/init", key: env.base.accountA.key, headers: map[string]string{"Idempotency-Key": "once"}}, 200, ""); repeated.raw != started.raw || env.platform.Calls("StartSignIn") != 1 {
+	if repeated := env.client.expect(call{method: "POST", path: mailboxOAuthPath + "/init", key: env.base.accountA.key, headers: map[string]string{"Idempotency-Key": "once"}}, 200, ""); repeated.raw != started.raw || env.platform.Calls("StartSignIn") != 1 {
 		t.Errorf("replayed %s", repeated.raw)
 	}
-	env.client.expect(call{method: "POST", path: oauth + "/init", key: env.base.accountA.key}, 409, "oauth_session_pending")
+	env.client.expect(call{method: "POST", path: mailboxOAuthPath + "/init", key: env.base.accountA.key}, 409, "oauth_session_pending")
 	env.checkConnectionCounts(path, `{"total":1,"connected":0,"pending":1,"failed":0,"disconnected":0,"other":0,"has_errors":false}`)
 	otherIntegration := env.addIntegration("salesblink")
 	env.client.expect(call{method: "POST", path: otherIntegration + "/mailboxes/" + env.mailboxID + "/oauth/microsoft/init", key: env.base.accountA.key}, 409, "mailbox_already_connected_elsewhere")
 
-	status := oauth + "/status?session_id=" + fmt.Sprint(started.body["session_id"])
+	statusPath := mailboxOAuthPath + "/status?session_id=" + fmt.Sprint(started.body["session_id"])
 	env.platform.CompleteSignIn(fmt.Sprint(started.body["auth_url"]), fmt.Sprint(started.body["mailbox"]), "Ana")
-	got := env.client.expect(call{method: "GET", path: status, key: env.base.accountA.key}, 200, "")
+	got := env.client.expect(call{method: "GET", path: statusPath, key: env.base.accountA.key}, 200, "")
 	checkMemberNames(t, got.body, "status integration_id mailbox_id session_id provider_account_id provider_account_name connected_at expires_at")
 	if got.body["status"] != "connected" || got.body["provider_account_id"] == nil || got.body["provider_account_name"] != "Ana" || got.body["connected_at"] == nil || got.header.Get("X-RateLimit-Bucket") != "provider_heavy" {
 		t.Errorf("status %s", got.raw)
@@ -167,26 +167,27 @@ func TestOAuthAnswersHaveTheirMembers(t *testing.T) {
 	}
 }
 
-// TestOAuthStatusRequiresItsSession checks that session_id is checked before ownership, and that an
-// unknown session is not found.
+// TestOAuthStatusRequiresItsSession checks that an invalid session_id is refused before the
+// integration is looked up, and that an unknown session is not found.
 func TestOAuthStatusRequiresItsSession(t *testing.T) {
 	env := newIntegrationEnv(t)
 	path := env.addIntegration("instantly")
-	oauth := path + "/mailboxes/" + env.mailboxID + "/oauth/microsoft/status"
+	statusPath := path + "/mailboxes/" + env.mailboxID + "/oauth/microsoft/status"
 	for _, query := range []string{"", "?session_id=", "?session_id=" + unknownID + "&session_id=" + unknownID, "?Session_id=" + unknownID, "?session_id=%ff"} {
-		got := env.client.expect(call{method: "GET", path: oauth + query, key: env.base.accountA.key}, 400, "invalid_request")
+		got := env.client.expect(call{method: "GET", path: statusPath + query, key: env.base.accountA.key}, 400, "invalid_request")
 		if !strings.Contains(got.raw, `"location":"query.session_id"`) {
 			t.Errorf("%q: %s", query, got.raw)
 		}
-		env.client.expect(call{method: "GET", path: strings.Replace(oauth, path, integrationsPath+"/"+unknownID, 1) + query, key: env.base.accountA.key}, 400, "invalid_request")
+		env.client.expect(call{method: "GET", path: strings.Replace(statusPath, path, integrationsPath+"/"+unknownID, 1) + query, key: env.base.accountA.key}, 400, "invalid_request")
 	}
 	for _, id := range []string{unknownID, "x", "%2e", strings.Repeat("9", 300)} {
-		env.client.expect(call{method: "GET", path: oauth + "?session_id=" + id, key: env.base.accountA.key}, 404, "oauth_session_not_found")
+		env.client.expect(call{method: "GET", path: statusPath + "?session_id=" + id, key: env.base.accountA.key}, 404, "oauth_session_not_found")
 	}
 }
 
-// TestWorkspaceMustBeChosen checks that the refusal lists the workspaces and is replayed, and that
-// a request with a new key and a workspace succeeds.
+// TestWorkspaceMustBeChosen sends a request without a workspace, although the credential has access
+// to two. The refusal lists the workspaces and is replayed. A new request with one of the
+// workspaces succeeds.
 func TestWorkspaceMustBeChosen(t *testing.T) {
 	env := newIntegrationEnv(t)
 	env.platform.Reach = integration.Reach{Workspaces: []integration.Workspace{{ID: "ws-1", Name: "One <b>"}, {ID: "ws-2", Name: "Two"}}}
@@ -205,10 +206,10 @@ func TestWorkspaceMustBeChosen(t *testing.T) {
 	}
 }
 
-// TestRefusedCredentialsAreNotRepeated creates an integration with a credential that the platform
-// refuses. The request fails and the failure is replayed. If the platform refuses a credential
-// later, a test of the integration is answered 200 with the status failed. No answer contains the
-// credential.
+// TestRefusedCredentialsAreNotRepeated sends requests for new integrations with an invalid
+// credential or another fault. No refusal contains the credential. The refusal of a credential is
+// replayed. If the platform refuses a credential later, a test of the integration is answered 200
+// with the status failed.
 func TestRefusedCredentialsAreNotRepeated(t *testing.T) {
 	env := newIntegrationEnv(t)
 	for body, code := range map[string]string{
@@ -281,7 +282,7 @@ func TestIntegrationsAreVisibleToTheirAccountOnly(t *testing.T) {
 }
 
 // TestTenantLimitStopsNewOAuthSessions checks that an account with more tenants than its plan
-// allows cannot start an OAuth session. The other operations of integrations still work.
+// allows cannot start an OAuth session. Other operations of integrations still work.
 func TestTenantLimitStopsNewOAuthSessions(t *testing.T) {
 	env := newIntegrationEnv(t)
 	path := env.addIntegration("instantly")

@@ -113,11 +113,11 @@ func registerRotateOwnKey(api huma.API, service *keys.Service) {
 			"once and stored as a hash. This operation takes no Idempotency-Key and cannot be replayed: if you lose the response, ask the operator for a new key.",
 		Metadata: guard.OperationRules{Bucket: guard.Reads, Scope: access.KeysWrite, AnswerExample: exampleRotated, Refuses: specificCodes(fault.AccessDenied)}.Metadata(),
 	}, func(ctx context.Context, caller access.Caller, in *rotateInput) (rotatedKey, error) {
-		fresh, err := service.Rotate(ctx, caller, in.UserEmail)
+		issued, err := service.Rotate(ctx, caller, in.UserEmail)
 		if err != nil {
 			return rotatedKey{}, err
 		}
-		return rotatedKey{Status: "rotated", APIKey: fresh.Secret.Reveal(), KeyHint: fresh.Hint, RotatedAt: fresh.At.UTC()}, nil
+		return rotatedKey{Status: "rotated", APIKey: issued.Secret.Reveal(), KeyHint: issued.Hint, RotatedAt: issued.At.UTC()}, nil
 	})
 }
 

@@ -49,11 +49,11 @@ func TestKeysAreManaged(t *testing.T) {
 	}
 
 	rotated := client.expect(call{method: "POST", path: "/v1/keys/" + id + "/rotate", key: env.accountA.key}, 200, "")
-	fresh := memberText(rotated, "api_key")
-	if memberText(rotated, "id") != id || fresh == key || memberText(rotated, "key_hint") != fresh[len(fresh)-4:] || !strings.Contains(rotated.raw, `"scopes":["tenants:read","domains:*"]`) {
+	newSecret := memberText(rotated, "api_key")
+	if memberText(rotated, "id") != id || newSecret == key || memberText(rotated, "key_hint") != newSecret[len(newSecret)-4:] || !strings.Contains(rotated.raw, `"scopes":["tenants:read","domains:*"]`) {
 		t.Errorf("got %s", rotated.raw)
 	}
-	for _, secret := range []string{key, fresh} {
+	for _, secret := range []string{key, newSecret} {
 		client.expect(call{method: "GET", path: "/v1/tenants", key: secret}, 200, "")
 	}
 
@@ -61,7 +61,7 @@ func TestKeysAreManaged(t *testing.T) {
 	if memberText(revoked, "status") != "revoked" || memberText(revoked, "id") != id {
 		t.Errorf("got %s", revoked.raw)
 	}
-	for _, secret := range []string{key, fresh} {
+	for _, secret := range []string{key, newSecret} {
 		client.expect(call{method: "GET", path: "/v1/tenants", key: secret}, 401, "invalid_api_key")
 	}
 	repeated := client.expect(call{method: "DELETE", path: "/v1/keys/" + id, key: env.accountA.key}, 200, "")
@@ -71,7 +71,8 @@ func TestKeysAreManaged(t *testing.T) {
 	client.expect(call{method: "POST", path: "/v1/keys/" + id + "/rotate", key: env.accountA.key}, 409, "key_revoked")
 }
 
-// TestOldSecretsExpireWithTheOverlap advances the clock of the service.
+// TestOldSecretsExpireWithTheOverlap rotates a key and advances the clock of the service to the end
+// of the overlap.
 func TestOldSecretsExpireWithTheOverlap(t *testing.T) {
 	for body, overlap := range map[string]time.Duration{
 		"": 24 * time.Hour, "{}": 24 * time.Hour, `{"overlap_hours":1}`: time.Hour, `{"overlap_hours":0}`: 0, `{"overlap_hours":72}`: 72 * time.Hour,
@@ -126,10 +127,10 @@ func TestInvalidKeysAreNotCreated(t *testing.T) {
 func TestKeysManageOnlyKeysWithinTheirBounds(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
-	limited := env.addBoundedKey(t, env.accountA.account.ID, access.Bounds{Scopes: []access.Scope{"keys:*", "tenants:read"}, Tenants: []tenant.GUID{env.accountA.tenant},
+	limitedKey := env.addBoundedKey(t, env.accountA.account.ID, access.Bounds{Scopes: []access.Scope{"keys:*", "tenants:read"}, Tenants: []tenant.GUID{env.accountA.tenant},
 		Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, ExpiresAt: time.Date(2126, 1, 1, 0, 0, 0, 0, time.UTC)})
-	valid := fmt.Sprintf(`{"name":"k","scopes":["tenants:read"],"tenant_ids":[%q],"allowed_cidrs":["127.0.0.1/32"],"expires_at":"2125-01-01T00:00:00Z"}`, env.accountA.tenant)
-	own := createKey(client, limited, valid)
+	validBody := fmt.Sprintf(`{"name":"k","scopes":["tenants:read"],"tenant_ids":[%q],"allowed_cidrs":["127.0.0.1/32"],"expires_at":"2125-01-01T00:00:00Z"}`, env.accountA.tenant)
+	createdReply := createKey(client, limitedKey, validBody)
 	for _, replace := range []struct{ old, replacement, scope string }{
 		{`"tenants:read"`, `"tenants:write"`, "tenants:write"},
 		{`"tenants:read"`, `"*"`, "*"},
@@ -140,20 +141,20 @@ func TestKeysManageOnlyKeysWithinTheirBounds(t *testing.T) {
 		{`2125-01`, `2127-01`, "keys:write"},
 		{`,"expires_at":"2125-01-01T00:00:00Z"`, ``, "keys:write"},
 	} {
-		got := client.expect(call{method: "POST", path: "/v1/keys", body: strings.Replace(valid, replace.old, replace.replacement, 1), key: limited}, 403, "insufficient_scope")
+		got := client.expect(call{method: "POST", path: "/v1/keys", body: strings.Replace(validBody, replace.old, replace.replacement, 1), key: limitedKey}, 403, "insufficient_scope")
 		if memberText(got, "required_scope") != replace.scope {
 			t.Errorf("%s instead of %s: %s", replace.replacement, replace.old, got.raw)
 		}
 	}
-	foreign := "/v1/keys/" + env.keyID(t, env.accountA)
-	client.expect(call{method: "POST", path: foreign + "/rotate", key: limited}, 403, "insufficient_scope")
-	client.expect(call{method: "DELETE", path: foreign, key: limited}, 403, "insufficient_scope")
-	listed := client.expect(call{method: "GET", path: "/v1/keys", key: limited}, 200, "")
+	outsidePath := "/v1/keys/" + env.keyID(t, env.accountA)
+	client.expect(call{method: "POST", path: outsidePath + "/rotate", key: limitedKey}, 403, "insufficient_scope")
+	client.expect(call{method: "DELETE", path: outsidePath, key: limitedKey}, 403, "insufficient_scope")
+	listed := client.expect(call{method: "GET", path: "/v1/keys", key: limitedKey}, 200, "")
 	if list := listed.body["keys"].([]any); len(list) != 2 { // the key itself and the key that it created
 		t.Errorf("got %s", listed.raw)
 	}
-	client.expect(call{method: "POST", path: "/v1/keys/" + memberText(own, "id") + "/rotate", key: limited}, 200, "")
-	client.expect(call{method: "DELETE", path: "/v1/keys/" + memberText(own, "id"), key: limited}, 200, "")
+	client.expect(call{method: "POST", path: "/v1/keys/" + memberText(createdReply, "id") + "/rotate", key: limitedKey}, 200, "")
+	client.expect(call{method: "DELETE", path: "/v1/keys/" + memberText(createdReply, "id"), key: limitedKey}, 200, "")
 }
 
 func TestKeysAreListedByPages(t *testing.T) {
@@ -199,7 +200,7 @@ func TestOwnRotationKeepsTheBounds(t *testing.T) {
 func TestMeDescribesTheCaller(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
-	for want := range 3 {
+	for earlierRequests := range 3 {
 		me := client.expect(call{method: "GET", path: "/v1/me", key: env.accountA.key}, 200, "")
 		if memberText(me, "account_id") != string(env.accountA.account.ID) || memberText(me, "plan") != "api_starter" || me.body["tenant_slots"] != 25.0 || me.body["tenants_held"] != 1.0 {
 			t.Fatalf("got %s", me.raw)
@@ -208,7 +209,7 @@ func TestMeDescribesTheCaller(t *testing.T) {
 		if key["id"] != env.keyID(t, env.accountA) || key["name"] != "test" || key["tenant_ids"] != nil || key["expires_at"] != nil {
 			t.Errorf("got %s", me.raw)
 		}
-		for bucket, remaining := range map[string]float64{"read": float64(599 - want), "expensive": 30, "provider_heavy": 240, "provider_heavy_writes": 12, "write": 240} {
+		for bucket, remaining := range map[string]float64{"read": float64(599 - earlierRequests), "expensive": 30, "provider_heavy": 240, "provider_heavy_writes": 12, "write": 240} {
 			if !slices.ContainsFunc(me.body["limits"].([]any), func(l any) bool {
 				return l.(map[string]any)["bucket"] == bucket && l.(map[string]any)["remaining"] == remaining
 			}) {

@@ -74,25 +74,25 @@ func TestSetAndGetMailboxLimits(t *testing.T) {
 func TestInvalidMailboxLimitsAreRefused(t *testing.T) {
 	env, client, path, _ := newMailboxLimitEnv(t)
 	foreignDomain, _ := env.addDomainAndMailbox(t, env.accountB)
-	foreign := "/v1/tenants/" + string(env.accountB.tenant) + "/mailbox-limits"
+	foreignPath := "/v1/tenants/" + string(env.accountB.tenant) + "/mailbox-limits"
 	for body, code := range map[string]string{
 		`[]`: "invalid_request", `{"daily_send_limit":5,"domain_scope":null}`: "invalid_request", `{"daily_send_limit":5,"domain_scope":7}`: "invalid_request",
 		`{"daily_send_limit":5,"other":1}`: "invalid_request", `{"daily_send_limit":5,"daily_send_limit":5}`: "invalid_request",
 	} {
 		client.expect(call{method: "POST", path: path, body: body, key: env.accountA.key}, 400, code)
-		client.expect(call{method: "POST", path: foreign, body: body, key: env.accountA.key}, 400, code) // a body that does not match the schema is refused before ownership is checked
+		client.expect(call{method: "POST", path: foreignPath, body: body, key: env.accountA.key}, 400, code) // a body that does not match the schema is refused before ownership is checked
 	}
 	for _, limit := range []string{"0", "26", "-1", "2.5", "5.0", "1e1", `"5"`, "null", "true", "[]", "99999999999999999999"} {
 		body := `{"daily_send_limit":` + limit + `}`
 		client.expect(call{method: "POST", path: path, body: body, key: env.accountA.key}, 400, "invalid_send_limit")
-		client.expect(call{method: "POST", path: foreign, body: body, key: env.accountA.key}, 404, "tenant_not_found")
+		client.expect(call{method: "POST", path: foreignPath, body: body, key: env.accountA.key}, 404, "tenant_not_found")
 	}
 	checkMembers(t, client.expect(call{method: "POST", path: path, body: `{}`, key: env.accountA.key}, 400, "invalid_send_limit"),
 		map[string]any{"detail": "the daily send limit is not an integer from 1 to 25"})
 	for _, scope := range []string{"", "unknown.example", foreignDomain.Name, "nodots", "."} {
 		client.expect(call{method: "POST", path: path, body: fmt.Sprintf(`{"daily_send_limit":99,"domain_scope":%q}`, scope), key: env.accountA.key}, 404, "domain_not_found")
 		client.expect(call{method: "GET", path: path + "?domain_scope=" + url.QueryEscape(scope), key: env.accountA.key}, 404, "policy_not_found")
-		client.expect(call{method: "GET", path: foreign + "?domain_scope=" + url.QueryEscape(scope), key: env.accountA.key}, 404, "tenant_not_found")
+		client.expect(call{method: "GET", path: foreignPath + "?domain_scope=" + url.QueryEscape(scope), key: env.accountA.key}, 404, "tenant_not_found")
 	}
 	repeated := client.expect(call{method: "GET", path: path + "?domain_scope=a.example&domain_scope=b.example", key: env.accountA.key}, 400, "invalid_request")
 	if !strings.Contains(repeated.raw, "must occur once and be valid text") { // it does not demand a value: an empty domain_scope is allowed
@@ -144,7 +144,7 @@ func TestUsageAppliesTheEffectiveLimit(t *testing.T) {
 }
 
 // addSendCount stores the number of messages that a mailbox of account A has sent today.
-func (env *testEnv) addSendCount(t *testing.T, mailboxID string, sent int) {
+func (env *testEnv) addSendCount(t *testing.T, mailboxID string, count int) {
 	t.Helper()
 	now := time.Now()
 	r, isClaimed, err := env.store.ClaimTenant(t.Context(), env.accountA.account.ID, env.accountA.tenant, time.Minute, now)
@@ -153,7 +153,7 @@ func (env *testEnv) addSendCount(t *testing.T, mailboxID string, sent int) {
 	}
 	today := sendlimit.DayOf(now, time.UTC).Start
 	saved, err := env.store.SaveCounts(t.Context(), r, ports.SendCounts{Today: today, At: now, Mark: now,
-		ByMailbox: map[string][]sendlimit.Count{mailboxID: {{Day: today, Final: sent}}}})
+		ByMailbox: map[string][]sendlimit.Count{mailboxID: {{Day: today, Final: count}}}})
 	if err != nil || !saved {
 		t.Fatalf("not counted: %v", err)
 	}

@@ -356,16 +356,16 @@ func provisionedOf(results []mailboxes.Result) provisioned {
 }
 
 func resultOf(r mailboxes.Result) provisionResult {
-	out := provisionResult{Status: r.Status, Name: r.Spec.DisplayName, Email: r.Spec.Address}
+	result := provisionResult{Status: r.Status, Name: r.Spec.DisplayName, Email: r.Spec.Address}
 	if r.Failure != nil {
-		out.Error = &provisionError{Code: r.Failure.Code.Name, Message: r.Failure.Detail}
-		out.Details = provisionDetails{DisplayName: r.Spec.DisplayName, PrimarySMTP: r.Spec.Address,
+		result.Error = &provisionError{Code: r.Failure.Code.Name, Message: r.Failure.Detail}
+		result.Details = provisionDetails{DisplayName: r.Spec.DisplayName, PrimarySMTP: r.Spec.Address,
 			UserPrincipalName: r.Spec.Address, Alias: mailbox.Alias(r.Spec.Address)}
-		return out
+		return result
 	}
-	out.Details = provisionDetails{DisplayName: r.Mailbox.DisplayName, PrimarySMTP: r.Mailbox.Address,
+	result.Details = provisionDetails{DisplayName: r.Mailbox.DisplayName, PrimarySMTP: r.Mailbox.Address,
 		UserPrincipalName: r.Mailbox.PrincipalName, Alias: r.Mailbox.Alias}
-	return out
+	return result
 }
 
 func updatedOf(m mailbox.Mailbox) updatedMailbox {
@@ -375,13 +375,13 @@ func updatedOf(m mailbox.Mailbox) updatedMailbox {
 }
 
 func usageOf(usage mailbox.Usage) mailboxUsage {
-	out := mailboxUsage{MailboxID: usage.Mailbox.ID, PrimarySMTP: usage.Mailbox.Address, DisplayName: usage.Mailbox.DisplayName,
+	answer := mailboxUsage{MailboxID: usage.Mailbox.ID, PrimarySMTP: usage.Mailbox.Address, DisplayName: usage.Mailbox.DisplayName,
 		AccountEnabled: usage.Mailbox.AccountEnabled, DailySendLimit: limitOrNil(usage.Limit), SendsToday: usage.Mailbox.SendsToday,
 		SendsTodayAt: timeOrNil(usage.Mailbox.SendsTodayAt), IsBlocked: usage.Blocked, BlockedAt: timeOrNil(usage.Mailbox.BlockedAt)}
 	if usage.Limit > 0 {
-		out.RemainingSends, out.UtilizationPct = &usage.Remaining, &usage.Percent
+		answer.RemainingSends, answer.UtilizationPct = &usage.Remaining, &usage.Percent
 	}
-	return out
+	return answer
 }
 
 // limitOrNil returns nil for 0, which means no limit.

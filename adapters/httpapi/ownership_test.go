@@ -13,9 +13,9 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// ownershipCases adds the same objects to both accounts. For each path parameter that identifies an
-// owned object, owned has the value of account A. foreign has values that must all get the same
-// answer: ids of account B, unknown ids and malformed ids.
+// ownershipCases adds objects to both accounts. For each path parameter that identifies an owned
+// object, owned has the value of account A. foreign has values that must all get the same answer:
+// ids of account B, unknown ids and malformed ids.
 func ownershipCases(env *testEnv, t *testing.T) (owned map[string]string, foreign map[string][]string) {
 	t.Helper()
 	ownDomain, ownMailbox := env.addDomainAndMailbox(t, env.accountA)

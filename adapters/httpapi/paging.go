@@ -20,16 +20,16 @@ type pageInput struct {
 // query returns the page that the request asks for. list is the name of the list in its cursors.
 func (in *pageInput) query(list string) (page.Query, error) {
 	q := page.Query{Limit: page.DefaultLimit}
-	var wrong []refusal.ProblemField
+	var invalidFields []refusal.ProblemField
 	if in.Limit != "" && !parsePlainInt(in.Limit, 1, page.MaxLimit, &q.Limit) {
-		wrong = append(wrong, refusal.ProblemField{Location: "query.limit", Message: "must be an integer from 1 to 100"})
+		invalidFields = append(invalidFields, refusal.ProblemField{Location: "query.limit", Message: "must be an integer from 1 to 100"})
 	}
 	var err error
 	if q.After, err = page.Decode(list, in.After); err != nil {
-		wrong = append(wrong, refusal.ProblemField{Location: "query.after", Message: "must be a next_cursor of this list"})
+		invalidFields = append(invalidFields, refusal.ProblemField{Location: "query.after", Message: "must be a next_cursor of this list"})
 	}
-	if wrong != nil {
-		return q, refusal.Invalid("a query parameter is not valid", wrong...)
+	if invalidFields != nil {
+		return q, refusal.Invalid("a query parameter is not valid", invalidFields...)
 	}
 	return q, nil
 }
@@ -38,8 +38,8 @@ func (in *pageInput) query(list string) (page.Query, error) {
 var oldestTime, newestTime = time.Unix(0, 0).UTC(), time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
 
 // parseTime parses a time that selects objects by their age. It replaces a time beyond the bounds
-// by the nearest bound. The zero time stands for a missing time, and not every database can compare
-// times beyond the bounds.
+// by the nearest bound. The bounds are needed because the zero time stands for a missing time, and
+// because some databases cannot compare times beyond them.
 func parseTime(raw string) (time.Time, error) {
 	at, err := time.Parse(time.RFC3339, raw)
 	switch {

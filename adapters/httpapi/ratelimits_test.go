@@ -85,18 +85,18 @@ func TestOperationsCountInTheirBucket(t *testing.T) {
 // Retry-After. Other buckets and accounts are not affected.
 func TestFullBucketRefusesRequests(t *testing.T) {
 	env, client := newRateLimitedEnv(t)
-	status := call{method: "GET", path: domainsOfA + "/example.com/dkim-status", key: env.accountA.key}
+	dkimCall := call{method: "GET", path: domainsOfA + "/example.com/dkim-status", key: env.accountA.key}
 	for i := range 30 {
-		checkRateHeaders(t, client.expect(status, 404, "domain_not_found"), "expensive", 30, 29-i)
+		checkRateHeaders(t, client.expect(dkimCall, 404, "domain_not_found"), "expensive", 30, 29-i)
 	}
-	refused := client.expect(status, 429, "rate_limit_exceeded")
+	refused := client.expect(dkimCall, 429, "rate_limit_exceeded")
 	checkRateHeaders(t, refused, "expensive", 30, 0)
 	if retryAfter, err := strconv.Atoi(refused.header.Get("Retry-After")); err != nil || retryAfter < 1 || retryAfter > 60 {
 		t.Errorf("Retry-After %q", refused.header.Get("Retry-After"))
 	}
 	client.expect(call{method: "GET", path: "/v1/tenants", key: env.accountA.key}, 200, "")
-	status.key = env.accountB.key
-	checkRateHeaders(t, client.expect(status, 404, "tenant_not_found"), "expensive", 30, 29)
+	dkimCall.key = env.accountB.key
+	checkRateHeaders(t, client.expect(dkimCall, 404, "tenant_not_found"), "expensive", 30, 29)
 }
 
 // TestReplaysCountAsReads checks that the replay of a write counts as one read. It is sent even if
@@ -248,12 +248,12 @@ func TestRequestsBeyondInFlightAreRefused(t *testing.T) {
 		}
 		handler.ServeHTTP(rw, r)
 	}))
-	sending, sent := io.Pipe()
+	bodyReader, bodyWriter := io.Pipe()
 	slow := call{method: "POST", path: domainsOfA, key: env.accountA.key, body: " "}.request(t, client.server.URL)
-	slow.Body, slow.ContentLength = sending, -1
-	finished := make(chan reply, 1)
-	go func() { finished <- client.send(slow) }()
-	if _, err := sent.Write([]byte(`{"domain":`)); err != nil {
+	slow.Body, slow.ContentLength = bodyReader, -1
+	slowReply := make(chan reply, 1)
+	go func() { slowReply <- client.send(slow) }()
+	if _, err := bodyWriter.Write([]byte(`{"domain":`)); err != nil {
 		t.Fatal(err)
 	}
 	receive(t, reading, "the server did not begin to read the slow body")
@@ -263,10 +263,10 @@ func TestRequestsBeyondInFlightAreRefused(t *testing.T) {
 	gate := env.platform.Hold("AddDomain")
 	release := sync.OnceFunc(gate.Release)
 	t.Cleanup(release)
-	if _, err := sent.Write([]byte(`"example.com"}`)); err != nil {
+	if _, err := bodyWriter.Write([]byte(`"example.com"}`)); err != nil {
 		t.Fatal(err)
 	}
-	_ = sent.Close()
+	_ = bodyWriter.Close()
 	receive(t, gate.Arrived(), "the slow request did not reach the platform")
 	client.expect(list, 503, "service_unavailable")
 	got := client.expect(list, 503, "service_unavailable")
@@ -275,7 +275,7 @@ func TestRequestsBeyondInFlightAreRefused(t *testing.T) {
 		t.Errorf("Retry-After %q", got.header.Get("Retry-After"))
 	}
 	release()
-	if got := receive(t, finished, "the slow request was not answered"); got.status != 200 {
+	if got := receive(t, slowReply, "the slow request was not answered"); got.status != 200 {
 		t.Errorf("the slow request got %d %s", got.status, got.raw)
 	}
 	client.expect(list, 200, "")
@@ -289,8 +289,8 @@ func TestRequestsBeyondInFlightAreRefused(t *testing.T) {
 func TestLimitsOffRefusesNothing(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
-	status := call{method: "GET", path: domainsOfA + "/example.com/dkim-status", key: env.accountA.key}
+	dkimCall := call{method: "GET", path: domainsOfA + "/example.com/dkim-status", key: env.accountA.key}
 	for i := range 33 {
-		checkRateHeaders(t, client.expect(status, 404, "domain_not_found"), "expensive", 30, max(0, 29-i))
+		checkRateHeaders(t, client.expect(dkimCall, 404, "domain_not_found"), "expensive", 30, max(0, 29-i))
 	}
 }

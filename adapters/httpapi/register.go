@@ -35,20 +35,20 @@ func register[I, O any](api huma.API, op huma.Operation, h handler[I, O]) {
 	op.MaxBodyBytes = guard.MaxBody + 1 // readBody of package guard enforces the limit; huma would also refuse a body that has exactly the limit's size
 	op.BodyReadTimeout = -1             // readBody of package guard has read the body
 	huma.Register(api, op, func(ctx context.Context, in *I) (*result[O], error) {
-		out, err := h(ctx, guard.Caller(ctx), in)
+		body, err := h(ctx, guard.Caller(ctx), in)
 		if err != nil {
 			return nil, guard.RefusalOf(ctx, err)
 		}
-		return &result[O]{Body: out}, nil
+		return &result[O]{Body: body}, nil
 	})
 }
 
 // registerConverting adds an operation. shape makes the answer from the result of the use case.
 func registerConverting[I, R, O any](api huma.API, op huma.Operation, shape func(R) O, h handler[I, R]) {
-	register(api, op, func(ctx context.Context, caller access.Caller, in *I) (out O, err error) {
+	register(api, op, func(ctx context.Context, caller access.Caller, in *I) (body O, err error) {
 		r, err := h(ctx, caller, in)
 		if err != nil {
-			return out, err
+			return body, err
 		}
 		return shape(r), nil
 	})
@@ -137,8 +137,8 @@ func convertAll[A, B any](list []A, convert func(A) B) []B {
 
 func typeOf[T any]() reflect.Type { return reflect.TypeFor[T]() }
 
-// Huma's error type and its strictness are package variables. They are set here, once, before any
-// operation is registered.
+// The error type and the strictness of huma are variables of its package. They are set here, once,
+// before any operation is registered.
 func init() {
 	huma.ValidateStrictCasing = true
 	huma.DefaultArrayNullable = false

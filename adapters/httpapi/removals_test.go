@@ -9,8 +9,8 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// TestRemovalsAreReplayed removes a limit, a mailbox and a domain. The same request again gets the
-// same bytes, and a new request is refused because nothing is left.
+// TestRemovalsAreReplayed removes a limit, a mailbox and a domain. A repeated request gets the same
+// answer, and a new request is refused because nothing is left.
 func TestRemovalsAreReplayed(t *testing.T) {
 	env := newTestEnv(t)
 	d, m := env.addDomainAndMailbox(t, env.accountA)

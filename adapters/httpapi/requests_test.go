@@ -34,7 +34,7 @@ func TestInvalidBodiesAreRefused(t *testing.T) {
 	add := func(body string) call { return call{method: "POST", path: domainsOfA, body: body} }
 	provision := func(body string) call { return call{method: "POST", path: mailboxesOfA, body: body} }
 	change := func(body string) call { return call{method: "PATCH", path: unknownMailboxPath, body: body} }
-	with := func(c call, headers ...string) call {
+	withHeaders := func(c call, headers ...string) call {
 		c.headers = map[string]string{}
 		for i := 0; i < len(headers); i += 2 {
 			c.headers[headers[i]] = headers[i+1]
@@ -68,19 +68,19 @@ func TestInvalidBodiesAreRefused(t *testing.T) {
 		{"nested too deep", add(strings.Repeat(`{"domain":`, 17) + `1` + strings.Repeat(`}`, 17)), 400, "invalid_request"},
 		{"exactly 64 KiB", add(`{"domain":"` + strings.Repeat("a", 64<<10-13) + `"}`), 400, "invalid_domain"},
 		{"one byte more", add(`{"domain":"` + strings.Repeat("a", 64<<10-12) + `"}`), 413, "request_too_large"},
-		{"no type", with(add(`{"domain":"example.com"}`), "Content-Type", ""), 415, "unsupported_media_type"},
-		{"text", with(add(`{"domain":"example.com"}`), "Content-Type", "text/plain"), 415, "unsupported_media_type"},
-		{"form", with(add(`domain=example.com`), "Content-Type", "application/x-www-form-urlencoded"), 415, "unsupported_media_type"},
-		{"a different JSON media type", with(add(`{"domain":"example.com"}`), "Content-Type", "application/merge-patch+json"), 415, "unsupported_media_type"},
-		{"utf-16", with(add(`{"domain":"example.com"}`), "Content-Type", "application/json; charset=utf-16"), 415, "unsupported_media_type"},
-		{"explicit utf-8", with(add(`{"domain":"com"}`), "Content-Type", "application/json; charset=UTF-8"), 400, "invalid_domain"},
-		{"gzip", with(add(gzipText(`{"domain":"example.com"}`)), "Content-Encoding", "gzip"), 415, "unsupported_media_type"},
-		{"identity encoding", with(add(`{"domain":"com"}`), "Content-Encoding", "identity"), 400, "invalid_domain"},
+		{"no type", withHeaders(add(`{"domain":"example.com"}`), "Content-Type", ""), 415, "unsupported_media_type"},
+		{"text", withHeaders(add(`{"domain":"example.com"}`), "Content-Type", "text/plain"), 415, "unsupported_media_type"},
+		{"form", withHeaders(add(`domain=example.com`), "Content-Type", "application/x-www-form-urlencoded"), 415, "unsupported_media_type"},
+		{"a different JSON media type", withHeaders(add(`{"domain":"example.com"}`), "Content-Type", "application/merge-patch+json"), 415, "unsupported_media_type"},
+		{"utf-16", withHeaders(add(`{"domain":"example.com"}`), "Content-Type", "application/json; charset=utf-16"), 415, "unsupported_media_type"},
+		{"explicit utf-8", withHeaders(add(`{"domain":"com"}`), "Content-Type", "application/json; charset=UTF-8"), 400, "invalid_domain"},
+		{"gzip", withHeaders(add(gzipText(`{"domain":"example.com"}`)), "Content-Encoding", "gzip"), 415, "unsupported_media_type"},
+		{"identity encoding", withHeaders(add(`{"domain":"com"}`), "Content-Encoding", "identity"), 400, "invalid_domain"},
 		{"bodyless write with a member", call{method: "POST", path: domainsOfA + "/example.com/verify", body: `{"a":1}`}, 400, "invalid_request"},
 		{"bodyless write with null", call{method: "POST", path: domainsOfA + "/example.com/verify", body: `null`}, 400, "invalid_request"},
-		{"bodyless write with {} and no type", with(call{method: "POST", path: domainsOfA + "/example.com/verify", body: `{}`}, "Content-Type", ""), 404, "domain_not_found"},
-		{"bodyless write with a type and no body", with(call{method: "POST", path: domainsOfA + "/example.com/verify"}, "Content-Type", "text/plain"), 404, "domain_not_found"},
-		{"bodyless write with text", with(call{method: "POST", path: domainsOfA + "/example.com/verify", body: `{}`}, "Content-Type", "text/plain"), 415, "unsupported_media_type"},
+		{"bodyless write with {} and no type", withHeaders(call{method: "POST", path: domainsOfA + "/example.com/verify", body: `{}`}, "Content-Type", ""), 404, "domain_not_found"},
+		{"bodyless write with a type and no body", withHeaders(call{method: "POST", path: domainsOfA + "/example.com/verify"}, "Content-Type", "text/plain"), 404, "domain_not_found"},
+		{"bodyless write with text", withHeaders(call{method: "POST", path: domainsOfA + "/example.com/verify", body: `{}`}, "Content-Type", "text/plain"), 415, "unsupported_media_type"},
 
 		{"password of the wrong type", provision(`{"domain":"example.com","account_password":["Hunter2-Secret"],"mailboxes":[{"name":"A","email":"a@example.com"}]}`), 400, "invalid_request"},
 		{"password misspelt", provision(`{"domain":"example.com","account_passwort":"Hunter2-Secret","mailboxes":[{"name":"A","email":"a@example.com"}]}`), 400, "invalid_request"},

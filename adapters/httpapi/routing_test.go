@@ -87,7 +87,7 @@ func TestFirstFailingCheckDeterminesTheAnswer(t *testing.T) {
 	withoutPlan := env.addAccount(t, "carl@c.example", "cccccccc-0000-4000-8000-000000000003")
 	env.deactivate(t, withoutPlan)
 	client := serve(t, env.handler(t))
-	foreign := "/v1/tenants/" + string(env.accountB.tenant) + "/domains"
+	foreignPath := "/v1/tenants/" + string(env.accountB.tenant) + "/domains"
 	invalidHeaders := map[string]string{"Accept": "text/html", "Idempotency-Key": "a b", "Content-Type": "text/plain"}
 	tooLarge := strings.Repeat("x", 70<<10)
 
@@ -96,16 +96,16 @@ func TestFirstFailingCheckDeterminesTheAnswer(t *testing.T) {
 	client.expect(call{method: "GET", path: "/v1/tenants", key: "tny_live_short"}, 401, "invalid_api_key")
 	client.expect(call{method: "PUT", path: "/v1/nowhere", body: tooLarge, key: withoutPlan.key, headers: invalidHeaders}, 402, "no_api_plan")
 	client.expect(call{method: "PUT", path: "/v1/nowhere", body: tooLarge, key: env.accountA.key, headers: invalidHeaders}, 404, "route_not_found")
-	client.expect(call{method: "PUT", path: foreign, body: tooLarge, key: env.accountA.key, headers: invalidHeaders}, 405, "method_not_allowed")
-	client.expect(call{method: "POST", path: foreign, body: tooLarge, key: env.accountA.key, headers: invalidHeaders}, 406, "not_acceptable")
+	client.expect(call{method: "PUT", path: foreignPath, body: tooLarge, key: env.accountA.key, headers: invalidHeaders}, 405, "method_not_allowed")
+	client.expect(call{method: "POST", path: foreignPath, body: tooLarge, key: env.accountA.key, headers: invalidHeaders}, 406, "not_acceptable")
 	invalidHeaders["Accept"] = ""
-	client.expect(call{method: "POST", path: foreign, body: tooLarge, key: env.accountA.key, headers: invalidHeaders}, 400, "invalid_idempotency_key")
+	client.expect(call{method: "POST", path: foreignPath, body: tooLarge, key: env.accountA.key, headers: invalidHeaders}, 400, "invalid_idempotency_key")
 	invalidHeaders["Idempotency-Key"] = "k"
-	client.expect(call{method: "POST", path: foreign, body: tooLarge, key: env.accountA.key, headers: invalidHeaders}, 415, "unsupported_media_type")
+	client.expect(call{method: "POST", path: foreignPath, body: tooLarge, key: env.accountA.key, headers: invalidHeaders}, 415, "unsupported_media_type")
 	invalidHeaders["Content-Type"] = "application/json"
-	client.expect(call{method: "POST", path: foreign, body: tooLarge, key: env.accountA.key, headers: invalidHeaders}, 413, "request_too_large")
-	client.expect(call{method: "POST", path: foreign, body: `{"domain":1}`, key: env.accountA.key}, 400, "invalid_request")
-	client.expect(call{method: "POST", path: foreign, body: `{"domain":"com"}`, key: env.accountA.key}, 404, "tenant_not_found")
+	client.expect(call{method: "POST", path: foreignPath, body: tooLarge, key: env.accountA.key, headers: invalidHeaders}, 413, "request_too_large")
+	client.expect(call{method: "POST", path: foreignPath, body: `{"domain":1}`, key: env.accountA.key}, 400, "invalid_request")
+	client.expect(call{method: "POST", path: foreignPath, body: `{"domain":"com"}`, key: env.accountA.key}, 404, "tenant_not_found")
 	client.expect(call{method: "POST", path: domainsOfA, body: `{"domain":"com"}`, key: env.accountA.key}, 400, "invalid_domain")
 }
 
@@ -123,19 +123,19 @@ func TestBoundsAreCheckedInTheDocumentedOrder(t *testing.T) {
 		return env.addBoundedKey(t, owner.account.ID, b)
 	}
 	expire := func(b *access.Bounds) { b.ExpiresAt = time.Now().Add(-time.Second) }
-	moveAway := func(b *access.Bounds) { b.Networks = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")} }
-	keep := func(*access.Bounds) {}
+	requireOtherNetwork := func(b *access.Bounds) { b.Networks = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")} }
+	noChange := func(*access.Bounds) {}
 	invalidHeaders := map[string]string{"Accept": "text/html", "Idempotency-Key": "a b", "Content-Type": "text/plain"}
 	send := func(method, path, key string, status int, code string) reply {
 		t.Helper()
 		return client.expect(call{method: method, path: path, body: "x", key: key, headers: invalidHeaders}, status, code)
 	}
-	for name, change := range map[string]func(*access.Bounds){"expired": expire, "address": moveAway} {
+	for name, change := range map[string]func(*access.Bounds){"expired": expire, "address": requireOtherNetwork} {
 		if got := send("PUT", "/v1/nowhere", key(withoutPlan, change), 401, "invalid_api_key"); !strings.Contains(memberText(got, "detail"), name) {
 			t.Errorf("got %s", got.raw)
 		}
 	}
-	send("PUT", "/v1/nowhere", key(withoutPlan, keep), 402, "no_api_plan")
+	send("PUT", "/v1/nowhere", key(withoutPlan, noChange), 402, "no_api_plan")
 	other := key(env.accountA, func(b *access.Bounds) { b.Tenants = []tenant.GUID{secondTenant} })
 	send("PUT", "/v1/nowhere", other, 404, "route_not_found")
 	send("PUT", domainsOfA, other, 405, "method_not_allowed")
@@ -148,7 +148,7 @@ func TestBoundsAreCheckedInTheDocumentedOrder(t *testing.T) {
 	send("POST", domainsOfA, writer, 400, "invalid_idempotency_key")
 	client.expect(call{method: "POST", path: domainsOfA, body: `{"domain":1}`, key: writer}, 400, "invalid_request")
 	client.expect(call{method: "POST", path: domainsOfA, body: `{"domain":"com"}`, key: writer}, 404, "tenant_not_found")
-	// A hidden tenant counts in the bucket, as a foreign one does.
+	// A request for a hidden tenant counts in the bucket, as a request for a foreign tenant does.
 	if got := client.do(call{method: "POST", path: domainsOfA, body: `{"domain":"com"}`, key: writer}); got.header.Get("X-RateLimit-Bucket") == "" {
 		t.Errorf("headers %v", got.header)
 	}

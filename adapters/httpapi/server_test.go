@@ -67,7 +67,7 @@ func TestUnreadBodyLosesNoAnswer(t *testing.T) {
 		name, path, key, body string
 		slow                  bool // the read deadline passes before the body is read
 		status                int
-		stays                 bool
+		staysOpen             bool // the connection stays open
 	}{
 		{"a slow body", domainsOfA, env.accountA.key, `{"dom`, true, 400, false},
 		{"a slow form", "/connect/microsoft365/confirm", "", "decision=", true, 400, false},
@@ -114,10 +114,10 @@ func TestUnreadBodyLosesNoAnswer(t *testing.T) {
 			response, err := http.ReadResponse(reader, nil)
 			must(t, err)
 			defer func() { _ = response.Body.Close() }()
-			if _, err := io.ReadAll(response.Body); err != nil || response.StatusCode != tt.status || response.Close == tt.stays {
+			if _, err := io.ReadAll(response.Body); err != nil || response.StatusCode != tt.status || response.Close == tt.staysOpen {
 				t.Fatalf("got %d, close %v, %v", response.StatusCode, response.Close, err)
 			}
-			if tt.stays {
+			if tt.staysOpen {
 				write("GET /docs HTTP/1.1\r\nHost: x\r\n\r\n")
 				if next, err := http.ReadResponse(reader, nil); err != nil || next.StatusCode != http.StatusOK {
 					t.Fatalf("the next request: %v", err)

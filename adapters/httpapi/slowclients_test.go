@@ -48,10 +48,10 @@ func TestSlowFormsHoldNoSlot(t *testing.T) {
 		handler.ServeHTTP(rw, r)
 	}))
 	answers := make(chan *http.Response, slowClients)
-	var forms []*io.PipeWriter
+	var formWriters []*io.PipeWriter
 	for range slowClients {
 		form, writer := io.Pipe()
-		forms = append(forms, writer)
+		formWriters = append(formWriters, writer)
 		r := httptest.NewRequest(http.MethodPost, client.server.URL+"/connect/microsoft365/confirm", form)
 		r.RequestURI = ""
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
@@ -73,7 +73,7 @@ func TestSlowFormsHoldNoSlot(t *testing.T) {
 	if page := client.do(call{method: "GET", path: "/docs"}); page.status != http.StatusOK {
 		t.Errorf("a page got %d", page.status)
 	}
-	for i, form := range forms { // one after another, because there are few slots
+	for i, form := range formWriters { // one after another, because there are few slots
 		_, _ = form.Write([]byte("=connect"))
 		_ = form.Close()
 		answer := receive(t, answers, "a form was not answered")
@@ -124,15 +124,15 @@ func heapInUse() uint64 {
 
 // TestUnreadAnswersShareTheirContent checks that clients which do not read their answer, a file or
 // a document, cost little memory. It checks this with and without gzip. It also checks that the
-// service closes their connections long before its write timeout, and serves a client that reads
-// slowly to the end.
+// service closes their connections long before its write timeout, and that a client which reads
+// slowly gets its whole answer.
 func TestUnreadAnswersShareTheirContent(t *testing.T) {
 	const memoryOfClient = 96 << 10 // the smallest of these answers has more than 200 KB
 	handler := newTestEnv(t).handler(t)
 	for _, path := range []string{"/docs/assets/swagger-ui-bundle.js", "/openapi.json", "/openapi.yaml"} {
-		warm := httptest.NewRecorder()
-		handler.ServeHTTP(warm, httptest.NewRequest(http.MethodGet, path, nil))
-		content := warm.Body.Bytes()
+		recorder := httptest.NewRecorder()
+		handler.ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, path, nil))
+		content := recorder.Body.Bytes()
 		if len(content) < 2*memoryOfClient {
 			t.Fatalf("%s has only %d bytes", path, len(content))
 		}
@@ -150,10 +150,10 @@ func TestUnreadAnswersShareTheirContent(t *testing.T) {
 					go func() { _ = server.Serve(l) }()
 					request := "GET " + path + " HTTP/1.1\r\nHost: x\r\nAccept-Encoding: " + encoding + "\r\n\r\n"
 					before := heapInUse()
-					var unread []net.Conn
+					var unreadConns []net.Conn
 					for range slowClients {
 						conn := l.dial()
-						unread = append(unread, conn)
+						unreadConns = append(unreadConns, conn)
 						_, _ = io.WriteString(conn, request)
 					}
 					synctest.Wait() // each answer now waits for its client
@@ -165,7 +165,7 @@ func TestUnreadAnswersShareTheirContent(t *testing.T) {
 					if n := closed.Load(); n != slowClients {
 						t.Errorf("%d of %d connections were closed", n, slowClients)
 					}
-					for _, conn := range unread {
+					for _, conn := range unreadConns {
 						_ = conn.Close()
 					}
 					reader := l.dial()
@@ -187,7 +187,7 @@ func TestUnreadAnswersShareTheirContent(t *testing.T) {
 	}
 }
 
-// slowReader reads at most 4 KiB in two seconds.
+// slowReader reads at most 4 KiB every two seconds.
 type slowReader struct{ net.Conn }
 
 func (r *slowReader) Read(p []byte) (int, error) {
@@ -198,7 +198,7 @@ func (r *slowReader) Read(p []byte) (int, error) {
 // discardingWriter is a response writer that discards the answer.
 type discardingWriter struct {
 	header http.Header
-	sent   int
+	size   int
 }
 
 func (w *discardingWriter) Header() http.Header              { return w.header }
@@ -206,7 +206,7 @@ func (w *discardingWriter) WriteHeader(int)                  {}
 func (w *discardingWriter) SetWriteDeadline(time.Time) error { return nil }
 
 func (w *discardingWriter) Write(p []byte) (int, error) {
-	w.sent += len(p)
+	w.size += len(p)
 	return len(p), nil
 }
 
@@ -220,17 +220,17 @@ func TestAFileIsSentThroughOneBuffer(t *testing.T) {
 		n = testing.AllocsPerRun(20, func() {
 			w := &discardingWriter{header: http.Header{}}
 			handler.ServeHTTP(w, r)
-			size = w.sent
+			size = w.size
 		})
 		return n, size
 	}
-	small, _ := allocations("text.css")
-	large, size := allocations("swagger-ui-bundle.js")
+	smallFileAllocs, _ := allocations("text.css")
+	largeFileAllocs, size := allocations("swagger-ui-bundle.js")
 	if size < 1<<20 {
 		t.Fatalf("the large file has only %d bytes", size)
 	}
-	if large > small+20 { // the large file is sent in about 90 chunks
-		t.Errorf("a large file takes %.0f allocations, a small one %.0f", large, small)
+	if largeFileAllocs > smallFileAllocs+20 { // the large file is sent in about 90 chunks
+		t.Errorf("a large file takes %.0f allocations, a small one %.0f", largeFileAllocs, smallFileAllocs)
 	}
 }
 
@@ -240,7 +240,7 @@ type heldRequests struct {
 	ports.Keys
 
 	arrived, release chan struct{}
-	sent             sync.WaitGroup // the requests of isRefused
+	sentRequests     sync.WaitGroup // the requests of isRefused
 }
 
 var unknownKey = "tny_live_" + strings.Repeat("0", 48)
@@ -268,7 +268,7 @@ func (h *heldRequests) Caller(ctx context.Context, hash [32]byte) (access.Caller
 func (h *heldRequests) isRefused(t *testing.T, r *http.Request) bool {
 	t.Helper()
 	status := make(chan int, 1)
-	h.sent.Go(func() {
+	h.sentRequests.Go(func() {
 		answer, err := noRedirects.Do(r)
 		if err != nil {
 			t.Error(err)
@@ -294,17 +294,17 @@ func (h *heldRequests) isRefused(t *testing.T, r *http.Request) bool {
 // finish releases the held requests and waits for their answers.
 func (h *heldRequests) finish() {
 	close(h.release)
-	h.sent.Wait()
+	h.sentRequests.Wait()
 }
 
-// TestSlotsAreSharedBetweenAddresses checks that one address cannot take all slots of the connect
-// pages, nor all slots of the requests whose key is checked. All addresses together leave slots to
-// the other groups. Addresses of one IPv6 /64 are one client. The address that X-Forwarded-For
-// names counts only behind a trusted proxy.
+// TestSlotsAreSharedBetweenAddresses checks that one address cannot take all slots of a group. The
+// groups are the connect pages and the requests whose key is not accepted yet. Even all addresses
+// together leave slots for the other groups. Addresses of one IPv6 /64 are one client. The address
+// that X-Forwarded-For names counts only behind a trusted proxy.
 func TestSlotsAreSharedBetweenAddresses(t *testing.T) {
 	for _, group := range []struct {
 		name        string
-		maxInFlight int // four slots for the group
+		maxInFlight int // this gives the group four slots
 		request     call
 		other       call // a request that needs a slot of a different group
 	}{
@@ -335,7 +335,7 @@ func TestSlotsAreSharedBetweenAddresses(t *testing.T) {
 				}
 				for i, tt := range []struct {
 					address string
-					refused bool // behind a trusted proxy
+					refused bool // the expected result behind a trusted proxy
 				}{
 					{"2001:db8:0:1::1", false},
 					{"2001:db8:0:1::2", false},
@@ -392,7 +392,8 @@ func TestAccountsShareTheSlots(t *testing.T) {
 	client.expect(call{method: "GET", path: "/v1/tenants", key: env.accountA.key}, 200, "")
 }
 
-// TestServerSpeaksHTTP1Only checks that a client which supports only HTTP/2 gets no connection.
+// TestServerSpeaksHTTP1Only checks that the server negotiates HTTP/2 with no client, even if the
+// client does not support HTTP/1.1.
 func TestServerSpeaksHTTP1Only(t *testing.T) {
 	certificate := httptest.NewTLSServer(nil)
 	t.Cleanup(certificate.Close)

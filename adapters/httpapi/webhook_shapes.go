@@ -17,8 +17,8 @@ const (
 )
 
 // nextCursor returns the cursor of the page after a list. It returns nil if no entries follow.
-func nextCursor[T any](kind string, list []T, more bool, id func(T) string) *string {
-	if !more {
+func nextCursor[T any](kind string, list []T, hasMore bool, id func(T) string) *string {
+	if !hasMore {
 		return nil
 	}
 	return pointerTo(page.Cursor(id(list[len(list)-1])).Encode(kind))

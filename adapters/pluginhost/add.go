@@ -130,8 +130,8 @@ func findEntry(entries []Entry, name string) (Entry, bool) {
 // file, so that a running service can use the old version again if the new version fails. A file
 // that is already in the plugin folder keeps its name.
 func fileOfVersion(dir, file string, old, e Entry) string {
-	switch relative, err := filepath.Rel(dir, file); {
-	case err == nil && relative == e.File:
+	switch relativePath, err := filepath.Rel(dir, file); {
+	case err == nil && relativePath == e.File:
 		return e.File
 	case strings.EqualFold(old.SHA256, e.SHA256):
 		return old.File
@@ -261,7 +261,7 @@ func describe(ctx context.Context, source, sum, name string, limits wire.Limits)
 	cmd.Args[0], cmd.Env = name, []string{wire.SearchPath}
 	printed := &tail{}
 	cmd.Stderr = printed
-	out, err := limits.Output(cmd, maxDescription)
+	stdout, err := limits.Output(cmd, maxDescription)
 	switch {
 	case ctx.Err() != nil:
 		return Entry{}, fmt.Errorf("it did not describe itself within %s", describeTimeout)
@@ -275,7 +275,7 @@ func describe(ctx context.Context, source, sum, name string, limits wire.Limits)
 		return Entry{}, fmt.Errorf("it does not describe itself: %w: %s%s", err, cmp.Or(printed.lastLine(), "it printed nothing"), hint)
 	}
 	var e Entry
-	if err := json.Unmarshal(out, &e); err != nil {
+	if err := json.Unmarshal(stdout, &e); err != nil {
 		return e, errors.New("it is not a plugin: its description is not JSON")
 	}
 	return e, nil

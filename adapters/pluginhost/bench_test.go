@@ -45,7 +45,7 @@ func BenchmarkPluginCall(b *testing.B) {
 // reportMedian calls Profile repeatedly and reports the median duration in microseconds.
 func reportMedian(b *testing.B, ctx context.Context, mailTenant ports.MailTenant) {
 	b.Helper()
-	times := make([]time.Duration, 0, 1<<16)
+	durations := make([]time.Duration, 0, 1<<16)
 	for range 100 { // the first calls start the process
 		if _, err := mailTenant.Profile(ctx); err != nil {
 			b.Fatal(err)
@@ -56,8 +56,8 @@ func reportMedian(b *testing.B, ctx context.Context, mailTenant ports.MailTenant
 		if _, err := mailTenant.Profile(ctx); err != nil {
 			b.Fatal(err)
 		}
-		times = append(times, time.Since(start))
+		durations = append(durations, time.Since(start))
 	}
-	slices.Sort(times)
-	b.ReportMetric(float64(times[len(times)/2].Nanoseconds())/1000, "us/median")
+	slices.Sort(durations)
+	b.ReportMetric(float64(durations[len(durations)/2].Nanoseconds())/1000, "us/median")
 }

@@ -51,8 +51,8 @@ type Options struct {
 	Env []string
 	// TelemetryHeaders is the value of the variable OTEL_EXPORTER_OTLP_HEADERS of plugins.
 	TelemetryHeaders secret.Text
-	// Waits stores the waits that providers asked for with Retry-After, for the processes of a
-	// plugin in all replicas. If Waits is nil, each process has only its own waits.
+	// Waits stores the waits that providers demand with Retry-After. All processes of a plugin, in
+	// all replicas, share its waits. If Waits is nil, each process knows only its own waits.
 	Waits ports.Waits
 	// Limits limit what each plugin process can use.
 	Limits wire.Limits

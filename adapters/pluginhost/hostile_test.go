@@ -38,25 +38,25 @@ func TestOversizedAnswerIsRefused(t *testing.T) {
 }
 
 // TestAnswerThatCannotBeDecodedIsBroken checks a read and a write that the plugin answers with
-// bytes that are no message. The error names the plugin as the cause, and the process of the plugin
-// continues.
+// bytes that are not a message. The error names the plugin as the cause, and the process of the
+// plugin continues.
 func TestAnswerThatCannotBeDecodedIsBroken(t *testing.T) {
 	host, logged := newHost(t, pluginhost.Options{Dir: pluginDir(t, "garbler:hostile")})
-	liar := tenantOf(host, "garbler", "", logCalls(t, logged, "garbler"))
-	before, err := liar.Bootstrap(t.Context())
+	garbler := tenantOf(host, "garbler", "", logCalls(t, logged, "garbler"))
+	firstProgress, err := garbler.Bootstrap(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, readErr := liar.Profile(t.Context())
-	_, writeErr := liar.AddDomain(t.Context(), "garbled.example")
+	_, readErr := garbler.Profile(t.Context())
+	_, writeErr := garbler.AddDomain(t.Context(), "garbled.example")
 	for name, err := range map[string]error{"read": readErr, "write": writeErr} {
 		var result *outcome.Error
 		if !errors.As(err, &result) || result.Kind != outcome.Broken || result.Cause != wire.CauseProtocol || outcome.ChangedNothing(err) {
 			t.Errorf("the %s: %v", name, err)
 		}
 	}
-	if after, err := liar.Bootstrap(t.Context()); err != nil || after != before {
-		t.Errorf("the next call: process %s, before %s, %v", after.Message, before.Message, err)
+	if lastProgress, err := garbler.Bootstrap(t.Context()); err != nil || lastProgress != firstProgress {
+		t.Errorf("the next call: process %s, before %s, %v", lastProgress.Message, firstProgress.Message, err)
 	}
 	if s := host.Status()[0]; s.Starts != 1 || s.State != pluginhost.Running {
 		t.Errorf("status %+v", s)
@@ -112,8 +112,8 @@ func TestPluginWithoutHandshakeIsDown(t *testing.T) {
 	if _, err := tenantOf(host, "babbler", "").Profile(t.Context()); outcome.KindOf(err) != outcome.Down {
 		t.Fatalf("got %v", err)
 	}
-	if logs := host.Status()[0].LastError.Error(); len(logs) > 2048 || strings.ContainsAny(logs, "\x1b\n") {
-		t.Fatalf("the error is too long or has control characters: %q", logs)
+	if message := host.Status()[0].LastError.Error(); len(message) > 2048 || strings.ContainsAny(message, "\x1b\n") {
+		t.Fatalf("the error is too long or has control characters: %q", message)
 	}
 	if strings.Contains(logged.String(), `\u001b`) {
 		t.Fatal("a control character reached the log")

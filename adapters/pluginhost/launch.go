@@ -25,7 +25,7 @@ type instance struct {
 	description  wire.Description
 	exitRecorded chan struct{} // closed when the supervisor has recorded the exit
 
-	calls   int           // in progress
+	calls   int           // number of calls in progress
 	drained chan struct{} // nil until the process is replaced; closed when no call is in progress any more
 
 	hasAnswered         bool            // the process answered at least one call

@@ -22,9 +22,9 @@ import (
 	"github.com/tenantry/tenantry/plugins/wire"
 )
 
-// TestPluginThatEatsMemoryHarmsOnlyItself checks that the process ends at its limit, that the call
-// has an unknown outcome, and that the next call gets a new process. A different plugin is not
-// affected.
+// TestPluginThatEatsMemoryHarmsOnlyItself checks that a process ends when it reaches its memory
+// limit. The call in progress has an unknown outcome, and the next call gets a new process. A
+// different plugin is not affected.
 func TestPluginThatEatsMemoryHarmsOnlyItself(t *testing.T) {
 	host, logged := newHost(t, pluginhost.Options{Dir: pluginDir(t, "eats:puppet", "other:puppet"), Limits: wire.Limits{Memory: 256 << 20}})
 	firstPID, otherPID := processID(t, host, "eats"), processID(t, host, "other")
@@ -65,35 +65,36 @@ func TestPluginThatOpensFilesReachesItsLimit(t *testing.T) {
 // and as a plugin. Each time the script waits until the limit of open files is in force. Without
 // the limit it waits until Add gives up.
 func TestLimitsHoldWhileAPluginIsAdded(t *testing.T) {
-	seen := filepath.Join(t.TempDir(), "seen")
+	seenPath := filepath.Join(t.TempDir(), "seen")
 	file := writeScript(t, `while [ "$(ulimit -n)" != 57 ]; do sleep 0.05; done
-echo "limited $1" >> `+seen+`
+echo "limited $1" >> `+seenPath+`
 [ "$1" = describe ] && echo '{"name":"x","kind":"mail","version":"1"}'`, 0o755)
 	options := pluginhost.Options{Dir: filepath.Join(t.TempDir(), "plugins"), Limits: wire.Limits{OpenFiles: 57}}
 	if _, err := pluginhost.Add(t.Context(), options, file); err == nil || !strings.Contains(err.Error(), "does not work with") {
 		t.Errorf("Add: %v", err)
 	}
-	if text, err := os.ReadFile(seen); err != nil || string(text) != "limited describe\nlimited \n" {
+	if text, err := os.ReadFile(seenPath); err != nil || string(text) != "limited describe\nlimited \n" {
 		t.Errorf("the processes wrote %q, %v", text, err)
 	}
 }
 
-// TestDescribeInheritsNoFile adds a script while the host has a file that it would pass on. The
-// script lists its open files when it has to describe itself.
+// TestDescribeInheritsNoFile adds a script while the host has an open file that child processes
+// inherit by default. The script lists its open files when it has to describe itself. The file must
+// not be in the list.
 func TestDescribeInheritsNoFile(t *testing.T) {
 	dir := t.TempDir()
-	inherited, seen := filepath.Join(dir, "inherited"), filepath.Join(dir, "seen")
-	fd, err := unix.Open(inherited, unix.O_RDONLY|unix.O_CREAT, 0o600) // without O_CLOEXEC, unlike os.Open
+	inheritedPath, seenPath := filepath.Join(dir, "inherited"), filepath.Join(dir, "seen")
+	fd, err := unix.Open(inheritedPath, unix.O_RDONLY|unix.O_CREAT, 0o600) // without O_CLOEXEC, unlike os.Open
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = unix.Close(fd) }()
-	file := writeScript(t, `[ "$1" = describe ] && ls -l /proc/$$/fd > `+seen+`; exit 7`, 0o755)
+	file := writeScript(t, `[ "$1" = describe ] && ls -l /proc/$$/fd > `+seenPath+`; exit 7`, 0o755)
 	if _, err := pluginhost.Add(t.Context(), pluginhost.Options{Dir: filepath.Join(dir, "plugins")}, file); err == nil || !strings.Contains(err.Error(), "exit status 7") {
 		t.Errorf("Add: %v", err)
 	}
-	files, err := os.ReadFile(seen)
-	if err != nil || !strings.Contains(string(files), "0 -> /dev/null") || strings.Contains(string(files), inherited) {
+	files, err := os.ReadFile(seenPath)
+	if err != nil || !strings.Contains(string(files), "0 -> /dev/null") || strings.Contains(string(files), inheritedPath) {
 		t.Errorf("its open files: %v\n%s", err, files)
 	}
 }

@@ -28,9 +28,9 @@ func TestOutputLinesAreSanitized(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var log bytes.Buffer
-			options := newOutput(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{ReplaceAttr: withoutTime})), &redactor{})
-			options.redactor.holdSecrets([]secret.Text{secret.New("hunter2hunter2"), secret.New("first-line\nsecond-line\n"), secret.New("ab")})
-			options.writeLine([]byte(tt.line))
+			pluginOutput := newOutput(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{ReplaceAttr: withoutTime})), &redactor{})
+			pluginOutput.redactor.holdSecrets([]secret.Text{secret.New("hunter2hunter2"), secret.New("first-line\nsecond-line\n"), secret.New("ab")})
+			pluginOutput.writeLine([]byte(tt.line))
 			if got := strings.TrimSpace(log.String()); got != tt.want {
 				t.Fatalf("got  %s\nwant %s", got, tt.want)
 			}

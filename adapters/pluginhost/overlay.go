@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 )
 
-// Overlay makes dir a plugin folder with symbolic links to the plugins of the folder base. Add on
-// dir can then add a plugin, or replace a plugin of base, without a change of base. Overlay deletes
-// the previous content of dir.
+// Overlay makes dir a plugin folder with symbolic links to the plugins of the folder base. Add can
+// then add a plugin to dir, or replace a plugin there, without changing base. Overlay deletes the
+// previous content of dir.
 func Overlay(base, dir string) error {
 	entries, err := readCatalog(base)
 	if err != nil {

@@ -35,8 +35,8 @@ type activeSecret struct {
 	redactUntil time.Time // the end of the redaction, valid when calls is 0
 }
 
-// holdSecrets makes redact remove these secrets until the time holdAfterCall has passed after the
-// call of release.
+// holdSecrets makes redact remove these secrets, until holdAfterCall has passed after release is
+// called.
 func (r *redactor) holdSecrets(secrets []secret.Text) (release func()) {
 	var values []string
 	for _, s := range secrets {

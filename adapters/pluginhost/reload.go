@@ -54,8 +54,8 @@ func catalogSum(dir string) [sha256.Size]byte {
 // Reload applies the changes of the catalog since New. If a plugin has a different file in the
 // catalog, Reload starts the new version while the old version runs. If the new process is healthy
 // and describes itself as the catalog does, the host sends all further calls to it. The old process
-// finishes its calls in progress and is then stopped. Otherwise the old version stays in use and
-// Reload fails.
+// finishes its calls in progress and is then stopped. If the new process fails this check, the old
+// version stays in use and Reload fails.
 //
 // If the catalog no longer has a plugin, further calls to the plugin fail. If the catalog has a new
 // plugin, the next Host uses it.
@@ -114,11 +114,11 @@ func (s *supervisor) upgrade(wanted Entry) error {
 		i.release(0)
 		return nil
 	}
-	replacedEntry, replaced := s.entry, s.running
+	replacedEntry, replacedProcess := s.entry, s.running
 	s.entry, s.previous, s.rejected, s.wasRemoved = wanted, &replacedEntry, Entry{}, false
 	s.crashes, s.retryAt = 0, time.Time{}
 	s.setRunning(i)
-	s.drain(replaced)
+	s.drain(replacedProcess)
 	s.host.reportChange(s.name)
 	return nil
 }
@@ -131,9 +131,9 @@ func (s *supervisor) remove() {
 		return
 	}
 	s.wasRemoved, s.previous = true, nil
-	old := s.running
+	removedProcess := s.running
 	s.running = nil
-	s.drain(old)
+	s.drain(removedProcess)
 	s.log.Info("the plugin was removed from the catalog")
 }
 

@@ -17,8 +17,8 @@ import (
 	"github.com/tenantry/tenantry/core/outcome"
 )
 
-// offerVersion makes the catalog name a different version of the plugin puppet. Its program has the
-// same code and a different checksum.
+// offerVersion makes the catalog name a different version of the plugin puppet. The program of that
+// version has the same code and a different checksum.
 func offerVersion(t *testing.T, dir, version string) {
 	t.Helper()
 	content, err := os.ReadFile(testserver.Program(t, "testdata/puppet"))
@@ -43,10 +43,10 @@ func TestUpgradeTakesOverWithoutALostCall(t *testing.T) {
 	host, _ := newHost(t, pluginhost.Options{Dir: dir, Supervision: policy})
 	oldPID := processID(t, host, "puppet")
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
+	callErr := make(chan error, 1)
 	go func() {
 		_, err := tenantOf(host, "puppet", "hang").Profile(ctx)
-		ended <- err
+		callErr <- err
 	}()
 	for callsInProgress(host) == 0 {
 		time.Sleep(time.Millisecond) // until the call has begun
@@ -56,12 +56,12 @@ func TestUpgradeTakesOverWithoutALostCall(t *testing.T) {
 	if err := host.Reload(); err != nil {
 		t.Fatal(err)
 	}
-	fresh := processID(t, host, "puppet")
-	if s := host.Status()[0]; fresh == oldPID || s.Version != "2.0.0" || s.PID != fresh {
-		t.Fatalf("process %d after %d, status %+v", fresh, oldPID, s)
+	newPID := processID(t, host, "puppet")
+	if s := host.Status()[0]; newPID == oldPID || s.Version != "2.0.0" || s.PID != newPID {
+		t.Fatalf("process %d after %d, status %+v", newPID, oldPID, s)
 	}
 	select {
-	case err := <-ended:
+	case err := <-callErr:
 		t.Fatalf("the call in progress ended: %v", err)
 	default:
 	}
@@ -69,9 +69,9 @@ func TestUpgradeTakesOverWithoutALostCall(t *testing.T) {
 		t.Fatalf("the old process was stopped during its call: %v", err)
 	}
 	cancel()
-	<-ended
+	<-callErr
 	waitForExit(t, oldPID, testTimeout)
-	if s := host.Status()[0]; s.ConsecutiveFailures != 0 || s.PID != fresh {
+	if s := host.Status()[0]; s.ConsecutiveFailures != 0 || s.PID != newPID {
 		t.Errorf("the end of the old process counts: %+v", s)
 	}
 	if d, err := host.Describe(t.Context(), "puppet"); err != nil || d.Version != "2.0.0" {
@@ -79,8 +79,9 @@ func TestUpgradeTakesOverWithoutALostCall(t *testing.T) {
 	}
 }
 
-// TestUnhealthyUpgradeIsRejected offers versions that do not start. The old process keeps its
-// calls, and a rejected version is not tried again.
+// TestUnhealthyUpgradeIsRejected offers versions that do not start, or that report a different
+// version than the catalog. The old process keeps its calls, and a rejected version is not tried
+// again.
 func TestUnhealthyUpgradeIsRejected(t *testing.T) {
 	dir := pluginDir(t, "puppet:puppet")
 	host, logged := newHost(t, pluginhost.Options{Dir: dir})
@@ -107,7 +108,7 @@ func TestUnhealthyUpgradeIsRejected(t *testing.T) {
 }
 
 // TestUpgradeThatFailsItsFirstCallIsReverted offers a version that is healthy and exits in its
-// first call. The call after it reaches the previous version at once.
+// first call. The next call reaches the previous version at once.
 func TestUpgradeThatFailsItsFirstCallIsReverted(t *testing.T) {
 	dir := pluginDir(t, "puppet:puppet")
 	policy := fastRestart
@@ -166,9 +167,9 @@ func TestRemovedPluginGetsNoCalls(t *testing.T) {
 		t.Fatal(err)
 	}
 	writeCatalog(t, dir)
-	watched, stop := context.WithCancel(t.Context())
+	watchCtx, stop := context.WithCancel(t.Context())
 	defer stop()
-	go host.Watch(watched, time.Millisecond)
+	go host.Watch(watchCtx, time.Millisecond)
 	if err := host.Reload(); err != nil {
 		t.Fatal(err)
 	}

@@ -283,8 +283,8 @@ func (s *supervisor) checkResponsive(i *instance) {
 	}
 }
 
-// warnOfUsage logs a warning for each limit that the process has almost reached. It logs one
-// warning per limit.
+// warnOfUsage logs a warning for each limit that the process has almost reached. It logs the
+// warning of a limit only once.
 func (s *supervisor) warnOfUsage(i *instance) {
 	usages := i.process.AlmostReached()
 	s.mu.Lock()

@@ -31,23 +31,23 @@ func TestHungPluginIsReplaced(t *testing.T) {
 	policy.PingTimeout = 100 * time.Millisecond
 	host, logged := newHost(t, pluginhost.Options{Dir: pluginDir(t, "puppet:puppet"), Supervision: policy})
 	for round := range 3 {
-		stopped := processID(t, host, "puppet")
-		suspend(t, stopped)
+		stoppedPID := processID(t, host, "puppet")
+		suspend(t, stoppedPID)
 		for call := range 3 {
 			_, err := tenantOf(host, "puppet", "").Profile(withTimeout(t, 100*time.Millisecond))
 			if outcome.KindOf(err) != outcome.Unknown {
 				t.Fatalf("round %d, call %d: %v", round, call, err)
 			}
 		}
-		waitForExit(t, stopped, testTimeout)
-		if fresh := processID(t, host, "puppet"); fresh == stopped {
+		waitForExit(t, stoppedPID, testTimeout)
+		if newPID := processID(t, host, "puppet"); newPID == stoppedPID {
 			t.Fatal("the same process answers")
 		}
 		if s := host.Status()[0]; s.Hangs != round+1 || s.Starts != round+2 {
 			t.Fatalf("round %d: %+v", round, s)
 		}
-		waitForLine(t, logged, `"plugin does not answer and is killed"`, `"plugin":"puppet"`, fmt.Sprintf(`"pid":%d,"calls":3`, stopped))
-		waitForLine(t, logged, `"plugin ended`, `"plugin":"puppet"`, fmt.Sprintf(`"pid":%d,"exit":"signal: killed"`, stopped))
+		waitForLine(t, logged, `"plugin does not answer and is killed"`, `"plugin":"puppet"`, fmt.Sprintf(`"pid":%d,"calls":3`, stoppedPID))
+		waitForLine(t, logged, `"plugin ended`, `"plugin":"puppet"`, fmt.Sprintf(`"pid":%d,"exit":"signal: killed"`, stoppedPID))
 	}
 }
 
@@ -117,15 +117,15 @@ func TestCrashLoopStartsOnceAfterTheCooldown(t *testing.T) {
 		}
 		return host
 	}
-	during := crashLooping(time.Hour)
+	coolingHost := crashLooping(time.Hour)
 	var result *outcome.Error
-	if _, err := tenantOf(during, "puppet", "").Profile(t.Context()); !errors.As(err, &result) || result.Kind != outcome.Down || result.RetryAfter <= 0 {
+	if _, err := tenantOf(coolingHost, "puppet", "").Profile(t.Context()); !errors.As(err, &result) || result.Kind != outcome.Down || result.RetryAfter <= 0 {
 		t.Fatalf("a call during the cooldown: %v", err)
 	}
-	after := crashLooping(50 * time.Millisecond)
+	cooledHost := crashLooping(50 * time.Millisecond)
 	time.Sleep(50 * time.Millisecond)
-	processID(t, after, "puppet")
-	if s := after.Status()[0]; s.State != pluginhost.Running || s.ConsecutiveFailures != 0 || s.Starts != 2 {
+	processID(t, cooledHost, "puppet")
+	if s := cooledHost.Status()[0]; s.State != pluginhost.Running || s.ConsecutiveFailures != 0 || s.Starts != 2 {
 		t.Fatalf("status %+v", s)
 	}
 }
@@ -161,13 +161,13 @@ func TestProcessKilledUnderLoadIsReplaced(t *testing.T) {
 		killedPID := processID(t, host, "puppet")
 		sendSignal(t, killedPID, unix.SIGKILL)
 		waitForExit(t, killedPID, testTimeout)
-		killed := time.Now()
+		killedAt := time.Now()
 		for {
 			p, err := tenantOf(host, "puppet", "").Profile(t.Context())
 			if err == nil && p.Name != strconv.Itoa(killedPID) {
 				break
 			}
-			if time.Since(killed) > testTimeout {
+			if time.Since(killedAt) > testTimeout {
 				t.Fatalf("no call was answered after a kill: %v", err)
 			}
 		}

@@ -45,7 +45,7 @@ func TestPluginSpansBelongToTheCallersTrace(t *testing.T) {
 	root.End()
 	host.Close()
 
-	parents := map[string]string{} // from the ids of the host's spans to their parents' ids
+	parents := map[string]string{} // maps the ids of the host's spans to the ids of their parents
 	for _, s := range exporter.GetSpans() {
 		if s.SpanContext.TraceID() == root.SpanContext().TraceID() {
 			parents[s.SpanContext.SpanID().String()] = s.Parent.SpanID().String()

@@ -113,7 +113,7 @@ func (fixture *cloudflareFixture) putRecords(name, records string) {
 	}
 }
 
-// servedValues returns the answer of the DNS server, one record after the other.
+// servedValues returns the values in the answer of the DNS server, separated by "|".
 func (fixture *cloudflareFixture) servedValues(name, qtype string) string {
 	fixture.t.Helper()
 	msg, err := wire.Exchange(new(wire.Msg).SetQuestion(name+".", wire.StringToType[qtype]), fixture.ready.DNSAddr)

@@ -99,7 +99,7 @@ func TestConsentConnectsTheTenant(t *testing.T) {
 func TestOperatorAssignsATenantByACall(t *testing.T) {
 	fixture := newFixture(t)
 	body := `{"tenant_id":"` + fixture.tenant + `","account_id":"` + fixture.ready.AccountID + `"}`
-	fixture.service.notReady = 2
+	fixture.service.refusedAssignments = 2
 	fixture.mustCall("POST", "/managed", body, "{}")
 	fixture.mustCall("GET", "/tenants/"+fixture.tenant, "", `{"consent":"granted"}`)
 	if fixture.service.owners[tenant.GUID(fixture.tenant)] != access.AccountID(fixture.ready.AccountID) {
@@ -140,8 +140,8 @@ func TestClockMovesServiceAndSimulators(t *testing.T) {
 	if now := fixture.environment.Now().Format("2006-01-02T15:04"); now != "2030-01-02T03:04" {
 		t.Fatal(now)
 	}
-	if fixture.service.woken != 2 {
-		t.Errorf("due jobs were woken %d times, want once for each move", fixture.service.woken)
+	if fixture.service.wakeCalls != 2 {
+		t.Errorf("due jobs were woken %d times, want once for each move", fixture.service.wakeCalls)
 	}
 	if received := fixture.receivedCalls(); len(received) != 2 || received[1] != `POST /_control/clock {"now":"2030-01-02T03:04:05Z"}` {
 		t.Fatal(received)
@@ -178,8 +178,8 @@ func TestControlCallsReachTheSimulators(t *testing.T) {
 		t.Error(diff)
 	}
 	fixture.mustCall("POST", "/enforcement/run", "", "{}")
-	if fixture.service.enforced != 1 {
-		t.Errorf("limits were enforced %d times", fixture.service.enforced)
+	if fixture.service.enforceCalls != 1 {
+		t.Errorf("limits were enforced %d times", fixture.service.enforceCalls)
 	}
 	if !slices.Equal(fixture.service.killed, []string{"fake"}) {
 		t.Error(fixture.service.killed)

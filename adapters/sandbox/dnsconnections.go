@@ -59,18 +59,18 @@ func (env *Environment) dnsSimulator(name string) *simulator {
 // simulator's ready line. Settings and secrets that the simulator issues for this customer replace
 // those with the same name.
 func (s *simulator) credential(ctx context.Context, customer string) (secret.Credential, error) {
-	out := secret.Credential{Settings: maps.Clone(s.ready.Settings), Secrets: map[string]secret.Text{}}
+	merged := secret.Credential{Settings: maps.Clone(s.ready.Settings), Secrets: map[string]secret.Text{}}
 	issued, err := s.issueCredential(ctx, customer)
 	if err != nil {
-		return out, err
+		return merged, err
 	}
-	maps.Copy(out.Settings, issued.Settings)
+	maps.Copy(merged.Settings, issued.Settings)
 	for _, secrets := range []map[string]string{s.ready.Secrets, issued.Secrets} {
 		for name, value := range secrets {
-			out.Secrets[name] = secret.New(value)
+			merged.Secrets[name] = secret.New(value)
 		}
 	}
-	return out, nil
+	return merged, nil
 }
 
 // issuedCredential has the settings and secrets that a simulator issues for one customer.

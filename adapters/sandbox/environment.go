@@ -17,7 +17,8 @@
 //     the calls.
 //   - consent.go: connects a tenant as its administrator would, with the browser of browser.go.
 //   - simulator.go: simulators and the plugin catalog. process.go: the process of a simulator.
-//     process_linux.go and process_other.go: its attributes on each operating system.
+//     process_linux.go and process_other.go: the attributes of this process on each operating
+//     system.
 //   - state.go: the clock, addresses and tenants that a restart keeps.
 //
 // Package zones is the DNS server. Package disk stores the state.
@@ -144,8 +145,8 @@ func (env *Environment) listenControl(ctx context.Context, h http.Handler) (stri
 	return url, env.addresses.save(name, url)
 }
 
-// listen serves h until Close is called. It uses the first of the addresses that is not in use, or
-// else a free port of loopback. It returns the URL.
+// listen serves h until Close is called. It listens on the first of the candidates that is not in
+// use, or else on a free port of loopback. It returns the URL.
 func (env *Environment) listen(ctx context.Context, h http.Handler, candidates ...string) (string, error) {
 	for _, addr := range append(candidates, anyPort) {
 		s, err := startServer(ctx, addr, h)
@@ -190,25 +191,25 @@ func (env *Environment) DNSAddr() string { return env.dns.Addr() }
 // DNSPort returns the port of DNSAddr. All name servers of the sandbox share this port.
 func (env *Environment) DNSPort() int { return env.dns.Port() }
 
-// Settings returns the settings that connect each plugin to its simulator, by provider.
+// Settings returns the settings that connect each plugin to its simulator, keyed by provider.
 func (env *Environment) Settings() map[string]map[string]string {
-	out := map[string]map[string]string{}
+	byProvider := map[string]map[string]string{}
 	for _, s := range env.runningSimulators() {
-		out[s.ready.Provider] = s.ready.Settings
+		byProvider[s.ready.Provider] = s.ready.Settings
 	}
-	return out
+	return byProvider
 }
 
-// Secrets returns the operator's credentials at each simulator, by provider.
+// Secrets returns the operator's credentials at each simulator, keyed by provider.
 func (env *Environment) Secrets() map[string]map[string]secret.Text {
-	out := map[string]map[string]secret.Text{}
+	byProvider := map[string]map[string]secret.Text{}
 	for _, s := range env.runningSimulators() {
-		out[s.ready.Provider] = map[string]secret.Text{}
+		byProvider[s.ready.Provider] = map[string]secret.Text{}
 		for name, value := range s.ready.Secrets {
-			out[s.ready.Provider][name] = secret.New(value)
+			byProvider[s.ready.Provider][name] = secret.New(value)
 		}
 	}
-	return out
+	return byProvider
 }
 
 // runningSimulators returns the simulators that run.

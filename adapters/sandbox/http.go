@@ -47,8 +47,8 @@ func (f failedFlow) Error() string { return f.Text }
 // emptyResponse is encoded as {}.
 type emptyResponse struct{}
 
-// call handles one call of the control interface or of the simulators. It returns the value to
-// encode as JSON.
+// call handles one call of the control interface, or of the API that simulators call. It returns
+// the value to encode as JSON.
 type call func(r *http.Request) (any, error)
 
 // handle returns a handler that runs a call and encodes its result or error as JSON.
@@ -119,15 +119,15 @@ func statusOf(err error) int {
 // decodeBody decodes the body of a call into v. It refuses unknown members, so that the caller
 // notices a misspelled member.
 func decodeBody(r *http.Request, v any) error {
-	in := json.NewDecoder(r.Body)
-	in.DisallowUnknownFields()
-	if err := in.Decode(v); err != nil {
+	decoder := json.NewDecoder(r.Body)
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(v); err != nil {
 		if invalid := zones.Invalid(""); errors.As(err, &invalid) {
 			return invalid
 		}
 		return badRequest(fmt.Sprintf("body: %v", err))
 	}
-	if _, err := in.Token(); !errors.Is(err, io.EOF) {
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		return badRequest("body: more than one value")
 	}
 	return nil

@@ -118,11 +118,11 @@ func (c *controller) ensureOwnerKey(ctx context.Context, owner access.AccountID)
 }
 
 func seedZoneNames() []string {
-	out := make([]string, len(zoneNumbers))
+	names := make([]string, len(zoneNumbers))
 	for i, number := range zoneNumbers {
-		out[i] = "example-" + number + ".test"
+		names[i] = "example-" + number + ".test"
 	}
-	return out
+	return names
 }
 
 func (env *Environment) seedZones() error {
@@ -142,12 +142,12 @@ func (env *Environment) seedZones() error {
 // unconnectedTenants returns the seeded tenants without consent. It creates tenants until there are
 // as many as tenantNames has names.
 func (env *Environment) unconnectedTenants(ctx context.Context) ([]Tenant, error) {
-	out := []Tenant{}
+	tenants := []Tenant{}
 	if _, ok := env.simulatorWithControl("tenants"); !ok {
-		return out, nil
+		return tenants, nil
 	}
 	for round := range 2 {
-		out = out[:0]
+		tenants = tenants[:0]
 		for _, seeded := range env.tenants.seededTenants() {
 			consent, err := env.consentOf(ctx, seeded.TenantID)
 			var unknown notFound // the tenant belongs to a mail platform that an earlier start simulated
@@ -155,16 +155,16 @@ func (env *Environment) unconnectedTenants(ctx context.Context) ([]Tenant, error
 				return nil, err
 			}
 			if err == nil && consent == "none" {
-				out = append(out, Tenant{seeded.TenantID, seeded.Admin, seeded.Name})
+				tenants = append(tenants, Tenant{seeded.TenantID, seeded.Admin, seeded.Name})
 			}
 		}
-		for i := len(out); round == 0 && i < len(tenantNames); i++ {
+		for i := len(tenants); round == 0 && i < len(tenantNames); i++ {
 			if err := env.seedTenant(ctx, tenantNames[i]); err != nil {
 				return nil, err
 			}
 		}
 	}
-	return out, nil
+	return tenants, nil
 }
 
 func (env *Environment) seedTenant(ctx context.Context, name string) error {

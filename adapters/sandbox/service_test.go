@@ -30,18 +30,18 @@ type service struct {
 	settings      map[access.AccountID]access.Settings
 	ports.Consent // only ConsentURL is called
 
-	mu             sync.Mutex
-	accounts       []access.Account
-	keys           map[[32]byte]access.Key
-	owners         map[tenant.GUID]access.AccountID
-	killed         []string
-	enforced       int // number of Enforce calls
-	woken          int // number of WakeDueJobs calls
-	dnsConnections []dnsConnection
-	confirmStatus  int // status of the confirmation; 0 means success
-	notReady       int // number of assignments that are refused first
-	site           *httptest.Server
-	login          func() string
+	mu                 sync.Mutex
+	accounts           []access.Account
+	keys               map[[32]byte]access.Key
+	owners             map[tenant.GUID]access.AccountID
+	killed             []string
+	enforceCalls       int
+	wakeCalls          int
+	dnsConnections     []dnsConnection
+	confirmStatus      int // status of the confirmation; 0 means success
+	refusedAssignments int // number of the next assignments that are refused
+	site               *httptest.Server
+	login              func() string
 }
 
 // dnsConnection is a call of ConnectDNS.
@@ -78,8 +78,8 @@ func (s *service) services(env *sandbox.Environment) sandbox.Services {
 			s.dnsConnections = append(s.dnsConnections, dnsConnection{string(owner), provider, credential.Secrets["api_token"].Reveal()})
 			return nil
 		},
-		Enforce:     func(context.Context) error { s.enforced++; return nil },
-		WakeDueJobs: func(context.Context) error { s.woken++; return nil },
+		Enforce:     func(context.Context) error { s.enforceCalls++; return nil },
+		WakeDueJobs: func(context.Context) error { s.wakeCalls++; return nil },
 		KillPlugin:  func(name string) error { s.killed = append(s.killed, name); return nil },
 		APIURL:      s.site.URL, AdminURL: "http://127.0.0.1:9", KeyPrefix: "tny",
 	}
@@ -192,8 +192,8 @@ func (s *service) AddKey(_ context.Context, k access.Key) error {
 }
 
 func (s *service) Assign(_ context.Context, acc access.Account, id tenant.GUID) (tenant.Tenant, error) {
-	if s.notReady > 0 {
-		s.notReady--
+	if s.refusedAssignments > 0 {
+		s.refusedAssignments--
 		return tenant.Tenant{}, fault.AccessDenied.With("not yet")
 	}
 	if _, assigned := s.owners[id]; assigned {

@@ -179,8 +179,8 @@ func (s *simulator) parseReadyLine(line []byte, name string) error {
 }
 
 // serveZones makes the DNS server answer for a provider's own zones.
-func (env *Environment) serveZones(own map[string][]zones.Record) error {
-	for apex, records := range own {
+func (env *Environment) serveZones(ownZones map[string][]zones.Record) error {
+	for apex, records := range ownZones {
 		if err := env.zones.ServeOwn(apex, records); err != nil {
 			return fmt.Errorf("its zone %s: %w", apex, err)
 		}

@@ -110,13 +110,13 @@ const kindSending = "sending"
 // sendingCustomers returns the credentials of one customer at each simulated sending platform,
 // keyed by provider.
 func (env *Environment) sendingCustomers() map[string]any {
-	out := map[string]any{}
+	customers := map[string]any{}
 	for _, s := range env.runningSimulators() {
 		if s.kind == kindSending && len(s.ready.Sending) > 0 {
-			out[s.ready.Provider] = s.ready.Sending
+			customers[s.ready.Provider] = s.ready.Sending
 		}
 	}
-	return out
+	return customers
 }
 
 // forwardSending forwards a call below /sending/{provider} to the simulator of that provider. Such

@@ -17,8 +17,8 @@ import (
 // maxClockOffset limits how far the clock can be moved. Larger offsets would overflow.
 const maxClockOffset = 100 * 365 * 24 * time.Hour
 
-// Clock is the machine's clock plus an offset. The offset is stored. Otherwise times in the
-// database would be in the future after a restart.
+// Clock is the machine's clock plus an offset. The offset is stored, because otherwise times in the
+// database could be in the future after a restart.
 type Clock struct {
 	path string
 

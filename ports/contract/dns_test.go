@@ -263,9 +263,9 @@ func TestDNSProviderSuiteDetectsBrokenPromises(t *testing.T) {
 			return c
 		})},
 		"refuses changes that are already made": {apply: func(f *fake.DNSProvider, ctx context.Context, z dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {
-			now, _ := f.Records(ctx, z)
+			current, _ := f.Records(ctx, z)
 			for _, c := range changes {
-				if !dns.Find(now, c.Before.Name, c.Before.Type).Same(c.Before) {
+				if !dns.Find(current, c.Before.Name, c.Before.Type).Same(c.Before) {
 					return nil, dns.ChangedError()
 				}
 			}

@@ -278,15 +278,15 @@ var zoneWriteChecks = []providerCheck{
 	}},
 	{"dns/write/adds-value", "a record set gets one more value and keeps the others and its TTL", func(t T, env DNSProviderEnv) {
 		zone := env.NewZone(t)
-		old := existingRecords(zone)[1]
-		env.Put(t, zone, old)
+		oldSet := existingRecords(zone)[1]
+		env.Put(t, zone, oldSet)
 		foundZone := findZone(t, env.Provider(), zone)
-		want := recordSet(zone, dns.TXT, existingTTL, append(slices.Clone(old.Values), "MS=ms12345678")...)
-		planned := old
-		planned.TTL = 60 // a resolver shows the remaining TTL, and the write must keep the provider's TTL
+		want := recordSet(zone, dns.TXT, existingTTL, append(slices.Clone(oldSet.Values), "MS=ms12345678")...)
+		plannedSet := oldSet
+		plannedSet.TTL = 60 // a resolver shows the remaining TTL, and the write must keep the provider's TTL
 		after := want
 		after.TTL = 60
-		got, err := env.Provider().Apply(callContext(t), foundZone, []dns.Change{{Before: planned, After: after}})
+		got, err := env.Provider().Apply(callContext(t), foundZone, []dns.Change{{Before: plannedSet, After: after}})
 		must(t, "apply", err)
 		if diff := cmp.Diff(sortedSets([]dns.RRSet{want}), sortedSets(got)); diff != "" {
 			t.Fatalf("returned (-want +got):\n%s", diff)
@@ -377,13 +377,13 @@ var zoneChangedChecks = []providerCheck{
 			"no values":       func(s dns.RRSet) dns.RRSet { return recordSet(s.Name, s.Type, 0) },
 		} {
 			zone := env.NewZone(t)
-			old := existingRecords(zone)[1]
-			env.Put(t, zone, old)
+			oldSet := existingRecords(zone)[1]
+			env.Put(t, zone, oldSet)
 			foundZone := findZone(t, env.Provider(), zone)
-			changed := change(old)
+			changed := change(oldSet)
 			env.Put(t, zone, changed)
 			_, err := env.Provider().Apply(callContext(t), foundZone, append(createChanges(newMailRecords(zone)),
-				dns.Change{Before: old, After: recordSet(zone, dns.TXT, existingTTL, "v=spf1 include:new.example -all")}))
+				dns.Change{Before: oldSet, After: recordSet(zone, dns.TXT, existingTTL, "v=spf1 include:new.example -all")}))
 			requireChangedZone(t, name, err)
 			if len(changed.Values) == 0 {
 				requireZone(t, env, zone)
@@ -395,11 +395,11 @@ var zoneChangedChecks = []providerCheck{
 	{"dns/write/created-meanwhile", "a record set that somebody else created first is not overwritten", func(t T, env DNSProviderEnv) {
 		zone := env.NewZone(t)
 		foundZone := findZone(t, env.Provider(), zone)
-		foreign := recordSet("_dmarc."+zone, dns.TXT, 300, "v=DMARC1; p=reject")
-		env.Put(t, zone, foreign)
+		foreignSet := recordSet("_dmarc."+zone, dns.TXT, 300, "v=DMARC1; p=reject")
+		env.Put(t, zone, foreignSet)
 		_, err := env.Provider().Apply(callContext(t), foundZone, createChanges(newMailRecords(zone)))
 		requireChangedZone(t, "apply", err)
-		requireZone(t, env, zone, foreign)
+		requireZone(t, env, zone, foreignSet)
 	}},
 	{"dns/write/beside-cname", "no record set is added beside a CNAME", func(t T, env DNSProviderEnv) {
 		zone := env.NewZone(t)
@@ -416,8 +416,8 @@ var zoneChangedChecks = []providerCheck{
 	}},
 	{"dns/write/concurrent-writers", "only one of several concurrent writers succeeds", func(t T, env DNSProviderEnv) {
 		zone := env.NewZone(t)
-		old := recordSet(zone, dns.TXT, existingTTL, "v=spf1 -all")
-		env.Put(t, zone, old)
+		oldSet := recordSet(zone, dns.TXT, existingTTL, "v=spf1 -all")
+		env.Put(t, zone, oldSet)
 		foundZone := findZone(t, env.Provider(), zone)
 		const writers = 4
 		errs := make([]error, writers)
@@ -425,7 +425,7 @@ var zoneChangedChecks = []providerCheck{
 		for i := range writers {
 			running.Go(func() {
 				_, errs[i] = env.Provider().Apply(callContext(t), foundZone, []dns.Change{
-					{Before: old, After: recordSet(zone, dns.TXT, existingTTL, "v=spf1 -all", fmt.Sprintf("writer %d", i))},
+					{Before: oldSet, After: recordSet(zone, dns.TXT, existingTTL, "v=spf1 -all", fmt.Sprintf("writer %d", i))},
 				})
 			})
 		}

@@ -204,15 +204,15 @@ var limiterChecks = []limiterCheck{
 	}},
 	{"as many concurrent entries succeed as there are slots", func(t T, l ports.Limiter) {
 		for round := range 5 {
-			var entered atomic.Int64
+			var enteredCount atomic.Int64
 			Concurrently(50, func(int) error {
 				if _, ok := l.Enter(t.Context(), fmt.Sprint("a", round), 4); ok {
-					entered.Add(1)
+					enteredCount.Add(1)
 				}
 				return nil
 			})
-			if entered.Load() != 4 {
-				t.Fatalf("%d entered", entered.Load())
+			if enteredCount.Load() != 4 {
+				t.Fatalf("%d entered", enteredCount.Load())
 			}
 		}
 	}},

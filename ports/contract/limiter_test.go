@@ -14,11 +14,11 @@ import (
 
 // plainLimiter is a correct limiter in memory.
 type plainLimiter struct {
-	mu        sync.Mutex
-	logs      map[string]*ratelimit.Log
-	usedSlots map[string]int
-	start     time.Time
-	newest    time.Duration // token of the newest take
+	mu          sync.Mutex
+	logs        map[string]*ratelimit.Log
+	usedSlots   map[string]int
+	start       time.Time
+	newestToken time.Duration // the token of the last allowed call of Take
 }
 
 func newPlainLimiter() *plainLimiter {
@@ -34,7 +34,7 @@ func (p *plainLimiter) Take(_ context.Context, b ratelimit.Bucket) (ratelimit.Ve
 	now := time.Since(p.start)
 	v, token := p.logs[b.Key].Take(b, now, now)
 	if v.Allowed {
-		p.newest = token
+		p.newestToken = token
 	}
 	return v, sync.OnceFunc(func() {
 		p.mu.Lock()
@@ -124,7 +124,7 @@ func TestLimiterSuiteDetectsBrokenPromises(t *testing.T) {
 			return v, sync.OnceFunc(func() {
 				p.mu.Lock()
 				defer p.mu.Unlock()
-				p.logs[b.Key].GiveBack(p.newest)
+				p.logs[b.Key].GiveBack(p.newestToken)
 			})
 		}},
 		"a fixed window": {take: func(p *plainLimiter, ctx context.Context, b ratelimit.Bucket) (ratelimit.Verdict, func()) {

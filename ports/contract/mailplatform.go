@@ -246,7 +246,7 @@ func newVerifiedDomain(t T, env MailPlatformEnv, client ports.MailTenant) string
 	return name
 }
 
-// verifyDomain repeats the verification while the platform does not see the record.
+// verifyDomain repeats the verification until the platform sees the record.
 func verifyDomain(t T, env MailPlatformEnv, client ports.MailTenant, name string) {
 	t.Helper()
 	eventually(t, env, "verify", func() bool {

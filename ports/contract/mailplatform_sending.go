@@ -126,22 +126,22 @@ var ruleChecks = []mailCheck{
 		s.requireRules(t, env)
 		env.SetRule(t, s.testTenant.GUID, sendlimit.Rule{Name: "tenantry-block-something", Enabled: true, Lists: s.mailboxes[2:]})
 		s.requireRules(t, env)
-		wide := s.block(t, sendlimit.TenantWide, true, s.mailboxes[0])
-		s.requireRules(t, env, wide)
-		own := s.block(t, s.domain, true, s.mailboxes[1:]...)
-		s.requireRules(t, env, own, wide)
-		off := s.block(t, s.domain, true)
-		s.requireRules(t, env, off, wide)
-		env.SetRule(t, s.testTenant.GUID, sendlimit.Rule{Name: wide.Name, Enabled: true, Lists: s.mailboxes[1:]})
-		wide.Lists = s.mailboxes[1:]
-		s.requireRules(t, env, off, wide)
+		tenantRule := s.block(t, sendlimit.TenantWide, true, s.mailboxes[0])
+		s.requireRules(t, env, tenantRule)
+		domainRule := s.block(t, s.domain, true, s.mailboxes[1:]...)
+		s.requireRules(t, env, domainRule, tenantRule)
+		disabledRule := s.block(t, s.domain, true)
+		s.requireRules(t, env, disabledRule, tenantRule)
+		env.SetRule(t, s.testTenant.GUID, sendlimit.Rule{Name: tenantRule.Name, Enabled: true, Lists: s.mailboxes[1:]})
+		tenantRule.Lists = s.mailboxes[1:]
+		s.requireRules(t, env, disabledRule, tenantRule)
 	}},
 	{"mail/rules/altered", "an enabled rule of a different form is reported as altered until it is repaired", func(t T, env MailPlatformEnv) {
 		s := newSendingTenant(t, env, Setup{})
 		env.SetRule(t, s.testTenant.GUID, sendlimit.Rule{Name: sendlimit.RuleName(s.domain), Enabled: true, Lists: s.mailboxes[:1]})
-		all, err := s.client.Rules(callContext(t))
-		if must(t, "list rules", err); len(all) != 1 || !all[0].Altered || all[0].Matches(s.mailboxes[:1]) {
-			t.Fatalf("got %+v", all)
+		listed, err := s.client.Rules(callContext(t))
+		if must(t, "list rules", err); len(listed) != 1 || !listed[0].Altered || listed[0].Matches(s.mailboxes[:1]) {
+			t.Fatalf("got %+v", listed)
 		}
 		r := s.block(t, s.domain, true, s.mailboxes[0])
 		if s.requireRules(t, env, r); r.Altered || !r.Matches(s.mailboxes[:1]) {
@@ -289,24 +289,24 @@ func (s sendingTenant) requireRules(t T, env MailPlatformEnv, want ...sendlimit.
 // the mail of the wanted mailboxes was blocked.
 func (s sendingTenant) requireBlocked(t T, env MailPlatformEnv, want ...string) {
 	t.Helper()
-	before := map[string]bool{}
+	earlierMessages := map[string]bool{}
 	for _, m := range s.readTrace(t, env) {
-		before[m.Message] = true
+		earlierMessages[m.Message] = true
 	}
 	for _, box := range s.mailboxes {
 		env.Send(t, s.testTenant.GUID, box, 1)
 	}
-	passed := map[string]bool{}
+	delivered := map[string]bool{}
 	for _, m := range s.readTrace(t, env) {
-		if !before[m.Message] {
-			passed[m.Sender] = !m.Refused
+		if !earlierMessages[m.Message] {
+			delivered[m.Sender] = !m.Refused
 		}
 	}
 	var blocked []string
 	for _, box := range s.mailboxes {
-		if passed, seen := passed[box]; !seen {
+		if wasDelivered, found := delivered[box]; !found {
 			t.Fatalf("the trace does not show what %s sent", box)
-		} else if !passed {
+		} else if !wasDelivered {
 			blocked = append(blocked, box)
 		}
 	}

@@ -80,8 +80,8 @@ func changedRule(change func(*sendlimit.Rule)) brokenRulesOrTrace {
 // changedRules returns a wrapper that changes the result of Rules.
 func changedRules(change func([]sendlimit.Rule) []sendlimit.Rule) brokenRulesOrTrace {
 	return brokenRulesOrTrace{rules: func(ctx context.Context, m ports.MailTenant) ([]sendlimit.Rule, error) {
-		all, err := m.Rules(ctx)
-		return change(all), err
+		listed, err := m.Rules(ctx)
+		return change(listed), err
 	}}
 }
 
@@ -146,39 +146,39 @@ var brokenRules = map[string]brokenRulesOrTrace{
 		return r, err
 	}},
 	"no rule is listed": changedRules(func([]sendlimit.Rule) []sendlimit.Rule { return nil }),
-	"disabled rules are not listed": changedRules(func(all []sendlimit.Rule) []sendlimit.Rule {
-		return slices.DeleteFunc(all, func(r sendlimit.Rule) bool { return !r.Enabled })
+	"disabled rules are not listed": changedRules(func(listed []sendlimit.Rule) []sendlimit.Rule {
+		return slices.DeleteFunc(listed, func(r sendlimit.Rule) bool { return !r.Enabled })
 	}),
-	"disabled rules are listed as enabled": changedRules(func(all []sendlimit.Rule) []sendlimit.Rule {
-		for i := range all {
-			all[i].Enabled = true
+	"disabled rules are listed as enabled": changedRules(func(listed []sendlimit.Rule) []sendlimit.Rule {
+		for i := range listed {
+			listed[i].Enabled = true
 		}
-		return all
+		return listed
 	}),
-	"altered rules are listed as unaltered": changedRules(func(all []sendlimit.Rule) []sendlimit.Rule {
-		for i := range all {
-			all[i].Altered = false
+	"altered rules are listed as unaltered": changedRules(func(listed []sendlimit.Rule) []sendlimit.Rule {
+		for i := range listed {
+			listed[i].Altered = false
 		}
-		return all
+		return listed
 	}),
-	"unaltered rules are listed as altered": changedRules(func(all []sendlimit.Rule) []sendlimit.Rule {
-		for i := range all {
-			all[i].Altered = all[i].Enabled
+	"unaltered rules are listed as altered": changedRules(func(listed []sendlimit.Rule) []sendlimit.Rule {
+		for i := range listed {
+			listed[i].Altered = listed[i].Enabled
 		}
-		return all
+		return listed
 	}),
 	"listing repairs rules": {rules: func(ctx context.Context, m ports.MailTenant) ([]sendlimit.Rule, error) {
-		all, err := m.Rules(ctx)
-		for _, r := range all {
+		listed, err := m.Rules(ctx)
+		for _, r := range listed {
 			if r.Name == sendlimit.RuleName(sendlimit.TenantWide) {
 				_, _ = m.Block(ctx, sendlimit.TenantWide, r.Blocks()[:1])
 			}
 		}
-		return all, err
+		return listed, err
 	}},
 	"a failed listing is an empty list": {rules: func(ctx context.Context, m ports.MailTenant) ([]sendlimit.Rule, error) {
-		all, _ := m.Rules(ctx)
-		return all, nil
+		listed, _ := m.Rules(ctx)
+		return listed, nil
 	}},
 	"nothing is removed": {remove: func(context.Context, ports.MailTenant) error { return nil }},
 	"a lost answer is reported as no effect": {block: func(ctx context.Context, m ports.MailTenant, scope string, list []string) (sendlimit.Rule, error) {
@@ -235,12 +235,12 @@ var brokenTraces = map[string]brokenRulesOrTrace{
 		return m.Sent(ctx, q)
 	}},
 	"messages of other senders are returned": {sent: func(ctx context.Context, m ports.MailTenant, q sendlimit.TraceQuery) (sendlimit.Trace, error) {
-		all, err := m.Mailboxes(ctx)
+		listed, err := m.Mailboxes(ctx)
 		if err != nil {
 			return sendlimit.Trace{}, err
 		}
 		q.Senders = nil
-		for _, box := range all {
+		for _, box := range listed {
 			q.Senders = append(q.Senders, box.Address)
 		}
 		return m.Sent(ctx, q)

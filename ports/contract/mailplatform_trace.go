@@ -36,9 +36,9 @@ var traceChecks = []mailCheck{
 		for i, box := range s.mailboxes {
 			env.Send(t, s.testTenant.GUID, box, 5+i)
 		}
-		all := s.mailboxes
+		allMailboxes := s.mailboxes
 		for what, senders := range map[string][]string{
-			"one sender": all[1:2], "two senders": {strings.ToUpper(all[2]), all[0]}, "no sender": nil, "an unknown mailbox": {"nobody@" + s.domain},
+			"one sender": allMailboxes[1:2], "two senders": {strings.ToUpper(allMailboxes[2]), allMailboxes[0]}, "no sender": nil, "an unknown mailbox": {"nobody@" + s.domain},
 		} {
 			s.mailboxes = senders
 			sent := s.readTrace(t, env)
@@ -47,7 +47,7 @@ var traceChecks = []mailCheck{
 					t.Fatalf("queried %s, got %+v", what, m)
 				}
 			}
-			for i, box := range all {
+			for i, box := range allMailboxes {
 				want := 0
 				if slices.ContainsFunc(senders, func(sender string) bool { return strings.EqualFold(sender, box) }) {
 					want = 5 + i

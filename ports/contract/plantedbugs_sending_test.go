@@ -54,8 +54,8 @@ func (s uncancellableSending) Check(ctx context.Context) (integration.Reach, err
 	return s.SendingPlatform.Check(context.WithoutCancel(ctx))
 }
 
-// lostIsDown reports an unknown outcome as down.
-var lostIsDown = replaceCheckError(outcome.Unknown, &outcome.Error{Kind: outcome.Down})
+// unknownAsDown reports an unknown outcome as down.
+var unknownAsDown = replaceCheckError(outcome.Unknown, &outcome.Error{Kind: outcome.Down})
 
 // plantedSendingBugs has a bug for each check of the contract suite, keyed by the id of the check.
 var plantedSendingBugs = map[string]plantedSendingBug{
@@ -106,8 +106,8 @@ var plantedSendingBugs = map[string]plantedSendingBug{
 	"sending/failures/unexpected-shape": sendingBug("check", "reports broken as refused"),
 	"sending/failures/redirect":         sendingBug("check", "reports broken as refused"),
 	"sending/failures/endless-answer":   sendingBug("check", "reports broken as refused"),
-	"sending/failures/lost-answer":      customSendingBug("check", brokenSending{check: lostIsDown}),
-	"sending/failures/lost-request":     customSendingBug("check", brokenSending{check: lostIsDown}),
+	"sending/failures/lost-answer":      customSendingBug("check", brokenSending{check: unknownAsDown}),
+	"sending/failures/lost-request":     customSendingBug("check", brokenSending{check: unknownAsDown}),
 	"sending/failures/nothing-listens":  {anyOperation, func(env *SendingPlatformEnv) { env.Absent = env.Refused }},
 	"sending/sign-in/lost-start": customSendingBug("start_sign_in", brokenSending{start: func(s integration.SignIn, err error) (integration.SignIn, error) {
 		return s, replaceKind(err, outcome.Unknown, &outcome.Error{Kind: outcome.Down})

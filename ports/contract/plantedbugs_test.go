@@ -20,8 +20,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Each of these types wraps a tenant and breaks one promise of ports.MailTenant. They are for
-// checks that find none of brokenPlatforms.
+// Each of these types wraps a tenant and breaks one promise of ports.MailTenant. They are needed
+// for the checks that detect none of the bugs in brokenPlatforms.
 type (
 	removesNoDomain          struct{ ports.MailTenant }
 	hidesDomainInUse         struct{ ports.MailTenant }

@@ -66,7 +66,7 @@ func fakeWithWorkspaces(_ T, workspaces int) ports.SendingPlatform {
 	return p
 }
 
-// failSending lets the fake fail until lift is called.
+// failSending makes the fake fail until lift is called.
 func failSending(p *fake.SendingPlatform, failure Failure) (lift func()) {
 	switch failure {
 	case Hangs:
@@ -128,7 +128,7 @@ func TestFakeSendingPlatformKeepsTheContract(t *testing.T) {
 // TestIncompleteSendingPlatformEnvFails checks that the suite fails with an incomplete
 // SendingPlatformEnv. It must not skip checks without notice.
 func TestIncompleteSendingPlatformEnvFails(t *testing.T) {
-	for name, breakPromise := range map[string]func(*SendingPlatformEnv){
+	for name, makeIncomplete := range map[string]func(*SendingPlatformEnv){
 		"no secrets":                             func(env *SendingPlatformEnv) { env.Secrets = nil },
 		"no function that signs in":              func(env *SendingPlatformEnv) { env.SignIn = nil },
 		"no hosts of sign-in links":              func(env *SendingPlatformEnv) { env.AuthHosts = nil },
@@ -139,14 +139,14 @@ func TestIncompleteSendingPlatformEnvFails(t *testing.T) {
 		"a sign-in that Can does not list":       func(env *SendingPlatformEnv) { env.Can = env.Can[1:] },
 	} {
 		env := fakeSendingEnvs()["all capabilities"]()
-		breakPromise(&env)
+		makeIncomplete(&env)
 		if !checkFails(t, env.requireComplete) {
 			t.Errorf("%s: the suite does not detect it", name)
 		}
 	}
 }
 
-// errWithKey repeats the secret of the fake.
+// errWithKey is an error whose text contains the secret of the fake.
 var errWithKey = errors.New("the key a-key-of-the-fake is not accepted")
 
 // brokenSending wraps a sending platform and changes its results. A nil field keeps the fake's

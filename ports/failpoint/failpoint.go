@@ -4,10 +4,12 @@
 
 // Package failpoint lets a test kill the process before or after a call of a port. The test checks
 // that the service recovers when it starts again. adapters/bunstore passes the name of each
-// operation on the database, app/wiring the name of each provider call.
+// operation on the database. app/wiring passes the name of each provider call.
 //
-//   - failpoint.go: without the build tag `failpoints`, as in every release. Nothing happens.
-//   - failpoint_on.go: with the tag. The process is killed at the points that are armed.
+//   - failpoint.go is built without the tag `failpoints`, as in every release. Its functions do
+//     nothing.
+//   - failpoint_on.go is built with the tag. Its functions kill the process at the points that are
+//     armed.
 package failpoint
 
 // Before is the point before a call. Built without the tag `failpoints` it does nothing.

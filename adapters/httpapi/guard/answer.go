@@ -32,9 +32,9 @@ func RefusalOf(ctx context.Context, err error) *refusal.Problem {
 }
 
 // timeoutRefusal returns the error for an operation that ended with err and would otherwise be
-// answered with f, which is internal_error. If err is a timeout and the operation can return
-// provider_timeout, it returns provider_timeout. If err is any other timeout or a cancellation, it
-// returns service_unavailable. Otherwise it returns f.
+// answered with f, which is internal_error. For a timeout it returns provider_timeout, or
+// service_unavailable if the operation does not declare provider_timeout. For a cancellation it
+// returns service_unavailable. For any other err it returns f.
 func timeoutRefusal(f *fault.Error, err error, rules OperationRules) *fault.Error {
 	switch expired := errors.Is(err, context.DeadlineExceeded); {
 	case expired && rules.mayRefuse(fault.ProviderTimeout):
@@ -55,9 +55,9 @@ func Refuse(w http.ResponseWriter, r *http.Request, err error) {
 	w.Header().Set("Content-Type", p.ContentType(""))
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(p.Status)
-	out := json.NewEncoder(w)
-	out.SetEscapeHTML(false)
-	_ = out.Encode(p) // writes to memory, cannot fail
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(p) // writes to memory, cannot fail
 }
 
 // recoverPanics buffers the answer until the handler returns, unless the answer is a stream. If the

@@ -185,7 +185,7 @@ type exchange struct {
 	status          int
 	body            bodyState
 	slot            slot                    // the slot of guard.inFlight that the request holds
-	waitWithoutSlot func(wait func()) error // see Idle
+	waitWithoutSlot func(wait func()) error // see WaitWithoutSlot
 	gotNoSlot       bool                    // the request got no slot
 	// write is set for a request with an Idempotency-Key. lostKey is true if a different request
 	// claimed the key first, so that this request does not execute. wasReplayed is true if the

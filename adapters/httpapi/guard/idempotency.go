@@ -75,13 +75,14 @@ func keyedWriteOf(r *http.Request, e *exchange) (*keyedWrite, error) {
 	return &keyedWrite{keyID: idempotency.KeyID{Account: e.caller.Account.ID, Key: key}, content: request.Text()}, nil
 }
 
-// boundsSuffix returns a suffix for the stored Idempotency-Key, which separates the answers to
+// boundsSuffix returns a suffix for the stored Idempotency-Key. The suffix separates the answers to
 // API keys with different bounds. An answer may be replayed only to an API key that could have
 // received it.
 //
-// If the API key is limited to some tenants, the suffix contains these tenants. If the write
-// manages API keys, the suffix contains all bounds of the API key. Otherwise the suffix is empty. A
-// suffix begins with a space, which an Idempotency-Key cannot contain.
+// If the write manages API keys, the suffix contains all bounds of the API key. For other writes,
+// the suffix contains the tenants to which the API key is limited. It is empty if the API key is
+// not limited to some tenants. A suffix begins with a space, which an Idempotency-Key cannot
+// contain.
 func boundsSuffix(e *exchange) string {
 	switch bounds := e.caller.Bounds; {
 	case e.route.rules.ManagesKeys:

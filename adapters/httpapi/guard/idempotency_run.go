@@ -137,18 +137,18 @@ type storedAnswer struct {
 }
 
 func (o *Idempotency) seal(id idempotency.KeyID, a *answer) ([]byte, error) {
-	plain, err := json.Marshal(storedAnswer{a.status, a.header.Get("Content-Type"), a.body.Bytes()})
+	encoded, err := json.Marshal(storedAnswer{a.status, a.header.Get("Content-Type"), a.body.Bytes()})
 	if err != nil {
 		return nil, err
 	}
-	return o.Sealer.Seal(secret.New(string(plain)), id.String())
+	return o.Sealer.Seal(secret.New(string(encoded)), id.String())
 }
 
-func (o *Idempotency) open(id idempotency.KeyID, sealed []byte) (storedAnswer, error) {
+func (o *Idempotency) open(id idempotency.KeyID, sealedAnswer []byte) (storedAnswer, error) {
 	var s storedAnswer
-	plain, err := o.Sealer.Open(sealed, id.String())
+	decrypted, err := o.Sealer.Open(sealedAnswer, id.String())
 	if err == nil {
-		err = json.Unmarshal([]byte(plain.Reveal()), &s)
+		err = json.Unmarshal([]byte(decrypted.Reveal()), &s)
 	}
 	if err != nil {
 		return s, fmt.Errorf("the stored answer cannot be opened: %w", err)
@@ -190,10 +190,10 @@ func (x *run) keepLease(ctx context.Context) (context.Context, func()) {
 // together with a change. If the process dies after the commit, the answer can still be replayed.
 // The stored answer has the same bytes as the answer that the API sends. For an answer larger than
 // idempotency.MaxAnswer, Completion returns nil.
-func Completion(ctx context.Context, api huma.API, op *huma.Operation, out any) (*ports.Completion, error) {
+func Completion(ctx context.Context, api huma.API, op *huma.Operation, body any) (*ports.Completion, error) {
 	a := newAnswer(http.Header{"Content-Type": {"application/json"}})
 	a.WriteHeader(SuccessStatus(op))
-	if err := api.Marshal(a, "application/json", out); err != nil || a.body.Len() > idempotency.MaxAnswer {
+	if err := api.Marshal(a, "application/json", body); err != nil || a.body.Len() > idempotency.MaxAnswer {
 		return nil, err
 	}
 	return exchangeOf(ctx).run.completion(ctx, a)
@@ -203,12 +203,12 @@ func Completion(ctx context.Context, api huma.API, op *huma.Operation, out any) 
 func (x *run) completion(ctx context.Context, a *answer) (*ports.Completion, error) {
 	e := exchangeOf(ctx)
 	e.route.rules.setCreatedSubject(e.act, a)
-	sealed, err := x.guard.idempotency.seal(x.keyID, a)
+	sealedAnswer, err := x.guard.idempotency.seal(x.keyID, a)
 	if err != nil {
 		return nil, err
 	}
 	return &ports.Completion{
-		Key: x.keyID, Attempt: x.attempt, Answer: sealed, Until: x.guard.idempotency.Now().Add(idempotency.Retention),
+		Key: x.keyID, Attempt: x.attempt, Answer: sealedAnswer, Until: x.guard.idempotency.Now().Add(idempotency.Retention),
 		Outcome: e.outcomeOf(a, false),
 	}, nil
 }

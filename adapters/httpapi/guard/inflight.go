@@ -110,16 +110,16 @@ func (l *inFlightLimit) countRefused(now time.Time) int {
 	return refused
 }
 
-// swap replaces the slot held with the slot wanted. If the client of wanted has no room, it returns
-// false and changes nothing.
-func (l *inFlightLimit) swap(held, wanted slot) bool {
+// swap replaces heldSlot with wantedSlot. If the client of wantedSlot has no room, it returns false
+// and changes nothing.
+func (l *inFlightLimit) swap(heldSlot, wantedSlot slot) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !wanted.group.hasRoom(wanted.client) {
+	if !wantedSlot.group.hasRoom(wantedSlot.client) {
 		return false
 	}
-	held.group.add(held.client, -1)
-	wanted.group.add(wanted.client, 1)
+	heldSlot.group.add(heldSlot.client, -1)
+	wantedSlot.group.add(wantedSlot.client, 1)
 	return true
 }
 

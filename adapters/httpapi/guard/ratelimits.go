@@ -187,7 +187,7 @@ const (
 	resetHeader     = "X-Ratelimit-Reset"
 )
 
-// setRateHeaders sets the four headers.
+// setRateHeaders sets the four rate limit headers.
 func (g *guard) setRateHeaders(w http.ResponseWriter, name string, decision ratelimit.Verdict) {
 	header := w.Header()
 	header.Set(bucketHeader, name)

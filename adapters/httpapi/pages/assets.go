@@ -29,7 +29,7 @@ type asset struct {
 
 var contentTypes = map[string]string{".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".txt": "text/plain; charset=utf-8"}
 
-// assets has the assets by name.
+// assets has the assets, keyed by file name.
 var assets = loadAssets()
 
 // loadAssets reads the embedded files. It panics when it cannot read a file, which would be a bug.

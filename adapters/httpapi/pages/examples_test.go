@@ -43,7 +43,7 @@ func TestTheGuideShowsTheExamples(t *testing.T) {
 }
 
 // TestExamplesVerifySignatures runs the programs of the guide on messages of the service. `make
-// test-programs` checks and compiles the one in TypeScript.
+// test-programs` checks and compiles the TypeScript program.
 func TestExamplesVerifySignatures(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "verify")
 	if output, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./examples/verify").CombinedOutput(); err != nil {
@@ -61,7 +61,7 @@ func TestExamplesVerifySignatures(t *testing.T) {
 		}
 		return text
 	}
-	own, other := newSecret(), newSecret()
+	ownSecret, otherSecret := newSecret(), newSecret()
 	message := func(at time.Time, secrets ...secret.Text) webhook.Message {
 		m, err := webhook.Message{ID: "019a52d9-7e2f-7a44-9c3b-6d17e20fa00c", Timestamp: at, Body: []byte("{\"type\":\"domain.added\",\"data\":{\"text\":\"\u00e4 \\u0000 %s\"}}")}.Sign(secrets...)
 		if err != nil {
@@ -70,28 +70,28 @@ func TestExamplesVerifySignatures(t *testing.T) {
 		return m
 	}
 	now := time.Now()
-	changed := message(now, own)
-	changed.Body = append(changed.Body, '\n')
-	renamed := message(now, own)
-	renamed.ID = "019a52d9-7e2f-7a44-9c3b-6d17e20fa00d"
-	unsigned := message(now, own)
-	unsigned.Signature = ""
+	changedMessage := message(now, ownSecret)
+	changedMessage.Body = append(changedMessage.Body, '\n')
+	renamedMessage := message(now, ownSecret)
+	renamedMessage.ID = "019a52d9-7e2f-7a44-9c3b-6d17e20fa00d"
+	unsignedMessage := message(now, ownSecret)
+	unsignedMessage.Signature = ""
 	for _, program := range [][]string{{program}, {"node", testserver.Program(t, "clients/verify.js")}, {"python3", "examples/verify/verify.py"}, {"sh", "examples/verify/verify.sh"}} {
 		for _, tt := range []struct {
 			name string
 			m    webhook.Message
 			want bool
 		}{
-			{"signed", message(now, own), true},
-			{"signed with two secrets", message(now, other, own), true},
-			{"another secret", message(now, other), false},
-			{"no signature", unsigned, false},
-			{"another body", changed, false},
-			{"another id", renamed, false},
-			{"old", message(now.Add(-time.Hour), own), false},
-			{"new", message(now.Add(time.Hour), own), false},
+			{"signed", message(now, ownSecret), true},
+			{"signed with two secrets", message(now, otherSecret, ownSecret), true},
+			{"another secret", message(now, otherSecret), false},
+			{"no signature", unsignedMessage, false},
+			{"another body", changedMessage, false},
+			{"another id", renamedMessage, false},
+			{"old", message(now.Add(-time.Hour), ownSecret), false},
+			{"new", message(now.Add(time.Hour), ownSecret), false},
 		} {
-			args := append(program[1:len(program):len(program)], own.Reveal(), tt.m.ID, strconv.FormatInt(tt.m.Timestamp.Unix(), 10), tt.m.Signature)
+			args := append(program[1:len(program):len(program)], ownSecret.Reveal(), tt.m.ID, strconv.FormatInt(tt.m.Timestamp.Unix(), 10), tt.m.Signature)
 			cmd := exec.CommandContext(t.Context(), program[0], args...)
 			cmd.Stdin = strings.NewReader(string(tt.m.Body))
 			if output, err := cmd.CombinedOutput(); (err == nil) != tt.want {

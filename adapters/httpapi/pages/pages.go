@@ -125,7 +125,7 @@ func Guide(w http.ResponseWriter, name string) bool {
 }
 
 // exampleSources returns the sources of the programs in examples, by file name. It panics if it
-// cannot read a file. The files are embedded, so that is a bug.
+// cannot read a file, which would be a bug, because the files are embedded.
 func exampleSources() map[string]string {
 	const folder = "examples/verify"
 	sources := map[string]string{}
@@ -148,8 +148,8 @@ func render(w http.ResponseWriter, name, policy string, data any) {
 	send(w, policy, execute(name, data))
 }
 
-// execute returns a page. It panics when a template fails. The templates are embedded and tested,
-// so that is a bug.
+// execute returns a page. It panics if a template fails, which would be a bug, because the
+// templates are embedded and tested.
 func execute(name string, data any) string {
 	var page strings.Builder
 	if err := views.ExecuteTemplate(&page, name, data); err != nil {

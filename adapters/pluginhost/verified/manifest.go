@@ -132,8 +132,8 @@ func WriteManifest(entry string, paths []string) (Manifest, error) {
 }
 
 // add adds the files below a path of the folder.
-func (m Manifest) add(folder, listed string) error {
-	return filepath.WalkDir(filepath.Join(folder, listed), func(file string, d fs.DirEntry, err error) error {
+func (m Manifest) add(folder, listedPath string) error {
+	return filepath.WalkDir(filepath.Join(folder, listedPath), func(file string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err

@@ -31,7 +31,7 @@ import (
 // manifest.
 var ErrChecksum = errors.New("the file is not the one in the catalog (SHA-256 differs)")
 
-// Plugin is an opened plugin. Its files cannot change any more.
+// Plugin is an opened plugin. Its files had the right checksums when Open read them.
 type Plugin struct {
 	path       string
 	executable *os.File // the executable, or nil
@@ -56,10 +56,11 @@ func (p *Plugin) Close() error {
 // Open checks the files of the plugin at path and returns the plugin, ready to be executed. It
 // fails with ErrChecksum when a checksum differs, and with fs.ErrNotExist when a file is missing.
 //
-// A binary is executed from the open file that was checked, so it does not matter if the file at
-// path is replaced afterwards. A script loads further files by their paths. Therefore Open copies a
-// script or a folder to a private folder during the check, and the plugin runs there. A file that
-// the manifest does not list is not copied, so it cannot be loaded.
+// On Linux, a binary is executed from the open file that was checked, so it does not matter if the
+// file at path is replaced afterwards (see executablePath for other systems). A script loads
+// further files by their paths. Therefore Open copies a script or a folder to a private folder
+// during the check, and the plugin runs there. A file that the manifest does not list is not
+// copied, so it cannot be loaded.
 func Open(path, sum string) (*Plugin, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -132,31 +133,31 @@ func Install(path, sum, target string) error {
 	if isSameFile(path, target) {
 		return nil
 	}
-	temporary := target + ".new"
-	if err := os.RemoveAll(temporary); err != nil {
+	temporaryFolder := target + ".new"
+	if err := os.RemoveAll(temporaryFolder); err != nil {
 		return err
 	}
-	if err := os.Mkdir(temporary, 0o755); err != nil {
+	if err := os.Mkdir(temporaryFolder, 0o755); err != nil {
 		return err
 	}
-	defer func() { _ = os.RemoveAll(temporary) }()
-	entry, err := copyTo(temporary, path, sum)
+	defer func() { _ = os.RemoveAll(temporaryFolder) }()
+	entry, err := copyTo(temporaryFolder, path, sum)
 	if err != nil {
 		return err
 	}
-	complete := filepath.Join(temporary, entry)
+	copiedPath := filepath.Join(temporaryFolder, entry)
 	if info, err := os.Stat(path); err != nil {
 		return err
 	} else if info.IsDir() {
-		complete = temporary
+		copiedPath = temporaryFolder
 	}
 	// A file can be replaced in one step. A folder cannot, so it is removed first.
-	if info, err := os.Stat(target); err == nil && (info.IsDir() || complete == temporary) {
+	if info, err := os.Stat(target); err == nil && (info.IsDir() || copiedPath == temporaryFolder) {
 		if err := os.RemoveAll(target); err != nil {
 			return err
 		}
 	}
-	return os.Rename(complete, target)
+	return os.Rename(copiedPath, target)
 }
 
 func isSameFile(a, b string) bool {
@@ -180,15 +181,16 @@ func copyTo(folder, path, sum string) (entry string, err error) {
 		if name == entry {
 			mode = 0o755
 			// A process that starts while the file is open for writing inherits the open file for a
-			// moment. Linux does not execute a file that is open for writing.
+			// moment. Linux does not execute a file that is open for writing. While this lock is
+			// held, no process starts.
 			syscall.ForkLock.RLock()
 			defer syscall.ForkLock.RUnlock()
 		}
-		out, err := os.OpenFile(target, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+		targetFile, err := os.OpenFile(target, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 		if err != nil {
 			return err
 		}
-		return errors.Join(readFile(file, sum, out), out.Close())
+		return errors.Join(readFile(file, sum, targetFile), targetFile.Close())
 	})
 	return entry, err
 }

@@ -47,9 +47,9 @@ func runPlugin(t *testing.T, p *verified.Plugin) string {
 	return string(output)
 }
 
-// newFolder returns the entry of a plugin of several files. The entry prints the files that it
-// finds in its folder.
-func newFolder(t *testing.T) string {
+// newPlugin creates a plugin of several files and returns the path of its executable. The
+// executable prints the files that it finds in its folder.
+func newPlugin(t *testing.T) string {
 	t.Helper()
 	folder := filepath.Join(t.TempDir(), "source")
 	entry := filepath.Join(folder, "plugin")
@@ -94,11 +94,12 @@ func TestCheckedBinaryIsTheOneExecuted(t *testing.T) {
 	}
 }
 
-// TestOnlyListedFilesOfAFolderRun checks that a plugin sees exactly the files of its manifest. What
-// is changed or added after the check does not reach it, and Close removes the copies.
+// TestOnlyListedFilesOfAFolderRun checks that a plugin sees only the manifest and the files that
+// the manifest lists. A file that changes after the check does not reach the plugin, and Close
+// removes the copies.
 func TestOnlyListedFilesOfAFolderRun(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
-	entry := newFolder(t)
+	entry := newPlugin(t)
 	source, sum, err := verified.Source(entry)
 	if err != nil || source != filepath.Dir(entry) {
 		t.Fatalf("%s, %v", source, err)
@@ -123,7 +124,7 @@ func TestOnlyListedFilesOfAFolderRun(t *testing.T) {
 // folder.
 func TestAScriptRunsAlone(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
-	entry := newFolder(t)
+	entry := newPlugin(t)
 	p, err := verified.Open(entry, checksumOf(t, entry))
 	if err != nil {
 		t.Fatal(err)
@@ -136,7 +137,8 @@ func TestAScriptRunsAlone(t *testing.T) {
 	}
 }
 
-// TestAChangedFileIsRefused changes each file of a plugin, one at a time.
+// TestAChangedFileIsRefused changes, deletes or adds files of a plugin. The plugin is refused,
+// unless the manifest does not list the file.
 func TestAChangedFileIsRefused(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	for name, change := range map[string]struct {
@@ -159,7 +161,7 @@ func TestAChangedFileIsRefused(t *testing.T) {
 		}, errAny},
 	} {
 		t.Run(name, func(t *testing.T) {
-			source, sum, err := verified.Source(newFolder(t))
+			source, sum, err := verified.Source(newPlugin(t))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -176,7 +178,7 @@ func TestAChangedFileIsRefused(t *testing.T) {
 	}
 }
 
-// errAny is an error that the package does not define.
+// errAny as the wanted error means that any error is accepted.
 var errAny = errors.New("any error")
 
 func openAndClose(path, sum string) error {
@@ -188,7 +190,7 @@ func openAndClose(path, sum string) error {
 }
 
 func TestInstallReplacesFilesAndFolders(t *testing.T) {
-	entry := newFolder(t)
+	entry := newPlugin(t)
 	source, sum, err := verified.Source(entry)
 	if err != nil {
 		t.Fatal(err)
@@ -243,7 +245,7 @@ func TestInvalidManifestsAreRefused(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := verified.WriteManifest(newFolder(t), []string{"../elsewhere"}); err == nil {
+	if _, err := verified.WriteManifest(newPlugin(t), []string{"../elsewhere"}); err == nil {
 		t.Error("WriteManifest listed a file outside the folder")
 	}
 }

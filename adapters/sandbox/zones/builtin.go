@@ -15,8 +15,7 @@ type hostingProvider struct {
 	zone    string // the zone of the server names
 }
 
-// SeededProvider is the provider of the zones that each sandbox has. The contract of the sandbox
-// names it.
+// SeededProvider is the provider of the zones of a seeded sandbox.
 const SeededProvider = "cloudflare"
 
 // hostingProviders are the providers that can host a zone, keyed by id. The service recognises a
@@ -69,15 +68,15 @@ func builtinZones() map[string]*zone {
 			lists[h.zone] = append(lists[h.zone], address(server, "127.0.0.1"))
 		}
 	}
-	out := map[string]*zone{}
+	builtin := map[string]*zone{}
 	for apex, records := range lists {
 		z, err := newZone(apex, storedZone{Provider: registrarProvider, Serial: 1, Records: records})
 		if err != nil {
 			panic("built-in zone " + apex + ": " + err.Error()) // cannot happen, because the records are constants
 		}
-		out[apex] = z
+		builtin[apex] = z
 	}
-	return out
+	return builtin
 }
 
 // hasDKIMKey reports whether records contain a DKIM key.

@@ -64,16 +64,16 @@ func TestEditOfAChangedZoneFails(t *testing.T) {
 	if err := store.Edit(read); !errors.Is(err, zones.ErrChanged) {
 		t.Errorf("got %v", err)
 	}
-	now := store.Hosted("cloudflare", "")[0]
-	if len(now.Records) != len(parseRecords(t, sampleZone)) {
-		t.Errorf("the zone has %v", now.Records)
+	current := store.Hosted("cloudflare", "")[0]
+	if len(current.Records) != len(parseRecords(t, sampleZone)) {
+		t.Errorf("the zone has %v", current.Records)
 	}
-	now.Records, now.VeiledRecords = nil, []zones.VeiledRecord{{Record: zones.Record{Type: "TXT", Name: "example.test", Content: "x", TTL: 60}, Veil: zones.Proxied}}
-	if err := store.Edit(now); !errors.As(err, new(zones.Invalid)) {
+	current.Records, current.VeiledRecords = nil, []zones.VeiledRecord{{Record: zones.Record{Type: "TXT", Name: "example.test", Content: "x", TTL: 60}, Veil: zones.Proxied}}
+	if err := store.Edit(current); !errors.As(err, new(zones.Invalid)) {
 		t.Errorf("a proxied text: %v", err)
 	}
-	now.Name = "other.test"
-	if err := store.Edit(now); !errors.Is(err, zones.ErrUnknown) {
+	current.Name = "other.test"
+	if err := store.Edit(current); !errors.Is(err, zones.ErrUnknown) {
 		t.Errorf("got %v", err)
 	}
 }

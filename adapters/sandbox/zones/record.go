@@ -136,13 +136,13 @@ func parseZoneFile(h wire.RR_Header, content string) (wire.RR, bool) {
 // splitText splits a text into the strings of a TXT record. It escapes backslashes, as package
 // miekg/dns requires.
 func splitText(s string) []string {
-	var out []string
+	var parts []string
 	for len(s) > 0 {
 		n := min(len(s), 255)
-		out = append(out, strings.ReplaceAll(s[:n], `\`, `\\`))
+		parts = append(parts, strings.ReplaceAll(s[:n], `\`, `\\`))
 		s = s[n:]
 	}
-	return out
+	return parts
 }
 
 // isWithin reports whether name equals zone or is below it.

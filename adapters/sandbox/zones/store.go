@@ -201,13 +201,13 @@ type Hosted struct {
 func (s *Store) Hosted(provider, onlyName string) []Hosted {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	out := []Hosted{}
+	hosted := []Hosted{}
 	for _, name := range slices.Sorted(maps.Keys(s.stored)) {
 		if s.stored[name].Provider == provider && (onlyName == "" || onlyName == name) {
-			out = append(out, s.hostedZone(name))
+			hosted = append(hosted, s.hostedZone(name))
 		}
 	}
-	return out
+	return hosted
 }
 
 func (s *Store) hostedZone(name string) Hosted {

@@ -15,7 +15,7 @@ type Veil string
 
 const (
 	// Flattened means that the answer for a CNAME contains the records of its target. At the apex
-	// these are only addresses, at other names records of all types except CNAME.
+	// the answer has only addresses. At other names it has records of all types except CNAME.
 	Flattened Veil = "flattened"
 	// Proxied means that the answer contains addresses of the provider.
 	Proxied Veil = "proxied"
@@ -61,18 +61,18 @@ func (z *zone) addVeiled(veiled VeiledRecord) error {
 // veiledAnswer returns the records that answer a question about name, if owner has a veiled record.
 // owner is name, or the wildcard that answers for name. The caller holds the lock.
 func (s *Store) veiledAnswer(z *zone, owner, name string, qtype uint16, depth int) []wire.RR {
-	var out []wire.RR
+	var answers []wire.RR
 	for _, v := range z.veils[owner] {
 		switch {
 		case v.Veil == Proxied:
-			if len(out) == 0 {
-				out = proxiedAnswer(name, qtype)
+			if len(answers) == 0 {
+				answers = proxiedAnswer(name, qtype)
 			}
 		case depth < maxFlattenDepth && (owner != z.apex || qtype == wire.TypeA || qtype == wire.TypeAAAA):
-			out = append(out, s.flattenedAnswer(v.Record, name, qtype, depth+1)...)
+			answers = append(answers, s.flattenedAnswer(v.Record, name, qtype, depth+1)...)
 		}
 	}
-	return out
+	return answers
 }
 
 // proxiedAnswer returns the answer for a proxied host.
@@ -95,19 +95,19 @@ func (s *Store) flattenedAnswer(alias Record, name string, qtype uint16, depth i
 	m := new(wire.Msg)
 	m.Question = []wire.Question{{Qtype: qtype}}
 	s.answer(m, canonicalName(alias.Content), qtype, depth)
-	out := recordsOfType(m.Answer, qtype)
-	for i, rr := range out {
-		out[i] = wire.Copy(rr)
-		out[i].Header().Name = name + "."
-		out[i].Header().Ttl = min(out[i].Header().Ttl, uint32(alias.TTL))
+	records := recordsOfType(m.Answer, qtype)
+	for i, rr := range records {
+		records[i] = wire.Copy(rr)
+		records[i].Header().Name = name + "."
+		records[i].Header().Ttl = min(records[i].Header().Ttl, uint32(alias.TTL))
 	}
-	return out
+	return records
 }
 
 // veiledAsServed returns the A, AAAA, MX and TXT records with which a zone answers for its veiled
 // records. The caller holds the lock.
 func (s *Store) veiledAsServed(z *zone) []Record {
-	var out []Record
+	var served []Record
 	for _, owner := range slices.Sorted(maps.Keys(z.veils)) {
 		for _, qtype := range []uint16{wire.TypeA, wire.TypeAAAA, wire.TypeMX, wire.TypeTXT} {
 			for _, rr := range s.veiledAnswer(z, owner, owner, qtype, 0) {
@@ -123,9 +123,9 @@ func (s *Store) veiledAsServed(z *zone) []Record {
 				case *wire.TXT:
 					r.Content = strings.ReplaceAll(strings.Join(rr.Txt, ""), `\\`, `\`)
 				}
-				out = append(out, r)
+				served = append(served, r)
 			}
 		}
 	}
-	return out
+	return served
 }

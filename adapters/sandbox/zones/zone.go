@@ -110,12 +110,12 @@ func (z *zone) recordsAt(owner, name string) []wire.RR {
 	if owner == name {
 		return z.sets[name]
 	}
-	out := make([]wire.RR, len(z.sets[owner]))
+	records := make([]wire.RR, len(z.sets[owner]))
 	for i, rr := range z.sets[owner] {
-		out[i] = wire.Copy(rr)
-		out[i].Header().Name = name + "."
+		records[i] = wire.Copy(rr)
+		records[i].Header().Name = name + "."
 	}
-	return out
+	return records
 }
 
 // delegationOf returns the NS records that delegate name to another zone, or nil.
@@ -133,13 +133,13 @@ func header(name string, rrtype uint16, ttl uint32) wire.RR_Header {
 }
 
 func recordsOfType(list []wire.RR, rrtype uint16) []wire.RR {
-	var out []wire.RR
+	var matching []wire.RR
 	for _, rr := range list {
 		if rr.Header().Rrtype == rrtype {
-			out = append(out, rr)
+			matching = append(matching, rr)
 		}
 	}
-	return out
+	return matching
 }
 
 func canonicalName(name string) string {

@@ -180,8 +180,8 @@ func TestUnsupportedQuestionsAreRefused(t *testing.T) {
 
 func TestLongAnswersAreTruncatedByUDP(t *testing.T) {
 	store, server := openStore(t)
-	isLong := []zones.Record{{Type: "TXT", Name: "example.test", Content: strings.Repeat("x", 2000), TTL: 60}}
-	if err := errors.Join(store.Add("example.test", "manual"), store.Replace("example.test", isLong)); err != nil {
+	longRecords := []zones.Record{{Type: "TXT", Name: "example.test", Content: strings.Repeat("x", 2000), TTL: 60}}
+	if err := errors.Join(store.Add("example.test", "manual"), store.Replace("example.test", longRecords)); err != nil {
 		t.Fatal(err)
 	}
 	if m := query(t, server, "udp", "example.test", "TXT", false); !m.Truncated {

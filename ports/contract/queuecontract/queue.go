@@ -178,10 +178,10 @@ var queueWakes = []queueCheck{
 		recorder.requireNext(t, "1")
 	}},
 	{"a wake-up arrives at the handler of its kind", func(t testing.TB, open func() ports.Worker) {
-		w, one, other := open(), newWakeupRecorder(), newWakeupRecorder()
-		startWorker(t, w, map[string]ports.Handler{"job": one.record, "other": other.record})
+		w, jobRecorder, otherRecorder := open(), newWakeupRecorder(), newWakeupRecorder()
+		startWorker(t, w, map[string]ports.Handler{"job": jobRecorder.record, "other": otherRecorder.record})
 		wake(t, w, ports.Wakeup{Kind: "other", ID: "1"}, ports.Wakeup{Kind: "job", ID: "1"}, ports.Wakeup{Kind: "stranger", ID: "1"})
-		if a, b := one.next(t), other.next(t); a.Kind != "job" || b.Kind != "other" {
+		if a, b := jobRecorder.next(t), otherRecorder.next(t); a.Kind != "job" || b.Kind != "other" {
 			t.Fatalf("%q and %q", a.Kind, b.Kind)
 		}
 	}},
@@ -384,57 +384,57 @@ func (f *blockingHandler) handle(ctx context.Context, w ports.Wakeup) error {
 
 // startWithBacklog wakes many jobs for each of several accounts, starts a worker, and waits until a
 // job of each account has started.
-func startWithBacklog(t testing.TB, open func() ports.Worker, accounts, each int) (ports.Worker, *wakeupRecorder, *blockingHandler) {
+func startWithBacklog(t testing.TB, open func() ports.Worker, accounts, jobsPerAccount int) (ports.Worker, *wakeupRecorder, *blockingHandler) {
 	t.Helper()
-	w, recorder, flood := open(), newWakeupRecorder(), &blockingHandler{begun: make(chan access.AccountID, accounts*each)}
+	w, recorder, blocker := open(), newWakeupRecorder(), &blockingHandler{begun: make(chan access.AccountID, accounts*jobsPerAccount)}
 	for i := range accounts {
-		wakeMany(t, w, access.AccountID(fmt.Sprintf("ann-%d", i)), each)
+		wakeMany(t, w, access.AccountID(fmt.Sprintf("ann-%d", i)), jobsPerAccount)
 	}
-	startWorker(t, w, map[string]ports.Handler{"job": recorder.record, "flood": flood.handle})
+	startWorker(t, w, map[string]ports.Handler{"job": recorder.record, "flood": blocker.handle})
 	for seen := map[access.AccountID]bool{}; len(seen) < accounts; {
-		seen[receiveWithin(t, eventTimeout, flood.begun, "a handler of each flood")] = true
+		seen[receiveWithin(t, eventTimeout, blocker.begun, "a handler of each flood")] = true
 	}
-	return w, recorder, flood
+	return w, recorder, blocker
 }
 
 // requireShortDelay wakes a job of an account and checks that at most maxJobsBefore jobs start
-// before it. On a slow machine, an earlier job may run again meanwhile, because the queue can
-// rescue the job before the end of the job is stored.
-func requireShortDelay(t testing.TB, w ports.Worker, recorder *wakeupRecorder, flood *blockingHandler, account access.AccountID) {
+// before it. It skips wake-ups of earlier jobs: on a slow machine, the queue can rescue a job
+// before its end is stored, so that the job runs again.
+func requireShortDelay(t testing.TB, w ports.Worker, recorder *wakeupRecorder, blocker *blockingHandler, account access.AccountID) {
 	t.Helper()
-	before := flood.count.Load()
+	before := blocker.count.Load()
 	id := fmt.Sprintf("%s-%d", account, before)
 	wake(t, w, ports.Wakeup{Kind: "job", ID: id, Account: account})
 	for recorder.next(t).ID != id {
 	}
-	if n := flood.count.Load() - before; n > int64(maxJobsBefore) {
+	if n := blocker.count.Load() - before; n > int64(maxJobsBefore) {
 		t.Fatalf("the job of %q began after %d jobs of other accounts, want at most %d", account, n, maxJobsBefore)
 	}
 }
 
 var queueShares = []queueCheck{
 	{"10,000 jobs of an account delay the first job of a different account by at most 5 s", func(t testing.TB, open func() ports.Worker) {
-		w, recorder, flood := startWithBacklog(t, open, 1, 10_000)
+		w, recorder, blocker := startWithBacklog(t, open, 1, 10_000)
 		for _, account := range []access.AccountID{"bob", "cem", "bob", ""} {
-			requireShortDelay(t, w, recorder, flood, account)
+			requireShortDelay(t, w, recorder, blocker, account)
 		}
 	}},
 	{"an account's jobs in a separate fairness group do not delay its other jobs by more than 5 s", func(t testing.TB, open func() ports.Worker) {
-		w, recorder, flood := open(), newWakeupRecorder(), &blockingHandler{begun: make(chan access.AccountID, 2000)}
+		w, recorder, blocker := open(), newWakeupRecorder(), &blockingHandler{begun: make(chan access.AccountID, 2000)}
 		var wakeups []ports.Wakeup
 		for i := range 2000 {
 			wakeups = append(wakeups, ports.Wakeup{Kind: "flood", ID: fmt.Sprint(i), Account: "ann", SeparateGroup: true})
 		}
 		wake(t, w, wakeups...)
-		startWorker(t, w, map[string]ports.Handler{"job": recorder.record, "flood": flood.handle})
-		if account := receiveWithin(t, eventTimeout, flood.begun, "a job of the separate group"); account != "ann" {
+		startWorker(t, w, map[string]ports.Handler{"job": recorder.record, "flood": blocker.handle})
+		if account := receiveWithin(t, eventTimeout, blocker.begun, "a job of the separate group"); account != "ann" {
 			t.Fatalf("its account is %q", account)
 		}
-		requireShortDelay(t, w, recorder, flood, "ann")
+		requireShortDelay(t, w, recorder, blocker, "ann")
 	}},
 	{"the jobs of several accounts do not delay the first job of a different account by more than 5 s", func(t testing.TB, open func() ports.Worker) {
-		w, recorder, flood := startWithBacklog(t, open, 5, 500)
-		requireShortDelay(t, w, recorder, flood, "bob")
+		w, recorder, blocker := startWithBacklog(t, open, 5, 500)
+		requireShortDelay(t, w, recorder, blocker, "bob")
 	}},
 	{"a single account can use half of the workers", func(t testing.TB, open func() ports.Worker) {
 		w := open()

@@ -16,8 +16,8 @@ import (
 var errBroken = errors.New("broken")
 
 // QueuePeriodic starts replicas with the same periodic work, once a second, and waits for the given
-// number of runs. It allows one run for each replica and one for each second. A slow machine can
-// only reduce the number of runs.
+// number of runs. It fails if there are more runs than replicas plus seconds that have passed. A
+// slow machine can only reduce the number of runs.
 func QueuePeriodic(t testing.TB, runs int, replicas ...ports.Worker) {
 	t.Helper()
 	const every = time.Second
@@ -61,13 +61,13 @@ var queueFailures = []queueCheck{
 			case <-time.After(10 * time.Millisecond):
 			}
 		}
-		before := <-tries
+		previousTry := <-tries
 		for range 2 {
 			try := <-tries
-			if pause := try.Sub(before); pause < QueueRetryDelay*9/10 {
+			if pause := try.Sub(previousTry); pause < QueueRetryDelay*9/10 {
 				t.Fatalf("it came again after %s", pause)
 			}
-			before = try
+			previousTry = try
 		}
 	}},
 	{"a failing job does not affect other jobs", func(t testing.TB, open func() ports.Worker) {
@@ -82,7 +82,7 @@ var queueFailures = []queueCheck{
 	{"a handler has a deadline, after which its job is retried", func(t testing.TB, open func() ports.Worker) {
 		w, recorder := open(), newWakeupRecorder()
 		var tries atomic.Int32
-		limit := make(chan time.Duration, 1)
+		timesLeft := make(chan time.Duration, 1)
 		startWorker(t, w, map[string]ports.Handler{"job": func(ctx context.Context, w ports.Wakeup) error {
 			if tries.Add(1) > 1 {
 				return recorder.record(ctx, w)
@@ -91,12 +91,12 @@ var queueFailures = []queueCheck{
 			if !ok {
 				end = time.Now().Add(time.Hour)
 			}
-			limit <- time.Until(end)
+			timesLeft <- time.Until(end)
 			<-ctx.Done()
 			return ctx.Err()
 		}})
 		wake(t, w, ports.Wakeup{Kind: "job", ID: "1"})
-		if left := receiveWithin(t, eventTimeout, limit, "the handler"); left > QueueHandlerTimeout {
+		if left := receiveWithin(t, eventTimeout, timesLeft, "the handler"); left > QueueHandlerTimeout {
 			t.Fatalf("the handler's deadline is in %s", left)
 		}
 		recorder.requireNext(t, "1")
@@ -168,7 +168,7 @@ var queueStops = []queueCheck{
 		recorder.requireNoWakeup(t, 500*time.Millisecond)
 	}},
 	{"a job that a stop interrupts is run again", func(t testing.TB, open func() ports.Worker) {
-		rows := newJobLog(t, "1")
+		jobs := newJobLog(t, "1")
 		begun := make(chan bool, 10)
 		w := open()
 		startWorker(t, w, map[string]ports.Handler{"job": func(ctx context.Context, _ ports.Wakeup) error {
@@ -182,7 +182,7 @@ var queueStops = []queueCheck{
 		// case.
 		_ = stopWorker(t, w, QueueHandlerTimeout/2)
 		restarted, recorder := open(), newWakeupRecorder()
-		startWorker(t, restarted, recordingHandlers(recorder), rows.sweep(restarted))
+		startWorker(t, restarted, recordingHandlers(recorder), jobs.sweep(restarted))
 		recorder.requireNext(t, "1")
 	}},
 	{"a stop returns although a handler does not", func(t testing.TB, open func() ports.Worker) {
@@ -204,37 +204,37 @@ var queueStops = []queueCheck{
 
 var queueSweeps = []queueCheck{
 	{"the sweep finds a lost wake-up", func(t testing.TB, open func() ports.Worker) {
-		rows, recorder, w := newJobLog(t, "lost"), newWakeupRecorder(), open()
-		startWorker(t, w, recordingHandlers(recorder), rows.sweep(w))
+		jobs, recorder, w := newJobLog(t, "lost"), newWakeupRecorder(), open()
+		startWorker(t, w, recordingHandlers(recorder), jobs.sweep(w))
 		recorder.requireNext(t, "lost")
 	}},
 	{"a worker that lost its job cannot save", func(t testing.TB, open func() ports.Worker) {
-		rows, w := newJobLog(t, "1"), open()
+		jobs, w := newJobLog(t, "1"), open()
 		firstSave, secondSave := make(chan error, 10), make(chan error, 10)
 		paused, resume := make(chan bool, 10), make(chan bool)
 		release := sync.OnceFunc(func() { close(resume) })
 		defer release()
 		step := func(context.Context, ports.Wakeup) error {
-			epoch, ok, err := rows.Take("1")
+			epoch, ok, err := jobs.Take("1")
 			switch {
 			case err != nil || !ok:
 				return err
 			case epoch == 1: // pauses until a second worker is done
 				paused <- true
 				<-resume
-				firstSave <- rows.Save("1", epoch)
+				firstSave <- jobs.Save("1", epoch)
 			default:
-				secondSave <- rows.Save("1", epoch)
+				secondSave <- jobs.Save("1", epoch)
 			}
 			return nil
 		}
 		// Both workers have the sweep, because a worker without it would postpone the sweep by one
 		// minute.
-		startWorker(t, w, map[string]ports.Handler{"job": step}, rows.sweep(w))
+		startWorker(t, w, map[string]ports.Handler{"job": step}, jobs.sweep(w))
 		wake(t, w, ports.Wakeup{Kind: "job", ID: "1"})
 		receiveWithin(t, eventTimeout, paused, "the worker")
 		second := open()
-		startWorker(t, second, map[string]ports.Handler{"job": step}, rows.sweep(second))
+		startWorker(t, second, map[string]ports.Handler{"job": step}, jobs.sweep(second))
 		if err := receiveWithin(t, eventTimeout, secondSave, "the second worker"); err != nil {
 			t.Fatal(err)
 		}

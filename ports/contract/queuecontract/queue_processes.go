@@ -20,9 +20,10 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// QueueProcesses runs the checks in which worker processes are killed and paused. No job may be
-// lost or done twice. newQueue creates an empty queue and returns a command that runs the test's
-// own binary and calls QueueProcess with dir. replicas is the number of processes at the same time.
+// QueueProcesses runs the checks in which worker processes are killed and paused. Each job must be
+// saved exactly once. newQueue creates an empty queue and returns a function that makes the command
+// of a process. The command runs the test's own binary, which calls QueueProcess with dir. replicas
+// is the number of processes that run at the same time.
 func QueueProcesses(t *testing.T, replicas int, newQueue func(t *testing.T) (command func(dir string) *exec.Cmd)) {
 	t.Run("killed again and again", func(t *testing.T) {
 		t.Parallel()
@@ -179,8 +180,8 @@ func (p processes) killRepeatedly(t *testing.T, jobs *jobLog) {
 		if round == killRounds {
 			break
 		}
-		// Wait until more than half of the workers of one process have claimed a job, so that some
-		// jobs are killed while they run.
+		// Wait until more jobs are claimed than half of the handlers of one process, so that the
+		// kill interrupts some jobs.
 		waitFor(t, "work begins", func() bool { return countEvents(jobs.events(t), "taken") > before+QueueMaxHandlers/2 })
 		for _, c := range running {
 			c.kill()

@@ -30,11 +30,11 @@ type brokenQueue struct {
 }
 
 func (b *brokenQueue) Backlog(ctx context.Context) ([]ports.Backlog, error) {
-	all, err := b.Worker.Backlog(ctx)
+	listed, err := b.Worker.Backlog(ctx)
 	if b.backlog != nil {
-		all = b.backlog(all)
+		listed = b.backlog(listed)
 	}
-	return all, err
+	return listed, err
 }
 
 func (b *brokenQueue) Wake(ctx context.Context, wakeups ...ports.Wakeup) error {
@@ -282,16 +282,16 @@ var brokenQueues = []struct {
 		}}
 	}},
 	{"lateness is not reported", "the backlog counts waiting jobs by kind, with their lateness", func() brokenQueue {
-		return brokenQueue{backlog: func(all []ports.Backlog) []ports.Backlog {
-			for i := range all {
-				all[i].Lateness = 0
+		return brokenQueue{backlog: func(kinds []ports.Backlog) []ports.Backlog {
+			for i := range kinds {
+				kinds[i].Lateness = 0
 			}
-			return all
+			return kinds
 		}}
 	}},
 	{"running jobs are counted as waiting", "a running job is not in the backlog", func() brokenQueue {
-		return brokenQueue{backlog: func(all []ports.Backlog) []ports.Backlog {
-			return append(all, ports.Backlog{Kind: "job", Waiting: 1})
+		return brokenQueue{backlog: func(kinds []ports.Backlog) []ports.Backlog {
+			return append(kinds, ports.Backlog{Kind: "job", Waiting: 1})
 		}}
 	}},
 	{"runs no sweep", "the sweep finds a lost wake-up", func() brokenQueue { return brokenQueue{start: startWithoutPeriodic} }},
@@ -322,7 +322,7 @@ func TestQueueSuiteDetectsBrokenPromises(t *testing.T) {
 	}
 }
 
-// openQueue returns an in-process queue that breaks the promise of b.
+// openQueue returns an in-process queue with the broken behaviour of b.
 func openQueue(t testing.TB, b brokenQueue) ports.Worker {
 	options := queue.Options{MaxHandlers: QueueMaxHandlers, HandlerTimeout: QueueHandlerTimeout, RescueAfter: QueueRescueAfter, RetryDelay: QueueRetryDelay}
 	if b.options != nil {

@@ -79,14 +79,14 @@ func FuzzStrictJSON(f *testing.F) {
 }
 
 func countColons(document []byte) (n int) {
-	inside := false
+	inString := false
 	for i := 0; i < len(document); i++ {
 		switch {
-		case inside && document[i] == '\\':
+		case inString && document[i] == '\\':
 			i++
 		case document[i] == '"':
-			inside = !inside
-		case !inside && document[i] == ':':
+			inString = !inString
+		case !inString && document[i] == ':':
 			n++
 		}
 	}

@@ -22,7 +22,8 @@ import (
 
 func main() {
 	stop := make(chan os.Signal, 1)
-	signal.Notify(stop, syscall.SIGTERM) // before the first line, after which a test may send it
+	// A test may send SIGTERM as soon as it has read the first line of output.
+	signal.Notify(stop, syscall.SIGTERM)
 	h, err := pluginhost.New(pluginhost.Options{
 		Dir: os.Args[1], Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 		Supervision: pluginhost.SupervisionPolicy{StartTimeout: 4 * time.Minute},

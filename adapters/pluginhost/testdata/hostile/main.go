@@ -6,9 +6,9 @@
 //   - liar announces a different protocol version.
 //   - babbler prints a long line instead of the handshake.
 //   - quitter exits instead of describing itself.
-//   - garbler answers Profile and AddDomain with bytes that are not a message, and any other call
-//     with the id of its process.
-//   - Any other name answers Profile with 1 GiB.
+//   - garbler answers Profile and AddDomain with bytes that are not a message, and Bootstrap with
+//     the id of its process.
+//   - A plugin with any other name answers Profile with 1 GiB.
 package main
 
 import (

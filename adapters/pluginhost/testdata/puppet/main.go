@@ -64,8 +64,8 @@ type puppet struct {
 
 func (p puppet) For(t tenant.GUID) sdk.MailTenant { return p }
 
-// Profile returns, unless the setting `do` selects something else, the process id as Name, the
-// request id of the context as BuiltinDomain and os.Args[0] as DefaultDomain.
+// Profile returns the process id as Name, the request id of the context as BuiltinDomain, and
+// os.Args[0] as DefaultDomain. The setting `do` can select something else.
 func (p puppet) Profile(ctx context.Context) (tenant.Profile, error) {
 	if strings.Contains(os.Args[0], "exits-first") {
 		os.Exit(4)

@@ -18,7 +18,8 @@ import (
 	"time"
 )
 
-// tolerance is how old a message may be. It limits how long a recorded message can be sent again.
+// tolerance is how far the timestamp of a message may be from the current time. It limits how long
+// a recorded message can be sent again.
 const tolerance = 5 * time.Minute
 
 // Verify returns nil if one of the signatures was made with the secret. body must be the bytes as
