@@ -119,7 +119,7 @@ func (s *Store) checkEmailFree(ctx context.Context, tx bun.IDB, email string) er
 // Accounts implements ports.Accounts.
 func (s *Store) Accounts(ctx context.Context) ([]access.Account, error) {
 	var rows []accountRow
-	err := s.db.Run(ctx, "list accounts", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.RunRead(ctx, "list accounts", func(ctx context.Context, db bun.IDB) error {
 		return operatorAccountColumns(db.NewSelect().Model(&rows)).Order("a.created_at", "a.account_id").Scan(ctx)
 	})
 	accounts := make([]access.Account, 0, len(rows))
@@ -133,7 +133,7 @@ func (s *Store) Accounts(ctx context.Context) ([]access.Account, error) {
 func (s *Store) FindAccount(ctx context.Context, idOrEmail string) (access.Account, error) {
 	var row accountRow
 	address := normalEmail(idOrEmail)
-	err := s.db.Run(ctx, "find account", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.RunRead(ctx, "find account", func(ctx context.Context, db bun.IDB) error {
 		return orAccountNotFound(operatorAccountColumns(db.NewSelect().Model(&row)).
 			Where("a.account_id = ? OR a.account_id IN (SELECT account_id FROM members WHERE email = ?) "+
 				"OR a.email = ? AND c.closed_at IS NOT NULL", ident.ParseOrZero(idOrEmail), address, address).

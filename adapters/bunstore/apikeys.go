@@ -108,7 +108,7 @@ func callerQuery(db *bun.DB) *bun.SelectQuery {
 func (s *Store) Caller(ctx context.Context, hash [32]byte) (access.Caller, error) {
 	var caller access.Caller
 	var isUsable bool
-	err := s.db.Run(ctx, "find key", func(ctx context.Context, _ bun.IDB) error {
+	err := s.db.RunRead(ctx, "find key", func(ctx context.Context, _ bun.IDB) error {
 		for _, read := range []*database.PreparedRead{s.callerByHash, s.callerByOldHash} {
 			found, revoked, err := false, false, error(nil)
 			if caller, found, revoked, err = s.readCaller(ctx, read, hash); err != nil || found {
@@ -155,7 +155,7 @@ func (s *Store) readCaller(ctx context.Context, read *database.PreparedRead, has
 // Account implements ports.Keys.
 func (s *Store) Account(ctx context.Context, id access.AccountID) (access.Account, error) {
 	var row accountRow
-	err := s.db.Run(ctx, "load account", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.RunRead(ctx, "load account", func(ctx context.Context, db bun.IDB) error {
 		return orAccountNotFound(accountColumns(db.NewSelect().Model(&row)).Where("a.account_id = ?", accountKey(id)).Scan(ctx))
 	})
 	if err != nil {
@@ -167,7 +167,7 @@ func (s *Store) Account(ctx context.Context, id access.AccountID) (access.Accoun
 // Member implements ports.Keys.
 func (s *Store) Member(ctx context.Context, owner access.AccountID, email string) (bool, error) {
 	var isMember bool
-	err := s.db.Run(ctx, "find member", func(ctx context.Context, db bun.IDB) (err error) {
+	err := s.db.RunRead(ctx, "find member", func(ctx context.Context, db bun.IDB) (err error) {
 		isMember, err = db.NewSelect().Model((*memberRow)(nil)).
 			Where("account_id = ?", accountKey(owner)).Where("email = ?", normalEmail(email)).Exists(ctx)
 		return err
@@ -253,7 +253,7 @@ func keyDetails(row keyRow) map[string]string {
 // IssuedKeys implements ports.IssuedKeys.
 func (s *Store) IssuedKeys(ctx context.Context, owner access.AccountID) ([]access.Key, error) {
 	var rows []keyRow
-	err := s.db.Run(ctx, "list keys", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.RunRead(ctx, "list keys", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
 		query := keysWithBounds(db, &rows).Order("k.created_at", "k.id")
 		if owner != "" {
@@ -287,7 +287,7 @@ func (s *Store) SaveKeyUses(ctx context.Context, lastUsed map[string]time.Time) 
 // IssuedKey implements ports.IssuedKeys.
 func (s *Store) IssuedKey(ctx context.Context, id string) (access.Key, error) {
 	var found keyRow
-	err := s.db.Run(ctx, "find key by id", func(ctx context.Context, db bun.IDB) (err error) {
+	err := s.db.RunRead(ctx, "find key by id", func(ctx context.Context, db bun.IDB) (err error) {
 		found, err = keyByID(ctx, db, id)
 		return err
 	})

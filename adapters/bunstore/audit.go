@@ -42,7 +42,7 @@ func (r auditRow) event() audit.Event {
 
 // RecordAction implements ports.Audit.
 func (s *Store) RecordAction(ctx context.Context, action audit.Action, details map[string]string) error {
-	return s.db.Run(ctx, "record act", func(ctx context.Context, db bun.IDB) error {
+	return s.db.RunWrite(ctx, "record act", func(ctx context.Context, db bun.IDB) error {
 		return s.recordAudit(ctx, db, action, ident.Zero, details)
 	})
 }
@@ -89,7 +89,7 @@ func chainEntry(row auditRow) audit.Entry {
 // AuditEvents implements ports.Audit.
 func (s *Store) AuditEvents(ctx context.Context, q ports.AuditQuery) ([]audit.Event, error) {
 	var rows []auditRow
-	err := s.db.Run(ctx, "list acts", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.RunRead(ctx, "list acts", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
 		query := db.NewSelect().Model(&rows).Where("e.created_at >= ?", storedTime(q.Since))
 		if q.Account != "" {
@@ -108,7 +108,7 @@ func (s *Store) AuditEvents(ctx context.Context, q ports.AuditQuery) ([]audit.Ev
 // migrated does not have the table.
 func (s *Store) KeepsAudit(ctx context.Context) (bool, error) {
 	var exists bool
-	err := s.db.Run(ctx, "find the audit table", func(ctx context.Context, db bun.IDB) (err error) {
+	err := s.db.RunRead(ctx, "find the audit table", func(ctx context.Context, db bun.IDB) (err error) {
 		exists, err = database.HasTable(ctx, db, "audit_events")
 		return err
 	})
@@ -289,7 +289,7 @@ func whereEntries(query *bun.SelectQuery, wanted ports.EntryQuery) *bun.SelectQu
 // AuditExport implements ports.AuditChains.
 func (s *Store) AuditExport(ctx context.Context, owner access.AccountID, after int64, limit int) ([]audit.Entry, error) {
 	var rows []entryRow
-	err := s.db.Run(ctx, "export audit entries", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.RunRead(ctx, "export audit entries", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
 		return db.NewSelect().Model(&rows).Where("ae.account_id = ?", accountKey(owner)).Where("ae.sequence > ?", after).
 			Order("ae.sequence").Limit(int64(limit)).Scan(ctx)
@@ -301,7 +301,7 @@ func (s *Store) AuditExport(ctx context.Context, owner access.AccountID, after i
 // and then does not find the deleted entries.
 func (s *Store) DropAuditEntries(ctx context.Context, before time.Time, limit int) (int, error) {
 	var chains []chainRow
-	err := s.db.Run(ctx, "find old audit entries", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.RunRead(ctx, "find old audit entries", func(ctx context.Context, db bun.IDB) error {
 		chains = nil
 		return db.NewSelect().Model(&chains).Join("JOIN audit_entries AS ae ON ae.account_id = ac.account_id AND ae.sequence = ac.dropped_sequence + 1").
 			Where("ae.created_at < ?", storedTime(before)).Limit(1).Scan(ctx)

@@ -75,7 +75,7 @@ func (s *Store) TakeFlow(ctx context.Context, stateHash, browserHash [32]byte, f
 			Where("expires_at > ?", storedTime(now))
 	}
 	exists := false
-	err := s.db.Run(ctx, "find connect flow", func(ctx context.Context, db bun.IDB) (err error) {
+	err := s.db.RunRead(ctx, "find connect flow", func(ctx context.Context, db bun.IDB) (err error) {
 		exists, err = db.NewSelect().Model((*flowRow)(nil)).ApplyQueryBuilder(condition).Exists(ctx)
 		return err
 	})
@@ -127,7 +127,7 @@ func (s *Store) SaveFlow(ctx context.Context, f ports.ConnectFlow) error {
 
 // DeleteFlows implements ports.ConnectFlows.
 func (s *Store) DeleteFlows(ctx context.Context, before time.Time) error {
-	return s.db.Run(ctx, "drop connect flows", func(ctx context.Context, db bun.IDB) error {
+	return s.db.RunWrite(ctx, "drop connect flows", func(ctx context.Context, db bun.IDB) error {
 		_, err := db.NewDelete().Model((*flowRow)(nil)).Where("expires_at < ?", storedTime(before)).Exec(ctx)
 		return err
 	})
@@ -149,7 +149,7 @@ func (r settingsRow) settings() access.Settings {
 // Settings implements ports.AccountSettings.
 func (s *Store) Settings(ctx context.Context, id access.AccountID) (access.Settings, error) {
 	var settings access.Settings
-	err := s.db.Run(ctx, "load account settings", func(ctx context.Context, db bun.IDB) (err error) {
+	err := s.db.RunRead(ctx, "load account settings", func(ctx context.Context, db bun.IDB) (err error) {
 		settings, err = settingsOf(ctx, db, accountKey(id))
 		return err
 	})
@@ -293,7 +293,7 @@ func (s *Store) RenewConnectSession(ctx context.Context, id string, f ports.Conn
 // ConnectSession implements ports.ConnectSessions.
 func (s *Store) ConnectSession(ctx context.Context, owner access.AccountID, id string) (tenant.ConnectSession, error) {
 	var row connectSessionRow
-	err := s.db.Run(ctx, "find connect session", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.RunRead(ctx, "find connect session", func(ctx context.Context, db bun.IDB) error {
 		q := db.NewSelect().Model(&row).Where("cs.account_id = ?", accountKey(owner)).Where("cs.id = ?", ident.ParseOrZero(id))
 		return orSessionNotFound(onlyVisible(ctx, q, "cs.tenant_guid").Scan(ctx))
 	})
@@ -304,7 +304,7 @@ func (s *Store) ConnectSession(ctx context.Context, owner access.AccountID, id s
 // browser sends only the state or its hash.
 func (s *Store) ConnectSessionOfLink(ctx context.Context, stateHash [32]byte) (access.AccountID, tenant.ConnectSession, error) {
 	var row connectSessionRow
-	err := s.db.Run(ctx, "find connect session of a link", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.RunRead(ctx, "find connect session of a link", func(ctx context.Context, db bun.IDB) error {
 		return orSessionNotFound(db.NewSelect().Model(&row).
 			Join("JOIN connect_session_links AS sl ON sl.account_id = cs.account_id AND sl.session_id = cs.id").
 			Where("sl.state_hash = ?", stateHash[:]).Scan(ctx))
@@ -342,7 +342,7 @@ func connectSessions(ctx context.Context, tx bun.IDB, owner, guid string, ids []
 
 // DeleteConnectSessions implements ports.ConnectSessions. A foreign key deletes their links.
 func (s *Store) DeleteConnectSessions(ctx context.Context, before time.Time) error {
-	return s.db.Run(ctx, "drop connect sessions", func(ctx context.Context, db bun.IDB) error {
+	return s.db.RunWrite(ctx, "drop connect sessions", func(ctx context.Context, db bun.IDB) error {
 		_, err := db.NewDelete().Model((*connectSessionRow)(nil)).Where("expires_at < ?", storedTime(before)).Exec(ctx)
 		return err
 	})

@@ -66,7 +66,7 @@ func (s *Store) ConnectionCounts(ctx context.Context, owner access.AccountID, in
 		Status          string
 		Mailboxes, Errs int
 	}
-	err := s.db.Run(ctx, "count connections", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.RunRead(ctx, "count connections", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
 		q := db.NewSelect().TableExpr("mailbox_connections AS mc").ColumnExpr("mc.status, COUNT(*) AS mailboxes").
 			ColumnExpr("COUNT(*) FILTER (WHERE mc.has_error) AS errs").Where("mc.account_id = ?", accountKey(owner)).
@@ -252,14 +252,14 @@ func (s *Store) Eligible(ctx context.Context, owner access.AccountID, integratio
 	integrationKey := ident.ParseOrZero(integrationID)
 	var mailboxes []mailboxRow
 	var connections []connectionRow
-	err := s.db.Run(ctx, "list eligible mailboxes", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.RunRead(ctx, "list eligible mailboxes", func(ctx context.Context, db bun.IDB) error {
 		mailboxes = nil
 		return eligibleMailboxes(ctx, db, accountKey(owner), integrationKey, "").Order("m.address", "m.id").Scan(ctx, &mailboxes)
 	})
 	if err != nil {
 		return nil, err
 	}
-	err = s.db.Run(ctx, "list connections", func(ctx context.Context, db bun.IDB) error {
+	err = s.db.RunRead(ctx, "list connections", func(ctx context.Context, db bun.IDB) error {
 		connections = nil
 		return selectConnections(db, &connections, accountKey(owner), integrationKey).Scan(ctx)
 	})
@@ -277,7 +277,7 @@ func (s *Store) Eligible(ctx context.Context, owner access.AccountID, integratio
 // EligibleMailbox implements ports.Connections.
 func (s *Store) EligibleMailbox(ctx context.Context, owner access.AccountID, integrationID, mailboxID string) (integration.EligibleMailbox, error) {
 	var found integration.EligibleMailbox
-	err := s.db.Run(ctx, "find eligible mailbox", func(ctx context.Context, db bun.IDB) (err error) {
+	err := s.db.RunRead(ctx, "find eligible mailbox", func(ctx context.Context, db bun.IDB) (err error) {
 		found, err = eligibleMailbox(ctx, db, accountKey(owner), ident.ParseOrZero(integrationID), ident.ParseOrZero(mailboxID))
 		return err
 	})

@@ -67,7 +67,7 @@ func (s *Store) AddDNSConnection(ctx context.Context, c dnsconnection.Connection
 // DNSConnections implements ports.DNSConnections.
 func (s *Store) DNSConnections(ctx context.Context, owner access.AccountID) ([]dnsconnection.Connection, error) {
 	var rows []dnsConnectionRow
-	err := s.db.Run(ctx, "list DNS connections", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.RunRead(ctx, "list DNS connections", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
 		q := db.NewSelect().Model(&rows).ExcludeColumn("credential").Order("dc.created_at", "dc.id")
 		if owner != "" {
@@ -85,7 +85,7 @@ func (s *Store) DNSConnections(ctx context.Context, owner access.AccountID) ([]d
 // DNSConnection implements ports.DNSConnections.
 func (s *Store) DNSConnection(ctx context.Context, owner access.AccountID, id string) (dnsconnection.Connection, []byte, error) {
 	var row dnsConnectionRow
-	err := s.db.Run(ctx, "find DNS connection", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.RunRead(ctx, "find DNS connection", func(ctx context.Context, db bun.IDB) error {
 		q := db.NewSelect().Model(&row)
 		if owner != "" {
 			q = q.Where("dc.account_id = ?", accountKey(owner))

@@ -167,7 +167,7 @@ func dropEmptyRuns(ctx context.Context, tx bun.IDB, owner string) error {
 // Runs implements ports.DNSRuns.
 func (s *Store) Runs(ctx context.Context, owner access.AccountID, q ports.RunQuery) ([]provisioning.Run, error) {
 	var rows []dnsRunRow
-	err := s.db.Run(ctx, "list provisioning runs", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.RunRead(ctx, "list provisioning runs", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
 		jobs := db.NewSelect().TableExpr("dns_jobs AS dj").ColumnExpr("1").
 			Where("dj.account_id = dr.account_id").Where("dj.run_id = dr.id")
@@ -203,7 +203,7 @@ func (s *Store) runsWithJobs(ctx context.Context, rows []dnsRunRow) ([]provision
 
 // readJobs returns the jobs of runs, keyed by run. It omits jobs of tenants that are not visible.
 func (s *Store) readJobs(ctx context.Context, owner string, runs ...string) (jobsByRun map[string][]provisioning.Job, err error) {
-	err = s.db.Run(ctx, "list provisioning jobs", func(ctx context.Context, db bun.IDB) (err error) {
+	err = s.db.RunRead(ctx, "list provisioning jobs", func(ctx context.Context, db bun.IDB) (err error) {
 		jobsByRun, err = jobsOfRuns(ctx, db, owner, runs...)
 		return err
 	})
@@ -216,7 +216,7 @@ func (s *Store) readJobs(ctx context.Context, owner string, runs ...string) (job
 // Run implements ports.DNSRuns.
 func (s *Store) Run(ctx context.Context, owner access.AccountID, id string) (provisioning.Run, []provisioning.Job, error) {
 	var row dnsRunRow
-	err := s.db.Run(ctx, "find provisioning run", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.RunRead(ctx, "find provisioning run", func(ctx context.Context, db bun.IDB) error {
 		return db.NewSelect().Model(&row).Where("dr.account_id = ?", accountKey(owner)).Where("dr.id = ?", ident.ParseOrZero(id)).Scan(ctx)
 	})
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
@@ -238,7 +238,7 @@ func (s *Store) Run(ctx context.Context, owner access.AccountID, id string) (pro
 // Job implements ports.DNSRuns.
 func (s *Store) Job(ctx context.Context, owner access.AccountID, id string) (provisioning.Job, error) {
 	var row dnsJobRow
-	err := s.db.Run(ctx, "find provisioning job", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.RunRead(ctx, "find provisioning job", func(ctx context.Context, db bun.IDB) error {
 		q := db.NewSelect().Model(&row).Where("dj.account_id = ?", accountKey(owner)).Where("dj.id = ?", ident.ParseOrZero(id))
 		return orJobNotFound(onlyVisible(ctx, q, "dj.tenant_guid").Scan(ctx))
 	})
@@ -258,7 +258,7 @@ func orJobNotFound(err error) error {
 // ActiveJob implements ports.DNSRuns.
 func (s *Store) ActiveJob(ctx context.Context, owner access.AccountID, domainID string) (provisioning.Job, bool, error) {
 	var row dnsJobRow
-	err := s.db.Run(ctx, "find active provisioning job", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.RunRead(ctx, "find active provisioning job", func(ctx context.Context, db bun.IDB) error {
 		return db.NewSelect().Model(&row).Where("dj.account_id = ?", accountKey(owner)).
 			Where("dj.domain_id = ?", ident.ParseOrZero(domainID)).Where(activeJob).Scan(ctx)
 	})
@@ -298,7 +298,7 @@ func (s *Store) RetryJob(ctx context.Context, owner access.AccountID, id string,
 // account with many jobs.
 func (s *Store) DueJobs(ctx context.Context, now time.Time, limit int) ([]ports.DueJob, error) {
 	var rows []dnsJobRow
-	err := s.db.Run(ctx, "list due provisioning jobs", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.RunRead(ctx, "list due provisioning jobs", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
 		busy := db.NewSelect().TableExpr("dns_jobs AS dj").ColumnExpr("dj.account_id, count(*) AS jobs").
 			Where(wakingJob).Where("dj.leased_until > ?", s.clock()).GroupExpr("dj.account_id")
@@ -320,7 +320,7 @@ func (s *Store) DueJobs(ctx context.Context, now time.Time, limit int) ([]ports.
 // ClaimJob implements ports.DNSJobs.
 func (s *Store) ClaimJob(ctx context.Context, id string, lease time.Duration, now time.Time) (provisioning.Job, bool, error) {
 	var row dnsJobRow
-	err := s.db.Run(ctx, "claim provisioning job", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.RunWrite(ctx, "claim provisioning job", func(ctx context.Context, db bun.IDB) error {
 		return db.NewUpdate().Model(&row).Set("epoch = epoch + 1").Set("status = ?", string(provisioning.Running)).
 			Set("leased_until = ? + ?", s.clock(), lease.Microseconds()).
 			Where("dj.id = ?", ident.ParseOrZero(id)).Where(wakingJob).Where("dj.next_attempt_at <= ?", storedTime(now)).

@@ -52,7 +52,7 @@ func (r dnsWriteRow) hasSameKey(o dnsWriteRow) bool {
 // Written implements ports.DNSWrites.
 func (s *Store) Written(ctx context.Context, owner access.AccountID, domainID string) ([]dns.Written, error) {
 	var rows []dnsWriteRow
-	err := s.db.Run(ctx, "list DNS writes", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.RunRead(ctx, "list DNS writes", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
 		return db.NewSelect().Model(&rows).Where("dw.account_id = ?", accountKey(owner)).Where("dw.domain_id = ?", ident.ParseOrZero(domainID)).
 			Order("dw.written_at", "dw.purpose", "dw.name", "dw.record_type", "dw.value_hash").Scan(ctx)
@@ -157,7 +157,7 @@ func (s storedSet) set(name string, typ dns.Type) dns.RRSet {
 // IntendWrite implements ports.DNSWrites.
 func (s *Store) IntendWrite(ctx context.Context, owner access.AccountID, w dns.Write) (string, error) {
 	row := newDNSChangeRow(accountKey(owner), w)
-	err := s.db.Run(ctx, "intend DNS write", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.RunWrite(ctx, "intend DNS write", func(ctx context.Context, db bun.IDB) error {
 		_, err := db.NewInsert().Model(&row).Exec(ctx)
 		return err
 	})
@@ -170,7 +170,7 @@ func (s *Store) IntendWrite(ctx context.Context, owner access.AccountID, w dns.W
 // OpenWrites implements ports.DNSWrites.
 func (s *Store) OpenWrites(ctx context.Context, owner access.AccountID, domainID string) ([]dns.Write, error) {
 	var rows []dnsChangeRow
-	err := s.db.Run(ctx, "list open DNS writes", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.RunRead(ctx, "list open DNS writes", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
 		return db.NewSelect().Model(&rows).Where("ch.account_id = ?", accountKey(owner)).Where("ch.domain_id = ?", ident.ParseOrZero(domainID)).
 			Where("ch.state = ?", changeIntended).Order("ch.intended_at", "ch.id").Scan(ctx)
@@ -222,7 +222,7 @@ func saveWritten(ctx context.Context, tx bun.IDB, change dnsChangeRow) error {
 
 // DropWrite implements ports.DNSWrites.
 func (s *Store) DropWrite(ctx context.Context, owner access.AccountID, id string) error {
-	return s.db.Run(ctx, "drop DNS write", func(ctx context.Context, db bun.IDB) error {
+	return s.db.RunWrite(ctx, "drop DNS write", func(ctx context.Context, db bun.IDB) error {
 		_, err := db.NewDelete().Model((*dnsChangeRow)(nil)).Where("ch.account_id = ?", accountKey(owner)).
 			Where("ch.id = ?", ident.ParseOrZero(id)).Where("ch.state = ?", changeIntended).Exec(ctx)
 		return err
@@ -232,7 +232,7 @@ func (s *Store) DropWrite(ctx context.Context, owner access.AccountID, id string
 // RunWrites implements ports.DNSUndo.
 func (s *Store) RunWrites(ctx context.Context, runID string) (access.AccountID, []dns.Write, error) {
 	var run dnsRunRow
-	err := s.db.Run(ctx, "find provisioning run of any account", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.RunRead(ctx, "find provisioning run of any account", func(ctx context.Context, db bun.IDB) error {
 		return db.NewSelect().Model(&run).Where("dr.id = ?", ident.ParseOrZero(runID)).Scan(ctx)
 	})
 	if errors.Is(err, sql.ErrNoRows) {
@@ -242,7 +242,7 @@ func (s *Store) RunWrites(ctx context.Context, runID string) (access.AccountID, 
 		return "", nil, err
 	}
 	var writes []dns.Write
-	err = s.db.Run(ctx, "list DNS writes of a run", func(ctx context.Context, db bun.IDB) error {
+	err = s.db.RunRead(ctx, "list DNS writes of a run", func(ctx context.Context, db bun.IDB) error {
 		writes, err = writesOfRun(ctx, db, run.AccountID, run.ID)
 		return err
 	})

@@ -151,7 +151,7 @@ func domainsOfTenant(db bun.IDB, owner, guid, joinCondition string, args ...any)
 // Domains implements ports.Domains.
 func (s *Store) Domains(ctx context.Context, owner access.AccountID, id tenant.GUID) ([]domain.Domain, error) {
 	var rows []domainRow
-	err := s.db.Run(ctx, "list domains", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.RunRead(ctx, "list domains", func(ctx context.Context, db bun.IDB) error {
 		return domainsOfTenant(db, accountKey(owner), ident.ParseOrZero(string(id)), "").Order("d.name").Scan(ctx, &rows)
 	})
 	if err != nil {
@@ -172,7 +172,7 @@ func (s *Store) Domains(ctx context.Context, owner access.AccountID, id tenant.G
 // Domain implements ports.Domains.
 func (s *Store) Domain(ctx context.Context, owner access.AccountID, id tenant.GUID, name string) (domain.Domain, error) {
 	var row domainRow
-	err := s.db.Run(ctx, "find domain", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.RunRead(ctx, "find domain", func(ctx context.Context, db bun.IDB) error {
 		err := domainsOfTenant(db, accountKey(owner), ident.ParseOrZero(string(id)), " AND d.name = ?", storedText(name)).Scan(ctx, &row)
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
@@ -214,7 +214,7 @@ func scanDomain(row database.Row) (domain.Domain, error) {
 // DomainByID implements ports.Domains.
 func (s *Store) DomainByID(ctx context.Context, owner access.AccountID, domainID string) (domain.Domain, error) {
 	var found domain.Domain
-	err := s.db.Run(ctx, "find domain by id", func(ctx context.Context, _ bun.IDB) error {
+	err := s.db.RunRead(ctx, "find domain by id", func(ctx context.Context, _ bun.IDB) error {
 		found = domain.Domain{}
 		err := s.db.ReadPrepared(ctx, s.domainByID, func(r database.Row) error {
 			d, err := scanDomain(r)
@@ -358,7 +358,7 @@ func renewDomainReservation(ctx context.Context, tx bun.IDB, owner string, d dom
 
 // WithdrawReservation implements ports.Domains.
 func (s *Store) WithdrawReservation(ctx context.Context, owner access.AccountID, d domain.Domain) error {
-	return s.db.Run(ctx, "withdraw reservation of domain", func(ctx context.Context, db bun.IDB) error {
+	return s.db.RunWrite(ctx, "withdraw reservation of domain", func(ctx context.Context, db bun.IDB) error {
 		_, err := db.NewUpdate().Model((*domainRow)(nil)).Set("stored_at = ?", storedTime(d.PreviousReservedAt)).
 			Where("account_id = ?", accountKey(owner)).Where("id = ?", ident.ParseOrZero(d.ID)).
 			Where("NOT added").Where("stored_at = ?", storedTime(d.ReservedAt)).Exec(ctx)
@@ -403,7 +403,7 @@ const (
 // its row was created counts.
 func (s *Store) StaleDomains(ctx context.Context, before time.Time, limit int) ([]ports.StaleDomain, error) {
 	var rows []struct{ AccountID, ID string }
-	err := s.db.Run(ctx, "list stale domains", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.RunRead(ctx, "list stale domains", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
 		return db.NewSelect().TableExpr("domains AS d").ColumnExpr("d.account_id, d.id").Where(isDNSChecked).
 			Where(ofActiveAccount("d")).Where(lastRead+" <= ?", storedTime(before)).OrderExpr(lastRead+", d.id").Limit(int64(limit)).Scan(ctx, &rows)
@@ -422,7 +422,7 @@ func (s *Store) DomainHealth(ctx context.Context) (ports.DomainHealth, error) {
 		Drifted string
 		Domains int
 	}
-	err := s.db.Run(ctx, "count drifted domains", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.RunRead(ctx, "count drifted domains", func(ctx context.Context, db bun.IDB) error {
 		groups = nil
 		return db.NewSelect().TableExpr("domains AS d").ColumnExpr("d.records->>'Drifted' AS drifted, count(*) AS domains").
 			Where(isDNSChecked).Where(ofActiveAccount("d")).Where("d.records->>'Drifted' <> ''").GroupExpr("d.records->>'Drifted'").Scan(ctx, &groups)
@@ -447,7 +447,7 @@ func (s *Store) readCheckProgress(ctx context.Context, h *ports.DomainHealth) er
 		Domains int
 		Oldest  time.Time `bun:",nullzero"`
 	}
-	err := s.db.Run(ctx, "count verified domains", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.RunRead(ctx, "count verified domains", func(ctx context.Context, db bun.IDB) error {
 		oldest := db.NewSelect().TableExpr("domains AS d").ColumnExpr(lastRead).Where(isDNSChecked).
 			Where(ofActiveAccount("d")).OrderExpr(lastRead + ", d.id").Limit(1)
 		return db.NewSelect().TableExpr("domains AS d").ColumnExpr("count(*) AS domains").ColumnExpr("(?) AS oldest", oldest).

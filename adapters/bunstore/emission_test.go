@@ -52,7 +52,7 @@ var silentWrites = map[string]string{
 // unknownRows has the row types of statements for which the test cannot find the row type itself.
 // It is keyed by the function that contains the statement.
 var unknownRows = map[string]string{
-	"appendEvents": "eventRow", "raiseVersions": "eventVersionRow", "SaveIntents": "intentRow", "saveDayCounts": "daySendsRow", "insertDeliveries": "deliveryRow",
+	"appendEvents": "eventRow", "raiseVersions": "eventVersionRow", "SaveIntents": "intentRow", "saveDayCounts": "dayCountRow", "insertDeliveries": "deliveryRow",
 	"EndLeases": "dnsJobRow", "markClosed": "dnsRunRow", // several tables
 }
 

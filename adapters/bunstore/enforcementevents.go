@@ -262,7 +262,7 @@ const dropBatch = 5000
 // DeleteEvents implements ports.EnforcementEvents.
 func (s *Store) DeleteEvents(ctx context.Context, before time.Time) (int, error) {
 	var days []eventCountRow
-	err := s.db.Run(ctx, "list days of enforcement events", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.RunRead(ctx, "list days of enforcement events", func(ctx context.Context, db bun.IDB) error {
 		days = nil
 		return eventDaysBefore(db, before).Scan(ctx, &days)
 	})
@@ -275,7 +275,7 @@ func (s *Store) DeleteEvents(ctx context.Context, before time.Time) (int, error)
 // dropAccountEvents deletes all events of an account.
 func (s *Store) dropAccountEvents(ctx context.Context, owner string) error {
 	var days []eventCountRow
-	err := s.db.Run(ctx, "list an account's days of enforcement events", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.RunRead(ctx, "list an account's days of enforcement events", func(ctx context.Context, db bun.IDB) error {
 		days = nil
 		return db.NewSelect().Model(&days).Distinct().Column("account_id", "starts").Where("ec.account_id = ?", owner).
 			Where("ec.tenant_guid = ?", ident.Zero).Where("ec.span = ?", day).Order("ec.starts").Scan(ctx)

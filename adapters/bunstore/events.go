@@ -416,7 +416,7 @@ func (s *Store) LastEvents(ctx context.Context, owners ...access.AccountID) (map
 		lastSequences[owner] = 0
 	}
 	var rows []eventLogRow
-	err := s.db.Run(ctx, "last events", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.RunRead(ctx, "last events", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
 		return db.NewSelect().Model(&rows).Where("el.account_id IN (?)", bun.List(convertAll(owners, accountKey))).Scan(ctx)
 	})
@@ -430,7 +430,7 @@ func (s *Store) LastEvents(ctx context.Context, owners ...access.AccountID) (map
 func (s *Store) DropEvents(ctx context.Context, before time.Time) (dropped int, err error) {
 	cutoff := before.UTC().Truncate(24 * time.Hour)
 	var owners []string
-	err = s.db.Run(ctx, "list logs with old events", func(ctx context.Context, db bun.IDB) error {
+	err = s.db.RunRead(ctx, "list logs with old events", func(ctx context.Context, db bun.IDB) error {
 		owners = nil
 		return db.NewSelect().Model((*eventRow)(nil)).Distinct().Column("account_id").
 			Where("e.created_at < ?", storedTime(cutoff)).Order("e.account_id").Scan(ctx, &owners)

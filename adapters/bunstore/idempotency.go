@@ -45,7 +45,7 @@ func (s *Store) KeyRecord(ctx context.Context, id idempotency.KeyID) (idempotenc
 
 		Leased bool
 	}
-	err := s.db.Run(ctx, "read idempotency key", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.RunRead(ctx, "read idempotency key", func(ctx context.Context, db bun.IDB) error {
 		return db.NewSelect().Model(&row).Column("fingerprint", "attempt", "answer", "expires_at").
 			ColumnExpr("leased_until > ? AS leased", s.clock()).
 			Where("account_id = ?", accountKey(id.Account)).Where("key_hash = ?", id.Key[:]).Scan(ctx)
@@ -152,7 +152,7 @@ func (s *Store) Release(ctx context.Context, id idempotency.KeyID, attempt strin
 // Reap implements ports.Idempotency.
 func (s *Store) Reap(ctx context.Context, now time.Time, limit int) (int, error) {
 	var deleted int64
-	err := s.db.Run(ctx, "reap idempotency keys", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.RunWrite(ctx, "reap idempotency keys", func(ctx context.Context, db bun.IDB) error {
 		expired := db.NewSelect().Model((*idempotencyRow)(nil)).Column("account_id", "key_hash").
 			Where("expires_at <= ?", storedTime(now)).Where("leased_until <= ?", s.clock()).Limit(int64(limit))
 		res, err := db.NewDelete().Model((*idempotencyRow)(nil)).Where("(account_id, key_hash) IN (?)", expired).

@@ -87,7 +87,7 @@ func (s *Store) AddIntegration(ctx context.Context, i integration.Integration, c
 // Integrations implements ports.Integrations.
 func (s *Store) Integrations(ctx context.Context, owner access.AccountID) ([]integration.Integration, error) {
 	var rows []integrationRow
-	err := s.db.Run(ctx, "list integrations", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.RunRead(ctx, "list integrations", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
 		return db.NewSelect().Model(&rows).ExcludeColumn("credential").Where("ig.account_id = ?", accountKey(owner)).
 			OrderExpr("ig.created_at DESC, ig.id DESC").Scan(ctx)
@@ -106,7 +106,7 @@ func integrationsOf(rows []integrationRow) []integration.Integration {
 // Integration implements ports.Integrations.
 func (s *Store) Integration(ctx context.Context, owner access.AccountID, id string) (integration.Integration, []byte, error) {
 	var row integrationRow
-	err := s.db.Run(ctx, "find integration", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.RunRead(ctx, "find integration", func(ctx context.Context, db bun.IDB) error {
 		err := db.NewSelect().Model(&row).Where("ig.account_id = ?", accountKey(owner)).Where("ig.id = ?", ident.ParseOrZero(id)).Scan(ctx)
 		if errors.Is(err, sql.ErrNoRows) {
 			return integrationNotFound()

@@ -171,7 +171,7 @@ func keysOf(rows []keyRow) ([]access.Key, error) {
 // KeyPage implements ports.AccountKeys.
 func (s *Store) KeyPage(ctx context.Context, owner access.AccountID, q page.Query) (page.Page[access.Key], error) {
 	var rows []keyRow
-	err := s.db.Run(ctx, "list keys of account", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.RunRead(ctx, "list keys of account", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
 		query := keysWithBounds(db, &rows).Where("k.account_id = ?", accountKey(owner))
 		if q.After != "" {
@@ -189,7 +189,7 @@ func (s *Store) KeyPage(ctx context.Context, owner access.AccountID, q page.Quer
 // AccountKey implements ports.AccountKeys.
 func (s *Store) AccountKey(ctx context.Context, owner access.AccountID, id string) (access.Key, error) {
 	var rows []keyRow
-	err := s.db.Run(ctx, "find key of account", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.RunRead(ctx, "find key of account", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
 		return keysWithBounds(db, &rows).Where("k.account_id = ?", accountKey(owner)).Where("k.id = ?", ident.ParseOrZero(id)).Scan(ctx)
 	})

@@ -93,7 +93,7 @@ func mailboxesOfTenant(db bun.IDB, owner, guid, joinCondition string, args ...an
 // Mailboxes implements ports.MailboxStore.
 func (s *Store) Mailboxes(ctx context.Context, owner access.AccountID, id tenant.GUID) ([]mailbox.Mailbox, error) {
 	var rows []mailboxRow
-	err := s.db.Run(ctx, "list mailboxes", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.RunRead(ctx, "list mailboxes", func(ctx context.Context, db bun.IDB) error {
 		return mailboxesOfTenant(db, accountKey(owner), ident.ParseOrZero(string(id)), "").Order("m.address").Scan(ctx, &rows)
 	})
 	if err != nil {
@@ -122,7 +122,7 @@ func (s *Store) Mailbox(ctx context.Context, owner access.AccountID, id tenant.G
 // mailbox, see mailboxesOfTenant.
 func (s *Store) findMailbox(ctx context.Context, operation string, query func(bun.IDB) *bun.SelectQuery) (mailbox.Mailbox, error) {
 	var row mailboxRow
-	err := s.db.Run(ctx, operation, func(ctx context.Context, db bun.IDB) error {
+	err := s.db.RunRead(ctx, operation, func(ctx context.Context, db bun.IDB) error {
 		err := query(db).Scan(ctx, &row)
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
@@ -159,7 +159,7 @@ func (s *Store) ConcludeMailboxes(ctx context.Context, owner access.AccountID, m
 
 // ReleaseMailbox implements ports.MailboxStore.
 func (s *Store) ReleaseMailbox(ctx context.Context, owner access.AccountID, mailboxID string, reservedAt time.Time) error {
-	return s.db.Run(ctx, "release mailbox", func(ctx context.Context, db bun.IDB) error {
+	return s.db.RunWrite(ctx, "release mailbox", func(ctx context.Context, db bun.IDB) error {
 		_, err := db.NewDelete().Model((*mailboxRow)(nil)).Where("account_id = ?", accountKey(owner)).
 			Where("id = ?", ident.ParseOrZero(mailboxID)).Where("stage IN (?)", unfinishedStages).
 			Where("stored_at = ?", storedTime(reservedAt)).Exec(ctx)

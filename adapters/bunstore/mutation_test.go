@@ -71,7 +71,7 @@ func (f *sourceFile) visit(n ast.Node) bool {
 		}
 		switch {
 		case method.Sel.Name == "inTransaction":
-			f.add(method, f.text(method.X)+".db.Run")
+			f.add(method, f.text(method.X)+".db.RunWrite")
 		case method.Sel.Name == "Where":
 			f.add(n.Args[0], f.withoutCondition(n.Args[0])...)
 			f.visitAll(append(n.Args[1:], method.X))

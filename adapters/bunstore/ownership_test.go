@@ -43,7 +43,7 @@ var statementsOfSeveralAccounts = map[string]string{
 	`ON b.key_id = k.id WHERE (k.id = '')`:                                       "the operator's command names a key alone",
 	`a.account_id IN (SELECT account_id FROM members WHERE email = '')`:          "the operator's command finds an account by an address",
 	`UPDATE "connect_flows" AS "f" SET step = '' WHERE (state_hash = '')`:        "a browser brings only the state",
-	`FROM "connect_flows" AS "f" WHERE (state_hash = '') AND (step = '')`:        "a browser brings only the state",
+	`FROM "connect_flows" AS "f" WHERE (state_hash = '') AND (browser = '') AND (step = '')`:        "a browser brings only the state",
 	`WHERE (k.hash = $1)`:                                                        "the key is what tells the account",
 	`WHERE (o.hash = $1)`:                                                        "a replaced secret is what tells the account",
 	`WHERE (h.guid = '') AND (t.managed)`:                                        "the operator's command withdraws a tenant from its account",

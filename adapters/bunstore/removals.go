@@ -116,7 +116,7 @@ func (s *Store) RemovableDomain(ctx context.Context, owner access.AccountID, id 
 
 		Mailboxes int
 	}
-	err := s.db.Run(ctx, "find removable domain", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.RunRead(ctx, "find removable domain", func(ctx context.Context, db bun.IDB) error {
 		mailboxCount := db.NewSelect().TableExpr("mailboxes AS m").ColumnExpr("count(*)").Where("m.account_id = d.account_id").
 			Where("m.tenant_id = d.tenant_id").Where("m.domain_name = d.name").Where(presentMailbox)
 		err := db.NewSelect().TableExpr("tenants AS t").ColumnExpr("d.*").ColumnExpr("t.guid AS tenant_guid").ColumnExpr("(?) AS mailboxes", mailboxCount).
@@ -177,7 +177,7 @@ func (s *Store) BeginDomainRemoval(ctx context.Context, owner access.AccountID, 
 
 // CancelDomainRemoval implements ports.Removals.
 func (s *Store) CancelDomainRemoval(ctx context.Context, owner access.AccountID, d domain.Domain, at time.Time) error {
-	return s.db.Run(ctx, "cancel removal of domain", func(ctx context.Context, db bun.IDB) error {
+	return s.db.RunWrite(ctx, "cancel removal of domain", func(ctx context.Context, db bun.IDB) error {
 		_, err := db.NewDelete().Model((*forgottenRow)(nil)).Where("account_id = ?", accountKey(owner)).
 			Where("tenant_id = ?", ident.ParseOrZero(d.TenantID)).Where("name = ?", storedText(d.Name)).
 			Where("forgotten_at = ?", storedTime(at)).Exec(ctx)

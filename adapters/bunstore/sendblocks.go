@@ -263,7 +263,7 @@ func (s *Store) SaveIntents(ctx context.Context, claim ports.TenantClaim, change
 func (s *Store) Intents(ctx context.Context, claim ports.TenantClaim) ([]sendlimit.Change, error) {
 	var rows []intentRow
 	owner, guid := accountKey(claim.Account), ident.ParseOrZero(string(claim.Tenant))
-	err := s.db.Run(ctx, "list intents", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.RunRead(ctx, "list intents", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
 		return db.NewSelect().Model(&rows).ColumnExpr("?TableColumns").ColumnExpr("m.address AS address").
 			Join("JOIN mailboxes AS m ON m.account_id = si.account_id AND m.id = si.mailbox_id").

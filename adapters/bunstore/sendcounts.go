@@ -226,7 +226,7 @@ type sendingRow struct {
 // Sending implements ports.SendCapacity.
 func (s *Store) Sending(ctx context.Context, owner access.AccountID, id tenant.GUID, now time.Time) (tenant.Sending, error) {
 	var rows []sendingRow
-	err := s.db.Run(ctx, "read what a tenant sends", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.RunRead(ctx, "read what a tenant sends", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
 		return db.NewSelect().TableExpr("tenants AS t").ColumnExpr("COALESCE(st.place, '') AS time_zone").
 			ColumnExpr("tl.paid, tl.trial, tl.read_at, rl.recipients, m.sends_today, m.sends_today_at").
@@ -332,7 +332,7 @@ func (s *Store) SendStandings(ctx context.Context, owner access.AccountID) (map[
 		CountedAt time.Time `bun:",nullzero"`
 		Blocked   int
 	}
-	err := s.db.Run(ctx, "list standings of enforcement", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.RunRead(ctx, "list standings of enforcement", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
 		return db.NewSelect().TableExpr("tenants AS t").Join("JOIN mailboxes AS m ON "+mailboxOfTenant).
 			ColumnExpr("t.guid, max(m.sends_today_at) AS counted_at, count(m.blocked_at) AS blocked").

@@ -64,7 +64,7 @@ func policiesOfTenant(db bun.IDB, owner access.AccountID, id tenant.GUID, joinCo
 // Policies implements ports.SendPolicies.
 func (s *Store) Policies(ctx context.Context, owner access.AccountID, id tenant.GUID) ([]sendlimit.Policy, error) {
 	var rows []policyRow
-	err := s.db.Run(ctx, "list send limits", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.RunRead(ctx, "list send limits", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
 		return policiesOfTenant(db, owner, id, "").OrderExpr("sp.scope").Scan(ctx, &rows)
 	})
@@ -83,7 +83,7 @@ func (s *Store) Policies(ctx context.Context, owner access.AccountID, id tenant.
 // Policy implements ports.SendPolicies.
 func (s *Store) Policy(ctx context.Context, owner access.AccountID, id tenant.GUID, scope string) (sendlimit.Policy, error) {
 	var row policyRow
-	err := s.db.Run(ctx, "find send limit", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.RunRead(ctx, "find send limit", func(ctx context.Context, db bun.IDB) error {
 		err := policiesOfTenant(db, owner, id, " AND sp.scope = ?", storedText(scope)).Scan(ctx, &row)
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
@@ -203,7 +203,7 @@ func (s *Store) lockPolicy(ctx context.Context, tx bun.IDB, owner, id string) (s
 // ScopesWithRules implements ports.SendPolicies.
 func (s *Store) ScopesWithRules(ctx context.Context, owner access.AccountID, id tenant.GUID) ([]string, error) {
 	var rows []struct{ Scope, OrphanRule sql.NullString }
-	err := s.db.Run(ctx, "list scopes with rules", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.RunRead(ctx, "list scopes with rules", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
 		owner, guid := accountKey(owner), ident.ParseOrZero(string(id))
 		scopesAndRules := db.NewSelect().TableExpr("send_policies AS sp").ColumnExpr("sp.tenant_id, sp.scope, NULL AS orphan_rule").

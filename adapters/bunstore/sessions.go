@@ -126,7 +126,7 @@ func savePendingConnection(ctx context.Context, tx bun.IDB, row connectionRow) e
 // PendingSession implements ports.Connections.
 func (s *Store) PendingSession(ctx context.Context, owner access.AccountID, integrationID, mailboxID string) (integration.Session, bool, error) {
 	var row sessionRow
-	err := s.db.Run(ctx, "find pending OAuth session", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.RunRead(ctx, "find pending OAuth session", func(ctx context.Context, db bun.IDB) error {
 		return db.NewSelect().Model(&row).Where("os.account_id = ?", accountKey(owner)).
 			Where("os.integration_id = ?", ident.ParseOrZero(integrationID)).Where("os.mailbox_id = ?", ident.ParseOrZero(mailboxID)).
 			Where("os.status = ?", string(integration.SessionPending)).Scan(ctx)
@@ -140,7 +140,7 @@ func (s *Store) PendingSession(ctx context.Context, owner access.AccountID, inte
 // Session implements ports.Connections.
 func (s *Store) Session(ctx context.Context, owner access.AccountID, integrationID, mailboxID, id string) (integration.Session, error) {
 	var row sessionRow
-	err := s.db.Run(ctx, "find OAuth session", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.RunRead(ctx, "find OAuth session", func(ctx context.Context, db bun.IDB) error {
 		return db.NewSelect().Model(&row).Where("os.account_id = ?", accountKey(owner)).
 			Where("os.integration_id = ?", ident.ParseOrZero(integrationID)).Where("os.mailbox_id = ?", ident.ParseOrZero(mailboxID)).
 			Where("os.id = ?", ident.ParseOrZero(id)).Scan(ctx)
@@ -223,7 +223,7 @@ func (s *Store) ClaimSessionCheck(ctx context.Context, owner access.AccountID, s
 // PendingSessions implements ports.Connections.
 func (s *Store) PendingSessions(ctx context.Context, before time.Time, limit int) ([]ports.OwnedSession, error) {
 	var rows []sessionRow
-	err := s.db.Run(ctx, "list OAuth sessions that are over", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.RunRead(ctx, "list OAuth sessions that are over", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
 		return db.NewSelect().Model(&rows).Where("os.status = 'pending'").Where("os.expires_at < ?", storedTime(before)).
 			OrderExpr("os.expires_at, os.id").Limit(int64(limit)).Scan(ctx)

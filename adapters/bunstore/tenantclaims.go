@@ -77,7 +77,7 @@ func (s *Store) DueTenants(ctx context.Context, now time.Time, limit int) ([]por
 		GUID      string `bun:"guid"`
 		Since     time.Time
 	}
-	err := s.db.Run(ctx, "list due tenants", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.RunRead(ctx, "list due tenants", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
 		busy := db.NewSelect().TableExpr("send_tenants AS st").ColumnExpr("st.account_id, count(*) AS runs").
 			Where("st.leased_until > ?", s.clock()).GroupExpr("st.account_id")
@@ -263,7 +263,7 @@ func orTenantNotHeld(err error) error {
 // TimeZone implements ports.TenantTimeZones.
 func (s *Store) TimeZone(ctx context.Context, id tenant.GUID) (string, access.AccountID, error) {
 	var held heldTenantRow
-	err := s.db.Run(ctx, "find a tenant's day", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.RunRead(ctx, "find a tenant's day", func(ctx context.Context, db bun.IDB) error {
 		return orTenantNotHeld(heldTenantQuery(db, &held, id).Scan(ctx))
 	})
 	return cmp.Or(held.TimeZone, sendlimit.DefaultTimeZone), access.AccountID(held.AccountID), err

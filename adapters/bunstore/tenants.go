@@ -171,7 +171,7 @@ const commonTenantCount = 32
 // Tenants implements ports.Tenants.
 func (s *Store) Tenants(ctx context.Context, owner access.AccountID) ([]tenant.Tenant, error) {
 	var tenants []tenant.Tenant
-	err := s.db.Run(ctx, "list tenants", func(ctx context.Context, _ bun.IDB) error {
+	err := s.db.RunRead(ctx, "list tenants", func(ctx context.Context, _ bun.IDB) error {
 		tenants = make([]tenant.Tenant, 0, commonTenantCount)
 		scanner := newTenantScanner()
 		return s.db.ReadPrepared(ctx, s.tenantsOfOwner, func(r database.Row) error {
@@ -188,7 +188,7 @@ func (s *Store) Tenants(ctx context.Context, owner access.AccountID) ([]tenant.T
 // Tenant implements ports.Tenants.
 func (s *Store) Tenant(ctx context.Context, owner access.AccountID, id tenant.GUID) (tenant.Tenant, error) {
 	var found tenant.Tenant
-	err := s.db.Run(ctx, "find tenant", func(ctx context.Context, _ bun.IDB) error {
+	err := s.db.RunRead(ctx, "find tenant", func(ctx context.Context, _ bun.IDB) error {
 		found = tenant.Tenant{}
 		err := s.db.ReadPrepared(ctx, s.tenantOfOwner, func(r database.Row) (err error) {
 			found, err = newTenantScanner().scan(r)
@@ -205,7 +205,7 @@ func (s *Store) Tenant(ctx context.Context, owner access.AccountID, id tenant.GU
 // TenantCount implements ports.Tenants.
 func (s *Store) TenantCount(ctx context.Context, owner access.AccountID) (int, error) {
 	var count int
-	err := s.db.Run(ctx, "count tenants", func(ctx context.Context, db bun.IDB) (err error) {
+	err := s.db.RunRead(ctx, "count tenants", func(ctx context.Context, db bun.IDB) (err error) {
 		count, err = countTenants(ctx, db, accountKey(owner))
 		return err
 	})
@@ -332,7 +332,7 @@ func claimSlot(ctx context.Context, tx bun.IDB, row tenantRow, account access.Ac
 // Assigned implements ports.Assignments.
 func (s *Store) Assigned(ctx context.Context, id tenant.GUID) (access.AccountID, error) {
 	var row tenantRow
-	err := s.db.Run(ctx, "find assigned tenant", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.RunRead(ctx, "find assigned tenant", func(ctx context.Context, db bun.IDB) error {
 		return orNotAssigned(assignedTenant(db, &row, id).Scan(ctx))
 	})
 	return access.AccountID(row.AccountID), err
@@ -374,7 +374,7 @@ func (s *Store) Withdraw(ctx context.Context, id tenant.GUID, rulesLeft ...strin
 // Withdrawn implements ports.Assignments.
 func (s *Store) Withdrawn(ctx context.Context, owner access.AccountID, id tenant.GUID) (bool, error) {
 	var wasWithdrawn bool
-	err := s.db.Run(ctx, "find withdrawn tenant", func(ctx context.Context, db bun.IDB) (err error) {
+	err := s.db.RunRead(ctx, "find withdrawn tenant", func(ctx context.Context, db bun.IDB) (err error) {
 		wasWithdrawn, err = db.NewSelect().Model((*withdrawnRow)(nil)).
 			Where("account_id = ?", accountKey(owner)).Where("guid = ?", ident.ParseOrZero(string(id))).Exists(ctx)
 		return err

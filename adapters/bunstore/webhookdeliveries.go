@@ -317,7 +317,7 @@ func (s *Store) Redeliver(ctx context.Context, owner access.AccountID, webhookID
 // DueWebhooks implements ports.Deliveries.
 func (s *Store) DueWebhooks(ctx context.Context, now time.Time, limit int) ([]ports.DueWebhook, error) {
 	var rows []webhookRow
-	err := s.db.Run(ctx, "list due webhooks", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.RunRead(ctx, "list due webhooks", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
 		return db.NewSelect().TableExpr("webhook_deliveries AS wd").ColumnExpr("wd.account_id, wd.webhook_id AS id").
 			Join("JOIN webhooks AS w ON w.account_id = wd.account_id AND w.id = wd.webhook_id AND w.status = ?", string(webhook.Enabled)).

@@ -160,7 +160,7 @@ func TestReplayFromATimeFindsTheFirstEvent(t *testing.T) {
 			if first := slices.IndexFunc(rows, func(r eventRow) bool { return !r.CreatedAt.Before(storedTime(at)) }); first >= 0 {
 				want = rows[first].Sequence - 1
 			}
-			must(t, "find position", s.db.Run(t.Context(), "find position", func(ctx context.Context, db bun.IDB) error {
+			must(t, "find position", s.db.RunRead(t.Context(), "find position", func(ctx context.Context, db bun.IDB) error {
 				got, err := positionAt(ctx, db, log, at)
 				if got != want {
 					t.Errorf("%s: position %d, want %d", at, got, want)

@@ -23,7 +23,7 @@ import (
 // all processes would lock the same accounts.
 func (s *Store) AccountsWithNewEvents(ctx context.Context, limit int) ([]access.AccountID, error) {
 	var ids []string
-	err := s.db.Run(ctx, "list accounts with undelivered events", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.RunRead(ctx, "list accounts with undelivered events", func(ctx context.Context, db bun.IDB) error {
 		ids = nil
 		return db.NewSelect().TableExpr("webhooks AS w").Column("w.account_id").
 			Join("JOIN event_logs AS el ON el.account_id = w.account_id AND el.last_sequence > w.position").

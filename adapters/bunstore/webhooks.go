@@ -120,7 +120,7 @@ func logOf(ctx context.Context, tx bun.IDB, owner string) (eventLogRow, error) {
 // Webhooks implements ports.Webhooks.
 func (s *Store) Webhooks(ctx context.Context, owner access.AccountID, before string, limit int) ([]webhook.Webhook, error) {
 	var rows []webhookRow
-	err := s.db.Run(ctx, "list webhooks", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.RunRead(ctx, "list webhooks", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
 		q := db.NewSelect().Model(&rows).Where("w.account_id = ?", accountKey(owner)).Order("w.id DESC")
 		if before != "" {
@@ -135,7 +135,7 @@ func (s *Store) Webhooks(ctx context.Context, owner access.AccountID, before str
 // Webhook implements ports.Webhooks.
 func (s *Store) Webhook(ctx context.Context, owner access.AccountID, id string) (webhook.Webhook, error) {
 	var row webhookRow
-	err := s.db.Run(ctx, "find webhook", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.RunRead(ctx, "find webhook", func(ctx context.Context, db bun.IDB) error {
 		var err error
 		row, err = findWebhook(ctx, db.NewSelect(), accountKey(owner), id)
 		return err

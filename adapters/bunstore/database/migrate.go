@@ -112,7 +112,7 @@ var ErrTooOld = errors.New("this tenantry is too old for the database")
 // binary does not know is not an error: each release also runs on the schema of the next release.
 func (d *DB) checkRelease(ctx context.Context) error {
 	var requiredRelease []int
-	err := d.Run(ctx, "read the schema's release", func(ctx context.Context, db bun.IDB) error {
+	err := d.RunRead(ctx, "read the schema's release", func(ctx context.Context, db bun.IDB) error {
 		exists, err := HasTable(ctx, db, "schema_release")
 		if err != nil || !exists {
 			return err

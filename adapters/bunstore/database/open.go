@@ -150,7 +150,7 @@ func Connect(url string, o Options) (*bun.DB, error) {
 
 // Ping returns an error if the database does not answer.
 func (d *DB) Ping(ctx context.Context) error {
-	return d.Run(ctx, "ping", func(ctx context.Context, db bun.IDB) error {
+	return d.RunRead(ctx, "ping", func(ctx context.Context, db bun.IDB) error {
 		var result int
 		return db.NewSelect().ColumnExpr("1").Scan(ctx, &result)
 	})

@@ -19,7 +19,7 @@ import (
 func prepareRead(d *DB) func(ctx context.Context) error {
 	preparedRead := NewPreparedRead(d.NewSelect().TableExpr("plans").Column("tenant_slots", "name").Where("name = ?", PreparedArg).Where("tenant_slots >= ?", PreparedArg2))
 	return func(ctx context.Context) error {
-		return d.Run(ctx, "read", func(ctx context.Context, _ bun.IDB) error {
+		return d.RunRead(ctx, "read", func(ctx context.Context, _ bun.IDB) error {
 			rows := 0
 			err := d.ReadPrepared(ctx, preparedRead, func(r Row) error {
 				var slots int

@@ -25,12 +25,13 @@ const maxTries = 3
 // results.
 type Func func(ctx context.Context, db bun.IDB) error
 
-// Run runs a single statement. operation names the statement in errors.
-func (d *DB) Run(ctx context.Context, operation string, work Func) error {
+// RunRead runs a single statement that writes nothing. operation names the statement in errors.
+func (d *DB) RunRead(ctx context.Context, operation string, work Func) error {
 	return d.retry(ctx, operation, d.singleStatement(ctx, work))
 }
 
-// RunWrite runs a single statement that writes.
+// RunWrite runs a single statement that writes. On SQLite it first waits for the writers of the
+// process.
 func (d *DB) RunWrite(ctx context.Context, operation string, work Func) error {
 	return d.retry(ctx, operation, d.withWriteSlot(ctx, d.singleStatement(ctx, work)))
 }

@@ -165,7 +165,7 @@ func TestHangingDatabaseIsUnavailable(t *testing.T) {
 			return err
 		}
 		s.timeouts.Query = 50 * time.Millisecond
-		for name, attempt := range map[string]func(context.Context, string, Func) error{"run": s.Run, "atomically": transactionRunner(s)} {
+		for name, attempt := range map[string]func(context.Context, string, Func) error{"run": s.RunRead, "atomically": transactionRunner(s)} {
 			if err := attempt(t.Context(), "hang", hang); fault.ErrorOf(err).Code != fault.ServiceUnavailable || fault.ErrorOf(err).RetryAfter == 0 {
 				t.Errorf("%s: %v", name, err)
 			}
