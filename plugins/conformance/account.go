@@ -67,7 +67,7 @@ func checkNoSuchMailbox(t T, platform sdk.SendingPlatform) {
 }
 
 func checkListEnds(t T, platform sdk.SendingPlatform) {
-	cursor, seen := "", map[string]bool{}
+	cursor, listedIDs := "", map[string]bool{}
 	for range maxPages {
 		page, err := platform.Accounts(callContext(t), cursor)
 		if errors.Is(err, fault.CapabilityMissing) {
@@ -77,10 +77,10 @@ func checkListEnds(t T, platform sdk.SendingPlatform) {
 			t.Fatalf("accounts: %v", err)
 		}
 		for _, a := range page.Accounts {
-			if !a.Exists() || seen[a.ID] {
+			if !a.Exists() || listedIDs[a.ID] {
 				t.Fatalf("account %q is listed twice or has no id", a.ID)
 			}
-			seen[a.ID] = true
+			listedIDs[a.ID] = true
 		}
 		if cursor = page.Next; cursor == "" {
 			return

@@ -150,7 +150,7 @@ func SendingPlatform(p *wire.Process, c sdk.Connection) sdk.SendingPlatform {
 	return Binary{}.sending(p, c)
 }
 
-// check is a check that needs the plugin's binary and no simulator.
+// check is the type of checks that need the plugin's binary and no simulator.
 type check = contract.Check[Binary]
 
 // Plugin runs the checks that apply to every plugin.
@@ -172,7 +172,7 @@ func runFailureChecks[R contract.Runner[R]](t R, b Binary, kind string) {
 
 // Mail runs the checks of Plugin, the checks of a failing provider and the contract suite of a mail
 // platform. newFixture returns the environment in which the contract suite runs. It should use the
-// plugin's simulator. It calls newPlatform to get platforms that the running plugin serves.
+// plugin's simulator, and call newPlatform to get platforms that the running plugin serves.
 func Mail[R contract.Runner[R]](t R, b Binary, newFixture func(t T, newPlatform func(sdk.Connection) sdk.MailPlatform) contract.MailPlatformEnv) {
 	Plugin(t, b)
 	t.Run("provider failures", func(t R) { runFailureChecks(t, b, string(wire.KindMail)) })
@@ -184,9 +184,9 @@ func Mail[R contract.Runner[R]](t R, b Binary, newFixture func(t T, newPlatform 
 }
 
 // DNS runs the checks of Plugin, the checks of a failing provider and the contract suite of a DNS
-// provider. newFixture returns the environment in which the contract suite runs. It calls
-// newProvider to get providers that the running plugin serves. Their calls are delayed so that they
-// do not exceed the budgets in the description.
+// provider. newFixture returns the environment in which the contract suite runs. It should call
+// newProvider to get providers that the running plugin serves. DNS delays the calls of these
+// providers so that the calls do not exceed the budgets in the description.
 func DNS[R contract.Runner[R]](t R, b Binary, newFixture func(t T, newProvider func(sdk.Connection) sdk.DNSProvider) contract.DNSProviderEnv) {
 	Plugin(t, b)
 	if b.Connect != nil {

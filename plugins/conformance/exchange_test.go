@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestRecordsHaveNoPartOfASecret records texts in which a secret is at the end of what is shown, is
-// a part of another secret, or has a line break.
+// TestRecordsHaveNoPartOfASecret records texts with a secret that maxShown cuts, that contains
+// another secret, or that has a line break.
 func TestRecordsHaveNoPartOfASecret(t *testing.T) {
 	const short, long, key = "s3cret-token", "s3cret-token-of-the-account", "-----BEGIN\nsecret-key\n-----END"
 	recorder := &exchange{secrets: map[string]string{}}

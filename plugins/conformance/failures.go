@@ -148,7 +148,8 @@ func (s *silentServer) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	<-r.Context().Done()
 }
 
-// callDeadline is the time limit of a call whose provider never answers.
+// callDeadline is the time limit of the calls in checkDeadline, and the time after which
+// checkCancelled cancels its call.
 const callDeadline = 300 * time.Millisecond
 
 // abandonTimeout is how long after the end of a call the plugin's request to the provider may stay
@@ -213,8 +214,8 @@ func runWithin(limit time.Duration, f func() error) (result error, returned bool
 }
 
 // expectOutcome calls all reads of a plugin whose provider is at url, all at the same time. Each
-// call must fail with one of the outcomes in want, and with a cause from the plugin. After that the
-// plugin must still answer Describe.
+// call must fail with one of the outcomes in want, but not with a panic or an error that the plugin
+// did not classify. After that the plugin must still answer Describe.
 func (b Binary) expectOutcome(t T, url string, want ...outcome.Kind) {
 	t.Helper()
 	b.expectOutcomeOfReads(t, url, len(mailReads)+1, want)

@@ -14,7 +14,8 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver/soak"
 )
 
-// update writes the output of the suite into the READMEs instead of comparing it:
+// update makes TestBundledPluginsPass write the output of the suite into the READMEs instead of
+// comparing it:
 //
 //	go test ./plugins/conformance -run TestBundledPluginsPass -update
 var update = flag.Bool("update", false, "write the READMEs of the plugins")
@@ -22,8 +23,8 @@ var update = flag.Bool("update", false, "write the READMEs of the plugins")
 const readmeHeading = "## What `tenantry plugin test` prints\n"
 
 // TestBundledPluginsPass runs the suite over each bundled plugin with its own simulator. No check
-// may fail, and the README of the plugin ends with the output. Without TENANTRY_SOAK it tests four
-// of the plugins; the tests of each plugin run the same checks too.
+// may fail, and the README of the plugin must end with the output. Without TENANTRY_SOAK it tests
+// four of the plugins; the tests of each plugin run the same checks too.
 func TestBundledPluginsPass(t *testing.T) {
 	folders, err := filepath.Glob("../*/main.go")
 	if err != nil || len(folders) < 9 {
@@ -62,9 +63,9 @@ func TestBundledPluginsPass(t *testing.T) {
 	}
 }
 
-// TestReadmesListTheChecks checks, without a run of the suite, that the README of each bundled
-// plugin, and of each template in a different language than Go, ends with the present checks of its
-// kind, each passed or skipped with a reason.
+// TestReadmesListTheChecks compares READMEs with List and does not run the suite. It reads the
+// README of each bundled plugin and of each template that is not written in Go. The README must end
+// with the checks of its kind, and each check must have passed or be skipped with a reason.
 func TestReadmesListTheChecks(t *testing.T) {
 	bundled, err := filepath.Glob("../*/main.go")
 	if err != nil || len(bundled) < 9 {

@@ -17,10 +17,10 @@ import (
 	"github.com/tenantry/tenantry/ports/contract"
 )
 
-// SendingSimulator checks the simulator of a platform whose API only starts sign-ins: the links,
-// the control calls, and the state after a restart. The simulator must have the control calls of
-// simulate.Platform, and POST /behaviour with `list_lag_ms`. invalid is a body of POST /behaviour
-// with a value that is not allowed.
+// SendingSimulator checks the simulator of a sending platform that connects accounts only through
+// sign-in links. It checks the links, the control calls, and the state after a restart. The
+// simulator must have the control calls of simulate.Platform, and POST /behaviour with
+// `list_lag_ms`. invalid is a body of POST /behaviour with a value that is not allowed.
 func SendingSimulator[R contract.Runner[R]](t R, open opener, p sdk.Plugin, invalid string) {
 	startSimulator := func(t R) (*SendingTest, func(address string) sdk.Account, func() string) {
 		env := SimulateSending(t, open, p.Sending)
@@ -133,8 +133,8 @@ func SendingSimulator[R contract.Runner[R]](t R, open opener, p sdk.Plugin, inva
 }
 
 // ReadmeNamesTests checks the table rows of README.md that end with the name of a test. There must
-// be at least least such rows, and the tests must exist in the folder.
-func ReadmeNamesTests(t T, least int) {
+// be at least minRows such rows, and the tests must exist in the folder.
+func ReadmeNamesTests(t T, minRows int) {
 	page, err := os.ReadFile("README.md")
 	if err != nil {
 		t.Fatal(err)
@@ -157,7 +157,7 @@ func ReadmeNamesTests(t T, least int) {
 			t.Errorf("there is no %s", match[1])
 		}
 	}
-	if len(testNames) < least {
+	if len(testNames) < minRows {
 		t.Errorf("only %d rows were read", len(testNames))
 	}
 }

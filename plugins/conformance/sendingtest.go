@@ -20,9 +20,9 @@ import (
 // opener is the function New of a simulator.
 type opener = func(simulate.Options) (http.Handler, simulate.Ready, error)
 
-// SendingTest is the simulator of a sending platform, for the tests of the plugin. Each method
-// fails the test if the simulator refuses the call. SendingTest also has the methods of Simulator:
-// Connection, Control, Fail and Violations.
+// SendingTest is the simulator of a sending platform, for the tests of the plugin. The methods that
+// make control calls fail the test if the simulator refuses the call. SendingTest also has the
+// methods of Simulator: Connection, Control, Fail and Violations.
 type SendingTest struct {
 	*Simulator
 	t           T
@@ -91,30 +91,30 @@ func (s *SendingTest) FailOnce(fault map[string]any) {
 }
 
 // Requests returns the requests that the platform received.
-func (s *SendingTest) Requests() (all []simulate.Entry) {
+func (s *SendingTest) Requests() (entries []simulate.Entry) {
 	s.t.Helper()
-	s.Control(s.t, http.MethodGet, "/calls", nil, &all)
-	return all
+	s.Control(s.t, http.MethodGet, "/calls", nil, &entries)
+	return entries
 }
 
 // Held returns the accounts at the platform. query is the query string of the control call, such as
 // "?a=b", or "".
-func (s *SendingTest) Held(query string) (all []map[string]any) {
+func (s *SendingTest) Held(query string) (accounts []map[string]any) {
 	s.t.Helper()
-	s.Control(s.t, http.MethodGet, "/accounts"+query, nil, &all)
-	return all
+	s.Control(s.t, http.MethodGet, "/accounts"+query, nil, &accounts)
+	return accounts
 }
 
 // List returns the accounts on all pages of a platform's list, and the number of pages.
-func (s *SendingTest) List(p sdk.SendingPlatform) (all []sdk.Account, pages int, err error) {
+func (s *SendingTest) List(p sdk.SendingPlatform) (accounts []sdk.Account, pages int, err error) {
 	for cursor := ""; pages == 0 || cursor != ""; pages++ {
 		page, err := p.Accounts(s.t.Context(), cursor)
 		if err != nil {
-			return all, pages, err
+			return accounts, pages, err
 		}
-		all, cursor = append(all, page.Accounts...), page.Next
+		accounts, cursor = append(accounts, page.Accounts...), page.Next
 	}
-	return all, pages, nil
+	return accounts, pages, nil
 }
 
 // OpenLink returns the status and the text of the page to which a sign-in link leads.
@@ -168,7 +168,7 @@ func expand[V any](t T, in V, words map[string]any) (out V) {
 	return out
 }
 
-// textReplacer replaces the words whose values are texts.
+// textReplacer returns a replacer for the words whose values are texts.
 func textReplacer(words map[string]any) *strings.Replacer {
 	var pairs []string
 	// In reverse order, a word comes before the words that it begins with.
@@ -212,8 +212,8 @@ func (s *SendingTest) call(c simulate.SuiteCall, words map[string]any) {
 }
 
 // Fixture returns the environment in which the contract suite of a sending platform runs. The
-// simulator's Suite describes it. The platform under test has the settings and secrets of Ready,
-// replaced by those of the Suite.
+// simulator's Suite describes this environment. The platform under test has the settings and
+// secrets of Ready, replaced by those of the Suite.
 func (s *SendingTest) Fixture(d sdk.Description, newPlatform func(sdk.Connection) sdk.SendingPlatform) SendingFixture {
 	s.t.Helper()
 	suite := s.Suite()

@@ -71,8 +71,8 @@ type Plugin struct {
 }
 
 // buildCommands returns the commands that make the program in the folder of a plugin ready. A
-// release cannot contain its own checksum, so `go mod tidy` adds that to the go.sum of a plugin in
-// Go.
+// release cannot contain its own checksum, so `go mod tidy` adds the checksum to the go.sum of a
+// plugin in Go.
 func (o Options) buildCommands(program string) []string {
 	switch o.Language {
 	case "python":

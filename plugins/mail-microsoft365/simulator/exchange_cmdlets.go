@@ -19,8 +19,8 @@ type cmdlet struct {
 	handler func(*invocation, *tenant, map[string]bool) outcome
 }
 
-// cmdlets maps lower-case names to the cmdlets that the simulator implements. All others are
-// refused as not allowed.
+// cmdlets maps lower-case names to the cmdlets that the simulator implements. All other cmdlets are
+// refused with status 403.
 var cmdlets = cmdletsByName(
 	cmdlet{name: "Get-OrganizationConfig", handler: getOrganization},
 	cmdlet{name: "Enable-OrganizationCustomization", parameters: map[string]paramType{"Confirm": switchParam}, handler: enableCustomization},

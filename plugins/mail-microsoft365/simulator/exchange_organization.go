@@ -26,7 +26,8 @@ type organization struct {
 	TraceQueries []time.Time `json:"traced"`
 }
 
-// isDehydrated reports whether Enable-OrganizationCustomization must be run first.
+// isDehydrated reports whether the organization still needs Enable-OrganizationCustomization. It
+// also returns true while that cmdlet has not taken effect yet.
 func (o organization) isDehydrated(at time.Time) bool {
 	return o.Dehydrated && !(o.Hydration.hasStarted() && o.Hydration.hasPassed(at))
 }

@@ -88,7 +88,8 @@ func (t *tenant) isBlockedByRule(sender string, at, now time.Time) bool {
 }
 
 // isInEffectAt reports whether the version applies to a message that is sent at the time at. If at
-// is before now, only the end of the lag is compared.
+// is in the past, it compares only the end of the lag. hasPassed would take a lag that starts after
+// at for the result of a clock that was moved back.
 func (v ruleVersion) isInEffectAt(at, now time.Time) bool {
 	if at.Before(now.Add(-clockTolerance)) {
 		return !at.Before(v.InEffect.Until)
@@ -123,7 +124,7 @@ func (r transportRule) size() int {
 	return size
 }
 
-// ruleTaskTypes is the namespace of the types of rules.
+// ruleTaskTypes is the .NET namespace of the conditions, actions and errors of rules.
 const ruleTaskTypes = "Microsoft.Exchange.MessagingPolicies.Rules.Tasks."
 
 // row returns the rule as Get-TransportRule shows it.
@@ -250,7 +251,7 @@ func setRule(call *invocation, t *tenant, _ map[string]bool) outcome {
 	return outcome{}
 }
 
-// setRuleEnabled returns Enable-TransportRule or Disable-TransportRule.
+// setRuleEnabled returns the handler of Enable-TransportRule or Disable-TransportRule.
 func setRuleEnabled(enabled bool) func(*invocation, *tenant, map[string]bool) outcome {
 	return func(call *invocation, t *tenant, _ map[string]bool) outcome {
 		r := t.rule(call.params.text("Identity"))

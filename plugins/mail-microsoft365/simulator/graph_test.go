@@ -165,8 +165,8 @@ func TestRoleAssignmentTwiceIsConflict(t *testing.T) {
 	assertGolden(t, "graph-denied", testTenant.assignExchange())
 }
 
-// TestServicePrincipalsNeedApplicationRead checks that service principals need a permission that
-// the product does not request.
+// TestServicePrincipalsNeedApplicationRead checks that reading service principals needs a
+// permission that the product does not request.
 func TestServicePrincipalsNeedApplicationRead(t *testing.T) {
 	sim := startSimulator(t)
 	testTenant := sim.newTenant()

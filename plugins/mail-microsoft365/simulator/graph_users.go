@@ -282,13 +282,13 @@ func isComplex(password string) bool {
 			characterClasses[3] = true
 		}
 	}
-	used := 0
+	classCount := 0
 	for _, c := range characterClasses {
 		if c {
-			used++
+			classCount++
 		}
 	}
-	return n >= 8 && n <= 256 && used >= 3
+	return n >= 8 && n <= 256 && classCount >= 3
 }
 
 // isBanned reports whether a password is a banned word after normalization. The normalization

@@ -122,7 +122,7 @@ func hostPrefix(r *http.Request) string {
 }
 
 // Call returns the operation and the host of a request, for the journal and for planned faults. A
-// Retry-After applies to all calls of the application at a host in a tenant. Call implements
+// Retry-After applies to all calls to the same host for the same tenant. Call implements
 // simulate.Provider.
 func (s *simulator) Call(r *http.Request, body []byte) simulate.Call {
 	host := hostPrefix(r)

@@ -12,7 +12,7 @@ import (
 type tenant struct {
 	ID      string    `json:"id"`
 	Name    string    `json:"name"`
-	Prefix  string    `json:"prefix"` // of <prefix>.onmicrosoft.com
+	Prefix  string    `json:"prefix"` // the initial domain is <prefix>.onmicrosoft.com
 	Created time.Time `json:"created"`
 	Serial  int       `json:"serial"` // order of creation
 

@@ -40,8 +40,8 @@ func TestRefusalsArePublished(t *testing.T) {
 	}
 }
 
-// TestInvalidSettingsAreRefused checks that a plugin without its settings says which one is
-// missing.
+// TestInvalidSettingsAreRefused checks that a plugin without one of its settings names the missing
+// setting.
 func TestInvalidSettingsAreRefused(t *testing.T) {
 	for missing, connection := range map[string]sdk.Connection{
 		"setting api_url":   {Settings: map[string]string{"login_url": "https://login.example.com"}, Secrets: map[string]sdk.Secret{"api_token": sdk.NewSecret("x")}},

@@ -18,8 +18,9 @@ func requireRole(run operation) operation {
 	}
 }
 
-// takeRole gives the application the role, and begins the preparation of a dormant mail server. It
-// answers with the state of the role.
+// takeRole gives the application the role, unless the tenant denies it. Once the role applies,
+// takeRole begins the preparation of a dormant mail server. It answers with the state of the
+// preparation.
 func takeRole(c *call) (any, string) {
 	t, state := c.tenant, "active"
 	switch {

@@ -42,7 +42,8 @@ type tenant struct {
 
 type domains map[string]*domain
 
-// behaviour has delays in milliseconds, the rows of a page of the message trace, and the licences.
+// behaviour has delays in milliseconds, the number of rows on a page of the message trace, and the
+// numbers of licences.
 type behaviour struct {
 	ConsentMS     int       `json:"consent_ms"`
 	RoleMS        int       `json:"role_ms"`
@@ -178,9 +179,9 @@ func signingRecords(domain string) []record {
 	return records
 }
 
-// ownZones are the zones of the platform to which the records of customers refer. The sandbox
-// answers for them. The address is for documentation (RFC 5737), and the private key was deleted,
-// because the simulator has no mail server.
+// ownZones are the zones of the platform to which the records of customers refer. The DNS server of
+// the sandbox serves them. Their address is reserved for documentation (RFC 5737), and the private
+// DKIM key was deleted, because the simulator has no mail server.
 var ownZones = map[string][]simulate.Record{"mail.example": {
 	{Type: "A", Name: "*.mx.mail.example", Content: "192.0.2.25", TTL: 300},
 	{Type: "TXT", Name: "spf.mail.example", Content: "v=spf1 ip4:192.0.2.0/24 -all", TTL: 300},
