@@ -133,8 +133,8 @@ func SendingSimulator[R contract.Runner[R]](t R, open opener, p sdk.Plugin, inva
 }
 
 // ReadmeNamesTests checks the table rows of README.md that end with the name of a test. There must
-// be at least minRows such rows, and the tests must exist in the folder.
-func ReadmeNamesTests(t T, minRows int) {
+// be at least `least` such rows, and the tests must exist in the folder.
+func ReadmeNamesTests(t T, least int) {
 	page, err := os.ReadFile("README.md")
 	if err != nil {
 		t.Fatal(err)
@@ -157,7 +157,7 @@ func ReadmeNamesTests(t T, minRows int) {
 			t.Errorf("there is no %s", match[1])
 		}
 	}
-	if len(testNames) < minRows {
+	if len(testNames) < least {
 		t.Errorf("only %d rows were read", len(testNames))
 	}
 }

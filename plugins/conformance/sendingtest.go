@@ -91,30 +91,30 @@ func (s *SendingTest) FailOnce(fault map[string]any) {
 }
 
 // Requests returns the requests that the platform received.
-func (s *SendingTest) Requests() (entries []simulate.Entry) {
+func (s *SendingTest) Requests() (all []simulate.Entry) {
 	s.t.Helper()
-	s.Control(s.t, http.MethodGet, "/calls", nil, &entries)
-	return entries
+	s.Control(s.t, http.MethodGet, "/calls", nil, &all)
+	return all
 }
 
 // Held returns the accounts at the platform. query is the query string of the control call, such as
 // "?a=b", or "".
-func (s *SendingTest) Held(query string) (accounts []map[string]any) {
+func (s *SendingTest) Held(query string) (all []map[string]any) {
 	s.t.Helper()
-	s.Control(s.t, http.MethodGet, "/accounts"+query, nil, &accounts)
-	return accounts
+	s.Control(s.t, http.MethodGet, "/accounts"+query, nil, &all)
+	return all
 }
 
 // List returns the accounts on all pages of a platform's list, and the number of pages.
-func (s *SendingTest) List(p sdk.SendingPlatform) (accounts []sdk.Account, pages int, err error) {
+func (s *SendingTest) List(p sdk.SendingPlatform) (all []sdk.Account, pages int, err error) {
 	for cursor := ""; pages == 0 || cursor != ""; pages++ {
 		page, err := p.Accounts(s.t.Context(), cursor)
 		if err != nil {
-			return accounts, pages, err
+			return all, pages, err
 		}
-		accounts, cursor = append(accounts, page.Accounts...), page.Next
+		all, cursor = append(all, page.Accounts...), page.Next
 	}
-	return accounts, pages, nil
+	return all, pages, nil
 }
 
 // OpenLink returns the status and the text of the page to which a sign-in link leads.

@@ -67,7 +67,8 @@ type user struct {
 }
 
 // hasMailbox reports whether the user has a licensed mailbox: the user has at least one licence,
-// and the mail property is neither null nor empty.
+// and the mail property is neither null nor empty. If the answer does not have the property, a
+// licence is enough.
 func (u user) hasMailbox() bool {
 	mail := string(bytes.TrimSpace(u.Mail))
 	return len(u.Licenses) > 0 && mail != "null" && mail != `""`

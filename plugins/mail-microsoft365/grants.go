@@ -29,7 +29,7 @@ type roleState int
 
 const (
 	roleHeld            roleState = iota + 1
-	roleAssigned                  // this call has assigned the role
+	roleAssigned                  // this call has assigned the role, or Graph reports that the assignment exists
 	roleRefused                   // the principal does not have the role, and the tenant does not allow tenantry to assign it
 	roleUnreadable                // tenantry must not read the role assignments
 	principalNotVisible           // the directory does not show the service principal yet

@@ -61,7 +61,7 @@ func graphDescription(t conformance.T) *openapi3.T {
 }
 
 // graphValidator checks each Graph request and its response against Microsoft's OpenAPI
-// description. All tests with a testEnv send through it.
+// description. The platform of newTestEnv sends all requests through it.
 type graphValidator struct {
 	next        http.RoundTripper
 	base        string // base URL of Graph, without the version

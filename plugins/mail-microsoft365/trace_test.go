@@ -214,8 +214,8 @@ func TestSentReadsUnusualRows(t *testing.T) {
 	fake := newFakePlatform(t)
 	from, to := fake.now.Add(-time.Hour), fake.now
 	received := fake.now.Add(-time.Minute).UTC().Format("2006-01-02T15:04:05.0000000")
-	full := `{"MessageTraceId":"m-1","Received":"` + received + `","SenderAddress":"a@a.example","RecipientAddress":"b@b.example"}`
-	many := strings.Repeat(full+",", exchange.TracePage-1) + full
+	validRow := `{"MessageTraceId":"m-1","Received":"` + received + `","SenderAddress":"a@a.example","RecipientAddress":"b@b.example"}`
+	fullPage := strings.Repeat(validRow+",", exchange.TracePage-1) + validRow
 	for name, tt := range map[string]struct {
 		rows, warnings string
 		rowsRead       int
@@ -223,16 +223,16 @@ func TestSentReadsUnusualRows(t *testing.T) {
 		kind           outcome.Kind
 	}{
 		"no row":                       {``, ``, 0, false, 0},
-		"a row without a zone":         {full, ``, 1, false, 0},
-		"a row in UTC":                 {strings.Replace(full, received, received+"Z", 1), ``, 1, false, 0},
-		"a row in a different zone":    {strings.Replace(full, received, fake.now.Add(-time.Minute).In(time.FixedZone("", 7200)).Format(time.RFC3339Nano), 1), ``, 1, false, 0},
-		"a report without sender":      {strings.Replace(full, "a@a.example", "", 1), ``, 0, false, 0},
-		"before the time range":        {strings.Replace(full, received, from.Add(-time.Second).UTC().Format(time.RFC3339Nano), 1), ``, 0, false, 0},
-		"a warning for another reason": {full, `"Micro delay applied."`, 1, true, 0},
+		"a row without a zone":         {validRow, ``, 1, false, 0},
+		"a row in UTC":                 {strings.Replace(validRow, received, received+"Z", 1), ``, 1, false, 0},
+		"a row in a different zone":    {strings.Replace(validRow, received, fake.now.Add(-time.Minute).In(time.FixedZone("", 7200)).Format(time.RFC3339Nano), 1), ``, 1, false, 0},
+		"a report without sender":      {strings.Replace(validRow, "a@a.example", "", 1), ``, 0, false, 0},
+		"before the time range":        {strings.Replace(validRow, received, from.Add(-time.Second).UTC().Format(time.RFC3339Nano), 1), ``, 0, false, 0},
+		"a warning for another reason": {validRow, `"Micro delay applied."`, 1, true, 0},
 		"a warning and no row":         {``, `"Micro delay applied."`, 0, false, 0},
-		"no time":                      {strings.Replace(full, received, "", 1), ``, 0, false, outcome.Broken},
-		"no id":                        {strings.Replace(full, "m-1", "", 1), ``, 0, false, outcome.Broken},
-		"a full page of equal rows":    {many, `"There are more results."`, exchange.TracePage, true, 0},
+		"no time":                      {strings.Replace(validRow, received, "", 1), ``, 0, false, outcome.Broken},
+		"no id":                        {strings.Replace(validRow, "m-1", "", 1), ``, 0, false, outcome.Broken},
+		"a full page of equal rows":    {fullPage, `"There are more results."`, exchange.TracePage, true, 0},
 	} {
 		fake.answers[exchange.GetMessageTrace] = `{"value":[` + tt.rows + `],"@adminapi.warnings":[` + tt.warnings + `]}`
 		page, err := fake.client.Sent(t.Context(), oneSenderQuery(from, to, ""))
@@ -244,7 +244,7 @@ func TestSentReadsUnusualRows(t *testing.T) {
 			continue
 		}
 		repeated, err := fake.client.Sent(t.Context(), oneSenderQuery(from, to, page.Next))
-		if len(tt.rows) > len(full) {
+		if len(tt.rows) > len(validRow) {
 			expectOutcome(t, err, outcome.Broken, fault.Code{}) // a full page of rows with one time, so the trace cannot advance
 		} else if err != nil || repeated.Next != "" {
 			t.Errorf("%s, continued: %q, %v", name, repeated.Next, err)

@@ -31,7 +31,7 @@ type account struct {
 }
 
 // Account implements sdk.SendingPlatform. The search matches parts of addresses, and some instances
-// ignore its parameter and return every account. Therefore Account compares each address.
+// ignore the search parameter and return every account. Therefore Account compares each address.
 func (p *platform) Account(ctx context.Context, address string) (sdk.Account, error) {
 	for number := 1; number <= maxPages; number++ {
 		found, hasMore, _, err := p.page(ctx, number, address)
@@ -111,8 +111,8 @@ func accountState(status string) (state sdk.AccountState, reason string) {
 	}
 }
 
-// Remove implements sdk.SendingPlatform. If EmailBison has no such account, the account counts as
-// removed.
+// Remove implements sdk.SendingPlatform. If EmailBison has no account with this id, the account
+// counts as removed.
 func (p *platform) Remove(ctx context.Context, account string) error {
 	var answer struct {
 		Success *bool `json:"success"`

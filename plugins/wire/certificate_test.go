@@ -76,8 +76,7 @@ func TestHostCertificateIsAcceptedByAllLibraries(t *testing.T) {
 	}
 }
 
-// serveHealth serves a health check that always succeeds, with the credentials, and returns the
-// path of its socket.
+// serveHealth serves a health check that always succeeds, and returns the path of its socket.
 func serveHealth(t *testing.T, options ...grpc.ServerOption) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "socket")
@@ -94,8 +93,8 @@ func serveHealth(t *testing.T, options ...grpc.ServerOption) string {
 	return path
 }
 
-// TestPluginWithoutAnnouncedCertificateIsRefused checks that the host connects only to the
-// certificate of the handshake line. It never connects without TLS.
+// TestPluginWithoutAnnouncedCertificateIsRefused checks that the host connects only with TLS, and
+// only to a server with the certificate of the handshake line.
 func TestPluginWithoutAnnouncedCertificateIsRefused(t *testing.T) {
 	config, certificate, err := newHostTLS() // any self-signed certificate of this form
 	if err != nil {

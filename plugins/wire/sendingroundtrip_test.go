@@ -18,7 +18,7 @@ import (
 )
 
 // recordingSending is a sending platform that records its last call. It answers with err, or with a
-// distinct value in every field.
+// value in every field.
 type recordingSending struct {
 	lastCall string
 	err      error
@@ -60,13 +60,13 @@ func (s *recordingSending) Remove(_ context.Context, account string) error {
 	return s.err
 }
 
-// sendingOverWire returns a client of p that is connected through gRPC in memory. seen is called
-// with the connection of each call.
-func sendingOverWire(t *testing.T, p ports.SendingPlatform, seen func(Connection)) ports.SendingPlatform {
+// sendingOverWire returns a client of p that is connected through gRPC in memory. onConnection is
+// called with the connection of each call.
+func sendingOverWire(t *testing.T, p ports.SendingPlatform, onConnection func(Connection)) ports.SendingPlatform {
 	t.Helper()
 	server := newServer(slog.New(slog.DiscardHandler), Description{})
 	proto.RegisterSendingPlatformServer(server, &sendingServer{platform: func(c Connection) (ports.SendingPlatform, error) {
-		seen(c)
+		onConnection(c)
 		return p, nil
 	}})
 	conn := connectInMemory(t, server)
@@ -95,8 +95,8 @@ func TestEverySendingMethodCrossesTheWire(t *testing.T) {
 	}
 }
 
-// The client must receive an absent account, a session without an expiry and an empty page
-// unchanged.
+// TestEmptyAnswersCrossTheWire checks that the client receives an absent account, a session without
+// an expiry and an empty page.
 func TestEmptyAnswersCrossTheWire(t *testing.T) {
 	remote := sendingOverWire(t, emptyPlatform{}, func(Connection) {})
 	if a, err := remote.Account(t.Context(), "a@a.test"); a != (integration.Account{}) || a.Exists() || err != nil {

@@ -69,9 +69,9 @@ func (c *TokenCache) entry(key tokenKey) *cacheEntry {
 			}
 		}
 	}
-	existing := &cacheEntry{}
-	c.entries[key] = existing
-	return existing
+	created := &cacheEntry{}
+	c.entries[key] = created
+	return created
 }
 
 // tokenOrRequest returns the cached token if it can be used and no renewal is wanted. Otherwise it

@@ -115,7 +115,8 @@ func (l *fakeLogin) signIn() sdk.SignIn {
 	}
 }
 
-// idToken signs the usual claims with changes; nil removes a claim.
+// idToken returns a signed ID token with the usual claims. The claims in changed replace them. A
+// nil value removes a claim.
 func (l *fakeLogin) idToken(changed map[string]any) string {
 	l.t.Helper()
 	now := time.Now()

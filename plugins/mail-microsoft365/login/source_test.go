@@ -99,12 +99,12 @@ func TestCallersShareOneFailure(t *testing.T) {
 		shared = append(shared, f)
 	}
 	close(release)
-	ends := []error{<-first}
+	results := []error{<-first}
 	for _, f := range shared {
 		<-f.done
-		ends = append(ends, f.err)
+		results = append(results, f.err)
 	}
-	for _, err := range ends {
+	for _, err := range results {
 		if outcome.KindOf(err) != outcome.Down {
 			t.Errorf("got %v", err)
 		}

@@ -129,8 +129,8 @@ func (h Host) requestToken(ctx context.Context, effect call.Effect, endpoint str
 	return got, nil
 }
 
-// gate returns what holds back a request after a Retry-After. The login host throttles the requests
-// of an application for one tenant. The tenant is the first element of the path.
+// gate returns the gate that delays a request after a Retry-After. The login host throttles the
+// requests of an application for one tenant. The tenant is the first element of the path.
 func (h Host) gate(address string) call.Gate {
 	tenantName, _, _ := strings.Cut(strings.TrimPrefix(address, h.URL+"/"), "/")
 	return call.Gate{Waits: h.Waits, Scopes: []string{"login/" + strings.ToLower(tenantName)}}

@@ -19,8 +19,8 @@ import (
 // fakeProvider is a Provider that answers 201 with the body of the request. It records each
 // request.
 type fakeProvider struct {
-	mu   sync.Mutex
-	done []string
+	mu             sync.Mutex
+	executedBodies []string
 }
 
 func (p *fakeProvider) Call(r *http.Request, body []byte) simulate.Call {
@@ -37,14 +37,14 @@ func (p *fakeProvider) Fail(w http.ResponseWriter, _ *http.Request, status, retr
 func (p *fakeProvider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	p.mu.Lock()
-	p.done = append(p.done, string(body))
+	p.executedBodies = append(p.executedBodies, string(body))
 	p.mu.Unlock()
 	w.Header().Set("X-Shop", "open")
 	w.WriteHeader(http.StatusCreated)
 	_, _ = w.Write(body)
 }
 
-func (p *fakeProvider) executed() int { p.mu.Lock(); defer p.mu.Unlock(); return len(p.done) }
+func (p *fakeProvider) executed() int { p.mu.Lock(); defer p.mu.Unlock(); return len(p.executedBodies) }
 
 type testSimulator struct {
 	t        *testing.T
