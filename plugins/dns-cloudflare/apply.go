@@ -27,9 +27,9 @@ type batchBody struct {
 	Posts   []recordDoc `json:"posts,omitempty"`
 }
 
-// Apply implements sdk.DNSProvider. A batch is a transaction, but Cloudflare cannot check in it
-// that the zone is unchanged. Therefore Apply holds the lock of the zone and reads the zone right
-// before the batch.
+// Apply implements sdk.DNSProvider. A batch is a transaction, but it cannot require that the zone
+// is unchanged. Therefore Apply holds the lock of the zone and reads the zone right before the
+// batch.
 func (p *provider) Apply(ctx context.Context, zone sdk.Zone, changes []sdk.Change) ([]sdk.RRSet, error) {
 	if err := sdk.CheckChanges(zone.Name, changes); err != nil {
 		return nil, err

@@ -37,7 +37,7 @@ func TestRateLimitsOfAKey(t *testing.T) {
 			call = strings.Replace(call, "/", ready.Settings["base_url"]+"/", 1)
 			for i := range limit + 1 {
 				answer := ask(call, simulator.Key, "")
-				if over := answer.Code == http.StatusTooManyRequests; over != (i == limit) || answer.Header().Get("Retry-After") != "" {
+				if isThrottled := answer.Code == http.StatusTooManyRequests; isThrottled != (i == limit) || answer.Header().Get("Retry-After") != "" {
 					t.Fatalf("%s, call %d: %d", call, i+1, answer.Code)
 				}
 			}
