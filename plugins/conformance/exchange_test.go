@@ -19,13 +19,13 @@ func TestRecordsHaveNoPartOfASecret(t *testing.T) {
 		"with a line break":           "key " + key + ".",
 	} {
 		recorder.recordOutput([]byte(text))
-		shown := recorder.records[len(recorder.records)-1]
+		recorded := recorder.records[len(recorder.records)-1]
 		for _, part := range []string{"s3cr", "of-the-account", "secret-key"} {
-			if strings.Contains(shown, part) {
-				t.Errorf("%s: %s", name, shown[max(0, len(shown)-100):])
+			if strings.Contains(recorded, part) {
+				t.Errorf("%s: %s", name, recorded[max(0, len(recorded)-100):])
 			}
 		}
-		if !strings.Contains(shown, "[redacted]") && name != "at the end of what is shown" {
+		if !strings.Contains(recorded, "[redacted]") && name != "at the end of what is shown" {
 			t.Errorf("%s: nothing was removed from %s", name, shown)
 		}
 	}

@@ -117,8 +117,8 @@ func TestSuiteFindsPlantedBugs(t *testing.T) {
 				t.Fatalf("the check does not find the bug: %+v, %v", report, err)
 			}
 			result := report.Results[0]
-			if shown := strings.Join(append(result.Messages, result.Calls...), "\n"); strings.Contains(shown, "simulated-token-of-faulty") {
-				t.Errorf("the result contains the token:\n%s", shown)
+			if text := strings.Join(append(result.Messages, result.Calls...), "\n"); strings.Contains(text, "simulated-token-of-faulty") {
+				t.Errorf("the result contains the token:\n%s", text)
 			}
 		})
 	}

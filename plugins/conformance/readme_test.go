@@ -116,8 +116,8 @@ func requireChecks(t *testing.T, folder, kind, name string) {
 		}
 		report.Results = append(report.Results, result)
 	}
-	_, wanted, _ := strings.Cut(report.Summary(), ":")
-	if begin, counts, _ := strings.Cut(lines, ":"); !strings.HasPrefix(begin, name+" ") || counts != wanted+"\n" {
-		t.Errorf("%s: the README ends with %q, want %q", folder, lines, fmt.Sprintf("%s VERSION:%s\n", name, wanted))
+	_, wantCounts, _ := strings.Cut(report.Summary(), ":")
+	if beginning, counts, _ := strings.Cut(lines, ":"); !strings.HasPrefix(beginning, name+" ") || counts != wantCounts+"\n" {
+		t.Errorf("%s: the README ends with %q, want %q", folder, lines, fmt.Sprintf("%s VERSION:%s\n", name, wantCounts))
 	}
 }

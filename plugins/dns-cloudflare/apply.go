@@ -105,7 +105,7 @@ func newBatch(records []recordDoc, changes []sdk.Change) (batchBody, error) {
 }
 
 // addChange adds the operations for one change. To replace a value, it changes an existing record,
-// which thereby keeps the comment and tags of the zone's owner.
+// so that the record keeps the comment and tags of the zone's owner.
 func (b *batchBody) addChange(records []recordDoc, change sdk.Change) error {
 	var surplus []recordDoc
 	missing := slices.Clone(change.After.Values) // contains a value twice if the set contains it twice

@@ -58,7 +58,7 @@ func TestContractOnSimulator(t *testing.T) {
 type client struct{ addr, key, secret string }
 
 // send sends a message and returns the response code and the TSIG error of the answer. It does not
-// sign the message if key is "none". An empty key or secretText stands for that of c.
+// sign the message if key is "none". If key or secretText is empty, send uses c.key or c.secret.
 func (c client) send(t *testing.T, msg *wire.Msg, key, secretText, algorithm string, at time.Time) string {
 	t.Helper()
 	msg = msg.Copy()

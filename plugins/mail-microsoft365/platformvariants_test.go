@@ -19,9 +19,9 @@ import (
 
 func TestUnknownRefusalsAreProviderErrors(t *testing.T) {
 	fake := newFakePlatform(t)
-	odd := `{"error":{"code":"BadRequest","message":"x","innererror":{"internalexception":{"type":"Contoso.OddException","message":"x"}}}}`
+	unknownError := `{"error":{"code":"BadRequest","message":"x","innererror":{"internalexception":{"type":"Contoso.OddException","message":"x"}}}}`
 	for _, label := range []string{"PATCH /users/o-1", "New-Mailbox", "Set-Mailbox", "Set-CASMailbox", "PATCH /domains/a.example"} {
-		fake.answers[label], fake.statuses[label] = odd, 400
+		fake.answers[label], fake.statuses[label] = unknownError, 400
 	}
 	fake.answers["Get-Mailbox"] = `{"value":[]}`
 	_, err := fake.client.CreateMailbox(t.Context(), mailbox.Spec{DisplayName: "Anna", Address: "anna@a.example"})

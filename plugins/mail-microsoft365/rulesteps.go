@@ -40,9 +40,9 @@ func ensureStep(row ruleRow, found bool, senders []string) ruleStep {
 	}
 }
 
-// blockStep makes a rule block exactly these senders. In between, the rule never blocks other
-// senders: it is enabled only after its senders were read, and a rule without senders is disabled
-// first.
+// blockStep returns the next step to make a rule block exactly these senders. The rule never blocks
+// other senders between two steps: an existing rule is enabled only after its senders were read,
+// and a rule without senders is disabled first.
 func blockStep(row ruleRow, found bool, senders []string) ruleStep {
 	switch {
 	case !found && len(senders) == 0:

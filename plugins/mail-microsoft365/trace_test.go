@@ -61,12 +61,12 @@ func oneSenderQuery(from, to time.Time, cursor string) sendlimit.TraceQuery {
 // messagesPerSender counts the messages of each sender, without messages that were refused. A
 // message with several rows counts once.
 func messagesPerSender(sent []sendlimit.Sent) map[string]int {
-	counts, seen := map[string]int{}, map[string]bool{}
+	counts, counted := map[string]int{}, map[string]bool{}
 	for _, m := range sent {
-		if !seen[m.Message] && !m.Refused {
+		if !counted[m.Message] && !m.Refused {
 			counts[m.Sender]++
 		}
-		seen[m.Message] = true
+		counted[m.Message] = true
 	}
 	return counts
 }

@@ -46,13 +46,13 @@ func compareWithPromise(t *testing.T, path string, current []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var kept []string
+	var recorded []string
 	for line := range strings.Lines(string(text)) {
-		kept = append(kept, strings.TrimSuffix(line, "\n"))
+		recorded = append(recorded, strings.TrimSuffix(line, "\n"))
 	}
-	broken, added := difference(kept, current), difference(current, kept)
+	broken, added := difference(recorded, current), difference(current, recorded)
 	if *update && len(added) > 0 {
-		lines := slices.Sorted(slices.Values(append(kept, added...)))
+		lines := slices.Sorted(slices.Values(append(recorded, added...)))
 		if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -67,8 +67,8 @@ func compareWithPromise(t *testing.T, path string, current []string) {
 	if len(broken) > 0 {
 		t.Errorf("only a version that may break plugins deletes these lines from %s, see docs/sdk-promise.md", path)
 	}
-	if len(kept) < 50 {
-		t.Errorf("%s has only %d lines", path, len(kept))
+	if len(recorded) < 50 {
+		t.Errorf("%s has only %d lines", path, len(recorded))
 	}
 }
 

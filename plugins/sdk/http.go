@@ -99,9 +99,9 @@ func (h urlHider) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func (u urlRestorer) RoundTrip(r *http.Request) (*http.Response, error) {
-	full := r.Clone(r.Context())
-	full.URL, _ = r.Context().Value(fullURLKey{}).(*url.URL)
-	return u.next.RoundTrip(full)
+	restored := r.Clone(r.Context())
+	restored.URL, _ = r.Context().Value(fullURLKey{}).(*url.URL)
+	return u.next.RoundTrip(restored)
 }
 
 // bodyLimiter limits the size of an answer to the limit of WithMaxAnswer, or else to MaxAnswer.

@@ -98,8 +98,8 @@ func (a account) toAccount() sdk.Account {
 	return converted
 }
 
-// accountState returns the state that an EmailBison status stands for. For a failed account it also
-// returns the reason.
+// accountState returns the state of an account with this EmailBison status. For a failed account it
+// also returns the reason.
 func accountState(status string) (state sdk.AccountState, reason string) {
 	switch words := strings.NewReplacer("_", " ", "-", " ").Replace(strings.ToLower(strings.TrimSpace(status))); words {
 	case "connected":

@@ -218,8 +218,8 @@ func (r *resolver) serveQueries(conn net.PacketConn) {
 				})
 			}
 		}
-		if out, err := answer.Pack(); err == nil {
-			_, _ = conn.WriteTo(out, client)
+		if packed, err := answer.Pack(); err == nil {
+			_, _ = conn.WriteTo(packed, client)
 		}
 	}
 }

@@ -334,11 +334,11 @@ func TestSandboxRunsTheMailTemplate(t *testing.T) {
 				t.Fatal(err)
 			}
 			_ = answer.Body.Close()
-			back, err := answer.Location()
+			redirect, err := answer.Location()
 			if err != nil {
 				t.Fatal(err)
 			}
-			if granted, err := platform.Granted(t.Context(), back.RawQuery); err != nil || string(granted) != tenant.ID {
+			if granted, err := platform.Granted(t.Context(), redirect.RawQuery); err != nil || string(granted) != tenant.ID {
 				t.Fatalf("granted %s, %v, want %s", granted, err, tenant.ID)
 			}
 		})

@@ -186,16 +186,16 @@ func TestPluginsPageShowsTheTemplate(t *testing.T) {
 			code.WriteString(read(t, p, name))
 		}
 	}
-	shown := 0
+	blocks := 0
 	for _, block := range regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
 		if strings.Contains(block[1], "func ") {
-			shown++
+			blocks++
 			if !strings.Contains(code.String(), block[1]) {
 				t.Errorf("the page shows code that the command does not write:\n%s", block[1])
 			}
 		}
 	}
-	if shown < 3 {
-		t.Errorf("the page shows %d parts of the plugins", shown)
+	if blocks < 3 {
+		t.Errorf("the page shows %d parts of the plugins", blocks)
 	}
 }

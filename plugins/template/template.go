@@ -10,7 +10,7 @@
 // example.org and .example, and "for example" in a text, stay as they are.
 //
 //   - template.go: New and its Options.
-//   - rename.go: how the texts of a template become those of the new plugin.
+//   - rename.go: how the word "example" in a template becomes the name of the new plugin.
 //   - gomod.txt, gosum.txt: go.mod and go.sum of a plugin in Go. modules.sh writes both.
 package template
 

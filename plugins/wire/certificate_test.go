@@ -68,10 +68,10 @@ func TestHostCertificateIsAcceptedByAllLibraries(t *testing.T) {
 	roots := x509.NewCertPool()
 	roots.AddCert(c)
 	now := time.Now()
-	for _, at := range []time.Time{now, now.AddDate(9, 0, 0)} {
-		_, err := c.Verify(x509.VerifyOptions{Roots: roots, DNSName: "localhost", CurrentTime: at, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+	for _, verificationTime := range []time.Time{now, now.AddDate(9, 0, 0)} {
+		_, err := c.Verify(x509.VerifyOptions{Roots: roots, DNSName: "localhost", CurrentTime: verificationTime, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 		if err != nil {
-			t.Errorf("as a client at %s: %v", at, err)
+			t.Errorf("as a client at %s: %v", verificationTime, err)
 		}
 	}
 }

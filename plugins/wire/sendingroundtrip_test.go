@@ -127,13 +127,13 @@ func (emptyPlatform) StartSignIn(context.Context, string) (integration.SignIn, e
 func TestSendingRefusalsCrossTheWire(t *testing.T) {
 	served := &recordingSending{err: &outcome.Error{Kind: outcome.Refused, Code: fault.CapabilityMissing, Cause: "no microsoft_oauth"}}
 	remote := sendingOverWire(t, served, func(Connection) {})
-	for what, err := range map[string]error{
+	for operation, err := range map[string]error{
 		"start":  errorOf(remote.StartSignIn(t.Context(), "a@a.test")),
 		"sign":   errorOf(remote.SignIn(t.Context(), "s")),
 		"remove": remote.Remove(t.Context(), "a"),
 	} {
 		if want := served.err; outcome.KindOf(err) != outcome.Refused || err.Error() != want.Error() {
-			t.Errorf("%s: got %v, want %v", what, err, want)
+			t.Errorf("%s: got %v, want %v", operation, err, want)
 		}
 	}
 }

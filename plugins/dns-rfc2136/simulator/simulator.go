@@ -64,7 +64,7 @@ func New(options simulate.Options) (http.Handler, simulate.Ready, error) {
 	}, nil
 }
 
-// control returns the handler of the control calls: those of simulate.Zones, and
+// control returns the handler of the control calls of simulate.Zones and of this call:
 //
 //	POST /_control/credentials    {"customer": "word"}: the settings with all current zones
 //

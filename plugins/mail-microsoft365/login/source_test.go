@@ -55,9 +55,9 @@ func TestAFailedRenewalKeepsTheTokenUnlessAccessIsRefused(t *testing.T) {
 
 func TestRenewalsAreLimited(t *testing.T) {
 	s, d, now := newTokenIssuer(t, 3600)
-	ask := func(times int) int {
+	fetchTokens := func(calls int) int {
 		before := len(d.forms)
-		for range times {
+		for range calls {
 			s.Renew(0)
 			if _, err := s.Token(t.Context()); err != nil {
 				t.Fatal(err)
@@ -65,11 +65,11 @@ func TestRenewalsAreLimited(t *testing.T) {
 		}
 		return len(d.forms) - before
 	}
-	if n := ask(100); n != 1+maxRenewals {
+	if n := fetchTokens(100); n != 1+maxRenewals {
 		t.Fatalf("%d tokens were fetched at once", n)
 	}
 	*now = now.Add(renewalWindow)
-	if n := ask(1); n != 1 {
+	if n := fetchTokens(1); n != 1 {
 		t.Fatal("none was fetched after the window")
 	}
 }

@@ -46,10 +46,10 @@ func TestControlShowsTenantState(t *testing.T) {
 	testTenant.assignExchange()
 	testTenant.addMailDomain(domain)
 	testTenant.newMailbox("a@"+domain, "a.d")
-	full := jsonObject{"consent": "granted", "rules": []any{},
+	completeState := jsonObject{"consent": "granted", "rules": []any{},
 		"domains":   []any{jsonObject{"name": domain, "verified": true, "default": false, "dkim_enabled": false}},
 		"mailboxes": []any{jsonObject{"address": "a@" + domain, "enabled": false, "password_set": false}}}
-	if diff := cmp.Diff(full, show()); diff != "" {
+	if diff := cmp.Diff(completeState, show()); diff != "" {
 		t.Error(diff)
 	}
 	testTenant.revoke("consent")

@@ -153,20 +153,20 @@ func (p params) textList(name string) []string {
 // readParams checks the parameters of a call. An unknown name or a wrong type is reported before a
 // missing parameter.
 func readParams(c cmdlet, raw json.RawMessage) (params, *exception) {
-	var given map[string]any
-	if json.Unmarshal(raw, &given) != nil || given == nil {
+	var values map[string]any
+	if json.Unmarshal(raw, &values) != nil || values == nil {
 		return nil, errBadCommand.with("")
 	}
 	parsed := params{}
-	for _, name := range sortedKeys(given) {
+	for _, name := range sortedKeys(values) {
 		parameterType, ok := c.parameter(name)
 		if !ok {
 			return nil, errAmbiguous.with(name)
 		}
-		if !parameterType.accepts(given[name]) {
+		if !parameterType.accepts(values[name]) {
 			return nil, errTransform.with("'" + name + "'. Cannot convert the value to type \"" + parameterType.name + "\".")
 		}
-		parsed[strings.ToLower(name)] = given[name]
+		parsed[strings.ToLower(name)] = values[name]
 	}
 	for _, name := range c.mandatory {
 		if !parsed.has(name) {
@@ -177,9 +177,9 @@ func readParams(c cmdlet, raw json.RawMessage) (params, *exception) {
 }
 
 // sortedKeys returns the keys in ascending order.
-func sortedKeys(given map[string]any) []string {
+func sortedKeys(values map[string]any) []string {
 	var names []string
-	for name := range given {
+	for name := range values {
 		names = append(names, name)
 	}
 	slices.Sort(names)

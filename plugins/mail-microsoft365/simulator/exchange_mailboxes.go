@@ -275,8 +275,8 @@ func setCASMailbox(call *invocation, t *tenant, _ map[string]bool) outcome {
 		return nothingModified(box.Name)
 	}
 	var want *bool
-	if off, isSet := call.params["smtpclientauthenticationdisabled"].(bool); isSet {
-		want = &off
+	if disabled, isSet := call.params["smtpclientauthenticationdisabled"].(bool); isSet {
+		want = &disabled
 	}
 	isUnchanged := want == nil && box.SMTPAuthDisabled == nil ||
 		want != nil && box.SMTPAuthDisabled != nil && *want == *box.SMTPAuthDisabled

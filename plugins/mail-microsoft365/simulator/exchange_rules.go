@@ -49,12 +49,12 @@ const maxRuleVersions = 10
 // tenant's rule delay.
 func (t *tenant) recordRuleChange(r transportRule, removed bool, now time.Time) {
 	log := append(t.Exchange.RuleLog, ruleVersion{r, removed, startLag(now, t.Behaviour.RuleMS)})
-	kept := 0
+	versionCount := 0
 	for i := len(log) - 1; i >= 0; i-- {
 		if log[i].GUID != r.GUID {
 			continue
 		}
-		if kept++; kept > maxRuleVersions {
+		if versionCount++; versionCount > maxRuleVersions {
 			log = slices.Delete(log, i, i+1)
 		}
 	}
@@ -154,7 +154,7 @@ func (r transportRule) row() object {
 func predicateClasses(namesAndFlags ...any) any {
 	var values []string
 	for i := 0; i < len(namesAndFlags); i += 2 {
-		if has, _ := namesAndFlags[i+1].(bool); has {
+		if isSet, _ := namesAndFlags[i+1].(bool); isSet {
 			name, _ := namesAndFlags[i].(string)
 			values = append(values, ruleTaskTypes+name)
 		}

@@ -207,11 +207,11 @@ func (t *tenant) setUserProperty(u *user, name string, v any) *graphError {
 	text, isString := v.(string)
 	switch name {
 	case "accountEnabled":
-		on, ok := v.(bool)
+		enabled, ok := v.(bool)
 		if !ok {
 			return errValues.with("")
 		}
-		u.Enabled = on
+		u.Enabled = enabled
 		return nil
 	case "passwordProfile":
 		return u.setPassword(v, t.Behaviour.BannedWords)

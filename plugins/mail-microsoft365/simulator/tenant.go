@@ -124,13 +124,13 @@ func (t *tenant) directoryRolesOf(principal string, at time.Time) []string {
 // domainPrefix returns the letters a-z and the digits of a name, at most 20 characters, as the
 // first label of the initial domain.
 func domainPrefix(name string) string {
-	kept := strings.Map(func(r rune) rune {
+	prefix := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
 			return r
 		}
 		return -1
 	}, strings.ToLower(name))
-	return kept[:min(len(kept), 20)]
+	return prefix[:min(len(prefix), 20)]
 }
 
 // addInitialObjects adds the users, the role assignments and the mailboxes of a new tenant. key

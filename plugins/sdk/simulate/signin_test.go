@@ -21,9 +21,9 @@ import (
 func TestSignInPageShowsFormOrProblem(t *testing.T) {
 	answer := httptest.NewRecorder()
 	simulate.SignInPage{Platform: "Example", Action: "/authorize?state=a&b=c", Username: `"><script>x</script>`}.Show(answer)
-	for _, has := range []string{`name="username"`, `name="decision" value="accept"`, `name="decision" value="deny"`, `formnovalidate`, `action="/authorize?state=a&amp;b=c"`, `method="post"`} {
-		if !strings.Contains(answer.Body.String(), has) {
-			t.Errorf("the page has no %s", has)
+	for _, part := range []string{`name="username"`, `name="decision" value="accept"`, `name="decision" value="deny"`, `formnovalidate`, `action="/authorize?state=a&amp;b=c"`, `method="post"`} {
+		if !strings.Contains(answer.Body.String(), part) {
+			t.Errorf("the page has no %s", part)
 		}
 	}
 	if strings.Contains(answer.Body.String(), "<script") {

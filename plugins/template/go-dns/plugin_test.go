@@ -52,13 +52,13 @@ func TestFailures(t *testing.T) {
 			env := newEnv(t)
 			zone := env.NewZone(t)
 			provider := env.Provider()
-			at, err := provider.Zone(t.Context(), zone)
+			zoneInfo, err := provider.Zone(t.Context(), zone)
 			if err != nil {
 				t.Fatal(err)
 			}
 			tt.fault.Times = 10 // more than once, because net/http repeats a GET request after a lost connection
 			env.Control(t, http.MethodPost, "/faults", tt.fault, nil)
-			_, err = provider.Records(t.Context(), at)
+			_, err = provider.Records(t.Context(), zoneInfo)
 			if got := sdk.OutcomeOf(err); got.Kind != tt.want.Kind || got.RetryAfter.Round(time.Second) != tt.want.RetryAfter {
 				t.Fatalf("got %+v, want %+v", got, tt.want)
 			}

@@ -31,7 +31,8 @@ func TestBinary(t *testing.T) {
 	})
 }
 
-// TestRefusalsArePublished checks that each error code of the API has a code that callers know.
+// TestRefusalsArePublished checks that each error code of the API becomes its error code in the map
+// refusals.
 func TestRefusalsArePublished(t *testing.T) {
 	for refused, code := range refusals {
 		if result := sdk.OutcomeOf(asOutcome(refusal{refused})); result.Kind != sdk.Refused || result.Code.Name != code {

@@ -147,7 +147,7 @@ func normalizeAddresses(addresses []string) []string {
 	return slices.Compact(result)
 }
 
-// Sent implements sdk.MailTenant. The cursor is that of the platform.
+// Sent implements sdk.MailTenant. The cursor is the platform's own cursor.
 func (t mailTenant) Sent(ctx context.Context, q sdk.TraceQuery) (sdk.Trace, error) {
 	if len(q.Senders) == 0 {
 		return sdk.Trace{}, nil

@@ -14,7 +14,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// errNotFound means that the platform does not know the object in the path.
+// errNotFound means that the platform does not have the object in the path.
 var errNotFound = errors.New("the platform has no such object")
 
 // call sends one request and decodes the JSON answer into out. It never repeats a request, because

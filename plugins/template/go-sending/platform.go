@@ -128,7 +128,7 @@ func (p *platform) StartSignIn(ctx context.Context, _ string) (sdk.SignInSession
 	return sdk.SignInSession{ID: link.ID, URL: link.URL, ExpiresAt: link.Until}, nil
 }
 
-// SignIn implements sdk.SendingPlatform. A session that the platform no longer knows counts as
+// SignIn implements sdk.SendingPlatform. A session that the platform no longer has counts as
 // expired.
 func (p *platform) SignIn(ctx context.Context, session string) (sdk.Progress, error) {
 	var link linkDoc

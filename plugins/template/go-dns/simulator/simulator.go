@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package simulator simulates the API of the DNS provider Example. Replace its paths and documents
-// by those of the real API: the tests of the plugin show what else must change.
+// by the paths and documents of the real API. The tests of the plugin show what else must change.
 package simulator
 
 import (

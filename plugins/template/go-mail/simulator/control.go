@@ -34,11 +34,11 @@ func (s *simulator) controlHandler() http.Handler {
 				if r.PathValue("id") != "" && c.tenant == nil {
 					return errUnknown
 				}
-				out, err := run(c)
+				result, err := run(c)
 				if err != nil {
 					return err
 				}
-				answer, err = json.Marshal(out)
+				answer, err = json.Marshal(result)
 				return err
 			})
 			switch {

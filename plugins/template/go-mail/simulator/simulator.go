@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package simulator simulates the API of the mail platform Example, and its pages for people.
-// Replace its paths and documents by those of the real API: the tests of the plugin show what else
-// must change.
+// Replace its paths and documents by the paths and documents of the real API. The tests of the
+// plugin show what else must change.
 //
 //   - simulator.go: New, the routes, and how a request is answered. Start here.
-//   - state.go: what the platform knows. pages.go: consent and sign-in.
+//   - state.go: the data that the platform stores. pages.go: consent and sign-in.
 //   - domains.go, server.go, mailboxes.go, sending.go: the operations of the API.
 //   - control.go: the control calls of the conformance suite. dns.go: questions to the DNS.
 package simulator

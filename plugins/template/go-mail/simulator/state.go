@@ -14,7 +14,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// state is what the platform knows.
+// state is the data that the platform stores.
 type state struct {
 	Serial  int                `json:"serial"` // counts everything that gets an id
 	Tenants map[string]*tenant `json:"tenants"`

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package simulator simulates the API of the sending platform Example. Replace its routes and
-// documents by those of the real API: the tests of the plugin show what else must change.
+// documents by the routes and documents of the real API. The tests of the plugin show what else
+// must change.
 package simulator
 
 import (
@@ -27,7 +28,7 @@ type (
 	route   = simulate.Route[key, account, struct{}]
 )
 
-// key is what the platform knows about an API key. PUT /_control/keys/{key} creates one.
+// key is an API key as the platform stores it. PUT /_control/keys/{key} creates one.
 type key struct {
 	Workspaces []simulate.Workspace `json:"workspaces"` // the first is the default
 	Unpaid     bool                 `json:"unpaid"`     // the plan has ended
