@@ -19,9 +19,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/wire"
 )
 
-// failureChecks returns the checks that run a mail or DNS plugin against servers that fail in ways
-// that do not belong to a provider's API. The contract suite of a sending platform has the same
-// checks.
+// failureChecks returns the checks that run a mail or DNS plugin against servers whose failures do
+// not depend on the provider's API. The contract suite of a sending platform has the same checks.
 func failureChecks(kind string) []check {
 	area := kind + "/failures/"
 	checks := []check{

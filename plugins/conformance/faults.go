@@ -16,7 +16,7 @@ import (
 )
 
 // faultInjector is a proxy between a client and a simulator. It changes answers as a proxy in front
-// of a real provider can. The failures in the provider's own format come from the simulator itself.
+// of a real provider can. Failures in the provider's own format are made by the simulator itself.
 type faultInjector struct {
 	authHosts   []string // the hosts of the simulator's sign-in links
 	redirectURL string   // a client that requests it has followed a redirect

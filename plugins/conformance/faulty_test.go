@@ -163,8 +163,8 @@ func TestSuitePassesCorrectPlugin(t *testing.T) {
 	}
 }
 
-// TestSuitePassesCorrectPlatforms runs the checks of the planted bugs of mail and sending platforms
-// over plugins without a bug.
+// TestSuitePassesCorrectPlatforms runs the checks that find planted bugs of mail and sending
+// platforms against plugins without a bug.
 func TestSuitePassesCorrectPlatforms(t *testing.T) {
 	for kind, only := range map[string][]string{
 		"mail":    {"plugin", "mail/account", "mail/failures"},

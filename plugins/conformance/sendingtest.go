@@ -213,7 +213,7 @@ func (s *SendingTest) call(c simulate.SuiteCall, words map[string]any) {
 
 // Fixture returns the environment in which the contract suite of a sending platform runs. The
 // simulator's Suite describes this environment. The platform under test has the settings and
-// secrets of Ready, replaced by those of the Suite.
+// secrets of Ready. The settings and secrets of the Suite replace values of the same name.
 func (s *SendingTest) Fixture(d sdk.Description, newPlatform func(sdk.Connection) sdk.SendingPlatform) SendingFixture {
 	s.t.Helper()
 	suite := s.Suite()

@@ -122,7 +122,7 @@ func (v graphValidator) operation(method, path string) *openapi3.Operation {
 
 func checkRequest(operation *openapi3.Operation, r *http.Request, body []byte) error {
 	for name := range r.URL.Query() {
-		// A skip token is part of an opaque link.
+		// $skiptoken is allowed, because it is a part of a link that Graph creates.
 		if name != "$skiptoken" && operation.Parameters.GetByInAndName("query", name) == nil {
 			return fmt.Errorf("the description has no parameter %s", name)
 		}

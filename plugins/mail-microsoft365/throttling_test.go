@@ -130,7 +130,7 @@ func (env *throttledEnv) platform(shared *memoryWaits) sdk.MailPlatform {
 	return sendingPlatform
 }
 
-// provision creates a mailbox and opens it, as one item of a provisioning request.
+// provision creates a mailbox, and enables its sign-in and its SMTP submission.
 func (env *throttledEnv) provision(c sdk.MailTenant, name string) error {
 	ctx, cancel := context.WithTimeout(env.t.Context(), time.Minute)
 	defer cancel()

@@ -53,7 +53,7 @@ func readTracePages(t conformance.T, c sdk.MailTenant, query sendlimit.TraceQuer
 	}
 }
 
-// oneSenderQuery asks for the messages of one sender.
+// oneSenderQuery returns a query for the messages of one sender.
 func oneSenderQuery(from, to time.Time, cursor string) sendlimit.TraceQuery {
 	return sendlimit.TraceQuery{From: from, To: to, Senders: []string{"a@a.example"}, Cursor: cursor}
 }

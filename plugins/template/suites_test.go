@@ -43,7 +43,7 @@ type language struct {
 	// they existed.
 	shadowingFiles []string
 	tests          []string // the command that runs the plugin's own tests
-	// versionFile is the file with the version.
+	// versionFile is the file that contains the version of the plugin.
 	versionFile string
 }
 

@@ -148,7 +148,7 @@ func (o Options) check() error {
 	return nil
 }
 
-// files returns the files of the new plugin, by their paths in its folder.
+// files returns the files of the new plugin, keyed by their paths in its folder.
 func (o Options) files() (map[string]string, error) {
 	files := map[string]string{}
 	if o.Language != "go" {

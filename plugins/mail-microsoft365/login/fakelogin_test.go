@@ -52,7 +52,7 @@ func newKey() *rsa.PrivateKey {
 	return key
 }
 
-// sharedKey is generated once, because that is slow.
+// sharedKey is generated only once, because it takes long to generate a key.
 var sharedKey = sync.OnceValue(newKey)
 
 func newFakeLogin(t *testing.T) *fakeLogin {

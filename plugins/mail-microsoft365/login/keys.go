@@ -28,7 +28,7 @@ const (
 // KeyCache caches the keys that verify ID tokens. It is safe for concurrent use.
 type KeyCache struct {
 	mu   sync.Mutex
-	sets map[string]keySet // by URL of the key document
+	sets map[string]keySet // keyed by the URL of the key document
 }
 
 type keySet struct {

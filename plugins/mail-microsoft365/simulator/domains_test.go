@@ -15,7 +15,7 @@ const domain = "fabrikam-mail.example"
 func TestAddDomainRefusesInvalidDomains(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
-		before jsonObject // behaviour
+		before jsonObject // settings to change before the call
 		body   any
 		golden string
 	}{

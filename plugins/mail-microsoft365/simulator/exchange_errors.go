@@ -21,7 +21,7 @@ const (
 	invocationTypes = "Microsoft.Exchange.AdminApi.CommandInvocation."
 )
 
-// The exceptions. The method with replaces "%s" in their messages by its argument.
+// The exceptions. The method exception.with replaces "%s" in their messages by its argument.
 var (
 	errAmbiguous        = exception{"", invocationTypes + "AmbiguousParameterSetException", "Parameter set cannot be resolved using the specified named parameters. Invalid cmdlet parameters specified. %s"}
 	errMissing          = exception{"", invocationTypes + "AmbiguousParameterSetException", "Parameter set cannot be resolved using the specified named parameters. Missing mandatory parameters: %s"}

@@ -88,8 +88,8 @@ func (t *tenant) isBlockedByRule(sender string, at, now time.Time) bool {
 }
 
 // isInEffectAt reports whether the version applies to a message that is sent at the time at. If at
-// is in the past, it compares only the end of the lag. hasPassed would take a lag that starts after
-// at for the result of a clock that was moved back.
+// is in the past, it compares only the end of the lag and does not call hasPassed, because
+// hasPassed would return true for a lag that starts after at.
 func (v ruleVersion) isInEffectAt(at, now time.Time) bool {
 	if at.Before(now.Add(-clockTolerance)) {
 		return !at.Before(v.InEffect.Until)
@@ -150,7 +150,7 @@ func (r transportRule) row() object {
 }
 
 // predicateClasses returns the class names whose flag is true, or nil if there are none.
-// namesAndFlags contains names and flags in turn.
+// namesAndFlags contains a name, its flag, the next name, and so on.
 func predicateClasses(namesAndFlags ...any) any {
 	var values []string
 	for i := 0; i < len(namesAndFlags); i += 2 {

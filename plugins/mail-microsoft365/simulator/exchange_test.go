@@ -16,7 +16,7 @@ func TestCmdletsReturnDocumentedExceptions(t *testing.T) {
 	shared := newTenantWithMailbox(t)
 	for _, tt := range []struct {
 		name   string
-		before jsonObject // behaviour
+		before jsonObject // settings to change before the call
 		cmdlet string
 		params any
 		golden string

@@ -231,7 +231,7 @@ type graphError struct {
 	details []map[string]string
 }
 
-// The errors of Graph. The method with replaces "%s" in their messages by its argument.
+// The errors of Graph. The method graphError.with replaces "%s" in their messages by its argument.
 var (
 	errNoToken  = graphError{status: 401, code: "InvalidAuthenticationToken", message: "Access token is empty."}
 	errBadToken = graphError{status: 401, code: "InvalidAuthenticationToken", message: "IDX10511: Signature validation failed."}

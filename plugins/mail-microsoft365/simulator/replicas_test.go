@@ -75,7 +75,7 @@ type laggingObject struct {
 	replicas string // the setting of the host's replicas
 	// bootstrap is the kind of the tenant, "ready" if it is empty.
 	bootstrap string
-	setUp     func(*tenant) // makes the old state, while no replica lags
+	setUp     func(*tenant) // creates the old state while no replica lags
 	write     func(*tenant)
 	read      func(*tenant) any
 	old, new  any // what read returns before and after the write

@@ -132,7 +132,7 @@ func (s *simulator) Call(r *http.Request, body []byte) simulate.Call {
 	case exchangeHost:
 		call.Operation, call.Write = exchangeOperation(path, body)
 		call.Scope = exchangeHost + "/" + tenantInExchangePath(r.URL.Path)
-		// A 504 comes from the proxy in front of Exchange. The cmdlet is executed nevertheless.
+		// A 504 comes from the proxy in front of Exchange. Exchange still executes the cmdlet.
 		call.WorkAt = []int{http.StatusGatewayTimeout}
 	case graphHost:
 		call.Operation = graphOperation(r.Method, path)

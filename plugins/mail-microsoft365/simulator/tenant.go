@@ -42,7 +42,7 @@ type grant struct {
 	// revocation, so the role assignments apply again after a new consent.
 	Principal string   `json:"principal"`
 	Visible   lag      `json:"visible"`
-	Roles     []string `json:"roles"` // app roles, by value
+	Roles     []string `json:"roles"` // names of app roles
 	// ExchangeRoleRevoked is true if the Exchange role was revoked. The next consent restores the
 	// role.
 	ExchangeRoleRevoked bool `json:"exchange_role_revoked"`
@@ -74,7 +74,7 @@ type user struct {
 	Licensed    bool      `json:"licensed"`
 	Home        string    `json:"home"` // the id of a guest's own tenant; "" for other users
 	Created     time.Time `json:"created"`
-	Visible     lag       `json:"visible"` // in Graph
+	Visible     lag       `json:"visible"` // the delay until Graph shows the account
 }
 
 // user returns the account with this object id or sign-in name, or nil.

@@ -143,7 +143,7 @@ func TestTraceShowsBlockedMailAsFailed(t *testing.T) {
 			}
 		}
 	}
-	// A message from before the rule existed is delivered.
+	// A message that was sent before the rule existed is delivered.
 	testTenant.sendMessages("anna@"+domain, 1, jsonObject{"at": time.Now().UTC().Add(-time.Hour)})
 	statuses := map[any]bool{}
 	for _, row := range testTenant.trace(jsonObject{"SenderAddress": "anna@" + domain}) {

@@ -174,8 +174,8 @@ func TestFaultsAffectMatchingCalls(t *testing.T) {
 }
 
 // TestDelayBeforeAndAfterExecution checks when a request is executed and when it is answered. The
-// call must be in the journal at once. Its status must be there as soon as the request has been
-// executed, even before the answer is sent.
+// call must be in the journal at once. The journal must have its status as soon as the request has
+// been executed, even before the answer is sent.
 func TestDelayBeforeAndAfterExecution(t *testing.T) {
 	const wait = 80 * time.Millisecond
 	for kind, statusDuringDelay := range map[string]int{"delay": 0, "delay_after": http.StatusCreated} {

@@ -225,7 +225,7 @@ func (z zoneDoc) sets() (sets []dns.RRSet) {
 	return sets
 }
 
-// writers makes the bugs "no-condition" and "conflict-is-broken" certain to show: all four
+// writers makes sure that the bugs "no-condition" and "conflict-is-broken" have an effect: all four
 // concurrent writers read the zone before one of them writes.
 var writers struct {
 	sync.Mutex

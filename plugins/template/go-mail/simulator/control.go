@@ -92,7 +92,7 @@ func showTenant(c *call) (any, error) {
 }
 
 // setForeignRule creates or changes a rule as an administrator does. A new rule has the form
-// "custom", so that the plugin sees that it does more than block senders.
+// "custom", which tells the plugin that the rule does more than block senders.
 func setForeignRule(c *call) (any, error) {
 	var body struct {
 		Name    string   `json:"name"`

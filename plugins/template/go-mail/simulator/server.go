@@ -76,7 +76,7 @@ func createSigning(c *call) (any, string) {
 	return getSigning(c)
 }
 
-// enableSigning asks the DNS for the records of both selectors.
+// enableSigning queries the DNS for the records of both selectors.
 func enableSigning(c *call) (any, string) {
 	d := c.tenant.Domains[c.http.PathValue("domain")]
 	if d == nil || !d.SigningCreated {

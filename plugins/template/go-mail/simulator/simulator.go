@@ -7,7 +7,7 @@
 //   - simulator.go: New, the routes, and how a request is answered. Start here.
 //   - state.go: the data that the platform stores. pages.go: consent and sign-in.
 //   - domains.go, server.go, mailboxes.go, sending.go: the operations of the API.
-//   - control.go: the control calls of the conformance suite. dns.go: questions to the DNS.
+//   - control.go: the control calls of the conformance suite. dns.go: queries to the DNS.
 package simulator
 
 import (
@@ -66,7 +66,7 @@ func New(options simulate.Options) (http.Handler, simulate.Ready, error) {
 // operation serves a request. It returns the document of the answer, or an error code.
 type operation func(c *call) (answer any, code string)
 
-// routes are the operations of a tenant, by method and path below the tenant.
+// routes are the operations of a tenant, keyed by the method and the path below the tenant.
 var routes = map[string]operation{
 	"GET ": profile, "GET /people": countPeople,
 	"GET /domains": listDomains, "PUT /domains/{domain}": addDomain, "GET /domains/{domain}": ofDomain(getDomain),

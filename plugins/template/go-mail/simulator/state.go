@@ -34,7 +34,7 @@ type tenant struct {
 	RoleAt      time.Time  `json:"role_at"`      // when the role applies; zero without the role
 	AwakeAt     time.Time  `json:"awake_at"`     // when the preparation ends; zero before it begins
 	Behaviour   behaviour  `json:"behaviour"`
-	Domains     domains    `json:"domains"`   // by name
+	Domains     domains    `json:"domains"`   // keyed by name
 	Mailboxes   []*mailbox `json:"mailboxes"` // in the order of their creation
 	Rules       []*rule    `json:"rules"`     // in the order of their creation
 	Messages    []message  `json:"messages"`  // in the order in which they were sent
@@ -160,7 +160,7 @@ func (t *tenant) proofRecord(domain string) record {
 	return record{Type: "TXT", Name: domain, Content: name + "-verification=" + hex.EncodeToString(sum[:8]), TTL: 3600}
 }
 
-// mailRecords returns the records that bring the mail of a domain to the platform.
+// mailRecords returns the records that a domain needs for mail at the platform.
 func mailRecords(domain string) []record {
 	return []record{
 		{Type: "MX", Name: domain, Content: dashedName(domain) + ".mx.mail.example", Priority: 10, TTL: 3600},
