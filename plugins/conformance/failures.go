@@ -22,28 +22,28 @@ import (
 // failureChecks returns the checks that run a mail or DNS plugin against servers whose failures do
 // not depend on the provider's API. The contract suite of a sending platform has the same checks.
 func failureChecks(kind string) []check {
-	area := kind + "/failures/"
+	idPrefix := kind + "/failures/"
 	checks := []check{
-		{ID: area + "nothing-listens", Proves: "a refused connection is reported as down", Run: func(t T, b Binary) {
+		{ID: idPrefix + "nothing-listens", Proves: "a refused connection is reported as down", Run: func(t T, b Binary) {
 			b.expectOutcome(t, UnreachableURL(t), outcome.Down)
 		}},
-		{ID: area + "html-page", Proves: "an HTML page instead of an answer is reported as broken", Run: func(t T, b Binary) {
+		{ID: idPrefix + "html-page", Proves: "an HTML page instead of an answer is reported as broken", Run: func(t T, b Binary) {
 			b.expectOutcome(t, b.startHTMLServer(t), outcome.Broken)
 		}},
-		{ID: area + "status-500", Proves: "a 500 without a body is reported as broken or down", Run: func(t T, b Binary) {
+		{ID: idPrefix + "status-500", Proves: "a 500 without a body is reported as broken or down", Run: func(t T, b Binary) {
 			b.requireHTTP(t)
 			b.expectOutcome(t, startServer(t, statusHandler(http.StatusInternalServerError)), outcome.Broken, outcome.Down)
 		}},
-		{ID: area + "endless-answer", Proves: "an endless answer is reported as broken", Run: func(t T, b Binary) {
+		{ID: idPrefix + "endless-answer", Proves: "an endless answer is reported as broken", Run: func(t T, b Binary) {
 			b.expectOutcomeOfReads(t, b.startEndlessServer(t), 1, []outcome.Kind{outcome.Broken})
 		}},
-		{ID: area + "redirect", Proves: "a redirect is not followed", Run: func(t T, b Binary) {
+		{ID: idPrefix + "redirect", Proves: "a redirect is not followed", Run: func(t T, b Binary) {
 			b.requireHTTP(t)
 			redirectTarget := startServer(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a redirect was followed") }))
 			b.expectOutcome(t, startServer(t, http.RedirectHandler(redirectTarget, http.StatusTemporaryRedirect)), outcome.Broken, outcome.Down)
 		}},
-		{ID: area + "deadline", Proves: "a call without an answer ends at its deadline, and its outcome is unknown", Run: checkDeadline},
-		{ID: area + "cancelled", Proves: "a cancelled call returns, and its request to the provider ends", Run: checkCancelled},
+		{ID: idPrefix + "deadline", Proves: "a call without an answer ends at its deadline, and its outcome is unknown", Run: checkDeadline},
+		{ID: idPrefix + "cancelled", Proves: "a cancelled call returns, and its request to the provider ends", Run: checkCancelled},
 	}
 	if kind == string(wire.KindDNS) {
 		return append(checks, dnsFailureChecks...)

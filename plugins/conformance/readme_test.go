@@ -100,18 +100,18 @@ func requireChecks(t *testing.T, folder, kind, name string) {
 	}
 	report := Report{Name: name, Kind: kind}
 	for _, item := range List(kind) {
-		line, others, _ := strings.Cut(lines, "\n")
-		lines = others
-		result, passed := Result{ID: item.ID, Proves: item.Proves, Status: Passed}, strings.Builder{}
-		if err := result.WriteText(&passed); err != nil {
+		line, nextLines, _ := strings.Cut(lines, "\n")
+		lines = nextLines
+		result, passedLine := Result{ID: item.ID, Proves: item.Proves, Status: Passed}, strings.Builder{}
+		if err := result.WriteText(&passedLine); err != nil {
 			t.Fatal(err)
 		}
 		switch before, reason, _ := strings.Cut(line, item.ID+" "); {
-		case line+"\n" == passed.String():
+		case line+"\n" == passedLine.String():
 		case before == "skip  " && strings.TrimSpace(reason) != "":
 			result.Status = Skipped
 		default:
-			t.Errorf("%s: the README has\n%s\ninstead of\n%srun TestBundledPluginsPass or TestPluginTestPasses with -update", folder, line, passed.String())
+			t.Errorf("%s: the README has\n%s\ninstead of\n%srun TestBundledPluginsPass or TestPluginTestPasses with -update", folder, line, passedLine.String())
 			return
 		}
 		report.Results = append(report.Results, result)

@@ -69,16 +69,16 @@ func (o *owner) currentSet() sdk.RRSet {
 // are chosen for this request.
 func (o *owner) planChanges(order *interleaving.Order) (beforeRequest func()) {
 	const requests = 3
-	var due [requests][]func(*owner, sdk.RRSet)
+	var changesBefore [requests][]func(*owner, sdk.RRSet)
 	for request, chosen := 0, 0; chosen < 2; chosen++ {
 		if request += order.Choose(requests + 1 - request); request == requests {
 			break
 		}
-		due[request] = append(due[request], ownersChanges[order.Choose(len(ownersChanges))])
+		changesBefore[request] = append(changesBefore[request], ownersChanges[order.Choose(len(ownersChanges))])
 	}
 	next := 0
 	return func() {
-		for _, change := range due[next] {
+		for _, change := range changesBefore[next] {
 			o.changes++
 			o.hasOverlapped = o.hasOverlapped || next == 1
 			change(o, o.currentSet())

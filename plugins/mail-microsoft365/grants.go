@@ -111,8 +111,8 @@ func (c *tenantClient) servicePrincipal(ctx context.Context) (string, error) {
 }
 
 // principalFromToken returns the object id in the access token. If the token contains no object id,
-// it returns the error missing.
-func (c *tenantClient) principalFromToken(ctx context.Context, missing error) (string, error) {
+// it returns errNoID.
+func (c *tenantClient) principalFromToken(ctx context.Context, errNoID error) (string, error) {
 	t, err := c.graph.Tokens.Token(ctx)
 	if err != nil {
 		return "", err
@@ -121,7 +121,7 @@ func (c *tenantClient) principalFromToken(ctx context.Context, missing error) (s
 	if payload.ObjectID != "" {
 		return payload.ObjectID, nil
 	}
-	return "", missing
+	return "", errNoID
 }
 
 // ternary is yes, no or unknown.

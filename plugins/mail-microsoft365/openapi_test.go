@@ -108,13 +108,13 @@ func (v graphValidator) RoundTrip(r *http.Request) (*http.Response, error) {
 // match.
 func (v graphValidator) operation(method, path string) *openapi3.Operation {
 	var chosen *openapi3.Operation
-	fewest := 0
+	minParameters := 0
 	for template, item := range v.description.Paths.Map() {
 		if !graphPaths()[template].MatchString(path) {
 			continue
 		}
-		if open := strings.Count(template, "{") - strings.Count(template, "="); chosen == nil || open < fewest {
-			chosen, fewest = item.GetOperation(method), open
+		if parameters := strings.Count(template, "{") - strings.Count(template, "="); chosen == nil || parameters < minParameters {
+			chosen, minParameters = item.GetOperation(method), parameters
 		}
 	}
 	return chosen

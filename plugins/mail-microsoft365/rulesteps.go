@@ -116,8 +116,8 @@ func (c *tenantClient) removeRule(ctx context.Context, name string) error {
 // writeRule sends a write once. The caller must read the rule before it decides to send the write
 // again.
 func (c *tenantClient) writeRule(ctx context.Context, effect call.Effect, cmdlet string, parameters map[string]any) error {
-	once := c.exchange
-	once.Retry.MaxAttempts = 1
-	_, err := exchange.Invoke[struct{}](ctx, once, exchange.Command{Effect: effect, Cmdlet: cmdlet, Parameters: parameters})
+	withoutRetries := c.exchange
+	withoutRetries.Retry.MaxAttempts = 1
+	_, err := exchange.Invoke[struct{}](ctx, withoutRetries, exchange.Command{Effect: effect, Cmdlet: cmdlet, Parameters: parameters})
 	return err
 }

@@ -21,10 +21,10 @@ import (
 )
 
 // sendAt makes a mailbox send messages at the time at.
-func (s *sendingTenant) sendAt(t conformance.T, box string, count int, at time.Time, more options) {
+func (s *sendingTenant) sendAt(t conformance.T, box string, count int, at time.Time, extraFields options) {
 	t.Helper()
 	message := options{"mailbox": box, "count": count, "at": at.Format(time.RFC3339Nano)}
-	for name, value := range more {
+	for name, value := range extraFields {
 		message[name] = value
 	}
 	s.control(t, http.MethodPost, "/messages", message)
@@ -168,11 +168,11 @@ func TestSentReportsRefusedAndLateMessages(t *testing.T) {
 	}
 	env.setBehaviour(t, s.tenantInfo.GUID, options{"trace_ms": 3_600_000})
 	env.control(t, http.MethodPost, "/messages", options{"mailbox": s.mailboxes[2], "count": 4})
-	late, _ := s.readTrace(t, now, time.Now().Add(time.Minute))
+	visibleAtFirst, _ := s.readTrace(t, now, time.Now().Add(time.Minute))
 	env.Advance(t, 61*time.Minute)
-	visible, _ := s.readTrace(t, now, time.Now().Add(2*time.Minute))
-	if messagesPerSender(late)[s.mailboxes[2]] != 1 || messagesPerSender(visible)[s.mailboxes[2]] != 5 {
-		t.Fatalf("late %v, then %v", messagesPerSender(late), messagesPerSender(visible))
+	visibleLater, _ := s.readTrace(t, now, time.Now().Add(2*time.Minute))
+	if messagesPerSender(visibleAtFirst)[s.mailboxes[2]] != 1 || messagesPerSender(visibleLater)[s.mailboxes[2]] != 5 {
+		t.Fatalf("late %v, then %v", messagesPerSender(visibleAtFirst), messagesPerSender(visibleLater))
 	}
 }
 

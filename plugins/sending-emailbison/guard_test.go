@@ -23,8 +23,8 @@ import (
 
 // countingServer is a server on loopback that counts the connections to it.
 type countingServer struct {
-	port     string
-	accepted atomic.Int64
+	port        string
+	connections atomic.Int64
 }
 
 // startCountingServer starts a server that listens on the same port of 127.0.0.1 and, where the
@@ -49,7 +49,7 @@ func startCountingServer(t *testing.T) *countingServer {
 				if err != nil {
 					return
 				}
-				server.accepted.Add(1)
+				server.connections.Add(1)
 				_ = conn.Close()
 			}
 		}()
@@ -91,12 +91,12 @@ func TestPrivateAddressesAreNotDialed(t *testing.T) {
 	} {
 		expectRefused(t, "https://"+host+":"+server.port)
 	}
-	if n := server.accepted.Load(); n > 0 {
+	if n := server.connections.Load(); n > 0 {
 		t.Fatalf("%d connections to private addresses", n)
 	}
 	// If the operator sets allow_private, the plugin connects to the same server.
-	if result := sdk.OutcomeOf(checkInstance(t, "https://127.0.0.1:"+server.port, true)); result.Kind == 0 || result.Cause == "private_address" || server.accepted.Load() != 1 {
-		t.Fatalf("with allow_private: %+v after %d connections", result, server.accepted.Load())
+	if result := sdk.OutcomeOf(checkInstance(t, "https://127.0.0.1:"+server.port, true)); result.Kind == 0 || result.Cause == "private_address" || server.connections.Load() != 1 {
+		t.Fatalf("with allow_private: %+v after %d connections", result, server.connections.Load())
 	}
 }
 
@@ -120,7 +120,7 @@ func TestNamesOfPrivateAddressesAreNotDialed(t *testing.T) {
 	}
 	dnsServer.setAddresses("rebound.example.", "127.0.0.1")
 	expectRefused(t, "https://rebound.example:"+server.port)
-	if n := server.accepted.Load(); n > 0 {
+	if n := server.connections.Load(); n > 0 {
 		t.Fatalf("%d connections to private addresses", n)
 	}
 	if dnsServer.lookupsOf("rebound.example.") < 2 || dnsServer.lookupsOf("inside.example.") == 0 {
@@ -139,8 +139,8 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	}))
 	defer instance.Close()
 	result := sdk.OutcomeOf(checkInstance(t, instance.URL, true))
-	if result.Kind != sdk.Broken || requests.Load() != 1 || server.accepted.Load() != 0 {
-		t.Fatalf("%+v after %d calls and %d connections", result, requests.Load(), server.accepted.Load())
+	if result.Kind != sdk.Broken || requests.Load() != 1 || server.connections.Load() != 0 {
+		t.Fatalf("%+v after %d calls and %d connections", result, requests.Load(), server.connections.Load())
 	}
 }
 

@@ -223,8 +223,8 @@ func TestSignInAttachesTheAccount(t *testing.T) {
 	// A second sign-in changes Account.Stamp, by which the host notices a new sign-in.
 	env.Send(http.MethodPost, "/clock", jsonObject{"advance": "1s"})
 	env.Decide(env.startSignIn("ann.lee@one.test").URL, "ann.lee@one.test", "accept")
-	if afterwards, err := env.With().Account(t.Context(), "ann.lee@one.test"); err != nil || afterwards.Stamp == first.Stamp {
-		t.Errorf("%+v, %v", afterwards, err)
+	if second, err := env.With().Account(t.Context(), "ann.lee@one.test"); err != nil || second.Stamp == first.Stamp {
+		t.Errorf("%+v, %v", second, err)
 	}
 }
 

@@ -121,7 +121,7 @@ func TestSecretsStayOutOfURLs(t *testing.T) {
 	var urls, agents []string
 	server := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, r *http.Request) {
 		urls, agents = append(urls, r.URL.String()), append(agents, r.Header.Get("User-Agent"))
-		if partner := strings.Contains(r.URL.Path, "partner"); partner == (r.Header.Get("X-Api-Key") != "") {
+		if isPartnerCall := strings.Contains(r.URL.Path, "partner"); isPartnerCall == (r.Header.Get("X-Api-Key") != "") {
 			t.Errorf("%s with the key %q", r.URL.Path, r.Header.Get("X-Api-Key"))
 		}
 		_, _ = answer.Write([]byte(`{"status": "success", "workspaces": [], "accounts": [], "code": "1", "url": "https://login.microsoftonline.com/x"}`))

@@ -149,8 +149,8 @@ const readmeHeading = "## What `tenantry plugin test` prints\n"
 func TestPluginTestPasses(t *testing.T) {
 	folders := allKinds
 	if !*update {
-		others := slices.DeleteFunc(slices.Clone(allKinds), func(folder string) bool { return slices.Contains(onlyDNS, folder) })
-		folders = append(soak.Sample(t, others, 1), onlyDNS...)
+		otherTemplates := slices.DeleteFunc(slices.Clone(allKinds), func(folder string) bool { return slices.Contains(onlyDNS, folder) })
+		folders = append(soak.Sample(t, otherTemplates, 1), onlyDNS...)
 	}
 	eachTemplate(t, folders, func(t *testing.T, p plugin) {
 		t.Parallel() // the checks mostly wait
