@@ -26,7 +26,7 @@ func TestRecordsHaveNoPartOfASecret(t *testing.T) {
 			}
 		}
 		if !strings.Contains(recorded, "[redacted]") && name != "at the end of what is shown" {
-			t.Errorf("%s: nothing was removed from %s", name, shown)
+			t.Errorf("%s: nothing was removed from %s", name, recorded)
 		}
 	}
 }
