@@ -12,8 +12,9 @@
 //
 //   - suite.go: Options, Test and the list of checks. Start here. runner.go: how one check is run.
 //   - conformance.go: Binary, and the entry points Plugin, Mail, DNS and DNSInProcess of Go tests.
-//   - plugin.go, failures.go, account.go: the checks of every plugin, the checks with a provider that
-//     fails, and the checks that are safe on a real account. calls.go: the calls of these checks.
+//   - plugin.go, failures.go, account.go: the checks of every plugin, the checks with a provider
+//     that fails, and the checks that are safe on a real account. calls.go: the calls of these
+//     checks.
 //   - environment.go: the environment of one check of Test. dnsenvironment.go, zoneserver.go: the
 //     zones. tcp.go: providers that do not speak HTTP.
 //   - pace.go: keeps the calls of a DNS provider to its budgets.

@@ -220,8 +220,8 @@ func (b Binary) expectOutcome(t T, url string, want ...outcome.Kind) {
 	b.expectOutcomeOfReads(t, url, len(mailReads)+1, want)
 }
 
-// expectOutcomeOfReads is expectOutcome with at most maxParallel calls at the same time. If a read needs
-// much CPU time, too many concurrent calls would exceed the plugin's own timeouts.
+// expectOutcomeOfReads is expectOutcome with at most maxParallel calls at the same time. If a read
+// needs much CPU time, too many concurrent calls would exceed the plugin's own timeouts.
 func (b Binary) expectOutcomeOfReads(t T, url string, maxParallel int, want []outcome.Kind) {
 	t.Helper()
 	p := b.Start(t)

@@ -20,8 +20,8 @@ import (
 // different type with the same name (81053, 81054), or the same record (81057, 81058).
 var existsCodes = []int{81053, 81054, 81057, 81058}
 
-// jsonErrorPrefix is the beginning of the library's error if it cannot parse an answer. The error has
-// no exported type.
+// jsonErrorPrefix is the beginning of the library's error for an answer that it cannot parse. The
+// error has no exported type.
 const jsonErrorPrefix = "error unmarshalling the JSON response"
 
 var errRecordExists = errors.New("a conflicting record exists")
