@@ -18,9 +18,9 @@ import (
 // accountChecks returns the checks that are safe on a real account. They only read. The zone and
 // the mailbox for which they ask do not exist. Test also runs them against the simulator.
 func accountChecks(kind string) []contract.Check[*environment] {
-	area := kind + "/account/"
+	idPrefix := kind + "/account/"
 	checks := []contract.Check[*environment]{
-		{ID: area + "accepted", Proves: "the provider accepts the credential", Run: func(t T, e *environment) {
+		{ID: idPrefix + "accepted", Proves: "the provider accepts the credential", Run: func(t T, e *environment) {
 			if err := e.checkCredential(t, callContext(t)); err != nil {
 				t.Fatalf("check: %v", err)
 			}
@@ -28,16 +28,16 @@ func accountChecks(kind string) []contract.Check[*environment] {
 	}
 	switch kind {
 	case string(wire.KindDNS):
-		checks = append(checks, contract.Check[*environment]{ID: area + "no-such-zone", Proves: "a name that is nobody's zone is reported as no zone", Run: func(t T, e *environment) {
+		checks = append(checks, contract.Check[*environment]{ID: idPrefix + "no-such-zone", Proves: "a name that is nobody's zone is reported as no zone", Run: func(t T, e *environment) {
 			name := strings.ToLower("nobody-has-" + rand.Text()[:12] + ".example")
 			if z, err := e.dns(e.process, e.connection()).Zone(callContext(t), name); !dns.IsNoZone(err) {
 				t.Fatalf("%s: got %+v, %v", name, z, err)
 			}
 		}})
 	case string(wire.KindSending):
-		checks = append(checks, contract.Check[*environment]{ID: area + "no-such-mailbox", Proves: "an address that is not connected has no account", Run: func(t T, e *environment) {
+		checks = append(checks, contract.Check[*environment]{ID: idPrefix + "no-such-mailbox", Proves: "an address that is not connected has no account", Run: func(t T, e *environment) {
 			checkNoSuchMailbox(t, e.sending(e.process, e.connection()))
-		}}, contract.Check[*environment]{ID: area + "list-ends", Proves: "the list of accounts ends, and names each account once", Run: func(t T, e *environment) {
+		}}, contract.Check[*environment]{ID: idPrefix + "list-ends", Proves: "the list of accounts ends, and names each account once", Run: func(t T, e *environment) {
 			checkListEnds(t, e.sending(e.process, e.connection()))
 		}})
 	}
@@ -67,7 +67,7 @@ func checkNoSuchMailbox(t T, platform sdk.SendingPlatform) {
 }
 
 func checkListEnds(t T, platform sdk.SendingPlatform) {
-	cursor, seen := "", map[string]bool{}
+	cursor, listedIDs := "", map[string]bool{}
 	for range maxPages {
 		page, err := platform.Accounts(callContext(t), cursor)
 		if errors.Is(err, fault.CapabilityMissing) {
@@ -77,10 +77,10 @@ func checkListEnds(t T, platform sdk.SendingPlatform) {
 			t.Fatalf("accounts: %v", err)
 		}
 		for _, a := range page.Accounts {
-			if !a.Exists() || seen[a.ID] {
+			if !a.Exists() || listedIDs[a.ID] {
 				t.Fatalf("account %q is listed twice or has no id", a.ID)
 			}
-			seen[a.ID] = true
+			listedIDs[a.ID] = true
 		}
 		if cursor = page.Next; cursor == "" {
 			return

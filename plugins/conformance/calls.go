@@ -49,7 +49,7 @@ var mailReads = map[string]func(context.Context, sdk.MailTenant) error{
 type call = func(context.Context) error
 
 // readCalls returns read calls of the running plugin p with the connection c, by name. They are the
-// same for all plugins of a kind. The objects for which they ask do not exist, except the zone
+// same for all plugins of a kind. They ask for objects that do not exist, except for the zone
 // Binary.zone.
 func (b Binary) readCalls(t T, p *wire.Process, c sdk.Connection) map[string]call {
 	t.Helper()

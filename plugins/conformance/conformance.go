@@ -12,8 +12,9 @@
 //
 //   - suite.go: Options, Test and the list of checks. Start here. runner.go: how one check is run.
 //   - conformance.go: Binary, and the entry points Plugin, Mail, DNS and DNSInProcess of Go tests.
-//   - plugin.go, failures.go, account.go: the checks of every plugin, of a provider that fails, and
-//     those that are safe on a real account. calls.go: the calls that they make.
+//   - plugin.go, failures.go, account.go: the checks of every plugin, the checks with a provider
+//     that fails, and the checks that are safe on a real account. calls.go: the calls of these
+//     checks.
 //   - environment.go: the environment of one check of Test. dnsenvironment.go, zoneserver.go: the
 //     zones. tcp.go: providers that do not speak HTTP.
 //   - pace.go: keeps the calls of a DNS provider to its budgets.
@@ -150,7 +151,7 @@ func SendingPlatform(p *wire.Process, c sdk.Connection) sdk.SendingPlatform {
 	return Binary{}.sending(p, c)
 }
 
-// check is a check that needs the plugin's binary and no simulator.
+// check is the type of checks that need the plugin's binary and no simulator.
 type check = contract.Check[Binary]
 
 // Plugin runs the checks that apply to every plugin.
@@ -172,7 +173,7 @@ func runFailureChecks[R contract.Runner[R]](t R, b Binary, kind string) {
 
 // Mail runs the checks of Plugin, the checks of a failing provider and the contract suite of a mail
 // platform. newFixture returns the environment in which the contract suite runs. It should use the
-// plugin's simulator. It calls newPlatform to get platforms that the running plugin serves.
+// plugin's simulator, and call newPlatform to get platforms that the running plugin serves.
 func Mail[R contract.Runner[R]](t R, b Binary, newFixture func(t T, newPlatform func(sdk.Connection) sdk.MailPlatform) contract.MailPlatformEnv) {
 	Plugin(t, b)
 	t.Run("provider failures", func(t R) { runFailureChecks(t, b, string(wire.KindMail)) })
@@ -184,9 +185,9 @@ func Mail[R contract.Runner[R]](t R, b Binary, newFixture func(t T, newPlatform 
 }
 
 // DNS runs the checks of Plugin, the checks of a failing provider and the contract suite of a DNS
-// provider. newFixture returns the environment in which the contract suite runs. It calls
-// newProvider to get providers that the running plugin serves. Their calls are delayed so that they
-// do not exceed the budgets in the description.
+// provider. newFixture returns the environment in which the contract suite runs. It should call
+// newProvider to get providers that the running plugin serves. DNS delays the calls of these
+// providers so that the calls do not exceed the budgets in the description.
 func DNS[R contract.Runner[R]](t R, b Binary, newFixture func(t T, newProvider func(sdk.Connection) sdk.DNSProvider) contract.DNSProviderEnv) {
 	Plugin(t, b)
 	if b.Connect != nil {

@@ -22,8 +22,8 @@ type DNSFixture = contract.DNSProviderEnv
 // Fail and Violations.
 type DNSTest struct {
 	*Simulator
-	newProvider func(sdk.Connection) sdk.DNSProvider
-	created     atomic.Int64
+	newProvider  func(sdk.Connection) sdk.DNSProvider
+	zonesCreated atomic.Int64
 }
 
 // SimulateDNS starts a simulator as Simulate does. newProvider returns the provider under test.
@@ -47,7 +47,7 @@ func (d *DNSTest) Refused() sdk.DNSProvider {
 // NewZone creates a zone and returns its name.
 func (d *DNSTest) NewZone(t T) string {
 	t.Helper()
-	name := fmt.Sprintf("zone-%d.test", d.created.Add(1))
+	name := fmt.Sprintf("zone-%d.test", d.zonesCreated.Add(1))
 	d.Control(t, http.MethodPut, "/zones/"+name, struct{}{}, nil)
 	return name
 }

@@ -55,7 +55,7 @@ func (e *environment) startSimulator(t T, zonesURL string) {
 }
 
 // isAddress reports whether the value of a setting contains the host and port of the simulator or
-// of the proxy before it.
+// of the proxy in front of it.
 func (s *Simulator) isAddress(value string) bool {
 	hosts := []string{s.Ready.Address}
 	for _, raw := range []string{s.URL, s.Ready.URL} {
@@ -80,7 +80,8 @@ func (e *environment) connection() sdk.Connection {
 	return e.join(settings, secrets)
 }
 
-// withDefaults adds the values of Options and the defaults of the fields to a connection.
+// withDefaults adds the settings of Options and the defaults of the fields to a connection. The
+// settings of the connection itself take precedence.
 func (e *environment) withDefaults(c sdk.Connection) sdk.Connection {
 	settings, secrets := maps.Clone(e.options.Settings), map[string]string{}
 	if settings == nil {
@@ -101,8 +102,8 @@ func (e *environment) join(settings, secrets map[string]string) sdk.Connection {
 	return e.description.Join(values, values)
 }
 
-// withGuessedSecrets returns a connection with secrets that the provider does not accept. A secret
-// in base64 is replaced by a different secret in base64.
+// withGuessedSecrets replaces the secrets of c by secrets that the provider does not accept, and
+// returns c. A secret in base64 is replaced by a different secret in base64.
 func withGuessedSecrets(c sdk.Connection) sdk.Connection {
 	for name, value := range c.Secrets {
 		guess := "guessed-" + name

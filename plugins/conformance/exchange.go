@@ -22,13 +22,13 @@ import (
 const (
 	maxRecorded = 40   // how many records of a check are kept; older ones are deleted
 	maxShown    = 1000 // how many bytes of a request or an answer are shown
-	minSecret   = 6    // shorter secrets are not searched for, because other texts can contain them by chance
+	minSecret   = 6    // shorter secrets are ignored, because other texts can contain them by chance
 )
 
 // exchange records the calls of one check between the host and the plugin, and between the plugin
 // and its provider. It also records what the plugin prints. It removes the secrets of the check
-// from all texts, and records which texts of the plugin contained a secret. A nil exchange records
-// nothing.
+// from all texts, and records which texts of the plugin contained a secret. interceptors and
+// recordProviderCall accept a nil exchange and then record nothing.
 type exchange struct {
 	mu             sync.Mutex
 	secrets        map[string]string // maps the value of a secret to its name

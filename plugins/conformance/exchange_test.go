@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestRecordsHaveNoPartOfASecret records texts in which a secret is at the end of what is shown, is
-// a part of another secret, or has a line break.
+// TestRecordsHaveNoPartOfASecret records texts with a secret that maxShown cuts, that contains
+// another secret, or that has a line break.
 func TestRecordsHaveNoPartOfASecret(t *testing.T) {
 	const short, long, key = "s3cret-token", "s3cret-token-of-the-account", "-----BEGIN\nsecret-key\n-----END"
 	recorder := &exchange{secrets: map[string]string{}}
@@ -19,14 +19,14 @@ func TestRecordsHaveNoPartOfASecret(t *testing.T) {
 		"with a line break":           "key " + key + ".",
 	} {
 		recorder.recordOutput([]byte(text))
-		shown := recorder.records[len(recorder.records)-1]
+		recorded := recorder.records[len(recorder.records)-1]
 		for _, part := range []string{"s3cr", "of-the-account", "secret-key"} {
-			if strings.Contains(shown, part) {
-				t.Errorf("%s: %s", name, shown[max(0, len(shown)-100):])
+			if strings.Contains(recorded, part) {
+				t.Errorf("%s: %s", name, recorded[max(0, len(recorded)-100):])
 			}
 		}
-		if !strings.Contains(shown, "[redacted]") && name != "at the end of what is shown" {
-			t.Errorf("%s: nothing was removed from %s", name, shown)
+		if !strings.Contains(recorded, "[redacted]") && name != "at the end of what is shown" {
+			t.Errorf("%s: nothing was removed from %s", name, recorded)
 		}
 	}
 }

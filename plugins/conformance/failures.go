@@ -19,32 +19,31 @@ import (
 	"github.com/tenantry/tenantry/plugins/wire"
 )
 
-// failureChecks returns the checks that run a mail or DNS plugin against servers that fail in ways
-// that do not belong to a provider's API. The contract suite of a sending platform has the same
-// checks.
+// failureChecks returns the checks that run a mail or DNS plugin against servers whose failures do
+// not depend on the provider's API. The contract suite of a sending platform has the same checks.
 func failureChecks(kind string) []check {
-	area := kind + "/failures/"
+	idPrefix := kind + "/failures/"
 	checks := []check{
-		{ID: area + "nothing-listens", Proves: "a refused connection is reported as down", Run: func(t T, b Binary) {
+		{ID: idPrefix + "nothing-listens", Proves: "a refused connection is reported as down", Run: func(t T, b Binary) {
 			b.expectOutcome(t, UnreachableURL(t), outcome.Down)
 		}},
-		{ID: area + "html-page", Proves: "an HTML page instead of an answer is reported as broken", Run: func(t T, b Binary) {
+		{ID: idPrefix + "html-page", Proves: "an HTML page instead of an answer is reported as broken", Run: func(t T, b Binary) {
 			b.expectOutcome(t, b.startHTMLServer(t), outcome.Broken)
 		}},
-		{ID: area + "status-500", Proves: "a 500 without a body is reported as broken or down", Run: func(t T, b Binary) {
+		{ID: idPrefix + "status-500", Proves: "a 500 without a body is reported as broken or down", Run: func(t T, b Binary) {
 			b.requireHTTP(t)
 			b.expectOutcome(t, startServer(t, statusHandler(http.StatusInternalServerError)), outcome.Broken, outcome.Down)
 		}},
-		{ID: area + "endless-answer", Proves: "an endless answer is reported as broken", Run: func(t T, b Binary) {
+		{ID: idPrefix + "endless-answer", Proves: "an endless answer is reported as broken", Run: func(t T, b Binary) {
 			b.expectOutcomeOfReads(t, b.startEndlessServer(t), 1, []outcome.Kind{outcome.Broken})
 		}},
-		{ID: area + "redirect", Proves: "a redirect is not followed", Run: func(t T, b Binary) {
+		{ID: idPrefix + "redirect", Proves: "a redirect is not followed", Run: func(t T, b Binary) {
 			b.requireHTTP(t)
 			redirectTarget := startServer(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a redirect was followed") }))
 			b.expectOutcome(t, startServer(t, http.RedirectHandler(redirectTarget, http.StatusTemporaryRedirect)), outcome.Broken, outcome.Down)
 		}},
-		{ID: area + "deadline", Proves: "a call without an answer ends at its deadline, and its outcome is unknown", Run: checkDeadline},
-		{ID: area + "cancelled", Proves: "a cancelled call returns, and its request to the provider ends", Run: checkCancelled},
+		{ID: idPrefix + "deadline", Proves: "a call without an answer ends at its deadline, and its outcome is unknown", Run: checkDeadline},
+		{ID: idPrefix + "cancelled", Proves: "a cancelled call returns, and its request to the provider ends", Run: checkCancelled},
 	}
 	if kind == string(wire.KindDNS) {
 		return append(checks, dnsFailureChecks...)
@@ -148,7 +147,8 @@ func (s *silentServer) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	<-r.Context().Done()
 }
 
-// callDeadline is the time limit of a call whose provider never answers.
+// callDeadline is the time limit of the calls in checkDeadline, and the time after which
+// checkCancelled cancels its call.
 const callDeadline = 300 * time.Millisecond
 
 // abandonTimeout is how long after the end of a call the plugin's request to the provider may stay
@@ -213,15 +213,15 @@ func runWithin(limit time.Duration, f func() error) (result error, returned bool
 }
 
 // expectOutcome calls all reads of a plugin whose provider is at url, all at the same time. Each
-// call must fail with one of the outcomes in want, and with a cause from the plugin. After that the
-// plugin must still answer Describe.
+// call must fail with one of the outcomes in want, but not with a panic or an error that the plugin
+// did not classify. After that the plugin must still answer Describe.
 func (b Binary) expectOutcome(t T, url string, want ...outcome.Kind) {
 	t.Helper()
 	b.expectOutcomeOfReads(t, url, len(mailReads)+1, want)
 }
 
-// expectOutcomeOfReads is expectOutcome with at most maxParallel calls at the same time. If a read needs
-// much CPU time, too many concurrent calls would exceed the plugin's own timeouts.
+// expectOutcomeOfReads is expectOutcome with at most maxParallel calls at the same time. If a read
+// needs much CPU time, too many concurrent calls would exceed the plugin's own timeouts.
 func (b Binary) expectOutcomeOfReads(t T, url string, maxParallel int, want []outcome.Kind) {
 	t.Helper()
 	p := b.Start(t)

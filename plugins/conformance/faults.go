@@ -16,7 +16,7 @@ import (
 )
 
 // faultInjector is a proxy between a client and a simulator. It changes answers as a proxy in front
-// of a real provider can. The failures in the provider's own format come from the simulator itself.
+// of a real provider can. Failures in the provider's own format are made by the simulator itself.
 type faultInjector struct {
 	authHosts   []string // the hosts of the simulator's sign-in links
 	redirectURL string   // a client that requests it has followed a redirect
@@ -72,8 +72,8 @@ func (f *faultInjector) setPlanned(fault simulate.Fault) {
 	f.planned = fault
 }
 
-// takePlanned returns the planned fault if it applies to r. It also counts r if r is a write, which
-// is a request with a method other than GET and HEAD.
+// takePlanned returns the planned fault if it applies to r. It also counts r as a request. If the
+// method of r is neither GET nor HEAD, it counts r as a write too.
 func (f *faultInjector) takePlanned(r *http.Request) (fault simulate.Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -89,7 +89,8 @@ func (f *faultInjector) takePlanned(r *http.Request) (fault simulate.Fault) {
 	return fault
 }
 
-// serve serves one request of the provider's API through next, with the current failure.
+// serve serves one request of the provider's API through next, with the planned fault or the
+// current failure.
 func (f *faultInjector) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	switch fault := f.takePlanned(r); fault.Kind {
 	case simulate.Status:

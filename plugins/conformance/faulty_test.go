@@ -117,15 +117,15 @@ func TestSuiteFindsPlantedBugs(t *testing.T) {
 				t.Fatalf("the check does not find the bug: %+v, %v", report, err)
 			}
 			result := report.Results[0]
-			if shown := strings.Join(append(result.Messages, result.Calls...), "\n"); strings.Contains(shown, "simulated-token-of-faulty") {
-				t.Errorf("the result contains the token:\n%s", shown)
+			if text := strings.Join(append(result.Messages, result.Calls...), "\n"); strings.Contains(text, "simulated-token-of-faulty") {
+				t.Errorf("the result contains the token:\n%s", text)
 			}
 		})
 	}
 }
 
 // TestSuiteNeedsNoControlCalls runs the whole suite over a plugin whose simulator serves nothing
-// but the provider's API. Small simulators in other languages do the same.
+// but the provider's API.
 func TestSuiteNeedsNoControlCalls(t *testing.T) {
 	report, err := Test(t.Context(), Options{Path: faultyPlugin(t, "dns", "simulator-without-control-calls")})
 	if err != nil || report.Count(Passed) != len(List("dns")) {
@@ -163,8 +163,8 @@ func TestSuitePassesCorrectPlugin(t *testing.T) {
 	}
 }
 
-// TestSuitePassesCorrectPlatforms runs the checks of the planted bugs of mail and sending platforms
-// over plugins without a bug.
+// TestSuitePassesCorrectPlatforms runs the checks that find planted bugs of mail and sending
+// platforms against plugins without a bug.
 func TestSuitePassesCorrectPlatforms(t *testing.T) {
 	for kind, only := range map[string][]string{
 		"mail":    {"plugin", "mail/account", "mail/failures"},
@@ -180,22 +180,22 @@ func TestSuitePassesCorrectPlatforms(t *testing.T) {
 // TestEachCheckHasAPlantedBug checks that each check of each kind of plugin has a planted bug that
 // makes the check fail.
 func TestEachCheckHasAPlantedBug(t *testing.T) {
-	found := map[string]bool{}
+	hasPlantedBug := map[string]bool{}
 	for _, tt := range plantedBugs {
-		found[tt.check] = true
+		hasPlantedBug[tt.check] = true
 	}
 	// TestEachMailCheckFindsItsPlantedBug and TestEachSendingCheckFindsItsPlantedBug of package
 	// contract have a broken platform for each of these checks, and call it through the plugin
 	// protocol.
 	for _, c := range contract.MailPlatformChecks() {
-		found[c.ID] = true
+		hasPlantedBug[c.ID] = true
 	}
 	for _, c := range contract.SendingPlatformChecks() {
-		found[c.ID] = true
+		hasPlantedBug[c.ID] = true
 	}
 	for _, kind := range []string{"dns", "mail", "sending"} {
 		for _, item := range List(kind) {
-			if !found[item.ID] {
+			if !hasPlantedBug[item.ID] {
 				t.Errorf("no planted bug shows that %s can fail", item.ID)
 			}
 		}

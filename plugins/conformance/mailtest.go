@@ -25,7 +25,7 @@ type MailFixture = contract.MailPlatformEnv
 // MailTest combines the simulator of a mail platform with the plugin's sdk.MailPlatform, which
 // calls the simulator. It implements contract.MailPlatformEnv with the control calls that
 // docs/plugins.md lists. MailTest also has the methods of Simulator: Connection, Control and
-// Violations. Its own Fail replaces that of Simulator.
+// Violations. MailTest.Fail replaces Simulator.Fail.
 type MailTest struct {
 	*Simulator
 	platform    sdk.MailPlatform

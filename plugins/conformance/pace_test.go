@@ -74,7 +74,8 @@ func TestPacerKeepsToBudgets(t *testing.T) {
 	}
 }
 
-// TestPacerEndsWithTheContext checks that a call does not outlive its context in the pacer.
+// TestPacerEndsWithTheContext checks that a call that waits in the pacer ends when its context
+// ends.
 func TestPacerEndsWithTheContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, start := newPacer([]sdk.Budget{{Key: "credential", Limit: 1, Window: time.Hour}}), time.Now()

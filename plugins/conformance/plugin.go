@@ -116,12 +116,12 @@ func runWithoutHost(t T, b Binary, wantCode int, args ...string) (output, errorO
 
 func checkFields(t T, fields []sdk.Field) {
 	t.Helper()
-	seen := map[string]bool{}
+	definedNames := map[string]bool{}
 	for _, f := range fields {
-		if !fieldName.MatchString(f.Name) || seen[f.Name] {
+		if !fieldName.MatchString(f.Name) || definedNames[f.Name] {
 			t.Errorf("field %q is not a name like client_id, or is defined twice", f.Name)
 		}
-		seen[f.Name] = true
+		definedNames[f.Name] = true
 		if f.Help == "" {
 			t.Errorf("field %q has no help", f.Name)
 		}
@@ -154,8 +154,8 @@ func checkHosts(t T, d sdk.Description) {
 }
 
 // checkFacts checks the facts in the description of a mail platform. Hosts have a leading dot,
-// because they match only the names below them. Built-in domains have no leading dot, because they
-// match the domain itself too: callers must add neither the domain nor a name below it.
+// because they match only the names below them. Built-in domains have no leading dot, because
+// callers must add neither the domain itself nor a name below it.
 func checkFacts(t T, d sdk.Description) {
 	t.Helper()
 	f := d.MailPlatform

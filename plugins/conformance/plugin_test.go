@@ -93,15 +93,15 @@ func TestSuitesReportFaultyPlugins(t *testing.T) {
 // text about what it proves.
 func TestEveryCheckHasAnID(t *testing.T) {
 	for _, kind := range []string{"", "mail", "dns", "sending"} {
-		idPattern, seen := regexp.MustCompile(`^(plugin|`+cmp.Or(kind, "plugin")+`)(/[a-z0-9]+(-[a-z0-9]+)*){2}$`), map[string]bool{}
+		idPattern, listedIDs := regexp.MustCompile(`^(plugin|`+cmp.Or(kind, "plugin")+`)(/[a-z0-9]+(-[a-z0-9]+)*){2}$`), map[string]bool{}
 		for _, c := range List(kind) {
-			if !idPattern.MatchString(c.ID) || seen[c.ID] || c.Proves == "" {
+			if !idPattern.MatchString(c.ID) || listedIDs[c.ID] || c.Proves == "" {
 				t.Errorf("%s plugins: the check %q is listed twice, or proves nothing: %q", kind, c.ID, c.Proves)
 			}
-			seen[c.ID] = true
+			listedIDs[c.ID] = true
 		}
-		if len(seen) < 5 {
-			t.Errorf("%s plugins have only %d checks", kind, len(seen))
+		if len(listedIDs) < 5 {
+			t.Errorf("%s plugins have only %d checks", kind, len(listedIDs))
 		}
 	}
 }

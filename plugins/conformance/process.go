@@ -30,7 +30,7 @@ var errNoSimulator = errors.New("the plugin has no simulator")
 const exitNoSimulator = 2
 
 // The environment variables of this process that a plugin and a simulator get. A plugin gets the
-// variables for trusted certificates and the time zone, as from its host. It also gets
+// same variables from its host: those for trusted certificates and the time zone. It also gets
 // wire.SearchPath and the variables of the protocol.
 var (
 	pluginVariables    = []string{"SSL_CERT_FILE", "SSL_CERT_DIR", "TZ"}
@@ -47,8 +47,8 @@ func inheritedVariables(names []string) (variables []string) {
 	return variables
 }
 
-// startSimulator starts `BINARY simulate` and a proxy between the simulator and the plugin.
-// Simulator.Ready of the result contains the URL of the proxy. startSimulator returns
+// startSimulator starts `BINARY simulate` and a proxy between the simulator and the plugin. The
+// settings in Simulator.Ready of the result contain the URL of the proxy. startSimulator returns
 // errNoSimulator if the plugin has no simulator. It fails the test if the simulator does not start.
 // The simulator and the proxy end with the test.
 func startSimulator(t T, binary, zonesURL string, e *exchange) (*Simulator, error) {
@@ -175,7 +175,7 @@ func (s *Simulator) callControl(t T, method, path string, in any) (status int, a
 	return status, answer
 }
 
-// lastBytes stores the last bytes that were written to it.
+// lastBytes stores the last maxShown bytes that were written to it.
 type lastBytes struct {
 	mu   sync.Mutex
 	tail []byte

@@ -14,7 +14,8 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver/soak"
 )
 
-// update writes the output of the suite into the READMEs instead of comparing it:
+// update makes TestBundledPluginsPass write the output of the suite into the READMEs instead of
+// comparing it:
 //
 //	go test ./plugins/conformance -run TestBundledPluginsPass -update
 var update = flag.Bool("update", false, "write the READMEs of the plugins")
@@ -22,8 +23,8 @@ var update = flag.Bool("update", false, "write the READMEs of the plugins")
 const readmeHeading = "## What `tenantry plugin test` prints\n"
 
 // TestBundledPluginsPass runs the suite over each bundled plugin with its own simulator. No check
-// may fail, and the README of the plugin ends with the output. Without TENANTRY_SOAK it tests four
-// of the plugins; the tests of each plugin run the same checks too.
+// may fail, and the README of the plugin must end with the output. Without TENANTRY_SOAK it tests
+// four of the plugins; the tests of each plugin run the same checks too.
 func TestBundledPluginsPass(t *testing.T) {
 	folders, err := filepath.Glob("../*/main.go")
 	if err != nil || len(folders) < 9 {
@@ -62,9 +63,9 @@ func TestBundledPluginsPass(t *testing.T) {
 	}
 }
 
-// TestReadmesListTheChecks checks, without a run of the suite, that the README of each bundled
-// plugin, and of each template in a different language than Go, ends with the present checks of its
-// kind, each passed or skipped with a reason.
+// TestReadmesListTheChecks compares READMEs with List and does not run the suite. It reads the
+// README of each bundled plugin and of each template that is not written in Go. The README must end
+// with the checks of its kind, and each check must have passed or be skipped with a reason.
 func TestReadmesListTheChecks(t *testing.T) {
 	bundled, err := filepath.Glob("../*/main.go")
 	if err != nil || len(bundled) < 9 {
@@ -99,24 +100,24 @@ func requireChecks(t *testing.T, folder, kind, name string) {
 	}
 	report := Report{Name: name, Kind: kind}
 	for _, item := range List(kind) {
-		line, others, _ := strings.Cut(lines, "\n")
-		lines = others
-		result, passed := Result{ID: item.ID, Proves: item.Proves, Status: Passed}, strings.Builder{}
-		if err := result.WriteText(&passed); err != nil {
+		line, nextLines, _ := strings.Cut(lines, "\n")
+		lines = nextLines
+		result, passedLine := Result{ID: item.ID, Proves: item.Proves, Status: Passed}, strings.Builder{}
+		if err := result.WriteText(&passedLine); err != nil {
 			t.Fatal(err)
 		}
 		switch before, reason, _ := strings.Cut(line, item.ID+" "); {
-		case line+"\n" == passed.String():
+		case line+"\n" == passedLine.String():
 		case before == "skip  " && strings.TrimSpace(reason) != "":
 			result.Status = Skipped
 		default:
-			t.Errorf("%s: the README has\n%s\ninstead of\n%srun TestBundledPluginsPass or TestPluginTestPasses with -update", folder, line, passed.String())
+			t.Errorf("%s: the README has\n%s\ninstead of\n%srun TestBundledPluginsPass or TestPluginTestPasses with -update", folder, line, passedLine.String())
 			return
 		}
 		report.Results = append(report.Results, result)
 	}
-	_, wanted, _ := strings.Cut(report.Summary(), ":")
-	if begin, counts, _ := strings.Cut(lines, ":"); !strings.HasPrefix(begin, name+" ") || counts != wanted+"\n" {
-		t.Errorf("%s: the README ends with %q, want %q", folder, lines, fmt.Sprintf("%s VERSION:%s\n", name, wanted))
+	_, wantCounts, _ := strings.Cut(report.Summary(), ":")
+	if beginning, counts, _ := strings.Cut(lines, ":"); !strings.HasPrefix(beginning, name+" ") || counts != wantCounts+"\n" {
+		t.Errorf("%s: the README ends with %q, want %q", folder, lines, fmt.Sprintf("%s VERSION:%s\n", name, wantCounts))
 	}
 }

@@ -17,10 +17,10 @@ import (
 	"github.com/tenantry/tenantry/ports/contract"
 )
 
-// SendingSimulator checks the simulator of a platform whose API only starts sign-ins: the links,
-// the control calls, and the state after a restart. The simulator must have the control calls of
-// simulate.Platform, and POST /behaviour with `list_lag_ms`. invalid is a body of POST /behaviour
-// with a value that is not allowed.
+// SendingSimulator checks the simulator of a sending platform that connects accounts only through
+// sign-in links. It checks the links, the control calls, and the state after a restart. The
+// simulator must have the control calls of simulate.Platform, and POST /behaviour with
+// `list_lag_ms`. invalid is a body of POST /behaviour with a value that is not allowed.
 func SendingSimulator[R contract.Runner[R]](t R, open opener, p sdk.Plugin, invalid string) {
 	startSimulator := func(t R) (*SendingTest, func(address string) sdk.Account, func() string) {
 		env := SimulateSending(t, open, p.Sending)
@@ -133,7 +133,7 @@ func SendingSimulator[R contract.Runner[R]](t R, open opener, p sdk.Plugin, inva
 }
 
 // ReadmeNamesTests checks the table rows of README.md that end with the name of a test. There must
-// be at least least such rows, and the tests must exist in the folder.
+// be at least `least` such rows, and the tests must exist in the folder.
 func ReadmeNamesTests(t T, least int) {
 	page, err := os.ReadFile("README.md")
 	if err != nil {

@@ -20,9 +20,9 @@ import (
 // opener is the function New of a simulator.
 type opener = func(simulate.Options) (http.Handler, simulate.Ready, error)
 
-// SendingTest is the simulator of a sending platform, for the tests of the plugin. Each method
-// fails the test if the simulator refuses the call. SendingTest also has the methods of Simulator:
-// Connection, Control, Fail and Violations.
+// SendingTest is the simulator of a sending platform, for the tests of the plugin. The methods that
+// make control calls fail the test if the simulator refuses the call. SendingTest also has the
+// methods of Simulator: Connection, Control, Fail and Violations.
 type SendingTest struct {
 	*Simulator
 	t           T
@@ -168,7 +168,7 @@ func expand[V any](t T, in V, words map[string]any) (out V) {
 	return out
 }
 
-// textReplacer replaces the words whose values are texts.
+// textReplacer returns a replacer for the words whose values are texts.
 func textReplacer(words map[string]any) *strings.Replacer {
 	var pairs []string
 	// In reverse order, a word comes before the words that it begins with.
@@ -212,8 +212,8 @@ func (s *SendingTest) call(c simulate.SuiteCall, words map[string]any) {
 }
 
 // Fixture returns the environment in which the contract suite of a sending platform runs. The
-// simulator's Suite describes it. The platform under test has the settings and secrets of Ready,
-// replaced by those of the Suite.
+// simulator's Suite describes this environment. The platform under test has the settings and
+// secrets of Ready. The settings and secrets of the Suite replace values of the same name.
 func (s *SendingTest) Fixture(d sdk.Description, newPlatform func(sdk.Connection) sdk.SendingPlatform) SendingFixture {
 	s.t.Helper()
 	suite := s.Suite()

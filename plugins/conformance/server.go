@@ -35,7 +35,7 @@ func startServer(t T, handler http.Handler) string {
 }
 
 // UnreachableURL returns a base URL on which nothing listens. Operating systems do not assign this
-// port to servers that ask for any free port, because it is below the range of such ports.
+// port to servers that ask for any free port, because it is below the range of ephemeral ports.
 func UnreachableURL(t T) string {
 	t.Helper()
 	return "http://127.0.0.1:2"
@@ -61,8 +61,8 @@ func send(t T, method, link, contentType string, body io.Reader) (status int, an
 	return response.StatusCode, answer, err
 }
 
-// noRedirects is the client of send. Its time limit is so long that only a server that hangs
-// reaches it.
+// noRedirects is an HTTP client that does not follow redirects. Its time limit is so long that only
+// a server that hangs reaches it.
 var noRedirects = &http.Client{
 	Timeout:       startTimeout,
 	Transport:     &http.Transport{DisableKeepAlives: true},

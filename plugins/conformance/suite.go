@@ -124,7 +124,8 @@ func withSimulator(checks []check) (suiteChecks []suiteCheck) {
 	return suiteChecks
 }
 
-// inEnvironment returns the checks as suiteChecks. open creates the environment of each check.
+// inEnvironment returns the checks as suiteChecks. newEnvironment creates the environment of each
+// check.
 func inEnvironment[E any](checks []contract.Check[E], newEnvironment func(T, *environment) E) (suiteChecks []suiteCheck) {
 	for _, c := range checks {
 		suiteChecks = append(suiteChecks, suiteCheck{Item{c.ID, c.Proves, false}, func(t T, e *environment) { c.Run(t, newEnvironment(t, e)) }})

@@ -36,9 +36,9 @@ func TestSuiteFindsBugsOfTemplates(t *testing.T) {
 		}
 	})
 	t.Run("fails", func(t *testing.T) {
-		abandon := abandonTimeout
+		oldAbandonTimeout := abandonTimeout
 		abandonTimeout = 2 * time.Second // the plugin that ignores a cancelled call makes its check wait
-		t.Cleanup(func() { abandonTimeout = abandon })
+		t.Cleanup(func() { abandonTimeout = oldAbandonTimeout })
 		for _, tt := range templateBugs {
 			t.Run(tt.check, func(t *testing.T) {
 				t.Parallel()

@@ -118,7 +118,7 @@ func (w *zoneServer) add() string {
 }
 
 // replace removes the records of a zone for which remove returns true, and adds the records in
-// added. It stands for an edit by the zone's owner.
+// added. A check calls it to edit a zone as its owner would.
 func (w *zoneServer) replace(zone string, remove func(recordDoc) bool, added []recordDoc) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -27,9 +27,9 @@ type batchBody struct {
 	Posts   []recordDoc `json:"posts,omitempty"`
 }
 
-// Apply implements sdk.DNSProvider. A batch is a transaction, but Cloudflare cannot check in it
-// that the zone is unchanged. Therefore Apply holds the lock of the zone and reads the zone right
-// before the batch.
+// Apply implements sdk.DNSProvider. A batch is a transaction, but it cannot require that the zone
+// is unchanged. Therefore Apply holds the lock of the zone and reads the zone right before the
+// batch.
 func (p *provider) Apply(ctx context.Context, zone sdk.Zone, changes []sdk.Change) ([]sdk.RRSet, error) {
 	if err := sdk.CheckChanges(zone.Name, changes); err != nil {
 		return nil, err
@@ -105,7 +105,7 @@ func newBatch(records []recordDoc, changes []sdk.Change) (batchBody, error) {
 }
 
 // addChange adds the operations for one change. To replace a value, it changes an existing record,
-// which thereby keeps the comment and tags of the zone's owner.
+// so that the record keeps the comment and tags of the zone's owner.
 func (b *batchBody) addChange(records []recordDoc, change sdk.Change) error {
 	var surplus []recordDoc
 	missing := slices.Clone(change.After.Values) // contains a value twice if the set contains it twice

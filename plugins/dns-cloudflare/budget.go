@@ -22,8 +22,7 @@ func newBudgets(now func() time.Time) *budgets {
 	return &budgets{now: now, limit: limit, byToken: map[string]*budget{}}
 }
 
-// forToken returns the budget of a token. It also deletes the budgets of other tokens that are
-// idle.
+// forToken returns the budget of a token. It also deletes the idle budgets of other tokens.
 func (b *budgets) forToken(token string) *budget {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -38,7 +37,7 @@ func (b *budgets) forToken(token string) *budget {
 	return b.byToken[token]
 }
 
-// budget limits the calls of one token to limit in each window. Cloudflare counts a call when the
+// budget permits at most limit calls of one token in each window. Cloudflare counts a call when the
 // request arrives, which can be at any time before the answer. Therefore a call counts until one
 // window after its end.
 type budget struct {

@@ -20,16 +20,16 @@ import (
 // different type with the same name (81053, 81054), or the same record (81057, 81058).
 var existsCodes = []int{81053, 81054, 81057, 81058}
 
-// jsonErrorPrefix is the beginning of the library's error if it cannot parse an answer. The error has
-// no exported type.
+// jsonErrorPrefix is the beginning of the library's error for an answer that it cannot parse. The
+// error has no exported type.
 const jsonErrorPrefix = "error unmarshalling the JSON response"
 
 var errRecordExists = errors.New("a conflicting record exists")
 
-// call makes one API request with the JSON body in and decodes the result into out. If the answer
-// is a page of a list, total is the number of objects on all pages, otherwise 0. call fails with
-// errRecordExists for the error codes in existsCodes, and with an outcome of package sdk for all
-// others.
+// call makes one API request with in as its JSON body, and decodes the result into out. If the
+// answer is a page of a list, total is the number of objects on all pages, otherwise 0. call fails
+// with errRecordExists for the error codes in existsCodes, and with an outcome of package sdk for
+// all others.
 func (p *provider) call(ctx context.Context, method, path string, in, out any) (total int, err error) {
 	resp, err := p.api.Raw(ctx, method, path, in, nil)
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// faultyFixture is a fixture with planned faults. The plugin and the simulator share a clock; a
-// worker that would have to wait advances the clock instead.
+// faultyFixture is a fixture with planned faults. The plugin and the simulator have clocks that
+// move together. A worker that must wait advances both clocks instead.
 type faultyFixture struct {
 	*fixture
 	limit       int          // calls in each window
@@ -51,7 +51,7 @@ func (f *faultyFixture) advanceTo(until time.Time) {
 
 // retry repeats a call until it succeeds, as callers of the port must do. It repeats a throttled
 // call after the wait, and any other failed call at once. It stops after a refusal, and after more
-// than 20 failures, of which throttled calls do not count. tries is the number of calls.
+// than 20 failures. A throttled call does not count as a failure. tries is the number of calls.
 func (f *faultyFixture) retry(call func() error) (tries int, err error) {
 	failures := 0
 	for tries = 1; ; tries++ {
@@ -112,7 +112,7 @@ func (f *faultyFixture) provision(ctx context.Context, p sdk.DNSProvider, name s
 
 // TestManyDomainsSurviveFaults checks that many domains get their records although Cloudflare
 // throttles, fails at every fifth write and loses answers after the effect. No record is created
-// twice and no limit is exceeded. The domains need more calls than the limit allows. With
+// twice and no limit is exceeded. The domains need more calls than one window allows. With
 // TENANTRY_SOAK there are 300 domains and Cloudflare's own limit, otherwise a fifth of both.
 func TestManyDomainsSurviveFaults(t *testing.T) {
 	const pauseSeconds = 7
@@ -211,8 +211,8 @@ func (f *faultyFixture) checkRecords(t *testing.T, zone string) {
 	}
 }
 
-// checkLimits checks that the number of calls in the journal came close to the limit and never
-// exceeded it. Only planned faults may have the status 429.
+// checkLimits checks that the journal has at least as many calls as one window allows, and that no
+// window has more. Only planned faults may have the status 429.
 func (f *faultyFixture) checkLimits(t *testing.T, calls []simulate.Entry, want429s int) {
 	t.Helper()
 	got429s, got500s := 0, 0
@@ -270,8 +270,8 @@ func (f *faultyFixture) zoneIDs(t *testing.T, zones []string) map[string]string 
 	return ids
 }
 
-// checkCallsPerDomain checks the number of calls for each domain of which no call was repeated. The
-// call that finds the zone has no zone id in its path, so it is added to the number.
+// checkCallsPerDomain checks the number of calls for each domain without a repeated call. The call
+// that finds the zone has no zone id in its path, so it is added to the number.
 func checkCallsPerDomain(t *testing.T, calls []simulate.Entry, ids map[string]string, withoutRetry map[string]bool) {
 	t.Helper()
 	callsByID := map[string]int{}

@@ -39,13 +39,13 @@ func newTestState(now func() time.Time) *processState {
 // fixture runs the simulator on a server. It validates the requests of the API and their answers
 // against Cloudflare's OpenAPI description. It implements conformance.DNSFixture.
 type fixture struct {
-	server      *httptest.Server
-	simulator   http.Handler // the simulator without validation
-	ready       simulate.Ready
-	newProvider func(sdk.Connection) (sdk.DNSProvider, error)
-	serial      atomic.Int64 // number of zones that were created
-	calls       atomic.Int64 // number of API calls
-	t           conformance.T
+	server       *httptest.Server
+	simulator    http.Handler // the simulator without validation
+	ready        simulate.Ready
+	newProvider  func(sdk.Connection) (sdk.DNSProvider, error)
+	zonesCreated atomic.Int64
+	calls        atomic.Int64
+	t            conformance.T
 }
 
 func newFixture(t conformance.T) *fixture {
@@ -148,7 +148,7 @@ func (f *fixture) Provider() sdk.DNSProvider {
 func (f *fixture) Refused() sdk.DNSProvider { return f.providerWithToken("guessed") }
 
 func (f *fixture) NewZone(t conformance.T) string {
-	zone := fmt.Sprintf("zone-%d.test", f.serial.Add(1))
+	zone := fmt.Sprintf("zone-%d.test", f.zonesCreated.Add(1))
 	f.control(t, http.MethodPut, "/zones/"+zone, map[string]string{}, nil)
 	return zone
 }

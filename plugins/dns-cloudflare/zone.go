@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// With perPage records, a page is much smaller than sdk.MaxAnswer (1 MiB).
+	// A page of perPage records is usually smaller than sdk.MaxAnswer (1 MiB).
 	perPage  = 1000
 	maxPages = 20
 	// automatic is the TTL value of the API for an automatic TTL. Such a record is served with a

@@ -40,7 +40,7 @@ func description() sdk.Description {
 type processState struct {
 	guarded, unguarded *http.Client
 	locks              *sdk.ZoneLocks
-	waits              *sdk.Waits // by the fingerprint of the connection
+	waits              *sdk.Waits // rate-limit pauses, keyed by the fingerprint of the connection
 }
 
 func newProcessState() *processState {

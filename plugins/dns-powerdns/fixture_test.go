@@ -35,16 +35,16 @@ func newTestState() *processState {
 // fixture is a real PowerDNS server behind a proxy that can lose requests and answers. It
 // implements conformance.DNSFixture.
 type fixture struct {
-	server      *testserver.PowerDNS
-	newProvider func(sdk.Connection) (sdk.DNSProvider, error)
-	proxy       *httptest.Server
-	nextFailure atomic.Int64           // a conformance.Failure for the next PATCH
-	nextStatus  atomic.Int64           // a status for the next PATCH
-	beforePatch atomic.Pointer[func()] // runs before the next PATCH reaches the server
-	beforeCall  atomic.Pointer[func()] // runs before each request reaches the server
-	patches     atomic.Int64
-	serial      atomic.Int64
-	calls       atomic.Int64
+	server       *testserver.PowerDNS
+	newProvider  func(sdk.Connection) (sdk.DNSProvider, error)
+	proxy        *httptest.Server
+	nextFailure  atomic.Int64           // a conformance.Failure for the next PATCH
+	nextStatus   atomic.Int64           // a status for the next PATCH
+	beforePatch  atomic.Pointer[func()] // runs before the next PATCH reaches the server
+	beforeCall   atomic.Pointer[func()] // runs before each request reaches the server
+	patches      atomic.Int64
+	zonesCreated atomic.Int64
+	calls        atomic.Int64
 }
 
 func newFixture(t conformance.T) *fixture {
@@ -116,7 +116,7 @@ func (f *fixture) Provider() sdk.DNSProvider { return f.providerWithKey(f.server
 func (f *fixture) Refused() sdk.DNSProvider { return f.providerWithKey("guessed") }
 
 func (f *fixture) NewZone(t conformance.T) string {
-	zone := fmt.Sprintf("zone-%d.test", f.serial.Add(1))
+	zone := fmt.Sprintf("zone-%d.test", f.zonesCreated.Add(1))
 	f.callServer(t, http.MethodPost, "/zones", map[string]any{
 		"name": zone + ".", "kind": "Native", "nameservers": []string{"ns1.provider.example.", "ns2.provider.example."},
 	})

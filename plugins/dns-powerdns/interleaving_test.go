@@ -64,20 +64,21 @@ func (o *owner) currentSet() sdk.RRSet {
 	return set
 }
 
-// planChanges chooses at most two changes, each with the request of the plugin before which it is
-// made. It returns a function for the plugin's next request, which makes the changes that are due.
+// planChanges chooses at most two changes, and one of the plugin's requests for each of them. It
+// returns a function that must be called before each request. The function makes the changes that
+// are chosen for this request.
 func (o *owner) planChanges(order *interleaving.Order) (beforeRequest func()) {
 	const requests = 3
-	var due [requests][]func(*owner, sdk.RRSet)
+	var changesBefore [requests][]func(*owner, sdk.RRSet)
 	for request, chosen := 0, 0; chosen < 2; chosen++ {
 		if request += order.Choose(requests + 1 - request); request == requests {
 			break
 		}
-		due[request] = append(due[request], ownersChanges[order.Choose(len(ownersChanges))])
+		changesBefore[request] = append(changesBefore[request], ownersChanges[order.Choose(len(ownersChanges))])
 	}
 	next := 0
 	return func() {
-		for _, change := range due[next] {
+		for _, change := range changesBefore[next] {
 			o.changes++
 			o.hasOverlapped = o.hasOverlapped || next == 1
 			change(o, o.currentSet())
@@ -94,9 +95,9 @@ func (o *owner) lostAChange(current sdk.RRSet) bool {
 }
 
 // TestChangesOfTheOwnerInEveryOrder lets the owner change the zone up to two times, before any of
-// the three requests of Apply. If a change of the owner is lost, Apply must report an overlap. It
-// may report an overlap only if there was a change between its read and its PATCH. It may report
-// that nothing or everything was written only if that is true.
+// the three requests of Apply. Apply must report an overlap if the owner has changed the zone
+// between its read and its PATCH, and only then. It may report that nothing or everything was
+// written only if that is true.
 func TestChangesOfTheOwnerInEveryOrder(t *testing.T) {
 	fixture := newFixture(t)
 	interleaving.Explore(t, 0, func(t *testing.T, order *interleaving.Order) {

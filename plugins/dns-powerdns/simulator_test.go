@@ -38,7 +38,7 @@ func TestContractOnSimulator(t *testing.T) {
 
 // TestSimulatorAnswersLikePowerDNS sends the same requests to the simulator and to a real server.
 // The statuses, the errors, the record sets of the zone and the increase of its serial must be
-// equal. Only the text of the error for malformed content may differ.
+// equal. Of the error for malformed content, only the beginning is compared.
 func TestSimulatorAnswersLikePowerDNS(t *testing.T) {
 	simulated, powerdns := newSimulated(t), newFixture(t)
 	zone := powerdns.NewZone(t)
@@ -124,7 +124,8 @@ type apiAnswer struct {
 	RRSets       []rrsetDoc `json:"rrsets"`
 }
 
-// sets returns the contents by name and type, without those of SOA and NS.
+// sets returns the contents of the record sets, keyed by name and type, and the mode soa_edit_api.
+// It omits SOA and NS sets.
 func (a apiAnswer) sets() map[string][]string {
 	contents := map[string][]string{"soa_edit_api": {a.SOAEditAPI}}
 	for _, s := range a.RRSets {

@@ -108,7 +108,8 @@ func (p *provider) readZone(ctx context.Context, apex, path string) (z zoneDoc, 
 	return z, err
 }
 
-// zonePath returns the path of a zone. The server has already escaped the id where necessary.
+// zonePath returns the path of a zone. The id may contain escapes of PowerDNS, such as =2F, which
+// zonePath does not change.
 func zonePath(id string) string { return "/zones/" + url.PathEscape(id) }
 
 // recordSets returns the record sets that the server serves. It omits disabled records, and sets

@@ -68,9 +68,10 @@ func newUpdateMessage(zone string, records []wire.RR, changes []sdk.Change) (*wi
 }
 
 // addPrerequisites adds the prerequisites for one change. If the set exists, it must still have the
-// records in existing. If it does not exist, it must still be missing, and no CNAME may coexist
-// with a record of a different type: a server silently ignores such an addition (RFC 2136,
-// 3.4.2.2).
+// records in existing. If it does not exist, it must still be missing. A CNAME cannot coexist with
+// a record of a different type, and a server silently ignores such an addition (RFC 2136, 3.4.2.2).
+// Therefore, if changes has no other set of the same name, the name of a new CNAME must have no
+// records, and the name of any other new set must have no CNAME.
 func addPrerequisites(msg *wire.Msg, existing []wire.RR, c sdk.Change, changes []sdk.Change) {
 	changedSet := &wire.ANY{Hdr: wire.RR_Header{Name: wire.Fqdn(c.After.Name), Rrtype: wire.StringToType[string(c.After.Type)]}}
 	if len(existing) > 0 {

@@ -46,9 +46,9 @@ func serveTransfers(t *testing.T, handler wire.HandlerFunc) sdk.DNSProvider {
 // TestForeignRecordsAreLeftOut transfers a zone with a record outside it, and then a different
 // zone.
 func TestForeignRecordsAreLeftOut(t *testing.T) {
-	var soa, foreign, own wire.RR
+	var soa, outsideRecord, zoneRecord wire.RR
 	for text, rr := range map[string]*wire.RR{
-		"a.test. 300 IN SOA ns.a.test. h.a.test. 1 1 1 1 1": &soa, "not-a.test. 300 IN A 192.0.2.1": &foreign, "w.a.test. 300 IN A 192.0.2.2": &own,
+		"a.test. 300 IN SOA ns.a.test. h.a.test. 1 1 1 1 1": &soa, "not-a.test. 300 IN A 192.0.2.1": &outsideRecord, "w.a.test. 300 IN A 192.0.2.2": &zoneRecord,
 	} {
 		parsed, err := wire.NewRR(text)
 		if err != nil {
@@ -58,7 +58,7 @@ func TestForeignRecordsAreLeftOut(t *testing.T) {
 	}
 	p := serveTransfers(t, func(w wire.ResponseWriter, r *wire.Msg) {
 		parts := make(chan *wire.Envelope, 1)
-		parts <- &wire.Envelope{RR: []wire.RR{soa, foreign, own, soa}}
+		parts <- &wire.Envelope{RR: []wire.RR{soa, outsideRecord, zoneRecord, soa}}
 		close(parts)
 		_ = new(wire.Transfer).Out(w, r, parts)
 	})

@@ -196,8 +196,8 @@ func TestUnreachableServerIsDown(t *testing.T) {
 	}
 }
 
-// TestApplyHandlesRepeatedTexts checks a zone with two TXT records of the same text, which are
-// split into different strings. A change may remove one of the two records.
+// TestApplyHandlesRepeatedTexts checks pairs of TXT records with the same text, which the two
+// records split into strings differently. The change removes one record of a pair.
 func TestApplyHandlesRepeatedTexts(t *testing.T) {
 	fixture := newFixture(t)
 	zone := fixture.NewZone(t)

@@ -57,7 +57,8 @@ func TestContractOnSimulator(t *testing.T) {
 // client sends messages to the simulator or to BIND.
 type client struct{ addr, key, secret string }
 
-// send sends a message and returns the response code and the TSIG error of the answer.
+// send sends a message and returns the response code and the TSIG error of the answer. It does not
+// sign the message if key is "none". If key or secretText is empty, send uses c.key or c.secret.
 func (c client) send(t *testing.T, msg *wire.Msg, key, secretText, algorithm string, at time.Time) string {
 	t.Helper()
 	msg = msg.Copy()
@@ -211,7 +212,7 @@ func TestSimulatorAnswersLikeBIND(t *testing.T) {
 	} {
 		var answers [2]string
 		var zones [2][]string
-		var steps [2]uint32
+		var serialIncreases [2]uint32
 		for i, server := range servers {
 			_, before := server.records(t, zone)
 			algorithm := step.algorithm
@@ -221,10 +222,10 @@ func TestSimulatorAnswersLikeBIND(t *testing.T) {
 			answers[i] = server.send(t, step.msg, step.key, step.secret, algorithm, time.Now().Add(step.skew))
 			var after uint32
 			zones[i], after = server.records(t, zone)
-			steps[i] = after - before
+			serialIncreases[i] = after - before
 		}
-		if answers[0] != answers[1] || steps[0] != steps[1] {
-			t.Errorf("%s: BIND answers %s and the serial grows by %d, the simulator %s and %d", step.name, answers[0], steps[0], answers[1], steps[1])
+		if answers[0] != answers[1] || serialIncreases[0] != serialIncreases[1] {
+			t.Errorf("%s: BIND answers %s and the serial grows by %d, the simulator %s and %d", step.name, answers[0], serialIncreases[0], answers[1], serialIncreases[1])
 		}
 		if diff := cmp.Diff(zones[0], zones[1]); diff != "" {
 			t.Errorf("%s: the zone (-BIND +simulator):\n%s", step.name, diff)

@@ -43,19 +43,19 @@ func (p *provider) Zone(ctx context.Context, name string) (sdk.Zone, error) {
 
 // Records implements sdk.DNSProvider.
 func (p *provider) Records(ctx context.Context, zone sdk.Zone) ([]sdk.RRSet, error) {
-	all, err := p.transfer(ctx, zone.Name)
+	records, err := p.transfer(ctx, zone.Name)
 	if err != nil {
 		return nil, err
 	}
-	return recordSets(zone.Name, all)
+	return recordSets(zone.Name, records)
 }
 
 // recordSets groups records by name and type. It omits signingTypes, and records that a server
 // sends although they are outside the zone.
-func recordSets(zone string, all []wire.RR) ([]sdk.RRSet, error) {
+func recordSets(zone string, records []wire.RR) ([]sdk.RRSet, error) {
 	var sets []sdk.RRSet
 	index := map[string]int{}
-	for _, rr := range all {
+	for _, rr := range records {
 		if slices.Contains(signingTypes, rr.Header().Rrtype) {
 			continue
 		}

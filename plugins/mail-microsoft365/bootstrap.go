@@ -107,10 +107,10 @@ const retryInterval = time.Hour
 // Exchange answers a second request with an error that has no specific type. requestCustomization
 // ignores such an error and reads the state again.
 func (c *tenantClient) requestCustomization(ctx context.Context) (tenant.Progress, error) {
-	preparing := waiting("the mail server is being prepared; this takes from a minute to hours")
+	inPreparation := waiting("the mail server is being prepared; this takes from a minute to hours")
 	state := c.platform.state
 	if state.customizationRequested.wasRecordedWithin(c.id, state.now(), retryInterval) {
-		return preparing, nil
+		return inPreparation, nil
 	}
 	_, err := exchange.Invoke[struct{}](ctx, c.exchange, exchange.Command{
 		Effect: call.Create, Cmdlet: exchange.EnableCustomization,
@@ -125,7 +125,7 @@ func (c *tenantClient) requestCustomization(ctx context.Context) (tenant.Progres
 		return tenant.Progress{}, err
 	}
 	if config.Dehydrated.Value {
-		return preparing, nil
+		return inPreparation, nil
 	}
 	return ready, nil
 }

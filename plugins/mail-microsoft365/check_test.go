@@ -17,9 +17,9 @@ import (
 // checkWith returns the result of Check with changed settings.
 func (env *testEnv) checkWith(t *testing.T, change func(*settings)) error {
 	t.Helper()
-	changed := *env.platform.(*platform)
-	change(&changed.settings)
-	return changed.Check(t.Context())
+	changedPlatform := *env.platform.(*platform)
+	change(&changedPlatform.settings)
+	return changedPlatform.Check(t.Context())
 }
 
 func TestCheckReportsTheReasonOfARefusal(t *testing.T) {

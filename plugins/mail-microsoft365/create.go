@@ -54,10 +54,10 @@ func createOnce[T any](
 // exists. It can take some seconds until the platform's replicas show a new object.
 const conflictLookups = 5
 
-func findAgain[T any](ctx context.Context, p call.RetryPolicy, times int, find func() (T, error)) (T, error) {
+func findAgain[T any](ctx context.Context, p call.RetryPolicy, maxLookups int, find func() (T, error)) (T, error) {
 	for n := 0; ; n++ {
 		found, err := find()
-		if !isAbsent(err) || n+1 >= times || !p.Pause(ctx, min(n, 1), err) {
+		if !isAbsent(err) || n+1 >= maxLookups || !p.Pause(ctx, min(n, 1), err) {
 			return found, err
 		}
 	}

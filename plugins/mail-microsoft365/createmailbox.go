@@ -101,7 +101,8 @@ func (c *tenantClient) newMailbox(ctx context.Context, m mailbox.Spec, alias int
 	return created, nil
 }
 
-// newMailboxError translates a refusal to create a mailbox that does not exist.
+// newMailboxError converts Exchange's refusal to create a mailbox to a refusal with an error code
+// of tenantry.
 func newMailboxError(err error) error {
 	switch {
 	case isTaken(err):

@@ -66,8 +66,8 @@ type user struct {
 	Licenses []json.RawMessage `json:"assignedLicenses"`
 }
 
-// hasMailbox reports whether the user has a licensed mailbox: the user has at least one licence,
-// and the mail property is neither null nor empty.
+// hasMailbox reports whether the user has a licensed mailbox. The user must have at least one
+// licence. If the answer contains the property mail, it must also not be null or empty.
 func (u user) hasMailbox() bool {
 	mail := string(bytes.TrimSpace(u.Mail))
 	return len(u.Licenses) > 0 && mail != "null" && mail != `""`

@@ -99,8 +99,8 @@ func isConflict(err error) bool {
 	return graph.Status(err) == http.StatusConflict || graph.ObjectExists(err)
 }
 
-// addDomainError translates the refusal to add a domain that the tenant does not have. A refusal
-// with an unknown text stays an error of the platform, so that the caller can try again.
+// addDomainError converts Graph's refusal to add a domain, if the tenant does not have the domain.
+// A refusal with an unknown text stays an error of the platform, so that the caller can try again.
 func addDomainError(err error) error {
 	switch {
 	case graph.ObjectExists(err), namesOtherTenant(err):
@@ -157,7 +157,8 @@ func (c *tenantClient) VerifyDomain(ctx context.Context, name string) (domain.Pl
 	}
 }
 
-// verificationError translates the refusal to verify a domain that is not verified in this tenant.
+// verificationError converts Graph's refusal to verify a domain, if the domain is still not
+// verified in this tenant.
 func verificationError(err error) error {
 	switch {
 	case graph.ObjectExists(err), namesOtherTenant(err):
@@ -165,7 +166,7 @@ func verificationError(err error) error {
 	case graph.LostRace(err):
 		return lostRaceOutcome(err)
 	case graph.Status(err) == http.StatusBadRequest && graph.MessageContains(err, "already verified"):
-		// Graph answers like this if this tenant has verified the domain but a replica does not
+		// Graph gives this answer if this tenant has verified the domain but a replica does not
 		// show that yet.
 		return call.NotReady("the mail platform does not show the verification yet", call.CauseOf(err))
 	case graph.Status(err) == http.StatusBadRequest:
@@ -193,7 +194,7 @@ func (c *tenantClient) RemoveDomain(ctx context.Context, name string) error {
 	}
 }
 
-// removalError translates the refusal to remove a domain. If nothing uses the domain, it returns
+// removalError converts Graph's refusal to remove a domain. If nothing uses the domain, it returns
 // the refusal unchanged.
 func (c *tenantClient) removalError(ctx context.Context, name string, refusal error) error {
 	d, err := c.domain(ctx, name)

@@ -69,7 +69,7 @@ type fakePlatform struct {
 	// answers are minimalAnswers unless a test changes them.
 	answers  map[string]string
 	statuses map[string]int // 200 if not set
-	// consentRevoked makes the login host refuse new tokens. Issued tokens stay valid.
+	// consentRevoked makes the login host refuse requests for tokens. Issued tokens stay valid.
 	consentRevoked bool
 	tokens         int
 	now            time.Time

@@ -29,7 +29,7 @@ type roleState int
 
 const (
 	roleHeld            roleState = iota + 1
-	roleAssigned                  // this call has assigned the role
+	roleAssigned                  // this call has assigned the role, or Graph reports that the assignment exists
 	roleRefused                   // the principal does not have the role, and the tenant does not allow tenantry to assign it
 	roleUnreadable                // tenantry must not read the role assignments
 	principalNotVisible           // the directory does not show the service principal yet
@@ -111,8 +111,8 @@ func (c *tenantClient) servicePrincipal(ctx context.Context) (string, error) {
 }
 
 // principalFromToken returns the object id in the access token. If the token contains no object id,
-// it returns the error missing.
-func (c *tenantClient) principalFromToken(ctx context.Context, missing error) (string, error) {
+// it returns errNoID.
+func (c *tenantClient) principalFromToken(ctx context.Context, errNoID error) (string, error) {
 	t, err := c.graph.Tokens.Token(ctx)
 	if err != nil {
 		return "", err
@@ -121,7 +121,7 @@ func (c *tenantClient) principalFromToken(ctx context.Context, missing error) (s
 	if payload.ObjectID != "" {
 		return payload.ObjectID, nil
 	}
-	return "", missing
+	return "", errNoID
 }
 
 // ternary is yes, no or unknown.

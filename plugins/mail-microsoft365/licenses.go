@@ -39,7 +39,7 @@ var emailPlans = []string{
 func (s subscription) includesMailbox() bool {
 	return slices.ContainsFunc(s.Services, func(p servicePlan) bool {
 		name := strings.ToUpper(p.Name)
-		return slices.ContainsFunc(emailPlans, func(begin string) bool { return name == begin || strings.HasPrefix(name, begin+"_") })
+		return slices.ContainsFunc(emailPlans, func(plan string) bool { return name == plan || strings.HasPrefix(name, plan+"_") })
 	})
 }
 

@@ -212,13 +212,13 @@ func TestEnsureSigningCreatesMissingKeys(t *testing.T) {
 func TestObjectNamesAndAliasesFitAndAreUnique(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		address := rapid.StringMatching(`[a-z0-9.]{1,64}@[a-z0-9-]{1,30}\.test`).Draw(t, "address")
-		seen := map[string]bool{}
+		used := map[string]bool{}
 		for n := range maxAliases {
 			name, alias := objectName(address, n), mailboxAlias(address, n)
-			if len(name) > 64 || len(alias) > 64 || seen[name] || seen["alias "+alias] {
+			if len(name) > 64 || len(alias) > 64 || used[name] || used["alias "+alias] {
 				t.Fatalf("%d: %q, %q", n, name, alias)
 			}
-			seen[name], seen["alias "+alias] = true, true
+			used[name], used["alias "+alias] = true, true
 		}
 		if len(address) <= 64 && objectName(address, 0) != address {
 			t.Fatal("the first name is the address where it fits")

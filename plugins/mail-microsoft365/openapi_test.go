@@ -61,7 +61,7 @@ func graphDescription(t conformance.T) *openapi3.T {
 }
 
 // graphValidator checks each Graph request and its response against Microsoft's OpenAPI
-// description. All tests with a testEnv send through it.
+// description. The platform of newTestEnv sends all requests through it.
 type graphValidator struct {
 	next        http.RoundTripper
 	base        string // base URL of Graph, without the version
@@ -108,13 +108,13 @@ func (v graphValidator) RoundTrip(r *http.Request) (*http.Response, error) {
 // match.
 func (v graphValidator) operation(method, path string) *openapi3.Operation {
 	var chosen *openapi3.Operation
-	fewest := 0
+	minParameters := 0
 	for template, item := range v.description.Paths.Map() {
 		if !graphPaths()[template].MatchString(path) {
 			continue
 		}
-		if open := strings.Count(template, "{") - strings.Count(template, "="); chosen == nil || open < fewest {
-			chosen, fewest = item.GetOperation(method), open
+		if parameters := strings.Count(template, "{") - strings.Count(template, "="); chosen == nil || parameters < minParameters {
+			chosen, minParameters = item.GetOperation(method), parameters
 		}
 	}
 	return chosen
@@ -122,7 +122,7 @@ func (v graphValidator) operation(method, path string) *openapi3.Operation {
 
 func checkRequest(operation *openapi3.Operation, r *http.Request, body []byte) error {
 	for name := range r.URL.Query() {
-		// A skip token is part of an opaque link.
+		// $skiptoken is allowed, because it is a part of a link that Graph creates.
 		if name != "$skiptoken" && operation.Parameters.GetByInAndName("query", name) == nil {
 			return fmt.Errorf("the description has no parameter %s", name)
 		}

@@ -19,9 +19,9 @@ import (
 
 func TestUnknownRefusalsAreProviderErrors(t *testing.T) {
 	fake := newFakePlatform(t)
-	odd := `{"error":{"code":"BadRequest","message":"x","innererror":{"internalexception":{"type":"Contoso.OddException","message":"x"}}}}`
+	unknownError := `{"error":{"code":"BadRequest","message":"x","innererror":{"internalexception":{"type":"Contoso.OddException","message":"x"}}}}`
 	for _, label := range []string{"PATCH /users/o-1", "New-Mailbox", "Set-Mailbox", "Set-CASMailbox", "PATCH /domains/a.example"} {
-		fake.answers[label], fake.statuses[label] = odd, 400
+		fake.answers[label], fake.statuses[label] = unknownError, 400
 	}
 	fake.answers["Get-Mailbox"] = `{"value":[]}`
 	_, err := fake.client.CreateMailbox(t.Context(), mailbox.Spec{DisplayName: "Anna", Address: "anna@a.example"})
@@ -35,7 +35,8 @@ func TestUnknownRefusalsAreProviderErrors(t *testing.T) {
 }
 
 // TestCodesDecideRefusals checks how refusals of Graph are classified: by their code, then by a
-// known text. An unknown text, or a conflict that names no object, is not a permanent refusal.
+// known text. An unknown text never counts as a conflict with an object. A conflict that names no
+// object is NotReady.
 func TestCodesDecideRefusals(t *testing.T) {
 	const (
 		add, verify, patch = "POST /domains", "POST /domains/a.example/verify", "PATCH /users/o-1"
@@ -87,7 +88,7 @@ func TestCodesDecideRefusals(t *testing.T) {
 	}
 }
 
-// A verified domain may list the service before Exchange accepts the domain.
+// A verified domain may list the service Email before Exchange accepts the domain.
 func TestEnableMailWritesAServiceThatIsAlreadyListed(t *testing.T) {
 	fake := newFakePlatform(t)
 	fake.answers["GET /domains/a.example"] = `{"id":"a.example","isVerified":true,"supportedServices":["OfficeCommunicationsOnline","Email"]}`

@@ -120,6 +120,6 @@ func (t *tenantTimes) record(id tenant.GUID, now time.Time) {
 func (t *tenantTimes) wasRecordedWithin(id tenant.GUID, now time.Time, age time.Duration) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	at, ok := t.times[id]
-	return ok && now.Sub(at) < age
+	recordedAt, ok := t.times[id]
+	return ok && now.Sub(recordedAt) < age
 }

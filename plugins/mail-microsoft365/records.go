@@ -30,9 +30,9 @@ type dnsRecord struct {
 	Canonical  string `json:"canonicalName"`
 }
 
-// Records implements sdk.MailTenant. The service records are those of the service Email. Microsoft
-// chooses the host names in the MX and CNAME records; the plugin does not derive them from the
-// domain.
+// Records implements sdk.MailTenant. The service records are the records of the service Email.
+// Microsoft chooses the host names in the MX and CNAME records; the plugin does not derive them
+// from the domain.
 func (c *tenantClient) Records(ctx context.Context, name string) (domain.Records, error) {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()
@@ -44,7 +44,8 @@ func (c *tenantClient) Records(ctx context.Context, name string) (domain.Records
 		return domain.Records{}, err
 	}
 	service, err := c.records(ctx, name, "/domains/%s/serviceConfigurationRecords")
-	// Before the verification, the platform may refuse the request although the list is only empty.
+	// Before the verification, the platform may refuse the request instead of answering with an
+	// empty list.
 	if status := graph.Status(err); status == http.StatusBadRequest || status == http.StatusNotFound {
 		service, err = nil, nil
 	}

@@ -18,7 +18,7 @@ import (
 // requests a new token.
 func TestARevokedConsentIsNoticedBeforeTokensExpire(t *testing.T) {
 	for name, tt := range map[string]struct {
-		later     time.Duration // time since the tokens were issued
+		tokenAge  time.Duration // time since the tokens were issued
 		call      func(context.Context, *fakePlatform) error
 		isNoticed bool
 	}{
@@ -47,7 +47,7 @@ func TestARevokedConsentIsNoticedBeforeTokensExpire(t *testing.T) {
 			if _, err := fake.client.Bootstrap(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			fake.consentRevoked, fake.now = true, fake.now.Add(tt.later)
+			fake.consentRevoked, fake.now = true, fake.now.Add(tt.tokenAge)
 			err := tt.call(t.Context(), fake)
 			if !tt.isNoticed {
 				expectEqual(t, err, nil, nil)
@@ -72,7 +72,7 @@ func TestSyncsRenewTokensEveryFewMinutes(t *testing.T) {
 		expectEqual(t, err, p.Step, tenant.StepWait)
 		fake.now = fake.now.Add(every)
 	}
-	if fake.tokens != 4 { // for each of the two APIs one, and one after five minutes
+	if fake.tokens != 4 { // one token for each of the two APIs, and one renewal of each token after five minutes
 		t.Fatalf("%d tokens were requested in 10 minutes", fake.tokens)
 	}
 }

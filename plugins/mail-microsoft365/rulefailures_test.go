@@ -15,8 +15,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/exchange"
 )
 
-// TestRuleWritesSurviveALostAnswer checks that the rule finally is as requested if one cmdlet fails
-// once, before or after its effect.
+// TestRuleWritesSurviveALostAnswer checks that the rule has the requested state in the end if one
+// cmdlet fails once, before or after its effect.
 func TestRuleWritesSurviveALostAnswer(t *testing.T) {
 	env := newTestEnv(t)
 	for _, cmdlet := range []string{
@@ -29,7 +29,7 @@ func TestRuleWritesSurviveALostAnswer(t *testing.T) {
 		} {
 			t.Run(fmt.Sprint(cmdlet, f), func(t *testing.T) {
 				s := newSendingTenant(t, env)
-				life := func(step string, do func() error) {
+				runWithFault := func(step string, do func() error) {
 					f["operation"], f["times"] = cmdlet, 1
 					env.injectFault(t, f)
 					if err := do(); err != nil {
@@ -37,7 +37,7 @@ func TestRuleWritesSurviveALostAnswer(t *testing.T) {
 					}
 					env.control(t, http.MethodDelete, "/faults", nil)
 				}
-				set := func(list ...string) func() error {
+				block := func(list ...string) func() error {
 					return func() error {
 						r, err := s.client.Block(t.Context(), s.domain, list)
 						if err == nil && !slices.Equal(r.Blocks(), list) {
@@ -46,14 +46,14 @@ func TestRuleWritesSurviveALostAnswer(t *testing.T) {
 						return err
 					}
 				}
-				life("make", set(s.mailboxes[0]))
-				life("change", set(s.mailboxes[1:]...))
-				life("switch off", set())
-				life("switch on", set(s.mailboxes...))
+				runWithFault("make", block(s.mailboxes[0]))
+				runWithFault("change", block(s.mailboxes[1:]...))
+				runWithFault("switch off", block())
+				runWithFault("switch on", block(s.mailboxes...))
 				if got := s.stoppedSenders(); !slices.Equal(got, s.mailboxes) || len(s.rules()) != 1 {
 					t.Fatalf("stopped %v: %v", got, s.rules())
 				}
-				life("remove", func() error { return s.client.RemoveRules(t.Context()) })
+				runWithFault("remove", func() error { return s.client.RemoveRules(t.Context()) })
 				if len(s.rules()) != 0 {
 					t.Fatalf("left %v", s.rules())
 				}
@@ -84,8 +84,8 @@ func TestAPartlyDoneRuleChangeIsUnknown(t *testing.T) {
 	env := newTestEnv(t)
 	s := newSendingTenant(t, env)
 	s.block(s.domain, s.mailboxes[0])
-	blind := options{"operation": exchange.GetTransportRule, "kind": "status", "status": 503, "skip": 1, "times": 1000}
-	env.injectFault(t, blind)
+	readFault := options{"operation": exchange.GetTransportRule, "kind": "status", "status": 503, "skip": 1, "times": 1000}
+	env.injectFault(t, readFault)
 	_, err := s.client.Block(t.Context(), s.domain, s.mailboxes[1:])
 	expectOutcome(t, err, outcome.Unknown, fault.Code{})
 	env.control(t, http.MethodDelete, "/faults", nil)
@@ -94,13 +94,13 @@ func TestAPartlyDoneRuleChangeIsUnknown(t *testing.T) {
 	}
 
 	s.runAsAdministrator(exchange.SetTransportRule, options{"Identity": sendlimit.RuleName(s.domain), "ExceptIfFrom": s.mailboxes[:1]})
-	full := options{"times": 1, "exception": options{"type": "Microsoft.RulesValidationException", "text": "The rule is too large."}}
-	env.setBehaviour(t, s.tenantInfo.GUID, options{"cmdlets": options{exchange.NewTransportRule: full}})
+	limitError := options{"times": 1, "exception": options{"type": "Microsoft.RulesValidationException", "text": "The rule is too large."}}
+	env.setBehaviour(t, s.tenantInfo.GUID, options{"cmdlets": options{exchange.NewTransportRule: limitError}})
 	_, err = s.client.Block(t.Context(), s.domain, s.mailboxes[1:])
 	expectOutcome(t, err, outcome.Unknown, fault.Code{})
 	s.block(s.domain, s.mailboxes[1:]...)
 
-	env.injectFault(t, blind)
+	env.injectFault(t, readFault)
 	expectOutcome(t, s.client.RemoveRules(t.Context()), outcome.Unknown, fault.Code{})
 	env.control(t, http.MethodDelete, "/faults", nil)
 	if len(s.rules()) != 0 {
@@ -156,7 +156,7 @@ func TestASenderListThatIsTooLongIsRefused(t *testing.T) {
 	if got := env.calls(t); len(got) != 0 {
 		t.Fatalf("asked %v", got)
 	}
-	// The most mailboxes of a tenant, with the longest addresses.
+	// A rule has room for 36 mailboxes with very long addresses.
 	var longestAllowed []string
 	for n := range 36 {
 		longestAllowed = append(longestAllowed, fmt.Sprintf("%02d%s@%s.example.com", n, strings.Repeat("a", 62), strings.Repeat("b", 63)))
@@ -179,8 +179,8 @@ func TestBlockReportsRefusals(t *testing.T) {
 	if got := s.stoppedSenders(); !slices.Equal(got, s.mailboxes[:1]) {
 		t.Fatalf("stopped %v", got)
 	}
-	full := options{"times": 1, "exception": options{"type": "Microsoft.RulesValidationException", "text": "You've reached the maximum number of rules."}}
-	env.setBehaviour(t, s.tenantInfo.GUID, options{"cmdlets": options{exchange.NewTransportRule: full}})
+	limitError := options{"times": 1, "exception": options{"type": "Microsoft.RulesValidationException", "text": "You've reached the maximum number of rules."}}
+	env.setBehaviour(t, s.tenantInfo.GUID, options{"cmdlets": options{exchange.NewTransportRule: limitError}})
 	_, err = s.client.Block(t.Context(), sendlimit.TenantWide, s.mailboxes)
 	expectOutcome(t, err, outcome.Refused, fault.ProviderError)
 }

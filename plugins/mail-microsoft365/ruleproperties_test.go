@@ -18,7 +18,8 @@ import (
 )
 
 // TestBlockStopsOnlyTheListedMailboxes checks that Block never stops mail of a mailbox that is not
-// in its list. The calls come in any order, and an administrator changes the rule in between.
+// in its list. The test makes calls in a random order, and changes the rule between them as an
+// administrator does.
 func TestBlockStopsOnlyTheListedMailboxes(t *testing.T) {
 	env := newTestEnv(t)
 	s := newSendingTenant(t, env)

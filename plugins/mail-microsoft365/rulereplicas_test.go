@@ -15,7 +15,7 @@ func (s *sendingTenant) makeReadsLag() {
 	s.setBehaviour(s.t, s.tenantInfo.GUID, options{"exchange_replicas": options{"lag_ms": 3_600_000, "answers": "all"}})
 }
 
-// blockUnread sets a rule whose new state no read shows.
+// blockUnread changes a rule while reads do not show the change.
 func (s *sendingTenant) blockUnread(scope string, list ...string) {
 	s.t.Helper()
 	if _, err := s.client.Block(s.t.Context(), scope, list); err != nil && outcome.KindOf(err) != outcome.NotReady {
@@ -93,8 +93,8 @@ func TestBlockDoesNotTrustAnOldState(t *testing.T) {
 	}
 }
 
-// TestBlockOfAMissingMailboxIsRefusedWithAnOldState requests a state that reads show, with a
-// mailbox that was removed in the meantime.
+// TestBlockOfAMissingMailboxIsRefusedWithAnOldState requests the state that reads already show,
+// after one of the blocked mailboxes was removed.
 func TestBlockOfAMissingMailboxIsRefusedWithAnOldState(t *testing.T) {
 	env := newTestEnv(t)
 	s := newSendingTenant(t, env)

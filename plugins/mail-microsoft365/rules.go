@@ -97,8 +97,8 @@ func (c *tenantClient) RemoveRules(ctx context.Context) error {
 
 // removeRulesNamed removes the rules with these names. A rule counts as removed when the platform
 // has acknowledged its removal, or answers that there is no such rule. A read cannot confirm a
-// removal: a lagging replica may still show the rule, and may not show a new rule yet. A write sees
-// the newest state.
+// removal: a lagging replica may still show the rule, and may not show a new rule yet. The platform
+// executes a removal on the newest state.
 func (c *tenantClient) removeRulesNamed(ctx context.Context, names []string) error {
 	p, changed := c.platform.state.retry, false
 	for n := 0; ; n++ {

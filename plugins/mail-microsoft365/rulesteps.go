@@ -40,9 +40,9 @@ func ensureStep(row ruleRow, found bool, senders []string) ruleStep {
 	}
 }
 
-// blockStep makes a rule block exactly these senders. In between, the rule never blocks other
-// senders: it is enabled only after its senders were read, and a rule without senders is disabled
-// first.
+// blockStep returns the next step to make a rule block exactly these senders. The rule never blocks
+// other senders between two steps: an existing rule is enabled only after its senders were read,
+// and a rule without senders is disabled first.
 func blockStep(row ruleRow, found bool, senders []string) ruleStep {
 	switch {
 	case !found && len(senders) == 0:
@@ -116,8 +116,8 @@ func (c *tenantClient) removeRule(ctx context.Context, name string) error {
 // writeRule sends a write once. The caller must read the rule before it decides to send the write
 // again.
 func (c *tenantClient) writeRule(ctx context.Context, effect call.Effect, cmdlet string, parameters map[string]any) error {
-	once := c.exchange
-	once.Retry.MaxAttempts = 1
-	_, err := exchange.Invoke[struct{}](ctx, once, exchange.Command{Effect: effect, Cmdlet: cmdlet, Parameters: parameters})
+	withoutRetries := c.exchange
+	withoutRetries.Retry.MaxAttempts = 1
+	_, err := exchange.Invoke[struct{}](ctx, withoutRetries, exchange.Command{Effect: effect, Cmdlet: cmdlet, Parameters: parameters})
 	return err
 }

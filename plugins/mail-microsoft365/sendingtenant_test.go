@@ -74,14 +74,14 @@ func (s *sendingTenant) stoppedSenders() []string {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	path, stopped := map[string]bool{}, []string{}
+	seenSenders, stopped := map[string]bool{}, []string{}
 	for _, m := range trace.Sent {
-		if path[m.Sender] = true; m.Refused {
+		if seenSenders[m.Sender] = true; m.Refused {
 			stopped = append(stopped, m.Sender)
 		}
 	}
-	if len(path) != len(s.allSenders()) {
-		s.t.Fatalf("the trace shows %v", path)
+	if len(seenSenders) != len(s.allSenders()) {
+		s.t.Fatalf("the trace shows %v", seenSenders)
 	}
 	slices.Sort(stopped)
 	return slices.Compact(stopped)

@@ -22,7 +22,7 @@ func TestDescriptionIsComplete(t *testing.T) {
 		len(p.Describe.Budgets) == 0 || p.Mail == nil || p.Simulator == nil {
 		t.Fatalf("got %+v", p)
 	}
-	// This is Microsoft's quota of the message trace.
+	// Microsoft's quota of the message trace is 100 requests in five minutes.
 	traceBudget := sdk.Budget{Key: "tenant", Limit: 100, Window: 5 * time.Minute, Only: []string{"sent"}}
 	if !slices.ContainsFunc(p.Describe.Budgets, func(b sdk.Budget) bool { return cmp.Equal(b, traceBudget) }) {
 		t.Errorf("budgets %+v", p.Describe.Budgets)

@@ -130,7 +130,7 @@ func (env *throttledEnv) platform(shared *memoryWaits) sdk.MailPlatform {
 	return sendingPlatform
 }
 
-// provision creates a mailbox and opens it, as one item of a provisioning request.
+// provision creates a mailbox, and enables its sign-in and its SMTP submission.
 func (env *throttledEnv) provision(c sdk.MailTenant, name string) error {
 	ctx, cancel := context.WithTimeout(env.t.Context(), time.Minute)
 	defer cancel()
@@ -218,10 +218,10 @@ func TestARetryAfterHoldsBackAllCallsOfTheTenant(t *testing.T) {
 				var wg sync.WaitGroup
 				// The processes begin one after the other, so the last one receives waits only from
 				// the others.
-				begin := func(process int) { time.Sleep(time.Duration(process) * time.Second / 2) }
+				waitForTurn := func(process int) { time.Sleep(time.Duration(process) * time.Second / 2) }
 				for n := range 3 * tt.processes {
 					wg.Go(func() {
-						begin(n % tt.processes)
+						waitForTurn(n % tt.processes)
 						if err := env.provision(clients[n%tt.processes], fmt.Sprintf("anna%d", n)); err != nil {
 							t.Errorf("mailbox %d: %v", n, err)
 						}
@@ -229,7 +229,7 @@ func TestARetryAfterHoldsBackAllCallsOfTheTenant(t *testing.T) {
 				}
 				for process, c := range clients {
 					wg.Go(func() {
-						begin(process)
+						waitForTurn(process)
 						for range 10 {
 							if _, err := c.Domains(t.Context()); err != nil {
 								t.Errorf("domains: %v", err)

@@ -50,8 +50,8 @@ const traceSenders = 50
 
 // tracePosition is where a page of the trace begins. A cursor is an encoded tracePosition.
 type tracePosition struct {
-	Span  int `json:"s"`           // spans that were read completely
-	Batch int `json:"b,omitempty"` // batches of senders that were read completely in this span
+	Span  int `json:"s"`           // number of time spans that were read completely
+	Batch int `json:"b,omitempty"` // number of batches of senders that were read completely in this span
 	// End and Recipient are the time and the recipient of the last row of the previous page. The
 	// next page repeats that row. Both are zero at the beginning of a batch.
 	End       time.Time `json:"e,omitzero"`

@@ -21,10 +21,10 @@ import (
 )
 
 // sendAt makes a mailbox send messages at the time at.
-func (s *sendingTenant) sendAt(t conformance.T, box string, count int, at time.Time, more options) {
+func (s *sendingTenant) sendAt(t conformance.T, box string, count int, at time.Time, extraFields options) {
 	t.Helper()
 	message := options{"mailbox": box, "count": count, "at": at.Format(time.RFC3339Nano)}
-	for name, value := range more {
+	for name, value := range extraFields {
 		message[name] = value
 	}
 	s.control(t, http.MethodPost, "/messages", message)
@@ -53,7 +53,7 @@ func readTracePages(t conformance.T, c sdk.MailTenant, query sendlimit.TraceQuer
 	}
 }
 
-// oneSenderQuery asks for the messages of one sender.
+// oneSenderQuery returns a query for the messages of one sender.
 func oneSenderQuery(from, to time.Time, cursor string) sendlimit.TraceQuery {
 	return sendlimit.TraceQuery{From: from, To: to, Senders: []string{"a@a.example"}, Cursor: cursor}
 }
@@ -61,12 +61,12 @@ func oneSenderQuery(from, to time.Time, cursor string) sendlimit.TraceQuery {
 // messagesPerSender counts the messages of each sender, without messages that were refused. A
 // message with several rows counts once.
 func messagesPerSender(sent []sendlimit.Sent) map[string]int {
-	counts, seen := map[string]int{}, map[string]bool{}
+	counts, counted := map[string]int{}, map[string]bool{}
 	for _, m := range sent {
-		if !seen[m.Message] && !m.Refused {
+		if !counted[m.Message] && !m.Refused {
 			counts[m.Sender]++
 		}
-		seen[m.Message] = true
+		counted[m.Message] = true
 	}
 	return counts
 }
@@ -168,11 +168,11 @@ func TestSentReportsRefusedAndLateMessages(t *testing.T) {
 	}
 	env.setBehaviour(t, s.tenantInfo.GUID, options{"trace_ms": 3_600_000})
 	env.control(t, http.MethodPost, "/messages", options{"mailbox": s.mailboxes[2], "count": 4})
-	late, _ := s.readTrace(t, now, time.Now().Add(time.Minute))
+	visibleAtFirst, _ := s.readTrace(t, now, time.Now().Add(time.Minute))
 	env.Advance(t, 61*time.Minute)
-	visible, _ := s.readTrace(t, now, time.Now().Add(2*time.Minute))
-	if messagesPerSender(late)[s.mailboxes[2]] != 1 || messagesPerSender(visible)[s.mailboxes[2]] != 5 {
-		t.Fatalf("late %v, then %v", messagesPerSender(late), messagesPerSender(visible))
+	visibleLater, _ := s.readTrace(t, now, time.Now().Add(2*time.Minute))
+	if messagesPerSender(visibleAtFirst)[s.mailboxes[2]] != 1 || messagesPerSender(visibleLater)[s.mailboxes[2]] != 5 {
+		t.Fatalf("late %v, then %v", messagesPerSender(visibleAtFirst), messagesPerSender(visibleLater))
 	}
 }
 
@@ -214,8 +214,8 @@ func TestSentReadsUnusualRows(t *testing.T) {
 	fake := newFakePlatform(t)
 	from, to := fake.now.Add(-time.Hour), fake.now
 	received := fake.now.Add(-time.Minute).UTC().Format("2006-01-02T15:04:05.0000000")
-	full := `{"MessageTraceId":"m-1","Received":"` + received + `","SenderAddress":"a@a.example","RecipientAddress":"b@b.example"}`
-	many := strings.Repeat(full+",", exchange.TracePage-1) + full
+	validRow := `{"MessageTraceId":"m-1","Received":"` + received + `","SenderAddress":"a@a.example","RecipientAddress":"b@b.example"}`
+	fullPage := strings.Repeat(validRow+",", exchange.TracePage-1) + validRow
 	for name, tt := range map[string]struct {
 		rows, warnings string
 		rowsRead       int
@@ -223,16 +223,16 @@ func TestSentReadsUnusualRows(t *testing.T) {
 		kind           outcome.Kind
 	}{
 		"no row":                       {``, ``, 0, false, 0},
-		"a row without a zone":         {full, ``, 1, false, 0},
-		"a row in UTC":                 {strings.Replace(full, received, received+"Z", 1), ``, 1, false, 0},
-		"a row in a different zone":    {strings.Replace(full, received, fake.now.Add(-time.Minute).In(time.FixedZone("", 7200)).Format(time.RFC3339Nano), 1), ``, 1, false, 0},
-		"a report without sender":      {strings.Replace(full, "a@a.example", "", 1), ``, 0, false, 0},
-		"before the time range":        {strings.Replace(full, received, from.Add(-time.Second).UTC().Format(time.RFC3339Nano), 1), ``, 0, false, 0},
-		"a warning for another reason": {full, `"Micro delay applied."`, 1, true, 0},
+		"a row without a zone":         {validRow, ``, 1, false, 0},
+		"a row in UTC":                 {strings.Replace(validRow, received, received+"Z", 1), ``, 1, false, 0},
+		"a row in a different zone":    {strings.Replace(validRow, received, fake.now.Add(-time.Minute).In(time.FixedZone("", 7200)).Format(time.RFC3339Nano), 1), ``, 1, false, 0},
+		"a report without sender":      {strings.Replace(validRow, "a@a.example", "", 1), ``, 0, false, 0},
+		"before the time range":        {strings.Replace(validRow, received, from.Add(-time.Second).UTC().Format(time.RFC3339Nano), 1), ``, 0, false, 0},
+		"a warning for another reason": {validRow, `"Micro delay applied."`, 1, true, 0},
 		"a warning and no row":         {``, `"Micro delay applied."`, 0, false, 0},
-		"no time":                      {strings.Replace(full, received, "", 1), ``, 0, false, outcome.Broken},
-		"no id":                        {strings.Replace(full, "m-1", "", 1), ``, 0, false, outcome.Broken},
-		"a full page of equal rows":    {many, `"There are more results."`, exchange.TracePage, true, 0},
+		"no time":                      {strings.Replace(validRow, received, "", 1), ``, 0, false, outcome.Broken},
+		"no id":                        {strings.Replace(validRow, "m-1", "", 1), ``, 0, false, outcome.Broken},
+		"a full page of equal rows":    {fullPage, `"There are more results."`, exchange.TracePage, true, 0},
 	} {
 		fake.answers[exchange.GetMessageTrace] = `{"value":[` + tt.rows + `],"@adminapi.warnings":[` + tt.warnings + `]}`
 		page, err := fake.client.Sent(t.Context(), oneSenderQuery(from, to, ""))
@@ -244,7 +244,7 @@ func TestSentReadsUnusualRows(t *testing.T) {
 			continue
 		}
 		repeated, err := fake.client.Sent(t.Context(), oneSenderQuery(from, to, page.Next))
-		if len(tt.rows) > len(full) {
+		if len(tt.rows) > len(validRow) {
 			expectOutcome(t, err, outcome.Broken, fault.Code{}) // a full page of rows with one time, so the trace cannot advance
 		} else if err != nil || repeated.Next != "" {
 			t.Errorf("%s, continued: %q, %v", name, repeated.Next, err)

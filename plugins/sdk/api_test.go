@@ -35,8 +35,7 @@ func TestExportedAPIIsKept(t *testing.T) {
 	compareWithPromise(t, "testdata/api.txt", exportedAPI(t, promisedPackages))
 }
 
-// TestProtocolIsKept compares the messageLines and services of the protocol with
-// testdata/protocol.txt.
+// TestProtocolIsKept compares the messages and services of the protocol with testdata/protocol.txt.
 func TestProtocolIsKept(t *testing.T) {
 	compareWithPromise(t, "testdata/protocol.txt", protocol())
 }
@@ -47,13 +46,13 @@ func compareWithPromise(t *testing.T, path string, current []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var kept []string
+	var recorded []string
 	for line := range strings.Lines(string(text)) {
-		kept = append(kept, strings.TrimSuffix(line, "\n"))
+		recorded = append(recorded, strings.TrimSuffix(line, "\n"))
 	}
-	broken, added := difference(kept, current), difference(current, kept)
+	broken, added := difference(recorded, current), difference(current, recorded)
 	if *update && len(added) > 0 {
-		lines := slices.Sorted(slices.Values(append(kept, added...)))
+		lines := slices.Sorted(slices.Values(append(recorded, added...)))
 		if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -68,8 +67,8 @@ func compareWithPromise(t *testing.T, path string, current []string) {
 	if len(broken) > 0 {
 		t.Errorf("only a version that may break plugins deletes these lines from %s, see docs/sdk-promise.md", path)
 	}
-	if len(kept) < 50 {
-		t.Errorf("%s has only %d lines", path, len(kept))
+	if len(recorded) < 50 {
+		t.Errorf("%s has only %d lines", path, len(recorded))
 	}
 }
 
@@ -232,7 +231,7 @@ func (d apiDump) addUsedTypes(used types.Type) {
 	}
 }
 
-// protocol returns a sorted line for each message, field, value and method of the .proto files.
+// protocol returns sorted lines, one for each message, field, value and method of the .proto files.
 func protocol() []string {
 	var lines []string
 	for _, file := range []protoreflect.FileDescriptor{
@@ -252,9 +251,9 @@ func protocol() []string {
 	return lines
 }
 
-func messageLines(all protoreflect.MessageDescriptors) (lines []string) {
-	for i := range all.Len() {
-		m := all.Get(i)
+func messageLines(descriptors protoreflect.MessageDescriptors) (lines []string) {
+	for i := range descriptors.Len() {
+		m := descriptors.Get(i)
 		lines = append(lines, fmt.Sprintf("message %s", m.FullName()))
 		for j := range m.Fields().Len() {
 			f := m.Fields().Get(j)
@@ -273,11 +272,11 @@ func messageLines(all protoreflect.MessageDescriptors) (lines []string) {
 	return lines
 }
 
-func enumLines(all protoreflect.EnumDescriptors) (lines []string) {
-	for i := range all.Len() {
-		values := all.Get(i).Values()
+func enumLines(descriptors protoreflect.EnumDescriptors) (lines []string) {
+	for i := range descriptors.Len() {
+		values := descriptors.Get(i).Values()
 		for j := range values.Len() {
-			lines = append(lines, fmt.Sprintf("value %s.%s = %d", all.Get(i).FullName(), values.Get(j).Name(), values.Get(j).Number()))
+			lines = append(lines, fmt.Sprintf("value %s.%s = %d", descriptors.Get(i).FullName(), values.Get(j).Name(), values.Get(j).Number()))
 		}
 	}
 	return lines

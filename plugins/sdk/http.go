@@ -24,7 +24,7 @@ import (
 // WithMaxAnswer changes it for a call.
 const MaxAnswer = 1 << 20
 
-// ErrAnswerTooLarge is the error of reading an answer that is longer than its limit.
+// ErrAnswerTooLarge is the error if an answer is longer than its limit.
 var ErrAnswerTooLarge = errors.New("the provider's answer is too large")
 
 type maxAnswerKey struct{}
@@ -99,12 +99,13 @@ func (h urlHider) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func (u urlRestorer) RoundTrip(r *http.Request) (*http.Response, error) {
-	full := r.Clone(r.Context())
-	full.URL, _ = r.Context().Value(fullURLKey{}).(*url.URL)
-	return u.next.RoundTrip(full)
+	restored := r.Clone(r.Context())
+	restored.URL, _ = r.Context().Value(fullURLKey{}).(*url.URL)
+	return u.next.RoundTrip(restored)
 }
 
-// bodyLimiter limits the size of an answer to the limit of WithMaxAnswer, or else to MaxAnswer.
+// bodyLimiter limits the size of an answer to the limit of WithMaxAnswer, which is MaxAnswer by
+// default.
 type bodyLimiter struct{ next http.RoundTripper }
 
 func (c bodyLimiter) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -129,8 +130,7 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 	if b.remaining < 0 {
 		return 0, ErrAnswerTooLarge
 	}
-	// The read of one byte more than allowed distinguishes an answer at the limit from a larger
-	// one.
+	// One byte more than allowed is read, to distinguish an answer at the limit from a larger one.
 	if int64(len(p)) > b.remaining+1 {
 		p = p[:b.remaining+1]
 	}

@@ -101,7 +101,7 @@ func UnknownEffect(cause string) error {
 }
 
 // TransportError classifies the error of a request that got no complete answer. The request changed
-// nothing if no connection could be opened, if Waits held it back, or for ErrPrivateAddress and
+// nothing if no connection could be opened, if Waits refused it, or for ErrPrivateAddress and
 // ErrHostNotNamed. After a cancellation or a timeout, even while the connection is being opened,
 // the effect of the request is unknown. The effect is also unknown after any other error of the
 // connection. An answer over its limit becomes AnswerTooLarge.

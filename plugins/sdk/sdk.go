@@ -55,8 +55,8 @@ type (
 	Description = wire.Description
 	// Field is a setting or a field of a credential in a Description.
 	Field = wire.Field
-	// PlatformFacts contains the facts about a mail platform that the host needs when it makes no
-	// call.
+	// PlatformFacts contains the facts about a mail platform that the host needs without a call of
+	// the plugin.
 	PlatformFacts = platform.Facts
 	// PlatformHosts are the domains of a mail platform's hosts, each with a leading dot.
 	PlatformHosts = dns.PlatformHosts

@@ -25,7 +25,7 @@ type Waits struct {
 	now func() time.Time
 
 	mu    sync.Mutex
-	until map[string]time.Time // by scope
+	until map[string]time.Time // keyed by scope
 	host  ports.Waits          // nil until the host shares its waits
 }
 

@@ -31,7 +31,7 @@ type account struct {
 }
 
 // Account implements sdk.SendingPlatform. The search matches parts of addresses, and some instances
-// ignore its parameter and return every account. Therefore Account compares each address.
+// ignore the search parameter and return every account. Therefore Account compares each address.
 func (p *platform) Account(ctx context.Context, address string) (sdk.Account, error) {
 	for number := 1; number <= maxPages; number++ {
 		found, hasMore, _, err := p.page(ctx, number, address)
@@ -98,8 +98,8 @@ func (a account) toAccount() sdk.Account {
 	return converted
 }
 
-// accountState returns the state that an EmailBison status stands for. For a failed account it also
-// returns the reason.
+// accountState returns the state of an account with this EmailBison status. For a failed account it
+// also returns the reason.
 func accountState(status string) (state sdk.AccountState, reason string) {
 	switch words := strings.NewReplacer("_", " ", "-", " ").Replace(strings.ToLower(strings.TrimSpace(status))); words {
 	case "connected":
@@ -111,8 +111,8 @@ func accountState(status string) (state sdk.AccountState, reason string) {
 	}
 }
 
-// Remove implements sdk.SendingPlatform. If EmailBison has no such account, the account counts as
-// removed.
+// Remove implements sdk.SendingPlatform. If EmailBison has no account with this id, the account
+// counts as removed.
 func (p *platform) Remove(ctx context.Context, account string) error {
 	var answer struct {
 		Success *bool `json:"success"`

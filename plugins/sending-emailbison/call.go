@@ -17,7 +17,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// The errors of call that its callers handle. Other callers return asOutcome(err).
+// The errors of call that some callers handle. The other callers return asOutcome(err).
 var (
 	errNotFound  = errors.New("emailbison has no such object")
 	errForbidden = errors.New("emailbison does not allow it")
@@ -43,14 +43,14 @@ func (p *platform) call(ctx context.Context, method, path string, out any) error
 	if err != nil {
 		return sdk.TransportError(err)
 	}
-	object := bytes.HasPrefix(bytes.TrimSpace(body), []byte("{")) && json.Valid(body)
-	if err := failure(resp, object); err != nil {
+	isObject := bytes.HasPrefix(bytes.TrimSpace(body), []byte("{")) && json.Valid(body)
+	if err := failure(resp, isObject); err != nil {
 		return err
 	}
 	if resp.StatusCode == http.StatusNoContent {
 		return nil
 	}
-	if !object || json.Unmarshal(body, out) != nil {
+	if !isObject || json.Unmarshal(body, out) != nil {
 		return sdk.BrokenAnswer("unexpected_answer")
 	}
 	return nil

@@ -12,8 +12,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sending-emailbison/simulator"
 )
 
-// TestErrorsAndPlatformHideTheToken prints the platform, and the error for a refused token, and
-// searches for the token.
+// TestErrorsAndPlatformHideTheToken checks that neither the printed platform nor the error for a
+// refused token contains the token.
 func TestErrorsAndPlatformHideTheToken(t *testing.T) {
 	i := newInstance(t)
 	const token = "7|canaryToken"

@@ -35,7 +35,7 @@ func (u user) workspace() workspace {
 
 // Check implements sdk.SendingPlatform. The calls with a super-admin token use the workspace that
 // was last selected at the instance. A token with access to several workspaces must be a
-// super-admin token, so Check then sets SelectedWorkspaceOnly.
+// super-admin token, so Check sets SelectedWorkspaceOnly for it.
 func (p *platform) Check(ctx context.Context) (sdk.Reach, error) {
 	var answer struct {
 		Data *user `json:"data"`
@@ -65,7 +65,7 @@ func (p *platform) Check(ctx context.Context) (sdk.Reach, error) {
 
 // workspaces returns the workspaces to which the token has access. listed is false if the instance
 // refuses the list, as some do for a token of one workspace.
-func (p *platform) workspaces(ctx context.Context) (all []sdk.Workspace, listed bool, err error) {
+func (p *platform) workspaces(ctx context.Context) (found []sdk.Workspace, listed bool, err error) {
 	for number := 1; number <= maxPages; number++ {
 		page, hasMore, _, err := readPage[workspace](ctx, p, "/workspaces/v1.1", number, "")
 		if errors.Is(err, errForbidden) || errors.Is(err, errNotFound) {
@@ -75,13 +75,13 @@ func (p *platform) workspaces(ctx context.Context) (all []sdk.Workspace, listed 
 			return nil, false, err
 		}
 		for _, w := range page {
-			all = append(all, sdk.Workspace{ID: string(w.ID), Name: string(w.Name)})
+			found = append(found, sdk.Workspace{ID: string(w.ID), Name: string(w.Name)})
 		}
 		if !hasMore {
 			break
 		}
 	}
-	return all, true, nil
+	return found, true, nil
 }
 
 // asInstanceError converts a 404 to a refusal of instance_url, because the host has no EmailBison

@@ -166,16 +166,16 @@ func TestListingAndSearchWorkForEveryPageSize(t *testing.T) {
 		calls    int64
 	}{{false, 9}, {true, 2}} {
 		i.setQuirks(map[string]bool{"honour_per_page": tt.honoured})
-		before, seen := i.Calls.Load(), map[string]bool{}
+		before, listedIDs := i.Calls.Load(), map[string]bool{}
 		accounts, _, err := i.List(platform)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, a := range accounts {
-			seen[a.ID] = true
+			listedIDs[a.ID] = true
 		}
-		if calls := i.Calls.Load() - before; calls != tt.calls || len(seen) != 130 {
-			t.Errorf("per_page honoured %v: %d calls, %d accounts", tt.honoured, calls, len(seen))
+		if calls := i.Calls.Load() - before; calls != tt.calls || len(listedIDs) != 130 {
+			t.Errorf("per_page honoured %v: %d calls, %d accounts", tt.honoured, calls, len(listedIDs))
 		}
 	}
 	i.setQuirks(map[string]bool{"ignore_search": true})

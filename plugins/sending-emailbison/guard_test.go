@@ -23,8 +23,8 @@ import (
 
 // countingServer is a server on loopback that counts the connections to it.
 type countingServer struct {
-	port     string
-	accepted atomic.Int64
+	port        string
+	connections atomic.Int64
 }
 
 // startCountingServer starts a server that listens on the same port of 127.0.0.1 and, where the
@@ -49,7 +49,7 @@ func startCountingServer(t *testing.T) *countingServer {
 				if err != nil {
 					return
 				}
-				server.accepted.Add(1)
+				server.connections.Add(1)
 				_ = conn.Close()
 			}
 		}()
@@ -57,7 +57,7 @@ func startCountingServer(t *testing.T) *countingServer {
 	return server
 }
 
-// checkInstance returns the error of Check for an instance that a customer named.
+// checkInstance returns the error of Check for a connection with this instance_url.
 func checkInstance(t *testing.T, instance string, allowPrivate bool) error {
 	t.Helper()
 	platform, err := newProcessState().newPlatform(connection("9|t", instance, allowPrivate))
@@ -91,12 +91,12 @@ func TestPrivateAddressesAreNotDialed(t *testing.T) {
 	} {
 		expectRefused(t, "https://"+host+":"+server.port)
 	}
-	if n := server.accepted.Load(); n > 0 {
+	if n := server.connections.Load(); n > 0 {
 		t.Fatalf("%d connections to private addresses", n)
 	}
 	// If the operator sets allow_private, the plugin connects to the same server.
-	if result := sdk.OutcomeOf(checkInstance(t, "https://127.0.0.1:"+server.port, true)); result.Kind == 0 || result.Cause == "private_address" || server.accepted.Load() != 1 {
-		t.Fatalf("with allow_private: %+v after %d connections", result, server.accepted.Load())
+	if result := sdk.OutcomeOf(checkInstance(t, "https://127.0.0.1:"+server.port, true)); result.Kind == 0 || result.Cause == "private_address" || server.connections.Load() != 1 {
+		t.Fatalf("with allow_private: %+v after %d connections", result, server.connections.Load())
 	}
 }
 
@@ -104,26 +104,26 @@ func TestPrivateAddressesAreNotDialed(t *testing.T) {
 // lookup.
 func TestNamesOfPrivateAddressesAreNotDialed(t *testing.T) {
 	server := startCountingServer(t)
-	names := useResolver(t)
-	names.setAddresses("inside.example.", "127.0.0.1")
-	names.setAddresses("metadata.example.", "169.254.169.254")
-	names.setAddresses("private.example.", "10.1.2.3", "192.168.0.1")
+	dnsServer := useResolver(t)
+	dnsServer.setAddresses("inside.example.", "127.0.0.1")
+	dnsServer.setAddresses("metadata.example.", "169.254.169.254")
+	dnsServer.setAddresses("private.example.", "10.1.2.3", "192.168.0.1")
 	for _, host := range []string{"inside.example", "metadata.example", "private.example", "localhost"} {
 		expectRefused(t, "https://"+host+":"+server.port)
 	}
 	// DNS rebinding: the first lookup returns a public address, and the dialer's own lookup returns
 	// a private one. The dialer must check the address to which it connects.
-	names.setAddresses("rebound.example.", "93.184.215.14")
+	dnsServer.setAddresses("rebound.example.", "93.184.215.14")
 	addresses, err := net.DefaultResolver.LookupHost(t.Context(), "rebound.example")
 	if err != nil || len(addresses) != 1 || addresses[0] != "93.184.215.14" {
 		t.Fatalf("the first lookup: %v, %v", addresses, err)
 	}
-	names.setAddresses("rebound.example.", "127.0.0.1")
+	dnsServer.setAddresses("rebound.example.", "127.0.0.1")
 	expectRefused(t, "https://rebound.example:"+server.port)
-	if n := server.accepted.Load(); n > 0 {
+	if n := server.connections.Load(); n > 0 {
 		t.Fatalf("%d connections to private addresses", n)
 	}
-	if names.lookupsOf("rebound.example.") < 2 || names.lookupsOf("inside.example.") == 0 {
+	if dnsServer.lookupsOf("rebound.example.") < 2 || dnsServer.lookupsOf("inside.example.") == 0 {
 		t.Error("the names were not looked up")
 	}
 }
@@ -139,8 +139,8 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	}))
 	defer instance.Close()
 	result := sdk.OutcomeOf(checkInstance(t, instance.URL, true))
-	if result.Kind != sdk.Broken || requests.Load() != 1 || server.accepted.Load() != 0 {
-		t.Fatalf("%+v after %d calls and %d connections", result, requests.Load(), server.accepted.Load())
+	if result.Kind != sdk.Broken || requests.Load() != 1 || server.connections.Load() != 0 {
+		t.Fatalf("%+v after %d calls and %d connections", result, requests.Load(), server.connections.Load())
 	}
 }
 
@@ -218,8 +218,8 @@ func (r *resolver) serveQueries(conn net.PacketConn) {
 				})
 			}
 		}
-		if out, err := answer.Pack(); err == nil {
-			_, _ = conn.WriteTo(out, client)
+		if packed, err := answer.Pack(); err == nil {
+			_, _ = conn.WriteTo(packed, client)
 		}
 	}
 }

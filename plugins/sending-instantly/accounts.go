@@ -39,9 +39,8 @@ func (p *platform) Check(ctx context.Context) (sdk.Reach, error) {
 	return sdk.Reach{Workspaces: []sdk.Workspace{{ID: w.ID, Name: w.Name}}}, nil
 }
 
-// workspaceOfAccounts returns the workspace of the first account. If there is no account, it
-// returns "". It fails if there is no account and the connection has a workspace, because it cannot
-// check that workspace.
+// workspaceOfAccounts returns the workspace of the first account. Without an account it returns "",
+// or fails if the connection has the setting workspace_id, because it cannot check that setting.
 func (p *platform) workspaceOfAccounts(ctx context.Context) (string, error) {
 	var listed accountPage
 	if err := p.call(ctx, http.MethodGet, "/accounts?limit=1", &listed); err != nil {
@@ -59,9 +58,9 @@ func (p *platform) workspaceOfAccounts(ctx context.Context) (string, error) {
 	}
 }
 
-// Account implements sdk.SendingPlatform. The path of the request contains the address. It is not
-// known whether its case matters to Instantly. If the request finds no account, Account searches
-// for the address in the list.
+// Account implements sdk.SendingPlatform. Instantly may distinguish upper and lower case in the
+// address that the path contains. Therefore, if the request finds no account, Account searches for
+// the address in the list.
 func (p *platform) Account(ctx context.Context, address string) (sdk.Account, error) {
 	if !strings.Contains(address, "@") {
 		return sdk.Account{}, nil
@@ -79,8 +78,8 @@ func (p *platform) Account(ctx context.Context, address string) (sdk.Account, er
 	return a.account(), nil
 }
 
-// search finds an address with the filter of the list, which matches parts of addresses. It returns
-// the zero account if no account has that address.
+// search finds an address with the filter of the list, which matches parts of addresses. It reads
+// one page, and returns the zero account if no account on it has that address.
 func (p *platform) search(ctx context.Context, address string) (sdk.Account, error) {
 	var listed accountPage
 	query := url.Values{"limit": {pageSize}, "search": {address}}
@@ -186,8 +185,8 @@ func (a accountDoc) account() sdk.Account {
 	return converted
 }
 
-// applyStatus sets the state of converted from the status of a. An account that cannot send still
-// has its OAuth grant, so it is connected with an error.
+// applyStatus sets the state of converted from the status of a. An account with soft bounces or a
+// sending error still has its OAuth grant, so it is connected with an error.
 func (a accountDoc) applyStatus(converted *sdk.Account) {
 	converted.State = sdk.AccountConnected
 	switch *a.Status {

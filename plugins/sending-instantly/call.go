@@ -20,7 +20,7 @@ const (
 	maxAnswer = 8 << 20
 )
 
-// errNotFound is a 404 of Instantly itself.
+// errNotFound means that Instantly itself answered 404.
 var errNotFound = errors.New("instantly has no such object")
 
 // call makes one request below /api/v2 and decodes a 2xx answer into out. Its errors are
@@ -52,9 +52,9 @@ func (p *platform) call(ctx context.Context, method, path string, out any) error
 	return nil
 }
 
-// refusal returns the error of an answer that is not 2xx. The statuses 401, 402, 403 and 404 count
-// only if the body is Instantly's own error envelope. A proxy's page with the same status says
-// nothing about the key or the account.
+// refusal returns the error of an answer that is not 2xx. A status that sdk.StatusError does not
+// handle counts only if the body is Instantly's own error envelope. A proxy's page with the same
+// status says nothing about the key or the account.
 func (p *platform) refusal(resp *http.Response, body []byte) error {
 	if err := sdk.StatusError(resp.StatusCode, resp.Header, p.now()); err != nil {
 		return err

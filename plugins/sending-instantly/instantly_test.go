@@ -122,19 +122,19 @@ func TestListingEndsWithAndWithoutALastCursor(t *testing.T) {
 				accounts = append(accounts, jsonObject{"email": fmt.Sprintf("box+%03d@one.test", i)})
 			}
 			env.Send(http.MethodPost, "/accounts", accounts)
-			seen, pages := map[string]bool{}, 0
+			listedAddresses, pages := map[string]bool{}, 0
 			for cursor := ""; pages == 0 || cursor != ""; pages++ {
 				page, err := env.With().Accounts(t.Context(), cursor)
 				if err != nil {
 					t.Fatal(err)
 				}
 				for _, a := range page.Accounts {
-					seen[a.Address] = true
+					listedAddresses[a.Address] = true
 				}
 				cursor = page.Next
 			}
-			if len(seen) != 250 || pages > 4 {
-				t.Errorf("%d accounts on %d pages", len(seen), pages)
+			if len(listedAddresses) != 250 || pages > 4 {
+				t.Errorf("%d accounts on %d pages", len(listedAddresses), pages)
 			}
 		})
 	}
@@ -223,8 +223,8 @@ func TestSignInAttachesTheAccount(t *testing.T) {
 	// A second sign-in changes Account.Stamp, by which the host notices a new sign-in.
 	env.Send(http.MethodPost, "/clock", jsonObject{"advance": "1s"})
 	env.Decide(env.startSignIn("ann.lee@one.test").URL, "ann.lee@one.test", "accept")
-	if afterwards, err := env.With().Account(t.Context(), "ann.lee@one.test"); err != nil || afterwards.Stamp == first.Stamp {
-		t.Errorf("%+v, %v", afterwards, err)
+	if second, err := env.With().Account(t.Context(), "ann.lee@one.test"); err != nil || second.Stamp == first.Stamp {
+		t.Errorf("%+v, %v", second, err)
 	}
 }
 
@@ -318,8 +318,8 @@ func TestSignInStartsAreThrottled(t *testing.T) {
 		if result := sdk.OutcomeOf(err); result.Kind != sdk.Throttled || result.RetryAfter != time.Minute {
 			t.Errorf("start 76 of a workspace: %v, want throttled for a minute", err)
 		}
-		other := strings.NewReader(`{"workspace": "019ffad2-5cac-7fb9-a336-000000000002"}`)
-		handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPut, ready.URL+"/_control/keys/other", other))
+		otherKey := strings.NewReader(`{"workspace": "019ffad2-5cac-7fb9-a336-000000000002"}`)
+		handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPut, ready.URL+"/_control/keys/other", otherKey))
 		for i := range 75 {
 			_, err := with("other").StartSignIn(t.Context(), "a@one.test")
 			if throttled := sdk.OutcomeOf(err).Kind == sdk.Throttled; throttled != (i >= 74) {

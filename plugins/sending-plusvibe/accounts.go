@@ -73,17 +73,17 @@ func (p *platform) list(ctx context.Context, search, cursor string) (sdk.Page, e
 	if p.workspace == "" {
 		return sdk.Page{}, sdk.Misconfigured(fieldWorkspace, "it is missing")
 	}
-	var at position
+	var cursorPosition position
 	if cursor != "" {
 		hashes := ""
-		if n, err := fmt.Sscan(cursor, &at.skip, &at.previousFirst, &hashes); err != nil || n != 3 || at.skip < 1 {
+		if n, err := fmt.Sscan(cursor, &cursorPosition.skip, &cursorPosition.previousFirst, &hashes); err != nil || n != 3 || cursorPosition.skip < 1 {
 			return sdk.Page{}, sdk.RequestRefused("cursor")
 		}
 		if hashes != noHashes {
-			at.overlapping = strings.Split(hashes, ",")
+			cursorPosition.overlapping = strings.Split(hashes, ",")
 		}
 	}
-	query := url.Values{"workspace_id": {p.workspace}, "skip": {strconv.Itoa(at.skip)}, "limit": {strconv.Itoa(perPage + overlap)}}
+	query := url.Values{"workspace_id": {p.workspace}, "skip": {strconv.Itoa(cursorPosition.skip)}, "limit": {strconv.Itoa(perPage + overlap)}}
 	if search != "" {
 		query.Set("email", search)
 	}
@@ -100,7 +100,7 @@ func (p *platform) list(ctx context.Context, search, cursor string) (sdk.Page, e
 	if answer.Accounts == nil {
 		return sdk.Page{}, sdk.BrokenAnswer("no_accounts")
 	}
-	return p.page(ctx, *answer.Accounts, at)
+	return p.page(ctx, *answer.Accounts, cursorPosition)
 }
 
 // position is a decoded cursor of a listing.
@@ -114,14 +114,14 @@ type position struct {
 const noHashes = "-"
 
 // page converts a page of the API. It omits the accounts that were on the previous page.
-func (p *platform) page(ctx context.Context, docs []accountDoc, at position) (sdk.Page, error) {
+func (p *platform) page(ctx context.Context, docs []accountDoc, cursorPosition position) (sdk.Page, error) {
 	var page sdk.Page
-	overlapMissing := len(at.overlapping) > 0
+	overlapMissing := len(cursorPosition.overlapping) > 0
 	for _, doc := range docs {
 		if doc.Email == "" {
 			return sdk.Page{}, sdk.BrokenAnswer("account_without_address")
 		}
-		if slices.Contains(at.overlapping, hashOf(doc)) {
+		if slices.Contains(cursorPosition.overlapping, hashOf(doc)) {
 			overlapMissing = false
 			continue
 		}
@@ -137,14 +137,14 @@ func (p *platform) page(ctx context.Context, docs []accountDoc, at position) (sd
 		return page, nil
 	}
 	first := hashOf(docs[0])
-	if first == at.previousFirst {
+	if first == cursorPosition.previousFirst {
 		return sdk.Page{}, sdk.BrokenAnswer("repeated_page")
 	}
 	var overlapHashes []string
 	for _, doc := range docs[perPage:] {
 		overlapHashes = append(overlapHashes, hashOf(doc))
 	}
-	page.Next = fmt.Sprint(at.skip+perPage, " ", first, " ", cmp.Or(strings.Join(overlapHashes, ","), noHashes))
+	page.Next = fmt.Sprint(cursorPosition.skip+perPage, " ", first, " ", cmp.Or(strings.Join(overlapHashes, ","), noHashes))
 	return page, nil
 }
 

@@ -11,8 +11,8 @@ import (
 
 // Check implements sdk.SendingPlatform. PlusVibe does not document how it refuses a key, so 401,
 // 403 and a "status" other than "success" all count as a refusal. If the connection contains a
-// partner's login, Check tests the login. If the operator does not allow such logins, Check refuses
-// the connection.
+// partner's login, Check tests it, or refuses the connection if the operator does not allow such
+// logins.
 func (p *platform) Check(ctx context.Context) (sdk.Reach, error) {
 	if !p.usesPartnerLogin && !p.password.Empty() { // a login that is not used must not be stored
 		return sdk.Reach{}, sdk.Misconfigured(fieldPassword, "this service does not accept the login of a partner: set api_key alone")

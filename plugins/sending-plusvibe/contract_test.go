@@ -14,7 +14,7 @@ import (
 // simulator.
 func TestContract(t *testing.T) { conformance.SendingInProcess(t, plugin(), newFixture) }
 
-// TestBinary runs every suite of a sending platform over the built plugin.
+// TestBinary runs every suite of a sending platform with the built plugin.
 func TestBinary(t *testing.T) {
 	path := testserver.Program(t, "release/plugins/sending-plusvibe")
 	connect := func(base string) sdk.Connection {

@@ -39,8 +39,8 @@ var statuses = map[string]classification{
 	"CONNECTING":   {state: sdk.AccountPending},
 }
 
-// failedSuffix is the end of a status that consists of a protocol and _ERROR, such as SMTP_ERROR.
-// The protocol has failed.
+// failedSuffix is the end of a status such as SMTP_ERROR, which means that the connection by that
+// protocol has failed.
 const failedSuffix = "_ERROR"
 
 // classify returns the meaning of a status. known is false if the status is not in statuses and

@@ -31,12 +31,12 @@ func TestAccountStateOfEachStatus(t *testing.T) {
 }
 
 func TestStampChangesWithTheUpdateTimeAndTheStatus(t *testing.T) {
-	seen := map[string]bool{}
+	stamps := map[string]bool{}
 	for _, d := range []accountDoc{{Updated: "1", Status: "ACTIVE"}, {Updated: "2", Status: "ACTIVE"}, {Updated: "2", Status: "ERROR"}, {Status: "ERROR"}} {
-		seen[d.account().Stamp] = true
+		stamps[d.account().Stamp] = true
 	}
-	if len(seen) != 4 {
-		t.Errorf("got %v", seen)
+	if len(stamps) != 4 {
+		t.Errorf("got %v", stamps)
 	}
 }
 
@@ -92,9 +92,9 @@ func TestRemoveChecksTheAccountWhenTheCallFails(t *testing.T) {
 	}
 }
 
-// TestPluginMakesOnlyTheExpectedCalls checks that the plugin does not call two endpoints. The
-// partner's list of accounts needs a password in the URL. The endpoint that reconnects an account
-// does not work for Microsoft accounts.
+// TestPluginMakesOnlyTheExpectedCalls checks the calls that the plugin makes. The plugin must not
+// use two endpoints of PlusVibe: the partner's list of accounts, which needs a password in the URL,
+// and the call that reconnects an account, which does not work for Microsoft accounts.
 func TestPluginMakesOnlyTheExpectedCalls(t *testing.T) {
 	env := newTestEnv(t)
 	p := env.With(nil)
@@ -115,13 +115,13 @@ func TestPluginMakesOnlyTheExpectedCalls(t *testing.T) {
 	}
 }
 
-// TestSecretsStayOutOfURLs checks that no URL contains a secret. It also checks which calls have
-// the key in their header, and that all have the User-Agent that the operator sets.
+// TestSecretsStayOutOfURLs checks that no URL contains a secret or an address. It also checks which
+// calls have the key in their header, and that all have the User-Agent that the operator sets.
 func TestSecretsStayOutOfURLs(t *testing.T) {
 	var urls, agents []string
 	server := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, r *http.Request) {
 		urls, agents = append(urls, r.URL.String()), append(agents, r.Header.Get("User-Agent"))
-		if partner := strings.Contains(r.URL.Path, "partner"); partner == (r.Header.Get("X-Api-Key") != "") {
+		if isPartnerCall := strings.Contains(r.URL.Path, "partner"); isPartnerCall == (r.Header.Get("X-Api-Key") != "") {
 			t.Errorf("%s with the key %q", r.URL.Path, r.Header.Get("X-Api-Key"))
 		}
 		_, _ = answer.Write([]byte(`{"status": "success", "workspaces": [], "accounts": [], "code": "1", "url": "https://login.microsoftonline.com/x"}`))
@@ -202,9 +202,9 @@ func TestInvalidCursorsAreRefused(t *testing.T) {
 	}
 }
 
-// TestRemovalsDuringAListingSkipNoAccount removes accounts during a listing. Each page
-// overlaps the page before it by the number of accounts overlap. With fewer removals each remaining
-// account is listed once. With as many or more removals the listing must fail.
+// TestRemovalsDuringAListingSkipNoAccount removes accounts during a listing. Each page repeats the
+// last accounts of the page before it, as many as the constant overlap says. With fewer removals
+// than that, each remaining account is listed once. Otherwise the listing must fail.
 func TestRemovalsDuringAListingSkipNoAccount(t *testing.T) {
 	removals := []int{4, 5}
 	if soak.On() {
@@ -215,14 +215,14 @@ func TestRemovalsDuringAListingSkipNoAccount(t *testing.T) {
 		for i := range 320 {
 			env.Put(fmt.Sprintf("user%03d@a.example", i), jsonObject{})
 		}
-		seen, broken := map[string]int{}, false
+		timesListed, broken := map[string]int{}, false
 		for cursor, n := "", 0; n == 0 || cursor != ""; n++ {
 			page, err := env.With(nil).Accounts(t.Context(), cursor)
 			if broken = err != nil; broken {
 				break
 			}
 			for _, a := range page.Accounts {
-				seen[a.Address]++
+				timesListed[a.Address]++
 			}
 			if cursor = page.Next; n == 1 {
 				for i := range removed {
@@ -231,7 +231,7 @@ func TestRemovalsDuringAListingSkipNoAccount(t *testing.T) {
 			}
 		}
 		for i := removed; i < 320 && !broken; i++ {
-			if n := seen[fmt.Sprintf("user%03d@a.example", i)]; n != 1 {
+			if n := timesListed[fmt.Sprintf("user%03d@a.example", i)]; n != 1 {
 				t.Errorf("after %d removals account %d is listed %d times, want once", removed, i, n)
 			}
 		}

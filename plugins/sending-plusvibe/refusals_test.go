@@ -15,10 +15,10 @@ import (
 // key, the HTML page of the proxy in front of PlusVibe, and 402.
 func TestRefusedKeysAreDistinguishedFromTheProxy(t *testing.T) {
 	env := newTestEnv(t)
-	bad := env.With(texts{"api_key": "guessed"})
+	withBadKey := env.With(texts{"api_key": "guessed"})
 	for _, status := range []int{401, 403, 200} {
 		env.Behave(jsonObject{"bad_key": status})
-		if _, err := bad.Check(t.Context()); sdk.OutcomeOf(err).Code.Name != "access_denied" {
+		if _, err := withBadKey.Check(t.Context()); sdk.OutcomeOf(err).Code.Name != "access_denied" {
 			t.Errorf("status %d: %v", status, err)
 		}
 	}
@@ -47,16 +47,16 @@ func TestThrottlingWithoutRetryAfter(t *testing.T) {
 // allowed and not allowed by the operator.
 func TestPartnerLoginIsTriedOnlyWhenTheOperatorAllowsIt(t *testing.T) {
 	env := newTestEnv(t)
-	wrong := texts{"partner_password": "guessed-password"}
-	if _, err := env.With(wrong).Check(t.Context()); sdk.OutcomeOf(err).Code.Name != "access_denied" {
+	wrongPassword := texts{"partner_password": "guessed-password"}
+	if _, err := env.With(wrongPassword).Check(t.Context()); sdk.OutcomeOf(err).Code.Name != "access_denied" {
 		t.Errorf("a wrong password: %v", err)
 	}
-	if _, err := env.With(wrong).StartSignIn(t.Context(), "anna@a.example"); sdk.OutcomeOf(err).Code.Name != "access_denied" {
+	if _, err := env.With(wrongPassword).StartSignIn(t.Context(), "anna@a.example"); sdk.OutcomeOf(err).Code.Name != "access_denied" {
 		t.Errorf("a start with a wrong password: %v", err)
 	}
-	for _, off := range []string{"false", ""} {
+	for _, notAllowed := range []string{"false", ""} {
 		env.Send(http.MethodDelete, "/calls", nil)
-		p := env.With(wrong, texts{"allow_password_credentials": off})
+		p := env.With(wrongPassword, texts{"allow_password_credentials": notAllowed})
 		if _, err := p.Check(t.Context()); sdk.OutcomeOf(err).Kind != sdk.Refused || sdk.OutcomeOf(err).Code.Name != "invalid_request" {
 			t.Errorf("a login that the operator does not allow: %v", err)
 		}

@@ -97,7 +97,8 @@ func decode(status int, body []byte) (json.RawMessage, error) {
 	}
 }
 
-// isForbidden reports whether err is a 403: the role of the key's owner does not allow the call.
+// isForbidden reports whether SalesBlink answered 403, because the role of the key's owner does not
+// allow the call.
 func isForbidden(err error) bool {
 	return sdk.OutcomeOf(err).Cause == "salesblink status 403"
 }

@@ -22,7 +22,7 @@ func TestContract(t *testing.T) {
 	}
 }
 
-// TestBinary runs every suite of a sending platform over the built plugin.
+// TestBinary runs every suite of a sending platform with the built plugin.
 func TestBinary(t *testing.T) {
 	path := testserver.Program(t, "release/plugins/sending-salesblink")
 	connect := func(base string) sdk.Connection {

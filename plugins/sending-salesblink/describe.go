@@ -40,7 +40,7 @@ func description() sdk.Description {
 // processState has what all connections of the process share.
 type processState struct {
 	http  *http.Client
-	waits *sdk.Waits // by the fingerprint of the key
+	waits *sdk.Waits // rate-limit pauses, keyed by the fingerprint of the key
 }
 
 func newProcessState() *processState {

@@ -13,7 +13,7 @@ import (
 )
 
 // TestEverySenderIsListedOnceWithEitherMeaningOfSkip checks the senders of a listing and the number
-// of calls. The longest lists are read only when TENANTRY_SOAK is set.
+// of calls. If TENANTRY_SOAK is not set, the longest lists have 200 senders less.
 func TestEverySenderIsListedOnceWithEitherMeaningOfSkip(t *testing.T) {
 	for _, tt := range []struct {
 		senders, calls int
@@ -48,7 +48,7 @@ func TestEverySenderIsListedOnceWithEitherMeaningOfSkip(t *testing.T) {
 }
 
 // TestIgnoredSkipBreaksAListingOfSeveralPages covers a platform that answers every request with the
-// same full page. Such a page need not be the whole list.
+// same full page. The platform can have more senders than those on that page.
 func TestIgnoredSkipBreaksAListingOfSeveralPages(t *testing.T) {
 	env := newTestEnv(t)
 	for i := range 130 {
@@ -96,7 +96,8 @@ func TestMeaningOfSkipIsFoundWhileSendersChange(t *testing.T) {
 }
 
 // TestRemovalsDuringAListingSkipNoSender removes senders during a listing with skip as an offset.
-// Fewer removals than the overlap must skip no sender. With more removals the listing must fail.
+// With fewer removals than the constant overlap, the listing must skip no sender. Otherwise it must
+// fail.
 func TestRemovalsDuringAListingSkipNoSender(t *testing.T) {
 	const senders = 240
 	removals := []int{4, 5}

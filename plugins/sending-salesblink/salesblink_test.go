@@ -17,8 +17,8 @@ import (
 )
 
 // TestCheckOfOwnersAndMembers checks the keys of users with the role owner and with other roles.
-// Only a key of an owner lists its workspaces. A different key is valid when it lists senders, in
-// the configured workspace or in its default workspace.
+// Only a key of an owner lists its workspaces. Any other key is valid if it can list the senders of
+// the configured workspace or of its default workspace.
 func TestCheckOfOwnersAndMembers(t *testing.T) {
 	env := newTestEnv(t)
 	ids := env.createKey("key-owner", "owner", 3)
@@ -53,8 +53,8 @@ func TestCallsAreLimitedToTheWorkspace(t *testing.T) {
 		if a, err := p.Account(t.Context(), address); err != nil || !a.Exists() {
 			t.Errorf("in %q: %+v, %v", workspace, a, err)
 		}
-		other := env.With(texts{"api_key": "key-owner", "workspace_id": ids[(i+1)%2]})
-		if a, err := other.Account(t.Context(), address); err != nil || a.Exists() {
+		inOtherWorkspace := env.With(texts{"api_key": "key-owner", "workspace_id": ids[(i+1)%2]})
+		if a, err := inOtherWorkspace.Account(t.Context(), address); err != nil || a.Exists() {
 			t.Errorf("of %q in a different workspace: %+v, %v", workspace, a, err)
 		}
 	}
@@ -65,10 +65,10 @@ func TestCallsAreLimitedToTheWorkspace(t *testing.T) {
 func TestRefusalsWithASuccessStatusAreRefusals(t *testing.T) {
 	env := newTestEnv(t)
 	p := env.With(texts{"workspace_id": "5b1e0000-0000-4000-8000-00000000ffff"})
-	_, accounts := p.Accounts(t.Context(), "")
-	_, account := p.Account(t.Context(), "anna@a.example")
-	_, start := p.StartSignIn(t.Context(), "anna@a.example")
-	for _, err := range []error{accounts, account, start} {
+	_, accountsErr := p.Accounts(t.Context(), "")
+	_, accountErr := p.Account(t.Context(), "anna@a.example")
+	_, startErr := p.StartSignIn(t.Context(), "anna@a.example")
+	for _, err := range []error{accountsErr, accountErr, startErr} {
 		if sdk.OutcomeOf(err).Kind != sdk.Refused || !strings.Contains(fmt.Sprint(err), "not_success") {
 			t.Errorf("got %v", err)
 		}
@@ -166,10 +166,10 @@ func TestRequestsCarryTheKeyAndTheWorkspace(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, check := platform.Check(t.Context())
-		_, accounts := platform.Accounts(t.Context(), "")
-		_, start := platform.StartSignIn(t.Context(), "anna@a.example")
-		if err := errors.Join(check, accounts, start); err != nil || !slices.Equal(received, want) {
+		_, checkErr := platform.Check(t.Context())
+		_, accountsErr := platform.Accounts(t.Context(), "")
+		_, startErr := platform.StartSignIn(t.Context(), "anna@a.example")
+		if err := errors.Join(checkErr, accountsErr, startErr); err != nil || !slices.Equal(received, want) {
 			t.Errorf("got %q, %v", received, err)
 		}
 	}

@@ -24,7 +24,7 @@ func TestRateLimitsOfAKey(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ask := func(call, key, body string) *httptest.ResponseRecorder {
+		send := func(call, key, body string) *httptest.ResponseRecorder {
 			method, path, _ := strings.Cut(call, " ")
 			req := httptest.NewRequest(method, path, strings.NewReader(body))
 			req.Header.Set("Authorization", key)
@@ -32,21 +32,21 @@ func TestRateLimitsOfAKey(t *testing.T) {
 			handler.ServeHTTP(answer, req)
 			return answer
 		}
-		ask("PUT "+ready.URL+"/_control/keys/key-other", "", `{"workspaces": [{"id": "w", "name": "W"}], "role": "owner"}`)
+		send("PUT "+ready.URL+"/_control/keys/key-other", "", `{"workspaces": [{"id": "w", "name": "W"}], "role": "owner"}`)
 		for call, limit := range map[string]int{"GET /senders": 30, "POST /oauth/outlook": 15} {
 			call = strings.Replace(call, "/", ready.Settings["base_url"]+"/", 1)
 			for i := range limit + 1 {
-				answer := ask(call, simulator.Key, "")
-				if over := answer.Code == http.StatusTooManyRequests; over != (i == limit) || answer.Header().Get("Retry-After") != "" {
+				answer := send(call, simulator.Key, "")
+				if isThrottled := answer.Code == http.StatusTooManyRequests; isThrottled != (i == limit) || answer.Header().Get("Retry-After") != "" {
 					t.Fatalf("%s, call %d: %d", call, i+1, answer.Code)
 				}
 			}
-			if answer := ask(call, "key-other", ""); answer.Code != http.StatusOK {
+			if answer := send(call, "key-other", ""); answer.Code != http.StatusOK {
 				t.Errorf("%s with a different key: %d, want 200", call, answer.Code)
 			}
 		}
 		time.Sleep(time.Minute)
-		if answer := ask("GET "+ready.Settings["base_url"]+"/senders", simulator.Key, ""); answer.Code != http.StatusOK {
+		if answer := send("GET "+ready.Settings["base_url"]+"/senders", simulator.Key, ""); answer.Code != http.StatusOK {
 			t.Errorf("a minute later: %d, want 200", answer.Code)
 		}
 	})

@@ -20,7 +20,8 @@ const (
 	// overlap is how many accounts a page has in common with the previous page.
 	overlap = 5
 	// maxMatches is the maximum number of accounts that Account reads when it searches for one
-	// address. If there are more, the filter has no effect.
+	// address. If even more accounts match, Account assumes that the filter has no effect, and
+	// fails.
 	maxMatches = 5 * pageSize
 )
 
@@ -60,10 +61,10 @@ func bestMatch(found []accountDoc, address string) (match sdk.Account, ok bool) 
 	return match, ok
 }
 
-// Accounts implements sdk.SendingPlatform. A page that is not full is the last page. Pages overlap:
-// if an account is removed during the listing, the later accounts move forward, and without the
-// overlap the listing could skip one and report it as removed. If a page does not contain the last
-// account of the previous page, Accounts fails with Broken.
+// Accounts implements sdk.SendingPlatform. A page that is not full is the last page. If an account
+// is removed during the listing, the later accounts move forward. Pages overlap, because otherwise
+// the listing could then skip an account and report it as removed. If the first half of a page does
+// not contain the last account of the previous page, Accounts fails with Broken.
 func (p *platform) Accounts(ctx context.Context, cursor string) (sdk.Page, error) {
 	offset, previousLast, ok := parseCursor(cursor)
 	if !ok {

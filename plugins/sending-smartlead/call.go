@@ -18,7 +18,7 @@ import (
 // maxWait limits the wait that an answer requests in its body or in X-RateLimit-Reset.
 const maxWait = 10 * time.Minute
 
-// errNotFound is a 404 of Smartlead itself.
+// errNotFound means that Smartlead itself answered 404.
 var errNotFound = errors.New("smartlead has no such object")
 
 // call makes one request and returns the body of the answer. It fails with errNotFound or an
@@ -89,9 +89,9 @@ func (p *platform) failure(resp *http.Response, body []byte) error {
 // safeCode matches an error code. Other texts may contain customer data.
 var safeCode = regexp.MustCompile(`^[A-Z][A-Z_]{1,40}$`)
 
-// retryAfter returns how long to wait after a 429. It uses the first that exists of these:
-// Retry-After, retry_after in the body, and X-RateLimit-Reset, which contains a Unix time. If the
-// answer has none of these, retryAfter returns 0.
+// retryAfter returns how long to wait after a throttled call. It uses the first of these that
+// exists: Retry-After, retry_after in the body, and X-RateLimit-Reset, which contains a Unix time.
+// If the answer has none of these, retryAfter returns 0.
 func (p *platform) retryAfter(h http.Header, details problem) time.Duration {
 	if wait := sdk.RetryAfter(h, p.now()); wait > 0 {
 		return wait

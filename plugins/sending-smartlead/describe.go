@@ -49,7 +49,7 @@ func description() sdk.Description {
 // processState has what all connections of the process share.
 type processState struct {
 	http  *http.Client
-	waits *sdk.Waits // by the fingerprint of the connection
+	waits *sdk.Waits // rate-limit pauses, keyed by the fingerprint of the connection
 	now   func() time.Time
 }
 
@@ -99,9 +99,9 @@ func isValidKey(text string) bool {
 }
 
 // workspace is the setting workspace_id. Smartlead has no workspaces, so workspace_id is a client
-// or a user. client is the number of an agency's client. Calls then see only the accounts of this
-// client. user is the number of the key's user, written "user:4001". It has no effect on calls. At
-// most one of the two is set.
+// or a user. client is the number of an agency's client. If it is set, calls see only the accounts
+// of this client. user is the number of the key's user, written "user:4001", and has no effect on
+// calls. At most one of the two is set.
 type workspace struct{ client, user string }
 
 var workspaceID = regexp.MustCompile(`^(user:)?([0-9]{1,19})$`)

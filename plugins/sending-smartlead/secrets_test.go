@@ -26,8 +26,9 @@ import (
 	"github.com/tenantry/tenantry/plugins/sending-smartlead/simulator"
 )
 
-// TestErrorsSpansAndLogsHideTheKey makes calls fail in different ways and searches for the key. The
-// key is in the URL. Go's HTTP client quotes the URL in its errors, and spans could contain it.
+// TestErrorsSpansAndLogsHideTheKey makes calls fail in different ways, and searches the errors, the
+// spans and the log for the key. The key is in the URL. Go's HTTP client quotes the URL in its
+// errors, and spans could contain it.
 func TestErrorsSpansAndLogsHideTheKey(t *testing.T) {
 	const key = "canary-key"
 	spans := tracetest.NewInMemoryExporter()

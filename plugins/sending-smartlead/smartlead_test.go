@@ -24,7 +24,7 @@ func TestContractWithStringsAndEnvelopes(t *testing.T) {
 	conformance.SendingInProcess(t, plugin(), fixtureWith(jsonObject{"numbers_as_strings": true, "envelope": true}))
 }
 
-// TestBinary runs every suite of a sending platform over the built plugin.
+// TestBinary runs every suite of a sending platform with the built plugin.
 func TestBinary(t *testing.T) {
 	path := testserver.Program(t, "release/plugins/sending-smartlead")
 	conformance.Sending(t, conformance.Binary{Path: path}, fixtureWith(jsonObject{}))
@@ -82,9 +82,9 @@ func TestAccountIsFoundBySenderAddressAndByUserName(t *testing.T) {
 	}
 }
 
-// TestRemovalsDuringAListingSkipNoAccount removes accounts during a listing. Fewer removals than
-// the overlap must skip no account. With more removals the listing must fail. New accounts must
-// have no effect.
+// TestRemovalsDuringAListingSkipNoAccount removes accounts during a listing. With fewer removals
+// than the constant overlap, the listing must skip no account. Otherwise it must fail. An account
+// that is created during the listing must be listed too.
 func TestRemovalsDuringAListingSkipNoAccount(t *testing.T) {
 	for removed, want := range map[int]sdk.OutcomeKind{0: 0, 3: 0, 10: sdk.Broken} {
 		env := newTestEnv(t)
@@ -102,11 +102,11 @@ func TestRemovalsDuringAListingSkipNoAccount(t *testing.T) {
 			env.Send(http.MethodDelete, fmt.Sprintf("/accounts/user%03d@a.example", i), nil)
 		}
 		env.createConnected("new@a.example")
-		seen := map[string]bool{}
+		listedAddresses := map[string]bool{}
 		page := first
 		for {
 			for _, a := range page.Accounts {
-				seen[a.Address] = true
+				listedAddresses[a.Address] = true
 			}
 			if page.Next == "" {
 				break
@@ -115,8 +115,8 @@ func TestRemovalsDuringAListingSkipNoAccount(t *testing.T) {
 				break
 			}
 		}
-		if sdk.OutcomeOf(err).Kind != want || want == 0 && (err != nil || len(seen) != 221) {
-			t.Errorf("%d removed: %v, %d seen", removed, err, len(seen))
+		if sdk.OutcomeOf(err).Kind != want || want == 0 && (err != nil || len(listedAddresses) != 221) {
+			t.Errorf("%d removed: %v, %d seen", removed, err, len(listedAddresses))
 		}
 	}
 	for _, cursor := range []string{"x", "-1:5", "5", "5:"} {

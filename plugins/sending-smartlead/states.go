@@ -27,7 +27,7 @@ type accountDoc struct {
 	Updated text `json:"updated_at"`
 }
 
-// address returns the sender address, or the user name if the sender address is not an address.
+// address returns from_email, or the user name if from_email is not an address.
 func (d accountDoc) address() string {
 	if strings.Contains(string(d.FromEmail), "@") {
 		return string(d.FromEmail)

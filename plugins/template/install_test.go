@@ -34,9 +34,9 @@ import (
 // longTimeouts has timeouts of minutes, which only a plugin that hangs exceeds.
 var longTimeouts = pluginhost.SupervisionPolicy{StartTimeout: 4 * time.Minute, PingTimeout: 4 * time.Minute, StopGrace: 4 * time.Minute, Backoff: time.Millisecond}
 
-// programFiles is a folder of packages without their type declarations, source maps and pages. No
-// interpreter reads them, and most files are of these kinds: each installation would copy and check
-// them. Hidden files are left out too, as in a manifest.
+// programFiles is a folder of npm packages without type declarations, source maps, Markdown pages
+// and hidden files. No interpreter reads such files. Most files of the packages are of these kinds,
+// and each installation would copy and check them.
 type programFiles struct{ fs.FS }
 
 func (f programFiles) ReadDir(name string) ([]fs.DirEntry, error) {
@@ -46,7 +46,8 @@ func (f programFiles) ReadDir(name string) ([]fs.DirEntry, error) {
 	}), err
 }
 
-// install adds a plugin to the catalog of a new plugin folder.
+// install adds a plugin to the catalog of a new plugin folder. It adds the plugin twice, and the
+// second call must change nothing.
 func install(t *testing.T, p plugin) (dir string, e pluginhost.Entry) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "plugins")
@@ -117,7 +118,8 @@ func TestOneChecksumCoversEveryFile(t *testing.T) {
 	})
 }
 
-// firstFile returns the first file of a folder's member: the member itself, or a file inside it.
+// firstFile returns member if it is a file of the folder. If member is a folder, it returns the
+// first file inside it.
 func firstFile(t *testing.T, folder, member string) string {
 	t.Helper()
 	first := ""
@@ -273,8 +275,8 @@ func TestSandboxRunsTheTemplate(t *testing.T) {
 }
 
 // TestSandboxRunsTheMailTemplate starts a sandbox with two mail platforms. The sandbox creates
-// tenants at the platform that the service uses. The service can read a tenant after its
-// administrator has consented.
+// tenants at the platform that the service uses. After the administrator of a tenant has consented,
+// Granted returns the id of the tenant.
 func TestSandboxRunsTheMailTemplate(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "plugins")
 	for _, program := range []string{testserver.Program(t, "release/plugins/mail-microsoft365"), testserver.Program(t, "testdata/go-mail")} {
@@ -332,11 +334,11 @@ func TestSandboxRunsTheMailTemplate(t *testing.T) {
 				t.Fatal(err)
 			}
 			_ = answer.Body.Close()
-			back, err := answer.Location()
+			redirect, err := answer.Location()
 			if err != nil {
 				t.Fatal(err)
 			}
-			if granted, err := platform.Granted(t.Context(), back.RawQuery); err != nil || string(granted) != tenant.ID {
+			if granted, err := platform.Granted(t.Context(), redirect.RawQuery); err != nil || string(granted) != tenant.ID {
 				t.Fatalf("granted %s, %v, want %s", granted, err, tenant.ID)
 			}
 		})

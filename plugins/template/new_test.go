@@ -71,7 +71,8 @@ func read(t *testing.T, p Plugin, name string) string {
 	return string(text)
 }
 
-// TestModuleOfAPlugin checks the module path, and which tenantry a plugin requires.
+// TestModuleOfAPlugin checks the module path, and which release or source folder of tenantry a
+// plugin uses.
 func TestModuleOfAPlugin(t *testing.T) {
 	p := write(t, Options{Kind: "dns", Name: "acme", Module: "git.acme.example/plugins/dns", Version: "1.2.3"})
 	mod, main := read(t, p, "go.mod"), read(t, p, "main.go")
@@ -102,8 +103,8 @@ func TestReadmeHasTheBuild(t *testing.T) {
 }
 
 func TestNewRefusesInvalidOptions(t *testing.T) {
-	full := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(full, "dns-acme", "notes"), 0o700); err != nil {
+	nonEmptyFolder := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(nonEmptyFolder, "dns-acme", "notes"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	for want, options := range map[string]Options{
@@ -112,7 +113,7 @@ func TestNewRefusesInvalidOptions(t *testing.T) {
 		`--language must be one of go, python, node, not "perl"`: {Kind: "mail", Name: "acme", Language: "perl"},
 		"--module must be the path":                              {Kind: "dns", Name: "acme", Module: "a b"},
 		"--source must name the folder":                          {Kind: "dns", Name: "acme"},
-		"exists and is not empty":                                {Kind: "dns", Name: "acme", Version: "1.2.3", Parent: full},
+		"exists and is not empty":                                {Kind: "dns", Name: "acme", Version: "1.2.3", Parent: nonEmptyFolder},
 	} {
 		if options.Parent == "" {
 			options.Parent = t.TempDir()
@@ -120,7 +121,7 @@ func TestNewRefusesInvalidOptions(t *testing.T) {
 		if _, err := New(options); !errors.Is(err, ErrOptions) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: got %v, want %q", options, err, want)
 		}
-		if entries, _ := os.ReadDir(options.Parent); options.Parent != full && len(entries) > 0 {
+		if entries, _ := os.ReadDir(options.Parent); options.Parent != nonEmptyFolder && len(entries) > 0 {
 			t.Errorf("%+v: it wrote %v", options, entries)
 		}
 	}
@@ -185,16 +186,16 @@ func TestPluginsPageShowsTheTemplate(t *testing.T) {
 			code.WriteString(read(t, p, name))
 		}
 	}
-	shown := 0
+	blocks := 0
 	for _, block := range regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
 		if strings.Contains(block[1], "func ") {
-			shown++
+			blocks++
 			if !strings.Contains(code.String(), block[1]) {
 				t.Errorf("the page shows code that the command does not write:\n%s", block[1])
 			}
 		}
 	}
-	if shown < 3 {
-		t.Errorf("the page shows %d parts of the plugins", shown)
+	if blocks < 3 {
+		t.Errorf("the page shows %d parts of the plugins", blocks)
 	}
 }

@@ -98,7 +98,7 @@ func writeModuleProxy(t *testing.T, version string) string {
 	return proxy
 }
 
-// output runs a command in a folder, with an addition to the environment, and returns what it
+// output runs a command in a folder, with additional environment variables, and returns what it
 // prints.
 func output(t *testing.T, folder string, env []string, command ...string) string {
 	t.Helper()

@@ -33,7 +33,7 @@ import (
 type plugin struct {
 	kind, folder string // folder of the template
 	entry        string
-	files        []string // beside the entry, in the manifest
+	files        []string // the files in the manifest, without the entry
 	language
 }
 
@@ -43,7 +43,7 @@ type language struct {
 	// they existed.
 	shadowingFiles []string
 	tests          []string // the command that runs the plugin's own tests
-	// versionFile is the file with the version.
+	// versionFile is the file that contains the version of the plugin.
 	versionFile string
 }
 
@@ -63,8 +63,8 @@ var languages = map[string]language{
 // eachTemplate runs a test for each of the templates with these folders.
 func eachTemplate(t *testing.T, folders []string, test func(t *testing.T, p plugin)) {
 	for _, folder := range folders {
-		name, kind, _ := strings.Cut(folder, "-")
-		t.Run(folder, func(t *testing.T) { test(t, write(t, kind, name, languages[name])) })
+		languageName, kind, _ := strings.Cut(folder, "-")
+		t.Run(folder, func(t *testing.T) { test(t, write(t, kind, languageName, languages[languageName])) })
 	}
 }
 
@@ -76,18 +76,18 @@ var (
 )
 
 // write writes the plugin "acme", with its packages and its manifest.
-func write(t *testing.T, kind, name string, l language) plugin {
+func write(t *testing.T, kind, languageName string, l language) plugin {
 	t.Helper()
-	written, err := template.New(template.Options{Kind: kind, Name: "acme", Language: name, Parent: t.TempDir()})
+	written, err := template.New(template.Options{Kind: kind, Name: "acme", Language: languageName, Parent: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if name == "node" { // instead of npm ci, which downloads them
+	if languageName == "node" { // instead of npm ci, which downloads them
 		if err := os.CopyFS(filepath.Join(written.Folder, "node_modules"), programFiles{os.DirFS("node/node_modules")}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	p := plugin{kind: kind, folder: name + "-" + kind, entry: filepath.Join(written.Folder, kind+"-acme"), language: l}
+	p := plugin{kind: kind, folder: languageName + "-" + kind, entry: filepath.Join(written.Folder, kind+"-acme"), language: l}
 	// The last command is tenantry plugin manifest PROGRAM FILE...
 	for _, pattern := range strings.Fields(written.Build[len(written.Build)-1])[4:] {
 		found, err := filepath.Glob(filepath.Join(written.Folder, pattern))
@@ -135,7 +135,8 @@ func startSimulator(t *testing.T, entry string) simulate.Ready {
 	return ready
 }
 
-// update writes the output of the suite into the READMEs instead of comparing it:
+// update makes TestPluginTestPasses write the output of the suite into the READMEs instead of
+// comparing it:
 //
 //	go test ./plugins/template -run TestPluginTestPasses -update
 var update = flag.Bool("update", false, "write the READMEs of the templates")
@@ -143,13 +144,13 @@ var update = flag.Bool("update", false, "write the READMEs of the templates")
 const readmeHeading = "## What `tenantry plugin test` prints\n"
 
 // TestPluginTestPasses runs `tenantry plugin test` over each template. Each check of its kind must
-// pass, and the README ends with the output. Without TENANTRY_SOAK it tests both templates of DNS
-// providers and one other.
+// pass, and the README must end with the output. Without TENANTRY_SOAK it tests both templates of
+// DNS providers and one other.
 func TestPluginTestPasses(t *testing.T) {
 	folders := allKinds
 	if !*update {
-		others := slices.DeleteFunc(slices.Clone(allKinds), func(folder string) bool { return slices.Contains(onlyDNS, folder) })
-		folders = append(soak.Sample(t, others, 1), onlyDNS...)
+		otherTemplates := slices.DeleteFunc(slices.Clone(allKinds), func(folder string) bool { return slices.Contains(onlyDNS, folder) })
+		folders = append(soak.Sample(t, otherTemplates, 1), onlyDNS...)
 	}
 	eachTemplate(t, folders, func(t *testing.T, p plugin) {
 		t.Parallel() // the checks mostly wait

@@ -10,7 +10,7 @@
 // example.org and .example, and "for example" in a text, stay as they are.
 //
 //   - template.go: New and its Options.
-//   - rename.go: how the texts of a template become those of the new plugin.
+//   - rename.go: how the word "example" in a template becomes the name of the new plugin.
 //   - gomod.txt, gosum.txt: go.mod and go.sum of a plugin in Go. modules.sh writes both.
 package template
 
@@ -71,8 +71,8 @@ type Plugin struct {
 }
 
 // buildCommands returns the commands that make the program in the folder of a plugin ready. A
-// release cannot contain its own checksum, so `go mod tidy` adds that to the go.sum of a plugin in
-// Go.
+// release cannot contain its own checksum, so `go mod tidy` adds the checksum to the go.sum of a
+// plugin in Go.
 func (o Options) buildCommands(program string) []string {
 	switch o.Language {
 	case "python":
@@ -148,7 +148,7 @@ func (o Options) check() error {
 	return nil
 }
 
-// files returns the files of the new plugin, by their paths in its folder.
+// files returns the files of the new plugin, keyed by their paths in its folder.
 func (o Options) files() (map[string]string, error) {
 	files := map[string]string{}
 	if o.Language != "go" {

@@ -16,14 +16,13 @@ import (
 
 // checkAnswer fails with Broken if an answer has a state that docs/plugin-protocol.md does not
 // list, or if it is about a different object than its request. Otherwise the host could store the
-// id of a foreign object and later remove that object, or it could write to a foreign zone.
+// id of another object and later remove that object, or it could write to another zone.
 //
-// Lists other than record sets are not checked. A list of accounts is read for known mailboxes
-// only, and the objects of a mail platform are stored for the tenant of the request. Core leaves
-// out DNS records that a mail platform specifies outside the domain, see dns.DesiredRecords.
+// Lists other than record sets are not checked. From a list of accounts, the host uses only those
+// of known mailboxes. It stores the objects of a mail platform for the tenant of the request. Core
+// leaves out DNS records that a mail platform specifies outside the domain, see dns.DesiredRecords.
 //
-// If an answer has one of the types below that name an object, its request must have the field with
-// the object's name.
+// checkAnswer panics if an answer below names an object and its request has no field for that name.
 func checkAnswer(request, answer protobuf.Message) error {
 	matches, isKnown := true, true
 	switch a := answer.(type) {
@@ -59,7 +58,8 @@ func checkAnswer(request, answer protobuf.Message) error {
 }
 
 // The states in answers. An account of a sending platform with a different state is
-// integration.AccountOther, because one such account must not hide all other accounts in a list.
+// integration.AccountOther, because an error for one account would hide all other accounts of the
+// list.
 var (
 	bootstrapStates = []tenant.Bootstrap{tenant.BootstrapPending, tenant.BootstrapReady, tenant.BootstrapFailed}
 	bootstrapSteps  = []tenant.BootstrapStep{tenant.StepNone, tenant.StepWait, tenant.StepGrantRole, tenant.StepReconnect, tenant.StepNoExchange}
@@ -79,6 +79,6 @@ func accountStateFromProto(a *proto.SendingAccount) integration.AccountState {
 
 func sameName(a, b string) bool { return plainName(a) == plainName(b) }
 
-// plainName returns the form of a DNS name or host for comparisons. It does not convert U-labels:
-// names are A-labels on both sides.
+// plainName returns a DNS name or host in lower case and without its final dot, for comparisons. It
+// does not convert U-labels, because the host and the plugins use A-labels.
 func plainName(name string) string { return strings.TrimSuffix(strings.ToLower(name), ".") }

@@ -142,8 +142,8 @@ func TestAnswersAboutOtherObjectsAreBroken(t *testing.T) {
 	}
 }
 
-// unlistedStates has, for each message name, answers with a state that docs/plugin-protocol.md does
-// not list.
+// unlistedStates maps the name of a message to answers with a state that docs/plugin-protocol.md
+// does not list.
 var unlistedStates = map[protoreflect.Name][]protobuf.Message{
 	"Progress": {
 		&proto.Progress{Status: "Ready"}, &proto.Progress{Status: "ready", Step: "call_support"}, &proto.Progress{},
@@ -152,7 +152,8 @@ var unlistedStates = map[protoreflect.Name][]protobuf.Message{
 	"SendingProgress": {&proto.SendingProgress{State: "done"}, &proto.SendingProgress{}},
 }
 
-// TestUnlistedStatesAreBroken checks that no unlisted state reaches the host.
+// TestUnlistedStatesAreBroken checks that an unlisted state is an error. Only an account with an
+// unlisted state gets the state AccountOther instead.
 func TestUnlistedStatesAreBroken(t *testing.T) {
 	for name, answers := range unlistedStates {
 		for _, answer := range answers {
@@ -177,15 +178,16 @@ func TestUnlistedStatesAreBroken(t *testing.T) {
 	}
 }
 
-// TestEveryRequestNamesTheObjectOfItsAnswer checks the empty answer of every method. checkAnswer
-// panics if a request lacks the field that names the object of the answer.
+// TestEveryRequestNamesTheObjectOfItsAnswer calls checkAnswer with the empty request and the empty
+// answer of every method. checkAnswer panics if a request lacks the field that names the object of
+// the answer.
 func TestEveryRequestNamesTheObjectOfItsAnswer(t *testing.T) {
 	message := func(d protoreflect.MessageDescriptor) protobuf.Message {
-		found, err := protoregistry.GlobalTypes.FindMessageByName(d.FullName())
+		messageType, err := protoregistry.GlobalTypes.FindMessageByName(d.FullName())
 		if err != nil {
 			t.Fatal(err)
 		}
-		return found.New().Interface()
+		return messageType.New().Interface()
 	}
 	for _, file := range []protoreflect.FileDescriptor{
 		proto.File_plugins_proto_dns_proto, proto.File_plugins_proto_mail_proto, proto.File_plugins_proto_sending_proto,

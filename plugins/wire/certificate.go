@@ -16,12 +16,12 @@ import (
 )
 
 const (
-	// clientCertificateVariable is the environment variable with the host's certificate. go-plugin
-	// and the other implementations of its handshake read it.
+	// clientCertificateVariable is the environment variable from which a plugin reads the host's
+	// certificate.
 	clientCertificateVariable = "PLUGIN_CLIENT_CERT"
 	// certificateHost is the name in the certificates of the host and the plugin.
 	certificateHost = "localhost"
-	// certificateLife is how long a certificate is valid. No process runs that long.
+	// certificateLife is how long a certificate is valid, which is longer than any process runs.
 	certificateLife = 10 * 365 * 24 * time.Hour
 )
 

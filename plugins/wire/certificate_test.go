@@ -68,16 +68,15 @@ func TestHostCertificateIsAcceptedByAllLibraries(t *testing.T) {
 	roots := x509.NewCertPool()
 	roots.AddCert(c)
 	now := time.Now()
-	for _, at := range []time.Time{now, now.AddDate(9, 0, 0)} {
-		_, err := c.Verify(x509.VerifyOptions{Roots: roots, DNSName: "localhost", CurrentTime: at, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+	for _, verificationTime := range []time.Time{now, now.AddDate(9, 0, 0)} {
+		_, err := c.Verify(x509.VerifyOptions{Roots: roots, DNSName: "localhost", CurrentTime: verificationTime, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 		if err != nil {
-			t.Errorf("as a client at %s: %v", at, err)
+			t.Errorf("as a client at %s: %v", verificationTime, err)
 		}
 	}
 }
 
-// serveHealth serves a health check that always succeeds, with the credentials, and returns the
-// path of its socket.
+// serveHealth serves a health check that always succeeds, and returns the path of its socket.
 func serveHealth(t *testing.T, options ...grpc.ServerOption) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "socket")
@@ -94,8 +93,8 @@ func serveHealth(t *testing.T, options ...grpc.ServerOption) string {
 	return path
 }
 
-// TestPluginWithoutAnnouncedCertificateIsRefused checks that the host connects only to the
-// certificate of the handshake line. It never connects without TLS.
+// TestPluginWithoutAnnouncedCertificateIsRefused checks that the host connects only with TLS, and
+// only to a server with the certificate of the handshake line.
 func TestPluginWithoutAnnouncedCertificateIsRefused(t *testing.T) {
 	config, certificate, err := newHostTLS() // any self-signed certificate of this form
 	if err != nil {

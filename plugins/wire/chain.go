@@ -22,8 +22,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/proto"
 )
 
-// Call is one call of a provider, for interceptors. Its exported fields come from the .proto files,
-// so that an interceptor does not depend on the names of methods.
+// Call describes one call of a provider to an interceptor. Its exported fields come from the .proto
+// files, so that an interceptor does not depend on the names of methods.
 type Call struct {
 	// Operation is the name of the method in snake case, such as create_mailbox.
 	Operation string
@@ -54,7 +54,7 @@ func (c Call) Tenant() string {
 }
 
 // SpanAttributes returns the values of the request that are marked with span_attribute and are not
-// empty. They are customer data.
+// empty. The values are data of a customer.
 func (c Call) SpanAttributes() []attribute.KeyValue {
 	var attributes []attribute.KeyValue
 	walkFields(c.request.ProtoReflect(), func(field protoreflect.FieldDescriptor, value protoreflect.Value) {
@@ -83,8 +83,9 @@ func (c Call) secrets() []secret.Text {
 	return secrets
 }
 
-// Texts returns the request and the answer for people. Values that are marked as secret are
-// redacted, and the connection is omitted. The answer is empty until the call has succeeded.
+// Texts returns the request and the answer as text that people can read. Values that are marked as
+// secret are redacted, and the connection is omitted. The answer is empty until the call has
+// succeeded.
 func (c Call) Texts() (request, answer string) { return redactedText(c.request), redactedText(c.reply) }
 
 func redactedText(m protobuf.Message) string {
@@ -132,8 +133,7 @@ func walkFields(m protoreflect.Message, visit func(protoreflect.FieldDescriptor,
 // connectionField is the name of the field of each request that contains the connection.
 const connectionField = "connection"
 
-// probeOf returns the call that Call.Probe returns for a write: its method, its request and an
-// empty reply.
+// probeOf returns the method, the request and an empty reply for the Call that Call.Probe returns.
 type probeOf func(write protobuf.Message) (method string, request, reply protobuf.Message)
 
 // chain is the gRPC connection of a provider's client. It passes each call through the interceptors
@@ -183,8 +183,8 @@ func (c chain) newCall(method string, request protobuf.Message, reply any, optio
 	return call
 }
 
-// sendToPlugin opens a session, sends one call with it, checks the answer and reports the outcome
-// to Session.Done.
+// sendToPlugin gets a session, sends the call to the session's process, checks the answer and calls
+// Session.Done with the outcome.
 func (c chain) sendToPlugin(ctx context.Context, method string, call Call, reply any, options []grpc.CallOption) error {
 	s, err := c.open(ctx, call.secrets()...)
 	if err != nil {
@@ -227,11 +227,11 @@ func Timeout(limit time.Duration) Interceptor {
 // /tenantry.plugin.v1.MailPlatform/Check.
 func methodOptions(method string) *descriptorpb.MethodOptions {
 	name := protoreflect.FullName(strings.ReplaceAll(strings.TrimPrefix(method, "/"), "/", "."))
-	found, err := protoregistry.GlobalFiles.FindDescriptorByName(name)
+	descriptor, err := protoregistry.GlobalFiles.FindDescriptorByName(name)
 	if err != nil {
 		return nil // a method that is not in the files counts as a write, which is safe
 	}
-	options, _ := found.Options().(*descriptorpb.MethodOptions)
+	options, _ := descriptor.Options().(*descriptorpb.MethodOptions)
 	return options
 }
 

@@ -30,12 +30,11 @@ func TestOperationsAreSnakeCase(t *testing.T) {
 	}
 }
 
-// TestInterceptorsSeeTheCall checks what the .proto files say about calls: reads, writes, calls
-// that do not reach the provider, and the tenant.
+// TestInterceptorsSeeTheCall checks the fields of Call that an interceptor gets, and the tenant.
 func TestInterceptorsSeeTheCall(t *testing.T) {
-	var seen Call
+	var lastCall Call
 	p := MailInProcess(&recordingPlatform{}, func(ctx context.Context, c Call, next func(context.Context) error) error {
-		seen = c
+		lastCall = c
 		return next(ctx)
 	})
 	for _, tt := range []struct {
@@ -52,8 +51,8 @@ func TestInterceptorsSeeTheCall(t *testing.T) {
 		if err := tt.call(); err != nil {
 			t.Errorf("%s: %v", tt.operation, err)
 		}
-		if seen.Operation != tt.operation || seen.Tenant() != tt.tenant || seen.ReadOnly != tt.readOnly || seen.WithoutProvider != tt.withoutProvider {
-			t.Errorf("%s: the interceptor saw %+v of tenant %q", tt.operation, seen, seen.Tenant())
+		if lastCall.Operation != tt.operation || lastCall.Tenant() != tt.tenant || lastCall.ReadOnly != tt.readOnly || lastCall.WithoutProvider != tt.withoutProvider {
+			t.Errorf("%s: the interceptor saw %+v of tenant %q", tt.operation, lastCall, lastCall.Tenant())
 		}
 	}
 }
@@ -121,7 +120,7 @@ func TestSecretsOfARequestReachTheOpener(t *testing.T) {
 	}
 }
 
-// hangingPlatform answers only after the deadline of the call.
+// hangingPlatform is a platform whose Check returns only at the deadline of the call.
 type hangingPlatform struct{ recordingPlatform }
 
 func (*hangingPlatform) Check(ctx context.Context) error {
@@ -157,7 +156,8 @@ func (linkPlatform) StartSignIn(context.Context, string) (integration.SignIn, er
 	return integration.SignIn{ID: "session-1", URL: "https://login.example/?state=x"}, nil
 }
 
-// TestCallsHaveATimeout checks that a call without a deadline ends, with Timeout and without.
+// TestCallsHaveATimeout checks when a call without a deadline ends, with and without the
+// interceptor Timeout.
 func TestCallsHaveATimeout(t *testing.T) {
 	for want, interceptors := range map[time.Duration][]Interceptor{
 		defaultCallTimeout: nil, time.Second: {Timeout(time.Second)},

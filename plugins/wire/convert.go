@@ -123,15 +123,15 @@ func convertList[A, B any](list []A, convert func(A) B) []B {
 
 // convertCounts converts the values of a map to a different integer type. It returns nil for an
 // empty map.
-func convertCounts[F, T int | int64](from map[string]F) map[string]T {
-	if len(from) == 0 {
+func convertCounts[F, T int | int64](counts map[string]F) map[string]T {
+	if len(counts) == 0 {
 		return nil
 	}
-	to := make(map[string]T, len(from))
-	for name, n := range from {
-		to[name] = T(n)
+	converted := make(map[string]T, len(counts))
+	for name, n := range counts {
+		converted[name] = T(n)
 	}
-	return to
+	return converted
 }
 
 func signInToProto(s ports.SignIn) *proto.SignIn {

@@ -11,7 +11,7 @@
 //   - description.go: Description, Field and Budget, which a plugin sends to the host; Connection,
 //     which the host sends with each call.
 //   - handshake.go: the protocol version and the gRPC options that both sides share.
-//   - serve.go: Serve, the plugin's side. Start here, or with Start in process.go.
+//   - serve.go: Serve, the plugin's side. Read this file or process.go first.
 //   - process.go: Process, a running plugin. runner.go: how its process is started and killed.
 //     runner_linux.go, runner_other.go: the attributes of that process on each system.
 //   - mailclient.go, mailserver.go, dns.go, sending.go: one client and one server for each port.

@@ -43,7 +43,7 @@ func TestFingerprintIsUniquePerConnection(t *testing.T) {
 		}
 		return m
 	}
-	seen := map[string]int{}
+	indexOf := map[string]int{}
 	for i, c := range []Connection{
 		{},
 		{Settings: map[string]string{"a": ""}},
@@ -55,13 +55,13 @@ func TestFingerprintIsUniquePerConnection(t *testing.T) {
 		{Secrets: text("a", "c")},
 		{Settings: map[string]string{"a": "b"}, Secrets: text("a", "b")},
 	} {
-		print := c.Fingerprint()
-		if other, ok := seen[print]; ok {
+		fingerprint := c.Fingerprint()
+		if other, ok := indexOf[fingerprint]; ok {
 			t.Errorf("connections %d and %d have the same fingerprint", other, i)
 		}
-		seen[print] = i
-		if len(print) != 64 || strings.ToLower(print) != print {
-			t.Errorf("%q is not a SHA-256 in hex", print)
+		indexOf[fingerprint] = i
+		if len(fingerprint) != 64 || strings.ToLower(fingerprint) != fingerprint {
+			t.Errorf("%q is not a SHA-256 in hex", fingerprint)
 		}
 	}
 	connection := Connection{Settings: map[string]string{"a": "1", "b": "2", "c": "3"}}

@@ -17,8 +17,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// recordingDNS is a DNS provider that records its last call. It answers with err, or with a
-// distinct value in every field.
+// recordingDNS is a DNS provider that records its last call. It answers with err, or with a value
+// in every field.
 type recordingDNS struct {
 	lastCall string
 	err      error
@@ -61,20 +61,20 @@ func (d *recordingDNS) sets(z dns.Zone) ([]dns.RRSet, error) {
 }
 
 // sampleSets returns record sets with a value in every field, and with a text that is not UTF-8.
-func sampleSets(at string) []dns.RRSet {
+func sampleSets(label string) []dns.RRSet {
 	return []dns.RRSet{
-		{Name: at + " name", Type: dns.TXT, TTL: 7, Values: []string{"\xff\x00", at}},
-		{Name: at + " other", Type: "CAA", TTL: 8, Values: []string{at + " value"}},
+		{Name: label + " name", Type: dns.TXT, TTL: 7, Values: []string{"\xff\x00", label}},
+		{Name: label + " other", Type: "CAA", TTL: 8, Values: []string{label + " value"}},
 	}
 }
 
-// dnsOverWire returns a client of p that is connected through gRPC in memory. seen is called with
-// the connection of each call.
-func dnsOverWire(t *testing.T, p ports.DNSProvider, seen func(Connection)) ports.DNSProvider {
+// dnsOverWire returns a client of p that is connected through gRPC in memory. onConnection is
+// called with the connection of each call.
+func dnsOverWire(t *testing.T, p ports.DNSProvider, onConnection func(Connection)) ports.DNSProvider {
 	t.Helper()
 	server := newServer(slog.New(slog.DiscardHandler), Description{})
 	proto.RegisterDNSProviderServer(server, &dnsServer{provider: func(c Connection) (ports.DNSProvider, error) {
-		seen(c)
+		onConnection(c)
 		return p, nil
 	}})
 	conn := connectInMemory(t, server)

@@ -43,22 +43,22 @@ var handshake = plugin.HandshakeConfig{
 func Hosted() bool { return os.Getenv(handshake.MagicCookieKey) == handshake.MagicCookieValue }
 
 // grpcPlugin implements go-plugin's GRPCPlugin. On the host's side it returns the plain gRPC
-// connection. On the plugin's side it registers the services that served provides.
+// connection. On the plugin's side it registers the services in config.
 type grpcPlugin struct {
 	plugin.NetRPCUnsupportedPlugin
-	served *PluginConfig
+	config *PluginConfig
 }
 
 func (c *grpcPlugin) GRPCServer(_ *plugin.GRPCBroker, s *grpc.Server) error {
-	proto.RegisterPluginServer(s, &pluginServer{description: c.served.Describe, shareWaits: c.served.ShareWaits})
-	if c.served.Mail != nil {
-		proto.RegisterMailPlatformServer(s, &mailServer{platform: c.served.Mail})
+	proto.RegisterPluginServer(s, &pluginServer{description: c.config.Describe, shareWaits: c.config.ShareWaits})
+	if c.config.Mail != nil {
+		proto.RegisterMailPlatformServer(s, &mailServer{platform: c.config.Mail})
 	}
-	if c.served.DNS != nil {
-		proto.RegisterDNSProviderServer(s, &dnsServer{provider: c.served.DNS})
+	if c.config.DNS != nil {
+		proto.RegisterDNSProviderServer(s, &dnsServer{provider: c.config.DNS})
 	}
-	if c.served.Sending != nil {
-		proto.RegisterSendingPlatformServer(s, &sendingServer{platform: c.served.Sending})
+	if c.config.Sending != nil {
+		proto.RegisterSendingPlatformServer(s, &sendingServer{platform: c.config.Sending})
 	}
 	return nil
 }
@@ -67,8 +67,8 @@ func (*grpcPlugin) GRPCClient(_ context.Context, _ *plugin.GRPCBroker, conn *grp
 	return conn, nil
 }
 
-func pluginSets(served *PluginConfig) map[int]plugin.PluginSet {
-	return map[int]plugin.PluginSet{Version: {pluginName: &grpcPlugin{served: served}}}
+func pluginSets(config *PluginConfig) map[int]plugin.PluginSet {
+	return map[int]plugin.PluginSet{Version: {pluginName: &grpcPlugin{config: config}}}
 }
 
 // tracingOptions propagates the trace context but not the caller's baggage. It records no spans for

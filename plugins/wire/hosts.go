@@ -43,14 +43,14 @@ func (d Description) Reaches(operator map[string]string) []string {
 			reaches = append(reaches, plainName(entry))
 			continue
 		}
-		value, shown := operator[name], "<"+name+">"
+		value, placeholder := operator[name], "<"+name+">"
 		if i := slices.IndexFunc(d.Fields, func(f Field) bool { return f.Name == name }); i >= 0 {
 			if d.Fields[i].Account {
-				value, shown = "", "<"+name+" of the account>"
+				value, placeholder = "", "<"+name+" of the account>"
 			}
 			value = cmp.Or(value, d.Fields[i].Default)
 		}
-		reaches = append(reaches, cmp.Or(plainName(hostIn(value)), shown))
+		reaches = append(reaches, cmp.Or(plainName(hostIn(value)), placeholder))
 	}
 	slices.Sort(reaches)
 	return slices.Compact(reaches)

@@ -83,12 +83,12 @@ func TestMayConnectOnlyToNamedHosts(t *testing.T) {
 func TestACallKnowsItsHosts(t *testing.T) {
 	request := &proto.ZoneRequest{Connection: &proto.Connection{Settings: map[string]string{"api_url": "https://api.acme.com"}}}
 	for _, tt := range []struct {
-		hosts []string
-		other bool // whether a host that is not named is allowed
+		hosts        []string
+		otherAllowed bool // whether a host that is not in hosts is allowed
 	}{{nil, true}, {[]string{"{api_url}"}, false}} {
 		intercept := handleCall(slog.New(slog.DiscardHandler), Description{Hosts: tt.hosts})
 		_, err := intercept(t.Context(), request, &grpc.UnaryServerInfo{}, func(ctx context.Context, _ any) (any, error) {
-			if !MayConnect(ctx, "api.acme.com") || MayConnect(ctx, "other.test") != tt.other {
+			if !MayConnect(ctx, "api.acme.com") || MayConnect(ctx, "other.test") != tt.otherAllowed {
 				t.Errorf("hosts %q: the named host %t, another %t", tt.hosts, MayConnect(ctx, "api.acme.com"), MayConnect(ctx, "other.test"))
 			}
 			return nil, nil

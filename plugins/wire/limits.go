@@ -44,7 +44,7 @@ func (l Limits) start(cmd *exec.Cmd) (Limits, error) {
 }
 
 // Output runs a command within the limits and returns its standard output. It fails with
-// ErrOutputTooLong if the output has more than most bytes.
+// ErrOutputTooLong if the output has more bytes than most.
 func (l Limits) Output(cmd *exec.Cmd, most int) ([]byte, error) {
 	output := &limitedBuffer{remaining: most}
 	cmd.Stdout, cmd.WaitDelay = output, pipeDrainTime

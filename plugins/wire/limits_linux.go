@@ -23,7 +23,7 @@ func closeFilesOnExec() { _ = unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANG
 // apply to the processes that this process starts later. A limit that the kernel refuses is not in
 // force.
 //
-// The limit of the memory is RLIMIT_DATA. RLIMIT_AS is not suitable, because the runtimes of Go and
+// RLIMIT_DATA limits the memory. RLIMIT_AS is not suitable, because the runtimes of Go and
 // JavaScript reserve many more addresses than they use.
 func (l Limits) apply(pid int) Limits {
 	// A core file would contain secrets, so it is disabled.
@@ -40,8 +40,8 @@ func (l Limits) apply(pid int) Limits {
 	return inForce
 }
 
-// setLimit lowers a limit of a process. It does not raise the hard limit that the process already
-// has. It returns the limit in force, or 0.
+// setLimit sets the soft and the hard limit of a process, but not above the hard limit that the
+// process already has. It returns the limit in force, or 0 if limit is 0 or the kernel refuses.
 func setLimit(pid, resource int, limit uint64) uint64 {
 	var current unix.Rlimit
 	if limit == 0 || unix.Prlimit(pid, resource, nil, &current) != nil {

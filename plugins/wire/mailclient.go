@@ -40,8 +40,8 @@ func mailProbe(write protobuf.Message) (method string, request, reply protobuf.M
 	return proto.MailPlatform_Profile_FullMethodName, &proto.TenantRequest{Tenant: Call{request: write}.Tenant()}, new(proto.TenantProfile)
 }
 
-// If a call fails, the generated client returns a nil message. mailClient and tenantClient may
-// convert it nevertheless, because the generated getters accept nil.
+// mailClient and tenantClient convert the message that the generated client returns even if the
+// call has failed and the message is nil. They can do so because the generated getters accept nil.
 type mailClient struct {
 	chain chain
 	rpc   proto.MailPlatformClient

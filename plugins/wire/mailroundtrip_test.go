@@ -29,21 +29,21 @@ var connection = Connection{
 	Secrets:  map[string]secret.Text{"client_secret": secret.New("s3cret-\xff\x00-bytes")},
 }
 
-// mailOverWire returns a client of p that is connected through gRPC in memory. seen is called with
-// the connection of each call, and finished is called with the outcome of each call. Both may be
+// mailOverWire returns a client of p that is connected through gRPC in memory. onConnection is
+// called with the connection of each call, and onDone with the outcome of each call. Both may be
 // nil.
-func mailOverWire(t *testing.T, p ports.MailPlatform, seen func(Connection), finished func(error)) ports.MailPlatform {
+func mailOverWire(t *testing.T, p ports.MailPlatform, onConnection func(Connection), onDone func(error)) ports.MailPlatform {
 	t.Helper()
 	server := newServer(slog.New(slog.DiscardHandler), Description{})
 	proto.RegisterMailPlatformServer(server, &mailServer{platform: func(c Connection) (ports.MailPlatform, error) {
-		if seen != nil {
-			seen(c)
+		if onConnection != nil {
+			onConnection(c)
 		}
 		return p, nil
 	}})
 	conn := connectInMemory(t, server)
 	return MailClient(func(context.Context, ...secret.Text) (Session, error) {
-		return Session{Process: &Process{conn: conn}, Connection: connection, Done: finished}, nil
+		return Session{Process: &Process{conn: conn}, Connection: connection, Done: onDone}, nil
 	})
 }
 
@@ -108,7 +108,7 @@ func TestEveryMailMethodCrossesTheWire(t *testing.T) {
 	}
 }
 
-// arguments returns arguments for a method. Each string contains its position.
+// arguments returns arguments for a method. Each text contains the position of its argument.
 func arguments(t *testing.T, m reflect.Type) []reflect.Value {
 	args := []reflect.Value{reflect.ValueOf(t.Context())}
 	for i := 1; i < m.NumIn(); i++ {
@@ -128,11 +128,12 @@ var listedStates = map[reflect.Type]string{
 	reflect.TypeFor[integration.AccountState](): string(integration.AccountFailed),
 }
 
-// fill sets every field to a distinct value, so that swapped fields are noticed.
-func fill(v reflect.Value, at string) {
+// fill sets v and all its fields to values that are not zero. Most texts differ, so that a test
+// notices swapped fields.
+func fill(v reflect.Value, label string) {
 	switch v.Interface().(type) {
 	case secret.Text:
-		v.Set(reflect.ValueOf(secret.New(at + " secret")))
+		v.Set(reflect.ValueOf(secret.New(label + " secret")))
 		return
 	case time.Time:
 		v.Set(reflect.ValueOf(time.Date(2026, 5, 1, 10, 0, 0, 123456000, time.UTC)))
@@ -143,24 +144,24 @@ func fill(v reflect.Value, at string) {
 	}
 	switch v.Kind() {
 	case reflect.String:
-		v.SetString(at)
+		v.SetString(label)
 	case reflect.Int, reflect.Int64:
-		v.SetInt(int64(len(at) + 1))
+		v.SetInt(int64(len(label) + 1))
 	case reflect.Bool:
 		v.SetBool(true)
 	case reflect.Slice:
 		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
 		for i := range 2 {
-			fill(v.Index(i), fmt.Sprintf("%s[%d]", at, i))
+			fill(v.Index(i), fmt.Sprintf("%s[%d]", label, i))
 		}
 	case reflect.Map:
 		v.Set(reflect.MakeMap(v.Type()))
 		element := reflect.New(v.Type().Elem()).Elem()
-		fill(element, at+"[]")
-		v.SetMapIndex(reflect.ValueOf(at), element)
+		fill(element, label+"[]")
+		v.SetMapIndex(reflect.ValueOf(label), element)
 	case reflect.Struct:
 		for i := range v.NumField() {
-			fill(v.Field(i), at+"."+v.Type().Field(i).Name)
+			fill(v.Field(i), label+"."+v.Type().Field(i).Name)
 		}
 	default:
 		panic("fill does not know " + v.Type().String())

@@ -201,8 +201,8 @@ func (s *mailServer) Block(ctx context.Context, req *proto.SendRuleRequest) (*pr
 
 func (s *mailServer) Rules(ctx context.Context, req *proto.TenantRequest) (*proto.RulesAnswer, error) {
 	return serveTenant(s, req, func(t ports.MailTenant) ([]sendlimit.Rule, error) { return t.Rules(ctx) },
-		func(all []sendlimit.Rule) *proto.RulesAnswer {
-			return &proto.RulesAnswer{Rules: convertList(all, ruleToProto)}
+		func(rules []sendlimit.Rule) *proto.RulesAnswer {
+			return &proto.RulesAnswer{Rules: convertList(rules, ruleToProto)}
 		})
 }
 

@@ -87,13 +87,14 @@ func classify(err error) *outcome.Error {
 }
 
 // undecodablePrefix is the beginning of the text of a codes.Internal status if grpc-go cannot
-// decode an answer. Only this text distinguishes such a status from an answer that was cut off.
+// decode an answer. Only this text distinguishes that status from the status of an answer that was
+// cut off.
 const undecodablePrefix = "grpc: failed to unmarshal the received message"
 
-// fromStatus converts a gRPC error of a call to an outcome. The outcome is Unknown if the plugin
-// may have executed the call. This also applies to reads, although they have no effect, see
-// CutReadsAsDown. ctx is the context of the call. grpc-go reports codes.Canceled in two cases: the
-// caller cancelled ctx, or the connection was closed because the process had ended.
+// fromStatus converts a gRPC error of a call to an outcome. The outcome is Unknown if no complete
+// answer arrived, because the plugin may have executed the call. For reads, CutReadsAsDown can
+// change it to Down. ctx is the context of the call. grpc-go reports codes.Canceled in two cases:
+// the caller cancelled ctx, or the connection was closed because the process had ended.
 func fromStatus(ctx context.Context, err error) error {
 	if err == nil {
 		return nil

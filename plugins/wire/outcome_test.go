@@ -122,7 +122,7 @@ func TestMessagesOverTheSizeLimitAreBroken(t *testing.T) {
 }
 
 func TestTransportStatusesAreClassified(t *testing.T) {
-	detailed := func(o *proto.Outcome) error {
+	statusWith := func(o *proto.Outcome) error {
 		st, err := status.New(codes.Internal, "x").WithDetails(o)
 		if err != nil {
 			t.Fatal(err)
@@ -142,9 +142,9 @@ func TestTransportStatusesAreClassified(t *testing.T) {
 		{"an answer that is not a message", status.Error(codes.Internal, "grpc: failed to unmarshal the received message: proto: cannot parse"), outcome.Broken},
 		{"too large", status.Error(codes.ResourceExhausted, ""), outcome.Broken},
 		{"a method it does not have", status.Error(codes.Unimplemented, ""), outcome.Broken},
-		{"an outcome of no kind", detailed(&proto.Outcome{}), outcome.Broken},
-		{"a code that is not published", detailed(&proto.Outcome{Kind: proto.Outcome_KIND_REFUSED, Code: "made_up"}), outcome.Broken},
-		{"a refusal without a code", detailed(&proto.Outcome{Kind: proto.Outcome_KIND_REFUSED}), outcome.Broken},
+		{"an outcome of no kind", statusWith(&proto.Outcome{}), outcome.Broken},
+		{"a code that is not published", statusWith(&proto.Outcome{Kind: proto.Outcome_KIND_REFUSED, Code: "made_up"}), outcome.Broken},
+		{"a refusal without a code", statusWith(&proto.Outcome{Kind: proto.Outcome_KIND_REFUSED}), outcome.Broken},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := outcome.KindOf(fromStatus(t.Context(), tt.err)); got != tt.want {

@@ -65,7 +65,8 @@ func TestStartReportsWhyAProcessDidNotStart(t *testing.T) {
 	}
 }
 
-// TestKillAlsoKillsGrandchildren checks a grandchild that holds the pipes of the plugin open.
+// TestKillAlsoKillsGrandchildren checks that Kill ends a child of the plugin, which would otherwise
+// hold the plugin's pipes open.
 func TestKillAlsoKillsGrandchildren(t *testing.T) {
 	var mu sync.Mutex
 	var lines []string

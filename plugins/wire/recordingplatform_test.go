@@ -17,8 +17,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// recordingPlatform is a mail platform that records its last call. Its answers have a distinct
-// value in every field.
+// recordingPlatform is a mail platform that records its last call. Its answers have a value in
+// every field.
 type recordingPlatform struct {
 	mu       sync.Mutex // a call whose caller was cancelled may still run during the next call
 	lastCall string

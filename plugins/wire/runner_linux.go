@@ -4,9 +4,9 @@ package wire
 
 import "syscall"
 
-// processAttributes puts a plugin into its own process group, so that Ctrl-C in the host's terminal
-// does not reach it. The kernel kills the plugin when the host dies, even if the plugin is
-// suspended.
+// processAttributes returns attributes that put a plugin into its own process group, so that Ctrl-C
+// in the host's terminal does not reach it. With these attributes, the kernel kills the plugin when
+// the host dies, even if the plugin is suspended.
 func processAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

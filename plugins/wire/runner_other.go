@@ -6,9 +6,9 @@ package wire
 
 import "syscall"
 
-// processAttributes puts a plugin into its own process group, so that Ctrl-C in the host's terminal
-// does not reach it. This system has no parent-death signal. The plugin exits when its standard
-// input is closed.
+// processAttributes returns attributes that put a plugin into its own process group, so that Ctrl-C
+// in the host's terminal does not reach it. This system has no parent-death signal. The plugin
+// exits when its standard input is closed.
 func processAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
 func killGroup(pid int) { _ = syscall.Kill(-pid, syscall.SIGKILL) }

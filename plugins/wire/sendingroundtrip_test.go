@@ -18,7 +18,7 @@ import (
 )
 
 // recordingSending is a sending platform that records its last call. It answers with err, or with a
-// distinct value in every field.
+// value in every field.
 type recordingSending struct {
 	lastCall string
 	err      error
@@ -60,13 +60,13 @@ func (s *recordingSending) Remove(_ context.Context, account string) error {
 	return s.err
 }
 
-// sendingOverWire returns a client of p that is connected through gRPC in memory. seen is called
-// with the connection of each call.
-func sendingOverWire(t *testing.T, p ports.SendingPlatform, seen func(Connection)) ports.SendingPlatform {
+// sendingOverWire returns a client of p that is connected through gRPC in memory. onConnection is
+// called with the connection of each call.
+func sendingOverWire(t *testing.T, p ports.SendingPlatform, onConnection func(Connection)) ports.SendingPlatform {
 	t.Helper()
 	server := newServer(slog.New(slog.DiscardHandler), Description{})
 	proto.RegisterSendingPlatformServer(server, &sendingServer{platform: func(c Connection) (ports.SendingPlatform, error) {
-		seen(c)
+		onConnection(c)
 		return p, nil
 	}})
 	conn := connectInMemory(t, server)
@@ -95,8 +95,8 @@ func TestEverySendingMethodCrossesTheWire(t *testing.T) {
 	}
 }
 
-// The client must receive an absent account, a session without an expiry and an empty page
-// unchanged.
+// TestEmptyAnswersCrossTheWire checks that the client receives an absent account, a session without
+// an expiry and an empty page.
 func TestEmptyAnswersCrossTheWire(t *testing.T) {
 	remote := sendingOverWire(t, emptyPlatform{}, func(Connection) {})
 	if a, err := remote.Account(t.Context(), "a@a.test"); a != (integration.Account{}) || a.Exists() || err != nil {
@@ -127,13 +127,13 @@ func (emptyPlatform) StartSignIn(context.Context, string) (integration.SignIn, e
 func TestSendingRefusalsCrossTheWire(t *testing.T) {
 	served := &recordingSending{err: &outcome.Error{Kind: outcome.Refused, Code: fault.CapabilityMissing, Cause: "no microsoft_oauth"}}
 	remote := sendingOverWire(t, served, func(Connection) {})
-	for what, err := range map[string]error{
+	for operation, err := range map[string]error{
 		"start":  errorOf(remote.StartSignIn(t.Context(), "a@a.test")),
 		"sign":   errorOf(remote.SignIn(t.Context(), "s")),
 		"remove": remote.Remove(t.Context(), "a"),
 	} {
 		if want := served.err; outcome.KindOf(err) != outcome.Refused || err.Error() != want.Error() {
-			t.Errorf("%s: got %v, want %v", what, err, want)
+			t.Errorf("%s: got %v, want %v", operation, err, want)
 		}
 	}
 }

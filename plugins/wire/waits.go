@@ -107,10 +107,10 @@ type hostWaits struct {
 	sendMu  sync.Mutex
 	mu      sync.Mutex
 	lastID  uint64
-	answers map[uint64]chan time.Duration // by the id of the request
+	answers map[uint64]chan time.Duration // keyed by the id of the request
 }
 
-// Wait implements ports.Waits. It returns 0 if the host does not answer.
+// Wait implements ports.Waits. It returns 0 if the host does not answer in time.
 func (h *hostWaits) Wait(ctx context.Context, scope string, atLeast time.Duration) time.Duration {
 	answer := make(chan time.Duration, 1)
 	h.mu.Lock()

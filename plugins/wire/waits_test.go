@@ -27,7 +27,8 @@ func (s *waitStore) Wait(_ context.Context, scope string, atLeast time.Duration)
 	return s.waits[scope]
 }
 
-// startPlugin serves a plugin and returns its process and a function that ends it.
+// startPlugin serves a plugin in this process. It returns a Process that is connected to the
+// plugin, and a function that ends the plugin.
 func startPlugin(t *testing.T, share func(ports.Waits)) (p *Process, end func()) {
 	t.Helper()
 	server := newServer(slog.New(slog.DiscardHandler), Description{})
@@ -39,23 +40,23 @@ func startPlugin(t *testing.T, share func(ports.Waits)) (p *Process, end func())
 // Two processes of a plugin share their waits through the store of the host.
 func TestProcessesShareWaits(t *testing.T) {
 	store := &waitStore{waits: map[string]time.Duration{}}
-	var processes []ports.Waits
+	var waitsOf []ports.Waits
 	for range 2 {
-		p, _ := startPlugin(t, func(w ports.Waits) { processes = append(processes, w) })
+		p, _ := startPlugin(t, func(w ports.Waits) { waitsOf = append(waitsOf, w) })
 		if err := p.ShareWaits(t.Context(), store); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if left := processes[0].Wait(t.Context(), "tenant", 7*time.Second); left != 7*time.Second {
+	if left := waitsOf[0].Wait(t.Context(), "tenant", 7*time.Second); left != 7*time.Second {
 		t.Fatalf("got %s, want 7s", left)
 	}
 	var wg sync.WaitGroup
 	for range 2 * maxWaitRequests {
 		wg.Go(func() {
-			if left := processes[1].Wait(t.Context(), "tenant", 0); left != 7*time.Second {
+			if left := waitsOf[1].Wait(t.Context(), "tenant", 0); left != 7*time.Second {
 				t.Errorf("the other process has to wait %s, want 7s", left)
 			}
-			if left := processes[1].Wait(t.Context(), "other tenant", 0); left != 0 {
+			if left := waitsOf[1].Wait(t.Context(), "other tenant", 0); left != 0 {
 				t.Errorf("another tenant has to wait %s", left)
 			}
 		})

@@ -33,7 +33,7 @@ type state struct {
 	Serial int              `json:"serial"`
 	Token  string           `json:"token"`  // the status of all tokens, empty for active
 	Tokens map[string]bool  `json:"tokens"` // tokens of customers
-	Zones  map[string]*zone `json:"zones"`  // by name
+	Zones  map[string]*zone `json:"zones"`  // keyed by name
 }
 
 type simulator struct {

@@ -30,12 +30,12 @@ func (sim *simulator) syncFromSandbox(ctx context.Context, name string) error {
 		return err
 	}
 	return sim.file.Do(func(s *state) {
-		exists := map[string]bool{}
+		isInSandbox := map[string]bool{}
 		for _, zoneInSandbox := range found {
-			exists[zoneInSandbox.Name] = true
+			isInSandbox[zoneInSandbox.Name] = true
 			s.zone(zoneInSandbox.Name).updateFrom(zoneInSandbox, s)
 		}
-		maps.DeleteFunc(s.Zones, func(n string, _ *zone) bool { return (name == "" || name == n) && !exists[n] })
+		maps.DeleteFunc(s.Zones, func(n string, _ *zone) bool { return (name == "" || name == n) && !isInSandbox[n] })
 	})
 }
 

@@ -60,7 +60,7 @@ func (s *simulator) patch(w http.ResponseWriter, r *http.Request) {
 // setsAfter returns the record sets of a zone after the changes, without the SOA and NS sets of the
 // apex. Its error is a refusal.
 func setsAfter(zone simulate.Zone, changes []rrsetDoc) ([]sdk.RRSet, error) {
-	sets, seen := recordSets(zone), map[string]bool{}
+	sets, isChanged := recordSets(zone), map[string]bool{}
 	for _, change := range changes {
 		name := sdk.PlainName(change.Name)
 		kind := sdk.RecordType(change.Type)
@@ -69,14 +69,14 @@ func setsAfter(zone simulate.Zone, changes []rrsetDoc) ([]sdk.RRSet, error) {
 		switch key := name + " " + change.Type + " " + strings.ToUpper(change.ChangeType); {
 		case !strings.HasSuffix(change.Name, "."):
 			return nil, refusef("DNS Name '%s' is not canonical", change.Name)
-		case seen[key]:
+		case isChanged[key]:
 			return nil, refusef("Duplicate RRset %s IN %s with changetype: %s", change.Name, change.Type, strings.ToUpper(change.ChangeType))
 		case !deletes && !strings.EqualFold(change.ChangeType, "REPLACE"):
 			return nil, refusal("Changetype not understood")
 		case name != zone.Name && !strings.HasSuffix(name, "."+zone.Name):
 			return nil, refusef("%s: Name is out of zone", label)
 		default:
-			seen[key] = true
+			isChanged[key] = true
 		}
 		others := slices.DeleteFunc(slices.Clone(sets), func(old sdk.RRSet) bool { return old.Name == name && old.Type == kind })
 		if deletes {

@@ -118,7 +118,8 @@ func (s *simulator) answer(ctx context.Context, req *request) []byte {
 	return s.query(ctx, req)
 }
 
-// zone returns the zone with this apex. It fails with simulate.ErrNoZone.
+// zone returns the zone with this apex. It fails with simulate.ErrNoZone if the zone does not
+// exist.
 func (s *simulator) zone(ctx context.Context, apex string) (simulate.Zone, error) {
 	if name := sdk.PlainName(apex); name != OperatorZone {
 		return s.zones.Get(ctx, name)

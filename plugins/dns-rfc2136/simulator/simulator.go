@@ -32,7 +32,8 @@ const (
 )
 
 // simulator implements simulate.Provider. The body of a request is a DNS message. The body of the
-// answer consists of DNS messages. Each message follows its length, as on a TCP connection.
+// answer consists of DNS messages. Before each of these messages comes its length, as on a TCP
+// connection.
 type simulator struct {
 	kit   *simulate.Kit
 	zones *simulate.Zones
@@ -63,7 +64,7 @@ func New(options simulate.Options) (http.Handler, simulate.Ready, error) {
 	}, nil
 }
 
-// control returns the handler of the control calls: those of simulate.Zones, and
+// control returns the handler of the control calls of simulate.Zones and of this call:
 //
 //	POST /_control/credentials    {"customer": "word"}: the settings with all current zones
 //

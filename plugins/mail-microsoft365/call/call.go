@@ -160,10 +160,10 @@ func SameHost(base, link string) bool {
 		strings.EqualFold(a.Scheme, b.Scheme) && strings.EqualFold(a.Host, b.Host)
 }
 
-// RebaseLink replaces the host in a link to a further page by that of base. It keeps the part of
-// the path that begins with root, such as "/v1.0". The platform writes such links with its public
-// host name, but tokens may be sent only to the configured host. RebaseLink returns false if root
-// is not in the path of the link.
+// RebaseLink replaces the host in a link to a further page by the host of base. It keeps the part
+// of the path that begins with root, such as "/v1.0". The platform writes such links with its
+// public host name, but tokens may be sent only to the configured host. RebaseLink returns false if
+// root is not in the path of the link.
 func RebaseLink(base, link, root string) (string, bool) {
 	u, err := url.Parse(link)
 	if err != nil || u.User != nil || u.Opaque != "" {

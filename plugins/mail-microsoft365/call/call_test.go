@@ -40,15 +40,15 @@ func expectKind(t *testing.T, err error, want outcome.Kind) {
 }
 
 func TestEachRequestHasItsOwnID(t *testing.T) {
-	seen := map[string]bool{}
-	address := startServer(t, func(_ http.ResponseWriter, r *http.Request) { seen[r.Header.Get("client-request-id")] = true })
+	requestIDs := map[string]bool{}
+	address := startServer(t, func(_ http.ResponseWriter, r *http.Request) { requestIDs[r.Header.Get("client-request-id")] = true })
 	for range 2 {
 		if _, err := send(t.Context(), call.Read, address); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if len(seen) != 2 || seen[""] {
-		t.Fatalf("ids %v, want two", seen)
+	if len(requestIDs) != 2 || requestIDs[""] {
+		t.Fatalf("ids %v, want two", requestIDs)
 	}
 }
 
@@ -76,12 +76,12 @@ func TestLostResponsesBecomeOutcomes(t *testing.T) {
 			_ = conn.Close()
 		}
 	})
-	arrived, done := make(chan struct{}), make(chan struct{})
+	arrived, release := make(chan struct{}), make(chan struct{})
 	silent := startServer(t, func(http.ResponseWriter, *http.Request) {
 		arrived <- struct{}{}
-		<-done
+		<-release
 	})
-	t.Cleanup(func() { close(done) })
+	t.Cleanup(func() { close(release) })
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

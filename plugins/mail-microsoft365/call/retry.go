@@ -21,8 +21,8 @@ type RetryPolicy struct {
 	BaseDelay   time.Duration
 }
 
-// DefaultRetryPolicy pauses for about one second and then for about two. The deadline of 20 s is
-// too short for the five attempts that Microsoft's documentation recommends.
+// DefaultRetryPolicy pauses for up to one second and then for up to two seconds. The deadline of 20
+// s is too short for the five attempts that Microsoft's documentation recommends.
 var DefaultRetryPolicy = RetryPolicy{MaxAttempts: 3, BaseDelay: time.Second}
 
 // Retry calls attempt until it succeeds, or until its error does not allow another attempt for this

@@ -76,13 +76,13 @@ var byText = []struct {
 // classify returns the class of a .NET type and a lower-case message. It compares the type first
 // and then the message. For the types of validation errors it compares the message first, because
 // Exchange uses these types for many reasons.
-func classify(kind, text string) Class {
+func classify(dotnetType, text string) Class {
 	for _, row := range byType {
-		if strings.HasSuffix(kind, row.suffix) {
+		if strings.HasSuffix(dotnetType, row.suffix) {
 			return row.class
 		}
 	}
-	if strings.HasPrefix(kind, "NameConversion") {
+	if strings.HasPrefix(dotnetType, "NameConversion") {
 		return Exists
 	}
 	for _, row := range byText {
@@ -91,9 +91,9 @@ func classify(kind, text string) Class {
 		}
 	}
 	switch {
-	case strings.HasPrefix(kind, "RulesValidation"):
+	case strings.HasPrefix(dotnetType, "RulesValidation"):
 		return LimitReached
-	case strings.HasSuffix(kind, "ValidationException"):
+	case strings.HasSuffix(dotnetType, "ValidationException"):
 		return InvalidValue
 	default:
 		return Unknown

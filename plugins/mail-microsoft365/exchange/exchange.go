@@ -26,8 +26,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// systemMailbox is a mailbox that every organization has. Exchange sends a request with the name of
-// this mailbox to the servers of the organization.
+// systemMailbox is a mailbox that every organization has. Exchange routes a request that names this
+// mailbox to the servers of the organization.
 const systemMailbox = "APP:SystemMailbox{bb558c35-97f1-4cb9-8ff7-d53741dc928c}@"
 
 // connectionID is the same for all requests of the process, as in Microsoft's module.

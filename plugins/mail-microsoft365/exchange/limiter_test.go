@@ -35,8 +35,8 @@ func TestLimiterAllowsThreeCallsAtOnce(t *testing.T) {
 	}
 }
 
-// TestLimiterThrottlesACallThatCannotMeetItsDeadline checks a call beyond the burst, whose deadline
-// comes before the next free slot.
+// TestLimiterThrottlesACallThatCannotMeetItsDeadline checks a call beyond the burst. Its deadline
+// passes before the pace allows the call.
 func TestLimiterThrottlesACallThatCannotMeetItsDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limiter := new(Limiters).For("c", "t", 1)

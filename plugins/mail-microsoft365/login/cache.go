@@ -33,7 +33,7 @@ type cacheEntry struct {
 	renewals        []time.Time      // times of the renewals during the last renewalWindow
 	noRenewalBefore time.Time        // no renewal before this time
 	request         *tokenRequest    // nil if no request is in progress
-	refusals        map[int]refusals // by the status, 401 or 403
+	refusals        map[int]refusals // keyed by the status, 401 or 403
 }
 
 // refusals counts consecutive replacement tokens that an API refused with the same status. An
@@ -69,9 +69,9 @@ func (c *TokenCache) entry(key tokenKey) *cacheEntry {
 			}
 		}
 	}
-	existing := &cacheEntry{}
-	c.entries[key] = existing
-	return existing
+	created := &cacheEntry{}
+	c.entries[key] = created
+	return created
 }
 
 // tokenOrRequest returns the cached token if it can be used and no renewal is wanted. Otherwise it

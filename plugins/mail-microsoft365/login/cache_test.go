@@ -99,20 +99,20 @@ func TestRenewReplacesOnlyOldTokens(t *testing.T) {
 
 func TestARefusedCachedTokenIsReplacedOnce(t *testing.T) {
 	for name, tt := range map[string]struct {
-		status int
-		isKept bool
-		sent   string // tokens that were sent
-		after  string // token of the next call
+		status   int
+		isCached bool
+		sent     string // tokens that were sent
+		after    string // token of the next call
 	}{
-		"401 of a kept one": {http.StatusUnauthorized, true, "t1 t2 ", "t2"},
-		"403 of a kept one": {http.StatusForbidden, true, "t1 t2 ", "t2"},
-		"401 of a new one":  {http.StatusUnauthorized, false, "t1 ", "t1"},
-		"403 of a new one":  {http.StatusForbidden, false, "t1 ", "t1"},
-		"404":               {http.StatusNotFound, true, "t1 ", "t1"},
+		"401 for a cached token": {http.StatusUnauthorized, true, "t1 t2 ", "t2"},
+		"403 for a cached token": {http.StatusForbidden, true, "t1 t2 ", "t2"},
+		"401 for a new token":    {http.StatusUnauthorized, false, "t1 ", "t1"},
+		"403 for a new token":    {http.StatusForbidden, false, "t1 ", "t1"},
+		"404":                    {http.StatusNotFound, true, "t1 ", "t1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, _, now := newTokenIssuer(t, 3600)
-			if tt.isKept {
+			if tt.isCached {
 				s.expectToken(t, "t1")
 				*now = now.Add(time.Second)
 			}

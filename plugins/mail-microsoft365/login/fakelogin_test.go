@@ -52,7 +52,7 @@ func newKey() *rsa.PrivateKey {
 	return key
 }
 
-// sharedKey is generated once, because that is slow.
+// sharedKey is generated only once, because it takes long to generate a key.
 var sharedKey = sync.OnceValue(newKey)
 
 func newFakeLogin(t *testing.T) *fakeLogin {
@@ -115,7 +115,8 @@ func (l *fakeLogin) signIn() sdk.SignIn {
 	}
 }
 
-// idToken signs the usual claims with changes; nil removes a claim.
+// idToken returns a signed ID token with the usual claims. The claims in changed replace them. A
+// nil value removes a claim.
 func (l *fakeLogin) idToken(changed map[string]any) string {
 	l.t.Helper()
 	now := time.Now()

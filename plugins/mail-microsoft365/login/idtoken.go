@@ -106,8 +106,8 @@ func (c claims) isGuest(issuers []string) bool {
 // algorithms returns the offered algorithms that use RSA keys, or RS256 if there are none.
 // Microsoft uses RS256.
 func algorithms(offered []string) []string {
-	strong := []string{oidc.RS256, oidc.RS384, oidc.RS512, oidc.PS256, oidc.PS384, oidc.PS512}
-	result := slices.DeleteFunc(slices.Clone(offered), func(a string) bool { return !slices.Contains(strong, a) })
+	rsaAlgorithms := []string{oidc.RS256, oidc.RS384, oidc.RS512, oidc.PS256, oidc.PS384, oidc.PS512}
+	result := slices.DeleteFunc(slices.Clone(offered), func(a string) bool { return !slices.Contains(rsaAlgorithms, a) })
 	if len(result) == 0 {
 		return []string{oidc.RS256}
 	}

@@ -28,7 +28,7 @@ const (
 // KeyCache caches the keys that verify ID tokens. It is safe for concurrent use.
 type KeyCache struct {
 	mu   sync.Mutex
-	sets map[string]keySet // by URL of the key document
+	sets map[string]keySet // keyed by the URL of the key document
 }
 
 type keySet struct {
@@ -86,17 +86,17 @@ func (h Host) verificationKeys(ctx context.Context, tenantAuthority authority, t
 	if err := h.getJSON(ctx, tenantAuthority.Keys, "/{tenant}/discovery/v2.0/keys", &document); err != nil {
 		return nil, err
 	}
-	fresh := keySet{readAt: now, unknownKeyAt: set.unknownKeyAt}
+	newKeys := keySet{readAt: now, unknownKeyAt: set.unknownKeyAt}
 	if isFresh {
-		fresh.unknownKeyAt = now
+		newKeys.unknownKeyAt = now
 	}
 	for _, raw := range document.Keys {
 		if k, ok := parseKey(raw); ok {
-			fresh.keys = append(fresh.keys, k)
+			newKeys.keys = append(newKeys.keys, k)
 		}
 	}
-	h.Keys.put(tenantAuthority.Keys, fresh)
-	return &oidc.StaticKeySet{PublicKeys: fresh.withID(id)}, nil
+	h.Keys.put(tenantAuthority.Keys, newKeys)
+	return &oidc.StaticKeySet{PublicKeys: newKeys.withID(id)}, nil
 }
 
 // parseKey reads an RSA signing key. It ignores members that it does not need, such as

@@ -127,7 +127,7 @@ func TestForgedIDTokensAreRefused(t *testing.T) {
 	for name, token := range map[string]string{
 		"another key":  other.idToken(map[string]any{"iss": fake.url + "/" + string(guid) + "/v2.0"}),
 		"no signature": parts[0] + "." + parts[1] + ".",
-		// {"alg":"none"}
+		// The header of this token is {"alg":"none"}.
 		"unsigned": "eyJhbGciOiJub25lIn0." + parts[1] + ".",
 		"none":     "",
 	} {

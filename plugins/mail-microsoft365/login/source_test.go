@@ -55,9 +55,9 @@ func TestAFailedRenewalKeepsTheTokenUnlessAccessIsRefused(t *testing.T) {
 
 func TestRenewalsAreLimited(t *testing.T) {
 	s, d, now := newTokenIssuer(t, 3600)
-	ask := func(times int) int {
+	fetchTokens := func(calls int) int {
 		before := len(d.forms)
-		for range times {
+		for range calls {
 			s.Renew(0)
 			if _, err := s.Token(t.Context()); err != nil {
 				t.Fatal(err)
@@ -65,11 +65,11 @@ func TestRenewalsAreLimited(t *testing.T) {
 		}
 		return len(d.forms) - before
 	}
-	if n := ask(100); n != 1+maxRenewals {
+	if n := fetchTokens(100); n != 1+maxRenewals {
 		t.Fatalf("%d tokens were fetched at once", n)
 	}
 	*now = now.Add(renewalWindow)
-	if n := ask(1); n != 1 {
+	if n := fetchTokens(1); n != 1 {
 		t.Fatal("none was fetched after the window")
 	}
 }
@@ -99,12 +99,12 @@ func TestCallersShareOneFailure(t *testing.T) {
 		shared = append(shared, f)
 	}
 	close(release)
-	ends := []error{<-first}
+	results := []error{<-first}
 	for _, f := range shared {
 		<-f.done
-		ends = append(ends, f.err)
+		results = append(results, f.err)
 	}
-	for _, err := range ends {
+	for _, err := range results {
 		if outcome.KindOf(err) != outcome.Down {
 			t.Errorf("got %v", err)
 		}
@@ -149,13 +149,13 @@ func (panickingTransport) RoundTrip(*http.Request) (*http.Response, error) { pan
 // continues in the call that waits for the token, and that the next call requests the token again.
 func TestPanicOfARequestReachesItsCallers(t *testing.T) {
 	s, _, _ := newTokenIssuer(t, 3600)
-	working := s.Host.HTTP
+	workingClient := s.Host.HTTP
 	s.Host.HTTP = &http.Client{Transport: panickingTransport{}}
 	var p *panics.Error
 	if err := panics.Catch(func() error { _, err := s.Token(t.Context()); return err }); !errors.As(err, &p) {
 		t.Fatalf("got %v, want the panic", err)
 	}
-	s.Host.HTTP = working
+	s.Host.HTTP = workingClient
 	s.expectToken(t, "t1")
 }
 
@@ -179,10 +179,10 @@ func TestWritesRenewTokensEveryFewMinutes(t *testing.T) {
 // token is accepted, the next refused token is replaced at once again.
 func TestRefusedTokensAreReplacedMoreAndMoreRarely(t *testing.T) {
 	s, d, now := newTokenIssuer(t, 3600)
-	accepted := "none"
+	acceptedToken := "none"
 	do := func() int {
 		resp, err := s.Do(t.Context(), func(sent Token) (call.Response, error) {
-			if sent.Value.Reveal() == accepted {
+			if sent.Value.Reveal() == acceptedToken {
 				return call.Response{Status: http.StatusOK}, nil
 			}
 			return call.Response{Status: http.StatusForbidden}, nil
@@ -201,7 +201,7 @@ func TestRefusedTokensAreReplacedMoreAndMoreRarely(t *testing.T) {
 	}
 	*now = now.Add(MaxTokenAge)
 	for range 2 {
-		accepted = fmt.Sprintf("t%d", len(d.forms)+1)
+		acceptedToken = fmt.Sprintf("t%d", len(d.forms)+1)
 		if status := do(); status != http.StatusOK {
 			t.Fatalf("status %d, want one replacement that is accepted", status)
 		}

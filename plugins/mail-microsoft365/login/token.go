@@ -129,8 +129,8 @@ func (h Host) requestToken(ctx context.Context, effect call.Effect, endpoint str
 	return got, nil
 }
 
-// gate returns what holds back a request after a Retry-After. The login host throttles the requests
-// of an application for one tenant. The tenant is the first element of the path.
+// gate returns the gate that delays a request after a Retry-After. The login host throttles the
+// requests of an application for one tenant. The tenant is the first element of the path.
 func (h Host) gate(address string) call.Gate {
 	tenantName, _, _ := strings.Cut(strings.TrimPrefix(address, h.URL+"/"), "/")
 	return call.Gate{Waits: h.Waits, Scopes: []string{"login/" + strings.ToLower(tenantName)}}
@@ -161,7 +161,7 @@ func (t Token) Payload() (Payload, bool) {
 	return p, true
 }
 
-// NoHomeTenant is the value of home_tenant that stands for no tenant.
+// NoHomeTenant is the value of home_tenant if there is no home tenant.
 const NoHomeTenant = "organizations"
 
 var tenantNamePattern = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$`)
@@ -169,8 +169,8 @@ var tenantNamePattern = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-
 // IsTenantName reports whether name can identify a tenant in a path.
 func IsTenantName(name string) bool { return tenantNamePattern.MatchString(name) }
 
-// credentialProblems says what is wrong with the credential, for each AADSTS number of the class
-// operatorError.
+// credentialProblems maps each AADSTS number of the class operatorError to a text that says what is
+// wrong with the credential.
 var credentialProblems = map[int]string{
 	7000215: "the client secret is not one of this application",
 	7000222: "the client secret has expired",

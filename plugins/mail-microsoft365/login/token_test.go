@@ -151,7 +151,7 @@ func TestAADSTSNumbersBecomeOutcomes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			fake := newFakeLogin(t)
 			fake.answer = func(url.Values) (int, any) {
-				// The number in the text must not decide.
+				// The number in error_codes takes precedence over the number in this text.
 				body := map[string]any{"error": tt.oauth, "error_description": "AADSTS70011: customer.example ..."}
 				if tt.number != 0 {
 					body["error_codes"] = []int{tt.number}

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// behaviour holds the settings of one tenant. A changed delay applies only to later changes. Fields
-// that end in MS are delays in milliseconds. The fields before the blank line are also for users of
-// the sandbox. The other fields are for tests, and make the simulator behave in ways that Microsoft
-// documents.
+// behaviour holds the settings of one tenant. A new value of a delay does not affect changes that
+// were made before. Fields that end in MS are delays in milliseconds. The fields before the blank
+// line are also for users of the sandbox. The other fields are for tests, and make the simulator
+// behave in ways that Microsoft documents.
 type behaviour struct {
 	ConsentMS        int  `json:"consent_ms"`         // until a consent applies
 	RoleMS           int  `json:"role_ms"`            // until a directory role applies
@@ -22,13 +22,12 @@ type behaviour struct {
 	AliasTaken       bool `json:"alias_taken"`        // the next New-Mailbox finds its alias taken
 	NulForbidden     bool `json:"nul_403"`            // a 403 of Exchange has a body of NUL bytes
 
-	// GraphReplicas and ExchangeReplicas make some reads return an older state of the objects in a
-	// snapshot.
+	// GraphReplicas and ExchangeReplicas make some reads return an older state of the tenant.
 	GraphReplicas    replicas `json:"graph_replicas"`
 	ExchangeReplicas replicas `json:"exchange_replicas"`
 	// DomainMS is the delay after POST /domains until GET finds the domain.
 	DomainMS int `json:"domain_ms"`
-	// HydrateMS is the delay of Enable-OrganizationCustomization.
+	// HydrateMS is the delay until Enable-OrganizationCustomization takes effect.
 	HydrateMS int `json:"hydrate_ms"`
 	// CasMS is the delay until the cmdlets for CAS mailboxes find a new mailbox. If it is nil, the
 	// delay is MailboxMS.
@@ -38,26 +37,29 @@ type behaviour struct {
 	TokenSeconds  int    `json:"token_seconds"` // the lifetime of tokens
 	PageSize      int    `json:"page_size"`     // the most rows in a page of Graph or Exchange
 	NextLink      string `json:"next_link"`     // "follow" or "expired"
-	// Elsewhere lists domains that an organization outside the sandbox has verified. ElsewhereAt is
-	// the call that refuses these domains and the domains of other tenants: "verify" or "add".
+	// Elsewhere lists domains that an organization outside the sandbox has verified. ElsewhereAt
+	// names the call that refuses these domains and the verified domains of other tenants: "verify"
+	// or "add".
 	Elsewhere   []string `json:"elsewhere"`
 	ElsewhereAt string   `json:"elsewhere_at"`
-	// DomainConflict is the status when the tenant already has the domain: 400 or 409.
+	// DomainConflict is the status of POST /domains if the tenant already has the domain: 400 or
+	// 409.
 	DomainConflict int `json:"domain_conflict"`
 	// MXStyle maps a domain to "mx.microsoft" or "classic", and DKIMStyle maps a domain to "new" or
-	// "classic". They select the form of the domain's records. DKIMLetter is a part of the new DKIM
-	// targets.
+	// "classic". They select the form of the domain's records. DKIMLetter is the letter in the host
+	// names of the "new" DKIM targets.
 	MXStyle    map[string]string `json:"mx_style"`
 	DKIMStyle  map[string]string `json:"dkim_style"`
 	DKIMLetter string            `json:"dkim_letter"`
-	// DKIMListed makes accepted domains have a DKIM configuration with the status NoDKIMKeys.
+	// DKIMListed creates a DKIM configuration with the status NoDKIMKeys when the service Email is
+	// enabled for a domain.
 	DKIMListed bool `json:"dkim_listed"`
 	// EarlyRecords is the answer to serviceConfigurationRecords before Email is enabled: "empty",
 	// "unavailable" or "refused".
 	EarlyRecords string `json:"early_records"`
 	// UPNAlias makes New-Mailbox set the sign-in name alias@<initial domain>.
 	UPNAlias bool `json:"upn_alias"`
-	// BannedWords are words that must not be the core of a password.
+	// BannedWords are the words for which isBanned refuses a password.
 	BannedWords       []string `json:"banned_words"`
 	SecurityDefaults  bool     `json:"security_defaults"`  // whether security defaults are enabled
 	NoExchange        bool     `json:"no_exchange"`        // the tenant has no Exchange Online
@@ -75,9 +77,9 @@ type behaviour struct {
 	// the status of further queries: 400 or 429. 0 means 400.
 	TraceQuota     int `json:"trace_quota"`
 	TraceThrottled int `json:"trace_throttled"`
-	// ThrottleScope is what a planned 429 of Graph throttles: "Tenant_Application", "Tenant", or
-	// "Application", which is the application in all tenants. An empty value means
-	// "Tenant_Application".
+	// ThrottleScope is the scope that Graph reports in the answer to a planned 429:
+	// "Tenant_Application", "Tenant", or "Application". "Application" throttles the application in
+	// all tenants. An empty value means "Tenant_Application".
 	ThrottleScope string `json:"throttle_scope"`
 	// TraceBare omits the time zone in Received.
 	TraceBare bool `json:"trace_bare"`
@@ -115,8 +117,8 @@ type scriptedException struct {
 	Text string `json:"text"`
 }
 
-// defaultBehaviour returns the settings of a new tenant. They are as at Microsoft, but with shorter
-// delays.
+// defaultBehaviour returns the settings of a new tenant. They follow Microsoft, but the delays are
+// shorter.
 func defaultBehaviour() behaviour {
 	return behaviour{
 		ConsentMS: 1000, RoleMS: 1000, AcceptedDomainMS: 1000, MailboxMS: 1000,
@@ -186,8 +188,8 @@ type lag struct {
 	Until time.Time `json:"until"`
 }
 
-// clockTolerance is how far the start of a lag may be ahead of the time of a concurrent call that
-// sees the change.
+// clockTolerance is how far the start of a lag may be in the future. A concurrent call that has
+// read the clock slightly earlier sees such a lag.
 const clockTolerance = 5 * time.Second
 
 // startLag returns a lag of ms milliseconds that begins now.
@@ -195,9 +197,9 @@ func startLag(now time.Time, ms int) lag {
 	return lag{Since: now, Until: now.Add(time.Duration(ms) * time.Millisecond)}
 }
 
-// hasPassed reports whether the change is visible now. If the start of the lag is in the future,
-// the clock of the sandbox was moved back. The lag then counts as passed. Otherwise the change
-// would be hidden until the clock reaches the old time again.
+// hasPassed reports whether the change is visible now. If the start of the lag is in the future by
+// more than clockTolerance, the clock of the sandbox was moved back. hasPassed then returns true.
+// Otherwise the change would be hidden until the clock reaches the old time again.
 func (l lag) hasPassed(now time.Time) bool {
 	return !now.Before(l.Until) || now.Before(l.Since.Add(-clockTolerance))
 }

@@ -131,7 +131,7 @@ func (s *simClient) do(method, address string, header http.Header, body string) 
 	return s.readResponse(resp)
 }
 
-// readResponse reads the whole answer and its JSON object, if it is one.
+// readResponse reads the whole answer, and decodes it if it is a JSON object.
 func (s *simClient) readResponse(resp *http.Response) response {
 	s.t.Helper()
 	defer func() { _ = resp.Body.Close() }()

@@ -61,8 +61,8 @@ func TestConsentRedirectsWithResult(t *testing.T) {
 	}
 }
 
-// TestConsentCanBeRepeated repeats a consent that failed because of a concurrent consent. A consent
-// that was already given changes nothing.
+// TestConsentCanBeRepeated repeats a consent that failed because of a concurrent consent. A further
+// consent keeps the service principal and has no delay.
 func TestConsentCanBeRepeated(t *testing.T) {
 	testTenant := startSimulator(t).newTenant()
 	testTenant.setBehaviour(jsonObject{"consent_busy": true})
@@ -142,8 +142,8 @@ func TestConsentPageRefusesInvalidRequests(t *testing.T) {
 	}
 }
 
-// TestRedirectURIMustBeRegistered changes the registered URIs. Only loopback addresses match with
-// any port.
+// TestRedirectURIMustBeRegistered replaces the registered URIs. The old URI is refused, and so is
+// the new URI with a different port.
 func TestRedirectURIMustBeRegistered(t *testing.T) {
 	sim := startSimulator(t)
 	testTenant := sim.newTenant()

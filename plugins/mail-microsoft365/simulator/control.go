@@ -16,7 +16,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// controlHandler returns the handler of the simulator's part of the sandbox's control interface.
+// controlHandler returns the handler of the control calls that only this simulator has.
 func (s *simulator) controlHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /_control/tenants", s.controlCreate)
@@ -235,8 +235,8 @@ func (b behaviour) clone() behaviour {
 	return c
 }
 
-// controlRule creates a transport rule, or changes the rule with this name, as the tenant's
-// administrator would.
+// controlRule creates a transport rule, or changes the existing rule with the name in the body. It
+// stands for a change by the tenant's administrator.
 func (s *simulator) controlRule(w http.ResponseWriter, r *http.Request) {
 	var body struct {
 		Name    string   `json:"name"`
@@ -307,8 +307,8 @@ type sendMessagesRequest struct {
 	Bounced    bool `json:"bounced"` // the recipient's server refuses the message
 }
 
-// controlMessages makes a mailbox send messages, in place of SMTP. Transport rules apply to the
-// messages, and the message trace shows them.
+// controlMessages records messages as if a mailbox had sent them by SMTP. Transport rules apply to
+// the messages, and the message trace shows them.
 func (s *simulator) controlMessages(w http.ResponseWriter, r *http.Request) {
 	var body sendMessagesRequest
 	if err := simulate.ReadBody(r, &body); err != nil {

@@ -37,24 +37,24 @@ func TestControlCreatesAndListsTenants(t *testing.T) {
 // TestControlShowsTenantState compares the whole answer with the format that the sandbox expects.
 func TestControlShowsTenantState(t *testing.T) {
 	testTenant := startSimulator(t).newTenant()
-	show := func() jsonObject { return testTenant.control("GET", "/tenants/"+testTenant.id, nil).body }
-	empty := jsonObject{"domains": []any{}, "mailboxes": []any{}, "rules": []any{}, "consent": "none"}
-	if diff := cmp.Diff(empty, show()); diff != "" {
+	showTenant := func() jsonObject { return testTenant.control("GET", "/tenants/"+testTenant.id, nil).body }
+	initialState := jsonObject{"domains": []any{}, "mailboxes": []any{}, "rules": []any{}, "consent": "none"}
+	if diff := cmp.Diff(initialState, showTenant()); diff != "" {
 		t.Error(diff)
 	}
 	testTenant.consent()
 	testTenant.assignExchange()
 	testTenant.addMailDomain(domain)
 	testTenant.newMailbox("a@"+domain, "a.d")
-	full := jsonObject{"consent": "granted", "rules": []any{},
+	completeState := jsonObject{"consent": "granted", "rules": []any{},
 		"domains":   []any{jsonObject{"name": domain, "verified": true, "default": false, "dkim_enabled": false}},
 		"mailboxes": []any{jsonObject{"address": "a@" + domain, "enabled": false, "password_set": false}}}
-	if diff := cmp.Diff(full, show()); diff != "" {
+	if diff := cmp.Diff(completeState, showTenant()); diff != "" {
 		t.Error(diff)
 	}
 	testTenant.revoke("consent")
-	if show()["consent"] != "revoked" {
-		t.Error(show())
+	if showTenant()["consent"] != "revoked" {
+		t.Error(showTenant())
 	}
 }
 

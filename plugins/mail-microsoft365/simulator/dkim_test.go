@@ -75,16 +75,16 @@ func TestEnablingDKIMRequiresBothCNAMEs(t *testing.T) {
 				testTenant.fakeDNS.publish(strings.Replace(record, " CNAME", "._domainkey."+domain+". 60 IN CNAME", 1) + ".")
 			}
 			answer := testTenant.runCmdlet("Set-DkimSigningConfig", jsonObject{"Identity": domain, "Enabled": true})
-			shown := testTenant.runCmdlet("Get-DkimSigningConfig", jsonObject{"Identity": domain})
+			config := testTenant.runCmdlet("Get-DkimSigningConfig", jsonObject{"Identity": domain})
 			if tt.succeeds {
-				if answer.status != http.StatusOK || shown.valueAt("value", 0, "Status") != "Valid" || shown.valueAt("value", 0, "Enabled") != true {
-					t.Errorf("%d %s, read %s", answer.status, answer.raw, shown.raw)
+				if answer.status != http.StatusOK || config.valueAt("value", 0, "Status") != "Valid" || config.valueAt("value", 0, "Enabled") != true {
+					t.Errorf("%d %s, read %s", answer.status, answer.raw, config.raw)
 				}
 				return
 			}
 			assertGolden(t, "exchange-no-cname", answer)
-			if shown.valueAt("value", 0, "Status") != "CnameMissing" || shown.valueAt("value", 0, "Enabled") != false {
-				t.Errorf("%s", shown.raw)
+			if config.valueAt("value", 0, "Status") != "CnameMissing" || config.valueAt("value", 0, "Enabled") != false {
+				t.Errorf("%s", config.raw)
 			}
 		})
 	}

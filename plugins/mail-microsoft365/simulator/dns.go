@@ -21,14 +21,14 @@ import (
 // dnsTimeout limits one query over one protocol, and the request for the address of the DNS server.
 const dnsTimeout = 10 * time.Second
 
-// dnsTypes maps the names of the record types that this package queries.
+// dnsTypes contains the record types that this package queries, keyed by their names.
 var dnsTypes = map[string]dnsmessage.Type{
 	"TXT": dnsmessage.TypeTXT, "MX": dnsmessage.TypeMX, "CNAME": dnsmessage.TypeCNAME,
 }
 
 // lookup returns the records of one type, as the resolvers of Microsoft see them. It does not use
-// the resolver of the standard library, because that would follow a CNAME. It fails if the DNS
-// server is unknown or does not answer.
+// the resolver of the standard library, because that resolver would follow a CNAME. It fails if the
+// DNS server is unknown or does not answer.
 func (s *simulator) lookup(ctx context.Context, name, recordType string) ([]string, error) {
 	server, err := s.dnsServer(ctx)
 	if err != nil {

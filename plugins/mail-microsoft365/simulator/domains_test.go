@@ -15,7 +15,7 @@ const domain = "fabrikam-mail.example"
 func TestAddDomainRefusesInvalidDomains(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
-		before jsonObject // behaviour
+		before jsonObject // settings to change before the call
 		body   any
 		golden string
 	}{
@@ -52,9 +52,9 @@ func TestDomainObjectShowsVerification(t *testing.T) {
 	if verified.valueAt("isVerified") != true || verified.valueAt("isRoot") != true || verified.valueAt("availabilityStatus") != "AvailableImmediately" {
 		t.Errorf("verified: %s", verified.raw)
 	}
-	shown := testTenant.callGraph("GET", "/domains/"+domain, nil)
-	if shown.valueAt("isVerified") != true || shown.valueAt("availabilityStatus") != nil {
-		t.Errorf("read: %s", shown.raw)
+	readAnswer := testTenant.callGraph("GET", "/domains/"+domain, nil)
+	if readAnswer.valueAt("isVerified") != true || readAnswer.valueAt("availabilityStatus") != nil {
+		t.Errorf("read: %s", readAnswer.raw)
 	}
 	if answer := testTenant.callGraph("GET", "/domains", nil); len(answer.rows()) != 2 || answer.valueAt("value", 0, "isInitial") != true {
 		t.Errorf("list: %s", answer.raw)

@@ -47,9 +47,9 @@ type outcome struct {
 	unpaged  bool // all rows are in one page
 }
 
-// authorizeExchange authenticates and authorizes a call. The token must contain the app role and
-// the directory role, and both must still be granted. If it refuses the call, it writes the answer
-// and returns nil.
+// authorizeExchange authenticates and authorizes a call. The token must contain the app role
+// Exchange.ManageAsApp and a directory role that allows cmdlets. Both must still be granted. If it
+// refuses the call, it writes the answer and returns nil.
 func (s *simulator) authorizeExchange(w http.ResponseWriter, r *http.Request) *invocation {
 	now := s.kit.Now()
 	token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
@@ -133,8 +133,9 @@ func (s *simulator) invokeCommand(w http.ResponseWriter, r *http.Request) {
 	call.writeOutcome(w, result)
 }
 
-// execute executes a cmdlet. If the tenant has a scripted answer for the cmdlet, it returns that
-// answer.
+// execute executes a cmdlet. If the tenant has a scripted exception or scripted errors for the
+// cmdlet, it returns them and does not execute the cmdlet. Scripted warnings are added to the
+// warnings of the cmdlet.
 func (call *invocation) execute(cmd cmdlet) outcome {
 	var cnames map[string]bool
 	if cmd.lookup != nil {
@@ -161,12 +162,13 @@ func (call *invocation) execute(cmd cmdlet) outcome {
 }
 
 // replica returns the tenant as the cmdlet sees it. A cmdlet that only reads may see an older
-// state. The message trace has a delay of its own, and its cmdlet counts the queries.
+// state. Get-MessageTraceV2 always sees the current state: the message trace has a delay of its
+// own, and the cmdlet must count its queries in the tenant.
 func (call *invocation) replica(cmd cmdlet, t *tenant) *tenant {
 	if !strings.HasPrefix(cmd.name, "Get-") || cmd.name == "Get-MessageTraceV2" {
 		return t
 	}
-	_, hasIdentity := cmd.parameter("Identity") // without this parameter, the organization has one such object
+	_, hasIdentity := cmd.parameter("Identity") // a cmdlet without this parameter reads the only object of its kind
 	isList := hasIdentity && !call.params.has("Identity")
 	return t.replicaOf(t.Behaviour.ExchangeReplicas, &t.History.ExchangeReads, isList, call.now)
 }

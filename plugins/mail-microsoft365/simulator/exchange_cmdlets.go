@@ -19,8 +19,8 @@ type cmdlet struct {
 	handler func(*invocation, *tenant, map[string]bool) outcome
 }
 
-// cmdlets maps lower-case names to the cmdlets that the simulator implements. All others are
-// refused as not allowed.
+// cmdlets maps lower-case names to the cmdlets that the simulator implements. All other cmdlets are
+// refused with status 403.
 var cmdlets = cmdletsByName(
 	cmdlet{name: "Get-OrganizationConfig", handler: getOrganization},
 	cmdlet{name: "Enable-OrganizationCustomization", parameters: map[string]paramType{"Confirm": switchParam}, handler: enableCustomization},
@@ -113,8 +113,8 @@ func isString(v any) bool { _, ok := v.(string); return ok }
 // isBool reports whether a JSON value is a boolean.
 func isBool(v any) bool { _, ok := v.(bool); return ok }
 
-// enumParam returns the type for members of an enumeration, given as an array or as one text. As in
-// Exchange, a prefix of a member is accepted.
+// enumParam returns the type of a parameter that is an array of members of an enumeration, or one
+// member. As in Exchange, a prefix of a member is accepted.
 func enumParam(values ...string) paramType {
 	return paramType{name: "Enum", values: values, accepts: func(v any) bool {
 		list, ok := v.([]any)
@@ -153,20 +153,20 @@ func (p params) textList(name string) []string {
 // readParams checks the parameters of a call. An unknown name or a wrong type is reported before a
 // missing parameter.
 func readParams(c cmdlet, raw json.RawMessage) (params, *exception) {
-	var given map[string]any
-	if json.Unmarshal(raw, &given) != nil || given == nil {
+	var values map[string]any
+	if json.Unmarshal(raw, &values) != nil || values == nil {
 		return nil, errBadCommand.with("")
 	}
 	parsed := params{}
-	for _, name := range sortedKeys(given) {
+	for _, name := range sortedKeys(values) {
 		parameterType, ok := c.parameter(name)
 		if !ok {
 			return nil, errAmbiguous.with(name)
 		}
-		if !parameterType.accepts(given[name]) {
+		if !parameterType.accepts(values[name]) {
 			return nil, errTransform.with("'" + name + "'. Cannot convert the value to type \"" + parameterType.name + "\".")
 		}
-		parsed[strings.ToLower(name)] = given[name]
+		parsed[strings.ToLower(name)] = values[name]
 	}
 	for _, name := range c.mandatory {
 		if !parsed.has(name) {
@@ -177,9 +177,9 @@ func readParams(c cmdlet, raw json.RawMessage) (params, *exception) {
 }
 
 // sortedKeys returns the keys in ascending order.
-func sortedKeys(given map[string]any) []string {
+func sortedKeys(values map[string]any) []string {
 	var names []string
-	for name := range given {
+	for name := range values {
 		names = append(names, name)
 	}
 	slices.Sort(names)

@@ -21,7 +21,7 @@ const (
 	invocationTypes = "Microsoft.Exchange.AdminApi.CommandInvocation."
 )
 
-// The exceptions. The method with replaces "%s" in their messages by its argument.
+// The exceptions. The method exception.with replaces "%s" in their messages by its argument.
 var (
 	errAmbiguous        = exception{"", invocationTypes + "AmbiguousParameterSetException", "Parameter set cannot be resolved using the specified named parameters. Invalid cmdlet parameters specified. %s"}
 	errMissing          = exception{"", invocationTypes + "AmbiguousParameterSetException", "Parameter set cannot be resolved using the specified named parameters. Missing mandatory parameters: %s"}
@@ -47,7 +47,7 @@ var (
 	errBackendTransient = exception{"", "Microsoft.Exchange.Data.Storage.TransientException", "A server side error has occurred because of which the operation could not be completed. Please try again after some time."}
 )
 
-// with returns the exception with its subject filled in.
+// with returns a copy of the exception with "%s" in its text replaced by subject.
 func (e exception) with(subject string) *exception {
 	e.text = strings.TrimSpace(strings.ReplaceAll(e.text, "%s", subject))
 	return &e

@@ -24,7 +24,7 @@ type mailbox struct {
 	SentCopy    bool      `json:"sent_copy"`
 	Created     time.Time `json:"created"`
 	Usable      lag       `json:"usable"`
-	// SMTPAuthDisabled is null if the organization's setting applies.
+	// SMTPAuthDisabled is nil if the organization's setting applies.
 	SMTPAuthDisabled *bool `json:"smtp_auth_disabled"`
 }
 
@@ -79,8 +79,8 @@ func getMailbox(call *invocation, t *tenant, _ map[string]bool) outcome {
 	kinds := call.params.textList("RecipientTypeDetails")
 	rows := []object{}
 	for _, box := range t.Exchange.Mailboxes {
-		// readParams also accepts the beginning of a kind, such as "Shared". No mailbox has such a
-		// kind.
+		// readParams also accepts the beginning of a kind, such as "Shared". Here such a value
+		// matches no mailbox.
 		if kinds == nil || slices.ContainsFunc(kinds, func(k string) bool { return strings.EqualFold(k, box.Kind) }) {
 			rows = append(rows, t.mailboxRow(box))
 		}
@@ -275,8 +275,8 @@ func setCASMailbox(call *invocation, t *tenant, _ map[string]bool) outcome {
 		return nothingModified(box.Name)
 	}
 	var want *bool
-	if off, isSet := call.params["smtpclientauthenticationdisabled"].(bool); isSet {
-		want = &off
+	if disabled, isSet := call.params["smtpclientauthenticationdisabled"].(bool); isSet {
+		want = &disabled
 	}
 	isUnchanged := want == nil && box.SMTPAuthDisabled == nil ||
 		want != nil && box.SMTPAuthDisabled != nil && *want == *box.SMTPAuthDisabled

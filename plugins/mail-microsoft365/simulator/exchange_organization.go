@@ -26,7 +26,8 @@ type organization struct {
 	TraceQueries []time.Time `json:"traced"`
 }
 
-// isDehydrated reports whether Enable-OrganizationCustomization must be run first.
+// isDehydrated reports whether the organization still needs Enable-OrganizationCustomization. It
+// also returns true while that cmdlet has not taken effect yet.
 func (o organization) isDehydrated(at time.Time) bool {
 	return o.Dehydrated && !(o.Hydration.hasStarted() && o.Hydration.hasPassed(at))
 }
@@ -89,13 +90,13 @@ func getTransportConfig(_ *invocation, t *tenant, _ map[string]bool) outcome {
 // setTransportConfig runs Set-TransportConfig. A tenant with the setting smtp_auth "refused" does
 // not allow authenticated SMTP.
 func setTransportConfig(call *invocation, t *tenant, _ map[string]bool) outcome {
-	off := call.params.isTrue("SmtpClientAuthenticationDisabled")
+	disabled := call.params.isTrue("SmtpClientAuthenticationDisabled")
 	switch {
-	case !call.params.has("SmtpClientAuthenticationDisabled") || off == t.Exchange.SMTPAuthDisabled:
+	case !call.params.has("SmtpClientAuthenticationDisabled") || disabled == t.Exchange.SMTPAuthDisabled:
 		return nothingModified("Transport Settings")
-	case !off && t.SMTPAuth == "refused":
+	case !disabled && t.SMTPAuth == "refused":
 		return outcome{failure: errSMTPRefused.with("")}
 	}
-	t.Exchange.SMTPAuthDisabled = off
+	t.Exchange.SMTPAuthDisabled = disabled
 	return outcome{}
 }

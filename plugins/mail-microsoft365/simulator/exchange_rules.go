@@ -49,12 +49,12 @@ const maxRuleVersions = 10
 // tenant's rule delay.
 func (t *tenant) recordRuleChange(r transportRule, removed bool, now time.Time) {
 	log := append(t.Exchange.RuleLog, ruleVersion{r, removed, startLag(now, t.Behaviour.RuleMS)})
-	kept := 0
+	versionCount := 0
 	for i := len(log) - 1; i >= 0; i-- {
 		if log[i].GUID != r.GUID {
 			continue
 		}
-		if kept++; kept > maxRuleVersions {
+		if versionCount++; versionCount > maxRuleVersions {
 			log = slices.Delete(log, i, i+1)
 		}
 	}
@@ -88,7 +88,8 @@ func (t *tenant) isBlockedByRule(sender string, at, now time.Time) bool {
 }
 
 // isInEffectAt reports whether the version applies to a message that is sent at the time at. If at
-// is before now, only the end of the lag is compared.
+// is in the past, it compares only the end of the lag and does not call hasPassed, because
+// hasPassed would return true for a lag that starts after at.
 func (v ruleVersion) isInEffectAt(at, now time.Time) bool {
 	if at.Before(now.Add(-clockTolerance)) {
 		return !at.Before(v.InEffect.Until)
@@ -123,7 +124,7 @@ func (r transportRule) size() int {
 	return size
 }
 
-// ruleTaskTypes is the namespace of the types of rules.
+// ruleTaskTypes is the .NET namespace of the conditions, actions and errors of rules.
 const ruleTaskTypes = "Microsoft.Exchange.MessagingPolicies.Rules.Tasks."
 
 // row returns the rule as Get-TransportRule shows it.
@@ -149,11 +150,11 @@ func (r transportRule) row() object {
 }
 
 // predicateClasses returns the class names whose flag is true, or nil if there are none.
-// namesAndFlags contains names and flags in turn.
+// namesAndFlags contains a name, its flag, the next name, and so on.
 func predicateClasses(namesAndFlags ...any) any {
 	var values []string
 	for i := 0; i < len(namesAndFlags); i += 2 {
-		if has, _ := namesAndFlags[i+1].(bool); has {
+		if isSet, _ := namesAndFlags[i+1].(bool); isSet {
 			name, _ := namesAndFlags[i].(string)
 			values = append(values, ruleTaskTypes+name)
 		}
@@ -250,7 +251,7 @@ func setRule(call *invocation, t *tenant, _ map[string]bool) outcome {
 	return outcome{}
 }
 
-// setRuleEnabled returns Enable-TransportRule or Disable-TransportRule.
+// setRuleEnabled returns the handler of Enable-TransportRule or Disable-TransportRule.
 func setRuleEnabled(enabled bool) func(*invocation, *tenant, map[string]bool) outcome {
 	return func(call *invocation, t *tenant, _ map[string]bool) outcome {
 		r := t.rule(call.params.text("Identity"))

@@ -16,7 +16,7 @@ func TestCmdletsReturnDocumentedExceptions(t *testing.T) {
 	shared := newTenantWithMailbox(t)
 	for _, tt := range []struct {
 		name   string
-		before jsonObject // behaviour
+		before jsonObject // settings to change before the call
 		cmdlet string
 		params any
 		golden string
@@ -94,7 +94,7 @@ func TestExchangeRequiresBothGrants(t *testing.T) {
 }
 
 // TestUnknownCmdletIsForbidden checks cmdlets that the role does not allow or that no longer exist.
-// The answer is the same as for a missing role.
+// The status is the same as for a missing role.
 func TestUnknownCmdletIsForbidden(t *testing.T) {
 	testTenant := startSimulator(t).newConnectedTenant()
 	for _, name := range []string{"Get-Everything", "", "Get-MessageTrace", "New-InboundConnector", "New-RoleGroup"} {

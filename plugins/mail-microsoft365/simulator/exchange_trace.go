@@ -58,7 +58,8 @@ const (
 	maxTraceWindow      = 10 * 24 * time.Hour
 	maxTraceAge         = 90 * 24 * time.Hour
 	defaultTraceWindow  = 48 * time.Hour
-	// traceDuplicateInterval is after how many rows the setting TraceDuplicates duplicates one.
+	// traceDuplicateInterval is the distance between two duplicated rows with the setting
+	// TraceDuplicates.
 	traceDuplicateInterval = 5
 )
 

@@ -78,10 +78,10 @@ func (f *fakeDNS) publish(records ...string) {
 }
 
 // setUnavailable sets whether the HTTP interface omits the address of the DNS server.
-func (f *fakeDNS) setUnavailable(on bool) {
+func (f *fakeDNS) setUnavailable(unavailable bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.unavailable = on
+	f.unavailable = unavailable
 }
 
 // ServeDNS answers with the published records. Over UDP it truncates an answer of more than four

@@ -62,8 +62,8 @@ func (s *simulator) failGraph(w http.ResponseWriter, r *http.Request, status, re
 	s.writeGraphResult(w, r, result{refusal: refusal.with(r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:])})
 }
 
-// throttleGraph sets the headers that say what is throttled, and records the wait of the
-// application.
+// throttleGraph sets the headers that say what is throttled. If the throttle scope is the
+// application, it also records the wait for all tenants.
 func (s *simulator) throttleGraph(w http.ResponseWriter, r *http.Request, retryAfter int) {
 	kind := "Write"
 	if r.Method == http.MethodGet {
@@ -93,8 +93,8 @@ func (s *simulator) tenantInToken(r *http.Request) string {
 
 // failExchange answers like Exchange when the failure does not come from a cmdlet. The body is
 // empty for 401, 408 and 429. It consists of NUL bytes for 403. It is an exception for 500 and the
-// other 4xx statuses, and HTML for all other statuses. The exception of a 4xx status is permanent.
-// Use the setting `cmdlets` for temporary exceptions, which have status 400.
+// other 4xx statuses, and HTML for all other statuses. The exception of a 4xx status reports a
+// permanent error. Use the setting `cmdlets` for temporary exceptions, which have status 400.
 func (s *simulator) failExchange(w http.ResponseWriter, r *http.Request, status int) {
 	switch status {
 	case http.StatusUnauthorized, http.StatusRequestTimeout, http.StatusTooManyRequests:

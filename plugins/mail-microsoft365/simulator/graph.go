@@ -72,7 +72,7 @@ type result struct {
 func errorResult(e *graphError) result { return result{refusal: e} }
 
 // withTenant returns an operation that calls run with the tenant locked, and saves the tenant. For
-// a GET request, run gets the tenant as the replica that answers shows it.
+// a GET request, run receives the state of the tenant that the answering replica shows.
 func withTenant(run func(*graphCall, *tenant) result) func(*graphCall) result {
 	return func(call *graphCall) result {
 		var answer result
@@ -231,7 +231,7 @@ type graphError struct {
 	details []map[string]string
 }
 
-// The errors of Graph. The method with replaces "%s" in their messages by its argument.
+// The errors of Graph. The method graphError.with replaces "%s" in their messages by its argument.
 var (
 	errNoToken  = graphError{status: 401, code: "InvalidAuthenticationToken", message: "Access token is empty."}
 	errBadToken = graphError{status: 401, code: "InvalidAuthenticationToken", message: "IDX10511: Signature validation failed."}

@@ -16,8 +16,8 @@ func (t *tenant) verificationToken(name string) string {
 	return "ms" + deriveDigits(8, "proof", t.ID, name)
 }
 
-// listVerificationRecords answers GET /domains/{fqdn}/verificationDnsRecords with two records. Only
-// one of them must be published.
+// listVerificationRecords answers GET /domains/{fqdn}/verificationDnsRecords with two records.
+// Publishing one of them is enough.
 func listVerificationRecords(c *graphCall, t *tenant) result {
 	d, refusal := c.visibleDomain(t)
 	if refusal != nil {
@@ -106,8 +106,8 @@ func listServiceRecords(c *graphCall, t *tenant) result {
 }
 
 // dashedName returns a domain as one label. It removes the dashes of the domain, and then replaces
-// each dot by a dash. If the domain had dashes, it appends suffix, so that two domains get
-// different labels.
+// each dot by a dash. If the domain had dashes, it appends suffix, so that a-b.example and
+// ab.example get different labels.
 func dashedName(domain, suffix string) string {
 	withoutDashes := strings.ReplaceAll(domain, "-", "")
 	label := strings.ReplaceAll(withoutDashes, ".", "-")

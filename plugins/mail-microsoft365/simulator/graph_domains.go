@@ -189,9 +189,9 @@ func (d *mailDomain) setServices(v any, c *graphCall, t *tenant) bool {
 	if len(services) != len(list) || slices.ContainsFunc(services, func(n string) bool { return !slices.Contains(writable, n) }) {
 		return false
 	}
-	had := d.isEmailEnabled()
+	wasEnabled := d.isEmailEnabled()
 	d.Services = services
-	if d.isEmailEnabled() && !had {
+	if d.isEmailEnabled() && !wasEnabled {
 		d.Accepted = startLag(c.now, t.Behaviour.AcceptedDomainMS)
 		if t.Behaviour.DKIMListed && t.dkimConfig(d.Name) == nil {
 			t.Exchange.DKIM = append(t.Exchange.DKIM, dkimConfig{Domain: d.Name})

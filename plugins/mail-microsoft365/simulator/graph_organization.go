@@ -102,13 +102,13 @@ func listSubscriptions(c *graphCall, t *tenant) result {
 			return errorResult(errFilter.with(name))
 		}
 	}
-	have := t.licenses()
+	licenseCounts := t.licenses()
 	objects := []object{}
 	for _, s := range []struct {
 		product
 		trial    bool
 		licences int
-	}{{powerBI, false, 1000000}, {businessBasic, false, have.Paid}, {officeE3, true, have.Trial}} {
+	}{{powerBI, false, 1000000}, {businessBasic, false, licenseCounts.Paid}, {officeE3, true, licenseCounts.Trial}} {
 		if s.licences > 0 {
 			objects = append(objects, t.subscription(s.product, s.trial, s.licences, c.now))
 		}

@@ -67,8 +67,8 @@ func (c *graphCall) principalObject(t *tenant) object {
 		"accountEnabled": !t.Behaviour.AppDisabled, "servicePrincipalType": "Application"}
 }
 
-// listPrincipals answers GET /servicePrincipals. The only service principal is that of the
-// application.
+// listPrincipals answers GET /servicePrincipals. The list contains only the service principal of
+// the application.
 func listPrincipals(c *graphCall, t *tenant) result {
 	clauses, refusal := parseFilter(c.r.URL.Query().Get("$filter"))
 	if refusal != nil {

@@ -165,8 +165,8 @@ func TestRoleAssignmentTwiceIsConflict(t *testing.T) {
 	assertGolden(t, "graph-denied", testTenant.assignExchange())
 }
 
-// TestServicePrincipalsNeedApplicationRead checks that service principals need a permission that
-// the product does not request.
+// TestServicePrincipalsNeedApplicationRead checks that reading service principals needs a
+// permission that the product does not request.
 func TestServicePrincipalsNeedApplicationRead(t *testing.T) {
 	sim := startSimulator(t)
 	testTenant := sim.newTenant()
@@ -222,18 +222,18 @@ func TestSubscriptionsFollowLicenseSetting(t *testing.T) {
 	if answer.status != http.StatusOK || len(answer.rows()) != 2 {
 		t.Fatalf("%d %s", answer.status, answer.raw)
 	}
-	free, bought := answer.rows()[0].(jsonObject), answer.rows()[1].(jsonObject)
-	if free["skuPartNumber"] != "POWER_BI_STANDARD" || free["totalLicenses"] != 1000000.0 || free["isTrial"] != false {
-		t.Errorf("free: %v", free)
+	freeProduct, boughtProduct := answer.rows()[0].(jsonObject), answer.rows()[1].(jsonObject)
+	if freeProduct["skuPartNumber"] != "POWER_BI_STANDARD" || freeProduct["totalLicenses"] != 1000000.0 || freeProduct["isTrial"] != false {
+		t.Errorf("free: %v", freeProduct)
 	}
-	plans, _ := bought["serviceStatus"].([]any)
-	if bought["totalLicenses"] != 1.0 || bought["isTrial"] != false || bought["status"] != "Enabled" ||
+	plans, _ := boughtProduct["serviceStatus"].([]any)
+	if boughtProduct["totalLicenses"] != 1.0 || boughtProduct["isTrial"] != false || boughtProduct["status"] != "Enabled" ||
 		len(plans) == 0 || plans[0].(jsonObject)["servicePlanName"] != "EXCHANGE_S_STANDARD" {
-		t.Errorf("bought: %v", bought)
+		t.Errorf("bought: %v", boughtProduct)
 	}
 	// The administrator's licence belongs to the paid product.
 	users := testTenant.callGraph("GET", "/users?$select=assignedLicenses&$filter=startswith(userPrincipalName,'admin@')", nil)
-	if users.valueAt("value", 0, "assignedLicenses", 0, "skuId") != bought["skuId"] {
+	if users.valueAt("value", 0, "assignedLicenses", 0, "skuId") != boughtProduct["skuId"] {
 		t.Errorf("another product than %s", users.raw)
 	}
 	testTenant.setBehaviour(jsonObject{"licenses": jsonObject{"paid": 25, "trial": 5}})

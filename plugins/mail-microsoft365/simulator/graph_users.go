@@ -207,11 +207,11 @@ func (t *tenant) setUserProperty(u *user, name string, v any) *graphError {
 	text, isString := v.(string)
 	switch name {
 	case "accountEnabled":
-		on, ok := v.(bool)
+		enabled, ok := v.(bool)
 		if !ok {
 			return errValues.with("")
 		}
-		u.Enabled = on
+		u.Enabled = enabled
 		return nil
 	case "passwordProfile":
 		return u.setPassword(v, t.Behaviour.BannedWords)
@@ -282,13 +282,13 @@ func isComplex(password string) bool {
 			characterClasses[3] = true
 		}
 	}
-	used := 0
+	classCount := 0
 	for _, c := range characterClasses {
 		if c {
-			used++
+			classCount++
 		}
 	}
-	return n >= 8 && n <= 256 && used >= 3
+	return n >= 8 && n <= 256 && classCount >= 3
 }
 
 // isBanned reports whether a password is a banned word after normalization. The normalization

@@ -54,19 +54,19 @@ func (s *simulator) tenantInPath(r *http.Request) (*simulate.File[tenant], *aads
 // openIDConfiguration answers with the OpenID Connect metadata. The issuer of a shared authority
 // contains the text {tenantid}.
 func (s *simulator) openIDConfiguration(w http.ResponseWriter, r *http.Request) {
-	name, issuerOf := r.PathValue("tenant"), "{tenantid}"
+	name, issuerTenant := r.PathValue("tenant"), "{tenantid}"
 	if !isSharedAuthority(name) {
 		f, refusal := s.tenantInPath(r)
 		if refusal != nil {
 			s.writeTokenError(w, r, refusal)
 			return
 		}
-		f.View(func(t *tenant) { issuerOf = t.ID })
-		name = issuerOf
+		f.View(func(t *tenant) { issuerTenant = t.ID })
+		name = issuerTenant
 	}
 	base := s.authority(name)
 	writeJSON(w, http.StatusOK, map[string]any{
-		"issuer":                                s.authority(issuerOf) + "/v2.0",
+		"issuer":                                s.authority(issuerTenant) + "/v2.0",
 		"authorization_endpoint":                base + "/oauth2/v2.0/authorize",
 		"token_endpoint":                        base + "/oauth2/v2.0/token",
 		"jwks_uri":                              base + "/discovery/v2.0/keys",

@@ -20,8 +20,8 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 )
 
-// appTokenClaims returns the claims of an app-only token. It contains the roles that the service
-// principal holds now. A role that is granted later is only in later tokens.
+// appTokenClaims returns the claims of an app-only token. The token contains the roles that the
+// service principal holds now. If a role is granted later, only later tokens contain it.
 func (s *simulator) appTokenClaims(t *tenant, req tokenRequest, audience string) map[string]any {
 	now := s.kit.Now()
 	authMethod := "1"

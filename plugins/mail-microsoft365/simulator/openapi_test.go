@@ -35,13 +35,13 @@ var graphDocument = sync.OnceValues(func() (*openapi3.T, error) {
 // undocumentedPaths are paths that the tests use and the description lacks.
 var undocumentedPaths = regexp.MustCompile(`^/(policies/|users/\$count$|servicePrincipals\(appId='[^']*'\)/|nothing$)`)
 
-// dateTimeFormat accepts a date-time without an offset. The description gives the date in an error
-// this format, but Graph omits the offset.
+// dateTimeFormat accepts a date-time without an offset. In the description, the date in an error
+// has the format date-time, which requires an offset. Graph omits the offset.
 var dateTimeFormat = openapi3.WithStringFormatValidator("date-time",
 	openapi3.NewRegexpFormatValidator(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)?$`))
 
 // checkAgainstOpenAPI fails the test when an answer of Graph does not match the OpenAPI
-// description. All Graph calls of these tests are checked.
+// description. callGraphWith calls it for every answer. It skips undocumentedPaths.
 func checkAgainstOpenAPI(t *testing.T, method, path string, a response) {
 	t.Helper()
 	doc, err := graphDocument()

@@ -77,9 +77,9 @@ func (s *simulator) registration() registration {
 	return current
 }
 
-// signingKeys returns the keys of the registration, of which the last one signs. It generates the
-// first key when a key is first needed, and not at the start of the simulator, because that would
-// take longer than the rest of the start.
+// signingKeys returns the keys of the registration. The last key signs. The first call generates
+// the first key. Generating it at the start of the simulator would take longer than the rest of the
+// start.
 func (s *simulator) signingKeys() ([]signingKey, error) {
 	s.firstKey.Lock()
 	defer s.firstKey.Unlock()

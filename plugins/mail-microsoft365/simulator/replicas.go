@@ -10,8 +10,8 @@ import (
 )
 
 // replicas configures the replicas of a host, Graph or Exchange. Two replicas answer the reads of a
-// host. One replica is up to date. The other replica lags: it shows the objects of a snapshot as
-// they were LagMS milliseconds ago. A write always sees the newest state.
+// host. One replica is up to date. The other replica lags: it shows the state of LagMS milliseconds
+// ago. A write always works on the newest state.
 type replicas struct {
 	LagMS int `json:"lag_ms"`
 	// Answers determines which reads the lagging replica answers: "lists", "objects" (reads of one

@@ -60,12 +60,12 @@ func TestReplicasDisagree(t *testing.T) {
 	testTenant := startSimulator(t).newConnectedTenant()
 	testTenant.setBehaviour(jsonObject{"domain_ms": 0, "graph_replicas": jsonObject{"lag_ms": 3_600_000, "answers": "alternate"}})
 	testTenant.callGraph("POST", "/domains", jsonObject{"id": domain})
-	seen := map[int]bool{}
+	statuses := map[int]bool{}
 	for range 2 {
-		seen[testTenant.callGraph("GET", "/domains/"+domain, nil).status] = true
+		statuses[testTenant.callGraph("GET", "/domains/"+domain, nil).status] = true
 	}
-	if !seen[http.StatusOK] || !seen[http.StatusNotFound] {
-		t.Fatalf("two reads answered %v", seen)
+	if !statuses[http.StatusOK] || !statuses[http.StatusNotFound] {
+		t.Fatalf("two reads answered %v", statuses)
 	}
 }
 
@@ -75,14 +75,14 @@ type laggingObject struct {
 	replicas string // the setting of the host's replicas
 	// bootstrap is the kind of the tenant, "ready" if it is empty.
 	bootstrap string
-	setUp     func(*tenant) // makes the old state, while no replica lags
+	setUp     func(*tenant) // creates the old state while no replica lags
 	write     func(*tenant)
 	read      func(*tenant) any
 	old, new  any // what read returns before and after the write
-	// writeAgain is a write whose result depends on whether it sees the first write. Its answer
-	// contains sees.
+	// writeAgain is a second write. Its answer contains wantText if the second write sees the first
+	// one.
 	writeAgain func(*tenant) response
-	sees       string
+	wantText   string
 }
 
 var laggingObjects = []laggingObject{
@@ -94,7 +94,7 @@ var laggingObjects = []laggingObject{
 		writeAgain: func(t *tenant) response {
 			return t.runCmdlet("New-Mailbox", mailboxParams("cara@second.example", "cara.s"))
 		},
-		sees: "cara@second.example",
+		wantText: "cara@second.example",
 	},
 	{
 		name: "an accepted domain", replicas: "exchange_replicas",
@@ -106,7 +106,7 @@ var laggingObjects = []laggingObject{
 		writeAgain: func(t *tenant) response {
 			return t.runCmdlet("New-DkimSigningConfig", jsonObject{"DomainName": "second.example", "Enabled": false})
 		},
-		sees: "selector1-second-example",
+		wantText: "selector1-second-example",
 	},
 	{
 		name: "a new DKIM configuration", replicas: "exchange_replicas",
@@ -118,7 +118,7 @@ var laggingObjects = []laggingObject{
 		writeAgain: func(t *tenant) response {
 			return t.runCmdlet("New-DkimSigningConfig", jsonObject{"DomainName": domain, "Enabled": false})
 		},
-		sees: "ADObjectAlreadyExistsException",
+		wantText: "ADObjectAlreadyExistsException",
 	},
 	{
 		name: "an enabled DKIM configuration", replicas: "exchange_replicas",
@@ -133,7 +133,7 @@ var laggingObjects = []laggingObject{
 		writeAgain: func(t *tenant) response {
 			return t.runCmdlet("Set-DkimSigningConfig", jsonObject{"Identity": domain, "Enabled": true})
 		},
-		sees: "no settings of '" + domain + "' have been modified",
+		wantText: "no settings of '" + domain + "' have been modified",
 	},
 	{
 		name: "a new rule", replicas: "exchange_replicas",
@@ -144,7 +144,7 @@ var laggingObjects = []laggingObject{
 		writeAgain: func(t *tenant) response {
 			return t.runCmdlet("New-TransportRule", ruleParams(ruleName, "anna@"+domain))
 		},
-		sees: "already exists",
+		wantText: "already exists",
 	},
 	{
 		name: "the senders of a rule", replicas: "exchange_replicas",
@@ -162,7 +162,7 @@ var laggingObjects = []laggingObject{
 		writeAgain: func(t *tenant) response {
 			return t.runCmdlet("Set-TransportRule", jsonObject{"Identity": ruleName, "Comments": "the rule has a new name"})
 		},
-		sees: "ManagementObjectNotFoundException",
+		wantText: "ManagementObjectNotFoundException",
 	},
 	{
 		name: "a removed rule", replicas: "exchange_replicas",
@@ -175,7 +175,7 @@ var laggingObjects = []laggingObject{
 		writeAgain: func(t *tenant) response {
 			return t.runCmdlet("Disable-TransportRule", jsonObject{"Identity": ruleName})
 		},
-		sees: "ManagementObjectNotFoundException",
+		wantText: "ManagementObjectNotFoundException",
 	},
 	{
 		name: "SMTP AUTH of the organization", replicas: "exchange_replicas",
@@ -189,7 +189,7 @@ var laggingObjects = []laggingObject{
 		writeAgain: func(t *tenant) response {
 			return t.runCmdlet("Set-TransportConfig", jsonObject{"SmtpClientAuthenticationDisabled": false})
 		},
-		sees: "no settings of 'Transport Settings' have been modified",
+		wantText: "no settings of 'Transport Settings' have been modified",
 	},
 	{
 		name: "the organization", replicas: "exchange_replicas", bootstrap: "dehydrated",
@@ -201,7 +201,7 @@ var laggingObjects = []laggingObject{
 		writeAgain: func(t *tenant) response {
 			return t.runCmdlet("New-TransportRule", ruleParams(ruleName, "anna@"+domain))
 		},
-		sees: ruleName,
+		wantText: ruleName,
 	},
 	{
 		name: "role assignments", replicas: "graph_replicas",
@@ -210,7 +210,7 @@ var laggingObjects = []laggingObject{
 		read:  countRoles,
 		old:   0, new: 1,
 		writeAgain: (*tenant).assignExchange,
-		sees:       "A conflicting object",
+		wantText:   "A conflicting object",
 	},
 	{
 		name: "role assignments after a new consent", replicas: "graph_replicas",
@@ -219,7 +219,7 @@ var laggingObjects = []laggingObject{
 		read:  countRoles,
 		old:   0, new: 1,
 		writeAgain: (*tenant).assignExchange,
-		sees:       "A conflicting object",
+		wantText:   "A conflicting object",
 	},
 }
 
@@ -249,7 +249,7 @@ func TestReadAfterWriteShowsOlderState(t *testing.T) {
 			expectRead("before the write", object.old)
 			object.write(testTenant)
 			expectRead("at once", object.old)
-			if answer := object.writeAgain(testTenant); !strings.Contains(string(answer.raw), object.sees) {
+			if answer := object.writeAgain(testTenant); !strings.Contains(string(answer.raw), object.wantText) {
 				t.Errorf("a second write: %d %s", answer.status, answer.raw)
 			}
 			testTenant.control("POST", "/clock", jsonObject{"advance": "30m"})
@@ -260,8 +260,8 @@ func TestReadAfterWriteShowsOlderState(t *testing.T) {
 	}
 }
 
-// TestOrganizationIsReadAsObject checks that a replica for lists does not answer reads of objects
-// that an organization has once.
+// TestOrganizationIsReadAsObject checks that Get-TransportConfig counts as a read of one object and
+// not as a read of a list.
 func TestOrganizationIsReadAsObject(t *testing.T) {
 	for answers, want := range map[string]bool{"lists": false, "objects": true} {
 		testTenant := startSimulator(t).newConnectedTenant()

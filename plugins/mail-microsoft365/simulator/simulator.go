@@ -122,7 +122,7 @@ func hostPrefix(r *http.Request) string {
 }
 
 // Call returns the operation and the host of a request, for the journal and for planned faults. A
-// Retry-After applies to all calls of the application at a host in a tenant. Call implements
+// Retry-After applies to all calls to the same host for the same tenant. Call implements
 // simulate.Provider.
 func (s *simulator) Call(r *http.Request, body []byte) simulate.Call {
 	host := hostPrefix(r)
@@ -132,7 +132,7 @@ func (s *simulator) Call(r *http.Request, body []byte) simulate.Call {
 	case exchangeHost:
 		call.Operation, call.Write = exchangeOperation(path, body)
 		call.Scope = exchangeHost + "/" + tenantInExchangePath(r.URL.Path)
-		// A 504 comes from the proxy in front of Exchange. The cmdlet is executed nevertheless.
+		// A 504 comes from the proxy in front of Exchange. Exchange still executes the cmdlet.
 		call.WorkAt = []int{http.StatusGatewayTimeout}
 	case graphHost:
 		call.Operation = graphOperation(r.Method, path)

@@ -12,7 +12,7 @@ import (
 type tenant struct {
 	ID      string    `json:"id"`
 	Name    string    `json:"name"`
-	Prefix  string    `json:"prefix"` // of <prefix>.onmicrosoft.com
+	Prefix  string    `json:"prefix"` // the initial domain is <prefix>.onmicrosoft.com
 	Created time.Time `json:"created"`
 	Serial  int       `json:"serial"` // order of creation
 
@@ -42,7 +42,7 @@ type grant struct {
 	// revocation, so the role assignments apply again after a new consent.
 	Principal string   `json:"principal"`
 	Visible   lag      `json:"visible"`
-	Roles     []string `json:"roles"` // app roles, by value
+	Roles     []string `json:"roles"` // names of app roles
 	// ExchangeRoleRevoked is true if the Exchange role was revoked. The next consent restores the
 	// role.
 	ExchangeRoleRevoked bool `json:"exchange_role_revoked"`
@@ -74,7 +74,7 @@ type user struct {
 	Licensed    bool      `json:"licensed"`
 	Home        string    `json:"home"` // the id of a guest's own tenant; "" for other users
 	Created     time.Time `json:"created"`
-	Visible     lag       `json:"visible"` // in Graph
+	Visible     lag       `json:"visible"` // the delay until Graph shows the account
 }
 
 // user returns the account with this object id or sign-in name, or nil.
@@ -124,13 +124,13 @@ func (t *tenant) directoryRolesOf(principal string, at time.Time) []string {
 // domainPrefix returns the letters a-z and the digits of a name, at most 20 characters, as the
 // first label of the initial domain.
 func domainPrefix(name string) string {
-	kept := strings.Map(func(r rune) rune {
+	prefix := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
 			return r
 		}
 		return -1
 	}, strings.ToLower(name))
-	return kept[:min(len(kept), 20)]
+	return prefix[:min(len(prefix), 20)]
 }
 
 // addInitialObjects adds the users, the role assignments and the mailboxes of a new tenant. key

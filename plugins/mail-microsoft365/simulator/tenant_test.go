@@ -17,7 +17,7 @@ type tenant struct {
 	id, admin string
 }
 
-// newTenant creates a tenant without delays, so that each test sets only those that it checks.
+// newTenant creates a tenant without delays, so that each test sets only the delays that it checks.
 func (s *simClient) newTenant(extra ...jsonObject) *tenant {
 	s.t.Helper()
 	body := jsonObject{}
@@ -256,8 +256,8 @@ func newTenantWithMailbox(t *testing.T) *tenant {
 	return testTenant
 }
 
-// TestTenantCanBeSetUpToSendMail makes the calls of the product in their order, from a new tenant
-// to a mailbox that can send.
+// TestTenantCanBeSetUpToSendMail makes the calls with which the product sets up a new tenant, until
+// a mailbox can send.
 func TestTenantCanBeSetUpToSendMail(t *testing.T) {
 	sim := startSimulator(t)
 	testTenant := sim.newConnectedTenant(jsonObject{"name": "Fabrikam Outreach", "bootstrap": "dehydrated"})

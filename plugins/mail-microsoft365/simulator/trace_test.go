@@ -88,7 +88,7 @@ func TestTracePagesOverlap(t *testing.T) {
 func TestTraceWindowIsLimited(t *testing.T) {
 	testTenant := newTenantWithMailbox(t)
 	now := time.Now().UTC()
-	date := func(ago time.Duration) string { return now.Add(-ago).Format("2006-01-02T15:04:05") }
+	date := func(age time.Duration) string { return now.Add(-age).Format("2006-01-02T15:04:05") }
 	const day = 24 * time.Hour
 	testTenant.sendMessages("anna@"+domain, 1, jsonObject{"at": now.Add(-3 * day)})
 	if got := testTenant.trace(jsonObject{}); len(got) != 0 {
@@ -143,7 +143,7 @@ func TestTraceShowsBlockedMailAsFailed(t *testing.T) {
 			}
 		}
 	}
-	// A message from before the rule existed is delivered.
+	// A message that was sent before the rule existed is delivered.
 	testTenant.sendMessages("anna@"+domain, 1, jsonObject{"at": time.Now().UTC().Add(-time.Hour)})
 	statuses := map[any]bool{}
 	for _, row := range testTenant.trace(jsonObject{"SenderAddress": "anna@" + domain}) {
@@ -157,15 +157,15 @@ func TestTraceShowsBlockedMailAsFailed(t *testing.T) {
 func TestTraceQueriesAreLimited(t *testing.T) {
 	testTenant := newTenantWithMailbox(t)
 	token := bearer(testTenant.token(exchangeScope))
-	ask := func() response { return testTenant.runCmdletWith(token, "", "Get-MessageTraceV2", jsonObject{}) }
+	queryTrace := func() response { return testTenant.runCmdletWith(token, "", "Get-MessageTraceV2", jsonObject{}) }
 	for n := range 100 {
-		if answer := ask(); answer.status != http.StatusOK {
+		if answer := queryTrace(); answer.status != http.StatusOK {
 			t.Fatalf("query %d: %d %s", n, answer.status, answer.raw)
 		}
 	}
-	assertGolden(t, "exchange-trace-quota", ask())
+	assertGolden(t, "exchange-trace-quota", queryTrace())
 	testTenant.setBehaviour(jsonObject{"trace_throttled": 429})
-	if answer := ask(); answer.status != http.StatusTooManyRequests || !strings.Contains(string(answer.raw), "recent queries") {
+	if answer := queryTrace(); answer.status != http.StatusTooManyRequests || !strings.Contains(string(answer.raw), "recent queries") {
 		t.Errorf("%d %s", answer.status, answer.raw)
 	}
 	other := testTenant.newConnectedTenant()

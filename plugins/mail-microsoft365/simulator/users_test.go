@@ -10,7 +10,7 @@ import (
 
 func TestUsersAreInPages(t *testing.T) {
 	testTenant := startSimulator(t).newConnectedTenant()
-	seen := map[string]bool{}
+	userIDs := map[string]bool{}
 	next := "/users?$top=2&$select=id"
 	for pages := 0; next != ""; pages++ {
 		if pages > 5 {
@@ -18,7 +18,7 @@ func TestUsersAreInPages(t *testing.T) {
 		}
 		answer := testTenant.callGraph("GET", next, nil)
 		for _, row := range answer.rows() {
-			seen[row.(jsonObject)["id"].(string)] = true
+			userIDs[row.(jsonObject)["id"].(string)] = true
 		}
 		link, _ := answer.valueAt("@odata.nextLink").(string)
 		if link != "" && !strings.HasPrefix(link, testTenant.ready.Settings["graph_url"]+"/v1.0/") {
@@ -26,8 +26,8 @@ func TestUsersAreInPages(t *testing.T) {
 		}
 		next = strings.TrimPrefix(link, testTenant.ready.Settings["graph_url"]+"/v1.0")
 	}
-	if len(seen) != 3 {
-		t.Errorf("%d users", len(seen))
+	if len(userIDs) != 3 {
+		t.Errorf("%d users", len(userIDs))
 	}
 	testTenant.setBehaviour(jsonObject{"page_size": 1})
 	if answer := testTenant.callGraph("GET", "/users", nil); len(answer.rows()) != 1 || answer.valueAt("@odata.nextLink") == nil {
@@ -106,20 +106,20 @@ func TestUserUpdateChecksValues(t *testing.T) {
 // does not publish its list.
 func TestBannedPasswordsFollowSetting(t *testing.T) {
 	testTenant := startSimulator(t).newConnectedTenant()
-	set := func(password string) response {
+	setPassword := func(password string) response {
 		return testTenant.callGraph("PATCH", "/users/"+testTenant.admin, jsonObject{"passwordProfile": jsonObject{"password": password}})
 	}
 	passwords := []string{"Passw0rd!", "P@ssw0rd1", "Password123!", "Welcome1!", "Qwerty-12"}
 	for _, password := range passwords {
-		if answer := set(password); answer.status != http.StatusNoContent {
+		if answer := setPassword(password); answer.status != http.StatusNoContent {
 			t.Errorf("%s: %d %s", password, answer.status, answer.raw)
 		}
 	}
 	testTenant.setBehaviour(jsonObject{"banned_words": []string{"password", "welcome", "qwerty"}})
 	for _, password := range passwords {
-		assertGolden(t, "graph-weak-password", set(password))
+		assertGolden(t, "graph-weak-password", setPassword(password))
 	}
-	if answer := set("Correct-Horse-7"); answer.status != http.StatusNoContent {
+	if answer := setPassword("Correct-Horse-7"); answer.status != http.StatusNoContent {
 		t.Errorf("no banned word: %d %s", answer.status, answer.raw)
 	}
 }

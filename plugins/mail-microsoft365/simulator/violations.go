@@ -26,7 +26,7 @@ const (
 	tokenLoop         = "token_loop"           // the client requested the same token too often
 )
 
-// tokenLimit is how many tokens for one API in a tenant a client may request in tokenWindow.
+// A client may request at most tokenLimit tokens for one API of one tenant within tokenWindow.
 // Microsoft does not publish its own limit. A client that caches tokens needs far fewer, because a
 // token is valid for about an hour.
 const (
@@ -100,11 +100,11 @@ type applicationWait struct {
 	from, until time.Time
 }
 
-// inFlightTolerance is how long after a Retry-After further calls are still accepted, because the
-// client may have sent them before it got the Retry-After.
+// inFlightTolerance is how long calls after a Retry-After break no rule. The client may have sent
+// them before it received the Retry-After.
 const inFlightTolerance = 200 * time.Millisecond
 
-// extend records a Retry-After that is being answered now.
+// extend records that the simulator answers with a Retry-After now.
 func (a *applicationWait) extend(now time.Time, retryAfter int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -77,8 +77,8 @@ func (f Fault) validate() error {
 // delay returns the duration of DelayMS.
 func (f Fault) delay() time.Duration { return time.Duration(f.DelayMS) * time.Millisecond }
 
-// matches reports whether the fault applies to a call. The path in Match may be with or without the
-// prefix Call.Host.
+// matches reports whether the fault applies to a call. The path in Match may begin with the prefix
+// Call.Host or omit it.
 func (f Fault) matches(r *http.Request, c Call) bool {
 	if f.WritesOnly && !c.Write {
 		return false

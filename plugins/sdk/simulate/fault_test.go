@@ -19,8 +19,8 @@ import (
 // fakeProvider is a Provider that answers 201 with the body of the request. It records each
 // request.
 type fakeProvider struct {
-	mu   sync.Mutex
-	done []string
+	mu             sync.Mutex
+	executedBodies []string
 }
 
 func (p *fakeProvider) Call(r *http.Request, body []byte) simulate.Call {
@@ -37,14 +37,14 @@ func (p *fakeProvider) Fail(w http.ResponseWriter, _ *http.Request, status, retr
 func (p *fakeProvider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	p.mu.Lock()
-	p.done = append(p.done, string(body))
+	p.executedBodies = append(p.executedBodies, string(body))
 	p.mu.Unlock()
 	w.Header().Set("X-Shop", "open")
 	w.WriteHeader(http.StatusCreated)
 	_, _ = w.Write(body)
 }
 
-func (p *fakeProvider) executed() int { p.mu.Lock(); defer p.mu.Unlock(); return len(p.done) }
+func (p *fakeProvider) executed() int { p.mu.Lock(); defer p.mu.Unlock(); return len(p.executedBodies) }
 
 type testSimulator struct {
 	t        *testing.T
@@ -174,8 +174,8 @@ func TestFaultsAffectMatchingCalls(t *testing.T) {
 }
 
 // TestDelayBeforeAndAfterExecution checks when a request is executed and when it is answered. The
-// call must be in the journal at once. Its status must be there as soon as the request has been
-// executed, even before the answer is sent.
+// call must be in the journal at once. The journal must have its status as soon as the request has
+// been executed, even before the answer is sent.
 func TestDelayBeforeAndAfterExecution(t *testing.T) {
 	const wait = 80 * time.Millisecond
 	for kind, statusDuringDelay := range map[string]int{"delay": 0, "delay_after": http.StatusCreated} {

@@ -63,7 +63,8 @@ func (k *Kit) serve(w http.ResponseWriter, r *http.Request, p Provider, call Cal
 	case WrongShape:
 		WriteJSON(buffered, http.StatusOK, map[string]any{"unexpected": []any{}})
 	case Delay:
-		// A real server would also execute the request if the client no longer waits.
+		// The end of r.Context does not end the delay, because a real server would also execute the
+		// request if the client no longer waits.
 		time.Sleep(f.delay())
 		p.ServeHTTP(buffered, r)
 	default:

@@ -34,14 +34,14 @@ type journal struct {
 	mu      sync.Mutex
 	file    *os.File
 	entries []Entry
-	// firstNumber is the number of entries[0]. When the journal is cleared, it increases. The
+	// firstNumber is the call number of entries[0]. When the journal is cleared, it increases. The
 	// status of an older call is therefore not stored in a later entry.
 	firstNumber int
 }
 
-// journalLine is one line of the journal's file: a call, or the status of call N.
+// journalLine is one line of the journal's file: a call, or the status of the call with this Index.
 type journalLine struct {
-	N      int    `json:"n"`
+	Index  int    `json:"n"`
 	Call   *Entry `json:"call,omitempty"`
 	Status int    `json:"status,omitempty"`
 }
@@ -52,20 +52,20 @@ func openJournal(path string) (*journal, error) {
 		return nil, fmt.Errorf("read journal: %w", err)
 	}
 	j := &journal{}
-	complete := j.load(raw)
+	completeBytes := j.load(raw)
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open journal: %w", err)
 	}
 	j.file = file
-	return j, file.Truncate(int64(complete)) // remove an incomplete line, which a killed process can leave
+	return j, file.Truncate(int64(completeBytes)) // remove an incomplete line, which a killed process can leave
 }
 
 // load reads the entries from the file's content. It returns the length of the complete lines in
 // bytes.
 func (j *journal) load(raw []byte) int {
-	complete := bytes.LastIndexByte(raw, '\n') + 1
-	lines := bufio.NewScanner(bytes.NewReader(raw[:complete]))
+	completeBytes := bytes.LastIndexByte(raw, '\n') + 1
+	lines := bufio.NewScanner(bytes.NewReader(raw[:completeBytes]))
 	lines.Buffer(nil, maxBody)
 	for lines.Scan() {
 		var line journalLine
@@ -74,11 +74,11 @@ func (j *journal) load(raw []byte) int {
 		}
 		if line.Call != nil {
 			j.entries = append(j.entries, *line.Call)
-		} else if line.N < len(j.entries) {
-			j.entries[line.N].Status = line.Status
+		} else if line.Index < len(j.entries) {
+			j.entries[line.Index].Status = line.Status
 		}
 	}
-	return complete
+	return completeBytes
 }
 
 // recordCall appends a call and returns its number.
@@ -87,7 +87,7 @@ func (j *journal) recordCall(e Entry) (int, error) {
 	defer j.mu.Unlock()
 	index := len(j.entries)
 	j.entries = append(j.entries, e)
-	return j.firstNumber + index, j.write(journalLine{N: index, Call: &e})
+	return j.firstNumber + index, j.write(journalLine{Index: index, Call: &e})
 }
 
 // recordStatus stores the status of call n.
@@ -99,7 +99,7 @@ func (j *journal) recordStatus(n, status int) error {
 		return nil // the journal was cleared in the meantime
 	}
 	j.entries[index].Status = status
-	return j.write(journalLine{N: index, Status: status})
+	return j.write(journalLine{Index: index, Status: status})
 }
 
 func (j *journal) write(l journalLine) error {

@@ -34,8 +34,8 @@ type limiter struct {
 	counters map[string]*counter
 }
 
-// counter is the history of one counter. Its rates can have different windows. No window removes a
-// call that another window still counts.
+// counter is the history of one counter. Its rates can have different windows. A call stays stored
+// until it is older than longestWindow, so that every window can count it.
 type counter struct {
 	calls []time.Time // the times of the counted calls
 	// windowStart has the start of the current window of each fixed rate, keyed by the length of

@@ -75,8 +75,8 @@ type Platform[K, A, V any] struct {
 // Route is an operation of the API.
 type Route[K, A, V any] struct {
 	// On is a method and a path below Platform.Prefix, as in http.ServeMux. The required query
-	// parameters may follow, as in "GET /accounts?search". Of the routes with the same method and
-	// path, the first whose query parameters are all in the request serves the request.
+	// parameters may follow, as in "GET /accounts?search". If several routes have the same method
+	// and path, a request is served by the first one whose query parameters are all in the request.
 	On string
 	// Name is the name of the operation in the journal and in planned faults.
 	Name string

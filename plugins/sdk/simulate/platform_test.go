@@ -152,8 +152,8 @@ func TestControlCallsKeepOmittedMembers(t *testing.T) {
 	}
 }
 
-// TestRatesSlideOrAreFixed sleeps for the seconds of after before each call, and expects the
-// seconds of waits in the header Retry-After.
+// TestRatesSlideOrAreFixed waits for after[i] seconds before call i, and expects waits[i] seconds
+// in the header Retry-After.
 func TestRatesSlideOrAreFixed(t *testing.T) {
 	slides, fixed := simulate.Rate{Calls: 2, Window: time.Minute}, simulate.Rate{Calls: 2, Window: time.Minute, Fixed: true}
 	for name, tt := range map[string]struct {

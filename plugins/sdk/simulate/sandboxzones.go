@@ -30,13 +30,13 @@ func newSandboxZones(base, provider string) *sandboxZones {
 }
 
 // zones returns the provider's zones, or only the zone with this name if name is not empty.
-func (w *sandboxZones) zones(ctx context.Context, name string) (all []Zone, err error) {
+func (w *sandboxZones) zones(ctx context.Context, name string) (found []Zone, err error) {
 	query := url.Values{"provider": {w.provider}}
 	if name != "" {
 		query.Set("name", name)
 	}
-	err = w.call(ctx, http.MethodGet, "/zones?"+query.Encode(), nil, &all)
-	return all, err
+	err = w.call(ctx, http.MethodGet, "/zones?"+query.Encode(), nil, &found)
+	return found, err
 }
 
 func (w *sandboxZones) edit(ctx context.Context, name string, version uint32, records []Record) error {

@@ -21,9 +21,9 @@ import (
 func TestSignInPageShowsFormOrProblem(t *testing.T) {
 	answer := httptest.NewRecorder()
 	simulate.SignInPage{Platform: "Example", Action: "/authorize?state=a&b=c", Username: `"><script>x</script>`}.Show(answer)
-	for _, has := range []string{`name="username"`, `name="decision" value="accept"`, `name="decision" value="deny"`, `formnovalidate`, `action="/authorize?state=a&amp;b=c"`, `method="post"`} {
-		if !strings.Contains(answer.Body.String(), has) {
-			t.Errorf("the page has no %s", has)
+	for _, part := range []string{`name="username"`, `name="decision" value="accept"`, `name="decision" value="deny"`, `formnovalidate`, `action="/authorize?state=a&amp;b=c"`, `method="post"`} {
+		if !strings.Contains(answer.Body.String(), part) {
+			t.Errorf("the page has no %s", part)
 		}
 	}
 	if strings.Contains(answer.Body.String(), "<script") {
@@ -171,15 +171,15 @@ func TestSignInLinkExpires(t *testing.T) {
 	f := newSignInFixture(t)
 	link := f.start("one")
 	clock := f.Kit.Handler(&fakeProvider{}, nil)
-	for later, want := range map[time.Duration]int{9 * time.Minute: http.StatusOK, 10 * time.Minute: http.StatusBadRequest} {
+	for elapsed, want := range map[time.Duration]int{9 * time.Minute: http.StatusOK, 10 * time.Minute: http.StatusBadRequest} {
 		answer := httptest.NewRecorder()
-		now := time.Now().Add(later).Format(time.RFC3339Nano)
+		now := time.Now().Add(elapsed).Format(time.RFC3339Nano)
 		clock.ServeHTTP(answer, httptest.NewRequest(http.MethodPost, "/_control/clock", strings.NewReader(`{"now":"`+now+`"}`)))
 		if answer.Code != http.StatusOK {
 			t.Fatalf("%d %s", answer.Code, answer.Body)
 		}
 		if status, page := visit(f, link, "", ""); status != want {
-			t.Errorf("after %s: %d %s", later, status, page)
+			t.Errorf("after %s: %d %s", elapsed, status, page)
 		}
 	}
 }

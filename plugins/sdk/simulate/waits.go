@@ -17,8 +17,8 @@ const IgnoredRetryAfter = "ignored_retry_after"
 // may have sent these calls before it received the answer.
 const gracePeriod = 200 * time.Millisecond
 
-// waits has the waits that answers have asked for, by scope. It is empty after a restart of the
-// simulator.
+// waits has the waits that answers have asked for, keyed by scope. It is empty after a restart of
+// the simulator.
 type waits struct {
 	mu      sync.Mutex
 	byScope map[string]wait

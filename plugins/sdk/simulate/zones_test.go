@@ -35,8 +35,8 @@ func TestZonesSurviveARestart(t *testing.T) {
 	if created.Code != http.StatusOK {
 		t.Fatal(created.Code, created.Body)
 	}
-	ten := 10
-	records := []Record{{Type: "TXT", Name: "one.test", Content: "hello", TTL: 60}, {Type: "MX", Name: "one.test", Content: "mx.acme.example", TTL: 60, Priority: &ten}}
+	preference := 10
+	records := []Record{{Type: "TXT", Name: "one.test", Content: "hello", TTL: 60}, {Type: "MX", Name: "one.test", Content: "mx.acme.example", TTL: 60, Priority: &preference}}
 	if err := z.Edit(t.Context(), "one.test", 1, records); err != nil {
 		t.Fatal(err)
 	}

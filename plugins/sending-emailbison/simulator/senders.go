@@ -122,7 +122,7 @@ func updateSender(req *request) simulate.Answer {
 }
 
 // createSender connects a mailbox by IMAP and SMTP password. The real API cannot connect mailboxes
-// of Microsoft 365 in this way. The plugin does not call it.
+// of Microsoft 365 in this way. The plugin does not use this call.
 func createSender(req *request) simulate.Answer {
 	var body map[string]any
 	_ = req.Decode(&body)

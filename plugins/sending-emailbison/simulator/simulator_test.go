@@ -126,15 +126,15 @@ func TestSuperAdminsShareTheSelectedWorkspace(t *testing.T) {
 
 func TestSendersAreCreatedChangedAndDeleted(t *testing.T) {
 	sim := openSimulator(t, t.TempDir())
-	complete := map[string]any{"name": "Anna", "email": "anna@a.example", "password": "p", "imap_server": "i", "imap_port": 993, "smtp_server": "s", "smtp_port": 587}
+	validBody := map[string]any{"name": "Anna", "email": "anna@a.example", "password": "p", "imap_server": "i", "imap_port": 993, "smtp_server": "s", "smtp_port": 587}
 	if status, _, doc := sim.call("POST", "/api/sender-emails/imap-smtp", map[string]any{"name": "Anna"}); status != 422 || doc["errors"].(map[string]any)["email"] == nil {
 		t.Errorf("missing fields: %d %v", status, doc)
 	}
-	status, _, doc := sim.call("POST", "/api/sender-emails/imap-smtp", complete)
+	status, _, doc := sim.call("POST", "/api/sender-emails/imap-smtp", validBody)
 	if status != 200 || doc["data"].(map[string]any)["type"] != "Inbox" {
 		t.Fatalf("create: %d %v", status, doc)
 	}
-	if status, _, _ := sim.call("POST", "/api/sender-emails/imap-smtp", complete); status != 422 {
+	if status, _, _ := sim.call("POST", "/api/sender-emails/imap-smtp", validBody); status != 422 {
 		t.Errorf("again: %d", status)
 	}
 	for _, id := range []string{strconv.Itoa(int(doc["data"].(map[string]any)["id"].(float64))), "anna@a.example"} {

@@ -92,7 +92,7 @@ func (a *account) isAfter(cursor string) bool {
 }
 
 // listAccounts answers with a page, oldest first. Every page with accounts has a cursor, even the
-// last page.
+// last page, unless behaviour.NoCursor is set.
 func listAccounts(req *request) simulate.Answer {
 	query, behaviour := req.HTTP.URL.Query(), req.State.Vendor.Behaviour
 	limit, problem := readListing(query)

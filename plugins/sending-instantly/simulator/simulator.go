@@ -126,7 +126,7 @@ func (k key) hasScope(scope string) bool {
 
 // extra is the state that only Instantly has.
 type extra struct {
-	Workspaces map[string]*workspace `json:"workspaces"` // by id
+	Workspaces map[string]*workspace `json:"workspaces"` // keyed by id
 	Behaviour  behaviour             `json:"behaviour"`
 }
 
@@ -173,18 +173,18 @@ func admit(req *request) simulate.Answer {
 	}
 	header := req.HTTP.Header.Get("Authorization")
 	token, _ := strings.CutPrefix(header, "Bearer ")
-	granted, known := req.State.Keys[token]
-	req.Key, req.Workspace = granted, granted.Workspace
+	caller, known := req.State.Keys[token]
+	req.Key, req.Workspace = caller, caller.Workspace
 	switch {
 	case header == "":
 		return refuse(http.StatusUnauthorized, "Missing Authorization header")
-	case !known || granted.Revoked:
+	case !known || caller.Revoked:
 		return refuse(http.StatusUnauthorized, "Invalid API key")
-	case req.Count("all "+granted.Workspace, time.Now(), perSecond, perMinute).Wait > 0:
+	case req.Count("all "+caller.Workspace, time.Now(), perSecond, perMinute).Wait > 0:
 		return refuse(http.StatusTooManyRequests, "Rate limit exceeded")
-	case !granted.hasScope(req.Route.Scope):
+	case !caller.hasScope(req.Route.Scope):
 		return refuse(http.StatusForbidden, "The API key lacks the scope "+req.Route.Scope)
-	case req.State.Vendor.Workspaces[granted.Workspace].Inactive:
+	case req.State.Vendor.Workspaces[caller.Workspace].Inactive:
 		return refuse(http.StatusPaymentRequired, "Workspace does not have an active paid plan")
 	case hasEmptyJSONBody(req.HTTP):
 		return refuse(http.StatusBadRequest, "Body cannot be empty when content-type is set to 'application/json'")

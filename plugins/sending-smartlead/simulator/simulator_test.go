@@ -96,7 +96,7 @@ func TestRateLimitsOfAKey(t *testing.T) { synctest.Test(t, testRateLimits) }
 
 func testRateLimits(t *testing.T) {
 	client := openSimulator(t, t.TempDir())
-	advanceClock := func(by string) { client.call("POST", "/_control/clock", map[string]string{"advance": by}) }
+	advanceClock := func(duration string) { client.call("POST", "/_control/clock", map[string]string{"advance": duration}) }
 	for i := range 60 {
 		status, headers, _ := client.api("GET", "/email-accounts", nil)
 		if status != 200 || headers.Get("X-RateLimit-Limit") != "60" || headers.Get("X-RateLimit-Remaining") != strconv.Itoa(59-i) {

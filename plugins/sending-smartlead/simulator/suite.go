@@ -26,10 +26,10 @@ var suite = simulate.Suite{
 	},
 }
 
-// suiteState adds to a state the members of an account in this state. kind is the type of the
-// account. smtp and imap are the results of its connection tests.
-func suiteState(s simulate.SuiteState, smtp, imap any, kind string) simulate.SuiteState {
-	s.Members = members{"is_smtp_success": smtp, "is_imap_success": imap, "is_suspended": s.Paused, "type": kind}
+// suiteState adds to a state the members of an account in this state. smtp and imap are the results
+// of the account's connection tests.
+func suiteState(s simulate.SuiteState, smtp, imap any, accountType string) simulate.SuiteState {
+	s.Members = members{"is_smtp_success": smtp, "is_imap_success": imap, "is_suspended": s.Paused, "type": accountType}
 	if smtp == false {
 		s.Members["smtp_failure_error"] = "SMTP Failure - 535 5.7.3 Authentication unsuccessful"
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// maxAnswer is the maximum size of an answer in bytes. A large zone is one answer.
+// maxAnswer is the maximum size of an answer in bytes. The API returns a whole zone in one answer.
 const maxAnswer = 8 << 20
 
 // call sends one request and decodes the JSON answer into out. It never repeats a request, because

@@ -26,12 +26,13 @@ func description() sdk.Description {
 			{Name: "api_token", Account: true, Required: true, Secret: true, Help: "token of the API that may read and edit zones"},
 			{Name: "api_url", Default: "https://api.example.com/v1", Help: "base URL of the API"},
 		},
-		// A request to any other host fails.
+		// The plugin can call only these hosts.
 		Hosts: []string{"{api_url}"},
-		// The names of the provider's name servers identify a zone that it serves. The sandbox adds
-		// its own servers.
+		// tenantry recognizes the zones of this provider by the names of their name servers. The
+		// sandbox adds its own name servers.
 		NameServers: []string{"*.ns.example.com"},
-		// The published rate limit. "apply" reads the zone, writes it and reads it back.
+		// This is the rate limit that the provider publishes. "apply" makes three requests: it
+		// reads the zone, writes it and reads it again.
 		Budgets: []sdk.Budget{{Key: "credential", Limit: 600, Window: time.Minute, Costs: map[string]int{"apply": 3}}},
 	}
 }
@@ -39,7 +40,7 @@ func description() sdk.Description {
 // processState is shared by all calls. It keeps no settings and no secrets.
 type processState struct {
 	http  *http.Client
-	waits *sdk.Waits // by the fingerprint of the connection
+	waits *sdk.Waits // waits after a Retry-After, keyed by the fingerprint of the connection
 }
 
 func newProcessState() *processState {
@@ -53,8 +54,8 @@ type provider struct {
 	http  *http.Client
 }
 
-// provider returns the provider for a connection. It fails when a setting is invalid, and sends
-// nothing.
+// provider returns the provider for a connection. It fails if a setting is invalid. It makes no
+// request.
 func (s *processState) provider(connection sdk.Connection) (sdk.DNSProvider, error) {
 	base, err := url.Parse(connection.Settings["api_url"])
 	if err != nil || base.Host == "" || base.Scheme != "https" && base.Scheme != "http" {
@@ -66,6 +67,6 @@ func (s *processState) provider(connection sdk.Connection) (sdk.DNSProvider, err
 	}
 	return &provider{
 		base: strings.TrimRight(base.String(), "/"), token: token,
-		http: s.waits.Client(s.http, connection.Fingerprint()), // a Retry-After holds back all calls of the credential
+		http: s.waits.Client(s.http, connection.Fingerprint()), // sends no request of this credential during a Retry-After
 	}, nil
 }

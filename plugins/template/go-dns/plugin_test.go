@@ -52,13 +52,13 @@ func TestFailures(t *testing.T) {
 			env := newEnv(t)
 			zone := env.NewZone(t)
 			provider := env.Provider()
-			at, err := provider.Zone(t.Context(), zone)
+			zoneInfo, err := provider.Zone(t.Context(), zone)
 			if err != nil {
 				t.Fatal(err)
 			}
-			tt.fault.Times = 10 // net/http repeats a read once after a lost connection
+			tt.fault.Times = 10 // more than once, because net/http repeats a GET request after a lost connection
 			env.Control(t, http.MethodPost, "/faults", tt.fault, nil)
-			_, err = provider.Records(t.Context(), at)
+			_, err = provider.Records(t.Context(), zoneInfo)
 			if got := sdk.OutcomeOf(err); got.Kind != tt.want.Kind || got.RetryAfter.Round(time.Second) != tt.want.RetryAfter {
 				t.Fatalf("got %+v, want %+v", got, tt.want)
 			}
@@ -83,7 +83,8 @@ func TestRetryAfterHoldsBackTheCredential(t *testing.T) {
 	}
 }
 
-// newEnv returns the simulator, and the plugin's code in this process.
+// newEnv starts the simulator and returns an environment in which the plugin's code runs in this
+// process.
 func newEnv(t *testing.T) *conformance.DNSTest {
 	t.Helper()
 	p := plugin()

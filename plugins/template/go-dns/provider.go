@@ -111,7 +111,7 @@ func (p *provider) Apply(ctx context.Context, zone sdk.Zone, changes []sdk.Chang
 
 func recordsPath(zone sdk.Zone) string { return "/zones/" + url.PathEscape(zone.ID) + "/records" }
 
-// toSDK converts the documents of the API. Its TXT values are texts without quotes.
+// toSDK converts the documents of the API. The TXT values of this API are texts without quotes.
 // sdk.ReadContent and sdk.WriteContent convert the quoted form that most providers use.
 func (r recordSets) toSDK() []sdk.RRSet {
 	var sets []sdk.RRSet

@@ -57,8 +57,8 @@ func asOutcome(err error) error {
 	return sdk.RequestRefused(r.code)
 }
 
-// send is call for a method that treats some refusals differently. Its error is a refusal or an
-// sdk.Outcome.
+// send does the same as call, but its error is a refusal or an sdk.Outcome. Methods that handle
+// some refusals themselves use send.
 func (p platform) send(ctx context.Context, method, path string, in, out any) error {
 	body := io.Reader(http.NoBody)
 	if in != nil {

@@ -32,7 +32,7 @@ func (p platform) Granted(_ context.Context, query string) (sdk.TenantID, error)
 	return sdk.TenantID(q.Get("tenant")), nil
 }
 
-// SignInURL implements sdk.MailPlatform. The page gets only the checksum of the verifier.
+// SignInURL implements sdk.MailPlatform. The URL contains only the SHA-256 sum of the verifier.
 func (p platform) SignInURL(_ context.Context, s sdk.AdministratorSignIn) (string, error) {
 	challenge := sha256.Sum256([]byte(s.Verifier.Reveal()))
 	return p.login + "/sign-in?" + url.Values{
@@ -41,8 +41,8 @@ func (p platform) SignInURL(_ context.Context, s sdk.AdministratorSignIn) (strin
 	}.Encode(), nil
 }
 
-// Administrator implements sdk.MailPlatform. The platform accepts the code once, with the verifier,
-// and says for which tenant and nonce it was made.
+// Administrator implements sdk.MailPlatform. The platform accepts the code once, and only with the
+// verifier. It returns the tenant and the nonce of the sign-in.
 func (p platform) Administrator(ctx context.Context, s sdk.AdministratorSignIn, code sdk.Secret) (sdk.Administrator, error) {
 	body := map[string]string{"code": code.Reveal(), "verifier": s.Verifier.Reveal(), "redirect": s.Redirect}
 	var person struct {

@@ -36,7 +36,7 @@ func description() sdk.Description {
 			Withdrawal:    "Remove the application in the settings of your organization.",
 			LeftRules:     "You find the rules in the settings of your organization, under mail flow.",
 		},
-		// The published rate limit of each tenant.
+		// This is the rate limit that the platform publishes. It applies to each tenant.
 		Budgets: []sdk.Budget{{Key: "tenant", Limit: 600, Window: time.Minute}},
 	}
 }
@@ -44,7 +44,7 @@ func description() sdk.Description {
 // processState is shared by all calls. It keeps no settings and no secrets.
 type processState struct {
 	http  *http.Client
-	waits *sdk.Waits // by the fingerprint of the connection
+	waits *sdk.Waits // waits after a Retry-After, keyed by the fingerprint of the connection
 }
 
 func newProcessState() *processState {
@@ -59,8 +59,8 @@ type platform struct {
 	http  *http.Client
 }
 
-// platform returns the mail platform for a connection. It fails when a setting is invalid, and
-// sends nothing.
+// platform returns the mail platform for a connection. It fails if a setting is invalid. It makes
+// no request.
 func (s *processState) platform(connection sdk.Connection) (sdk.MailPlatform, error) {
 	for _, name := range []string{"api_url", "login_url"} {
 		base, err := url.Parse(connection.Settings[name])
@@ -74,7 +74,7 @@ func (s *processState) platform(connection sdk.Connection) (sdk.MailPlatform, er
 	}
 	return platform{
 		base: strings.TrimRight(connection.Settings["api_url"], "/"), login: strings.TrimRight(connection.Settings["login_url"], "/"), token: token,
-		http: s.waits.Client(s.http, connection.Fingerprint()), // a Retry-After holds back all calls of the token
+		http: s.waits.Client(s.http, connection.Fingerprint()), // sends no request of this token during a Retry-After
 	}, nil
 }
 

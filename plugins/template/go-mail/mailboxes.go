@@ -54,7 +54,7 @@ func (t mailTenant) Mailboxes(ctx context.Context) ([]sdk.Mailbox, error) {
 	return mailboxes, nil
 }
 
-// peopleDoc counts what a tenant pays for.
+// peopleDoc has the number of user mailboxes and the numbers of licences.
 type peopleDoc struct {
 	Users    *int `json:"users"`
 	Licences struct {

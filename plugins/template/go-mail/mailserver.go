@@ -10,8 +10,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// Bootstrap implements sdk.MailTenant. The application needs a role at the mail server, which it can
-// usually take itself. Taking it again changes nothing.
+// Bootstrap implements sdk.MailTenant. The application needs a role of the mail server. It can
+// usually assign the role to itself. Assigning the role again changes nothing.
 func (t mailTenant) Bootstrap(ctx context.Context) (sdk.Preparation, error) {
 	var role struct {
 		State string `json:"state"`
@@ -89,7 +89,7 @@ func (t mailTenant) EnableSigning(ctx context.Context, name string) error {
 	return t.call(ctx, http.MethodPost, "/signing/"+url.PathEscape(name)+"/enable", nil, &struct{}{})
 }
 
-// signing returns the DKIM configuration of a domain. Its error is that of platform.send.
+// signing returns the DKIM configuration of a domain. It returns the errors of platform.send.
 func (t mailTenant) signing(ctx context.Context, method, name string) (sdk.Signing, error) {
 	var doc struct {
 		Enabled bool        `json:"enabled"`

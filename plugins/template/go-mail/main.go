@@ -4,7 +4,7 @@
 // build, test and install it.
 //
 //   - describe.go: the description, and how a platform is created from a connection. Start here.
-//   - consent.go: how an administrator lets the application into a tenant.
+//   - consent.go: how an administrator gives the application access to a tenant.
 //   - tenant.go, mailserver.go, mailboxes.go, sending.go: the operations of one tenant.
 //   - call.go: one request to the API, and the meaning of its status and of its error codes.
 //   - simulator: a program that imitates the API in tests and in `tenantry dev`.

@@ -31,7 +31,8 @@ func TestBinary(t *testing.T) {
 	})
 }
 
-// TestRefusalsArePublished checks that each error code of the API has a code that callers know.
+// TestRefusalsArePublished checks that each error code of the API becomes its error code in the map
+// refusals.
 func TestRefusalsArePublished(t *testing.T) {
 	for refused, code := range refusals {
 		if result := sdk.OutcomeOf(asOutcome(refusal{refused})); result.Kind != sdk.Refused || result.Code.Name != code {
@@ -40,8 +41,8 @@ func TestRefusalsArePublished(t *testing.T) {
 	}
 }
 
-// TestInvalidSettingsAreRefused checks that a plugin without its settings says which one is
-// missing.
+// TestInvalidSettingsAreRefused checks that a plugin without one of its settings names the missing
+// setting.
 func TestInvalidSettingsAreRefused(t *testing.T) {
 	for missing, connection := range map[string]sdk.Connection{
 		"setting api_url":   {Settings: map[string]string{"login_url": "https://login.example.com"}, Secrets: map[string]sdk.Secret{"api_token": sdk.NewSecret("x")}},

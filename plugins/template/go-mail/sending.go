@@ -14,7 +14,7 @@ import (
 )
 
 // ruleDoc is the JSON document of a mail flow rule. The platform's rules can do more than block
-// senders: Form is "senders" for a rule that only does that.
+// senders: Form is "senders" for a rule that does nothing else.
 type ruleDoc struct {
 	ID      string   `json:"id,omitempty"`
 	Name    string   `json:"name"`
@@ -31,7 +31,7 @@ func (d ruleDoc) rule(created, written bool) sdk.SendRule {
 }
 
 // EnsureRule implements sdk.MailTenant. A rule without senders would block everybody, so EnsureRule
-// switches it off.
+// disables it.
 func (t mailTenant) EnsureRule(ctx context.Context, scope string, mailboxes []string) (sdk.SendRule, error) {
 	doc, found, err := t.findRule(ctx, scope)
 	switch {
@@ -48,7 +48,8 @@ func (t mailTenant) EnsureRule(ctx context.Context, scope string, mailboxes []st
 	return t.writeRule(ctx, ruleDoc{Name: sdk.SendRuleName(scope), Form: "senders", Senders: normalizeAddresses(mailboxes)}, true)
 }
 
-// Block implements sdk.MailTenant. It writes only a rule that differs.
+// Block implements sdk.MailTenant. It writes nothing if the rule already blocks exactly these
+// mailboxes.
 func (t mailTenant) Block(ctx context.Context, scope string, mailboxes []string) (sdk.SendRule, error) {
 	doc, found, err := t.findRule(ctx, scope)
 	want := normalizeAddresses(mailboxes)
@@ -82,7 +83,8 @@ func (t mailTenant) RemoveRule(ctx context.Context, scope string) error {
 	return t.removeRule(ctx, sdk.SendRuleName(scope))
 }
 
-// RemoveRules implements sdk.MailTenant. After an error, a repeated call removes the others.
+// RemoveRules implements sdk.MailTenant. After an error, a repeated call removes the remaining
+// rules.
 func (t mailTenant) RemoveRules(ctx context.Context) error {
 	docs, err := t.rules(ctx)
 	if err != nil {
@@ -145,7 +147,7 @@ func normalizeAddresses(addresses []string) []string {
 	return slices.Compact(result)
 }
 
-// Sent implements sdk.MailTenant. The cursor is that of the platform.
+// Sent implements sdk.MailTenant. The cursor is the platform's own cursor.
 func (t mailTenant) Sent(ctx context.Context, q sdk.TraceQuery) (sdk.Trace, error) {
 	if len(q.Senders) == 0 {
 		return sdk.Trace{}, nil

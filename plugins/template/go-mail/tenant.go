@@ -24,11 +24,11 @@ func (t mailTenant) path(path string) string {
 	return "/tenants/" + url.PathEscape(string(t.id)) + path
 }
 
-// remove deletes an object. It succeeds if the object does not exist, which the platform reports
-// with the code absent.
-func (t mailTenant) remove(ctx context.Context, path, absent string) error {
+// remove deletes an object. It succeeds if the object does not exist. The platform then answers
+// with notFoundCode.
+func (t mailTenant) remove(ctx context.Context, path, notFoundCode string) error {
 	err := t.platform.send(ctx, http.MethodDelete, t.path(path), nil, &struct{}{})
-	if isRefusal(err, absent) {
+	if isRefusal(err, notFoundCode) {
 		return nil
 	}
 	return asOutcome(err)

@@ -14,7 +14,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// errNotFound means that the platform does not know the object in the path.
+// errNotFound means that the platform does not have the object in the path.
 var errNotFound = errors.New("the platform has no such object")
 
 // call sends one request and decodes the JSON answer into out. It never repeats a request, because
@@ -47,9 +47,9 @@ func (p *platform) call(ctx context.Context, method, path string, out any) error
 	return nil
 }
 
-// statusError returns the error for the status of an answer, or nil for a success. It drops the text
-// of the answer, which may contain customer data. An answer that is not JSON comes from a proxy in
-// front of the platform, and says nothing about the key or the object.
+// statusError returns the error for the status of an answer, or nil for a success. It drops the
+// text of the answer, which may contain customer data. An answer that is not JSON comes from a
+// proxy in front of the platform, and says nothing about the key or the object.
 func statusError(resp *http.Response, isJSON bool) error {
 	if err := sdk.StatusError(resp.StatusCode, resp.Header, time.Now()); err != nil {
 		return err // 408, 429 and all from 500

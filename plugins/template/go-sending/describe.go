@@ -28,7 +28,8 @@ func description() sdk.Description {
 			{Name: "auth_hosts", Default: "login.microsoftonline.com", Help: "hosts that a sign-in link may lead to, separated by commas"},
 		},
 		Hosts: []string{"{base_url}"},
-		// The published rate limit, here of all sign-ins together.
+		// This is the rate limit that the platform publishes. It applies to the sign-ins of all
+		// keys together.
 		Budgets: []sdk.Budget{{Key: "egress", Limit: 120, Window: time.Minute, Only: []string{"start_sign_in"}}},
 	}
 }
@@ -36,7 +37,7 @@ func description() sdk.Description {
 // processState is shared by all calls. It keeps no settings and no secrets.
 type processState struct {
 	http  *http.Client
-	waits *sdk.Waits // by the fingerprint of the connection
+	waits *sdk.Waits // waits after a Retry-After, keyed by the fingerprint of the connection
 }
 
 func newProcessState() *processState {
@@ -52,8 +53,8 @@ type platform struct {
 	http      *http.Client
 }
 
-// platform returns the platform for a connection. It fails when a setting is invalid, and sends
-// nothing.
+// platform returns the platform for a connection. It fails if a setting is invalid. It makes no
+// request.
 func (s *processState) platform(connection sdk.Connection) (sdk.SendingPlatform, error) {
 	base, err := url.Parse(connection.Settings["base_url"])
 	if err != nil || base.Host == "" || base.Scheme != "https" && base.Scheme != "http" {
@@ -66,6 +67,6 @@ func (s *processState) platform(connection sdk.Connection) (sdk.SendingPlatform,
 	return &platform{
 		base: strings.TrimRight(base.String(), "/"), key: key, workspace: connection.Settings["workspace_id"],
 		authHosts: strings.Split(connection.Settings["auth_hosts"], ","),
-		http:      s.waits.Client(s.http, connection.Fingerprint()), // a Retry-After holds back all calls of the key
+		http:      s.waits.Client(s.http, connection.Fingerprint()), // sends no request of this key during a Retry-After
 	}, nil
 }

@@ -98,7 +98,7 @@ func (p *platform) list(ctx context.Context, query url.Values) (list accountList
 	if err := p.call(ctx, http.MethodGet, "/accounts?"+query.Encode(), &list); err != nil {
 		return accountList{}, asOutcome(err)
 	}
-	requested, _ := strconv.Atoi(query.Get("page")) // no number stands for the first page, 0
+	requested, _ := strconv.Atoi(query.Get("page")) // a query without a number asks for the first page, 0
 	if list.Accounts == nil || list.Page != requested {
 		return accountList{}, sdk.BrokenAnswer("not_the_requested_page")
 	}
@@ -128,7 +128,8 @@ func (p *platform) StartSignIn(ctx context.Context, _ string) (sdk.SignInSession
 	return sdk.SignInSession{ID: link.ID, URL: link.URL, ExpiresAt: link.Until}, nil
 }
 
-// SignIn implements sdk.SendingPlatform. A session that the platform has forgotten is expired.
+// SignIn implements sdk.SendingPlatform. A session that the platform no longer has counts as
+// expired.
 func (p *platform) SignIn(ctx context.Context, session string) (sdk.Progress, error) {
 	var link linkDoc
 	switch err := p.call(ctx, http.MethodGet, "/links/"+url.PathEscape(session), &link); {

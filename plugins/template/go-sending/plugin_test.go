@@ -24,14 +24,15 @@ func TestBinary(t *testing.T) {
 	conformance.Sending(t, conformance.Binary{Path: path}, newFixture)
 }
 
-// TestContract runs the contract of a sending platform over the code in this process, for a
-// debugger.
+// TestContract runs the contract of a sending platform over the code in this process, so that a
+// debugger can be used.
 func TestContract(t *testing.T) { conformance.SendingInProcess(t, plugin(), newFixture) }
 
-// TestRetryAfter checks that a Retry-After holds back all calls of the key.
+// TestRetryAfter checks that the plugin sends no request of the key during a Retry-After.
 func TestRetryAfter(t *testing.T) { conformance.RetryAfter(t, simulator.New, plugin()) }
 
-// TestAccountIsOnASecondPage searches for an address that is a part of a page of other addresses.
+// TestAccountIsOnASecondPage searches for an address that is a part of 100 other addresses, which
+// fill the first page.
 func TestAccountIsOnASecondPage(t *testing.T) {
 	s := conformance.SimulateSending(t, simulator.New, plugin().Sending)
 	for n := range 100 {

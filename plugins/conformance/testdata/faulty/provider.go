@@ -29,7 +29,7 @@ var client = func() *http.Client {
 	return sdk.NewHTTPClient(time.Minute)
 }()
 
-// waits hold back the calls of a credential after a Retry-After.
+// waits refuses the calls of a credential until its Retry-After is over.
 var waits = sdk.NewWaits(nil)
 
 type provider struct{ connection sdk.Connection }
@@ -152,8 +152,8 @@ func (p provider) Check(ctx context.Context) (int, error) {
 
 func (p provider) Zone(ctx context.Context, name string) (dns.Zone, error) {
 	z, err := p.page(ctx, name, 0)
-	if _, above, found := strings.Cut(name, "."); dns.IsNoZone(err) && found && bug == "finds-the-zone-above" {
-		z, err = p.page(ctx, above, 0)
+	if _, parentName, found := strings.Cut(name, "."); dns.IsNoZone(err) && found && bug == "finds-the-zone-above" {
+		z, err = p.page(ctx, parentName, 0)
 	}
 	switch {
 	case dns.IsNoZone(err) && bug == "no-zone-is-refused":
@@ -225,7 +225,7 @@ func (z zoneDoc) sets() (sets []dns.RRSet) {
 	return sets
 }
 
-// writers makes the bugs "no-condition" and "conflict-is-broken" certain to show: all four
+// writers makes sure that the bugs "no-condition" and "conflict-is-broken" have an effect: all four
 // concurrent writers read the zone before one of them writes.
 var writers struct {
 	sync.Mutex

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package simulator simulates the API of the DNS provider Example. Replace its paths and documents
-// by those of the real API: the tests of the plugin show what else must change.
+// by the paths and documents of the real API. The tests of the plugin show what else must change.
 package simulator
 
 import (
@@ -30,7 +30,7 @@ type simulator struct {
 }
 
 // New returns the handler of the simulator and the line that it prints when it is ready. It fails
-// when the data folder is unusable.
+// if the data folder cannot be used.
 func New(options simulate.Options) (http.Handler, simulate.Ready, error) {
 	kit, err := simulate.Open(name, options)
 	if err != nil {
@@ -135,7 +135,8 @@ func (s *simulator) records(w http.ResponseWriter, r *http.Request) {
 	simulate.WriteJSON(w, http.StatusOK, doc)
 }
 
-// patch replaces record sets, all or none, if the zone still has the version in the request.
+// patch replaces the record sets in the request, all or none of them. It refuses the request if the
+// zone no longer has the version in the request.
 func (s *simulator) patch(w http.ResponseWriter, r *http.Request) {
 	var body recordSets
 	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {

@@ -34,11 +34,11 @@ func (s *simulator) controlHandler() http.Handler {
 				if r.PathValue("id") != "" && c.tenant == nil {
 					return errUnknown
 				}
-				out, err := run(c)
+				result, err := run(c)
 				if err != nil {
 					return err
 				}
-				answer, err = json.Marshal(out)
+				answer, err = json.Marshal(result)
 				return err
 			})
 			switch {
@@ -92,7 +92,7 @@ func showTenant(c *call) (any, error) {
 }
 
 // setForeignRule creates or changes a rule as an administrator does. A new rule has the form
-// "custom", so that the plugin sees that it does more than block senders.
+// "custom", which tells the plugin that the rule does more than block senders.
 func setForeignRule(c *call) (any, error) {
 	var body struct {
 		Name    string   `json:"name"`

@@ -14,8 +14,8 @@ import (
 
 const dnsTimeout = 5 * time.Second
 
-// isPublished reports whether the DNS has a record. A question without an answer counts as no
-// record.
+// isPublished reports whether the DNS has a record. If the DNS server does not answer, the record
+// counts as missing.
 func (s *simulator) isPublished(ctx context.Context, r record) bool {
 	ctx, cancel := context.WithTimeout(ctx, dnsTimeout)
 	defer cancel()

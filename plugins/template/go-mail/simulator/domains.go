@@ -73,8 +73,8 @@ func getRecords(c *call) (any, string) {
 	return map[string]any{"proof": []record{c.tenant.proofRecord(c.domain.Name)}, "mail": mail}, ""
 }
 
-// verifyDomain asks the DNS for the record that proves the ownership. A domain is verified for one
-// tenant only.
+// verifyDomain queries the DNS for the record that proves the ownership. Only one tenant can verify
+// a domain.
 func verifyDomain(c *call) (any, string) {
 	for _, other := range c.platformState.Tenants {
 		if d := other.Domains[c.domain.Name]; other != c.tenant && d != nil && d.Verified {

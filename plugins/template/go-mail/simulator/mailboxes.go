@@ -14,11 +14,11 @@ const (
 )
 
 func countPeople(c *call) (any, string) {
-	paid := licences{Paid: 1}
+	counts := licences{Paid: 1}
 	if l := c.tenant.Behaviour.Licenses; l != nil {
-		paid = *l
+		counts = *l
 	}
-	return map[string]any{"users": licensedUsers, "licences": paid}, ""
+	return map[string]any{"users": licensedUsers, "licences": counts}, ""
 }
 
 func listMailboxes(c *call) (any, string) {

@@ -29,9 +29,9 @@ var page = template.Must(template.New("").Parse(`<!doctype html><html lang="en">
 // readDecision reads what a person decided on a page. If the person has not decided yet, or the
 // request is not valid, readDecision answers the request, and done is false.
 func readDecision(w http.ResponseWriter, r *http.Request, title string) (username string, accepted, done bool) {
-	back, err := url.Parse(r.URL.Query().Get("redirect"))
+	redirect, err := url.Parse(r.URL.Query().Get("redirect"))
 	switch {
-	case err != nil || back.Host == "":
+	case err != nil || redirect.Host == "":
 		http.Error(w, "the link has no address to return to", http.StatusBadRequest)
 	case r.Method == http.MethodGet:
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")

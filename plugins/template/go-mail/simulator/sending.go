@@ -72,7 +72,7 @@ func removeRule(c *call) (any, string) {
 }
 
 // listMessages answers with one page of the message trace. The cursor is the number of rows before
-// it.
+// the page.
 func listMessages(c *call) (any, string) {
 	query := c.http.URL.Query()
 	sentFrom, errFrom := time.Parse(time.RFC3339, query.Get("from"))

@@ -18,8 +18,9 @@ func requireRole(run operation) operation {
 	}
 }
 
-// takeRole gives the application the role, and begins the preparation of a dormant mail server. It
-// answers with the state of the role.
+// takeRole gives the application the role, unless the tenant denies it. Once the role applies,
+// takeRole begins the preparation of a dormant mail server. It answers with the state of the
+// preparation.
 func takeRole(c *call) (any, string) {
 	t, state := c.tenant, "active"
 	switch {
@@ -75,7 +76,7 @@ func createSigning(c *call) (any, string) {
 	return getSigning(c)
 }
 
-// enableSigning asks the DNS for the records of both selectors.
+// enableSigning queries the DNS for the records of both selectors.
 func enableSigning(c *call) (any, string) {
 	d := c.tenant.Domains[c.http.PathValue("domain")]
 	if d == nil || !d.SigningCreated {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package simulator simulates the API of the mail platform Example, and its pages for people.
-// Replace its paths and documents by those of the real API: the tests of the plugin show what else
-// must change.
+// Replace its paths and documents by the paths and documents of the real API. The tests of the
+// plugin show what else must change.
 //
 //   - simulator.go: New, the routes, and how a request is answered. Start here.
-//   - state.go: what the platform knows. pages.go: consent and sign-in.
+//   - state.go: the data that the platform stores. pages.go: consent and sign-in.
 //   - domains.go, server.go, mailboxes.go, sending.go: the operations of the API.
-//   - control.go: the control calls of the conformance suite. dns.go: questions to the DNS.
+//   - control.go: the control calls of the conformance suite. dns.go: queries to the DNS.
 package simulator
 
 import (
@@ -36,7 +36,7 @@ type simulator struct {
 }
 
 // New returns the handler of the simulator and the line that it prints when it is ready. It fails
-// when the data folder is unusable.
+// if the data folder cannot be used.
 func New(options simulate.Options) (http.Handler, simulate.Ready, error) {
 	kit, err := simulate.Open(name, options)
 	if err != nil {
@@ -66,7 +66,7 @@ func New(options simulate.Options) (http.Handler, simulate.Ready, error) {
 // operation serves a request. It returns the document of the answer, or an error code.
 type operation func(c *call) (answer any, code string)
 
-// routes are the operations of a tenant, by method and path below the tenant.
+// routes are the operations of a tenant, keyed by the method and the path below the tenant.
 var routes = map[string]operation{
 	"GET ": profile, "GET /people": countPeople,
 	"GET /domains": listDomains, "PUT /domains/{domain}": addDomain, "GET /domains/{domain}": ofDomain(getDomain),

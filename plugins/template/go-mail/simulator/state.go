@@ -14,7 +14,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// state is what the platform knows.
+// state is the data that the platform stores.
 type state struct {
 	Serial  int                `json:"serial"` // counts everything that gets an id
 	Tenants map[string]*tenant `json:"tenants"`
@@ -34,7 +34,7 @@ type tenant struct {
 	RoleAt      time.Time  `json:"role_at"`      // when the role applies; zero without the role
 	AwakeAt     time.Time  `json:"awake_at"`     // when the preparation ends; zero before it begins
 	Behaviour   behaviour  `json:"behaviour"`
-	Domains     domains    `json:"domains"`   // by name
+	Domains     domains    `json:"domains"`   // keyed by name
 	Mailboxes   []*mailbox `json:"mailboxes"` // in the order of their creation
 	Rules       []*rule    `json:"rules"`     // in the order of their creation
 	Messages    []message  `json:"messages"`  // in the order in which they were sent
@@ -42,7 +42,8 @@ type tenant struct {
 
 type domains map[string]*domain
 
-// behaviour has delays in milliseconds, the rows of a page of the message trace, and the licences.
+// behaviour has delays in milliseconds, the number of rows on a page of the message trace, and the
+// numbers of licences.
 type behaviour struct {
 	ConsentMS     int       `json:"consent_ms"`
 	RoleMS        int       `json:"role_ms"`
@@ -159,7 +160,7 @@ func (t *tenant) proofRecord(domain string) record {
 	return record{Type: "TXT", Name: domain, Content: name + "-verification=" + hex.EncodeToString(sum[:8]), TTL: 3600}
 }
 
-// mailRecords returns the records that bring the mail of a domain to the platform.
+// mailRecords returns the records that a domain needs for mail at the platform.
 func mailRecords(domain string) []record {
 	return []record{
 		{Type: "MX", Name: domain, Content: dashedName(domain) + ".mx.mail.example", Priority: 10, TTL: 3600},
@@ -178,9 +179,9 @@ func signingRecords(domain string) []record {
 	return records
 }
 
-// ownZones are the zones of the platform to which the records of customers refer. The sandbox
-// answers for them. The address is for documentation (RFC 5737), and the private key was deleted,
-// because the simulator has no mail server.
+// ownZones are the zones of the platform to which the records of customers refer. The DNS server of
+// the sandbox serves them. Their address is reserved for documentation (RFC 5737), and the private
+// DKIM key was deleted, because the simulator has no mail server.
 var ownZones = map[string][]simulate.Record{"mail.example": {
 	{Type: "A", Name: "*.mx.mail.example", Content: "192.0.2.25", TTL: 300},
 	{Type: "TXT", Name: "spf.mail.example", Content: "v=spf1 ip4:192.0.2.0/24 -all", TTL: 300},

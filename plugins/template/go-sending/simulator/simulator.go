@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package simulator simulates the API of the sending platform Example. Replace its routes and
-// documents by those of the real API: the tests of the plugin show what else must change.
+// documents by the routes and documents of the real API. The tests of the plugin show what else
+// must change.
 package simulator
 
 import (
@@ -27,7 +28,7 @@ type (
 	route   = simulate.Route[key, account, struct{}]
 )
 
-// key is what the platform knows of a key. PUT /_control/keys/{key} creates one.
+// key is an API key as the platform stores it. PUT /_control/keys/{key} creates one.
 type key struct {
 	Workspaces []simulate.Workspace `json:"workspaces"` // the first is the default
 	Unpaid     bool                 `json:"unpaid"`     // the plan has ended
@@ -51,11 +52,11 @@ type (
 	}
 )
 
-var customers = []simulate.Workspace{{ID: workspace, Name: "Workspace"}}
+var defaultWorkspaces = []simulate.Workspace{{ID: workspace, Name: "Workspace"}}
 
 var platform = simulate.Platform[key, account, struct{}]{
 	Name: "example", Title: "Example", Prefix: prefix, Workspace: workspace,
-	Fresh: func(time.Time) state { return state{Keys: map[string]key{Key: {Workspaces: customers}}} },
+	Fresh: func(time.Time) state { return state{Keys: map[string]key{Key: {Workspaces: defaultWorkspaces}}} },
 	Ready: func(url, host string) simulate.Ready {
 		return simulate.Ready{
 			Settings: map[string]string{"base_url": url + prefix, "auth_hosts": host},
@@ -72,7 +73,7 @@ var platform = simulate.Platform[key, account, struct{}]{
 		},
 		Sessions: true, Declines: true,
 		Expire: &simulate.SuiteCall{Method: http.MethodPost, Path: "/links/$session/expire"},
-		Unpaid: &simulate.SuiteCall{Method: http.MethodPut, Path: "/keys/" + Key, Body: key{Workspaces: customers, Unpaid: true}},
+		Unpaid: &simulate.SuiteCall{Method: http.MethodPut, Path: "/keys/" + Key, Body: key{Workspaces: defaultWorkspaces, Unpaid: true}},
 		Workspaces: &simulate.SuiteWorkspaces{
 			ID:     "ws-%d",
 			Calls:  []simulate.SuiteCall{{Method: http.MethodPut, Path: "/keys/key-reaching", Body: map[string]any{"workspaces": "$workspaces"}}},
@@ -120,12 +121,13 @@ var platform = simulate.Platform[key, account, struct{}]{
 }
 
 // New returns the handler of the simulator and the line that it prints when it is ready. It fails
-// when the data folder is unusable.
+// if the data folder cannot be used.
 func New(options simulate.Options) (http.Handler, simulate.Ready, error) {
 	return platform.Open(options)
 }
 
-// admit checks the key, and selects the workspace of the header X-Workspace.
+// admit checks the key, and selects the workspace in the header X-Workspace or the default
+// workspace.
 func admit(req *request) simulate.Answer {
 	isKnown := false
 	if req.Key, isKnown = req.State.Keys[strings.TrimPrefix(req.HTTP.Header.Get("Authorization"), "Bearer ")]; !isKnown {
