@@ -12,9 +12,10 @@ import (
 )
 
 const (
-	// A page of perPage records is usually smaller than sdk.MaxAnswer (1 MiB).
 	perPage  = 1000
 	maxPages = 20
+	// maxPageOctets is more than the JSON of perPage records with the longest texts has.
+	maxPageOctets = 4 << 20
 	// automatic is the TTL value of the API for an automatic TTL. Such a record is served with a
 	// TTL of automaticTTL seconds.
 	automatic, automaticTTL = 1, 300
@@ -88,6 +89,7 @@ func (p *provider) Records(ctx context.Context, zone sdk.Zone) ([]sdk.RRSet, err
 }
 
 func (p *provider) listRecords(ctx context.Context, zone sdk.Zone) ([]recordDoc, error) {
+	ctx = sdk.WithMaxAnswer(ctx, maxPageOctets)
 	var records []recordDoc
 	for page := 1; page <= maxPages; page++ {
 		var pageRecords []recordDoc

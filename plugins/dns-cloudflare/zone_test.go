@@ -3,8 +3,11 @@
 package main
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"strings"
 	"testing"
 
 	"github.com/tenantry/tenantry/plugins/sdk"
@@ -41,27 +44,48 @@ func TestZonePrefersTheActiveZone(t *testing.T) {
 	for answer, want := range map[string]string{
 		moved + "," + active: "new", active + "," + moved: "new", moved: "old",
 	} {
-		server := httptest.NewServer(http.HandlerFunc(func(a http.ResponseWriter, _ *http.Request) {
-			_, _ = a.Write([]byte(`{"success":true,"errors":[],"messages":[],"result":[` + answer + `]}`))
-		}))
-		provider, err := newProcessState().provider(sdk.Connection{
-			Settings: map[string]string{"api_url": server.URL}, Secrets: map[string]sdk.Secret{"api_token": sdk.NewSecret("not-a-real-one")},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		provider := providerAnswering(t, func(url.Values) string { return answer })
 		zoneInfo, err := provider.Zone(t.Context(), "a.test")
 		if err != nil || zoneInfo.ID != want || (zoneInfo.Idle == "") != (want == "new") {
 			t.Errorf("%s: got %+v, %v", answer, zoneInfo, err)
 		}
-		server.Close()
 	}
 }
 
 func TestRecordsReadsAllPagesWithoutATotal(t *testing.T) {
 	pages := map[string]string{"1": `{"id":"a","type":"A","name":"a.test","content":"192.0.2.1"}`, "2": `{"id":"b","type":"MX","name":"a.test","content":"mx.test","priority":5}`}
+	provider := providerAnswering(t, func(query url.Values) string { return pages[query.Get("page")] })
+	sets, err := provider.Records(t.Context(), sdk.Zone{ID: "z", Name: "a.test"})
+	if err != nil || len(sdk.FindSet(sets, "a.test", sdk.MX).Values) != 1 {
+		t.Errorf("got %+v, %v", sets, err)
+	}
+}
+
+// TestRecordsReadsAPageOfLongTexts reads a full page of texts of the greatest length, 2,048 octets.
+func TestRecordsReadsAPageOfLongTexts(t *testing.T) {
+	text := strings.Repeat("x", 2048)
+	provider := providerAnswering(t, func(query url.Values) string {
+		if query.Get("page") != "1" {
+			return ""
+		}
+		records := make([]string, perPage)
+		for i := range records {
+			records[i] = fmt.Sprintf(`{"id":"%d","type":"TXT","name":"t%d.a.test","content":"\"%s\"","ttl":300}`, i, i, text)
+		}
+		return strings.Join(records, ",")
+	})
+	sets, err := provider.Records(t.Context(), sdk.Zone{ID: "z", Name: "a.test"})
+	if err != nil || len(sets) != perPage {
+		t.Errorf("got %d sets, %v", len(sets), err)
+	}
+}
+
+// providerAnswering returns a provider whose server answers each request successfully. result
+// returns the members of the answer's result for the query of a request.
+func providerAnswering(t *testing.T, result func(url.Values) string) sdk.DNSProvider {
+	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(a http.ResponseWriter, r *http.Request) {
-		_, _ = a.Write([]byte(`{"success":true,"errors":[],"messages":[],"result":[` + pages[r.URL.Query().Get("page")] + `]}`))
+		_, _ = a.Write([]byte(`{"success":true,"errors":[],"messages":[],"result":[` + result(r.URL.Query()) + `]}`))
 	}))
 	t.Cleanup(server.Close)
 	provider, err := newProcessState().provider(sdk.Connection{
@@ -70,8 +94,5 @@ func TestRecordsReadsAllPagesWithoutATotal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sets, err := provider.Records(t.Context(), sdk.Zone{ID: "z", Name: "a.test"})
-	if err != nil || len(sdk.FindSet(sets, "a.test", sdk.MX).Values) != 1 {
-		t.Errorf("got %+v, %v", sets, err)
-	}
+	return provider
 }
