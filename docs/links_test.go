@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode"
@@ -82,8 +83,8 @@ var (
 	linkText    = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
 )
 
-// linkProblems returns a message for each broken link, and for each path in backticks whose file
-// does not exist.
+// linkProblems returns a message for each broken link, and for each path in backticks of a .go or
+// .md file that does not exist. It checks only paths with a slash and without upper-case letters.
 func linkProblems(path, text string) []string {
 	var problems []string
 	text = codeBlock.ReplaceAllString(text, "")
@@ -132,7 +133,7 @@ func anchors(page string) map[string]bool {
 			}
 		}, linkText.ReplaceAllString(strings.TrimSpace(h[1]), "$1"))
 		if n := seen[name]; n > 0 {
-			names[name+"-"+string(rune('0'+n))] = true
+			names[name+"-"+strconv.Itoa(n)] = true
 		} else {
 			names[name] = true
 		}

@@ -26,9 +26,9 @@ type ConnectSessions interface {
 	// StartConnectSession stores a new session and the flow of its first link, in one transaction.
 	StartConnectSession(ctx context.Context, s tenant.ConnectSession, f ConnectFlow) error
 	// RenewConnectSession stores the flow of a new link and deletes the flows of the earlier links,
-	// so that these links stop working. The session is pending again until the expiry of the new
-	// link. RenewConnectSession commits the completion with the change. It fails with
-	// connect_session_not_found or connect_session_connected.
+	// so that these links stop working. The session becomes pending again, and expires with the
+	// new link. If completion is not nil, RenewConnectSession stores it in the same transaction.
+	// It fails with connect_session_not_found or connect_session_connected.
 	RenewConnectSession(ctx context.Context, id string, f ConnectFlow, completion *Completion) error
 	// ConnectSession returns a session. It fails with connect_session_not_found.
 	ConnectSession(ctx context.Context, owner access.AccountID, id string) (tenant.ConnectSession, error)

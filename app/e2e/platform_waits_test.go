@@ -39,8 +39,8 @@ func TestReplicasShareWaits(t *testing.T) {
 		behaviour   object
 		throttled   string // the path of the host that asks for the wait
 		other       string // the path of a host that asks for no wait, or ""
-		first       accountTenant
-		second      accountTenant // the tenant that the second service syncs
+		firstTenant accountTenant
+		otherTenant accountTenant // the tenant that the second service syncs
 	}
 	inTenant := func(name, match, throttled, other string) waitCase {
 		tenant := connect()
@@ -53,19 +53,20 @@ func TestReplicasShareWaits(t *testing.T) {
 		{"Graph in all tenants", "GET /graph/", object{"throttle_scope": "Application"}, "/graph/", "/exchange/", connect(), connect()},
 	}
 	must(t, setupService.stop())
-	// The next processes have no tokens. Background jobs would call the platform too.
+	// The two services below have no tokens yet, so each begins with a request to the login host. They
+	// run no background jobs, because these would call the platform too.
 	env = append(env, "TENANTRY_WORKER=false")
 	_, first := fixture.serve(env)
 	_, second := fixture.serve(env)
 	for _, tt := range cases {
 		if tt.behaviour != nil {
-			tt.first.setBehaviour(tt.behaviour)
+			tt.firstTenant.setBehaviour(tt.behaviour)
 		}
 		owner.control("POST", "/faults", object{"match": tt.match, "kind": "status", "status": http.StatusTooManyRequests, "retry_after": longWait, "times": 1})
 		requestsBefore := len(fixture.recordedRequests())
-		first.do("POST", first.ready.APIURL+tt.first.path("/sync"), key, nil)
+		first.do("POST", first.ready.APIURL+tt.firstTenant.path("/sync"), key, nil)
 		requestsAfter := len(fixture.recordedRequests())
-		got := second.do("POST", second.ready.APIURL+tt.second.path("/sync"), key, nil)
+		got := second.do("POST", second.ready.APIURL+tt.otherTenant.path("/sync"), key, nil)
 		requests := fixture.recordedRequests()
 		if n := countRequests(requests[requestsBefore:requestsAfter], func(call platformRequest) bool { return call.status == http.StatusTooManyRequests }); n != 1 {
 			t.Errorf("%s: %d calls of the first service were throttled", tt.name, n)

@@ -5,7 +5,7 @@ package tenant
 // Part is the result of one part of a sync.
 type Part struct {
 	Status  string
-	Message string // safe to show
+	Message string // safe to show to callers of the API
 	Skipped bool
 }
 
@@ -31,11 +31,9 @@ var bootstrapMessages = map[Bootstrap]string{
 	BootstrapFailed:  "the mail server cannot be prepared",
 }
 
-// CorrectProgress returns the progress p with the right status for the stored tenant t. It changes
-// only a pending p that waits for the role:
-//
-//   - The bootstrap of t is pending: nobody has granted the role yet, and p stays pending.
-//   - The bootstrap of t is ready or failed: the role was withdrawn, and p becomes failed.
+// CorrectProgress returns the progress p with the right status for the stored tenant t. If p is
+// pending because it waits for the role, and the bootstrap of t is no longer pending, the role was
+// withdrawn and p becomes failed. Every other p is returned unchanged.
 func (t Tenant) CorrectProgress(p Progress) Progress {
 	if p.Status == BootstrapPending && p.Step == StepGrantRole && t.Bootstrap != BootstrapPending {
 		p.Status = BootstrapFailed
@@ -67,8 +65,8 @@ func SMTPAuthPart(state SMTPAuth) Part {
 	}
 }
 
-// SMTPAuthPendingPart returns the part of a sync that has enabled SMTP AUTH, when the platform does
-// not report it as enabled yet.
+// SMTPAuthPendingPart returns the SMTP AUTH result of a sync that enabled it, while the platform
+// still reports it as disabled.
 func SMTPAuthPendingPart() Part {
 	return Part{Status: string(SMTPAuthDisabled), Message: "authenticated SMTP was enabled and takes effect soon; sync again in a few minutes"}
 }
@@ -78,7 +76,7 @@ func SMTPAuthSkippedPart() Part {
 	return Part{Status: PartSkipped, Message: "not attempted: the mail server is not prepared yet", Skipped: true}
 }
 
-// IsPartial reports whether a sync completed only in part.
+// IsPartial reports whether at least one part of a sync did not complete.
 func IsPartial(bootstrap, smtpAuth, discovery Part, mailboxError string) bool {
 	return bootstrap.Status != string(BootstrapReady) ||
 		smtpAuth.Status != string(SMTPAuthEnabled) ||

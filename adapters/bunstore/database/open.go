@@ -47,7 +47,7 @@ const Memory = "sqlite::memory:"
 type Options struct {
 	Log *slog.Logger
 	// MaxConns limits the number of connections. The default is 20 on PostgreSQL and 4 on SQLite.
-	// PostgreSQL needs at least 2, because the migration lock holds one.
+	// PostgreSQL needs at least 2, because the migration lock holds one. Memory always has one.
 	MaxConns int
 	// Synchronous is SQLite's synchronous pragma. The default, NORMAL, can lose the last commits in
 	// a power failure, but not in a crash of the process. FULL loses none.
@@ -90,7 +90,7 @@ type DB struct {
 // requires a newer release. It does not migrate. hooks run for every statement, before the tracing
 // hook.
 func Open(ctx context.Context, url string, o Options, hooks ...bun.QueryHook) (*DB, error) {
-	pool, err := Connect(url, o)
+	pool, err := OpenPool(url, o)
 	if err != nil {
 		return nil, err
 	}
@@ -133,9 +133,10 @@ func (d *DB) telemetryName() string {
 	return "sqlite"
 }
 
-// Connect returns a pool of connections that has no connection yet. Its statements have no hooks.
-// It uses only the options MaxConns and Synchronous. It creates the file of a SQLite database.
-func Connect(url string, o Options) (*bun.DB, error) {
+// OpenPool returns a pool, which opens its connections when they are first needed. Its statements
+// have no hooks. It uses only the options MaxConns and Synchronous. It creates the file of a SQLite
+// database.
+func OpenPool(url string, o Options) (*bun.DB, error) {
 	scheme, _, _ := strings.Cut(url, ":")
 	switch scheme {
 	case "sqlite":

@@ -50,7 +50,7 @@ func Inspect(ctx context.Context, url string) (*Inspection, error) {
 		i.Kind, versionQuery = "SQLite", "SELECT sqlite_version()"
 		db, err = i.openFile(url)
 	} else {
-		db, err = database.Connect(url, database.Options{MaxConns: 2})
+		db, err = database.OpenPool(url, database.Options{MaxConns: 2})
 	}
 	if err != nil {
 		return nil, err
