@@ -223,6 +223,18 @@ func (d *decision) waitForProvider(minWait time.Duration) {
 	d.Message += suffixUnavailableAtEnd
 }
 
+// waitForReliableRead waits for a reliable read, for at most RetryPolicy.UnreliableLimit.
+func (d *decision) waitForReliableRead(z Zone) {
+	if d.UnreliableSince.IsZero() || d.UnreliableSince.After(d.Now) {
+		d.UnreliableSince = d.Now
+	}
+	if elapsed(d.UnreliableSince, d.Now) >= d.UnreliableLimit {
+		d.require(dns.ReadUnreliable, z.messageOf(dns.ReadUnreliable))
+		return
+	}
+	d.wait(0)
+}
+
 // waitForDomain waits until the missing domain is found again. The platform's replicas lag, so the
 // job fails only after the domain has been missing for observation.ReplicaLag.
 func (d *decision) waitForDomain() {

@@ -128,18 +128,6 @@ func (d *decision) afterValidate(o Observation) {
 	}
 }
 
-// waitForReliableRead waits for a reliable read, for at most RetryPolicy.UnreliableLimit.
-func (d *decision) waitForReliableRead(z Zone) {
-	if d.UnreliableSince.IsZero() || d.UnreliableSince.After(d.Now) {
-		d.UnreliableSince = d.Now
-	}
-	if elapsed(d.UnreliableSince, d.Now) >= d.UnreliableLimit {
-		d.require(dns.ReadUnreliable, z.messageOf(dns.ReadUnreliable))
-		return
-	}
-	d.wait(0)
-}
-
 // replan returns to the planning stage after the zone changed, so that the job does not overwrite
 // values that someone else wrote. After maxZoneChanges changes the job requires an action.
 func (d *decision) replan() {

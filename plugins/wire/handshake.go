@@ -5,6 +5,7 @@ package wire
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 
@@ -100,4 +101,16 @@ func receiveRequestID(ctx context.Context) context.Context {
 		return ports.WithRequestID(ctx, sanitize(ids[0]))
 	}
 	return ctx
+}
+
+// startError converts an error of go-plugin to one safe line. The error may contain output of the
+// plugin, which is untrusted.
+func startError(err error) error {
+	if strings.Contains(err.Error(), "incompatible API version") || strings.Contains(err.Error(), "incompatible core API version") {
+		return fmt.Errorf("%w: %s", ErrVersion, sanitize(err.Error()))
+	}
+	if strings.HasPrefix(err.Error(), "Unrecognized remote plugin message") {
+		return errors.New("the program does not speak the plugin handshake")
+	}
+	return errors.New(sanitize(err.Error()))
 }

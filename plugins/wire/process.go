@@ -5,10 +5,8 @@ package wire
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os/exec"
-	"strings"
 	"sync"
 	"time"
 
@@ -119,18 +117,6 @@ func (p *Process) connect(timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	return p.Ping(ctx)
-}
-
-// startError converts an error of go-plugin to one safe line. The error may contain output of the
-// plugin, which is untrusted.
-func startError(err error) error {
-	if strings.Contains(err.Error(), "incompatible API version") || strings.Contains(err.Error(), "incompatible core API version") {
-		return fmt.Errorf("%w: %s", ErrVersion, sanitize(err.Error()))
-	}
-	if strings.HasPrefix(err.Error(), "Unrecognized remote plugin message") {
-		return errors.New("the program does not speak the plugin handshake")
-	}
-	return errors.New(sanitize(err.Error()))
 }
 
 // PID returns the id of the process.
