@@ -156,7 +156,7 @@ func mutatedBodies(validBody string) (bodies []string) {
 // documented and contain no secret.
 func TestRequestsWithOneFault(t *testing.T) {
 	m, perOperation := newRequestMutator(t), 20
-	if soak.On() {
+	if soak.Enabled() {
 		perOperation = 200
 	}
 	random := soak.Rand(t)

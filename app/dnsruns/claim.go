@@ -27,7 +27,7 @@ type claim struct {
 // in time.
 func (w *Worker) startClaim(ctx context.Context, j provisioning.Job, acquired time.Time) (context.Context, *claim) {
 	c := &claim{Worker: w, job: j, lease: lease.New(acquired, w.leaseDuration(), func(ctx context.Context, duration time.Duration) (bool, error) {
-		return w.Jobs.HoldJob(ctx, j, duration) // the epoch of the claimed job identifies the lease
+		return w.Jobs.RenewJobLease(ctx, j, duration) // the epoch of the claimed job identifies the lease
 	})}
 	c.domains = c.fencedSteps(w.Domains)
 	ctx, c.stopRenewal = c.lease.RenewInBackground(ctx, func(error) {})

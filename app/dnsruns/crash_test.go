@@ -60,11 +60,11 @@ func (s crashingJobs) ReleaseJob(ctx context.Context, j provisioning.Job, now ti
 	return fake.Answer(ctx, s.process, func() (bool, error) { return s.DNSJobs.ReleaseJob(ctx, j, now) })
 }
 
-func (s crashingJobs) HoldJob(ctx context.Context, j provisioning.Job, lease time.Duration) (bool, error) {
+func (s crashingJobs) RenewJobLease(ctx context.Context, j provisioning.Job, lease time.Duration) (bool, error) {
 	if s.process.Dead() {
 		return false, fake.ErrCrashed
 	}
-	return s.DNSJobs.HoldJob(ctx, j, lease)
+	return s.DNSJobs.RenewJobLease(ctx, j, lease)
 }
 
 // crashingWrites crashes its process when the store records a write to a zone.

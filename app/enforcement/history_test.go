@@ -35,7 +35,7 @@ const (
 // defaultHistories.
 func TestStateRulesAndEventsAgreeAfterRandomHistories(t *testing.T) {
 	histories, shards := defaultHistories, 1
-	if soak.On() {
+	if soak.Enabled() {
 		histories, shards = soakHistories, 50
 	}
 	for shard := range shards {
@@ -294,7 +294,7 @@ func (h *history) pauseRun(t *testing.T) {
 			}
 		}
 		h.note("the paused pass continues")
-		held, err := h.store.HoldTenant(t.Context(), plan.claimed, time.Hour)
+		held, err := h.store.RenewTenantLease(t.Context(), plan.claimed, time.Hour)
 		must(t, err)
 		return !held
 	}

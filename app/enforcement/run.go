@@ -95,7 +95,7 @@ func (r *Runner) runPass(ctx context.Context, owner access.AccountID, id tenant.
 		return err
 	}
 	passLease := lease.New(acquired, r.leaseDuration(), func(ctx context.Context, duration time.Duration) (bool, error) {
-		return r.Claims.HoldTenant(ctx, claimed, duration)
+		return r.Claims.RenewTenantLease(ctx, claimed, duration)
 	})
 	p := &pass{Runner: r, TenantClaim: claimed, platform: r.Platform.For(id), lease: passLease, now: r.Now()}
 	due, err := p.countAndEnforce(ctx)

@@ -47,7 +47,7 @@ func (s *slots) take(n int) (taken ports.Slots, closed bool) {
 	if s.closed {
 		return taken, true
 	}
-	free := func(standing webhook.Standing, used int) int { return max(0, standing.SlotShare(s.total)-used) }
+	free := func(standing webhook.Standing, used int) int { return max(0, standing.MaxSlots(s.total)-used) }
 	taken.All = min(n, free(webhook.Proven, s.used.All))
 	taken.Unproven = min(taken.All, free(webhook.Unproven, s.used.Unproven+s.countSlowTries()))
 	taken.Failing = min(taken.Unproven, free(webhook.Failing, s.used.Failing))
