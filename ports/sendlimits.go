@@ -122,8 +122,8 @@ type CountedMailbox struct {
 	Counts []sendlimit.Count
 }
 
-// On returns the mailbox with its count of a day, if there is one.
-func (b CountedMailbox) On(day sendlimit.Day) sendlimit.MailboxState {
+// StateOn returns the state of the mailbox with its count of a day, if there is one.
+func (b CountedMailbox) StateOn(day sendlimit.Day) sendlimit.MailboxState {
 	for _, c := range b.Counts {
 		if c.Day.Equal(day.Start) {
 			b.Sent, b.Counted = c.Total(), !c.Partial

@@ -139,7 +139,7 @@ func (h *history) setLimit(t *testing.T) {
 	h.note("the limit of %q is %d", scope, h.want.limits[scope])
 	h.limit(t, scope, h.want.limits[scope])
 	if h.IntN(3) == 0 { // the first call that sets its rule fails
-		h.clearFaults = append(h.clearFaults, h.fake.Fail(fake.Fault{Method: "Block", About: scope, Kind: outcome.Down, Times: 1}))
+		h.clearFaults = append(h.clearFaults, h.fake.Fail(fake.Fault{Method: "Block", Object: scope, Kind: outcome.Down, Times: 1}))
 	}
 }
 
