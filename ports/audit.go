@@ -37,10 +37,10 @@ type AuditChains interface {
 	// EndAct ends the act that ctx carries. It adds the act's entry with the outcome, at most once.
 	// If the outcome is nil, it adds no entry and deletes the stored act.
 	EndAct(ctx context.Context, outcome *audit.Outcome) error
-	// EndLostActs adds entries with the outcome audit.Unknown for at most limit acts that were
+	// RecordLostWrites adds entries with the outcome audit.Unknown for at most limit acts that were
 	// stored more than age ago and did not end. It skips writes whose Idempotency-Key is leased,
 	// because their requests still run. It returns the number of added entries.
-	EndLostActs(ctx context.Context, age time.Duration, limit int) (int, error)
+	RecordLostWrites(ctx context.Context, age time.Duration, limit int) (int, error)
 	// AuditEntries lists entries of the owner, newest first. It fails with cursor_expired if the
 	// entry q.Before was deleted, and with invalid_request if the account never had this entry.
 	AuditEntries(ctx context.Context, owner access.AccountID, q EntryQuery) (EntryPage, error)

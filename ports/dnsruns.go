@@ -52,10 +52,10 @@ type DNSJobs interface {
 	// job as Running with its new epoch. won is false if a different worker has claimed the job or
 	// the job no longer exists.
 	ClaimJob(ctx context.Context, id string, lease time.Duration, now time.Time) (j provisioning.Job, won bool, err error)
-	// HoldJob renews the lease of a job. held is false if a different worker has claimed the job or
-	// the job no longer exists. The caller must then stop working on the job. SaveJob and
+	// RenewJobLease renews the lease of a job. held is false if a different worker has claimed the
+	// job or the job no longer exists. The caller must then stop working on the job. SaveJob and
 	// ReleaseJob return held in the same way.
-	HoldJob(ctx context.Context, j provisioning.Job, lease time.Duration) (held bool, err error)
+	RenewJobLease(ctx context.Context, j provisioning.Job, lease time.Duration) (held bool, err error)
 	// SaveJob stores the job. It keeps the lease only if the job is still Running. It may be
 	// repeated.
 	SaveJob(ctx context.Context, j provisioning.Job) (held bool, err error)

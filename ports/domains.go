@@ -73,9 +73,9 @@ type StaleDomain struct {
 // DomainHealth summarizes the verified domains of all active accounts.
 type DomainHealth struct {
 	Verified int
-	// Oldest is when the domain whose last read is the oldest was read. It is zero if there are no
-	// domains. A domain that was never read counts as read at its creation.
-	Oldest time.Time
+	// OldestRead is when the domain whose last read is the oldest was read. It is zero if there are
+	// no domains. A domain that was never read counts as read at its creation.
+	OldestRead time.Time
 	// Drifted is the number of domains with drift, by kind.
 	Drifted map[domain.Drift]int
 }

@@ -21,9 +21,9 @@ type Idempotency interface {
 	// TakeOver claims a key from the attempt named from. It succeeds only if that attempt's lease
 	// has expired and the key has no answer that is valid at c.Now.
 	TakeOver(ctx context.Context, from string, c Claim) (attempt string, won bool, err error)
-	// Hold renews the lease of an attempt. held is false if a different attempt has the key or the
-	// key no longer exists. Finish, Abandon and Release return held in the same way.
-	Hold(ctx context.Context, key idempotency.KeyID, attempt string, lease time.Duration) (held bool, err error)
+	// RenewKeyLease renews the lease of an attempt. held is false if a different attempt has the
+	// key or the key no longer exists. Finish, Abandon and Release return held in the same way.
+	RenewKeyLease(ctx context.Context, key idempotency.KeyID, attempt string, lease time.Duration) (held bool, err error)
 	// Finish stores a completion of a write that has no change to commit with it. It may be
 	// repeated.
 	Finish(ctx context.Context, c Completion) (held bool, err error)

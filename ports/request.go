@@ -87,12 +87,12 @@ func Stopped(ctx context.Context) bool {
 
 // RecordCall records that a provider was called, whatever the outcome.
 func RecordCall(ctx context.Context) {
-	record(ctx, func(e *idempotency.Effects) { e.Asked = true })
+	record(ctx, func(e *idempotency.Effects) { e.ProviderCalled = true })
 }
 
 // RecordAnswer records that a provider answered or that the live DNS was read.
 func RecordAnswer(ctx context.Context) {
-	record(ctx, func(e *idempotency.Effects) { e.Asked, e.Answered = true, true })
+	record(ctx, func(e *idempotency.Effects) { e.ProviderCalled, e.Answered = true, true })
 }
 
 // RecordChange records that something was stored, or may have been stored.

@@ -23,16 +23,16 @@ type SendWatch interface {
 
 // SendHealth is the state of enforcement for all accounts.
 type SendHealth struct {
-	// Due is when the tenant that has been due for the longest time became due. Tenants with a
-	// lease do not count. Due is zero if no tenant is due.
-	Due time.Time
-	// Limited is the number of tenants that have an enforced limit, a valid consent and a prepared
-	// mail server. Lagging is the number of these tenants that are lagging.
-	Limited, Lagging int
-	// Blocked is the number of blocked mailboxes. Stranded is the number of blocked mailboxes that
-	// tenantry cannot unblock, because the tenant has a revoked consent or an unprepared mail
-	// server.
-	Blocked, Stranded int
+	// OldestDue is when the tenant that has been due for the longest time became due. Tenants with
+	// a lease do not count. OldestDue is zero if no tenant is due.
+	OldestDue time.Time
+	// LimitedTenants is the number of tenants that have an enforced limit, a valid consent and a
+	// prepared mail server. LaggingTenants is the number of these tenants that are lagging.
+	LimitedTenants, LaggingTenants int
+	// BlockedMailboxes is the number of blocked mailboxes. StrandedMailboxes is the number of
+	// blocked mailboxes that tenantry cannot unblock, because the tenant has a revoked consent or
+	// an unprepared mail server.
+	BlockedMailboxes, StrandedMailboxes int
 }
 
 // SendStanding is the state of enforcement for one tenant.

@@ -65,9 +65,10 @@ type TenantClaims interface {
 	// nothing after its current call to the platform. won is false for a tenant with a revoked
 	// consent or an unprepared mail server.
 	SeizeTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration) (claim TenantClaim, won bool, err error)
-	// HoldTenant renews the lease. held is false if the claim is invalid or the tenant was deleted.
-	// The caller must then stop. The methods below that return held write nothing if held is false.
-	HoldTenant(ctx context.Context, claim TenantClaim, lease time.Duration) (held bool, err error)
+	// RenewTenantLease renews the lease. held is false if the claim is invalid or the tenant was
+	// deleted. The caller must then stop. The methods below that return held write nothing if held
+	// is false.
+	RenewTenantLease(ctx context.Context, claim TenantClaim, lease time.Duration) (held bool, err error)
 	// CountedMailboxes lists the tenant's mailboxes by address, with their counts of the days that
 	// began at the time since or later. It does not set MailboxState.Sent.
 	CountedMailboxes(ctx context.Context, claim TenantClaim, since time.Time) ([]CountedMailbox, error)
@@ -121,8 +122,8 @@ type CountedMailbox struct {
 	Counts []sendlimit.Count
 }
 
-// On returns the mailbox with its count of a day, if there is one.
-func (b CountedMailbox) On(day sendlimit.Day) sendlimit.MailboxState {
+// StateOn returns the state of the mailbox with its count of a day, if there is one.
+func (b CountedMailbox) StateOn(day sendlimit.Day) sendlimit.MailboxState {
 	for _, c := range b.Counts {
 		if c.Day.Equal(day.Start) {
 			b.Sent, b.Counted = c.Total(), !c.Partial

@@ -93,9 +93,9 @@ type Deliveries interface {
 	DropDeliveries(ctx context.Context, before time.Time, limit int) (int, error)
 }
 
-// Slots limit how many deliveries are claimed. All is the number of free slots.
+// Slots limit how many deliveries are claimed. Total is the number of free slots.
 type Slots struct {
-	All int
+	Total int
 	// Unproven is how many of the free slots unproven and failing webhooks together can take.
 	// Failing is how many of them failing webhooks can take.
 	Unproven, Failing int
@@ -111,10 +111,10 @@ func (s *Slots) Standing(w webhook.Webhook) webhook.Standing {
 // Take takes a slot for a delivery of a webhook with this standing. It returns false if no slot is
 // free for this standing.
 func (s *Slots) Take(standing webhook.Standing) bool {
-	if s.All == 0 || standing != webhook.Proven && s.Unproven == 0 || standing == webhook.Failing && s.Failing == 0 {
+	if s.Total == 0 || standing != webhook.Proven && s.Unproven == 0 || standing == webhook.Failing && s.Failing == 0 {
 		return false
 	}
-	s.All--
+	s.Total--
 	if standing != webhook.Proven {
 		s.Unproven--
 	}

@@ -91,9 +91,9 @@ func (p *pendingEntries) store(ctx context.Context, s *Store, tx bun.IDB, change
 }
 
 // endStoredAct deletes the stored act. If there is an outcome, it adds the act's entry, unless
-// EndLostActs has already added that entry. With an outcome it also deletes the act that an earlier
-// attempt stored under the same Idempotency-Key, because the entry of this attempt replaces that
-// act.
+// RecordLostWrites has already added that entry. With an outcome it also deletes the act that an
+// earlier attempt stored under the same Idempotency-Key, because the entry of this attempt replaces
+// that act.
 func (p *pendingEntries) endStoredAct(ctx context.Context, tx bun.IDB) error {
 	owner := accountKey(p.act.Entry.Account)
 	deletion := tx.NewDelete().Model((*actRow)(nil)).Where("account_id = ?", owner).Where("write_key = ?", p.act.Write)
@@ -157,11 +157,11 @@ func (s *Store) EndAct(ctx context.Context, outcome *audit.Outcome) error {
 	})
 }
 
-// EndLostActs implements ports.AuditChains. It skips the acts of requests that still run: such a
-// request holds the lease on its Idempotency-Key.
-func (s *Store) EndLostActs(ctx context.Context, age time.Duration, limit int) (int, error) {
+// RecordLostWrites implements ports.AuditChains. It skips the acts of requests that still run: such
+// a request holds the lease on its Idempotency-Key.
+func (s *Store) RecordLostWrites(ctx context.Context, age time.Duration, limit int) (int, error) {
 	var rows []actRow
-	err := s.inTransaction(ctx, "end lost acts", func(ctx context.Context, tx bun.IDB) error {
+	err := s.inTransaction(ctx, "record lost writes", func(ctx context.Context, tx bun.IDB) error {
 		rows = nil
 		lostActs := tx.NewSelect().Model((*actRow)(nil)).Column("account_id", "write_key").
 			Where("started_at <= ? - ?", s.clock(), age.Microseconds()).

@@ -128,8 +128,8 @@ func TestChangeThatCommitsItsAnswerCommitsItsEntry(t *testing.T) {
 	})
 }
 
-// TestActEndsOnce brings an act into each state and ends it. It then calls EndLostActs, which must
-// find no act.
+// TestActEndsOnce brings an act into each state and ends it. It then calls RecordLostWrites, which
+// must find no act.
 func TestActEndsOnce(t *testing.T) {
 	failed := &audit.Outcome{Status: 500, Code: "internal_error"}
 	for name, tt := range map[string]struct {
@@ -183,11 +183,11 @@ func storeActOf(t *testing.T, s *Store, ctx context.Context, owner access.Accoun
 	}
 }
 
-// requireLostActs calls EndLostActs for acts of any age. It requires that EndLostActs ends exactly
-// want acts.
+// requireLostActs calls RecordLostWrites for acts of any age. It requires that RecordLostWrites
+// ends exactly want acts.
 func requireLostActs(t *testing.T, s *Store, want int) {
 	t.Helper()
-	if n, err := s.EndLostActs(t.Context(), 0, 100); err != nil || n != want {
+	if n, err := s.RecordLostWrites(t.Context(), 0, 100); err != nil || n != want {
 		t.Fatalf("%d lost acts, want %d, %v", n, want, err)
 	}
 }
@@ -197,14 +197,14 @@ func TestYoungActsAreNotLost(t *testing.T) {
 		owner := newAccount(t, s, "ann")
 		attachTenant(t, s, owner, 1)
 		storeActOf(t, s, ports.WithAct(t.Context(), newAct(owner, "w")), owner)
-		if n, err := s.EndLostActs(t.Context(), time.Hour, 100); err != nil || n != 0 || countStoredActs(t, s) != 1 {
+		if n, err := s.RecordLostWrites(t.Context(), time.Hour, 100); err != nil || n != 0 || countStoredActs(t, s) != 1 {
 			t.Fatalf("%d ended, %v", n, err)
 		}
 	})
 }
 
-// TestActsOfRunningWritesAreNotLost checks that EndLostActs does not end the act of a request that
-// still runs. Such a request holds the lease on its Idempotency-Key.
+// TestActsOfRunningWritesAreNotLost checks that RecordLostWrites does not end the act of a request
+// that still runs. Such a request holds the lease on its Idempotency-Key.
 func TestActsOfRunningWritesAreNotLost(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		owner := newAccount(t, s, "ann")
@@ -213,7 +213,7 @@ func TestActsOfRunningWritesAreNotLost(t *testing.T) {
 		attempt := mustClaim(t, s, request)
 		storeActOf(t, s, ports.WithAct(t.Context(), newAct(owner, string(request.Key.Key[:]))), owner)
 		requireLostActs(t, s, 0)
-		requireHeld(t, "end the lease", true)(s.Hold(t.Context(), request.Key, attempt, expiredLease))
+		requireHeld(t, "end the lease", true)(s.RenewKeyLease(t.Context(), request.Key, attempt, expiredLease))
 		requireLostActs(t, s, 1)
 	})
 }

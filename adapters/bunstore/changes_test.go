@@ -114,7 +114,7 @@ func TestEachChangeOfDomainIsLoggedOnce(t *testing.T) {
 		save("verify", event.DomainVerified, readinessChanged)
 		d.DKIMEnabled = true
 		save("enable DKIM", event.DomainDKIMEnabled)
-		d.CheckedAt, d.Health = now, domain.Health{Sound: []domain.Drift{domain.MXMoved}}
+		d.CheckedAt, d.Health = now, domain.Health{EverCorrect: []domain.Drift{domain.MXMoved}}
 		save("a read without drift")
 		d.CheckedAt, d.Health.Drifted = now.Add(time.Hour), []domain.Drift{domain.MXMoved}
 		save("drift", event.DomainHealthChanged)

@@ -201,7 +201,7 @@ func TestChangeCommitsItsCompletion(t *testing.T) {
 				t.Fatalf("%s: made %v, %+v", label, completing.isStored(t), r)
 			}
 			// The attempt that holds the key can still extend its lease.
-			requireHeld(t, "hold after "+label, true)(s.Hold(t.Context(), claim.Key, r.Attempt, longLease))
+			requireHeld(t, "renew after "+label, true)(s.RenewKeyLease(t.Context(), claim.Key, r.Attempt, longLease))
 			requireHeld(t, "finish after "+label, true)(s.Finish(t.Context(), completionOf(claim.Key, r.Attempt, []byte("answer"), now)))
 		}
 	})

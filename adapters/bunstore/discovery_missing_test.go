@@ -111,8 +111,8 @@ func TestMissingIsReservedAgain(t *testing.T) {
 		must(t, "release", s.EndReservation(t.Context(), ann, freeDomain.ID, freeDomain.ReservedAt))
 		reservedLater, err := s.ReserveDomain(t.Context(), ann, guid(1), missingDomain.Name, 2, discoveryStart.Add(time.Hour))
 		must(t, "reserve", err)
-		if reservedLater.ID != missingDomain.ID || !reservedLater.Observed.Missed.Equal(discoveryStart) {
-			t.Fatalf("missing since %v: %+v", reservedLater.Observed.Missed, reservedLater)
+		if reservedLater.ID != missingDomain.ID || !reservedLater.Observed.PreviousMissingSince.Equal(discoveryStart) {
+			t.Fatalf("missing since %v: %+v", reservedLater.Observed.PreviousMissingSince, reservedLater)
 		}
 		_, err = s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "a", "b", "lost"), 2, discoveryStart)
 		requireRefusal(t, "reserve over the cap", err, fault.MailboxLimitReached)

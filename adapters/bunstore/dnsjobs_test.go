@@ -116,7 +116,7 @@ func TestJobOfDifferentWorkerCanBeClaimedAfterItsLeaseExpires(t *testing.T) {
 		if ids := dueJobIDs(t, s, dueTime.Add(1000*time.Hour), 9); len(ids) != 0 {
 			t.Fatalf("a leased job is due: %v", ids)
 		}
-		requireHeld(t, "let the lease end", true)(s.HoldJob(t.Context(), first, expiredLease))
+		requireHeld(t, "let the lease end", true)(s.RenewJobLease(t.Context(), first, expiredLease))
 		requireOrder(t, "due", dueJobIDs(t, s, dueTime, 9), first.ID)
 		if second := claimJob(t, s, first.ID, dueTime); second.Epoch != first.Epoch+1 {
 			t.Fatalf("epoch %d after %d", second.Epoch, first.Epoch)
@@ -129,7 +129,7 @@ func TestLeasesOfJobsFollowDatabaseClock(t *testing.T) {
 		queueJob(t, s, newAccount(t, s, "ann"), 1)
 		first := claimJob(t, s, jobID(1), dueTime)
 		requireNotClaimed(t, "by the caller's clock", s, first.ID, dueTime.Add(1000*time.Hour))
-		requireHeld(t, "shorten the lease", true)(s.HoldJob(t.Context(), first, time.Millisecond))
+		requireHeld(t, "shorten the lease", true)(s.RenewJobLease(t.Context(), first, time.Millisecond))
 		retryUntilWon(t, func() (bool, error) {
 			_, isClaimed, err := s.ClaimJob(t.Context(), first.ID, longLease, dueTime)
 			return isClaimed, err
@@ -141,9 +141,9 @@ func TestWorkerThatLostItsJobChangesNothing(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		queueJob(t, s, newAccount(t, s, "ann"), 1)
 		first := claimJob(t, s, jobID(1), dueTime)
-		requireHeld(t, "let the lease end", true)(s.HoldJob(t.Context(), first, expiredLease))
+		requireHeld(t, "let the lease end", true)(s.RenewJobLease(t.Context(), first, expiredLease))
 		second := claimJob(t, s, first.ID, dueTime)
-		requireHeld(t, "hold", false)(s.HoldJob(t.Context(), first, longLease))
+		requireHeld(t, "renew", false)(s.RenewJobLease(t.Context(), first, longLease))
 		requireHeld(t, "save", false)(s.SaveJob(t.Context(), jobWithAllFields(first)))
 		requireHeld(t, "release", false)(s.ReleaseJob(t.Context(), first, dueTime))
 		if diff := cmp.Diff(second, storedJob(t, s, second)); diff != "" {
@@ -158,7 +158,7 @@ func TestOnlyLastWorkerOfJobCanSave(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		queueJob(t, s, newAccount(t, s, "ann"), 1)
 		first := claimJob(t, s, jobID(1), dueTime)
-		requireHeld(t, "let the lease end", true)(s.HoldJob(t.Context(), first, expiredLease))
+		requireHeld(t, "let the lease end", true)(s.RenewJobLease(t.Context(), first, expiredLease))
 		second := claimJob(t, s, first.ID, dueTime)
 		first.Message, second.Message = "first", "second"
 		stillHeld := make([]bool, concurrency)
@@ -186,7 +186,7 @@ func TestSavedJobStaysLeasedOnlyWhileItRuns(t *testing.T) {
 		saveJobStatus(t, s, j, provisioning.Running)
 		requireNotClaimed(t, "a running job", s, j.ID, dueTime)
 		saveJobStatus(t, s, j, provisioning.Waiting)
-		requireHeld(t, "hold a job that waits", false)(s.HoldJob(t.Context(), j, longLease))
+		requireHeld(t, "renew the lease of a job that waits", false)(s.RenewJobLease(t.Context(), j, longLease))
 		claimJob(t, s, j.ID, dueTime)
 	})
 }
@@ -270,7 +270,7 @@ func addJobs(t *testing.T, s *Store, owner access.AccountID, n, count int, at ti
 // claim 24 jobs. The first account has 1,000 jobs, or 10,000 with TENANTRY_SOAK.
 func TestLargeBacklogDoesNotDelayOtherAccounts(t *testing.T) {
 	backlog := 1000
-	if soak.On() {
+	if soak.Enabled() {
 		backlog = 10_000
 	}
 	databasetest.EachShared(t, func(t *testing.T, url func(testing.TB) string) {

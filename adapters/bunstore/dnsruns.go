@@ -65,16 +65,17 @@ type dnsJobRow struct {
 // storedProgress is the JSON form of a job's Progress. Its JSON names must not change, because
 // databases contain them.
 type storedProgress struct {
-	PlanHash            string
-	ZoneChanges         int `json:"Moves"`
-	Attempt, Faults     int
-	StageSince          time.Time     `json:"Since"`
-	OutageTime          time.Duration `json:"Away"`
-	OutageSince         time.Time     `json:"AwaySince"`
-	UnreliableSince     time.Time
-	MissingSince        time.Time
-	SeenAt, PublishedAt time.Time
-	NegativeTTL         time.Duration
+	PlanHash        string
+	ZoneChanges     int `json:"Moves"`
+	Attempt, Faults int
+	StageSince      time.Time     `json:"Since"`
+	OutageTime      time.Duration `json:"Away"`
+	OutageSince     time.Time     `json:"AwaySince"`
+	UnreliableSince time.Time
+	MissingSince    time.Time
+	VisibleSince    time.Time `json:"SeenAt"`
+	PublishedAt     time.Time
+	NegativeTTL     time.Duration
 }
 
 func newDNSJobRow(j provisioning.Job) dnsJobRow {
@@ -106,7 +107,7 @@ func (r dnsJobRow) job() provisioning.Job {
 }
 
 func (p storedProgress) utc() provisioning.Progress {
-	for _, t := range []*time.Time{&p.StageSince, &p.OutageSince, &p.UnreliableSince, &p.MissingSince, &p.SeenAt, &p.PublishedAt} {
+	for _, t := range []*time.Time{&p.StageSince, &p.OutageSince, &p.UnreliableSince, &p.MissingSince, &p.VisibleSince, &p.PublishedAt} {
 		*t = t.UTC()
 	}
 	return provisioning.Progress(p)
@@ -335,8 +336,8 @@ func (s *Store) ClaimJob(ctx context.Context, id string, lease time.Duration, no
 	return row.job(), true, nil
 }
 
-// HoldJob implements ports.DNSJobs.
-func (s *Store) HoldJob(ctx context.Context, j provisioning.Job, lease time.Duration) (bool, error) {
+// RenewJobLease implements ports.DNSJobs.
+func (s *Store) RenewJobLease(ctx context.Context, j provisioning.Job, lease time.Duration) (bool, error) {
 	return s.execChanged(ctx, "hold provisioning job", func(db bun.IDB) (sql.Result, error) {
 		return whereEpoch(db.NewUpdate().Model((*dnsJobRow)(nil)), j, j.Epoch).Where("dj.status = ?", string(provisioning.Running)).
 			Set("leased_until = ? + ?", s.clock(), lease.Microseconds()).Exec(ctx)

@@ -104,7 +104,7 @@ func jobWithAllFields(j provisioning.Job) provisioning.Job {
 	j.NextAttemptAt, j.StartedAt, j.EndedAt, j.UpdatedAt = at(1), at(2), at(3), at(4)
 	j.Progress = provisioning.Progress{
 		PlanHash: "hash", ZoneChanges: 1, Attempt: 2, Faults: 3, StageSince: at(5), OutageTime: 6 * time.Second, OutageSince: at(7),
-		UnreliableSince: at(8), MissingSince: at(11), SeenAt: at(9), PublishedAt: at(10), NegativeTTL: time.Hour,
+		UnreliableSince: at(8), MissingSince: at(11), VisibleSince: at(9), PublishedAt: at(10), NegativeTTL: time.Hour,
 	}
 	return j
 }
@@ -324,7 +324,7 @@ func TestRunsAreDeletedWithTheirDomainsAndAccount(t *testing.T) {
 			requireRefusal(t, "run", err, fault.RunNotFound)
 			_, err = s.Job(t.Context(), job.Account, job.ID)
 			requireRefusal(t, "job", err, fault.JobNotFound)
-			requireHeld(t, "hold", false)(s.HoldJob(t.Context(), job, longLease))
+			requireHeld(t, "renew", false)(s.RenewJobLease(t.Context(), job, longLease))
 			requireHeld(t, "save", false)(s.SaveJob(t.Context(), job))
 			requireHeld(t, "release", false)(s.ReleaseJob(t.Context(), job, now))
 			if _, isClaimed, err := s.ClaimJob(t.Context(), job.ID, longLease, now.Add(time.Hour)); err != nil || isClaimed {

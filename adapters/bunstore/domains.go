@@ -53,7 +53,7 @@ type domainRow struct {
 type storedRecords struct {
 	Verification, Service []storedRecord
 	Selector1, Selector2  storedRecord
-	// Sound and Drifted are the lists of domain.Health, separated by commas.
+	// Sound and Drifted are EverCorrect and Drifted of domain.Health, separated by commas.
 	Sound, Drifted string
 }
 
@@ -69,7 +69,7 @@ func newDomainRow(owner string, d domain.Domain) domainRow {
 		Records: storedRecords{
 			Verification: newRecords(d.Verification), Service: newRecords(d.Service),
 			Selector1: newRecord(d.Signing.Selector1), Selector2: newRecord(d.Signing.Selector2),
-			Sound: joinDrifts(d.Health.Sound), Drifted: joinDrifts(d.Health.Drifted),
+			Sound: joinDrifts(d.Health.EverCorrect), Drifted: joinDrifts(d.Health.Drifted),
 		},
 		MX: storedText(d.Status.MX), SPF: storedText(d.Status.SPF), DMARC: storedText(d.Status.DMARC), DKIMStatus: d.Status.DKIM,
 		VerificationSeen: d.Status.VerificationSeen, CheckedAt: storedTime(d.CheckedAt), CreatedAt: storedTime(d.CreatedAt),
@@ -88,7 +88,7 @@ func (r domainRow) domain() domain.Domain {
 		Status: dns.Status{
 			MX: r.MX, SPF: r.SPF, DMARC: r.DMARC, DKIM: r.DKIMStatus, VerificationSeen: r.VerificationSeen,
 		},
-		Health:    domain.Health{Sound: splitDrifts(r.Records.Sound), Drifted: splitDrifts(r.Records.Drifted)},
+		Health:    domain.Health{EverCorrect: splitDrifts(r.Records.Sound), Drifted: splitDrifts(r.Records.Drifted)},
 		CheckedAt: r.CheckedAt.UTC(), CreatedAt: r.CreatedAt.UTC(),
 	}
 }
@@ -383,7 +383,7 @@ func (s *Store) EndReservation(ctx context.Context, owner access.AccountID, doma
 		if err != nil {
 			return err
 		}
-		if d := stored[0]; !d.Observed.Missed.IsZero() {
+		if d := stored[0]; !d.Observed.PreviousMissingSince.IsZero() {
 			return saveDomains(ctx, tx, row.AccountID, change[domain.Domain]{d, d.MissingAgain()})
 		}
 		_, err = tx.NewDelete().Model(&row).WherePK().Exec(ctx)
@@ -454,7 +454,7 @@ func (s *Store) readCheckProgress(ctx context.Context, h *ports.DomainHealth) er
 			Where(isDNSChecked).Where(ofActiveAccount("d")).Scan(ctx, &row)
 	})
 	if h.Verified = row.Domains; !row.Oldest.IsZero() {
-		h.Oldest = row.Oldest.UTC()
+		h.OldestRead = row.Oldest.UTC()
 	}
 	return err
 }

@@ -27,7 +27,7 @@ func withAllFields(d domain.Domain) domain.Domain {
 		Selector2: dns.Record{Type: dns.CNAME, Name: "selector2._domainkey." + d.Name, Content: "two.contoso.test", TTL: 2},
 	}
 	d.Status = dns.Status{MX: "mx.", SPF: "v=spf1 -all", DMARC: dns.Missing, DKIM: dns.DKIMPartial, VerificationSeen: true}
-	d.Health = domain.Health{Sound: domain.Drifts, Drifted: []domain.Drift{domain.SPFGone, domain.MXMoved}}
+	d.Health = domain.Health{EverCorrect: domain.Drifts, Drifted: []domain.Drift{domain.SPFGone, domain.MXMoved}}
 	d.CheckedAt = now.Add(time.Hour)
 	return d
 }
@@ -334,7 +334,7 @@ func addCheckedDomain(t testing.TB, s *Store, owner access.AccountID, tenantNumb
 	t.Helper()
 	d := addDomain(t, s, owner, guid(tenantNumber), name)
 	d.Verified = true
-	d.Health = domain.Health{Sound: drifted, Drifted: drifted}
+	d.Health = domain.Health{EverCorrect: drifted, Drifted: drifted}
 	if after > 0 {
 		d.CheckedAt = now.Add(after)
 	}
@@ -390,7 +390,7 @@ func TestOnlyVerifiedDomainsAreCheckedAgain(t *testing.T) {
 		if ids := staleDomainIDs(t, s, 9*time.Hour, 9); len(ids) != 0 {
 			t.Fatalf("listed are %v", ids)
 		}
-		if h := domainHealth(t, s); h.Verified != 0 || !h.Oldest.IsZero() || len(h.Drifted) != 0 {
+		if h := domainHealth(t, s); h.Verified != 0 || !h.OldestRead.IsZero() || len(h.Drifted) != 0 {
 			t.Fatalf("counted is %+v", h)
 		}
 	})
@@ -405,7 +405,7 @@ func TestHealthCountsDomainsOfAllAccountsByDrift(t *testing.T) {
 		addCheckedDomain(t, s, ann, 1, "gone.test", 3*time.Hour, domain.SPFGone)
 		addCheckedDomain(t, s, bob, 2, "both.test", time.Hour, domain.SPFGone, domain.MXMoved)
 		want := ports.DomainHealth{
-			Verified: 3, Oldest: now.Add(time.Hour), Drifted: map[domain.Drift]int{domain.SPFGone: 2, domain.MXMoved: 1},
+			Verified: 3, OldestRead: now.Add(time.Hour), Drifted: map[domain.Drift]int{domain.SPFGone: 2, domain.MXMoved: 1},
 		}
 		if diff := cmp.Diff(want, domainHealth(t, s)); diff != "" {
 			t.Fatalf("counted (-want +got):\n%s", diff)

@@ -25,7 +25,7 @@ var silentWrites = map[string]string{
 	"insertJob":              "a queued job is the answer of the request that made it, and not an event",
 	"dropEmptyRuns":          "the jobs of the run were deleted with their domains, which are events",
 	"ClaimJob":               "a job that runs is not an event",
-	"HoldJob":                "a lease is not a state of a job that callers see",
+	"RenewJobLease":          "a lease is not a state of a job that callers see",
 	"ReleaseJob":             "a job that is queued again is not an event",
 	"updateJob":              "saveJob emits the events; a job that has a next attempt has none",
 	"reserveDomain":          "a reservation is not a domain yet",

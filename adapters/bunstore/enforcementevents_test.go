@@ -264,7 +264,7 @@ func requireHealth(t testing.TB, label string, s *Store, at time.Time, want port
 	t.Helper()
 	got, err := s.SendHealth(t.Context(), at, at.Add(-time.Hour))
 	must(t, label, err)
-	want.Due = want.Due.Truncate(time.Microsecond)
+	want.OldestDue = want.OldestDue.Truncate(time.Microsecond)
 	if diff := compare.Diff(want, got); diff != "" {
 		t.Fatalf("%s (-want +got):\n%s", label, diff)
 	}
@@ -284,13 +284,13 @@ func TestHealthReportsLongestWaitingTenant(t *testing.T) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
 		other := newSendLimitFixture(t, s, "bob", 2)
 		requireHealth(t, "before", s, now.Add(-time.Second), ports.SendHealth{})
-		requireHealth(t, "never evaluated", s, dueTime, ports.SendHealth{Due: now})
+		requireHealth(t, "never evaluated", s, dueTime, ports.SendHealth{OldestDue: now})
 		requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), other.claim(t, s), dueTime.Add(time.Minute)))
 		claim := fixture.claim(t, s)
 		requireHealth(t, "claimed by a pass", s, dueTime, ports.SendHealth{})
-		requireHealth(t, "the other", s, dueTime.Add(time.Hour), ports.SendHealth{Due: dueTime.Add(time.Minute)})
+		requireHealth(t, "the other", s, dueTime.Add(time.Hour), ports.SendHealth{OldestDue: dueTime.Add(time.Minute)})
 		requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), claim, dueTime.Add(time.Second)))
-		requireHealth(t, "both", s, dueTime.Add(time.Hour), ports.SendHealth{Due: dueTime.Add(time.Second)})
+		requireHealth(t, "both", s, dueTime.Add(time.Hour), ports.SendHealth{OldestDue: dueTime.Add(time.Second)})
 	})
 }
 
@@ -299,7 +299,7 @@ func TestTenantThatSetDayMadeDueHasWaitedSinceItsConnection(t *testing.T) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
 		_, err := s.SetTimeZone(t.Context(), fixture.guid, "Europe/Berlin")
 		must(t, "set day", err)
-		requireHealth(t, "its day was set", s, dueTime, ports.SendHealth{Due: now})
+		requireHealth(t, "its day was set", s, dueTime, ports.SendHealth{OldestDue: now})
 	})
 }
 
@@ -309,14 +309,14 @@ func TestTenantsWithLimitThatWereNotCountedRecentlyAreLagging(t *testing.T) {
 		claim := fixture.claim(t, s)
 		requireHealth(t, "without a limit", s, dueTime.Add(48*time.Hour), ports.SendHealth{})
 		fixture.setTenantLimit(t, s)
-		requireHealth(t, "ready for an hour", s, now.Add(time.Hour), ports.SendHealth{Limited: 1})
-		requireHealth(t, "never counted", s, now.Add(time.Hour+time.Second), ports.SendHealth{Limited: 1, Lagging: 1})
+		requireHealth(t, "ready for an hour", s, now.Add(time.Hour), ports.SendHealth{LimitedTenants: 1})
+		requireHealth(t, "never counted", s, now.Add(time.Hour+time.Second), ports.SendHealth{LimitedTenants: 1, LaggingTenants: 1})
 		fixture.saveCounts(t, s, claim, 3)
-		requireHealth(t, "counted", s, dueTime.Add(time.Hour), ports.SendHealth{Limited: 1})
-		requireHealth(t, "counted long ago", s, dueTime.Add(time.Hour+time.Second), ports.SendHealth{Limited: 1, Lagging: 1})
+		requireHealth(t, "counted", s, dueTime.Add(time.Hour), ports.SendHealth{LimitedTenants: 1})
+		requireHealth(t, "counted long ago", s, dueTime.Add(time.Hour+time.Second), ports.SendHealth{LimitedTenants: 1, LaggingTenants: 1})
 		ahead := ports.SendCounts{Today: dayStart, At: dueTime.Add(48 * time.Hour), Mark: dayStart, ByMailbox: map[string][]sendlimit.Count{fixture.boxes[0].ID: {{Day: dayStart}}}}
 		requireHeld(t, "count by a clock that is ahead", true)(s.SaveCounts(t.Context(), claim, ahead))
-		requireHealth(t, "counted ahead of now", s, dueTime, ports.SendHealth{Limited: 1, Lagging: 1})
+		requireHealth(t, "counted ahead of now", s, dueTime, ports.SendHealth{LimitedTenants: 1, LaggingTenants: 1})
 		stored, err := s.Tenant(t.Context(), fixture.owner, fixture.guid)
 		must(t, "find", err)
 		stored.Consent = tenant.ConsentRevoked
@@ -331,8 +331,8 @@ func TestTenantWithoutMailboxesIsLaggingAfterDayWithoutPass(t *testing.T) {
 		fixture.setTenantLimit(t, s)
 		claim := fixture.claim(t, s)
 		requireHeld(t, "save", true)(s.SaveCounts(t.Context(), claim, ports.SendCounts{Today: dayStart, At: dueTime, Mark: dayStart}))
-		requireHealth(t, "within the day", s, dayStart.Add(27*time.Hour), ports.SendHealth{Limited: 1})
-		requireHealth(t, "later", s, dayStart.Add(27*time.Hour+time.Second), ports.SendHealth{Limited: 1, Lagging: 1})
+		requireHealth(t, "within the day", s, dayStart.Add(27*time.Hour), ports.SendHealth{LimitedTenants: 1})
+		requireHealth(t, "later", s, dayStart.Add(27*time.Hour+time.Second), ports.SendHealth{LimitedTenants: 1, LaggingTenants: 1})
 	})
 }
 
@@ -341,13 +341,13 @@ func TestHealthCountsBlockedMailboxesAndStuckOnes(t *testing.T) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
 		claim := fixture.claim(t, s)
 		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), claim, doneChanges(fixture.blockChange(0, 1), fixture.blockChange(1, 2))))
-		requireHealth(t, "blocked", s, dueTime, ports.SendHealth{Blocked: 2})
+		requireHealth(t, "blocked", s, dueTime, ports.SendHealth{BlockedMailboxes: 2})
 		requireHeld(t, "unblock", true)(s.SaveChanges(t.Context(), claim, doneChanges(fixture.newChange(1, 3, sendlimit.Unblocked))))
 		stored, err := s.Tenant(t.Context(), fixture.owner, fixture.guid)
 		must(t, "find", err)
 		stored.Bootstrap = tenant.BootstrapFailed
 		must(t, "fail", s.SaveTenant(t.Context(), fixture.owner, stored))
-		requireHealth(t, "stranded", s, dueTime, ports.SendHealth{Blocked: 1, Stranded: 1})
+		requireHealth(t, "stranded", s, dueTime, ports.SendHealth{BlockedMailboxes: 1, StrandedMailboxes: 1})
 	})
 }
 

@@ -70,7 +70,7 @@ func TestReadersOfLogShareOneOrder(t *testing.T) {
 // writeEvents makes attempts of one to three events each.
 func (l *logSoak) writeEvents(t *testing.T, writer int) {
 	end := time.Now().Add(soakTime)
-	for n := 0; soak.On() && time.Now().Before(end) || !soak.On() && n < 30; n++ {
+	for n := 0; soak.Enabled() && time.Now().Before(end) || !soak.Enabled() && n < 30; n++ {
 		attempt, count := fmt.Sprintf("%d-%d", writer, n), 1+rand.IntN(3)
 		ctx, cancel := context.WithCancel(t.Context())
 		fails := rand.IntN(8) == 0

@@ -88,8 +88,8 @@ func (s *Store) TakeOver(ctx context.Context, previousAttempt string, claim port
 	return attempt, won, err
 }
 
-// Hold implements ports.Idempotency.
-func (s *Store) Hold(ctx context.Context, id idempotency.KeyID, attempt string, lease time.Duration) (bool, error) {
+// RenewKeyLease implements ports.Idempotency.
+func (s *Store) RenewKeyLease(ctx context.Context, id idempotency.KeyID, attempt string, lease time.Duration) (bool, error) {
 	return s.execChanged(ctx, "hold an idempotency key", func(db bun.IDB) (sql.Result, error) {
 		return s.whereAttempt(db.NewUpdate().Model((*idempotencyRow)(nil)), id, attempt).
 			Set("leased_until = ? + ?", s.clock(), lease.Microseconds()).Exec(ctx)

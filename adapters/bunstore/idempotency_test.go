@@ -97,7 +97,7 @@ func TestAccountsDoNotShareIdempotencyKeys(t *testing.T) {
 		requireHeld(t, "finish for bob", false)(s.Finish(t.Context(), completionOf(bob.Key, attempt, []byte("x"), now)))
 		requireHeld(t, "abandon for bob", false)(s.Abandon(t.Context(), bob.Key, attempt, now))
 		requireHeld(t, "release for bob", false)(s.Release(t.Context(), bob.Key, attempt))
-		requireHeld(t, "hold for bob", false)(s.Hold(t.Context(), bob.Key, attempt, longLease))
+		requireHeld(t, "renew for bob", false)(s.RenewKeyLease(t.Context(), bob.Key, attempt, longLease))
 		mustClaim(t, s, bob)
 		if record := requireRecord(t, s, ann.Key); record.Attempt != attempt || record.Answer != nil {
 			t.Fatalf("ann's became %+v", record)
@@ -215,7 +215,7 @@ func TestIdempotencyKeyIsTakenOverOnceAfterItsLeaseExpires(t *testing.T) {
 		if isClaimed {
 			t.Fatal("a lease that has not expired was taken over")
 		}
-		requireHeld(t, "let the lease end", true)(s.Hold(t.Context(), request.Key, first, expiredLease))
+		requireHeld(t, "let the lease end", true)(s.RenewKeyLease(t.Context(), request.Key, first, expiredLease))
 		if requireRecord(t, s, request.Key).Leased {
 			t.Fatal("an expired lease counts")
 		}
@@ -243,7 +243,7 @@ func TestAttemptThatLostItsKeyStoresNoAnswer(t *testing.T) {
 		if !isClaimed || second == first {
 			t.Fatalf("won %v, %q after %q", isClaimed, second, first)
 		}
-		requireHeld(t, "hold", false)(s.Hold(t.Context(), request.Key, first, time.Hour))
+		requireHeld(t, "renew", false)(s.RenewKeyLease(t.Context(), request.Key, first, time.Hour))
 		requireHeld(t, "finish", false)(s.Finish(t.Context(), completionOf(request.Key, first, []byte("late"), now)))
 		requireHeld(t, "abandon", false)(s.Abandon(t.Context(), request.Key, first, now))
 		requireHeld(t, "release", false)(s.Release(t.Context(), request.Key, first))
@@ -262,7 +262,7 @@ func TestLeasesOfIdempotencyKeysFollowDatabaseClock(t *testing.T) {
 		if _, isClaimed, err := s.TakeOver(t.Context(), first, request); err != nil || isClaimed {
 			t.Fatalf("the caller's clock ended the lease: %v, %v", isClaimed, err)
 		}
-		requireHeld(t, "shorten the lease", true)(s.Hold(t.Context(), request.Key, first, time.Millisecond))
+		requireHeld(t, "shorten the lease", true)(s.RenewKeyLease(t.Context(), request.Key, first, time.Millisecond))
 		retryUntilWon(t, func() (bool, error) {
 			_, isClaimed, err := s.TakeOver(t.Context(), first, request)
 			return isClaimed, err

@@ -22,7 +22,7 @@ func TestWorkOfInactiveAccountsIsNotDue(t *testing.T) {
 		must(t, "suspend", err)
 		requireOrder(t, "jobs", dueJobIDs(t, s, dueTime, 9), bobJob.ID)
 		requireOrder(t, "domains", staleDomainIDs(t, s, 9*time.Hour, 9), other.ID)
-		if h := domainHealth(t, s); h.Verified != 1 || !h.Oldest.Equal(now.Add(2*time.Hour)) {
+		if h := domainHealth(t, s); h.Verified != 1 || !h.OldestRead.Equal(now.Add(2*time.Hour)) {
 			t.Errorf("counted while suspended: %+v", h)
 		}
 
@@ -30,7 +30,7 @@ func TestWorkOfInactiveAccountsIsNotDue(t *testing.T) {
 		must(t, "resume", err)
 		requireOrder(t, "jobs", dueJobIDs(t, s, dueTime, 9), annJob.ID, bobJob.ID)
 		requireOrder(t, "domains", staleDomainIDs(t, s, 9*time.Hour, 9), stale.ID, other.ID)
-		if h := domainHealth(t, s); h.Verified != 2 || !h.Oldest.Equal(now.Add(time.Hour)) {
+		if h := domainHealth(t, s); h.Verified != 2 || !h.OldestRead.Equal(now.Add(time.Hour)) {
 			t.Errorf("counted after the resumption: %+v", h)
 		}
 	})

@@ -268,7 +268,7 @@ func TestEveryConditionIsTested(t *testing.T) {
 			t.Errorf("no mutant needs the exception %q", exception)
 		}
 	}
-	if !soak.On() {
+	if !soak.Enabled() {
 		return
 	}
 	list, err := json.Marshal(map[string]any{"Replace": overlay})

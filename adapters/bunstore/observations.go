@@ -126,7 +126,7 @@ func domainObservation(owner string, d domain.Domain) observationRow {
 	o := d.Observed
 	return newObservation(owner, d.ID, observedTimes{
 		"state": o.State, "verified": o.Verified, "mail": o.Mail, "signing": o.Signing, "selectors": o.Selectors, "records": o.Records, "change": o.Change,
-		"missed": o.Missed,
+		"missed": o.PreviousMissingSince,
 	}, d.MissingSince)
 }
 
@@ -135,7 +135,7 @@ func (r observationRow) ofDomain(d domain.Domain) domain.Domain {
 	d.Observed = domain.Observed{
 		State: r.Observed["state"], Verified: r.Observed["verified"], Mail: r.Observed["mail"], Signing: r.Observed["signing"],
 		Selectors: r.Observed["selectors"], Records: r.Observed["records"], Change: r.Observed["change"],
-		Missed: r.Observed["missed"],
+		PreviousMissingSince: r.Observed["missed"],
 	}
 	d.MissingSince = r.MissingSince.UTC()
 	return d

@@ -219,11 +219,11 @@ func blockReasons(ctx context.Context, tx bun.IDB, owner string, mailboxes []mai
 }
 
 // sendBox returns the mailbox in the form that enforcement evaluates. reason is zero for a block
-// that an earlier release stored. The field BlockedBy of the result is then zero too.
+// that an earlier release stored. The field ExceededLimit of the result is then zero too.
 func (r mailboxRow) sendBox(reason blockReasonRow) sendlimit.MailboxState {
 	b := sendlimit.MailboxState{ID: r.ID, Address: r.Address, Domain: r.DomainName, OwnLimit: r.DailySendLimit, BlockedAt: r.BlockedAt.UTC()}
 	if !b.BlockedAt.IsZero() && !reason.DecidedAt.IsZero() {
-		b.BlockedAt, b.BlockedBy = reason.DecidedAt.UTC(), reason.LimitValue
+		b.BlockedAt, b.ExceededLimit = reason.DecidedAt.UTC(), reason.LimitValue
 	}
 	return b
 }

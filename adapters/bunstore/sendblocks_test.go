@@ -77,7 +77,7 @@ func TestBlockAndUnblockRecordOneEventEach(t *testing.T) {
 		if at := fixture.blockedAt(t, s, 0); !event.At.Equal(saveTime) || !at.Equal(event.At) || !fixture.blockedAt(t, s, 1).IsZero() {
 			t.Fatalf("blocked at %s, but the time of the event is %s", at, event.At)
 		}
-		if boxes := fixture.listBoxes(t, s, claim); !boxes[0].BlockedAt.Equal(block.At) || boxes[0].BlockedBy != 25 || !boxes[1].BlockedAt.IsZero() || boxes[1].BlockedBy != 0 {
+		if boxes := fixture.listBoxes(t, s, claim); !boxes[0].BlockedAt.Equal(block.At) || boxes[0].ExceededLimit != 25 || !boxes[1].BlockedAt.IsZero() || boxes[1].ExceededLimit != 0 {
 			t.Fatalf("listed %+v", boxes)
 		}
 		requireScopesWithRules(t, s, fixture.owner, fixture.guid, "a.test")
@@ -87,7 +87,7 @@ func TestBlockAndUnblockRecordOneEventEach(t *testing.T) {
 		if at := fixture.blockedAt(t, s, 0); !at.IsZero() {
 			t.Fatalf("still blocked at %s", at)
 		}
-		if boxes := fixture.listBoxes(t, s, claim); !boxes[0].BlockedAt.IsZero() || boxes[0].BlockedBy != 0 {
+		if boxes := fixture.listBoxes(t, s, claim); !boxes[0].BlockedAt.IsZero() || boxes[0].ExceededLimit != 0 {
 			t.Fatalf("listed %+v", boxes)
 		}
 		requireScopesWithRules(t, s, fixture.owner, fixture.guid)
@@ -100,7 +100,7 @@ func TestUnblockingLeavesOtherMailboxesBlocked(t *testing.T) {
 		claim, stays := fixture.claim(t, s), fixture.blockChange(1, 2)
 		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), claim, doneChanges(fixture.blockChange(0, 1), stays)))
 		requireHeld(t, "unblock", true)(s.SaveChanges(t.Context(), claim, doneChanges(fixture.newChange(0, 3, sendlimit.Unblocked))))
-		if b := fixture.listBoxes(t, s, claim)[1]; !b.BlockedAt.Equal(stays.At) || b.BlockedBy != 25 || fixture.blockedAt(t, s, 1).IsZero() {
+		if b := fixture.listBoxes(t, s, claim)[1]; !b.BlockedAt.Equal(stays.At) || b.ExceededLimit != 25 || fixture.blockedAt(t, s, 1).IsZero() {
 			t.Fatalf("the other mailbox is %+v", b)
 		}
 	})
@@ -282,7 +282,7 @@ func TestPolicyOfHiddenDomainIsKept(t *testing.T) {
 		setPolicy(t, s, fixture.owner, fixture.guid, "a.test", 5)
 		discoverDomains(t, s, fixture.owner, now, "a.test")
 		hidden, err := s.ReserveDomain(t.Context(), fixture.owner, fixture.guid, "a.test", 100, now.Add(time.Second))
-		if err != nil || hidden.Added || hidden.Observed.Missed.IsZero() {
+		if err != nil || hidden.Added || hidden.Observed.PreviousMissingSince.IsZero() {
 			t.Fatalf("the missing domain is reserved as %+v, %v", hidden, err)
 		}
 		requireHeld(t, "emptied", true)(s.SaveChanges(t.Context(), claim, ports.SendChanges{EmptyScopes: []string{"a.test"}}))

@@ -301,13 +301,13 @@ func (s *Store) SendHealth(ctx context.Context, now, lagging time.Time) (health 
 		laggingCondition := countedAt + " < ? OR " + countedAt + " > ? OR " + countedAt + " IS NULL AND (st.mark IS NULL AND " + readySince + " < ? OR st.mark < ?)"
 		if err := limited.ColumnExpr("count(*)").ColumnExpr("count(CASE WHEN "+laggingCondition+" THEN 1 END)",
 			storedTime(lagging), storedTime(now.Add(maxClockSkew)), storedTime(lagging), storedTime(lagging.Add(-maxMarkLag))).
-			Scan(ctx, &health.Limited, &health.Lagging); err != nil {
+			Scan(ctx, &health.LimitedTenants, &health.LaggingTenants); err != nil {
 			return err
 		}
 		return tx.NewSelect().TableExpr("mailbox_blocks AS mb").Join(mailboxOfBlock).
 			Join("JOIN "+tenantOfMailbox).
 			ColumnExpr("count(*)").ColumnExpr("count(CASE WHEN NOT "+enforceableTenant+" THEN 1 END)", string(tenant.ConsentGranted), string(tenant.BootstrapReady)).
-			Scan(ctx, &health.Blocked, &health.Stranded)
+			Scan(ctx, &health.BlockedMailboxes, &health.StrandedMailboxes)
 	})
 	return health, err
 }
@@ -320,7 +320,7 @@ func longestDue(ctx context.Context, s *Store, tx bun.IDB, now time.Time, h *por
 		Where("COALESCE(st.leased_until, 0) <= ?", s.clock()).Where(dueSince+" <= ?", storedTime(now)).
 		OrderExpr("since").Limit(1).Scan(ctx, &due)
 	if err == nil && len(due) > 0 {
-		h.Due = due[0].UTC()
+		h.OldestDue = due[0].UTC()
 	}
 	return err
 }

@@ -51,7 +51,7 @@ func TestPartialCountIsNotShownAndDoesNotMoveMark(t *testing.T) {
 		claim := fixture.claim(t, s)
 		requireCount := func(label string, want sendlimit.Count) {
 			t.Helper()
-			if got := fixture.listBoxes(t, s, claim)[0]; len(got.Counts) != 1 || got.Counts[0] != want || got.On(sendlimit.DayOf(dayStart, time.UTC)).Counted == want.Partial {
+			if got := fixture.listBoxes(t, s, claim)[0]; len(got.Counts) != 1 || got.Counts[0] != want || got.StateOn(sendlimit.DayOf(dayStart, time.UTC)).Counted == want.Partial {
 				t.Fatalf("%s: %+v", label, got)
 			}
 		}

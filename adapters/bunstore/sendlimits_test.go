@@ -304,7 +304,7 @@ func TestNewTimeZoneRestartsCountsAndEndsClaim(t *testing.T) {
 		fixture.saveCounts(t, s, claim, 7)
 		_, err := s.SetTimeZone(t.Context(), fixture.guid, "Europe/Berlin")
 		must(t, "set", err)
-		requireHeld(t, "the claim", false)(s.HoldTenant(t.Context(), claim, longLease))
+		requireHeld(t, "the claim", false)(s.RenewTenantLease(t.Context(), claim, longLease))
 		requireHeld(t, "its counts", false)(s.SaveCounts(t.Context(), claim, ports.SendCounts{Today: dayStart, At: dueTime, Mark: dueTime}))
 		fresh := fixture.claim(t, s)
 		if fresh.TimeZone != "Europe/Berlin" || !fresh.Mark.IsZero() {
@@ -337,7 +337,7 @@ func TestSettingCurrentTimeZoneChangesNothing(t *testing.T) {
 		fixture.saveCounts(t, s, claim, 7)
 		_, err := s.SetTimeZone(t.Context(), fixture.guid, "UTC")
 		must(t, "set", err)
-		requireHeld(t, "the claim", true)(s.HoldTenant(t.Context(), claim, longLease))
+		requireHeld(t, "the claim", true)(s.RenewTenantLease(t.Context(), claim, longLease))
 		if boxes := fixture.listBoxes(t, s, claim); len(boxes[0].Counts) != 1 {
 			t.Fatalf("counts are gone: %+v", boxes)
 		}

@@ -123,8 +123,8 @@ func (s *Store) ClaimTenant(ctx context.Context, owner access.AccountID, id tena
 	return row.claim(guid), true, nil
 }
 
-// HoldTenant implements ports.TenantClaims.
-func (s *Store) HoldTenant(ctx context.Context, claim ports.TenantClaim, lease time.Duration) (bool, error) {
+// RenewTenantLease implements ports.TenantClaims.
+func (s *Store) RenewTenantLease(ctx context.Context, claim ports.TenantClaim, lease time.Duration) (bool, error) {
 	return s.execChanged(ctx, "hold tenant", func(db bun.IDB) (sql.Result, error) {
 		return updateClaimedTenant(db, claim).Where("st.leased_until > 0").Set("leased_until = ? + ?", s.clock(), lease.Microseconds()).Exec(ctx)
 	})

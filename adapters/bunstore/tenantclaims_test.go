@@ -64,7 +64,7 @@ func (fixture sendLimitFixture) claim(t testing.TB, s *Store) ports.TenantClaim 
 // takeOver ends the lease of a claim and returns a new claim of the tenant.
 func (fixture sendLimitFixture) takeOver(t testing.TB, s *Store, claim ports.TenantClaim) ports.TenantClaim {
 	t.Helper()
-	requireHeld(t, "let the lease end", true)(s.HoldTenant(t.Context(), claim, expiredLease))
+	requireHeld(t, "let the lease end", true)(s.RenewTenantLease(t.Context(), claim, expiredLease))
 	return fixture.claim(t, s)
 }
 
@@ -112,7 +112,7 @@ func TestClaimBeforeDueTimeDoesNotChangeDueTime(t *testing.T) {
 			if must(t, "claim", err); !isClaimed {
 				t.Fatal("not claimed")
 			}
-			requireHeld(t, "let the lease end", true)(s.HoldTenant(t.Context(), claim, expiredLease))
+			requireHeld(t, "let the lease end", true)(s.RenewTenantLease(t.Context(), claim, expiredLease))
 			requireOrder(t, "due", dueTenantIDs(t, s, now, 9), fixture.tenantID())
 		}
 	})
@@ -125,14 +125,14 @@ func TestSeizeTenantTakesTenantFromItsRun(t *testing.T) {
 		if must(t, "seize a tenant that was never claimed", err); !isClaimed {
 			t.Fatal("not seized")
 		}
-		requireHeld(t, "hold", true)(s.HoldTenant(t.Context(), first, expiredLease))
+		requireHeld(t, "renew", true)(s.RenewTenantLease(t.Context(), first, expiredLease))
 		claim := fixture.claim(t, s)
 		seized, isClaimed, err := s.SeizeTenant(t.Context(), fixture.owner, fixture.guid, longLease)
 		must(t, "seize", err)
 		if want := (ports.TenantClaim{Account: fixture.owner, Tenant: fixture.guid, Epoch: seized.Epoch, TimeZone: claim.TimeZone}); !isClaimed || seized.Epoch <= claim.Epoch || seized.TimeZone != want.TimeZone || seized.Tenant != want.Tenant || seized.Account != want.Account {
 			t.Fatalf("seized %v: %+v after %+v", isClaimed, seized, claim)
 		}
-		requireHeld(t, "the earlier claim", false)(s.HoldTenant(t.Context(), claim, longLease))
+		requireHeld(t, "the earlier claim", false)(s.RenewTenantLease(t.Context(), claim, longLease))
 		requireHeld(t, "its changes", false)(s.SaveChanges(t.Context(), claim, ports.SendChanges{}))
 		requireHeld(t, "its orphan rules", false)(s.SaveOrphanRules(t.Context(), claim, []string{sendlimit.RuleName("a.test")}))
 		fixture.requireNotClaimed(t, "a tenant that was seized", s, dueTime.Add(time.Hour))
@@ -237,7 +237,7 @@ func TestTenantOfDifferentRunCanBeClaimedAfterItsLeaseExpires(t *testing.T) {
 		first := fixture.claim(t, s)
 		fixture.requireNotClaimed(t, "a leased one", s, dueTime.Add(1000*time.Hour))
 		requireOrder(t, "a leased one", dueTenantIDs(t, s, dueTime.Add(1000*time.Hour), 9))
-		requireHeld(t, "shorten the lease", true)(s.HoldTenant(t.Context(), first, time.Millisecond))
+		requireHeld(t, "shorten the lease", true)(s.RenewTenantLease(t.Context(), first, time.Millisecond))
 		retryUntilWon(t, func() (bool, error) {
 			second, isClaimed, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, dueTime)
 			if isClaimed && second.Epoch <= first.Epoch {
@@ -256,7 +256,7 @@ func TestRunThatLostItsTenantChangesNothing(t *testing.T) {
 		fixture.saveCounts(t, s, second, 7)
 		want := fixture.listBoxes(t, s, second)
 		lateCounts := ports.SendCounts{Today: dayStart, At: dueTime, Mark: dueTime, ByMailbox: map[string][]sendlimit.Count{fixture.boxes[0].ID: {{Day: dayStart, Final: 99}}}}
-		requireHeld(t, "hold", false)(s.HoldTenant(t.Context(), first, longLease))
+		requireHeld(t, "renew", false)(s.RenewTenantLease(t.Context(), first, longLease))
 		requireHeld(t, "counts", false)(s.SaveCounts(t.Context(), first, lateCounts))
 		requireHeld(t, "changes", false)(s.SaveChanges(t.Context(), first, doneChanges(fixture.blockChange(0, 1))))
 		requireHeld(t, "release", false)(s.ReleaseTenant(t.Context(), first, dueTime.Add(time.Hour)))
@@ -267,7 +267,7 @@ func TestRunThatLostItsTenantChangesNothing(t *testing.T) {
 			t.Fatalf("%d events", page.Total)
 		}
 		requireHeld(t, "the second", true)(s.ReleaseTenant(t.Context(), second, dueTime))
-		requireHeld(t, "hold what was released", false)(s.HoldTenant(t.Context(), second, longLease))
+		requireHeld(t, "renew what was released", false)(s.RenewTenantLease(t.Context(), second, longLease))
 		if third := fixture.claim(t, s); !third.Mark.Equal(dueTime.Add(-6 * time.Hour).Truncate(time.Microsecond)) {
 			t.Fatalf("the mark is %s", third.Mark)
 		}
@@ -325,7 +325,7 @@ func TestTenantsThatCannotBeQueriedAreNotDue(t *testing.T) {
 		claim := fixture.claim(t, s)
 		must(t, "delete", s.DeleteTenant(t.Context(), fixture.owner, fixture.guid, nil))
 		requireNotDue("deleted")
-		requireHeld(t, "hold", false)(s.HoldTenant(t.Context(), claim, longLease))
+		requireHeld(t, "renew", false)(s.RenewTenantLease(t.Context(), claim, longLease))
 		requireHeld(t, "release", false)(s.ReleaseTenant(t.Context(), claim, dueTime))
 	})
 }
@@ -338,7 +338,7 @@ func TestTenantCanBeClaimedOnlyForAccountThatHoldsIt(t *testing.T) {
 		stranger.requireNotClaimed(t, "a foreign tenant", s, dueTime)
 		claim := fixture.claim(t, s)
 		claim.Account = stranger.owner
-		requireHeld(t, "hold", false)(s.HoldTenant(t.Context(), claim, longLease))
+		requireHeld(t, "renew", false)(s.RenewTenantLease(t.Context(), claim, longLease))
 		requireHeld(t, "counts", false)(s.SaveCounts(t.Context(), claim, ports.SendCounts{Today: dayStart, At: dueTime, Mark: dueTime}))
 		requireHeld(t, "changes", false)(s.SaveChanges(t.Context(), claim, doneChanges(fixture.blockChange(0, 1))))
 		if n := len(fixture.listBoxes(t, s, claim)); n != 0 {

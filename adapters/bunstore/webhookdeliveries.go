@@ -116,15 +116,15 @@ func (s *Store) ClaimTest(ctx context.Context, owner access.AccountID, webhookID
 type resultRow struct {
 	AccountID  string `bun:"type:uuid"`
 	DeliveryID string `bun:"type:uuid"`
-	Claim      int64  // the epoch
-	Result     string // the status
+	ClaimEpoch int64  `bun:"claim"`
+	NewStatus  string `bun:"result"`
 	TriesMade  int
 	AllTries   []webhook.Attempt `bun:"type:jsonb"`
 	NextAt     time.Time
 }
 
 func newResultRow(d ports.TriedDelivery) resultRow {
-	return resultRow{AccountID: accountKey(d.Account), DeliveryID: ident.ParseOrZero(d.ID), Claim: d.Epoch, Result: string(d.Status), TriesMade: d.Tries,
+	return resultRow{AccountID: accountKey(d.Account), DeliveryID: ident.ParseOrZero(d.ID), ClaimEpoch: d.Epoch, NewStatus: string(d.Status), TriesMade: d.Tries,
 		AllTries: d.Attempts, NextAt: storedTime(d.NextAttemptAt)}
 }
 

@@ -54,7 +54,7 @@ func fanOutOnce(t testing.TB, s *Store, owner access.AccountID, limit int, at ti
 // slotsOf returns slots for total deliveries. At most failing of these deliveries are for failing
 // webhooks. No webhook counts as unproven.
 func slotsOf(total, failing int) ports.Slots {
-	return ports.Slots{All: total, Unproven: failing, Failing: failing, Responsiveness: func(string) webhook.Responsiveness { return webhook.Responsiveness{Accepted: true} }}
+	return ports.Slots{Total: total, Unproven: failing, Failing: failing, Responsiveness: func(string) webhook.Responsiveness { return webhook.Responsiveness{Accepted: true} }}
 }
 
 // manySlots are more slots than these tests need.

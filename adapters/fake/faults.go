@@ -12,14 +12,14 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// Fault makes matching calls fail. An empty Tenant, Method or About matches every call.
+// Fault makes matching calls fail. An empty Tenant, Method or Object matches every call.
 type Fault struct {
 	Method string // of the port, such as "CreateMailbox"
 	Tenant tenant.GUID
-	// About limits the fault to one domain name, address or object id.
-	About string
-	Kind  outcome.Kind
-	Code  fault.Code // the error code, if Kind is Refused or NotReady
+	// Object limits the fault to one domain name, address or object id.
+	Object string
+	Kind   outcome.Kind
+	Code   fault.Code // the error code, if Kind is Refused or NotReady
 	// AfterEffect makes the call take effect before it fails, as if the answer had been lost.
 	AfterEffect bool
 	// Skip is the number of matching calls that succeed before the first failure. Times is the
@@ -98,8 +98,8 @@ func (s *Script) countEffect(method string) {
 
 // call runs one call of a port. effect runs while the lock is held, and returns whether it changed
 // anything.
-func (p *Platform) call(ctx context.Context, method string, id tenant.GUID, about string, effect func() (bool, error)) error {
-	if err := p.begin(ctx, method, id, about); err != nil {
+func (p *Platform) call(ctx context.Context, method string, id tenant.GUID, object string, effect func() (bool, error)) error {
+	if err := p.begin(ctx, method, id, object); err != nil {
 		return err
 	}
 	p.mu.Lock()
@@ -111,10 +111,10 @@ func (p *Platform) call(ctx context.Context, method string, id tenant.GUID, abou
 	if err != nil {
 		return err
 	}
-	return p.end(ctx, method, id, about)
+	return p.end(ctx, method, id, object)
 }
 
-func (s *Script) begin(ctx context.Context, method string, id tenant.GUID, about string) error {
+func (s *Script) begin(ctx context.Context, method string, id tenant.GUID, object string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.calls == nil {
@@ -124,12 +124,12 @@ func (s *Script) begin(ctx context.Context, method string, id tenant.GUID, about
 	if ctx.Err() != nil {
 		return unknownOutcome()
 	}
-	return s.nextFault(method, id, about, beforeEffect)
+	return s.nextFault(method, id, object, beforeEffect)
 }
 
-func (s *Script) end(ctx context.Context, method string, id tenant.GUID, about string) error {
+func (s *Script) end(ctx context.Context, method string, id tenant.GUID, object string) error {
 	s.mu.Lock()
-	err := s.nextFault(method, id, about, afterEffect)
+	err := s.nextFault(method, id, object, afterEffect)
 	gates := s.gates
 	s.mu.Unlock()
 	for _, g := range gates {
@@ -161,10 +161,10 @@ const (
 	afterEffect  = true
 )
 
-func (s *Script) nextFault(method string, id tenant.GUID, about string, isAfterEffect bool) error {
+func (s *Script) nextFault(method string, id tenant.GUID, object string, isAfterEffect bool) error {
 	for _, f := range s.faults {
 		if f.AfterEffect != isAfterEffect || f.Method != "" && f.Method != method ||
-			f.Tenant != "" && f.Tenant != id || f.About != "" && f.About != about {
+			f.Tenant != "" && f.Tenant != id || f.Object != "" && f.Object != object {
 			continue
 		}
 		if f.Skip > 0 {

@@ -19,8 +19,8 @@ const hydrationTime = time.Minute
 
 // callMailServer runs one call of the tenant's mail server. It fails with access_denied until the
 // role is assigned and works.
-func (c tenantClient) callMailServer(ctx context.Context, method, about string, effect func(*tenantState) (bool, error)) error {
-	return c.call(ctx, method, about, func(t *tenantState) (bool, error) {
+func (c tenantClient) callMailServer(ctx context.Context, method, object string, effect func(*tenantState) (bool, error)) error {
+	return c.call(ctx, method, object, func(t *tenantState) (bool, error) {
 		if !t.hasRole || c.p.now.Before(t.roleWorksAt) {
 			return false, refuse(fault.AccessDenied, "the mail server's grant is missing")
 		}

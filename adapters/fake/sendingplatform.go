@@ -152,8 +152,8 @@ const signInTime = 10 * time.Minute
 
 // call runs one call of the port. work runs while the lock is held, and returns whether it changed
 // anything.
-func (p *SendingPlatform) call(ctx context.Context, method, about string, work func() (changed bool, err error)) error {
-	if err := p.begin(ctx, method, "", about); err != nil {
+func (p *SendingPlatform) call(ctx context.Context, method, object string, work func() (changed bool, err error)) error {
+	if err := p.begin(ctx, method, "", object); err != nil {
 		return err
 	}
 	changed, err := p.withLock(work)
@@ -163,7 +163,7 @@ func (p *SendingPlatform) call(ctx context.Context, method, about string, work f
 	if err != nil {
 		return err
 	}
-	return p.end(ctx, method, "", about)
+	return p.end(ctx, method, "", object)
 }
 
 func (p *SendingPlatform) withLock(work func() (bool, error)) (bool, error) {

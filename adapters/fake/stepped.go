@@ -22,8 +22,8 @@ type Stepper interface {
 	Step(ctx context.Context, do func() error) error
 }
 
-// Answer is Step for a function that returns a value.
-func Answer[T any](ctx context.Context, s Stepper, do func() (T, error)) (result T, err error) {
+// StepWithResult is Step for a function that also returns a value.
+func StepWithResult[T any](ctx context.Context, s Stepper, do func() (T, error)) (result T, err error) {
 	err = s.Step(ctx, func() (err error) {
 		result, err = do()
 		return err
@@ -54,19 +54,19 @@ type steppedTenant struct {
 }
 
 func (m steppedTenant) Domain(ctx context.Context, name string) (domain.Platform, error) {
-	return Answer(ctx, m.steps, func() (domain.Platform, error) { return m.MailTenant.Domain(ctx, name) })
+	return StepWithResult(ctx, m.steps, func() (domain.Platform, error) { return m.MailTenant.Domain(ctx, name) })
 }
 
 func (m steppedTenant) AddDomain(ctx context.Context, name string) (domain.Platform, error) {
-	return Answer(ctx, m.steps, func() (domain.Platform, error) { return m.MailTenant.AddDomain(ctx, name) })
+	return StepWithResult(ctx, m.steps, func() (domain.Platform, error) { return m.MailTenant.AddDomain(ctx, name) })
 }
 
 func (m steppedTenant) VerifyDomain(ctx context.Context, name string) (domain.Platform, error) {
-	return Answer(ctx, m.steps, func() (domain.Platform, error) { return m.MailTenant.VerifyDomain(ctx, name) })
+	return StepWithResult(ctx, m.steps, func() (domain.Platform, error) { return m.MailTenant.VerifyDomain(ctx, name) })
 }
 
 func (m steppedTenant) Records(ctx context.Context, name string) (domain.Records, error) {
-	return Answer(ctx, m.steps, func() (domain.Records, error) { return m.MailTenant.Records(ctx, name) })
+	return StepWithResult(ctx, m.steps, func() (domain.Records, error) { return m.MailTenant.Records(ctx, name) })
 }
 
 func (m steppedTenant) EnableMail(ctx context.Context, name string) error {
@@ -86,7 +86,7 @@ func (m steppedTenant) RemoveRule(ctx context.Context, scope string) error {
 }
 
 func (m steppedTenant) EnsureSigning(ctx context.Context, name string) (dns.Signing, error) {
-	return Answer(ctx, m.steps, func() (dns.Signing, error) { return m.MailTenant.EnsureSigning(ctx, name) })
+	return StepWithResult(ctx, m.steps, func() (dns.Signing, error) { return m.MailTenant.EnsureSigning(ctx, name) })
 }
 
 func (m steppedTenant) EnableSigning(ctx context.Context, name string) error {
@@ -94,7 +94,7 @@ func (m steppedTenant) EnableSigning(ctx context.Context, name string) error {
 }
 
 func (m steppedTenant) Signing(ctx context.Context, name string) (dns.Signing, error) {
-	return Answer(ctx, m.steps, func() (dns.Signing, error) { return m.MailTenant.Signing(ctx, name) })
+	return StepWithResult(ctx, m.steps, func() (dns.Signing, error) { return m.MailTenant.Signing(ctx, name) })
 }
 
 // SteppedDomains wraps a domain store so that its writes are steps of s.
@@ -111,7 +111,7 @@ type steppedDomains struct {
 }
 
 func (s steppedDomains) ReserveDomain(ctx context.Context, owner access.AccountID, id tenant.GUID, name string, limit int, now time.Time) (domain.Domain, error) {
-	return Answer(ctx, s.steps, func() (domain.Domain, error) { return s.storedDomains.ReserveDomain(ctx, owner, id, name, limit, now) })
+	return StepWithResult(ctx, s.steps, func() (domain.Domain, error) { return s.storedDomains.ReserveDomain(ctx, owner, id, name, limit, now) })
 }
 
 func (s steppedDomains) SaveDomain(ctx context.Context, owner access.AccountID, d domain.Domain, completion *ports.Completion) error {
@@ -156,23 +156,23 @@ type steppedSendingPlatform struct {
 }
 
 func (m steppedSendingPlatform) Check(ctx context.Context) (integration.Reach, error) {
-	return Answer(ctx, m.steps, func() (integration.Reach, error) { return m.SendingPlatform.Check(ctx) })
+	return StepWithResult(ctx, m.steps, func() (integration.Reach, error) { return m.SendingPlatform.Check(ctx) })
 }
 
 func (m steppedSendingPlatform) Account(ctx context.Context, address string) (integration.Account, error) {
-	return Answer(ctx, m.steps, func() (integration.Account, error) { return m.SendingPlatform.Account(ctx, address) })
+	return StepWithResult(ctx, m.steps, func() (integration.Account, error) { return m.SendingPlatform.Account(ctx, address) })
 }
 
 func (m steppedSendingPlatform) Accounts(ctx context.Context, cursor string) (integration.Page, error) {
-	return Answer(ctx, m.steps, func() (integration.Page, error) { return m.SendingPlatform.Accounts(ctx, cursor) })
+	return StepWithResult(ctx, m.steps, func() (integration.Page, error) { return m.SendingPlatform.Accounts(ctx, cursor) })
 }
 
 func (m steppedSendingPlatform) StartSignIn(ctx context.Context, address string) (integration.SignIn, error) {
-	return Answer(ctx, m.steps, func() (integration.SignIn, error) { return m.SendingPlatform.StartSignIn(ctx, address) })
+	return StepWithResult(ctx, m.steps, func() (integration.SignIn, error) { return m.SendingPlatform.StartSignIn(ctx, address) })
 }
 
 func (m steppedSendingPlatform) SignIn(ctx context.Context, session string) (integration.Progress, error) {
-	return Answer(ctx, m.steps, func() (integration.Progress, error) { return m.SendingPlatform.SignIn(ctx, session) })
+	return StepWithResult(ctx, m.steps, func() (integration.Progress, error) { return m.SendingPlatform.SignIn(ctx, session) })
 }
 
 func (m steppedSendingPlatform) Remove(ctx context.Context, account string) error {
@@ -225,19 +225,19 @@ func (s steppedConnections) BeginSession(ctx context.Context, owner access.Accou
 }
 
 func (s steppedConnections) SaveSession(ctx context.Context, owner access.AccountID, session integration.Session, c *integration.Connection, completion *ports.Completion) (bool, error) {
-	return Answer(ctx, s.steps, func() (bool, error) { return s.storedConnections.SaveSession(ctx, owner, session, c, completion) })
+	return StepWithResult(ctx, s.steps, func() (bool, error) { return s.storedConnections.SaveSession(ctx, owner, session, c, completion) })
 }
 
 func (s steppedConnections) ClaimSessionCheck(ctx context.Context, owner access.AccountID, sessionID string, since, now time.Time) (bool, error) {
-	return Answer(ctx, s.steps, func() (bool, error) { return s.storedConnections.ClaimSessionCheck(ctx, owner, sessionID, since, now) })
+	return StepWithResult(ctx, s.steps, func() (bool, error) { return s.storedConnections.ClaimSessionCheck(ctx, owner, sessionID, since, now) })
 }
 
 func (s steppedConnections) SaveConnection(ctx context.Context, owner access.AccountID, c integration.Connection, before time.Time, completion *ports.Completion) (bool, error) {
-	return Answer(ctx, s.steps, func() (bool, error) { return s.storedConnections.SaveConnection(ctx, owner, c, before, completion) })
+	return StepWithResult(ctx, s.steps, func() (bool, error) { return s.storedConnections.SaveConnection(ctx, owner, c, before, completion) })
 }
 
 func (s steppedConnections) SaveRefresh(ctx context.Context, owner access.AccountID, i integration.Integration, began time.Time, connections []integration.Connection, completion *ports.Completion) (int, error) {
-	return Answer(ctx, s.steps, func() (int, error) {
+	return StepWithResult(ctx, s.steps, func() (int, error) {
 		return s.storedConnections.SaveRefresh(ctx, owner, i, began, connections, completion)
 	})
 }

@@ -142,7 +142,7 @@ func TestEveryWriteIsOneEntry(t *testing.T) {
 		"delete-tenant tenant "+string(env.accountA.tenant)+": 200",
 		"rotate-api-key key "+keyID+": 200",
 	)
-	if n, err := env.store.EndLostActs(t.Context(), 0, 100); err != nil || n != 0 {
+	if n, err := env.store.RecordLostWrites(t.Context(), 0, 100); err != nil || n != 0 {
 		t.Errorf("%d acts did not end, %v", n, err)
 	}
 }
@@ -238,7 +238,7 @@ func TestRefusalWithoutAnEntryIsNotSent(t *testing.T) {
 	rotated := client.expect(call{method: "POST", path: "/api-key/rotate?user_email=ann@a.example", key: env.accountA.key,
 		headers: map[string]string{"Idempotency-Key": ""}}, 200, "")
 	env.accountA.key, _ = rotated.body["api_key"].(string)
-	if n, err := env.store.EndLostActs(t.Context(), 0, 100); err != nil || n != 1 {
+	if n, err := env.store.RecordLostWrites(t.Context(), 0, 100); err != nil || n != 1 {
 		t.Fatalf("%d acts did not end, %v", n, err)
 	}
 	if got := exportedEntries(client, env.accountA.key); len(got) != 1 || got[0].Outcome.Status != 0 || got[0].Outcome.Code != "outcome_unknown" {
@@ -277,7 +277,7 @@ func TestKilledWriteIsAnEntry(t *testing.T) {
 	keys.finish = nil
 	env.expireLease(t, "k")
 	client.expect(keyedCall(env, "k", "POST", base+"/sync", ""), 200, "")
-	if n, err := env.store.EndLostActs(t.Context(), 0, 100); err != nil || n != 0 {
+	if n, err := env.store.RecordLostWrites(t.Context(), 0, 100); err != nil || n != 0 {
 		t.Errorf("the killed attempt is still stored: %d, %v", n, err)
 	}
 	requireEntries(t, client, env, "sync-tenant tenant "+string(env.accountA.tenant)+": 200")

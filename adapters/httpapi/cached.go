@@ -53,7 +53,7 @@ func serveDocument(contentType string, notation func(openapi.Documents) []byte) 
 		body, tag := d.plain, `"`+d.tag+`"`
 		w.Header().Set("Vary", "Accept-Encoding")
 		w.Header().Set("Cache-Control", "public, max-age=300")
-		if pages.Accepts(r.Header.Values("Accept-Encoding"), "gzip") {
+		if pages.AcceptsExplicitly(r.Header.Values("Accept-Encoding"), "gzip") {
 			body, tag = d.compressed, `"`+d.tag+`-gzip"`
 			w.Header().Set("Content-Encoding", "gzip")
 		}

@@ -50,10 +50,10 @@ type ConnectionLimit struct {
 	warnedAt time.Time
 }
 
-// ClosedConnections counts the connections that a ConnectionLimit has closed. OfClient counts the
-// connections that were closed because one client exceeded its limit. OfAll counts the connections
-// that were closed because the total limit was exceeded.
-type ClosedConnections struct{ OfClient, OfAll int64 }
+// ClosedConnections counts the connections that a ConnectionLimit has closed. ByClientLimit counts
+// the connections that were closed because one client exceeded its limit. ByTotalLimit counts the
+// connections that were closed because the total limit was exceeded.
+type ClosedConnections struct{ ByClientLimit, ByTotalLimit int64 }
 
 // Counts returns how many connections are open, and how many the limit has closed so far.
 func (l *ConnectionLimit) Counts() (open int, closed ClosedConnections) {
@@ -123,9 +123,9 @@ func (l *ConnectionLimit) add(conn net.Conn) (surplus net.Conn) {
 	l.open[conn] = &openConnection{client: client, waiting: client.waiting.PushBack(conn)}
 	switch {
 	case !client.isTrustedProxy && client.open > max(1, l.Max/2):
-		l.closed.OfClient++
+		l.closed.ByClientLimit++
 	case len(l.open) > l.Max:
-		l.closed.OfAll++
+		l.closed.ByTotalLimit++
 		if largest := l.largestClient(); largest.waiting.Len() > 0 {
 			client = largest
 		}

@@ -171,7 +171,7 @@ func TestOneClientGetsHalfOfTheConnections(t *testing.T) {
 			requireClosed(t, "the silent connection", silentConns[0])
 			s.get(t, s.dial(t, "127.0.0.2")) // a different client
 			s.requireOpen(t, 5)
-			requireCounts(t, limit, 5, httpapi.ClosedConnections{OfClient: 2})
+			requireCounts(t, limit, 5, httpapi.ClosedConnections{ByClientLimit: 2})
 		})
 	}
 }
@@ -189,7 +189,7 @@ func TestAllClientsTogetherGetMax(t *testing.T) {
 	s.get(t, s.dial(t, "127.0.0.9"))
 	requireClosed(t, "the oldest connection of the client with the most", silentConns[2])
 	s.requireOpen(t, 8)
-	requireCounts(t, limit, 8, httpapi.ClosedConnections{OfAll: 1})
+	requireCounts(t, limit, 8, httpapi.ClosedConnections{ByTotalLimit: 1})
 }
 
 // TestConnectionsWithRequestsStay checks that a new connection beyond a limit is closed when all

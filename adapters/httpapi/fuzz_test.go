@@ -140,7 +140,7 @@ func residentMemory(t *testing.T) int {
 func TestFuzzingRequestsWithoutKey(t *testing.T) {
 	t.Parallel()
 	program, fuzzTime, processes := os.Args[0], "2000x", "1"
-	if soak.On() {
+	if soak.Enabled() {
 		program, fuzzTime, processes = filepath.Join(t.TempDir(), "fuzz.test"), "10m", "2"
 		output, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-fuzz=.", "-o", program, ".").CombinedOutput()
 		if err != nil {

@@ -47,7 +47,7 @@ func newTenantListEnv(t *testing.T, list func(context.Context) ([]tenant.Tenant,
 	t.Helper()
 	env := newTestEnv(t)
 	var lines bytes.Buffer
-	env.options.Guard.Log = telemetry.Logger(&lines, slog.LevelInfo)
+	env.options.Guard.Log = telemetry.NewLogger(&lines, slog.LevelInfo)
 	service := *env.options.Tenants
 	service.Tenants = tenantLister{tenantStore: env.store, list: list}
 	env.options.Tenants = &service
@@ -134,7 +134,7 @@ func TestLogLineAndSpanOfARequest(t *testing.T) {
 	spans := tracetest.NewInMemoryExporter()
 	env := newTestEnv(t)
 	var lines bytes.Buffer
-	env.options.Guard.Log = telemetry.Logger(&lines, slog.LevelInfo)
+	env.options.Guard.Log = telemetry.NewLogger(&lines, slog.LevelInfo)
 	env.options.Guard.Tracer = sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans))
 	gotBaggage := false
 	service := *env.options.Tenants

@@ -82,17 +82,19 @@ func (m *requestMutator) validCall(op operation) call {
 
 // faultyRequests returns requests for an operation. Each of them has one fault. The fault is in a
 // path parameter, the query, a header, the body or a member of the body.
-func (m *requestMutator) faultyRequests(op operation) (requests []faultyRequest) {
+func (m *requestMutator) faultyRequests(op operation, random *rand.Rand) (requests []faultyRequest) {
 	add := func(fault string, change func(*faultyRequest)) {
 		f := faultyRequest{fault: fault, call: m.validCall(op)}
 		change(&f)
 		requests = append(requests, f)
 	}
-	for name, id := range m.ids {
+	names := domainNames()
+	for _, name := range slices.Sorted(maps.Keys(m.ids)) {
+		id := m.ids[name]
 		if !strings.Contains(op.path, "{"+name+"}") {
 			continue
 		}
-		for _, segment := range append(pathSegments(), url.PathEscape(domainNames()[rand.IntN(len(domainNames())-1)])) {
+		for _, segment := range append(pathSegments(), url.PathEscape(names[random.IntN(len(names))])) {
 			add(name+" "+segment, func(f *faultyRequest) { f.path = strings.Replace(f.path, "/"+id, "/"+segment, 1) })
 		}
 	}
@@ -156,7 +158,7 @@ func mutatedBodies(validBody string) (bodies []string) {
 // documented and contain no secret.
 func TestRequestsWithOneFault(t *testing.T) {
 	m, perOperation := newRequestMutator(t), 20
-	if soak.On() {
+	if soak.Enabled() {
 		perOperation = 200
 	}
 	random := soak.Rand(t)
@@ -165,7 +167,7 @@ func TestRequestsWithOneFault(t *testing.T) {
 		if op.method == "delete" || op.path == "/api-key/rotate" {
 			continue // see TestFinalRequestsWithOneFault
 		}
-		requests := m.faultyRequests(op)
+		requests := m.faultyRequests(op, random)
 		if len(requests) < 80 {
 			t.Errorf("%s %s: only %d faults", op.method, op.path, len(requests))
 		}
@@ -186,11 +188,12 @@ func TestRequestsWithOneFault(t *testing.T) {
 func TestFinalRequestsWithOneFault(t *testing.T) {
 	env := newTestEnv(t)
 	m := &requestMutator{client: serve(t, env.handler(t)), env: env, ids: map[string]string{"tenant_id": "eeeeeeee-0000-4000-8000-000000000009"}}
+	random := soak.Rand(t)
 	for _, op := range allOperations() {
 		if op.method != "delete" && op.path != "/api-key/rotate" {
 			continue
 		}
-		for i, f := range m.faultyRequests(op) {
+		for i, f := range m.faultyRequests(op, random) {
 			if strings.Contains(f.query, "user_email=") || op.method == "delete" {
 				m.checkRequest(f, fmt.Sprintf("end-%s-%d", op.path, i))
 			}

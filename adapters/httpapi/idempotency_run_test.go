@@ -90,7 +90,7 @@ func TestAttemptThatLostItsKeyDeletesNothing(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		if _, err := env.store.Hold(t.Context(), env.storedKeyID("k"), r.Attempt, -time.Second); err != nil {
+		if _, err := env.store.RenewKeyLease(t.Context(), env.storedKeyID("k"), r.Attempt, -time.Second); err != nil {
 			t.Error(err)
 		}
 		claim := ports.Claim{Key: env.storedKeyID("k"), Fingerprint: r.Fingerprint, Lease: time.Hour, Now: time.Now()}
@@ -106,18 +106,19 @@ func TestAttemptThatLostItsKeyDeletesNothing(t *testing.T) {
 	}
 }
 
-// hookedKeys is a key store whose Hold a test can replace, and whose Finish a test can make fail.
+// hookedKeys is a key store whose RenewKeyLease a test can replace, and whose Finish a test can
+// make fail.
 type hookedKeys struct {
 	ports.Idempotency
-	hold   func(idempotency.KeyID, string) (bool, error)
+	renew  func(idempotency.KeyID, string) (bool, error)
 	finish func() error
 }
 
-func (s *hookedKeys) Hold(ctx context.Context, key idempotency.KeyID, attempt string, lease time.Duration) (bool, error) {
-	if s.hold != nil {
-		return s.hold(key, attempt)
+func (s *hookedKeys) RenewKeyLease(ctx context.Context, key idempotency.KeyID, attempt string, lease time.Duration) (bool, error) {
+	if s.renew != nil {
+		return s.renew(key, attempt)
 	}
-	return s.Idempotency.Hold(ctx, key, attempt, lease)
+	return s.Idempotency.RenewKeyLease(ctx, key, attempt, lease)
 }
 
 func (s *hookedKeys) Finish(ctx context.Context, c ports.Completion) (bool, error) {
@@ -136,8 +137,8 @@ func TestKeyLeaseIsRenewed(t *testing.T) {
 	renewed := make(chan struct{}, 1)
 	keys := &hookedKeys{Idempotency: env.store}
 	env.options.Guard.Idempotency.Lease = 150 * time.Millisecond
-	keys.hold = func(key idempotency.KeyID, attempt string) (bool, error) {
-		stillHeld, err := env.store.Hold(context.Background(), key, attempt, time.Hour)
+	keys.renew = func(key idempotency.KeyID, attempt string) (bool, error) {
+		stillHeld, err := env.store.RenewKeyLease(context.Background(), key, attempt, time.Hour)
 		select {
 		case renewed <- struct{}{}:
 		default:
@@ -173,7 +174,7 @@ func TestExpiredKeyIsTakenOver(t *testing.T) {
 		t.Fatal(isClaimed, err)
 	}
 	client.expect(addDomainCall(env, "k"), 409, "idempotency_request_in_progress")
-	if _, err := env.store.Hold(t.Context(), env.storedKeyID("k"), deadAttempt, -time.Second); err != nil {
+	if _, err := env.store.RenewKeyLease(t.Context(), env.storedKeyID("k"), deadAttempt, -time.Second); err != nil {
 		t.Fatal(err)
 	}
 	client.expect(keyedCall(env, "k", "POST", domainsOfA, `{"domain":"example.org"}`), 409, "idempotency_key_conflict")
@@ -208,7 +209,7 @@ func (env *testEnv) expireLease(t *testing.T, key string) {
 	t.Helper()
 	r, _, err := env.store.KeyRecord(t.Context(), env.storedKeyID(key))
 	must(t, err)
-	if stillHeld, err := env.store.Hold(t.Context(), env.storedKeyID(key), r.Attempt, -time.Second); err != nil || !stillHeld {
+	if stillHeld, err := env.store.RenewKeyLease(t.Context(), env.storedKeyID(key), r.Attempt, -time.Second); err != nil || !stillHeld {
 		t.Fatalf("the lease was not changed: %v", err)
 	}
 }
@@ -226,14 +227,14 @@ func serveWithoutRenewal(t *testing.T, env *testEnv) *apiClient {
 // TestLostLeaseStopsTheRun checks that an attempt which cannot renew its lease stops calling the
 // platform before a different attempt can begin.
 func TestLostLeaseStopsTheRun(t *testing.T) {
-	for name, holdErr := range map[string]error{"taken over": nil, "database unavailable": errors.New("away")} {
+	for name, renewErr := range map[string]error{"taken over": nil, "database unavailable": errors.New("away")} {
 		t.Run(name, func(t *testing.T) {
 			env := newTestEnv(t)
 			renewalAsked, reachedPlatform := make(chan struct{}, 100), make(chan struct{})
-			env.options.Guard.Idempotency.Keys = &hookedKeys{Idempotency: env.store, hold: func(idempotency.KeyID, string) (bool, error) {
+			env.options.Guard.Idempotency.Keys = &hookedKeys{Idempotency: env.store, renew: func(idempotency.KeyID, string) (bool, error) {
 				<-reachedPlatform
 				renewalAsked <- struct{}{}
-				return false, holdErr
+				return false, renewErr
 			}}
 			stopped := make(chan struct{})
 			env.options.Guard.Log = slog.New(logSignal{slog.DiscardHandler, "an Idempotency-Key could not be held", stopped})

@@ -117,7 +117,7 @@ func registerRotateOwnKey(api huma.API, service *keys.Service) {
 		if err != nil {
 			return rotatedKey{}, err
 		}
-		return rotatedKey{Status: "rotated", APIKey: issued.Secret.Reveal(), KeyHint: issued.Hint, RotatedAt: issued.At.UTC()}, nil
+		return rotatedKey{Status: "rotated", APIKey: issued.Secret.Reveal(), KeyHint: issued.Hint, RotatedAt: issued.RotatedAt.UTC()}, nil
 	})
 }
 

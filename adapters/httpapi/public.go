@@ -64,7 +64,7 @@ func originOf(doc *huma.OpenAPI, c fault.Code) pages.Origin {
 // shows that their base address is wrong.
 func serveHome(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Vary", "Accept")
-	if (r.Method == http.MethodGet || r.Method == http.MethodHead) && pages.Accepts(r.Header.Values("Accept"), "text/html") {
+	if (r.Method == http.MethodGet || r.Method == http.MethodHead) && pages.AcceptsExplicitly(r.Header.Values("Accept"), "text/html") {
 		pages.Home(w, r)
 		return
 	}

@@ -238,7 +238,7 @@ func (f readNotifier) Read(p []byte) (int, error) {
 func TestRequestsBeyondInFlightAreRefused(t *testing.T) {
 	env := newTestEnv(t)
 	var lines bytes.Buffer
-	env.options.Guard.Log = telemetry.Logger(&lines, slog.LevelInfo)
+	env.options.Guard.Log = telemetry.NewLogger(&lines, slog.LevelInfo)
 	env.options.Guard.Limits = guard.Limits{Counters: newCounters(t), MaxInFlight: 1}
 	handler, reading := env.handler(t), make(chan struct{})
 	began := sync.OnceFunc(func() { close(reading) })

@@ -32,7 +32,7 @@ func TestProcessCountsAloneWhileRedisFails(t *testing.T) {
 		maxAllowed         int64 // the maximum number of requests that a new process may allow afterwards
 	}{
 		{"it stops, and restarts without data", func(r *testserver.Redis, _ *testing.T) { r.Stop() }, func(r *testserver.Redis, t *testing.T) { r.Start(t) }, hangTimeout, 12},
-		{"it hangs", func(r *testserver.Redis, t *testing.T) { r.Freeze(t) }, func(r *testserver.Redis, t *testing.T) { r.Thaw(t) }, 2 * time.Second, 2},
+		{"it hangs", func(r *testserver.Redis, t *testing.T) { r.Suspend(t) }, func(r *testserver.Redis, t *testing.T) { r.Resume(t) }, 2 * time.Second, 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -156,7 +156,7 @@ func tenantOf(h *pluginhost.Host, name, misbehaviour string, interceptors ...wir
 // logCalls returns the interceptor that logs the failed calls of a plugin, as the service does.
 func logCalls(t *testing.T, logged *logBuffer, name string) wire.Interceptor {
 	t.Helper()
-	calls, err := telemetry.Calls(telemetry.CallOptions{Provider: name, Log: slog.New(slog.NewJSONHandler(logged, nil))})
+	calls, err := telemetry.NewCallInterceptor(telemetry.CallOptions{Provider: name, Log: slog.New(slog.NewJSONHandler(logged, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -135,7 +135,7 @@ func TestCrashLoopStartsOnceAfterTheCooldown(t *testing.T) {
 // may have acted. Each killed process is replaced.
 func TestProcessKilledUnderLoadIsReplaced(t *testing.T) {
 	kills := 8
-	if soak.On() {
+	if soak.Enabled() {
 		kills = 40
 	}
 	host, _ := newHost(t, pluginhost.Options{Dir: pluginDir(t, "puppet:puppet"), Supervision: fastRestart})

@@ -99,7 +99,7 @@ func errorResponse(log *slog.Logger, r *http.Request, err error) rawResponse {
 func statusOf(err error) int {
 	var refused *fault.Error
 	switch {
-	case errors.As(err, new(badRequest)), errors.As(err, new(zones.Invalid)), errors.As(err, new(*http.MaxBytesError)):
+	case errors.As(err, new(badRequest)), errors.As(err, new(zones.InvalidError)), errors.As(err, new(*http.MaxBytesError)):
 		return http.StatusBadRequest
 	case errors.As(err, new(notFound)), errors.Is(err, zones.ErrUnknown):
 		return http.StatusNotFound
@@ -122,7 +122,7 @@ func decodeBody(r *http.Request, v any) error {
 	decoder := json.NewDecoder(r.Body)
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(v); err != nil {
-		if invalid := zones.Invalid(""); errors.As(err, &invalid) {
+		if invalid := zones.InvalidError(""); errors.As(err, &invalid) {
 			return invalid
 		}
 		return badRequest(fmt.Sprintf("body: %v", err))

@@ -14,8 +14,8 @@ import (
 
 // lockDirectory makes concurrent rotations of one keyset run one after the other. It locks the
 // directory, because the file itself is replaced.
-func lockDirectory(path string) (unlock func(), err error) {
-	dir, err := os.Open(filepath.Dir(path))
+func lockDirectory(keysetPath string) (unlock func(), err error) {
+	dir, err := os.Open(filepath.Dir(keysetPath))
 	if err != nil {
 		return nil, err
 	}

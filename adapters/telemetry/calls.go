@@ -30,9 +30,10 @@ type CallOptions struct {
 	CustomerData bool
 }
 
-// Calls returns the interceptor that measures the calls of one provider. It records each call as a
-// span and in the histogram tenantry.provider.call.duration. It logs each call that failed.
-func Calls(options CallOptions) (wire.Interceptor, error) {
+// NewCallInterceptor returns the interceptor that measures the calls of one provider. It records
+// each call as a span and in the histogram tenantry.provider.call.duration. It logs each call that
+// failed.
+func NewCallInterceptor(options CallOptions) (wire.Interceptor, error) {
 	tracer := otel.Tracer(instrumentationScope)
 	duration, err := otel.Meter(instrumentationScope).Float64Histogram("tenantry.provider.call.duration",
 		metric.WithUnit("s"), metric.WithDescription("Time a provider call took, by provider, operation and outcome."),

@@ -34,11 +34,11 @@ func spansOf(t *testing.T, run func()) tracetest.SpanStubs {
 	return exporter.GetSpans()
 }
 
-// callsInterceptor returns the interceptor of Calls for a provider named "p".
-func callsInterceptor(t *testing.T, options CallOptions) wire.Interceptor {
+// callInterceptor returns the interceptor of Calls for a provider named "p".
+func callInterceptor(t *testing.T, options CallOptions) wire.Interceptor {
 	t.Helper()
 	options.Provider = "p"
-	measure, err := Calls(options)
+	measure, err := NewCallInterceptor(options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestEachMethodIsAnOperation(t *testing.T) {
 		},
 	} {
 		methods := 0
-		spans := spansOf(t, func() { methods = call(callsInterceptor(t, CallOptions{Log: slog.New(slog.DiscardHandler)})) })
+		spans := spansOf(t, func() { methods = call(callInterceptor(t, CallOptions{Log: slog.New(slog.DiscardHandler)})) })
 		operations := map[string]bool{}
 		for _, s := range spans {
 			operations[s.Name] = true
@@ -109,7 +109,7 @@ func TestOutcomeOfACallIsRecorded(t *testing.T) {
 			var log bytes.Buffer
 			spans := spansOf(t, func() {
 				end := func(context.Context, wire.Call, func(context.Context) error) error { return tt.err }
-				p := wire.MailInProcess(fake.New(), callsInterceptor(t, CallOptions{Log: Logger(&log, slog.LevelDebug)}), end)
+				p := wire.MailInProcess(fake.New(), callInterceptor(t, CallOptions{Log: NewLogger(&log, slog.LevelDebug)}), end)
 				if got := p.Check(t.Context()); !errors.Is(got, tt.err) {
 					t.Errorf("got %v", got)
 				}
@@ -138,7 +138,7 @@ func TestZonesAreCustomerData(t *testing.T) {
 			provider := &fake.DNSProvider{}
 			provider.AddZone("customer.test")
 			provider.LoseNextAnswer(true)
-			p := wire.DNSInProcess(provider, callsInterceptor(t, CallOptions{Log: Logger(&log, slog.LevelDebug), CustomerData: allowed}))
+			p := wire.DNSInProcess(provider, callInterceptor(t, CallOptions{Log: NewLogger(&log, slog.LevelDebug), CustomerData: allowed}))
 			zone := dns.Zone{ID: "customer.test", Name: "customer.test"}
 			_, _ = p.Zone(t.Context(), zone.Name)
 			_, _ = p.Records(t.Context(), zone)
@@ -163,7 +163,7 @@ func TestMailboxesAreCustomerData(t *testing.T) {
 		spans := spansOf(t, func() {
 			platform := fake.NewSendingPlatform()
 			platform.Put(integration.Account{Address: "anna@customer.test", ID: "anna@customer.test"})
-			p := wire.SendingInProcess(platform, callsInterceptor(t, CallOptions{Log: Logger(&log, slog.LevelDebug), CustomerData: allowed}))
+			p := wire.SendingInProcess(platform, callInterceptor(t, CallOptions{Log: NewLogger(&log, slog.LevelDebug), CustomerData: allowed}))
 			_, _ = p.StartSignIn(t.Context(), "anna@customer.test")
 			_, _ = p.Accounts(t.Context(), "anna@customer.test")
 			clearFault := platform.Fail(fake.Fault{Kind: outcome.Unknown})
@@ -191,7 +191,7 @@ func TestMailboxesAreCustomerData(t *testing.T) {
 func TestTenantsAreCustomerData(t *testing.T) {
 	for _, allowed := range []bool{true, false} {
 		spans := spansOf(t, func() {
-			p := wire.MailInProcess(fake.New(), callsInterceptor(t, CallOptions{Log: slog.New(slog.DiscardHandler), CustomerData: allowed}))
+			p := wire.MailInProcess(fake.New(), callInterceptor(t, CallOptions{Log: slog.New(slog.DiscardHandler), CustomerData: allowed}))
 			_, _ = p.For("customer-guid").Domain(t.Context(), "customer.test")
 			_, _ = p.For("customer-guid").Mailbox(t.Context(), "anna@customer.test")
 		})

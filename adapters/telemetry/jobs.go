@@ -47,10 +47,10 @@ func (o Jobs) Step(ctx context.Context, j provisioning.Job, s provisioning.Step,
 	}
 }
 
-// DomainChecks registers the counter of repeated DNS checks of verified domains. It returns the
-// function that counts a check by its result. The counter exists with the value 0 for each value of
-// results.
-func DomainChecks(results ...string) (count func(ctx context.Context, result string), err error) {
+// NewDomainCheckCounter registers the counter of repeated DNS checks of verified domains. It
+// returns the function that counts a check by its result. The counter exists with the value 0 for
+// each value of results.
+func NewDomainCheckCounter(results ...string) (count func(ctx context.Context, result string), err error) {
 	checks, err := otel.Meter(instrumentationScope).Int64Counter("tenantry.domain.checks",
 		metric.WithDescription("Reads of the DNS of verified domains, made by the service itself, by result."))
 	if err != nil {

@@ -13,9 +13,9 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Logger returns a logger that writes JSON lines to w. Each line contains the ids of the request,
-// the trace and the span in its context, if the context has them.
-func Logger(w io.Writer, level slog.Leveler) *slog.Logger {
+// NewLogger returns a logger that writes JSON lines to w. Each line contains the ids of the
+// request, the trace and the span in its context, if the context has them.
+func NewLogger(w io.Writer, level slog.Leveler) *slog.Logger {
 	return slog.New(correlatingHandler{slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level})})
 }
 

@@ -136,11 +136,11 @@ func (r *Redis) sendCommands(commands ...string) error {
 	return nil
 }
 
-// Freeze suspends the server: it accepts connections but answers nothing until Thaw.
-func (r *Redis) Freeze(t testing.TB) { r.signal(t, syscall.SIGSTOP) }
+// Suspend suspends the server: it accepts connections but answers nothing until Resume.
+func (r *Redis) Suspend(t testing.TB) { r.signal(t, syscall.SIGSTOP) }
 
-// Thaw resumes a frozen server.
-func (r *Redis) Thaw(t testing.TB) { r.signal(t, syscall.SIGCONT) }
+// Resume resumes a suspended server.
+func (r *Redis) Resume(t testing.TB) { r.signal(t, syscall.SIGCONT) }
 
 func (r *Redis) signal(t testing.TB, s syscall.Signal) {
 	t.Helper()

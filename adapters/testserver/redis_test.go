@@ -32,7 +32,7 @@ func TestRedisRestartsAndLeavesNothing(t *testing.T) {
 	}
 	r.Start(t)
 	r.DeleteAllData(t)
-	r.Freeze(t)
+	r.Suspend(t)
 	r.Stop()
 	if remaining, _ := filepath.Glob(filepath.Join(os.Getenv("TMPDIR"), "tenantry-redis-*")); len(remaining) > 0 {
 		t.Errorf("still exists: %v", remaining)

@@ -3,10 +3,10 @@
 // Package audits reads the audit chain of an account, deletes old entries of all chains, and adds
 // an entry for each request whose process was killed.
 //
-// Service is the only type. List and ExportPage are for callers. DeleteOldEntries and EndLostActs
-// are background jobs. No use case writes entries. The store writes the entries of changes in the
-// transaction of the change. adapters/httpapi/guard writes the entry of a request when the request
-// ends. See docs/decisions/0036-audit-chains.md.
+// Service is the only type. List and ExportPage are for callers. DeleteOldEntries and
+// RecordLostWrites are background jobs. No use case writes entries. The store writes the entries of
+// changes in the transaction of the change. adapters/httpapi/guard writes the entry of a request
+// when the request ends. See docs/decisions/0036-audit-chains.md.
 package audits
 
 import (
@@ -69,9 +69,9 @@ func (s *Service) DeleteOldEntries(ctx context.Context) error {
 	return repeatUntilZero(func() (int, error) { return s.Chains.DropAuditEntries(ctx, cutoff, dropBatch) })
 }
 
-// EndLostActs adds an entry with an unknown outcome for each write whose process was killed.
-func (s *Service) EndLostActs(ctx context.Context) error {
-	return repeatUntilZero(func() (int, error) { return s.Chains.EndLostActs(ctx, lostAfter, lostBatch) })
+// RecordLostWrites adds an entry with an unknown outcome for each write whose process was killed.
+func (s *Service) RecordLostWrites(ctx context.Context) error {
+	return repeatUntilZero(func() (int, error) { return s.Chains.RecordLostWrites(ctx, lostAfter, lostBatch) })
 }
 
 // repeatUntilZero repeats do until it returns 0 entries.

@@ -19,10 +19,10 @@ import (
 // acts, and the configured entries as an export.
 type fakeChains struct {
 	ports.AuditChains
-	old, lost []int           // the results of the next calls of DropAuditEntries and EndLostActs
+	old, lost []int           // the results of the next calls of DropAuditEntries and RecordLostWrites
 	err       error           // returned after all results
 	before    []time.Time     // the arguments of the calls of DropAuditEntries
-	ages      []time.Duration // the arguments of the calls of EndLostActs
+	ages      []time.Duration // the arguments of the calls of RecordLostWrites
 	entries   []audit.Entry   // returned by AuditExport
 }
 
@@ -41,7 +41,7 @@ func (c *fakeChains) DropAuditEntries(_ context.Context, before time.Time, _ int
 	return c.next(&c.old)
 }
 
-func (c *fakeChains) EndLostActs(_ context.Context, age time.Duration, _ int) (int, error) {
+func (c *fakeChains) RecordLostWrites(_ context.Context, age time.Duration, _ int) (int, error) {
 	c.ages = append(c.ages, age)
 	return c.next(&c.lost)
 }
@@ -74,9 +74,9 @@ func TestEntriesAreKeptForeverWithoutALimit(t *testing.T) {
 	}
 }
 
-func TestEndLostActsEndsAllLostActs(t *testing.T) {
+func TestRecordLostWritesRecordsAll(t *testing.T) {
 	c := &fakeChains{lost: []int{500, 3}}
-	if err := newService(c, 0).EndLostActs(t.Context()); err != nil || !slices.Equal(c.ages, []time.Duration{time.Minute, time.Minute, time.Minute}) {
+	if err := newService(c, 0).RecordLostWrites(t.Context()); err != nil || !slices.Equal(c.ages, []time.Duration{time.Minute, time.Minute, time.Minute}) {
 		t.Errorf("ended acts older than %v, %v", c.ages, err)
 	}
 }
@@ -88,8 +88,8 @@ func TestFailuresOfTheStoreEndTheWork(t *testing.T) {
 	if err := service.DeleteOldEntries(t.Context()); !errors.Is(err, errStore) {
 		t.Errorf("forget: %v", err)
 	}
-	if err := service.EndLostActs(t.Context()); !errors.Is(err, errStore) {
-		t.Errorf("end lost: %v", err)
+	if err := service.RecordLostWrites(t.Context()); !errors.Is(err, errStore) {
+		t.Errorf("record lost writes: %v", err)
 	}
 }
 

@@ -54,7 +54,7 @@ func runDemo(ctx context.Context, folder string, out io.Writer) error {
 	serveCtx, stop := context.WithCancel(ctx)
 	defer stop()
 	go func() {
-		ended <- runSandbox(serveCtx, c, devOptions{data: folder}, telemetry.Logger(logs, slog.LevelInfo), func(r sandbox.Ready) { ready <- r })
+		ended <- runSandbox(serveCtx, c, devOptions{data: folder}, telemetry.NewLogger(logs, slog.LevelInfo), func(r sandbox.Ready) { ready <- r })
 	}()
 	select {
 	case err := <-ended:

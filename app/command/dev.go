@@ -73,7 +73,7 @@ func devCommand() *cobra.Command {
 				return cli.UsageError(err)
 			}
 			if o.json {
-				return runSandbox(cmd.Context(), c, o, telemetry.Logger(cmd.ErrOrStderr(), c.Level()), func(r sandbox.Ready) {
+				return runSandbox(cmd.Context(), c, o, telemetry.NewLogger(cmd.ErrOrStderr(), c.Level()), func(r sandbox.Ready) {
 					_ = json.NewEncoder(cmd.OutOrStdout()).Encode(r)
 				})
 			}
@@ -151,7 +151,7 @@ func devLog(c settings.Config, terminal io.Writer) (*slog.Logger, func() error, 
 		return nil, nil, err
 	}
 	return slog.New(slog.NewMultiHandler(
-		telemetry.Logger(file, c.Level()).Handler(), telemetry.Logger(terminal, max(c.Level(), slog.LevelWarn)).Handler(),
+		telemetry.NewLogger(file, c.Level()).Handler(), telemetry.NewLogger(terminal, max(c.Level(), slog.LevelWarn)).Handler(),
 	)), file.Close, nil
 }
 

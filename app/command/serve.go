@@ -30,7 +30,7 @@ func serveCommand() *cobra.Command {
 			if err != nil {
 				return cli.UsageError(err)
 			}
-			log := telemetry.Logger(cmd.ErrOrStderr(), c.Level())
+			log := telemetry.NewLogger(cmd.ErrOrStderr(), c.Level())
 			for _, name := range settings.UnknownVariables(os.Environ()) {
 				log.Warn("a variable that is not a setting has no effect", "variable", name)
 			}

@@ -22,12 +22,12 @@ type claim struct {
 	planned *domainsteps.Survey
 }
 
-// startClaim renews the lease of a claimed job until stopRenewal is called. acquired is a time just
-// before the job was claimed. The returned context ends when the lease is lost or cannot be renewed
-// in time.
-func (w *Worker) startClaim(ctx context.Context, j provisioning.Job, acquired time.Time) (context.Context, *claim) {
-	c := &claim{Worker: w, job: j, lease: lease.New(acquired, w.leaseDuration(), func(ctx context.Context, duration time.Duration) (bool, error) {
-		return w.Jobs.HoldJob(ctx, j, duration) // the epoch of the claimed job identifies the lease
+// startClaim renews the lease of a claimed job until stopRenewal is called. claimBegan is a time
+// just before the job was claimed. The returned context ends when the lease is lost or cannot be
+// renewed in time.
+func (w *Worker) startClaim(ctx context.Context, j provisioning.Job, claimBegan time.Time) (context.Context, *claim) {
+	c := &claim{Worker: w, job: j, lease: lease.New(claimBegan, w.leaseDuration(), func(ctx context.Context, duration time.Duration) (bool, error) {
+		return w.Jobs.RenewJobLease(ctx, j, duration) // the epoch of the claimed job identifies the lease
 	})}
 	c.domains = c.fencedSteps(w.Domains)
 	ctx, c.stopRenewal = c.lease.RenewInBackground(ctx, func(error) {})

@@ -34,7 +34,7 @@ type crashingProvider struct {
 }
 
 func (p crashingProvider) Apply(ctx context.Context, z dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {
-	return fake.Answer(ctx, p.process, func() ([]dns.RRSet, error) { return p.DNSProvider.Apply(ctx, z, changes) })
+	return fake.StepWithResult(ctx, p.process, func() ([]dns.RRSet, error) { return p.DNSProvider.Apply(ctx, z, changes) })
 }
 
 // crashingJobs crashes its process at the calls that claim, save or release a job.
@@ -53,18 +53,18 @@ func (s crashingJobs) ClaimJob(ctx context.Context, id string, lease time.Durati
 }
 
 func (s crashingJobs) SaveJob(ctx context.Context, j provisioning.Job) (bool, error) {
-	return fake.Answer(ctx, s.process, func() (bool, error) { return s.DNSJobs.SaveJob(ctx, j) })
+	return fake.StepWithResult(ctx, s.process, func() (bool, error) { return s.DNSJobs.SaveJob(ctx, j) })
 }
 
 func (s crashingJobs) ReleaseJob(ctx context.Context, j provisioning.Job, now time.Time) (bool, error) {
-	return fake.Answer(ctx, s.process, func() (bool, error) { return s.DNSJobs.ReleaseJob(ctx, j, now) })
+	return fake.StepWithResult(ctx, s.process, func() (bool, error) { return s.DNSJobs.ReleaseJob(ctx, j, now) })
 }
 
-func (s crashingJobs) HoldJob(ctx context.Context, j provisioning.Job, lease time.Duration) (bool, error) {
+func (s crashingJobs) RenewJobLease(ctx context.Context, j provisioning.Job, lease time.Duration) (bool, error) {
 	if s.process.Dead() {
 		return false, fake.ErrCrashed
 	}
-	return s.DNSJobs.HoldJob(ctx, j, lease)
+	return s.DNSJobs.RenewJobLease(ctx, j, lease)
 }
 
 // crashingWrites crashes its process when the store records a write to a zone.
@@ -75,7 +75,7 @@ type crashingWrites struct {
 }
 
 func (s crashingWrites) IntendWrite(ctx context.Context, owner access.AccountID, w dns.Write) (string, error) {
-	return fake.Answer(ctx, s.process, func() (string, error) { return s.DNSWrites.IntendWrite(ctx, owner, w) })
+	return fake.StepWithResult(ctx, s.process, func() (string, error) { return s.DNSWrites.IntendWrite(ctx, owner, w) })
 }
 
 func (s crashingWrites) ConfirmWrite(ctx context.Context, owner access.AccountID, id string) error {

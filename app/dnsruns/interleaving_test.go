@@ -81,8 +81,8 @@ func (z *sharedZone) put(ctx context.Context, sets ...dns.RRSet) {
 	z.show(ctx, dns.Zone{ID: zone, Name: zone})
 }
 
-// steppedJobs makes ClaimJob, HoldJob and SaveJob steps of the race. Each write of a worker begins
-// with HoldJob.
+// steppedJobs makes ClaimJob, RenewJobLease and SaveJob steps of the race. Each write of a worker
+// begins with RenewJobLease.
 type steppedJobs struct{ ports.DNSJobs }
 
 func (s steppedJobs) ClaimJob(ctx context.Context, id string, lease time.Duration, now time.Time) (provisioning.Job, bool, error) {
@@ -90,9 +90,9 @@ func (s steppedJobs) ClaimJob(ctx context.Context, id string, lease time.Duratio
 	return s.DNSJobs.ClaimJob(ctx, id, lease, now)
 }
 
-func (s steppedJobs) HoldJob(ctx context.Context, j provisioning.Job, lease time.Duration) (bool, error) {
+func (s steppedJobs) RenewJobLease(ctx context.Context, j provisioning.Job, lease time.Duration) (bool, error) {
 	interleaving.Step(ctx)
-	return s.DNSJobs.HoldJob(ctx, j, lease)
+	return s.DNSJobs.RenewJobLease(ctx, j, lease)
 }
 
 func (s steppedJobs) SaveJob(ctx context.Context, j provisioning.Job) (bool, error) {

@@ -25,7 +25,7 @@ import (
 // process can renew such a lease in time even on a slow machine. A soak test uses the lease
 // duration of production.
 func testLease() time.Duration {
-	if soak.On() {
+	if soak.Enabled() {
 		return defaultLease
 	}
 	return 8 * time.Second
@@ -120,7 +120,7 @@ func TestAStoppedProcessCannotWrite(t *testing.T) {
 func TestAKilledProcessIsRescued(t *testing.T) {
 	t.Parallel()
 	sweep, limit := time.Second, apptest.HangTimeout
-	if soak.On() {
+	if soak.Enabled() {
 		sweep, limit = 30*time.Second, 90*time.Second
 	}
 	fx, id, second := newSharedFixture(t, beforeSave)

@@ -55,14 +55,14 @@ type pausedJobs struct {
 	wait  *pausePoint
 }
 
-// HoldJob waits only in the lease check before a write. Only this check is called with the context
-// of a step, which has a deadline.
-func (p pausedJobs) HoldJob(ctx context.Context, j provisioning.Job, lease time.Duration) (bool, error) {
+// RenewJobLease waits only in the lease check before a write. Only this check is called with the
+// context of a step, which has a deadline.
+func (p pausedJobs) RenewJobLease(ctx context.Context, j provisioning.Job, lease time.Duration) (bool, error) {
 	_, inStep := ctx.Deadline()
 	if inStep && p.point == beforeCheck {
 		p.wait.pause()
 	}
-	held, err := p.DNSJobs.HoldJob(ctx, j, lease)
+	held, err := p.DNSJobs.RenewJobLease(ctx, j, lease)
 	if inStep && p.point == afterCheck {
 		p.wait.pause()
 	}

@@ -55,12 +55,12 @@ type Worker struct {
 // lost. Handle returns nil if another worker has claimed the job. It fails when the store or the
 // queue fails.
 func (w *Worker) Handle(ctx context.Context, wakeup ports.Wakeup) error {
-	acquired := time.Now()
+	claimBegan := time.Now()
 	j, won, err := w.Jobs.ClaimJob(ctx, wakeup.ID, w.leaseDuration(), w.now())
 	if err != nil || !won {
 		return err
 	}
-	ctx, c := w.startClaim(ctx, j, acquired)
+	ctx, c := w.startClaim(ctx, j, claimBegan)
 	defer c.stopRenewal()
 	err = c.runJob(ctx)
 	if c.lease.IsTaken() {
@@ -95,8 +95,8 @@ func (w *Worker) now() time.Time { return w.Now().UTC().Truncate(time.Microsecon
 
 // runJob executes the steps of a claimed job until it must wait or ends.
 func (c *claim) runJob(ctx context.Context) error {
-	begun, step := provisioning.BeginAttempt(c.job, c.now())
-	if err := c.save(ctx, begun); err != nil {
+	startedJob, step := provisioning.BeginAttempt(c.job, c.now())
+	if err := c.save(ctx, startedJob); err != nil {
 		return err
 	}
 	for step != provisioning.Wait && step != provisioning.None {

@@ -145,7 +145,7 @@ func (s *Service) releaseReservation(ctx context.Context, owner access.AccountID
 		switch {
 		case unchanged && !refused && !d.PreviousReservedAt.IsZero():
 			return s.Domains.WithdrawReservation(ctx, owner, d)
-		case refused, unchanged && (d.JustReserved || !d.Observed.Missed.IsZero()):
+		case refused, unchanged && (d.JustReserved || !d.Observed.PreviousMissingSince.IsZero()):
 			return s.Domains.EndReservation(ctx, owner, d.ID, d.ReservedAt)
 		}
 		return nil

@@ -76,7 +76,7 @@ func (w *watchFixture) nextDay(t *testing.T) domain.Domain {
 func TestWatchNoticesDrift(t *testing.T) {
 	w := newWatchFixture(t)
 	d := w.addHealthy(t)
-	if got := w.nextDay(t); len(got.Health.Drifted) > 0 || len(got.Health.Sound) != 3 || !got.CheckedAt.Equal(w.clock.UTC().Truncate(time.Microsecond)) {
+	if got := w.nextDay(t); len(got.Health.Drifted) > 0 || len(got.Health.EverCorrect) != 3 || !got.CheckedAt.Equal(w.clock.UTC().Truncate(time.Microsecond)) {
 		t.Fatalf("a healthy domain: %+v, checked %s", got.Health, got.CheckedAt)
 	}
 	recordsWithout := func(recordType dns.Type) (rest []dns.Record) {

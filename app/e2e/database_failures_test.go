@@ -366,7 +366,7 @@ func TestWritesSurviveConnectionLossInCommit(t *testing.T) {
 	service := newDatabaseService(t, directURL, address.String())
 	service.addDomainAndMailboxes()
 	skips, cuts := 1, 0
-	if soak.On() {
+	if soak.Enabled() {
 		skips = 6
 	}
 	for _, afterCommit := range []bool{false, true} {

@@ -321,7 +321,7 @@ func (history *enforcementHistory) checkConsistency() {
 func TestEnforcementStaysConsistentOverKills(t *testing.T) {
 	t.Parallel()
 	histories, kills := 1, 1
-	if soak.On() {
+	if soak.Enabled() {
 		histories, kills = 10, 5
 	}
 	for n := range histories {

@@ -112,7 +112,7 @@ func TestReplicasShareEnforcement(t *testing.T) {
 	r.addLimitedTenant(5, "ada", "max")
 	r.addLimitedTenant(5, "ada")
 	rounds := 2
-	if soak.On() {
+	if soak.Enabled() {
 		rounds = 10
 	}
 	for round := range rounds {

@@ -88,10 +88,10 @@ func (r *logReplicas) server(i int) client {
 func (r *logReplicas) killAlternately(random *rand.Rand, processes [2]*process) (kills int) {
 	r.t.Helper()
 	end, writes := time.Now().Add(soakTime), sampleWrites
-	if soak.On() {
+	if soak.Enabled() {
 		writes *= 5
 	}
-	for i := 0; soak.On() && time.Now().Before(end) || !soak.On() && i < sampleKills; i++ {
+	for i := 0; soak.Enabled() && time.Now().Before(end) || !soak.Enabled() && i < sampleKills; i++ {
 		wantWritten := r.written.Load() + int64(writes+random.IntN(writes))
 		client{t: r.t}.eventually("the writers write", func() bool { return r.written.Load() >= wantWritten })
 		processes[i%2].kill()

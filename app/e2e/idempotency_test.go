@@ -18,7 +18,7 @@ import (
 
 // identicalRequests returns the number of identical requests that are sent at once.
 func identicalRequests() int {
-	if soak.On() {
+	if soak.Enabled() {
 		return 100
 	}
 	return 30
@@ -26,7 +26,7 @@ func identicalRequests() int {
 
 // raceRounds returns the number of times that a test calls raceEveryWrite.
 func raceRounds() int {
-	if soak.On() {
+	if soak.Enabled() {
 		return 50
 	}
 	return 1

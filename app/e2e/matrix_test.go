@@ -128,7 +128,7 @@ func TestRowsOfTheMatrixAreAnswered(t *testing.T) {
 		}
 		t.Run(row.id+" "+row.condition, func(t *testing.T) { run.runRow(t, row) })
 	}
-	if soak.On() && run.rows < 500 {
+	if soak.Enabled() && run.rows < 500 {
 		t.Errorf("only %d rows ran", run.rows)
 	}
 	run.compareStatements(t)
@@ -356,7 +356,7 @@ func (r *matrixRun) compareStatements(t *testing.T) {
 			t.Errorf("%s: no statement was seen", baseKey)
 		}
 	}
-	if compared == 0 || soak.On() && compared < 100 {
+	if compared == 0 || soak.Enabled() && compared < 100 {
 		t.Errorf("only %d answers were compared", compared)
 	}
 }

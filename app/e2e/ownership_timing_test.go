@@ -146,7 +146,7 @@ func (c timedOperation) distinguishablePairs(s *stopwatch, own, other accountRes
 // single one can be noise of the machine.
 func TestForeignIDsTakeTheSameTime(t *testing.T) {
 	databases, rounds := map[string][]string{"sqlite": nil}, timedRounds
-	if soak.On() {
+	if soak.Enabled() {
 		databases["postgres"] = []string{"--database", testserver.Database(t)}
 	} else {
 		t.Parallel()
@@ -160,7 +160,7 @@ func TestForeignIDsTakeTheSameTime(t *testing.T) {
 			for _, operation := range timedOperations {
 				s := newStopwatch(t, ready.APIURL)
 				first := operation.distinguishablePairs(s, own, other, rounds)
-				if !soak.On() || len(first) == 0 {
+				if !soak.Enabled() || len(first) == 0 {
 					continue
 				}
 				for _, pair := range operation.distinguishablePairs(s, own, other, rounds) {

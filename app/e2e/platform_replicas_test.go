@@ -15,7 +15,7 @@ import (
 
 // lagMS returns a lag for replicas, in milliseconds. In a soak the lag is random.
 func lagMS(r *rand.Rand) int {
-	if soak.On() {
+	if soak.Enabled() {
 		return 200 + r.IntN(8000)
 	}
 	return 1500

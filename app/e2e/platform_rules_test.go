@@ -66,7 +66,7 @@ func drawTenant(random *rand.Rand, bootstrap string) (setup, behaviour object) {
 func TestFaultsBreakNoRuleOfThePlatform(t *testing.T) {
 	t.Parallel()
 	c, random, pairs := privateSandbox(t), soak.Rand(t), 1
-	if soak.On() {
+	if soak.Enabled() {
 		pairs = 12
 	}
 	for n := range pairs {

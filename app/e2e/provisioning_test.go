@@ -304,7 +304,7 @@ const rescueTime = 90 * time.Second
 // run that is still open after rescueTime must have made progress since the last kill.
 func (m *manyDomains) waitForRuns(within time.Duration) {
 	m.t.Helper()
-	lastKill, progressChecked := time.Now(), !soak.On()
+	lastKill, progressChecked := time.Now(), !soak.Enabled()
 	for {
 		openRuns := m.openRuns()
 		if isOverdue := time.Since(lastKill) > rescueTime; isOverdue && !progressChecked {
@@ -363,7 +363,7 @@ func TestProvisioningSurvivesKills(t *testing.T) {
 // times, once every 2 s. crash is called once, between two kills.
 func provisionOverKills(t *testing.T, server *restartingSandbox, size int, crash func()) {
 	kills := 2
-	if soak.On() {
+	if soak.Enabled() {
 		size, kills = 200, 30
 	}
 	server.client, server.build, server.data = client{t: t}, requirePrograms(t, releaseBuild), t.TempDir()

@@ -96,13 +96,13 @@ func TestSlowPlatformDoesNotBlockStoredReads(t *testing.T) {
 		t.Run(database, func(t *testing.T) {
 			t.Parallel()
 			tenant, reads := newHungSandbox(t, args()...), 30
-			if soak.On() {
+			if soak.Enabled() {
 				reads = 300
 			}
 			durations := tenant.timeStoredReads(reads)
 			p99 := durations[len(durations)*99/100]
 			t.Logf("median %v, 99th percentile %v", durations[len(durations)/2], p99)
-			if soak.On() && p99 > time.Second {
+			if soak.Enabled() && p99 > time.Second {
 				t.Errorf("the 99th percentile is %v", p99)
 			}
 		})

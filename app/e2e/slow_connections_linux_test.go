@@ -116,7 +116,7 @@ func (f *slowConns) checkEnd(limit time.Duration, status int) {
 	slices.Sort(lasted)
 	first, last := lasted[0], lasted[len(lasted)-1]
 	f.t.Logf("ended after %v to %v, the limit is %v", first.Round(time.Millisecond), last.Round(time.Millisecond), limit)
-	if first < limit-limit/5 || soak.On() && last > limit+schedulingSlack {
+	if first < limit-limit/5 || soak.Enabled() && last > limit+schedulingSlack {
 		f.t.Errorf("ended after %v to %v, the limit is %v", first, last, limit)
 	}
 }

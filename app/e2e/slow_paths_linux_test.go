@@ -34,7 +34,7 @@ const reopenAfter = 5 * time.Second
 
 // floodSize returns the number of clients that send slowly, and of those that do not read.
 func floodSize() (slow, unread int) {
-	if soak.On() {
+	if soak.Enabled() {
 		return 1000, 600
 	}
 	return 40, 24
@@ -190,7 +190,7 @@ func (f *publicFlood) holdUnread(requests string) {
 // soak also measures the requests with a key and the memory, while no other test of the package
 // runs.
 func TestPublicPathsDoNotBlockOthers(t *testing.T) {
-	if !soak.On() {
+	if !soak.Enabled() {
 		t.Parallel()
 	}
 	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
@@ -202,7 +202,7 @@ func TestPublicPathsDoNotBlockOthers(t *testing.T) {
 	for _, q := range soak.Sample(t, publicRequests, 2) {
 		t.Run(q.String(), func(t *testing.T) {
 			c.t = t
-			if !soak.On() {
+			if !soak.Enabled() {
 				sendDuringFlood(t, q, c, 10)
 				return
 			}

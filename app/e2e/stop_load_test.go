@@ -106,7 +106,7 @@ func TestStopUnderLoadLosesNoAnswer(t *testing.T) {
 // stopUnderLoad sends SIGTERM to a server with many clients and compares the answers with its log.
 func stopUnderLoad(t *testing.T, database string) {
 	readers, rotators := 12, 3
-	if soak.On() {
+	if soak.Enabled() {
 		readers, rotators = 48, 8
 	}
 	fixture, data := newServiceFixture(t, requirePrograms(t, releaseBuild)), t.TempDir()
@@ -135,7 +135,7 @@ func stopUnderLoad(t *testing.T, database string) {
 	})
 	clients.Wait()
 	<-p.done
-	if code, spent := p.cmd.ProcessState.ExitCode(), time.Since(start); code != 0 || soak.On() && spent > drainTime {
+	if code, spent := p.cmd.ProcessState.ExitCode(), time.Since(start); code != 0 || soak.Enabled() && spent > drainTime {
 		t.Errorf("exit code %d after %v", code, spent)
 	}
 	t.Logf("%d requests were answered, %d clients were refused at last", load.answered.Load(), len(load.failed))

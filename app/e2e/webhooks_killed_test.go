@@ -171,7 +171,7 @@ func (k *killedSender) killDuringDelivery() (index int) {
 func TestKillsLoseNoEvent(t *testing.T) {
 	t.Parallel()
 	kills := 2
-	if soak.On() {
+	if soak.Enabled() {
 		kills = 12
 	}
 	withKilledSenders(t, func(t *testing.T, k *killedSender) {

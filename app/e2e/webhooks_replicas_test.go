@@ -93,7 +93,7 @@ func checkWakes(t *testing.T, servers [2]caller, cursor string) {
 	slices.Sort(delays)
 	median := delays[len(delays)/2]
 	t.Logf("a reader at the other server had the event %s after the answer to its writer (median), %s at the most", median, delays[len(delays)-1])
-	if soak.On() && median >= time.Second {
+	if soak.Enabled() && median >= time.Second {
 		t.Errorf("a wait ends %s after the event (median)", median)
 	}
 }

@@ -358,7 +358,7 @@ func TestAFastClockDoesNoLastingHarm(t *testing.T) {
 			must(t, fx.Run(t.Context(), fx.owner, fx.id))
 			fx.now = fx.fake.Now()
 			health, err := fx.store.SendHealth(t.Context(), fx.now, fx.now.Add(-time.Hour))
-			if must(t, err); health.Lagging != 1 {
+			if must(t, err); health.LaggingTenants != 1 {
 				t.Fatalf("the tenant is not lagging: %+v", health)
 			}
 			fx.fake.Send(fx.id, bob.Address, 20)

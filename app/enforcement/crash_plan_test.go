@@ -183,7 +183,7 @@ func (fx *fixture) runCrashingAt(t *testing.T, plan *crashPlan) {
 // expireLease expires the lease of a pass.
 func (fx *fixture) expireLease(t *testing.T, claim ports.TenantClaim) {
 	t.Helper()
-	_, err := fx.store.HoldTenant(t.Context(), claim, -time.Second)
+	_, err := fx.store.RenewTenantLease(t.Context(), claim, -time.Second)
 	must(t, err)
 }
 

@@ -143,7 +143,7 @@ func TestBlockMovesBetweenRules(t *testing.T) {
 			must(t, fx.run(t))
 			move(fx)
 			for range 2 {
-				fx.fake.Fail(fake.Fault{Method: "Block", About: to, Kind: outcome.Down, Times: 1})
+				fx.fake.Fail(fake.Fault{Method: "Block", Object: to, Kind: outcome.Down, Times: 1})
 				if err := fx.run(t); err == nil || !slices.Contains(fx.ruleList(t, from), ada) {
 					t.Fatalf("%v: %q lists %q", err, from, fx.ruleList(t, from))
 				}

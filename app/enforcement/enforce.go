@@ -71,7 +71,7 @@ func (p *pass) countedBoxes(ctx context.Context) ([]sendlimit.MailboxState, erro
 	mailboxes, err := p.Claims.CountedMailboxes(ctx, p.TenantClaim, p.day.Start)
 	boxes := make([]sendlimit.MailboxState, 0, len(mailboxes))
 	for _, b := range mailboxes {
-		boxes = append(boxes, b.On(p.day))
+		boxes = append(boxes, b.StateOn(p.day))
 	}
 	return boxes, err
 }

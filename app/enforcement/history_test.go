@@ -35,7 +35,7 @@ const (
 // defaultHistories.
 func TestStateRulesAndEventsAgreeAfterRandomHistories(t *testing.T) {
 	histories, shards := defaultHistories, 1
-	if soak.On() {
+	if soak.Enabled() {
 		histories, shards = soakHistories, 50
 	}
 	for shard := range shards {
@@ -139,7 +139,7 @@ func (h *history) setLimit(t *testing.T) {
 	h.note("the limit of %q is %d", scope, h.want.limits[scope])
 	h.limit(t, scope, h.want.limits[scope])
 	if h.IntN(3) == 0 { // the first call that sets its rule fails
-		h.clearFaults = append(h.clearFaults, h.fake.Fail(fake.Fault{Method: "Block", About: scope, Kind: outcome.Down, Times: 1}))
+		h.clearFaults = append(h.clearFaults, h.fake.Fail(fake.Fault{Method: "Block", Object: scope, Kind: outcome.Down, Times: 1}))
 	}
 }
 
@@ -294,7 +294,7 @@ func (h *history) pauseRun(t *testing.T) {
 			}
 		}
 		h.note("the paused pass continues")
-		held, err := h.store.HoldTenant(t.Context(), plan.claimed, time.Hour)
+		held, err := h.store.RenewTenantLease(t.Context(), plan.claimed, time.Hour)
 		must(t, err)
 		return !held
 	}

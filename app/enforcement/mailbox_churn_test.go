@@ -86,7 +86,7 @@ func addresses(boxes []mailbox.Mailbox) (list []string) {
 // between block and unblock. In the end the stored state matches the rules.
 func TestStateMatchesTheRulesWhenMailboxesComeAndGo(t *testing.T) {
 	histories := 20
-	if soak.On() {
+	if soak.Enabled() {
 		histories = 2000
 	}
 	store, events, syncEvents := newStore(t), 0, 0

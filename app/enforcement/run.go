@@ -89,13 +89,13 @@ func (r *Runner) Run(ctx context.Context, owner access.AccountID, id tenant.GUID
 
 // runPass makes one pass over a tenant whose due time is at or before dueBy.
 func (r *Runner) runPass(ctx context.Context, owner access.AccountID, id tenant.GUID, dueBy time.Time) error {
-	acquired := time.Now()
+	claimBegan := time.Now()
 	claimed, won, err := r.Claims.ClaimTenant(ctx, owner, id, r.leaseDuration(), dueBy)
 	if err != nil || !won {
 		return err
 	}
-	passLease := lease.New(acquired, r.leaseDuration(), func(ctx context.Context, duration time.Duration) (bool, error) {
-		return r.Claims.HoldTenant(ctx, claimed, duration)
+	passLease := lease.New(claimBegan, r.leaseDuration(), func(ctx context.Context, duration time.Duration) (bool, error) {
+		return r.Claims.RenewTenantLease(ctx, claimed, duration)
 	})
 	p := &pass{Runner: r, TenantClaim: claimed, platform: r.Platform.For(id), lease: passLease, now: r.Now()}
 	due, err := p.countAndEnforce(ctx)

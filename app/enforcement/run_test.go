@@ -424,7 +424,7 @@ func TestAFailedUnblockIsNotShown(t *testing.T) {
 	fx.fake.Send(fx.id, fx.boxes[0].Address, 6)
 	must(t, fx.run(t))
 	fx.limit(t, domainOne, 6)
-	fx.fake.Fail(fake.Fault{Method: "Block", About: domainOne, Kind: outcome.Down, Times: 1})
+	fx.fake.Fail(fake.Fault{Method: "Block", Object: domainOne, Kind: outcome.Down, Times: 1})
 	if err := fx.run(t); err == nil {
 		t.Fatal("the fault was not reported")
 	}

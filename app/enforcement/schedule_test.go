@@ -227,7 +227,7 @@ func (b *busyPlatform) ClaimTenant(context.Context, access.AccountID, tenant.GUI
 	return ports.TenantClaim{TimeZone: sendlimit.DefaultTimeZone}, true, nil
 }
 
-func (b *busyPlatform) HoldTenant(context.Context, ports.TenantClaim, time.Duration) (bool, error) {
+func (b *busyPlatform) RenewTenantLease(context.Context, ports.TenantClaim, time.Duration) (bool, error) {
 	return true, nil
 }
 

@@ -37,9 +37,9 @@ type Service struct {
 // RotatedKey is the result of Rotate. The store keeps only a hash of Secret, so it cannot be shown
 // again.
 type RotatedKey struct {
-	Secret secret.Text
-	Hint   string
-	At     time.Time
+	Secret    secret.Text
+	Hint      string
+	RotatedAt time.Time
 }
 
 // Authenticate returns the caller that the Authorization headers of a request identify. from is the
@@ -98,5 +98,5 @@ func (s *Service) Rotate(ctx context.Context, caller access.Caller, email string
 	if err := s.Keys.RotateKey(ctx, caller.Account.ID, caller.KeyID, newKey); err != nil {
 		return RotatedKey{}, fmt.Errorf("rotate key: %w", err)
 	}
-	return RotatedKey{Secret: text, Hint: newKey.Hint, At: now}, nil
+	return RotatedKey{Secret: text, Hint: newKey.Hint, RotatedAt: now}, nil
 }

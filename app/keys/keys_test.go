@@ -90,7 +90,7 @@ func TestRotateReplacesTheKey(t *testing.T) {
 	if form, err := access.ParseKey("tny", rotated.Secret); err != nil || form != access.Live {
 		t.Fatalf("the new key parses as %q, %v", form, err)
 	}
-	if rotated.Hint != access.KeyHint(rotated.Secret) || !rotated.At.Equal(now()) {
+	if rotated.Hint != access.KeyHint(rotated.Secret) || !rotated.RotatedAt.Equal(now()) {
 		t.Fatalf("got %+v", rotated)
 	}
 	if again, err := service.Authenticate(t.Context(), bearer(rotated.Secret), anyAddress); err != nil || again.Account.ID != account.ID {

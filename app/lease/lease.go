@@ -47,9 +47,9 @@ type Lease struct {
 	taken bool
 }
 
-// New returns a lease of a duration. acquired is a time before the request that acquired it.
-func New(acquired time.Time, duration time.Duration, renewInStore RenewFunc) *Lease {
-	return &Lease{duration: duration, renewInStore: renewInStore, end: acquired.Add(duration)}
+// New returns a lease of a duration. requestBegan is a time before the request that acquired it.
+func New(requestBegan time.Time, duration time.Duration, renewInStore RenewFunc) *Lease {
+	return &Lease{duration: duration, renewInStore: renewInStore, end: requestBegan.Add(duration)}
 }
 
 // Renew renews the lease. It returns ErrLost when a different process holds the lease, and

@@ -167,7 +167,7 @@ func (e *policyEnding) decide(ctx context.Context, now time.Time) (unblocked []s
 	delete(remaining, e.ended.Policy.Scope)
 	var mailboxes []sendlimit.MailboxState
 	for _, b := range stored {
-		mailboxes = append(mailboxes, b.On(day))
+		mailboxes = append(mailboxes, b.StateOn(day))
 	}
 	decision := sendlimit.Decide(e.claim.Tenant, remaining, mailboxes, day, now)
 	anyMoves := false

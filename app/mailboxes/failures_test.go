@@ -245,7 +245,7 @@ func TestProvisionFailsWhatThePlatformRefuses(t *testing.T) {
 		t.Run(tt.method, func(t *testing.T) {
 			fx := newFixture(t)
 			endFault := fx.fake.Fail(fake.Fault{
-				Method: tt.method, About: "anna@example.test", Kind: outcome.Refused, Code: fault.ProviderError,
+				Method: tt.method, Object: "anna@example.test", Kind: outcome.Refused, Code: fault.ProviderError,
 			})
 			got, err := fx.provision(t.Context(), "anna@example.test", "ben@example.test")
 			must(t, err)
@@ -285,7 +285,7 @@ func TestProvisionReportsWhatAnUnansweredRequestCreated(t *testing.T) {
 		inFakeTime(t, tt.name, func(t *testing.T) {
 			fx := newFixture(t)
 			fx.Limit = shortLimit
-			tt.fault.About = "ben@example.test"
+			tt.fault.Object = "ben@example.test"
 			endFault := fx.fake.Fail(tt.fault)
 			_, err := fx.provision(t.Context(), "anna@example.test", "ben@example.test")
 			requireRefusal(t, err, tt.want)

@@ -107,7 +107,7 @@ func commandLog(cmd *cobra.Command, level slog.Level) *slog.Logger {
 	if level > slog.LevelDebug {
 		return slog.New(slog.DiscardHandler)
 	}
-	return telemetry.Logger(cmd.ErrOrStderr(), level)
+	return telemetry.NewLogger(cmd.ErrOrStderr(), level)
 }
 
 // findOptionalAccount returns the id of the account that idOrEmail names, or "" when idOrEmail is

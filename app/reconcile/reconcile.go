@@ -60,9 +60,9 @@ const MailServerReady = true
 // If the platform has not finished a step in time, ReconcileDomain does not fail. The fields of the
 // returned domain show which steps are finished. ReconcileDomain fails when a step or the store
 // fails. It stores the state even when a step fails.
-func (p *Reconciler) ReconcileDomain(ctx context.Context, owner access.AccountID, d domain.Domain, mailServerReady bool) (domain.Domain, error) {
-	stepErr := p.runAndReadRecords(ctx, &d, mailServerReady)
-	stored, err := SaveDomain(ctx, p.Domains, owner, p.WithCurrentDNS(ctx, owner, d))
+func (r *Reconciler) ReconcileDomain(ctx context.Context, owner access.AccountID, d domain.Domain, mailServerReady bool) (domain.Domain, error) {
+	stepErr := r.runAndReadRecords(ctx, &d, mailServerReady)
+	stored, err := SaveDomain(ctx, r.Domains, owner, r.WithCurrentDNS(ctx, owner, d))
 	if err != nil {
 		return d, err
 	}
@@ -84,47 +84,47 @@ func SaveDomain(ctx context.Context, domains ports.Domains, owner access.Account
 }
 
 // runAndReadRecords runs the steps, then reads the records that the platform requires.
-func (p *Reconciler) runAndReadRecords(ctx context.Context, d *domain.Domain, mailServerReady bool) error {
-	platform := p.Platform.For(d.TenantGUID)
-	if err := p.runSteps(ctx, platform, d, mailServerReady); err != nil {
+func (r *Reconciler) runAndReadRecords(ctx context.Context, d *domain.Domain, mailServerReady bool) error {
+	platform := r.Platform.For(d.TenantGUID)
+	if err := r.runSteps(ctx, platform, d, mailServerReady); err != nil {
 		return err
 	}
-	return p.readRecords(ctx, platform, d)
+	return r.readRecords(ctx, platform, d)
 }
 
 // runSteps runs the steps within the limit. Steps that run out of time count as unfinished, not as
 // failed.
-func (p *Reconciler) runSteps(ctx context.Context, platform ports.MailTenant, d *domain.Domain, mailServerReady bool) error {
-	limit := p.Limit
+func (r *Reconciler) runSteps(ctx context.Context, platform ports.MailTenant, d *domain.Domain, mailServerReady bool) error {
+	limit := r.Limit
 	if limit == 0 {
 		limit = defaultLimit
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	err := p.setUpMailAndSigning(ctx, platform, d, mailServerReady)
+	err := r.setUpMailAndSigning(ctx, platform, d, mailServerReady)
 	if outcome.KindOf(err) == outcome.NotReady || ctx.Err() != nil && !outcome.ChangedNothing(err) {
 		return nil
 	}
 	return err
 }
 
-func (p *Reconciler) setUpMailAndSigning(ctx context.Context, platform ports.MailTenant, d *domain.Domain, mailServerReady bool) error {
-	retry := RetryPolicy{Pause: p.Pause}
-	if err := p.setUpMail(ctx, platform, d, mailServerReady, retry); err != nil || !mailServerReady {
+func (r *Reconciler) setUpMailAndSigning(ctx context.Context, platform ports.MailTenant, d *domain.Domain, mailServerReady bool) error {
+	retry := RetryPolicy{Pause: r.Pause}
+	if err := r.setUpMail(ctx, platform, d, mailServerReady, retry); err != nil || !mailServerReady {
 		return err
 	}
-	return p.createSigning(ctx, platform, d, retry)
+	return r.createSigning(ctx, platform, d, retry)
 }
 
 // WithCurrentDNS returns d with the current state of its DNS. If the DNS cannot be read, it returns
 // d unchanged.
-func (p *Reconciler) WithCurrentDNS(ctx context.Context, owner access.AccountID, d domain.Domain) domain.Domain {
-	began := p.Now()
-	zoneRead, err := ReadZone(ctx, p.DNS, owner, d.Name, d.Signing.Wanted()...)
+func (r *Reconciler) WithCurrentDNS(ctx context.Context, owner access.AccountID, d domain.Domain) domain.Domain {
+	began := r.Now()
+	zoneRead, err := ReadZone(ctx, r.DNS, owner, d.Name, d.Signing.Wanted()...)
 	if err != nil {
 		return d
 	}
-	return d.WithRead(zoneRead, began, PlatformHosts(ctx, p.Facts))
+	return d.WithRead(zoneRead, began, PlatformHosts(ctx, r.Facts))
 }
 
 // PlatformHosts returns the hosts of the mail platform, or nil if they are not known.

@@ -15,35 +15,35 @@ import (
 // SetUpMail tries once to enable a verified domain's e-mail service and to have the mail server
 // accept the domain. It returns the stored domain. It fails with outcome.NotReady while the
 // platform needs more time. If mailServerReady is false, it only enables the service.
-func (p *Reconciler) SetUpMail(ctx context.Context, owner access.AccountID, d domain.Domain, mailServerReady bool) (domain.Domain, error) {
-	platform := p.Platform.For(d.TenantGUID)
-	if err := p.setUpMail(ctx, platform, &d, mailServerReady, Once); err != nil {
+func (r *Reconciler) SetUpMail(ctx context.Context, owner access.AccountID, d domain.Domain, mailServerReady bool) (domain.Domain, error) {
+	platform := r.Platform.For(d.TenantGUID)
+	if err := r.setUpMail(ctx, platform, &d, mailServerReady, Once); err != nil {
 		return d, err
 	}
-	if err := p.readRecords(ctx, platform, &d); err != nil {
+	if err := r.readRecords(ctx, platform, &d); err != nil {
 		return d, err
 	}
-	return SaveDomain(ctx, p.Domains, owner, d)
+	return SaveDomain(ctx, r.Domains, owner, d)
 }
 
 // CreateSigning tries once to create the DKIM configuration of a domain, and stores and returns its
 // records. It fails with an error of the platform or the store.
-func (p *Reconciler) CreateSigning(ctx context.Context, owner access.AccountID, d domain.Domain) (domain.Domain, error) {
-	if err := p.createSigning(ctx, p.Platform.For(d.TenantGUID), &d, Once); err != nil {
+func (r *Reconciler) CreateSigning(ctx context.Context, owner access.AccountID, d domain.Domain) (domain.Domain, error) {
+	if err := r.createSigning(ctx, r.Platform.For(d.TenantGUID), &d, Once); err != nil {
 		return d, err
 	}
-	return SaveDomain(ctx, p.Domains, owner, d)
+	return SaveDomain(ctx, r.Domains, owner, d)
 }
 
-func (p *Reconciler) setUpMail(ctx context.Context, platform ports.MailTenant, d *domain.Domain, mailServerReady bool, retry RetryPolicy) error {
+func (r *Reconciler) setUpMail(ctx context.Context, platform ports.MailTenant, d *domain.Domain, mailServerReady bool, retry RetryPolicy) error {
 	if d.MailReady {
 		return nil
 	}
-	if err := p.enableMail(ctx, platform, d, mailServerReady, retry); err != nil || !mailServerReady || d.MailReady {
+	if err := r.enableMail(ctx, platform, d, mailServerReady, retry); err != nil || !mailServerReady || d.MailReady {
 		return err
 	}
 	return Run(ctx, retry, func(ctx context.Context) error {
-		began := p.Now()
+		began := r.Now()
 		err := checkAccepted(ctx, platform, d.Name)
 		if err == nil {
 			d.MailReady, d.Observed.Mail = true, began
@@ -52,9 +52,9 @@ func (p *Reconciler) setUpMail(ctx context.Context, platform ports.MailTenant, d
 	}, nil)
 }
 
-func (p *Reconciler) createSigning(ctx context.Context, platform ports.MailTenant, d *domain.Domain, retry RetryPolicy) error {
+func (r *Reconciler) createSigning(ctx context.Context, platform ports.MailTenant, d *domain.Domain, retry RetryPolicy) error {
 	return Run(ctx, retry, func(ctx context.Context) error {
-		began := p.Now()
+		began := r.Now()
 		signing, err := platform.EnsureSigning(ctx, d.Name)
 		if err == nil {
 			*d = d.WithSigning(signing, began)
@@ -65,9 +65,9 @@ func (p *Reconciler) createSigning(ctx context.Context, platform ports.MailTenan
 
 // enableMail reads the accepted domains before each try, if the mail server is ready. A domain that
 // the mail server accepts needs no further call, even if the outcome of an earlier call is unknown.
-func (p *Reconciler) enableMail(ctx context.Context, platform ports.MailTenant, d *domain.Domain, mailServerReady bool, retry RetryPolicy) error {
+func (r *Reconciler) enableMail(ctx context.Context, platform ports.MailTenant, d *domain.Domain, mailServerReady bool, retry RetryPolicy) error {
 	return Run(ctx, retry, func(ctx context.Context) error {
-		began := p.Now()
+		began := r.Now()
 		if mailServerReady && checkAccepted(ctx, platform, d.Name) == nil {
 			d.MailReady, d.Observed.Mail = true, began
 			return nil
@@ -78,12 +78,12 @@ func (p *Reconciler) enableMail(ctx context.Context, platform ports.MailTenant, 
 
 // readRecords reads the DNS records that the platform requires. It has its own timeout, so that it
 // runs even after slow steps.
-func (p *Reconciler) readRecords(ctx context.Context, platform ports.MailTenant, d *domain.Domain) error {
+func (r *Reconciler) readRecords(ctx context.Context, platform ports.MailTenant, d *domain.Domain) error {
 	return Call(context.WithoutCancel(ctx), func(ctx context.Context) error {
-		began := p.Now()
-		r, err := platform.Records(ctx, d.Name)
+		began := r.Now()
+		records, err := platform.Records(ctx, d.Name)
 		if err == nil {
-			*d = d.WithRecords(r, began)
+			*d = d.WithRecords(records, began)
 		}
 		return err
 	})

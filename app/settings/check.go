@@ -75,9 +75,12 @@ func (c Config) Problems() []Problem {
 	if c.MaxConnections < 2 {
 		addProblem("max_connections", "must be at least 2, got %d", c.MaxConnections)
 	}
-	for setting, value := range map[string]int{"plugin_memory_mib": c.PluginMemoryMiB, "plugin_processes": c.PluginProcesses, "plugin_open_files": c.PluginOpenFiles} {
-		if value < 0 {
-			addProblem(setting, "must not be negative, got %d", value)
+	for _, limit := range []struct {
+		setting string
+		value   int
+	}{{"plugin_memory_mib", c.PluginMemoryMiB}, {"plugin_processes", c.PluginProcesses}, {"plugin_open_files", c.PluginOpenFiles}} {
+		if limit.value < 0 {
+			addProblem(limit.setting, "must not be negative, got %d", limit.value)
 		}
 	}
 	for _, address := range c.DNSResolvers {

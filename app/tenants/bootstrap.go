@@ -50,8 +50,9 @@ func (r *syncRun) prepareMailServer(ctx context.Context) {
 	r.result.Bootstrap = tenant.BootstrapPart(r.bootstrap)
 }
 
-// enableSubmission enables SMTP AUTH for the whole organization, if the mail server is ready.
-func (r *syncRun) enableSubmission(ctx context.Context) {
+// syncSMTPAuth reads the state of SMTP AUTH, and enables SMTP AUTH for the whole organization if it
+// is disabled. It does neither while the mail server is not ready.
+func (r *syncRun) syncSMTPAuth(ctx context.Context) {
 	if r.bootstrap.Status != tenant.BootstrapReady {
 		r.result.SMTPAuth = tenant.SMTPAuthSkippedPart()
 		return

@@ -148,7 +148,7 @@ func (s *Service) recordUnblocks(ctx context.Context, claim ports.TenantClaim) e
 	changes := ports.SendChanges{At: now}
 	for _, b := range boxes {
 		if !b.BlockedAt.IsZero() {
-			changes.Done = append(changes.Done, b.On(day).ChangeTo(sendlimit.Unblocked, claim.Tenant, sendlimit.ByScope(policies), now))
+			changes.Done = append(changes.Done, b.StateOn(day).ChangeTo(sendlimit.Unblocked, claim.Tenant, sendlimit.ByScope(policies), now))
 		}
 	}
 	if len(changes.Done) == 0 {

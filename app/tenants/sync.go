@@ -80,7 +80,7 @@ func (s *Service) Sync(ctx context.Context, owner access.AccountID, id tenant.GU
 		return SyncResult{}, r.saveRevoked(ctx, profileErr)
 	}
 	r.prepareMailServer(ctx)
-	r.enableSubmission(ctx)
+	r.syncSMTPAuth(ctx)
 	listErr, err := r.discover(ctx)
 	if isAccessDenied(listErr) {
 		return SyncResult{}, r.saveRevoked(ctx, listErr)

@@ -224,7 +224,7 @@ func TestSyncOfAPartlyBrokenPlatform(t *testing.T) {
 				t.Errorf("got %+v", synced)
 			}
 		}},
-		{"the records of a domain cannot be read", fake.Fault{Method: "Records", About: "two.test", Kind: outcome.Broken}, func(t *testing.T, fx *fixture, synced tenants.SyncResult) {
+		{"the records of a domain cannot be read", fake.Fault{Method: "Records", Object: "two.test", Kind: outcome.Broken}, func(t *testing.T, fx *fixture, synced tenants.SyncResult) {
 			if domains, _ := fx.storedObjects(t); synced.Partial || len(domains[1].Verification) != 1 {
 				t.Errorf("got %+v", synced)
 			}
@@ -237,7 +237,7 @@ func TestSyncOfAPartlyBrokenPlatform(t *testing.T) {
 			fx.now = fx.now.Add(time.Hour)
 			fx.platform.Fail(tt.fault)
 			synced := fx.sync(t)
-			if !synced.Partial && tt.fault.About == "" {
+			if !synced.Partial && tt.fault.Object == "" {
 				t.Errorf("not partial: %+v", synced)
 			}
 			if domains, boxes := fx.storedObjects(t); len(domains) != 2 || len(boxes) != 1 {

@@ -47,12 +47,12 @@ func (s *slots) take(n int) (taken ports.Slots, closed bool) {
 	if s.closed {
 		return taken, true
 	}
-	free := func(standing webhook.Standing, used int) int { return max(0, standing.SlotShare(s.total)-used) }
-	taken.All = min(n, free(webhook.Proven, s.used.All))
-	taken.Unproven = min(taken.All, free(webhook.Unproven, s.used.Unproven+s.countSlowTries()))
+	free := func(standing webhook.Standing, used int) int { return max(0, standing.MaxSlots(s.total)-used) }
+	taken.Total = min(n, free(webhook.Proven, s.used.Total))
+	taken.Unproven = min(taken.Total, free(webhook.Unproven, s.used.Unproven+s.countSlowTries()))
 	taken.Failing = min(taken.Unproven, free(webhook.Failing, s.used.Failing))
 	taken.Responsiveness = s.responsiveness
-	s.used.All += taken.All
+	s.used.Total += taken.Total
 	s.used.Unproven += taken.Unproven
 	s.used.Failing += taken.Failing
 	return taken, false
@@ -87,10 +87,10 @@ func (s *slots) responsiveness(webhookID string) webhook.Responsiveness {
 func (s *slots) release(unused ports.Slots) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.used.All -= unused.All
+	s.used.Total -= unused.Total
 	s.used.Unproven -= unused.Unproven
 	s.used.Failing -= unused.Failing
-	if s.used.All == 0 {
+	if s.used.Total == 0 {
 		s.idle.Broadcast()
 	}
 }
@@ -124,9 +124,9 @@ func (s *slots) recordAnswer(webhookID string, t *startedTry, accepted bool) {
 
 // endTry releases the slot of a try.
 func (s *slots) endTry(t *startedTry) {
-	taken := ports.Slots{All: 1, Unproven: 1, Failing: 1}
+	taken := ports.Slots{Total: 1, Unproven: 1, Failing: 1}
 	taken.Take(t.standing)
-	s.release(ports.Slots{All: 1 - taken.All, Unproven: 1 - taken.Unproven, Failing: 1 - taken.Failing})
+	s.release(ports.Slots{Total: 1 - taken.Total, Unproven: 1 - taken.Unproven, Failing: 1 - taken.Failing})
 }
 
 // close makes every later call of take return no slots.
@@ -140,7 +140,7 @@ func (s *slots) close() {
 func (s *slots) waitIdle() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for s.used.All > 0 {
+	for s.used.Total > 0 {
 		s.idle.Wait()
 	}
 }

@@ -20,7 +20,7 @@ func TestStandingFollowsTheAnswersOfTheEndpoint(t *testing.T) {
 		expectSlots := func(situation string, want webhook.Standing, all, unproven, failing int) {
 			t.Helper()
 			taken, closed := slots.take(100)
-			if closed || taken.All != all || taken.Unproven != unproven || taken.Failing != failing || taken.Standing(webhook.Webhook{ID: "a"}) != want {
+			if closed || taken.Total != all || taken.Unproven != unproven || taken.Failing != failing || taken.Standing(webhook.Webhook{ID: "a"}) != want {
 				t.Errorf("%s: %+v, standing %d", situation, taken, taken.Standing(webhook.Webhook{ID: "a"}))
 			}
 			slots.release(taken)
@@ -28,7 +28,7 @@ func TestStandingFollowsTheAnswersOfTheEndpoint(t *testing.T) {
 		beginTry := func(standing webhook.Standing) *startedTry {
 			taken, _ := slots.take(1)
 			taken.Take(standing)
-			slots.release(ports.Slots{All: taken.All, Unproven: taken.Unproven, Failing: taken.Failing})
+			slots.release(ports.Slots{Total: taken.Total, Unproven: taken.Unproven, Failing: taken.Failing})
 			return slots.beginTry("a", standing)
 		}
 		expectSlots("at the start", webhook.Unproven, 16, 12, 8)

@@ -222,7 +222,7 @@ func (w *Worker) claim(ctx context.Context, due []ports.DueWebhook) error {
 	ctx, cancel := context.WithTimeout(ctx, batchLimit)
 	defer cancel()
 	slots, closed := w.slots.take(len(due) * webhook.MaxConcurrent)
-	if closed || slots.All == 0 {
+	if closed || slots.Total == 0 {
 		w.scheduleClaim(noSlotPause, due...)
 		return nil
 	}

@@ -25,7 +25,7 @@ type callChain struct {
 
 // newCallChain builds the call chain of a provider. It fails when the metrics cannot be registered.
 func newCallChain(c settings.Config, provider string, describe describeFunc, counters ports.Limiter, log *slog.Logger) (callChain, error) {
-	measure, err := telemetry.Calls(telemetry.CallOptions{Provider: provider, Log: log, CustomerData: c.TraceCustomerData})
+	measure, err := telemetry.NewCallInterceptor(telemetry.CallOptions{Provider: provider, Log: log, CustomerData: c.TraceCustomerData})
 	return callChain{measure, breaker.New(breaker.Options{
 		Provider: provider, Log: log, OpenTime: c.CircuitOpen, Budget: budgets{provider, describe, counters}.spend,
 	})}, err

@@ -128,8 +128,8 @@ func (m *processMetrics) observe(ctx context.Context, o metric.Observer) error {
 	o.ObserveInt64(m.limiterFallbacks, limiterState.Fallbacks)
 	open, closed := m.service.APIConnections.Counts()
 	o.ObserveFloat64(m.connections, float64(open))
-	o.ObserveInt64(m.closedConnections, closed.OfClient, labels("limit", "address"))
-	o.ObserveInt64(m.closedConnections, closed.OfAll, labels("limit", "all"))
+	o.ObserveInt64(m.closedConnections, closed.ByClientLimit, labels("limit", "address"))
+	o.ObserveInt64(m.closedConnections, closed.ByTotalLimit, labels("limit", "all"))
 	for key, count := range m.service.CircuitStates() {
 		o.ObserveFloat64(m.circuits, count, labels("provider", key.Provider, "domain", key.Domain, "state", string(key.State)))
 	}

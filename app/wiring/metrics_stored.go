@@ -111,8 +111,8 @@ func (g *storedGauges) observe(ctx context.Context, o metric.Observer) error {
 		o.ObserveFloat64(g.driftedDomains, float64(health.Drifted[kind]), labels("kind", string(kind)))
 	}
 	unread := 0.0
-	if !health.Oldest.IsZero() {
-		unread = max(0, g.now().Sub(health.Oldest).Seconds())
+	if !health.OldestRead.IsZero() {
+		unread = max(0, g.now().Sub(health.OldestRead).Seconds())
 	}
 	o.ObserveFloat64(g.oldestRead, unread)
 	g.enforcement.observe(o, counts.sends, g.now())
@@ -171,12 +171,12 @@ func (g enforcementGauges) instruments() []metric.Observable {
 
 func (g enforcementGauges) observe(o metric.Observer, h ports.SendHealth, now time.Time) {
 	late := 0.0
-	if !h.Due.IsZero() {
-		late = max(0, now.Sub(h.Due).Seconds())
+	if !h.OldestDue.IsZero() {
+		late = max(0, now.Sub(h.OldestDue).Seconds())
 	}
 	o.ObserveFloat64(g.lateness, late)
-	o.ObserveFloat64(g.tenants, float64(h.Limited))
-	o.ObserveFloat64(g.lagging, float64(h.Lagging))
-	o.ObserveFloat64(g.blocked, float64(h.Blocked))
-	o.ObserveFloat64(g.stranded, float64(h.Stranded))
+	o.ObserveFloat64(g.tenants, float64(h.LimitedTenants))
+	o.ObserveFloat64(g.lagging, float64(h.LaggingTenants))
+	o.ObserveFloat64(g.blocked, float64(h.BlockedMailboxes))
+	o.ObserveFloat64(g.stranded, float64(h.StrandedMailboxes))
 }

@@ -60,15 +60,15 @@ const (
 	// allow dozens of pages a minute.
 	refreshEvery = 6 * time.Hour
 
-	// keySweepEvery is the interval at which expired Idempotency-Keys are deleted.
-	keySweepEvery = time.Minute
+	// idempotencyKeySweepEvery is the interval at which expired Idempotency-Keys are deleted.
+	idempotencyKeySweepEvery = time.Minute
 
-	// actSweepEvery is the interval of the sweep that adds the audit entries of requests whose
-	// process was killed.
-	actSweepEvery = 30 * time.Second
+	// lostWriteSweepEvery is the interval of the sweep that adds the audit entries of requests
+	// whose process was killed.
+	lostWriteSweepEvery = 30 * time.Second
 
-	// keyBatchTimeout bounds the deletion of one batch of Idempotency-Keys.
-	keyBatchTimeout = 10 * time.Second
+	// idempotencyKeyBatchTimeout bounds the deletion of one batch of Idempotency-Keys.
+	idempotencyKeyBatchTimeout = 10 * time.Second
 )
 
 // SandboxJobRetryPolicy is the retry policy of provisioning jobs in the sandbox. It is
@@ -136,11 +136,11 @@ func (s *Service) QueueWork() ports.Work {
 	return ports.Work{
 		Handlers: handlers,
 		Periodic: slices.Concat([]ports.Periodic{
-			{Kind: "idempotency_keys", Every: keySweepEvery, Do: s.deleteExpiredKeys},
+			{Kind: "idempotency_keys", Every: idempotencyKeySweepEvery, Do: s.deleteExpiredKeys},
 			{Kind: "enforcement_events", Every: time.Hour, Do: s.enforcement.DeleteOldEvents},
 			{Kind: "events", Every: time.Hour, Do: s.Events.DeleteOldEvents},
 			{Kind: "audit_entries", Every: time.Hour, Do: s.audits.DeleteOldEntries},
-			{Kind: "audit_acts", Every: actSweepEvery, Do: s.audits.EndLostActs},
+			{Kind: "audit_acts", Every: lostWriteSweepEvery, Do: s.audits.RecordLostWrites},
 			s.dnsWorker.Sweep(jobSweepEvery),
 			s.domainWatch.Sweep(domainSweepEvery),
 		}, s.integrations.Periodic(sessionSweepEvery, refreshEvery), s.WebhookWorker.Periodic(webhookSweepEvery), s.Enforcer.Periodic(EnforceSweepEvery, s.Queue)),
@@ -230,7 +230,7 @@ func (s *Service) initDomainWatch(c settings.Config, o Overrides) error {
 	for _, check := range domains.CheckResults {
 		results = append(results, string(check))
 	}
-	count, err := telemetry.DomainChecks(results...)
+	count, err := telemetry.NewDomainCheckCounter(results...)
 	if err != nil {
 		return err
 	}
@@ -288,7 +288,7 @@ func (s *Service) EnforceNow(ctx context.Context) error {
 // table for long.
 func (s *Service) deleteExpiredKeys(ctx context.Context) error {
 	for deleted := idempotency.DeleteBatch; deleted == idempotency.DeleteBatch; {
-		batchCtx, cancel := context.WithTimeout(ctx, keyBatchTimeout)
+		batchCtx, cancel := context.WithTimeout(ctx, idempotencyKeyBatchTimeout)
 		var err error
 		deleted, err = s.Store.Reap(batchCtx, s.idempotency.Now(), idempotency.DeleteBatch)
 		cancel()

@@ -24,10 +24,10 @@ var Drifts = []Drift{SPFGone, DKIMBroken, MXMoved}
 
 // Health is the result of all reads of a domain's DNS.
 type Health struct {
-	// Sound lists the kinds of records that were correct in at least one read. Records of a kind
-	// that was never correct are not published yet, so the kind cannot drift.
-	Sound []Drift
-	// Drifted lists the kinds in Sound that are no longer correct.
+	// EverCorrect lists the kinds of records that were correct in at least one read. Records of a
+	// kind that was never correct are not published yet, so the kind cannot drift.
+	EverCorrect []Drift
+	// Drifted lists the kinds in EverCorrect that are no longer correct.
 	Drifted []Drift
 }
 
@@ -53,15 +53,15 @@ func (d Domain) Offer(hosts dns.PlatformHosts) dns.Offer {
 func (h Health) afterRead(seen map[Drift]dns.Soundness) Health {
 	var next Health
 	for _, kind := range Drifts {
-		sound, drifted := slices.Contains(h.Sound, kind), slices.Contains(h.Drifted, kind)
+		everCorrect, drifted := slices.Contains(h.EverCorrect, kind), slices.Contains(h.Drifted, kind)
 		switch seen[kind] {
 		case dns.SoundnessRight:
-			sound, drifted = true, false
+			everCorrect, drifted = true, false
 		case dns.SoundnessWrong:
-			drifted = sound
+			drifted = everCorrect
 		}
-		if sound {
-			next.Sound = append(next.Sound, kind)
+		if everCorrect {
+			next.EverCorrect = append(next.EverCorrect, kind)
 		}
 		if drifted {
 			next.Drifted = append(next.Drifted, kind)

@@ -67,16 +67,16 @@ func TestDriftNeedsAnEarlierCorrectRecord(t *testing.T) {
 		want   domain.Health
 	}{
 		{"records that were never right cannot drift", verifiedDomain(), []dns.ZoneRead{readWith(false, false, false)}, domain.Health{}},
-		{"all records are right", verifiedDomain(), []dns.ZoneRead{readWith(true, true, true)}, domain.Health{Sound: allDrifts}},
-		{"SPF removed", verifiedDomain(), []dns.ZoneRead{readWith(true, true, true), readWith(false, true, true)}, domain.Health{Sound: allDrifts, Drifted: []domain.Drift{domain.SPFGone}}},
-		{"DKIM breaks", verifiedDomain(), []dns.ZoneRead{readWith(true, true, true), readWith(true, false, true)}, domain.Health{Sound: allDrifts, Drifted: []domain.Drift{domain.DKIMBroken}}},
-		{"the MX moves", verifiedDomain(), []dns.ZoneRead{readWith(true, true, true), readWith(true, true, false)}, domain.Health{Sound: allDrifts, Drifted: []domain.Drift{domain.MXMoved}}},
-		{"all records wrong, twice", verifiedDomain(), []dns.ZoneRead{readWith(true, true, true), readWith(false, false, false), readWith(false, false, false)}, domain.Health{Sound: allDrifts, Drifted: allDrifts}},
-		{"SPF and DKIM are right again", verifiedDomain(), []dns.ZoneRead{readWith(true, true, true), readWith(false, false, false), readWith(true, true, false)}, domain.Health{Sound: allDrifts, Drifted: allDrifts[2:]}},
-		{"an unreliable read detects no drift", verifiedDomain(), []dns.ZoneRead{readWith(true, true, true), unreliable(readWith(false, false, false))}, domain.Health{Sound: allDrifts}},
-		{"an unreliable read ends no drift", verifiedDomain(), []dns.ZoneRead{readWith(true, true, true), readWith(false, true, true), unreliable(readWith(true, true, true))}, domain.Health{Sound: allDrifts, Drifted: allDrifts[:1]}},
+		{"all records are right", verifiedDomain(), []dns.ZoneRead{readWith(true, true, true)}, domain.Health{EverCorrect: allDrifts}},
+		{"SPF removed", verifiedDomain(), []dns.ZoneRead{readWith(true, true, true), readWith(false, true, true)}, domain.Health{EverCorrect: allDrifts, Drifted: []domain.Drift{domain.SPFGone}}},
+		{"DKIM breaks", verifiedDomain(), []dns.ZoneRead{readWith(true, true, true), readWith(true, false, true)}, domain.Health{EverCorrect: allDrifts, Drifted: []domain.Drift{domain.DKIMBroken}}},
+		{"the MX moves", verifiedDomain(), []dns.ZoneRead{readWith(true, true, true), readWith(true, true, false)}, domain.Health{EverCorrect: allDrifts, Drifted: []domain.Drift{domain.MXMoved}}},
+		{"all records wrong, twice", verifiedDomain(), []dns.ZoneRead{readWith(true, true, true), readWith(false, false, false), readWith(false, false, false)}, domain.Health{EverCorrect: allDrifts, Drifted: allDrifts}},
+		{"SPF and DKIM are right again", verifiedDomain(), []dns.ZoneRead{readWith(true, true, true), readWith(false, false, false), readWith(true, true, false)}, domain.Health{EverCorrect: allDrifts, Drifted: allDrifts[2:]}},
+		{"an unreliable read detects no drift", verifiedDomain(), []dns.ZoneRead{readWith(true, true, true), unreliable(readWith(false, false, false))}, domain.Health{EverCorrect: allDrifts}},
+		{"an unreliable read ends no drift", verifiedDomain(), []dns.ZoneRead{readWith(true, true, true), readWith(false, true, true), unreliable(readWith(true, true, true))}, domain.Health{EverCorrect: allDrifts, Drifted: allDrifts[:1]}},
 		{"a domain that is not verified", unverified, []dns.ZoneRead{readWith(true, true, true), readWith(false, true, true)}, domain.Health{}},
-		{"records that the platform has not specified", unspecified, []dns.ZoneRead{readWith(true, true, true), readWith(false, true, false)}, domain.Health{Sound: allDrifts[1:2]}},
+		{"records that the platform has not specified", unspecified, []dns.ZoneRead{readWith(true, true, true), readWith(false, true, false)}, domain.Health{EverCorrect: allDrifts[1:2]}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			d := tt.domain
@@ -123,7 +123,7 @@ func TestDriftOverReads(t *testing.T) {
 		var want domain.Health
 		for k, kind := range domain.Drifts {
 			if everRight[k] {
-				want.Sound = append(want.Sound, kind)
+				want.EverCorrect = append(want.EverCorrect, kind)
 			}
 			if everRight[k] && !lastRight[k] {
 				want.Drifted = append(want.Drifted, kind)

@@ -25,7 +25,7 @@ func CheckDomainLimit(count, limit int) error {
 // never. Package observation defines which time counts. The time of the DNS read is in
 // Domain.CheckedAt.
 type Observed struct {
-	State     time.Time // Added, MissingSince and Missed
+	State     time.Time // Added, MissingSince and PreviousMissingSince
 	Verified  time.Time // Verified and Default; see observation.HeldUntil
 	Mail      time.Time // MailReady
 	Signing   time.Time // DKIMEnabled and Signing.Enabled
@@ -35,8 +35,9 @@ type Observed struct {
 	// change is a different value of Verified, or a missing domain that was found. A removal sets
 	// Change to zero, unless it repeats an earlier removal.
 	Change time.Time
-	// Missed is the MissingSince that the domain had before it became a reservation again.
-	Missed time.Time
+	// PreviousMissingSince is the MissingSince that the domain had before it became a reservation
+	// again.
+	PreviousMissingSince time.Time
 }
 
 // Merge returns the stored domain d, updated with the observation seen. A part of d stays only if
@@ -47,7 +48,7 @@ func (d Domain) Merge(seen Domain) Domain {
 		if found || d.Verified != seen.Verified {
 			d.Observed.Change = seen.Observed.State
 		}
-		d.Added, d.MissingSince, d.Observed.Missed = seen.Added, seen.MissingSince, seen.Observed.Missed
+		d.Added, d.MissingSince, d.Observed.PreviousMissingSince = seen.Added, seen.MissingSince, seen.Observed.PreviousMissingSince
 	}
 	if observation.Advance(&d.Observed.Verified, seen.Observed.Verified) {
 		d.Verified, d.Default = seen.Verified, seen.Default
@@ -98,7 +99,7 @@ func (d Domain) WithoutMail(at time.Time) Domain {
 // WithPlatformState returns the domain with the platform's state, as observed at the time at. Only
 // a verified domain can be primary.
 func (d Domain) WithPlatformState(p Platform, at time.Time) Domain {
-	d.Added, d.MissingSince, d.Observed.Missed, d.Observed.State = true, time.Time{}, time.Time{}, at
+	d.Added, d.MissingSince, d.Observed.PreviousMissingSince, d.Observed.State = true, time.Time{}, time.Time{}, at
 	d.Verified, d.Default, d.Observed.Verified = p.Verified, p.Default && p.Verified, at
 	return d
 }
@@ -118,14 +119,14 @@ func (d Domain) WithSigning(s dns.Signing, at time.Time) Domain {
 // ReservedAgain returns a missing domain as the reservation of a request at the time at. The
 // request then finds out whether the platform still has the domain.
 func (d Domain) ReservedAgain(at time.Time) Domain {
-	d.Added, d.MissingSince, d.Observed.Missed, d.Observed.State = false, time.Time{}, d.MissingSince, at
+	d.Added, d.MissingSince, d.Observed.PreviousMissingSince, d.Observed.State = false, time.Time{}, d.MissingSince, at
 	return d
 }
 
 // MissingAgain undoes ReservedAgain: it returns the reservation as a missing domain with its old
 // MissingSince. MissingAgain is called when the request did not add the domain.
 func (d Domain) MissingAgain() Domain {
-	d.MissingSince, d.Observed.Missed = d.Observed.Missed, time.Time{}
+	d.MissingSince, d.Observed.PreviousMissingSince = d.Observed.PreviousMissingSince, time.Time{}
 	return d
 }
 
@@ -136,7 +137,7 @@ func (d Domain) MissingAgain() Domain {
 //   - An earlier request reserved the domain less than observation.ReplicaLag ago, and may have
 //     added it.
 func (d Domain) MayBeHidden(now time.Time) bool {
-	return now.Sub(d.Observed.Missed) < observation.ReplicaLag || now.Sub(d.PreviousReservedAt) < observation.ReplicaLag
+	return now.Sub(d.Observed.PreviousMissingSince) < observation.ReplicaLag || now.Sub(d.PreviousReservedAt) < observation.ReplicaLag
 }
 
 // AfterMiss returns the stored domain after a discovery that did not find it, neither in the
@@ -144,11 +145,11 @@ func (d Domain) MayBeHidden(now time.Time) bool {
 // domain no longer exists. If the stored observation is newer than the discovery, AfterMiss changes
 // nothing.
 func (d Domain) AfterMiss(at time.Time) (missed Domain, gone bool) {
-	since := cmp.Or(d.MissingSince, d.Observed.Missed)
+	since := cmp.Or(d.MissingSince, d.Observed.PreviousMissingSince)
 	if !observation.Advance(&d.Observed.State, at) {
 		return d, false
 	}
-	d.MissingSince, d.Observed.Missed = cmp.Or(since, at), time.Time{}
+	d.MissingSince, d.Observed.PreviousMissingSince = cmp.Or(since, at), time.Time{}
 	return d, observation.IsGone(since, at)
 }
 
@@ -157,12 +158,12 @@ func (d Domain) WithLaterRead(other Domain) Domain {
 	if other.CheckedAt.Before(d.CheckedAt) {
 		return d
 	}
-	sound := d.Health.Sound
+	before := d.Health.EverCorrect
 	d.Status, d.Health, d.CheckedAt = other.Status, other.Health, other.CheckedAt
-	d.Health.Sound = nil
-	for _, kind := range Drifts { // Sound gets each kind that was correct in a read of d or of other
-		if slices.Contains(sound, kind) || slices.Contains(other.Health.Sound, kind) {
-			d.Health.Sound = append(d.Health.Sound, kind)
+	d.Health.EverCorrect = nil
+	for _, kind := range Drifts { // the kinds that were correct in a read of d or of other
+		if slices.Contains(before, kind) || slices.Contains(other.Health.EverCorrect, kind) {
+			d.Health.EverCorrect = append(d.Health.EverCorrect, kind)
 		}
 	}
 	return d

@@ -192,11 +192,11 @@ func TestReservationOfAMissingDomain(t *testing.T) {
 		if !d.MayBeHidden(firstMiss.Add(observation.ReplicaLag-1)) || d.MayBeHidden(firstMiss.Add(observation.ReplicaLag)) {
 			t.Errorf("hidden for a different time: %+v", d)
 		}
-		if afterMiss, gone := d.AfterMiss(firstMiss.Add(observation.ReplicaLag)); !gone || !afterMiss.MissingSince.Equal(firstMiss) || !afterMiss.Observed.Missed.IsZero() {
+		if afterMiss, gone := d.AfterMiss(firstMiss.Add(observation.ReplicaLag)); !gone || !afterMiss.MissingSince.Equal(firstMiss) || !afterMiss.Observed.PreviousMissingSince.IsZero() {
 			t.Errorf("gone %v, %+v", gone, afterMiss)
 		}
 	}
-	if d := reserved.MissingAgain(); d.Added || !d.MissingSince.Equal(firstMiss) || !d.Observed.Missed.IsZero() {
+	if d := reserved.MissingAgain(); d.Added || !d.MissingSince.Equal(firstMiss) || !d.Observed.PreviousMissingSince.IsZero() {
 		t.Errorf("missing again: %+v", d)
 	}
 	seen := domain.Domain{}.WithPlatformState(domain.Platform{}, firstMiss.Add(time.Hour))

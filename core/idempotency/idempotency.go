@@ -127,8 +127,8 @@ func Decide(r Record, sameRequest bool, now time.Time) Verdict {
 
 // Effects describes what a request did, apart from reading the database.
 type Effects struct {
-	// Asked is true when a provider was called or the live DNS was read.
-	Asked bool
+	// ProviderCalled is true when a provider was called or the live DNS was read.
+	ProviderCalled bool
 	// Answered is true when the provider or a DNS server answered.
 	Answered bool
 	// Changed is true when data were stored or may have been.
@@ -177,7 +177,7 @@ func DecideEnd(status int, fromStore bool, e Effects) Result {
 		return KeepAnswer
 	case e.Answered && !fromStore && status >= 400 && status < 500 && !slices.Contains(statusesNotKept, status):
 		return KeepAnswer
-	case e.Asked || e.Changed:
+	case e.ProviderCalled || e.Changed:
 		return KeepKey
 	default:
 		return Release

@@ -39,7 +39,7 @@ func TestDecideReplaysOnlyTheSameRequest(t *testing.T) {
 
 func TestDecideEndKeepsTheKeyWhileEffectsAreUncertain(t *testing.T) {
 	nothing, changed := Effects{}, Effects{Changed: true}
-	asked, answered := Effects{Asked: true}, Effects{Asked: true, Answered: true}
+	called, answered := Effects{ProviderCalled: true}, Effects{ProviderCalled: true, Answered: true}
 	for _, tt := range []struct {
 		status  int
 		effects Effects
@@ -49,8 +49,8 @@ func TestDecideEndKeepsTheKeyWhileEffectsAreUncertain(t *testing.T) {
 		{400, nothing, Release}, {404, nothing, Release}, {409, nothing, Release}, {402, nothing, Release}, {503, nothing, Release},
 		{400, answered, KeepAnswer}, {403, answered, KeepAnswer}, {409, answered, KeepAnswer},
 		{401, answered, KeepKey}, {402, answered, KeepKey}, {404, answered, KeepKey}, {429, answered, KeepKey},
-		{400, asked, KeepKey}, {409, changed, KeepKey},
-		{500, answered, KeepKey}, {502, asked, KeepKey}, {503, changed, KeepKey}, {504, asked, KeepKey},
+		{400, called, KeepKey}, {409, changed, KeepKey},
+		{500, answered, KeepKey}, {502, called, KeepKey}, {503, changed, KeepKey}, {504, called, KeepKey},
 	} {
 		if got := DecideEnd(tt.status, false, tt.effects); got != tt.want {
 			t.Errorf("%d after %+v: %d, want %d", tt.status, tt.effects, got, tt.want)
@@ -65,7 +65,7 @@ func TestDecideEndKeepsTheKeyWhileEffectsAreUncertain(t *testing.T) {
 	for _, tt := range []struct {
 		effects Effects
 		want    Result
-	}{{nothing, Release}, {changed, KeepKey}, {asked, KeepKey}, {answered, KeepKey}} {
+	}{{nothing, Release}, {changed, KeepKey}, {called, KeepKey}, {answered, KeepKey}} {
 		if got := DecideEnd(409, true, tt.effects); got != tt.want {
 			t.Errorf("409 from the store after %+v: %d, want %d", tt.effects, got, tt.want)
 		}

@@ -176,7 +176,7 @@ func (d *decision) enterStage(s Stage, next Step) {
 
 // enterStep moves the job to a step, and resets the progress of the previous step.
 func (d *decision) enterStep(next Step) {
-	d.Next, d.Attempt, d.SeenAt, d.UnreliableSince = next, 0, time.Time{}, time.Time{}
+	d.Next, d.Attempt, d.VisibleSince, d.UnreliableSince = next, 0, time.Time{}, time.Time{}
 	d.Status, d.NextAttemptAt, d.RequiredAction, d.Message = Running, d.Now, "", ""
 }
 

@@ -81,11 +81,11 @@ func missingForAlmost15Minutes(j *Job, now time.Time) {
 	j.MissingSince = now.Add(-15*time.Minute + time.Second)
 }
 
-func seen10sAgo(j *Job, now time.Time) { j.SeenAt = now.Add(-10 * time.Second) }
+func visibleFor10s(j *Job, now time.Time) { j.VisibleSince = now.Add(-10 * time.Second) }
 
-func seen4sAgo(j *Job, now time.Time) { j.SeenAt = now.Add(-4 * time.Second) }
+func visibleFor4s(j *Job, now time.Time) { j.VisibleSince = now.Add(-4 * time.Second) }
 
-func seenInFuture(j *Job, now time.Time) { j.SeenAt = now.Add(time.Hour) } // the clock stepped back
+func visibleSinceFuture(j *Job, now time.Time) { j.VisibleSince = now.Add(time.Hour) } // the clock stepped back
 
 func unreliableInFuture(j *Job, now time.Time) { j.UnreliableSince = now.Add(time.Hour) }
 
@@ -130,9 +130,9 @@ func TestAdvanceDecidesOnEachObservation(t *testing.T) {
 		{name: "WriteErr matters only after Apply", observation: "write refused", stage: StageApply, status: Running, next: Apply},
 
 		{name: "one read is not enough", path: toRead, observation: "unchanged and shown", stage: StagePropagation, status: Waiting, next: ReadDNS, pause: 10 * time.Second},
-		{name: "two reads within 10 s are not enough", path: toRead, history: seen4sAgo, observation: "unchanged and shown", stage: StagePropagation, status: Waiting, next: ReadDNS, pause: 6 * time.Second},
-		{name: "two reads 10 s apart are enough", path: toRead, history: seen10sAgo, observation: "unchanged and shown", stage: StageDomainVerification, status: Running, next: Verify},
-		{name: "a first read in the future does not count", path: toRead, history: seenInFuture, observation: "unchanged and shown", stage: StagePropagation, status: Waiting, next: ReadDNS, pause: 10 * time.Second},
+		{name: "two reads within 10 s are not enough", path: toRead, history: visibleFor4s, observation: "unchanged and shown", stage: StagePropagation, status: Waiting, next: ReadDNS, pause: 6 * time.Second},
+		{name: "two reads 10 s apart are enough", path: toRead, history: visibleFor10s, observation: "unchanged and shown", stage: StageDomainVerification, status: Running, next: Verify},
+		{name: "a first read in the future does not count", path: toRead, history: visibleSinceFuture, observation: "unchanged and shown", stage: StagePropagation, status: Waiting, next: ReadDNS, pause: 10 * time.Second},
 		{name: "records that are not shown", path: toRead, observation: "not shown", stage: StagePropagation, status: Waiting, next: ReadDNS, pause: firstPause},
 		{name: "records that are not shown for almost 48 h", path: toRead, history: almostOverdue, observation: "not shown", stage: StagePropagation, status: Waiting, next: ReadDNS, pause: firstPause},
 		{name: "records that are not shown for 48 h", path: toRead, history: overdue, observation: "not shown", stage: StagePropagation, status: ActionRequired, next: ReadDNS, code: PropagationTimeout},
@@ -166,7 +166,7 @@ func TestAdvanceDecidesOnEachObservation(t *testing.T) {
 		{name: "a plan of the DKIM records without changes", path: toDKIMPlan, observation: "unchanged", stage: StageDKIMPublication, status: Running, next: ReadDNS},
 		{name: "the DKIM records are written", path: toDKIMApply, observation: "plan written", stage: StageDKIMPublication, status: Running, next: ReadDNS},
 		{name: "the zone changed during the write of the DKIM records", path: toDKIMApply, observation: "zone changed during write", stage: StageDKIMPublication, status: Waiting, next: Plan, pause: firstPause},
-		{name: "the DKIM records are shown", path: toDKIMRead, history: seen10sAgo, observation: "unchanged and shown", stage: StageDKIMEnablement, status: Running, next: EnableDKIM},
+		{name: "the DKIM records are shown", path: toDKIMRead, history: visibleFor10s, observation: "unchanged and shown", stage: StageDKIMEnablement, status: Running, next: EnableDKIM},
 		{name: "the DKIM records are not shown in 48 h", path: toDKIMRead, history: overdue, observation: "not shown", stage: StageDKIMPublication, status: ActionRequired, next: ReadDNS, code: DKIMTimeout},
 		{name: "the platform signs", path: toEnable, observation: "platform ready", stage: StageHealth, status: Running, next: Validate},
 		{name: "the platform does not sign while negative answers are cached", path: toEnable, history: publishedAgo(time.Minute, 11*time.Minute), observation: "platform not ready", stage: StageDKIMEnablement, status: Waiting, next: EnableDKIM, pause: 10 * time.Minute},
@@ -268,7 +268,7 @@ func TestAnswerResetsFaults(t *testing.T) {
 }
 
 // TestReadResetsProgress checks that a reliable read resets UnreliableSince, and that a read
-// without the records resets SeenAt.
+// without the records resets VisibleSince.
 func TestReadResetsProgress(t *testing.T) {
 	j := afterObservations(t, newJob(), toApply...)
 	j, _ = BeginAttempt(j, start)
@@ -277,7 +277,7 @@ func TestReadResetsProgress(t *testing.T) {
 		t.Error("a reliable read did not reset UnreliableSince")
 	}
 	j = afterObservations(t, newJob(), append(toRead[:2:2], "unchanged and shown", "not shown")...)
-	if !j.SeenAt.IsZero() {
+	if !j.VisibleSince.IsZero() {
 		t.Error("the first read with the records still counts")
 	}
 	if j = afterObservations(t, j, "unchanged and shown"); j.Stage != StagePropagation {
@@ -299,16 +299,16 @@ func TestStageResetsProgress(t *testing.T) {
 	jobWithProgress := func(path []string) Job {
 		j := afterObservations(t, newJob(), path...)
 		j, _ = BeginAttempt(j, start)
-		j.Attempt, j.OutageTime, j.OutageSince, j.SeenAt, j.UnreliableSince = 5, time.Hour, start.Add(time.Hour), start, start
+		j.Attempt, j.OutageTime, j.OutageSince, j.VisibleSince, j.UnreliableSince = 5, time.Hour, start.Add(time.Hour), start, start
 		return j
 	}
 	got, _ := DefaultRetryPolicy.Advance(jobWithProgress(toMail), observationNamed(t, "platform ready"), at(start.Add(time.Minute)))
-	if got.Attempt != 0 || got.OutageTime != 0 || !got.OutageSince.IsZero() || !got.SeenAt.IsZero() || !got.UnreliableSince.IsZero() || !got.StageSince.Equal(start.Add(time.Minute)) {
+	if got.Attempt != 0 || got.OutageTime != 0 || !got.OutageSince.IsZero() || !got.VisibleSince.IsZero() || !got.UnreliableSince.IsZero() || !got.StageSince.Equal(start.Add(time.Minute)) {
 		t.Errorf("a new stage begins with %+v", got.Progress)
 	}
 	// An outage that began in the future, by clock skew, counts as no time.
 	got, _ = DefaultRetryPolicy.Advance(jobWithProgress(toVerify), observationNamed(t, "platform ready"), at(start.Add(time.Minute)))
-	if got.Attempt != 0 || got.OutageTime != time.Hour || !got.OutageSince.IsZero() || !got.SeenAt.IsZero() || !got.UnreliableSince.IsZero() {
+	if got.Attempt != 0 || got.OutageTime != time.Hour || !got.OutageSince.IsZero() || !got.VisibleSince.IsZero() || !got.UnreliableSince.IsZero() {
 		t.Errorf("a new step begins with %+v", got.Progress)
 	}
 	got, _ = DefaultRetryPolicy.Advance(jobWithProgress(toValidate), observationNamed(t, "unchanged"), at(start.Add(time.Minute)))

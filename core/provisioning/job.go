@@ -143,9 +143,9 @@ type Progress struct {
 	// MissingSince is when a step first did not find the domain. A step with any other result
 	// resets it to zero.
 	MissingSince time.Time
-	// SeenAt is when a read first found the written records on all servers. PublishedAt is when a
-	// second read confirmed their publication.
-	SeenAt, PublishedAt time.Time
+	// VisibleSince is when a read first found the written records on all servers. PublishedAt is
+	// when a second read confirmed their publication.
+	VisibleSince, PublishedAt time.Time
 	// NegativeTTL is how long resolvers cache the absence of a record.
 	NegativeTTL time.Duration
 }

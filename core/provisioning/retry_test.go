@@ -15,7 +15,7 @@ import (
 func stoppedJob(t *testing.T, code dns.ActionRequired, path []string) Job {
 	j, _ := BeginAttempt(afterObservations(t, newJob(), path...), start)
 	j.Status, j.RequiredAction, j.Message, j.ZoneChanges, j.Attempt, j.Faults, j.Epoch = ActionRequired, code, "words", 2, 9, 3, 7
-	j.OutageTime, j.OutageSince, j.UnreliableSince, j.SeenAt, j.PublishedAt, j.NegativeTTL = time.Hour, start, start, start, start, time.Minute
+	j.OutageTime, j.OutageSince, j.UnreliableSince, j.VisibleSince, j.PublishedAt, j.NegativeTTL = time.Hour, start, start, start, start, time.Minute
 	return j
 }
 

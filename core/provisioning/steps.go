@@ -59,13 +59,13 @@ func (d *decision) afterRead(o Observation) {
 	switch {
 	case d.handleZoneChange(o.Zone):
 	case !o.RecordsVisible:
-		d.SeenAt = time.Time{}
+		d.VisibleSince = time.Time{}
 		d.wait(0)
-	case d.SeenAt.IsZero() || d.SeenAt.After(d.Now):
-		d.SeenAt = d.Now
+	case d.VisibleSince.IsZero() || d.VisibleSince.After(d.Now):
+		d.VisibleSince = d.Now
 		d.waitFor(d.BetweenReads)
-	case d.Now.Sub(d.SeenAt) < d.BetweenReads:
-		d.waitFor(d.BetweenReads - d.Now.Sub(d.SeenAt))
+	case d.Now.Sub(d.VisibleSince) < d.BetweenReads:
+		d.waitFor(d.BetweenReads - d.Now.Sub(d.VisibleSince))
 	default:
 		d.enterVerification()
 	}

@@ -36,8 +36,8 @@ type MailboxState struct {
 	Counted bool
 	// BlockedAt is when the decision to block the mailbox was made, zero when it is not blocked.
 	BlockedAt time.Time
-	// BlockedBy is the limit that the mailbox exceeded when it was blocked, 0 when unknown.
-	BlockedBy int
+	// ExceededLimit is the limit that the mailbox exceeded when it was blocked, 0 when unknown.
+	ExceededLimit int
 }
 
 func (b MailboxState) isBlocked() bool { return !b.BlockedAt.IsZero() }
@@ -132,8 +132,8 @@ func Decide(id tenant.GUID, policies Policies, mailboxes []MailboxState, day Day
 func (b MailboxState) ChangeTo(action Action, id tenant.GUID, policies Policies, now time.Time) Change {
 	limit := policies.Effective(b.OwnLimit, b.Domain)
 	scope, covered := policies.Covering(b.Domain)
-	if !covered && b.BlockedBy > 0 {
-		limit = b.BlockedBy
+	if !covered && b.ExceededLimit > 0 {
+		limit = b.ExceededLimit
 	}
 	return Change{MailboxID: b.ID, Scope: scope, Action: action, At: now, Event: Event{
 		Tenant: id, Address: b.Address, Action: action, Sent: b.Sent, Limit: limit,

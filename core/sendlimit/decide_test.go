@@ -83,9 +83,9 @@ func TestDecideReturnsEvents(t *testing.T) {
 // TestUnblockEventLimit checks the limit in the event of an unblocked mailbox. If no policy covers
 // the mailbox any more, the event has the limit that applied when the mailbox was blocked.
 func TestUnblockEventLimit(t *testing.T) {
-	blocked := sendlimit.MailboxState{ID: "1", Address: "ada@a.test", Domain: "a.test", Sent: 26, Counted: true, BlockedAt: noon, BlockedBy: 25}
-	withOwnLimit, withoutBlockedBy := blocked, blocked
-	withOwnLimit.OwnLimit, withoutBlockedBy.BlockedBy = 7, 0
+	blocked := sendlimit.MailboxState{ID: "1", Address: "ada@a.test", Domain: "a.test", Sent: 26, Counted: true, BlockedAt: noon, ExceededLimit: 25}
+	withOwnLimit, withoutExceededLimit := blocked, blocked
+	withOwnLimit.OwnLimit, withoutExceededLimit.ExceededLimit = 7, 0
 	for _, tt := range []struct {
 		name     string
 		policies sendlimit.Policies
@@ -96,7 +96,7 @@ func TestUnblockEventLimit(t *testing.T) {
 		{"no policy", nil, blocked, 25},
 		{"only a policy of a different domain", sendlimit.Policies{"b.test": 30}, blocked, 25},
 		{"the mailbox's own limit, which no policy enforces", nil, withOwnLimit, 25},
-		{"the limit of the block is unknown", nil, withoutBlockedBy, 0},
+		{"the limit of the block is unknown", nil, withoutExceededLimit, 0},
 	} {
 		changes := sendlimit.Decide("guid", tt.policies, []sendlimit.MailboxState{tt.mailbox}, today, noon).Changes
 		if len(changes) != 1 || changes[0].Action != sendlimit.Unblocked || changes[0].Event.Limit != tt.want {

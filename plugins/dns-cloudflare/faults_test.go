@@ -28,7 +28,7 @@ type faultyFixture struct {
 
 func newFaultyFixture(t *testing.T) *faultyFixture {
 	fixture := &faultyFixture{fixture: newFixture(t), limit: limit}
-	if !soak.On() {
+	if !soak.Enabled() {
 		fixture.limit /= 5
 	}
 	state := newTestState(fixture.now)

@@ -61,7 +61,7 @@ func TestBlockStopsOnlyTheListedMailboxes(t *testing.T) {
 func checkProperty(t *testing.T, property func(*rapid.T)) {
 	t.Helper()
 	checks := flag.Lookup("rapid.checks")
-	if !soak.On() {
+	if !soak.Enabled() {
 		before := checks.Value.String()
 		defer func() { _ = checks.Value.Set(before) }()
 		if err := checks.Value.Set("20"); err != nil {

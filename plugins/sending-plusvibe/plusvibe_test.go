@@ -207,7 +207,7 @@ func TestInvalidCursorsAreRefused(t *testing.T) {
 // than that, each remaining account is listed once. Otherwise the listing must fail.
 func TestRemovalsDuringAListingSkipNoAccount(t *testing.T) {
 	removals := []int{4, 5}
-	if soak.On() {
+	if soak.Enabled() {
 		removals = []int{0, 1, 4, 5, 120}
 	}
 	for _, removed := range removals {

@@ -28,7 +28,7 @@ func TestEverySenderIsListedOnceWithEitherMeaningOfSkip(t *testing.T) {
 		{50, 2, jsonObject{"skip": "page", "past_end": "repeat"}}, {250, 4, jsonObject{"skip": "page", "past_end": "repeat"}},
 		{50, 2, jsonObject{"skip": "ignored"}},
 	} {
-		if tt.senders > 200 && !soak.On() {
+		if tt.senders > 200 && !soak.Enabled() {
 			tt.senders, tt.calls = tt.senders-200, tt.calls-2
 		}
 		env := newTestEnv(t)
@@ -101,7 +101,7 @@ func TestMeaningOfSkipIsFoundWhileSendersChange(t *testing.T) {
 func TestRemovalsDuringAListingSkipNoSender(t *testing.T) {
 	const senders = 240
 	removals := []int{4, 5}
-	if soak.On() {
+	if soak.Enabled() {
 		removals = []int{1, 4, 5, 120}
 	}
 	for _, removed := range removals {

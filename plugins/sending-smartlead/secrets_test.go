@@ -129,11 +129,11 @@ func TestAccountPasswordIsNotDecoded(t *testing.T) {
 	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil || answer["password"] == "" || answer["password"] == nil {
 		t.Fatalf("the simulator sends no password: %v, %v", answer, err)
 	}
-	reach, err := platform.Check(t.Context())
+	checkResult, err := platform.Check(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if results := fmt.Sprintf("%+v %+v", reach, a); strings.Contains(results, answer["password"].(string)) {
+	if results := fmt.Sprintf("%+v %+v", checkResult, a); strings.Contains(results, answer["password"].(string)) {
 		t.Error("a result contains the password")
 	}
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[accountDoc]()) {

@@ -197,7 +197,7 @@ func (g *guard) endAct(r *http.Request, a *answer) error {
 	return err
 }
 
-func (x *run) calledProvider() bool { return x.effects.Recorded().Asked }
+func (x *run) calledProvider() bool { return x.effects.Recorded().ProviderCalled }
 
 // deniedQuota limits the requests of a key that get a 401 or 403 answer and count in no other
 // bucket. Each such request adds an audit entry. Without the limit, a revoked key could fill the

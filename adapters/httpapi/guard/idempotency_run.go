@@ -178,7 +178,7 @@ func (g *guard) sendStored(w http.ResponseWriter, r *http.Request, keyed *keyedW
 func (x *run) keepLease(ctx context.Context) (context.Context, func()) {
 	keyOptions := x.guard.idempotency
 	keyLease := lease.New(time.Now(), keyOptions.Lease, func(ctx context.Context, duration time.Duration) (bool, error) {
-		return keyOptions.Keys.Hold(ctx, x.keyID, x.attempt, duration)
+		return keyOptions.Keys.RenewKeyLease(ctx, x.keyID, x.attempt, duration)
 	})
 	return keyLease.RenewInBackground(ctx, func(err error) {
 		x.effects.Stop()

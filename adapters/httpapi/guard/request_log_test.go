@@ -55,7 +55,7 @@ func TestClientAddressBehindTrustedProxies(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var lines bytes.Buffer
-			h := newHandler(guard.Options{Log: telemetry.Logger(&lines, slog.LevelInfo), TrustedProxies: tt.trusted})
+			h := newHandler(guard.Options{Log: telemetry.NewLogger(&lines, slog.LevelInfo), TrustedProxies: tt.trusted})
 			r := httptest.NewRequest("GET", "/nowhere", nil)
 			r.RemoteAddr, r.Header["X-Forwarded-For"] = "127.0.0.1:50000", tt.forwarded
 			h.ServeHTTP(httptest.NewRecorder(), r)
@@ -72,7 +72,7 @@ var validRequestID = regexp.MustCompile(`\A[A-Za-z0-9._-]{1,128}\z`)
 // FuzzRequestHeaders sends arbitrary X-Request-ID, Traceparent, Accept and Authorization headers.
 // The handler must not panic, and must return only a valid request id.
 func FuzzRequestHeaders(f *testing.F) {
-	h := newHandler(guard.Options{Keys: &keys.Service{Prefix: "tny"}, Log: telemetry.Logger(io.Discard, slog.LevelDebug)})
+	h := newHandler(guard.Options{Keys: &keys.Service{Prefix: "tny"}, Log: telemetry.NewLogger(io.Discard, slog.LevelDebug)})
 	f.Add("a.B-9_", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "*/*", "Bearer x")
 	f.Add("a b", "00-0-0-0", "a/b;q=", "Basic \x00")
 	f.Add("x\r\nSet-Cookie: a=b", "\xff", ";;,", "bearer")

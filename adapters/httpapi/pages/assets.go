@@ -86,7 +86,7 @@ func Asset(w http.ResponseWriter, r *http.Request, name string) bool {
 	}
 	w.Header().Set("Vary", "Accept-Encoding")
 	w.Header().Set("Cache-Control", "public, max-age=86400")
-	if Accepts(r.Header.Values("Accept-Encoding"), "gzip") {
+	if AcceptsExplicitly(r.Header.Values("Accept-Encoding"), "gzip") {
 		w.Header().Set("Content-Encoding", "gzip")
 		_, _ = io.WriteString(w, a.compressed)
 		return true
@@ -95,9 +95,9 @@ func Asset(w http.ResponseWriter, r *http.Request, name string) bool {
 	return true
 }
 
-// Accepts reports whether an Accept or Accept-Encoding header names the value with a weight
-// above 0. A wildcard does not name the value.
-func Accepts(header []string, value string) bool {
+// AcceptsExplicitly reports whether an Accept or Accept-Encoding header names the value with a
+// weight above 0. A wildcard does not name the value.
+func AcceptsExplicitly(header []string, value string) bool {
 	for entry := range strings.SplitSeq(strings.Join(header, ","), ",") {
 		name, params, _ := strings.Cut(entry, ";")
 		if !strings.EqualFold(strings.TrimSpace(name), value) {

@@ -69,7 +69,7 @@ func TestEditOfAChangedZoneFails(t *testing.T) {
 		t.Errorf("the zone has %v", current.Records)
 	}
 	current.Records, current.VeiledRecords = nil, []zones.VeiledRecord{{Record: zones.Record{Type: "TXT", Name: "example.test", Content: "x", TTL: 60}, Veil: zones.Proxied}}
-	if err := store.Edit(current); !errors.As(err, new(zones.Invalid)) {
+	if err := store.Edit(current); !errors.As(err, new(zones.InvalidError)) {
 		t.Errorf("a proxied text: %v", err)
 	}
 	current.Name = "other.test"

@@ -23,12 +23,12 @@ type Record struct {
 	Priority *int   `json:"priority,omitempty"` // MX and SRV
 }
 
-// Invalid is the error for an invalid name, an invalid record, or records that conflict.
-type Invalid string
+// InvalidError is the error for an invalid name, an invalid record, or records that conflict.
+type InvalidError string
 
-func (i Invalid) Error() string { return string(i) }
+func (i InvalidError) Error() string { return string(i) }
 
-func invalid(format string, args ...any) error { return Invalid(fmt.Sprintf(format, args...)) }
+func invalid(format string, args ...any) error { return InvalidError(fmt.Sprintf(format, args...)) }
 
 const (
 	maxRecords = 5000

@@ -237,7 +237,7 @@ func TestAddedZoneIsServed(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			err := store.Add(tt.zone, tt.provider)
-			if bad := *new(zones.Invalid); (err == nil) != tt.ok || err != nil && !errors.As(err, &bad) {
+			if bad := *new(zones.InvalidError); (err == nil) != tt.ok || err != nil && !errors.As(err, &bad) {
 				t.Fatalf("got %v", err)
 			}
 		})
@@ -271,7 +271,7 @@ func TestInvalidRecordsAreRefused(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			err := store.Replace("example.test", parseRecords(t, "["+tt.record+"]"))
-			if bad := *new(zones.Invalid); !errors.As(err, &bad) {
+			if bad := *new(zones.InvalidError); !errors.As(err, &bad) {
 				t.Fatalf("got %v", err)
 			}
 		})
@@ -291,7 +291,7 @@ func TestConflictingRecordsAreRefused(t *testing.T) {
 	for name, set := range map[string]string{
 		"a record twice": a + "," + a, "beside a CNAME": cname + "," + a, "a CNAME beside": a + "," + cname,
 	} {
-		var bad zones.Invalid
+		var bad zones.InvalidError
 		if err := store.Replace("example.test", parseRecords(t, "["+set+"]")); !errors.As(err, &bad) {
 			t.Errorf("%s: got %v", name, err)
 		}
@@ -306,7 +306,7 @@ func TestRecordsWithUnknownMembersAreRefused(t *testing.T) {
 		`["A"]`,
 	} {
 		var list []zones.Record
-		var bad zones.Invalid
+		var bad zones.InvalidError
 		if err := json.Unmarshal([]byte(text), &list); !errors.As(err, &bad) {
 			t.Errorf("%s: got %v", text, err)
 		}
@@ -332,7 +332,7 @@ func TestServeOwnReplacesOnlyOwnZones(t *testing.T) {
 		"example.test": nil, "iana.org": nil, "example": nil, "Mail.example": nil, "": nil,
 		"other.example": {{Type: "A", Name: "elsewhere.test", Content: "192.0.2.1", TTL: 60}},
 	} {
-		var refusal zones.Invalid
+		var refusal zones.InvalidError
 		if err := store.ServeOwn(apex, list); !errors.As(err, &refusal) {
 			t.Errorf("%q: %v", apex, err)
 		}

@@ -48,7 +48,7 @@ func (o *Order) Choose(n int) int {
 func Explore(t *testing.T, maxInterruptions int, runTest func(t *testing.T, o *Order)) {
 	t.Helper()
 	orders := sampleOrders
-	if soak.On() {
+	if soak.Enabled() {
 		orders = soakOrders
 		enumerate(t, maxInterruptions, runTest)
 	}

@@ -21,8 +21,8 @@ const Variable = "TENANTRY_SOAK"
 // prints it.
 const SeedVariable = "TENANTRY_SEED"
 
-// On reports whether `make soak` runs the test. Each long test then runs all its cases.
-func On() bool { return os.Getenv(Variable) != "" }
+// Enabled reports whether `make soak` runs the test. Each long test then runs all its cases.
+func Enabled() bool { return os.Getenv(Variable) != "" }
 
 // seed returns the seed of all samples of this process.
 func seed() uint64 {
@@ -48,7 +48,7 @@ func Rand(t testing.TB) *rand.Rand {
 // If it returns a sample, it logs the size of the sample and the seed.
 func Sample[T any](t testing.TB, all []T, n int) []T {
 	t.Helper()
-	if On() || n >= len(all) {
+	if Enabled() || n >= len(all) {
 		return all
 	}
 	t.Logf("a sample of %d of %d; %s=1 runs all", n, len(all), Variable)

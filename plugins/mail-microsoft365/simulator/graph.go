@@ -57,8 +57,8 @@ type graphCall struct {
 	now  time.Time
 	// roles are the app roles in the token that are still granted.
 	roles []string
-	// tenant is the tid claim of the token.
-	tenant string
+	// tenantID is the tid claim of the token.
+	tenantID string
 }
 
 // result is the answer to a call: a body, or an error.
@@ -134,7 +134,7 @@ func (s *simulator) authenticateGraphCall(r *http.Request) (*graphCall, *graphEr
 	if f == nil {
 		return nil, errIdentity.with("")
 	}
-	c := &graphCall{s: s, r: r, file: f, now: now, tenant: tid}
+	c := &graphCall{s: s, r: r, file: f, now: now, tenantID: tid}
 	granted := false
 	f.View(func(t *tenant) {
 		granted = t.Grant.Consent == "granted" && !t.Behaviour.Deleted && !t.Behaviour.AppDisabled
@@ -172,19 +172,19 @@ func stringList(claim any) []string {
 
 // writeGraphResult writes a result with the headers that Graph always sends.
 func (s *simulator) writeGraphResult(w http.ResponseWriter, r *http.Request, answer result) {
-	request, client := newGUID(), r.Header.Get("client-request-id")
-	if client == "" {
-		client = request
+	requestID, clientRequestID := newGUID(), r.Header.Get("client-request-id")
+	if clientRequestID == "" {
+		clientRequestID = requestID
 	}
 	headers := w.Header()
-	headers.Set("request-id", request)
-	headers.Set("client-request-id", client)
+	headers.Set("request-id", requestID)
+	headers.Set("client-request-id", clientRequestID)
 	headers.Set("x-ms-ags-diagnostic", `{"ServerInfo":{"DataCenter":"Sandbox","Slice":"E","Ring":"0","ScaleUnit":"000","RoleInstance":"SIM"}}`)
 	headers.Set("Date", s.kit.Now().Format(http.TimeFormat))
 	headers.Set("x-ms-resource-unit", strconv.Itoa(resourceUnits(r)))
 	status, body := answer.status, answer.body
 	if answer.refusal != nil {
-		status, body = answer.refusal.status, answer.refusal.body(s.kit.Now(), request, client)
+		status, body = answer.refusal.status, answer.refusal.body(s.kit.Now(), requestID, clientRequestID)
 		if status == http.StatusUnauthorized {
 			headers.Set("WWW-Authenticate", `Bearer realm="", authorization_uri="`+s.authority("common")+
 				`/oauth2/authorize", client_id="`+graphAppID+`"`)
@@ -249,16 +249,16 @@ var (
 	errConflict = graphError{status: 400, code: "Request_BadRequest", message: "A conflicting object with one or more of the specified property values is present in the directory."}
 	errSameKey  = graphError{status: 409, code: "Request_MultipleObjectsWithSameKeyValue", message: "A conflicting object with one or more of the specified property values is present in the directory.",
 		details: []map[string]string{{"code": "ConflictingObjects", "message": "The request conflicts with an object that is present in the directory."}}}
-	errFilter     = graphError{status: 400, code: "Request_UnsupportedQuery", message: "Unsupported or invalid query filter clause specified for property '%s'."}
-	errPageSize   = graphError{status: 400, code: "Request_BadRequest", message: "Invalid page size specified: '%s'. Must be between 1 and 999 inclusive."}
-	errUnverified = graphError{status: 400, code: "Request_BadRequest", message: "The domain '%s' is not verified. Only verified domains can be updated."}
-	errVerified   = graphError{status: 400, code: "Request_BadRequest", message: "Domain is already verified."}
-	errNoRecord   = graphError{status: 400, code: "Request_BadRequest", message: "Domain verification failed with the following error: 'The required DNS record of domain %s was not found. Records may take up to 72 hours to be visible.'"}
-	errElsewhere  = graphError{status: 400, code: "Request_BadRequest", message: "Domain verification failed with the following error: 'The domain %s is already verified in use by another organization.'"}
-	errReferenced = graphError{status: 400, code: "Request_BadRequest", message: "The domain '%s' cannot be deleted: objects still refer to it. List them with domainNameReferences, or use forceDelete."}
-	errBuiltIn    = graphError{status: 400, code: "Request_BadRequest", message: "The domain '%s' cannot be deleted: it is the initial or the default domain."}
-	errEarly      = graphError{status: 400, code: "Request_BadRequest", message: "The domain '%s' has no service configuration records yet."}
-	errPassword   = graphError{status: 400, code: "Request_BadRequest", message: "The specified password does not comply with password complexity requirements. Please provide a different password.",
+	errFilter              = graphError{status: 400, code: "Request_UnsupportedQuery", message: "Unsupported or invalid query filter clause specified for property '%s'."}
+	errPageSize            = graphError{status: 400, code: "Request_BadRequest", message: "Invalid page size specified: '%s'. Must be between 1 and 999 inclusive."}
+	errUnverified          = graphError{status: 400, code: "Request_BadRequest", message: "The domain '%s' is not verified. Only verified domains can be updated."}
+	errVerified            = graphError{status: 400, code: "Request_BadRequest", message: "Domain is already verified."}
+	errNoRecord            = graphError{status: 400, code: "Request_BadRequest", message: "Domain verification failed with the following error: 'The required DNS record of domain %s was not found. Records may take up to 72 hours to be visible.'"}
+	errVerifiedElsewhere   = graphError{status: 400, code: "Request_BadRequest", message: "Domain verification failed with the following error: 'The domain %s is already verified in use by another organization.'"}
+	errReferenced          = graphError{status: 400, code: "Request_BadRequest", message: "The domain '%s' cannot be deleted: objects still refer to it. List them with domainNameReferences, or use forceDelete."}
+	errBuiltIn             = graphError{status: 400, code: "Request_BadRequest", message: "The domain '%s' cannot be deleted: it is the initial or the default domain."}
+	errNoServiceRecordsYet = graphError{status: 400, code: "Request_BadRequest", message: "The domain '%s' has no service configuration records yet."}
+	errPassword            = graphError{status: 400, code: "Request_BadRequest", message: "The specified password does not comply with password complexity requirements. Please provide a different password.",
 		details: []map[string]string{{"code": "InvalidValue", "target": "PasswordProfile", "message": "The specified password does not comply with password complexity requirements. Please provide a different password."}}}
 	errTooMany     = graphError{status: 429, code: "TooManyRequests", message: "Please retry again later."}
 	errInternal    = graphError{status: 500, code: "InternalServerError", message: "An internal server error occurred. %s"}
@@ -274,9 +274,9 @@ func (e graphError) with(subject string) *graphError {
 }
 
 // body returns the error as Graph writes it.
-func (e *graphError) body(now time.Time, request, client string) map[string]any {
-	inner := map[string]any{"date": now.Format("2006-01-02T15:04:05"), "request-id": request,
-		"client-request-id": client}
+func (e *graphError) body(now time.Time, requestID, clientRequestID string) map[string]any {
+	inner := map[string]any{"date": now.Format("2006-01-02T15:04:05"), "request-id": requestID,
+		"client-request-id": clientRequestID}
 	if e.status == 429 {
 		inner["code"], inner["status"], inner["message"] = "429", "429", "Please retry after"
 	}

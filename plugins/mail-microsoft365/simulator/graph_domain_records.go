@@ -46,7 +46,7 @@ func verifyDomain(call *graphCall) result {
 		case d.Verified:
 			return errorResult(errVerified.with(""))
 		case isVerifiedElsewhere || t.isOwnedOutsideSandbox(name): // a permanent refusal, whatever the DNS contains
-			return errorResult(errElsewhere.with(name))
+			return errorResult(errVerifiedElsewhere.with(name))
 		case !isPublished || !d.CachedMissing.hasPassed(call.now):
 			if !isPublished {
 				d.CachedMissing = startLag(call.now, t.Behaviour.DNSNegativeMS)
@@ -87,7 +87,7 @@ func listServiceRecords(c *graphCall, t *tenant) result {
 	if !found.Verified || !found.isEmailEnabled() {
 		switch t.Behaviour.EarlyRecords {
 		case "refused":
-			return errorResult(errEarly.with(found.Name))
+			return errorResult(errNoServiceRecordsYet.with(found.Name))
 		case "unavailable":
 			unavailable := dnsRecord(t, found.Name, "", found.Name)
 			unavailable["@odata.type"], unavailable["recordType"] = "#microsoft.graph.domainDnsUnavailableRecord", ""

@@ -92,12 +92,19 @@ func (p *platform) consent(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	_, id, _ := strings.Cut(r.PostFormValue("username"), "@")
-	if _, ok := p.Consent[id]; !ok || r.PostFormValue("decision") != "accept" || r.PostFormValue("kept") != "yes" {
+	accepted := false
+	p.change(func() {
+		_, exists := p.Consent[id]
+		accepted = exists && r.PostFormValue("decision") == "accept" && r.PostFormValue("kept") == "yes"
+		if accepted {
+			p.Consent[id] = "granted"
+		}
+	})
+	if !accepted {
 		w.WriteHeader(http.StatusBadRequest)
 		fmt.Fprint(w, "<h1>Who\n are you?</h1>")
 		return
 	}
-	p.change(func() { p.Consent[id] = "granted" })
 	redirectBack(w, r, url.Values{"tenant": {id}})
 }
 
