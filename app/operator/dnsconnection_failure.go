@@ -24,8 +24,8 @@ const (
 	fixReplaceStored = "; to change it, add a new connection and remove this one"
 )
 
-// explainAddError returns the error of a connection that was not added, with a fix. It returns a usage
-// error for a field that the plugin rejects before the plugin calls the provider.
+// explainAddError returns the error of a connection that was not added, with a fix. If the plugin
+// rejects a field without a call to the provider, it returns a usage error.
 func explainAddError(provider string, err error) error {
 	var providerErr *outcome.Error
 	if errors.As(err, &providerErr) && providerErr.Kind == outcome.Refused && strings.HasPrefix(providerErr.Cause, outcome.CauseSetting) {
