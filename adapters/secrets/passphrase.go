@@ -24,8 +24,8 @@ var ErrPassphrase = errors.New("the passphrase is wrong")
 // beginning of the data.
 func IsEncrypted(start []byte) bool { return bytes.HasPrefix(start, []byte(ageHeader)) }
 
-// workFactor is the scrypt work factor, the default of the age program. With it, each guess at a
-// passphrase takes about a second and 256 MB.
+// workFactor is the base-2 logarithm of scrypt's cost parameter N. 18 is the default of the age
+// program. With it, each guess at a passphrase takes about a second and 256 MB.
 const workFactor = 18
 
 // Encrypt returns a writer that encrypts with a passphrase, in the format of the age program. The

@@ -22,9 +22,9 @@ import (
 	"github.com/tenantry/tenantry/app/settings"
 )
 
-// TestEmptyFlagValueIsAUsageError checks that an empty flag value is not taken for a missing flag.
-// A script with an unset variable must not write an unencrypted backup, list the keys of all
-// accounts or change a plan.
+// TestEmptyFlagValueIsAUsageError checks that commands refuse an empty flag value. A script with an
+// unset variable must not write an unencrypted backup, list the keys of all accounts or change a
+// plan. But `--name` and `--public-url` of `key create` may be empty.
 func TestEmptyFlagValueIsAUsageError(t *testing.T) {
 	t.Parallel()
 	env := []string{"TENANTRY_DATA_DIR=" + t.TempDir()}
@@ -46,8 +46,8 @@ func TestEmptyFlagValueIsAUsageError(t *testing.T) {
 	runTenantry(t, env, "key", "create", "--account", "ann@example.com", "--name", "", "--public-url", "", "-o", "json").mustJSON(t)
 }
 
-// TestUsageErrorsNameTheMistakeAndTheHelp checks that usage errors name the mistake and the help to
-// read. They are JSON if the flag for JSON output is set, at any position.
+// TestUsageErrorsNameTheMistakeAndTheHelp checks that a usage error names the mistake, or the help
+// to read. It is JSON if the flag for JSON output is set.
 func TestUsageErrorsNameTheMistakeAndTheHelp(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
@@ -84,7 +84,7 @@ func TestUsageErrorsNameTheMistakeAndTheHelp(t *testing.T) {
 }
 
 // TestCLIErrorsSuggestOperatorFixes checks that an error with a code of the API tells an operator
-// which command helps, and that standard error has only this error.
+// which command helps and names no path of the API. Standard error must have only this error.
 func TestCLIErrorsSuggestOperatorFixes(t *testing.T) {
 	t.Parallel()
 	env := []string{"TENANTRY_DATA_DIR=" + t.TempDir()}
@@ -130,8 +130,8 @@ func TestCommandsOfOperatorsCreateNoDatabase(t *testing.T) {
 	}
 }
 
-// TestTablesHaveNoTrailingSpaces checks the table of a list, and the sentence that an empty list
-// prints.
+// TestTablesHaveNoTrailingSpaces checks that no line of a table ends in spaces. It also checks what
+// an empty list prints, and that names which a table cannot show are refused.
 func TestTablesHaveNoTrailingSpaces(t *testing.T) {
 	t.Parallel()
 	env := []string{"TENANTRY_DATA_DIR=" + t.TempDir()}
@@ -141,7 +141,7 @@ func TestTablesHaveNoTrailingSpaces(t *testing.T) {
 	}
 	checkValues(t, runTenantry(t, env, "account", "list", "-o", "json").mustJSON(t), object{"count": 0})
 	runTenantry(t, env, "account", "create", "--email", "ann@example.com", "-o", "json").mustJSON(t)
-	for _, name := range []string{"two\nlines", strings.Repeat("x", 101)} { // a table cannot show these names
+	for _, name := range []string{"two\nlines", strings.Repeat("x", 101)} {
 		runTenantry(t, env, "key", "create", "--account", "ann@example.com", "--name", name).checkFailure(t, cli.ExitUsage)
 	}
 	for _, line := range strings.Split(runTenantry(t, env, "account", "list").stdout, "\n") {
@@ -183,8 +183,8 @@ func TestHelpGroupsCommands(t *testing.T) {
 	}
 }
 
-// TestEveryCommandHasAHelpText checks that each command has a one-line summary and each flag a
-// description.
+// TestEveryCommandHasAHelpText checks that each command has a summary without a final period, and
+// each of its own flags a description.
 func TestEveryCommandHasAHelpText(t *testing.T) {
 	t.Parallel()
 	var walk func(cmd *cobra.Command)
@@ -206,7 +206,7 @@ func TestEveryCommandHasAHelpText(t *testing.T) {
 }
 
 // TestEachShellGetsACompletionScript checks that each shell gets a script, and that bash completes
-// with it.
+// command lines with its script.
 func TestEachShellGetsACompletionScript(t *testing.T) {
 	t.Parallel()
 	for shell, wantText := range map[string]string{

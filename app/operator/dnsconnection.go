@@ -69,7 +69,7 @@ func testDNSConnectionCommand() *cobra.Command {
 		RunE: withDNSDependencies(func(ctx context.Context, cmd *cobra.Command, deps dnsDependencies) error {
 			c, err := deps.connections.Test(ctx, "", id)
 			if err != nil {
-				return testFailure(c.Provider, err)
+				return explainTestError(c.Provider, err)
 			}
 			return cli.Show(cmd, newDNSConnectionRow(c))
 		}),

@@ -86,7 +86,7 @@ func (options addOptions) run(ctx context.Context, cmd *cobra.Command, deps dnsD
 		Account: owner.ID, Provider: description.Name, Name: options.name, Credential: secrets.withSettings(settings),
 	})
 	if err != nil {
-		return addFailure(description.Name, err)
+		return explainAddError(description.Name, err)
 	}
 	return cli.Show(cmd, newDNSConnectionRow(c))
 }

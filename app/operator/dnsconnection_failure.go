@@ -24,9 +24,9 @@ const (
 	fixReplaceStored = "; to change it, add a new connection and remove this one"
 )
 
-// addFailure returns the error of a connection that was not added, with a fix. It returns a usage
-// error for a field that the plugin rejects before the plugin calls the provider.
-func addFailure(provider string, err error) error {
+// explainAddError returns the error of a connection that was not added, with a fix. If the plugin
+// rejects a field without a call to the provider, it returns a usage error.
+func explainAddError(provider string, err error) error {
 	var providerErr *outcome.Error
 	if errors.As(err, &providerErr) && providerErr.Kind == outcome.Refused && strings.HasPrefix(providerErr.Cause, outcome.CauseSetting) {
 		return cli.WithFix(cli.UsageError(errors.New(providerErr.Detail)), fixSettings)
@@ -39,8 +39,8 @@ func addFailure(provider string, err error) error {
 	return cli.WithFix(cli.ExternalError(cause), fix)
 }
 
-// testFailure returns the error of a stored connection that failed its test, with a fix.
-func testFailure(provider string, err error) error {
+// explainTestError returns the error of a stored connection that failed its test, with a fix.
+func explainTestError(provider string, err error) error {
 	var unreadable dnsconnections.UnreadableError
 	if errors.As(err, &unreadable) {
 		return cli.WithFix(err, "restore the keyset that sealed it from a backup, or add a new connection and remove this one")

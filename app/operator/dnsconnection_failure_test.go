@@ -47,7 +47,7 @@ func TestFailedConnectionTestsHaveAFix(t *testing.T) {
 		{"a secret sealed by a different keyset", dnsconnections.UnreadableError{Connection: "c1", Cause: errors.New("does not open")}, cli.ExitRefused, "c1", "failed",
 			"", "restore the keyset that sealed it"},
 	} {
-		for fix, err := range map[string]error{tt.addFix: addFailure("x", tt.err), tt.testFix: testFailure("x", tt.err)} {
+		for fix, err := range map[string]error{tt.addFix: explainAddError("x", tt.err), tt.testFix: explainTestError("x", tt.err)} {
 			var printed strings.Builder
 			cli.PrintError(&printed, &cobra.Command{}, true, err)
 			if got := printed.String(); cli.ExitCode(err) != tt.wantExit || !strings.Contains(got, tt.wantText) || !strings.Contains(got, `"`+tt.wantCode+`"`) || !strings.Contains(got, fix) {
@@ -66,8 +66,8 @@ func TestFieldsThatThePluginRejects(t *testing.T) {
 		exit  int
 		texts []string
 	}{
-		addFailure("x", rejected):  {cli.ExitUsage, []string{`"usage"`, `"key_secret: it is not base64"`, "a secret in the file of --credential-file"}},
-		testFailure("x", rejected): {cli.ExitExternal, []string{`"invalid_request"`, "key_secret: it is not base64", fixSettings + fixReplaceStored}},
+		explainAddError("x", rejected):  {cli.ExitUsage, []string{`"usage"`, `"key_secret: it is not base64"`, "a secret in the file of --credential-file"}},
+		explainTestError("x", rejected): {cli.ExitExternal, []string{`"invalid_request"`, "key_secret: it is not base64", fixSettings + fixReplaceStored}},
 	} {
 		var printed strings.Builder
 		cli.PrintError(&printed, &cobra.Command{}, true, err)

@@ -5,7 +5,7 @@
 package server
 
 // Lock does nothing on this platform and never fails. The operator must not start two processes on
-// one database.
+// one SQLite database.
 func Lock(string) (release func() error, err error) {
 	return func() error { return nil }, nil
 }

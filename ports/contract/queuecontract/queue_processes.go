@@ -23,7 +23,7 @@ import (
 // QueueProcesses runs the checks in which worker processes are killed and paused. Each job must be
 // saved exactly once. newQueue creates an empty queue and returns a function that makes the command
 // of a process. The command runs the test's own binary, which calls QueueProcess with dir. replicas
-// is the number of processes that run at the same time.
+// is the number of processes that are killed at the same time.
 func QueueProcesses(t *testing.T, replicas int, newQueue func(t *testing.T) (command func(dir string) *exec.Cmd)) {
 	t.Run("killed again and again", func(t *testing.T) {
 		t.Parallel()
@@ -180,8 +180,8 @@ func (p processes) killRepeatedly(t *testing.T, jobs *jobLog) {
 		if round == killRounds {
 			break
 		}
-		// Wait until more jobs are claimed than half of the handlers of one process, so that the
-		// kill interrupts some jobs.
+		// The kill must interrupt some jobs. Wait until the number of claimed jobs exceeds half of
+		// the handlers of one process.
 		waitFor(t, "work begins", func() bool { return countEvents(jobs.events(t), "taken") > before+QueueMaxHandlers/2 })
 		for _, c := range running {
 			c.kill()
@@ -209,8 +209,8 @@ func (p processes) killRepeatedly(t *testing.T, jobs *jobLog) {
 	}
 }
 
-// pauseWorker suspends the process that works on a job until a second process has done the job. The
-// first process must not save its result afterwards.
+// pauseWorker suspends the process that works on a job until a second process has saved the job. It
+// then checks that the first process cannot save its result.
 func (p processes) pauseWorker(t *testing.T) {
 	p.createFile(t, "hold")
 	jobs := p.createJobs(t, 1)
@@ -292,13 +292,13 @@ func newJobLog(t testing.TB, ids ...string) *jobLog {
 
 // jobState is the state of a job after its events.
 type jobState struct {
-	epoch int
-	taken time.Time
-	saved bool
+	epoch     int
+	claimedAt time.Time
+	saved     bool
 }
 
 func (s jobState) isAvailable(now time.Time) bool {
-	return !s.saved && now.Sub(s.taken) > QueueRescueAfter
+	return !s.saved && now.Sub(s.claimedAt) > QueueRescueAfter
 }
 
 func jobStates(events []jobEvent) (ids []string, states map[string]jobState) {
@@ -309,7 +309,7 @@ func jobStates(events []jobEvent) (ids []string, states map[string]jobState) {
 		case "added":
 			ids = append(ids, event.ID)
 		case "taken":
-			state.epoch, state.taken = event.Epoch, event.At
+			state.epoch, state.claimedAt = event.Epoch, event.At
 		case "saved":
 			state.saved = true
 		}
@@ -318,8 +318,8 @@ func jobStates(events []jobEvent) (ids []string, states map[string]jobState) {
 	return ids, states
 }
 
-// Take claims a job that no process works on and increments its epoch. ok is false if the job is
-// saved or claimed.
+// Take claims a job and increments its epoch. ok is false if the job is saved, or if its last claim
+// is at most QueueRescueAfter old.
 func (r *jobLog) Take(id string) (epoch int, ok bool, err error) {
 	err = r.update(func(events []jobEvent) []jobEvent {
 		_, states := jobStates(events)
@@ -332,8 +332,8 @@ func (r *jobLog) Take(id string) (epoch int, ok bool, err error) {
 	return epoch, ok, err
 }
 
-// Save stores the result of a job. It fails with errOutdatedEpoch if a different process has
-// claimed or saved the job since.
+// Save stores the result of a job. It fails with errOutdatedEpoch if the job is saved already, or if
+// it was claimed again after the claim with this epoch.
 func (r *jobLog) Save(id string, epoch int) error {
 	outdated := false
 	err := r.update(func(events []jobEvent) []jobEvent {
@@ -349,7 +349,7 @@ func (r *jobLog) Save(id string, epoch int) error {
 	return err
 }
 
-// Due returns a wake-up for each job that no process works on. The jobs belong to four accounts.
+// Due returns a wake-up for each job that Take can claim. The jobs belong to four accounts.
 func (r *jobLog) Due(context.Context) (due []ports.Wakeup, err error) {
 	err = r.update(func(events []jobEvent) []jobEvent {
 		ids, states := jobStates(events)
