@@ -162,7 +162,7 @@ func TestQueriesNameExportedMetrics(t *testing.T) {
 			}
 		}
 	}
-	const minQueries = 24 + 57 + 2 + 1 + 24 // rules, panels, variables, annotation, runbooks
+	const minQueries = 24 + 57 + 2 + 1 + 37 // rules, panels, variables, annotation, runbooks
 	if checked < minQueries {
 		t.Errorf("only %d queries were found", checked)
 	}
