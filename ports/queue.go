@@ -30,12 +30,15 @@ type Wakeup struct {
 	Trace string
 }
 
-// Queue wakes jobs when they are due, at least once.
+// Queue runs the handlers of jobs when the jobs are due. It may run the handler of a wake-up more
+// than once. It can also lose a wake-up if the process ends. Sweep finds the jobs whose wake-up was
+// lost.
 //
-// Accounts are served round-robin. No account can use all workers, and one worker is kept free. The
-// first job of an account therefore starts at most 5 s late, no matter how much work is due for
-// other accounts. Wake-ups with SeparateGroup set are scheduled as if each pair of account and kind
-// were an account of its own.
+// Accounts are served round-robin. The handlers of one account can never use all handler slots of a
+// process: some slots stay free for accounts that have no running handler. The first job of an
+// account therefore starts at most 5 s late, no matter how much work is due for other accounts.
+// Wake-ups with SeparateGroup set are scheduled as if each pair of account and kind were an account
+// of its own.
 type Queue interface {
 	// Wake enqueues wake-ups. Call it only after the job's row is committed. A handler that starts
 	// after the call to Wake sees the committed row. A wake-up for a job whose handler is running
@@ -43,10 +46,10 @@ type Queue interface {
 	Wake(ctx context.Context, wakeups ...Wakeup) error
 }
 
-// Handler processes a job. Its context has a deadline and is cancelled when the worker stops. After
-// an error or a panic, the worker logs it and retries the wake-up with growing pauses. Two handlers
-// may run at the same time for one job, so a handler's writes must check the epoch in the job's
-// row.
+// Handler processes a job. Its context has a deadline, and Worker.Stop can cancel it. If the
+// handler fails or panics, the Worker logs the error and retries the wake-up. The pauses before
+// retries grow up to a maximum. Two handlers may run at the same time for one job, so a handler's
+// writes must check the epoch in the job's row.
 type Handler func(ctx context.Context, w Wakeup) error
 
 // Periodic is recurring work. It runs when a worker starts and then at every multiple of Every

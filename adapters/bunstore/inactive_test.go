@@ -15,13 +15,13 @@ func TestWorkOfInactiveAccountsIsNotDue(t *testing.T) {
 		annJob, bobJob := queueJob(t, s, ann, 1), queueJob(t, s, bob, 2)
 		attachTenant(t, s, ann, 3)
 		attachTenant(t, s, bob, 4)
-		stale := addCheckedDomain(t, s, ann, 3, "ann.test", time.Hour)
-		other := addCheckedDomain(t, s, bob, 4, "bob.test", 2*time.Hour)
+		annDomain := addCheckedDomain(t, s, ann, 3, "ann.test", time.Hour)
+		bobDomain := addCheckedDomain(t, s, bob, 4, "bob.test", 2*time.Hour)
 
 		_, err := s.SetActive(t.Context(), ann, false)
 		must(t, "suspend", err)
 		requireOrder(t, "jobs", dueJobIDs(t, s, dueTime, 9), bobJob.ID)
-		requireOrder(t, "domains", staleDomainIDs(t, s, 9*time.Hour, 9), other.ID)
+		requireOrder(t, "domains", staleDomainIDs(t, s, 9*time.Hour, 9), bobDomain.ID)
 		if h := domainHealth(t, s); h.Verified != 1 || !h.OldestRead.Equal(now.Add(2*time.Hour)) {
 			t.Errorf("counted while suspended: %+v", h)
 		}
@@ -29,7 +29,7 @@ func TestWorkOfInactiveAccountsIsNotDue(t *testing.T) {
 		_, err = s.SetActive(t.Context(), ann, true)
 		must(t, "resume", err)
 		requireOrder(t, "jobs", dueJobIDs(t, s, dueTime, 9), annJob.ID, bobJob.ID)
-		requireOrder(t, "domains", staleDomainIDs(t, s, 9*time.Hour, 9), stale.ID, other.ID)
+		requireOrder(t, "domains", staleDomainIDs(t, s, 9*time.Hour, 9), annDomain.ID, bobDomain.ID)
 		if h := domainHealth(t, s); h.Verified != 2 || !h.OldestRead.Equal(now.Add(time.Hour)) {
 			t.Errorf("counted after the resumption: %+v", h)
 		}

@@ -67,13 +67,13 @@ func TestEnvironmentIsTheAllowList(t *testing.T) {
 			"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=https://user:" + token + "@collector",
 		}, allowed...),
 	})
-	list, err := tenantOf(host, "puppet", "").Domains(t.Context())
+	environment, err := tenantOf(host, "puppet", "").Domains(t.Context()) // one variable per domain
 	if err != nil {
 		t.Fatal(err)
 	}
 	handshake := []string{"TENANTRY_PLUGIN", "PLUGIN_MIN_PORT", "PLUGIN_MAX_PORT", "PLUGIN_PROTOCOL_VERSIONS", "PLUGIN_CLIENT_CERT", "PLUGIN_UNIX_SOCKET_DIR"}
 	var got []string
-	for _, v := range list {
+	for _, v := range environment {
 		if key, _, _ := strings.Cut(v.Name, "="); !slices.Contains(handshake, key) {
 			got = append(got, v.Name)
 		}
@@ -88,16 +88,16 @@ func TestEnvironmentIsTheAllowList(t *testing.T) {
 
 func TestTelemetryHeadersComeOnlyFromTheirOption(t *testing.T) {
 	host, _ := newHost(t, pluginhost.Options{Dir: pluginDir(t, "puppet:puppet"), TelemetryHeaders: secret.New("api-key=k")})
-	list, err := tenantOf(host, "puppet", "").Domains(t.Context())
+	environment, err := tenantOf(host, "puppet", "").Domains(t.Context()) // one variable per domain
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, v := range list {
+	for _, v := range environment {
 		if v.Name == "OTEL_EXPORTER_OTLP_HEADERS=api-key=k" {
 			return
 		}
 	}
-	t.Fatalf("the plugin did not receive the headers: %v", list)
+	t.Fatalf("the plugin did not receive the headers: %v", environment)
 }
 
 func TestConcurrentCallsStartOneProcess(t *testing.T) {
@@ -254,13 +254,13 @@ func TestAccountCannotOverrideOperatorSettings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	account := wire.Connection{
+	accountConnection := wire.Connection{
 		Settings: map[string]string{"api_url": "http://127.0.0.1:1", "allow_private": "true"},
 		Secrets:  map[string]secret.Text{"api_key": secret.New(token)},
 	}
-	checkWith := func(operator map[string]string) error {
+	checkWith := func(operatorSettings map[string]string) error {
 		_, err := host.DNS("powerdns", func(context.Context) (wire.Connection, error) {
-			return description.Join(wire.Connection{Settings: operator}, account), nil
+			return description.Join(wire.Connection{Settings: operatorSettings}, accountConnection), nil
 		}).Check(withTimeout(t, testTimeout))
 		return err
 	}

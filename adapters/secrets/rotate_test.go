@@ -92,11 +92,12 @@ func TestSecretsOfOlderKeysOpenAfterRotation(t *testing.T) {
 	}
 }
 
-// TestReplicaOpensSecretsOfItsStagedKey checks that a replica on which a key is still staged opens
-// secrets of a replica on which this key is already primary.
+// TestReplicaOpensSecretsOfItsStagedKey copies the keyset file to a second replica while its new
+// key is staged, and then makes the key primary on the first replica. The second replica must open
+// the secrets that the first one seals with the key.
 func TestReplicaOpensSecretsOfItsStagedKey(t *testing.T) {
 	path := createKeyset(t)
-	replica := filepath.Join(t.TempDir(), "keyset.json")
+	replicaPath := filepath.Join(t.TempDir(), "keyset.json")
 	before := sealSecret(t, openSealer(t, path))
 	keys, err := secrets.Stage(path)
 	if got := keyStatuses(t, keys, err); got != "primary staged" {
@@ -110,7 +111,7 @@ func TestReplicaOpensSecretsOfItsStagedKey(t *testing.T) {
 	}
 	raw, err := secrets.ReadKeyset(path)
 	if err == nil {
-		err = secrets.WriteNewKeyset(replica, raw)
+		err = secrets.WriteNewKeyset(replicaPath, raw)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -119,7 +120,7 @@ func TestReplicaOpensSecretsOfItsStagedKey(t *testing.T) {
 	if got := keyStatuses(t, keys, err); got != "old primary" {
 		t.Fatalf("promoted: %s", got)
 	}
-	requireOpens(t, openSealer(t, replica), sealSecret(t, openSealer(t, path)))
+	requireOpens(t, openSealer(t, replicaPath), sealSecret(t, openSealer(t, path)))
 	if keys, err = secrets.Keys(path); keyStatuses(t, keys, err) != "old primary" {
 		t.Fatalf("read again: %v", keys)
 	}
@@ -162,23 +163,23 @@ func TestRotateKeepsASymbolicLink(t *testing.T) {
 
 func TestSealerReloadsAChangedFile(t *testing.T) {
 	path := createKeyset(t)
-	running, otherSealer := openSealer(t, path), openSealer(t, path)
-	first := sealSecret(t, running)
+	sealing, opening := openSealer(t, path), openSealer(t, path)
+	first := sealSecret(t, sealing)
 	if _, err := secrets.Rotate(path); err != nil {
 		t.Fatal(err)
 	}
 	fresh := sealSecret(t, openSealer(t, path))
-	requireOpens(t, otherSealer, fresh) // immediately, because Open reads the file for an unknown key
-	requireOpens(t, otherSealer, first)
+	requireOpens(t, opening, fresh) // at once: Open reads a changed file if it does not know the key
+	requireOpens(t, opening, first)
 	for end := time.Now().Add(4 * time.Minute); ; <-time.After(20 * time.Millisecond) {
-		if bytes.Equal(sealSecret(t, running)[:5], fresh[:5]) {
+		if bytes.Equal(sealSecret(t, sealing)[:5], fresh[:5]) {
 			break
 		}
 		if time.Now().After(end) {
 			t.Fatal("the sealer still uses the old key after 4 minutes")
 		}
 	}
-	requireOpens(t, running, first)
+	requireOpens(t, sealing, first)
 }
 
 func TestSealerKeepsItsKeysetWhileTheFileIsUnusable(t *testing.T) {

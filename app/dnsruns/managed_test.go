@@ -43,8 +43,8 @@ func (fx *fixture) requireManaged(t *testing.T, want ...string) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("managed records (-want +got):\n%s", diff)
 	}
-	if open, err := fx.store.OpenWrites(t.Context(), fx.account.ID, fx.domain.ID); err != nil || len(open) != 0 {
-		t.Errorf("writes with an unknown outcome: %+v, %v", open, err)
+	if unresolved, err := fx.store.OpenWrites(t.Context(), fx.account.ID, fx.domain.ID); err != nil || len(unresolved) != 0 {
+		t.Errorf("writes with an unknown outcome: %+v, %v", unresolved, err)
 	}
 }
 
@@ -102,16 +102,16 @@ func (p editingProvider) Apply(ctx context.Context, z dns.Zone, changes []dns.Ch
 	p.LoseNextAnswer(true)
 	sets, err := p.publishingProvider.Apply(ctx, z, changes)
 	recordSets, _ := p.Records(ctx, z)
-	texts := dns.Find(recordSets, zone, dns.TXT)
-	texts.Values = append(texts.Values, "of the customer")
-	p.Put(zone, texts)
+	txtSet := dns.Find(recordSets, zone, dns.TXT)
+	txtSet.Values = append(txtSet.Values, "of the customer")
+	p.Put(zone, txtSet)
 	p.show(ctx, z)
 	return sets, err
 }
 
-// TestRecordsOfUnknownOriginAreForeign checks a write whose answer was lost and whose record sets
-// were edited before the next read. The values of the write may be the customer's, so tenantry
-// manages none of these values.
+// TestRecordsOfUnknownOriginAreForeign checks a write whose answer was lost. Before the next read,
+// the customer edits one of the written record sets. The values of the write may be the customer's,
+// so tenantry manages none of these values.
 func TestRecordsOfUnknownOriginAreForeign(t *testing.T) {
 	fx := newFixture(t)
 	fx.connect(t, editingProvider{fx.provider, new(bool)})
@@ -138,8 +138,8 @@ func (p overlappingProvider) Apply(ctx context.Context, z dns.Zone, changes []dn
 	return nil, dns.OverlappedError()
 }
 
-// TestOverlappingWriteStopsTheJob checks that a job stops with an action if its write may have
-// overwritten a value, and that the written records are managed.
+// TestOverlappingWriteStopsTheJob checks that a job stops with the required action ZoneChanged if
+// its write may have overwritten a value, and that the written records are managed.
 func TestOverlappingWriteStopsTheJob(t *testing.T) {
 	fx := newFixture(t)
 	fx.connect(t, overlappingProvider{fx.provider})

@@ -63,7 +63,8 @@ func newFixture(t *testing.T) *fixture {
 	return fx
 }
 
-// service returns the service of a new process, with this platform and this store.
+// service returns a new Service without in-memory state, as after a restart. It uses platform and
+// domains. All other ports are those of the fixture.
 func (fx *fixture) service(platform ports.MailPlatform, domains ports.Domains) *Service {
 	reconciler := &reconcile.Reconciler{
 		Platform: platform, Domains: domains, DNS: fx.fake.DNS, Facts: fx.fake, Now: time.Now,

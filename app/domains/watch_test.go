@@ -24,7 +24,7 @@ type watchFixture struct {
 	*Watch
 	clock   time.Time
 	woken   []ports.Wakeup
-	checked []CheckResult
+	results []CheckResult
 }
 
 func newWatchFixture(t *testing.T) *watchFixture {
@@ -32,7 +32,7 @@ func newWatchFixture(t *testing.T) *watchFixture {
 	w := &watchFixture{fixture: newFixture(t), clock: time.Now()}
 	w.Watch = &Watch{
 		Domains: w.store, Checks: w.store, DNS: w.fake.DNS, Facts: w.fake, Queue: w, Now: func() time.Time { return w.clock },
-		Log: slog.New(slog.DiscardHandler), OnCheck: func(_ context.Context, c CheckResult) { w.checked = append(w.checked, c) },
+		Log: slog.New(slog.DiscardHandler), OnCheck: func(_ context.Context, c CheckResult) { w.results = append(w.results, c) },
 	}
 	return w
 }
@@ -105,8 +105,8 @@ func TestWatchNoticesDrift(t *testing.T) {
 	if got := w.nextDay(t); len(got.Health.Drifted) > 0 || got.Status.MX == dns.Missing {
 		t.Fatalf("with all records again: %+v, %+v", got.Health, got.Status)
 	}
-	if !slices.Equal(w.checked, []CheckResult{"reliable", "reliable", "reliable", "reliable", "reliable"}) {
-		t.Fatalf("Checked was called with %v", w.checked)
+	if !slices.Equal(w.results, []CheckResult{"reliable", "reliable", "reliable", "reliable", "reliable"}) {
+		t.Fatalf("OnCheck was called with %v", w.results)
 	}
 }
 
@@ -119,7 +119,7 @@ func TestWatchTakesNoUnreliableReadForDrift(t *testing.T) {
 		if len(got.Health.Drifted) > 0 || got.Status != domainBefore.Status || !got.CheckedAt.After(domainBefore.CheckedAt) {
 			t.Fatalf("%s: %+v, %+v", reason, got.Health, got.Status)
 		}
-		if reported := w.checked[len(w.checked)-1]; reported != want {
+		if reported := w.results[len(w.results)-1]; reported != want {
 			t.Fatalf("%s is reported as %s", reason, reported)
 		}
 	}
@@ -238,19 +238,19 @@ func TestWatchBacksOffDuringAResolverOutage(t *testing.T) {
 	for range 10 {
 		w.tick(t, time.Hour)
 	}
-	if silent := len(w.checked) - 2; silent != maxSilentReads {
-		t.Fatalf("%d reads, want %d: %v", silent, maxSilentReads, w.checked)
+	if silent := len(w.results) - 2; silent != maxSilentReads {
+		t.Fatalf("%d reads, want %d: %v", silent, maxSilentReads, w.results)
 	}
 	w.clock = w.clock.Add(backoffTime)
 	w.tick(t, time.Hour)
-	if silent := len(w.checked) - 2; silent != maxSilentReads+1 {
-		t.Fatalf("after the pause there was more than one further read: %v", w.checked)
+	if silent := len(w.results) - 2; silent != maxSilentReads+1 {
+		t.Fatalf("%d reads after the pause, want 1: %v", silent-maxSilentReads, w.results)
 	}
 	down = false
 	w.clock = w.clock.Add(backoffTime)
 	w.tick(t, time.Hour)
 	w.tick(t, time.Hour)
-	if lastResults := w.checked[len(w.checked)-4:]; slices.Contains(lastResults, CheckSilent) {
+	if lastResults := w.results[len(w.results)-4:]; slices.Contains(lastResults, CheckSilent) {
 		t.Fatalf("the checks after the outage: %v", lastResults)
 	}
 }
@@ -265,7 +265,7 @@ func TestDeadDomainsDoNotDelayOtherChecks(t *testing.T) {
 		w.tick(t, time.Hour)
 	}
 	reliable, silent := 0, 0
-	for _, c := range w.checked {
+	for _, c := range w.results {
 		switch c {
 		case CheckReliable:
 			reliable++
@@ -274,7 +274,7 @@ func TestDeadDomainsDoNotDelayOtherChecks(t *testing.T) {
 		}
 	}
 	if reliable != 20 || silent != 40 {
-		t.Fatalf("%d answered and %d did not: %v", reliable, silent, w.checked)
+		t.Fatalf("%d answered and %d did not: %v", reliable, silent, w.results)
 	}
 }
 
@@ -286,11 +286,11 @@ func (failingChecks) DomainHealth(context.Context) (ports.DomainHealth, error) {
 }
 
 // deletingDomains is a store in which the domain is deleted while its DNS is read.
-type deletingDomains struct{ anyDomains }
+type deletingDomains struct{ domainStore }
 
-// anyDomains renames ports.Domains, so that deletingDomains can embed it. An embedded field named
-// Domains would hide the method Domains.
-type anyDomains = ports.Domains
+// domainStore is an alias of ports.Domains, so that deletingDomains can embed it. An embedded field
+// named Domains would hide the method Domains.
+type domainStore = ports.Domains
 
 func (deletingDomains) ChangeDomain(context.Context, access.AccountID, domain.Domain) (domain.Domain, error) {
 	return domain.Domain{}, fault.DomainNotFound.With("gone")
@@ -298,13 +298,17 @@ func (deletingDomains) ChangeDomain(context.Context, access.AccountID, domain.Do
 
 func TestWatchReportsErrorsOfTheStore(t *testing.T) {
 	w := newWatchFixture(t)
-	w.addHealthy(t)
-	d := w.storedDomain(t)
-	w.clock = w.clock.Add(domain.RereadInterval)
 	w.Checks = failingChecks{}
 	if err := w.Watch.Sweep(time.Minute).Do(t.Context()); !errors.Is(err, fault.ServiceUnavailable) {
 		t.Fatalf("got %v", err)
 	}
+}
+
+// TestStoppedCheckIsNotStored cancels the context of a check while the check reads the DNS.
+func TestStoppedCheckIsNotStored(t *testing.T) {
+	w := newWatchFixture(t)
+	d := w.addHealthy(t)
+	w.clock = w.clock.Add(domain.RereadInterval)
 	stopped, stop := context.WithCancel(t.Context())
 	w.Watch.DNS = silentDNS{w.fake.DNS, func(string) bool { stop(); return true }}
 	if err := w.Handle(stopped, ports.Wakeup{ID: d.ID, Account: w.account.ID}); !errors.Is(err, context.Canceled) {
@@ -313,6 +317,12 @@ func TestWatchReportsErrorsOfTheStore(t *testing.T) {
 	if got := w.storedDomain(t); !got.CheckedAt.Equal(d.CheckedAt) {
 		t.Fatalf("a stopped read was stored: %s", got.CheckedAt)
 	}
-	w.Watch.DNS, w.Watch.Domains = w.fake.DNS, deletingDomains{w.store}
+}
+
+func TestCheckOfADomainThatIsDeletedMeanwhileSucceeds(t *testing.T) {
+	w := newWatchFixture(t)
+	d := w.addHealthy(t)
+	w.clock = w.clock.Add(domain.RereadInterval)
+	w.Watch.Domains = deletingDomains{w.store}
 	must(t, w.Handle(t.Context(), ports.Wakeup{ID: d.ID, Account: w.account.ID}))
 }

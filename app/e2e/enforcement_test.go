@@ -172,7 +172,7 @@ func (l limitedTenant) checkRepeatedPasses(blockedAt any, events ...string) {
 func (l limitedTenant) checkMetrics() {
 	l.t.Helper()
 	exported := parseMetrics(l.do("GET", l.ready.AdminURL+"/metrics", "", nil).raw)
-	for name, labels := range lagSeries {
+	for name, labels := range metricsOfOtherTests {
 		if !strings.HasPrefix(name, "tenantry_enforcement_") {
 			continue
 		}

@@ -71,9 +71,9 @@ var (
 	legendLabel = regexp.MustCompile(`\{\{ ?(\w+) ?\}\}`)
 	linkLabel   = regexp.MustCompile(`__field\.labels\.(\w+)`)
 	labelValues = regexp.MustCompile(`^label_values\((.*), (\w+)\)$`)
-	promQL      = regexp.MustCompile("(?m)^- PromQL: (.*)$")
+	promQL      = regexp.MustCompile(`(?m)^- PromQL: (.*(?:\n  \S.*)*)$`) // an item can have several lines
 	codeSpan    = regexp.MustCompile("`([^`]+)`")
-	panelNamed  = regexp.MustCompile(`\*\*([^*]+)\*\*`)
+	boldTitle   = regexp.MustCompile(`\*\*([^*]+)\*\*`)
 )
 
 // submatches returns the first group of each match of a pattern.
@@ -85,7 +85,8 @@ func submatches(pattern *regexp.Regexp, text string) (found []string) {
 }
 
 // metricsOfBusyService returns the metrics of a service after requests, platform calls and refusals
-// have created them. It adds lagSeries, because nothing in this test creates those metrics.
+// have created them. It adds metricsOfOtherTests, because nothing in this test creates these
+// metrics.
 func metricsOfBusyService(t *testing.T) exposedMetrics {
 	t.Helper()
 	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
@@ -98,7 +99,7 @@ func metricsOfBusyService(t *testing.T) exposedMetrics {
 		tenant.do("GET", tenant.ready.APIURL+tenant.domainPath("unknown.example", "/dkim-status"), tenant.key, nil)
 	}
 	s := parseMetrics(tenant.do("GET", tenant.ready.AdminURL+"/metrics", "", nil).raw)
-	for name, labels := range lagSeries {
+	for name, labels := range metricsOfOtherTests {
 		s[name] = map[string][]string{"job": nil, "instance": nil}
 		for _, label := range labels {
 			s[name][label] = nil
@@ -107,16 +108,16 @@ func metricsOfBusyService(t *testing.T) exposedMetrics {
 	return s
 }
 
-// lagSeries are the metrics that first appear with a blocked mailbox or a message to a webhook, and
-// their labels. TestMailboxOverItsLimitIsBlocked and TestWebhookMetricsAreExported check that they
-// are exported.
-var lagSeries = map[string][]string{
+// metricsOfOtherTests are the metrics that first appear with a blocked mailbox or a message to a
+// webhook, and their labels. TestMailboxOverItsLimitIsBlocked and TestWebhookMetricsAreExported
+// check that they are exported.
+var metricsOfOtherTests = map[string][]string{
 	"tenantry_enforcement_lag_seconds_bucket": {"le"}, "tenantry_enforcement_lag_seconds_count": nil,
 	"tenantry_webhook_lag_seconds_bucket": {"le"}, "tenantry_webhook_attempts_total": {"result"},
 }
 
 // TestQueriesNameExportedMetrics checks that a running service exports every metric and label that
-// alerts, dashboard and runbooks use.
+// alerts, dashboard and runbooks use. Other tests check that metricsOfOtherTests are exported.
 func TestQueriesNameExportedMetrics(t *testing.T) {
 	t.Parallel()
 	s, checked := metricsOfBusyService(t), 0
@@ -152,13 +153,16 @@ func TestQueriesNameExportedMetrics(t *testing.T) {
 		checkQuery(textAt(annotation, "name"), textAt(annotation, "expr"))
 	}
 	for path, page := range runbookPages(t) {
-		for _, line := range submatches(promQL, page) {
-			for _, expression := range submatches(codeSpan, line) {
+		for _, item := range submatches(promQL, page) {
+			if strings.Count(item, "`")%2 != 0 {
+				t.Errorf("%s: a code span is not closed: %s", path, item)
+			}
+			for _, expression := range submatches(codeSpan, item) {
 				checkQuery(path, expression)
 			}
 		}
 	}
-	const minQueries = 24 + 57 + 2 + 1 + 24 // rules, panels, variables, annotation, runbooks
+	const minQueries = 24 + 57 + 2 + 1 + 37 // rules, panels, variables, annotation, runbooks
 	if checked < minQueries {
 		t.Errorf("only %d queries were found", checked)
 	}
@@ -179,7 +183,8 @@ func runbookPages(t *testing.T) map[string]string {
 }
 
 // TestAlertsHaveRunbooks checks that each alert has a runbook page, and that each page belongs to
-// an alert. The panels that a page names exist, and the dashboard's links lead to existing pages.
+// an alert. It also checks that the dashboard has every panel that a page names, and that every
+// runbook linked from the dashboard exists.
 func TestAlertsHaveRunbooks(t *testing.T) {
 	t.Parallel()
 	pages, index, tests := runbookPages(t), fileText(t, runbooks+"/README.md"), fileText(t, strings.Replace(alertsFile, ".yaml", "_test.yaml", 1))
@@ -187,31 +192,31 @@ func TestAlertsHaveRunbooks(t *testing.T) {
 	for _, panel := range dashboard(t).objects("panels") {
 		panels[textAt(panel, "title")] = textAt(panel, "type") != "row"
 	}
-	alerts := map[string]bool{}
+	pagesOfAlerts := map[string]bool{}
 	for _, rule := range prometheusRules(t) {
 		name := textAt(rule, "alert")
 		if name == "" {
 			continue
 		}
-		url, hasRunbook := strings.CutPrefix(textAt(rule, "annotations.runbook_url"), runbookURL)
-		alerts[url] = true
-		page := pages[url]
+		file, hasRunbook := strings.CutPrefix(textAt(rule, "annotations.runbook_url"), runbookURL)
+		pagesOfAlerts[file] = true
+		page := pages[file]
 		if !hasRunbook || !strings.HasPrefix(page, "<!-- SPDX-License-Identifier: Apache-2.0 -->\n# "+name+"\n") {
-			t.Errorf("%s: %s is not its page", name, url)
+			t.Errorf("%s: %s is not its page", name, file)
 		}
 		severity := textAt(rule, "labels.severity")
-		if !strings.Contains(index, "| ["+name+"]("+url+") | "+severity+" |") {
+		if !strings.Contains(index, "| ["+name+"]("+file+") | "+severity+" |") {
 			t.Errorf("%s is not in the index", name)
 		}
 		if severity != "critical" && severity != "warning" || textAt(rule, "for") == "" || textAt(rule, "annotations.summary") == "" || textAt(rule, "annotations.description") == "" {
 			t.Errorf("%s is not complete: %v", name, rule)
 		}
 		if !strings.Contains(tests, `alertname="`+name+`"`) {
-			t.Errorf("in no test of promtool does %s fire", name)
+			t.Errorf("no promtool test covers %s", name)
 		}
 	}
 	for file, page := range pages {
-		if !alerts[file] {
+		if !pagesOfAlerts[file] {
 			t.Errorf("%s: no alert leads here", file)
 		}
 		for _, heading := range []string{"Who is affected", "How to see it", "What to do", "When it is over"} {
@@ -219,7 +224,7 @@ func TestAlertsHaveRunbooks(t *testing.T) {
 				t.Errorf("%s lacks %q", file, heading)
 			}
 		}
-		named := submatches(panelNamed, page)
+		named := submatches(boldTitle, page)
 		if len(named) == 0 {
 			t.Errorf("%s names no panel", file)
 		}

@@ -424,7 +424,7 @@ func TestWebhookMetricsAreExported(t *testing.T) {
 		t.Errorf("the lag of one message is counted as %q", found)
 	}
 	exported := parseMetrics(metrics)
-	for name, labels := range lagSeries {
+	for name, labels := range metricsOfOtherTests {
 		if !strings.HasPrefix(name, "tenantry_webhook_") {
 			continue
 		}

@@ -54,7 +54,7 @@ func (c *tenantClient) Profile(ctx context.Context) (tenant.Profile, error) {
 		switch {
 		case d.Initial:
 			p.BuiltinDomain = name
-		case d.Default && !isInitialDomain(name):
+		case d.Default && !hasBuiltinSuffix(name):
 			p.DefaultDomain = name
 		}
 	}
@@ -86,7 +86,7 @@ func (c *tenantClient) UserMailboxes(ctx context.Context) (int, error) {
 	return count, err
 }
 
-func isInitialDomain(name string) bool {
+func hasBuiltinSuffix(name string) bool {
 	return strings.HasSuffix(strings.ToLower(name), builtinSuffix)
 }
 

@@ -47,7 +47,7 @@ func (c *tenantClient) Domains(ctx context.Context) ([]domain.Platform, error) {
 	}
 	var domains []domain.Platform
 	for _, d := range graphDomains {
-		if d.ID != "" && !d.Initial && !isInitialDomain(d.ID) {
+		if d.ID != "" && !d.Initial && !hasBuiltinSuffix(d.ID) {
 			domains = append(domains, d.toDomain(strings.ToLower(d.ID)))
 		}
 	}
@@ -63,7 +63,7 @@ func (c *tenantClient) Domain(ctx context.Context, name string) (domain.Platform
 func (c *tenantClient) domain(ctx context.Context, name string) (graphDomain, error) {
 	d, err := graph.Get[graphDomain](ctx, c.graph, domainPath(name), "")
 	switch {
-	case graph.Status(err) == http.StatusNotFound, err == nil && (d.Initial || isInitialDomain(name)):
+	case graph.Status(err) == http.StatusNotFound, err == nil && (d.Initial || hasBuiltinSuffix(name)):
 		return graphDomain{}, call.Refuse(fault.DomainNotFound, "the tenant holds no such domain")
 	case err != nil:
 		return graphDomain{}, err
@@ -74,7 +74,7 @@ func (c *tenantClient) domain(ctx context.Context, name string) (graphDomain, er
 // AddDomain implements sdk.MailTenant. Callers read the domain next, so AddDomain waits until the
 // directory shows the domain, but only for some seconds.
 func (c *tenantClient) AddDomain(ctx context.Context, name string) (domain.Platform, error) {
-	if isInitialDomain(name) {
+	if hasBuiltinSuffix(name) {
 		return domain.Platform{}, call.Refuse(fault.InvalidDomain, "the name belongs to the mail platform")
 	}
 	ctx, cancel := call.WithDeadline(ctx)

@@ -129,8 +129,8 @@ func TestEnableMailRefusesAnUnverifiedDomain(t *testing.T) {
 	expectOutcome(t, c.EnableMail(t.Context(), "other.test"), outcome.Refused, fault.DomainNotFound)
 }
 
-func TestReadRecordsKeepsTheTypesThatMailUses(t *testing.T) {
-	got := readRecords("a.test", []dnsRecord{
+func TestToDNSRecordsKeepsTheTypesThatMailUses(t *testing.T) {
+	got := toDNSRecords("a.test", []graphRecord{
 		{ODataType: "#microsoft.graph.domainDnsTxtRecord", Label: "a.test", TTL: 60, Text: "MS=ms1 Case"},
 		{ODataType: "microsoft.graph.domainDnsMxRecord", Label: "A.TEST.", Exchange: "X.Mail.example.", Preference: 32767},
 		{RecordType: "CName", Label: "autodiscover.a.test", Canonical: "Autodiscover.example"},

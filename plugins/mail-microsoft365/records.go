@@ -16,9 +16,9 @@ import (
 
 const defaultTTL = 3600
 
-// dnsRecord is a DNS record of any type. Its type is in @odata.type, which may begin with #, and in
-// recordType. Case does not matter.
-type dnsRecord struct {
+// graphRecord is a DNS record of any type, as Graph returns it. Its type is in @odata.type, which
+// may begin with #, and in recordType. Case does not matter.
+type graphRecord struct {
 	ODataType  string `json:"@odata.type"`
 	RecordType string `json:"recordType"`
 	Label      string `json:"label"`
@@ -30,9 +30,9 @@ type dnsRecord struct {
 	Canonical  string `json:"canonicalName"`
 }
 
-// Records implements sdk.MailTenant. The service records are the records of the service Email.
-// Microsoft chooses the host names in the MX and CNAME records; the plugin does not derive them
-// from the domain.
+// Records implements sdk.MailTenant. The service records are those of the service Email and those
+// without a service. Microsoft chooses the host names in the MX and CNAME records; the plugin does
+// not derive them from the domain.
 func (c *tenantClient) Records(ctx context.Context, name string) (domain.Records, error) {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()
@@ -52,26 +52,26 @@ func (c *tenantClient) Records(ctx context.Context, name string) (domain.Records
 	if err != nil {
 		return domain.Records{}, err
 	}
-	records := domain.Records{Verification: readRecords(name, verification)}
+	records := domain.Records{Verification: toDNSRecords(name, verification)}
 	for _, r := range service {
 		if r.Service == "" || equalFold(r.Service, emailService) {
-			records.Service = append(records.Service, readRecords(name, []dnsRecord{r})...)
+			records.Service = append(records.Service, toDNSRecords(name, []graphRecord{r})...)
 		}
 	}
 	return records, nil
 }
 
-func (c *tenantClient) records(ctx context.Context, name, pathFormat string) ([]dnsRecord, error) {
-	return retryNotFound(ctx, c, func() ([]dnsRecord, error) {
-		return graph.List[dnsRecord](ctx, c.graph, graph.PathWith(pathFormat, name), "")
+func (c *tenantClient) records(ctx context.Context, name, pathFormat string) ([]graphRecord, error) {
+	return retryNotFound(ctx, c, func() ([]graphRecord, error) {
+		return graph.List[graphRecord](ctx, c.graph, graph.PathWith(pathFormat, name), "")
 	})
 }
 
-// readRecords returns the TXT, MX and CNAME records, and omits all others.
-func readRecords(name string, records []dnsRecord) []dns.Record {
-	var dnsRecords []dns.Record
+// toDNSRecords converts the TXT, MX and CNAME records of a domain, and omits all others.
+func toDNSRecords(domainName string, records []graphRecord) []dns.Record {
+	var converted []dns.Record
 	for _, r := range records {
-		record := dns.Record{Name: recordName(name, r.Label), TTL: r.TTL}
+		record := dns.Record{Name: recordName(domainName, r.Label), TTL: r.TTL}
 		switch r.kind() {
 		case "txt":
 			record.Type, record.Content = dns.TXT, r.Text
@@ -84,14 +84,14 @@ func readRecords(name string, records []dnsRecord) []dns.Record {
 			record.TTL = defaultTTL
 		}
 		if record.Content != "" {
-			dnsRecords = append(dnsRecords, record)
+			converted = append(converted, record)
 		}
 	}
-	return dnsRecords
+	return converted
 }
 
 // kind returns the record's type in lower case.
-func (r dnsRecord) kind() string {
+func (r graphRecord) kind() string {
 	kind := strings.ToLower(strings.TrimPrefix(r.ODataType, "#"))
 	if found, ok := strings.CutPrefix(kind, "microsoft.graph.domaindns"); ok {
 		return strings.TrimSuffix(found, "record")
@@ -102,15 +102,15 @@ func (r dnsRecord) kind() string {
 // recordName returns the full name of a record. Microsoft documents labels as full names. An empty
 // label and @ stand for the domain itself. A label that does not end in the domain is relative to
 // the domain.
-func recordName(name, label string) string {
+func recordName(domainName, label string) string {
 	host := hostName(label)
 	switch {
 	case host == "" || host == "@":
-		return name
-	case host == name || strings.HasSuffix(host, "."+name):
+		return domainName
+	case host == domainName || strings.HasSuffix(host, "."+domainName):
 		return host
 	default:
-		return host + "." + name
+		return host + "." + domainName
 	}
 }
 

@@ -9,14 +9,16 @@ import (
 	"github.com/tenantry/tenantry/core/sendlimit"
 )
 
-// makeReadsLag makes all reads of Exchange show the present state for an hour.
+// makeReadsLag delays what reads of Exchange show by an hour. Until then, they show the state at
+// the time of this call.
 func (s *sendingTenant) makeReadsLag() {
 	s.t.Helper()
 	s.setBehaviour(s.t, s.tenantInfo.GUID, options{"exchange_replicas": options{"lag_ms": 3_600_000, "answers": "all"}})
 }
 
-// blockUnread changes a rule while reads do not show the change.
-func (s *sendingTenant) blockUnread(scope string, list ...string) {
+// blockWhileReadsLag blocks the mailboxes of list after makeReadsLag. It accepts the outcome
+// NotReady: Block has changed the rule, but waited in vain for a read that shows the change.
+func (s *sendingTenant) blockWhileReadsLag(scope string, list ...string) {
 	s.t.Helper()
 	if _, err := s.client.Block(s.t.Context(), scope, list); err != nil && outcome.KindOf(err) != outcome.NotReady {
 		s.t.Fatalf("block %v: %v", list, err)
@@ -42,7 +44,7 @@ func TestRemovalDoesNotDependOnReads(t *testing.T) {
 				s.block(s.domain, s.mailboxes[0])
 			}
 			s.makeReadsLag()
-			s.blockUnread(s.domain, s.mailboxes...)
+			s.blockWhileReadsLag(s.domain, s.mailboxes...)
 			if got := s.managedRule(s.domain); got == "" {
 				t.Fatal("no rule was created")
 			}
@@ -72,29 +74,30 @@ func TestBlockDoesNotTrustAnOldState(t *testing.T) {
 		change func(*sendingTenant)
 		want   []string
 	}{
-		{"a disabled rule", firstMailbox, func(s *sendingTenant) { s.blockUnread(s.domain) }, []string{"anna"}},
-		{"a rule with other senders", firstMailbox, func(s *sendingTenant) { s.blockUnread(s.domain, otherMailboxes(s)...) }, []string{"anna"}},
+		{"a disabled rule", firstMailbox, func(s *sendingTenant) { s.blockWhileReadsLag(s.domain) }, []string{"anna"}},
+		{"a rule with other senders", firstMailbox, func(s *sendingTenant) { s.blockWhileReadsLag(s.domain, otherMailboxes(s)...) }, []string{"anna"}},
 		{"a removed rule", firstMailbox, remove, []string{"anna"}},
-		{"a rule that was enabled", noMailboxes, func(s *sendingTenant) { s.blockUnread(s.domain, firstMailbox(s)...) }, nil},
+		{"a rule that was enabled", noMailboxes, func(s *sendingTenant) { s.blockWhileReadsLag(s.domain, firstMailbox(s)...) }, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newSendingTenant(t, env)
 			s.block(s.domain, tt.shown(s)...)
 			s.makeReadsLag()
 			tt.change(s)
-			s.blockUnread(s.domain, tt.shown(s)...)
+			s.blockWhileReadsLag(s.domain, tt.shown(s)...)
 			if got := s.stoppedSenders(); len(got) != len(tt.want) || len(got) > 0 && got[0] != s.mailboxes[0] {
 				t.Errorf("blocked are %v, want %v: %v", got, tt.want, s.rules())
 			}
 			if rule := sendlimit.RuleName(s.domain); len(s.rules()) > 1 {
-				t.Errorf("there are several rules besides %s: %v", rule, s.rules())
+				t.Errorf("want no rule except %s, got %v", rule, s.rules())
 			}
 		})
 	}
 }
 
-// TestBlockOfAMissingMailboxIsRefusedWithAnOldState requests the state that reads already show,
-// after one of the blocked mailboxes was removed.
+// TestBlockOfAMissingMailboxIsRefusedWithAnOldState removes one of two blocked mailboxes and then
+// requests to block both again. Reads still show a rule that blocks both, but Block must not
+// succeed because of these reads.
 func TestBlockOfAMissingMailboxIsRefusedWithAnOldState(t *testing.T) {
 	env := newTestEnv(t)
 	s := newSendingTenant(t, env)

@@ -20,7 +20,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/wire"
 )
 
-// roleVariable is the environment variable that makes the test binary run as a plugin.
+// roleVariable is the environment variable that makes the test binary run as a plugin, or as a
+// program that makes one request with NewHTTPClient.
 const roleVariable = "TENANTRY_SDK_TEST_PLUGIN"
 
 func TestMain(m *testing.M) {
@@ -170,8 +171,8 @@ func TestSimulatorServesUntilStopped(t *testing.T) {
 	}
 }
 
-// TestSimulatorKeepsRunningWithoutStandardInput starts the simulator as a background process does,
-// with /dev/null as its standard input.
+// TestSimulatorKeepsRunningWithoutStandardInput starts the simulator like a background process: its
+// standard input is /dev/null.
 func TestSimulatorKeepsRunningWithoutStandardInput(t *testing.T) {
 	c := pluginCommand(t, "simulator", "simulate", "--data", "folder")
 	ready := startSimulator(t, c)

@@ -26,7 +26,8 @@ type Session struct {
 }
 
 // Opener returns the session for one call. It gets the secrets of the call that are not part of the
-// connection. If the Opener fails, the call fails with the same error.
+// connection, so that it can remove them from the output of the plugin. If the Opener fails, the
+// call fails with the same error.
 type Opener func(ctx context.Context, secrets ...secret.Text) (Session, error)
 
 // MailClient returns a mail platform whose methods call a plugin process through the interceptors.
@@ -35,13 +36,15 @@ func MailClient(open Opener, interceptors ...Interceptor) ports.MailPlatform {
 	return newMailClient(chain{open: open, probeOf: mailProbe, interceptors: interceptors})
 }
 
-// mailProbe returns the call that reads the profile of the tenant that a write changes.
+// mailProbe returns the call that the circuit breaker makes before a write to find out whether the
+// provider works again. The call reads the profile of the tenant that the write changes.
 func mailProbe(write protobuf.Message) (method string, request, reply protobuf.Message) {
 	return proto.MailPlatform_Profile_FullMethodName, &proto.TenantRequest{Tenant: Call{request: write}.Tenant()}, new(proto.TenantProfile)
 }
 
-// mailClient and tenantClient convert the message that the generated client returns even if the
-// call has failed and the message is nil. They can do so because the generated getters accept nil.
+// mailClient is the client of the methods that do not belong to one tenant. The methods of
+// mailClient and tenantClient convert the reply without checking err first. After a failed call the
+// reply is nil, which the generated getters accept.
 type mailClient struct {
 	chain chain
 	rpc   proto.MailPlatformClient

@@ -65,7 +65,7 @@ func readManifest(root *os.Root, sum string) ([]byte, Manifest, error) {
 		return nil, Manifest{}, err
 	}
 	var text bytes.Buffer
-	err = errors.Join(readFile(io.LimitReader(file, maxManifest), sum, &text), file.Close())
+	err = errors.Join(copyVerified(io.LimitReader(file, maxManifest), sum, &text), file.Close())
 	if err != nil {
 		return nil, Manifest{}, err
 	}

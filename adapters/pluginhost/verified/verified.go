@@ -91,7 +91,7 @@ func Open(path, sum string) (*Plugin, error) {
 
 // openBinary checks an opened binary, and closes it after an error.
 func openBinary(file *os.File, sum string) (*Plugin, error) {
-	if err := readFile(file, sum, io.Discard); err != nil {
+	if err := copyVerified(file, sum, io.Discard); err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
 	return &Plugin{path: executablePath(file), executable: file}, nil
@@ -108,10 +108,10 @@ func isScript(file *os.File) (bool, error) {
 	return string(start[:]) == "#!", err
 }
 
-// executablePath returns a path that executes the open file. On Linux the path contains the host's
-// process id and the descriptor, because descriptor numbers may differ in the child. On other
-// systems it is the path of the file, and only the permissions of the folder prevent that the file
-// is replaced.
+// executablePath returns a path that executes the open file. On Linux the path refers to the
+// descriptor of the host's process, because the child process may have a different number for it.
+// On other systems it is the path of the file, so a different file can be executed if the file is
+// replaced. Only the permissions of the folder prevent this.
 func executablePath(f *os.File) string {
 	if runtime.GOOS == "linux" {
 		return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), f.Fd())
@@ -123,7 +123,7 @@ func executablePath(f *os.File) string {
 // errors of Open.
 func Check(path, sum string) error {
 	return eachFile(path, sum, func(_ string, file io.Reader, sum string) error {
-		return readFile(file, sum, io.Discard)
+		return copyVerified(file, sum, io.Discard)
 	})
 }
 
@@ -190,7 +190,7 @@ func copyTo(folder, path, sum string) (entry string, err error) {
 		if err != nil {
 			return err
 		}
-		return errors.Join(readFile(file, sum, targetFile), targetFile.Close())
+		return errors.Join(copyVerified(file, sum, targetFile), targetFile.Close())
 	})
 	return entry, err
 }
@@ -231,8 +231,9 @@ func eachFile(path, sum string, visit func(name string, file io.Reader, sum stri
 	return visit(ManifestFile, bytes.NewReader(text), sum)
 }
 
-// readFile copies a file to out and fails with ErrChecksum when its SHA-256 differs.
-func readFile(file io.Reader, sum string, out io.Writer) error {
+// copyVerified copies a file to out. It then fails with ErrChecksum if the SHA-256 of the file is
+// not sum; out has got the content anyway.
+func copyVerified(file io.Reader, sum string, out io.Writer) error {
 	hash := sha256.New()
 	if _, err := io.Copy(io.MultiWriter(hash, out), file); err != nil {
 		return fmt.Errorf("read the plugin: %w", err)

@@ -56,7 +56,7 @@ func (h Host) discover(ctx context.Context, id tenant.GUID) (authority, error) {
 	var f *Failure
 	switch {
 	case errors.As(err, &f) && f.class == consentLost:
-		return authority{}, wrongSignIn(f.Outcome.Cause) // the tenant does not exist
+		return authority{}, invalidLink(f.Outcome.Cause) // the tenant does not exist
 	case errors.As(err, &f) && f.class == unexpected:
 		return endpoints, nil // the host has no discovery document
 	case err != nil:

@@ -57,17 +57,17 @@ func (h Host) person(ctx context.Context, s sdk.SignIn, tenantAuthority authorit
 	})
 	token, err := verifier.Verify(ctx, raw)
 	if err != nil {
-		return Person{}, wrongSignIn("id_token")
+		return Person{}, invalidLink("id_token")
 	}
 	if !slices.Contains(tenantAuthority.Issuers, token.Issuer) {
-		return Person{}, wrongSignIn("id_token_iss")
+		return Person{}, invalidLink("id_token_iss")
 	}
 	var c claims
 	if err := token.Claims(&c); err != nil {
-		return Person{}, wrongSignIn("id_token_claims")
+		return Person{}, invalidLink("id_token_claims")
 	}
 	if claim := c.mismatch(s, h.Now()); claim != "" {
-		return Person{}, wrongSignIn("id_token_" + claim)
+		return Person{}, invalidLink("id_token_" + claim)
 	}
 	if c.isGuest(h.wellKnownAuthority(s.Tenant).Issuers) {
 		return Person{}, call.Refuse(fault.NotAdministrator, "the person who signed in is a guest of the tenant", "guest")

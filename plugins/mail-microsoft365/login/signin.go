@@ -69,13 +69,14 @@ func codeError(err error) error {
 	case failure.class == notConsented, failure.AADSTS == 65001, failure.class == noExchange:
 		return call.Refuse(fault.ConsentDeclined, "the tenant has not given its consent", failure.Outcome.Cause)
 	case failure.class == consentLost, failure.Outcome.Kind == outcome.Broken:
-		return wrongSignIn(failure.Outcome.Cause)
+		return invalidLink(failure.Outcome.Cause)
 	default:
 		return err
 	}
 }
 
-// wrongSignIn returns the refusal of a sign-in that is not the one for which the link was created.
-func wrongSignIn(cause string) error {
+// invalidLink returns the refusal ConnectLinkInvalid. The sign-in is not the one for which the link
+// was created, or its code was used before or is too old.
+func invalidLink(cause string) error {
 	return call.Refuse(fault.ConnectLinkInvalid, "the sign-in is not the one that was started, or was used before", cause)
 }

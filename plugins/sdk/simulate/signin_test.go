@@ -170,11 +170,11 @@ func TestSignInLinkConnectsOnceWhenSubmittedTwice(t *testing.T) {
 func TestSignInLinkExpires(t *testing.T) {
 	f := newSignInFixture(t)
 	link := f.start("one")
-	clock := f.Kit.Handler(&fakeProvider{}, nil)
+	controlHandler := f.Kit.Handler(&fakeProvider{}, nil)
 	for elapsed, want := range map[time.Duration]int{9 * time.Minute: http.StatusOK, 10 * time.Minute: http.StatusBadRequest} {
 		answer := httptest.NewRecorder()
 		now := time.Now().Add(elapsed).Format(time.RFC3339Nano)
-		clock.ServeHTTP(answer, httptest.NewRequest(http.MethodPost, "/_control/clock", strings.NewReader(`{"now":"`+now+`"}`)))
+		controlHandler.ServeHTTP(answer, httptest.NewRequest(http.MethodPost, "/_control/clock", strings.NewReader(`{"now":"`+now+`"}`)))
 		if answer.Code != http.StatusOK {
 			t.Fatalf("%d %s", answer.Code, answer.Body)
 		}
