@@ -307,7 +307,8 @@ func TestWatchReportsErrorsOfTheStore(t *testing.T) {
 // TestStoppedCheckIsNotStored cancels the context of a check while the check reads the DNS.
 func TestStoppedCheckIsNotStored(t *testing.T) {
 	w := newWatchFixture(t)
-	d := w.addHealthy(t)
+	w.addHealthy(t)
+	d := w.storedDomain(t)
 	w.clock = w.clock.Add(domain.RereadInterval)
 	stopped, stop := context.WithCancel(t.Context())
 	w.Watch.DNS = silentDNS{w.fake.DNS, func(string) bool { stop(); return true }}
@@ -321,7 +322,8 @@ func TestStoppedCheckIsNotStored(t *testing.T) {
 
 func TestCheckOfADomainThatIsDeletedMeanwhileSucceeds(t *testing.T) {
 	w := newWatchFixture(t)
-	d := w.addHealthy(t)
+	w.addHealthy(t)
+	d := w.storedDomain(t)
 	w.clock = w.clock.Add(domain.RereadInterval)
 	w.Watch.Domains = deletingDomains{w.store}
 	must(t, w.Handle(t.Context(), ports.Wakeup{ID: d.ID, Account: w.account.ID}))
