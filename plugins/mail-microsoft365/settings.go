@@ -37,7 +37,7 @@ func description() sdk.Description {
 			{Name: "client_certificate", Secret: true, Help: "PEM with the certificate and its RSA private key"},
 			settingField("home_tenant", "tenant in which the application is registered, by id or domain; `tenantry doctor` requests a token there"),
 			{Name: "credential_expires", Help: "day on which the client secret expires, as 2027-01-31; `tenantry doctor` warns before"},
-			settingField("login_url", "where administrators sign in and tokens come from; different for a sovereign cloud"),
+			settingField("login_url", "URL at which administrators sign in, and from which tokens are requested; different for a sovereign cloud"),
 			settingField("graph_url", "Microsoft Graph; /v1.0 is added"),
 			settingField("exchange_url", "the Exchange Online admin endpoint"),
 			settingField("graph_scope", "scope of tokens for Graph, and of the consent"),
