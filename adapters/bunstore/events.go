@@ -206,7 +206,7 @@ func (s *Store) LoggedEvents(ctx context.Context, owner access.AccountID, q port
 		case after == ports.FromOldest:
 			after = log.DroppedSequence
 		case after < log.DroppedSequence:
-			return fault.CursorExpired.With("events after this cursor are kept no longer; begin without a cursor")
+			return fault.CursorExpired.With("events after this cursor are no longer stored; begin without a cursor")
 		case after > log.LastSequence:
 			return cursorAfterEnd("the log")
 		}

@@ -56,8 +56,9 @@ func description() sdk.Description {
 			Withdrawal:       "In the Microsoft Entra admin center, open Enterprise applications, then All applications. Find the application that you approved by its Application ID, and delete it.",
 			LeftRules:        "Open Mail flow, Rules in the Exchange admin center.",
 		},
-		// The directory limits the writes of one application in one tenant. Exchange publishes no
-		// limit, so the plugin itself limits the rate of the cmdlets, see exchange.Limiter.
+		// The directory allows an application 3,000 writes in 150 s in one tenant. The budget counts
+		// all calls, because it cannot tell which of them write to the directory. Exchange publishes
+		// no limit, so the plugin itself limits the rate of the cmdlets, see exchange.Limiter.
 		Budgets: []sdk.Budget{
 			{Key: "tenant", Limit: 3000, Window: 150 * time.Second},
 			// The message trace has a separate quota in each tenant. One call of Sent is one

@@ -37,7 +37,7 @@ func description() sdk.Description {
 		Hosts:        []string{"{base_url}"},
 		Fields: []sdk.Field{
 			{Name: "api_key", Account: true, Required: true, Secret: true, Help: "API key"},
-			{Name: fieldWorkspace, Account: true, Help: "id of the workspace, where the key reaches several"},
+			{Name: fieldWorkspace, Account: true, Help: "id of the workspace; needed if the key has access to several"},
 			{Name: fieldUsername, Account: true, Secret: true, Help: "login of an infrastructure partner, which Microsoft sign-in needs beside the key"},
 			{Name: fieldPassword, Account: true, Secret: true, Help: "password of that login"},
 			{Name: "base_url", Default: baseURL, Help: "PlusVibe's API"},
