@@ -48,7 +48,7 @@ func ResolveWrites(openWrites []Write, current []RRSet, now time.Time) Resolutio
 	return r
 }
 
-// isIn reports whether the record sets of a zone are exactly those that the write wanted.
+// isIn reports whether the zone has exactly the record sets that the write wanted.
 func (w Write) isIn(current []RRSet) bool {
 	return len(w.Changes) > 0 && !slices.ContainsFunc(w.Changes, func(c Change) bool {
 		set := Find(current, c.After.Name, c.After.Type)

@@ -64,11 +64,12 @@ func (z zoneView) exists(s RRSet) bool {
 	return len(s.Values) > 0 && (!s.Synthesised || sameName(s.Name, z.Domain))
 }
 
-// fromWildcard reports whether a wildcard synthesised the set. The apex of a zone always has its
-// own records, so a set there is never synthesised.
+// fromWildcard reports whether a wildcard synthesised the set. It ignores the field Synthesised of
+// a set at the apex, because the apex of a zone always has its own records.
 func (z zoneView) fromWildcard(s RRSet) bool { return s.Synthesised && !sameName(s.Name, z.Zone) }
 
-// setAt returns the existing set of a name and type, without values if there is none.
+// setAt returns the existing set of a name and type. If there is no such set, the result has no
+// values.
 func (z zoneView) setAt(name string, recordType Type) RRSet {
 	for _, s := range z.Sets {
 		if s.Type == recordType && sameName(s.Name, name) && z.exists(s) {

@@ -22,8 +22,8 @@ func CheckDomainLimit(count, limit int) error {
 }
 
 // Observed holds the times at which the parts of a domain were observed at the platform, zero for
-// never. Package observation defines which time counts. The time of the DNS read is in
-// Domain.CheckedAt.
+// never. The comment of a time lists the fields of its part. Package observation defines the time
+// of an observation. The time of the DNS read is in Domain.CheckedAt.
 type Observed struct {
 	State     time.Time // Added, MissingSince and PreviousMissingSince
 	Verified  time.Time // Verified and Default; see observation.HeldUntil
@@ -31,9 +31,9 @@ type Observed struct {
 	Signing   time.Time // DKIMEnabled and Signing.Enabled
 	Selectors time.Time // the two CNAMEs of Signing
 	Records   time.Time // Verification and Service
-	// Change is the time of the newest change that can mean a new domain with the same name. Such a
-	// change is a different value of Verified, or a missing domain that was found. A removal sets
-	// Change to zero, unless it repeats an earlier removal.
+	// Change is the time of the newest change that can mean that a new domain with the same name
+	// replaced the domain. Such a change is a different value of Verified, or a missing domain that
+	// was found. A removal sets Change to zero, unless it repeats an earlier removal.
 	Change time.Time
 	// PreviousMissingSince is the MissingSince that the domain had before it became a reservation
 	// again.

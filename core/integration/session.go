@@ -91,7 +91,7 @@ const (
 )
 
 const (
-	// SessionTime is the lifetime of a session for which the platform does not specify one.
+	// SessionTime is the lifetime of a session for which the platform does not specify a lifetime.
 	SessionTime = 10 * time.Minute
 	// maxSessionTime limits the lifetime that a platform specifies.
 	maxSessionTime = time.Hour

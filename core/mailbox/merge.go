@@ -10,7 +10,8 @@ import (
 )
 
 // Observed holds the times at which the parts of a mailbox were observed at the platform, zero for
-// never. Package observation defines which time counts.
+// never. The comment of a time lists the fields of its part. Package observation defines the time
+// of an observation.
 type Observed struct {
 	Stage   time.Time // Stage and Provisioned
 	Account time.Time // ObjectID, PrincipalName, Alias, AccountEnabled and MissingSince
