@@ -47,6 +47,6 @@ type DNSUndo interface {
 	FinishUndo(ctx context.Context, owner access.AccountID, runID string, writes []dns.Write, done UndoCounts) error
 }
 
-// UndoCounts counts the values that an undo put back or removed (Restored), and those that it did
-// not touch because someone has changed them (Kept).
+// UndoCounts counts the values of an undo. Restored counts the values that the undo put back or
+// removed. Kept counts the values that it did not touch, because someone has changed them.
 type UndoCounts struct{ Restored, Kept int }

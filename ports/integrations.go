@@ -22,7 +22,7 @@ type Integrations interface {
 	// Integration returns an integration with its sealed credential. It fails with
 	// integration_not_found.
 	Integration(ctx context.Context, owner access.AccountID, id string) (integration.Integration, []byte, error)
-	// SaveIntegration merges an observation of an integration into the stored one (see
+	// SaveIntegration merges an observation of an integration into the stored integration (see
 	// integration.Integration.Merge), and commits the completion with it. It fails with
 	// integration_not_found.
 	SaveIntegration(ctx context.Context, i integration.Integration, completion *Completion) error

@@ -69,10 +69,10 @@ type Discoveries interface {
 	//
 	// A missed domain or mailbox is marked as missing, and is no longer listed or counted. Its row
 	// is deleted when a discovery at least observation.ReplicaLag later misses it again. Rows
-	// created after Began are not marked as missing. Rows whose creation a request claimed within
-	// the last hour are not marked either. A listed mailbox in stage reserved becomes ready and
-	// foreign. A listed mailbox in stage creating becomes created. The listed sign-in name of a
-	// managed mailbox is stored once it equals the address.
+	// created after Began are not marked as missing. Rows of unfinished creations are not marked
+	// either, if a request reserved them in the hour before Began or later. A listed mailbox in
+	// stage reserved becomes ready and foreign. A listed mailbox in stage creating becomes created.
+	// The listed sign-in name of a managed mailbox is stored once it equals the address.
 	//
 	// A blocked mailbox that is removed is unblocked with an event, as in TenantClaims.SaveChanges,
 	// and is not blocked when it is found again. A mailbox that a pass intends to block is kept

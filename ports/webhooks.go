@@ -45,7 +45,7 @@ type Webhooks interface {
 type ReplayFrom struct {
 	// Sequence is the last event that is not repeated.
 	Sequence int64
-	// At is the time from which on events are repeated. If it is not zero, Sequence is ignored.
+	// At is the time from which events are repeated. If At is not zero, Sequence is ignored.
 	At time.Time
 }
 
