@@ -18,7 +18,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// CheckKind is the job kind of a Watch's domain checks.
+// CheckKind is the Kind of the wake-up that starts the check of one domain.
 const CheckKind = "domain_check"
 
 // Watch rereads the DNS of verified domains, each about once a day. It keeps the stored state
@@ -152,7 +152,7 @@ type resolverBackoff struct {
 	// to different accounts, so that one account with dead name servers cannot stop the reads of
 	// all others.
 	answering   []answeringDomain
-	end         time.Time
+	end         time.Time        // when the reads continue
 	onlyAccount access.AccountID // the account whose reads stop; empty if the reads of all accounts stop
 }
 

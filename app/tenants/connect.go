@@ -207,7 +207,7 @@ func (s *Service) signInRequest(flow ports.ConnectFlow, cookie, verifier secret.
 	}
 }
 
-// verifierAssociatedData returns the associated data that binds a sealed verifier to its flow.
+// verifierAssociatedData returns the associated data that binds a sealed PKCE verifier to its flow.
 func verifierAssociatedData(flow ports.ConnectFlow) string {
 	return "connect/verifier/" + hex.EncodeToString(flow.StateHash[:])
 }

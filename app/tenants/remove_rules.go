@@ -141,14 +141,14 @@ func (s *Service) recordUnblocks(ctx context.Context, claim ports.TenantClaim) e
 	if err != nil {
 		return err
 	}
-	boxes, err := s.Claims.CountedMailboxes(ctx, claim, day.Start)
+	mailboxes, err := s.Claims.CountedMailboxes(ctx, claim, day.Start)
 	if err != nil {
 		return err
 	}
 	changes := ports.SendChanges{At: now}
-	for _, b := range boxes {
-		if !b.BlockedAt.IsZero() {
-			changes.Done = append(changes.Done, b.StateOn(day).ChangeTo(sendlimit.Unblocked, claim.Tenant, sendlimit.ByScope(policies), now))
+	for _, m := range mailboxes {
+		if !m.BlockedAt.IsZero() {
+			changes.Done = append(changes.Done, m.StateOn(day).ChangeTo(sendlimit.Unblocked, claim.Tenant, sendlimit.ByScope(policies), now))
 		}
 	}
 	if len(changes.Done) == 0 {
