@@ -57,9 +57,10 @@ type Deliveries interface {
 	// AccountsWithNewEvents lists at most limit active accounts, in random order, whose log has
 	// events after the position of an enabled webhook.
 	AccountsWithNewEvents(ctx context.Context, limit int) ([]access.AccountID, error)
-	// FanOut adds deliveries to the enabled webhooks of the accounts, for the events that follow
-	// their positions, and raises the positions, in one transaction. A webhook gets at most limit
-	// events. FanOut claims the new deliveries as far as Standing.MaxParallel and the slots allow.
+	// FanOut adds deliveries to the enabled webhooks of the accounts, for the events after the
+	// position of each webhook. It raises the positions in the same transaction. A webhook gets at
+	// most limit events. FanOut claims the new deliveries as far as Standing.MaxParallel and the
+	// slots allow.
 	FanOut(ctx context.Context, owners []access.AccountID, limit int, slots Slots, lease time.Duration, now time.Time) (FanOutResult, error)
 
 	// ClaimDeliveries claims due deliveries of the webhooks, as far as Standing.MaxParallel and the

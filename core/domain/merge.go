@@ -140,10 +140,9 @@ func (d Domain) MayBeHidden(now time.Time) bool {
 	return now.Sub(d.Observed.PreviousMissingSince) < observation.ReplicaLag || now.Sub(d.PreviousReservedAt) < observation.ReplicaLag
 }
 
-// AfterMiss returns the stored domain after a discovery that did not find it, neither in the
-// platform's list nor by its name. The discovery began at the time at. gone reports whether the
-// domain no longer exists. If the stored observation is newer than the discovery, AfterMiss changes
-// nothing.
+// AfterMiss returns the stored domain after a discovery that found it neither in the platform's
+// list nor by its name. The discovery began at the time at. gone reports whether the domain no
+// longer exists. If the stored observation is newer than the discovery, AfterMiss changes nothing.
 func (d Domain) AfterMiss(at time.Time) (missed Domain, gone bool) {
 	since := cmp.Or(d.MissingSince, d.Observed.PreviousMissingSince)
 	if !observation.Advance(&d.Observed.State, at) {

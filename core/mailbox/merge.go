@@ -72,10 +72,9 @@ func (m Mailbox) ReservedAgain(at time.Time) Mailbox {
 	return m
 }
 
-// AfterMiss returns the stored mailbox after a discovery that did not find it, neither in the
-// platform's list nor by its address. The discovery began at the time at. gone reports whether the
-// mailbox no longer exists. If the stored observation is newer than the discovery, AfterMiss
-// changes nothing.
+// AfterMiss returns the stored mailbox after a discovery that found it neither in the platform's
+// list nor by its address. The discovery began at the time at. gone reports whether the mailbox no
+// longer exists. If the stored observation is newer than the discovery, AfterMiss changes nothing.
 func (m Mailbox) AfterMiss(at time.Time) (missed Mailbox, gone bool) {
 	since := m.MissingSince
 	if !observation.Advance(&m.Observed.Account, at) {

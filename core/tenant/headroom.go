@@ -24,8 +24,8 @@ type Sending struct {
 	// SentToday is the number of messages that the tenant's mailboxes sent on the current day, in
 	// the tenant's time zone. Callers see this number.
 	SentToday int
-	// CountedAt is when the oldest of the mailboxes' counts of this day was taken, zero if there is
-	// no such count.
+	// CountedAt is the time of the oldest mailbox count of this day, zero if no mailbox has a count
+	// of this day.
 	CountedAt time.Time
 }
 
