@@ -63,7 +63,7 @@ type IssuedKeys interface {
 	// IssuedKey returns a key by its id. It fails with key_not_found.
 	IssuedKey(ctx context.Context, id string) (access.Key, error)
 	// ReplaceKey replaces a key for the operator. The new key keeps the account, the name and the
-	// bounds of the old key. It fails with key_not_found or key_revoked.
+	// bounds of the old key. ReplaceKey fails with key_not_found or key_revoked.
 	ReplaceKey(ctx context.Context, oldID string, newKey access.Key) (access.Key, error)
 	// RevokeKey revokes a key. A second call changes nothing and returns the key with the time of
 	// the first call. RevokeKey fails with key_not_found.

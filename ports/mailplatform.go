@@ -92,7 +92,8 @@ type TenantDirectory interface {
 	// Service may be incomplete or empty.
 	Records(ctx context.Context, name string) (domain.Records, error)
 	// VerifyDomain asks the platform to check the verification record. A verified domain stays
-	// verified. It fails with verification_failed, domain_unavailable or domain_not_found.
+	// verified. VerifyDomain fails with verification_failed, domain_unavailable or
+	// domain_not_found.
 	VerifyDomain(ctx context.Context, name string) (domain.Platform, error)
 	// EnableMail enables the platform's e-mail service for a verified domain.
 	EnableMail(ctx context.Context, name string) error

@@ -26,12 +26,13 @@ type SendPolicies interface {
 	// ReservePolicy fails with tenant_not_found or domain_not_found.
 	ReservePolicy(ctx context.Context, owner access.AccountID, id tenant.GUID, scope string, now time.Time) (sendlimit.Policy, error)
 	// SavePolicy puts a reserved policy in force, or changes a policy, and commits the completion
-	// with it. If the limit changes, the tenant becomes due at once. It fails with policy_not_found
-	// if the policy was deleted in the meantime.
+	// with it. If the limit changes, the tenant becomes due at once. SavePolicy fails with
+	// policy_not_found if the policy was deleted in the meantime.
 	SavePolicy(ctx context.Context, owner access.AccountID, p sendlimit.Policy, completion *Completion) error
 	// ScopesWithRules lists the scopes for which the mail platform may have a managed rule. These
 	// are the scopes of policies, of reserved policies, of policies whose domain was deleted, of
-	// orphan rules, and the scopes whose rules block a mailbox. It fails with tenant_not_found.
+	// orphan rules, and the scopes whose rules block a mailbox. ScopesWithRules fails with
+	// tenant_not_found.
 	ScopesWithRules(ctx context.Context, owner access.AccountID, id tenant.GUID) ([]string, error)
 }
 

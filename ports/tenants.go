@@ -53,8 +53,8 @@ type Assignments interface {
 	Assigned(ctx context.Context, id tenant.GUID) (access.AccountID, error)
 	// Withdraw ends an assignment for the operator and returns the account. It records the change
 	// as described at Audit, with rulesLeft, the managed rules that remain in the tenant. After
-	// that, Withdrawn returns true until the account deletes the tenant or holds it again. It fails
-	// with tenant_not_found.
+	// that, Withdrawn returns true until the account deletes the tenant or holds it again. Withdraw
+	// fails with tenant_not_found.
 	Withdraw(ctx context.Context, id tenant.GUID, rulesLeft ...string) (access.AccountID, error)
 	// Withdrawn reports whether the owner's assignment of this tenant was withdrawn.
 	Withdrawn(ctx context.Context, owner access.AccountID, id tenant.GUID) (bool, error)

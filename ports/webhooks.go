@@ -15,8 +15,8 @@ import (
 // webhook_not_found.
 type Webhooks interface {
 	// AddWebhook stores a new webhook and commits the completion with it. The webhook gets the
-	// events that are logged from now on. It fails with webhook_limit_reached if the account has
-	// webhook.MaxPerAccount.
+	// events that are logged from now on. AddWebhook fails with webhook_limit_reached if the
+	// account already has webhook.MaxPerAccount webhooks.
 	AddWebhook(ctx context.Context, w webhook.Webhook, completion *Completion) error
 	// Webhooks lists at most limit webhooks of the owner, newest first. If before is not empty, it
 	// lists only webhooks that are older than the webhook with this id.
@@ -82,7 +82,7 @@ type Deliveries interface {
 	// delivery belongs to a different webhook.
 	ListDeliveries(ctx context.Context, owner access.AccountID, webhookID string, q DeliveryQuery) ([]webhook.Delivery, error)
 	// Redeliver makes a delivery pending and due at now, with all tries left. The result of a try
-	// in progress counts as one of these tries. It fails with webhook_not_found and
+	// in progress counts as one of these tries. Redeliver fails with webhook_not_found and
 	// webhook_delivery_not_found.
 	Redeliver(ctx context.Context, owner access.AccountID, webhookID, id string, now time.Time) (webhook.Delivery, error)
 

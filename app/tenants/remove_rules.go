@@ -99,12 +99,12 @@ func ruleNames(scopes []string) (names []string) {
 	return names
 }
 
-// removeTries is the maximum number of tries of each call of removeRules.
+// removeTries is the maximum number of tries for each platform call in removeRules.
 const removeTries = 3
 
 // removeRules first removes the managed rules that the platform lists. The list of a lagging
-// replica can lack a new rule, so removeRules then removes the rule of each scope by its name. It
-// returns the names of the rules that may still exist, and the first error.
+// replica can lack a new rule, so removeRules then removes the rule of each scope by its name.
+// removeRules returns the names of the rules that may still exist, and the first error.
 func (s *Service) removeRules(ctx context.Context, id tenant.GUID, scopes []string) (remaining []string, firstErr error) {
 	platform, retry := s.Platform.For(id), reconcile.RetryPolicy{Tries: removeTries, Pause: s.Pause}
 	if err := reconcile.Run(ctx, retry, platform.RemoveRules, nil); err != nil {

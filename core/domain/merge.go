@@ -84,8 +84,8 @@ func WithCanonicalNames(list []Platform) []Platform {
 	return canonical
 }
 
-// WithoutMail returns the domain without MailReady and DKIMEnabled, because it was not verified at
-// the time at. Only a verified domain can accept mail or be signed.
+// WithoutMail returns a domain that was not verified at the time at, without MailReady and
+// DKIMEnabled. Only a verified domain can accept mail or be signed.
 func (d Domain) WithoutMail(at time.Time) Domain {
 	if observation.Advance(&d.Observed.Mail, at) {
 		d.MailReady = false

@@ -163,8 +163,8 @@ var statusesNotKept = []int{401, 402, 404, 429}
 // on the effects of the request:
 //
 //   - The answer to a successful request is kept.
-//   - A refusal (4xx) is kept if a provider or a DNS server was asked and answered, because it
-//     might answer a repeated request differently. There are two exceptions: statuses in
+//   - A refusal (4xx) is kept if a provider or a DNS server was asked and answered, because the
+//     answer to a repeated request might differ. There are two exceptions: statuses in
 //     statusesNotKept, and refusals for which fromStore is true. Such a refusal depends only on
 //     stored data, which a concurrent request can change.
 //   - For any other request, only the key is kept if the request asked a provider or the DNS, or

@@ -12,8 +12,8 @@ type Licenses struct {
 	Paid  int
 	Trial int // licences of trial subscriptions
 	// RecipientLimit is the limit that the platform publishes for these licences: the maximum
-	// number of external recipients of all mail of the tenant in 24 hours. It is 0 if the platform
-	// publishes no limit.
+	// number of external recipients to whom the tenant may send in 24 hours. It is 0 if the
+	// platform publishes no limit.
 	RecipientLimit int
 }
 
