@@ -23,7 +23,7 @@ const maxRead = 25 * time.Second
 // or from the start of the current day if that is earlier, until now. The mark is a time. Earlier
 // passes have counted all messages that were sent before the mark, and no more of them can appear
 // in the trace. A long trace is read in several readings. Each reading is stored before the next
-// one begins, so a later pass can continue where this pass stopped.
+// reading begins, so a later pass can continue where this pass stopped.
 func (p *pass) count(ctx context.Context) error {
 	readCtx, cancel := p.readContext(ctx)
 	defer cancel()
@@ -37,7 +37,7 @@ func (p *pass) count(ctx context.Context) error {
 
 // readContext returns the context for reading the trace, and sets p.readBudget. Trace calls get at
 // most half of the remaining time. Trace calls and waits for call slots together get at most three
-// quarters. The rest is reserved for the transport rules.
+// quarters of the remaining time. The last quarter is reserved for the transport rules.
 func (p *pass) readContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	p.readBudget = maxRead
 	deadline, hasDeadline := ctx.Deadline()

@@ -217,7 +217,7 @@ func (missing *missingMailboxes) add(id tenant.GUID, ids []string, now time.Time
 	}
 }
 
-// exclude returns the mailboxes without the missing ones. It keeps a missing mailbox that is
+// exclude returns the mailboxes without the missing mailboxes. It keeps a missing mailbox that is
 // blocked, because that mailbox still needs an unblock. It also keeps a mailbox whose id expires
 // later than sendlimit.MaxInterval from now. Such an expiry can only come from clock skew.
 func (missing *missingMailboxes) exclude(id tenant.GUID, mailboxes []sendlimit.MailboxState, now time.Time) []sendlimit.MailboxState {

@@ -136,7 +136,7 @@ func missingTerms(existing, desired spfRecord) (missing []string, negated bool) 
 			continue
 		}
 		reachableTerms := existing.reachableTerms()
-		i := slices.IndexFunc(reachableTerms, func(h spfTerm) bool { return !h.isModifier && h.key() == t.key() })
+		i := slices.IndexFunc(reachableTerms, func(present spfTerm) bool { return !present.isModifier && present.key() == t.key() })
 		switch {
 		case i < 0:
 			missing = append(missing, t.name+termArgument(t))
