@@ -19,7 +19,7 @@ type Tenants interface {
 	Tenants(ctx context.Context, owner access.AccountID) ([]tenant.Tenant, error)
 	// Tenant returns one tenant. It fails with tenant_not_found.
 	Tenant(ctx context.Context, owner access.AccountID, id tenant.GUID) (tenant.Tenant, error)
-	// TenantCount returns how many slots of the account's plan its tenants use.
+	// TenantCount returns how many slots of the plan the account's tenants use.
 	TenantCount(ctx context.Context, owner access.AccountID) (int, error)
 	// Attach makes the account the only holder of the tenant, and marks the connect sessions with
 	// these ids as connected. It does both in one transaction under a lock on the account:

@@ -98,7 +98,7 @@ type Deliveries interface {
 type Slots struct {
 	Total int
 	// Unproven is how many of the free slots unproven and failing webhooks together can take.
-	// Failing is how many of them failing webhooks can take.
+	// Failing is how many of the free slots failing webhooks can take.
 	Unproven, Failing int
 	// Responsiveness returns what the claimer has seen of a webhook's endpoint.
 	Responsiveness func(webhookID string) webhook.Responsiveness
